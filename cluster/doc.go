@@ -1,0 +1,58 @@
+// Package cluster is a node's place in a job: it joins through the scheduler, keeps the lease alive, and knows the
+// membership and its generation.
+//
+// A node is one process in one role. Join registers it, waits until the job is complete (or says whom it waits for, and
+// gives up after StartTimeout), and from then on heartbeats and watches the membership until Leave or Close. When the job
+// fails or the scheduler says that the node is lost, Done is closed and Err says why; every wait of the node ends with it.
+//
+//	cfg, err := cluster.FromEnv(os.Getenv)
+//	node, err := cluster.Join(ctx, cfg)
+//	defer node.Close()
+//	node.Rank(), node.Membership().Workers, node.Server(0) // a Caller to the server of rank 0
+package cluster
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/paragon-train/paragon/transport"
+)
+
+// A NodeID is unique for the life of a job and never reused.
+type NodeID uint64
+
+// A Rank counts the nodes of one role from 0; it may change with the generation.
+type Rank uint32
+
+// A Generation is a version of the membership.
+type Generation uint64
+
+// A Role is what a process does in a job.
+type Role uint8
+
+// The roles; their values are those of package wire.
+const (
+	Scheduler Role = 1
+	Server    Role = 2
+	Worker    Role = 3
+)
+
+// Config says which job a node joins and as what. FromEnv fills it from the environment; programs may fill it themselves.
+type Config struct {
+	Role       Role
+	Scheduler  string // host:port of the scheduler; in the scheduler, the address it listens on
+	NumWorkers int
+	NumServers int
+	Rank       int    // wanted rank within the role; -1: any
+	Host       string // name of this host, as in the hosts file; default: os.Hostname
+	Listen     string // address servers listen on, and are reached at if it names a host; default: the address that reaches the scheduler, port 0
+	Job        string // the job's ID
+	Secret     []byte // the job's secret; empty only on loopback
+
+	HeartbeatInterval time.Duration // 1 s; the scheduler's counts
+	Lease             time.Duration // 10 s; the scheduler's counts
+	StartTimeout      time.Duration // 5 min: how long Join waits for the others
+
+	Network transport.Network // TCP
+	Logger  *slog.Logger      // slog.Default()
+}

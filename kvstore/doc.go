@@ -1,0 +1,110 @@
+// Package kvstore holds the parameters of one training job as keys and values spread over servers, and gives a worker two
+// verbs: push and pull.
+//
+// A key names one parameter tensor. Its value is cut into shards, and each shard lives on one server. Push adds a worker's
+// gradient to the key's open round. When every worker of the current generation has contributed, the contributions are
+// summed in rank order, the optimizer is applied once, and the round closes. Pull returns the value together with this
+// worker's last push. PushPull does both in one trip.
+//
+//	kv, err := kvstore.Create(ctx, "dist_sync")
+//	err = kv.Init(ctx, "weight", weight)                       // every worker; rank 0's value counts
+//	err = kv.SetOptimizer(ctx, optim.Config{Name: "sgd", LearningRate: 0.1})
+//	err = kv.PushPull(ctx, "weight", [][]float32{gradient}, [][]float32{weight})
+//
+// Rules. Every worker uses the same keys with the same sizes; another size is ErrSize and names the key. Calls for different
+// keys may be made together; two calls for one key may not, except that several Pulls of it may. A worker may push one round
+// ahead of a key's open round; a further push waits. Without an optimizer a closed round's sum replaces the value. The
+// store sums; with optim.Config's Reduction "mean" the servers divide by the sum of the weights that counted (SetWeight).
+//
+// In "dist_async" each push is applied at once; WithStaleness bounds how far a worker may run ahead of the slowest.
+//
+// The stores "local" and "device" live in this process, for one worker and its devices, with the same semantics; they
+// pass the same suite, kvstoretest.
+package kvstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/paragon-train/paragon/optim"
+)
+
+// A Key is the ID that the plan gives to a named key.
+type Key uint64
+
+// Errors that callers ask for with errors.Is.
+var (
+	ErrUnknownKey      = errors.New("unknown key")
+	ErrDuplicateInit   = errors.New("key initialised twice")
+	ErrSize            = errors.New("wrong size")
+	ErrStaleGeneration = errors.New("stale generation")
+	ErrClosed          = errors.New("store closed")
+	ErrUnavailable     = errors.New("job unavailable") // the job failed, ended, or a node of it could not be reached in time
+	ErrConflict        = errors.New("workers disagree")
+	ErrUnsupported     = errors.New("not supported by this store")
+)
+
+// A Store is one worker's view of the job's parameters. See the package comment for what may be called together.
+type Store interface {
+	// Type is the name given to Create, "dist" as "dist_sync".
+	Type() string
+	Rank() int
+	NumWorkers() int
+	// Generation is the version of the membership; 1 in a store within the process.
+	Generation() uint64
+
+	// Init gives a key its first value. Every worker calls it, in any order of keys; rank 0's value counts; it returns
+	// when the value can be pulled. A second Init of a key by the same worker is ErrDuplicateInit, except the first one
+	// after a Load that brought the key: the loaded value stays.
+	Init(ctx context.Context, key string, value []float32) error
+	// InitAverage is Init for a key that no optimizer touches: a closed round's mean over the contributors replaces the
+	// value. For batch norm's running statistics and the like.
+	InitAverage(ctx context.Context, key string, value []float32) error
+	// Push adds this worker's gradient, one slice for each local device (they are summed), to the key's open round.
+	Push(ctx context.Context, key string, grads ...[]float32) error
+	// Pull copies the value, including this worker's last push, into every out.
+	Pull(ctx context.Context, key string, outs ...[]float32) error
+	// PushPull is one trip: it returns when the round closed and outs hold the new value.
+	PushPull(ctx context.Context, key string, grads, outs [][]float32) error
+
+	// InitRows is Init for a key of rows: numRows × rowLen values, row-major; nil value: zeros.
+	InitRows(ctx context.Context, key string, numRows, rowLen int, value []float32) error
+	// PushRows adds rows to the open round: row i of grad (len(rows) × rowLen) belongs to rows[i]. Rows need not be sorted
+	// or unique; duplicates add up. No rows is a contribution too, which a round needs from every worker.
+	PushRows(ctx context.Context, key string, rows []int64, grad []float32) error
+	// PullRows copies rows[i] of the value into row i of out (len(rows) × rowLen).
+	PullRows(ctx context.Context, key string, rows []int64, out []float32) error
+
+	// SetOptimizer makes the servers apply cfg to each closed round; without it a closed round's sum replaces the value.
+	// Every worker calls it with the same cfg (another one is ErrConflict); it counts once and keeps existing state if unchanged.
+	SetOptimizer(ctx context.Context, cfg optim.Config) error
+	// SetLearningRate replaces the learning rate (and its schedule) from the round given on, on all servers; one worker's call
+	// is enough. A round that a key has already closed is ErrConflict.
+	SetLearningRate(ctx context.Context, round uint64, rate float64) error
+	// SetCompression compresses this worker's pushes of dense keys from now on. Every worker should call it alike.
+	SetCompression(ctx context.Context, c Compression) error
+	// SetWeight says what this worker's next contributions count in a mean, such as their number of examples; 1 at first.
+	SetWeight(weight float32)
+
+	// Barrier returns when every worker has called it.
+	Barrier(ctx context.Context) error
+	// Save writes all parameters and optimizer state of one consistent round into one safetensors file on this worker's
+	// host. uri is a path or file:///path. One worker's call is enough; no worker need take part but the one that calls.
+	Save(ctx context.Context, uri string) error
+	// Load brings back what Save wrote, also into another number of servers or workers. Every worker calls it; rank 0 reads
+	// the file, the others wait until it is done.
+	Load(ctx context.Context, uri string) error
+	// Close leaves the job in order; when all workers have, the servers end.
+	Close() error
+}
+
+// Compression says how pushed gradients travel.
+type Compression struct {
+	// Type is "none" (or empty), "fp16", "bf16", "2bit" or "1bit". 2bit and 1bit keep what they leave out as a residual on
+	// the worker and add it to the next push (error feedback).
+	Type string
+	// Threshold of 2bit (above 0) and 1bit. Zero means 0.5 for 2bit, and 0 for 1bit.
+	Threshold float32
+	// PullToo sends values back in the same 16-bit type; only for fp16 and bf16.
+	PullToo bool
+}

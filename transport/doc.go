@@ -1,0 +1,95 @@
+// Package transport carries frames of package wire between processes: a Client asks, a Server answers, possibly much later
+// and in another order.
+//
+// A Client keeps a few connections to one address and may be used by any number of goroutines. A Call ends with the answer,
+// with the context, or with ErrConnection when the connection was lost before the answer came; whether the request was
+// carried out is then unknown, and repeating it is the caller's business (all requests of package wire may be repeated).
+// Payloads are written from the caller's memory and read straight into the buffer they belong in: the caller's dst on the
+// client, the Handler's Buffer on the server.
+//
+// Connections prove the job's secret to each other before the first frame (Auth); without it a peer gets no further.
+//
+// Network makes the connections: TCP here, pipes in memory with injected faults in internal/faultnet.
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A Network makes connections and listens for them.
+type Network interface {
+	// Listen listens on addr, host:port; port 0 takes a free one, which the listener's Addr tells.
+	Listen(addr string) (net.Listener, error)
+	// Dial connects to addr.
+	Dial(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// Errors that callers ask for.
+var (
+	// ErrConnection: the peer could not be reached or the connection broke before the answer; repeating may help.
+	ErrConnection = errors.New("connection lost")
+	// ErrClosed: the Client or Server was closed.
+	ErrClosed = errors.New("closed")
+	// ErrAuth: the peer does not hold the job's secret.
+	ErrAuth = errors.New("peer did not prove the job's secret")
+)
+
+// A Refusal is a Nack as an error: the peer was reached and said no.
+type Refusal struct {
+	Addr       string
+	Code       wire.Code
+	Generation uint64 // the peer's
+	Text       string
+}
+
+// Config configures a Client or a Server. The zero value of a field takes the default beside it.
+type Config struct {
+	Network     Network       // TCP
+	Secret      []byte        // the job's; empty: connections are not authenticated
+	Connections int           // of a Client: 4
+	DialTimeout time.Duration // 5 s
+	MaxInFlight int           // requests of a Client waiting for answers, and requests a Server works on per connection: 4096; more wait
+}
+
+// A Request is what a Handler gets. It is valid until the Response has been written.
+type Request struct {
+	Kind    wire.Kind
+	Head    []byte // to be decoded by the Kind's message
+	Payload []byte // in the memory that Buffer gave
+	Remote  net.Addr
+	// Value is the Handler's own, set in Buffer and found again in Serve.
+	Value any
+}
+
+// A Response answers a Request.
+type Response struct {
+	Message wire.Message
+	Payload [][]byte // written one after the other, not copied
+	Release func()   // if set, called once the payload has been written or given up
+}
+
+// A Handler serves requests. Its methods are called from many goroutines.
+type Handler interface {
+	// Buffer returns the memory, of length n, that the payload of the request is read into. It is called after the head was
+	// read and only if n > 0. An error refuses the request: its payload is read past, and the error is answered as a Nack.
+	Buffer(r *Request, n int) ([]byte, error)
+	// Serve returns the answer; it may wait for it, at most until ctx ends (the connection or the Server was closed).
+	// An error is answered as a Nack: with the code and text of a *Refusal in its chain, else CodeInternal.
+	// If Buffer gave memory and the payload could not be read, Drop is called in place of Serve.
+	Serve(ctx context.Context, r *Request) (Response, error)
+	Drop(r *Request)
+}
+
+// A Caller asks one peer. *Client is one.
+type Caller interface {
+	// Call sends one request (its payload the concatenation of the slices, not copied, not kept after the return) and waits
+	// for the answer. The answer's head is decoded into answer; a Nack becomes a *Refusal, another kind an error. The
+	// answer's payload is read into dst, of which the filled part is returned; one that does not fit is an error.
+	Call(ctx context.Context, request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error)
+	Close() error
+}

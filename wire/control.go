@@ -1,0 +1,286 @@
+package wire
+
+// Ack says that a request was carried out.
+//
+//	offset  size  field
+//	     0     8  generation  the receiver's
+//	     8     8  revision    the scheduler's revision of the membership; 0 from servers
+//
+// Introduced in version 1.
+type Ack struct {
+	Generation uint64
+	Revision   uint64
+}
+
+// Nack says that a request was refused, and why. The connection stays usable.
+//
+//	offset  size  field
+//	     0     2  code
+//	     2     8  generation  the receiver's, so that a stale sender learns how far behind it is
+//	    10     4  n           length of the text
+//	    14     n  text        for people: what came, what was wanted, what to do
+//
+// Introduced in version 1.
+type Nack struct {
+	Code       Code
+	Generation uint64
+	Text       string
+}
+
+// The roles, as bytes.
+const (
+	RoleScheduler uint8 = 1
+	RoleServer    uint8 = 2
+	RoleWorker    uint8 = 3
+)
+
+// Register asks the scheduler for membership. A node sends it first, and again after a reconnect with the node ID it got.
+// Answer: Registered. CodeConflict if the number of workers or servers differs from the scheduler's, or if the rank is
+// taken by another living node.
+//
+//	offset  size  field
+//	     0     8  node        0: a new node; else the ID it was given
+//	     8     1  role
+//	     9     4  rank        wanted rank within the role (int32); -1: any
+//	    13     4  workers     number of workers it was told of
+//	    17     4  servers     number of servers it was told of
+//	    21     4  pid
+//	    25     .  job         string: the job's ID
+//	     .     .  host        string: for people, as in the hosts file
+//	     .     .  addr        string: host:port others reach it at; empty for workers
+//
+// Repeating it with the same node is harmless. Introduced in version 1.
+type Register struct {
+	Node    uint64
+	Role    uint8
+	Rank    int32
+	Workers uint32
+	Servers uint32
+	PID     uint32
+	Job     string
+	Host    string
+	Addr    string
+}
+
+// Registered gives a node its ID, unique for the life of the job, and the times it must keep.
+//
+//	offset  size  field
+//	     0     8  node
+//	     8     4  heartbeat   milliseconds between heartbeats
+//	    12     4  lease       milliseconds of silence after which the node counts as lost
+//
+// Introduced in version 1.
+type Registered struct {
+	Node            uint64
+	HeartbeatMillis uint32
+	LeaseMillis     uint32
+}
+
+// Watch asks the scheduler for the membership as soon as its revision is above the one the node knows, or when the wait
+// is over (then with the old revision). Answer: Membership.
+//
+//	offset  size  field
+//	     0     8  node
+//	     8     8  revision    the newest the node knows; 0: none
+//	    16     4  wait        milliseconds, at most 60,000
+//
+// Introduced in version 1.
+type Watch struct {
+	Node       uint64
+	Revision   uint64
+	WaitMillis uint32
+}
+
+// The phases of a job.
+const (
+	PhaseForming  uint8 = 1 // nodes are missing; Membership.Waiting names them
+	PhaseRunning  uint8 = 2
+	PhaseFinished uint8 = 3 // all workers left; servers end
+	PhaseFailed   uint8 = 4 // Membership.Reason says why; everyone ends
+)
+
+// Membership is the scheduler's view of the job. The generation goes up by one when workers or servers join or leave; the
+// revision goes up with every change, also of phase.
+//
+//	offset  size  field
+//	     0     8  generation  0 while forming
+//	     8     8  revision
+//	    16     1  phase
+//	    17     4  workers     how many the job has (forming: wants)
+//	    21     4  servers
+//	    25     .  reason      string: why it failed
+//	     .     .  waiting     list of strings: "worker 1 on d2 (12 s)"
+//	     .     .  nodes       list of Member
+//
+// A Member is node 8, role 1, rank 4 (int32), pid 4, host string, addr string. Members come sorted by role, then rank.
+// Introduced in version 1.
+type Membership struct {
+	Generation uint64
+	Revision   uint64
+	Phase      uint8
+	Workers    uint32
+	Servers    uint32
+	Reason     string
+	Waiting    []string
+	Nodes      []Member
+}
+
+// Member is one node of a Membership.
+type Member struct {
+	Node uint64
+	Role uint8
+	Rank int32
+	PID  uint32
+	Host string
+	Addr string
+}
+
+// Heartbeat keeps a node's lease and tells its progress. Answer: Ack, whose revision tells whether a Watch is due.
+//
+//	offset  size  field
+//	     0     8  node
+//	     8     8  generation
+//	    16     8  step        last step finished (workers), rounds closed (servers)
+//	    24     8  epoch
+//
+// Introduced in version 1.
+type Heartbeat struct {
+	Node       uint64
+	Generation uint64
+	Step       uint64
+	Epoch      uint64
+}
+
+// Leave says that a node ends. A worker that leaves in order no longer counts at barriers and rounds; when the last worker
+// has left, the job is finished. With OK false the job fails with the reason. Answer: Ack.
+//
+//	offset  size  field
+//	     0     8  node
+//	     8     1  ok
+//	     9     .  reason      string
+//
+// Introduced in version 1.
+type Leave struct {
+	Node   uint64
+	OK     bool
+	Reason string
+}
+
+// Barrier waits until every worker of the generation has sent the same name. Answer: Ack when the last one came, or
+// CodeTimeout, whose text names who is missing. Repeating it after a lost answer is harmless: names are used once
+// (the sender numbers them), and the scheduler remembers the closed ones of this job.
+//
+//	offset  size  field
+//	     0     8  generation
+//	     8     8  node
+//	    16     4  wait        milliseconds
+//	    20     .  name        string
+//
+// Introduced in version 1.
+type Barrier struct {
+	Generation uint64
+	Node       uint64
+	WaitMillis uint32
+	Name       string
+}
+
+// Signal marks a name as happened; Await waits for the mark. Rank 0 uses them to tell the others that a load is complete.
+// Answer to both: Ack; Await may get CodeTimeout.
+//
+//	offset  size  field (Signal)
+//	     0     8  node
+//	     8     .  name        string
+//
+// Introduced in version 1.
+type Signal struct {
+	Node uint64
+	Name string
+}
+
+// Await waits for a Signal of the same name.
+//
+//	offset  size  field
+//	     0     8  node
+//	     8     4  wait        milliseconds
+//	    12     .  name        string
+//
+// Introduced in version 1.
+type Await struct {
+	Node       uint64
+	WaitMillis uint32
+	Name       string
+}
+
+// The forms of a key.
+const (
+	FormDense uint8 = 1
+	FormRows  uint8 = 2
+)
+
+// The rules by which a closed round changes a key's value.
+const (
+	RuleOptimizer uint8 = 1 // the job's optimizer; while there is none, the sum replaces the value
+	RuleAverage   uint8 = 2 // the mean over the contributors replaces the value, whatever the optimizer
+)
+
+// Declare asks the scheduler to place a key. The first declaration makes the plan; later ones get the same. Answer: KeyPlan.
+// CodeSize if form, rule, size or row length differ from the first one's: the text names the key, both nodes and both sizes.
+//
+//	offset  size  field
+//	     0     8  generation
+//	     8     8  node
+//	    16     1  form
+//	    17     1  rule
+//	    18     8  size        number of values, all rows together
+//	    26     8  rowlen      values of one row; 0 for a dense key
+//	    34     1  whole       the key must not be cut (optimizers that need norms of whole keys)
+//	    35     .  name        string, 1 to MaxKeyName bytes
+//
+// Introduced in version 1.
+type Declare struct {
+	Generation uint64
+	Node       uint64
+	Form       uint8
+	Rule       uint8
+	Size       uint64
+	RowLen     uint64
+	Whole      bool
+	Name       string
+}
+
+// MaxKeyName is the longest name of a key, in bytes.
+const MaxKeyName = 1024
+
+// KeyPlan says where the shards of one key are. It is the same on all nodes.
+//
+// A dense key's shard i holds Length values from Offset on; shards are in order of offset and cover the key. Of a key of rows,
+// row r belongs to shard r mod len(Shards) and is that shard's row r / len(Shards); Offset is the shard's index and Length its number of values.
+//
+//	offset  size  field
+//	     0     8  key         ID, from 0, unique for the life of the job
+//	     8     1  form
+//	     9     1  rule
+//	    10     8  size
+//	    18     8  rowlen
+//	    26     8  hash        of this plan and all of lower ID: nodes with equal hashes hold equal plans
+//	    34     .  name        string
+//	     .     .  shards      list of server 4 (rank), offset 8, length 8
+//
+// Introduced in version 1.
+type KeyPlan struct {
+	Key    uint64
+	Form   uint8
+	Rule   uint8
+	Size   uint64
+	RowLen uint64
+	Hash   uint64
+	Name   string
+	Shards []ShardPlace
+}
+
+// ShardPlace is one shard of a KeyPlan.
+type ShardPlace struct {
+	Server uint32
+	Offset uint64
+	Length uint64
+}

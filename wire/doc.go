@@ -1,0 +1,100 @@
+// Package wire is every byte that crosses a connection between the processes of a job: frames, message kinds, codes and
+// the limits that hold before memory is taken.
+//
+// A connection carries frames. A frame is a 16-byte header, a head and a payload:
+//
+//	offset  size  field
+//	     0     1  version   Version; another one is refused
+//	     1     1  kind      which message the head holds
+//	     2     2  zero
+//	     4     4  head      length of the head in bytes, at most MaxHead
+//	     8     4  payload   length of the payload in bytes, at most MaxPayload
+//	    12     4  zero
+//	    16     h  head      the message, as its struct's comment says
+//	  16+h     p  payload   values, rows or other bulk, as the message says
+//
+// All numbers are little-endian. The head is small and is decoded into a struct of this package; the payload is bulk and is
+// read straight into the buffer it belongs in. In a head, a string is a uint32 length and that many bytes of UTF-8, a list is
+// a uint32 count and its items, a bool is one byte, 0 or 1. A head must be consumed to its last byte.
+//
+// Whoever asks sends a request and gets exactly one answer: the kind its comment names, or Nack. Answers may come late
+// (a pull waits for its round) and in another order than the requests.
+//
+// Kinds and codes are numbered by hand and only ever appended. Golden frames in testdata pin the format.
+//
+// This package keeps plain integers; the packages that give them meaning own the types.
+package wire
+
+// Version is the version of the frame format and of all messages.
+const Version = 1
+
+// Limits. A frame beyond them is an error, found before memory is taken for it.
+const (
+	HeaderSize = 16
+	MaxHead    = 1 << 20  // bytes of a head
+	MaxPayload = 64 << 20 // bytes of a payload
+	MaxString  = 64 << 10 // bytes of one string
+	MaxList    = 1 << 16  // items of one list
+)
+
+// A Kind says which message a frame holds.
+type Kind uint8
+
+// The kinds.
+const (
+	KindAck          Kind = 1
+	KindNack         Kind = 2
+	KindRegister     Kind = 3
+	KindRegistered   Kind = 4
+	KindWatch        Kind = 5
+	KindMembership   Kind = 6
+	KindHeartbeat    Kind = 7
+	KindDeclare      Kind = 8
+	KindKeyPlan      Kind = 9
+	KindBarrier      Kind = 10
+	KindLeave        Kind = 11
+	KindSignal       Kind = 12
+	KindAwait        Kind = 13
+	KindInitShard    Kind = 20
+	KindAwaitShard   Kind = 21
+	KindPush         Kind = 22
+	KindPull         Kind = 23
+	KindValue        Kind = 24
+	KindPushRows     Kind = 25
+	KindPullRows     Kind = 26
+	KindSetOptimizer Kind = 27
+	KindSetRate      Kind = 28
+	KindReadState    Kind = 29
+	KindState        Kind = 30
+	KindWriteState   Kind = 31
+)
+
+// A Code says why a request was refused.
+type Code uint16
+
+// The codes of a Nack.
+const (
+	CodeMalformed       Code = 1  // the bytes are not what the kind's comment says
+	CodeStaleGeneration Code = 2  // the sender's generation is not the receiver's
+	CodeUnknownKey      Code = 3  // no such key or shard, or it has no value yet
+	CodeDuplicateInit   Code = 4  // the key was initialised with something else
+	CodeSize            Code = 5  // the number of values does not fit the key
+	CodeUnknownNode     Code = 6  // the node is not, or no longer, a member
+	CodeConflict        Code = 7  // another node said something else before (optimizer, number of workers)
+	CodeTooFarAhead     Code = 8  // the round is more than one ahead of the open one
+	CodeUnavailable     Code = 9  // the job failed or ended; the text says why
+	CodeTimeout         Code = 10 // the wait's time ran out; the text says whom it waited for
+	CodeUnauthorised    Code = 11 // the connection did not prove the job's secret
+	CodeUnsupported     Code = 12 // known, but not in this mode (rows of a dense key, an optimizer that needs whole keys)
+	CodeInternal        Code = 13 // a fault of the receiver; the text has it
+	CodeBusy            Code = 14 // a limit of the receiver is reached; try again later
+)
+
+// A Message is the head of one frame.
+type Message interface {
+	Kind() Kind
+	// AppendHead appends the encoded head to b and returns the extended slice.
+	AppendHead(b []byte) []byte
+	// DecodeHead reads the whole of b. Strings and slices of the message do not alias b.
+	DecodeHead(b []byte) error
+}

@@ -1,0 +1,254 @@
+package wire
+
+// Origin opens the head of every request of a worker to a server. (job, generation, node, key, shard, seq) names a
+// contribution: sending it again, after a lost answer or over another connection, is harmless.
+//
+//	offset  size  field
+//	     0     8  generation  membership the sender believes in
+//	     8     8  node        the sender's ID
+//	    16     4  rank        the sender's rank in that generation
+//	    20     8  key
+//	    28     4  shard       index in the key's plan
+//	    32     8  seq         number of this sender's pushes of this shard, from 1; in a pull, of those before it
+//
+// A receiver of another generation answers CodeStaleGeneration; an unknown key or shard is CodeUnknownKey. Introduced in version 1.
+type Origin struct {
+	Generation uint64
+	Node       uint64
+	Rank       uint32
+	Key        uint64
+	Shard      uint32
+	Seq        uint64
+}
+
+// The codecs of values in a payload.
+const (
+	CodecFloat32  uint8 = 0 // 4 bytes a value, IEEE 754
+	CodecFloat16  uint8 = 1 // 2 bytes a value, IEEE 754 binary16
+	CodecBFloat16 uint8 = 2 // 2 bytes a value, the upper half of a float32
+	Codec2Bit     uint8 = 3 // 4 values a byte, most significant first: 11 +threshold, 10 -threshold, 00 zero; padded to 4 bytes
+	Codec1Bit     uint8 = 4 // 8 values a byte, most significant first: 1 is +1, 0 is -1; padded to 4 bytes
+)
+
+// InitShard gives a shard its first value; rank 0 sends it. Answer: Ack. If the shard has a value already (a load, a rank 0
+// that was restarted) the value stays and the answer is Ack all the same; another length is CodeSize.
+//
+//	offset  size  field
+//	     0    40  origin
+//	    40     1  form
+//	    41     1  rule
+//	    42     8  offset      of the shard in the key; of a key of rows, the shard's index
+//	    50     8  length      values of the shard
+//	    58     8  rowlen      values of one row; 0 for a dense key
+//	    66     8  size        values of the whole key
+//	    74     4  shards      shards of the whole key
+//	    78     1  zeros       true: no payload, the value is all zeros
+//	    79     .  name        string: the key's name, for multipliers and messages
+//
+// Payload: length float32, unless zeros. Introduced in version 1.
+type InitShard struct {
+	Origin
+	Form   uint8
+	Rule   uint8
+	Offset uint64
+	Length uint64
+	RowLen uint64
+	Size   uint64
+	Shards uint32
+	Zeros  bool
+	Name   string
+}
+
+// AwaitShard is answered with Ack when the shard has a value, or with CodeTimeout.
+//
+//	offset  size  field
+//	     0    40  origin
+//	    40     4  wait        milliseconds
+//
+// Introduced in version 1.
+type AwaitShard struct {
+	Origin
+	WaitMillis uint32
+}
+
+// Push carries one worker's gradient for one dense shard.
+//
+//	offset  size  field
+//	     0    40  origin
+//	    40     8  round       round this gradient belongs to, from 0; dist_async: same as seq-1
+//	    48     4  weight      float32: what the contribution counts in a mean, such as its number of examples
+//	    52     1  codec       of the payload
+//	    53     4  threshold   float32, of Codec2Bit
+//	    57     8  n           number of values
+//	    65     1  answer      0: Ack as soon as the contribution is held; 1: Value once its round is closed
+//	    66     1  answercodec codec of the Value
+//	    67     4  wait        milliseconds the sender will wait for the answer
+//
+// Payload: the values. The server answers when it may: a contribution for the round after the open one is held, one further
+// ahead waits for its turn. Sent again: acknowledged (or answered with the Value), counted once. Introduced in version 1.
+type Push struct {
+	Origin
+	Round       uint64
+	Weight      float32
+	Codec       uint8
+	Threshold   float32
+	N           uint64
+	Answer      bool
+	AnswerCodec uint8
+	WaitMillis  uint32
+}
+
+// Pull asks for a dense shard's value once at least Round rounds have closed. In dist_async it is answered at once, or,
+// with a bound on staleness, when the slowest worker is at most Staleness pushes behind the sender's Seq. Answer: Value.
+//
+//	offset  size  field
+//	     0    40  origin
+//	    40     8  round       number of rounds that the value must contain
+//	    48     1  codec       of the answer
+//	    49     4  wait        milliseconds
+//	    53     8  staleness   bound in pushes; MaxUint64: none
+//
+// Introduced in version 1.
+type Pull struct {
+	Origin
+	Round      uint64
+	Codec      uint8
+	WaitMillis uint32
+	Staleness  uint64
+}
+
+// Value answers Push, Pull and PullRows.
+//
+//	offset  size  field
+//	     0     8  generation  under which the newest round in it closed
+//	     8     8  round       number of rounds it contains
+//	    16     1  codec
+//	    17     8  n           number of values
+//
+// Payload: the values. Introduced in version 1.
+type Value struct {
+	Generation uint64
+	Round      uint64
+	Codec      uint8
+	N          uint64
+}
+
+// PushRows carries one worker's gradient for some rows of one shard. No rows is a contribution too.
+//
+//	offset  size  field
+//	     0    40  origin
+//	    40     8  round
+//	    48     4  weight      float32
+//	    52     8  rows        number of rows
+//	    60     4  wait        milliseconds
+//
+// Payload: rows int64, the shard's row numbers, strictly increasing; then rows × rowlen float32. Answer: Ack. Introduced in version 1.
+type PushRows struct {
+	Origin
+	Round      uint64
+	Weight     float32
+	Rows       uint64
+	WaitMillis uint32
+}
+
+// PullRows asks for rows of one shard, as Pull does for a dense one.
+//
+//	offset  size  field
+//	     0    40  origin
+//	    40     8  round
+//	    48     8  rows        number of rows
+//	    56     4  wait        milliseconds
+//	    60     8  staleness
+//
+// Payload: rows int64, the shard's row numbers, in any order. Answer: Value with rows × rowlen values in the same order. Introduced in version 1.
+type PullRows struct {
+	Origin
+	Round      uint64
+	Rows       uint64
+	WaitMillis uint32
+	Staleness  uint64
+}
+
+// SetOptimizer gives a server the update rule: JSON of optim.Config, decoded strictly. Every worker sends it; the first
+// counts, the same again is acknowledged and keeps all state, another one is CodeConflict. Key and shard of the origin are 0.
+// With Mode the sender says what it takes the store for; servers refuse two modes in one job with CodeConflict.
+//
+//	offset  size  field
+//	     0    40  origin
+//	    40     1  mode        ModeSync or ModeAsync
+//	    41     .  config      string, JSON; empty: only the mode is set
+//
+// Answer: Ack. Introduced in version 1.
+type SetOptimizer struct {
+	Origin
+	Mode   uint8
+	Config string
+}
+
+// The modes of aggregation.
+const (
+	ModeSync  uint8 = 1
+	ModeAsync uint8 = 2
+)
+
+// SetRate sets the learning rate of all rounds from Round on, in place of the optimizer's own and its schedule's; a later
+// one replaces an earlier one. CodeConflict if a key has already closed that round. Answer: Ack.
+//
+//	offset  size  field
+//	     0    40  origin      key and shard 0
+//	    40     8  round
+//	    48     8  rate        float64
+//
+// Introduced in version 1.
+type SetRate struct {
+	Origin
+	Round uint64
+	Rate  float64
+}
+
+// ReadState asks for all that a shard is, once at least Round rounds have closed. Answer: State.
+//
+//	offset  size  field
+//	     0    40  origin
+//	    40     8  round
+//	    48     4  wait        milliseconds
+//
+// Introduced in version 1.
+type ReadState struct {
+	Origin
+	Round      uint64
+	WaitMillis uint32
+}
+
+// State is a shard's value and the optimizer's slots for it.
+//
+//	offset  size  field
+//	     0     8  generation
+//	     8     8  round       rounds closed
+//	    16     8  n           values of the shard
+//	    24     .  config      string: the optimizer's JSON; empty: none
+//	     .     .  slots       list of strings: names; each slot has n values
+//
+// Payload: the value, then the slots in order, float32. Introduced in version 1.
+type State struct {
+	Generation uint64
+	Round      uint64
+	N          uint64
+	Config     string
+	Slots      []string
+}
+
+// WriteState replaces all that a shard is, creating it if needed; rank 0 sends it in a load. Contributions held for open
+// rounds are dropped, and the next round is Round. Answer: Ack.
+//
+//	offset  size  field
+//	     0     .  init        an InitShard without payload of its own
+//	     .     8  round       rounds closed
+//	     .     .  slots       list of strings
+//
+// Payload: the value, then the slots in order, float32. Introduced in version 1.
+type WriteState struct {
+	Init  InitShard
+	Round uint64
+	Slots []string
+}
