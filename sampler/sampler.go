@@ -1,0 +1,158 @@
+// Package sampler divides the examples of a data set over the workers of a job.
+//
+// Split gives part p of n a contiguous run of indices, its partition, which is
+// the same in every epoch. Inside an epoch the partition is read in an order
+// that depends on (seed, epoch, part) and on nothing else, so that a run
+// repeats, and a worker that is restarted in the middle of an epoch can go on
+// where it was.
+//
+//	s, err := sampler.Split(50_000, store.NumWorkers(), store.Rank(), sampler.Seed(1))
+//	for e := range epochs {
+//		for i := range s.Epoch(e) {
+//			// train on example i
+//		}
+//	}
+//
+// With the default, Spread, the parts are disjoint and cover the data set, and
+// their lengths differ by at most one: every example is read exactly once an
+// epoch.
+package sampler
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+)
+
+// A Policy says what becomes of the length mod numParts examples that do not
+// divide evenly.
+type Policy int
+
+const (
+	// Spread gives one more example to each of the first parts: every example
+	// is read exactly once an epoch. It is the default.
+	Spread Policy = iota
+	// Drop leaves the last examples out, always the same ones: all parts are
+	// equally long and no example is read twice.
+	Drop
+	// Pad repeats examples from the start of the data set in the last parts:
+	// all parts are equally long and no example is left out.
+	Pad
+)
+
+// String returns the name of the policy.
+func (p Policy) String() string {
+	switch p {
+	case Spread:
+		return "spread"
+	case Drop:
+		return "drop"
+	case Pad:
+		return "pad"
+	}
+	return fmt.Sprintf("Policy(%d)", int(p))
+}
+
+// An Option changes how Split divides.
+type Option func(*Sampler)
+
+// Seed sets the seed of the order. The default is 0.
+func Seed(seed uint64) Option { return func(s *Sampler) { s.seed = seed } }
+
+// Epoch makes epochs count from first: Sampler.Epoch(e) then is epoch first+e
+// of the run. The default is 0.
+func Epoch(first int) Option { return func(s *Sampler) { s.first = first } }
+
+// Remainder sets what happens to the examples that do not divide evenly.
+func Remainder(p Policy) Option { return func(s *Sampler) { s.policy = p } }
+
+// InOrder reads the partition from its first index to its last in every epoch,
+// as evaluation does.
+func InOrder() Option { return func(s *Sampler) { s.inOrder = true } }
+
+// A Sampler gives the indices of one part. It never changes; its methods may
+// be called from several goroutines at once.
+type Sampler struct {
+	length, part int
+	start, size  int // indices (start+i) mod length, i < size
+	seed         uint64
+	first        int
+	policy       Policy
+	inOrder      bool
+}
+
+// Split returns part number part, from 0, of numParts over length examples.
+func Split(length, numParts, part int, opts ...Option) (*Sampler, error) {
+	if length < 0 {
+		return nil, fmt.Errorf("sampler: split: got length %d, want at least 0", length)
+	}
+	if numParts < 1 {
+		return nil, fmt.Errorf("sampler: split %d examples: got %d parts, want at least 1", length, numParts)
+	}
+	if part < 0 || part >= numParts {
+		return nil, fmt.Errorf("sampler: split %d examples: got part %d, want 0 to %d", length, part, numParts-1)
+	}
+	s := &Sampler{length: length, part: part}
+	for _, opt := range opts {
+		opt(s)
+	}
+	whole, rest := length/numParts, length%numParts
+	switch s.policy {
+	case Spread:
+		s.size = whole
+		if part < rest {
+			s.size++
+		}
+		s.start = whole*part + min(part, rest)
+	case Drop:
+		s.size, s.start = whole, whole*part
+	case Pad:
+		s.size = whole
+		if rest > 0 {
+			s.size++
+		}
+		s.start = s.size * part
+	default:
+		return nil, fmt.Errorf("sampler: split %d examples: got remainder %v, want spread, drop or pad", length, s.policy)
+	}
+	return s, nil
+}
+
+// Len returns the number of indices in each epoch.
+func (s *Sampler) Len() int { return s.size }
+
+// Epoch returns the indices of epoch e in their order. Every use of the
+// returned sequence starts from the beginning.
+func (s *Sampler) Epoch(e int) iter.Seq[int] { return s.From(e, 0) }
+
+// From returns the indices of epoch e without the first skip of them: what is
+// left for a worker that resumes after skip examples.
+func (s *Sampler) From(e, skip int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		order := make([]int, s.size)
+		for i := range order {
+			order[i] = i
+		}
+		if !s.inOrder {
+			r := rand.New(rand.NewPCG(s.seed, mix(uint64(s.first+e), uint64(s.part))))
+			for i := len(order) - 1; i > 0; i-- {
+				j := int(r.Uint64N(uint64(i + 1)))
+				order[i], order[j] = order[j], order[i]
+			}
+		}
+		for _, i := range order[min(max(skip, 0), len(order)):] {
+			if !yield((s.start + i) % s.length) {
+				return
+			}
+		}
+	}
+}
+
+// mix makes one seed of two numbers, so that neighbours have nothing in common
+// (the finaliser of SplitMix64).
+func mix(a, b uint64) uint64 {
+	x := a*0x9e3779b97f4a7c15 + b + 0x632be59bd9b4e019
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
