@@ -1,0 +1,50 @@
+// Package optim holds the rules by which a gradient changes a parameter, and
+// the schedules by which the learning rate changes over the steps.
+//
+// A Config names a rule and its numbers. It is plain data: it is validated,
+// printed, compared, saved in checkpoints and sent to servers as JSON, so that
+// no code has to travel. New turns it into an Optimizer, which is immutable and
+// holds nothing about any key. What a rule remembers of a key (its momentum,
+// its second moment) lives in a State that belongs to whoever owns the value.
+//
+// One update of one key takes a Pass, which fixes everything that is the same
+// for all elements of the key: the step, the learning rate of that step, the
+// key's multipliers, the factor applied to the gradient.
+//
+//	opt, err := optim.New(optim.Config{Name: "adam", LearningRate: 0.001})
+//	state := opt.NewState(len(value))
+//	factors := opt.Factors("layer1.weight")
+//	for step := uint64(0); ; step++ {
+//		// sum the gradients of the step into grad
+//		err := opt.At(step, 1, factors).Update(value, grad, state)
+//	}
+//
+// Steps count from 0; the t of the papers is step+1.
+//
+// The gradient that a rule sees is, element by element,
+//
+//	g = clip(Rescale·scale·grad, ±ClipGradient)
+//
+// scaled down so that its norm over the key is at most ClipNorm, where these
+// are set. Weight decay comes after that and is never clipped.
+//
+// # Shards
+//
+// All rules but lars and lamb work element by element: a key that is cut into
+// shards, each with its own State, changes bit for bit as the whole key does.
+// lars, lamb and any rule with ClipNorm need norms over the whole key, and
+// Config.WholeKeys reports this, so that a plan can leave such keys uncut. A
+// caller that must cut them all the same adds up the partial sums of the
+// shards first: see Pass.GradientSquares and Pass.Norms.
+//
+// # Rows
+//
+// Pass.UpdateRows changes the named rows of a table and reads and writes
+// nothing of the others. This is the lazy form: a row that got no gradient in
+// a step gets no weight decay, keeps its momentum as it is, and its moments do
+// not fade. Adam's bias correction goes by the step of the table, not by how
+// often the row was touched.
+//
+// An Optimizer may be used from several goroutines at once. Two updates of one
+// value or State may not run at once.
+package optim

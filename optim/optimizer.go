@@ -1,0 +1,161 @@
+package optim
+
+import (
+	"fmt"
+	"math"
+)
+
+// An Optimizer applies the rule of its config. It never changes.
+type Optimizer struct {
+	cfg   Config // with defaults
+	rule  rule
+	slots []string
+	at    [3]int // for each argument of rule.update, its slot's index or -1
+}
+
+// New returns the optimizer of a valid config.
+func New(cfg Config) (*Optimizer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.WithDefaults()
+	r := rules[cfg.Name]
+	o := &Optimizer{cfg: cfg, rule: r, slots: r.slots(&cfg), at: [3]int{0, 1, 2}}
+	if cfg.Name == "rmsprop" && !cfg.Centered {
+		o.at = [3]int{0, -1, 1}
+	}
+	return o, nil
+}
+
+// Config returns the config with its defaults filled in.
+func (o *Optimizer) Config() Config { return o.cfg }
+
+// Factors returns the multipliers of the key. Look them up once for each key:
+// patterns take time.
+func (o *Optimizer) Factors(key string) Factors { return o.cfg.Factors(key) }
+
+// A Pass is one update of one key: everything but the arrays. It is a plain
+// value; the one that At returns works on a whole key.
+type Pass struct {
+	o            *Optimizer
+	learningRate float64
+	weightDecay  float64
+	correction1  float64 // 1 − β₁ᵗ
+	correction2  float64 // 1 − β₂ᵗ
+
+	// g = max(−clip, min(clip, scale·grad))·shrink
+	scale, clip, shrink float32
+	shrinkKnown         bool
+
+	trust      float64 // lars, lamb: what multiplies the learning rate
+	trustKnown bool
+}
+
+// At prepares update number step, from 0, of a key with the given factors.
+// scale multiplies the gradient (see Config.ScaleFor); 1 leaves it.
+func (o *Optimizer) At(step uint64, scale float64, factors Factors) Pass {
+	return o.AtRate(step, o.cfg.LearningRateAt(step), scale, factors)
+}
+
+// AtRate is At with a learning rate in place of the schedule's.
+func (o *Optimizer) AtRate(step uint64, learningRate, scale float64, factors Factors) Pass {
+	p := Pass{
+		o:            o,
+		learningRate: learningRate * factors.LearningRate,
+		weightDecay:  o.cfg.WeightDecay * factors.WeightDecay,
+		scale:        float32(scale * o.cfg.Rescale),
+		clip:         float32(math.Inf(1)),
+		shrink:       1,
+		shrinkKnown:  o.cfg.ClipNorm == 0,
+		trust:        1,
+		trustKnown:   o.cfg.Name != "lars" && o.cfg.Name != "lamb",
+	}
+	if o.cfg.ClipGradient > 0 {
+		p.clip = float32(o.cfg.ClipGradient)
+	}
+	if o.cfg.Beta1 > 0 {
+		t := float64(step) + 1
+		p.correction1 = 1 - math.Pow(o.cfg.Beta1, t)
+		p.correction2 = 1 - math.Pow(o.cfg.Beta2, t)
+	}
+	return p
+}
+
+// LearningRate returns the rate of this pass: schedule times factor.
+func (p Pass) LearningRate() float64 { return p.learningRate }
+
+// Update changes value by grad and state, all of one length. It does not
+// change grad and keeps none of them.
+func (p Pass) Update(value, grad []float32, state *State) error {
+	if len(grad) != len(value) {
+		return fmt.Errorf("optim: %s: update: got %d gradients for %d values", p.o.cfg.Name, len(grad), len(value))
+	}
+	if err := p.o.Check(state, len(value)); err != nil {
+		return err
+	}
+	if !p.shrinkKnown {
+		p = p.WithGradientSquares(p.GradientSquares(grad))
+	}
+	if !p.trustKnown {
+		p = p.WithNorms(p.norms(value, grad, state, 0, len(value)))
+	}
+	p.apply(value, grad, state, 0, len(value))
+	return nil
+}
+
+// UpdateRows is the lazy update of some rows of a table: value holds rows of
+// rowLen numbers, row i of grad belongs to row rows[i] of value. Rows need not
+// be sorted; a row named twice is updated twice, in order. Rows that are not
+// named are neither read nor written, in value and in state.
+//
+// Norms, where the rule needs them, are taken over the named rows together.
+// When an error is returned, nothing was changed.
+func (p Pass) UpdateRows(rows []int64, rowLen int, value, grad []float32, state *State) error {
+	name := p.o.cfg.Name
+	if rowLen <= 0 || len(value)%rowLen != 0 {
+		return fmt.Errorf("optim: %s: update rows: got rows of %d for a table of %d values", name, rowLen, len(value))
+	}
+	if len(grad)%rowLen != 0 || len(grad)/rowLen != len(rows) {
+		return fmt.Errorf("optim: %s: update rows: got %d gradients for %d rows of %d", name, len(grad), len(rows), rowLen)
+	}
+	if err := p.o.Check(state, len(value)); err != nil {
+		return err
+	}
+	numRows := int64(len(value) / rowLen)
+	for i, r := range rows {
+		if r < 0 || r >= numRows {
+			return fmt.Errorf("optim: %s: update rows: rows[%d]: got row %d, want 0 to %d", name, i, r, numRows-1)
+		}
+	}
+	if !p.shrinkKnown {
+		p = p.WithGradientSquares(p.GradientSquares(grad))
+	}
+	if !p.trustKnown {
+		var n Norms
+		for i, r := range rows {
+			from := int(r) * rowLen
+			n = n.Add(p.norms(value[from:from+rowLen], grad[i*rowLen:(i+1)*rowLen], state, from, from+rowLen))
+		}
+		p = p.WithNorms(n)
+	}
+	for i, r := range rows {
+		from := int(r) * rowLen
+		p.apply(value[from:from+rowLen], grad[i*rowLen:(i+1)*rowLen], state, from, from+rowLen)
+	}
+	return nil
+}
+
+// apply runs the rule on a piece of a key whose state is [from, to) of the
+// slots.
+func (p *Pass) apply(value, grad []float32, state *State, from, to int) {
+	if len(value) == 0 {
+		return
+	}
+	var s [3][]float32
+	for i, k := range p.o.at {
+		if k >= 0 && k < len(p.o.slots) {
+			s[i] = state.Slots[k].Values[from:to]
+		}
+	}
+	p.o.rule.update(p, value, grad, s[0], s[1], s[2])
+}

@@ -1,0 +1,149 @@
+package optim
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Limits on what a config may carry, so that one that came over a network
+// stays small.
+const (
+	maxFactors    = 10_000
+	maxMilestones = 10_000
+)
+
+// Validate returns an error that names the first field that breaks a rule, its
+// value and the rule.
+func (c Config) Validate() error {
+	r, ok := rules[c.Name]
+	if !ok {
+		return fmt.Errorf("optim: Name: unknown optimizer %q, want one of %s", c.Name, strings.Join(Names(), ", "))
+	}
+	wrong := func(field string, got any, want string) error {
+		return fmt.Errorf("optim: %s: %s: got %v, want %s", c.Name, field, got, want)
+	}
+	for _, f := range []struct {
+		name  string
+		value float64
+		below float64 // upper bound, exclusive; zero is none
+	}{
+		{"LearningRate", c.LearningRate, 0},
+		{"Momentum", c.Momentum, 1},
+		{"WeightDecay", c.WeightDecay, 0},
+		{"Beta1", c.Beta1, 1},
+		{"Beta2", c.Beta2, 1},
+		{"Epsilon", c.Epsilon, 0},
+		{"Rho", c.Rho, 1},
+		{"InitialAccumulator", c.InitialAccumulator, 0},
+		{"L1", c.L1, 0},
+		{"Beta", c.Beta, 0},
+		{"TrustCoefficient", c.TrustCoefficient, 0},
+		{"ClipGradient", c.ClipGradient, 0},
+		{"ClipNorm", c.ClipNorm, 0},
+	} {
+		if f.below > 0 && !(f.value >= 0 && f.value < f.below) {
+			return wrong(f.name, f.value, fmt.Sprintf("at least 0 and below %v", f.below))
+		}
+		if !nonNegative(f.value) {
+			return wrong(f.name, f.value, "a finite number, at least 0")
+		}
+		if f.value != 0 && !r.uses(f.name) && !common(f.name) {
+			return wrong(f.name, f.value, "0: "+c.Name+" does not use it")
+		}
+	}
+	if c.Centered && !r.uses("Centered") {
+		return wrong("Centered", true, "false: "+c.Name+" does not use it")
+	}
+	if math.IsNaN(c.Rescale) || math.IsInf(c.Rescale, 0) {
+		return wrong("Rescale", c.Rescale, "a finite number")
+	}
+	if c.Reduction != "" && c.Reduction != Sum && c.Reduction != Mean {
+		return wrong("Reduction", fmt.Sprintf("%q", c.Reduction), `"sum" or "mean"`)
+	}
+	if field, got, want := c.Schedule.check(); field != "" {
+		return wrong("Schedule."+field, got, want)
+	}
+	if len(c.Changes) > maxMilestones {
+		return wrong("Changes", fmt.Sprintf("%d entries", len(c.Changes)), fmt.Sprintf("at most %d", maxMilestones))
+	}
+	for i, ch := range c.Changes {
+		field := fmt.Sprintf("Changes[%d]", i)
+		if !nonNegative(ch.LearningRate) {
+			return wrong(field+".LearningRate", ch.LearningRate, "a finite number, at least 0")
+		}
+		if i > 0 && ch.Step <= c.Changes[i-1].Step {
+			return wrong(field+".Step", ch.Step, fmt.Sprintf("above %d, the one before it", c.Changes[i-1].Step))
+		}
+	}
+	if field, got, want := checkFactors("LearningRateFactors", c.LearningRateFactors); field != "" {
+		return wrong(field, got, want)
+	}
+	if field, got, want := checkFactors("WeightDecayFactors", c.WeightDecayFactors); field != "" {
+		return wrong(field, got, want)
+	}
+	return nil
+}
+
+func common(field string) bool {
+	return slices.Contains([]string{"LearningRate", "ClipGradient", "ClipNorm"}, field)
+}
+
+func nonNegative(x float64) bool { return x >= 0 && !math.IsInf(x, 0) }
+
+// check returns the first wrong field, what it holds and what it should, or an
+// empty name.
+func (s Schedule) check() (field string, got any, want string) {
+	kinds := []string{"", "factor", "multistep", "exponential", "polynomial", "cosine"}
+	if !slices.Contains(kinds, s.Kind) {
+		return "Kind", fmt.Sprintf("%q", s.Kind), "empty (constant) or one of " + strings.Join(kinds[1:], ", ")
+	}
+	if !(s.Factor >= 0 && s.Factor <= 1) {
+		return "Factor", s.Factor, "above 0 and at most 1"
+	}
+	if !nonNegative(s.Power) {
+		return "Power", s.Power, "a finite number, at least 0"
+	}
+	if !nonNegative(s.Final) {
+		return "Final", s.Final, "a finite number, at least 0"
+	}
+	if !nonNegative(s.WarmupFrom) {
+		return "WarmupFrom", s.WarmupFrom, "a finite number, at least 0"
+	}
+	if (s.Kind == "polynomial" || s.Kind == "cosine") && s.Steps <= s.Warmup {
+		return "Steps", s.Steps, fmt.Sprintf("above Warmup, %d", s.Warmup)
+	}
+	if s.Kind == "multistep" && len(s.Milestones) == 0 {
+		return "Milestones", "none", "at least one step"
+	}
+	if len(s.Milestones) > maxMilestones {
+		return "Milestones", fmt.Sprintf("%d steps", len(s.Milestones)), fmt.Sprintf("at most %d", maxMilestones)
+	}
+	for i := 1; i < len(s.Milestones); i++ {
+		if s.Milestones[i] <= s.Milestones[i-1] {
+			return fmt.Sprintf("Milestones[%d]", i), s.Milestones[i],
+				fmt.Sprintf("above %d, the one before it", s.Milestones[i-1])
+		}
+	}
+	return "", nil, ""
+}
+
+func checkFactors(name string, list []Factor) (field string, got any, want string) {
+	if len(list) > maxFactors {
+		return name, fmt.Sprintf("%d entries", len(list)), fmt.Sprintf("at most %d", maxFactors)
+	}
+	for i, f := range list {
+		if f.Keys == "" {
+			return fmt.Sprintf("%s[%d].Keys", name, i), `""`, "a key or a pattern"
+		}
+		if _, err := path.Match(f.Keys, ""); err != nil {
+			return fmt.Sprintf("%s[%d].Keys", name, i), fmt.Sprintf("%q", f.Keys), "a key or a pattern of path.Match"
+		}
+		if !nonNegative(f.Factor) {
+			return fmt.Sprintf("%s[%d].Factor", name, i), f.Factor, "a finite number, at least 0"
+		}
+	}
+	return "", nil, ""
+}
