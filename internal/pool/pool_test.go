@@ -1,0 +1,109 @@
+package pool
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestRunCallsEachPieceOnce(t *testing.T) {
+	for _, threads := range []int{1, 2, 3, 8} {
+		p := New(threads)
+		if p.Threads() != threads {
+			t.Errorf("Threads() = %d, want %d", p.Threads(), threads)
+		}
+		for _, n := range []int{0, 1, 2, 3, 7, 100} {
+			for range 200 {
+				calls := make([]atomic.Int32, n)
+				p.Run(n, func(i int) { calls[i].Add(1) })
+				for i := range calls {
+					if got := calls[i].Load(); got != 1 {
+						t.Fatalf("%d threads, Run(%d): piece %d ran %d times, want 1", threads, n, i, got)
+					}
+				}
+			}
+		}
+		p.Close()
+		p.Close()
+	}
+}
+
+// Helpers that went to sleep must be woken by the next Run and by Close.
+func TestRunAfterHelpersFellAsleep(t *testing.T) {
+	p := New(4)
+	for range 20 {
+		for _, h := range p.helpers {
+			for !h.asleep.Load() {
+				time.Sleep(time.Microsecond)
+			}
+		}
+		var both, sum atomic.Int64
+		p.Run(2, func(i int) { // ends only when two threads take part
+			both.Add(1)
+			for both.Load() < 2 {
+				time.Sleep(time.Microsecond)
+			}
+			sum.Add(int64(i) + 1)
+		})
+		if sum.Load() != 3 {
+			t.Fatalf("sum of pieces %d, want 3", sum.Load())
+		}
+	}
+	p.Close()
+}
+
+func TestPanicReachesTheCallerAndThePoolStaysUsable(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	for bad := range 8 {
+		func() {
+			defer func() {
+				if v := recover(); v != "piece" {
+					t.Errorf("recovered %v, want %q", v, "piece")
+				}
+			}()
+			p.Run(8, func(i int) {
+				if i == bad {
+					panic("piece")
+				}
+			})
+			t.Error("Run returned, want a panic")
+		}()
+		var n atomic.Int32
+		p.Run(5, func(int) { n.Add(1) })
+		if n.Load() != 5 {
+			t.Errorf("after a panic: %d pieces ran, want 5", n.Load())
+		}
+	}
+}
+
+func TestRunInsideRunIsRefused(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	defer func() {
+		if recover() == nil {
+			t.Error("Run inside Run returned, want a panic")
+		}
+	}()
+	p.Run(2, func(int) { p.Run(2, func(int) {}) })
+}
+
+func TestRunAllocatesNothing(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	var n atomic.Int64
+	f := func(int) { n.Add(1) }
+	if got := testing.AllocsPerRun(1000, func() { p.Run(16, f) }); got != 0 {
+		t.Errorf("Run allocates %v times, want 0", got)
+	}
+}
+
+func BenchmarkRunEmpty(b *testing.B) {
+	p := New(2)
+	defer p.Close()
+	f := func(int) {}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Run(2, f)
+	}
+}
