@@ -1,6 +1,9 @@
 package optim
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Norms are sums of squares over a key or a piece of it, from which lars and
 // lamb take their trust ratio. Those of the pieces of a key add up to the
@@ -19,10 +22,11 @@ func (n Norms) Add(m Norms) Norms {
 // clipped element by element. To update a key under ClipNorm in pieces, add
 // the pieces' sums and hand them to WithGradientSquares before Update.
 func (p Pass) GradientSquares(grad []float32) float64 {
-	p.shrink = 1
+	in := p.in
+	in.shrink = 1
 	sum := 0.0
 	for _, g := range grad {
-		x := float64(p.gradient(g))
+		x := float64(in.of(g))
 		sum += x * x
 	}
 	return sum
@@ -33,7 +37,7 @@ func (p Pass) GradientSquares(grad []float32) float64 {
 func (p Pass) WithGradientSquares(sum float64) Pass {
 	p.shrinkKnown = true
 	if limit := p.o.cfg.ClipNorm; limit > 0 && sum > limit*limit {
-		p.shrink = float32(limit / math.Sqrt(sum))
+		p.in.shrink = float32(limit / math.Sqrt(sum))
 	}
 	return p
 }
@@ -42,21 +46,25 @@ func (p Pass) WithGradientSquares(sum float64) Pass {
 // and lamb need them. It changes nothing. Under ClipNorm the pass must already
 // know the gradient's squares.
 func (p Pass) Norms(value, grad []float32, state *State) (Norms, error) {
+	if len(grad) != len(value) {
+		return Norms{}, fmt.Errorf("optim: %s: norms: got %d gradients for %d values", p.o.cfg.Name, len(grad), len(value))
+	}
 	if err := p.o.Check(state, len(value)); err != nil {
 		return Norms{}, err
 	}
-	return p.norms(value, grad[:len(value)], state, 0, len(value)), nil
+	return p.norms(value, grad, state, 0, len(value)), nil
 }
 
-func (p *Pass) norms(value, grad []float32, state *State, from, to int) Norms {
+func (p Pass) norms(value, grad []float32, state *State, from, to int) Norms {
 	var n Norms
+	in := p.in
 	for _, w := range value {
 		n.Value += float64(w) * float64(w)
 	}
 	switch p.o.cfg.Name {
 	case "lars":
 		for _, g := range grad {
-			x := float64(p.gradient(g))
+			x := float64(in.of(g))
 			n.Update += x * x
 		}
 	case "lamb":

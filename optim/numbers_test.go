@@ -64,6 +64,21 @@ func TestMomentumHoldsTheLearningRate(t *testing.T) {
 	}
 }
 
+// Rate 0.1 with a key's factor of 0.5, then rate 0.1 plain.
+func TestFactorsMultiplyTheRate(t *testing.T) {
+	o := newOptimizer(t, optim.Config{Name: "sgd", LearningRate: 0.1})
+	value := []float32{1}
+	for i, c := range []struct{ factor, want float64 }{{0.5, 0.95}, {1, 0.85}} {
+		factors := optim.Factors{LearningRate: c.factor, WeightDecay: 1}
+		if err := o.At(uint64(i), 1, factors).Update(value, []float32{1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(float64(value[0])-c.want) > 1e-6 {
+			t.Errorf("update %d: got %v, want %v", i, value[0], c.want)
+		}
+	}
+}
+
 func TestDuplicateRowsAreAppliedTwice(t *testing.T) {
 	o := newOptimizer(t, optim.Config{Name: "sgd", LearningRate: 0.1})
 	value := make([]float32, 6*2)

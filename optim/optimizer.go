@@ -43,9 +43,8 @@ type Pass struct {
 	correction1  float64 // 1 − β₁ᵗ
 	correction2  float64 // 1 − β₂ᵗ
 
-	// g = max(−clip, min(clip, scale·grad))·shrink
-	scale, clip, shrink float32
-	shrinkKnown         bool
+	in          input
+	shrinkKnown bool // in.shrink is that of the whole key
 
 	trust      float64 // lars, lamb: what multiplies the learning rate
 	trustKnown bool
@@ -63,15 +62,13 @@ func (o *Optimizer) AtRate(step uint64, learningRate, scale float64, factors Fac
 		o:            o,
 		learningRate: learningRate * factors.LearningRate,
 		weightDecay:  o.cfg.WeightDecay * factors.WeightDecay,
-		scale:        float32(scale * o.cfg.Rescale),
-		clip:         float32(math.Inf(1)),
-		shrink:       1,
+		in:           input{scale: float32(scale * o.cfg.Rescale), clip: float32(math.Inf(1)), shrink: 1},
 		shrinkKnown:  o.cfg.ClipNorm == 0,
 		trust:        1,
 		trustKnown:   o.cfg.Name != "lars" && o.cfg.Name != "lamb",
 	}
 	if o.cfg.ClipGradient > 0 {
-		p.clip = float32(o.cfg.ClipGradient)
+		p.in.clip = float32(o.cfg.ClipGradient)
 	}
 	if o.cfg.Beta1 > 0 {
 		t := float64(step) + 1
@@ -147,7 +144,7 @@ func (p Pass) UpdateRows(rows []int64, rowLen int, value, grad []float32, state 
 
 // apply runs the rule on a piece of a key whose state is [from, to) of the
 // slots.
-func (p *Pass) apply(value, grad []float32, state *State, from, to int) {
+func (p Pass) apply(value, grad []float32, state *State, from, to int) {
 	if len(value) == 0 {
 		return
 	}

@@ -11,7 +11,7 @@ type rule struct {
 	slots        func(c *Config) []string
 	// update changes value by grad. a, b and c are the State's slots, in the
 	// order of slots; one that the config does not need is nil.
-	update func(p *Pass, value, grad, a, b, c []float32)
+	update func(p Pass, value, grad, a, b, c []float32)
 }
 
 func (r rule) uses(field string) bool { return slices.Contains(r.fields, field) }

@@ -6,44 +6,50 @@ import "math"
 // each element once. They are written for a compiler or a kernel generator to
 // vectorise: constants first, no branch that a minimum or a mask cannot replace.
 
-// gradient returns the g that a rule sees for one element of the sum.
-func (p *Pass) gradient(g float32) float32 {
-	g *= p.scale
-	if g > p.clip {
-		g = p.clip
+// An input turns an element of the summed gradient into the g that a rule sees.
+type input struct {
+	scale, clip, shrink float32
+}
+
+func (in input) of(g float32) float32 {
+	g *= in.scale
+	if g > in.clip {
+		g = in.clip
 	}
-	if g < -p.clip {
-		g = -p.clip
+	if g < -in.clip {
+		g = -in.clip
 	}
-	return g * p.shrink
+	return g * in.shrink
 }
 
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
 // test is w ← w + ηg.
-func test(p *Pass, value, grad, _, _, _ []float32) {
+func test(p Pass, value, grad, _, _, _ []float32) {
+	in := p.in
 	rate := float32(p.learningRate)
 	grad = grad[:len(value)]
 	for i, w := range value {
-		value[i] = w + rate*p.gradient(grad[i])
+		value[i] = w + rate*in.of(grad[i])
 	}
 }
 
 // sgd is m ← μm − η(g + λw), w ← w + m; without momentum w ← w − η(g + λw).
 // For lars η holds the trust ratio.
-func sgd(p *Pass, value, grad, m, _, _ []float32) {
+func sgd(p Pass, value, grad, m, _, _ []float32) {
+	in := p.in
 	rate, decay := float32(p.learningRate*p.trust), float32(p.weightDecay)
 	grad = grad[:len(value)]
 	if m == nil {
 		for i, w := range value {
-			value[i] = w - rate*(p.gradient(grad[i])+decay*w)
+			value[i] = w - rate*(in.of(grad[i])+decay*w)
 		}
 		return
 	}
 	mu := float32(p.o.cfg.Momentum)
 	m = m[:len(value)]
 	for i, w := range value {
-		v := mu*m[i] - rate*(p.gradient(grad[i])+decay*w)
+		v := mu*m[i] - rate*(in.of(grad[i])+decay*w)
 		m[i] = v
 		value[i] = w + v
 	}
@@ -51,7 +57,8 @@ func sgd(p *Pass, value, grad, m, _, _ []float32) {
 
 // nag is Nesterov's momentum in the form of Bengio et al. 2013, eq. 7:
 // m ← μm − η(g + λw), w ← w + μm − η(g + λw).
-func nag(p *Pass, value, grad, m, _, _ []float32) {
+func nag(p Pass, value, grad, m, _, _ []float32) {
+	in := p.in
 	if m == nil {
 		sgd(p, value, grad, nil, nil, nil)
 		return
@@ -59,7 +66,7 @@ func nag(p *Pass, value, grad, m, _, _ []float32) {
 	rate, decay, mu := float32(p.learningRate), float32(p.weightDecay), float32(p.o.cfg.Momentum)
 	grad, m = grad[:len(value)], m[:len(value)]
 	for i, w := range value {
-		d := rate * (p.gradient(grad[i]) + decay*w)
+		d := rate * (in.of(grad[i]) + decay*w)
 		v := mu*m[i] - d
 		m[i] = v
 		value[i] = w + mu*v - d
@@ -69,17 +76,18 @@ func nag(p *Pass, value, grad, m, _, _ []float32) {
 // adam is algorithm 1 of Kingma and Ba 2015 with λw added to g:
 // m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²,
 // w ← w − η·(m/(1−β₁ᵗ)) / (√(v/(1−β₂ᵗ)) + ε).
-func adam(p *Pass, value, grad, mean, variance, _ []float32) {
+func adam(p Pass, value, grad, mean, variance, _ []float32) {
 	adamLoop(p, value, grad, mean, variance, float32(p.weightDecay), 1)
 }
 
 // adamw is adam without λw in g and with w ← w − ηλw before the step
 // (Loshchilov and Hutter 2019, algorithm 2, as in PyTorch).
-func adamw(p *Pass, value, grad, mean, variance, _ []float32) {
+func adamw(p Pass, value, grad, mean, variance, _ []float32) {
 	adamLoop(p, value, grad, mean, variance, 0, float32(1-p.learningRate*p.weightDecay))
 }
 
-func adamLoop(p *Pass, value, grad, mean, variance []float32, decay, keep float32) {
+func adamLoop(p Pass, value, grad, mean, variance []float32, decay, keep float32) {
+	in := p.in
 	c := &p.o.cfg
 	beta1, rest1 := float32(c.Beta1), float32(1-c.Beta1)
 	beta2, rest2 := float32(c.Beta2), float32(1-c.Beta2)
@@ -87,7 +95,7 @@ func adamLoop(p *Pass, value, grad, mean, variance []float32, decay, keep float3
 	root, epsilon := float32(1/math.Sqrt(p.correction2)), float32(c.Epsilon)
 	grad, mean, variance = grad[:len(value)], mean[:len(value)], variance[:len(value)]
 	for i, w := range value {
-		g := p.gradient(grad[i]) + decay*w
+		g := in.of(grad[i]) + decay*w
 		m := beta1*mean[i] + rest1*g
 		v := beta2*variance[i] + rest2*(g*g)
 		mean[i], variance[i] = m, v
@@ -97,11 +105,12 @@ func adamLoop(p *Pass, value, grad, mean, variance []float32, decay, keep float3
 
 // adagrad is h ← h + g², w ← w − ηg/(√h + ε), with λw added to g (Duchi et al.
 // 2011, diagonal form).
-func adagrad(p *Pass, value, grad, h, _, _ []float32) {
+func adagrad(p Pass, value, grad, h, _, _ []float32) {
+	in := p.in
 	rate, decay, epsilon := float32(p.learningRate), float32(p.weightDecay), float32(p.o.cfg.Epsilon)
 	grad, h = grad[:len(value)], h[:len(value)]
 	for i, w := range value {
-		g := p.gradient(grad[i]) + decay*w
+		g := in.of(grad[i]) + decay*w
 		sum := h[i] + g*g
 		h[i] = sum
 		value[i] = w - rate*g/(sqrt(sum)+epsilon)
@@ -111,13 +120,14 @@ func adagrad(p *Pass, value, grad, h, _, _ []float32) {
 // rmsprop is s ← ρs + (1−ρ)g², u = ηg/(√s + ε), w ← w − u, with λw added to g
 // (Hinton's lecture 6e). Centered takes √(s − a²) with a ← ρa + (1−ρ)g (Graves
 // 2013, eq. 38 to 41). Momentum makes it m ← μm − u, w ← w + m.
-func rmsprop(p *Pass, value, grad, square, mean, m []float32) {
+func rmsprop(p Pass, value, grad, square, mean, m []float32) {
+	in := p.in
 	c := &p.o.cfg
 	rate, decay, epsilon := float32(p.learningRate), float32(p.weightDecay), float32(c.Epsilon)
 	rho, rest, mu := float32(c.Rho), float32(1-c.Rho), float32(c.Momentum)
 	grad, square = grad[:len(value)], square[:len(value)]
 	for i, w := range value {
-		g := p.gradient(grad[i]) + decay*w
+		g := in.of(grad[i]) + decay*w
 		s := rho*square[i] + rest*(g*g)
 		square[i] = s
 		if mean != nil {
@@ -140,7 +150,8 @@ func rmsprop(p *Pass, value, grad, square, mean, m []float32) {
 // σ = (√(n+g²) − √n)/η, z ← z + g − σw, n ← n + g²,
 // w ← 0 where |z| ≤ λ₁, else −(z − sign(z)λ₁) / ((β+√n)/η + λ₂).
 // A rate of zero leaves everything as it is.
-func ftrl(p *Pass, value, grad, z, n, _ []float32) {
+func ftrl(p Pass, value, grad, z, n, _ []float32) {
+	in := p.in
 	if p.learningRate == 0 {
 		return
 	}
@@ -149,7 +160,7 @@ func ftrl(p *Pass, value, grad, z, n, _ []float32) {
 	l1, beta := float32(c.L1), float32(c.Beta)
 	grad, z, n = grad[:len(value)], z[:len(value)], n[:len(value)]
 	for i, w := range value {
-		g := p.gradient(grad[i])
+		g := in.of(grad[i])
 		sum := n[i] + g*g
 		root := sqrt(sum)
 		s := z[i] + g - (root-sqrt(n[i]))*inverse*w
@@ -167,23 +178,25 @@ func ftrl(p *Pass, value, grad, z, n, _ []float32) {
 
 // lamb is adam's moments m and v with r = m̂/(√v̂ + ε) + λw and
 // w ← w − η·(‖w‖/‖r‖)·r (You et al. 2020, algorithm 2, φ the identity).
-func lamb(p *Pass, value, grad, mean, variance, _ []float32) {
+func lamb(p Pass, value, grad, mean, variance, _ []float32) {
+	in := p.in
 	rate := float32(p.learningRate * p.trust)
 	l := p.lambConstants()
 	grad, mean, variance = grad[:len(value)], mean[:len(value)], variance[:len(value)]
 	for i, w := range value {
 		var r float32
-		r, mean[i], variance[i] = l.step(w, p.gradient(grad[i]), mean[i], variance[i])
+		r, mean[i], variance[i] = l.step(w, in.of(grad[i]), mean[i], variance[i])
 		value[i] = w - rate*r
 	}
 }
 
 // lambSquares returns Σr² without changing anything.
-func (p *Pass) lambSquares(value, grad, mean, variance []float32) float64 {
+func (p Pass) lambSquares(value, grad, mean, variance []float32) float64 {
+	in := p.in
 	l := p.lambConstants()
 	sum := 0.0
 	for i, w := range value {
-		r, _, _ := l.step(w, p.gradient(grad[i]), mean[i], variance[i])
+		r, _, _ := l.step(w, in.of(grad[i]), mean[i], variance[i])
 		sum += float64(r) * float64(r)
 	}
 	return sum
@@ -193,7 +206,7 @@ type lambConstants struct {
 	beta1, rest1, beta2, rest2, scale, root, epsilon, decay float32
 }
 
-func (p *Pass) lambConstants() lambConstants {
+func (p Pass) lambConstants() lambConstants {
 	c := &p.o.cfg
 	return lambConstants{
 		beta1: float32(c.Beta1), rest1: float32(1 - c.Beta1),
