@@ -1,0 +1,163 @@
+package op
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+
+	"github.com/chewxy/hm"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// traits are the answers that all ops of this package share.
+type traits struct{}
+
+// ReturnsPtr is true: results are tensors of their own.
+func (traits) ReturnsPtr() bool { return true }
+
+// CallsExtern is false: Do is plain Go.
+func (traits) CallsExtern() bool { return false }
+
+// OverwritesInput is -1: Do never writes to its arguments.
+func (traits) OverwritesInput() int { return -1 }
+
+// gradient is traits for an op that can not be differentiated further.
+type gradient struct{ traits }
+
+// DiffWRT says no for every argument.
+func (gradient) DiffWRT(inputs int) []bool { return make([]bool, inputs) }
+
+// SymDiff is an error: there are no second derivatives.
+func (gradient) SymDiff(inputs gorgonia.Nodes, output, grad *gorgonia.Node) (gorgonia.Nodes, error) {
+	return nil, fmt.Errorf("op: differentiate %v: gradient ops have no gradient of their own", output.Op())
+}
+
+// writeHash writes the op's kind and attributes, which String prints in full.
+func writeHash(h hash.Hash, o fmt.Stringer) { fmt.Fprintf(h, "paragon.%s", o) }
+
+func hashcode(o gorgonia.Op) uint32 {
+	h := fnv.New32a()
+	o.WriteHash(h)
+	return h.Sum32()
+}
+
+// tensorType is the type of a tensor of dims dimensions over the element type
+// variable v; 0 dimensions is a scalar.
+func tensorType(dims int, v rune) hm.Type {
+	if dims == 0 {
+		return hm.TypeVariable(v)
+	}
+	return gorgonia.TensorType{Dims: dims, Of: hm.TypeVariable(v)}
+}
+
+// fn is the type of an op whose arguments and result (last) are float tensors
+// of the given numbers of dimensions.
+func fn(dims ...int) hm.Type {
+	ts := make([]hm.Type, len(dims))
+	for i, d := range dims {
+		ts[i] = tensorType(d, 'a')
+	}
+	return hm.NewFnType(ts...)
+}
+
+// same is the type of an op whose n arguments and result have one type.
+func same(n int) hm.Type {
+	ts := make([]hm.Type, n+1)
+	for i := range ts {
+		ts[i] = hm.TypeVariable('a')
+	}
+	return hm.NewFnType(ts...)
+}
+
+// argShapes turns InferShape's argument into shapes and checks how many and of
+// how many dimensions they are; a negative number of dimensions is any.
+func argShapes(o gorgonia.Op, ds []gorgonia.DimSizer, dims ...int) ([]tensor.Shape, error) {
+	s, err := gorgonia.DimSizersToShapes(ds)
+	if err != nil {
+		return nil, fmt.Errorf("op: %v: %w", o, err)
+	}
+	if len(s) != len(dims) {
+		return nil, fmt.Errorf("op: %v: got %d arguments, want %d", o, len(s), len(dims))
+	}
+	for i, d := range dims {
+		if d >= 0 && s[i].Dims() != d && !(d == 0 && s[i].IsScalarEquiv()) {
+			return nil, fmt.Errorf("op: %v: argument %d has shape %v, want %d dimensions", o, i, s[i], d)
+		}
+	}
+	return s, nil
+}
+
+// Apply makes the node of o over children. It is gorgonia.ApplyOp with a check
+// that gorgonia did not hand back another node whose 32-bit hash happens to be
+// the same. Applying an equal op to the same children again gives the same node,
+// except for ops with state, where it is an error.
+func Apply(o gorgonia.Op, children ...*gorgonia.Node) (*gorgonia.Node, error) {
+	n, err := gorgonia.ApplyOp(o, children...)
+	if err != nil {
+		return nil, fmt.Errorf("op: apply %v: %w", o, err)
+	}
+	got := n.Op()
+	if got == nil || got.String() != o.String() || !sameNodes(Children(n), children) {
+		return nil, fmt.Errorf("op: apply %v to %v: hash %08x collides with node %v; rename one of its leaves", o, names(children), n.Hashcode(), n)
+	}
+	if s, ok := o.(Stateful); ok && got != gorgonia.Op(s) {
+		return nil, fmt.Errorf("op: apply %v: a node with this name is there already; state needs a name of its own", o)
+	}
+	return n, nil
+}
+
+// Stateful is an op that must not be joined with an equal one, since each has
+// state or randomness of its own under a name.
+type Stateful interface {
+	gorgonia.Op
+	StateName() string
+}
+
+// Children returns the arguments of n in order.
+func Children(n *gorgonia.Node) gorgonia.Nodes {
+	it := n.Graph().From(n.ID())
+	if it == nil {
+		return nil
+	}
+	out := make(gorgonia.Nodes, 0, it.Len())
+	for it.Next() {
+		out = append(out, it.Node().(*gorgonia.Node))
+	}
+	return out
+}
+
+func sameNodes(a, b gorgonia.Nodes) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func names(ns gorgonia.Nodes) []string {
+	out := make([]string, len(ns))
+	for i, n := range ns {
+		out[i] = n.Name()
+	}
+	return out
+}
+
+// CheckCollisions is an error if two nodes of g have one hash: gorgonia's
+// machines, and its own graph when more nodes are added, would take one for the
+// other. Call it after gorgonia.Grad and before compiling.
+func CheckCollisions(g *gorgonia.ExprGraph) error {
+	seen := make(map[uint32]*gorgonia.Node)
+	for _, n := range g.AllNodes() {
+		h := n.Hashcode()
+		if m, ok := seen[h]; ok && m != n {
+			return fmt.Errorf("op: check graph: nodes %d %q and %d %q have one hash %08x; rename one of their leaves", m.ID(), m.Name(), n.ID(), n.Name(), h)
+		}
+		seen[h] = n
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package op
+
+import (
+	"fmt"
+	"hash"
+	"math"
+
+	"github.com/chewxy/hm"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// SoftmaxCrossEntropy is the mean over the batch of the cross-entropy of
+// softmax(x) against class labels, computed together so that it can not overflow:
+//
+//	loss = 1/B · Σ_b (log Σ_k exp(x[b,k]−max_b) + max_b − x[b, label_b])
+//
+// A label of −1 marks a row that is not there, the rest of a last, partial batch:
+// it adds nothing, has gradient zero, and B is the number of other rows. If there
+// is none the loss is 0.
+//
+// Arguments: x (N,K), labels (N) with −1 ≤ label < K. Result: a scalar.
+// Gradient: dx by SoftmaxCrossEntropyGrad; labels have none.
+type SoftmaxCrossEntropy struct{ traits }
+
+func (o *SoftmaxCrossEntropy) Arity() int { return 2 }
+func (o *SoftmaxCrossEntropy) Type() hm.Type {
+	return hm.NewFnType(tensorType(2, 'a'), tensorType(1, 'i'), tensorType(0, 'a'))
+}
+func (o *SoftmaxCrossEntropy) String() string        { return "SoftmaxCrossEntropy{}" }
+func (o *SoftmaxCrossEntropy) WriteHash(h hash.Hash) { writeHash(h, o) }
+func (o *SoftmaxCrossEntropy) Hashcode() uint32      { return hashcode(o) }
+func (o *SoftmaxCrossEntropy) DiffWRT(int) []bool    { return []bool{true, false} }
+
+func (o *SoftmaxCrossEntropy) InferShape(ds ...gorgonia.DimSizer) (tensor.Shape, error) {
+	s, err := argShapes(o, ds, 2, 1)
+	if err != nil {
+		return nil, err
+	}
+	if s[0][0] != s[1][0] {
+		return nil, fmt.Errorf("op: %v: logits are %v and labels %v, want (N,K) and (N)", o, s[0], s[1])
+	}
+	return tensor.ScalarShape(), nil
+}
+
+func (o *SoftmaxCrossEntropy) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	return run(o, 0, in, softmaxCrossEntropy[float32], softmaxCrossEntropy[float64])
+}
+
+func softmaxCrossEntropy[T float](o *SoftmaxCrossEntropy, in []gorgonia.Value, _ tensor.Shape) (gorgonia.Value, error) {
+	x, classes := numbers[T](in[0]), in[0].Shape()[1]
+	labels, count, err := classLabels(o, in[1], classes)
+	if err != nil {
+		return nil, err
+	}
+	var sum float64
+	for b, label := range labels {
+		if label >= 0 {
+			row := x[b*classes : (b+1)*classes]
+			sum += logSumExp(row) - float64(row[label])
+		}
+	}
+	return scalar(T(sum / max(count, 1))), nil
+}
+
+// classLabels reads labels, and how many of them are not −1.
+func classLabels(o gorgonia.Op, v gorgonia.Value, classes int) (labels []int, count float64, err error) {
+	if labels, err = Indices(v); err != nil {
+		return nil, 0, err
+	}
+	for i, l := range labels {
+		if l < -1 || l >= classes {
+			return nil, 0, fmt.Errorf("op: do %v: label of example %d is %d, want -1 to %d", o, i, l, classes-1)
+		}
+		if l >= 0 {
+			count++
+		}
+	}
+	return labels, count, nil
+}
+
+func logSumExp[T float](row []T) float64 {
+	top := float64(row[0])
+	for _, v := range row[1:] {
+		top = math.Max(top, float64(v))
+	}
+	var sum float64
+	for _, v := range row {
+		sum += math.Exp(float64(v) - top)
+	}
+	return math.Log(sum) + top
+}
+
+func (o *SoftmaxCrossEntropy) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia.Nodes, error) {
+	dx, err := Apply(&SoftmaxCrossEntropyGrad{}, in[0], in[1], grad)
+	return gorgonia.Nodes{dx, nil}, err
+}
+
+// SoftmaxCrossEntropyGrad is dx[b,k] = dloss/B · (softmax(x)[b,k] − [k = label_b]),
+// zero in rows whose label is −1, B as in SoftmaxCrossEntropy.
+//
+// Arguments: x (N,K), labels (N), dloss (a scalar, usually the constant 1).
+// Result: dx like x.
+type SoftmaxCrossEntropyGrad struct{ gradient }
+
+func (o *SoftmaxCrossEntropyGrad) Arity() int { return 3 }
+func (o *SoftmaxCrossEntropyGrad) Type() hm.Type {
+	return hm.NewFnType(tensorType(2, 'a'), tensorType(1, 'i'), tensorType(0, 'a'), tensorType(2, 'a'))
+}
+func (o *SoftmaxCrossEntropyGrad) String() string        { return "SoftmaxCrossEntropyGrad{}" }
+func (o *SoftmaxCrossEntropyGrad) WriteHash(h hash.Hash) { writeHash(h, o) }
+func (o *SoftmaxCrossEntropyGrad) Hashcode() uint32      { return hashcode(o) }
+
+func (o *SoftmaxCrossEntropyGrad) InferShape(ds ...gorgonia.DimSizer) (tensor.Shape, error) {
+	s, err := argShapes(o, ds, 2, 1, 0)
+	if err != nil {
+		return nil, err
+	}
+	if s[0][0] != s[1][0] {
+		return nil, fmt.Errorf("op: %v: logits are %v and labels %v, want (N,K) and (N)", o, s[0], s[1])
+	}
+	return s[0].Clone(), nil
+}
+
+func (o *SoftmaxCrossEntropyGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	return run(o, 0, in, softmaxCrossEntropyGrad[float32], softmaxCrossEntropyGrad[float64])
+}
+
+func softmaxCrossEntropyGrad[T float](o *SoftmaxCrossEntropyGrad, in []gorgonia.Value, shape tensor.Shape) (gorgonia.Value, error) {
+	out, dx := dense[T](shape)
+	x, classes, dloss := numbers[T](in[0]), shape[1], float64(number[T](in[2]))
+	labels, count, err := classLabels(o, in[1], classes)
+	if err != nil {
+		return nil, err
+	}
+	for b, label := range labels {
+		if label < 0 {
+			continue
+		}
+		row := x[b*classes : (b+1)*classes]
+		lse := logSumExp(row)
+		for k, v := range row {
+			p := math.Exp(float64(v) - lse)
+			if k == label {
+				p--
+			}
+			dx[b*classes+k] = T(dloss / count * p)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,90 @@
+package op
+
+import (
+	"fmt"
+	"hash"
+
+	"github.com/chewxy/hm"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// MSE is the mean squared error over all elements: loss = 1/n · Σ (x − t)².
+//
+// Arguments: x, t of one shape with Dims dimensions. Result: a scalar.
+// Gradients: dx by MSEGrad(x, t), dt by MSEGrad(t, x).
+type MSE struct {
+	traits
+	Dims int
+}
+
+func (o *MSE) Arity() int            { return 2 }
+func (o *MSE) Type() hm.Type         { return fn(o.Dims, o.Dims, 0) }
+func (o *MSE) String() string        { return fmt.Sprintf("MSE{%d}", o.Dims) }
+func (o *MSE) WriteHash(h hash.Hash) { writeHash(h, o) }
+func (o *MSE) Hashcode() uint32      { return hashcode(o) }
+func (o *MSE) DiffWRT(int) []bool    { return []bool{true, true} }
+
+func (o *MSE) InferShape(ds ...gorgonia.DimSizer) (tensor.Shape, error) {
+	if _, err := likeAll(o, ds, 2); err != nil {
+		return nil, err
+	}
+	return tensor.ScalarShape(), nil
+}
+
+func (o *MSE) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	return run(o, 0, in, mse[float32], mse[float64])
+}
+
+func mse[T float](_ *MSE, in []gorgonia.Value, _ tensor.Shape) (gorgonia.Value, error) {
+	x, t := numbers[T](in[0]), numbers[T](in[1])
+	var sum float64
+	for i := range x {
+		d := float64(x[i]) - float64(t[i])
+		sum += d * d
+	}
+	return scalar(T(sum / float64(len(x)))), nil
+}
+
+func (o *MSE) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia.Nodes, error) {
+	dx, err := Apply(&MSEGrad{Dims: o.Dims}, in[0], in[1], grad)
+	if err != nil {
+		return nil, err
+	}
+	dt, err := Apply(&MSEGrad{Dims: o.Dims}, in[1], in[0], grad)
+	return gorgonia.Nodes{dx, dt}, err
+}
+
+// MSEGrad is dx = dloss · 2/n · (x − t).
+//
+// Arguments: x, t of one shape with Dims dimensions, dloss (a scalar). Result: dx like x.
+type MSEGrad struct {
+	gradient
+	Dims int
+}
+
+func (o *MSEGrad) Arity() int            { return 3 }
+func (o *MSEGrad) Type() hm.Type         { return fn(o.Dims, o.Dims, 0, o.Dims) }
+func (o *MSEGrad) String() string        { return fmt.Sprintf("MSEGrad{%d}", o.Dims) }
+func (o *MSEGrad) WriteHash(h hash.Hash) { writeHash(h, o) }
+func (o *MSEGrad) Hashcode() uint32      { return hashcode(o) }
+
+func (o *MSEGrad) InferShape(ds ...gorgonia.DimSizer) (tensor.Shape, error) {
+	if len(ds) != 3 {
+		return nil, fmt.Errorf("op: %v: got %d arguments, want 3", o, len(ds))
+	}
+	return likeAll(o, ds[:2], 2)
+}
+
+func (o *MSEGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	return run(o, 0, in, mseGrad[float32], mseGrad[float64])
+}
+
+func mseGrad[T float](_ *MSEGrad, in []gorgonia.Value, shape tensor.Shape) (gorgonia.Value, error) {
+	out, dx := dense[T](shape)
+	x, t, scale := numbers[T](in[0]), numbers[T](in[1]), 2*number[T](in[2])/T(shape.TotalSize())
+	for i := range dx {
+		dx[i] = scale * (x[i] - t[i])
+	}
+	return out, nil
+}

@@ -1,0 +1,160 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/chewxy/hm"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// Role says what a leaf of a graph is for.
+type Role uint8
+
+const (
+	// RoleParameter leaves hold a trained value.
+	RoleParameter Role = iota + 1
+	// RoleInput leaves are set before each step.
+	RoleInput
+	// RoleLabels leaves are set before each step, and nothing but a loss reads them.
+	RoleLabels
+)
+
+func (r Role) String() string {
+	switch r {
+	case RoleParameter:
+		return "parameter"
+	case RoleInput:
+		return "input"
+	case RoleLabels:
+		return "labels"
+	}
+	return fmt.Sprintf("role %d", uint8(r))
+}
+
+// Registry is what is known about a graph beyond its nodes: the role of each
+// leaf, state, and what builders need to agree on.
+//
+// It lives in the graph: a leaf named registryName, which nothing reads, has the
+// Registry as its value. So it needs no table outside, goes when the graph goes,
+// and gorgonia's machines pass it by. A graph without one, built by gorgonia's
+// own functions alone, works too; see Leaves.
+//
+// It is built by one goroutine, as a graph is.
+type Registry struct {
+	Mode  Mode         // of all stateful ops of the graph
+	Dtype tensor.Dtype // of new leaves; float32 by default
+	Seed  uint64       // of initial values and dropout
+
+	roles  map[*gorgonia.Node]Role
+	names  map[string]bool
+	states []*BatchNormState
+}
+
+const registryName = "paragon.registry"
+
+// RegistryOf returns g's Registry, and makes it if there is none.
+func RegistryOf(g *gorgonia.ExprGraph) *Registry {
+	if r := lookup(g); r != nil {
+		return r
+	}
+	r := &Registry{Dtype: tensor.Float32, roles: make(map[*gorgonia.Node]Role), names: make(map[string]bool)}
+	gorgonia.NewScalar(g, tensor.Float64, gorgonia.WithName(registryName), func(n *gorgonia.Node) {
+		if err := gorgonia.UnsafeLet(n, registryValue{r}); err != nil {
+			panic(fmt.Sprintf("op: keep registry: %v", err))
+		}
+	})
+	return r
+}
+
+func lookup(g *gorgonia.ExprGraph) *Registry {
+	for _, n := range g.ByName(registryName) {
+		if v, ok := n.Value().(registryValue); ok {
+			return v.Registry
+		}
+	}
+	return nil
+}
+
+// Claim reserves a name for a parameter or a state; it is an error if the graph
+// has it already.
+func (r *Registry) Claim(name string) error {
+	if name == "" || r.names[name] {
+		return fmt.Errorf("op: name %q is empty or in use in this graph", name)
+	}
+	r.names[name] = true
+	return nil
+}
+
+// SetRole declares a leaf's role.
+func (r *Registry) SetRole(n *gorgonia.Node, role Role) { r.roles[n] = role }
+
+// AddState lists s among the graph's state.
+func (r *Registry) AddState(s *BatchNormState) { r.states = append(r.states, s) }
+
+// Leaf is one leaf of a graph.
+type Leaf struct {
+	Node *gorgonia.Node
+	Role Role
+}
+
+// Leaves lists g's leaves with their roles, in the order they were made. A leaf
+// whose role was never declared, as in a graph built by gorgonia's functions
+// alone, is a parameter if it has a value by now and an input if it has none.
+// Constants and random nodes are not leaves.
+func Leaves(g *gorgonia.ExprGraph) []Leaf {
+	r := lookup(g)
+	var out []Leaf
+	for _, n := range g.AllNodes() {
+		if !n.IsVar() || n.Op() != nil || isRegistry(n) {
+			continue
+		}
+		role := RoleInput
+		if n.Value() != nil {
+			role = RoleParameter
+		}
+		if r != nil && r.roles[n] != 0 {
+			role = r.roles[n]
+		}
+		out = append(out, Leaf{Node: n, Role: role})
+	}
+	return out
+}
+
+func isRegistry(n *gorgonia.Node) bool {
+	_, ok := n.Value().(registryValue)
+	return ok
+}
+
+// State is one tensor that a step changes and no gradient reaches.
+type State struct {
+	Name  string // "layer1.0.bn1.running_mean"
+	Value *tensor.Dense
+}
+
+// States lists g's state, in the order the layers were made: the running mean
+// and variance of each batch normalisation, as <name>.running_mean and
+// <name>.running_var.
+func States(g *gorgonia.ExprGraph) []State {
+	r := lookup(g)
+	if r == nil {
+		return nil
+	}
+	out := make([]State, 0, 2*len(r.states))
+	for _, s := range r.states {
+		out = append(out, State{s.Name + ".running_mean", s.Mean}, State{s.Name + ".running_var", s.Var})
+	}
+	return out
+}
+
+// registryValue makes a Registry the value of a scalar float64 node.
+type registryValue struct{ *Registry }
+
+func (registryValue) Shape() tensor.Shape        { return tensor.ScalarShape() }
+func (registryValue) Size() int                  { return 0 }
+func (registryValue) Data() interface{}          { return float64(0) }
+func (registryValue) Dtype() tensor.Dtype        { return tensor.Float64 }
+func (registryValue) Uintptr() uintptr           { return 0 }
+func (registryValue) MemSize() uintptr           { return 0 }
+func (registryValue) Type() hm.Type              { return tensor.Float64 }
+func (registryValue) Format(s fmt.State, _ rune) { fmt.Fprint(s, "registry") }
