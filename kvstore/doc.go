@@ -57,8 +57,8 @@ type Store interface {
 	// when the value can be pulled. A second Init of a key by the same worker is ErrDuplicateInit, except the first one
 	// after a Load that brought the key: the loaded value stays.
 	Init(ctx context.Context, key string, value []float32) error
-	// InitAverage is Init for a key that no optimizer touches: a closed round's mean over the contributors replaces the
-	// value. For batch norm's running statistics and the like.
+	// InitAverage is Init for a key that no optimizer touches: a closed round's sum over the sum of weights (SetWeight)
+	// replaces the value. For batch norm's running statistics and for mean gradients that workers apply themselves.
 	InitAverage(ctx context.Context, key string, value []float32) error
 	// Push adds this worker's gradient, one slice for each local device (they are summed), to the key's open round.
 	Push(ctx context.Context, key string, grads ...[]float32) error

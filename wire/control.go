@@ -220,7 +220,7 @@ const (
 // The rules by which a closed round changes a key's value.
 const (
 	RuleOptimizer uint8 = 1 // the job's optimizer; while there is none, the sum replaces the value
-	RuleAverage   uint8 = 2 // the mean over the contributors replaces the value, whatever the optimizer
+	RuleAverage   uint8 = 2 // the sum over the sum of weights replaces the value, whatever the optimizer
 )
 
 // Declare asks the scheduler to place a key. The first declaration makes the plan; later ones get the same. Answer: KeyPlan.
