@@ -45,11 +45,12 @@ const (
 //	    13     4  workers     number of workers it was told of
 //	    17     4  servers     number of servers it was told of
 //	    21     4  pid
-//	    25     .  job         string: the job's ID
+//	    25     8  nonce       drawn once by the process, so that its registration, sent again after a lost answer, is known again
+//	    33     .  job         string: the job's ID
 //	     .     .  host        string: for people, as in the hosts file
 //	     .     .  addr        string: host:port others reach it at; empty for workers
 //
-// Repeating it with the same node is harmless. Introduced in version 1.
+// Repeating it with the same node, or as a new node with the same nonce, is harmless. Introduced in version 1.
 type Register struct {
 	Node    uint64
 	Role    uint8
@@ -57,6 +58,7 @@ type Register struct {
 	Workers uint32
 	Servers uint32
 	PID     uint32
+	Nonce   uint64
 	Job     string
 	Host    string
 	Addr    string
@@ -99,8 +101,12 @@ const (
 	PhaseFailed   uint8 = 4 // Membership.Reason says why; everyone ends
 )
 
-// Membership is the scheduler's view of the job. The generation goes up by one when workers or servers join or leave; the
-// revision goes up with every change, also of phase.
+// Membership is the scheduler's view of the job. The generation goes up by one when nodes join or are lost, for then ranks
+// change; the revision goes up with every change, also of phase and of the nodes.
+//
+// A worker that left in order is gone from the nodes while the generation, the ranks of the others and the number of
+// workers stay as they are: rounds and barriers close over the workers that are listed, and what others have under way
+// under this generation stays valid.
 //
 //	offset  size  field
 //	     0     8  generation  0 while forming

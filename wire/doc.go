@@ -9,7 +9,7 @@
 //	     2     2  zero
 //	     4     4  head      length of the head in bytes, at most MaxHead
 //	     8     4  payload   length of the payload in bytes, at most MaxPayload
-//	    12     4  zero
+//	    12     4  id       number of the request on its connection, chosen by who asks; the answer repeats it
 //	    16     h  head      the message, as its struct's comment says
 //	  16+h     p  payload   values, rows or other bulk, as the message says
 //

@@ -1,0 +1,176 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// ErrMalformed is in the chain of every error that says that bytes are not what their kind's comment says.
+var ErrMalformed = errors.New("malformed")
+
+// A coder walks the fields of one message, in both directions: encoding it appends them to b, decoding it takes them from
+// b. Each message lists its fields once, so the two cannot disagree. After the first error decoding does nothing more.
+type coder struct {
+	b        []byte
+	decoding bool
+	kind     Kind
+	off      int // decoding: bytes taken
+	err      error
+}
+
+func encoder(b []byte) coder             { return coder{b: b} }
+func decoder(kind Kind, b []byte) coder  { return coder{b: b, decoding: true, kind: kind} }
+func (c *coder) fail(f string, a ...any) { c.failErr(fmt.Errorf(f, a...)) }
+func (c *coder) failErr(err error) {
+	if c.err == nil {
+		c.err = fmt.Errorf("wire: %v head: %w: %w", c.kind, ErrMalformed, err)
+	}
+}
+
+// take returns the next n bytes, or nil after an error.
+func (c *coder) take(n int) []byte {
+	if c.err != nil {
+		return nil
+	}
+	if len(c.b)-c.off < n {
+		c.fail("got %d bytes, want at least %d", len(c.b), c.off+n)
+		return nil
+	}
+	p := c.b[c.off : c.off+n]
+	c.off += n
+	return p
+}
+
+// end reports the first error, or that bytes are left over.
+func (c *coder) end() error {
+	if c.err == nil && c.off != len(c.b) {
+		c.fail("got %d bytes, want %d", len(c.b), c.off)
+	}
+	return c.err
+}
+
+func (c *coder) u8(v *uint8) {
+	if !c.decoding {
+		c.b = append(c.b, *v)
+	} else if p := c.take(1); p != nil {
+		*v = p[0]
+	}
+}
+
+func (c *coder) u16(v *uint16) {
+	if !c.decoding {
+		c.b = binary.LittleEndian.AppendUint16(c.b, *v)
+	} else if p := c.take(2); p != nil {
+		*v = binary.LittleEndian.Uint16(p)
+	}
+}
+
+func (c *coder) u32(v *uint32) {
+	if !c.decoding {
+		c.b = binary.LittleEndian.AppendUint32(c.b, *v)
+	} else if p := c.take(4); p != nil {
+		*v = binary.LittleEndian.Uint32(p)
+	}
+}
+
+func (c *coder) u64(v *uint64) {
+	if !c.decoding {
+		c.b = binary.LittleEndian.AppendUint64(c.b, *v)
+	} else if p := c.take(8); p != nil {
+		*v = binary.LittleEndian.Uint64(p)
+	}
+}
+
+func (c *coder) i32(v *int32) {
+	u := uint32(*v)
+	c.u32(&u)
+	*v = int32(u)
+}
+
+func (c *coder) f32(v *float32) {
+	u := math.Float32bits(*v)
+	c.u32(&u)
+	*v = math.Float32frombits(u)
+}
+
+func (c *coder) f64(v *float64) {
+	u := math.Float64bits(*v)
+	c.u64(&u)
+	*v = math.Float64frombits(u)
+}
+
+func (c *coder) bool(v *bool) {
+	var u uint8
+	if *v {
+		u = 1
+	}
+	c.u8(&u)
+	if c.decoding {
+		if u > 1 {
+			c.fail("byte %d: a bool is 0 or 1, got %d", c.off-1, u)
+			return
+		}
+		*v = u == 1
+	}
+}
+
+func (c *coder) string(v *string) {
+	n := uint32(len(*v))
+	c.u32(&n)
+	if !c.decoding {
+		c.b = append(c.b, *v...)
+		return
+	}
+	if n > MaxString {
+		c.fail("byte %d: a string of %d bytes, want at most %d", c.off-4, n, MaxString)
+		return
+	}
+	p := c.take(int(n))
+	if c.err != nil {
+		return
+	}
+	if !utf8.Valid(p) {
+		c.fail("byte %d: a string that is not UTF-8", c.off-int(n))
+		return
+	}
+	*v = string(p)
+}
+
+// count codes the length of a list whose items take at least size bytes each; decoding it returns the length only when so
+// many can be left, so that the caller may take memory for them.
+func (c *coder) count(have, size int) int {
+	n := uint32(have)
+	c.u32(&n)
+	if !c.decoding {
+		return have
+	}
+	if c.err == nil && n > MaxList {
+		c.fail("byte %d: a list of %d items, want at most %d", c.off-4, n, MaxList)
+	}
+	if c.err == nil && int(n)*size > len(c.b)-c.off {
+		c.fail("byte %d: a list of %d items in %d bytes, want at least %d each", c.off-4, n, len(c.b)-c.off, size)
+	}
+	if c.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// list codes a list; each codes one item of it, which takes at least size bytes. An empty list is decoded as nil.
+func list[T any](c *coder, v *[]T, size int, each func(*coder, *T)) {
+	n := c.count(len(*v), size)
+	if c.decoding {
+		*v = nil
+		if n > 0 {
+			*v = make([]T, n)
+		}
+	}
+	for i := range *v {
+		each(c, &(*v)[i])
+	}
+}
+
+func (c *coder) strings(v *[]string) { list(c, v, 4, (*coder).string) }

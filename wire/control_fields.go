@@ -1,0 +1,302 @@
+package wire
+
+// The messages between nodes and the scheduler. Each lists its fields once, in the order of its comment.
+
+func (m *Ack) Kind() Kind { return KindAck }
+
+func (m *Ack) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Ack) DecodeHead(b []byte) error {
+	c := decoder(KindAck, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Ack) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Revision)
+}
+
+func (m *Nack) Kind() Kind { return KindNack }
+
+func (m *Nack) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Nack) DecodeHead(b []byte) error {
+	c := decoder(KindNack, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Nack) fields(c *coder) {
+	code := uint16(m.Code)
+	c.u16(&code)
+	m.Code = Code(code)
+	c.u64(&m.Generation)
+	c.string(&m.Text)
+}
+
+func (m *Register) Kind() Kind { return KindRegister }
+
+func (m *Register) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Register) DecodeHead(b []byte) error {
+	c := decoder(KindRegister, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Register) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u8(&m.Role)
+	c.i32(&m.Rank)
+	c.u32(&m.Workers)
+	c.u32(&m.Servers)
+	c.u32(&m.PID)
+	c.u64(&m.Nonce)
+	c.string(&m.Job)
+	c.string(&m.Host)
+	c.string(&m.Addr)
+}
+
+func (m *Registered) Kind() Kind { return KindRegistered }
+
+func (m *Registered) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Registered) DecodeHead(b []byte) error {
+	c := decoder(KindRegistered, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Registered) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u32(&m.HeartbeatMillis)
+	c.u32(&m.LeaseMillis)
+}
+
+func (m *Watch) Kind() Kind { return KindWatch }
+
+func (m *Watch) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Watch) DecodeHead(b []byte) error {
+	c := decoder(KindWatch, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Watch) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u64(&m.Revision)
+	c.u32(&m.WaitMillis)
+}
+
+func (m *Membership) Kind() Kind { return KindMembership }
+
+func (m *Membership) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Membership) DecodeHead(b []byte) error {
+	c := decoder(KindMembership, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Membership) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Revision)
+	c.u8(&m.Phase)
+	c.u32(&m.Workers)
+	c.u32(&m.Servers)
+	c.string(&m.Reason)
+	c.strings(&m.Waiting)
+	list(c, &m.Nodes, 25, func(c *coder, x *Member) { x.fields(c) })
+}
+
+func (m *Heartbeat) Kind() Kind { return KindHeartbeat }
+
+func (m *Heartbeat) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Heartbeat) DecodeHead(b []byte) error {
+	c := decoder(KindHeartbeat, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Heartbeat) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u64(&m.Generation)
+	c.u64(&m.Step)
+	c.u64(&m.Epoch)
+}
+
+func (m *Declare) Kind() Kind { return KindDeclare }
+
+func (m *Declare) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Declare) DecodeHead(b []byte) error {
+	c := decoder(KindDeclare, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Declare) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Node)
+	c.u8(&m.Form)
+	c.u8(&m.Rule)
+	c.u64(&m.Size)
+	c.u64(&m.RowLen)
+	c.bool(&m.Whole)
+	c.string(&m.Name)
+}
+
+func (m *KeyPlan) Kind() Kind { return KindKeyPlan }
+
+func (m *KeyPlan) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *KeyPlan) DecodeHead(b []byte) error {
+	c := decoder(KindKeyPlan, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *KeyPlan) fields(c *coder) {
+	c.u64(&m.Key)
+	c.u8(&m.Form)
+	c.u8(&m.Rule)
+	c.u64(&m.Size)
+	c.u64(&m.RowLen)
+	c.u64(&m.Hash)
+	c.string(&m.Name)
+	list(c, &m.Shards, 20, func(c *coder, x *ShardPlace) { x.fields(c) })
+}
+
+func (m *Barrier) Kind() Kind { return KindBarrier }
+
+func (m *Barrier) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Barrier) DecodeHead(b []byte) error {
+	c := decoder(KindBarrier, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Barrier) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Node)
+	c.u32(&m.WaitMillis)
+	c.string(&m.Name)
+}
+
+func (m *Leave) Kind() Kind { return KindLeave }
+
+func (m *Leave) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Leave) DecodeHead(b []byte) error {
+	c := decoder(KindLeave, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Leave) fields(c *coder) {
+	c.u64(&m.Node)
+	c.bool(&m.OK)
+	c.string(&m.Reason)
+}
+
+func (m *Signal) Kind() Kind { return KindSignal }
+
+func (m *Signal) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Signal) DecodeHead(b []byte) error {
+	c := decoder(KindSignal, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Signal) fields(c *coder) {
+	c.u64(&m.Node)
+	c.string(&m.Name)
+}
+
+func (m *Await) Kind() Kind { return KindAwait }
+
+func (m *Await) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Await) DecodeHead(b []byte) error {
+	c := decoder(KindAwait, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Await) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u32(&m.WaitMillis)
+	c.string(&m.Name)
+}
+
+func (m *Member) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u8(&m.Role)
+	c.i32(&m.Rank)
+	c.u32(&m.PID)
+	c.string(&m.Host)
+	c.string(&m.Addr)
+}
+
+func (m *ShardPlace) fields(c *coder) {
+	c.u32(&m.Server)
+	c.u64(&m.Offset)
+	c.u64(&m.Length)
+}

@@ -1,0 +1,273 @@
+package wire
+
+// The messages between workers and servers. Each lists its fields once, in the order of its comment.
+
+func (m *InitShard) Kind() Kind { return KindInitShard }
+
+func (m *InitShard) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *InitShard) DecodeHead(b []byte) error {
+	c := decoder(KindInitShard, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *InitShard) fields(c *coder) {
+	m.Origin.fields(c)
+	c.u8(&m.Form)
+	c.u8(&m.Rule)
+	c.u64(&m.Offset)
+	c.u64(&m.Length)
+	c.u64(&m.RowLen)
+	c.u64(&m.Size)
+	c.u32(&m.Shards)
+	c.bool(&m.Zeros)
+	c.string(&m.Name)
+}
+
+func (m *AwaitShard) Kind() Kind { return KindAwaitShard }
+
+func (m *AwaitShard) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *AwaitShard) DecodeHead(b []byte) error {
+	c := decoder(KindAwaitShard, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *AwaitShard) fields(c *coder) {
+	m.Origin.fields(c)
+	c.u32(&m.WaitMillis)
+}
+
+func (m *Push) Kind() Kind { return KindPush }
+
+func (m *Push) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Push) DecodeHead(b []byte) error {
+	c := decoder(KindPush, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Push) fields(c *coder) {
+	m.Origin.fields(c)
+	c.u64(&m.Round)
+	c.f32(&m.Weight)
+	c.u8(&m.Codec)
+	c.f32(&m.Threshold)
+	c.u64(&m.N)
+	c.bool(&m.Answer)
+	c.u8(&m.AnswerCodec)
+	c.u32(&m.WaitMillis)
+}
+
+func (m *Pull) Kind() Kind { return KindPull }
+
+func (m *Pull) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Pull) DecodeHead(b []byte) error {
+	c := decoder(KindPull, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Pull) fields(c *coder) {
+	m.Origin.fields(c)
+	c.u64(&m.Round)
+	c.u8(&m.Codec)
+	c.u32(&m.WaitMillis)
+	c.u64(&m.Staleness)
+}
+
+func (m *Value) Kind() Kind { return KindValue }
+
+func (m *Value) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Value) DecodeHead(b []byte) error {
+	c := decoder(KindValue, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Value) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Round)
+	c.u8(&m.Codec)
+	c.u64(&m.N)
+}
+
+func (m *PushRows) Kind() Kind { return KindPushRows }
+
+func (m *PushRows) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *PushRows) DecodeHead(b []byte) error {
+	c := decoder(KindPushRows, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *PushRows) fields(c *coder) {
+	m.Origin.fields(c)
+	c.u64(&m.Round)
+	c.f32(&m.Weight)
+	c.u64(&m.Rows)
+	c.u32(&m.WaitMillis)
+}
+
+func (m *PullRows) Kind() Kind { return KindPullRows }
+
+func (m *PullRows) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *PullRows) DecodeHead(b []byte) error {
+	c := decoder(KindPullRows, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *PullRows) fields(c *coder) {
+	m.Origin.fields(c)
+	c.u64(&m.Round)
+	c.u64(&m.Rows)
+	c.u32(&m.WaitMillis)
+	c.u64(&m.Staleness)
+}
+
+func (m *SetOptimizer) Kind() Kind { return KindSetOptimizer }
+
+func (m *SetOptimizer) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *SetOptimizer) DecodeHead(b []byte) error {
+	c := decoder(KindSetOptimizer, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *SetOptimizer) fields(c *coder) {
+	m.Origin.fields(c)
+	c.u8(&m.Mode)
+	c.string(&m.Config)
+}
+
+func (m *SetRate) Kind() Kind { return KindSetRate }
+
+func (m *SetRate) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *SetRate) DecodeHead(b []byte) error {
+	c := decoder(KindSetRate, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *SetRate) fields(c *coder) {
+	m.Origin.fields(c)
+	c.u64(&m.Round)
+	c.f64(&m.Rate)
+}
+
+func (m *ReadState) Kind() Kind { return KindReadState }
+
+func (m *ReadState) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *ReadState) DecodeHead(b []byte) error {
+	c := decoder(KindReadState, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *ReadState) fields(c *coder) {
+	m.Origin.fields(c)
+	c.u64(&m.Round)
+	c.u32(&m.WaitMillis)
+}
+
+func (m *State) Kind() Kind { return KindState }
+
+func (m *State) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *State) DecodeHead(b []byte) error {
+	c := decoder(KindState, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *State) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Round)
+	c.u64(&m.N)
+	c.string(&m.Config)
+	c.strings(&m.Slots)
+}
+
+func (m *WriteState) Kind() Kind { return KindWriteState }
+
+func (m *WriteState) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *WriteState) DecodeHead(b []byte) error {
+	c := decoder(KindWriteState, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *WriteState) fields(c *coder) {
+	m.Init.fields(c)
+	c.u64(&m.Round)
+	c.strings(&m.Slots)
+}
+
+func (m *Origin) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Node)
+	c.u32(&m.Rank)
+	c.u64(&m.Key)
+	c.u32(&m.Shard)
+	c.u64(&m.Seq)
+}
