@@ -46,6 +46,7 @@ type Config struct {
 	Rank       int    // wanted rank within the role; -1: any
 	Host       string // name of this host, as in the hosts file; default: os.Hostname
 	Listen     string // address servers listen on, and are reached at if it names a host; default: the address that reaches the scheduler, port 0
+	Addr       string // of servers: what others reach it at, as Listen tells
 	Job        string // the job's ID
 	Secret     []byte // the job's secret; empty only on loopback
 
