@@ -1,0 +1,205 @@
+// Package lines merges the output of many processes by whole lines, each behind the name of its process.
+//
+// A Merger owns the two streams of the launcher; a Stream is one of the two streams of one process and an io.Writer. A line
+// is written once it is complete, so lines of different processes never mix. A carriage return that is not part of a line's
+// end takes back what stands before it, as on a terminal; of a progress bar drawn in this way one state every few seconds is
+// shown, and the last one. A line longer than MaxLine is written in pieces, so no process can fill the launcher's memory.
+package lines
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxLine is how many bytes of one line are held back, waiting for its end.
+const MaxLine = 64 << 10
+
+// BarInterval is the least time between two states of a progress bar.
+const BarInterval = 5 * time.Second
+
+// Config configures a Merger.
+type Config struct {
+	Stdout, Stderr           io.Writer // nil: dropped
+	ColorStdout, ColorStderr bool      // colour the names, as terminals read it
+	Now                      func() time.Time
+}
+
+// A Merger writes whole lines of several Streams. Its methods may be called together.
+type Merger struct {
+	cfg   Config
+	mu    sync.Mutex // guards writes to Stdout and Stderr, and width
+	width int
+}
+
+// New makes a Merger. The names to come may be given, so that all prefixes are equally wide from the first line on.
+func New(cfg Config, names ...string) *Merger {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	m := &Merger{cfg: cfg}
+	for _, n := range names {
+		m.width = max(m.width, len(n))
+	}
+	return m
+}
+
+// colors are those of terminals that read well on dark and on light ground: not black, white, yellow.
+var colors = []string{"\x1b[36m", "\x1b[32m", "\x1b[35m", "\x1b[34m", "\x1b[31m", "\x1b[96m", "\x1b[92m", "\x1b[95m", "\x1b[94m", "\x1b[91m"}
+
+const plain = "\x1b[0m"
+
+// A Stream is the stdout or stderr of one process. Its methods may be called together with those of other Streams only.
+type Stream struct {
+	m      *Merger
+	out    io.Writer
+	name   string
+	color  string
+	line   []byte // held back
+	cut    bool   // the line's first pieces are out
+	draft  []byte // what the last carriage return took back
+	shown  time.Time
+	lastMu sync.Mutex // guards last
+	last   string
+}
+
+// Stdout is the standard output of the process called name; number picks its colour.
+func (m *Merger) Stdout(name string, number int) *Stream {
+	return m.stream(m.cfg.Stdout, m.cfg.ColorStdout, name, number)
+}
+
+// Stderr is the standard error of the process called name.
+func (m *Merger) Stderr(name string, number int) *Stream {
+	return m.stream(m.cfg.Stderr, m.cfg.ColorStderr, name, number)
+}
+
+func (m *Merger) stream(out io.Writer, color bool, name string, number int) *Stream {
+	if out == nil {
+		out = io.Discard
+	}
+	s := &Stream{m: m, out: out, name: name}
+	if color {
+		s.color = colors[number%len(colors)]
+	}
+	return s
+}
+
+// Write takes output of the process. It never fails: a launcher whose own output is gone ends by other means.
+func (s *Stream) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		i := bytes.IndexAny(p, "\r\n")
+		if i < 0 {
+			s.hold(p)
+			break
+		}
+		s.hold(p[:i])
+		switch {
+		case p[i] == '\n':
+			s.end()
+		case len(s.line) > 0: // of several carriage returns the first one counts
+			s.back()
+		}
+		p = p[i+1:]
+	}
+	return n, nil
+}
+
+// hold adds to the line, and writes what is too long to hold.
+func (s *Stream) hold(p []byte) {
+	for len(s.line)+len(p) > MaxLine {
+		n := MaxLine - len(s.line)
+		s.line = append(s.line, p[:n]...)
+		p = p[n:]
+		whole := len(s.line)
+		for range utf8.UTFMax - 1 { // not in the middle of a character
+			if r, size := utf8.DecodeLastRune(s.line[:whole]); r != utf8.RuneError || size != 1 {
+				break
+			}
+			whole--
+		}
+		if r, size := utf8.DecodeLastRune(s.line[:whole]); r == utf8.RuneError && size == 1 {
+			whole = len(s.line) // not UTF-8 at all
+		}
+		rest := bytes.Clone(s.line[whole:])
+		s.emit(s.line[:whole])
+		s.line = append(s.line[:0], rest...)
+		s.cut = true
+	}
+	s.line = append(s.line, p...)
+}
+
+// back takes the line back, as a carriage return does.
+func (s *Stream) back() {
+	s.draft = append(s.draft[:0], s.line...)
+	s.line, s.cut = s.line[:0], false
+	if now := s.m.cfg.Now(); now.Sub(s.shown) >= BarInterval {
+		s.shown = now
+		s.emit(s.draft)
+		s.draft = s.draft[:0]
+	}
+}
+
+// end writes the line that a newline completes.
+func (s *Stream) end() {
+	line := s.line
+	if len(line) == 0 {
+		line = s.draft // "text\r\n"
+	}
+	if len(line) > 0 || !s.cut && s.shown.IsZero() {
+		s.emit(line)
+	}
+	s.line, s.draft, s.cut, s.shown = s.line[:0], s.draft[:0], false, time.Time{}
+}
+
+// Flush writes a last line that has no newline.
+func (s *Stream) Flush() {
+	if len(s.line) > 0 || len(s.draft) > 0 {
+		s.end()
+	}
+}
+
+// Last is the last line that was not blank.
+func (s *Stream) Last() string {
+	s.lastMu.Lock()
+	defer s.lastMu.Unlock()
+	return s.last
+}
+
+func (s *Stream) emit(line []byte) {
+	if len(bytes.TrimSpace(line)) > 0 {
+		s.lastMu.Lock()
+		s.last = string(line)
+		s.lastMu.Unlock()
+	}
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.m.width = max(s.m.width, len(s.name))
+	b := make([]byte, 0, len(s.color)+s.m.width+len(plain)+3+len(line)+1)
+	b = append(b, s.color...)
+	b = append(b, s.name...)
+	b = append(b, strings.Repeat(" ", s.m.width-len(s.name))...)
+	b = append(b, " |"...)
+	if s.color != "" {
+		b = append(b, plain...)
+	}
+	if len(line) > 0 {
+		b = append(b, ' ')
+		b = append(b, line...)
+	}
+	b = append(b, '\n')
+	s.out.Write(b)
+}
+
+// Print writes lines of the launcher's own to its standard error, between those of the processes.
+func (m *Merger) Print(text string) {
+	if m.cfg.Stderr == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	io.WriteString(m.cfg.Stderr, text)
+}

@@ -1,0 +1,130 @@
+package lines
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestStreamWritesWholeLines(t *testing.T) {
+	long := strings.Repeat("ä", MaxLine) // two bytes each
+	for _, tc := range []struct {
+		name   string
+		writes []string
+		want   []string
+	}{
+		{"pieces", []string{"he", "llo\nwor", "ld\n"}, []string{"hello", "world"}},
+		{"no newline at the end", []string{"a\nb"}, []string{"a", "b"}},
+		{"blank lines", []string{"a\n\nb\n"}, []string{"a", "", "b"}},
+		{"carriage return and newline", []string{"a\r\nb\r", "\n"}, []string{"a", "b"}},
+		{"progress bar", []string{"\r 0%", "\r 50%", "\r 100%\n", "done\n"}, []string{" 0%", " 100%", "done"}},
+		{"bar ended by nothing", []string{"1\r2\r3\r"}, []string{"1", "3"}},
+		{"too long", []string{long, "\nnext\n"}, []string{long[:MaxLine], long[MaxLine:], "next"}},
+		{"too long by one byte less", []string{"x" + long, "\n"}, []string{"x" + long[:MaxLine-2], long[MaxLine-2 : 2*MaxLine-2], "ä"}},
+		{"not UTF-8", []string{strings.Repeat("\xff", MaxLine+1), "\n"}, []string{strings.Repeat("\xff", MaxLine), "\xff"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var out bytes.Buffer
+			m := New(Config{Stdout: &out, Now: func() time.Time { return time.Unix(1, 0) }}, "worker 0", "scheduler")
+			s := m.Stdout("worker 0", 0)
+			for _, w := range tc.writes {
+				s.Write([]byte(w))
+			}
+			s.Flush()
+			var want strings.Builder
+			for _, l := range tc.want {
+				want.WriteString(strings.TrimRight("worker 0  | "+l, " ") + "\n")
+			}
+			if got := out.String(); got != want.String() {
+				t.Errorf("wrote %.200q, want %.200q", got, want.String())
+			}
+			if got, want := s.Last(), tc.want[len(tc.want)-1]; got != want {
+				t.Errorf("Last() = %.100q, want %.100q", got, want)
+			}
+		})
+	}
+}
+
+func TestProgressBarIsShownEveryFewSeconds(t *testing.T) {
+	now := time.Unix(100, 0)
+	var out bytes.Buffer
+	s := New(Config{Stdout: &out, Now: func() time.Time { return now }}).Stdout("w", 0)
+	for i := range 12 {
+		fmt.Fprintf(s, "\r%d s", i)
+		now = now.Add(time.Second)
+	}
+	s.Write([]byte("\rend\n"))
+	if got, want := out.String(), "w | 0 s\nw | 5 s\nw | 10 s\nw | end\n"; got != want {
+		t.Errorf("wrote %q, want %q", got, want)
+	}
+}
+
+func TestLinesOfSeveralProcessesNeverMix(t *testing.T) {
+	var out bytes.Buffer
+	m := New(Config{Stdout: &out, Stderr: &out})
+	var all sync.WaitGroup
+	for p := range 8 {
+		s := m.Stdout(fmt.Sprintf("worker %d", p), p)
+		all.Go(func() {
+			for i := range 200 {
+				fmt.Fprintf(s, "line %d", i)
+				fmt.Fprintf(s, " of %d\n", p)
+			}
+		})
+	}
+	all.Wait()
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if len(lines) != 8*200 {
+		t.Fatalf("got %d lines, want %d", len(lines), 8*200)
+	}
+	next := map[string]int{}
+	for _, l := range lines {
+		name, text, _ := strings.Cut(l, " | ")
+		if want := fmt.Sprintf("line %d of %s", next[name], strings.TrimPrefix(name, "worker ")); text != want {
+			t.Fatalf("%s: got %q, want %q", name, text, want)
+		}
+		next[name]++
+	}
+}
+
+func TestColorsOnlyWhereAskedFor(t *testing.T) {
+	var out, err bytes.Buffer
+	m := New(Config{Stdout: &out, Stderr: &err, ColorStdout: true})
+	fmt.Fprintln(m.Stdout("worker 0", 0), "x")
+	fmt.Fprintln(m.Stderr("worker 0", 0), "y")
+	if got, want := out.String(), "\x1b[36mworker 0 |\x1b[0m x\n"; got != want {
+		t.Errorf("stdout: %q, want %q", got, want)
+	}
+	if got, want := err.String(), "worker 0 | y\n"; got != want {
+		t.Errorf("stderr: %q, want %q", got, want)
+	}
+}
+
+func FuzzStream(f *testing.F) {
+	f.Add("a\nb\r\nc\rd", 3)
+	f.Fuzz(func(t *testing.T, text string, cut int) {
+		var out bytes.Buffer
+		s := New(Config{Stdout: &out}).Stdout("w", 0)
+		if cut < 0 || cut > len(text) {
+			cut = len(text) / 2
+		}
+		s.Write([]byte(text[:cut]))
+		s.Write([]byte(text[cut:]))
+		s.Flush()
+		for _, l := range strings.SplitAfter(out.String(), "\n") {
+			if l != "" && (!strings.HasPrefix(l, "w |") || !strings.HasSuffix(l, "\n")) {
+				t.Errorf("%q: wrote line %q", text, l)
+			}
+		}
+		// Without carriage returns every byte comes out.
+		if !strings.Contains(text, "\r") && len(text) < MaxLine {
+			got := strings.ReplaceAll(strings.ReplaceAll(out.String(), "w | ", ""), "w |", "")
+			if got != text && got != text+"\n" && !strings.Contains(text, "w |") {
+				t.Errorf("%q: wrote %q", text, got)
+			}
+		}
+	})
+}
