@@ -49,6 +49,9 @@ type Registry struct {
 	roles  map[*gorgonia.Node]Role
 	names  map[string]bool
 	states []*BatchNormState
+
+	loss          *gorgonia.Node // what Gradients was asked for, with its answer
+	params, grads gorgonia.Nodes
 }
 
 const registryName = "paragon.registry"
