@@ -1,0 +1,121 @@
+package f32
+
+import "fmt"
+
+// Sums over the rows of a channel-last array are taken in float32 over groups of groupRows rows and then in float64 over
+// groups, so that mean and variance stay exact to about 1e-6 however many rows there are.
+const (
+	groupRows   = 128
+	maxChannels = 256 // channels summed at a time: the float32 partial sums live on the stack
+)
+
+func checkChannels(op string, c int, lens ...int) {
+	if c == 0 || lens[0]%c != 0 {
+		panic(fmt.Sprintf("f32: %s: %d values are no rows of %d channels", op, lens[0], c))
+	}
+	same(op, lens[0], lens...)
+}
+
+// ChannelSums adds Σ x to sum and Σ x² to sumSq, for each of the len(sum) channels, over the rows of x.
+func ChannelSums(sum, sumSq []float64, x []float32) {
+	c := len(sum)
+	if c == 0 || len(x)%c != 0 || len(sumSq) != c {
+		checkChannels("ChannelSums", c, len(x))
+		same("ChannelSums", c, len(sumSq))
+	}
+	var a, b [maxChannels]float32
+	for len(x) > 0 {
+		n := min(len(x), groupRows*c)
+		for c0 := 0; c0 < c; c0 += maxChannels {
+			w := min(c-c0, maxChannels)
+			clear(a[:w])
+			clear(b[:w])
+			kernels.channelSums(a[:w], b[:w], x[c0:n], c)
+			for i := range w {
+				sum[c0+i] += float64(a[i])
+				sumSq[c0+i] += float64(b[i])
+			}
+		}
+		x = x[n:]
+	}
+}
+
+// ChannelGradSums is the reduction of batch normalisation's backward pass. With dz = dy where y > 0, else 0 (dz = dy if y is
+// nil), it adds Σ dz to sumDy and Σ dz·(x − center) to sumDyX, for each channel.
+func ChannelGradSums(sumDy, sumDyX []float64, dy, x, y, center []float32) {
+	c := len(sumDy)
+	if y == nil {
+		checkChannels2("ChannelGradSums", c, len(dy), len(x), len(dy))
+	} else {
+		checkChannels2("ChannelGradSums", c, len(dy), len(x), len(y))
+	}
+	same2("ChannelGradSums", c, len(sumDyX), len(center))
+	var a, b [maxChannels]float32
+	for len(dy) > 0 {
+		n := min(len(dy), groupRows*c)
+		for c0 := 0; c0 < c; c0 += maxChannels {
+			w := min(c-c0, maxChannels)
+			clear(a[:w])
+			clear(b[:w])
+			var ys []float32
+			if y != nil {
+				ys = y[c0:n]
+			}
+			kernels.channelGradSums(a[:w], b[:w], dy[c0:n], x[c0:n], ys, center[c0:c0+w], c)
+			for i := range w {
+				sumDy[c0+i] += float64(a[i])
+				sumDyX[c0+i] += float64(b[i])
+			}
+		}
+		dy, x = dy[n:], x[n:]
+		if y != nil {
+			y = y[n:]
+		}
+	}
+}
+
+// ScaleShift sets y = x·scale + shift for each channel, and then max(·, 0) if relu.
+func ScaleShift(y, x, scale, shift []float32, relu bool) {
+	checkChannels2("ScaleShift", len(scale), len(y), len(x), len(x))
+	same2("ScaleShift", len(scale), len(shift), len(shift))
+	kernels.scaleShift(y, x, nil, scale, shift, relu)
+}
+
+// ScaleShiftAdd sets y = x·scale + shift + res for each channel, and then max(·, 0) if relu.
+func ScaleShiftAdd(y, x, res, scale, shift []float32, relu bool) {
+	checkChannels2("ScaleShiftAdd", len(scale), len(y), len(x), len(res))
+	same2("ScaleShiftAdd", len(scale), len(shift), len(shift))
+	kernels.scaleShift(y, x, res, scale, shift, relu)
+}
+
+// NormGrad is the last pass of batch normalisation's backward: with dz as in ChannelGradSums it sets dx = p·dz + q·x + r for
+// each channel. For y = gamma·(x − mean)·istd + beta over m rows:
+//
+//	p = gamma·istd
+//	q = −p·istd²·Σ dz·(x − mean) / m
+//	r = −p·Σ dz / m − q·mean
+func NormGrad(dx, dy, x, y, p, q, r []float32) {
+	if y == nil {
+		checkChannels2("NormGrad", len(p), len(dx), len(dy), len(x))
+	} else {
+		checkChannels2("NormGrad", len(p), len(dx), len(dy), len(y))
+	}
+	same2("NormGrad", len(dx), len(x), len(x))
+	same2("NormGrad", len(p), len(q), len(r))
+	kernels.normGrad(dx, dy, x, y, p, q, r)
+}
+
+// AddChannels sets y = x + shift for each channel: a bias.
+func AddChannels(y, x, shift []float32) {
+	c := len(shift)
+	checkChannels2("AddChannels", c, len(y), len(x), len(x))
+	for i := 0; i < len(y); i += c {
+		kernels.add(y[i:i+c], x[i:i+c], shift)
+	}
+}
+
+func checkChannels2(op string, c, n, a, b int) {
+	if c == 0 || n%c != 0 || a != n || b != n {
+		checkChannels(op, c, n, a, b)
+	}
+}

@@ -1,0 +1,24 @@
+// Package f32 is the arithmetic on float32 slices under the executors, the store and the optimizers: element-wise loops,
+// reductions, the passes of batch normalisation, conversions to and from 16 bits, gradient compression, the matrix product,
+// and the register tiles that the convolutions are built of.
+//
+// # Paths
+//
+// Every function exists as plain Go (Portable) and, on amd64, in assembly for AVX2+FMA and AVX-512. The best path that the
+// CPU has is taken when the program starts; the environment variable PARAGON_CPU (portable, avx2 or avx512) lowers the
+// choice, see Active. Paths agree up to the rounding of float32 sums: they add in different orders and the assembly uses
+// fused multiply-add. Element-wise results without a product followed by a sum, conversions and compression agree bit for bit.
+// On one path results repeat bit for bit.
+//
+// # Use
+//
+// Destinations come first and belong to the caller. Slices of one call have the length of the destination unless the
+// function says otherwise; a shorter one is the caller's bug and panics. A destination may be the very same slice as a
+// source, element-wise; it may not overlap one at another offset. Functions keep nothing and may be called together on
+// different destinations. None allocates.
+//
+// Channel functions (ChannelSums, ScaleShift, ...) treat a slice as rows of c values, channel last: len(x) is a multiple of
+// c, and the value at index i belongs to channel i mod c.
+package f32
+
+//go:generate sh -c "cd gen && go run . -out .."

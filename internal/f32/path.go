@@ -1,0 +1,100 @@
+package f32
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// A Path is one implementation of all functions of this package.
+type Path uint8
+
+// The paths, slowest first.
+const (
+	Portable Path = iota
+	AVX2          // AVX2, FMA and F16C
+	AVX512        // AVX-512 F, BW, DQ, VL, and all of AVX2's
+)
+
+var pathNames = [...]string{"portable", "avx2", "avx512"}
+
+func (p Path) String() string {
+	if int(p) < len(pathNames) {
+		return pathNames[p]
+	}
+	return fmt.Sprintf("Path(%d)", p)
+}
+
+// Available lists the paths that this machine can run, slowest first. The first is always Portable.
+func Available() []Path {
+	paths := []Path{Portable}
+	for p := AVX2; p <= AVX512; p++ {
+		if hasPath(p) {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+// Active is the path in use: the best available one, or what PARAGON_CPU lowered it to when the program started.
+func Active() Path { return active }
+
+// FromEnv is the choice of path: the best available, or the one that the environment variable PARAGON_CPU names. A name
+// that is unknown or that this machine cannot run is an error, and the path returned with it is the best available one.
+// The package itself calls it once, when the program starts, and goes on with that path; programs call it to tell their
+// user.
+func FromEnv() (Path, error) {
+	paths := Available()
+	best := paths[len(paths)-1]
+	name := os.Getenv("PARAGON_CPU")
+	if name == "" {
+		return best, nil
+	}
+	for p, s := range pathNames {
+		if !strings.EqualFold(s, name) {
+			continue
+		}
+		if Path(p) == Portable || hasPath(Path(p)) {
+			return Path(p), nil
+		}
+		return best, fmt.Errorf("f32: PARAGON_CPU=%s: this machine has no %s; the best it has is %s", name, s, best)
+	}
+	return best, fmt.Errorf("f32: PARAGON_CPU=%s: no such path; want %s", name, strings.Join(pathNames[:], ", "))
+}
+
+// active and kernels are set once, before main: a CPU is a property of the machine, not of a job.
+var (
+	active, _ = FromEnv()
+	kernels   = kernelsFor(active)
+)
+
+// A kernelSet is the loops of one path. Lengths have been checked.
+type kernelSet struct {
+	add      func(dst, a, b []float32)
+	mul      func(dst, a, b []float32)
+	axpy     func(dst []float32, alpha float32, x []float32)
+	axpby    func(dst []float32, alpha float32, x []float32, beta float32)
+	scale    func(dst []float32, alpha float32, x []float32)
+	sum      func(x []float32) float32
+	dot      func(x, y []float32) float32
+	max      func(x []float32) float32
+	relu     func(dst, x []float32)
+	reluGrad func(dx, dy, y []float32)
+
+	channelSums     func(sum, sumSq, x []float32, c int)
+	channelGradSums func(sumDy, sumDyX, dy, x, y, center []float32, c int)
+	scaleShift      func(y, x, res, scale, shift []float32, relu bool)
+	normGrad        func(dx, dy, x, y, p, q, r []float32)
+
+	toFloat16    func(dst []uint16, x []float32)
+	fromFloat16  func(dst []float32, x []uint16)
+	toBFloat16   func(dst []uint16, x []float32)
+	fromBFloat16 func(dst []float32, x []uint16)
+
+	encode2Bit     func(code []byte, residual, grad []float32, threshold float32)
+	addDecoded2Bit func(dst []float32, code []byte, threshold float32)
+	encode1Bit     func(code []byte, residual, grad []float32, threshold float32)
+	addDecoded1Bit func(dst []float32, code []byte)
+
+	tile Tile
+}

@@ -1,0 +1,75 @@
+package f32
+
+// MaxTileRows is the largest number of rows of any path's tile.
+const MaxTileRows = 12
+
+// A Tile is the register tile of one path: the kernels of which matrix products and convolutions are built. A tile is Rows×Cols
+// float32 values that stay in registers while their products are summed.
+type Tile struct {
+	Rows, Cols int
+	// OuterRows are the numbers of rows that Outer can be asked for, largest first.
+	OuterRows []int
+
+	path Path
+}
+
+// Tiles returns the tile of a path; the path must be available.
+func Tiles(p Path) *Tile { return &kernelsFor(p).tile }
+
+// GatherArgs is a call of Tile.Gather. Rows of the left operand lie anywhere and are read where they are; the right operand
+// is packed: its row k is the Cols values at k·Cols.
+//
+// The layout is known to the assembly.
+type GatherArgs struct {
+	In, W, Out []float32
+	Segments   []Segment
+	Mask       uint64 // set by the kernel: columns that are stored
+	Add        uint64 // 1: add to out; 0: overwrite it
+	InRow      [MaxTileRows]int
+	OutRow     [MaxTileRows]int
+}
+
+// A Segment is a run of the reduction: Len values that follow each other in each row of the left operand, from offset In of
+// the row, against Len rows of the packed right operand, from its value W.
+type Segment struct {
+	In, Len, W int
+}
+
+// OuterArgs is a call of Tile.Outer: one product of a column and a row for each pair of offsets.
+//
+// The layout is known to the assembly.
+type OuterArgs struct {
+	A, B, Out []float32
+	Pairs     [][2]uint32
+	Add       uint64 // 1: add to out; 0: overwrite it
+}
+
+// TransposeArgs is a call of Tile.Transpose.
+//
+// The layout is known to the assembly.
+type TransposeArgs struct {
+	Dst, Src []float32
+	SrcMask  uint64 // set by the kernel: columns that are read
+	DstMask  uint64 // set by the kernel: columns that are written
+	M        int    // set by the kernel: rows that are written
+	SrcRow   [16]int
+	DstRow   [16]int
+}
+
+// Gather computes out[OutRow[i] + j] (+)= Σ over segments and k < Len of in[InRow[i] + In + k] · w[W + k·Cols + j] for rows
+// i < n and columns j < ncols; n is 1 to Rows and ncols 1 to Cols. Entries of InRow and OutRow from n on are overwritten.
+func (t *Tile) Gather(a *GatherArgs, n, ncols int) { t.gather(a, n, ncols) }
+
+// Outer computes out[i·Cols + j] (+)= Σ over pairs of a[pair[0] + i] · b[pair[1] + j] for i < rows and j < Cols; rows is one of
+// OuterRows.
+func (t *Tile) Outer(a *OuterArgs, rows int) { t.outer(a, rows) }
+
+// Transpose computes dst[DstRow[j] + i] = src[SrcRow[i] + j] for i < n and j < m, both 1 to 16.
+func (t *Tile) Transpose(a *TransposeArgs, n, m int) { t.transpose(a, n, m) }
+
+// fill points the rows from n on at row 0, so that the kernel may compute and store them like the others.
+func (a *GatherArgs) fill(n, rows int) {
+	for i := n; i < rows; i++ {
+		a.InRow[i], a.OutRow[i] = a.InRow[0], a.OutRow[0]
+	}
+}

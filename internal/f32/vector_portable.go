@@ -1,0 +1,98 @@
+package f32
+
+func addPortable(dst, a, b []float32) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] + b[i]
+	}
+}
+
+func mulPortable(dst, a, b []float32) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] * b[i]
+	}
+}
+
+func axpyPortable(dst []float32, alpha float32, x []float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		dst[i] += alpha * x[i]
+	}
+}
+
+func axpbyPortable(dst []float32, alpha float32, x []float32, beta float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		dst[i] = alpha*x[i] + beta*dst[i]
+	}
+}
+
+func scalePortable(dst []float32, alpha float32, x []float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		dst[i] = alpha * x[i]
+	}
+}
+
+func sumPortable(x []float32) float32 {
+	var s [8]float32
+	i := 0
+	for ; i+8 <= len(x); i += 8 {
+		v := x[i : i+8 : i+8]
+		for j := range s {
+			s[j] += v[j]
+		}
+	}
+	for ; i < len(x); i++ {
+		s[0] += x[i]
+	}
+	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+}
+
+func dotPortable(x, y []float32) float32 {
+	var s [8]float32
+	i := 0
+	for ; i+8 <= len(x); i += 8 {
+		v, w := x[i:i+8:i+8], y[i:i+8:i+8]
+		for j := range s {
+			s[j] += v[j] * w[j]
+		}
+	}
+	for ; i < len(x); i++ {
+		s[0] += x[i] * y[i]
+	}
+	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+}
+
+func maxPortable(x []float32) float32 {
+	m := x[0]
+	for _, v := range x {
+		if v > m {
+			m = v
+		}
+	}
+	return m
+}
+
+func reluPortable(dst, x []float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		v := float32(0)
+		if x[i] > 0 {
+			v = x[i]
+		}
+		dst[i] = v
+	}
+}
+
+func reluGradPortable(dx, dy, y []float32) {
+	dy, y = dy[:len(dx)], y[:len(dx)]
+	for i := range dx {
+		v := float32(0)
+		if y[i] > 0 {
+			v = dy[i]
+		}
+		dx[i] = v
+	}
+}

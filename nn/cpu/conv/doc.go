@@ -1,0 +1,36 @@
+// Package conv is the convolution of the CPU executor: forward, backward-data and backward-weight of a two-dimensional
+// convolution over arrays that lie channel-last (NHWC) in memory, with weights as users know them (OIHW).
+//
+//	y[n,oh,ow,k]  = Σ over c,r,s of x[n, oh·StrideH+r−PadH, ow·StrideW+s−PadW, c] · w[k,c,r,s]
+//	dx[n,h,w,c]   = Σ over k and all (oh,r), (ow,s) that meet (h,w) of dy[n,oh,ow,k] · w[k,c,r,s]
+//	dw[k,c,r,s]   = Σ over n,oh,ow of x[n, oh·StrideH+r−PadH, ow·StrideW+s−PadW, c] · dy[n,oh,ow,k]
+//
+// Taps (r,s) that fall into the padding are never multiplied.
+//
+// # How it works
+//
+// Forward and backward-data are the same computation, a gather: each output pixel is a sum over taps of an input pixel's
+// channels times a matrix. Output pixels with the same set of taps form a class (the inside of a map, each edge, each
+// corner). The rows of a register tile are pixels of one class, taken from all images of the batch, so that tiles are full
+// on maps of any size and every product counts. Inputs are read where they lie; weights are packed once a call, and only
+// the taps that some pixel uses.
+//
+// Backward-weight is for each tap a product of a channels×pixels and a pixels×channels matrix over the pixels where the tap
+// is inside. Inputs and gradients of some images at a time are copied into the order in which the tile reads them. Threads
+// share out the tiles of dw, never the pixels, so results do not depend on the number of threads.
+//
+// # Use
+//
+// A Plan belongs to one shape. New does all the planning; the methods allocate nothing. They need scratch memory, which
+// plans that never run at the same time may share:
+//
+//	plan, err := conv.New(shape, pool)
+//	plan.SetScratch(make([]float32, plan.ScratchLen()))
+//	plan.Forward(y, x, w)
+//
+// A Plan may not be used by two goroutines at once. Slices of a wrong length are the caller's bug and panic.
+//
+// Results are those of float32 with fused multiply-add where the CPU has it: relative to Σ|x·w| the error of a sum of m
+// products stays below m·2⁻²⁴ and is about √m·2⁻²⁴. The same plan on the same path (see package f32) gives the same bits
+// on any number of threads.
+package conv

@@ -1,0 +1,204 @@
+package conv
+
+import (
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/pool"
+)
+
+// maxReduction is the longest part of a reduction done in one go: that many rows of a packed panel stay in the first-level
+// cache while the pixels of a task pass by.
+const maxReduction = 4096
+
+// A gather is forward or backward-data: out[pixel] = Σ over taps of in[pixel that the tap meets] · matrix of the tap.
+type gather struct {
+	tile              *f32.Tile
+	n                 int // images
+	inC, outC         int
+	inImage, outImage int   // values of an image
+	place             []int // of tap r·S+s in a panel, −1 for a tap in no class
+	used              int   // taps in a panel
+	classes           []class
+	tiles             int // tiles of rows, all classes
+
+	panels, panelLen int
+	panelsAtOnce     int // panels in a task
+	chunks           int // groups of tiles, each a task for each group of panels
+
+	// The call under way.
+	out, in, w, packed []float32
+	pack               func(g *gather, panel int)
+	packTask, tileTask func(i int)
+}
+
+// A class is the output pixels that use the same taps.
+type class struct {
+	parts   [][]f32.Segment // the reduction, in parts of about maxReduction
+	in, out []int           // for each pixel of an image: offset of the first tap's input pixel, and of the output pixel
+	tile0   int             // number of the first tile
+}
+
+// newGather plans a gather from rows and columns of axis classes.
+func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, rows, cols []axisClass, taps [2]int, threads int) *gather {
+	g := &gather{tile: t, n: n, inC: inC, outC: outC, inImage: inPixels * inC, outImage: outPixels * outC}
+	placeR, usedR := tapOrder(taps[0], rows)
+	placeS, usedS := tapOrder(taps[1], cols)
+	g.used = usedR * usedS
+	for r := range taps[0] {
+		for s := range taps[1] {
+			if placeR[r] < 0 || placeS[s] < 0 {
+				g.place = append(g.place, -1)
+			} else {
+				g.place = append(g.place, placeR[r]*usedS+placeS[s])
+			}
+		}
+	}
+	for _, row := range rows {
+		for _, col := range cols {
+			c := class{tile0: g.tiles}
+			for i, h := range row.out {
+				for j, w := range col.out {
+					c.in = append(c.in, (row.first[i]*inW+col.first[j])*inC)
+					c.out = append(c.out, (h*outW+w)*outC)
+				}
+			}
+			var segs []f32.Segment
+			for i, r := range row.taps {
+				for j, s := range col.taps {
+					segs = append(segs, f32.Segment{In: (row.delta[i]*inW + col.delta[j]) * inC, Len: inC, W: g.place[r*taps[1]+s] * inC * t.Cols})
+				}
+			}
+			c.parts = split(merge(segs, t.Cols), maxReduction, t.Cols)
+			g.tiles += (n*len(c.in) + t.Rows - 1) / t.Rows
+			g.classes = append(g.classes, c)
+		}
+	}
+	g.panels = (outC + t.Cols - 1) / t.Cols
+	g.panelLen = (g.used*inC + 1) * t.Cols // the last row takes what belongs to taps that are not used
+	g.divide(threads)
+	g.packTask = func(i int) { g.pack(g, i) }
+	g.tileTask = g.runTask
+	return g
+}
+
+// merge joins segments that follow each other both in the input and in the panel.
+func merge(segs []f32.Segment, cols int) []f32.Segment {
+	var out []f32.Segment
+	for _, s := range segs {
+		if n := len(out) - 1; n >= 0 && out[n].In+out[n].Len == s.In && out[n].W+out[n].Len*cols == s.W {
+			out[n].Len += s.Len
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// split cuts a reduction into parts of at most limit, of about the same length.
+func split(segs []f32.Segment, limit, cols int) [][]f32.Segment {
+	total := 0
+	for _, s := range segs {
+		total += s.Len
+	}
+	if total == 0 {
+		return nil
+	}
+	n := (total + limit - 1) / limit
+	parts := make([][]f32.Segment, n)
+	done := 0
+	for i := range parts {
+		for room := total*(i+1)/n - done; room > 0; {
+			s := &segs[0]
+			l := min(s.Len, room)
+			parts[i] = append(parts[i], f32.Segment{In: s.In, Len: l, W: s.W})
+			s.In, s.Len, s.W = s.In+l, s.Len-l, s.W+l*cols
+			if s.Len == 0 {
+				segs = segs[1:]
+			}
+			room -= l
+			done += l
+		}
+	}
+	return parts
+}
+
+// divide chooses the tasks. If all panels fit into the second-level cache together, a task is a chunk of pixels, small enough
+// to stay there too, with all panels; else it is one panel with as many pixels as leave enough tasks to balance threads.
+func (g *gather) divide(threads int) {
+	const cache = 96 << 10 // values
+	enough := 1
+	if threads > 1 {
+		enough = 4 * threads
+	}
+	if g.panels*g.panelLen <= cache {
+		g.panelsAtOnce = g.panels
+		g.chunks = max(enough, g.n*g.inImage/(cache/2))
+	} else {
+		g.panelsAtOnce = 1
+		g.chunks = (enough + g.panels - 1) / g.panels
+	}
+	g.chunks = max(1, min(g.chunks, g.tiles/8))
+}
+
+// scratchLen is the number of values that the packed weights take.
+func (g *gather) scratchLen() int { return g.panels * g.panelLen }
+
+func (g *gather) run(p *pool.Pool, out, in, w, scratch []float32) {
+	g.out, g.in, g.w, g.packed = out, in, w, scratch[:g.scratchLen()]
+	if g.used > 0 {
+		p.Run(g.panels, g.packTask)
+	}
+	groups := (g.panels + g.panelsAtOnce - 1) / g.panelsAtOnce
+	p.Run(groups*g.chunks, g.tileTask)
+	g.out, g.in, g.w, g.packed = nil, nil, nil, nil
+}
+
+// runTask computes the tiles of one chunk against one group of panels.
+func (g *gather) runTask(i int) {
+	group, chunk := i/g.chunks, i%g.chunks
+	from, to := g.tiles*chunk/g.chunks, g.tiles*(chunk+1)/g.chunks
+	for panel := group * g.panelsAtOnce; panel < min(g.panels, (group+1)*g.panelsAtOnce); panel++ {
+		for ci := range g.classes {
+			c := &g.classes[ci]
+			end := g.tiles
+			if ci+1 < len(g.classes) {
+				end = g.classes[ci+1].tile0
+			}
+			lo, hi := max(from, c.tile0), min(to, end)
+			if lo < hi {
+				g.runClass(c, panel, (lo-c.tile0)*g.tile.Rows, min((hi-c.tile0)*g.tile.Rows, g.n*len(c.in)))
+			}
+		}
+	}
+}
+
+// runClass computes rows lo to hi of a class (row = image · pixels of the class + pixel) for one panel of output channels.
+func (g *gather) runClass(c *class, panel, lo, hi int) {
+	cols := min(g.tile.Cols, g.outC-panel*g.tile.Cols)
+	pixels := len(c.in)
+	if len(c.parts) == 0 { // no tap reaches these pixels
+		for row := lo; row < hi; row++ {
+			out := row/pixels*g.outImage + c.out[row%pixels] + panel*g.tile.Cols
+			clear(g.out[out : out+cols])
+		}
+		return
+	}
+	a := f32.GatherArgs{In: g.in, W: g.packed[panel*g.panelLen : (panel+1)*g.panelLen], Out: g.out[panel*g.tile.Cols:]}
+	for pi, part := range c.parts {
+		a.Segments = part
+		if pi > 0 {
+			a.Add = 1
+		}
+		image, pixel := lo/pixels, lo%pixels
+		for row := lo; row < hi; row += g.tile.Rows {
+			n := min(g.tile.Rows, hi-row)
+			for i := range n {
+				a.InRow[i] = image*g.inImage + c.in[pixel]
+				a.OutRow[i] = image*g.outImage + c.out[pixel]
+				if pixel++; pixel == pixels {
+					image, pixel = image+1, 0
+				}
+			}
+			g.tile.Gather(&a, n, cols)
+		}
+	}
+}

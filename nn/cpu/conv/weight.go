@@ -1,0 +1,267 @@
+package conv
+
+import (
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/pool"
+)
+
+const (
+	blockValues = 1 << 20 // values of x and dy that are packed at a time, about
+	stepPixels  = 256     // pixels of a step: its parts of x and dy stay in the first-level cache while all taps use them
+	fewChannels = 8       // below that many channels, the taps of a pixel are laid side by side to fill the tile's rows
+)
+
+// A weightPlan is backward-weight. The rows of a tile are input channels (or, with few channels, all (tap, channel) pairs),
+// its columns output channels, and the sum runs over pixels.
+type weightPlan struct {
+	shape Shape
+	tile  *f32.Tile
+	rows  int  // of a tile
+	flat  bool // rows are (tap, channel) pairs
+
+	images             int // in a block
+	blocks             int
+	rowTiles           int // tiles over channels
+	panels             int // tiles over output channels
+	taps               int // taps of a tile: R·S, or 1 if flat
+	xPixels            int // packed pixels of an image
+	xRow               int // flat: values of a packed pixel
+	pixelOf            []int
+	pairs              [][][2]uint32 // for each tap: packed x and packed dy offset of each product, in order of dy's pixels
+	bounds             [][]int       // for each tap: pairs before each step of a block, and at its end
+	steps              int           // in a full block
+	source             []int         // for each (channel of a tile, tap) of w's order: its row in a tile's sums, −1: the row of zeros
+	sumLen             int           // values of a tile's sums, with the row of zeros
+	xLen, dyLen        int           // values of the packed block
+	slots              chan int      // if one block is all: room for the sums of a task
+	numSlots           int
+	packTask, tileTask func(i int)
+
+	// The call under way.
+	block         int
+	dw, x, dy     []float32
+	px, pdy, sums []float32
+}
+
+func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
+	w := &weightPlan{shape: s, tile: t, flat: s.C < fewChannels && s.R*s.S > 1}
+	outH, outW := s.OutH(), s.OutW()
+	depth := s.C
+	w.taps = s.R * s.S
+	if w.flat {
+		depth, w.taps = s.C*s.R*s.S, 1
+	}
+	w.rows = t.OuterRows[0]
+	for _, r := range t.OuterRows { // the fewest idle rows; the most rows among equals
+		if (depth+r-1)/r*r < (depth+w.rows-1)/w.rows*w.rows {
+			w.rows = r
+		}
+	}
+	w.rowTiles = (depth + w.rows - 1) / w.rows
+	w.panels = (s.K + t.Cols - 1) / t.Cols
+
+	if w.flat {
+		w.xPixels, w.xRow = outH*outW, w.rowTiles*w.rows
+	} else {
+		w.xPixels = w.usePixels()
+	}
+	perImage := w.xPixels*w.rowTiles*w.rows + outH*outW*w.panels*t.Cols
+	w.images = min(s.N, max(1, blockValues/perImage))
+	w.blocks = (s.N + w.images - 1) / w.images
+	w.images = (s.N + w.blocks - 1) / w.blocks // blocks of about the same size
+	w.blocks = (s.N + w.images - 1) / w.images
+	w.xLen = w.images * w.xPixels * w.rowTiles * w.rows
+	w.dyLen = w.images * outH * outW * w.panels * t.Cols
+	w.plotPairs()
+
+	w.sumLen = (w.taps*w.rows + 1) * t.Cols
+	for i := range w.rows {
+		for tap := range s.R * s.S {
+			switch {
+			case w.flat: // see unpack
+			case len(w.pairs[tap]) == 0:
+				w.source = append(w.source, w.taps*w.rows)
+			default:
+				w.source = append(w.source, tap*w.rows+i)
+			}
+		}
+	}
+	if w.blocks == 1 {
+		w.numSlots = min(threads, w.panels*w.rowTiles)
+		w.slots = make(chan int, w.numSlots)
+		for i := range w.numSlots {
+			w.slots <- i
+		}
+	} else {
+		w.numSlots = w.panels * w.rowTiles
+	}
+	w.packTask, w.tileTask = w.packImage, w.runTile
+	return w
+}
+
+// usePixels numbers the pixels of an image of x that any tap meets, and returns how many there are.
+func (w *weightPlan) usePixels() int {
+	s := w.shape
+	w.pixelOf = make([]int, s.H*s.W)
+	for i := range w.pixelOf {
+		w.pixelOf[i] = -1
+	}
+	w.eachProduct(func(_, x, _ int) { w.pixelOf[x] = 0 })
+	n := 0
+	for i, p := range w.pixelOf {
+		if p == 0 {
+			w.pixelOf[i] = n
+			n++
+		}
+	}
+	return n
+}
+
+// eachProduct calls f for each tap inside, in order of dy's pixels.
+func (w *weightPlan) eachProduct(f func(tap, x, dy int)) {
+	s := w.shape
+	outH, outW := s.OutH(), s.OutW()
+	rows, cols := forwardReach(s.H, s.R, s.StrideH, s.PadH), forwardReach(s.W, s.S, s.StrideW, s.PadW)
+	for oh := range outH {
+		tr, ir := rows(oh)
+		for ow := range outW {
+			ts, is := cols(ow)
+			for i, r := range tr {
+				for j, q := range ts {
+					f(r*s.S+q, ir[i]*s.W+is[j], oh*outW+ow)
+				}
+			}
+		}
+	}
+}
+
+// plotPairs lists, for each tap, which packed pixel of x meets which of dy, for a full block.
+func (w *weightPlan) plotPairs() {
+	s := w.shape
+	outPixels := s.OutH() * s.OutW()
+	image := make([][][2]uint32, w.taps)
+	if w.flat {
+		for p := range outPixels {
+			image[0] = append(image[0], [2]uint32{uint32(p), uint32(p)})
+		}
+	} else {
+		w.eachProduct(func(tap, x, dy int) {
+			image[tap] = append(image[tap], [2]uint32{uint32(w.pixelOf[x]), uint32(dy)})
+		})
+	}
+	xStep := w.rows
+	if w.flat {
+		xStep = w.xRow
+	}
+	w.steps = (w.images*outPixels + stepPixels - 1) / stepPixels
+	for _, list := range image {
+		pairs := make([][2]uint32, 0, len(list)*w.images)
+		bound := []int{0}
+		for n := range w.images {
+			for _, p := range list {
+				dy := n*outPixels + int(p[1])
+				for len(bound) <= dy/stepPixels {
+					bound = append(bound, len(pairs))
+				}
+				pairs = append(pairs, [2]uint32{uint32((n*w.xPixels + int(p[0])) * xStep), uint32(dy * w.tile.Cols)})
+			}
+		}
+		for len(bound) <= w.steps {
+			bound = append(bound, len(pairs))
+		}
+		w.pairs, w.bounds = append(w.pairs, pairs), append(w.bounds, bound)
+	}
+}
+
+func (w *weightPlan) scratchLen() int { return w.xLen + w.dyLen + w.numSlots*w.sumLen }
+
+func (w *weightPlan) run(p *pool.Pool, dw, x, dy, scratch []float32) {
+	w.dw, w.x, w.dy = dw, x, dy
+	w.px, scratch = scratch[:w.xLen], scratch[w.xLen:]
+	w.pdy, scratch = scratch[:w.dyLen], scratch[w.dyLen:]
+	w.sums = scratch[:w.numSlots*w.sumLen]
+	for w.block = range w.blocks {
+		p.Run(w.blockImages(), w.packTask)
+		p.Run(w.panels*w.rowTiles, w.tileTask)
+	}
+	w.dw, w.x, w.dy, w.px, w.pdy, w.sums = nil, nil, nil, nil, nil, nil
+}
+
+// blockImages is the number of images of the block under way.
+func (w *weightPlan) blockImages() int { return min(w.images, w.shape.N-w.block*w.images) }
+
+// runTile adds the block's products to one tile's sums for all taps, and after the last block writes the tile to dw.
+func (w *weightPlan) runTile(i int) {
+	panel, rowTile := i/w.rowTiles, i%w.rowTiles
+	slot := i
+	if w.slots != nil {
+		slot = <-w.slots
+		defer func() { w.slots <- slot }()
+	}
+	sums := w.sums[slot*w.sumLen : (slot+1)*w.sumLen]
+	if w.block == 0 {
+		clear(sums[w.taps*w.rows*w.tile.Cols:])
+	}
+	outPixels := w.shape.OutH() * w.shape.OutW()
+	n := w.blockImages()
+	a := f32.OuterArgs{B: w.pdy[panel*w.images*outPixels*w.tile.Cols:]}
+	if w.flat {
+		a.A = w.px[rowTile*w.rows:]
+	} else {
+		a.A = w.px[rowTile*w.images*w.xPixels*w.rows:]
+	}
+	for step := range w.steps {
+		for tap := range w.taps {
+			all := len(w.pairs[tap]) / w.images * n // of this block
+			from, to := min(all, w.bounds[tap][step]), min(all, w.bounds[tap][step+1])
+			if step == 0 && w.block == 0 {
+				a.Add = 0
+			} else if a.Add = 1; from == to {
+				continue
+			}
+			if all == 0 {
+				continue
+			}
+			a.Pairs = w.pairs[tap][from:to]
+			a.Out = sums[tap*w.rows*w.tile.Cols : (tap+1)*w.rows*w.tile.Cols]
+			w.tile.Outer(&a, w.rows)
+		}
+	}
+	if w.block == w.blocks-1 {
+		w.unpack(sums, panel, rowTile)
+	}
+}
+
+// unpack writes a tile's sums to dw.
+func (w *weightPlan) unpack(sums []float32, panel, rowTile int) {
+	s, cols := w.shape, w.tile.Cols
+	taps := s.R * s.S
+	a := f32.TransposeArgs{Dst: w.dw, Src: sums}
+	if w.flat {
+		for k := panel * cols; k < min(s.K, (panel+1)*cols); k++ {
+			for q := rowTile * w.rows; q < min(s.C*taps, (rowTile+1)*w.rows); q++ {
+				w.dw[k*s.C*taps+q%s.C*taps+q/s.C] = sums[(q-rowTile*w.rows)*cols+k-panel*cols]
+			}
+		}
+		return
+	}
+	c0 := rowTile * w.rows
+	values := min(w.rows, s.C-c0) * taps // of one output channel; they follow each other in dw
+	for h := 0; h < cols; h += 16 {
+		k0 := panel*cols + h
+		m := min(16, cols-h, s.K-k0)
+		if m <= 0 {
+			return
+		}
+		for q := 0; q < values; q += 16 {
+			n := min(16, values-q)
+			for i := range n {
+				a.SrcRow[i] = w.source[q+i]*cols + h
+			}
+			for j := range m {
+				a.DstRow[j] = ((k0+j)*s.C+c0)*taps + q
+			}
+			w.tile.Transpose(&a, n, m)
+		}
+	}
+}
