@@ -1,0 +1,66 @@
+package shard
+
+import (
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// SetAsync chooses the mode, before the first contribution; after it another mode is an error.
+func (s *Shard) SetAsync(async bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.async == async {
+		return nil
+	}
+	if s.pushed {
+		return s.refuse(wire.CodeConflict, "mode: got async %v, but contributions came under async %v", async, s.async)
+	}
+	s.async = async
+	s.wake()
+	return nil
+}
+
+// pushAsync applies one contribution. A member's contributions are applied in the order of their sequence numbers.
+func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
+	if m.known && c.Seq != m.counted+1 {
+		return Ahead, nil
+	}
+	s.pushed = true
+	p := payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows}
+	if s.cfg.Rule == wire.RuleAverage {
+		s.keepNewest(m, &p)
+	} else {
+		s.fold(&p, c.Weight)
+	}
+	if err := s.apply(s.rounds); err != nil {
+		s.fail(err)
+		return Held, nil
+	}
+	m.counted, m.known = c.Seq, true
+	s.rounds++
+	s.publish()
+	s.wake()
+	return Held, nil
+}
+
+// keepNewest makes p the member's newest contribution and the sum that of all members' newest.
+func (s *Shard) keepNewest(m *member, p *payload) {
+	if s.n == 0 {
+		p.data.Release()
+		return
+	}
+	if m.newest == nil {
+		m.newest = s.pool.Get(4 * s.n)
+	}
+	p.decodeTo(m.newest.Float32s(s.n))
+	p.data.Release()
+	s.sum.data = s.pool.Get(4 * s.n)
+	total := s.sum.data.Float32s(s.n)
+	clear(total)
+	for _, o := range s.ranked {
+		if o.newest != nil {
+			f32.AddTo(total, o.newest.Float32s(s.n))
+			s.sum.count++
+		}
+	}
+}

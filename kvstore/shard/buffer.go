@@ -1,0 +1,107 @@
+package shard
+
+import (
+	"math/bits"
+	"sync"
+	"unsafe"
+)
+
+// A Buffer is memory for one payload, aligned for every kind of number in it. It has one owner at a time, who hands it on or
+// calls Release; after that it must not be touched.
+type Buffer struct {
+	words []uint64
+	pool  *Pool
+	class int
+}
+
+// Bytes returns the first n bytes.
+func (b *Buffer) Bytes(n int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(b.words))), 8*len(b.words))[:n:n]
+}
+
+// Float32s returns the first n numbers as float32.
+func (b *Buffer) Float32s(n int) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b.words))), 2*len(b.words))[:n:n]
+}
+
+// Int64s returns the first n numbers as int64.
+func (b *Buffer) Int64s(n int) []int64 {
+	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(b.words))), len(b.words))[:n:n]
+}
+
+// Release gives the memory back. Releasing nil does nothing.
+func (b *Buffer) Release() {
+	if b != nil && b.pool != nil {
+		b.pool.put(b)
+	}
+}
+
+// A Pool keeps released Buffers for reuse, by size class: four to each power of two, so that at most a fifth of a buffer
+// is unused. Its zero value is ready and its methods may be called together. It keeps at most MaxIdle bytes; what comes
+// back beyond that is left to the garbage collector.
+type Pool struct {
+	MaxIdle int64 // zero: 1 GiB
+
+	mu    sync.Mutex // guards all below
+	free  [4 * 64][]*Buffer
+	idle  int64
+	taken int64
+}
+
+const minWords = 8
+
+// Get returns a Buffer of at least n bytes. What it holds is not defined.
+func (p *Pool) Get(n int) *Buffer {
+	class, words := classOf((n + 7) / 8)
+	p.mu.Lock()
+	p.taken += int64(8 * words)
+	if list := p.free[class]; len(list) > 0 {
+		b := list[len(list)-1]
+		list[len(list)-1] = nil
+		p.free[class] = list[:len(list)-1]
+		p.idle -= int64(8 * words)
+		p.mu.Unlock()
+		return b
+	}
+	p.mu.Unlock()
+	return &Buffer{words: make([]uint64, words), pool: p, class: class}
+}
+
+// Taken returns how many bytes are handed out at the moment.
+func (p *Pool) Taken() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}
+
+func (p *Pool) put(b *Buffer) {
+	size := int64(8 * len(b.words))
+	limit := p.MaxIdle
+	if limit == 0 {
+		limit = 1 << 30
+	}
+	p.mu.Lock()
+	p.taken -= size
+	if p.idle+size <= limit {
+		p.idle += size
+		p.free[b.class] = append(p.free[b.class], b)
+	}
+	p.mu.Unlock()
+}
+
+// classOf returns the smallest class that holds n words, and its size: 8, 10, 12, 14, 16, 20, 24, 28, 32, ... words.
+func classOf(n int) (class, words int) {
+	if n <= minWords {
+		return 0, minWords
+	}
+	octave := bits.Len(uint(n-1)) - 1 // 2^octave < n <= 2^(octave+1)
+	quarter := 1 << (octave - 2)
+	steps := (n - 1<<octave + quarter - 1) / quarter
+	return 4*(octave-3) + steps, 1<<octave + steps*quarter
+}
+
+// littleEndian reports whether numbers in memory look as they do on the wire. New refuses to work where they don't.
+func littleEndian() bool {
+	one := uint16(1)
+	return *(*byte)(unsafe.Pointer(&one)) == 1
+}

@@ -1,0 +1,101 @@
+package shard
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// PayloadSize returns the bytes of n values in a codec of package wire.
+func PayloadSize(codec uint8, n int) (int, error) {
+	switch codec {
+	case wire.CodecFloat32:
+		return 4 * n, nil
+	case wire.CodecFloat16, wire.CodecBFloat16:
+		return 2 * n, nil
+	case wire.Codec2Bit:
+		return f32.Code2BitLen(n), nil
+	case wire.Codec1Bit:
+		return f32.Code1BitLen(n), nil
+	}
+	return 0, fmt.Errorf("got codec %d, want 0 to %d", codec, wire.Codec1Bit)
+}
+
+// A payload is a contribution as it came.
+type payload struct {
+	data      *Buffer
+	codec     uint8
+	threshold float32
+	rows      int
+}
+
+// decodeTo writes the payload's values to dst.
+func (p *payload) decodeTo(dst []float32) {
+	switch p.codec {
+	case wire.CodecFloat32:
+		copy(dst, p.data.Float32s(len(dst)))
+	case wire.CodecFloat16:
+		f32.FromFloat16(dst, p.halves(0, len(dst)))
+	case wire.CodecBFloat16:
+		f32.FromBFloat16(dst, p.halves(0, len(dst)))
+	default:
+		clear(dst)
+		p.addTo(dst)
+	}
+}
+
+// addTo adds the payload's values to dst.
+func (p *payload) addTo(dst []float32) {
+	switch p.codec {
+	case wire.CodecFloat32:
+		f32.AddTo(dst, p.data.Float32s(len(dst)))
+	case wire.CodecFloat16, wire.CodecBFloat16:
+		var part [1024]float32 // stays in the first-level cache
+		for from := 0; from < len(dst); from += len(part) {
+			to := min(from+len(part), len(dst))
+			x := part[:to-from]
+			if p.codec == wire.CodecFloat16 {
+				f32.FromFloat16(x, p.halves(from, to))
+			} else {
+				f32.FromBFloat16(x, p.halves(from, to))
+			}
+			f32.AddTo(dst[from:to], x)
+		}
+	case wire.Codec2Bit:
+		f32.AddDecoded2Bit(dst, p.data.Bytes(f32.Code2BitLen(len(dst))), p.threshold)
+	case wire.Codec1Bit:
+		f32.AddDecoded1Bit(dst, p.data.Bytes(f32.Code1BitLen(len(dst))))
+	}
+}
+
+func (p *payload) halves(from, to int) []uint16 {
+	return p.data.uint16s(to)[from:]
+}
+
+func (b *Buffer) uint16s(n int) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(b.words))), 4*len(b.words))[:n:n]
+}
+
+// Encode returns values in a codec, for an answer: float32, float16 or bfloat16.
+func Encode(pool *Pool, codec uint8, values []float32) (*Buffer, error) {
+	switch codec {
+	case wire.CodecFloat32:
+		b := pool.Get(4 * len(values))
+		copy(b.Float32s(len(values)), values)
+		return b, nil
+	case wire.CodecFloat16:
+		b := pool.Get(2 * len(values))
+		f32.ToFloat16(b.uint16s(len(values)), values)
+		return b, nil
+	case wire.CodecBFloat16:
+		b := pool.Get(2 * len(values))
+		f32.ToBFloat16(b.uint16s(len(values)), values)
+		return b, nil
+	}
+	return nil, fmt.Errorf("got codec %d, want float32 (0), float16 (1) or bfloat16 (2)", codec)
+}
+
+const maxWeight = math.MaxFloat32

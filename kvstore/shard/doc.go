@@ -1,0 +1,39 @@
+// Package shard is the state of one shard of one key: its value, the round that is open, who has contributed to it, and
+// what the optimizer remembers.
+//
+// It is the core that servers and the stores within a process share: contributions and questions in, answers and values
+// out. It has no socket, no clock and no goroutine of its own. A Shard sits under one mutex, its own; all of its methods
+// may be called together, and different shards never wait for each other.
+//
+// # Rounds
+//
+// In sync mode the open round closes when every member has contributed once: the set of contributors decides, never a
+// count of messages. Contributions are added in rank order, so that a run repeats bit for bit; those next in order are
+// added on arrival and their memory is given back, others are held as they came. A member may be one round ahead (that
+// contribution is held), one further ahead is told to wait. A contribution that comes again is acknowledged and counted once;
+// a second one for the same round is an error and is never summed.
+//
+// When the round closes,
+//
+//	RuleOptimizer with an optimizer   the optimizer is applied once to the sum (divided by the sum of the weights
+//	                                  where its reduction is "mean"), with the round as its step
+//	RuleOptimizer without one         the sum replaces the value; of a key of rows, the summed rows replace those rows
+//	                                  and the others stay
+//	RuleAverage                       the sum divided by the number of contributors replaces the value
+//
+// In async mode each contribution is a round of its own, applied when it comes; a pull may ask that the slowest member be at
+// most so many contributions behind. Under RuleAverage the value is the mean of the members' newest contributions.
+//
+// # Use
+//
+//	s, err := shard.New(shard.Config{Name: "weight", Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: n, Size: n, Shards: 1}, value)
+//	s.SetMembers(1, []shard.Member{{Node: 1, Rank: 0}})
+//	data := pool.Get(4 * n)                    // fill data.Float32s(n)
+//	status, err := s.Push(shard.Contribution{Generation: 1, Node: 1, Round: r, Seq: r + 1, Weight: 1, Data: data})
+//	v, err := s.Await(ctx, shard.Want{Node: 1, Round: r + 1})
+//	copy(out, v.Float32s())
+//	v.Release()
+//
+// A Version is the value after some round. It does not change while it is held, and holding it delays nobody: rounds go on
+// in other memory. In steady state a round allocates nothing.
+package shard

@@ -1,0 +1,111 @@
+package shard
+
+import (
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// RowsPayloadSize returns the bytes of a PushRows payload: the row numbers, then the values.
+func RowsPayloadSize(rows, rowLen int) int { return rows * (8 + 4*rowLen) }
+
+// checkRows looks at a contribution to a shard of rows. Its row numbers must rise strictly, so that a row comes once.
+func (s *Shard) checkRows(c *Contribution) error {
+	if c.Codec != wire.CodecFloat32 {
+		return s.refuse(wire.CodeUnsupported, "push rows: got codec %d, want float32", c.Codec)
+	}
+	if c.Rows < 0 || c.Rows > s.numRows || c.Rows > 0 && c.Data == nil {
+		return s.refuse(wire.CodeSize, "push rows: got %d rows, want at most %d, with their values", c.Rows, s.numRows)
+	}
+	if c.Rows == 0 {
+		return nil
+	}
+	last := int64(-1)
+	for i, row := range c.Data.Int64s(c.Rows) {
+		if row <= last || row >= int64(s.numRows) {
+			return s.refuse(wire.CodeMalformed, "push rows: rows[%d]: got row %d after %d, want them rising and below %d", i, row, last, s.numRows)
+		}
+		last = row
+	}
+	return nil
+}
+
+// rowValues returns the row numbers and values of a payload of rows.
+func (p *payload) rowValues(rowLen int) (rows []int64, values []float32) {
+	if p.rows == 0 {
+		return nil, nil
+	}
+	return p.data.Int64s(p.rows), p.data.Float32s(2*p.rows + p.rows*rowLen)[2*p.rows:]
+}
+
+// A rowSum adds up rows. Its memory grows to the most rows that a round ever touched and stays.
+type rowSum struct {
+	rows   []int64   // in the order in which they were first touched, which rank order makes the same in every run
+	values []float32 // of rows
+	place  []int32   // for each row of the shard: 1 + its index in rows, or 0
+}
+
+func (r *rowSum) add(s *Shard, p *payload) {
+	rowLen := int(s.cfg.RowLen)
+	rows, values := p.rowValues(rowLen)
+	if r.place == nil && len(rows) > 0 {
+		r.place = make([]int32, s.numRows)
+	}
+	for i, row := range rows {
+		v := values[i*rowLen : (i+1)*rowLen]
+		if k := int(r.place[row]); k > 0 {
+			dst := r.values[(k-1)*rowLen : k*rowLen]
+			f32.AddTo(dst, v)
+			continue
+		}
+		r.rows = append(r.rows, row)
+		r.values = append(r.values, v...)
+		r.place[row] = int32(len(r.rows))
+	}
+}
+
+func (r *rowSum) reset() {
+	for _, row := range r.rows {
+		r.place[row] = 0
+	}
+	r.rows, r.values = r.rows[:0], r.values[:0]
+}
+
+func (s *Shard) applyRows(step uint64) error {
+	rowLen, value := int(s.cfg.RowLen), s.current.Float32s()
+	r := &s.sum.rows
+	if s.opt != nil {
+		pass := s.pass(step)
+		return pass.UpdateRows(r.rows, rowLen, value, r.values, s.state)
+	}
+	for i, row := range r.rows {
+		copy(value[int(row)*rowLen:], r.values[i*rowLen:(i+1)*rowLen])
+	}
+	return nil
+}
+
+// PullRows copies row rows[i] of a shard of rows into row i of out, all of one round, and returns the number of rounds they
+// contain and the generation under which the newest closed. Wait for a round with Pull first.
+func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64, err error) {
+	rowLen := int(s.cfg.RowLen)
+	if rowLen == 0 {
+		return 0, 0, s.refuse(wire.CodeUnsupported, "pull rows: the key is dense")
+	}
+	if len(out) != len(rows)*rowLen {
+		return 0, 0, s.refuse(wire.CodeSize, "pull rows: got room for %d values, want %d rows of %d", len(out), len(rows), rowLen)
+	}
+	for i, row := range rows {
+		if row < 0 || row >= int64(s.numRows) {
+			return 0, 0, s.refuse(wire.CodeSize, "pull rows: rows[%d]: got row %d, want 0 to %d", i, row, s.numRows-1)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, 0, s.err
+	}
+	value := s.current.Float32s()
+	for i, row := range rows {
+		copy(out[i*rowLen:(i+1)*rowLen], value[int(row)*rowLen:])
+	}
+	return s.current.round, s.current.generation, nil
+}
