@@ -1,0 +1,75 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/paragon-train/paragon/nn/op"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// LinearConfig describes a fully connected layer.
+type LinearConfig struct {
+	Out    int  // width of the result
+	NoBias bool // leave the bias out
+	Init   Init // of the weight; nil is XavierUniform(1). The bias starts at zero.
+}
+
+// Linear is y = x·Wᵀ + b, from x (B,In) to (B,Out).
+// Parameters: name.weight (Out,In) and name.bias (Out).
+func Linear(x *gorgonia.Node, name string, cfg LinearConfig) *gorgonia.Node {
+	layer := fmt.Sprintf("Linear %q", name)
+	want(layer, x, 2, "B,In")
+	if cfg.Out < 1 {
+		panic(fmt.Sprintf("nn: %s: Out is %d, want at least 1", layer, cfg.Out))
+	}
+	if cfg.Init == nil {
+		cfg.Init = XavierUniform(1)
+	}
+	w := newParameter(x, name+".weight", cfg.Init, cfg.Out, x.Shape()[1])
+	if cfg.NoBias {
+		return apply(layer, &op.Linear{}, x, w)
+	}
+	return apply(layer, &op.Linear{Bias: true}, x, w, newParameter(x, name+".bias", Zeros(), cfg.Out))
+}
+
+// EmbeddingConfig describes a table of rows.
+type EmbeddingConfig struct {
+	Rows, Dim int
+	Init      Init // nil is Normal(1/√Dim)
+}
+
+// Embedding looks up a row of Dim numbers for each of ids (any shape), giving
+// (ids' shape..., Dim). Parameter: name.weight (Rows,Dim). op.RowSparse gives the
+// rows that a gradient touches.
+func Embedding(ids *gorgonia.Node, name string, cfg EmbeddingConfig) *gorgonia.Node {
+	layer := fmt.Sprintf("Embedding %q", name)
+	if cfg.Rows < 1 || cfg.Dim < 1 {
+		panic(fmt.Sprintf("nn: %s: table is %d×%d, want at least 1×1", layer, cfg.Rows, cfg.Dim))
+	}
+	if cfg.Init == nil {
+		cfg.Init = Normal(1 / math.Sqrt(float64(cfg.Dim)))
+	}
+	w := newParameter(ids, name+".weight", cfg.Init, cfg.Rows, cfg.Dim)
+	return apply(layer, &op.Embedding{IDDims: ids.Shape().Dims()}, w, ids)
+}
+
+// ReLU is max(x, 0).
+func ReLU(x *gorgonia.Node) *gorgonia.Node { return apply("ReLU", &op.ReLU{}, x) }
+
+// Add is the sum of two nodes of one shape, as at the end of a residual block.
+func Add(a, b *gorgonia.Node) *gorgonia.Node { return apply("Add", &op.Add{}, a, b) }
+
+// Flatten keeps the first dimension and joins the others: (N,C,H,W) becomes
+// (N, C·H·W). A node with two dimensions stays as it is.
+func Flatten(x *gorgonia.Node) *gorgonia.Node {
+	s := x.Shape()
+	switch {
+	case s.Dims() == 2:
+		return x
+	case s.Dims() < 2:
+		panic(fmt.Sprintf("nn: Flatten: x is %v, want at least 2 dimensions", s))
+	}
+	return apply("Flatten", &op.Reshape{From: s, To: tensor.Shape{s[0], s[1:].TotalSize()}}, x)
+}

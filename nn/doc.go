@@ -1,0 +1,38 @@
+// Package nn defines networks and compiles them for a device.
+//
+// A model is a gorgonia expression graph. The functions here add layers to it:
+// each takes a node and gives the node of its result, and panics with a message
+// that starts with "nn:" if shapes do not fit, since that is a mistake in the
+// program. Layers with parameters take a name; the parameters are leaves of the
+// graph called name.weight and name.bias, as PyTorch calls them, and have their
+// initial value from the start.
+//
+//	g := gorgonia.NewGraph()
+//	images, labels := nn.Input(g, "images", 64, 3, 32, 32), nn.Labels(g, "labels", 64)
+//	logits := nn.ResNet18(images, nn.ResNetConfig{Classes: 10, Stem: nn.CIFAR})
+//	loss := nn.SoftmaxCrossEntropy(logits, labels)
+//	prog, err := nn.Compile(loss, nn.Config{Device: "cpu:0"})
+//
+// The layers are ops of package nn/op, where their formulas stand. gorgonia's
+// own functions may be mixed in anywhere, and a graph built by them alone can be
+// compiled too: every leaf with a value is then a parameter, except those that
+// DeclareInput names.
+//
+// # Shapes and types
+//
+// Images are (N, C, H, W). Sizes are static: a graph is for one batch size N. A
+// last, partial batch is padded and its missing rows get the label −1, which
+// SoftmaxCrossEntropy leaves out. Numbers are float32, labels and ids int32;
+// Configure makes a float64 graph, for checks by finite differences.
+//
+// # Initial values
+//
+// They come from the graph's seed (Configure) and the parameter's name alone, so
+// that the order in which layers are made, or a layer more, changes no other
+// parameter, and all workers of a job start from the same values.
+//
+// # Training and evaluation
+//
+// One graph serves both: batch normalisation and dropout are told by whoever
+// runs the graph which of the two it is.
+package nn

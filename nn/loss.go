@@ -1,0 +1,23 @@
+package nn
+
+import (
+	"github.com/paragon-train/paragon/nn/op"
+	"gorgonia.org/gorgonia"
+)
+
+// SoftmaxCrossEntropy is the mean cross-entropy of softmax(logits) (N,K) against
+// labels (N), a scalar. Rows with label −1 are left out, of the mean too; see
+// op.SoftmaxCrossEntropy.
+func SoftmaxCrossEntropy(logits, labels *gorgonia.Node) *gorgonia.Node {
+	return apply("SoftmaxCrossEntropy", &op.SoftmaxCrossEntropy{}, logits, labels)
+}
+
+// Softmax gives class probabilities for logits (N,K).
+func Softmax(logits *gorgonia.Node) *gorgonia.Node {
+	return apply("Softmax", &op.Softmax{}, logits)
+}
+
+// MSE is the mean of (x − target)² over all elements, a scalar.
+func MSE(x, target *gorgonia.Node) *gorgonia.Node {
+	return apply("MSE", &op.MSE{Dims: x.Shape().Dims()}, x, target)
+}
