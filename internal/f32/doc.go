@@ -21,4 +21,5 @@
 // c, and the value at index i belongs to channel i mod c.
 package f32
 
-//go:generate sh -c "cd gen && go run . -out .."
+//go:generate -command avo go run -C gen . -pkg f32
+//go:generate avo -set tile -out ../tile_amd64.s -stubs ../tile_stubs_amd64.go

@@ -1,0 +1,6 @@
+package main
+
+func vectors()     {}
+func channels()    {}
+func halves()      {}
+func compression() {}

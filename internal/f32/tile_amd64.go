@@ -1,0 +1,127 @@
+package f32
+
+import (
+	"time"
+	"unsafe"
+)
+
+func (t *Tile) gather(a *GatherArgs, n, ncols int) {
+	switch t.path {
+	case AVX512:
+		a.Mask = 1<<ncols - 1
+		p := (*byte)(unsafe.Pointer(a))
+		switch {
+		case n > 8:
+			a.fill(n, 12)
+			gather12AVX512(p)
+		case n > 4:
+			a.fill(n, 8)
+			gather8AVX512(p)
+		default:
+			a.fill(n, 4)
+			gather4AVX512(p)
+		}
+	case AVX2:
+		if ncols < t.Cols {
+			gatherNarrow(a, n, ncols)
+			return
+		}
+		gatherAVX2(a, n)
+	default:
+		gatherPortable(a, n, ncols)
+	}
+}
+
+func gatherAVX2(a *GatherArgs, n int) {
+	p := (*byte)(unsafe.Pointer(a))
+	switch {
+	case n > 4:
+		a.fill(n, 6)
+		gather6AVX2(p)
+	case n > 2:
+		a.fill(n, 4)
+		gather4AVX2(p)
+	default:
+		a.fill(n, 2)
+		gather2AVX2(p)
+	}
+}
+
+// gatherNarrow computes a whole tile beside the output and copies the columns that there are.
+func gatherNarrow(a *GatherArgs, n, ncols int) {
+	const cols = 16
+	var tile [6 * cols]float32
+	b := *a
+	b.Out = tile[:]
+	for i := range n {
+		b.OutRow[i] = i * cols
+		if a.Add != 0 {
+			copy(tile[i*cols:i*cols+ncols], a.Out[a.OutRow[i]:])
+		}
+	}
+	gatherAVX2(&b, n)
+	for i := range n {
+		copy(a.Out[a.OutRow[i]:a.OutRow[i]+ncols], tile[i*cols:])
+	}
+}
+
+func (t *Tile) outer(a *OuterArgs, rows int) {
+	p := (*byte)(unsafe.Pointer(a))
+	switch t.path {
+	case AVX512:
+		switch rows {
+		case 12:
+			outer12AVX512(p)
+		case 8:
+			outer8AVX512(p)
+		case 4:
+			outer4AVX512(p)
+		}
+	case AVX2:
+		switch rows {
+		case 6:
+			outer6AVX2(p)
+		case 4:
+			outer4AVX2(p)
+		case 2:
+			outer2AVX2(p)
+		}
+	default:
+		outerPortable(a, rows)
+	}
+}
+
+func (t *Tile) transpose(a *TransposeArgs, n, m int) {
+	if t.path != AVX512 {
+		transposePortable(a, n, m)
+		return
+	}
+	for i := n; i < 16; i++ { // rows that nobody asked for repeat the first
+		a.SrcRow[i] = a.SrcRow[0]
+	}
+	a.SrcMask, a.DstMask, a.M = 1<<m-1, 1<<n-1, m
+	transposeAVX512((*byte)(unsafe.Pointer(a)))
+}
+
+// MeasurePeak runs independent multiply-adds on one thread for about d and returns the best rate seen, in operations a second:
+// the ceiling of a core on this path. It is 0 on the portable path, which has no such loop.
+func MeasurePeak(p Path, d time.Duration) float64 {
+	const n = 20000
+	best := 0.0
+	for start := time.Now(); time.Since(start) < d; {
+		t := time.Now()
+		ops := 0.0
+		switch p {
+		case AVX512:
+			peakAVX512(n)
+			ops = 2 * 12 * 16 * n
+		case AVX2:
+			peakAVX2(n)
+			ops = 2 * 12 * 8 * n
+		default:
+			return 0
+		}
+		best = max(best, ops/time.Since(t).Seconds())
+	}
+	return best
+}
