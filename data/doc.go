@@ -1,0 +1,33 @@
+// Package data reads the data sets that the examples train on and hands them
+// out in batches.
+//
+// A Dataset has a length and gives example i as bytes and a label. LoadCIFAR10
+// and LoadMNIST read the files as their authors publish them and check what
+// they read; Synthetic draws a set of the same shape as CIFAR-10 for machines
+// that have no data; LoadCriteo reads rows of clicks. FetchCIFAR10 and
+// FetchMNIST bring the files where a network is at hand.
+//
+// A Loader takes the order of the examples from outside (package sampler gives
+// it), reads ahead in parallel into a fixed number of buffers, and augments.
+// What example i of epoch e looks like depends on (seed, e, i) alone, not on
+// how many goroutines read or on when.
+//
+//	train, test, err := data.LoadCIFAR10("data/cifar10")
+//	s, err := sampler.Split(train.Len(), store.NumWorkers(), store.Rank())
+//	l, err := data.NewLoader(train, s.Epoch(e), data.LoaderConfig{
+//		BatchSize: 64,
+//		Augment:   data.Augment{Pad: 4, Flip: true, Mean: data.CIFAR10Mean, Std: data.CIFAR10Std},
+//		Epoch:     e,
+//	})
+//	defer l.Close()
+//	for {
+//		b, err := l.Next(ctx)
+//		if err == io.EOF {
+//			break
+//		}
+//		// b.Images holds b.N images; they are good until the next call of Next
+//	}
+//
+// A file that is short, damaged or not what it should be is an error that
+// names the file, the byte and what to do. Nothing here panics on bad data.
+package data

@@ -1,0 +1,108 @@
+package data
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// realData returns the path of a file or folder of the test data, or skips.
+func realData(t *testing.T, elem ...string) string {
+	t.Helper()
+	root := os.Getenv("PARAGON_TEST_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared", "data")
+	}
+	path := filepath.Join(append([]string{root}, elem...)...)
+	if _, err := os.Stat(path); err != nil {
+		if os.Getenv("PARAGON_TEST_REQUIRE") == "all" {
+			t.Fatalf("PARAGON_TEST_REQUIRE=all, and there is no test data: %v", err)
+		}
+		t.Skipf("no test data (set PARAGON_TEST_DATA): %v", err)
+	}
+	return path
+}
+
+func TestCIFAR10LoadsFromItsArchive(t *testing.T) {
+	path := realData(t, "cifar10")
+	if testing.Short() {
+		t.Skip("unpacks 170 MB")
+	}
+	train, test, err := LoadCIFAR10(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		set  *ImageSet
+		each int
+	}{{"train", train, 5000}, {"test", test, 1000}} {
+		var counts [10]int
+		for i := range c.set.Len() {
+			counts[c.set.Label(i)]++
+		}
+		for label, n := range counts {
+			if n != c.each {
+				t.Errorf("%s: class %d: got %d images, want %d", c.name, label, n, c.each)
+			}
+		}
+	}
+	// The first training image is the well-known frog, the first test image a cat.
+	if train.Label(0) != 6 || test.Label(0) != 3 {
+		t.Errorf("first labels: got %d and %d, want 6 and 3", train.Label(0), test.Label(0))
+	}
+	var sum [3]float64
+	for i := range train.Len() {
+		for k, p := range train.Pixels(i) {
+			sum[k/1024] += float64(p)
+		}
+	}
+	for c, want := range CIFAR10Mean {
+		got := sum[c] / 1024 / float64(train.Len()) / 255
+		if diff := got - float64(want); diff > 1e-3 || diff < -1e-3 {
+			t.Errorf("mean of channel %d: got %.4f, want %.4f", c, got, want)
+		}
+	}
+}
+
+func TestMNISTLoadsFromItsFiles(t *testing.T) {
+	train, test, err := LoadMNIST(realData(t, "mnist"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if train.Len() != 60_000 || test.Len() != 10_000 || train.Shape() != (Shape{1, 28, 28}) {
+		t.Errorf("got %d and %d images of %v, want 60000 and 10000 of 1×28×28", train.Len(), test.Len(), train.Shape())
+	}
+	if train.Label(0) != 5 || test.Label(0) != 7 {
+		t.Errorf("first labels: got %d and %d, want 5 and 7", train.Label(0), test.Label(0))
+	}
+}
+
+func TestCriteoLoadsItsRows(t *testing.T) {
+	set, err := LoadCriteo(realData(t, "ctr", "criteo_train_head.txt.gz"), CriteoConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clicked, distinct := 0, map[int64]bool{}
+	dense, ids := make([]float32, CriteoDense), make([]int64, CriteoCategorical)
+	for i := range set.Len() {
+		label, err := set.Read(i, dense, ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clicked += int(label)
+		for _, id := range ids {
+			distinct[id] = true
+			if id < 0 || id >= set.Buckets() {
+				t.Fatalf("row %d: got bucket %d, want 0 to %d", i, id, set.Buckets()-1)
+			}
+		}
+	}
+	if set.Len() != 10_109 || clicked != 2198 {
+		t.Errorf("got %d rows, %d clicked, want 10109 and 2198", set.Len(), clicked)
+	}
+	// 43,963 values in a million buckets: about 950 share one with another.
+	if n := len(distinct); n < 42_700 || n > 43_963 {
+		t.Errorf("got %d distinct buckets, want about 43000", n)
+	}
+}
