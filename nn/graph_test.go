@@ -86,6 +86,37 @@ func TestGradientsAreMadeOnceForALoss(t *testing.T) {
 	}
 }
 
+// A gorgonia program that has called Grad keeps its choice of learnables, and its
+// inputs may have values.
+func TestAProgramsOwnCallOfGradIsHonoured(t *testing.T) {
+	g := gorgonia.NewGraph()
+	value := func(seed uint64) gorgonia.NodeConsOpt {
+		return gorgonia.WithValue(tensor.New(tensor.WithShape(2, 2), tensor.WithBacking(noise(4, seed))))
+	}
+	x := gorgonia.NewMatrix(g, tensor.Float64, gorgonia.WithShape(2, 2), gorgonia.WithName("x"), value(1))
+	w := gorgonia.NewMatrix(g, tensor.Float64, gorgonia.WithShape(2, 2), gorgonia.WithName("w"), value(2))
+	inner := gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.Square(gorgonia.Must(gorgonia.Mul(x, w))))))
+	loss := gorgonia.Must(gorgonia.Mul(inner, gorgonia.NewConstant(0.5)))
+	if _, err := gorgonia.Grad(loss, w); err != nil {
+		t.Fatal(err)
+	}
+	params, _, err := op.Gradients(loss)
+	if err != nil || len(params) != 1 || params[0] != w {
+		t.Fatalf("parameters are %v, %v, want w", params, err)
+	}
+	r, err := ref.New(loss)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.CheckGradients(4, 1e-5, 1e-6); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := op.Gradients(inner); err == nil {
+		t.Error("gradients of a part of a differentiated loss: got no error")
+	}
+}
+
 // A parameter that the loss does not depend on is no obstacle.
 func TestParametersThatTheLossDoesNotReachHaveNoGradient(t *testing.T) {
 	g := gorgonia.NewGraph()

@@ -25,8 +25,15 @@ func (traits) OverwritesInput() int { return -1 }
 // gradient is traits for an op that can not be differentiated further.
 type gradient struct{ traits }
 
-// DiffWRT says no for every argument.
-func (gradient) DiffWRT(inputs int) []bool { return make([]bool, inputs) }
+// DiffWRT says yes for every argument, so that a loss made of gradients meets
+// SymDiff's error and is not taken for a constant.
+func (gradient) DiffWRT(inputs int) []bool {
+	d := make([]bool, inputs)
+	for i := range d {
+		d[i] = true
+	}
+	return d
+}
 
 // SymDiff is an error: there are no second derivatives.
 func (gradient) SymDiff(inputs gorgonia.Nodes, output, grad *gorgonia.Node) (gorgonia.Nodes, error) {

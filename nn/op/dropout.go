@@ -36,7 +36,7 @@ func (o *Dropout) String() string {
 }
 func (o *Dropout) WriteHash(h hash.Hash) { writeHash(h, o) }
 func (o *Dropout) Hashcode() uint32      { return hashcode(o) }
-func (o *Dropout) DiffWRT(int) []bool    { return []bool{!o.Backward} }
+func (o *Dropout) DiffWRT(int) []bool    { return []bool{true} }
 
 // StateName is Name.
 func (o *Dropout) StateName() string { return o.Name }

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"errors"
 	"fmt"
 
 	"gorgonia.org/gorgonia"
@@ -12,7 +13,8 @@ import (
 // The first call adds the gradient nodes to the graph (gorgonia.Grad) and
 // remembers them; later calls with the same loss return the same nodes, so a
 // graph can be given to several executors. gorgonia can differentiate a graph
-// once only: another loss is an error.
+// once only: another loss is an error. If the program has called gorgonia.Grad
+// for this loss itself, the parameters are those it asked for.
 func Gradients(loss *gorgonia.Node) (params, grads gorgonia.Nodes, err error) {
 	g := loss.Graph()
 	r := RegistryOf(g)
@@ -25,16 +27,12 @@ func Gradients(loss *gorgonia.Node) (params, grads gorgonia.Nodes, err error) {
 	if !loss.IsScalar() {
 		return nil, nil, fmt.Errorf("op: gradients of %q: it has shape %v, want a scalar", loss.Name(), loss.Shape())
 	}
-	moves := dependsOn(loss)
-	for _, l := range Leaves(g) {
-		if l.Role == RoleParameter && moves[l.Node] {
-			params = append(params, l.Node)
-		}
+	if loss.Deriv() != nil {
+		params, grads, err = differentiated(loss)
+	} else {
+		params, grads, err = differentiate(loss)
 	}
-	if len(params) == 0 {
-		return nil, nil, fmt.Errorf("op: gradients of %q: it depends on no parameter", loss.Name())
-	}
-	if grads, err = gorgonia.Grad(loss, params...); err != nil {
+	if err != nil {
 		return nil, nil, fmt.Errorf("op: gradients of %q: %w", loss.Name(), err)
 	}
 	for i, p := range params {
@@ -46,6 +44,39 @@ func Gradients(loss *gorgonia.Node) (params, grads gorgonia.Nodes, err error) {
 		return nil, nil, err
 	}
 	r.loss, r.params, r.grads = loss, params, grads
+	return params, grads, nil
+}
+
+// differentiate adds the gradient nodes of loss to its graph.
+func differentiate(loss *gorgonia.Node) (params, grads gorgonia.Nodes, err error) {
+	moves := dependsOn(loss)
+	for _, l := range Leaves(loss.Graph()) {
+		if l.Role == RoleParameter && moves[l.Node] {
+			params = append(params, l.Node)
+		}
+	}
+	if len(params) == 0 {
+		return nil, nil, errors.New("it depends on no parameter")
+	}
+	grads, err = gorgonia.Grad(loss, params...)
+	return params, grads, err
+}
+
+// differentiated finds the gradient nodes that gorgonia.Grad has left.
+func differentiated(loss *gorgonia.Node) (params, grads gorgonia.Nodes, err error) {
+	for it := loss.Graph().To(loss.ID()); it.Next(); {
+		if it.Node().(*gorgonia.Node).Deriv() != nil {
+			return nil, nil, errors.New("the graph was differentiated for another loss, of which this is a part; build a graph for each loss")
+		}
+	}
+	for _, l := range Leaves(loss.Graph()) {
+		if l.Role == RoleParameter && l.Node.Deriv() != nil {
+			params, grads = append(params, l.Node), append(grads, l.Node.Deriv())
+		}
+	}
+	if len(params) == 0 {
+		return nil, nil, errors.New("gorgonia.Grad was called for no parameter")
+	}
 	return params, grads, nil
 }
 

@@ -103,23 +103,28 @@ type Leaf struct {
 
 // Leaves lists g's leaves with their roles, in the order they were made. A leaf
 // whose role was never declared, as in a graph built by gorgonia's functions
-// alone, is a parameter if it has a value by now and an input if it has none.
+// alone, is a parameter if it has a value by now and an input if it has none;
+// once the graph is differentiated, it is a parameter if it has a gradient.
 // Constants and random nodes are not leaves.
 func Leaves(g *gorgonia.ExprGraph) []Leaf {
 	r := lookup(g)
 	var out []Leaf
+	differentiated := false
 	for _, n := range g.AllNodes() {
-		if !n.IsVar() || n.Op() != nil || isRegistry(n) {
-			continue
+		if n.IsVar() && !isRegistry(n) {
+			out = append(out, Leaf{Node: n})
+			differentiated = differentiated || n.Deriv() != nil
 		}
-		role := RoleInput
-		if n.Value() != nil {
-			role = RoleParameter
+	}
+	for i, l := range out {
+		switch {
+		case r != nil && r.roles[l.Node] != 0:
+			out[i].Role = r.roles[l.Node]
+		case l.Node.Value() == nil, differentiated && l.Node.Deriv() == nil:
+			out[i].Role = RoleInput
+		default:
+			out[i].Role = RoleParameter
 		}
-		if r != nil && r.roles[n] != 0 {
-			role = r.roles[n]
-		}
-		out = append(out, Leaf{Node: n, Role: role})
 	}
 	return out
 }
