@@ -27,7 +27,7 @@ func TestSyntheticDependsOnSeedAndIndexOnly(t *testing.T) {
 // A linear model sees little of the classes; one that looks through small
 // filters sees much more.
 func TestSyntheticIsLearntThroughFiltersAndNotByALinearModel(t *testing.T) {
-	train, test := Synthetic(800, 1), Synthetic(300, 2)
+	train, test := Synthetic(1500, 1), Synthetic(500, 2)
 	raw := func(set *ImageSet, i int) []float32 {
 		x := make([]float32, 3072)
 		for k, p := range set.Pixels(i) {
@@ -35,9 +35,9 @@ func TestSyntheticIsLearntThroughFiltersAndNotByALinearModel(t *testing.T) {
 		}
 		return x
 	}
-	linear := softmaxAccuracy(train, test, raw, 0.003)
-	filters := randomFilters(32)
-	deep := softmaxAccuracy(train, test, func(set *ImageSet, i int) []float32 { return filters.features(raw(set, i)) }, 0.05)
+	linear := softmaxAccuracy(train.Head(800), test, raw, 0.003, 3)
+	filters := randomFilters(40)
+	deep := softmaxAccuracy(train, test, func(set *ImageSet, i int) []float32 { return filters.features(raw(set, i)) }, 0.05, 15)
 	t.Logf("linear %.3f, filters %.3f", linear, deep)
 	if linear > 0.45 {
 		t.Errorf("linear model: got accuracy %.3f, want at most 0.45", linear)
@@ -49,7 +49,7 @@ func TestSyntheticIsLearntThroughFiltersAndNotByALinearModel(t *testing.T) {
 
 // softmaxAccuracy trains a softmax regression on features and returns its
 // accuracy on the test set.
-func softmaxAccuracy(train, test *ImageSet, features func(*ImageSet, int) []float32, rate float32) float64 {
+func softmaxAccuracy(train, test *ImageSet, features func(*ImageSet, int) []float32, rate float32, epochs int) float64 {
 	var x [][]float32
 	for i := range train.Len() {
 		x = append(x, features(train, i))
@@ -77,7 +77,7 @@ func softmaxAccuracy(train, test *ImageSet, features func(*ImageSet, int) []floa
 		return p
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	for range 3 {
+	for range epochs {
 		for _, i := range r.Perm(len(x)) {
 			p := logits(x[i])
 			p[train.Label(i)]--
