@@ -114,6 +114,10 @@ func TestResNetNamesAreTorchvisions(t *testing.T) {
 	}
 }
 
+// small is the step of finite differences through a whole network. A deep one has
+// so many ReLUs that a longer step crosses the kink of one.
+const small = 1e-7
+
 func TestGradientsOfANarrowWholeResNet18AreThoseOfFiniteDifferences(t *testing.T) {
 	for _, stem := range []nn.Stem{nn.CIFAR, nn.ImageNet} {
 		t.Run(stem.String(), func(t *testing.T) {
@@ -132,7 +136,7 @@ func TestGradientsOfANarrowWholeResNet18AreThoseOfFiniteDifferences(t *testing.T
 			defer r.Close()
 			set(t, r, "images", noise(2*3*size*size, 5))
 			set(t, r, "labels", []float64{2, 0})
-			if err := r.CheckGradients(1, 1e-6, 1e-4); err != nil {
+			if err := r.CheckGradients(1, small, 1e-4); err != nil {
 				t.Error(err)
 			}
 			if n := len(r.Params()); n != 62 {
@@ -146,5 +150,50 @@ func set(t *testing.T, r *ref.Runner, name string, values []float64) {
 	t.Helper()
 	if err := r.Set(name, values); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestGradientsOfTheOtherModelsAreThoseOfFiniteDifferences(t *testing.T) {
+	cases := []struct {
+		name  string
+		image []int
+		model func(x *gorgonia.Node) *gorgonia.Node
+	}{
+		{"ResNet50", []int{2, 3, 12, 12}, func(x *gorgonia.Node) *gorgonia.Node {
+			return nn.ResNet50(x, nn.ResNetConfig{Classes: 3, Stem: nn.CIFAR, Width: 2})
+		}},
+		{"LeNet", []int{2, 1, 12, 12}, func(x *gorgonia.Node) *gorgonia.Node { return nn.LeNet(x, nn.LeNetConfig{Classes: 3}) }},
+		{"MLP", []int{2, 1, 2, 3}, func(x *gorgonia.Node) *gorgonia.Node {
+			return nn.MLP(x, nn.MLPConfig{Hidden: []int{5, 4}, Classes: 3, Dropout: 0.2})
+		}},
+		{"embeddings", []int{2, 3}, func(x *gorgonia.Node) *gorgonia.Node {
+			ids := nn.IDs(x.Graph(), "ids", 2, 3)
+			rows := nn.Flatten(nn.Embedding(ids, "table", nn.EmbeddingConfig{Rows: 4, Dim: 2}))
+			return nn.Add(nn.Linear(rows, "deep", nn.LinearConfig{Out: 3}), nn.Linear(x, "wide", nn.LinearConfig{Out: 3, NoBias: true}))
+		}},
+		{"average pool", []int{2, 1, 4, 4}, func(x *gorgonia.Node) *gorgonia.Node {
+			y := nn.Conv2D(x, "conv", nn.Conv2DConfig{Filters: 3, Kernel: nn.Square(1)})
+			return nn.Softmax(nn.GlobalAvgPool2D(nn.AvgPool2D(y, nn.PoolConfig{Kernel: nn.Square(2)})))
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			g := gorgonia.NewGraph()
+			nn.Configure(g, nn.GraphConfig{Float64: true, Seed: 4})
+			x := nn.Input(g, "x", c.image...)
+			r, err := ref.New(nn.SoftmaxCrossEntropy(c.model(x), nn.Labels(g, "labels", 2)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			set(t, r, "x", noise(x.Shape().TotalSize(), 5))
+			set(t, r, "labels", []float64{2, 0})
+			if len(g.ByName("ids")) > 0 {
+				set(t, r, "ids", []float64{1, 3, 1, 0, 0, 2})
+			}
+			if err := r.CheckGradients(2, small, 1e-4); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"slices"
 
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
@@ -105,7 +106,7 @@ func Apply(o gorgonia.Op, children ...*gorgonia.Node) (*gorgonia.Node, error) {
 		return nil, fmt.Errorf("op: apply %v: %w", o, err)
 	}
 	got := n.Op()
-	if got == nil || got.String() != o.String() || !sameNodes(Children(n), children) {
+	if got == nil || got.String() != o.String() || !slices.Equal(Children(n), children) {
 		return nil, fmt.Errorf("op: apply %v to %v: hash %08x collides with node %v; rename one of its leaves", o, names(children), n.Hashcode(), n)
 	}
 	if s, ok := o.(Stateful); ok && got != gorgonia.Op(s) {
@@ -134,18 +135,6 @@ func Children(n *gorgonia.Node) gorgonia.Nodes {
 	return out
 }
 
-func sameNodes(a, b gorgonia.Nodes) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
 func names(ns gorgonia.Nodes) []string {
 	out := make([]string, len(ns))
 	for i, n := range ns {
@@ -154,17 +143,32 @@ func names(ns gorgonia.Nodes) []string {
 	return out
 }
 
-// CheckCollisions is an error if two nodes of g have one hash: gorgonia's
-// machines, and its own graph when more nodes are added, would take one for the
-// other. Call it after gorgonia.Grad and before compiling.
+// CheckCollisions is an error if two different nodes of g have one hash:
+// gorgonia's machines, and its own graph when more nodes are added, would take
+// one for the other. Equal ops over equal arguments are no different nodes; that
+// gorgonia sometimes keeps both is harmless. Gradients calls it.
 func CheckCollisions(g *gorgonia.ExprGraph) error {
 	seen := make(map[uint32]*gorgonia.Node)
+	first := make(map[*gorgonia.Node]*gorgonia.Node) // of a node and its equals
 	for _, n := range g.AllNodes() {
 		h := n.Hashcode()
-		if m, ok := seen[h]; ok && m != n {
+		m, ok := seen[h]
+		if !ok {
+			m, seen[h] = n, n
+		}
+		if m != n && !equal(m, n, first) {
 			return fmt.Errorf("op: check graph: nodes %d %q and %d %q have one hash %08x; rename one of their leaves", m.ID(), m.Name(), n.ID(), n.Name(), h)
 		}
-		seen[h] = n
+		first[n] = m
 	}
 	return nil
+}
+
+// equal tells whether a and b, which are not leaves, compute the same.
+func equal(a, b *gorgonia.Node, first map[*gorgonia.Node]*gorgonia.Node) bool {
+	oa, ob := a.Op(), b.Op()
+	if oa == nil || ob == nil || oa.Hashcode() != ob.Hashcode() || oa.String() != ob.String() || !slices.Equal(a.Shape(), b.Shape()) {
+		return false
+	}
+	return slices.EqualFunc(Children(a), Children(b), func(x, y *gorgonia.Node) bool { return first[x] == first[y] })
 }

@@ -265,6 +265,49 @@ type evading struct{ op.ReLU }
 
 func (o *evading) Hashcode() uint32 { return 2 }
 
+// gorgonia keeps two nodes of some of its ops where one would do; they compute
+// the same and are let pass.
+func TestEqualNodesAreNoCollision(t *testing.T) {
+	g := gorgonia.NewGraph()
+	x := leaf(g, "x", 1, 1, 4, 4)
+	pool := func() *gorgonia.Node {
+		return must(gorgonia.MaxPool2D(x, tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
+	}
+	a, b := pool(), pool()
+	must(gorgonia.Add(must(gorgonia.Tanh(a)), must(gorgonia.Sigmoid(b))))
+	if err := op.CheckCollisions(g); err != nil {
+		t.Errorf("two equal pools (one node: %t): %v", a == b, err)
+	}
+}
+
+func TestIndicesReadAnyIntegerTypeAndViews(t *testing.T) {
+	matrix := tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]int32{1, 2, 3, 4}))
+	column, err := matrix.Slice(nil, gorgonia.S(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		v    gorgonia.Value
+		want []int
+	}{
+		{i32(3, -1), []int{3, -1}},
+		{tensor.New(tensor.WithBacking([]int64{3, 1})), []int{3, 1}},
+		{tensor.New(tensor.WithBacking([]int{3, 1})), []int{3, 1}},
+		{tensor.New(tensor.WithBacking([]float32{3, 1})), []int{3, 1}},
+		{tensor.New(tensor.WithBacking([]float64{3, 1})), []int{3, 1}},
+		{gorgonia.NewI32(7), []int{7}},
+		{column.(*tensor.Dense), []int{2, 4}},
+	}
+	for _, c := range cases {
+		if got, err := op.Indices(c.v); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("indices of %v are %v, %v, want %v", c.v, got, err, c.want)
+		}
+	}
+	if _, err := op.Indices(tensor.New(tensor.WithBacking([]bool{true}))); err == nil {
+		t.Error("indices of bools: got no error")
+	}
+}
+
 func TestStateIsNotShared(t *testing.T) {
 	g := gorgonia.NewGraph()
 	x, gamma, beta := leaf(g, "x", 2, 3, 2, 2), leaf(g, "gamma", 3), leaf(g, "beta", 3)

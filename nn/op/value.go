@@ -50,15 +50,7 @@ func numbers[T float](v gorgonia.Value) []T {
 	case *Tuple:
 		return numbers[T](t.Values[0])
 	case *tensor.Dense:
-		if t.IsScalar() {
-			break
-		}
-		if t.RequiresIterator() || t.DataOrder().IsColMajor() || t.IsMaterializable() {
-			t = t.Materialize().(*tensor.Dense)
-		}
-		if d, ok := t.Data().([]T); ok {
-			return d
-		}
+		v = rowMajor(t)
 	}
 	switch d := v.Data().(type) {
 	case []T:
@@ -67,6 +59,14 @@ func numbers[T float](v gorgonia.Value) []T {
 		return []T{d}
 	}
 	panic(fmt.Sprintf("op: value is %v of %v, want %T", v.Shape(), v.Dtype(), *new(T)))
+}
+
+// rowMajor is t, or a copy of it if it is a view whose numbers are not side by side.
+func rowMajor(t *tensor.Dense) *tensor.Dense {
+	if t.IsScalar() || !t.RequiresIterator() && !t.DataOrder().IsColMajor() && !t.IsMaterializable() {
+		return t
+	}
+	return t.Materialize().(*tensor.Dense)
 }
 
 // number returns the one number of v, a scalar or a tensor with one element.
@@ -85,6 +85,9 @@ func scalar[T float](x T) gorgonia.Value {
 // Indices returns v's numbers as integers: class labels or row ids, of type
 // int32, int64, int, float32 or float64.
 func Indices(v gorgonia.Value) ([]int, error) {
+	if t, ok := v.(*tensor.Dense); ok {
+		v = rowMajor(t)
+	}
 	switch d := v.Data().(type) {
 	case []int32:
 		return indices(d), nil
