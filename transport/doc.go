@@ -7,6 +7,10 @@
 // Payloads are written from the caller's memory and read straight into the buffer they belong in: the caller's dst on the
 // client, the Handler's Buffer on the server.
 //
+// When a Call returns, for whatever reason, nothing of it touches the caller's memory any more: not the payload, not dst,
+// not the answer. A call that is given up while its payload is being written, or its answer read, waits a tenth of a second
+// for that to end; after that its connection is closed, and other calls on it end with ErrConnection.
+//
 // Connections prove the job's secret to each other before the first frame (Auth); without it a peer gets no further.
 //
 // Network makes the connections: TCP here, pipes in memory with injected faults in internal/faultnet.
@@ -15,6 +19,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"time"
 
@@ -54,6 +59,7 @@ type Config struct {
 	Connections int           // of a Client: 4
 	DialTimeout time.Duration // 5 s
 	MaxInFlight int           // requests of a Client waiting for answers, and requests a Server works on per connection: 4096; more wait
+	Logger      *slog.Logger  // slog.Default()
 }
 
 // A Request is what a Handler gets. It is valid until the Response has been written.

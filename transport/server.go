@@ -1,0 +1,133 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// A Server answers the requests of many Clients through one Handler.
+type Server struct {
+	ln  net.Listener
+	h   Handler
+	cfg Config
+
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+	strangers chan struct{} // a value for each connection that has not proved itself
+
+	mu     sync.Mutex // guards all below
+	ended  bool
+	conns  map[net.Conn]bool
+	warned time.Time
+	wg     sync.WaitGroup // of all goroutines
+}
+
+// NewServer returns a Server that owns ln. It answers nobody before Serve.
+func NewServer(ln net.Listener, h Handler, cfg Config) *Server {
+	s := &Server{
+		ln: ln, h: h, cfg: cfg.withDefaults(),
+		strangers: make(chan struct{}, maxStrangers),
+		conns:     make(map[net.Conn]bool),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Addr is the listener's address.
+func (s *Server) Addr() net.Addr { return s.ln.Addr() }
+
+// Serve accepts connections until Close, then returns nil, or until the listener fails.
+func (s *Server) Serve() error {
+	pause := 5 * time.Millisecond
+	for {
+		nc, err := s.ln.Accept()
+		if err == nil {
+			pause = 5 * time.Millisecond
+			s.accept(nc)
+			continue
+		}
+		if s.ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("transport: accept at %v: %w", s.Addr(), err)
+		}
+		// Out of file descriptors, most likely: connections that end give some back.
+		s.cfg.Logger.Warn("transport: accept", "addr", s.Addr().String(), "err", err, "again in", pause)
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-s.ctx.Done():
+			t.Stop()
+			return nil
+		}
+		pause = min(2*pause, time.Second)
+	}
+}
+
+// Close closes the listener and all connections, ends the contexts of all requests and returns when the Handler and all
+// goroutines have returned.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.ended = true
+	s.cancel()
+	err := s.ln.Close()
+	for nc := range s.conns {
+		nc.Close()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) accept(nc net.Conn) {
+	select {
+	case s.strangers <- struct{}{}:
+	default:
+		nc.Close()
+		s.warn(nc, fmt.Errorf("%d connections have not proved the job's secret yet", maxStrangers))
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		nc.Close()
+		return
+	}
+	s.conns[nc] = true
+	s.wg.Go(func() {
+		defer func() {
+			nc.Close()
+			s.mu.Lock()
+			delete(s.conns, nc)
+			s.mu.Unlock()
+		}()
+		err := proveToClient(nc, s.cfg.Secret, time.Now().Add(handshakeTimeout))
+		<-s.strangers
+		if err != nil {
+			s.warn(nc, err)
+			return
+		}
+		newServerConn(s, nc).serve()
+	})
+}
+
+// warn logs that a connection was refused, at most once in a while: strangers must not fill the log.
+func (s *Server) warn(nc net.Conn, err error) {
+	s.mu.Lock()
+	quiet := s.ended || time.Since(s.warned) < 10*time.Second
+	if !quiet {
+		s.warned = time.Now()
+	}
+	s.mu.Unlock()
+	if !quiet {
+		s.cfg.Logger.Warn("transport: connection refused", "from", nc.RemoteAddr().String(), "err", err)
+	}
+}

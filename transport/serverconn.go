@@ -1,0 +1,198 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A serverConn is one connection of a Server: one goroutine reads requests, each request is served by one of its own, one
+// writes small answers.
+type serverConn struct {
+	s      *Server
+	nc     net.Conn
+	w      *frameWriter
+	ctx    context.Context // ends when the connection does
+	cancel context.CancelFunc
+	turns  chan struct{}  // a value for each request being worked on
+	wg     sync.WaitGroup // of requests and the writer
+}
+
+var requests = sync.Pool{New: func() any { return new(Request) }}
+
+func newServerConn(s *Server, nc net.Conn) *serverConn {
+	c := &serverConn{s: s, nc: nc, turns: make(chan struct{}, s.cfg.MaxInFlight)}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.w = newFrameWriter(nc, c.ctx.Done(), true)
+	return c
+}
+
+// serve works until the connection ends and everything of it is gone.
+func (c *serverConn) serve() {
+	c.wg.Go(func() { c.w.run(c.fail) })
+	err := c.read()
+	c.fail(err)
+	c.wg.Wait()
+}
+
+// fail closes the connection; requests under way see their context end.
+func (c *serverConn) fail(err error) {
+	if err != nil && c.ctx.Err() == nil && !errors.Is(err, io.EOF) {
+		c.s.cfg.Logger.Debug("transport: connection ended", "from", c.nc.RemoteAddr().String(), "err", err)
+	}
+	c.cancel()
+	c.nc.Close()
+}
+
+// read reads requests until the connection breaks.
+func (c *serverConn) read() error {
+	br := bufio.NewReaderSize(c.nc, readBuffer)
+	var header [wire.HeaderSize]byte
+	for {
+		if _, err := io.ReadFull(br, header[:]); err != nil {
+			return err
+		}
+		h, err := wire.ParseHeader(header[:])
+		if err != nil {
+			return err
+		}
+		select {
+		case c.turns <- struct{}{}:
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		}
+		// What has begun must come to an end, or a silent peer would hold the memory for ever.
+		slow := br.Buffered() < h.Head+h.Payload
+		if slow {
+			c.nc.SetReadDeadline(time.Now().Add(frameTime(h.Payload)))
+		}
+		if err := c.request(br, h); err != nil {
+			<-c.turns
+			return err
+		}
+		if slow {
+			c.nc.SetReadDeadline(time.Time{})
+		}
+	}
+}
+
+// request reads the rest of one request and starts serving it. Its error is the connection's.
+func (c *serverConn) request(br *bufio.Reader, h wire.Header) error {
+	r := requests.Get().(*Request)
+	r.Kind, r.Remote = h.Kind, c.nc.RemoteAddr()
+	if cap(r.Head) < h.Head {
+		r.Head = make([]byte, h.Head)
+	}
+	r.Head = r.Head[:h.Head]
+	if _, err := io.ReadFull(br, r.Head); err != nil {
+		c.recycle(r)
+		return err
+	}
+	var refused error
+	if h.Payload > 0 {
+		r.Payload, refused = c.buffer(r, h.Payload)
+		if refused != nil {
+			if _, err := br.Discard(h.Payload); err != nil {
+				c.recycle(r)
+				return err
+			}
+		} else if _, err := io.ReadFull(br, r.Payload); err != nil {
+			c.drop(r)
+			c.recycle(r)
+			return err
+		}
+	}
+	c.wg.Go(func() {
+		resp := Response{}
+		err := refused
+		if err == nil {
+			resp, err = c.handle(r)
+		}
+		if err != nil {
+			resp.Message, resp.Payload = nack(err), nil
+		}
+		c.answer(h.ID, resp)
+		c.recycle(r)
+		<-c.turns
+	})
+	return nil
+}
+
+func (c *serverConn) recycle(r *Request) {
+	head := r.Head[:0]
+	if cap(head) > keepScratch {
+		head = nil
+	}
+	*r = Request{Head: head}
+	requests.Put(r)
+}
+
+// answer writes the response, or gives it up when the connection is gone.
+func (c *serverConn) answer(id uint32, resp Response) {
+	if resp.Release != nil {
+		defer resp.Release()
+	}
+	err := c.write(id, resp)
+	if errors.Is(err, wire.ErrMalformed) { // ours, beyond the limits
+		err = c.write(id, Response{Message: nack(fmt.Errorf("the answer: %v", err))})
+	}
+	if err != nil {
+		c.fail(err)
+	}
+}
+
+func (c *serverConn) write(id uint32, resp Response) error {
+	size := 0
+	for _, p := range resp.Payload {
+		size += len(p)
+	}
+	taken, err := c.w.small(id, resp.Message, size, resp.Payload)
+	if taken || err != nil {
+		return err
+	}
+	_, err = c.w.large(noCancel, id, resp.Message, size, resp.Payload)
+	return err
+}
+
+var noCancel = context.Background()
+
+// handle, buffer and drop call the Handler; a panic of it is an answer, not the end of the process.
+
+func (c *serverConn) handle(r *Request) (resp Response, err error) {
+	defer c.caught(r, &err)
+	resp, err = c.s.h.Serve(c.ctx, r)
+	if err == nil && resp.Message == nil {
+		err = errors.New("the handler has no answer")
+	}
+	return resp, err
+}
+
+func (c *serverConn) buffer(r *Request, n int) (b []byte, err error) {
+	defer c.caught(r, &err)
+	b, err = c.s.h.Buffer(r, n)
+	if err == nil && len(b) != n {
+		err = fmt.Errorf("a buffer of %d bytes for a payload of %d", len(b), n)
+	}
+	return b, err
+}
+
+func (c *serverConn) drop(r *Request) {
+	var err error
+	defer c.caught(r, &err)
+	c.s.h.Drop(r)
+}
+
+func (c *serverConn) caught(r *Request, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic while serving a %v: %v", r.Kind, p)
+		c.s.cfg.Logger.Error("transport: handler panicked", "kind", r.Kind.String(), "panic", p, "stack", string(debug.Stack()))
+	}
+}

@@ -1,0 +1,44 @@
+package transport
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// TCP is the Network of the operating system. Its connections send without delay (TCP_NODELAY is Go's default), and a peer
+// that vanished is noticed within half a minute.
+var TCP Network = tcp{}
+
+type tcp struct{}
+
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+func (tcp) Listen(addr string) (net.Listener, error) {
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
+	lc.SetMultipathTCP(false)
+	ln, err := lc.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return tcpListener{ln}, nil
+}
+
+func (tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	d := net.Dialer{KeepAliveConfig: keepAlive}
+	nc, err := d.DialContext(ctx, "tcp", addr)
+	if err == nil {
+		tune(nc)
+	}
+	return nc, err
+}
+
+type tcpListener struct{ net.Listener }
+
+func (l tcpListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err == nil {
+		tune(nc)
+	}
+	return nc, err
+}
