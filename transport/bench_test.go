@@ -1,0 +1,157 @@
+package transport_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+
+	. "github.com/paragon-train/paragon/transport"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// steady is a Handler that keeps its memory: payloads go into one of its buffers and come out of another.
+type steady struct {
+	free chan []byte
+	out  []byte
+}
+
+func newSteady() *steady {
+	return &steady{free: make(chan []byte, 64), out: make([]byte, 8<<20)}
+}
+
+func (h *steady) Buffer(r *Request, n int) ([]byte, error) {
+	select {
+	case b := <-h.free:
+		return b[:n], nil
+	default:
+		return make([]byte, 8<<20)[:n], nil
+	}
+}
+
+func (h *steady) Drop(*Request) {}
+
+var theAck = &wire.Ack{}
+
+func (h *steady) Serve(_ context.Context, r *Request) (Response, error) {
+	if r.Payload != nil {
+		h.free <- r.Payload[:cap(r.Payload)]
+		return Response{Message: theAck}, nil
+	}
+	var p wire.Pull
+	if err := p.DecodeHead(r.Head); err != nil {
+		return Response{}, err
+	}
+	return Response{Message: &wire.Value{N: p.Round}, Payload: [][]byte{h.out[:p.Round]}}, nil
+}
+
+// BenchmarkTransport measures pushes (payload up, a short answer) and pulls (payload down) over loopback TCP, both ends in this
+// process.
+//
+//	go test ./transport -run xxx -bench Transport -count 10 | benchstat -
+func BenchmarkTransport(b *testing.B) {
+	for _, op := range []string{"push", "pull"} {
+		for _, size := range []int{1 << 10, 64 << 10, 1 << 20, 4 << 20} {
+			for _, lanes := range []struct{ conns, depth int }{{1, 1}, {1, 8}, {4, 4}, {4, 16}} {
+				b.Run(fmt.Sprintf("op=%s/bytes=%d/conns=%d/inflight=%d", op, size, lanes.conns, lanes.depth), func(b *testing.B) {
+					c := benchClient(b, lanes.conns)
+					benchCalls(b, size, lanes.depth, func(buf []byte) error { return roundTrip(b, c, op, buf) })
+				})
+			}
+		}
+	}
+}
+
+func benchClient(b *testing.B, conns int) *Client {
+	ln, err := TCP.Listen("127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := NewServer(ln, newSteady(), Config{})
+	go s.Serve()
+	c := NewClient(ln.Addr().String(), Config{Connections: conns})
+	b.Cleanup(func() { c.Close(); s.Close() })
+	return c
+}
+
+// benchCalls makes b.N calls from depth goroutines.
+func benchCalls(b *testing.B, size, depth int, call func(buf []byte) error) {
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	work := make(chan struct{}, b.N)
+	for range b.N {
+		work <- struct{}{}
+	}
+	close(work)
+	var wg sync.WaitGroup
+	bufs := make([][]byte, depth)
+	for i := range bufs {
+		bufs[i] = make([]byte, size)
+		if err := call(bufs[i]); err != nil { // warm: connections and buffers are there
+			b.Fatal(err)
+		}
+	}
+	b.ResetTimer()
+	for i := range bufs {
+		wg.Go(func() {
+			for range work {
+				if err := call(bufs[i]); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func roundTrip(b *testing.B, c *Client, op string, buf []byte) (err error) {
+	if op == "push" {
+		_, err = c.Call(b.Context(), &wire.Push{}, &wire.Ack{}, nil, buf)
+	} else {
+		_, err = c.Call(b.Context(), &wire.Pull{Round: uint64(len(buf))}, &wire.Value{}, buf)
+	}
+	return err
+}
+
+// BenchmarkLoopback is what the machine gives: one connection, one way, writes of the size.
+func BenchmarkLoopback(b *testing.B) {
+	for _, size := range []int{64 << 10, 1 << 20} {
+		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
+			ln, err := TCP.Listen("127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer ln.Close()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				nc, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				defer nc.Close()
+				buf := make([]byte, 1<<20)
+				for {
+					if _, err := nc.Read(buf); err != nil {
+						return
+					}
+				}
+			}()
+			nc, err := TCP.Dial(b.Context(), ln.Addr().(*net.TCPAddr).String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			buf := make([]byte, size)
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				if _, err := nc.Write(buf); err != nil {
+					b.Fatal(err)
+				}
+			}
+			nc.Close()
+			<-done
+		})
+	}
+}
