@@ -281,3 +281,26 @@ func TestEvaluationUsesRunningStatisticsAndDropsNothing(t *testing.T) {
 		t.Errorf("after training on one batch its channel has sum %g and sum of squares %g, want 0 and 35", sum, square)
 	}
 }
+
+// Executors order their work by the graph's nodes, so two processes that build
+// one model must get the same nodes in the same order.
+func TestAModelAndItsGradientsAreTheSameNodesEachTime(t *testing.T) {
+	build := func() []string {
+		g := gorgonia.NewGraph()
+		logits := nn.ResNet18(nn.Input(g, "images", 2, 3, 32, 32), nn.ResNetConfig{Classes: 10, Width: 4})
+		if _, _, err := op.Gradients(nn.SoftmaxCrossEntropy(logits, nn.Labels(g, "labels", 2))); err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, n := range g.AllNodes() {
+			out = append(out, n.Name())
+		}
+		return out
+	}
+	first := build()
+	for range 3 {
+		if again := build(); !slices.Equal(first, again) {
+			t.Fatalf("nodes are %v, then %v", first, again)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func (r *Runner) Differences(name string, positions []int, h float64) ([]float64
 
 // CheckGradients compares the gradients of a Step with Differences, at up to
 // perParam evenly spread positions of each parameter. An entry may differ by
-// tolerance times the largest gradient entry of its parameter (at least 1e-3);
+// tolerance times the largest gradient entry of its parameter (at least 0.01);
 // the error names the first that does not.
 func (r *Runner) CheckGradients(perParam int, h, tolerance float64) error {
 	step := r.mode.Step
@@ -53,7 +53,7 @@ func (r *Runner) CheckGradients(perParam int, h, tolerance float64) error {
 	}
 	for _, name := range r.Params() {
 		g := grads[name]
-		scale := 1e-3
+		scale := 0.01
 		for _, v := range g {
 			scale = math.Max(scale, math.Abs(v))
 		}
