@@ -59,7 +59,7 @@ func (s *Shard) Optimizer() (optim.Config, bool) {
 }
 
 // SetOptimizer makes all shards apply opt from their next round on, or none of them if one has to refuse: a cut key under a
-// rule that needs whole keys (wire.CodeUnsupported), or a shard that has closed round from already (wire.CodeConflict; from 0
+// rule that needs whole keys (wire.CodeUnsupported), or a shard that has closed round from already (wire.CodeConflict; NoBound
 // asks nothing). A rule with the same slots goes on with the state; for another one the state begins anew. Shards of the average
 // rule stay as they are. No shard may be named twice; callers with shards in common name them in one order.
 func SetOptimizer(shards []*Shard, opt *optim.Optimizer, from uint64) error {
@@ -73,7 +73,7 @@ func SetOptimizer(shards []*Shard, opt *optim.Optimizer, from uint64) error {
 		case s.cfg.Rule == wire.RuleAverage:
 		case s.cfg.Shards > 1 && cfg.WholeKeys():
 			return s.refuse(wire.CodeUnsupported, "optimizer %s needs norms of whole keys, but the key is cut into %d shards", cfg.Name, s.cfg.Shards)
-		case from > 0 && s.rounds > from:
+		case s.rounds > from:
 			return s.refuse(wire.CodeConflict, "optimizer change from round %d on: %d rounds have closed", from, s.rounds)
 		}
 	}

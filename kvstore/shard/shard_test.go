@@ -92,7 +92,7 @@ func setOptimizer(t testing.TB, s *Shard, cfg optim.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := SetOptimizer([]*Shard{s}, opt, 0); err != nil {
+	if err := SetOptimizer([]*Shard{s}, opt, NoBound); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -85,7 +85,7 @@ func TestOptimizerIsSetOnAllShardsOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	lamb, _ := optim.New(optim.Config{Name: "lamb"})
-	if err := SetOptimizer([]*Shard{whole, cut}, lamb, 0); codeOf(err) != wire.CodeUnsupported {
+	if err := SetOptimizer([]*Shard{whole, cut}, lamb, NoBound); codeOf(err) != wire.CodeUnsupported {
 		t.Fatalf("lamb on a cut key: got %v, want code %d", err, wire.CodeUnsupported)
 	}
 	if _, ok := whole.Optimizer(); ok {

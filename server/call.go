@@ -1,0 +1,221 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/transport"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A call is one request from its head to the end of its answer, and everything it holds. Calls are kept for reuse.
+type call struct {
+	s       *Server
+	release func() // finish, made once
+
+	// The head, by kind.
+	init         wire.InitShard
+	awaitShard   wire.AwaitShard
+	push         wire.Push
+	pull         wire.Pull
+	pushRows     wire.PushRows
+	pullRows     wire.PullRows
+	setOptimizer wire.SetOptimizer
+	setRate      wire.SetRate
+	readState    wire.ReadState
+	writeState   wire.WriteState
+	origin       *wire.Origin // within the head
+	kind         wire.Kind
+
+	entry   *entry         // the shard, where the kind has one
+	data    *shard.Buffer  // the payload
+	out     *shard.Buffer  // an answer's payload
+	version *shard.Version // or the version it is read from
+	loading int64          // share of Server.loading
+	reading bool           // holds a place in Server.reads
+	pushing *int           // share of the shard's payloads
+	pulling *int           // share of the shard's answers
+
+	ack     wire.Ack
+	value   wire.Value
+	state   wire.State
+	message wire.Message
+	payload [1][]byte
+	filled  bool // payload is used
+
+	timer   *time.Timer
+	started time.Time // of the wait
+}
+
+func (s *Server) newCall() *call {
+	s.spareMu.Lock()
+	defer s.spareMu.Unlock()
+	if n := len(s.spareCall); n > 0 {
+		c := s.spareCall[n-1]
+		s.spareCall = s.spareCall[:n-1]
+		return c
+	}
+	c := &call{s: s}
+	c.release = c.finish
+	return c
+}
+
+// finish gives everything back. It is called once, when the answer was written or when there is none.
+func (c *call) finish() {
+	s := c.s
+	c.data.Release()
+	c.out.Release()
+	if c.version != nil {
+		c.version.Release()
+	}
+	c.endPush()
+	c.endPull()
+	if c.loading > 0 {
+		s.loading.Add(-c.loading)
+	}
+	if c.reading {
+		<-s.reads
+	}
+	c.entry, c.data, c.out, c.version, c.loading, c.reading = nil, nil, nil, nil, 0, false
+	c.origin, c.message, c.payload[0], c.filled = nil, nil, nil, false
+	c.started = time.Time{}
+	s.spareMu.Lock()
+	defer s.spareMu.Unlock()
+	if len(s.spareCall) < 4096 {
+		s.spareCall = append(s.spareCall, c)
+	}
+}
+
+// response is the answer that serve has made. It gives everything back once it was written.
+func (c *call) response() transport.Response {
+	resp := transport.Response{Message: c.message, Release: c.release}
+	if c.filled {
+		resp.Payload = c.payload[:]
+	}
+	return resp
+}
+
+func (c *call) answerAck() error {
+	c.ack = wire.Ack{Generation: c.s.view.Load().generation}
+	c.message = &c.ack
+	return nil
+}
+
+func (c *call) answer(m wire.Message, payload []byte) error {
+	c.message, c.payload[0], c.filled = m, payload, len(payload) > 0
+	return nil
+}
+
+// prepare decodes the head and checks all that can be checked before memory is taken for a payload of n bytes.
+func (c *call) prepare(r *transport.Request, n int) error {
+	c.kind = r.Kind
+	size := uint64(0) // of the payload
+	switch r.Kind {
+	case wire.KindInitShard:
+		if err := c.init.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		c.origin = &c.init.Origin
+		if !c.init.Zeros {
+			size = 4 * min(c.init.Length, wire.MaxPayload)
+		}
+	case wire.KindAwaitShard:
+		if err := c.awaitShard.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		c.origin = &c.awaitShard.Origin
+	case wire.KindPush:
+		if err := c.push.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		return c.preparePush(n)
+	case wire.KindPushRows:
+		if err := c.pushRows.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		return c.preparePushRows(n)
+	case wire.KindPull:
+		if err := c.pull.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		return c.preparePull(n)
+	case wire.KindPullRows:
+		if err := c.pullRows.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		return c.preparePullRows(n)
+	case wire.KindSetOptimizer:
+		if err := c.setOptimizer.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		c.origin = &c.setOptimizer.Origin
+	case wire.KindSetRate:
+		if err := c.setRate.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		c.origin = &c.setRate.Origin
+	case wire.KindReadState:
+		if err := c.readState.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		c.origin = &c.readState.Origin
+		var err error
+		if c.entry, err = c.s.find(c.origin); err != nil {
+			return err
+		}
+	case wire.KindWriteState:
+		if err := c.writeState.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		c.origin = &c.writeState.Init.Origin
+		if len(c.writeState.Slots) > maxSlots {
+			return refuse(wire.CodeSize, "write state: got %d slots, want at most %d", len(c.writeState.Slots), maxSlots)
+		}
+		size = 4 * min(c.writeState.Init.Length, wire.MaxPayload) * uint64(1+len(c.writeState.Slots))
+	default:
+		return refuse(wire.CodeUnsupported, "got a %v, which servers do not answer", r.Kind)
+	}
+	if uint64(n) != size {
+		return refuse(wire.CodeSize, "%v of key %d shard %d: got %d bytes of payload, want %d", r.Kind, c.origin.Key, c.origin.Shard, n, size)
+	}
+	if n == 0 {
+		return nil
+	}
+	if loading := c.s.loading.Add(int64(n)); loading > maxLoadingBytes {
+		c.s.loading.Add(-int64(n))
+		return refuse(wire.CodeBusy, "%v: %d bytes of values are on their way in, want at most %d", r.Kind, loading, int64(maxLoadingBytes))
+	}
+	c.loading = int64(n)
+	return nil
+}
+
+// serve makes the answer.
+func (c *call) serve(ctx context.Context, r *transport.Request) error {
+	if err := c.s.admit(ctx, c); err != nil {
+		return err
+	}
+	switch r.Kind {
+	case wire.KindInitShard:
+		return c.serveInit()
+	case wire.KindAwaitShard:
+		return c.serveAwaitShard(ctx)
+	case wire.KindPush:
+		return c.servePush(ctx)
+	case wire.KindPushRows:
+		return c.servePushRows(ctx)
+	case wire.KindPull:
+		return c.servePull(ctx)
+	case wire.KindPullRows:
+		return c.servePullRows(ctx)
+	case wire.KindSetOptimizer:
+		return c.serveSetOptimizer()
+	case wire.KindSetRate:
+		return c.serveSetRate()
+	case wire.KindReadState:
+		return c.serveReadState(ctx)
+	case wire.KindWriteState:
+		return c.serveWriteState()
+	}
+	return refuse(wire.CodeUnsupported, "got a %v", r.Kind)
+}

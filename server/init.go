@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// serveInit creates a shard; one that exists keeps its value.
+func (c *call) serveInit() error {
+	m := &c.init
+	if m.Rank != 0 {
+		return refuse(wire.CodeConflict, "init of key %q shard %d: got it from rank %d, want rank 0", m.Name, m.Shard, m.Rank)
+	}
+	var value []float32
+	if c.data != nil {
+		value = c.data.Float32s(int(m.Length))
+	}
+	if _, _, err := c.s.create(m, value); err != nil {
+		return err
+	}
+	return c.answerAck()
+}
+
+// create returns the shard that m describes, which it makes if need be, and whether it did.
+func (s *Server) create(m *wire.InitShard, value []float32) (*entry, bool, error) {
+	cfg := shard.ConfigOf(m, s.pool)
+	if err := cfg.Validate(); err != nil {
+		return nil, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, false, s.err
+	}
+	at := place{m.Key, m.Shard}
+	if e := s.entries[at]; e != nil {
+		return e, false, same(&e.cfg, &cfg)
+	}
+	if len(s.entries) >= s.cfg.MaxShards {
+		return nil, false, refuse(wire.CodeBusy, "init of %v: %d shards are here, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
+	}
+	if size := int64(4 * cfg.Length); size > s.cfg.MaxBytes-s.bytes {
+		return nil, false, refuse(wire.CodeBusy, "init of %v: its %d bytes with the %d here are more than %d", cfg, size, s.bytes, s.cfg.MaxBytes)
+	}
+	sh, err := shard.New(cfg, value)
+	if err != nil {
+		return nil, false, err
+	}
+	v := s.view.Load()
+	if err := sh.SetMembers(v.generation, v.members); err != nil {
+		return nil, false, err
+	}
+	if err := sh.SetAsync(s.mode == wire.ModeAsync); err != nil {
+		return nil, false, err
+	}
+	if s.opt != nil {
+		if err := shard.SetOptimizer([]*shard.Shard{sh}, s.opt, shard.NoBound); err != nil {
+			return nil, false, err
+		}
+	}
+	e := &entry{shard: sh, cfg: cfg}
+	s.entries[at] = e
+	s.bytes += int64(4 * cfg.Length)
+	if a := s.awaited[at]; a != nil {
+		close(a.created)
+		delete(s.awaited, at)
+	}
+	return e, true, nil
+}
+
+// same returns an error unless two descriptions of one shard agree.
+func same(have, got *shard.Config) error {
+	switch {
+	case have.Length != got.Length || have.Size != got.Size || have.RowLen != got.RowLen || have.Offset != got.Offset:
+		return refuse(wire.CodeSize, "init of %v: got %d values from %d on of %d in rows of %d, want %d from %d on of %d in rows of %d",
+			have, got.Length, got.Offset, got.Size, got.RowLen, have.Length, have.Offset, have.Size, have.RowLen)
+	case have.Form != got.Form || have.Rule != got.Rule || have.Name != got.Name || have.Shards != got.Shards:
+		return refuse(wire.CodeDuplicateInit, "init of %v: got key %q, form %d, rule %d, %d shards; want key %q, form %d, rule %d, %d shards",
+			have, got.Name, got.Form, got.Rule, got.Shards, have.Name, have.Form, have.Rule, have.Shards)
+	}
+	return nil
+}
+
+// serveAwaitShard answers once the shard exists.
+func (c *call) serveAwaitShard(ctx context.Context) error {
+	s, m := c.s, &c.awaitShard
+	at := place{m.Key, m.Shard}
+	s.mu.Lock()
+	if s.err != nil {
+		s.mu.Unlock()
+		return s.ended()
+	}
+	if s.entries[at] != nil {
+		s.mu.Unlock()
+		return c.answerAck()
+	}
+	a := s.awaited[at]
+	if a == nil {
+		a = &awaited{created: make(chan struct{})}
+		s.awaited[at] = a
+	}
+	a.waiters++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if a.waiters--; a.waiters == 0 && s.awaited[at] == a {
+			delete(s.awaited, at)
+		}
+	}()
+	wait := s.wait(m.WaitMillis)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-a.created:
+		return c.answerAck()
+	case <-s.done:
+		return s.ended()
+	case <-ctx.Done():
+		return refuse(wire.CodeUnavailable, "await of key %d shard %d: the connection ended while it waited", m.Key, m.Shard)
+	case <-timer.C:
+		return refuse(wire.CodeTimeout, "await of key %d shard %d: rank 0 has not given it a value for %v", m.Key, m.Shard, wait)
+	}
+}

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+
+	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/wire"
+)
+
+func (c *call) preparePush(n int) (err error) {
+	m := &c.push
+	c.origin = &m.Origin
+	if c.entry, err = c.s.find(c.origin); err != nil {
+		return err
+	}
+	cfg := &c.entry.cfg
+	if cfg.Form != wire.FormDense {
+		return refuse(wire.CodeUnsupported, "push: %v has rows, want a push of rows", cfg)
+	}
+	if m.N != cfg.Length {
+		return refuse(wire.CodeSize, "push: %v: got %d values, want %d", cfg, m.N, cfg.Length)
+	}
+	size, err := shard.PayloadSize(m.Codec, int(cfg.Length))
+	if err != nil {
+		return refuse(wire.CodeUnsupported, "push: %v: %v", cfg, err)
+	}
+	if n != size {
+		return refuse(wire.CodeSize, "push: %v: got %d bytes of payload, want %d", cfg, n, size)
+	}
+	if m.Answer {
+		if err := checkAnswerCodec(m.AnswerCodec); err != nil {
+			return err
+		}
+	}
+	return c.beginPush()
+}
+
+func (c *call) preparePushRows(n int) (err error) {
+	m := &c.pushRows
+	c.origin = &m.Origin
+	if c.entry, err = c.s.find(c.origin); err != nil {
+		return err
+	}
+	cfg := &c.entry.cfg
+	if cfg.Form != wire.FormRows {
+		return refuse(wire.CodeUnsupported, "push rows: %v is dense", cfg)
+	}
+	if rows := cfg.Length / cfg.RowLen; m.Rows > rows {
+		return refuse(wire.CodeSize, "push rows: %v: got %d rows, want at most %d", cfg, m.Rows, rows)
+	}
+	if size := m.Rows * (8 + 4*cfg.RowLen); uint64(n) != size {
+		return refuse(wire.CodeSize, "push rows: %v: got %d bytes of payload, want %d for %d rows of %d", cfg, n, size, m.Rows, cfg.RowLen)
+	}
+	return c.beginPush()
+}
+
+func (c *call) servePush(ctx context.Context) error {
+	m := &c.push
+	err := c.contribute(ctx, shard.Contribution{
+		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight,
+		Codec: m.Codec, Threshold: m.Threshold,
+	}, m.WaitMillis)
+	if err != nil {
+		return err
+	}
+	if !m.Answer {
+		return c.answerAck()
+	}
+	if err := c.beginPull(); err != nil {
+		return err
+	}
+	want := shard.Want{Node: m.Node, Round: m.Round + 1, Seq: m.Seq, Staleness: shard.NoBound}
+	return c.answerValue(ctx, want, m.AnswerCodec, m.WaitMillis)
+}
+
+func (c *call) servePushRows(ctx context.Context) error {
+	m := &c.pushRows
+	err := c.contribute(ctx, shard.Contribution{
+		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Rows: int(m.Rows),
+	}, m.WaitMillis)
+	if err != nil {
+		return err
+	}
+	return c.answerAck()
+}
+
+// contribute hands the payload to the shard, waiting for its turn if need be.
+func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint32) error {
+	x.Data = c.data
+	for {
+		status, err := c.entry.shard.Push(x)
+		switch status {
+		case shard.Held, shard.Repeated:
+			c.data = nil // the shard's now
+			c.endPush()
+			for seen := c.s.rounds.Load(); x.Round >= seen; seen = c.s.rounds.Load() {
+				c.s.rounds.CompareAndSwap(seen, x.Round+1)
+			}
+			return nil
+		case shard.Ahead:
+			if millis == 0 {
+				return refuse(wire.CodeTooFarAhead, "%v: %v: got round %d, but %d have closed; one may be ahead by one", c.kind, c.entry.cfg, x.Round, c.entry.shard.Rounds())
+			}
+			v, err := c.await(ctx, shard.Turn(x), millis)
+			if err != nil {
+				return err
+			}
+			if v != nil {
+				v.Release()
+			}
+		default:
+			return err
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/transport"
+)
+
+// Run joins the job as a server and serves until the job has ended: nil if it finished, else why it failed. When ctx ends first, the
+// server leaves, which fails the job, and Run returns ctx's cause.
+func Run(ctx context.Context, cfg Config) error {
+	cfg = cfg.withDefaults()
+	cfg.Cluster.Role = cluster.Server
+	ln, addr, err := cluster.Listen(ctx, cfg.Cluster)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	cfg.Cluster.Addr = addr
+	node, err := cluster.Join(ctx, cfg.Cluster)
+	if err != nil {
+		ln.Close()
+		return fmt.Errorf("server: %w", err)
+	}
+	defer node.Close()
+
+	s := New(cfg)
+	if err := s.SetMembership(node.Membership()); err != nil {
+		ln.Close()
+		return err
+	}
+	ts := transport.NewServer(ln, s, transport.Config{Network: cfg.Cluster.Network, Secret: cfg.Cluster.Secret, Logger: cfg.Logger})
+	served := make(chan error, 1)
+	var serving sync.WaitGroup
+	serving.Go(func() { served <- ts.Serve() })
+	defer serving.Wait()
+	defer ts.Close()
+
+	err = s.follow(ctx, node, served)
+	s.Fail(reasonOf(err))
+	return err
+}
+
+// reasonOf is what workers are told that still ask.
+func reasonOf(err error) string {
+	if err == nil {
+		return "the job has finished"
+	}
+	return err.Error()
+}
+
+// follow keeps the membership up to date until the job ends.
+func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan error) error {
+	progress := time.NewTicker(time.Second)
+	defer progress.Stop()
+	for {
+		changed := node.Changed()
+		if err := s.SetMembership(node.Membership()); err != nil {
+			s.leave(node, err)
+			return err
+		}
+		for again := false; !again; {
+			select {
+			case <-changed:
+				again = true
+			case <-progress.C:
+				node.Progress(s.Rounds(), 0)
+			case <-node.Done():
+				if err := node.Err(); err != nil {
+					return fmt.Errorf("server %d: %w", node.Rank(), err)
+				}
+				return nil
+			case err := <-served:
+				if err == nil {
+					err = fmt.Errorf("server %d: its listener was closed", node.Rank())
+				}
+				s.leave(node, err)
+				return err
+			case <-ctx.Done():
+				err := context.Cause(ctx)
+				s.leave(node, err)
+				return fmt.Errorf("server %d: %w", node.Rank(), err)
+			}
+		}
+	}
+}
+
+// leave tells the job that it loses this server, within a second.
+func (s *Server) leave(node *cluster.Node, why error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := node.Leave(ctx, false, fmt.Sprintf("server %d ends: %v", node.Rank(), why)); err != nil {
+		s.cfg.Logger.Warn("server: leave", "err", err)
+	}
+}

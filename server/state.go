@@ -1,0 +1,67 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// serveReadState answers with all that a shard is. Only a few states are read at once, the others wait.
+func (c *call) serveReadState(ctx context.Context) error {
+	s, m := c.s, &c.readState
+	c.started = time.Now()
+	v, err := c.await(ctx, shard.Want{Node: m.Node, Round: m.Round, Staleness: shard.NoBound}, m.WaitMillis)
+	if err != nil {
+		return err
+	}
+	if v != nil {
+		v.Release()
+	}
+	cfg := &c.entry.cfg
+	if size := 4 * cfg.Length * uint64(1+c.entry.shard.SlotCount()); size > wire.MaxPayload {
+		return refuse(wire.CodeUnsupported, "read state: %v: got %d bytes with the optimizer's, want at most %d in one answer", cfg, size, wire.MaxPayload)
+	}
+	c.setTimer(s.wait(m.WaitMillis) - time.Since(c.started))
+	select {
+	case s.reads <- struct{}{}:
+		c.timer.Stop()
+		c.reading = true
+	case <-ctx.Done():
+		c.timer.Stop()
+		return refuse(wire.CodeUnavailable, "read state: %v: the connection ended while it waited", cfg)
+	case <-s.done:
+		c.timer.Stop()
+		return s.ended()
+	case <-c.timer.C:
+		return refuse(wire.CodeTimeout, "read state: %v: waited %v while %d other states were read", cfg, s.wait(m.WaitMillis), maxStateReads)
+	}
+	st, err := c.entry.shard.ReadState()
+	if err != nil {
+		return err
+	}
+	c.out = st.Values
+	c.state = wire.State{Generation: st.Generation, Round: st.Round, N: cfg.Length, Config: st.Config, Slots: st.Slots}
+	return c.answer(&c.state, c.out.Bytes(4*int(cfg.Length)*(1+len(st.Slots))))
+}
+
+// serveWriteState replaces all that a shard is, and creates it if need be.
+func (c *call) serveWriteState() error {
+	m := &c.writeState
+	if m.Init.Rank != 0 {
+		return refuse(wire.CodeConflict, "write state of key %q shard %d: got it from rank %d, want rank 0", m.Init.Name, m.Init.Shard, m.Init.Rank)
+	}
+	var values []float32
+	if c.data != nil {
+		values = c.data.Float32s(int(m.Init.Length) * (1 + len(m.Slots)))
+	}
+	e, _, err := c.s.create(&m.Init, nil)
+	if err != nil {
+		return err
+	}
+	if err := e.shard.WriteState(m.Round, m.Slots, values); err != nil {
+		return err
+	}
+	return c.answerAck()
+}
