@@ -1,0 +1,153 @@
+package nn
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/nn/cpu"
+	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/nn/plan"
+	"gorgonia.org/gorgonia"
+)
+
+// Config says how a graph is compiled. The zero value trains on the CPU with all of its threads.
+type Config struct {
+	// Device is where the program runs: "cpu:0" (also "" and "cpu"); further numbers are further programs on the same CPU.
+	Device string
+	// Threads is the number of threads that compute; 0 is GOMAXPROCS.
+	Threads int
+	// Inference compiles an evaluation: batch normalisation from the running statistics, no dropout, no gradients. The root
+	// may then be any node.
+	Inference bool
+	// Share takes parameters and running statistics, by their names, from another program of the same device, such as
+	// the trained one of an evaluation with another batch size. Programs that share must not run at the same time.
+	Share *Program
+	// Outputs are further nodes whose values Program.Output gives.
+	Outputs gorgonia.Nodes
+	// Params are the leaves that get gradients; nil is all that are parameters (see Parameters) and that the root depends on.
+	// Parameters left out keep their values.
+	Params gorgonia.Nodes
+	// GradScale multiplies all gradients; 0 is 1. See Program.SetGradScale.
+	GradScale float32
+	// Seed sets replicas apart: programs with another Seed drop other elements in Dropout.
+	Seed uint64
+}
+
+// Validate names the first field that cannot be.
+func (c *Config) Validate() error {
+	kind, number, _ := strings.Cut(c.Device, ":")
+	switch {
+	case kind == "cuda":
+		return fmt.Errorf("nn: Config.Device is %q: this build has no CUDA executor; use \"cpu:0\"", c.Device)
+	case c.Device != "" && (kind != "cpu" || strings.Trim(number, "0123456789") != "" || strings.HasSuffix(c.Device, ":")):
+		return fmt.Errorf("nn: Config.Device is %q, want cpu:0", c.Device)
+	case c.Threads < 0:
+		return fmt.Errorf("nn: Config.Threads is %d, want at least 0", c.Threads)
+	case c.Share != nil && c.Share.executor == nil:
+		return errors.New("nn: Config.Share is a closed program")
+	}
+	return nil
+}
+
+// Compile prepares the graph of root, a loss, to run on a device: forward, backward and in memory that it takes now. It adds
+// the gradients' nodes to the graph.
+//
+// Parameters live in the memory of their leaves' values, so that a graph shows what its program has learned, and two
+// programs of one graph share them; with Config.Share the values of the graph are not used. A leaf's value must not be replaced
+// (gorgonia.Let) while a program uses it.
+func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
+	if root == nil {
+		return nil, errors.New("nn: compile: the root is nil")
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	request, err := newRequest(root, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("nn: compile %q: %w", root.Name(), err)
+	}
+	p, err := plan.Build(request)
+	if err != nil {
+		return nil, fmt.Errorf("nn: compile %q: %w", root.Name(), err)
+	}
+	host, err := newHost(p, root.Graph(), cfg.Share)
+	if err != nil {
+		return nil, fmt.Errorf("nn: compile %q: %w", root.Name(), err)
+	}
+	prog := &Program{plan: p, host: host, outputs: make(map[*gorgonia.Node]*plan.Value)}
+	if cfg.Share != nil && (cfg.Threads == 0 || cfg.Threads == cfg.Share.pool.Threads()) {
+		prog.pool = cfg.Share.pool
+	} else {
+		prog.pool = pool.New(cfg.Threads)
+		prog.ownsPool = true
+	}
+	prog.executor, err = cpu.New(p, host, cpu.Config{Pool: prog.pool, Stream: cfg.Seed})
+	if err != nil {
+		prog.Close()
+		return nil, fmt.Errorf("nn: compile %q: %w", root.Name(), err)
+	}
+	if cfg.GradScale != 0 {
+		prog.SetGradScale(cfg.GradScale)
+	}
+	for i, n := range cfg.Outputs {
+		prog.outputs[n] = p.Outputs[i]
+	}
+	prog.outputs[root] = p.Loss
+	prog.list(root.Graph())
+	return prog, nil
+}
+
+// newRequest differentiates the graph, unless it is for inference.
+func newRequest(root *gorgonia.Node, cfg Config) (plan.Request, error) {
+	r := plan.Request{Root: root, Outputs: cfg.Outputs, Inference: cfg.Inference}
+	for i, n := range cfg.Outputs {
+		if n == nil || n.Graph() != root.Graph() {
+			return r, fmt.Errorf("output %d is no node of the root's graph", i)
+		}
+	}
+	if cfg.Inference {
+		reached := reachable(append(gorgonia.Nodes{root}, cfg.Outputs...))
+		for _, n := range Parameters(root.Graph()) {
+			if reached[n] {
+				r.Params = append(r.Params, n)
+			}
+		}
+		return r, nil
+	}
+	params, grads, err := op.Gradients(root)
+	if err != nil {
+		return r, err
+	}
+	r.Params, r.Grads, r.Seed = params, grads, root.Deriv()
+	if cfg.Params == nil {
+		return r, nil
+	}
+	gradient := make(map[*gorgonia.Node]*gorgonia.Node)
+	for i, p := range params {
+		gradient[p] = grads[i]
+	}
+	r.Params, r.Grads = cfg.Params, nil
+	for _, p := range cfg.Params {
+		if gradient[p] == nil {
+			return r, fmt.Errorf("Config.Params: %q is no parameter that the loss depends on", p.Name())
+		}
+		r.Grads = append(r.Grads, gradient[p])
+	}
+	return r, nil
+}
+
+// reachable is the set of nodes that the given ones are computed from, themselves included.
+func reachable(nodes gorgonia.Nodes) map[*gorgonia.Node]bool {
+	seen := make(map[*gorgonia.Node]bool)
+	for len(nodes) > 0 {
+		n := nodes[len(nodes)-1]
+		nodes = nodes[:len(nodes)-1]
+		if !seen[n] {
+			seen[n] = true
+			nodes = append(nodes, op.Children(n)...)
+		}
+	}
+	return seen
+}

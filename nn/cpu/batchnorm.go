@@ -1,0 +1,148 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/nn/plan"
+)
+
+// channelSums prepares sums of two quantities for each channel over rows: sum adds to its two arguments what it finds in rows
+// lo to hi. Pieces are summed apart and added in order. The returned function leaves the totals in the first 2·c values of
+// doubles.
+func channelSums(e *Executor, rows, c int, sum func(a, b []float64, lo, hi int)) (run func(), a, b []float64) {
+	k := pieces(rows, rowGrain(c))
+	part := func(i int) ([]float64, []float64) {
+		p := e.doubles[2*c*i : 2*c*(i+1)]
+		return p[:c], p[c:]
+	}
+	piece := func(i int) {
+		a, b := part(i)
+		clear(a)
+		clear(b)
+		sum(a, b, i*rows/k, (i+1)*rows/k)
+	}
+	a, b = part(0)
+	return func() {
+		e.pool.Run(k, piece)
+		for i := 1; i < k; i++ {
+			pa, pb := part(i)
+			for j := range c {
+				a[j] += pa[j]
+				b[j] += pb[j]
+			}
+		}
+	}, a, b
+}
+
+// sumDoubles is what channelSums needs.
+func sumDoubles(rows, c int) int { return 2 * c * pieces(rows, rowGrain(c)) }
+
+// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the statistics, from sums of x and x²,
+// and one that writes y.
+func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
+	bn := o.Attr.(*op.BatchNorm2D)
+	state := e.host.States[bn.State.Name]
+	if state == nil {
+		return kernel{}, fmt.Errorf("there is no state %q", bn.State.Name)
+	}
+	c := o.In[0].Channels()
+	rows := o.In[0].Len() / c
+	return kernel{doubles: sumDoubles(rows, c), bind: func() func() error {
+		x, gamma, beta := e.floats(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2])
+		var res []float32
+		if len(o.In) > 3 {
+			res = e.floats(o.In[3])
+		}
+		y := e.floats(o.Out[0])
+		scale, shift := make([]float32, c), make([]float32, c)
+		mean, invstd := make([]float32, c), make([]float32, c)
+		if len(o.Out) > 1 && o.Out[1] != nil {
+			mean = e.floats(o.Out[1])
+		}
+		if len(o.Out) > 2 && o.Out[2] != nil {
+			invstd = e.floats(o.Out[2])
+		}
+		normalise := e.split(rows, rowGrain(c), func(lo, hi int) {
+			if res != nil {
+				f32.ScaleShiftAdd(y[lo*c:hi*c], x[lo*c:hi*c], res[lo*c:hi*c], scale, shift, o.ReLU)
+			} else {
+				f32.ScaleShift(y[lo*c:hi*c], x[lo*c:hi*c], scale, shift, o.ReLU)
+			}
+		})
+		coefficients := func() {
+			for k := range c {
+				scale[k] = gamma[k] * invstd[k]
+				shift[k] = beta[k] - mean[k]*scale[k]
+			}
+		}
+		if e.plan.Inference {
+			return then(func() {
+				for k := range c {
+					mean[k], invstd[k] = state.Mean[k], float32(1/math.Sqrt(float64(state.Var[k])+bn.Eps))
+				}
+				coefficients()
+			}, normalise)
+		}
+		sums, sum, sumSq := channelSums(e, rows, c, func(a, b []float64, lo, hi int) { f32.ChannelSums(a, b, x[lo*c:hi*c]) })
+		m := float64(rows)
+		return then(sums, func() {
+			for k := range c {
+				mu := sum[k] / m
+				v := max(sumSq[k]/m-mu*mu, 0)
+				if sumSq[k] != sumSq[k] {
+					v = math.NaN()
+				}
+				mean[k], invstd[k] = float32(mu), float32(1/math.Sqrt(v+bn.Eps))
+				state.Mean[k] = float32((1-bn.Momentum)*float64(state.Mean[k]) + bn.Momentum*mu)
+				state.Var[k] = float32((1-bn.Momentum)*float64(state.Var[k]) + bn.Momentum*v*m/max(m-1, 1))
+			}
+			coefficients()
+		}, normalise)
+	}}, nil
+}
+
+// batchNormGrad is op.BatchNorm2DGrad with the gradient of the ReLU behind the normalisation: one pass for the two sums, one
+// that writes dx.
+func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
+	c := o.In[0].Channels()
+	rows := o.In[0].Len() / c
+	return kernel{doubles: sumDoubles(rows, c), bind: func() func() error {
+		x, gamma, mean, invstd, dy := e.floats(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2]), e.floats(o.In[3]), e.floats(o.In[4])
+		y := e.floats(o.In[5])
+		dx, dgamma, dbeta := e.floats(o.Out[0]), e.floats(o.Out[1]), e.floats(o.Out[2])
+		part := func(v []float32, lo, hi int) []float32 {
+			if v == nil {
+				return nil
+			}
+			return v[lo*c : hi*c]
+		}
+		sums, sumDy, sumDyX := channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
+			f32.ChannelGradSums(a, b, dy[lo*c:hi*c], x[lo*c:hi*c], part(y, lo, hi), mean)
+		})
+		p, q, r := make([]float32, c), make([]float32, c), make([]float32, c)
+		m := float64(rows)
+		finish := func() {
+			for k := range c {
+				is, mu := float64(invstd[k]), float64(mean[k])
+				if dgamma != nil {
+					dgamma[k] = float32(sumDyX[k] * is)
+				}
+				if dbeta != nil {
+					dbeta[k] = float32(sumDy[k])
+				}
+				pk := float64(gamma[k]) * is
+				qk := -pk * is * is * sumDyX[k] / m
+				p[k], q[k], r[k] = float32(pk), float32(qk), float32(-pk*sumDy[k]/m-qk*mu)
+			}
+		}
+		if dx == nil {
+			return then(sums, finish)
+		}
+		return then(sums, finish, e.split(rows, rowGrain(c), func(lo, hi int) {
+			f32.NormGrad(dx[lo*c:hi*c], dy[lo*c:hi*c], x[lo*c:hi*c], part(y, lo, hi), p, q, r)
+		}))
+	}}, nil
+}

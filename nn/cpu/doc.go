@@ -1,0 +1,13 @@
+// Package cpu runs plans of package plan on the processor.
+//
+// New prepares everything: one kernel for each op with all its slices, one arena for the temporaries, the threads. Run then
+// goes through the ops; each uses all threads and ends before the next begins. A run of ops of ours allocates nothing. Ops of
+// gorgonia run by their Do, which allocates its result, and its numbers are copied into the arena.
+//
+// Kernels are those of packages f32 (vectors, batch normalisation) and conv (convolutions; a linear layer is a convolution
+// of 1×1 images). Work is cut into pieces whose number depends on the shapes only, and sums over pieces are added in
+// their order, so that results are the same bits for any number of threads.
+//
+// An Executor may be used by one goroutine at a time. Executors that share parameters and state must not run at the same
+// time.
+package cpu

@@ -1,0 +1,223 @@
+package cpu
+
+import (
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/nn/plan"
+	"gorgonia.org/tensor"
+)
+
+// A window is where a pool's window for one row and column of y lies in x: rows top to bottom and columns left to right
+// that are not padding; h0 and v0 may be in the padding.
+type window struct {
+	h0, v0                   int
+	top, bottom, left, right int
+}
+
+// windows walks over the windows of one image; x and y are (N,C,H,W).
+func windows(x, y tensor.Shape, kernel, stride, pad [2]int, f func(pixel int, w window)) {
+	for i := range y[2] {
+		for j := range y[3] {
+			h0, v0 := i*stride[0]-pad[0], j*stride[1]-pad[1]
+			f(i*y[3]+j, window{h0, v0, max(h0, 0), min(h0+kernel[0], x[2]), max(v0, 0), min(v0+kernel[1], x[3])})
+		}
+	}
+}
+
+// windowList is windows as a list.
+func windowList(x, y tensor.Shape, kernel, stride, pad [2]int) []window {
+	list := make([]window, 0, y[2]*y[3])
+	windows(x, y, kernel, stride, pad, func(_ int, w window) { list = append(list, w) })
+	return list
+}
+
+// maxPool is op.MaxPool2D over channels last. If the gradient is wanted it keeps, for each result, which element of the
+// window it was: row·width + column of the kernel.
+func (e *Executor) maxPool(o *plan.Op) (kernel, error) {
+	a := o.Attr.(*op.MaxPool2D)
+	xs, ys := o.In[0].Shape, o.Out[0].Shape
+	list := windowList(xs, ys, a.Kernel, a.Stride, a.Pad)
+	c, width := xs[1], xs[3]
+	xSize, ySize := xs[1:].TotalSize(), ys[1:].TotalSize()
+	return kernel{bind: func() func() error {
+		x, y := e.floats(o.In[0]), e.floats(o.Out[0])
+		var choice []uint8
+		if len(o.Out) > 1 && o.Out[1] != nil {
+			choice = e.bytes(o.Out[1])
+		}
+		return then(e.split(ys[0], max(1, grain/xSize), func(lo, hi int) {
+			for n := lo; n < hi; n++ {
+				image := x[n*xSize : (n+1)*xSize]
+				for p, w := range list {
+					at := n*ySize + p*c
+					out := y[at : at+c]
+					first := (w.top*width + w.left) * c
+					copy(out, image[first:first+c])
+					if choice == nil {
+						for h := w.top; h < w.bottom; h++ {
+							for v := w.left; v < w.right; v++ {
+								maxOf(out, image[(h*width+v)*c:][:c])
+							}
+						}
+						continue
+					}
+					chosen := choice[at : at+c]
+					fill(chosen, uint8((w.top-w.h0)*a.Kernel[1]+w.left-w.v0))
+					for h := w.top; h < w.bottom; h++ {
+						for v := w.left; v < w.right; v++ {
+							if h != w.top || v != w.left {
+								maxOfWhich(out, chosen, image[(h*width+v)*c:][:c], uint8((h-w.h0)*a.Kernel[1]+v-w.v0))
+							}
+						}
+					}
+				}
+			}
+		}))
+	}}, nil
+}
+
+func fill(x []uint8, v uint8) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+// maxOf sets out to the larger of out and x; a NaN is larger than anything.
+func maxOf(out, x []float32) {
+	x = x[:len(out)]
+	for i, v := range x {
+		if v > out[i] || v != v {
+			out[i] = v
+		}
+	}
+}
+
+// maxOfWhich is maxOf that also sets chosen to which where it takes x.
+func maxOfWhich(out []float32, chosen []uint8, x []float32, which uint8) {
+	x, chosen = x[:len(out)], chosen[:len(out)]
+	for i, v := range x {
+		if v > out[i] || v != v {
+			out[i], chosen[i] = v, which
+		}
+	}
+}
+
+func (e *Executor) maxPoolGrad(o *plan.Op) (kernel, error) {
+	a := o.Attr.(*op.MaxPool2DGrad)
+	xs, ys := o.Out[0].Shape, o.In[1].Shape
+	list := windowList(xs, ys, a.Kernel, a.Stride, a.Pad)
+	c, width := xs[1], xs[3]
+	xSize, ySize := xs[1:].TotalSize(), ys[1:].TotalSize()
+	offset := make([]int, a.Kernel[0]*a.Kernel[1]) // of each element of a window, from its first
+	for i := range offset {
+		offset[i] = (i/a.Kernel[1]*width + i%a.Kernel[1]) * c
+	}
+	return kernel{bind: func() func() error {
+		dx, choice, dy := e.floats(o.Out[0]), e.bytes(o.In[0]), e.floats(o.In[1])
+		return then(e.split(xs[0], max(1, grain/xSize), func(lo, hi int) {
+			clear(dx[lo*xSize : hi*xSize])
+			for n := lo; n < hi; n++ {
+				image := dx[n*xSize : (n+1)*xSize]
+				for p, w := range list {
+					at := n*ySize + p*c
+					first := (w.h0*width + w.v0) * c
+					chosen := choice[at : at+c]
+					for k, d := range dy[at : at+c] {
+						image[first+offset[chosen[k]]+k] += d
+					}
+				}
+			}
+		}))
+	}}, nil
+}
+
+// divisor is what the sum over w is divided by.
+func (w window) divisor(kernel [2]int, excludePad bool) float32 {
+	if excludePad {
+		return float32((w.bottom - w.top) * (w.right - w.left))
+	}
+	return float32(kernel[0] * kernel[1])
+}
+
+func (e *Executor) avgPool(o *plan.Op) (kernel, error) {
+	a := o.Attr.(*op.AvgPool2D)
+	xs, ys := o.In[0].Shape, o.Out[0].Shape
+	list := windowList(xs, ys, a.Kernel, a.Stride, a.Pad)
+	c, width := xs[1], xs[3]
+	xSize, ySize := xs[1:].TotalSize(), ys[1:].TotalSize()
+	return kernel{bind: func() func() error {
+		x, y := e.floats(o.In[0]), e.floats(o.Out[0])
+		return then(e.split(ys[0], max(1, grain/xSize), func(lo, hi int) {
+			clear(y[lo*ySize : hi*ySize])
+			for n := lo; n < hi; n++ {
+				image := x[n*xSize : (n+1)*xSize]
+				for p, w := range list {
+					out := y[n*ySize+p*c:][:c]
+					for h := w.top; h < w.bottom; h++ {
+						for v := w.left; v < w.right; v++ {
+							f32.AddTo(out, image[(h*width+v)*c:][:c])
+						}
+					}
+					f32.Scale(out, 1/w.divisor(a.Kernel, a.ExcludePad), out)
+				}
+			}
+		}))
+	}}, nil
+}
+
+func (e *Executor) avgPoolGrad(o *plan.Op) (kernel, error) {
+	a := o.Attr.(*op.AvgPool2DGrad)
+	xs, ys := o.Out[0].Shape, o.In[0].Shape
+	list := windowList(xs, ys, a.Kernel, a.Stride, a.Pad)
+	c, width := xs[1], xs[3]
+	xSize, ySize := xs[1:].TotalSize(), ys[1:].TotalSize()
+	return kernel{bind: func() func() error {
+		dx, dy := e.floats(o.Out[0]), e.floats(o.In[0])
+		return then(e.split(xs[0], max(1, grain/xSize), func(lo, hi int) {
+			clear(dx[lo*xSize : hi*xSize])
+			for n := lo; n < hi; n++ {
+				image := dx[n*xSize : (n+1)*xSize]
+				for p, w := range list {
+					d := dy[n*ySize+p*c:][:c]
+					share := 1 / w.divisor(a.Kernel, a.ExcludePad)
+					for h := w.top; h < w.bottom; h++ {
+						for v := w.left; v < w.right; v++ {
+							f32.Axpy(image[(h*width+v)*c:][:c], share, d)
+						}
+					}
+				}
+			}
+		}))
+	}}, nil
+}
+
+func (e *Executor) globalAvgPool(o *plan.Op) (kernel, error) {
+	xs := o.In[0].Shape
+	c, pixels := xs[1], xs[2]*xs[3]
+	return kernel{bind: func() func() error {
+		x, y := e.floats(o.In[0]), e.floats(o.Out[0])
+		return then(e.split(xs[0], max(1, grain/(c*pixels)), func(lo, hi int) {
+			for n := lo; n < hi; n++ {
+				out := y[n*c : (n+1)*c]
+				copy(out, x[n*pixels*c:])
+				for p := 1; p < pixels; p++ {
+					f32.AddTo(out, x[(n*pixels+p)*c:][:c])
+				}
+				f32.Scale(out, 1/float32(pixels), out)
+			}
+		}))
+	}}, nil
+}
+
+func (e *Executor) globalAvgPoolGrad(o *plan.Op) (kernel, error) {
+	xs := o.Out[0].Shape
+	c, pixels := xs[1], xs[2]*xs[3]
+	return kernel{bind: func() func() error {
+		dx, dy := e.floats(o.Out[0]), e.floats(o.In[0])
+		return then(e.split(xs[0]*pixels, rowGrain(c), func(lo, hi int) {
+			for p := lo; p < hi; p++ {
+				f32.Scale(dx[p*c:(p+1)*c], 1/float32(pixels), dy[p/pixels*c:][:c])
+			}
+		}))
+	}}, nil
+}

@@ -1,0 +1,227 @@
+package nn
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/nn/plan"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// A Param is one parameter of a program, or one tensor of its state. The slices are the program's own memory, row-major.
+type Param struct {
+	Name     string
+	Shape    []int
+	Value    []float32 // may be changed between steps
+	Gradient []float32 // of the last step; nil in inference and for state
+}
+
+// ValueTensor is the value as a tensor over the same memory.
+func (p Param) ValueTensor() *tensor.Dense { return over(p.Value, p.Shape) }
+
+// GradientTensor is the gradient as a tensor over the same memory; nil if there is none.
+func (p Param) GradientTensor() *tensor.Dense {
+	if p.Gradient == nil {
+		return nil
+	}
+	return over(p.Gradient, p.Shape)
+}
+
+func over(m []float32, shape []int) *tensor.Dense {
+	if len(shape) == 0 {
+		shape = []int{1}
+	}
+	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(m))
+}
+
+// A LabelInput is an input of class labels or row numbers. Its slice is the program's own memory.
+type LabelInput struct{ values []int32 }
+
+// Len is the number of labels of a batch.
+func (l LabelInput) Len() int { return len(l.values) }
+
+// Set fills the input with labels; if they are fewer than Len the rest becomes −1, the mark of rows that are not there. More
+// labels than Len are the caller's bug.
+func (l LabelInput) Set(labels []int32) {
+	if len(labels) > len(l.values) {
+		panic(fmt.Sprintf("nn: LabelInput.Set: got %d labels, want at most %d", len(labels), len(l.values)))
+	}
+	for i := copy(l.values, labels); i < len(l.values); i++ {
+		l.values[i] = -1
+	}
+}
+
+// newHost finds or makes the memory that a program and its user share.
+func newHost(p *plan.Plan, g *gorgonia.ExprGraph, share *Program) (*plan.Host, error) {
+	h := &plan.Host{States: make(map[string]*plan.State)}
+	for _, v := range p.Params {
+		m, err := paramMemory(v, share)
+		if err != nil {
+			return nil, err
+		}
+		h.Params = append(h.Params, m)
+		if p.Grads != nil {
+			h.Grads = append(h.Grads, make([]float32, v.Len()))
+		}
+	}
+	for _, v := range p.Inputs {
+		in, err := inputMemory(v, share)
+		if err != nil {
+			return nil, err
+		}
+		h.Inputs = append(h.Inputs, in)
+	}
+	for _, o := range p.Ops {
+		bn, ok := o.Attr.(*op.BatchNorm2D)
+		if !ok {
+			continue
+		}
+		s, err := stateMemory(bn.State, share)
+		if err != nil {
+			return nil, err
+		}
+		h.States[bn.State.Name] = s
+	}
+	return h, nil
+}
+
+func paramMemory(v *plan.Value, share *Program) ([]float32, error) {
+	if share != nil {
+		m, shape := share.param(v.Name)
+		if m == nil {
+			return nil, fmt.Errorf("parameter %q: the program to share with has none of this name", v.Name)
+		}
+		if !v.Shape.Eq(shape) {
+			return nil, fmt.Errorf("parameter %q has shape %v, in the program to share with %v", v.Name, v.Shape, shape)
+		}
+		return m, nil
+	}
+	if v.Node.Value() == nil {
+		return nil, fmt.Errorf("parameter %q has no value", v.Name)
+	}
+	m := floatMemory(v.Node.Value())
+	if m == nil {
+		return nil, fmt.Errorf("parameter %q is %v in memory that cannot be shared, want contiguous row-major float32", v.Name, v.Node.Value().Dtype())
+	}
+	return m, nil
+}
+
+// param is the memory of a parameter, or of a leaf that was left out of the parameters.
+func (p *Program) param(name string) ([]float32, tensor.Shape) {
+	for i, v := range p.plan.Params {
+		if v.Name == name {
+			return p.host.Params[i], v.Shape
+		}
+	}
+	for i, v := range p.plan.Inputs {
+		if m, ok := p.host.Inputs[i].Data.([]float32); ok && v.Name == name {
+			return m, v.Shape
+		}
+	}
+	return nil, nil
+}
+
+// floatMemory is the memory of a float32 value, nil if it is not contiguous and row-major.
+func floatMemory(x gorgonia.Value) []float32 {
+	switch x := x.(type) {
+	case *gorgonia.F32:
+		return unsafe.Slice((*float32)(unsafe.Pointer(x)), 1)
+	case *tensor.Dense:
+		if x.Dtype() != tensor.Float32 || x.IsMaterializable() || x.RequiresIterator() || x.DataOrder().IsColMajor() {
+			return nil
+		}
+		return x.Float32s()
+	}
+	return nil
+}
+
+// inputMemory is the memory of a leaf that is no parameter: that of its value if it has one, else new.
+func inputMemory(v *plan.Value, share *Program) (plan.HostInput, error) {
+	if x, ok := v.Node.Value().(*tensor.Dense); ok && v.Dtype == tensor.Float32 {
+		m := floatMemory(x)
+		if share != nil {
+			if s, shape := share.param(v.Name); s != nil && v.Shape.Eq(shape) {
+				m = s // a parameter that is kept as it is
+			}
+		}
+		if m != nil {
+			return plan.HostInput{Data: m, Tensor: over(m, v.Shape)}, nil
+		}
+	}
+	n := v.Len()
+	var data any
+	switch v.Dtype {
+	case tensor.Float32:
+		data = make([]float32, n)
+	case tensor.Float64:
+		data = make([]float64, n)
+	case tensor.Int32:
+		data = make([]int32, n)
+	case tensor.Int64:
+		data = make([]int64, n)
+	case tensor.Int:
+		data = make([]int, n)
+	case tensor.Bool:
+		data = make([]bool, n)
+	default:
+		return plan.HostInput{}, fmt.Errorf("input %q is %v, want float32, float64, int32, int64, int or bool", v.Name, v.Dtype)
+	}
+	shape := v.Shape
+	if len(shape) == 0 {
+		shape = tensor.Shape{1}
+	}
+	t := tensor.New(tensor.WithShape(shape...), tensor.WithBacking(data))
+	if old := v.Node.Value(); old != nil && len(v.Shape) > 0 {
+		if d, ok := old.(*tensor.Dense); ok {
+			if err := tensor.Copy(t, d); err != nil {
+				return plan.HostInput{}, fmt.Errorf("input %q: %w", v.Name, err)
+			}
+		}
+	} else if x, ok := old.(*gorgonia.F32); ok {
+		data.([]float32)[0] = float32(*x)
+	}
+	return plan.HostInput{Data: data, Tensor: t}, nil
+}
+
+func stateMemory(s *op.BatchNormState, share *Program) (*plan.State, error) {
+	if share != nil {
+		if have, ok := share.host.States[s.Name]; ok {
+			return have, nil
+		}
+		return nil, fmt.Errorf("state %q: the program to share with has none of this name", s.Name)
+	}
+	mean, variance := floatMemory(s.Mean), floatMemory(s.Var)
+	if mean == nil || variance == nil {
+		return nil, fmt.Errorf("state %q is %v in memory that cannot be shared, want contiguous float32", s.Name, s.Mean.Dtype())
+	}
+	return &plan.State{Mean: mean, Var: variance}, nil
+}
+
+// list makes the program's lists of parameters and state.
+func (p *Program) list(g *gorgonia.ExprGraph) {
+	for i, v := range p.plan.Params {
+		q := Param{Name: v.Name, Shape: v.Shape, Value: p.host.Params[i]}
+		if p.host.Grads != nil {
+			q.Gradient = p.host.Grads[i]
+		}
+		p.params = append(p.params, q)
+	}
+	for _, s := range op.States(g) {
+		name, isMean := strings.CutSuffix(s.Name, ".running_mean")
+		if !isMean {
+			name = strings.TrimSuffix(s.Name, ".running_var")
+		}
+		have := p.host.States[name]
+		if have == nil {
+			continue // the root does not depend on it
+		}
+		q := Param{Name: s.Name, Shape: []int{len(have.Mean)}, Value: have.Var}
+		if isMean {
+			q.Value = have.Mean
+		}
+		p.state = append(p.state, q)
+	}
+}

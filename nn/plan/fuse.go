@@ -1,0 +1,152 @@
+package plan
+
+// fuse joins ops so that fewer passes over memory are made. An op that takes in the one behind it moves to that one's place,
+// where all arguments exist.
+func (p *Plan) fuse() {
+	p.fuseInto(func(first, second *Op) bool { // batch normalisation + residual
+		if first.Kind != BatchNorm || first.ReLU || len(first.In) > 3 || second.Kind != Add || second.ReLU || second.In[0] == second.In[1] {
+			return false
+		}
+		rest := second.In[0]
+		if rest == first.Out[0] {
+			rest = second.In[1]
+		}
+		if rest.Layout != first.Out[0].Layout {
+			return false
+		}
+		first.In = append(first.In, rest)
+		return true
+	})
+	p.fuseInto(func(first, second *Op) bool { // ... + ReLU
+		switch first.Kind {
+		case BatchNorm, Add, BiasAdd, Linear:
+		default:
+			return false
+		}
+		if first.ReLU || second.Kind != ReLU {
+			return false
+		}
+		first.ReLU = true
+		return true
+	})
+	p.fuseMask()
+}
+
+// fuseInto joins first and second, a pair in which second alone reads result 0 of first, wherever join says yes. The joined
+// op is first, changed by join, with the results of second.
+func (p *Plan) fuseInto(join func(first, second *Op) bool) {
+	for j := 0; j < len(p.Ops); j++ {
+		second := p.Ops[j]
+		for _, arg := range second.In {
+			if arg == nil || arg.Alias != nil || arg.Source != Temporary {
+				continue
+			}
+			i := p.definer(arg, j)
+			if i < 0 || p.Ops[i].Out[0] != arg || p.uses(arg) != 1 || p.readBetween(p.Ops[i], i, j) {
+				continue
+			}
+			first := p.Ops[i]
+			if !join(first, second) {
+				continue
+			}
+			first.Out[0] = second.Out[0]
+			p.Ops[j] = first
+			p.Ops = append(p.Ops[:i], p.Ops[i+1:]...)
+			j--
+			break
+		}
+	}
+}
+
+// fuseMask lets BatchNormGrad apply the gradient of the ReLU in front of it, if nobody else wants that.
+func (p *Plan) fuseMask() {
+	for j := 0; j < len(p.Ops); j++ {
+		second := p.Ops[j]
+		if second.Kind != BatchNormGrad || second.In[5] != nil {
+			continue
+		}
+		dz := second.In[4]
+		if dz.Alias != nil || dz.Source != Temporary || p.uses(dz) != 1 {
+			continue
+		}
+		i := p.definer(dz, j)
+		if i < 0 || p.Ops[i].Kind != ReLUGrad || p.Ops[i].In[0].Layout != dz.Layout {
+			continue
+		}
+		second.In[5], second.In[4] = p.Ops[i].In[0], p.Ops[i].In[1]
+		p.Ops = append(p.Ops[:i], p.Ops[i+1:]...)
+		j--
+	}
+}
+
+// definer is the index of the op before before that makes v, or -1.
+func (p *Plan) definer(v *Value, before int) int {
+	for i := before - 1; i >= 0; i-- {
+		for _, o := range p.Ops[i].Out {
+			if o == v {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// uses counts the arguments that are v's memory, under any name.
+func (p *Plan) uses(v *Value) int {
+	n := 0
+	for _, o := range p.Ops {
+		for _, in := range o.In {
+			if in != nil && in.Root() == v.Root() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// readBetween is true if an op between places i and j reads a result of o.
+func (p *Plan) readBetween(o *Op, i, j int) bool {
+	for _, between := range p.Ops[i+1 : j] {
+		if dependsOn(between, o) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropUnused removes results that nobody reads, and ops without results.
+func (p *Plan) dropUnused() {
+	for {
+		read := make(map[*Value]bool)
+		for _, o := range p.Ops {
+			for _, v := range o.In {
+				if v != nil {
+					read[v.Root()] = true
+				}
+			}
+		}
+		kept := p.Ops[:0]
+		changed := false
+		for _, o := range p.Ops {
+			wanted := false
+			for i, v := range o.Out {
+				if v == nil {
+					continue
+				}
+				if r := v.Root(); r.Source == Temporary && !read[r] {
+					o.Out[i] = nil
+					changed = true
+				} else {
+					wanted = true
+				}
+			}
+			if wanted {
+				kept = append(kept, o)
+			}
+		}
+		p.Ops = kept
+		if !changed {
+			return
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package plan
+
+import (
+	"gorgonia.org/tensor"
+)
+
+// Host is the memory on the host's side of an executor: what a user reads and writes. Its owner makes it for one plan, in the
+// plan's order, and keeps it for as long as the executor lives.
+type Host struct {
+	Inputs []HostInput // of each of Plan.Inputs
+	Params [][]float32
+	Grads  [][]float32       // nil for a plan without gradients
+	States map[string]*State // by the name of each batch normalisation's state
+}
+
+// HostInput is the memory of one input.
+type HostInput struct {
+	Data   any           // a slice of the leaf's type: []float32, []int32, ...
+	Tensor *tensor.Dense // over Data
+}
+
+// State is what one batch normalisation remembers between steps: running mean and variance of each channel.
+type State struct {
+	Mean, Var []float32
+}
+
+// Hooks are called in a run, on the goroutine that runs. Both may be nil.
+type Hooks struct {
+	// Wait is called before the first op that reads parameter i, and returns when its value may be read.
+	Wait func(i int)
+	// Ready is called when the gradient of parameter i is final; it stays until the next run.
+	Ready func(i int)
+}

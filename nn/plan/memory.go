@@ -1,0 +1,171 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Memory says what a plan needs, in bytes.
+type Memory struct {
+	Arena      int64 // temporaries and scratch, placed over each other
+	Unplaced   int64 // what the arena would be if nothing shared memory
+	Live       int64 // the most that is alive at once: no arena can be smaller
+	Inputs     int64
+	Parameters int64
+	Gradients  int64
+	Outputs    int64
+}
+
+// Total is all of it.
+func (m Memory) Total() int64 { return m.Arena + m.Inputs + m.Parameters + m.Gradients + m.Outputs }
+
+func (m Memory) String() string {
+	mb := func(n int64) float64 { return float64(n) / 1e6 }
+	return fmt.Sprintf("%.1f MB: arena %.1f (%.1f without sharing), inputs %.1f, parameters %.1f, gradients %.1f, outputs %.1f",
+		mb(m.Total()), mb(m.Arena), mb(m.Unplaced), mb(m.Inputs), mb(m.Parameters), mb(m.Gradients), mb(m.Outputs))
+}
+
+// align is what offsets are multiples of: a cache line.
+const align = 64
+
+// A room is a piece of the arena and the time in which it is occupied, from op first to op last.
+type room struct {
+	size        int64
+	first, last int
+	offset      int64
+	values      []*Value // none: scratch of op
+	op          *Op
+}
+
+// Place gives every temporary value and every op's scratch an offset in one arena. Values that are never alive together
+// share memory; the result of an op that may write over its argument gets the argument's room, where that is its last use.
+func (p *Plan) Place() {
+	rooms := p.rooms()
+	live := make([]int64, len(p.Ops)+1)
+	p.Memory = Memory{}
+	for _, r := range rooms {
+		p.Memory.Unplaced += max(r.size, int64(0))
+		for _, v := range r.values[min(1, len(r.values)):] {
+			p.Memory.Unplaced += v.Size()
+		}
+		for t := r.first; t <= r.last; t++ {
+			live[t] += r.size
+		}
+	}
+	p.Memory.Live = slices.Max(live)
+	p.Memory.Arena = pack(rooms)
+	for _, r := range rooms {
+		for _, v := range r.values {
+			v.Offset = r.offset
+		}
+		if r.op != nil {
+			r.op.ScratchOffset = r.offset
+		}
+	}
+	p.countPersistent()
+}
+
+// rooms finds when each temporary is alive, and joins those that may be written over their argument.
+func (p *Plan) rooms() []*room {
+	lastUse := make(map[*Value]int)
+	for i, o := range p.Ops {
+		for _, v := range o.In {
+			if v != nil {
+				lastUse[v.Root()] = i
+			}
+		}
+	}
+	byValue := make(map[*Value]*room)
+	var rooms []*room
+	for i, o := range p.Ops {
+		for k, v := range o.Out {
+			if v == nil || v.Source != Temporary || v.Boxed {
+				continue
+			}
+			last := max(i, lastUse[v])
+			if k == 0 {
+				if r := overwritten(o, i, v, byValue, lastUse); r != nil {
+					r.values, r.last = append(r.values, v), last
+					byValue[v] = r
+					continue
+				}
+			}
+			r := &room{size: roundUp(v.Size()), first: i, last: last, values: []*Value{v}}
+			rooms = append(rooms, r)
+			byValue[v] = r
+		}
+		if o.Scratch > 0 {
+			rooms = append(rooms, &room{size: roundUp(o.Scratch), first: i, last: i, op: o})
+		}
+	}
+	return rooms
+}
+
+// overwritten is the room of an argument of o that its result v may be written over.
+func overwritten(o *Op, i int, v *Value, byValue map[*Value]*room, lastUse map[*Value]int) *room {
+	for _, k := range o.mayWriteOver() {
+		if k >= len(o.In) || o.In[k] == nil {
+			continue
+		}
+		arg := o.In[k].Root()
+		r := byValue[arg]
+		if r == nil || lastUse[arg] != i || r.last != i || arg.Size() != v.Size() {
+			continue
+		}
+		return r
+	}
+	return nil
+}
+
+func roundUp(n int64) int64 { return (n + align - 1) / align * align }
+
+// pack places rooms, largest first, each at the lowest offset where it meets no other room alive with it, and returns the end.
+func pack(rooms []*room) int64 {
+	order := slices.Clone(rooms)
+	slices.SortStableFunc(order, func(a, b *room) int {
+		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first))
+	})
+	var placed []*room // by offset
+	var end int64
+	for _, r := range order {
+		var at int64
+		for _, q := range placed {
+			if q.last < r.first || r.last < q.first {
+				continue
+			}
+			if q.offset >= at+r.size {
+				break
+			}
+			at = max(at, q.offset+q.size)
+		}
+		r.offset = at
+		end = max(end, at+r.size)
+		i, _ := slices.BinarySearchFunc(placed, r, func(a, b *room) int { return cmp.Compare(a.offset, b.offset) })
+		placed = slices.Insert(placed, i, r)
+	}
+	return end
+}
+
+func (p *Plan) countPersistent() {
+	seen := make(map[*Value]bool)
+	add := func(to *int64, v *Value) {
+		if v != nil && !seen[v.Root()] {
+			seen[v.Root()] = true
+			*to += v.Root().Size()
+		}
+	}
+	for _, v := range p.Inputs {
+		add(&p.Memory.Inputs, v)
+	}
+	for _, v := range p.Params {
+		add(&p.Memory.Parameters, v)
+	}
+	for _, v := range p.Grads {
+		add(&p.Memory.Gradients, v)
+	}
+	add(&p.Memory.Outputs, p.Loss)
+	for _, v := range p.Outputs {
+		add(&p.Memory.Outputs, v)
+	}
+}

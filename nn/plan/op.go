@@ -1,0 +1,118 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"gorgonia.org/gorgonia"
+)
+
+// A Kind is what an Op computes. The comment of each lists its In and Out; an entry in brackets may be nil: absent as an
+// argument, not wanted as a result. Attributes are those of the op of the same name in package op, which is Op.Attr.
+type Kind uint8
+
+// The kinds. "relu" stands for Op.ReLU: the result is replaced by max(result, 0).
+const (
+	Generic            Kind = iota // Attr.Do(In...) → Out[0]
+	Convert                        // x → the same in the other layout
+	Copy                           // x → the same
+	Add                            // a, b → a + b, relu
+	ReLU                           // x → y
+	ReLUGrad                       // y, dy → dx
+	BiasAdd                        // x, b → y, relu
+	BiasGrad                       // dy → db
+	Conv2D                         // x, w → y
+	ConvBackwardData               // w, dy, [add] → dx, plus add
+	ConvBackwardWeight             // x, dy → dw
+	BatchNorm                      // x, gamma, beta, [add] → y (plus add, relu), [mean], [invstd]
+	BatchNormGrad                  // x, gamma, mean, invstd, dy, [y of relu] → [dx], [dgamma], [dbeta]
+	MaxPool                        // x → y, [choice: which element of its window, bytes]
+	MaxPoolGrad                    // choice, dy → dx
+	AvgPool                        // x → y
+	AvgPoolGrad                    // dy → dx
+	GlobalAvgPool                  // x → y
+	GlobalAvgPoolGrad              // dy → dx
+	Linear                         // x, w, [b] → y, relu
+	LinearGrad                     // x, w, dy → [dx], [dw], [db]
+	Dropout                        // x → y
+	Embedding                      // w, ids → y
+	EmbeddingGrad                  // ids, dy → dw
+	Softmax                        // x → y
+	SoftmaxGrad                    // y, dy → dx
+	CrossEntropy                   // x, labels → loss
+	CrossEntropyGrad               // x, labels, dloss → dx
+	MSE                            // x, t → loss
+	MSEGrad                        // x, t, dloss → dx
+	numKinds
+)
+
+var kindNames = [numKinds]string{"Generic", "Convert", "Copy", "Add", "ReLU", "ReLUGrad", "BiasAdd", "BiasGrad", "Conv2D",
+	"ConvBackwardData", "ConvBackwardWeight", "BatchNorm", "BatchNormGrad", "MaxPool", "MaxPoolGrad", "AvgPool", "AvgPoolGrad",
+	"GlobalAvgPool", "GlobalAvgPoolGrad", "Linear", "LinearGrad", "Dropout", "Embedding", "EmbeddingGrad", "Softmax", "SoftmaxGrad",
+	"CrossEntropy", "CrossEntropyGrad", "MSE", "MSEGrad"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("Kind(%d)", k)
+}
+
+// An Op is one step of a plan.
+type Op struct {
+	Kind    Kind
+	Node    string      // the node it was made for, for messages
+	Attr    gorgonia.Op // attributes: an op of package op, or the gorgonia op to Do; nil for Convert and Copy
+	In, Out []*Value
+	ReLU    bool
+
+	// Scratch is memory that only this op uses, in bytes; set by the executor before Place.
+	Scratch       int64
+	ScratchOffset int64
+}
+
+func (o *Op) String() string {
+	var b strings.Builder
+	for i, v := range o.Out {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(v.String())
+	}
+	fmt.Fprintf(&b, " = %v", o.Kind)
+	if o.Kind == Generic {
+		fmt.Fprintf(&b, "[%v]", o.Attr)
+	}
+	if o.ReLU {
+		b.WriteString("+ReLU")
+	}
+	b.WriteString("(")
+	for i, v := range o.In {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(v.String())
+	}
+	fmt.Fprintf(&b, ") # %s", o.Node)
+	return b.String()
+}
+
+// mayWriteOver lists the arguments in whose memory result 0 may be written, best first. The kernels of these kinds read
+// element i of such an argument before they write element i, and later never again.
+func (o *Op) mayWriteOver() []int {
+	switch o.Kind {
+	case Add:
+		return []int{0, 1}
+	case ReLU, BiasAdd, Dropout, Softmax:
+		return []int{0}
+	case ReLUGrad:
+		return []int{1, 0}
+	case BatchNorm:
+		return []int{0, 3}
+	case BatchNormGrad:
+		return []int{4}
+	case ConvBackwardData:
+		return []int{2}
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package nn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/nn/plan"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// executor is what a program asks of a device.
+//
+// Run goes through the plan once and is called by one goroutine at a time; the other methods are called between runs.
+type executor interface {
+	Run(ctx context.Context, forward bool, hooks plan.Hooks) error
+	Number(v *plan.Value) (float64, error)
+	Output(v *plan.Value) ([]float32, error)
+	SetGradScale(s float32)
+	SetStep(step uint64)
+}
+
+// A Program is a compiled graph. Fill its inputs, call Step, use the gradients, change the parameters, and again.
+//
+// One goroutine at a time may use a program, and one at a time those that share parameters. Inputs, parameters, gradients
+// and outputs are slices of the program's own memory, the same ones for its whole life.
+type Program struct {
+	plan     *plan.Plan
+	host     *plan.Host
+	executor executor
+	pool     *pool.Pool
+	ownsPool bool
+	outputs  map[*gorgonia.Node]*plan.Value
+	params   []Param
+	state    []Param
+}
+
+// Params lists the parameters in the order in which they were made. The slice is the program's own.
+func (p *Program) Params() []Param { return p.params }
+
+// State lists what a training step changes besides gradients: the running mean and variance of each batch normalisation, as
+// name.running_mean and name.running_var.
+func (p *Program) State() []Param { return p.state }
+
+// Input is the memory of a float32 input, row-major: (N,C,H,W) for images.
+func (p *Program) Input(name string) ([]float32, error) {
+	data, err := p.input(name)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := data.Data.([]float32)
+	if !ok {
+		return nil, fmt.Errorf("nn: input %q is %v, want float32; see Labels and InputTensor", name, data.Tensor.Dtype())
+	}
+	return m, nil
+}
+
+// Labels is the input of int32 class labels, or row numbers, of this name.
+func (p *Program) Labels(name string) (LabelInput, error) {
+	data, err := p.input(name)
+	if err != nil {
+		return LabelInput{}, err
+	}
+	m, ok := data.Data.([]int32)
+	if !ok {
+		return LabelInput{}, fmt.Errorf("nn: labels %q are %v, want int32; see Input and InputTensor", name, data.Tensor.Dtype())
+	}
+	return LabelInput{m}, nil
+}
+
+// InputTensor is any input as a tensor over its memory; a scalar has the shape (1).
+func (p *Program) InputTensor(name string) (*tensor.Dense, error) {
+	data, err := p.input(name)
+	return data.Tensor, err
+}
+
+func (p *Program) input(name string) (plan.HostInput, error) {
+	var names []string
+	for i, v := range p.plan.Inputs {
+		if v.Name == name {
+			return p.host.Inputs[i], nil
+		}
+		names = append(names, v.Name)
+	}
+	return plan.HostInput{}, fmt.Errorf("nn: the program has no input %q; it has %q", name, names)
+}
+
+// Output is the value of the root or of one of Config.Outputs after Step or Forward, row-major. It stays until the next.
+func (p *Program) Output(n *gorgonia.Node) ([]float32, error) {
+	v, ok := p.outputs[n]
+	if !ok {
+		return nil, fmt.Errorf("nn: node %q is not among the program's outputs; name it in Config.Outputs", n.Name())
+	}
+	if p.executor == nil {
+		return nil, errClosed
+	}
+	return p.executor.Output(v)
+}
+
+// Loss is the root's value after Step or Forward; NaN if the root is not a scalar.
+func (p *Program) Loss() float64 {
+	if p.executor == nil {
+		return math.NaN()
+	}
+	x, err := p.executor.Number(p.plan.Loss)
+	if err != nil {
+		return math.NaN()
+	}
+	return x
+}
+
+var errClosed = errors.New("nn: the program is closed")
+
+// Step computes the loss, the outputs and all gradients, and moves the running statistics. ready, if not nil, is called
+// once for each parameter as soon as its gradient is final, on this goroutine, the last layers' first; the gradient then stays
+// as it is until the next step.
+func (p *Program) Step(ctx context.Context, ready func(i int)) error {
+	return p.StepOverlapped(ctx, nil, ready)
+}
+
+// StepOverlapped is Step with a second hook: wait, if not nil, is called for each parameter before the forward pass first
+// reads it, the first layers' first. So new values may still be on their way when the step begins. After wait(i) has returned,
+// the value of i must stay as it is until the step returns.
+func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) error {
+	if p.executor == nil {
+		return errClosed
+	}
+	if p.plan.Grads == nil {
+		return errors.New("nn: step: the program was compiled for inference; use Forward")
+	}
+	return p.executor.Run(ctx, false, plan.Hooks{Wait: wait, Ready: ready})
+}
+
+// Forward computes the loss and the outputs only. A program compiled for training does so in training mode: batch
+// normalisation uses the batch's statistics and moves the running ones; gradients then are not those of the last step any more.
+func (p *Program) Forward(ctx context.Context) error {
+	if p.executor == nil {
+		return errClosed
+	}
+	return p.executor.Run(ctx, true, plan.Hooks{})
+}
+
+// SetGradScale multiplies the gradients of later steps by s. The gradient of a mean loss times the number of examples is
+// the sum over examples, which adds up over workers with different numbers of them.
+func (p *Program) SetGradScale(s float32) {
+	if p.executor != nil {
+		p.executor.SetGradScale(s)
+	}
+}
+
+// SetStep says how many steps were made before, in a run that goes on from a checkpoint: it decides what Dropout drops.
+func (p *Program) SetStep(step uint64) {
+	if p.executor != nil {
+		p.executor.SetStep(step)
+	}
+}
+
+// Memory is what the program takes, in bytes.
+func (p *Program) Memory() plan.Memory { return p.plan.Memory }
+
+// Plan lists the operations of a step, one a line.
+func (p *Program) Plan() string { return p.plan.String() }
+
+// Close ends the program's threads. Programs that share with it must be closed first.
+func (p *Program) Close() error {
+	if p.ownsPool {
+		p.pool.Close()
+	}
+	p.executor = nil
+	return nil
+}
