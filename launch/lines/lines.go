@@ -35,16 +35,12 @@ type Merger struct {
 	width int
 }
 
-// New makes a Merger. The names to come may be given, so that all prefixes are equally wide from the first line on.
-func New(cfg Config, names ...string) *Merger {
+// New makes a Merger. Prefixes are as wide as the longest name that has a Stream by then.
+func New(cfg Config) *Merger {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	m := &Merger{cfg: cfg}
-	for _, n := range names {
-		m.width = max(m.width, len(n))
-	}
-	return m
+	return &Merger{cfg: cfg}
 }
 
 // colors are those of terminals that read well on dark and on light ground: not black, white, yellow.
@@ -81,6 +77,9 @@ func (m *Merger) stream(out io.Writer, color bool, name string, number int) *Str
 		out = io.Discard
 	}
 	s := &Stream{m: m, out: out, name: name}
+	m.mu.Lock()
+	m.width = max(m.width, len(name))
+	m.mu.Unlock()
 	if color {
 		s.color = colors[number%len(colors)]
 	}
@@ -177,7 +176,6 @@ func (s *Stream) emit(line []byte) {
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	s.m.width = max(s.m.width, len(s.name))
 	b := make([]byte, 0, len(s.color)+s.m.width+len(plain)+3+len(line)+1)
 	b = append(b, s.color...)
 	b = append(b, s.name...)

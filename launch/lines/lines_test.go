@@ -28,7 +28,8 @@ func TestStreamWritesWholeLines(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out bytes.Buffer
-			m := New(Config{Stdout: &out, Now: func() time.Time { return time.Unix(1, 0) }}, "worker 0", "scheduler")
+			m := New(Config{Stdout: &out, Now: func() time.Time { return time.Unix(1, 0) }})
+			m.Stderr("scheduler", 1)
 			s := m.Stdout("worker 0", 0)
 			for _, w := range tc.writes {
 				s.Write([]byte(w))

@@ -58,6 +58,9 @@ func (m *Machine) Address() string { return "127.0.0.1" }
 // closeTime is how long Close waits for the agent to stop its processes; the agent's own limits add up to less.
 const closeTime = 5 * time.Second
 
+// LauncherAddress is empty: this is the launching machine.
+func (m *Machine) LauncherAddress() string { return "" }
+
 // Close stops all processes that still run, and the agent.
 func (m *Machine) Close() error {
 	m.once.Do(func() {

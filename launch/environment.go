@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// environment is what --env, --env-server and --env-worker give, as NAME=VALUE.
+type environment struct {
+	all, servers, workers []string
+}
+
+// passedOn are the variables that processes on other hosts get where they are set here.
+var passedOn = []string{"OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH", "GOMAXPROCS", "GOMEMLIMIT", "GODEBUG"}
+
+func readEnvironment(all, servers, workers []string) (environment, error) {
+	var e environment
+	for _, g := range []struct {
+		flag string
+		from []string
+		to   *[]string
+	}{{"env", all, &e.all}, {"env-server", servers, &e.servers}, {"env-worker", workers, &e.workers}} {
+		for _, s := range g.from {
+			v, err := parseVariable(s, os.LookupEnv)
+			if err != nil {
+				return environment{}, usagef("--%s %v", g.flag, err)
+			}
+			*g.to = append(*g.to, v)
+		}
+	}
+	return e, nil
+}
+
+var variable = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_]*)(?:[=:](.*))?$`)
+
+// ours are the variables that launch sets itself.
+var ours = map[string]bool{
+	"DMLC_ROLE": true, "DMLC_PS_ROOT_URI": true, "DMLC_PS_ROOT_PORT": true, "DMLC_NUM_WORKER": true, "DMLC_NUM_SERVER": true,
+	"DMLC_NODE_HOST": true, "DMLC_TASK_ID": true, "PARAGON_RANK": true, "PARAGON_HOST": true, "PARAGON_JOB": true,
+	"PARAGON_SECRET": true, "PARAGON_START_TIMEOUT": true, "PARAGON_REPORT_FD": true,
+}
+
+// parseVariable reads NAME, NAME=VALUE or NAME:VALUE into NAME=VALUE. Everything behind the first = or : is the value.
+func parseVariable(s string, lookup func(string) (string, bool)) (string, error) {
+	m := variable.FindStringSubmatchIndex(s)
+	if m == nil {
+		return "", fmt.Errorf("%q: write NAME, NAME=VALUE or NAME:VALUE, with a NAME of letters, digits and _", s)
+	}
+	name := s[m[2]:m[3]]
+	var value string
+	if m[4] >= 0 {
+		value = s[m[4]:]
+	} else {
+		var ok bool
+		if value, ok = lookup(name); !ok {
+			return "", fmt.Errorf("%s: it is not set here; set it, or write %s=VALUE", name, name)
+		}
+	}
+	switch {
+	case strings.IndexByte(value, 0) >= 0:
+		return "", fmt.Errorf("%s: its value has a zero byte, which no environment can hold", name)
+	case ours[name]:
+		return "", fmt.Errorf("%s: launch sets this variable itself", name)
+	}
+	return name + "=" + value, nil
+}
+
+// forRemote puts the variables that are passed on before those that were asked for.
+func (e environment) forRemote(lookup func(string) (string, bool)) []string {
+	var env []string
+	for _, name := range passedOn {
+		if v, ok := lookup(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return append(env, e.all...)
+}

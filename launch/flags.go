@@ -1,0 +1,262 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/launch/hosts"
+	"github.com/paragon-train/paragon/launch/job"
+)
+
+const elasticFlag = "elastic-training-enabled"
+
+func flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "num-workers", Aliases: []string{"n"}, Usage: "`NUMBER` of workers"},
+		&cli.IntFlag{Name: "num-servers", Aliases: []string{"s"}, Usage: "`NUMBER` of servers", DefaultText: "as many as workers"},
+		&cli.PathFlag{Name: "hostfile", Aliases: []string{"H"}, Usage: "hosts `FILE`: host, host:port or host slots=N on each line", TakesFile: true},
+		&cli.StringFlag{Name: "launcher", Usage: "how processes start: local or ssh", DefaultText: "ssh with -H, else local"},
+		&cli.StringFlag{Name: "sync-dst-dir", Usage: "copy the current folder to `DIR` on each host by rsync, and run there (ssh)"},
+		&cli.StringSliceFlag{Name: "env", Usage: "give every process `NAME` (as it is here), NAME=VALUE or NAME:VALUE; repeatable"},
+		&cli.StringSliceFlag{Name: "env-server", Usage: "the same for servers only"},
+		&cli.StringSliceFlag{Name: "env-worker", Usage: "the same for workers only"},
+		&cli.StringFlag{Name: "scheduler-host", Usage: "run the scheduler on `HOST` (ssh)", DefaultText: "this machine"},
+		&cli.StringFlag{Name: "host-ip", Usage: "`ADDRESS` at which the hosts reach the scheduler", DefaultText: "found by itself"},
+		&cli.StringFlag{Name: "interface", Usage: "take that address from network interface `NAME`, and tell the processes its name"},
+		&cli.DurationFlag{Name: "start-timeout", Usage: "give up if not all processes are there after `TIME`", Value: 5 * time.Minute},
+		&cli.DurationFlag{Name: "stop-timeout", Usage: "workers that are asked to stop have `TIME` to save their state", Value: 4 * time.Second},
+		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing"},
+		&cli.StringFlag{Name: "ssh-command", Usage: "the ssh client, with options (`WORDS` as in a shell)", Value: "ssh", EnvVars: []string{"PARAGON_SSH"}},
+		&cli.StringFlag{Name: elasticFlag, Usage: "let hosts join and leave while the job runs: True or False (not available in this version)", DefaultText: "False"},
+	}
+}
+
+// options are the command line, read and checked.
+type options struct {
+	workers, servers int
+	hostfile         string
+	hosts            []hosts.Host
+	place            hosts.Placement
+	ssh              bool
+	sshCommand       []string
+	syncDir          string
+	env              environment
+	schedulerHost    *hosts.Host
+	hostIP, netName  string
+	startTimeout     time.Duration
+	stopTimeout      time.Duration
+	check            bool
+	command          []string
+}
+
+func readOptions(c *cli.Context) (*options, error) {
+	o := &options{
+		workers: c.Int("num-workers"), servers: c.Int("num-servers"), hostfile: c.Path("hostfile"), syncDir: c.String("sync-dst-dir"),
+		hostIP: c.String("host-ip"), netName: c.String("interface"), check: c.Bool("check"),
+		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"),
+	}
+	if err := o.readNumbers(c); err != nil {
+		return nil, err
+	}
+	if err := o.readHosts(c); err != nil {
+		return nil, err
+	}
+	if elastic, err := parseBool(c.String(elasticFlag)); err != nil {
+		return nil, usagef("--%s: %v", elasticFlag, err)
+	} else if elastic {
+		return nil, usagef("--%s: this version runs with a fixed set of hosts; leave the flag out", elasticFlag)
+	}
+	var err error
+	if o.env, err = readEnvironment(c.StringSlice("env"), c.StringSlice("env-server"), c.StringSlice("env-worker")); err != nil {
+		return nil, err
+	}
+	if o.command = command(c.Args().Slice()); len(o.command) == 0 && !o.check {
+		return nil, usagef("no command for the workers; write it at the end: launch -n %d ./program", o.workers)
+	}
+	return o, nil
+}
+
+func (o *options) readNumbers(c *cli.Context) error {
+	switch {
+	case !c.IsSet("num-workers") && o.check:
+		o.workers = 1
+	case !c.IsSet("num-workers"):
+		return usagef("how many workers? give -n NUMBER")
+	case o.workers < 1:
+		return usagef("-n is %d, want at least 1 worker", o.workers)
+	}
+	switch {
+	case !c.IsSet("num-servers"):
+		o.servers = o.workers
+	case o.servers < 1:
+		return usagef("-s is %d, want at least 1 server", o.servers)
+	}
+	for name, d := range map[string]time.Duration{"start-timeout": o.startTimeout, "stop-timeout": o.stopTimeout} {
+		if d <= 0 {
+			return usagef("--%s is %s, want more than 0, such as 30s or 5m", name, d)
+		}
+	}
+	return nil
+}
+
+func (o *options) readHosts(c *cli.Context) error {
+	launcher := c.String("launcher")
+	if launcher == "" {
+		launcher = "local"
+		if o.hostfile != "" {
+			launcher = "ssh"
+		}
+	}
+	switch launcher {
+	case "local":
+		if o.hostfile != "" {
+			return usagef("--launcher local runs everything on this machine; leave out -H %s, or use --launcher ssh", o.hostfile)
+		}
+		for _, name := range []string{"sync-dst-dir", "scheduler-host"} {
+			if c.IsSet(name) {
+				return usagef("--%s is for jobs on several hosts; give them with -H FILE", name)
+			}
+		}
+		o.hosts = []hosts.Host{hosts.Local}
+	case "ssh":
+		if o.hostfile == "" {
+			return usagef("--launcher ssh needs the hosts: give them with -H FILE")
+		}
+		o.ssh = true
+		var err error
+		if o.hosts, err = hosts.Read(o.hostfile); err != nil {
+			return usageError{err}
+		}
+		if o.sshCommand, err = splitWords(c.String("ssh-command")); err != nil || len(o.sshCommand) == 0 {
+			return usagef("--ssh-command %q is no command: %v", c.String("ssh-command"), err)
+		}
+	case "slurm", "kubernetes", "mpi", "sge", "yarn":
+		return usagef("--launcher %s: this version has no such start method; it has local and ssh", launcher)
+	default:
+		return usagef("--launcher %q is unknown; it is local or ssh", launcher)
+	}
+	var err error
+	if o.place, err = hosts.Place(o.hosts, o.workers, o.servers); err != nil {
+		return usageError{err}
+	}
+	if s := c.String("scheduler-host"); s != "" {
+		h, err := hosts.ParseHost(s)
+		if err != nil {
+			return usagef("--scheduler-host: %v", err)
+		}
+		o.schedulerHost = &h
+	}
+	if rest, ok := strings.CutPrefix(o.syncDir, "~/"); ok {
+		o.syncDir = rest // ssh and rsync start in the home directory
+	}
+	return o.readAddress()
+}
+
+func (o *options) readAddress() error {
+	if o.hostIP != "" {
+		if net.ParseIP(o.hostIP) == nil {
+			return usagef("--host-ip %q is no IP address", o.hostIP)
+		}
+		return nil
+	}
+	if o.netName != "" && o.schedulerHost == nil {
+		var err error
+		if o.hostIP, err = job.InterfaceAddress(o.netName); err != nil {
+			return usageError{err}
+		}
+	}
+	return nil
+}
+
+// parseBool reads what people write for yes and no; the empty word is no.
+func parseBool(s string) (bool, error) {
+	switch strings.ToLower(s) {
+	case "true", "t", "yes", "y", "on", "1":
+		return true, nil
+	case "", "false", "f", "no", "n", "off", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is neither True nor False", s)
+}
+
+// joinBool makes one argument of `--elastic-training-enabled False`, and gives the bare flag its value: the flag takes a
+// word that may be missing, which flag packages do not know.
+func joinBool(app *cli.App, args []string) []string {
+	takesValue := make(map[string]bool)
+	for _, f := range app.Flags {
+		if _, ok := f.(*cli.BoolFlag); !ok {
+			for _, name := range f.Names() {
+				takesValue[name] = true
+			}
+		}
+	}
+	out := args[:1:1]
+	for i := 1; i < len(args); i++ {
+		name := strings.TrimLeft(args[i], "-")
+		switch {
+		case args[i] == "--" || name == args[i]: // the command begins
+			return append(out, args[i:]...)
+		case name == elasticFlag:
+			value := "true"
+			if i+1 < len(args) {
+				if _, err := parseBool(args[i+1]); err == nil && args[i+1] != "" {
+					value, i = args[i+1], i+1
+				}
+			}
+			out = append(out, "--"+elasticFlag+"="+value)
+		case takesValue[name] && i+1 < len(args):
+			out = append(out, args[i], args[i+1])
+			i++
+		default:
+			out = append(out, args[i])
+		}
+	}
+	return out
+}
+
+// explainFlag says what to do about a flag that cannot be read.
+func explainFlag(app *cli.App, err error) error {
+	name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !ok {
+		return fmt.Errorf("launch: %w", err)
+	}
+	best, least := "", 3
+	for _, f := range app.VisibleFlags() {
+		for _, n := range f.Names() {
+			if d := distance(n, strings.TrimLeft(name, "-")); len(n) > 1 && d < least {
+				best, least = n, d
+			}
+		}
+	}
+	text := "launch: there is no flag -" + name
+	if best != "" {
+		text += "; did you mean --" + best + "?"
+	}
+	return errors.New(text + "; flags of the workers' command stand behind it")
+}
+
+// distance is the number of letters to insert, delete or replace to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := diagonal
+			if a[i] != b[j] {
+				d++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(d, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

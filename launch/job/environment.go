@@ -1,0 +1,156 @@
+package job
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+)
+
+// newIdentity makes the job's ID and its secret, both in hexadecimal.
+func newIdentity() (id, secret string) {
+	var b [40]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:8]), hex.EncodeToString(b[8:])
+}
+
+// environment is what a process finds in its environment: the user's variables first, so that ours win.
+func (r *run) environment(n *Node) []string {
+	env := slices.Clone(r.cfg.Env)
+	switch n.Role {
+	case roleServer:
+		env = append(env, r.cfg.ServerEnv...)
+	case roleWorker:
+		env = append(env, r.cfg.WorkerEnv...)
+	}
+	address := n.machine.Address()
+	if n.machine.LauncherAddress() == "" || n.Role == roleScheduler {
+		address = r.address // here, others reach it where they reach the scheduler
+	}
+	env = append(env,
+		"DMLC_ROLE="+n.Role,
+		"DMLC_PS_ROOT_URI="+r.address,
+		"DMLC_PS_ROOT_PORT="+r.port,
+		"DMLC_NUM_WORKER="+strconv.Itoa(len(r.cfg.Workers)),
+		"DMLC_NUM_SERVER="+strconv.Itoa(len(r.cfg.Servers)),
+		"DMLC_NODE_HOST="+address,
+		"DMLC_TASK_ID="+strconv.Itoa(n.Rank),
+		"PARAGON_RANK="+strconv.Itoa(n.Rank),
+		"PARAGON_HOST="+n.Host,
+		"PARAGON_JOB="+r.id,
+		"PARAGON_SECRET="+r.secret,
+		"PARAGON_START_TIMEOUT="+r.cfg.StartTimeout.String(),
+	)
+	if r.cfg.Interface != "" {
+		env = append(env, "DMLC_INTERFACE="+r.cfg.Interface)
+	}
+	return env
+}
+
+// An Addressed is a Machine, as far as its addresses go.
+type Addressed interface {
+	Address() string
+	LauncherAddress() string
+}
+
+// SchedulerAddress chooses the address at which all machines reach a scheduler on one of them.
+func SchedulerAddress[M Addressed](scheduler M, all []M) (string, error) {
+	var others []M
+	for _, m := range all {
+		if m.LauncherAddress() != "" {
+			others = append(others, m)
+		}
+	}
+	if len(others) == 0 || scheduler.LauncherAddress() != "" {
+		return scheduler.Address(), nil
+	}
+	// The launching machine: what the other hosts see of it, if that is an address of ours (behind a NAT or a jump host it
+	// is somebody else's); else the address we would send to them from.
+	own := ownAddresses()
+	allLoopback := true
+	for _, m := range others {
+		if a := m.LauncherAddress(); own[a] && !isLoopback(a) {
+			return a, nil
+		}
+		allLoopback = allLoopback && isLoopback(m.Address())
+	}
+	if allLoopback {
+		return scheduler.Address(), nil
+	}
+	for _, m := range others {
+		c, err := net.Dial("udp", net.JoinHostPort(m.Address(), "9")) // sends nothing
+		if err != nil {
+			continue
+		}
+		a := c.LocalAddr().(*net.UDPAddr).IP
+		c.Close()
+		if !a.IsLoopback() {
+			return a.String(), nil
+		}
+	}
+	return "", fmt.Errorf("launch: choose the scheduler's address: no address of this machine is seen by the hosts; give --host-ip or --interface")
+}
+
+// checkAddresses refuses hosts that the others cannot reach.
+func (r *run) checkAddresses() error {
+	var loop, far string
+	for _, n := range r.nodes {
+		if n.machine.LauncherAddress() == "" {
+			continue
+		}
+		if isLoopback(n.machine.Address()) {
+			loop = n.Host
+		} else {
+			far = n.Host
+		}
+	}
+	if loop != "" && far != "" {
+		return fmt.Errorf("launch: host %s has a loopback address, where %s cannot reach it; write its name or address on the network into the hosts file", loop, far)
+	}
+	return nil
+}
+
+func ownAddresses() map[string]bool {
+	own := make(map[string]bool)
+	addrs, _ := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok {
+			own[n.IP.String()] = true
+		}
+	}
+	return own
+}
+
+func isLoopback(addr string) bool {
+	ip := net.ParseIP(addr)
+	return ip != nil && ip.IsLoopback()
+}
+
+// InterfaceAddress is the address of a network interface, IPv4 before IPv6.
+func InterfaceAddress(name string) (string, error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return "", fmt.Errorf("launch: interface %s: %w; see the names with: ip addr", name, err)
+	}
+	addrs, err := i.Addrs()
+	if err != nil {
+		return "", fmt.Errorf("launch: interface %s: %w", name, err)
+	}
+	var v6 string
+	for _, a := range addrs {
+		n, ok := a.(*net.IPNet)
+		switch {
+		case !ok || n.IP.IsLinkLocalUnicast():
+		case n.IP.To4() != nil:
+			return n.IP.String(), nil
+		case v6 == "":
+			v6 = n.IP.String()
+		}
+	}
+	if v6 == "" {
+		return "", fmt.Errorf("launch: interface %s has no address; choose another one or give --host-ip", name)
+	}
+	return v6, nil
+}

@@ -1,0 +1,196 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/launch/hosts"
+	"github.com/paragon-train/paragon/launch/process"
+)
+
+// run is one job under way.
+type run struct {
+	cfg      Config
+	id       string
+	secret   string
+	address  string // the scheduler's
+	port     string
+	nodes    []*Node
+	machines map[string]Machine // by the host's String; "" is the launching machine
+	ended    chan *Node         // has room for all
+}
+
+func newRun(cfg Config) *run {
+	r := &run{cfg: cfg, port: "0", machines: make(map[string]Machine)}
+	r.id, r.secret = newIdentity()
+	add := func(role string, rank int, host string) {
+		n := &Node{Role: role, Rank: rank, Host: host}
+		number := len(r.nodes) // a colour of its own
+		n.stdout, n.stderr = cfg.Output.Stdout(n.Name(), number), cfg.Output.Stderr(n.Name(), number)
+		r.nodes = append(r.nodes, n)
+	}
+	scheduler := hosts.Local.Name
+	if cfg.SchedulerHost != nil {
+		scheduler = cfg.SchedulerHost.String()
+	}
+	add(roleScheduler, 0, scheduler)
+	for i, h := range cfg.Servers {
+		add(roleServer, i, h.String())
+	}
+	for i, h := range cfg.Workers {
+		add(roleWorker, i, h.String())
+	}
+	r.ended = make(chan *Node, len(r.nodes))
+	return r
+}
+
+// dial connects to every machine of the job, each once. All errors are told, so that one attempt shows all bad hosts.
+func (r *run) dial(ctx context.Context) error {
+	type target struct {
+		key  string
+		dial func(context.Context) (Machine, error)
+	}
+	var targets []target
+	seen := make(map[string]bool)
+	use := func(h *hosts.Host) string {
+		t := target{"", r.cfg.Local}
+		if h != nil && r.cfg.Dial != nil {
+			t = target{h.String(), func(ctx context.Context) (Machine, error) { return r.cfg.Dial(ctx, *h) }}
+		}
+		if !seen[t.key] {
+			seen[t.key] = true
+			targets = append(targets, t)
+		}
+		return t.key
+	}
+	keys := []string{use(r.cfg.SchedulerHost)}
+	for _, h := range r.cfg.Servers {
+		keys = append(keys, use(&h))
+	}
+	for _, h := range r.cfg.Workers {
+		keys = append(keys, use(&h))
+	}
+	machines, errs := make([]Machine, len(targets)), make([]error, len(targets))
+	var all sync.WaitGroup
+	for i, t := range targets {
+		all.Go(func() { machines[i], errs[i] = t.dial(ctx) })
+	}
+	all.Wait()
+	for i, t := range targets {
+		if errs[i] == nil {
+			r.machines[t.key] = machines[i]
+		}
+	}
+	for i, n := range r.nodes {
+		n.machine = r.machines[keys[i]]
+	}
+	return errors.Join(errs...)
+}
+
+// start brings all processes up.
+func (r *run) start(ctx context.Context) error {
+	if err := r.dial(ctx); err != nil {
+		return err
+	}
+	if err := r.checkAddresses(); err != nil {
+		return err
+	}
+	scheduler := r.nodes[0]
+	if r.address = r.cfg.HostIP; r.address == "" {
+		var err error
+		if r.address, err = SchedulerAddress(scheduler.machine, slices.Collect(maps.Values(r.machines))); err != nil {
+			return err
+		}
+	}
+	if err := r.startScheduler(ctx, scheduler); err != nil {
+		return err
+	}
+	errs := make([]error, len(r.nodes))
+	var all sync.WaitGroup
+	for i, n := range r.nodes[1:] {
+		all.Go(func() { errs[i] = r.startNode(ctx, n, nil) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// startScheduler starts the scheduler and waits until it has told its port: it listens on a free one itself, so no other
+// process can take the port in between, and two jobs never meet.
+func (r *run) startScheduler(ctx context.Context, n *Node) error {
+	report := &firstLine{line: make(chan string, 1)}
+	if err := r.startNode(ctx, n, report); err != nil {
+		return err
+	}
+	select {
+	case line := <-report.line:
+		host, port, err := net.SplitHostPort(line)
+		if err != nil || port == "0" {
+			return fmt.Errorf("launch: scheduler on %s reported %q, want its host:port", n.Host, line)
+		}
+		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() && r.cfg.HostIP == "" {
+			r.address = host
+		}
+		r.port = port
+		return nil
+	case <-n.handle.Done():
+		return fmt.Errorf("launch: scheduler on %s ended before it listened: %s", n.Host, n.handle.Exit())
+	case <-ctx.Done():
+		return fmt.Errorf("launch: wait for the scheduler on %s to listen: %w", n.Host, context.Cause(ctx))
+	}
+}
+
+func (r *run) startNode(ctx context.Context, n *Node, report *firstLine) error {
+	spec := process.Spec{Name: n.Name(), Env: r.environment(n), Dir: r.cfg.Dir}
+	if n.Role == roleWorker {
+		spec.Command = r.cfg.Command
+	} else {
+		spec.Command, spec.Self = r.cfg.Role, true
+	}
+	if n.Role == roleScheduler {
+		spec.Report = true
+		if r.cfg.SchedulerHost == nil {
+			spec.Dir = "" // runs where launch does
+		}
+	}
+	out := process.Output{Stdout: n.stdout, Stderr: n.stderr}
+	if report != nil {
+		out.Report = report
+	}
+	n.started = time.Now()
+	h, err := n.machine.Start(ctx, spec, out)
+	if err != nil {
+		return err
+	}
+	n.handle, n.PID = h, h.PID()
+	go func() { <-h.Done(); r.ended <- n }() // ends at the latest when the machine is closed
+	return nil
+}
+
+// A firstLine keeps the first line written to it.
+type firstLine struct {
+	buf  []byte
+	done bool
+	line chan string
+}
+
+func (f *firstLine) Write(p []byte) (int, error) {
+	if f.done {
+		return len(p), nil
+	}
+	f.buf = append(f.buf, p...)
+	if i := bytes.IndexByte(f.buf, '\n'); i >= 0 || len(f.buf) > 1024 {
+		if i < 0 {
+			i = 1024
+		}
+		f.done = true
+		f.line <- string(f.buf[:i])
+	}
+	return len(p), nil
+}

@@ -1,0 +1,88 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// startTable shows who runs where.
+func startTable(r *run) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "job %s: scheduler at %s:%s\n", r.id, r.address, r.port)
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "ROLE\tRANK\tHOST\tPID")
+	for _, n := range r.nodes {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", n.Role, rankText(n), n.Host, n.PID)
+	}
+	t.Flush()
+	return b.String()
+}
+
+// endTable shows how each process ended.
+func endTable(r *run) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "ROLE\tRANK\tHOST\tPID\tENDED\tTIME\tLAST LINE")
+	for _, n := range r.nodes {
+		ended := n.Exit.String()
+		if n.stopped && !n.Exit.OK() {
+			ended += ", as asked"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", n.Role, rankText(n), n.Host, n.PID, ended, elapsed(n.Exit.Elapsed), cut(n.Last, 60))
+	}
+	t.Flush()
+	// tabwriter pads the last column of rows with an empty last line
+	lines := strings.Split(b.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func rankText(n *Node) string {
+	if n.Role == roleScheduler {
+		return "-"
+	}
+	return fmt.Sprint(n.Rank)
+}
+
+func elapsed(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "-"
+	case d < 10*time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// cut makes s one line of at most n characters, without terminal escapes and control characters.
+func cut(s string, n int) string {
+	var b strings.Builder
+	count, escape := 0, false
+	for _, r := range s {
+		switch {
+		case r == 0x1b:
+			escape = true
+			continue
+		case escape:
+			escape = !unicode.IsLetter(r)
+			continue
+		case r == '\t':
+			r = ' '
+		case r == utf8.RuneError || unicode.IsControl(r):
+			continue
+		}
+		if count++; count > n {
+			return strings.TrimRight(b.String(), " ") + "…"
+		}
+		b.WriteRune(r)
+	}
+	return strings.TrimSpace(b.String())
+}

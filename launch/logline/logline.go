@@ -1,0 +1,98 @@
+// Package logline writes log records as the lines that users of the tutorial's launcher know:
+//
+//	2018-06-03 05:30:05,609 INFO rsync /home/ubuntu/cifar10_dist/ -> a1:/home/ubuntu/cifar10_dist
+//
+// Attributes follow the message as key=value.
+package logline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// TimeFormat is that of Python's logging, which the tutorial's launcher uses.
+const TimeFormat = "2006-01-02 15:04:05,000"
+
+// A Handler is a slog.Handler.
+type Handler struct {
+	mu     *sync.Mutex // guards out
+	out    io.Writer
+	level  slog.Leveler
+	prefix string // of keys, from groups
+	attrs  string // already written
+}
+
+// New makes a Handler that writes records of at least level to out; each is one Write.
+func New(out io.Writer, level slog.Leveler) *Handler {
+	return &Handler{mu: new(sync.Mutex), out: out, level: level}
+}
+
+// Enabled implements slog.Handler.
+func (h *Handler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level.Level() }
+
+// Handle implements slog.Handler.
+func (h *Handler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString(r.Time.Format(TimeFormat))
+	b.WriteByte(' ')
+	name := r.Level.String()
+	if r.Level == slog.LevelWarn {
+		name = "WARNING" // as Python has it
+	}
+	b.WriteString(name)
+	b.WriteByte(' ')
+	b.WriteString(r.Message)
+	b.WriteString(h.attrs)
+	r.Attrs(func(a slog.Attr) bool { writeAttr(&b, h.prefix, a); return true })
+	line := strings.ReplaceAll(strings.TrimRight(b.String(), "\n"), "\n", "\n    ") + "\n"
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err := io.WriteString(h.out, line)
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	var b strings.Builder
+	for _, a := range attrs {
+		writeAttr(&b, h.prefix, a)
+	}
+	c := *h
+	c.attrs += b.String()
+	return &c
+}
+
+// WithGroup implements slog.Handler.
+func (h *Handler) WithGroup(name string) slog.Handler {
+	c := *h
+	if name != "" {
+		c.prefix += name + "."
+	}
+	return &c
+}
+
+func writeAttr(b *strings.Builder, prefix string, a slog.Attr) {
+	v := a.Value.Resolve()
+	if v.Kind() == slog.KindGroup {
+		if a.Key != "" {
+			prefix += a.Key + "."
+		}
+		for _, g := range v.Group() {
+			writeAttr(b, prefix, g)
+		}
+		return
+	}
+	if a.Key == "" {
+		return
+	}
+	s := fmt.Sprint(v.Any())
+	if s == "" || strings.ContainsAny(s, " \"=\n\t") {
+		s = strconv.Quote(s)
+	}
+	fmt.Fprintf(b, " %s%s=%s", prefix, a.Key, s)
+}

@@ -1,0 +1,116 @@
+// Command launch starts a training job: a scheduler, servers and workers, on this machine or on a list of hosts.
+//
+//	launch -n 2 -s 2 -- go run ./examples/cifar10
+//	launch -n 4 -s 2 -H hosts --sync-dst-dir /home/me/job ./cifar10 --epochs 5
+//
+// The workers run the command; servers and scheduler are this program in another role. launch merges the output of all,
+// ends with the exit code of the first process that fails, and leaves no process behind, however it ends itself.
+//
+// Three words as the first argument are for launch's own use: `launch agent` supervises the processes of one host (package
+// launch/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/launch/agent"
+	"github.com/paragon-train/paragon/launch/logline"
+)
+
+func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
+
+// exitUsage is the exit code for a command line that makes no sense.
+const exitUsage = 2
+
+// A usageError is one about the command line.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf("launch: "+format, args...)}
+}
+
+// An exitError ends launch with a code and no further words.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	log := slog.New(logline.New(stderr, slog.LevelInfo))
+	slog.SetDefault(log)
+	if len(args) > 1 {
+		switch args[1] {
+		case "agent":
+			return runAgent(log)
+		case "role":
+			return runRole(log)
+		}
+	}
+	app := newApp(stdout, stderr)
+	err := app.Run(joinBool(app, args))
+	var exit exitError
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return int(exit)
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "%v\nSee launch --help.\n", err)
+		return exitUsage
+	}
+	fmt.Fprintln(stderr, err)
+	return 1
+}
+
+// runAgent is `launch agent`.
+func runAgent(log *slog.Logger) int {
+	exe, err := os.Executable()
+	if err != nil {
+		log.Error(fmt.Sprintf("launch: agent: find own program: %v", err))
+		return 1
+	}
+	// The launcher may be gone when we write to it: that must not kill us before we have killed our children. Notify, unlike
+	// Ignore, is not inherited by them.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Executable: exe, Adopt: true, Logger: log}); err != nil {
+		log.Error(err.Error())
+		return 1
+	}
+	return 0
+}
+
+func newApp(stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
+		Name:                      "launch",
+		Usage:                     "start a training job on this machine or on a list of hosts",
+		UsageText:                 usageText,
+		Description:               description,
+		HideHelpCommand:           true,
+		DisableSliceFlagSeparator: true, // values of --env may hold commas
+		Writer:                    stdout,
+		ErrWriter:                 stderr,
+		ExitErrHandler:            func(*cli.Context, error) {}, // run decides
+		Flags:                     flags(),
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			return usageError{explainFlag(c.App, err)}
+		},
+		Action: func(c *cli.Context) error {
+			o, err := readOptions(c)
+			if err != nil {
+				return err
+			}
+			return o.run(c.Context, stdout, stderr)
+		},
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/paragon-train/paragon/launch/hosts"
+	"github.com/paragon-train/paragon/launch/job"
+	"github.com/paragon-train/paragon/launch/lines"
+	"github.com/paragon-train/paragon/launch/local"
+	"github.com/paragon-train/paragon/launch/logline"
+	"github.com/paragon-train/paragon/launch/ssh"
+)
+
+// run carries the command line out.
+func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("launch: find own program: %w", err)
+	}
+	out := lines.New(lines.Config{
+		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr),
+	})
+	log := slog.New(logline.New(printer{out}, slog.LevelInfo)) // log lines, too, come out whole
+	slog.SetDefault(log)
+	method := ssh.New(ssh.Config{Command: o.sshCommand, Executable: exe, AgentArgs: []string{"agent"}, Logger: log})
+	startLocal := func(ctx context.Context) (*local.Machine, error) {
+		return local.Start(ctx, []string{exe, "agent"}, printer{out})
+	}
+	if o.check {
+		return o.runCheck(ctx, method, stdout)
+	}
+
+	interrupts := make(chan os.Signal, 8)
+	catch := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup it stays ignored
+		catch = append(catch, syscall.SIGHUP)
+	}
+	signal.Notify(interrupts, catch...)
+	defer signal.Stop(interrupts)
+
+	cfg := job.Config{
+		Workers: o.place.Workers, Servers: o.place.Servers, SchedulerHost: o.schedulerHost,
+		Command: o.command, Role: []string{"role"},
+		Env: o.env.all, ServerEnv: o.env.servers, WorkerEnv: o.env.workers,
+		Local:  func(ctx context.Context) (job.Machine, error) { return startLocal(ctx) },
+		HostIP: o.hostIP, Interface: o.netName,
+		StartTimeout: o.startTimeout, StopTimeout: o.stopTimeout,
+		Interrupts: interrupts, Output: out, Logger: log,
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	if o.ssh {
+		// A stopped launcher could not tell the agents that it lives, and they would end the job.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)
+		cfg.Env = o.env.forRemote(os.LookupEnv)
+		cfg.Dial = func(ctx context.Context, h hosts.Host) (job.Machine, error) { return o.dial(ctx, method, h, cwd) }
+		if cfg.Dir = cwd; o.syncDir != "" {
+			cfg.Dir = o.syncDir
+		}
+	} else {
+		dir, err := os.MkdirTemp("", "launch-")
+		if err != nil {
+			return fmt.Errorf("launch: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		if cfg.Command, err = buildGoRun(o.command, dir); err != nil {
+			return err
+		}
+	}
+	res, err := job.Run(ctx, cfg)
+	if err != nil && errors.Is(err, job.ErrStart) {
+		log.Error(err.Error())
+	} else if err != nil {
+		log.Error(err.Error())
+		res.Code = max(res.Code, 1)
+	}
+	if res.Code != 0 {
+		return exitError(res.Code)
+	}
+	return nil
+}
+
+// dial connects to a host, and copies the current folder there if asked to.
+func (o *options) dial(ctx context.Context, method *ssh.Method, h hosts.Host, cwd string) (job.Machine, error) {
+	m, err := method.Dial(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	if o.syncDir != "" {
+		if err := method.Sync(ctx, m, cwd, o.syncDir); err != nil {
+			m.Close()
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// A printer writes to the launcher's standard error between the lines of the processes.
+type printer struct{ out *lines.Merger }
+
+func (p printer) Write(b []byte) (int, error) {
+	p.out.Print(string(b))
+	return len(b), nil
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
