@@ -1,0 +1,74 @@
+package kvstore
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+)
+
+// Values travel little-endian. Where the machine is too, they are sent from and received into the caller's own memory.
+
+// littleEndian tells whether this machine is.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// memory returns the bytes that values occupy.
+func memory(values []float32) []byte {
+	if len(values) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
+}
+
+// floats returns values as they travel: their own memory, or r where the byte order differs.
+func (r *room) floats(native bool, values []float32) []byte {
+	if native {
+		return memory(values)
+	}
+	b := r.bytes(4 * len(values))
+	for i, v := range values {
+		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
+	}
+	return b
+}
+
+// landing returns the memory that values are received into: their own, or r where the byte order differs.
+func (r *room) landing(native bool, values []float32) []byte {
+	if native {
+		return memory(values)
+	}
+	return r.bytes(4 * len(values))
+}
+
+// decodeFloats turns bytes that came into values, unless they are the values' own memory.
+func decodeFloats(native bool, values []float32, got []byte) {
+	if native {
+		return
+	}
+	for i := range values {
+		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(got[4*i:]))
+	}
+}
+
+// rowNumbers returns row numbers as they travel: their own memory, or r where the byte order differs.
+func (r *room) rowNumbers(native bool, rows []int64) []byte {
+	if len(rows) == 0 {
+		return nil
+	}
+	if native {
+		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(rows))), 8*len(rows))
+	}
+	b := r.bytes(8 * len(rows))
+	for i, row := range rows {
+		binary.LittleEndian.PutUint64(b[8*i:], uint64(row))
+	}
+	return b
+}
+
+// grow returns *buffer with length n, made anew only if it is too small. Its content is not kept.
+func grow[T any](buffer *[]T, n int) []T {
+	if cap(*buffer) < n {
+		*buffer = make([]T, n)
+	}
+	*buffer = (*buffer)[:n]
+	return *buffer
+}

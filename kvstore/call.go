@@ -1,0 +1,140 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/transport"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A call is one request to one server, repeated until it is answered. It belongs to an op and is used again by the op's
+// next run.
+type call struct {
+	op     *op
+	server int // its rank
+	shard  int // for messages; -1: none
+
+	request, answer wire.Message
+	origin          *wire.Origin // of the request: stamped with the membership of the moment
+	payload         [][]byte
+	dst             []byte
+
+	got []byte // the answer's payload, in dst
+}
+
+// Pauses between two attempts: the first, and the longest.
+const (
+	firstPause   = 5 * time.Millisecond
+	longestPause = time.Second
+)
+
+func (c *call) run() {
+	o := c.op
+	if err := c.try(); err != nil {
+		o.fail(&ShardError{Verb: o.verb, Key: o.key, Shard: c.shard, Round: o.round, Peer: c.peer(), Err: err})
+	}
+	if o.left.Add(-1) == 0 {
+		o.finished <- struct{}{}
+	}
+}
+
+// try repeats the request until it was answered or refused for good, or the op ends.
+func (c *call) try() error {
+	o, node := c.op, c.op.s.node
+	pause := firstPause
+	var stale time.Time // since when attempts were refused as of another generation
+	for {
+		c.stamp()
+		began := time.Now()
+		peer, _, err := node.Server(cluster.Rank(c.server))
+		var got []byte
+		if err == nil {
+			got, err = peer.Call(o, c.request, c.answer, c.dst, c.payload...)
+		}
+		if err == nil {
+			c.got = got
+			return nil
+		}
+		if o.Err() != nil {
+			return err // the op ended for another reason, which it knows
+		}
+		code, again, err := c.judge(err)
+		if !again {
+			return err
+		}
+		o.note(c, err)
+		switch {
+		case code == wire.CodeStaleGeneration:
+			// The peer, or this node, has yet to hear of the change. A node that is no member any more has Done closed.
+			if stale.IsZero() {
+				stale = began
+			} else if time.Since(stale) > staleGrace {
+				return err
+			}
+		case code == wire.CodeTimeout && time.Since(began) > time.Second:
+			pause = firstPause // it did wait
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-o.Done():
+			t.Stop()
+			return err
+		case <-node.Done():
+			t.Stop()
+			return err
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// staleGrace is how long two nodes may differ about the generation before a call gives up.
+const staleGrace = 15 * time.Second
+
+// judge says whether a failed attempt is worth repeating, and puts it into this package's words.
+func (c *call) judge(err error) (code wire.Code, again bool, _ error) {
+	err = c.op.s.explain(err)
+	var r *refused
+	if errors.As(err, &r) {
+		switch code = r.refusal.Code; code {
+		case wire.CodeTimeout, wire.CodeBusy, wire.CodeStaleGeneration:
+			return code, true, err
+		}
+		return code, false, err
+	}
+	return 0, errors.Is(err, transport.ErrConnection), err
+}
+
+// explain puts an error of a node or a transport into this package's words.
+func (s *store) explain(err error) error {
+	var r *transport.Refusal
+	switch {
+	case errors.As(err, &r):
+		return &refused{is: meaning(r.Code), ours: uint64(s.node.Generation()), refusal: r}
+	case errors.Is(err, transport.ErrConnection), errors.Is(err, transport.ErrAuth), errors.Is(err, transport.ErrClosed):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+// stamp writes the membership of the moment into the request.
+func (c *call) stamp() {
+	node := c.op.s.node
+	c.origin.Generation = uint64(node.Generation())
+	c.origin.Node = uint64(node.ID())
+	c.origin.Rank = uint32(node.Rank())
+}
+
+func (c *call) peer() string {
+	_, addr, err := c.op.s.node.Server(cluster.Rank(c.server))
+	if err != nil || addr == "" {
+		return fmt.Sprintf("server %d", c.server)
+	}
+	return fmt.Sprintf("server %d at %s", c.server, addr)
+}
+
+var _ context.Context = (*op)(nil)

@@ -1,0 +1,94 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/paragon-train/paragon/cluster"
+)
+
+// Types are the names that Create knows.
+var types = []string{"local", "device", "dist", "dist_sync", "dist_device_sync", "dist_async"}
+
+// Create joins the job described by the environment and returns its store, or makes one within this process.
+//
+//	local              within this process, for one worker
+//	device             the same, for several local devices: with SetCompression each one's gradient is compressed by itself
+//	dist, dist_sync    the job's, synchronous: a round closes when every worker has contributed
+//	dist_device_sync   the same; kept for programs that use the name
+//	dist_async         the job's, asynchronous: each push is applied at once
+//
+// A dist store in an environment without a job runs as a job of one worker within this process, and logs so. Close ends the
+// store and the membership.
+func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
+	kind := name
+	switch name {
+	case "local", "device", "dist_sync", "dist_device_sync", "dist_async":
+	case "dist":
+		kind = "dist_sync"
+	default:
+		return nil, fmt.Errorf("kvstore: create %q: unknown type, want one of %s", name, strings.Join(types, ", "))
+	}
+	set := newSettings(opts)
+	if set.bounded && kind != "dist_async" {
+		return nil, fmt.Errorf("kvstore: create %q: %w: a bound on staleness is for dist_async", name, ErrUnsupported)
+	}
+	node, err := set.join(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("kvstore: create %q: %w", name, err)
+	}
+	s := newStore(set, kind, node)
+	_, s.inline = node.(*alone)
+	s.eachDevice, s.lossless = kind == "device", kind == "local"
+	if err := s.tellOptimizer(ctx, "create "+name, ""); err != nil {
+		s.abandon(err)
+		return nil, err
+	}
+	return s, nil
+}
+
+// join returns the store's place in a job: the one it was given, the environment's, or one within this process.
+func (set *settings) join(ctx context.Context, name string) (Node, error) {
+	if name == "local" || name == "device" {
+		if set.node != nil || set.config != nil {
+			return nil, fmt.Errorf("%w: it is within this process and joins no job; use dist_sync or dist_async", ErrUnsupported)
+		}
+		return newAlone(), nil
+	}
+	if set.node != nil {
+		return set.node, nil
+	}
+	var cfg cluster.Config
+	if set.config != nil {
+		cfg = *set.config
+		cfg.Role = cluster.Worker
+	} else {
+		var err error
+		cfg, err = cluster.FromEnv(set.getenv)
+		if errors.Is(err, cluster.ErrNoJob) {
+			set.logger.Info("no job in the environment: a job of one worker within this process", "store", name)
+			return newAlone(), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if cfg.Role != cluster.Worker {
+			return nil, fmt.Errorf("%w: the environment gives this process another role than worker (DMLC_ROLE)", ErrUnsupported)
+		}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = set.logger
+	}
+	return cluster.Join(ctx, cfg)
+}
+
+// abandon ends a store that could not begin, and with it the job: the other workers would wait for this one.
+func (s *store) abandon(cause error) {
+	s.crew.close()
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	s.node.Leave(ctx, false, cause.Error())
+	s.node.Close()
+}

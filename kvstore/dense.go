@@ -1,0 +1,297 @@
+package kvstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A densePush is the push of a dense key, or push and pull in one trip. It is used again for each round.
+type densePush struct {
+	*op
+	heads    []wire.Push
+	acks     []wire.Ack
+	values   []wire.Value
+	payloads [][1][]byte
+	codes    []room // of each shard: its encoded gradient, or its swapped bytes
+	encoded  bool   // codes hold a compressed gradient whose push failed; it will be sent again
+	sum      []float32
+	landing  landing
+	nowhere  []float32 // where a value goes that nobody asked for
+}
+
+func newDensePush(k *key) *densePush {
+	n := len(k.shards)
+	p := &densePush{op: newOp(k.s, "push", k.name, n), heads: make([]wire.Push, n), acks: make([]wire.Ack, n),
+		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]room, n)}
+	for i := range p.calls {
+		c := &p.calls[i]
+		c.server, c.shard = int(k.shards[i].Server), i
+		c.request, c.origin, c.payload = &p.heads[i], &p.heads[i].Origin, p.payloads[i][:]
+	}
+	return p
+}
+
+func (s *store) Push(ctx context.Context, key string, grads ...[]float32) error {
+	return s.pushDense(ctx, "push", key, grads, nil, false)
+}
+
+func (s *store) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	return s.pushDense(ctx, "push-pull", key, grads, outs, true)
+}
+
+func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs [][]float32, pull bool) error {
+	k, err := s.lookup(verb, name, wire.FormDense)
+	if err != nil {
+		return err
+	}
+	if len(grads) == 0 {
+		return keyError(verb, name, ErrSize, "got no gradient, want one for each local device")
+	}
+	if err := k.fits(verb, "gradient", grads); err != nil {
+		return err
+	}
+	if err := k.fits(verb, "out", outs); err != nil {
+		return err
+	}
+	if err := k.take(ctx, verb); err != nil {
+		return err
+	}
+	defer k.give()
+	if k.push == nil {
+		k.push = newDensePush(k)
+	}
+	p := k.push
+	c := s.compressionOf(k)
+	p.gather(k, c, grads)
+	into := p.landing.aim(k, outs, &p.nowhere, c.answerCodec(), pull)
+
+	seq, round := k.next()
+	weight := math.Float32frombits(s.weight.Load())
+	p.verb, p.round = verb, round
+	for i := range p.heads {
+		n := int(k.shards[i].Length)
+		p.heads[i] = wire.Push{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Codec: p.codec(c), Threshold: c.Threshold,
+			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis()}
+		if p.heads[i].Codec != wire.Codec2Bit {
+			p.heads[i].Threshold = 0
+		}
+		call := &p.calls[i]
+		if pull {
+			call.answer, call.dst = &p.values[i], p.landing.room(k, into, i)
+		} else {
+			call.answer, call.dst = &p.acks[i], nil
+		}
+	}
+	err = p.run(ctx)
+	if err == nil && pull {
+		err = p.landing.land(k, p.op, p.values, into)
+	}
+	k.pushed(err)
+	p.encoded = err != nil && p.codec(c) != wire.CodecFloat32
+	for i := range p.payloads {
+		p.payloads[i][0] = nil // the caller's memory is the caller's again
+		p.calls[i].dst, p.calls[i].got = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	copyTo(outs)
+	return nil
+}
+
+// codec returns the codec that gradients travel in: that of c, unless each device was compressed by itself before.
+func (p *densePush) codec(c Compression) uint8 {
+	if p.s.eachDevice {
+		return wire.CodecFloat32
+	}
+	return c.codec()
+}
+
+// gather makes the payloads: the sum of grads over the devices, compressed as c says.
+func (p *densePush) gather(k *key, c Compression, grads [][]float32) {
+	native := p.s.native
+	var sum []float32
+	switch {
+	case p.codec(c) != wire.CodecFloat32:
+		if p.encoded && k.fed.using == c {
+			for i := range p.payloads {
+				p.payloads[i][0] = p.codes[i].bytes(encodedSize(c.codec(), int(k.shards[i].Length)))
+			}
+			return // the residual has this gradient already
+		}
+		sum = sumOf(grads, &p.sum)
+		var residual []float32
+		if c.feedback() {
+			residual = k.fed.residual(c, 0, k.size)
+		}
+		for i := range p.payloads {
+			from, to := k.span(i)
+			var r []float32
+			if residual != nil {
+				r = residual[from:to]
+			}
+			p.payloads[i][0] = p.codes[i].encode(native, c, r, sum[from:to])
+		}
+		return
+	case c.codec() != wire.CodecFloat32:
+		sum = grow(&p.sum, k.size)
+		k.fed.sumOver(native, c, sum, grads)
+	default:
+		sum = sumOf(grads, &p.sum)
+	}
+	for i := range p.payloads {
+		from, to := k.span(i)
+		p.payloads[i][0] = p.codes[i].floats(native, sum[from:to])
+	}
+}
+
+// span returns which of a dense key's values shard i holds.
+func (k *key) span(i int) (from, to int) {
+	from = int(k.shards[i].Offset)
+	return from, from + int(k.shards[i].Length)
+}
+
+// fits checks that every slice has the key's size.
+func (k *key) fits(verb, what string, slices [][]float32) error {
+	for i, x := range slices {
+		if len(x) != k.size {
+			return keyError(verb, k.name, ErrSize, "%s %d: got %d values, want %d", what, i, len(x), k.size)
+		}
+	}
+	return nil
+}
+
+// A densePull is one pull of a dense key. Several may be under way; they are kept for the next ones.
+type densePull struct {
+	*op
+	heads   []wire.Pull
+	values  []wire.Value
+	landing landing
+	nowhere []float32
+}
+
+func newDensePull(k *key) *densePull {
+	n := len(k.shards)
+	p := &densePull{op: newOp(k.s, "pull", k.name, n), heads: make([]wire.Pull, n), values: make([]wire.Value, n)}
+	for i := range p.calls {
+		c := &p.calls[i]
+		c.server, c.shard = int(k.shards[i].Server), i
+		c.request, c.origin, c.answer = &p.heads[i], &p.heads[i].Origin, &p.values[i]
+	}
+	return p
+}
+
+func (s *store) Pull(ctx context.Context, key string, outs ...[]float32) error {
+	k, err := s.lookup("pull", key, wire.FormDense)
+	if err != nil {
+		return err
+	}
+	if err := k.fits("pull", "out", outs); err != nil {
+		return err
+	}
+	seq, round := k.wanted()
+	p := takeIdle(k, &k.pulls)
+	if p == nil {
+		p = newDensePull(k)
+	}
+	defer keepIdle(k, &k.pulls, p)
+	codec := s.compressionOf(k).answerCodec()
+	into := p.landing.aim(k, outs, &p.nowhere, codec, true)
+	p.round = round
+	for i := range p.heads {
+		p.heads[i] = wire.Pull{Origin: k.origin(i, seq), Round: round, Codec: codec, WaitMillis: s.waitMillis(), Staleness: s.staleness}
+		p.calls[i].dst = p.landing.room(k, into, i)
+	}
+	err = p.run(ctx)
+	if err == nil {
+		err = p.landing.land(k, p.op, p.values, into)
+	}
+	for i := range p.calls {
+		p.calls[i].dst, p.calls[i].got = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	copyTo(outs)
+	return nil
+}
+
+// takeIdle takes one of the idle pulls of a key, or nil; keepIdle gives it back.
+func takeIdle[T any](k *key, idle *[]*T) *T {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := len(*idle)
+	if n == 0 {
+		return nil
+	}
+	p := (*idle)[n-1]
+	*idle = (*idle)[:n-1]
+	return p
+}
+
+func keepIdle[T any](k *key, idle *[]*T, p *T) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	*idle = append(*idle, p)
+}
+
+// copyTo copies the first slice into the others.
+func copyTo(outs [][]float32) {
+	for i := 1; i < len(outs); i++ {
+		copy(outs[i], outs[0])
+	}
+}
+
+// A landing is where the answers of a dense key's shards come in: the caller's memory, or rooms from which they are decoded.
+type landing struct {
+	codec  uint8
+	direct bool
+	rooms  []room
+}
+
+// aim returns the slice that the value will be in.
+func (l *landing) aim(k *key, outs [][]float32, nowhere *[]float32, codec uint8, pull bool) []float32 {
+	if !pull {
+		return nil
+	}
+	l.codec, l.direct = codec, codec == wire.CodecFloat32 && k.s.native
+	if l.rooms == nil && !l.direct {
+		l.rooms = make([]room, len(k.shards))
+	}
+	if len(outs) > 0 {
+		return outs[0]
+	}
+	return grow(nowhere, k.size)
+}
+
+// room returns the memory that shard i's answer is read into.
+func (l *landing) room(k *key, into []float32, i int) []byte {
+	from, to := k.span(i)
+	if l.direct {
+		return memory(into[from:to])
+	}
+	return l.rooms[i].bytes(encodedSize(l.codec, to-from))
+}
+
+// land checks the answers and decodes what did not come in directly.
+func (l *landing) land(k *key, o *op, values []wire.Value, into []float32) error {
+	for i := range values {
+		from, to := k.span(i)
+		v, got := &values[i], o.calls[i].got
+		if v.Codec != l.codec || v.N != uint64(to-from) || len(got) != encodedSize(l.codec, to-from) {
+			return &ShardError{Verb: o.verb, Key: k.name, Shard: i, Round: o.round, Peer: o.calls[i].peer(),
+				Err: fmt.Errorf("%w: got %d values in %d bytes of codec %d, want %d in codec %d", ErrSize, v.N, len(got), v.Codec, to-from, l.codec)}
+		}
+		switch {
+		case l.direct:
+		case l.codec == wire.CodecFloat32:
+			decodeFloats(k.s.native, into[from:to], got)
+		default:
+			decodeHalves(k.s.native, l.codec, into[from:to], got)
+		}
+	}
+	return nil
+}

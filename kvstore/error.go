@@ -1,0 +1,104 @@
+package kvstore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/paragon-train/paragon/transport"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A ShardError says where a call of a Store failed. Its cause answers errors.Is with the package's errors and, where a
+// peer refused, errors.As with a *transport.Refusal.
+type ShardError struct {
+	Verb  string // what was called: "push", "pull rows", "set optimizer"
+	Key   string // empty for calls that concern no single key
+	Shard int    // index in the key's plan; -1: the whole key
+	Round uint64 // the round pushed to, or the number of rounds that a pulled value must contain; only with a Key
+	Peer  string // who was asked, such as "server 1 at 10.0.0.7:9090"; empty: nobody was
+	Err   error
+}
+
+func (e *ShardError) Error() string {
+	var b strings.Builder
+	b.WriteString("kvstore: ")
+	b.WriteString(e.Verb)
+	if e.Key != "" {
+		fmt.Fprintf(&b, " key %q", e.Key)
+		if e.Shard >= 0 {
+			fmt.Fprintf(&b, " shard %d", e.Shard)
+		}
+		fmt.Fprintf(&b, " round %d", e.Round)
+	}
+	if e.Peer != "" {
+		b.WriteString(": ")
+		b.WriteString(e.Peer)
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Err.Error())
+	return b.String()
+}
+
+func (e *ShardError) Unwrap() error { return e.Err }
+
+// refused is a peer's Nack in the words of this package.
+type refused struct {
+	is      error // nil: none of ours
+	ours    uint64
+	refusal *transport.Refusal
+}
+
+func (e *refused) Error() string {
+	text := e.refusal.Text
+	switch {
+	case e.refusal.Code == wire.CodeStaleGeneration:
+		return fmt.Sprintf("%v: ours %d, theirs %d", ErrStaleGeneration, e.ours, e.refusal.Generation)
+	case e.is == nil && text == "":
+		return fmt.Sprintf("refused with code %d", e.refusal.Code)
+	case e.is == nil:
+		return text
+	case text == "":
+		return e.is.Error()
+	}
+	return e.is.Error() + ": " + text
+}
+
+func (e *refused) Unwrap() []error {
+	if e.is == nil {
+		return []error{e.refusal}
+	}
+	return []error{e.is, e.refusal}
+}
+
+// meaning returns the error of this package that a code stands for, or nil.
+func meaning(code wire.Code) error {
+	switch code {
+	case wire.CodeStaleGeneration:
+		return ErrStaleGeneration
+	case wire.CodeUnknownKey:
+		return ErrUnknownKey
+	case wire.CodeDuplicateInit:
+		return ErrDuplicateInit
+	case wire.CodeSize:
+		return ErrSize
+	case wire.CodeConflict, wire.CodeTooFarAhead:
+		return ErrConflict
+	case wire.CodeUnsupported:
+		return ErrUnsupported
+	case wire.CodeUnknownNode, wire.CodeUnavailable, wire.CodeTimeout, wire.CodeUnauthorised, wire.CodeBusy:
+		return ErrUnavailable
+	}
+	return nil
+}
+
+// keyError is an error found in this process, before anybody was asked.
+func keyError(verb, key string, cause error, format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	if cause == nil {
+		return fmt.Errorf("kvstore: %s key %q: %s", verb, key, text)
+	}
+	if text == "" {
+		return fmt.Errorf("kvstore: %s key %q: %w", verb, key, cause)
+	}
+	return fmt.Errorf("kvstore: %s key %q: %w: %s", verb, key, cause, text)
+}

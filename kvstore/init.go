@@ -1,0 +1,300 @@
+package kvstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+func (s *store) Init(ctx context.Context, key string, value []float32) error {
+	return s.init(ctx, wire.Declare{Name: key, Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: uint64(len(value))}, value)
+}
+
+func (s *store) InitAverage(ctx context.Context, key string, value []float32) error {
+	return s.init(ctx, wire.Declare{Name: key, Form: wire.FormDense, Rule: wire.RuleAverage, Size: uint64(len(value))}, value)
+}
+
+func (s *store) InitRows(ctx context.Context, key string, numRows, rowLen int, value []float32) error {
+	if numRows <= 0 || rowLen <= 0 || numRows > math.MaxInt/rowLen {
+		return keyError("init", key, ErrSize, "got %d rows of %d values, want at least one of one", numRows, rowLen)
+	}
+	if value != nil && len(value) != numRows*rowLen {
+		return keyError("init", key, ErrSize, "got %d values, want %d: %d rows of %d", len(value), numRows*rowLen, numRows, rowLen)
+	}
+	d := wire.Declare{Name: key, Form: wire.FormRows, Rule: wire.RuleOptimizer, Size: uint64(numRows) * uint64(rowLen), RowLen: uint64(rowLen)}
+	return s.init(ctx, d, value)
+}
+
+func (s *store) init(ctx context.Context, d wire.Declare, value []float32) error {
+	switch {
+	case d.Name == "" || len(d.Name) > wire.MaxKeyName:
+		return keyError("init", d.Name, nil, "got a name of %d bytes, want 1 to %d", len(d.Name), wire.MaxKeyName)
+	case d.Size == 0:
+		return keyError("init", d.Name, ErrSize, "got no values, want at least one")
+	}
+	old, err := s.begin(d.Name)
+	if err != nil {
+		return err
+	}
+	defer s.end(d.Name)
+	if old != nil { // a Load brought the key: its value stays
+		return old.sameAs(&d)
+	}
+	k, err := s.place(ctx, d)
+	if err != nil {
+		return err
+	}
+	if s.node.Rank() == 0 {
+		err = k.initShards(ctx, value)
+	} else {
+		err = k.awaitShards(ctx)
+	}
+	if err == nil {
+		err = k.findRound(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys[d.Name] = k
+	return nil
+}
+
+// begin claims a key's name for an Init. It returns the key if a Load brought it.
+func (s *store) begin(name string) (*key, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.keys[name]
+	if k != nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+	}
+	switch {
+	case s.closed:
+		return nil, keyError("init", name, ErrClosed, "")
+	case s.beginning[name], k != nil && !k.reinit:
+		return nil, keyError("init", name, ErrDuplicateInit, "by this worker")
+	}
+	if k != nil {
+		k.reinit = false
+	}
+	s.beginning[name] = true
+	return k, nil
+}
+
+func (s *store) end(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.beginning, name)
+}
+
+// sameAs checks that an Init after a Load speaks of the same key.
+func (k *key) sameAs(d *wire.Declare) error {
+	if k.form != d.Form || k.rule != d.Rule || uint64(k.size) != d.Size || uint64(k.rowLen) != d.RowLen {
+		return keyError("init", k.name, ErrSize, "got %s, want %s as loaded",
+			describe(d.Form, d.Rule, d.Size, d.RowLen), describe(k.form, k.rule, uint64(k.size), uint64(k.rowLen)))
+	}
+	return nil
+}
+
+// describe says what a key is.
+func describe(form, rule uint8, size, rowLen uint64) string {
+	switch {
+	case form == wire.FormRows && rowLen > 0:
+		return fmt.Sprintf("%d rows of %d values", size/rowLen, rowLen)
+	case rule == wire.RuleAverage:
+		return fmt.Sprintf("%d averaged values", size)
+	}
+	return fmt.Sprintf("%d values", size)
+}
+
+// place asks the scheduler where a key's shards are.
+func (s *store) place(ctx context.Context, d wire.Declare) (*key, error) {
+	s.mu.Lock()
+	opt := s.optimizer
+	s.mu.Unlock()
+	d.Whole = d.Rule == wire.RuleOptimizer && opt != nil && opt.WholeKeys()
+	var plan wire.KeyPlan
+	err := s.ask(ctx, fmt.Sprintf("init key %q", d.Name), func(ctx context.Context) (err error) {
+		plan, err = s.node.Declare(ctx, d)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPlan(&d, &plan); err != nil {
+		return nil, keyError("init", d.Name, ErrConflict, "plan: %v", err)
+	}
+	k := newKey(s, &plan)
+	if d.Whole && len(k.shards) > 1 {
+		return nil, keyError("init", d.Name, ErrUnsupported, "%s needs norms over whole keys, but the key is cut into %d shards: "+
+			"another worker initialised it before SetOptimizer; call SetOptimizer first on every worker", opt.Name, len(k.shards))
+	}
+	return k, nil
+}
+
+// checkPlan checks that a plan is one of the key that was declared, and covers it.
+func checkPlan(d *wire.Declare, p *wire.KeyPlan) error {
+	if p.Name != d.Name || p.Form != d.Form || p.Rule != d.Rule || p.Size != d.Size || p.RowLen != d.RowLen {
+		return fmt.Errorf("got key %q of %s, want %q of %s", p.Name, describe(p.Form, p.Rule, p.Size, p.RowLen), d.Name, describe(d.Form, d.Rule, d.Size, d.RowLen))
+	}
+	if len(p.Shards) == 0 {
+		return fmt.Errorf("got no shards")
+	}
+	n := uint64(len(p.Shards))
+	offset := uint64(0)
+	for i, x := range p.Shards {
+		want := wire.ShardPlace{Server: x.Server, Offset: offset, Length: x.Length}
+		if d.Form == wire.FormRows {
+			rows := d.Size / d.RowLen
+			want.Offset = uint64(i)
+			want.Length = (rows + n - 1 - uint64(i)) / n * d.RowLen
+		} else if x.Length == 0 || x.Length > d.Size-offset {
+			return fmt.Errorf("shard %d: got %d values from %d on, want them within %d", i, x.Length, x.Offset, d.Size)
+		}
+		if x != want {
+			return fmt.Errorf("shard %d: got %d values at offset %d, want %d at %d", i, x.Length, x.Offset, want.Length, want.Offset)
+		}
+		offset += x.Length
+	}
+	if offset != d.Size {
+		return fmt.Errorf("got shards of %d values together, want %d", offset, d.Size)
+	}
+	return nil
+}
+
+// initHead describes shard i to its server.
+func (k *key) initHead(i int) wire.InitShard {
+	x := k.shards[i]
+	return wire.InitShard{Origin: k.origin(i, 0), Form: k.form, Rule: k.rule, Offset: x.Offset, Length: x.Length,
+		RowLen: uint64(k.rowLen), Size: uint64(k.size), Shards: uint32(len(k.shards)), Name: k.name}
+}
+
+// initShards gives every shard its first value. A nil value is all zeros.
+func (k *key) initShards(ctx context.Context, value []float32) error {
+	return k.inBatches(ctx, "init", func(c *call, i int) error {
+		head := k.initHead(i)
+		head.Zeros = value == nil
+		c.request, c.origin, c.answer = &head, &head.Origin, &wire.Ack{}
+		if value == nil {
+			return nil
+		}
+		var r room
+		c.payload = [][]byte{r.floats(k.s.native, k.part(i, value))}
+		return k.fitsFrame("init", i, len(c.payload[0]))
+	}, nil)
+}
+
+// part returns the values of shard i of the whole key's: a part of value, or for rows gathered from it.
+func (k *key) part(i int, value []float32) []float32 {
+	if k.form == wire.FormDense {
+		from, to := k.span(i)
+		return value[from:to]
+	}
+	n := len(k.shards)
+	if n == 1 {
+		return value
+	}
+	part := make([]float32, 0, k.shards[i].Length)
+	for row := i; row < k.rows; row += n {
+		part = append(part, value[row*k.rowLen:(row+1)*k.rowLen]...)
+	}
+	return part
+}
+
+// join is part backwards: it puts the values of shard i where they belong.
+func (k *key) join(i int, value, part []float32) {
+	if k.form == wire.FormDense {
+		from, to := k.span(i)
+		copy(value[from:to], part)
+		return
+	}
+	for row := i; row < k.rows; row += len(k.shards) {
+		copy(value[row*k.rowLen:(row+1)*k.rowLen], part)
+		part = part[k.rowLen:]
+	}
+}
+
+// awaitShards waits until rank 0 has given every shard a value.
+func (k *key) awaitShards(ctx context.Context) error {
+	return k.inBatches(ctx, "init", func(c *call, i int) error {
+		head := wire.AwaitShard{Origin: k.origin(i, 0), WaitMillis: k.s.waitMillis()}
+		c.request, c.origin, c.answer = &head, &head.Origin, &wire.Ack{}
+		return nil
+	}, nil)
+}
+
+// batch is how many shards of a key are initialised, read or written at one time: enough to keep servers and connections
+// busy, few enough to bound the memory.
+const batch = 16
+
+// inBatches asks all shards of a key something, some at a time: fill makes shard i's request, done (which may be nil) looks
+// at its answer.
+func (k *key) inBatches(ctx context.Context, verb string, fill, done func(c *call, i int) error) error {
+	for from := 0; from < len(k.shards); from += batch {
+		o := newOp(k.s, verb, k.name, min(batch, len(k.shards)-from))
+		_, o.round = k.wanted()
+		for j := range o.calls {
+			c := &o.calls[j]
+			c.shard, c.server = from+j, int(k.shards[from+j].Server)
+			if err := fill(c, from+j); err != nil {
+				return err
+			}
+		}
+		if err := o.run(ctx); err != nil {
+			return err
+		}
+		if done == nil {
+			continue
+		}
+		for j := range o.calls {
+			if err := done(&o.calls[j], from+j); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fitsFrame refuses what no frame can carry.
+func (k *key) fitsFrame(verb string, i, bytes int) error {
+	if bytes > wire.MaxPayload {
+		return keyError(verb, k.name, ErrUnsupported, "shard %d takes %d bytes, a frame at most %d", i, bytes, wire.MaxPayload)
+	}
+	return nil
+}
+
+// findRound asks the smallest shard how many rounds have closed. No round can close without this worker, so all shards
+// agree; in an asynchronous store the number does not matter.
+func (k *key) findRound(ctx context.Context) error {
+	if k.s.async {
+		k.moveTo(0)
+		return nil
+	}
+	small := 0
+	for i, x := range k.shards {
+		if x.Length < k.shards[small].Length {
+			small = i
+		}
+	}
+	o := newOp(k.s, "init", k.name, 1)
+	c := &o.calls[0]
+	c.shard, c.server = small, int(k.shards[small].Server)
+	var value wire.Value
+	c.answer = &value
+	if k.form == wire.FormRows {
+		head := wire.PullRows{Origin: k.origin(small, 0), WaitMillis: k.s.waitMillis(), Staleness: math.MaxUint64}
+		c.request, c.origin = &head, &head.Origin
+	} else {
+		head := wire.Pull{Origin: k.origin(small, 0), Codec: wire.CodecFloat32, WaitMillis: k.s.waitMillis(), Staleness: math.MaxUint64}
+		c.request, c.origin, c.dst = &head, &head.Origin, make([]byte, 4*k.shards[small].Length)
+	}
+	if err := o.run(ctx); err != nil {
+		return err
+	}
+	k.moveTo(value.Round)
+	return nil
+}

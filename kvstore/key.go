@@ -1,0 +1,160 @@
+package kvstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A key is what a worker knows of one key: where its shards are, and how far this worker has come with it.
+type key struct {
+	s      *store
+	name   string
+	id     uint64
+	form   uint8
+	rule   uint8
+	size   int
+	rowLen int // of a key of rows
+	rows   int
+	shards []wire.ShardPlace
+
+	// turn holds a token while a call that pushes is under way; such calls follow one another.
+	turn chan struct{}
+	push *densePush // these belong to the holder of the turn; each is made by its first use
+	sent *rowsPush
+	fed  feedback
+
+	mu        sync.Mutex // guards the rest
+	seq       uint64     // pushes of this worker that were acknowledged
+	round     uint64     // rounds that must have closed for the last of them to be in the value
+	uncertain bool       // a push failed part of the way: some shards may hold it
+	reinit    bool       // a Load brought the key: one Init is welcome
+	pulls     []*densePull
+	rowPulls  []*rowsPull
+}
+
+func newKey(s *store, plan *wire.KeyPlan) *key {
+	k := &key{
+		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, size: int(plan.Size), rowLen: int(plan.RowLen),
+		shards: plan.Shards, turn: make(chan struct{}, 1),
+	}
+	if k.form == wire.FormRows && k.rowLen > 0 {
+		k.rows = k.size / k.rowLen
+	}
+	return k
+}
+
+// take waits for the turn to push.
+func (k *key) take(ctx context.Context, verb string) error {
+	select {
+	case k.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case k.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return keyError(verb, k.name, ctx.Err(), "waited for this worker's call before")
+	case <-k.s.closing:
+		return keyError(verb, k.name, ErrClosed, "")
+	}
+}
+
+func (k *key) give() { <-k.turn }
+
+// next returns the number of this worker's last push, and the round of its next one: in an asynchronous store, where each
+// push is a round of its own, its place among this worker's.
+func (k *key) next() (seq, round uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.s.async {
+		return k.seq, k.seq
+	}
+	return k.seq, k.round
+}
+
+// wanted returns what a pull asks for: the number of this worker's last push, and how many rounds must have closed.
+func (k *key) wanted() (seq, round uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.s.async {
+		return k.seq, 0
+	}
+	return k.seq, k.round
+}
+
+// pushed takes note of how a push ended.
+func (k *key) pushed(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		k.uncertain = true
+		return
+	}
+	k.uncertain = false
+	k.seq++
+	k.round++
+}
+
+// moveTo makes round the next one to push to, after a first look at the servers or a Load.
+func (k *key) moveTo(round uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.round = round
+	if k.uncertain { // the push that failed will not be sent again: its number may have been used up
+		k.seq++
+		k.uncertain = false
+	}
+}
+
+func (k *key) origin(shard int, seq uint64) wire.Origin {
+	return wire.Origin{Key: k.id, Shard: uint32(shard), Seq: seq}
+}
+
+// A feedback is what compressed pushes of a key have left out so far, for each device that is compressed by itself.
+type feedback struct {
+	using     Compression
+	residuals [][]float32
+	scratch   []float32
+	code      room
+}
+
+// residual returns device i's, all zeros at first and after a change of compression.
+func (f *feedback) residual(c Compression, i, n int) []float32 {
+	if f.using != c {
+		*f = feedback{using: c}
+	}
+	for len(f.residuals) <= i {
+		f.residuals = append(f.residuals, make([]float32, n))
+	}
+	return f.residuals[i]
+}
+
+// sumOver adds grads up into sum, each compressed and decoded by itself.
+func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]float32) {
+	clear(sum)
+	scratch := grow(&f.scratch, len(sum))
+	for i, g := range grads {
+		var residual []float32
+		if c.feedback() {
+			residual = f.residual(c, i, len(sum))
+		}
+		addDecoded(native, c, sum, f.code.encode(native, c, residual, g), scratch)
+	}
+}
+
+// sumOf returns the sum of grads: the only one itself, or in *buffer.
+func sumOf(grads [][]float32, buffer *[]float32) []float32 {
+	if len(grads) == 1 {
+		return grads[0]
+	}
+	sum := grow(buffer, len(grads[0]))
+	f32.Add(sum, grads[0], grads[1])
+	for _, g := range grads[2:] {
+		f32.AddTo(sum, g)
+	}
+	return sum
+}

@@ -1,0 +1,230 @@
+package kvstoretest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// runJobs runs what takes several jobs, or ends one.
+func runJobs(t *testing.T, h Harness, kind string, workers int) {
+	open := func(t testing.TB, servers int) []kvstore.Store {
+		return h.Open(t, Config{Type: kind, Workers: workers, Servers: servers, Options: []kvstore.Option{kvstore.WithTimeout(Timeout)}})
+	}
+	servers := h.Servers
+	if len(servers) == 0 {
+		servers = []int{0, 0}
+	}
+	t.Run("a loaded job goes on as if it had never ended", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state.safetensors")
+		want := run(t, open(t, servers[0]), trainAndSave(file))
+		for i, n := range servers {
+			got := run(t, open(t, n), loadAndTrain("file://"+file, i%2 == 0))
+			for r := range got {
+				if diff := difference(got[r], want[0]); diff != "" {
+					t.Errorf("rank %d of a job with %d servers: %s", r, n, diff)
+				}
+			}
+		}
+	})
+	t.Run("a load that cannot be changes nothing", func(t *testing.T) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "state.safetensors")
+		run(t, open(t, servers[0]), trainAndSave(file))
+		run(t, open(t, servers[len(servers)-1]), refusedLoads(dir, file))
+	})
+	t.Run("a save that cannot be leaves nothing behind", func(t *testing.T) {
+		dir := t.TempDir()
+		run(t, open(t, servers[0]), func(w *Worker) []float32 {
+			w.init(w.key("x"), fill(3, 1))
+			if w.r == 0 {
+				if err := w.Store.Save(w.Ctx, filepath.Join(dir, "none", "x.safetensors")); !errors.Is(err, os.ErrNotExist) {
+					w.failf("save into a folder that is not there: got error %v", err)
+				}
+				w.is("save to the web", w.Store.Save(w.Ctx, "https://example.org/x"), kvstore.ErrUnsupported)
+				if _, err := os.Stat("/dev/full"); err == nil {
+					err := w.Store.Save(w.Ctx, dir) // a folder in the file's place
+					if err == nil {
+						w.failf("save over a folder: got no error")
+					}
+				}
+				left, err := os.ReadDir(dir)
+				w.ok(err)
+				if len(left) != 0 {
+					w.failf("after saves that failed: got %v left behind", left)
+				}
+			}
+			return nil
+		})
+	})
+	t.Run("a closed store answers ErrClosed", func(t *testing.T) {
+		stores := open(t, servers[0])
+		key := "x"
+		run(t, stores, func(w *Worker) []float32 { w.init(key, fill(2, 1)); return nil })
+		for i, kv := range stores {
+			if err := kv.Close(); err != nil {
+				t.Errorf("close rank %d: %v", i, err)
+			}
+			if err := kv.Close(); err != nil {
+				t.Errorf("close rank %d again: %v", i, err)
+			}
+			ctx := context.Background()
+			for what, err := range map[string]error{
+				"push": kv.Push(ctx, key, fill(2, 1)), "pull": kv.Pull(ctx, key, fill(2, 1)), "init": kv.Init(ctx, "y", fill(2, 1)),
+				"barrier": kv.Barrier(ctx), "set optimizer": kv.SetOptimizer(ctx, doubling), "load": kv.Load(ctx, "x"),
+			} {
+				if !errors.Is(err, kvstore.ErrClosed) {
+					t.Errorf("%s on a closed store: got error %v, want %v", what, err, kvstore.ErrClosed)
+				}
+			}
+		}
+	})
+	t.Run("a call ends with its context", func(t *testing.T) {
+		run(t, open(t, servers[0]), func(w *Worker) []float32 {
+			w.init("x", fill(2, 1))
+			ctx, cancel := context.WithCancel(w.Ctx)
+			cancel()
+			w.is("push", w.Store.Push(ctx, "x", fill(2, 1)), context.Canceled)
+			w.is("pull", w.Store.Pull(ctx, "x", fill(2, 1)), context.Canceled)
+			w.pushPull("x", [][]float32{fill(2, 1)}, [][]float32{make([]float32, 2)}) // nothing was counted before
+			w.all("x", w.pulled("x", 2), float32(w.n))
+			return nil
+		})
+	})
+}
+
+// run runs a program on all workers of a job, closes their stores and returns what each gave back.
+func run(t *testing.T, stores []kvstore.Store, program func(w *Worker) []float32) [][]float32 {
+	t.Helper()
+	results := make([][]float32, len(stores))
+	Together(t, stores, Case{Name: "job", Run: func(w *Worker) { results[w.r] = program(w) }})
+	return results
+}
+
+var trained = optim.Config{Name: "adam", LearningRate: 0.01, WeightDecay: 0.001, Reduction: optim.Mean}
+
+const (
+	saveAt = 3
+	steps  = 6
+)
+
+// The keys of a small training, whose gradients follow from step and rank.
+func initTraining(w *Worker, value float32) {
+	w.init("dense", fill(4321, value))
+	w.init("big", fill(300_000, value))
+	w.ok(w.Store.InitRows(w.Ctx, "rows", 11, 3, fill(33, value)))
+	w.ok(w.Store.InitAverage(w.Ctx, "average", fill(5, value)))
+}
+
+func train(w *Worker, from, to int) {
+	for step := from; step < to; step++ {
+		random := rand.New(rand.NewPCG(uint64(step), uint64(w.r)))
+		w.push("dense", uniform(random, 4321, -1, 1))
+		out := make([]float32, 300_000)
+		w.pushPull("big", [][]float32{uniform(random, 300_000, -1, 1)}, [][]float32{out})
+		w.pushRows("rows", []int64{int64(step), 9, int64(w.r % 11)}, uniform(random, 9, -1, 1))
+		w.push("average", uniform(random, 5, -1, 1))
+	}
+}
+
+func values(w *Worker) []float32 {
+	all := append(w.pulled("dense", 4321), w.pulled("big", 300_000)...)
+	rows := make([]float32, 33)
+	w.pullRows("rows", []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, rows)
+	return append(append(all, rows...), w.pulled("average", 5)...)
+}
+
+func trainAndSave(file string) func(w *Worker) []float32 {
+	return func(w *Worker) []float32 {
+		w.ok(w.Store.SetOptimizer(w.Ctx, trained))
+		initTraining(w, 0.5)
+		if w.r == 0 {
+			w.ok(w.Store.SetLearningRate(w.Ctx, 2, 0.02))
+			w.ok(w.Store.SetLearningRate(w.Ctx, 5, 0.005))
+		}
+		w.barrier()
+		train(w, 0, saveAt)
+		if w.r == w.n-1 { // any worker may, while the others go on
+			w.ok(w.Store.Save(w.Ctx, file))
+		}
+		train(w, saveAt, steps)
+		return values(w)
+	}
+}
+
+func loadAndTrain(uri string, initFirst bool) func(w *Worker) []float32 {
+	return func(w *Worker) []float32 {
+		if initFirst {
+			w.ok(w.Store.SetOptimizer(w.Ctx, trained))
+			initTraining(w, -1)
+		}
+		w.ok(w.Store.Load(w.Ctx, uri))
+		initTraining(w, -2) // the loaded values stay
+		w.is("init a second time", w.Store.Init(w.Ctx, "dense", fill(4321, 0)), kvstore.ErrDuplicateInit)
+		if !initFirst {
+			w.ok(w.Store.SetOptimizer(w.Ctx, trained))
+		}
+		w.barrier()
+		train(w, saveAt, steps)
+		return values(w)
+	}
+}
+
+// difference returns where two results differ first, or nothing.
+func difference(got, want []float32) string {
+	if len(got) != len(want) {
+		return fmt.Sprintf("got %d values, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			return fmt.Sprintf("value %d: got %v, want %v", i, got[i], want[i])
+		}
+	}
+	return ""
+}
+
+func refusedLoads(dir, good string) func(w *Worker) []float32 {
+	return func(w *Worker) []float32 {
+		damaged := func(name string, change func(b []byte) []byte) string {
+			path := filepath.Join(dir, name)
+			if w.r == 0 {
+				b, err := os.ReadFile(good)
+				w.ok(err)
+				w.ok(os.WriteFile(path, change(b), 0o600))
+			}
+			w.barrier()
+			return path
+		}
+		w.init("dense", fill(4321, 8))
+		before := w.pulled("dense", 4321)
+		load := func(what, path, text string) {
+			err := w.Store.Load(w.Ctx, path)
+			if err == nil || w.r == 0 && !strings.Contains(err.Error(), text) {
+				w.failf("load of %s: got error %v, want one with %q", what, err, text)
+			}
+		}
+		load("no file", filepath.Join(dir, "none"), "no such file")
+		load("half a file", damaged("half", func(b []byte) []byte { return b[:len(b)/2] }), "cut off")
+		load("an empty file", damaged("empty", func(b []byte) []byte { return nil }), "0 bytes")
+		load("another format", damaged("text", func(b []byte) []byte { return []byte(strings.Repeat("text ", 100)) }), "safetensors")
+		load("another header", damaged("header", func(b []byte) []byte { b[9] = '!'; return b }), "header")
+		w.init("more", fill(2, 1))
+		err := w.Store.Load(w.Ctx, good)
+		if w.r == 0 {
+			w.is("load of a file without a key that is here", err, kvstore.ErrUnknownKey)
+		} else if err == nil {
+			w.failf("load of a file without a key that is here: got no error")
+		}
+		w.same("dense after loads that failed", w.pulled("dense", 4321), before)
+		w.is("init again after loads that failed", w.Store.Init(w.Ctx, "dense", before), kvstore.ErrDuplicateInit)
+		return nil
+	}
+}

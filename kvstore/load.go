@@ -1,0 +1,266 @@
+package kvstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/wire"
+)
+
+func (s *store) Load(ctx context.Context, uri string) error {
+	s.mu.Lock()
+	s.loads++
+	name := fmt.Sprintf("load/%d", s.loads)
+	s.mu.Unlock()
+	verb := "load " + uri
+	// Nobody's push may still be under way when the servers get other values.
+	err := s.ask(ctx, verb, func(ctx context.Context) error { return s.node.Barrier(ctx, name) })
+	if err != nil {
+		return err
+	}
+	if s.node.Rank() != 0 {
+		return s.follow(ctx, verb, name)
+	}
+	err = s.lead(ctx, uri)
+	mark := name + "/done"
+	if err != nil {
+		mark = name + "/failed"
+	}
+	told := s.ask(ctx, verb, func(ctx context.Context) error { return s.node.Signal(ctx, mark) })
+	if err != nil {
+		return err // the others' waits end by the mark, or with the job
+	}
+	return told
+}
+
+// follow waits for rank 0 and then finds out at which round each key goes on.
+func (s *store) follow(ctx context.Context, verb, name string) error {
+	err := s.ask(ctx, verb, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		failed := make(chan error, 1)
+		go func() {
+			err := s.node.Await(ctx, name+"/failed")
+			if err == nil {
+				cancel()
+			}
+			failed <- err
+		}()
+		err := s.node.Await(ctx, name+"/done")
+		cancel()
+		if <-failed == nil {
+			return fmt.Errorf("%w: rank 0 could not load it and says why", ErrUnavailable)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range s.sorted() {
+		if err := k.findRound(ctx); err != nil {
+			return err
+		}
+		if err := k.afterLoad(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// afterLoad forgets what a push has left behind, and lets the key be initialised once more.
+func (k *key) afterLoad(ctx context.Context) error {
+	if err := k.take(ctx, "load"); err != nil {
+		return err
+	}
+	defer k.give()
+	k.fed = feedback{}
+	if k.push != nil {
+		k.push.encoded = false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reinit = true
+	return nil
+}
+
+// lead reads the file, checks all of it, and only then writes the servers' state.
+func (s *store) lead(ctx context.Context, uri string) error {
+	path, err := pathOf(uri)
+	if err != nil {
+		return fmt.Errorf("kvstore: load: %w", err)
+	}
+	file, err := openTensors(path)
+	if err != nil {
+		return fmt.Errorf("kvstore: load %s: %w", uri, err)
+	}
+	defer file.close()
+	saved, cfg, err := s.check(file)
+	if err != nil {
+		return fmt.Errorf("kvstore: load %s: %w", uri, err)
+	}
+	keys := make([]*key, len(saved))
+	for i := range saved {
+		x := &saved[i]
+		s.mu.Lock()
+		keys[i] = s.keys[x.Name]
+		s.mu.Unlock()
+		if keys[i] == nil {
+			d := x.declare()
+			if keys[i], err = s.place(ctx, d); err != nil {
+				return err
+			}
+		}
+		for j, shard := range keys[i].shards {
+			if err := keys[i].fitsFrame("load", j, 4*int(shard.Length)*(1+len(x.Slots))); err != nil {
+				return err
+			}
+		}
+	}
+	for i, k := range keys {
+		if err := k.write(ctx, file, &saved[i], s.startingSlots(&saved[i])); err != nil {
+			return err
+		}
+		k.moveTo(saved[i].Round)
+		if err := k.afterLoad(ctx); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	for _, k := range keys {
+		s.keys[k.name] = k
+	}
+	now := s.optimizer
+	s.saved = nil
+	if now == nil {
+		s.saved = cfg
+	}
+	s.mu.Unlock()
+	return s.bringRates(ctx, cfg, now)
+}
+
+func (k *savedKey) declare() wire.Declare {
+	d := wire.Declare{Name: k.Name, Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: k.Size, RowLen: k.RowLength}
+	if k.Form == "rows" {
+		d.Form = wire.FormRows
+	}
+	if k.Average {
+		d.Rule = wire.RuleAverage
+	}
+	return d
+}
+
+// check reads the metadata and holds them against the tensors, this worker's keys and its optimizer.
+func (s *store) check(file *tensorReader) ([]savedKey, *optim.Config, error) {
+	meta := file.metadata
+	if got := meta[metaStore]; got != layout {
+		return nil, nil, fmt.Errorf("%s in the metadata: got %q, want %q: this is no file that Save wrote", metaStore, got, layout)
+	}
+	var saved []savedKey
+	if err := json.Unmarshal([]byte(meta[metaKeys]), &saved); err != nil {
+		return nil, nil, fmt.Errorf("%s in the metadata: %w", metaKeys, err)
+	}
+	var cfg *optim.Config
+	if text := meta[metaOptimizer]; text != "" {
+		c, err := optim.Decode([]byte(text))
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s in the metadata: %w", metaOptimizer, err)
+		}
+		cfg = &c
+	}
+	s.mu.Lock()
+	now := s.optimizer
+	s.mu.Unlock()
+	var want []string
+	if now != nil {
+		o, err := optim.New(*now)
+		if err != nil {
+			return nil, nil, err
+		}
+		want = o.SlotNames()
+	}
+	found := map[string]*savedKey{}
+	for i := range saved {
+		x := &saved[i]
+		if x.Name == "" || len(x.Name) > wire.MaxKeyName || found[x.Name] != nil {
+			return nil, nil, fmt.Errorf("%s in the metadata: entry %d: got the name %q, want each once, of 1 to %d bytes", metaKeys, i, x.Name, wire.MaxKeyName)
+		}
+		found[x.Name] = x
+		rows := x.Form == "rows"
+		if x.Size == 0 || !rows && x.Form != "dense" || rows != (x.RowLength > 0) || rows && x.Size%x.RowLength != 0 || rows && x.Average {
+			return nil, nil, fmt.Errorf("key %q: got form %q, %d values in rows of %d, average %v", x.Name, x.Form, x.Size, x.RowLength, x.Average)
+		}
+		for j := -1; j < len(x.Slots); j++ {
+			name := x.Name
+			if j >= 0 {
+				name += "/" + x.Slots[j]
+			}
+			if err := file.has(name, x.Size); err != nil {
+				return nil, nil, err
+			}
+		}
+		if now != nil && !x.Average && len(x.Slots) > 0 && !slices.Equal(x.Slots, want) {
+			return nil, nil, fmt.Errorf("key %q: %w: got the optimizer state %q, want %q of %s", x.Name, ErrConflict, x.Slots, want, now.Name)
+		}
+	}
+	for _, k := range s.sorted() {
+		x := found[k.name]
+		if x == nil {
+			return nil, nil, fmt.Errorf("key %q: %w: it is initialised here, but not in the file", k.name, ErrUnknownKey)
+		}
+		d := x.declare()
+		if err := k.sameAs(&d); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("key %q: the file holds %s", k.name, describe(d.Form, d.Rule, d.Size, d.RowLen)), err)
+		}
+	}
+	return saved, cfg, nil
+}
+
+// startingSlots returns the optimizer's slots for a key that was saved without any, when there is an optimizer now.
+func (s *store) startingSlots(x *savedKey) *optim.Optimizer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.optimizer == nil || x.Average || len(x.Slots) > 0 {
+		return nil
+	}
+	o, err := optim.New(*s.optimizer)
+	if err != nil {
+		return nil // SetOptimizer has checked it
+	}
+	return o
+}
+
+// write makes every shard of the key what the file says. Slots that the file lacks start as opt says, if it is not nil.
+func (k *key) write(ctx context.Context, file *tensorReader, x *savedKey, opt *optim.Optimizer) error {
+	slots := x.Slots
+	tensors := make([][]float32, 1, 1+len(slots))
+	var err error
+	if tensors[0], err = file.read(x.Name); err != nil {
+		return keyError("load", x.Name, err, "")
+	}
+	for _, slot := range slots {
+		values, err := file.read(x.Name + "/" + slot)
+		if err != nil {
+			return keyError("load", x.Name, err, "slot %s", slot)
+		}
+		tensors = append(tensors, values)
+	}
+	if opt != nil {
+		for _, slot := range opt.NewState(k.size).Slots {
+			slots, tensors = append(slots[:len(slots):len(slots)], slot.Name), append(tensors, slot.Values)
+		}
+	}
+	return k.inBatches(ctx, "load", func(c *call, i int) error {
+		head := &wire.WriteState{Init: k.initHead(i), Round: x.Round, Slots: slots}
+		c.request, c.origin, c.answer = head, &head.Init.Origin, &wire.Ack{}
+		c.payload = c.payload[:0]
+		for _, values := range tensors {
+			var r room
+			c.payload = append(c.payload, r.floats(k.s.native, k.part(i, values)))
+		}
+		return nil
+	}, nil)
+}

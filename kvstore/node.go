@@ -1,0 +1,29 @@
+package kvstore
+
+import (
+	"context"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/transport"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A Node is what a store needs of a worker's place in a job. *cluster.Node is one, and says what each method does; a store
+// within one process has one of its own, a job of one worker. Its methods may be called together.
+type Node interface {
+	ID() cluster.NodeID
+	Rank() cluster.Rank
+	Generation() cluster.Generation
+	Membership() wire.Membership
+	Server(rank cluster.Rank) (transport.Caller, string, error)
+	Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, error)
+	Barrier(ctx context.Context, name string) error
+	Signal(ctx context.Context, name string) error
+	Await(ctx context.Context, name string) error
+	Done() <-chan struct{}
+	Err() error
+	Leave(ctx context.Context, ok bool, reason string) error
+	Close() error
+}
+
+var _ Node = (*cluster.Node)(nil)

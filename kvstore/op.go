@@ -1,0 +1,201 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// An op is one call of a Store: requests to some peers, beside each other, that end together. It is the context of its
+// requests, and may be run again and again without taking memory; two runs may not overlap.
+type op struct {
+	s     *store
+	verb  string
+	key   string
+	round uint64
+	calls []call
+
+	left     atomic.Int32
+	finished chan struct{}
+	timer    *time.Timer
+
+	mu     sync.Mutex // guards the rest
+	stop   chan struct{}
+	cause  error
+	waits  string // what the last unsuccessful attempt said
+	waiter *call  // and whose it was
+}
+
+func newOp(s *store, verb, key string, calls int) *op {
+	o := &op{s: s, verb: verb, key: key, calls: make([]call, calls), finished: make(chan struct{}, 1), stop: make(chan struct{})}
+	for i := range o.calls {
+		o.calls[i].op = o
+		o.calls[i].shard = -1
+	}
+	return o
+}
+
+// run sends all requests and waits for all of them: until they are answered, one fails, ctx ends, the store's timeout is
+// over, or the job ends.
+func (o *op) run(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return o.wrap(err)
+	}
+	s := o.s
+	if err := s.enter(); err != nil {
+		return o.wrap(err)
+	}
+	defer s.leave()
+	o.reset()
+	if len(o.calls) == 0 {
+		return nil
+	}
+	o.left.Store(int32(len(o.calls)))
+	if s.inline {
+		for i := range o.calls {
+			o.calls[i].run()
+		}
+		<-o.finished
+		return o.result()
+	}
+	for i := range o.calls {
+		s.crew.do(&o.calls[i])
+	}
+	o.wait(ctx)
+	return o.result()
+}
+
+func (o *op) wait(ctx context.Context) {
+	s := o.s
+	began := time.Now()
+	if o.timer == nil {
+		o.timer = time.NewTimer(o.patience(0))
+	} else {
+		o.timer.Reset(o.patience(0))
+	}
+	defer o.timer.Stop()
+	ended, done, closing := ctx.Done(), s.node.Done(), s.closing
+	for {
+		select {
+		case <-o.finished:
+			return
+		case <-ended:
+			ended = nil
+			o.fail(o.wrap(o.waitedFor(ctx.Err(), time.Since(began))))
+		case <-done:
+			done = nil
+			o.fail(o.wrap(s.over()))
+		case <-closing:
+			closing = nil
+			o.fail(o.wrap(ErrClosed))
+		case <-o.timer.C:
+			waited := time.Since(began)
+			if s.timeout > 0 && waited >= s.timeout {
+				o.fail(o.wrap(o.waitedFor(ErrUnavailable, waited)))
+				continue // what is under way ends now
+			}
+			o.log(waited)
+			o.timer.Reset(o.patience(waited))
+		}
+	}
+}
+
+// patience is the time from now to the next look at the clock.
+func (o *op) patience(waited time.Duration) time.Duration {
+	if o.s.timeout > 0 {
+		return min(o.s.noteEvery, o.s.timeout-waited)
+	}
+	return o.s.noteEvery
+}
+
+func (o *op) reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cause != nil {
+		o.cause, o.stop = nil, make(chan struct{})
+	}
+	o.waits, o.waiter = "", nil
+}
+
+// fail ends all requests of the op; the first cause stays.
+func (o *op) fail(cause error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cause == nil {
+		o.cause = cause
+		close(o.stop)
+	}
+}
+
+func (o *op) result() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.cause
+}
+
+// note keeps what an attempt said that will be repeated.
+func (o *op) note(c *call, err error) {
+	text := err.Error()
+	var r *refused
+	if errors.As(err, &r) && r.refusal.Text != "" {
+		text = r.refusal.Text
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waits, o.waiter = text, c
+}
+
+// waiting says whom the op waits for.
+func (o *op) waiting() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.waiter == nil {
+		for i := range o.calls {
+			return "no answer yet from " + o.calls[i].peer()
+		}
+		return ""
+	}
+	return o.waiter.peer() + ": " + o.waits
+}
+
+func (o *op) waitedFor(cause error, waited time.Duration) error {
+	return fmt.Errorf("%w: waited %.1f s; %s", cause, waited.Seconds(), o.waiting())
+}
+
+func (o *op) wrap(err error) error {
+	return &ShardError{Verb: o.verb, Key: o.key, Shard: -1, Round: o.round, Err: err}
+}
+
+// log writes a line about a long wait, for one op at a time of those that wait together.
+func (o *op) log(waited time.Duration) {
+	s := o.s
+	now := time.Now().UnixNano()
+	last := s.noted.Load()
+	if now-last < int64(s.noteEvery)*9/10 || !s.noted.CompareAndSwap(last, now) {
+		return
+	}
+	s.logger.Info("waiting", "call", o.verb, "key", o.key, "round", o.round, "seconds", int(waited.Seconds()), "for", o.waiting())
+}
+
+// An op is a context.Context for its requests: it ends when the op fails.
+
+func (o *op) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (o *op) Value(any) any               { return nil }
+
+func (o *op) Done() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stop
+}
+
+func (o *op) Err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cause != nil {
+		return context.Canceled
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package kvstore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/wire"
+)
+
+func (s *store) SetOptimizer(ctx context.Context, cfg optim.Config) error {
+	data, err := cfg.Encode()
+	if err != nil {
+		return fmt.Errorf("kvstore: set optimizer: %w", err)
+	}
+	s.mu.Lock()
+	before := s.optimizer
+	s.mu.Unlock()
+	if before != nil && !before.Equal(cfg) {
+		old, _ := before.Encode()
+		return fmt.Errorf("kvstore: set optimizer: %w: got %s, want %s as this worker set before", ErrConflict, data, old)
+	}
+	if cfg.WholeKeys() {
+		for _, k := range s.sorted() {
+			if k.rule == wire.RuleOptimizer && len(k.shards) > 1 {
+				return keyError("set optimizer "+cfg.Name, k.name, ErrUnsupported,
+					"it needs norms over whole keys, but the key is cut into %d shards: call SetOptimizer before Init", len(k.shards))
+			}
+		}
+	}
+	if err := s.tellOptimizer(ctx, "set optimizer", string(data)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.optimizer = &cfg
+	saved := s.saved
+	s.saved = nil
+	s.mu.Unlock()
+	return s.bringRates(ctx, saved, &cfg)
+}
+
+// tellOptimizer sends the mode and, unless it is empty, the optimizer's JSON to all servers.
+func (s *store) tellOptimizer(ctx context.Context, verb, config string) error {
+	mode := wire.ModeSync
+	if s.async {
+		mode = wire.ModeAsync
+	}
+	return s.everyServer(ctx, verb, func(c *call) {
+		head := &wire.SetOptimizer{Mode: mode, Config: config}
+		c.request, c.origin, c.answer = head, &head.Origin, &wire.Ack{}
+	})
+}
+
+// everyServer asks all servers something.
+func (s *store) everyServer(ctx context.Context, verb string, fill func(c *call)) error {
+	o := newOp(s, verb, "", int(s.node.Membership().Servers))
+	for i := range o.calls {
+		o.calls[i].server = i
+		fill(&o.calls[i])
+	}
+	return o.run(ctx)
+}
+
+func (s *store) SetLearningRate(ctx context.Context, round uint64, rate float64) error {
+	if !(rate >= 0) || math.IsInf(rate, 0) {
+		return fmt.Errorf("kvstore: set learning rate: got %v, want a finite number, at least 0", rate)
+	}
+	// A round that this worker has not pushed to can't close before all servers know the rate.
+	for _, k := range s.sorted() {
+		if _, next := k.next(); !s.async && k.rule == wire.RuleOptimizer && round < next {
+			return keyError("set learning rate", k.name, ErrConflict, "from round %d on: this worker has pushed to it already; name round %d or a later one", round, next)
+		}
+	}
+	return s.everyServer(ctx, "set learning rate", func(c *call) {
+		head := &wire.SetRate{Round: round, Rate: rate}
+		c.request, c.origin, c.answer = head, &head.Origin, &wire.Ack{}
+	})
+}
+
+// bringRates sets the learning rates that had been set by hand when a checkpoint was saved: rounds from the loaded one on
+// go on with them. An optimizer that differs from the saved one in anything else is the caller's word and is left alone.
+func (s *store) bringRates(ctx context.Context, saved, now *optim.Config) error {
+	if saved == nil || now == nil || saved.Equal(*now) {
+		return nil
+	}
+	bare := *saved
+	bare.Changes = now.Changes
+	if !bare.Equal(*now) {
+		return nil
+	}
+	round := uint64(0)
+	for _, k := range s.sorted() {
+		_, next := k.next()
+		round = max(round, next)
+	}
+	for i, ch := range saved.Changes {
+		from := ch.Step
+		if from < round {
+			if i+1 < len(saved.Changes) && saved.Changes[i+1].Step <= round {
+				continue // replaced since
+			}
+			from = round
+		}
+		err := s.everyServer(ctx, "set learning rate", func(c *call) {
+			head := &wire.SetRate{Round: from, Rate: ch.LearningRate}
+			c.request, c.origin, c.answer = head, &head.Origin, &wire.Ack{}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sorted returns this worker's keys by name.
+func (s *store) sorted() []*key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := make([]*key, 0, len(s.keys))
+	for _, name := range slices.Sorted(maps.Keys(s.keys)) {
+		keys = append(keys, s.keys[name])
+	}
+	return keys
+}

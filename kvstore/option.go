@@ -1,0 +1,84 @@
+package kvstore
+
+import (
+	"log/slog"
+	"math"
+	"os"
+	"time"
+
+	"github.com/paragon-train/paragon/cluster"
+)
+
+// An Option changes what Create makes.
+type Option func(*settings)
+
+type settings struct {
+	timeout   time.Duration
+	logger    *slog.Logger
+	staleness uint64
+	bounded   bool
+	config    *cluster.Config
+	node      Node
+	getenv    func(string) string
+	noteEvery time.Duration
+	native    bool
+}
+
+func newSettings(opts []Option) settings {
+	s := settings{
+		timeout:   DefaultTimeout,
+		logger:    slog.Default(),
+		staleness: math.MaxUint64,
+		getenv:    os.Getenv,
+		noteEvery: 5 * time.Second,
+		native:    littleEndian,
+	}
+	for _, o := range opts {
+		o(&s)
+	}
+	return s
+}
+
+// DefaultTimeout is how long a call of a Store waits for others unless WithTimeout says otherwise.
+const DefaultTimeout = 5 * time.Minute
+
+// WithTimeout bounds how long a call waits for other nodes before it is ErrUnavailable and says whom it waited for. Zero
+// means DefaultTimeout, a negative duration no bound but the call's context.
+func WithTimeout(d time.Duration) Option {
+	return func(s *settings) {
+		s.timeout = d
+		if d == 0 {
+			s.timeout = DefaultTimeout
+		}
+	}
+}
+
+// WithLogger sends the store's log lines, such as whom a call waits for, to l. Without it they go to slog.Default.
+func WithLogger(l *slog.Logger) Option {
+	return func(s *settings) {
+		if l != nil {
+			s.logger = l
+		}
+	}
+}
+
+// WithStaleness bounds the staleness of "dist_async": a pull waits until the slowest worker is at most k pushes of the key
+// behind this one. Without it there is no bound. A synchronous store refuses it.
+func WithStaleness(k uint64) Option {
+	return func(s *settings) { s.staleness, s.bounded = k, true }
+}
+
+// WithConfig joins the job that cfg describes, in place of the environment's. Its Role is set to worker.
+func WithConfig(cfg cluster.Config) Option {
+	return func(s *settings) { s.config = &cfg }
+}
+
+// WithNode takes a place in a job that is already held, in place of joining one. Close leaves and closes it.
+func WithNode(n Node) Option {
+	return func(s *settings) { s.node = n }
+}
+
+// WithEnv reads the environment through getenv in place of os.Getenv.
+func WithEnv(getenv func(string) string) Option {
+	return func(s *settings) { s.getenv = getenv }
+}

@@ -1,0 +1,194 @@
+package kvstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// What Save writes: a safetensors file with, for each key, the tensor "<key>" (of the key's length, or rows × row length)
+// and one "<key>/<slot>" of the same shape for each slot of the optimizer. Its metadata are
+//
+//	paragon.store      "1", the version of this layout
+//	paragon.optimizer  the optimizer's JSON with the learning rates that were set by hand; absent if there was none
+//	paragon.keys       JSON list of savedKey, by name
+const (
+	metaStore     = "paragon.store"
+	metaOptimizer = "paragon.optimizer"
+	metaKeys      = "paragon.keys"
+	layout        = "1"
+)
+
+// savedKey describes one key in a file.
+type savedKey struct {
+	Name      string   `json:"name"`
+	Form      string   `json:"form"` // "dense" or "rows"
+	Average   bool     `json:"average,omitempty"`
+	Size      uint64   `json:"size"`
+	RowLength uint64   `json:"row_length,omitempty"`
+	Round     uint64   `json:"round"` // rounds closed
+	Slots     []string `json:"slots,omitempty"`
+}
+
+func (s *store) Save(ctx context.Context, uri string) error {
+	path, err := pathOf(uri)
+	if err != nil {
+		return fmt.Errorf("kvstore: save: %w", err)
+	}
+	file, err := createTensors(path)
+	if err != nil {
+		return fmt.Errorf("kvstore: save %s: %w", uri, err)
+	}
+	defer file.abandon()
+	var keys []savedKey
+	config := ""
+	for _, k := range s.sorted() {
+		state, cfg, err := k.read(ctx)
+		if err != nil {
+			return err
+		}
+		if config == "" {
+			config = cfg
+		}
+		keys = append(keys, state.savedKey)
+		shape := state.shape()
+		for i, values := range state.values {
+			name := k.name
+			if i > 0 {
+				name += "/" + state.Slots[i-1]
+			}
+			if err := file.add(name, shape, values); err != nil {
+				return fmt.Errorf("kvstore: save %s: %w", uri, err)
+			}
+		}
+	}
+	list, err := json.Marshal(keys)
+	if err != nil {
+		return fmt.Errorf("kvstore: save %s: %w", uri, err)
+	}
+	meta := map[string]string{metaStore: layout, metaKeys: string(list)}
+	if config != "" {
+		meta[metaOptimizer] = config
+	}
+	if err := file.commit(meta); err != nil {
+		return fmt.Errorf("kvstore: save %s: %w", uri, err)
+	}
+	return nil
+}
+
+// pathOf returns the path that a URI names: a path itself, or file:///path.
+func pathOf(uri string) (string, error) {
+	scheme, _, ok := strings.Cut(uri, "://")
+	switch {
+	case uri == "":
+		return "", fmt.Errorf("got no path")
+	case !ok:
+		return uri, nil
+	case scheme != "file":
+		return "", fmt.Errorf("%s: %w: got scheme %q, want a path or file:///path", uri, ErrUnsupported, scheme)
+	}
+	u, err := url.Parse(uri)
+	if err != nil {
+		return "", err
+	}
+	if u.Host != "" && u.Host != "localhost" {
+		return "", fmt.Errorf("%s: %w: got host %q, want none: file:///path", uri, ErrUnsupported, u.Host)
+	}
+	return u.Path, nil
+}
+
+// keyState is all that the servers hold of one key: its value, then its slots.
+type keyState struct {
+	savedKey
+	values [][]float32
+}
+
+func (k *savedKey) shape() []uint64 {
+	if k.RowLength > 0 {
+		return []uint64{k.Size / k.RowLength, k.RowLength}
+	}
+	return []uint64{k.Size}
+}
+
+// maxSlots is more than any rule has.
+const maxSlots = 4
+
+// read collects a key from its shards, after the last round that this worker has pushed to, and the optimizer's JSON.
+func (k *key) read(ctx context.Context) (*keyState, string, error) {
+	slots := maxSlots
+	k.s.mu.Lock()
+	if cfg := k.s.optimizer; cfg != nil {
+		if o, err := optim.New(*cfg); err == nil {
+			slots = len(o.SlotNames())
+		}
+	}
+	k.s.mu.Unlock()
+	if k.rule == wire.RuleAverage {
+		slots = 0
+	}
+	seq, round := k.wanted()
+	state := &keyState{savedKey: savedKey{Name: k.name, Form: "dense", Average: k.rule == wire.RuleAverage, Size: uint64(k.size),
+		RowLength: uint64(k.rowLen), Round: round}}
+	if k.form == wire.FormRows {
+		state.Form = "rows"
+	}
+	config := ""
+	fill := func(c *call, i int) error {
+		head := &wire.ReadState{Origin: k.origin(i, seq), Round: round, WaitMillis: k.s.waitMillis()}
+		c.request, c.origin, c.answer = head, &head.Origin, &wire.State{}
+		size := 4 * int(k.shards[i].Length)
+		if err := k.fitsFrame("save", i, size); err != nil {
+			return err
+		}
+		var r room
+		c.dst = r.bytes(min(size*(1+slots), wire.MaxPayload))
+		return nil
+	}
+	done := func(c *call, i int) error {
+		st := c.answer.(*wire.State)
+		n := int(k.shards[i].Length)
+		fail := func(cause error, format string, args ...any) error {
+			return &ShardError{Verb: "save", Key: k.name, Shard: i, Round: round, Peer: c.peer(), Err: fmt.Errorf("%w: "+format, append([]any{cause}, args...)...)}
+		}
+		if st.N != uint64(n) || len(c.got) != 4*n*(1+len(st.Slots)) {
+			return fail(ErrSize, "got %d values with %d slots in %d bytes, want %d values", st.N, len(st.Slots), len(c.got), n)
+		}
+		if i == 0 {
+			state.Slots, config = st.Slots, st.Config
+			state.values = make([][]float32, 1+len(st.Slots))
+			for j := range state.values {
+				state.values[j] = make([]float32, k.size)
+			}
+			if k.s.async {
+				state.Round = st.Round
+			}
+		}
+		if strings.Join(st.Slots, "\x00") != strings.Join(state.Slots, "\x00") {
+			return fail(ErrConflict, "got slots %q, want %q as shard 0", st.Slots, state.Slots)
+		}
+		if !k.s.async && st.Round != round {
+			return fail(ErrConflict, "got the state after round %d: this worker pushed while it saved", st.Round)
+		}
+		for j, values := range state.values {
+			part := c.got[4*n*j : 4*n*(j+1)]
+			if k.s.native {
+				k.join(i, values, viewFloats(part))
+				continue
+			}
+			own := make([]float32, n)
+			decodeFloats(false, own, part)
+			k.join(i, values, own)
+		}
+		c.got, c.dst = nil, nil
+		return nil
+	}
+	if err := k.inBatches(ctx, "save", fill, done); err != nil {
+		return nil, "", err
+	}
+	return state, config, nil
+}

@@ -1,0 +1,214 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A store is a Store over a Node: that of a job, or the one of a job of one worker within this process. Everything but where
+// the shards are is the same for both.
+type store struct {
+	settings
+	kind  string
+	async bool
+	node  Node
+
+	inline     bool // requests are answered at once, on the goroutine that asks
+	eachDevice bool // each local device's gradient is compressed by itself, before the sum
+	lossless   bool // compression is refused
+
+	crew    *crew
+	weight  atomic.Uint32 // float32 bits
+	noted   atomic.Int64  // when a wait was last logged, in Unix nanoseconds
+	closing chan struct{}
+
+	mu          sync.Mutex // guards the rest
+	closed      bool
+	calls       sync.WaitGroup // those that entered
+	keys        map[string]*key
+	beginning   map[string]bool // keys whose Init is under way
+	optimizer   *optim.Config   // that this worker set
+	saved       *optim.Config   // that the last Load on rank 0 found, until it was put to use
+	compression Compression
+	barriers    uint64
+	loads       uint64
+}
+
+var _ Store = (*store)(nil)
+
+func newStore(set settings, kind string, node Node) *store {
+	s := &store{
+		settings: set, kind: kind, async: kind == "dist_async", node: node,
+		crew: newCrew(), closing: make(chan struct{}), keys: map[string]*key{}, beginning: map[string]bool{},
+		compression: Compression{}.withDefaults(),
+	}
+	s.SetWeight(1)
+	return s
+}
+
+func (s *store) Type() string       { return s.kind }
+func (s *store) Rank() int          { return int(s.node.Rank()) }
+func (s *store) NumWorkers() int    { return int(s.node.Membership().Workers) }
+func (s *store) Generation() uint64 { return uint64(s.node.Generation()) }
+
+func (s *store) SetWeight(weight float32) { s.weight.Store(math.Float32bits(weight)) }
+
+func (s *store) SetCompression(ctx context.Context, c Compression) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	c = c.withDefaults()
+	if s.lossless && c.Type != "none" {
+		return fmt.Errorf("kvstore: set compression %s: %w: a store of type %q sends nothing; use device or a dist store", c.Type, ErrUnsupported, s.kind)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("kvstore: set compression %s: %w", c.Type, ErrClosed)
+	}
+	s.compression = c
+	return nil
+}
+
+// compressionOf returns how a key travels: averaged keys always as they are.
+func (s *store) compressionOf(k *key) Compression {
+	if k.rule == wire.RuleAverage {
+		return Compression{Type: "none"}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.compression
+}
+
+func (s *store) Barrier(ctx context.Context) error {
+	s.mu.Lock()
+	s.barriers++
+	name := fmt.Sprintf("barrier/%d", s.barriers)
+	s.mu.Unlock()
+	return s.ask(ctx, "barrier", func(ctx context.Context) error { return s.node.Barrier(ctx, name) })
+}
+
+// lookup returns a key of the form that the call is for.
+func (s *store) lookup(verb, name string, form uint8) (*key, error) {
+	s.mu.Lock()
+	k, closed := s.keys[name], s.closed
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return nil, keyError(verb, name, ErrClosed, "")
+	case k == nil:
+		return nil, keyError(verb, name, ErrUnknownKey, "initialise it first")
+	case k.form != form && form == wire.FormDense:
+		return nil, keyError(verb, name, ErrUnsupported, "it is a key of rows; use PushRows and PullRows")
+	case k.form != form:
+		return nil, keyError(verb, name, ErrUnsupported, "it is a dense key; use Push and Pull")
+	}
+	return k, nil
+}
+
+// enter counts a call as under way; leave ends it. Close waits for them.
+func (s *store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.calls.Add(1)
+	return nil
+}
+
+func (s *store) leave() { s.calls.Done() }
+
+// ask runs a question to the scheduler within the store's timeout.
+func (s *store) ask(ctx context.Context, verb string, question func(context.Context) error) error {
+	if err := s.enter(); err != nil {
+		return fmt.Errorf("kvstore: %s: %w", verb, err)
+	}
+	defer s.leave()
+	ctx, cancel := s.within(ctx)
+	defer cancel(nil)
+	err := question(ctx)
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	return fmt.Errorf("kvstore: %s: %w", verb, s.explain(err))
+}
+
+// within returns ctx cut short by the store's timeout, the end of the job, and Close.
+func (s *store) within(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return ctx, cancel
+	}
+	var timeout <-chan time.Time
+	var timer *time.Timer
+	if s.timeout > 0 {
+		timer = time.NewTimer(s.timeout)
+		timeout = timer.C
+	}
+	go func() {
+		if timer != nil {
+			defer timer.Stop()
+		}
+		select {
+		case <-ctx.Done():
+		case <-timeout:
+			cancel(fmt.Errorf("%w: waited %v", ErrUnavailable, s.timeout))
+		case <-s.node.Done():
+			cancel(s.over())
+		case <-s.closing:
+			cancel(ErrClosed)
+		}
+	}()
+	return ctx, cancel
+}
+
+// over says why the job is over for this node.
+func (s *store) over() error {
+	if err := s.node.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: the job has finished", ErrUnavailable)
+}
+
+// waitMillis is how long a server is asked to hold a request before it says whom it waits for.
+func (s *store) waitMillis() uint32 { return uint32(s.noteEvery.Milliseconds()) }
+
+func (s *store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.closing)
+	s.mu.Unlock()
+	s.calls.Wait()
+	s.crew.close()
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	select {
+	case <-s.node.Done():
+		return s.node.Close()
+	default:
+	}
+	if err := s.node.Leave(ctx, true, ""); err != nil {
+		s.node.Close()
+		return fmt.Errorf("kvstore: close: %w", err)
+	}
+	return nil
+}
+
+// leaveTimeout bounds the goodbye to the scheduler.
+const leaveTimeout = 10 * time.Second
