@@ -1,0 +1,31 @@
+// Package checkpoint keeps named tensors in safetensors files, which other
+// tools read and write too, and keeps such files in a folder.
+//
+// A file is, little-endian:
+//
+//	offset  size  field
+//	     0     8  n, the length of the header
+//	     8     n  header: a JSON object, then spaces up to a multiple of 8
+//	   8+n        data
+//
+// The header maps each tensor's name to {"dtype":"F32","shape":[2,3],
+// "data_offsets":[0,24]}, offsets from the start of the data, and may map
+// "__metadata__" to an object of strings. Tensors lie one behind the other
+// without holes, row-major; Write puts wider types first, so that each lies at
+// a multiple of its own width.
+//
+// Save writes a file so that a crash leaves the old one or the new:
+//
+//	err := checkpoint.Save("model.safetensors", map[string]string{"step": "1000"},
+//		[]checkpoint.Tensor{checkpoint.Float32s("fc.weight", []int{10, 512}, w)})
+//
+//	f, err := checkpoint.Open("model.safetensors")
+//	defer f.Close()
+//	err = f.ReadFloat32s("fc.weight", w)
+//
+// A Folder keeps the last few of a run's checkpoints and finds the newest.
+//
+// Files may come from anyone: lengths are checked before memory is taken, and
+// whatever is wrong is an error that names the file, the tensor and the bytes.
+// A File may be read from several goroutines at once.
+package checkpoint

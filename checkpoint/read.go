@@ -1,0 +1,322 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/vfs"
+)
+
+// ErrDamaged is what errors.Is finds in the error of a file that is not a
+// whole safetensors file.
+var ErrDamaged = errors.New("not a whole safetensors file")
+
+// ErrNoTensor is what errors.Is finds in the error of a name that the file
+// does not have.
+var ErrNoTensor = errors.New("no such tensor")
+
+// An Info is what the header says of a tensor.
+type Info struct {
+	Name  string
+	DType DType
+	Shape []int
+	Bytes int64 // length of its data
+
+	offset int64 // in the file
+}
+
+// A File is a safetensors file open for reading.
+type File struct {
+	name     string
+	r        io.ReaderAt
+	close    func() error
+	metadata map[string]string
+	infos    []Info // in the order of their data
+	byName   map[string]int
+}
+
+// Open opens the file and reads its header.
+func Open(path string) (*File, error) { return open(vfs.OS{}, path) }
+
+func open(fsys vfs.FS, path string) (*File, error) {
+	r, err := fsys.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	size, err := r.Size()
+	if err != nil {
+		_ = r.Close()
+		return nil, fmt.Errorf("checkpoint: open %s: %w", path, err)
+	}
+	f, err := NewFile(r, size, path)
+	if err != nil {
+		_ = r.Close()
+		return nil, err
+	}
+	f.close = r.Close
+	return f, nil
+}
+
+// NewFile reads the header of size bytes of r; name is for errors.
+func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
+	f := &File{name: name, r: r, close: func() error { return nil }, byName: map[string]int{}}
+	if err := f.readHeader(size); err != nil {
+		return nil, fmt.Errorf("checkpoint: open %s: %w", name, err)
+	}
+	return f, nil
+}
+
+// Close closes what Open opened.
+func (f *File) Close() error { return f.close() }
+
+// Metadata returns the file's own strings.
+func (f *File) Metadata() map[string]string {
+	m := make(map[string]string, len(f.metadata))
+	for k, v := range f.metadata {
+		m[k] = v
+	}
+	return m
+}
+
+// Tensors returns what the file holds, in the order of the data.
+func (f *File) Tensors() []Info {
+	list := slices.Clone(f.infos)
+	for i := range list {
+		list[i].Shape = slices.Clone(list[i].Shape)
+	}
+	return list
+}
+
+// Tensor returns what the header says of the named tensor.
+func (f *File) Tensor(name string) (Info, error) {
+	i, ok := f.byName[name]
+	if !ok {
+		return Info{}, fmt.Errorf("checkpoint: %s: tensor %q: %w", f.name, name, ErrNoTensor)
+	}
+	info := f.infos[i]
+	info.Shape = slices.Clone(info.Shape)
+	return info, nil
+}
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
+}
+
+func (f *File) readHeader(size int64) error {
+	var length [8]byte
+	if size < 8 {
+		return damaged("got %d bytes, want at least 8", size)
+	}
+	if _, err := f.r.ReadAt(length[:], 0); err != nil {
+		return fmt.Errorf("read bytes 0 to 7: %w", err)
+	}
+	n := binary.LittleEndian.Uint64(length[:])
+	if n > MaxHeader || int64(n) > size-8 {
+		return damaged("header: got a length of %d bytes in a file of %d, want at most %d", n, size, min(MaxHeader, size-8))
+	}
+	header := make([]byte, n)
+	if _, err := f.r.ReadAt(header, 8); err != nil && !(err == io.EOF && int64(n) == size-8) {
+		return fmt.Errorf("read header, bytes 8 to %d: %w", 7+n, err)
+	}
+	if err := f.parse(header); err != nil {
+		return damaged("header: %w", err)
+	}
+	slices.SortStableFunc(f.infos, func(a, b Info) int {
+		switch {
+		case a.offset != b.offset:
+			if a.offset < b.offset {
+				return -1
+			}
+			return 1
+		case a.Bytes != b.Bytes: // an empty tensor comes before the one that starts with it
+			if a.Bytes < b.Bytes {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
+	at := int64(0)
+	for i := range f.infos {
+		info := &f.infos[i]
+		if info.offset != at {
+			return damaged("tensor %q: data begins at %d, want %d, where the one before it ends", info.Name, info.offset, at)
+		}
+		at += info.Bytes
+		info.offset += 8 + int64(n)
+		f.byName[info.Name] = i
+	}
+	if end := 8 + int64(n) + at; end != size {
+		return damaged("got %d bytes, want %d: header %d, data %d", size, end, 8+n, at)
+	}
+	return nil
+}
+
+// parse reads the header's JSON. The order of keys, names that come twice and
+// fields that are not known all matter, so it goes token by token.
+func (f *File) parse(header []byte) error {
+	if len(header) == 0 || header[0] != '{' {
+		return fmt.Errorf("got %.10q, want a JSON object", header)
+	}
+	d := json.NewDecoder(bytes.NewReader(header))
+	d.DisallowUnknownFields()
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return fmt.Errorf("byte %d: %w", d.InputOffset(), err)
+		}
+		name, ok := token.(string)
+		if !ok || seen[name] {
+			return fmt.Errorf("byte %d: got key %v, want a string that is not there twice", d.InputOffset(), token)
+		}
+		seen[name] = true
+		if name == metadataName {
+			if err := d.Decode(&f.metadata); err != nil {
+				return fmt.Errorf("%s: %w", metadataName, err)
+			}
+			continue
+		}
+		var e entry
+		if err := d.Decode(&e); err != nil {
+			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+		if len(e.Offsets) != 2 || e.Shape == nil {
+			return fmt.Errorf("tensor %q: got %d data_offsets and shape %v, want 2 and a shape", name, len(e.Offsets), e.Shape)
+		}
+		begin, end := e.Offsets[0], e.Offsets[1]
+		want, err := sizeOf(e.DType, e.Shape)
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+		if begin < 0 || end < begin || end-begin != want {
+			return fmt.Errorf("tensor %q: got data from %d to %d, want %d bytes for shape %v of %s", name, begin, end, want, e.Shape, e.DType)
+		}
+		f.infos = append(f.infos, Info{Name: name, DType: e.DType, Shape: e.Shape, Bytes: want, offset: begin})
+	}
+	if _, err := d.Token(); err != nil {
+		return fmt.Errorf("byte %d: %w", d.InputOffset(), err)
+	}
+	if rest := bytes.TrimRight(header[d.InputOffset():], " "); len(rest) > 0 {
+		return fmt.Errorf("byte %d: got %.10q after the object, want spaces", d.InputOffset(), rest)
+	}
+	return nil
+}
+
+// ReadBytes reads the tensor's data as it lies in the file; dst has its length.
+func (f *File) ReadBytes(name string, dst []byte) error {
+	info, err := f.Tensor(name)
+	if err != nil {
+		return err
+	}
+	if int64(len(dst)) != info.Bytes {
+		return fmt.Errorf("checkpoint: %s: tensor %q: got room for %d bytes, want %d", f.name, name, len(dst), info.Bytes)
+	}
+	return f.readAt(info, dst, 0)
+}
+
+// Section returns a reader of the tensor's data.
+func (f *File) Section(name string) (*io.SectionReader, error) {
+	info, err := f.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(f.r, info.offset, info.Bytes), nil
+}
+
+func (f *File) readAt(info Info, dst []byte, at int64) error {
+	n, err := f.r.ReadAt(dst, info.offset+at)
+	if n == len(dst) {
+		return nil
+	}
+	return fmt.Errorf("checkpoint: %s: tensor %q: read byte %d of %d: %w", f.name, info.Name, at+int64(n), info.Bytes, err)
+}
+
+// ReadFloat32s reads a tensor of type F32, F16, BF16 or F64 (which is rounded)
+// into dst, which has as many elements.
+func (f *File) ReadFloat32s(name string, dst []float32) error {
+	info, err := f.sized(name, len(dst), F32, F16, BF16, F64)
+	if err != nil {
+		return err
+	}
+	switch info.DType {
+	case F32:
+		return scan(f, info, dst, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
+	case F16:
+		return scan(f, info, dst, func(b []byte) float32 { return fromF16(binary.LittleEndian.Uint16(b)) })
+	case BF16:
+		return scan(f, info, dst, func(b []byte) float32 { return fromBF16(binary.LittleEndian.Uint16(b)) })
+	}
+	return scan(f, info, dst, func(b []byte) float32 {
+		return float32(math.Float64frombits(binary.LittleEndian.Uint64(b)))
+	})
+}
+
+// ReadFloat64s reads a tensor of type F64.
+func (f *File) ReadFloat64s(name string, dst []float64) error {
+	info, err := f.sized(name, len(dst), F64)
+	if err != nil {
+		return err
+	}
+	return scan(f, info, dst, func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) })
+}
+
+// ReadInt64s reads a tensor of type I64.
+func (f *File) ReadInt64s(name string, dst []int64) error {
+	info, err := f.sized(name, len(dst), I64)
+	if err != nil {
+		return err
+	}
+	return scan(f, info, dst, func(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) })
+}
+
+// ReadUint8s reads a tensor of type U8.
+func (f *File) ReadUint8s(name string, dst []uint8) error {
+	info, err := f.sized(name, len(dst), U8)
+	if err != nil {
+		return err
+	}
+	return f.readAt(info, dst, 0)
+}
+
+// sized returns the tensor if it has n elements of one of the types.
+func (f *File) sized(name string, n int, types ...DType) (Info, error) {
+	info, err := f.Tensor(name)
+	if err != nil {
+		return Info{}, err
+	}
+	if !slices.Contains(types, info.DType) {
+		return Info{}, fmt.Errorf("checkpoint: %s: tensor %q: got type %s, want one of %v", f.name, name, info.DType, types)
+	}
+	if want := info.Bytes / int64(info.DType.Size()); int64(n) != want {
+		return Info{}, fmt.Errorf("checkpoint: %s: tensor %q: got room for %d values, want %d for shape %v", f.name, name, n, want, info.Shape)
+	}
+	return info, nil
+}
+
+// scan reads the tensor's values through a small buffer.
+func scan[T any](f *File, info Info, dst []T, get func(b []byte) T) error {
+	const buffer = 256 << 10
+	size := info.DType.Size()
+	b := make([]byte, min(buffer, len(dst)*size))
+	for done := 0; done < len(dst); {
+		k := min(len(dst)-done, buffer/size)
+		if err := f.readAt(info, b[:k*size], int64(done*size)); err != nil {
+			return err
+		}
+		for i := range k {
+			dst[done+i] = get(b[i*size : i*size+size])
+		}
+		done += k
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+)
+
+// A Tensor is something to write: make one with Float32s and its kin. It keeps
+// the values, which must not change before it is written.
+type Tensor struct {
+	name  string
+	dtype DType
+	shape []int
+	have  int // elements given, or -1 where a function writes them
+	write func(w io.Writer) error
+}
+
+// Float32s is a tensor of type F32.
+func Float32s(name string, shape []int, values []float32) Tensor {
+	return Float32sAs(name, F32, shape, values)
+}
+
+// Float32sAs is a tensor of type F32, F16 or BF16, to which the values are
+// rounded, ties to even. Any other type is an error when it is written.
+func Float32sAs(name string, dtype DType, shape []int, values []float32) Tensor {
+	t := Tensor{name: name, dtype: dtype, shape: shape, have: len(values)}
+	switch dtype {
+	case F32:
+		t.write = pieces(values, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
+	case F16:
+		t.write = pieces(values, 2, func(b []byte, x float32) { binary.LittleEndian.PutUint16(b, toF16(x)) })
+	case BF16:
+		t.write = pieces(values, 2, func(b []byte, x float32) { binary.LittleEndian.PutUint16(b, toBF16(x)) })
+	default:
+		t.have = -2
+	}
+	return t
+}
+
+// Float64s is a tensor of type F64.
+func Float64s(name string, shape []int, values []float64) Tensor {
+	return Tensor{name, F64, shape, len(values),
+		pieces(values, 8, func(b []byte, x float64) { binary.LittleEndian.PutUint64(b, math.Float64bits(x)) })}
+}
+
+// Int64s is a tensor of type I64.
+func Int64s(name string, shape []int, values []int64) Tensor {
+	return Tensor{name, I64, shape, len(values),
+		pieces(values, 8, func(b []byte, x int64) { binary.LittleEndian.PutUint64(b, uint64(x)) })}
+}
+
+// Uint8s is a tensor of type U8.
+func Uint8s(name string, shape []int, values []uint8) Tensor {
+	return Tensor{name, U8, shape, len(values), func(w io.Writer) error {
+		_, err := w.Write(values)
+		return err
+	}}
+}
+
+// Stream is a tensor of any type whose bytes, little-endian and row-major, a
+// function writes: as many as the shape says, in any pieces.
+func Stream(name string, dtype DType, shape []int, write func(w io.Writer) error) Tensor {
+	return Tensor{name, dtype, shape, -1, write}
+}
+
+// Name returns the tensor's name.
+func (t Tensor) Name() string { return t.name }
+
+// bytes returns the length of the tensor's data.
+func (t Tensor) bytes() (int64, error) {
+	if t.have == -2 {
+		return 0, fmt.Errorf("got float32 values for type %q, want F32, F16 or BF16", t.dtype)
+	}
+	n, err := sizeOf(t.dtype, t.shape)
+	if err != nil {
+		return 0, err
+	}
+	if have := int64(t.have) * int64(t.dtype.Size()); t.have >= 0 && have != n {
+		return 0, fmt.Errorf("got %d values for shape %v, want %d", t.have, t.shape, n/int64(t.dtype.Size()))
+	}
+	return n, nil
+}
+
+// sizeOf returns the bytes of a tensor, checked against overflow.
+func sizeOf(dtype DType, shape []int) (int64, error) {
+	n := int64(dtype.Size())
+	if n == 0 {
+		return 0, fmt.Errorf("got type %q, want one of safetensors' types", dtype)
+	}
+	for _, d := range shape {
+		if d < 0 {
+			return 0, fmt.Errorf("got shape %v, want no dimension below 0", shape)
+		}
+		if d == 0 {
+			n = 0
+		}
+	}
+	for _, d := range shape {
+		if n == 0 {
+			break
+		}
+		if int64(d) > math.MaxInt64/n {
+			return 0, fmt.Errorf("got shape %v of %s, want fewer than 2⁶³ bytes", shape, dtype)
+		}
+		n *= int64(d)
+	}
+	return n, nil
+}
+
+// pieces returns a function that writes the values through a small buffer.
+func pieces[T any](values []T, size int, put func(b []byte, x T)) func(io.Writer) error {
+	return func(w io.Writer) error {
+		const buffer = 64 << 10
+		b := make([]byte, 0, min(buffer, len(values)*size))
+		for rest := values; len(rest) > 0; {
+			k := min(len(rest), buffer/size)
+			b = b[:k*size]
+			for i, x := range rest[:k] {
+				put(b[i*size:i*size+size], x)
+			}
+			if _, err := w.Write(b); err != nil {
+				return err
+			}
+			rest = rest[k:]
+		}
+		return nil
+	}
+}
