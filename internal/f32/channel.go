@@ -30,7 +30,7 @@ func ChannelSums(sum, sumSq []float64, x []float32) {
 			w := min(c-c0, maxChannels)
 			clear(a[:w])
 			clear(b[:w])
-			kernels.channelSums(a[:w], b[:w], x[c0:n], c)
+			channelSums(kernels.tile.path, a[:w], b[:w], x[c0:n], c)
 			for i := range w {
 				sum[c0+i] += float64(a[i])
 				sumSq[c0+i] += float64(b[i])
@@ -61,7 +61,7 @@ func ChannelGradSums(sumDy, sumDyX []float64, dy, x, y, center []float32) {
 			if y != nil {
 				ys = y[c0:n]
 			}
-			kernels.channelGradSums(a[:w], b[:w], dy[c0:n], x[c0:n], ys, center[c0:c0+w], c)
+			channelGradSums(kernels.tile.path, a[:w], b[:w], dy[c0:n], x[c0:n], ys, center[c0:c0+w], c)
 			for i := range w {
 				sumDy[c0+i] += float64(a[i])
 				sumDyX[c0+i] += float64(b[i])
@@ -78,14 +78,14 @@ func ChannelGradSums(sumDy, sumDyX []float64, dy, x, y, center []float32) {
 func ScaleShift(y, x, scale, shift []float32, relu bool) {
 	checkChannels2("ScaleShift", len(scale), len(y), len(x), len(x))
 	same2("ScaleShift", len(scale), len(shift), len(shift))
-	kernels.scaleShift(y, x, nil, scale, shift, relu)
+	scaleShift(kernels.tile.path, y, x, nil, scale, shift, relu)
 }
 
 // ScaleShiftAdd sets y = x·scale + shift + res for each channel, and then max(·, 0) if relu.
 func ScaleShiftAdd(y, x, res, scale, shift []float32, relu bool) {
 	checkChannels2("ScaleShiftAdd", len(scale), len(y), len(x), len(res))
 	same2("ScaleShiftAdd", len(scale), len(shift), len(shift))
-	kernels.scaleShift(y, x, res, scale, shift, relu)
+	scaleShift(kernels.tile.path, y, x, res, scale, shift, relu)
 }
 
 // NormGrad is the last pass of batch normalisation's backward: with dz as in ChannelGradSums it sets dx = p·dz + q·x + r for
@@ -102,7 +102,7 @@ func NormGrad(dx, dy, x, y, p, q, r []float32) {
 	}
 	same2("NormGrad", len(dx), len(x), len(x))
 	same2("NormGrad", len(p), len(q), len(r))
-	kernels.normGrad(dx, dy, x, y, p, q, r)
+	normGrad(kernels.tile.path, dx, dy, x, y, p, q, r)
 }
 
 // AddChannels sets y = x + shift for each channel: a bias.

@@ -23,3 +23,7 @@ package f32
 
 //go:generate -command avo go run -C gen . -pkg f32
 //go:generate avo -set tile -out ../tile_amd64.s -stubs ../tile_stubs_amd64.go
+//go:generate avo -set vector -out ../vector_amd64.s -stubs ../vector_stubs_amd64.go
+//go:generate avo -set channel -out ../channel_amd64.s -stubs ../channel_stubs_amd64.go
+//go:generate avo -set half -out ../half_amd64.s -stubs ../half_stubs_amd64.go
+//go:generate avo -set compress -out ../compress_amd64.s -stubs ../compress_stubs_amd64.go

@@ -81,11 +81,6 @@ type kernelSet struct {
 	relu     func(dst, x []float32)
 	reluGrad func(dx, dy, y []float32)
 
-	channelSums     func(sum, sumSq, x []float32, c int)
-	channelGradSums func(sumDy, sumDyX, dy, x, y, center []float32, c int)
-	scaleShift      func(y, x, res, scale, shift []float32, relu bool)
-	normGrad        func(dx, dy, x, y, p, q, r []float32)
-
 	toFloat16    func(dst []uint16, x []float32)
 	fromFloat16  func(dst []float32, x []uint16)
 	toBFloat16   func(dst []uint16, x []float32)

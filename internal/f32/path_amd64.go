@@ -24,19 +24,7 @@ func kernelsFor(p Path) *kernelSet {
 	return &portable
 }
 
-// The sets of the two assembly paths: the portable one, with what there is in assembly put over it.
 var (
 	setAVX2   = assembled(AVX2)
 	setAVX512 = assembled(AVX512)
 )
-
-func assembled(p Path) kernelSet {
-	s := portable
-	switch p {
-	case AVX2:
-		s.tile = Tile{Rows: 6, Cols: 16, OuterRows: []int{6, 4, 2}, path: AVX2}
-	case AVX512:
-		s.tile = Tile{Rows: 12, Cols: 32, OuterRows: []int{12, 8, 4}, path: AVX512}
-	}
-	return s
-}

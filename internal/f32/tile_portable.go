@@ -70,8 +70,6 @@ func transposePortable(a *TransposeArgs, n, m int) {
 var portable = kernelSet{
 	add: addPortable, mul: mulPortable, axpy: axpyPortable, axpby: axpbyPortable, scale: scalePortable,
 	sum: sumPortable, dot: dotPortable, max: maxPortable, relu: reluPortable, reluGrad: reluGradPortable,
-	channelSums: channelSumsPortable, channelGradSums: channelGradSumsPortable,
-	scaleShift: scaleShiftPortable, normGrad: normGradPortable,
 	toFloat16: toFloat16Portable, fromFloat16: fromFloat16Portable,
 	toBFloat16: toBFloat16Portable, fromBFloat16: fromBFloat16Portable,
 	encode2Bit: encode2BitPortable, addDecoded2Bit: addDecoded2BitPortable,

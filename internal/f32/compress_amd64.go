@@ -1,0 +1,33 @@
+package f32
+
+func encode2BitWide(code []byte, residual, grad []float32, t float32) {
+	n := len(grad) &^ 15
+	if n > 0 {
+		encode2BitAVX512(&code[0], &residual[0], &grad[0], t, n)
+	}
+	encode2BitPortable(code[n/4:], residual[n:], grad[n:], t)
+}
+
+func addDecoded2BitWide(dst []float32, code []byte, t float32) {
+	n := len(dst) &^ 15
+	if n > 0 {
+		addDecoded2BitAVX512(&dst[0], &code[0], t, n)
+	}
+	addDecoded2BitPortable(dst[n:], code[n/4:], t)
+}
+
+func encode1BitWide(code []byte, residual, grad []float32, t float32) {
+	n := len(grad) &^ 15
+	if n > 0 {
+		encode1BitAVX512(&code[0], &residual[0], &grad[0], t, n)
+	}
+	encode1BitPortable(code[n/8:], residual[n:], grad[n:], t)
+}
+
+func addDecoded1BitWide(dst []float32, code []byte) {
+	n := len(dst) &^ 15
+	if n > 0 {
+		addDecoded1BitAVX512(&dst[0], &code[0], n)
+	}
+	addDecoded1BitPortable(dst[n:], code[n/8:])
+}

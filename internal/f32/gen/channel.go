@@ -1,0 +1,215 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func channels() {
+	for _, s := range []isa{avx512, avx2} {
+		channelSums(s)
+		for _, masked := range []bool{false, true} {
+			channelGradSums(s, masked)
+			normGrad(s, masked)
+		}
+		for _, res := range []bool{false, true} {
+			for _, relu := range []bool{false, true} {
+				scaleShift(s, res, relu)
+			}
+		}
+	}
+}
+
+// columns walks n columns (a multiple of lanes), width vectors at a time and then one at a time; body runs all rows of its
+// vectors. The pointers move along.
+func (s isa) columns(width int, pointers []reg.GPVirtual, body func(label string, vectors int)) {
+	n := Load(Param("n"), GP64())
+	step := func(label string, vectors int, next string) {
+		Label(label)
+		CMPQ(n, Imm(uint64(vectors*s.lanes)))
+		JLT(LabelRef(next))
+		body(label, vectors)
+		for _, p := range pointers {
+			ADDQ(U32(uint32(vectors*s.bytes())), p)
+		}
+		SUBQ(Imm(uint64(vectors*s.lanes)), n)
+		JMP(LabelRef(label))
+	}
+	step("wide", width, "narrow")
+	step("narrow", 1, "done")
+	Label("done")
+}
+
+// rows runs body for rows rows; p are the pointers into the first, stride the bytes between rows.
+func rows(label string, count, stride reg.Register, body func()) {
+	left, row := GP64(), GP64()
+	MOVQ(count, left)
+	XORQ(row, row)
+	Label(label + "Row")
+	rowIndex = row
+	body()
+	ADDQ(stride, row)
+	DECQ(left)
+	JNE(LabelRef(label + "Row"))
+}
+
+var rowIndex reg.GPVirtual // byte offset of the row that a body of rows works on
+
+func inRow(p reg.GPVirtual, bytes int) Mem {
+	return Mem{Base: p, Index: rowIndex, Scale: 1, Disp: bytes}
+}
+
+func gp(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
+
+func channelSums(s isa) {
+	s.text("channelSums", "func(sum, sumSq, x *float32, n, rows, stride int)", "adds rows of x to sum and their squares to sumSq, n columns, stride in bytes.")
+	sum, sumSq, x, count, stride := gp("sum"), gp("sumSq"), gp("x"), gp("rows"), gp("stride")
+	s.columns(4, []reg.GPVirtual{sum, sumSq, x}, func(label string, vectors int) {
+		a, b := make([]reg.VecVirtual, vectors), make([]reg.VecVirtual, vectors)
+		for i := range a {
+			a[i], b[i] = s.vec(), s.vec()
+			VMOVUPS(Mem{Base: sum, Disp: i * s.bytes()}, a[i])
+			VMOVUPS(Mem{Base: sumSq, Disp: i * s.bytes()}, b[i])
+		}
+		rows(label, count, stride, func() {
+			for i := range a {
+				v := s.vec()
+				VMOVUPS(inRow(x, i*s.bytes()), v)
+				VADDPS(v, a[i], a[i])
+				VFMADD231PS(v, v, b[i])
+			}
+		})
+		for i := range a {
+			VMOVUPS(a[i], Mem{Base: sum, Disp: i * s.bytes()})
+			VMOVUPS(b[i], Mem{Base: sumSq, Disp: i * s.bytes()})
+		}
+	})
+	end()
+}
+
+func channelGradSums(s isa, masked bool) {
+	name, params := "channelGradSums", "func(sumDy, sumDyX, dy, x, center *float32, n, rows, stride int)"
+	if masked {
+		name, params = "channelGradSumsMasked", "func(sumDy, sumDyX, dy, x, y, center *float32, n, rows, stride int)"
+	}
+	s.text(name, params, "is the reduction of ChannelGradSums, n columns, stride in bytes.")
+	sumDy, sumDyX, dy, x, center, count, stride := gp("sumDy"), gp("sumDyX"), gp("dy"), gp("x"), gp("center"), gp("rows"), gp("stride")
+	pointers := []reg.GPVirtual{sumDy, sumDyX, dy, x, center}
+	var y reg.GPVirtual
+	zero := s.vec()
+	s.zero(zero)
+	if masked {
+		y = gp("y")
+		pointers = append(pointers, y)
+	}
+	width := 4
+	if s.lanes == 8 {
+		width = 2
+	}
+	s.columns(width, pointers, func(label string, vectors int) {
+		a, b, c := make([]reg.VecVirtual, vectors), make([]reg.VecVirtual, vectors), make([]reg.VecVirtual, vectors)
+		for i := range a {
+			a[i], b[i], c[i] = s.vec(), s.vec(), s.vec()
+			VMOVUPS(Mem{Base: sumDy, Disp: i * s.bytes()}, a[i])
+			VMOVUPS(Mem{Base: sumDyX, Disp: i * s.bytes()}, b[i])
+			VMOVUPS(Mem{Base: center, Disp: i * s.bytes()}, c[i])
+		}
+		rows(label, count, stride, func() {
+			for i := range a {
+				d, v := s.vec(), s.vec()
+				VMOVUPS(inRow(dy, i*s.bytes()), d)
+				if masked {
+					s.keepPositive(inRow(y, i*s.bytes()), zero, d)
+				}
+				VMOVUPS(inRow(x, i*s.bytes()), v)
+				VSUBPS(c[i], v, v)
+				VADDPS(d, a[i], a[i])
+				VFMADD231PS(d, v, b[i])
+			}
+		})
+		for i := range a {
+			VMOVUPS(a[i], Mem{Base: sumDy, Disp: i * s.bytes()})
+			VMOVUPS(b[i], Mem{Base: sumDyX, Disp: i * s.bytes()})
+		}
+	})
+	end()
+}
+
+// channelLoop walks rows of c channels (a multiple of lanes): body works on one vector, at index i of the array and j of the
+// channels.
+func (s isa) channelLoop(body func(i, j reg.GPVirtual)) {
+	n, c := gp("n"), gp("c")
+	i, j := GP64(), GP64()
+	XORQ(i, i)
+	Label("row")
+	XORQ(j, j)
+	Label("vector")
+	body(i, j)
+	ADDQ(Imm(uint64(s.lanes)), i)
+	ADDQ(Imm(uint64(s.lanes)), j)
+	CMPQ(j, c)
+	JLT(LabelRef("vector"))
+	CMPQ(i, n)
+	JLT(LabelRef("row"))
+}
+
+func scaleShift(s isa, res, relu bool) {
+	name, params := "scaleShift", "func(y, x, scale, shift *float32, n, c int)"
+	if res {
+		name, params = "scaleShiftAdd", "func(y, x, res, scale, shift *float32, n, c int)"
+	}
+	if relu {
+		name += "ReLU"
+	}
+	s.text(name, params, "is ScaleShift and its kin; n values, not 0, c channels, a multiple of the vector.")
+	y, x, scale, shift := load("y", 4), load("x", 4), load("scale", 4), load("shift", 4)
+	var r stream
+	if res {
+		r = load("res", 4)
+	}
+	zero := s.vec()
+	s.zero(zero)
+	s.channelLoop(func(i, j reg.GPVirtual) {
+		v, f := s.vec(), s.vec()
+		VMOVUPS(x.at(i, s.lanes, 0), v)
+		VMOVUPS(scale.at(j, s.lanes, 0), f)
+		VFMADD213PS(shift.at(j, s.lanes, 0), f, v)
+		if res {
+			VADDPS(r.at(i, s.lanes, 0), v, v)
+		}
+		if relu {
+			VMAXPS(zero, v, v)
+		}
+		VMOVUPS(v, y.at(i, s.lanes, 0))
+	})
+	end()
+}
+
+func normGrad(s isa, masked bool) {
+	name, params := "normGrad", "func(dx, dy, x, p, q, r *float32, n, c int)"
+	if masked {
+		name, params = "normGradMasked", "func(dx, dy, x, y, p, q, r *float32, n, c int)"
+	}
+	s.text(name, params, "is NormGrad; n values, not 0, c channels, a multiple of the vector.")
+	dx, dy, x, p, q, r := load("dx", 4), load("dy", 4), load("x", 4), load("p", 4), load("q", 4), load("r", 4)
+	var y stream
+	if masked {
+		y = load("y", 4)
+	}
+	zero := s.vec()
+	s.zero(zero)
+	s.channelLoop(func(i, j reg.GPVirtual) {
+		v, d, f := s.vec(), s.vec(), s.vec()
+		VMOVUPS(dy.at(i, s.lanes, 0), d)
+		if masked {
+			s.keepPositive(y.at(i, s.lanes, 0), zero, d)
+		}
+		VMOVUPS(x.at(i, s.lanes, 0), v)
+		VMOVUPS(q.at(j, s.lanes, 0), f)
+		VFMADD213PS(r.at(j, s.lanes, 0), f, v)
+		VFMADD231PS(p.at(j, s.lanes, 0), d, v)
+		VMOVUPS(v, dx.at(i, s.lanes, 0))
+	})
+	end()
+}

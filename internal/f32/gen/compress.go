@@ -1,0 +1,156 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Codes run from the high bits of a byte down, vector masks from bit 0 up: lanes are compared in reversed order, within groups
+// of 4 (2 bits) or 8 (1 bit). AVX-512 only.
+func compression() {
+	s := avx512
+	encode2Bit(s)
+	encode1Bit(s)
+	decode(s, 2)
+	decode(s, 1)
+}
+
+// byteTable puts 16 dwords into the read-only data.
+func dwords(name string, f func(i int) uint32) Mem {
+	m := GLOBL(name, RODATA|NOPTR)
+	for i := range 16 {
+		DATA(4*i, U32(f(i)))
+	}
+	return m
+}
+
+// loop runs body for each vector; one code unit of bytes bytes belongs to it.
+func vectorLoop(s isa, code reg.GPVirtual, codeBytes int, body func(i reg.GPVirtual)) {
+	n, i := gp("n"), GP64()
+	XORQ(i, i)
+	Label("loop")
+	body(i)
+	ADDQ(Imm(uint64(codeBytes)), code)
+	ADDQ(Imm(uint64(s.lanes)), i)
+	CMPQ(i, n)
+	JLT(LabelRef("loop"))
+}
+
+func encode2Bit(s isa) {
+	s.text("encode2Bit", "func(code *byte, residual, grad *float32, t float32, n int)", "is Encode2Bit; n is a multiple of 16, not 0.")
+	code, residual, grad, t := gp("code"), load("residual", 4), load("grad", 4), s.broadcast("t")
+	minus := s.vec()
+	s.zero(minus)
+	VSUBPS(t, minus, minus)
+	high, low := GP32(), GP32()
+	MOVL(U32(0xaaaaaaaa), high)
+	MOVL(U32(0x55555555), low)
+	vectorLoop(s, code, 4, func(i reg.GPVirtual) {
+		r, turned := s.vec(), s.vec()
+		pos, neg, posT, negT := K(), K(), K(), K()
+		VMOVUPS(residual.at(i, s.lanes, 0), r)
+		VADDPS(grad.at(i, s.lanes, 0), r, r)
+		VCMPPS(Imm(0x1d), t, r, pos)     // r ≥ t
+		VCMPPS(Imm(0x12), minus, r, neg) // r ≤ −t
+		VPERMILPS(Imm(0x1b), r, turned)
+		VCMPPS(Imm(0x1d), t, turned, posT)
+		VCMPPS(Imm(0x12), minus, turned, negT)
+		KORW(posT, negT, negT)
+		VSUBPS(t, r, pos, r)
+		VSUBPS(minus, r, neg, r)
+		VMOVUPS(r, residual.at(i, s.lanes, 0))
+		some, plus := GP32(), GP32()
+		KMOVW(negT, some)
+		KMOVW(posT, plus)
+		PDEPL(high, some, some)
+		PDEPL(low, plus, plus)
+		ORL(plus, some)
+		MOVL(some, Mem{Base: code})
+	})
+	end()
+}
+
+func encode1Bit(s isa) {
+	turn := dwords("reversed8", func(i int) uint32 { return uint32(i ^ 7) })
+	s.text("encode1Bit", "func(code *byte, residual, grad *float32, t float32, n int)", "is Encode1Bit; n is a multiple of 16, not 0.")
+	code, residual, grad, t := gp("code"), load("residual", 4), load("grad", 4), s.broadcast("t")
+	order, one := s.vec(), s.constant(0x3f800000)
+	VMOVUPS(turn, order)
+	minusOne := s.constant(0xbf800000)
+	vectorLoop(s, code, 2, func(i reg.GPVirtual) {
+		r, turned, said := s.vec(), s.vec(), s.vec()
+		pos, posT := K(), K()
+		VMOVUPS(residual.at(i, s.lanes, 0), r)
+		VADDPS(grad.at(i, s.lanes, 0), r, r)
+		VCMPPS(Imm(0x1e), t, r, pos) // r > t
+		VPERMPS(r, order, turned)
+		VCMPPS(Imm(0x1e), t, turned, posT)
+		VBLENDMPS(one, minusOne, pos, said)
+		VSUBPS(said, r, r)
+		VMOVUPS(r, residual.at(i, s.lanes, 0))
+		bits := GP32()
+		KMOVW(posT, bits)
+		MOVW(bits.As16(), Mem{Base: code})
+	})
+	end()
+}
+
+// decode adds what a code of 1 or 2 bits says: each lane shifts its code down and looks up its value among four.
+func decode(s isa, bits int) {
+	perByte := 8 / bits
+	shifts := dwords([]string{"", "shifts1", "shifts2"}[bits], func(i int) uint32 { return uint32(i/perByte*8 + 8 - bits - i%perByte*bits) })
+	if bits == 2 {
+		s.text("addDecoded2Bit", "func(dst *float32, code *byte, t float32, n int)", "is AddDecoded2Bit; n is a multiple of 16, not 0.")
+	} else {
+		s.text("addDecoded1Bit", "func(dst *float32, code *byte, n int)", "is AddDecoded1Bit; n is a multiple of 16, not 0.")
+	}
+	dst, code := load("dst", 4), gp("code")
+	down, ones := s.vec(), s.constant(1<<bits-1)
+	VMOVUPS(shifts, down)
+	table := s.vec()
+	if bits == 2 {
+		// lane 2: −t, lane 3: t
+		x := Load(Param("t"), XMM())
+		t := s.vec()
+		VBROADCASTSS(x, t)
+		s.zero(table)
+		k, mask := K(), GP32()
+		MOVL(U32(4), mask)
+		KMOVW(mask, k)
+		VSUBPS(t, table, k, table)
+		MOVL(U32(8), mask)
+		KMOVW(mask, k)
+		VMOVAPS(t, k, table)
+	} else {
+		minusOne, k, mask := s.constant(0xbf800000), K(), GP32()
+		VMOVAPS(minusOne, table)
+		one := s.constant(0x3f800000)
+		MOVL(U32(2), mask)
+		KMOVW(mask, k)
+		VMOVAPS(one, k, table)
+	}
+	vectorLoop(s, code, 2*bits, func(i reg.GPVirtual) {
+		v, w := s.vec(), s.vec()
+		if bits == 2 {
+			VPBROADCASTD(Mem{Base: code}, v)
+		} else {
+			g := GP32()
+			MOVWLZX(Mem{Base: code}, g)
+			VPBROADCASTD(g, v)
+		}
+		VPSRLVD(down, v, v)
+		VPANDD(ones, v, v)
+		VPERMPS(table, v, w)
+		if bits == 2 { // adding 0 would turn −0 into 0
+			k := K()
+			VPTESTMD(v, v, k)
+			VADDPS(dst.at(i, s.lanes, 0), w, w)
+			VMOVUPS(w, k, dst.at(i, s.lanes, 0))
+			return
+		}
+		VADDPS(dst.at(i, s.lanes, 0), w, w)
+		VMOVUPS(w, dst.at(i, s.lanes, 0))
+	})
+	end()
+}

@@ -1,6 +1,0 @@
-package main
-
-func vectors()     {}
-func channels()    {}
-func halves()      {}
-func compression() {}

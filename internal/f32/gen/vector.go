@@ -1,0 +1,217 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const unroll = 4
+
+// A stream is one slice that an element-wise loop walks.
+type stream struct {
+	base reg.GPVirtual
+	size int // bytes of an element
+}
+
+func load(name string, size int) stream {
+	return stream{Load(Param(name), GP64()).(reg.GPVirtual), size}
+}
+
+// at is element lanes·u after the loop's index.
+func (s stream) at(i reg.GPVirtual, lanes, u int) Mem {
+	return Mem{Base: s.base, Index: i, Scale: uint8(s.size), Disp: lanes * u * s.size}
+}
+
+// each runs body(i, u) for whole vectors from 0 to n, four at a time and then one at a time: u is the vector's number after
+// index i. n is a multiple of lanes.
+func (s isa) each(body func(i reg.GPVirtual, u int)) {
+	n := Load(Param("n"), GP64())
+	i, end := GP64(), GP64()
+	XORQ(i, i)
+	MOVQ(n, end)
+	SUBQ(Imm(uint64(unroll*s.lanes)), end)
+	JMP(LabelRef("test4"))
+	Label("loop4")
+	for u := range unroll {
+		body(i, u)
+	}
+	ADDQ(Imm(uint64(unroll*s.lanes)), i)
+	Label("test4")
+	CMPQ(i, end)
+	JLE(LabelRef("loop4"))
+	JMP(LabelRef("test1"))
+	Label("loop1")
+	body(i, 0)
+	ADDQ(Imm(uint64(s.lanes)), i)
+	Label("test1")
+	CMPQ(i, n)
+	JLT(LabelRef("loop1"))
+}
+
+func (s isa) text(name, signature, doc string) {
+	TEXT(name+s.name, NOSPLIT, signature)
+	Doc(name + s.name + " " + doc)
+	Pragma("noescape")
+}
+
+func end() {
+	VZEROUPPER()
+	RET()
+}
+
+func (s isa) broadcast(name string) reg.VecVirtual {
+	v := s.vec()
+	x := Load(Param(name), XMM())
+	VBROADCASTSS(x, v)
+	return v
+}
+
+// keepPositive leaves in v the lanes where y > 0 and clears the others.
+func (s isa) keepPositive(y Op, zero, v reg.VecVirtual) {
+	if s.lanes == 16 {
+		k := K()
+		VCMPPS(Imm(1), y, zero, k) // 0 < y
+		VMOVAPS_Z(v, k, v)
+		return
+	}
+	m := s.vec()
+	VCMPPS(Imm(1), y, zero, m)
+	VANDPS(m, v, v)
+}
+
+func vectors() {
+	for _, s := range []isa{avx512, avx2} {
+		binary(s, "add", "sets dst = a + b.", func(a, b Op, d reg.VecVirtual) { VADDPS(a, b, d) })
+		binary(s, "mul", "sets dst = a · b.", func(a, b Op, d reg.VecVirtual) { VMULPS(a, b, d) })
+		scales(s)
+		sums(s)
+		relus(s)
+	}
+}
+
+func binary(s isa, name, doc string, op func(a, b Op, d reg.VecVirtual)) {
+	s.text(name, "func(dst, a, b *float32, n int)", doc)
+	dst, a, b := load("dst", 4), load("a", 4), load("b", 4)
+	s.each(func(i reg.GPVirtual, u int) {
+		v := s.vec()
+		VMOVUPS(a.at(i, s.lanes, u), v)
+		op(b.at(i, s.lanes, u), v, v)
+		VMOVUPS(v, dst.at(i, s.lanes, u))
+	})
+	end()
+}
+
+func scales(s isa) {
+	s.text("axpy", "func(dst *float32, alpha float32, x *float32, n int)", "sets dst += alpha·x.")
+	dst, x, alpha := load("dst", 4), load("x", 4), s.broadcast("alpha")
+	s.each(func(i reg.GPVirtual, u int) {
+		v := s.vec()
+		VMOVUPS(dst.at(i, s.lanes, u), v)
+		VFMADD231PS(x.at(i, s.lanes, u), alpha, v)
+		VMOVUPS(v, dst.at(i, s.lanes, u))
+	})
+	end()
+
+	s.text("axpby", "func(dst *float32, alpha float32, x *float32, beta float32, n int)", "sets dst = alpha·x + beta·dst.")
+	dst, x, alpha = load("dst", 4), load("x", 4), s.broadcast("alpha")
+	beta := s.broadcast("beta")
+	s.each(func(i reg.GPVirtual, u int) {
+		v := s.vec()
+		VMULPS(dst.at(i, s.lanes, u), beta, v)
+		VFMADD231PS(x.at(i, s.lanes, u), alpha, v)
+		VMOVUPS(v, dst.at(i, s.lanes, u))
+	})
+	end()
+
+	s.text("scale", "func(dst *float32, alpha float32, x *float32, n int)", "sets dst = alpha·x.")
+	dst, x, alpha = load("dst", 4), load("x", 4), s.broadcast("alpha")
+	s.each(func(i reg.GPVirtual, u int) {
+		v := s.vec()
+		VMULPS(x.at(i, s.lanes, u), alpha, v)
+		VMOVUPS(v, dst.at(i, s.lanes, u))
+	})
+	end()
+}
+
+// reduceTo combines four accumulators into the return value, lanes by halves.
+func (s isa) reduceTo(acc []reg.VecVirtual, op func(a, b, d Op)) {
+	op(acc[2], acc[0], acc[0])
+	op(acc[3], acc[1], acc[1])
+	op(acc[1], acc[0], acc[0])
+	y, x, t := acc[0].AsY(), acc[0].AsX(), YMM()
+	if s.lanes == 16 {
+		VEXTRACTF64X4(Imm(1), acc[0], t)
+		op(t, y, y)
+	}
+	tx := t.AsX()
+	VEXTRACTF128(Imm(1), y, tx)
+	op(tx, x, x)
+	VPERMILPS(Imm(0x4e), x, tx)
+	op(tx, x, x)
+	VPERMILPS(Imm(0xb1), x, tx)
+	op(tx, x, x)
+	Store(x, ReturnIndex(0))
+}
+
+func sums(s isa) {
+	accs := func() []reg.VecVirtual {
+		acc := make([]reg.VecVirtual, unroll)
+		for i := range acc {
+			acc[i] = s.vec()
+			s.zero(acc[i])
+		}
+		return acc
+	}
+	add := func(a, b, d Op) { VADDPS(a, b, d) }
+	s.text("sum", "func(x *float32, n int) float32", "is Σ x.")
+	x, acc := load("x", 4), accs()
+	s.each(func(i reg.GPVirtual, u int) { VADDPS(x.at(i, s.lanes, u), acc[u], acc[u]) })
+	s.reduceTo(acc, add)
+	end()
+
+	s.text("dot", "func(x, y *float32, n int) float32", "is Σ x·y.")
+	x, y, acc := load("x", 4), load("y", 4), accs()
+	s.each(func(i reg.GPVirtual, u int) {
+		v := s.vec()
+		VMOVUPS(x.at(i, s.lanes, u), v)
+		VFMADD231PS(y.at(i, s.lanes, u), v, acc[u])
+	})
+	s.reduceTo(acc, add)
+	end()
+
+	s.text("max", "func(x *float32, n int) float32", "is the largest value of x; n is not 0.")
+	x = load("x", 4)
+	acc = make([]reg.VecVirtual, unroll)
+	for i := range acc {
+		acc[i] = s.vec()
+		VMOVUPS(Mem{Base: x.base}, acc[i])
+	}
+	s.each(func(i reg.GPVirtual, u int) { VMAXPS(x.at(i, s.lanes, u), acc[u], acc[u]) })
+	s.reduceTo(acc, func(a, b, d Op) { VMAXPS(a, b, d) })
+	end()
+}
+
+func relus(s isa) {
+	s.text("relu", "func(dst, x *float32, n int)", "sets dst = max(x, 0), 0 for a NaN.")
+	dst, x, zero := load("dst", 4), load("x", 4), s.vec()
+	s.zero(zero)
+	s.each(func(i reg.GPVirtual, u int) {
+		v := s.vec()
+		VMOVUPS(x.at(i, s.lanes, u), v)
+		VMAXPS(zero, v, v) // the second operand, zero, where one is a NaN
+		VMOVUPS(v, dst.at(i, s.lanes, u))
+	})
+	end()
+
+	s.text("reluGrad", "func(dx, dy, y *float32, n int)", "sets dx = dy where y > 0, else 0.")
+	dx, dy, y, zero := load("dx", 4), load("dy", 4), load("y", 4), s.vec()
+	s.zero(zero)
+	s.each(func(i reg.GPVirtual, u int) {
+		v := s.vec()
+		VMOVUPS(dy.at(i, s.lanes, u), v)
+		s.keepPositive(y.at(i, s.lanes, u), zero, v)
+		VMOVUPS(v, dx.at(i, s.lanes, u))
+	})
+	end()
+}

@@ -1,0 +1,135 @@
+package f32
+
+// The assembly does whole vectors; what is left over at the end goes through the portable loops, which give the same results
+// up to fused multiply-add.
+
+// assembled is the kernels of an assembly path: the portable set with what there is in assembly put over it.
+func assembled(p Path) kernelSet {
+	s := portable
+	if p == AVX2 {
+		s.tile = Tile{Rows: 6, Cols: 16, OuterRows: []int{6, 4, 2}, path: AVX2}
+		s.add = binary(8, addAVX2, addPortable)
+		s.mul = binary(8, mulAVX2, mulPortable)
+		s.reluGrad = binary(8, reluGradAVX2, reluGradPortable)
+		s.relu = unary(8, reluAVX2, reluPortable)
+		s.axpy = scaled(8, axpyAVX2, axpyPortable)
+		s.scale = scaled(8, scaleAVX2, scalePortable)
+		s.axpby = blended(8, axpbyAVX2)
+		s.sum, s.dot, s.max = sumOf(8, sumAVX2), dotOf(8, dotAVX2), maxOf(8, maxAVX2)
+		s.toFloat16 = narrowed(8, toFloat16AVX2, toFloat16Portable)
+		s.fromFloat16 = widened(8, fromFloat16AVX2, fromFloat16Portable)
+		s.toBFloat16 = narrowed(8, toBFloat16AVX2, toBFloat16Portable)
+		s.fromBFloat16 = widened(8, fromBFloat16AVX2, fromBFloat16Portable)
+		return s
+	}
+	s.tile = Tile{Rows: 12, Cols: 32, OuterRows: []int{12, 8, 4}, path: AVX512}
+	s.add = binary(16, addAVX512, addPortable)
+	s.mul = binary(16, mulAVX512, mulPortable)
+	s.reluGrad = binary(16, reluGradAVX512, reluGradPortable)
+	s.relu = unary(16, reluAVX512, reluPortable)
+	s.axpy = scaled(16, axpyAVX512, axpyPortable)
+	s.scale = scaled(16, scaleAVX512, scalePortable)
+	s.axpby = blended(16, axpbyAVX512)
+	s.sum, s.dot, s.max = sumOf(16, sumAVX512), dotOf(16, dotAVX512), maxOf(16, maxAVX512)
+	s.toFloat16 = narrowed(16, toFloat16AVX512, toFloat16Portable)
+	s.fromFloat16 = widened(16, fromFloat16AVX512, fromFloat16Portable)
+	s.toBFloat16 = narrowed(16, toBFloat16AVX512, toBFloat16Portable)
+	s.fromBFloat16 = widened(16, fromBFloat16AVX512, fromBFloat16Portable)
+	s.encode2Bit, s.addDecoded2Bit = encode2BitWide, addDecoded2BitWide
+	s.encode1Bit, s.addDecoded1Bit = encode1BitWide, addDecoded1BitWide
+	return s
+}
+
+func binary(lanes int, wide func(dst, a, b *float32, n int), tail func(dst, a, b []float32)) func(dst, a, b []float32) {
+	return func(dst, a, b []float32) {
+		n := len(dst) &^ (lanes - 1)
+		if n > 0 {
+			wide(&dst[0], &a[0], &b[0], n)
+		}
+		tail(dst[n:], a[n:], b[n:])
+	}
+}
+
+func unary(lanes int, wide func(dst, x *float32, n int), tail func(dst, x []float32)) func(dst, x []float32) {
+	return func(dst, x []float32) {
+		n := len(dst) &^ (lanes - 1)
+		if n > 0 {
+			wide(&dst[0], &x[0], n)
+		}
+		tail(dst[n:], x[n:])
+	}
+}
+
+func scaled(lanes int, wide func(dst *float32, alpha float32, x *float32, n int), tail func(dst []float32, alpha float32, x []float32)) func(dst []float32, alpha float32, x []float32) {
+	return func(dst []float32, alpha float32, x []float32) {
+		n := len(dst) &^ (lanes - 1)
+		if n > 0 {
+			wide(&dst[0], alpha, &x[0], n)
+		}
+		tail(dst[n:], alpha, x[n:])
+	}
+}
+
+func blended(lanes int, wide func(dst *float32, alpha float32, x *float32, beta float32, n int)) func(dst []float32, alpha float32, x []float32, beta float32) {
+	return func(dst []float32, alpha float32, x []float32, beta float32) {
+		n := len(dst) &^ (lanes - 1)
+		if n > 0 {
+			wide(&dst[0], alpha, &x[0], beta, n)
+		}
+		axpbyPortable(dst[n:], alpha, x[n:], beta)
+	}
+}
+
+func sumOf(lanes int, wide func(x *float32, n int) float32) func(x []float32) float32 {
+	return func(x []float32) float32 {
+		n := len(x) &^ (lanes - 1)
+		if n == 0 {
+			return sumPortable(x)
+		}
+		return wide(&x[0], n) + sumPortable(x[n:])
+	}
+}
+
+func dotOf(lanes int, wide func(x, y *float32, n int) float32) func(x, y []float32) float32 {
+	return func(x, y []float32) float32 {
+		n := len(x) &^ (lanes - 1)
+		if n == 0 {
+			return dotPortable(x, y)
+		}
+		return wide(&x[0], &y[0], n) + dotPortable(x[n:], y[n:])
+	}
+}
+
+func maxOf(lanes int, wide func(x *float32, n int) float32) func(x []float32) float32 {
+	return func(x []float32) float32 {
+		n := len(x) &^ (lanes - 1)
+		if n == 0 {
+			return maxPortable(x)
+		}
+		m := wide(&x[0], n)
+		if n < len(x) {
+			m = max(m, maxPortable(x[n:]))
+		}
+		return m
+	}
+}
+
+func narrowed(lanes int, wide func(dst *uint16, x *float32, n int), tail func(dst []uint16, x []float32)) func(dst []uint16, x []float32) {
+	return func(dst []uint16, x []float32) {
+		n := len(dst) &^ (lanes - 1)
+		if n > 0 {
+			wide(&dst[0], &x[0], n)
+		}
+		tail(dst[n:], x[n:])
+	}
+}
+
+func widened(lanes int, wide func(dst *float32, x *uint16, n int), tail func(dst []float32, x []uint16)) func(dst []float32, x []uint16) {
+	return func(dst []float32, x []uint16) {
+		n := len(dst) &^ (lanes - 1)
+		if n > 0 {
+			wide(&dst[0], &x[0], n)
+		}
+		tail(dst[n:], x[n:])
+	}
+}
