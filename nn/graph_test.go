@@ -104,6 +104,9 @@ func TestAProgramsOwnCallOfGradIsHonoured(t *testing.T) {
 	if err != nil || len(params) != 1 || params[0] != w {
 		t.Fatalf("parameters are %v, %v, want w", params, err)
 	}
+	if got := nn.Parameters(g); len(got) != 1 || got[0] != w {
+		t.Errorf("leaves that are parameters are %v, want w", got)
+	}
 	r, err := ref.New(loss)
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ func TestOpsGiveTheirFormulas(t *testing.T) {
 		{"Conv2D sums channels", &op.Conv2D{Stride: two}, []gorgonia.Value{iota(0, 1, 2, 2, 2), f64([]int{2, 2, 1, 1}, 1, 10, 0, 1)}, []float64{40, 4}},
 		{"MaxPool2D leaves padding out", &op.MaxPool2D{Kernel: two, Stride: two, Pad: one}, []gorgonia.Value{iota(-9, 1, 1, 2, 2)}, []float64{-9, -8, -7, -6}},
 		{"MaxPool2DGrad goes to the first of equals", &op.MaxPool2DGrad{Kernel: two, Stride: two}, []gorgonia.Value{f64([]int{1, 1, 2, 2}, 5, 7, 7, 7), f64([]int{1, 1, 1, 1}, 3)}, []float64{0, 3, 0, 0}},
+		{"MaxPool2DGrad adds where windows share a maximum", &op.MaxPool2DGrad{Kernel: two, Stride: one}, []gorgonia.Value{f64([]int{1, 1, 2, 3}, 1, 9, 2, 3, 4, 5), f64([]int{1, 1, 1, 2}, 3, 4)}, []float64{0, 7, 0, 0, 0, 0}},
 		{"AvgPool2D counts padding", &op.AvgPool2D{Kernel: two, Stride: two, Pad: one}, []gorgonia.Value{iota(4, 1, 1, 2, 2)}, []float64{1, 1.25, 1.5, 1.75}},
 		{"AvgPool2D excludes padding", &op.AvgPool2D{Kernel: two, Stride: two, Pad: one, ExcludePad: true}, []gorgonia.Value{iota(4, 1, 1, 2, 2)}, []float64{4, 5, 6, 7}},
 		{"GlobalAvgPool2D", &op.GlobalAvgPool2D{}, []gorgonia.Value{iota(1, 1, 2, 2, 2)}, []float64{2.5, 6.5}},
@@ -56,6 +57,7 @@ func TestOpsGiveTheirFormulas(t *testing.T) {
 		{"SoftmaxCrossEntropy of an empty batch", &op.SoftmaxCrossEntropy{}, []gorgonia.Value{f64([]int{1, 2}, 1, 2), i32(-1)}, []float64{0}},
 		{"SoftmaxCrossEntropyGrad", &op.SoftmaxCrossEntropyGrad{}, []gorgonia.Value{f64([]int{2, 2}, 0, math.Log(3), 5, 6), i32(0, -1), gorgonia.NewF64(2)}, []float64{-1.5, 1.5, 0, 0}},
 		{"MSE", &op.MSE{Dims: 1}, []gorgonia.Value{f64([]int{2}, 1, 5), f64([]int{2}, 2, 2)}, []float64{5}},
+		{"MSEGrad", &op.MSEGrad{Dims: 1}, []gorgonia.Value{f64([]int{2}, 1, 5), f64([]int{2}, 2, 2), gorgonia.NewF64(10)}, []float64{-10, 30}},
 		{"BatchNorm2D", &op.BatchNorm2D{Momentum: 0.1, State: state(gorgonia.NewGraph(), "bn", tensor.Float64, 1), Mode: mode}, []gorgonia.Value{f64([]int{2, 1, 1, 2}, 1, 1, 3, 3), f64([]int{1}, 2), f64([]int{1}, 10)}, []float64{8, 8, 12, 12}},
 	}
 	for _, c := range cases {
@@ -86,12 +88,63 @@ func TestBatchNormMovesRunningStatisticsByMomentum(t *testing.T) {
 	if math.Abs(mean-0.2) > 1e-12 || math.Abs(variance-(0.9+0.1*4/3)) > 1e-12 {
 		t.Errorf("running mean %g and variance %g, want 0.2 and %g", mean, variance, 0.9+0.1*4/3)
 	}
+	if _, err := o.Do(in...); err != nil {
+		t.Fatal(err)
+	}
+	mean, variance = s.Mean.Data().([]float64)[0], s.Var.Data().([]float64)[0]
+	if math.Abs(mean-0.38) > 1e-12 || math.Abs(variance-(0.81+0.19*4/3)) > 1e-12 {
+		t.Errorf("after two steps running mean %g and variance %g, want 0.38 and %g", mean, variance, 0.81+0.19*4/3)
+	}
 	o.Mode.Inference = true
 	if _, err := o.Do(in...); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Mean.Data().([]float64)[0]; got != mean {
 		t.Errorf("evaluation moved the running mean from %g to %g", mean, got)
+	}
+}
+
+// A network that has gone wrong must not look well: NaN comes out where it went in.
+func TestNaNIsNotHidden(t *testing.T) {
+	nan := math.NaN()
+	for _, o := range []gorgonia.Op{&op.ReLU{}, &op.MaxPool2D{Kernel: two, Stride: two}, &op.AvgPool2D{Kernel: two, Stride: two}, &op.GlobalAvgPool2D{}} {
+		for position := range 4 {
+			x := iota(1, 1, 1, 2, 2)
+			x.Data().([]float64)[position] = nan
+			v, err := o.Do(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y, _ := ref.Numbers(v)
+			if !slices.ContainsFunc(y, math.IsNaN) {
+				t.Errorf("%v of a NaN at %d is %v, want a NaN", o, position, y)
+			}
+		}
+	}
+}
+
+// gorgonia's ops may write over their arguments, so no result may be another's
+// memory.
+func TestResultsShareNoMemoryWithArguments(t *testing.T) {
+	x := iota(1, 2, 2)
+	for _, c := range []struct {
+		op gorgonia.Op
+		in gorgonia.Value
+	}{
+		{&op.Take{Shape: tensor.Shape{2, 2}, From: 2}, &op.Tuple{Values: []*tensor.Dense{x}}},
+		{&op.Reshape{From: tensor.Shape{2, 2}, To: tensor.Shape{4}}, x},
+		{&op.Dropout{Mode: &op.Mode{Inference: true}}, x},
+		{&op.ReLU{}, x},
+	} {
+		v, err := c.op.Do(c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Data().([]float64)[0] = 100
+		if got := x.Data().([]float64)[0]; got != 1 {
+			t.Errorf("writing to the result of %v changed its argument to %g", c.op, got)
+			x.Data().([]float64)[0] = 1
+		}
 	}
 }
 

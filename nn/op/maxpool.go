@@ -58,9 +58,6 @@ func maxPool2D[T float](o *MaxPool2D, in []gorgonia.Value, shape tensor.Shape) (
 func argMax[T float](x []T, window []int) int {
 	best := window[0]
 	for _, xi := range window[1:] {
-		if x[best] != x[best] {
-			break
-		}
 		if x[xi] > x[best] || x[xi] != x[xi] {
 			best = xi
 		}
