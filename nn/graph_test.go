@@ -120,6 +120,30 @@ func TestAProgramsOwnCallOfGradIsHonoured(t *testing.T) {
 	}
 }
 
+func TestACloneOfAGraphKnowsItsLeaves(t *testing.T) {
+	g := gorgonia.NewGraph()
+	logits := nn.MLP(nn.Input(g, "x", 2, 3), nn.MLPConfig{Hidden: []int{4}, Classes: 2})
+	loss := nn.SoftmaxCrossEntropy(logits, nn.Labels(g, "labels", 2))
+	params, _, err := op.Gradients(loss)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := g.Clone().(*gorgonia.ExprGraph)
+	want, got := op.Leaves(g), op.Leaves(c)
+	if len(got) != len(want) {
+		t.Fatalf("clone has %d leaves, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i].Node == want[i].Node || got[i].Node.Name() != want[i].Node.Name() || got[i].Role != want[i].Role {
+			t.Errorf("leaf %d of the clone is %v, want one like %v", i, got[i], want[i])
+		}
+	}
+	cloned, _, err := op.Gradients(c.Node(loss.ID()).(*gorgonia.Node))
+	if err != nil || len(cloned) != len(params) {
+		t.Errorf("gradients in the clone: %d parameters, %v, want %d", len(cloned), err, len(params))
+	}
+}
+
 // A parameter that the loss does not depend on is no obstacle.
 func TestParametersThatTheLossDoesNotReachHaveNoGradient(t *testing.T) {
 	g := gorgonia.NewGraph()

@@ -44,7 +44,7 @@ func BatchNorm2D(x *gorgonia.Node, name string, cfg BatchNormConfig) *gorgonia.N
 		Mean: tensor.New(tensor.Of(dt), tensor.WithShape(channels)),
 		Var:  tensor.Ones(dt, channels),
 	}
-	y := apply(layer, &op.BatchNorm2D{Eps: cfg.Eps, Momentum: cfg.Momentum, State: state, Mode: &r.Mode}, x, gamma, beta)
+	y := apply(layer, &op.BatchNorm2D{Eps: cfg.Eps, Momentum: cfg.Momentum, State: state, Mode: r.Mode}, x, gamma, beta)
 	r.AddState(state)
 	return apply(layer, &op.Take{Shape: x.Shape(), From: 4}, y)
 }
@@ -58,5 +58,5 @@ func Dropout(x *gorgonia.Node, name string, rate float64) *gorgonia.Node {
 	if err := r.Claim(name); err != nil {
 		panic(fmt.Sprintf("nn: %s: %v", layer, err))
 	}
-	return apply(layer, &op.Dropout{Rate: rate, Seed: r.Seed, Name: name, Mode: &r.Mode}, x)
+	return apply(layer, &op.Dropout{Rate: rate, Seed: r.Seed, Name: name, Mode: r.Mode}, x)
 }

@@ -365,7 +365,7 @@ func TestStateIsNotShared(t *testing.T) {
 	g := gorgonia.NewGraph()
 	x, gamma, beta := leaf(g, "x", 2, 3, 2, 2), leaf(g, "gamma", 3), leaf(g, "beta", 3)
 	batchNorm(x, gamma, beta, "bn")
-	_, err := op.Apply(&op.BatchNorm2D{Eps: 1e-5, Momentum: 0.1, State: state(g, "bn", tensor.Float64, 3), Mode: &op.RegistryOf(g).Mode}, x, gamma, beta)
+	_, err := op.Apply(&op.BatchNorm2D{Eps: 1e-5, Momentum: 0.1, State: state(g, "bn", tensor.Float64, 3), Mode: op.RegistryOf(g).Mode}, x, gamma, beta)
 	if err == nil || !strings.Contains(err.Error(), "name of its own") {
 		t.Errorf("two batch normalisations of one name: error %v, want one that says so", err)
 	}

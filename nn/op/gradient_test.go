@@ -75,7 +75,7 @@ func state(g *gorgonia.ExprGraph, name string, dt tensor.Dtype, channels int) *o
 
 func batchNorm(x, gamma, beta *gorgonia.Node, name string) *gorgonia.Node {
 	g := x.Graph()
-	bn := must(op.Apply(&op.BatchNorm2D{Eps: 1e-5, Momentum: 0.1, State: state(g, name, x.Dtype(), x.Shape()[1]), Mode: &op.RegistryOf(g).Mode}, x, gamma, beta))
+	bn := must(op.Apply(&op.BatchNorm2D{Eps: 1e-5, Momentum: 0.1, State: state(g, name, x.Dtype(), x.Shape()[1]), Mode: op.RegistryOf(g).Mode}, x, gamma, beta))
 	return must(op.Apply(&op.Take{Shape: x.Shape(), From: 4}, bn))
 }
 
@@ -122,7 +122,7 @@ var graphs = []struct {
 		return must(op.Apply(&op.Linear{Bias: true}, leaf("x", 1, 4), leaf("w", 1, 4), leaf("b", 1)))
 	}},
 	{"Dropout", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
-		return must(op.Apply(&op.Dropout{Rate: 0.4, Seed: 7, Name: "drop", Mode: &op.RegistryOf(g).Mode}, leaf("x", 5, 6)))
+		return must(op.Apply(&op.Dropout{Rate: 0.4, Seed: 7, Name: "drop", Mode: op.RegistryOf(g).Mode}, leaf("x", 5, 6)))
 	}},
 	{"Embedding of a matrix of ids", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.Embedding{IDDims: 2}, leaf("w", 5, 3), ints(g, "ids", []int32{1, 4, 1, 0, 0, 1}, 3, 2)))

@@ -2,6 +2,8 @@ package op
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
@@ -40,13 +42,16 @@ func (r Role) String() string {
 // and gorgonia's machines pass it by. A graph without one, built by gorgonia's
 // own functions alone, works too; see Leaves.
 //
+// A clone of the graph (gorgonia's Clone) has a Registry with the same roles. As
+// the clone's nodes have the same ops, its Mode and its state are the original's.
+//
 // It is built by one goroutine, as a graph is.
 type Registry struct {
-	Mode  Mode         // of all stateful ops of the graph
+	Mode  *Mode        // of all stateful ops of the graph
 	Dtype tensor.Dtype // of new leaves; float32 by default
 	Seed  uint64       // of initial values and dropout
 
-	roles  map[*gorgonia.Node]Role
+	roles  map[int64]Role // by node ID
 	names  map[string]bool
 	states []*BatchNormState
 
@@ -61,7 +66,7 @@ func RegistryOf(g *gorgonia.ExprGraph) *Registry {
 	if r := lookup(g); r != nil {
 		return r
 	}
-	r := &Registry{Dtype: tensor.Float32, roles: make(map[*gorgonia.Node]Role), names: make(map[string]bool)}
+	r := &Registry{Mode: &Mode{}, Dtype: tensor.Float32, roles: make(map[int64]Role), names: make(map[string]bool)}
 	gorgonia.NewScalar(g, tensor.Float64, gorgonia.WithName(registryName), func(n *gorgonia.Node) {
 		if err := gorgonia.UnsafeLet(n, registryValue{r}); err != nil {
 			panic(fmt.Sprintf("op: keep registry: %v", err))
@@ -90,7 +95,7 @@ func (r *Registry) Claim(name string) error {
 }
 
 // SetRole declares a leaf's role.
-func (r *Registry) SetRole(n *gorgonia.Node, role Role) { r.roles[n] = role }
+func (r *Registry) SetRole(n *gorgonia.Node, role Role) { r.roles[n.ID()] = role }
 
 // AddState lists s among the graph's state.
 func (r *Registry) AddState(s *BatchNormState) { r.states = append(r.states, s) }
@@ -118,8 +123,8 @@ func Leaves(g *gorgonia.ExprGraph) []Leaf {
 	}
 	for i, l := range out {
 		switch {
-		case r != nil && r.roles[l.Node] != 0:
-			out[i].Role = r.roles[l.Node]
+		case r != nil && r.roles[l.Node.ID()] != 0:
+			out[i].Role = r.roles[l.Node.ID()]
 		case l.Node.Value() == nil, differentiated && l.Node.Deriv() == nil:
 			out[i].Role = RoleInput
 		default:
@@ -166,3 +171,11 @@ func (registryValue) Uintptr() uintptr           { return 0 }
 func (registryValue) MemSize() uintptr           { return 0 }
 func (registryValue) Type() hm.Type              { return tensor.Float64 }
 func (registryValue) Format(s fmt.State, _ rune) { fmt.Fprint(s, "registry") }
+
+// Clone is called when gorgonia copies the graph.
+func (v registryValue) Clone() (interface{}, error) {
+	c := *v.Registry
+	c.roles, c.names, c.states = maps.Clone(c.roles), maps.Clone(c.names), slices.Clone(c.states)
+	c.loss, c.params, c.grads = nil, nil, nil
+	return registryValue{&c}, nil
+}

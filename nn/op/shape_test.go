@@ -85,7 +85,7 @@ func TestTakeWantsTheTupleItWasMadeFor(t *testing.T) {
 func TestOnlyTheFirstResultIsDifferentiable(t *testing.T) {
 	g := gorgonia.NewGraph()
 	x := leaf(g, "x", 2, 3, 2, 2)
-	bn := must(op.Apply(&op.BatchNorm2D{State: state(g, "bn", tensor.Float64, 3), Mode: &op.RegistryOf(g).Mode}, x, leaf(g, "gamma", 3), leaf(g, "beta", 3)))
+	bn := must(op.Apply(&op.BatchNorm2D{State: state(g, "bn", tensor.Float64, 3), Mode: op.RegistryOf(g).Mode}, x, leaf(g, "gamma", 3), leaf(g, "beta", 3)))
 	mean := must(op.Apply(&op.Take{Index: 1, Shape: tensor.Shape{3}, From: 4}, bn))
 	if _, _, err := op.Gradients(lossOf(mean)); err == nil {
 		t.Error("gradient of a batch mean: got no error")

@@ -14,7 +14,7 @@
 // The element type is that of the graph: float64 for finite differences, float32
 // to compare with what trains. Numbers go in and out as float64, row-major.
 //
-// A Runner shares the leaves' values and the state with its graph: SetParam
+// A Runner shares the leaves' values and the state with its graph: Set of a parameter
 // changes the graph's parameter, Step moves the graph's running statistics. One
 // goroutine at a time may use a graph through its Runners.
 package ref
@@ -51,7 +51,7 @@ func New(loss *gorgonia.Node) (*Runner, error) {
 		leaves: make(map[string]*gorgonia.Node),
 		params: params,
 		grads:  make(map[string]*gorgonia.Node),
-		mode:   &op.RegistryOf(g).Mode,
+		mode:   op.RegistryOf(g).Mode,
 		step:   gorgonia.NewTapeMachine(g.ExactSubgraphRoots(append(gorgonia.Nodes{loss}, grads...)...)),
 		only:   gorgonia.NewTapeMachine(g.ExactSubgraphRoots(loss)),
 	}
