@@ -17,11 +17,13 @@ func (s *Shard) apply(step uint64) error {
 	case s.sum.data == nil:
 		err = fmt.Errorf("close round %d: no contributions", step)
 	case s.cfg.Rule == wire.RuleAverage:
-		total, count := s.sum.data.Float32s(s.n), float32(s.sum.count)
-		for i := range total {
-			total[i] /= count
+		if s.sum.weight > 0 {
+			total, weight := s.sum.data.Float32s(s.n), float32(s.sum.weight)
+			for i := range total {
+				total[i] /= weight
+			}
+			s.takeSum()
 		}
-		s.takeSum()
 	case s.opt == nil:
 		s.takeSum()
 	default:

@@ -28,7 +28,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	s.pushed = true
 	p := payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows}
 	if s.cfg.Rule == wire.RuleAverage {
-		s.keepNewest(m, &p)
+		s.keepNewest(m, &p, c.Weight)
 	} else {
 		s.fold(&p, c.Weight)
 	}
@@ -44,7 +44,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 }
 
 // keepNewest makes p the member's newest contribution and the sum that of all members' newest.
-func (s *Shard) keepNewest(m *member, p *payload) {
+func (s *Shard) keepNewest(m *member, p *payload, weight float32) {
 	if s.n == 0 {
 		p.data.Release()
 		return
@@ -54,13 +54,14 @@ func (s *Shard) keepNewest(m *member, p *payload) {
 	}
 	p.decodeTo(m.newest.Float32s(s.n))
 	p.data.Release()
+	m.newestWeight = weight
 	s.sum.data = s.pool.Get(4 * s.n)
 	total := s.sum.data.Float32s(s.n)
 	clear(total)
 	for _, o := range s.ranked {
 		if o.newest != nil {
 			f32.AddTo(total, o.newest.Float32s(s.n))
-			s.sum.count++
+			s.sum.weight += float64(o.newestWeight)
 		}
 	}
 }

@@ -19,10 +19,11 @@
 //	                                  where its reduction is "mean"), with the round as its step
 //	RuleOptimizer without one         the sum replaces the value; of a key of rows, the summed rows replace those rows
 //	                                  and the others stay
-//	RuleAverage                       the sum divided by the number of contributors replaces the value
+//	RuleAverage                       the sum divided by the sum of the weights replaces the value; where all weights
+//	                                  are 0 the value stays
 //
 // In async mode each contribution is a round of its own, applied when it comes; a pull may ask that the slowest member be at
-// most so many contributions behind. Under RuleAverage the value is the mean of the members' newest contributions.
+// most so many contributions behind. Under RuleAverage the value is the sum of the members' newest contributions over the sum of their weights.
 //
 // # Use
 //

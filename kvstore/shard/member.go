@@ -17,9 +17,11 @@ type Member struct {
 // A member is what the shard knows of one worker.
 type member struct {
 	Member
-	counted uint64  // highest sequence number in a closed round; in async mode, applied
-	known   bool    // counted is known: async mode wants its successor next
-	newest  *Buffer // async mode and average rule: the newest contribution, decoded
+	counted uint64 // highest sequence number in a closed round; in async mode, applied
+	known   bool   // counted is known: async mode wants its successor next
+	// Async mode and average rule: the newest contribution, decoded, and its weight.
+	newest       *Buffer
+	newestWeight float32
 }
 
 // SetMembers replaces the set of workers. It holds for the open round at once: what a worker no longer in the set has

@@ -96,7 +96,6 @@ type sum struct {
 	data   *Buffer // dense; nil: nothing yet
 	rows   rowSum  // of rows
 	weight float64
-	count  int
 }
 
 // foldPrefix adds the contributions that are next in order to the sum and releases their memory.
@@ -113,7 +112,6 @@ func (s *Shard) foldPrefix() {
 // fold adds one contribution, which becomes the sum's own.
 func (s *Shard) fold(p *payload, weight float32) {
 	s.sum.weight += float64(weight)
-	s.sum.count++
 	if s.cfg.RowLen > 0 {
 		s.sum.rows.add(s, p)
 		p.data.Release()
@@ -139,7 +137,7 @@ func (s *Shard) fold(p *payload, weight float32) {
 // reset empties the sum.
 func (s *Shard) resetSum() {
 	s.sum.data.Release()
-	s.sum.data, s.sum.weight, s.sum.count = nil, 0, 0
+	s.sum.data, s.sum.weight = nil, 0
 	s.sum.rows.reset()
 }
 

@@ -205,11 +205,17 @@ func TestValueFollowsRule(t *testing.T) {
 		setWorkers(t, s, 1, 3)
 		setOptimizer(t, s, optim.Config{Name: "test", LearningRate: 2}) // leaves it alone
 		for r := range 3 {
-			c := contribution(s, r, 0, float32(r+1))
-			c.Weight = float32(10 * r)
+			c := contribution(s, r, 0, float32(6*r))
+			c.Weight = float32(r)
 			mustPush(t, s, c, Held)
 		}
-		wantValue(t, s, 1, 2)
+		wantValue(t, s, 1, 6)
+		for r := range 3 {
+			c := contribution(s, r, 1, 1)
+			c.Weight = 0
+			mustPush(t, s, c, Held)
+		}
+		wantValue(t, s, 2, 6)
 	})
 }
 
