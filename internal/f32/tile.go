@@ -52,8 +52,9 @@ type TransposeArgs struct {
 	SrcMask  uint64 // set by the kernel: columns that are read
 	DstMask  uint64 // set by the kernel: columns that are written
 	M        int    // set by the kernel: rows that are written
+	Ahead    int    // distance in values to what a later call reads, which is fetched into the cache
 	SrcRow   [16]int
-	DstRow   [16]int
+	DstRow   [16]int // negative: the row is left out
 }
 
 // Gather computes out[OutRow[i] + j] (+)= Σ over segments and k < Len of in[InRow[i] + In + k] · w[W + k·Cols + j] for rows
@@ -64,7 +65,8 @@ func (t *Tile) Gather(a *GatherArgs, n, ncols int) { t.gather(a, n, ncols) }
 // OuterRows.
 func (t *Tile) Outer(a *OuterArgs, rows int) { t.outer(a, rows) }
 
-// Transpose computes dst[DstRow[j] + i] = src[SrcRow[i] + j] for i < n and j < m, both 1 to 16.
+// Transpose computes dst[DstRow[j] + i] = src[SrcRow[i] + j] for i < n and j < m, both 1 to 16, but for j whose DstRow is
+// negative.
 func (t *Tile) Transpose(a *TransposeArgs, n, m int) { t.transpose(a, n, m) }
 
 // fill points the rows from n on at row 0, so that the kernel may compute and store them like the others.

@@ -1283,7 +1283,7 @@ store:
 	RET
 
 // func transposeAVX512(a *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·transposeAVX512(SB), NOSPLIT, $0-8
 	MOVQ       a+0(FP), AX
 	MOVQ       24(AX), CX
@@ -1291,38 +1291,56 @@ TEXT ·transposeAVX512(SB), NOSPLIT, $0-8
 	MOVQ       64(AX), SI
 	KMOVQ      48(AX), K1
 	KMOVQ      56(AX), K2
-	MOVQ       72(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z0
+	MOVQ       72(AX), DI
+	LEAQ       (CX)(DI*4), DI
 	MOVQ       80(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z1
+	VMOVUPS.Z  (CX)(BX*4), K1, Z0
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       88(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z2
+	VMOVUPS.Z  (CX)(BX*4), K1, Z1
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       96(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z3
+	VMOVUPS.Z  (CX)(BX*4), K1, Z2
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       104(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z4
+	VMOVUPS.Z  (CX)(BX*4), K1, Z3
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       112(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z5
+	VMOVUPS.Z  (CX)(BX*4), K1, Z4
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       120(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z6
+	VMOVUPS.Z  (CX)(BX*4), K1, Z5
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       128(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z7
+	VMOVUPS.Z  (CX)(BX*4), K1, Z6
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       136(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z8
+	VMOVUPS.Z  (CX)(BX*4), K1, Z7
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       144(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z9
+	VMOVUPS.Z  (CX)(BX*4), K1, Z8
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       152(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z10
+	VMOVUPS.Z  (CX)(BX*4), K1, Z9
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       160(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z11
+	VMOVUPS.Z  (CX)(BX*4), K1, Z10
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       168(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z12
+	VMOVUPS.Z  (CX)(BX*4), K1, Z11
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       176(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z13
+	VMOVUPS.Z  (CX)(BX*4), K1, Z12
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       184(AX), BX
-	VMOVUPS.Z  (CX)(BX*4), K1, Z14
+	VMOVUPS.Z  (CX)(BX*4), K1, Z13
+	PREFETCHT0 (DI)(BX*4)
 	MOVQ       192(AX), BX
+	VMOVUPS.Z  (CX)(BX*4), K1, Z14
+	PREFETCHT0 (DI)(BX*4)
+	MOVQ       200(AX), BX
 	VMOVUPS.Z  (CX)(BX*4), K1, Z15
+	PREFETCHT0 (DI)(BX*4)
 	VUNPCKLPS  Z1, Z0, Z16
 	VUNPCKHPS  Z1, Z0, Z17
 	VUNPCKLPS  Z3, Z2, Z18
@@ -1387,70 +1405,134 @@ TEXT ·transposeAVX512(SB), NOSPLIT, $0-8
 	VSHUFF32X4 $0xdd, Z27, Z19, Z11
 	VSHUFF32X4 $0x88, Z15, Z23, Z7
 	VSHUFF32X4 $0xdd, Z15, Z23, Z15
-	MOVQ       200(AX), BX
-	VMOVUPS    Z0, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
 	MOVQ       208(AX), BX
-	VMOVUPS    Z1, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       216(AX), BX
-	VMOVUPS    Z2, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       224(AX), BX
-	VMOVUPS    Z3, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       232(AX), BX
-	VMOVUPS    Z4, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       240(AX), BX
-	VMOVUPS    Z5, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       248(AX), BX
-	VMOVUPS    Z6, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       256(AX), BX
-	VMOVUPS    Z7, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       264(AX), BX
-	VMOVUPS    Z8, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       272(AX), BX
-	VMOVUPS    Z9, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       280(AX), BX
-	VMOVUPS    Z10, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       288(AX), BX
-	VMOVUPS    Z11, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       296(AX), BX
-	VMOVUPS    Z12, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       304(AX), BX
-	VMOVUPS    Z13, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       312(AX), BX
-	VMOVUPS    Z14, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
-	MOVQ       320(AX), BX
-	VMOVUPS    Z15, K2, (DX)(BX*4)
-	DECQ       SI
-	JE         done
+	TESTQ      BX, BX
+	JLT        skip0
+	VMOVUPS    Z0, K2, (DX)(BX*4)
+
+skip0:
+	DECQ    SI
+	JE      done
+	MOVQ    216(AX), BX
+	TESTQ   BX, BX
+	JLT     skip1
+	VMOVUPS Z1, K2, (DX)(BX*4)
+
+skip1:
+	DECQ    SI
+	JE      done
+	MOVQ    224(AX), BX
+	TESTQ   BX, BX
+	JLT     skip2
+	VMOVUPS Z2, K2, (DX)(BX*4)
+
+skip2:
+	DECQ    SI
+	JE      done
+	MOVQ    232(AX), BX
+	TESTQ   BX, BX
+	JLT     skip3
+	VMOVUPS Z3, K2, (DX)(BX*4)
+
+skip3:
+	DECQ    SI
+	JE      done
+	MOVQ    240(AX), BX
+	TESTQ   BX, BX
+	JLT     skip4
+	VMOVUPS Z4, K2, (DX)(BX*4)
+
+skip4:
+	DECQ    SI
+	JE      done
+	MOVQ    248(AX), BX
+	TESTQ   BX, BX
+	JLT     skip5
+	VMOVUPS Z5, K2, (DX)(BX*4)
+
+skip5:
+	DECQ    SI
+	JE      done
+	MOVQ    256(AX), BX
+	TESTQ   BX, BX
+	JLT     skip6
+	VMOVUPS Z6, K2, (DX)(BX*4)
+
+skip6:
+	DECQ    SI
+	JE      done
+	MOVQ    264(AX), BX
+	TESTQ   BX, BX
+	JLT     skip7
+	VMOVUPS Z7, K2, (DX)(BX*4)
+
+skip7:
+	DECQ    SI
+	JE      done
+	MOVQ    272(AX), BX
+	TESTQ   BX, BX
+	JLT     skip8
+	VMOVUPS Z8, K2, (DX)(BX*4)
+
+skip8:
+	DECQ    SI
+	JE      done
+	MOVQ    280(AX), BX
+	TESTQ   BX, BX
+	JLT     skip9
+	VMOVUPS Z9, K2, (DX)(BX*4)
+
+skip9:
+	DECQ    SI
+	JE      done
+	MOVQ    288(AX), BX
+	TESTQ   BX, BX
+	JLT     skip10
+	VMOVUPS Z10, K2, (DX)(BX*4)
+
+skip10:
+	DECQ    SI
+	JE      done
+	MOVQ    296(AX), BX
+	TESTQ   BX, BX
+	JLT     skip11
+	VMOVUPS Z11, K2, (DX)(BX*4)
+
+skip11:
+	DECQ    SI
+	JE      done
+	MOVQ    304(AX), BX
+	TESTQ   BX, BX
+	JLT     skip12
+	VMOVUPS Z12, K2, (DX)(BX*4)
+
+skip12:
+	DECQ    SI
+	JE      done
+	MOVQ    312(AX), BX
+	TESTQ   BX, BX
+	JLT     skip13
+	VMOVUPS Z13, K2, (DX)(BX*4)
+
+skip13:
+	DECQ    SI
+	JE      done
+	MOVQ    320(AX), BX
+	TESTQ   BX, BX
+	JLT     skip14
+	VMOVUPS Z14, K2, (DX)(BX*4)
+
+skip14:
+	DECQ    SI
+	JE      done
+	MOVQ    328(AX), BX
+	TESTQ   BX, BX
+	JLT     skip15
+	VMOVUPS Z15, K2, (DX)(BX*4)
+
+skip15:
+	DECQ SI
+	JE   done
 
 done:
 	VZEROUPPER

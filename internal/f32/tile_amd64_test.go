@@ -31,8 +31,8 @@ func TestArgumentLayoutIsWhatTheAssemblyReads(t *testing.T) {
 		"TransposeArgs.SrcMask": {unsafe.Offsetof(x.SrcMask), 48},
 		"TransposeArgs.DstMask": {unsafe.Offsetof(x.DstMask), 56},
 		"TransposeArgs.M":       {unsafe.Offsetof(x.M), 64},
-		"TransposeArgs.SrcRow":  {unsafe.Offsetof(x.SrcRow), 72},
-		"TransposeArgs.DstRow":  {unsafe.Offsetof(x.DstRow), 200},
+		"TransposeArgs.SrcRow":  {unsafe.Offsetof(x.SrcRow), 80},
+		"TransposeArgs.DstRow":  {unsafe.Offsetof(x.DstRow), 208},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s is at %d, the assembly reads %d", name, c.got, c.want)

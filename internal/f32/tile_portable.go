@@ -60,6 +60,9 @@ func outerPortable(a *OuterArgs, rows int) {
 
 func transposePortable(a *TransposeArgs, n, m int) {
 	for j := range m {
+		if a.DstRow[j] < 0 {
+			continue
+		}
 		dst := a.Dst[a.DstRow[j]:][:n]
 		for i := range dst {
 			dst[i] = a.Src[a.SrcRow[i]+j]

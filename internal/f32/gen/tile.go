@@ -11,10 +11,10 @@ import (
 // Offsets of the argument structs in tile.go of package f32 (a test there compares them). Their pointers arrive as *byte, since
 // avo knows only the types of the language.
 const (
-	gatherIn, gatherW, gatherOut, gatherSegs, gatherMask, gatherAdd, gatherInRow, gatherOutRow = 0, 24, 48, 72, 96, 104, 112, 208
-	segIn, segLen, segW, segSize                                                               = 0, 8, 16, 24
-	outerA, outerB, outerOut, outerPairs, outerAdd                                             = 0, 24, 48, 72, 96
-	transDst, transSrc, transSrcMask, transDstMask, transM, transSrcRow, transDstRow           = 0, 24, 48, 56, 64, 72, 200
+	gatherIn, gatherW, gatherOut, gatherSegs, gatherMask, gatherAdd, gatherInRow, gatherOutRow   = 0, 24, 48, 72, 96, 104, 112, 208
+	segIn, segLen, segW, segSize                                                                 = 0, 8, 16, 24
+	outerA, outerB, outerOut, outerPairs, outerAdd                                               = 0, 24, 48, 72, 96
+	transDst, transSrc, transSrcMask, transDstMask, transM, transAhead, transSrcRow, transDstRow = 0, 24, 48, 56, 64, 72, 80, 208
 )
 
 func tiles() {
@@ -218,10 +218,14 @@ func transpose() {
 	KMOVQ(Mem{Base: args, Disp: transSrcMask}, k1)
 	KMOVQ(Mem{Base: args, Disp: transDstMask}, k2)
 	a := make([]reg.VecVirtual, 16)
+	ahead := GP64()
+	MOVQ(Mem{Base: args, Disp: transAhead}, ahead)
+	LEAQ(Mem{Base: src, Index: ahead, Scale: 4}, ahead)
 	for r := range a {
 		a[r] = ZMM()
 		MOVQ(Mem{Base: args, Disp: transSrcRow + 8*r}, i)
 		VMOVUPS_Z(Mem{Base: src, Index: i, Scale: 4}, k1, a[r])
+		PREFETCHT0(Mem{Base: ahead, Index: i, Scale: 4})
 	}
 	// Rounds 1 and 2 transpose the 4×4 blocks in each 128-bit lane; rounds 3 and 4 exchange lanes.
 	b := make([]reg.VecVirtual, 16)
@@ -253,7 +257,11 @@ func transpose() {
 	}
 	for r := range a {
 		MOVQ(Mem{Base: args, Disp: transDstRow + 8*r}, i)
+		skip := fmt.Sprintf("skip%d", r)
+		TESTQ(i, i)
+		JLT(LabelRef(skip))
 		VMOVUPS(a[r], k2, Mem{Base: dst, Index: i, Scale: 4})
+		Label(skip)
 		DECQ(m)
 		JE(LabelRef("done"))
 	}

@@ -73,7 +73,7 @@ func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, ro
 		}
 	}
 	g.panels = (outC + t.Cols - 1) / t.Cols
-	g.panelLen = (g.used*inC + 1) * t.Cols // the last row takes what belongs to taps that are not used
+	g.panelLen = g.used * inC * t.Cols
 	g.divide(threads)
 	g.packTask = func(i int) { g.pack(g, i) }
 	g.tileTask = g.runTask

@@ -7,8 +7,7 @@ func packForward(g *gather, panel int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
 	dst := g.packed[panel*g.panelLen : (panel+1)*g.panelLen]
 	rowLen := g.inC * taps // of one k
-	spare := g.used * g.inC * cols
-	a := f32.TransposeArgs{Dst: dst, Src: g.w}
+	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 64}
 	for h := 0; h < cols; h += 16 {
 		n := min(16, cols-h)
 		for i := range n { // columns beyond K repeat the last one; nobody stores what they give
@@ -21,7 +20,7 @@ func packForward(g *gather, panel int) {
 				if at := g.place[tap]; at >= 0 {
 					a.DstRow[q] = (at*g.inC+c)*cols + h
 				} else {
-					a.DstRow[q] = spare + h
+					a.DstRow[q] = -1
 				}
 				if tap++; tap == taps {
 					c, tap = c+1, 0
@@ -39,7 +38,7 @@ func packForward(g *gather, panel int) {
 func packBackward(g *gather, panel int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
 	dst := g.packed[panel*g.panelLen : (panel+1)*g.panelLen]
-	channels, spare := g.outC, g.used*g.inC*cols
+	channels := g.outC
 	if taps == 1 {
 		c0 := panel * cols
 		n := min(cols, channels-c0)
@@ -49,7 +48,7 @@ func packBackward(g *gather, panel int) {
 		}
 		return
 	}
-	a := f32.TransposeArgs{Dst: dst, Src: g.w}
+	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 2 * channels * taps} // two k ahead
 	for k := range g.inC {
 		for h := 0; h < cols; h += 16 {
 			n := min(16, cols-h)
@@ -62,7 +61,7 @@ func packBackward(g *gather, panel int) {
 					if at := g.place[t0+q]; at >= 0 {
 						a.DstRow[q] = (at*g.inC+k)*cols + h
 					} else {
-						a.DstRow[q] = spare + h
+						a.DstRow[q] = -1
 					}
 				}
 				t.Transpose(&a, n, m)

@@ -1,0 +1,42 @@
+package conv
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/pool"
+)
+
+// The bytes are those of the weights, read or written once.
+func BenchmarkPack(b *testing.B) {
+	p := pool.New(1)
+	defer p.Close()
+	for _, s := range []Shape{square(1, 8, 64, 64, 3, 1, 1), square(1, 4, 512, 512, 3, 1, 1), square(1, 1, 512, 512, 3, 1, 1), square(1, 4, 512, 512, 1, 1, 0)} {
+		plan, err := newPlan(s, p, f32.Tiles(f32.Active()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		w := make([]float32, s.WLen())
+		for name, g := range map[string]*gather{"forward": plan.forward, "data": plan.backward} {
+			g.w, g.packed = w, make([]float32, g.scratchLen())
+			b.Run(fmt.Sprintf("w=%dx%dx%dx%d/taps=%d/pass=%s", s.K, s.C, s.R, s.S, g.used, name), func(b *testing.B) {
+				b.SetBytes(int64(4 * s.WLen()))
+				for b.Loop() {
+					p.Run(g.panels, g.packTask)
+				}
+			})
+		}
+		wp := plan.weight
+		sums := make([]float32, wp.sumLen)
+		wp.dw = w
+		b.Run(fmt.Sprintf("w=%dx%dx%dx%d/pass=weight", s.K, s.C, s.R, s.S), func(b *testing.B) {
+			b.SetBytes(int64(4 * s.WLen()))
+			for b.Loop() {
+				for i := range wp.panels * wp.rowTiles {
+					wp.unpack(sums, i/wp.rowTiles, i%wp.rowTiles)
+				}
+			}
+		})
+	}
+}
