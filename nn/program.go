@@ -116,14 +116,14 @@ var errClosed = errors.New("nn: the program is closed")
 
 // Step computes the loss, the outputs and all gradients, and moves the running statistics. ready, if not nil, is called
 // once for each parameter as soon as its gradient is final, on this goroutine, the last layers' first; the gradient then stays
-// as it is until the next step.
+// as it is until the next step, and this step does not read the parameter's value any more: it may be changed from then on.
 func (p *Program) Step(ctx context.Context, ready func(i int)) error {
 	return p.StepOverlapped(ctx, nil, ready)
 }
 
 // StepOverlapped is Step with a second hook: wait, if not nil, is called for each parameter before the forward pass first
 // reads it, the first layers' first. So new values may still be on their way when the step begins. After wait(i) has returned,
-// the value of i must stay as it is until the step returns.
+// the value of i must stay as it is until ready(i).
 func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) error {
 	if p.executor == nil {
 		return errClosed

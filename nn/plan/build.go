@@ -39,7 +39,7 @@ type Plan struct {
 	// each gradient becomes ready.
 	ScaleGrads bool
 
-	Ready    [][]int // after op i these parameters' gradients are final
+	Ready    [][]int // after op i these parameters' gradients are final, and no later op reads the parameters
 	FirstUse [][]int // op i is the first to read these parameters
 	Forward  []bool  // op i is needed for the loss or an output
 
@@ -211,25 +211,36 @@ func (b *builder) finish() error {
 	return nil
 }
 
-// hooks finds when gradients are final and parameters are first read.
+// hooks finds when parameters are first read, and when their gradients are final and they themselves are not read any more.
 func (p *Plan) hooks() {
 	p.Ready = make([][]int, len(p.Ops))
 	p.FirstUse = make([][]int, len(p.Ops))
 	used := make([]bool, len(p.Params))
+	last := make([]int, len(p.Params)) // op that is the last to make the gradient or to read the parameter
 	for i, o := range p.Ops {
 		for _, v := range o.Out {
 			if v != nil && v.Root().Source == Gradient {
-				p.Ready[i] = append(p.Ready[i], v.Root().Index)
+				last[v.Root().Index] = i
 			}
 		}
 		for _, v := range o.In {
 			if v == nil {
 				continue
 			}
-			if r := v.Root(); r.Source == Parameter && !used[r.Index] {
+			r := v.Root()
+			if r.Source != Parameter {
+				continue
+			}
+			last[r.Index] = i
+			if !used[r.Index] {
 				used[r.Index] = true
 				p.FirstUse[i] = append(p.FirstUse[i], r.Index)
 			}
+		}
+	}
+	for k, i := range last {
+		if p.Grads != nil {
+			p.Ready[i] = append(p.Ready[i], k)
 		}
 	}
 }

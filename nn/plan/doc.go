@@ -14,6 +14,7 @@
 //   - place (memory.go): each value gets an offset in one arena, so that values share memory that are not alive together, and
 //     elementwise ops write where they read. It is a step of its own since an executor adds scratch memory first.
 //
-// An executor goes through Plan.Ops in order. After op i the gradients Plan.Ready[i] are final; before op i the parameters
+// An executor goes through Plan.Ops in order. After op i the gradients Plan.Ready[i] are final and those parameters read for
+// the last time; before op i the parameters
 // Plan.FirstUse[i] must hold the values of this step.
 package plan

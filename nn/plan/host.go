@@ -28,6 +28,7 @@ type State struct {
 type Hooks struct {
 	// Wait is called before the first op that reads parameter i, and returns when its value may be read.
 	Wait func(i int)
-	// Ready is called when the gradient of parameter i is final; it stays until the next run.
+	// Ready is called when the gradient of parameter i is final, which stays until the next run, and the parameter is not read
+	// any more in this one.
 	Ready func(i int)
 }
