@@ -1,0 +1,211 @@
+package metrics
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+
+	"github.com/paragon-train/paragon/internal/vfs"
+)
+
+// A Series is one line of a Panel. X and Y are equally long; points that are
+// not finite are left out.
+type Series struct {
+	Name string
+	X, Y []float64
+	// Smooth draws the mean of so many points around each as the line, and the
+	// points themselves faintly behind it. Zero draws the points as the line.
+	Smooth int
+}
+
+// A Panel is one picture of curves: a title, named axes, a legend.
+type Panel struct {
+	Title, X, Y string
+	Series      []Series
+	// Percent marks Y, in [0, 1], in percent.
+	Percent bool
+}
+
+// palette is told apart by most people with a weakness for colours too (Okabe
+// and Ito 2008).
+var palette = []color.NRGBA{
+	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
+	{230, 159, 0, 255}, {86, 180, 233, 255}, {90, 90, 90, 255},
+}
+
+// Curves draws the panels side by side into a PNG file.
+func Curves(path string, panels ...Panel) error {
+	if len(panels) == 0 {
+		return fmt.Errorf("metrics: curves %s: got no panels", path)
+	}
+	const width, height = 5.2 * vg.Inch, 3.6 * vg.Inch
+	img := vgimg.NewWith(vgimg.UseWH(width*vg.Length(len(panels)), height), vgimg.UseDPI(144))
+	canvas := draw.New(img)
+	plots := make([]*plot.Plot, len(panels))
+	for i, p := range panels {
+		drawn, err := p.plot()
+		if err != nil {
+			return fmt.Errorf("metrics: curves %s: panel %q: %w", path, p.Title, err)
+		}
+		plots[i] = drawn
+	}
+	tiles := draw.Tiles{Rows: 1, Cols: len(panels), PadX: vg.Points(18),
+		PadTop: vg.Points(10), PadBottom: vg.Points(8), PadLeft: vg.Points(10), PadRight: vg.Points(14)}
+	for i, c := range plot.Align([][]*plot.Plot{plots}, tiles, canvas)[0] {
+		plots[i].Draw(c)
+	}
+	err := vfs.WriteFile(vfs.OS{}, path, func(w io.Writer) error {
+		_, err := vgimg.PngCanvas{Canvas: img}.WriteTo(w)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("metrics: curves: %w", err)
+	}
+	return nil
+}
+
+func (panel Panel) plot() (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X, panel.Y
+	const face = "Sans"
+	set := func(f *font.Font, size vg.Length) { f.Variant, f.Size = face, size }
+	set(&p.Title.TextStyle.Font, 13)
+	set(&p.X.Label.TextStyle.Font, 10)
+	set(&p.Y.Label.TextStyle.Font, 10)
+	set(&p.X.Tick.Label.Font, 9)
+	set(&p.Y.Tick.Label.Font, 9)
+	set(&p.Legend.TextStyle.Font, 9)
+	p.Title.Padding, p.X.Label.Padding, p.Y.Label.Padding = 6, 3, 3
+
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{232}, color.Gray{232}
+	p.Add(grid)
+	rising, points := 0.0, 0
+	for i, s := range panel.Series {
+		if len(s.X) != len(s.Y) {
+			return nil, fmt.Errorf("series %q: got %d X and %d Y, want equally many", s.Name, len(s.X), len(s.Y))
+		}
+		xy := finite(s)
+		if len(xy) == 0 {
+			continue
+		}
+		points += len(xy)
+		rising += xy[len(xy)-1].Y - xy[0].Y
+		shade := palette[i%len(palette)]
+		if s.Smooth > 1 {
+			faint := shade
+			faint.A = 70
+			if err := addLine(p, xy, faint, 0.8, nil, ""); err != nil {
+				return nil, err
+			}
+			xy = smooth(xy, s.Smooth)
+		}
+		var glyph draw.GlyphDrawer
+		if len(xy) <= 30 {
+			glyph = draw.CircleGlyph{}
+		}
+		if err := addLine(p, xy, shade, 1.8, glyph, s.Name); err != nil {
+			return nil, err
+		}
+	}
+	if points == 0 {
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
+	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{panel.Percent}
+	widen(&p.X.Min, &p.X.Max, 0)
+	widen(&p.Y.Min, &p.Y.Max, 0.05)
+	// The legend goes where the curves are not: below those that rise.
+	p.Legend.Top, p.Legend.Left = rising <= 0, false
+	p.Legend.XOffs, p.Legend.YOffs = -6, 6
+	if p.Legend.Top {
+		p.Legend.YOffs = -6
+	}
+	p.Legend.ThumbnailWidth, p.Legend.Padding = 16, 2
+	return p, nil
+}
+
+// widen adds the share on both sides, and room around a single value.
+func widen(low, high *float64, share float64) {
+	room := (*high - *low) * share
+	if !(*high > *low) {
+		room = max(math.Abs(*high)*0.05, 0.05)
+	}
+	*low, *high = *low-room, *high+room
+}
+
+func addLine(p *plot.Plot, xy plotter.XYs, shade color.Color, width vg.Length, glyph draw.GlyphDrawer, name string) error {
+	line, points, err := plotter.NewLinePoints(xy)
+	if err != nil {
+		return err
+	}
+	line.Color, line.Width = shade, width
+	p.Add(line)
+	thumbs := []plot.Thumbnailer{line}
+	if glyph != nil {
+		points.Shape, points.Color, points.Radius = glyph, shade, 2.4
+		p.Add(points)
+		thumbs = append(thumbs, points)
+	}
+	if name != "" {
+		p.Legend.Add(name, thumbs...)
+	}
+	return nil
+}
+
+// finite returns the points that can be drawn.
+func finite(s Series) plotter.XYs {
+	var xy plotter.XYs
+	for i, x := range s.X {
+		if y := s.Y[i]; !math.IsNaN(x+y) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
+			xy = append(xy, plotter.XY{X: x, Y: y})
+		}
+	}
+	return xy
+}
+
+// smooth returns the mean over the n points around each, fewer at the ends.
+func smooth(xy plotter.XYs, n int) plotter.XYs {
+	sums := make([]float64, len(xy)+1)
+	for i, p := range xy {
+		sums[i+1] = sums[i] + p.Y
+	}
+	out := make(plotter.XYs, len(xy))
+	for i, p := range xy {
+		from, to := max(0, i-n/2), min(len(xy), i+n/2+1)
+		out[i] = plotter.XY{X: p.X, Y: (sums[to] - sums[from]) / float64(to-from)}
+	}
+	return out
+}
+
+// ticks are at multiples of 1, 2 or 5 times a power of ten, four to nine of
+// them; percent writes 0.4 as 40 %.
+type ticks struct{ percent bool }
+
+func (t ticks) Ticks(low, high float64) []plot.Tick {
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/4)))
+	for _, k := range []float64{5, 2} {
+		if (high-low)/(k*step) >= 4 {
+			step *= k
+			break
+		}
+	}
+	var list []plot.Tick
+	first, last := math.Ceil(low/step-1e-9), math.Floor(high/step+1e-9)
+	for k := first; k <= last && len(list) < 20; k++ {
+		value := k*step + 0 // −0 becomes 0
+		label := fmt.Sprintf("%.6g", value)
+		if t.percent {
+			label = fmt.Sprintf("%.6g %%", 100*value)
+		}
+		list = append(list, plot.Tick{Value: value, Label: label})
+	}
+	return list
+}

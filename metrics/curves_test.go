@@ -1,0 +1,115 @@
+package metrics
+
+import (
+	"fmt"
+	"image"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// drawn draws the panels and returns the picture.
+func drawn(t *testing.T, panels ...Panel) image.Image {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "curves.png")
+	if err := Curves(path, panels...); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	img, err := png.Decode(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// inked counts the pixels of a palette colour.
+func inked(img image.Image, shade int) int {
+	n, want := 0, palette[shade]
+	for y := img.Bounds().Min.Y; y < img.Bounds().Max.Y; y++ {
+		for x := img.Bounds().Min.X; x < img.Bounds().Max.X; x++ {
+			r, g, b, _ := img.At(x, y).RGBA()
+			if uint8(r>>8) == want.R && uint8(g>>8) == want.G && uint8(b>>8) == want.B {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func TestCurvesDrawEverySeriesOfEveryPanel(t *testing.T) {
+	var x, y []float64
+	for i := range 500 {
+		x, y = append(x, float64(i)), append(y, math.Exp(-float64(i)/100)+0.1*math.Sin(float64(i)))
+	}
+	y[3], y[4] = math.NaN(), math.Inf(1) // left out
+	img := drawn(t,
+		Panel{Title: "loss", X: "step", Y: "loss", Series: []Series{{Name: "train", X: x, Y: y, Smooth: 21}}},
+		Panel{Title: "accuracy", X: "epoch", Y: "accuracy", Percent: true, Series: []Series{
+			{Name: "train", X: []float64{0, 1, 2}, Y: []float64{0.1, 0.5, 0.7}},
+			{Name: "test", X: []float64{0, 1, 2}, Y: []float64{0.1, 0.4, 0.6}}}})
+	if b := img.Bounds(); b.Dx() < 2*b.Dy() {
+		t.Errorf("size: got %v, want two panels side by side", b)
+	}
+	for shade := range 2 {
+		if n := inked(img, shade); n < 500 {
+			t.Errorf("series %d: got %d pixels of its colour, want a line of it", shade, n)
+		}
+	}
+}
+
+func TestCurvesDrawWhatHasNoExtent(t *testing.T) {
+	for name, p := range map[string]Panel{
+		"no series":   {Title: "none"},
+		"no points":   {Series: []Series{{Name: "none"}}},
+		"only NaN":    {Series: []Series{{Name: "NaN", X: []float64{1}, Y: []float64{math.NaN()}}}},
+		"one point":   {Series: []Series{{Name: "one", X: []float64{1}, Y: []float64{2}}}, Percent: true},
+		"level line":  {Series: []Series{{Name: "level", X: []float64{1, 2}, Y: []float64{0, 0}}}},
+		"large range": {Series: []Series{{Name: "large", X: []float64{1, 1e12}, Y: []float64{-1e30, 1e30}}}},
+	} {
+		t.Run(name, func(t *testing.T) { drawn(t, p) })
+	}
+}
+
+func TestCurvesThatCannotBeDrawnAreErrors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none", "curves.png")
+	for want, err := range map[string]error{
+		"got no panels":               Curves(path),
+		`series "a": got 2 X and 1 Y`: Curves(path, Panel{Series: []Series{{Name: "a", X: []float64{1, 2}, Y: []float64{1}}}}),
+		path:                          Curves(path, Panel{}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want one with %q", err, want)
+		}
+	}
+}
+
+func TestTicksAreRoundNumbers(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		percent   bool
+		want      string
+	}{
+		{0, 4, false, "0 1 2 3 4"},
+		{0, 2000, false, "0 500 1000 1500 2000"},
+		{0.05, 2.45, false, "0.5 1 1.5 2"},
+		{0.4, 0.74, true, "40 % 45 % 50 % 55 % 60 % 65 % 70 %"},
+		{-1, 1, false, "-1 -0.5 0 0.5 1"},
+		{0, 1e6, false, "0 200000 400000 600000 800000 1e+06"},
+	} {
+		var got []string
+		for _, k := range (ticks{c.percent}).Ticks(c.low, c.high) {
+			got = append(got, k.Label)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%v to %v: got %s, want %s", c.low, c.high, fmt.Sprint(got), c.want)
+		}
+	}
+}
