@@ -1,0 +1,62 @@
+package nn_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/paragon-train/paragon/nn"
+	"gorgonia.org/gorgonia"
+)
+
+// tenClasses is a classifier of images with ten classes.
+func tenClasses(name string, batch int, shape []int, net func(x *gorgonia.Node) *gorgonia.Node) model {
+	return model{name, 10, func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		x := nn.Input(g, "x", append([]int{batch}, shape...)...)
+		return nn.SoftmaxCrossEntropy(net(x), nn.Labels(g, "labels", batch))
+	}}
+}
+
+// BenchmarkStep is a training step, forward and backward without the update, on random data. Compare with
+//
+//	go test ./nn -bench Step/model=resnet18-imagenet/batch=64/threads=2 -run '^$' -count 10
+func BenchmarkStep(b *testing.B) {
+	resnet := func(stem nn.Stem) func(x *gorgonia.Node) *gorgonia.Node {
+		return func(x *gorgonia.Node) *gorgonia.Node {
+			return nn.ResNet18(x, nn.ResNetConfig{Classes: 10, Stem: stem})
+		}
+	}
+	nets := []struct {
+		name  string
+		shape []int
+		net   func(x *gorgonia.Node) *gorgonia.Node
+	}{
+		{"resnet18-imagenet", []int{3, 32, 32}, resnet(nn.ImageNet)},
+		{"resnet18-cifar", []int{3, 32, 32}, resnet(nn.CIFAR)},
+		{"mlp", []int{784}, func(x *gorgonia.Node) *gorgonia.Node {
+			return nn.MLP(x, nn.MLPConfig{Hidden: []int{512, 512}, Classes: 10})
+		}},
+	}
+	for _, n := range nets {
+		for _, batch := range []int{64, 128} {
+			for _, threads := range []int{1, 2} {
+				b.Run(fmt.Sprintf("model=%s/batch=%d/threads=%d", n.name, batch, threads), func(b *testing.B) {
+					loss, p := compile(b, tenClasses(n.name, batch, n.shape, n.net), nn.Config{Threads: threads})
+					fillInputs(b, loss.Graph(), p, nil, 10, 1)
+					ctx := context.Background()
+					if err := p.Step(ctx, nil); err != nil { // touches the memory
+						b.Fatal(err)
+					}
+					b.ReportAllocs()
+					for b.Loop() {
+						if err := p.Step(ctx, nil); err != nil {
+							b.Fatal(err)
+						}
+					}
+					b.ReportMetric(float64(batch*b.N)/b.Elapsed().Seconds(), "images/s")
+					b.ReportMetric(float64(p.Memory().Total())/1e6, "MB")
+				})
+			}
+		}
+	}
+}
