@@ -124,9 +124,13 @@ func (s *store) explain(err error) error {
 // stamp writes the membership of the moment into the request.
 func (c *call) stamp() {
 	node := c.op.s.node
-	c.origin.Generation = uint64(node.Generation())
-	c.origin.Node = uint64(node.ID())
-	c.origin.Rank = uint32(node.Rank())
+	for {
+		g := node.Generation()
+		c.origin.Node, c.origin.Rank = uint64(node.ID()), uint32(node.Rank())
+		if c.origin.Generation = uint64(g); node.Generation() == g { // the rank is that generation's
+			return
+		}
+	}
 }
 
 func (c *call) peer() string {

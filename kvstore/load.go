@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -93,11 +94,11 @@ func (s *store) lead(ctx context.Context, uri string) error {
 	if err != nil {
 		return fmt.Errorf("kvstore: load: %w", err)
 	}
-	file, err := openTensors(path)
+	file, err := checkpoint.Open(path)
 	if err != nil {
 		return fmt.Errorf("kvstore: load %s: %w", uri, err)
 	}
-	defer file.close()
+	defer file.Close()
 	saved, cfg, err := s.check(file)
 	if err != nil {
 		return fmt.Errorf("kvstore: load %s: %w", uri, err)
@@ -154,8 +155,8 @@ func (k *savedKey) declare() wire.Declare {
 }
 
 // check reads the metadata and holds them against the tensors, this worker's keys and its optimizer.
-func (s *store) check(file *tensorReader) ([]savedKey, *optim.Config, error) {
-	meta := file.metadata
+func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) {
+	meta := file.Metadata()
 	if got := meta[metaStore]; got != layout {
 		return nil, nil, fmt.Errorf("%s in the metadata: got %q, want %q: this is no file that Save wrote", metaStore, got, layout)
 	}
@@ -196,9 +197,9 @@ func (s *store) check(file *tensorReader) ([]savedKey, *optim.Config, error) {
 		for j := -1; j < len(x.Slots); j++ {
 			name := x.Name
 			if j >= 0 {
-				name += "/" + x.Slots[j]
+				name = slotName(x.Name, x.Slots[j])
 			}
-			if err := file.has(name, x.Size); err != nil {
+			if err := holds(file, name, x); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -219,6 +220,18 @@ func (s *store) check(file *tensorReader) ([]savedKey, *optim.Config, error) {
 	return saved, cfg, nil
 }
 
+// holds checks that a file has a tensor of the key's shape.
+func holds(file *checkpoint.File, name string, x *savedKey) error {
+	t, err := file.Tensor(name)
+	if err != nil {
+		return err
+	}
+	if t.DType != checkpoint.F32 || !slices.Equal(t.Shape, x.shape()) {
+		return fmt.Errorf("tensor %q: got %s %v, want %s %v", name, t.DType, t.Shape, checkpoint.F32, x.shape())
+	}
+	return nil
+}
+
 // startingSlots returns the optimizer's slots for a key that was saved without any, when there is an optimizer now.
 func (s *store) startingSlots(x *savedKey) *optim.Optimizer {
 	s.mu.Lock()
@@ -234,19 +247,18 @@ func (s *store) startingSlots(x *savedKey) *optim.Optimizer {
 }
 
 // write makes every shard of the key what the file says. Slots that the file lacks start as opt says, if it is not nil.
-func (k *key) write(ctx context.Context, file *tensorReader, x *savedKey, opt *optim.Optimizer) error {
+func (k *key) write(ctx context.Context, file *checkpoint.File, x *savedKey, opt *optim.Optimizer) error {
 	slots := x.Slots
-	tensors := make([][]float32, 1, 1+len(slots))
-	var err error
-	if tensors[0], err = file.read(x.Name); err != nil {
-		return keyError("load", x.Name, err, "")
-	}
-	for _, slot := range slots {
-		values, err := file.read(x.Name + "/" + slot)
-		if err != nil {
-			return keyError("load", x.Name, err, "slot %s", slot)
+	tensors := make([][]float32, 1+len(slots))
+	for i := range tensors {
+		name := x.Name
+		if i > 0 {
+			name = slotName(x.Name, slots[i-1])
 		}
-		tensors = append(tensors, values)
+		tensors[i] = make([]float32, k.size)
+		if err := file.ReadFloat32s(name, tensors[i]); err != nil {
+			return keyError("load", x.Name, err, "")
+		}
 	}
 	if opt != nil {
 		for _, slot := range opt.NewState(k.size).Slots {

@@ -5,8 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"unsafe"
 
+	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -40,12 +45,11 @@ func (s *store) Save(ctx context.Context, uri string) error {
 	if err != nil {
 		return fmt.Errorf("kvstore: save: %w", err)
 	}
-	file, err := createTensors(path)
-	if err != nil {
+	if err := savable(path); err != nil { // before anything is asked of the servers
 		return fmt.Errorf("kvstore: save %s: %w", uri, err)
 	}
-	defer file.abandon()
 	var keys []savedKey
+	var tensors []checkpoint.Tensor
 	config := ""
 	for _, k := range s.sorted() {
 		state, cfg, err := k.read(ctx)
@@ -56,15 +60,12 @@ func (s *store) Save(ctx context.Context, uri string) error {
 			config = cfg
 		}
 		keys = append(keys, state.savedKey)
-		shape := state.shape()
 		for i, values := range state.values {
 			name := k.name
 			if i > 0 {
-				name += "/" + state.Slots[i-1]
+				name = slotName(k.name, state.Slots[i-1])
 			}
-			if err := file.add(name, shape, values); err != nil {
-				return fmt.Errorf("kvstore: save %s: %w", uri, err)
-			}
+			tensors = append(tensors, checkpoint.Float32s(name, state.shape(), values))
 		}
 	}
 	list, err := json.Marshal(keys)
@@ -75,10 +76,25 @@ func (s *store) Save(ctx context.Context, uri string) error {
 	if config != "" {
 		meta[metaOptimizer] = config
 	}
-	if err := file.commit(meta); err != nil {
+	if err := checkpoint.Save(path, meta, tensors); err != nil {
 		return fmt.Errorf("kvstore: save %s: %w", uri, err)
 	}
 	return nil
+}
+
+// slotName returns the name of the tensor of a slot.
+func slotName(key, slot string) string { return key + "/" + slot }
+
+// savable says what is wrong with a path, as far as can be seen beforehand.
+func savable(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("it is a folder, want a file")
+	}
+	info, err := os.Stat(filepath.Dir(path))
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is a file, want a folder", filepath.Dir(path))
+	}
+	return err
 }
 
 // pathOf returns the path that a URI names: a path itself, or file:///path.
@@ -108,11 +124,11 @@ type keyState struct {
 	values [][]float32
 }
 
-func (k *savedKey) shape() []uint64 {
+func (k *savedKey) shape() []int {
 	if k.RowLength > 0 {
-		return []uint64{k.Size / k.RowLength, k.RowLength}
+		return []int{int(k.Size / k.RowLength), int(k.RowLength)}
 	}
-	return []uint64{k.Size}
+	return []int{int(k.Size)}
 }
 
 // maxSlots is more than any rule has.
@@ -168,7 +184,7 @@ func (k *key) read(ctx context.Context) (*keyState, string, error) {
 				state.Round = st.Round
 			}
 		}
-		if strings.Join(st.Slots, "\x00") != strings.Join(state.Slots, "\x00") {
+		if !slices.Equal(st.Slots, state.Slots) {
 			return fail(ErrConflict, "got slots %q, want %q as shard 0", st.Slots, state.Slots)
 		}
 		if !k.s.async && st.Round != round {
@@ -191,4 +207,9 @@ func (k *key) read(ctx context.Context) (*keyState, string, error) {
 		return nil, "", err
 	}
 	return state, config, nil
+}
+
+// viewFloats views bytes, which come from a room, as values in this machine's order.
+func viewFloats(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }

@@ -212,10 +212,10 @@ func refusedLoads(dir, good string) func(w *Worker) []float32 {
 			}
 		}
 		load("no file", filepath.Join(dir, "none"), "no such file")
-		load("half a file", damaged("half", func(b []byte) []byte { return b[:len(b)/2] }), "cut off")
-		load("an empty file", damaged("empty", func(b []byte) []byte { return nil }), "0 bytes")
+		load("half a file", damaged("half", func(b []byte) []byte { return b[:len(b)/2] }), "safetensors")
+		load("an empty file", damaged("empty", func(b []byte) []byte { return nil }), "safetensors")
 		load("another format", damaged("text", func(b []byte) []byte { return []byte(strings.Repeat("text ", 100)) }), "safetensors")
-		load("another header", damaged("header", func(b []byte) []byte { b[9] = '!'; return b }), "header")
+		load("another header", damaged("header", func(b []byte) []byte { b[9] = '!'; return b }), "safetensors")
 		w.init("more", fill(2, 1))
 		err := w.Store.Load(w.Ctx, good)
 		if w.r == 0 {
