@@ -52,6 +52,21 @@ const minWords = 8
 
 // Get returns a Buffer of at least n bytes. What it holds is not defined.
 func (p *Pool) Get(n int) *Buffer {
+	b, _ := p.get(n)
+	return b
+}
+
+// zeroed returns a Buffer of n bytes that are all zero. Memory that is new is so already, and is not touched: a large table
+// takes memory as its rows are.
+func (p *Pool) zeroed(n int) *Buffer {
+	b, used := p.get(n)
+	if used {
+		clear(b.Bytes(n))
+	}
+	return b
+}
+
+func (p *Pool) get(n int) (b *Buffer, used bool) {
 	class, words := classOf((n + 7) / 8)
 	p.mu.Lock()
 	p.taken += int64(8 * words)
@@ -61,10 +76,10 @@ func (p *Pool) Get(n int) *Buffer {
 		p.free[class] = list[:len(list)-1]
 		p.idle -= int64(8 * words)
 		p.mu.Unlock()
-		return b
+		return b, true
 	}
 	p.mu.Unlock()
-	return &Buffer{words: make([]uint64, words), pool: p, class: class}
+	return &Buffer{words: make([]uint64, words), pool: p, class: class}, false
 }
 
 // Taken returns how many bytes are handed out at the moment.

@@ -24,9 +24,9 @@ type member struct {
 	newestWeight float32
 }
 
-// SetMembers replaces the set of workers. It holds for the open round at once: what a worker no longer in the set has
-// contributed to the open round counts (it came whole), what it sent ahead for the next round is dropped, and the open round
-// closes if nobody else is missing. Requests of another generation are refused from now on.
+// SetMembers replaces the set of workers. It holds for the open round at once, which closes if nobody in the set is
+// missing. What a worker no longer in the set has contributed came whole and counts whole, also if it was a round ahead: it was
+// acknowledged. Requests of another generation are refused from now on.
 func (s *Shard) SetMembers(generation uint64, members []Member) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +67,8 @@ func (s *Shard) SetMembers(generation uint64, members []Member) error {
 	old := s.members
 	s.generation, s.members, s.ranked = generation, fresh, ranked
 	s.expel(old)
-	s.open.change(s.ranked, s.rounds, true)
-	s.next.change(s.ranked, s.rounds+1, false)
+	s.open.change(s.ranked, s.rounds)
+	s.next.change(s.ranked, s.rounds+1)
 	s.foldPrefix()
 	s.closeRounds()
 	s.wake()

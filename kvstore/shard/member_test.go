@@ -46,8 +46,8 @@ func TestRoundClosesOverSurvivors(t *testing.T) {
 	wantNothingHeld(t, s)
 }
 
-// What a lost worker contributed to the open round came whole and counts whole; what it sent ahead does not count.
-func TestContributionOfALostWorkerCountsWholeOrNotAtAll(t *testing.T) {
+// What was acknowledged counts in its round, also when its worker left after it, and also when that was a round ahead.
+func TestContributionOutlivesItsWorker(t *testing.T) {
 	for _, folded := range []bool{true, false} {
 		s := dense(t, 3, 0)
 		lost := 1
@@ -66,7 +66,11 @@ func TestContributionOfALostWorkerCountsWholeOrNotAtAll(t *testing.T) {
 		for _, r := range survivors {
 			mustPush(t, s, at(2, contribution(s, r, 1, 1)), Held)
 		}
-		wantValue(t, s, 2, 2)
+		wantValue(t, s, 2, 1002)
+		for _, r := range survivors {
+			mustPush(t, s, at(2, contribution(s, r, 2, 1)), Held)
+		}
+		wantValue(t, s, 3, 2)
 		wantNothingHeld(t, s)
 	}
 }

@@ -46,9 +46,9 @@ func (r *round) find(m *member) *slot {
 	return nil
 }
 
-// change makes the round's slots those of the members that count in round number n. A contribution of a node that is no
-// longer a member stays if keep is set and is dropped otherwise. What is in the sum already stays in front.
-func (r *round) change(ranked []*member, n uint64, keep bool) {
+// change makes the round's slots those of the members that count in round number n, and of those that no longer do but
+// have contributed. What is in the sum already stays in front.
+func (r *round) change(ranked []*member, n uint64) {
 	old := slices.Clone(r.slots)
 	folded := r.folded
 	r.begin(ranked, n)
@@ -61,10 +61,8 @@ func (r *round) change(ranked []*member, n uint64, keep bool) {
 		case i >= 0:
 			s.rank = fresh[i].rank
 			rest = append(rest, s)
-		case s.seq != 0 && keep:
+		case s.seq != 0:
 			rest = append(rest, s)
-		default:
-			s.payload.data.Release()
 		}
 	}
 	for _, f := range fresh {
@@ -114,7 +112,6 @@ func (s *Shard) fold(p *payload, weight float32) {
 	s.sum.weight += float64(weight)
 	if s.cfg.RowLen > 0 {
 		s.sum.rows.add(s, p)
-		p.data.Release()
 		return
 	}
 	if s.n == 0 {

@@ -37,33 +37,61 @@ func (p *payload) rowValues(rowLen int) (rows []int64, values []float32) {
 	return p.data.Int64s(p.rows), p.data.Float32s(2*p.rows + p.rows*rowLen)[2*p.rows:]
 }
 
-// A rowSum adds up rows. Its memory grows to the most rows that a round ever touched and stays.
+// A rowSum adds up rows. The first contribution is kept as it came, and is the sum if it stays the only one. Otherwise the
+// rows are added up in memory that grows to the most rows that a round ever touched, and stays.
 type rowSum struct {
+	first  payload   // data is nil once it has been merged
 	rows   []int64   // in the order in which they were first touched, which rank order makes the same in every run
 	values []float32 // of rows
 	place  []int32   // for each row of the shard: 1 + its index in rows, or 0
 }
 
+// add adds a contribution, which becomes the sum's own.
 func (r *rowSum) add(s *Shard, p *payload) {
+	switch {
+	case p.rows == 0:
+		p.data.Release()
+	case r.first.data == nil && len(r.rows) == 0:
+		r.first = *p
+	default:
+		if r.first.data != nil {
+			r.merge(s, &r.first)
+			r.first = payload{}
+		}
+		r.merge(s, p)
+	}
+}
+
+func (r *rowSum) merge(s *Shard, p *payload) {
 	rowLen := int(s.cfg.RowLen)
 	rows, values := p.rowValues(rowLen)
-	if r.place == nil && len(rows) > 0 {
+	if r.place == nil {
 		r.place = make([]int32, s.numRows)
 	}
 	for i, row := range rows {
 		v := values[i*rowLen : (i+1)*rowLen]
 		if k := int(r.place[row]); k > 0 {
-			dst := r.values[(k-1)*rowLen : k*rowLen]
-			f32.AddTo(dst, v)
+			f32.AddTo(r.values[(k-1)*rowLen:k*rowLen], v)
 			continue
 		}
 		r.rows = append(r.rows, row)
 		r.values = append(r.values, v...)
 		r.place[row] = int32(len(r.rows))
 	}
+	p.data.Release()
+}
+
+// total returns the rows that were touched and their sums.
+func (r *rowSum) total(rowLen int) (rows []int64, values []float32) {
+	if r.first.data != nil {
+		return r.first.rowValues(rowLen)
+	}
+	return r.rows, r.values
 }
 
 func (r *rowSum) reset() {
+	r.first.data.Release()
+	r.first = payload{}
 	for _, row := range r.rows {
 		r.place[row] = 0
 	}
@@ -72,13 +100,13 @@ func (r *rowSum) reset() {
 
 func (s *Shard) applyRows(step uint64) error {
 	rowLen, value := int(s.cfg.RowLen), s.current.Float32s()
-	r := &s.sum.rows
+	rows, values := s.sum.rows.total(rowLen)
 	if s.opt != nil {
 		pass := s.pass(step)
-		return pass.UpdateRows(r.rows, rowLen, value, r.values, s.state)
+		return pass.UpdateRows(rows, rowLen, value, values, s.state)
 	}
-	for i, row := range r.rows {
-		copy(value[int(row)*rowLen:], r.values[i*rowLen:(i+1)*rowLen])
+	for i, row := range rows {
+		copy(value[int(row)*rowLen:], values[i*rowLen:(i+1)*rowLen])
 	}
 	return nil
 }

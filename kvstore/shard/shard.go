@@ -115,10 +115,11 @@ func New(cfg Config, value []float32) (*Shard, error) {
 	if value != nil && len(value) != s.n {
 		return nil, s.refuse(wire.CodeSize, "init: got %d values, want %d", len(value), s.n)
 	}
-	data := s.pool.Get(4 * s.n)
+	var data *Buffer
 	if value == nil {
-		clear(data.Float32s(s.n))
+		data = s.pool.zeroed(4 * s.n)
 	} else {
+		data = s.pool.Get(4 * s.n)
 		copy(data.Float32s(s.n), value)
 	}
 	s.current = &Version{shard: s, data: data}
