@@ -30,6 +30,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "interface", Usage: "take that address from network interface `NAME`, and tell the processes its name"},
 		&cli.DurationFlag{Name: "start-timeout", Usage: "give up if not all processes are there after `TIME`", Value: 5 * time.Minute},
 		&cli.DurationFlag{Name: "stop-timeout", Usage: "workers that are asked to stop have `TIME` to save their state", Value: 4 * time.Second},
+		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that hears nothing of launch for `TIME` stops its processes (ssh)", Value: 4 * time.Second},
 		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing"},
 		&cli.StringFlag{Name: "ssh-command", Usage: "the ssh client, with options (`WORDS` as in a shell)", Value: "ssh", EnvVars: []string{"PARAGON_SSH"}},
 		&cli.StringFlag{Name: elasticFlag, Usage: "let hosts join and leave while the job runs: True or False (not available in this version)", DefaultText: "False"},
@@ -50,6 +51,7 @@ type options struct {
 	hostIP, netName  string
 	startTimeout     time.Duration
 	stopTimeout      time.Duration
+	hostTimeout      time.Duration
 	check            bool
 	command          []string
 }
@@ -58,7 +60,7 @@ func readOptions(c *cli.Context) (*options, error) {
 	o := &options{
 		workers: c.Int("num-workers"), servers: c.Int("num-servers"), hostfile: c.Path("hostfile"), syncDir: c.String("sync-dst-dir"),
 		hostIP: c.String("host-ip"), netName: c.String("interface"), check: c.Bool("check"),
-		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"),
+		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"), hostTimeout: c.Duration("host-timeout"),
 	}
 	if err := o.readNumbers(c); err != nil {
 		return nil, err
@@ -96,9 +98,12 @@ func (o *options) readNumbers(c *cli.Context) error {
 	case o.servers < 1:
 		return usagef("-s is %d, want at least 1 server", o.servers)
 	}
-	for name, d := range map[string]time.Duration{"start-timeout": o.startTimeout, "stop-timeout": o.stopTimeout} {
-		if d <= 0 {
-			return usagef("--%s is %s, want more than 0, such as 30s or 5m", name, d)
+	for _, d := range []struct {
+		name         string
+		value, least time.Duration
+	}{{"start-timeout", o.startTimeout, 0}, {"stop-timeout", o.stopTimeout, 0}, {"host-timeout", o.hostTimeout, time.Second}} {
+		if d.value <= d.least {
+			return usagef("--%s is %s, want more than %s, such as 30s or 5m", d.name, d.value, d.least)
 		}
 	}
 	return nil

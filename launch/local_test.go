@@ -35,6 +35,7 @@ func TestLocalJobRunsAllRolesAndEndsWithZero(t *testing.T) {
 }
 
 func TestExitCodeIsThatOfTheFirstFailure(t *testing.T) {
+	t.Parallel()
 	needProc(t)
 	for _, tc := range []struct {
 		script string
@@ -93,6 +94,7 @@ func TestSecondInterruptKills(t *testing.T) {
 }
 
 func TestKilledLauncherLeavesNoProcess(t *testing.T) {
+	t.Parallel()
 	needProc(t)
 	// Every worker has a child in its group, one that left its group and session, and ignores polite requests.
 	const script = `trap '' TERM; sleep 1000 & setsid sh -c 'trap "" TERM HUP; echo away; while :; do sleep 0.2; done' & echo ready; while :; do sleep 0.2; done`

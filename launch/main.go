@@ -6,7 +6,7 @@
 // The workers run the command; servers and scheduler are this program in another role. launch merges the output of all,
 // ends with the exit code of the first process that fails, and leaves no process behind, however it ends itself.
 //
-// Three words as the first argument are for launch's own use: `launch agent` supervises the processes of one host (package
+// Two words as the first argument are for launch's own use: `launch agent` supervises the processes of one host (package
 // launch/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says.
 package main
 
@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -49,7 +50,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 1 {
 		switch args[1] {
 		case "agent":
-			return runAgent(log)
+			return runAgent(args[2:], log)
 		case "role":
 			return runRole(log)
 		}
@@ -71,8 +72,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// runAgent is `launch agent`.
-func runAgent(log *slog.Logger) int {
+// runAgent is `launch agent LEASE`.
+func runAgent(args []string, log *slog.Logger) int {
+	if len(args) != 1 {
+		log.Error(fmt.Sprintf("launch: agent: got arguments %q, want the time that the launcher may be silent", args))
+		return exitUsage
+	}
+	lease, err := time.ParseDuration(args[0])
+	if err != nil || lease <= 0 {
+		log.Error(fmt.Sprintf("launch: agent: lease %q is no duration above 0", args[0]))
+		return exitUsage
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		log.Error(fmt.Sprintf("launch: agent: find own program: %v", err))
@@ -83,7 +93,7 @@ func runAgent(log *slog.Logger) int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Executable: exe, Adopt: true, Logger: log}); err != nil {
+	if err := agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Executable: exe, Lease: lease, Adopt: true, Logger: log}); err != nil {
 		log.Error(err.Error())
 		return 1
 	}

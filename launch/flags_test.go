@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+// read reads a command line without running it.
+func read(args ...string) (*options, error) {
+	var o *options
+	app := newApp(new(bytes.Buffer), new(bytes.Buffer))
+	app.Action = func(c *cli.Context) (err error) { o, err = readOptions(c); return err }
+	return o, app.Run(joinBool(app, append([]string{"launch"}, args...)))
+}
+
+func TestCommandLineIsRead(t *testing.T) {
+	hostfile := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(hostfile, []byte("d1\nd2\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HERE", "a,b c")
+	for _, tc := range []struct {
+		args string
+		want func(o *options) bool
+	}{
+		{"-n 2 ./p --lr 3 -n 5", func(o *options) bool {
+			return o.workers == 2 && o.servers == 2 && !o.ssh && slices.Equal(o.command, []string{"./p", "--lr", "3", "-n", "5"})
+		}},
+		{"--num-workers 3 --num-servers 1 -- -odd name", func(o *options) bool {
+			return o.workers == 3 && o.servers == 1 && slices.Equal(o.command, []string{"-odd", "name"})
+		}},
+		{"-n 3 -s 2 -H " + hostfile + " p", func(o *options) bool {
+			return o.ssh && o.place.Workers[2].Name == "d1" && o.place.Servers[1].Name == "d2"
+		}},
+		{"-n 1 --env HERE --env A=x,y --env-server B:c:d --env-worker C= p", func(o *options) bool {
+			return slices.Equal(o.env.all, []string{"HERE=a,b c", "A=x,y"}) && slices.Equal(o.env.servers, []string{"B=c:d"}) &&
+				slices.Equal(o.env.workers, []string{"C="})
+		}},
+		{"-n 1 --elastic-training-enabled False p", func(o *options) bool { return slices.Equal(o.command, []string{"p"}) }},
+		{"-n 1 --elastic-training-enabled=no p", func(o *options) bool { return slices.Equal(o.command, []string{"p"}) }},
+		{"-n 1 -H " + hostfile + " --scheduler-host me@d3:2222 --sync-dst-dir ~/x p", func(o *options) bool {
+			return o.schedulerHost.Name == "d3" && o.schedulerHost.Port == 2222 && o.syncDir == "x"
+		}},
+		{"--check -H " + hostfile, func(o *options) bool { return o.check }},
+	} {
+		o, err := read(strings.Fields(tc.args)...)
+		if err != nil || !tc.want(o) {
+			t.Errorf("launch %s: %+v, %v", tc.args, o, err)
+		}
+	}
+}
+
+func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
+	hostfile := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(hostfile, []byte("d1 slots=1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ args, want string }{
+		{"./p", "give -n NUMBER"},
+		{"-n 0 ./p", "-n is 0, want at least 1 worker"},
+		{"-n two ./p", `invalid value "two" for flag -n`},
+		{"-n 1 -s -1 ./p", "-s is -1"},
+		{"-n 2", "no command for the workers"},
+		{"-n 1 --num-worker 2 p", "there is no flag -num-worker; did you mean --num-workers?"},
+		{"-n 1 --lr 2", "there is no flag -lr; flags of the workers' command stand behind it"},
+		{"-n 1 --launcher ssh p", "give them with -H FILE"},
+		{"-n 1 --launcher slurm p", "--launcher slurm: this version has no such start method"},
+		{"-n 1 --launcher kubernetes p", "--launcher kubernetes: this version has no such start method"},
+		{"-n 1 --launcher foo p", `--launcher "foo" is unknown; it is local or ssh`},
+		{"-n 1 --launcher local -H " + hostfile + " p", "leave out -H"},
+		{"-n 1 --sync-dst-dir /x p", "--sync-dst-dir is for jobs on several hosts"},
+		{"-n 1 -H /no/such/file p", "read hosts file: open /no/such/file"},
+		{"-n 2 -H " + hostfile + " p", "2 workers need 2 slots"},
+		{"-n 1 --elastic-training-enabled p", "fixed set of hosts"},
+		{"-n 1 --elastic-training-enabled True p", "fixed set of hosts"},
+		{"-n 1 --elastic-training-enabled=maybe p", `"maybe" is neither True nor False`},
+		{"-n 1 --env 1A=2 p", `--env "1A=2": write NAME`},
+		{"-n 1 --env-worker NOT_SET_ANYWHERE p", "NOT_SET_ANYWHERE: it is not set here"},
+		{"-n 1 --env PARAGON_SECRET=x p", "launch sets this variable itself"},
+		{"-n 1 --host-ip d1 p", `--host-ip "d1" is no IP address`},
+		{"-n 1 --interface none0 p", "interface none0"},
+		{"-n 1 --start-timeout 0s p", "--start-timeout is 0s, want more than 0s"},
+		{"-n 1 -H " + hostfile + " --ssh-command ' p", "a single quote is not closed"},
+		{"-n 1 -H " + hostfile + " --scheduler-host a;b p", "--scheduler-host"},
+	} {
+		_, err := read(strings.Fields(tc.args)...)
+		var usage usageError
+		if err == nil || !strings.Contains(err.Error(), tc.want) || !errors.As(err, &usage) {
+			t.Errorf("launch %s: error %v, want a usage error with %q", tc.args, err, tc.want)
+		}
+	}
+}
+
+func TestHelpShowsExamplesAndThePlacement(t *testing.T) {
+	var out bytes.Buffer
+	if code := run([]string{"launch", "--help"}, &out, &out); code != 0 {
+		t.Errorf("launch --help: exit code %d, want 0", code)
+	}
+	for _, want := range []string{"launch -n 2 -s 2 -- go run ./examples/cifar10", "i mod H", "--sync-dst-dir DIR", "Exit code"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("launch --help has no %q:\n%s", want, out.String())
+		}
+	}
+	out.Reset()
+	if code := run([]string{"launch", "-n", "1"}, &out, &out); code != exitUsage || !strings.Contains(out.String(), "See launch --help.") {
+		t.Errorf("launch -n 1: exit code %d, %s", code, out.String())
+	}
+}
+
+func TestParseVariableTakesAnyValue(t *testing.T) {
+	lookup := func(name string) (string, bool) { return "v of " + name, name == "SET" }
+	for _, tc := range []struct{ in, want string }{
+		{"SET", "SET=v of SET"},
+		{"A=b", "A=b"},
+		{"A:b", "A=b"},
+		{"A=b:c=d", "A=b:c=d"},
+		{"A:b=c", "A=b=c"},
+		{"A=", "A="},
+		{"A=it's \"$x\"\n`y`", "A=it's \"$x\"\n`y`"},
+		{"UNSET", ""},
+		{"", ""},
+		{"=x", ""},
+		{"A B=c", ""},
+		{"A=\x00", ""},
+	} {
+		got, err := parseVariable(tc.in, lookup)
+		if got != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("parseVariable(%q) = %q, %v, want %q", tc.in, got, err, tc.want)
+		}
+	}
+}

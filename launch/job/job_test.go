@@ -1,0 +1,384 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/launch/hosts"
+	"github.com/paragon-train/paragon/launch/lines"
+	"github.com/paragon-train/paragon/launch/process"
+)
+
+// A fake machine runs scripts: what a process does from its start on, and when it is signalled.
+type fake struct {
+	address, launcher string
+	script            func(p *proc)
+
+	mu    sync.Mutex
+	procs map[string]*proc
+	log   *[]string // signals, in order
+	shut  bool
+}
+
+type proc struct {
+	name    string
+	env     map[string]string
+	out     process.Output
+	signals chan syscall.Signal
+	done    chan struct{}
+	start   time.Time
+	exit    process.Exit
+	m       *fake
+}
+
+func (m *fake) Address() string         { return m.address }
+func (m *fake) LauncherAddress() string { return m.launcher }
+
+func (m *fake) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shut = true
+	for _, p := range m.procs {
+		select {
+		case <-p.done:
+		default:
+			p.signals <- syscall.SIGKILL
+		}
+	}
+	return nil
+}
+
+func (m *fake) Start(_ context.Context, spec process.Spec, out process.Output) (process.Handle, error) {
+	p := &proc{name: spec.Name, env: map[string]string{}, out: out, signals: make(chan syscall.Signal, 16), done: make(chan struct{}), start: time.Now(), m: m}
+	for _, v := range spec.Env {
+		name, value, _ := strings.Cut(v, "=")
+		p.env[name] = value
+	}
+	if spec.Self == (p.env["DMLC_ROLE"] == "worker") {
+		return nil, fmt.Errorf("%s: Self is %t", spec.Name, spec.Self)
+	}
+	if p.env["REFUSE"] == spec.Name {
+		return nil, errors.New("refused to start " + spec.Name)
+	}
+	m.mu.Lock()
+	m.procs[spec.Name] = p
+	m.mu.Unlock()
+	go func() {
+		if spec.Report {
+			io.WriteString(out.Report, m.address+":4711\n")
+		}
+		m.script(p)
+		p.exit.Elapsed = time.Since(p.start)
+		close(p.done)
+	}()
+	return p, nil
+}
+
+func (p *proc) PID() int              { return 100 }
+func (p *proc) Done() <-chan struct{} { return p.done }
+func (p *proc) Exit() process.Exit    { <-p.done; return p.exit }
+
+func (p *proc) Signal(s syscall.Signal) {
+	p.m.mu.Lock()
+	*p.m.log = append(*p.m.log, fmt.Sprintf("%s %d", p.name, s))
+	p.m.mu.Unlock()
+	p.signals <- s
+}
+
+// after ends the process with a code after a time, or as a signal says.
+func (p *proc) after(d time.Duration, code int) {
+	select {
+	case <-time.After(d):
+		p.exit.Code = code
+	case s := <-p.signals:
+		p.exit.Signal = s
+	}
+}
+
+// stubborn ignores all but SIGKILL.
+func (p *proc) stubborn() {
+	for s := range p.signals {
+		if s == syscall.SIGKILL {
+			p.exit.Signal = s
+			return
+		}
+	}
+}
+
+const forEver = 1000 * time.Hour
+
+type setup struct {
+	cfg        Config
+	log        []string
+	out        bytes.Buffer
+	interrupts chan os.Signal
+	local      *fake
+}
+
+// run runs a job of two workers and a server, all on one fake machine, on fake time.
+func (s *setup) run(t *testing.T, script func(p *proc)) (Result, error) {
+	t.Helper()
+	s.interrupts = make(chan os.Signal, 2)
+	s.local = &fake{address: "127.0.0.1", script: script, procs: map[string]*proc{}, log: &s.log}
+	s.cfg.Workers, s.cfg.Servers = []hosts.Host{hosts.Local, hosts.Local}, []hosts.Host{hosts.Local}
+	s.cfg.Command, s.cfg.Role = []string{"train"}, []string{"role"}
+	s.cfg.Local = func(context.Context) (Machine, error) { return s.local, nil }
+	s.cfg.Interrupts = s.interrupts
+	s.cfg.Output = lines.New(lines.Config{Stdout: &s.out, Stderr: &s.out})
+	s.cfg.Logger = slog.New(slog.DiscardHandler)
+	return Run(t.Context(), s.cfg)
+}
+
+func TestJobEndsWellWhenItsWorkersDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		begin := time.Now()
+		res, err := s.run(t, func(p *proc) {
+			switch p.env["DMLC_ROLE"] {
+			case "worker":
+				p.after(time.Minute, 0)
+			case "server":
+				p.after(time.Minute+time.Second, 0)
+			default:
+				p.after(forEver, 0) // a worker without a store never tells it that all is over
+			}
+		})
+		if err != nil || res.Code != 0 {
+			t.Errorf("Run: code %d, %v, want 0", res.Code, err)
+		}
+		if took := time.Since(begin); took != time.Minute+3*time.Second {
+			t.Errorf("took %s, want the minute and 3 s for the scheduler to end by itself", took)
+		}
+		if want := []string{"scheduler 15"}; !slices.Equal(s.log, want) {
+			t.Errorf("signals %q, want %q", s.log, want)
+		}
+		if !strings.Contains(s.out.String(), "signal 15 (terminated), as asked") {
+			t.Errorf("the table does not tell of the stop:\n%s", s.out.String())
+		}
+	})
+}
+
+func TestEnvironmentNamesTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := setup{cfg: Config{Env: []string{"DMLC_ROLE=x", "A=1"}, WorkerEnv: []string{"A=2"}, Interface: "eth0", StartTimeout: time.Minute}}
+		if _, err := s.run(t, func(p *proc) {}); err != nil {
+			t.Fatal(err)
+		}
+		w := s.local.procs["worker 1"].env
+		for name, want := range map[string]string{
+			"DMLC_ROLE": "worker", "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": "4711", "DMLC_NUM_WORKER": "2",
+			"DMLC_NUM_SERVER": "1", "DMLC_NODE_HOST": "127.0.0.1", "DMLC_TASK_ID": "1", "PARAGON_RANK": "1", "PARAGON_HOST": "localhost",
+			"DMLC_INTERFACE": "eth0", "A": "2", "PARAGON_START_TIMEOUT": "1m0s",
+		} {
+			if w[name] != want {
+				t.Errorf("worker 1 has %s=%s, want %s", name, w[name], want)
+			}
+		}
+		if len(w["PARAGON_JOB"]) != 16 || len(w["PARAGON_SECRET"]) != 64 {
+			t.Errorf("job %q and secret %q, want 16 and 64 digits", w["PARAGON_JOB"], w["PARAGON_SECRET"])
+		}
+		sched := s.local.procs["scheduler"].env
+		if sched["DMLC_PS_ROOT_PORT"] != "0" || sched["A"] != "1" || sched["PARAGON_SECRET"] != w["PARAGON_SECRET"] {
+			t.Errorf("scheduler has port %s, A=%s", sched["DMLC_PS_ROOT_PORT"], sched["A"])
+		}
+	})
+}
+
+func TestFirstFailureByTimeDecidesTheExitCode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		res, err := s.run(t, func(p *proc) {
+			switch p.name {
+			case "worker 1":
+				p.after(10*time.Second, 3)
+			case "server 0": // notices the worker's death
+				p.after(10*time.Second+100*time.Millisecond, 1)
+			default:
+				p.after(forEver, 0)
+			}
+		})
+		if err != nil || res.Code != 3 {
+			t.Errorf("Run: code %d, %v, want 3", res.Code, err)
+		}
+		if want := []string{"worker 0 15", "scheduler 15"}; !slices.Equal(s.log, want) {
+			t.Errorf("signals %q, want %q", s.log, want)
+		}
+	})
+}
+
+func TestServersOutliveWorkersThatSaveTheirState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := setup{cfg: Config{StopTimeout: time.Minute}}
+		go func() { time.Sleep(time.Second); s.interrupts <- syscall.SIGINT }()
+		begin := time.Now()
+		var serverEnd, workerEnd time.Duration
+		res, err := s.run(t, func(p *proc) {
+			switch p.name {
+			case "worker 0":
+				<-p.signals
+				time.Sleep(30 * time.Second)
+				workerEnd = time.Since(begin)
+			case "server 0":
+				<-p.signals
+				serverEnd = time.Since(begin)
+			default:
+				p.after(forEver, 0)
+			}
+		})
+		if err != nil || res.Code != 130 {
+			t.Errorf("Run: code %d, %v, want 130", res.Code, err)
+		}
+		if workerEnd != 31*time.Second || serverEnd != workerEnd {
+			t.Errorf("worker 0 ended at %s, server 0 at %s, want both at 31 s", workerEnd, serverEnd)
+		}
+	})
+}
+
+func TestStubbornProcessesAreKilledInTime(t *testing.T) {
+	for _, interrupts := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var s setup
+			go func() {
+				time.Sleep(time.Minute)
+				for range interrupts {
+					s.interrupts <- syscall.SIGTERM
+				}
+			}()
+			begin := time.Now()
+			res, err := s.run(t, (*proc).stubborn)
+			took := time.Since(begin) - time.Minute
+			if err != nil || res.Code != 143 {
+				t.Errorf("Run: code %d, %v, want 143", res.Code, err)
+			}
+			if limit := []time.Duration{0, 5 * time.Second, 0}[interrupts]; took > limit {
+				t.Errorf("%d signals: took %s, want at most %s", interrupts, took, limit)
+			}
+		})
+	}
+}
+
+func TestJobThatCannotStartLeavesNothing(t *testing.T) {
+	for _, who := range []string{"scheduler", "server 0", "worker 1"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := setup{cfg: Config{Env: []string{"REFUSE=" + who}}}
+			res, err := s.run(t, func(p *proc) { p.after(forEver, 0) })
+			if !errors.Is(err, ErrStart) || !strings.Contains(err.Error(), "refused to start "+who) || res.Code != 1 {
+				t.Errorf("%s: code %d, error %v", who, res.Code, err)
+			}
+			if !s.local.shut {
+				t.Errorf("%s: the machine was not closed", who)
+			}
+		})
+	}
+}
+
+func TestSchedulerThatDiesBeforeItListensIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := setup{}
+		s.cfg.HostIP = "127.0.0.1"
+		_, err := s.runSilent(t)
+		if err == nil || !strings.Contains(err.Error(), "scheduler on localhost ended before it listened: exit 7") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// runSilent runs a job whose scheduler ends without a report.
+func (s *setup) runSilent(t *testing.T) (Result, error) {
+	s.cfg.Local = nil
+	m := &silent{fake{address: "127.0.0.1", procs: map[string]*proc{}, log: &s.log, script: func(p *proc) { p.exit.Code = 7 }}}
+	s.cfg.Workers, s.cfg.Command = []hosts.Host{hosts.Local}, []string{"train"}
+	s.cfg.Local = func(context.Context) (Machine, error) { return m, nil }
+	s.cfg.Logger = slog.New(slog.DiscardHandler)
+	return Run(t.Context(), s.cfg)
+}
+
+type silent struct{ fake }
+
+func (m *silent) Start(ctx context.Context, spec process.Spec, out process.Output) (process.Handle, error) {
+	spec.Report = false
+	return m.fake.Start(ctx, spec, out)
+}
+
+func TestHostThatDoesNotAnswerIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{
+			Workers: []hosts.Host{{Name: "d1"}, {Name: "d2"}}, Command: []string{"train"}, StartTimeout: time.Minute,
+			Dial: func(ctx context.Context, h hosts.Host) (Machine, error) {
+				if h.Name == "d1" {
+					return nil, errors.New("host d1: connection refused")
+				}
+				<-ctx.Done()
+				return nil, fmt.Errorf("host d2: %w", context.Cause(ctx))
+			},
+			Local: func(context.Context) (Machine, error) {
+				return &fake{address: "127.0.0.1", procs: map[string]*proc{}}, nil
+			},
+			Logger: slog.New(slog.DiscardHandler),
+		}
+		_, err := Run(t.Context(), cfg)
+		for _, want := range []string{"host d1: connection refused", "host d2: not there after 1m0s (--start-timeout)"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %q in it", err, want)
+			}
+		}
+	})
+}
+
+func TestSchedulerAddressIsOneThatAllReach(t *testing.T) {
+	here := &fake{address: "127.0.0.1"}
+	for _, tc := range []struct {
+		name      string
+		scheduler *fake
+		others    []*fake
+		want      string
+	}{
+		{"all here", here, nil, "127.0.0.1"},
+		{"all hosts on loopback", here, []*fake{{address: "127.0.0.2", launcher: "127.0.0.1"}}, "127.0.0.1"},
+		{"scheduler on a host", &fake{address: "10.0.0.7", launcher: "10.0.0.1"}, []*fake{{address: "10.0.0.8", launcher: "10.0.0.1"}}, "10.0.0.7"},
+	} {
+		got, err := SchedulerAddress(tc.scheduler, append(tc.others, tc.scheduler))
+		if err != nil || got != tc.want {
+			t.Errorf("%s: %s, %v, want %s", tc.name, got, err, tc.want)
+		}
+	}
+}
+
+func TestHostOnLoopbackAmongOthersIsRefused(t *testing.T) {
+	r := &run{nodes: []*Node{
+		{Host: "localhost", machine: &fake{address: "127.0.0.1", launcher: "127.0.0.1"}},
+		{Host: "d2", machine: &fake{address: "10.0.0.2", launcher: "10.0.0.1"}},
+	}}
+	if err := r.checkAddresses(); err == nil || !strings.Contains(err.Error(), "host localhost has a loopback address, where d2 cannot reach it") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestCutMakesOnePlainLine(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		n    int
+		want string
+	}{
+		{"short", 10, "short"},
+		{"\x1b[31mred\x1b[0m\tx\x00\a", 10, "red x"},
+		{"äöüß", 3, "äöü…"},
+		{"  ", 3, ""},
+	} {
+		if got := cut(tc.in, tc.n); got != tc.want {
+			t.Errorf("cut(%q, %d) = %q, want %q", tc.in, tc.n, got, tc.want)
+		}
+	}
+}

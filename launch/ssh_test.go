@@ -1,0 +1,221 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/launch/ssh/sshtest"
+)
+
+// A cluster is two hosts to log in to, with a hosts file, a folder to launch from and the flags that use them.
+type cluster struct {
+	*sshtest.Server
+	dir   string
+	flags []string
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	needProc(t)
+	c := &cluster{Server: sshtest.Start(t, 2), dir: t.TempDir()}
+	c.flags = []string{"-H", c.file(t, "hosts", c.Hosts()), "--ssh-command", strings.Join(c.Client, " ")}
+	return c
+}
+
+// file writes a file into the folder that launch runs in.
+func (c *cluster) file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (c *cluster) launch(t *testing.T, args ...string) *launcher {
+	t.Helper()
+	return startLauncher(t, c.dir, append(append([]string(nil), c.flags...), args...)...)
+}
+
+func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
+	sshtest.Program(t, "rsync", "rsync")
+	c := newCluster(t)
+	c.file(t, "data/a file", "x")
+	c.file(t, ".git/config", "x")
+	c.file(t, "train.sh", "#!/bin/sh\ncat 'data/a file' >/dev/null || exit 9\nexec "+self(t)+" worker\n")
+	dst := filepath.Join(t.TempDir(), "it's a $folder")
+	value := "it's $HOME, \"x\"\n`y` \\ é"
+	t.Setenv("OMP_NUM_THREADS", "3")
+	l := c.launch(t, "-n", "3", "-s", "2", "--sync-dst-dir", dst, "--env", "V="+value, "./train.sh")
+	if code := l.exit(t); code != 0 {
+		t.Fatalf("exit code %d, want 0", code)
+	}
+	for rank, host := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.2"} {
+		want := fmt.Sprintf("worker %d  | rank %[1]d of 3 at %s in %s, V=%q\n", rank, host, dst, value)
+		if !strings.Contains(l.stdout.String(), want) {
+			t.Errorf("stdout has no line %q", want)
+		}
+		if want := fmt.Sprintf("worker     %d     %s:%d", rank, host, c.Port); !strings.Contains(l.stderr.String(), want) {
+			t.Errorf("the tables have no %q", want)
+		}
+	}
+	if want := fmt.Sprintf(" INFO rsync %s/ -> 127.0.0.2:%s\n", c.dir, dst); !strings.Contains(l.stderr.String(), want) {
+		t.Errorf("the log has no line %q", want)
+	}
+	if _, err := os.Stat(filepath.Join(dst, ".git")); err == nil {
+		t.Error(".git was copied")
+	}
+	wantNoProcess(t, l.job(t), time.Now())
+}
+
+func TestFailureOverSSHDecidesTheExitCode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	l := c.launch(t, "-n", "2", "-s", "1", `if [ $PARAGON_RANK = 1 ]; then exit 3; fi; sleep 1000 & wait`)
+	if code := l.exit(t); code != 3 {
+		t.Errorf("exit code %d, want 3", code)
+	}
+	wantNoProcess(t, l.job(t), time.Now())
+}
+
+const stubborn = `trap '' TERM HUP; sleep 1000 & setsid sh -c 'trap "" TERM HUP; while :; do sleep 0.2; done' & echo ready; while :; do sleep 0.2; done`
+
+// stubbornJob starts a job that nobody can stop politely.
+func (c *cluster) stubbornJob(t *testing.T) (*launcher, string) {
+	t.Helper()
+	l := c.launch(t, "-n", "2", "-s", "2", "--stop-timeout", "500ms", stubborn)
+	job := l.job(t)
+	l.await(t, "worker 0  | ready")
+	l.await(t, "worker 1  | ready")
+	return l, job
+}
+
+func TestKilledLauncherLeavesNoProcessOnAnyHost(t *testing.T) {
+	t.Parallel()
+	l, job := newCluster(t).stubbornJob(t)
+	at := time.Now()
+	l.Process.Kill()
+	wantNoProcess(t, job, at)
+}
+
+func TestInterruptLeavesNoProcessOnAnyHost(t *testing.T) {
+	t.Parallel()
+	l, job := newCluster(t).stubbornJob(t)
+	at := time.Now()
+	l.Process.Signal(syscall.SIGINT)
+	if code := l.exit(t); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	wantNoProcess(t, job, at)
+}
+
+func TestCutConnectionLeavesNoProcessOnAnyHost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	l, job := c.stubbornJob(t)
+	at := time.Now()
+	c.Cut()
+	if code := l.exit(t); code != 255 {
+		t.Errorf("exit code %d, want 255", code)
+	}
+	wantNoProcess(t, job, at)
+	if want := "connection to 127.0.0.2:"; !strings.Contains(l.stderr.String(), want) {
+		t.Errorf("stderr has no %q", want)
+	}
+}
+
+// A host that hears nothing more, and is not told why: a cable is out.
+func TestSilentConnectionLeavesNoProcessOnAnyHost(t *testing.T) {
+	t.Parallel()
+	l, job := newCluster(t).stubbornJob(t)
+	at := time.Now()
+	l.Process.Signal(syscall.SIGSTOP) // no more pings, and no connection closes
+	defer l.Process.Signal(syscall.SIGCONT)
+	remote := func() (n int) {
+		for _, pid := range processesOf(job) {
+			if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(b), "sleep") {
+				n++
+			}
+		}
+		return n
+	}
+	for remote() > 0 {
+		if time.Since(at) > 5*time.Second+500*time.Millisecond { // the last ping came up to half a second before
+			t.Fatalf("%d processes are left after %s", remote(), time.Since(at))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func TestStartErrorsNameTheHostAndSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	closed, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := closed.Addr().(*net.TCPAddr).Port
+	closed.Close()
+	for _, tc := range []struct {
+		name, hosts string
+		args        []string
+		want        []string
+	}{
+		{"no such name", "no-such-host.invalid\n" + c.Hosts(), nil,
+			[]string{"host no-such-host.invalid", "Could not resolve hostname", "is the name in the hosts file right?"}},
+		{"nobody listens", fmt.Sprintf("127.0.0.2:%d\n", port), nil, []string{fmt.Sprintf("host 127.0.0.2:%d", port), "Connection refused", "does sshd run there"}},
+		{"unknown key", fmt.Sprintf("localhost:%d\n127.0.0.1:%[1]d\n", c.Port), []string{"--ssh-command", strings.Join(c.Client, " ") + " -o HostName=127.0.0.2 -o HostKeyAlias=other"},
+			[]string{"host localhost", "host 127.0.0.1", "Host key verification failed", "log in once by hand"}},
+		{"wrong user", fmt.Sprintf("no-such-user@127.0.0.2:%d", c.Port), nil, []string{"host no-such-user@127.0.0.2", "Permission denied", "ssh-copy-id"}},
+		{"no folder", c.Hosts(), []string{"--sync-dst-dir", "/proc/none"}, []string{"make folder for --sync-dst-dir", "/proc/none"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			hosts := c.file(t, "hosts.bad", tc.hosts)
+			l := c.launch(t, append(append([]string{"-H", hosts}, tc.args...), "-n", "2", "true")...)
+			if code := l.exit(t); code != 1 {
+				t.Errorf("exit code %d, want 1", code)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(l.stderr.String(), want) {
+					t.Errorf("stderr has no %q", want)
+				}
+			}
+		})
+	}
+}
+
+func TestCheckSaysWhatIsWrongWithEachHost(t *testing.T) {
+	t.Parallel()
+	sshtest.Program(t, "rsync", "rsync")
+	c := newCluster(t)
+	dst := filepath.Join(t.TempDir(), "dst")
+	l := c.launch(t, "--check", "--sync-dst-dir", dst)
+	if code := l.exit(t); code != 0 {
+		t.Errorf("good hosts: exit code %d, want 0", code)
+	}
+	if n := strings.Count(l.stdout.String(), " ok\n"); n != 2 {
+		t.Errorf("good hosts: %d are ok, want 2", n)
+	}
+	hosts := c.file(t, "hosts.bad", "no-such-host.invalid\n"+c.Hosts())
+	l = c.launch(t, "-H", hosts, "--check", "--sync-dst-dir", "/proc/none")
+	if code := l.exit(t); code != 1 {
+		t.Errorf("bad hosts: exit code %d, want 1", code)
+	}
+	for _, want := range []string{
+		"no-such-host.invalid: ", "Could not resolve hostname", "1 problem",
+		fmt.Sprintf("127.0.0.3:%d: launch: on 127.0.0.3:%[1]d: mkdir /proc/none", c.Port),
+	} {
+		if !strings.Contains(l.stdout.String(), want) {
+			t.Errorf("bad hosts: the report has no %q", want)
+		}
+	}
+}
