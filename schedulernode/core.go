@@ -1,0 +1,286 @@
+package schedulernode
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A Core is the state of a job's scheduler. It is not for use by several goroutines.
+type Core struct {
+	set   Settings
+	start time.Time
+	now   time.Time
+
+	phase      uint8
+	generation uint64
+	revision   uint64
+	reason     string
+	nodes      []*node // by ID, which is index + 1
+
+	watches  []watch
+	barriers meetings
+	signals  meetings
+	plan     planner
+
+	out Output
+}
+
+// A node is one that registered, also after it left.
+type node struct {
+	wire.Member
+	wanted int32
+	nonce  uint64
+	state  state
+	told   bool // it was sent the job's end
+
+	heard    time.Time
+	deadline time.Time // lost if not heard of by then
+	step     uint64
+	epoch    uint64
+}
+
+type state uint8
+
+const (
+	living state = iota
+	left
+	lost
+)
+
+func (n *node) String() string {
+	if n.Rank < 0 { // the job never formed with it
+		return fmt.Sprintf("%s on %s", roleName(n.Role), n.Host)
+	}
+	return fmt.Sprintf("%s %d on %s", roleName(n.Role), n.Rank, n.Host)
+}
+
+// A watch is a request for the membership beyond a revision.
+type watch struct {
+	request  uint64
+	node     *node
+	revision uint64
+	deadline time.Time
+}
+
+// NewCore returns the Core of a job that begins now.
+func NewCore(set Settings, now time.Time) *Core {
+	c := &Core{set: set, start: now, now: now, phase: wire.PhaseForming, revision: 1}
+	c.plan = newPlanner(set.Servers)
+	return c
+}
+
+// Step takes one event and says what follows from it. Time never runs backwards: an event from before the last one is
+// taken to have happened at the same time.
+func (c *Core) Step(e Event) Output {
+	c.out = Output{}
+	if e.At.After(c.now) {
+		c.pass(e.At)
+	}
+	switch m := e.Message.(type) {
+	case nil:
+		if e.Request != 0 {
+			c.forget(e.Request)
+		}
+	case *wire.Register:
+		c.register(e.Request, m)
+	case *wire.Watch:
+		c.watch(e.Request, m)
+	case *wire.Heartbeat:
+		c.heartbeat(e.Request, m)
+	case *wire.Leave:
+		c.leave(e.Request, m)
+	case *wire.Barrier:
+		c.barrier(e.Request, m)
+	case *wire.Signal:
+		c.signal(e.Request, m)
+	case *wire.Await:
+		c.await(e.Request, m)
+	case *wire.Declare:
+		c.declare(e.Request, m)
+	default:
+		c.refuse(e.Request, wire.CodeUnsupported, "the scheduler does not answer a %v", m.Kind())
+	}
+	return c.out
+}
+
+// Next is when the core wants to be stepped again though nothing happens; zero: not at all.
+func (c *Core) Next() time.Time {
+	var next time.Time
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if c.phase == wire.PhaseForming {
+		sooner(c.start.Add(c.set.StartTimeout))
+	}
+	if c.open() {
+		for _, n := range c.nodes {
+			if n.state == living {
+				sooner(n.deadline)
+			}
+		}
+	}
+	for _, w := range c.watches {
+		sooner(w.deadline)
+	}
+	sooner(c.barriers.next())
+	sooner(c.signals.next())
+	return next
+}
+
+// Phase and reason of the job.
+func (c *Core) Phase() (phase uint8, reason string) { return c.phase, c.reason }
+
+// Settled says that the job has ended and every node that lives knows it.
+func (c *Core) Settled() bool {
+	if c.open() {
+		return false
+	}
+	for _, n := range c.nodes {
+		if n.state == living && !n.told {
+			return false
+		}
+	}
+	return true
+}
+
+// open says that the job has not ended.
+func (c *Core) open() bool { return c.phase == wire.PhaseForming || c.phase == wire.PhaseRunning }
+
+func (c *Core) answer(request uint64, m wire.Message) {
+	c.out.Answers = append(c.out.Answers, Answer{request, m})
+}
+
+func (c *Core) refuse(request uint64, code wire.Code, format string, args ...any) {
+	c.answer(request, &wire.Nack{Code: code, Generation: c.generation, Text: fmt.Sprintf(format, args...)})
+}
+
+func (c *Core) ack(request uint64) {
+	c.answer(request, &wire.Ack{Generation: c.generation, Revision: c.revision})
+}
+
+func (c *Core) note(format string, args ...any) {
+	c.out.Notes = append(c.out.Notes, fmt.Sprintf(format, args...))
+}
+
+// pass lets time run to t.
+func (c *Core) pass(t time.Time) {
+	// Where something was due long ago, it was the scheduler that slept, not the nodes: their leases begin anew.
+	if due := c.Next(); !due.IsZero() {
+		if slept := t.Sub(due); slept > c.set.Heartbeat {
+			c.note("the scheduler stood still for %s: all leases begin anew", seconds(slept))
+			for _, n := range c.nodes {
+				n.deadline = t.Add(c.set.Lease)
+			}
+		}
+	}
+	c.now = t
+	if c.phase == wire.PhaseForming && !t.Before(c.start.Add(c.set.StartTimeout)) {
+		c.fail(fmt.Sprintf("start: after %v still waiting for %s", c.set.StartTimeout, strings.Join(c.missing(), ", ")))
+	}
+	for _, n := range c.nodes {
+		if c.open() && n.state == living && !t.Before(n.deadline) {
+			c.lose(n, fmt.Sprintf("no heartbeat for %s", seconds(t.Sub(n.heard))))
+		}
+	}
+	c.watches = slices.DeleteFunc(c.watches, func(w watch) bool {
+		over := !t.Before(w.deadline)
+		if over {
+			c.tell(w.request, w.node)
+		}
+		return over
+	})
+	late := c.barriers.late(t)
+	for _, w := range late {
+		c.refuse(w.request, wire.CodeTimeout, "barrier %q: waited %s for %s", w.name, seconds(t.Sub(w.since)), c.notAt(w.name))
+	}
+	for _, w := range late { // they are no longer at the barrier
+		delete(c.barriers.at[w.name], w.node)
+	}
+	for _, w := range c.signals.late(t) {
+		c.refuse(w.request, wire.CodeTimeout, "signal %q: waited %s, nobody has given it", w.name, seconds(t.Sub(w.since)))
+	}
+}
+
+// forget drops the wait of a request whose asker is gone. A node whose watch ended so has lost its connection or its life:
+// it has a short while to be heard of again.
+func (c *Core) forget(request uint64) {
+	c.watches = slices.DeleteFunc(c.watches, func(w watch) bool {
+		if w.request != request {
+			return false
+		}
+		if soon := c.now.Add(max(2*time.Second, 2*c.set.Heartbeat)); soon.Before(w.node.deadline) {
+			w.node.deadline = soon
+		}
+		return true
+	})
+	c.barriers.forget(request)
+	c.signals.forget(request)
+}
+
+// member finds a living node and renews its lease; otherwise it refuses the request and returns nil.
+func (c *Core) member(request, id uint64) *node {
+	if id == 0 || id > uint64(len(c.nodes)) {
+		c.refuse(request, wire.CodeUnknownNode, "node %d never registered", id)
+		return nil
+	}
+	n := c.nodes[id-1]
+	switch n.state {
+	case lost:
+		c.refuse(request, wire.CodeUnknownNode, "node %d (%v) was held for lost", id, n)
+		return nil
+	case left:
+		c.refuse(request, wire.CodeUnknownNode, "node %d (%v) has left", id, n)
+		return nil
+	}
+	n.heard = c.now
+	n.deadline = c.now.Add(c.set.Lease)
+	return n
+}
+
+// current is member for requests that belong to a running job and its generation.
+func (c *Core) current(request, id, generation uint64) *node {
+	n := c.member(request, id)
+	if n == nil {
+		return nil
+	}
+	switch {
+	case c.phase == wire.PhaseFailed:
+		c.refuse(request, wire.CodeUnavailable, "the job failed: %s", c.reason)
+	case c.phase == wire.PhaseFinished:
+		c.refuse(request, wire.CodeUnavailable, "the job has finished")
+	case c.phase == wire.PhaseForming:
+		c.refuse(request, wire.CodeUnavailable, "the job is forming: waiting for %s", strings.Join(c.missing(), ", "))
+	case generation != c.generation:
+		c.refuse(request, wire.CodeStaleGeneration, "yours %d, ours %d", generation, c.generation)
+	default:
+		return n
+	}
+	return nil
+}
+
+func (c *Core) heartbeat(request uint64, m *wire.Heartbeat) {
+	if n := c.member(request, m.Node); n != nil {
+		n.step, n.epoch = m.Step, m.Epoch
+		c.ack(request)
+	}
+}
+
+func (c *Core) declare(request uint64, m *wire.Declare) {
+	if n := c.current(request, m.Node, m.Generation); n != nil {
+		c.answer(request, c.plan.declare(m, n.String(), c.generation))
+	}
+}
+
+// seconds prints a time as people say it in a log.
+func seconds(d time.Duration) string {
+	if d < 10*time.Second && d%time.Second != 0 {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%d s", int(d.Seconds()))
+}

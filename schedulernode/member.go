@@ -1,0 +1,299 @@
+package schedulernode
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+func (c *Core) register(request uint64, m *wire.Register) {
+	if m.Node != 0 {
+		if n := c.member(request, m.Node); n != nil {
+			c.registerAgain(request, n, m)
+		}
+		return
+	}
+	for _, n := range c.nodes {
+		if n.state == living && n.nonce == m.Nonce && n.Role == m.Role {
+			c.member(request, n.Node)
+			c.registerAgain(request, n, m)
+			return
+		}
+	}
+	if !c.open() {
+		c.refuse(request, wire.CodeUnavailable, "the job has ended: %s", cmp.Or(c.reason, "all workers left"))
+		return
+	}
+	who := fmt.Sprintf("%s on %s", roleName(m.Role), m.Host)
+	if m.Rank >= 0 {
+		who = fmt.Sprintf("%s %d on %s", roleName(m.Role), m.Rank, m.Host)
+	}
+	count := c.count(m.Role)
+	switch {
+	case m.Role != wire.RoleServer && m.Role != wire.RoleWorker:
+		c.refuse(request, wire.CodeMalformed, "role %d can not register", m.Role)
+		return
+	case m.Job != c.set.Job:
+		c.refuse(request, wire.CodeConflict, "%s belongs to job %q, this is job %q", who, m.Job, c.set.Job)
+		return
+	case int(m.Workers) != c.set.Workers || int(m.Servers) != c.set.Servers:
+		c.refuse(request, wire.CodeConflict, "%s was told of %d workers and %d servers, the scheduler of %d and %d",
+			who, m.Workers, m.Servers, c.set.Workers, c.set.Servers)
+		return
+	case m.Role == wire.RoleServer && m.Addr == "":
+		c.refuse(request, wire.CodeMalformed, "%s gave no address", who)
+		return
+	case m.Rank < -1 || int(m.Rank) >= count:
+		c.refuse(request, wire.CodeConflict, "%s: ranks go from 0 to %d", who, count-1)
+		return
+	}
+	here := c.living(m.Role)
+	for _, n := range here {
+		if n.wanted >= 0 && n.wanted == m.Rank {
+			c.refuse(request, wire.CodeConflict, "%s: rank %d is taken by node %d on %s", who, m.Rank, n.Node, n.Host)
+			return
+		}
+	}
+	if c.phase == wire.PhaseRunning || len(here) == count {
+		c.refuse(request, wire.CodeConflict, "%s: all %d %ss are there", who, count, roleName(m.Role))
+		return
+	}
+	n := &node{
+		Member: wire.Member{Node: uint64(len(c.nodes) + 1), Role: m.Role, Rank: m.Rank, PID: m.PID, Host: m.Host, Addr: m.Addr},
+		wanted: m.Rank, nonce: m.Nonce, heard: c.now, deadline: c.now.Add(c.set.Lease),
+	}
+	c.nodes = append(c.nodes, n)
+	c.note("node %d registered: %s", n.Node, who)
+	c.registered(request, n)
+	if len(c.living(wire.RoleWorker)) == c.set.Workers && len(c.living(wire.RoleServer)) == c.set.Servers {
+		c.phase = wire.PhaseRunning
+		c.changeMembership()
+	}
+}
+
+// registerAgain is for a node that the scheduler knows: after a lost answer, or from a new address.
+func (c *Core) registerAgain(request uint64, n *node, m *wire.Register) {
+	if m.Role != n.Role {
+		c.refuse(request, wire.CodeConflict, "node %d is a %s, not a %s", n.Node, roleName(n.Role), roleName(m.Role))
+		return
+	}
+	if n.Addr != m.Addr || n.Host != m.Host || n.PID != m.PID {
+		n.Addr, n.Host, n.PID = m.Addr, m.Host, m.PID
+		c.changed()
+	}
+	c.registered(request, n)
+}
+
+func (c *Core) registered(request uint64, n *node) {
+	c.answer(request, &wire.Registered{
+		Node:            n.Node,
+		HeartbeatMillis: uint32(c.set.Heartbeat / time.Millisecond),
+		LeaseMillis:     uint32(c.set.Lease / time.Millisecond),
+	})
+}
+
+// changeMembership gives the living nodes their ranks in a new generation.
+func (c *Core) changeMembership() {
+	c.assign()
+	c.generation++
+	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
+		var b strings.Builder
+		for _, n := range c.living(role) {
+			fmt.Fprintf(&b, ", %d is node %d on %s", n.Rank, n.Node, n.Host)
+		}
+		c.note("generation %d: %ss:%s", c.generation, roleName(role), strings.TrimPrefix(b.String(), ","))
+	}
+	c.changed()
+}
+
+// assign gives every living node a rank: the one it wants; else the lowest free one that is expected on its host; else the
+// lowest free one. Nodes of lower ID choose first.
+func (c *Core) assign() {
+	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
+		free := make([]bool, c.count(role))
+		for i := range free {
+			free[i] = true
+		}
+		nodes := c.living(role)
+		slices.SortFunc(nodes, func(a, b *node) int { return cmp.Compare(a.Node, b.Node) })
+		pick := func(n *node, ok func(rank int) bool) bool {
+			for rank := range free {
+				if free[rank] && ok(rank) {
+					free[rank], n.Rank = false, int32(rank)
+					return true
+				}
+			}
+			return false
+		}
+		rest := slices.DeleteFunc(nodes, func(n *node) bool {
+			return n.wanted >= 0 && pick(n, func(rank int) bool { return rank == int(n.wanted) })
+		})
+		rest = slices.DeleteFunc(rest, func(n *node) bool {
+			return pick(n, func(rank int) bool { return c.set.Hosts[Place{role, rank}] == n.Host })
+		})
+		for _, n := range rest {
+			pick(n, func(int) bool { return true })
+		}
+	}
+}
+
+// maxNamed is how many missing nodes are named; of more, only their number is told.
+const maxNamed = 100
+
+// missing names the nodes that the job waits for while it is forming.
+func (c *Core) missing() (names []string) {
+	c.assign()
+	more := 0
+	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
+		here := make(map[int32]bool)
+		for _, n := range c.living(role) {
+			here[n.Rank] = true
+		}
+		for rank := range c.count(role) {
+			if here[int32(rank)] {
+				continue
+			}
+			name := fmt.Sprintf("%s %d", roleName(role), rank)
+			if host := c.set.Hosts[Place{role, rank}]; host != "" {
+				name += " on " + host
+			}
+			if len(names) == maxNamed {
+				more++
+				continue
+			}
+			names = append(names, fmt.Sprintf("%s (%s)", name, seconds(c.now.Sub(c.start))))
+		}
+	}
+	if more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return names
+}
+
+func (c *Core) count(role uint8) int {
+	if role == wire.RoleServer {
+		return c.set.Servers
+	}
+	return c.set.Workers
+}
+
+// living lists the living nodes of a role in order of rank.
+func (c *Core) living(role uint8) (nodes []*node) {
+	for _, n := range c.nodes {
+		if n.state == living && n.Role == role {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortStableFunc(nodes, func(a, b *node) int { return cmp.Compare(a.Rank, b.Rank) })
+	return nodes
+}
+
+func (c *Core) leave(request uint64, m *wire.Leave) {
+	if m.Node > 0 && m.Node <= uint64(len(c.nodes)) && c.nodes[m.Node-1].state == left {
+		c.ack(request) // the answer was lost
+		return
+	}
+	n := c.member(request, m.Node)
+	if n == nil {
+		return
+	}
+	n.state = left
+	c.ack(request)
+	switch {
+	case !c.open():
+	case !m.OK:
+		c.fail(fmt.Sprintf("%v: %s", n, m.Reason))
+	case c.phase == wire.PhaseForming:
+		c.note("node %d left while the job was forming", n.Node)
+	case n.Role == wire.RoleServer:
+		c.fail(fmt.Sprintf("%v left while the job runs", n))
+	case len(c.living(wire.RoleWorker)) == 0:
+		c.note("%v left: the job has finished", n)
+		c.end(wire.PhaseFinished, "")
+	default:
+		c.note("%v left", n)
+		c.changed()
+		c.checkBarriers()
+	}
+}
+
+// lose holds a node for lost. While the job is forming another one may take its place; a running job fails.
+func (c *Core) lose(n *node, why string) {
+	n.state = lost
+	if c.phase == wire.PhaseForming {
+		c.note("node %d (%s on %s) lost while the job was forming: %s", n.Node, roleName(n.Role), n.Host, why)
+		return
+	}
+	at := ""
+	if n.step > 0 {
+		at = fmt.Sprintf(" (last step %d)", n.step)
+	}
+	c.fail(fmt.Sprintf("%v lost: %s%s", n, why, at))
+}
+
+func (c *Core) fail(reason string) {
+	c.note("the job failed: %s", reason)
+	c.end(wire.PhaseFailed, reason)
+}
+
+// end ends the job and with it every wait.
+func (c *Core) end(phase uint8, reason string) {
+	c.phase, c.reason = phase, reason
+	c.changed()
+	if reason == "" {
+		reason = "the job has finished"
+	} else {
+		reason = "the job failed: " + reason
+	}
+	for _, w := range c.barriers.all() {
+		c.refuse(w.request, wire.CodeUnavailable, "barrier %q: %s", w.name, reason)
+	}
+	for _, w := range c.signals.all() {
+		c.refuse(w.request, wire.CodeUnavailable, "signal %q: %s", w.name, reason)
+	}
+}
+
+// changed makes a new revision and tells those who watch.
+func (c *Core) changed() {
+	c.revision++
+	watches := c.watches
+	c.watches = nil
+	for _, w := range watches {
+		c.tell(w.request, w.node)
+	}
+}
+
+func (c *Core) watch(request uint64, m *wire.Watch) {
+	n := c.member(request, m.Node)
+	if n == nil {
+		return
+	}
+	if m.Revision < c.revision {
+		c.tell(request, n)
+		return
+	}
+	wait := min(time.Duration(m.WaitMillis)*time.Millisecond, time.Minute)
+	c.watches = append(c.watches, watch{request, n, m.Revision, c.now.Add(wait)})
+}
+
+// tell answers a watch with the membership.
+func (c *Core) tell(request uint64, n *node) {
+	n.told = n.told || !c.open()
+	m := &wire.Membership{
+		Generation: c.generation, Revision: c.revision, Phase: c.phase,
+		Workers: uint32(c.set.Workers), Servers: uint32(c.set.Servers), Reason: c.reason,
+	}
+	if c.phase == wire.PhaseForming {
+		m.Waiting = c.missing()
+	}
+	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
+		for _, n := range c.living(role) {
+			m.Nodes = append(m.Nodes, n.Member)
+		}
+	}
+	c.answer(request, m)
+}
