@@ -69,6 +69,14 @@ func (t *Tile) Outer(a *OuterArgs, rows int) { t.outer(a, rows) }
 // negative.
 func (t *Tile) Transpose(a *TransposeArgs, n, m int) { t.transpose(a, n, m) }
 
+// CopyRows copies the first n values of rows rows, srcStride apart, to the starts of rows dstStride apart, and puts zeros after
+// them up to width values; n ≤ width.
+func (t *Tile) CopyRows(dst []float32, dstStride int, src []float32, srcStride, rows, n, width int) {
+	if rows > 0 {
+		t.copyRows(dst[:(rows-1)*dstStride+width], dstStride, src[:(rows-1)*srcStride+n], srcStride, rows, n, width)
+	}
+}
+
 // fill points the rows from n on at row 0, so that the kernel may compute and store them like the others.
 func (a *GatherArgs) fill(n, rows int) {
 	for i := n; i < rows; i++ {

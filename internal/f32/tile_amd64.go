@@ -103,6 +103,17 @@ func (t *Tile) transpose(a *TransposeArgs, n, m int) {
 	transposeAVX512((*byte)(unsafe.Pointer(a)))
 }
 
+func (t *Tile) copyRows(dst []float32, dstStride int, src []float32, srcStride, rows, n, width int) {
+	switch {
+	case t.path == AVX512 && width <= 16:
+		copyRows1AVX512(&dst[0], 4*dstStride, &src[0], 4*srcStride, rows, 1<<n-1, 1<<width-1)
+	case t.path == AVX512 && width <= 32:
+		copyRows2AVX512(&dst[0], 4*dstStride, &src[0], 4*srcStride, rows, 1<<n-1, 1<<width-1)
+	default:
+		copyRowsPortable(dst, dstStride, src, srcStride, rows, n, width)
+	}
+}
+
 // MeasurePeak runs independent multiply-adds on one thread for about d and returns the best rate seen, in operations a second:
 // the ceiling of a core on this path. It is 0 on the portable path, which has no such loop.
 func MeasurePeak(p Path, d time.Duration) float64 {

@@ -1538,6 +1538,62 @@ done:
 	VZEROUPPER
 	RET
 
+// func copyRows1AVX512(dst *float32, dstStride int, src *float32, srcStride int, rows int, srcMask uint64, dstMask uint64)
+// Requires: AVX, AVX512F
+TEXT ·copyRows1AVX512(SB), NOSPLIT, $0-56
+	MOVQ  dst+0(FP), AX
+	MOVQ  dstStride+8(FP), CX
+	MOVQ  src+16(FP), DX
+	MOVQ  srcStride+24(FP), BX
+	MOVQ  rows+32(FP), SI
+	MOVQ  srcMask+40(FP), DI
+	MOVQ  dstMask+48(FP), R8
+	KMOVW DI, K1
+	KMOVW R8, K2
+	SHRQ  $0x10, DI
+	SHRQ  $0x10, R8
+
+loop:
+	VMOVUPS.Z (DX), K1, Z0
+	VMOVUPS   Z0, K2, (AX)
+	ADDQ      BX, DX
+	ADDQ      CX, AX
+	DECQ      SI
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func copyRows2AVX512(dst *float32, dstStride int, src *float32, srcStride int, rows int, srcMask uint64, dstMask uint64)
+// Requires: AVX, AVX512F
+TEXT ·copyRows2AVX512(SB), NOSPLIT, $0-56
+	MOVQ  dst+0(FP), AX
+	MOVQ  dstStride+8(FP), CX
+	MOVQ  src+16(FP), DX
+	MOVQ  srcStride+24(FP), BX
+	MOVQ  rows+32(FP), SI
+	MOVQ  srcMask+40(FP), DI
+	MOVQ  dstMask+48(FP), R8
+	KMOVW DI, K1
+	KMOVW R8, K2
+	SHRQ  $0x10, DI
+	SHRQ  $0x10, R8
+	KMOVW DI, K3
+	KMOVW R8, K4
+	SHRQ  $0x10, DI
+	SHRQ  $0x10, R8
+
+loop:
+	VMOVUPS.Z (DX), K1, Z0
+	VMOVUPS   Z0, K2, (AX)
+	VMOVUPS.Z 64(DX), K3, Z0
+	VMOVUPS   Z0, K4, 64(AX)
+	ADDQ      BX, DX
+	ADDQ      CX, AX
+	DECQ      SI
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // func peakAVX512(n int)
 // Requires: AVX, AVX512F
 TEXT ·peakAVX512(SB), NOSPLIT, $0-8

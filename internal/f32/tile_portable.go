@@ -70,6 +70,13 @@ func transposePortable(a *TransposeArgs, n, m int) {
 	}
 }
 
+func copyRowsPortable(dst []float32, dstStride int, src []float32, srcStride, rows, n, width int) {
+	for i := range rows {
+		copy(dst[i*dstStride:i*dstStride+n], src[i*srcStride:])
+		clear(dst[i*dstStride+n : i*dstStride+width])
+	}
+}
+
 var portable = kernelSet{
 	add: addPortable, mul: mulPortable, axpy: axpyPortable, axpby: axpbyPortable, scale: scalePortable,
 	sum: sumPortable, dot: dotPortable, max: maxPortable, relu: reluPortable, reluGrad: reluGradPortable,

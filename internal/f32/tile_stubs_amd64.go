@@ -69,6 +69,16 @@ func outer2AVX2(a *byte)
 //go:noescape
 func transposeAVX512(a *byte)
 
+// copyRows1AVX512 is Tile.CopyRows for rows of 1 vectors; strides in bytes, rows not 0.
+//
+//go:noescape
+func copyRows1AVX512(dst *float32, dstStride int, src *float32, srcStride int, rows int, srcMask uint64, dstMask uint64)
+
+// copyRows2AVX512 is Tile.CopyRows for rows of 2 vectors; strides in bytes, rows not 0.
+//
+//go:noescape
+func copyRows2AVX512(dst *float32, dstStride int, src *float32, srcStride int, rows int, srcMask uint64, dstMask uint64)
+
 // peakAVX512 does n times 12 multiply-adds of 16 values, none of which waits for another.
 func peakAVX512(n int)
 

@@ -27,6 +27,8 @@ func tiles() {
 		outer(avx2, rows)
 	}
 	transpose()
+	copyRows(1)
+	copyRows(2)
 	peak(avx512)
 	peak(avx2)
 }
@@ -266,6 +268,36 @@ func transpose() {
 		JE(LabelRef("done"))
 	}
 	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// copyRows is Tile.CopyRows with AVX-512 for rows of up to one or two vectors.
+func copyRows(vectors int) {
+	TEXT(fmt.Sprintf("copyRows%dAVX512", vectors), NOSPLIT, "func(dst *float32, dstStride int, src *float32, srcStride int, rows int, srcMask, dstMask uint64)")
+	Doc(fmt.Sprintf("copyRows%dAVX512 is Tile.CopyRows for rows of %d vectors; strides in bytes, rows not 0.", vectors, vectors))
+	Pragma("noescape")
+	dst, dstStride := gp("dst"), gp("dstStride")
+	src, srcStride := gp("src"), gp("srcStride")
+	left, read, write := gp("rows"), gp("srcMask"), gp("dstMask")
+	k, m := make([]reg.OpmaskVirtual, vectors), make([]reg.OpmaskVirtual, vectors)
+	for i := range k {
+		k[i], m[i] = K(), K()
+		KMOVW(read.As32(), k[i])
+		KMOVW(write.As32(), m[i])
+		SHRQ(Imm(16), read)
+		SHRQ(Imm(16), write)
+	}
+	Label("loop")
+	for i := range k {
+		v := ZMM()
+		VMOVUPS_Z(Mem{Base: src, Disp: 64 * i}, k[i], v)
+		VMOVUPS(v, m[i], Mem{Base: dst, Disp: 64 * i})
+	}
+	ADDQ(srcStride, src)
+	ADDQ(dstStride, dst)
+	DECQ(left)
+	JNE(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
 }

@@ -156,33 +156,31 @@ func (g *gather) run(p *pool.Pool, out, in, w, scratch []float32) {
 func (g *gather) runTask(i int) {
 	group, chunk := i/g.chunks, i%g.chunks
 	from, to := g.tiles*chunk/g.chunks, g.tiles*(chunk+1)/g.chunks
-	for panel := group * g.panelsAtOnce; panel < min(g.panels, (group+1)*g.panelsAtOnce); panel++ {
-		for ci := range g.classes {
-			c := &g.classes[ci]
-			end := g.tiles
-			if ci+1 < len(g.classes) {
-				end = g.classes[ci+1].tile0
-			}
-			lo, hi := max(from, c.tile0), min(to, end)
-			if lo < hi {
-				g.runClass(c, panel, (lo-c.tile0)*g.tile.Rows, min((hi-c.tile0)*g.tile.Rows, g.n*len(c.in)))
-			}
+	for ci := range g.classes {
+		c := &g.classes[ci]
+		end := g.tiles
+		if ci+1 < len(g.classes) {
+			end = g.classes[ci+1].tile0
+		}
+		lo, hi := max(from, c.tile0), min(to, end)
+		if lo < hi {
+			g.runClass(c, group*g.panelsAtOnce, (lo-c.tile0)*g.tile.Rows, min((hi-c.tile0)*g.tile.Rows, g.n*len(c.in)))
 		}
 	}
 }
 
-// runClass computes rows lo to hi of a class (row = image · pixels of the class + pixel) for one panel of output channels.
-func (g *gather) runClass(c *class, panel, lo, hi int) {
-	cols := min(g.tile.Cols, g.outC-panel*g.tile.Cols)
-	pixels := len(c.in)
+// runClass computes rows lo to hi of a class (row = image · pixels of the class + pixel) for the panels of a task.
+func (g *gather) runClass(c *class, panel0, lo, hi int) {
+	cols, pixels := g.tile.Cols, len(c.in)
+	panel1 := min(g.panels, panel0+g.panelsAtOnce)
 	if len(c.parts) == 0 { // no tap reaches these pixels
 		for row := lo; row < hi; row++ {
-			out := row/pixels*g.outImage + c.out[row%pixels] + panel*g.tile.Cols
-			clear(g.out[out : out+cols])
+			out := row/pixels*g.outImage + c.out[row%pixels]
+			clear(g.out[out+panel0*cols : out+min(g.outC, panel1*cols)])
 		}
 		return
 	}
-	a := f32.GatherArgs{In: g.in, W: g.packed[panel*g.panelLen : (panel+1)*g.panelLen], Out: g.out[panel*g.tile.Cols:]}
+	a := f32.GatherArgs{In: g.in}
 	for pi, part := range c.parts {
 		a.Segments = part
 		if pi > 0 {
@@ -198,7 +196,11 @@ func (g *gather) runClass(c *class, panel, lo, hi int) {
 					image, pixel = image+1, 0
 				}
 			}
-			g.tile.Gather(&a, n, cols)
+			for panel := panel0; panel < panel1; panel++ {
+				a.W = g.packed[panel*g.panelLen : (panel+1)*g.panelLen]
+				a.Out = g.out[panel*cols:]
+				g.tile.Gather(&a, n, min(cols, g.outC-panel*cols))
+			}
 		}
 	}
 }

@@ -21,12 +21,13 @@ type weightPlan struct {
 
 	images             int // in a block
 	blocks             int
-	rowTiles           int // tiles over channels
-	panels             int // tiles over output channels
-	taps               int // taps of a tile: R·S, or 1 if flat
-	xPixels            int // packed pixels of an image
-	xRow               int // flat: values of a packed pixel
-	pixelOf            []int
+	rowTiles           int           // tiles over channels
+	panels             int           // tiles over output channels
+	taps               int           // taps of a tile: R·S, or 1 if flat
+	xPixels            int           // packed pixels of an image
+	xRow               int           // flat: values of a packed pixel
+	pixelOf            []int         // packed number of each pixel of x, −1 if no tap meets it
+	runs               []run         // the same as runs of pixels
 	pairs              [][][2]uint32 // for each tap: packed x and packed dy offset of each product, in order of dy's pixels
 	bounds             [][]int       // for each tap: pairs before each step of a block, and at its end
 	steps              int           // in a full block
@@ -52,8 +53,8 @@ func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
 		depth, w.taps = s.C*s.R*s.S, 1
 	}
 	w.rows = t.OuterRows[0]
-	for _, r := range t.OuterRows { // the fewest idle rows; the most rows among equals
-		if (depth+r-1)/r*r < (depth+w.rows-1)/w.rows*w.rows {
+	for i, r := range t.OuterRows { // the least time; small tiles use a multiplier less well
+		if i < 2 && (depth+r-1)/r*r < (depth+w.rows-1)/w.rows*w.rows || depth <= r {
 			w.rows = r
 		}
 	}
@@ -109,13 +110,27 @@ func (w *weightPlan) usePixels() int {
 	w.eachProduct(func(_, x, _ int) { w.pixelOf[x] = 0 })
 	n := 0
 	for i, p := range w.pixelOf {
-		if p == 0 {
-			w.pixelOf[i] = n
-			n++
+		if p < 0 {
+			continue
 		}
+		w.pixelOf[i] = n
+		last := len(w.runs) - 1
+		switch {
+		case last >= 0 && w.runs[last].count == 1:
+			w.runs[last].step = i - w.runs[last].from
+			w.runs[last].count++
+		case last >= 0 && w.runs[last].from+w.runs[last].step*w.runs[last].count == i:
+			w.runs[last].count++
+		default:
+			w.runs = append(w.runs, run{from: i, to: n, count: 1})
+		}
+		n++
 	}
 	return n
 }
+
+// A run is pixels of x, step apart, that lie side by side when packed.
+type run struct{ from, to, step, count int }
 
 // eachProduct calls f for each tap inside, in order of dy's pixels.
 func (w *weightPlan) eachProduct(f func(tap, x, dy int)) {

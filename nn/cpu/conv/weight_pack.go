@@ -11,7 +11,7 @@ func (w *weightPlan) packImage(i int) {
 		k0 := panel * cols
 		n := min(cols, s.K-k0)
 		dst := w.pdy[(panel*w.images+i)*outPixels*cols:][:outPixels*cols]
-		copyColumns(dst, cols, dy[k0:], s.K, n)
+		w.tile.CopyRows(dst, cols, dy[k0:], s.K, outPixels, n, cols)
 	}
 	x := w.x[image*s.H*s.W*s.C : (image+1)*s.H*s.W*s.C]
 	if w.flat {
@@ -23,22 +23,12 @@ func (w *weightPlan) packImage(i int) {
 		n := min(w.rows, s.C-c0)
 		dst := w.px[(rowTile*w.images+i)*w.xPixels*w.rows:][:w.xPixels*w.rows]
 		if w.xPixels == s.H*s.W {
-			copyColumns(dst, w.rows, x[c0:], s.C, n)
+			w.tile.CopyRows(dst, w.rows, x[c0:], s.C, w.xPixels, n, w.rows)
 			continue
 		}
-		for from, to := range w.pixelOf {
-			if to >= 0 {
-				copyColumns(dst[to*w.rows:(to+1)*w.rows], w.rows, x[from*s.C+c0:], s.C, n)
-			}
+		for _, r := range w.runs {
+			w.tile.CopyRows(dst[r.to*w.rows:], w.rows, x[r.from*s.C+c0:], r.step*s.C, r.count, n, w.rows)
 		}
-	}
-}
-
-// copyColumns copies the first n columns of rows of stride srcRow into rows of dstRow values that fill dst, zeros after them.
-func copyColumns(dst []float32, dstRow int, src []float32, srcRow, n int) {
-	for i, j := 0, 0; i < len(dst); i, j = i+dstRow, j+srcRow {
-		copy(dst[i:i+n], src[j:j+n])
-		clear(dst[i+n : i+dstRow])
 	}
 }
 
@@ -46,17 +36,22 @@ func copyColumns(dst []float32, dstRow int, src []float32, srcRow, n int) {
 func (w *weightPlan) packFlat(dst, x []float32) {
 	s := w.shape
 	outH, outW := s.OutH(), s.OutW()
+	clear(dst[:outH*outW*w.xRow])
 	for oh := range outH {
-		for ow := range outW {
-			row := dst[(oh*outW+ow)*w.xRow:][:w.xRow]
-			clear(row)
-			h0, w0 := oh*s.StrideH-s.PadH, ow*s.StrideW-s.PadW
-			lo, hi := max(0, -w0), min(s.S, s.W-w0)
-			if lo >= hi {
-				continue
-			}
-			for r := max(0, -h0); r < min(s.R, s.H-h0); r++ {
-				copy(row[(r*s.S+lo)*s.C:(r*s.S+hi)*s.C], x[((h0+r)*s.W+w0+lo)*s.C:])
+		h0 := oh*s.StrideH - s.PadH
+		for r := max(0, -h0); r < min(s.R, s.H-h0); r++ {
+			for ow := 0; ow < outW; {
+				w0 := ow*s.StrideW - s.PadW
+				lo, hi := max(0, -w0), min(s.S, s.W-w0)
+				count := 1
+				if lo == 0 && hi == s.S { // all taps inside: so they are up to where the last one leaves the image
+					count = min(outW-ow, (s.W-s.S-w0)/s.StrideW+1)
+				}
+				if lo < hi {
+					to := dst[(oh*outW+ow)*w.xRow+(r*s.S+lo)*s.C:]
+					w.tile.CopyRows(to, w.xRow, x[((h0+r)*s.W+w0+lo)*s.C:], s.StrideW*s.C, count, (hi-lo)*s.C, (hi-lo)*s.C)
+				}
+				ow += count
 			}
 		}
 	}
