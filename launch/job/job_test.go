@@ -130,12 +130,13 @@ type setup struct {
 // run runs a job of two workers and a server, all on one fake machine, on fake time.
 func (s *setup) run(t *testing.T, script func(p *proc)) (Result, error) {
 	t.Helper()
-	s.interrupts = make(chan os.Signal, 2)
 	s.local = &fake{address: "127.0.0.1", script: script, procs: map[string]*proc{}, log: &s.log}
 	s.cfg.Workers, s.cfg.Servers = []hosts.Host{hosts.Local, hosts.Local}, []hosts.Host{hosts.Local}
 	s.cfg.Command, s.cfg.Role = []string{"train"}, []string{"role"}
 	s.cfg.Local = func(context.Context) (Machine, error) { return s.local, nil }
-	s.cfg.Interrupts = s.interrupts
+	if s.interrupts != nil {
+		s.cfg.Interrupts = s.interrupts
+	}
 	s.cfg.Output = lines.New(lines.Config{Stdout: &s.out, Stderr: &s.out})
 	s.cfg.Logger = slog.New(slog.DiscardHandler)
 	return Run(t.Context(), s.cfg)
@@ -220,7 +221,7 @@ func TestFirstFailureByTimeDecidesTheExitCode(t *testing.T) {
 
 func TestServersOutliveWorkersThatSaveTheirState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := setup{cfg: Config{StopTimeout: time.Minute}}
+		s := setup{cfg: Config{StopTimeout: time.Minute}, interrupts: make(chan os.Signal, 2)}
 		go func() { time.Sleep(time.Second); s.interrupts <- syscall.SIGINT }()
 		begin := time.Now()
 		var serverEnd, workerEnd time.Duration
@@ -249,7 +250,7 @@ func TestServersOutliveWorkersThatSaveTheirState(t *testing.T) {
 func TestStubbornProcessesAreKilledInTime(t *testing.T) {
 	for _, interrupts := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			var s setup
+			s := setup{interrupts: make(chan os.Signal, 2)}
 			go func() {
 				time.Sleep(time.Minute)
 				for range interrupts {
