@@ -1,0 +1,126 @@
+// Command cifar10 trains a residual network on CIFAR-10, alone or as a worker of a job:
+//
+//	launch -n 2 -s 2 -- cifar10 --data data/cifar10
+//	launch -n 2 -s 2 -H hosts --sync-dst-dir /home/me/job -- ./cifar10 --stem cifar --optimizer sgd --lr 0.1 --momentum 0.9 --schedule cosine --augment --epochs 30
+//
+// Without --data it trains on images that it draws itself.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/worker"
+)
+
+func main() {
+	app := &cli.App{
+		Name:            "cifar10",
+		Usage:           "train a residual network on CIFAR-10",
+		HideHelpCommand: true,
+		Flags:           flags(),
+		Action:          func(c *cli.Context) error { return train(c.Context, fromFlags(c)) },
+		Description: `Run it alone, or as a worker of a job:
+
+   cifar10 --epochs 2
+   launch -n 2 -s 2 -- cifar10 --data data/cifar10
+   launch -n 2 -s 2 -- cifar10 --data data/cifar10 --stem cifar --optimizer sgd --lr 0.1 --momentum 0.9 --weight-decay 5e-4 --schedule cosine --augment --epochs 30
+
+Without --data it trains on images that it draws itself. --download fetches CIFAR-10 first.`,
+	}
+	// The first SIGTERM or Ctrl-C asks for an orderly stop; Fit ends after a step that all workers agree on.
+	stop, forget := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(stop, forget) // a second signal ends the process
+	err := app.RunContext(context.WithValue(context.Background(), stopKey{}, stop.Done()), os.Args)
+	switch {
+	case errors.Is(err, worker.ErrStopped):
+		fmt.Fprintln(os.Stderr, "cifar10: stopped as asked")
+		os.Exit(143)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "cifar10:", err)
+		os.Exit(1)
+	}
+}
+
+// stopKey carries the channel that a signal closes.
+type stopKey struct{}
+
+// settings are the flags.
+type settings struct {
+	data                      string
+	download                  bool
+	trainExamples, testImages int
+
+	model, stem string
+	batch       int
+	devices     []string
+	threads     int
+
+	epochs                                          int
+	maxSteps                                        uint64
+	optimizer, schedule                             string
+	learningRate, momentum, weightDecay, warmEpochs float64
+	augment                                         bool
+	seed                                            uint64
+
+	store, compression string
+	updateOnWorker     bool
+	checkpoint         worker.CheckpointConfig
+	out                string
+	printHash          bool
+}
+
+func flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "data", Usage: "CIFAR-10: the binary archive (.tar.gz) or the folder of its .bin files", EnvVars: []string{"PARAGON_CIFAR10"}},
+		&cli.BoolFlag{Name: "download", Usage: "fetch CIFAR-10 into the folder --data first"},
+		&cli.IntFlag{Name: "train-examples", Usage: "use only so many training images (0: all; of drawn ones: 10,000)"},
+		&cli.IntFlag{Name: "test-examples", Usage: "use only so many test images (0: all; of drawn ones: 2,000)"},
+
+		&cli.StringFlag{Name: "model", Value: "resnet18", Usage: "resnet18, resnet34 or resnet50"},
+		&cli.StringFlag{Name: "stem", Value: "imagenet", Usage: "imagenet (the tutorial's model) or cifar (slower, more accurate)"},
+		&cli.IntFlag{Name: "batch", Value: 64, Usage: "images of a step on each device"},
+		&cli.StringSliceFlag{Name: "devices", Value: cli.NewStringSlice("cpu:0"), Usage: "devices of this worker: cpu:0,cpu:1"},
+		&cli.IntFlag{Name: "threads", Usage: "threads of each device (0: the cores of this host divided by its workers and devices)"},
+
+		&cli.IntFlag{Name: "epochs", Value: 5, Usage: "passes over the data"},
+		&cli.Uint64Flag{Name: "max-steps", Usage: "end after so many steps (0: no limit)"},
+		&cli.StringFlag{Name: "optimizer", Value: "adam", Usage: "sgd, nag, adam, adamw, adagrad, rmsprop, ftrl, lars or lamb"},
+		&cli.Float64Flag{Name: "lr", Value: 0.001, Usage: "learning rate"},
+		&cli.Float64Flag{Name: "momentum", Usage: "momentum of sgd, nag, rmsprop and lars"},
+		&cli.Float64Flag{Name: "weight-decay", Usage: "weight decay"},
+		&cli.StringFlag{Name: "schedule", Value: "constant", Usage: "constant or cosine"},
+		&cli.Float64Flag{Name: "warmup-epochs", Usage: "epochs of linear warm-up"},
+		&cli.BoolFlag{Name: "augment", Usage: "random crops and flips"},
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of initial values, order and augmentation; the same on all workers"},
+
+		&cli.StringFlag{Name: "kvstore", Value: "dist_sync", Usage: "dist_sync or dist_async; without a launcher a job of one worker"},
+		&cli.StringFlag{Name: "compression", Value: "none", Usage: "of pushed gradients: none, fp16, bf16, 2bit or 1bit"},
+		&cli.BoolFlag{Name: "update-on-worker", Usage: "run the optimizer on the workers; the servers only sum"},
+		&cli.StringFlag{Name: "checkpoint-dir", Usage: "folder for checkpoints (default: none)"},
+		&cli.IntFlag{Name: "checkpoint-steps", Usage: "save after so many steps, besides the end of each epoch"},
+		&cli.BoolFlag{Name: "resume", Usage: "go on from the newest checkpoint in --checkpoint-dir"},
+		&cli.StringFlag{Name: "out", Value: "out", Usage: "folder for the picture of the curves"},
+		&cli.BoolFlag{Name: "print-hash", Usage: "print the SHA-256 of the parameters at the end"},
+	}
+}
+
+func fromFlags(c *cli.Context) settings {
+	return settings{
+		data: c.String("data"), download: c.Bool("download"),
+		trainExamples: c.Int("train-examples"), testImages: c.Int("test-examples"),
+		model: c.String("model"), stem: c.String("stem"), batch: c.Int("batch"), devices: c.StringSlice("devices"), threads: c.Int("threads"),
+		epochs: c.Int("epochs"), maxSteps: c.Uint64("max-steps"),
+		optimizer: c.String("optimizer"), schedule: c.String("schedule"), learningRate: c.Float64("lr"), momentum: c.Float64("momentum"),
+		weightDecay: c.Float64("weight-decay"), warmEpochs: c.Float64("warmup-epochs"), augment: c.Bool("augment"), seed: c.Uint64("seed"),
+		store: c.String("kvstore"), compression: c.String("compression"), updateOnWorker: c.Bool("update-on-worker"),
+		checkpoint: worker.CheckpointConfig{Dir: c.String("checkpoint-dir"), EverySteps: c.Int("checkpoint-steps"), Resume: c.Bool("resume")},
+		out:        c.String("out"), printHash: c.Bool("print-hash"),
+	}
+}

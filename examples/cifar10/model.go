@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/paragon-train/paragon/nn"
+)
+
+// model is the network as a graph for one batch size.
+type model struct{ logits, loss *gorgonia.Node }
+
+func buildModel(s settings) (model, error) {
+	build, ok := map[string]func(*gorgonia.Node, nn.ResNetConfig) *gorgonia.Node{
+		"resnet18": nn.ResNet18, "resnet34": nn.ResNet34, "resnet50": nn.ResNet50,
+	}[s.model]
+	if !ok {
+		return model{}, fmt.Errorf("--model is %q, want resnet18, resnet34 or resnet50", s.model)
+	}
+	stem, ok := map[string]nn.Stem{"imagenet": nn.ImageNet, "cifar": nn.CIFAR}[s.stem]
+	if !ok {
+		return model{}, fmt.Errorf("--stem is %q, want imagenet or cifar", s.stem)
+	}
+	if s.batch < 1 {
+		return model{}, fmt.Errorf("--batch is %d, want at least 1", s.batch)
+	}
+	g := gorgonia.NewGraph()
+	nn.Configure(g, nn.GraphConfig{Seed: s.seed})
+	images, labels := nn.Input(g, "images", s.batch, 3, 32, 32), nn.Labels(g, "labels", s.batch)
+	logits := build(images, nn.ResNetConfig{Classes: 10, Stem: stem})
+	return model{logits: logits, loss: nn.SoftmaxCrossEntropy(logits, labels)}, nil
+}
+
+// compile makes a training program for each device and one that evaluates on the first device's parameters.
+func compile(s settings) (training []*nn.Program, evaluation *nn.Program, logits *gorgonia.Node, err error) {
+	for _, device := range s.devices {
+		m, err := buildModel(s)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		program, err := nn.Compile(m.loss, nn.Config{Device: device, Threads: s.threads, Seed: s.seed})
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		training = append(training, program)
+	}
+	m, err := buildModel(s)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	evaluation, err = nn.Compile(m.loss, nn.Config{
+		Device: s.devices[0], Threads: s.threads, Inference: true, Share: training[0], Outputs: gorgonia.Nodes{m.logits},
+	})
+	return training, evaluation, m.logits, err
+}

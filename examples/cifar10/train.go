@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/nn"
+	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// train is the whole job of one worker.
+func train(ctx context.Context, s settings) (err error) {
+	if len(s.devices) == 0 {
+		return errors.New("--devices is empty, want such as cpu:0")
+	}
+	if s.threads == 0 {
+		s.threads = worker.DefaultThreads(os.Getenv, len(s.devices))
+	}
+	trainSet, testSet, err := loadData(ctx, s)
+	if err != nil {
+		return err
+	}
+	store, err := kvstore.Create(ctx, s.store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+
+	programs, evaluation, logits, err := compile(s)
+	if err != nil {
+		return err
+	}
+	normalise := data.Augment{Mean: data.CIFAR10Mean, Std: data.CIFAR10Std}
+	augment := normalise
+	if s.augment {
+		augment.Pad, augment.Flip = 4, true
+	}
+	feed, err := worker.NewImageFeed(worker.ImageFeedConfig{
+		Programs: programs, Dataset: trainSet, Workers: store.NumWorkers(), Rank: store.Rank(), Seed: s.seed, Augment: augment,
+	})
+	if err != nil {
+		return err
+	}
+	defer feed.Close()
+	update, err := optimizer(s, feed.Steps())
+	if err != nil {
+		return err
+	}
+	trainer, err := worker.NewTrainer(ctx, worker.Config{
+		Store: store, Programs: programs, Optimizer: update, UpdateOnWorker: s.updateOnWorker, Compression: kvstore.Compression{Type: s.compression},
+	})
+	if err != nil {
+		return err
+	}
+	defer trainer.Close()
+
+	stop, _ := ctx.Value(stopKey{}).(<-chan struct{})
+	epochs, err := worker.Fit(ctx, worker.FitConfig{
+		Trainer: trainer, Feed: feed, Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: stop,
+		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
+		Observers: []worker.Observer{worker.NewProgress(os.Stdout)},
+	})
+	if err != nil {
+		return err
+	}
+	if s.printHash {
+		fmt.Printf("parameters %x\n", hash(programs[0].Params()))
+	}
+	return report(s, store.Rank(), epochs)
+}
+
+// loadData reads CIFAR-10, or draws images like it.
+func loadData(ctx context.Context, s settings) (train, test *data.ImageSet, err error) {
+	if s.data == "" {
+		if s.download {
+			return nil, nil, errors.New("--download needs --data, the folder to fetch into")
+		}
+		fmt.Println("No --data: training on drawn images (--data takes CIFAR-10).")
+		return data.Synthetic(orElse(s.trainExamples, 10_000), s.seed), data.Synthetic(orElse(s.testImages, 2_000), s.seed+1<<32), nil
+	}
+	if s.download {
+		if err := data.FetchCIFAR10(ctx, http.DefaultClient, s.data); err != nil {
+			return nil, nil, err
+		}
+	}
+	if train, test, err = data.LoadCIFAR10(s.data); err != nil {
+		return nil, nil, err
+	}
+	return train.Head(orElse(s.trainExamples, train.Len())), test.Head(orElse(s.testImages, test.Len())), nil
+}
+
+func orElse(n, otherwise int) int {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+// optimizer is the update rule that the flags ask for.
+func optimizer(s settings, stepsPerEpoch int) (optim.Config, error) {
+	cfg := optim.Config{Name: s.optimizer, LearningRate: s.learningRate, Momentum: s.momentum, WeightDecay: s.weightDecay}
+	switch s.schedule {
+	case "constant":
+	case "cosine":
+		cfg.Schedule = optim.Schedule{Kind: "cosine", Steps: uint64(s.epochs * stepsPerEpoch)}
+	default:
+		return cfg, fmt.Errorf("--schedule is %q, want constant or cosine", s.schedule)
+	}
+	cfg.Schedule.Warmup = uint64(s.warmEpochs * float64(stepsPerEpoch))
+	return cfg, cfg.Validate()
+}
+
+// hash is the SHA-256 of all parameters in order: two runs that did the same print the same.
+func hash(params []nn.Param) []byte {
+	h := sha256.New()
+	for _, p := range params {
+		bytes := make([]byte, 0, 4*len(p.Value))
+		for _, v := range p.Value {
+			bytes = binary.LittleEndian.AppendUint32(bytes, math.Float32bits(v))
+		}
+		h.Write(bytes)
+	}
+	return h.Sum(nil)
+}
+
+// report prints the table of the run and draws rank 0's curves.
+func report(s settings, rank int, epochs []worker.EpochInfo) error {
+	fmt.Println()
+	if err := worker.WriteReport(os.Stdout, epochs); err != nil || rank != 0 || len(epochs) == 0 {
+		return err
+	}
+	if err := os.MkdirAll(s.out, 0o777); err != nil {
+		return err
+	}
+	path := filepath.Join(s.out, "cifar10.png")
+	if err := metrics.Curves(path, worker.Curves(fmt.Sprintf("%s (%s stem) on CIFAR-10", s.model, s.stem), epochs)...); err != nil {
+		return err
+	}
+	fmt.Println("Curves:", path)
+	return nil
+}

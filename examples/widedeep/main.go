@@ -1,0 +1,88 @@
+// Command widedeep trains a wide and deep model on rows of clicks: an embedding table of a million rows lives on the
+// servers, and each step pulls and pushes only the rows that its batch touches.
+//
+//	widedeep --data data/criteo_train_head.txt.gz
+//	launch -n 2 -s 2 -- widedeep --data data/criteo_train_head.txt.gz
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/sampler"
+)
+
+func main() {
+	path := flag.String("data", "", "rows of the Criteo display advertising set, tab-separated, .gz or not")
+	batch := flag.Int("batch", 128, "rows of a step")
+	epochs := flag.Int("epochs", 3, "passes over the data")
+	flag.Parse()
+	if err := train(context.Background(), *path, *batch, *epochs); err != nil {
+		fmt.Fprintln(os.Stderr, "widedeep:", err)
+		os.Exit(1)
+	}
+}
+
+func train(ctx context.Context, path string, batch, epochs int) (err error) {
+	if path == "" {
+		return errors.New("--data is empty, want a file of Criteo's rows")
+	}
+	clicks, err := data.LoadCriteo(path, data.CriteoConfig{})
+	if err != nil {
+		return err
+	}
+	kv, err := kvstore.Create(ctx, "dist_sync")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, kv.Close()) }()
+
+	m, err := newModel(batch)
+	if err != nil {
+		return err
+	}
+	if err := kv.SetOptimizer(ctx, optim.Config{Name: "adagrad", LearningRate: 0.02, Reduction: optim.Mean}); err != nil {
+		return err
+	}
+	if err := m.init(ctx, kv, int(clicks.Buckets())); err != nil {
+		return err
+	}
+
+	// The last tenth is for testing.
+	trainRows := clicks.Len() * 9 / 10
+	part, err := sampler.Split(trainRows, kv.NumWorkers(), kv.Rank(), sampler.Seed(1), sampler.Remainder(sampler.Drop))
+	if err != nil {
+		return err
+	}
+	for epoch := range epochs {
+		var lossSum float64
+		steps := 0
+		rows := make([]int, 0, batch)
+		for i := range part.Epoch(epoch) {
+			if rows = append(rows, i); len(rows) < batch {
+				continue
+			}
+			if err := m.fill(ctx, kv, clicks, rows); err != nil {
+				return err
+			}
+			if err := m.step(ctx, kv, batch); err != nil {
+				return err
+			}
+			lossSum += m.program.Loss()
+			steps++
+			rows = rows[:0]
+		}
+		loss, area, err := m.evaluate(ctx, kv, clicks, trainRows)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("worker %d of %d, epoch %d: Train_loss %.6f, Test_loss %.6f, Test_AUC %.4f\n", kv.Rank(), kv.NumWorkers(), epoch, lossSum/float64(max(steps, 1)), loss, area)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
+)
+
+const (
+	width     = 16 // of an embedding
+	deepTable = "embedding/deep"
+	wideTable = "embedding/wide" // one number for each value: the linear part
+)
+
+// model is a wide and deep network (Cheng and others, 2016): logit = MLP(dense, embeddings) + sum of the wide rows. The rows that
+// a batch touches come from the store; in the graph they are leaves whose gradients go back.
+type model struct {
+	batch         int
+	program, test *nn.Program
+	logits        *gorgonia.Node
+	dense         []float32 // of program: (batch, 13)
+	labels        nn.LabelInput
+	deep, wide    nn.Param   // looked-up rows and their gradients: (batch, 26·width), (batch, 26)
+	shared        []nn.Param // of the MLP
+	ids           []int64    // of the batch: (batch, 26)
+}
+
+// graph builds the network. Its logits are (batch, 2): not clicked, clicked.
+func graph(batch int) (loss, logits *gorgonia.Node) {
+	g := gorgonia.NewGraph()
+	nn.Configure(g, nn.GraphConfig{Seed: 1})
+	dense, labels := nn.Input(g, "dense", batch, data.CriteoDense), nn.Labels(g, "labels", batch)
+	leaf := func(name string, columns int) *gorgonia.Node {
+		return gorgonia.NewMatrix(g, tensor.Float32, gorgonia.WithShape(batch, columns), gorgonia.WithName(name),
+			gorgonia.WithValue(tensor.New(tensor.WithShape(batch, columns), tensor.Of(tensor.Float32))))
+	}
+	deep, wide := leaf(deepTable, data.CriteoCategorical*width), leaf(wideTable, data.CriteoCategorical)
+	x := nn.Add(
+		nn.Linear(dense, "dense", nn.LinearConfig{Out: 64}),
+		nn.Linear(deep, "deep", nn.LinearConfig{Out: 64}))
+	mlp := nn.MLP(nn.ReLU(x), nn.MLPConfig{Hidden: []int{32}, Classes: 2, Prefix: "mlp."})
+	logits = nn.Add(mlp, nn.Linear(wide, "wide", nn.LinearConfig{Out: 2}))
+	return nn.SoftmaxCrossEntropy(logits, labels), logits
+}
+
+func newModel(batch int) (*model, error) {
+	if batch < 1 {
+		return nil, fmt.Errorf("--batch is %d, want at least 1", batch)
+	}
+	loss, logits := graph(batch)
+	program, err := nn.Compile(loss, nn.Config{Outputs: gorgonia.Nodes{logits}, GradScale: float32(batch)})
+	if err != nil {
+		return nil, err
+	}
+	m := &model{batch: batch, program: program, logits: logits, ids: make([]int64, batch*data.CriteoCategorical)}
+	if m.dense, err = program.Input("dense"); err != nil {
+		return nil, err
+	}
+	if m.labels, err = program.Labels("labels"); err != nil {
+		return nil, err
+	}
+	for _, p := range program.Params() {
+		switch p.Name {
+		case deepTable:
+			m.deep = p
+		case wideTable:
+			m.wide = p
+		default:
+			m.shared = append(m.shared, p)
+		}
+	}
+	return m, nil
+}
+
+// init gives the store the tables and the network's weights.
+func (m *model) init(ctx context.Context, kv kvstore.Store, buckets int) error {
+	if err := kv.InitRows(ctx, deepTable, buckets, width, smallNumbers(buckets*width)); err != nil {
+		return err
+	}
+	if err := kv.InitRows(ctx, wideTable, buckets, 1, nil); err != nil {
+		return err
+	}
+	for _, p := range m.shared {
+		if err := kv.Init(ctx, p.Name, p.Value); err != nil {
+			return err
+		}
+		if err := kv.Pull(ctx, p.Name, p.Value); err != nil {
+			return err
+		}
+	}
+	kv.SetWeight(float32(m.batch)) // gradients are sums over the batch; the servers divide by all examples
+	return nil
+}
+
+// smallNumbers fills a table with a cheap sequence in (−0.05, 0.05): rows of zeros would all stay alike.
+func smallNumbers(n int) []float32 {
+	values := make([]float32, n)
+	state := uint32(12345)
+	for i := range values {
+		state = state*1664525 + 1013904223
+		values[i] = (float32(state>>8)/(1<<24) - 0.5) / 10
+	}
+	return values
+}
+
+// fill reads rows into the inputs and pulls what they look up.
+func (m *model) fill(ctx context.Context, kv kvstore.Store, clicks *data.ClickSet, rows []int) error {
+	labels := make([]int32, len(rows))
+	for b, i := range rows {
+		label, err := clicks.Read(i, m.dense[b*data.CriteoDense:(b+1)*data.CriteoDense], m.ids[b*data.CriteoCategorical:(b+1)*data.CriteoCategorical])
+		if err != nil {
+			return err
+		}
+		labels[b] = int32(label)
+	}
+	m.labels.Set(labels)
+	if err := kv.PullRows(ctx, deepTable, m.ids, m.deep.Value); err != nil {
+		return err
+	}
+	return kv.PullRows(ctx, wideTable, m.ids, m.wide.Value)
+}
+
+// step trains on the batch that fill brought.
+func (m *model) step(ctx context.Context, kv kvstore.Store, examples int) error {
+	if err := m.program.Step(ctx, nil); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, p := range m.shared {
+		group.Go(func() error {
+			return kv.PushPull(ctx, p.Name, [][]float32{p.Gradient}, [][]float32{p.Value})
+		})
+	}
+	group.Go(func() error { return kv.PushRows(ctx, deepTable, m.ids, m.deep.Gradient) })
+	group.Go(func() error { return kv.PushRows(ctx, wideTable, m.ids, m.wide.Gradient) })
+	return group.Wait()
+}
+
+// evaluate returns the mean loss and the area under the ROC curve over the rows from first on.
+func (m *model) evaluate(ctx context.Context, kv kvstore.Store, clicks *data.ClickSet, first int) (loss, area float64, err error) {
+	type scored struct {
+		margin  float32
+		clicked bool
+	}
+	var all []scored
+	batches := 0
+	for ; first+m.batch <= clicks.Len(); first += m.batch {
+		rows := make([]int, m.batch)
+		for b := range rows {
+			rows[b] = first + b
+		}
+		if err := m.fill(ctx, kv, clicks, rows); err != nil {
+			return 0, 0, err
+		}
+		if err := m.program.Forward(ctx); err != nil {
+			return 0, 0, err
+		}
+		logits, err := m.program.Output(m.logits)
+		if err != nil {
+			return 0, 0, err
+		}
+		for b, i := range rows {
+			label, err := clicks.Read(i, make([]float32, data.CriteoDense), make([]int64, data.CriteoCategorical))
+			if err != nil {
+				return 0, 0, err
+			}
+			all = append(all, scored{logits[2*b+1] - logits[2*b], label == 1})
+		}
+		loss += m.program.Loss()
+		batches++
+	}
+	// The area is the share of pairs (clicked, not clicked) in the right order.
+	slices.SortFunc(all, func(a, b scored) int { return cmp.Compare(a.margin, b.margin) })
+	var negatives, positives, ordered float64
+	for _, s := range all {
+		if s.clicked {
+			positives++
+			ordered += negatives
+		} else {
+			negatives++
+		}
+	}
+	return loss / float64(max(batches, 1)), ordered / max(positives*negatives, 1), nil
+}

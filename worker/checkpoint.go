@@ -1,0 +1,242 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// CheckpointConfig says where and when Fit saves, and whether it resumes.
+//
+// A checkpoint is a folder step-NNNNNNNN under Dir:
+//
+//	store.safetensors     parameters and optimizer state, written by rank 0 (kvstore.Store.Save)
+//	worker-R.safetensors  what is rank R's own: running statistics of each device; with UpdateOnWorker, its parameters too
+//	complete.json         written last, by rank 0: a folder without it is not a checkpoint
+//
+// Workers on several hosts either share Dir or keep their own part of it each.
+type CheckpointConfig struct {
+	// Dir is the folder; empty: no checkpoints.
+	Dir string
+	// EverySteps saves after so many steps; 0: only at the end of epochs.
+	EverySteps int
+	// EveryEpochs saves at the end of so many epochs; 0: every epoch.
+	EveryEpochs int
+	// Keep is how many checkpoints stay; 0: 2.
+	Keep int
+	// Resume starts from the newest checkpoint in Dir, if there is one: the very same run goes on.
+	Resume bool
+}
+
+// Validate names the first field that cannot be.
+func (c *CheckpointConfig) Validate() error {
+	switch {
+	case c.EverySteps < 0:
+		return fmt.Errorf("worker: CheckpointConfig.EverySteps is %d, want 0 or more", c.EverySteps)
+	case c.EveryEpochs < 0:
+		return fmt.Errorf("worker: CheckpointConfig.EveryEpochs is %d, want 0 or more", c.EveryEpochs)
+	case c.Keep < 0:
+		return fmt.Errorf("worker: CheckpointConfig.Keep is %d, want 0 or more", c.Keep)
+	case c.Resume && c.Dir == "":
+		return errors.New("worker: CheckpointConfig.Resume is true and Dir is empty, want the folder to resume from")
+	}
+	return nil
+}
+
+// position is where a run is: the next step.
+type position struct {
+	Epoch int    `json:"epoch"`
+	Step  int    `json:"step"`  // within the epoch
+	Steps uint64 `json:"steps"` // in all
+}
+
+// manifest is complete.json.
+type manifest struct {
+	Version int `json:"version"` // 1
+	position
+	Workers int `json:"workers"`
+}
+
+const (
+	manifestFile = "complete.json"
+	storeFile    = "store.safetensors"
+)
+
+func stepFolder(steps uint64) string { return fmt.Sprintf("step-%08d", steps) }
+func workerFile(rank int) string     { return fmt.Sprintf("worker-%d.safetensors", rank) }
+
+// findCheckpoints returns the complete checkpoints in dir, oldest first.
+func findCheckpoints(dir string) ([]manifest, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("worker: look for checkpoints: %w", err)
+	}
+	var found []manifest
+	for _, entry := range entries {
+		number, isStep := strings.CutPrefix(entry.Name(), "step-")
+		if _, err := strconv.ParseUint(number, 10, 64); !isStep || err != nil {
+			continue
+		}
+		path := filepath.Join(dir, entry.Name(), manifestFile)
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("worker: read checkpoint: %w", err)
+		}
+		var m manifest
+		if err := json.Unmarshal(text, &m); err != nil {
+			return nil, fmt.Errorf("worker: checkpoint %s is damaged (%w); remove its folder to resume from an older one", path, err)
+		}
+		if m.Version != 1 || entry.Name() != stepFolder(m.Steps) {
+			return nil, fmt.Errorf("worker: checkpoint %s: got version %d and step %d, want version 1 and the folder's step", path, m.Version, m.Steps)
+		}
+		found = append(found, m)
+	}
+	slices.SortFunc(found, func(a, b manifest) int { return cmp.Compare(a.Steps, b.Steps) })
+	return found, nil
+}
+
+// saver writes the checkpoints of one run.
+type saver struct {
+	cfg     CheckpointConfig
+	trainer *Trainer
+}
+
+func newSaver(cfg CheckpointConfig, t *Trainer) *saver {
+	if cfg.Keep == 0 {
+		cfg.Keep = 2
+	}
+	cfg.EveryEpochs = max(cfg.EveryEpochs, 1)
+	return &saver{cfg: cfg, trainer: t}
+}
+
+// due reports whether a save after so many steps in all is due.
+func (s *saver) due(steps uint64) bool {
+	return s.cfg.EverySteps > 0 && steps%uint64(s.cfg.EverySteps) == 0
+}
+
+// afterStep saves when it is time. The last step of an epoch is left to afterEpoch, which saves the averaged statistics.
+func (s *saver) afterStep(ctx context.Context, at position, last bool) error {
+	if last || !s.due(at.Steps) {
+		return nil
+	}
+	return s.save(ctx, at)
+}
+
+func (s *saver) afterEpoch(ctx context.Context, at position) error {
+	if (at.Epoch+1)%s.cfg.EveryEpochs != 0 && !s.due(at.Steps) {
+		return nil
+	}
+	return s.save(ctx, at)
+}
+
+// save writes one checkpoint. All workers call it after the same step.
+func (s *saver) save(ctx context.Context, at position) error {
+	if s.cfg.Dir == "" {
+		return nil
+	}
+	if err := s.trainer.Flush(ctx); err != nil {
+		return err
+	}
+	store := s.trainer.cfg.Store
+	folder := filepath.Join(s.cfg.Dir, stepFolder(at.Steps))
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+	}
+	if err := s.trainer.saveOwn(filepath.Join(folder, workerFile(store.Rank()))); err != nil {
+		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+	}
+	if err := store.Barrier(ctx); err != nil { // all own files are there
+		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+	}
+	if store.Rank() == 0 {
+		if err := store.Save(ctx, filepath.Join(folder, storeFile)); err != nil {
+			return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+		}
+		m := manifest{Version: 1, position: at, Workers: store.NumWorkers()}
+		if err := writeManifest(filepath.Join(folder, manifestFile), m); err != nil {
+			return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+		}
+		if err := s.prune(); err != nil {
+			return err
+		}
+		s.trainer.cfg.Logger.Info("checkpoint written", "folder", folder, "epoch", at.Epoch, "step", at.Step)
+	}
+	return store.Barrier(ctx) // nobody trains on, or ends, before it is complete
+}
+
+// prune removes all but the newest checkpoints.
+func (s *saver) prune() error {
+	found, err := findCheckpoints(s.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	for len(found) > s.cfg.Keep {
+		folder := filepath.Join(s.cfg.Dir, stepFolder(found[0].Steps))
+		// The manifest goes first: a folder half removed is no checkpoint.
+		if err := os.Remove(filepath.Join(folder, manifestFile)); err != nil {
+			return fmt.Errorf("worker: remove old checkpoint: %w", err)
+		}
+		if err := os.RemoveAll(folder); err != nil {
+			return fmt.Errorf("worker: remove old checkpoint: %w", err)
+		}
+		found = found[1:]
+	}
+	return nil
+}
+
+// resume loads the newest checkpoint that rank 0 finds, if the configuration asks for it, and returns where the run goes on.
+func (s *saver) resume(ctx context.Context) (at position, from string, err error) {
+	if !s.cfg.Resume {
+		return position{}, "", nil
+	}
+	store := s.trainer.cfg.Store
+	var newest manifest
+	if store.Rank() == 0 {
+		found, err := findCheckpoints(s.cfg.Dir)
+		if err != nil {
+			return position{}, "", err
+		}
+		if len(found) > 0 {
+			newest = found[len(found)-1]
+		}
+	}
+	numbers := []uint64{uint64(newest.Version), uint64(newest.Epoch), uint64(newest.Step), newest.Steps, uint64(newest.Workers)}
+	if numbers, err = s.trainer.broadcast(ctx, numbers); err != nil {
+		return position{}, "", fmt.Errorf("worker: resume: %w", err)
+	}
+	if numbers[0] == 0 {
+		s.trainer.cfg.Logger.Info("no checkpoint to resume from: starting anew", "folder", s.cfg.Dir)
+		return position{}, "", nil
+	}
+	at = position{Epoch: int(numbers[1]), Step: int(numbers[2]), Steps: numbers[3]}
+	from = filepath.Join(s.cfg.Dir, stepFolder(at.Steps))
+	if workers := int(numbers[4]); workers != store.NumWorkers() {
+		return position{}, "", fmt.Errorf("worker: resume from %s: it was written by %d workers and this job has %d; the same run goes on only with as many", from, workers, store.NumWorkers())
+	}
+	if err := s.trainer.loadOwn(filepath.Join(from, workerFile(store.Rank()))); err != nil {
+		return position{}, "", fmt.Errorf("worker: resume: %w", err)
+	}
+	if err := store.Load(ctx, filepath.Join(from, storeFile)); err != nil {
+		return position{}, "", fmt.Errorf("worker: resume: %w", err)
+	}
+	if err := s.trainer.pullAll(ctx); err != nil {
+		return position{}, "", fmt.Errorf("worker: resume: %w", err)
+	}
+	s.trainer.steps = at.Steps
+	s.trainer.cfg.Logger.Info("resumed", "folder", from, "epoch", at.Epoch, "step", at.Step)
+	return at, from, nil
+}

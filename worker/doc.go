@@ -1,0 +1,24 @@
+// Package worker is the training step of one worker process and the loop around it.
+//
+// A Trainer joins a store with the compiled model of each local device. Its Step runs forward and backward on all devices;
+// as soon as a parameter's gradient is final on every device it is pushed (the store sums the devices), earlier layers
+// first when several wait, and its new value is pulled straight into the devices' parameters while the backward pass
+// of the other layers goes on. The next Step waits for a parameter only when its forward pass comes to it.
+//
+// What is divided by what. Each device computes the sum of the gradients of its examples; the worker pushes the sum over
+// its devices with the number of its examples as the weight; the servers divide the sum over workers by the sum of weights.
+// So the update is that of the mean loss over the global batch: W workers with batch B/W take the steps of one worker with
+// batch B. (Config.Reduction "sum" gives the sum up to the optimizer instead.) Batch norm normalises over each device's own batch, and its running statistics are averaged over workers at the
+// end of an epoch.
+//
+// The optimizer runs on the servers, or, with Config.UpdateOnWorker, on every worker, which then pulls the mean gradient.
+//
+//	trainer, err := worker.NewTrainer(ctx, worker.Config{Store: kv, Programs: programs, Optimizer: optim.Config{Name: "adam", LearningRate: 0.001}})
+//	for each batch {
+//		// fill the programs' inputs
+//		err = trainer.Step(ctx, []int{64})
+//	}
+//	err = trainer.Flush(ctx)
+//
+// Fit does this over epochs: data, evaluation, progress, checkpoints, resume, and a graceful stop.
+package worker

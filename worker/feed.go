@@ -1,0 +1,149 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/nn"
+	"github.com/paragon-train/paragon/sampler"
+)
+
+// ImageFeedConfig configures an ImageFeed.
+type ImageFeedConfig struct {
+	// Programs are the trainer's. Each has an input "images" (N, C, H, W) and labels "labels" (N).
+	Programs []*nn.Program
+	Dataset  data.Dataset
+	// Workers and Rank are the store's.
+	Workers, Rank int
+	// Seed of the order and of the augmentation; the same on all workers.
+	Seed uint64
+	// Remainder is what becomes of the examples that do not divide evenly over the workers; the default is sampler.Spread.
+	Remainder sampler.Policy
+	Augment   data.Augment
+	// Readers is the number of goroutines that read and augment; 0: data's default.
+	Readers int
+}
+
+// An ImageFeed reads a worker's part of a data set of images, ahead of the training, and gives each device an equal
+// share of every batch. The last batch of an epoch may be short; a worker that has run out while another has not takes
+// part in the last step with no example.
+type ImageFeed struct {
+	cfg     ImageFeedConfig
+	sampler *sampler.Sampler
+	batch   int // of one device
+	steps   int
+	loader  *data.Loader
+	images  [][]float32 // by device
+	labels  []nn.LabelInput
+}
+
+// NewImageFeed returns the feed of one worker.
+func NewImageFeed(cfg ImageFeedConfig) (*ImageFeed, error) {
+	if len(cfg.Programs) == 0 || cfg.Dataset == nil {
+		return nil, errors.New("worker: image feed: want Programs and a Dataset")
+	}
+	f := &ImageFeed{cfg: cfg}
+	for d, program := range cfg.Programs {
+		images, labels, err := imageInputs(program, cfg.Dataset.Shape())
+		if err != nil {
+			return nil, fmt.Errorf("worker: image feed: device %d: %w", d, err)
+		}
+		if d > 0 && labels.Len() != f.batch {
+			return nil, fmt.Errorf("worker: image feed: batch of device %d is %d, of device 0 %d, want the same", d, labels.Len(), f.batch)
+		}
+		f.batch = labels.Len()
+		f.images, f.labels = append(f.images, images), append(f.labels, labels)
+	}
+	var err error
+	f.sampler, err = sampler.Split(cfg.Dataset.Len(), cfg.Workers, cfg.Rank, sampler.Seed(cfg.Seed), sampler.Remainder(cfg.Remainder))
+	if err != nil {
+		return nil, err
+	}
+	longest, err := sampler.Split(cfg.Dataset.Len(), cfg.Workers, 0, sampler.Remainder(cfg.Remainder)) // rank 0 has the longest part
+	if err != nil {
+		return nil, err
+	}
+	perStep := f.batch * len(cfg.Programs)
+	f.steps = (longest.Len() + perStep - 1) / perStep
+	return f, nil
+}
+
+// imageInputs returns the memory behind a program's inputs "images" and "labels".
+func imageInputs(program *nn.Program, shape data.Shape) ([]float32, nn.LabelInput, error) {
+	images, err := program.Input("images")
+	if err != nil {
+		return nil, nn.LabelInput{}, err
+	}
+	labels, err := program.Labels("labels")
+	if err != nil {
+		return nil, nn.LabelInput{}, err
+	}
+	if len(images) != labels.Len()*shape.Size() {
+		return nil, nn.LabelInput{}, fmt.Errorf("input images has %d values, want %d images of %v", len(images), labels.Len(), shape)
+	}
+	return images, labels, nil
+}
+
+// Steps is the number of steps of an epoch, that of the worker with the most examples.
+func (f *ImageFeed) Steps() int { return f.steps }
+
+// Begin starts epoch e at a step.
+func (f *ImageFeed) Begin(_ context.Context, epoch, step int) error {
+	if err := f.Close(); err != nil {
+		return err
+	}
+	perStep := f.batch * len(f.cfg.Programs)
+	var err error
+	f.loader, err = data.NewLoader(f.cfg.Dataset, skip(f.sampler.Epoch(epoch), step*perStep), data.LoaderConfig{
+		BatchSize: perStep, Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers,
+	})
+	return err
+}
+
+// skip leaves out the first n of a sequence.
+func skip(order iter.Seq[int], n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		i := 0
+		for v := range order {
+			if i++; i > n && !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// Next fills the inputs of all devices.
+func (f *ImageFeed) Next(ctx context.Context) ([]int, error) {
+	counts := make([]int, len(f.images))
+	batch, err := f.loader.Next(ctx)
+	if errors.Is(err, io.EOF) {
+		for d := range f.labels {
+			f.labels[d].Set(nil) // the images of the last batch stay; none counts
+		}
+		return counts, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	pixels := f.cfg.Dataset.Shape().Size() * f.batch
+	for d := range f.images {
+		copy(f.images[d], batch.Images[d*pixels:(d+1)*pixels])
+		counts[d] = min(max(batch.N-d*f.batch, 0), f.batch)
+		f.labels[d].Set(batch.Labels[d*f.batch : d*f.batch+counts[d]])
+	}
+	return counts, nil
+}
+
+// Close stops the reading.
+func (f *ImageFeed) Close() error {
+	if f.loader == nil {
+		return nil
+	}
+	err := f.loader.Close()
+	f.loader = nil
+	return err
+}

@@ -1,0 +1,125 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/vfs"
+)
+
+// What is a worker's own, and so in its own file of a checkpoint: the running statistics of each device and, with
+// UpdateOnWorker, the parameters and the optimizer's state.
+
+// saveOwn writes the worker's own file.
+func (t *Trainer) saveOwn(path string) error {
+	var tensors []checkpoint.Tensor
+	for _, own := range t.ownTensors() {
+		tensors = append(tensors, checkpoint.Float32s(own.name, own.shape, own.values))
+	}
+	return checkpoint.Save(path, map[string]string{"format": "paragon-worker-1"}, tensors)
+}
+
+// loadOwn reads the worker's own file into the programs.
+func (t *Trainer) loadOwn(path string) (err error) {
+	file, err := checkpoint.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	for _, own := range t.ownTensors() {
+		if err := file.ReadFloat32s(own.name, own.values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownTensor is one array of the worker's own, in its program's memory.
+type ownTensor struct {
+	name   string
+	shape  []int
+	values []float32
+}
+
+// ownTensors lists what a checkpoint holds of the worker.
+func (t *Trainer) ownTensors() []ownTensor {
+	var tensors []ownTensor
+	for d, program := range t.cfg.Programs {
+		for _, s := range program.State() {
+			tensors = append(tensors, ownTensor{fmt.Sprintf("device%d/%s", d, s.Name), s.Shape, s.Value})
+		}
+	}
+	if t.local == nil {
+		return tensors
+	}
+	for i, p := range t.cfg.Programs[0].Params() {
+		tensors = append(tensors, ownTensor{"param/" + p.Name, p.Shape, p.Value})
+		for _, slot := range t.local.states[i].Slots {
+			tensors = append(tensors, ownTensor{"optim/" + slot.Name + "/" + p.Name, p.Shape, slot.Values})
+		}
+	}
+	return tensors
+}
+
+// pullAll brings the store's values to all devices after a load.
+func (t *Trainer) pullAll(ctx context.Context) error {
+	for i, key := range t.keys {
+		if t.local != nil {
+			for _, program := range t.cfg.Programs[1:] {
+				copy(program.Params()[i].Value, t.cfg.Programs[0].Params()[i].Value)
+			}
+			continue
+		}
+		if err := t.cfg.Store.Pull(ctx, key, t.exchange.outs[i]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// broadcastKey is the key by which rank 0 tells the others a few numbers.
+const broadcastKey = "paragon/broadcast"
+
+// broadcastLength is the most numbers that broadcast takes.
+const broadcastLength = 8
+
+// broadcast gives every worker rank 0's numbers. It may be used once in a job: the key's first value carries them.
+func (t *Trainer) broadcast(ctx context.Context, numbers []uint64) ([]uint64, error) {
+	// A float32 holds 24 bits exactly: each number travels as four pieces of 16 bits.
+	const pieces = 4
+	value := make([]float32, broadcastLength*pieces)
+	for i, n := range numbers {
+		for p := range pieces {
+			value[i*pieces+p] = float32(n >> (16 * p) & 0xffff)
+		}
+	}
+	if err := t.cfg.Store.InitAverage(ctx, broadcastKey, value); err != nil {
+		return nil, err
+	}
+	if err := t.cfg.Store.Pull(ctx, broadcastKey, value); err != nil {
+		return nil, err
+	}
+	got := make([]uint64, len(numbers))
+	for i := range got {
+		for p := range pieces {
+			got[i] |= uint64(value[i*pieces+p]) << (16 * p)
+		}
+	}
+	return got, nil
+}
+
+// writeManifest writes complete.json, whole or not at all.
+func writeManifest(path string, m manifest) error {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return vfs.WriteFile(vfs.OS{}, path, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+}

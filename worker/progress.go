@@ -1,0 +1,77 @@
+package worker
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// A Progress shows a run to a person: a bar for each epoch on a terminal, plain lines elsewhere, and after each epoch
+// lines such as
+//
+//	Epoch 0: Train_loss 1.842315, 391 steps in 61.2 s (408 examples/s)
+//	Epoch 0: Test_acc 0.467400, Test_loss 1.493120 (10000 examples in 6.1 s)
+type Progress struct {
+	out      io.Writer
+	terminal bool
+	run      Run
+	bar      *progressbar.ProgressBar
+	begin    time.Time // of the epoch
+	examples int       // in this epoch
+	shown    int       // tenths of the epoch that plain lines have told
+}
+
+// NewProgress shows on out; with a bar if it is a terminal.
+func NewProgress(out *os.File) *Progress {
+	return &Progress{out: out, terminal: term.IsTerminal(int(out.Fd()))}
+}
+
+// Begin says what is about to run.
+func (p *Progress) Begin(run Run) {
+	p.run = run
+	fmt.Fprintf(p.out, "Worker %d of %d: %d epochs of %d steps; divides %s\n", run.Rank, run.Workers, run.Epochs, run.StepsPerEpoch, run.Divides)
+	if run.ResumedFrom != "" {
+		fmt.Fprintf(p.out, "Resumed from %s: epoch %d, step %d\n", run.ResumedFrom, run.FirstEpoch, run.FirstStep)
+	}
+}
+
+// Step moves the bar or, every tenth of an epoch, prints a line.
+func (p *Progress) Step(s StepInfo) {
+	if p.begin.IsZero() {
+		p.begin, p.examples = time.Now(), 0
+		p.shown = (s.Step * 10) / p.run.StepsPerEpoch
+	}
+	p.examples += s.Examples
+	rate := float64(p.examples) / time.Since(p.begin).Seconds()
+	if p.terminal {
+		if p.bar == nil {
+			p.bar = progressbar.NewOptions(p.run.StepsPerEpoch, progressbar.OptionSetWriter(p.out), progressbar.OptionSetWidth(30),
+				progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
+				progressbar.OptionThrottle(100*time.Millisecond))
+		}
+		p.bar.Describe(fmt.Sprintf("Epoch %d  loss %.4f  %.0f examples/s", s.Epoch, s.Loss, rate))
+		_ = p.bar.Set(s.Step + 1) // a bar that cannot be drawn is no reason to stop
+		return
+	}
+	if tenth := (s.Step + 1) * 10 / p.run.StepsPerEpoch; tenth > p.shown && tenth < 10 {
+		p.shown = tenth
+		fmt.Fprintf(p.out, "Epoch %d: step %d/%d, loss %.4f, %.0f examples/s\n", s.Epoch, s.Step+1, p.run.StepsPerEpoch, s.Loss, rate)
+	}
+}
+
+// Epoch prints what the epoch brought.
+func (p *Progress) Epoch(e EpochInfo) {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+		p.bar = nil
+	}
+	p.begin = time.Time{}
+	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %d examples in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, e.Examples, e.Train.Seconds(), float64(e.Examples)/e.Train.Seconds())
+	if e.Test != nil {
+		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%d examples in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
+	}
+}

@@ -1,0 +1,66 @@
+package worker
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/paragon-train/paragon/metrics"
+)
+
+// WriteReport writes the table of a finished run: for each epoch the loss, the scores, the speed, and where this worker's
+// time went.
+func WriteReport(w io.Writer, epochs []EpochInfo) error {
+	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc", "examples/s", "compute", "push", "wait", "data", "train", "test"}}
+	var total EpochInfo
+	for _, e := range epochs {
+		addRow(&table, fmt.Sprint(e.Epoch), e)
+		total.Examples += e.Examples
+		total.Train += e.Train
+		total.TestTime += e.TestTime
+		total.Loss, total.Test = e.Loss, e.Test
+		total.Times.Add(e.Times)
+	}
+	if len(epochs) > 1 {
+		addRow(&table, "all", total)
+	}
+	_, err := table.WriteTo(w)
+	return err
+}
+
+func addRow(table *metrics.Table, name string, e EpochInfo) {
+	testLoss, accuracy := "", ""
+	if e.Test != nil {
+		testLoss, accuracy = fmt.Sprintf("%.4f", e.Test.Loss), fmt.Sprintf("%.4f", e.Test.Accuracy)
+	}
+	share := func(d time.Duration) metrics.Percent {
+		return metrics.Percent(d.Seconds() / max(e.Train.Seconds(), 1e-9))
+	}
+	table.Row(name, fmt.Sprintf("%.4f", e.Loss), testLoss, accuracy, fmt.Sprintf("%.0f", float64(e.Examples)/max(e.Train.Seconds(), 1e-9)),
+		share(e.Times.Compute), share(e.Times.Push), share(e.Times.Wait), share(e.Times.Data),
+		fmt.Sprintf("%.1f s", e.Train.Seconds()), fmt.Sprintf("%.1f s", e.TestTime.Seconds()))
+}
+
+// Curves are the panels of a picture of the run: this worker's training loss by step with the test loss, and the test accuracy.
+func Curves(title string, epochs []EpochInfo) []metrics.Panel {
+	var train, test, accuracy metrics.Series
+	train.Name, test.Name, accuracy.Name = "train", "test", "test"
+	for _, e := range epochs {
+		for i, loss := range e.Losses {
+			train.X = append(train.X, float64(e.Epoch)+float64(i+1)/float64(len(e.Losses)))
+			train.Y = append(train.Y, loss)
+		}
+		if e.Test != nil {
+			at := float64(e.Epoch + 1)
+			test.X, test.Y = append(test.X, at), append(test.Y, e.Test.Loss)
+			accuracy.X, accuracy.Y = append(accuracy.X, at), append(accuracy.Y, e.Test.Accuracy)
+		}
+	}
+	train.Smooth = max(1, len(train.X)/50)
+	panels := []metrics.Panel{{Title: title, X: "epoch", Y: "loss", Series: []metrics.Series{train}}}
+	if len(test.X) > 0 {
+		panels[0].Series = append(panels[0].Series, test)
+		panels = append(panels, metrics.Panel{Title: title, X: "epoch", Y: "accuracy", Percent: true, Series: []metrics.Series{accuracy}})
+	}
+	return panels
+}

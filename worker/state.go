@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// statePrefix opens the keys of running statistics, which the store averages and no optimizer touches.
+const statePrefix = "state/"
+
+// initState gives the running statistics their keys; rank 0's first values count.
+func (t *Trainer) initState(ctx context.Context) error {
+	for s, state := range t.cfg.Programs[0].State() {
+		key := statePrefix + state.Name
+		if err := t.cfg.Store.InitAverage(ctx, key, state.Value); err != nil {
+			return fmt.Errorf("worker: init %s: %w", key, err)
+		}
+		if err := t.cfg.Store.Pull(ctx, key, t.stateValues(s)...); err != nil {
+			return fmt.Errorf("worker: pull first value of %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// stateValues returns statistic s on every device.
+func (t *Trainer) stateValues(s int) [][]float32 {
+	values := make([][]float32, len(t.cfg.Programs))
+	for d, program := range t.cfg.Programs {
+		values[d] = program.State()[s].Value
+	}
+	return values
+}
+
+// AverageState replaces the running statistics (batch norm's means and variances) on every device of every worker by their
+// mean over all of them. Every worker calls it after the same step; Fit does so at the end of an epoch.
+func (t *Trainer) AverageState(ctx context.Context) error {
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	devices := float32(len(t.cfg.Programs))
+	t.cfg.Store.SetWeight(devices) // the store sums the devices of a push and divides by the weights
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(pullers)
+	for s, state := range t.cfg.Programs[0].State() {
+		values := t.stateValues(s)
+		group.Go(func() error {
+			if err := t.cfg.Store.PushPull(ctx, statePrefix+state.Name, values, values); err != nil {
+				return fmt.Errorf("worker: average %s: %w", state.Name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}

@@ -1,0 +1,128 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Step runs forward and backward once on every device, whose inputs the caller has filled, and hands the gradients to the
+// store as they become final. counts says how many examples count on each device (rows with label -1 do not); their sum is
+// the weight of this worker in the mean, and 0 only keeps the others' round going. Step returns when all gradients are final and on their way; their
+// exchange goes on behind the caller's back, and the next Step waits for what it needs of it.
+//
+// The loss is the programs' own (Program.Loss). After an error the Trainer is not usable.
+func (t *Trainer) Step(ctx context.Context, counts []int) error {
+	if len(counts) != len(t.cfg.Programs) {
+		return fmt.Errorf("worker: step %d: got counts for %d devices, want %d", t.steps, len(counts), len(t.cfg.Programs))
+	}
+	examples := 0
+	for d, n := range counts {
+		t.cfg.Programs[d].SetGradScale(float32(n)) // the loss is a mean over the device's examples; the store wants sums
+		examples += n
+	}
+	begin := time.Now()
+	t.begun = false
+	clear(t.ready)
+	var waited time.Duration
+	var err error
+	if len(t.cfg.Programs) == 1 {
+		waited, err = t.stepOn(ctx, ctx, 0, examples)
+	} else {
+		group, groupCtx := errgroup.WithContext(ctx)
+		for d := range t.cfg.Programs {
+			group.Go(func() error {
+				w, err := t.stepOn(groupCtx, ctx, d, examples)
+				if d == 0 {
+					waited = w
+				}
+				return err
+			})
+		}
+		err = group.Wait()
+	}
+	if err != nil {
+		return err
+	}
+	t.steps++
+	t.times.Wait += waited
+	t.times.Compute += time.Since(begin) - waited
+	return nil
+}
+
+// stepOn runs the step on one device under ctx and returns how long its forward pass waited for new values. The exchange of
+// its gradients goes on after it, under another context.
+func (t *Trainer) stepOn(ctx, exchange context.Context, device, examples int) (waited time.Duration, err error) {
+	var failed error
+	wait := func(i int) {
+		if failed != nil {
+			return
+		}
+		begin := time.Now()
+		failed = t.exchange.wait(i)
+		waited += time.Since(begin)
+	}
+	ready := func(i int) {
+		if failed == nil {
+			failed = t.gradientReady(exchange, i, examples)
+		}
+	}
+	if err := t.cfg.Programs[device].StepOverlapped(ctx, wait, ready); err != nil {
+		return waited, fmt.Errorf("worker: step %d on device %d: %w", t.steps, device, err)
+	}
+	return waited, failed
+}
+
+// gradientReady counts the devices on which the gradient of parameter i is final, and hands it in with the last one.
+func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ready[i]++; t.ready[i] < len(t.cfg.Programs) {
+		return nil
+	}
+	if !t.begun {
+		// The weight belongs to this step's pushes alone: those of the last one must have left.
+		if _, _, err := t.exchange.flush(); err != nil {
+			return err
+		}
+		t.cfg.Store.SetWeight(float32(examples))
+		t.round.Store(t.steps)
+		t.begun = true
+	}
+	t.exchange.submit(ctx, i)
+	return nil
+}
+
+// pulled runs after the store has sent parameter i's new value or, with UpdateOnWorker, its gradient.
+func (t *Trainer) pulled(i int) error {
+	if t.local == nil {
+		return nil
+	}
+	return t.local.apply(t.round.Load(), i)
+}
+
+// Flush waits until the new values of all parameters are there: before an evaluation, a checkpoint or the end.
+func (t *Trainer) Flush(ctx context.Context) error {
+	push, pull, err := t.exchange.flush()
+	t.times.Push += push
+	t.times.Wait += pull
+	return err
+}
+
+// Steps is the number of steps done.
+func (t *Trainer) Steps() uint64 { return t.steps }
+
+// TakeTimes returns where the time of the steps since the last call went.
+func (t *Trainer) TakeTimes() Times {
+	times := t.times
+	t.times = Times{}
+	return times
+}
+
+// Close ends the background exchange. It does not close the store.
+func (t *Trainer) Close() error {
+	t.exchange.close()
+	return nil
+}

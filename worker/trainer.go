@@ -1,0 +1,156 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// Config configures a Trainer.
+type Config struct {
+	// Store is the job's store; the caller closes it after the Trainer.
+	Store kvstore.Store
+	// Programs are the compiled training programs, one for each local device, of one model: the same parameters in the same
+	// order. Their loss is the mean over the examples of the device; the Trainer sets their GradScale so that gradients are sums.
+	Programs []*nn.Program
+	// Optimizer is the update rule. An empty Reduction means "mean": the sum of gradients over all workers is divided by
+	// their number of examples.
+	Optimizer optim.Config
+	// UpdateOnWorker applies the optimizer on every worker; the store then only sums. Only with a synchronous store.
+	UpdateOnWorker bool
+	// Compression of pushed gradients; the zero value is none.
+	Compression kvstore.Compression
+	// Logger; nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// Validate names the first field that cannot be.
+func (c *Config) Validate() error {
+	switch {
+	case c.Store == nil:
+		return errors.New("worker: Config.Store is nil, want a store of kvstore.Create")
+	case len(c.Programs) == 0:
+		return errors.New("worker: Config.Programs is empty, want one program for each device")
+	case c.UpdateOnWorker && c.Store.Type() == "dist_async":
+		return errors.New("worker: Config.UpdateOnWorker is true with store dist_async, want false: an asynchronous store applies each push itself")
+	}
+	first := c.Programs[0].Params()
+	for d, program := range c.Programs[1:] {
+		params := program.Params()
+		if len(params) != len(first) {
+			return fmt.Errorf("worker: Config.Programs[%d] has %d parameters, Programs[0] has %d, want the same model", d+1, len(params), len(first))
+		}
+		for i, p := range params {
+			if p.Name != first[i].Name || !slices.Equal(p.Shape, first[i].Shape) {
+				return fmt.Errorf("worker: parameter %d of Config.Programs[%d] is %s %v, of Programs[0] %s %v, want the same model", i, d+1, p.Name, p.Shape, first[i].Name, first[i].Shape)
+			}
+		}
+	}
+	return nil
+}
+
+// A Trainer runs training steps of one worker. Its methods are called by one goroutine at a time.
+type Trainer struct {
+	cfg      Config
+	keys     []string // by parameter
+	exchange *exchange
+	local    *localUpdate // with UpdateOnWorker
+
+	mu    sync.Mutex // guards ready and begun, which the devices' hooks share
+	ready []int      // devices on which parameter i's gradient is final in this step
+	begun bool       // this step's first gradient was handed in
+
+	round atomic.Uint64 // the step whose gradients are exchanged
+	steps uint64        // steps done
+	times Times
+}
+
+// Times says where the time of steps went, as seen by the goroutine that calls Step; work hidden behind the compute of
+// other layers does not show.
+type Times struct {
+	Compute time.Duration // forward and backward
+	Push    time.Duration // waiting for gradients to leave
+	Wait    time.Duration // waiting for new values: the other workers and the servers
+	Data    time.Duration // waiting for the next batch; Fit fills it
+}
+
+// Add adds u to t.
+func (t *Times) Add(u Times) {
+	t.Compute += u.Compute
+	t.Push += u.Push
+	t.Wait += u.Wait
+	t.Data += u.Data
+}
+
+// NewTrainer sets the optimizer and compression, gives every parameter its first value (rank 0's counts) and copies it to
+// all devices. Every worker calls it.
+func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Optimizer.Reduction == "" {
+		cfg.Optimizer.Reduction = optim.Mean
+	}
+	params := cfg.Programs[0].Params()
+	t := &Trainer{cfg: cfg, keys: make([]string, len(params)), ready: make([]int, len(params))}
+	initialise := cfg.Store.Init
+	if cfg.UpdateOnWorker {
+		// The servers replace such a key's value by the sum of contributions over the sum of weights.
+		initialise = cfg.Store.InitAverage
+		var err error
+		if t.local, err = newLocalUpdate(cfg.Optimizer, cfg.Programs); err != nil {
+			return nil, err
+		}
+	} else if err := cfg.Store.SetOptimizer(ctx, cfg.Optimizer); err != nil {
+		return nil, fmt.Errorf("worker: set optimizer %s: %w", cfg.Optimizer.Name, err)
+	}
+	if cfg.Compression.Type != "" {
+		if err := cfg.Store.SetCompression(ctx, cfg.Compression); err != nil {
+			return nil, fmt.Errorf("worker: set compression %s: %w", cfg.Compression.Type, err)
+		}
+	}
+	grads, outs := make([][][]float32, len(params)), make([][][]float32, len(params))
+	for i, p := range params {
+		t.keys[i] = p.Name
+		if err := initialise(ctx, p.Name, p.Value); err != nil {
+			return nil, fmt.Errorf("worker: init %s: %w", p.Name, err)
+		}
+		for _, program := range cfg.Programs {
+			own := program.Params()[i]
+			grads[i] = append(grads[i], own.Gradient)
+			outs[i] = append(outs[i], own.Value)
+		}
+		if err := cfg.Store.Pull(ctx, p.Name, outs[i]...); err != nil {
+			return nil, fmt.Errorf("worker: pull first value of %s: %w", p.Name, err)
+		}
+		if cfg.UpdateOnWorker {
+			outs[i] = grads[i] // the mean gradient comes back in place of the sum pushed
+		}
+	}
+	if err := t.initState(ctx); err != nil {
+		return nil, err
+	}
+	t.exchange = newExchange(cfg.Store, t.keys, grads, outs, t.pulled)
+	cfg.Logger.Info("trainer ready", "store", cfg.Store.Type(), "rank", cfg.Store.Rank(), "workers", cfg.Store.NumWorkers(), "devices", len(cfg.Programs), "parameters", len(params), "divides", t.Divides())
+	return t, nil
+}
+
+// Divides says in words what the sum of gradients is divided by.
+func (t *Trainer) Divides() string {
+	if t.cfg.Optimizer.Reduction == optim.Mean {
+		return "the sum of gradients over all examples of all workers by their number"
+	}
+	return "nothing: the sum of gradients over all examples of all workers goes to the optimizer"
+}
