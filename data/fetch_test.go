@@ -6,6 +6,7 @@ import (
 	"crypto/md5"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -160,4 +162,34 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	if err := Fetch(ctx, m.Client(), t.TempDir(), m.file()); err == nil {
 		t.Error("got no error")
 	}
+}
+
+// silent is a server that answers with a few bytes and then nothing.
+type silent struct{}
+
+func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	in, out := io.Pipe()
+	go func() {
+		for range 3 {
+			time.Sleep(50 * time.Second)
+			_, _ = out.Write(make([]byte, 10))
+		}
+		<-r.Context().Done()
+		out.CloseWithError(r.Context().Err())
+	}()
+	return &http.Response{StatusCode: http.StatusOK, Body: in, Request: r}, nil
+}
+
+func TestFetchGivesUpASilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		f := File{Name: "set.gz", URLs: []string{"http://silent.test/"}, Bytes: 100}
+		err := Fetch(t.Context(), &http.Client{Transport: silent{}}, t.TempDir(), f)
+		if err == nil || !strings.Contains(err.Error(), "after 30 of 100 bytes: the server sent nothing for 1m0s") {
+			t.Errorf("got error %v", err)
+		}
+		if got := time.Since(start); got != 210*time.Second {
+			t.Errorf("gave up after %v, want 3 × 50 s and a minute", got)
+		}
+	})
 }
