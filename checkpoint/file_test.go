@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/f32"
 )
 
 func encode(t testing.TB, metadata map[string]string, tensors ...Tensor) []byte {
@@ -118,28 +120,28 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 
 func TestHalvesRoundToNearestEven(t *testing.T) {
 	for h := range 1 << 16 { // every half is itself
-		if x := fromF16(uint16(h)); x == x {
-			if got := toF16(x); got != uint16(h) {
+		if x := f32.Float16Value(uint16(h)); x == x {
+			if got := f32.Float16Bits(x); got != uint16(h) {
 				t.Fatalf("F16 %#04x = %v: got %#04x back", h, x, got)
 			}
 		}
-		if x := fromBF16(uint16(h)); x == x {
-			if got := toBF16(x); got != uint16(h) {
+		if x := f32.BFloat16Value(uint16(h)); x == x {
+			if got := f32.BFloat16Bits(x); got != uint16(h) {
 				t.Fatalf("BF16 %#04x = %v: got %#04x back", h, x, got)
 			}
 		}
 	}
 	for h := range 0x7bff { // what lies between two neighbours goes to the nearer, ties to the even one
-		a, b := float64(fromF16(uint16(h))), float64(fromF16(uint16(h+1)))
+		a, b := float64(f32.Float16Value(uint16(h))), float64(f32.Float16Value(uint16(h+1)))
 		even := uint16(h + h&1)
 		for _, c := range []struct {
 			x    float64
 			want uint16
 		}{{a + (b-a)*0.49, uint16(h)}, {(a + b) / 2, even}, {a + (b-a)*0.51, uint16(h + 1)}} {
-			if got := toF16(float32(c.x)); got != c.want {
+			if got := f32.Float16Bits(float32(c.x)); got != c.want {
 				t.Fatalf("F16 of %v: got %#04x, want %#04x", c.x, got, c.want)
 			}
-			if got := toF16(float32(-c.x)); got != c.want|0x8000 {
+			if got := f32.Float16Bits(float32(-c.x)); got != c.want|0x8000 {
 				t.Fatalf("F16 of %v: got %#04x, want %#04x", -c.x, got, c.want|0x8000)
 			}
 		}
@@ -150,14 +152,14 @@ func TestHalvesRoundToNearestEven(t *testing.T) {
 		half, b16 uint16
 	}{{65519, 0x7bff, 0x4780}, {65520, 0x7c00, 0x4780}, {float32(math.Inf(-1)), 0xfc00, 0xff80}, {math.MaxFloat32, 0x7c00, 0x7f80},
 		{1.00390625, 0x3c04, 0x3f80}, {1.01171875, 0x3c0c, 0x3f82}} {
-		if got := toF16(c.x); got != c.half {
+		if got := f32.Float16Bits(c.x); got != c.half {
 			t.Errorf("F16 of %v: got %#04x, want %#04x", c.x, got, c.half)
 		}
-		if got := toBF16(c.x); got != c.b16 {
+		if got := f32.BFloat16Bits(c.x); got != c.b16 {
 			t.Errorf("BF16 of %v: got %#04x, want %#04x", c.x, got, c.b16)
 		}
 	}
-	if h, b := fromF16(toF16(nan)), fromBF16(toBF16(nan)); h == h || b == b {
+	if h, b := f32.Float16Value(f32.Float16Bits(nan)), f32.BFloat16Value(f32.BFloat16Bits(nan)); h == h || b == b {
 		t.Errorf("NaN: got %v and %v", h, b)
 	}
 	f := decode(t, encode(t, nil, Float32sAs("h", F16, []int{2}, []float32{0.1, 3}), Float32sAs("b", BF16, []int{2}, []float32{0.1, 3}),

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
@@ -252,9 +253,9 @@ func (f *File) ReadFloat32s(name string, dst []float32) error {
 	case F32:
 		return scan(f, info, dst, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
 	case F16:
-		return scan(f, info, dst, func(b []byte) float32 { return fromF16(binary.LittleEndian.Uint16(b)) })
+		return scan(f, info, dst, func(b []byte) float32 { return f32.Float16Value(binary.LittleEndian.Uint16(b)) })
 	case BF16:
-		return scan(f, info, dst, func(b []byte) float32 { return fromBF16(binary.LittleEndian.Uint16(b)) })
+		return scan(f, info, dst, func(b []byte) float32 { return f32.BFloat16Value(binary.LittleEndian.Uint16(b)) })
 	}
 	return scan(f, info, dst, func(b []byte) float32 {
 		return float32(math.Float64frombits(binary.LittleEndian.Uint64(b)))

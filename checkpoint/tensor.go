@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/paragon-train/paragon/internal/f32"
 )
 
 // A Tensor is something to write: make one with Float32s and its kin. It keeps
@@ -30,9 +32,9 @@ func Float32sAs(name string, dtype DType, shape []int, values []float32) Tensor 
 	case F32:
 		t.write = pieces(values, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
 	case F16:
-		t.write = pieces(values, 2, func(b []byte, x float32) { binary.LittleEndian.PutUint16(b, toF16(x)) })
+		t.write = pieces(values, 2, func(b []byte, x float32) { binary.LittleEndian.PutUint16(b, f32.Float16Bits(x)) })
 	case BF16:
-		t.write = pieces(values, 2, func(b []byte, x float32) { binary.LittleEndian.PutUint16(b, toBF16(x)) })
+		t.write = pieces(values, 2, func(b []byte, x float32) { binary.LittleEndian.PutUint16(b, f32.BFloat16Bits(x)) })
 	default:
 		t.have = -2
 	}
