@@ -1,0 +1,207 @@
+package lint
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/paragon-train/paragon"
+
+// A row says what the packages of a folder may import of this module, besides other packages of that same folder. A name
+// stands for the folder and all below it; with a "!" before it, for the one package alone.
+type row struct {
+	folder string
+	may    []string
+}
+
+// anything is for commands: nobody imports them.
+var anything = []string{"tune", "worker", "server", "schedulernode", "adapt", "kvstore", "cluster", "transport", "wire",
+	"nn", "optim", "sampler", "data", "checkpoint", "metrics", "internal"}
+
+// picture has the rows from the top down. The longest folder that fits counts.
+var picture = []row{
+	{"!launch", append([]string{"launch"}, anything...)},
+	{"launch", []string{"internal"}}, // start methods know nothing of the roles
+	{"examples", anything},
+	{"bench", append([]string{"launch"}, anything...)},
+	{"cmd", append([]string{"launch"}, anything...)},
+
+	{"tune", []string{"adapt", "checkpoint", "metrics", "sampler", "internal"}},
+
+	// The roles meet in wire alone.
+	{"worker", []string{"adapt", "kvstore", "cluster", "nn", "optim", "sampler", "data", "checkpoint", "metrics", "internal"}},
+	{"server", []string{"!kvstore/shard", "cluster", "transport", "wire", "optim", "checkpoint", "metrics", "internal"}},
+	{"schedulernode", []string{"adapt", "!kvstore/shard", "cluster", "transport", "wire", "optim", "checkpoint", "metrics", "internal"}},
+
+	{"adapt", nil},
+
+	{"kvstore", []string{"cluster", "transport", "wire", "optim", "checkpoint", "metrics", "internal"}},
+	{"!kvstore/shard", []string{"wire", "optim", "internal"}}, // shared by roles, so it stands below cluster
+	{"cluster", []string{"transport", "wire", "internal"}},
+	{"transport", []string{"wire", "internal"}},
+	{"wire", []string{"internal"}},
+
+	{"nn", []string{"internal"}},
+	{"optim", []string{"internal"}},
+	{"sampler", []string{"internal"}},
+	{"data", []string{"sampler", "internal"}},
+	{"checkpoint", []string{"internal"}},
+	{"metrics", []string{"internal"}},
+
+	{"internal", nil},
+	// Helpers of tests stand above what they help to test.
+	{"!internal/jobtest", anything},
+}
+
+// covers reports whether the name of a row or of an import stands for pkg.
+func covers(name, pkg string) bool {
+	if one, ok := strings.CutPrefix(name, "!"); ok {
+		return pkg == one
+	}
+	return pkg == name || strings.HasPrefix(pkg, name+"/")
+}
+
+func rowOf(pkg string) (row, bool) {
+	var best row
+	found := false
+	for _, r := range picture {
+		// A "!" row is as long as its package, and longer than the folder's of the same name.
+		if covers(r.folder, pkg) && (!found || len(r.folder) > len(best.folder)) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+// violations are the imports that the picture does not have; imports has the packages of this module that each one imports.
+func violations(imports map[string][]string) []string {
+	var bad []string
+	for _, pkg := range slices.Sorted(maps.Keys(imports)) {
+		r, ok := rowOf(pkg)
+		if !ok {
+			bad = append(bad, fmt.Sprintf("%s has no row in the picture: add one", pkg))
+			continue
+		}
+		for _, imported := range imports[pkg] {
+			allowed := covers(strings.TrimPrefix(r.folder, "!"), imported) && !strings.HasPrefix(r.folder, "!")
+			for _, name := range r.may {
+				allowed = allowed || covers(name, imported)
+			}
+			if !allowed {
+				bad = append(bad, fmt.Sprintf("%s imports %s, but may import only: %s", pkg, imported, strings.Join(r.may, " ")))
+			}
+		}
+	}
+	return bad
+}
+
+// readImports reads the module's own imports of every package below root, tests left out.
+func readImports(root string) (map[string][]string, error) {
+	imports := make(map[string][]string)
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if file != root && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata" || name == "bin" || name == "out") {
+				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && file != root {
+				return filepath.SkipDir // a module of its own
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		pkg := path.Clean(filepath.ToSlash(rel))
+		all := imports[pkg]
+		for _, spec := range f.Imports {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if own, ok := strings.CutPrefix(p, module+"/"); ok && !slices.Contains(all, own) {
+				all = append(all, own)
+			}
+		}
+		slices.Sort(all)
+		imports[pkg] = all
+		return nil
+	})
+	return imports, err
+}
+
+func TestImportsFollowThePicture(t *testing.T) {
+	imports, err := readImports(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(imports["launch"]) == 0 || len(imports["cluster"]) == 0 {
+		t.Fatalf("the imports of launch and cluster were not found among %d packages", len(imports))
+	}
+	for _, v := range violations(imports) {
+		t.Error(v)
+	}
+}
+
+func TestPictureRefuses(t *testing.T) {
+	for _, tc := range []struct {
+		pkg, imports string
+		ok           bool
+	}{
+		{"server", "worker", false},
+		{"worker", "server", false},
+		{"schedulernode", "server", false},
+		{"server", "schedulernode", false},
+		{"server", "kvstore", false},
+		{"server", "kvstore/shard", true},
+		{"kvstore", "server", false},
+		{"kvstore", "kvstore/shard", true},
+		{"kvstore/shard", "kvstore", false},
+		{"kvstore/shard", "cluster", false},
+		{"kvstore/kvstoretest", "kvstore", true},
+		{"transport", "cluster", false},
+		{"wire", "transport", false},
+		{"nn", "kvstore", false},
+		{"nn/cpu", "nn/op", true},
+		{"nn/cpu", "worker", false},
+		{"optim", "nn", false},
+		{"sampler", "kvstore", false},
+		{"data", "cluster", false},
+		{"checkpoint", "worker", false},
+		{"metrics", "kvstore", false},
+		{"internal/f32", "wire", false},
+		{"launch", "server", true},
+		{"launch/ssh", "launch/agent", true},
+		{"launch/ssh", "server", false},
+		{"examples/mnist", "worker", true},
+		{"examples/mnist", "launch/job", false},
+		{"adapt", "kvstore", false},
+		{"newcomer", "wire", false},
+	} {
+		bad := violations(map[string][]string{tc.pkg: {tc.imports}})
+		if ok := len(bad) == 0; ok != tc.ok {
+			t.Errorf("%s imports %s: allowed is %t, want %t (%q)", tc.pkg, tc.imports, ok, tc.ok, bad)
+		}
+	}
+}
