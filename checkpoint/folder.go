@@ -90,6 +90,28 @@ func (d *Folder) remove(name string) error {
 	return nil
 }
 
+// RemoveAfter removes the checkpoints of all steps above step. A run that goes
+// back to an earlier checkpoint calls it, or Latest would go on finding what it
+// left behind.
+func (d *Folder) RemoveAfter(step uint64) error {
+	steps, err := d.Steps()
+	if err != nil {
+		return err
+	}
+	for _, s := range slices.Backward(steps) {
+		if s <= step {
+			break
+		}
+		if err := d.remove(filepath.Base(d.Path(s))); err != nil {
+			return err
+		}
+	}
+	if err := d.fsys.SyncDir(d.dir); err != nil {
+		return fmt.Errorf("checkpoint: folder %s: %w", d.dir, err)
+	}
+	return nil
+}
+
 // Steps returns the steps that have a checkpoint, rising.
 func (d *Folder) Steps() ([]uint64, error) {
 	names, err := d.fsys.List(d.dir)

@@ -153,6 +153,12 @@ func TestAFolderKeepsTheLastFewAndLeavesOthersAlone(t *testing.T) {
 	} else {
 		f.Close()
 	}
+	if err := d.RemoveAfter(20); err != nil {
+		t.Fatal(err)
+	}
+	if steps, err := d.Steps(); err != nil || !slices.Equal(steps, []uint64{3, 20}) {
+		t.Errorf("steps after RemoveAfter(20): got %v (%v), want [3 20]", steps, err)
+	}
 	if _, err := OpenFolder(dir, -1); err == nil {
 		t.Error("keep -1: got no error")
 	}
