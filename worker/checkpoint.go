@@ -200,12 +200,12 @@ func (s *saver) prune() error {
 
 // resume loads the newest checkpoint that rank 0 finds, if the configuration asks for it, and returns where the run goes on.
 func (s *saver) resume(ctx context.Context) (at position, from string, err error) {
-	if !s.cfg.Resume {
+	if s.cfg.Dir == "" {
 		return position{}, "", nil
 	}
 	store := s.trainer.cfg.Store
 	var newest manifest
-	if store.Rank() == 0 {
+	if s.cfg.Resume && store.Rank() == 0 {
 		found, err := findCheckpoints(s.cfg.Dir)
 		if err != nil {
 			return position{}, "", err
@@ -217,6 +217,9 @@ func (s *saver) resume(ctx context.Context) (at position, from string, err error
 	numbers := []uint64{uint64(newest.Version), uint64(newest.Epoch), uint64(newest.Step), newest.Steps, uint64(newest.Workers)}
 	if numbers, err = s.trainer.broadcast(ctx, numbers); err != nil {
 		return position{}, "", fmt.Errorf("worker: resume: %w", err)
+	}
+	if !s.cfg.Resume {
+		return position{}, "", nil // the key of the broadcast is now among those that a checkpoint holds, as a resumed run wants
 	}
 	if numbers[0] == 0 {
 		s.trainer.cfg.Logger.Info("no checkpoint to resume from: starting anew", "folder", s.cfg.Dir)
@@ -236,7 +239,7 @@ func (s *saver) resume(ctx context.Context) (at position, from string, err error
 	if err := s.trainer.pullAll(ctx); err != nil {
 		return position{}, "", fmt.Errorf("worker: resume: %w", err)
 	}
-	s.trainer.steps = at.Steps
+	s.trainer.setSteps(at.Steps)
 	s.trainer.cfg.Logger.Info("resumed", "folder", from, "epoch", at.Epoch, "step", at.Step)
 	return at, from, nil
 }

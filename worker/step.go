@@ -111,7 +111,15 @@ func (t *Trainer) Flush(ctx context.Context) error {
 	return err
 }
 
-// Steps is the number of steps done.
+// setSteps says how many steps were done before, in a resumed run: schedules and dropout go by it.
+func (t *Trainer) setSteps(steps uint64) {
+	t.steps = steps
+	for _, program := range t.cfg.Programs {
+		program.SetStep(steps)
+	}
+}
+
+// Steps is the number of steps done, those before a resume included.
 func (t *Trainer) Steps() uint64 { return t.steps }
 
 // TakeTimes returns where the time of the steps since the last call went.

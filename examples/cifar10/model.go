@@ -33,13 +33,13 @@ func buildModel(s settings) (model, error) {
 }
 
 // compile makes a training program for each device and one that evaluates on the first device's parameters.
-func compile(s settings) (training []*nn.Program, evaluation *nn.Program, logits *gorgonia.Node, err error) {
-	for _, device := range s.devices {
+func compile(s settings, rank int) (training []*nn.Program, evaluation *nn.Program, logits *gorgonia.Node, err error) {
+	for d, device := range s.devices {
 		m, err := buildModel(s)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		program, err := nn.Compile(m.loss, nn.Config{Device: device, Threads: s.threads, Seed: s.seed})
+		program, err := nn.Compile(m.loss, nn.Config{Device: device, Threads: s.threads, Seed: uint64(rank*len(s.devices) + d)})
 		if err != nil {
 			return nil, nil, nil, err
 		}

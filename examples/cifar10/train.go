@@ -37,7 +37,7 @@ func train(ctx context.Context, s settings) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 
-	programs, evaluation, logits, err := compile(s)
+	programs, evaluation, logits, err := compile(s, store.Rank())
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,11 @@ func report(s settings, rank int, epochs []worker.EpochInfo) error {
 		return err
 	}
 	path := filepath.Join(s.out, "cifar10.png")
-	if err := metrics.Curves(path, worker.Curves(fmt.Sprintf("%s (%s stem) on CIFAR-10", s.model, s.stem), epochs)...); err != nil {
+	set := "CIFAR-10"
+	if s.data == "" {
+		set = "drawn images"
+	}
+	if err := metrics.Curves(path, worker.Curves(fmt.Sprintf("%s (%s stem) on %s", s.model, s.stem, set), epochs)...); err != nil {
 		return err
 	}
 	fmt.Println("Curves:", path)
