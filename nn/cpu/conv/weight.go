@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	blockValues = 1 << 20 // values of x and dy that are packed at a time, about
+	blockValues = 1 << 19 // values of x and dy that are packed at a time, about
 	stepPixels  = 256     // pixels of a step: its parts of x and dy stay in the first-level cache while all taps use them
 	fewChannels = 8       // below that many channels, the taps of a pixel are laid side by side to fill the tile's rows
 )
@@ -19,29 +19,30 @@ type weightPlan struct {
 	rows  int  // of a tile
 	flat  bool // rows are (tap, channel) pairs
 
-	images             int // in a block
-	blocks             int
-	rowTiles           int           // tiles over channels
-	panels             int           // tiles over output channels
-	taps               int           // taps of a tile: R·S, or 1 if flat
-	xPixels            int           // packed pixels of an image
-	xRow               int           // flat: values of a packed pixel
-	pixelOf            []int         // packed number of each pixel of x, −1 if no tap meets it
-	runs               []run         // the same as runs of pixels
-	pairs              [][][2]uint32 // for each tap: packed x and packed dy offset of each product, in order of dy's pixels
-	bounds             [][]int       // for each tap: pairs before each step of a block, and at its end
-	steps              int           // in a full block
-	source             []int         // for each (channel of a tile, tap) of w's order: its row in a tile's sums, −1: the row of zeros
-	sumLen             int           // values of a tile's sums, with the row of zeros
-	xLen, dyLen        int           // values of the packed block
-	slots              chan int      // if one block is all: room for the sums of a task
-	numSlots           int
-	packTask, tileTask func(i int)
+	images      int // in a block
+	blocks      int
+	rowTiles    int           // tiles over channels
+	panels      int           // tiles over output channels
+	taps        int           // taps of a tile: R·S, or 1 if flat
+	xPixels     int           // packed pixels of an image
+	xRow        int           // flat: values of a packed pixel
+	pixelOf     []int         // packed number of each pixel of x, −1 if no tap meets it
+	runs        []run         // the same as runs of pixels
+	pairs       [][][2]uint32 // for each tap: packed x and packed dy offset of each product, in order of dy's pixels
+	bounds      [][]int       // for each tap: pairs before each step of a block, and at its end
+	steps       int           // in a full block
+	source      []int         // for each (channel of a tile, tap) of w's order: its row in a tile's sums; the row of zeros for taps that no pixel uses
+	sumLen      int           // values of a tile's sums, with the row of zeros
+	xLen, dyLen int           // values of a packed block
+	slots       chan int      // if one block is all: room for the sums of a task
+	numSlots    int
+	task        func(i int)
 
 	// The call under way.
-	block         int
-	dw, x, dy     []float32
-	px, pdy, sums []float32
+	block     int // multiplied; the next one is being packed
+	dw, x, dy []float32
+	px, pdy   [2][]float32 // packed blocks, even and odd ones
+	sums      []float32
 }
 
 func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
@@ -96,7 +97,7 @@ func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
 	} else {
 		w.numSlots = w.panels * w.rowTiles
 	}
-	w.packTask, w.tileTask = w.packImage, w.runTile
+	w.task = w.runTask
 	return w
 }
 
@@ -188,22 +189,45 @@ func (w *weightPlan) plotPairs() {
 	}
 }
 
-func (w *weightPlan) scratchLen() int { return w.xLen + w.dyLen + w.numSlots*w.sumLen }
+func (w *weightPlan) scratchLen() int {
+	buffers := min(w.blocks, 2)
+	return buffers*(w.xLen+w.dyLen) + w.numSlots*w.sumLen
+}
 
 func (w *weightPlan) run(p *pool.Pool, dw, x, dy, scratch []float32) {
 	w.dw, w.x, w.dy = dw, x, dy
-	w.px, scratch = scratch[:w.xLen], scratch[w.xLen:]
-	w.pdy, scratch = scratch[:w.dyLen], scratch[w.dyLen:]
-	w.sums = scratch[:w.numSlots*w.sumLen]
-	for w.block = range w.blocks {
-		p.Run(w.blockImages(), w.packTask)
-		p.Run(w.panels*w.rowTiles, w.tileTask)
+	for i := range min(w.blocks, 2) {
+		w.px[i], scratch = scratch[:w.xLen], scratch[w.xLen:]
+		w.pdy[i], scratch = scratch[:w.dyLen], scratch[w.dyLen:]
 	}
-	w.dw, w.x, w.dy, w.px, w.pdy, w.sums = nil, nil, nil, nil, nil, nil
+	w.sums = scratch[:w.numSlots*w.sumLen]
+	w.block = -1
+	p.Run(w.blockImages(0), w.task)
+	for w.block = range w.blocks {
+		p.Run(w.panels*w.rowTiles+w.blockImages(w.block+1), w.task)
+	}
+	w.dw, w.x, w.dy, w.sums = nil, nil, nil, nil
+	w.px, w.pdy = [2][]float32{}, [2][]float32{}
 }
 
-// blockImages is the number of images of the block under way.
-func (w *weightPlan) blockImages() int { return min(w.images, w.shape.N-w.block*w.images) }
+// blockImages is the number of images of a block.
+func (w *weightPlan) blockImages(block int) int {
+	return max(0, min(w.images, w.shape.N-block*w.images))
+}
+
+// runTask is a tile of the block under way or, after those, an image of the next block to pack: one block is packed while the
+// other is multiplied.
+func (w *weightPlan) runTask(i int) {
+	tiles := w.panels * w.rowTiles
+	if w.block < 0 {
+		tiles = 0
+	}
+	if i < tiles {
+		w.runTile(i)
+	} else {
+		w.packImage(w.block+1, i-tiles)
+	}
+}
 
 // runTile adds the block's products to one tile's sums for all taps, and after the last block writes the tile to dw.
 func (w *weightPlan) runTile(i int) {
@@ -218,12 +242,13 @@ func (w *weightPlan) runTile(i int) {
 		clear(sums[w.taps*w.rows*w.tile.Cols:])
 	}
 	outPixels := w.shape.OutH() * w.shape.OutW()
-	n := w.blockImages()
-	a := f32.OuterArgs{B: w.pdy[panel*w.images*outPixels*w.tile.Cols:]}
+	n := w.blockImages(w.block)
+	px, pdy := w.px[w.block%2], w.pdy[w.block%2]
+	a := f32.OuterArgs{B: pdy[panel*w.images*outPixels*w.tile.Cols:]}
 	if w.flat {
-		a.A = w.px[rowTile*w.rows:]
+		a.A = px[rowTile*w.rows:]
 	} else {
-		a.A = w.px[rowTile*w.images*w.xPixels*w.rows:]
+		a.A = px[rowTile*w.images*w.xPixels*w.rows:]
 	}
 	for step := range w.steps {
 		for tap := range w.taps {

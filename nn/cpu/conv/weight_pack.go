@@ -1,27 +1,28 @@
 package conv
 
-// packImage copies one image of the block's x and dy into the order in which tiles read them: for each tile of channels,
+// packImage copies image i of a block's x and dy into the order in which tiles read them: for each tile of channels,
 // pixel after pixel, the channels of the tile; missing channels are zeros.
-func (w *weightPlan) packImage(i int) {
+func (w *weightPlan) packImage(block, i int) {
 	s, cols := w.shape, w.tile.Cols
-	image := w.block*w.images + i
+	image := block*w.images + i
+	px, pdy := w.px[block%2], w.pdy[block%2]
 	outPixels := s.OutH() * s.OutW()
 	dy := w.dy[image*outPixels*s.K : (image+1)*outPixels*s.K]
 	for panel := range w.panels {
 		k0 := panel * cols
 		n := min(cols, s.K-k0)
-		dst := w.pdy[(panel*w.images+i)*outPixels*cols:][:outPixels*cols]
+		dst := pdy[(panel*w.images+i)*outPixels*cols:][:outPixels*cols]
 		w.tile.CopyRows(dst, cols, dy[k0:], s.K, outPixels, n, cols)
 	}
 	x := w.x[image*s.H*s.W*s.C : (image+1)*s.H*s.W*s.C]
 	if w.flat {
-		w.packFlat(w.px[i*w.xPixels*w.xRow:], x)
+		w.packFlat(px[i*w.xPixels*w.xRow:], x)
 		return
 	}
 	for rowTile := range w.rowTiles {
 		c0 := rowTile * w.rows
 		n := min(w.rows, s.C-c0)
-		dst := w.px[(rowTile*w.images+i)*w.xPixels*w.rows:][:w.xPixels*w.rows]
+		dst := px[(rowTile*w.images+i)*w.xPixels*w.rows:][:w.xPixels*w.rows]
 		if w.xPixels == s.H*s.W {
 			w.tile.CopyRows(dst, w.rows, x[c0:], s.C, w.xPixels, n, w.rows)
 			continue
