@@ -67,34 +67,60 @@ func closeTo(t *testing.T, what string, got []float32, want, abs []float64) {
 	}
 }
 
-// check compares all methods with the plain loops, on one path. Arrays are cut out of larger ones whose rest must not change,
-// and destinations start as NaN.
-func check(t *testing.T, s Shape, path f32.Path, p *pool.Pool, seed uint64) {
+// A runner is where a plan runs.
+type runner struct {
+	path f32.Path
+	pool *pool.Pool
+}
+
+// runners is each path on one thread and on three.
+func runners(t *testing.T, threads ...int) []runner {
+	var all []runner
+	for _, path := range f32.Available() {
+		for _, n := range threads {
+			p := pool.New(n)
+			t.Cleanup(p.Close)
+			all = append(all, runner{path, p})
+		}
+	}
+	return all
+}
+
+// compute runs all methods. Destinations start as NaN and are cut out of larger arrays whose rest must not change.
+func (r runner) compute(t *testing.T, s Shape, x, w, dy []float32) (y, dx, dw []float32) {
 	t.Helper()
-	r := rand.New(rand.NewPCG(seed, 1))
-	x, w, dy := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
-	want := convolve(s, x, w, dy)
-	plan, err := newPlan(s, p, f32.Tiles(path))
+	plan, err := newPlan(s, r.pool, f32.Tiles(r.path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	plan.SetScratch(nans(plan.ScratchLen()))
 	const guard = 64
-	dst := func(n int) []float32 { return nans(n + guard) }
-	y, dx, dw := dst(s.YLen()), dst(s.XLen()), dst(s.WLen())
+	y, dx, dw = nans(s.YLen()+guard), nans(s.XLen()+guard), nans(s.WLen()+guard)
 	plan.Forward(y[:s.YLen()], x, w)
 	plan.BackwardData(dx[:s.XLen()], dy, w)
 	plan.BackwardWeight(dw[:s.WLen()], x, dy)
-	name := fmt.Sprintf("%v, %v, %d threads: ", s, path, p.Threads())
-	closeTo(t, name+"y", y, want.y, want.absY)
-	closeTo(t, name+"dx", dx, want.dx, want.absDx)
-	closeTo(t, name+"dw", dw, want.dw, want.absDw)
 	for _, d := range [][]float32{y[s.YLen():], dx[s.XLen():], dw[s.WLen():]} {
 		for i, v := range d {
 			if v == v {
-				t.Fatalf("%svalue %d after the end was overwritten with %g", name, i, v)
+				t.Fatalf("%v, %v: value %d after the end was overwritten with %g", s, r.path, i, v)
 			}
 		}
+	}
+	return y[:s.YLen()], dx[:s.XLen()], dw[:s.WLen()]
+}
+
+// check compares all methods with the plain loops.
+func check(t *testing.T, s Shape, seed uint64, runners []runner) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	x, w, dy := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
+	want := convolve(s, x, w, dy)
+	for _, run := range runners {
+		y, dx, dw := run.compute(t, s, x, w, dy)
+		name := fmt.Sprintf("%v, %v, %d threads: ", s, run.path, run.pool.Threads())
+		closeTo(t, name+"y", y, want.y, want.absY)
+		closeTo(t, name+"dx", dx, want.dx, want.absDx)
+		closeTo(t, name+"dw", dw, want.dw, want.absDw)
 	}
 }
 
@@ -135,40 +161,43 @@ var edgeShapes = []Shape{
 }
 
 func TestConvolutionsAreThoseOfThePlainLoops(t *testing.T) {
-	for _, path := range f32.Available() {
-		for _, threads := range []int{1, 3} {
-			p := pool.New(threads)
-			for i, s := range edgeShapes {
-				check(t, s, path, p, uint64(i))
-			}
-			p.Close()
-		}
+	all := runners(t, 1, 3)
+	for i, s := range edgeShapes {
+		check(t, s, uint64(i), all)
 	}
 }
 
-// Random shapes, seeds printed with the shape.
+// randomShape makes a small valid shape of what two numbers say.
+func randomShape(a, b uint64) (Shape, bool) {
+	r := rand.New(rand.NewPCG(a, b))
+	one := func(n int) int { return 1 + r.IntN(n) }
+	s := Shape{N: one(5), H: one(12), W: one(12), C: one(40), K: one(70), R: one(5), S: one(5),
+		StrideH: one(3), StrideW: one(3), PadH: r.IntN(3), PadW: r.IntN(3)}
+	return s, s.Validate() == nil
+}
+
 func TestRandomShapes(t *testing.T) {
 	count := 60
 	if testing.Short() {
 		count = 15
 	}
-	for _, path := range f32.Available() {
-		p := pool.New(2)
-		for seed := range uint64(count) {
-			r := rand.New(rand.NewPCG(seed, 2))
-			one := func(n int) int { return 1 + r.IntN(n) }
-			s := Shape{N: one(5), H: one(12), W: one(12), C: one(40), K: one(70), R: one(5), S: one(5),
-				StrideH: one(3), StrideW: one(3), PadH: r.IntN(3), PadW: r.IntN(3)}
-			if s.Validate() != nil {
-				continue
-			}
-			check(t, s, path, p, seed)
+	all := runners(t, 2)
+	for seed := range uint64(count) {
+		if s, ok := randomShape(seed, 2); ok {
+			check(t, s, seed, all)
 		}
-		p.Close()
 	}
 }
 
-// The plans of large reductions and batches cut their work into parts; small limits are not needed to reach those.
+func FuzzShapes(f *testing.F) {
+	f.Add(uint64(1), uint64(3))
+	f.Fuzz(func(t *testing.T, a, b uint64) {
+		if s, ok := randomShape(a, b); ok {
+			check(t, s, a, runners(t, 2))
+		}
+	})
+}
+
 func TestResultsDoNotDependOnTheNumberOfThreads(t *testing.T) {
 	for _, path := range f32.Available() {
 		for _, s := range []Shape{square(6, 8, 64, 64, 3, 1, 1), square(9, 4, 128, 100, 3, 2, 1), square(33, 16, 3, 64, 3, 1, 1)} {
@@ -180,15 +209,9 @@ func TestResultsDoNotDependOnTheNumberOfThreads(t *testing.T) {
 			var first [3][]float32
 			for threads := 1; threads <= 5; threads += 2 {
 				p := pool.New(threads)
-				plan, err := newPlan(s, p, f32.Tiles(path))
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := [3][]float32{make([]float32, s.YLen()), make([]float32, s.XLen()), make([]float32, s.WLen())}
-				plan.Forward(got[0], x, w)
-				plan.BackwardData(got[1], dy, w)
-				plan.BackwardWeight(got[2], x, dy)
+				y, dx, dw := runner{path, p}.compute(t, s, x, w, dy)
 				p.Close()
+				got := [3][]float32{y, dx, dw}
 				if threads == 1 {
 					first = got
 				}
