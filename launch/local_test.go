@@ -18,7 +18,7 @@ func TestLocalJobRunsAllRolesAndEndsWithZero(t *testing.T) {
 		t.Fatalf("exit code %d, want 0", code)
 	}
 	for rank := range 2 {
-		want := fmt.Sprintf("worker %d  | rank %[1]d of 2 at 127.0.0.1 in %s, V=%q\n", rank, l.Dir, "it's $HOME, \"x\"")
+		want := fmt.Sprintf("worker %d  | rank %[1]d of 2 at localhost in %s, V=%q\n", rank, l.Dir, "it's $HOME, \"x\"")
 		if !strings.Contains(l.stdout.String(), want) {
 			t.Errorf("stdout has no line %q", want)
 		}

@@ -101,6 +101,7 @@ type Node struct {
 	Exit process.Exit // how it ended
 	Last string       // its last line of output
 
+	host           hosts.Host
 	handle         process.Handle
 	machine        Machine
 	stdout, stderr *lines.Stream

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // newIdentity makes the job's ID and its secret, both in hexadecimal.
@@ -25,9 +26,13 @@ func (r *run) environment(n *Node) []string {
 	case roleWorker:
 		env = append(env, r.cfg.WorkerEnv...)
 	}
-	address := n.machine.Address()
-	if n.machine.LauncherAddress() == "" || n.Role == roleScheduler {
-		address = r.address // here, others reach it where they reach the scheduler
+	listen := "" // the interface decides
+	if r.cfg.Interface == "" {
+		listen = n.machine.Address()
+		if n.machine.LauncherAddress() == "" || n.Role == roleScheduler {
+			listen = r.address // here, others reach it where they reach the scheduler
+		}
+		listen = net.JoinHostPort(listen, "0")
 	}
 	env = append(env,
 		"DMLC_ROLE="+n.Role,
@@ -35,18 +40,42 @@ func (r *run) environment(n *Node) []string {
 		"DMLC_PS_ROOT_PORT="+r.port,
 		"DMLC_NUM_WORKER="+strconv.Itoa(len(r.cfg.Workers)),
 		"DMLC_NUM_SERVER="+strconv.Itoa(len(r.cfg.Servers)),
-		"DMLC_NODE_HOST="+address,
+		"DMLC_NODE_HOST="+n.host.Name,
 		"DMLC_TASK_ID="+strconv.Itoa(n.Rank),
 		"PARAGON_RANK="+strconv.Itoa(n.Rank),
-		"PARAGON_HOST="+n.Host,
+		"PARAGON_LISTEN="+listen,
+		"PARAGON_HOSTS="+r.expected(),
 		"PARAGON_JOB="+r.id,
 		"PARAGON_SECRET="+r.secret,
 		"PARAGON_START_TIMEOUT="+r.cfg.StartTimeout.String(),
 	)
+	if n.Role == roleWorker {
+		env = append(env, "PARAGON_LOCAL_WORKERS="+strconv.Itoa(r.neighbours(n)))
+	}
 	if r.cfg.Interface != "" {
 		env = append(env, "DMLC_INTERFACE="+r.cfg.Interface)
 	}
 	return env
+}
+
+// expected tells the scheduler where everybody comes up, so that it can name whom it waits for: worker/0/d1,server/0/d1.
+func (r *run) expected() string {
+	var all []string
+	for _, n := range r.nodes[1:] {
+		all = append(all, fmt.Sprintf("%s/%d/%s", n.Role, n.Rank, n.host.Name))
+	}
+	return strings.Join(all, ",")
+}
+
+// neighbours is how many workers the machine of n runs; they share its cores.
+func (r *run) neighbours(n *Node) int {
+	count := 0
+	for _, o := range r.nodes {
+		if o.Role == roleWorker && o.machine == n.machine {
+			count++
+		}
+	}
+	return count
 }
 
 // An Addressed is a Machine, as far as its addresses go.

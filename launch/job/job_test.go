@@ -173,15 +173,16 @@ func TestJobEndsWellWhenItsWorkersDo(t *testing.T) {
 
 func TestEnvironmentNamesTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := setup{cfg: Config{Env: []string{"DMLC_ROLE=x", "A=1"}, WorkerEnv: []string{"A=2"}, Interface: "eth0", StartTimeout: time.Minute}}
+		s := setup{cfg: Config{Env: []string{"DMLC_ROLE=x", "A=1"}, WorkerEnv: []string{"A=2"}, StartTimeout: time.Minute}}
 		if _, err := s.run(t, func(p *proc) {}); err != nil {
 			t.Fatal(err)
 		}
 		w := s.local.procs["worker 1"].env
 		for name, want := range map[string]string{
 			"DMLC_ROLE": "worker", "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": "4711", "DMLC_NUM_WORKER": "2",
-			"DMLC_NUM_SERVER": "1", "DMLC_NODE_HOST": "127.0.0.1", "DMLC_TASK_ID": "1", "PARAGON_RANK": "1", "PARAGON_HOST": "localhost",
-			"DMLC_INTERFACE": "eth0", "A": "2", "PARAGON_START_TIMEOUT": "1m0s",
+			"DMLC_NUM_SERVER": "1", "DMLC_NODE_HOST": "localhost", "DMLC_TASK_ID": "1", "PARAGON_RANK": "1", "PARAGON_LISTEN": "127.0.0.1:0",
+			"PARAGON_HOSTS": "server/0/localhost,worker/0/localhost,worker/1/localhost", "PARAGON_LOCAL_WORKERS": "2",
+			"A": "2", "PARAGON_START_TIMEOUT": "1m0s",
 		} {
 			if w[name] != want {
 				t.Errorf("worker 1 has %s=%s, want %s", name, w[name], want)

@@ -30,22 +30,22 @@ type run struct {
 func newRun(cfg Config) *run {
 	r := &run{cfg: cfg, port: "0", machines: make(map[string]Machine)}
 	r.id, r.secret = newIdentity()
-	add := func(role string, rank int, host string) {
-		n := &Node{Role: role, Rank: rank, Host: host}
+	add := func(role string, rank int, host hosts.Host) {
+		n := &Node{Role: role, Rank: rank, Host: host.String(), host: host}
 		number := len(r.nodes) // a colour of its own
 		n.stdout, n.stderr = cfg.Output.Stdout(n.Name(), number), cfg.Output.Stderr(n.Name(), number)
 		r.nodes = append(r.nodes, n)
 	}
-	scheduler := hosts.Local.Name
+	scheduler := hosts.Local
 	if cfg.SchedulerHost != nil {
-		scheduler = cfg.SchedulerHost.String()
+		scheduler = *cfg.SchedulerHost
 	}
 	add(roleScheduler, 0, scheduler)
 	for i, h := range cfg.Servers {
-		add(roleServer, i, h.String())
+		add(roleServer, i, h)
 	}
 	for i, h := range cfg.Workers {
-		add(roleWorker, i, h.String())
+		add(roleWorker, i, h)
 	}
 	r.ended = make(chan *Node, len(r.nodes))
 	return r
