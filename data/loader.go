@@ -19,9 +19,10 @@ var ErrClosed = errors.New("data: loader is closed")
 type Last int
 
 const (
-	// PadLast fills the last batch up by repeating its own examples from its
-	// first on. Batch.N tells how many are real. It is the default: programs
-	// compiled for a batch size need full batches.
+	// PadLast fills the last batch up by repeating its own images from its
+	// first on, with the label −1, which a loss leaves out. Batch.N tells how
+	// many are real. It is the default: programs compiled for a batch size
+	// need full batches.
 	PadLast Last = iota
 	// DropLast leaves them out.
 	DropLast
@@ -52,7 +53,7 @@ type Batch struct {
 	// Images is (BatchSize, C, H, W), row-major.
 	Images []float32
 	// Labels and Indices belong to the images; Indices are those of the
-	// data set.
+	// data set. The label of an image that pads the batch is −1.
 	Labels  []int32
 	Indices []int
 	// N is the number of examples that count: the first N. It is below
@@ -186,7 +187,7 @@ func (l *Loader) fill(ctx context.Context, b *Batch, a *augmenter, pixels []uint
 		return nil
 	}
 	for k := b.N; k < l.cfg.BatchSize; k++ {
-		b.Labels[k], b.Indices[k] = b.Labels[k-b.N], b.Indices[k-b.N]
+		b.Labels[k], b.Indices[k] = -1, b.Indices[k-b.N]
 		copy(b.Images[k*size:(k+1)*size], b.Images[(k-b.N)*size:])
 	}
 	return nil

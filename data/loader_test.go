@@ -118,6 +118,11 @@ func TestTheLastBatchIsPaddedDroppedOrShort(t *testing.T) {
 			if !slices.Equal(b.Indices, c.indices) || b.Images[len(b.Images)-1] != float32(b.Indices[len(b.Indices)-1])/255 {
 				t.Errorf("last %d, n %d: got %v, want %v", c.last, c.n, b.Indices, c.indices)
 			}
+			for k, label := range b.Labels {
+				if want := int32(b.Indices[k] % 10); k < b.N && label != want || k >= b.N && label != -1 {
+					t.Errorf("last %d, n %d: label %d of %d: got %d, want %d or −1 for padding", c.last, c.n, k, b.N, label, want)
+				}
+			}
 		}
 	}
 }
