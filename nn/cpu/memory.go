@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 	"unsafe"
 
 	"github.com/paragon-train/paragon/nn/op"
@@ -129,7 +130,7 @@ func (e *Executor) indices(v *plan.Value) (func() func(i int) int, error) {
 	return func() func(int) int {
 		d, err := op.Indices(*b)
 		if err != nil {
-			return func(int) int { return -1 << 62 } // an index that every reader refuses
+			return func(int) int { return math.MinInt } // an index that every reader refuses
 		}
 		return func(i int) int { return d[i] }
 	}, nil
