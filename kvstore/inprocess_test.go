@@ -28,6 +28,6 @@ func TestStoresWithinTheProcess(t *testing.T) {
 	kvstoretest.Run(t, kvstoretest.Harness{
 		Open:    openAlone,
 		Workers: []int{1},
-		Types:   []string{"local", "device"},
+		Types:   []string{"local", "device", "dist_sync", "dist_async"},
 	})
 }

@@ -21,55 +21,70 @@ type split struct {
 type shardRows struct {
 	rows   []int64   // numbers within the shard
 	values []float32 // of rows
-	first  int       // index in split.order of the first of them
+	first  int       // index in split.order of the first of its places
+	count  int       // of its places
+	rising bool      // they came sorted
 	code   [2]room
 }
 
 // A place is one row as the caller named it.
 type place struct {
-	shard int
-	row   int64 // within the shard
-	at    int   // index in the caller's rows
+	row int64 // within the shard
+	at  int   // index in the caller's rows
 }
 
-// of sorts rows over n shards.
+// of sorts rows over n shards. Rows that come sorted take one pass to count and one to place.
 func (s *split) of(n int, rows []int64) {
 	if s.shards == nil {
 		s.shards = make([]shardRows, n)
 	}
+	for i := range s.shards {
+		s.shards[i].count = 0
+	}
+	for _, r := range rows {
+		s.shards[r%int64(n)].count++
+	}
+	first := 0
+	for i := range s.shards {
+		x := &s.shards[i]
+		x.first, x.rising = first, true
+		first += x.count
+		x.count = 0
+	}
 	order := grow(&s.order, len(rows))
 	for i, r := range rows {
-		order[i] = place{shard: int(r % int64(n)), row: r / int64(n), at: i}
+		x := &s.shards[r%int64(n)]
+		p := place{row: r / int64(n), at: i}
+		if x.count > 0 && order[x.first+x.count-1].row > p.row {
+			x.rising = false
+		}
+		order[x.first+x.count] = p
+		x.count++
 	}
-	slices.SortFunc(order, func(a, b place) int {
-		if c := cmp.Compare(a.shard, b.shard); c != 0 {
-			return c
-		}
-		if c := cmp.Compare(a.row, b.row); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.at, b.at) // duplicates add up in the caller's order
-	})
 	for i := range s.shards {
-		s.shards[i].rows, s.shards[i].first = s.shards[i].rows[:0], len(order)
-	}
-	for i, p := range order {
-		x := &s.shards[p.shard]
-		x.first = min(x.first, i)
-		if len(x.rows) == 0 || x.rows[len(x.rows)-1] != p.row {
-			x.rows = append(x.rows, p.row)
+		x := &s.shards[i]
+		mine := s.mine(i)
+		if !x.rising {
+			slices.SortFunc(mine, func(a, b place) int {
+				if a.row != b.row {
+					return cmp.Compare(a.row, b.row)
+				}
+				return cmp.Compare(a.at, b.at) // duplicates add up in the caller's order
+			})
+		}
+		x.rows = x.rows[:0]
+		for j, p := range mine {
+			if j == 0 || mine[j-1].row != p.row {
+				x.rows = append(x.rows, p.row)
+			}
 		}
 	}
 }
 
 // mine returns the places of shard i, in order.
 func (s *split) mine(i int) []place {
-	from := s.shards[i].first
-	to := from
-	for to < len(s.order) && s.order[to].shard == i {
-		to++
-	}
-	return s.order[from:to]
+	x := &s.shards[i]
+	return s.order[x.first : x.first+x.count]
 }
 
 // add fills every shard's values from grad, of whose rows those of the same number add up.

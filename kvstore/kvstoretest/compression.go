@@ -99,8 +99,8 @@ func deviceCompression(w *Worker) {
 			w.init(key, make([]float32, size))
 			out := make([]float32, size)
 			for i, s := range steps {
-				if size > 1e6 && i > 5 {
-					break
+				if size > 1e6 && (i > 4 || c.Threshold < 0) {
+					break // the small sizes go through the rest
 				}
 				grad := fill(size, s.push)
 				w.pushPull(key, [][]float32{grad, grad, grad, grad}[:devices], [][]float32{out})

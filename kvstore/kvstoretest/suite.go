@@ -10,6 +10,7 @@
 package kvstoretest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
@@ -248,11 +250,18 @@ func (w *Worker) pulled(key string, n int) []float32 {
 
 // all ends the case unless every number of got is exactly want.
 func (w *Worker) all(what string, got []float32, want float32) {
+	if n := len(got); n > 1 && got[0] == want && bytes.Equal(memory(got[1:]), memory(got[:n-1])) {
+		return // each is like the one before; quicker than the loop under the race detector
+	}
 	for i, g := range got {
 		if g != want {
 			w.failf("%s[%d]: got %v, want %v", what, i, g, want)
 		}
 	}
+}
+
+func memory(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
 // same ends the case unless got is exactly want.
@@ -279,8 +288,11 @@ func (w *Worker) near(what string, got, want []float32, tolerance float32) {
 // fill returns n times v.
 func fill(n int, v float32) []float32 {
 	x := make([]float32, n)
-	for i := range x {
-		x[i] = v
+	if n > 0 && v != 0 {
+		x[0] = v
+		for k := 1; k < n; k *= 2 {
+			copy(x[k:], x[:k])
+		}
 	}
 	return x
 }

@@ -1,0 +1,125 @@
+package kvstore
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+// The codes and residuals of these gradients were worked out by hand from the formula.
+func TestCodesAreThoseOfTheFormula(t *testing.T) {
+	for _, x := range []struct {
+		c         Compression
+		grad      []float32
+		code      string
+		says      []float32
+		residuals []float32
+	}{
+		{Compression{Type: "2bit", Threshold: 0.5}, []float32{.6, -.7, .1, .5, -.5}, "e3800000",
+			[]float32{.5, -.5, 0, .5, -.5}, []float32{.1, -.2, .1, 0, 0}},
+		{Compression{Type: "1bit"}, []float32{.3, -.2, 0, 1.5, -2, .01, -.01, 4, .5}, "95800000",
+			[]float32{1, -1, -1, 1, -1, 1, -1, 1, 1}, []float32{-.7, .8, 1, .5, -1, -.99, .99, 3, -.5}},
+		{Compression{Type: "1bit", Threshold: 0.5}, []float32{.3, -.2, 0, 1.5, -2, .01, -.01, 4, .5}, "11000000", nil, nil},
+		{Compression{Type: "1bit", Threshold: -0.5}, []float32{.3, -.2, 0, 1.5, -2, .01, -.01, 4, .5}, "f7800000", nil, nil},
+	} {
+		var r room
+		residual := make([]float32, len(x.grad))
+		code := r.encode(true, x.c, residual, x.grad)
+		if got := fmt.Sprintf("%x", code); got != x.code {
+			t.Errorf("%+v: got code %s, want %s", x.c, got, x.code)
+		}
+		says := make([]float32, len(x.grad))
+		addDecoded(true, x.c, says, code, nil)
+		if x.says != nil && !slices.Equal(says, x.says) {
+			t.Errorf("%+v: the code says %v, want %v", x.c, says, x.says)
+		}
+		for i, want := range x.residuals {
+			if d := math.Abs(float64(residual[i] - want)); d > 1e-6 {
+				t.Errorf("%+v: residual %d: got %v, want %v", x.c, i, residual[i], want)
+			}
+		}
+	}
+}
+
+func TestEncodedSizes(t *testing.T) {
+	for _, x := range []struct {
+		codec   uint8
+		n, want int
+	}{
+		{wire.Codec2Bit, 1_466_521, 366_632}, {wire.Codec1Bit, 1_466_521, 4 * 45_829},
+		{wire.Codec2Bit, 1_440_000, 4 * 90_000}, {wire.Codec1Bit, 1_440_000, 4 * 45_000},
+		{wire.CodecFloat16, 7, 14}, {wire.CodecBFloat16, 7, 14}, {wire.CodecFloat32, 7, 28}, {wire.Codec2Bit, 0, 0}, {wire.Codec1Bit, 1, 4},
+	} {
+		if got := encodedSize(x.codec, x.n); got != x.want {
+			t.Errorf("codec %d, %d values: got %d bytes, want %d", x.codec, x.n, got, x.want)
+		}
+	}
+}
+
+// The path of machines with another byte order gives the same bytes and values, so that it can be tested on any.
+func TestBytesDoNotDependOnTheMachine(t *testing.T) {
+	if !littleEndian {
+		t.Skip("this machine is big-endian: there is no other path to compare with")
+	}
+	values := []float32{1, -2.5, float32(math.Inf(1)), 1e-40, 3.1415927}
+	var a, b room
+	if x, y := a.floats(true, values), b.floats(false, values); !bytes.Equal(x, y) {
+		t.Errorf("floats: got %x, want %x", y, x)
+	}
+	back := make([]float32, len(values))
+	in := b.landing(false, back)
+	copy(in, memory(values))
+	decodeFloats(false, back, in)
+	if !slices.Equal(back, values) {
+		t.Errorf("decoded floats: got %v, want %v", back, values)
+	}
+	rows := []int64{0, 1 << 40, 7}
+	if x, y := a.rowNumbers(true, rows), b.rowNumbers(false, rows); !bytes.Equal(x, y) {
+		t.Errorf("row numbers: got %x, want %x", y, x)
+	}
+	code := []byte{1, 2, 3, 4}
+	swapHalves(false, code)
+	if !bytes.Equal(code, []byte{2, 1, 4, 3}) {
+		t.Errorf("swapped halves: got %x", code)
+	}
+}
+
+// Each local device keeps what its own code left out, and changing the compression forgets it.
+func TestResidualsBelongToDevices(t *testing.T) {
+	var f feedback
+	c := Compression{Type: "2bit", Threshold: 0.5}
+	sum := make([]float32, 1)
+	f.sumOver(true, c, sum, [][]float32{{0.4}, {0.1}})
+	f.sumOver(true, c, sum, [][]float32{{0.2}, {0.2}})
+	if sum[0] != 0.5 { // 0.6 on the first device, 0.3 on the second
+		t.Errorf("got %v, want 0.5", sum[0])
+	}
+	f.sumOver(true, Compression{Type: "2bit", Threshold: 0.25}, sum, [][]float32{{0.2}, {0.2}})
+	if sum[0] != 0 {
+		t.Errorf("after another threshold: got %v, want 0", sum[0])
+	}
+}
+
+func TestCompressionValidate(t *testing.T) {
+	good := []Compression{{}, {Type: "none"}, {Type: "2bit"}, {Type: "2bit", Threshold: 2}, {Type: "1bit", Threshold: -1}, {Type: "fp16", PullToo: true}, {Type: "bf16"}}
+	for _, c := range good {
+		if err := c.Validate(); err != nil {
+			t.Errorf("%+v: got error %v", c, err)
+		}
+	}
+	nan := float32(math.NaN())
+	bad := []Compression{{Type: "2 bit"}, {Type: "2bit", Threshold: -0.5}, {Type: "2bit", Threshold: nan}, {Type: "1bit", Threshold: nan},
+		{Threshold: 1}, {Type: "bf16", Threshold: 0.5}, {Type: "1bit", PullToo: true}, {PullToo: true}}
+	for _, c := range bad {
+		if err := c.Validate(); err == nil {
+			t.Errorf("%+v: got no error", c)
+		}
+	}
+	if got := (Compression{Type: "2bit"}).withDefaults().Threshold; got != 0.5 {
+		t.Errorf("default threshold of 2bit: got %v, want 0.5", got)
+	}
+}
