@@ -74,14 +74,14 @@ func ChannelGradSums(sumDy, sumDyX []float64, dy, x, y, center []float32) {
 	}
 }
 
-// ScaleShift sets y = x·scale + shift for each channel, and then max(·, 0) if relu.
+// ScaleShift sets y = x·scale + shift for each channel, and then ReLU of that if relu.
 func ScaleShift(y, x, scale, shift []float32, relu bool) {
 	checkChannels2("ScaleShift", len(scale), len(y), len(x), len(x))
 	same2("ScaleShift", len(scale), len(shift), len(shift))
 	scaleShift(kernels.tile.path, y, x, nil, scale, shift, relu)
 }
 
-// ScaleShiftAdd sets y = x·scale + shift + res for each channel, and then max(·, 0) if relu.
+// ScaleShiftAdd sets y = x·scale + shift + res for each channel, and then ReLU of that if relu.
 func ScaleShiftAdd(y, x, res, scale, shift []float32, relu bool) {
 	checkChannels2("ScaleShiftAdd", len(scale), len(y), len(x), len(res))
 	same2("ScaleShiftAdd", len(scale), len(shift), len(shift))

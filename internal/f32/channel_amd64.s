@@ -421,7 +421,7 @@ vector:
 	VMOVUPS     (CX)(R8*4), Z1
 	VMOVUPS     (DX)(R9*4), Z2
 	VFMADD213PS (BX)(R9*4), Z2, Z1
-	VMAXPS      Z0, Z1, Z1
+	VMAXPS      Z1, Z0, Z1
 	VMOVUPS     Z1, (AX)(R8*4)
 	ADDQ        $0x10, R8
 	ADDQ        $0x10, R9
@@ -484,7 +484,7 @@ vector:
 	VMOVUPS     (DX)(R10*4), Z2
 	VFMADD213PS (BX)(R10*4), Z2, Z1
 	VADDPS      (SI)(R9*4), Z1, Z1
-	VMAXPS      Z0, Z1, Z1
+	VMAXPS      Z1, Z0, Z1
 	VMOVUPS     Z1, (AX)(R9*4)
 	ADDQ        $0x10, R9
 	ADDQ        $0x10, R10
@@ -868,7 +868,7 @@ vector:
 	VMOVUPS     (CX)(R8*4), Y1
 	VMOVUPS     (DX)(R9*4), Y2
 	VFMADD213PS (BX)(R9*4), Y2, Y1
-	VMAXPS      Y0, Y1, Y1
+	VMAXPS      Y1, Y0, Y1
 	VMOVUPS     Y1, (AX)(R8*4)
 	ADDQ        $0x08, R8
 	ADDQ        $0x08, R9
@@ -931,7 +931,7 @@ vector:
 	VMOVUPS     (DX)(R10*4), Y2
 	VFMADD213PS (BX)(R10*4), Y2, Y1
 	VADDPS      (SI)(R9*4), Y1, Y1
-	VMAXPS      Y0, Y1, Y1
+	VMAXPS      Y1, Y0, Y1
 	VMOVUPS     Y1, (AX)(R9*4)
 	ADDQ        $0x08, R9
 	ADDQ        $0x08, R10

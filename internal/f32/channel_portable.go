@@ -36,7 +36,7 @@ func scaleShiftPortable(y, x, res, scale, shift []float32, relu bool) {
 			if res != nil {
 				v += res[i+j]
 			}
-			if relu && !(v > 0) {
+			if relu && v < 0 {
 				v = 0
 			}
 			out[j] = v

@@ -80,6 +80,7 @@ type kernelSet struct {
 	max      func(x []float32) float32
 	relu     func(dst, x []float32)
 	reluGrad func(dx, dy, y []float32)
+	maxWhich func(out []float32, chosen []uint8, x []float32, which uint8)
 
 	toFloat16    func(dst []uint16, x []float32)
 	fromFloat16  func(dst []float32, x []uint16)

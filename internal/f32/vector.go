@@ -65,10 +65,16 @@ func Max(x []float32) float32 {
 	return kernels.max(x)
 }
 
-// ReLU sets dst = max(x, 0). A NaN becomes 0.
+// ReLU sets dst = max(x, 0). A NaN stays, so that a run that diverged shows it.
 func ReLU(dst, x []float32) {
 	same2("ReLU", len(dst), len(dst), len(x))
 	kernels.relu(dst, x)
+}
+
+// MaxWhich is a step of max pooling: where x > out, or x is a NaN, it sets out = x and chosen = which.
+func MaxWhich(out []float32, chosen []uint8, x []float32, which uint8) {
+	same2("MaxWhich", len(out), len(chosen), len(x))
+	kernels.maxWhich(out, chosen, x, which)
 }
 
 // ReLUGrad sets dx = dy where y > 0, else 0. y is the output of ReLU or its input: both have the same sign where it counts.

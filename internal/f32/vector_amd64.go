@@ -35,6 +35,7 @@ func assembled(p Path) kernelSet {
 	s.fromFloat16 = widened(16, fromFloat16AVX512, fromFloat16Portable)
 	s.toBFloat16 = narrowed(16, toBFloat16AVX512, toBFloat16Portable)
 	s.fromBFloat16 = widened(16, fromBFloat16AVX512, fromBFloat16Portable)
+	s.maxWhich = maxWhichWide
 	s.encode2Bit, s.addDecoded2Bit = encode2BitWide, addDecoded2BitWide
 	s.encode1Bit, s.addDecoded1Bit = encode1BitWide, addDecoded1BitWide
 	return s
@@ -132,4 +133,12 @@ func widened(lanes int, wide func(dst *float32, x *uint16, n int), tail func(dst
 		}
 		tail(dst[n:], x[n:])
 	}
+}
+
+func maxWhichWide(out []float32, chosen []uint8, x []float32, which uint8) {
+	n := len(out) &^ 15
+	if n > 0 {
+		maxWhichAVX512(&out[0], &chosen[0], &x[0], which, n)
+	}
+	maxWhichPortable(out[n:], chosen[n:], x[n:], which)
 }

@@ -388,16 +388,16 @@ TEXT ·reluAVX512(SB), NOSPLIT, $0-24
 
 loop4:
 	VMOVUPS (CX)(BX*4), Z1
-	VMAXPS  Z0, Z1, Z1
+	VMAXPS  Z1, Z0, Z1
 	VMOVUPS Z1, (AX)(BX*4)
 	VMOVUPS 64(CX)(BX*4), Z1
-	VMAXPS  Z0, Z1, Z1
+	VMAXPS  Z1, Z0, Z1
 	VMOVUPS Z1, 64(AX)(BX*4)
 	VMOVUPS 128(CX)(BX*4), Z1
-	VMAXPS  Z0, Z1, Z1
+	VMAXPS  Z1, Z0, Z1
 	VMOVUPS Z1, 128(AX)(BX*4)
 	VMOVUPS 192(CX)(BX*4), Z1
-	VMAXPS  Z0, Z1, Z1
+	VMAXPS  Z1, Z0, Z1
 	VMOVUPS Z1, 192(AX)(BX*4)
 	ADDQ    $0x40, BX
 
@@ -408,7 +408,7 @@ test4:
 
 loop1:
 	VMOVUPS (CX)(BX*4), Z1
-	VMAXPS  Z0, Z1, Z1
+	VMAXPS  Z1, Z0, Z1
 	VMOVUPS Z1, (AX)(BX*4)
 	ADDQ    $0x10, BX
 
@@ -846,16 +846,16 @@ TEXT ·reluAVX2(SB), NOSPLIT, $0-24
 
 loop4:
 	VMOVUPS (CX)(BX*4), Y1
-	VMAXPS  Y0, Y1, Y1
+	VMAXPS  Y1, Y0, Y1
 	VMOVUPS Y1, (AX)(BX*4)
 	VMOVUPS 32(CX)(BX*4), Y1
-	VMAXPS  Y0, Y1, Y1
+	VMAXPS  Y1, Y0, Y1
 	VMOVUPS Y1, 32(AX)(BX*4)
 	VMOVUPS 64(CX)(BX*4), Y1
-	VMAXPS  Y0, Y1, Y1
+	VMAXPS  Y1, Y0, Y1
 	VMOVUPS Y1, 64(AX)(BX*4)
 	VMOVUPS 96(CX)(BX*4), Y1
-	VMAXPS  Y0, Y1, Y1
+	VMAXPS  Y1, Y0, Y1
 	VMOVUPS Y1, 96(AX)(BX*4)
 	ADDQ    $0x20, BX
 
@@ -866,7 +866,7 @@ test4:
 
 loop1:
 	VMOVUPS (CX)(BX*4), Y1
-	VMAXPS  Y0, Y1, Y1
+	VMAXPS  Y1, Y0, Y1
 	VMOVUPS Y1, (AX)(BX*4)
 	ADDQ    $0x08, BX
 
@@ -919,6 +919,67 @@ loop1:
 	VANDPS  Y2, Y1, Y1
 	VMOVUPS Y1, (AX)(SI*4)
 	ADDQ    $0x08, SI
+
+test1:
+	CMPQ SI, BX
+	JLT  loop1
+	VZEROUPPER
+	RET
+
+// func maxWhichAVX512(out *float32, chosen *byte, x *float32, which byte, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL
+TEXT ·maxWhichAVX512(SB), NOSPLIT, $0-40
+	MOVQ         out+0(FP), AX
+	MOVQ         chosen+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVBLZX      which+24(FP), BX
+	VPBROADCASTB BX, X0
+	MOVQ         n+32(FP), BX
+	XORQ         SI, SI
+	MOVQ         BX, DI
+	SUBQ         $0x40, DI
+	JMP          test4
+
+loop4:
+	VMOVUPS  (DX)(SI*4), Z1
+	VCMPPS   $0x03, Z1, Z1, K2
+	VCMPPS   $0x1e, (AX)(SI*4), Z1, K1
+	KORW     K2, K1, K1
+	VMOVUPS  Z1, K1, (AX)(SI*4)
+	VMOVDQU8 X0, K1, (CX)(SI*1)
+	VMOVUPS  64(DX)(SI*4), Z1
+	VCMPPS   $0x03, Z1, Z1, K2
+	VCMPPS   $0x1e, 64(AX)(SI*4), Z1, K1
+	KORW     K2, K1, K1
+	VMOVUPS  Z1, K1, 64(AX)(SI*4)
+	VMOVDQU8 X0, K1, 16(CX)(SI*1)
+	VMOVUPS  128(DX)(SI*4), Z1
+	VCMPPS   $0x03, Z1, Z1, K2
+	VCMPPS   $0x1e, 128(AX)(SI*4), Z1, K1
+	KORW     K2, K1, K1
+	VMOVUPS  Z1, K1, 128(AX)(SI*4)
+	VMOVDQU8 X0, K1, 32(CX)(SI*1)
+	VMOVUPS  192(DX)(SI*4), Z1
+	VCMPPS   $0x03, Z1, Z1, K2
+	VCMPPS   $0x1e, 192(AX)(SI*4), Z1, K1
+	KORW     K2, K1, K1
+	VMOVUPS  Z1, K1, 192(AX)(SI*4)
+	VMOVDQU8 X0, K1, 48(CX)(SI*1)
+	ADDQ     $0x40, SI
+
+test4:
+	CMPQ SI, DI
+	JLE  loop4
+	JMP  test1
+
+loop1:
+	VMOVUPS  (DX)(SI*4), Z1
+	VCMPPS   $0x03, Z1, Z1, K2
+	VCMPPS   $0x1e, (AX)(SI*4), Z1, K1
+	KORW     K2, K1, K1
+	VMOVUPS  Z1, K1, (AX)(SI*4)
+	VMOVDQU8 X0, K1, (CX)(SI*1)
+	ADDQ     $0x10, SI
 
 test1:
 	CMPQ SI, BX

@@ -77,12 +77,20 @@ func maxPortable(x []float32) float32 {
 
 func reluPortable(dst, x []float32) {
 	x = x[:len(dst)]
-	for i := range dst {
-		v := float32(0)
-		if x[i] > 0 {
-			v = x[i]
+	for i, v := range x {
+		if v < 0 {
+			v = 0
 		}
 		dst[i] = v
+	}
+}
+
+func maxWhichPortable(out []float32, chosen []uint8, x []float32, which uint8) {
+	chosen, x = chosen[:len(out)], x[:len(out)]
+	for i, v := range x {
+		if v > out[i] || v != v {
+			out[i], chosen[i] = v, which
+		}
 	}
 }
 

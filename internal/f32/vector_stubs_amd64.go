@@ -44,7 +44,7 @@ func dotAVX512(x *float32, y *float32, n int) float32
 //go:noescape
 func maxAVX512(x *float32, n int) float32
 
-// reluAVX512 sets dst = max(x, 0), 0 for a NaN.
+// reluAVX512 sets dst = max(x, 0), and leaves a NaN.
 //
 //go:noescape
 func reluAVX512(dst *float32, x *float32, n int)
@@ -94,7 +94,7 @@ func dotAVX2(x *float32, y *float32, n int) float32
 //go:noescape
 func maxAVX2(x *float32, n int) float32
 
-// reluAVX2 sets dst = max(x, 0), 0 for a NaN.
+// reluAVX2 sets dst = max(x, 0), and leaves a NaN.
 //
 //go:noescape
 func reluAVX2(dst *float32, x *float32, n int)
@@ -103,3 +103,8 @@ func reluAVX2(dst *float32, x *float32, n int)
 //
 //go:noescape
 func reluGradAVX2(dx *float32, dy *float32, y *float32, n int)
+
+// maxWhichAVX512 is MaxWhich.
+//
+//go:noescape
+func maxWhichAVX512(out *float32, chosen *byte, x *float32, which byte, n int)

@@ -112,7 +112,7 @@ func TestReductionsAreTheirFormulas(t *testing.T) {
 func TestReLUOfSpecialValues(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	in := []float32{nan, inf, -inf, float32(math.Copysign(0, -1)), 1e-40, -1e-40, 5}
-	want := []float32{0, inf, 0, 0, 1e-40, 0, 5}
+	want := []float32{nan, inf, 0, 0, 1e-40, 0, 5}
 	onPaths(t, func(t *testing.T) {
 		for _, n := range []int{7, 70} {
 			x, y, d := make([]float32, n), make([]float32, n), make([]float32, n)
@@ -122,10 +122,60 @@ func TestReLUOfSpecialValues(t *testing.T) {
 			ReLU(y, x)
 			ReLUGrad(d, x, x)
 			for i := range y {
-				if y[i] != want[i%7] || d[i] != want[i%7] {
-					t.Errorf("x = %g: ReLU %g, ReLUGrad %g, want %g", x[i], y[i], d[i], want[i%7])
+				w, g := want[i%7], want[i%7]
+				if g != g {
+					g = 0
+				}
+				if y[i] != w && (y[i] == y[i] || w == w) || d[i] != g {
+					t.Errorf("x = %g: ReLU %g, ReLUGrad %g, want %g and %g", x[i], y[i], d[i], w, g)
 				}
 			}
+			ScaleShift(y, x, []float32{1, 1, 1, 1, 1, 1, 1}, make([]float32, 7), true)
+			if y[0] == y[0] {
+				t.Errorf("ScaleShift with ReLU of a NaN is %g, want NaN", y[0])
+			}
+		}
+		one, zero := make([]float32, 64), make([]float32, 64)
+		for i := range one {
+			one[i] = 1
+		}
+		x := append([]float32{nan, -1}, one[:62]...)
+		ScaleShift(x, x, one, zero, true)
+		if x[0] == x[0] || x[1] != 0 || x[2] != 1 {
+			t.Errorf("ScaleShift with ReLU of NaN, -1, 1: %g", x[:3])
+		}
+	})
+}
+
+func TestMaxWhichKeepsTheFirstOfTheLargest(t *testing.T) {
+	nan := float32(math.NaN())
+	onPaths(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(1, 3))
+		for _, n := range lengths {
+			out, all := guarded(r, n)
+			chosen := make([]uint8, n)
+			want, wantChosen := append([]float32(nil), out...), make([]uint8, n)
+			for which := uint8(1); which < 10; which++ {
+				x := normal(r, n)
+				for i := range x {
+					switch r.IntN(20) {
+					case 0:
+						x[i] = nan
+					case 1:
+						x[i] = want[i]
+					}
+					if x[i] != x[i] || x[i] > want[i] {
+						want[i], wantChosen[i] = x[i], which
+					}
+				}
+				MaxWhich(out, chosen, x, which)
+			}
+			for i := range out {
+				if out[i] != want[i] && (out[i] == out[i] || want[i] == want[i]) || chosen[i] != wantChosen[i] {
+					t.Fatalf("%d values: [%d] = %g from %d, want %g from %d", n, i, out[i], chosen[i], want[i], wantChosen[i])
+				}
+			}
+			intact(t, "MaxWhich", all, n)
 		}
 	})
 }

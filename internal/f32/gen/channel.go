@@ -179,7 +179,7 @@ func scaleShift(s isa, res, relu bool) {
 			VADDPS(r.at(i, s.lanes, 0), v, v)
 		}
 		if relu {
-			VMAXPS(zero, v, v)
+			VMAXPS(v, zero, v) // leaves a NaN
 		}
 		VMOVUPS(v, y.at(i, s.lanes, 0))
 	})

@@ -88,6 +88,7 @@ func vectors() {
 		sums(s)
 		relus(s)
 	}
+	maxWhich()
 }
 
 func binary(s isa, name, doc string, op func(a, b Op, d reg.VecVirtual)) {
@@ -192,14 +193,33 @@ func sums(s isa) {
 	end()
 }
 
+// maxWhich has masked stores of bytes: AVX-512 only.
+func maxWhich() {
+	s := avx512
+	s.text("maxWhich", "func(out *float32, chosen *byte, x *float32, which byte, n int)", "is MaxWhich.")
+	out, chosen, x := load("out", 4), load("chosen", 1), load("x", 4)
+	which, b := Load(Param("which"), GP32()), XMM()
+	VPBROADCASTB(which, b)
+	s.each(func(i reg.GPVirtual, u int) {
+		v, greater, nan := s.vec(), K(), K()
+		VMOVUPS(x.at(i, s.lanes, u), v)
+		VCMPPS(Imm(0x03), v, v, nan)
+		VCMPPS(Imm(0x1e), out.at(i, s.lanes, u), v, greater) // x > out
+		KORW(nan, greater, greater)
+		VMOVUPS(v, greater, out.at(i, s.lanes, u))
+		VMOVDQU8(b, greater, chosen.at(i, s.lanes, u))
+	})
+	end()
+}
+
 func relus(s isa) {
-	s.text("relu", "func(dst, x *float32, n int)", "sets dst = max(x, 0), 0 for a NaN.")
+	s.text("relu", "func(dst, x *float32, n int)", "sets dst = max(x, 0), and leaves a NaN.")
 	dst, x, zero := load("dst", 4), load("x", 4), s.vec()
 	s.zero(zero)
 	s.each(func(i reg.GPVirtual, u int) {
 		v := s.vec()
 		VMOVUPS(x.at(i, s.lanes, u), v)
-		VMAXPS(zero, v, v) // the second operand, zero, where one is a NaN
+		VMAXPS(v, zero, v) // x where one is a NaN
 		VMOVUPS(v, dst.at(i, s.lanes, u))
 	})
 	end()
