@@ -22,6 +22,9 @@ import (
 // one of those that launch gives to itself, and "worker" makes it a worker.
 const asLauncher = "LAUNCH_TEST_MAIN"
 
+// realRoles in the environment of `launch role` keeps it from being a fake.
+const realRoles = "LAUNCH_TEST_REAL"
+
 func TestMain(m *testing.M) {
 	first := ""
 	if len(os.Args) > 1 {
@@ -30,8 +33,10 @@ func TestMain(m *testing.M) {
 	switch {
 	case first == "worker":
 		os.Exit(fakeWorker())
+	case first == "kvworker":
+		os.Exit(kvWorker())
 	case first == "agent", first == "role", os.Getenv(asLauncher) != "":
-		if os.Getenv("LAUNCH_TEST_REAL") == "" {
+		if os.Getenv(realRoles) == "" {
 			roles = map[string]role{"scheduler": fakeScheduler, "server": fakeServer}
 		}
 		os.Exit(run(os.Args, os.Stdout, os.Stderr))

@@ -9,14 +9,39 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/launch/process"
+	"github.com/paragon-train/paragon/schedulernode"
+	"github.com/paragon-train/paragon/server"
 )
 
 // A role is this program as a part of the job; report tells the launcher, once, the address that a scheduler listens on.
 type role func(ctx context.Context, getenv func(string) string, report func(addr string) error) error
 
 // roles are what DMLC_ROLE may ask of `launch role`.
-var roles = map[string]role{}
+var roles = map[string]role{"scheduler": runScheduler, "server": runServer}
+
+func runScheduler(ctx context.Context, getenv func(string) string, report func(addr string) error) error {
+	cfg, err := cluster.FromEnv(getenv)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) {
+		if err := report(addr); err != nil {
+			cancel(err) // nobody would ever come
+		}
+	}})
+}
+
+func runServer(ctx context.Context, getenv func(string) string, _ func(addr string) error) error {
+	cfg, err := cluster.FromEnv(getenv)
+	if err != nil {
+		return err
+	}
+	return server.Run(ctx, server.Config{Cluster: cfg})
+}
 
 // runRole is `launch role`.
 func runRole(log *slog.Logger) int {

@@ -13,23 +13,23 @@ import (
 	"github.com/paragon-train/paragon/launch/ssh/sshtest"
 )
 
-// A cluster is two hosts to log in to, with a hosts file, a folder to launch from and the flags that use them.
-type cluster struct {
+// twoHosts are two hosts to log in to, with a hosts file, a folder to launch from and the flags that use them.
+type twoHosts struct {
 	*sshtest.Server
 	dir   string
 	flags []string
 }
 
-func newCluster(t *testing.T) *cluster {
+func newHosts(t *testing.T) *twoHosts {
 	t.Helper()
 	needProc(t)
-	c := &cluster{Server: sshtest.Start(t, 2), dir: t.TempDir()}
+	c := &twoHosts{Server: sshtest.Start(t, 2), dir: t.TempDir()}
 	c.flags = []string{"-H", c.file(t, "hosts", c.Hosts()), "--ssh-command", strings.Join(c.Client, " ")}
 	return c
 }
 
 // file writes a file into the folder that launch runs in.
-func (c *cluster) file(t *testing.T, name, text string) string {
+func (c *twoHosts) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(c.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -41,14 +41,14 @@ func (c *cluster) file(t *testing.T, name, text string) string {
 	return path
 }
 
-func (c *cluster) launch(t *testing.T, args ...string) *launcher {
+func (c *twoHosts) launch(t *testing.T, args ...string) *launcher {
 	t.Helper()
 	return startLauncher(t, c.dir, append(append([]string(nil), c.flags...), args...)...)
 }
 
 func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
 	sshtest.Program(t, "rsync", "rsync")
-	c := newCluster(t)
+	c := newHosts(t)
 	c.file(t, "data/a file", "x")
 	c.file(t, ".git/config", "x")
 	c.file(t, "train.sh", "#!/bin/sh\ncat 'data/a file' >/dev/null || exit 9\nexec "+self(t)+" worker\n")
@@ -79,7 +79,7 @@ func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
 
 func TestFailureOverSSHDecidesTheExitCode(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
+	c := newHosts(t)
 	l := c.launch(t, "-n", "2", "-s", "1", `if [ $PARAGON_RANK = 1 ]; then exit 3; fi; sleep 1000 & wait`)
 	if code := l.exit(t); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
@@ -90,7 +90,7 @@ func TestFailureOverSSHDecidesTheExitCode(t *testing.T) {
 const stubborn = `trap '' TERM HUP; sleep 1000 & setsid sh -c 'trap "" TERM HUP; while :; do sleep 0.2; done' & echo ready; while :; do sleep 0.2; done`
 
 // stubbornJob starts a job that nobody can stop politely.
-func (c *cluster) stubbornJob(t *testing.T) (*launcher, string) {
+func (c *twoHosts) stubbornJob(t *testing.T) (*launcher, string) {
 	t.Helper()
 	l := c.launch(t, "-n", "2", "-s", "2", "--stop-timeout", "500ms", stubborn)
 	job := l.job(t)
@@ -101,7 +101,7 @@ func (c *cluster) stubbornJob(t *testing.T) (*launcher, string) {
 
 func TestKilledLauncherLeavesNoProcessOnAnyHost(t *testing.T) {
 	t.Parallel()
-	l, job := newCluster(t).stubbornJob(t)
+	l, job := newHosts(t).stubbornJob(t)
 	at := time.Now()
 	l.Process.Kill()
 	wantNoProcess(t, job, at)
@@ -109,7 +109,7 @@ func TestKilledLauncherLeavesNoProcessOnAnyHost(t *testing.T) {
 
 func TestInterruptLeavesNoProcessOnAnyHost(t *testing.T) {
 	t.Parallel()
-	l, job := newCluster(t).stubbornJob(t)
+	l, job := newHosts(t).stubbornJob(t)
 	at := time.Now()
 	l.Process.Signal(syscall.SIGINT)
 	if code := l.exit(t); code != 130 {
@@ -120,7 +120,7 @@ func TestInterruptLeavesNoProcessOnAnyHost(t *testing.T) {
 
 func TestCutConnectionLeavesNoProcessOnAnyHost(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
+	c := newHosts(t)
 	l, job := c.stubbornJob(t)
 	at := time.Now()
 	c.Cut()
@@ -136,7 +136,7 @@ func TestCutConnectionLeavesNoProcessOnAnyHost(t *testing.T) {
 // A host that hears nothing more, and is not told why: a cable is out.
 func TestSilentConnectionLeavesNoProcessOnAnyHost(t *testing.T) {
 	t.Parallel()
-	l, job := newCluster(t).stubbornJob(t)
+	l, job := newHosts(t).stubbornJob(t)
 	at := time.Now()
 	l.Process.Signal(syscall.SIGSTOP) // no more pings, and no connection closes
 	defer l.Process.Signal(syscall.SIGCONT)
@@ -158,7 +158,7 @@ func TestSilentConnectionLeavesNoProcessOnAnyHost(t *testing.T) {
 
 func TestStartErrorsNameTheHostAndSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
+	c := newHosts(t)
 	closed, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestStartErrorsNameTheHostAndSayWhatToDo(t *testing.T) {
 func TestCheckSaysWhatIsWrongWithEachHost(t *testing.T) {
 	t.Parallel()
 	sshtest.Program(t, "rsync", "rsync")
-	c := newCluster(t)
+	c := newHosts(t)
 	dst := filepath.Join(t.TempDir(), "dst")
 	l := c.launch(t, "--check", "--sync-dst-dir", dst)
 	if code := l.exit(t); code != 0 {
