@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/nn"
@@ -98,22 +97,10 @@ func (f *ImageFeed) Begin(_ context.Context, epoch, step int) error {
 	}
 	perStep := f.batch * len(f.cfg.Programs)
 	var err error
-	f.loader, err = data.NewLoader(f.cfg.Dataset, skip(f.sampler.Epoch(epoch), step*perStep), data.LoaderConfig{
+	f.loader, err = data.NewLoader(f.cfg.Dataset, f.sampler.From(epoch, step*perStep), data.LoaderConfig{
 		BatchSize: perStep, Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers,
 	})
 	return err
-}
-
-// skip leaves out the first n of a sequence.
-func skip(order iter.Seq[int], n int) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		i := 0
-		for v := range order {
-			if i++; i > n && !yield(v) {
-				return
-			}
-		}
-	}
 }
 
 // Next fills the inputs of all devices.
