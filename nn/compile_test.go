@@ -55,11 +55,16 @@ func fillInputs(t testing.TB, g *gorgonia.ExprGraph, p *nn.Program, r *ref.Runne
 // near reports the first of got that is further from want than tolerance times the largest of want.
 func near(t testing.TB, what string, got []float32, want []float64, tolerance float64) {
 	t.Helper()
+	nearScale(t, what, got, want, tolerance, 1e-6)
+}
+
+// nearScale is near with a least scale for numbers that are nothing but rounding.
+func nearScale(t testing.TB, what string, got []float32, want []float64, tolerance, scale float64) {
+	t.Helper()
 	if len(got) != len(want) {
 		t.Errorf("%s: got %d values, want %d", what, len(got), len(want))
 		return
 	}
-	scale := 1e-6
 	for _, v := range want {
 		scale = math.Max(scale, math.Abs(v))
 	}

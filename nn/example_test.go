@@ -1,45 +1,41 @@
 package nn_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/paragon-train/paragon/nn"
-	"github.com/paragon-train/paragon/nn/op"
 	"gorgonia.org/gorgonia"
 )
 
-func Example() {
+// A model of one layer learns which of two inputs is larger.
+func ExampleCompile() {
 	g := gorgonia.NewGraph()
-	images, labels := nn.Input(g, "images", 64, 1, 28, 28), nn.Labels(g, "labels", 64)
-	logits := nn.LeNet(images, nn.LeNetConfig{Classes: 10})
-	loss := nn.SoftmaxCrossEntropy(logits, labels)
-	fmt.Println(logits.Shape(), loss.Shape(), nn.ParameterCount(g))
-	for _, p := range nn.Parameters(g)[:2] {
-		fmt.Println(p.Name(), p.Shape())
-	}
-	// Output:
-	// (64, 10) () 61706
-	// conv1.weight (6, 1, 5, 5)
-	// conv1.bias (6)
-}
+	x, labels := nn.Input(g, "x", 4, 2), nn.Labels(g, "labels", 4)
+	loss := nn.SoftmaxCrossEntropy(nn.Linear(x, "fc", nn.LinearConfig{Out: 2}), labels)
 
-// A network of one's own, with a function of gorgonia's in the middle.
-func Example_mixed() {
-	g := gorgonia.NewGraph()
-	x, target := nn.Input(g, "x", 8, 4), nn.Input(g, "target", 8, 1)
-	hidden := gorgonia.Must(gorgonia.Tanh(nn.Linear(x, "in", nn.LinearConfig{Out: 16})))
-	loss := nn.MSE(nn.Linear(hidden, "out", nn.LinearConfig{Out: 1}), target)
-	params, grads, err := op.Gradients(loss)
+	prog, err := nn.Compile(loss, nn.Config{Device: "cpu:0"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for i := range params {
-		fmt.Println(params[i].Name(), grads[i].Shape())
+	defer prog.Close()
+
+	in, _ := prog.Input("x")
+	copy(in, []float32{1, 0, 0, 1, 3, 2, 2, 3})
+	classes, _ := prog.Labels("labels")
+	classes.Set([]int32{0, 1, 0, 1})
+	for range 100 {
+		if err := prog.Step(context.Background(), nil); err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, p := range prog.Params() {
+			for i, g := range p.Gradient {
+				p.Value[i] -= g
+			}
+		}
 	}
-	// Output:
-	// in.weight (16, 4)
-	// in.bias (16)
-	// out.weight (1, 16)
-	// out.bias (1)
+	fmt.Println("learned:", prog.Loss() < 0.1)
+	// Output: learned: true
 }

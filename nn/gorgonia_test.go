@@ -76,6 +76,14 @@ func TestGraphsWithGorgoniasOpsEqualReferenceAndTrain(t *testing.T) {
 	}
 }
 
+func TestGorgoniasMatrixProductRunsOnOurKernel(t *testing.T) {
+	_, p := compile(t, plain, nn.Config{})
+	// x·w1 and, of the backward pass, xᵀ·dh; w2 is a vector.
+	if got := strings.Count(p.Plan(), "= MatMul("); got != 2 {
+		t.Errorf("got %d products of matrices, want 2:\n%s", got, p.Plan())
+	}
+}
+
 func TestAGraphDifferentiatedByItsUserCompiles(t *testing.T) {
 	g := G.NewGraph()
 	x := G.NewMatrix(g, tensor.Float32, G.WithShape(3, 2), G.WithName("x"), G.WithValue(tensor.New(tensor.WithShape(3, 2), tensor.WithBacking(noise32(6)))))

@@ -29,6 +29,7 @@ type Executor struct {
 	boxes   map[*plan.Value]*gorgonia.Value // values that are no float32 numbers in memory of ours
 	doubles []float64                       // for sums within one op
 	convs   map[conv.Shape]*conv.Plan
+	gemm    *f32.Gemm
 
 	stream    uint64
 	step      uint64 // counts runs with gradients, for dropout
@@ -52,6 +53,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		kept:      make(map[*plan.Value][]float32),
 		boxes:     make(map[*plan.Value]*gorgonia.Value),
 		convs:     make(map[conv.Shape]*conv.Plan),
+		gemm:      f32.NewGemm(cfg.Pool),
 		stream:    cfg.Stream,
 		gradScale: 1,
 	}

@@ -65,6 +65,8 @@ func (e *Executor) kernel(o *plan.Op) (kernel, error) {
 		return e.mse(o)
 	case plan.MSEGrad:
 		return e.mseGrad(o)
+	case plan.MatMul:
+		return e.matMul(o)
 	}
 	return kernel{}, fmt.Errorf("there is no kernel for this op")
 }

@@ -104,6 +104,21 @@ func (e *Executor) linearGrad(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// matMul is a matrix product of gorgonia's.
+func (e *Executor) matMul(o *plan.Op) (kernel, error) {
+	matrix := func(v *plan.Value, trans bool) f32.Mat {
+		m := f32.Dense(e.floats(v), v.Shape[0], v.Shape[1])
+		if trans {
+			return m.T()
+		}
+		return m
+	}
+	return kernel{bind: func() func() error {
+		c, a, b := matrix(o.Out[0], false), matrix(o.In[0], o.TransA), matrix(o.In[1], o.TransB)
+		return then(func() { e.gemm.Mul(c, 1, a, b, 0) })
+	}}, nil
+}
+
 // columnSums sets sum to the sum of the rows of x.
 func (e *Executor) columnSums(sum, x []float32) func() {
 	c := len(sum)

@@ -43,13 +43,14 @@ const (
 	CrossEntropyGrad               // x, labels, dloss → dx
 	MSE                            // x, t → loss
 	MSEGrad                        // x, t, dloss → dx
+	MatMul                         // a, b → a·b, each transposed first if TransA, TransB
 	numKinds
 )
 
 var kindNames = [numKinds]string{"Generic", "Convert", "Copy", "Add", "ReLU", "ReLUGrad", "BiasAdd", "BiasGrad", "Conv2D",
 	"ConvBackwardData", "ConvBackwardWeight", "BatchNorm", "BatchNormGrad", "MaxPool", "MaxPoolGrad", "AvgPool", "AvgPoolGrad",
 	"GlobalAvgPool", "GlobalAvgPoolGrad", "Linear", "LinearGrad", "Dropout", "Embedding", "EmbeddingGrad", "Softmax", "SoftmaxGrad",
-	"CrossEntropy", "CrossEntropyGrad", "MSE", "MSEGrad"}
+	"CrossEntropy", "CrossEntropyGrad", "MSE", "MSEGrad", "MatMul"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -65,6 +66,8 @@ type Op struct {
 	Attr    gorgonia.Op // attributes: an op of package op, or the gorgonia op to Do; nil for Convert and Copy
 	In, Out []*Value
 	ReLU    bool
+
+	TransA, TransB bool // of MatMul
 
 	// Scratch is memory that only this op uses, in bytes; set by the executor before Place.
 	Scratch       int64

@@ -26,6 +26,15 @@ func (l *lowering) foreign() error {
 			return nil
 		}
 	}
+	if fmt.Sprintf("%T", o) == "gorgonia.linAlgBinOp" && l.matrices() {
+		if trans, ok := products[text]; ok {
+			if err := l.emit(MatMul, RowMajor, nil); err != nil {
+				return err
+			}
+			l.last().TransA, l.last().TransB = trans[0], trans[1]
+			return nil
+		}
+	}
 	for i, v := range l.in {
 		l.in[i] = l.b.as(v, RowMajor, l.n.Name())
 	}
@@ -33,6 +42,24 @@ func (l *lowering) foreign() error {
 	l.b.plan.Ops = append(l.b.plan.Ops, &Op{Kind: Generic, Node: l.n.Name(), Attr: o, In: l.in, Out: []*Value{v}})
 	l.b.nodes[l.n] = []*Value{v}
 	return nil
+}
+
+// products are the texts of gorgonia's matrix product, and which arguments it transposes.
+var products = map[string][2]bool{
+	"A × B":   {false, false},
+	"Aᵀ × B":  {true, false},
+	"A × Bᵀ":  {false, true},
+	"Aᵀ × Bᵀ": {true, true},
+}
+
+// matrices is true if arguments and result are float32 matrices.
+func (l *lowering) matrices() bool {
+	for _, v := range l.in {
+		if v.Dtype != tensor.Float32 || len(v.Shape) != 2 {
+			return false
+		}
+	}
+	return l.n.Dtype() == tensor.Float32 && l.n.Shape().Dims() == 2
 }
 
 // sameFloats is true if all arguments are float32 tensors of the node's shape.
