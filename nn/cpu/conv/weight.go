@@ -8,24 +8,28 @@ import (
 const (
 	blockValues = 1 << 19 // values of x and dy that are packed at a time, about
 	stepPixels  = 256     // pixels of a step: its parts of x and dy stay in the first-level cache while all taps use them
-	fewChannels = 8       // below that many channels, the taps of a pixel are laid side by side to fill the tile's rows
+	fewChannels = 8       // below that many channels, the taps of a row together fill the tile's rows
 )
 
-// A weightPlan is backward-weight. The rows of a tile are input channels (or, with few channels, all (tap, channel) pairs),
-// its columns output channels, and the sum runs over pixels.
+// A weightPlan is backward-weight. The rows of a tile are input channels, its columns output channels, and the sum runs over
+// pixels. With few channels a tile's rows are instead the channels of all taps of one row of taps, which lie side by side in x
+// if its borders are padded with zeros.
 type weightPlan struct {
 	shape Shape
 	tile  *f32.Tile
 	rows  int  // of a tile
-	flat  bool // rows are (tap, channel) pairs
+	flat  bool // rows are the (tap, channel) pairs of a row of taps
 
 	images      int // in a block
 	blocks      int
-	rowTiles    int           // tiles over channels
+	rowTiles    int // tiles over channels; flat: over the rows of taps, each rowParts tiles
+	rowParts    int
 	panels      int           // tiles over output channels
 	taps        int           // taps of a tile: R·S, or 1 if flat
-	xPixels     int           // packed pixels of an image
-	xRow        int           // flat: values of a packed pixel
+	xPixels     int           // packed pixels of an image; flat: with the padding
+	xStep       int           // values between packed pixels
+	padW        int           // flat: width of a padded image
+	dyInPlace   bool          // dy is read where it lies: it passes by only once for each tile, and packing would cost as much
 	pixelOf     []int         // packed number of each pixel of x, −1 if no tap meets it
 	runs        []run         // the same as runs of pixels
 	pairs       [][][2]uint32 // for each tap: packed x and packed dy offset of each product, in order of dy's pixels
@@ -51,7 +55,7 @@ func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
 	depth := s.C
 	w.taps = s.R * s.S
 	if w.flat {
-		depth, w.taps = s.C*s.R*s.S, 1
+		depth, w.taps = s.C*s.S, 1
 	}
 	w.rows = t.OuterRows[0]
 	for i, r := range t.OuterRows { // the least time; small tiles use a multiplier less well
@@ -62,18 +66,29 @@ func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
 	w.rowTiles = (depth + w.rows - 1) / w.rows
 	w.panels = (s.K + t.Cols - 1) / t.Cols
 
+	var xImage int // values of an image
 	if w.flat {
-		w.xPixels, w.xRow = outH*outW, w.rowTiles*w.rows
+		w.rowParts, w.rowTiles = w.rowTiles, w.rowTiles*s.R
+		w.padW = (outW-1)*s.StrideW + s.S
+		w.xPixels, w.xStep = w.padW*((outH-1)*s.StrideH+s.R), s.C
+		xImage = w.xPixels * s.C
+		w.dyInPlace = s.K%t.Cols == 0
 	} else {
-		w.xPixels = w.usePixels()
+		w.xPixels, w.xStep = w.usePixels(), w.rows
+		xImage = w.xPixels * w.rowTiles * w.rows
 	}
-	perImage := w.xPixels*w.rowTiles*w.rows + outH*outW*w.panels*t.Cols
+	perImage := xImage + outH*outW*w.panels*t.Cols
 	w.images = min(s.N, max(1, blockValues/perImage))
 	w.blocks = (s.N + w.images - 1) / w.images
 	w.images = (s.N + w.blocks - 1) / w.blocks // blocks of about the same size
 	w.blocks = (s.N + w.images - 1) / w.images
-	w.xLen = w.images * w.xPixels * w.rowTiles * w.rows
-	w.dyLen = w.images * outH * outW * w.panels * t.Cols
+	w.xLen = w.images * xImage
+	if w.flat {
+		w.xLen += w.rows // the last tile's idle rows reach beyond the last pixel
+	}
+	if !w.dyInPlace {
+		w.dyLen = w.images * outH * outW * w.panels * t.Cols
+	}
 	w.plotPairs()
 
 	w.sumLen = (w.taps*w.rows + 1) * t.Cols
@@ -155,19 +170,20 @@ func (w *weightPlan) eachProduct(f func(tap, x, dy int)) {
 func (w *weightPlan) plotPairs() {
 	s := w.shape
 	outPixels := s.OutH() * s.OutW()
+	dyStep := w.tile.Cols
+	if w.dyInPlace {
+		dyStep = s.K
+	}
 	image := make([][][2]uint32, w.taps)
 	if w.flat {
 		for p := range outPixels {
-			image[0] = append(image[0], [2]uint32{uint32(p), uint32(p)})
+			oh, ow := p/s.OutW(), p%s.OutW()
+			image[0] = append(image[0], [2]uint32{uint32(oh*s.StrideH*w.padW + ow*s.StrideW), uint32(p)})
 		}
 	} else {
 		w.eachProduct(func(tap, x, dy int) {
 			image[tap] = append(image[tap], [2]uint32{uint32(w.pixelOf[x]), uint32(dy)})
 		})
-	}
-	xStep := w.rows
-	if w.flat {
-		xStep = w.xRow
 	}
 	w.steps = (w.images*outPixels + stepPixels - 1) / stepPixels
 	for _, list := range image {
@@ -179,7 +195,7 @@ func (w *weightPlan) plotPairs() {
 				for len(bound) <= dy/stepPixels {
 					bound = append(bound, len(pairs))
 				}
-				pairs = append(pairs, [2]uint32{uint32((n*w.xPixels + int(p[0])) * xStep), uint32(dy * w.tile.Cols)})
+				pairs = append(pairs, [2]uint32{uint32((n*w.xPixels + int(p[0])) * w.xStep), uint32(dy * dyStep)})
 			}
 		}
 		for len(bound) <= w.steps {
@@ -241,12 +257,18 @@ func (w *weightPlan) runTile(i int) {
 	if w.block == 0 {
 		clear(sums[w.taps*w.rows*w.tile.Cols:])
 	}
-	outPixels := w.shape.OutH() * w.shape.OutW()
+	s := w.shape
+	outPixels := s.OutH() * s.OutW()
 	n := w.blockImages(w.block)
 	px, pdy := w.px[w.block%2], w.pdy[w.block%2]
-	a := f32.OuterArgs{B: pdy[panel*w.images*outPixels*w.tile.Cols:]}
+	var a f32.OuterArgs
+	if w.dyInPlace {
+		a.B = w.dy[w.block*w.images*outPixels*s.K+panel*w.tile.Cols:]
+	} else {
+		a.B = pdy[panel*w.images*outPixels*w.tile.Cols:]
+	}
 	if w.flat {
-		a.A = px[rowTile*w.rows:]
+		a.A = px[rowTile/w.rowParts*w.padW*s.C+rowTile%w.rowParts*w.rows:]
 	} else {
 		a.A = px[rowTile*w.images*w.xPixels*w.rows:]
 	}
@@ -278,9 +300,11 @@ func (w *weightPlan) unpack(sums []float32, panel, rowTile int) {
 	taps := s.R * s.S
 	a := f32.TransposeArgs{Dst: w.dw, Src: sums}
 	if w.flat {
+		r, first := rowTile/w.rowParts, rowTile%w.rowParts*w.rows
 		for k := panel * cols; k < min(s.K, (panel+1)*cols); k++ {
-			for q := rowTile * w.rows; q < min(s.C*taps, (rowTile+1)*w.rows); q++ {
-				w.dw[k*s.C*taps+q%s.C*taps+q/s.C] = sums[(q-rowTile*w.rows)*cols+k-panel*cols]
+			for i := range min(w.rows, s.S*s.C-first) {
+				tap, c := r*s.S+(first+i)/s.C, (first+i)%s.C
+				w.dw[(k*s.C+c)*taps+tap] = sums[i*cols+k-panel*cols]
 			}
 		}
 		return

@@ -7,16 +7,17 @@ func (w *weightPlan) packImage(block, i int) {
 	image := block*w.images + i
 	px, pdy := w.px[block%2], w.pdy[block%2]
 	outPixels := s.OutH() * s.OutW()
-	dy := w.dy[image*outPixels*s.K : (image+1)*outPixels*s.K]
-	for panel := range w.panels {
-		k0 := panel * cols
-		n := min(cols, s.K-k0)
-		dst := pdy[(panel*w.images+i)*outPixels*cols:][:outPixels*cols]
-		w.tile.CopyRows(dst, cols, dy[k0:], s.K, outPixels, n, cols)
+	if !w.dyInPlace {
+		dy := w.dy[image*outPixels*s.K : (image+1)*outPixels*s.K]
+		for panel := range w.panels {
+			k0 := panel * cols
+			dst := pdy[(panel*w.images+i)*outPixels*cols:][:outPixels*cols]
+			w.tile.CopyRows(dst, cols, dy[k0:], s.K, outPixels, min(cols, s.K-k0), cols)
+		}
 	}
 	x := w.x[image*s.H*s.W*s.C : (image+1)*s.H*s.W*s.C]
 	if w.flat {
-		w.packFlat(px[i*w.xPixels*w.xRow:], x)
+		w.pad(px[i*w.xPixels*s.C:][:w.xPixels*s.C], x)
 		return
 	}
 	for rowTile := range w.rowTiles {
@@ -33,27 +34,19 @@ func (w *weightPlan) packImage(block, i int) {
 	}
 }
 
-// packFlat lays, for each output pixel, all taps' channels side by side, zeros where a tap is outside.
-func (w *weightPlan) packFlat(dst, x []float32) {
+// pad copies an image into the middle of one with zeros around it, as far as taps reach.
+func (w *weightPlan) pad(dst, x []float32) {
 	s := w.shape
-	outH, outW := s.OutH(), s.OutW()
-	clear(dst[:outH*outW*w.xRow])
-	for oh := range outH {
-		h0 := oh*s.StrideH - s.PadH
-		for r := max(0, -h0); r < min(s.R, s.H-h0); r++ {
-			for ow := 0; ow < outW; {
-				w0 := ow*s.StrideW - s.PadW
-				lo, hi := max(0, -w0), min(s.S, s.W-w0)
-				count := 1
-				if lo == 0 && hi == s.S { // all taps inside: so they are up to where the last one leaves the image
-					count = min(outW-ow, (s.W-s.S-w0)/s.StrideW+1)
-				}
-				if lo < hi {
-					to := dst[(oh*outW+ow)*w.xRow+(r*s.S+lo)*s.C:]
-					w.tile.CopyRows(to, w.xRow, x[((h0+r)*s.W+w0+lo)*s.C:], s.StrideW*s.C, count, (hi-lo)*s.C, (hi-lo)*s.C)
-				}
-				ow += count
-			}
+	row := w.padW * s.C
+	left := min(s.PadW*s.C, row)
+	n := min(s.W*s.C, row-left)
+	for h := 0; len(dst) > 0; h, dst = h+1, dst[row:] {
+		if from := h - s.PadH; from < 0 || from >= s.H {
+			clear(dst[:row])
+			continue
 		}
+		clear(dst[:left])
+		copy(dst[left:left+n], x[(h-s.PadH)*s.W*s.C:])
+		clear(dst[left+n : row])
 	}
 }
