@@ -46,7 +46,7 @@ func (c *call) run() {
 func (c *call) try() error {
 	o, node := c.op, c.op.s.node
 	pause := firstPause
-	var stale time.Time // since when attempts were refused as of another generation
+	var doubt time.Time // since when attempts have failed in a way that may pass or may not
 	for {
 		c.stamp()
 		began := time.Now()
@@ -68,15 +68,18 @@ func (c *call) try() error {
 		}
 		o.note(c, err)
 		switch {
-		case code == wire.CodeStaleGeneration:
-			// The peer, or this node, has yet to hear of the change. A node that is no member any more has Done closed.
-			if stale.IsZero() {
-				stale = began
-			} else if time.Since(stale) > staleGrace {
+		case code == wire.CodeStaleGeneration, errors.Is(err, transport.ErrAuth):
+			// The peer, or this node, has yet to hear of a change: a node that is no member any more has Done closed. And a
+			// connection that breaks while it is made may look like one that was refused.
+			if doubt.IsZero() {
+				doubt = began
+			} else if time.Since(doubt) > grace {
 				return err
 			}
 		case code == wire.CodeTimeout && time.Since(began) > time.Second:
-			pause = firstPause // it did wait
+			pause, doubt = firstPause, time.Time{} // it did wait
+		default:
+			doubt = time.Time{}
 		}
 		t := time.NewTimer(pause)
 		select {
@@ -92,8 +95,8 @@ func (c *call) try() error {
 	}
 }
 
-// staleGrace is how long two nodes may differ about the generation before a call gives up.
-const staleGrace = 15 * time.Second
+// grace is how long two nodes may differ about the generation, or not prove the job's secret, before a call gives up.
+const grace = 15 * time.Second
 
 // judge says whether a failed attempt is worth repeating, and puts it into this package's words.
 func (c *call) judge(err error) (code wire.Code, again bool, _ error) {
@@ -106,7 +109,7 @@ func (c *call) judge(err error) (code wire.Code, again bool, _ error) {
 		}
 		return code, false, err
 	}
-	return 0, errors.Is(err, transport.ErrConnection), err
+	return 0, errors.Is(err, transport.ErrConnection) || errors.Is(err, transport.ErrAuth), err
 }
 
 // explain puts an error of a node or a transport into this package's words.

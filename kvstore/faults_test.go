@@ -1,0 +1,224 @@
+package kvstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/jobtest"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// together runs f for all stores at the same time and fails the test with their errors.
+func together(t *testing.T, stores []kvstore.Store, f func(kv kvstore.Store) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for rank, kv := range stores {
+		wg.Go(func() {
+			if err := f(kv); err != nil {
+				t.Errorf("rank %d: %v", rank, err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// train makes some rounds and returns the values of its keys.
+func train(ctx context.Context, kv kvstore.Store, rounds int) ([]float32, error) {
+	const size = 40_000
+	value, rows := make([]float32, size), make([]float32, 10*4)
+	if err := kv.SetOptimizer(ctx, optim.Config{Name: "adam", LearningRate: 0.01}); err != nil {
+		return nil, err
+	}
+	if err := kv.Init(ctx, "dense", value); err != nil {
+		return nil, err
+	}
+	if err := kv.InitRows(ctx, "rows", 10, 4, nil); err != nil {
+		return nil, err
+	}
+	for round := range rounds {
+		random := rand.New(rand.NewPCG(uint64(round), uint64(kv.Rank())))
+		grad := make([]float32, size)
+		for i := range grad {
+			grad[i] = random.Float32() - 0.5
+		}
+		var err error
+		if round%2 == 0 {
+			err = kv.PushPull(ctx, "dense", [][]float32{grad}, [][]float32{value})
+		} else if err = kv.Push(ctx, "dense", grad); err == nil {
+			err = kv.Pull(ctx, "dense", value)
+		}
+		if err == nil {
+			err = kv.PushRows(ctx, "rows", []int64{int64(round % 10), 3}, grad[:8])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("round %d: %w", round, err)
+		}
+	}
+	err := kv.PullRows(ctx, "rows", []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, rows)
+	return append(value, rows...), err
+}
+
+// Connections that break in the middle of everything lose requests and answers; what is sent again counts once, so that the
+// values are those of a run without a fault, bit for bit.
+func TestBrokenConnectionsChangeNothing(t *testing.T) {
+	const workers, servers, rounds = 3, 2, 60
+	run := func(faults func(job *jobtest.Job, stop chan struct{})) [][]float32 {
+		job := jobtest.New(t, jobtest.Config{Workers: workers, Servers: servers})
+		stores := job.Stores(t, "dist_sync", kvstore.WithTimeout(time.Minute))
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		if faults != nil {
+			wg.Go(func() { faults(job, stop) })
+		}
+		values := make([][]float32, workers)
+		together(t, stores, func(kv kvstore.Store) (err error) {
+			values[kv.Rank()], err = train(t.Context(), kv, rounds)
+			return err
+		})
+		close(stop)
+		wg.Wait()
+		return values
+	}
+	want := run(nil)
+	cuts := 0
+	got := run(func(job *jobtest.Job, stop chan struct{}) {
+		random := rand.New(rand.NewPCG(1, 1))
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				job.Net.Cut(fmt.Sprint("worker", random.IntN(workers)), fmt.Sprint("server", random.IntN(servers)))
+				cuts++
+			}
+		}
+	})
+	t.Logf("%d cuts", cuts)
+	for rank := range got {
+		if !slices.Equal(got[rank], want[0]) || !slices.Equal(want[rank], want[0]) {
+			t.Errorf("rank %d: the values differ from those of a run without cuts", rank)
+		}
+	}
+}
+
+// Workers that end in order leave the others to go on by themselves.
+func TestAWorkerThatLeavesIsNotWaitedFor(t *testing.T) {
+	job := jobtest.New(t, jobtest.Config{Workers: 3, Servers: 2})
+	stores := job.Stores(t, "dist_sync", kvstore.WithTimeout(20*time.Second))
+	ctx := t.Context()
+	ones := []float32{1, 1}
+	last := []int{12, 8, 4} // rounds that each rank takes part in
+	var wg sync.WaitGroup
+	for i, kv := range stores {
+		wg.Go(func() {
+			if err := kv.Init(ctx, "x", ones); err != nil {
+				t.Error(err)
+				return
+			}
+			out := make([]float32, 2)
+			for round := range last[i] {
+				if err := kv.PushPull(ctx, "x", [][]float32{ones}, [][]float32{out}); err != nil {
+					t.Errorf("rank %d round %d: %v", i, round, err)
+					return
+				}
+				if want := float32(3 - round/4); out[0] != want {
+					t.Errorf("rank %d round %d: got %v, want %v", i, round, out, want)
+				}
+			}
+			if err := kv.Close(); err != nil {
+				t.Errorf("close rank %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A store of another kind on another worker is refused by name, and fails the job rather than hanging it.
+func TestWorkersMustAgreeOnTheMode(t *testing.T) {
+	job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 1})
+	errs := make([]error, 2)
+	var wg sync.WaitGroup
+	for rank, kind := range []string{"dist_sync", "dist_async"} {
+		wg.Go(func() {
+			var kv kvstore.Store
+			kv, errs[rank] = kvstore.Create(t.Context(), kind, kvstore.WithConfig(job.WorkerConfig(rank)))
+			if errs[rank] == nil {
+				errs[rank] = kv.Init(t.Context(), "x", []float32{1})
+				if errs[rank] == nil {
+					errs[rank] = kv.Barrier(t.Context())
+				}
+				kv.Close()
+			}
+		})
+	}
+	wg.Wait()
+	conflicts := 0
+	for rank, err := range errs {
+		switch {
+		case errors.Is(err, kvstore.ErrConflict):
+			conflicts++
+		case !errors.Is(err, kvstore.ErrUnavailable):
+			t.Errorf("rank %d: got error %v, want %v or %v", rank, err, kvstore.ErrConflict, kvstore.ErrUnavailable)
+		}
+	}
+	if conflicts != 1 {
+		t.Errorf("got errors %v, want one conflict", errs)
+	}
+}
+
+// A worker that waits for another one says for whom, in the log and in its error.
+func TestWaitsNameTheMissingWorker(t *testing.T) {
+	job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 1})
+	var log safeBuffer
+	stores := job.Stores(t, "dist_sync", kvstore.WithTimeout(1200*time.Millisecond), kvstore.WithWaitLog(300*time.Millisecond),
+		kvstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	together(t, stores, func(kv kvstore.Store) error { return kv.Init(t.Context(), "x", []float32{1}) })
+	err := stores[0].PushPull(t.Context(), "x", [][]float32{{1}}, [][]float32{{0}})
+	if !errors.Is(err, kvstore.ErrUnavailable) || !strings.Contains(err.Error(), "worker 1 on worker1") {
+		t.Errorf("got error %v, want %v with the worker's rank and host", err, kvstore.ErrUnavailable)
+	}
+	if !strings.Contains(log.String(), "worker 1 on worker1") {
+		t.Errorf("got the log %q, want a line with the worker's rank and host", log.String())
+	}
+	// what was pushed counts once when it is pushed again
+	together(t, stores, func(kv kvstore.Store) error {
+		out := []float32{0}
+		if err := kv.PushPull(t.Context(), "x", [][]float32{{1}}, [][]float32{out}); err != nil || out[0] != 2 {
+			return fmt.Errorf("got %v and error %v, want 2", out, err)
+		}
+		return nil
+	})
+}
+
+// safeBuffer is a Buffer that several goroutines may write.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
