@@ -7,7 +7,8 @@
 // Every function exists as plain Go (Portable) and, on amd64, in assembly for AVX2+FMA and AVX-512. The best path that the
 // CPU has is taken when the program starts; the environment variable PARAGON_CPU (portable, avx2 or avx512) lowers the
 // choice, see Active. Paths agree up to the rounding of float32 sums: they add in different orders and the assembly uses
-// fused multiply-add. Element-wise results without a product followed by a sum, conversions and compression agree bit for bit.
+// fused multiply-add. Element-wise results without a product followed by a sum, conversions, compression and the optimizers'
+// updates (Update) agree bit for bit.
 // On one path results repeat bit for bit.
 //
 // # Use
@@ -27,3 +28,4 @@ package f32
 //go:generate avo -set channel -out ../channel_amd64.s -stubs ../channel_stubs_amd64.go
 //go:generate avo -set half -out ../half_amd64.s -stubs ../half_stubs_amd64.go
 //go:generate avo -set compress -out ../compress_amd64.s -stubs ../compress_stubs_amd64.go
+//go:generate avo -set update -out ../update_amd64.s -stubs ../update_stubs_amd64.go

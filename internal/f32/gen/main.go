@@ -9,12 +9,12 @@ import (
 )
 
 func main() {
-	set := flag.String("set", "", "which functions to write: tile, vector, channel, half, compress")
+	set := flag.String("set", "", "which functions to write: tile, vector, channel, half, compress, update")
 	flag.Parse()
-	sets := map[string]func(){"tile": tiles, "vector": vectors, "channel": channels, "half": halves, "compress": compression}
+	sets := map[string]func(){"tile": tiles, "vector": vectors, "channel": channels, "half": halves, "compress": compression, "update": updates}
 	f, ok := sets[*set]
 	if !ok {
-		log.Fatalf("gen: set %q, want one of tile, vector, channel, half, compress", *set)
+		log.Fatalf("gen: set %q, want one of tile, vector, channel, half, compress, update", *set)
 	}
 	ConstraintExpr("amd64")
 	f()
