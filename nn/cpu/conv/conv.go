@@ -58,13 +58,19 @@ func (p *Plan) SetScratch(scratch []float32) {
 // Forward sets y = x * w.
 func (p *Plan) Forward(y, x, w []float32) {
 	p.check("Forward", y, x, w, p.shape.YLen(), p.shape.XLen(), p.shape.WLen())
-	p.forward.run(p.pool, y, x, w, p.scratch)
+	p.forward.run(p.pool, y, x, w, p.scratch, false)
 }
 
 // BackwardData sets dx, the gradient of x.
 func (p *Plan) BackwardData(dx, dy, w []float32) {
 	p.check("BackwardData", dx, dy, w, p.shape.XLen(), p.shape.YLen(), p.shape.WLen())
-	p.backward.run(p.pool, dx, dy, w, p.scratch)
+	p.backward.run(p.pool, dx, dy, w, p.scratch, false)
+}
+
+// BackwardDataAdd adds the gradient of x to dx.
+func (p *Plan) BackwardDataAdd(dx, dy, w []float32) {
+	p.check("BackwardDataAdd", dx, dy, w, p.shape.XLen(), p.shape.YLen(), p.shape.WLen())
+	p.backward.run(p.pool, dx, dy, w, p.scratch, true)
 }
 
 // BackwardWeight sets dw, the gradient of w, summed over the batch.

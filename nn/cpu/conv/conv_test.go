@@ -99,6 +99,13 @@ func (r runner) compute(t *testing.T, s Shape, x, w, dy []float32) (y, dx, dw []
 	plan.Forward(y[:s.YLen()], x, w)
 	plan.BackwardData(dx[:s.XLen()], dy, w)
 	plan.BackwardWeight(dw[:s.WLen()], x, dy)
+	twice := slices.Clone(dx)
+	plan.BackwardDataAdd(twice[:s.XLen()], dy, w)
+	for i, v := range dx[:s.XLen()] {
+		if d := math.Abs(float64(twice[i] - 2*v)); !(d <= 1e-4*(1+math.Abs(float64(v)))) {
+			t.Fatalf("%v, %v: BackwardDataAdd to dx[%d] = %g gives %g, want twice that", s, r.path, i, v, twice[i])
+		}
+	}
 	for _, d := range [][]float32{y[s.YLen():], dx[s.XLen():], dw[s.WLen():]} {
 		for i, v := range d {
 			if v == v {
@@ -155,6 +162,8 @@ var edgeShapes = []Shape{
 	square(1, 3, 4, 5, 3, 1, 3), // pixels of y that see nothing but padding
 	square(1, 10, 4, 5, 3, 4, 0),
 	square(40, 3, 33, 65, 3, 1, 1),
+	square(2, 9, 3, 64, 3, 2, 1),
+	square(2, 3, 2, 64, 5, 1, 4),
 	{N: 2, H: 7, W: 4, C: 10, K: 12, R: 1, S: 3, StrideH: 1, StrideW: 2, PadH: 0, PadW: 1},
 	{N: 2, H: 3, W: 20, C: 2, K: 6, R: 3, S: 5, StrideH: 2, StrideW: 1, PadH: 1, PadW: 0},
 	{N: 1, H: 6, W: 5, C: 100, K: 3, R: 4, S: 2, StrideH: 3, StrideW: 2, PadH: 2, PadW: 1},

@@ -26,6 +26,7 @@ type gather struct {
 
 	// The call under way.
 	out, in, w, packed []float32
+	add                bool // to out
 	pack               func(g *gather, panel int)
 	packTask, tileTask func(i int)
 }
@@ -142,7 +143,8 @@ func (g *gather) divide(threads int) {
 // scratchLen is the number of values that the packed weights take.
 func (g *gather) scratchLen() int { return g.panels * g.panelLen }
 
-func (g *gather) run(p *pool.Pool, out, in, w, scratch []float32) {
+func (g *gather) run(p *pool.Pool, out, in, w, scratch []float32, add bool) {
+	g.add = add
 	g.out, g.in, g.w, g.packed = out, in, w, scratch[:g.scratchLen()]
 	if g.used > 0 {
 		p.Run(g.panels, g.packTask)
@@ -174,6 +176,9 @@ func (g *gather) runClass(c *class, panel0, lo, hi int) {
 	cols, pixels := g.tile.Cols, len(c.in)
 	panel1 := min(g.panels, panel0+g.panelsAtOnce)
 	if len(c.parts) == 0 { // no tap reaches these pixels
+		if g.add {
+			return
+		}
 		for row := lo; row < hi; row++ {
 			out := row/pixels*g.outImage + c.out[row%pixels]
 			clear(g.out[out+panel0*cols : out+min(g.outC, panel1*cols)])
@@ -183,7 +188,7 @@ func (g *gather) runClass(c *class, panel0, lo, hi int) {
 	a := f32.GatherArgs{In: g.in}
 	for pi, part := range c.parts {
 		a.Segments = part
-		if pi > 0 {
+		if pi > 0 || g.add {
 			a.Add = 1
 		}
 		image, pixel := lo/pixels, lo%pixels

@@ -7,6 +7,10 @@ func packForward(g *gather, panel int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
 	dst := g.packed[panel*g.panelLen : (panel+1)*g.panelLen]
 	rowLen := g.inC * taps // of one k
+	if g.used*4 <= taps {
+		packFewForward(g, dst, panel)
+		return
+	}
 	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 64}
 	for h := 0; h < cols; h += 16 {
 		n := min(16, cols-h)
@@ -48,6 +52,10 @@ func packBackward(g *gather, panel int) {
 		}
 		return
 	}
+	if g.used*4 <= taps {
+		packFewBackward(g, dst, panel)
+		return
+	}
 	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 2 * channels * taps} // two k ahead
 	for k := range g.inC {
 		for h := 0; h < cols; h += 16 {
@@ -66,6 +74,49 @@ func packBackward(g *gather, panel int) {
 				}
 				t.Transpose(&a, n, m)
 			}
+		}
+	}
+}
+
+// packFewForward is packForward where most taps are not used, value by value. Channels go by groups, whose rows of the panel
+// stay in the first-level cache while all columns are written.
+func packFewForward(g *gather, dst []float32, panel int) {
+	const group = 64
+	taps, cols := len(g.place), g.tile.Cols
+	n := min(cols, g.outC-panel*cols)
+	for c0 := 0; c0 < g.inC; c0 += group {
+		c1 := min(g.inC, c0+group)
+		for tap, at := range g.place {
+			if at < 0 {
+				continue
+			}
+			rows := dst[(at*g.inC+c0)*cols : (at*g.inC+c1)*cols]
+			clear(rows)
+			for k := range n {
+				src := g.w[((panel*cols+k)*g.inC+c0)*taps+tap:]
+				for i, j := k, 0; i < len(rows); i, j = i+cols, j+taps {
+					rows[i] = src[j]
+				}
+			}
+		}
+	}
+}
+
+// packFewBackward is packBackward where most taps are not used, value by value.
+func packFewBackward(g *gather, dst []float32, panel int) {
+	taps, cols, channels := len(g.place), g.tile.Cols, g.outC
+	n := min(cols, channels-panel*cols)
+	for k := range g.inC {
+		for tap, at := range g.place {
+			if at < 0 {
+				continue
+			}
+			row := dst[(at*g.inC+k)*cols : (at*g.inC+k+1)*cols]
+			src := g.w[(k*channels+panel*cols)*taps+tap:]
+			for i, j := 0, 0; i < n; i, j = i+1, j+taps {
+				row[i] = src[j]
+			}
+			clear(row[n:])
 		}
 	}
 }

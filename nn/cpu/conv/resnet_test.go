@@ -82,6 +82,24 @@ func TestResNetShapes(t *testing.T) {
 	}
 }
 
+// Batches whose images are packed in several parts, and a reduction that is cut.
+func TestLargeBatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second")
+	}
+	for i, s := range []Shape{square(70, 32, 3, 64, 3, 1, 1), square(29, 16, 64, 96, 3, 1, 1), square(21, 16, 40, 130, 3, 2, 1), square(3, 3, 600, 33, 3, 1, 1)} {
+		r := rand.New(rand.NewPCG(uint64(i), 6))
+		x, w, dy := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
+		for _, run := range runners(t, 3) {
+			if run.path == f32.Portable && s.Flops() > 1e8 {
+				continue
+			}
+			y, dx, dw := run.compute(t, s, x, w, dy)
+			checkSome(t, fmt.Sprintf("%v, %v: ", s, run.path), s, r, x, w, dy, y, dx, dw)
+		}
+	}
+}
+
 // checkSome compares 40 random positions of each result.
 func checkSome(t *testing.T, name string, s Shape, rnd *rand.Rand, x, w, dy, y, dx, dw []float32) {
 	t.Helper()
