@@ -39,17 +39,21 @@ func (e *Executor) floats(v *plan.Value) []float32 {
 }
 
 // bytes is the memory of a temporary whose elements are bytes.
-func (e *Executor) bytes(v *plan.Value) []uint8 {
-	if len(e.arena) == 0 {
+func (e *Executor) bytes(v *plan.Value) []uint8 { return e.arenaBytes(v.Offset, v.Size()) }
+
+// scratch is the memory that o asked for, as numbers and as bytes.
+func (e *Executor) scratch(o *plan.Op) []float32 {
+	return e.arena[o.ScratchOffset/4 : (o.ScratchOffset+o.Scratch)/4]
+}
+
+func (e *Executor) scratchBytes(o *plan.Op) []uint8 { return e.arenaBytes(o.ScratchOffset, o.Scratch) }
+
+func (e *Executor) arenaBytes(offset, size int64) []uint8 {
+	if size == 0 {
 		return nil
 	}
 	all := unsafe.Slice((*uint8)(unsafe.Pointer(&e.arena[0])), 4*len(e.arena))
-	return all[v.Offset : v.Offset+v.Size()]
-}
-
-// scratch is the memory that o asked for.
-func (e *Executor) scratch(o *plan.Op) []float32 {
-	return e.arena[o.ScratchOffset/4 : (o.ScratchOffset+o.Scratch)/4]
+	return all[offset : offset+size : offset+size]
 }
 
 func (e *Executor) inputIndex(v *plan.Value) int {

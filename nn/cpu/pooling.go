@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/nn/op"
@@ -34,89 +33,49 @@ func windowList(x, y tensor.Shape, kernel, stride, pad [2]int) []window {
 	return list
 }
 
-// maxPool is op.MaxPool2D over channels last. If the gradient is wanted it keeps, for each result, which element of the
-// window it was: row·width + column of the kernel.
+// maxPool is op.MaxPool2D over channels last. It keeps, for each result, which element of the window it was: row·width +
+// column of the kernel.
 func (e *Executor) maxPool(o *plan.Op) (kernel, error) {
 	a := o.Attr.(*op.MaxPool2D)
 	if area := a.Kernel[0] * a.Kernel[1]; area > 256 {
 		return kernel{}, fmt.Errorf("a window of %d elements, want at most 256", area)
 	}
 	xs, ys := o.In[0].Shape, o.Out[0].Shape
-	c := xs[1]
-	var taps [][]tap // by pixel
-	windows(xs, ys, a.Kernel, a.Stride, a.Pad, func(_ int, w window) {
-		var ts []tap
-		for h := w.top; h < w.bottom; h++ {
-			for v := w.left; v < w.right; v++ {
-				ts = append(ts, tap{(h*xs[3] + v) * c, int64(255 - (h-w.h0)*a.Kernel[1] - (v - w.v0))})
-			}
-		}
-		taps = append(taps, ts)
-	})
+	list := windowList(xs, ys, a.Kernel, a.Stride, a.Pad)
+	c, width := xs[1], xs[3]
 	xSize, ySize := xs[1:].TotalSize(), ys[1:].TotalSize()
-	return kernel{bind: func() func() error {
+	k := kernel{bind: func() func() error {
 		x, y := e.floats(o.In[0]), e.floats(o.Out[0])
-		var choice []uint8
-		if len(o.Out) > 1 && o.Out[1] != nil {
+		choice := e.scratchBytes(o)
+		if o.Scratch == 0 {
 			choice = e.bytes(o.Out[1])
 		}
 		return then(e.split(ys[0], max(1, grain/xSize), func(lo, hi int) {
 			for n := lo; n < hi; n++ {
 				image := x[n*xSize : (n+1)*xSize]
-				for p, ts := range taps {
+				for p, w := range list {
 					at := n*ySize + p*c
-					if choice == nil {
-						maxOf(y[at:at+c], nil, image, ts)
-					} else {
-						maxOf(y[at:at+c], choice[at:at+c], image, ts)
+					out, chosen := y[at:at+c], choice[at:at+c]
+					copy(out, image[(w.top*width+w.left)*c:])
+					first := uint8((w.top-w.h0)*a.Kernel[1] + w.left - w.v0)
+					for i := range chosen {
+						chosen[i] = first
+					}
+					for h := w.top; h < w.bottom; h++ {
+						for v := w.left; v < w.right; v++ {
+							if h != w.top || v != w.left {
+								f32.MaxWhich(out, chosen, image[(h*width+v)*c:][:c], uint8((h-w.h0)*a.Kernel[1]+v-w.v0))
+							}
+						}
 					}
 				}
 			}
 		}))
-	}}, nil
-}
-
-// A tap is an element of a window: where its channels begin in the image, and 255 less its number in the kernel.
-type tap struct {
-	at   int
-	rank int64
-}
-
-// maxOf sets out to the largest of the taps, channel by channel, and chosen, if there is one, to its number: the first of
-// equals. A NaN is larger than anything.
-//
-// Numbers are compared as integers of the same order, with the rank below them, since a branch for each number would be
-// guessed wrong half the time.
-func maxOf(out []float32, chosen []uint8, image []float32, taps []tap) {
-	var best [64]int64 // of some channels at a time
-	for k0 := 0; k0 < len(out); k0 += len(best) {
-		n := min(len(out)-k0, len(best))
-		for k := range best {
-			best[k] = math.MinInt64
-		}
-		for _, t := range taps {
-			x := image[t.at+k0:][:n]
-			for k, v := range x {
-				best[k&63] = max(best[k&63], ordered(v)<<8|t.rank)
-			}
-		}
-		for k, b := range best[:n] {
-			bits := int32(b >> 8)
-			out[k0+k] = math.Float32frombits(uint32(bits ^ bits>>31&math.MaxInt32))
-			if chosen != nil {
-				chosen[k0+k] = uint8(255 - b&255)
-			}
-		}
+	}}
+	if len(o.Out) < 2 || o.Out[1] == nil {
+		k.scratch = int64(o.Out[0].Len()) // nobody wants to know which
 	}
-}
-
-// ordered maps numbers to integers of the same order, NaN to the largest; −0 comes before 0.
-func ordered(x float32) int64 {
-	bits := int32(math.Float32bits(x))
-	if bits&math.MaxInt32 > 0x7f800000 {
-		bits = math.MaxInt32
-	}
-	return int64(bits ^ bits>>31&math.MaxInt32)
+	return k, nil
 }
 
 func (e *Executor) maxPoolGrad(o *plan.Op) (kernel, error) {
