@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -109,7 +110,7 @@ func splitGoRun(args []string) (flags, pkg, rest []string, ok bool) {
 
 // buildGoRun builds the program of `go run`, so that it is built once for all workers, and so that they see signals and the
 // program's own exit code, both of which go run keeps to itself. It returns the command in its place.
-func buildGoRun(args []string, dir string) ([]string, error) {
+func buildGoRun(ctx context.Context, args []string, dir string) ([]string, error) {
 	flags, pkg, rest, ok := splitGoRun(args)
 	if !ok {
 		return args, nil
@@ -119,7 +120,7 @@ func buildGoRun(args []string, dir string) ([]string, error) {
 		name = filepath.Base(abs)
 	}
 	program := filepath.Join(dir, name)
-	build := exec.Command(args[0], append(append([]string{"build", "-o", program}, flags...), pkg...)...)
+	build := exec.CommandContext(ctx, args[0], append(append([]string{"build", "-o", program}, flags...), pkg...)...)
 	out, err := build.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("launch: go build %s: %w\n%s", strings.Join(pkg, " "), err, out)

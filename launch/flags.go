@@ -17,7 +17,7 @@ const elasticFlag = "elastic-training-enabled"
 
 func flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "num-workers", Aliases: []string{"n"}, Usage: "`NUMBER` of workers"},
+		&cli.IntFlag{Name: "num-workers", Aliases: []string{"n"}, Usage: "`NUMBER` of workers", DefaultText: "must be given"},
 		&cli.IntFlag{Name: "num-servers", Aliases: []string{"s"}, Usage: "`NUMBER` of servers", DefaultText: "as many as workers"},
 		&cli.PathFlag{Name: "hostfile", Aliases: []string{"H"}, Usage: "hosts `FILE`: host, host:port or host slots=N on each line", TakesFile: true},
 		&cli.StringFlag{Name: "launcher", Usage: "how processes start: local or ssh", DefaultText: "ssh with -H, else local"},
@@ -31,7 +31,7 @@ func flags() []cli.Flag {
 		&cli.DurationFlag{Name: "start-timeout", Usage: "give up if not all processes are there after `TIME`", Value: 5 * time.Minute},
 		&cli.DurationFlag{Name: "stop-timeout", Usage: "workers that are asked to stop have `TIME` to save their state", Value: 4 * time.Second},
 		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that hears nothing of launch for `TIME` stops its processes (ssh)", Value: 4 * time.Second},
-		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing"},
+		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing", DisableDefaultText: true},
 		&cli.StringFlag{Name: "ssh-command", Usage: "the ssh client, with options (`WORDS` as in a shell)", Value: "ssh", EnvVars: []string{"PARAGON_SSH"}},
 		&cli.StringFlag{Name: elasticFlag, Usage: "let hosts join and leave while the job runs: True or False (not available in this version)", DefaultText: "False"},
 	}
@@ -240,7 +240,7 @@ func explainFlag(app *cli.App, err error) error {
 	}
 	text := "launch: there is no flag -" + name
 	if best != "" {
-		text += "; did you mean --" + best + "?"
+		return errors.New(text + "; did you mean --" + best + "?")
 	}
 	return errors.New(text + "; flags of the workers' command stand behind it")
 }

@@ -75,7 +75,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 			return fmt.Errorf("launch: %w", err)
 		}
 		defer os.RemoveAll(dir)
-		if cfg.Command, err = buildGoRun(o.command, dir); err != nil {
+		if cfg.Command, err = buildUnless(ctx, interrupts, o.command, dir); err != nil {
 			return err
 		}
 	}
@@ -90,6 +90,23 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return exitError(res.Code)
 	}
 	return nil
+}
+
+// buildUnless is buildGoRun, unless an interrupt comes first.
+func buildUnless(ctx context.Context, interrupts <-chan os.Signal, command []string, dir string) ([]string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var err error
+	done := make(chan struct{})
+	go func() { command, err = buildGoRun(ctx, command, dir); close(done) }()
+	select {
+	case <-done:
+		return command, err
+	case s := <-interrupts:
+		cancel()
+		<-done
+		return nil, exitError(job.SignalCode(s))
+	}
 }
 
 // dial connects to a host, and copies the current folder there if asked to.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -109,7 +110,7 @@ func (c *Client) Start(ctx context.Context, spec process.Spec, out process.Outpu
 			return h, nil // ran and ended already
 		default:
 		}
-		return nil, fmt.Errorf("launch: on %s: %s", c.host, h.exit.Err)
+		return nil, fmt.Errorf("launch: on %s: %s", c.host, strings.TrimPrefix(h.exit.Err, "launch: "))
 	case <-ctx.Done():
 		h.Signal(syscall.SIGKILL)
 		return nil, fmt.Errorf("launch: start %s on %s: %w", spec.Name, c.host, context.Cause(ctx))

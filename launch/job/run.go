@@ -17,7 +17,7 @@ const settle = 250 * time.Millisecond
 const killTime = 500 * time.Millisecond
 
 // ErrStart is in the chain of errors of jobs that never ran.
-var ErrStart = errors.New("the job was not started")
+var ErrStart = errors.New("launch: the job was not started")
 
 // Run runs a job to its end. When it returns no process of the job is left on any machine that can be reached. The Result
 // is valid with an error, too: the error tells why the job could not be run, or that machines were not left clean.
@@ -44,7 +44,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	res := Result{Nodes: r.nodes}
 	switch {
 	case stopped != nil:
-		res.Code = signalCode(stopped)
+		res.Code = SignalCode(stopped)
 		if err == nil {
 			err = fmt.Errorf("launch: stopped by %s", stopped)
 		}
@@ -52,11 +52,13 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		res.Code = 1
 	}
 	if err != nil {
+		cfg.Output.Release()
 		r.close()
 		r.collect()
-		return res, errors.Join(err, ErrStart)
+		return res, fmt.Errorf("%w:\n%w", ErrStart, err)
 	}
 	cfg.Output.Print(startTable(r))
+	cfg.Output.Release()
 	w := &watch{run: r}
 	res.Code = w.loop(ctx)
 	err = r.close()
@@ -116,7 +118,8 @@ func (n *Node) finish() {
 // endedAt is when the process ended, by the launcher's clock.
 func (n *Node) endedAt() time.Time { return n.started.Add(n.Exit.Elapsed) }
 
-func signalCode(s os.Signal) int {
+// SignalCode is the exit code of a launch that a signal stopped.
+func SignalCode(s os.Signal) int {
 	if n, ok := s.(syscall.Signal); ok {
 		return 128 + int(n)
 	}

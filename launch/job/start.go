@@ -112,6 +112,7 @@ func (r *run) start(ctx context.Context) error {
 	if err := r.startScheduler(ctx, scheduler); err != nil {
 		return err
 	}
+	r.cfg.Output.Hold() // the table of who runs where comes first
 	errs := make([]error, len(r.nodes))
 	var all sync.WaitGroup
 	for i, n := range r.nodes[1:] {

@@ -63,7 +63,7 @@ func (w *watch) loop(ctx context.Context) int {
 func (w *watch) code() int {
 	switch {
 	case w.interrupt != nil:
-		return signalCode(w.interrupt)
+		return SignalCode(w.interrupt)
 	case w.first != nil:
 		return w.first.Exit.Status()
 	case w.cancelled:

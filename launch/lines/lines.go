@@ -31,9 +31,20 @@ type Config struct {
 // A Merger writes whole lines of several Streams. Its methods may be called together.
 type Merger struct {
 	cfg   Config
-	mu    sync.Mutex // guards writes to Stdout and Stderr, and width
+	mu    sync.Mutex // guards writes to Stdout and Stderr, and the rest
 	width int
+	hold  bool
+	held  []heldLine
+	bytes int // of held
 }
+
+type heldLine struct {
+	out  io.Writer
+	line []byte
+}
+
+// maxHeld bounds the bytes that Hold keeps back.
+const maxHeld = 1 << 20
 
 // New makes a Merger. Prefixes are as wide as the longest name that has a Stream by then.
 func New(cfg Config) *Merger {
@@ -189,7 +200,33 @@ func (s *Stream) emit(line []byte) {
 		b = append(b, line...)
 	}
 	b = append(b, '\n')
+	if s.m.hold && s.m.bytes+len(b) <= maxHeld {
+		s.m.held, s.m.bytes = append(s.m.held, heldLine{s.out, b}), s.m.bytes+len(b)
+		return
+	}
+	s.m.release()
 	s.out.Write(b)
+}
+
+// Hold keeps lines of processes back until Release, so that what Print writes meanwhile stands before them.
+func (m *Merger) Hold() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hold = true
+}
+
+// Release ends Hold.
+func (m *Merger) Release() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.release()
+}
+
+func (m *Merger) release() {
+	for _, h := range m.held {
+		h.out.Write(h.line)
+	}
+	m.hold, m.held, m.bytes = false, nil, 0
 }
 
 // Print writes lines of the launcher's own to its standard error, between those of the processes.

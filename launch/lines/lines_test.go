@@ -91,6 +91,30 @@ func TestLinesOfSeveralProcessesNeverMix(t *testing.T) {
 	}
 }
 
+func TestHoldLetsTheTableStandFirst(t *testing.T) {
+	var out bytes.Buffer
+	m := New(Config{Stdout: &out, Stderr: &out})
+	s := m.Stdout("w", 0)
+	fmt.Fprintln(s, "before")
+	m.Hold()
+	fmt.Fprintln(s, "early")
+	m.Print("table\n")
+	m.Release()
+	fmt.Fprintln(s, "late")
+	if got, want := out.String(), "w | before\ntable\nw | early\nw | late\n"; got != want {
+		t.Errorf("wrote %q, want %q", got, want)
+	}
+	out.Reset()
+	m.Hold()
+	line := strings.Repeat("x", MaxLine-1)
+	for range 2 * maxHeld / MaxLine {
+		fmt.Fprintln(s, line)
+	}
+	if out.Len() < maxHeld {
+		t.Errorf("%d bytes came out while more than %d were held", out.Len(), maxHeld)
+	}
+}
+
 func TestColorsOnlyWhereAskedFor(t *testing.T) {
 	var out, err bytes.Buffer
 	m := New(Config{Stdout: &out, Stderr: &err, ColorStdout: true})
