@@ -22,6 +22,9 @@ type Update struct {
 	Root                float32 // 1/√(1 − β₂ᵗ)
 	Epsilon             float32
 	Keep                float32 // 1 − ηλ where decay is apart from the gradient, else 1
+	Inverse             float32 // 1/η, for FTRL
+	Beta                float32
+	L1                  float32
 }
 
 // Ascend sets w ← w + ηg.
@@ -85,6 +88,14 @@ func (u *Update) RMSProp(value, grad, square, mean, m []float32) {
 		m = m[n:]
 	}
 	u.rmspropPortable(value[n:], grad[n:], square[n:], mean, m)
+}
+
+// FTRL sets s ← z + g − (√(n+g²) − √n)·Inverse·w and then n ← n + g², z ← s, w ← (min(max(s, −L1), L1) − s) /
+// ((Beta + √n)·Inverse + λ): exactly 0 where |s| ≤ L1.
+func (u *Update) FTRL(value, grad, z, n []float32) {
+	same("FTRL", len(value), len(grad), len(z), len(n))
+	done := u.ftrlWide(kernels.tile.path, value, grad, z, n)
+	u.ftrlPortable(value[done:], grad[done:], z[done:], n[done:])
 }
 
 // Lamb sets m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g², w ← w − ηr with r = Correction·m/(√v·Root + ε) + λw.

@@ -4,10 +4,11 @@ package f32
 // the kernel by name, not through a table, so that an Update may live on its caller's stack.
 
 // coefficients is the array of constants that the kernels take.
-func (u *Update) coefficients() [15]float32 {
+func (u *Update) coefficients() [19]float32 {
 	return [...]float32{
 		u.Scale, u.Clip, -u.Clip, u.Shrink, u.Rate, u.Decay, u.Momentum,
 		u.Beta1, u.Rest1, u.Beta2, u.Rest2, u.Correction, u.Root, u.Epsilon, u.Keep,
+		u.Inverse, u.Beta, u.L1, -u.L1,
 	}
 }
 
@@ -102,6 +103,20 @@ func (u *Update) adagradWide(p Path, value, grad, sum []float32) int {
 		adagradAVX512(&value[0], &grad[0], &sum[0], &k[0], n)
 	} else {
 		adagradAVX2(&value[0], &grad[0], &sum[0], &k[0], n)
+	}
+	return n
+}
+
+func (u *Update) ftrlWide(p Path, value, grad, z, squares []float32) int {
+	n := wide(p, len(value))
+	if n == 0 {
+		return 0
+	}
+	k := u.coefficients()
+	if p == AVX512 {
+		ftrlAVX512(&value[0], &grad[0], &z[0], &squares[0], &k[0], n)
+	} else {
+		ftrlAVX2(&value[0], &grad[0], &z[0], &squares[0], &k[0], n)
 	}
 	return n
 }

@@ -442,6 +442,57 @@ loop:
 	VZEROUPPER
 	RET
 
+// func ftrlAVX512(value *float32, grad *float32, z *float32, squares *float32, k *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·ftrlAVX512(SB), NOSPLIT, $0-48
+	MOVQ         value+0(FP), AX
+	MOVQ         grad+8(FP), CX
+	MOVQ         z+16(FP), DX
+	MOVQ         squares+24(FP), BX
+	MOVQ         k+32(FP), SI
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 4(SI), Z1
+	VBROADCASTSS 8(SI), Z2
+	VBROADCASTSS 12(SI), Z3
+	VBROADCASTSS 60(SI), Z4
+	VBROADCASTSS 64(SI), Z5
+	VBROADCASTSS 20(SI), Z6
+	VBROADCASTSS 68(SI), Z7
+	VBROADCASTSS 72(SI), Z8
+	MOVQ         n+40(FP), SI
+	XORQ         DI, DI
+
+loop:
+	VMOVUPS (AX)(DI*4), Z9
+	VMULPS  (CX)(DI*4), Z0, Z10
+	VMINPS  Z10, Z1, Z10
+	VMAXPS  Z10, Z2, Z10
+	VMULPS  Z3, Z10, Z10
+	VMULPS  Z10, Z10, Z12
+	VADDPS  (BX)(DI*4), Z12, Z12
+	VSQRTPS (BX)(DI*4), Z11
+	VMOVUPS Z12, (BX)(DI*4)
+	VSQRTPS Z12, Z12
+	VSUBPS  Z11, Z12, Z11
+	VMULPS  Z4, Z11, Z11
+	VMULPS  Z9, Z11, Z11
+	VADDPS  (DX)(DI*4), Z10, Z10
+	VSUBPS  Z11, Z10, Z10
+	VMOVUPS Z10, (DX)(DI*4)
+	VADDPS  Z5, Z12, Z12
+	VMULPS  Z4, Z12, Z12
+	VADDPS  Z6, Z12, Z12
+	VMINPS  Z10, Z7, Z9
+	VMAXPS  Z9, Z8, Z9
+	VSUBPS  Z10, Z9, Z9
+	VDIVPS  Z12, Z9, Z9
+	VMOVUPS Z9, (AX)(DI*4)
+	ADDQ    $0x10, DI
+	CMPQ    DI, SI
+	JLT     loop
+	VZEROUPPER
+	RET
+
 // func lambAVX512(value *float32, grad *float32, mean *float32, variance *float32, k *float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·lambAVX512(SB), NOSPLIT, $0-48
@@ -1021,6 +1072,57 @@ loop:
 	VMOVUPS Y10, (AX)(R8*4)
 	ADDQ    $0x08, R8
 	CMPQ    R8, DI
+	JLT     loop
+	VZEROUPPER
+	RET
+
+// func ftrlAVX2(value *float32, grad *float32, z *float32, squares *float32, k *float32, n int)
+// Requires: AVX
+TEXT ·ftrlAVX2(SB), NOSPLIT, $0-48
+	MOVQ         value+0(FP), AX
+	MOVQ         grad+8(FP), CX
+	MOVQ         z+16(FP), DX
+	MOVQ         squares+24(FP), BX
+	MOVQ         k+32(FP), SI
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 4(SI), Y1
+	VBROADCASTSS 8(SI), Y2
+	VBROADCASTSS 12(SI), Y3
+	VBROADCASTSS 60(SI), Y4
+	VBROADCASTSS 64(SI), Y5
+	VBROADCASTSS 20(SI), Y6
+	VBROADCASTSS 68(SI), Y7
+	VBROADCASTSS 72(SI), Y8
+	MOVQ         n+40(FP), SI
+	XORQ         DI, DI
+
+loop:
+	VMOVUPS (AX)(DI*4), Y9
+	VMULPS  (CX)(DI*4), Y0, Y10
+	VMINPS  Y10, Y1, Y10
+	VMAXPS  Y10, Y2, Y10
+	VMULPS  Y3, Y10, Y10
+	VMULPS  Y10, Y10, Y12
+	VADDPS  (BX)(DI*4), Y12, Y12
+	VSQRTPS (BX)(DI*4), Y11
+	VMOVUPS Y12, (BX)(DI*4)
+	VSQRTPS Y12, Y12
+	VSUBPS  Y11, Y12, Y11
+	VMULPS  Y4, Y11, Y11
+	VMULPS  Y9, Y11, Y11
+	VADDPS  (DX)(DI*4), Y10, Y10
+	VSUBPS  Y11, Y10, Y10
+	VMOVUPS Y10, (DX)(DI*4)
+	VADDPS  Y5, Y12, Y12
+	VMULPS  Y4, Y12, Y12
+	VADDPS  Y6, Y12, Y12
+	VMINPS  Y10, Y7, Y9
+	VMAXPS  Y9, Y8, Y9
+	VSUBPS  Y10, Y9, Y9
+	VDIVPS  Y12, Y9, Y9
+	VMOVUPS Y9, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	CMPQ    DI, SI
 	JLT     loop
 	VZEROUPPER
 	RET

@@ -8,6 +8,7 @@ func (u *Update) momentumWide(Path, []float32, []float32, []float32) int        
 func (u *Update) nesterovWide(Path, []float32, []float32, []float32) int        { return 0 }
 func (u *Update) adamWide(Path, []float32, []float32, []float32, []float32) int { return 0 }
 func (u *Update) adagradWide(Path, []float32, []float32, []float32) int         { return 0 }
+func (u *Update) ftrlWide(Path, []float32, []float32, []float32, []float32) int { return 0 }
 func (u *Update) lambWide(Path, []float32, []float32, []float32, []float32) int { return 0 }
 func (u *Update) squaresWide(Path, *[numSums]float64, []float32) int            { return 0 }
 

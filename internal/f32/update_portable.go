@@ -110,6 +110,26 @@ func (u *Update) rmspropPortable(value, grad, square, mean, m []float32) {
 	}
 }
 
+func (u *Update) ftrlPortable(value, grad, z, n []float32) {
+	c := *u
+	grad, z, n = grad[:len(value)], z[:len(value)], n[:len(value)]
+	for i, w := range value {
+		g := c.input(grad[i])
+		squares := n[i] + float32(g*g)
+		root := sqrt(squares)
+		s := z[i] + g - float32(float32((root-sqrt(n[i]))*c.Inverse)*w)
+		z[i], n[i] = s, squares
+		near := s
+		if near > c.L1 {
+			near = c.L1
+		}
+		if near < -c.L1 {
+			near = -c.L1
+		}
+		value[i] = (near - s) / (float32((c.Beta+root)*c.Inverse) + c.Decay)
+	}
+}
+
 // lambStep is r and the new mean and variance.
 func (u *Update) lambStep(w, d, mean, variance float32) (r, m, v float32) {
 	g := u.input(d)

@@ -54,6 +54,11 @@ func rmspropCenteredAVX512(value *float32, grad *float32, square *float32, mean 
 //go:noescape
 func rmspropCenteredMomentumAVX512(value *float32, grad *float32, square *float32, mean *float32, m *float32, k *float32, n int)
 
+// ftrlAVX512 is FTRL; n is a multiple of the vector, not 0.
+//
+//go:noescape
+func ftrlAVX512(value *float32, grad *float32, z *float32, squares *float32, k *float32, n int)
+
 // lambAVX512 is Lamb; n is a multiple of the vector, not 0.
 //
 //go:noescape
@@ -118,6 +123,11 @@ func rmspropCenteredAVX2(value *float32, grad *float32, square *float32, mean *f
 //
 //go:noescape
 func rmspropCenteredMomentumAVX2(value *float32, grad *float32, square *float32, mean *float32, m *float32, k *float32, n int)
+
+// ftrlAVX2 is FTRL; n is a multiple of the vector, not 0.
+//
+//go:noescape
+func ftrlAVX2(value *float32, grad *float32, z *float32, squares *float32, k *float32, n int)
 
 // lambAVX2 is Lamb; n is a multiple of the vector, not 0.
 //

@@ -45,6 +45,9 @@ var updateRules = []updateRule{
 	{"RMSProp centered with momentum", 3,
 		func(u *Update, w, g []float32, s [][]float32) { u.RMSProp(w, g, s[0], s[1], s[2]) },
 		func(u *Update, w, g []float32, s [][]float32) { u.rmspropPortable(w, g, s[0], s[1], s[2]) }},
+	{"FTRL", 2,
+		func(u *Update, w, g []float32, s [][]float32) { u.FTRL(w, g, s[0], s[1]) },
+		func(u *Update, w, g []float32, s [][]float32) { u.ftrlPortable(w, g, s[0], s[1]) }},
 	{"Lamb", 2,
 		func(u *Update, w, g []float32, s [][]float32) { u.Lamb(w, g, s[0], s[1]) },
 		func(u *Update, w, g []float32, s [][]float32) { u.lambPortable(w, g, s[0], s[1]) }},
@@ -53,7 +56,7 @@ var updateRules = []updateRule{
 // Every number differs from every other, so that none can stand in for another.
 var someUpdate = Update{
 	Scale: 0.7, Clip: 0.9, Shrink: 0.8, Rate: 0.1, Decay: 0.03, Momentum: 0.85, Beta1: 0.91, Rest1: 0.09, Beta2: 0.96,
-	Rest2: 0.04, Correction: 1.3, Root: 1.7, Epsilon: 1e-3, Keep: 0.99,
+	Rest2: 0.04, Correction: 1.3, Root: 1.7, Epsilon: 1e-3, Keep: 0.99, Inverse: 3, Beta: 1.1, L1: 0.6,
 }
 
 // unaligned is a slice of n values that begins anywhere in a vector.

@@ -23,6 +23,10 @@ const (
 	root
 	epsilon
 	keep
+	inverse
+	beta
+	l1
+	minusL1
 )
 
 // A coefficients tells where a loop finds its constants: in registers as far as these go, else in memory.
@@ -137,6 +141,7 @@ func updates() {
 				rmsprop(s, isCentered, hasMomentum)
 			}
 		}
+		ftrl(s)
 		lamb(s, false)
 		lamb(s, true)
 		squares(s)
@@ -262,6 +267,32 @@ func rmsprop(s isa, isCentered, hasMomentum bool) {
 				return
 			}
 			VSUBPS(u, w, w)
+		})
+}
+
+func ftrl(s isa) {
+	s.rule("ftrl", "is FTRL; n is a multiple of the vector, not 0.", []string{"z", "squares"},
+		[]int{scale, clip, floor, shrink, inverse, beta, decay, l1, minusL1},
+		func(c coefficients, at place, w reg.VecVirtual) {
+			g, rise := c.input(at("grad")), s.vec()
+			n := square(s, g)
+			VADDPS(at("squares"), n, n)
+			VSQRTPS(at("squares"), rise)
+			VMOVUPS(n, at("squares"))
+			VSQRTPS(n, n) // the new root from here on
+			VSUBPS(rise, n, rise)
+			VMULPS(c.get(inverse), rise, rise)
+			VMULPS(w, rise, rise)
+			VADDPS(at("z"), g, g)
+			VSUBPS(rise, g, g) // z
+			VMOVUPS(g, at("z"))
+			VADDPS(c.get(beta), n, n)
+			VMULPS(c.get(inverse), n, n)
+			VADDPS(c.get(decay), n, n)
+			VMINPS(g, c.get(l1), w)
+			VMAXPS(w, c.get(minusL1), w)
+			VSUBPS(g, w, w)
+			VDIVPS(n, w, w)
 		})
 }
 
