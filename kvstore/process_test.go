@@ -1,0 +1,144 @@
+package kvstore_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/kvstore/kvstoretest"
+	"github.com/paragon-train/paragon/schedulernode"
+	"github.com/paragon-train/paragon/server"
+)
+
+// The test's binary is also the program of the processes that it starts: roleVariable says which.
+const roleVariable = "PARAGON_TEST_PROCESS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(roleVariable) == "" {
+		os.Exit(m.Run())
+	}
+	if err := process(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// process is one process of a job, told by the environment as any program is.
+func process() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	cfg, err := cluster.FromEnv(os.Getenv)
+	if err != nil {
+		return err
+	}
+	cfg.Logger = quiet
+	switch cfg.Role {
+	case cluster.Scheduler:
+		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
+	case cluster.Server:
+		return server.Run(ctx, server.Config{Cluster: cfg})
+	}
+	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithTimeout(kvstoretest.Timeout), kvstore.WithLogger(quiet))
+	if err != nil {
+		return err
+	}
+	if err := kvstoretest.Work(ctx, kv, append(kvstoretest.Assigning(), kvstoretest.Doubling()...)...); err != nil {
+		return err
+	}
+	return kv.Close()
+}
+
+// runProcesses runs a job of a scheduler, servers and workers, each a process of its own, and returns how it ended.
+func runProcesses(t *testing.T, workers, servers int) error {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	start := func(role string, rank int, scheduler string, stdout io.Writer) (*exec.Cmd, *bytes.Buffer) {
+		host, port, err := net.SplitHostPort(scheduler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
+		cmd.Env = append(os.Environ(), roleVariable+"=1", "DMLC_ROLE="+role, "DMLC_PS_ROOT_URI="+host, "DMLC_PS_ROOT_PORT="+port,
+			fmt.Sprintf("DMLC_NUM_WORKER=%d", workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", servers), fmt.Sprintf("PARAGON_RANK=%d", rank),
+			"PARAGON_SECRET=0123456789abcdef0123456789abcdef", "DMLC_NODE_HOST=127.0.0.1")
+		stderr := &bytes.Buffer{}
+		cmd.Stderr, cmd.Stdout = stderr, stdout
+		cmd.WaitDelay = 5 * time.Second
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd, stderr
+	}
+	type process struct {
+		name   string
+		cmd    *exec.Cmd
+		stderr *bytes.Buffer
+	}
+	r, w := io.Pipe()
+	cmd, stderr := start("scheduler", 0, "127.0.0.1:0", w)
+	all := []process{{"scheduler", cmd, stderr}}
+	defer func() { // nothing is left behind, however the test ends
+		cancel()
+		for _, p := range all {
+			p.cmd.Wait()
+		}
+	}()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("the scheduler did not say where it listens: %w", err)
+	}
+	go io.Copy(io.Discard, r)
+	scheduler := line[:len(line)-1]
+	for i := range servers {
+		cmd, stderr := start("server", i, scheduler, nil)
+		all = append(all, process{fmt.Sprintf("server %d", i), cmd, stderr})
+	}
+	for i := range workers {
+		cmd, stderr := start("worker", i, scheduler, nil)
+		all = append(all, process{fmt.Sprintf("worker %d", i), cmd, stderr})
+	}
+	var first error
+	for i := len(all) - 1; i >= 0; i-- { // workers first: they say what was wrong
+		p := all[i]
+		if err := p.cmd.Wait(); err != nil && first == nil {
+			first = fmt.Errorf("%s: %w: %s", p.name, err, bytes.TrimSpace(p.stderr.Bytes()))
+		}
+	}
+	w.Close()
+	return first
+}
+
+// The numbers hold for jobs of real processes over TCP, and every process ends with 0.
+func TestJobsOfProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	type size struct{ workers, servers int }
+	sizes := []size{{1, 1}, {2, 2}, {4, 3}, {7, 1}}
+	if os.Getenv("PARAGON_TEST_SLOW") != "" {
+		sizes = nil
+		for _, workers := range []int{1, 2, 4, 7} {
+			for _, servers := range []int{1, 2, 3} {
+				sizes = append(sizes, size{workers, servers})
+			}
+		}
+	}
+	for _, x := range sizes {
+		t.Run(fmt.Sprintf("workers=%d/servers=%d", x.workers, x.servers), func(t *testing.T) {
+			if err := runProcesses(t, x.workers, x.servers); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
