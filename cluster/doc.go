@@ -12,6 +12,7 @@
 package cluster
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -37,6 +38,24 @@ const (
 	Worker    Role = 3
 )
 
+func (r Role) String() string {
+	switch r {
+	case Scheduler:
+		return "scheduler"
+	case Server:
+		return "server"
+	case Worker:
+		return "worker"
+	}
+	return fmt.Sprintf("role %d", uint8(r))
+}
+
+// A Place is a role and a rank in it.
+type Place struct {
+	Role Role
+	Rank Rank
+}
+
 // Config says which job a node joins and as what. FromEnv fills it from the environment; programs may fill it themselves.
 type Config struct {
 	Role       Role
@@ -53,6 +72,11 @@ type Config struct {
 	HeartbeatInterval time.Duration // 1 s; the scheduler's counts
 	Lease             time.Duration // 10 s; the scheduler's counts
 	StartTimeout      time.Duration // 5 min: how long Join waits for the others
+	SchedulerTimeout  time.Duration // Lease: how long the scheduler may be out of reach before the node gives up
+
+	// ExpectedHosts says where nodes should come up, so that the scheduler can name the hosts of those it waits for. Only
+	// the scheduler uses it; it may be nil.
+	ExpectedHosts map[Place]string
 
 	Network transport.Network // TCP
 	Logger  *slog.Logger      // slog.Default()

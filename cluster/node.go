@@ -3,91 +3,221 @@ package cluster
 import (
 	"context"
 	"errors"
-	"net"
+	"fmt"
+	"sync"
+	"time"
 
 	"github.com/paragon-train/paragon/transport"
 	"github.com/paragon-train/paragon/wire"
 )
 
-// ErrNoJob says that the environment describes no job at all, so that a program may run alone.
-var ErrNoJob = errors.New("no job in the environment")
-
-// ErrClosed is what Err says after Close or Leave: the node ended by itself.
-var ErrClosed = errors.New("closed")
-
-var errNotBuilt = errors.New("cluster: not built yet")
-
-// FromEnv reads a job from the environment. ErrNoJob is in the error's chain when none of its variables is set.
-func FromEnv(getenv func(string) string) (Config, error) { return Config{}, errNotBuilt }
-
-// Listen opens the listener of a server: at cfg.Listen, or at the address that reaches the scheduler and a free port. Addr is
-// what others reach it at, for Config.Addr:
-//
-//	ln, addr, err := cluster.Listen(ctx, cfg)
-//	cfg.Addr = addr
-//	node, err := cluster.Join(ctx, cfg)
-//	srv := transport.NewServer(ln, handler, transport.Config{Network: cfg.Network, Secret: cfg.Secret})
-//	srv.Serve() // workers that came early have waited in the listener
-func Listen(ctx context.Context, cfg Config) (ln net.Listener, addr string, err error) {
-	return nil, "", errNotBuilt
-}
+// Errors that callers ask for.
+var (
+	// ErrNoJob: the environment describes no job at all, so that a program may run alone.
+	ErrNoJob = errors.New("no job in the environment")
+	// ErrClosed: the node ended by itself, by Leave or Close.
+	ErrClosed = errors.New("closed")
+	// ErrFailed: the job failed; the text says why.
+	ErrFailed = errors.New("the job failed")
+	// ErrLost: the scheduler no longer counts the node as a member.
+	ErrLost = errors.New("no longer a member of the job")
+	// ErrScheduler: the scheduler was out of reach for too long.
+	ErrScheduler = errors.New("scheduler out of reach")
+)
 
 // Node is a process's place in a job. Its methods may be called together from any goroutine.
-type Node struct{}
+type Node struct {
+	cfg   Config
+	sched *transport.Client
+	id    NodeID
 
-// Join registers with the scheduler and returns when the job is complete: all its workers and servers are there and the
-// membership has its first generation. While it waits it logs whom for.
-func Join(ctx context.Context, cfg Config) (*Node, error) { return nil, errNotBuilt }
+	ctx    context.Context // ends with the node
+	cancel context.CancelFunc
+	done   chan struct{}
+	wg     sync.WaitGroup // heartbeats and watch
+
+	mu         sync.Mutex // guards all below
+	err        error      // why done is closed
+	ended      bool       // done is closed
+	membership wire.Membership
+	rank       Rank
+	changed    chan struct{}
+	heard      time.Time // of the scheduler
+	step       uint64
+	epoch      uint64
+	callers    map[string]*caller // by address
+}
 
 // ID is the node's ID.
-func (n *Node) ID() NodeID { return 0 }
+func (n *Node) ID() NodeID { return n.id }
 
 // Role is the node's role.
-func (n *Node) Role() Role { return 0 }
+func (n *Node) Role() Role { return n.cfg.Role }
 
 // Rank is the node's rank in the newest generation known.
-func (n *Node) Rank() Rank { return 0 }
+func (n *Node) Rank() Rank {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.rank
+}
 
 // Generation is the newest generation known.
-func (n *Node) Generation() Generation { return 0 }
+func (n *Node) Generation() Generation {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return Generation(n.membership.Generation)
+}
 
 // Membership is the newest membership known. The slices are shared and must not be changed.
-func (n *Node) Membership() wire.Membership { return wire.Membership{} }
+func (n *Node) Membership() wire.Membership {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.membership
+}
 
 // Changed returns a channel that is closed when the membership is another than it is now. Take the channel first, then
 // read Membership, then wait.
-func (n *Node) Changed() <-chan struct{} { return nil }
-
-// Server returns the Caller to the server of a rank and the server's address. The Caller belongs to the node: it is shared,
-// and closed by Close.
-func (n *Node) Server(rank Rank) (transport.Caller, string, error) { return nil, "", errNotBuilt }
-
-// Declare asks for the plan of a key. Generation and Node are filled in.
-func (n *Node) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, error) {
-	return wire.KeyPlan{}, errNotBuilt
+func (n *Node) Changed() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.changed
 }
 
-// Barrier returns when every worker has called it with the same name. A name is used once in a job.
-func (n *Node) Barrier(ctx context.Context, name string) error { return errNotBuilt }
-
-// Signal marks a name as happened.
-func (n *Node) Signal(ctx context.Context, name string) error { return errNotBuilt }
-
-// Await returns once the name was signalled.
-func (n *Node) Await(ctx context.Context, name string) error { return errNotBuilt }
-
 // Progress tells what the next heartbeats say: the last step finished and its epoch (of servers, the rounds closed).
-func (n *Node) Progress(step, epoch uint64) {}
+func (n *Node) Progress(step, epoch uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.step, n.epoch = step, epoch
+}
 
-// Done is closed when the job ended for this node: it finished (Err is nil), it failed, the scheduler holds the node for
-// lost, or the node was closed.
-func (n *Node) Done() <-chan struct{} { return nil }
+// Done is closed when the job ended for this node: it finished (Err is nil), it failed (ErrFailed), the scheduler holds the
+// node for lost (ErrLost) or is out of reach (ErrScheduler), or the node was closed (ErrClosed).
+func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err says why Done is closed; nil while it is not, and when the job finished in order.
-func (n *Node) Err() error { return nil }
+func (n *Node) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// end ends the node for a reason; the first one counts. All its waits end with it.
+func (n *Node) end(err error) {
+	n.mu.Lock()
+	if n.ended {
+		n.mu.Unlock()
+		return
+	}
+	n.ended, n.err = true, err
+	close(n.done)
+	callers := n.callers
+	n.mu.Unlock()
+	n.cancel()
+	for _, c := range callers {
+		c.Client.Close()
+	}
+}
+
+// Close ends the node without a word: the scheduler finds out when its lease is over. It returns when all of the node's
+// goroutines and connections are gone.
+func (n *Node) Close() error {
+	n.end(ErrClosed)
+	err := n.sched.Close()
+	n.wg.Wait()
+	return err
+}
 
 // Leave tells the scheduler that the node ends, in order or (ok false) for a reason that fails the job, and closes the node.
-func (n *Node) Leave(ctx context.Context, ok bool, reason string) error { return errNotBuilt }
+// The scheduler is told even where the job has ended already, so that it need not wait for this node.
+func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
+	n.end(ErrClosed) // no heartbeat may come after the leave
+	over := !errors.Is(n.Err(), ErrClosed)
+	limit := 5 * time.Second
+	if over {
+		limit = time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	_, err := n.ask(ctx, 0, &wire.Leave{Node: uint64(n.id), OK: ok, Reason: reason}, &wire.Ack{}, false)
+	n.Close()
+	if err != nil && !over && !errors.Is(err, transport.ErrClosed) {
+		return fmt.Errorf("cluster: leave: %w", err)
+	}
+	return nil
+}
 
-// Close ends the node without a word: the scheduler finds out when its lease is over.
-func (n *Node) Close() error { return nil }
+// update takes a membership in.
+func (n *Node) update(m *wire.Membership) {
+	n.mu.Lock()
+	n.heard = time.Now()
+	if m.Revision > n.membership.Revision || m.Phase == wire.PhaseForming {
+		grown := m.Revision > n.membership.Revision
+		n.membership = *m
+		for _, member := range m.Nodes {
+			if member.Node == uint64(n.id) && m.Phase != wire.PhaseForming {
+				n.rank = Rank(member.Rank)
+			}
+		}
+		if grown {
+			close(n.changed)
+			n.changed = make(chan struct{})
+		}
+	}
+	n.mu.Unlock()
+	switch m.Phase {
+	case wire.PhaseFinished:
+		n.end(nil)
+	case wire.PhaseFailed:
+		n.end(fmt.Errorf("cluster: %w: %s", ErrFailed, m.Reason))
+	}
+}
+
+// A caller is the Client to a server; its errors tell why the job ended, where that is the cause.
+type caller struct {
+	*transport.Client
+	n *Node
+}
+
+// Call implements transport.Caller.
+func (c *caller) Call(ctx context.Context, request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
+	b, err := c.Client.Call(ctx, request, answer, dst, payload...)
+	if err != nil && errors.Is(err, transport.ErrClosed) {
+		select {
+		case <-c.n.done:
+			if why := c.n.Err(); why != nil {
+				return nil, fmt.Errorf("%w: %w", why, err)
+			}
+			return nil, fmt.Errorf("cluster: the job has finished: %w", err)
+		default:
+		}
+	}
+	return b, err
+}
+
+// Close does nothing: the node owns its callers.
+func (c *caller) Close() error { return nil }
+
+// Server returns the Caller to the server of a rank and the server's address. The Caller belongs to the node: it is shared,
+// and closed by Close and by the end of the job.
+func (n *Node) Server(rank Rank) (transport.Caller, string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended {
+		if n.err != nil {
+			return nil, "", n.err
+		}
+		return nil, "", errors.New("cluster: the job has finished")
+	}
+	for _, m := range n.membership.Nodes {
+		if m.Role != wire.RoleServer || m.Rank != int32(rank) {
+			continue
+		}
+		c := n.callers[m.Addr]
+		if c == nil {
+			c = &caller{transport.NewClient(m.Addr, n.cfg.transportConfig()), n}
+			n.callers[m.Addr] = c
+		}
+		return c, m.Addr, nil
+	}
+	return nil, "", fmt.Errorf("cluster: no server of rank %d in generation %d", rank, n.membership.Generation)
+}

@@ -77,8 +77,12 @@ func NewCore(set Settings, now time.Time) *Core {
 // taken to have happened at the same time.
 func (c *Core) Step(e Event) Output {
 	c.out = Output{}
-	if e.At.After(c.now) {
-		c.pass(e.At)
+	if e.At.Before(c.now) {
+		e.At = c.now
+	}
+	c.pass(e.At)
+	if e.Stop != "" && c.open() {
+		c.fail(e.Stop)
 	}
 	switch m := e.Message.(type) {
 	case nil:
@@ -133,8 +137,16 @@ func (c *Core) Next() time.Time {
 	return next
 }
 
-// Phase and reason of the job.
+// Phase is the job's phase and, where it failed, the reason.
 func (c *Core) Phase() (phase uint8, reason string) { return c.phase, c.reason }
+
+// Waiting names the nodes that are missing while the job is forming.
+func (c *Core) Waiting() []string {
+	if c.phase != wire.PhaseForming {
+		return nil
+	}
+	return c.missing()
+}
 
 // Settled says that the job has ended and every node that lives knows it.
 func (c *Core) Settled() bool {

@@ -13,6 +13,8 @@ type Event struct {
 	Request uint64
 	// Message is what a node asks. Nil with a Request: whoever asked is gone, and needs no answer any more.
 	Message wire.Message
+	// Stop fails the job for a reason of the scheduler's own.
+	Stop string
 }
 
 // An Output is what the Core says to an Event.

@@ -22,6 +22,7 @@ type Server struct {
 	mu     sync.Mutex // guards all below
 	ended  bool
 	conns  map[net.Conn]bool
+	fewer  chan struct{} // closed, and made anew, when a connection is gone
 	warned time.Time
 	wg     sync.WaitGroup // of all goroutines
 }
@@ -32,6 +33,7 @@ func NewServer(ln net.Listener, h Handler, cfg Config) *Server {
 		ln: ln, h: h, cfg: cfg.withDefaults(),
 		strangers: make(chan struct{}, maxStrangers),
 		conns:     make(map[net.Conn]bool),
+		fewer:     make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
@@ -87,6 +89,24 @@ func (s *Server) Close() error {
 	return err
 }
 
+// Alone returns once nobody is connected, or with the error of ctx when it ends before. A Server that is about to be
+// closed so lets its peers take their last answers and leave.
+func (s *Server) Alone(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		n, fewer := len(s.conns), s.fewer
+		s.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-fewer:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 func (s *Server) accept(nc net.Conn) {
 	select {
 	case s.strangers <- struct{}{}:
@@ -107,6 +127,8 @@ func (s *Server) accept(nc net.Conn) {
 			nc.Close()
 			s.mu.Lock()
 			delete(s.conns, nc)
+			close(s.fewer)
+			s.fewer = make(chan struct{})
 			s.mu.Unlock()
 		}()
 		err := proveToClient(nc, s.cfg.Secret, time.Now().Add(handshakeTimeout))

@@ -482,6 +482,30 @@ func TestTheNextCallAfterALostServerDialsAgain(t *testing.T) {
 	}
 }
 
+func TestAServerKnowsWhenItIsAlone(t *testing.T) {
+	ln, err := TCP.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, ln, new(handler), Config{})
+	if err := s.Alone(t.Context()); err != nil {
+		t.Errorf("before anybody came: %v", err)
+	}
+	c := client(t, ln.Addr().String(), Config{})
+	for range 4 {
+		if _, err := c.Call(t.Context(), &wire.Heartbeat{}, &wire.Ack{}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Alone(within(t, time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with a client: %v", err)
+	}
+	c.Close()
+	if err := s.Alone(within(t, 10*time.Second)); err != nil {
+		t.Errorf("after it closed: %v", err)
+	}
+}
+
 func ExampleClient() {
 	ln, err := TCP.Listen("127.0.0.1:0")
 	if err != nil {

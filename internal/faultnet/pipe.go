@@ -68,7 +68,8 @@ func (h *half) wake() {
 	h.cond.Broadcast()
 }
 
-func (h *half) Write(b []byte, delay func() time.Duration) (n int, err error) {
+// Write takes the delay of its bytes from the caller: locks are taken from the Network's to a half's, never back.
+func (h *half) Write(b []byte, delay time.Duration) (n int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
@@ -89,8 +90,8 @@ func (h *half) Write(b []byte, delay func() time.Duration) (n int, err error) {
 		}
 		k := min(len(b), window-h.size)
 		p := piece{b: append([]byte(nil), b[:k]...)}
-		if d := delay(); d > 0 || !h.last.IsZero() {
-			p.at = time.Now().Add(d)
+		if delay > 0 || !h.last.IsZero() {
+			p.at = time.Now().Add(delay)
 			if p.at.Before(h.last) { // bytes stay in order
 				p.at = h.last
 			}
@@ -206,7 +207,7 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	n, err := c.out.Write(b, func() time.Duration { return c.net.delay(c.local.host(), c.remote.host()) })
+	n, err := c.out.Write(b, c.net.delay(c.local.host(), c.remote.host()))
 	if err != nil {
 		err = &net.OpError{Op: "write", Net: "fault", Source: c.local, Addr: c.remote, Err: err}
 	}

@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The variables that say where a job is; without any of them there is none.
+var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER"}
+
+// FromEnv reads a job from the environment. ErrNoJob is in the error's chain when no variable tells of a job.
+//
+//	DMLC_ROLE              worker, server or scheduler
+//	DMLC_PS_ROOT_URI       host of the scheduler
+//	DMLC_PS_ROOT_PORT      its port
+//	DMLC_NUM_WORKER        number of workers
+//	DMLC_NUM_SERVER        number of servers
+//	DMLC_NODE_HOST         this host, as in the hosts file; if it is an IP address, servers listen on it
+//	DMLC_INTERFACE         network interface on whose address servers listen
+//	PARAGON_LISTEN         address servers listen on, host:port, before both
+//	PARAGON_RANK           wanted rank; none or -1: any
+//	PARAGON_JOB            ID of the job
+//	PARAGON_SECRET         secret of the job, in hexadecimal digits
+//	PARAGON_HEARTBEAT      such as 1s: time between heartbeats
+//	PARAGON_LEASE          such as 10s: silence after which a node is lost
+//	PARAGON_START_TIMEOUT  such as 5m: how long the start may take
+//	PARAGON_HOSTS          where nodes are expected: worker/0/d1,worker/1/d2,server/0/d1
+//
+// An error names the variable, its value and the rule.
+func FromEnv(getenv func(string) string) (Config, error) {
+	missing := make([]string, 0, len(jobVariables))
+	for _, name := range jobVariables {
+		if getenv(name) == "" {
+			missing = append(missing, name)
+		}
+	}
+	switch len(missing) {
+	case 0:
+	case len(jobVariables):
+		return Config{}, fmt.Errorf("cluster: %w: none of %s is set", ErrNoJob, strings.Join(jobVariables, ", "))
+	default:
+		return Config{}, fmt.Errorf("cluster: %s not set: a job needs all of %s", strings.Join(missing, ", "), strings.Join(jobVariables, ", "))
+	}
+	e := env{getenv: getenv}
+	cfg := Config{
+		Scheduler:         net.JoinHostPort(getenv("DMLC_PS_ROOT_URI"), strconv.Itoa(e.number("DMLC_PS_ROOT_PORT", 0, 0, 65535))),
+		NumWorkers:        e.number("DMLC_NUM_WORKER", 0, 1, maxNodes),
+		NumServers:        e.number("DMLC_NUM_SERVER", 0, 1, maxNodes),
+		Rank:              e.number("PARAGON_RANK", -1, -1, maxNodes-1),
+		Host:              getenv("DMLC_NODE_HOST"),
+		Job:               getenv("PARAGON_JOB"),
+		HeartbeatInterval: e.duration("PARAGON_HEARTBEAT"),
+		Lease:             e.duration("PARAGON_LEASE"),
+		StartTimeout:      e.duration("PARAGON_START_TIMEOUT"),
+	}
+	switch role := getenv("DMLC_ROLE"); role {
+	case "worker":
+		cfg.Role = Worker
+	case "server":
+		cfg.Role = Server
+	case "scheduler":
+		cfg.Role = Scheduler
+	default:
+		e.fail("DMLC_ROLE", "want worker, server or scheduler")
+	}
+	var err error
+	if cfg.Secret, err = hex.DecodeString(getenv("PARAGON_SECRET")); err != nil {
+		// The value stays out of the message: messages end up in logs.
+		e.err = fmt.Errorf("cluster: PARAGON_SECRET: want hexadecimal digits, two for each byte")
+	}
+	cfg.Listen = e.listen()
+	cfg.ExpectedHosts = e.hosts("PARAGON_HOSTS")
+	if e.err == nil {
+		e.err = cfg.Validate()
+	}
+	return cfg, e.err
+}
+
+// env reads variables and keeps the first error.
+type env struct {
+	getenv func(string) string
+	err    error
+}
+
+func (e *env) fail(name, format string, args ...any) {
+	if e.err == nil {
+		e.err = fmt.Errorf("cluster: %s=%q: %s", name, e.getenv(name), fmt.Sprintf(format, args...))
+	}
+}
+
+func (e *env) number(name string, unset, least, most int) int {
+	v := e.getenv(name)
+	if v == "" {
+		return unset
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < least || n > most {
+		e.fail(name, "want a number from %d to %d", least, most)
+	}
+	return n
+}
+
+func (e *env) duration(name string) time.Duration {
+	v := e.getenv(name)
+	if v == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		e.fail(name, "want a time above zero with its unit, such as 10s or 500ms")
+	}
+	return d
+}
+
+func (e *env) listen() string {
+	if v := e.getenv("PARAGON_LISTEN"); v != "" {
+		if _, _, err := net.SplitHostPort(v); err != nil {
+			e.fail("PARAGON_LISTEN", "want host:port; port 0 takes a free one")
+		}
+		return v
+	}
+	if name := e.getenv("DMLC_INTERFACE"); name != "" {
+		ip, err := interfaceAddr(name)
+		if err != nil {
+			e.fail("DMLC_INTERFACE", "%v", err)
+		}
+		return net.JoinHostPort(ip, "0")
+	}
+	if ip, err := netip.ParseAddr(e.getenv("DMLC_NODE_HOST")); err == nil {
+		return net.JoinHostPort(ip.String(), "0")
+	}
+	return ""
+}
+
+// interfaceAddr is the first address of an interface, IPv4 before IPv6.
+func interfaceAddr(name string) (string, error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		all, _ := net.Interfaces()
+		names := make([]string, len(all))
+		for k := range all {
+			names[k] = all[k].Name
+		}
+		return "", fmt.Errorf("want a network interface of this host: %s", strings.Join(names, ", "))
+	}
+	addrs, err := i.Addrs()
+	if err != nil {
+		return "", err
+	}
+	best := ""
+	for _, a := range addrs {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil || p.Addr().IsLinkLocalUnicast() {
+			continue
+		}
+		if p.Addr().Is4() {
+			return p.Addr().String(), nil
+		}
+		if best == "" {
+			best = p.Addr().String()
+		}
+	}
+	if best == "" {
+		return "", fmt.Errorf("the interface has no address")
+	}
+	return best, nil
+}
+
+func (e *env) hosts(name string) map[Place]string {
+	v := e.getenv(name)
+	if v == "" {
+		return nil
+	}
+	hosts := make(map[Place]string)
+	for item := range strings.SplitSeq(v, ",") {
+		f := strings.Split(strings.TrimSpace(item), "/")
+		role := map[string]Role{"worker": Worker, "server": Server}[f[0]]
+		if role == 0 || len(f) != 3 || f[2] == "" {
+			e.fail(name, "%q is not ROLE/RANK/HOST, such as worker/0/d1", item)
+			return nil
+		}
+		rank, err := strconv.Atoi(f[1])
+		if err != nil || rank < 0 || rank >= maxNodes {
+			e.fail(name, "%q: want a rank from 0 to %d", item, maxNodes-1)
+			return nil
+		}
+		hosts[Place{role, Rank(rank)}] = f[2]
+	}
+	return hosts
+}

@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/transport"
+	"github.com/paragon-train/paragon/wire"
+)
+
+const (
+	sayAfter  = 5 * time.Second // waits longer than this are told, again and again
+	watchWait = 20 * time.Second
+	firstWait = 100 * time.Millisecond // between attempts to reach the scheduler, doubled up to lastWait
+	lastWait  = 2 * time.Second
+)
+
+// Join registers with the scheduler and returns when the job is complete: all its workers and servers are there and the
+// membership has its first generation. While it waits it logs whom for.
+func Join(ctx context.Context, cfg Config) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.WithDefaults()
+	if cfg.Role == Scheduler {
+		return nil, errors.New("cluster: join: a scheduler does not join its job, it runs it")
+	}
+	if cfg.Role == Server && cfg.Addr == "" {
+		return nil, errors.New("cluster: join: Addr is empty: a server listens first, see Listen")
+	}
+	tc := cfg.transportConfig()
+	tc.Connections = 1
+	n := &Node{
+		cfg: cfg, sched: transport.NewClient(cfg.Scheduler, tc),
+		done: make(chan struct{}), changed: make(chan struct{}), callers: make(map[string]*caller), heard: time.Now(),
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	// The scheduler, once found, gives up at its own StartTimeout and knows more to say about it.
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout+askTimeout, fmt.Errorf("StartTimeout of %v", cfg.StartTimeout))
+	defer cancel()
+	if err := n.start(ctx); err != nil {
+		if n.id != 0 && n.Err() == nil { // the others need not wait for this node's lease to end
+			gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			n.ask(gone, 0, &wire.Leave{Node: uint64(n.id), OK: true}, &wire.Ack{}, false)
+		}
+		n.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *Node) start(ctx context.Context) error {
+	reg, err := n.register(ctx)
+	if err != nil {
+		return fmt.Errorf("cluster: register with the scheduler: %w", err)
+	}
+	n.id = NodeID(reg.Node)
+	heartbeat := time.Duration(reg.HeartbeatMillis) * time.Millisecond
+	lease := time.Duration(reg.LeaseMillis) * time.Millisecond
+	if heartbeat <= 0 || lease < heartbeat {
+		return fmt.Errorf("cluster: the scheduler gave times that cannot be: heartbeat %v, lease %v", heartbeat, lease)
+	}
+	n.wg.Go(func() { n.heartbeats(heartbeat, lease) })
+	n.wg.Go(n.watch)
+	for {
+		changed := n.Changed()
+		m := n.Membership()
+		if m.Phase == wire.PhaseRunning {
+			n.cfg.Logger.Info("joined", "role", n.cfg.Role, "rank", n.Rank(), "node", n.id, "workers", m.Workers, "servers", m.Servers)
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-n.done:
+			if err := n.Err(); err != nil {
+				return err
+			}
+			return errors.New("cluster: join: the job has finished")
+		case <-ctx.Done():
+			return fmt.Errorf("cluster: join: %w (%w): waiting for %s", ctx.Err(), context.Cause(ctx), waitingFor(n.Membership()))
+		}
+	}
+}
+
+func waitingFor(m wire.Membership) string {
+	if len(m.Waiting) == 0 {
+		return "the scheduler's word"
+	}
+	return strings.Join(m.Waiting, ", ")
+}
+
+func (n *Node) register(ctx context.Context) (*wire.Registered, error) {
+	var nonce [8]byte
+	rand.Read(nonce[:]) // never fails
+	m := &wire.Register{
+		Role: uint8(n.cfg.Role), Rank: int32(n.cfg.Rank), Workers: uint32(n.cfg.NumWorkers), Servers: uint32(n.cfg.NumServers),
+		PID: uint32(os.Getpid()), Nonce: binary.LittleEndian.Uint64(nonce[:]), Job: n.cfg.Job, Host: n.cfg.Host, Addr: n.cfg.Addr,
+	}
+	var reg wire.Registered
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.StartTimeout)
+	defer cancel()
+	_, err := n.ask(ctx, 0, m, &reg, true)
+	return &reg, err
+}
+
+// heartbeats keeps the lease until the node ends.
+func (n *Node) heartbeats(every, lease time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		n.mu.Lock()
+		m := &wire.Heartbeat{Node: uint64(n.id), Generation: n.membership.Generation, Step: n.step, Epoch: n.epoch}
+		n.mu.Unlock()
+		ctx, cancel := context.WithTimeout(n.ctx, max(every, lease/3))
+		_, err := n.sched.Call(ctx, m, &wire.Ack{}, nil)
+		cancel()
+		n.hear(err)
+		select {
+		case <-tick.C:
+		case <-n.ctx.Done():
+			return
+		}
+	}
+}
+
+// watch follows the membership until the node ends.
+func (n *Node) watch() {
+	pause := firstWait
+	for n.ctx.Err() == nil {
+		m := n.Membership()
+		wait := watchWait
+		if m.Phase < wire.PhaseRunning {
+			wait = sayAfter
+		}
+		var got wire.Membership
+		ctx, cancel := context.WithTimeout(n.ctx, wait+5*time.Second)
+		_, err := n.sched.Call(ctx, &wire.Watch{Node: uint64(n.id), Revision: m.Revision, WaitMillis: uint32(wait / time.Millisecond)}, &got, nil)
+		cancel()
+		n.hear(err)
+		if err != nil {
+			n.pause(&pause)
+			continue
+		}
+		pause = firstWait
+		n.update(&got)
+		if got.Phase == wire.PhaseForming && m.Revision != 0 { // not at once: the others need a moment
+			n.cfg.Logger.Info("waiting for " + waitingFor(got))
+		}
+	}
+}
+
+// pause waits before another attempt, longer each time.
+func (n *Node) pause(d *time.Duration) {
+	t := time.NewTimer(*d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-n.ctx.Done():
+	}
+	*d = min(2**d, lastWait)
+}
+
+// hear judges how a call to the scheduler ended.
+func (n *Node) hear(err error) {
+	if n.ctx.Err() != nil {
+		return
+	}
+	var refusal *transport.Refusal
+	n.mu.Lock()
+	if err == nil || errors.As(err, &refusal) {
+		n.heard = time.Now()
+	}
+	silent := time.Since(n.heard)
+	n.mu.Unlock()
+	switch {
+	case refusal != nil && refusal.Code == wire.CodeUnknownNode:
+		n.end(fmt.Errorf("cluster: %w: %s", ErrLost, refusal.Text))
+	case errors.Is(err, transport.ErrAuth):
+		n.end(fmt.Errorf("cluster: %w", err))
+	case silent > n.cfg.SchedulerTimeout:
+		n.end(fmt.Errorf("cluster: %w: %s not heard of for %v: %w", ErrScheduler, n.cfg.Scheduler, silent.Round(time.Second), err))
+	}
+}

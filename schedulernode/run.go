@@ -1,0 +1,219 @@
+package schedulernode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/transport"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// Config says which job Run schedules.
+type Config struct {
+	cluster.Config // Scheduler is the address to listen on; Role and Rank are not used
+
+	// Ready, if set, is called with the address that Run listens on, as soon as it does.
+	Ready func(addr string)
+}
+
+const (
+	// sayAfter is how often Run says whom a job that is forming waits for.
+	sayAfter = 5 * time.Second
+	// linger bounds how long Run stays for its nodes once the job has ended and they have been told.
+	linger = 3 * time.Second
+)
+
+// Run is the scheduler of one job. It returns nil when the job finished in order, an error with the reason when it failed,
+// and, having told the nodes, the error of ctx when that ended first.
+func Run(ctx context.Context, cfg Config) error {
+	cfg.Role, cfg.Rank = cluster.Scheduler, -1
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	cfg.Config = cfg.WithDefaults()
+	if d := cfg.Lease; d.Milliseconds() > math.MaxUint32 || cfg.HeartbeatInterval < time.Millisecond {
+		return fmt.Errorf("schedulernode: heartbeat %v and lease %v: want 1 ms to 49 days", cfg.HeartbeatInterval, d)
+	}
+	ln, err := cfg.Network.Listen(cfg.Scheduler)
+	if err != nil {
+		return fmt.Errorf("schedulernode: listen on %s: %w", cfg.Scheduler, err)
+	}
+	sh := &shell{
+		log:    cfg.Logger,
+		events: make(chan Event),
+		waits:  make(map[uint64]chan<- wire.Message),
+		begin:  make(chan registration),
+		ended:  make(chan struct{}),
+	}
+	srv := transport.NewServer(ln, sh, transport.Config{Network: cfg.Network, Secret: cfg.Secret, Logger: cfg.Logger})
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve() }()
+	if cfg.Ready != nil {
+		cfg.Ready(ln.Addr().String())
+	}
+	hosts := make(Hosts)
+	for p, host := range cfg.ExpectedHosts {
+		hosts[Place{uint8(p.Role), int(p.Rank)}] = host
+	}
+	core := NewCore(Settings{
+		Job: cfg.Job, Workers: cfg.NumWorkers, Servers: cfg.NumServers,
+		Heartbeat: cfg.HeartbeatInterval, Lease: cfg.Lease, StartTimeout: cfg.StartTimeout, Hosts: hosts,
+	}, time.Now())
+	sh.loop(ctx, core)
+	// The last answers are on their way; the nodes close their connections when they have them.
+	quiet, cancel := context.WithTimeout(context.Background(), linger)
+	defer cancel()
+	go func() {
+		defer close(sh.ended)
+		sh.refuseRest(quiet)
+	}()
+	_ = srv.Alone(quiet)
+	cancel()
+	<-sh.ended
+	err = errors.Join(srv.Close(), <-served)
+	phase, reason := core.Phase()
+	switch {
+	case ctx.Err() != nil && phase != wire.PhaseFinished:
+		return fmt.Errorf("schedulernode: job %s: %w", cfg.Job, context.Cause(ctx))
+	case phase == wire.PhaseFailed:
+		return fmt.Errorf("schedulernode: job %s: %w: %s", cfg.Job, cluster.ErrFailed, reason)
+	}
+	return err
+}
+
+// A shell carries requests from the connections to the core and answers back. The core belongs to the goroutine of loop.
+type shell struct {
+	log    *slog.Logger
+	last   atomic.Uint64 // number of the last request
+	begin  chan registration
+	events chan Event
+	waits  map[uint64]chan<- wire.Message // of loop
+	ended  chan struct{}                  // nobody takes requests any more
+}
+
+// A registration is a request with the channel for its answer.
+type registration struct {
+	event Event
+	reply chan<- wire.Message
+}
+
+// loop steps the core until the job has ended and all nodes know.
+func (s *shell) loop(ctx context.Context, core *Core) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	say := time.NewTicker(sayAfter)
+	defer say.Stop()
+	stop := ctx.Done()
+	var end <-chan time.Time
+	for {
+		if phase, _ := core.Phase(); end == nil && phase > wire.PhaseRunning {
+			end = time.After(linger)
+		}
+		if core.Settled() {
+			return
+		}
+		if next := core.Next(); next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(next))
+		}
+		select {
+		case r := <-s.begin:
+			s.waits[r.event.Request] = r.reply
+			s.step(core, r.event)
+		case e := <-s.events: // somebody is gone
+			delete(s.waits, e.Request)
+			s.step(core, e)
+		case <-timer.C:
+			s.step(core, Event{At: time.Now()})
+		case <-say.C:
+			if w := core.Waiting(); len(w) > 0 {
+				s.log.Info("waiting for " + strings.Join(w, ", "))
+			} else {
+				say.Stop()
+			}
+		case <-stop:
+			stop = nil
+			s.step(core, Event{At: time.Now(), Stop: "the scheduler was ended: " + context.Cause(ctx).Error()})
+		case <-end:
+			return
+		}
+	}
+}
+
+func (s *shell) step(core *Core, e Event) {
+	out := core.Step(e)
+	for _, n := range out.Notes {
+		s.log.Info(n)
+	}
+	for _, a := range out.Answers {
+		if reply := s.waits[a.Request]; reply != nil {
+			reply <- a.Message // has room for one
+			delete(s.waits, a.Request)
+		}
+	}
+}
+
+// refuseRest answers those who come after the job's end.
+func (s *shell) refuseRest(ctx context.Context) {
+	for {
+		select {
+		case r := <-s.begin:
+			if _, ok := r.event.Message.(*wire.Leave); ok {
+				r.reply <- &wire.Ack{}
+			} else {
+				r.reply <- &wire.Nack{Code: wire.CodeUnavailable, Text: "the job has ended"}
+			}
+		case <-s.events:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Serve implements transport.Handler.
+func (s *shell) Serve(ctx context.Context, r *transport.Request) (transport.Response, error) {
+	m := wire.New(r.Kind)
+	if m == nil {
+		return transport.Response{}, transport.Refuse(wire.CodeUnsupported, 0, "a message of %v is not known", r.Kind)
+	}
+	if err := m.DecodeHead(r.Head); err != nil {
+		return transport.Response{}, err
+	}
+	reply := make(chan wire.Message, 1)
+	e := Event{At: time.Now(), Request: s.last.Add(1), Message: m}
+	select {
+	case s.begin <- registration{e, reply}:
+	case <-ctx.Done():
+		return transport.Response{}, ctx.Err()
+	case <-s.ended:
+		return transport.Response{}, transport.Refuse(wire.CodeUnavailable, 0, "the job has ended")
+	}
+	select {
+	case m := <-reply:
+		return transport.Response{Message: m}, nil
+	case <-s.ended:
+		return transport.Response{}, transport.Refuse(wire.CodeUnavailable, 0, "the job has ended")
+	case <-ctx.Done():
+	}
+	select {
+	case s.events <- Event{At: time.Now(), Request: e.Request}:
+	case <-s.ended:
+	}
+	return transport.Response{}, ctx.Err()
+}
+
+// Buffer implements transport.Handler: nothing that a scheduler is asked has a payload.
+func (s *shell) Buffer(r *transport.Request, n int) ([]byte, error) {
+	return nil, transport.Refuse(wire.CodeMalformed, 0, "a %v to the scheduler has no payload, got %d bytes", r.Kind, n)
+}
+
+// Drop implements transport.Handler.
+func (s *shell) Drop(*transport.Request) {}
