@@ -41,8 +41,15 @@ func Run(ctx context.Context, cfg Config) error {
 
 	err = s.follow(ctx, node, served)
 	s.Fail(reasonOf(err))
+	// Workers that wait are told why on their open connections, and close these when they end.
+	quiet, cancel := context.WithTimeout(context.Background(), linger)
+	defer cancel()
+	_ = ts.Alone(quiet) // its error says only that somebody stayed
 	return err
 }
+
+// linger bounds how long a server stays for its workers once the job has ended and they have been told.
+const linger = 2 * time.Second
 
 // reasonOf is what workers are told that still ask.
 func reasonOf(err error) string {

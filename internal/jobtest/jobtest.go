@@ -1,0 +1,183 @@
+// Package jobtest runs whole jobs inside one test: a scheduler and servers as their programs run them, over connections in
+// memory or TCP on this machine, and places for workers.
+//
+//	job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 3})
+//	stores := job.Stores(t, "dist_sync")          // all workers at once, rank 0 first
+//	node, err := cluster.Join(ctx, job.WorkerConfig(1)) // or one worker by hand
+//	job.Net.Cut("worker1", "server0")              // faults: see package faultnet; hosts are scheduler, server0, ..., worker0, ...
+//
+// What a job starts ends with the test. Under testing/synctest a job in memory lives on fake time, with all its leases.
+package jobtest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/faultnet"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/schedulernode"
+	"github.com/paragon-train/paragon/server"
+	"github.com/paragon-train/paragon/transport"
+)
+
+// A Config says which job is run. The zero value of a field takes the default beside it.
+type Config struct {
+	Workers int // 1
+	Servers int // 1
+	// TCP: over TCP on this machine, at free ports. Without it connections are in memory.
+	TCP bool
+	// Seed decides what Net decides, and is logged.
+	Seed uint64
+
+	Secret    []byte        // none
+	Heartbeat time.Duration // cluster's
+	Lease     time.Duration // cluster's
+	Start     time.Duration // 20 s: how long the job may be forming
+	Server    server.Config // its Cluster and Logger are not read
+	Logger    *slog.Logger  // drops all
+}
+
+// A Job is a scheduler and servers that run, and workers that may come.
+type Job struct {
+	// Net connects the job's hosts, if it is in memory.
+	Net *faultnet.Network
+
+	t         testing.TB
+	cfg       Config
+	scheduler string // its address
+	running   sync.WaitGroup
+	servers   []context.CancelFunc
+
+	mu   sync.Mutex // guards errs
+	errs []error    // of the processes that ended, in the order in which they did
+}
+
+// New starts scheduler and servers. They form the job when the workers come.
+func New(t testing.TB, cfg Config) *Job {
+	t.Helper()
+	cfg.Workers, cfg.Servers = max(cfg.Workers, 1), max(cfg.Servers, 1)
+	if cfg.Start == 0 {
+		cfg.Start = 20 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	j := &Job{t: t, cfg: cfg, scheduler: "127.0.0.1:0"}
+	if !cfg.TCP {
+		j.Net = faultnet.New(cfg.Seed)
+		j.scheduler = "scheduler:0"
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		cancel()
+		j.running.Wait()
+	})
+	listens := make(chan string, 1)
+	failed := j.run(ctx, func(ctx context.Context) error {
+		return schedulernode.Run(ctx, schedulernode.Config{
+			Config: j.config(cluster.Scheduler, 0),
+			Ready:  func(addr string) { listens <- addr },
+		})
+	})
+	select {
+	case j.scheduler = <-listens:
+	case err := <-failed:
+		t.Fatalf("jobtest: scheduler: %v", err)
+	}
+	for rank := range cfg.Servers {
+		ctx, stop := context.WithCancel(ctx)
+		j.servers = append(j.servers, stop)
+		sc := cfg.Server
+		sc.Cluster, sc.Logger = j.config(cluster.Server, rank), cfg.Logger
+		j.run(ctx, func(ctx context.Context) error { return server.Run(ctx, sc) })
+	}
+	return j
+}
+
+// run runs one process of the job; the channel gets what it returned.
+func (j *Job) run(ctx context.Context, f func(context.Context) error) chan error {
+	ended := make(chan error, 1)
+	j.running.Go(func() {
+		err := f(ctx)
+		ended <- err
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.errs = append(j.errs, err)
+	})
+	return ended
+}
+
+// config is what one process of the job is told.
+func (j *Job) config(role cluster.Role, rank int) cluster.Config {
+	names := map[cluster.Role]string{cluster.Scheduler: "scheduler", cluster.Server: fmt.Sprint("server", rank), cluster.Worker: fmt.Sprint("worker", rank)}
+	c := cluster.Config{
+		Role: role, Rank: rank, Scheduler: j.scheduler, NumWorkers: j.cfg.Workers, NumServers: j.cfg.Servers,
+		Host: names[role], Job: "jobtest", Secret: j.cfg.Secret,
+		HeartbeatInterval: j.cfg.Heartbeat, Lease: j.cfg.Lease, StartTimeout: j.cfg.Start, Logger: j.cfg.Logger,
+	}
+	switch {
+	case j.cfg.TCP:
+		c.Network, c.Listen = transport.TCP, "127.0.0.1:0"
+	default:
+		c.Network, c.Listen = j.Net.Host(names[role]), names[role]+":0"
+	}
+	return c
+}
+
+// WorkerConfig is the place of the worker of a rank.
+func (j *Job) WorkerConfig(rank int) cluster.Config { return j.config(cluster.Worker, rank) }
+
+// Stores joins all workers and returns their stores, rank 0 first. They are closed when t ends, unless they were before.
+func (j *Job) Stores(t testing.TB, kind string, opts ...kvstore.Option) []kvstore.Store {
+	t.Helper()
+	stores := make([]kvstore.Store, j.cfg.Workers)
+	errs := make([]error, j.cfg.Workers)
+	var joining sync.WaitGroup
+	for rank := range stores {
+		joining.Go(func() {
+			// The caller's options come last: they may name another logger.
+			all := append([]kvstore.Option{kvstore.WithConfig(j.WorkerConfig(rank)), kvstore.WithLogger(j.cfg.Logger)}, opts...)
+			stores[rank], errs[rank] = kvstore.Create(context.Background(), kind, all...)
+		})
+	}
+	joining.Wait()
+	for rank, err := range errs {
+		if err != nil {
+			t.Errorf("jobtest: store of worker %d: %v", rank, err)
+		} else {
+			t.Cleanup(func() { stores[rank].Close() })
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return stores
+}
+
+// StopServer ends a server as SIGTERM would.
+func (j *Job) StopServer(rank int) { j.servers[rank]() }
+
+// Wait returns when scheduler and servers have ended by themselves, with what each of them returned; the test fails if they
+// take longer than the time given.
+func (j *Job) Wait(within time.Duration) []error {
+	j.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		j.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(within):
+		j.t.Fatalf("jobtest: the job has not ended after %v", within)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]error(nil), j.errs...)
+}

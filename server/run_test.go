@@ -1,0 +1,86 @@
+package server_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/jobtest"
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+func TestRunEndsWithTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 2})
+		stores := job.Stores(t, "dist_sync")
+		each(stores, func(kv kvstore.Store) {
+			if err := kv.Init(t.Context(), "x", []float32{1}); err != nil {
+				t.Error(err)
+			}
+			if err := kv.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, err := range job.Wait(10 * time.Second) {
+			if err != nil {
+				t.Errorf("a process of a job that finished: got %v, want nil", err)
+			}
+		}
+	})
+}
+
+// Whoever waits hears why the job failed, at once.
+func TestStoppedServerFailsTheJobByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 2})
+		stores := job.Stores(t, "dist_sync")
+		waits := make(chan error, 1)
+		go func() { waits <- stores[1].Init(t.Context(), "x", []float32{1}) }() // for rank 0
+		synctest.Wait()
+		began := time.Now()
+		job.StopServer(1)
+		err := <-waits
+		if !errors.Is(err, kvstore.ErrUnavailable) || !strings.Contains(err.Error(), "server 1") {
+			t.Errorf("a wait under way: got %v, want it unavailable and server 1 named", err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("the wait ended after %v, want it at once", took)
+		}
+		for i, err := range job.Wait(10 * time.Second) {
+			if err == nil {
+				t.Errorf("process %d to end: got nil, want why the job failed", i)
+			}
+		}
+	})
+}
+
+// A worker that falls silent is lost when its lease is over; nobody hangs.
+func TestSilentWorkerDoesNotHangTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 1, Lease: 5 * time.Second})
+		stores := job.Stores(t, "dist_sync")
+		each(stores, func(kv kvstore.Store) {
+			if err := kv.Init(t.Context(), "x", []float32{1}); err != nil {
+				t.Error(err)
+			}
+		})
+		began := time.Now()
+		waits := make(chan error, 1)
+		go func() {
+			waits <- stores[0].PushPull(t.Context(), "x", [][]float32{{1}}, [][]float32{{0}})
+		}()
+		synctest.Wait()
+		job.Net.Drop("worker1", "*")
+		job.Net.Drop("*", "worker1")
+		err := <-waits
+		if err == nil || !strings.Contains(err.Error(), "worker 1") {
+			t.Errorf("a round that lost a worker: got %v, want an error that names worker 1", err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the round ended after %v, want it with the lease of 5s", took)
+		}
+		job.Wait(30 * time.Second)
+	})
+}
