@@ -29,3 +29,4 @@ package f32
 //go:generate avo -set half -out ../half_amd64.s -stubs ../half_stubs_amd64.go
 //go:generate avo -set compress -out ../compress_amd64.s -stubs ../compress_stubs_amd64.go
 //go:generate avo -set update -out ../update_amd64.s -stubs ../update_stubs_amd64.go
+//go:generate avo -set winograd -out ../winograd_amd64.s -stubs ../winograd_stubs_amd64.go

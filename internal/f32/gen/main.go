@@ -9,12 +9,12 @@ import (
 )
 
 func main() {
-	set := flag.String("set", "", "which functions to write: tile, vector, channel, half, compress, update")
+	set := flag.String("set", "", "which functions to write: tile, vector, channel, half, compress, update, winograd")
 	flag.Parse()
-	sets := map[string]func(){"tile": tiles, "vector": vectors, "channel": channels, "half": halves, "compress": compression, "update": updates}
+	sets := map[string]func(){"tile": tiles, "vector": vectors, "channel": channels, "half": halves, "compress": compression, "update": updates, "winograd": winograd}
 	f, ok := sets[*set]
 	if !ok {
-		log.Fatalf("gen: set %q, want one of tile, vector, channel, half, compress, update", *set)
+		log.Fatalf("gen: set %q, want one of tile, vector, channel, half, compress, update, winograd", *set)
 	}
 	ConstraintExpr("amd64")
 	f()

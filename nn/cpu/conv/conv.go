@@ -14,15 +14,17 @@ type Plan struct {
 	forward  *gather
 	backward *gather
 	weight   *weightPlan
-	scratch  []float32
+	// Winograd in place of forward and backward, or nil.
+	winForward, winBackward *winograd
+	scratch                 []float32
 }
 
 // New plans the convolutions of a shape, to be run on p's threads. The plan has no scratch memory yet: see SetScratch.
 func New(shape Shape, p *pool.Pool) (*Plan, error) {
-	return newPlan(shape, p, f32.Tiles(f32.Active()))
+	return newPlan(shape, p, f32.Tiles(f32.Active()), whereFaster)
 }
 
-func newPlan(s Shape, p *pool.Pool, t *f32.Tile) (*Plan, error) {
+func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -35,15 +37,44 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile) (*Plan, error) {
 		axisClasses(s.H, backwardReach(outH, s.R, s.StrideH, s.PadH)),
 		axisClasses(s.W, backwardReach(outW, s.S, s.StrideW, s.PadW)), taps, p.Threads())
 	b.pack = packBackward
-	return &Plan{shape: s, pool: p, forward: f, backward: b, weight: newWeightPlan(s, t, p.Threads())}, nil
+	plan := &Plan{shape: s, pool: p, forward: f, backward: b, weight: newWeightPlan(s, t, p.Threads())}
+	if w != never {
+		stride := [2]int{s.StrideH, s.StrideW}
+		plan.winForward = newWinograd(f, false, taps, stride, [2]int{s.PadH, s.PadW}, s.H, s.W, outH, outW, p.Threads())
+		plan.winBackward = newWinograd(b, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads())
+		if w == whereFaster {
+			if plan.winForward != nil && !(t.CanWinograd() && plan.winForward.faster()) {
+				plan.winForward = nil
+			}
+			if plan.winBackward != nil && !(t.CanWinograd() && plan.winBackward.faster()) {
+				plan.winBackward = nil
+			}
+		}
+	}
+	return plan, nil
 }
+
+// useWinograd says when a plan computes by Winograd.
+type useWinograd int
+
+const (
+	whereFaster useWinograd = iota
+	never
+	wherePossible
+)
 
 // Shape is the shape that was planned.
 func (p *Plan) Shape() Shape { return p.shape }
 
 // ScratchLen is the number of values of scratch memory that the methods need.
 func (p *Plan) ScratchLen() int {
-	return max(p.forward.scratchLen(), p.backward.scratchLen(), p.weight.scratchLen())
+	n := max(p.forward.scratchLen(), p.backward.scratchLen(), p.weight.scratchLen())
+	for _, w := range []*winograd{p.winForward, p.winBackward} {
+		if w != nil {
+			n = max(n, w.scratchLen())
+		}
+	}
+	return n
 }
 
 // SetScratch hands the plan memory of at least ScratchLen values, which the methods overwrite. Plans that do not run at the
@@ -58,19 +89,31 @@ func (p *Plan) SetScratch(scratch []float32) {
 // Forward sets y = x * w.
 func (p *Plan) Forward(y, x, w []float32) {
 	p.check("Forward", y, x, w, p.shape.YLen(), p.shape.XLen(), p.shape.WLen())
+	if p.winForward != nil {
+		p.winForward.run(p.pool, y, x, w, p.scratch, false)
+		return
+	}
 	p.forward.run(p.pool, y, x, w, p.scratch, false)
 }
 
 // BackwardData sets dx, the gradient of x.
 func (p *Plan) BackwardData(dx, dy, w []float32) {
 	p.check("BackwardData", dx, dy, w, p.shape.XLen(), p.shape.YLen(), p.shape.WLen())
-	p.backward.run(p.pool, dx, dy, w, p.scratch, false)
+	p.backwardData(dx, dy, w, false)
 }
 
 // BackwardDataAdd adds the gradient of x to dx.
 func (p *Plan) BackwardDataAdd(dx, dy, w []float32) {
 	p.check("BackwardDataAdd", dx, dy, w, p.shape.XLen(), p.shape.YLen(), p.shape.WLen())
-	p.backward.run(p.pool, dx, dy, w, p.scratch, true)
+	p.backwardData(dx, dy, w, true)
+}
+
+func (p *Plan) backwardData(dx, dy, w []float32, add bool) {
+	if p.winBackward != nil {
+		p.winBackward.run(p.pool, dx, dy, w, p.scratch, add)
+		return
+	}
+	p.backward.run(p.pool, dx, dy, w, p.scratch, add)
 }
 
 // BackwardWeight sets dw, the gradient of w, summed over the batch.

@@ -67,10 +67,11 @@ func closeTo(t *testing.T, what string, got []float32, want, abs []float64) {
 	}
 }
 
-// A runner is where a plan runs.
+// A runner is where and how a plan runs.
 type runner struct {
-	path f32.Path
-	pool *pool.Pool
+	path     f32.Path
+	pool     *pool.Pool
+	winograd useWinograd
 }
 
 // runners is each path on one thread and on three.
@@ -80,7 +81,7 @@ func runners(t *testing.T, threads ...int) []runner {
 		for _, n := range threads {
 			p := pool.New(n)
 			t.Cleanup(p.Close)
-			all = append(all, runner{path, p})
+			all = append(all, runner{path, p, never})
 		}
 	}
 	return all
@@ -89,7 +90,7 @@ func runners(t *testing.T, threads ...int) []runner {
 // compute runs all methods. Destinations start as NaN and are cut out of larger arrays whose rest must not change.
 func (r runner) compute(t *testing.T, s Shape, x, w, dy []float32) (y, dx, dw []float32) {
 	t.Helper()
-	plan, err := newPlan(s, r.pool, f32.Tiles(r.path))
+	plan, err := newPlan(s, r.pool, f32.Tiles(r.path), r.winograd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func TestResultsDoNotDependOnTheNumberOfThreads(t *testing.T) {
 			var first [3][]float32
 			for threads := 1; threads <= 5; threads += 2 {
 				p := pool.New(threads)
-				y, dx, dw := runner{path, p}.compute(t, s, x, w, dy)
+				y, dx, dw := runner{path, p, whereFaster}.compute(t, s, x, w, dy)
 				p.Close()
 				got := [3][]float32{y, dx, dw}
 				if threads == 1 {
@@ -239,7 +240,7 @@ func TestMethodsAllocateNothing(t *testing.T) {
 	defer p.Close()
 	for _, path := range f32.Available() {
 		for _, s := range []Shape{square(3, 6, 20, 40, 3, 1, 1), square(3, 6, 3, 40, 3, 2, 1)} {
-			plan, err := newPlan(s, p, f32.Tiles(path))
+			plan, err := newPlan(s, p, f32.Tiles(path), whereFaster)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -272,3 +273,5 @@ func TestShapesOutOfRangeAreRefused(t *testing.T) {
 		t.Errorf("%v: %v", good, err)
 	}
 }
+
+func (r runner) tile() *f32.Tile { return f32.Tiles(r.path) }

@@ -13,7 +13,7 @@ func BenchmarkPack(b *testing.B) {
 	p := pool.New(1)
 	defer p.Close()
 	for _, s := range []Shape{square(1, 8, 64, 64, 3, 1, 1), square(1, 4, 512, 512, 3, 1, 1), square(1, 1, 512, 512, 3, 1, 1), square(1, 4, 512, 512, 1, 1, 0)} {
-		plan, err := newPlan(s, p, f32.Tiles(f32.Active()))
+		plan, err := newPlan(s, p, f32.Tiles(f32.Active()), never)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Offsets of WinogradArgs in winograd.go of package f32.
+const winDst, winSrc, winCount, winAdd = 0, 128, 256, 264
+
+func winograd() {
+	for _, k := range []struct {
+		name, doc string
+		in, out   int
+		f         func(d [][]reg.VecVirtual) [][]reg.VecVirtual
+		add       bool
+	}{
+		{"winogradInput", "is Winograd's Bᵀ·d·B: 4×4 pixels to 16 values.", 4, 4, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
+			return twice(d, inputLine)
+		}, false},
+		{"winogradWeight", "is Winograd's G·g·Gᵀ: 3×3 taps to 16 values.", 3, 4, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
+			half := avx512.constant(0x3f000000)
+			return twice(d, func(v []reg.VecVirtual) []reg.VecVirtual { return weightLine(half, v) })
+		}, false},
+		{"winogradOutput", "is Winograd's Aᵀ·m·A: 16 values to 2×2 pixels.", 4, 2, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
+			return twice(d, outputLine)
+		}, true},
+	} {
+		avx512.text(k.name, "func(a *byte)", k.doc)
+		args := gp("a")
+		n, i := GP64(), GP64()
+		MOVQ(Mem{Base: args, Disp: winCount}, n)
+		XORQ(i, i)
+		add := GP64()
+		if k.add {
+			MOVQ(Mem{Base: args, Disp: winAdd}, add)
+		}
+		Label("loop")
+		at := func(table, j int) Mem {
+			p := GP64()
+			MOVQ(Mem{Base: args, Disp: table + 8*j}, p)
+			return Mem{Base: p, Index: i, Scale: 4}
+		}
+		d := make([][]reg.VecVirtual, k.in)
+		for r := range d {
+			for c := range k.in {
+				v := ZMM()
+				VMOVUPS(at(winSrc, r*k.in+c), v)
+				d[r] = append(d[r], v)
+			}
+		}
+		r := k.f(d)
+		if k.add {
+			TESTQ(add, add)
+			JE(LabelRef("store"))
+			for h := range r {
+				for w, v := range r[h] {
+					VADDPS(at(winDst, h*k.out+w), v, v)
+				}
+			}
+			Label("store")
+		}
+		for h := range r {
+			for w, v := range r[h] {
+				VMOVUPS(v, at(winDst, h*k.out+w))
+			}
+		}
+		ADDQ(Imm(16), i)
+		CMPQ(i, n)
+		JLT(LabelRef("loop"))
+		end()
+	}
+}
+
+// twice applies a transform to all columns and then to all rows.
+func twice(d [][]reg.VecVirtual, f func(v []reg.VecVirtual) []reg.VecVirtual) [][]reg.VecVirtual {
+	t := transposed(d)
+	for j := range t {
+		t[j] = f(t[j])
+	}
+	d = transposed(t)
+	for i := range d {
+		d[i] = f(d[i])
+	}
+	return d
+}
+
+func transposed(d [][]reg.VecVirtual) [][]reg.VecVirtual {
+	t := make([][]reg.VecVirtual, len(d[0]))
+	for j := range t {
+		for i := range d {
+			t[j] = append(t[j], d[i][j])
+		}
+	}
+	return t
+}
+
+// inputLine: (d0−d2, d1+d2, d2−d1, d1−d3).
+func inputLine(d []reg.VecVirtual) []reg.VecVirtual {
+	a := ZMM()
+	VADDPS(d[2], d[1], a)
+	VSUBPS(d[2], d[0], d[0])
+	VSUBPS(d[1], d[2], d[2])
+	VSUBPS(d[3], d[1], d[1])
+	return []reg.VecVirtual{d[0], a, d[2], d[1]}
+}
+
+// weightLine: (g0, (g0+g1+g2)/2, (g0−g1+g2)/2, g2).
+func weightLine(half reg.VecVirtual, g []reg.VecVirtual) []reg.VecVirtual {
+	s, p, m := ZMM(), ZMM(), ZMM()
+	VADDPS(g[2], g[0], s)
+	VADDPS(g[1], s, p)
+	VSUBPS(g[1], s, m)
+	VMULPS(half, p, p)
+	VMULPS(half, m, m)
+	return []reg.VecVirtual{g[0], p, m, g[2]}
+}
+
+// outputLine: (m0+m1+m2, m1−m2−m3).
+func outputLine(m []reg.VecVirtual) []reg.VecVirtual {
+	VADDPS(m[1], m[0], m[0])
+	VADDPS(m[2], m[0], m[0])
+	VSUBPS(m[2], m[1], m[1])
+	VSUBPS(m[3], m[1], m[1])
+	return []reg.VecVirtual{m[0], m[1]}
+}

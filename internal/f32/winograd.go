@@ -1,0 +1,19 @@
+package f32
+
+// WinogradArgs is a call of one of the transforms of Winograd's F(2×2, 3×3) (Lavin and Gray, "Fast Algorithms for
+// Convolutional Neural Networks", 2015): a 3×3 convolution of 2×2 pixels by 16 multiplications in place of 36,
+//
+//	y = Aᵀ·[(G·g·Gᵀ) ⊙ (Bᵀ·d·B)]·A
+//
+// Each pointer is to Count values (channels), a multiple of 16 and not 0, of one element of a matrix, row by row: 4×4 pixels d
+// to 16 values; 3×3 taps g to 16 values; 16 values to 2×2 pixels y.
+//
+// The layout is known to the assembly.
+type WinogradArgs struct {
+	Dst, Src [16]*float32
+	Count    int
+	Add      uint64 // output only; 1: add to y; 0: overwrite it
+}
+
+// CanWinograd tells whether the path has the transforms in assembly; the others are correct but no gain.
+func (t *Tile) CanWinograd() bool { return t.path == AVX512 }

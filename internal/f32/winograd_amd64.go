@@ -1,0 +1,30 @@
+package f32
+
+import "unsafe"
+
+// WinogradInput is Bᵀ·d·B.
+func (t *Tile) WinogradInput(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winogradInputAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradPortable(a, winogradB)
+}
+
+// WinogradWeight is G·g·Gᵀ.
+func (t *Tile) WinogradWeight(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winogradWeightAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradPortable(a, winogradG)
+}
+
+// WinogradOutput is Aᵀ·m·A.
+func (t *Tile) WinogradOutput(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winogradOutputAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradPortable(a, winogradA)
+}

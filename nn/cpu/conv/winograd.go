@@ -1,0 +1,207 @@
+package conv
+
+import (
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/pool"
+)
+
+// A winograd is forward or backward-data of a 3×3 convolution with stride 1 by Winograd's F(2×2, 3×3): the output is cut into
+// patches of 2×2 pixels, each the result of 4×4 input pixels, and 16 products of (patches × channels) and (channels × output
+// channels) matrices take the place of the 36 taps of four pixels. A task transforms some patches, multiplies them and
+// transforms back, while they stay in the second-level cache.
+//
+// It adds and subtracts inputs before it multiplies, so an error is relative to the largest values of the 4×4 pixels and not
+// only to those that count.
+type winograd struct {
+	g              *gather // packs the weights tap by tap
+	flip           bool
+	tile           *f32.Tile
+	inH, inW       int
+	outH, outW     int
+	padH, padW     int
+	patchH, patchW int // patches of an image
+	patches        int // of all images
+	perTask        int
+	tasks          int
+
+	matrixLen         int // of one packed matrix, all panels
+	inStride          int // between the 16 matrices of a task's patches
+	outStride         int
+	slotLen, numSlots int
+	slots             chan int
+	zeros             []float32 // a pixel of padding
+
+	// The call under way.
+	out, in, weights, work []float32
+	add                    bool
+	packTask, patchTask    func(i int)
+}
+
+// newWinograd plans by Winograd what g does, if that is possible and expected to be faster; else it returns nil. Rows and
+// columns of padding are those before the first input pixel; flip means that the last tap meets the first input pixel.
+func newWinograd(g *gather, flip bool, taps, stride, pad [2]int, inH, inW, outH, outW, threads int) *winograd {
+	t := g.tile
+	if taps != [2]int{3, 3} || stride != [2]int{1, 1} || pad[0] < 0 || pad[1] < 0 || g.used != 9 || g.inC%16 != 0 || g.outC%t.Cols != 0 || t.Cols%16 != 0 {
+		return nil
+	}
+	w := &winograd{g: g, flip: flip, tile: t, inH: inH, inW: inW, outH: outH, outW: outW, padH: pad[0], padW: pad[1], zeros: make([]float32, g.inC)}
+	w.patchH, w.patchW = (outH+1)/2, (outW+1)/2
+	w.patches = g.n * w.patchH * w.patchW
+
+	const cache = 192 << 10 // values
+	w.perTask = min(max(cache/(16*(g.inC+g.outC)), 36), 96)
+	if threads > 1 {
+		w.perTask = min(w.perTask, w.patches/(4*threads))
+	}
+	w.perTask = max(1, w.perTask/t.Rows) * t.Rows
+	w.tasks = (w.patches + w.perTask - 1) / w.perTask
+	w.matrixLen = g.inC * g.outC
+	w.inStride, w.outStride = w.perTask*g.inC+16, w.perTask*g.outC+16 // 16 more: not all in the same lines of the cache
+	w.slotLen = 16*(w.inStride+w.outStride) + g.outC
+	w.numSlots = min(threads, w.tasks)
+	w.slots = make(chan int, w.numSlots)
+	for i := range w.numSlots {
+		w.slots <- i
+	}
+	w.packTask, w.patchTask = w.runPack, w.runPatches
+	return w
+}
+
+// faster estimates both ways in cycles of a core that does two multiply-adds of 16 values each.
+func (w *winograd) faster() bool {
+	g := w.g
+	in, out := float64(g.inC), float64(g.outC)
+	direct := 0.0
+	for _, c := range g.classes {
+		taps := 0
+		for _, part := range c.parts {
+			for _, s := range part {
+				taps += s.Len / g.inC
+			}
+		}
+		direct += float64(g.n*len(c.in)*taps) * in * out / 32
+	}
+	products := 16 * float64(w.tasks*w.perTask) * in * out / 32
+	transforms := float64(w.patches) * (60*in/16 + 40*out/16)
+	weights := in * out / 16 * 50
+	return 1.1*products+transforms+weights < 0.95*direct
+}
+
+func (w *winograd) scratchLen() int {
+	return w.g.scratchLen() + 16*w.matrixLen + w.numSlots*w.slotLen
+}
+
+func (w *winograd) run(p *pool.Pool, out, in, weights, scratch []float32, add bool) {
+	g := w.g
+	g.w, g.packed, scratch = weights, scratch[:g.scratchLen()], scratch[g.scratchLen():]
+	w.weights, w.work = scratch[:16*w.matrixLen], scratch[16*w.matrixLen:]
+	w.out, w.in, w.add = out, in, add
+	p.Run(g.panels, w.packTask)
+	p.Run(w.tasks, w.patchTask)
+	g.w, g.packed, w.weights, w.work, w.out, w.in = nil, nil, nil, nil, nil, nil
+}
+
+// runPack packs one panel of the taps and transforms it to a panel of each of the 16 matrices.
+func (w *winograd) runPack(panel int) {
+	g := w.g
+	g.pack(g, panel)
+	n := g.inC * w.tile.Cols
+	a := f32.WinogradArgs{Count: n}
+	for i := range 9 {
+		tap := i
+		if w.flip {
+			tap = 8 - i
+		}
+		a.Src[i] = &g.packed[panel*g.panelLen+g.place[tap]*n]
+	}
+	for i := range 16 {
+		a.Dst[i] = &w.weights[i*w.matrixLen+panel*n]
+	}
+	w.tile.WinogradWeight(&a)
+}
+
+func (w *winograd) runPatches(task int) {
+	slot := <-w.slots
+	defer func() { w.slots <- slot }()
+	work := w.work[slot*w.slotLen : (slot+1)*w.slotLen]
+	in, work := work[:16*w.inStride], work[16*w.inStride:]
+	out, spare := work[:16*w.outStride], work[16*w.outStride:]
+	first := task * w.perTask
+	n := min(w.perTask, w.patches-first)
+	w.transformIn(in, first, n)
+	w.multiply(out, in, n)
+	w.transformOut(out, spare, first, n)
+}
+
+// eachPatch calls f with the output position of the first pixel of n patches.
+func (w *winograd) eachPatch(first, n int, f func(i, image, h, v int)) {
+	for i := range n {
+		p := first + i
+		f(i, p/(w.patchH*w.patchW), p/w.patchW%w.patchH*2, p%w.patchW*2)
+	}
+}
+
+func (w *winograd) transformIn(dst []float32, first, n int) {
+	c := w.g.inC
+	a := f32.WinogradArgs{Count: c}
+	w.eachPatch(first, n, func(i, image, h, v int) {
+		for y := range 4 {
+			for x := range 4 {
+				row, col := h+y-w.padH, v+x-w.padW
+				if row >= 0 && row < w.inH && col >= 0 && col < w.inW {
+					a.Src[y*4+x] = &w.in[image*w.g.inImage+(row*w.inW+col)*c]
+				} else {
+					a.Src[y*4+x] = &w.zeros[0]
+				}
+			}
+		}
+		for m := range 16 {
+			a.Dst[m] = &dst[m*w.inStride+i*c]
+		}
+		w.tile.WinogradInput(&a)
+	})
+}
+
+func (w *winograd) multiply(out, in []float32, n int) {
+	t, c, k := w.tile, w.g.inC, w.g.outC
+	segment := [1]f32.Segment{{Len: c}}
+	a := f32.GatherArgs{Segments: segment[:]}
+	for m := range 16 {
+		a.In = in[m*w.inStride:]
+		for panel := range w.g.panels {
+			a.W = w.weights[m*w.matrixLen+panel*c*t.Cols:][:c*t.Cols]
+			a.Out = out[m*w.outStride+panel*t.Cols:]
+			for row := 0; row < n; row += t.Rows {
+				rows := min(t.Rows, n-row)
+				for i := range rows {
+					a.InRow[i], a.OutRow[i] = (row+i)*c, (row+i)*k
+				}
+				t.Gather(&a, rows, t.Cols)
+			}
+		}
+	}
+}
+
+// transformOut writes the pixels; those of a patch that reach over the edge go to spare.
+func (w *winograd) transformOut(src, spare []float32, first, n int) {
+	k := w.g.outC
+	a := f32.WinogradArgs{Count: k}
+	if w.add {
+		a.Add = 1
+	}
+	w.eachPatch(first, n, func(i, image, h, v int) {
+		for m := range 16 {
+			a.Src[m] = &src[m*w.outStride+i*k]
+		}
+		for y := range 2 {
+			for x := range 2 {
+				if h+y < w.outH && v+x < w.outW {
+					a.Dst[y*2+x] = &w.out[image*w.g.outImage+((h+y)*w.outW+v+x)*k]
+				} else {
+					a.Dst[y*2+x] = &spare[0]
+				}
+			}
+		}
+		w.tile.WinogradOutput(&a)
+	})
+}

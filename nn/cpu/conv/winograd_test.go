@@ -1,0 +1,69 @@
+package conv
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/pool"
+)
+
+// Winograd's error is relative to what is added before the multiplication: the bound here is 1e-5 of the largest sum of
+// absolute products of the image.
+func TestWinogradIsThePlainConvolution(t *testing.T) {
+	shapes := []Shape{
+		square(1, 3, 16, 32, 3, 1, 1), square(2, 8, 32, 64, 3, 1, 1), square(3, 5, 48, 32, 3, 1, 1), square(13, 4, 64, 96, 3, 1, 1),
+		square(2, 7, 16, 32, 3, 1, 0), square(2, 4, 16, 32, 3, 1, 2), square(1, 2, 32, 32, 3, 1, 1),
+		{N: 2, H: 4, W: 9, C: 32, K: 32, R: 3, S: 3, StrideH: 1, StrideW: 1, PadH: 0, PadW: 1},
+	}
+	all := runners(t, 1, 3)
+	for i, s := range shapes {
+		r := rand.New(rand.NewPCG(uint64(i), 7))
+		x, w, dy := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
+		want := convolve(s, x, w, dy)
+		for _, run := range all {
+			run.winograd = wherePossible
+			y, dx, _ := run.compute(t, s, x, w, dy)
+			for name, c := range map[string]struct {
+				got       []float32
+				want, abs []float64
+			}{"y": {y, want.y, want.absY}, "dx": {dx, want.dx, want.absDx}} {
+				bound := 0.0
+				for _, a := range c.abs {
+					bound = max(bound, a)
+				}
+				for j := range c.want {
+					if d := math.Abs(float64(c.got[j]) - c.want[j]); !(d <= 1e-5*bound) {
+						t.Fatalf("%v, %v, %d threads: %s[%d] = %g, want %g within %.2g", s, run.path, run.pool.Threads(), name, j, c.got[j], c.want[j], 1e-5*bound)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestWinogradIsUsedWhereItPays(t *testing.T) {
+	p := pool.New(2)
+	defer p.Close()
+	for _, run := range runners(t, 2) {
+		for _, c := range []struct {
+			shape Shape
+			want  bool
+		}{
+			{square(64, 32, 64, 64, 3, 1, 1), true},
+			{square(64, 1, 512, 512, 3, 1, 1), false},
+			{square(64, 8, 64, 128, 3, 2, 1), false},
+			{square(64, 8, 64, 128, 1, 1, 0), false},
+			{square(64, 8, 20, 40, 3, 1, 1), false},
+		} {
+			plan, err := newPlan(c.shape, p, run.tile(), whereFaster)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := c.want && run.tile().CanWinograd()
+			if f, b := plan.winForward != nil, plan.winBackward != nil; f != want || b != want {
+				t.Errorf("%v, %v: Winograd forward %t, backward %t, want %t", c.shape, run.path, f, b, want)
+			}
+		}
+	}
+}
