@@ -45,6 +45,12 @@
 // not fade. Adam's bias correction goes by the step of the table, not by how
 // often the row was touched.
 //
+// # Bits
+//
+// The loops over elements give the same bits whatever vector instructions a
+// machine has: one rate and one gradient change copies of a shard alike, on
+// servers of different kinds.
+//
 // An Optimizer may be used from several goroutines at once. Two updates of one
 // value or State may not run at once.
 package optim

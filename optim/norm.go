@@ -3,11 +3,14 @@ package optim
 import (
 	"fmt"
 	"math"
+
+	"github.com/paragon-train/paragon/internal/f32"
 )
 
 // Norms are sums of squares over a key or a piece of it, from which lars and
 // lamb take their trust ratio. Those of the pieces of a key add up to the
-// key's, up to rounding: the sums are float64, in the order of the elements.
+// key's, up to rounding: the sums are float64, in an order that depends on the
+// number of elements alone.
 type Norms struct {
 	Value  float64 // Σw²
 	Update float64 // lars: Σg²; lamb: Σr², r the update before its ratio
@@ -22,14 +25,8 @@ func (n Norms) Add(m Norms) Norms {
 // clipped element by element. To update a key under ClipNorm in pieces, add
 // the pieces' sums and hand them to WithGradientSquares before Update.
 func (p Pass) GradientSquares(grad []float32) float64 {
-	in := p.in
-	in.shrink = 1
-	sum := 0.0
-	for _, g := range grad {
-		x := float64(in.of(g))
-		sum += x * x
-	}
-	return sum
+	u := p.numbers()
+	return u.Squares(grad)
 }
 
 // WithGradientSquares returns the pass for any piece of the key, given the sum
@@ -37,7 +34,7 @@ func (p Pass) GradientSquares(grad []float32) float64 {
 func (p Pass) WithGradientSquares(sum float64) Pass {
 	p.shrinkKnown = true
 	if limit := p.o.cfg.ClipNorm; limit > 0 && sum > limit*limit {
-		p.in.shrink = float32(limit / math.Sqrt(sum))
+		p.shrink = float32(limit / math.Sqrt(sum))
 	}
 	return p
 }
@@ -56,19 +53,14 @@ func (p Pass) Norms(value, grad []float32, state *State) (Norms, error) {
 }
 
 func (p Pass) norms(value, grad []float32, state *State, from, to int) Norms {
-	var n Norms
-	in := p.in
-	for _, w := range value {
-		n.Value += float64(w) * float64(w)
-	}
+	n := Norms{Value: f32.Squares(value)}
 	switch p.o.cfg.Name {
 	case "lars":
-		for _, g := range grad {
-			x := float64(in.of(g))
-			n.Update += x * x
-		}
+		// The shrunk gradient's, from the squares before it is shrunk.
+		n.Update = p.GradientSquares(grad) * float64(p.shrink) * float64(p.shrink)
 	case "lamb":
-		n.Update = p.lambSquares(value, grad, state.Slots[0].Values[from:to], state.Slots[1].Values[from:to])
+		u := p.lambNumbers()
+		n.Update = u.LambSquares(value, grad, state.Slots[0].Values[from:to], state.Slots[1].Values[from:to])
 	}
 	return n
 }

@@ -43,8 +43,10 @@ type Pass struct {
 	correction1  float64 // 1 − β₁ᵗ
 	correction2  float64 // 1 − β₂ᵗ
 
-	in          input
-	shrinkKnown bool // in.shrink is that of the whole key
+	// The gradient that a rule sees is that of a push times scale, cut to ±clip,
+	// times shrink.
+	scale, clip, shrink float32
+	shrinkKnown         bool // shrink is that of the whole key
 
 	trust      float64 // lars, lamb: what multiplies the learning rate
 	trustKnown bool
@@ -62,13 +64,15 @@ func (o *Optimizer) AtRate(step uint64, learningRate, scale float64, factors Fac
 		o:            o,
 		learningRate: learningRate * factors.LearningRate,
 		weightDecay:  o.cfg.WeightDecay * factors.WeightDecay,
-		in:           input{scale: float32(scale * o.cfg.Rescale), clip: float32(math.Inf(1)), shrink: 1},
+		scale:        float32(scale * o.cfg.Rescale),
+		clip:         float32(math.Inf(1)),
+		shrink:       1,
 		shrinkKnown:  o.cfg.ClipNorm == 0,
 		trust:        1,
 		trustKnown:   o.cfg.Name != "lars" && o.cfg.Name != "lamb",
 	}
 	if o.cfg.ClipGradient > 0 {
-		p.in.clip = float32(o.cfg.ClipGradient)
+		p.clip = float32(o.cfg.ClipGradient)
 	}
 	if o.cfg.Beta1 > 0 {
 		t := float64(step) + 1

@@ -157,20 +157,3 @@ func TestAnUpdateAllocatesNothing(t *testing.T) {
 		}
 	}
 }
-
-// go test -run - -bench Update ./optim/
-func BenchmarkUpdate(b *testing.B) {
-	for _, name := range optim.Names() {
-		b.Run("rule="+name, func(b *testing.B) {
-			const n = 1 << 20
-			o := newOptimizer(b, optim.Config{Name: name})
-			value, grad, state := make([]float32, n), make([]float32, n), o.NewState(n)
-			b.SetBytes(4 * n)
-			for b.Loop() {
-				if err := o.At(5, 1, one).Update(value, grad, state); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
