@@ -16,7 +16,7 @@ import (
 type Config struct {
 	// Device is where the program runs: "cpu:0" (also "" and "cpu"); further numbers are further programs on the same CPU.
 	Device string
-	// Threads is the number of threads that compute; 0 is GOMAXPROCS.
+	// Threads is the number of threads that compute; 0 is GOMAXPROCS, or with Share those of that program.
 	Threads int
 	// Inference compiles an evaluation: batch normalisation from the running statistics, no dropout, no gradients. The root
 	// may then be any node.

@@ -40,6 +40,17 @@ func (e *Executor) conv(o *plan.Op) (kernel, error) {
 	}
 	return kernel{scratch: 4 * int64(p.ScratchLen()), bind: func() func() error {
 		out, a, b, scratch := e.floats(o.Out[0]), e.floats(o.In[0]), e.floats(o.In[1]), e.scratch(o)
+		if len(o.In) > 2 { // add, in its own memory where nobody needs it after
+			add := e.floats(o.In[2])
+			steps := []func(){func() {
+				p.SetScratch(scratch)
+				p.BackwardDataAdd(out, b, a)
+			}}
+			if &add[0] != &out[0] {
+				steps = append([]func(){e.split(len(out), grain, func(lo, hi int) { copy(out[lo:hi], add[lo:hi]) })}, steps...)
+			}
+			return then(steps...)
+		}
 		return then(func() {
 			p.SetScratch(scratch)
 			switch o.Kind {

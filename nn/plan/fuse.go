@@ -1,5 +1,7 @@
 package plan
 
+import "slices"
+
 // fuse joins ops so that fewer passes over memory are made. An op that takes in the one behind it moves to that one's place,
 // where all arguments exist.
 func (p *Plan) fuse() {
@@ -7,15 +9,7 @@ func (p *Plan) fuse() {
 		if first.Kind != BatchNorm || first.ReLU || len(first.In) > 3 || second.Kind != Add || second.ReLU || second.In[0] == second.In[1] {
 			return false
 		}
-		rest := second.In[0]
-		if rest == first.Out[0] {
-			rest = second.In[1]
-		}
-		if rest.Layout != first.Out[0].Layout {
-			return false
-		}
-		first.In = append(first.In, rest)
-		return true
+		return first.addRest(second)
 	})
 	p.fuseInto(func(first, second *Op) bool { // ... + ReLU
 		switch first.Kind {
@@ -29,15 +23,36 @@ func (p *Plan) fuse() {
 		first.ReLU = true
 		return true
 	})
+	p.fuseInto(func(first, second *Op) bool { // gradients that meet at a residual
+		if first.Kind != ConvBackwardData || len(first.In) > 2 || second.Kind != Add || second.ReLU || second.In[0] == second.In[1] {
+			return false
+		}
+		return first.addRest(second)
+	})
 	p.fuseMask()
 }
 
+// addRest makes what second adds to o's result an argument of o, if it lies in the same layout.
+func (o *Op) addRest(second *Op) bool {
+	rest := second.In[0]
+	if rest == o.Out[0] {
+		rest = second.In[1]
+	}
+	if rest.Layout != o.Out[0].Layout {
+		return false
+	}
+	o.In = append(o.In, rest)
+	return true
+}
+
 // fuseInto joins first and second, a pair in which second alone reads result 0 of first, wherever join says yes. The joined
-// op is first, changed by join, with the results of second.
+// op is first, changed by join, with the results of second. Of two that could be first, the later one is.
 func (p *Plan) fuseInto(join func(first, second *Op) bool) {
 	for j := 0; j < len(p.Ops); j++ {
 		second := p.Ops[j]
-		for _, arg := range second.In {
+		args := slices.Clone(second.In)
+		slices.SortStableFunc(args, func(a, b *Value) int { return p.definer(b, j) - p.definer(a, j) })
+		for _, arg := range args {
 			if arg == nil || arg.Alias != nil || arg.Source != Temporary {
 				continue
 			}

@@ -86,7 +86,7 @@ func kinds(p *plan.Plan) string {
 	var out []string
 	for _, o := range p.Ops {
 		s := o.Kind.String()
-		if o.Kind == plan.BatchNorm && len(o.In) > 3 {
+		if o.Kind == plan.BatchNorm && len(o.In) > 3 || o.Kind == plan.ConvBackwardData && len(o.In) > 2 {
 			s += "+"
 		}
 		if o.ReLU {
@@ -100,10 +100,10 @@ func kinds(p *plan.Plan) string {
 	return strings.Join(out, " ")
 }
 
-func TestBatchNormTakesInResidualAndReLU(t *testing.T) {
+func TestOpsTakeInTheAdditionsAndReLUsBehindThem(t *testing.T) {
 	p := build(t, newNet(t).block())
 	want := "Convert Conv2D BatchNormr Conv2D BatchNorm+r Convert Linear CrossEntropy " +
-		"CrossEntropyGrad LinearGrad Convert ReLUGrad BatchNormGrad ConvBackwardWeight ConvBackwardData Add BatchNormGradm ConvBackwardWeight"
+		"CrossEntropyGrad LinearGrad Convert ReLUGrad BatchNormGrad ConvBackwardWeight ConvBackwardData+ BatchNormGradm ConvBackwardWeight"
 	if got := kinds(p); got != want {
 		t.Errorf("ops are\n%s\nwant\n%s\n%v", got, want, p)
 	}
