@@ -84,3 +84,40 @@ func TestSilentWorkerDoesNotHangTheOthers(t *testing.T) {
 		job.Wait(30 * time.Second)
 	})
 }
+
+// Uneven numbers of steps end cleanly: what a worker pushed counts, also a round ahead, and then nobody waits for it.
+func TestWorkerThatIsDoneStopsCounting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 3, Servers: 2})
+		stores := job.Stores(t, "dist_sync")
+		each(stores, func(kv kvstore.Store) {
+			defer kv.Close()
+			ctx := t.Context()
+			if err := kv.Init(ctx, "x", []float32{0}); err != nil {
+				t.Error(err)
+				return
+			}
+			gradient := float32(int(1) << kv.Rank())
+			if kv.Rank() == 1 {
+				for range 2 { // the second one a round ahead; then it is done
+					if err := kv.Push(ctx, "x", []float32{gradient}); err != nil {
+						t.Error(err)
+					}
+				}
+				return
+			}
+			time.Sleep(time.Second)
+			for round, want := range []float32{7, 7, 5, 5} {
+				out := []float32{0}
+				if err := kv.PushPull(ctx, "x", [][]float32{{gradient}}, [][]float32{out}); err != nil || out[0] != want {
+					t.Errorf("worker %d round %d: got %v, error %v; want %v", kv.Rank(), round, out[0], err, want)
+				}
+			}
+		})
+		for _, err := range job.Wait(10 * time.Second) {
+			if err != nil {
+				t.Errorf("a process of a job that finished: got %v, want nil", err)
+			}
+		}
+	})
+}
