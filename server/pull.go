@@ -66,13 +66,11 @@ func (c *call) answerValue(ctx context.Context, want shard.Want, codec uint8, mi
 	c.version = v
 	n := int(c.entry.cfg.Length)
 	c.value = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n)}
-	if codec == wire.CodecFloat32 {
-		return c.answer(&c.value, v.Bytes())
+	b, err := v.Encoded(codec)
+	if err != nil {
+		return err
 	}
-	if c.out, err = shard.Encode(c.s.pool, codec, v.Float32s()); err != nil {
-		return refuse(wire.CodeUnsupported, "%v: %v", c.kind, err)
-	}
-	return c.answer(&c.value, c.out.Bytes(2*n))
+	return c.answer(&c.value, b)
 }
 
 func (c *call) servePullRows(ctx context.Context) error {

@@ -274,3 +274,44 @@ func TestReadersNeverSeeAChangingValue(t *testing.T) {
 	wantValue(t, s, 2, 3, 4)
 	wantNothingHeld(t, s)
 }
+
+// A value that many pull in 16 bits is encoded once, and never served after it has changed.
+func TestValueInHalvesIsThatOfItsVersion(t *testing.T) {
+	s := dense(t, 1, 1)
+	setOptimizer(t, s, optim.Config{Name: "test", LearningRate: 1})
+	encoded := func(v *Version, codec uint8) []byte {
+		b, err := v.Encoded(codec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	v0, _, _ := s.Pull(Want{})
+	one := encoded(v0, wire.CodecFloat16)
+	if again := encoded(v0, wire.CodecFloat16); &one[0] != &again[0] {
+		t.Error("the second reader's value was encoded anew")
+	}
+	for round, read := range []bool{true, false, false} { // changed beside a reader, then in place
+		mustPush(t, s, contribution(s, 0, uint64(round), 1), Held)
+		if read {
+			if want := []byte{0x00, 0x3c}; !slices.Equal(one, want) {
+				t.Errorf("held version: got %x, want %x", one, want)
+			}
+			v0.Release()
+		}
+		v, _, _ := s.Pull(Want{Round: uint64(round + 1)})
+		want := [][]byte{{0x00, 0x40}, {0x00, 0x42}, {0x00, 0x44}}[round]
+		if got := encoded(v, wire.CodecFloat16); !slices.Equal(got, want) {
+			t.Errorf("float16 after round %d: got %x, want %x", round, got, want)
+		}
+		if got, want := encoded(v, wire.CodecBFloat16), []byte{0x00, 0x40}; round == 0 && !slices.Equal(got, want) {
+			t.Errorf("bfloat16 after round %d: got %x, want %x", round, got, want)
+		}
+		if _, err := v.Encoded(wire.Codec2Bit); codeOf(err) != wire.CodeUnsupported {
+			t.Errorf("2bit value: got %v, want code %d", err, wire.CodeUnsupported)
+		}
+		v.Release()
+	}
+	mustPush(t, s, contribution(s, 0, 3, 1), Held)
+	wantNothingHeld(t, s)
+}

@@ -1,6 +1,6 @@
 package shard
 
-import "unsafe"
+import "github.com/paragon-train/paragon/wire"
 
 // A Version is a dense shard's value after some round. It does not change until Release.
 type Version struct {
@@ -8,7 +8,8 @@ type Version struct {
 	data       *Buffer
 	round      uint64
 	generation uint64
-	readers    int // guarded by the shard's mutex
+	readers    int        // guarded by the shard's mutex, as is half
+	half       [2]*Buffer // the value in 16 bits, by codec, once somebody asked for it
 }
 
 // Round returns the number of rounds that the value contains.
@@ -22,6 +23,36 @@ func (v *Version) Float32s() []float32 { return v.data.Float32s(v.shard.n) }
 
 // Bytes returns the value as it travels: little-endian float32.
 func (v *Version) Bytes() []byte { return v.data.Bytes(4 * v.shard.n) }
+
+// Encoded returns the value in a codec of 16 bits, or as Bytes does, until Release. It is encoded once for all readers.
+func (v *Version) Encoded(codec uint8) ([]byte, error) {
+	if codec == wire.CodecFloat32 {
+		return v.Bytes(), nil
+	}
+	s := v.shard
+	i := int(codec) - int(wire.CodecFloat16)
+	if i < 0 || i >= len(v.half) {
+		return nil, s.refuse(wire.CodeUnsupported, "got codec %d for a value, want float32 (0), float16 (1) or bfloat16 (2)", codec)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v.half[i] == nil {
+		b, err := Encode(s.pool, codec, v.Float32s())
+		if err != nil {
+			return nil, err
+		}
+		v.half[i] = b
+	}
+	return v.half[i].Bytes(2 * s.n), nil
+}
+
+// forgetHalf gives up what Encoded made, before the value changes or goes.
+func (v *Version) forgetHalf() {
+	for i := range v.half {
+		v.half[i].Release()
+		v.half[i] = nil
+	}
+}
 
 // Release ends the use of the value. It is called once for each Version that was handed out.
 func (v *Version) Release() {
@@ -48,6 +79,7 @@ func (s *Shard) release(v *Version) {
 	if v.readers == 0 && v != s.current {
 		v.data.Release()
 		v.data = nil
+		v.forgetHalf()
 		s.spareVersion = append(s.spareVersion, v)
 	}
 }
@@ -81,10 +113,6 @@ func (s *Shard) replace(data *Buffer) {
 
 // publish says which round the value now contains.
 func (s *Shard) publish() {
+	s.current.forgetHalf()
 	s.current.round, s.current.generation = s.rounds, s.generation
-}
-
-// view returns the bytes of f, which must come from this process's memory as float32.
-func view(f []float32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
 }
