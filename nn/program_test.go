@@ -110,18 +110,20 @@ func TestStepAllocatesNothing(t *testing.T) {
 }
 
 func TestResultsDoNotDependOnThreads(t *testing.T) {
-	var want []nn.Param
-	for threads := 1; threads <= 4; threads++ {
-		loss, p := compile(t, joins, nn.Config{Threads: threads})
-		fillInputs(t, loss.Graph(), p, nil, 10, 1)
-		step(t, p, nil)
-		step(t, p, nil)
-		if want == nil {
-			want = p.Params()
-		}
-		for i, q := range p.Params() {
-			if !slices.Equal(q.Gradient, want[i].Gradient) {
-				t.Errorf("gradient of %s differs between 1 and %d threads", q.Name, threads)
+	for _, m := range append(models, joins) {
+		var want []nn.Param
+		for threads := 1; threads <= 4; threads++ {
+			loss, p := compile(t, m, nn.Config{Threads: threads})
+			fillInputs(t, loss.Graph(), p, nil, m.classes, 1)
+			step(t, p, nil)
+			step(t, p, nil)
+			if want == nil {
+				want = p.Params()
+			}
+			for i, q := range p.Params() {
+				if !slices.Equal(q.Gradient, want[i].Gradient) {
+					t.Errorf("%s: gradient of %s differs between 1 and %d threads", m.name, q.Name, threads)
+				}
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package nn_test
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -67,15 +66,7 @@ func TestRandomNetsEqualReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		near(t, m.name+" loss", []float32{float32(p.Loss())}, []float64{r.Loss()}, tolerance)
-		largest := 0.0
-		for _, q := range p.Params() {
-			for _, v := range r.Grad(q.Name) {
-				largest = max(largest, math.Abs(v))
-			}
-		}
-		for _, q := range p.Params() {
-			nearScale(t, m.name+" gradient of "+q.Name, q.Gradient, r.Grad(q.Name), 1e-3, 1e-2*largest)
-		}
+		nearGradients(t, m.name, p, r, 1e-3)
 		if t.Failed() {
 			t.Fatalf("plan:\n%s", p.Plan())
 		}
