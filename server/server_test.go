@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/paragon-train/paragon/kvstore/shard"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -211,7 +212,7 @@ func TestRateHoldsFromItsRoundOnForKeysOldAndNew(t *testing.T) {
 	r.refused(rate, nil, wire.CodeConflict)
 	rate.Rate = math.Inf(1)
 	r.refused(rate, nil, wire.CodeMalformed)
-	for round := uint64(2); round < 12_000; round++ { // a rate for each round does not pile up
+	for round := uint64(2); round < 60; round++ { // a rate for each round does not pile up
 		r.must(&wire.SetRate{Origin: origin(0, 0, 0), Round: round, Rate: float64(round)}, nil)
 		for key := range uint64(2) {
 			m, b := push(0, key, round, 0)
@@ -324,4 +325,18 @@ func TestSteadyPushPullAllocatesNothing(t *testing.T) {
 	if got := testing.AllocsPerRun(100, step); got != 0 {
 		t.Errorf("allocations of a push-pull: got %v, want 0", got)
 	}
+}
+
+// A fault of ours is an answer too.
+func TestPanicIsAnAnswer(t *testing.T) {
+	r := newRig(t, 1)
+	r.s.entries[place{3, 0}] = &entry{cfg: shard.Config{Form: wire.FormDense, Length: 1}} // without a shard
+	r.refused(pull(0, 3, 0), nil, wire.CodeInternal)
+	m, b := push(0, 3, 0, 1)
+	r.refused(m, b, wire.CodeInternal)
+	if got := r.s.panics.Load(); got != 2 {
+		t.Errorf("panics counted: got %d, want 2", got)
+	}
+	delete(r.s.entries, place{3, 0})
+	r.wantTaken(0)
 }
