@@ -13,12 +13,13 @@ import (
 
 func TestLocalJobRunsAllRolesAndEndsWithZero(t *testing.T) {
 	needProc(t)
-	l := startLauncher(t, t.TempDir(), "-n", "2", "-s", "2", "--env-worker", "V=it's $HOME, \"x\"", "--", self(t), "worker")
+	// All roles are this program here, with the race detector if the tests have it.
+	l := startProgram(t, self(t), t.TempDir(), "-n", "2", "-s", "2", "--env-worker", "V=it's $HOME, \"x\"", "--", self(t))
 	if code := l.exit(t); code != 0 {
 		t.Fatalf("exit code %d, want 0", code)
 	}
 	for rank := range 2 {
-		want := fmt.Sprintf("worker %d  | rank %[1]d of 2 at localhost in %s, V=%q\n", rank, l.Dir, "it's $HOME, \"x\"")
+		want := fmt.Sprintf("worker %d  | rank %[1]d of 2 has its sums at localhost in %s, V=%q\n", rank, l.Dir, "it's $HOME, \"x\"")
 		if !strings.Contains(l.stdout.String(), want) {
 			t.Errorf("stdout has no line %q", want)
 		}
@@ -103,12 +104,30 @@ func TestKilledLauncherLeavesNoProcess(t *testing.T) {
 	for _, want := range []string{"worker 0  | ready", "worker 1  | ready", "worker 0  | away", "worker 1  | away"} {
 		l.await(t, want)
 	}
-	if n := len(processesOf(job)); n < 8 {
+	if n := len(processesOf(job, "")); n < 8 {
 		t.Fatalf("%d processes of the job, want at least 8", n)
 	}
 	at := time.Now()
 	l.Process.Kill()
 	wantNoProcess(t, job, at)
+}
+
+// A launcher that is stopped (Ctrl-Z) is silent, but lives: its job on the same machine goes on.
+func TestStoppedLauncherKeepsItsLocalJob(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	file := filepath.Join(t.TempDir(), "file")
+	l := startLauncher(t, "", "-n", "1", "--host-timeout", "1001ms", "echo ready; until [ -e "+file+" ]; do sleep 0.05; done; "+self(t))
+	l.await(t, "| ready")
+	l.Process.Signal(syscall.SIGSTOP)
+	time.Sleep(1500 * time.Millisecond) // longer than any silence that an agent would forgive
+	l.Process.Signal(syscall.SIGCONT)
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code := l.exit(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
 }
 
 func TestWorkerThatCannotStartStopsTheJob(t *testing.T) {
@@ -128,7 +147,7 @@ func TestSecretIsOnNoCommandLineAndInNoLog(t *testing.T) {
 	job := l.job(t)
 	l.await(t, "| ready")
 	var secret []byte
-	for _, pid := range processesOf(job) {
+	for _, pid := range processesOf(job, "") {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		_, rest, ok := bytes.Cut(b, []byte("PARAGON_SECRET="))
 		if ok {
@@ -155,9 +174,9 @@ func TestTwoJobsAtOnce(t *testing.T) {
 	needProc(t)
 	// The first job's worker waits for a file that the second job's worker makes.
 	file := filepath.Join(t.TempDir(), "file")
-	a := startLauncher(t, "", "-n", "1", "until [ -e "+file+" ]; do sleep 0.05; done; "+self(t)+" worker")
+	a := startLauncher(t, "", "-n", "1", "until [ -e "+file+" ]; do sleep 0.05; done; "+self(t))
 	jobA := a.job(t)
-	b := startLauncher(t, "", "-n", "1", self(t)+" worker && echo > "+file)
+	b := startLauncher(t, "", "-n", "1", self(t)+" && echo > "+file)
 	if code := b.exit(t); code != 0 {
 		t.Errorf("second job: exit code %d, want 0", code)
 	}

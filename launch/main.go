@@ -72,16 +72,23 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
+// noLease is the lease of an agent on the launching machine, which sees at once when its launcher has ended. A launcher that is
+// silent there has only been stopped (Ctrl-Z).
+const noLease = "none"
+
 // runAgent is `launch agent LEASE`.
 func runAgent(args []string, log *slog.Logger) int {
 	if len(args) != 1 {
 		log.Error(fmt.Sprintf("launch: agent: got arguments %q, want the time that the launcher may be silent", args))
 		return exitUsage
 	}
-	lease, err := time.ParseDuration(args[0])
-	if err != nil || lease <= 0 {
-		log.Error(fmt.Sprintf("launch: agent: lease %q is no duration above 0", args[0]))
-		return exitUsage
+	lease := time.Duration(-1)
+	if args[0] != noLease {
+		var err error
+		if lease, err = time.ParseDuration(args[0]); err != nil || lease <= 0 {
+			log.Error(fmt.Sprintf("launch: agent: lease %q is no duration above 0", args[0]))
+			return exitUsage
+		}
 	}
 	exe, err := os.Executable()
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// kvWorker pushes rank+1 into every element of a key and wants the sum over all workers back, for some rounds. The worker
-// whose rank is in EXIT_RANK exits with 3 in the middle.
-func kvWorker() int {
+// testWorker is what this program does as the worker of a job: it pushes rank+1 into every element of a key and wants the sum
+// over all workers back, for some rounds. The worker whose rank is in EXIT_RANK exits with 3 in the middle.
+func testWorker() int {
 	if err := pushAndPull(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -54,7 +54,11 @@ func pushAndPull() error {
 			os.Exit(3)
 		}
 	}
-	fmt.Printf("rank %d of %d has its sums\n", kv.Rank(), n)
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("rank %d of %d has its sums at %s in %s, V=%q\n", kv.Rank(), n, os.Getenv("DMLC_NODE_HOST"), dir, os.Getenv("V"))
 	return kv.Barrier(ctx)
 }
 
@@ -64,42 +68,42 @@ func wantSums(t *testing.T, l *launcher, workers int) {
 		t.Fatalf("exit code %d, want 0", code)
 	}
 	for rank := range workers {
-		if want := fmt.Sprintf("worker %d  | rank %[1]d of %d has its sums\n", rank, workers); !strings.Contains(l.stdout.String(), want) {
+		if want := fmt.Sprintf("worker %d  | rank %[1]d of %d has its sums at ", rank, workers); !strings.Contains(l.stdout.String(), want) {
 			t.Errorf("stdout has no line %q", want)
 		}
 	}
 	wantNoProcess(t, l.job(t), time.Now())
 }
 
-func TestRealRolesOnThisMachine(t *testing.T) {
+func TestWorkersGetTheirSumsOnThisMachine(t *testing.T) {
 	needProc(t)
 	for _, tc := range []struct{ workers, servers int }{{1, 1}, {3, 2}} {
-		l := startLauncher(t, "", "-n", strconv.Itoa(tc.workers), "-s", strconv.Itoa(tc.servers), "--env", realRoles+"=1", "--", self(t), "kvworker")
+		l := startLauncher(t, "", "-n", strconv.Itoa(tc.workers), "-s", strconv.Itoa(tc.servers), "--", self(t))
 		wantSums(t, l, tc.workers)
 	}
 }
 
-func TestRealRolesOnTwoHosts(t *testing.T) {
+func TestWorkersGetTheirSumsOnTwoHosts(t *testing.T) {
 	t.Parallel()
 	c := newHosts(t)
-	wantSums(t, c.launch(t, "-n", "4", "-s", "2", "--env", realRoles+"=1", "--", self(t), "kvworker"), 4)
+	wantSums(t, c.launch(t, "-n", "4", "-s", "2", "--", self(t)), 4)
 	wantSums(t, c.launch(t, "-n", "2", "-s", "2", "--scheduler-host", c.Addresses[1]+":"+strconv.Itoa(c.Port),
-		"--env", realRoles+"=1", "--", self(t), "kvworker"), 2)
+		"--", self(t)), 2)
 }
 
-func TestWorkerThatExitsWith3EndsARealJobWith3(t *testing.T) {
+func TestWorkerThatExitsWith3EndsTheJobWith3(t *testing.T) {
 	needProc(t)
-	l := startLauncher(t, "", "-n", "3", "-s", "2", "--env", realRoles+"=1", "--env", "EXIT_RANK=2", "--", self(t), "kvworker")
+	l := startLauncher(t, "", "-n", "3", "-s", "2", "--env", "EXIT_RANK=2", "--", self(t))
 	if code := l.exit(t); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}
 	wantNoProcess(t, l.job(t), time.Now())
 }
 
-func TestInterruptEndsARealJobThatIsStillForming(t *testing.T) {
+func TestInterruptEndsAJobThatIsStillForming(t *testing.T) {
 	needProc(t)
-	l := startLauncher(t, "", "-n", "2", "-s", "1", "--env", realRoles+"=1",
-		"if [ $PARAGON_RANK = 0 ]; then exec "+self(t)+" kvworker; fi; sleep 1000")
+	l := startLauncher(t, "", "-n", "2", "-s", "1",
+		"if [ $PARAGON_RANK = 0 ]; then exec "+self(t)+"; fi; sleep 1000")
 	job := l.job(t)
 	l.await(t, "waiting for worker 1 on localhost") // named after some seconds
 	at := time.Now()

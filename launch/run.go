@@ -31,10 +31,9 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	})
 	log := slog.New(logline.New(printer{out}, slog.LevelInfo)) // log lines, too, come out whole
 	slog.SetDefault(log)
-	agentArgs := []string{"agent", o.hostTimeout.String()}
-	method := ssh.New(ssh.Config{Command: o.sshCommand, Executable: exe, AgentArgs: agentArgs, Logger: log})
+	method := ssh.New(ssh.Config{Command: o.sshCommand, Executable: exe, AgentArgs: []string{"agent", o.hostTimeout.String()}, Logger: log})
 	startLocal := func(ctx context.Context) (*local.Machine, error) {
-		return local.Start(ctx, append([]string{exe}, agentArgs...), printer{out})
+		return local.Start(ctx, []string{exe, "agent", noLease}, printer{out})
 	}
 	if o.check {
 		return o.runCheck(ctx, method, stdout)

@@ -32,7 +32,7 @@ const PingInterval = 500 * time.Millisecond
 // Config configures Serve.
 type Config struct {
 	Executable string        // what a Spec with Self runs
-	Lease      time.Duration // silence of the launcher after which it counts as gone; 4 s
+	Lease      time.Duration // silence of the launcher after which it counts as gone; 4 s; negative: it may be silent as long as it lives
 	Grace      time.Duration // from SIGTERM to SIGKILL when the launcher is gone; 3 s, and at most 500 ms once the Lease passed
 	Adopt      bool          // adopt and kill orphaned descendants; only for a process that is nothing but an agent
 	Logger     *slog.Logger  // slog.Default()
@@ -101,12 +101,17 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 		}
 	}()
 
-	lease := time.NewTimer(cfg.Lease)
+	lease := time.NewTimer(max(cfg.Lease, 0))
 	defer lease.Stop()
+	if cfg.Lease < 0 {
+		lease.Stop()
+	}
 	for {
 		select {
 		case f := <-frames:
-			lease.Reset(cfg.Lease)
+			if cfg.Lease > 0 {
+				lease.Reset(cfg.Lease)
+			}
 			s.handle(ctx, f)
 		case err := <-readErr:
 			s.stop(cfg.Grace)
