@@ -62,7 +62,8 @@ type position struct {
 type manifest struct {
 	Version int `json:"version"` // 1
 	position
-	Workers int `json:"workers"`
+	Workers       int `json:"workers"`
+	StepsPerEpoch int `json:"steps_per_epoch"`
 }
 
 const (
@@ -85,7 +86,7 @@ func findCheckpoints(dir string) ([]manifest, error) {
 	var found []manifest
 	for _, entry := range entries {
 		number, isStep := strings.CutPrefix(entry.Name(), "step-")
-		if _, err := strconv.ParseUint(number, 10, 64); !isStep || err != nil {
+		if _, err := strconv.ParseUint(number, 10, 64); !isStep || err != nil || !entry.IsDir() {
 			continue
 		}
 		path := filepath.Join(dir, entry.Name(), manifestFile)
@@ -103,6 +104,9 @@ func findCheckpoints(dir string) ([]manifest, error) {
 		if m.Version != 1 || entry.Name() != stepFolder(m.Steps) {
 			return nil, fmt.Errorf("worker: checkpoint %s: got version %d and step %d, want version 1 and the folder's step", path, m.Version, m.Steps)
 		}
+		if m.Epoch < 0 || m.Step < 0 {
+			return nil, fmt.Errorf("worker: checkpoint %s: got epoch %d and step %d, want 0 or more", path, m.Epoch, m.Step)
+		}
 		found = append(found, m)
 	}
 	slices.SortFunc(found, func(a, b manifest) int { return cmp.Compare(a.Steps, b.Steps) })
@@ -111,16 +115,17 @@ func findCheckpoints(dir string) ([]manifest, error) {
 
 // saver writes the checkpoints of one run.
 type saver struct {
-	cfg     CheckpointConfig
-	trainer *Trainer
+	cfg           CheckpointConfig
+	trainer       *Trainer
+	stepsPerEpoch int
 }
 
-func newSaver(cfg CheckpointConfig, t *Trainer) *saver {
+func newSaver(cfg CheckpointConfig, t *Trainer, stepsPerEpoch int) *saver {
 	if cfg.Keep == 0 {
 		cfg.Keep = 2
 	}
 	cfg.EveryEpochs = max(cfg.EveryEpochs, 1)
-	return &saver{cfg: cfg, trainer: t}
+	return &saver{cfg: cfg, trainer: t, stepsPerEpoch: stepsPerEpoch}
 }
 
 // due reports whether a save after so many steps in all is due.
@@ -148,34 +153,53 @@ func (s *saver) save(ctx context.Context, at position) error {
 	if s.cfg.Dir == "" {
 		return nil
 	}
+	if err := s.write(ctx, at, s.trainer.cfg.Store.Barrier); err != nil {
+		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+	}
+	return nil
+}
+
+// saveAlone writes the checkpoint of a worker that stops by itself: rank 0's is that of the job, the others end without.
+func (s *saver) saveAlone(ctx context.Context, at position) error {
+	if s.cfg.Dir == "" || s.trainer.cfg.Store.Rank() != 0 {
+		return nil
+	}
+	if err := s.write(ctx, at, func(context.Context) error { return nil }); err != nil {
+		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+	}
+	return nil
+}
+
+// write writes this worker's part of a checkpoint; barrier returns when all workers have come to it.
+func (s *saver) write(ctx context.Context, at position, barrier func(context.Context) error) error {
 	if err := s.trainer.Flush(ctx); err != nil {
 		return err
 	}
 	store := s.trainer.cfg.Store
 	folder := filepath.Join(s.cfg.Dir, stepFolder(at.Steps))
 	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+		return err
 	}
 	if err := s.trainer.saveOwn(filepath.Join(folder, workerFile(store.Rank()))); err != nil {
-		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+		return err
 	}
-	if err := store.Barrier(ctx); err != nil { // all own files are there
-		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+	if err := barrier(ctx); err != nil { // all own files are there
+		return err
 	}
 	if store.Rank() == 0 {
 		if err := store.Save(ctx, filepath.Join(folder, storeFile)); err != nil {
-			return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+			return err
 		}
-		m := manifest{Version: 1, position: at, Workers: store.NumWorkers()}
+		m := manifest{Version: 1, position: at, Workers: store.NumWorkers(), StepsPerEpoch: s.stepsPerEpoch}
 		if err := writeManifest(filepath.Join(folder, manifestFile), m); err != nil {
-			return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+			return err
 		}
 		if err := s.prune(); err != nil {
 			return err
 		}
 		s.trainer.cfg.Logger.Info("checkpoint written", "folder", folder, "epoch", at.Epoch, "step", at.Step)
 	}
-	return store.Barrier(ctx) // nobody trains on, or ends, before it is complete
+	return barrier(ctx) // nobody trains on, or ends, before it is complete
 }
 
 // prune removes all but the newest checkpoints.
@@ -188,58 +212,12 @@ func (s *saver) prune() error {
 		folder := filepath.Join(s.cfg.Dir, stepFolder(found[0].Steps))
 		// The manifest goes first: a folder half removed is no checkpoint.
 		if err := os.Remove(filepath.Join(folder, manifestFile)); err != nil {
-			return fmt.Errorf("worker: remove old checkpoint: %w", err)
+			return fmt.Errorf("remove old checkpoint: %w", err)
 		}
 		if err := os.RemoveAll(folder); err != nil {
-			return fmt.Errorf("worker: remove old checkpoint: %w", err)
+			return fmt.Errorf("remove old checkpoint: %w", err)
 		}
 		found = found[1:]
 	}
 	return nil
-}
-
-// resume loads the newest checkpoint that rank 0 finds, if the configuration asks for it, and returns where the run goes on.
-func (s *saver) resume(ctx context.Context) (at position, from string, err error) {
-	if s.cfg.Dir == "" {
-		return position{}, "", nil
-	}
-	store := s.trainer.cfg.Store
-	var newest manifest
-	if s.cfg.Resume && store.Rank() == 0 {
-		found, err := findCheckpoints(s.cfg.Dir)
-		if err != nil {
-			return position{}, "", err
-		}
-		if len(found) > 0 {
-			newest = found[len(found)-1]
-		}
-	}
-	numbers := []uint64{uint64(newest.Version), uint64(newest.Epoch), uint64(newest.Step), newest.Steps, uint64(newest.Workers)}
-	if numbers, err = s.trainer.broadcast(ctx, numbers); err != nil {
-		return position{}, "", fmt.Errorf("worker: resume: %w", err)
-	}
-	if !s.cfg.Resume {
-		return position{}, "", nil // the key of the broadcast is now among those that a checkpoint holds, as a resumed run wants
-	}
-	if numbers[0] == 0 {
-		s.trainer.cfg.Logger.Info("no checkpoint to resume from: starting anew", "folder", s.cfg.Dir)
-		return position{}, "", nil
-	}
-	at = position{Epoch: int(numbers[1]), Step: int(numbers[2]), Steps: numbers[3]}
-	from = filepath.Join(s.cfg.Dir, stepFolder(at.Steps))
-	if workers := int(numbers[4]); workers != store.NumWorkers() {
-		return position{}, "", fmt.Errorf("worker: resume from %s: it was written by %d workers and this job has %d; the same run goes on only with as many", from, workers, store.NumWorkers())
-	}
-	if err := s.trainer.loadOwn(filepath.Join(from, workerFile(store.Rank()))); err != nil {
-		return position{}, "", fmt.Errorf("worker: resume: %w", err)
-	}
-	if err := store.Load(ctx, filepath.Join(from, storeFile)); err != nil {
-		return position{}, "", fmt.Errorf("worker: resume: %w", err)
-	}
-	if err := s.trainer.pullAll(ctx); err != nil {
-		return position{}, "", fmt.Errorf("worker: resume: %w", err)
-	}
-	s.trainer.setSteps(at.Steps)
-	s.trainer.cfg.Logger.Info("resumed", "folder", from, "epoch", at.Epoch, "step", at.Step)
-	return at, from, nil
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -31,9 +32,10 @@ type exchange struct {
 	left    int    // parameters pending
 	pushing int    // parameters whose push has not ended
 	pushEnd time.Time
-	ctx     context.Context
 	err     error
 	closed  bool
+
+	cancel  context.CancelFunc // of the goroutines' context
 	running sync.WaitGroup
 }
 
@@ -44,24 +46,25 @@ const (
 	pullers = 8
 )
 
-func newExchange(store kvstore.Store, keys []string, grads, outs [][][]float32, pulled func(i int) error) *exchange {
+// newExchange starts the goroutines. Their requests last until close: ctx gives them its values, not its end, as a step's
+// requests go on when the step is done.
+func newExchange(ctx context.Context, store kvstore.Store, keys []string, grads, outs [][][]float32, pulled func(i int) error) *exchange {
 	e := &exchange{store: store, keys: keys, grads: grads, outs: outs, pulled: pulled, pending: make([]bool, len(keys))}
 	e.changed = sync.NewCond(&e.mu)
-	e.running.Add(pushers + pullers)
+	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for range pushers {
-		go e.run(&e.pushes, e.push)
+		e.running.Go(func() { e.run(ctx, &e.pushes, e.push) })
 	}
 	for range pullers {
-		go e.run(&e.pulls, e.pull)
+		e.running.Go(func() { e.run(ctx, &e.pulls, e.pull) })
 	}
 	return e
 }
 
 // submit hands in parameter i, whose gradients are final and whose values may be overwritten until wait(i) returns.
-func (e *exchange) submit(ctx context.Context, i int) {
+func (e *exchange) submit(i int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.ctx = ctx
 	e.pending[i] = true
 	e.left++
 	e.pushing++
@@ -69,50 +72,64 @@ func (e *exchange) submit(ctx context.Context, i int) {
 	e.changed.Broadcast()
 }
 
-// wait returns when the new value of parameter i is there, or with the first error of the exchange.
-func (e *exchange) wait(i int) error {
+// wait returns when the new value of parameter i is there, or with the first error of the exchange or of ctx.
+func (e *exchange) wait(ctx context.Context, i int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for e.pending[i] && e.err == nil && !e.closed {
-		e.changed.Wait()
-	}
-	return e.failure()
+	return e.until(ctx, func() bool { return !e.pending[i] })
 }
 
 // flush waits for all parameters handed in. It returns how long pushes, and after them pulls, kept the caller.
-func (e *exchange) flush() (push, pull time.Duration, err error) {
+func (e *exchange) flush(ctx context.Context) (push, pull time.Duration, err error) {
 	begin := time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for e.left > 0 && e.err == nil && !e.closed {
-		e.changed.Wait()
-	}
+	err = e.until(ctx, func() bool { return e.left == 0 })
 	total := time.Since(begin)
 	if e.pushEnd.After(begin) {
 		push = e.pushEnd.Sub(begin)
 	}
-	return push, total - push, e.failure()
+	return push, total - push, err
 }
 
-func (e *exchange) failure() error {
-	if e.err == nil && e.closed {
-		return fmt.Errorf("worker: trainer is closed")
+// until waits, under mu, until done says so, the exchange fails or is closed, or ctx ends.
+func (e *exchange) until(ctx context.Context, done func() bool) error {
+	if !done() {
+		defer context.AfterFunc(ctx, e.wake)()
 	}
-	return e.err
+	for !done() && e.err == nil && !e.closed && ctx.Err() == nil {
+		e.changed.Wait()
+	}
+	switch {
+	case e.err != nil:
+		return e.err
+	case e.closed:
+		return errors.New("worker: trainer is closed")
+	case !done():
+		return fmt.Errorf("worker: wait for the store with %d of %d parameters under way: %w", e.left, len(e.keys), context.Cause(ctx))
+	}
+	return nil
 }
 
-// close ends the goroutines; exchanges under way are waited for, those queued are dropped.
+// wake lets all that wait look again.
+func (e *exchange) wake() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changed.Broadcast()
+}
+
+// close ends the goroutines; exchanges under way are cut short, those queued are dropped.
 func (e *exchange) close() {
 	e.mu.Lock()
 	e.closed = true
 	e.changed.Broadcast()
 	e.mu.Unlock()
+	e.cancel()
 	e.running.Wait()
 }
 
 // run is one pusher or puller.
-func (e *exchange) run(queue *indexQueue, work func(context.Context, int) error) {
-	defer e.running.Done()
+func (e *exchange) run(ctx context.Context, queue *indexQueue, work func(context.Context, int) error) {
 	for {
 		e.mu.Lock()
 		for len(*queue) == 0 && !e.closed {
@@ -122,14 +139,14 @@ func (e *exchange) run(queue *indexQueue, work func(context.Context, int) error)
 			e.mu.Unlock()
 			return
 		}
-		i, ctx, failed := heap.Pop(queue).(int), e.ctx, e.err != nil
+		i, failed := heap.Pop(queue).(int), e.err != nil
 		e.mu.Unlock()
 		if failed {
 			continue
 		}
 		if err := work(ctx, i); err != nil {
 			e.mu.Lock()
-			if e.err == nil {
+			if e.err == nil && !e.closed { // close cuts requests short
 				e.err = err
 			}
 			e.changed.Broadcast()

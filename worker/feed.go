@@ -91,15 +91,23 @@ func imageInputs(program *nn.Program, shape data.Shape) ([]float32, nn.LabelInpu
 func (f *ImageFeed) Steps() int { return f.steps }
 
 // Begin starts epoch e at a step.
-func (f *ImageFeed) Begin(_ context.Context, epoch, step int) error {
+func (f *ImageFeed) Begin(ctx context.Context, epoch, step int) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
+	// A step without examples runs on the images of the step before it: a resumed run must see the same.
 	perStep := f.batch * len(f.cfg.Programs)
+	before := step > 0 && step*perStep >= f.sampler.Len()
+	if before {
+		step--
+	}
 	var err error
 	f.loader, err = data.NewLoader(f.cfg.Dataset, f.sampler.From(epoch, step*perStep), data.LoaderConfig{
 		BatchSize: perStep, Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers,
 	})
+	if err == nil && before {
+		_, err = f.Next(ctx)
+	}
 	return err
 }
 

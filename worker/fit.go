@@ -93,8 +93,9 @@ type StepInfo struct {
 // EpochInfo tells about one epoch of this worker.
 type EpochInfo struct {
 	Epoch    int
+	First    int       // step with which this run began the epoch: 0 unless resumed
 	Loss     float64   // mean over this worker's examples of the epoch
-	Losses   []float64 // of each step
+	Losses   []float64 // of each step from First on
 	Examples int       // of this worker, in this run
 	Train    time.Duration
 	Times    Times   // of the training part
@@ -115,12 +116,10 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	if err := r.begin(ctx); err != nil {
 		return nil, err
 	}
-	for ; r.epoch < cfg.Epochs; r.epoch, r.step = r.epoch+1, 0 {
+	defer r.stop.close()
+	for ; r.epoch < cfg.Epochs && !r.finished(); r.epoch, r.step = r.epoch+1, 0 {
 		if err := r.runEpoch(ctx); err != nil {
 			return r.epochs, err
-		}
-		if r.finished() {
-			break
 		}
 	}
 	return r.epochs, cfg.Trainer.Flush(ctx)
@@ -142,7 +141,7 @@ func (r *run) begin(ctx context.Context) error {
 	if r.stop, err = newAgreement(ctx, r.trainer); err != nil {
 		return err
 	}
-	r.saver = newSaver(r.cfg.Checkpoint, r.trainer)
+	r.saver = newSaver(r.cfg.Checkpoint, r.trainer, r.cfg.Feed.Steps())
 	position, from, err := r.saver.resume(ctx)
 	if err != nil {
 		return err
@@ -170,7 +169,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 	if err := r.cfg.Feed.Begin(ctx, r.epoch, r.step); err != nil {
 		return err
 	}
-	info := EpochInfo{Epoch: r.epoch}
+	info := EpochInfo{Epoch: r.epoch, First: r.step}
 	begin := time.Now()
 	var mean metrics.Mean
 	for ; r.step < r.cfg.Feed.Steps() && !r.finished(); r.step++ {
@@ -178,7 +177,9 @@ func (r *run) runEpoch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		mean.Add(loss, float64(examples))
+		if examples > 0 {
+			mean.Add(loss, float64(examples))
+		}
 		info.Examples += examples
 		info.Losses = append(info.Losses, loss)
 		stopping, err := r.stop.end()
@@ -233,8 +234,10 @@ func (r *run) runStep(ctx context.Context, info *EpochInfo) (loss float64, examp
 		return 0, 0, err
 	}
 	for d, n := range counts {
-		loss += r.trainer.cfg.Programs[d].Loss() * float64(n)
-		examples += n
+		if n > 0 { // the loss of nothing may be NaN
+			loss += r.trainer.cfg.Programs[d].Loss() * float64(n)
+			examples += n
+		}
 	}
 	if examples > 0 {
 		loss /= float64(examples)
@@ -250,12 +253,22 @@ func (r *run) position(done int) position {
 	return position{Epoch: r.epoch, Step: r.step + done, Steps: r.trainer.Steps()}
 }
 
-// stopNow saves, if there is a place for it, and ends the run.
+// stopNow saves, if there is a place for it, and ends the run. After the last step of an epoch it does first what the epoch's
+// end does to the model, which the resumed run does not come to any more.
 func (r *run) stopNow(ctx context.Context) error {
+	if r.step == r.cfg.Feed.Steps() && !r.trainer.async() {
+		if err := r.trainer.AverageState(ctx); err != nil {
+			return err
+		}
+	}
 	if err := r.trainer.Flush(ctx); err != nil {
 		return err
 	}
-	if err := r.saver.save(ctx, r.position(0)); err != nil {
+	save := r.saver.save
+	if r.trainer.async() {
+		save = r.saver.saveAlone
+	}
+	if err := save(ctx, r.position(0)); err != nil {
 		return err
 	}
 	return ErrStopped

@@ -1,7 +1,9 @@
 package worker_test
 
 import (
+	"cmp"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	G "gorgonia.org/gorgonia"
 
 	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
@@ -38,45 +41,86 @@ func images(t *testing.T, n int) *data.ImageSet {
 
 // fitRig is one worker with a network that has all kinds of state: batch norm, dropout, an optimizer with moments.
 type fitRig struct {
-	program *nn.Program
-	feed    *worker.ImageFeed
-	cfg     worker.FitConfig
+	store    *faultyStore
+	programs []*nn.Program
+	feed     *worker.ImageFeed
+	cfg      worker.FitConfig
+}
+
+// A rigConfig says which worker it is. Its zero value is one of its own with one device.
+type rigConfig struct {
+	store    kvstore.Store // nil: a store within the process
+	devices  int           // 0: 1
+	examples int           // 0: 60, so 7 full batches of 8 and one of 4
+	onWorker bool
 }
 
 func newFitRig(t *testing.T, onWorker bool) *fitRig {
 	t.Helper()
-	const batch = 8
-	set := images(t, 60) // 7 full batches and one of 4
-	g := G.NewGraph()
-	nn.Configure(g, nn.GraphConfig{Seed: 3})
-	x, labels := nn.Input(g, "images", batch, 1, 6, 6), nn.Labels(g, "labels", batch)
-	h := nn.ReLU(nn.BatchNorm2D(nn.Conv2D(x, "conv", nn.Conv2DConfig{Filters: 4, Kernel: nn.Square(3)}), "bn", nn.BatchNormConfig{}))
-	logits := nn.Linear(nn.Dropout(nn.Flatten(h), "drop", 0.2), "fc", nn.LinearConfig{Out: 2})
-	loss := nn.SoftmaxCrossEntropy(logits, labels)
-	program := compile(t, loss, nn.Config{})
-	evaluation := compile(t, loss, nn.Config{Inference: true, Share: program, Outputs: G.Nodes{logits}})
-	store := newStore(t, "local")
+	return newRig(t, rigConfig{onWorker: onWorker})
+}
+
+// newFaultRig is a worker of several devices, whose feed has begun.
+func newFaultRig(t *testing.T, devices int) *fitRig {
+	t.Helper()
+	r := newRig(t, rigConfig{devices: devices})
+	if err := r.feed.Begin(t.Context(), 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+const rigBatch = 8 // of all devices together
+
+func newRig(t *testing.T, cfg rigConfig) *fitRig {
+	t.Helper()
+	if cfg.store == nil {
+		cfg.store = newStore(t, "local")
+	}
+	r := &fitRig{store: &faultyStore{Store: cfg.store}}
+	set := images(t, cmp.Or(cfg.examples, 60))
+	devices := cmp.Or(cfg.devices, 1)
+	for d := range devices {
+		loss, _ := rigNetwork(rigBatch / devices)
+		r.programs = append(r.programs, compile(t, loss, nn.Config{Seed: uint64(d)}))
+	}
+	loss, logits := rigNetwork(rigBatch)
+	evaluation := compile(t, loss, nn.Config{Inference: true, Share: r.programs[0], Outputs: G.Nodes{logits}})
 	trainer := newTrainer(t, worker.Config{
-		Store: store, Programs: []*nn.Program{program}, Optimizer: optim.Config{Name: "adam", LearningRate: 0.01}, UpdateOnWorker: onWorker,
+		Store: r.store, Programs: r.programs, Optimizer: optim.Config{Name: "adam", LearningRate: 0.01}, UpdateOnWorker: cfg.onWorker,
+		Logger: slog.New(slog.DiscardHandler),
 	})
-	feed, err := worker.NewImageFeed(worker.ImageFeedConfig{
-		Programs: []*nn.Program{program}, Dataset: set, Workers: 1, Rank: 0, Seed: 5, Augment: data.Augment{Pad: 1, Flip: true},
+	var err error
+	r.feed, err = worker.NewImageFeed(worker.ImageFeedConfig{
+		Programs: r.programs, Dataset: set, Workers: cfg.store.NumWorkers(), Rank: cfg.store.Rank(), Seed: 5, Augment: data.Augment{Pad: 1, Flip: true},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { feed.Close() })
-	return &fitRig{program: program, feed: feed, cfg: worker.FitConfig{
-		Trainer: trainer, Feed: feed, Epochs: 3,
+	t.Cleanup(func() { r.feed.Close() })
+	r.cfg = worker.FitConfig{
+		Trainer: trainer, Feed: r.feed, Epochs: 3,
 		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: set},
-	}}
+	}
+	return r
+}
+
+func rigNetwork(batch int) (loss, logits *G.Node) {
+	g := G.NewGraph()
+	nn.Configure(g, nn.GraphConfig{Seed: 3})
+	x, labels := nn.Input(g, "images", batch, 1, 6, 6), nn.Labels(g, "labels", batch)
+	h := nn.ReLU(nn.BatchNorm2D(nn.Conv2D(x, "conv", nn.Conv2DConfig{Filters: 4, Kernel: nn.Square(3)}), "bn", nn.BatchNormConfig{}))
+	logits = nn.Linear(nn.Dropout(nn.Flatten(h), "drop", 0.2), "fc", nn.LinearConfig{Out: 2})
+	return nn.SoftmaxCrossEntropy(logits, labels), logits
 }
 
 // values are all parameters and running statistics, one behind the other.
 func (r *fitRig) values() []float32 {
 	var all []float32
-	for _, p := range append(slices.Clone(r.program.Params()), r.program.State()...) {
-		all = append(all, p.Value...)
+	for _, program := range r.programs {
+		for _, p := range append(slices.Clone(program.Params()), program.State()...) {
+			all = append(all, p.Value...)
+		}
 	}
 	return all
 }

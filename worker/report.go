@@ -47,7 +47,7 @@ func Curves(title string, epochs []EpochInfo) []metrics.Panel {
 	train.Name, test.Name, accuracy.Name = "train", "test", "test"
 	for _, e := range epochs {
 		for i, loss := range e.Losses {
-			train.X = append(train.X, float64(e.Epoch)+float64(i+1)/float64(len(e.Losses)))
+			train.X = append(train.X, float64(e.Epoch)+float64(e.First+i+1)/float64(e.First+len(e.Losses)))
 			train.Y = append(train.Y, loss)
 		}
 		if e.Test != nil {

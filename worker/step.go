@@ -11,9 +11,9 @@ import (
 // Step runs forward and backward once on every device, whose inputs the caller has filled, and hands the gradients to the
 // store as they become final. counts says how many examples count on each device (rows with label -1 do not); their sum is
 // the weight of this worker in the mean, and 0 only keeps the others' round going. Step returns when all gradients are final and on their way; their
-// exchange goes on behind the caller's back, and the next Step waits for what it needs of it.
+// exchange goes on behind the caller's back, also when ctx has ended, and the next Step waits for what it needs of it.
 //
-// The loss is the programs' own (Program.Loss). After an error the Trainer is not usable.
+// The loss is the programs' own (Program.Loss). After an error the Trainer is of no use but for Close.
 func (t *Trainer) Step(ctx context.Context, counts []int) error {
 	if len(counts) != len(t.cfg.Programs) {
 		return fmt.Errorf("worker: step %d: got counts for %d devices, want %d", t.steps, len(counts), len(t.cfg.Programs))
@@ -29,12 +29,12 @@ func (t *Trainer) Step(ctx context.Context, counts []int) error {
 	var waited time.Duration
 	var err error
 	if len(t.cfg.Programs) == 1 {
-		waited, err = t.stepOn(ctx, ctx, 0, examples)
+		waited, err = t.stepOn(ctx, 0, examples)
 	} else {
-		group, groupCtx := errgroup.WithContext(ctx)
+		group, ctx := errgroup.WithContext(ctx)
 		for d := range t.cfg.Programs {
 			group.Go(func() error {
-				w, err := t.stepOn(groupCtx, ctx, d, examples)
+				w, err := t.stepOn(ctx, d, examples)
 				if d == 0 {
 					waited = w
 				}
@@ -52,27 +52,37 @@ func (t *Trainer) Step(ctx context.Context, counts []int) error {
 	return nil
 }
 
-// stepOn runs the step on one device under ctx and returns how long its forward pass waited for new values. The exchange of
-// its gradients goes on after it, under another context.
-func (t *Trainer) stepOn(ctx, exchange context.Context, device, examples int) (waited time.Duration, err error) {
+// stepOn runs the step on one device and returns how long its forward pass waited for new values. A failed wait ends it.
+func (t *Trainer) stepOn(ctx context.Context, device, examples int) (waited time.Duration, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var failed error
-	wait := func(i int) {
-		if failed != nil {
-			return
+	keep := func(err error) {
+		if err != nil && failed == nil {
+			failed = err
+			cancel()
 		}
-		begin := time.Now()
-		failed = t.exchange.wait(i)
-		waited += time.Since(begin)
+	}
+	wait := func(i int) {
+		if failed == nil {
+			begin := time.Now()
+			keep(t.exchange.wait(ctx, i))
+			waited += time.Since(begin)
+		}
 	}
 	ready := func(i int) {
 		if failed == nil {
-			failed = t.gradientReady(exchange, i, examples)
+			keep(t.gradientReady(ctx, i, examples))
 		}
 	}
-	if err := t.cfg.Programs[device].StepOverlapped(ctx, wait, ready); err != nil {
+	err = t.cfg.Programs[device].StepOverlapped(ctx, wait, ready)
+	if failed != nil {
+		err = failed
+	}
+	if err != nil {
 		return waited, fmt.Errorf("worker: step %d on device %d: %w", t.steps, device, err)
 	}
-	return waited, failed
+	return waited, nil
 }
 
 // gradientReady counts the devices on which the gradient of parameter i is final, and hands it in with the last one.
@@ -84,14 +94,14 @@ func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
 	}
 	if !t.begun {
 		// The weight belongs to this step's pushes alone: those of the last one must have left.
-		if _, _, err := t.exchange.flush(); err != nil {
+		if _, _, err := t.exchange.flush(ctx); err != nil {
 			return err
 		}
 		t.cfg.Store.SetWeight(float32(examples))
 		t.round.Store(t.steps)
 		t.begun = true
 	}
-	t.exchange.submit(ctx, i)
+	t.exchange.submit(i)
 	return nil
 }
 
@@ -105,7 +115,7 @@ func (t *Trainer) pulled(i int) error {
 
 // Flush waits until the new values of all parameters are there: before an evaluation, a checkpoint or the end.
 func (t *Trainer) Flush(ctx context.Context) error {
-	push, pull, err := t.exchange.flush()
+	push, pull, err := t.exchange.flush(ctx)
 	t.times.Push += push
 	t.times.Wait += pull
 	return err
@@ -129,7 +139,7 @@ func (t *Trainer) TakeTimes() Times {
 	return times
 }
 
-// Close ends the background exchange. It does not close the store.
+// Close ends the background exchange: what was not flushed may be lost. It does not close the store.
 func (t *Trainer) Close() error {
 	t.exchange.close()
 	return nil

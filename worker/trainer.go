@@ -40,8 +40,10 @@ func (c *Config) Validate() error {
 		return errors.New("worker: Config.Store is nil, want a store of kvstore.Create")
 	case len(c.Programs) == 0:
 		return errors.New("worker: Config.Programs is empty, want one program for each device")
-	case c.UpdateOnWorker && c.Store.Type() == "dist_async":
+	case c.UpdateOnWorker && c.Store.Type() == asyncStore:
 		return errors.New("worker: Config.UpdateOnWorker is true with store dist_async, want false: an asynchronous store applies each push itself")
+	case c.UpdateOnWorker && c.Optimizer.Reduction != optim.Sum && c.Compression.Type != "" && c.Compression.Type != "none":
+		return fmt.Errorf("worker: Config.Compression is %s with UpdateOnWorker, want none: mean gradients travel whole; with Optimizer.Reduction %q they are compressed", c.Compression.Type, optim.Sum)
 	}
 	first := c.Programs[0].Params()
 	for d, program := range c.Programs[1:] {
@@ -107,8 +109,10 @@ func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
 	t := &Trainer{cfg: cfg, keys: make([]string, len(params)), ready: make([]int, len(params))}
 	initialise := cfg.Store.Init
 	if cfg.UpdateOnWorker {
-		// The servers replace such a key's value by the sum of contributions over the sum of weights.
-		initialise = cfg.Store.InitAverage
+		// Without an optimizer the servers replace a key's value by the sum of contributions, for a mean over the sum of weights.
+		if cfg.Optimizer.Reduction == optim.Mean {
+			initialise = cfg.Store.InitAverage
+		}
 		var err error
 		if t.local, err = newLocalUpdate(cfg.Optimizer, cfg.Programs); err != nil {
 			return nil, err
@@ -142,7 +146,7 @@ func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
 	if err := t.initState(ctx); err != nil {
 		return nil, err
 	}
-	t.exchange = newExchange(cfg.Store, t.keys, grads, outs, t.pulled)
+	t.exchange = newExchange(ctx, cfg.Store, t.keys, grads, outs, t.pulled)
 	cfg.Logger.Info("trainer ready", "store", cfg.Store.Type(), "rank", cfg.Store.Rank(), "workers", cfg.Store.NumWorkers(), "devices", len(cfg.Programs), "parameters", len(params), "divides", t.Divides())
 	return t, nil
 }
@@ -154,3 +158,9 @@ func (t *Trainer) Divides() string {
 	}
 	return "nothing: the sum of gradients over all examples of all workers goes to the optimizer"
 }
+
+// async reports whether the store applies each worker's push by itself, so that workers have no step in common.
+func (t *Trainer) async() bool { return t.cfg.Store.Type() == asyncStore }
+
+// asyncStore is the type of a store without rounds.
+const asyncStore = "dist_async"

@@ -92,9 +92,6 @@ func TestTrainerSumsDevices(t *testing.T) {
 	} {
 		for _, onWorker := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/on worker=%v", test.name, onWorker), func(t *testing.T) {
-				if onWorker && test.cfg.Reduction == optim.Sum {
-					t.Skip("on the worker the update is that of the mean")
-				}
 				programs := []*nn.Program{sumPlusOne(t), sumPlusOne(t)}
 				trainer := newTrainer(t, worker.Config{Store: newStore(t, "device"), Programs: programs, Optimizer: test.cfg, UpdateOnWorker: onWorker})
 				for i, want := range test.want {
@@ -177,6 +174,8 @@ func TestTrainerNamesWhatItRefuses(t *testing.T) {
 		{"no programs", func(c *worker.Config) { c.Programs = nil }, "Config.Programs is empty"},
 		{"another model", func(c *worker.Config) { c.Programs = append(c.Programs, mlp(t, 2)) }, "want the same model"},
 		{"unknown optimizer", func(c *worker.Config) { c.Optimizer.Name = "sgdd" }, `"sgdd"`},
+		{"compressed means", func(c *worker.Config) { c.UpdateOnWorker, c.Compression.Type = true, "fp16" }, "want none"},
+		{"unknown optimizer on the worker", func(c *worker.Config) { c.UpdateOnWorker, c.Optimizer.Name = true, "sgdd" }, `"sgdd"`},
 		{"unknown compression", func(c *worker.Config) { c.Compression.Type = "3bit" }, `3bit`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,0 +1,201 @@
+package worker_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/worker"
+)
+
+// Stopped after any step, also the first, the last of an epoch and the last of all, and resumed, a run on two devices ends
+// with the bits of one that was not stopped.
+func TestStopAtAnyStepAndResume(t *testing.T) {
+	whole := newRig(t, rigConfig{devices: 2})
+	epochs, err := worker.Fit(t.Context(), whole.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range epochs {
+		for s, loss := range e.Losses { // in the last step of an epoch the second device has no example
+			if math.IsNaN(loss) || math.IsInf(loss, 0) {
+				t.Errorf("epoch %d step %d: loss %v, want a finite one", e.Epoch, s, loss)
+			}
+		}
+	}
+	want := whole.values()
+	for _, after := range []int{0, 1, 7, 8, 15, 23} { // 8 steps an epoch; the step after the one that was asked ends it
+		t.Run(fmt.Sprintf("after=%d", after), func(t *testing.T) {
+			dir, stop := t.TempDir(), make(chan struct{})
+			stopped := newRig(t, rigConfig{devices: 2})
+			stopped.cfg.Stop = stop
+			stopped.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir}
+			stopped.cfg.Observers = []worker.Observer{&stopAfter{step: after, stop: stop}}
+			if after == 0 {
+				close(stop)
+			}
+			if _, err := worker.Fit(t.Context(), stopped.cfg); !errors.Is(err, worker.ErrStopped) {
+				t.Fatalf("got error %v, want ErrStopped", err)
+			}
+			resumed := newRig(t, rigConfig{devices: 2})
+			resumed.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: true}
+			rest, err := worker.Fit(t.Context(), resumed.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps := after + 1
+			for _, e := range rest {
+				steps += len(e.Losses)
+			}
+			if steps != 24 {
+				t.Errorf("both runs did %d steps, want 24", steps)
+			}
+			if i := firstDifference(resumed.values(), want); i >= 0 {
+				t.Errorf("value %d differs from the run that was not stopped", i)
+			}
+		})
+	}
+}
+
+// A run that resumes at or after its last step does nothing more.
+func TestResumeOfAFinishedRunDoesNothing(t *testing.T) {
+	for _, maxSteps := range []uint64{0, 11} {
+		dir := t.TempDir()
+		first := newFitRig(t, false)
+		first.cfg.MaxSteps, first.cfg.Checkpoint.Dir = maxSteps, dir
+		if _, err := worker.Fit(t.Context(), first.cfg); err != nil {
+			t.Fatal(err)
+		}
+		second := newFitRig(t, false)
+		second.cfg.MaxSteps, second.cfg.Checkpoint = maxSteps, worker.CheckpointConfig{Dir: dir, Resume: true}
+		epochs, err := worker.Fit(t.Context(), second.cfg)
+		if err != nil || len(epochs) != 0 {
+			t.Errorf("at most %d steps: resumed when done: got %d epochs and error %v, want none", maxSteps, len(epochs), err)
+		}
+		if i := firstDifference(second.values(), first.values()); i >= 0 {
+			t.Errorf("at most %d steps: value %d differs after the resume", maxSteps, i)
+		}
+	}
+}
+
+// What cannot be resumed is refused with what is wrong and what to do.
+func TestResumeNamesWhatItRefuses(t *testing.T) {
+	manifest := func(text string) func(*testing.T, string, *rigConfig) {
+		return func(t *testing.T, folder string, _ *rigConfig) {
+			write(t, filepath.Join(folder, "complete.json"), []byte(text))
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		change func(t *testing.T, folder string, cfg *rigConfig)
+		want   string
+	}{
+		{"half a manifest", manifest(`{"version": 1,`), "complete.json is damaged"},
+		{"a later version", manifest(`{"version": 2, "steps": 24, "epoch": 2, "step": 8, "workers": 1, "steps_per_epoch": 8}`), "got version 2"},
+		{"another step", manifest(`{"version": 1, "steps": 23, "epoch": 2, "step": 8, "workers": 1, "steps_per_epoch": 8}`), "want version 1 and the folder's step"},
+		{"a negative step", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": -8, "workers": 1, "steps_per_epoch": 8}`), "step -8"},
+		{"other workers", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": 8, "workers": 3, "steps_per_epoch": 8}`), "written by 3 workers and this job has 1"},
+		{"more examples", func(_ *testing.T, _ string, cfg *rigConfig) { cfg.examples = 80 }, "its epochs have 8 steps and those of this run 10"},
+		{"no own file", func(t *testing.T, folder string, _ *rigConfig) {
+			if err := os.Remove(filepath.Join(folder, "worker-0.safetensors")); err != nil {
+				t.Fatal(err)
+			}
+		}, "each worker needs its own file"},
+		{"half an own file", cut("worker-0.safetensors"), "worker-0.safetensors"},
+		{"half a store", cut("store.safetensors"), "store.safetensors"},
+		{"the update on the worker", func(_ *testing.T, _ string, cfg *rigConfig) { cfg.onWorker = true }, "param/conv.weight"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			first := newFitRig(t, false)
+			first.cfg.Checkpoint.Dir = dir
+			if _, err := worker.Fit(t.Context(), first.cfg); err != nil {
+				t.Fatal(err)
+			}
+			var cfg rigConfig
+			test.change(t, filepath.Join(dir, "step-00000024"), &cfg)
+			second := newRig(t, cfg)
+			second.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: true}
+			if _, err := worker.Fit(t.Context(), second.cfg); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Fit: got error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cut halves a file of a checkpoint.
+func cut(name string) func(*testing.T, string, *rigConfig) {
+	return func(t *testing.T, folder string, _ *rigConfig) {
+		path := filepath.Join(folder, name)
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, content[:len(content)/2])
+	}
+}
+
+// A new run in the folder of another would lose its checkpoints to those of later steps.
+func TestNewRunRefusesAUsedFolder(t *testing.T) {
+	dir := t.TempDir()
+	for i, want := range []string{"", "has checkpoints of another run, the newest after 24 steps"} {
+		r := newFitRig(t, false)
+		r.cfg.Checkpoint.Dir = dir
+		_, err := worker.Fit(t.Context(), r.cfg)
+		if i == 0 && err != nil || i == 1 && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("run %d: got error %v, want %q", i, err, want)
+		}
+	}
+}
+
+// Where a checkpoint cannot be written the run ends with an error that says where, and the older checkpoint stays.
+func TestCheckpointThatCannotBeWritten(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		block string // gets in the way
+		want  string
+	}{
+		{"a file in the folder's place", "step-00000006", "step-00000006"},
+		{"a folder in the store's place", "step-00000006/store.safetensors/x", "store.safetensors"},
+		{"a folder in the worker's place", "step-00000006/worker-0.safetensors/x", "worker-0.safetensors"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			r := newFitRig(t, false)
+			r.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, EverySteps: 3}
+			path := filepath.Join(dir, test.block)
+			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			write(t, path, nil)
+			_, err := worker.Fit(t.Context(), r.cfg)
+			if err == nil || !strings.Contains(err.Error(), "checkpoint at step 6") || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Fit: got error %v, want one with step 6 and %q", err, test.want)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "step-00000003", "complete.json")); err != nil {
+				t.Errorf("the checkpoint before it: %v", err)
+			}
+		})
+	}
+}
+
+func TestCheckpointConfigNamesWhatItRefuses(t *testing.T) {
+	for field, cfg := range map[string]worker.CheckpointConfig{
+		"EverySteps": {EverySteps: -1}, "EveryEpochs": {EveryEpochs: -1}, "Keep": {Keep: -1},
+	} {
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), field+" is -1") {
+			t.Errorf("%+v: got error %v, want one that names %s", cfg, err, field)
+		}
+	}
+}
