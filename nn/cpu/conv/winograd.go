@@ -48,12 +48,14 @@ func newWinograd(g *gather, flip bool, taps, stride, pad [2]int, inH, inW, outH,
 	w.patchH, w.patchW = (outH+1)/2, (outW+1)/2
 	w.patches = g.n * w.patchH * w.patchW
 
-	const cache = 192 << 10 // values
-	w.perTask = min(max(cache/(16*(g.inC+g.outC)), 36), 96)
-	if threads > 1 {
-		w.perTask = min(w.perTask, w.patches/(4*threads))
-	}
-	w.perTask = max(1, w.perTask/t.Rows) * t.Rows
+	// As many patches as stay in the second-level cache on both sides, about; but not so few that the weights, which every task
+	// reads, are read too often. Equal tasks, the same number for each thread.
+	const cache, least, most = 192 << 10, 24, 96 // values, patches
+	w.perTask = min(max(cache/(16*(g.inC+g.outC)), least), most)
+	w.tasks = (w.patches + w.perTask - 1) / w.perTask
+	w.tasks = (w.tasks + threads - 1) / threads * threads
+	w.perTask = (w.patches + w.tasks - 1) / w.tasks
+	w.perTask = (w.perTask + t.Rows - 1) / t.Rows * t.Rows
 	w.tasks = (w.patches + w.perTask - 1) / w.perTask
 	w.matrixLen = g.inC * g.outC
 	w.inStride, w.outStride = w.perTask*g.inC+16, w.perTask*g.outC+16 // 16 more: not all in the same lines of the cache
