@@ -189,6 +189,15 @@ func removeNewest(t *testing.T, dir string) {
 	}
 }
 
+// params are the parameters of the first device.
+func (r *fitRig) params() []float32 {
+	var all []float32
+	for _, p := range r.programs[0].Params() {
+		all = append(all, p.Value...)
+	}
+	return all
+}
+
 func firstDifference(a, b []float32) int {
 	if len(a) != len(b) {
 		return min(len(a), len(b))

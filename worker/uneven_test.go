@@ -1,0 +1,155 @@
+package worker_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/jobtest"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// fitJob runs Fit on every worker of a new job and returns the workers and what Fit gave back for each.
+func fitJob(t *testing.T, kind string, workers int, cfg rigConfig, change func(rank int, c *worker.FitConfig)) (rigs []*fitRig, epochs [][]worker.EpochInfo, errs []error) {
+	t.Helper()
+	stores := jobtest.New(t, jobtest.Config{Workers: workers, Servers: 2}).Stores(t, kind)
+	rigs, epochs, errs = make([]*fitRig, workers), make([][]worker.EpochInfo, workers), make([]error, workers)
+	var building sync.WaitGroup
+	for rank, store := range stores { // NewTrainer returns when all have called it
+		cfg := cfg
+		cfg.store = store
+		building.Go(func() { rigs[rank] = newRig(t, cfg) })
+	}
+	building.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	onWorkers(t, stores, func(rank int, _ kvstore.Store) error {
+		change(rank, &rigs[rank].cfg)
+		epochs[rank], errs[rank] = worker.Fit(t.Context(), rigs[rank].cfg)
+		return nil
+	})
+	return rigs, epochs, errs
+}
+
+// Workers whose examples do not divide evenly use each once an epoch and stay together, also where one has none in a step,
+// or none at all; cut off anywhere and resumed, they end with the same bits.
+func TestUnevenWorkersStayTogether(t *testing.T) {
+	for _, test := range []struct {
+		name              string
+		workers, examples int
+		onWorker          bool
+	}{
+		{"short last batches", 2, 43, false},
+		{"short last batches, update on the workers", 2, 43, true},
+		{"one has no example in the last step", 2, 17, false},
+		{"one has no example in the last step, update on the workers", 2, 17, true},
+		{"one has no example in the only step", 3, 2, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := rigConfig{examples: test.examples, onWorker: test.onWorker}
+			dir := t.TempDir()
+			whole, epochs, errs := fitJob(t, "dist_sync", test.workers, cfg, func(_ int, c *worker.FitConfig) {})
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			seen := 0
+			for rank, own := range epochs {
+				seen += own[1].Examples
+				if own[1].Examples > 0 && !finite(own[1].Losses) {
+					t.Errorf("losses of rank %d: %v, want finite ones", rank, own[1].Losses)
+				}
+				if values := whole[rank].values(); !finite(values) {
+					t.Errorf("rank %d: values are not all finite", rank)
+				}
+				if a, b := whole[0].params(), whole[rank].params(); firstDifference(a, b) >= 0 {
+					t.Errorf("ranks 0 and %d end with different parameters", rank)
+				}
+			}
+			if seen != test.examples {
+				t.Errorf("an epoch used %d examples, want %d", seen, test.examples)
+			}
+			steps := len(epochs[0][0].Losses)
+			stop := make([]chan struct{}, test.workers)
+			_, _, errs = fitJob(t, "dist_sync", test.workers, cfg, func(rank int, c *worker.FitConfig) {
+				c.Checkpoint.Dir = dir
+				stop[rank] = make(chan struct{})
+				c.Stop = stop[rank]
+				if rank == test.workers-1 { // so that the run ends before the last step of the second epoch, or after that of the first
+					c.Observers = []worker.Observer{&stopAfter{step: max(2*steps-2, 1), stop: stop[rank]}}
+				}
+			})
+			for rank, err := range errs {
+				if !errors.Is(err, worker.ErrStopped) {
+					t.Fatalf("rank %d: got error %v, want ErrStopped", rank, err)
+				}
+			}
+			resumed, _, errs := fitJob(t, "dist_sync", test.workers, cfg, func(_ int, c *worker.FitConfig) {
+				c.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: true}
+			})
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			for rank := range resumed {
+				if i := firstDifference(resumed[rank].values(), whole[rank].values()); i >= 0 {
+					t.Errorf("rank %d: value %d differs from the uncut run", rank, i)
+				}
+			}
+		})
+	}
+}
+
+func finite[T float32 | float64](values []T) bool {
+	return !slices.ContainsFunc(values, func(v T) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) })
+}
+
+// An asynchronous job trains; stopped, each worker ends by itself, rank 0 saves for all, and all resume from that.
+func TestAsynchronousJobStopsAndResumes(t *testing.T) {
+	const workers = 2
+	dir := t.TempDir()
+	_, _, errs := fitJob(t, "dist_async", workers, rigConfig{}, func(rank int, c *worker.FitConfig) {
+		stop := make(chan struct{})
+		c.Stop, c.Checkpoint.Dir = stop, dir
+		c.Observers = []worker.Observer{&stopAfter{step: 1 + 2*rank, stop: stop}}
+	})
+	for rank, err := range errs {
+		if !errors.Is(err, worker.ErrStopped) {
+			t.Errorf("rank %d: got error %v, want ErrStopped", rank, err)
+		}
+	}
+	_, epochs, errs := fitJob(t, "dist_async", workers, rigConfig{}, func(_ int, c *worker.FitConfig) {
+		c.Epochs = 8
+		c.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: true}
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	for rank, own := range epochs {
+		if own[0].First != 2 {
+			t.Errorf("rank %d resumed at step %d, want 2: where rank 0 had stopped", rank, own[0].First)
+		}
+		if last := own[len(own)-1]; last.Test.Accuracy < 0.8 {
+			t.Errorf("rank %d: accuracy %v after %d epochs, want 0.8 or more", rank, last.Test.Accuracy, len(own))
+		}
+	}
+}
+
+// A job goes on only with as many workers as wrote the checkpoint; every worker says so.
+func TestJobRefusesTheCheckpointOfAnotherNumberOfWorkers(t *testing.T) {
+	dir := t.TempDir()
+	_, _, errs := fitJob(t, "dist_sync", 2, rigConfig{}, func(_ int, c *worker.FitConfig) { c.Epochs, c.Checkpoint.Dir = 1, dir })
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	resume := func(_ int, c *worker.FitConfig) { c.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: true} }
+	_, _, errs = fitJob(t, "dist_sync", 3, rigConfig{}, resume)
+	for rank, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "written by 2 workers and this job has 3") {
+			t.Errorf("rank %d of 3: got error %v, want one that says 2 and 3", rank, err)
+		}
+	}
+}
