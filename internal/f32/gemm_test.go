@@ -27,58 +27,68 @@ func (m Mat) at(i, j int) float64 {
 
 func TestGemmIsThePlainProduct(t *testing.T) {
 	sizes := [][3]int{{1, 1, 1}, {1, 40, 3}, {5, 1, 9}, {3, 7, 0}, {12, 32, 16}, {13, 33, 17}, {64, 10, 512}, {30, 40, 1100}, {7, 140, 33}, {25, 31, 640}, {2, 1100, 5}, {1, 4200, 2}}
+	type runner struct {
+		path    Path
+		threads int
+		g       *Gemm
+	}
+	var runners []runner
 	for _, path := range Available() {
 		for _, threads := range []int{1, 3} {
 			p := pool.New(threads)
-			g := newGemm(p, Tiles(path))
-			for seed, s := range sizes {
-				for variant := range 8 {
-					r := rand.New(rand.NewPCG(uint64(seed), uint64(variant)))
-					m, n, k := s[0], s[1], s[2]
-					mat := func(rows, cols int, transposed bool) Mat {
-						if transposed {
-							return mat2(r, cols, rows).T()
-						}
-						return mat2(r, rows, cols)
+			t.Cleanup(p.Close)
+			runners = append(runners, runner{path, threads, newGemm(p, Tiles(path))})
+		}
+	}
+	for seed, s := range sizes {
+		for variant := range 8 {
+			r := rand.New(rand.NewPCG(uint64(seed), uint64(variant)))
+			m, n, k := s[0], s[1], s[2]
+			mat := func(rows, cols int, transposed bool) Mat {
+				if transposed {
+					return mat2(r, cols, rows).T()
+				}
+				return mat2(r, rows, cols)
+			}
+			a, b, c := mat(m, k, variant&1 != 0), mat(k, n, variant&2 != 0), mat(m, n, false)
+			alpha, beta := float32(1), float32(0)
+			if variant&4 != 0 {
+				alpha, beta = 0.5, []float32{1, -2}[seed%2]
+			}
+			want, bound := make([]float64, m*n), make([]float64, m*n)
+			for i := range m {
+				for j := range n {
+					for q := range k {
+						v := float64(alpha) * a.at(i, q) * b.at(q, j)
+						want[i*n+j] += v
+						bound[i*n+j] += math.Abs(v)
 					}
-					a, b, c := mat(m, k, variant&1 != 0), mat(k, n, variant&2 != 0), mat(m, n, false)
-					alpha, beta := float32(1), float32(0)
-					if variant&4 != 0 {
-						alpha, beta = 0.5, []float32{1, -2}[seed%2]
-					}
-					want, bound := make([]float64, m*n), make([]float64, m*n)
-					for i := range m {
-						for j := range n {
-							for q := range k {
-								want[i*n+j] += float64(alpha) * a.at(i, q) * b.at(q, j)
-								bound[i*n+j] += math.Abs(float64(alpha) * a.at(i, q) * b.at(q, j))
-							}
-							if beta != 0 {
-								want[i*n+j] += float64(beta) * c.at(i, j)
-								bound[i*n+j] += math.Abs(float64(beta) * c.at(i, j))
-							} else {
-								c.Data[i*c.Stride+j] = float32(math.NaN())
-							}
-						}
-					}
-					old := append([]float32(nil), c.Data...)
-					g.Mul(c, alpha, a, b, beta)
-					name := fmt.Sprintf("%v, %d threads: %d×%d×%d, a^T %t, b^T %t, alpha %g, beta %g", path, threads, m, n, k, a.Transposed, b.Transposed, alpha, beta)
-					for i := range c.Data {
-						row, col := i/c.Stride, i%c.Stride
-						if col >= n || row >= m {
-							if math.Float32bits(c.Data[i]) != math.Float32bits(old[i]) {
-								t.Fatalf("%s: value %d outside of c was overwritten", name, i)
-							}
-							continue
-						}
-						if d := math.Abs(float64(c.Data[i]) - want[row*n+col]); !(d <= 2e-6*bound[row*n+col]) {
-							t.Fatalf("%s: c[%d,%d] = %g, want %g", name, row, col, c.Data[i], want[row*n+col])
-						}
+					if beta != 0 {
+						want[i*n+j] += float64(beta) * c.at(i, j)
+						bound[i*n+j] += math.Abs(float64(beta) * c.at(i, j))
+					} else {
+						c.Data[i*c.Stride+j] = float32(math.NaN())
 					}
 				}
 			}
-			p.Close()
+			old := c.Data
+			for _, run := range runners {
+				c.Data = append([]float32(nil), old...)
+				run.g.Mul(c, alpha, a, b, beta)
+				name := fmt.Sprintf("%v, %d threads: %d×%d×%d, a^T %t, b^T %t, alpha %g, beta %g", run.path, run.threads, m, n, k, a.Transposed, b.Transposed, alpha, beta)
+				for i := range c.Data {
+					row, col := i/c.Stride, i%c.Stride
+					if col >= n || row >= m {
+						if math.Float32bits(c.Data[i]) != math.Float32bits(old[i]) {
+							t.Fatalf("%s: value %d outside of c was overwritten", name, i)
+						}
+						continue
+					}
+					if d := math.Abs(float64(c.Data[i]) - want[row*n+col]); !(d <= 2e-6*bound[row*n+col]) {
+						t.Fatalf("%s: c[%d,%d] = %g, want %g", name, row, col, c.Data[i], want[row*n+col])
+					}
+				}
+			}
 		}
 	}
 }
