@@ -145,6 +145,10 @@ var models = []model{
 		z := nn.BatchNorm2D(conv(x, "down", 6, 1, 2, 0), "bn3", nn.BatchNormConfig{})
 		return end(nn.ReLU(nn.Add(y, z)))
 	}),
+	classifier("bare residual", 4, []int{4, 5, 5}, func(x *gorgonia.Node) *gorgonia.Node {
+		x = conv(x, "conv0", 4, 3, 1, 1)
+		return end(nn.Add(conv(x, "conv1", 4, 3, 1, 1), x)) // the gradient of the sum is what conv1's gradient is added to
+	}),
 	classifier("pools", 3, []int{3, 9, 8}, func(x *gorgonia.Node) *gorgonia.Node {
 		x = nn.MaxPool2D(conv(x, "conv1", 4, 3, 1, 1), nn.PoolConfig{Kernel: nn.Square(3), Stride: nn.Square(2), Pad: nn.Square(1)})
 		x = nn.AvgPool2D(x, nn.PoolConfig{Kernel: nn.Square(2), Stride: nn.Square(1), Pad: nn.Square(1)})

@@ -104,11 +104,15 @@ func (p *Plan) rooms() []*room {
 
 // overwritten is the room of an argument of o that its result v may be written over.
 func overwritten(o *Op, i int, v *Value, byValue map[*Value]*room, lastUse map[*Value]int) *room {
-	for _, k := range o.mayWriteOver() {
+	allowed := o.mayWriteOver()
+	for _, k := range allowed {
 		if k >= len(o.In) || o.In[k] == nil {
 			continue
 		}
 		arg := o.In[k].Root()
+		if readOtherwise(o, arg, allowed) {
+			continue
+		}
 		r := byValue[arg]
 		if r == nil || lastUse[arg] != i || r.last != i || arg.Size() != v.Size() {
 			continue
@@ -116,6 +120,16 @@ func overwritten(o *Op, i int, v *Value, byValue map[*Value]*room, lastUse map[*
 		return r
 	}
 	return nil
+}
+
+// readOtherwise is true if arg is also an argument of o that must not be written over.
+func readOtherwise(o *Op, arg *Value, allowed []int) bool {
+	for i, v := range o.In {
+		if v != nil && v.Root() == arg && !slices.Contains(allowed, i) {
+			return true
+		}
+	}
+	return false
 }
 
 func roundUp(n int64) int64 { return (n + align - 1) / align * align }
