@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -124,5 +126,41 @@ func TestSteadyRowRoundsAllocateNothing(t *testing.T) {
 	step()
 	if got := testing.AllocsPerRun(50, step); got != 0 {
 		t.Errorf("allocations of a round: got %v, want 0", got)
+	}
+}
+
+// One batch of 1024 examples of 26 rows each, of a table of a million rows of 16 values: pull, then push of what is unique.
+//
+//	go test ./kvstore/shard -run xxx -bench Rows
+func BenchmarkRows(b *testing.B) {
+	const tableRows, rowLen, batch = 1 << 20, 16, 1024 * 26
+	for _, workers := range []int{1, 4} {
+		for _, name := range []string{"sgd", "adagrad"} {
+			b.Run(fmt.Sprintf("workers=%d/optimizer=%s", workers, name), func(b *testing.B) {
+				s := table(b, workers, tableRows, rowLen)
+				setOptimizer(b, s, optim.Config{Name: name})
+				random := rand.New(rand.NewPCG(1, 1))
+				var rows []int64
+				for range batch {
+					rows = append(rows, random.Int64N(tableRows))
+				}
+				slices.Sort(rows)
+				rows = slices.Compact(rows)
+				grad, out := make([]float32, len(rows)*rowLen), make([]float32, len(rows)*rowLen)
+				b.SetBytes(int64(workers * 2 * 4 * len(grad)))
+				round := uint64(0)
+				for b.Loop() {
+					for r := range workers {
+						if _, _, err := s.PullRows(rows, out); err != nil {
+							b.Fatal(err)
+						}
+						if status, err := s.Push(rowsPush(s, r, round, rows, grad...)); status != Held || err != nil {
+							b.Fatal(status, err)
+						}
+					}
+					round++
+				}
+			})
+		}
 	}
 }
