@@ -11,10 +11,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/kvstore/kvstoretest"
 	"github.com/paragon-train/paragon/optim"
 )
 
@@ -77,7 +79,7 @@ func TestBrokenConnectionsChangeNothing(t *testing.T) {
 	const workers, servers, rounds = 3, 2, 60
 	run := func(faults func(job *jobtest.Job, stop chan struct{})) [][]float32 {
 		job := jobtest.New(t, jobtest.Config{Workers: workers, Servers: servers})
-		stores := job.Stores(t, "dist_sync", kvstore.WithTimeout(time.Minute))
+		stores := job.Stores(t, "dist_sync", kvstore.WithTimeout(kvstoretest.Timeout))
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		if faults != nil {
@@ -119,7 +121,7 @@ func TestBrokenConnectionsChangeNothing(t *testing.T) {
 // Workers that end in order leave the others to go on by themselves.
 func TestAWorkerThatLeavesIsNotWaitedFor(t *testing.T) {
 	job := jobtest.New(t, jobtest.Config{Workers: 3, Servers: 2})
-	stores := job.Stores(t, "dist_sync", kvstore.WithTimeout(20*time.Second))
+	stores := job.Stores(t, "dist_sync", kvstore.WithTimeout(kvstoretest.Timeout))
 	ctx := t.Context()
 	ones := []float32{1, 1}
 	last := []int{12, 8, 4} // rounds that each rank takes part in
@@ -183,25 +185,26 @@ func TestWorkersMustAgreeOnTheMode(t *testing.T) {
 
 // A worker that waits for another one says for whom, in the log and in its error.
 func TestWaitsNameTheMissingWorker(t *testing.T) {
-	job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 1})
-	var log safeBuffer
-	stores := job.Stores(t, "dist_sync", kvstore.WithTimeout(1200*time.Millisecond), kvstore.WithWaitLog(300*time.Millisecond),
-		kvstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	together(t, stores, func(kv kvstore.Store) error { return kv.Init(t.Context(), "x", []float32{1}) })
-	err := stores[0].PushPull(t.Context(), "x", [][]float32{{1}}, [][]float32{{0}})
-	if !errors.Is(err, kvstore.ErrUnavailable) || !strings.Contains(err.Error(), "worker 1 on worker1") {
-		t.Errorf("got error %v, want %v with the worker's rank and host", err, kvstore.ErrUnavailable)
-	}
-	if !strings.Contains(log.String(), "worker 1 on worker1") {
-		t.Errorf("got the log %q, want a line with the worker's rank and host", log.String())
-	}
-	// what was pushed counts once when it is pushed again
-	together(t, stores, func(kv kvstore.Store) error {
-		out := []float32{0}
-		if err := kv.PushPull(t.Context(), "x", [][]float32{{1}}, [][]float32{out}); err != nil || out[0] != 2 {
-			return fmt.Errorf("got %v and error %v, want 2", out, err)
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 1})
+		var log safeBuffer
+		stores := job.Stores(t, "dist_sync", kvstore.WithTimeout(12*time.Second), kvstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		together(t, stores, func(kv kvstore.Store) error { return kv.Init(t.Context(), "x", []float32{1}) })
+		err := stores[0].PushPull(t.Context(), "x", [][]float32{{1}}, [][]float32{{0}})
+		if !errors.Is(err, kvstore.ErrUnavailable) || !strings.Contains(err.Error(), "worker 1 on worker1") {
+			t.Errorf("got error %v, want %v with the worker's rank and host", err, kvstore.ErrUnavailable)
 		}
-		return nil
+		if !strings.Contains(log.String(), "worker 1 on worker1") {
+			t.Errorf("got the log %q, want a line with the worker's rank and host", log.String())
+		}
+		// what was pushed counts once when it is pushed again
+		together(t, stores, func(kv kvstore.Store) error {
+			out := []float32{0}
+			if err := kv.PushPull(t.Context(), "x", [][]float32{{1}}, [][]float32{out}); err != nil || out[0] != 2 {
+				return fmt.Errorf("got %v and error %v, want 2", out, err)
+			}
+			return kv.Close()
+		})
 	})
 }
 

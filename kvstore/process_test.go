@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 // process is one process of a job, told by the environment as any program is.
 func process() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	cfg, err := cluster.FromEnv(os.Getenv)
@@ -61,7 +61,7 @@ func process() error {
 
 // runProcesses runs a job of a scheduler, servers and workers, each a process of its own, and returns how it ended.
 func runProcesses(t *testing.T, workers, servers int) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	start := func(role string, rank int, scheduler string, stdout io.Writer) (*exec.Cmd, *bytes.Buffer) {
 		host, port, err := net.SplitHostPort(scheduler)

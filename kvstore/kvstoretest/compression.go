@@ -31,7 +31,7 @@ func twoBit(w *Worker) {
 func oneBit(w *Worker) {
 	w.compress(kvstore.Compression{Type: "1bit"})
 	n := float32(w.n)
-	for _, size := range []int{smallSize, oddSize, bigSize} {
+	for _, size := range []int{smallSize, bigSize} {
 		key := w.key("%d", size)
 		w.init(key, make([]float32, size))
 		out := make([]float32, size)

@@ -61,8 +61,9 @@ type Case struct {
 	Run       func(w *Worker)
 }
 
-// Timeout bounds each wait of a store, so that a broken promise fails rather than hangs.
-const Timeout = time.Minute
+// Timeout bounds each wait of a store, so that a broken promise fails rather than hangs. It is long: machines that test are
+// often busy with other things.
+const Timeout = 3 * time.Minute
 
 // Run runs the suite.
 func Run(t *testing.T, h Harness) {
