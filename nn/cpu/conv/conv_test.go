@@ -173,6 +173,9 @@ var edgeShapes = []Shape{
 func TestConvolutionsAreThoseOfThePlainLoops(t *testing.T) {
 	all := runners(t, 1, 3)
 	for i, s := range edgeShapes {
+		if slow && s.Flops() > 1e6 {
+			continue
+		}
 		check(t, s, uint64(i), all)
 	}
 }
@@ -188,7 +191,7 @@ func randomShape(a, b uint64) (Shape, bool) {
 
 func TestRandomShapes(t *testing.T) {
 	count := 60
-	if testing.Short() {
+	if testing.Short() || slow {
 		count = 15
 	}
 	all := runners(t, 2)

@@ -68,13 +68,13 @@ func TestResNetShapes(t *testing.T) {
 	all := runners(t, 2)
 	values := random(rand.New(rand.NewPCG(5, 5)), 3<<20) // drawn once: that takes longer than the convolutions
 	for i, s := range shapes {
-		if testing.Short() && i%4 != 0 {
+		if (testing.Short() || slow) && i%4 != 0 {
 			continue
 		}
 		r := rand.New(rand.NewPCG(uint64(i), 5))
 		x, w, dy := values[i:][:s.XLen()], values[2*i+100:][:s.WLen()], values[3*i+1000:][:s.YLen()]
 		for _, run := range all {
-			if run.path == f32.Portable && s.Flops() > 2e7 {
+			if run.path == f32.Portable && (slow || s.Flops() > 2e7) {
 				continue
 			}
 			y, dx, dw := run.compute(t, s, x, w, dy)
@@ -85,8 +85,8 @@ func TestResNetShapes(t *testing.T) {
 
 // Batches whose images are packed in several parts, and a reduction that is cut.
 func TestLargeBatches(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a second")
+	if testing.Short() || slow {
+		t.Skip("takes a second, and much longer with the race detector")
 	}
 	for i, s := range []Shape{square(70, 32, 3, 64, 3, 1, 1), square(29, 16, 64, 96, 3, 1, 1), square(21, 16, 40, 130, 3, 2, 1), square(3, 3, 600, 33, 3, 1, 1)} {
 		r := rand.New(rand.NewPCG(uint64(i), 6))
