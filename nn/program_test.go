@@ -260,22 +260,24 @@ func TestRunningStatisticsFollowTheFormula(t *testing.T) {
 }
 
 func TestRunningVarianceHoldsWhereTheMeanIsLarge(t *testing.T) {
-	loss, p := compile(t, classifier("bn", 64, []int{1, 8, 8}, func(x *gorgonia.Node) *gorgonia.Node {
-		return end(nn.BatchNorm2D(x, "bn", nn.BatchNormConfig{Momentum: 1}))
-	}), nn.Config{})
-	fillInputs(t, loss.Graph(), p, nil, 5, 1)
-	x, _ := p.Input("x")
-	var mean, variance float64
-	for i := range x {
-		x[i] += 10 // ten times the deviation
-		mean += float64(x[i]) / float64(len(x))
+	for _, ratio := range []float32{0, 9, 11, 100, 1000} { // of the mean to the deviation
+		loss, p := compile(t, classifier("bn", 300, []int{1, 8, 8}, func(x *gorgonia.Node) *gorgonia.Node {
+			return end(nn.BatchNorm2D(x, "bn", nn.BatchNormConfig{Momentum: 1}))
+		}), nn.Config{})
+		fillInputs(t, loss.Graph(), p, nil, 5, 1)
+		x, _ := p.Input("x")
+		var mean, variance float64
+		for i := range x {
+			x[i] += ratio
+			mean += float64(x[i]) / float64(len(x))
+		}
+		for _, v := range x {
+			variance += (float64(v) - mean) * (float64(v) - mean) / float64(len(x)-1)
+		}
+		step(t, p, nil)
+		nearScale(t, fmt.Sprintf("mean, %g times the deviation", ratio), p.State()[0].Value, []float64{mean}, 1e-6, 1)
+		near(t, fmt.Sprintf("variance, mean %g times the deviation", ratio), p.State()[1].Value, []float64{variance}, 1e-4)
 	}
-	for _, v := range x {
-		variance += (float64(v) - mean) * (float64(v) - mean) / float64(len(x)-1)
-	}
-	step(t, p, nil)
-	near(t, "running mean", p.State()[0].Value, []float64{mean}, 1e-6)
-	near(t, "running variance", p.State()[1].Value, []float64{variance}, 1e-4)
 }
 
 func TestGradScaleMultipliesGradients(t *testing.T) {

@@ -21,11 +21,14 @@ func randomNet(seed uint64) model {
 		for i := range depth {
 			name := fmt.Sprintf("l%d", i)
 			s := x.Shape()
-			switch rng.IntN(9) {
+			switch rng.IntN(11) {
 			case 0, 1:
-				kernel := 1 + 2*rng.IntN(2)
-				x = nn.Conv2D(x, name, nn.Conv2DConfig{Filters: 1 + rng.IntN(9), Kernel: nn.Square(kernel), Stride: nn.Square(1 + rng.IntN(2)),
-					Pad: nn.Square(kernel / 2), Bias: rng.IntN(2) == 0})
+				kernel, filters, stride := 1+2*rng.IntN(2), 1+rng.IntN(9), 1+rng.IntN(2)
+				if rng.IntN(2) == 0 {
+					filters, stride = s[1], 1 // a residual may follow
+				}
+				x = nn.Conv2D(x, name, nn.Conv2DConfig{Filters: filters, Kernel: nn.Square(kernel), Stride: nn.Square(stride),
+					Pad: nn.Square(kernel / 2), Bias: rng.IntN(3) == 0})
 			case 2, 3:
 				x = nn.BatchNorm2D(x, name, nn.BatchNormConfig{})
 			case 4:
@@ -36,14 +39,14 @@ func randomNet(seed uint64) model {
 				}
 			case 6:
 				x = nn.Dropout(x, name, 0.25)
-			case 7:
-				for _, y := range seen {
-					if y != x && y.Shape().Eq(s) {
-						x = nn.Add(x, y)
+			case 7, 8, 9:
+				for _, k := range rng.Perm(len(seen)) {
+					if seen[k].Shape().Eq(s) { // also x itself
+						x = nn.Add(x, seen[k])
 						break
 					}
 				}
-			case 8:
+			case 10:
 				x = gorgonia.Must(gorgonia.Tanh(x))
 			}
 			seen = append(seen, x)
@@ -56,7 +59,7 @@ func randomNet(seed uint64) model {
 }
 
 func TestRandomNetsEqualReference(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(60) {
 		m := randomNet(seed)
 		loss, p := compile(t, m, nn.Config{Threads: 1 + int(seed%3)})
 		_, r := reference(t, m)

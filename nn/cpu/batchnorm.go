@@ -40,9 +40,69 @@ func channelSums(e *Executor, rows, c int, sum func(a, b []float64, lo, hi int))
 // sumDoubles is what channelSums needs.
 func sumDoubles(rows, c int) int { return 2 * c * pieces(rows, rowGrain(c)) }
 
-// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the statistics, from sums of x and x²,
-// and one that writes y. The variance loses (mean/deviation)² times the precision of a float32: it is good to 1e-4 where the
-// mean is ten times the deviation.
+// A moments is what gives a batch normalisation its statistics.
+//
+// The first pass sums x and x². The difference of their means loses (mean/deviation)² times float32's precision, so a second
+// pass follows in the rare case that a channel's mean is more than ten times its deviation. With d = Σ (x−a)/m for an a near
+// the mean,
+//
+//	mean = a + d,  variance = (Σ x·(x−a) − a·Σ (x−a))/m − d²
+//
+// loses only mean/deviation.
+type moments struct {
+	rows           int
+	mean, variance []float64
+
+	sums, shifts, products func() // Σ x and Σ x²; Σ (x−a); Σ x·(x−a)
+	a, b                   []float64
+	near                   []float32 // a
+}
+
+func (e *Executor) newMoments(x []float32, c int) *moments {
+	rows := len(x) / c
+	m := &moments{rows: rows, mean: make([]float64, c), variance: make([]float64, c), near: make([]float32, c)}
+	if n := (len(x)/pieces(rows, rowGrain(c)) + c) / c * c; len(e.ones) < n {
+		e.ones = make([]float32, n)
+		for i := range e.ones {
+			e.ones[i] = 1
+		}
+	}
+	m.sums, m.a, m.b = channelSums(e, rows, c, func(a, b []float64, lo, hi int) { f32.ChannelSums(a, b, x[lo*c:hi*c]) })
+	m.shifts, _, _ = channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
+		f32.ChannelGradSums(a, b, e.ones[:(hi-lo)*c], x[lo*c:hi*c], nil, m.near)
+	})
+	m.products, _, _ = channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
+		f32.ChannelGradSums(a, b, x[lo*c:hi*c], x[lo*c:hi*c], nil, m.near)
+	})
+	return m
+}
+
+// compute sets mean and variance.
+func (m *moments) compute() {
+	m.sums()
+	n, exact := float64(m.rows), true
+	for k := range m.mean {
+		m.mean[k] = m.a[k] / n
+		m.variance[k] = m.b[k]/n - m.mean[k]*m.mean[k]
+		exact = exact && !(100*m.variance[k] < m.mean[k]*m.mean[k])
+	}
+	if exact {
+		return
+	}
+	for k, v := range m.mean {
+		m.near[k] = float32(v)
+	}
+	m.shifts()
+	copy(m.mean, m.b) // Σ (x−a)
+	m.products()
+	for k, shift := range m.mean {
+		a, d := float64(m.near[k]), shift/n
+		m.mean[k] = a + d
+		m.variance[k] = max((m.b[k]-a*shift)/n-d*d, 0)
+	}
+}
+
+// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the statistics and one that writes y.
 func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 	bn := o.Attr.(*op.BatchNorm2D)
 	state := e.host.States[bn.State.Name]
@@ -87,15 +147,10 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 				coefficients()
 			}, normalise)
 		}
-		sums, sum, sumSq := channelSums(e, rows, c, func(a, b []float64, lo, hi int) { f32.ChannelSums(a, b, x[lo*c:hi*c]) })
-		m := float64(rows)
-		return then(sums, func() {
+		batch, m := e.newMoments(x, c), float64(rows)
+		return then(batch.compute, func() {
 			for k := range c {
-				mu := sum[k] / m
-				v := sumSq[k]/m - mu*mu
-				if v < 0 { // by rounding; a NaN stays
-					v = 0
-				}
+				mu, v := batch.mean[k], batch.variance[k]
 				mean[k], invstd[k] = float32(mu), float32(1/math.Sqrt(v+bn.Eps))
 				state.Mean[k] = float32((1-bn.Momentum)*float64(state.Mean[k]) + bn.Momentum*mu)
 				state.Var[k] = float32((1-bn.Momentum)*float64(state.Var[k]) + bn.Momentum*v*m/max(m-1, 1))

@@ -30,6 +30,7 @@ type Executor struct {
 	doubles []float64                       // for sums within one op
 	convs   map[conv.Shape]*conv.Plan
 	gemm    *f32.Gemm
+	ones    []float32 // as many as a piece has values
 
 	stream    uint64
 	step      uint64 // counts runs with gradients, for dropout
