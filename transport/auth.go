@@ -17,7 +17,7 @@ import (
 //	client  hello: "PRGN", version, 3 zeros, 32 random bytes
 //	server  hello: the same with its own random bytes, then HMAC-SHA256(secret, "paragon server" client-hello server-hello)
 //	client  HMAC-SHA256(secret, "paragon client" client-hello server-hello)
-//	server  one byte, 1
+//	server  one byte: 1, or 0 for a proof that is wrong
 //
 // Each end proves itself over random bytes of the other, and the two proofs differ in their first words, so that neither a
 // recording nor a reflection is of use. All lengths are fixed and the whole has handshakeTimeout: a stranger costs a
@@ -75,7 +75,10 @@ func proveToServer(nc net.Conn, secret []byte, deadline time.Time) error {
 		return err
 	}
 	var ok [1]byte
-	if _, err := io.ReadFull(nc, ok[:]); err != nil || ok[0] != 1 {
+	if _, err := io.ReadFull(nc, ok[:]); err != nil {
+		return err
+	}
+	if ok[0] != 1 {
 		return fmt.Errorf("%w: it did not accept ours", ErrAuth)
 	}
 	return nc.SetDeadline(time.Time{})
@@ -102,6 +105,7 @@ func proveToClient(nc net.Conn, secret []byte, deadline time.Time) error {
 		return err
 	}
 	if !hmac.Equal(p[:], proof(secret, "client", theirs[:], mine[:])) {
+		nc.Write([]byte{0})
 		return ErrAuth
 	}
 	if _, err := nc.Write([]byte{1}); err != nil {

@@ -387,6 +387,24 @@ func TestStrangersAreClosedInSecondsAndCostLittle(t *testing.T) {
 	})
 }
 
+func TestAWrongProofIsToldAndClosed(t *testing.T) {
+	bubble(t, new(handler), Config{Secret: []byte("s")}, func(t *testing.T, n *faultnet.Network) {
+		nc, err := n.Host("evil").Dial(t.Context(), "s:7000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		nc.Write(append([]byte("PRGN\x01\x00\x00\x00"), make([]byte, 32)...))
+		if _, err := io.ReadFull(nc, make([]byte, 72)); err != nil {
+			t.Fatal(err)
+		}
+		nc.Write(make([]byte, 32))
+		if b, err := io.ReadAll(nc); err != nil || !bytes.Equal(b, []byte{0}) {
+			t.Errorf("got %v, %v, want one zero and the end", b, err)
+		}
+	})
+}
+
 // Once proved, a peer that breaks the format loses its connection, and only that.
 func TestABrokenFrameEndsItsConnectionOnly(t *testing.T) {
 	good := make([]byte, wire.HeaderSize)

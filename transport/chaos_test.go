@@ -1,0 +1,125 @@
+package transport_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/faultnet"
+	. "github.com/paragon-train/paragon/transport"
+	"github.com/paragon-train/paragon/wire"
+)
+
+var seed = flag.Uint64("seed", 0, "run random faults with this seed only")
+
+// Whatever the network does, every call ends in its time, and what it brings back is what was asked for.
+func TestCallsUnderRandomFaultsEndInTimeWithTheRightAnswer(t *testing.T) {
+	first, last := uint64(1), uint64(20)
+	if *seed != 0 {
+		first, last = *seed, *seed
+	}
+	for s := first; s <= last; s++ {
+		t.Run(fmt.Sprintf("seed=%d", s), func(t *testing.T) {
+			bubble(t, new(handler), Config{Secret: []byte("x")}, func(t *testing.T, n *faultnet.Network) { chaos(t, n, s) })
+		})
+	}
+}
+
+func chaos(t *testing.T, n *faultnet.Network, s uint64) {
+	// bubble's network has a seed of its own; the faults come from ours.
+	faults, told := rand.New(rand.NewPCG(s, 1)), []string{}
+	hosts := []string{"c0", "c1", "s"}
+	stop := make(chan struct{})
+	var network sync.WaitGroup
+	network.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(faults.IntN(400)) * time.Millisecond):
+				a, b := hosts[faults.IntN(2)], "s"
+				if faults.IntN(2) == 0 {
+					a, b = b, a
+				}
+				what := faults.IntN(6)
+				switch what {
+				case 0:
+					n.Delay(a, b, 0, time.Duration(faults.IntN(1000))*time.Millisecond)
+				case 1:
+					n.Refuse(a, b)
+				case 2:
+					n.Drop(a, b)
+				case 3, 4:
+					n.Cut(a, b)
+				case 5:
+					n.Heal()
+				}
+				told = append(told, fmt.Sprintf("%s %s %s", []string{"delay", "refuse", "drop", "cut", "cut", "heal"}[what], a, b))
+			}
+		}
+	})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	answered, failed := 0, 0
+	for i := range 2 {
+		c := client(t, "s:7000", Config{Network: n.Host(hosts[i]), Secret: []byte("x"), Connections: 2})
+		for g := range 4 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(s, uint64(10*i+g)))
+				for k := range 40 {
+					size := rng.IntN(1 << (1 + rng.IntN(19)))
+					seq := uint64(i)<<40 | uint64(g)<<32 | uint64(k)
+					limit := time.Duration(rng.IntN(3000)) * time.Millisecond
+					ctx, cancel := context.WithTimeout(t.Context(), limit)
+					start := time.Now()
+					dst := make([]byte, size)
+					var v wire.Value
+					b, err := c.Call(ctx, &wire.Pull{Origin: wire.Origin{Seq: seq}, Round: uint64(size)}, &v, dst)
+					if d := time.Since(start); d > limit+200*time.Millisecond {
+						t.Errorf("a call with %v took %v: %v", limit, d, err)
+					}
+					mu.Lock()
+					if err == nil {
+						answered++
+						if v.Round != seq || !bytes.Equal(b, pattern(seq, size)) {
+							t.Errorf("call %x: another answer came: %+v, %d bytes", seq, v, len(b))
+						}
+					} else if failed++; !errors.Is(err, ErrConnection) && !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("call %x: %v", seq, err)
+					}
+					mu.Unlock()
+					clear(dst) // ours again: the race detector sees anybody else
+					cancel()
+					time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+				}
+			})
+		}
+		defer func() {
+			n.Heal()
+			if _, err := c.Call(t.Context(), &wire.Heartbeat{}, &wire.Ack{}, nil); err != nil && !errors.Is(err, ErrConnection) {
+				t.Errorf("%s, healed: %v", hosts[i], err)
+			}
+			if _, err := c.Call(t.Context(), &wire.Heartbeat{}, &wire.Ack{}, nil); err != nil {
+				t.Errorf("%s, healed, again: %v", hosts[i], err)
+			}
+		}()
+	}
+	wg.Wait()
+	close(stop)
+	network.Wait()
+	synctest.Wait()
+	if answered == 0 || failed == 0 {
+		t.Errorf("%d calls answered and %d failed: the faults test nothing", answered, failed)
+	}
+	if t.Failed() {
+		t.Logf("go test ./transport -run RandomFaults -seed %d: %s", s, strings.Join(told, ", "))
+	}
+}
