@@ -40,6 +40,29 @@ func ChannelSums(sum, sumSq []float64, x []float32) {
 	}
 }
 
+// ChannelSumsAround adds Σ (x − center) to sum and Σ (x − center)² to sumSq, for each channel. With a center near the mean, the
+// variance sumSq/m − (sum/m)² loses nothing where the mean is large against the deviation, as that of ChannelSums does.
+func ChannelSumsAround(sum, sumSq []float64, x, center []float32) {
+	c := len(sum)
+	checkChannels2("ChannelSumsAround", c, len(x), len(x), len(x))
+	same2("ChannelSumsAround", c, len(sumSq), len(center))
+	var a, b [maxChannels]float32
+	for len(x) > 0 {
+		n := min(len(x), groupRows*c)
+		for c0 := 0; c0 < c; c0 += maxChannels {
+			w := min(c-c0, maxChannels)
+			clear(a[:w])
+			clear(b[:w])
+			channelSumsAround(kernels.tile.path, a[:w], b[:w], x[c0:n], center[c0:c0+w], c)
+			for i := range w {
+				sum[c0+i] += float64(a[i])
+				sumSq[c0+i] += float64(b[i])
+			}
+		}
+		x = x[n:]
+	}
+}
+
 // ChannelGradSums is the reduction of batch normalisation's backward pass. With dz = dy where y > 0, else 0 (dz = dy if y is
 // nil), it adds Σ dz to sumDy and Σ dz·(x − center) to sumDyX, for each channel.
 func ChannelGradSums(sumDy, sumDyX []float64, dy, x, y, center []float32) {

@@ -19,6 +19,23 @@ func channelSums(p Path, sum, sumSq, x []float32, c int) {
 	}
 }
 
+func channelSumsAround(p Path, sum, sumSq, x, center []float32, c int) {
+	n, rows := 0, (len(x)+c-1)/c
+	switch p {
+	case AVX512:
+		if n = len(sum) &^ 15; n > 0 {
+			channelSumsAroundAVX512(&sum[0], &sumSq[0], &x[0], &center[0], n, rows, 4*c)
+		}
+	case AVX2:
+		if n = len(sum) &^ 7; n > 0 {
+			channelSumsAroundAVX2(&sum[0], &sumSq[0], &x[0], &center[0], n, rows, 4*c)
+		}
+	}
+	if n < len(sum) {
+		channelSumsAroundPortable(sum[n:], sumSq[n:], x[n:], center[n:], c)
+	}
+}
+
 func channelGradSums(p Path, sumDy, sumDyX, dy, x, y, center []float32, c int) {
 	n, rows := 0, (len(x)+c-1)/c
 	switch p {

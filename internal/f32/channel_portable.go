@@ -14,6 +14,17 @@ func channelSumsPortable(sum, sumSq, x []float32, c int) {
 	}
 }
 
+func channelSumsAroundPortable(sum, sumSq, x, center []float32, c int) {
+	n := len(sum)
+	for i := 0; i+n <= len(x); i += c {
+		for j, v := range x[i : i+n] {
+			v -= center[j]
+			sum[j] += v
+			sumSq[j] += v * v
+		}
+	}
+}
+
 func channelGradSumsPortable(sumDy, sumDyX, dy, x, y, center []float32, c int) {
 	n := len(sumDy)
 	for i := 0; i+n <= len(dy); i += c {

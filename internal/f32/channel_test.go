@@ -35,6 +35,36 @@ func TestChannelSums(t *testing.T) {
 	})
 }
 
+// The mean is a hundred times the deviation: sums around a value near it give the variance to five digits.
+func TestChannelSumsAroundACenterGiveTheVariance(t *testing.T) {
+	onPaths(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(2, 4))
+		for _, s := range channelShapes {
+			rows, c := s[0], s[1]
+			x, center := normal(r, rows*c), normal(r, c)
+			for i := range x {
+				x[i] += 100
+			}
+			for j := range center {
+				center[j] = center[j]*0.1 + 100
+			}
+			sum, sumSq := make([]float64, c), make([]float64, c)
+			ChannelSumsAround(sum, sumSq, x, center)
+			for j := range c {
+				want, wantSq := 0.0, 0.0
+				for i := j; i < len(x); i += c {
+					d := float64(x[i]) - float64(center[j])
+					want += d
+					wantSq += d * d
+				}
+				if math.Abs(sum[j]-want) > 1e-6*(1+wantSq) || math.Abs(sumSq[j]-wantSq) > 1e-6*wantSq {
+					t.Fatalf("%d rows of %d: channel %d: Σ %g and %g, want %g and %g", rows, c, j, sum[j], sumSq[j], want, wantSq)
+				}
+			}
+		}
+	})
+}
+
 func TestChannelGradSumsWithAndWithoutMask(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(2, 2))
@@ -109,6 +139,7 @@ func TestChannelFunctionsAllocateNothing(t *testing.T) {
 		x, a, b, f := make([]float32, 64*70), make([]float64, 70), make([]float64, 70), make([]float32, 70)
 		if n := testing.AllocsPerRun(10, func() {
 			ChannelSums(a, b, x)
+			ChannelSumsAround(a, b, x, f)
 			ChannelGradSums(a, b, x, x, x, f)
 			ScaleShift(x, x, f, f, true)
 			NormGrad(x, x, x, nil, f, f, f)

@@ -8,7 +8,8 @@ import (
 
 func channels() {
 	for _, s := range []isa{avx512, avx2} {
-		channelSums(s)
+		channelSums(s, false)
+		channelSums(s, true)
 		for _, masked := range []bool{false, true} {
 			channelGradSums(s, masked)
 			normGrad(s, masked)
@@ -62,20 +63,37 @@ func inRow(p reg.GPVirtual, bytes int) Mem {
 
 func gp(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
 
-func channelSums(s isa) {
-	s.text("channelSums", "func(sum, sumSq, x *float32, n, rows, stride int)", "adds rows of x to sum and their squares to sumSq, n columns, stride in bytes.")
+func channelSums(s isa, around bool) {
+	name, params := "channelSums", "func(sum, sumSq, x *float32, n, rows, stride int)"
+	if around {
+		name, params = "channelSumsAround", "func(sum, sumSq, x, center *float32, n, rows, stride int)"
+	}
+	s.text(name, params, "adds rows of x, less center if there is one, to sum and their squares to sumSq, n columns, stride in bytes.")
 	sum, sumSq, x, count, stride := gp("sum"), gp("sumSq"), gp("x"), gp("rows"), gp("stride")
-	s.columns(4, []reg.GPVirtual{sum, sumSq, x}, func(label string, vectors int) {
-		a, b := make([]reg.VecVirtual, vectors), make([]reg.VecVirtual, vectors)
+	pointers := []reg.GPVirtual{sum, sumSq, x}
+	var center reg.GPVirtual
+	if around {
+		center = gp("center")
+		pointers = append(pointers, center)
+	}
+	s.columns(4, pointers, func(label string, vectors int) {
+		a, b, c := make([]reg.VecVirtual, vectors), make([]reg.VecVirtual, vectors), make([]reg.VecVirtual, vectors)
 		for i := range a {
 			a[i], b[i] = s.vec(), s.vec()
 			VMOVUPS(Mem{Base: sum, Disp: i * s.bytes()}, a[i])
 			VMOVUPS(Mem{Base: sumSq, Disp: i * s.bytes()}, b[i])
+			if around {
+				c[i] = s.vec()
+				VMOVUPS(Mem{Base: center, Disp: i * s.bytes()}, c[i])
+			}
 		}
 		rows(label, count, stride, func() {
 			for i := range a {
 				v := s.vec()
 				VMOVUPS(inRow(x, i*s.bytes()), v)
+				if around {
+					VSUBPS(c[i], v, v)
+				}
 				VADDPS(v, a[i], a[i])
 				VFMADD231PS(v, v, b[i])
 			}
