@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// transpose is Tile.Transpose with AVX-512: 16 rows of 16 in registers, four rounds of exchanges at distance 1, 2, 4 and 8.
+func transpose() {
+	TEXT("transposeAVX512", NOSPLIT, "func(a *byte)")
+	Doc("transposeAVX512 is Tile.Transpose; it always reads 16 rows.")
+	Pragma("noescape")
+	args := Load(Param("a"), GP64()).(reg.GPVirtual)
+	src, dst, i, m := GP64(), GP64(), GP64(), GP64()
+	MOVQ(Mem{Base: args, Disp: transSrc}, src)
+	MOVQ(Mem{Base: args, Disp: transDst}, dst)
+	MOVQ(Mem{Base: args, Disp: transM}, m)
+	k1, k2 := K(), K()
+	KMOVQ(Mem{Base: args, Disp: transSrcMask}, k1)
+	KMOVQ(Mem{Base: args, Disp: transDstMask}, k2)
+	a := make([]reg.VecVirtual, 16)
+	ahead := GP64()
+	MOVQ(Mem{Base: args, Disp: transAhead}, ahead)
+	LEAQ(Mem{Base: src, Index: ahead, Scale: 4}, ahead)
+	for r := range a {
+		a[r] = ZMM()
+		MOVQ(Mem{Base: args, Disp: transSrcRow + 8*r}, i)
+		VMOVUPS_Z(Mem{Base: src, Index: i, Scale: 4}, k1, a[r])
+		PREFETCHT0(Mem{Base: ahead, Index: i, Scale: 4})
+	}
+	// Rounds 1 and 2 transpose the 4×4 blocks in each 128-bit lane; rounds 3 and 4 exchange lanes.
+	b := make([]reg.VecVirtual, 16)
+	for r := range b {
+		b[r] = ZMM()
+	}
+	for q := 0; q < 16; q += 2 { // rows r, r+1
+		VUNPCKLPS(a[q+1], a[q], b[q])
+		VUNPCKHPS(a[q+1], a[q], b[q+1])
+	}
+	for q := 0; q < 16; q += 4 {
+		VUNPCKLPD(b[q+2], b[q], a[q])     // column 0 of each lane, rows q..q+3
+		VUNPCKHPD(b[q+2], b[q], a[q+1])   // column 1
+		VUNPCKLPD(b[q+3], b[q+1], a[q+2]) // column 2
+		VUNPCKHPD(b[q+3], b[q+1], a[q+3]) // column 3
+	}
+	// a[4g+c]: lanes l hold column 4l+c of rows 4g..4g+3. Wanted: for column 4l+c the lanes l of a[c], a[4+c], a[8+c], a[12+c].
+	for c := range 4 {
+		VSHUFF32X4(Imm(0x88), a[4+c], a[c], b[c])      // g0l0 g0l2 g1l0 g1l2
+		VSHUFF32X4(Imm(0xdd), a[4+c], a[c], b[4+c])    // g0l1 g0l3 g1l1 g1l3
+		VSHUFF32X4(Imm(0x88), a[12+c], a[8+c], b[8+c]) // g2l0 g2l2 g3l0 g3l2
+		VSHUFF32X4(Imm(0xdd), a[12+c], a[8+c], b[12+c])
+	}
+	for c := range 4 {
+		VSHUFF32X4(Imm(0x88), b[8+c], b[c], a[c])       // l0
+		VSHUFF32X4(Imm(0xdd), b[8+c], b[c], a[8+c])     // l2
+		VSHUFF32X4(Imm(0x88), b[12+c], b[4+c], a[4+c])  // l1
+		VSHUFF32X4(Imm(0xdd), b[12+c], b[4+c], a[12+c]) // l3
+	}
+	for r := range a {
+		MOVQ(Mem{Base: args, Disp: transDstRow + 8*r}, i)
+		skip := fmt.Sprintf("skip%d", r)
+		TESTQ(i, i)
+		JLT(LabelRef(skip))
+		VMOVUPS(a[r], k2, Mem{Base: dst, Index: i, Scale: 4})
+		Label(skip)
+		DECQ(m)
+		JE(LabelRef("done"))
+	}
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// copyRows is Tile.CopyRows with AVX-512 for rows of up to one or two vectors.
+func copyRows(vectors int) {
+	TEXT(fmt.Sprintf("copyRows%dAVX512", vectors), NOSPLIT, "func(dst *float32, dstStride int, src *float32, srcStride int, rows int, srcMask, dstMask uint64)")
+	Doc(fmt.Sprintf("copyRows%dAVX512 is Tile.CopyRows for rows of %d vectors; strides in bytes, rows not 0.", vectors, vectors))
+	Pragma("noescape")
+	dst, dstStride := gp("dst"), gp("dstStride")
+	src, srcStride := gp("src"), gp("srcStride")
+	left, read, write := gp("rows"), gp("srcMask"), gp("dstMask")
+	k, m := make([]reg.OpmaskVirtual, vectors), make([]reg.OpmaskVirtual, vectors)
+	for i := range k {
+		k[i], m[i] = K(), K()
+		KMOVW(read.As32(), k[i])
+		KMOVW(write.As32(), m[i])
+		SHRQ(Imm(16), read)
+		SHRQ(Imm(16), write)
+	}
+	Label("loop")
+	for i := range k {
+		v := ZMM()
+		VMOVUPS_Z(Mem{Base: src, Disp: 64 * i}, k[i], v)
+		VMOVUPS(v, m[i], Mem{Base: dst, Disp: 64 * i})
+	}
+	ADDQ(srcStride, src)
+	ADDQ(dstStride, dst)
+	DECQ(left)
+	JNE(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
