@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,8 +73,8 @@ const (
 func stepFolder(steps uint64) string { return fmt.Sprintf("step-%08d", steps) }
 func workerFile(rank int) string     { return fmt.Sprintf("worker-%d.safetensors", rank) }
 
-// findCheckpoints returns the complete checkpoints in dir, oldest first.
-func findCheckpoints(dir string) ([]manifest, error) {
+// stepFolders returns the steps that have a folder in dir, complete or not, rising.
+func stepFolders(dir string) ([]uint64, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -83,13 +82,27 @@ func findCheckpoints(dir string) ([]manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: look for checkpoints: %w", err)
 	}
-	var found []manifest
+	var found []uint64
 	for _, entry := range entries {
-		number, isStep := strings.CutPrefix(entry.Name(), "step-")
-		if _, err := strconv.ParseUint(number, 10, 64); !isStep || err != nil || !entry.IsDir() {
-			continue
+		number, _ := strings.CutPrefix(entry.Name(), "step-")
+		steps, err := strconv.ParseUint(number, 10, 64)
+		if err == nil && entry.IsDir() && entry.Name() == stepFolder(steps) {
+			found = append(found, steps)
 		}
-		path := filepath.Join(dir, entry.Name(), manifestFile)
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// findCheckpoints returns the complete checkpoints in dir, oldest first.
+func findCheckpoints(dir string) ([]manifest, error) {
+	folders, err := stepFolders(dir)
+	if err != nil {
+		return nil, err
+	}
+	var found []manifest
+	for _, steps := range folders {
+		path := filepath.Join(dir, stepFolder(steps), manifestFile)
 		text, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -101,15 +114,11 @@ func findCheckpoints(dir string) ([]manifest, error) {
 		if err := json.Unmarshal(text, &m); err != nil {
 			return nil, fmt.Errorf("worker: checkpoint %s is damaged (%w); remove its folder to resume from an older one", path, err)
 		}
-		if m.Version != 1 || entry.Name() != stepFolder(m.Steps) {
-			return nil, fmt.Errorf("worker: checkpoint %s: got version %d and step %d, want version 1 and the folder's step", path, m.Version, m.Steps)
-		}
-		if m.Epoch < 0 || m.Step < 0 {
-			return nil, fmt.Errorf("worker: checkpoint %s: got epoch %d and step %d, want 0 or more", path, m.Epoch, m.Step)
+		if m.Version != 1 || m.Steps != steps || m.Epoch < 0 || m.Step < 0 {
+			return nil, fmt.Errorf("worker: checkpoint %s: got version %d, epoch %d, step %d, %d steps in all; want version 1, none below 0, and the folder's %d", path, m.Version, m.Epoch, m.Step, m.Steps, steps)
 		}
 		found = append(found, m)
 	}
-	slices.SortFunc(found, func(a, b manifest) int { return cmp.Compare(a.Steps, b.Steps) })
 	return found, nil
 }
 
@@ -194,30 +203,61 @@ func (s *saver) write(ctx context.Context, at position, barrier func(context.Con
 		if err := writeManifest(filepath.Join(folder, manifestFile), m); err != nil {
 			return err
 		}
-		if err := s.prune(); err != nil {
-			return err
+		if err := s.prune(at.Steps); err != nil {
+			return fmt.Errorf("remove old checkpoint: %w", err)
 		}
 		s.trainer.cfg.Logger.Info("checkpoint written", "folder", folder, "epoch", at.Epoch, "step", at.Step)
 	}
-	return barrier(ctx) // nobody trains on, or ends, before it is complete
+	if err := barrier(ctx); err != nil { // nobody trains on, or ends, before it is complete
+		return err
+	}
+	if store.Rank() != 0 {
+		return s.pruneOwn(at.Steps)
+	}
+	return nil
 }
 
-// prune removes all but the newest checkpoints.
-func (s *saver) prune() error {
+// prune removes all but the newest checkpoints, and what crashes have left, up to a step.
+func (s *saver) prune(upTo uint64) error {
 	found, err := findCheckpoints(s.cfg.Dir)
 	if err != nil {
 		return err
 	}
-	for len(found) > s.cfg.Keep {
-		folder := filepath.Join(s.cfg.Dir, stepFolder(found[0].Steps))
+	folders, err := stepFolders(s.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	kept := found[max(0, len(found)-s.cfg.Keep):]
+	for _, steps := range folders {
+		if steps > upTo || slices.ContainsFunc(kept, func(m manifest) bool { return m.Steps == steps }) {
+			continue
+		}
+		folder := filepath.Join(s.cfg.Dir, stepFolder(steps))
 		// The manifest goes first: a folder half removed is no checkpoint.
-		if err := os.Remove(filepath.Join(folder, manifestFile)); err != nil {
-			return fmt.Errorf("remove old checkpoint: %w", err)
+		if err := os.Remove(filepath.Join(folder, manifestFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 		if err := os.RemoveAll(folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pruneOwn does the same for the files of a worker that has Dir for itself. Where it is shared rank 0 has left nothing to do.
+func (s *saver) pruneOwn(upTo uint64) error {
+	folders, err := stepFolders(s.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	folders = slices.DeleteFunc(folders, func(steps uint64) bool { return steps > upTo }) // rank 0 may be ahead
+	for _, steps := range folders[:max(0, len(folders)-s.cfg.Keep)] {
+		folder := filepath.Join(s.cfg.Dir, stepFolder(steps))
+		err := os.Remove(filepath.Join(folder, workerFile(s.trainer.cfg.Store.Rank())))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove old checkpoint: %w", err)
 		}
-		found = found[1:]
+		_ = os.Remove(folder) // fails if another worker of this host still has its file in it
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func TestResumeNamesWhatItRefuses(t *testing.T) {
 	}{
 		{"half a manifest", manifest(`{"version": 1,`), "complete.json is damaged"},
 		{"a later version", manifest(`{"version": 2, "steps": 24, "epoch": 2, "step": 8, "workers": 1, "steps_per_epoch": 8}`), "got version 2"},
-		{"another step", manifest(`{"version": 1, "steps": 23, "epoch": 2, "step": 8, "workers": 1, "steps_per_epoch": 8}`), "want version 1 and the folder's step"},
+		{"another step", manifest(`{"version": 1, "steps": 23, "epoch": 2, "step": 8, "workers": 1, "steps_per_epoch": 8}`), "23 steps in all; want version 1, none below 0, and the folder's 24"},
 		{"a negative step", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": -8, "workers": 1, "steps_per_epoch": 8}`), "step -8"},
 		{"other workers", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": 8, "workers": 3, "steps_per_epoch": 8}`), "written by 3 workers and this job has 1"},
 		{"more examples", func(_ *testing.T, _ string, cfg *rigConfig) { cfg.examples = 80 }, "its epochs have 8 steps and those of this run 10"},
@@ -197,5 +197,30 @@ func TestCheckpointConfigNamesWhatItRefuses(t *testing.T) {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), field+" is -1") {
 			t.Errorf("%+v: got error %v, want one that names %s", cfg, err, field)
 		}
+	}
+}
+
+// What a crash left of a checkpoint goes when a later one is complete; what is not a checkpoint stays.
+func TestLeftoversOfCrashesAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for path, stays := range map[string]bool{
+		"step-00000002/worker-0.safetensors": false, "step-00000099/worker-0.safetensors": true,
+		"step-2/notes": true, "curves/step-00000001": true, "step-00000004": true,
+	} {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, nil)
+		defer func() {
+			if _, err := os.Stat(path); (err == nil) != stays {
+				t.Errorf("%s: got error %v, want it to stay: %v", path, err, stays)
+			}
+		}()
+	}
+	r := newFitRig(t, false)
+	r.cfg.Checkpoint.Dir = dir
+	if _, err := worker.Fit(t.Context(), r.cfg); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"errors"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -150,6 +151,34 @@ func TestJobRefusesTheCheckpointOfAnotherNumberOfWorkers(t *testing.T) {
 	for rank, err := range errs {
 		if err == nil || !strings.Contains(err.Error(), "written by 2 workers and this job has 3") {
 			t.Errorf("rank %d of 3: got error %v, want one that says 2 and 3", rank, err)
+		}
+	}
+}
+
+// Workers that have a folder each, as on hosts that share none, keep the newest of their own files and can resume.
+func TestWorkersWithFoldersOfTheirOwn(t *testing.T) {
+	dirs := []string{t.TempDir(), t.TempDir()}
+	for _, resume := range []bool{false, true} {
+		_, _, errs := fitJob(t, "dist_sync", 2, rigConfig{}, func(rank int, c *worker.FitConfig) {
+			c.Checkpoint = worker.CheckpointConfig{Dir: dirs[rank], Keep: 1, Resume: resume}
+			if c.Epochs = 2; resume {
+				c.Epochs = 3
+			}
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		for rank, want := range [][]string{{"complete.json", "store.safetensors", "worker-0.safetensors"}, {"worker-1.safetensors"}} {
+			found, err := filepath.Glob(filepath.Join(dirs[rank], "*", "*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range found {
+				found[i] = filepath.Base(found[i])
+			}
+			if !slices.Equal(found, want) {
+				t.Errorf("resumed=%v: files of rank %d: got %v, want %v", resume, rank, found, want)
+			}
 		}
 	}
 }
