@@ -37,7 +37,8 @@ func (a *alone) Err() error                     { return nil }
 func (a *alone) Done() <-chan struct{}          { return a.done }
 
 func (a *alone) Membership() wire.Membership {
-	return wire.Membership{Generation: aloneGeneration, Revision: 1, Phase: wire.PhaseRunning, Workers: 1, Servers: 1}
+	return wire.Membership{Generation: aloneGeneration, Revision: 1, Phase: wire.PhaseRunning, Workers: 1, Servers: 1,
+		Nodes: []wire.Member{{Node: aloneNode, Role: wire.RoleWorker}}}
 }
 
 func (a *alone) Server(cluster.Rank) (transport.Caller, string, error) {

@@ -121,7 +121,12 @@ func (s *store) explain(err error) error {
 	case errors.Is(err, transport.ErrConnection), errors.Is(err, transport.ErrAuth), errors.Is(err, transport.ErrClosed):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return err
+	select {
+	case <-s.node.Done(): // whatever it was, it is over
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	default:
+		return err
+	}
 }
 
 // stamp writes the membership of the moment into the request.

@@ -81,7 +81,9 @@ type Store interface {
 	// SetLearningRate replaces the learning rate (and its schedule) from the round given on, on all servers; one worker's call
 	// is enough. A round that a key has already closed is ErrConflict.
 	SetLearningRate(ctx context.Context, round uint64, rate float64) error
-	// SetCompression compresses this worker's pushes of dense keys from now on. Every worker should call it alike.
+	// SetCompression compresses this worker's pushes of dense keys from now on, except those of InitAverage, which travel as
+	// they are. Every worker should call it alike. The store "local" sends nothing and refuses it; in "device" each local
+	// device's gradient is compressed by itself, elsewhere their sum.
 	SetCompression(ctx context.Context, c Compression) error
 	// SetWeight says what this worker's next contributions count in a mean, such as their number of examples; 1 at first.
 	SetWeight(weight float32)

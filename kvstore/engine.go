@@ -36,11 +36,19 @@ func (e *engine) Close() error { return nil }
 // Call carries out one request.
 func (e *engine) Call(ctx context.Context, request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
 	got, err := e.serve(ctx, request, answer, dst, payload)
+	if err != nil {
+		return nil, said(err)
+	}
+	return got, nil
+}
+
+// said puts a shard's refusal as a server's.
+func said(err error) error {
 	var refusal *shard.Error
 	if errors.As(err, &refusal) {
-		err = &transport.Refusal{Addr: aloneAddr, Code: refusal.Code, Generation: aloneGeneration, Text: refusal.Text}
+		return &transport.Refusal{Addr: aloneAddr, Code: refusal.Code, Generation: aloneGeneration, Text: refusal.Text}
 	}
-	return got, err
+	return err
 }
 
 func (e *engine) serve(ctx context.Context, request, answer wire.Message, dst []byte, payload [][]byte) ([]byte, error) {

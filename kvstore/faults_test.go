@@ -138,7 +138,8 @@ func TestAWorkerThatLeavesIsNotWaitedFor(t *testing.T) {
 					t.Errorf("rank %d round %d: %v", i, round, err)
 					return
 				}
-				if want := float32(3 - round/4); out[0] != want {
+				want := 3 - round/4
+				if out[0] != float32(want) {
 					t.Errorf("rank %d round %d: got %v, want %v", i, round, out, want)
 				}
 			}

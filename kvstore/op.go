@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,14 @@ type op struct {
 	cause  error
 	waits  string // what the last unsuccessful attempt said
 	waiter *call  // and whose it was
+	after  []after
+	lastID uint64 // of after
+}
+
+// after is a function to call when the op fails.
+type after struct {
+	id uint64
+	f  func()
 }
 
 func newOp(s *store, verb, key string, calls int) *op {
@@ -127,6 +136,10 @@ func (o *op) fail(cause error) {
 	if o.cause == nil {
 		o.cause = cause
 		close(o.stop)
+		for _, a := range o.after {
+			go a.f()
+		}
+		o.after = o.after[:0]
 	}
 }
 
@@ -189,6 +202,26 @@ func (o *op) Done() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.stop
+}
+
+// AfterFunc lets context.AfterFunc and derived contexts do without a goroutine that waits for Done.
+func (o *op) AfterFunc(f func()) (stop func() bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cause != nil {
+		go f()
+		return func() bool { return false }
+	}
+	o.lastID++
+	id := o.lastID
+	o.after = append(o.after, after{id, f})
+	return func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		n := len(o.after)
+		o.after = slices.DeleteFunc(o.after, func(a after) bool { return a.id == id })
+		return len(o.after) < n
+	}
 }
 
 func (o *op) Err() error {

@@ -257,3 +257,41 @@ func TestAPushThatFailedMayBeRepeated(t *testing.T) {
 		}
 	})
 }
+
+// What is to be done when an op ends is done once, unless it was called off.
+func TestAnOpIsAContextForItsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv, _, _ := openActor(t)
+		defer kv.Close()
+		o := newOp(kv, "push", "x", 0)
+		var mu sync.Mutex
+		var ran []string
+		run := func(name string) func() {
+			return func() {
+				mu.Lock()
+				defer mu.Unlock()
+				ran = append(ran, name)
+			}
+		}
+		off := context.AfterFunc(o, run("called off"))
+		context.AfterFunc(o, run("left"))
+		if !off() || off() {
+			t.Error("stop: got not true, then false")
+		}
+		derived, cancel := context.WithCancel(o)
+		defer cancel()
+		o.fail(ErrClosed)
+		synctest.Wait()
+		if got := fmt.Sprint(ran); got != "[left]" {
+			t.Errorf("ran: got %s, want [left]", got)
+		}
+		if derived.Err() == nil || o.Err() == nil {
+			t.Errorf("after the end: got errors %v of a derived context and %v, want both", derived.Err(), o.Err())
+		}
+		context.AfterFunc(o, run("late"))
+		synctest.Wait()
+		if got := fmt.Sprint(ran); got != "[left late]" {
+			t.Errorf("ran: got %s, want [left late]", got)
+		}
+	})
+}

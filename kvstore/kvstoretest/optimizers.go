@@ -3,6 +3,8 @@ package kvstoretest
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
@@ -27,6 +29,7 @@ func others() []Case {
 		{Name: "local refuses compression", Types: []string{"local"}, Run: localCompression},
 		{Name: "async push", Types: async, Optimizer: &doubling, Run: asyncPush},
 		{Name: "async rows", Types: async, Optimizer: &doubling, Run: asyncRows},
+		{Name: "async save and load", Types: async, Optimizer: &optim.Config{Name: "adam"}, Run: asyncSave},
 		{Name: "async staleness", Types: async, Optimizer: &doubling, Options: []kvstore.Option{kvstore.WithStaleness(2)}, Run: staleness},
 	}
 }
@@ -250,6 +253,32 @@ func asyncRows(w *Worker) {
 	out := make([]float32, 4)
 	w.pullRows(key, []int64{4, 3}, out)
 	w.same(key, out, []float32{1 + 12*float32(w.n), 1 + 12*float32(w.n), 1, 1})
+}
+
+// What is saved once all have pushed is there again after a load, and pushes go on from it.
+func asyncSave(w *Worker) {
+	key := w.key("x")
+	w.init(key, fill(100, 1))
+	w.push(key, fill(100, 1))
+	w.barrier()
+	saved := w.pulled(key, 100)
+	dir, err := os.MkdirTemp("", "kvstoretest")
+	w.ok(err)
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "x.safetensors")
+	if w.r == 0 {
+		w.ok(w.Store.Save(w.Ctx, file))
+	}
+	w.barrier()
+	w.push(key, fill(100, 1))
+	w.barrier()
+	w.ok(w.Store.Load(w.Ctx, file))
+	w.same(key, w.pulled(key, 100), saved)
+	w.barrier()
+	w.push(key, fill(100, 1))
+	if got := w.pulled(key, 100)[0]; got >= saved[0] {
+		w.failf("%s after a load and a push: got %v, want less than %v", key, got, saved[0])
+	}
 }
 
 // A pull waits until the slowest worker is at most 2 pushes behind.
