@@ -1,5 +1,5 @@
 // Package checkpoint keeps named tensors in safetensors files, which other
-// tools read and write too, and keeps such files in a folder.
+// tools read and write too.
 //
 // A file is, little-endian:
 //
@@ -22,8 +22,6 @@
 //	f, err := checkpoint.Open("model.safetensors")
 //	defer f.Close()
 //	err = f.ReadFloat32s("fc.weight", w)
-//
-// A Folder keeps the last few of a run's checkpoints and finds the newest.
 //
 // Files may come from anyone: lengths are checked before memory is taken, and
 // whatever is wrong is an error that names the file, the tensor and the bytes.

@@ -17,7 +17,8 @@ import (
 )
 
 // A Series is one line of a Panel. X and Y are equally long; points that are
-// not finite are left out.
+// not finite are left out. Its colour goes by its place in the panel: one
+// without points takes up a colour and nothing else.
 type Series struct {
 	Name string
 	X, Y []float64
@@ -32,6 +33,8 @@ type Panel struct {
 	Series      []Series
 	// Percent marks Y, in [0, 1], in percent.
 	Percent bool
+	// FromZero begins the X axis at 0 also where no series does.
+	FromZero bool
 }
 
 // palette is told apart by most people with a weakness for colours too (Okabe
@@ -118,6 +121,9 @@ func (panel Panel) plot() (*plot.Plot, error) {
 	}
 	if points == 0 {
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
+	}
+	if panel.FromZero {
+		p.X.Min = min(p.X.Min, 0)
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{panel.Percent}
 	widen(&p.X.Min, &p.X.Max, 0)

@@ -1,19 +1,13 @@
-// Package metrics counts what a training run wants to say about itself:
-// accuracy, mean loss, throughput, where the time of a step goes, and the
-// table and the picture at the end.
+// Package metrics counts what a training run wants to say about itself: mean
+// loss, accuracy, and the table and the picture at the end.
 //
-//	timer := metrics.NewTimer()
 //	for {
-//		timer.Switch(metrics.Data)
-//		batch, err := loader.Next(ctx)
-//		timer.Switch(metrics.Compute)
-//		// forward and backward; timer.Switch(metrics.Wait) while pulls are open
+//		// forward and backward
 //		loss.Add(batchLoss, float64(batch.N))
 //		accuracy.AddLogits(logits, batch.Labels[:batch.N], classes)
-//		rate.Add(batch.N)
 //	}
-//	timer.Stop()
+//	table := metrics.Table{Columns: []string{"loss", "accuracy"}}
+//	table.Row(metrics.Fixed(loss.Value()), metrics.Percent(accuracy.Value()))
 //
-// Timer and Throughput may be used from several goroutines at once; Mean and
-// Accuracy belong to one, and those of several workers are added together.
+// A Mean and an Accuracy belong to one goroutine.
 package metrics

@@ -18,12 +18,6 @@ func (m *Mean) Add(value, weight float64) {
 	m.Weight += weight
 }
 
-// Merge adds what another mean has counted.
-func (m *Mean) Merge(n Mean) {
-	m.Sum += n.Sum
-	m.Weight += n.Weight
-}
-
 // Value returns the mean, or NaN of nothing.
 func (m Mean) Value() float64 {
 	if m.Weight == 0 {
@@ -32,18 +26,9 @@ func (m Mean) Value() float64 {
 	return m.Sum / m.Weight
 }
 
-// Reset empties the mean.
-func (m *Mean) Reset() { *m = Mean{} }
-
 // An Accuracy is a share of right answers. The zero value is empty.
 type Accuracy struct {
 	Right, Total int64
-}
-
-// Add counts total answers, of which so many were right.
-func (a *Accuracy) Add(right, total int) {
-	a.Right += int64(right)
-	a.Total += int64(total)
 }
 
 // AddLogits counts one answer for each label: the class with the largest of
@@ -72,12 +57,6 @@ func (a *Accuracy) AddLogits(logits []float32, labels []int32, classes int) {
 	}
 }
 
-// Merge adds what another accuracy has counted.
-func (a *Accuracy) Merge(b Accuracy) {
-	a.Right += b.Right
-	a.Total += b.Total
-}
-
 // Value returns the share in [0, 1], or NaN of nothing.
 func (a Accuracy) Value() float64 {
 	if a.Total == 0 {
@@ -85,6 +64,3 @@ func (a Accuracy) Value() float64 {
 	}
 	return float64(a.Right) / float64(a.Total)
 }
-
-// Reset empties the accuracy.
-func (a *Accuracy) Reset() { *a = Accuracy{} }

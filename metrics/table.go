@@ -26,9 +26,16 @@ type Percent float64
 // String returns the share in percent, with one digit after the point.
 func (p Percent) String() string { return fmt.Sprintf("%.1f %%", 100*float64(p)) }
 
+// Fixed is a number that a Table writes with four digits after the point, so
+// that those of a column lie below each other.
+type Fixed float64
+
+// String returns the number with four digits after the point.
+func (f Fixed) String() string { return fmt.Sprintf("%.4f", float64(f)) }
+
 // Row adds a row. Floats are written with four digits, durations with three;
-// columns of numbers are aligned right. Cells beyond Columns are dropped and
-// missing ones are empty.
+// columns of numbers are aligned right. Cells beyond Columns are dropped;
+// missing ones and nil are empty.
 func (t *Table) Row(cells ...any) {
 	row := make([]string, len(t.Columns))
 	for len(t.right) < len(t.Columns) {
@@ -37,13 +44,14 @@ func (t *Table) Row(cells ...any) {
 	for i, c := range cells[:min(len(cells), len(row))] {
 		number := true
 		switch v := c.(type) {
+		case nil:
 		case float32:
 			row[i] = formatFloat(float64(v))
 		case float64:
 			row[i] = formatFloat(v)
 		case time.Duration:
 			row[i] = formatDuration(v)
-		case Percent, int, int32, int64, uint, uint32, uint64:
+		case Percent, Fixed, int, int32, int64, uint, uint32, uint64:
 			row[i] = fmt.Sprint(v)
 		default:
 			row[i], number = fmt.Sprint(v), false

@@ -72,15 +72,15 @@ type Observer interface {
 	Begin(run Run)
 	Step(step StepInfo)
 	Epoch(epoch EpochInfo)
+	End() // Fit returns, whether all went well or not; only after Begin
 }
 
 // Run describes a run at its start.
 type Run struct {
 	Rank, Workers         int
 	Epochs, StepsPerEpoch int
-	FirstEpoch, FirstStep int // where it begins: 0, 0 unless resumed
-	ExamplesPerStep       int // of this worker; 0: not known yet
-	ResumedFrom, Divides  string
+	FirstEpoch, FirstStep int    // where it begins: 0, 0 unless resumed
+	ResumedFrom           string // folder of the checkpoint; empty: a new run
 }
 
 // StepInfo tells about one step of this worker.
@@ -116,7 +116,7 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	if err := r.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer r.stop.close()
+	defer r.end()
 	for ; r.epoch < cfg.Epochs && !r.finished(); r.epoch, r.step = r.epoch+1, 0 {
 		if err := r.runEpoch(ctx); err != nil {
 			return r.epochs, err
@@ -153,12 +153,19 @@ func (r *run) begin(ctx context.Context) error {
 	info := Run{
 		Rank: r.trainer.cfg.Store.Rank(), Workers: r.trainer.cfg.Store.NumWorkers(),
 		Epochs: r.cfg.Epochs, StepsPerEpoch: r.cfg.Feed.Steps(), FirstEpoch: r.epoch, FirstStep: r.step,
-		ResumedFrom: from, Divides: r.trainer.Divides(),
+		ResumedFrom: from,
 	}
 	for _, o := range r.cfg.Observers {
 		o.Begin(info)
 	}
 	return nil
+}
+
+func (r *run) end() {
+	r.stop.close()
+	for _, o := range r.cfg.Observers {
+		o.End()
+	}
 }
 
 // finished reports whether the limit of steps is reached.

@@ -249,6 +249,7 @@ type stopAfter struct {
 
 func (s *stopAfter) Begin(run worker.Run)   { s.run = run }
 func (s *stopAfter) Epoch(worker.EpochInfo) {}
+func (s *stopAfter) End()                   {}
 func (s *stopAfter) Step(worker.StepInfo) {
 	if s.step--; s.step == 0 {
 		close(s.stop)

@@ -13,11 +13,11 @@ import (
 // A Progress shows a run to a person: a bar for each epoch on a terminal, plain lines elsewhere, and after each epoch
 // lines such as
 //
-//	Epoch 0: Train_loss 1.842315, 391 steps in 61.2 s (408 examples/s)
+//	Epoch 0: Train_loss 1.842315, 25000 examples in 61.2 s (408 examples/s)
 //	Epoch 0: Test_acc 0.467400, Test_loss 1.493120 (10000 examples in 6.1 s)
 type Progress struct {
 	out      io.Writer
-	terminal bool
+	columns  func() int // of the terminal; 0: none
 	run      Run
 	bar      *progressbar.ProgressBar
 	begin    time.Time // of the epoch
@@ -27,13 +27,19 @@ type Progress struct {
 
 // NewProgress shows on out; with a bar if it is a terminal.
 func NewProgress(out *os.File) *Progress {
-	return &Progress{out: out, terminal: term.IsTerminal(int(out.Fd()))}
+	return &Progress{out: out, columns: func() int {
+		columns, _, err := term.GetSize(int(out.Fd()))
+		if err != nil {
+			return 0
+		}
+		return columns
+	}}
 }
 
 // Begin says what is about to run.
 func (p *Progress) Begin(run Run) {
 	p.run = run
-	fmt.Fprintf(p.out, "Worker %d of %d: %d epochs of %d steps; divides %s\n", run.Rank, run.Workers, run.Epochs, run.StepsPerEpoch, run.Divides)
+	fmt.Fprintf(p.out, "Worker %d of %d: %d epochs of %d steps\n", run.Rank, run.Workers, run.Epochs, run.StepsPerEpoch)
 	if run.ResumedFrom != "" {
 		fmt.Fprintf(p.out, "Resumed from %s: epoch %d, step %d\n", run.ResumedFrom, run.FirstEpoch, run.FirstStep)
 	}
@@ -44,16 +50,12 @@ func (p *Progress) Step(s StepInfo) {
 	if p.begin.IsZero() {
 		p.begin, p.examples = time.Now(), 0
 		p.shown = (s.Step * 10) / p.run.StepsPerEpoch
+		p.bar = p.newBar()
 	}
 	p.examples += s.Examples
-	rate := float64(p.examples) / time.Since(p.begin).Seconds()
-	if p.terminal {
-		if p.bar == nil {
-			p.bar = progressbar.NewOptions(p.run.StepsPerEpoch, progressbar.OptionSetWriter(p.out), progressbar.OptionSetWidth(30),
-				progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
-				progressbar.OptionThrottle(100*time.Millisecond))
-		}
-		p.bar.Describe(fmt.Sprintf("Epoch %d  loss %.4f  %.0f examples/s", s.Epoch, s.Loss, rate))
+	rate := float64(p.examples) / max(time.Since(p.begin).Seconds(), 1e-9)
+	if p.bar != nil {
+		p.bar.Describe(fmt.Sprintf("Epoch %d  loss %.4f  %5.0f/s", s.Epoch, s.Loss, rate))
 		_ = p.bar.Set(s.Step + 1) // a bar that cannot be drawn is no reason to stop
 		return
 	}
@@ -63,15 +65,37 @@ func (p *Progress) Step(s StepInfo) {
 	}
 }
 
+// besidesBar is the room that a line of text and numbers takes: a line that wraps leaves its first half behind when it is
+// drawn again.
+const besidesBar = 70
+
+// newBar returns the bar of an epoch, or nil where there is no terminal with room for one.
+func (p *Progress) newBar() *progressbar.ProgressBar {
+	width := min(p.columns()-besidesBar, 30)
+	if width < 4 {
+		return nil
+	}
+	return progressbar.NewOptions(p.run.StepsPerEpoch, progressbar.OptionSetWriter(p.out), progressbar.OptionSetWidth(width),
+		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
+		progressbar.OptionThrottle(100*time.Millisecond))
+}
+
 // Epoch prints what the epoch brought.
 func (p *Progress) Epoch(e EpochInfo) {
-	if p.bar != nil {
-		_ = p.bar.Finish()
-		p.bar = nil
-	}
+	p.clear()
 	p.begin = time.Time{}
-	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %d examples in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, e.Examples, e.Train.Seconds(), float64(e.Examples)/e.Train.Seconds())
+	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %d examples in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, e.Examples, e.Train.Seconds(), float64(e.Examples)/max(e.Train.Seconds(), 1e-9))
 	if e.Test != nil {
 		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%d examples in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
+	}
+}
+
+// End takes a bar away that a run cut off has left, so that what is said of it has a line of its own.
+func (p *Progress) End() { p.clear() }
+
+func (p *Progress) clear() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+		p.bar = nil
 	}
 }

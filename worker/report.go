@@ -29,16 +29,15 @@ func WriteReport(w io.Writer, epochs []EpochInfo) error {
 }
 
 func addRow(table *metrics.Table, name string, e EpochInfo) {
-	testLoss, accuracy := "", ""
+	var testLoss, accuracy any // nil: an empty cell
 	if e.Test != nil {
-		testLoss, accuracy = fmt.Sprintf("%.4f", e.Test.Loss), fmt.Sprintf("%.4f", e.Test.Accuracy)
+		testLoss, accuracy = metrics.Fixed(e.Test.Loss), metrics.Fixed(e.Test.Accuracy)
 	}
 	share := func(d time.Duration) metrics.Percent {
 		return metrics.Percent(d.Seconds() / max(e.Train.Seconds(), 1e-9))
 	}
-	table.Row(name, fmt.Sprintf("%.4f", e.Loss), testLoss, accuracy, fmt.Sprintf("%.0f", float64(e.Examples)/max(e.Train.Seconds(), 1e-9)),
-		share(e.Times.Compute), share(e.Times.Push), share(e.Times.Wait), share(e.Times.Data),
-		fmt.Sprintf("%.1f s", e.Train.Seconds()), fmt.Sprintf("%.1f s", e.TestTime.Seconds()))
+	table.Row(name, metrics.Fixed(e.Loss), testLoss, accuracy, int(float64(e.Examples)/max(e.Train.Seconds(), 1e-9)+0.5),
+		share(e.Times.Compute), share(e.Times.Push), share(e.Times.Wait), share(e.Times.Data), e.Train, e.TestTime)
 }
 
 // Curves are the panels of a picture of the run: this worker's training loss by step with the test loss, and the test accuracy.
@@ -57,10 +56,10 @@ func Curves(title string, epochs []EpochInfo) []metrics.Panel {
 		}
 	}
 	train.Smooth = max(1, len(train.X)/50)
-	panels := []metrics.Panel{{Title: title, X: "epoch", Y: "loss", Series: []metrics.Series{train}}}
+	panels := []metrics.Panel{{Title: title, X: "epoch", Y: "loss", FromZero: true, Series: []metrics.Series{train}}}
 	if len(test.X) > 0 {
 		panels[0].Series = append(panels[0].Series, test)
-		panels = append(panels, metrics.Panel{Title: title, X: "epoch", Y: "accuracy", Percent: true, Series: []metrics.Series{accuracy}})
+		panels = append(panels, metrics.Panel{Title: title, X: "epoch", Y: "accuracy", Percent: true, FromZero: true, Series: []metrics.Series{{}, accuracy}}) // of the same colour
 	}
 	return panels
 }
