@@ -115,8 +115,8 @@ func (p *Program) Loss() float64 {
 var errClosed = errors.New("nn: the program is closed")
 
 // Step computes the loss, the outputs and all gradients, and moves the running statistics. ready, if not nil, is called
-// once for each parameter as soon as its gradient is final, on this goroutine, the last layers' first; the gradient then stays
-// as it is until the next step, and this step does not read the parameter's value any more: it may be changed from then on.
+// once for each parameter, on this goroutine, the last layers' first, as soon as its gradient is final and the step reads neither
+// it nor the value any more: both may be changed at once. Left alone, the gradient stays until the next step.
 func (p *Program) Step(ctx context.Context, ready func(i int)) error {
 	return p.StepOverlapped(ctx, nil, ready)
 }

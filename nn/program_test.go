@@ -92,6 +92,36 @@ func TestWaitIsCalledBeforeAParameterIsRead(t *testing.T) {
 	}
 }
 
+func TestValueAndGradientAreNotReadAfterReady(t *testing.T) {
+	sum := model{"sum", 0, func(g *gorgonia.ExprGraph) *gorgonia.Node { // one gradient for two
+		return nn.MSE(nn.Add(weight(g, "a", 3, 4), weight(g, "b", 3, 4)), nn.Input(g, "t", 3, 4))
+	}}
+	for _, m := range append(models, joins, mixed, sum) {
+		loss, p := compile(t, m, nn.Config{Threads: 1})
+		fillInputs(t, loss.Graph(), p, nil, m.classes, 1)
+		step(t, p, nil)
+		var values, want [][]float32
+		for _, q := range p.Params() {
+			values, want = append(values, slices.Clone(q.Value)), append(want, slices.Clone(q.Gradient))
+		}
+		p.SetStep(0)
+		got := make([][]float32, len(values))
+		step(t, p, func(i int) {
+			q := p.Params()[i]
+			got[i] = slices.Clone(q.Gradient)
+			for k := range q.Value {
+				q.Value[k], q.Gradient[k] = float32(math.NaN()), float32(math.NaN())
+			}
+		})
+		for i, q := range p.Params() {
+			copy(q.Value, values[i])
+			if !slices.Equal(got[i], want[i]) {
+				t.Errorf("%s: gradient of %s is another when values change as they are ready", m.name, q.Name)
+			}
+		}
+	}
+}
+
 func TestStepAllocatesNothing(t *testing.T) {
 	for _, m := range append(models, joins) {
 		for _, threads := range []int{1, 2} {

@@ -211,37 +211,39 @@ func (b *builder) finish() error {
 	return nil
 }
 
-// hooks finds when parameters are first read, and when their gradients are final and they themselves are not read any more.
+// hooks finds when parameters are first read, and when their gradients are final and neither is read any more.
 func (p *Plan) hooks() {
 	p.Ready = make([][]int, len(p.Ops))
 	p.FirstUse = make([][]int, len(p.Ops))
 	used := make([]bool, len(p.Params))
-	last := make([]int, len(p.Params)) // op that is the last to make the gradient or to read the parameter
+	ready := make([]int, len(p.Params))
 	for i, o := range p.Ops {
 		for _, v := range o.Out {
 			if v != nil && v.Root().Source == Gradient {
-				last[v.Root().Index] = i
+				ready[v.Root().Index] = i
 			}
 		}
 		for _, v := range o.In {
 			if v == nil {
 				continue
 			}
-			r := v.Root()
-			if r.Source != Parameter {
-				continue
-			}
-			last[r.Index] = i
-			if !used[r.Index] {
-				used[r.Index] = true
-				p.FirstUse[i] = append(p.FirstUse[i], r.Index)
+			switch r := v.Root(); r.Source {
+			case Gradient:
+				ready[r.Index] = i // another gradient is made of it
+			case Parameter:
+				ready[r.Index] = i
+				if !used[r.Index] {
+					used[r.Index] = true
+					p.FirstUse[i] = append(p.FirstUse[i], r.Index)
+				}
 			}
 		}
 	}
-	for k, i := range last {
-		if p.Grads != nil {
-			p.Ready[i] = append(p.Ready[i], k)
-		}
+	if p.Grads == nil {
+		return
+	}
+	for k, i := range ready {
+		p.Ready[i] = append(p.Ready[i], k)
 	}
 }
 
