@@ -21,6 +21,7 @@ type Progress struct {
 	run      Run
 	bar      *progressbar.ProgressBar
 	begin    time.Time // of the epoch
+	within   bool      // the epoch has had a step
 	examples int       // in this epoch
 	shown    int       // tenths of the epoch that plain lines have told
 }
@@ -38,7 +39,7 @@ func NewProgress(out *os.File) *Progress {
 
 // Begin says what is about to run.
 func (p *Progress) Begin(run Run) {
-	p.run = run
+	p.run, p.begin = run, time.Now()
 	fmt.Fprintf(p.out, "Worker %d of %d: %d epochs of %d steps\n", run.Rank, run.Workers, run.Epochs, run.StepsPerEpoch)
 	if run.ResumedFrom != "" {
 		fmt.Fprintf(p.out, "Resumed from %s: epoch %d, step %d\n", run.ResumedFrom, run.FirstEpoch, run.FirstStep)
@@ -47,9 +48,8 @@ func (p *Progress) Begin(run Run) {
 
 // Step moves the bar or, every tenth of an epoch, prints a line.
 func (p *Progress) Step(s StepInfo) {
-	if p.begin.IsZero() {
-		p.begin, p.examples = time.Now(), 0
-		p.shown = (s.Step * 10) / p.run.StepsPerEpoch
+	if !p.within {
+		p.within, p.examples, p.shown = true, 0, s.Step*10/p.run.StepsPerEpoch
 		p.bar = p.newBar()
 	}
 	p.examples += s.Examples
@@ -77,17 +77,17 @@ func (p *Progress) newBar() *progressbar.ProgressBar {
 	}
 	return progressbar.NewOptions(p.run.StepsPerEpoch, progressbar.OptionSetWriter(p.out), progressbar.OptionSetWidth(width),
 		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
-		progressbar.OptionThrottle(100*time.Millisecond))
+		progressbar.OptionUseANSICodes(true), progressbar.OptionThrottle(100*time.Millisecond))
 }
 
 // Epoch prints what the epoch brought.
 func (p *Progress) Epoch(e EpochInfo) {
 	p.clear()
-	p.begin = time.Time{}
 	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %d examples in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, e.Examples, e.Train.Seconds(), float64(e.Examples)/max(e.Train.Seconds(), 1e-9))
 	if e.Test != nil {
 		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%d examples in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
 	}
+	p.within, p.begin = false, time.Now()
 }
 
 // End takes a bar away that a run cut off has left, so that what is said of it has a line of its own.

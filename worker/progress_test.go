@@ -1,0 +1,150 @@
+package worker
+
+import (
+	"bytes"
+	"image/png"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/metrics"
+)
+
+// shown is what a Progress with a terminal of so many columns (0: none) writes of a run of two epochs of 20 steps, the second
+// cut off in the middle.
+func shown(t *testing.T, columns int) string {
+	t.Helper()
+	var out bytes.Buffer
+	synctest.Test(t, func(*testing.T) {
+		p := &Progress{out: &out, columns: func() int { return columns }}
+		p.Begin(Run{Rank: 1, Workers: 2, Epochs: 12, StepsPerEpoch: 20, FirstEpoch: 10, FirstStep: 10, ResumedFrom: "runs/step-00000210"})
+		for step := 10; step < 20; step++ {
+			time.Sleep(time.Minute)
+			p.Step(StepInfo{Epoch: 10, Step: step, Loss: 2.5, Examples: 64})
+		}
+		p.Epoch(EpochInfo{Epoch: 10, Loss: 2.5, Examples: 640, Train: 10 * time.Minute, Test: &Scores{Loss: 2, Accuracy: 0.25, Examples: 100}, TestTime: time.Second})
+		for step := range 10 {
+			time.Sleep(time.Minute)
+			p.Step(StepInfo{Epoch: 11, Step: step, Loss: 1.5, Examples: 64})
+		}
+		p.End()
+	})
+	return out.String()
+}
+
+var afterEpoch = []string{
+	"Epoch 10: Train_loss 2.500000, 640 examples in 600.0 s (1 examples/s)",
+	"Epoch 10: Test_acc 0.250000, Test_loss 2.000000 (100 examples in 1.0 s)",
+}
+
+func TestProgressPrintsPlainLinesWithoutATerminal(t *testing.T) {
+	want := append([]string{"Worker 1 of 2: 12 epochs of 20 steps", "Resumed from runs/step-00000210: epoch 10, step 10",
+		"Epoch 10: step 12/20, loss 2.5000, 1 examples/s", "Epoch 10: step 14/20, loss 2.5000, 1 examples/s",
+		"Epoch 10: step 16/20, loss 2.5000, 1 examples/s", "Epoch 10: step 18/20, loss 2.5000, 1 examples/s"}, afterEpoch...)
+	for _, columns := range []int{0, 60} { // too narrow for a bar, too
+		got := shown(t, columns)
+		for _, line := range want {
+			if !strings.Contains(got, line+"\n") {
+				t.Errorf("columns=%d: got\n%s\nwant the line %q", columns, got, line)
+			}
+		}
+		if strings.Contains(got, "\r") {
+			t.Errorf("columns=%d: got\n%q\nwant no bar", columns, got)
+		}
+	}
+}
+
+// clearLine is what a terminal understands as: empty this line, and go to its beginning.
+const clearLine = "\x1b[2K\r"
+
+func TestProgressDrawsABarThatFits(t *testing.T) {
+	for _, columns := range []int{80, 100, 200} {
+		got := shown(t, columns)
+		for _, drawn := range regexp.MustCompile("\r|\n|\x1b\\[2K").Split(got, -1) {
+			if n := len([]rune(drawn)); n >= columns && !strings.HasPrefix(strings.TrimSpace(drawn), "Epoch 10: ") {
+				t.Errorf("columns=%d: a line of %d: %q", columns, n, drawn)
+			}
+		}
+		if !strings.Contains(got, "Epoch 11  loss 1.5000      1/s  50% |") {
+			t.Errorf("columns=%d: got\n%q\nwant a bar at 50 %%", columns, got)
+		}
+		for _, line := range afterEpoch {
+			if !strings.Contains(got, "\r"+line+"\n") && !strings.Contains(got, "\n"+line+"\n") {
+				t.Errorf("columns=%d: got\n%q\nwant the line %q, with nothing before it", columns, got, line)
+			}
+		}
+		if !strings.HasSuffix(got, clearLine) {
+			t.Errorf("columns=%d: ends with %q, want a line that was cleared", columns, got[max(0, len(got)-40):])
+		}
+	}
+}
+
+func TestReportSaysWhereTheTimeWent(t *testing.T) {
+	epochs := []EpochInfo{
+		{Epoch: 0, Loss: 2.5, Examples: 1000, Train: 10 * time.Second, Times: Times{Compute: 8 * time.Second, Push: time.Second, Wait: 900 * time.Millisecond, Data: 100 * time.Millisecond}},
+		{Epoch: 1, Loss: 1.5, Examples: 2000, Train: 10 * time.Second, Times: Times{Compute: 10 * time.Second}, Test: &Scores{Loss: 1.25, Accuracy: 0.5}, TestTime: 2 * time.Second},
+	}
+	want := strings.Join([]string{
+		"epoch  train loss  test loss  test acc  examples/s  compute    push   wait   data  train  test",
+		"-----  ----------  ---------  --------  ----------  -------  ------  -----  -----  -----  ----",
+		"0          2.5000                              100   80.0 %  10.0 %  9.0 %  1.0 %    10s    0s",
+		"1          1.5000     1.2500    0.5000         200  100.0 %   0.0 %  0.0 %  0.0 %    10s    2s",
+		"all        1.5000     1.2500    0.5000         150   90.0 %   5.0 %  4.5 %  0.5 %    20s    2s",
+		"",
+	}, "\n")
+	var out bytes.Buffer
+	if err := WriteReport(&out, epochs); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestCurvesPlaceStepsInTheirEpoch(t *testing.T) {
+	panels := Curves("run", []EpochInfo{
+		{Epoch: 1, First: 2, Losses: []float64{4, 3}, Test: &Scores{Loss: 3.5, Accuracy: 0.25}}, // resumed in the middle
+		{Epoch: 2, Losses: []float64{2, 1, 1, 1}},
+	})
+	if len(panels) != 2 {
+		t.Fatalf("got %d panels, want loss and accuracy", len(panels))
+	}
+	train := panels[0].Series[0]
+	for i, want := range []float64{1.75, 2, 2.25, 2.5, 2.75, 3} {
+		if train.X[i] != want {
+			t.Errorf("step %d of the run is at %v, want %v", i, train.X[i], want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "curves.png")
+	if err := metrics.Curves(path, panels...); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := png.Decode(f); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDefaultThreadsShareTheCores(t *testing.T) {
+	threads := func(workers string, devices int) int {
+		return DefaultThreads(func(string) string { return workers }, devices)
+	}
+	all := threads("", 1)
+	if all < 1 || threads("1", 1) != all || threads("x", 0) != all {
+		t.Errorf("alone: got %d, %d and %d threads, want the same", all, threads("1", 1), threads("x", 0))
+	}
+	if got := threads("1000", 4); got != 1 {
+		t.Errorf("a thousand workers: got %d threads, want 1", got)
+	}
+	if got, want := threads("2", 1), max(1, all/2); got != want {
+		t.Errorf("two workers: got %d threads, want %d", got, want)
+	}
+}
