@@ -214,40 +214,54 @@ func reference(t testing.TB, m model) (*gorgonia.Node, *ref.Runner) {
 
 func TestStepEqualsReference(t *testing.T) {
 	for _, m := range models {
-		for _, threads := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s/threads=%d", m.name, threads), func(t *testing.T) {
-				loss, p := compile(t, m, nn.Config{Threads: threads})
-				refLoss, r := reference(t, m)
-				for step := range 2 {
-					fillInputs(t, loss.Graph(), p, r, m.classes, uint64(step))
+		t.Run(m.name, func(t *testing.T) {
+			refLoss, r := reference(t, m)
+			var programs []*nn.Program
+			for _, threads := range []int{1, 3} {
+				_, p := compile(t, m, nn.Config{Threads: threads})
+				programs = append(programs, p)
+			}
+			for step := range 2 {
+				for _, p := range programs {
+					fillInputs(t, refLoss.Graph(), p, r, m.classes, uint64(step)) // the same each time
+				}
+				if err := r.Step(); err != nil {
+					t.Fatal(err)
+				}
+				for i, p := range programs {
 					if err := p.Step(context.Background(), nil); err != nil {
 						t.Fatal(err)
 					}
-					if err := r.Step(); err != nil {
-						t.Fatal(err)
-					}
-					near(t, fmt.Sprintf("step %d loss", step), []float32{float32(p.Loss())}, []float64{r.Loss()}, tolerance)
-					nearGradients(t, fmt.Sprintf("step %d", step), p, r, tolerance)
+					what := fmt.Sprintf("program %d step %d", i, step)
+					near(t, what+" loss", []float32{float32(p.Loss())}, []float64{r.Loss()}, tolerance)
+					nearGradients(t, what, p, r, tolerance)
 				}
-				states := op.States(refLoss.Graph())
-				if len(states) != len(p.State()) {
-					t.Fatalf("got %d tensors of state, want %d", len(p.State()), len(states))
-				}
-				for i, s := range states {
-					want, err := ref.Numbers(s.Value)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got := p.State()[i]; got.Name != s.Name {
-						t.Errorf("state %d is %q, want %q", i, got.Name, s.Name)
-					} else {
-						near(t, s.Name, got.Value, want, tolerance)
-					}
-				}
-				if t.Failed() {
-					t.Logf("plan:\n%s", p.Plan())
-				}
-			})
+			}
+			for _, p := range programs {
+				statesEqual(t, p, op.States(refLoss.Graph()))
+			}
+			if t.Failed() {
+				t.Logf("plan:\n%s", programs[0].Plan())
+			}
+		})
+	}
+}
+
+// statesEqual compares a program's state with that of the reference's graph.
+func statesEqual(t *testing.T, p *nn.Program, want []op.State) {
+	t.Helper()
+	if len(want) != len(p.State()) {
+		t.Fatalf("got %d tensors of state, want %d", len(p.State()), len(want))
+	}
+	for i, s := range want {
+		values, err := ref.Numbers(s.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.State()[i]; got.Name != s.Name {
+			t.Errorf("state %d is %q, want %q", i, got.Name, s.Name)
+		} else {
+			near(t, s.Name, got.Value, values, tolerance)
 		}
 	}
 }
