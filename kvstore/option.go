@@ -62,15 +62,6 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// WithWaitLog says how often a call that waits logs whom it waits for; without it every 5 s.
-func WithWaitLog(every time.Duration) Option {
-	return func(s *settings) {
-		if every > 0 {
-			s.noteEvery = every
-		}
-	}
-}
-
 // WithStaleness bounds the staleness of "dist_async": a pull waits until the slowest worker is at most k pushes of the key
 // behind this one. Without it there is no bound. A synchronous store refuses it.
 func WithStaleness(k uint64) Option {

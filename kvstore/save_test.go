@@ -1,0 +1,123 @@
+package kvstore_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// local returns a store within the process, with an optimizer if its name is not empty, and a key "x" of so many values of 1.
+func local(t *testing.T, optimizer string, size int) kvstore.Store {
+	t.Helper()
+	kv, err := kvstore.Create(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kv.Close() })
+	if optimizer != "" {
+		if err := kv.SetOptimizer(t.Context(), optim.Config{Name: optimizer, LearningRate: 0.5}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	value := make([]float32, size)
+	for i := range value {
+		value[i] = 1
+	}
+	if err := kv.Init(t.Context(), "x", value); err != nil {
+		t.Fatal(err)
+	}
+	return kv
+}
+
+// Other tools find each key under its name, and the optimizer's state beside it.
+func TestSaveWritesTensorsByName(t *testing.T) {
+	kv, file := local(t, "adam", 3), filepath.Join(t.TempDir(), "x.safetensors")
+	must(kv.InitRows(t.Context(), "rows", 4, 2, nil))
+	must(kv.Push(t.Context(), "x", []float32{1, 2, 3}))
+	if err := kv.Save(t.Context(), "file://"+file); err != nil {
+		t.Fatal(err)
+	}
+	f, err := checkpoint.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var names []string
+	for _, x := range f.Tensors() {
+		names = append(names, x.Name)
+	}
+	if got := strings.Join(names, " "); got != "rows rows/mean rows/variance x x/mean x/variance" {
+		t.Errorf("got tensors %s", got)
+	}
+	mean := make([]float32, 3)
+	if err := f.ReadFloat32s("x/mean", mean); err != nil || mean[2] < 0.29 || mean[2] > 0.31 {
+		t.Errorf("x/mean: got %v and error %v, want 0.3 at the end", mean, err)
+	}
+	if x, err := f.Tensor("rows"); err != nil || len(x.Shape) != 2 || x.Shape[0] != 4 || x.Shape[1] != 2 {
+		t.Errorf("rows: got %+v and error %v, want the shape [4 2]", x, err)
+	}
+	if cfg := f.Metadata()["paragon.optimizer"]; !strings.Contains(cfg, "adam") {
+		t.Errorf("metadata: got optimizer %q", cfg)
+	}
+}
+
+// What was saved without an optimizer goes on under one as if it had just been set.
+func TestLoadOfBareParametersBeginsTheOptimizersState(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.safetensors")
+	bare := local(t, "", 3)
+	must(bare.Push(t.Context(), "x", []float32{4, 5, 6}))
+	must(bare.Save(t.Context(), file))
+	kv := local(t, "adagrad", 3)
+	must(kv.Push(t.Context(), "x", []float32{9, 9, 9})) // is forgotten
+	if err := kv.Load(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	out := make([]float32, 3)
+	must(kv.PushPull(t.Context(), "x", [][]float32{{1, 1, 1}}, [][]float32{out}))
+	for i, want := range []float32{3.5, 4.5, 5.5} { // the first step of adagrad is the learning rate
+		if d := out[i] - want; d > 1e-5 || d < -1e-5 {
+			t.Errorf("value %d: got %v, want %v", i, out[i], want)
+		}
+	}
+}
+
+func TestLoadRefusesWhatDoesNotFit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.safetensors")
+	must(local(t, "adam", 3).Save(t.Context(), file))
+	err := local(t, "", 4).Load(t.Context(), file)
+	if !errors.Is(err, kvstore.ErrSize) || !strings.Contains(err.Error(), `"x"`) {
+		t.Errorf("another size: got error %v, want %v that names the key", err, kvstore.ErrSize)
+	}
+	err = local(t, "adagrad", 3).Load(t.Context(), file)
+	if !errors.Is(err, kvstore.ErrConflict) || !strings.Contains(err.Error(), "adagrad") {
+		t.Errorf("another optimizer: got error %v, want %v that names it", err, kvstore.ErrConflict)
+	}
+	kv := local(t, "adam", 3)
+	must(kv.Init(t.Context(), "x/mean", make([]float32, 3)))
+	if err := kv.Save(t.Context(), file); err == nil || !strings.Contains(err.Error(), "x/mean") {
+		t.Errorf("a key named like a slot: got error %v, want one that names it", err)
+	}
+}
+
+// Local devices send 16 bits each; the sum is exact for these numbers.
+func TestDevicesCompressTo16Bits(t *testing.T) {
+	kv, err := kvstore.Create(t.Context(), "device")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	must(kv.Init(t.Context(), "x", make([]float32, 2)))
+	for _, kind := range []string{"fp16", "bf16"} {
+		must(kv.SetCompression(t.Context(), kvstore.Compression{Type: kind, PullToo: true}))
+		out := make([]float32, 2)
+		must(kv.PushPull(t.Context(), "x", [][]float32{{1, 2}, {0.5, 1 + 1e-6}}, [][]float32{out}))
+		if out[0] != 1.5 || out[1] != 3 {
+			t.Errorf("%s: got %v, want [1.5 3]", kind, out)
+		}
+	}
+}
