@@ -4,13 +4,14 @@
 // Build lowers a graph in these passes, each in its own file:
 //
 //   - select (build.go): only nodes that the loss, a wanted gradient or a wanted output needs; in the order in which they were
-//     made, which is the order of the model forward and of its layers backward, gradients of parameters as early as they can
-//     be had.
+//     made, which is the order of the model forward and of its layers backward.
 //   - lower (lower.go): each node becomes an Op of a Kind that executors know, with the op of package op as its attributes;
 //     gorgonia's own ops become Generic ops, run by their Do, except those that are recognised (recognise.go). Take and
 //     Reshape become other names of the same memory. Images are channel-last (NHWC) between our ops and row-major (NCHW) for
 //     everybody else; Convert ops stand where the two meet.
 //   - fuse (fuse.go): batch normalisation with the addition and ReLU that follow, their gradients likewise.
+//   - order (order.go): gradients of parameters move up to where they can first be had; which op reads a parameter first and
+//     after which one its gradient is ready.
 //   - place (memory.go): each value gets an offset in one arena, so that values share memory that are not alive together, and
 //     elementwise ops write where they read. It is a step of its own since an executor adds scratch memory first.
 //
