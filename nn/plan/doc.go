@@ -15,7 +15,7 @@
 //   - place (memory.go): each value gets an offset in one arena, so that values share memory that are not alive together, and
 //     elementwise ops write where they read. It is a step of its own since an executor adds scratch memory first.
 //
-// An executor goes through Plan.Ops in order. After op i the gradients Plan.Ready[i] are final and those parameters read for
-// the last time; before op i the parameters
-// Plan.FirstUse[i] must hold the values of this step.
+// An executor goes through Plan.Ops in order. Before op i the parameters Plan.FirstUse[i] must hold the values of this step;
+// after op i the gradients of the parameters Plan.Ready[i] are final and neither they nor the values are read any more, so that
+// the next values may come in while the rest of the backward pass goes on.
 package plan
