@@ -48,6 +48,9 @@ func (h *handler) Serve(ctx context.Context, r *Request) (Response, error) {
 	if err := p.DecodeHead(r.Head); err != nil {
 		return Response{}, err
 	}
+	if p.Round > 16<<20 {
+		return Response{}, Refuse(wire.CodeSize, 0, "%d bytes are too many", p.Round)
+	}
 	b := pattern(p.Seq, int(p.Round))
 	h.lent.Add(1)
 	return Response{
