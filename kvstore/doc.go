@@ -16,6 +16,12 @@
 // ahead of a key's open round; a further push waits. Without an optimizer a closed round's sum replaces the value. The
 // store sums; with optim.Config's Reduction "mean" the servers divide by the sum of the weights that counted (SetWeight).
 //
+// Waiting. A call waits until its context ends, the store's timeout (WithTimeout) is over, or the job has ended; every few
+// seconds the log says whom it waits for. Broken connections are made anew and requests repeated meanwhile, which changes
+// nothing: each counts once. A push that has failed for good may have reached some shards; pushing again sends the same
+// contribution, with the gradient given then to the shards it has not reached. Errors answer errors.Is with those below and
+// errors.As with a *ShardError, which says where.
+//
 // In "dist_async" each push is applied at once; WithStaleness bounds how far a worker may run ahead of the slowest.
 //
 // The stores "local" and "device" live in this process, for one worker and its devices, with the same semantics; they
@@ -64,7 +70,7 @@ type Store interface {
 	Push(ctx context.Context, key string, grads ...[]float32) error
 	// Pull copies the value, including this worker's last push, into every out.
 	Pull(ctx context.Context, key string, outs ...[]float32) error
-	// PushPull is one trip: it returns when the round closed and outs hold the new value.
+	// PushPull is one trip: it returns when the round closed and outs hold the new value. grads and outs may be the same.
 	PushPull(ctx context.Context, key string, grads, outs [][]float32) error
 
 	// InitRows is Init for a key of rows: numRows × rowLen values, row-major; nil value: zeros.
@@ -91,10 +97,14 @@ type Store interface {
 	// Barrier returns when every worker has called it.
 	Barrier(ctx context.Context) error
 	// Save writes all parameters and optimizer state of one consistent round into one safetensors file on this worker's
-	// host. uri is a path or file:///path. One worker's call is enough; no worker need take part but the one that calls.
+	// host. uri is a path or file:///path. One worker's call is enough; no worker need take part but the one that calls, which
+	// must not push meanwhile. The keys are those that this worker has initialised. In an asynchronous store what the other
+	// workers push meanwhile is in some shards and not in others, unless all wait at a Barrier.
 	Save(ctx context.Context, uri string) error
 	// Load brings back what Save wrote, also into another number of servers or workers. Every worker calls it; rank 0 reads
-	// the file, the others wait until it is done.
+	// the file, the others wait until it is done. The file must hold every key that is initialised; more is welcome, and the
+	// keys may be initialised afterwards. The optimizer is not brought back, only its state and the learning rates that were
+	// set by hand: call SetOptimizer before or after, with the same config. Before anything changes all of the file is checked.
 	Load(ctx context.Context, uri string) error
 	// Close leaves the job in order; when all workers have, the servers end.
 	Close() error
