@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -20,24 +22,7 @@ import (
 )
 
 func main() {
-	app := &cli.App{
-		Name:            "cifar10",
-		Usage:           "train a residual network on CIFAR-10",
-		HideHelpCommand: true,
-		Flags:           flags(),
-		Action:          func(c *cli.Context) error { return train(c.Context, fromFlags(c)) },
-		Description: `Run it alone, or as a worker of a job:
-
-   cifar10 --epochs 2
-   launch -n 2 -s 2 -- cifar10 --data data/cifar10
-   launch -n 2 -s 2 -- cifar10 --data data/cifar10 --stem cifar --optimizer sgd --lr 0.1 --momentum 0.9 --weight-decay 5e-4 --schedule cosine --augment --epochs 30
-
-Without --data it trains on images that it draws itself. --download fetches CIFAR-10 first.`,
-	}
-	// The first SIGTERM or Ctrl-C asks for an orderly stop; Fit ends after a step that all workers agree on.
-	stop, forget := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(stop, forget) // a second signal ends the process
-	err := app.RunContext(context.WithValue(context.Background(), stopKey{}, stop.Done()), os.Args)
+	err := newApp().Run(os.Args)
 	switch {
 	case errors.Is(err, worker.ErrStopped):
 		fmt.Fprintln(os.Stderr, "cifar10: stopped as asked")
@@ -48,8 +33,38 @@ Without --data it trains on images that it draws itself. --download fetches CIFA
 	}
 }
 
-// stopKey carries the channel that a signal closes.
-type stopKey struct{}
+func newApp() *cli.App {
+	return &cli.App{
+		Name:            "cifar10",
+		Usage:           "train a residual network on CIFAR-10",
+		HideHelpCommand: true,
+		Flags:           flags(),
+		Action:          run,
+		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return fmt.Errorf("%w; see --help", err) },
+		Description: `Run it alone, or as a worker of a job:
+
+   cifar10 --epochs 2
+   launch -n 2 -s 2 -- cifar10 --data data/cifar10
+   launch -n 2 -s 2 -- cifar10 --data data/cifar10 --stem cifar --optimizer sgd --lr 0.1 --momentum 0.9 --weight-decay 5e-4 --schedule cosine --augment --epochs 30
+
+Without --data it trains on images that it draws itself. --download fetches CIFAR-10 first.`,
+	}
+}
+
+func run(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return fmt.Errorf("got %q behind the flags, want flags only; see --help", c.Args().First())
+	}
+	s := fromFlags(c)
+	if err := s.validate(); err != nil {
+		return err
+	}
+	// The first SIGTERM or Ctrl-C asks for an orderly stop; Fit ends after a step that all workers agree on.
+	stop, forget := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(stop, forget) // a second signal ends the process
+	s.stop = stop.Done()
+	return train(context.Background(), s)
+}
 
 // settings are the flags.
 type settings struct {
@@ -74,6 +89,32 @@ type settings struct {
 	checkpoint         worker.CheckpointConfig
 	out                string
 	printHash          bool
+
+	stop <-chan struct{} // closed by a signal
+}
+
+// validate names the first flag that cannot be and that nobody else looks at before the work begins.
+func (s *settings) validate() error {
+	switch {
+	case len(s.devices) == 0 || slices.Contains(s.devices, ""):
+		return fmt.Errorf("--devices is %q, want such as cpu:0 or cpu:0,cpu:1", strings.Join(s.devices, ","))
+	case s.trainExamples < 0:
+		return fmt.Errorf("--train-examples is %d, want at least 1, or 0 for all", s.trainExamples)
+	case s.testImages < 0:
+		return fmt.Errorf("--test-examples is %d, want at least 1, or 0 for all", s.testImages)
+	case s.batch < 1:
+		return fmt.Errorf("--batch is %d, want at least 1", s.batch)
+	case s.epochs < 1:
+		return fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
+	case !(s.warmEpochs >= 0 && s.warmEpochs <= float64(s.epochs)):
+		return fmt.Errorf("--warmup-epochs is %v, want 0 to the %d of --epochs", s.warmEpochs, s.epochs)
+	case s.checkpoint.Resume && s.checkpoint.Dir == "":
+		return errors.New("--resume needs --checkpoint-dir, the folder to resume from")
+	case s.checkpoint.EverySteps < 0:
+		return fmt.Errorf("--checkpoint-steps is %d, want at least 1, or 0 for none", s.checkpoint.EverySteps)
+	}
+	_, err := optimizer(*s, 1)
+	return err
 }
 
 func flags() []cli.Flag {

@@ -22,9 +22,6 @@ func buildModel(s settings) (model, error) {
 	if !ok {
 		return model{}, fmt.Errorf("--stem is %q, want imagenet or cifar", s.stem)
 	}
-	if s.batch < 1 {
-		return model{}, fmt.Errorf("--batch is %d, want at least 1", s.batch)
-	}
 	g := gorgonia.NewGraph()
 	nn.Configure(g, nn.GraphConfig{Seed: s.seed})
 	images, labels := nn.Input(g, "images", s.batch, 3, 32, 32), nn.Labels(g, "labels", s.batch)

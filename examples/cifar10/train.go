@@ -21,9 +21,6 @@ import (
 
 // train is the whole job of one worker.
 func train(ctx context.Context, s settings) (err error) {
-	if len(s.devices) == 0 {
-		return errors.New("--devices is empty, want such as cpu:0")
-	}
 	if s.threads == 0 {
 		s.threads = worker.DefaultThreads(os.Getenv, len(s.devices))
 	}
@@ -36,11 +33,21 @@ func train(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if store.Rank() == 0 {
+		if err := os.MkdirAll(s.out, 0o777); err != nil { // better now than after hours
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
 
 	programs, evaluation, logits, err := compile(s, store.Rank())
 	if err != nil {
 		return err
 	}
+	defer func() {
+		for _, program := range append([]*nn.Program{evaluation}, programs...) {
+			err = errors.Join(err, program.Close())
+		}
+	}()
 	normalise := data.Augment{Mean: data.CIFAR10Mean, Std: data.CIFAR10Std}
 	augment := normalise
 	if s.augment {
@@ -65,9 +72,8 @@ func train(ctx context.Context, s settings) (err error) {
 	}
 	defer trainer.Close()
 
-	stop, _ := ctx.Value(stopKey{}).(<-chan struct{})
 	epochs, err := worker.Fit(ctx, worker.FitConfig{
-		Trainer: trainer, Feed: feed, Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: stop,
+		Trainer: trainer, Feed: feed, Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop,
 		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
 		Observers: []worker.Observer{worker.NewProgress(os.Stdout)},
 	})
@@ -138,9 +144,6 @@ func hash(params []nn.Param) []byte {
 func report(s settings, rank int, epochs []worker.EpochInfo) error {
 	fmt.Println()
 	if err := worker.WriteReport(os.Stdout, epochs); err != nil || rank != 0 || len(epochs) == 0 {
-		return err
-	}
-	if err := os.MkdirAll(s.out, 0o777); err != nil {
 		return err
 	}
 	path := filepath.Join(s.out, "cifar10.png")

@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -23,16 +24,18 @@ const (
 )
 
 func main() {
-	if err := train(context.Background()); err != nil {
+	flag.Parse() // there are none but --help
+	if _, err := train(context.Background(), "dist_sync"); err != nil {
 		fmt.Fprintln(os.Stderr, "customtrainer:", err)
 		os.Exit(1)
 	}
 }
 
-func train(ctx context.Context) (err error) {
-	kv, err := kvstore.Create(ctx, "dist_sync")
+// train returns how far the farthest weight ends from the truth.
+func train(ctx context.Context, store string) (worst float32, err error) {
+	kv, err := kvstore.Create(ctx, store)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, kv.Close()) }()
 
@@ -53,10 +56,10 @@ func train(ctx context.Context) (err error) {
 
 	weight, gradient := make([]float32, features), make([]float32, features)
 	if err := kv.SetOptimizer(ctx, optim.Config{Name: "sgd", LearningRate: 0.1, Reduction: optim.Mean}); err != nil {
-		return err
+		return 0, err
 	}
 	if err := kv.Init(ctx, "weight", weight); err != nil { // rank 0's zeros count
-		return err
+		return 0, err
 	}
 	kv.SetWeight(batch) // the servers divide by the examples of all workers
 	var loss float32
@@ -75,16 +78,15 @@ func train(ctx context.Context) (err error) {
 			}
 		}
 		if err := kv.PushPull(ctx, "weight", [][]float32{gradient}, [][]float32{weight}); err != nil {
-			return err
+			return 0, err
 		}
 		if step%50 == 0 {
 			fmt.Printf("worker %d of %d, step %d: loss %.6f\n", kv.Rank(), kv.NumWorkers(), step, loss)
 		}
 	}
-	var worst float32
 	for i := range truth {
 		worst = max(worst, weight[i]-truth[i], truth[i]-weight[i])
 	}
 	fmt.Printf("worker %d of %d: loss %.6f, farthest weight from the truth %.4f\n", kv.Rank(), kv.NumWorkers(), loss, worst)
-	return nil
+	return worst, nil
 }

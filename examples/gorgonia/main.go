@@ -37,9 +37,9 @@ func main() {
 	flag.Parse()
 	run := after
 	if *before {
-		run = func(context.Context) error { return tape() }
+		run = func(context.Context) ([]float64, error) { return tape() }
 	}
-	if err := run(context.Background()); err != nil {
+	if _, err := run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "gorgonia:", err)
 		os.Exit(1)
 	}
@@ -82,11 +82,11 @@ func fill(random *rand.Rand, x, y []float32) {
 	}
 }
 
-// tape is the program as it was.
-func tape() error {
+// tape is the program as it was. It returns the loss of each step.
+func tape() (losses []float64, err error) {
 	n := build()
 	if _, err := G.Grad(n.loss, n.weights...); err != nil {
-		return err
+		return nil, err
 	}
 	machine := G.NewTapeMachine(n.loss.Graph(), G.BindDualValues(n.weights...))
 	defer machine.Close()
@@ -96,60 +96,63 @@ func tape() error {
 	for step := range steps {
 		fill(random, x, y)
 		if err := G.Let(n.x, tensor.New(tensor.WithShape(batch, features), tensor.WithBacking(x))); err != nil {
-			return err
+			return nil, err
 		}
 		if err := G.Let(n.y, tensor.New(tensor.WithShape(batch), tensor.WithBacking(y))); err != nil {
-			return err
+			return nil, err
 		}
 		if err := machine.RunAll(); err != nil {
-			return err
+			return nil, err
 		}
-		show("TapeMachine", step, float64(n.loss.Value().Data().(float32)))
+		losses = append(losses, float64(n.loss.Value().Data().(float32)))
+		show("TapeMachine", step, losses[step])
 		if err := solver.Step(G.NodesToValueGrads(n.weights)); err != nil {
-			return err
+			return nil, err
 		}
 		machine.Reset()
 	}
-	return nil
+	return losses, nil
 }
 
 // after is the same graph, compiled; the store may be this process or a job's servers.
-func after(ctx context.Context) (err error) {
+func after(ctx context.Context) (losses []float64, err error) {
 	n := build()
 	nn.DeclareInput(n.x, n.y)
 	program, err := nn.Compile(n.loss, nn.Config{})
 	if err != nil {
-		return err
+		return nil, err
 	}
+	defer program.Close()
 	store, err := kvstore.Create(ctx, "dist_sync")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	trainer, err := worker.NewTrainer(ctx, worker.Config{
 		Store: store, Programs: []*nn.Program{program}, Optimizer: optim.Config{Name: "sgd", LearningRate: learningRate},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer trainer.Close()
 	x, err := program.Input("x")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	y, err := program.Input("y")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	random := rand.New(rand.NewPCG(5, uint64(store.Rank()))) // every worker its own batches
 	for step := range steps {
 		fill(random, x, y)
 		if err := trainer.Step(ctx, []int{batch}); err != nil {
-			return err
+			return nil, err
 		}
-		show(fmt.Sprintf("worker %d of %d", store.Rank(), store.NumWorkers()), step, program.Loss())
+		losses = append(losses, program.Loss())
+		show(fmt.Sprintf("worker %d of %d", store.Rank(), store.NumWorkers()), step, losses[step])
 	}
-	return trainer.Flush(ctx)
+	return losses, trainer.Flush(ctx)
 }
 
 func show(who string, step int, loss float64) {

@@ -22,50 +22,72 @@ import (
 )
 
 func main() {
-	dir := flag.String("data", "", "folder of MNIST's idx files, .gz or not")
-	download := flag.Bool("download", false, "fetch MNIST into --data first")
-	batch := flag.Int("batch", 64, "images of a step")
-	epochs := flag.Int("epochs", 3, "passes over the data")
+	var s settings
+	flag.StringVar(&s.data, "data", "", "folder of MNIST's idx files, .gz or not")
+	flag.BoolVar(&s.download, "download", false, "fetch MNIST into --data first")
+	flag.IntVar(&s.batch, "batch", 64, "images of a step")
+	flag.IntVar(&s.epochs, "epochs", 3, "passes over the data")
 	flag.Parse()
-	if err := train(context.Background(), *dir, *download, *batch, *epochs); err != nil {
+	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
+	if flag.NArg() == 0 {
+		_, err = train(context.Background(), s)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mnist:", err)
 		os.Exit(1)
 	}
 }
 
-func train(ctx context.Context, dir string, download bool, batch, epochs int) (err error) {
-	if dir == "" {
-		return errors.New("--data is empty, want the folder of MNIST's four files (with --download, the folder to fetch them into)")
+type settings struct {
+	data          string
+	download      bool
+	batch, epochs int
+	trainExamples int // 0: all
+}
+
+func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err error) {
+	switch {
+	case s.data == "":
+		return nil, errors.New("--data is empty, want the folder of MNIST's four files (with --download, the folder to fetch them into)")
+	case s.batch < 1:
+		return nil, fmt.Errorf("--batch is %d, want at least 1", s.batch)
+	case s.epochs < 1:
+		return nil, fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
 	}
-	if download {
-		if err := data.FetchMNIST(ctx, http.DefaultClient, dir); err != nil {
-			return err
+	if s.download {
+		if err := data.FetchMNIST(ctx, http.DefaultClient, s.data); err != nil {
+			return nil, err
 		}
 	}
-	trainSet, testSet, err := data.LoadMNIST(dir)
+	trainSet, testSet, err := data.LoadMNIST(s.data)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if s.trainExamples > 0 {
+		trainSet = trainSet.Head(s.trainExamples)
 	}
 
 	store, err := kvstore.Create(ctx, "dist_sync")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 
 	g := gorgonia.NewGraph()
-	images, labels := nn.Input(g, "images", batch, 1, 28, 28), nn.Labels(g, "labels", batch)
+	images, labels := nn.Input(g, "images", s.batch, 1, 28, 28), nn.Labels(g, "labels", s.batch)
 	logits := nn.LeNet(images, nn.LeNetConfig{Classes: 10})
 	loss := nn.SoftmaxCrossEntropy(logits, labels)
 	threads := worker.DefaultThreads(os.Getenv, 1)
 	program, err := nn.Compile(loss, nn.Config{Threads: threads})
 	if err != nil {
-		return err
+		return nil, err
 	}
+	defer program.Close()
 	evaluation, err := nn.Compile(loss, nn.Config{Threads: threads, Inference: true, Share: program, Outputs: gorgonia.Nodes{logits}})
 	if err != nil {
-		return err
+		return nil, err
 	}
+	defer evaluation.Close()
 
 	programs := []*nn.Program{program}
 	normalise := data.Augment{Mean: data.MNISTMean, Std: data.MNISTStd}
@@ -73,24 +95,24 @@ func train(ctx context.Context, dir string, download bool, batch, epochs int) (e
 		Programs: programs, Dataset: trainSet, Workers: store.NumWorkers(), Rank: store.Rank(), Seed: 1, Augment: normalise,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer feed.Close()
 	trainer, err := worker.NewTrainer(ctx, worker.Config{
 		Store: store, Programs: programs, Optimizer: optim.Config{Name: "sgd", LearningRate: 0.05, Momentum: 0.9},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer trainer.Close()
-	report, err := worker.Fit(ctx, worker.FitConfig{
-		Trainer: trainer, Feed: feed, Epochs: epochs,
+	epochs, err = worker.Fit(ctx, worker.FitConfig{
+		Trainer: trainer, Feed: feed, Epochs: s.epochs,
 		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
 		Observers: []worker.Observer{worker.NewProgress(os.Stdout)},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	fmt.Println()
-	return worker.WriteReport(os.Stdout, report)
+	return epochs, worker.WriteReport(os.Stdout, epochs)
 }

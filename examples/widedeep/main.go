@@ -23,42 +23,56 @@ func main() {
 	batch := flag.Int("batch", 128, "rows of a step")
 	epochs := flag.Int("epochs", 3, "passes over the data")
 	flag.Parse()
-	if err := train(context.Background(), *path, *batch, *epochs); err != nil {
+	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
+	if flag.NArg() == 0 {
+		_, err = train(context.Background(), *path, *batch, *epochs)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "widedeep:", err)
 		os.Exit(1)
 	}
 }
 
-func train(ctx context.Context, path string, batch, epochs int) (err error) {
-	if path == "" {
-		return errors.New("--data is empty, want a file of Criteo's rows")
+// train returns the area under the ROC curve of the test rows after the last epoch.
+func train(ctx context.Context, path string, batch, epochs int) (area float64, err error) {
+	switch {
+	case path == "":
+		return 0, errors.New("--data is empty, want a file of Criteo's rows")
+	case batch < 1:
+		return 0, fmt.Errorf("--batch is %d, want at least 1", batch)
+	case epochs < 1:
+		return 0, fmt.Errorf("--epochs is %d, want at least 1", epochs)
 	}
 	clicks, err := data.LoadCriteo(path, data.CriteoConfig{})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	kv, err := kvstore.Create(ctx, "dist_sync")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, kv.Close()) }()
 
-	m, err := newModel(batch)
-	if err != nil {
-		return err
-	}
-	if err := kv.SetOptimizer(ctx, optim.Config{Name: "adagrad", LearningRate: 0.02, Reduction: optim.Mean}); err != nil {
-		return err
-	}
-	if err := m.init(ctx, kv, int(clicks.Buckets())); err != nil {
-		return err
-	}
-
 	// The last tenth is for testing.
 	trainRows := clicks.Len() * 9 / 10
+	if fit := min(trainRows/kv.NumWorkers(), clicks.Len()-trainRows); batch > fit {
+		return 0, fmt.Errorf("--batch is %d, want at most %d: %s has %d rows, nine tenths for the %d workers and one for testing", batch, fit, path, clicks.Len(), kv.NumWorkers())
+	}
+	m, err := newModel(batch)
+	if err != nil {
+		return 0, err
+	}
+	defer m.program.Close()
+	if err := kv.SetOptimizer(ctx, optim.Config{Name: "adagrad", LearningRate: 0.02, Reduction: optim.Mean}); err != nil {
+		return 0, err
+	}
+	if err := m.init(ctx, kv, int(clicks.Buckets())); err != nil {
+		return 0, err
+	}
+
 	part, err := sampler.Split(trainRows, kv.NumWorkers(), kv.Rank(), sampler.Seed(1), sampler.Remainder(sampler.Drop))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for epoch := range epochs {
 		var lossSum float64
@@ -69,20 +83,20 @@ func train(ctx context.Context, path string, batch, epochs int) (err error) {
 				continue
 			}
 			if err := m.fill(ctx, kv, clicks, rows); err != nil {
-				return err
+				return 0, err
 			}
 			if err := m.step(ctx, kv, batch); err != nil {
-				return err
+				return 0, err
 			}
 			lossSum += m.program.Loss()
 			steps++
 			rows = rows[:0]
 		}
-		loss, area, err := m.evaluate(ctx, kv, clicks, trainRows)
-		if err != nil {
-			return err
+		var loss float64
+		if loss, area, err = m.evaluate(ctx, kv, clicks, trainRows); err != nil {
+			return 0, err
 		}
 		fmt.Printf("worker %d of %d, epoch %d: Train_loss %.6f, Test_loss %.6f, Test_AUC %.4f\n", kv.Rank(), kv.NumWorkers(), epoch, lossSum/float64(max(steps, 1)), loss, area)
 	}
-	return nil
+	return area, nil
 }

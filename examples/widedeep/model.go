@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -53,9 +52,6 @@ func graph(batch int) (loss, logits *gorgonia.Node) {
 }
 
 func newModel(batch int) (*model, error) {
-	if batch < 1 {
-		return nil, fmt.Errorf("--batch is %d, want at least 1", batch)
-	}
 	loss, logits := graph(batch)
 	program, err := nn.Compile(loss, nn.Config{Outputs: gorgonia.Nodes{logits}, GradScale: float32(batch)})
 	if err != nil {

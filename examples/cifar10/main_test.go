@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/worker"
+)
+
+// cifar10 runs the command with a small set of drawn images and these flags.
+func cifar10(t *testing.T, flags ...string) error {
+	t.Helper()
+	app := newApp()
+	app.Writer, app.ErrWriter = io.Discard, io.Discard
+	return app.RunContext(t.Context(), append([]string{"cifar10", "--train-examples", "24", "--test-examples", "8", "--batch", "8"}, flags...))
+}
+
+func TestTrainsResumesAndDraws(t *testing.T) {
+	out, checkpoints := filepath.Join(t.TempDir(), "a", "b"), t.TempDir()
+	flags := []string{"--out", out, "--checkpoint-dir", checkpoints, "--schedule", "cosine", "--warmup-epochs", "0.5", "--augment", "--print-hash"}
+	if err := cifar10(t, append(flags, "--epochs", "1")...); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(out, "cifar10.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := png.Decode(f); err != nil {
+		t.Errorf("picture: %v", err)
+	}
+	if err := cifar10(t, append(flags, "--epochs", "1")...); err == nil || !strings.Contains(err.Error(), "another run") {
+		t.Errorf("a new run in the same folder: got error %v, want one that names the other run", err)
+	}
+	if err := cifar10(t, append(flags, "--epochs", "1", "--resume")...); err != nil {
+		t.Errorf("resume: %v", err)
+	}
+}
+
+func TestTrainsWithOtherFlags(t *testing.T) {
+	for _, flags := range [][]string{
+		{"--devices", "cpu:0,cpu:1", "--optimizer", "sgd", "--momentum", "0.9", "--batch", "4"},
+		{"--kvstore", "local", "--update-on-worker"},
+		{"--kvstore", "dist_async"},
+	} {
+		if err := cifar10(t, append(flags, "--max-steps", "1", "--out", t.TempDir())...); err != nil {
+			t.Errorf("%q: %v", flags, err)
+		}
+	}
+}
+
+func TestStopsAsAsked(t *testing.T) {
+	stop := make(chan struct{})
+	close(stop)
+	err := train(t.Context(), settings{
+		trainExamples: 24, testImages: 8, model: "resnet18", stem: "imagenet", batch: 8, devices: []string{"cpu:0"}, epochs: 1,
+		optimizer: "adam", schedule: "constant", store: "dist_sync", out: t.TempDir(), stop: stop,
+	})
+	if !errors.Is(err, worker.ErrStopped) {
+		t.Errorf("got error %v, want ErrStopped", err)
+	}
+}
+
+func TestRefusesByName(t *testing.T) {
+	for _, test := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--bogus"}, "-bogus"},
+		{[]string{"more"}, `got "more" behind the flags`},
+		{[]string{"--batch", "x"}, "batch"},
+		{[]string{"--batch", "0"}, "--batch is 0"},
+		{[]string{"--epochs", "0"}, "--epochs is 0"},
+		{[]string{"--train-examples", "-1"}, "--train-examples is -1"},
+		{[]string{"--test-examples", "-1"}, "--test-examples is -1"},
+		{[]string{"--devices", ""}, "--devices is"},
+		{[]string{"--devices", "tpu:0"}, `"tpu:0"`},
+		{[]string{"--threads", "-1"}, "Threads is -1"},
+		{[]string{"--model", "vgg"}, `--model is "vgg"`},
+		{[]string{"--stem", "small"}, `--stem is "small"`},
+		{[]string{"--optimizer", "sgdd"}, `"sgdd"`},
+		{[]string{"--schedule", "linear"}, `--schedule is "linear"`},
+		{[]string{"--lr", "-1"}, "LearningRate"},
+		{[]string{"--warmup-epochs", "-1"}, "--warmup-epochs is -1"},
+		{[]string{"--kvstore", "elsewhere"}, `"elsewhere"`},
+		{[]string{"--compression", "3bit"}, `"3bit"`},
+		{[]string{"--resume"}, "--checkpoint-dir"},
+		{[]string{"--checkpoint-steps", "-1"}, "--checkpoint-steps is -1"},
+		{[]string{"--download"}, "--download needs --data"},
+		{[]string{"--data", "/nowhere"}, "/nowhere"},
+		{[]string{"--out", "/dev/null/out"}, "--out"},
+	} {
+		if err := cifar10(t, append([]string{"--out", t.TempDir()}, test.flags...)...); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: got error %v, want one with %q", test.flags, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/data"
+)
+
+// drawClicks writes rows like Criteo's: who sees "good" in the first category clicks.
+func drawClicks(t *testing.T, n int) string {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, 1))
+	var text strings.Builder
+	for range n {
+		label := random.IntN(2)
+		fmt.Fprint(&text, label)
+		for range data.CriteoDense {
+			fmt.Fprintf(&text, "\t%d", random.IntN(10))
+		}
+		for column := range data.CriteoCategorical {
+			value := fmt.Sprintf("%08x", random.IntN(5))
+			if column == 0 {
+				value = []string{"0000bad0", "000900d0"}[label]
+			}
+			text.WriteString("\t" + value)
+		}
+		text.WriteByte('\n')
+	}
+	path := filepath.Join(t.TempDir(), "clicks.txt")
+	if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestLearnsDrawnClicks(t *testing.T) {
+	area, err := train(t.Context(), drawClicks(t, 1000), 20, 2)
+	if err != nil || area < 0.95 {
+		t.Errorf("area under the curve of drawn clicks: got %v and error %v, want 0.95 or more", area, err)
+	}
+}
+
+func TestRefusesByName(t *testing.T) {
+	path := drawClicks(t, 50)
+	for _, test := range []struct {
+		path          string
+		batch, epochs int
+		want          string
+	}{
+		{"", 1, 1, "--data is empty"},
+		{path, 0, 1, "--batch is 0"},
+		{path, 1, 0, "--epochs is 0"},
+		{path, 6, 1, "--batch is 6, want at most 5"},
+		{path + "x", 1, 1, "no such file"},
+	} {
+		if _, err := train(t.Context(), test.path, test.batch, test.epochs); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: got error %v, want one with %q", test, err, test.want)
+		}
+	}
+}
