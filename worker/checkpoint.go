@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // CheckpointConfig says where and when Fit saves, and whether it resumes.
@@ -127,6 +128,7 @@ type saver struct {
 	cfg           CheckpointConfig
 	trainer       *Trainer
 	stepsPerEpoch int
+	spent         time.Duration // since the epoch began
 }
 
 func newSaver(cfg CheckpointConfig, t *Trainer, stepsPerEpoch int) *saver {
@@ -184,6 +186,8 @@ func (s *saver) write(ctx context.Context, at position, barrier func(context.Con
 	if err := s.trainer.Flush(ctx); err != nil {
 		return err
 	}
+	begin := time.Now()
+	defer func() { s.spent += time.Since(begin) }()
 	store := s.trainer.cfg.Store
 	folder := filepath.Join(s.cfg.Dir, stepFolder(at.Steps))
 	if err := os.MkdirAll(folder, 0o777); err != nil {

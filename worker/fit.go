@@ -177,6 +177,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 		return err
 	}
 	info := EpochInfo{Epoch: r.epoch, First: r.step}
+	r.saver.spent = 0
 	begin := time.Now()
 	var mean metrics.Mean
 	for ; r.step < r.cfg.Feed.Steps() && !r.finished(); r.step++ {
@@ -189,7 +190,9 @@ func (r *run) runEpoch(ctx context.Context) error {
 		}
 		info.Examples += examples
 		info.Losses = append(info.Losses, loss)
+		waiting := time.Now()
 		stopping, err := r.stop.end()
+		info.Times.Wait += time.Since(waiting)
 		if err != nil {
 			return err
 		}
@@ -204,9 +207,8 @@ func (r *run) runEpoch(ctx context.Context) error {
 	if err := r.trainer.AverageState(ctx); err != nil {
 		return err
 	}
-	times := r.trainer.TakeTimes()
-	times.Data = info.Times.Data
-	info.Times, info.Train = times, time.Since(begin)
+	info.Times.Add(r.trainer.TakeTimes())
+	info.Times.Save, info.Train = r.saver.spent, time.Since(begin)
 	info.Loss = mean.Value()
 	if r.cfg.Evaluator != nil {
 		begin := time.Now()

@@ -11,7 +11,7 @@ import (
 // WriteReport writes the table of a finished run: for each epoch the loss, the scores, the speed, and where this worker's
 // time went.
 func WriteReport(w io.Writer, epochs []EpochInfo) error {
-	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc", "examples/s", "compute", "push", "wait", "data", "train", "test"}}
+	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc", "examples/s", "compute", "push", "wait", "data", "save", "train", "test"}}
 	var total EpochInfo
 	for _, e := range epochs {
 		addRow(&table, fmt.Sprint(e.Epoch), e)
@@ -37,7 +37,7 @@ func addRow(table *metrics.Table, name string, e EpochInfo) {
 		return metrics.Percent(d.Seconds() / max(e.Train.Seconds(), 1e-9))
 	}
 	table.Row(name, metrics.Fixed(e.Loss), testLoss, accuracy, int(float64(e.Examples)/max(e.Train.Seconds(), 1e-9)+0.5),
-		share(e.Times.Compute), share(e.Times.Push), share(e.Times.Wait), share(e.Times.Data), e.Train, e.TestTime)
+		share(e.Times.Compute), share(e.Times.Push), share(e.Times.Wait), share(e.Times.Data), share(e.Times.Save), e.Train, e.TestTime)
 }
 
 // Curves are the panels of a picture of the run: this worker's training loss by step with the test loss, and the test accuracy.

@@ -83,6 +83,7 @@ type Times struct {
 	Push    time.Duration // waiting for gradients to leave
 	Wait    time.Duration // waiting for new values: the other workers and the servers
 	Data    time.Duration // waiting for the next batch; Fit fills it
+	Save    time.Duration // writing checkpoints within an epoch; Fit fills it
 }
 
 // Add adds u to t.
@@ -91,6 +92,7 @@ func (t *Times) Add(u Times) {
 	t.Push += u.Push
 	t.Wait += u.Wait
 	t.Data += u.Data
+	t.Save += u.Save
 }
 
 // NewTrainer sets the optimizer and compression, gives every parameter its first value (rank 0's counts) and copies it to
