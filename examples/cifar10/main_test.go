@@ -43,6 +43,9 @@ func TestTrainsResumesAndDraws(t *testing.T) {
 }
 
 func TestTrainsWithOtherFlags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes three more whole ResNet18: runs without -short")
+	}
 	for _, flags := range [][]string{
 		{"--devices", "cpu:0,cpu:1", "--optimizer", "sgd", "--momentum", "0.9", "--batch", "4"},
 		{"--kvstore", "local", "--update-on-worker"},
