@@ -21,6 +21,10 @@ type Config struct {
 
 	// Ready, if set, is called with the address that Run listens on, as soon as it does.
 	Ready func(addr string)
+	// Waiting, if set, is called every few seconds while the job is forming, with the names of the nodes that are missing.
+	Waiting func(names []string)
+	// Failed, if set, is called with the reason as soon as the job fails, unless it does because the context has ended.
+	Failed func(reason string)
 }
 
 const (
@@ -28,10 +32,12 @@ const (
 	sayAfter = 5 * time.Second
 	// linger bounds how long Run stays for its nodes once the job has ended and they have been told.
 	linger = 3 * time.Second
+	// lingerStopped is the same where the context has ended: whoever ended it ends the nodes, too, and waits for all.
+	lingerStopped = time.Second
 )
 
-// Run is the scheduler of one job. It returns nil when the job finished in order, an error with the reason when it failed,
-// and, having told the nodes, the error of ctx when that ended first.
+// Run is the scheduler of one job. It returns nil when the job finished in order, an error with the reason (cluster.ErrFailed is
+// in its chain) when it failed, and, having told the nodes, the error of ctx when that ended first.
 func Run(ctx context.Context, cfg Config) error {
 	cfg.Role, cfg.Rank = cluster.Scheduler, -1
 	if err := cfg.Validate(); err != nil {
@@ -47,6 +53,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	sh := &shell{
 		log:    cfg.Logger,
+		cfg:    cfg,
 		events: make(chan Event),
 		waits:  make(map[uint64]chan<- wire.Message),
 		begin:  make(chan registration),
@@ -70,6 +77,7 @@ func Run(ctx context.Context, cfg Config) error {
 	// The last answers are on their way; the nodes close their connections when they have them.
 	quiet, cancel := context.WithTimeout(context.Background(), linger)
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lingerStopped, cancel) })()
 	go func() {
 		defer close(sh.ended)
 		sh.refuseRest(quiet)
@@ -80,7 +88,7 @@ func Run(ctx context.Context, cfg Config) error {
 	err = errors.Join(srv.Close(), <-served)
 	phase, reason := core.Phase()
 	switch {
-	case ctx.Err() != nil && phase != wire.PhaseFinished:
+	case sh.stop:
 		return fmt.Errorf("schedulernode: job %s: %w", cfg.Job, context.Cause(ctx))
 	case phase == wire.PhaseFailed:
 		return fmt.Errorf("schedulernode: job %s: %w: %s", cfg.Job, cluster.ErrFailed, reason)
@@ -91,6 +99,8 @@ func Run(ctx context.Context, cfg Config) error {
 // A shell carries requests from the connections to the core and answers back. The core belongs to the goroutine of loop.
 type shell struct {
 	log    *slog.Logger
+	cfg    Config
+	stop   bool          // of loop: the job was open when the context ended
 	last   atomic.Uint64 // number of the last request
 	begin  chan registration
 	events chan Event
@@ -136,11 +146,17 @@ func (s *shell) loop(ctx context.Context, core *Core) {
 		case <-say.C:
 			if w := core.Waiting(); len(w) > 0 {
 				s.log.Info("waiting for " + strings.Join(w, ", "))
+				if s.cfg.Waiting != nil {
+					s.cfg.Waiting(w)
+				}
 			} else {
 				say.Stop()
 			}
 		case <-stop:
 			stop = nil
+			phase, _ := core.Phase()
+			s.stop = phase <= wire.PhaseRunning // which it was before
+			end = time.After(lingerStopped)
 			s.step(core, Event{At: time.Now(), Stop: "the scheduler was ended: " + context.Cause(ctx).Error()})
 		case <-end:
 			return
@@ -149,7 +165,11 @@ func (s *shell) loop(ctx context.Context, core *Core) {
 }
 
 func (s *shell) step(core *Core, e Event) {
+	before, _ := core.Phase()
 	out := core.Step(e)
+	if after, reason := core.Phase(); after == wire.PhaseFailed && before != after && e.Stop == "" && s.cfg.Failed != nil {
+		s.cfg.Failed(reason)
+	}
 	for _, n := range out.Notes {
 		s.log.Info(n)
 	}

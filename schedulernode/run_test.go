@@ -29,7 +29,8 @@ type job struct {
 	edit    func(*cluster.Config)
 	addr    string
 	log     *logbook
-	result  chan error // of the scheduler
+	failed  chan string // the reason, as soon as there is one
+	result  chan error  // of the scheduler
 	stop    context.CancelCauseFunc
 }
 
@@ -64,14 +65,15 @@ func (j *job) config(role cluster.Role, rank int, host string) cluster.Config {
 }
 
 func startJob(t *testing.T, n *faultnet.Network, workers, servers int, edit func(*cluster.Config)) *job {
-	j := &job{t: t, net: n, workers: workers, servers: servers, edit: edit, addr: "127.0.0.1:0", log: new(logbook), result: make(chan error, 1)}
+	j := &job{t: t, net: n, workers: workers, servers: servers, edit: edit, addr: "127.0.0.1:0", log: new(logbook), failed: make(chan string, 1), result: make(chan error, 1)}
 	if n != nil {
 		j.addr = "sched:9091"
 	}
 	ready := make(chan string, 1)
 	ctx, stop := context.WithCancelCause(t.Context())
 	j.stop = stop
-	cfg := schedulernode.Config{Config: j.config(cluster.Scheduler, -1, "sched"), Ready: func(addr string) { ready <- addr }}
+	cfg := schedulernode.Config{Config: j.config(cluster.Scheduler, -1, "sched"), Ready: func(addr string) { ready <- addr },
+		Failed: func(reason string) { j.failed <- reason }}
 	go func() { j.result <- schedulernode.Run(ctx, cfg) }()
 	select {
 	case j.addr = <-ready:
@@ -276,6 +278,9 @@ func TestALostWorkerFailsTheJobForEveryone(t *testing.T) {
 				if err := <-j.result; !errors.Is(err, cluster.ErrFailed) || !strings.Contains(err.Error(), "worker 1 on w1 lost") {
 					t.Errorf("scheduler: %v", err)
 				}
+				if reason := <-j.failed; !strings.HasPrefix(reason, "worker 1 on w1 lost: no heartbeat for ") {
+					t.Errorf("Failed was told %q", reason)
+				}
 				w[1].Close()
 			})
 		})
@@ -431,6 +436,32 @@ func TestAnEndedSchedulerTellsItsNodes(t *testing.T) {
 		if err := <-j.result; err == nil || !strings.Contains(err.Error(), "interrupted") {
 			t.Errorf("scheduler: %v", err)
 		}
+	})
+}
+
+// Nodes that were killed never hear of the end: a scheduler that is ended waits for them a second at most, and does not take
+// its own end for a failure of the job.
+func TestAnEndedSchedulerDoesNotWaitForTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := startJob(t, faultnet.New(1), 1, 1, nil)
+		ctx, kill := context.WithCancel(t.Context())
+		w, servers := j.joinAll(ctx)
+		w[0].Close()
+		kill()
+		start := time.Now()
+		j.stop(errors.New("interrupted"))
+		if err := <-j.result; err == nil || !strings.Contains(err.Error(), "interrupted") {
+			t.Errorf("scheduler: %v", err)
+		}
+		if d := time.Since(start); d > time.Second {
+			t.Errorf("the scheduler ended after %v, want 1 s at most", d)
+		}
+		select {
+		case reason := <-j.failed:
+			t.Errorf("the job failed: %s", reason)
+		default:
+		}
+		<-servers
 	})
 }
 
