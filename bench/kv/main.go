@@ -1,0 +1,153 @@
+// Command kv measures the store's data path: whole jobs of a scheduler, servers and workers, each a process of its own on this
+// machine, that push and pull and do nothing else.
+//
+//	go run ./bench/kv                                         everything, each job three times, in turns
+//	go run ./bench/kv -work resnet18 -jobs 1x1,2x2 -count 10 | benchstat -col /transport -
+//	go run ./bench/kv -work resnet18 -profile /some/folder    CPU profiles of every process, for go tool pprof
+//
+// A work is a set of keys and what each worker does with them in a round:
+//
+//	resnet18    62 arrays of ResNet18, 44.7 MB: pushed last layer first, as a backward pass makes them, and pulled; one
+//	            operation is the whole round, and first-ns/op the time until the first layer's new value is there
+//	latency     one key of 1 KB, push and pull in one trip, one at a time
+//	small       64 keys of 1 KB, each pushed again as soon as it was acknowledged
+//	array/...   keys of 64 KB to 16 MB, some beside each other, push and pull in one trip
+//
+// For each job and work a line in the format of Go's benchmarks goes to standard output: the median of the samples' times,
+// traffic of all workers in both directions, and the CPU time of all processes of the job together, which other load on the
+// machine hardly changes. At the end comes a table with least, median and greatest over all samples.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// settings are what the command line asks for.
+type settings struct {
+	works      []string // patterns of path.Match
+	jobs       []size
+	transports []string
+	count      int
+	scale      float64
+	profile    string
+}
+
+// A size is the number of workers and servers of a job.
+type size struct{ workers, servers int }
+
+func main() {
+	if os.Getenv(roleEnv) != "" {
+		if err := process(); err != nil {
+			fmt.Fprintln(os.Stderr, "kv:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	set, err := readFlags(os.Args[1:])
+	if err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "kv:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, set); err != nil {
+		fmt.Fprintln(os.Stderr, "kv:", err)
+		os.Exit(1)
+	}
+}
+
+func readFlags(args []string) (settings, error) {
+	var set settings
+	f := flag.NewFlagSet("kv", flag.ContinueOnError)
+	work := f.String("work", "*,array/*", "works, by name or pattern, with commas between")
+	jobs := f.String("jobs", "1x1,2x2", "workers x servers, with commas between")
+	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between")
+	f.IntVar(&set.count, "count", 3, "how often each job is run")
+	f.Float64Var(&set.scale, "scale", 1, "multiplies the samples of each work")
+	f.StringVar(&set.profile, "profile", "", "folder for CPU profiles")
+	if err := f.Parse(args); err != nil {
+		return set, err
+	}
+	if f.NArg() > 0 {
+		return set, fmt.Errorf("got argument %q, want flags only", f.Arg(0))
+	}
+	set.works = strings.Split(*work, ",")
+	for _, pattern := range set.works {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return set, fmt.Errorf("-work %q: %w", pattern, err)
+		}
+	}
+	if len(set.chosen()) == 0 {
+		return set, fmt.Errorf("-work %q: no work of that name, want some of %s", *work, strings.Join(workNames(), ", "))
+	}
+	for job := range strings.SplitSeq(*jobs, ",") {
+		w, s, _ := strings.Cut(job, "x")
+		workers, err1 := strconv.Atoi(w)
+		servers, err2 := strconv.Atoi(s)
+		if err1 != nil || err2 != nil || workers < 1 || servers < 1 {
+			return set, fmt.Errorf("-jobs %q: want workers x servers, such as 2x2", job)
+		}
+		set.jobs = append(set.jobs, size{workers, servers})
+	}
+	set.transports = strings.Split(*transports, ",")
+	for _, name := range set.transports {
+		if _, err := network(name); err != nil {
+			return set, fmt.Errorf("-transport: %w", err)
+		}
+	}
+	if set.count < 1 || set.scale <= 0 {
+		return set, fmt.Errorf("-count %d -scale %v: want both above 0", set.count, set.scale)
+	}
+	return set, nil
+}
+
+// chosen returns the names of the works that -work asks for.
+func (s *settings) chosen() []string {
+	var names []string
+	for _, name := range workNames() {
+		for _, pattern := range s.works {
+			if ok, _ := path.Match(pattern, name); ok {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+// run runs all jobs, as many times as asked for, one after the other: what is compared shares the machine's good and bad times.
+func run(ctx context.Context, set settings) error {
+	r := newReport(os.Stdout)
+	r.head()
+	for i := range set.count {
+		for _, sz := range set.jobs {
+			for _, transport := range set.transports {
+				j := job{size: sz, transport: transport, works: set.chosen(), scale: set.scale}
+				if set.profile != "" {
+					j.profile = path.Join(set.profile, fmt.Sprintf("%s-%dx%d-%d", transport, sz.workers, sz.servers, i))
+				}
+				limit, cancel := context.WithTimeout(ctx, 10*time.Minute)
+				err := j.run(limit, r)
+				cancel()
+				if err != nil {
+					return fmt.Errorf("%d workers, %d servers over %s: %w", sz.workers, sz.servers, transport, err)
+				}
+			}
+		}
+	}
+	r.table()
+	return nil
+}

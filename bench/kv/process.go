@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/schedulernode"
+	"github.com/paragon-train/paragon/server"
+	"github.com/paragon-train/paragon/transport"
+)
+
+// What a process of a job is told besides the job's own variables.
+const (
+	roleEnv      = "PARAGON_BENCH_ROLE"
+	workEnv      = "PARAGON_BENCH_WORK" // names, with commas between
+	scaleEnv     = "PARAGON_BENCH_SCALE"
+	transportEnv = "PARAGON_BENCH_TRANSPORT"
+	profileEnv   = "PARAGON_BENCH_PROFILE"
+)
+
+// transportNames are the transports that are measured unless the command line says otherwise.
+var transportNames = []string{"tcp"}
+
+func network(name string) (transport.Network, error) {
+	switch name {
+	case "tcp":
+		return transport.TCP, nil
+	}
+	return nil, fmt.Errorf("got %q, want some of %s", name, strings.Join(transportNames, ", "))
+}
+
+// process is one process of a job. It ends with its standard input, whatever becomes of the command that started it.
+func process() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	cfg, err := cluster.FromEnv(os.Getenv)
+	if err != nil {
+		return err
+	}
+	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if cfg.Network, err = network(os.Getenv(transportEnv)); err != nil {
+		return err
+	}
+	if folder := os.Getenv(profileEnv); folder != "" && cfg.Role != cluster.Scheduler {
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			return err
+		}
+		f, err := os.Create(filepath.Join(folder, fmt.Sprintf("%s%d.pprof", os.Getenv("DMLC_ROLE"), cfg.Rank)))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	switch cfg.Role {
+	case cluster.Scheduler:
+		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
+	case cluster.Server:
+		return server.Run(ctx, server.Config{Cluster: cfg})
+	}
+	return play(ctx, cfg)
+}
+
+// An event is a line of a worker's standard output.
+type event struct {
+	Work  string
+	Begin bool    // the samples begin; without it they have ended
+	Took  []int64 // nanoseconds of each sample
+	First []int64 // of it until the first key was there
+}
+
+// play is a worker: it plays one work after the other and tells of each.
+func play(ctx context.Context, cfg cluster.Config) error {
+	scale, err := strconv.ParseFloat(os.Getenv(scaleEnv), 64)
+	if err != nil {
+		return err
+	}
+	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithConfig(cfg), kvstore.WithLogger(cfg.Logger))
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	out := json.NewEncoder(os.Stdout)
+	for name := range strings.SplitSeq(os.Getenv(workEnv), ",") {
+		w, err := findWork(name)
+		if err != nil {
+			return err
+		}
+		w.samples = max(int(float64(w.samples)*scale), 3)
+		if err := playOne(ctx, kv, w, out); err != nil {
+			return fmt.Errorf("work %s: %w", name, err)
+		}
+	}
+	return kv.Close()
+}
+
+func playOne(ctx context.Context, kv kvstore.Store, w work, out *json.Encoder) error {
+	p, err := newPlayer(ctx, kv, w)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	for range 3 { // connections and memory are there afterwards
+		if _, _, err := p.sample(); err != nil {
+			return err
+		}
+	}
+	if err := kv.Barrier(ctx); err != nil {
+		return err
+	}
+	if err := out.Encode(event{Work: w.name, Begin: true}); err != nil {
+		return err
+	}
+	end := event{Work: w.name}
+	for range w.samples {
+		took, first, err := p.sample()
+		if err != nil {
+			return err
+		}
+		end.Took, end.First = append(end.Took, int64(took)), append(end.First, int64(first))
+	}
+	if err := out.Encode(end); err != nil {
+		return err
+	}
+	return kv.Barrier(ctx)
+}

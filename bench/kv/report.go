@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// measured is one work in one job.
+type measured struct {
+	job       size
+	transport string
+	work      work
+	took      []int64 // nanoseconds of an operation, for each sample of each worker
+	first     []int64 // of a sample until its first key was there
+	samples   int     // of each worker
+	cpu       time.Duration
+}
+
+func (m *measured) add(e event) {
+	ops := int64(m.work.operations())
+	for _, t := range e.Took {
+		m.took = append(m.took, t/ops)
+	}
+	m.first = append(m.first, e.First...)
+	m.samples = len(e.Took)
+}
+
+func (m *measured) name() string {
+	return fmt.Sprintf("work=%s/workers=%d/servers=%d/transport=%s", m.work.name, m.job.workers, m.job.servers, m.transport)
+}
+
+// traffic returns the bytes of one operation of all workers together.
+func (m *measured) traffic() float64 {
+	return float64(m.work.bytes()) / float64(m.work.operations()) * float64(m.job.workers)
+}
+
+// A report writes results as they come, and a table of them all.
+type report struct {
+	w     io.Writer
+	order []string
+	all   map[string]*measured
+}
+
+func newReport(w io.Writer) *report { return &report{w: w, all: map[string]*measured{}} }
+
+func (r *report) head() {
+	fmt.Fprintf(r.w, "goos: %s\ngoarch: %s\npkg: github.com/paragon-train/paragon/bench/kv\n", runtime.GOOS, runtime.GOARCH)
+}
+
+// line writes a result as Go's benchmarks do, and keeps it for the table.
+func (r *report) line(m *measured) {
+	ops := m.samples * m.work.operations()
+	ns := median(m.took)
+	fmt.Fprintf(r.w, "BenchmarkKV/%s %d %d ns/op %.2f MB/s %d cpu-ns/op", m.name(), ops, ns, m.traffic()/float64(ns)*1e3, int64(m.cpu)/int64(ops*m.job.workers))
+	if m.work.whole {
+		fmt.Fprintf(r.w, " %d first-ns/op", median(m.first))
+	}
+	fmt.Fprintln(r.w)
+	have := r.all[m.name()]
+	if have == nil {
+		r.order = append(r.order, m.name())
+		r.all[m.name()] = m
+		return
+	}
+	have.took, have.first = append(have.took, m.took...), append(have.first, m.first...)
+	have.cpu += m.cpu
+	have.samples += m.samples
+}
+
+// table writes least, median and greatest of all samples.
+func (r *report) table() {
+	fmt.Fprintln(r.w)
+	t := tabwriter.NewWriter(r.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "work\tworkers × servers\ttransport\tleast\tmedian\tgreatest\tGB/s at the median\toperations/s of a worker\tCPU of all, for a worker's operation\t")
+	for _, name := range r.order {
+		m := r.all[name]
+		mid := median(m.took)
+		fmt.Fprintf(t, "%s\t%d × %d\t%s\t%v\t%v\t%v\t%.2f\t%.0f\t%v\t\n", m.work.name, m.job.workers, m.job.servers, m.transport,
+			rounded(slices.Min(m.took)), rounded(mid), rounded(slices.Max(m.took)), m.traffic()/float64(mid), 1e9/float64(mid),
+			rounded(int64(m.cpu)/int64(m.samples*m.work.operations()*m.job.workers)))
+	}
+	t.Flush()
+}
+
+// rounded gives a time three or so digits.
+func rounded(ns int64) time.Duration {
+	unit := time.Duration(1)
+	for d := time.Duration(ns); d >= 1000*unit; {
+		unit *= 10
+	}
+	return time.Duration(ns).Round(unit)
+}
+
+func median(x []int64) int64 {
+	s := slices.Clone(x)
+	slices.Sort(s)
+	return s[len(s)/2]
+}

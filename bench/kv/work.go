@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+// A work is what each worker does: samples of passes, in each of which every key is pushed once, all keys beside each other.
+type work struct {
+	name    string
+	keys    []int // values of each
+	samples int
+	passes  int
+	pull    bool // in the same trip
+	whole   bool // one operation is a pass over all keys, not one key
+}
+
+var works = []work{
+	{name: "resnet18", keys: resnet18(), samples: 40, passes: 1, pull: true, whole: true},
+	{name: "latency", keys: []int{256}, samples: 20, passes: 100, pull: true},
+	{name: "small", keys: same(64, 256), samples: 20, passes: 40},
+	{name: "array/bytes=65536", keys: same(16, 16<<10), samples: 20, passes: 16, pull: true},
+	{name: "array/bytes=1048576", keys: same(8, 256<<10), samples: 20, passes: 8, pull: true},
+	{name: "array/bytes=4194304", keys: same(4, 1<<20), samples: 20, passes: 4, pull: true},
+	{name: "array/bytes=16777216", keys: same(2, 4<<20), samples: 20, passes: 2, pull: true},
+}
+
+func same(keys, values int) []int {
+	sizes := make([]int, keys)
+	for i := range sizes {
+		sizes[i] = values
+	}
+	return sizes
+}
+
+// resnet18 returns the sizes of ResNet18's 62 arrays with 10 classes and the stem of ImageNet, first layer first: 11,181,642 values.
+func resnet18() []int {
+	sizes := []int{64 * 3 * 49, 64, 64}
+	in := 64
+	for stage, out := range []int{64, 128, 256, 512} {
+		for block := range 2 {
+			sizes = append(sizes, out*in*9, out, out, out*out*9, out, out)
+			if stage > 0 && block == 0 {
+				sizes = append(sizes, out*in, out, out) // the shortcut
+			}
+			in = out
+		}
+	}
+	return append(sizes, 10*512, 10)
+}
+
+func workNames() []string {
+	names := make([]string, len(works))
+	for i := range works {
+		names[i] = works[i].name
+	}
+	return names
+}
+
+func findWork(name string) (work, error) {
+	for _, w := range works {
+		if w.name == name {
+			return w, nil
+		}
+	}
+	return work{}, fmt.Errorf("work %q: not known", name)
+}
+
+// operations returns how many operations a sample is.
+func (w *work) operations() int {
+	if w.whole {
+		return w.passes
+	}
+	return w.passes * len(w.keys)
+}
+
+// bytes returns what one worker sends and receives in a sample.
+func (w *work) bytes() int64 {
+	total := int64(0)
+	for _, n := range w.keys {
+		total += 4 * int64(n)
+	}
+	if w.pull {
+		total *= 2
+	}
+	return total * int64(w.passes)
+}
+
+// A player is one worker at a work: a goroutine for each key, as a training step has them.
+type player struct {
+	work
+	kv    kvstore.Store
+	start []chan struct{}
+	done  sync.WaitGroup // of a sample
+	ended sync.WaitGroup
+	begun time.Time
+	first time.Duration // from begun until the first key's value was there
+
+	mu  sync.Mutex // guards err
+	err error
+}
+
+// newPlayer initialises the work's keys.
+func newPlayer(ctx context.Context, kv kvstore.Store, w work) (*player, error) {
+	p := &player{work: w, kv: kv}
+	for i, n := range w.keys {
+		key := fmt.Sprintf("%s/%d", w.name, i)
+		if err := kv.Init(ctx, key, make([]float32, n)); err != nil {
+			p.close()
+			return nil, err
+		}
+		start := make(chan struct{}, 1)
+		p.start = append(p.start, start)
+		grads, outs := [][]float32{make([]float32, n)}, [][]float32{make([]float32, n)}
+		for j := range grads[0] {
+			grads[0][j] = float32(j%7) - 3
+		}
+		p.ended.Go(func() {
+			for range start {
+				for range w.passes {
+					var err error
+					if w.pull {
+						err = kv.PushPull(ctx, key, grads, outs)
+					} else {
+						err = kv.Push(ctx, key, grads...)
+					}
+					p.note(err)
+				}
+				if i == 0 {
+					p.first = time.Since(p.begun)
+				}
+				p.done.Done()
+			}
+		})
+	}
+	return p, nil
+}
+
+func (p *player) note(err error) {
+	if err != nil {
+		p.mu.Lock()
+		p.err = err
+		p.mu.Unlock()
+	}
+}
+
+// sample plays one sample: the last key begins, as the last layer's gradient is there first.
+func (p *player) sample() (took, first time.Duration, err error) {
+	p.done.Add(len(p.start))
+	p.begun = time.Now()
+	for i := len(p.start) - 1; i >= 0; i-- {
+		p.start[i] <- struct{}{}
+	}
+	p.done.Wait()
+	took = time.Since(p.begun)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return took, p.first, p.err
+}
+
+func (p *player) close() {
+	for _, start := range p.start {
+		close(start)
+	}
+	p.ended.Wait()
+}
