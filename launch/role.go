@@ -10,18 +10,20 @@ import (
 	"syscall"
 
 	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/launch/job"
 	"github.com/paragon-train/paragon/launch/process"
 	"github.com/paragon-train/paragon/schedulernode"
 	"github.com/paragon-train/paragon/server"
 )
 
-// A role is this program as a part of the job; report tells the launcher, once, the address that a scheduler listens on.
-type role func(ctx context.Context, getenv func(string) string, report func(addr string) error) error
+// A role is this program as a part of the job; report tells the launcher what job.Report takes: first the address that a
+// scheduler listens on.
+type role func(ctx context.Context, getenv func(string) string, report func(line string) error) error
 
 // roles are what DMLC_ROLE may ask of `launch role`.
 var roles = map[string]role{"scheduler": runScheduler, "server": runServer}
 
-func runScheduler(ctx context.Context, getenv func(string) string, report func(addr string) error) error {
+func runScheduler(ctx context.Context, getenv func(string) string, report func(line string) error) error {
 	cfg, err := cluster.FromEnv(getenv)
 	if err != nil {
 		return err
@@ -32,10 +34,14 @@ func runScheduler(ctx context.Context, getenv func(string) string, report func(a
 		if err := report(addr); err != nil {
 			cancel(err) // nobody would ever come
 		}
-	}})
+	},
+		// A launcher that is gone needs no word; its agent ends us.
+		Waiting: func(names []string) { _ = report(job.WaitingLine(names)) },
+		Failed:  func(reason string) { _ = report(job.FailedLine(reason)) },
+	})
 }
 
-func runServer(ctx context.Context, getenv func(string) string, _ func(addr string) error) error {
+func runServer(ctx context.Context, getenv func(string) string, _ func(line string) error) error {
 	cfg, err := cluster.FromEnv(getenv)
 	if err != nil {
 		return err
@@ -53,28 +59,28 @@ func runRole(log *slog.Logger) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := r(ctx, os.Getenv, report); err != nil && ctx.Err() == nil {
+	if err := r(ctx, os.Getenv, reporter()); err != nil && ctx.Err() == nil {
 		log.Error(err.Error())
 		return 1
 	}
 	return 0
 }
 
-// report writes to the pipe that the launcher reads. Without a launcher there is none.
-func report(addr string) error {
+// reporter writes lines to the pipe that the launcher reads. Without a launcher there is none.
+func reporter() func(line string) error {
 	text := os.Getenv(process.ReportEnv)
 	if text == "" {
-		return nil
+		return func(string) error { return nil }
 	}
-	fd, err := strconv.Atoi(text)
-	if err != nil || fd < 3 {
-		return fmt.Errorf("launch: role: %s is %q, want a file descriptor", process.ReportEnv, text)
+	var f *os.File
+	if fd, err := strconv.Atoi(text); err == nil && fd >= 3 {
+		f = os.NewFile(uintptr(fd), "report")
 	}
-	f := os.NewFile(uintptr(fd), "report")
-	if f == nil {
-		return fmt.Errorf("launch: role: %s is %q, which is not open", process.ReportEnv, text)
+	return func(line string) error {
+		if f == nil {
+			return fmt.Errorf("launch: role: %s is %q, want an open file descriptor", process.ReportEnv, text)
+		}
+		_, err := fmt.Fprintln(f, line)
+		return err
 	}
-	defer f.Close()
-	_, err = fmt.Fprintln(f, addr)
-	return err
 }

@@ -97,6 +97,23 @@ func TestWorkerThatExitsWith3EndsTheJobWith3(t *testing.T) {
 	if code := l.exit(t); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}
+	if want := "\nlaunch: worker 2 on localhost failed: exit 3\n"; !strings.HasSuffix(l.stderr.String(), want) {
+		t.Errorf("stderr ends in %q, want %q", l.stderr.String(), want)
+	}
+	wantNoProcess(t, l.job(t), time.Now())
+}
+
+// A worker that ends without joining is named as soon as the others are seen to wait for it, not after the start timeout.
+func TestWorkerThatNeverJoinsEndsTheJob(t *testing.T) {
+	needProc(t)
+	t.Parallel()
+	l := startLauncher(t, "", "-n", "2", "-s", "1", "if [ $PARAGON_RANK = 0 ]; then exec "+self(t)+"; fi")
+	if code := l.exit(t); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if want := "launch: the job failed: worker 1 on localhost ended with exit 0 without joining"; !strings.Contains(l.stderr.String(), want) {
+		t.Errorf("stderr %q, want %q", l.stderr.String(), want)
+	}
 	wantNoProcess(t, l.job(t), time.Now())
 }
 

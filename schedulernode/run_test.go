@@ -448,6 +448,7 @@ func TestAnEndedSchedulerDoesNotWaitForTheDead(t *testing.T) {
 		w, servers := j.joinAll(ctx)
 		w[0].Close()
 		kill()
+		synctest.Wait() // the scheduler has seen their connections end
 		start := time.Now()
 		j.stop(errors.New("interrupted"))
 		if err := <-j.result; err == nil || !strings.Contains(err.Error(), "interrupted") {

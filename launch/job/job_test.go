@@ -220,6 +220,96 @@ func TestFirstFailureByTimeDecidesTheExitCode(t *testing.T) {
 	})
 }
 
+// The last line says what happened first: why the job failed as far as the scheduler knew by then, else who failed, and how.
+func TestLastLineTellsTheCause(t *testing.T) {
+	lost := FailedLine("worker 1 on localhost lost: no heartbeat\nfor 2 s")
+	for _, tc := range []struct {
+		name   string
+		script func(p *proc)
+		want   string
+		code   int
+	}{
+		{"a worker fails", func(p *proc) {
+			switch p.name {
+			case "worker 1":
+				io.WriteString(p.out.Stderr, "train: no data\n")
+				p.after(time.Minute, 3)
+			case "scheduler": // notices
+				time.Sleep(time.Minute + time.Millisecond)
+				fmt.Fprintln(p.out.Report, lost)
+				p.exit.Code = 1
+			default:
+				p.after(forEver, 0)
+			}
+		}, "launch: worker 1 on localhost failed: exit 3: train: no data", 3},
+		{"a worker is silent", func(p *proc) {
+			switch p.name {
+			case "worker 0":
+				p.after(time.Minute+time.Millisecond, 1)
+			case "scheduler":
+				time.Sleep(time.Minute)
+				fmt.Fprintln(p.out.Report, lost)
+				p.after(forEver, 0)
+			default:
+				p.after(forEver, 0)
+			}
+		}, "launch: the job failed: worker 1 on localhost lost: no heartbeat for 2 s", 1},
+		{"a worker ended without a word", func(p *proc) {
+			switch p.name {
+			case "worker 0":
+				p.after(time.Minute+time.Millisecond, 1)
+			case "worker 1":
+			case "scheduler":
+				time.Sleep(time.Minute)
+				fmt.Fprintln(p.out.Report, lost)
+				p.after(forEver, 0)
+			default:
+				p.after(forEver, 0)
+			}
+		}, "launch: the job failed: worker 1 on localhost ended with exit 0 without closing its store, while others trained; call Close before the program ends", 1},
+		{"a worker never joined", func(p *proc) {
+			switch p.name {
+			case "worker 1":
+			case "scheduler":
+				time.Sleep(time.Minute)
+				fmt.Fprintln(p.out.Report, WaitingLine([]string{"server 0 on localhost (5 s)", "worker 1 on localhost (5 s)"}))
+				p.after(forEver, 0)
+			default:
+				p.after(forEver, 0)
+			}
+		}, "launch: the job failed: worker 1 on localhost ended with exit 0 without joining, and the others wait: every worker must call kvstore.Create", 1},
+		{"nobody joins", func(p *proc) {
+			switch p.name {
+			case "worker 0", "server 0":
+				p.after(2*time.Minute, 0)
+			case "worker 1":
+			case "scheduler":
+				time.Sleep(time.Minute)
+				fmt.Fprintln(p.out.Report, WaitingLine([]string{"worker 0 on localhost (5 s)", "worker 1 on localhost (5 s)"}))
+				p.after(time.Minute, 0)
+			}
+		}, "", 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var s setup
+				res, err := s.run(t, tc.script)
+				if err != nil || res.Code != tc.code {
+					t.Errorf("Run: code %d, %v, want %d", res.Code, err, tc.code)
+				}
+				lines := strings.Split(strings.TrimSpace(s.out.String()), "\n")
+				last := lines[len(lines)-1]
+				if !strings.HasPrefix(last, "launch: ") {
+					last = ""
+				}
+				if last != tc.want {
+					t.Errorf("last line %q, want %q", last, tc.want)
+				}
+			})
+		})
+	}
+}
+
 func TestServersOutliveWorkersThatSaveTheirState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := setup{cfg: Config{StopTimeout: time.Minute}, interrupts: make(chan os.Signal, 2)}

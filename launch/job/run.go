@@ -64,6 +64,9 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	err = r.close()
 	r.collect()
 	cfg.Output.Print(endTable(r))
+	if text := w.explain(); text != "" {
+		cfg.Output.Print(text + "\n")
+	}
 	return res, err
 }
 

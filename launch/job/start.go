@@ -1,7 +1,6 @@
 package job
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +24,11 @@ type run struct {
 	nodes    []*Node
 	machines map[string]Machine // by the host's String; "" is the launching machine
 	ended    chan *Node         // has room for all
+	report   *report            // of the scheduler
 }
 
 func newRun(cfg Config) *run {
-	r := &run{cfg: cfg, port: "0", machines: make(map[string]Machine)}
+	r := &run{cfg: cfg, port: "0", machines: make(map[string]Machine), report: newReport()}
 	r.id, r.secret = newIdentity()
 	add := func(role string, rank int, host hosts.Host) {
 		n := &Node{Role: role, Rank: rank, Host: host.String(), host: host}
@@ -125,12 +125,11 @@ func (r *run) start(ctx context.Context) error {
 // startScheduler starts the scheduler and waits until it has told its port: it listens on a free one itself, so no other
 // process can take the port in between, and two jobs never meet.
 func (r *run) startScheduler(ctx context.Context, n *Node) error {
-	report := &firstLine{line: make(chan string, 1)}
-	if err := r.startNode(ctx, n, report); err != nil {
+	if err := r.startNode(ctx, n, r.report); err != nil {
 		return err
 	}
 	select {
-	case line := <-report.line:
+	case line := <-r.report.address:
 		host, port, err := net.SplitHostPort(line)
 		if err != nil || port == "0" {
 			return fmt.Errorf("launch: scheduler on %s reported %q, want its host:port", n.Host, line)
@@ -147,7 +146,7 @@ func (r *run) startScheduler(ctx context.Context, n *Node) error {
 	}
 }
 
-func (r *run) startNode(ctx context.Context, n *Node, report *firstLine) error {
+func (r *run) startNode(ctx context.Context, n *Node, report *report) error {
 	spec := process.Spec{Name: n.Name(), Env: r.environment(n), Dir: r.cfg.Dir}
 	if n.Role == roleWorker {
 		spec.Command = r.cfg.Command
@@ -160,38 +159,16 @@ func (r *run) startNode(ctx context.Context, n *Node, report *firstLine) error {
 			spec.Dir = "" // runs where launch does
 		}
 	}
-	out := process.Output{Stdout: n.stdout, Stderr: n.stderr}
+	output := process.Output{Stdout: n.stdout, Stderr: n.stderr}
 	if report != nil {
-		out.Report = report
+		output.Report = report
 	}
 	n.started = time.Now()
-	h, err := n.machine.Start(ctx, spec, out)
+	h, err := n.machine.Start(ctx, spec, output)
 	if err != nil {
 		return err
 	}
 	n.handle, n.PID = h, h.PID()
 	go func() { <-h.Done(); r.ended <- n }() // ends at the latest when the machine is closed
 	return nil
-}
-
-// A firstLine keeps the first line written to it.
-type firstLine struct {
-	buf  []byte
-	done bool
-	line chan string
-}
-
-func (f *firstLine) Write(p []byte) (int, error) {
-	if f.done {
-		return len(p), nil
-	}
-	f.buf = append(f.buf, p...)
-	if i := bytes.IndexByte(f.buf, '\n'); i >= 0 || len(f.buf) > 1024 {
-		if i < 0 {
-			i = 1024
-		}
-		f.done = true
-		f.line <- string(f.buf[:i])
-	}
-	return len(p), nil
 }

@@ -29,6 +29,7 @@ type watch struct {
 	first     *Node     // that failed, by the time of its end
 	interrupt os.Signal // that stopped the job
 	cancelled bool      // the context ended
+	reason    string    // the scheduler's, why the job failed
 }
 
 // loop returns the exit code once all processes have ended, or cannot be waited for any longer.
@@ -46,6 +47,8 @@ func (w *watch) loop(ctx context.Context) int {
 			w.end(n)
 		case s := <-w.run.cfg.Interrupts:
 			w.signal(s)
+		case names := <-w.run.report.waiting:
+			w.wait(names)
 		case <-done:
 			done = nil
 			w.cancelled = true
@@ -66,7 +69,7 @@ func (w *watch) code() int {
 		return SignalCode(w.interrupt)
 	case w.first != nil:
 		return w.first.Exit.Status()
-	case w.cancelled:
+	case w.cancelled, w.reason != "":
 		return 1
 	}
 	return 0
@@ -79,6 +82,7 @@ func (w *watch) end(n *Node) {
 	case n.Exit.OK(): // servers and scheduler may end before the last worker does, once all have left the job
 	case w.stage <= settling && !n.stopped:
 		if w.first == nil {
+			w.reason = w.run.report.failed() // before anybody ended: so this end follows from it
 			w.run.cfg.Logger.Error(fmt.Sprintf("%s on %s failed: %s; stopping the others", n.Name(), n.Host, n.Exit))
 			w.enter(settling)
 		}
@@ -93,6 +97,17 @@ func (w *watch) end(n *Node) {
 		case stopWorkers:
 			w.enter(stopAll)
 		}
+	}
+}
+
+// wait takes note of whom a job that is not complete waits for, and ends one that never will be.
+func (w *watch) wait(names []string) {
+	if w.stage > running {
+		return
+	}
+	if w.reason = w.run.never(names); w.reason != "" {
+		w.run.cfg.Logger.Error(w.reason + "; stopping them")
+		w.enter(stopWorkers)
 	}
 }
 

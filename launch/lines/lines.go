@@ -69,8 +69,9 @@ type Stream struct {
 	cut    bool   // the line's first pieces are out
 	draft  []byte // what the last carriage return took back
 	shown  time.Time
-	lastMu sync.Mutex // guards last
+	lastMu sync.Mutex // guards the rest
 	last   string
+	panic  bool // last is why a Go program died; its goroutines follow
 }
 
 // Stdout is the standard output of the process called name; number picks its colour.
@@ -172,7 +173,7 @@ func (s *Stream) Flush() {
 	}
 }
 
-// Last is the last line that was not blank.
+// Last is the last line that was not blank, or the one that says why a Go program panicked.
 func (s *Stream) Last() string {
 	s.lastMu.Lock()
 	defer s.lastMu.Unlock()
@@ -182,7 +183,11 @@ func (s *Stream) Last() string {
 func (s *Stream) emit(line []byte) {
 	if len(bytes.TrimSpace(line)) > 0 {
 		s.lastMu.Lock()
-		s.last = string(line)
+		panicked := bytes.HasPrefix(line, []byte("panic: ")) || bytes.HasPrefix(line, []byte("fatal error: "))
+		if panicked || !s.panic {
+			s.last = string(line)
+		}
+		s.panic = s.panic || panicked
 		s.lastMu.Unlock()
 	}
 	s.m.mu.Lock()

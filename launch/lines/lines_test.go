@@ -3,6 +3,7 @@ package lines
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -152,4 +153,13 @@ func FuzzStream(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestLastLineOfAPanicIsItsReason(t *testing.T) {
+	m := New(Config{})
+	s := m.Stderr("worker 0", 0)
+	io.WriteString(s, "step 3\npanic: index out of range\n\ngoroutine 1 [running]:\nmain.main()\n\t/train.go:84 +0x14af\nexit status 2\n")
+	if got, want := s.Last(), "panic: index out of range"; got != want {
+		t.Errorf("Last() = %q, want %q", got, want)
+	}
 }
