@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -73,5 +76,44 @@ func ExampleCreate() {
 func must(err error) {
 	if err != nil {
 		panic(err)
+	}
+}
+
+// A worker that leaves in order does not change what the others know of their place: the generation stays.
+func TestLeavingWorkerIsStillCounted(t *testing.T) {
+	job := jobtest.New(t, jobtest.Config{Workers: 2})
+	nodes := make([]*cluster.Node, 2)
+	var group errgroup.Group
+	for rank := range nodes {
+		group.Go(func() (err error) {
+			nodes[rank], err = cluster.Join(t.Context(), job.WorkerConfig(rank))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	stays, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithNode(nodes[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stays.Close()
+	before := len(nodes[1].Membership().Nodes)
+	if err := nodes[0].Leave(t.Context(), true, ""); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		changed := nodes[1].Changed()
+		if len(nodes[1].Membership().Nodes) < before {
+			break
+		}
+		select {
+		case <-changed:
+		case <-t.Context().Done():
+			t.Fatal("rank 1 never heard that rank 0 left")
+		}
+	}
+	if got := stays.NumWorkers(); got != 2 {
+		t.Errorf("workers after rank 0 left: got %d, want 2", got)
 	}
 }

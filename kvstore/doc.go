@@ -55,6 +55,7 @@ type Store interface {
 	// Type is the name given to Create, "dist" as "dist_sync".
 	Type() string
 	Rank() int
+	// NumWorkers is that of the generation: a worker that has left in order is still counted.
 	NumWorkers() int
 	// Generation is the version of the membership; 1 in a store within the process.
 	Generation() uint64

@@ -56,19 +56,8 @@ func newStore(set settings, kind string, node Node) *store {
 
 func (s *store) Type() string       { return s.kind }
 func (s *store) Rank() int          { return int(s.node.Rank()) }
-func (s *store) NumWorkers() int    { return numWorkers(s.node.Membership()) }
+func (s *store) NumWorkers() int    { return int(s.node.Membership().Workers) }
 func (s *store) Generation() uint64 { return uint64(s.node.Generation()) }
-
-// numWorkers counts the workers that take part; those that have left don't.
-func numWorkers(m wire.Membership) int {
-	n := 0
-	for i := range m.Nodes {
-		if m.Nodes[i].Role == wire.RoleWorker {
-			n++
-		}
-	}
-	return n
-}
 
 func (s *store) SetWeight(weight float32) { s.weight.Store(math.Float32bits(weight)) }
 

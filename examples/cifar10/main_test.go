@@ -43,8 +43,8 @@ func TestTrainsResumesAndDraws(t *testing.T) {
 }
 
 func TestTrainsWithOtherFlags(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes three more whole ResNet18: runs without -short")
+	if os.Getenv("PARAGON_TEST_SLOW") == "" {
+		t.Skip("makes three more whole ResNet18: runs with PARAGON_TEST_SLOW=1 (make slowtest)")
 	}
 	for _, flags := range [][]string{
 		{"--devices", "cpu:0,cpu:1", "--optimizer", "sgd", "--momentum", "0.9", "--batch", "4"},
