@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -76,6 +77,43 @@ func TestInterruptLetsWorkersSaveTheirState(t *testing.T) {
 		if n := strings.Count(l.stdout.String(), "| checkpoint\n"); n != 2 {
 			t.Errorf("%s: %d workers saved their state, want 2", tc.signal, n)
 		}
+	}
+}
+
+// `launch ... | less` must end when it is asked to, though nobody reads what the workers still write.
+func TestInterruptDoesNotWaitForAReader(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command(launchProgram, "-n", "2", "-s", "1", "while :; do echo a line of a worker that never rests; done")
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = w, w, &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	done := make(chan struct{})
+	go func() { cmd.Wait(); close(done) }()
+	defer func() { cmd.Process.Kill(); <-done }()
+	head := make([]byte, 4096)
+	for got := 0; got < 64<<10; { // the workers write; from here on nobody reads
+		n, err := r.Read(head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += n
+	}
+	cmd.Process.Signal(syscall.SIGINT)
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatalf("launch did not end within %s", patience)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
 	}
 }
 

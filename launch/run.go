@@ -39,13 +39,29 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return o.runCheck(ctx, method, stdout)
 	}
 
-	interrupts := make(chan os.Signal, 8)
+	interrupts, caught := make(chan os.Signal, 8), make(chan os.Signal, 8)
 	catch := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // under nohup it stays ignored
 		catch = append(catch, syscall.SIGHUP)
 	}
-	signal.Notify(interrupts, catch...)
-	defer signal.Stop(interrupts)
+	signal.Notify(caught, catch...)
+	ended := make(chan struct{})
+	defer close(ended)
+	defer signal.Stop(caught)
+	go func() {
+		for {
+			select {
+			case s := <-caught:
+				out.Hurry() // first: whoever takes the interrupt may be waiting for a pager
+				select {
+				case interrupts <- s:
+				default: // eight wait already
+				}
+			case <-ended:
+				return
+			}
+		}
+	}()
 
 	cfg := job.Config{
 		Workers: o.place.Workers, Servers: o.place.Servers, SchedulerHost: o.schedulerHost,

@@ -4,11 +4,15 @@
 // is written once it is complete, so lines of different processes never mix. A carriage return that is not part of a line's
 // end takes back what stands before it, as on a terminal; of a progress bar drawn in this way one state every few seconds is
 // shown, and the last one. A line longer than MaxLine is written in pieces, so no process can fill the launcher's memory.
+//
+// Whoever reads the launcher's output sets the pace: while nobody does (a pager, a terminal that was stopped), the processes
+// wait. After Hurry, when the job has to end, they no longer do.
 package lines
 
 import (
 	"bytes"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,8 +34,12 @@ type Config struct {
 
 // A Merger writes whole lines of several Streams. Its methods may be called together.
 type Merger struct {
-	cfg   Config
-	mu    sync.Mutex // guards writes to Stdout and Stderr, and the rest
+	cfg            Config
+	stdout, stderr *sink
+	hurry          chan struct{} // closed by Hurry
+	once           sync.Once     // of Hurry
+
+	mu    sync.Mutex // guards what the sinks hold, and the rest
 	width int
 	hold  bool
 	held  []heldLine
@@ -39,7 +47,7 @@ type Merger struct {
 }
 
 type heldLine struct {
-	out  io.Writer
+	out  *sink
 	line []byte
 }
 
@@ -51,7 +59,13 @@ func New(cfg Config) *Merger {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Merger{cfg: cfg}
+	sinkOf := func(w io.Writer) *sink {
+		if w == nil {
+			w = io.Discard
+		}
+		return &sink{w: w}
+	}
+	return &Merger{cfg: cfg, stdout: sinkOf(cfg.Stdout), stderr: sinkOf(cfg.Stderr), hurry: make(chan struct{})}
 }
 
 // colors are those of terminals that read well on dark and on light ground: not black, white, yellow.
@@ -62,7 +76,7 @@ const plain = "\x1b[0m"
 // A Stream is the stdout or stderr of one process. Its methods may be called together with those of other Streams only.
 type Stream struct {
 	m      *Merger
-	out    io.Writer
+	out    *sink
 	name   string
 	color  string
 	line   []byte // held back
@@ -76,18 +90,15 @@ type Stream struct {
 
 // Stdout is the standard output of the process called name; number picks its colour.
 func (m *Merger) Stdout(name string, number int) *Stream {
-	return m.stream(m.cfg.Stdout, m.cfg.ColorStdout, name, number)
+	return m.stream(m.stdout, m.cfg.ColorStdout, name, number)
 }
 
 // Stderr is the standard error of the process called name.
 func (m *Merger) Stderr(name string, number int) *Stream {
-	return m.stream(m.cfg.Stderr, m.cfg.ColorStderr, name, number)
+	return m.stream(m.stderr, m.cfg.ColorStderr, name, number)
 }
 
-func (m *Merger) stream(out io.Writer, color bool, name string, number int) *Stream {
-	if out == nil {
-		out = io.Discard
-	}
+func (m *Merger) stream(out *sink, color bool, name string, number int) *Stream {
 	s := &Stream{m: m, out: out, name: name}
 	m.mu.Lock()
 	m.width = max(m.width, len(name))
@@ -180,10 +191,13 @@ func (s *Stream) Last() string {
 	return s.last
 }
 
+// lastWords begin the line in which a Go program says why it dies; many more follow.
+var lastWords = []string{"panic: ", "fatal error: ", "SIGABRT: ", "SIGSEGV: ", "SIGBUS: ", "SIGFPE: ", "SIGILL: ", "SIGQUIT: "}
+
 func (s *Stream) emit(line []byte) {
 	if len(bytes.TrimSpace(line)) > 0 {
 		s.lastMu.Lock()
-		panicked := bytes.HasPrefix(line, []byte("panic: ")) || bytes.HasPrefix(line, []byte("fatal error: "))
+		panicked := slices.ContainsFunc(lastWords, func(w string) bool { return strings.HasPrefix(string(line), w) })
 		if panicked || !s.panic {
 			s.last = string(line)
 		}
@@ -210,7 +224,7 @@ func (s *Stream) emit(line []byte) {
 		return
 	}
 	s.m.release()
-	s.out.Write(b)
+	s.m.write(s.out, b)
 }
 
 // Hold keeps lines of processes back until Release, so that what Print writes meanwhile stands before them.
@@ -229,17 +243,14 @@ func (m *Merger) Release() {
 
 func (m *Merger) release() {
 	for _, h := range m.held {
-		h.out.Write(h.line)
+		m.write(h.out, h.line)
 	}
 	m.hold, m.held, m.bytes = false, nil, 0
 }
 
 // Print writes lines of the launcher's own to its standard error, between those of the processes.
 func (m *Merger) Print(text string) {
-	if m.cfg.Stderr == nil {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	io.WriteString(m.cfg.Stderr, text)
+	m.write(m.stderr, []byte(text))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -156,10 +157,48 @@ func FuzzStream(f *testing.F) {
 }
 
 func TestLastLineOfAPanicIsItsReason(t *testing.T) {
-	m := New(Config{})
-	s := m.Stderr("worker 0", 0)
-	io.WriteString(s, "step 3\npanic: index out of range\n\ngoroutine 1 [running]:\nmain.main()\n\t/train.go:84 +0x14af\nexit status 2\n")
-	if got, want := s.Last(), "panic: index out of range"; got != want {
-		t.Errorf("Last() = %q, want %q", got, want)
+	for _, why := range []string{"panic: index out of range", "fatal error: concurrent map writes", "SIGABRT: abort"} {
+		s := New(Config{}).Stderr("worker 0", 0)
+		fmt.Fprintf(s, "step 3\n%s\n\ngoroutine 1 [running]:\nmain.main()\n\t/train.go:84 +0x14af\ngs 0x0\n", why)
+		if got := s.Last(); got != why {
+			t.Errorf("Last() = %q, want %q", got, why)
+		}
 	}
+}
+
+// A pager that does not read holds the processes up, but not the end of the job; the other stream goes on.
+func TestHurryDoesNotWaitForReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		var stderr bytes.Buffer
+		m := New(Config{Stdout: w, Stderr: &stderr})
+		s := m.Stdout("worker 0", 0)
+		wrote := make(chan struct{})
+		go func() {
+			for range 1000 {
+				io.WriteString(s, "a line\n")
+			}
+			close(wrote)
+		}()
+		time.Sleep(time.Hour)
+		select {
+		case <-wrote:
+			t.Fatal("lines were lost though nobody was in a hurry")
+		default:
+		}
+		begin := time.Now()
+		m.Hurry()
+		m.Hurry()
+		<-wrote
+		m.Print("the end\n")
+		if took := time.Since(begin); took > hurryTime {
+			t.Errorf("took %v, want %v", took, hurryTime)
+		}
+		if got, want := stderr.String(), "the end\n"; got != want {
+			t.Errorf("stderr %q, want %q", got, want)
+		}
+		r.Close()
+		synctest.Wait()
+		io.WriteString(s, "heard again\n") // the reader is gone, which is no wait
+	})
 }
