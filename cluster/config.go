@@ -26,7 +26,7 @@ func (c Config) WithDefaults() Config {
 	c.StartTimeout = cmp.Or(c.StartTimeout, 5*time.Minute)
 	c.SchedulerTimeout = cmp.Or(c.SchedulerTimeout, c.Lease)
 	if c.Network == nil {
-		c.Network = transport.TCP
+		c.Network = transport.Auto
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -59,10 +59,15 @@ func (c Config) Validate() error {
 	if d := c.WithDefaults(); d.Lease < 2*d.HeartbeatInterval {
 		return bad("Lease", d.Lease, fmt.Sprintf("want at least two heartbeats of %v", d.HeartbeatInterval))
 	}
-	if len(c.Secret) == 0 && (c.Network == nil || c.Network == transport.TCP) && !loopback(host) {
+	if len(c.Secret) == 0 && c.ofSystem() && !loopback(host) {
 		return bad("Secret", "is empty", fmt.Sprintf("only a job on loopback may do without, and the scheduler is at %s", host))
 	}
 	return nil
+}
+
+// ofSystem tells whether the network is one of the operating system's, not a test's.
+func (c Config) ofSystem() bool {
+	return c.Network == nil || c.Network == transport.Auto || c.Network == transport.Unix || c.Network == transport.TCP
 }
 
 func loopback(host string) bool {

@@ -78,6 +78,6 @@ type Config struct {
 	// the scheduler uses it; it may be nil.
 	ExpectedHosts map[Place]string
 
-	Network transport.Network // TCP
+	Network transport.Network // transport.Auto
 	Logger  *slog.Logger      // slog.Default()
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/paragon-train/paragon/transport"
 )
 
 // The variables that say where a job is; without any of them there is none.
@@ -29,6 +31,7 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_HEARTBEAT      such as 1s: time between heartbeats
 //	PARAGON_LEASE          such as 10s: silence after which a node is lost
 //	PARAGON_START_TIMEOUT  such as 5m: how long the start may take
+//	PARAGON_TRANSPORT      auto (the default), unix or tcp: how nodes of one host reach each other; see transport.Auto
 //	PARAGON_HOSTS          where nodes are expected: worker/0/d1,worker/1/d2,server/0/d1
 //
 // An error names the variable, its value and the rule.
@@ -73,6 +76,7 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		// The value stays out of the message: messages end up in logs.
 		e.err = fmt.Errorf("cluster: PARAGON_SECRET: want hexadecimal digits, two for each byte")
 	}
+	cfg.Network = e.network()
 	cfg.Listen = e.listen()
 	cfg.ExpectedHosts = e.hosts("PARAGON_HOSTS")
 	if e.err == nil {
@@ -115,6 +119,21 @@ func (e *env) duration(name string) time.Duration {
 		e.fail(name, "want a time above zero with its unit, such as 10s or 500ms")
 	}
 	return d
+}
+
+func (e *env) network() transport.Network {
+	switch e.getenv("PARAGON_TRANSPORT") {
+	case "": // the default
+	case "auto":
+		return transport.Auto
+	case "unix":
+		return transport.Unix
+	case "tcp":
+		return transport.TCP
+	default:
+		e.fail("PARAGON_TRANSPORT", "want auto, unix or tcp")
+	}
+	return nil
 }
 
 func (e *env) listen() string {

@@ -44,6 +44,11 @@ func TestFromEnvReadsAJob(t *testing.T) {
 	if err != nil || got.Role != Server || got.Rank != -1 || got.Scheduler != "[::1]:9091" {
 		t.Errorf("server: %+v, %v", got, err)
 	}
+	for name, want := range map[string]transport.Network{"": nil, "auto": transport.Auto, "unix": transport.Unix, "tcp": transport.TCP} {
+		if got, err := FromEnv(with("PARAGON_TRANSPORT", name).get); err != nil || got.Network != want {
+			t.Errorf("PARAGON_TRANSPORT=%q: got network %v and error %v, want %v", name, got.Network, err, want)
+		}
+	}
 }
 
 func TestFromEnvSaysWhichVariableIsWrong(t *testing.T) {
@@ -65,6 +70,7 @@ func TestFromEnvSaysWhichVariableIsWrong(t *testing.T) {
 		{"PARAGON_START_TIMEOUT", "soon", `cluster: PARAGON_START_TIMEOUT="soon": want a time`},
 		{"PARAGON_LISTEN", "10.0.0.7", `cluster: PARAGON_LISTEN="10.0.0.7": want host:port; port 0 takes a free one`},
 		{"DMLC_INTERFACE", "eth99", `cluster: DMLC_INTERFACE="eth99": want a network interface of this host: `},
+		{"PARAGON_TRANSPORT", "udp", `cluster: PARAGON_TRANSPORT="udp": want auto, unix or tcp`},
 		{"PARAGON_HOSTS", "worker/d1", `cluster: PARAGON_HOSTS="worker/d1": "worker/d1" is not ROLE/RANK/HOST, such as worker/0/d1`},
 		{"PARAGON_HOSTS", "worker/0/d1,server/x/d1", `"server/x/d1": want a rank from 0 to 4999`},
 		{"DMLC_PS_ROOT_URI", "10.1.2.3", `cluster: Secret is empty: only a job on loopback may do without, and the scheduler is at 10.1.2.3`},
@@ -152,7 +158,7 @@ func TestJoinRefusesAConfigThatCannotBe(t *testing.T) {
 func TestDefaultsAreThoseOfTheFields(t *testing.T) {
 	d := Config{Lease: 30 * time.Second}.WithDefaults()
 	if d.HeartbeatInterval != time.Second || d.StartTimeout != 5*time.Minute || d.SchedulerTimeout != 30*time.Second ||
-		d.Network != transport.TCP || d.Host == "" || d.Logger == nil {
+		d.Network != transport.Auto || d.Host == "" || d.Logger == nil {
 		t.Errorf("got %+v", d)
 	}
 	if s := Worker.String() + Server.String() + Scheduler.String() + Role(9).String(); s != "workerserverschedulerrole 9" {

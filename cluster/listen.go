@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-
-	"github.com/paragon-train/paragon/transport"
 )
 
 // Listen opens the listener of a server: at cfg.Listen, or at the address that reaches the scheduler and a free port. Addr is
@@ -22,7 +20,7 @@ func Listen(ctx context.Context, cfg Config) (ln net.Listener, addr string, err 
 	at := cfg.Listen
 	if at == "" {
 		host := ""
-		if cfg.Network == transport.TCP {
+		if cfg.ofSystem() {
 			if host, err = reaching(ctx, cfg.Scheduler); err != nil {
 				return nil, "", fmt.Errorf("cluster: find the address that reaches the scheduler at %s: %w", cfg.Scheduler, err)
 			}

@@ -7,30 +7,37 @@ import (
 	"github.com/paragon-train/paragon/internal/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/kvstore/kvstoretest"
+	"github.com/paragon-train/paragon/transport"
 )
 
 // openJob returns a harness's Open for whole jobs: a scheduler and servers as their programs run them.
-func openJob(tcp bool) func(t testing.TB, c kvstoretest.Config) []kvstore.Store {
+func openJob(over transport.Network) func(t testing.TB, c kvstoretest.Config) []kvstore.Store {
 	return func(t testing.TB, c kvstoretest.Config) []kvstore.Store {
 		t.Helper()
 		servers := c.Servers
 		if servers == 0 {
 			servers = 2
 		}
-		job := jobtest.New(t, jobtest.Config{Workers: c.Workers, Servers: servers, TCP: tcp})
+		job := jobtest.New(t, jobtest.Config{Workers: c.Workers, Servers: servers, TCP: over != nil, Over: over})
 		return job.Stores(t, c.Type, c.Options...)
 	}
 }
 
 // The job's store, over connections in memory.
 func TestStoresOverPipes(t *testing.T) {
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(false), Workers: unlessShort([]int{3}, 1, 4), Servers: []int{1, 3, 2}})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(nil), Workers: unlessShort([]int{3}, 1, 4), Servers: []int{1, 3, 2}})
+}
+
+// The job's store as it runs within a host: through shared memory, and over unix sockets.
+func TestStoresWithinAHost(t *testing.T) {
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Auto), Workers: unlessShort([]int{2}, 1, 4), Servers: []int{2, 1}})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Unix), Workers: unlessShort([]int{1}, 3), Types: unlessShort([]string{"dist_async"}, "dist_sync"), Servers: []int{3, 2}})
 }
 
 // The job's store, over TCP.
 func TestStoresOverTCP(t *testing.T) {
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(true), Workers: unlessShort([]int{2}, 4, 7), Servers: []int{2, 1}})
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(true), Workers: []int{1}, Types: []string{"dist_device_sync"}, Servers: []int{3, 2}})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: unlessShort([]int{2}, 4, 7), Servers: []int{2, 1}})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: []int{1}, Types: []string{"dist_device_sync"}, Servers: []int{3, 2}})
 }
 
 // unlessShort adds what the full set of tests has more than the quick one. PARAGON_TEST_SLOW asks for the full one.

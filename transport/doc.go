@@ -13,7 +13,8 @@
 //
 // Connections prove the job's secret to each other before the first frame (Auth); without it a peer gets no further.
 //
-// Network makes the connections: TCP here, pipes in memory with injected faults in internal/faultnet.
+// Network makes the connections: Auto takes shared memory between processes of one host and TCP between hosts, TCP and Unix
+// are for those who want these; internal/faultnet has pipes in memory with injected faults.
 package transport
 
 import (

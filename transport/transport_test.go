@@ -75,15 +75,22 @@ type link struct {
 	open func(t *testing.T) (ln net.Listener, server, client Config)
 }
 
-var links = []link{
-	{"tcp", func(t *testing.T) (net.Listener, Config, Config) {
-		ln, err := TCP.Listen("127.0.0.1:0")
+// over is a link of the system's.
+func over(n Network) func(t *testing.T) (net.Listener, Config, Config) {
+	return func(t *testing.T) (net.Listener, Config, Config) {
+		ln, err := n.Listen("127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ln, Config{}, Config{}
-	}},
-	{"memory", func(t *testing.T) (net.Listener, Config, Config) {
+		return ln, Config{Network: n}, Config{Network: n}
+	}
+}
+
+var links = []link{
+	{"tcp", over(TCP)},
+	{"unix", over(Unix)},
+	{"auto", over(Auto)},
+	{"pipes", func(t *testing.T) (net.Listener, Config, Config) {
 		n := faultnet.New(1)
 		ln, err := n.Host("s").Listen(":0")
 		if err != nil {

@@ -29,12 +29,16 @@ const (
 )
 
 // transportNames are the transports that are measured unless the command line says otherwise.
-var transportNames = []string{"tcp"}
+var transportNames = []string{"tcp", "unix", "auto"}
 
 func network(name string) (transport.Network, error) {
 	switch name {
 	case "tcp":
 		return transport.TCP, nil
+	case "unix":
+		return transport.Unix, nil
+	case "auto":
+		return transport.Auto, nil
 	}
 	return nil, fmt.Errorf("got %q, want some of %s", name, strings.Join(transportNames, ", "))
 }

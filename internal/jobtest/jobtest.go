@@ -32,6 +32,8 @@ type Config struct {
 	Servers int // 1
 	// TCP: over TCP on this machine, at free ports. Without it connections are in memory.
 	TCP bool
+	// Over is the system's network that TCP asks for, if another than transport.TCP.
+	Over transport.Network
 	// Seed decides what Net decides, and is logged.
 	Seed uint64
 
@@ -124,6 +126,9 @@ func (j *Job) config(role cluster.Role, rank int) cluster.Config {
 	switch {
 	case j.cfg.TCP:
 		c.Network, c.Listen = transport.TCP, "127.0.0.1:0"
+		if j.cfg.Over != nil {
+			c.Network = j.cfg.Over
+		}
 	default:
 		c.Network, c.Listen = j.Net.Host(names[role]), names[role]+":0"
 	}

@@ -1,0 +1,330 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketName is the abstract name beside a TCP address. An address of all interfaces has a star.
+func socketName(ap netip.AddrPort) string {
+	if ap.Addr().IsUnspecified() {
+		return fmt.Sprintf("@paragon/*:%d", ap.Port())
+	}
+	return "@paragon/" + netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port()).String()
+}
+
+// listenWithin adds a unix socket to a listener. Where that cannot be, the listener stays as it is.
+func listenWithin(tcp net.Listener) net.Listener {
+	ap, err := netip.ParseAddrPort(tcp.Addr().String())
+	if err != nil {
+		return tcp
+	}
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: socketName(ap)})
+	if err != nil {
+		return tcp
+	}
+	l := &bothListener{Listener: tcp, unix: ln, accepted: make(chan accepted), closed: make(chan struct{})}
+	l.wg.Go(func() { l.acceptTCP() })
+	l.wg.Go(func() { l.acceptUnix() })
+	return l
+}
+
+// A bothListener accepts from its TCP and its unix listener. Its address is TCP's.
+type bothListener struct {
+	net.Listener
+	unix     *net.UnixListener
+	accepted chan accepted
+	closing  sync.Once
+	closed   chan struct{}
+	wg       sync.WaitGroup // of the goroutines that accept
+}
+
+type accepted struct {
+	nc  net.Conn
+	err error
+}
+
+func (l *bothListener) Accept() (net.Conn, error) {
+	select {
+	case a := <-l.accepted:
+		return a.nc, a.err
+	case <-l.closed:
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.Addr(), Err: net.ErrClosed}
+	}
+}
+
+func (l *bothListener) Close() error {
+	err := error(net.ErrClosed)
+	l.closing.Do(func() {
+		close(l.closed)
+		l.unix.Close()
+		err = l.Listener.Close()
+		l.wg.Wait()
+	})
+	return err
+}
+
+// hand gives a connection or an error to Accept. An error holds its sender until somebody looked at it.
+func (l *bothListener) hand(nc net.Conn, err error) {
+	select {
+	case l.accepted <- accepted{nc, err}:
+	case <-l.closed:
+		if nc != nil {
+			nc.Close()
+		}
+	}
+}
+
+func (l *bothListener) acceptTCP() {
+	for {
+		nc, err := l.Listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		l.hand(nc, err)
+	}
+}
+
+func (l *bothListener) acceptUnix() {
+	turns := make(chan struct{}, maxStrangers)
+	for {
+		nc, err := l.unix.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			l.hand(nil, err)
+			continue
+		}
+		if !sameUser(nc) {
+			nc.Close()
+			continue
+		}
+		select {
+		case turns <- struct{}{}:
+		default:
+			nc.Close()
+			continue
+		}
+		l.wg.Go(func() {
+			defer func() { <-turns }()
+			defer closeAfter(l.closed, nc)()
+			if nc, err := answerOffer(nc); err == nil {
+				l.hand(nc, nil)
+			}
+		})
+	}
+}
+
+// closeAfter closes nc when closed is, unless stop was called before.
+func closeAfter(closed <-chan struct{}, nc net.Conn) (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-closed:
+			nc.Close()
+		case <-done:
+		}
+	})
+	return func() { close(done); wg.Wait() }
+}
+
+// dialWithin connects to a listener of this host, or returns nil.
+func dialWithin(ctx context.Context, addr string, memory bool) net.Conn {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil
+	}
+	number, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	if err != nil {
+		return nil
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil
+	}
+	for _, ip := range ips {
+		if !ownAddress(ip) {
+			continue
+		}
+		for _, at := range []netip.Addr{ip, netip.IPv6Unspecified()} {
+			if nc := dialUnix(ctx, socketName(netip.AddrPortFrom(at, uint16(number)))); nc != nil {
+				if conn, err := makeOffer(ctx, nc, memory); err == nil {
+					return conn
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func dialUnix(ctx context.Context, name string) *net.UnixConn {
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "unix", name)
+	if err != nil {
+		return nil
+	}
+	if u := nc.(*net.UnixConn); sameUser(u) {
+		return u
+	}
+	nc.Close()
+	return nil
+}
+
+// ownAddress tells whether an address is this host's.
+func ownAddress(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	if ip.IsLoopback() || ip.IsUnspecified() {
+		return true
+	}
+	all, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(all, func(a net.Addr) bool {
+		p, err := netip.ParsePrefix(a.String())
+		return err == nil && p.Addr().Unmap() == ip.WithZone("")
+	})
+}
+
+// sameUser tells whether the process at the other end belongs to this process's user.
+func sameUser(nc *net.UnixConn) bool {
+	same := false
+	if raw, err := nc.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) {
+			cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+			same = err == nil && int(cred.Uid) == os.Geteuid()
+		})
+	}
+	return same
+}
+
+// An offer is what the end that dials sends first on a unix socket:
+//
+//	offset  size  field
+//	     0     4  "PRGU"
+//	     4     1  1: what follows travels on this socket
+//	              2: it travels in the memory that came with the message; see memoryConn
+//	     5     1  log2 of a ring's bytes, of kind 2
+//	     6     2  zeros
+//
+// With kind 2 come two file descriptors: the memory, and a socket for a second kind of bells.
+const (
+	offerSize   = 8
+	offerSocket = 1
+	offerMemory = 2
+)
+
+// makeOffer sends the offer. It closes nc if it fails.
+func makeOffer(ctx context.Context, nc *net.UnixConn, memory bool) (_ net.Conn, err error) {
+	defer func() {
+		if err != nil {
+			nc.Close()
+		}
+	}()
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(handshakeTimeout)
+	}
+	if err := nc.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	var conn net.Conn
+	if memory {
+		conn, err = offerRings(nc)
+	}
+	if conn == nil { // memory was not to be had: the socket serves as well
+		_, err = nc.Write([]byte{'P', 'R', 'G', 'U', offerSocket, 0, 0, 0})
+		conn = plain(nc)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, nc.SetDeadline(time.Time{})
+}
+
+// answerOffer reads the offer and returns the connection it speaks of. It closes nc if it fails.
+func answerOffer(nc *net.UnixConn) (_ net.Conn, err error) {
+	var message [offerSize]byte
+	var fds []int
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		if err != nil {
+			nc.Close()
+		}
+	}()
+	if err := nc.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return nil, err
+	}
+	control := make([]byte, unix.CmsgSpace(4*4))
+	n, c, _, _, err := nc.ReadMsgUnix(message[:], control)
+	if err != nil {
+		return nil, err
+	}
+	if messages, err := unix.ParseSocketControlMessage(control[:c]); err == nil {
+		for i := range messages {
+			more, _ := unix.ParseUnixRights(&messages[i])
+			fds = append(fds, more...)
+		}
+	}
+	if n != offerSize || string(message[:4]) != "PRGU" {
+		return nil, fmt.Errorf("not a peer of ours: it began with %q", message[:n])
+	}
+	var conn net.Conn
+	switch {
+	case message[4] == offerSocket && len(fds) == 0:
+		conn = plain(nc)
+	case message[4] == offerMemory && len(fds) == 2:
+		bells := fds[1]
+		fds = fds[:1]
+		if conn, err = acceptRings(nc, fds[0], bells, message[5]); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("got an offer of kind %d with %d file descriptors", message[4], len(fds))
+	}
+	return conn, nc.SetDeadline(time.Time{})
+}
+
+// A hostAddr says who is at the other end of a connection within the host.
+type hostAddr string
+
+func (a hostAddr) Network() string { return "unix" }
+func (a hostAddr) String() string  { return string(a) }
+
+func peerOf(nc *net.UnixConn) net.Addr {
+	name := "a process of this host"
+	if raw, err := nc.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) {
+			if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+				name = fmt.Sprintf("pid %d of this host", cred.Pid)
+			}
+		})
+	}
+	return hostAddr(name)
+}
+
+// A unixConn is a unix socket that says whose it is.
+type unixConn struct {
+	*net.UnixConn
+	peer net.Addr
+}
+
+func (c *unixConn) RemoteAddr() net.Addr { return c.peer }
+
+func plain(nc *net.UnixConn) net.Conn {
+	nc.SetWriteBuffer(unixBuffer)
+	return &unixConn{nc, peerOf(nc)}
+}
+
+// unixBuffer is asked for as a unix socket's buffer; the system may give less.
+const unixBuffer = 1 << 20

@@ -1,0 +1,430 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// dialledEnv makes the test's binary a process that connects to the address in it, writes, and waits to be killed.
+const dialledEnv = "PARAGON_TEST_DIAL"
+
+func TestMain(m *testing.M) {
+	addr := os.Getenv(dialledEnv)
+	if addr == "" {
+		os.Exit(m.Run())
+	}
+	nc, err := Auto.Dial(context.Background(), addr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Fprint(nc, "the last words")
+	nc.Read(make([]byte, 1))
+	os.Exit(1)
+}
+
+func listenAuto(t *testing.T) net.Listener {
+	t.Helper()
+	ln, err := Auto.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
+// pair returns the two ends of a connection through memory.
+func pair(t *testing.T) (dialled, accepted *memoryConn) {
+	t.Helper()
+	ln := listenAuto(t)
+	a, err := Auto.Dial(t.Context(), ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close(); b.Close() })
+	ma, ok1 := a.(*memoryConn)
+	mb, ok2 := b.(*memoryConn)
+	if !ok1 || !ok2 {
+		t.Fatalf("got connections %T and %T, want both through memory", a, b)
+	}
+	return ma, mb
+}
+
+func TestAutoTakesTheShortestWay(t *testing.T) {
+	kind := func(ln net.Listener, n Network) string {
+		nc, err := n.Dial(t.Context(), ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		other, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		return fmt.Sprintf("%T %T", nc, other)
+	}
+	for _, listen := range []string{"127.0.0.1:0", ":0", "[::1]:0"} {
+		ln, err := Auto.Listen(listen)
+		if err != nil {
+			t.Logf("listen on %s: %v", listen, err) // a machine without IPv6
+			continue
+		}
+		for n, want := range map[Network]string{Auto: "*transport.memoryConn *transport.memoryConn", Unix: "*transport.unixConn *transport.unixConn", TCP: "*net.TCPConn *net.TCPConn"} {
+			if got := kind(ln, n); got != want {
+				t.Errorf("%+v to %s: got %s, want %s", n, listen, got, want)
+			}
+		}
+		ln.Close()
+	}
+	ln, err := TCP.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if got, want := kind(ln, Auto), "*net.TCPConn *net.TCPConn"; got != want {
+		t.Errorf("to a listener on TCP alone: got %s, want %s", got, want)
+	}
+	if ownAddress(netip.MustParseAddr("192.0.2.1")) {
+		t.Error("192.0.2.1 is nobody's, got this host's")
+	}
+}
+
+// Bytes come out as they went in, whatever the pieces, in both directions at once.
+func TestMemoryKeepsBytesInOrder(t *testing.T) {
+	a, b := pair(t)
+	var wg sync.WaitGroup
+	const total = 5<<20 + 12345
+	for i, way := range []struct{ from, to net.Conn }{{a, b}, {b, a}} {
+		sent := make([]byte, total)
+		random := rand.New(rand.NewPCG(1, uint64(i)))
+		for j := range sent {
+			sent[j] = byte(random.Uint32())
+		}
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(2, uint64(i)))
+			for rest := sent; len(rest) > 0; {
+				n := min(1+random.IntN(1<<random.IntN(22)), len(rest))
+				if _, err := way.from.Write(rest[:n]); err != nil {
+					t.Errorf("write: %v", err)
+					return
+				}
+				rest = rest[n:]
+			}
+		})
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(3, uint64(i)))
+			got := make([]byte, 0, total)
+			for len(got) < total {
+				n, err := way.to.Read(got[len(got):min(len(got)+1+random.IntN(1<<random.IntN(20)), total)])
+				if err != nil {
+					t.Errorf("read: %v", err)
+					return
+				}
+				got = got[:len(got)+n]
+			}
+			if !bytes.Equal(got, sent) {
+				t.Error("got other bytes than were sent")
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestMemoryWaitsEndInTime(t *testing.T) {
+	a, _ := pair(t)
+	soon := time.Now().Add(20 * time.Millisecond)
+	a.SetDeadline(soon)
+	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read: got error %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+	if n, err := a.Write(make([]byte, 3<<ringBits)); n != 1<<ringBits || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("write to a peer that does not read: got %d bytes and error %v, want a full ring and %v", n, err, os.ErrDeadlineExceeded)
+	}
+	a.SetDeadline(time.Time{})
+	ended := make(chan error, 2)
+	go func() { _, err := a.Read(make([]byte, 1)); ended <- err }()
+	go func() { _, err := a.Write(make([]byte, 1)); ended <- err }()
+	runtime.Gosched()
+	a.Close()
+	for range 2 {
+		if err := <-ended; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("a wait when the connection was closed: got error %v, want %v", err, net.ErrClosed)
+		}
+	}
+	if err := a.Close(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a second close: got error %v, want %v", err, net.ErrClosed)
+	}
+}
+
+// What a process had written before it was killed is read, then the connection ends; so does a write that waits.
+func TestMemoryNoticesAKilledPeer(t *testing.T) {
+	ln := listenAuto(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env, cmd.Stderr = append(os.Environ(), dialledEnv+"="+ln.Addr().String()), os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	nc, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if got, want := nc.RemoteAddr().String(), fmt.Sprintf("pid %d of this host", cmd.Process.Pid); got != want {
+		t.Errorf("got peer %q, want %q", got, want)
+	}
+	write := make(chan error)
+	go func() { _, err := nc.Write(make([]byte, 2<<ringBits)); write <- err }()
+	words := make([]byte, len("the last words"))
+	if _, err := io.ReadFull(nc, words[:4]); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	if _, err := io.ReadFull(nc, words[4:]); err != nil || string(words) != "the last words" {
+		t.Errorf("what was there: got %q and error %v", words, err)
+	}
+	nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := nc.Read(words); !isGone(err) {
+		t.Errorf("read from a killed peer: got error %v, want the end", err)
+	}
+	if err := <-write; !isGone(err) {
+		t.Errorf("write to a killed peer: got error %v, want the end", err)
+	}
+}
+
+func isGone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+}
+
+// A peer that writes nonsense where positions stand is an error.
+func TestMemoryRefusesPositionsThatCannotBe(t *testing.T) {
+	for written, read := range map[uint64]uint64{1<<ringBits + 1: 1, 1 << 63: 1 << 63, ^uint64(0): 1 << 40} {
+		a, b := pair(t)
+		atomic.StoreUint64(a.out.written, written)
+		if _, err := b.Read(make([]byte, 100)); err == nil || !strings.Contains(err.Error(), "wait in a ring") {
+			t.Errorf("read with %#x bytes written: got error %v", written, err)
+		}
+		atomic.StoreUint64(a.in.read, read)
+		if _, err := b.Write(make([]byte, 100)); err == nil || !strings.Contains(err.Error(), "wait in a ring") {
+			t.Errorf("write with %#x bytes read: got error %v", read, err)
+		}
+	}
+}
+
+// Offers that are none are closed, and leave nothing behind; the listener goes on.
+func TestListenerSurvivesBadOffers(t *testing.T) {
+	ln := listenAuto(t)
+	go func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			nc.Write([]byte("welcome"))
+			nc.Close()
+		}
+	}()
+	name := socketName(netip.MustParseAddrPort(ln.Addr().String()))
+	memory := func(size int64, seals int) int {
+		fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Ftruncate(fd, size)
+		unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+		return fd
+	}
+	good := []byte{'P', 'R', 'G', 'U', offerMemory, ringBits, 0, 0}
+	const size, sealed = 2*ringHeader + 2<<ringBits, unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+	before := descriptors(t)
+	for what, offer := range map[string]struct {
+		message []byte
+		fds     func() []int
+	}{
+		"nothing of ours":      {message: []byte("GET / HT")},
+		"half an offer":        {message: good[:3]},
+		"memory without fds":   {message: good},
+		"fds without memory":   {message: []byte("PRGU\x01\x00\x00\x00"), fds: func() []int { return []int{memory(size, sealed)} }},
+		"no seals":             {message: good, fds: func() []int { return []int{memory(size, 0), memory(size, 0)} }},
+		"another size":         {message: good, fds: func() []int { return []int{memory(size-1, sealed), memory(1, 0)} }},
+		"rings of no size":     {message: []byte("PRGU\x02\xff\x00\x00"), fds: func() []int { return []int{memory(size, sealed), memory(1, 0)} }},
+		"no socket for bells":  {message: good, fds: func() []int { return []int{memory(size, sealed), memory(1, 0)} }},
+		"more fds than wanted": {message: good, fds: func() []int { return []int{memory(size, sealed), memory(1, 0), memory(1, 0), memory(1, 0)} }},
+	} {
+		nc, err := net.Dial("unix", name)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		var rights []byte
+		if offer.fds != nil {
+			fds := offer.fds()
+			rights = unix.UnixRights(fds...)
+			defer func() {
+				for _, fd := range fds {
+					unix.Close(fd)
+				}
+			}()
+			before += len(fds)
+		}
+		if _, _, err := nc.(*net.UnixConn).WriteMsgUnix(offer.message, rights, nil); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if b, _ := io.ReadAll(nc); len(b) > 0 {
+			t.Errorf("%s: got the answer %q, want none", what, b)
+		}
+		nc.Close()
+	}
+	nc, err := Auto.Dial(t.Context(), ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(nc); err != nil || string(b) != "welcome" {
+		t.Errorf("a good offer afterwards: got %q and error %v", b, err)
+	}
+	nc.Close()
+	wantDescriptors(t, before)
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("no /proc: ", err)
+	}
+	return len(list)
+}
+
+// wantDescriptors waits a moment for goroutines that are just closing.
+func wantDescriptors(t *testing.T, want int) {
+	t.Helper()
+	got := 0
+	for range 100 {
+		if got = descriptors(t); got <= want {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("got %d open file descriptors, want %d as before", got, want)
+}
+
+// Connections that were closed leave no descriptors and no memory.
+func TestMemoryLeavesNothingBehind(t *testing.T) {
+	ln := listenAuto(t)
+	before := descriptors(t)
+	for range 20 {
+		a, err := Auto.Dial(t.Context(), ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(a, "x")
+		a.Close()
+		b.Close()
+	}
+	wantDescriptors(t, before)
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(maps, []byte("memfd:paragon")); n != 0 {
+		t.Errorf("got %d mappings of shared memory left, want none", n)
+	}
+}
+
+// Another user's process gets no further than the socket.
+func TestUnixSocketIsForOneUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	ln := listenAuto(t)
+	name := socketName(netip.MustParseAddrPort(ln.Addr().String()))
+	got := make(chan string, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread, which is another user's now, ends with the goroutine
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 65534); errno != 0 {
+			got <- "setresuid: " + errno.Error()
+			return
+		}
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err == nil {
+			defer unix.Close(fd)
+			err = unix.Connect(fd, &unix.SockaddrUnix{Name: name})
+		}
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		n, err := unix.Read(fd, make([]byte, 1))
+		got <- fmt.Sprint(n, err)
+	}()
+	if s := <-got; s != "0 <nil>" {
+		t.Errorf("another user's connection: got %q, want it closed at once", s)
+	}
+}
+
+func BenchmarkMemory(b *testing.B) {
+	for name, n := range map[string]Network{"tcp": TCP, "unix": Unix, "auto": Auto} {
+		for _, size := range []int{1 << 10, 64 << 10, 1 << 20} {
+			b.Run(fmt.Sprintf("network=%s/bytes=%d", name, size), func(b *testing.B) {
+				ln, err := n.Listen("127.0.0.1:0")
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer ln.Close()
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					if nc, err := ln.Accept(); err == nil {
+						defer nc.Close()
+						buf := make([]byte, 1<<20)
+						for err == nil {
+							_, err = nc.Read(buf)
+						}
+					}
+				}()
+				nc, err := n.Dial(b.Context(), ln.Addr().String())
+				if err != nil {
+					b.Fatal(err)
+				}
+				buf := make([]byte, size)
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := nc.Write(buf); err != nil {
+						b.Fatal(err)
+					}
+				}
+				nc.Close()
+				<-done
+			})
+		}
+	}
+}
