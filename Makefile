@@ -7,13 +7,14 @@ BUILD := CGO_ENABLED=0 $(GO) build -trimpath
 # Time per fuzz target.
 FUZZTIME ?= 30s
 DEMO_ARGS ?=
+PEERS_ARGS ?=
 
-.PHONY: all help build test slowtest lint fuzz bench generate demo deps clean
+.PHONY: all help build test slowtest lint fuzz bench bench-peers generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build launch and the examples into bin/
 	$(BUILD) -o $(BIN)/ ./launch ./examples/...
@@ -39,6 +40,9 @@ fuzz: ## fuzz every decoder for FUZZTIME each
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-peers: ## measure training against PyTorch in turns, where python3-torch is installed (PEERS_ARGS: flags of bench/peers)
+	bench/peers/torch.sh $(PEERS_ARGS)
 
 generate: ## make the generated files anew
 	$(GO) generate ./...

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cpu runs the command.
+func cpu(t *testing.T, in string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	app := newApp()
+	app.Reader, app.Writer, app.ErrWriter = strings.NewReader(in), &out, &out
+	err := app.RunContext(t.Context(), append([]string{"cpu"}, args...))
+	return out.String(), err
+}
+
+// Each command prints lines that benchstat reads.
+func TestPrintsBenchmarkLines(t *testing.T) {
+	for _, test := range []struct {
+		args  []string
+		want  string // of the names
+		lines int
+	}{
+		{[]string{"step", "--model", "mlp", "--batch", "2", "--time", "0s", "--count", "2"}, `BenchmarkStep/model=mlp/batch=2/threads=[12]/dtype=float32`, 4},
+		{[]string{"layers", "--batch", "1", "--threads", "2", "--time", "0s"}, `BenchmarkLayer/stem=\w+/x=\w+/w=\w+/stride=[12]/batch=1/threads=2/pass=\w+`, 3 * len(layers)},
+		{[]string{"profile", "--model", "mlp", "--batch", "2", "--steps", "1", "--ops"}, `BenchmarkKind/model=mlp/batch=2/threads=2/dtype=float32/kind=\w+`, 4},
+	} {
+		out, err := cpu(t, "", test.args...)
+		if err != nil {
+			t.Errorf("%q: %v", test.args, err)
+			continue
+		}
+		got := regexp.MustCompile(`(?m)^`+test.want+` \t\d+(\t[0-9.]+ [a-zA-Z/-]+)+$`).FindAllString(out, -1)
+		if len(got) < test.lines {
+			t.Errorf("%q: got %d lines like %q, want %d\n%s", test.args, len(got), test.want, test.lines, out)
+		}
+	}
+}
+
+func TestServesTurns(t *testing.T) {
+	out, err := cpu(t, "run 0\nmemory\nrun 0.01\n", "serve", "--model", "mlp", "--batch", "2", "--threads", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 4 || lines[0] != "ready" {
+		t.Fatalf("got %q, want ready and three answers", lines)
+	}
+	var steps, seconds, used float64
+	if _, err := fmt.Sscan(lines[1], &steps, &seconds, &used); err != nil || steps != 1 || seconds <= 0 {
+		t.Errorf("run 0: got %q (%v), want one step", lines[1], err)
+	}
+	var plan, grown, peak int64
+	if _, err := fmt.Sscan(lines[2], &plan, &grown, &peak); err != nil || plan < 4*784*512 {
+		t.Errorf("memory: got %q (%v), want at least the bytes of the parameters", lines[2], err)
+	}
+	if _, err := cpu(t, "walk\n", "serve", "--model", "mlp", "--batch", "2"); err == nil || !strings.Contains(err.Error(), `"walk"`) {
+		t.Errorf("a line that is no question: got error %v, want one that names it", err)
+	}
+}
+
+func TestTrainsAsAWorker(t *testing.T) {
+	out, err := cpu(t, "", "train", "--model", "mlp", "--batch", "2", "--threads", "1", "--steps", "2")
+	if err != nil || !strings.Contains(out, "spell 2 ") {
+		t.Errorf("got %q and error %v, want a spell of 2 steps", out, err)
+	}
+}
+
+func TestRefusesByName(t *testing.T) {
+	for _, test := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--model", "x"}, `--model is "x"`},
+		{[]string{"--dtype", "float8"}, `--dtype is "float8"`},
+		{[]string{"--batch", "0"}, "--batch is 0"},
+	} {
+		if _, err := cpu(t, "", append([]string{"profile"}, test.flags...)...); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: got error %v, want one with %s", test.flags, err, test.want)
+		}
+	}
+}
+
+func TestASpellIsAtLeastOneStep(t *testing.T) {
+	n := 0
+	s, err := spellOf(t.Context(), 3*time.Nanosecond, func(context.Context) error { n++; return nil })
+	if err != nil || s.steps != n || n < 1 {
+		t.Errorf("got %d steps of %d (%v), want at least one", s.steps, n, err)
+	}
+}

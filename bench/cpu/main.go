@@ -1,0 +1,49 @@
+// Command cpu measures training on the processor.
+//
+//	cpu step                    whole training steps, by model, batch and threads
+//	cpu layers                  each layer of ResNet18 against the measured peak of the cores
+//	cpu profile --model NAME    where the time of one step goes, by kind of operation
+//
+// A training step is forward, backward and an update by SGD with momentum, on random data. Results are lines in the format of
+// Go's benchmarks, so that benchstat reads them. Two more commands serve programs that measure: serve takes turns with a
+// peer (see bench/peers), and train is a worker of a job.
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/urfave/cli/v2"
+)
+
+func main() {
+	if err := newApp().Run(os.Args); err != nil {
+		fmt.Fprintln(os.Stderr, "cpu:", err)
+		os.Exit(1)
+	}
+}
+
+func newApp() *cli.App {
+	return &cli.App{
+		Name:            "cpu",
+		Usage:           "measure training on the processor",
+		HideHelpCommand: true,
+		Commands: []*cli.Command{
+			stepCommand(), layersCommand(), profileCommand(), serveCommand(), trainCommand(),
+		},
+	}
+}
+
+// header writes what benchstat keeps with the results.
+func header(c *cli.Context) error {
+	path, err := f32.FromEnv()
+	if err != nil {
+		return err
+	}
+	peak := f32.MeasurePeak(path, peakTime) / 1e9
+	_, err = fmt.Fprintf(c.App.Writer, "goos: %s\ngoarch: %s\npkg: github.com/paragon-train/paragon/bench/cpu\ncpu: %s\npath: %v, peak of a core %.0f GFLOP/s, %d cores\n",
+		runtime.GOOS, runtime.GOARCH, cpuName(), path, peak, runtime.NumCPU())
+	return err
+}

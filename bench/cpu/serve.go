@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+)
+
+// serve takes turns with a peer that measures the same work. It answers each line of its input with a line:
+//
+//	ready                              first of all, after two steps
+//	run SECONDS                        steps, seconds, seconds of CPU time: of steps until so much time has passed
+//	memory                             bytes: the program's plan, what the process grew by from before the model to its peak,
+//	                                   and its peak in all
+//
+// and ends with its input.
+func serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:   "serve",
+		Usage:  "take turns with a peer, by standard input and output",
+		Flags:  workFlags(),
+		Action: serve,
+	}
+}
+
+func serve(c *cli.Context) error {
+	resetPeak()
+	before, _ := resident()
+	t, err := newTraining(workOf(c))
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	for range 2 {
+		if err := t.Step(c.Context); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(c.App.Writer, "ready")
+	for lines := bufio.NewScanner(c.App.Reader); lines.Scan(); {
+		var seconds float64
+		switch n, _ := fmt.Sscanf(lines.Text(), "run %g", &seconds); {
+		case n == 1:
+			s, err := spellOf(c.Context, time.Duration(seconds*float64(time.Second)), t.Step)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(c.App.Writer, s.steps, s.wall.Seconds(), s.cpu.Seconds())
+		case lines.Text() == "memory":
+			_, peak := resident()
+			fmt.Fprintln(c.App.Writer, t.program.Memory().Total(), peak-before, peak)
+		default:
+			return fmt.Errorf("serve: got %q, want run SECONDS or memory", lines.Text())
+		}
+	}
+	return nil
+}

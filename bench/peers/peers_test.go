@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// program writes a shell script and returns its path.
+func program(t *testing.T, script string) string {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	path := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// serving answers every spell with one step of so many seconds.
+func serving(seconds, memory string) string {
+	return "if [ $1 = train ] || [ \"$2\" = train ]; then echo spell 10 " + seconds + " " + seconds + "; exit; fi\n" +
+		"echo ready\nwhile read -r what _; do if [ $what = run ]; then echo 1 " + seconds + " " + seconds + "; else echo 7000000 " + memory + " " + memory + "; fi; done\n"
+}
+
+func TestTakesTurnsAndPrintsRatios(t *testing.T) {
+	ours := program(t, serving("0.5", "30000000"))
+	peer := program(t, serving("1", "50000000"))
+	var out bytes.Buffer
+	app := newApp()
+	app.Writer = &out
+	table := filepath.Join(t.TempDir(), "table.md")
+	err := app.RunContext(t.Context(), []string{"peers", "--ours", ours, "--python", peer, "--script", "script", "--launch", program(t, "echo spell 10 6 6; echo spell 10 6 6\n"),
+		"--rows", "imagenet/batch=64/(threads=2|processes=2)", "--processes", "2", "--turns", "3", "--seconds", "0", "--table", table, "--commit", "abc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"BenchmarkStep/model=resnet18-imagenet/batch=64/threads=2/dtype=float32/program=paragon \t6\t500000000 ns/op\t128.0 images/s\t128.0 images/s-min\t128.0 images/s-max\t128.0 images/cpu-s\t30.0 MB\n",
+		"BenchmarkRatio/model=resnet18-imagenet/batch=64/threads=2/dtype=float32 \t6\t2.00 x\t2.00 x-min\t2.00 x-median\t2.00 x-max\t2.00 cpu-x\t0.60 memory-x\t7.0 plan-MB\n",
+		"BenchmarkScaling/model=resnet18-imagenet/batch=64/processes=2/dtype=float32/program=paragon \t2\t1.67 x\t", // 2·64·10/6 of 64/0.5
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("output lacks %q; got\n%s", want, &out)
+		}
+	}
+	if want := "| resnet18-imagenet | 64 | 2 | float32 | 128 / 128 / 128 | 64 / 64 / 64 | 2.00 (2.00 / 2.00 / 2.00) | 2.00 | 7, 30, 50 | 0.60 |"; !strings.Contains(string(written), want) {
+		t.Errorf("table lacks %q; got\n%s", want, written)
+	}
+}
+
+func TestNamesAProgramThatFails(t *testing.T) {
+	good := program(t, serving("1", "1"))
+	for _, test := range []struct{ script, want string }{
+		{"exit 1\n", "no answer"},
+		{"echo hello\n", `got "hello", want ready`},
+		{"echo ready; read x; echo what is $x\n", "want three numbers"},
+	} {
+		app := newApp()
+		app.Writer = &bytes.Buffer{}
+		bad := program(t, test.script)
+		err := app.RunContext(t.Context(), []string{"peers", "--ours", bad, "--python", good, "--rows", "mlp/batch=64/threads=1", "--processes", "1", "--turns", "1"})
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), bad) {
+			t.Errorf("program %q: got error %v, want one with %q and %s", test.script, err, test.want, bad)
+		}
+	}
+}
+
+func TestMedianAndPairs(t *testing.T) {
+	if got := median([]float64{5, 1, 9}); got != 5 {
+		t.Errorf("median of 5, 1, 9: got %v, want 5", got)
+	}
+	if got := median([]float64{4, 1, 2, 9}); got != 3 {
+		t.Errorf("median of 4, 1, 2, 9: got %v, want 3", got)
+	}
+	lo, mid, hi := pairs([]rate{{wall: 1}, {wall: 6}, {wall: 4}}, []rate{{wall: 2}, {wall: 2}, {wall: 2}})
+	if lo != 0.5 || mid != 2 || hi != 3 {
+		t.Errorf("pairs: got %v, %v, %v, want 0.5, 2, 3", lo, mid, hi)
+	}
+}

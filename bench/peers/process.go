@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// A process is a child that answers each line with a line.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	limit  time.Duration
+	cancel context.CancelFunc
+}
+
+// start returns when the child is ready.
+func (b *bench) start(ctx context.Context, env []string, args ...string) (*process, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &process{name: args[0] + " " + args[1], cmd: exec.CommandContext(ctx, args[0], args[1:]...), limit: b.limit, cancel: cancel}
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stderr = os.Stderr
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewScanner(out)
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	line, err := p.read()
+	if err == nil && line != "ready" {
+		err = fmt.Errorf("%s: got %q, want ready", p.name, line)
+	}
+	if err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// read is the next line. A child that takes longer than the limit is killed, which ends its output.
+func (p *process) read() (string, error) {
+	late := time.AfterFunc(p.limit, p.cancel)
+	defer late.Stop()
+	if !p.out.Scan() {
+		return "", fmt.Errorf("%s: no answer within %v, or it ended", p.name, p.limit)
+	}
+	return p.out.Text(), nil
+}
+
+// ask returns the three numbers of an answer.
+func (p *process) ask(question string) (n [3]float64, err error) {
+	if _, err := fmt.Fprintln(p.in, question); err != nil {
+		return n, fmt.Errorf("%s: %q: %w", p.name, question, err)
+	}
+	line, err := p.read()
+	if err != nil {
+		return n, err
+	}
+	if _, err := fmt.Sscan(line, &n[0], &n[1], &n[2]); err != nil {
+		return n, fmt.Errorf("%s: %q: got %q, want three numbers: %w", p.name, question, line, err)
+	}
+	return n, nil
+}
+
+// stop ends the child's input and waits for it, not for long.
+func (p *process) stop() {
+	p.in.Close()
+	late := time.AfterFunc(5*time.Second, p.cancel)
+	_ = p.cmd.Wait()
+	late.Stop()
+	p.cancel()
+}

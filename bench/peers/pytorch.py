@@ -1,0 +1,175 @@
+"""Trains the models of bench/cpu with PyTorch, in turns with it: forward, loss, backward and SGD with momentum on random data.
+
+    pytorch.py serve MODEL BATCH THREADS DTYPE     speaks the protocol of "cpu serve" on standard input and output
+    pytorch.py train MODEL BATCH PROCESSES STEPS   DistributedDataParallel over gloo, one thread a process
+
+PyTorch takes the faster of its two memory layouts, measured before it says "ready".
+"""
+
+import os
+import resource
+import sys
+import tempfile
+import time
+
+import torch
+import torch.distributed
+import torch.multiprocessing
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def conv(i, o, kernel, stride):
+    return nn.Conv2d(i, o, kernel, stride, kernel // 2, bias=False)
+
+
+class Block(nn.Module):
+    def __init__(self, i, o, stride):
+        super().__init__()
+        self.conv1, self.bn1 = conv(i, o, 3, stride), nn.BatchNorm2d(o)
+        self.conv2, self.bn2 = conv(o, o, 3, 1), nn.BatchNorm2d(o)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or i != o:
+            self.shortcut = nn.Sequential(conv(i, o, 1, stride), nn.BatchNorm2d(o))
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = self.bn2(self.conv2(y))
+        y += self.shortcut(x)
+        return F.relu(y, inplace=True)
+
+
+def resnet18(stem):
+    if stem == "cifar":
+        first = [conv(3, 64, 3, 1), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    else:
+        first = [conv(3, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    blocks, i = [], 64
+    for stage in range(4):
+        for stride in (1 if stage == 0 else 2, 1):
+            blocks.append(Block(i, 64 << stage, stride))
+            i = 64 << stage
+    return nn.Sequential(*first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(inplace=True), nn.Linear(512, 512), nn.ReLU(inplace=True), nn.Linear(512, 10))
+
+
+MODELS = {
+    "resnet18-imagenet": ((3, 32, 32), lambda: resnet18("imagenet")),
+    "resnet18-cifar": ((3, 32, 32), lambda: resnet18("cifar")),
+    "mlp": ((784,), mlp),
+}
+
+
+class Training:
+    def __init__(self, model, batch, dtype, layout=torch.contiguous_format, wrap=lambda m: m):
+        shape, make = MODELS[model]
+        torch.manual_seed(1)
+        net, x = make(), torch.randn(batch, *shape)
+        if x.dim() == 4:
+            net, x = net.to(memory_format=layout), x.to(memory_format=layout)
+        self.net, self.x, self.labels = wrap(net), x, torch.randint(0, 10, (batch,))
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
+        self.bf16 = dtype == "bf16"
+
+    def step(self):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
+            loss = F.cross_entropy(self.net(self.x), self.labels)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+
+
+def cpu_time():
+    u = resource.getrusage(resource.RUSAGE_SELF)
+    return u.ru_utime + u.ru_stime
+
+
+def spell(step, more):
+    """Steps as long as more(steps, seconds); returns steps, seconds, seconds of CPU time."""
+    cpu, start, n = cpu_time(), time.perf_counter(), 0
+    while n == 0 or more(n, time.perf_counter() - start):
+        step()
+        n += 1
+    return n, time.perf_counter() - start, cpu_time() - cpu
+
+
+def faster(model, batch, dtype, layouts):
+    """The training in the faster layout: the better of two short spells each, in turns, after two steps."""
+    trainings = [Training(model, batch, dtype, layout) for layout in layouts]
+    if len(trainings) == 1:
+        return trainings[0]
+    best = [float("inf")] * len(trainings)
+    for t in trainings:
+        t.step(), t.step()
+    for _ in range(2):
+        for i, t in enumerate(trainings):
+            n, seconds, _ = spell(t.step, lambda n, s: s < 0.3)
+            best[i] = min(best[i], seconds / n)
+    return trainings[best.index(min(best))]
+
+
+def status(name):
+    with open("/proc/self/status") as f:
+        for line in f:
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+def reset_peak():
+    try:
+        with open("/proc/self/clear_refs", "w") as f:
+            f.write("5")
+    except OSError:
+        pass
+
+
+def serve(model, batch, threads, dtype):
+    torch.set_num_threads(threads)
+    choices = {"plain": torch.contiguous_format, "last": torch.channels_last}
+    layouts = [choices[os.environ["TORCH_LAYOUT"]]] if "TORCH_LAYOUT" in os.environ else list(choices.values())
+    if model == "mlp":
+        layouts = layouts[:1]
+    reset_peak()
+    before = status("VmRSS")
+    t = faster(model, batch, dtype, layouts)
+    for _ in range(2):
+        t.step()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        word, *rest = line.split()
+        if word == "run":
+            print(*spell(t.step, lambda n, s: s < float(rest[0])), flush=True)
+        else:
+            print(0, status("VmHWM") - before, status("VmHWM"), flush=True)
+
+
+def train(rank, model, batch, processes, steps, rendezvous):
+    torch.set_num_threads(1)
+    wrap = lambda m: m
+    if processes > 1:
+        torch.distributed.init_process_group("gloo", init_method="file://" + rendezvous, rank=rank, world_size=processes)
+        wrap = nn.parallel.DistributedDataParallel
+    t = Training(model, batch, "float32", wrap=wrap)
+    for _ in range(2):
+        t.step()
+    if processes > 1:
+        torch.distributed.barrier()
+    print("spell", *spell(t.step, lambda n, s: n < steps), flush=True)
+
+
+if __name__ == "__main__":
+    what, model, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    if what == "serve":
+        serve(model, batch, int(sys.argv[4]), sys.argv[5])
+    else:
+        processes, steps = int(sys.argv[4]), int(sys.argv[5])
+        with tempfile.TemporaryDirectory() as folder:
+            args = (model, batch, processes, steps, os.path.join(folder, "rendezvous"))
+            if processes == 1:
+                train(0, *args)
+            else:
+                torch.multiprocessing.spawn(train, args, nprocs=processes)

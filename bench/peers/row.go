@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// A row is one work for both programs. processes is 1, or 2 for a scaling row: then each program is measured with two processes
+// of one thread against one.
+type row struct {
+	model          string
+	batch, threads int
+	dtype          string
+	processes      int
+}
+
+func (r row) String() string {
+	if r.processes > 1 {
+		return fmt.Sprintf("model=%s/batch=%d/processes=%d/dtype=%s", r.model, r.batch, r.processes, r.dtype)
+	}
+	return fmt.Sprintf("model=%s/batch=%d/threads=%d/dtype=%s", r.model, r.batch, r.threads, r.dtype)
+}
+
+func rows() (all []row) {
+	for _, model := range []string{"resnet18-imagenet", "resnet18-cifar", "mlp"} {
+		for _, batch := range []int{64, 128} {
+			for _, threads := range []int{2, 1} {
+				for _, dtype := range []string{"float32", "bf16"} {
+					all = append(all, row{model: model, batch: batch, threads: threads, dtype: dtype, processes: 1})
+				}
+			}
+		}
+	}
+	for _, s := range []row{{model: "resnet18-imagenet", batch: 64}, {model: "resnet18-imagenet", batch: 128}, {model: "resnet18-cifar", batch: 64}} {
+		s.threads, s.dtype, s.processes = 1, "float32", 2
+		all = append(all, s)
+	}
+	return all
+}
+
+// A rate is what one spell gave, in examples a second and a second of CPU time.
+type rate struct{ wall, cpu float64 }
+
+// A result is a row's rates: of ours and of the peer's, spell by spell.
+type result struct {
+	row
+	ours, peer               []rate
+	oursAlone, peerAlone     []rate // scaling rows: of one process
+	plan, oursPeak, peerPeak float64
+}
+
+func (b *bench) measure(ctx context.Context, r row) (result, error) {
+	if r.processes > 1 {
+		return b.measureScaling(ctx, r)
+	}
+	res := result{row: r}
+	for range b.processes {
+		if err := b.turnsOf(ctx, &res); err != nil {
+			return res, err
+		}
+	}
+	if err := b.memoryOf(ctx, &res); err != nil {
+		return res, err
+	}
+	b.print("paragon", res.row, res.ours, res.oursPeak)
+	b.print("pytorch", res.row, res.peer, res.peerPeak)
+	lo, mid, hi := pairs(res.ours, res.peer)
+	fmt.Fprintf(b.out, "BenchmarkRatio/%v \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\t%.2f cpu-x\t%.2f memory-x\t%.1f plan-MB\n", r, len(res.ours),
+		ratio(wall, res.ours, res.peer), lo, mid, hi, ratio(cpu, res.ours, res.peer), res.oursPeak/res.peerPeak, res.plan/1e6)
+	return res, nil
+}
+
+// turnsOf starts a pair of processes and lets them take turns.
+func (b *bench) turnsOf(ctx context.Context, res *result) error {
+	ours, err := b.start(ctx, tuned(res.threads), b.ourServe(res.row)...)
+	if err != nil {
+		return err
+	}
+	defer ours.stop()
+	peer, err := b.start(ctx, tuned(res.threads), b.peerServe(res.row)...)
+	if err != nil {
+		return err
+	}
+	defer peer.stop()
+	for range b.turns {
+		for _, side := range []struct {
+			p     *process
+			rates *[]rate
+		}{{ours, &res.ours}, {peer, &res.peer}} {
+			n, err := side.p.ask(fmt.Sprintf("run %g", b.seconds))
+			if err != nil {
+				return err
+			}
+			*side.rates = append(*side.rates, rateOf(n, res.batch))
+		}
+	}
+	return nil
+}
+
+// memoryOf asks processes of their own, with plain settings, for their peaks. Of PyTorch's two layouts the smaller counts.
+func (b *bench) memoryOf(ctx context.Context, res *result) error {
+	peak := func(env []string, args []string) (plan, grown float64, err error) {
+		p, err := b.start(ctx, env, args...)
+		if err != nil {
+			return 0, 0, err
+		}
+		defer p.stop()
+		if _, err := p.ask("run 0.1"); err != nil {
+			return 0, 0, err
+		}
+		n, err := p.ask("memory")
+		return n[0], n[1], err
+	}
+	var err error
+	if res.plan, res.oursPeak, err = peak(plain(res.threads), b.ourServe(res.row)); err != nil {
+		return err
+	}
+	for _, layout := range []string{"plain", "last"} {
+		_, grown, err := peak(append(plain(res.threads), "TORCH_LAYOUT="+layout), b.peerServe(res.row))
+		if err != nil {
+			return err
+		}
+		if res.peerPeak == 0 || grown < res.peerPeak {
+			res.peerPeak = grown
+		}
+	}
+	return nil
+}
+
+func (b *bench) ourServe(r row) []string {
+	return []string{b.ours, "serve", "--model", r.model, "--batch", strconv.Itoa(r.batch), "--threads", strconv.Itoa(r.threads), "--dtype", r.dtype}
+}
+
+func (b *bench) peerServe(r row) []string {
+	return []string{b.python, b.script, "serve", r.model, strconv.Itoa(r.batch), strconv.Itoa(r.threads), r.dtype}
+}
+
+// tuned are the peer's best settings: one pool of threads, and an allocator that keeps what is freed. Ours ignores them.
+func tuned(threads int) []string {
+	return append(plain(threads), "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=17179869184", "MALLOC_TOP_PAD_=268435456", "MALLOC_ARENA_MAX=1")
+}
+
+func plain(threads int) []string {
+	return []string{"OMP_NUM_THREADS=" + strconv.Itoa(threads), "OPENBLAS_NUM_THREADS=1"}
+}
+
+// rateOf is the rate of a spell: steps, seconds, seconds of CPU time.
+func rateOf(n [3]float64, batch int) rate {
+	return rate{n[0] * float64(batch) / n[1], n[0] * float64(batch) / n[2]}
+}
+
+func (b *bench) print(program string, r row, rates []rate, memory float64) {
+	all := of(wall, rates)
+	fmt.Fprintf(b.out, "BenchmarkStep/%v/program=%s \t%d\t%.0f ns/op\t%.1f images/s\t%.1f images/s-min\t%.1f images/s-max\t%.1f images/cpu-s", r, program, len(rates),
+		1e9*float64(r.batch*r.processes)/median(all), median(all), slices.Min(all), slices.Max(all), median(of(cpu, rates)))
+	if memory > 0 {
+		fmt.Fprintf(b.out, "\t%.1f MB", memory/1e6)
+	}
+	fmt.Fprintln(b.out)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// writeTable writes all results for people, with what they were measured by.
+func writeTable(path, commit string, took time.Duration, b *bench) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := bufio.NewWriter(f)
+	defer func() { err = errors.Join(err, w.Flush()) }()
+	fmt.Fprintf(w, "Written by `bench/peers/torch.sh` at commit %s on %s, %d cores (%s/%s), in %v: %d × %d spells of %v s for each row.\n",
+		orElse(commit, "unknown"), orElse(cpuName(), "an unknown processor"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, took.Round(time.Second), b.processes, b.turns, b.seconds)
+	fmt.Fprintf(w, "Examples a second: min / median / max. Ratio of medians; in brackets that of neighbouring spells, min / median / max.\n\n")
+	fmt.Fprintf(w, "| model | batch | threads | dtype | Paragon | PyTorch | ratio | by CPU time | memory, MB: plan, Paragon, PyTorch | ratio |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, r := range b.results {
+		if r.processes > 1 {
+			continue
+		}
+		lo, mid, hi := pairs(r.ours, r.peer)
+		fmt.Fprintf(w, "| %s | %d | %d | %s | %s | %s | %.2f (%.2f / %.2f / %.2f) | %.2f | %.0f, %.0f, %.0f | %.2f |\n", r.model, r.batch, r.threads, r.dtype,
+			spread(r.ours), spread(r.peer), ratio(wall, r.ours, r.peer), lo, mid, hi, ratio(cpu, r.ours, r.peer), r.plan/1e6, r.oursPeak/1e6, r.peerPeak/1e6, r.oursPeak/r.peerPeak)
+	}
+	fmt.Fprintf(w, "\nTwo processes of one thread against one:\n\n| model | batch | program | one process | two | ratio |\n| --- | --- | --- | --- | --- | --- |\n")
+	for _, r := range b.results {
+		if r.processes == 1 {
+			continue
+		}
+		for _, p := range []struct {
+			name       string
+			one, twice []rate
+		}{{"Paragon, launch -n 2 -s 2", r.oursAlone, r.ours}, {"PyTorch, DDP over gloo", r.peerAlone, r.peer}} {
+			lo, mid, hi := pairs(p.twice, p.one)
+			fmt.Fprintf(w, "| %s | %d | %s | %s | %s | %.2f (%.2f / %.2f / %.2f) |\n", r.model, r.batch, p.name, spread(p.one), spread(p.twice), ratio(wall, p.twice, p.one), lo, mid, hi)
+		}
+	}
+	return nil
+}
+
+func spread(r []rate) string {
+	x := of(wall, r)
+	return fmt.Sprintf("%.0f / %.0f / %.0f", slices.Min(x), median(x), slices.Max(x))
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// cpuName is the processor's name where the system tells.
+func cpuName() string {
+	data, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(data)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
