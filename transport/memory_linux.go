@@ -191,7 +191,7 @@ func (c *memoryConn) Close() error {
 	return errors.Join(err, unix.Munmap(c.memory))
 }
 
-// ring the bell of the other end if it waits.
+// wake rings the bell of the other end if it waits.
 func (r *ring) wake(waits *uint32) {
 	if atomic.LoadUint32(waits) != 0 && atomic.SwapUint32(waits, 0) != 0 {
 		r.via.Write(r.tell) // an error is the other end's end, which the next wait sees
@@ -210,6 +210,7 @@ func (c *memoryConn) Read(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	acquired()
 	n = min(n, len(p), ringPiece)
 	at := int(r.position) & (len(r.data) - 1)
 	first := copy(p[:n], r.data[at:])
@@ -255,6 +256,7 @@ func (c *memoryConn) Write(p []byte) (int, error) {
 		copy(r.data, p[done+first:done+n])
 		done += n
 		r.position += uint64(n)
+		released()
 		atomic.StoreUint64(r.written, r.position)
 		r.wake(r.readerWaits)
 	}
