@@ -10,7 +10,8 @@ type Tile struct {
 	// OuterRows are the numbers of rows that Outer can be asked for, largest first.
 	OuterRows []int
 
-	path Path
+	path  Path
+	pairs bool // see PairTiles
 }
 
 // Tiles returns the tile of a path; the path must be available.

@@ -6,8 +6,12 @@ import (
 )
 
 func (t *Tile) gather(a *GatherArgs, n, ncols int) {
-	switch t.path {
-	case AVX512:
+	switch {
+	case t.pairs && t.path == AVX512:
+		gatherPairs(a, n, ncols)
+	case t.pairs:
+		gatherPairsPortable(a, n, ncols)
+	case t.path == AVX512:
 		a.Mask = 1<<ncols - 1
 		p := (*byte)(unsafe.Pointer(a))
 		switch {
@@ -21,7 +25,7 @@ func (t *Tile) gather(a *GatherArgs, n, ncols int) {
 			a.fill(n, 4)
 			gather4AVX512(p)
 		}
-	case AVX2:
+	case t.path == AVX2:
 		if ncols < t.Cols {
 			gatherNarrow(a, n, ncols)
 			return
@@ -67,8 +71,12 @@ func gatherNarrow(a *GatherArgs, n, ncols int) {
 
 func (t *Tile) outer(a *OuterArgs, rows int) {
 	p := (*byte)(unsafe.Pointer(a))
-	switch t.path {
-	case AVX512:
+	switch {
+	case t.pairs && t.path == AVX512:
+		outerPairs(a, rows)
+	case t.pairs:
+		outerPairsPortable(a, rows)
+	case t.path == AVX512:
 		switch rows {
 		case 12:
 			outer12AVX512(p)
@@ -77,7 +85,7 @@ func (t *Tile) outer(a *OuterArgs, rows int) {
 		case 4:
 			outer4AVX512(p)
 		}
-	case AVX2:
+	case t.path == AVX2:
 		switch rows {
 		case 6:
 			outer6AVX2(p)
@@ -117,22 +125,32 @@ func (t *Tile) copyRows(dst []float32, dstStride int, src []float32, srcStride, 
 // MeasurePeak runs independent multiply-adds on one thread for about d and returns the best rate seen, in operations a second:
 // the ceiling of a core on this path. It is 0 on the portable path, which has no such loop.
 func MeasurePeak(p Path, d time.Duration) float64 {
+	switch p {
+	case AVX512:
+		return bestRate(peakAVX512, 2*12*16, d)
+	case AVX2:
+		return bestRate(peakAVX2, 2*12*8, d)
+	}
+	return 0
+}
+
+// MeasurePairPeak is MeasurePeak for products of pairs of bfloat16, each two multiplications and two additions; 0 where
+// HasBFloat16 is false.
+func MeasurePairPeak(p Path, d time.Duration) float64 {
+	if !HasBFloat16(p) {
+		return 0
+	}
+	return bestRate(peakBF16, 4*12*16, d)
+}
+
+// bestRate is the best rate seen in d of a loop with some operations in a round.
+func bestRate(loop func(n int), operations float64, d time.Duration) float64 {
 	const n = 20000
 	best := 0.0
 	for start := time.Now(); time.Since(start) < d; {
 		t := time.Now()
-		ops := 0.0
-		switch p {
-		case AVX512:
-			peakAVX512(n)
-			ops = 2 * 12 * 16 * n
-		case AVX2:
-			peakAVX2(n)
-			ops = 2 * 12 * 8 * n
-		default:
-			return 0
-		}
-		best = max(best, ops/time.Since(t).Seconds())
+		loop(n)
+		best = max(best, operations*n/time.Since(t).Seconds())
 	}
 	return best
 }

@@ -55,11 +55,12 @@ func gather(s isa, rows int) {
 		row[i] = GP64()
 	}
 	x, w := GP64(), GP64()
-	acc := make([][2]reg.VecVirtual, rows)
+	vec := s.registers()
+	acc := make([][2]reg.Register, rows)
 	for i := range acc {
-		acc[i] = [2]reg.VecVirtual{s.vec(), s.vec()}
+		acc[i] = [2]reg.Register{vec(), vec()}
 	}
-	b0, b1, v := s.vec(), s.vec(), s.vec()
+	b0, b1, v := vec(), vec(), vec()
 
 	Load(Param("a"), row[0])
 	MOVQ(Mem{Base: row[0], Disp: gatherSegs}, x)
@@ -126,8 +127,8 @@ func gather(s isa, rows int) {
 	VMOVUPS(Mem{Base: w, Disp: s.bytes()}, b1)
 	for i := range acc {
 		VBROADCASTSS(Mem{Base: row[i], Index: x, Scale: 4}, v)
-		VFMADD231PS(b0, v, acc[i][0])
-		VFMADD231PS(b1, v, acc[i][1])
+		s.multiplyAdd(b0, v, acc[i][0])
+		s.multiplyAdd(b1, v, acc[i][1])
 	}
 	ADDQ(Imm(uint64(2*s.bytes())), w)
 	INCQ(x)
@@ -164,9 +165,10 @@ func outer(s isa, rows int) {
 	MOVQ(Mem{Base: args, Disp: outerOut}, out)
 	MOVQ(Mem{Base: args, Disp: outerPairs}, pair)
 	MOVQ(Mem{Base: args, Disp: outerPairs + 8}, left)
-	acc := make([][2]reg.VecVirtual, rows)
+	vec := s.registers()
+	acc := make([][2]reg.Register, rows)
 	for i := range acc {
-		acc[i] = [2]reg.VecVirtual{s.vec(), s.vec()}
+		acc[i] = [2]reg.Register{vec(), vec()}
 		s.zero(acc[i][0])
 		s.zero(acc[i][1])
 	}
@@ -182,7 +184,7 @@ func outer(s isa, rows int) {
 	Label("start")
 	TESTQ(left, left)
 	JE(LabelRef("store"))
-	b0, b1, v := s.vec(), s.vec(), s.vec()
+	b0, b1, v := vec(), vec(), vec()
 	ia, ib := GP64(), GP64()
 	Label("loop")
 	MOVL(Mem{Base: pair}, ia.As32())
@@ -191,8 +193,8 @@ func outer(s isa, rows int) {
 	VMOVUPS(Mem{Base: b, Index: ib, Scale: 4, Disp: s.bytes()}, b1)
 	for i := range acc {
 		VBROADCASTSS(Mem{Base: a, Index: ia, Scale: 4, Disp: 4 * i}, v)
-		VFMADD231PS(b0, v, acc[i][0])
-		VFMADD231PS(b1, v, acc[i][1])
+		s.multiplyAdd(b0, v, acc[i][0])
+		s.multiplyAdd(b1, v, acc[i][1])
 	}
 	ADDQ(Imm(8), pair)
 	DECQ(left)
@@ -211,16 +213,17 @@ func peak(s isa) {
 	TEXT("peak"+s.name, NOSPLIT, "func(n int)")
 	Doc(fmt.Sprintf("peak%s does n times 12 multiply-adds of %d values, none of which waits for another.", s.name, s.lanes))
 	n := Load(Param("n"), GP64())
-	acc := make([]reg.VecVirtual, 12)
+	vec := s.registers()
+	acc := make([]reg.Register, 12)
 	for i := range acc {
-		acc[i] = s.vec()
+		acc[i] = vec()
 		s.zero(acc[i])
 	}
-	x := s.vec()
+	x := vec()
 	s.zero(x)
 	Label("loop")
 	for i := range acc {
-		VFMADD231PS(x, x, acc[i])
+		s.multiplyAdd(x, x, acc[i])
 	}
 	DECQ(n)
 	JNE(LabelRef("loop"))

@@ -1,0 +1,12 @@
+//go:build !amd64
+
+package f32
+
+// HasBFloat16 tells whether products of pairs of bfloat16 are in assembly on a path: nowhere but on amd64.
+func HasBFloat16(Path) bool { return false }
+
+func (t *Tile) packPairs(dst, x []float32) { packPairsPortable(dst, x) }
+
+func (t *Tile) pairRows(dst []float32, dstStride int, low, high []float32, srcStride, rows, n, width int) {
+	pairRowsPortable(dst, dstStride, low, high, srcStride, rows, n, width)
+}
