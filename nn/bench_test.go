@@ -40,23 +40,29 @@ func BenchmarkStep(b *testing.B) {
 	for _, n := range nets {
 		for _, batch := range []int{64, 128} {
 			for _, threads := range []int{1, 2} {
-				b.Run(fmt.Sprintf("model=%s/batch=%d/threads=%d", n.name, batch, threads), func(b *testing.B) {
-					loss, p := compile(b, tenClasses(n.name, batch, n.shape, n.net), nn.Config{Threads: threads})
-					fillInputs(b, loss.Graph(), p, nil, 10, 1)
-					ctx := context.Background()
-					if err := p.Step(ctx, nil); err != nil { // touches the memory
-						b.Fatal(err)
-					}
-					b.ReportAllocs()
-					for b.Loop() {
-						if err := p.Step(ctx, nil); err != nil {
-							b.Fatal(err)
-						}
-					}
-					b.ReportMetric(float64(batch*b.N)/b.Elapsed().Seconds(), "images/s")
-					b.ReportMetric(float64(p.Memory().Total())/1e6, "MB")
-				})
+				for _, dtype := range []nn.DType{nn.Float32, nn.BFloat16} {
+					b.Run(fmt.Sprintf("model=%s/batch=%d/threads=%d/dtype=%v", n.name, batch, threads, dtype), func(b *testing.B) {
+						benchmarkStep(b, tenClasses(n.name, batch, n.shape, n.net), batch, nn.Config{Threads: threads, DType: dtype})
+					})
+				}
 			}
 		}
 	}
+}
+
+func benchmarkStep(b *testing.B, m model, batch int, cfg nn.Config) {
+	loss, p := compile(b, m, cfg)
+	fillInputs(b, loss.Graph(), p, nil, 10, 1)
+	ctx := context.Background()
+	if err := p.Step(ctx, nil); err != nil { // touches the memory
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := p.Step(ctx, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(batch*b.N)/b.Elapsed().Seconds(), "images/s")
+	b.ReportMetric(float64(p.Memory().Total())/1e6, "MB")
 }

@@ -16,6 +16,8 @@ import (
 type Config struct {
 	// Device is where the program runs: "cpu:0" (also "" and "cpu"); further numbers are further programs on the same CPU.
 	Device string
+	// DType is the type of numbers in which products are computed; Float32, the default, or BFloat16.
+	DType DType
 	// Threads is the number of threads that compute; 0 is GOMAXPROCS, or with Share those of that program.
 	Threads int
 	// Inference compiles an evaluation: batch normalisation from the running statistics, no dropout, no gradients. The root
@@ -43,6 +45,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("nn: Config.Device is %q: this build has no CUDA executor; use \"cpu:0\"", c.Device)
 	case c.Device != "" && (kind != "cpu" || strings.Trim(number, "0123456789") != "" || strings.HasSuffix(c.Device, ":")):
 		return fmt.Errorf("nn: Config.Device is %q, want cpu:0", c.Device)
+	case c.DType > BFloat16:
+		return fmt.Errorf("nn: Config.DType is %v, want %v or %v", c.DType, Float32, BFloat16)
 	case c.Threads < 0:
 		return fmt.Errorf("nn: Config.Threads is %d, want at least 0", c.Threads)
 	case c.Share != nil && c.Share.executor == nil:
@@ -83,7 +87,7 @@ func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 		prog.pool = pool.New(cfg.Threads)
 		prog.ownsPool = true
 	}
-	prog.executor, err = cpu.New(p, host, cpu.Config{Pool: prog.pool, Stream: cfg.Seed})
+	prog.executor, err = cpu.New(p, host, cpu.Config{Pool: prog.pool, Stream: cfg.Seed, BFloat16: cfg.DType == BFloat16})
 	if err != nil {
 		prog.Close()
 		return nil, fmt.Errorf("nn: compile %q: %w", root.Name(), err)

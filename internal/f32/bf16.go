@@ -31,6 +31,14 @@ var (
 // Pairs tells whether the operands of Gather and Outer are pairs of bfloat16.
 func (t *Tile) Pairs() bool { return t.pairs }
 
+// Single is the tile of float32 on the path of a tile of pairs; others are their own.
+func (t *Tile) Single() *Tile {
+	if t.pairs {
+		return Tiles(t.path)
+	}
+	return t
+}
+
 // PackPairs rounds x to bfloat16 and sets dst[i] to the pair of x[2i] and x[2i+1]; the last pair of an odd number of values has
 // a zero. len(dst) is half of len(x), rounded up. The conversion is ToBFloat16's, but for subnormal numbers, which may become
 // zeros.

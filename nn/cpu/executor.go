@@ -15,6 +15,8 @@ import (
 type Config struct {
 	Pool   *pool.Pool // threads; the executor does not close it
 	Stream uint64     // of dropout: replicas with another one drop other elements
+	// BFloat16 rounds what convolutions and Linear multiply to bfloat16. Sums, and all other ops, are float32.
+	BFloat16 bool
 }
 
 // An Executor runs one plan.
@@ -29,6 +31,7 @@ type Executor struct {
 	boxes   map[*plan.Value]*gorgonia.Value // values that are no float32 numbers in memory of ours
 	doubles []float64                       // for sums within one op
 	convs   map[conv.Shape]*conv.Plan
+	newConv func(conv.Shape, *pool.Pool) (*conv.Plan, error)
 	gemm    *f32.Gemm
 	ones    []float32 // as many as a piece has values
 
@@ -54,9 +57,13 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		kept:      make(map[*plan.Value][]float32),
 		boxes:     make(map[*plan.Value]*gorgonia.Value),
 		convs:     make(map[conv.Shape]*conv.Plan),
+		newConv:   conv.New,
 		gemm:      f32.NewGemm(cfg.Pool),
 		stream:    cfg.Stream,
 		gradScale: 1,
+	}
+	if cfg.BFloat16 {
+		e.newConv = conv.NewBFloat16
 	}
 	kernels := make([]kernel, len(p.Ops))
 	doubles := 0

@@ -13,7 +13,7 @@ func (e *Executor) convPlan(s conv.Shape) (*conv.Plan, error) {
 	if p, ok := e.convs[s]; ok {
 		return p, nil
 	}
-	p, err := conv.New(s, e.pool)
+	p, err := e.newConv(s, e.pool)
 	if err != nil {
 		return nil, err
 	}

@@ -47,36 +47,42 @@ func BenchmarkLayers(b *testing.B) {
 	defer p.Close()
 	for _, l := range benchLayers {
 		s := l.shape
-		b.Run(fmt.Sprintf("stem=%s/x=%dx%dx%d/w=%dx%dx%d/stride=%d", l.stem, s.H, s.W, s.C, s.K, s.R, s.S, s.StrideH), func(b *testing.B) {
-			plan, err := New(s, p)
-			if err != nil {
-				b.Fatal(err)
-			}
-			r := rand.New(rand.NewPCG(1, 1))
-			x, w, y := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
-			out := make([]float32, max(len(x), len(w), len(y)))
-			for _, pass := range []struct {
-				name string
-				f    func()
-			}{
-				{"forward", func() { plan.Forward(out[:len(y)], x, w) }},
-				{"data", func() { plan.BackwardData(out[:len(x)], y, w) }},
-				{"weight", func() { plan.BackwardWeight(out[:len(w)], x, y) }},
-			} {
-				b.Run("pass="+pass.name, func(b *testing.B) {
-					best := time.Hour
-					for b.Loop() {
-						t := time.Now()
-						pass.f()
-						best = min(best, time.Since(t))
-					}
-					rate := s.Flops() / best.Seconds()
-					b.ReportMetric(rate/1e9, "best-GFLOP/s")
-					if peak := f32.MeasurePeak(f32.Active(), 5*time.Millisecond); peak > 0 {
-						b.ReportMetric(rate/peak/float64(p.Threads()), "of-peak")
-					}
-				})
-			}
-		})
+		for _, dtype := range []string{"float32", "bf16"} {
+			b.Run(fmt.Sprintf("stem=%s/x=%dx%dx%d/w=%dx%dx%d/stride=%d/dtype=%s", l.stem, s.H, s.W, s.C, s.K, s.R, s.S, s.StrideH, dtype), func(b *testing.B) {
+				build, measurePeak := New, f32.MeasurePeak
+				if dtype == "bf16" {
+					build, measurePeak = NewBFloat16, f32.MeasurePairPeak
+				}
+				plan, err := build(s, p)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r := rand.New(rand.NewPCG(1, 1))
+				x, w, y := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
+				out := make([]float32, max(len(x), len(w), len(y)))
+				for _, pass := range []struct {
+					name string
+					f    func()
+				}{
+					{"forward", func() { plan.Forward(out[:len(y)], x, w) }},
+					{"data", func() { plan.BackwardData(out[:len(x)], y, w) }},
+					{"weight", func() { plan.BackwardWeight(out[:len(w)], x, y) }},
+				} {
+					b.Run("pass="+pass.name, func(b *testing.B) {
+						best := time.Hour
+						for b.Loop() {
+							t := time.Now()
+							pass.f()
+							best = min(best, time.Since(t))
+						}
+						rate := s.Flops() / best.Seconds()
+						b.ReportMetric(rate/1e9, "best-GFLOP/s")
+						if peak := measurePeak(f32.Active(), 5*time.Millisecond); peak > 0 {
+							b.ReportMetric(rate/peak/float64(p.Threads()), "of-peak")
+						}
+					})
+				}
+			})
+		}
 	}
 }

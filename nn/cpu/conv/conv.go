@@ -24,16 +24,23 @@ func New(shape Shape, p *pool.Pool) (*Plan, error) {
 	return newPlan(shape, p, f32.Tiles(f32.Active()), whereFaster)
 }
 
+// NewBFloat16 is New with products of bfloat16: weights, inputs and gradients are rounded to bfloat16 as they are read, products
+// summed in float32. Only sums over few channels, which rounding would not make faster, stay those of float32. Where the CPU
+// has no AVX512_BF16, it is correct but slow, in plain Go.
+func NewBFloat16(shape Shape, p *pool.Pool) (*Plan, error) {
+	return newPlan(shape, p, f32.PairTiles(f32.Active()), never)
+}
+
 func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
 	outH, outW, taps := s.OutH(), s.OutW(), [2]int{s.R, s.S}
-	f := newGather(t, s.N, s.C, s.K, s.W, s.H*s.W, outW, outH*outW,
+	f := newGather(forFew(t, s.C), s.N, s.C, s.K, s.W, s.H*s.W, outW, outH*outW,
 		axisClasses(outH, forwardReach(s.H, s.R, s.StrideH, s.PadH)),
 		axisClasses(outW, forwardReach(s.W, s.S, s.StrideW, s.PadW)), taps, p.Threads())
 	f.pack = packForward
-	b := newGather(t, s.N, s.K, s.C, outW, outH*outW, s.W, s.H*s.W,
+	b := newGather(forFew(t, s.K), s.N, s.K, s.C, outW, outH*outW, s.W, s.H*s.W,
 		axisClasses(s.H, backwardReach(outH, s.R, s.StrideH, s.PadH)),
 		axisClasses(s.W, backwardReach(outW, s.S, s.StrideW, s.PadW)), taps, p.Threads())
 	b.pack = packBackward
@@ -52,6 +59,14 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 		}
 	}
 	return plan, nil
+}
+
+// forFew is the tile for sums over so many channels: below fewChannels that of float32.
+func forFew(t *f32.Tile, channels int) *f32.Tile {
+	if channels < fewChannels {
+		return t.Single()
+	}
+	return t
 }
 
 // useWinograd says when a plan computes by Winograd.

@@ -72,6 +72,7 @@ type runner struct {
 	path     f32.Path
 	pool     *pool.Pool
 	winograd useWinograd
+	pairs    bool // products of bfloat16
 }
 
 // runners is each path on one thread and on three.
@@ -81,7 +82,7 @@ func runners(t *testing.T, threads ...int) []runner {
 		for _, n := range threads {
 			p := pool.New(n)
 			t.Cleanup(p.Close)
-			all = append(all, runner{path, p, never})
+			all = append(all, runner{path: path, pool: p, winograd: never})
 		}
 	}
 	return all
@@ -90,7 +91,7 @@ func runners(t *testing.T, threads ...int) []runner {
 // compute runs all methods. Destinations start as NaN and are cut out of larger arrays whose rest must not change.
 func (r runner) compute(t *testing.T, s Shape, x, w, dy []float32) (y, dx, dw []float32) {
 	t.Helper()
-	plan, err := newPlan(s, r.pool, f32.Tiles(r.path), r.winograd)
+	plan, err := newPlan(s, r.pool, r.tile(), r.winograd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +223,7 @@ func TestResultsDoNotDependOnTheNumberOfThreads(t *testing.T) {
 			var first [3][]float32
 			for threads := 1; threads <= 5; threads += 2 {
 				p := pool.New(threads)
-				y, dx, dw := runner{path, p, whereFaster}.compute(t, s, x, w, dy)
+				y, dx, dw := runner{path: path, pool: p, winograd: whereFaster}.compute(t, s, x, w, dy)
 				p.Close()
 				got := [3][]float32{y, dx, dw}
 				if threads == 1 {
@@ -277,4 +278,9 @@ func TestShapesOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
-func (r runner) tile() *f32.Tile { return f32.Tiles(r.path) }
+func (r runner) tile() *f32.Tile {
+	if r.pairs {
+		return f32.PairTiles(r.path)
+	}
+	return f32.Tiles(r.path)
+}

@@ -22,6 +22,12 @@
 // Where an estimate says that it is faster (3×3, stride 1, channels in whole vectors, AVX-512), forward and backward-data go by
 // Winograd's F(2×2, 3×3) instead: 16 products for four pixels in place of 36.
 //
+// # bfloat16
+//
+// A plan of NewBFloat16 multiplies bfloat16 and sums float32. The tile then reads pairs (see f32.PairTiles): neighbouring input
+// channels in forward and backward-data, two images in backward-weight, where the sum runs over pixels. Weights are rounded as they are
+// packed, inputs and gradients as they are copied for the tile. No Winograd: direct products of bfloat16 are faster.
+//
 // # Use
 //
 // A Plan belongs to one shape. New does all the planning; the methods allocate nothing. They need scratch memory, which
@@ -36,6 +42,8 @@
 // Results are those of float32 with fused multiply-add where the CPU has it: against Σ|x·w|, the error of a sum of m products
 // stays below m·2⁻²⁴ and is about √m·2⁻²⁴. Winograd adds neighbouring inputs first, so its error, about three times that, is
 // relative to the largest Σ|x·w| of the pixels near by. The same plan on the same path (see package f32) gives the same bits on
-// any number of threads. The AVX2 path has the tiles and element-wise loops in assembly, but packs weights and pixels in plain
+// any number of threads. In bfloat16 each product is off by 2⁻⁷ of its size at most, its operands by half of that.
+//
+// The AVX2 path has the tiles and element-wise loops in assembly, but packs weights and pixels in plain
 // Go and has no Winograd.
 package conv

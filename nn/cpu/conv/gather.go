@@ -14,19 +14,26 @@ type gather struct {
 	tile              *f32.Tile
 	n                 int // images
 	inC, outC         int
-	inImage, outImage int   // values of an image
+	depth             int   // rows of a panel for each tap, values of an input pixel as the tile reads them: inC, or its pairs
+	packRows          int   // the same before rows are joined to pairs
+	inPixels          int   // of an image
+	inImage, outImage int   // values of an image, as the tile reads and writes them
 	place             []int // of tap r·S+s in a panel, −1 for a tap in no class
 	used              int   // taps in a panel
 	classes           []class
 	tiles             int // tiles of rows, all classes
 
-	panels, panelLen int
-	panelsAtOnce     int // panels in a task
-	chunks           int // groups of tiles, each a task for each group of panels
+	panels       int
+	panelLen     int // values
+	panelStep    int // from one panel to the next
+	panelsAtOnce int // panels in a task
+	chunks       int // groups of tiles, each a task for each group of panels
+	pairTasks    int // pieces of the input that are rounded to pairs
 
 	// The call under way.
 	out, in, w, packed []float32
-	add                bool // to out
+	pairs              []float32 // the input, rounded
+	add                bool      // to out
 	pack               func(g *gather, panel int)
 	packTask, tileTask func(i int)
 }
@@ -40,7 +47,13 @@ type class struct {
 
 // newGather plans a gather from rows and columns of axis classes.
 func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, rows, cols []axisClass, taps [2]int, threads int) *gather {
-	g := &gather{tile: t, n: n, inC: inC, outC: outC, inImage: inPixels * inC, outImage: outPixels * outC}
+	g := &gather{tile: t, n: n, inC: inC, outC: outC, depth: inC, packRows: inC, inPixels: inPixels, outImage: outPixels * outC}
+	if t.Pairs() {
+		g.depth = (inC + 1) / 2
+		g.packRows = 2 * g.depth
+		g.pairTasks = max(1, n*inPixels*inC/pairGrain)
+	}
+	g.inImage = inPixels * g.depth
 	placeR, usedR := tapOrder(taps[0], rows)
 	placeS, usedS := tapOrder(taps[1], cols)
 	g.used = usedR * usedS
@@ -58,14 +71,14 @@ func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, ro
 			c := class{tile0: g.tiles}
 			for i, h := range row.out {
 				for j, w := range col.out {
-					c.in = append(c.in, (row.first[i]*inW+col.first[j])*inC)
+					c.in = append(c.in, (row.first[i]*inW+col.first[j])*g.depth)
 					c.out = append(c.out, (h*outW+w)*outC)
 				}
 			}
 			var segs []f32.Segment
 			for i, r := range row.taps {
 				for j, s := range col.taps {
-					segs = append(segs, f32.Segment{In: (row.delta[i]*inW + col.delta[j]) * inC, Len: inC, W: g.place[r*taps[1]+s] * inC * t.Cols})
+					segs = append(segs, f32.Segment{In: (row.delta[i]*inW + col.delta[j]) * g.depth, Len: g.depth, W: g.place[r*taps[1]+s] * g.depth * t.Cols})
 				}
 			}
 			c.parts = split(merge(segs, t.Cols), maxReduction, t.Cols)
@@ -74,9 +87,10 @@ func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, ro
 		}
 	}
 	g.panels = (outC + t.Cols - 1) / t.Cols
-	g.panelLen = g.used * inC * t.Cols
+	g.panelLen = g.used * g.depth * t.Cols
+	g.panelStep = g.used * g.packRows * t.Cols
 	g.divide(threads)
-	g.packTask = func(i int) { g.pack(g, i) }
+	g.packTask = g.runPack
 	g.tileTask = g.runTask
 	return g
 }
@@ -140,18 +154,41 @@ func (g *gather) divide(threads int) {
 	g.chunks = max(1, min(g.chunks, g.tiles/8))
 }
 
-// scratchLen is the number of values that the packed weights take.
-func (g *gather) scratchLen() int { return g.panels * g.panelLen }
+// packedLen is the number of values that the packed weights take.
+func (g *gather) packedLen() int { return g.panels * g.panelStep }
+
+// scratchLen is that and what the rounded input takes.
+func (g *gather) scratchLen() int {
+	if g.tile.Pairs() {
+		return g.packedLen() + g.n*g.inImage
+	}
+	return g.packedLen()
+}
 
 func (g *gather) run(p *pool.Pool, out, in, w, scratch []float32, add bool) {
 	g.add = add
-	g.out, g.in, g.w, g.packed = out, in, w, scratch[:g.scratchLen()]
+	g.out, g.in, g.w, g.packed = out, in, w, scratch[:g.packedLen()]
+	if g.tile.Pairs() {
+		g.pairs = scratch[g.packedLen():g.scratchLen()]
+	}
 	if g.used > 0 {
-		p.Run(g.panels, g.packTask)
+		p.Run(g.panels+g.pairTasks, g.packTask)
 	}
 	groups := (g.panels + g.panelsAtOnce - 1) / g.panelsAtOnce
 	p.Run(groups*g.chunks, g.tileTask)
-	g.out, g.in, g.w, g.packed = nil, nil, nil, nil
+	g.out, g.in, g.w, g.packed, g.pairs = nil, nil, nil, nil, nil
+}
+
+// runPack packs one panel or, after those, rounds one piece of the input.
+func (g *gather) runPack(i int) {
+	if i >= g.panels {
+		g.roundInput(i - g.panels)
+		return
+	}
+	g.pack(g, i)
+	if g.tile.Pairs() {
+		g.joinRows(i)
+	}
 }
 
 // runTask computes the tiles of one chunk against one group of panels.
@@ -186,6 +223,9 @@ func (g *gather) runClass(c *class, panel0, lo, hi int) {
 		return
 	}
 	a := f32.GatherArgs{In: g.in}
+	if g.tile.Pairs() {
+		a.In = g.pairs
+	}
 	for pi, part := range c.parts {
 		a.Segments = part
 		if pi > 0 || g.add {
@@ -202,7 +242,7 @@ func (g *gather) runClass(c *class, panel0, lo, hi int) {
 				}
 			}
 			for panel := panel0; panel < panel1; panel++ {
-				a.W = g.packed[panel*g.panelLen : (panel+1)*g.panelLen]
+				a.W = g.packed[panel*g.panelStep:][:g.panelLen]
 				a.Out = g.out[panel*cols:]
 				g.tile.Gather(&a, n, min(cols, g.outC-panel*cols))
 			}

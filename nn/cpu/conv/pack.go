@@ -5,7 +5,7 @@ import "github.com/paragon-train/paragon/internal/f32"
 // packForward writes one panel of forward's weights: row (place of tap, c), column k, from w[k][c][tap].
 func packForward(g *gather, panel int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
-	dst := g.packed[panel*g.panelLen : (panel+1)*g.panelLen]
+	dst := g.packed[panel*g.panelStep : (panel+1)*g.panelStep]
 	rowLen := g.inC * taps // of one k
 	if g.used*4 <= taps {
 		packFewForward(g, dst, panel)
@@ -22,7 +22,7 @@ func packForward(g *gather, panel int) {
 			m := min(16, rowLen-j)
 			for q := range m {
 				if at := g.place[tap]; at >= 0 {
-					a.DstRow[q] = (at*g.inC+c)*cols + h
+					a.DstRow[q] = (at*g.packRows+c)*cols + h
 				} else {
 					a.DstRow[q] = -1
 				}
@@ -41,7 +41,7 @@ func packForward(g *gather, panel int) {
 // packBackward writes one panel of backward-data's weights: row (place of tap, k), column c, from w[k][c][tap].
 func packBackward(g *gather, panel int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
-	dst := g.packed[panel*g.panelLen : (panel+1)*g.panelLen]
+	dst := g.packed[panel*g.panelStep : (panel+1)*g.panelStep]
 	channels := g.outC
 	if taps == 1 {
 		c0 := panel * cols
@@ -67,7 +67,7 @@ func packBackward(g *gather, panel int) {
 				}
 				for q := range m {
 					if at := g.place[t0+q]; at >= 0 {
-						a.DstRow[q] = (at*g.inC+k)*cols + h
+						a.DstRow[q] = (at*g.packRows+k)*cols + h
 					} else {
 						a.DstRow[q] = -1
 					}
@@ -90,7 +90,7 @@ func packFewForward(g *gather, dst []float32, panel int) {
 			if at < 0 {
 				continue
 			}
-			rows := dst[(at*g.inC+c0)*cols : (at*g.inC+c1)*cols]
+			rows := dst[(at*g.packRows+c0)*cols : (at*g.packRows+c1)*cols]
 			clear(rows)
 			for k := range n {
 				src := g.w[((panel*cols+k)*g.inC+c0)*taps+tap:]
@@ -111,7 +111,7 @@ func packFewBackward(g *gather, dst []float32, panel int) {
 			if at < 0 {
 				continue
 			}
-			row := dst[(at*g.inC+k)*cols : (at*g.inC+k+1)*cols]
+			row := dst[(at*g.packRows+k)*cols : (at*g.packRows+k+1)*cols]
 			src := g.w[(k*channels+panel*cols)*taps+tap:]
 			for i, j := 0, 0; i < n; i, j = i+1, j+taps {
 				row[i] = src[j]

@@ -12,7 +12,8 @@ const (
 )
 
 // A weightPlan is backward-weight. The rows of a tile are input channels, its columns output channels, and the sum runs over
-// pixels. With few channels a tile's rows are instead the channels of all taps of one row of taps, which lie side by side in x
+// pixels. Where the tile reads pairs, the images take part two by two: what is said of an image then holds for a pair of them,
+// whose values lie side by side. With few channels a tile's rows are instead the channels of all taps of one row of taps, which lie side by side in x
 // if its borders are padded with zeros.
 type weightPlan struct {
 	shape Shape
@@ -20,7 +21,8 @@ type weightPlan struct {
 	rows  int  // of a tile
 	flat  bool // rows are the (tap, channel) pairs of a row of taps
 
-	images      int // in a block
+	n           int // images; pairs of images where the tile reads pairs
+	images      int // of these in a block
 	blocks      int
 	rowTiles    int // tiles over channels; flat: over the rows of taps, each rowParts tiles
 	rowParts    int
@@ -50,7 +52,10 @@ type weightPlan struct {
 }
 
 func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
-	w := &weightPlan{shape: s, tile: t, flat: s.C < fewChannels && s.R*s.S > 1}
+	w := &weightPlan{shape: s, tile: t, n: s.N, flat: s.C < fewChannels && s.R*s.S > 1}
+	if t.Pairs() {
+		w.n = (s.N + 1) / 2
+	}
 	outH, outW := s.OutH(), s.OutW()
 	depth := s.C
 	w.taps = s.R * s.S
@@ -72,16 +77,16 @@ func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
 		w.padW = (outW-1)*s.StrideW + s.S
 		w.xPixels, w.xStep = w.padW*((outH-1)*s.StrideH+s.R), s.C
 		xImage = w.xPixels * s.C
-		w.dyInPlace = s.K%t.Cols == 0
+		w.dyInPlace = s.K%t.Cols == 0 && !t.Pairs()
 	} else {
 		w.xPixels, w.xStep = w.usePixels(), w.rows
 		xImage = w.xPixels * w.rowTiles * w.rows
 	}
 	perImage := xImage + outH*outW*w.panels*t.Cols
-	w.images = min(s.N, max(1, blockValues/perImage))
-	w.blocks = (s.N + w.images - 1) / w.images
-	w.images = (s.N + w.blocks - 1) / w.blocks // blocks of about the same size
-	w.blocks = (s.N + w.images - 1) / w.images
+	w.images = min(w.n, max(1, blockValues/perImage))
+	w.blocks = (w.n + w.images - 1) / w.images
+	w.images = (w.n + w.blocks - 1) / w.blocks // blocks of about the same size
+	w.blocks = (w.n + w.images - 1) / w.images
 	w.xLen = w.images * xImage
 	if w.flat {
 		w.xLen += w.rows // the last tile's idle rows reach beyond the last pixel
@@ -139,7 +144,7 @@ func (w *weightPlan) run(p *pool.Pool, dw, x, dy, scratch []float32) {
 
 // blockImages is the number of images of a block.
 func (w *weightPlan) blockImages(block int) int {
-	return max(0, min(w.images, w.shape.N-block*w.images))
+	return max(0, min(w.images, w.n-block*w.images))
 }
 
 // runTask is a tile of the block under way or, after those, an image of the next block to pack: one block is packed while the

@@ -5,19 +5,19 @@ package conv
 func (w *weightPlan) packImage(block, i int) {
 	s, cols := w.shape, w.tile.Cols
 	image := block*w.images + i
+	x, x2 := w.image(w.x, image, s.H*s.W*s.C)
+	dy, dy2 := w.image(w.dy, image, s.OutH()*s.OutW()*s.K)
 	px, pdy := w.px[block%2], w.pdy[block%2]
 	outPixels := s.OutH() * s.OutW()
 	if !w.dyInPlace {
-		dy := w.dy[image*outPixels*s.K : (image+1)*outPixels*s.K]
 		for panel := range w.panels {
 			k0 := panel * cols
 			dst := pdy[(panel*w.images+i)*outPixels*cols:][:outPixels*cols]
-			w.tile.CopyRows(dst, cols, dy[k0:], s.K, outPixels, min(cols, s.K-k0), cols)
+			w.copyRows(dst, cols, dy, dy2, k0, s.K, outPixels, min(cols, s.K-k0), cols)
 		}
 	}
-	x := w.x[image*s.H*s.W*s.C : (image+1)*s.H*s.W*s.C]
 	if w.flat {
-		w.pad(px[i*w.xPixels*s.C:][:w.xPixels*s.C], x)
+		w.pad(px[i*w.xPixels*s.C:][:w.xPixels*s.C], x, x2)
 		return
 	}
 	for rowTile := range w.rowTiles {
@@ -25,17 +25,40 @@ func (w *weightPlan) packImage(block, i int) {
 		n := min(w.rows, s.C-c0)
 		dst := px[(rowTile*w.images+i)*w.xPixels*w.rows:][:w.xPixels*w.rows]
 		if w.xPixels == s.H*s.W {
-			w.tile.CopyRows(dst, w.rows, x[c0:], s.C, w.xPixels, n, w.rows)
+			w.copyRows(dst, w.rows, x, x2, c0, s.C, w.xPixels, n, w.rows)
 			continue
 		}
 		for _, r := range w.runs {
-			w.tile.CopyRows(dst[r.to*w.rows:], w.rows, x[r.from*s.C+c0:], r.step*s.C, r.count, n, w.rows)
+			w.copyRows(dst[r.to*w.rows:], w.rows, x, x2, r.from*s.C+c0, r.step*s.C, r.count, n, w.rows)
 		}
 	}
 }
 
+// image is image i of x or dy; where the tile reads pairs, the two images of pair i, the second nil where the number is odd.
+func (w *weightPlan) image(all []float32, i, size int) (image, second []float32) {
+	if !w.tile.Pairs() {
+		return all[i*size : (i+1)*size], nil
+	}
+	if image = all[2*i*size:]; len(image) > size {
+		return image[:size], image[size : 2*size]
+	}
+	return image, nil
+}
+
+// copyRows is Tile.CopyRows from an image, or Tile.PairRows from two, from offset at on.
+func (w *weightPlan) copyRows(dst []float32, dstStride int, image, second []float32, at, stride, rows, n, width int) {
+	if !w.tile.Pairs() {
+		w.tile.CopyRows(dst, dstStride, image[at:], stride, rows, n, width)
+		return
+	}
+	if second != nil {
+		second = second[at:]
+	}
+	w.tile.PairRows(dst, dstStride, image[at:], second, stride, rows, n, width)
+}
+
 // pad copies an image into the middle of one with zeros around it, as far as taps reach.
-func (w *weightPlan) pad(dst, x []float32) {
+func (w *weightPlan) pad(dst, x, x2 []float32) {
 	s := w.shape
 	row := w.padW * s.C
 	left := min(s.PadW*s.C, row)
@@ -46,7 +69,11 @@ func (w *weightPlan) pad(dst, x []float32) {
 			continue
 		}
 		clear(dst[:left])
-		copy(dst[left:left+n], x[(h-s.PadH)*s.W*s.C:])
+		if from := (h - s.PadH) * s.W * s.C; w.tile.Pairs() {
+			w.copyRows(dst[left:left+n], n, x, x2, from, n, 1, n, n)
+		} else {
+			copy(dst[left:left+n], x[from:])
+		}
 		clear(dst[left+n : row])
 	}
 }

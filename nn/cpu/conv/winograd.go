@@ -41,7 +41,7 @@ type winograd struct {
 // columns of padding are those before the first input pixel; flip means that the last tap meets the first input pixel.
 func newWinograd(g *gather, flip bool, taps, stride, pad [2]int, inH, inW, outH, outW, threads int) *winograd {
 	t := g.tile
-	if taps != [2]int{3, 3} || stride != [2]int{1, 1} || pad[0] < 0 || pad[1] < 0 || g.used != 9 || g.inC%16 != 0 || g.outC%t.Cols != 0 || t.Cols%16 != 0 {
+	if t.Pairs() || taps != [2]int{3, 3} || stride != [2]int{1, 1} || pad[0] < 0 || pad[1] < 0 || g.used != 9 || g.inC%16 != 0 || g.outC%t.Cols != 0 || t.Cols%16 != 0 {
 		return nil
 	}
 	w := &winograd{g: g, flip: flip, tile: t, inH: inH, inW: inW, outH: outH, outW: outW, padH: pad[0], padW: pad[1], zeros: make([]float32, g.inC)}
@@ -90,12 +90,12 @@ func (w *winograd) faster() bool {
 }
 
 func (w *winograd) scratchLen() int {
-	return w.g.scratchLen() + 16*w.matrixLen + w.numSlots*w.slotLen
+	return w.g.packedLen() + 16*w.matrixLen + w.numSlots*w.slotLen
 }
 
 func (w *winograd) run(p *pool.Pool, out, in, weights, scratch []float32, add bool) {
 	g := w.g
-	g.w, g.packed, scratch = weights, scratch[:g.scratchLen()], scratch[g.scratchLen():]
+	g.w, g.packed, scratch = weights, scratch[:g.packedLen()], scratch[g.packedLen():]
 	w.weights, w.work = scratch[:16*w.matrixLen], scratch[16*w.matrixLen:]
 	w.out, w.in, w.add = out, in, add
 	p.Run(g.panels, w.packTask)

@@ -1,0 +1,32 @@
+package conv
+
+// pairGrain is the number of values of the input that are rounded to pairs in one task, about.
+const pairGrain = 64 << 10
+
+// joinRows rounds the rows of a packed panel to bfloat16 and joins them two by two, to pairs of input channels, in the panel's own
+// memory.
+func (g *gather) joinRows(panel int) {
+	cols := g.tile.Cols
+	rows := g.packed[panel*g.panelStep : (panel+1)*g.panelStep]
+	if g.inC%2 != 0 { // the last channel of each tap has a zero beside it
+		for at := range g.used {
+			clear(rows[((at+1)*g.packRows-1)*cols : (at+1)*g.packRows*cols])
+		}
+	}
+	g.tile.PairRows(rows, cols, rows, rows[cols:], 2*cols, g.used*g.depth, cols, cols)
+}
+
+// roundInput rounds one piece of the input to pairs of channels.
+func (g *gather) roundInput(task int) {
+	pixels := g.n * g.inPixels
+	lo, hi := pixels*task/g.pairTasks, pixels*(task+1)/g.pairTasks
+	dst, src := g.pairs[lo*g.depth:hi*g.depth], g.in[lo*g.inC:hi*g.inC]
+	if g.inC%2 == 0 {
+		g.tile.PackPairs(dst, src)
+		return
+	}
+	for len(src) > 0 {
+		g.tile.PackPairs(dst[:g.depth], src[:g.inC])
+		dst, src = dst[g.depth:], src[g.inC:]
+	}
+}

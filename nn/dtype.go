@@ -1,0 +1,43 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/f32"
+)
+
+// DType is the type of numbers in which a program computes. Parameters, gradients, inputs and outputs are float32 in any case.
+type DType uint8
+
+const (
+	// Float32 computes everything in float32.
+	Float32 DType = iota
+	// BFloat16 rounds what convolutions and Linear multiply, forward and backward, to bfloat16 (8 bits of precision, float32's
+	// range) and sums the products in float32; all other operations, and the parameters that the optimizer changes, stay float32.
+	// Loss scaling is not needed. A CPU with AVX512_BF16 is faster at it; on others it is correct but much slower than Float32:
+	// see Native.
+	BFloat16
+)
+
+var dtypeNames = [...]string{"float32", "bf16"}
+
+func (d DType) String() string {
+	if int(d) < len(dtypeNames) {
+		return dtypeNames[d]
+	}
+	return fmt.Sprintf("DType(%d)", d)
+}
+
+// Native tells whether this machine's CPU has instructions for products of this type that programs use; BFloat16 without them is
+// many times slower than Float32.
+func (d DType) Native() bool { return d == Float32 || f32.HasBFloat16(f32.Active()) }
+
+// ParseDType is the type of this name: float32 or bf16.
+func ParseDType(name string) (DType, error) {
+	for d, s := range dtypeNames {
+		if s == name {
+			return DType(d), nil
+		}
+	}
+	return 0, fmt.Errorf("nn: number type %q, want float32 or bf16", name)
+}
