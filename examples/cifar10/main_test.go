@@ -48,7 +48,7 @@ func TestTrainsWithOtherFlags(t *testing.T) {
 	}
 	for _, flags := range [][]string{
 		{"--devices", "cpu:0,cpu:1", "--optimizer", "sgd", "--momentum", "0.9", "--batch", "4"},
-		{"--kvstore", "local", "--update-on-worker"},
+		{"--kvstore", "local", "--update-on-worker", "--dtype", "bf16"},
 		{"--kvstore", "dist_async"},
 	} {
 		if err := cifar10(t, append(flags, "--max-steps", "1", "--out", t.TempDir())...); err != nil {
@@ -61,7 +61,7 @@ func TestStopsAsAsked(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop)
 	err := train(t.Context(), settings{
-		trainExamples: 24, testImages: 8, model: "resnet18", stem: "imagenet", batch: 8, devices: []string{"cpu:0"}, epochs: 1,
+		trainExamples: 24, testImages: 8, model: "resnet18", stem: "imagenet", dtype: "float32", batch: 8, devices: []string{"cpu:0"}, epochs: 1,
 		optimizer: "adam", schedule: "constant", store: "dist_sync", out: t.TempDir(), stop: stop,
 	})
 	if !errors.Is(err, worker.ErrStopped) {
@@ -86,6 +86,7 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--threads", "-1"}, "Threads is -1"},
 		{[]string{"--model", "vgg"}, `--model is "vgg"`},
 		{[]string{"--stem", "small"}, `--stem is "small"`},
+		{[]string{"--dtype", "fp8"}, `--dtype: nn: number type "fp8"`},
 		{[]string{"--optimizer", "sgdd"}, `"sgdd"`},
 		{[]string{"--schedule", "linear"}, `--schedule is "linear"`},
 		{[]string{"--lr", "-1"}, "LearningRate"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"gorgonia.org/gorgonia"
 
@@ -31,12 +32,19 @@ func buildModel(s settings) (model, error) {
 
 // compile makes a training program for each device and one that evaluates on the first device's parameters.
 func compile(s settings, rank int) (training []*nn.Program, evaluation *nn.Program, logits *gorgonia.Node, err error) {
+	dtype, err := nn.ParseDType(s.dtype)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("--dtype: %w", err)
+	}
+	if !dtype.Native() {
+		fmt.Fprintf(os.Stderr, "cifar10: --dtype %v: this CPU has no instructions for it; float32 is many times faster\n", dtype)
+	}
 	for d, device := range s.devices {
 		m, err := buildModel(s)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		program, err := nn.Compile(m.loss, nn.Config{Device: device, Threads: s.threads, Seed: uint64(rank*len(s.devices) + d)})
+		program, err := nn.Compile(m.loss, nn.Config{Device: device, DType: dtype, Threads: s.threads, Seed: uint64(rank*len(s.devices) + d)})
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -47,7 +55,7 @@ func compile(s settings, rank int) (training []*nn.Program, evaluation *nn.Progr
 		return nil, nil, nil, err
 	}
 	evaluation, err = nn.Compile(m.loss, nn.Config{
-		Device: s.devices[0], Threads: s.threads, Inference: true, Share: training[0], Outputs: gorgonia.Nodes{m.logits},
+		Device: s.devices[0], DType: dtype, Threads: s.threads, Inference: true, Share: training[0], Outputs: gorgonia.Nodes{m.logits},
 	})
 	return training, evaluation, m.logits, err
 }
