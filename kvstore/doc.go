@@ -107,8 +107,22 @@ type Store interface {
 	// keys may be initialised afterwards. The optimizer is not brought back, only its state and the learning rates that were
 	// set by hand: call SetOptimizer before or after, with the same config. Before anything changes all of the file is checked.
 	Load(ctx context.Context, uri string) error
-	// Close leaves the job in order; when all workers have, the servers end.
+	// Close leaves the job in order: this worker is done, and the others go on without it. When all workers have, the servers end.
 	Close() error
+	// Abort leaves the job because of cause, and fails it for everybody: the others learn who failed and why. A Close or
+	// Abort after the first does nothing. See Leave.
+	Abort(cause error) error
+}
+
+// Leave ends a worker's part in the job as its work ended: Close if err is nil, else Abort. It returns err, joined with what
+// went wrong on the way out:
+//
+//	defer func() { err = kvstore.Leave(kv, err) }()
+func Leave(s Store, err error) error {
+	if err != nil {
+		return errors.Join(err, s.Abort(err))
+	}
+	return s.Close()
 }
 
 // Compression says how pushed gradients travel.

@@ -185,7 +185,17 @@ func (s *store) over() error {
 // waitMillis is how long a server is asked to hold a request before it says whom it waits for.
 func (s *store) waitMillis() uint32 { return uint32(s.noteEvery.Milliseconds()) }
 
-func (s *store) Close() error {
+func (s *store) Close() error { return s.part(true, "") }
+
+func (s *store) Abort(cause error) error {
+	if cause == nil {
+		return errors.New("kvstore: abort: the cause is nil, want the error that ended this worker; Close leaves in order")
+	}
+	return s.part(false, cause.Error())
+}
+
+// part leaves the job, in order or (ok false) for a reason that fails it.
+func (s *store) part(ok bool, reason string) error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -203,7 +213,7 @@ func (s *store) Close() error {
 		return s.node.Close()
 	default:
 	}
-	if err := s.node.Leave(ctx, true, ""); err != nil {
+	if err := s.node.Leave(ctx, ok, reason); err != nil {
 		s.node.Close()
 		return fmt.Errorf("kvstore: close: %w", err)
 	}

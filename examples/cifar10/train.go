@@ -32,7 +32,13 @@ func train(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() {
+		if errors.Is(err, worker.ErrStopped) {
+			err = errors.Join(err, store.Close()) // all workers stop together: that is in order
+			return
+		}
+		err = kvstore.Leave(store, err)
+	}()
 	if store.Rank() == 0 {
 		if err := os.MkdirAll(s.out, 0o777); err != nil { // better now than after hours
 			return fmt.Errorf("--out: %w", err)

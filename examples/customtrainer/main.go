@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -37,7 +36,7 @@ func train(ctx context.Context, store string) (worst float32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, kv.Close()) }()
+	defer func() { err = kvstore.Leave(kv, err) }()
 
 	// y = x·truth, with a little noise; every worker draws the same set and trains on its own rows.
 	random := rand.New(rand.NewPCG(1, 2))

@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -127,7 +126,7 @@ func after(ctx context.Context) (losses []float64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = kvstore.Leave(store, err) }()
 	trainer, err := worker.NewTrainer(ctx, worker.Config{
 		Store: store, Programs: []*nn.Program{program}, Optimizer: optim.Config{Name: "sgd", LearningRate: learningRate},
 	})

@@ -71,7 +71,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = kvstore.Leave(store, err) }()
 
 	g := gorgonia.NewGraph()
 	images, labels := nn.Input(g, "images", s.batch, 1, 28, 28), nn.Labels(g, "labels", s.batch)

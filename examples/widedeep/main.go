@@ -51,7 +51,7 @@ func train(ctx context.Context, path string, batch, epochs int) (area float64, e
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, kv.Close()) }()
+	defer func() { err = kvstore.Leave(kv, err) }()
 
 	// The last tenth is for testing.
 	trainRows := clicks.Len() * 9 / 10
