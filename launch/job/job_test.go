@@ -242,6 +242,20 @@ func TestLastLineTellsTheCause(t *testing.T) {
 				p.after(forEver, 0)
 			}
 		}, "launch: worker 1 on localhost failed: exit 3: train: no data", 3},
+		{"a worker gives up, and the servers end before it", func(p *proc) {
+			switch p.name {
+			case "worker 1":
+				p.after(time.Minute+20*time.Millisecond, 5)
+			case "server 0":
+				p.after(time.Minute+time.Millisecond, 1)
+			case "scheduler":
+				time.Sleep(time.Minute)
+				fmt.Fprintln(p.out.Report, FailedLine("worker 1 on localhost: the disk is full"))
+				p.after(forEver, 0)
+			default:
+				p.after(forEver, 0)
+			}
+		}, "launch: the job failed: worker 1 on localhost: the disk is full", 5},
 		{"a worker is silent", func(p *proc) {
 			switch p.name {
 			case "worker 0":

@@ -117,7 +117,7 @@ func (w *watch) explain() string {
 		return fmt.Sprintf("launch: stopped by %s", w.interrupt)
 	case w.reason != "":
 		for _, n := range w.run.nodes {
-			if n.Role == roleWorker && n.ended && n.Exit.OK() && strings.HasPrefix(w.reason, fmt.Sprintf("%s on %s lost: ", n.Name(), n.host.Name)) {
+			if n.Role == roleWorker && n.ended && n.Exit.OK() && w.blames(n) && strings.Contains(w.reason, " lost: ") {
 				return fmt.Sprintf("launch: the job failed: %s on %s ended with exit 0 without closing its store, while others trained; call Close before the program ends",
 					n.Name(), n.Host)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -27,6 +28,7 @@ type watch struct {
 	timer     *time.Timer
 	deadline  time.Time // of the processes that were asked to stop
 	first     *Node     // that failed, by the time of its end
+	culprit   *Node     // that failed and whom the reason names: the others' failures follow from its, even if they ended first
 	interrupt os.Signal // that stopped the job
 	cancelled bool      // the context ended
 	reason    string    // the scheduler's, why the job failed
@@ -68,11 +70,19 @@ func (w *watch) code() int {
 	case w.interrupt != nil:
 		return SignalCode(w.interrupt)
 	case w.first != nil:
+		if w.culprit != nil {
+			return w.culprit.Exit.Status()
+		}
 		return w.first.Exit.Status()
 	case w.cancelled, w.reason != "":
 		return 1
 	}
 	return 0
+}
+
+// blames reports whether the scheduler's reason names the process.
+func (w *watch) blames(n *Node) bool {
+	return strings.HasPrefix(w.reason, fmt.Sprintf("%s on %s", n.Name(), n.host.Name))
 }
 
 // end takes note of the end of a process.
@@ -88,6 +98,9 @@ func (w *watch) end(n *Node) {
 		}
 		if w.first == nil || n.endedAt().Before(w.first.endedAt()) {
 			w.first = n
+		}
+		if w.blames(n) {
+			w.culprit = n
 		}
 	}
 	if w.workers() == 0 {
