@@ -469,3 +469,25 @@ func (f networkFunc) Dial(ctx context.Context, addr string) (net.Conn, error) { 
 type keepOpen struct{ net.Conn }
 
 func (keepOpen) Close() error { return nil }
+
+// A large frame has a time to pass; it must not count for what is written on the connection later.
+func TestATimeForOneFrameDoesNotEndTheNext(t *testing.T) {
+	bubble(t, new(handler), Config{}, func(t *testing.T, n *faultnet.Network) {
+		c := dialer(t, n, Config{Connections: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 3 {
+			if _, err := c.Call(ctx, &wire.Push{}, &wire.Ack{}, nil, pattern(0, 1<<20)); err != nil {
+				t.Fatalf("large: %v", err)
+			}
+			time.Sleep(10 * time.Minute)
+			if _, err := c.Call(ctx, &wire.Heartbeat{}, &wire.Ack{}, nil); err != nil {
+				t.Fatalf("small: %v", err)
+			}
+			time.Sleep(10 * time.Minute)
+			if _, err := c.Call(context.Background(), &wire.Push{}, &wire.Ack{}, nil, pattern(0, 1<<20)); err != nil {
+				t.Fatalf("large, without an end: %v", err)
+			}
+		}
+	})
+}

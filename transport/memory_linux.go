@@ -32,7 +32,7 @@ import (
 //	   192     4  1: the writer waits on the second socket
 //	  4096     n  the bytes, n a power of two; the other ring's follow
 type memoryConn struct {
-	bell, room *net.UnixConn // where data and room are told of
+	bell, room bells // where data and room are told of
 	peer       net.Addr
 	closed     atomic.Bool
 
@@ -65,6 +65,50 @@ type ring struct {
 
 type rawWriter interface {
 	Write(func(fd uintptr) bool) error
+}
+
+// bells is a socket on which this end waits. The deadline is the socket's only while somebody waits: most reads and writes
+// don't, and setting it costs as much as a small frame.
+type bells struct {
+	*net.UnixConn
+	mu       sync.Mutex // guards the rest
+	deadline time.Time
+	applied  time.Time // the socket's
+	waiting  bool
+}
+
+func (b *bells) set(t time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deadline = t
+	if b.waiting {
+		return b.apply()
+	}
+	return nil
+}
+
+// apply makes the deadline the socket's. The caller holds mu.
+func (b *bells) apply() error {
+	if b.applied == b.deadline {
+		return nil
+	}
+	b.applied = b.deadline
+	return b.SetReadDeadline(b.deadline)
+}
+
+// wait returns after a bell.
+func (b *bells) wait(drained []byte) error {
+	b.mu.Lock()
+	b.waiting = true
+	err := b.apply()
+	b.mu.Unlock()
+	if err == nil {
+		_, err = b.Read(drained)
+	}
+	b.mu.Lock()
+	b.waiting = false
+	b.mu.Unlock()
+	return err
 }
 
 func newRing(memory []byte, index, bits int) ring {
@@ -116,7 +160,7 @@ func offerRings(nc *net.UnixConn) (net.Conn, error) {
 }
 
 // acceptRings takes the memory and the socket that came. The socket is its own from now on, the memory's descriptor is not.
-func acceptRings(nc *net.UnixConn, fd, bells int, bits uint8) (net.Conn, error) {
+func acceptRings(nc *net.UnixConn, fd, second int, bits uint8) (net.Conn, error) {
 	const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	var stat unix.Stat_t
@@ -132,24 +176,24 @@ func acceptRings(nc *net.UnixConn, fd, bells int, bits uint8) (net.Conn, error) 
 		}
 	}
 	if err != nil {
-		unix.Close(bells)
+		unix.Close(second)
 		return nil, err
 	}
-	unix.SetNonblock(bells, true)
-	return newMemoryConn(nc, fd, bells, int(bits), 1)
+	unix.SetNonblock(second, true)
+	return newMemoryConn(nc, fd, second, int(bits), 1)
 }
 
-// newMemoryConn maps the memory; the end that dialled has side 0. The socket bells is its own, also where it fails.
-func newMemoryConn(nc *net.UnixConn, fd, bells, bits, side int) (*memoryConn, error) {
-	f := os.NewFile(uintptr(bells), "bells")
-	second, err := net.FileConn(f)
+// newMemoryConn maps the memory; the end that dialled has side 0. The socket second is its own, also where it fails.
+func newMemoryConn(nc *net.UnixConn, fd, second, bits, side int) (*memoryConn, error) {
+	f := os.NewFile(uintptr(second), "bells")
+	nc2, err := net.FileConn(f)
 	f.Close() // net has a copy
 	if err != nil {
 		return nil, err
 	}
-	room, ok := second.(*net.UnixConn)
+	room, ok := nc2.(*net.UnixConn)
 	if !ok {
-		second.Close()
+		nc2.Close()
 		return nil, errors.New("its second file descriptor is not a unix socket")
 	}
 	memory, err := unix.Mmap(fd, 0, 2*ringHeader+2<<bits, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -157,7 +201,7 @@ func newMemoryConn(nc *net.UnixConn, fd, bells, bits, side int) (*memoryConn, er
 		room.Close()
 		return nil, err
 	}
-	c := &memoryConn{bell: nc, room: room, peer: peerOf(nc), memory: memory,
+	c := &memoryConn{bell: bells{UnixConn: nc}, room: bells{UnixConn: room}, peer: peerOf(nc), memory: memory,
 		out: newRing(memory, side, bits), in: newRing(memory, 1-side, bits)}
 	var err1, err2 error
 	c.out.via, err1 = nc.SyscallConn() // the peer's reader waits on the first socket
@@ -175,8 +219,8 @@ func (c *memoryConn) RemoteAddr() net.Addr { return c.peer }
 func (c *memoryConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
-func (c *memoryConn) SetReadDeadline(t time.Time) error  { return c.bell.SetReadDeadline(t) }
-func (c *memoryConn) SetWriteDeadline(t time.Time) error { return c.room.SetReadDeadline(t) }
+func (c *memoryConn) SetReadDeadline(t time.Time) error  { return c.bell.set(t) }
+func (c *memoryConn) SetWriteDeadline(t time.Time) error { return c.room.set(t) }
 
 // Close ends waits and gives the memory back.
 func (c *memoryConn) Close() error {
@@ -206,7 +250,7 @@ func (c *memoryConn) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	r := &c.in
-	n, err := c.await(func() (int, error) { return r.filled() }, r.readerWaits, c.bell, r.drained[:])
+	n, err := c.await(func() (int, error) { return r.filled() }, r.readerWaits, &c.bell, r.drained[:])
 	if err != nil {
 		return 0, err
 	}
@@ -246,7 +290,7 @@ func (c *memoryConn) Write(p []byte) (int, error) {
 	r := &c.out
 	done := 0
 	for done < len(p) {
-		n, err := c.await(func() (int, error) { return r.free() }, r.roomWait, c.room, r.drained[:])
+		n, err := c.await(func() (int, error) { return r.free() }, r.roomWait, &c.room, r.drained[:])
 		if err != nil {
 			return done, err
 		}
@@ -264,7 +308,7 @@ func (c *memoryConn) Write(p []byte) (int, error) {
 }
 
 // await returns how many bytes there are, once there are some. Data that the peer wrote before it ended is still found.
-func (c *memoryConn) await(count func() (int, error), waits *uint32, bell *net.UnixConn, bells []byte) (int, error) {
+func (c *memoryConn) await(count func() (int, error), waits *uint32, bell *bells, drained []byte) (int, error) {
 	for spins := 0; ; spins++ {
 		if c.closed.Load() {
 			return 0, net.ErrClosed
@@ -281,8 +325,8 @@ func (c *memoryConn) await(count func() (int, error), waits *uint32, bell *net.U
 			atomic.StoreUint32(waits, 0) // a bell that came meanwhile wakes the next wait in vain
 			return n, err
 		}
-		if _, err := bell.Read(bells); err != nil {
-			if n, gone := count(); n > 0 && gone == nil && errors.Is(err, io.EOF) && bell == c.bell {
+		if err := bell.wait(drained); err != nil {
+			if n, gone := count(); n > 0 && gone == nil && errors.Is(err, io.EOF) && bell == &c.bell {
 				return n, nil
 			}
 			return 0, err

@@ -14,7 +14,7 @@ import (
 	"github.com/paragon-train/paragon/wire"
 )
 
-// A serverConn is one connection of a Server: one goroutine reads requests, each request is served by one of its own, one
+// A serverConn is one connection of a Server: one goroutine reads requests, each request is served by another, one
 // writes small answers.
 type serverConn struct {
 	s      *Server
@@ -22,8 +22,9 @@ type serverConn struct {
 	w      *frameWriter
 	ctx    context.Context // ends when the connection does
 	cancel context.CancelFunc
-	turns  chan struct{}  // a value for each request being worked on
-	wg     sync.WaitGroup // of requests and the writer
+	turns  chan struct{} // a value for each request being worked on
+	crew   *crew
+	wg     sync.WaitGroup // of the writer
 }
 
 var requests = sync.Pool{New: func() any { return new(Request) }}
@@ -32,6 +33,7 @@ func newServerConn(s *Server, nc net.Conn) *serverConn {
 	c := &serverConn{s: s, nc: nc, turns: make(chan struct{}, s.cfg.MaxInFlight)}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.w = newFrameWriter(nc, c.ctx.Done(), true)
+	c.crew = newCrew(c)
 	return c
 }
 
@@ -40,6 +42,7 @@ func (c *serverConn) serve() {
 	c.wg.Go(func() { c.w.run(c.fail) })
 	err := c.read()
 	c.fail(err)
+	c.crew.wg.Wait()
 	c.wg.Wait()
 }
 
@@ -110,20 +113,22 @@ func (c *serverConn) request(br *bufio.Reader, h wire.Header) error {
 			return err
 		}
 	}
-	c.wg.Go(func() {
-		resp := Response{}
-		err := refused
-		if err == nil {
-			resp, err = c.handle(r)
-		}
-		if err != nil {
-			resp.Message, resp.Payload = nack(err), nil
-		}
-		c.answer(h.ID, resp)
-		c.recycle(r)
-		<-c.turns
-	})
+	c.crew.do(job{h, r, refused})
 	return nil
+}
+
+// serveOne answers a request that was read.
+func (c *serverConn) serveOne(j job) {
+	resp, err := Response{}, j.refused
+	if err == nil {
+		resp, err = c.handle(j.r)
+	}
+	if err != nil {
+		resp.Message, resp.Payload = nack(err), nil
+	}
+	c.answer(j.h.ID, resp)
+	c.recycle(j.r)
+	<-c.turns
 }
 
 func (c *serverConn) recycle(r *Request) {

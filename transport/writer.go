@@ -2,7 +2,9 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -29,6 +31,7 @@ type frameWriter struct {
 	head  []byte      // header and head of a large frame; of the token's holder
 	iov   [][]byte    // of the token's holder
 	rest  net.Buffers // what of iov is to be written
+	timed bool        // the connection has a deadline for writes
 }
 
 func newFrameWriter(nc net.Conn, dead <-chan struct{}, limit bool) *frameWriter {
@@ -110,7 +113,9 @@ func (w *frameWriter) flush() error {
 			return nil
 		}
 		if w.limit {
-			w.nc.SetWriteDeadline(time.Now().Add(frameTime(len(b))))
+			w.deadline(time.Now().Add(frameTime(len(b))))
+		} else {
+			w.deadline(time.Time{})
 		}
 		if _, err := w.nc.Write(b); err != nil {
 			return err
@@ -148,22 +153,37 @@ func (w *frameWriter) large(ctx context.Context, id uint32, m wire.Message, size
 	if cap(w.head) > keepScratch {
 		w.head = nil
 	}
-	if w.limit {
-		w.nc.SetWriteDeadline(time.Now().Add(frameTime(size)))
+	return true, w.put(ctx, size)
+}
+
+// put writes rest. Within grace of ctx's end it is over; so that nobody has to watch over ctx, the write is looked after in
+// turns of that length.
+func (w *frameWriter) put(ctx context.Context, size int) error {
+	now := time.Now()
+	end := now.Add(frameTime(size))
+	for {
+		switch {
+		case ctx.Done() != nil:
+			w.deadline(now.Add(grace))
+		case w.limit:
+			w.deadline(end)
+		default:
+			w.deadline(time.Time{})
+		}
+		_, err := w.rest.WriteTo(w.nc)
+		if err == nil || ctx.Done() == nil || ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		if now = time.Now(); w.limit && now.After(end) {
+			return err
+		}
 	}
-	if ctx.Done() != nil {
-		hurried := make(chan struct{})
-		stop := context.AfterFunc(ctx, func() {
-			w.nc.SetWriteDeadline(time.Now().Add(grace))
-			close(hurried)
-		})
-		defer func() {
-			if !stop() {
-				<-hurried
-				w.nc.SetWriteDeadline(time.Time{})
-			}
-		}()
+}
+
+// deadline sets the connection's, for the holder of the token.
+func (w *frameWriter) deadline(t time.Time) {
+	if w.timed || !t.IsZero() {
+		w.timed = !t.IsZero()
+		w.nc.SetWriteDeadline(t)
 	}
-	_, err = w.rest.WriteTo(w.nc)
-	return true, err
 }

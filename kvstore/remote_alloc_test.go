@@ -1,0 +1,36 @@
+package kvstore_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/jobtest"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/transport"
+)
+
+// Once their memory is there, rounds take none: neither on the worker nor on the server, which both are in this process.
+func TestSteadyRemoteRoundsTakeNoMemory(t *testing.T) {
+	for _, network := range []transport.Network{transport.TCP, transport.Unix, transport.Auto} {
+		for _, c := range []kvstore.Compression{{}, {Type: "2bit"}, {Type: "fp16", PullToo: true}} {
+			kv := jobtest.New(t, jobtest.Config{TCP: true, Over: network}).Stores(t, "dist_sync")[0]
+			ctx := context.Background()
+			must(kv.SetCompression(ctx, c))
+			for key, n := range map[string]int{"small": 256, "large": 50_000} {
+				must(kv.Init(ctx, key, make([]float32, n)))
+				grads, outs := [][]float32{make([]float32, n)}, [][]float32{make([]float32, n)}
+				for what, call := range map[string]func(){
+					"push-pull":     func() { must(kv.PushPull(ctx, key, grads, outs)) },
+					"push and pull": func() { must(kv.Push(ctx, key, grads...)); must(kv.Pull(ctx, key, outs...)) },
+				} {
+					for range 300 { // all connections
+						call()
+					}
+					if n := testing.AllocsPerRun(200, call); n != 0 {
+						t.Errorf("network %+v, compression %q: %s of %s: got %v allocations a round, want none", network, c.Type, what, key, n)
+					}
+				}
+			}
+		}
+	}
+}
