@@ -151,7 +151,7 @@ func save(fsys vfs.FS, path string, metadata map[string]string, tensors []Tensor
 		return b.Flush()
 	})
 	if err != nil {
-		return fmt.Errorf("checkpoint: save %s: %w", path, err)
+		return fmt.Errorf("checkpoint: save: %w", err) // which names the path
 	}
 	return nil
 }

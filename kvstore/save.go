@@ -77,7 +77,7 @@ func (s *store) Save(ctx context.Context, uri string) error {
 		meta[metaOptimizer] = config
 	}
 	if err := checkpoint.Save(path, meta, tensors); err != nil {
-		return fmt.Errorf("kvstore: save %s: %w", uri, err)
+		return fmt.Errorf("kvstore: save: %w", err) // which names the path
 	}
 	return nil
 }
