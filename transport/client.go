@@ -20,7 +20,7 @@ type Client struct {
 	slots []slot
 	next  atomic.Uint32
 	turns chan struct{} // a value for each request in flight
-	calls sync.Pool     // of *call; each Client has its own, for their channels belong to its synctest bubble
+	calls spares[call]
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -45,7 +45,6 @@ func NewClient(addr string, cfg Config) *Client {
 		turns: make(chan struct{}, cfg.MaxInFlight),
 		conns: make(map[*clientConn]bool),
 	}
-	c.calls.New = newCall
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for i := range c.slots {
 		c.slots[i].dialing = make(chan struct{}, 1)
@@ -102,10 +101,15 @@ func (c *Client) call(ctx context.Context, request, answer wire.Message, dst []b
 	case <-c.ctx.Done():
 		return nil, ErrClosed
 	}
-	k := c.calls.Get().(*call)
-	defer c.calls.Put(k)
+	k := c.calls.take()
+	if k == nil {
+		k = newCall()
+	}
 	*k = call{addr: c.addr, answer: answer, dst: dst, done: k.done}
-	defer func() { *k = call{done: k.done} }()
+	defer func() {
+		*k = call{done: k.done}
+		c.calls.give(k)
+	}()
 	for {
 		cc, err := c.connection(ctx)
 		if err != nil {

@@ -26,7 +26,7 @@ type call struct {
 	done    chan struct{}
 }
 
-func newCall() any { return &call{done: make(chan struct{}, 1)} }
+func newCall() *call { return &call{done: make(chan struct{}, 1)} }
 
 // A clientConn is one connection of a Client.
 type clientConn struct {

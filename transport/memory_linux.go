@@ -63,6 +63,9 @@ type ring struct {
 	drained               [64]byte  // where bells are read into
 }
 
+// aBell is what is written for a bell.
+var aBell = []byte{1}
+
 type rawWriter interface {
 	Write(func(fd uintptr) bool) error
 }
@@ -119,7 +122,7 @@ func newRing(memory []byte, index, bits int) ring {
 		written: (*uint64)(at(0)), read: (*uint64)(at(64)), readerWaits: (*uint32)(at(128)), roomWait: (*uint32)(at(192)),
 		data: memory[begin : begin+size : begin+size],
 		tell: func(fd uintptr) bool {
-			unix.Write(int(fd), []byte{1}) // where it does not fit, there are bells enough
+			unix.Write(int(fd), aBell) // where it does not fit, there are bells enough
 			return true
 		},
 	}
@@ -250,7 +253,7 @@ func (c *memoryConn) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	r := &c.in
-	n, err := c.await(func() (int, error) { return r.filled() }, r.readerWaits, &c.bell, r.drained[:])
+	n, err := c.await(r, (*ring).filled, r.readerWaits, &c.bell)
 	if err != nil {
 		return 0, err
 	}
@@ -290,7 +293,7 @@ func (c *memoryConn) Write(p []byte) (int, error) {
 	r := &c.out
 	done := 0
 	for done < len(p) {
-		n, err := c.await(func() (int, error) { return r.free() }, r.roomWait, &c.room, r.drained[:])
+		n, err := c.await(r, (*ring).free, r.roomWait, &c.room)
 		if err != nil {
 			return done, err
 		}
@@ -308,12 +311,12 @@ func (c *memoryConn) Write(p []byte) (int, error) {
 }
 
 // await returns how many bytes there are, once there are some. Data that the peer wrote before it ended is still found.
-func (c *memoryConn) await(count func() (int, error), waits *uint32, bell *bells, drained []byte) (int, error) {
+func (c *memoryConn) await(r *ring, count func(*ring) (int, error), waits *uint32, bell *bells) (int, error) {
 	for spins := 0; ; spins++ {
 		if c.closed.Load() {
 			return 0, net.ErrClosed
 		}
-		if n, err := count(); n > 0 || err != nil {
+		if n, err := count(r); n > 0 || err != nil {
 			return n, err
 		}
 		if spins < ringSpins {
@@ -321,12 +324,12 @@ func (c *memoryConn) await(count func() (int, error), waits *uint32, bell *bells
 			continue
 		}
 		atomic.StoreUint32(waits, 1)
-		if n, err := count(); n > 0 || err != nil {
+		if n, err := count(r); n > 0 || err != nil {
 			atomic.StoreUint32(waits, 0) // a bell that came meanwhile wakes the next wait in vain
 			return n, err
 		}
-		if err := bell.wait(drained); err != nil {
-			if n, gone := count(); n > 0 && gone == nil && errors.Is(err, io.EOF) && bell == &c.bell {
+		if err := bell.wait(r.drained[:]); err != nil {
+			if n, gone := count(r); n > 0 && gone == nil && errors.Is(err, io.EOF) && bell == &c.bell {
 				return n, nil
 			}
 			return 0, err

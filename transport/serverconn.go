@@ -24,10 +24,9 @@ type serverConn struct {
 	cancel context.CancelFunc
 	turns  chan struct{} // a value for each request being worked on
 	crew   *crew
+	spare  spares[Request]
 	wg     sync.WaitGroup // of the writer
 }
-
-var requests = sync.Pool{New: func() any { return new(Request) }}
 
 func newServerConn(s *Server, nc net.Conn) *serverConn {
 	c := &serverConn{s: s, nc: nc, turns: make(chan struct{}, s.cfg.MaxInFlight)}
@@ -89,7 +88,10 @@ func (c *serverConn) read() error {
 
 // request reads the rest of one request and starts serving it. Its error is the connection's.
 func (c *serverConn) request(br *bufio.Reader, h wire.Header) error {
-	r := requests.Get().(*Request)
+	r := c.spare.take()
+	if r == nil {
+		r = new(Request)
+	}
 	r.Kind, r.Remote = h.Kind, c.nc.RemoteAddr()
 	if cap(r.Head) < h.Head {
 		r.Head = make([]byte, h.Head)
@@ -137,7 +139,7 @@ func (c *serverConn) recycle(r *Request) {
 		head = nil
 	}
 	*r = Request{Head: head}
-	requests.Put(r)
+	c.spare.give(r)
 }
 
 // answer writes the response, or gives it up when the connection is gone.
