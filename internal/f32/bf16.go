@@ -49,6 +49,13 @@ func (t *Tile) PackPairs(dst, x []float32) {
 	t.packPairs(dst, x)
 }
 
+// PackPairRows is PackPairs of rows of 2·n values each that follow each other in x, to rows of n pairs that are dstStride apart.
+func (t *Tile) PackPairRows(dst []float32, dstStride int, x []float32, rows, n int) {
+	if rows > 0 && n > 0 {
+		t.packPairRows(dst[:(rows-1)*dstStride+n], dstStride, x[:2*rows*n], rows, n)
+	}
+}
+
 // PairRows sets, for each of some rows, the first n values of dst to the pairs of low's and high's values, and those after them
 // up to width to zeros. Rows are dstStride and srcStride apart; n ≤ width. If high is nil, the upper halves are zeros. dst may
 // begin where low begins if no row of it reaches beyond the row that it is made of.
@@ -81,6 +88,12 @@ func packPairsPortable(dst, x []float32) {
 	}
 	if len(x)%2 != 0 {
 		dst[n] = pair(x[2*n], 0)
+	}
+}
+
+func packPairRowsPortable(dst []float32, dstStride int, x []float32, rows, n int) {
+	for i := range rows {
+		packPairsPortable(dst[i*dstStride:i*dstStride+n], x[2*i*n:2*(i+1)*n])
 	}
 }
 

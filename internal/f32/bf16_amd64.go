@@ -41,10 +41,18 @@ func (t *Tile) packPairs(dst, x []float32) {
 	n := 0
 	if t.path == AVX512 {
 		if n = len(x) / 2 &^ 15; n > 0 {
-			packPairsBF16(&dst[0], &x[0], n)
+			packPairsBF16(&dst[0], 0, &x[0], 1, n)
 		}
 	}
 	packPairsPortable(dst[n:], x[2*n:])
+}
+
+func (t *Tile) packPairRows(dst []float32, dstStride int, x []float32, rows, n int) {
+	if t.path == AVX512 && n%16 == 0 {
+		packPairsBF16(&dst[0], 4*dstStride, &x[0], rows, n)
+		return
+	}
+	packPairRowsPortable(dst, dstStride, x, rows, n)
 }
 
 func (t *Tile) pairRows(dst []float32, dstStride int, low, high []float32, srcStride, rows, n, width int) {

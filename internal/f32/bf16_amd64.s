@@ -990,23 +990,32 @@ loop:
 	VZEROUPPER
 	RET
 
-// func packPairsBF16(dst *float32, x *float32, n int)
+// func packPairsBF16(dst *float32, dstStride int, x *float32, rows int, n int)
 // Requires: AVX, AVX512F
-TEXT ·packPairsBF16(SB), NOSPLIT, $0-24
+TEXT ·packPairsBF16(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
+	MOVQ dstStride+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+row:
+	MOVQ AX, DI
+	MOVQ SI, R8
 
 loop:
-	VMOVUPS (CX), Z0
-	VMOVUPS 64(CX), Z1
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
 	LONG    $0x4877f262
 	WORD    $0xc072
-	VMOVUPS Z0, (AX)
-	ADDQ    $0x80, CX
-	ADDQ    $0x40, AX
-	SUBQ    $0x10, DX
+	VMOVUPS Z0, (DI)
+	ADDQ    $0x80, DX
+	ADDQ    $0x40, DI
+	SUBQ    $0x10, R8
 	JNE     loop
+	ADDQ    CX, AX
+	DECQ    BX
+	JNE     row
 	VZEROUPPER
 	RET
 

@@ -7,6 +7,10 @@ func HasBFloat16(Path) bool { return false }
 
 func (t *Tile) packPairs(dst, x []float32) { packPairsPortable(dst, x) }
 
+func (t *Tile) packPairRows(dst []float32, dstStride int, x []float32, rows, n int) {
+	packPairRowsPortable(dst, dstStride, x, rows, n)
+}
+
 func (t *Tile) pairRows(dst []float32, dstStride int, low, high []float32, srcStride, rows, n, width int) {
 	pairRowsPortable(dst, dstStride, low, high, srcStride, rows, n, width)
 }

@@ -44,10 +44,10 @@ func pairRows1BF16(dst *float32, dstStride int, low *float32, high *float32, src
 //go:noescape
 func pairRows2BF16(dst *float32, dstStride int, low *float32, high *float32, srcStride int, rows int, lowMask uint64, highMask uint64, dstMask uint64)
 
-// packPairsBF16 is PackPairs for n values of dst, a multiple of 16 and not 0.
+// packPairsBF16 sets rows of n pairs, dstStride bytes apart, from values that follow each other; n is a multiple of 16, no number is 0.
 //
 //go:noescape
-func packPairsBF16(dst *float32, x *float32, n int)
+func packPairsBF16(dst *float32, dstStride int, x *float32, rows int, n int)
 
 // peakBF16 does n times 12 multiply-adds of 16 values, none of which waits for another.
 func peakBF16(n int)

@@ -134,6 +134,22 @@ func TestPackPairsRoundsToNearestEven(t *testing.T) {
 	}
 }
 
+func TestPackPairRowsPacksEachRow(t *testing.T) {
+	for name, tile := range pairTiles() {
+		for _, c := range []struct{ rows, n int }{{1, 16}, {16, 32}, {5, 48}, {3, 7}, {0, 16}, {2, 0}} {
+			r := rand.New(rand.NewPCG(uint64(c.n), 1))
+			stride := c.n + 5
+			x, got := normal(r, 2*c.rows*c.n), normal(r, c.rows*stride+20)
+			want := slices.Clone(got)
+			for i := range c.rows {
+				packPairsPortable(want[i*stride:i*stride+c.n], x[2*i*c.n:2*(i+1)*c.n])
+			}
+			tile.PackPairRows(got, stride, x, c.rows, c.n)
+			sameFloats(t, fmt.Sprintf("%s, %+v: dst", name, c), got, want)
+		}
+	}
+}
+
 func TestPairRowsPutsZerosAfterTheValues(t *testing.T) {
 	for name, tile := range pairTiles() {
 		for _, c := range []struct{ rows, n, width int }{{1, 1, 1}, {3, 5, 12}, {4, 12, 12}, {2, 16, 16}, {3, 20, 32}, {5, 32, 32}, {2, 0, 3}, {2, 40, 70}, {1, 300, 300}, {0, 1, 1}} {

@@ -73,7 +73,7 @@ func bf16() {
 	}
 	pairRows(order, 1)
 	pairRows(order, 2)
-	pairs()
+	packPairs()
 	peak(avx512bf16)
 }
 
@@ -113,23 +113,30 @@ func pairRows(order Mem, vectors int) {
 	RET()
 }
 
-// pairs is PackPairs for whole vectors.
-func pairs() {
-	TEXT("packPairsBF16", NOSPLIT, "func(dst, x *float32, n int)")
-	Doc("packPairsBF16 is PackPairs for n values of dst, a multiple of 16 and not 0.")
+// packPairs is Tile.PackPairRows for rows of whole vectors; one row is Tile.PackPairs.
+func packPairs() {
+	TEXT("packPairsBF16", NOSPLIT, "func(dst *float32, dstStride int, x *float32, rows, n int)")
+	Doc("packPairsBF16 sets rows of n pairs, dstStride bytes apart, from values that follow each other; n is a multiple of 16, no number is 0.")
 	Pragma("noescape")
-	dst, x, n := gp("dst"), gp("x"), gp("n")
+	dst, dstStride, x, rows, n := gp("dst"), gp("dstStride"), gp("x"), gp("rows"), gp("n")
 	vec := avx512bf16.registers()
 	a, b := vec(), vec()
+	to, left := GP64(), GP64()
+	Label("row")
+	MOVQ(dst, to)
+	MOVQ(n, left)
 	Label("loop")
 	VMOVUPS(Mem{Base: x}, a)
 	VMOVUPS(Mem{Base: x, Disp: 64}, b)
 	vcvtne2ps2bf16(a, b, a)
-	VMOVUPS(a, Mem{Base: dst})
+	VMOVUPS(a, Mem{Base: to})
 	ADDQ(Imm(128), x)
-	ADDQ(Imm(64), dst)
-	SUBQ(Imm(16), n)
+	ADDQ(Imm(64), to)
+	SUBQ(Imm(16), left)
 	JNE(LabelRef("loop"))
+	ADDQ(dstStride, dst)
+	DECQ(rows)
+	JNE(LabelRef("row"))
 	VZEROUPPER()
 	RET()
 }

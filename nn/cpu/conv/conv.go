@@ -28,7 +28,7 @@ func New(shape Shape, p *pool.Pool) (*Plan, error) {
 // summed in float32. Only sums over few channels, which rounding would not make faster, stay those of float32. Where the CPU
 // has no AVX512_BF16, it is correct but slow, in plain Go.
 func NewBFloat16(shape Shape, p *pool.Pool) (*Plan, error) {
-	return newPlan(shape, p, f32.PairTiles(f32.Active()), never)
+	return newPlan(shape, p, f32.PairTiles(f32.Active()), whereFaster)
 }
 
 func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {

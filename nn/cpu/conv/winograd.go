@@ -24,6 +24,7 @@ type winograd struct {
 	perTask        int
 	tasks          int
 
+	depth             int // values of a pixel as the tile reads them: its channels, or pairs of them
 	matrixLen         int // of one packed matrix, all panels
 	inStride          int // between the 16 matrices of a task's patches
 	outStride         int
@@ -41,25 +42,28 @@ type winograd struct {
 // columns of padding are those before the first input pixel; flip means that the last tap meets the first input pixel.
 func newWinograd(g *gather, flip bool, taps, stride, pad [2]int, inH, inW, outH, outW, threads int) *winograd {
 	t := g.tile
-	if t.Pairs() || taps != [2]int{3, 3} || stride != [2]int{1, 1} || pad[0] < 0 || pad[1] < 0 || g.used != 9 || g.inC%16 != 0 || g.outC%t.Cols != 0 || t.Cols%16 != 0 {
+	if taps != [2]int{3, 3} || stride != [2]int{1, 1} || pad[0] < 0 || pad[1] < 0 || g.used != 9 || g.inC%16 != 0 || g.outC%t.Cols != 0 || t.Cols%16 != 0 || t.Pairs() && g.inC%32 != 0 {
 		return nil
 	}
-	w := &winograd{g: g, flip: flip, tile: t, inH: inH, inW: inW, outH: outH, outW: outW, padH: pad[0], padW: pad[1], zeros: make([]float32, g.inC)}
+	w := &winograd{g: g, flip: flip, tile: t, inH: inH, inW: inW, outH: outH, outW: outW, padH: pad[0], padW: pad[1], depth: g.depth, zeros: make([]float32, g.inC)}
 	w.patchH, w.patchW = (outH+1)/2, (outW+1)/2
 	w.patches = g.n * w.patchH * w.patchW
 
 	// As many patches as stay in the second-level cache on both sides, about; but not so few that the weights, which every task
 	// reads, are read too often. Equal tasks, the same number for each thread.
 	const cache, least, most = 192 << 10, 24, 96 // values, patches
-	w.perTask = min(max(cache/(16*(g.inC+g.outC)), least), most)
+	w.perTask = min(max(cache/(16*(g.depth+g.outC)), least), most)
 	w.tasks = (w.patches + w.perTask - 1) / w.perTask
 	w.tasks = (w.tasks + threads - 1) / threads * threads
 	w.perTask = (w.patches + w.tasks - 1) / w.tasks
 	w.perTask = (w.perTask + t.Rows - 1) / t.Rows * t.Rows
 	w.tasks = (w.patches + w.perTask - 1) / w.perTask
 	w.matrixLen = g.inC * g.outC
-	w.inStride, w.outStride = w.perTask*g.inC+16, w.perTask*g.outC+16 // 16 more: not all in the same lines of the cache
+	w.inStride, w.outStride = w.perTask*g.depth+16, w.perTask*g.outC+16 // 16 more: not all in the same lines of the cache
 	w.slotLen = 16*(w.inStride+w.outStride) + g.outC
+	if t.Pairs() {
+		w.slotLen += 16 * g.inC
+	}
 	w.numSlots = min(threads, w.tasks)
 	w.slots = make(chan int, w.numSlots)
 	for i := range w.numSlots {
@@ -69,7 +73,7 @@ func newWinograd(g *gather, flip bool, taps, stride, pad [2]int, inH, inW, outH,
 	return w
 }
 
-// faster estimates both ways in cycles of a core that does two multiply-adds of 16 values each.
+// faster estimates both ways in cycles of a core that does two multiply-adds of 16 values, or of 16 pairs, each.
 func (w *winograd) faster() bool {
 	g := w.g
 	in, out := float64(g.inC), float64(g.outC)
@@ -78,7 +82,7 @@ func (w *winograd) faster() bool {
 		taps := 0
 		for _, part := range c.parts {
 			for _, s := range part {
-				taps += s.Len / g.inC
+				taps += s.Len / g.depth
 			}
 		}
 		direct += float64(g.n*len(c.in)*taps) * in * out / 32
@@ -86,6 +90,11 @@ func (w *winograd) faster() bool {
 	products := 16 * float64(w.tasks*w.perTask) * in * out / 32
 	transforms := float64(w.patches) * (60*in/16 + 40*out/16)
 	weights := in * out / 16 * 50
+	if w.tile.Pairs() {
+		direct, products = direct/2, products/2
+		transforms += float64(w.patches) * 20 * in / 16
+		weights += in * out / 16 * 20
+	}
 	return 1.1*products+transforms+weights < 0.95*direct
 }
 
@@ -114,12 +123,19 @@ func (w *winograd) runPack(panel int) {
 		if w.flip {
 			tap = 8 - i
 		}
-		a.Src[i] = &g.packed[panel*g.panelLen+g.place[tap]*n]
+		a.Src[i] = &g.packed[panel*g.panelStep+g.place[tap]*n]
 	}
 	for i := range 16 {
 		a.Dst[i] = &w.weights[i*w.matrixLen+panel*n]
 	}
 	w.tile.WinogradWeight(&a)
+	if w.tile.Pairs() {
+		cols := w.tile.Cols
+		for i := range 16 {
+			m := w.weights[i*w.matrixLen+panel*n:][:n]
+			w.tile.PairRows(m, cols, m, m[cols:], 2*cols, w.depth, cols, cols)
+		}
+	}
 }
 
 func (w *winograd) runPatches(task int) {
@@ -128,9 +144,10 @@ func (w *winograd) runPatches(task int) {
 	work := w.work[slot*w.slotLen : (slot+1)*w.slotLen]
 	in, work := work[:16*w.inStride], work[16*w.inStride:]
 	out, spare := work[:16*w.outStride], work[16*w.outStride:]
+	pixels := spare[w.g.outC:]
 	first := task * w.perTask
 	n := min(w.perTask, w.patches-first)
-	w.transformIn(in, first, n)
+	w.transformIn(in, pixels, first, n)
 	w.multiply(out, in, n)
 	w.transformOut(out, spare, first, n)
 }
@@ -143,7 +160,8 @@ func (w *winograd) eachPatch(first, n int, f func(i, image, h, v int)) {
 	}
 }
 
-func (w *winograd) transformIn(dst []float32, first, n int) {
+// transformIn transforms patches to rows of the 16 matrices. Where the tile reads pairs, each is rounded on its way, from pixels.
+func (w *winograd) transformIn(dst, pixels []float32, first, n int) {
 	c := w.g.inC
 	a := f32.WinogradArgs{Count: c}
 	w.eachPatch(first, n, func(i, image, h, v int) {
@@ -151,11 +169,19 @@ func (w *winograd) transformIn(dst []float32, first, n int) {
 			for x := range 4 {
 				row, col := h+y-w.padH, v+x-w.padW
 				if row >= 0 && row < w.inH && col >= 0 && col < w.inW {
-					a.Src[y*4+x] = &w.in[image*w.g.inImage+(row*w.inW+col)*c]
+					a.Src[y*4+x] = &w.in[((image*w.inH+row)*w.inW+col)*c]
 				} else {
 					a.Src[y*4+x] = &w.zeros[0]
 				}
 			}
+		}
+		if w.tile.Pairs() {
+			for m := range 16 {
+				a.Dst[m] = &pixels[m*c]
+			}
+			w.tile.WinogradInput(&a)
+			w.tile.PackPairRows(dst[i*w.depth:], w.inStride, pixels, 16, w.depth)
+			return
 		}
 		for m := range 16 {
 			a.Dst[m] = &dst[m*w.inStride+i*c]
@@ -165,13 +191,14 @@ func (w *winograd) transformIn(dst []float32, first, n int) {
 }
 
 func (w *winograd) multiply(out, in []float32, n int) {
-	t, c, k := w.tile, w.g.inC, w.g.outC
+	t, c, k := w.tile, w.depth, w.g.outC
+	step := w.g.inC * t.Cols // from one packed panel to the next
 	segment := [1]f32.Segment{{Len: c}}
 	a := f32.GatherArgs{Segments: segment[:]}
 	for m := range 16 {
 		a.In = in[m*w.inStride:]
 		for panel := range w.g.panels {
-			a.W = w.weights[m*w.matrixLen+panel*c*t.Cols:][:c*t.Cols]
+			a.W = w.weights[m*w.matrixLen+panel*step:][:c*t.Cols]
 			a.Out = out[m*w.outStride+panel*t.Cols:]
 			for row := 0; row < n; row += t.Rows {
 				rows := min(t.Rows, n-row)

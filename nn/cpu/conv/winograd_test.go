@@ -3,6 +3,7 @@ package conv
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/pool"
@@ -39,6 +40,43 @@ func TestWinogradIsThePlainConvolution(t *testing.T) {
 					if d := math.Abs(float64(c.got[j]) - c.want[j]); !(d <= 1e-5*bound) {
 						t.Fatalf("%v, %v, %d threads: %s[%d] = %g, want %g within %.2g", s, run.path, run.pool.Threads(), name, j, c.got[j], c.want[j], 1e-5*bound)
 					}
+				}
+			}
+		}
+	}
+}
+
+// In bfloat16 it is the transformed inputs and weights that are rounded, sums of up to four and nine. So the error is relative to what is
+// near by, here 2⁻⁸ of the largest sum of absolute products, and on average at most two and a quarter times that of plain products.
+func TestWinogradOfBFloat16IsNearThePlainConvolution(t *testing.T) {
+	all := pairRunners(t, 1, 3)
+	for i, s := range []Shape{square(2, 8, 32, 64, 3, 1, 1), square(13, 4, 64, 96, 3, 1, 1), square(3, 5, 96, 32, 3, 1, 1), square(2, 7, 32, 32, 3, 1, 0), square(1, 2, 32, 32, 3, 1, 1)} {
+		if slow && i%3 != 0 {
+			continue
+		}
+		r := rand.New(rand.NewPCG(uint64(i), 7))
+		x, w, dy := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
+		want := convolve(s, x, w, dy)
+		for _, run := range all {
+			plainY, plainDx, _ := run.compute(t, s, x, w, dy)
+			run.winograd = wherePossible
+			y, dx, _ := run.compute(t, s, x, w, dy)
+			for name, c := range map[string]struct {
+				got, plain []float32
+				want, abs  []float64
+			}{"y": {y, plainY, want.y, want.absY}, "dx": {dx, plainDx, want.dx, want.absDx}} {
+				bound := 0x1p-8 * slices.Max(c.abs)
+				sum, sumPlain := 0.0, 0.0
+				for j, v := range c.want {
+					d := math.Abs(float64(c.got[j]) - v)
+					if !(d <= bound) {
+						t.Fatalf("%v, %v, %d threads: %s[%d] = %g, want %g within %.2g", s, run.path, run.pool.Threads(), name, j, c.got[j], v, bound)
+					}
+					sum += d
+					sumPlain += math.Abs(float64(c.plain[j]) - v)
+				}
+				if sum > 2.25*sumPlain {
+					t.Errorf("%v, %v, %d threads: average error of %s is %.2f times that of plain products, want at most 2.25", s, run.path, run.pool.Threads(), name, sum/sumPlain)
 				}
 			}
 		}
