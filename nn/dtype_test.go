@@ -49,11 +49,15 @@ func TestBFloat16StepsAreNearTheReference(t *testing.T) {
 
 // The gradient of a deep net with new parameters is a rough function: rounding the weights to bfloat16 once, and computing in
 // float32, moves it by a quarter of its length, since it turns over some of the ReLUs on each path. Computing in
-// bfloat16 must not move it by more than one and a half times that.
+// bfloat16 must not move it by more than twice that.
 func TestBFloat16GradientsOfResNet18AreAsNearAsThoseOfRoundedWeights(t *testing.T) {
+	width, batch := 8, 32
+	if nn.BFloat16.Native() {
+		width, batch = 32, 8 // wide enough for Winograd
+	}
 	for _, stem := range []nn.Stem{nn.CIFAR, nn.ImageNet} {
-		m := tenClasses("resnet18 "+stem.String(), 32, []int{3, 32, 32}, func(x *gorgonia.Node) *gorgonia.Node {
-			return nn.ResNet18(x, nn.ResNetConfig{Classes: 10, Stem: stem, Width: 8})
+		m := tenClasses("resnet18 "+stem.String(), batch, []int{3, 32, 32}, func(x *gorgonia.Node) *gorgonia.Node {
+			return nn.ResNet18(x, nn.ResNetConfig{Classes: 10, Stem: stem, Width: width})
 		})
 		run := func(d nn.DType, round bool) *nn.Program {
 			loss, p := compile(t, m, nn.Config{Threads: 2, DType: d})
@@ -76,8 +80,8 @@ func TestBFloat16GradientsOfResNet18AreAsNearAsThoseOfRoundedWeights(t *testing.
 			}
 		}
 		grad := func(name string) []float64 { return want[name] }
-		got, bound := distance(p, grad), 1.5*distance(weights, grad)
-		t.Logf("%s: loss %g, want %g, gradient off by %.2g, of rounded weights by %.2g", m.name, p.Loss(), exact.Loss(), got, bound/1.5)
+		got, bound := distance(p, grad), 2*distance(weights, grad)
+		t.Logf("%s: loss %g, want %g, gradient off by %.2g, of rounded weights by %.2g", m.name, p.Loss(), exact.Loss(), got, bound/2)
 		if !(got <= bound) {
 			t.Errorf("%s: the gradient is off by %.3g of its length, want at most %.3g", m.name, got, bound)
 		}

@@ -26,7 +26,8 @@
 //
 // A plan of NewBFloat16 multiplies bfloat16 and sums float32. The tile then reads pairs (see f32.PairTiles): neighbouring input
 // channels in forward and backward-data, two images in backward-weight, where the sum runs over pixels. Weights are rounded as they are
-// packed, inputs and gradients as they are copied for the tile. No Winograd: direct products of bfloat16 are faster.
+// packed, inputs and gradients as they are copied for the tile; Winograd transforms in float32 and rounds what the transforms
+// give. Sums over fewer than eight channels stay those of float32.
 //
 // # Use
 //
@@ -42,7 +43,8 @@
 // Results are those of float32 with fused multiply-add where the CPU has it: against Σ|x·w|, the error of a sum of m products
 // stays below m·2⁻²⁴ and is about √m·2⁻²⁴. Winograd adds neighbouring inputs first, so its error, about three times that, is
 // relative to the largest Σ|x·w| of the pixels near by. The same plan on the same path (see package f32) gives the same bits on
-// any number of threads. In bfloat16 each product is off by 2⁻⁷ of its size at most, its operands by half of that.
+// any number of threads. In bfloat16 each product is off by 2⁻⁷ of its size at most, its operands by half of that; by Winograd the
+// average error is up to twice that of plain products.
 //
 // The AVX2 path has the tiles and element-wise loops in assembly, but packs weights and pixels in plain
 // Go and has no Winograd.

@@ -81,7 +81,7 @@ func packBackward(g *gather, panel int) {
 // packFewForward is packForward where most taps are not used, value by value. Channels go by groups, whose rows of the panel
 // stay in the first-level cache while all columns are written.
 func packFewForward(g *gather, dst []float32, panel int) {
-	const group = 64
+	const group = 128
 	taps, cols := len(g.place), g.tile.Cols
 	n := min(cols, g.outC-panel*cols)
 	for c0 := 0; c0 < g.inC; c0 += group {

@@ -87,7 +87,7 @@ func (w *winograd) faster() bool {
 		}
 		direct += float64(g.n*len(c.in)*taps) * in * out / 32
 	}
-	products := 16 * float64(w.tasks*w.perTask) * in * out / 32
+	products := 16 * float64((w.patches+3)/4*4) * in * out / 32
 	transforms := float64(w.patches) * (60*in/16 + 40*out/16)
 	weights := in * out / 16 * 50
 	if w.tile.Pairs() {
