@@ -54,7 +54,7 @@ func workFlags() []cli.Flag {
 		&cli.StringFlag{Name: "model", Value: "resnet18-imagenet", Usage: strings.Join(slices.Sorted(maps.Keys(models)), ", ")},
 		&cli.IntFlag{Name: "batch", Value: 64, Usage: "examples of a step"},
 		&cli.IntFlag{Name: "threads", Value: 2},
-		&cli.StringFlag{Name: "dtype", Value: "float32", Usage: "float32"},
+		&cli.StringFlag{Name: "dtype", Value: "float32", Usage: "float32 or bf16"},
 	}
 }
 
@@ -70,13 +70,15 @@ func (w work) compile() (*nn.Program, error) {
 		return nil, fmt.Errorf("--model is %q, want one of %q", w.model, slices.Sorted(maps.Keys(models)))
 	case w.batch < 1 || w.threads < 1:
 		return nil, fmt.Errorf("--batch is %d and --threads %d, want at least 1", w.batch, w.threads)
-	case w.dtype != "float32":
-		return nil, fmt.Errorf("--dtype is %q, want float32", w.dtype)
+	}
+	dtype, err := nn.ParseDType(w.dtype)
+	if err != nil {
+		return nil, fmt.Errorf("--dtype is %q, want float32 or bf16", w.dtype)
 	}
 	g := gorgonia.NewGraph()
 	x := nn.Input(g, "x", append([]int{w.batch}, m.shape...)...)
 	loss := nn.SoftmaxCrossEntropy(m.net(x), nn.Labels(g, "labels", w.batch))
-	p, err := nn.Compile(loss, nn.Config{Threads: w.threads})
+	p, err := nn.Compile(loss, nn.Config{Threads: w.threads, DType: dtype})
 	if err != nil {
 		return nil, err
 	}

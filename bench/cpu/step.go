@@ -36,7 +36,7 @@ func stepCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "model", Value: cli.NewStringSlice("resnet18-imagenet", "resnet18-cifar", "mlp")},
 			&cli.IntSliceFlag{Name: "batch", Value: cli.NewIntSlice(64, 128)},
 			&cli.IntSliceFlag{Name: "threads", Value: cli.NewIntSlice(1, 2)},
-			&cli.StringSliceFlag{Name: "dtype", Value: cli.NewStringSlice("float32")},
+			&cli.StringSliceFlag{Name: "dtype", Value: cli.NewStringSlice("float32"), Usage: "float32, bf16"},
 			&cli.DurationFlag{Name: "time", Value: time.Second, Usage: "of one result"},
 			&cli.IntFlag{Name: "count", Value: 1, Usage: "results of each"},
 		},
