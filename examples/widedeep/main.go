@@ -21,7 +21,7 @@ import (
 func main() {
 	path := flag.String("data", "", "rows of the Criteo display advertising set, tab-separated, .gz or not")
 	batch := flag.Int("batch", 128, "rows of a step")
-	epochs := flag.Int("epochs", 3, "passes over the data")
+	epochs := flag.Int("epochs", 1, "passes over the data; a small file is learned by heart after one")
 	flag.Parse()
 	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
 	if flag.NArg() == 0 {
