@@ -4,8 +4,9 @@
 // For each row (model, batch, threads, dtype) both programs start, warm up and then run short spells in turn, A B A B, while
 // the other one sleeps; so what else the machine does hits both alike. New processes take over several times, since PyTorch's
 // speed differs between processes. A row's ratio is that of the medians of all spells, in images a second. Beside it stand the
-// smallest, middle and largest ratio of a spell and the one after it, and the ratio in images a second of CPU time, which
-// hardly depends on others' load.
+// smallest, middle and largest ratio of a spell and the one after it, and the ratio in images a second of CPU time. Only
+// quiet pairs of spells count, during which other processes took at most a twentieth of the cores; up to four times as many
+// are made to get them. Where there are hardly any, all count, and "others" tells how much was taken at most.
 //
 // Memory is what the process grew by from before it made the model to its peak, of a process apart with its allocator as it
 // comes and one layout. Scaling rows compare two processes of one thread with one, for each program with itself.
@@ -51,7 +52,7 @@ func newApp() *cli.App {
 			&cli.StringFlag{Name: "rows", Usage: "only rows that this regular expression matches"},
 			&cli.StringFlag{Name: "dtypes", Value: "float32", Usage: "regular expression of the number types measured: float32|bf16"},
 			&cli.IntFlag{Name: "processes", Value: 3, Usage: "pairs of processes of a row"},
-			&cli.IntFlag{Name: "turns", Value: 6, Usage: "spells of each process"},
+			&cli.IntFlag{Name: "turns", Value: 6, Usage: "quiet spells of each process"},
 			&cli.Float64Flag{Name: "seconds", Value: 0.5, Usage: "of a spell, which is at least one step"},
 			&cli.DurationFlag{Name: "start-limit", Value: 3 * time.Minute, Usage: "for one process to get ready or to answer"},
 			&cli.PathFlag{Name: "table", Usage: "file for a table in Markdown"},

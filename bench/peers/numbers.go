@@ -1,9 +1,15 @@
 package main
 
-import "slices"
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
 
-func wall(r rate) float64 { return r.wall }
-func cpu(r rate) float64  { return r.cpu }
+func wall(r rate) float64   { return r.wall }
+func cpu(r rate) float64    { return r.cpu }
+func others(r rate) float64 { return r.others }
 
 func of(what func(rate) float64, rates []rate) []float64 {
 	out := make([]float64, len(rates))
@@ -32,4 +38,46 @@ func pairs(a, b []rate) (lo, mid, hi float64) {
 		x[i] = a[i].wall / b[i].wall
 	}
 	return slices.Min(x), median(x), slices.Max(x)
+}
+
+const (
+	quietShare = 0.05 // of the cores, that others may take in a quiet spell
+	quietFew   = 3    // quiet pairs that are enough to leave the others out
+	patience   = 4    // times as many spells as asked for are made, in the hope of quiet ones
+)
+
+func quietPair(a, b rate) bool { return a.others <= quietShare && b.others <= quietShare }
+
+// quietPairs keeps the pairs of spells during which nothing else ran, if there are some; else all. Threads that wait for each
+// other by spinning, as PyTorch's do, lose far more by others' load than those that do not.
+func quietPairs(a, b []rate) (qa, qb []rate) {
+	for i := range a {
+		if quietPair(a[i], b[i]) {
+			qa, qb = append(qa, a[i]), append(qb, b[i])
+		}
+	}
+	if len(qa) < quietFew {
+		return a, b
+	}
+	return qa, qb
+}
+
+// others is the largest share of the cores that others took during a spell that counts.
+func (r *result) others() float64 {
+	return max(slices.Max(of(others, r.ours)), slices.Max(of(others, r.peer)))
+}
+
+// busy is the time in seconds that all cores together have worked; 0 where the system does not tell.
+func busy() float64 {
+	const hertz = 100 // of the counters of /proc/stat
+	data, _ := os.ReadFile("/proc/stat")
+	line, _, _ := strings.Cut(string(data), "\n")
+	sum := 0.0
+	for i, field := range strings.Fields(line) {
+		// user, nice, system, then idle and waiting, then interrupts, and what other machines on the same host took.
+		if ticks, err := strconv.ParseFloat(field, 64); err == nil && (i <= 3 || 6 <= i && i <= 8) {
+			sum += ticks / hertz
+		}
+	}
+	return sum
 }

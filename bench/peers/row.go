@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 )
@@ -40,8 +41,9 @@ func rows() (all []row) {
 	return all
 }
 
-// A rate is what one spell gave, in examples a second and a second of CPU time.
-type rate struct{ wall, cpu float64 }
+// A rate is what one spell gave, in examples a second and a second of CPU time, and the share of the machine's cores that
+// other processes took meanwhile.
+type rate struct{ wall, cpu, others float64 }
 
 // A result is a row's rates: of ours and of the peer's, spell by spell.
 type result struct {
@@ -61,14 +63,16 @@ func (b *bench) measure(ctx context.Context, r row) (result, error) {
 			return res, err
 		}
 	}
+	all := len(res.ours)
+	res.ours, res.peer = quietPairs(res.ours, res.peer)
 	if err := b.memoryOf(ctx, &res); err != nil {
 		return res, err
 	}
 	b.print("paragon", res.row, res.ours, res.oursPeak)
 	b.print("pytorch", res.row, res.peer, res.peerPeak)
 	lo, mid, hi := pairs(res.ours, res.peer)
-	fmt.Fprintf(b.out, "BenchmarkRatio/%v \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\t%.2f cpu-x\t%.2f memory-x\t%.1f plan-MB\n", r, len(res.ours),
-		ratio(wall, res.ours, res.peer), lo, mid, hi, ratio(cpu, res.ours, res.peer), res.oursPeak/res.peerPeak, res.plan/1e6)
+	fmt.Fprintf(b.out, "BenchmarkRatio/%v \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\t%.2f cpu-x\t%.2f memory-x\t%.1f plan-MB\t%d spells-in-all\t%.2f others\n", r, len(res.ours),
+		ratio(wall, res.ours, res.peer), lo, mid, hi, ratio(cpu, res.ours, res.peer), res.oursPeak/res.peerPeak, res.plan/1e6, all, res.others())
 	return res, nil
 }
 
@@ -84,16 +88,23 @@ func (b *bench) turnsOf(ctx context.Context, res *result) error {
 		return err
 	}
 	defer peer.stop()
-	for range b.turns {
+	quiet := 0
+	for turn := 0; quiet < b.turns && turn < patience*b.turns; turn++ {
 		for _, side := range []struct {
 			p     *process
 			rates *[]rate
 		}{{ours, &res.ours}, {peer, &res.peer}} {
+			before := busy()
 			n, err := side.p.ask(fmt.Sprintf("run %g", b.seconds))
 			if err != nil {
 				return err
 			}
-			*side.rates = append(*side.rates, rateOf(n, res.batch))
+			got := rateOf(n, res.batch)
+			got.others = max(0, (busy()-before-n[2])/n[1]/float64(runtime.NumCPU()))
+			*side.rates = append(*side.rates, got)
+		}
+		if last := len(res.ours) - 1; quietPair(res.ours[last], res.peer[last]) {
+			quiet++
 		}
 	}
 	return nil
@@ -148,7 +159,7 @@ func plain(threads int) []string {
 
 // rateOf is the rate of a spell: steps, seconds, seconds of CPU time.
 func rateOf(n [3]float64, batch int) rate {
-	return rate{n[0] * float64(batch) / n[1], n[0] * float64(batch) / n[2]}
+	return rate{wall: n[0] * float64(batch) / n[1], cpu: n[0] * float64(batch) / n[2]}
 }
 
 func (b *bench) print(program string, r row, rates []rate, memory float64) {

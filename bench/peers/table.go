@@ -22,15 +22,16 @@ func writeTable(path, commit string, took time.Duration, b *bench) (err error) {
 	defer func() { err = errors.Join(err, w.Flush()) }()
 	fmt.Fprintf(w, "Written by `bench/peers/torch.sh` at commit %s on %s, %d cores (%s/%s), in %v: %d × %d spells of %v s for each row.\n",
 		orElse(commit, "unknown"), orElse(cpuName(), "an unknown processor"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, took.Round(time.Second), b.processes, b.turns, b.seconds)
-	fmt.Fprintf(w, "Examples a second: min / median / max. Ratio of medians; in brackets that of neighbouring spells, min / median / max.\n\n")
-	fmt.Fprintf(w, "| model | batch | threads | dtype | Paragon | PyTorch | ratio | by CPU time | memory, MB: plan, Paragon, PyTorch | ratio |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	fmt.Fprintf(w, "Examples a second: min / median / max. Ratio of medians; in brackets that of neighbouring spells, min / median / max.\n")
+	fmt.Fprintf(w, "Others: the largest share of the cores that other processes took during a spell that counts.\n\n")
+	fmt.Fprintf(w, "| model | batch | threads | dtype | Paragon | PyTorch | ratio | by CPU time | memory, MB: plan, Paragon, PyTorch | ratio | others |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range b.results {
 		if r.processes > 1 {
 			continue
 		}
 		lo, mid, hi := pairs(r.ours, r.peer)
-		fmt.Fprintf(w, "| %s | %d | %d | %s | %s | %s | %.2f (%.2f / %.2f / %.2f) | %.2f | %.0f, %.0f, %.0f | %.2f |\n", r.model, r.batch, r.threads, r.dtype,
-			spread(r.ours), spread(r.peer), ratio(wall, r.ours, r.peer), lo, mid, hi, ratio(cpu, r.ours, r.peer), r.plan/1e6, r.oursPeak/1e6, r.peerPeak/1e6, r.oursPeak/r.peerPeak)
+		fmt.Fprintf(w, "| %s | %d | %d | %s | %s | %s | %.2f (%.2f / %.2f / %.2f) | %.2f | %.0f, %.0f, %.0f | %.2f | %.2f |\n", r.model, r.batch, r.threads, r.dtype,
+			spread(r.ours), spread(r.peer), ratio(wall, r.ours, r.peer), lo, mid, hi, ratio(cpu, r.ours, r.peer), r.plan/1e6, r.oursPeak/1e6, r.peerPeak/1e6, r.oursPeak/r.peerPeak, r.others())
 	}
 	fmt.Fprintf(w, "\nTwo processes of one thread against one:\n\n| model | batch | program | one process | two | ratio |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range b.results {
