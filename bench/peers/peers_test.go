@@ -25,7 +25,7 @@ func program(t *testing.T, script string) string {
 
 // serving answers every spell with one step of so many seconds.
 func serving(seconds, memory string) string {
-	return "if [ $1 = train ] || [ \"$2\" = train ]; then echo spell 10 " + seconds + " " + seconds + "; exit; fi\n" +
+	return "if [ $1 = train ] || [ \"$2\" = train ]; then for i in $(seq $5); do echo spell 10 " + seconds + " " + seconds + "; done; exit; fi\n" +
 		"echo ready\nwhile read -r what _; do if [ $what = run ]; then echo 1 " + seconds + " " + seconds + "; else echo 7000000 " + memory + " " + memory + "; fi; done\n"
 }
 
@@ -36,7 +36,7 @@ func TestTakesTurnsAndPrintsRatios(t *testing.T) {
 	app := newApp()
 	app.Writer = &out
 	table := filepath.Join(t.TempDir(), "table.md")
-	err := app.RunContext(t.Context(), []string{"peers", "--ours", ours, "--python", peer, "--script", "script", "--launch", program(t, "echo spell 10 6 6; echo spell 10 6 6\n"),
+	err := app.RunContext(t.Context(), []string{"peers", "--ours", ours, "--python", peer, "--script", "script", "--launch", program(t, "echo 'worker 0 | spell 10 6 6'; echo 'worker 1  | spell 10 6 6'; echo 'worker 1 host exit 0 spell 10 6 6'\n"),
 		"--rows", "imagenet/batch=64/(threads=2|processes=2)", "--processes", "2", "--turns", "3", "--seconds", "0", "--table", table, "--commit", "abc"})
 	if err != nil {
 		t.Fatal(err)

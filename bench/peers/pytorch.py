@@ -158,7 +158,9 @@ def train(rank, model, batch, processes, steps, rendezvous):
         t.step()
     if processes > 1:
         torch.distributed.barrier()
-    print("spell", *spell(t.step, lambda n, s: n < steps), flush=True)
+    # One write: processes share the output.
+    sys.stdout.write("spell %d %.6f %.6f\n" % spell(t.step, lambda n, s: n < steps))
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -25,14 +25,14 @@ func (b *bench) measureScaling(ctx context.Context, r row) (result, error) {
 		}
 		// As many steps as take about as long as all spells of a process do in other rows.
 		steps := max(3, int(ours.wall/float64(r.batch)*b.seconds*float64(b.turns)))
-		pair, err := b.spellOfJob(ctx, r, b.launch, "-n", "2", "-s", "2", "--", b.ours, "train", "--model", model, "--batch", batch, "--threads", "1", "--steps", strconv.Itoa(steps))
+		pair, err := b.spellOfJob(ctx, r, 2, b.launch, "-n", "2", "-s", "2", "--", b.ours, "train", "--model", model, "--batch", batch, "--threads", "1", "--steps", strconv.Itoa(steps))
 		if err != nil {
 			return res, err
 		}
 		res.oursAlone, res.ours = append(res.oursAlone, ours), append(res.ours, pair)
 
 		for _, n := range []int{1, 2} {
-			got, err := b.spellOfJob(ctx, r, b.python, b.script, "train", model, batch, strconv.Itoa(n), strconv.Itoa(steps))
+			got, err := b.spellOfJob(ctx, r, n, b.python, b.script, "train", model, batch, strconv.Itoa(n), strconv.Itoa(steps))
 			if err != nil {
 				return res, err
 			}
@@ -66,10 +66,11 @@ func (b *bench) spellAlone(ctx context.Context, args []string, batch int) (rate,
 	return rateOf(n, batch), err
 }
 
-var spellLine = regexp.MustCompile(`spell (\d+) ([0-9.e+-]+) ([0-9.e+-]+)`)
+// spellLine is a process's line, behind its name where launch prints it; not the line that launch repeats at the end.
+var spellLine = regexp.MustCompile(`(?m)^(?:worker \d+ +\| )?spell (\d+) ([0-9.e+-]+) ([0-9.e+-]+)$`)
 
-// spellOfJob runs a command whose processes each print "spell STEPS SECONDS CPU", and adds up their rates.
-func (b *bench) spellOfJob(ctx context.Context, r row, args ...string) (rate, error) {
+// spellOfJob runs a command whose n processes each print "spell STEPS SECONDS CPU", and adds up their rates.
+func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (rate, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -81,6 +82,9 @@ func (b *bench) spellOfJob(ctx context.Context, r row, args ...string) (rate, er
 		return rate{}, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	spells := spellLine.FindAllStringSubmatch(string(out), -1)
+	if len(spells) != n {
+		return rate{}, fmt.Errorf("%s: got %d lines with a spell, want %d:\n%s", strings.Join(args, " "), len(spells), n, out)
+	}
 	var sum rate
 	for _, s := range spells {
 		var n [3]float64
@@ -91,9 +95,6 @@ func (b *bench) spellOfJob(ctx context.Context, r row, args ...string) (rate, er
 		}
 		got := rateOf(n, r.batch)
 		sum.wall, sum.cpu = sum.wall+got.wall, sum.cpu+got.cpu/float64(len(spells))
-	}
-	if len(spells) == 0 {
-		return rate{}, fmt.Errorf("%s: no line with a spell in\n%s", strings.Join(args, " "), out)
 	}
 	return sum, nil
 }
