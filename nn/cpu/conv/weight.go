@@ -20,6 +20,7 @@ type weightPlan struct {
 	tile  *f32.Tile
 	rows  int  // of a tile
 	flat  bool // rows are the (tap, channel) pairs of a row of taps
+	swap  bool // x and dy have changed places, in shape too
 
 	n           int // images; pairs of images where the tile reads pairs
 	images      int // of these in a block
@@ -52,7 +53,14 @@ type weightPlan struct {
 }
 
 func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
-	w := &weightPlan{shape: s, tile: t, n: s.N, flat: s.C < fewChannels && s.R*s.S > 1}
+	swap := swapPays(s, t)
+	if s.pointwise() {
+		s = s.folded()
+	}
+	if swap {
+		s = s.swapped()
+	}
+	w := &weightPlan{shape: s, tile: t, n: s.N, flat: s.C < fewChannels && s.R*s.S > 1, swap: swap}
 	if t.Pairs() {
 		w.n = (s.N + 1) / 2
 	}
@@ -127,6 +135,9 @@ func (w *weightPlan) scratchLen() int {
 }
 
 func (w *weightPlan) run(p *pool.Pool, dw, x, dy, scratch []float32) {
+	if w.swap {
+		x, dy = dy, x
+	}
 	w.dw, w.x, w.dy = dw, x, dy
 	for i := range min(w.blocks, 2) {
 		w.px[i], scratch = scratch[:w.xLen], scratch[w.xLen:]
@@ -212,6 +223,10 @@ func (w *weightPlan) runTile(i int) {
 
 // unpack writes a tile's sums to dw.
 func (w *weightPlan) unpack(sums []float32, panel, rowTile int) {
+	if w.swap {
+		w.copyOut(sums, panel, rowTile)
+		return
+	}
 	s, cols := w.shape, w.tile.Cols
 	taps := s.R * s.S
 	a := f32.TransposeArgs{Dst: w.dw, Src: sums}
