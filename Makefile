@@ -8,8 +8,10 @@ BUILD := CGO_ENABLED=0 $(GO) build -trimpath
 FUZZTIME ?= 30s
 DEMO_ARGS ?=
 PEERS_ARGS ?=
+# What has kernels of its own for each path.
+NUMERIC := ./internal/f32 ./nn/cpu/...
 
-.PHONY: all help build test slowtest lint fuzz bench bench-peers generate demo deps clean
+.PHONY: all help build test testpaths slowtest lint fuzz bench bench-peers generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -19,15 +21,27 @@ help: ## list the targets
 build: ## build launch and the examples into bin/
 	$(BUILD) -o $(BIN)/ ./launch ./examples/...
 
-test: ## run the tests with the race detector (under ten minutes on two cores)
+test: testpaths ## run the tests with the race detector (under ten minutes on two cores)
 	$(GO) test -race -timeout 15m ./...
+
+# The cache of go test does not see the variable, which is read before tests begin: -count=1.
+testpaths: ## test the numeric code's portable and AVX2 paths, and on arm64 where qemu-aarch64-static is installed
+	@set -e; for path in portable avx2; do \
+		if [ $$path = avx2 ] && ! grep -qsw avx2 /proc/cpuinfo; then echo "this machine has no AVX2; skipped"; continue; fi; \
+		echo "PARAGON_CPU=$$path"; \
+		PARAGON_CPU=$$path $(GO) test -count=1 -short -timeout 5m $(NUMERIC) ./nn; \
+	done
+	@if command -v qemu-aarch64-static >/dev/null; then echo "arm64"; \
+		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -count=1 -short -timeout 10m $(NUMERIC); \
+	else echo "qemu-aarch64-static is not installed; arm64 is vetted only (make lint)"; fi
 
 slowtest: ## run the tests that take long, too: whole trainings, many seeds
 	PARAGON_TEST_SLOW=1 $(GO) test -race -timeout 3h ./...
 
-lint: ## gofmt, go vet, and golangci-lint where it is installed
+lint: ## gofmt, go vet (for arm64, too), and golangci-lint where it is installed
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted by gofmt:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
 	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; else echo "golangci-lint is not installed; skipped"; fi
 
 fuzz: ## fuzz every decoder for FUZZTIME each
@@ -52,7 +66,7 @@ demo: build ## train on this machine: 2 workers, 2 servers, no network
 
 deps: ## install what the tests need besides Go (Debian, as root)
 	apt-get update
-	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2
+	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2 qemu-user-static
 
 clean: ## remove what was built
 	rm -rf $(BIN)
