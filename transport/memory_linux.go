@@ -238,7 +238,9 @@ func (c *memoryConn) Close() error {
 	return errors.Join(err, unix.Munmap(c.memory))
 }
 
-// wake rings the bell of the other end if it waits.
+// wake rings the bell of the other end if it waits. One end changes a position and then looks whether the other waits, the
+// other says that it waits and then looks at the position: neither may look before its change is seen. Hence Swap in these
+// places: Store is as strong in ordinary builds, but not under the race detector.
 func (r *ring) wake(waits *uint32) {
 	if atomic.LoadUint32(waits) != 0 && atomic.SwapUint32(waits, 0) != 0 {
 		r.via.Write(r.tell) // an error is the other end's end, which the next wait sees
@@ -263,7 +265,7 @@ func (c *memoryConn) Read(p []byte) (int, error) {
 	first := copy(p[:n], r.data[at:])
 	copy(p[first:n], r.data)
 	r.position += uint64(n)
-	atomic.StoreUint64(r.read, r.position)
+	atomic.SwapUint64(r.read, r.position)
 	r.wake(r.roomWait)
 	return n, nil
 }
@@ -304,7 +306,7 @@ func (c *memoryConn) Write(p []byte) (int, error) {
 		done += n
 		r.position += uint64(n)
 		released()
-		atomic.StoreUint64(r.written, r.position)
+		atomic.SwapUint64(r.written, r.position)
 		r.wake(r.readerWaits)
 	}
 	return done, nil
@@ -323,7 +325,7 @@ func (c *memoryConn) await(r *ring, count func(*ring) (int, error), waits *uint3
 			runtime.Gosched()
 			continue
 		}
-		atomic.StoreUint32(waits, 1)
+		atomic.SwapUint32(waits, 1)
 		if n, err := count(r); n > 0 || err != nil {
 			atomic.StoreUint32(waits, 0) // a bell that came meanwhile wakes the next wait in vain
 			return n, err
