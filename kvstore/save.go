@@ -115,6 +115,9 @@ func pathOf(uri string) (string, error) {
 	if u.Host != "" && u.Host != "localhost" {
 		return "", fmt.Errorf("%s: %w: got host %q, want none: file:///path", uri, ErrUnsupported, u.Host)
 	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("%s: %w: got a %q or %q, which end a URI's path; write %%3F or %%23, or give the plain path", uri, ErrUnsupported, "?", "#")
+	}
 	return u.Path, nil
 }
 

@@ -121,3 +121,21 @@ func TestDevicesCompressTo16Bits(t *testing.T) {
 		}
 	}
 }
+
+func TestSaveNamesTheURIsItCannotWrite(t *testing.T) {
+	kv, dir := local(t, "", 1), t.TempDir()
+	for _, test := range []struct{ uri, want string }{
+		{"", "no path"},
+		{"s3://bucket/x", `scheme "s3"`},
+		{"file://elsewhere/x", `host "elsewhere"`},
+		{"file://" + dir + "/x#1", "%23"},
+		{"file://" + dir + "/x?a", "%3F"},
+	} {
+		if err := kv.Save(t.Context(), test.uri); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("save to %q: got error %v, want one with %q", test.uri, err, test.want)
+		}
+	}
+	if err := kv.Save(t.Context(), filepath.Join(dir, "plain#path?")); err != nil {
+		t.Errorf("save to a plain path with # and ?: %v", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,7 +28,7 @@ func runJobs(t *testing.T, h Harness, kind string, workers int) {
 		file := filepath.Join(t.TempDir(), "state.safetensors")
 		want := run(t, open(t, servers[0]), trainAndSave(file))
 		for i, n := range servers {
-			got := run(t, open(t, n), loadAndTrain("file://"+file, i%2 == 0))
+			got := run(t, open(t, n), loadAndTrain((&url.URL{Scheme: "file", Path: file}).String(), i%2 == 0))
 			for r := range got {
 				if diff := difference(got[r], want[0]); diff != "" {
 					t.Errorf("rank %d of a job with %d servers: %s", r, n, diff)
