@@ -57,6 +57,7 @@ func newApp() *cli.App {
 			&cli.DurationFlag{Name: "start-limit", Value: 3 * time.Minute, Usage: "for one process to get ready or to answer"},
 			&cli.PathFlag{Name: "table", Usage: "file for a table in Markdown"},
 			&cli.StringFlag{Name: "commit", Usage: "named in the table"},
+			&cli.StringFlag{Name: "note", Usage: "added to the table: versions"},
 		},
 		Action: run,
 	}
@@ -108,5 +109,5 @@ func run(c *cli.Context) error {
 	if c.Path("table") == "" {
 		return nil
 	}
-	return writeTable(c.Path("table"), c.String("commit"), time.Since(start), b)
+	return writeTable(c.Path("table"), c.String("commit"), c.String("note"), time.Since(start), b)
 }

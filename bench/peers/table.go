@@ -12,7 +12,7 @@ import (
 )
 
 // writeTable writes all results for people, with what they were measured by.
-func writeTable(path, commit string, took time.Duration, b *bench) (err error) {
+func writeTable(path, commit, note string, took time.Duration, b *bench) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -22,6 +22,9 @@ func writeTable(path, commit string, took time.Duration, b *bench) (err error) {
 	defer func() { err = errors.Join(err, w.Flush()) }()
 	fmt.Fprintf(w, "Written by `bench/peers/torch.sh` at commit %s on %s, %d cores (%s/%s), in %v: %d × %d spells of %v s for each row.\n",
 		orElse(commit, "unknown"), orElse(cpuName(), "an unknown processor"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, took.Round(time.Second), b.processes, b.turns, b.seconds)
+	if note != "" {
+		fmt.Fprintf(w, "%s.\n", note)
+	}
 	fmt.Fprintf(w, "Examples a second: min / median / max. Ratio of medians; in brackets that of neighbouring spells, min / median / max.\n")
 	fmt.Fprintf(w, "Others: the largest share of the cores that other processes took during a spell that counts.\n\n")
 	fmt.Fprintf(w, "| model | batch | threads | dtype | Paragon | PyTorch | ratio | by CPU time | memory, MB: plan, Paragon, PyTorch | ratio | others |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
