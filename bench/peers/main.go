@@ -105,9 +105,11 @@ func run(c *cli.Context) error {
 			return fmt.Errorf("%v: %w", r, err)
 		}
 		b.results = append(b.results, res)
+		if c.Path("table") != "" { // after each row, since a run is long
+			if err := writeTable(c.Path("table"), c.String("commit"), c.String("note"), time.Since(start), b); err != nil {
+				return err
+			}
+		}
 	}
-	if c.Path("table") == "" {
-		return nil
-	}
-	return writeTable(c.Path("table"), c.String("commit"), c.String("note"), time.Since(start), b)
+	return nil
 }
