@@ -26,7 +26,7 @@ func writeTable(path, commit, note string, took time.Duration, b *bench) (err er
 		fmt.Fprintf(w, "%s.\n", note)
 	}
 	fmt.Fprintf(w, "Examples a second: min / median / max. Ratio of medians; in brackets that of neighbouring spells, min / median / max.\n")
-	fmt.Fprintf(w, "Others: the largest share of the cores that other processes took during a spell that counts.\n\n")
+	fmt.Fprintf(w, "Others: the largest share of the cores that other processes took during a spell that counts; above %.2f the machine was busy, which slows\nthreads that wait by spinning, PyTorch's, far more than ours, and only the ratio by CPU time on one thread means something.\n\n", quietShare)
 	fmt.Fprintf(w, "| model | batch | threads | dtype | Paragon | PyTorch | ratio | by CPU time | memory, MB: plan, Paragon, PyTorch | ratio | others |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range b.results {
 		if r.processes > 1 {
