@@ -49,6 +49,7 @@ func newApp() *cli.App {
 			&cli.StringFlag{Name: "launch", Value: "bin/launch"},
 			&cli.StringFlag{Name: "python", Value: "python3", Usage: "a Python that has torch"},
 			&cli.StringFlag{Name: "script", Value: "bench/peers/pytorch.py"},
+			&cli.BoolFlag{Name: "blas-openmp", Usage: "PyTorch's BLAS computes on OpenMP's threads"},
 			&cli.StringFlag{Name: "rows", Usage: "only rows that this regular expression matches"},
 			&cli.StringFlag{Name: "dtypes", Value: "float32", Usage: "regular expression of the number types measured: float32|bf16"},
 			&cli.IntFlag{Name: "processes", Value: 3, Usage: "pairs of processes of a row"},
@@ -66,6 +67,7 @@ func newApp() *cli.App {
 // A bench is one run of this program.
 type bench struct {
 	ours, launch, python, script string
+	oneBlasPool                  bool // BLAS has no threads of its own
 	processes, turns             int
 	seconds                      float64
 	limit                        time.Duration
@@ -83,7 +85,7 @@ func run(c *cli.Context) error {
 		return fmt.Errorf("--dtypes: %w", err)
 	}
 	b := &bench{
-		ours: c.String("ours"), launch: c.String("launch"), python: c.String("python"), script: c.String("script"),
+		ours: c.String("ours"), launch: c.String("launch"), python: c.String("python"), script: c.String("script"), oneBlasPool: c.Bool("blas-openmp"),
 		processes: c.Int("processes"), turns: c.Int("turns"), seconds: c.Float64("seconds"), limit: c.Duration("start-limit"), out: c.App.Writer,
 	}
 	if b.processes < 1 || b.turns < 1 || !(b.seconds >= 0) {

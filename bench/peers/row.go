@@ -78,12 +78,12 @@ func (b *bench) measure(ctx context.Context, r row) (result, error) {
 
 // turnsOf starts a pair of processes and lets them take turns.
 func (b *bench) turnsOf(ctx context.Context, res *result) error {
-	ours, err := b.start(ctx, tuned(res.row), b.ourServe(res.row)...)
+	ours, err := b.start(ctx, b.tuned(res.row), b.ourServe(res.row)...)
 	if err != nil {
 		return err
 	}
 	defer ours.stop()
-	peer, err := b.start(ctx, tuned(res.row), b.peerServe(res.row)...)
+	peer, err := b.start(ctx, b.tuned(res.row), b.peerServe(res.row)...)
 	if err != nil {
 		return err
 	}
@@ -125,11 +125,11 @@ func (b *bench) memoryOf(ctx context.Context, res *result) error {
 		return n[0], n[1], err
 	}
 	var err error
-	if res.plan, res.oursPeak, err = peak(plain(res.row), b.ourServe(res.row)); err != nil {
+	if res.plan, res.oursPeak, err = peak(b.plain(res.row), b.ourServe(res.row)); err != nil {
 		return err
 	}
 	for _, layout := range []string{"plain", "last"} {
-		_, grown, err := peak(append(plain(res.row), "TORCH_LAYOUT="+layout), b.peerServe(res.row))
+		_, grown, err := peak(append(b.plain(res.row), "TORCH_LAYOUT="+layout), b.peerServe(res.row))
 		if err != nil {
 			return err
 		}
@@ -149,14 +149,14 @@ func (b *bench) peerServe(r row) []string {
 }
 
 // tuned are the peer's best settings: one pool of threads, and an allocator that keeps what is freed. Ours ignores them.
-func tuned(r row) []string {
-	return append(plain(r), "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=17179869184", "MALLOC_TOP_PAD_=268435456", "MALLOC_ARENA_MAX=1")
+func (b *bench) tuned(r row) []string {
+	return append(b.plain(r), "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=17179869184", "MALLOC_TOP_PAD_=268435456", "MALLOC_ARENA_MAX=1")
 }
 
-// plain is the number of threads. BLAS's own pool fights OpenMP's, but for a model that is all matrix products.
-func plain(r row) []string {
+// plain is the number of threads. A pool of BLAS's own would fight OpenMP's: with it PyTorch's MLP is several times slower.
+func (b *bench) plain(r row) []string {
 	blas := 1
-	if r.model == "mlp" {
+	if b.oneBlasPool {
 		blas = r.threads
 	}
 	return []string{"OMP_NUM_THREADS=" + strconv.Itoa(r.threads), "OPENBLAS_NUM_THREADS=" + strconv.Itoa(blas)}

@@ -74,7 +74,7 @@ func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (r
 	ctx, cancel := context.WithTimeout(ctx, b.limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), tuned(r)...)
+	cmd.Env = append(os.Environ(), b.tuned(r)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // launch and Python clean up behind themselves
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()

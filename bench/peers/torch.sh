@@ -9,11 +9,17 @@ if ! "$PYTHON" -c 'import torch' 2>/dev/null; then
 	echo "torch.sh: $PYTHON has no torch: install python3-torch, or name a Python that has it in PYTHON" >&2
 	exit 1
 fi
-# PyTorch's linear layers are as fast as the BLAS beside it.
+# PyTorch's linear layers are as fast as the BLAS beside it. OpenBLAS on OpenMP's threads is the best of Debian's for it.
 blas=$(readlink -f /usr/lib/*-linux-gnu/libblas.so.3 2>/dev/null | head -n 1 || true)
-echo "BLAS: ${blas:-unknown}"
-case $blas in */blas/libblas.so.3*) echo "torch.sh: this is the reference BLAS, which is slow: install libopenblas0-pthread for fair rows of the MLP" >&2 ;; esac
+openmp=
+for folder in /usr/lib/*-linux-gnu/openblas-openmp; do
+	if [ -e "$folder/libblas.so.3" ]; then
+		blas=$folder/libblas.so.3 openmp=--blas-openmp
+		export LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+	fi
+done
+[ -n "$openmp" ] || echo "torch.sh: without libopenblas0-openmp PyTorch's MLP is not at its best" >&2
 mkdir -p bin/bench
-CGO_ENABLED=0 ${GO:-go} build -trimpath -o bin/bench/ ./bench/cpu ./bench/peers
+CGO_ENABLED=0 ${GO:-go} build -trimpath -o bin/bench/ -buildvcs=auto ./bench/cpu ./bench/peers
 CGO_ENABLED=0 ${GO:-go} build -trimpath -o bin/ ./launch
-exec bin/bench/peers --python "$PYTHON" --note "PyTorch $("$PYTHON" -c 'import torch; print(torch.__version__)'), BLAS ${blas:-unknown}" --commit "$(git describe --always --dirty 2>/dev/null || true)" "$@"
+exec bin/bench/peers $openmp --python "$PYTHON" --note "PyTorch $("$PYTHON" -c 'import torch; print(torch.__version__)'), BLAS ${blas:-unknown}" --commit "$(git describe --always --dirty 2>/dev/null || true)" "$@"
