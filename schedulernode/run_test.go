@@ -446,6 +446,7 @@ func TestAnEndedSchedulerDoesNotWaitForTheDead(t *testing.T) {
 		j := startJob(t, faultnet.New(1), 1, 1, nil)
 		ctx, kill := context.WithCancel(t.Context())
 		w, servers := j.joinAll(ctx)
+		synctest.Wait() // the server has joined, too: one that gives up joining says so, and is not dead
 		w[0].Close()
 		kill()
 		synctest.Wait() // the scheduler has seen their connections end
