@@ -32,3 +32,4 @@ package f32
 //go:generate avo -set update -out ../update_amd64.s -stubs ../update_stubs_amd64.go
 //go:generate avo -set winograd -out ../winograd_amd64.s -stubs ../winograd_stubs_amd64.go
 //go:generate avo -set bf16 -out ../bf16_amd64.s -stubs ../bf16_stubs_amd64.go
+//go:generate avo -set rows -out ../rows_amd64.s -stubs ../rows_stubs_amd64.go
