@@ -139,10 +139,7 @@ func (p Pass) UpdateRows(rows []int64, rowLen int, value, grad []float32, state 
 		}
 		p = p.WithNorms(n)
 	}
-	for i, r := range rows {
-		from := int(r) * rowLen
-		p.apply(value[from:from+rowLen], grad[i*rowLen:(i+1)*rowLen], state, from, from+rowLen)
-	}
+	p.applyRows(rows, rowLen, value, grad, state)
 	return nil
 }
 
