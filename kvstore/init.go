@@ -199,7 +199,8 @@ func (k *key) part(i int, value []float32) []float32 {
 		return value
 	}
 	part := make([]float32, 0, k.shards[i].Length)
-	for row := i; row < k.rows; row += n {
+	for at := range k.shardRows(i) {
+		row := int(k.spread.Row(i, int64(at)))
 		part = append(part, value[row*k.rowLen:(row+1)*k.rowLen]...)
 	}
 	return part
@@ -212,11 +213,14 @@ func (k *key) join(i int, value, part []float32) {
 		copy(value[from:to], part)
 		return
 	}
-	for row := i; row < k.rows; row += len(k.shards) {
-		copy(value[row*k.rowLen:(row+1)*k.rowLen], part)
-		part = part[k.rowLen:]
+	for at := range k.shardRows(i) {
+		row := int(k.spread.Row(i, int64(at)))
+		copy(value[row*k.rowLen:(row+1)*k.rowLen], part[at*k.rowLen:])
 	}
 }
+
+// shardRows returns the number of rows of shard i.
+func (k *key) shardRows(i int) int { return int(k.shards[i].Length) / k.rowLen }
 
 // awaitShards waits until rank 0 has given every shard a value.
 func (k *key) awaitShards(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/kvstore/shard"
 	"github.com/paragon-train/paragon/wire"
 )
 
@@ -18,6 +19,7 @@ type key struct {
 	size   int
 	rowLen int // of a key of rows
 	rows   int
+	spread shard.Spread
 	shards []wire.ShardPlace
 
 	// turn holds a token while a call that pushes is under way; such calls follow one another.
@@ -42,6 +44,7 @@ func newKey(s *store, plan *wire.KeyPlan) *key {
 	}
 	if k.form == wire.FormRows && k.rowLen > 0 {
 		k.rows = k.size / k.rowLen
+		k.spread = shard.NewSpread(uint64(k.rows), len(k.shards))
 	}
 	return k
 }

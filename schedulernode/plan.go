@@ -144,7 +144,7 @@ func (p *planner) cut(size uint64, whole bool) []wire.ShardPlace {
 	return out
 }
 
-// deal deals the rows of a key out to shards: row r to shard r mod n.
+// deal deals the rows of a key out to shards, one of n rows in a row to each; wire.KeyPlan says which.
 func (p *planner) deal(rows, rowLen uint64, whole bool) []wire.ShardPlace {
 	n := uint64(1)
 	if !whole {

@@ -259,8 +259,10 @@ const MaxKeyName = 1024
 
 // KeyPlan says where the shards of one key are. It is the same on all nodes.
 //
-// A dense key's shard i holds Length values from Offset on; shards are in order of offset and cover the key. Of a key of rows,
-// row r belongs to shard r mod len(Shards) and is that shard's row r / len(Shards); Offset is the shard's index and Length its number of values.
+// A dense key's shard i holds Length values from Offset on; shards are in order of offset and cover the key. Of a key of R rows
+// over n shards, row r is row q = r / n of shard (r + t) mod n, where t is the upper half of the 128-bit product of n and
+// mix(q), but 0 in the last group of n rows if it is not whole; Offset is the shard's index and Length its number of values.
+// mix(x) is SplitMix64's finaliser of x + 0x9e3779b97f4a7c15.
 //
 //	offset  size  field
 //	     0     8  key         ID, from 0, unique for the life of the job

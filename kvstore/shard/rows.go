@@ -105,9 +105,7 @@ func (s *Shard) applyRows(step uint64) error {
 		pass := s.pass(step)
 		return pass.UpdateRows(rows, rowLen, value, values, s.state)
 	}
-	for i, row := range rows {
-		copy(value[int(row)*rowLen:], values[i*rowLen:(i+1)*rowLen])
-	}
+	f32.ScatterRows(value, values, rows, rowLen)
 	return nil
 }
 
@@ -131,9 +129,6 @@ func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64,
 	if s.err != nil {
 		return 0, 0, s.err
 	}
-	value := s.current.Float32s()
-	for i, row := range rows {
-		copy(out[i*rowLen:(i+1)*rowLen], value[int(row)*rowLen:])
-	}
+	f32.GatherRows(out, s.current.Float32s(), rows, rowLen)
 	return s.current.round, s.current.generation, nil
 }

@@ -1,0 +1,93 @@
+package shard
+
+import "math/bits"
+
+// A Spread says which shard of a key holds which row, and as which of its rows. All nodes of a job use the same one.
+//
+// A key of numRows rows is dealt out in groups of as many rows as there are shards, one row of each group to each shard. The
+// group turns by a hash of its number, so that rows at regular distances, as columns of features lay them out, spread too:
+//
+//	q = r / n, shard = (r + turn(q)) mod n, row of the shard = q
+//
+// The last group, if it is not whole, does not turn. Rows of an open vocabulary go by a hash of their ID and keep it. Where
+// rows are drawn by Zipf's law each shard then gets its share of those drawn most.
+type Spread struct {
+	shards uint64
+	rows   uint64 // 0: open
+	whole  uint64 // groups that are whole
+	magic  uint64 // ⌈2⁶⁴/shards⌉, where it divides exactly; else 0
+}
+
+// NewSpread returns that of a key of numRows rows (0: an open vocabulary) over shards.
+func NewSpread(numRows uint64, shards int) Spread {
+	n := uint64(shards)
+	s := Spread{shards: n, rows: numRows, whole: numRows / n}
+	if n > 1 && n < 1<<32 && numRows <= 1<<32 { // exact for operands of 32 bits (Lemire, Kaser and Kurz 2019)
+		s.magic = ^uint64(0)/n + 1
+	}
+	return s
+}
+
+// Of returns the shard of a row and the row's number there; of an open vocabulary its ID.
+func (s *Spread) Of(row int64) (shard int, at int64) {
+	n, r := s.shards, uint64(row)
+	if s.rows == 0 {
+		shard, _ := bits.Mul64(Mix(r), n)
+		return int(shard), row
+	}
+	if n == 1 {
+		return 0, row
+	}
+	var q uint64
+	if s.magic != 0 {
+		q, _ = bits.Mul64(s.magic, r)
+	} else {
+		q = r / n
+	}
+	m := r - q*n
+	if q < s.whole {
+		m += s.turn(q)
+		if m >= n {
+			m -= n
+		}
+	}
+	return int(m), int64(q)
+}
+
+// Row is Of backwards.
+func (s *Spread) Row(shard int, at int64) int64 {
+	if s.rows == 0 {
+		return at
+	}
+	n, q, m := s.shards, uint64(at), uint64(shard)
+	if q < s.whole && n > 1 {
+		m += n - s.turn(q)
+		if m >= n {
+			m -= n
+		}
+	}
+	return int64(q*n + m)
+}
+
+func (s *Spread) turn(q uint64) uint64 {
+	t, _ := bits.Mul64(Mix(q), s.shards)
+	return t
+}
+
+// Mix is the finaliser of SplitMix64 (Steele, Lea and Flood 2014) on x + 0x9e3779b97f4a7c15: a bijection whose every bit
+// depends on all of x.
+func Mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Open reports whether the rows are those of an open vocabulary.
+func (s *Spread) Open() bool { return s.rows == 0 }
+
+// Rows returns the number of rows of the key; 0 of an open vocabulary.
+func (s *Spread) Rows() uint64 { return s.rows }
+
+// Len returns the number of rows of a shard.
+func (s *Spread) Len(shard int) uint64 { return (s.rows + s.shards - 1 - uint64(shard)) / s.shards }

@@ -1,0 +1,267 @@
+package kvstore
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/kvstore/shard"
+)
+
+// A split sorts the rows of one call by shard, and within a shard so that they rise and come once. Its memory stays for the
+// next call.
+type split struct {
+	shards []shardRows
+	rows   []int64   // unique, as numbers within their shards, one shard's after the other's
+	values []float32 // of rows
+	// Of a pull: place has for each of the caller's rows its index in rows.
+	place []int64
+	// Of a push: first has for each of rows the index of the first of the caller's that are this one; the caller's row
+	// again[i] is one more of row twice[i].
+	first        []int64
+	twice, again []int64
+
+	order sorting
+}
+
+// shardRows are one shard's rows of a call.
+type shardRows struct {
+	rows   []int64   // part of split.rows
+	values []float32 // of rows
+	first  int       // index in split.rows
+	code   [2]room
+}
+
+// of splits rows over the n shards of a spread, for a pull or a push.
+func (s *split) of(spread *shard.Spread, n int, rows []int64, push bool) {
+	if s.shards == nil {
+		s.shards = make([]shardRows, n)
+	}
+	s.order.sort(spread, n, rows)
+	s.rows, s.first, s.twice, s.again = s.rows[:0], s.first[:0], s.twice[:0], s.again[:0]
+	if !push {
+		grow(&s.place, len(rows))
+	}
+	last, i := sortedRow{shard: -1}, 0
+	for r, at := range s.order.each {
+		fresh := r != last
+		if fresh {
+			for ; i <= r.shard; i++ {
+				s.shards[i].first = len(s.rows)
+			}
+			s.rows = append(s.rows, r.row)
+			last = r
+		}
+		switch {
+		case !push:
+			s.place[at] = int64(len(s.rows) - 1)
+		case fresh:
+			s.first = append(s.first, int64(at))
+		default:
+			s.twice, s.again = append(s.twice, int64(len(s.rows)-1)), append(s.again, int64(at))
+		}
+	}
+	for ; i < n; i++ {
+		s.shards[i].first = len(s.rows)
+	}
+	for i := range s.shards {
+		x, to := &s.shards[i], len(s.rows)
+		if i+1 < n {
+			to = s.shards[i+1].first
+		}
+		x.rows = s.rows[x.first:to:to]
+	}
+}
+
+// room makes room for the values of all unique rows.
+func (s *split) room(rowLen int) {
+	values := grow(&s.values, len(s.rows)*rowLen)
+	for i := range s.shards {
+		x := &s.shards[i]
+		from, to := x.first*rowLen, (x.first+len(x.rows))*rowLen
+		x.values = values[from:to:to]
+	}
+}
+
+// add fills every shard's values from grad, of whose rows those of the same number add up in the caller's order.
+func (s *split) add(rowLen int, grad []float32) {
+	s.room(rowLen)
+	f32.GatherRows(s.values, grad, s.first, rowLen)
+	f32.AddRows(s.values, s.twice, grad, s.again, rowLen)
+}
+
+// scatter copies every shard's values to the rows of out that the caller named.
+func (s *split) scatter(rowLen int, out []float32) {
+	f32.GatherRows(out, s.values, s.place, rowLen)
+}
+
+// A sorting orders rows by shard, then by number, as one without sign, then as the caller named them.
+type sorting struct {
+	starts []int64 // of each shard's rows where all are counted one shard after the other; none for an open vocabulary
+
+	// Rows of a table are sorted as one number each: that count, then in the low atBits the index in the caller's rows.
+	packed, sparePacked []uint64
+	atBits              int
+
+	// Those of an open vocabulary take their ID's 64 bits.
+	open, spareOpen []openPlace
+	usesOpen        bool
+}
+
+type openPlace struct {
+	id    uint64
+	shard uint32
+	at    uint32
+}
+
+func (s *sorting) sort(spread *shard.Spread, n int, rows []int64) {
+	s.atBits = bits.Len(uint(len(rows)))
+	if s.usesOpen = spread.Open() || bits.Len64(spread.Rows())+s.atBits > 64; s.usesOpen {
+		s.sortOpen(spread, n, rows)
+		return
+	}
+	if s.starts == nil {
+		s.starts = make([]int64, n+1)
+		for i := range n {
+			s.starts[i+1] = s.starts[i] + int64(spread.Len(i))
+		}
+	}
+	order := grow(&s.packed, len(rows))
+	all, sorted := uint64(0), true
+	for i, r := range rows {
+		to, row := spread.Of(r)
+		p := uint64(s.starts[to]+row)<<s.atBits | uint64(i)
+		order[i] = p
+		all |= p ^ order[0]
+		sorted = sorted && (i == 0 || order[i-1] < p)
+	}
+	switch {
+	case sorted:
+	case len(order) < few:
+		slices.Sort(order)
+	default:
+		spare := grow(&s.sparePacked, len(order))
+		for low := s.atBits; all>>low != 0; low += digit {
+			if all>>low&(1<<digit-1) != 0 {
+				sortPacked(spare, order, low)
+				order, spare = spare, order
+			}
+		}
+		s.packed, s.sparePacked = order, spare
+	}
+}
+
+func (s *sorting) sortOpen(spread *shard.Spread, n int, rows []int64) {
+	order := grow(&s.open, len(rows))
+	all, sorted := uint64(0), true
+	for i, r := range rows {
+		to, row := spread.Of(r)
+		p := openPlace{uint64(row), uint32(to), uint32(i)}
+		order[i] = p
+		all |= p.id ^ order[0].id
+		if sorted && i > 0 {
+			last := &order[i-1]
+			sorted = last.shard < p.shard || last.shard == p.shard && last.id <= p.id
+		}
+	}
+	if sorted {
+		return
+	}
+	spare := grow(&s.spareOpen, len(order))
+	for low := 0; all>>low != 0; low += digit {
+		if all>>low&(1<<digit-1) != 0 {
+			sortOpen(spare, order, low)
+			order, spare = spare, order
+		}
+	}
+	for low := 0; (n-1)>>low != 0; low += digit {
+		sortShards(spare, order, low)
+		order, spare = spare, order
+	}
+	s.open, s.spareOpen = order, spare
+}
+
+type sortedRow struct {
+	shard int
+	row   int64 // within the shard
+}
+
+// each yields the rows in order, each with its index in the caller's rows.
+func (s *sorting) each(yield func(r sortedRow, at int) bool) {
+	if s.usesOpen {
+		for i := range s.open {
+			p := &s.open[i]
+			if !yield(sortedRow{int(p.shard), int64(p.id)}, int(p.at)) {
+				return
+			}
+		}
+		return
+	}
+	shard, at := 0, uint64(1)<<s.atBits-1
+	for _, p := range s.packed {
+		row := int64(p >> s.atBits)
+		for row >= s.starts[shard+1] {
+			shard++
+		}
+		if !yield(sortedRow{shard, row - s.starts[shard]}, int(p&at)) {
+			return
+		}
+	}
+}
+
+// few is how many rows a comparison sort takes faster than passes over counts.
+const few = 128
+
+// digit is how many bits a pass of a sort sorts by: its counts fit the first-level cache. A pass leaves the order of those whose
+// digits are equal.
+const digit = 10
+
+type counts [1 << digit]uint32
+
+// begin turns counts into where each digit's first one goes.
+func (c *counts) begin() {
+	first := uint32(0)
+	for i, n := range c {
+		c[i] = first
+		first += n
+	}
+}
+
+func sortPacked(to, from []uint64, low int) {
+	var ends counts
+	for _, p := range from {
+		ends[p>>(low&63)&(1<<digit-1)]++
+	}
+	ends.begin()
+	for _, p := range from {
+		d := p >> (low & 63) & (1<<digit - 1)
+		to[ends[d]] = p
+		ends[d]++
+	}
+}
+
+func sortOpen(to, from []openPlace, low int) {
+	var ends counts
+	for i := range from {
+		ends[from[i].id>>(low&63)&(1<<digit-1)]++
+	}
+	ends.begin()
+	for i := range from {
+		d := from[i].id >> (low & 63) & (1<<digit - 1)
+		to[ends[d]] = from[i]
+		ends[d]++
+	}
+}
+
+func sortShards(to, from []openPlace, low int) {
+	var ends counts
+	for i := range from {
+		ends[from[i].shard>>(low&31)&(1<<digit-1)]++
+	}
+	ends.begin()
+	for i := range from {
+		d := from[i].shard >> (low & 31) & (1<<digit - 1)
+		to[ends[d]] = from[i]
+		ends[d]++
+	}
+}
