@@ -12,6 +12,8 @@
 //	latency     one key of 1 KB, push and pull in one trip, one at a time
 //	small       64 keys of 1 KB, each pushed again as soon as it was acknowledged
 //	array/...   keys of 64 KB to 16 MB, some beside each other, push and pull in one trip
+//	rows/...    an embedding of 2^20 rows of 16: pull of the rows of 1024 examples of 26 each, then push of their gradients, which
+//	            is one operation and 1024 samples; rows are drawn by Zipf's law (exponent 1.05) or all alike
 //
 // For each job and work a line in the format of Go's benchmarks goes to standard output: the median of the samples' times,
 // traffic of all workers in both directions, and the CPU time of all processes of the job together, which other load on the
@@ -72,7 +74,7 @@ func main() {
 func readFlags(args []string) (settings, error) {
 	var set settings
 	f := flag.NewFlagSet("kv", flag.ContinueOnError)
-	work := f.String("work", "*,array/*", "works, by name or pattern, with commas between")
+	work := f.String("work", "*,array/*,rows/*", "works, by name or pattern, with commas between")
 	jobs := f.String("jobs", "1x1,2x2", "workers x servers, with commas between")
 	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between")
 	f.IntVar(&set.count, "count", 3, "how often each job is run")
@@ -128,6 +130,26 @@ func (s *settings) chosen() []string {
 	return names
 }
 
+// jobsOf returns the chosen works by the jobs that play them: a job has one optimizer, or none.
+func (s *settings) jobsOf() [][]string {
+	var jobs [][]string
+	at := map[string]int{}
+	for _, name := range s.chosen() {
+		optimizer := ""
+		if w, err := findWork(name); err == nil && w.table != nil {
+			optimizer = w.table.optimizer
+		}
+		i, ok := at[optimizer]
+		if !ok {
+			i = len(jobs)
+			at[optimizer] = i
+			jobs = append(jobs, nil)
+		}
+		jobs[i] = append(jobs[i], name)
+	}
+	return jobs
+}
+
 // run runs all jobs, as many times as asked for, one after the other: what is compared shares the machine's good and bad times.
 func run(ctx context.Context, set settings) error {
 	r := newReport(os.Stdout)
@@ -135,15 +157,17 @@ func run(ctx context.Context, set settings) error {
 	for i := range set.count {
 		for _, sz := range set.jobs {
 			for _, transport := range set.transports {
-				j := job{size: sz, transport: transport, works: set.chosen(), scale: set.scale}
-				if set.profile != "" {
-					j.profile = path.Join(set.profile, fmt.Sprintf("%s-%dx%d-%d", transport, sz.workers, sz.servers, i))
-				}
-				limit, cancel := context.WithTimeout(ctx, 10*time.Minute)
-				err := j.run(limit, r)
-				cancel()
-				if err != nil {
-					return fmt.Errorf("%d workers, %d servers over %s: %w", sz.workers, sz.servers, transport, err)
+				for part, works := range set.jobsOf() {
+					j := job{size: sz, transport: transport, works: works, scale: set.scale}
+					if set.profile != "" {
+						j.profile = path.Join(set.profile, fmt.Sprintf("%s-%dx%d-%d-%d", transport, sz.workers, sz.servers, i, part))
+					}
+					limit, cancel := context.WithTimeout(ctx, 10*time.Minute)
+					err := j.run(limit, r)
+					cancel()
+					if err != nil {
+						return fmt.Errorf("%d workers, %d servers over %s: %w", sz.workers, sz.servers, transport, err)
+					}
 				}
 			}
 		}

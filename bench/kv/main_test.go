@@ -29,13 +29,13 @@ func TestRunReportsEachWork(t *testing.T) {
 	for _, transport := range transportNames {
 		var out bytes.Buffer
 		r := newReport(&out)
-		j := job{size: size{2, 2}, transport: transport, works: []string{"latency", "small"}, scale: 0.01}
+		j := job{size: size{2, 2}, transport: transport, works: []string{"latency", "small", "rows/zipf-sgd"}, scale: 0.01}
 		if err := j.run(t.Context(), r); err != nil {
 			t.Fatalf("over %s: %v", transport, err)
 		}
 		r.table()
 		for _, work := range j.works {
-			line := regexp.MustCompile(fmt.Sprintf(`(?m)^BenchmarkKV/work=%s/workers=2/servers=2/transport=%s \d+ \d+ ns/op [\d.]+ MB/s \d+ cpu-ns/op$`, work, transport))
+			line := regexp.MustCompile(fmt.Sprintf(`(?m)^BenchmarkKV/work=%s/workers=2/servers=2/transport=%s \d+ \d+ ns/op [\d.]+ MB/s \d+ cpu-ns/op( \d+ samples/s)?$`, work, transport))
 			if !line.Match(out.Bytes()) {
 				t.Errorf("over %s: got no line for %s in\n%s", transport, work, &out)
 			}
@@ -71,6 +71,9 @@ func TestFlagsAreCheckedBeforeTheWork(t *testing.T) {
 	set, err := readFlags(strings.Fields("-work resnet18,array/* -jobs 1x2,3x4"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint((&settings{works: []string{"latency", "rows/zipf-*"}}).jobsOf()), "[[latency] [rows/zipf-sgd] [rows/zipf-adagrad]]"; got != want {
+		t.Errorf("got works by job %s, want %s: a job has one optimizer", got, want)
 	}
 	if got := set.chosen(); len(got) != 5 || got[0] != "resnet18" {
 		t.Errorf("got works %v, want resnet18 and four arrays", got)

@@ -56,7 +56,10 @@ func (r *report) line(m *measured) {
 	ops := m.samples * m.work.operations()
 	ns := median(m.took)
 	fmt.Fprintf(r.w, "BenchmarkKV/%s %d %d ns/op %.2f MB/s %d cpu-ns/op", m.name(), ops, ns, m.traffic()/float64(ns)*1e3, int64(m.cpu)/int64(ops*m.job.workers))
-	if m.work.whole {
+	switch {
+	case m.work.table != nil:
+		fmt.Fprintf(r.w, " %.0f samples/s", batchExamples*float64(m.job.workers)/float64(ns)*1e9)
+	case m.work.whole:
 		fmt.Fprintf(r.w, " %d first-ns/op", median(m.first))
 	}
 	fmt.Fprintln(r.w)

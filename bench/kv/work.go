@@ -17,6 +17,7 @@ type work struct {
 	passes  int
 	pull    bool // in the same trip
 	whole   bool // one operation is a pass over all keys, not one key
+	table   *table
 }
 
 var works = []work{
@@ -27,6 +28,10 @@ var works = []work{
 	{name: "array/bytes=1048576", keys: same(8, 256<<10), samples: 20, passes: 8, pull: true},
 	{name: "array/bytes=4194304", keys: same(4, 1<<20), samples: 20, passes: 4, pull: true},
 	{name: "array/bytes=16777216", keys: same(2, 4<<20), samples: 20, passes: 2, pull: true},
+	{name: "rows/zipf-sgd", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, zipf: 1.05, optimizer: "sgd"}},
+	{name: "rows/zipf-adagrad", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, zipf: 1.05, optimizer: "adagrad"}},
+	{name: "rows/uniform-sgd", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, optimizer: "sgd"}},
+	{name: "rows/uniform-adagrad", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, optimizer: "adagrad"}},
 }
 
 func same(keys, values int) []int {
@@ -80,6 +85,9 @@ func (w *work) operations() int {
 
 // bytes returns what one worker sends and receives in a sample.
 func (w *work) bytes() int64 {
+	if w.table != nil {
+		return 2 * 4 * rowLen * batchRows * int64(w.passes) // as the caller sees them; fewer travel
+	}
 	total := int64(0)
 	for _, n := range w.keys {
 		total += 4 * int64(n)
@@ -107,6 +115,13 @@ type player struct {
 // newPlayer initialises the work's keys.
 func newPlayer(ctx context.Context, kv kvstore.Store, w work) (*player, error) {
 	p := &player{work: w, kv: kv}
+	if w.table != nil {
+		if err := p.playTable(ctx); err != nil {
+			p.close()
+			return nil, err
+		}
+		return p, nil
+	}
 	for i, n := range w.keys {
 		key := fmt.Sprintf("%s/%d", w.name, i)
 		if err := kv.Init(ctx, key, make([]float32, n)); err != nil {
