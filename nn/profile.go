@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/paragon-train/paragon/nn/cpu"
 )
 
 // OpTime is the time that one operation of a program's plan took.
@@ -33,6 +35,39 @@ func (p *Program) Profile(ctx context.Context, n int) ([]OpTime, error) {
 	out := make([]OpTime, len(times))
 	for i, o := range p.plan.Ops {
 		out[i] = OpTime{o.Kind.String(), o.String(), times[i]}
+	}
+	return out, nil
+}
+
+// OpParts is how the work of one operation is cut for the program's threads. The operation is Serial on one thread, and one
+// after the other Runs, each a list of pieces that threads take in order.
+type OpParts struct {
+	Kind   string
+	Op     string
+	Runs   [][]time.Duration // the time of each piece
+	Serial time.Duration
+}
+
+// Parts runs n steps on one thread, cut for Config.Threads, and returns the shortest times of each operation's pieces, in the
+// order of the plan: what is needed to tell how the program would run on more cores than there are. It moves running
+// statistics like a step.
+func (p *Program) Parts(ctx context.Context, n int) ([]OpParts, error) {
+	if p.executor == nil {
+		return nil, errClosed
+	}
+	e, ok := p.executor.(interface {
+		Parts(ctx context.Context, n int) ([]cpu.Parts, error)
+	})
+	if !ok {
+		return nil, errors.New("nn: parts: the program's device does not tell them")
+	}
+	parts, err := e.Parts(ctx, n)
+	if err != nil {
+		return nil, fmt.Errorf("nn: parts: %w", err)
+	}
+	out := make([]OpParts, len(parts))
+	for i, o := range p.plan.Ops {
+		out[i] = OpParts{o.Kind.String(), o.String(), parts[i].Runs, parts[i].Serial}
 	}
 	return out, nil
 }

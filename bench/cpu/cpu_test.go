@@ -30,6 +30,7 @@ func TestPrintsBenchmarkLines(t *testing.T) {
 		{[]string{"step", "--model", "mlp", "--batch", "2", "--time", "0s", "--count", "2"}, `BenchmarkStep/model=mlp/batch=2/threads=[12]/dtype=float32`, 4},
 		{[]string{"layers", "--batch", "1", "--threads", "2", "--time", "0s"}, `BenchmarkLayer/stem=\w+/x=\w+/w=\w+/stride=[12]/batch=1/threads=2/pass=\w+`, 3 * len(layers)},
 		{[]string{"profile", "--model", "mlp", "--batch", "2", "--steps", "1", "--ops"}, `BenchmarkKind/model=mlp/batch=2/threads=2/dtype=float32/kind=\w+`, 4},
+		{[]string{"scaling", "--model", "mlp", "--batch", "2", "--threads", "1,2,16", "--time", "0s", "--steps", "1", "--ops"}, `BenchmarkScaling/model=mlp/batch=2/threads=(1|2|16)/dtype=float32`, 3},
 	} {
 		out, err := cpu(t, "", test.args...)
 		if err != nil {

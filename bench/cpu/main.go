@@ -3,6 +3,7 @@
 //	cpu step                    whole training steps, by model, batch and threads
 //	cpu layers                  each layer of ResNet18 against the measured peak of the cores
 //	cpu profile --model NAME    where the time of one step goes, by kind of operation
+//	cpu scaling                 what a step would take on up to 64 cores, from the pieces that its operations are cut into
 //
 // A training step is forward, backward and an update by SGD with momentum, on random data. Results are lines in the format of
 // Go's benchmarks, so that benchstat reads them. Two more commands serve programs that measure: serve takes turns with a
@@ -33,7 +34,7 @@ func newApp() *cli.App {
 		Usage:           "measure training on the processor",
 		HideHelpCommand: true,
 		Commands: []*cli.Command{
-			stepCommand(), layersCommand(), profileCommand(), serveCommand(), trainCommand(),
+			stepCommand(), layersCommand(), profileCommand(), scalingCommand(), serveCommand(), trainCommand(),
 		},
 	}
 }

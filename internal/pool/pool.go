@@ -49,6 +49,8 @@ type Pool struct {
 	closed  atomic.Bool
 	done    sync.WaitGroup
 
+	record func(parts []time.Duration) // see Record
+
 	mu       sync.Mutex // guards panicked and panicVal
 	panicked bool
 	panicVal any
@@ -92,6 +94,10 @@ func (p *Pool) Close() {
 // caller, after the pieces under way have ended; pieces not yet begun are dropped.
 func (p *Pool) Run(n int, f func(i int)) {
 	if n <= 0 {
+		return
+	}
+	if p.record != nil {
+		p.runRecorded(n, f)
 		return
 	}
 	if n == 1 || len(p.helpers) == 0 {

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -105,5 +106,38 @@ func BenchmarkRunEmpty(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Run(2, f)
+	}
+}
+
+// A recorded Run calls the pieces in order on the caller and tells of each; afterwards the threads are back.
+func TestRecordTellsOfEachPiece(t *testing.T) {
+	p := New(4)
+	defer p.Close()
+	var noted [][]time.Duration
+	p.Record(func(parts []time.Duration) { noted = append(noted, parts) })
+	var order []int
+	piece := func(i int) {
+		order = append(order, i) // no other thread: -race would see it
+		if i == 1 {
+			for begun := time.Now(); time.Since(begun) < time.Millisecond; {
+			}
+		}
+	}
+	p.Run(3, piece)
+	p.Run(1, piece)
+	p.Record(nil)
+	if len(noted) != 2 || len(noted[0]) != 3 || len(noted[1]) != 1 {
+		t.Fatalf("got times %v, want those of runs of 3 and 1 pieces", noted)
+	}
+	if noted[0][1] < time.Millisecond {
+		t.Errorf("the piece that took 1 ms was noted with %v", noted[0][1])
+	}
+	if want := []int{0, 1, 2, 0}; !slices.Equal(order, want) {
+		t.Errorf("got pieces in order %v, want %v", order, want)
+	}
+	var n atomic.Int32
+	p.Run(5, func(int) { n.Add(1) })
+	if n.Load() != 5 || len(noted) != 2 {
+		t.Errorf("after recording: %d of 5 pieces ran and %d runs were noted, want 2", n.Load(), len(noted))
 	}
 }

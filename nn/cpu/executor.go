@@ -146,8 +146,15 @@ func (e *Executor) split(n, grain int, f func(lo, hi int)) func() {
 	return func() { e.pool.Run(k, piece) }
 }
 
-// pieces is the number of pieces that n is cut into.
-func pieces(n, grain int) int { return max(1, (n+grain-1)/grain) }
+// pieces is the number of pieces that n is cut into: each about grain, but where they would be few, and more than one, each a quarter
+// of it, for more threads.
+func pieces(n, grain int) int {
+	k := max(1, (n+grain-1)/grain)
+	if k > 1 {
+		k = max(k, min(64, 4*k, n))
+	}
+	return k
+}
 
 // grain is the number of values in a piece of an elementwise pass: large against the cost of handing it out, small enough for
 // the second-level cache.

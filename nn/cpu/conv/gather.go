@@ -28,13 +28,14 @@ type gather struct {
 	panelStep    int // from one panel to the next
 	panelsAtOnce int // panels in a task
 	chunks       int // groups of tiles, each a task for each group of panels
+	packSlices   int // pieces that a panel is packed in, each some channels
 	pairTasks    int // pieces of the input that are rounded to pairs
 
 	// The call under way.
 	out, in, w, packed []float32
-	pairs              []float32 // the input, rounded
-	add                bool      // to out
-	pack               func(g *gather, panel int)
+	pairs              []float32                          // the input, rounded
+	add                bool                               // to out
+	pack               func(g *gather, panel, c0, c1 int) // rows of channels c0 to c1 of the sum
 	packTask, tileTask func(i int)
 }
 
@@ -89,6 +90,12 @@ func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, ro
 	g.panels = (outC + t.Cols - 1) / t.Cols
 	g.panelLen = g.used * g.depth * t.Cols
 	g.panelStep = g.used * g.packRows * t.Cols
+	// Weights pass through once, so that a piece is small; rows are joined to pairs in place, so that a panel of those is one.
+	const packGrain, least = 16 << 10, 64 // weights read; channels, below which reading jumps about
+	g.packSlices = 1
+	if !t.Pairs() {
+		g.packSlices = max(1, min(inC/least, inC*len(g.place)*t.Cols/packGrain))
+	}
 	g.divide(threads)
 	g.packTask = g.runPack
 	g.tileTask = g.runTask
@@ -140,18 +147,19 @@ func split(segs []f32.Segment, limit, cols int) [][]f32.Segment {
 // to stay there too, with all panels; else it is one panel with as many pixels as leave enough tasks to balance threads.
 func (g *gather) divide(threads int) {
 	const cache = 96 << 10 // values
-	enough := 1
+	enough, least := 1, 8  // tasks; tiles of a task, times panels about as much work
 	if threads > 1 {
 		enough = 4 * threads
 	}
 	if g.panels*g.panelLen <= cache {
 		g.panelsAtOnce = g.panels
+		least = max(1, 8/g.panels)
 		g.chunks = max(enough, g.n*g.inImage/(cache/2))
 	} else {
 		g.panelsAtOnce = 1
 		g.chunks = (enough + g.panels - 1) / g.panels
 	}
-	g.chunks = max(1, min(g.chunks, g.tiles/8))
+	g.chunks = max(1, min(g.chunks, g.tiles/least))
 }
 
 // packedLen is the number of values that the packed weights take.
@@ -172,22 +180,35 @@ func (g *gather) run(p *pool.Pool, out, in, w, scratch []float32, add bool) {
 		g.pairs = scratch[g.packedLen():g.scratchLen()]
 	}
 	if g.used > 0 {
-		p.Run(g.panels+g.pairTasks, g.packTask)
+		p.Run(g.packTasks()+g.pairTasks, g.packTask)
 	}
 	groups := (g.panels + g.panelsAtOnce - 1) / g.panelsAtOnce
 	p.Run(groups*g.chunks, g.tileTask)
 	g.out, g.in, g.w, g.packed, g.pairs = nil, nil, nil, nil, nil
 }
 
-// runPack packs one panel or, after those, rounds one piece of the input.
+// packTasks is the number of pieces in which all panels are packed.
+func (g *gather) packTasks() int { return g.panels * g.packSlices }
+
+// packPiece is the panel of a piece, and its channels.
+func (g *gather) packPiece(i int) (panel, c0, c1 int) {
+	groups, slice := g.inC/16, i%g.packSlices
+	if c1 = (slice + 1) * groups / g.packSlices * 16; slice == g.packSlices-1 {
+		c1 = g.inC
+	}
+	return i / g.packSlices, slice * groups / g.packSlices * 16, c1
+}
+
+// runPack packs one piece of a panel or, after those, rounds one piece of the input.
 func (g *gather) runPack(i int) {
-	if i >= g.panels {
-		g.roundInput(i - g.panels)
+	if i >= g.packTasks() {
+		g.roundInput(i - g.packTasks())
 		return
 	}
-	g.pack(g, i)
+	panel, c0, c1 := g.packPiece(i)
+	g.pack(g, panel, c0, c1)
 	if g.tile.Pairs() {
-		g.joinRows(i)
+		g.joinRows(panel)
 	}
 }
 

@@ -2,24 +2,24 @@ package conv
 
 import "github.com/paragon-train/paragon/internal/f32"
 
-// packForward writes one panel of forward's weights: row (place of tap, c), column k, from w[k][c][tap].
-func packForward(g *gather, panel int) {
+// packForward writes channels c0 to c1 of one panel of forward's weights: row (place of tap, c), column k, from w[k][c][tap].
+func packForward(g *gather, panel, c0, c1 int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
 	dst := g.packed[panel*g.panelStep : (panel+1)*g.panelStep]
 	rowLen := g.inC * taps // of one k
 	if g.used*4 <= taps {
-		packFewForward(g, dst, panel)
+		packFewForward(g, dst, panel, c0, c1)
 		return
 	}
 	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 64}
 	for h := 0; h < cols; h += 16 {
 		n := min(16, cols-h)
 		for i := range n { // columns beyond K repeat the last one; nobody stores what they give
-			a.SrcRow[i] = min(panel*cols+h+i, g.outC-1) * rowLen
+			a.SrcRow[i] = min(panel*cols+h+i, g.outC-1)*rowLen + c0*taps
 		}
-		c, tap := 0, 0
-		for j := 0; j < rowLen; j += 16 {
-			m := min(16, rowLen-j)
+		c, tap := c0, 0
+		for j := c0 * taps; j < c1*taps; j += 16 {
+			m := min(16, c1*taps-j)
 			for q := range m {
 				if at := g.place[tap]; at >= 0 {
 					a.DstRow[q] = (at*g.packRows+c)*cols + h
@@ -38,26 +38,27 @@ func packForward(g *gather, panel int) {
 	}
 }
 
-// packBackward writes one panel of backward-data's weights: row (place of tap, k), column c, from w[k][c][tap].
-func packBackward(g *gather, panel int) {
+// packBackward writes rows of channels k0 to k1 of one panel of backward-data's weights: row (place of tap, k), column c, from
+// w[k][c][tap].
+func packBackward(g *gather, panel, k0, k1 int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
 	dst := g.packed[panel*g.panelStep : (panel+1)*g.panelStep]
 	channels := g.outC
 	if taps == 1 {
 		c0 := panel * cols
 		n := min(cols, channels-c0)
-		for k := range g.inC {
+		for k := k0; k < k1; k++ {
 			copy(dst[k*cols:k*cols+n], g.w[k*channels+c0:])
 			clear(dst[k*cols+n : (k+1)*cols])
 		}
 		return
 	}
 	if g.used*4 <= taps {
-		packFewBackward(g, dst, panel)
+		packFewBackward(g, dst, panel, k0, k1)
 		return
 	}
 	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 2 * channels * taps} // two k ahead
-	for k := range g.inC {
+	for k := k0; k < k1; k++ {
 		for h := 0; h < cols; h += 16 {
 			n := min(16, cols-h)
 			for t0 := 0; t0 < taps; t0 += 16 {
@@ -80,12 +81,12 @@ func packBackward(g *gather, panel int) {
 
 // packFewForward is packForward where most taps are not used, value by value. Channels go by groups, whose rows of the panel
 // stay in the first-level cache while all columns are written.
-func packFewForward(g *gather, dst []float32, panel int) {
+func packFewForward(g *gather, dst []float32, panel, from, to int) {
 	const group = 128
 	taps, cols := len(g.place), g.tile.Cols
 	n := min(cols, g.outC-panel*cols)
-	for c0 := 0; c0 < g.inC; c0 += group {
-		c1 := min(g.inC, c0+group)
+	for c0 := from; c0 < to; c0 += group {
+		c1 := min(to, c0+group)
 		for tap, at := range g.place {
 			if at < 0 {
 				continue
@@ -103,10 +104,10 @@ func packFewForward(g *gather, dst []float32, panel int) {
 }
 
 // packFewBackward is packBackward where most taps are not used, value by value.
-func packFewBackward(g *gather, dst []float32, panel int) {
+func packFewBackward(g *gather, dst []float32, panel, k0, k1 int) {
 	taps, cols, channels := len(g.place), g.tile.Cols, g.outC
 	n := min(cols, channels-panel*cols)
-	for k := range g.inC {
+	for k := k0; k < k1; k++ {
 		for tap, at := range g.place {
 			if at < 0 {
 				continue

@@ -23,7 +23,7 @@ func BenchmarkPack(b *testing.B) {
 			b.Run(fmt.Sprintf("w=%dx%dx%dx%d/taps=%d/pass=%s", s.K, s.C, s.R, s.S, g.used, name), func(b *testing.B) {
 				b.SetBytes(int64(4 * s.WLen()))
 				for b.Loop() {
-					p.Run(g.panels, g.packTask)
+					p.Run(g.packTasks(), g.packTask)
 				}
 			})
 		}

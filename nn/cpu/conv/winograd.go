@@ -107,26 +107,27 @@ func (w *winograd) run(p *pool.Pool, out, in, weights, scratch []float32, add bo
 	g.w, g.packed, scratch = weights, scratch[:g.packedLen()], scratch[g.packedLen():]
 	w.weights, w.work = scratch[:16*w.matrixLen], scratch[16*w.matrixLen:]
 	w.out, w.in, w.add = out, in, add
-	p.Run(g.panels, w.packTask)
+	p.Run(g.packTasks(), w.packTask)
 	p.Run(w.tasks, w.patchTask)
 	g.w, g.packed, w.weights, w.work, w.out, w.in = nil, nil, nil, nil, nil, nil
 }
 
-// runPack packs one panel of the taps and transforms it to a panel of each of the 16 matrices.
-func (w *winograd) runPack(panel int) {
+// runPack packs some channels of one panel of the taps and transforms them to those of a panel of each of the 16 matrices.
+func (w *winograd) runPack(piece int) {
 	g := w.g
-	g.pack(g, panel)
-	n := g.inC * w.tile.Cols
-	a := f32.WinogradArgs{Count: n}
+	panel, c0, c1 := g.packPiece(piece)
+	g.pack(g, panel, c0, c1)
+	n, from := g.inC*w.tile.Cols, c0*w.tile.Cols
+	a := f32.WinogradArgs{Count: (c1 - c0) * w.tile.Cols}
 	for i := range 9 {
 		tap := i
 		if w.flip {
 			tap = 8 - i
 		}
-		a.Src[i] = &g.packed[panel*g.panelStep+g.place[tap]*n]
+		a.Src[i] = &g.packed[panel*g.panelStep+g.place[tap]*n+from]
 	}
 	for i := range 16 {
-		a.Dst[i] = &w.weights[i*w.matrixLen+panel*n]
+		a.Dst[i] = &w.weights[i*w.matrixLen+panel*n+from]
 	}
 	w.tile.WinogradWeight(&a)
 	if w.tile.Pairs() {
