@@ -25,6 +25,7 @@ type job struct {
 	works     []string
 	scale     float64
 	profile   string
+	peer      []string // command of another program that plays the works; nil: this one
 
 	processes []*child
 }
@@ -43,6 +44,10 @@ func (j *job) run(ctx context.Context, r *report) (err error) {
 	defer func() { err = errors.Join(err, j.end(err != nil)) }()
 	var secret [16]byte
 	rand.Read(secret[:]) // never fails
+	plan, err := plan(j.works, j.scale)
+	if err != nil {
+		return err
+	}
 	start := func(role string, rank int, scheduler string) (*child, error) {
 		host, port, err := net.SplitHostPort(scheduler)
 		if err != nil {
@@ -52,7 +57,7 @@ func (j *job) run(ctx context.Context, r *report) (err error) {
 			fmt.Sprintf("DMLC_NUM_WORKER=%d", j.workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", j.servers), fmt.Sprintf("PARAGON_RANK=%d", rank),
 			"PARAGON_SECRET="+hex.EncodeToString(secret[:]), "DMLC_NODE_HOST=127.0.0.1",
 			roleEnv+"="+role, workEnv+"="+strings.Join(j.works, ","), scaleEnv+"="+strconv.FormatFloat(j.scale, 'g', -1, 64),
-			transportEnv+"="+j.transport, profileEnv+"="+j.profile)
+			transportEnv+"="+j.transport, profileEnv+"="+j.profile, planEnv+"="+plan)
 	}
 	sched, err := start("scheduler", 0, "127.0.0.1:0")
 	if err != nil {
@@ -81,10 +86,16 @@ func (j *job) run(ctx context.Context, r *report) (err error) {
 		if m.work, err = findWork(name); err != nil {
 			return err
 		}
+		skip := false
 		for _, w := range workers {
-			if _, err := w.event(name, true); err != nil {
+			e, err := w.event(name, true)
+			if err != nil {
 				return err
 			}
+			skip = e.Skip
+		}
+		if skip {
+			continue
 		}
 		before := j.cpu()
 		for _, w := range workers {
@@ -101,11 +112,16 @@ func (j *job) run(ctx context.Context, r *report) (err error) {
 }
 
 func (j *job) start(ctx context.Context, name string, env ...string) (*child, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
+	command := j.peer
+	if command == nil {
+		exe, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		command = []string{exe}
 	}
-	c := &child{name: name, cmd: exec.CommandContext(ctx, exe)}
+	var err error
+	c := &child{name: name, cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
 	c.cmd.Env, c.cmd.Stderr, c.cmd.WaitDelay = append(os.Environ(), env...), &c.stderr, 5*time.Second
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -129,7 +145,7 @@ func (c *child) event(work string, begin bool) (event, error) {
 	if err == nil {
 		err = json.Unmarshal(line, &e)
 	}
-	if err == nil && (e.Work != work || e.Begin != begin) {
+	if err == nil && (e.Work != work || e.Begin != begin && !(begin && e.Skip)) {
 		err = fmt.Errorf("got %q, want work %s", line, work)
 	}
 	if err != nil {

@@ -11,6 +11,7 @@
 //	            operation is the whole round, and first-ns/op the time until the first layer's new value is there
 //	latency     one key of 1 KB, push and pull in one trip, one at a time
 //	small       64 keys of 1 KB, each pushed again as soon as it was acknowledged
+//	push/...    keys of 64 KB, pushed as the small ones
 //	array/...   keys of 64 KB to 16 MB, some beside each other, push and pull in one trip
 //	rows/...    an embedding of 2^20 rows of 16: pull of the rows of 1024 examples of 26 each, then push of their gradients, which
 //	            is one operation and 1024 samples; rows are drawn by Zipf's law (exponent 1.05) or all alike
@@ -18,6 +19,9 @@
 // For each job and work a line in the format of Go's benchmarks goes to standard output: the median of the samples' times,
 // traffic of all workers in both directions, and the CPU time of all processes of the job together, which other load on the
 // machine hardly changes. At the end comes a table with least, median and greatest over all samples.
+//
+// With -peer another program's processes play the same works in turns with ours, and a table says how many times as fast ours
+// was in each turn. bench/peers/pslite.sh does this with ps-lite and gloo; peer.go says what such a program has to do.
 package main
 
 import (
@@ -25,6 +29,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path"
@@ -42,6 +47,7 @@ type settings struct {
 	count      int
 	scale      float64
 	profile    string
+	peers      []peer
 }
 
 // A size is the number of workers and servers of a job.
@@ -65,7 +71,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, set); err != nil {
+	if err := run(ctx, set, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "kv:", err)
 		os.Exit(1)
 	}
@@ -74,12 +80,17 @@ func main() {
 func readFlags(args []string) (settings, error) {
 	var set settings
 	f := flag.NewFlagSet("kv", flag.ContinueOnError)
-	work := f.String("work", "*,array/*,rows/*", "works, by name or pattern, with commas between")
+	work := f.String("work", "*,*/*", "works, by name or pattern, with commas between")
 	jobs := f.String("jobs", "1x1,2x2", "workers x servers, with commas between")
 	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between")
 	f.IntVar(&set.count, "count", 3, "how often each job is run")
 	f.Float64Var(&set.scale, "scale", 1, "multiplies the samples of each work")
 	f.StringVar(&set.profile, "profile", "", "folder for CPU profiles")
+	f.Func("peer", "name=command: another program that plays the works, in turns with this one; may be given again", func(text string) error {
+		p, err := readPeer(text)
+		set.peers = append(set.peers, p)
+		return err
+	})
 	if err := f.Parse(args); err != nil {
 		return set, err
 	}
@@ -151,27 +162,55 @@ func (s *settings) jobsOf() [][]string {
 }
 
 // run runs all jobs, as many times as asked for, one after the other: what is compared shares the machine's good and bad times.
-func run(ctx context.Context, set settings) error {
-	r := newReport(os.Stdout)
+func run(ctx context.Context, set settings, out, progress io.Writer) error {
+	r := newReport(out)
 	r.head()
+	begun := time.Now()
 	for i := range set.count {
 		for _, sz := range set.jobs {
-			for _, transport := range set.transports {
-				for part, works := range set.jobsOf() {
-					j := job{size: sz, transport: transport, works: works, scale: set.scale}
-					if set.profile != "" {
-						j.profile = path.Join(set.profile, fmt.Sprintf("%s-%dx%d-%d-%d", transport, sz.workers, sz.servers, i, part))
+			for part, works := range set.jobsOf() {
+				for _, j := range set.ways() {
+					j.size, j.works, j.scale = sz, works, set.scale
+					if w, err := findWork(works[0]); err == nil && w.table != nil && j.peer != nil {
+						continue // no peer plays these
 					}
-					limit, cancel := context.WithTimeout(ctx, 10*time.Minute)
+					if set.profile != "" {
+						j.profile = path.Join(set.profile, fmt.Sprintf("%s-%dx%d-%d-%d", j.transport, sz.workers, sz.servers, i, part))
+					}
+					limit, cancel := context.WithTimeout(ctx, time.Duration(max(1, set.scale)*float64(10*time.Minute)))
 					err := j.run(limit, r)
 					cancel()
 					if err != nil {
-						return fmt.Errorf("%d workers, %d servers over %s: %w", sz.workers, sz.servers, transport, err)
+						return fmt.Errorf("%d workers, %d servers over %s: %w", sz.workers, sz.servers, j.transport, err)
 					}
 				}
 			}
 		}
+		if took := time.Since(begun); i == 0 && set.count > 1 {
+			fmt.Fprintf(progress, "kv: a turn takes %v, all %d of them about %v\n", took.Round(time.Second), set.count, (took * time.Duration(set.count)).Round(time.Second))
+		}
 	}
+	if len(set.peers) == 0 {
+		r.table()
+		return nil
+	}
+	lines, table := r.ratios(set.transports, set.peers)
+	fmt.Fprint(r.w, lines)
 	r.table()
+	fmt.Fprintf(r.w, "\n%s", table)
 	return nil
+}
+
+// ways returns a job for each of our transports and each peer, ours and a peer's in turn.
+func (s *settings) ways() []job {
+	var jobs []job
+	for i := range max(len(s.transports), len(s.peers)) {
+		if i < len(s.transports) {
+			jobs = append(jobs, job{transport: s.transports[i]})
+		}
+		if i < len(s.peers) {
+			jobs = append(jobs, job{transport: s.peers[i].name, peer: s.peers[i].command})
+		}
+	}
+	return jobs
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,10 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv(roleEnv) == "" {
 		os.Exit(m.Run())
+	}
+	if len(os.Args) == 2 && os.Args[1] == "idle" {
+		idle()
+		return
 	}
 	if err := process(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -43,6 +48,88 @@ func TestRunReportsEachWork(t *testing.T) {
 	}
 }
 
+// idle is a peer that plays no work.
+func idle() {
+	switch os.Getenv("DMLC_ROLE") {
+	case "scheduler":
+		fmt.Println("127.0.0.1:1")
+	case "worker":
+		for line := range strings.Lines(os.Getenv(planEnv)) {
+			fmt.Printf("{\"Work\":%q,\"Skip\":true}\n", strings.Fields(line)[0])
+		}
+	}
+}
+
+// A peer's command plays the works in our own processes' place, and each of our transports is compared with it; a work that a
+// peer does not play is left out.
+func TestPeersTakeTurnsAndAreCompared(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	if _, err := exec.LookPath("env"); err != nil {
+		t.Skip("needs the program env")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := readFlags([]string{"-work", "latency", "-jobs", "1x1", "-transport", "unix,tcp", "-count", "2", "-scale", "0.01",
+		"-peer", "twin=env " + transportEnv + "=unix " + exe, "-peer", "lazy=" + exe + " idle",
+		"-peer", "other=env " + transportEnv + "=tcp " + exe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, progress bytes.Buffer
+	if err := run(t.Context(), set, &out, &progress); err != nil {
+		t.Fatal(err)
+	}
+	order := regexp.MustCompile(`(?m)^BenchmarkKV/.*/transport=(\w+) `).FindAllStringSubmatch(out.String(), -1)
+	var got []string
+	for _, m := range order {
+		got = append(got, m[1])
+	}
+	if want := []string{"unix", "twin", "tcp", "other", "unix", "twin", "tcp", "other"}; !slices.Equal(got, want) {
+		t.Errorf("got turns %v, want %v", got, want)
+	}
+	for _, want := range []string{
+		`(?m)^BenchmarkRatio/work=latency/workers=1/servers=1/transport=unix/peer=twin 2 [\d.]+ x [\d.]+ x-min [\d.]+ x-max [\d.]+ cpu-x$`,
+		`(?m)^BenchmarkRatio/work=latency/workers=1/servers=1/transport=tcp/peer=twin 2 `,
+		`(?m)^ *latency +1 × 1 +twin `,
+	} {
+		if !regexp.MustCompile(want).Match(out.Bytes()) {
+			t.Errorf("got no line %s in\n%s", want, &out)
+		}
+	}
+	if strings.Contains(out.String(), "lazy") {
+		t.Errorf("got lines of a peer that plays nothing:\n%s", &out)
+	}
+	if want := "all 2 of them about"; !strings.Contains(progress.String(), want) {
+		t.Errorf("got %q, want how long it takes", &progress)
+	}
+}
+
+func TestPlanTellsTheWorks(t *testing.T) {
+	got, err := plan([]string{"latency", "array/bytes=16777216"}, 0.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "latency 10 100 1 0 256\narray/bytes=16777216 10 2 1 0 4194304 4194304\n"; got != want {
+		t.Errorf("got plan %q, want %q", got, want)
+	}
+}
+
+func TestGainIsOfTurnsNextToEachOther(t *testing.T) {
+	w, err := findWork("latency")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := &measured{work: w, job: size{1, 1}, turns: []int64{10, 20, 40}, samples: 3, cpu: 1000}
+	theirs := &measured{work: w, job: size{1, 1}, turns: []int64{20, 30, 200}, samples: 3, cpu: 4000}
+	if got, want := gainOf(ours, theirs), (gain{least: 1.5, median: 2, greatest: 5, cpu: 4, turns: 3}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func TestResNet18HasItsArrays(t *testing.T) {
 	w, err := findWork("resnet18")
 	if err != nil {
@@ -61,6 +148,8 @@ func TestFlagsAreCheckedBeforeTheWork(t *testing.T) {
 		{"-jobs 0x1", "want workers x servers"},
 		{"-transport mail", `got "mail"`},
 		{"-count 0", "want both above 0"},
+		{"-peer other", "want name=command"},
+		{"-peer tcp=/bin/true", "a transport of our own"},
 		{"more", "want flags only"},
 	} {
 		_, err := readFlags(strings.Fields(tc.args))

@@ -26,6 +26,7 @@ const (
 	scaleEnv     = "PARAGON_BENCH_SCALE"
 	transportEnv = "PARAGON_BENCH_TRANSPORT"
 	profileEnv   = "PARAGON_BENCH_PROFILE"
+	planEnv      = "PARAGON_BENCH_PLAN" // the works in words, for programs that do not know them
 )
 
 // transportNames are the transports that are measured unless the command line says otherwise.
@@ -86,6 +87,7 @@ func process() error {
 type event struct {
 	Work  string
 	Begin bool    // the samples begin; without it they have ended
+	Skip  bool    // in place of Begin and of the end: a peer does not play this work
 	Took  []int64 // nanoseconds of each sample
 	First []int64 // of it until the first key was there
 }
@@ -107,7 +109,7 @@ func play(ctx context.Context, cfg cluster.Config) error {
 		if err != nil {
 			return err
 		}
-		w.samples = max(int(float64(w.samples)*scale), 3)
+		w.samples = w.scaled(scale)
 		if err := playOne(ctx, kv, w, out); err != nil {
 			return fmt.Errorf("work %s: %w", name, err)
 		}

@@ -18,6 +18,7 @@ type measured struct {
 	first     []int64 // of a sample until its first key was there
 	samples   int     // of each worker
 	cpu       time.Duration
+	turns     []int64 // median nanoseconds of an operation, job by job
 }
 
 func (m *measured) add(e event) {
@@ -38,6 +39,11 @@ func (m *measured) traffic() float64 {
 	return float64(m.work.bytes()) / float64(m.work.operations()) * float64(m.job.workers)
 }
 
+// cpuPerOperation returns the nanoseconds that all processes together took for one worker's operation.
+func (m *measured) cpuPerOperation() float64 {
+	return float64(m.cpu) / float64(m.samples*m.work.operations()*m.job.workers)
+}
+
 // A report writes results as they come, and a table of them all.
 type report struct {
 	w     io.Writer
@@ -55,7 +61,7 @@ func (r *report) head() {
 func (r *report) line(m *measured) {
 	ops := m.samples * m.work.operations()
 	ns := median(m.took)
-	fmt.Fprintf(r.w, "BenchmarkKV/%s %d %d ns/op %.2f MB/s %d cpu-ns/op", m.name(), ops, ns, m.traffic()/float64(ns)*1e3, int64(m.cpu)/int64(ops*m.job.workers))
+	fmt.Fprintf(r.w, "BenchmarkKV/%s %d %d ns/op %.2f MB/s %.0f cpu-ns/op", m.name(), ops, ns, m.traffic()/float64(ns)*1e3, m.cpuPerOperation())
 	switch {
 	case m.work.table != nil:
 		fmt.Fprintf(r.w, " %.0f samples/s", batchExamples*float64(m.job.workers)/float64(ns)*1e9)
@@ -63,6 +69,7 @@ func (r *report) line(m *measured) {
 		fmt.Fprintf(r.w, " %d first-ns/op", median(m.first))
 	}
 	fmt.Fprintln(r.w)
+	m.turns = []int64{ns}
 	have := r.all[m.name()]
 	if have == nil {
 		r.order = append(r.order, m.name())
@@ -70,6 +77,7 @@ func (r *report) line(m *measured) {
 		return
 	}
 	have.took, have.first = append(have.took, m.took...), append(have.first, m.first...)
+	have.turns = append(have.turns, ns)
 	have.cpu += m.cpu
 	have.samples += m.samples
 }
@@ -84,7 +92,7 @@ func (r *report) table() {
 		mid := median(m.took)
 		fmt.Fprintf(t, "%s\t%d × %d\t%s\t%v\t%v\t%v\t%.2f\t%.0f\t%v\t\n", m.work.name, m.job.workers, m.job.servers, m.transport,
 			rounded(slices.Min(m.took)), rounded(mid), rounded(slices.Max(m.took)), m.traffic()/float64(mid), 1e9/float64(mid),
-			rounded(int64(m.cpu)/int64(m.samples*m.work.operations()*m.job.workers)))
+			rounded(int64(m.cpuPerOperation())))
 	}
 	t.Flush()
 }

@@ -24,6 +24,7 @@ var works = []work{
 	{name: "resnet18", keys: resnet18(), samples: 40, passes: 1, pull: true, whole: true},
 	{name: "latency", keys: []int{256}, samples: 20, passes: 100, pull: true},
 	{name: "small", keys: same(64, 256), samples: 20, passes: 40},
+	{name: "push/bytes=65536", keys: same(16, 16<<10), samples: 20, passes: 16},
 	{name: "array/bytes=65536", keys: same(16, 16<<10), samples: 20, passes: 16, pull: true},
 	{name: "array/bytes=1048576", keys: same(8, 256<<10), samples: 20, passes: 8, pull: true},
 	{name: "array/bytes=4194304", keys: same(4, 1<<20), samples: 20, passes: 4, pull: true},
@@ -74,6 +75,9 @@ func findWork(name string) (work, error) {
 	}
 	return work{}, fmt.Errorf("work %q: not known", name)
 }
+
+// scaled returns the samples of a run.
+func (w *work) scaled(scale float64) int { return max(int(float64(w.samples)*scale), 3) }
 
 // operations returns how many operations a sample is.
 func (w *work) operations() int {
