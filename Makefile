@@ -11,12 +11,12 @@ PEERS_ARGS ?=
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./nn/cpu/...
 
-.PHONY: all help build test testpaths slowtest lint fuzz bench bench-peers generate demo deps clean
+.PHONY: all help build test testpaths slowtest lint fuzz bench bench-peers bench-peers-store generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build launch and the examples into bin/
 	$(BUILD) -o $(BIN)/ ./launch ./examples/...
@@ -57,6 +57,9 @@ bench: ## run the benchmarks
 
 bench-peers: ## measure training against PyTorch in turns, where python3-torch is installed (PEERS_ARGS: flags of bench/peers)
 	bench/peers/torch.sh $(PEERS_ARGS)
+
+bench-peers-store: ## measure the store against ps-lite in turns, where PSLITE names a checkout of it (PEERS_ARGS: flags of bench/kv)
+	PSLITE="$(PSLITE)" bench/peers/pslite.sh $(PEERS_ARGS)
 
 generate: ## make the generated files anew
 	$(GO) generate ./...
