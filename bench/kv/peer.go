@@ -19,6 +19,7 @@ import (
 // the others; then it writes a line {"Work":name,"Begin":true}, plays the samples, and writes {"Work":name,"Took":[...],
 // "First":[...]} with each sample's nanoseconds; or {"Work":name,"Skip":true} if it does not play this work. All processes
 // end by themselves after the last work, and at once when their standard input ends.
+// Works of rows are not given to peers.
 type peer struct {
 	name    string
 	command []string

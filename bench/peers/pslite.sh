@@ -54,4 +54,4 @@ else
 	echo "pslite.sh: without gloo: $PYTHON has no torch: install python3-torch, or name a Python that has it in PYTHON" >&2
 fi
 echo "pslite.sh: five turns of all works take about three minutes on two quiet cores" >&2
-exec "$out/kv" -count 5 -scale 0.3 -peer "pslite-tcp=$cubic $out/pslite" -peer "pslite-unix=env DMLC_LOCAL=1 $out/pslite" "$@"
+exec "$out/kv" -work '*,push/*,array/*' -count 5 -scale 0.3 -peer "pslite-tcp=$cubic $out/pslite" -peer "pslite-unix=env DMLC_LOCAL=1 $out/pslite" "$@"
