@@ -60,6 +60,8 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 		return err
 	}
 	defer k.give()
+	then := pull && s.async && s.bounded // the answer to a push waits for nobody: the value comes by a pull of its own
+	pull = pull && !then
 	if k.push == nil {
 		k.push = newDensePush(k)
 	}
@@ -88,6 +90,13 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 	err = p.run(ctx)
 	if err == nil && pull {
 		err = p.landing.land(k, p.op, p.values, into)
+	}
+	switch {
+	case err != nil:
+	case pull:
+		k.pulled(p.values)
+	case then:
+		err = k.pull(ctx, verb, seq+1, round+1, outs)
 	}
 	k.pushed(err)
 	p.encoded = err != nil && p.codec(c) != wire.CodecFloat32
@@ -193,6 +202,12 @@ func (s *store) Pull(ctx context.Context, key string, outs ...[]float32) error {
 		return err
 	}
 	seq, round := k.wanted()
+	return k.pull(ctx, "pull", seq, round, outs)
+}
+
+// pull copies the value into outs once it holds this worker's first seq pushes and, in a synchronous store, so many rounds.
+func (k *key) pull(ctx context.Context, verb string, seq, round uint64, outs [][]float32) error {
+	s := k.s
 	p := takeIdle(k, &k.pulls)
 	if p == nil {
 		p = newDensePull(k)
@@ -200,14 +215,17 @@ func (s *store) Pull(ctx context.Context, key string, outs ...[]float32) error {
 	defer keepIdle(k, &k.pulls, p)
 	codec := s.compressionOf(k).answerCodec()
 	into := p.landing.aim(k, outs, &p.nowhere, codec, true)
-	p.round = round
+	p.verb, p.round = verb, round
 	for i := range p.heads {
 		p.heads[i] = wire.Pull{Origin: k.origin(i, seq), Round: round, Codec: codec, WaitMillis: s.waitMillis(), Staleness: s.staleness}
 		p.calls[i].dst = p.landing.room(k, into, i)
 	}
-	err = p.run(ctx)
+	err := p.run(ctx)
 	if err == nil {
 		err = p.landing.land(k, p.op, p.values, into)
+	}
+	if err == nil {
+		k.pulled(p.values)
 	}
 	for i := range p.calls {
 		p.calls[i].dst, p.calls[i].got = nil, nil

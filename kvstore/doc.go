@@ -22,7 +22,8 @@
 // contribution, with the gradient given then to the shards it has not reached. Errors answer errors.Is with those below and
 // errors.As with a *ShardError, which says where.
 //
-// In "dist_async" each push is applied at once; WithStaleness bounds how far a worker may run ahead of the slowest.
+// In "dist_async" each push is applied at once; WithStaleness bounds how far a worker may run ahead of the slowest. Staleness
+// tells how old the values were.
 //
 // The stores "local" and "device" live in this process, for one worker and its devices, with the same semantics; they
 // pass the same suite, kvstoretest.
@@ -94,6 +95,10 @@ type Store interface {
 	SetCompression(ctx context.Context, c Compression) error
 	// SetWeight says what this worker's next contributions count in a mean, such as their number of examples; 1 at first.
 	SetWeight(weight float32)
+
+	// Staleness tells how old the value of a dense key was that this worker pulled last; of a key of rows, or one never pulled,
+	// all is 0.
+	Staleness(key string) Staleness
 
 	// Barrier returns when every worker has called it.
 	Barrier(ctx context.Context) error

@@ -206,7 +206,8 @@ func (e *engine) value(ctx context.Context, s *shard.Shard, want shard.Want, cod
 	}
 	defer v.Release()
 	n := len(v.Float32s())
-	*answer.(*wire.Value) = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n)}
+	missed, lead := v.HandTo(want.Node)
+	*answer.(*wire.Value) = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead}
 	if codec == wire.CodecFloat32 {
 		return dst[:copy(dst, v.Bytes())], nil
 	}

@@ -33,6 +33,7 @@ type key struct {
 	round     uint64     // rounds that must have closed for the last of them to be in the value
 	uncertain bool       // a push failed part of the way: some shards may hold it
 	reinit    bool       // a Load brought the key: one Init is welcome
+	staleness Staleness  // of the value pulled last
 	pulls     []*densePull
 	rowPulls  []*rowsPull
 }

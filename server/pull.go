@@ -65,7 +65,8 @@ func (c *call) answerValue(ctx context.Context, want shard.Want, codec uint8, mi
 	}
 	c.version = v
 	n := int(c.entry.cfg.Length)
-	c.value = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n)}
+	missed, lead := v.HandTo(want.Node)
+	c.value = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead}
 	b, err := v.Encoded(codec)
 	if err != nil {
 		return err

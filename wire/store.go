@@ -124,13 +124,17 @@ type Pull struct {
 //	     8     8  round       number of rounds it contains
 //	    16     1  codec
 //	    17     8  n           number of values
+//	    25     8  missed      dist_async: rounds that other workers made between the value before the asker's newest push and that push
+//	    33     8  lead        dist_async: how many more pushes of the asker's it contains than of the slowest worker's
 //
-// Payload: the values. Introduced in version 1.
+// Payload: the values. Missed and lead are 0 in dist_sync and for keys of rows. Introduced in version 1.
 type Value struct {
 	Generation uint64
 	Round      uint64
 	Codec      uint8
 	N          uint64
+	Missed     uint64
+	Lead       uint64
 }
 
 // PushRows carries one worker's gradient for some rows of one shard. No rows is a contribution too.

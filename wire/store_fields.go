@@ -115,6 +115,8 @@ func (m *Value) fields(c *coder) {
 	c.u64(&m.Round)
 	c.u8(&m.Codec)
 	c.u64(&m.N)
+	c.u64(&m.Missed)
+	c.u64(&m.Lead)
 }
 
 func (m *PushRows) Kind() Kind { return KindPushRows }

@@ -26,6 +26,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 		return Ahead, nil
 	}
 	s.pushed = true
+	m.age.push(s.rounds, m.counted)
 	p := payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows}
 	if s.cfg.Rule == wire.RuleAverage {
 		s.keepNewest(m, &p, c.Weight)

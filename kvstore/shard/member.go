@@ -19,6 +19,10 @@ type member struct {
 	Member
 	counted uint64 // highest sequence number in a closed round; in async mode, applied
 	known   bool   // counted is known: async mode wants its successor next
+	// Async mode. A worker that comes late is taken to have made base contributions, as many as the slowest had: nobody waits
+	// for what it has missed.
+	base uint64
+	age  age
 	// Async mode and average rule: the newest contribution, decoded, and its weight.
 	newest       *Buffer
 	newestWeight float32
@@ -34,6 +38,7 @@ func (s *Shard) SetMembers(generation uint64, members []Member) error {
 		return s.err
 	}
 	fresh := make(map[uint64]*member, len(members))
+	base := s.slowest()
 	ranked := make([]*member, 0, len(members))
 	for _, m := range members {
 		if fresh[m.Node] != nil {
@@ -41,7 +46,7 @@ func (s *Shard) SetMembers(generation uint64, members []Member) error {
 		}
 		known := s.members[m.Node]
 		if known == nil {
-			known = &member{known: !s.anySeq}
+			known = &member{known: !s.anySeq, base: base}
 		} else {
 			m.From = min(m.From, known.From)
 		}

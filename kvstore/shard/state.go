@@ -105,7 +105,7 @@ func (s *Shard) dropContributions() {
 	}
 	for _, m := range s.ranked {
 		m.newest.Release()
-		m.newest = nil
+		m.newest, m.age = nil, age{}
 	}
 	s.resetSum()
 }

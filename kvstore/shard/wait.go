@@ -13,7 +13,8 @@ type Want struct {
 	Node  uint64
 	Round uint64 // sync mode: at least so many rounds have closed
 	// Async mode: this many contributions of Node are in it, and every other member has made at least
-	// Seq − Staleness of its own. NoBound as Staleness asks nothing of the others.
+	// Seq − Staleness of its own: what Ho et al. 2013 (SSP, section 3) guarantee the worker at clock Seq. NoBound as Staleness
+	// asks nothing of the others.
 	Seq       uint64
 	Staleness uint64
 }
@@ -130,15 +131,20 @@ func (s *Shard) has(want *Want) bool {
 		return true
 	}
 	for _, m := range s.ranked {
-		if m.Node != want.Node && late(m, want) {
+		if s.late(m, want) {
 			return false
 		}
 	}
 	return true
 }
 
-func late(m *member, want *Want) bool {
-	return m.counted < want.Seq && want.Seq-m.counted > want.Staleness
+// late reports whether want waits for m, another worker than the one that asks.
+func (s *Shard) late(m *member, want *Want) bool {
+	made := want.Seq
+	if asks := s.members[want.Node]; asks != nil {
+		made += asks.base
+	}
+	return m.Node != want.Node && want.Staleness != NoBound && m.progress() < made && made-m.progress() > want.Staleness
 }
 
 // wake ends the waits whose value is there, or all if the shard has ended.
@@ -195,7 +201,7 @@ func (s *Shard) Laggards(want Want) []Laggard {
 	for _, m := range s.ranked {
 		switch {
 		case s.async:
-			if m.Node == want.Node && m.counted < want.Seq || m.Node != want.Node && want.Staleness != NoBound && late(m, &want) {
+			if m.Node == want.Node && m.counted < want.Seq || s.late(m, &want) {
 				list = append(list, Laggard{Node: m.Node, Rank: m.Rank, Done: m.counted})
 			}
 		default:

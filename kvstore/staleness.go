@@ -1,0 +1,39 @@
+package kvstore
+
+import "github.com/paragon-train/paragon/wire"
+
+// A Staleness says how old a value was, in dist_async. Of a key in several shards each number is the largest.
+type Staleness struct {
+	// Round is how many rounds the value contains; in dist_async each push of a worker is a round.
+	Round uint64
+	// Missed is how many rounds other workers made between the value that this worker had before its newest push and that push:
+	// the gradient was computed without them. Nothing bounds it but the number of workers and WithStaleness together. 0 in a
+	// synchronous store.
+	Missed uint64
+	// Lead is how many of its pushes the worker was ahead of the slowest when it got the value: with WithStaleness(k), at most k.
+	// 0 in a synchronous store.
+	Lead uint64
+}
+
+func (s *store) Staleness(name string) Staleness {
+	s.mu.Lock()
+	k := s.keys[name]
+	s.mu.Unlock()
+	if k == nil {
+		return Staleness{}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.staleness
+}
+
+// pulled takes note of the answers that brought a value.
+func (k *key) pulled(values []wire.Value) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.staleness = Staleness{}
+	for i := range values {
+		v, s := &values[i], &k.staleness
+		s.Round, s.Missed, s.Lead = max(s.Round, v.Round), max(s.Missed, v.Missed), max(s.Lead, v.Lead)
+	}
+}
