@@ -35,6 +35,12 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 	if set.bounded && kind != "dist_async" {
 		return nil, fmt.Errorf("kvstore: create %q: %w: a bound on staleness is for dist_async", name, ErrUnsupported)
 	}
+	switch {
+	case set.localSet && set.local < 1:
+		return nil, fmt.Errorf("kvstore: create %q: local steps: got %d, want at least 1", name, set.local)
+	case set.localSet && kind == "dist_async":
+		return nil, fmt.Errorf("kvstore: create %q: %w: local steps end in a round, which dist_async has not; use dist_sync", name, ErrUnsupported)
+	}
 	node, err := set.join(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("kvstore: create %q: %w", name, err)

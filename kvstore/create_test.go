@@ -53,6 +53,14 @@ func TestCreateRefusesOptionsThatMeanNothing(t *testing.T) {
 	if !errors.Is(err, kvstore.ErrUnsupported) {
 		t.Errorf("staleness in dist_sync: got error %v, want %v", err, kvstore.ErrUnsupported)
 	}
+	_, err = kvstore.Create(context.Background(), "dist_async", kvstore.WithEnv(nothing), kvstore.WithLocalSteps(4))
+	if !errors.Is(err, kvstore.ErrUnsupported) {
+		t.Errorf("local steps in dist_async: got error %v, want %v", err, kvstore.ErrUnsupported)
+	}
+	_, err = kvstore.Create(context.Background(), "local", kvstore.WithLocalSteps(0))
+	if err == nil || !strings.Contains(err.Error(), "got 0, want at least 1") {
+		t.Errorf("no local steps: got error %v, want one that says 0 and 1", err)
+	}
 	_, err = kvstore.Create(context.Background(), "local", kvstore.WithConfig(cluster.Config{}))
 	if !errors.Is(err, kvstore.ErrUnsupported) {
 		t.Errorf("local with a job: got error %v, want %v", err, kvstore.ErrUnsupported)

@@ -58,6 +58,8 @@ type Store interface {
 	Rank() int
 	// NumWorkers is that of the generation: a worker that has left in order is still counted.
 	NumWorkers() int
+	// LocalSteps is what WithLocalSteps was given; 0: workers exchange gradients at every step.
+	LocalSteps() int
 	// Generation is the version of the membership; 1 in a store within the process.
 	Generation() uint64
 

@@ -17,6 +17,8 @@ type settings struct {
 	logger    *slog.Logger
 	staleness uint64
 	bounded   bool
+	local     int // steps in a round; 0: none
+	localSet  bool
 	config    *cluster.Config
 	node      Node
 	getenv    func(string) string
@@ -66,6 +68,14 @@ func WithLogger(l *slog.Logger) Option {
 // behind this one. Without it there is no bound. A synchronous store refuses it.
 func WithStaleness(k uint64) Option {
 	return func(s *settings) { s.staleness, s.bounded = k, true }
+}
+
+// WithLocalSteps is for slow links: workers take h steps by themselves and then push by how far they came, which the servers
+// average and apply with an outer optimizer (local SGD; DiLoCo, Douillard et al. 2023). The store itself works as ever and
+// only carries the word, as LocalSteps, to those that train with it: worker.Trainer does. At least 1, the same on all workers;
+// dist_async refuses it.
+func WithLocalSteps(h int) Option {
+	return func(s *settings) { s.local, s.localSet = h, true }
 }
 
 // WithConfig joins the job that cfg describes, in place of the environment's. Its Role is set to worker.

@@ -57,6 +57,7 @@ func newStore(set settings, kind string, node Node) *store {
 func (s *store) Type() string       { return s.kind }
 func (s *store) Rank() int          { return int(s.node.Rank()) }
 func (s *store) NumWorkers() int    { return int(s.node.Membership().Workers) }
+func (s *store) LocalSteps() int    { return s.local }
 func (s *store) Generation() uint64 { return uint64(s.node.Generation()) }
 
 func (s *store) SetWeight(weight float32) { s.weight.Store(math.Float32bits(weight)) }

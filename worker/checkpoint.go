@@ -19,7 +19,7 @@ import (
 // A checkpoint is a folder step-NNNNNNNN under Dir:
 //
 //	store.safetensors     parameters and optimizer state, written by rank 0 (kvstore.Store.Save)
-//	worker-R.safetensors  what is rank R's own: running statistics of each device; with UpdateOnWorker, its parameters too
+//	worker-R.safetensors  what is rank R's own: running statistics of each device; with UpdateOnWorker or local steps, its parameters too
 //	complete.json         written last, by rank 0: a folder without it is not a checkpoint
 //
 // Workers on several hosts either share Dir or keep their own part of it each.

@@ -13,6 +13,14 @@
 //
 // The optimizer runs on the servers, or, with Config.UpdateOnWorker, on every worker, which then pulls the mean gradient.
 //
+// For slow links a store may be made with local steps (kvstore.WithLocalSteps(H)). A worker then takes H steps by itself with
+// Config.Optimizer, and only then pushes by how far it came; the servers average these differences, weighted by examples, and
+// apply Config.Outer. One round in place of H: 1/H of the bytes, and workers wait for each other once in H steps. Sync closes a
+// round early; Fit does so at the end of an epoch, and agrees on a stop at the end of a round.
+//
+// In an asynchronous store workers do not wait for each other, or only within kvstore.WithStaleness; TakeStaleness and the report
+// say how old the values were that a worker trained on.
+//
 //	trainer, err := worker.NewTrainer(ctx, worker.Config{Store: kv, Programs: programs, Optimizer: optim.Config{Name: "adam", LearningRate: 0.001}})
 //	for each batch {
 //		// fill the programs' inputs

@@ -98,9 +98,11 @@ type EpochInfo struct {
 	Losses   []float64 // of each step from First on
 	Examples int       // of this worker, in this run
 	Train    time.Duration
-	Times    Times   // of the training part
-	Test     *Scores // nil: not evaluated
-	TestTime time.Duration
+	Times    Times // of the training part
+	// Staleness of the values it trained on; nil with a synchronous store.
+	Staleness *Staleness
+	Test      *Scores // nil: not evaluated
+	TestTime  time.Duration
 }
 
 // ErrStopped ends Fit when it was asked to stop; a checkpoint, if there is a place for one, has been written.
@@ -208,6 +210,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 		return err
 	}
 	info.Times.Add(r.trainer.TakeTimes())
+	info.Staleness = r.trainer.TakeStaleness()
 	info.Times.Save, info.Train = r.saver.spent, time.Since(begin)
 	info.Loss = mean.Value()
 	if r.cfg.Evaluator != nil {
@@ -238,7 +241,9 @@ func (r *run) runStep(ctx context.Context, info *EpochInfo) (loss float64, examp
 		return 0, 0, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.step, err)
 	}
 	info.Times.Data += time.Since(begin)
-	r.stop.begin(ctx)
+	if r.trainer.roundEnds() || r.step+1 == r.cfg.Feed.Steps() { // workers that step by themselves meet here
+		r.stop.begin(ctx)
+	}
 	if err := r.trainer.Step(ctx, counts); err != nil {
 		return 0, 0, err
 	}

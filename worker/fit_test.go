@@ -53,6 +53,14 @@ type rigConfig struct {
 	devices  int           // 0: 1
 	examples int           // 0: 60, so 7 full batches of 8 and one of 4
 	onWorker bool
+	local    int // local steps; 0: none
+}
+
+func (c *rigConfig) options() []kvstore.Option {
+	if c.local == 0 {
+		return nil
+	}
+	return []kvstore.Option{kvstore.WithLocalSteps(c.local)}
 }
 
 func newFitRig(t *testing.T, onWorker bool) *fitRig {
@@ -75,7 +83,7 @@ const rigBatch = 8 // of all devices together
 func newRig(t *testing.T, cfg rigConfig) *fitRig {
 	t.Helper()
 	if cfg.store == nil {
-		cfg.store = newStore(t, "local")
+		cfg.store = newStore(t, "local", cfg.options()...)
 	}
 	r := &fitRig{store: &faultyStore{Store: cfg.store}}
 	set := images(t, cmp.Or(cfg.examples, 60))

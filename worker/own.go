@@ -12,7 +12,7 @@ import (
 )
 
 // What is a worker's own, and so in its own file of a checkpoint: the running statistics of each device and, with
-// UpdateOnWorker, the parameters and the optimizer's state.
+// UpdateOnWorker or local steps, the parameters and the optimizer's state.
 
 // saveOwn writes the worker's own file.
 func (t *Trainer) saveOwn(path string) error {
@@ -35,6 +35,9 @@ func (t *Trainer) loadOwn(path string) (err error) {
 			return err
 		}
 	}
+	if t.local != nil {
+		t.local.loaded()
+	}
 	return nil
 }
 
@@ -53,12 +56,15 @@ func (t *Trainer) ownTensors() []ownTensor {
 			tensors = append(tensors, ownTensor{fmt.Sprintf("device%d/%s", d, s.Name), s.Shape, s.Value})
 		}
 	}
-	if t.local == nil {
+	if t.update == nil {
 		return tensors
+	}
+	if t.local != nil {
+		tensors = append(tensors, t.local.tensors()...)
 	}
 	for i, p := range t.cfg.Programs[0].Params() {
 		tensors = append(tensors, ownTensor{"param/" + p.Name, p.Shape, p.Value})
-		for _, slot := range t.local.states[i].Slots {
+		for _, slot := range t.update.states[i].Slots {
 			tensors = append(tensors, ownTensor{"optim/" + slot.Name + "/" + p.Name, p.Shape, slot.Values})
 		}
 	}
@@ -68,13 +74,17 @@ func (t *Trainer) ownTensors() []ownTensor {
 // pullAll brings the store's values to all devices after a load.
 func (t *Trainer) pullAll(ctx context.Context) error {
 	for i, key := range t.keys {
-		if t.local != nil {
+		outs := t.exchange.outs[i]
+		if t.update != nil { // the worker's own file brought the values
 			for _, program := range t.cfg.Programs[1:] {
 				copy(program.Params()[i].Value, t.cfg.Programs[0].Params()[i].Value)
 			}
-			continue
+			if t.local == nil {
+				continue
+			}
+			outs = t.local.anchors[i : i+1]
 		}
-		if err := t.cfg.Store.Pull(ctx, key, t.exchange.outs[i]...); err != nil {
+		if err := t.cfg.Store.Pull(ctx, key, outs...); err != nil {
 			return err
 		}
 	}
@@ -89,13 +99,9 @@ const broadcastLength = 8
 
 // broadcast gives every worker rank 0's numbers. It may be used once in a job: the key's first value carries them.
 func (t *Trainer) broadcast(ctx context.Context, numbers []uint64) ([]uint64, error) {
-	// A float32 holds 24 bits exactly: each number travels as four pieces of 16 bits.
-	const pieces = 4
 	value := make([]float32, broadcastLength*pieces)
 	for i, n := range numbers {
-		for p := range pieces {
-			value[i*pieces+p] = float32(n >> (16 * p) & 0xffff)
-		}
+		splitNumber(value[i*pieces:], n)
 	}
 	if err := t.cfg.Store.InitAverage(ctx, broadcastKey, value); err != nil {
 		return nil, err
@@ -105,9 +111,7 @@ func (t *Trainer) broadcast(ctx context.Context, numbers []uint64) ([]uint64, er
 	}
 	got := make([]uint64, len(numbers))
 	for i := range got {
-		for p := range pieces {
-			got[i] |= uint64(value[i*pieces+p]) << (16 * p)
-		}
+		got[i] = joinNumber(value[i*pieces:])
 	}
 	return got, nil
 }

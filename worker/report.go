@@ -9,9 +9,13 @@ import (
 )
 
 // WriteReport writes the table of a finished run: for each epoch the loss, the scores, the speed, and where this worker's
-// time went.
+// time went; with an asynchronous store also how many updates of others its gradients missed, on average and at most, and by
+// how many steps it was ahead of the slowest worker.
 func WriteReport(w io.Writer, epochs []EpochInfo) error {
 	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc", "examples/s", "compute", "push", "wait", "data", "save", "train", "test"}}
+	if len(epochs) > 0 && epochs[0].Staleness != nil {
+		table.Columns = append(table.Columns, "missed mean", "missed max", "lead max")
+	}
 	var total EpochInfo
 	for _, e := range epochs {
 		addRow(&table, fmt.Sprint(e.Epoch), e)
@@ -20,6 +24,12 @@ func WriteReport(w io.Writer, epochs []EpochInfo) error {
 		total.TestTime += e.TestTime
 		total.Loss, total.Test = e.Loss, e.Test
 		total.Times.Add(e.Times)
+		if e.Staleness != nil {
+			if total.Staleness == nil {
+				total.Staleness = new(Staleness)
+			}
+			total.Staleness.Merge(e.Staleness)
+		}
 	}
 	if len(epochs) > 1 {
 		addRow(&table, "all", total)
@@ -36,8 +46,13 @@ func addRow(table *metrics.Table, name string, e EpochInfo) {
 	share := func(d time.Duration) metrics.Percent {
 		return metrics.Percent(d.Seconds() / max(e.Train.Seconds(), 1e-9))
 	}
+	var missedMean, missedMax, lead any
+	if s := e.Staleness; s != nil && s.Missed.Count > 0 {
+		missedMean, missedMax, lead = s.Missed.Mean(), s.Missed.Max, s.Lead.Max
+	}
 	table.Row(name, metrics.Fixed(e.Loss), testLoss, accuracy, int(float64(e.Examples)/max(e.Train.Seconds(), 1e-9)+0.5),
-		share(e.Times.Compute), share(e.Times.Push), share(e.Times.Wait), share(e.Times.Data), share(e.Times.Save), e.Train, e.TestTime)
+		share(e.Times.Compute), share(e.Times.Push), share(e.Times.Wait), share(e.Times.Data), share(e.Times.Save), e.Train, e.TestTime,
+		missedMean, missedMax, lead)
 }
 
 // Curves are the panels of a picture of the run: this worker's training loss by step with the test loss, and the test accuracy.

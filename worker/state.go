@@ -34,9 +34,9 @@ func (t *Trainer) stateValues(s int) [][]float32 {
 }
 
 // AverageState replaces the running statistics (batch norm's means and variances) on every device of every worker by their
-// mean over all of them. Every worker calls it after the same step; Fit does so at the end of an epoch.
+// mean over all of them, after a Sync. Every worker calls it after the same step; Fit does so at the end of an epoch.
 func (t *Trainer) AverageState(ctx context.Context) error {
-	if err := t.Flush(ctx); err != nil {
+	if err := t.Sync(ctx); err != nil {
 		return err
 	}
 	devices := float32(len(t.cfg.Programs))

@@ -47,6 +47,9 @@ func (t *Trainer) Step(ctx context.Context, counts []int) error {
 		return err
 	}
 	t.steps++
+	if t.local != nil {
+		t.local.stepped(examples)
+	}
 	t.times.Wait += waited
 	t.times.Compute += time.Since(begin) - waited
 	return nil
@@ -92,12 +95,20 @@ func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
 	if t.ready[i]++; t.ready[i] < len(t.cfg.Programs) {
 		return nil
 	}
+	weight := uint64(examples)
+	if l := t.local; l != nil {
+		if err := l.update(t.steps, i, examples); err != nil || !l.last() {
+			return err
+		}
+		weight += l.examples
+		l.difference(i, weight)
+	}
 	if !t.begun {
 		// The weight belongs to this step's pushes alone: those of the last one must have left.
 		if _, _, err := t.exchange.flush(ctx); err != nil {
 			return err
 		}
-		t.cfg.Store.SetWeight(float32(examples))
+		t.cfg.Store.SetWeight(float32(weight))
 		t.round.Store(t.steps)
 		t.begun = true
 	}
@@ -107,10 +118,15 @@ func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
 
 // pulled runs after the store has sent parameter i's new value or, with UpdateOnWorker, its gradient.
 func (t *Trainer) pulled(i int) error {
-	if t.local == nil {
-		return nil
+	switch {
+	case t.async():
+		t.aged(i)
+	case t.local != nil:
+		copy(t.local.anchors[i], t.cfg.Programs[0].Params()[i].Value)
+	case t.update != nil:
+		return t.update.apply(t.round.Load(), i, 1)
 	}
-	return t.local.apply(t.round.Load(), i)
+	return nil
 }
 
 // Flush waits until the new values of all parameters are there: before an evaluation, a checkpoint or the end.

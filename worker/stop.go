@@ -57,10 +57,13 @@ func (a *agreement) begin(ctx context.Context) {
 	}()
 }
 
-// end waits for the exchange that begin started and tells whether all stop now.
+// end waits for the exchange that begin started, if it did, and tells whether all stop now.
 func (a *agreement) end() (stop bool, err error) {
-	if a.alone {
+	switch {
+	case a.alone:
 		return a.asked.Load(), nil
+	case a.cancel == nil:
+		return false, nil
 	}
 	err = <-a.done
 	a.cancel()

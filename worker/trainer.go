@@ -27,6 +27,10 @@ type Config struct {
 	Optimizer optim.Config
 	// UpdateOnWorker applies the optimizer on every worker; the store then only sums. Only with a synchronous store.
 	UpdateOnWorker bool
+	// Outer is the servers' update rule where the store has local steps (kvstore.WithLocalSteps): of each round's mean
+	// difference, while Optimizer is what each worker steps with. Without a Name it is nag with learning rate 0.7 and momentum 0.9
+	// (Douillard et al. 2023); sgd with learning rate 1 averages the workers' values. Its learning rate's steps are rounds.
+	Outer optim.Config
 	// Compression of pushed gradients; the zero value is none.
 	Compression kvstore.Compression
 	// Logger; nil: slog.Default().
@@ -42,6 +46,12 @@ func (c *Config) Validate() error {
 		return errors.New("worker: Config.Programs is empty, want one program for each device")
 	case c.UpdateOnWorker && c.Store.Type() == asyncStore:
 		return errors.New("worker: Config.UpdateOnWorker is true with store dist_async, want false: an asynchronous store applies each push itself")
+	case c.UpdateOnWorker && c.Store.LocalSteps() > 0:
+		return errors.New("worker: Config.UpdateOnWorker is true with a store of local steps, want false: local steps are updates on the worker anyway")
+	case c.Outer.Name != "" && c.Store.LocalSteps() == 0:
+		return fmt.Errorf("worker: Config.Outer is %s with a store without local steps, want none: make the store with kvstore.WithLocalSteps", c.Outer.Name)
+	case c.Outer.Reduction == optim.Sum:
+		return fmt.Errorf("worker: Config.Outer.Reduction is %q, want %q or empty: a round's differences are averaged", c.Outer.Reduction, optim.Mean)
 	case c.UpdateOnWorker && c.Optimizer.Reduction != optim.Sum && c.Compression.Type != "" && c.Compression.Type != "none":
 		return fmt.Errorf("worker: Config.Compression is %s with UpdateOnWorker, want none: mean gradients travel whole; with Optimizer.Reduction %q they are compressed", c.Compression.Type, optim.Sum)
 	}
@@ -65,11 +75,15 @@ type Trainer struct {
 	cfg      Config
 	keys     []string // by parameter
 	exchange *exchange
-	local    *localUpdate // with UpdateOnWorker
+	update   *localUpdate // on the worker: with UpdateOnWorker or local steps
+	local    *localSteps  // nil without
 
 	mu    sync.Mutex // guards ready and begun, which the devices' hooks share
 	ready []int      // devices on which parameter i's gradient is final in this step
 	begun bool       // this step's first gradient was handed in
+
+	staleMu sync.Mutex // guards stale, which pulls share
+	stale   Staleness
 
 	round atomic.Uint64 // the step whose gradients are exchanged
 	steps uint64        // steps done
@@ -110,17 +124,24 @@ func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
 	params := cfg.Programs[0].Params()
 	t := &Trainer{cfg: cfg, keys: make([]string, len(params)), ready: make([]int, len(params))}
 	initialise := cfg.Store.Init
-	if cfg.UpdateOnWorker {
+	switch {
+	case cfg.Store.LocalSteps() > 0:
+		if err := t.beginLocalSteps(ctx); err != nil {
+			return nil, err
+		}
+	case cfg.UpdateOnWorker:
 		// Without an optimizer the servers replace a key's value by the sum of contributions, for a mean over the sum of weights.
 		if cfg.Optimizer.Reduction == optim.Mean {
 			initialise = cfg.Store.InitAverage
 		}
 		var err error
-		if t.local, err = newLocalUpdate(cfg.Optimizer, cfg.Programs); err != nil {
+		if t.update, err = newLocalUpdate(cfg.Optimizer, cfg.Programs); err != nil {
 			return nil, err
 		}
-	} else if err := cfg.Store.SetOptimizer(ctx, cfg.Optimizer); err != nil {
-		return nil, fmt.Errorf("worker: set optimizer %s: %w", cfg.Optimizer.Name, err)
+	default:
+		if err := cfg.Store.SetOptimizer(ctx, cfg.Optimizer); err != nil {
+			return nil, fmt.Errorf("worker: set optimizer %s: %w", cfg.Optimizer.Name, err)
+		}
 	}
 	if cfg.Compression.Type != "" {
 		if err := cfg.Store.SetCompression(ctx, cfg.Compression); err != nil {
@@ -141,7 +162,11 @@ func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
 		if err := cfg.Store.Pull(ctx, p.Name, outs[i]...); err != nil {
 			return nil, fmt.Errorf("worker: pull first value of %s: %w", p.Name, err)
 		}
-		if cfg.UpdateOnWorker {
+		switch {
+		case t.local != nil:
+			copy(t.local.anchors[i], p.Value)
+			grads[i] = grads[i][:1] // the devices' one difference
+		case cfg.UpdateOnWorker:
 			outs[i] = grads[i] // the mean gradient comes back in place of the sum pushed
 		}
 	}
@@ -155,6 +180,9 @@ func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
 
 // Divides says in words what the sum of gradients is divided by.
 func (t *Trainer) Divides() string {
+	if t.local != nil {
+		return fmt.Sprintf("by what a worker's value changed in %d local steps, summed over workers with their examples as weights, by the number of these; in a local step, the worker's own gradients by its own examples", t.local.length)
+	}
 	if t.cfg.Optimizer.Reduction == optim.Mean {
 		return "the sum of gradients over all examples of all workers by their number"
 	}

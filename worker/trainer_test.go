@@ -17,9 +17,9 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-func newStore(t *testing.T, name string) kvstore.Store {
+func newStore(t *testing.T, name string, opts ...kvstore.Option) kvstore.Store {
 	t.Helper()
-	store, err := kvstore.Create(t.Context(), name, kvstore.WithEnv(func(string) string { return "" }))
+	store, err := kvstore.Create(t.Context(), name, append(opts, kvstore.WithEnv(func(string) string { return "" }))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +165,7 @@ func TestTwoDevicesAreOneWithTwiceTheBatch(t *testing.T) {
 func TestTrainerNamesWhatItRefuses(t *testing.T) {
 	program := sumPlusOne(t)
 	good := worker.Config{Store: newStore(t, "local"), Programs: []*nn.Program{program}, Optimizer: optim.Config{Name: "sgd"}}
+	local := newStore(t, "local", kvstore.WithLocalSteps(2))
 	for _, test := range []struct {
 		name   string
 		change func(*worker.Config)
@@ -176,6 +177,11 @@ func TestTrainerNamesWhatItRefuses(t *testing.T) {
 		{"unknown optimizer", func(c *worker.Config) { c.Optimizer.Name = "sgdd" }, `"sgdd"`},
 		{"compressed means", func(c *worker.Config) { c.UpdateOnWorker, c.Compression.Type = true, "fp16" }, "want none"},
 		{"unknown optimizer on the worker", func(c *worker.Config) { c.UpdateOnWorker, c.Optimizer.Name = true, "sgdd" }, `"sgdd"`},
+		{"an outer optimizer without rounds", func(c *worker.Config) { c.Outer.Name = "nag" }, "Config.Outer is nag"},
+		{"an outer sum", func(c *worker.Config) { c.Store, c.Outer = local, optim.Config{Name: "nag", Reduction: optim.Sum} }, "Config.Outer.Reduction"},
+		{"an unknown outer optimizer", func(c *worker.Config) { c.Store, c.Outer.Name = local, "nagg" }, `"nagg"`},
+		{"an unknown inner optimizer", func(c *worker.Config) { c.Store, c.Optimizer.Name = local, "sgdd" }, `"sgdd"`},
+		{"local steps twice", func(c *worker.Config) { c.Store, c.UpdateOnWorker = local, true }, "UpdateOnWorker"},
 		{"unknown compression", func(c *worker.Config) { c.Compression.Type = "3bit" }, `3bit`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // fitJob runs Fit on every worker of a new job and returns the workers and what Fit gave back for each.
 func fitJob(t *testing.T, kind string, workers int, cfg rigConfig, change func(rank int, c *worker.FitConfig)) (rigs []*fitRig, epochs [][]worker.EpochInfo, errs []error) {
 	t.Helper()
-	stores := jobtest.New(t, jobtest.Config{Workers: workers, Servers: 2}).Stores(t, kind)
+	stores := jobtest.New(t, jobtest.Config{Workers: workers, Servers: 2}).Stores(t, kind, cfg.options()...)
 	rigs, epochs, errs = make([]*fitRig, workers), make([][]worker.EpochInfo, workers), make([]error, workers)
 	var building sync.WaitGroup
 	for rank, store := range stores { // NewTrainer returns when all have called it
@@ -44,15 +44,19 @@ func TestUnevenWorkersStayTogether(t *testing.T) {
 		name              string
 		workers, examples int
 		onWorker          bool
+		local             int
 	}{
-		{"short last batches", 2, 43, false},
-		{"short last batches, update on the workers", 2, 43, true},
-		{"one has no example in the last step", 2, 17, false},
-		{"one has no example in the last step, update on the workers", 2, 17, true},
-		{"one has no example in the only step", 3, 2, false},
+		{"short last batches", 2, 43, false, 0},
+		{"short last batches, update on the workers", 2, 43, true, 0},
+		{"short last batches, local steps", 2, 43, false, 2},
+		{"one has no example in the last step", 2, 17, false, 0},
+		{"one has no example in the last step, update on the workers", 2, 17, true, 0},
+		{"one has no example in the last step, local steps", 2, 17, false, 3},
+		{"one has no example in the only step", 3, 2, false, 0},
+		{"one has no example in the only step, rounds beyond an epoch", 3, 2, false, 5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg := rigConfig{examples: test.examples, onWorker: test.onWorker}
+			cfg := rigConfig{examples: test.examples, onWorker: test.onWorker, local: test.local}
 			dir := t.TempDir()
 			whole, epochs, errs := fitJob(t, "dist_sync", test.workers, cfg, func(_ int, c *worker.FitConfig) {})
 			if err := errors.Join(errs...); err != nil {
@@ -122,16 +126,22 @@ func TestAsynchronousJobStopsAndResumes(t *testing.T) {
 			t.Errorf("rank %d: got error %v, want ErrStopped", rank, err)
 		}
 	}
-	_, epochs, errs := fitJob(t, "dist_async", workers, rigConfig{}, func(_ int, c *worker.FitConfig) {
+	rigs, epochs, errs := fitJob(t, "dist_async", workers, rigConfig{}, func(_ int, c *worker.FitConfig) {
 		c.Epochs = 8
 		c.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: true}
 	})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
+	parameters := len(rigs[0].programs[0].Params())
 	for rank, own := range epochs {
 		if own[0].First != 2 {
 			t.Errorf("rank %d resumed at step %d, want 2: where rank 0 had stopped", rank, own[0].First)
+		}
+		for _, e := range own {
+			if s := e.Staleness; s == nil || s.Missed.Count != s.Lead.Count || s.Lead.Count != uint64(len(e.Losses)*parameters) {
+				t.Errorf("rank %d epoch %d: got staleness %+v, want a number for each of %d parameters in each of %d steps", rank, e.Epoch, s, parameters, len(e.Losses))
+			}
 		}
 		if last := own[len(own)-1]; last.Test.Accuracy < 0.8 {
 			t.Errorf("rank %d: accuracy %v after %d epochs, want 0.8 or more", rank, last.Test.Accuracy, len(own))

@@ -20,14 +20,19 @@ func trainCommand() *cli.Command {
 		Name:  "train",
 		Usage: "time steps as a worker of a job",
 		Flags: append(workFlags(),
-			&cli.IntFlag{Name: "steps", Value: 10}),
+			&cli.IntFlag{Name: "steps", Value: 10},
+			&cli.IntFlag{Name: "local-steps", Usage: "steps that a worker takes by itself between two exchanges (0: none)"}),
 		Action: train,
 	}
 }
 
 func train(c *cli.Context) (err error) {
 	ctx, w := c.Context, workOf(c)
-	store, err := kvstore.Create(ctx, "dist_sync")
+	var opts []kvstore.Option
+	if h := c.Int("local-steps"); h > 0 {
+		opts = append(opts, kvstore.WithLocalSteps(h))
+	}
+	store, err := kvstore.Create(ctx, "dist_sync", opts...)
 	if err != nil {
 		return err
 	}
@@ -48,7 +53,7 @@ func train(c *cli.Context) (err error) {
 			return err
 		}
 	}
-	if err := errors.Join(t.Flush(ctx), store.Barrier(ctx)); err != nil {
+	if err := errors.Join(t.Sync(ctx), store.Barrier(ctx)); err != nil {
 		return err
 	}
 	cpu, start := cpuTime(), time.Now()
@@ -57,7 +62,7 @@ func train(c *cli.Context) (err error) {
 			return err
 		}
 	}
-	if err := t.Flush(ctx); err != nil {
+	if err := t.Sync(ctx); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "spell %d %g %g\n", c.Int("steps"), time.Since(start).Seconds(), (cpuTime() - cpu).Seconds())

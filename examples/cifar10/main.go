@@ -86,6 +86,10 @@ type settings struct {
 	seed                                            uint64
 
 	store, compression string
+	staleness          int // of dist_async; below 0: no bound
+	localSteps         int // 0: none
+	outerRate          float64
+	outerMomentum      float64
 	updateOnWorker     bool
 	checkpoint         worker.CheckpointConfig
 	out                string
@@ -109,6 +113,12 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
 	case !(s.warmEpochs >= 0 && s.warmEpochs <= float64(s.epochs)):
 		return fmt.Errorf("--warmup-epochs is %v, want 0 to the %d of --epochs", s.warmEpochs, s.epochs)
+	case s.staleness >= 0 && s.store != "dist_async":
+		return fmt.Errorf("--staleness is %d with --kvstore %s, want dist_async", s.staleness, s.store)
+	case s.localSteps < 0:
+		return fmt.Errorf("--local-steps is %d, want at least 1, or 0 for none", s.localSteps)
+	case s.localSteps > 0 && !(s.outerRate > 0):
+		return fmt.Errorf("--outer-lr is %v, want above 0", s.outerRate)
 	case s.checkpoint.Resume && s.checkpoint.Dir == "":
 		return errors.New("--resume needs --checkpoint-dir, the folder to resume from")
 	case s.checkpoint.EverySteps < 0:
@@ -116,6 +126,9 @@ func (s *settings) validate() error {
 	}
 	if _, err := nn.ParseDType(s.dtype); err != nil {
 		return fmt.Errorf("--dtype: %w", err)
+	}
+	if _, err := s.outer(); err != nil {
+		return fmt.Errorf("--outer-lr, --outer-momentum: %w", err)
 	}
 	_, err := optimizer(*s, 1)
 	return err
@@ -148,6 +161,10 @@ func flags() []cli.Flag {
 
 		&cli.StringFlag{Name: "kvstore", Value: "dist_sync", Usage: "dist_sync or dist_async; without a launcher a job of one worker"},
 		&cli.StringFlag{Name: "compression", Value: "none", Usage: "of pushed gradients: none, fp16, bf16, 2bit or 1bit"},
+		&cli.IntFlag{Name: "staleness", Value: -1, Usage: "dist_async: by how many steps a worker may run ahead of the slowest (-1: no bound)"},
+		&cli.IntFlag{Name: "local-steps", Usage: "steps that a worker takes by itself between two exchanges, for slow links (0: none; each step exchanges gradients)"},
+		&cli.Float64Flag{Name: "outer-lr", Value: 0.7, Usage: "with --local-steps: the servers' learning rate for the mean of what the workers learned"},
+		&cli.Float64Flag{Name: "outer-momentum", Value: 0.9, Usage: "with --local-steps: the servers' Nesterov momentum"},
 		&cli.BoolFlag{Name: "update-on-worker", Usage: "run the optimizer on the workers; the servers only sum"},
 		&cli.StringFlag{Name: "checkpoint-dir", Usage: "folder for checkpoints (default: none)"},
 		&cli.IntFlag{Name: "checkpoint-steps", Usage: "save after so many steps, besides the end of each epoch"},
@@ -166,6 +183,7 @@ func fromFlags(c *cli.Context) settings {
 		optimizer: c.String("optimizer"), schedule: c.String("schedule"), learningRate: c.Float64("lr"), momentum: c.Float64("momentum"),
 		weightDecay: c.Float64("weight-decay"), warmEpochs: c.Float64("warmup-epochs"), augment: c.Bool("augment"), seed: c.Uint64("seed"),
 		store: c.String("kvstore"), compression: c.String("compression"), updateOnWorker: c.Bool("update-on-worker"),
+		staleness: c.Int("staleness"), localSteps: c.Int("local-steps"), outerRate: c.Float64("outer-lr"), outerMomentum: c.Float64("outer-momentum"),
 		checkpoint: worker.CheckpointConfig{Dir: c.String("checkpoint-dir"), EverySteps: c.Int("checkpoint-steps"), Resume: c.Bool("resume")},
 		out:        c.String("out"), printHash: c.Bool("print-hash"),
 	}

@@ -49,7 +49,8 @@ func TestTrainsWithOtherFlags(t *testing.T) {
 	for _, flags := range [][]string{
 		{"--devices", "cpu:0,cpu:1", "--optimizer", "sgd", "--momentum", "0.9", "--batch", "4"},
 		{"--kvstore", "local", "--update-on-worker", "--dtype", "bf16"},
-		{"--kvstore", "dist_async"},
+		{"--kvstore", "dist_async", "--staleness", "1"},
+		{"--local-steps", "2"},
 	} {
 		if err := cifar10(t, append(flags, "--max-steps", "1", "--out", t.TempDir())...); err != nil {
 			t.Errorf("%q: %v", flags, err)
@@ -62,7 +63,7 @@ func TestStopsAsAsked(t *testing.T) {
 	close(stop)
 	err := train(t.Context(), settings{
 		trainExamples: 24, testImages: 8, model: "resnet18", stem: "imagenet", dtype: "float32", batch: 8, devices: []string{"cpu:0"}, epochs: 1,
-		optimizer: "adam", schedule: "constant", store: "dist_sync", out: t.TempDir(), stop: stop,
+		optimizer: "adam", schedule: "constant", store: "dist_sync", staleness: -1, out: t.TempDir(), stop: stop,
 	})
 	if !errors.Is(err, worker.ErrStopped) {
 		t.Errorf("got error %v, want ErrStopped", err)
@@ -93,6 +94,11 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--warmup-epochs", "-1"}, "--warmup-epochs is -1"},
 		{[]string{"--kvstore", "elsewhere"}, `"elsewhere"`},
 		{[]string{"--compression", "3bit"}, `"3bit"`},
+		{[]string{"--staleness", "1"}, "want dist_async"},
+		{[]string{"--local-steps", "-1"}, "--local-steps is -1"},
+		{[]string{"--local-steps", "4", "--outer-lr", "0"}, "--outer-lr is 0"},
+		{[]string{"--local-steps", "4", "--outer-momentum", "1"}, "Momentum"},
+		{[]string{"--local-steps", "4", "--kvstore", "dist_async"}, "local steps"},
 		{[]string{"--resume"}, "--checkpoint-dir"},
 		{[]string{"--checkpoint-steps", "-1"}, "--checkpoint-steps is -1"},
 		{[]string{"--download"}, "--download needs --data"},

@@ -28,7 +28,11 @@ func train(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	store, err := kvstore.Create(ctx, s.store)
+	outer, err := s.outer()
+	if err != nil {
+		return err
+	}
+	store, err := kvstore.Create(ctx, s.store, s.storeOptions()...)
 	if err != nil {
 		return err
 	}
@@ -71,7 +75,7 @@ func train(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	trainer, err := worker.NewTrainer(ctx, worker.Config{
-		Store: store, Programs: programs, Optimizer: update, UpdateOnWorker: s.updateOnWorker, Compression: kvstore.Compression{Type: s.compression},
+		Store: store, Programs: programs, Optimizer: update, Outer: outer, UpdateOnWorker: s.updateOnWorker, Compression: kvstore.Compression{Type: s.compression},
 	})
 	if err != nil {
 		return err
@@ -130,6 +134,26 @@ func optimizer(s settings, stepsPerEpoch int) (optim.Config, error) {
 		return cfg, fmt.Errorf("--schedule is %q, want constant or cosine", s.schedule)
 	}
 	cfg.Schedule.Warmup = uint64(s.warmEpochs * float64(stepsPerEpoch))
+	return cfg, cfg.Validate()
+}
+
+// storeOptions are the options of the store that the flags ask for.
+func (s *settings) storeOptions() (opts []kvstore.Option) {
+	if s.staleness >= 0 {
+		opts = append(opts, kvstore.WithStaleness(uint64(s.staleness)))
+	}
+	if s.localSteps > 0 {
+		opts = append(opts, kvstore.WithLocalSteps(s.localSteps))
+	}
+	return opts
+}
+
+// outer is the servers' update rule with local steps; none without.
+func (s *settings) outer() (optim.Config, error) {
+	if s.localSteps == 0 {
+		return optim.Config{}, nil
+	}
+	cfg := optim.Config{Name: "nag", LearningRate: s.outerRate, Momentum: s.outerMomentum}
 	return cfg, cfg.Validate()
 }
 

@@ -1,0 +1,166 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// Local steps (Stich 2019; DiLoCo, Douillard et al. 2023, algorithm 1). A round begins at the global value θ. In it worker i
+// takes H steps by the inner optimizer on its own copy θᵢ, with the mean gradient of its own examples, and then pushes
+//
+//	Δᵢ = θ − θᵢ
+//
+// as if it were a gradient, with nᵢ, its examples in the round, as the weight. The servers run the outer optimizer on
+// Σ nᵢ·Δᵢ / Σ nᵢ, and their new θ begins the next round. Inner state stays on the worker from round to round.
+type localSteps struct {
+	inner    *localUpdate
+	length   int         // H
+	anchors  [][]float32 // θ, by parameter
+	done     int         // steps taken since θ
+	examples uint64      // nᵢ so far
+	numbers  []float32   // done and examples as a checkpoint holds them
+}
+
+// defaultOuter is DiLoCo's outer optimizer, Nesterov's momentum with the paper's numbers.
+func defaultOuter() optim.Config {
+	return optim.Config{Name: "nag", LearningRate: 0.7, Momentum: 0.9, Reduction: optim.Mean}
+}
+
+func newLocalSteps(inner optim.Config, length int, programs []*nn.Program) (*localSteps, error) {
+	update, err := newLocalUpdate(inner, programs)
+	if err != nil {
+		return nil, err
+	}
+	l := &localSteps{inner: update, length: length, numbers: make([]float32, 2*pieces)}
+	for _, p := range programs[0].Params() {
+		l.anchors = append(l.anchors, make([]float32, len(p.Value)))
+	}
+	return l, nil
+}
+
+// beginLocalSteps gives the outer optimizer to the servers and keeps the inner one.
+func (t *Trainer) beginLocalSteps(ctx context.Context) error {
+	store, outer := t.cfg.Store, t.cfg.Outer
+	if outer.Name == "" {
+		outer = defaultOuter()
+	}
+	outer.Reduction = optim.Mean
+	var err error
+	if t.local, err = newLocalSteps(t.cfg.Optimizer, store.LocalSteps(), t.cfg.Programs); err != nil {
+		return err
+	}
+	t.update = t.local.inner
+	if err := store.SetOptimizer(ctx, outer); err != nil {
+		return fmt.Errorf("worker: set outer optimizer %s: %w", outer.Name, err)
+	}
+	return t.local.agree(ctx, store)
+}
+
+// localStepsKey is the key by which workers find out that they count their local steps alike.
+const localStepsKey = "paragon/local-steps"
+
+// agree compares the number of local steps with rank 0's: rounds of different lengths would average what does not belong together.
+func (l *localSteps) agree(ctx context.Context, store kvstore.Store) error {
+	value := make([]float32, pieces)
+	splitNumber(value, uint64(l.length))
+	if err := store.InitAverage(ctx, localStepsKey, value); err != nil {
+		return fmt.Errorf("worker: init %s: %w", localStepsKey, err)
+	}
+	if err := store.Pull(ctx, localStepsKey, value); err != nil {
+		return fmt.Errorf("worker: pull %s: %w", localStepsKey, err)
+	}
+	if got := joinNumber(value); got != uint64(l.length) {
+		return fmt.Errorf("worker: local steps: %w: this worker takes %d in a round, rank 0 %d; give all workers the same kvstore.WithLocalSteps", kvstore.ErrConflict, l.length, got)
+	}
+	return nil
+}
+
+// last reports whether the step to come is the round's last one.
+func (l *localSteps) last() bool { return l.done+1 >= l.length }
+
+// update takes the inner step of parameter i, of whose gradient each device holds a part. A step without examples changes
+// nothing: there is nothing to learn from, and momentum alone would carry this worker's copy off.
+func (l *localSteps) update(step uint64, i, examples int) error {
+	if examples == 0 {
+		return nil
+	}
+	programs := l.inner.programs
+	gradient := programs[0].Params()[i].Gradient
+	for _, program := range programs[1:] {
+		f32.AddTo(gradient, program.Params()[i].Gradient)
+	}
+	return l.inner.apply(step, i, l.inner.optimizer.Config().ScaleFor(float64(examples)))
+}
+
+// difference puts n·(θ − θᵢ) of parameter i where its gradient was: the servers divide by the sum of the n.
+func (l *localSteps) difference(i int, n uint64) {
+	p, anchor, weight := l.inner.programs[0].Params()[i], l.anchors[i], float32(n)
+	for k := range anchor {
+		p.Gradient[k] = weight * (anchor[k] - p.Value[k])
+	}
+}
+
+// stepped counts a step.
+func (l *localSteps) stepped(examples int) {
+	if l.last() {
+		l.begin()
+		return
+	}
+	l.done++
+	l.examples += uint64(examples)
+}
+
+// begin begins a round.
+func (l *localSteps) begin() { l.done, l.examples = 0, 0 }
+
+// Sync brings what this worker has learned since the last round to the others, and what they have, ahead of the round's end:
+// with local steps under way it closes their round, without any it is Flush. Every worker calls it after the same step; Fit does
+// so at the end of an epoch.
+func (t *Trainer) Sync(ctx context.Context) error {
+	if err := t.Flush(ctx); err != nil || t.local == nil || t.local.done == 0 {
+		return err
+	}
+	t.cfg.Store.SetWeight(float32(t.local.examples))
+	for i := range t.keys {
+		t.local.difference(i, t.local.examples)
+		t.exchange.submit(i)
+	}
+	t.local.begin()
+	return t.Flush(ctx)
+}
+
+// roundEnds reports whether the step to come ends with an exchange: always, but for local steps.
+func (t *Trainer) roundEnds() bool { return t.local == nil || t.local.last() }
+
+// A number in float32 values: 16 bits in each, which a float32 holds exactly.
+const pieces = 4
+
+func splitNumber(value []float32, n uint64) {
+	for p := range pieces {
+		value[p] = float32(n >> (16 * p) & 0xffff)
+	}
+}
+
+func joinNumber(value []float32) (n uint64) {
+	for p := range pieces {
+		n |= uint64(value[p]) << (16 * p)
+	}
+	return n
+}
+
+// tensors lists what a checkpoint holds of a round under way, beside what it holds of every update on the worker.
+func (l *localSteps) tensors() []ownTensor {
+	splitNumber(l.numbers, uint64(l.done))
+	splitNumber(l.numbers[pieces:], l.examples)
+	return []ownTensor{{"local/round", []int{len(l.numbers)}, l.numbers}}
+}
+
+// loaded takes over what a checkpoint brought into tensors. The anchors are the servers' values.
+func (l *localSteps) loaded() {
+	l.done, l.examples = int(joinNumber(l.numbers)), joinNumber(l.numbers[pieces:])
+}

@@ -1,0 +1,39 @@
+package worker
+
+import "github.com/paragon-train/paragon/metrics"
+
+// Staleness says how old the values were that this worker trained on in an asynchronous store: one number for each parameter
+// and step.
+type Staleness struct {
+	// Missed counts the updates of other workers that a gradient was computed without (kvstore.Staleness.Missed).
+	Missed metrics.Histogram
+	// Lead counts by how many steps this worker was ahead of the slowest (kvstore.Staleness.Lead).
+	Lead metrics.Histogram
+}
+
+// Merge counts all that o has counted.
+func (s *Staleness) Merge(o *Staleness) {
+	s.Missed.Merge(&o.Missed)
+	s.Lead.Merge(&o.Lead)
+}
+
+// aged takes note of the value of parameter i that the store has just sent.
+func (t *Trainer) aged(i int) {
+	age := t.cfg.Store.Staleness(t.keys[i])
+	t.staleMu.Lock()
+	defer t.staleMu.Unlock()
+	t.stale.Missed.Add(age.Missed)
+	t.stale.Lead.Add(age.Lead)
+}
+
+// TakeStaleness returns what was counted since the last call; nil with a synchronous store, where no value is old.
+func (t *Trainer) TakeStaleness() *Staleness {
+	if !t.async() {
+		return nil
+	}
+	t.staleMu.Lock()
+	defer t.staleMu.Unlock()
+	s := t.stale
+	t.stale = Staleness{}
+	return &s
+}
