@@ -34,12 +34,12 @@ done
 out=$PWD/bin/bench
 build=$out/pslite.build
 mkdir -p "$build"
-if [ ! -e "$out/pslite" ] || [ -n "$(find bench/peers/pslite.cc bench/peers/pslite.sh bench/peers/congestion.c "$PSLITE/src" "$PSLITE/include" -newer "$out/pslite" | head -n 1)" ]; then
+if [ ! -e "$out/pslite" ] || [ -n "$(find bench/peers/pslite/pslite.cc bench/peers/pslite.sh bench/peers/pslite/congestion.c "$PSLITE/src" "$PSLITE/include" -newer "$out/pslite" | head -n 1)" ]; then
 	echo "pslite.sh: building ps-lite, less than a minute" >&2
 	protoc -I "$PSLITE/src" --cpp_out="$build" "$PSLITE/src/meta.proto"
-	"$CXX" -std=c++14 -O3 -march=native -w -pthread -I "$PSLITE/include" -I "$PSLITE/src" -I "$build" -o "$out/pslite" bench/peers/pslite.cc \
+	"$CXX" -std=c++14 -O3 -march=native -w -pthread -I "$PSLITE/include" -I "$PSLITE/src" -I "$build" -o "$out/pslite" bench/peers/pslite/pslite.cc \
 		"$PSLITE/src/van.cc" "$PSLITE/src/customer.cc" "$PSLITE/src/postoffice.cc" "$build/meta.pb.cc" -lzmq -lprotobuf
-	"$CXX" -x c -O2 -shared -fPIC -o "$out/congestion.so" bench/peers/congestion.c
+	"$CXX" -x c -O2 -shared -fPIC -o "$out/congestion.so" bench/peers/pslite/congestion.c
 fi
 CGO_ENABLED=0 ${GO:-go} build -trimpath -o "$out/" ./bench/kv
 
