@@ -78,6 +78,14 @@ func (t *Tile) CopyRows(dst []float32, dstStride int, src []float32, srcStride, 
 	}
 }
 
+// Fetch asks for the first n values of rows rows, stride apart, in the first-level cache, and does not wait for them. It is for what
+// is read soon and is not in the order that the CPU would guess. Rows may end after x does; what lies beyond is left out.
+func (t *Tile) Fetch(x []float32, stride, rows, n int) {
+	if rows = min(rows, (len(x)-n+stride)/stride); rows > 0 && n > 0 && len(x) >= n {
+		t.fetch(x, stride, rows, n)
+	}
+}
+
 // fill points the rows from n on at row 0, so that the kernel may compute and store them like the others.
 func (a *GatherArgs) fill(n, rows int) {
 	for i := n; i < rows; i++ {

@@ -122,6 +122,12 @@ func (t *Tile) copyRows(dst []float32, dstStride int, src []float32, srcStride, 
 	}
 }
 
+func (t *Tile) fetch(x []float32, stride, rows, n int) {
+	if t.path != Portable {
+		fetch(&x[0], 4*stride, rows, n)
+	}
+}
+
 // MeasurePeak runs independent multiply-adds on one thread for about d and returns the best rate seen, in operations a second:
 // the ceiling of a core on this path. It is 0 on the portable path, which has no such loop.
 func MeasurePeak(p Path, d time.Duration) float64 {

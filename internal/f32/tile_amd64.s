@@ -1594,6 +1594,28 @@ loop:
 	VZEROUPPER
 	RET
 
+// func fetch(src *float32, stride int, rows int, n int)
+// Requires: MMX+
+TEXT ·fetch(SB), NOSPLIT, $0-32
+	MOVQ src+0(FP), AX
+	MOVQ stride+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ n+24(FP), BX
+	SHLQ $0x02, BX
+
+row:
+	XORQ SI, SI
+
+line:
+	PREFETCHT0 (AX)(SI*1)
+	ADDQ       $0x40, SI
+	CMPQ       SI, BX
+	JLT        line
+	ADDQ       CX, AX
+	DECQ       DX
+	JNE        row
+	RET
+
 // func peakAVX512(n int)
 // Requires: AVX, AVX512F
 TEXT ·peakAVX512(SB), NOSPLIT, $0-8

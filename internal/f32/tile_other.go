@@ -26,6 +26,8 @@ func (t *Tile) copyRows(dst []float32, dstStride int, src []float32, srcStride, 
 	copyRowsPortable(dst, dstStride, src, srcStride, rows, n, width)
 }
 
+func (t *Tile) fetch([]float32, int, int, int) {}
+
 // MeasurePeak runs independent multiply-adds on one thread for about d and returns the best rate seen, in operations a second:
 // the ceiling of a core on this path. It is 0 on the portable path, which has no such loop.
 func MeasurePeak(Path, time.Duration) float64 { return 0 }

@@ -79,6 +79,11 @@ func copyRows1AVX512(dst *float32, dstStride int, src *float32, srcStride int, r
 //go:noescape
 func copyRows2AVX512(dst *float32, dstStride int, src *float32, srcStride int, rows int, srcMask uint64, dstMask uint64)
 
+// fetch is Tile.Fetch; stride in bytes, rows and n not 0.
+//
+//go:noescape
+func fetch(src *float32, stride int, rows int, n int)
+
 // peakAVX512 does n times 12 multiply-adds of 16 values, none of which waits for another.
 func peakAVX512(n int)
 

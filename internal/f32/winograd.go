@@ -8,6 +8,10 @@ package f32
 // Each pointer is to Count values (channels), a multiple of 16 and not 0, of one element of a matrix, row by row: 4×4 pixels d
 // to 16 values; 3×3 taps g to 16 values; 16 values to 2×2 pixels y.
 //
+// The gradient of the taps is the 3×3 correlation of 4×4 pixels with 2×2 gradients, F(3×3, 2×2): the same Bᵀ·d·B; G of
+// 2×2 gradients g to 16 values, here without its factors of a half, which Aᵀ has instead, since it is applied once to the sum
+// over all pixels; 16 values to 3×3 taps.
+//
 // The layout is known to the assembly.
 type WinogradArgs struct {
 	Dst, Src [16]*float32

@@ -28,3 +28,21 @@ func (t *Tile) WinogradOutput(a *WinogradArgs) {
 	}
 	winogradPortable(a, winogradA)
 }
+
+// WinogradGradient is G·g·Gᵀ of F(3×3, 2×2).
+func (t *Tile) WinogradGradient(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winogradGradientAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradPortable(a, winogradGradientG)
+}
+
+// WinogradTaps is Aᵀ·m·A of F(3×3, 2×2).
+func (t *Tile) WinogradTaps(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winogradTapsAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradPortable(a, winogradTapsA)
+}

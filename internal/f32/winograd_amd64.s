@@ -306,3 +306,178 @@ store:
 	JLT     loop
 	VZEROUPPER
 	RET
+
+// func winogradGradientAVX512(a *byte)
+// Requires: AVX, AVX512F
+TEXT ·winogradGradientAVX512(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ 256(AX), CX
+	XORQ DX, DX
+
+loop:
+	MOVQ    128(AX), BX
+	VMOVUPS (BX)(DX*4), Z0
+	MOVQ    136(AX), BX
+	VMOVUPS (BX)(DX*4), Z1
+	MOVQ    144(AX), BX
+	VMOVUPS (BX)(DX*4), Z2
+	MOVQ    152(AX), BX
+	VMOVUPS (BX)(DX*4), Z3
+	VADDPS  Z2, Z0, Z4
+	VSUBPS  Z2, Z0, Z5
+	VADDPS  Z3, Z1, Z6
+	VSUBPS  Z3, Z1, Z7
+	VADDPS  Z1, Z0, Z8
+	VSUBPS  Z1, Z0, Z9
+	VADDPS  Z6, Z4, Z10
+	VSUBPS  Z6, Z4, Z11
+	VADDPS  Z7, Z5, Z12
+	VSUBPS  Z7, Z5, Z13
+	VADDPS  Z3, Z2, Z14
+	VSUBPS  Z3, Z2, Z15
+	MOVQ    (AX), BX
+	VMOVUPS Z0, (BX)(DX*4)
+	MOVQ    8(AX), BX
+	VMOVUPS Z8, (BX)(DX*4)
+	MOVQ    16(AX), BX
+	VMOVUPS Z9, (BX)(DX*4)
+	MOVQ    24(AX), BX
+	VMOVUPS Z1, (BX)(DX*4)
+	MOVQ    32(AX), BX
+	VMOVUPS Z4, (BX)(DX*4)
+	MOVQ    40(AX), BX
+	VMOVUPS Z10, (BX)(DX*4)
+	MOVQ    48(AX), BX
+	VMOVUPS Z11, (BX)(DX*4)
+	MOVQ    56(AX), BX
+	VMOVUPS Z6, (BX)(DX*4)
+	MOVQ    64(AX), BX
+	VMOVUPS Z5, (BX)(DX*4)
+	MOVQ    72(AX), BX
+	VMOVUPS Z12, (BX)(DX*4)
+	MOVQ    80(AX), BX
+	VMOVUPS Z13, (BX)(DX*4)
+	MOVQ    88(AX), BX
+	VMOVUPS Z7, (BX)(DX*4)
+	MOVQ    96(AX), BX
+	VMOVUPS Z2, (BX)(DX*4)
+	MOVQ    104(AX), BX
+	VMOVUPS Z14, (BX)(DX*4)
+	MOVQ    112(AX), BX
+	VMOVUPS Z15, (BX)(DX*4)
+	MOVQ    120(AX), BX
+	VMOVUPS Z3, (BX)(DX*4)
+	ADDQ    $0x10, DX
+	CMPQ    DX, CX
+	JLT     loop
+	VZEROUPPER
+	RET
+
+// func winogradTapsAVX512(a *byte)
+// Requires: AVX, AVX512F
+TEXT ·winogradTapsAVX512(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ 256(AX), CX
+	XORQ DX, DX
+
+loop:
+	MOVQ         128(AX), BX
+	VMOVUPS      (BX)(DX*4), Z0
+	MOVQ         136(AX), BX
+	VMOVUPS      (BX)(DX*4), Z1
+	MOVQ         144(AX), BX
+	VMOVUPS      (BX)(DX*4), Z2
+	MOVQ         152(AX), BX
+	VMOVUPS      (BX)(DX*4), Z3
+	MOVQ         160(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	MOVQ         168(AX), BX
+	VMOVUPS      (BX)(DX*4), Z5
+	MOVQ         176(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	MOVQ         184(AX), BX
+	VMOVUPS      (BX)(DX*4), Z7
+	MOVQ         192(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	MOVQ         200(AX), BX
+	VMOVUPS      (BX)(DX*4), Z9
+	MOVQ         208(AX), BX
+	VMOVUPS      (BX)(DX*4), Z10
+	MOVQ         216(AX), BX
+	VMOVUPS      (BX)(DX*4), Z11
+	MOVQ         224(AX), BX
+	VMOVUPS      (BX)(DX*4), Z12
+	MOVQ         232(AX), BX
+	VMOVUPS      (BX)(DX*4), Z13
+	MOVQ         240(AX), BX
+	VMOVUPS      (BX)(DX*4), Z14
+	MOVQ         248(AX), BX
+	VMOVUPS      (BX)(DX*4), Z15
+	MOVL         $0x3f000000, BX
+	VMOVD        BX, X16
+	VPBROADCASTD X16, Z16
+	VADDPS       Z8, Z4, Z17
+	VSUBPS       Z8, Z4, Z4
+	VMULPS       Z16, Z17, Z17
+	VMULPS       Z16, Z4, Z4
+	VADDPS       Z17, Z0, Z0
+	VSUBPS       Z12, Z17, Z17
+	VADDPS       Z9, Z5, Z8
+	VSUBPS       Z9, Z5, Z5
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z16, Z5, Z5
+	VADDPS       Z8, Z1, Z1
+	VSUBPS       Z13, Z8, Z8
+	VADDPS       Z10, Z6, Z9
+	VSUBPS       Z10, Z6, Z6
+	VMULPS       Z16, Z9, Z9
+	VMULPS       Z16, Z6, Z6
+	VADDPS       Z9, Z2, Z2
+	VSUBPS       Z14, Z9, Z9
+	VADDPS       Z11, Z7, Z10
+	VSUBPS       Z11, Z7, Z7
+	VMULPS       Z16, Z10, Z10
+	VMULPS       Z16, Z7, Z7
+	VADDPS       Z10, Z3, Z3
+	VSUBPS       Z15, Z10, Z10
+	VADDPS       Z2, Z1, Z11
+	VSUBPS       Z2, Z1, Z1
+	VMULPS       Z16, Z11, Z11
+	VMULPS       Z16, Z1, Z1
+	VADDPS       Z11, Z0, Z0
+	VSUBPS       Z3, Z11, Z11
+	VADDPS       Z6, Z5, Z2
+	VSUBPS       Z6, Z5, Z3
+	VMULPS       Z16, Z2, Z2
+	VMULPS       Z16, Z3, Z3
+	VADDPS       Z2, Z4, Z4
+	VSUBPS       Z7, Z2, Z2
+	VADDPS       Z9, Z8, Z5
+	VSUBPS       Z9, Z8, Z6
+	VMULPS       Z16, Z5, Z5
+	VMULPS       Z16, Z6, Z6
+	VADDPS       Z5, Z17, Z17
+	VSUBPS       Z10, Z5, Z5
+	MOVQ         (AX), BX
+	VMOVUPS      Z0, (BX)(DX*4)
+	MOVQ         8(AX), BX
+	VMOVUPS      Z1, (BX)(DX*4)
+	MOVQ         16(AX), BX
+	VMOVUPS      Z11, (BX)(DX*4)
+	MOVQ         24(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         32(AX), BX
+	VMOVUPS      Z3, (BX)(DX*4)
+	MOVQ         40(AX), BX
+	VMOVUPS      Z2, (BX)(DX*4)
+	MOVQ         48(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         56(AX), BX
+	VMOVUPS      Z6, (BX)(DX*4)
+	MOVQ         64(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	ADDQ         $0x10, DX
+	CMPQ         DX, CX
+	JLT          loop
+	VZEROUPPER
+	RET

@@ -27,6 +27,9 @@ var (
 	winogradB = [][]float32{{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}}
 	winogradG = [][]float32{{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}}
 	winogradA = [][]float32{{1, 1, 1, 0}, {0, 1, -1, -1}}
+	// Of F(3×3, 2×2).
+	winogradGradientG = [][]float32{{1, 0}, {1, 1}, {1, -1}, {0, 1}}
+	winogradTapsA     = [][]float32{{1, .5, .5, 0}, {0, .5, -.5, 0}, {0, .5, .5, -1}}
 )
 
 func winogradPortable(a *WinogradArgs, left [][]float32) {

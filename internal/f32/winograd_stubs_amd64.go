@@ -18,3 +18,13 @@ func winogradWeightAVX512(a *byte)
 //
 //go:noescape
 func winogradOutputAVX512(a *byte)
+
+// winogradGradientAVX512 is Winograd's G·g·Gᵀ of F(3×3, 2×2): 2×2 gradients to 16 values.
+//
+//go:noescape
+func winogradGradientAVX512(a *byte)
+
+// winogradTapsAVX512 is Winograd's Aᵀ·m·A of F(3×3, 2×2): 16 values to 3×3 taps.
+//
+//go:noescape
+func winogradTapsAVX512(a *byte)

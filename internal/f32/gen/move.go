@@ -103,3 +103,24 @@ func copyRows(vectors int) {
 	VZEROUPPER()
 	RET()
 }
+
+// fetch is Tile.Fetch.
+func fetch() {
+	TEXT("fetch", NOSPLIT, "func(src *float32, stride int, rows int, n int)")
+	Doc("fetch is Tile.Fetch; stride in bytes, rows and n not 0.")
+	Pragma("noescape")
+	src, stride, rows, n := gp("src"), gp("stride"), gp("rows"), gp("n")
+	at := GP64()
+	SHLQ(Imm(2), n)
+	Label("row")
+	XORQ(at, at)
+	Label("line")
+	PREFETCHT0(Mem{Base: src, Index: at, Scale: 1})
+	ADDQ(Imm(64), at)
+	CMPQ(at, n)
+	JLT(LabelRef("line"))
+	ADDQ(stride, src)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	RET()
+}

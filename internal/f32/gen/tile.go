@@ -29,6 +29,7 @@ func tiles() {
 	transpose()
 	copyRows(1)
 	copyRows(2)
+	fetch()
 	peak(avx512)
 	peak(avx2)
 }

@@ -26,6 +26,13 @@ func winograd() {
 		{"winogradOutput", "is Winograd's Aᵀ·m·A: 16 values to 2×2 pixels.", 4, 2, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
 			return twice(d, outputLine)
 		}, true},
+		{"winogradGradient", "is Winograd's G·g·Gᵀ of F(3×3, 2×2): 2×2 gradients to 16 values.", 2, 4, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
+			return twice(d, gradientLine)
+		}, false},
+		{"winogradTaps", "is Winograd's Aᵀ·m·A of F(3×3, 2×2): 16 values to 3×3 taps.", 4, 3, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
+			half := avx512.constant(0x3f000000)
+			return twice(d, func(v []reg.VecVirtual) []reg.VecVirtual { return tapsLine(half, v) })
+		}, false},
 	} {
 		avx512.text(k.name, "func(a *byte)", k.doc)
 		args := gp("a")
@@ -124,4 +131,24 @@ func outputLine(m []reg.VecVirtual) []reg.VecVirtual {
 	VSUBPS(m[2], m[1], m[1])
 	VSUBPS(m[3], m[1], m[1])
 	return []reg.VecVirtual{m[0], m[1]}
+}
+
+// gradientLine: (g0, g0+g1, g0−g1, g1).
+func gradientLine(g []reg.VecVirtual) []reg.VecVirtual {
+	p, m := ZMM(), ZMM()
+	VADDPS(g[1], g[0], p)
+	VSUBPS(g[1], g[0], m)
+	return []reg.VecVirtual{g[0], p, m, g[1]}
+}
+
+// tapsLine: (m0+(m1+m2)/2, (m1−m2)/2, (m1+m2)/2−m3).
+func tapsLine(half reg.VecVirtual, m []reg.VecVirtual) []reg.VecVirtual {
+	p, d := ZMM(), ZMM()
+	VADDPS(m[2], m[1], p)
+	VSUBPS(m[2], m[1], d)
+	VMULPS(half, p, p)
+	VMULPS(half, d, d)
+	VADDPS(p, m[0], m[0])
+	VSUBPS(m[3], p, p)
+	return []reg.VecVirtual{m[0], d, p}
 }
