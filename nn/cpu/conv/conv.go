@@ -16,6 +16,7 @@ type Plan struct {
 	weight   *weightPlan
 	// Winograd in place of forward and backward, or nil.
 	winForward, winBackward *winograd
+	winWeight               *winogradWeight // in place of weight, or nil
 	scratch                 []float32
 }
 
@@ -49,6 +50,7 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 		stride := [2]int{s.StrideH, s.StrideW}
 		plan.winForward = newWinograd(f, false, taps, stride, [2]int{s.PadH, s.PadW}, s.H, s.W, outH, outW, p.Threads())
 		plan.winBackward = newWinograd(b, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads())
+		plan.winWeight = newWinogradWeight(s, t, p.Threads())
 		if w == whereFaster {
 			if plan.winForward != nil && !(t.CanWinograd() && plan.winForward.faster()) {
 				plan.winForward = nil
@@ -56,7 +58,13 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 			if plan.winBackward != nil && !(t.CanWinograd() && plan.winBackward.faster()) {
 				plan.winBackward = nil
 			}
+			if plan.winWeight != nil && !(t.CanWinograd() && plan.winWeight.faster(plan.weight)) {
+				plan.winWeight = nil
+			}
 		}
+	}
+	if plan.winWeight != nil {
+		plan.weight = nil
 	}
 	return plan, nil
 }
@@ -83,7 +91,12 @@ func (p *Plan) Shape() Shape { return p.shape }
 
 // ScratchLen is the number of values of scratch memory that the methods need.
 func (p *Plan) ScratchLen() int {
-	n := max(p.forward.scratchLen(), p.backward.scratchLen(), p.weight.scratchLen())
+	n := max(p.forward.scratchLen(), p.backward.scratchLen())
+	if p.winWeight != nil {
+		n = max(n, p.winWeight.scratchLen())
+	} else {
+		n = max(n, p.weight.scratchLen())
+	}
 	for _, w := range []*winograd{p.winForward, p.winBackward} {
 		if w != nil {
 			n = max(n, w.scratchLen())
@@ -134,6 +147,10 @@ func (p *Plan) backwardData(dx, dy, w []float32, add bool) {
 // BackwardWeight sets dw, the gradient of w, summed over the batch.
 func (p *Plan) BackwardWeight(dw, x, dy []float32) {
 	p.check("BackwardWeight", dw, x, dy, p.shape.WLen(), p.shape.XLen(), p.shape.YLen())
+	if p.winWeight != nil {
+		p.winWeight.run(p.pool, dw, x, dy, p.scratch)
+		return
+	}
 	p.weight.run(p.pool, dw, x, dy, p.scratch)
 }
 

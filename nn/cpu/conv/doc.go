@@ -20,7 +20,8 @@
 // share out the tiles of dw, never the pixels, so results do not depend on the number of threads.
 //
 // Where an estimate says that it is faster (3×3, stride 1, channels in whole vectors, AVX-512), forward and backward-data go by
-// Winograd's F(2×2, 3×3) instead: 16 products for four pixels in place of 36.
+// Winograd's F(2×2, 3×3) instead, and in float32 backward-weight by F(3×3, 2×2): 16 products for four pixels in place of 36. Backward-weight
+// sums the transformed products of all pixels and transforms once at the end.
 //
 // # bfloat16
 //
@@ -42,7 +43,7 @@
 //
 // Results are those of float32 with fused multiply-add where the CPU has it: against Σ|x·w|, the error of a sum of m products
 // stays below m·2⁻²⁴ and is about √m·2⁻²⁴. Winograd adds neighbouring inputs first, so its error, about three times that, is
-// relative to the largest Σ|x·w| of the pixels near by. The same plan on the same path (see package f32) gives the same bits on
+// relative to the largest Σ|x·w| of the pixels near by, or to the largest Σ|x·dy| of the nine taps. The same plan on the same path (see package f32) gives the same bits on
 // any number of threads. In bfloat16 each product is off by 2⁻⁷ of its size at most, its operands by half of that; by Winograd the
 // average error is up to twice that of plain products.
 //

@@ -55,6 +55,7 @@ func compareWinograd(b *testing.B, s Shape, threads int) {
 	}{
 		{"forward", chosen.winForward != nil, func(p *Plan) { p.Forward(out[:len(y)], x, w) }},
 		{"data", chosen.winBackward != nil, func(p *Plan) { p.BackwardData(out[:len(x)], y, w) }},
+		{"weight", chosen.winWeight != nil, func(p *Plan) { p.BackwardWeight(out[:len(w)], x, y) }},
 	} {
 		b.Run("pass="+pass.name, func(b *testing.B) {
 			best := [2]time.Duration{time.Hour, time.Hour}

@@ -1,11 +1,13 @@
 package conv
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/pool"
 )
 
@@ -16,6 +18,8 @@ func TestWinogradIsThePlainConvolution(t *testing.T) {
 		square(1, 3, 16, 32, 3, 1, 1), square(2, 8, 32, 64, 3, 1, 1), square(3, 5, 48, 32, 3, 1, 1), square(13, 4, 64, 96, 3, 1, 1),
 		square(2, 7, 16, 32, 3, 1, 0), square(2, 4, 16, 32, 3, 1, 2), square(1, 2, 32, 32, 3, 1, 1),
 		{N: 2, H: 4, W: 9, C: 32, K: 32, R: 3, S: 3, StrideH: 1, StrideW: 1, PadH: 0, PadW: 1},
+		square(3, 4, 144, 160, 3, 1, 1), // blocks of dw, the last ones smaller
+		square(35, 7, 48, 32, 3, 1, 1),  // patches in two parts
 	}
 	all := runners(t, 1, 3)
 	for i, s := range shapes {
@@ -27,11 +31,11 @@ func TestWinogradIsThePlainConvolution(t *testing.T) {
 		want := convolve(s, x, w, dy)
 		for _, run := range all {
 			run.winograd = wherePossible
-			y, dx, _ := run.compute(t, s, x, w, dy)
+			y, dx, dw := run.compute(t, s, x, w, dy)
 			for name, c := range map[string]struct {
 				got       []float32
 				want, abs []float64
-			}{"y": {y, want.y, want.absY}, "dx": {dx, want.dx, want.absDx}} {
+			}{"y": {y, want.y, want.absY}, "dx": {dx, want.dx, want.absDx}, "dw": {dw, want.dw, want.absDw}} {
 				bound := 0.0
 				for _, a := range c.abs {
 					bound = max(bound, a)
@@ -42,6 +46,25 @@ func TestWinogradIsThePlainConvolution(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// Blocks of all sizes, several parts of each, several steps of a part, the last one smaller.
+func TestWinogradOfLargeBatches(t *testing.T) {
+	if testing.Short() || slow {
+		t.Skip("takes a second, and much longer with the race detector")
+	}
+	for i, s := range []Shape{square(67, 8, 160, 192, 3, 1, 1), square(9, 31, 64, 32, 3, 1, 1), square(33, 16, 32, 96, 3, 1, 0)} {
+		r := rand.New(rand.NewPCG(uint64(i), 9))
+		x, w, dy := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
+		for _, run := range runners(t, 3) {
+			if run.path != f32.AVX512 {
+				continue
+			}
+			run.winograd = wherePossible
+			y, dx, dw := run.compute(t, s, x, w, dy)
+			checkSome(t, fmt.Sprintf("%v, %v, by Winograd: ", s, run.path), s, r, x, w, dy, y, dx, dw)
 		}
 	}
 }
@@ -102,8 +125,8 @@ func TestWinogradIsUsedWhereItPays(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := c.want && run.tile().CanWinograd()
-			if f, b := plan.winForward != nil, plan.winBackward != nil; f != want || b != want {
-				t.Errorf("%v, %v: Winograd forward %t, backward %t, want %t", c.shape, run.path, f, b, want)
+			if f, b, w := plan.winForward != nil, plan.winBackward != nil, plan.winWeight != nil; f != want || b != want || w != want {
+				t.Errorf("%v, %v: Winograd forward %t, backward-data %t, backward-weight %t, want %t", c.shape, run.path, f, b, w, want)
 			}
 		}
 	}

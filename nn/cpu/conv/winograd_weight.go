@@ -1,0 +1,358 @@
+package conv
+
+import (
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/pool"
+)
+
+const (
+	winStep      = 64   // patches that are transformed at a time
+	winPart      = 256  // patches of a part, at least
+	winLongPart  = 1024 // the same where there are enough tasks for a few threads
+	winTasks     = 4    // enough tasks for a few threads
+	winMaxTasks  = 16   // enough tasks for more
+	winTaps      = 16   // channels of x whose taps are computed at a time
+	winSkew      = 16   // values between matrices, so that they do not all begin in the same set of the first-level cache
+	winMatrices  = 16   // one for each element of the transformed patches
+	winPatchSide = 2    // of the patches of dy
+)
+
+// winBlocks are the most channels of x and of dy in a block, best first. 16·128·128 sums are 1 MB.
+var winBlocks = [][2]int{{128, 128}, {128, 64}, {64, 64}}
+
+// A winogradWeight is backward-weight of a 3×3 convolution with stride 1 by Winograd's F(3×3, 2×2): dy is cut into patches of
+// 2×2 pixels, each of which meets 4×4 pixels of x. For each of the 16 elements of the transformed patches a (channels × patches)
+// and a (patches × channels) matrix are multiplied, in place of the 36 products of the taps, and the 16 sums over all patches
+// are transformed to the nine taps at the very end.
+//
+// A task is a block of dw and a part of the patches. It transforms some patches at a time, so that they and its sums stay in the
+// second-level cache or near it; that patches are transformed again for each block costs less than passing them on. While they are
+// multiplied, the pixels of the next ones and the sums are fetched. Where there are few blocks, there are several parts, whose
+// sums are added in order. Blocks and parts depend on the shape alone.
+type winogradWeight struct {
+	shape          Shape
+	tile           *f32.Tile
+	patchH, patchW int // patches of an image
+	patches        int // of all images
+	parts, perPart int
+	step           int // patches at a time
+
+	cBlock, kBlock   int // channels of a block; the last ones may be smaller
+	cBlocks, kBlocks int
+	uStride, vStride int         // between the matrices of x's and dy's patches
+	sumLen           int         // of a block's sums
+	slotLen          int         // what a task needs: patches, its sums if there is one part
+	pairs            [][2]uint32 // offsets of each patch in both matrices
+	rows             [][]int     // of the tiles of so many times 16 channels
+	calls            int         // tiles of all matrices of a block
+	numSlots         int
+	slots            chan int
+	zeros            []float32 // a pixel of padding
+	tasks, finishes  int
+
+	// The call under way.
+	dw, x, dy, work, sums []float32
+	blockTask, finishTask func(i int)
+}
+
+// newWinogradWeight plans backward-weight by Winograd, or returns nil where that is not possible.
+func newWinogradWeight(s Shape, t *f32.Tile, threads int) *winogradWeight {
+	if s.R != 3 || s.S != 3 || s.StrideH != 1 || s.StrideW != 1 || t.Pairs() || t.Cols%16 != 0 || s.C%16 != 0 || s.K%t.Cols != 0 {
+		return nil
+	}
+	w := &winogradWeight{shape: s, tile: t}
+	w.patchH, w.patchW = (s.OutH()+1)/winPatchSide, (s.OutW()+1)/winPatchSide
+	w.patches = s.N * w.patchH * w.patchW
+	for _, most := range winBlocks {
+		w.cBlock, w.kBlock = evenly(s.C, most[0], 16), evenly(s.K, most[1], t.Cols)
+		w.cBlocks, w.kBlocks = (s.C+w.cBlock-1)/w.cBlock, (s.K+w.kBlock-1)/w.kBlock
+		if w.cBlocks*w.kBlocks*(w.patches/winPart) >= winTasks {
+			break
+		}
+	}
+	blocks := w.cBlocks * w.kBlocks
+	w.parts = max((winTasks+blocks-1)/blocks, min((winMaxTasks+blocks-1)/blocks, w.patches/winLongPart))
+	w.parts = max(1, min(w.parts, w.patches/winPart))
+	w.perPart = (w.patches + w.parts - 1) / w.parts
+	w.parts = (w.patches + w.perPart - 1) / w.perPart
+	steps := (w.perPart + winStep - 1) / winStep
+	w.step = (w.perPart + steps - 1) / steps
+
+	w.uStride, w.vStride = w.step*w.cBlock+winSkew, w.step*w.kBlock+winSkew
+	w.sumLen = winMatrices * w.cBlock * w.kBlock
+	w.slotLen = max(winMatrices*(w.uStride+w.vStride), 9*winTaps*t.Cols)
+	w.tasks, w.finishes = w.parts*blocks, blocks*w.kBlock/t.Cols*(w.cBlock/winTaps)
+	w.numSlots = min(threads, w.tasks)
+	if w.parts == 1 {
+		w.slotLen += w.sumLen
+	} else {
+		w.numSlots = min(threads, max(w.tasks, w.finishes))
+	}
+	w.slots = make(chan int, w.numSlots)
+	for i := range w.numSlots {
+		w.slots <- i
+	}
+	w.rows = make([][]int, w.cBlock/16+1)
+	for i := range w.rows {
+		w.rows[i] = tileRows(i*16, t.OuterRows)
+	}
+	w.calls = winMatrices * w.kBlock / t.Cols * len(w.rows[w.cBlock/16])
+	for i := range w.step {
+		w.pairs = append(w.pairs, [2]uint32{uint32(i * w.cBlock), uint32(i * w.kBlock)})
+	}
+	w.zeros = make([]float32, max(w.cBlock, w.kBlock))
+	w.blockTask, w.finishTask = w.runBlock, w.runFinish
+	return w
+}
+
+// evenly is the size of the pieces, multiples of unit, in which n is cut so that none is larger than most.
+func evenly(n, most, unit int) int {
+	pieces := (n + most - 1) / most
+	return (n/unit + pieces - 1) / pieces * unit
+}
+
+// tileRows cuts n channels into tiles: large ones, and the last two such that none is left over.
+func tileRows(n int, outerRows []int) []int {
+	var rows []int
+	for n > 0 {
+		use := outerRows[0]
+		for _, r := range outerRows {
+			if n%r == 0 && n <= 2*r {
+				use = r
+				break
+			}
+		}
+		rows = append(rows, use)
+		n -= use
+	}
+	return rows
+}
+
+// faster estimates both ways in cycles of a core that does two multiply-adds of 16 values each.
+func (w *winogradWeight) faster(direct *weightPlan) bool {
+	s := w.shape
+	products := 0
+	for _, p := range direct.pairs {
+		products += len(p) / direct.images * s.N
+	}
+	plain := float64(products*direct.rowTiles*direct.rows*s.K) / 32
+	patches := float64(w.patches)
+	mine := 1.06*16*patches*float64(s.C*s.K)/32 + patches*float64(110*w.kBlocks*s.C+90*w.cBlocks*s.K)/16 + float64(s.C*s.K*(10+8*w.parts))
+	return mine < plain/0.92
+}
+
+func (w *winogradWeight) scratchLen() int {
+	n := w.numSlots * w.slotLen
+	if w.parts > 1 {
+		n += w.tasks * w.sumLen
+	}
+	return n
+}
+
+func (w *winogradWeight) run(p *pool.Pool, dw, x, dy, scratch []float32) {
+	w.dw, w.x, w.dy = dw, x, dy
+	w.work, w.sums = scratch[:w.numSlots*w.slotLen], scratch[w.numSlots*w.slotLen:]
+	p.Run(w.tasks, w.blockTask)
+	if w.parts > 1 {
+		p.Run(w.finishes, w.finishTask)
+	}
+	w.dw, w.x, w.dy, w.work, w.sums = nil, nil, nil, nil, nil
+}
+
+// block is the first channels and the numbers of channels of a block.
+func (w *winogradWeight) block(i int) (c0, c, k0, k int) {
+	c0, k0 = i%w.cBlocks*w.cBlock, i/w.cBlocks*w.kBlock
+	return c0, min(w.cBlock, w.shape.C-c0), k0, min(w.kBlock, w.shape.K-k0)
+}
+
+// runBlock sums one part of the patches for one block. The blocks of a part follow each other, since they read the same pixels.
+func (w *winogradWeight) runBlock(task int) {
+	slot := <-w.slots
+	defer func() { w.slots <- slot }()
+	work := w.work[slot*w.slotLen : (slot+1)*w.slotLen]
+	blocks := w.cBlocks * w.kBlocks
+	part, block := task/blocks, task%blocks
+	c0, c, k0, k := w.block(block)
+	var sums []float32
+	if w.parts == 1 {
+		sums, work = work[:w.sumLen], work[w.sumLen:]
+	} else {
+		sums = w.sums[task*w.sumLen:][:w.sumLen]
+	}
+	u, v := work[:winMatrices*w.uStride], work[winMatrices*w.uStride:]
+	s := w.shape
+	end := min(w.patches, (part+1)*w.perPart)
+	for first := part * w.perPart; first < end; first += w.step {
+		n := min(w.step, end-first)
+		w.transformX(u, first, n, c0, c)
+		w.transformDy(v, first, n, k0, k)
+		next := min(end, first+n+w.step)
+		ahead := [2]ahead{
+			w.ahead(w.x, first+n, next, s.H, s.W, (winPatchSide-s.PadH)*s.W, s.C, c0, c),
+			w.ahead(w.dy, first+n, next, s.OutH(), s.OutW(), 0, s.K, k0, k),
+		}
+		w.multiply(sums, u, v, n, c, k, first > part*w.perPart, &ahead)
+	}
+	if w.parts == 1 {
+		for kTile := range k / w.tile.Cols {
+			for at := 0; at < c; at += winTaps {
+				w.finish(sums, work, c0, at, k0, kTile)
+			}
+		}
+	}
+}
+
+// transformX transforms c channels of n patches of x, from channel c0.
+func (w *winogradWeight) transformX(u []float32, first, n, c0, c int) {
+	s := w.shape
+	a := f32.WinogradArgs{Count: c}
+	for i := range n {
+		p := first + i
+		image, h, v := p/(w.patchH*w.patchW), p/w.patchW%w.patchH*winPatchSide-s.PadH, p%w.patchW*winPatchSide-s.PadW
+		for y := range 4 {
+			for x := range 4 {
+				if row, col := h+y, v+x; row >= 0 && row < s.H && col >= 0 && col < s.W {
+					a.Src[y*4+x] = &w.x[((image*s.H+row)*s.W+col)*s.C+c0]
+				} else {
+					a.Src[y*4+x] = &w.zeros[0]
+				}
+			}
+		}
+		for m := range winMatrices {
+			a.Dst[m] = &u[m*w.uStride+i*w.cBlock]
+		}
+		w.tile.WinogradInput(&a)
+	}
+}
+
+// transformDy transforms k channels of n patches of dy, from channel k0.
+func (w *winogradWeight) transformDy(v []float32, first, n, k0, k int) {
+	s := w.shape
+	outH, outW := s.OutH(), s.OutW()
+	a := f32.WinogradArgs{Count: k}
+	for i := range n {
+		p := first + i
+		image, h, q := p/(w.patchH*w.patchW), p/w.patchW%w.patchH*winPatchSide, p%w.patchW*winPatchSide
+		for y := range winPatchSide {
+			for x := range winPatchSide {
+				if h+y < outH && q+x < outW {
+					a.Src[y*2+x] = &w.dy[((image*outH+h+y)*outW+q+x)*s.K+k0]
+				} else {
+					a.Src[y*2+x] = &w.zeros[0]
+				}
+			}
+		}
+		for m := range winMatrices {
+			a.Dst[m] = &v[m*w.vStride+i*w.kBlock]
+		}
+		w.tile.WinogradGradient(&a)
+	}
+}
+
+// An ahead is channels of the pixels that the next patches read, which are fetched while these are multiplied.
+type ahead struct {
+	from           []float32
+	pixels, stride int // left
+	channels       int
+	share          int // pixels at a time
+}
+
+// ahead is n channels from channel c0 of the pixels of x or dy that patches first to end read and those before them do not, about:
+// they lie in the order of patches but for their two rows, from pixel offset.
+func (w *winogradWeight) ahead(all []float32, first, end, height, width, offset, stride, c0, n int) ahead {
+	at := func(p int) int {
+		row := p / w.patchW
+		return (row/w.patchH*height+row%w.patchH*winPatchSide)*width + p%w.patchW*winPatchSide*width/w.patchW + offset
+	}
+	from := at(first)
+	pixels := min(at(end), len(all)/stride) - from
+	if pixels <= 0 {
+		return ahead{}
+	}
+	return ahead{from: all[from*stride+c0:], pixels: pixels, stride: stride, channels: n, share: pixels/w.calls + 1}
+}
+
+// fetch asks for the next share.
+func (a *ahead) fetch(t *f32.Tile) {
+	if a.pixels <= 0 {
+		return
+	}
+	t.Fetch(a.from, a.stride, a.share, a.channels)
+	a.pixels -= a.share
+	a.from = a.from[min(len(a.from), a.share*a.stride):]
+}
+
+// multiply adds the products of n patches to a block's sums: for each matrix, for each tile's width of output channels, rows of
+// input channels.
+func (w *winogradWeight) multiply(sums, u, v []float32, n, c, k int, add bool, next *[2]ahead) {
+	t := w.tile
+	a := f32.OuterArgs{Pairs: w.pairs[:n]}
+	if add {
+		a.Add = 1
+	}
+	for m := range winMatrices {
+		for kTile := range k / t.Cols {
+			a.B = v[m*w.vStride+kTile*t.Cols:]
+			at := 0
+			for _, rows := range w.rows[c/16] {
+				a.A = u[m*w.uStride+at:]
+				a.Out = sums[((m*(w.kBlock/t.Cols)+kTile)*w.cBlock+at)*t.Cols:]
+				if add {
+					t.Fetch(a.Out[min(len(a.Out), rows*t.Cols):], 1, 1, t.OuterRows[0]*t.Cols)
+				}
+				t.Outer(&a, rows)
+				next[0].fetch(t)
+				next[1].fetch(t)
+				at += rows
+			}
+		}
+	}
+}
+
+// runFinish adds the parts' sums of some channels and writes their taps.
+func (w *winogradWeight) runFinish(i int) {
+	slot := <-w.slots
+	defer func() { w.slots <- slot }()
+	groups, kTiles := w.cBlock/winTaps, w.kBlock/w.tile.Cols
+	block, kTile, at := i/groups/kTiles, i/groups%kTiles, i%groups*winTaps
+	c0, c, k0, k := w.block(block)
+	if at >= c || kTile*w.tile.Cols >= k {
+		return
+	}
+	blocks := w.cBlocks * w.kBlocks
+	sums := w.sums[block*w.sumLen:][:w.sumLen]
+	for part := 1; part < w.parts; part++ {
+		more := w.sums[(part*blocks+block)*w.sumLen:][:w.sumLen]
+		for m := range winMatrices {
+			from := ((m*kTiles+kTile)*w.cBlock + at) * w.tile.Cols
+			to := from + winTaps*w.tile.Cols
+			f32.AddTo(sums[from:to], more[from:to])
+		}
+	}
+	w.finish(sums, w.work[slot*w.slotLen:], c0, at, k0, kTile)
+}
+
+// finish writes the taps of winTaps channels of x, from channel at of the block, and of one tile's width of dy's.
+func (w *winogradWeight) finish(sums, work []float32, c0, at, k0, kTile int) {
+	s, cols := w.shape, w.tile.Cols
+	const taps = 9
+	n := winTaps * cols
+	a := f32.WinogradArgs{Count: n}
+	for m := range winMatrices {
+		a.Src[m] = &sums[((m*(w.kBlock/cols)+kTile)*w.cBlock+at)*cols]
+	}
+	for tap := range taps {
+		a.Dst[tap] = &work[tap*n]
+	}
+	w.tile.WinogradTaps(&a)
+	t := f32.TransposeArgs{Dst: w.dw, Src: work[:taps*n]}
+	for h := 0; h < cols; h += 16 {
+		for q := 0; q < winTaps*taps; q += 16 {
+			for i := range 16 {
+				t.SrcRow[i] = (q+i)%taps*n + (q+i)/taps*cols + h
+				t.DstRow[i] = ((k0+kTile*cols+h+i)*s.C+c0+at)*taps + q
+			}
+			w.tile.Transpose(&t, 16, 16)
+		}
+	}
+}
