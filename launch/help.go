@@ -14,6 +14,9 @@ const description = `Examples:
   what is wrong with these hosts?
     launch -n 4 -H hosts --sync-dst-dir /home/me/job --check
 
+  how would the keys of a checkpoint lie on four servers?
+    launch ctl plan --servers 4 checkpoints/step-00001000/store.safetensors
+
 The workers run the command, without a shell if it is several words. A single word with
 spaces or shell characters runs in /bin/sh. Flags of launch stand before the command.
 A local "go run" is built once, and every worker runs the program itself.
