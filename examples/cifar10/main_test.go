@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"image/png"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +57,25 @@ func TestTrainsWithOtherFlags(t *testing.T) {
 		if err := cifar10(t, append(flags, "--max-steps", "1", "--out", t.TempDir())...); err != nil {
 			t.Errorf("%q: %v", flags, err)
 		}
+	}
+}
+
+// What is printed at the start adds up, and says what sharing memory saves.
+func TestMemoryPlanAddsUp(t *testing.T) {
+	programs, evaluation, _, err := compile(settings{model: "resnet18", stem: "imagenet", dtype: "float32", batch: 2, devices: []string{"cpu:0"}, threads: 1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer programs[0].Close()
+	defer evaluation.Close()
+	text := memoryPlan(programs)
+	var total, parameters, gradients, inputs, arena, unshared float64
+	if _, err := fmt.Sscanf(text, "Memory plan: %f MB (parameters %f, gradients %f, inputs %f, arena %f; %f without sharing)",
+		&total, &parameters, &gradients, &inputs, &arena, &unshared); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	if sum := parameters + gradients + inputs + arena; math.Abs(sum-total) > 0.3 || parameters < 44 || unshared <= total {
+		t.Errorf("%q: the parts add up to %.1f, want the total, and more without sharing", text, sum)
 	}
 }
 

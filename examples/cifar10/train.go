@@ -58,6 +58,9 @@ func train(ctx context.Context, s settings) (err error) {
 			err = errors.Join(err, program.Close())
 		}
 	}()
+	if store.Rank() == 0 {
+		fmt.Println(memoryPlan(programs))
+	}
 	normalise := data.Augment{Mean: data.CIFAR10Mean, Std: data.CIFAR10Std}
 	augment := normalise
 	if s.augment {
@@ -155,6 +158,17 @@ func (s *settings) outer() (optim.Config, error) {
 	}
 	cfg := optim.Config{Name: "nag", LearningRate: s.outerRate, Momentum: s.outerMomentum}
 	return cfg, cfg.Validate()
+}
+
+// memoryPlan tells what the programs of a step take.
+func memoryPlan(programs []*nn.Program) string {
+	m, mb := programs[0].Memory(), func(n int64) float64 { return float64(n) / 1e6 }
+	text := fmt.Sprintf("Memory plan: %.1f MB (parameters %.1f, gradients %.1f, inputs %.1f, arena %.1f; %.1f without sharing)",
+		mb(m.Total()), mb(m.Parameters), mb(m.Gradients), mb(m.Inputs), mb(m.Arena), mb(m.Total()-m.Arena+m.Unplaced))
+	if len(programs) > 1 {
+		text += fmt.Sprintf(" for each of %d devices", len(programs))
+	}
+	return text
 }
 
 // hash is the SHA-256 of all parameters in order: two runs that did the same print the same.
