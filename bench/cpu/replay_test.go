@@ -53,7 +53,7 @@ func TestPredictionAddsOperationsUp(t *testing.T) {
 	if p.took != 10 || p.worked != 17 {
 		t.Errorf("got a step of %d with %d of work, want 10 and 17", p.took, p.worked)
 	}
-	want := []loss{{kind: "Conv2D", op: "a", lost: 2*7 - 11, took: 7, serial: 1, fewest: 1}, {kind: "ReLU", op: "b", took: 3, fewest: 2}}
+	want := []loss{{kind: "Conv2D", op: "a", lost: 2*7 - 11, took: 7, serial: 1, pieces: 2}, {kind: "ReLU", op: "b", took: 3, pieces: 2}}
 	if len(p.losses) != 2 || p.losses[0] != want[0] || p.losses[1] != want[1] {
 		t.Errorf("got losses %+v, want %+v", p.losses, want)
 	}

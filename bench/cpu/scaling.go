@@ -102,8 +102,8 @@ func scaleTo(c *cli.Context, w work, cost costs, one time.Duration) (time.Durati
 	}
 	slices.SortStableFunc(p.losses, func(a, b loss) int { return cmp.Compare(b.lost, a.lost) })
 	for _, l := range p.losses[:min(12, len(p.losses))] {
-		fmt.Fprintf(c.App.Writer, "#     %5.2f %%  %8.1f µs  least pieces %3d  serial %6.1f µs  %s\n", 100*l.lost.Seconds()/(p.took.Seconds()*float64(w.threads)),
-			1e6*l.took.Seconds(), l.fewest, 1e6*l.serial.Seconds(), l.op)
+		fmt.Fprintf(c.App.Writer, "#     %5.2f %%  %8.1f µs  pieces %3d  serial %6.1f µs  %s\n", 100*l.lost.Seconds()/(p.took.Seconds()*float64(w.threads)),
+			1e6*l.took.Seconds(), l.pieces, 1e6*l.serial.Seconds(), l.op)
 	}
 	return p.took, nil
 }
@@ -120,7 +120,7 @@ type loss struct {
 	kind, op     string
 	lost         time.Duration // threads · took − what they worked
 	took, serial time.Duration
-	fewest       int // pieces of a run that is at least a tenth of the operation; 0 without one
+	pieces       int // of the longest run; 0 without one
 }
 
 func predict(ops []nn.OpParts, threads int, cost costs) prediction {
@@ -128,15 +128,15 @@ func predict(ops []nn.OpParts, threads int, cost costs) prediction {
 	for _, o := range ops {
 		l := loss{kind: o.Kind, op: o.Op, took: o.Serial, serial: o.Serial}
 		worked := o.Serial
+		longest := time.Duration(-1)
 		for _, run := range o.Runs {
-			l.took += cost.replay(run, threads)
+			took := cost.replay(run, threads)
+			if took > longest {
+				longest, l.pieces = took, len(run)
+			}
+			l.took += took
 			for _, d := range run {
 				worked += d
-			}
-		}
-		for _, run := range o.Runs {
-			if 10*cost.replay(run, threads) >= l.took && (l.fewest == 0 || len(run) < l.fewest) {
-				l.fewest = len(run)
 			}
 		}
 		l.lost = l.took*time.Duration(threads) - worked
