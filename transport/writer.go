@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -93,6 +94,7 @@ func (w *frameWriter) run(fail func(error)) {
 		case <-w.dead:
 			return
 		}
+		runtime.Gosched() // senders that are ready to run add their frames first
 		err := w.flush()
 		w.token <- struct{}{}
 		if err != nil {
