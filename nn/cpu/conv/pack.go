@@ -54,7 +54,7 @@ func packBackward(g *gather, panel, k0, k1 int) {
 		return
 	}
 	if g.used*4 <= taps {
-		packFewBackward(g, dst, panel, k0, k1)
+		packFewBackward(g, panel, k0, k1)
 		return
 	}
 	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 2 * channels * taps} // two k ahead
@@ -94,7 +94,9 @@ func packFewForward(g *gather, dst []float32, panel, from, to int) {
 			rows := dst[(at*g.packRows+c0)*cols : (at*g.packRows+c1)*cols]
 			clear(rows)
 			for k := range n {
-				src := g.w[((panel*cols+k)*g.inC+c0)*taps+tap:]
+				at := (panel*cols+k)*g.inC + c0
+				g.tile.Fetch(g.w[min((at+g.inC)*taps, len(g.w)):], 1, 1, (c1-c0)*taps) // the next k's
+				src := g.w[at*taps+tap:]
 				for i, j := k, 0; i < len(rows); i, j = i+cols, j+taps {
 					rows[i] = src[j]
 				}
@@ -103,21 +105,31 @@ func packFewForward(g *gather, dst []float32, panel, from, to int) {
 	}
 }
 
-// packFewBackward is packBackward where most taps are not used, value by value.
-func packFewBackward(g *gather, dst []float32, panel, k0, k1 int) {
-	taps, cols, channels := len(g.place), g.tile.Cols, g.outC
-	n := min(cols, channels-panel*cols)
+// packFewBackward is packBackward where most taps are not used, value by value. Weights are read in the order in which they lie: a
+// piece is not its panel's rows but as many rows of all panels, unless panels are joined to pairs afterwards.
+func packFewBackward(g *gather, panel, k0, k1 int) {
+	c0, c1 := panel*g.tile.Cols, min((panel+1)*g.tile.Cols, g.outC)
+	if !g.tile.Pairs() {
+		pieces := g.packTasks()
+		i := panel*g.packSlices + k0*g.packSlices/g.inC
+		k0, k1, c0, c1 = g.inC*i/pieces, g.inC*(i+1)/pieces, 0, g.outC
+	}
+	taps, cols := len(g.place), g.tile.Cols
 	for k := k0; k < k1; k++ {
-		for tap, at := range g.place {
-			if at < 0 {
-				continue
+		w := g.w[k*g.outC*taps : (k+1)*g.outC*taps]
+		for panel := c0 / cols; panel*cols < c1; panel++ {
+			for tap, at := range g.place {
+				if at < 0 {
+					continue
+				}
+				row := g.packed[panel*g.panelStep+(at*g.packRows+k)*cols:][:cols]
+				n := min(cols, g.outC-panel*cols)
+				src := w[panel*cols*taps+tap:]
+				for i, j := 0, 0; i < n; i, j = i+1, j+taps {
+					row[i] = src[j]
+				}
+				clear(row[n:])
 			}
-			row := dst[(at*g.packRows+k)*cols : (at*g.packRows+k+1)*cols]
-			src := g.w[(k*channels+panel*cols)*taps+tap:]
-			for i, j := 0, 0; i < n; i, j = i+1, j+taps {
-				row[i] = src[j]
-			}
-			clear(row[n:])
 		}
 	}
 }
