@@ -7,18 +7,17 @@ import (
 
 const (
 	winStep      = 64   // patches that are transformed at a time
-	winPart      = 256  // patches of a part, at least
-	winLongPart  = 1024 // the same where there are enough tasks for a few threads
-	winTasks     = 4    // enough tasks for a few threads
-	winMaxTasks  = 16   // enough tasks for more
+	winPart      = 256     // patches of a part, at least
+	winParts     = 16      // most parts
+	winSums      = 1 << 20 // values of the sums of several parts, at most
 	winTaps      = 16   // channels of x whose taps are computed at a time
 	winSkew      = 16   // values between matrices, so that they do not all begin in the same set of the first-level cache
 	winMatrices  = 16   // one for each element of the transformed patches
 	winPatchSide = 2    // of the patches of dy
 )
 
-// winBlocks are the most channels of x and of dy in a block, best first. 16·128·128 sums are 1 MB.
-var winBlocks = [][2]int{{128, 128}, {128, 64}, {64, 64}}
+// winBlocks are the most channels of x and of dy in a block, best first: the larger the fewer transforms. 16·128·128 sums are 1 MB.
+var winBlocks = [...][2]int{{128, 128}, {128, 64}, {64, 64}, {64, 32}, {32, 32}}
 
 // A winogradWeight is backward-weight of a 3×3 convolution with stride 1 by Winograd's F(3×3, 2×2): dy is cut into patches of
 // 2×2 pixels, each of which meets 4×4 pixels of x. For each of the 16 elements of the transformed patches a (channels × patches)
@@ -28,7 +27,8 @@ var winBlocks = [][2]int{{128, 128}, {128, 64}, {64, 64}}
 // A task is a block of dw and a part of the patches. It transforms some patches at a time, so that they and its sums stay in the
 // second-level cache or near it; that patches are transformed again for each block costs less than passing them on. While they are
 // multiplied, the pixels of the next ones and the sums are fetched. Where there are few blocks, there are several parts, whose
-// sums are added in order. Blocks and parts depend on the shape alone.
+// sums are added in order. Parts depend on the shape alone; blocks and steps may depend on the number of threads, since they do not
+// change in which order a number of dw is summed.
 type winogradWeight struct {
 	shape          Shape
 	tile           *f32.Tile
@@ -63,18 +63,21 @@ func newWinogradWeight(s Shape, t *f32.Tile, threads int) *winogradWeight {
 	w := &winogradWeight{shape: s, tile: t}
 	w.patchH, w.patchW = (s.OutH()+1)/winPatchSide, (s.OutW()+1)/winPatchSide
 	w.patches = s.N * w.patchH * w.patchW
+	w.parts = max(1, min(winParts, w.patches/winPart, winSums/(winMatrices*s.C*s.K)))
+	w.perPart = (w.patches + w.parts - 1) / w.parts
+	w.parts = (w.patches + w.perPart - 1) / w.perPart
+	enough := 1
+	if threads > 1 {
+		enough = 2 * threads
+	}
+	blocks := 0
 	for _, most := range winBlocks {
 		w.cBlock, w.kBlock = evenly(s.C, most[0], 16), evenly(s.K, most[1], t.Cols)
 		w.cBlocks, w.kBlocks = (s.C+w.cBlock-1)/w.cBlock, (s.K+w.kBlock-1)/w.kBlock
-		if w.cBlocks*w.kBlocks*(w.patches/winPart) >= winTasks {
+		if blocks = w.cBlocks * w.kBlocks; blocks*w.parts >= enough {
 			break
 		}
 	}
-	blocks := w.cBlocks * w.kBlocks
-	w.parts = max((winTasks+blocks-1)/blocks, min((winMaxTasks+blocks-1)/blocks, w.patches/winLongPart))
-	w.parts = max(1, min(w.parts, w.patches/winPart))
-	w.perPart = (w.patches + w.parts - 1) / w.parts
-	w.parts = (w.patches + w.perPart - 1) / w.perPart
 	steps := (w.perPart + winStep - 1) / winStep
 	w.step = (w.perPart + steps - 1) / steps
 
@@ -128,7 +131,8 @@ func tileRows(n int, outerRows []int) []int {
 	return rows
 }
 
-// faster estimates both ways in cycles of a core that does two multiply-adds of 16 values each.
+// faster estimates both ways in cycles of a core that does two multiply-adds of 16 values each, for the largest blocks on any number
+// of threads: the choice must not change with it.
 func (w *winogradWeight) faster(direct *weightPlan) bool {
 	s := w.shape
 	products := 0
@@ -137,7 +141,8 @@ func (w *winogradWeight) faster(direct *weightPlan) bool {
 	}
 	plain := float64(products*direct.rowTiles*direct.rows*s.K) / 32
 	patches := float64(w.patches)
-	mine := 1.06*16*patches*float64(s.C*s.K)/32 + patches*float64(110*w.kBlocks*s.C+90*w.cBlocks*s.K)/16 + float64(s.C*s.K*(10+8*w.parts))
+	cBlocks, kBlocks := (s.C+winBlocks[0][0]-1)/winBlocks[0][0], (s.K+winBlocks[0][1]-1)/winBlocks[0][1]
+	mine := 1.06*16*patches*float64(s.C*s.K)/32 + patches*float64(110*kBlocks*s.C+90*cBlocks*s.K)/16 + float64(s.C*s.K*(10+8*w.parts))
 	return mine < plain/0.92
 }
 
