@@ -4,6 +4,100 @@
 
 #include "textflag.h"
 
+// func channelSumsAroundAVX512(sum *float32, sumSq *float32, x *float32, center *float32, n int, rows int, stride int)
+// Requires: AVX, AVX512F
+TEXT ·channelSumsAroundAVX512(SB), NOSPLIT, $0-56
+	MOVQ sum+0(FP), AX
+	MOVQ sumSq+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ rows+40(FP), BX
+	MOVQ stride+48(FP), SI
+	MOVQ center+24(FP), DI
+	MOVQ n+32(FP), R8
+
+wide:
+	CMPQ    R8, $0x40
+	JLT     narrow
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 64(CX), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 128(CX), Z7
+	VMOVUPS 128(DI), Z8
+	VMOVUPS 192(AX), Z9
+	VMOVUPS 192(CX), Z10
+	VMOVUPS 192(DI), Z11
+	MOVQ    BX, R9
+	XORQ    R10, R10
+
+wideRow:
+	VMOVUPS     (DX)(R10*1), Z12
+	VSUBPS      Z2, Z12, Z12
+	VADDPS      Z12, Z0, Z0
+	VFMADD231PS Z12, Z12, Z1
+	VMOVUPS     64(DX)(R10*1), Z12
+	VSUBPS      Z5, Z12, Z12
+	VADDPS      Z12, Z3, Z3
+	VFMADD231PS Z12, Z12, Z4
+	VMOVUPS     128(DX)(R10*1), Z12
+	VSUBPS      Z8, Z12, Z12
+	VADDPS      Z12, Z6, Z6
+	VFMADD231PS Z12, Z12, Z7
+	VMOVUPS     192(DX)(R10*1), Z12
+	VSUBPS      Z11, Z12, Z12
+	VADDPS      Z12, Z9, Z9
+	VFMADD231PS Z12, Z12, Z10
+	ADDQ        SI, R10
+	DECQ        R9
+	JNE         wideRow
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, (CX)
+	VMOVUPS     Z3, 64(AX)
+	VMOVUPS     Z4, 64(CX)
+	VMOVUPS     Z6, 128(AX)
+	VMOVUPS     Z7, 128(CX)
+	VMOVUPS     Z9, 192(AX)
+	VMOVUPS     Z10, 192(CX)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x00000100, DX
+	SUBQ        $0x40, R8
+	JMP         wide
+
+narrow:
+	CMPQ    R8, $0x10
+	JLT     done
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS (DI), Z2
+	MOVQ    BX, R9
+	XORQ    R10, R10
+
+narrowRow:
+	VMOVUPS     (DX)(R10*1), Z3
+	VSUBPS      Z2, Z3, Z3
+	VADDPS      Z3, Z0, Z0
+	VFMADD231PS Z3, Z3, Z1
+	ADDQ        SI, R10
+	DECQ        R9
+	JNE         narrowRow
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, (CX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, DX
+	SUBQ        $0x10, R8
+	JMP         narrow
+
+done:
+	VZEROUPPER
+	RET
+
 // func channelSumsAVX512(sum *float32, sumSq *float32, x *float32, n int, rows int, stride int)
 // Requires: AVX, AVX512F
 TEXT ·channelSumsAVX512(SB), NOSPLIT, $0-48
@@ -85,100 +179,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func channelSumsAroundAVX512(sum *float32, sumSq *float32, x *float32, center *float32, n int, rows int, stride int)
-// Requires: AVX, AVX512F
-TEXT ·channelSumsAroundAVX512(SB), NOSPLIT, $0-56
-	MOVQ sum+0(FP), AX
-	MOVQ sumSq+8(FP), CX
-	MOVQ x+16(FP), DX
-	MOVQ rows+40(FP), BX
-	MOVQ stride+48(FP), SI
-	MOVQ center+24(FP), DI
-	MOVQ n+32(FP), R8
-
-wide:
-	CMPQ    R8, $0x40
-	JLT     narrow
-	VMOVUPS (AX), Z0
-	VMOVUPS (CX), Z1
-	VMOVUPS (DI), Z2
-	VMOVUPS 64(AX), Z3
-	VMOVUPS 64(CX), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(AX), Z6
-	VMOVUPS 128(CX), Z7
-	VMOVUPS 128(DI), Z8
-	VMOVUPS 192(AX), Z9
-	VMOVUPS 192(CX), Z10
-	VMOVUPS 192(DI), Z11
-	MOVQ    BX, R9
-	XORQ    R10, R10
-
-wideRow:
-	VMOVUPS     (DX)(R10*1), Z12
-	VSUBPS      Z2, Z12, Z12
-	VADDPS      Z12, Z0, Z0
-	VFMADD231PS Z12, Z12, Z1
-	VMOVUPS     64(DX)(R10*1), Z12
-	VSUBPS      Z5, Z12, Z12
-	VADDPS      Z12, Z3, Z3
-	VFMADD231PS Z12, Z12, Z4
-	VMOVUPS     128(DX)(R10*1), Z12
-	VSUBPS      Z8, Z12, Z12
-	VADDPS      Z12, Z6, Z6
-	VFMADD231PS Z12, Z12, Z7
-	VMOVUPS     192(DX)(R10*1), Z12
-	VSUBPS      Z11, Z12, Z12
-	VADDPS      Z12, Z9, Z9
-	VFMADD231PS Z12, Z12, Z10
-	ADDQ        SI, R10
-	DECQ        R9
-	JNE         wideRow
-	VMOVUPS     Z0, (AX)
-	VMOVUPS     Z1, (CX)
-	VMOVUPS     Z3, 64(AX)
-	VMOVUPS     Z4, 64(CX)
-	VMOVUPS     Z6, 128(AX)
-	VMOVUPS     Z7, 128(CX)
-	VMOVUPS     Z9, 192(AX)
-	VMOVUPS     Z10, 192(CX)
-	ADDQ        $0x00000100, AX
-	ADDQ        $0x00000100, CX
-	ADDQ        $0x00000100, DX
-	ADDQ        $0x00000100, DI
-	SUBQ        $0x40, R8
-	JMP         wide
-
-narrow:
-	CMPQ    R8, $0x10
-	JLT     done
-	VMOVUPS (AX), Z0
-	VMOVUPS (CX), Z1
-	VMOVUPS (DI), Z2
-	MOVQ    BX, R9
-	XORQ    R10, R10
-
-narrowRow:
-	VMOVUPS     (DX)(R10*1), Z3
-	VSUBPS      Z2, Z3, Z3
-	VADDPS      Z3, Z0, Z0
-	VFMADD231PS Z3, Z3, Z1
-	ADDQ        SI, R10
-	DECQ        R9
-	JNE         narrowRow
-	VMOVUPS     Z0, (AX)
-	VMOVUPS     Z1, (CX)
-	ADDQ        $0x00000040, AX
-	ADDQ        $0x00000040, CX
-	ADDQ        $0x00000040, DX
-	ADDQ        $0x00000040, DI
-	SUBQ        $0x10, R8
-	JMP         narrow
-
-done:
-	VZEROUPPER
-	RET
-
 // func channelGradSumsAVX512(sumDy *float32, sumDyX *float32, dy *float32, x *float32, center *float32, n int, rows int, stride int)
 // Requires: AVX, AVX512F
 TEXT ·channelGradSumsAVX512(SB), NOSPLIT, $0-64
@@ -244,9 +244,9 @@ wideRow:
 	VMOVUPS     Z10, 192(CX)
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, SI
 	ADDQ        $0x00000100, DX
 	ADDQ        $0x00000100, BX
-	ADDQ        $0x00000100, SI
 	SUBQ        $0x40, R9
 	JMP         wide
 
@@ -272,9 +272,9 @@ narrowRow:
 	VMOVUPS     Z1, (CX)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DX
 	ADDQ        $0x00000040, BX
-	ADDQ        $0x00000040, SI
 	SUBQ        $0x10, R9
 	JMP         narrow
 
@@ -389,9 +389,9 @@ wideRow:
 	VMOVUPS     Z11, 192(CX)
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, SI
 	ADDQ        $0x00000100, DX
 	ADDQ        $0x00000100, BX
-	ADDQ        $0x00000100, SI
 	ADDQ        $0x00000100, R9
 	SUBQ        $0x40, R10
 	JMP         wide
@@ -420,9 +420,9 @@ narrowRow:
 	VMOVUPS     Z2, (CX)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DX
 	ADDQ        $0x00000040, BX
-	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, R9
 	SUBQ        $0x10, R10
 	JMP         narrow
@@ -589,6 +589,100 @@ vector:
 	VZEROUPPER
 	RET
 
+// func channelSumsAroundAVX2(sum *float32, sumSq *float32, x *float32, center *float32, n int, rows int, stride int)
+// Requires: AVX, FMA3
+TEXT ·channelSumsAroundAVX2(SB), NOSPLIT, $0-56
+	MOVQ sum+0(FP), AX
+	MOVQ sumSq+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ rows+40(FP), BX
+	MOVQ stride+48(FP), SI
+	MOVQ center+24(FP), DI
+	MOVQ n+32(FP), R8
+
+wide:
+	CMPQ    R8, $0x20
+	JLT     narrow
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(AX), Y3
+	VMOVUPS 32(CX), Y4
+	VMOVUPS 32(DI), Y5
+	VMOVUPS 64(AX), Y6
+	VMOVUPS 64(CX), Y7
+	VMOVUPS 64(DI), Y8
+	VMOVUPS 96(AX), Y9
+	VMOVUPS 96(CX), Y10
+	VMOVUPS 96(DI), Y11
+	MOVQ    BX, R9
+	XORQ    R10, R10
+
+wideRow:
+	VMOVUPS     (DX)(R10*1), Y12
+	VSUBPS      Y2, Y12, Y12
+	VADDPS      Y12, Y0, Y0
+	VFMADD231PS Y12, Y12, Y1
+	VMOVUPS     32(DX)(R10*1), Y12
+	VSUBPS      Y5, Y12, Y12
+	VADDPS      Y12, Y3, Y3
+	VFMADD231PS Y12, Y12, Y4
+	VMOVUPS     64(DX)(R10*1), Y12
+	VSUBPS      Y8, Y12, Y12
+	VADDPS      Y12, Y6, Y6
+	VFMADD231PS Y12, Y12, Y7
+	VMOVUPS     96(DX)(R10*1), Y12
+	VSUBPS      Y11, Y12, Y12
+	VADDPS      Y12, Y9, Y9
+	VFMADD231PS Y12, Y12, Y10
+	ADDQ        SI, R10
+	DECQ        R9
+	JNE         wideRow
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, (CX)
+	VMOVUPS     Y3, 32(AX)
+	VMOVUPS     Y4, 32(CX)
+	VMOVUPS     Y6, 64(AX)
+	VMOVUPS     Y7, 64(CX)
+	VMOVUPS     Y9, 96(AX)
+	VMOVUPS     Y10, 96(CX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x00000080, DX
+	SUBQ        $0x20, R8
+	JMP         wide
+
+narrow:
+	CMPQ    R8, $0x08
+	JLT     done
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (DI), Y2
+	MOVQ    BX, R9
+	XORQ    R10, R10
+
+narrowRow:
+	VMOVUPS     (DX)(R10*1), Y3
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y0, Y0
+	VFMADD231PS Y3, Y3, Y1
+	ADDQ        SI, R10
+	DECQ        R9
+	JNE         narrowRow
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, (CX)
+	ADDQ        $0x00000020, AX
+	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000020, DI
+	ADDQ        $0x00000020, DX
+	SUBQ        $0x08, R8
+	JMP         narrow
+
+done:
+	VZEROUPPER
+	RET
+
 // func channelSumsAVX2(sum *float32, sumSq *float32, x *float32, n int, rows int, stride int)
 // Requires: AVX, FMA3
 TEXT ·channelSumsAVX2(SB), NOSPLIT, $0-48
@@ -670,100 +764,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func channelSumsAroundAVX2(sum *float32, sumSq *float32, x *float32, center *float32, n int, rows int, stride int)
-// Requires: AVX, FMA3
-TEXT ·channelSumsAroundAVX2(SB), NOSPLIT, $0-56
-	MOVQ sum+0(FP), AX
-	MOVQ sumSq+8(FP), CX
-	MOVQ x+16(FP), DX
-	MOVQ rows+40(FP), BX
-	MOVQ stride+48(FP), SI
-	MOVQ center+24(FP), DI
-	MOVQ n+32(FP), R8
-
-wide:
-	CMPQ    R8, $0x20
-	JLT     narrow
-	VMOVUPS (AX), Y0
-	VMOVUPS (CX), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(AX), Y3
-	VMOVUPS 32(CX), Y4
-	VMOVUPS 32(DI), Y5
-	VMOVUPS 64(AX), Y6
-	VMOVUPS 64(CX), Y7
-	VMOVUPS 64(DI), Y8
-	VMOVUPS 96(AX), Y9
-	VMOVUPS 96(CX), Y10
-	VMOVUPS 96(DI), Y11
-	MOVQ    BX, R9
-	XORQ    R10, R10
-
-wideRow:
-	VMOVUPS     (DX)(R10*1), Y12
-	VSUBPS      Y2, Y12, Y12
-	VADDPS      Y12, Y0, Y0
-	VFMADD231PS Y12, Y12, Y1
-	VMOVUPS     32(DX)(R10*1), Y12
-	VSUBPS      Y5, Y12, Y12
-	VADDPS      Y12, Y3, Y3
-	VFMADD231PS Y12, Y12, Y4
-	VMOVUPS     64(DX)(R10*1), Y12
-	VSUBPS      Y8, Y12, Y12
-	VADDPS      Y12, Y6, Y6
-	VFMADD231PS Y12, Y12, Y7
-	VMOVUPS     96(DX)(R10*1), Y12
-	VSUBPS      Y11, Y12, Y12
-	VADDPS      Y12, Y9, Y9
-	VFMADD231PS Y12, Y12, Y10
-	ADDQ        SI, R10
-	DECQ        R9
-	JNE         wideRow
-	VMOVUPS     Y0, (AX)
-	VMOVUPS     Y1, (CX)
-	VMOVUPS     Y3, 32(AX)
-	VMOVUPS     Y4, 32(CX)
-	VMOVUPS     Y6, 64(AX)
-	VMOVUPS     Y7, 64(CX)
-	VMOVUPS     Y9, 96(AX)
-	VMOVUPS     Y10, 96(CX)
-	ADDQ        $0x00000080, AX
-	ADDQ        $0x00000080, CX
-	ADDQ        $0x00000080, DX
-	ADDQ        $0x00000080, DI
-	SUBQ        $0x20, R8
-	JMP         wide
-
-narrow:
-	CMPQ    R8, $0x08
-	JLT     done
-	VMOVUPS (AX), Y0
-	VMOVUPS (CX), Y1
-	VMOVUPS (DI), Y2
-	MOVQ    BX, R9
-	XORQ    R10, R10
-
-narrowRow:
-	VMOVUPS     (DX)(R10*1), Y3
-	VSUBPS      Y2, Y3, Y3
-	VADDPS      Y3, Y0, Y0
-	VFMADD231PS Y3, Y3, Y1
-	ADDQ        SI, R10
-	DECQ        R9
-	JNE         narrowRow
-	VMOVUPS     Y0, (AX)
-	VMOVUPS     Y1, (CX)
-	ADDQ        $0x00000020, AX
-	ADDQ        $0x00000020, CX
-	ADDQ        $0x00000020, DX
-	ADDQ        $0x00000020, DI
-	SUBQ        $0x08, R8
-	JMP         narrow
-
-done:
-	VZEROUPPER
-	RET
-
 // func channelGradSumsAVX2(sumDy *float32, sumDyX *float32, dy *float32, x *float32, center *float32, n int, rows int, stride int)
 // Requires: AVX, FMA3
 TEXT ·channelGradSumsAVX2(SB), NOSPLIT, $0-64
@@ -809,9 +809,9 @@ wideRow:
 	VMOVUPS     Y4, 32(CX)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DX
 	ADDQ        $0x00000040, BX
-	ADDQ        $0x00000040, SI
 	SUBQ        $0x10, R9
 	JMP         wide
 
@@ -837,9 +837,9 @@ narrowRow:
 	VMOVUPS     Y1, (CX)
 	ADDQ        $0x00000020, AX
 	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000020, SI
 	ADDQ        $0x00000020, DX
 	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
 	SUBQ        $0x08, R9
 	JMP         narrow
 
@@ -930,9 +930,9 @@ wideRow:
 	VMOVUPS     Y5, 32(CX)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DX
 	ADDQ        $0x00000040, BX
-	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, R9
 	SUBQ        $0x10, R10
 	JMP         wide
@@ -961,9 +961,9 @@ narrowRow:
 	VMOVUPS     Y2, (CX)
 	ADDQ        $0x00000020, AX
 	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000020, SI
 	ADDQ        $0x00000020, DX
 	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
 	ADDQ        $0x00000020, R9
 	SUBQ        $0x08, R10
 	JMP         narrow

@@ -19,6 +19,9 @@
 // source, element-wise; it may not overlap one at another offset. Functions keep nothing and may be called together on
 // different destinations. None allocates.
 //
+// Functions whose name ends in BFloat16 do the same to arrays that are stored as bfloat16 ([]uint16). They are in assembly for
+// AVX-512 alone. An Array is numbers stored in either way.
+//
 // Channel functions (ChannelSums, ScaleShift, ...) treat a slice as rows of c values, channel last: len(x) is a multiple of
 // c, and the value at index i belongs to channel i mod c.
 package f32
@@ -33,3 +36,4 @@ package f32
 //go:generate avo -set winograd -out ../winograd_amd64.s -stubs ../winograd_stubs_amd64.go
 //go:generate avo -set bf16 -out ../bf16_amd64.s -stubs ../bf16_stubs_amd64.go
 //go:generate avo -set rows -out ../rows_amd64.s -stubs ../rows_stubs_amd64.go
+//go:generate avo -set stored -out ../stored_amd64.s -stubs ../stored_stubs_amd64.go

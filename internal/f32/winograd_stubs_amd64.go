@@ -28,3 +28,13 @@ func winogradGradientAVX512(a *byte)
 //
 //go:noescape
 func winogradTapsAVX512(a *byte)
+
+// winogradInputHalfAVX512 is Winograd's Bᵀ·d·B: 4×4 pixels to 16 values.
+//
+//go:noescape
+func winogradInputHalfAVX512(a *byte)
+
+// winogradOutputHalfAVX512 is Winograd's Aᵀ·m·A: 16 values to 2×2 pixels.
+//
+//go:noescape
+func winogradOutputHalfAVX512(a *byte)

@@ -8,23 +8,28 @@ import (
 
 func channels() {
 	for _, s := range []isa{avx512, avx2} {
-		channelSums(s, false)
 		channelSums(s, true)
-		for _, masked := range []bool{false, true} {
-			channelGradSums(s, masked)
-			normGrad(s, masked)
-		}
-		for _, res := range []bool{false, true} {
-			for _, relu := range []bool{false, true} {
-				scaleShift(s, res, relu)
-			}
+		channelPasses(s)
+	}
+}
+
+// channelPasses are the passes of batch normalisation.
+func channelPasses(s isa) {
+	channelSums(s, false)
+	for _, masked := range []bool{false, true} {
+		channelGradSums(s, masked)
+		normGrad(s, masked)
+	}
+	for _, res := range []bool{false, true} {
+		for _, relu := range []bool{false, true} {
+			scaleShift(s, res, relu)
 		}
 	}
 }
 
 // columns walks n columns (a multiple of lanes), width vectors at a time and then one at a time; body runs all rows of its
-// vectors. The pointers move along.
-func (s isa) columns(width int, pointers []reg.GPVirtual, body func(label string, vectors int)) {
+// vectors. The pointers move along, those of arrays by the size of their elements.
+func (s isa) columns(width int, pointers, arrays []reg.GPVirtual, body func(label string, vectors int)) {
 	n := Load(Param("n"), GP64())
 	step := func(label string, vectors int, next string) {
 		Label(label)
@@ -33,6 +38,9 @@ func (s isa) columns(width int, pointers []reg.GPVirtual, body func(label string
 		body(label, vectors)
 		for _, p := range pointers {
 			ADDQ(U32(uint32(vectors*s.bytes())), p)
+		}
+		for _, p := range arrays {
+			ADDQ(U32(uint32(vectors*s.lanes*s.size())), p)
 		}
 		SUBQ(Imm(uint64(vectors*s.lanes)), n)
 		JMP(LabelRef(label))
@@ -64,19 +72,19 @@ func inRow(p reg.GPVirtual, bytes int) Mem {
 func gp(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
 
 func channelSums(s isa, around bool) {
-	name, params := "channelSums", "func(sum, sumSq, x *float32, n, rows, stride int)"
+	name, params := "channelSums", "func(sum, sumSq *float32, x *"+s.element()+", n, rows, stride int)"
 	if around {
 		name, params = "channelSumsAround", "func(sum, sumSq, x, center *float32, n, rows, stride int)"
 	}
 	s.text(name, params, "adds rows of x, less center if there is one, to sum and their squares to sumSq, n columns, stride in bytes.")
 	sum, sumSq, x, count, stride := gp("sum"), gp("sumSq"), gp("x"), gp("rows"), gp("stride")
-	pointers := []reg.GPVirtual{sum, sumSq, x}
+	pointers := []reg.GPVirtual{sum, sumSq}
 	var center reg.GPVirtual
 	if around {
 		center = gp("center")
 		pointers = append(pointers, center)
 	}
-	s.columns(4, pointers, func(label string, vectors int) {
+	s.columns(4, pointers, []reg.GPVirtual{x}, func(label string, vectors int) {
 		a, b, c := make([]reg.VecVirtual, vectors), make([]reg.VecVirtual, vectors), make([]reg.VecVirtual, vectors)
 		for i := range a {
 			a[i], b[i] = s.vec(), s.vec()
@@ -90,7 +98,7 @@ func channelSums(s isa, around bool) {
 		rows(label, count, stride, func() {
 			for i := range a {
 				v := s.vec()
-				VMOVUPS(inRow(x, i*s.bytes()), v)
+				s.load(inRow(x, i*s.lanes*s.size()), v)
 				if around {
 					VSUBPS(c[i], v, v)
 				}
@@ -107,25 +115,25 @@ func channelSums(s isa, around bool) {
 }
 
 func channelGradSums(s isa, masked bool) {
-	name, params := "channelGradSums", "func(sumDy, sumDyX, dy, x, center *float32, n, rows, stride int)"
+	name, params := "channelGradSums", "func(sumDy, sumDyX *float32, dy, x *"+s.element()+", center *float32, n, rows, stride int)"
 	if masked {
-		name, params = "channelGradSumsMasked", "func(sumDy, sumDyX, dy, x, y, center *float32, n, rows, stride int)"
+		name, params = "channelGradSumsMasked", "func(sumDy, sumDyX *float32, dy, x, y *"+s.element()+", center *float32, n, rows, stride int)"
 	}
 	s.text(name, params, "is the reduction of ChannelGradSums, n columns, stride in bytes.")
 	sumDy, sumDyX, dy, x, center, count, stride := gp("sumDy"), gp("sumDyX"), gp("dy"), gp("x"), gp("center"), gp("rows"), gp("stride")
-	pointers := []reg.GPVirtual{sumDy, sumDyX, dy, x, center}
+	pointers, arrays := []reg.GPVirtual{sumDy, sumDyX, center}, []reg.GPVirtual{dy, x}
 	var y reg.GPVirtual
 	zero := s.vec()
 	s.zero(zero)
 	if masked {
 		y = gp("y")
-		pointers = append(pointers, y)
+		arrays = append(arrays, y)
 	}
 	width := 4
 	if s.lanes == 8 {
 		width = 2
 	}
-	s.columns(width, pointers, func(label string, vectors int) {
+	s.columns(width, pointers, arrays, func(label string, vectors int) {
 		a, b, c := make([]reg.VecVirtual, vectors), make([]reg.VecVirtual, vectors), make([]reg.VecVirtual, vectors)
 		for i := range a {
 			a[i], b[i], c[i] = s.vec(), s.vec(), s.vec()
@@ -136,11 +144,11 @@ func channelGradSums(s isa, masked bool) {
 		rows(label, count, stride, func() {
 			for i := range a {
 				d, v := s.vec(), s.vec()
-				VMOVUPS(inRow(dy, i*s.bytes()), d)
+				s.load(inRow(dy, i*s.lanes*s.size()), d)
 				if masked {
-					s.keepPositive(inRow(y, i*s.bytes()), zero, d)
+					s.keepPositive(s.operand(inRow(y, i*s.lanes*s.size())), zero, d)
 				}
-				VMOVUPS(inRow(x, i*s.bytes()), v)
+				s.load(inRow(x, i*s.lanes*s.size()), v)
 				VSUBPS(c[i], v, v)
 				VADDPS(d, a[i], a[i])
 				VFMADD231PS(d, v, b[i])
@@ -173,61 +181,61 @@ func (s isa) channelLoop(body func(i, j reg.GPVirtual)) {
 }
 
 func scaleShift(s isa, res, relu bool) {
-	name, params := "scaleShift", "func(y, x, scale, shift *float32, n, c int)"
+	name, params := "scaleShift", "func(y, x *"+s.element()+", scale, shift *float32, n, c int)"
 	if res {
-		name, params = "scaleShiftAdd", "func(y, x, res, scale, shift *float32, n, c int)"
+		name, params = "scaleShiftAdd", "func(y, x, res *"+s.element()+", scale, shift *float32, n, c int)"
 	}
 	if relu {
 		name += "ReLU"
 	}
 	s.text(name, params, "is ScaleShift and its kin; n values, not 0, c channels, a multiple of the vector.")
-	y, x, scale, shift := load("y", 4), load("x", 4), load("scale", 4), load("shift", 4)
+	y, x, scale, shift := load("y", s.size()), load("x", s.size()), load("scale", 4), load("shift", 4)
 	var r stream
 	if res {
-		r = load("res", 4)
+		r = load("res", s.size())
 	}
-	zero := s.vec()
+	zero, store := s.vec(), s.storer()
 	s.zero(zero)
 	s.channelLoop(func(i, j reg.GPVirtual) {
 		v, f := s.vec(), s.vec()
-		VMOVUPS(x.at(i, s.lanes, 0), v)
+		s.load(x.at(i, s.lanes, 0), v)
 		VMOVUPS(scale.at(j, s.lanes, 0), f)
 		VFMADD213PS(shift.at(j, s.lanes, 0), f, v)
 		if res {
-			VADDPS(r.at(i, s.lanes, 0), v, v)
+			VADDPS(s.operand(r.at(i, s.lanes, 0)), v, v)
 		}
 		if relu {
 			VMAXPS(v, zero, v) // leaves a NaN
 		}
-		VMOVUPS(v, y.at(i, s.lanes, 0))
+		store(v, y.at(i, s.lanes, 0))
 	})
 	end()
 }
 
 func normGrad(s isa, masked bool) {
-	name, params := "normGrad", "func(dx, dy, x, p, q, r *float32, n, c int)"
+	name, params := "normGrad", "func(dx, dy, x *"+s.element()+", p, q, r *float32, n, c int)"
 	if masked {
-		name, params = "normGradMasked", "func(dx, dy, x, y, p, q, r *float32, n, c int)"
+		name, params = "normGradMasked", "func(dx, dy, x, y *"+s.element()+", p, q, r *float32, n, c int)"
 	}
 	s.text(name, params, "is NormGrad; n values, not 0, c channels, a multiple of the vector.")
-	dx, dy, x, p, q, r := load("dx", 4), load("dy", 4), load("x", 4), load("p", 4), load("q", 4), load("r", 4)
+	dx, dy, x, p, q, r := load("dx", s.size()), load("dy", s.size()), load("x", s.size()), load("p", 4), load("q", 4), load("r", 4)
 	var y stream
 	if masked {
-		y = load("y", 4)
+		y = load("y", s.size())
 	}
-	zero := s.vec()
+	zero, store := s.vec(), s.storer()
 	s.zero(zero)
 	s.channelLoop(func(i, j reg.GPVirtual) {
 		v, d, f := s.vec(), s.vec(), s.vec()
-		VMOVUPS(dy.at(i, s.lanes, 0), d)
+		s.load(dy.at(i, s.lanes, 0), d)
 		if masked {
-			s.keepPositive(y.at(i, s.lanes, 0), zero, d)
+			s.keepPositive(s.operand(y.at(i, s.lanes, 0)), zero, d)
 		}
-		VMOVUPS(x.at(i, s.lanes, 0), v)
+		s.load(x.at(i, s.lanes, 0), v)
 		VMOVUPS(q.at(j, s.lanes, 0), f)
 		VFMADD213PS(r.at(j, s.lanes, 0), f, v)
 		VFMADD231PS(p.at(j, s.lanes, 0), d, v)
-		VMOVUPS(v, dx.at(i, s.lanes, 0))
+		store(v, dx.at(i, s.lanes, 0))
 	})
 	end()
 }

@@ -12,6 +12,7 @@ type isa struct {
 	lanes int    // float32 in a vector
 	vec   func() reg.VecVirtual
 	pairs bool // see avx512bf16
+	half  bool // see avx512half
 }
 
 var (

@@ -10,31 +10,50 @@ import (
 const winDst, winSrc, winCount, winAdd = 0, 128, 256, 264
 
 func winograd() {
-	for _, k := range []struct {
-		name, doc string
-		in, out   int
-		f         func(d [][]reg.VecVirtual) [][]reg.VecVirtual
-		add       bool
-	}{
-		{"winogradInput", "is Winograd's Bᵀ·d·B: 4×4 pixels to 16 values.", 4, 4, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
-			return twice(d, inputLine)
-		}, false},
-		{"winogradWeight", "is Winograd's G·g·Gᵀ: 3×3 taps to 16 values.", 3, 4, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
-			half := avx512.constant(0x3f000000)
-			return twice(d, func(v []reg.VecVirtual) []reg.VecVirtual { return weightLine(half, v) })
-		}, false},
-		{"winogradOutput", "is Winograd's Aᵀ·m·A: 16 values to 2×2 pixels.", 4, 2, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
-			return twice(d, outputLine)
-		}, true},
-		{"winogradGradient", "is Winograd's G·g·Gᵀ of F(3×3, 2×2): 2×2 gradients to 16 values.", 2, 4, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
-			return twice(d, gradientLine)
-		}, false},
-		{"winogradTaps", "is Winograd's Aᵀ·m·A of F(3×3, 2×2): 16 values to 3×3 taps.", 4, 3, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
-			half := avx512.constant(0x3f000000)
-			return twice(d, func(v []reg.VecVirtual) []reg.VecVirtual { return tapsLine(half, v) })
-		}, false},
-	} {
-		avx512.text(k.name, "func(a *byte)", k.doc)
+	transforms(avx512, transformKinds)
+	transforms(avx512half, []transform{transformKinds[0], transformKinds[2]})
+}
+
+type transform struct {
+	name, doc      string
+	in, out        int
+	f              func(d [][]reg.VecVirtual) [][]reg.VecVirtual
+	add            bool
+	fromMap, toMap bool // Src, Dst are of the images
+}
+
+var transformKinds = []transform{
+	{"winogradInput", "is Winograd's Bᵀ·d·B: 4×4 pixels to 16 values.", 4, 4, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
+		return twice(d, inputLine)
+	}, false, true, false},
+	{"winogradWeight", "is Winograd's G·g·Gᵀ: 3×3 taps to 16 values.", 3, 4, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
+		half := avx512.constant(0x3f000000)
+		return twice(d, func(v []reg.VecVirtual) []reg.VecVirtual { return weightLine(half, v) })
+	}, false, false, false},
+	{"winogradOutput", "is Winograd's Aᵀ·m·A: 16 values to 2×2 pixels.", 4, 2, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
+		return twice(d, outputLine)
+	}, true, false, true},
+	{"winogradGradient", "is Winograd's G·g·Gᵀ of F(3×3, 2×2): 2×2 gradients to 16 values.", 2, 4, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
+		return twice(d, gradientLine)
+	}, false, true, false},
+	{"winogradTaps", "is Winograd's Aᵀ·m·A of F(3×3, 2×2): 16 values to 3×3 taps.", 4, 3, func(d [][]reg.VecVirtual) [][]reg.VecVirtual {
+		half := avx512.constant(0x3f000000)
+		return twice(d, func(v []reg.VecVirtual) []reg.VecVirtual { return tapsLine(half, v) })
+	}, false, false, false},
+}
+
+// transforms writes transforms of images whose numbers lie in memory as s says; transformed numbers are float32.
+func transforms(s isa, kinds []transform) {
+	for _, k := range kinds {
+		s.text(k.name, "func(a *byte)", k.doc)
+		source, dest := avx512, avx512
+		if k.fromMap {
+			source = s
+		}
+		if k.toMap {
+			dest = s
+		}
+		store := dest.storer()
 		args := gp("a")
 		n, i := GP64(), GP64()
 		MOVQ(Mem{Base: args, Disp: winCount}, n)
@@ -44,16 +63,16 @@ func winograd() {
 			MOVQ(Mem{Base: args, Disp: winAdd}, add)
 		}
 		Label("loop")
-		at := func(table, j int) Mem {
+		at := func(table, j, size int) Mem {
 			p := GP64()
 			MOVQ(Mem{Base: args, Disp: table + 8*j}, p)
-			return Mem{Base: p, Index: i, Scale: 4}
+			return Mem{Base: p, Index: i, Scale: uint8(size)}
 		}
 		d := make([][]reg.VecVirtual, k.in)
 		for r := range d {
 			for c := range k.in {
 				v := ZMM()
-				VMOVUPS(at(winSrc, r*k.in+c), v)
+				source.load(at(winSrc, r*k.in+c, source.size()), v)
 				d[r] = append(d[r], v)
 			}
 		}
@@ -63,14 +82,14 @@ func winograd() {
 			JE(LabelRef("store"))
 			for h := range r {
 				for w, v := range r[h] {
-					VADDPS(at(winDst, h*k.out+w), v, v)
+					VADDPS(dest.operand(at(winDst, h*k.out+w, dest.size())), v, v)
 				}
 			}
 			Label("store")
 		}
 		for h := range r {
 			for w, v := range r[h] {
-				VMOVUPS(v, at(winDst, h*k.out+w))
+				store(v, at(winDst, h*k.out+w, dest.size()))
 			}
 		}
 		ADDQ(Imm(16), i)

@@ -1,0 +1,169 @@
+package f32
+
+import "unsafe"
+
+// These choose by path as those of channel_amd64.go do. On AVX2 all is plain Go.
+
+func channelSumsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
+	n, rows := 0, (len(x)+c-1)/c
+	if p == AVX512 {
+		if n = len(sum) &^ 15; n > 0 {
+			channelSumsHalfAVX512(&sum[0], &sumSq[0], &x[0], n, rows, 2*c)
+		}
+	}
+	if n < len(sum) {
+		channelSumsHalfPortable(sum[n:], sumSq[n:], x[n:], c)
+	}
+}
+
+func channelGradSumsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
+	n, rows := 0, (len(x)+c-1)/c
+	if p == AVX512 {
+		n = len(sumDy) &^ 15
+		switch {
+		case n == 0:
+		case y == nil:
+			channelGradSumsHalfAVX512(&sumDy[0], &sumDyX[0], &dy[0], &x[0], &center[0], n, rows, 2*c)
+		default:
+			channelGradSumsMaskedHalfAVX512(&sumDy[0], &sumDyX[0], &dy[0], &x[0], &y[0], &center[0], n, rows, 2*c)
+		}
+	}
+	if n < len(sumDy) {
+		if y != nil {
+			y = y[n:]
+		}
+		channelGradSumsHalfPortable(sumDy[n:], sumDyX[n:], dy[n:], x[n:], y, center[n:], c)
+	}
+}
+
+func scaleShiftHalf(p Path, y, x, res []uint16, scale, shift []float32, relu bool) {
+	c := len(scale)
+	if p != AVX512 || c%16 != 0 || len(y) == 0 {
+		scaleShiftHalfPortable(y, x, res, scale, shift, relu)
+		return
+	}
+	plain, add := scaleShiftHalfAVX512, scaleShiftAddHalfAVX512
+	if relu {
+		plain, add = scaleShiftReLUHalfAVX512, scaleShiftAddReLUHalfAVX512
+	}
+	if res == nil {
+		plain(&y[0], &x[0], &scale[0], &shift[0], len(y), c)
+	} else {
+		add(&y[0], &x[0], &res[0], &scale[0], &shift[0], len(y), c)
+	}
+}
+
+func normGradHalf(path Path, dx, dy, x, y []uint16, p, q, r []float32) {
+	c := len(p)
+	switch {
+	case path != AVX512 || c%16 != 0 || len(dx) == 0:
+		normGradHalfPortable(dx, dy, x, y, p, q, r)
+	case y == nil:
+		normGradHalfAVX512(&dx[0], &dy[0], &x[0], &p[0], &q[0], &r[0], len(dx), c)
+	default:
+		normGradMaskedHalfAVX512(&dx[0], &dy[0], &x[0], &y[0], &p[0], &q[0], &r[0], len(dx), c)
+	}
+}
+
+// wideHalves is how many of n values the assembly does.
+func wideHalves(p Path, n int) int {
+	if p != AVX512 {
+		return 0
+	}
+	return n &^ 15
+}
+
+func addHalf(p Path, dst, a, b []uint16) {
+	n := wideHalves(p, len(dst))
+	if n > 0 {
+		addHalfAVX512(&dst[0], &a[0], &b[0], n)
+	}
+	addHalfPortable(dst[n:], a[n:], b[n:])
+}
+
+func addToHalf(p Path, dst []float32, x []uint16) {
+	n := wideHalves(p, len(dst))
+	if n > 0 {
+		addToHalfAVX512(&dst[0], &x[0], n)
+	}
+	addToHalfPortable(dst[n:], x[n:])
+}
+
+func reluHalf(p Path, dst, x []uint16) {
+	n := wideHalves(p, len(dst))
+	if n > 0 {
+		reluHalfAVX512(&dst[0], &x[0], n)
+	}
+	reluHalfPortable(dst[n:], x[n:])
+}
+
+func reluGradHalf(p Path, dx, dy, y []uint16) {
+	n := wideHalves(p, len(dx))
+	if n > 0 {
+		reluGradHalfAVX512(&dx[0], &dy[0], &y[0], n)
+	}
+	reluGradHalfPortable(dx[n:], dy[n:], y[n:])
+}
+
+func maxWhichHalf(p Path, out []uint16, chosen []uint8, x []uint16, which uint8) {
+	n := wideHalves(p, len(out))
+	if n > 0 {
+		maxWhichHalfAVX512(&out[0], &chosen[0], &x[0], which, n)
+	}
+	maxWhichHalfPortable(out[n:], chosen[n:], x[n:], which)
+}
+
+func (t *Tile) pairRowsHalf(dst []float32, dstStride int, low, high []uint16, srcStride, rows, n, width int) {
+	if t.path != AVX512 {
+		pairRowsHalfPortable(dst, dstStride, low, high, srcStride, rows, n, width)
+		return
+	}
+	for j := 0; j < width; j += 32 { // 32 columns
+		m, w := max(0, min(32, n-j)), min(32, width-j)
+		lowMask, writeMask := uint64(1)<<m-1, uint64(1)<<w-1
+		highMask := lowMask
+		a, b := &low[0], &low[0]
+		if m > 0 {
+			a, b = &low[j], &low[j]
+		}
+		if high == nil {
+			highMask = 0
+		} else if m > 0 {
+			b = &high[j]
+		}
+		if w <= 16 {
+			pairRows1HalfAVX512(&dst[j], 4*dstStride, a, b, 2*srcStride, rows, lowMask, highMask, writeMask)
+		} else {
+			pairRows2HalfAVX512(&dst[j], 4*dstStride, a, b, 2*srcStride, rows, lowMask, highMask, writeMask)
+		}
+	}
+}
+
+func (t *Tile) narrowRows(dst []uint16, at *[MaxTileRows]int, src []float32, rows, ncols int, add bool) {
+	switch {
+	case t.path != AVX512 || rows == 0:
+		narrowRowsPortable(t.Cols, dst, at, src, rows, ncols, add)
+	case add:
+		narrowRowsAddHalfAVX512(&dst[0], &at[0], &src[0], rows, 1<<ncols-1)
+	default:
+		narrowRowsHalfAVX512(&dst[0], &at[0], &src[0], rows, 1<<ncols-1)
+	}
+}
+
+// WinogradInputBFloat16 is WinogradInput of pixels that are stored as bfloat16; see Half.
+func (t *Tile) WinogradInputBFloat16(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winogradInputHalfAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradInputHalfPortable(a)
+}
+
+// WinogradOutputBFloat16 is WinogradOutput to pixels that are stored as bfloat16; see Half.
+func (t *Tile) WinogradOutputBFloat16(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winogradOutputHalfAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradOutputHalfPortable(a)
+}
