@@ -118,7 +118,7 @@ func (p *Plan) SetScratch(scratch []float32) {
 func (p *Plan) Forward(y, x, w []float32) {
 	p.check("Forward", y, x, w, p.shape.YLen(), p.shape.XLen(), p.shape.WLen())
 	if p.winForward != nil {
-		p.winForward.run(p.pool, y, x, w, p.scratch, false)
+		p.winForward.run(p.pool, f32.Array{F32: y}, f32.Array{F32: x}, w, p.scratch, false)
 		return
 	}
 	p.forward.run(p.pool, y, x, w, p.scratch, false)
@@ -138,7 +138,7 @@ func (p *Plan) BackwardDataAdd(dx, dy, w []float32) {
 
 func (p *Plan) backwardData(dx, dy, w []float32, add bool) {
 	if p.winBackward != nil {
-		p.winBackward.run(p.pool, dx, dy, w, p.scratch, add)
+		p.winBackward.run(p.pool, f32.Array{F32: dx}, f32.Array{F32: dy}, w, p.scratch, add)
 		return
 	}
 	p.backward.run(p.pool, dx, dy, w, p.scratch, add)
@@ -151,7 +151,7 @@ func (p *Plan) BackwardWeight(dw, x, dy []float32) {
 		p.winWeight.run(p.pool, dw, x, dy, p.scratch)
 		return
 	}
-	p.weight.run(p.pool, dw, x, dy, p.scratch)
+	p.weight.run(p.pool, dw, f32.Array{F32: x}, f32.Array{F32: dy}, p.scratch)
 }
 
 func (p *Plan) check(op string, a, b, c []float32, na, nb, nc int) {

@@ -30,6 +30,10 @@
 // packed, inputs and gradients as they are copied for the tile; Winograd transforms in float32 and rounds what the transforms
 // give. Sums over fewer than eight channels stay those of float32.
 //
+// The methods ForwardStored, BackwardDataStored and BackwardWeightStored take images that lie in memory as bfloat16, too. Of an even
+// number of channels, these are the pairs that the tile reads, with no copy; two images are joined to pairs, and patches widened,
+// on their way. Sums go to memory through a tile that rounds them.
+//
 // # Use
 //
 // A Plan belongs to one shape. New does all the planning; the methods allocate nothing. They need scratch memory, which

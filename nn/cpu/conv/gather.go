@@ -29,11 +29,12 @@ type gather struct {
 	panelsAtOnce int // panels in a task
 	chunks       int // groups of tiles, each a task for each group of panels
 	packSlices   int // pieces that a panel is packed in, each some channels
-	pairTasks    int // pieces of the input that are rounded to pairs
+	pairTasks    int // pieces of the input, where it is rounded to pairs
 
 	// The call under way.
 	out, in, w, packed []float32
 	pairs              []float32                          // the input, rounded
+	in16, out16        []uint16                           // the input and the output, where they are bfloat16: see stored.go
 	add                bool                               // to out
 	pack               func(g *gather, panel, c0, c1 int) // rows of channels c0 to c1 of the sum
 	packTask, tileTask func(i int)
@@ -52,8 +53,8 @@ func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, ro
 	if t.Pairs() {
 		g.depth = (inC + 1) / 2
 		g.packRows = 2 * g.depth
-		g.pairTasks = max(1, n*inPixels*inC/pairGrain)
 	}
+	g.pairTasks = max(1, n*inPixels*inC/pairGrain)
 	g.inImage = inPixels * g.depth
 	placeR, usedR := tapOrder(taps[0], rows)
 	placeS, usedS := tapOrder(taps[1], cols)
@@ -174,17 +175,24 @@ func (g *gather) scratchLen() int {
 }
 
 func (g *gather) run(p *pool.Pool, out, in, w, scratch []float32, add bool) {
-	g.add = add
-	g.out, g.in, g.w, g.packed = out, in, w, scratch[:g.packedLen()]
+	g.out, g.in = out, in
+	tasks := 0
 	if g.tile.Pairs() {
 		g.pairs = scratch[g.packedLen():g.scratchLen()]
+		tasks = g.pairTasks
 	}
+	g.compute(p, w, scratch, add, tasks)
+}
+
+// compute is the call under way once input and output are known; so many tasks prepare the input.
+func (g *gather) compute(p *pool.Pool, w, scratch []float32, add bool, tasks int) {
+	g.add, g.w, g.packed = add, w, scratch[:g.packedLen()]
 	if g.used > 0 {
-		p.Run(g.packTasks()+g.pairTasks, g.packTask)
+		p.Run(g.packTasks()+tasks, g.packTask)
 	}
 	groups := (g.panels + g.panelsAtOnce - 1) / g.panelsAtOnce
 	p.Run(groups*g.chunks, g.tileTask)
-	g.out, g.in, g.w, g.packed, g.pairs = nil, nil, nil, nil, nil
+	g.out, g.in, g.w, g.packed, g.pairs, g.in16, g.out16 = nil, nil, nil, nil, nil, nil, nil
 }
 
 // packTasks is the number of pieces in which all panels are packed.
@@ -202,7 +210,11 @@ func (g *gather) packPiece(i int) (panel, c0, c1 int) {
 // runPack packs one piece of a panel or, after those, rounds one piece of the input.
 func (g *gather) runPack(i int) {
 	if i >= g.packTasks() {
-		g.roundInput(i - g.packTasks())
+		if g.in16 != nil {
+			g.takeInput(i - g.packTasks())
+		} else {
+			g.roundInput(i - g.packTasks())
+		}
 		return
 	}
 	panel, c0, c1 := g.packPiece(i)
@@ -231,6 +243,10 @@ func (g *gather) runTask(i int) {
 
 // runClass computes rows lo to hi of a class (row = image · pixels of the class + pixel) for the panels of a task.
 func (g *gather) runClass(c *class, panel0, lo, hi int) {
+	if g.out16 != nil {
+		g.runClassStored(c, panel0, lo, hi)
+		return
+	}
 	cols, pixels := g.tile.Cols, len(c.in)
 	panel1 := min(g.panels, panel0+g.panelsAtOnce)
 	if len(c.parts) == 0 { // no tap reaches these pixels

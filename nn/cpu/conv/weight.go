@@ -46,10 +46,11 @@ type weightPlan struct {
 	task        func(i int)
 
 	// The call under way.
-	block     int // multiplied; the next one is being packed
-	dw, x, dy []float32
-	px, pdy   [2][]float32 // packed blocks, even and odd ones
-	sums      []float32
+	block   int // multiplied; the next one is being packed
+	dw      []float32
+	x, dy   f32.Array
+	px, pdy [2][]float32 // packed blocks, even and odd ones
+	sums    []float32
 }
 
 func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
@@ -134,7 +135,7 @@ func (w *weightPlan) scratchLen() int {
 	return buffers*(w.xLen+w.dyLen) + w.numSlots*w.sumLen
 }
 
-func (w *weightPlan) run(p *pool.Pool, dw, x, dy, scratch []float32) {
+func (w *weightPlan) run(p *pool.Pool, dw []float32, x, dy f32.Array, scratch []float32) {
 	if w.swap {
 		x, dy = dy, x
 	}
@@ -149,7 +150,7 @@ func (w *weightPlan) run(p *pool.Pool, dw, x, dy, scratch []float32) {
 	for w.block = range w.blocks {
 		p.Run(w.panels*w.rowTiles+w.blockImages(w.block+1), w.task)
 	}
-	w.dw, w.x, w.dy, w.sums = nil, nil, nil, nil
+	w.dw, w.x, w.dy, w.sums = nil, f32.Array{}, f32.Array{}, nil
 	w.px, w.pdy = [2][]float32{}, [2][]float32{}
 }
 
@@ -190,7 +191,7 @@ func (w *weightPlan) runTile(i int) {
 	px, pdy := w.px[w.block%2], w.pdy[w.block%2]
 	var a f32.OuterArgs
 	if w.dyInPlace {
-		a.B = w.dy[w.block*w.images*outPixels*s.K+panel*w.tile.Cols:]
+		a.B = w.dy.F32[w.block*w.images*outPixels*s.K+panel*w.tile.Cols:]
 	} else {
 		a.B = pdy[panel*w.images*outPixels*w.tile.Cols:]
 	}

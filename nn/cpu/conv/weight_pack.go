@@ -1,5 +1,7 @@
 package conv
 
+import "github.com/paragon-train/paragon/internal/f32"
+
 // packImage copies image i of a block's x and dy into the order in which tiles read them: for each tile of channels,
 // pixel after pixel, the channels of the tile; missing channels are zeros.
 func (w *weightPlan) packImage(block, i int) {
@@ -34,31 +36,33 @@ func (w *weightPlan) packImage(block, i int) {
 	}
 }
 
-// image is image i of x or dy; where the tile reads pairs, the two images of pair i, the second nil where the number is odd.
-func (w *weightPlan) image(all []float32, i, size int) (image, second []float32) {
+// image is image i of x or dy; where the tile reads pairs, the two images of pair i, the second none where the number is odd.
+func (w *weightPlan) image(all f32.Array, i, size int) (image, second f32.Array) {
 	if !w.tile.Pairs() {
-		return all[i*size : (i+1)*size], nil
+		return all.Part(i*size, (i+1)*size), f32.Array{}
 	}
-	if image = all[2*i*size:]; len(image) > size {
-		return image[:size], image[size : 2*size]
+	at := 2 * i * size
+	if at+size < all.Len() {
+		second = all.Part(at+size, at+2*size)
 	}
-	return image, nil
+	return all.Part(at, at+size), second
 }
 
 // copyRows is Tile.CopyRows from an image, or Tile.PairRows from two, from offset at on.
-func (w *weightPlan) copyRows(dst []float32, dstStride int, image, second []float32, at, stride, rows, n, width int) {
-	if !w.tile.Pairs() {
-		w.tile.CopyRows(dst, dstStride, image[at:], stride, rows, n, width)
-		return
+func (w *weightPlan) copyRows(dst []float32, dstStride int, image, second f32.Array, at, stride, rows, n, width int) {
+	image, second = image.Part(at, image.Len()), second.Part(at, second.Len())
+	switch {
+	case !w.tile.Pairs():
+		w.tile.CopyRows(dst, dstStride, image.F32, stride, rows, n, width)
+	case image.BF16 != nil:
+		w.tile.PairRowsBFloat16(dst, dstStride, image.BF16, second.BF16, stride, rows, n, width)
+	default:
+		w.tile.PairRows(dst, dstStride, image.F32, second.F32, stride, rows, n, width)
 	}
-	if second != nil {
-		second = second[at:]
-	}
-	w.tile.PairRows(dst, dstStride, image[at:], second, stride, rows, n, width)
 }
 
 // pad copies an image into the middle of one with zeros around it, as far as taps reach.
-func (w *weightPlan) pad(dst, x, x2 []float32) {
+func (w *weightPlan) pad(dst []float32, x, x2 f32.Array) {
 	s := w.shape
 	row := w.padW * s.C
 	left := min(s.PadW*s.C, row)
@@ -72,7 +76,7 @@ func (w *weightPlan) pad(dst, x, x2 []float32) {
 		if from := (h - s.PadH) * s.W * s.C; w.tile.Pairs() {
 			w.copyRows(dst[left:left+n], n, x, x2, from, n, 1, n, n)
 		} else {
-			copy(dst[left:left+n], x[from:])
+			copy(dst[left:left+n], x.F32[from:])
 		}
 		clear(dst[left+n : row])
 	}

@@ -33,9 +33,10 @@ type winograd struct {
 	zeros             []float32 // a pixel of padding
 
 	// The call under way.
-	out, in, weights, work []float32
-	add                    bool
-	packTask, patchTask    func(i int)
+	weights, work       []float32
+	out, in             f32.Array
+	add                 bool
+	packTask, patchTask func(i int)
 }
 
 // newWinograd plans by Winograd what g does, if that is possible and expected to be faster; else it returns nil. Rows and
@@ -102,14 +103,14 @@ func (w *winograd) scratchLen() int {
 	return w.g.packedLen() + 16*w.matrixLen + w.numSlots*w.slotLen
 }
 
-func (w *winograd) run(p *pool.Pool, out, in, weights, scratch []float32, add bool) {
+func (w *winograd) run(p *pool.Pool, out, in f32.Array, weights, scratch []float32, add bool) {
 	g := w.g
 	g.w, g.packed, scratch = weights, scratch[:g.packedLen()], scratch[g.packedLen():]
 	w.weights, w.work = scratch[:16*w.matrixLen], scratch[16*w.matrixLen:]
 	w.out, w.in, w.add = out, in, add
 	p.Run(g.packTasks(), w.packTask)
 	p.Run(w.tasks, w.patchTask)
-	g.w, g.packed, w.weights, w.work, w.out, w.in = nil, nil, nil, nil, nil, nil
+	g.w, g.packed, w.weights, w.work, w.out, w.in = nil, nil, nil, nil, f32.Array{}, f32.Array{}
 }
 
 // runPack packs some channels of one panel of the taps and transforms them to those of a panel of each of the 16 matrices.
@@ -163,16 +164,19 @@ func (w *winograd) eachPatch(first, n int, f func(i, image, h, v int)) {
 
 // transformIn transforms patches to rows of the 16 matrices. Where the tile reads pairs, each is rounded on its way, from pixels.
 func (w *winograd) transformIn(dst, pixels []float32, first, n int) {
-	c := w.g.inC
+	c, half := w.g.inC, w.in.BF16 != nil
 	a := f32.WinogradArgs{Count: c}
 	w.eachPatch(first, n, func(i, image, h, v int) {
 		for y := range 4 {
 			for x := range 4 {
 				row, col := h+y-w.padH, v+x-w.padW
-				if row >= 0 && row < w.inH && col >= 0 && col < w.inW {
-					a.Src[y*4+x] = &w.in[((image*w.inH+row)*w.inW+col)*c]
-				} else {
+				switch at := ((image*w.inH+row)*w.inW + col) * c; {
+				case row < 0 || row >= w.inH || col < 0 || col >= w.inW:
 					a.Src[y*4+x] = &w.zeros[0]
+				case half:
+					a.Src[y*4+x] = f32.Half(&w.in.BF16[at])
+				default:
+					a.Src[y*4+x] = &w.in.F32[at]
 				}
 			}
 		}
@@ -180,7 +184,11 @@ func (w *winograd) transformIn(dst, pixels []float32, first, n int) {
 			for m := range 16 {
 				a.Dst[m] = &pixels[m*c]
 			}
-			w.tile.WinogradInput(&a)
+			if half {
+				w.tile.WinogradInputBFloat16(&a)
+			} else {
+				w.tile.WinogradInput(&a)
+			}
 			w.tile.PackPairRows(dst[i*w.depth:], w.inStride, pixels, 16, w.depth)
 			return
 		}
@@ -214,7 +222,7 @@ func (w *winograd) multiply(out, in []float32, n int) {
 
 // transformOut writes the pixels; those of a patch that reach over the edge go to spare.
 func (w *winograd) transformOut(src, spare []float32, first, n int) {
-	k := w.g.outC
+	k, half := w.g.outC, w.out.BF16 != nil
 	a := f32.WinogradArgs{Count: k}
 	if w.add {
 		a.Add = 1
@@ -225,13 +233,20 @@ func (w *winograd) transformOut(src, spare []float32, first, n int) {
 		}
 		for y := range 2 {
 			for x := range 2 {
-				if h+y < w.outH && v+x < w.outW {
-					a.Dst[y*2+x] = &w.out[image*w.g.outImage+((h+y)*w.outW+v+x)*k]
-				} else {
+				switch at := image*w.g.outImage + ((h+y)*w.outW+v+x)*k; {
+				case h+y >= w.outH || v+x >= w.outW:
 					a.Dst[y*2+x] = &spare[0]
+				case half:
+					a.Dst[y*2+x] = f32.Half(&w.out.BF16[at])
+				default:
+					a.Dst[y*2+x] = &w.out.F32[at]
 				}
 			}
 		}
-		w.tile.WinogradOutput(&a)
+		if half {
+			w.tile.WinogradOutputBFloat16(&a)
+		} else {
+			w.tile.WinogradOutput(&a)
+		}
 	})
 }
