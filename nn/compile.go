@@ -105,7 +105,7 @@ func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 
 // newRequest differentiates the graph, unless it is for inference.
 func newRequest(root *gorgonia.Node, cfg Config) (plan.Request, error) {
-	r := plan.Request{Root: root, Outputs: cfg.Outputs, Inference: cfg.Inference}
+	r := plan.Request{Root: root, Outputs: cfg.Outputs, Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16}
 	for i, n := range cfg.Outputs {
 		if n == nil || n.Graph() != root.Graph() {
 			return r, fmt.Errorf("output %d is no node of the root's graph", i)

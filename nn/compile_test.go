@@ -130,6 +130,9 @@ var models = []model{
 	classifier("conv bias relu", 3, []int{2, 5, 5}, func(x *gorgonia.Node) *gorgonia.Node {
 		return end(nn.ReLU(nn.Conv2D(x, "conv1", nn.Conv2DConfig{Filters: 4, Kernel: nn.Square(3), Bias: true})))
 	}),
+	classifier("conv relu", 3, []int{3, 6, 5}, func(x *gorgonia.Node) *gorgonia.Node {
+		return end(conv(nn.ReLU(conv(x, "conv1", 6, 3, 1, 1)), "conv2", 4, 3, 1, 0))
+	}),
 	classifier("batch norm", 4, []int{3, 5, 5}, func(x *gorgonia.Node) *gorgonia.Node {
 		return end(nn.BatchNorm2D(conv(x, "conv1", 6, 3, 1, 1), "bn", nn.BatchNormConfig{}))
 	}),

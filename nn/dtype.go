@@ -13,8 +13,10 @@ const (
 	// Float32 computes everything in float32.
 	Float32 DType = iota
 	// BFloat16 rounds what convolutions and Linear multiply, forward and backward, to bfloat16 (8 bits of precision, float32's
-	// range) and sums the products in float32; all other operations, and the parameters that the optimizer changes, stay float32.
-	// Loss scaling is not needed. A CPU with AVX512_BF16 is faster at it; on others it is correct but much slower than Float32:
+	// range) and sums the products in float32. Images between operations, and the gradients that flow back through them, are
+	// stored as bfloat16, rounded to nearest even; other operations read it and compute in float32. Parameters, their gradients,
+	// running statistics, matrices, logits and the loss stay float32. It takes about half of the memory of Float32 beside parameters
+	// and gradients. Loss scaling is not needed. A CPU with AVX512_BF16 is faster at it; on others it is correct but much slower than Float32:
 	// see Native.
 	BFloat16
 )

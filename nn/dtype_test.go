@@ -89,6 +89,42 @@ func TestBFloat16GradientsOfResNet18AreAsNearAsThoseOfRoundedWeights(t *testing.
 	}
 }
 
+// Every kind of operation that can store bfloat16 does so in one of the models that the tests here run.
+func TestBFloat16IsStoredByEveryKindOfOperationOnImages(t *testing.T) {
+	stored := map[string]bool{}
+	for _, m := range append(models, joins) {
+		_, p := compile(t, m, nn.Config{Threads: 1, DType: nn.BFloat16})
+		for line := range strings.Lines(p.Plan()) {
+			if op, _, _ := strings.Cut(line, " # "); strings.Contains(op, ":bf16") {
+				_, kind, _ := strings.Cut(op, " = ")
+				kind, _, _ = strings.Cut(kind, "(")
+				stored[strings.TrimSuffix(kind, "+ReLU")] = true
+			}
+		}
+	}
+	for _, kind := range strings.Fields("Convert Add ReLU ReLUGrad BiasAdd BiasGrad Conv2D ConvBackwardData ConvBackwardWeight BatchNorm BatchNormGrad MaxPool " +
+		"MaxPoolGrad AvgPool AvgPoolGrad GlobalAvgPool GlobalAvgPoolGrad Dropout") {
+		if !stored[kind] {
+			t.Errorf("no model stores bfloat16 before or behind %s", kind)
+		}
+	}
+}
+
+func TestBFloat16NeedsLittleMoreThanHalfTheMemoryBetweenOperations(t *testing.T) {
+	m := tenClasses("resnet18", 64, []int{3, 32, 32}, func(x *gorgonia.Node) *gorgonia.Node {
+		return nn.ResNet18(x, nn.ResNetConfig{Classes: 10, Stem: nn.CIFAR})
+	})
+	var arena [2]int64
+	for _, d := range []nn.DType{nn.Float32, nn.BFloat16} {
+		_, p := compile(t, m, nn.Config{Threads: 2, DType: d})
+		arena[d] = p.Memory().Arena
+		t.Logf("%v: %v", d, p.Memory())
+	}
+	if float64(arena[nn.BFloat16]) > 0.6*float64(arena[nn.Float32]) {
+		t.Errorf("the arena takes %d bytes in bfloat16 and %d in float32, want at most 0.6 of that", arena[nn.BFloat16], arena[nn.Float32])
+	}
+}
+
 // A small residual net learns ten drawn patterns under noise; another batch each step.
 func TestBFloat16LearnsAsFloat32Does(t *testing.T) {
 	const batch, steps = 16, 120

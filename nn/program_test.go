@@ -124,8 +124,8 @@ func TestValueAndGradientAreNotReadAfterReady(t *testing.T) {
 
 func TestStepAllocatesNothing(t *testing.T) {
 	for _, m := range append(models, joins) {
-		for _, threads := range []int{1, 2} {
-			loss, p := compile(t, m, nn.Config{Threads: threads})
+		for _, cfg := range []nn.Config{{Threads: 1}, {Threads: 2}, {Threads: 2, DType: nn.BFloat16}} {
+			loss, p := compile(t, m, cfg)
 			fillInputs(t, loss.Graph(), p, nil, m.classes, 1)
 			ready, ctx := func(int) {}, context.Background()
 			if n := testing.AllocsPerRun(5, func() {
@@ -133,26 +133,28 @@ func TestStepAllocatesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}); n != 0 {
-				t.Errorf("%s, %d threads: a step allocates %g times", m.name, threads, n)
+				t.Errorf("%s, %v, %d threads: a step allocates %g times", m.name, cfg.DType, cfg.Threads, n)
 			}
 		}
 	}
 }
 
 func TestResultsDoNotDependOnThreads(t *testing.T) {
-	for _, m := range append(models, joins) {
-		var want []nn.Param
-		for threads := 1; threads <= 4; threads++ {
-			loss, p := compile(t, m, nn.Config{Threads: threads})
-			fillInputs(t, loss.Graph(), p, nil, m.classes, 1)
-			step(t, p, nil)
-			step(t, p, nil)
-			if want == nil {
-				want = p.Params()
-			}
-			for i, q := range p.Params() {
-				if !slices.Equal(q.Gradient, want[i].Gradient) {
-					t.Errorf("%s: gradient of %s differs between 1 and %d threads", m.name, q.Name, threads)
+	for _, dtype := range []nn.DType{nn.Float32, nn.BFloat16} {
+		for _, m := range append(models, joins) {
+			var want []nn.Param
+			for threads := 1; threads <= 4; threads++ {
+				loss, p := compile(t, m, nn.Config{Threads: threads, DType: dtype})
+				fillInputs(t, loss.Graph(), p, nil, m.classes, 1)
+				step(t, p, nil)
+				step(t, p, nil)
+				if want == nil {
+					want = p.Params()
+				}
+				for i, q := range p.Params() {
+					if !slices.Equal(q.Gradient, want[i].Gradient) {
+						t.Errorf("%s, %v: gradient of %s differs between 1 and %d threads", m.name, dtype, q.Name, threads)
+					}
 				}
 			}
 		}

@@ -58,21 +58,17 @@ type moments struct {
 	near                   []float32 // a
 }
 
-func (e *Executor) newMoments(x []float32, c int) *moments {
-	rows := len(x) / c
+func (e *Executor) newMoments(x f32.Array, c int) *moments {
+	rows := x.Len() / c
 	m := &moments{rows: rows, mean: make([]float64, c), variance: make([]float64, c), near: make([]float32, c)}
-	if n := (len(x)/pieces(rows, rowGrain(c)) + c) / c * c; len(e.ones) < n {
-		e.ones = make([]float32, n)
-		for i := range e.ones {
-			e.ones[i] = 1
-		}
-	}
-	m.sums, m.a, m.b = channelSums(e, rows, c, func(a, b []float64, lo, hi int) { f32.ChannelSums(a, b, x[lo*c:hi*c]) })
+	e.onesLike(x, (x.Len()/pieces(rows, rowGrain(c))+c)/c*c)
+	m.sums, m.a, m.b = channelSums(e, rows, c, func(a, b []float64, lo, hi int) { channelTotals(a, b, x.Part(lo*c, hi*c)) })
 	m.shifts, _, _ = channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
-		f32.ChannelGradSums(a, b, e.ones[:(hi-lo)*c], x[lo*c:hi*c], nil, m.near)
+		n := (hi - lo) * c
+		channelGradTotals(a, b, e.onesLike(x, n).Part(0, n), x.Part(lo*c, hi*c), f32.Array{}, m.near)
 	})
 	m.products, _, _ = channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
-		f32.ChannelGradSums(a, b, x[lo*c:hi*c], x[lo*c:hi*c], nil, m.near)
+		channelGradTotals(a, b, x.Part(lo*c, hi*c), x.Part(lo*c, hi*c), f32.Array{}, m.near)
 	})
 	return m
 }
@@ -112,12 +108,12 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 	c := o.In[0].Channels()
 	rows := o.In[0].Len() / c
 	return kernel{doubles: sumDoubles(rows, c), bind: func() func() error {
-		x, gamma, beta := e.floats(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2])
-		var res []float32
+		x, gamma, beta := e.array(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2])
+		var res f32.Array
 		if len(o.In) > 3 {
-			res = e.floats(o.In[3])
+			res = e.array(o.In[3])
 		}
-		y := e.floats(o.Out[0])
+		y := e.array(o.Out[0])
 		scale, shift := make([]float32, c), make([]float32, c)
 		mean, invstd := make([]float32, c), make([]float32, c)
 		if len(o.Out) > 1 && o.Out[1] != nil {
@@ -127,11 +123,7 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 			invstd = e.floats(o.Out[2])
 		}
 		normalise := e.split(rows, rowGrain(c), func(lo, hi int) {
-			if res != nil {
-				f32.ScaleShiftAdd(y[lo*c:hi*c], x[lo*c:hi*c], res[lo*c:hi*c], scale, shift, o.ReLU)
-			} else {
-				f32.ScaleShift(y[lo*c:hi*c], x[lo*c:hi*c], scale, shift, o.ReLU)
-			}
+			scaleShift(y.Part(lo*c, hi*c), x.Part(lo*c, hi*c), res.Part(lo*c, hi*c), scale, shift, o.ReLU)
 		})
 		coefficients := func() {
 			for k := range c {
@@ -166,17 +158,11 @@ func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
 	c := o.In[0].Channels()
 	rows := o.In[0].Len() / c
 	return kernel{doubles: sumDoubles(rows, c), bind: func() func() error {
-		x, gamma, mean, invstd, dy := e.floats(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2]), e.floats(o.In[3]), e.floats(o.In[4])
-		y := e.floats(o.In[5])
-		dx, dgamma, dbeta := e.floats(o.Out[0]), e.floats(o.Out[1]), e.floats(o.Out[2])
-		part := func(v []float32, lo, hi int) []float32 {
-			if v == nil {
-				return nil
-			}
-			return v[lo*c : hi*c]
-		}
+		x, gamma, mean, invstd, dy := e.array(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2]), e.floats(o.In[3]), e.array(o.In[4])
+		y := e.array(o.In[5])
+		dx, dgamma, dbeta := e.array(o.Out[0]), e.floats(o.Out[1]), e.floats(o.Out[2])
 		sums, sumDy, sumDyX := channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
-			f32.ChannelGradSums(a, b, dy[lo*c:hi*c], x[lo*c:hi*c], part(y, lo, hi), mean)
+			channelGradTotals(a, b, dy.Part(lo*c, hi*c), x.Part(lo*c, hi*c), y.Part(lo*c, hi*c), mean)
 		})
 		p, q, r := make([]float32, c), make([]float32, c), make([]float32, c)
 		m := float64(rows)
@@ -194,11 +180,11 @@ func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
 				p[k], q[k], r[k] = float32(pk), float32(qk), float32(-pk*sumDy[k]/m-qk*mu)
 			}
 		}
-		if dx == nil {
+		if dx.None() {
 			return then(sums, finish)
 		}
 		return then(sums, finish, e.split(rows, rowGrain(c), func(lo, hi int) {
-			f32.NormGrad(dx[lo*c:hi*c], dy[lo*c:hi*c], x[lo*c:hi*c], part(y, lo, hi), p, q, r)
+			normGrad(dx.Part(lo*c, hi*c), dy.Part(lo*c, hi*c), x.Part(lo*c, hi*c), y.Part(lo*c, hi*c), p, q, r)
 		}))
 	}}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/pool"
 	"github.com/paragon-train/paragon/nn/op"
 	"github.com/paragon-train/paragon/nn/plan"
@@ -49,7 +50,7 @@ func TestTransposeTurnsRowsIntoColumns(t *testing.T) {
 		for i := range x {
 			x[i] = float32(i)
 		}
-		transpose(y, x, rows, cols)
+		turn(f32.Array{F32: y}, f32.Array{F32: x}, rows, cols)
 		for i := range x {
 			if got := y[i%cols*rows+i/cols]; got != x[i] {
 				t.Fatalf("%d×%d: element %d became %g", rows, cols, i, got)
@@ -69,7 +70,7 @@ func TestMomentsOfManyRows(t *testing.T) {
 		for i := range x {
 			x[i] = float32(rng.NormFloat64() + 50*float64(i%c%3)) // every third channel's mean is large, and every third's larger
 		}
-		m := e.newMoments(x, c)
+		m := e.newMoments(f32.Array{F32: x}, c)
 		m.compute()
 		for k := range c {
 			var mean, variance float64

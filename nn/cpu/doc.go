@@ -8,6 +8,9 @@
 // of 1×1 images). Work is cut into pieces whose number depends on the shapes only, and sums over pieces are added in
 // their order, so that results are the same bits for any number of threads.
 //
+// Images that the plan stores as bfloat16 (see package plan) are read and written as such by every kernel that may meet them;
+// all of them compute in float32, and round once when they store (stored.go). What the plan joins to one type is in one type here.
+//
 // An Executor may be used by one goroutine at a time. Executors that share parameters and state must not run at the same
 // time.
 package cpu

@@ -15,7 +15,8 @@ import (
 type Config struct {
 	Pool   *pool.Pool // threads; the executor does not close it
 	Stream uint64     // of dropout: replicas with another one drop other elements
-	// BFloat16 rounds what convolutions and Linear multiply to bfloat16. Sums, and all other ops, are float32.
+	// BFloat16 rounds what convolutions and Linear multiply to bfloat16. Sums, and all other ops, are float32. Plans that store
+	// values as bfloat16 need it.
 	BFloat16 bool
 }
 
@@ -26,14 +27,15 @@ type Executor struct {
 	pool  *pool.Pool
 	steps []func() error // one for each op of the plan
 
-	arena   []float32
-	kept    map[*plan.Value][]float32       // memory of outputs, constants and the seed
-	boxes   map[*plan.Value]*gorgonia.Value // values that are no float32 numbers in memory of ours
-	doubles []float64                       // for sums within one op
-	convs   map[conv.Shape]*conv.Plan
-	newConv func(conv.Shape, *pool.Pool) (*conv.Plan, error)
-	gemm    *f32.Gemm
-	ones    []float32 // as many as a piece has values
+	arena    []float32
+	kept     map[*plan.Value][]float32       // memory of outputs, constants and the seed
+	boxes    map[*plan.Value]*gorgonia.Value // values that are no float32 numbers in memory of ours
+	doubles  []float64                       // for sums within one op
+	convs    map[conv.Shape]*conv.Plan
+	newConv  func(conv.Shape, *pool.Pool) (*conv.Plan, error)
+	gemm     *f32.Gemm
+	ones     []float32 // as many as a piece has values
+	halfOnes []uint16  // the same as bfloat16
 
 	stream    uint64
 	step      uint64 // counts runs with gradients, for dropout
@@ -50,6 +52,9 @@ type kernel struct {
 
 // New prepares p to run over the memory of host. It places the temporaries of p.
 func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
+	if err := checkStorage(p, cfg); err != nil {
+		return nil, err
+	}
 	e := &Executor{
 		plan:      p,
 		host:      host,

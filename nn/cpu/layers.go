@@ -38,6 +38,11 @@ func (e *Executor) conv(o *plan.Op) (kernel, error) {
 	if err != nil {
 		return kernel{}, err
 	}
+	for _, v := range append(o.Out[:1:1], o.In...) {
+		if v.BFloat16() {
+			return e.convStored(o, p), nil
+		}
+	}
 	return kernel{scratch: 4 * int64(p.ScratchLen()), bind: func() func() error {
 		out, a, b, scratch := e.floats(o.Out[0]), e.floats(o.In[0]), e.floats(o.In[1]), e.scratch(o)
 		if len(o.In) > 2 { // add, in its own memory where nobody needs it after
@@ -63,6 +68,34 @@ func (e *Executor) conv(o *plan.Op) (kernel, error) {
 			}
 		})
 	}}, nil
+}
+
+// convStored is conv with images that are stored as bfloat16.
+func (e *Executor) convStored(o *plan.Op, p *conv.Plan) kernel {
+	n := p.BackwardWeightScratchLen()
+	switch o.Kind {
+	case plan.Conv2D:
+		n = p.ForwardScratchLen(o.In[0].BFloat16())
+	case plan.ConvBackwardData:
+		n = p.BackwardDataScratchLen(o.In[1].BFloat16())
+	}
+	return kernel{scratch: 4 * int64(n), bind: func() func() error {
+		out, a, b, scratch := e.array(o.Out[0]), e.array(o.In[0]), e.array(o.In[1]), e.scratch(o)
+		switch {
+		case o.Kind == plan.Conv2D:
+			return then(func() { p.ForwardStored(out, a, b.F32, scratch) })
+		case o.Kind == plan.ConvBackwardWeight:
+			return then(func() { p.BackwardWeightStored(out.F32, a, b, scratch) })
+		case len(o.In) < 3:
+			return then(func() { p.BackwardDataStored(out, b, a.F32, scratch, false) })
+		}
+		add := func() { p.BackwardDataStored(out, b, a.F32, scratch, true) }
+		rest := e.array(o.In[2])
+		if rest.Same(out) {
+			return then(add)
+		}
+		return then(e.split(out.Len(), grain, func(lo, hi int) { f32.Move(out.Part(lo, hi), rest.Part(lo, hi)) }), add)
+	}}
 }
 
 // linear is a convolution of images of one pixel.
@@ -106,7 +139,7 @@ func (e *Executor) linearGrad(o *plan.Op) (kernel, error) {
 			steps = append(steps, func() { p.BackwardWeight(dw, x, dy) })
 		}
 		if len(o.Out) > 2 && o.Out[2] != nil {
-			steps = append(steps, e.columnSums(e.floats(o.Out[2]), dy))
+			steps = append(steps, e.columnSums(e.floats(o.Out[2]), f32.Array{F32: dy}))
 		}
 		if dx := e.floats(o.Out[0]); dx != nil {
 			steps = append(steps, func() { p.BackwardData(dx, dy, w) })
@@ -131,9 +164,9 @@ func (e *Executor) matMul(o *plan.Op) (kernel, error) {
 }
 
 // columnSums sets sum to the sum of the rows of x.
-func (e *Executor) columnSums(sum, x []float32) func() {
+func (e *Executor) columnSums(sum []float32, x f32.Array) func() {
 	c := len(sum)
-	run, a, _ := channelSums(e, len(x)/c, c, func(a, b []float64, lo, hi int) { f32.ChannelSums(a, b, x[lo*c:hi*c]) })
+	run, a, _ := channelSums(e, x.Len()/c, c, func(a, b []float64, lo, hi int) { channelTotals(a, b, x.Part(lo*c, hi*c)) })
 	return func() {
 		run()
 		for k := range sum {
@@ -157,7 +190,15 @@ func (e *Executor) biasAdd(o *plan.Op) (kernel, error) {
 	v := o.In[0]
 	c := v.Channels()
 	return kernel{bind: func() func() error {
-		y, x, b := e.floats(o.Out[0]), e.floats(v), e.floats(o.In[1])
+		b := e.floats(o.In[1])
+		if v.BFloat16() {
+			y, x := e.array(o.Out[0]), e.array(v)
+			one := e.onesLike(f32.Array{}, c).F32[:c]
+			return then(e.split(y.Len()/c, rowGrain(c), func(lo, hi int) {
+				scaleShift(y.Part(lo*c, hi*c), x.Part(lo*c, hi*c), f32.Array{}, one, b, o.ReLU)
+			}))
+		}
+		y, x := e.floats(o.Out[0]), e.floats(v)
 		if channelLast(v) {
 			return then(e.split(len(y)/c, rowGrain(c), func(lo, hi int) { bias(y[lo*c:hi*c], x[lo*c:hi*c], b, o.ReLU) }))
 		}
@@ -177,10 +218,11 @@ func (e *Executor) biasGrad(o *plan.Op) (kernel, error) {
 	v := o.In[0]
 	c := v.Channels()
 	return kernel{doubles: sumDoubles(v.Len()/c, c), bind: func() func() error {
-		db, dy := e.floats(o.Out[0]), e.floats(v)
+		db := e.floats(o.Out[0])
 		if channelLast(v) {
-			return then(e.columnSums(db, dy))
+			return then(e.columnSums(db, e.array(v)))
 		}
+		dy := e.floats(v)
 		inner := v.Shape[2:].TotalSize()
 		return then(e.split(c, 1, func(lo, hi int) {
 			for k := lo; k < hi; k++ {

@@ -10,12 +10,15 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// floats is the memory of a value that is not boxed. Valid once the plan is placed.
+// floats is the memory of a value that is not boxed and is float32. Valid once the plan is placed.
 func (e *Executor) floats(v *plan.Value) []float32 {
 	if v == nil {
 		return nil
 	}
 	r := v.Root()
+	if r.BFloat16() {
+		panic(fmt.Sprintf("cpu: value %v is read as float32", v))
+	}
 	switch r.Source {
 	case plan.Temporary:
 		at := r.Offset / 4

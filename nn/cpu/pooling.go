@@ -45,18 +45,19 @@ func (e *Executor) maxPool(o *plan.Op) (kernel, error) {
 	c, width := xs[1], xs[3]
 	xSize, ySize := xs[1:].TotalSize(), ys[1:].TotalSize()
 	k := kernel{bind: func() func() error {
-		x, y := e.floats(o.In[0]), e.floats(o.Out[0])
+		x, y := e.array(o.In[0]), e.array(o.Out[0])
 		choice := e.scratchBytes(o)
 		if o.Scratch == 0 {
 			choice = e.bytes(o.Out[1])
 		}
 		return then(e.split(ys[0], max(1, grain/xSize), func(lo, hi int) {
 			for n := lo; n < hi; n++ {
-				image := x[n*xSize : (n+1)*xSize]
+				image := x.Part(n*xSize, (n+1)*xSize)
+				pixel := func(h, v int) f32.Array { return image.Part((h*width+v)*c, (h*width+v+1)*c) }
 				for p, w := range list {
 					at := n*ySize + p*c
-					out, chosen := y[at:at+c], choice[at:at+c]
-					copy(out, image[(w.top*width+w.left)*c:])
+					out, chosen := y.Part(at, at+c), choice[at:at+c]
+					f32.Move(out, pixel(w.top, w.left))
 					first := uint8((w.top-w.h0)*a.Kernel[1] + w.left - w.v0)
 					for i := range chosen {
 						chosen[i] = first
@@ -64,7 +65,7 @@ func (e *Executor) maxPool(o *plan.Op) (kernel, error) {
 					for h := w.top; h < w.bottom; h++ {
 						for v := w.left; v < w.right; v++ {
 							if h != w.top || v != w.left {
-								f32.MaxWhich(out, chosen, image[(h*width+v)*c:][:c], uint8((h-w.h0)*a.Kernel[1]+v-w.v0))
+								maxWhich(out, chosen, pixel(h, v), uint8((h-w.h0)*a.Kernel[1]+v-w.v0))
 							}
 						}
 					}
@@ -88,23 +89,36 @@ func (e *Executor) maxPoolGrad(o *plan.Op) (kernel, error) {
 	for i := range offset {
 		offset[i] = (i/a.Kernel[1]*width + i%a.Kernel[1]) * c
 	}
-	return kernel{bind: func() func() error {
-		dx, choice, dy := e.floats(o.Out[0]), e.bytes(o.In[0]), e.floats(o.In[1])
+	sums := e.newAccumulators(o.Out[0], xSize)
+	return kernel{scratch: sums.scratch(), bind: func() func() error {
+		dx, choice, dy := e.array(o.Out[0]), e.bytes(o.In[0]), e.array(o.In[1])
+		sums.memory = e.scratch(o)
 		return then(e.split(xs[0], max(1, grain/xSize), func(lo, hi int) {
-			clear(dx[lo*xSize : hi*xSize])
 			for n := lo; n < hi; n++ {
-				image := dx[n*xSize : (n+1)*xSize]
-				for p, w := range list {
-					at := n*ySize + p*c
-					first := (w.h0*width + w.v0) * c
-					chosen := choice[at : at+c]
-					for k, d := range dy[at : at+c] {
-						image[first+offset[chosen[k]]+k] += d
+				sums.sum(dx.Part(n*xSize, (n+1)*xSize), func(image []float32) {
+					clear(image)
+					for p, w := range list {
+						at := n*ySize + p*c
+						scatter(image, (w.h0*width+w.v0)*c, offset, choice[at:at+c], dy.Part(at, at+c))
 					}
-				}
+				})
 			}
 		}))
 	}}, nil
+}
+
+// scatter adds channel k of dy to the pixel that it was chosen from: those of the window are at the offsets after first, which
+// may itself be in the padding.
+func scatter(image []float32, first int, offset []int, chosen []uint8, dy f32.Array) {
+	if dy.BF16 != nil {
+		for k, h := range dy.BF16 {
+			image[first+offset[chosen[k]]+k] += f32.BFloat16Value(h)
+		}
+		return
+	}
+	for k, d := range dy.F32 {
+		image[first+offset[chosen[k]]+k] += d
+	}
 }
 
 // divisor is what the sum over w is divided by.
@@ -121,21 +135,25 @@ func (e *Executor) avgPool(o *plan.Op) (kernel, error) {
 	list := windowList(xs, ys, a.Kernel, a.Stride, a.Pad)
 	c, width := xs[1], xs[3]
 	xSize, ySize := xs[1:].TotalSize(), ys[1:].TotalSize()
-	return kernel{bind: func() func() error {
-		x, y := e.floats(o.In[0]), e.floats(o.Out[0])
+	sums := e.newAccumulators(o.Out[0], ySize)
+	return kernel{scratch: sums.scratch(), bind: func() func() error {
+		x, y := e.array(o.In[0]), e.array(o.Out[0])
+		sums.memory = e.scratch(o)
 		return then(e.split(ys[0], max(1, grain/xSize), func(lo, hi int) {
-			clear(y[lo*ySize : hi*ySize])
 			for n := lo; n < hi; n++ {
-				image := x[n*xSize : (n+1)*xSize]
-				for p, w := range list {
-					out := y[n*ySize+p*c:][:c]
-					for h := w.top; h < w.bottom; h++ {
-						for v := w.left; v < w.right; v++ {
-							f32.AddTo(out, image[(h*width+v)*c:][:c])
+				image := x.Part(n*xSize, (n+1)*xSize)
+				sums.sum(y.Part(n*ySize, (n+1)*ySize), func(y []float32) {
+					clear(y)
+					for p, w := range list {
+						out := y[p*c:][:c]
+						for h := w.top; h < w.bottom; h++ {
+							for v := w.left; v < w.right; v++ {
+								addTo(out, image.Part((h*width+v)*c, (h*width+v+1)*c))
+							}
 						}
+						f32.Scale(out, 1/w.divisor(a.Kernel, a.ExcludePad), out)
 					}
-					f32.Scale(out, 1/w.divisor(a.Kernel, a.ExcludePad), out)
-				}
+				})
 			}
 		}))
 	}}, nil
@@ -147,21 +165,24 @@ func (e *Executor) avgPoolGrad(o *plan.Op) (kernel, error) {
 	list := windowList(xs, ys, a.Kernel, a.Stride, a.Pad)
 	c, width := xs[1], xs[3]
 	xSize, ySize := xs[1:].TotalSize(), ys[1:].TotalSize()
-	return kernel{bind: func() func() error {
-		dx, dy := e.floats(o.Out[0]), e.floats(o.In[0])
+	sums := e.newAccumulators(o.Out[0], xSize)
+	return kernel{scratch: sums.scratch(), bind: func() func() error {
+		dx, dy := e.array(o.Out[0]), e.floats(o.In[0])
+		sums.memory = e.scratch(o)
 		return then(e.split(xs[0], max(1, grain/xSize), func(lo, hi int) {
-			clear(dx[lo*xSize : hi*xSize])
 			for n := lo; n < hi; n++ {
-				image := dx[n*xSize : (n+1)*xSize]
-				for p, w := range list {
-					d := dy[n*ySize+p*c:][:c]
-					share := 1 / w.divisor(a.Kernel, a.ExcludePad)
-					for h := w.top; h < w.bottom; h++ {
-						for v := w.left; v < w.right; v++ {
-							f32.Axpy(image[(h*width+v)*c:][:c], share, d)
+				sums.sum(dx.Part(n*xSize, (n+1)*xSize), func(image []float32) {
+					clear(image)
+					for p, w := range list {
+						d := dy[n*ySize+p*c:][:c]
+						share := 1 / w.divisor(a.Kernel, a.ExcludePad)
+						for h := w.top; h < w.bottom; h++ {
+							for v := w.left; v < w.right; v++ {
+								f32.Axpy(image[(h*width+v)*c:][:c], share, d)
+							}
 						}
 					}
-				}
+				})
 			}
 		}))
 	}}, nil
@@ -171,13 +192,13 @@ func (e *Executor) globalAvgPool(o *plan.Op) (kernel, error) {
 	xs := o.In[0].Shape
 	c, pixels := xs[1], xs[2]*xs[3]
 	return kernel{bind: func() func() error {
-		x, y := e.floats(o.In[0]), e.floats(o.Out[0])
+		x, y := e.array(o.In[0]), e.floats(o.Out[0])
 		return then(e.split(xs[0], max(1, grain/(c*pixels)), func(lo, hi int) {
 			for n := lo; n < hi; n++ {
 				out := y[n*c : (n+1)*c]
-				copy(out, x[n*pixels*c:])
+				f32.Move(f32.Array{F32: out}, x.Part(n*pixels*c, (n*pixels+1)*c))
 				for p := 1; p < pixels; p++ {
-					f32.AddTo(out, x[(n*pixels+p)*c:][:c])
+					addTo(out, x.Part((n*pixels+p)*c, (n*pixels+p+1)*c))
 				}
 				f32.Scale(out, 1/float32(pixels), out)
 			}
@@ -188,11 +209,17 @@ func (e *Executor) globalAvgPool(o *plan.Op) (kernel, error) {
 func (e *Executor) globalAvgPoolGrad(o *plan.Op) (kernel, error) {
 	xs := o.Out[0].Shape
 	c, pixels := xs[1], xs[2]*xs[3]
-	return kernel{bind: func() func() error {
-		dx, dy := e.floats(o.Out[0]), e.floats(o.In[0])
-		return then(e.split(xs[0]*pixels, rowGrain(c), func(lo, hi int) {
-			for p := lo; p < hi; p++ {
-				f32.Scale(dx[p*c:(p+1)*c], 1/float32(pixels), dy[p/pixels*c:][:c])
+	sums := e.newAccumulators(o.Out[0], c)
+	return kernel{scratch: sums.scratch(), bind: func() func() error {
+		dx, dy := e.array(o.Out[0]), e.floats(o.In[0])
+		sums.memory = e.scratch(o)
+		return then(e.split(xs[0], max(1, grain/(c*pixels)), func(lo, hi int) {
+			for n := lo; n < hi; n++ {
+				first := dx.Part(n*pixels*c, (n*pixels+1)*c)
+				sums.sum(first, func(row []float32) { f32.Scale(row, 1/float32(pixels), dy[n*c:(n+1)*c]) })
+				for p := n*pixels + 1; p < (n+1)*pixels; p++ {
+					f32.Move(dx.Part(p*c, (p+1)*c), first)
+				}
 			}
 		}))
 	}}, nil

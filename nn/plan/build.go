@@ -20,6 +20,9 @@ type Request struct {
 
 	// Inference means running statistics in batch normalisation and no dropout.
 	Inference bool
+
+	// BFloat16 stores images between ops as bfloat16 where every op that meets them can take it: see Value.Bytes.
+	BFloat16 bool
 }
 
 // A Plan is what an executor runs.
@@ -87,6 +90,9 @@ func Build(req Request) (*Plan, error) {
 	p.gradientsEarly()
 	p.hooks()
 	p.markForward()
+	if req.BFloat16 {
+		p.halve()
+	}
 	return p, nil
 }
 

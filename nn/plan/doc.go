@@ -12,6 +12,7 @@
 //   - fuse (fuse.go): batch normalisation with the addition and ReLU that follow, their gradients likewise.
 //   - order (order.go): gradients of parameters move up to where they can first be had; which op reads a parameter first and
 //     after which one its gradient is ready.
+//   - halve (bfloat16.go): in a plan that asks for it, images between ops are stored as bfloat16 where all ops that meet them can.
 //   - place (memory.go): each value gets an offset in one arena, so that values share memory that are not alive together, and
 //     elementwise ops write where they read. It is a step of its own since an executor adds scratch memory first.
 //

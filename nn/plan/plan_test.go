@@ -238,6 +238,63 @@ func TestValuesAliveTogetherDoNotOverlap(t *testing.T) {
 	}
 }
 
+// Images between ops are stored as bfloat16, and nothing else is.
+func TestBFloat16IsStoredBetweenOpsOnImagesOnly(t *testing.T) {
+	loss := newNet(t).block()
+	params, grads, err := op.Gradients(loss)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, half := range []bool{false, true} {
+		p, err := plan.Build(plan.Request{Root: loss, Params: params, Grads: grads, Seed: loss.Deriv(), BFloat16: half})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range p.Ops {
+			for _, v := range append(o.Out, o.In...) {
+				want := half && v != nil && v.Source == plan.Temporary && v.Layout == plan.ChannelsLast && v.Channels() == 8
+				if v != nil && v.BFloat16() != want {
+					t.Errorf("bfloat16 asked for: %v: %v in %v, want it stored so: %v", half, v, o, want)
+				}
+			}
+		}
+	}
+}
+
+// gorgonia's tanh knows float32 only: Convert stands on both sides. Inputs stay float32, and so do what they are added to and the sum,
+// but not what is beyond the next convolution.
+func TestImagesThatMeetAnOpWithoutAKernelStayFloat32(t *testing.T) {
+	n := newNet(t)
+	x := n.relu(n.conv(n.input("x", tensor.Float32, 2, 3, 4, 4), "conv0", 8))
+	y := n.apply(&op.Add{}, n.conv(x, "conv1", 8), x)
+	z, err := gorgonia.Tanh(n.conv(y, "conv2", 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z = n.apply(&op.Add{}, n.conv(z, "conv3", 8), z)
+	z = n.conv(n.apply(&op.Add{}, n.conv(z, "conv4", 8), n.input("more", tensor.Float32, 2, 8, 4, 4)), "conv5", 8)
+	p, err := plan.Build(plan.Request{Root: n.loss(z), Inference: true, BFloat16: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range p.Ops {
+		s := o.Kind.String()
+		for _, v := range append(o.Out[:1:1], o.In...) {
+			if v.BFloat16() {
+				s += "*"
+			} else {
+				s += "."
+			}
+		}
+		got = append(got, s)
+	}
+	want := "Convert.. Conv2D*.. ReLU** Conv2D**. Add*** Conv2D**. Convert.* Generic.. Convert*. Conv2D**. Add*** Conv2D.*. Convert.. Add... Conv2D*.. Convert.*"
+	if s := strings.Join(got, " "); !strings.HasPrefix(s, want) {
+		t.Errorf("ops with results and arguments (* bfloat16, . float32) are\n%s\nwant\n%s", s, want)
+	}
+}
+
 func TestFloat64IsRefusedByName(t *testing.T) {
 	n := newNet(t)
 	x := n.input("x", tensor.Float64, 2, 3)

@@ -62,7 +62,7 @@ type Value struct {
 
 	// Boxed values are not float32 numbers in the arena: the executor keeps the gorgonia.Value that an op's Do gave it.
 	Boxed bool
-	// Bytes is the size of an element in memory; 4, and 1 for MaxPool's choice.
+	// Bytes is the size of an element in memory: 4, 2 of numbers stored as bfloat16, and 1 for MaxPool's choice.
 	Bytes int
 
 	// Offset is the place in the arena, in bytes, of Temporary values after Place.
@@ -98,6 +98,9 @@ func (v *Value) String() string {
 	s := fmt.Sprintf("%%%d%v", v.ID, []int(v.Shape))
 	if v.Layout == ChannelsLast {
 		s += "nhwc"
+	}
+	if v.Bytes == 2 {
+		s += ":bf16"
 	}
 	if v.Source != Temporary {
 		s += ":" + v.Source.String()
