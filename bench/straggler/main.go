@@ -1,5 +1,5 @@
 // Command straggler measures what one slow worker costs each way of training together: synchronous, asynchronous within a bound
-// on staleness, and asynchronous without.
+// on staleness, asynchronous without, and in rounds of local steps.
 //
 //	go run ./bench/straggler --data data/mnist
 //	go run ./bench/straggler --data data/mnist --wander 50ms    every worker is slow at times, as on hosts that others use too
@@ -9,7 +9,8 @@
 // the last worker, the straggler: so the cores are idle enough that workers do not slow each other down. The rows take turns.
 //
 // The optimizer is SGD on sums of gradients: the same examples move the weights as far in every row, whether in one large step
-// or in several small ones.
+// or in several small ones. With local steps a worker's step is by the mean over its own examples, and the workers' values are
+// averaged.
 //
 // The table has, over all repetitions, the median of each: examples trained in a second by all workers; that over the
 // synchronous row's; the share of steps that the straggler took; updates of others that a gradient was computed
@@ -53,14 +54,17 @@ type mode struct {
 	Name      string
 	Store     string
 	Staleness int // below 0: no bound
+	Local     int // local steps in a round; 0: none
 }
 
 var modes = []mode{
-	{"synchronous", "dist_sync", -1},
-	{"staleness 0", "dist_async", 0},
-	{"staleness 1", "dist_async", 1},
-	{"staleness 4", "dist_async", 4},
-	{"unbounded", "dist_async", -1},
+	{"synchronous", "dist_sync", -1, 0},
+	{"staleness 0", "dist_async", 0, 0},
+	{"staleness 1", "dist_async", 1, 0},
+	{"staleness 4", "dist_async", 4, 0},
+	{"unbounded", "dist_async", -1, 0},
+	{"8 local steps", "dist_sync", -1, 8},
+	{"32 local steps", "dist_sync", -1, 32},
 }
 
 func main() {

@@ -62,6 +62,13 @@ func train(ctx context.Context, s settings, cfg cluster.Config) (r report, err e
 	if s.Mode.Staleness >= 0 {
 		opts = append(opts, kvstore.WithStaleness(uint64(s.Mode.Staleness)))
 	}
+	rate := s.Rate / float64(s.Workers*s.Batch)
+	update := worker.Config{Logger: cfg.Logger, Optimizer: optim.Config{Name: "sgd", LearningRate: rate, Reduction: optim.Sum}}
+	if s.Mode.Local > 0 {
+		opts = append(opts, kvstore.WithLocalSteps(s.Mode.Local))
+		update.Optimizer = optim.Config{Name: "sgd", LearningRate: s.Rate}
+		update.Outer = optim.Config{Name: "sgd", LearningRate: 1}
+	}
 	kv, err := kvstore.Create(ctx, s.Mode.Store, opts...)
 	if err != nil {
 		return r, err
@@ -79,8 +86,8 @@ func train(ctx context.Context, s settings, cfg cluster.Config) (r report, err e
 		return r, err
 	}
 	defer feed.Close()
-	trainer, err := worker.NewTrainer(ctx, worker.Config{Store: kv, Programs: []*nn.Program{m.training}, Logger: cfg.Logger,
-		Optimizer: optim.Config{Name: "sgd", LearningRate: s.Rate / float64(s.Workers*s.Batch), Reduction: optim.Sum}})
+	update.Store, update.Programs = kv, []*nn.Program{m.training}
+	trainer, err := worker.NewTrainer(ctx, update)
 	if err != nil {
 		return r, err
 	}
@@ -116,10 +123,9 @@ const snapshots = 16
 func spell(ctx context.Context, s settings, kv kvstore.Store, trainer *worker.Trainer, feed worker.Feed, m *model) (r report, all []kept, err error) {
 	keep := func(took time.Duration) {
 		k := kept{snapshot: snapshot{Seconds: took.Seconds()}}
-		rounds := kv.Staleness(m.training.Params()[0].Name).Round
-		k.Examples = float64(rounds) * float64(s.Batch)
-		if s.Mode.Store == "dist_sync" {
-			k.Examples *= float64(s.Workers)
+		k.Examples = float64(r.Steps * s.Workers * s.Batch) // all workers are at the same step
+		if s.Mode.Store == "dist_async" {
+			k.Examples = float64(kv.Staleness(m.training.Params()[0].Name).Round) * float64(s.Batch)
 		}
 		for _, p := range m.training.Params() {
 			k.values = append(k.values, slices.Clone(p.Value))
@@ -147,7 +153,7 @@ func spell(ctx context.Context, s settings, kv kvstore.Store, trainer *worker.Tr
 			}
 			time.Sleep(s.pause(kv.Rank(), time.Since(start)))
 			r.Steps++
-			if kv.Rank() == 0 && time.Since(start) >= s.Spell*time.Duration(len(all))/snapshots {
+			if kv.Rank() == 0 && r.Steps%max(s.Mode.Local, 1) == 0 && time.Since(start) >= s.Spell*time.Duration(len(all))/snapshots {
 				if err := trainer.Flush(ctx); err != nil {
 					return r, nil, err
 				}
