@@ -54,13 +54,17 @@ type rigConfig struct {
 	examples int           // 0: 60, so 7 full batches of 8 and one of 4
 	onWorker bool
 	local    int // local steps; 0: none
+	bound    *uint64
 }
 
-func (c *rigConfig) options() []kvstore.Option {
-	if c.local == 0 {
-		return nil
+func (c *rigConfig) options() (opts []kvstore.Option) {
+	if c.local > 0 {
+		opts = append(opts, kvstore.WithLocalSteps(c.local))
 	}
-	return []kvstore.Option{kvstore.WithLocalSteps(c.local)}
+	if c.bound != nil {
+		opts = append(opts, kvstore.WithStaleness(*c.bound))
+	}
+	return opts
 }
 
 func newFitRig(t *testing.T, onWorker bool) *fitRig {

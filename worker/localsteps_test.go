@@ -34,7 +34,9 @@ func bowl(t *testing.T, n int) *nn.Program {
 }
 
 // target is c of a worker's step.
-func target(rank, step, i int) float64 { return math.Sin(float64(1+rank) * float64(2+step) * float64(1+i)) }
+func target(rank, step, i int) float64 {
+	return math.Sin(float64(1+rank) * float64(2+step) * float64(1+i))
+}
 
 // counts is how many examples a worker has in a step: unequal, at times none.
 func counts(rank, step int) int { return []int{3, 8, 5, 0, 2}[(step+2*rank)%5] }
@@ -205,8 +207,15 @@ func TestRoundsOfOneStepAreSynchronousSGD(t *testing.T) {
 // A run with local steps is cut off anywhere, within a round too, and resumed: it ends with the bits of the uncut one, and
 // the checkpoints themselves change nothing.
 func TestLocalStepsResumeWithinARound(t *testing.T) {
+	for _, devices := range []int{1, 2} {
+		t.Run(fmt.Sprintf("devices=%d", devices), func(t *testing.T) {
+			resumeWithinARound(t, rigConfig{examples: 75, local: 3, devices: devices}) // 5 steps an epoch: a round of 3 and one of 2
+		})
+	}
+}
+
+func resumeWithinARound(t *testing.T, cfg rigConfig) {
 	const workers = 2
-	cfg := rigConfig{examples: 75, local: 3} // 5 steps an epoch: a round of 3 and one of 2
 	run := func(change func(c *worker.FitConfig)) []*fitRig {
 		t.Helper()
 		rigs, _, errs := fitJob(t, "dist_sync", workers, cfg, func(_ int, c *worker.FitConfig) {

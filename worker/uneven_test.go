@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -146,6 +147,42 @@ func TestAsynchronousJobStopsAndResumes(t *testing.T) {
 		if last := own[len(own)-1]; last.Test.Accuracy < 0.8 {
 			t.Errorf("rank %d: accuracy %v after %d epochs, want 0.8 or more", rank, last.Test.Accuracy, len(own))
 		}
+	}
+}
+
+// Asynchronous workers within a bound on staleness neither pass it nor wait for each other for ever, whatever parameters
+// they push first and also where one has no example in a step; all take every step.
+func TestBoundedAsynchronousJobKeepsToItsBound(t *testing.T) {
+	for _, bound := range []uint64{0, 1, 3} {
+		const workers, examples = 3, 49 // the last of 3 steps has one example, on rank 0
+		_, epochs, errs := fitJob(t, "dist_async", workers, rigConfig{bound: &bound, examples: examples}, func(rank int, c *worker.FitConfig) {
+			c.Epochs = 4
+			if rank == 1 {
+				c.Observers = []worker.Observer{&slowObserver{}}
+			}
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		for rank, own := range epochs {
+			steps, most := 0, uint64(0)
+			for _, e := range own {
+				steps += len(e.Losses)
+				most = max(most, e.Staleness.Lead.Max)
+			}
+			if steps != 12 || most > bound {
+				t.Errorf("bound %d: rank %d took %d steps and was at most %d ahead, want 12 steps and at most %d", bound, rank, steps, most, bound)
+			}
+		}
+	}
+}
+
+// slowObserver makes a worker a little slower than the others.
+type slowObserver struct{ stopAfter }
+
+func (s *slowObserver) Step(worker.StepInfo) {
+	for range 100 {
+		runtime.Gosched()
 	}
 }
 
