@@ -221,6 +221,7 @@ type Await struct {
 const (
 	FormDense uint8 = 1
 	FormRows  uint8 = 2
+	FormOpen  uint8 = 3 // rows of an open vocabulary: each named by a 64-bit ID and made when it is first pushed to
 )
 
 // The rules by which a closed round changes a key's value.
@@ -241,6 +242,9 @@ const (
 //	    26     8  rowlen      values of one row; 0 for a dense key
 //	    34     1  whole       the key must not be cut (optimizers that need norms of whole keys)
 //	    35     .  name        string, 1 to MaxKeyName bytes
+//	     .     .  table       string: what InitShard says of it; all workers say the same, else CodeConflict
+//
+// A key of an open vocabulary has size 0.
 //
 // Introduced in version 1.
 type Declare struct {
@@ -252,6 +256,7 @@ type Declare struct {
 	RowLen     uint64
 	Whole      bool
 	Name       string
+	Table      string
 }
 
 // MaxKeyName is the longest name of a key, in bytes.
@@ -262,7 +267,8 @@ const MaxKeyName = 1024
 // A dense key's shard i holds Length values from Offset on; shards are in order of offset and cover the key. Of a key of R rows
 // over n shards, row r is row q = r / n of shard (r + t) mod n, where t is the upper half of the 128-bit product of n and
 // mix(q), but 0 in the last group of n rows if it is not whole; Offset is the shard's index and Length its number of values.
-// mix(x) is SplitMix64's finaliser of x + 0x9e3779b97f4a7c15.
+// mix(x) is SplitMix64's finaliser of x + 0x9e3779b97f4a7c15. Of an open vocabulary over n shards, the row of an ID belongs to the
+// shard that is the upper half of the product of n and mix(ID); Offset is the shard's index, and size and Length are 0.
 //
 //	offset  size  field
 //	     0     8  key         ID, from 0, unique for the life of the job

@@ -179,6 +179,7 @@ func (m *Declare) fields(c *coder) {
 	c.u64(&m.RowLen)
 	c.bool(&m.Whole)
 	c.string(&m.Name)
+	c.string(&m.Table)
 }
 
 func (m *KeyPlan) Kind() Kind { return KindKeyPlan }

@@ -67,6 +67,11 @@ const (
 	KindReadState    Kind = 29
 	KindState        Kind = 30
 	KindWriteState   Kind = 31
+	KindReadRows     Kind = 40
+	KindRows         Kind = 41
+	KindWriteRows    Kind = 42
+	KindReadUsage    Kind = 43
+	KindUsage        Kind = 44
 )
 
 // A Code says why a request was refused.
@@ -88,6 +93,7 @@ const (
 	CodeUnsupported     Code = 12 // known, but not in this mode (rows of a dense key, an optimizer that needs whole keys)
 	CodeInternal        Code = 13 // a fault of the receiver; the text has it
 	CodeBusy            Code = 14 // a limit of the receiver is reached; try again later
+	CodeFull            Code = 15 // a key has as many rows as it may have, or a server as many bytes
 )
 
 // A Message is the head of one frame.

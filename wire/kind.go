@@ -32,6 +32,11 @@ var kinds = [...]struct {
 	KindReadState:    {"read state", func() Message { return new(ReadState) }},
 	KindState:        {"state", func() Message { return new(State) }},
 	KindWriteState:   {"write state", func() Message { return new(WriteState) }},
+	KindReadRows:     {"read rows", func() Message { return new(ReadRows) }},
+	KindRows:         {"rows", func() Message { return new(Rows) }},
+	KindWriteRows:    {"write rows", func() Message { return new(WriteRows) }},
+	KindReadUsage:    {"read usage", func() Message { return new(ReadUsage) }},
+	KindUsage:        {"usage", func() Message { return new(Usage) }},
 }
 
 // New returns an empty message of the kind, or nil if the kind is not known.
@@ -65,6 +70,7 @@ var codes = [...]string{
 	CodeUnsupported:     "unsupported",
 	CodeInternal:        "internal fault",
 	CodeBusy:            "busy",
+	CodeFull:            "full",
 }
 
 // String returns what the code means in a few words, such as "stale generation", or its number.

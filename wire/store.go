@@ -42,8 +42,9 @@ const (
 //	    58     8  rowlen      values of one row; 0 for a dense key
 //	    66     8  size        values of the whole key
 //	    74     4  shards      shards of the whole key
-//	    78     1  zeros       true: no payload, the value is all zeros
+//	    78     1  zeros       true: no payload, the value is all zeros, or what table says
 //	    79     .  name        string: the key's name, for multipliers and messages
+//	     .     .  table       string: JSON of shard.Table, decoded strictly: first values and limit of a key of rows; empty: none
 //
 // Payload: length float32, unless zeros. Introduced in version 1.
 type InitShard struct {
@@ -57,6 +58,7 @@ type InitShard struct {
 	Shards uint32
 	Zeros  bool
 	Name   string
+	Table  string
 }
 
 // AwaitShard is answered with Ack when the shard has a value, or with CodeTimeout.
@@ -146,7 +148,9 @@ type Value struct {
 //	    52     8  rows        number of rows
 //	    60     4  wait        milliseconds
 //
-// Payload: rows int64, the shard's row numbers, strictly increasing; then rows × rowlen float32. Answer: Ack. Introduced in version 1.
+// Payload: rows int64, the shard's row numbers, strictly increasing; then rows × rowlen float32. Answer: Ack. Rows of an open
+// vocabulary are named by their IDs, which increase as numbers without sign; those that are new are made, and CodeFull refuses all of
+// the contribution if they would be more than the key or the server may have. Introduced in version 1.
 type PushRows struct {
 	Origin
 	Round      uint64
@@ -164,7 +168,8 @@ type PushRows struct {
 //	    56     4  wait        milliseconds
 //	    60     8  staleness
 //
-// Payload: rows int64, the shard's row numbers, in any order. Answer: Value with rows × rowlen values in the same order. Introduced in version 1.
+// Payload: rows int64, the shard's row numbers, or IDs, in any order. Answer: Value with rows × rowlen values in the same order.
+// A row of an open vocabulary that nobody has pushed to has its first value, and is not made. Introduced in version 1.
 type PullRows struct {
 	Origin
 	Round      uint64

@@ -27,6 +27,7 @@ func (m *InitShard) fields(c *coder) {
 	c.u32(&m.Shards)
 	c.bool(&m.Zeros)
 	c.string(&m.Name)
+	c.string(&m.Table)
 }
 
 func (m *AwaitShard) Kind() Kind { return KindAwaitShard }

@@ -84,15 +84,15 @@ func TestEveryKindComesBackAsItWas(t *testing.T) {
 }
 
 func TestEveryMessageAndCodeHasAName(t *testing.T) {
-	if got := len(allKinds()); got != 25 {
-		t.Errorf("%d kinds can be made, want 25", got)
+	if got := len(allKinds()); got != 30 {
+		t.Errorf("%d kinds can be made, want 30", got)
 	}
 	for _, k := range allKinds() {
 		if strings.HasPrefix(k.String(), "kind ") {
 			t.Errorf("kind %d has no name", k)
 		}
 	}
-	for c := CodeMalformed; c <= CodeBusy; c++ {
+	for c := CodeMalformed; c <= CodeFull; c++ {
 		if strings.HasPrefix(c.String(), "code ") {
 			t.Errorf("code %d has no name", c)
 		}

@@ -1,0 +1,111 @@
+package wire
+
+// Each message lists its fields once, in the order of its comment.
+
+func (m *ReadRows) Kind() Kind { return KindReadRows }
+
+func (m *ReadRows) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *ReadRows) DecodeHead(b []byte) error {
+	c := decoder(KindReadRows, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *ReadRows) fields(c *coder) {
+	m.Origin.fields(c)
+	c.u64(&m.Round)
+	c.u64(&m.From)
+	c.u64(&m.Count)
+	c.u32(&m.WaitMillis)
+}
+
+func (m *Rows) Kind() Kind { return KindRows }
+
+func (m *Rows) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Rows) DecodeHead(b []byte) error {
+	c := decoder(KindRows, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Rows) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Round)
+	c.u64(&m.Total)
+	c.u64(&m.Rows)
+	c.string(&m.Config)
+	c.strings(&m.Slots)
+}
+
+func (m *WriteRows) Kind() Kind { return KindWriteRows }
+
+func (m *WriteRows) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *WriteRows) DecodeHead(b []byte) error {
+	c := decoder(KindWriteRows, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *WriteRows) fields(c *coder) {
+	m.Init.fields(c)
+	c.u64(&m.Round)
+	c.bool(&m.First)
+	c.u64(&m.Rows)
+	c.strings(&m.Slots)
+}
+
+func (m *ReadUsage) Kind() Kind { return KindReadUsage }
+
+func (m *ReadUsage) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *ReadUsage) DecodeHead(b []byte) error {
+	c := decoder(KindReadUsage, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *ReadUsage) fields(c *coder) {
+	m.Origin.fields(c)
+}
+
+func (m *Usage) Kind() Kind { return KindUsage }
+
+func (m *Usage) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Usage) DecodeHead(b []byte) error {
+	c := decoder(KindUsage, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Usage) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Shards)
+	c.u64(&m.Rows)
+	c.u64(&m.Values)
+	c.u64(&m.State)
+	c.u64(&m.Index)
+}
