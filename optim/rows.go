@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/paragon-train/paragon/internal/f32"
@@ -15,12 +16,14 @@ type block struct {
 	value [blockValues]float32
 	slots [3][blockValues]float32
 	state State
+	row   State // one row's, where it lies
 }
 
 var blocks = sync.Pool{New: func() any {
 	b := &block{}
 	for i := range b.slots {
 		b.state.Slots = append(b.state.Slots, Slot{Values: b.slots[i][:]})
+		b.row.Slots = append(b.row.Slots, Slot{})
 	}
 	return b
 }}
@@ -58,6 +61,67 @@ func (p Pass) applyRows(rows []int64, rowLen int, value, grad []float32, state *
 	if b != nil {
 		blocks.Put(b)
 	}
+}
+
+// A Table is a table of rows that lie anywhere.
+type Table interface {
+	// Row returns a row of the value where slot is -1, else of that slot of the state.
+	Row(row int64, slot int) []float32
+}
+
+// UpdateTable is UpdateRows of a Table, with its state. No row may be named twice. The slots are those of SlotNames.
+func (p Pass) UpdateTable(rows []int64, rowLen int, table Table, grad []float32) error {
+	if rowLen <= 0 || len(grad)%rowLen != 0 || len(grad)/rowLen != len(rows) {
+		return fmt.Errorf("optim: %s: update table: got %d gradients for %d rows of %d", p.o.cfg.Name, len(grad), len(rows), rowLen)
+	}
+	b := blocks.Get().(*block)
+	defer blocks.Put(b)
+	if !p.shrinkKnown {
+		p = p.WithGradientSquares(p.GradientSquares(grad))
+	}
+	if !p.trustKnown {
+		var n Norms
+		for i, r := range rows {
+			n = n.Add(p.norms(table.Row(r, -1), grad[i*rowLen:(i+1)*rowLen], b.rowState(p.o, table, r), 0, rowLen))
+		}
+		p = p.WithNorms(n)
+	}
+	each := blockValues / rowLen
+	for len(rows) > 0 {
+		part := rows[:min(len(rows), max(each, 1))]
+		rows = rows[len(part):]
+		n := len(part) * rowLen
+		if each < 4 {
+			for i, r := range part {
+				p.apply(table.Row(r, -1), grad[i*rowLen:(i+1)*rowLen], b.rowState(p.o, table, r), 0, rowLen)
+			}
+			grad = grad[n:]
+			continue
+		}
+		for i, r := range part {
+			copy(b.value[i*rowLen:], table.Row(r, -1))
+			for k := range p.o.slots {
+				copy(b.slots[k][i*rowLen:], table.Row(r, k))
+			}
+		}
+		p.apply(b.value[:n], grad[:n], &b.state, 0, n)
+		for i, r := range part {
+			copy(table.Row(r, -1), b.value[i*rowLen:])
+			for k := range p.o.slots {
+				copy(table.Row(r, k), b.slots[k][i*rowLen:])
+			}
+		}
+		grad = grad[n:]
+	}
+	return nil
+}
+
+// rowState views one row of a table's state.
+func (b *block) rowState(o *Optimizer, table Table, row int64) *State {
+	for k := range o.slots {
+		b.row.Slots[k].Values = table.Row(row, k)
+	}
+	return &b.row
 }
 
 func rising(rows []int64) bool {
