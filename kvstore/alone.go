@@ -2,6 +2,7 @@ package kvstore
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/paragon-train/paragon/cluster"
@@ -16,6 +17,7 @@ type alone struct {
 
 	mu    sync.Mutex // guards the rest
 	plans map[string]wire.KeyPlan
+	table map[string]string // what the keys of rows were declared with
 	ended bool
 	done  chan struct{}
 }
@@ -27,7 +29,7 @@ const (
 )
 
 func newAlone() *alone {
-	return &alone{engine: newEngine(), plans: map[string]wire.KeyPlan{}, done: make(chan struct{})}
+	return &alone{engine: newEngine(), plans: map[string]wire.KeyPlan{}, table: map[string]string{}, done: make(chan struct{})}
 }
 
 func (a *alone) ID() cluster.NodeID             { return aloneNode }
@@ -53,7 +55,11 @@ func (a *alone) Declare(_ context.Context, d wire.Declare) (wire.KeyPlan, error)
 	if !ok {
 		p = wire.KeyPlan{Key: uint64(len(a.plans)), Form: d.Form, Rule: d.Rule, Size: d.Size, RowLen: d.RowLen, Name: d.Name,
 			Shards: []wire.ShardPlace{{Length: d.Size}}}
-		a.plans[d.Name] = p
+		a.plans[d.Name], a.table[d.Name] = p, d.Table
+	}
+	if have := a.table[d.Name]; have != d.Table {
+		return wire.KeyPlan{}, &transport.Refusal{Addr: aloneAddr, Code: wire.CodeConflict, Generation: aloneGeneration,
+			Text: fmt.Sprintf("got the table %q, want %q", d.Table, have)}
 	}
 	if p.Form != d.Form || p.Rule != d.Rule || p.Size != d.Size || p.RowLen != d.RowLen {
 		return wire.KeyPlan{}, &transport.Refusal{Addr: aloneAddr, Code: wire.CodeSize, Generation: aloneGeneration,

@@ -126,6 +126,12 @@ func (b *board) place(d wire.Declare) wire.KeyPlan {
 		}
 		return p
 	}
+	if d.Form == wire.FormOpen {
+		for i := range 3 * len(b.addrs) {
+			p.Shards = append(p.Shards, wire.ShardPlace{Server: uint32(i % len(b.addrs)), Offset: uint64(i)})
+		}
+		return p
+	}
 	slice := b.sliceSize
 	if d.Whole {
 		slice = d.Size

@@ -22,6 +22,18 @@
 // contribution, with the gradient given then to the shards it has not reached. Errors answer errors.Is with those below and
 // errors.As with a *ShardError, which says where.
 //
+// Rows. A key of rows is a table of which a worker pulls and pushes the rows that its batch names: each travels once, in whatever
+// number and order it is named, duplicates of a push add up, and the optimizer touches no other row (lazy updates: see
+// optim.Pass.UpdateRows). Rows spread over all servers so that the rows drawn most, or those at regular distances, do not share one.
+//
+//	err = kv.InitTable(ctx, "words", kvstore.Table{RowLen: 16, MaxRows: 50e6, // Rows: 0 opens the vocabulary
+//		Initializer: kvstore.Initializer{Name: "normal", Deviation: 0.01, Seed: 1}})
+//	err = kv.PullRows(ctx, "words", ids, rows)      // ids: any int64, such as hashes; rows: len(ids) × 16
+//	err = kv.PushRows(ctx, "words", ids, gradients)
+//
+// The rows of an open vocabulary are made when they are first pushed to, with values that depend on seed, key and ID alone; until then a
+// pull computes these. Usage tells what servers hold, and beyond MaxRows or a server's memory a push is ErrFull.
+//
 // In "dist_async" each push is applied at once; WithStaleness bounds how far a worker may run ahead of the slowest. Staleness
 // tells how old the values were.
 //
@@ -49,6 +61,7 @@ var (
 	ErrUnavailable     = errors.New("job unavailable") // the job failed, ended, or a node of it could not be reached in time
 	ErrConflict        = errors.New("workers disagree")
 	ErrUnsupported     = errors.New("not supported by this store")
+	ErrFull            = errors.New("table full") // it has as many rows, or its server as many bytes, as it may have
 )
 
 // A Store is one worker's view of the job's parameters. See the package comment for what may be called together.
@@ -79,6 +92,9 @@ type Store interface {
 
 	// InitRows is Init for a key of rows: numRows × rowLen values, row-major; nil value: zeros.
 	InitRows(ctx context.Context, key string, numRows, rowLen int, value []float32) error
+	// InitTable is InitRows for a table that the servers make: rows by number with first values drawn from a seed, or an open
+	// vocabulary, whose rows are named by any int64 and made on first use. Every worker gives the same Table; another one is ErrConflict.
+	InitTable(ctx context.Context, key string, t Table) error
 	// PushRows adds rows to the open round: row i of grad (len(rows) × rowLen) belongs to rows[i]. Rows need not be sorted
 	// or unique; duplicates add up. No rows is a contribution too, which a round needs from every worker.
 	PushRows(ctx context.Context, key string, rows []int64, grad []float32) error
@@ -101,6 +117,9 @@ type Store interface {
 	// Staleness tells how old the value of a dense key was that this worker pulled last; of a key of rows, or one never pulled,
 	// all is 0.
 	Staleness(key string) Staleness
+
+	// Usage returns what each server holds, by rank. What is on its way, and memory kept for the next rounds, is not in it.
+	Usage(ctx context.Context) ([]Usage, error)
 
 	// Barrier returns when every worker has called it.
 	Barrier(ctx context.Context) error

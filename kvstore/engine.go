@@ -92,6 +92,23 @@ func (e *engine) serve(ctx context.Context, request, answer wire.Message, dst []
 		data := e.gather(payload)
 		defer data.Release()
 		return nil, s.WriteState(m.Round, m.Slots, data.Float32s(int(m.Init.Length)*(1+len(m.Slots))))
+	case *wire.ReadRows:
+		return e.readRows(ctx, m, answer, dst)
+	case *wire.WriteRows:
+		s, err := e.create(&m.Init, nil)
+		if err != nil {
+			return nil, err
+		}
+		data := e.gather(payload)
+		defer data.Release()
+		return nil, s.WriteRows(m.Round, m.First, m.Slots, int(m.Rows), data)
+	case *wire.ReadUsage:
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		total := shard.Sum(e.all())
+		*answer.(*wire.Usage) = wire.Usage{Generation: aloneGeneration, Shards: uint64(len(e.shards)), Rows: total.Rows, Values: total.Values,
+			State: total.State, Index: total.Index}
+		return nil, nil
 	}
 	return nil, refuse(wire.CodeUnsupported, "got a %T", request)
 }
@@ -132,12 +149,16 @@ func (e *engine) create(m *wire.InitShard, value []float32) (*shard.Shard, error
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s := e.shards[m.Key]; s != nil {
-		if s.Config().Length != m.Length {
+		if have := s.Config(); have.Length != m.Length || have.Form != m.Form || have.RowLen != m.RowLen {
 			return nil, refuse(wire.CodeSize, "got %d values, want %d", m.Length, s.Config().Length)
 		}
 		return s, nil
 	}
-	s, err := shard.New(shard.ConfigOf(m, e.pool), value)
+	cfg, err := shard.ConfigOf(m, e.pool)
+	if err != nil {
+		return nil, err
+	}
+	s, err := shard.New(cfg, value)
 	if err == nil {
 		err = s.SetAsync(e.mode == wire.ModeAsync)
 	}
@@ -303,6 +324,30 @@ func (e *engine) all() []*shard.Shard {
 	}
 	slices.SortFunc(list, func(a, b *shard.Shard) int { return cmp.Compare(a.Config().Key, b.Config().Key) })
 	return list
+}
+
+func (e *engine) readRows(ctx context.Context, m *wire.ReadRows, answer wire.Message, dst []byte) ([]byte, error) {
+	s, err := e.shard(&m.Origin)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Await(ctx, shard.Want{Node: m.Node, Round: m.Round, Seq: m.Seq, Staleness: shard.NoBound}); err != nil {
+		return nil, err
+	}
+	st, err := s.ReadRows(m.From, m.Count)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Data.Release()
+	size := shard.OpenPayloadSize(st.Rows, int(s.Config().RowLen), len(st.Slots))
+	if len(dst) < size {
+		return nil, refuse(wire.CodeSize, "key %q: got room for %d bytes of rows, want %d", s.Config().Name, len(dst), size)
+	}
+	*answer.(*wire.Rows) = wire.Rows{Generation: st.Generation, Round: st.Round, Total: uint64(st.Total), Rows: uint64(st.Rows), Config: st.Config, Slots: st.Slots}
+	if size == 0 {
+		return nil, nil
+	}
+	return dst[:copy(dst, st.Data.Bytes(size))], nil
 }
 
 func (e *engine) readState(ctx context.Context, m *wire.ReadState, answer wire.Message, dst []byte) ([]byte, error) {

@@ -83,6 +83,8 @@ func meaning(code wire.Code) error {
 		return ErrSize
 	case wire.CodeConflict, wire.CodeTooFarAhead:
 		return ErrConflict
+	case wire.CodeFull:
+		return ErrFull
 	case wire.CodeUnsupported:
 		return ErrUnsupported
 	case wire.CodeUnknownNode, wire.CodeUnavailable, wire.CodeTimeout, wire.CodeUnauthorised, wire.CodeBusy:

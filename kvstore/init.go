@@ -31,7 +31,7 @@ func (s *store) init(ctx context.Context, d wire.Declare, value []float32) error
 	switch {
 	case d.Name == "" || len(d.Name) > wire.MaxKeyName:
 		return keyError("init", d.Name, nil, "got a name of %d bytes, want 1 to %d", len(d.Name), wire.MaxKeyName)
-	case d.Size == 0:
+	case d.Size == 0 && d.Form != wire.FormOpen:
 		return keyError("init", d.Name, ErrSize, "got no values, want at least one")
 	}
 	old, err := s.begin(d.Name)
@@ -97,12 +97,17 @@ func (k *key) sameAs(d *wire.Declare) error {
 		return keyError("init", k.name, ErrSize, "got %s, want %s as loaded",
 			describe(d.Form, d.Rule, d.Size, d.RowLen), describe(k.form, k.rule, uint64(k.size), uint64(k.rowLen)))
 	}
+	if k.table != d.Table {
+		return keyError("init", k.name, ErrConflict, "got the table %q, want %q as loaded", d.Table, k.table)
+	}
 	return nil
 }
 
 // describe says what a key is.
 func describe(form, rule uint8, size, rowLen uint64) string {
 	switch {
+	case form == wire.FormOpen:
+		return fmt.Sprintf("an open vocabulary in rows of %d values", rowLen)
 	case form == wire.FormRows && rowLen > 0:
 		return fmt.Sprintf("%d rows of %d values", size/rowLen, rowLen)
 	case rule == wire.RuleAverage:
@@ -129,6 +134,7 @@ func (s *store) place(ctx context.Context, d wire.Declare) (*key, error) {
 		return nil, keyError("init", d.Name, ErrConflict, "plan: %v", err)
 	}
 	k := newKey(s, &plan)
+	k.table = d.Table
 	if d.Whole && len(k.shards) > 1 {
 		return nil, keyError("init", d.Name, ErrUnsupported, "%s needs norms over whole keys, but the key is cut into %d shards: "+
 			"another worker initialised it before SetOptimizer; call SetOptimizer first on every worker", opt.Name, len(k.shards))
@@ -148,7 +154,9 @@ func checkPlan(d *wire.Declare, p *wire.KeyPlan) error {
 	offset := uint64(0)
 	for i, x := range p.Shards {
 		want := wire.ShardPlace{Server: x.Server, Offset: offset, Length: x.Length}
-		if d.Form == wire.FormRows {
+		if d.Form == wire.FormOpen {
+			want.Offset, want.Length = uint64(i), 0
+		} else if d.Form == wire.FormRows {
 			rows := d.Size / d.RowLen
 			want.Offset = uint64(i)
 			want.Length = (rows + n - 1 - uint64(i)) / n * d.RowLen
@@ -170,7 +178,7 @@ func checkPlan(d *wire.Declare, p *wire.KeyPlan) error {
 func (k *key) initHead(i int) wire.InitShard {
 	x := k.shards[i]
 	return wire.InitShard{Origin: k.origin(i, 0), Form: k.form, Rule: k.rule, Offset: x.Offset, Length: x.Length,
-		RowLen: uint64(k.rowLen), Size: uint64(k.size), Shards: uint32(len(k.shards)), Name: k.name}
+		RowLen: uint64(k.rowLen), Size: uint64(k.size), Shards: uint32(len(k.shards)), Name: k.name, Table: k.table}
 }
 
 // initShards gives every shard its first value. A nil value is all zeros.
@@ -289,7 +297,7 @@ func (k *key) findRound(ctx context.Context) error {
 	c.shard, c.server = small, int(k.shards[small].Server)
 	var value wire.Value
 	c.answer = &value
-	if k.form == wire.FormRows {
+	if k.form != wire.FormDense {
 		head := wire.PullRows{Origin: k.origin(small, 0), WaitMillis: k.s.waitMillis(), Staleness: math.MaxUint64}
 		c.request, c.origin = &head, &head.Origin
 	} else {

@@ -18,6 +18,7 @@ type key struct {
 	rule   uint8
 	size   int
 	rowLen int // of a key of rows
+	table  string
 	rows   int
 	spread shard.Spread
 	shards []wire.ShardPlace
@@ -43,7 +44,7 @@ func newKey(s *store, plan *wire.KeyPlan) *key {
 		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, size: int(plan.Size), rowLen: int(plan.RowLen),
 		shards: plan.Shards, turn: make(chan struct{}, 1),
 	}
-	if k.form == wire.FormRows && k.rowLen > 0 {
+	if k.form != wire.FormDense && k.rowLen > 0 {
 		k.rows = k.size / k.rowLen
 		k.spread = shard.NewSpread(uint64(k.rows), len(k.shards))
 	}

@@ -1,13 +1,16 @@
 package kvstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/kvstore/shard"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -115,8 +118,8 @@ func (s *store) lead(ctx context.Context, uri string) error {
 				return err
 			}
 		}
-		for j, shard := range keys[i].shards {
-			if err := keys[i].fitsFrame("load", j, 4*int(shard.Length)*(1+len(x.Slots))); err != nil {
+		for j, place := range keys[i].shards {
+			if err := keys[i].fitsFrame("load", j, 4*int(place.Length)*(1+len(x.Slots))); err != nil {
 				return err
 			}
 		}
@@ -144,9 +147,12 @@ func (s *store) lead(ctx context.Context, uri string) error {
 }
 
 func (k *savedKey) declare() wire.Declare {
-	d := wire.Declare{Name: k.Name, Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: k.Size, RowLen: k.RowLength}
-	if k.Form == "rows" {
+	d := wire.Declare{Name: k.Name, Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: k.Size, RowLen: k.RowLength, Table: k.Table}
+	switch k.Form {
+	case "rows":
 		d.Form = wire.FormRows
+	case "open":
+		d.Form, d.Size = wire.FormOpen, 0
 	}
 	if k.Average {
 		d.Rule = wire.RuleAverage
@@ -190,9 +196,20 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 			return nil, nil, fmt.Errorf("%s in the metadata: entry %d: got the name %q, want each once, of 1 to %d bytes", metaKeys, i, x.Name, wire.MaxKeyName)
 		}
 		found[x.Name] = x
-		rows := x.Form == "rows"
-		if x.Size == 0 || !rows && x.Form != "dense" || rows != (x.RowLength > 0) || rows && x.Size%x.RowLength != 0 || rows && x.Average {
+		rows, open := x.Form == "rows" || x.Form == "open", x.Form == "open"
+		if x.Size == 0 && !open || x.Size > math.MaxInt/16 || !rows && x.Form != "dense" || rows != (x.RowLength > 0) || rows && x.Size%x.RowLength != 0 || rows && x.Average {
 			return nil, nil, fmt.Errorf("key %q: got form %q, %d values in rows of %d, average %v", x.Name, x.Form, x.Size, x.RowLength, x.Average)
+		}
+		if _, err := shard.DecodeTable(x.Table); err != nil || !rows && x.Table != "" {
+			return nil, nil, fmt.Errorf("key %q: the table %q: %w", x.Name, x.Table, cmp.Or(err, errors.New("got one for a dense key, want none")))
+		}
+		if len(x.Slots) > maxSlots {
+			return nil, nil, fmt.Errorf("key %q: got %d slots, want at most %d", x.Name, len(x.Slots), maxSlots)
+		}
+		if open {
+			if err := checkIDs(file, x); err != nil {
+				return nil, nil, fmt.Errorf("key %q: %w", x.Name, err)
+			}
 		}
 		for j := -1; j < len(x.Slots); j++ {
 			name := x.Name
@@ -248,6 +265,9 @@ func (s *store) startingSlots(x *savedKey) *optim.Optimizer {
 
 // write makes every shard of the key what the file says. Slots that the file lacks start as opt says, if it is not nil.
 func (k *key) write(ctx context.Context, file *checkpoint.File, x *savedKey, opt *optim.Optimizer) error {
+	if k.form == wire.FormOpen {
+		return k.writeOpen(ctx, file, x, opt)
+	}
 	slots := x.Slots
 	tensors := make([][]float32, 1+len(slots))
 	for i := range tensors {

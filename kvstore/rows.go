@@ -13,6 +13,12 @@ func (k *key) checkRows(verb string, rows []int64, what string, values int) erro
 	if values/k.rowLen != len(rows) || values%k.rowLen != 0 {
 		return keyError(verb, k.name, ErrSize, "%s: got %d values for %d rows, want %d for each", what, values, len(rows), k.rowLen)
 	}
+	if uint64(len(rows)) > math.MaxInt32 {
+		return keyError(verb, k.name, ErrSize, "got %d rows, want at most %d in one call", len(rows), math.MaxInt32)
+	}
+	if k.form == wire.FormOpen {
+		return nil
+	}
 	for i, r := range rows {
 		if r < 0 || r >= int64(k.rows) {
 			return keyError(verb, k.name, ErrSize, "rows[%d]: got row %d, want 0 to %d", i, r, k.rows-1)

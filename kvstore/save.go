@@ -17,7 +17,8 @@ import (
 )
 
 // What Save writes: a safetensors file with, for each key, the tensor "<key>" (of the key's length, or rows × row length)
-// and one "<key>/<slot>" of the same shape for each slot of the optimizer. Its metadata are
+// and one "<key>/<slot>" of the same shape for each slot of the optimizer; of an open vocabulary these are the rows that were
+// made, and "<key>/ids" holds their IDs, rising as numbers without sign. Its metadata are
 //
 //	paragon.store      "1", the version of this layout
 //	paragon.optimizer  the optimizer's JSON with the learning rates that were set by hand; absent if there was none
@@ -32,12 +33,13 @@ const (
 // savedKey describes one key in a file.
 type savedKey struct {
 	Name      string   `json:"name"`
-	Form      string   `json:"form"` // "dense" or "rows"
+	Form      string   `json:"form"` // "dense", "rows" or "open"
 	Average   bool     `json:"average,omitempty"`
 	Size      uint64   `json:"size"`
 	RowLength uint64   `json:"row_length,omitempty"`
 	Round     uint64   `json:"round"` // rounds closed
 	Slots     []string `json:"slots,omitempty"`
+	Table     string   `json:"table,omitempty"` // JSON of shard.Table
 }
 
 func (s *store) Save(ctx context.Context, uri string) error {
@@ -60,6 +62,10 @@ func (s *store) Save(ctx context.Context, uri string) error {
 			config = cfg
 		}
 		keys = append(keys, state.savedKey)
+		if state.open != nil {
+			tensors = append(tensors, state.open.tensors(&state.savedKey)...)
+			continue
+		}
 		for i, values := range state.values {
 			name := k.name
 			if i > 0 {
@@ -125,6 +131,7 @@ func pathOf(uri string) (string, error) {
 type keyState struct {
 	savedKey
 	values [][]float32
+	open   *openState // of an open vocabulary, in place of values
 }
 
 func (k *savedKey) shape() []int {
@@ -139,6 +146,9 @@ const maxSlots = 4
 
 // read collects a key from its shards, after the last round that this worker has pushed to, and the optimizer's JSON.
 func (k *key) read(ctx context.Context) (*keyState, string, error) {
+	if k.form == wire.FormOpen {
+		return k.readOpen(ctx)
+	}
 	slots := maxSlots
 	k.s.mu.Lock()
 	if cfg := k.s.optimizer; cfg != nil {
@@ -152,7 +162,7 @@ func (k *key) read(ctx context.Context) (*keyState, string, error) {
 	}
 	seq, round := k.wanted()
 	state := &keyState{savedKey: savedKey{Name: k.name, Form: "dense", Average: k.rule == wire.RuleAverage, Size: uint64(k.size),
-		RowLength: uint64(k.rowLen), Round: round}}
+		RowLength: uint64(k.rowLen), Round: round, Table: k.table}}
 	if k.form == wire.FormRows {
 		state.Form = "rows"
 	}

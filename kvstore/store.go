@@ -107,9 +107,10 @@ func (s *store) lookup(verb, name string, form uint8) (*key, error) {
 		return nil, keyError(verb, name, ErrClosed, "")
 	case k == nil:
 		return nil, keyError(verb, name, ErrUnknownKey, "initialise it first")
-	case k.form != form && form == wire.FormDense:
+	case (k.form != wire.FormDense) == (form != wire.FormDense):
+	case form == wire.FormDense:
 		return nil, keyError(verb, name, ErrUnsupported, "it is a key of rows; use PushRows and PullRows")
-	case k.form != form:
+	default:
 		return nil, keyError(verb, name, ErrUnsupported, "it is a dense key; use Push and Pull")
 	}
 	return k, nil

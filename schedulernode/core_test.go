@@ -203,6 +203,43 @@ func TestPlansCoverKeysOfAnySizeAndFitTheirFrame(t *testing.T) {
 	}
 }
 
+// An open vocabulary has as many shards on every server; all workers must describe it alike.
+func TestOpenVocabulariesAreOnEveryServer(t *testing.T) {
+	p := newPlanner(3)
+	d := wire.Declare{Form: wire.FormOpen, Rule: 1, RowLen: 16, Name: "words", Table: `{"max_rows":5}`}
+	k, ok := p.declare(&d, "w", 1).(*wire.KeyPlan)
+	if !ok {
+		t.Fatalf("got %+v, want a plan", p.declare(&d, "w", 1))
+	}
+	count := map[uint32]int{}
+	for i, s := range k.Shards {
+		if s.Offset != uint64(i) || s.Length != 0 {
+			t.Errorf("shard %d: got %+v, want it empty at offset %d", i, s, i)
+		}
+		count[s.Server]++
+	}
+	for server := range uint32(3) {
+		if count[server] != openShards {
+			t.Errorf("server %d: got %d shards, want %d", server, count[server], openShards)
+		}
+	}
+	d.Table = ""
+	if n, ok := p.declare(&d, "another", 1).(*wire.Nack); !ok || n.Code != wire.CodeConflict {
+		t.Errorf("another table: got %+v, want code %d", n, wire.CodeConflict)
+	}
+	for _, d := range []wire.Declare{
+		{Form: wire.FormOpen, Rule: 1, Size: 16, RowLen: 16, Name: "a"}, {Form: wire.FormOpen, Rule: 1, Name: "b"}, {Form: wire.FormOpen, Rule: 1, RowLen: maxRows + 1, Name: "c"},
+	} {
+		if n, ok := p.declare(&d, "w", 1).(*wire.Nack); !ok || n.Code != wire.CodeSize {
+			t.Errorf("%+v: got %+v, want code %d", d, n, wire.CodeSize)
+		}
+	}
+	whole := wire.Declare{Form: wire.FormOpen, Rule: 1, RowLen: 16, Name: "whole", Whole: true}
+	if k := p.declare(&whole, "w", 1).(*wire.KeyPlan); len(k.Shards) != 1 {
+		t.Errorf("a key that may not be cut: got %d shards, want 1", len(k.Shards))
+	}
+}
+
 func TestEqualPlansHaveEqualHashes(t *testing.T) {
 	hash := func(names ...string) (h uint64) {
 		p := newPlanner(2)

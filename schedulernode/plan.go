@@ -30,8 +30,9 @@ type planner struct {
 }
 
 type placed struct {
-	plan *wire.KeyPlan
-	by   string // who declared it
+	plan  *wire.KeyPlan
+	table string
+	by    string // who declared it
 }
 
 func newPlanner(servers int) planner {
@@ -49,17 +50,22 @@ func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Me
 			return refuse(wire.CodeSize, "%s declared %s, %s declares %s",
 				old.by, shape(o.Form, o.Rule, o.Size, o.RowLen), by, shape(d.Form, d.Rule, d.Size, d.RowLen))
 		}
+		if old.table != d.Table {
+			return refuse(wire.CodeConflict, "%s declared the table %q, %s declares %q", old.by, old.table, by, d.Table)
+		}
 		return o
 	}
 	switch {
 	case len(d.Name) == 0 || len(d.Name) > wire.MaxKeyName:
 		return &wire.Nack{Code: wire.CodeMalformed, Generation: generation,
 			Text: fmt.Sprintf("a key's name has 1 to %d bytes, got %d", wire.MaxKeyName, len(d.Name))}
-	case d.Form != wire.FormDense && d.Form != wire.FormRows:
+	case d.Form != wire.FormDense && d.Form != wire.FormRows && d.Form != wire.FormOpen:
 		return refuse(wire.CodeMalformed, "form %d is not known", d.Form)
 	case d.Rule != wire.RuleOptimizer && d.Rule != wire.RuleAverage:
 		return refuse(wire.CodeMalformed, "rule %d is not known", d.Rule)
-	case d.Size == 0:
+	case d.Form == wire.FormOpen && (d.Size != 0 || d.RowLen == 0 || d.RowLen > maxRows):
+		return refuse(wire.CodeSize, "%d values in rows of %d; an open vocabulary has none yet, in rows of 1 to %d values each", d.Size, d.RowLen, maxRows)
+	case d.Size == 0 && d.Form != wire.FormOpen:
 		return refuse(wire.CodeSize, "has no values")
 	case d.Form == wire.FormDense && d.RowLen != 0:
 		return refuse(wire.CodeSize, "is dense and has rows of %d values", d.RowLen)
@@ -73,9 +79,12 @@ func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Me
 		return refuse(wire.CodeBusy, "the job has %d keys already", maxKeys)
 	}
 	k := &wire.KeyPlan{Key: uint64(len(p.keys)), Form: d.Form, Rule: d.Rule, Size: d.Size, RowLen: d.RowLen, Name: d.Name}
-	if d.Form == wire.FormDense {
+	switch d.Form {
+	case wire.FormDense:
 		k.Shards = p.cut(d.Size, d.Whole)
-	} else {
+	case wire.FormOpen:
+		k.Shards = p.open(d.Whole)
+	default:
 		k.Shards = p.deal(d.Size/d.RowLen, d.RowLen, d.Whole)
 	}
 	h := fnv.New64a()
@@ -83,12 +92,15 @@ func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Me
 	h.Write(k.AppendHead(nil))
 	p.hash = h.Sum64()
 	k.Hash = p.hash
-	p.keys[d.Name] = &placed{k, by}
+	p.keys[d.Name] = &placed{k, d.Table, by}
 	return k
 }
 
 func shape(form, rule uint8, size, rowLen uint64) string {
 	s := fmt.Sprintf("%d values", size)
+	if form == wire.FormOpen {
+		s = fmt.Sprintf("an open vocabulary in rows of %d values", rowLen)
+	}
 	if form == wire.FormRows {
 		s = fmt.Sprintf("%d values in rows of %d", size, rowLen)
 	}
@@ -162,6 +174,22 @@ func (p *planner) deal(rows, rowLen uint64, whole bool) []wire.ShardPlace {
 	}
 	for i, s := range p.place(values) {
 		out[i].Server = s
+	}
+	return out
+}
+
+// openShards is how many shards of an open vocabulary a server gets: so many of its cores can work at one push.
+const openShards = 4
+
+// open gives every server as many shards of an open vocabulary.
+func (p *planner) open(whole bool) []wire.ShardPlace {
+	n := openShards * len(p.load)
+	if whole {
+		n = 1
+	}
+	out := make([]wire.ShardPlace, min(n, maxShards))
+	for i, s := range p.place(make([]uint64, len(out))) {
+		out[i] = wire.ShardPlace{Server: s, Offset: uint64(i)}
 	}
 	return out
 }

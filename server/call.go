@@ -25,6 +25,9 @@ type call struct {
 	setRate      wire.SetRate
 	readState    wire.ReadState
 	writeState   wire.WriteState
+	readRows     wire.ReadRows
+	writeRows    wire.WriteRows
+	readUsage    wire.ReadUsage
 	origin       *wire.Origin // within the head
 	kind         wire.Kind
 
@@ -40,6 +43,8 @@ type call struct {
 	ack     wire.Ack
 	value   wire.Value
 	state   wire.State
+	rows    wire.Rows
+	usage   wire.Usage
 	message wire.Message
 	payload [1][]byte
 	filled  bool // payload is used
@@ -173,6 +178,28 @@ func (c *call) prepare(r *transport.Request, n int) error {
 			return refuse(wire.CodeSize, "write state: got %d slots, want at most %d", len(c.writeState.Slots), maxSlots)
 		}
 		size = 4 * min(c.writeState.Init.Length, wire.MaxPayload) * uint64(1+len(c.writeState.Slots))
+	case wire.KindReadRows:
+		if err := c.readRows.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		c.origin = &c.readRows.Origin
+		var err error
+		if c.entry, err = c.s.find(c.origin); err != nil {
+			return err
+		}
+	case wire.KindWriteRows:
+		if err := c.writeRows.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		var err error
+		if size, err = c.prepareWriteRows(); err != nil {
+			return err
+		}
+	case wire.KindReadUsage:
+		if err := c.readUsage.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		c.origin = &c.readUsage.Origin
 	default:
 		return refuse(wire.CodeUnsupported, "got a %v, which servers do not answer", r.Kind)
 	}
@@ -216,6 +243,12 @@ func (c *call) serve(ctx context.Context, r *transport.Request) error {
 		return c.serveReadState(ctx)
 	case wire.KindWriteState:
 		return c.serveWriteState()
+	case wire.KindReadRows:
+		return c.serveReadRows(ctx)
+	case wire.KindWriteRows:
+		return c.serveWriteRows()
+	case wire.KindReadUsage:
+		return c.serveReadUsage()
 	}
 	return refuse(wire.CodeUnsupported, "got a %v", r.Kind)
 }

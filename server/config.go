@@ -14,7 +14,7 @@ type Config struct {
 	Cluster cluster.Config
 
 	MaxShards int           // shards held: 1 Mi
-	MaxBytes  int64         // of all values together, without optimizer state: 16 GiB
+	MaxBytes  int64         // of all values and indices of rows together, without optimizer state: 16 GiB
 	MaxWait   time.Duration // the longest a request may wait, whatever it asks for: 1 h
 	// ExplainAfter is how long requests wait before the log says whom for, every so often: 5 s.
 	ExplainAfter time.Duration

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/paragon-train/paragon/kvstore/shard"
@@ -26,10 +27,14 @@ func (c *call) serveInit() error {
 
 // create returns the shard that m describes, which it makes if need be, and whether it did.
 func (s *Server) create(m *wire.InitShard, value []float32) (*entry, bool, error) {
-	cfg := shard.ConfigOf(m, s.pool)
-	if err := cfg.Validate(); err != nil {
+	cfg, err := shard.ConfigOf(m, s.pool)
+	if err == nil {
+		err = cfg.Validate()
+	}
+	if err != nil {
 		return nil, false, err
 	}
+	cfg.Grow = s.grow
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -42,9 +47,15 @@ func (s *Server) create(m *wire.InitShard, value []float32) (*entry, bool, error
 	if len(s.entries) >= s.cfg.MaxShards {
 		return nil, false, refuse(wire.CodeBusy, "init of %v: %d shards are here, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
 	}
-	if size := int64(4 * cfg.Length); size > s.cfg.MaxBytes-s.bytes {
-		return nil, false, refuse(wire.CodeBusy, "init of %v: its %d bytes with the %d here are more than %d", cfg, size, s.bytes, s.cfg.MaxBytes)
+	if err := s.grow(int64(4 * cfg.Length)); err != nil {
+		return nil, false, refuse(wire.CodeFull, "init of %v: %v", cfg, err)
 	}
+	created := false
+	defer func() {
+		if !created {
+			s.bytes.Add(-int64(4 * cfg.Length))
+		}
+	}()
 	sh, err := shard.New(cfg, value)
 	if err != nil {
 		return nil, false, err
@@ -63,12 +74,21 @@ func (s *Server) create(m *wire.InitShard, value []float32) (*entry, bool, error
 	}
 	e := &entry{shard: sh, cfg: cfg}
 	s.entries[at] = e
-	s.bytes += int64(4 * cfg.Length)
+	created = true
 	if a := s.awaited[at]; a != nil {
 		close(a.created)
 		delete(s.awaited, at)
 	}
 	return e, true, nil
+}
+
+// grow accounts for bytes of values and indices that a shard is about to take, or has given back. It takes no lock.
+func (s *Server) grow(bytes int64) error {
+	if have := s.bytes.Add(bytes); bytes > 0 && have > s.cfg.MaxBytes {
+		s.bytes.Add(-bytes)
+		return fmt.Errorf("got %d bytes more, %d are here, want at most %d together on this server", bytes, have-bytes, s.cfg.MaxBytes)
+	}
+	return nil
 }
 
 // same returns an error unless two descriptions of one shard agree.
@@ -77,6 +97,8 @@ func same(have, got *shard.Config) error {
 	case have.Length != got.Length || have.Size != got.Size || have.RowLen != got.RowLen || have.Offset != got.Offset:
 		return refuse(wire.CodeSize, "init of %v: got %d values from %d on of %d in rows of %d, want %d from %d on of %d in rows of %d",
 			have, got.Length, got.Offset, got.Size, got.RowLen, have.Length, have.Offset, have.Size, have.RowLen)
+	case have.Table != got.Table:
+		return refuse(wire.CodeDuplicateInit, "init of %v: got the table %+v, want %+v", have, got.Table, have.Table)
 	case have.Form != got.Form || have.Rule != got.Rule || have.Name != got.Name || have.Shards != got.Shards:
 		return refuse(wire.CodeDuplicateInit, "init of %v: got key %q, form %d, rule %d, %d shards; want key %q, form %d, rule %d, %d shards",
 			have, got.Name, got.Form, got.Rule, got.Shards, have.Name, have.Form, have.Rule, have.Shards)

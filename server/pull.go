@@ -40,7 +40,7 @@ func (c *call) preparePullRows(n int) (err error) {
 		return err
 	}
 	cfg := &c.entry.cfg
-	if cfg.Form != wire.FormRows {
+	if !cfg.HasRows() {
 		return refuse(wire.CodeUnsupported, "pull rows: %v is dense", cfg)
 	}
 	if most := wire.MaxPayload / max(8, 4*cfg.RowLen); m.Rows > most {

@@ -42,10 +42,14 @@ func (c *call) preparePushRows(n int) (err error) {
 		return err
 	}
 	cfg := &c.entry.cfg
-	if cfg.Form != wire.FormRows {
+	if !cfg.HasRows() {
 		return refuse(wire.CodeUnsupported, "push rows: %v is dense", cfg)
 	}
-	if rows := cfg.Length / cfg.RowLen; m.Rows > rows {
+	rows := cfg.Length / cfg.RowLen
+	if cfg.Form == wire.FormOpen {
+		rows = wire.MaxPayload / (8 + 4*cfg.RowLen)
+	}
+	if m.Rows > rows {
 		return refuse(wire.CodeSize, "push rows: %v: got %d rows, want at most %d", cfg, m.Rows, rows)
 	}
 	if size := m.Rows * (8 + 4*cfg.RowLen); uint64(n) != size {

@@ -121,6 +121,14 @@ func (r *rig) initRows(key uint64, rows, rowLen int) {
 	}, nil)
 }
 
+func (r *rig) initOpen(key uint64, rowLen int) {
+	r.t.Helper()
+	r.must(&wire.InitShard{
+		Origin: origin(0, key, 0), Form: wire.FormOpen, Rule: wire.RuleOptimizer,
+		RowLen: uint64(rowLen), Shards: 1, Zeros: true, Name: fmt.Sprint("o", key),
+	}, nil)
+}
+
 func (r *rig) setOptimizer(cfg optim.Config) {
 	r.t.Helper()
 	r.must(setOptimizer(r.t, 0, wire.ModeSync, cfg), nil)

@@ -24,6 +24,7 @@ type Server struct {
 	reads chan struct{}        // a value for each ReadState under way
 
 	rounds  atomic.Uint64 // the most rounds that any shard was pushed to
+	bytes   atomic.Int64  // of values and indices here
 	loading atomic.Int64  // bytes of first values and states on their way
 	panics  atomic.Int64
 	told    atomic.Int64 // when a wait was last explained in the log, Unix nanoseconds
@@ -33,7 +34,6 @@ type Server struct {
 	mu        sync.RWMutex // guards all below; never taken while a shard's own is held
 	entries   map[place]*entry
 	awaited   map[place]*awaited
-	bytes     int64
 	mode      uint8 // 0: nobody said
 	modeBy    string
 	base      optim.Config // as SetOptimizer gave it

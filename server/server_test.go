@@ -134,7 +134,7 @@ func TestInitKeepsTheFirstValue(t *testing.T) {
 	other.Length, other.Size, other.Rule = 2, 2, wire.RuleAverage
 	r.refused(&other, floats(1, 2), wire.CodeDuplicateInit)
 	other.Key, other.Length, other.Size, other.Zeros = 1, 1<<20, 1<<20, true
-	r.refused(&other, nil, wire.CodeBusy)
+	r.refused(&other, nil, wire.CodeFull)
 	r.init(1, 1)
 	other.Key, other.Length, other.Size = 2, 1, 1
 	r.refused(&other, nil, wire.CodeBusy)

@@ -10,32 +10,16 @@ import (
 
 // serveReadState answers with all that a shard is. Only a few states are read at once, the others wait.
 func (c *call) serveReadState(ctx context.Context) error {
-	s, m := c.s, &c.readState
-	c.started = time.Now()
-	v, err := c.await(ctx, shard.Want{Node: m.Node, Round: m.Round, Staleness: shard.NoBound}, m.WaitMillis)
-	if err != nil {
+	m := &c.readState
+	if err := c.awaitRound(ctx, m.Node, m.Round, m.WaitMillis); err != nil {
 		return err
-	}
-	if v != nil {
-		v.Release()
 	}
 	cfg := &c.entry.cfg
 	if size := 4 * cfg.Length * uint64(1+c.entry.shard.SlotCount()); size > wire.MaxPayload {
 		return refuse(wire.CodeUnsupported, "read state: %v: got %d bytes with the optimizer's, want at most %d in one answer", cfg, size, wire.MaxPayload)
 	}
-	c.setTimer(s.wait(m.WaitMillis) - time.Since(c.started))
-	select {
-	case s.reads <- struct{}{}:
-		c.timer.Stop()
-		c.reading = true
-	case <-ctx.Done():
-		c.timer.Stop()
-		return refuse(wire.CodeUnavailable, "read state: %v: the connection ended while it waited", cfg)
-	case <-s.done:
-		c.timer.Stop()
-		return s.ended()
-	case <-c.timer.C:
-		return refuse(wire.CodeTimeout, "read state: %v: waited %v while %d other states were read", cfg, s.wait(m.WaitMillis), maxStateReads)
+	if err := c.beginRead(ctx, m.WaitMillis); err != nil {
+		return err
 	}
 	st, err := c.entry.shard.ReadState()
 	if err != nil {
@@ -44,6 +28,36 @@ func (c *call) serveReadState(ctx context.Context) error {
 	c.out = st.Values
 	c.state = wire.State{Generation: st.Generation, Round: st.Round, N: cfg.Length, Config: st.Config, Slots: st.Slots}
 	return c.answer(&c.state, c.out.Bytes(4*int(cfg.Length)*(1+len(st.Slots))))
+}
+
+// awaitRound waits until so many rounds have closed, before a read.
+func (c *call) awaitRound(ctx context.Context, node, round uint64, millis uint32) error {
+	c.started = time.Now()
+	v, err := c.await(ctx, shard.Want{Node: node, Round: round, Staleness: shard.NoBound}, millis)
+	if v != nil {
+		v.Release()
+	}
+	return err
+}
+
+// beginRead takes one of the places for reads of state.
+func (c *call) beginRead(ctx context.Context, millis uint32) error {
+	s := c.s
+	c.setTimer(s.wait(millis) - time.Since(c.started))
+	select {
+	case s.reads <- struct{}{}:
+		c.timer.Stop()
+		c.reading = true
+		return nil
+	case <-ctx.Done():
+		c.timer.Stop()
+		return refuse(wire.CodeUnavailable, "%v: %v: the connection ended while it waited", c.kind, c.entry.cfg)
+	case <-s.done:
+		c.timer.Stop()
+		return s.ended()
+	case <-c.timer.C:
+		return refuse(wire.CodeTimeout, "%v: %v: waited %v while %d other states were read", c.kind, c.entry.cfg, s.wait(millis), maxStateReads)
+	}
 }
 
 // serveWriteState replaces all that a shard is, and creates it if need be.

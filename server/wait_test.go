@@ -238,6 +238,12 @@ func FuzzRequest(f *testing.F) {
 		&wire.SetOptimizer{Origin: origin(0, 0, 0), Mode: 1, Config: `{"name":"lamb"}`},
 		&wire.SetRate{Origin: origin(0, 0, 0), Round: 3, Rate: 1},
 		&wire.ReadState{Origin: origin(0, 0, 0)},
+		&wire.PushRows{Origin: origin(0, 2, 1), Rows: 1, WaitMillis: 1},
+		&wire.InitShard{Origin: origin(0, 3, 0), Form: 3, Rule: 1, RowLen: 2, Shards: 1, Zeros: true, Name: "x", Table: `{"initializer":{"name":"normal"},"max_rows":9}`},
+		&wire.InitShard{Origin: origin(0, 3, 0), Form: 2, Rule: 1, Length: 2, Size: 2, RowLen: 2, Shards: 1, Zeros: true, Name: "x", Table: `{"initializer":{"name":"uniform","high":1}}`},
+		&wire.ReadRows{Origin: origin(0, 2, 0), Count: 3, WaitMillis: 1},
+		&wire.WriteRows{Init: wire.InitShard{Origin: origin(0, 2, 0), Form: 3, Rule: 1, RowLen: 1, Shards: 1, Zeros: true, Name: "o2"}, First: true, Rows: 1},
+		&wire.ReadUsage{Origin: origin(0, 0, 0)},
 		&wire.AwaitShard{Origin: origin(0, 0, 0)},
 		&wire.Heartbeat{},
 	} {
@@ -251,6 +257,7 @@ func FuzzRequest(f *testing.F) {
 		r.members(1, 2)
 		r.init(0, 1, 2)
 		r.initRows(1, 4, 1)
+		r.initOpen(2, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		for range 2 { // the second time it is a repeat

@@ -123,6 +123,10 @@ func initTraining(w *Worker, value float32) {
 	w.init("big", fill(300_000, value))
 	w.ok(w.Store.InitRows(w.Ctx, "rows", 11, 3, fill(33, value)))
 	w.ok(w.Store.InitAverage(w.Ctx, "average", fill(5, value)))
+	normal := kvstore.Initializer{Name: "normal", Mean: 1, Deviation: 0.1, Seed: 3}
+	w.ok(w.Store.InitTable(w.Ctx, "words", kvstore.Table{RowLen: 3, Initializer: normal, MaxRows: 1000}))
+	w.ok(w.Store.InitTable(w.Ctx, "table", kvstore.Table{Rows: 11, RowLen: 3, Initializer: normal}))
+	w.ok(w.Store.InitTable(w.Ctx, "no words", kvstore.Table{RowLen: 1}))
 }
 
 func train(w *Worker, from, to int) {
@@ -133,14 +137,23 @@ func train(w *Worker, from, to int) {
 		w.pushPull("big", [][]float32{uniform(random, 300_000, -1, 1)}, [][]float32{out})
 		w.pushRows("rows", []int64{int64(step), 9, int64(w.r % 11)}, uniform(random, 9, -1, 1))
 		w.push("average", uniform(random, 5, -1, 1))
+		w.pushRows("words", []int64{int64(step) - 2, 9, int64(w.r%11) << 50}, uniform(random, 9, -1, 1))
+		w.pushRows("table", []int64{int64(step), 9, int64(w.r % 11)}, uniform(random, 9, -1, 1))
 	}
 }
 
 func values(w *Worker) []float32 {
 	all := append(w.pulled("dense", 4321), w.pulled("big", 300_000)...)
-	rows := make([]float32, 33)
-	w.pullRows("rows", []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, rows)
-	return append(append(all, rows...), w.pulled("average", 5)...)
+	for _, key := range []string{"rows", "words", "table"} {
+		rows := make([]float32, 33)
+		ids := []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+		if key == "words" {
+			ids = []int64{0, 1, -1, -2, 4, 5 << 50, 6 << 50, 1 << 50, 2 << 50, 9, 10}
+		}
+		w.pullRows(key, ids, rows)
+		all = append(all, rows...)
+	}
+	return append(all, w.pulled("average", 5)...)
 }
 
 func trainAndSave(file string) func(w *Worker) []float32 {

@@ -2,7 +2,12 @@ package kvstoretest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/paragon-train/paragon/kvstore"
 )
 
 // (2, 3) of ones; each worker pushes r+1 in the one row r mod 2: row k = 1 + Σ_{r ≡ k mod 2} (r+1)·2·(i+1).
@@ -103,4 +108,105 @@ func rowsReplaced(w *Worker) {
 	w.pushRows(key, []int64{2}, fill(3, 4))
 	w.pullRows(key, []int64{0, 1, 2}, out)
 	w.same(key, out, append(fill(6, 1), fill(3, float32(4*w.n))...))
+}
+
+// Any int64 names a row. Until it is pushed to it has its first value and takes no memory; then 2·Σg is added to that.
+func openRows(w *Worker) {
+	const rowLen = 3
+	key, random := w.key("words"), kvstore.Initializer{Name: "uniform", Low: -1, High: 1, Seed: 7}
+	before := w.rowsHeld()
+	w.barrier()
+	w.ok(w.Store.InitTable(w.Ctx, key, kvstore.Table{RowLen: rowLen, Initializer: random}))
+	ids := []int64{5, -1, math.MinInt64, math.MaxInt64, 1 << 40, 5, 0}
+	first := make([]float32, len(ids)*rowLen)
+	w.pullRows(key, ids, first)
+	for i, v := range first {
+		if v < -1 || v >= 1 || v == 0 || i >= 5*rowLen && i < 6*rowLen && v != first[i-5*rowLen] || i >= rowLen && i < 5*rowLen && v == first[i-rowLen] {
+			w.failf("%s: got first values %v, want them drawn from -1 to 1 by row", key, first)
+		}
+	}
+	if held := w.rowsHeld(); held != before {
+		w.failf("after pulls: got %d rows held, want %d as before", held, before)
+	}
+	w.barrier()
+	for round := range 3 {
+		w.pushRows(key, []int64{-1, 1 << 40, -1}, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9})
+		w.pushRows(key, nil, nil)
+		out := make([]float32, len(ids)*rowLen)
+		w.pullRows(key, ids, out)
+		want := slices.Clone(first)
+		for range round + 1 {
+			for j := range rowLen {
+				want[rowLen+j] += 2 * float32(w.n) * float32(8+2*j)
+				want[4*rowLen+j] += 2 * float32(w.n) * float32(4+j)
+			}
+		}
+		w.same(key, out, want)
+	}
+	if held := w.rowsHeld(); held != before+2 {
+		w.failf("after pushes to two rows: got %d rows held, want %d", held, before+2)
+	}
+	w.barrier()
+	// Rows by number begin alike.
+	table := w.key("table")
+	w.ok(w.Store.InitTable(w.Ctx, table, kvstore.Table{Rows: 50, RowLen: rowLen, Initializer: random}))
+	all, out, again := make([]int64, 50), make([]float32, 50*rowLen), make([]float32, rowLen)
+	for i := range all {
+		all[i] = int64(i)
+	}
+	w.pullRows(table, all, out)
+	w.pullRows(table, []int64{49}, again)
+	w.same(table, again, out[49*rowLen:])
+	if out[0] == out[rowLen] || out[0] == first[6*rowLen] {
+		w.failf("%s: got first values %v, want them drawn by key and row", table, out)
+	}
+}
+
+// rowsHeld returns how many rows of open vocabularies all servers hold.
+func (w *Worker) rowsHeld() uint64 {
+	list, err := w.Store.Usage(w.Ctx)
+	w.ok(err)
+	rows := uint64(0)
+	for i, u := range list {
+		if u.Server != i {
+			w.failf("usage: got server %d at %d", u.Server, i)
+		}
+		rows += u.Rows
+	}
+	return rows
+}
+
+func fullTable(w *Worker) {
+	key := w.key("small")
+	w.ok(w.Store.InitTable(w.Ctx, key, kvstore.Table{RowLen: 2, MaxRows: 40}))
+	ids := make([]int64, 100)
+	for i := range ids {
+		ids[i] = int64(i)
+	}
+	w.pushRows(key, ids[:3], make([]float32, 6))
+	err := w.Store.PushRows(w.Ctx, key, ids, make([]float32, 200))
+	w.is("a push of 100 rows where 40 fit", err, kvstore.ErrFull)
+	if text := err.Error(); !strings.Contains(text, key) || !strings.Contains(text, "want at most") {
+		w.failf("a push of 100 rows where 40 fit: got error %q, want one with the key, its rows and their limit", text)
+	}
+}
+
+func badTables(w *Worker) {
+	for _, t := range []kvstore.Table{
+		{}, {RowLen: -1}, {Rows: -1, RowLen: 1}, {Rows: math.MaxInt64 / 2, RowLen: 8}, {RowLen: 1, MaxRows: -1}, {Rows: 4, RowLen: 1, MaxRows: 5},
+	} {
+		w.is(fmt.Sprintf("init of %+v", t), w.Store.InitTable(w.Ctx, w.key("x"), t), kvstore.ErrSize)
+	}
+	for _, i := range []kvstore.Initializer{
+		{Name: "ones"}, {Low: 1}, {Name: "uniform", Low: 2, High: 1}, {Name: "uniform", High: math.NaN()}, {Name: "uniform", Deviation: 1},
+		{Name: "normal", Deviation: -1}, {Name: "normal", Mean: math.Inf(1)}, {Name: "normal", High: 1},
+	} {
+		if err := w.Store.InitTable(w.Ctx, w.key("x"), kvstore.Table{RowLen: 1, Initializer: i}); err == nil {
+			w.failf("init with %+v: got no error", i)
+		}
+	}
+	w.ok(w.Store.InitTable(w.Ctx, w.key("x"), kvstore.Table{RowLen: 1}))
+	w.is("init a second time", w.Store.InitTable(w.Ctx, w.key("x"), kvstore.Table{RowLen: 1}), kvstore.ErrDuplicateInit)
+	w.is("too few values", w.Store.PushRows(w.Ctx, w.key("x"), []int64{1, 2}, make([]float32, 1)), kvstore.ErrSize)
+	w.is("a dense pull", w.Store.Pull(w.Ctx, w.key("x"), make([]float32, 1)), kvstore.ErrUnsupported)
 }

@@ -11,6 +11,8 @@ import (
 func (s *Shard) apply(step uint64) error {
 	var err error
 	switch {
+	case s.vocabulary != nil:
+		err = s.applyOpen(step)
 	case s.n == 0:
 	case s.cfg.RowLen > 0:
 		err = s.applyRows(step)
@@ -85,6 +87,9 @@ func SetOptimizer(shards []*Shard, opt *optim.Optimizer, from uint64) error {
 		}
 		if opt.Check(s.state, s.n) != nil {
 			s.state = opt.NewState(s.n)
+			if s.vocabulary != nil {
+				s.vocabulary.setSlots(opt.NewState(1).Slots)
+			}
 		}
 		s.opt, s.factors = opt, opt.Factors(s.cfg.Name)
 	}

@@ -25,6 +25,9 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	if m.known && c.Seq != m.counted+1 {
 		return Ahead, nil
 	}
+	if err := s.takeRows(c); err != nil {
+		return Refused, err
+	}
 	s.pushed = true
 	m.age.push(s.rounds, m.counted)
 	p := payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows}

@@ -14,7 +14,7 @@ func TestConfigIsRefusedByField(t *testing.T) {
 		code   wire.Code
 		text   string
 	}{
-		{"form", func(c *Config) { c.Form = 3 }, wire.CodeMalformed, "form: got 3"},
+		{"form", func(c *Config) { c.Form = 4 }, wire.CodeMalformed, "form: got 4"},
 		{"rule", func(c *Config) { c.Rule = 0 }, wire.CodeMalformed, "rule: got 0"},
 		{"average of rows", func(c *Config) { c.Form, c.RowLen, c.Rule = wire.FormRows, 2, wire.RuleAverage }, wire.CodeUnsupported, "rows"},
 		{"broken rows", func(c *Config) { c.Form, c.RowLen = wire.FormRows, 3 }, wire.CodeSize, "got 4 values in rows of 3"},

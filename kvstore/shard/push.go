@@ -87,6 +87,9 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	if x := s.next.find(m); r == &s.open && x != nil && x.seq != 0 && c.Seq >= x.seq {
 		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, but its push %d was for round %d", c.Seq, m.Rank, c.Round, x.seq, s.rounds+1)
 	}
+	if err := s.takeRows(c); err != nil {
+		return Refused, err
+	}
 	slot.seq, slot.weight = c.Seq, c.Weight
 	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows}
 	r.present++
@@ -106,8 +109,11 @@ func (s *Shard) check(c *Contribution) error {
 	if !(c.Weight >= 0) || c.Weight > maxWeight {
 		return s.refuse(wire.CodeMalformed, "push: got weight %v, want a finite number, at least 0", c.Weight)
 	}
-	if s.cfg.Form == wire.FormRows {
+	switch s.cfg.Form {
+	case wire.FormRows:
 		return s.checkRows(c)
+	case wire.FormOpen:
+		return s.checkOpen(c)
 	}
 	if c.Rows != 0 {
 		return s.refuse(wire.CodeUnsupported, "push: got rows, but the key is dense")

@@ -65,8 +65,8 @@ func (r *rowSum) add(s *Shard, p *payload) {
 func (r *rowSum) merge(s *Shard, p *payload) {
 	rowLen := int(s.cfg.RowLen)
 	rows, values := p.rowValues(rowLen)
-	if r.place == nil {
-		r.place = make([]int32, s.numRows)
+	if n := s.rowCount(); n > len(r.place) {
+		r.place = append(r.place, make([]int32, n-len(r.place))...)
 	}
 	for i, row := range rows {
 		v := values[i*rowLen : (i+1)*rowLen]
@@ -98,6 +98,27 @@ func (r *rowSum) reset() {
 	r.rows, r.values = r.rows[:0], r.values[:0]
 }
 
+// rowCount returns how many rows the shard has at the moment.
+func (s *Shard) rowCount() int {
+	if s.vocabulary != nil {
+		return s.vocabulary.rows
+	}
+	return s.numRows
+}
+
+// applyOpen is applyRows of an open vocabulary.
+func (s *Shard) applyOpen(step uint64) error {
+	o := s.vocabulary
+	rows, values := s.sum.rows.total(o.rowLen)
+	if s.opt != nil {
+		return s.pass(step).UpdateTable(rows, o.rowLen, o, values)
+	}
+	for i, row := range rows {
+		copy(o.Row(row, -1), values[i*o.rowLen:(i+1)*o.rowLen])
+	}
+	return nil
+}
+
 func (s *Shard) applyRows(step uint64) error {
 	rowLen, value := int(s.cfg.RowLen), s.current.Float32s()
 	rows, values := s.sum.rows.total(rowLen)
@@ -120,7 +141,7 @@ func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64,
 		return 0, 0, s.refuse(wire.CodeSize, "pull rows: got room for %d values, want %d rows of %d", len(out), len(rows), rowLen)
 	}
 	for i, row := range rows {
-		if row < 0 || row >= int64(s.numRows) {
+		if s.vocabulary == nil && (row < 0 || row >= int64(s.numRows)) {
 			return 0, 0, s.refuse(wire.CodeSize, "pull rows: rows[%d]: got row %d, want 0 to %d", i, row, s.numRows-1)
 		}
 	}
@@ -129,6 +150,10 @@ func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64,
 	if s.err != nil {
 		return 0, 0, s.err
 	}
-	f32.GatherRows(out, s.current.Float32s(), rows, rowLen)
+	if s.vocabulary != nil {
+		s.vocabulary.pull(rows, out)
+	} else {
+		f32.GatherRows(out, s.current.Float32s(), rows, rowLen)
+	}
 	return s.current.round, s.current.generation, nil
 }

@@ -25,14 +25,14 @@ func (s *Shard) ReadState() (State, error) {
 	if s.err != nil {
 		return State{}, s.err
 	}
-	st := State{Generation: s.current.generation, Round: s.rounds}
-	if s.opt != nil {
-		data, err := s.opt.Config().Encode()
-		if err != nil {
-			return State{}, s.refuse(wire.CodeInternal, "read state: %v", err)
-		}
-		st.Config = string(data)
+	if s.vocabulary != nil {
+		return State{}, s.refuse(wire.CodeUnsupported, "read state: the key has an open vocabulary; read its rows")
 	}
+	config, err := s.config()
+	if err != nil {
+		return State{}, err
+	}
+	st := State{Generation: s.current.generation, Round: s.rounds, Config: config}
 	slots := s.slots()
 	st.Values = s.pool.Get(4 * s.n * (1 + len(slots)))
 	all := st.Values.Float32s(s.n * (1 + len(slots)))
@@ -42,6 +42,18 @@ func (s *Shard) ReadState() (State, error) {
 		copy(all[(1+i)*s.n:], slot.Values)
 	}
 	return st, nil
+}
+
+// config returns the optimizer's JSON; empty: none.
+func (s *Shard) config() (string, error) {
+	if s.opt == nil {
+		return "", nil
+	}
+	data, err := s.opt.Config().Encode()
+	if err != nil {
+		return "", s.refuse(wire.CodeInternal, "read state: %v", err)
+	}
+	return string(data), nil
 }
 
 // SlotCount returns the number of the optimizer's slots, each as long as the value.
@@ -67,12 +79,27 @@ func (s *Shard) WriteState(round uint64, slots []string, values []float32) error
 	if s.err != nil {
 		return s.err
 	}
+	if s.vocabulary != nil {
+		return s.refuse(wire.CodeUnsupported, "write state: the key has an open vocabulary; write its rows")
+	}
 	if len(values) != s.n*(1+len(slots)) {
 		return s.refuse(wire.CodeSize, "write state: got %d values, want %d: the value and %d slots", len(values), s.n*(1+len(slots)), len(slots))
 	}
 	if s.opt != nil && !slices.Equal(slots, s.opt.SlotNames()) {
 		return s.refuse(wire.CodeConflict, "write state: got slots %q, want %q, those of %s", slots, s.opt.SlotNames(), s.opt.Config().Name)
 	}
+	s.beginState()
+	copy(s.writable(), values[:s.n])
+	s.state = &optim.State{}
+	for i, name := range slots {
+		s.state.Slots = append(s.state.Slots, optim.Slot{Name: name, Values: slices.Clone(values[(1+i)*s.n : (2+i)*s.n])})
+	}
+	s.endState(round)
+	return nil
+}
+
+// beginState gives up what was under way, before the shard becomes what a state says; endState opens the round after it.
+func (s *Shard) beginState() {
 	if !s.pushed {
 		s.anySeq = true
 		for _, m := range s.ranked {
@@ -80,17 +107,14 @@ func (s *Shard) WriteState(round uint64, slots []string, values []float32) error
 		}
 	}
 	s.dropContributions()
-	copy(s.writable(), values[:s.n])
-	s.state = &optim.State{}
-	for i, name := range slots {
-		s.state.Slots = append(s.state.Slots, optim.Slot{Name: name, Values: slices.Clone(values[(1+i)*s.n : (2+i)*s.n])})
-	}
+}
+
+func (s *Shard) endState(round uint64) {
 	s.rounds = round
 	s.publish()
 	s.open.begin(s.ranked, s.rounds)
 	s.next.begin(s.ranked, s.rounds+1)
 	s.wake()
-	return nil
 }
 
 // dropContributions gives up what came for open rounds, and remembers that it came.

@@ -1,0 +1,79 @@
+package kvstore
+
+import (
+	"context"
+	"math"
+
+	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A Table describes a key of rows, such as an embedding. The servers make it: no worker holds it.
+type Table struct {
+	// Rows is the number of rows, 0 to Rows−1. Zero opens the vocabulary: every int64 names a row, such as a hash of a word, and
+	// a row is made when it is first pushed to. A pull of one that was not made gives its first value and takes no memory.
+	Rows int64
+	// RowLen is the number of values of a row.
+	RowLen int
+	// Initializer gives rows their first values; its zero value gives zeros.
+	Initializer Initializer
+	// MaxRows bounds the rows of an open vocabulary, over all servers. Each shard takes an even share of it, so that a table
+	// may be full a little earlier. A push of rows beyond it is ErrFull, and none of that shard's rows counts. Zero: what
+	// servers' memory takes.
+	MaxRows int64
+}
+
+// An Initializer gives rows their first values. They depend on its seed, the key's name and the row's number or ID alone.
+//
+//	{}                                                  zeros
+//	{Name: "uniform", Low: -0.05, High: 0.05, Seed: 1}
+//	{Name: "normal", Deviation: 0.01, Seed: 1}
+type Initializer = shard.Initializer
+
+func (s *store) InitTable(ctx context.Context, key string, t Table) error {
+	size := uint64(0)
+	switch {
+	case t.RowLen <= 0:
+		return keyError("init", key, ErrSize, "got rows of %d values, want at least one", t.RowLen)
+	case t.Rows < 0 || t.Rows > math.MaxInt/int64(t.RowLen):
+		return keyError("init", key, ErrSize, "got %d rows of %d values, want at least one, or 0 for an open vocabulary", t.Rows, t.RowLen)
+	case t.MaxRows < 0 || t.MaxRows > 0 && t.Rows > 0:
+		return keyError("init", key, ErrSize, "limit of rows: got %d with %d rows, want 0 unless the vocabulary is open", t.MaxRows, t.Rows)
+	}
+	table, err := shard.Table{Initializer: t.Initializer, MaxRows: uint64(t.MaxRows)}.Encode()
+	if err != nil {
+		return keyError("init", key, err, "")
+	}
+	form := wire.FormOpen
+	if t.Rows > 0 {
+		form, size = wire.FormRows, uint64(t.Rows)*uint64(t.RowLen)
+	}
+	return s.init(ctx, wire.Declare{Name: key, Form: form, Rule: wire.RuleOptimizer, Size: size, RowLen: uint64(t.RowLen), Table: table}, nil)
+}
+
+// A Usage is what one server holds for the job, in bytes of memory taken.
+type Usage struct {
+	Server int    // rank
+	Shards uint64 // of all keys
+	Rows   uint64 // of open vocabularies
+	Values uint64 // bytes of values
+	State  uint64 // bytes of the optimizer's state
+	Index  uint64 // bytes by which rows of open vocabularies are found
+}
+
+func (s *store) Usage(ctx context.Context) ([]Usage, error) {
+	var answers []*wire.Usage
+	err := s.everyServer(ctx, "usage", func(c *call) {
+		head, answer := &wire.ReadUsage{}, &wire.Usage{}
+		answers = append(answers, answer)
+		c.request, c.origin, c.answer = head, &head.Origin, answer
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Usage, len(answers))
+	for i, a := range answers {
+		list[i] = Usage{Server: i, Shards: a.Shards, Rows: a.Rows, Values: a.Values, State: a.State, Index: a.Index}
+	}
+	return list, nil
+}
