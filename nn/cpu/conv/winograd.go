@@ -150,7 +150,8 @@ func (w *winograd) runPatches(task int) {
 	first := task * w.perTask
 	n := min(w.perTask, w.patches-first)
 	w.transformIn(in, pixels, first, n)
-	w.multiply(out, in, n)
+	next := w.ahead(task + w.numSlots)
+	w.multiply(out, in, n, &next)
 	w.transformOut(out, spare, first, n)
 }
 
@@ -199,7 +200,18 @@ func (w *winograd) transformIn(dst, pixels []float32, first, n int) {
 	})
 }
 
-func (w *winograd) multiply(out, in []float32, n int) {
+// ahead is the pixels that a later task reads, about those which this thread takes next.
+func (w *winograd) ahead(task int) ahead {
+	first := task * w.perTask
+	if first >= w.patches {
+		return ahead{}
+	}
+	h := imageRows{w.patchH, w.patchW, w.inH, w.inW, w.padH}
+	calls := 16 * w.g.panels * ((w.perTask + w.tile.Rows - 1) / w.tile.Rows)
+	return fetchAhead(w.in.F32, h.pixel(first), h.pixel(min(first+w.perTask, w.patches))+2*w.inW, w.g.inC, 0, w.g.inC, calls)
+}
+
+func (w *winograd) multiply(out, in []float32, n int, next *ahead) {
 	t, c, k := w.tile, w.depth, w.g.outC
 	step := w.g.inC * t.Cols // from one packed panel to the next
 	segment := [1]f32.Segment{{Len: c}}
@@ -215,6 +227,7 @@ func (w *winograd) multiply(out, in []float32, n int) {
 					a.InRow[i], a.OutRow[i] = (row+i)*c, (row+i)*k
 				}
 				t.Gather(&a, rows, t.Cols)
+				next.fetch(t)
 			}
 		}
 	}

@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	winStep      = 64   // patches that are transformed at a time
+	winStep      = 64      // patches that are transformed at a time
 	winPart      = 256     // patches of a part, at least
 	winParts     = 16      // most parts
 	winSums      = 1 << 20 // values of the sums of several parts, at most
-	winTaps      = 16   // channels of x whose taps are computed at a time
-	winSkew      = 16   // values between matrices, so that they do not all begin in the same set of the first-level cache
-	winMatrices  = 16   // one for each element of the transformed patches
-	winPatchSide = 2    // of the patches of dy
+	winTaps      = 16      // channels of x whose taps are computed at a time
+	winSkew      = 16      // values between matrices, so that they do not all begin in the same set of the first-level cache
+	winMatrices  = 16      // one for each element of the transformed patches
+	winPatchSide = 2       // of the patches of dy
 )
 
 // winBlocks are the most channels of x and of dy in a block, best first: the larger the fewer transforms. 16·128·128 sums are 1 MB.
@@ -186,15 +186,16 @@ func (w *winogradWeight) runBlock(task int) {
 	}
 	u, v := work[:winMatrices*w.uStride], work[winMatrices*w.uStride:]
 	s := w.shape
+	inX, inDy := imageRows{w.patchH, w.patchW, s.H, s.W, s.PadH}, imageRows{w.patchH, w.patchW, s.OutH(), s.OutW(), 0}
 	end := min(w.patches, (part+1)*w.perPart)
 	for first := part * w.perPart; first < end; first += w.step {
 		n := min(w.step, end-first)
 		w.transformX(u, first, n, c0, c)
 		w.transformDy(v, first, n, k0, k)
-		next := min(end, first+n+w.step)
-		ahead := [2]ahead{
-			w.ahead(w.x, first+n, next, s.H, s.W, (winPatchSide-s.PadH)*s.W, s.C, c0, c),
-			w.ahead(w.dy, first+n, next, s.OutH(), s.OutW(), 0, s.K, k0, k),
+		from, to := first+n, min(end, first+n+w.step)
+		ahead := [2]ahead{ // of x only rows that these patches did not read
+			fetchAhead(w.x, inX.pixel(from)+winPatchSide*s.W, inX.pixel(to)+winPatchSide*s.W, s.C, c0, c, w.calls),
+			fetchAhead(w.dy, inDy.pixel(from), inDy.pixel(to), s.K, k0, k, w.calls),
 		}
 		w.multiply(sums, u, v, n, c, k, first > part*w.perPart, &ahead)
 	}
@@ -252,39 +253,6 @@ func (w *winogradWeight) transformDy(v []float32, first, n, k0, k int) {
 		}
 		w.tile.WinogradGradient(&a)
 	}
-}
-
-// An ahead is channels of the pixels that the next patches read, which are fetched while these are multiplied.
-type ahead struct {
-	from           []float32
-	pixels, stride int // left
-	channels       int
-	share          int // pixels at a time
-}
-
-// ahead is n channels from channel c0 of the pixels of x or dy that patches first to end read and those before them do not, about:
-// they lie in the order of patches but for their two rows, from pixel offset.
-func (w *winogradWeight) ahead(all []float32, first, end, height, width, offset, stride, c0, n int) ahead {
-	at := func(p int) int {
-		row := p / w.patchW
-		return (row/w.patchH*height+row%w.patchH*winPatchSide)*width + p%w.patchW*winPatchSide*width/w.patchW + offset
-	}
-	from := at(first)
-	pixels := min(at(end), len(all)/stride) - from
-	if pixels <= 0 {
-		return ahead{}
-	}
-	return ahead{from: all[from*stride+c0:], pixels: pixels, stride: stride, channels: n, share: pixels/w.calls + 1}
-}
-
-// fetch asks for the next share.
-func (a *ahead) fetch(t *f32.Tile) {
-	if a.pixels <= 0 {
-		return
-	}
-	t.Fetch(a.from, a.stride, a.share, a.channels)
-	a.pixels -= a.share
-	a.from = a.from[min(len(a.from), a.share*a.stride):]
 }
 
 // multiply adds the products of n patches to a block's sums: for each matrix, for each tile's width of output channels, rows of
