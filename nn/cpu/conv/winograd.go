@@ -51,9 +51,12 @@ func newWinograd(g *gather, flip bool, taps, stride, pad [2]int, inH, inW, outH,
 	w.patches = g.n * w.patchH * w.patchW
 
 	// As many patches as stay in the second-level cache on both sides, about; but not so few that the weights, which every task
-	// reads, are read too often. Equal tasks, the same number for each thread.
-	const cache, least, most = 192 << 10, 24, 96 // values, patches
+	// reads, are read too often, least where they come from beyond that cache. Equal tasks, the same number for each thread.
+	const cache, least, most, large, many = 96 << 10, 24, 48, 2 << 20, 96 // values, patches, patches, values, patches
 	w.perTask = min(max(cache/(16*(g.depth+g.outC)), least), most)
+	if 16*g.depth*g.outC > large {
+		w.perTask = many
+	}
 	w.tasks = (w.patches + w.perTask - 1) / w.perTask
 	w.tasks = (w.tasks + threads - 1) / threads * threads
 	w.perTask = (w.patches + w.tasks - 1) / w.tasks
