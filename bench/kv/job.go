@@ -97,7 +97,7 @@ func (j *job) run(ctx context.Context, r *report) (err error) {
 		if skip {
 			continue
 		}
-		before := j.cpu()
+		before, workersBefore := j.cpu(""), j.cpu("worker")
 		for _, w := range workers {
 			e, err := w.event(name, false)
 			if err != nil {
@@ -105,7 +105,7 @@ func (j *job) run(ctx context.Context, r *report) (err error) {
 			}
 			m.add(e)
 		}
-		m.cpu = j.cpu() - before
+		m.cpu, m.workerCPU = j.cpu("")-before, j.cpu("worker")-workersBefore
 		r.line(&m)
 	}
 	return nil
@@ -170,11 +170,14 @@ func (j *job) end(broken bool) error {
 	return first
 }
 
-// cpu returns the CPU time that all processes have used, or 0 where the system does not tell it.
-func (j *job) cpu() time.Duration {
+// cpu returns the CPU time that all processes of a role have used ("": of any), or 0 where the system does not tell it.
+func (j *job) cpu(role string) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on all of Linux' common machines
 	total := time.Duration(0)
 	for _, c := range j.processes {
+		if !strings.HasPrefix(c.name, role) {
+			continue
+		}
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
 		if err != nil {
 			return 0

@@ -3,6 +3,7 @@
 //
 //	go run ./bench/kv                                         everything, each job three times, in turns
 //	go run ./bench/kv -work resnet18 -jobs 1x1,2x2 -count 10 | benchstat -col /transport -
+//	go run ./bench/kv -stages costs.json -transport tcp       what serialising, moving, summing and updating cost, for bench/scale
 //	go run ./bench/kv -work resnet18 -profile /some/folder    CPU profiles of every process, for go tool pprof
 //
 // A work is a set of keys and what each worker does with them in a round:
@@ -47,6 +48,7 @@ type settings struct {
 	count      int
 	scale      float64
 	profile    string
+	stages     string // file to write what the stages cost to
 	peers      []peer
 }
 
@@ -71,7 +73,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, set, os.Stdout, os.Stderr); err != nil {
+	do := func() error { return run(ctx, set, os.Stdout, os.Stderr) }
+	if set.stages != "" {
+		do = func() error { return measureStages(ctx, set, os.Stdout) }
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "kv:", err)
 		os.Exit(1)
 	}
@@ -85,6 +91,7 @@ func readFlags(args []string) (settings, error) {
 	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between")
 	f.IntVar(&set.count, "count", 3, "how often each job is run")
 	f.Float64Var(&set.scale, "scale", 1, "multiplies the samples of each work")
+	f.StringVar(&set.stages, "stages", "", "measure what each stage of the data path costs, and write it to this file for bench/scale")
 	f.StringVar(&set.profile, "profile", "", "folder for CPU profiles")
 	f.Func("peer", "name=command: another program that plays the works, in turns with this one; may be given again", func(text string) error {
 		p, err := readPeer(text)

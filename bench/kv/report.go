@@ -18,7 +18,8 @@ type measured struct {
 	first     []int64 // of a sample until its first key was there
 	samples   int     // of each worker
 	cpu       time.Duration
-	turns     []int64 // median nanoseconds of an operation, job by job
+	workerCPU time.Duration // the workers' part of it
+	turns     []int64       // median nanoseconds of an operation, job by job
 }
 
 func (m *measured) add(e event) {
@@ -79,6 +80,7 @@ func (r *report) line(m *measured) {
 	have.took, have.first = append(have.took, m.took...), append(have.first, m.first...)
 	have.turns = append(have.turns, ns)
 	have.cpu += m.cpu
+	have.workerCPU += m.workerCPU
 	have.samples += m.samples
 }
 

@@ -68,7 +68,7 @@ func workNames() []string {
 }
 
 func findWork(name string) (work, error) {
-	for _, w := range works {
+	for _, w := range append(works[:len(works):len(works)], stageWorks()...) {
 		if w.name == name {
 			return w, nil
 		}

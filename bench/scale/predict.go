@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/bench/costs"
+)
+
+// steps are the times of a step of 64 examples on two idle threads, see docs/design/0004-measured.md.
+var steps = map[string]time.Duration{"resnet18-imagenet": 44 * time.Millisecond, "resnet18-cifar": 444 * time.Millisecond}
+
+func predictCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "predict",
+		Usage: "predict steps by number of workers and by link, and how many servers they want",
+		Description: `For each link and number of workers it tries 1, 2, 4, ... servers. "enough" is the smallest number within 5 % of the best
+one; the step, its images a second and what is busiest are those with enough servers.
+
+   scale predict --costs costs.json --model resnet18-cifar --workers 8,64,512 --links 1,10`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "costs", Required: true, Usage: "`FILE` that bench/kv -stages wrote"},
+			&cli.StringFlag{Name: "model", Value: "resnet18-imagenet", Usage: "resnet18-imagenet or resnet18-cifar"},
+			&cli.IntFlag{Name: "batch", Value: 64, Usage: "examples of a step of one worker"},
+			&cli.DurationFlag{Name: "step", Usage: "of a worker's computing on its own (default: as measured on two cores with 64 examples)"},
+			&cli.IntFlag{Name: "cores", Value: 2, Usage: "of each host"},
+			&cli.IntFlag{Name: "threads", Value: 2, Usage: "that compute on each worker"},
+			&cli.IntSliceFlag{Name: "workers", Value: cli.NewIntSlice(8, 16, 32, 64, 128, 256, 512, 1024)},
+			&cli.Float64SliceFlag{Name: "links", Value: cli.NewFloat64Slice(1, 10, 25, 100), Usage: "of each host, in Gbit/s each way"},
+			&cli.DurationFlag{Name: "latency", Value: 50 * time.Microsecond, Usage: "from host to host"},
+			&cli.StringFlag{Name: "transport", Value: "tcp", Usage: "whose costs"},
+			&cli.StringFlag{Name: "rule", Value: "sgd+momentum", Usage: "of the update on the servers"},
+			&cli.StringFlag{Name: "placement", Value: ownHosts, Usage: "servers on hosts of their own (own) or beside the workers, as launch places them (shared)"},
+			&cli.IntFlag{Name: "max-servers", Value: 256},
+		},
+		Action: predict,
+	}
+}
+
+func predict(c *cli.Context) error {
+	measured, err := costs.Read(c.String("costs"))
+	if err != nil {
+		return err
+	}
+	step := c.Duration("step")
+	if step == 0 {
+		step = steps[c.String("model")]
+	}
+	m, err := modelOf(c.String("model"))
+	if err != nil {
+		return err
+	}
+	m = m.withStep(step.Seconds() * float64(c.Int("threads")))
+	m.batch = c.Int("batch")
+	fmt.Fprintf(c.App.Writer, "%s, %d examples and %v of computing a step on %d threads; hosts of %d cores, servers on %s hosts, %v from host to host; %s, %s; costs of %d cores %s at %s.\n\n",
+		m.name, m.batch, step, c.Int("threads"), c.Int("cores"), c.String("placement"), c.Duration("latency"), c.String("transport"), c.String("rule"), measured.Cores, measured.Machine, measured.Commit)
+	fmt.Fprintln(c.App.Writer, "| link | workers | servers: best | enough | step, ms | examples/s | of linear | busiest |")
+	fmt.Fprintln(c.App.Writer, "| --- | --- | --- | --- | --- | --- | --- | --- |")
+	for _, link := range c.Float64Slice("links") {
+		if !(link > 0) {
+			return fmt.Errorf("--links has %v, want more than 0 Gbit/s", link)
+		}
+		for _, workers := range c.IntSlice("workers") {
+			one := cluster{workers: workers, placement: c.String("placement"), cores: c.Int("cores"), threads: c.Int("threads"), link: link * 1e9 / 8,
+				latency: c.Duration("latency").Seconds(), costs: measured, transport: c.String("transport"), rule: c.String("rule"), model: m, rounds: 3, fold: 1}
+			if one.placement == ownHosts {
+				one.fold = foldOf(workers)
+			}
+			best, enough, r, err := tryServers(one, c.Int("max-servers"))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.App.Writer, "| %v Gbit/s | %d | %d | %d | %.1f | %.0f | %.2f | %s |\n", link, workers, best, enough, 1e3*r.round,
+				float64(workers*m.batch)/r.round, step.Seconds()/r.round, r.busiest())
+		}
+	}
+	return nil
+}
+
+func modelOf(name string) (model, error) {
+	switch name {
+	case "resnet18-imagenet":
+		return resnet18(false), nil
+	case "resnet18-cifar":
+		return resnet18(true), nil
+	}
+	return model{}, fmt.Errorf("--model is %q, want resnet18-imagenet or resnet18-cifar", name)
+}
+
+// foldOf is how many workers are simulated as one, so that at most 32 are left.
+func foldOf(workers int) int {
+	for fold := 1; fold < workers; fold++ {
+		if workers%fold == 0 && workers/fold <= 32 {
+			return fold
+		}
+	}
+	return 1
+}
+
+// tryServers simulates 1, 2, 4, ... servers, at most as many as workers, until two in a row are no better.
+func tryServers(c cluster, most int) (best, enough int, r result, err error) {
+	var all []result
+	at, worse := 0, 0
+	for c.servers = 1; c.servers <= max(1, min(c.workers, most)) && worse < 2; c.servers *= 2 {
+		r, err := simulate(&c)
+		if err != nil {
+			return 0, 0, r, err
+		}
+		all = append(all, r)
+		if i := len(all) - 1; r.round < all[at].round*0.999 {
+			at, worse = i, 0
+		} else if i > 0 {
+			worse++
+		}
+	}
+	for i, r := range all {
+		if r.round <= 1.05*all[at].round {
+			return 1 << at, 1 << i, r, nil
+		}
+	}
+	return 0, 0, r, nil // never: the best one is within 5 % of itself
+}
+
+// busiest names what is used most of the time.
+func (r result) busiest() string {
+	name, share := "workers' cores", r.workerBusy
+	if r.serverBusy > share {
+		name, share = "servers' cores", r.serverBusy
+	}
+	if r.linkBusy > share {
+		name, share = "links", r.linkBusy
+	}
+	return fmt.Sprintf("%s %.0f %%", strings.TrimSpace(name), 100*share)
+}
