@@ -31,3 +31,13 @@ func addDecoded1BitWide(dst []float32, code []byte) {
 	}
 	addDecoded1BitPortable(dst[n:], code[n/8:])
 }
+
+func collectWide(found []uint32, x []float32, low uint32) (done, count int) {
+	n := len(x) &^ 15
+	if n > 0 && len(found) >= lanes {
+		if done, count = collectAVX512(&found[0], &x[0], low, len(found), n); done < n {
+			return done, count
+		}
+	}
+	return collectFrom(found, count, x, done, low)
+}

@@ -206,3 +206,66 @@ loop:
 	JLT          loop
 	VZEROUPPER
 	RET
+
+DATA numbers16<>+0(SB)/4, $0x00000000
+DATA numbers16<>+4(SB)/4, $0x00000001
+DATA numbers16<>+8(SB)/4, $0x00000002
+DATA numbers16<>+12(SB)/4, $0x00000003
+DATA numbers16<>+16(SB)/4, $0x00000004
+DATA numbers16<>+20(SB)/4, $0x00000005
+DATA numbers16<>+24(SB)/4, $0x00000006
+DATA numbers16<>+28(SB)/4, $0x00000007
+DATA numbers16<>+32(SB)/4, $0x00000008
+DATA numbers16<>+36(SB)/4, $0x00000009
+DATA numbers16<>+40(SB)/4, $0x0000000a
+DATA numbers16<>+44(SB)/4, $0x0000000b
+DATA numbers16<>+48(SB)/4, $0x0000000c
+DATA numbers16<>+52(SB)/4, $0x0000000d
+DATA numbers16<>+56(SB)/4, $0x0000000e
+DATA numbers16<>+60(SB)/4, $0x0000000f
+GLOBL numbers16<>(SB), RODATA|NOPTR, $64
+
+// func collectAVX512(found *uint32, x *float32, low uint32, room int, n int) (done int, count int)
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·collectAVX512(SB), NOSPLIT, $0-56
+	MOVQ         found+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         room+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVL         $0x00000010, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Z2
+	MOVL         low+16(FP), SI
+	VPBROADCASTD SI, Z0
+	VMOVDQU32    numbers16<>+0(SB), Z1
+	MOVL         $0x7fffffff, SI
+	VMOVD        SI, X3
+	VPBROADCASTD X3, Z3
+	XORQ         SI, SI
+	XORQ         DI, DI
+	SUBQ         $0x10, DX
+
+loop:
+	CMPQ          DI, DX
+	JGT           done
+	VPANDD        (CX)(SI*4), Z3, Z4
+	VPCMPUD       $0x05, Z0, Z4, K1
+	KMOVW         K1, R8
+	TESTL         R8, R8
+	JZ            none
+	VPCOMPRESSD.Z Z1, K1, Z4
+	VMOVDQU32     Z4, (AX)(DI*4)
+	POPCNTL       R8, R8
+	ADDQ          R8, DI
+
+none:
+	VPADDD Z2, Z1, Z1
+	ADDQ   $0x10, SI
+	CMPQ   SI, BX
+	JLT    loop
+
+done:
+	MOVQ SI, done+40(FP)
+	MOVQ DI, count+48(FP)
+	VZEROUPPER
+	RET

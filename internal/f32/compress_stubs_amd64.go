@@ -23,3 +23,8 @@ func addDecoded2BitAVX512(dst *float32, code *byte, t float32, n int)
 //
 //go:noescape
 func addDecoded1BitAVX512(dst *float32, code *byte, n int)
+
+// collectAVX512 is collect; n is a multiple of 16, not 0. It reads while 16 entries of room are left.
+//
+//go:noescape
+func collectAVX512(found *uint32, x *float32, low uint32, room int, n int) (done int, count int)

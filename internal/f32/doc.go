@@ -17,7 +17,7 @@
 // Destinations come first and belong to the caller. Slices of one call have the length of the destination unless the
 // function says otherwise; a shorter one is the caller's bug and panics. A destination may be the very same slice as a
 // source, element-wise; it may not overlap one at another offset. Functions keep nothing and may be called together on
-// different destinations. None allocates.
+// different destinations. None allocates, but for the memory that a TopK keeps.
 //
 // Functions whose name ends in BFloat16 do the same to arrays that are stored as bfloat16 ([]uint16). They are in assembly for
 // AVX-512 alone. An Array is numbers stored in either way.

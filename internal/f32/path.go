@@ -91,6 +91,7 @@ type kernelSet struct {
 	addDecoded2Bit func(dst []float32, code []byte, threshold float32)
 	encode1Bit     func(code []byte, residual, grad []float32, threshold float32)
 	addDecoded1Bit func(dst []float32, code []byte)
+	collect        func(found []uint32, x []float32, low uint32) (done, count int)
 
 	tile Tile
 }

@@ -84,5 +84,6 @@ var portable = kernelSet{
 	toBFloat16: toBFloat16Portable, fromBFloat16: fromBFloat16Portable,
 	encode2Bit: encode2BitPortable, addDecoded2Bit: addDecoded2BitPortable,
 	encode1Bit: encode1BitPortable, addDecoded1Bit: addDecoded1BitPortable,
-	tile: Tile{Rows: portableRows, Cols: portableCols, OuterRows: []int{portableRows}, path: Portable},
+	collect: collectPortable,
+	tile:    Tile{Rows: portableRows, Cols: portableCols, OuterRows: []int{portableRows}, path: Portable},
 }

@@ -38,6 +38,7 @@ func assembled(p Path) kernelSet {
 	s.maxWhich = maxWhichWide
 	s.encode2Bit, s.addDecoded2Bit = encode2BitWide, addDecoded2BitWide
 	s.encode1Bit, s.addDecoded1Bit = encode1BitWide, addDecoded1BitWide
+	s.collect = collectWide
 	return s
 }
 

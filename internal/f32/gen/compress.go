@@ -14,6 +14,7 @@ func compression() {
 	encode1Bit(s)
 	decode(s, 2)
 	decode(s, 1)
+	collect(s)
 }
 
 // byteTable puts 16 dwords into the read-only data.
@@ -152,5 +153,45 @@ func decode(s isa, bits int) {
 		VADDPS(dst.at(i, s.lanes, 0), w, w)
 		VMOVUPS(w, dst.at(i, s.lanes, 0))
 	})
+	end()
+}
+
+// collect writes the indices of large values one vector at a time: it packs those of a vector in a register and stores all 16
+// lanes, of which the next vector's overwrite what is too much.
+func collect(s isa) {
+	numbers := dwords("numbers16", func(i int) uint32 { return uint32(i) })
+	s.text("collect", "func(found *uint32, x *float32, low uint32, room, n int) (done, count int)",
+		"is collect; n is a multiple of 16, not 0. It reads while 16 entries of room are left.")
+	found, x, last, n := gp("found"), load("x", 4), gp("room"), gp("n")
+	low, index, step := s.vec(), s.vec(), s.constant(16)
+	VPBROADCASTD(Load(Param("low"), GP32()), low)
+	VMOVDQU32(numbers, index)
+	magnitude := s.constant(0x7fffffff)
+	i, count := GP64(), GP64()
+	XORQ(i, i)
+	XORQ(count, count)
+	SUBQ(Imm(16), last)
+	Label("loop")
+	CMPQ(count, last)
+	JGT(LabelRef("done"))
+	v, k, bits := s.vec(), K(), GP32()
+	VPANDD(x.at(i, s.lanes, 0), magnitude, v)
+	VPCMPUD(Imm(5), low, v, k) // v ≥ low
+	KMOVW(k, bits)
+	TESTL(bits, bits)
+	JZ(LabelRef("none"))
+	packed := s.vec()
+	VPCOMPRESSD_Z(index, k, packed)
+	VMOVDQU32(packed, Mem{Base: found, Index: count, Scale: 4})
+	POPCNTL(bits, bits)
+	ADDQ(bits.As64(), count)
+	Label("none")
+	VPADDD(step, index, index)
+	ADDQ(Imm(uint64(s.lanes)), i)
+	CMPQ(i, n)
+	JLT(LabelRef("loop"))
+	Label("done")
+	Store(i, ReturnIndex(0))
+	Store(count, ReturnIndex(1))
 	end()
 }
