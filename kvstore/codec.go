@@ -8,17 +8,25 @@ import (
 	"github.com/paragon-train/paragon/wire"
 )
 
-// encodedSize returns the bytes that n values take under a codec: 2bit and 1bit are padded to 4 bytes.
-func encodedSize(codec uint8, n int) int {
-	switch codec {
-	case wire.CodecFloat16, wire.CodecBFloat16:
+// valuesSize returns the bytes that n values sent back take under a codec: float32, float16 or bfloat16.
+func valuesSize(codec uint8, n int) int {
+	if codec == wire.CodecFloat16 || codec == wire.CodecBFloat16 {
 		return 2 * n
-	case wire.Codec2Bit:
-		return f32.Code2BitLen(n)
-	case wire.Codec1Bit:
-		return f32.Code1BitLen(n)
 	}
 	return 4 * n
+}
+
+// codeSize returns the most bytes that the code of n values takes.
+func (c Compression) codeSize(n int) int {
+	switch c.Type {
+	case "2bit":
+		return f32.Code2BitLen(n)
+	case "1bit":
+		return f32.Code1BitLen(n)
+	case "topk":
+		return f32.CodeTopKLen(n, c.largest(n))
+	}
+	return valuesSize(c.codec(), n)
 }
 
 // room is memory for encoded values, aligned for any of them.
@@ -30,10 +38,13 @@ func (r *room) bytes(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(*r))), 8*len(*r))[:n]
 }
 
-// encode writes grad as c says and returns it in memory of r. With error feedback residual, as long as grad, takes part.
-func (r *room) encode(native bool, c Compression, residual, grad []float32) []byte {
-	code := r.bytes(encodedSize(c.codec(), len(grad)))
+// encode writes grad as c says and returns it in memory of r. With error feedback residual, as long as grad, takes part; top
+// is for topk.
+func (r *room) encode(native bool, c Compression, top *f32.TopK, residual, grad []float32) []byte {
+	code := r.bytes(c.codeSize(len(grad)))
 	switch c.Type {
+	case "topk":
+		return top.Encode(code, residual, grad, c.largest(len(grad)))
 	case "2bit":
 		f32.Encode2Bit(code, residual, grad, c.Threshold)
 	case "1bit":
@@ -57,6 +68,8 @@ func addDecoded(native bool, c Compression, dst []float32, code []byte, scratch 
 		f32.AddDecoded2Bit(dst, code, c.Threshold)
 	case "1bit":
 		f32.AddDecoded1Bit(dst, code)
+	case "topk":
+		f32.AddDecodedTopK(dst, code)
 	default:
 		decodeHalves(native, c.codec(), scratch, code)
 		f32.AddTo(dst, scratch)

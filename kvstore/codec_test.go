@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/f32"
 )
 
 // The codes and residuals of these gradients were worked out by hand from the formula.
@@ -23,12 +24,14 @@ func TestCodesAreThoseOfTheFormula(t *testing.T) {
 			[]float32{.5, -.5, 0, .5, -.5}, []float32{.1, -.2, .1, 0, 0}},
 		{Compression{Type: "1bit"}, []float32{.3, -.2, 0, 1.5, -2, .01, -.01, 4, .5}, "95800000",
 			[]float32{1, -1, -1, 1, -1, 1, -1, 1, 1}, []float32{-.7, .8, 1, .5, -1, -.99, .99, 3, -.5}},
+		{Compression{Type: "topk", Ratio: 0.2}, []float32{.3, -.2, 0, 1.5, -2, .01, -.01, 4, .5}, "0200000000000000000000c00000804004" + "02",
+			[]float32{0, 0, 0, 0, -2, 0, 0, 4, 0}, []float32{.3, -.2, 0, 1.5, 0, .01, -.01, 0, .5}},
 		{Compression{Type: "1bit", Threshold: 0.5}, []float32{.3, -.2, 0, 1.5, -2, .01, -.01, 4, .5}, "11000000", nil, nil},
 		{Compression{Type: "1bit", Threshold: -0.5}, []float32{.3, -.2, 0, 1.5, -2, .01, -.01, 4, .5}, "f7800000", nil, nil},
 	} {
 		var r room
 		residual := make([]float32, len(x.grad))
-		code := r.encode(true, x.c, residual, x.grad)
+		code := r.encode(true, x.c, &f32.TopK{}, residual, x.grad)
 		if got := fmt.Sprintf("%x", code); got != x.code {
 			t.Errorf("%+v: got code %s, want %s", x.c, got, x.code)
 		}
@@ -47,15 +50,16 @@ func TestCodesAreThoseOfTheFormula(t *testing.T) {
 
 func TestEncodedSizes(t *testing.T) {
 	for _, x := range []struct {
-		codec   uint8
+		kind    string
 		n, want int
 	}{
-		{wire.Codec2Bit, 1_466_521, 366_632}, {wire.Codec1Bit, 1_466_521, 4 * 45_829},
-		{wire.Codec2Bit, 1_440_000, 4 * 90_000}, {wire.Codec1Bit, 1_440_000, 4 * 45_000},
-		{wire.CodecFloat16, 7, 14}, {wire.CodecBFloat16, 7, 14}, {wire.CodecFloat32, 7, 28}, {wire.Codec2Bit, 0, 0}, {wire.Codec1Bit, 1, 4},
+		{"2bit", 1_466_521, 366_632}, {"1bit", 1_466_521, 4 * 45_829},
+		{"2bit", 1_440_000, 4 * 90_000}, {"1bit", 1_440_000, 4 * 45_000},
+		{"fp16", 7, 14}, {"bf16", 7, 14}, {"none", 7, 28}, {"2bit", 0, 0}, {"1bit", 1, 4},
+		{"topk", 0, 0}, {"topk", 3, 12}, {"topk", 4, 13}, {"topk", 149, 17}, {"topk", 150, 8 + 2*9}, {"topk", 1_000_000, 8 + 10_000*9},
 	} {
-		if got := encodedSize(x.codec, x.n); got != x.want {
-			t.Errorf("codec %d, %d values: got %d bytes, want %d", x.codec, x.n, got, x.want)
+		if got := (Compression{Type: x.kind}).withDefaults().codeSize(x.n); got != x.want {
+			t.Errorf("%s, %d values: got %d bytes, want %d", x.kind, x.n, got, x.want)
 		}
 	}
 }
@@ -105,18 +109,26 @@ func TestResidualsBelongToDevices(t *testing.T) {
 }
 
 func TestCompressionValidate(t *testing.T) {
-	good := []Compression{{}, {Type: "none"}, {Type: "2bit"}, {Type: "2bit", Threshold: 2}, {Type: "1bit", Threshold: -1}, {Type: "fp16", PullToo: true}, {Type: "bf16"}}
+	good := []Compression{{}, {Type: "none"}, {Type: "2bit"}, {Type: "2bit", Threshold: 2}, {Type: "1bit", Threshold: -1}, {Type: "fp16", Pull: "fp16"}, {Type: "bf16"},
+		{Type: "topk"}, {Type: "topk", Ratio: 1, Pull: "bf16"}, {Type: "2bit", Pull: "fp16"}, {Pull: "bf16"}, {Pull: "none"}}
 	for _, c := range good {
 		if err := c.Validate(); err != nil {
 			t.Errorf("%+v: got error %v", c, err)
 		}
 	}
 	nan := float32(math.NaN())
-	bad := []Compression{{Type: "2 bit"}, {Type: "2bit", Threshold: -0.5}, {Type: "2bit", Threshold: nan}, {Type: "1bit", Threshold: nan},
-		{Threshold: 1}, {Type: "bf16", Threshold: 0.5}, {Type: "1bit", PullToo: true}, {PullToo: true}}
-	for _, c := range bad {
-		if err := c.Validate(); err == nil {
-			t.Errorf("%+v: got no error", c)
+	for _, x := range []struct {
+		c    Compression
+		want string
+	}{
+		{Compression{Type: "2 bit"}, `"2 bit"`}, {Compression{Type: "2bit", Threshold: -0.5}, "got -0.5"}, {Compression{Type: "2bit", Threshold: nan}, "got NaN"},
+		{Compression{Type: "1bit", Threshold: nan}, "got NaN"}, {Compression{Threshold: 1}, "got 1"}, {Compression{Type: "bf16", Threshold: 0.5}, "got 0.5"},
+		{Compression{Type: "topk", Threshold: 0.5}, "got 0.5"}, {Compression{Type: "topk", Ratio: -0.1}, "ratio: got -0.1"},
+		{Compression{Type: "topk", Ratio: 1.5}, "ratio: got 1.5"}, {Compression{Type: "topk", Ratio: math.NaN()}, "ratio: got NaN"},
+		{Compression{Type: "2bit", Ratio: 0.5}, "only topk"}, {Compression{Type: "1bit", Pull: "1bit"}, `"1bit" of values sent back`},
+	} {
+		if err := x.c.Validate(); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%+v: got error %v, want one with %q", x.c, err, x.want)
 		}
 	}
 	if got := (Compression{Type: "2bit"}).withDefaults().Threshold; got != 0.5 {

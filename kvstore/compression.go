@@ -1,16 +1,51 @@
 package kvstore
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
 	"github.com/paragon-train/paragon/wire"
 )
 
+// Compression says how pushed gradients, and the values sent back, travel.
+type Compression struct {
+	// Type is "none" (or empty), "fp16", "bf16", "2bit", "1bit" or "topk". The last three keep what they leave out as a
+	// residual on the worker and add it to the next push (error feedback).
+	//
+	// "topk" sends of each shard the values of gradient plus residual that are largest in magnitude, as they are, of equal
+	// ones the first: Stich, Cordonnier and Jaggi, "Sparsified SGD with Memory", NeurIPS 2018. A shard of which this would
+	// not be shorter, such as one of three values, travels whole.
+	Type string
+	// Threshold of 2bit (above 0) and 1bit. Zero means 0.5 for 2bit, and 0 for 1bit.
+	Threshold float32
+	// Ratio of topk is the share of a shard's values that are sent, above 0 and at most 1, rounded to a whole number of
+	// values, at least one. Zero means 0.01.
+	Ratio float64
+	// Pull is the type in which values are sent back, whatever Type is: "none" (or empty) for float32, "fp16" or "bf16". The
+	// servers keep float32.
+	Pull string
+}
+
+// String names the type and its parameter, such as "2bit threshold 0.5", and how values are sent back if not as float32.
+func (c Compression) String() string {
+	text := cmp.Or(c.Type, "none")
+	switch c.Type {
+	case "2bit", "1bit":
+		text += fmt.Sprintf(" threshold %v", c.Threshold)
+	case "topk":
+		text += fmt.Sprintf(" ratio %v", c.Ratio)
+	}
+	if c.Pull != "" && c.Pull != "none" {
+		text += ", back " + c.Pull
+	}
+	return text
+}
+
 // Validate says what is wrong with c, if anything is.
 func (c Compression) Validate() error {
 	switch c.Type {
-	case "", "none", "fp16", "bf16":
+	case "", "none", "fp16", "bf16", "topk":
 		if c.Threshold != 0 {
 			return fmt.Errorf("kvstore: compression %q: threshold: got %v, want none: only 2bit and 1bit have one", c.Type, c.Threshold)
 		}
@@ -23,21 +58,34 @@ func (c Compression) Validate() error {
 			return fmt.Errorf("kvstore: compression 1bit: threshold: got %v, want a finite number", c.Threshold)
 		}
 	default:
-		return fmt.Errorf("kvstore: compression: unknown type %q, want none, fp16, bf16, 2bit or 1bit", c.Type)
+		return fmt.Errorf("kvstore: compression: unknown type %q, want none, fp16, bf16, 2bit, 1bit or topk", c.Type)
 	}
-	if c.PullToo && c.Type != "fp16" && c.Type != "bf16" {
-		return fmt.Errorf("kvstore: compression %q: values are sent back compressed only with fp16 and bf16", c.Type)
+	if c.Type != "topk" && c.Ratio != 0 {
+		return fmt.Errorf("kvstore: compression %q: ratio: got %v, want none: only topk has one", c.Type, c.Ratio)
 	}
-	return nil
+	if !(c.Ratio >= 0 && c.Ratio <= 1) {
+		return fmt.Errorf("kvstore: compression topk: ratio: got %v, want a number greater than 0 and at most 1 (zero means 0.01)", c.Ratio)
+	}
+	switch c.Pull {
+	case "", "none", "fp16", "bf16":
+		return nil
+	}
+	return fmt.Errorf("kvstore: compression: unknown type %q of values sent back, want none, fp16 or bf16", c.Pull)
 }
 
-// withDefaults returns c with its threshold filled in.
+// withDefaults returns c with its threshold and ratio filled in.
 func (c Compression) withDefaults() Compression {
 	if c.Type == "" {
 		c.Type = "none"
 	}
+	if c.Pull == "" {
+		c.Pull = "none"
+	}
 	if c.Type == "2bit" && c.Threshold == 0 {
 		c.Threshold = 0.5
+	}
+	if c.Type == "topk" && c.Ratio == 0 {
+		c.Ratio = 0.01
 	}
 	return c
 }
@@ -45,25 +93,39 @@ func (c Compression) withDefaults() Compression {
 // codec returns the codec of package wire.
 func (c Compression) codec() uint8 {
 	switch c.Type {
-	case "fp16":
-		return wire.CodecFloat16
-	case "bf16":
-		return wire.CodecBFloat16
 	case "2bit":
 		return wire.Codec2Bit
 	case "1bit":
 		return wire.Codec1Bit
+	case "topk":
+		return wire.CodecTopK
 	}
-	return wire.CodecFloat32
+	return halfCodec(c.Type)
 }
 
 // answerCodec returns the codec of values sent back.
-func (c Compression) answerCodec() uint8 {
-	if c.PullToo {
-		return c.codec()
+func (c Compression) answerCodec() uint8 { return halfCodec(c.Pull) }
+
+func halfCodec(kind string) uint8 {
+	switch kind {
+	case "fp16":
+		return wire.CodecFloat16
+	case "bf16":
+		return wire.CodecBFloat16
 	}
 	return wire.CodecFloat32
 }
 
 // feedback reports whether what a push leaves out is added to the next one.
-func (c Compression) feedback() bool { return c.Type == "2bit" || c.Type == "1bit" }
+func (c Compression) feedback() bool { return c.Type == "2bit" || c.Type == "1bit" || c.Type == "topk" }
+
+// fedAs returns what residuals depend on.
+func (c Compression) fedAs() Compression {
+	c.Pull = ""
+	return c
+}
+
+// largest returns how many of n values topk sends.
+func (c Compression) largest(n int) int {
+	return min(n, max(1, int(math.Round(c.Ratio*float64(n)))))
+}

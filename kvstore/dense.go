@@ -16,6 +16,7 @@ type densePush struct {
 	values   []wire.Value
 	payloads [][1][]byte
 	codes    []room // of each shard: its encoded gradient, or its swapped bytes
+	lengths  []int  // bytes of the codes
 	encoded  bool   // codes hold a compressed gradient whose push failed; it will be sent again
 	sum      []float32
 	landing  landing
@@ -25,7 +26,7 @@ type densePush struct {
 func newDensePush(k *key) *densePush {
 	n := len(k.shards)
 	p := &densePush{op: newOp(k.s, "push", k.name, n), heads: make([]wire.Push, n), acks: make([]wire.Ack, n),
-		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]room, n)}
+		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]room, n), lengths: make([]int, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
 		c.server, c.shard = int(k.shards[i].Server), i
@@ -125,9 +126,9 @@ func (p *densePush) gather(k *key, c Compression, grads [][]float32) {
 	var sum []float32
 	switch {
 	case p.codec(c) != wire.CodecFloat32:
-		if p.encoded && k.fed.using == c {
+		if p.encoded && k.fed.using == c.fedAs() {
 			for i := range p.payloads {
-				p.payloads[i][0] = p.codes[i].bytes(encodedSize(c.codec(), int(k.shards[i].Length)))
+				p.payloads[i][0] = p.codes[i].bytes(p.lengths[i])
 			}
 			return // the residual has this gradient already
 		}
@@ -142,7 +143,8 @@ func (p *densePush) gather(k *key, c Compression, grads [][]float32) {
 			if residual != nil {
 				r = residual[from:to]
 			}
-			p.payloads[i][0] = p.codes[i].encode(native, c, r, sum[from:to])
+			p.payloads[i][0] = p.codes[i].encode(native, c, &k.fed.top, r, sum[from:to])
+			p.lengths[i] = len(p.payloads[i][0])
 		}
 		return
 	case c.codec() != wire.CodecFloat32:
@@ -291,7 +293,7 @@ func (l *landing) room(k *key, into []float32, i int) []byte {
 	if l.direct {
 		return memory(into[from:to])
 	}
-	return l.rooms[i].bytes(encodedSize(l.codec, to-from))
+	return l.rooms[i].bytes(valuesSize(l.codec, to-from))
 }
 
 // land checks the answers and decodes what did not come in directly.
@@ -299,7 +301,7 @@ func (l *landing) land(k *key, o *op, values []wire.Value, into []float32) error
 	for i := range values {
 		from, to := k.span(i)
 		v, got := &values[i], o.calls[i].got
-		if v.Codec != l.codec || v.N != uint64(to-from) || len(got) != encodedSize(l.codec, to-from) {
+		if v.Codec != l.codec || v.N != uint64(to-from) || len(got) != valuesSize(l.codec, to-from) {
 			return &ShardError{Verb: o.verb, Key: k.name, Shard: i, Round: o.round, Peer: o.calls[i].peer(),
 				Err: fmt.Errorf("%w: got %d values in %d bytes of codec %d, want %d in codec %d", ErrSize, v.N, len(got), v.Codec, to-from, l.codec)}
 		}

@@ -111,6 +111,11 @@ type Store interface {
 	// they are. Every worker should call it alike. The store "local" sends nothing and refuses it; in "device" each local
 	// device's gradient is compressed by itself, elsewhere their sum.
 	SetCompression(ctx context.Context, c Compression) error
+	// Residuals returns a copy of what this worker's compressed pushes have left out, for a checkpoint of this worker.
+	Residuals(ctx context.Context) (Residuals, error)
+	// SetResiduals replaces them, after SetCompression and after a Load, which forgets them: the run that Residuals was called
+	// in goes on. Those of another compression are ErrConflict. Neither may be called while this worker pushes.
+	SetResiduals(ctx context.Context, r Residuals) error
 	// SetWeight says what this worker's next contributions count in a mean, such as their number of examples; 1 at first.
 	SetWeight(weight float32)
 
@@ -149,15 +154,4 @@ func Leave(s Store, err error) error {
 		return errors.Join(err, s.Abort(err))
 	}
 	return s.Close()
-}
-
-// Compression says how pushed gradients travel.
-type Compression struct {
-	// Type is "none" (or empty), "fp16", "bf16", "2bit" or "1bit". 2bit and 1bit keep what they leave out as a residual on
-	// the worker and add it to the next push (error feedback).
-	Type string
-	// Threshold of 2bit (above 0) and 1bit. Zero means 0.5 for 2bit, and 0 for 1bit.
-	Threshold float32
-	// PullToo sends values back in the same 16-bit type; only for fp16 and bf16.
-	PullToo bool
 }

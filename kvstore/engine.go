@@ -181,6 +181,9 @@ func (e *engine) push(ctx context.Context, m *wire.Push, answer wire.Message, ds
 		return nil, err
 	}
 	c := shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Codec: m.Codec, Threshold: m.Threshold}
+	for _, p := range payload {
+		c.Size += len(p)
+	}
 	if err := e.contribute(ctx, s, c, payload); err != nil || !m.Answer {
 		return nil, err
 	}
@@ -237,7 +240,7 @@ func (e *engine) value(ctx context.Context, s *shard.Shard, want shard.Want, cod
 		return nil, err
 	}
 	defer data.Release()
-	return dst[:copy(dst, data.Bytes(encodedSize(codec, n)))], nil
+	return dst[:copy(dst, data.Bytes(valuesSize(codec, n)))], nil
 }
 
 func (e *engine) pullRows(ctx context.Context, m *wire.PullRows, answer wire.Message, dst []byte, payload [][]byte) ([]byte, error) {

@@ -125,11 +125,12 @@ type feedback struct {
 	residuals [][]float32
 	scratch   []float32
 	code      room
+	top       f32.TopK
 }
 
 // residual returns device i's, all zeros at first and after a change of compression.
 func (f *feedback) residual(c Compression, i, n int) []float32 {
-	if f.using != c {
+	if c = c.fedAs(); f.using != c {
 		*f = feedback{using: c}
 	}
 	for len(f.residuals) <= i {
@@ -147,7 +148,7 @@ func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]
 		if c.feedback() {
 			residual = f.residual(c, i, len(sum))
 		}
-		addDecoded(native, c, sum, f.code.encode(native, c, residual, g), scratch)
+		addDecoded(native, c, sum, f.code.encode(native, c, &f.top, residual, g), scratch)
 	}
 }
 

@@ -81,10 +81,7 @@ func (k *key) afterLoad(ctx context.Context) error {
 		return err
 	}
 	defer k.give()
-	k.fed = feedback{}
-	if k.push != nil {
-		k.push.encoded = false
-	}
+	k.forget()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reinit = true

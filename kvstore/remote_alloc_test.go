@@ -12,7 +12,7 @@ import (
 // Once their memory is there, rounds take none: neither on the worker nor on the server, which both are in this process.
 func TestSteadyRemoteRoundsTakeNoMemory(t *testing.T) {
 	for _, network := range []transport.Network{transport.TCP, transport.Unix, transport.Auto} {
-		for _, c := range []kvstore.Compression{{}, {Type: "2bit"}, {Type: "fp16", PullToo: true}} {
+		for _, c := range []kvstore.Compression{{}, {Type: "2bit"}, {Type: "fp16", Pull: "fp16"}, {Type: "topk", Ratio: 0.1, Pull: "bf16"}} {
 			kv := jobtest.New(t, jobtest.Config{TCP: true, Over: network}).Stores(t, "dist_sync")[0]
 			ctx := context.Background()
 			must(kv.SetCompression(ctx, c))

@@ -113,7 +113,7 @@ func TestDevicesCompressTo16Bits(t *testing.T) {
 	defer kv.Close()
 	must(kv.Init(t.Context(), "x", make([]float32, 2)))
 	for _, kind := range []string{"fp16", "bf16"} {
-		must(kv.SetCompression(t.Context(), kvstore.Compression{Type: kind, PullToo: true}))
+		must(kv.SetCompression(t.Context(), kvstore.Compression{Type: kind, Pull: kind}))
 		out := make([]float32, 2)
 		must(kv.PushPull(t.Context(), "x", [][]float32{{1, 2}, {0.5, 1 + 1e-6}}, [][]float32{out}))
 		if out[0] != 1.5 || out[1] != 3 {

@@ -67,13 +67,13 @@ func (s *store) SetCompression(ctx context.Context, c Compression) error {
 		return err
 	}
 	c = c.withDefaults()
-	if s.lossless && c.Type != "none" {
-		return fmt.Errorf("kvstore: set compression %s: %w: a store of type %q sends nothing; use device or a dist store", c.Type, ErrUnsupported, s.kind)
+	if s.lossless && (c.Type != "none" || c.Pull != "none") {
+		return fmt.Errorf("kvstore: set compression %v: %w: a store of type %q sends nothing; use device or a dist store", c, ErrUnsupported, s.kind)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return fmt.Errorf("kvstore: set compression %s: %w", c.Type, ErrClosed)
+		return fmt.Errorf("kvstore: set compression %v: %w", c, ErrClosed)
 	}
 	s.compression = c
 	return nil

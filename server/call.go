@@ -33,6 +33,7 @@ type call struct {
 
 	entry   *entry         // the shard, where the kind has one
 	data    *shard.Buffer  // the payload
+	size    int            // and its bytes, of a push
 	out     *shard.Buffer  // an answer's payload
 	version *shard.Version // or the version it is read from
 	loading int64          // share of Server.loading

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 
 	"github.com/paragon-train/paragon/kvstore/shard"
 	"github.com/paragon-train/paragon/wire"
@@ -20,19 +22,27 @@ func (c *call) preparePush(n int) (err error) {
 	if m.N != cfg.Length {
 		return refuse(wire.CodeSize, "push: %v: got %d values, want %d", cfg, m.N, cfg.Length)
 	}
-	size, err := shard.PayloadSize(m.Codec, int(cfg.Length))
+	least, most, err := shard.PayloadSize(m.Codec, int(cfg.Length))
 	if err != nil {
 		return refuse(wire.CodeUnsupported, "push: %v: %v", cfg, err)
 	}
-	if n != size {
-		return refuse(wire.CodeSize, "push: %v: got %d bytes of payload, want %d", cfg, n, size)
+	if n < least || n > most {
+		return refuse(wire.CodeSize, "push: %v: got %d bytes of payload, want %s", cfg, n, between(least, most))
 	}
+	c.size = n
 	if m.Answer {
 		if err := checkAnswerCodec(m.AnswerCodec); err != nil {
 			return err
 		}
 	}
 	return c.beginPush()
+}
+
+func between(least, most int) string {
+	if least == most {
+		return strconv.Itoa(least)
+	}
+	return fmt.Sprintf("%d to %d", least, most)
 }
 
 func (c *call) preparePushRows(n int) (err error) {
@@ -62,7 +72,7 @@ func (c *call) servePush(ctx context.Context) error {
 	m := &c.push
 	err := c.contribute(ctx, shard.Contribution{
 		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight,
-		Codec: m.Codec, Threshold: m.Threshold,
+		Codec: m.Codec, Threshold: m.Threshold, Size: c.size,
 	}, m.WaitMillis)
 	if err != nil {
 		return err

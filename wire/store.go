@@ -28,7 +28,20 @@ const (
 	CodecBFloat16 uint8 = 2 // 2 bytes a value, the upper half of a float32
 	Codec2Bit     uint8 = 3 // 4 values a byte, most significant first: 11 +threshold, 10 -threshold, 00 zero; padded to 4 bytes
 	Codec1Bit     uint8 = 4 // 8 values a byte, most significant first: 1 is +1, 0 is -1; padded to 4 bytes
+	CodecTopK     uint8 = 5 // some values with their indices, the others are 0; see below
 )
+
+// A payload of CodecTopK for n values of a shard has 4n bytes and is all of them, float32; or it is shorter and is
+//
+//	offset  size  field
+//	     0     4  count       number of values that follow, at most n
+//	     4     4  form        of their indices: 0 gaps, 1 bitmap
+//	     8     4c values      float32, in the order of their indices
+//	  8+4c     .  indices     rising, in the shorter of the two forms, gaps if they are alike
+//
+// Gaps: for each value how many were left out since the one before it, or since the start, in groups of 7 bits, lowest first,
+// with 0x80 added to each byte but a number's last; no number has more bytes than it needs. Bitmap: a bit for each of the n
+// values, lowest bit of a byte first, 1 for those that follow; padded to a byte with zero bits. Anything else is CodeMalformed.
 
 // InitShard gives a shard its first value; rank 0 sends it. Answer: Ack. If the shard has a value already (a load, a rank 0
 // that was restarted) the value stays and the answer is Ack all the same; another length is CodeSize.
@@ -79,7 +92,7 @@ type AwaitShard struct {
 //	     0    40  origin
 //	    40     8  round       round this gradient belongs to, from 0; dist_async: same as seq-1
 //	    48     4  weight      float32: what the contribution counts in a mean, such as its number of examples
-//	    52     1  codec       of the payload
+//	    52     1  codec       of the payload, up to CodecTopK
 //	    53     4  threshold   float32, of Codec2Bit
 //	    57     8  n           number of values
 //	    65     1  answer      0: Ack as soon as the contribution is held; 1: Value once its round is closed

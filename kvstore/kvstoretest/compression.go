@@ -1,8 +1,12 @@
 package kvstoretest
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/paragon-train/paragon/kvstore"
 )
@@ -44,6 +48,93 @@ func oneBit(w *Worker) {
 	w.compress(kvstore.Compression{})
 }
 
+// topk: every push says the values largest in magnitude, whole; with a ratio of 1 all of them, of each shard of a big key.
+func topK(w *Worker) {
+	n := float32(w.n)
+	w.compress(kvstore.Compression{Type: "topk", Ratio: 0.34})
+	key, out := w.key("few"), make([]float32, smallSize)
+	w.init(key, out)
+	for i, x := range []struct{ push, want []float32 }{ // 2 of 6 are sent
+		{[]float32{3, -1, 2, 0, -2, 1}, []float32{6, 0, 4, 0, 0, 0}}, // of equal ones the first
+		{[]float32{0, -1, 0, 1, 0, 0}, []float32{6, -4, 4, 0, -4, 0}},
+		{[]float32{0, 0, 0, 0, 0, 0}, []float32{6, -4, 4, 2, -4, 2}},
+		{[]float32{0, 0, 0, 0, 0, 0}, []float32{6, -4, 4, 2, -4, 2}},
+		{[]float32{0, 0, 0, 0, 0, -8}, []float32{6, -4, 4, 2, -4, -14}},
+	} {
+		want := make([]float32, len(x.want))
+		for j, v := range x.want {
+			want[j] = n * v
+		}
+		w.pushPull(key, [][]float32{x.push}, [][]float32{out})
+		w.near(fmt.Sprintf("%s push %d", key, i), out, want, 0)
+	}
+	w.compress(kvstore.Compression{Type: "topk", Ratio: 1})
+	for _, size := range []int{1, smallSize, bigSize} {
+		key, out := w.key("all.%d", size), make([]float32, size)
+		w.init(key, out)
+		for i := range 2 {
+			w.pushPull(key, [][]float32{fill(size, 1)}, [][]float32{out})
+			w.all(fmt.Sprintf("%s after %d", key, i), out, 2*n*float32(i+1))
+		}
+	}
+	w.compress(kvstore.Compression{Type: "topk"})
+	w.follows(kvstore.Compression{Type: "topk", Ratio: 0.01})
+	w.compress(kvstore.Compression{})
+}
+
+// A worker's residuals can be copied and put back, also those of a big key with several shards: the same push then leaves the
+// same behind.
+func residuals(w *Worker) {
+	random := rand.New(rand.NewPCG(uint64(w.r), 5))
+	for _, c := range []kvstore.Compression{{Type: "2bit", Threshold: 0.75}, {Type: "1bit", Threshold: 0.25}, {Type: "topk", Ratio: 0.003, Pull: "bf16"}} {
+		w.compress(c)
+		now := func() map[string][][]float32 {
+			r, err := w.Store.Residuals(w.Ctx)
+			w.ok(err)
+			return r.Values
+		}
+		if left := now(); len(left) > 0 {
+			w.failf("%s: residuals before the first push: got those of %d keys, want none", c, len(left))
+		}
+		keys, grads := map[string]int{w.key("small.%s", c.Type): 10, w.key("big.%s", c.Type): bigSize}, map[string][]float32{}
+		push := func() {
+			for _, key := range slices.Sorted(maps.Keys(keys)) {
+				w.push(key, grads[key])
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			w.init(key, make([]float32, keys[key]))
+			grads[key] = uniform(random, keys[key], -1, 1)
+		}
+		push()
+		before, err := w.Store.Residuals(w.Ctx)
+		w.ok(err)
+		push()
+		after := now()
+		w.ok(w.Store.SetResiduals(w.Ctx, before))
+		push()
+		again := now()
+		for key := range keys {
+			if len(after[key]) != 1 || !slices.Equal(after[key][0], again[key][0]) {
+				w.failf("%s: residuals of %s differ after they were put back", c, key)
+			}
+			if slices.Equal(before.Values[key][0], after[key][0]) {
+				w.failf("%s: residuals of %s: a push changed nothing", c, key)
+			}
+		}
+		put := func(key string, values ...[]float32) error {
+			return w.Store.SetResiduals(w.Ctx, kvstore.Residuals{Compression: before.Compression, Values: map[string][][]float32{key: values}})
+		}
+		w.is("residuals of no key", put("none", []float32{1}), kvstore.ErrUnknownKey)
+		w.is("short residuals", put(w.key("small.%s", c.Type), make([]float32, 9)), kvstore.ErrSize)
+		w.is("residuals of two devices", put(w.key("small.%s", c.Type), make([]float32, 10), make([]float32, 10)), kvstore.ErrConflict)
+		w.compress(kvstore.Compression{Type: "2bit", Threshold: 0.125})
+		w.is("residuals of another compression", w.Store.SetResiduals(w.Ctx, before), kvstore.ErrConflict)
+		w.compress(kvstore.Compression{})
+		w.is("residuals without compression", w.Store.SetResiduals(w.Ctx, before), kvstore.ErrConflict)
+	}
+}
+
 // follows pushes random gradients, the same on all workers, and compares with the formula and its residual.
 func (w *Worker) follows(c kvstore.Compression) {
 	key, size := w.key("random"), 12345
@@ -63,6 +154,19 @@ func (w *Worker) follows(c kvstore.Compression) {
 // quantise is the formula: what a code says of residual + grad; the rest stays in residual.
 func quantise(c kvstore.Compression, residual, grad []float32) []float32 {
 	said := make([]float32, len(grad))
+	if c.Type == "topk" {
+		order := make([]int, len(grad))
+		for i, g := range grad {
+			residual[i] += g
+			order[i] = i
+		}
+		size := func(i int) float64 { return math.Abs(float64(residual[i])) }
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
+		for _, i := range order[:int(math.Round(c.Ratio*float64(len(grad))))] {
+			said[i], residual[i] = residual[i], 0
+		}
+		return said
+	}
 	for i, g := range grad {
 		residual[i] += g
 		r := residual[i]

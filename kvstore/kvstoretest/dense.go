@@ -57,12 +57,14 @@ func Doubling() []Case {
 		{Name: "tables that cannot be", Run: badTables},
 		{Name: "2bit", Run: twoBit},
 		{Name: "1bit", Run: oneBit},
+		{Name: "topk", Run: topK},
+		{Name: "residuals can be put back", Run: residuals},
 		{Name: "a worker may push ahead", Run: pushAhead},
 	}
 	for i := range cases {
 		cases[i].Group, cases[i].Optimizer = "doubling", &doubling
 		switch cases[i].Name {
-		case "2bit", "1bit", "push then pull in 16 bits": // "local" sends nothing, and "device" has cases of its own
+		case "2bit", "1bit", "topk", "residuals can be put back", "push then pull in 16 bits": // "local" sends nothing, and "device" has cases of its own
 			cases[i].Types = []string{"dist_sync", "dist_device_sync"}
 		}
 	}
@@ -74,15 +76,15 @@ func pushThenPull(w *Worker) { pushThenPullSizes(w, 7, 3) }
 
 // The same with 16-bit values on the wire, in which all these numbers are exact.
 func pushThenPullHalf(w *Worker) {
-	for _, both := range []bool{false, true} {
-		w.compress(kvstore.Compression{Type: "fp16", PullToo: both})
-		if both {
-			pushThenPullSizes(w, 7, 1)
-		} else {
-			pushThenPullSizes(w, 7, 0)
-		}
-		w.compress(kvstore.Compression{Type: "bf16", PullToo: both})
-		pushThenPullSizes(w, 2, 0) // up to 256 all integers are exact
+	for _, x := range []struct {
+		push, pull          string
+		repeats, bigRepeats int
+	}{
+		{"fp16", "", 7, 0}, {"fp16", "fp16", 7, 1}, {"none", "fp16", 7, 0},
+		{"bf16", "", 2, 0}, {"bf16", "bf16", 2, 0}, {"fp16", "bf16", 2, 0}, // up to 256 all integers are exact
+	} {
+		w.compress(kvstore.Compression{Type: x.push, Pull: x.pull})
+		pushThenPullSizes(w, x.repeats, x.bigRepeats)
 	}
 	w.compress(kvstore.Compression{})
 }
@@ -306,7 +308,7 @@ func misuse(w *Worker) {
 	w.is("a row before", kv.PushRows(ctx, rows, []int64{-1}, small[:1]), kvstore.ErrSize)
 	w.is("too few values for the rows", kv.PushRows(ctx, rows, []int64{0, 1}, small[:1]), kvstore.ErrSize)
 	w.is("init of no rows", kv.InitRows(ctx, w.key("none"), 0, 1, nil), kvstore.ErrSize)
-	for _, c := range []kvstore.Compression{{Type: "3bit"}, {Type: "2bit", Threshold: -1}, {Type: "fp16", Threshold: 1}, {Type: "2bit", PullToo: true}} {
+	for _, c := range []kvstore.Compression{{Type: "3bit"}, {Type: "2bit", Threshold: -1}, {Type: "fp16", Threshold: 1}, {Type: "2bit", Pull: "2bit"}, {Type: "topk", Ratio: 2}} {
 		if kv.SetCompression(ctx, c) == nil {
 			w.failf("compression %+v: got no error", c)
 		}

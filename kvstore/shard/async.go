@@ -30,7 +30,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	}
 	s.pushed = true
 	m.age.push(s.rounds, m.counted)
-	p := payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows}
+	p := payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
 	if s.cfg.Rule == wire.RuleAverage {
 		s.keepNewest(m, &p, c.Weight)
 	} else {

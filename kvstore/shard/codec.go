@@ -9,19 +9,23 @@ import (
 	"github.com/paragon-train/paragon/wire"
 )
 
-// PayloadSize returns the bytes of n values in a codec of package wire.
-func PayloadSize(codec uint8, n int) (int, error) {
+// PayloadSize returns the least and the most bytes of n values in a codec of package wire.
+func PayloadSize(codec uint8, n int) (least, most int, err error) {
 	switch codec {
 	case wire.CodecFloat32:
-		return 4 * n, nil
+		least = 4 * n
 	case wire.CodecFloat16, wire.CodecBFloat16:
-		return 2 * n, nil
+		least = 2 * n
 	case wire.Codec2Bit:
-		return f32.Code2BitLen(n), nil
+		least = f32.Code2BitLen(n)
 	case wire.Codec1Bit:
-		return f32.Code1BitLen(n), nil
+		least = f32.Code1BitLen(n)
+	case wire.CodecTopK:
+		return min(8, 4*n), 4 * n, nil
+	default:
+		return 0, 0, fmt.Errorf("got codec %d, want 0 to %d", codec, wire.CodecTopK)
 	}
-	return 0, fmt.Errorf("got codec %d, want 0 to %d", codec, wire.Codec1Bit)
+	return least, least, nil
 }
 
 // A payload is a contribution as it came.
@@ -30,6 +34,7 @@ type payload struct {
 	codec     uint8
 	threshold float32
 	rows      int
+	size      int // of wire.CodecTopK: bytes
 }
 
 // decodeTo writes the payload's values to dst.
@@ -68,6 +73,8 @@ func (p *payload) addTo(dst []float32) {
 		f32.AddDecoded2Bit(dst, p.data.Bytes(f32.Code2BitLen(len(dst))), p.threshold)
 	case wire.Codec1Bit:
 		f32.AddDecoded1Bit(dst, p.data.Bytes(f32.Code1BitLen(len(dst))))
+	case wire.CodecTopK:
+		f32.AddDecodedTopK(dst, p.data.Bytes(p.size))
 	}
 }
 

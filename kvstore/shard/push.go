@@ -1,6 +1,9 @@
 package shard
 
-import "github.com/paragon-train/paragon/wire"
+import (
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/wire"
+)
 
 // A Contribution is one worker's gradient for one round of the shard.
 type Contribution struct {
@@ -12,6 +15,7 @@ type Contribution struct {
 	Codec      uint8   // of Data, of a dense shard
 	Threshold  float32 // of wire.Codec2Bit
 	Rows       int     // of a shard of rows: the number of rows in Data
+	Size       int     // of wire.CodecTopK: the bytes in Data
 	// Data holds the values as wire.Push or wire.PushRows says. It becomes the shard's when Push returns Held or Repeated, and
 	// stays the caller's otherwise. Nil stands for no bytes.
 	Data *Buffer
@@ -91,7 +95,7 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 		return Refused, err
 	}
 	slot.seq, slot.weight = c.Seq, c.Weight
-	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows}
+	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
 	r.present++
 	s.pushed = true
 	if r == &s.open {
@@ -118,7 +122,7 @@ func (s *Shard) check(c *Contribution) error {
 	if c.Rows != 0 {
 		return s.refuse(wire.CodeUnsupported, "push: got rows, but the key is dense")
 	}
-	if _, err := PayloadSize(c.Codec, s.n); err != nil {
+	if _, _, err := PayloadSize(c.Codec, s.n); err != nil {
 		return s.refuse(wire.CodeUnsupported, "push: %v", err)
 	}
 	if c.Codec == wire.Codec2Bit && !(c.Threshold > 0 && c.Threshold <= maxWeight) {
@@ -126,6 +130,11 @@ func (s *Shard) check(c *Contribution) error {
 	}
 	if c.Data == nil && s.n > 0 {
 		return s.refuse(wire.CodeSize, "push: got no values, want %d", s.n)
+	}
+	if c.Codec == wire.CodecTopK && s.n > 0 {
+		if err := f32.CheckTopK(c.Data.Bytes(c.Size), s.n); err != nil {
+			return s.refuse(wire.CodeMalformed, "push: topk: %v", err)
+		}
 	}
 	return nil
 }

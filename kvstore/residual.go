@@ -1,0 +1,93 @@
+package kvstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+// Residuals are what a worker's compressed pushes have left out so far (error feedback). They are the worker's own, and so in
+// no file of Save.
+type Residuals struct {
+	// Compression that they belong to; with another one they would say nothing.
+	Compression Compression
+	// Values are by key, then by local device; where the devices' sum is compressed there is one.
+	Values map[string][][]float32
+}
+
+func (s *store) Residuals(ctx context.Context) (Residuals, error) {
+	now := s.fedAs()
+	r := Residuals{Compression: now, Values: map[string][][]float32{}}
+	for _, k := range s.sorted() {
+		if err := k.take(ctx, "residuals"); err != nil {
+			return Residuals{}, err
+		}
+		if k.fed.using == now {
+			for _, values := range k.fed.residuals {
+				r.Values[k.name] = append(r.Values[k.name], slices.Clone(values))
+			}
+		}
+		k.give()
+	}
+	return r, nil
+}
+
+func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
+	now := s.fedAs()
+	if was := r.Compression.withDefaults().fedAs(); was != now && len(r.Values) > 0 {
+		return fmt.Errorf("kvstore: set residuals: %w: they belong to compression %v, and %v is set", ErrConflict, was, now)
+	}
+	if !now.feedback() && len(r.Values) > 0 {
+		return fmt.Errorf("kvstore: set residuals: %w: compression %v has none, got those of %d keys", ErrConflict, now, len(r.Values))
+	}
+	keys := s.sorted()
+	found := 0
+	for _, k := range keys { // all is checked before anything changes
+		devices, ok := r.Values[k.name]
+		if !ok {
+			continue
+		}
+		found++
+		if k.form != wire.FormDense || k.rule == wire.RuleAverage {
+			return keyError("set residuals", k.name, ErrUnsupported, "it is never compressed")
+		}
+		if len(devices) > 1 && !s.eachDevice {
+			return keyError("set residuals", k.name, ErrConflict, "got those of %d devices, want one: their sum is compressed", len(devices))
+		}
+		if err := k.fits("set residuals", "device", devices); err != nil {
+			return err
+		}
+	}
+	if found < len(r.Values) {
+		return fmt.Errorf("kvstore: set residuals: %w: %d of %d keys are not initialised here", ErrUnknownKey, len(r.Values)-found, len(r.Values))
+	}
+	for _, k := range keys {
+		if err := k.take(ctx, "set residuals"); err != nil {
+			return err
+		}
+		k.forget()
+		k.fed.using = now
+		for _, values := range r.Values[k.name] {
+			k.fed.residuals = append(k.fed.residuals, slices.Clone(values))
+		}
+		k.give()
+	}
+	return nil
+}
+
+// forget gives up what compressed pushes have left behind. The caller holds the turn.
+func (k *key) forget() {
+	k.fed = feedback{}
+	if k.push != nil {
+		k.push.encoded = false
+	}
+}
+
+// fedAs returns what residuals now belong to.
+func (s *store) fedAs() Compression {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.compression.fedAs()
+}
