@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/paragon-train/paragon/kvstore/shard"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/transport"
 	"github.com/paragon-train/paragon/wire"
 )
 
@@ -30,6 +32,39 @@ func TestPushedRoundIsPulled(t *testing.T) {
 	if got := r.s.Rounds(); got != 4 {
 		t.Errorf("rounds: got %d, want 4", got)
 	}
+	r.wantTaken(taken)
+}
+
+// Payloads of topk vary in length. One that is not in order is refused as a whole, counts nowhere and holds no memory.
+func TestTopKPushesAreCheckedBeforeTheyCount(t *testing.T) {
+	r := newRig(t, 2)
+	r.init(0, make([]float32, 9)...)
+	taken := r.s.pool.Taken()
+	head := func(rank int, round uint64) *wire.Push {
+		return &wire.Push{Origin: origin(rank, 0, round+1), Round: round, Weight: 1, Codec: wire.CodecTopK, N: 9, WaitMillis: 1000}
+	}
+	code := func(count, form byte, indices []byte, values ...float32) []byte {
+		return slices.Concat([]byte{count, 0, 0, 0, form, 0, 0, 0}, floats(values...), indices)
+	}
+	for _, x := range []struct {
+		payload []byte
+		want    wire.Code
+	}{
+		{nil, wire.CodeSize}, {make([]byte, 7), wire.CodeSize}, {make([]byte, 37), wire.CodeSize},
+		{code(1, 0, []byte{9}, 1), wire.CodeMalformed}, {code(2, 0, []byte{4}, 1, 1), wire.CodeMalformed},
+		{code(1, 2, []byte{4}, 1), wire.CodeMalformed}, {code(1, 1, []byte{1, 0}, 1), wire.CodeMalformed},
+	} {
+		_, _, err := r.call(t.Context(), head(0, 0), x.payload)
+		var refusal *transport.Refusal
+		if !errors.As(err, &refusal) || refusal.Code != x.want {
+			t.Errorf("push % x: got error %v, want code %d", x.payload, err, x.want)
+		}
+		r.wantTaken(taken)
+	}
+	r.must(head(1, 0), code(2, 0, []byte{0, 3}, 1, -2))
+	r.must(head(0, 0), code(1, 0, []byte{4}, 5))
+	r.must(head(0, 0), code(1, 0, []byte{4}, 5)) // a lost answer
+	r.wantValue(0, 0, 1, 1, 0, 0, 0, 3, 0, 0, 0, 0)
 	r.wantTaken(taken)
 }
 

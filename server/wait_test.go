@@ -251,6 +251,8 @@ func FuzzRequest(f *testing.F) {
 		f.Add(uint8(m.Kind()), m.AppendHead(nil), []byte(nil))
 		f.Add(uint8(m.Kind()), m.AppendHead(nil)[1:], b[1:])
 	}
+	top := &wire.Push{Origin: origin(0, 5, 1), Codec: wire.CodecTopK, N: 9, WaitMillis: 1}
+	f.Add(uint8(top.Kind()), top.AppendHead(nil), []byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x3f, 4})
 	f.Fuzz(func(t *testing.T, kind uint8, head, payload []byte) {
 		s := New(Config{MaxShards: 8, MaxBytes: 1 << 16, MaxWait: time.Microsecond, CatchUp: time.Microsecond, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		r := &rig{t, s}
@@ -258,6 +260,7 @@ func FuzzRequest(f *testing.F) {
 		r.init(0, 1, 2)
 		r.initRows(1, 4, 1)
 		r.initOpen(2, 1)
+		r.init(5, make([]float32, 9)...)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		for range 2 { // the second time it is a repeat

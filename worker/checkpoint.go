@@ -19,7 +19,8 @@ import (
 // A checkpoint is a folder step-NNNNNNNN under Dir:
 //
 //	store.safetensors     parameters and optimizer state, written by rank 0 (kvstore.Store.Save)
-//	worker-R.safetensors  what is rank R's own: running statistics of each device; with UpdateOnWorker or local steps, its parameters too
+//	worker-R.safetensors  what is rank R's own: running statistics of each device, what its compressed pushes have left
+//	                      out; with UpdateOnWorker or local steps, its parameters too
 //	complete.json         written last, by rank 0: a folder without it is not a checkpoint
 //
 // Workers on several hosts either share Dir or keep their own part of it each.
@@ -193,7 +194,7 @@ func (s *saver) write(ctx context.Context, at position, barrier func(context.Con
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
-	if err := s.trainer.saveOwn(filepath.Join(folder, workerFile(store.Rank()))); err != nil {
+	if err := s.trainer.saveOwn(ctx, filepath.Join(folder, workerFile(store.Rank()))); err != nil {
 		return err
 	}
 	if err := barrier(ctx); err != nil { // all own files are there

@@ -55,6 +55,8 @@ type rigConfig struct {
 	onWorker bool
 	local    int // local steps; 0: none
 	bound    *uint64
+
+	compression kvstore.Compression // with a store that compresses
 }
 
 func (c *rigConfig) options() (opts []kvstore.Option) {
@@ -99,7 +101,7 @@ func newRig(t *testing.T, cfg rigConfig) *fitRig {
 	loss, logits := rigNetwork(rigBatch)
 	evaluation := compile(t, loss, nn.Config{Inference: true, Share: r.programs[0], Outputs: G.Nodes{logits}})
 	trainer := newTrainer(t, worker.Config{
-		Store: r.store, Programs: r.programs, Optimizer: optim.Config{Name: "adam", LearningRate: 0.01}, UpdateOnWorker: cfg.onWorker,
+		Store: r.store, Programs: r.programs, Optimizer: optim.Config{Name: "adam", LearningRate: 0.01}, UpdateOnWorker: cfg.onWorker, Compression: cfg.compression,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	var err error

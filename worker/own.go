@@ -11,19 +11,26 @@ import (
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
-// What is a worker's own, and so in its own file of a checkpoint: the running statistics of each device and, with
-// UpdateOnWorker or local steps, the parameters and the optimizer's state.
+// What is a worker's own, and so in its own file of a checkpoint: the running statistics of each device, what compressed
+// pushes have left out, and, with UpdateOnWorker or local steps, the parameters and the optimizer's state.
 
 // saveOwn writes the worker's own file.
-func (t *Trainer) saveOwn(path string) error {
-	var tensors []checkpoint.Tensor
+func (t *Trainer) saveOwn(ctx context.Context, path string) error {
+	tensors, compression, err := t.residuals(ctx)
+	if err != nil {
+		return err
+	}
+	meta := map[string]string{"format": "paragon-worker-1"}
+	if compression != "" {
+		meta[metaCompression] = compression
+	}
 	for _, own := range t.ownTensors() {
 		tensors = append(tensors, checkpoint.Float32s(own.name, own.shape, own.values))
 	}
-	return checkpoint.Save(path, map[string]string{"format": "paragon-worker-1"}, tensors)
+	return checkpoint.Save(path, meta, tensors)
 }
 
-// loadOwn reads the worker's own file into the programs.
+// loadOwn reads the worker's own file into the programs; loadResiduals reads the rest.
 func (t *Trainer) loadOwn(path string) (err error) {
 	file, err := checkpoint.Open(path)
 	if err != nil {

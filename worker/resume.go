@@ -74,6 +74,7 @@ func (s *saver) load(ctx context.Context, m manifest, from string) error {
 		if err := s.trainer.loadOwn(filepath.Join(from, workerFile(0))); err != nil {
 			return err
 		}
+		own = "" // what rank 0's pushes have left out is not this worker's
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w; each worker needs its own file: bring it there, or share the folder", err)
 	case err != nil:
@@ -81,6 +82,11 @@ func (s *saver) load(ctx context.Context, m manifest, from string) error {
 	}
 	if err := store.Load(ctx, filepath.Join(from, storeFile)); err != nil {
 		return err
+	}
+	if own != "" {
+		if err := s.trainer.loadResiduals(ctx, own); err != nil {
+			return err
+		}
 	}
 	return s.trainer.pullAll(ctx)
 }
