@@ -31,7 +31,7 @@ type Config struct {
 	// difference, while Optimizer is what each worker steps with. Without a Name it is nag with learning rate 0.7 and momentum 0.9
 	// (Douillard et al. 2023); sgd with learning rate 1 averages the workers' values. Its learning rate's steps are rounds.
 	Outer optim.Config
-	// Compression of pushed gradients; the zero value is none.
+	// Compression of pushed gradients and of the values that come back; the zero value is none.
 	Compression kvstore.Compression
 	// Logger; nil: slog.Default().
 	Logger *slog.Logger
@@ -52,8 +52,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("worker: Config.Outer is %s with a store without local steps, want none: make the store with kvstore.WithLocalSteps", c.Outer.Name)
 	case c.Outer.Reduction == optim.Sum:
 		return fmt.Errorf("worker: Config.Outer.Reduction is %q, want %q or empty: a round's differences are averaged", c.Outer.Reduction, optim.Mean)
-	case c.UpdateOnWorker && c.Optimizer.Reduction != optim.Sum && c.Compression.Type != "" && c.Compression.Type != "none":
-		return fmt.Errorf("worker: Config.Compression is %s with UpdateOnWorker, want none: mean gradients travel whole; with Optimizer.Reduction %q they are compressed", c.Compression.Type, optim.Sum)
+	case c.UpdateOnWorker && c.Optimizer.Reduction != optim.Sum && c.Compression.String() != "none":
+		return fmt.Errorf("worker: Config.Compression is %v with UpdateOnWorker, want none: mean gradients travel whole; with Optimizer.Reduction %q they are compressed", c.Compression, optim.Sum)
 	}
 	first := c.Programs[0].Params()
 	for d, program := range c.Programs[1:] {
@@ -143,9 +143,9 @@ func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
 			return nil, fmt.Errorf("worker: set optimizer %s: %w", cfg.Optimizer.Name, err)
 		}
 	}
-	if cfg.Compression.Type != "" {
+	if cfg.Compression != (kvstore.Compression{}) {
 		if err := cfg.Store.SetCompression(ctx, cfg.Compression); err != nil {
-			return nil, fmt.Errorf("worker: set compression %s: %w", cfg.Compression.Type, err)
+			return nil, fmt.Errorf("worker: set compression %v: %w", cfg.Compression, err)
 		}
 	}
 	grads, outs := make([][][]float32, len(params)), make([][][]float32, len(params))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/worker"
 )
@@ -85,15 +86,16 @@ type settings struct {
 	augment                                         bool
 	seed                                            uint64
 
-	store, compression string
-	staleness          int // of dist_async; below 0: no bound
-	localSteps         int // 0: none
-	outerRate          float64
-	outerMomentum      float64
-	updateOnWorker     bool
-	checkpoint         worker.CheckpointConfig
-	out                string
-	printHash          bool
+	store          string
+	compression    kvstore.Compression
+	staleness      int // of dist_async; below 0: no bound
+	localSteps     int // 0: none
+	outerRate      float64
+	outerMomentum  float64
+	updateOnWorker bool
+	checkpoint     worker.CheckpointConfig
+	out            string
+	printHash      bool
 
 	stop <-chan struct{} // closed by a signal
 }
@@ -130,6 +132,9 @@ func (s *settings) validate() error {
 	if _, err := s.outer(); err != nil {
 		return fmt.Errorf("--outer-lr, --outer-momentum: %w", err)
 	}
+	if err := s.compression.Validate(); err != nil {
+		return fmt.Errorf("--compression: %w", err)
+	}
 	_, err := optimizer(*s, 1)
 	return err
 }
@@ -160,7 +165,10 @@ func flags() []cli.Flag {
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of initial values, order and augmentation; the same on all workers"},
 
 		&cli.StringFlag{Name: "kvstore", Value: "dist_sync", Usage: "dist_sync or dist_async; without a launcher a job of one worker"},
-		&cli.StringFlag{Name: "compression", Value: "none", Usage: "of pushed gradients: none, fp16, bf16, 2bit or 1bit"},
+		&cli.StringFlag{Name: "compression", Value: "none", Usage: "of pushed gradients: none, fp16, bf16, 2bit, 1bit or topk"},
+		&cli.Float64Flag{Name: "compression-ratio", Usage: "share of the values that topk sends (0: 0.01)"},
+		&cli.Float64Flag{Name: "compression-threshold", Usage: "threshold of 2bit (0: 0.5) or 1bit, in units of a gradient summed over a worker's batch"},
+		&cli.StringFlag{Name: "compression-pull", Value: "none", Usage: "of values sent back: none, fp16 or bf16"},
 		&cli.IntFlag{Name: "staleness", Value: -1, Usage: "dist_async: by how many steps a worker may run ahead of the slowest (-1: no bound)"},
 		&cli.IntFlag{Name: "local-steps", Usage: "steps that a worker takes by itself between two exchanges, for slow links (0: none; each step exchanges gradients)"},
 		&cli.Float64Flag{Name: "outer-lr", Value: 0.7, Usage: "with --local-steps: the servers' learning rate for the mean of what the workers learned"},
@@ -182,7 +190,11 @@ func fromFlags(c *cli.Context) settings {
 		epochs: c.Int("epochs"), maxSteps: c.Uint64("max-steps"),
 		optimizer: c.String("optimizer"), schedule: c.String("schedule"), learningRate: c.Float64("lr"), momentum: c.Float64("momentum"),
 		weightDecay: c.Float64("weight-decay"), warmEpochs: c.Float64("warmup-epochs"), augment: c.Bool("augment"), seed: c.Uint64("seed"),
-		store: c.String("kvstore"), compression: c.String("compression"), updateOnWorker: c.Bool("update-on-worker"),
+		store: c.String("kvstore"), updateOnWorker: c.Bool("update-on-worker"),
+		compression: kvstore.Compression{
+			Type: c.String("compression"), Ratio: c.Float64("compression-ratio"),
+			Threshold: float32(c.Float64("compression-threshold")), Pull: c.String("compression-pull"),
+		},
 		staleness: c.Int("staleness"), localSteps: c.Int("local-steps"), outerRate: c.Float64("outer-lr"), outerMomentum: c.Float64("outer-momentum"),
 		checkpoint: worker.CheckpointConfig{Dir: c.String("checkpoint-dir"), EverySteps: c.Int("checkpoint-steps"), Resume: c.Bool("resume")},
 		out:        c.String("out"), printHash: c.Bool("print-hash"),

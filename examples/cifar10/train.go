@@ -78,7 +78,7 @@ func train(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	trainer, err := worker.NewTrainer(ctx, worker.Config{
-		Store: store, Programs: programs, Optimizer: update, Outer: outer, UpdateOnWorker: s.updateOnWorker, Compression: kvstore.Compression{Type: s.compression},
+		Store: store, Programs: programs, Optimizer: update, Outer: outer, UpdateOnWorker: s.updateOnWorker, Compression: s.compression,
 	})
 	if err != nil {
 		return err
