@@ -62,7 +62,7 @@ func TestTopKChoosesTheLargestAndOfEqualOnesTheFirst(t *testing.T) {
 		r := rand.New(rand.NewPCG(2, 9))
 		var top TopK
 		for name, draw := range kinds {
-			for _, n := range []int{1, 2, 15, 16, 17, 100, 1000, 16385, 40_003} {
+			for _, n := range []int{1, 2, 15, 17, 1000, 16_387} {
 				x := make([]float32, n)
 				for i := range x {
 					x[i] = draw(r, i, n)
@@ -87,7 +87,7 @@ func TestTopKSaysTheLargestAndKeepsTheRest(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 9))
 		var top TopK
-		for _, n := range []int{0, 1, 3, 4, 5, 33, 1000, 20_000} {
+		for _, n := range []int{0, 1, 3, 4, 5, 33, 1000, 17_000} {
 			for _, k := range []int{1, n / 100, n / 3, n} {
 				k = min(max(k, 1), n)
 				residual, code := make([]float32, n), make([]byte, CodeTopKLen(n, k))
