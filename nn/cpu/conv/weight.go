@@ -189,6 +189,9 @@ func (w *weightPlan) runTile(i int) {
 	outPixels := s.OutH() * s.OutW()
 	n := w.blockImages(w.block)
 	px, pdy := w.px[w.block%2], w.pdy[w.block%2]
+	if w.block == w.blocks-1 {
+		w.fetchOut(panel, rowTile)
+	}
 	var a f32.OuterArgs
 	if w.dyInPlace {
 		a.B = w.dy.F32[w.block*w.images*outPixels*s.K+panel*w.tile.Cols:]
@@ -220,6 +223,16 @@ func (w *weightPlan) runTile(i int) {
 	if w.block == w.blocks-1 {
 		w.unpack(sums, panel, rowTile)
 	}
+}
+
+// fetchOut fetches the part of dw that unpack will write.
+func (w *weightPlan) fetchOut(panel, rowTile int) {
+	if w.swap || w.flat {
+		return
+	}
+	s, taps := w.shape, w.shape.R*w.shape.S
+	k0, c0 := panel*w.tile.Cols, rowTile*w.rows
+	w.tile.Fetch(w.dw[(k0*s.C+c0)*taps:], s.C*taps, min(w.tile.Cols, s.K-k0), min(w.rows, s.C-c0)*taps)
 }
 
 // unpack writes a tile's sums to dw.

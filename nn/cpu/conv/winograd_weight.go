@@ -317,8 +317,9 @@ func (w *winogradWeight) finish(sums, work []float32, c0, at, k0, kTile int) {
 	for tap := range taps {
 		a.Dst[tap] = &work[tap*n]
 	}
-	w.tile.WinogradTaps(&a)
 	t := f32.TransposeArgs{Dst: w.dw, Src: work[:taps*n]}
+	w.tile.Fetch(w.dw[((k0+kTile*cols)*s.C+c0+at)*taps:], s.C*taps, cols, winTaps*taps)
+	w.tile.WinogradTaps(&a)
 	for h := 0; h < cols; h += 16 {
 		for q := 0; q < winTaps*taps; q += 16 {
 			for i := range 16 {
