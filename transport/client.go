@@ -39,6 +39,9 @@ type slot struct {
 // NewClient returns a Client for the peer at addr, host:port. It does not connect yet.
 func NewClient(addr string, cfg Config) *Client {
 	cfg = cfg.withDefaults()
+	if cfg.Connections <= 0 {
+		cfg.Connections = connectionsTo(addr)
+	}
 	c := &Client{
 		addr: addr, cfg: cfg,
 		slots: make([]slot, cfg.Connections),

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"runtime"
 	"strings"
 	"time"
 
@@ -29,12 +31,21 @@ const (
 // frameTime is how long a frame of n bytes may take once it has begun.
 func frameTime(n int) time.Duration { return stall + time.Duration(n>>16)*time.Second }
 
+// fewCores is up to how many processors one connection is the default within a host.
+const fewCores = 4
+
+// connectionsTo returns the default for a peer at addr. Within a host of few cores more connections only keep more bytes
+// between the two ends than the caches hold, and let early frames wait for late ones.
+func connectionsTo(addr string) int {
+	if host, _, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsLoopback() && runtime.GOMAXPROCS(0) <= fewCores {
+		return 1
+	}
+	return 4
+}
+
 func (cfg Config) withDefaults() Config {
 	if cfg.Network == nil {
 		cfg.Network = TCP
-	}
-	if cfg.Connections <= 0 {
-		cfg.Connections = 4
 	}
 	if cfg.DialTimeout <= 0 {
 		cfg.DialTimeout = 5 * time.Second

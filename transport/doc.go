@@ -57,7 +57,7 @@ type Refusal struct {
 type Config struct {
 	Network     Network       // TCP
 	Secret      []byte        // the job's; empty: connections are not authenticated
-	Connections int           // of a Client: 4
+	Connections int           // of a Client: 4, or 1 to a loopback address on a machine of few cores
 	DialTimeout time.Duration // 5 s
 	MaxInFlight int           // requests of a Client waiting for answers, and requests a Server works on per connection: 4096; more wait
 	Logger      *slog.Logger  // slog.Default()
