@@ -1,5 +1,6 @@
-// Command widedeep trains a wide and deep model on rows of clicks: an embedding table of a million rows lives on the
-// servers, and each step pulls and pushes only the rows that its batch touches.
+// Command widedeep trains a wide and deep model on rows of clicks. Its embedding tables live on the servers, and each step pulls
+// and pushes only the rows that its batch touches. Their vocabulary is open: a value's 63-bit hash names its row, which is made when it is
+// first trained on; --buckets N hashes the values into tables of N rows instead, where some share one.
 //
 //	widedeep --data data/criteo_train_head.txt.gz
 //	launch -n 2 -s 2 -- widedeep --data data/criteo_train_head.txt.gz
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 
 	"github.com/paragon-train/paragon/data"
@@ -22,10 +24,11 @@ func main() {
 	path := flag.String("data", "", "rows of the Criteo display advertising set, tab-separated, .gz or not")
 	batch := flag.Int("batch", 128, "rows of a step")
 	epochs := flag.Int("epochs", 1, "passes over the data; a small file is learned by heart after one")
+	buckets := flag.Int64("buckets", 0, "rows of a table that values are hashed into; 0: each value has its own, made on first use")
 	flag.Parse()
 	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
 	if flag.NArg() == 0 {
-		_, err = train(context.Background(), *path, *batch, *epochs)
+		_, err = train(context.Background(), *path, *batch, *epochs, *buckets)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "widedeep:", err)
@@ -34,7 +37,7 @@ func main() {
 }
 
 // train returns the area under the ROC curve of the test rows after the last epoch.
-func train(ctx context.Context, path string, batch, epochs int) (area float64, err error) {
+func train(ctx context.Context, path string, batch, epochs int, buckets int64) (area float64, err error) {
 	switch {
 	case path == "":
 		return 0, errors.New("--data is empty, want a file of Criteo's rows")
@@ -42,8 +45,14 @@ func train(ctx context.Context, path string, batch, epochs int) (area float64, e
 		return 0, fmt.Errorf("--batch is %d, want at least 1", batch)
 	case epochs < 1:
 		return 0, fmt.Errorf("--epochs is %d, want at least 1", epochs)
+	case buckets < 0:
+		return 0, fmt.Errorf("--buckets is %d, want at least 1, or 0 for a row for each value", buckets)
 	}
-	clicks, err := data.LoadCriteo(path, data.CriteoConfig{})
+	space := buckets
+	if space == 0 {
+		space = math.MaxInt64 // no two of a few million values are likely to share one
+	}
+	clicks, err := data.LoadCriteo(path, data.CriteoConfig{Buckets: space})
 	if err != nil {
 		return 0, err
 	}
@@ -66,7 +75,7 @@ func train(ctx context.Context, path string, batch, epochs int) (area float64, e
 	if err := kv.SetOptimizer(ctx, optim.Config{Name: "adagrad", LearningRate: 0.02, Reduction: optim.Mean}); err != nil {
 		return 0, err
 	}
-	if err := m.init(ctx, kv, int(clicks.Buckets())); err != nil {
+	if err := m.init(ctx, kv, buckets); err != nil {
 		return 0, err
 	}
 
@@ -98,5 +107,24 @@ func train(ctx context.Context, path string, batch, epochs int) (area float64, e
 		}
 		fmt.Printf("worker %d of %d, epoch %d: Train_loss %.6f, Test_loss %.6f, Test_AUC %.4f\n", kv.Rank(), kv.NumWorkers(), epoch, lossSum/float64(max(steps, 1)), loss, area)
 	}
+	if kv.Rank() == 0 {
+		if err := tell(ctx, kv); err != nil {
+			return 0, err
+		}
+	}
 	return area, nil
+}
+
+// tell prints what the servers hold.
+func tell(ctx context.Context, kv kvstore.Store) error {
+	servers, err := kv.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	const mb = 1e6
+	for _, u := range servers {
+		fmt.Printf("server %d: %d rows made, %.1f MB of values, %.1f MB of optimizer state, %.1f MB to find rows\n",
+			u.Server, u.Rows, float64(u.Values)/mb, float64(u.State)/mb, float64(u.Index)/mb)
+	}
+	return nil
 }

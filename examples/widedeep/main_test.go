@@ -39,9 +39,11 @@ func drawClicks(t *testing.T, n int) string {
 }
 
 func TestLearnsDrawnClicks(t *testing.T) {
-	area, err := train(t.Context(), drawClicks(t, 1000), 20, 2)
-	if err != nil || area < 0.95 {
-		t.Errorf("area under the curve of drawn clicks: got %v and error %v, want 0.95 or more", area, err)
+	for _, buckets := range []int64{0, 100_000} {
+		area, err := train(t.Context(), drawClicks(t, 1000), 20, 2, buckets)
+		if err != nil || area < 0.95 {
+			t.Errorf("--buckets %d: area under the curve of drawn clicks: got %v and error %v, want 0.95 or more", buckets, area, err)
+		}
 	}
 }
 
@@ -50,15 +52,17 @@ func TestRefusesByName(t *testing.T) {
 	for _, test := range []struct {
 		path          string
 		batch, epochs int
+		buckets       int64
 		want          string
 	}{
-		{"", 1, 1, "--data is empty"},
-		{path, 0, 1, "--batch is 0"},
-		{path, 1, 0, "--epochs is 0"},
-		{path, 6, 1, "--batch is 6, want at most 5"},
-		{path + "x", 1, 1, "no such file"},
+		{"", 1, 1, 0, "--data is empty"},
+		{path, 0, 1, 0, "--batch is 0"},
+		{path, 1, 0, 0, "--epochs is 0"},
+		{path, 1, 1, -1, "--buckets is -1"},
+		{path, 6, 1, 0, "--batch is 6, want at most 5"},
+		{path + "x", 1, 1, 0, "no such file"},
 	} {
-		if _, err := train(t.Context(), test.path, test.batch, test.epochs); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := train(t.Context(), test.path, test.batch, test.epochs, test.buckets); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got error %v, want one with %q", test, err, test.want)
 		}
 	}

@@ -77,12 +77,14 @@ func newModel(batch int) (*model, error) {
 	return m, nil
 }
 
-// init gives the store the tables and the network's weights.
-func (m *model) init(ctx context.Context, kv kvstore.Store, buckets int) error {
-	if err := kv.InitRows(ctx, deepTable, buckets, width, smallNumbers(buckets*width)); err != nil {
+// init gives the store the tables, of so many rows or open for all, and the network's weights. Rows of the deep table begin with
+// small numbers: those of zeros would all stay alike.
+func (m *model) init(ctx context.Context, kv kvstore.Store, buckets int64) error {
+	small := kvstore.Initializer{Name: "uniform", Low: -0.05, High: 0.05, Seed: 1}
+	if err := kv.InitTable(ctx, deepTable, kvstore.Table{Rows: buckets, RowLen: width, Initializer: small}); err != nil {
 		return err
 	}
-	if err := kv.InitRows(ctx, wideTable, buckets, 1, nil); err != nil {
+	if err := kv.InitTable(ctx, wideTable, kvstore.Table{Rows: buckets, RowLen: 1}); err != nil {
 		return err
 	}
 	for _, p := range m.shared {
@@ -95,17 +97,6 @@ func (m *model) init(ctx context.Context, kv kvstore.Store, buckets int) error {
 	}
 	kv.SetWeight(float32(m.batch)) // gradients are sums over the batch; the servers divide by all examples
 	return nil
-}
-
-// smallNumbers fills a table with a cheap sequence in (−0.05, 0.05): rows of zeros would all stay alike.
-func smallNumbers(n int) []float32 {
-	values := make([]float32, n)
-	state := uint32(12345)
-	for i := range values {
-		state = state*1664525 + 1013904223
-		values[i] = (float32(state>>8)/(1<<24) - 0.5) / 10
-	}
-	return values
 }
 
 // fill reads rows into the inputs and pulls what they look up.
