@@ -19,11 +19,13 @@ func TestSteadyRoundsTakeNoMemory(t *testing.T) {
 		must(kv.SetCompression(ctx, c))
 		must(kv.Init(ctx, "dense", make([]float32, 1000)))
 		must(kv.InitRows(ctx, "rows", 100, 4, nil))
+		must(kv.InitTable(ctx, "words", kvstore.Table{RowLen: 4, Initializer: kvstore.Initializer{Name: "normal", Deviation: 1}}))
 		grads, outs := [][]float32{make([]float32, 1000), make([]float32, 1000)}, [][]float32{make([]float32, 1000), make([]float32, 1000)}
 		rows, some := []int64{7, 3, 99, 3}, make([]float32, 16)
 		for what, call := range map[string]func(){
 			"push-pull":     func() { must(kv.PushPull(ctx, "dense", grads, outs)) },
 			"push and pull": func() { must(kv.Push(ctx, "dense", grads...)); must(kv.Pull(ctx, "dense", outs...)) },
+			"words":         func() { must(kv.PushRows(ctx, "words", rows, some)); must(kv.PullRows(ctx, "words", rows, some)) },
 			"rows":          func() { must(kv.PushRows(ctx, "rows", rows, some)); must(kv.PullRows(ctx, "rows", rows, some)) },
 		} {
 			if n := testing.AllocsPerRun(100, call); n != 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/transport"
 )
 
@@ -29,6 +30,34 @@ func TestSteadyRemoteRoundsTakeNoMemory(t *testing.T) {
 					if n := testing.AllocsPerRun(200, call); n != 0 {
 						t.Errorf("network %+v, compression %q: %s of %s: got %v allocations a round, want none", network, c.Type, what, key, n)
 					}
+				}
+			}
+		}
+	}
+}
+
+// That holds for rows too, few and many, by number and by ID.
+func TestSteadyRemoteRoundsOfRowsTakeNoMemory(t *testing.T) {
+	for _, network := range []transport.Network{transport.TCP, transport.Auto} {
+		kv := jobtest.New(t, jobtest.Config{TCP: true, Over: network}).Stores(t, "dist_sync")[0]
+		ctx := context.Background()
+		must(kv.SetOptimizer(ctx, optim.Config{Name: "adagrad"}))
+		for key, table := range map[string]kvstore.Table{"counted": {Rows: 5000, RowLen: 16}, "open": {RowLen: 16}} {
+			must(kv.InitTable(ctx, key, table))
+			for _, n := range []int{5, 1000} {
+				rows, values := make([]int64, n), make([]float32, 16*n)
+				for i := range rows {
+					rows[i] = int64(i * i % 4999)
+				}
+				call := func() {
+					must(kv.PullRows(ctx, key, rows, values))
+					must(kv.PushRows(ctx, key, rows, values))
+				}
+				for range 300 { // all connections
+					call()
+				}
+				if got := testing.AllocsPerRun(200, call); got != 0 {
+					t.Errorf("network %+v: pull and push of %d rows, %s: got %v allocations a round, want none", network, n, key, got)
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
 
@@ -12,6 +13,7 @@ import (
 type table struct {
 	rows      int
 	zipf      float64 // the exponent by which rows are drawn; 0: all alike
+	open      bool    // an open vocabulary, whose IDs are any 64 bits
 	optimizer string
 }
 
@@ -32,6 +34,10 @@ func (t *table) draw(seed uint64, batches int) [][]int64 {
 		zipf := rand.NewZipf(random, t.zipf, 1, uint64(t.rows-1))
 		next = func() int64 { return int64(order[zipf.Uint64()]) }
 	}
+	if t.open {
+		number := next
+		next = func() int64 { return (number() + 1) * -0x61c8864680b583eb } // times 2⁶⁴ over the golden ratio
+	}
 	all := make([][]int64, batches)
 	for i := range all {
 		all[i] = make([]int64, batchRows)
@@ -48,7 +54,11 @@ func (p *player) playTable(ctx context.Context) error {
 	if err := p.kv.SetOptimizer(ctx, optim.Config{Name: p.table.optimizer, LearningRate: 0.01}); err != nil {
 		return err
 	}
-	if err := p.kv.InitRows(ctx, key, p.table.rows, rowLen, nil); err != nil {
+	table := kvstore.Table{Rows: int64(p.table.rows), RowLen: rowLen}
+	if p.table.open {
+		table.Rows = 0
+	}
+	if err := p.kv.InitTable(ctx, key, table); err != nil {
 		return err
 	}
 	batches := p.table.draw(uint64(p.kv.Rank()), 4*p.passes)
