@@ -16,7 +16,7 @@
 //	array/...   keys of 64 KB to 16 MB, some beside each other, push and pull in one trip
 //	rows/...    an embedding of 2^20 rows of 16: pull of the rows of 1024 examples of 26 each, then push of their gradients, which
 //	            is one operation and 1024 samples; rows are drawn by Zipf's law (exponent 1.05) or all alike;
-//	            open: they are named by 64-bit IDs and made on first use
+//	            large: of ten million rows; open: they are named by 64-bit IDs and made on first use
 //
 // For each job and work a line in the format of Go's benchmarks goes to standard output: the median of the samples' times,
 // traffic of all workers in both directions, and the CPU time of all processes of the job together, which other load on the

@@ -31,6 +31,7 @@ var works = []work{
 	{name: "array/bytes=16777216", keys: same(2, 4<<20), samples: 20, passes: 2, pull: true},
 	{name: "rows/zipf-sgd", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, zipf: 1.05, optimizer: "sgd"}},
 	{name: "rows/zipf-adagrad", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, zipf: 1.05, optimizer: "adagrad"}},
+	{name: "rows/large-sgd", samples: 20, passes: 10, whole: true, table: &table{rows: 10_000_000, zipf: 1.05, optimizer: "sgd"}},
 	{name: "rows/open-sgd", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, open: true, zipf: 1.05, optimizer: "sgd"}},
 	{name: "rows/uniform-sgd", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, optimizer: "sgd"}},
 	{name: "rows/uniform-adagrad", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, optimizer: "adagrad"}},
