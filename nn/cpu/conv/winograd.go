@@ -62,7 +62,7 @@ func newWinograd(g *gather, flip bool, taps, stride, pad [2]int, inH, inW, outH,
 	w.perTask = (w.patches + w.tasks - 1) / w.tasks
 	w.perTask = (w.perTask + t.Rows - 1) / t.Rows * t.Rows
 	w.tasks = (w.patches + w.perTask - 1) / w.perTask
-	w.matrixLen = g.inC * g.outC
+	w.matrixLen = g.depth * g.outC
 	w.inStride, w.outStride = w.perTask*g.depth+16, w.perTask*g.outC+16 // 16 more: not all in the same lines of the cache
 	w.slotLen = 16*(w.inStride+w.outStride) + g.outC
 	if t.Pairs() {
@@ -102,14 +102,23 @@ func (w *winograd) faster() bool {
 	return 1.1*products+transforms+weights < 0.95*direct
 }
 
+// scratchLen is the matrices and, in the same place one after the other, the packed taps and what tasks need.
 func (w *winograd) scratchLen() int {
-	return w.g.packedLen() + 16*w.matrixLen + w.numSlots*w.slotLen
+	pack := w.g.packedLen()
+	if w.tile.Pairs() {
+		pack += w.numSlots * winJoined * 16 * w.tile.Cols
+	}
+	return 16*w.matrixLen + max(pack, w.numSlots*w.slotLen)
 }
+
+// winJoined are the channels whose 16 matrices are transformed together, in the first-level cache about, before they are joined to
+// pairs.
+const winJoined = 32
 
 func (w *winograd) run(p *pool.Pool, out, in f32.Array, weights, scratch []float32, add bool) {
 	g := w.g
-	g.w, g.packed, scratch = weights, scratch[:g.packedLen()], scratch[g.packedLen():]
 	w.weights, w.work = scratch[:16*w.matrixLen], scratch[16*w.matrixLen:]
+	g.w, g.packed = weights, w.work[:g.packedLen()]
 	w.out, w.in, w.add = out, in, add
 	p.Run(g.packTasks(), w.packTask)
 	p.Run(w.tasks, w.patchTask)
@@ -121,6 +130,10 @@ func (w *winograd) runPack(piece int) {
 	g := w.g
 	panel, c0, c1 := g.packPiece(piece)
 	g.pack(g, panel, c0, c1)
+	if w.tile.Pairs() {
+		w.joinMatrices(panel)
+		return
+	}
 	n, from := g.inC*w.tile.Cols, c0*w.tile.Cols
 	a := f32.WinogradArgs{Count: (c1 - c0) * w.tile.Cols}
 	for i := range 9 {
@@ -134,11 +147,31 @@ func (w *winograd) runPack(piece int) {
 		a.Dst[i] = &w.weights[i*w.matrixLen+panel*n+from]
 	}
 	w.tile.WinogradWeight(&a)
-	if w.tile.Pairs() {
-		cols := w.tile.Cols
+}
+
+// joinMatrices transforms a packed panel, some channels at a time, and joins what that gives to pairs.
+func (w *winograd) joinMatrices(panel int) {
+	slot := <-w.slots
+	defer func() { w.slots <- slot }()
+	g, cols := w.g, w.tile.Cols
+	const rows = winJoined
+	work := w.work[g.packedLen()+slot*16*rows*cols:][:16*rows*cols]
+	a := f32.WinogradArgs{Count: rows * cols}
+	for c := 0; c < g.inC; c += rows {
+		for i := range 9 {
+			tap := i
+			if w.flip {
+				tap = 8 - i
+			}
+			a.Src[i] = &g.packed[panel*g.panelStep+(g.place[tap]*g.inC+c)*cols]
+		}
 		for i := range 16 {
-			m := w.weights[i*w.matrixLen+panel*n:][:n]
-			w.tile.PairRows(m, cols, m, m[cols:], 2*cols, w.depth, cols, cols)
+			a.Dst[i] = &work[i*rows*cols]
+		}
+		w.tile.WinogradWeight(&a)
+		for i := range 16 {
+			m, to := work[i*rows*cols:][:rows*cols], i*w.matrixLen+(panel*w.depth+c/2)*cols
+			w.tile.PairRows(w.weights[to:], cols, m, m[cols:], 2*cols, rows/2, cols, cols)
 		}
 	}
 }
@@ -216,7 +249,7 @@ func (w *winograd) ahead(task int) ahead {
 
 func (w *winograd) multiply(out, in []float32, n int, next *ahead) {
 	t, c, k := w.tile, w.depth, w.g.outC
-	step := w.g.inC * t.Cols // from one packed panel to the next
+	step := c * t.Cols // from one packed panel to the next
 	segment := [1]f32.Segment{{Len: c}}
 	a := f32.GatherArgs{Segments: segment[:]}
 	for m := range 16 {
