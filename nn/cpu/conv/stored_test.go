@@ -30,16 +30,16 @@ func TestStoredImagesGiveTheSameSums(t *testing.T) {
 		run.winograd = wherePossible
 		all = append(all, run)
 	}
-	shapes := append(slices.Clone(edgeShapes), square(3, 6, 32, 64, 3, 1, 1), square(2, 5, 64, 32, 3, 1, 1), square(2, 2, 1024, 40, 3, 1, 1))
+	shapes := append(slices.Clone(edgeShapes), square(3, 6, 32, 64, 3, 1, 1), square(2, 5, 64, 32, 3, 1, 1), square(1, 3, 1024, 8, 3, 1, 1)) // the last: a reduction in parts
 	for i, s := range shapes {
-		if slow && s.Flops() > 1e6 {
+		if slow && s.Flops() > 2e6 {
 			continue
 		}
 		r := rand.New(rand.NewPCG(uint64(i), 7))
 		x, w, dy := rounded(random(r, s.XLen())), random(r, s.WLen()), rounded(random(r, s.YLen()))
 		old := rounded(random(r, s.XLen()))
 		for _, run := range all {
-			if run.path == f32.Portable && s.Flops() > 1e6 {
+			if run.path == f32.Portable && s.Flops() > 2e6 {
 				continue
 			}
 			wantY, wantDx, wantDw := run.compute(t, s, x, w, dy)
