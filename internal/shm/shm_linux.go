@@ -1,0 +1,193 @@
+package shm
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Block is memory of this process with a file behind it.
+type Block struct {
+	ID         uint64 // no other block of this process has or had it
+	begin, end uintptr
+	fd         int
+}
+
+// blocks are all blocks, by address. Readers take the slice as it is; it is replaced, never changed, under mu.
+var (
+	blocks atomic.Pointer[[]*Block]
+	mu     sync.Mutex
+	lastID uint64
+)
+
+var pageSize = uintptr(os.Getpagesize())
+
+// words returns memory with a file behind it, or nil where that cannot be had.
+func words(n int) []uint64 {
+	length := (uintptr(n)*8 + pageSize - 1) &^ (pageSize - 1)
+	all := make([]uint64, (length+pageSize)/8) // some page begins in its first pageSize bytes
+	base := unsafe.Pointer(unsafe.SliceData(all))
+	skip := -uintptr(base) & (pageSize - 1)
+	begin := unsafe.Add(base, skip)
+	fd, err := newFile(int64(length))
+	if err != nil {
+		return nil
+	}
+	if err := replacePages(uintptr(begin), length, fd, unix.MAP_SHARED); err != nil {
+		unix.Close(fd)
+		return nil
+	}
+	b := &Block{begin: uintptr(begin), end: uintptr(begin) + length, fd: fd}
+	enter(b)
+	// Every slice of the memory keeps its first word from being collected, and with it the file's pages in place.
+	runtime.SetFinalizer((*uint64)(base), func(*uint64) { b.leave() })
+	return unsafe.Slice((*uint64)(begin), n)
+}
+
+// newFile makes a file without a name, of a size that cannot be changed.
+func newFile(size int64) (fd int, err error) {
+	fd, err = unix.MemfdCreate("paragon", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, err
+	}
+	if err = unix.Ftruncate(fd, size); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func enter(b *Block) {
+	mu.Lock()
+	defer mu.Unlock()
+	lastID++
+	b.ID = lastID
+	var old []*Block
+	if p := blocks.Load(); p != nil {
+		old = *p
+	}
+	at, _ := slices.BinarySearchFunc(old, b.begin, byBegin)
+	list := slices.Insert(slices.Clone(old), at, b)
+	blocks.Store(&list)
+}
+
+func byBegin(b *Block, address uintptr) int {
+	switch {
+	case b.begin < address:
+		return -1
+	case b.begin > address:
+		return 1
+	}
+	return 0
+}
+
+// leave puts ordinary pages in place of the file's. Nobody points to the memory any more, and the heap does not have it yet.
+func (b *Block) leave() {
+	mu.Lock()
+	old := *blocks.Load()
+	list := slices.DeleteFunc(slices.Clone(old), func(o *Block) bool { return o == b })
+	blocks.Store(&list)
+	mu.Unlock()
+	unix.Close(b.fd)
+	if err := replacePages(b.begin, b.end-b.begin, -1, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
+		// The pages stay those of the file, which this process alone has now, unless others have it mapped still: they
+		// would read what the heap puts there.
+		panic(fmt.Sprintf("shm: map %d bytes of ordinary memory: %v", b.end-b.begin, err))
+	}
+}
+
+// Find tells in which block p lies, and where in it. The block is good for as long as p is in use.
+func Find(p []byte) (b *Block, offset int, ok bool) {
+	list := blocks.Load()
+	if list == nil || len(p) == 0 {
+		return nil, 0, false
+	}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(p)))
+	i, exact := slices.BinarySearchFunc(*list, at, byBegin)
+	if !exact {
+		i--
+	}
+	if i < 0 {
+		return nil, 0, false
+	}
+	b = (*list)[i]
+	if at+uintptr(len(p)) > b.end {
+		return nil, 0, false
+	}
+	return b, int(at - b.begin), true
+}
+
+// File is the block's descriptor, to be sent to another process while the block is good.
+func (b *Block) File() int { return b.fd }
+
+// A Mapping is memory of another process, to be read.
+type Mapping struct {
+	bytes []byte
+	file  file
+	users int // guarded by mapped.mu
+}
+
+type file struct{ dev, ino uint64 }
+
+// mapped are the files mapped already: connections to one process share them.
+var mapped struct {
+	mu   sync.Mutex
+	list map[file]*Mapping
+}
+
+// Map maps the whole file fd, which another process sent and which stays the caller's to close. A file whose owner could
+// make it shorter under the reader is refused.
+func Map(fd int) (*Mapping, error) {
+	const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return nil, fmt.Errorf("shm: the seals of a peer's memory: %w", err)
+	}
+	if seals&want != want {
+		return nil, fmt.Errorf("shm: a peer's memory has seals %#x, want at least %#x", seals, want)
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return nil, fmt.Errorf("shm: the size of a peer's memory: %w", err)
+	}
+	f := file{uint64(stat.Dev), stat.Ino}
+	mapped.mu.Lock()
+	defer mapped.mu.Unlock()
+	if m := mapped.list[f]; m != nil {
+		m.users++
+		return m, nil
+	}
+	b, err := unix.Mmap(fd, 0, int(stat.Size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("shm: map %d bytes of a peer's memory: %w", stat.Size, err)
+	}
+	m := &Mapping{bytes: b, file: f, users: 1}
+	if mapped.list == nil {
+		mapped.list = map[file]*Mapping{}
+	}
+	mapped.list[f] = m
+	return m, nil
+}
+
+// Bytes is the memory. Its owner may change it at any time; it must not be touched after Close.
+func (m *Mapping) Bytes() []byte { return m.bytes }
+
+// Close ends one use of the mapping.
+func (m *Mapping) Close() error {
+	mapped.mu.Lock()
+	defer mapped.mu.Unlock()
+	if m.users--; m.users > 0 {
+		return nil
+	}
+	delete(mapped.list, m.file)
+	return unix.Munmap(m.bytes)
+}
