@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/shm"
 	"github.com/paragon-train/paragon/nn/op"
 	"github.com/paragon-train/paragon/nn/plan"
 	"gorgonia.org/gorgonia"
@@ -54,6 +55,24 @@ func (l LabelInput) Set(labels []int32) {
 	}
 }
 
+// gradientMemory makes the memory of all gradients in one piece, each beginning on a cache line of its own. Servers of the same
+// host can copy from it.
+func gradientMemory(params []*plan.Value) [][]float32 {
+	const line = 16
+	total := 0
+	for _, v := range params {
+		total += (v.Len() + line - 1) / line * line
+	}
+	all := shm.Float32s(total)
+	grads := make([][]float32, len(params))
+	for i, v := range params {
+		n := v.Len()
+		grads[i] = all[:n:n]
+		all = all[(n+line-1)/line*line:]
+	}
+	return grads
+}
+
 // newHost finds or makes the memory that a program and its user share.
 func newHost(p *plan.Plan, g *gorgonia.ExprGraph, share *Program) (*plan.Host, error) {
 	h := &plan.Host{States: make(map[string]*plan.State)}
@@ -63,9 +82,9 @@ func newHost(p *plan.Plan, g *gorgonia.ExprGraph, share *Program) (*plan.Host, e
 			return nil, err
 		}
 		h.Params = append(h.Params, m)
-		if p.Grads != nil {
-			h.Grads = append(h.Grads, make([]float32, v.Len()))
-		}
+	}
+	if p.Grads != nil {
+		h.Grads = gradientMemory(p.Params)
 	}
 	for _, v := range p.Inputs {
 		in, err := inputMemory(v, share)

@@ -12,8 +12,8 @@ import (
 // The measures of plans, in values (float32).
 const (
 	align      = 64       // shards of dense keys begin at multiples of this: a cache line's worth for every codec
-	cutAbove   = 32 << 10 // dense keys beyond this are cut, one shard or more for each server
-	maxShard   = 256 << 10
+	cutAbove   = 64 << 10 // dense keys beyond this are cut, one shard or more for each server
+	maxShard   = 1 << 20
 	maxRows    = 4 << 20              // a shard of rows
 	maxWhole   = wire.MaxPayload / 4  // a key that may not be cut must fit a frame
 	maxShards  = 40_000               // of one key: its plan must fit a frame's head

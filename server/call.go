@@ -99,6 +99,9 @@ func (c *call) response() transport.Response {
 	if c.filled {
 		resp.Payload = c.payload[:]
 	}
+	if c.origin != nil {
+		resp.Order = c.origin.Order()
+	}
 	return resp
 }
 

@@ -67,7 +67,7 @@ type awaited struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		cfg:     cfg.withDefaults(),
-		pool:    &shard.Pool{},
+		pool:    &shard.Pool{Shared: true},
 		reads:   make(chan struct{}, maxStateReads),
 		done:    make(chan struct{}),
 		entries: map[place]*entry{},

@@ -215,7 +215,8 @@ func sameUser(nc *net.UnixConn) bool {
 //	     5     1  log2 of a ring's bytes, of kind 2
 //	     6     2  zeros
 //
-// With kind 2 come two file descriptors: the memory, and a socket for a second kind of bells.
+// With kind 2 come three file descriptors: the memory, a socket for a second kind of bells, and one over which each end
+// sends the descriptors of further memory, that it lends.
 const (
 	offerSize   = 8
 	offerSocket = 1
@@ -283,10 +284,10 @@ func answerOffer(nc *net.UnixConn) (_ net.Conn, err error) {
 	switch {
 	case message[4] == offerSocket && len(fds) == 0:
 		conn = plain(nc)
-	case message[4] == offerMemory && len(fds) == 2:
-		bells := fds[1]
+	case message[4] == offerMemory && len(fds) == 3:
+		sockets := fds[1:]
 		fds = fds[:1]
-		if conn, err = acceptRings(nc, fds[0], bells, message[5]); err != nil {
+		if conn, err = acceptRings(nc, fds[0], sockets[0], sockets[1], message[5]); err != nil {
 			return nil, err
 		}
 	default:

@@ -108,7 +108,7 @@ func (cc *clientConn) send(ctx context.Context, id uint32, k *call, request wire
 	taken, err := cc.w.small(id, request, size, payload)
 	begun := false
 	if !taken && err == nil {
-		begun, err = cc.w.large(ctx, id, request, size, payload)
+		begun, err = cc.w.large(ctx, id, request, orderOf(request), size, payload)
 	}
 	if err == nil {
 		return nil

@@ -77,6 +77,7 @@ type Request struct {
 type Response struct {
 	Message wire.Message
 	Payload [][]byte // written one after the other, not copied
+	Order   uint64   // of several large answers that wait for one connection, the one of the lowest order goes first
 	Release func()   // if set, called once the payload has been written or given up
 }
 
@@ -90,6 +91,17 @@ type Handler interface {
 	// If Buffer gave memory and the payload could not be read, Drop is called in place of Serve.
 	Serve(ctx context.Context, r *Request) (Response, error)
 	Drop(r *Request)
+}
+
+// Ordered is a request that has a place among those that wait for one connection: if they are large, the one of the lowest
+// order goes first. Others go as if of order 0.
+type Ordered interface{ Order() uint64 }
+
+func orderOf(m wire.Message) uint64 {
+	if o, ok := m.(Ordered); ok {
+		return o.Order()
+	}
+	return 0
 }
 
 // A Caller asks one peer. *Client is one.

@@ -1,9 +1,11 @@
 package transport
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -30,7 +32,17 @@ import (
 //	    64     8  bytes read since the beginning
 //	   128     4  1: the reader waits on the first socket
 //	   192     4  1: the writer waits on the second socket
+//	   256     4  how many records of lent memory are under way; see loan
+//	   320     8  how far the reader must have come before the writer that waits wants to hear of it
 //	  4096     n  the bytes, n a power of two; the other ring's follow
+//
+// The bytes of a ring are records, each of a header and what it speaks of; they are written and read whole:
+//
+//	offset  size
+//	     0     4  n, a number of bytes
+//	     4     4  0: they follow; else they lie in a block of the writer's own memory, which has this number, from 1; with
+//	              n = 0 its descriptor has just been sent
+//	     8     8  where in the block they begin
 type memoryConn struct {
 	bell, room bells // where data and room are told of
 	peer       net.Addr
@@ -38,10 +50,13 @@ type memoryConn struct {
 
 	reading sync.Mutex // held by Read
 	in      ring
+	record  record     // that is being read
+	blocks  borrowed   // of the peer's memory
 	writing sync.Mutex // held by Write
 	out     ring
+	loan    loan // to the peer
 
-	memory []byte // unmapped under both
+	memory []byte // unmapped, and then nil, under both
 }
 
 const (
@@ -56,6 +71,8 @@ const (
 type ring struct {
 	written, read         *uint64
 	readerWaits, roomWait *uint32
+	claim                 *uint32
+	roomAt                *uint64
 	data                  []byte
 	position              uint64 // this end's own of the two; what the memory says of it is not believed
 	tell                  func(fd uintptr) bool
@@ -119,7 +136,7 @@ func newRing(memory []byte, index, bits int) ring {
 	at := func(offset int) unsafe.Pointer { return unsafe.Pointer(&memory[h+offset]) }
 	begin := 2*ringHeader + index*size
 	return ring{
-		written: (*uint64)(at(0)), read: (*uint64)(at(64)), readerWaits: (*uint32)(at(128)), roomWait: (*uint32)(at(192)),
+		written: (*uint64)(at(0)), read: (*uint64)(at(64)), readerWaits: (*uint32)(at(128)), roomWait: (*uint32)(at(192)), claim: (*uint32)(at(256)), roomAt: (*uint64)(at(320)),
 		data: memory[begin : begin+size : begin+size],
 		tell: func(fd uintptr) bool {
 			unix.Write(int(fd), aBell) // where it does not fit, there are bells enough
@@ -130,7 +147,7 @@ func newRing(memory []byte, index, bits int) ring {
 
 // offerRings makes the memory and sends it to the other end.
 func offerRings(nc *net.UnixConn) (net.Conn, error) {
-	fd, err := unix.MemfdCreate("paragon", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := unix.MemfdCreate("paragon-rings", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, err
 	}
@@ -146,12 +163,18 @@ func offerRings(nc *net.UnixConn) (net.Conn, error) {
 		return nil, err
 	}
 	defer unix.Close(pair[1])
-	c, err := newMemoryConn(nc, fd, pair[0], ringBits, 0)
+	blocks, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		unix.Close(pair[0])
+		return nil, err
+	}
+	defer unix.Close(blocks[1])
+	c, err := newMemoryConn(nc, fd, pair[0], blocks[0], ringBits, 0)
 	if err != nil {
 		return nil, err
 	}
 	message := []byte{'P', 'R', 'G', 'U', offerMemory, ringBits, 0, 0}
-	n, _, err := nc.WriteMsgUnix(message, unix.UnixRights(fd, pair[1]), nil)
+	n, _, err := nc.WriteMsgUnix(message, unix.UnixRights(fd, pair[1], blocks[1]), nil)
 	if err == nil && n != len(message) {
 		err = io.ErrShortWrite
 	}
@@ -162,8 +185,8 @@ func offerRings(nc *net.UnixConn) (net.Conn, error) {
 	return c, nil
 }
 
-// acceptRings takes the memory and the socket that came. The socket is its own from now on, the memory's descriptor is not.
-func acceptRings(nc *net.UnixConn, fd, second int, bits uint8) (net.Conn, error) {
+// acceptRings takes the memory and the sockets that came. The sockets are its own from now on, the memory's descriptor is not.
+func acceptRings(nc *net.UnixConn, fd, second, third int, bits uint8) (net.Conn, error) {
 	const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	var stat unix.Stat_t
@@ -180,32 +203,51 @@ func acceptRings(nc *net.UnixConn, fd, second int, bits uint8) (net.Conn, error)
 	}
 	if err != nil {
 		unix.Close(second)
+		unix.Close(third)
 		return nil, err
 	}
 	unix.SetNonblock(second, true)
-	return newMemoryConn(nc, fd, second, int(bits), 1)
+	unix.SetNonblock(third, true)
+	return newMemoryConn(nc, fd, second, third, int(bits), 1)
 }
 
-// newMemoryConn maps the memory; the end that dialled has side 0. The socket second is its own, also where it fails.
-func newMemoryConn(nc *net.UnixConn, fd, second, bits, side int) (*memoryConn, error) {
-	f := os.NewFile(uintptr(second), "bells")
-	nc2, err := net.FileConn(f)
-	f.Close() // net has a copy
+// unixConnOf makes a connection of a descriptor, which is its own from now on.
+func unixConnOf(fd int, name string) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close() // net has a copy
+	nc, err := net.FileConn(f)
 	if err != nil {
 		return nil, err
 	}
-	room, ok := nc2.(*net.UnixConn)
+	u, ok := nc.(*net.UnixConn)
 	if !ok {
-		nc2.Close()
-		return nil, errors.New("its second file descriptor is not a unix socket")
+		nc.Close()
+		return nil, fmt.Errorf("its file descriptor for %s is not a unix socket", name)
 	}
-	memory, err := unix.Mmap(fd, 0, 2*ringHeader+2<<bits, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return u, nil
+}
+
+// newMemoryConn maps the memory; the end that dialled has side 0. The sockets second and third are its own, also where it fails.
+func newMemoryConn(nc *net.UnixConn, fd, second, third, bits, side int) (*memoryConn, error) {
+	room, err := unixConnOf(second, "bells")
+	if err != nil {
+		unix.Close(third)
+		return nil, err
+	}
+	blocks, err := unixConnOf(third, "blocks")
 	if err != nil {
 		room.Close()
 		return nil, err
 	}
+	memory, err := unix.Mmap(fd, 0, 2*ringHeader+2<<bits, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		room.Close()
+		blocks.Close()
+		return nil, err
+	}
 	c := &memoryConn{bell: bells{UnixConn: nc}, room: bells{UnixConn: room}, peer: peerOf(nc), memory: memory,
-		out: newRing(memory, side, bits), in: newRing(memory, 1-side, bits)}
+		out: newRing(memory, side, bits), in: newRing(memory, 1-side, bits),
+		blocks: borrowed{from: blocks}, loan: loan{over: blocks}}
 	var err1, err2 error
 	c.out.via, err1 = nc.SyscallConn() // the peer's reader waits on the first socket
 	c.in.via, err2 = room.SyscallConn()
@@ -230,12 +272,15 @@ func (c *memoryConn) Close() error {
 	if c.closed.Swap(true) {
 		return net.ErrClosed
 	}
-	err := errors.Join(c.bell.Close(), c.room.Close())
+	err := errors.Join(c.bell.Close(), c.room.Close(), c.blocks.from.Close())
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	return errors.Join(err, unix.Munmap(c.memory))
+	c.withdrawLoan()
+	err = errors.Join(err, c.blocks.close(), unix.Munmap(c.memory))
+	c.memory = nil
+	return err
 }
 
 // wake rings the bell of the other end if it waits. One end changes a position and then looks whether the other waits, the
@@ -254,20 +299,101 @@ func (c *memoryConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if c.closed.Load() {
+		return 0, net.ErrClosed
+	}
+	for c.record.left == 0 {
+		if err := c.nextRecord(); err != nil {
+			return 0, err
+		}
+	}
+	if c.record.block != 0 {
+		return c.readLent(p)
+	}
+	r := &c.in
+	n := min(c.record.left, len(p), ringPiece)
+	r.get(p[:n], r.position)
+	c.record.left -= n
+	r.advanceRead(n)
+	return n, nil
+}
+
+// A record is what is left of one.
+type record struct {
+	left   int
+	block  uint32
+	offset uint64
+}
+
+const recordHeader = 16
+
+// nextRecord waits for a record and reads its header.
+func (c *memoryConn) nextRecord() error {
 	r := &c.in
 	n, err := c.await(r, (*ring).filled, r.readerWaits, &c.bell)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	acquired()
-	n = min(n, len(p), ringPiece)
-	at := int(r.position) & (len(r.data) - 1)
-	first := copy(p[:n], r.data[at:])
-	copy(p[first:n], r.data)
+	if n < recordHeader {
+		return fmt.Errorf("the peer has written %d bytes, want a record's header of %d", n, recordHeader)
+	}
+	var h [recordHeader]byte
+	r.get(h[:], r.position)
+	size := binary.LittleEndian.Uint32(h[:])
+	block, offset := binary.LittleEndian.Uint32(h[4:]), binary.LittleEndian.Uint64(h[8:])
+	switch {
+	case block == 0 && (size == 0 || int64(size) > int64(n-recordHeader)), size > math.MaxInt32:
+		return fmt.Errorf("the peer's record of %d bytes is not among the %d in the ring", size, n)
+	case block == 0:
+		r.advanceRead(recordHeader)
+	case size == 0:
+		if err := c.blocks.take(block, c.in.claim); err != nil {
+			return err
+		}
+		r.advanceRead(recordHeader)
+	}
+	c.record = record{left: int(size), block: block, offset: offset}
+	return nil
+}
+
+// get copies from the ring, from a position on; put copies into it.
+func (r *ring) get(p []byte, position uint64) {
+	at := int(position) & (len(r.data) - 1)
+	first := copy(p, r.data[at:])
+	copy(p[first:], r.data)
+}
+
+func (r *ring) put(position uint64, p []byte) {
+	at := int(position) & (len(r.data) - 1)
+	first := copy(r.data[at:], p)
+	copy(r.data, p[first:])
+}
+
+func (r *ring) putHeader(position uint64, size int, block uint32, offset uint64) {
+	var h [recordHeader]byte
+	binary.LittleEndian.PutUint32(h[:], uint32(size))
+	binary.LittleEndian.PutUint32(h[4:], block)
+	binary.LittleEndian.PutUint64(h[8:], offset)
+	r.put(position, h[:])
+}
+
+// advanceRead tells the writer of room, advanceWritten the reader of what was put up to position.
+func (r *ring) advanceRead(n int) {
 	r.position += uint64(n)
 	atomic.SwapUint64(r.read, r.position)
-	r.wake(r.roomWait)
-	return n, nil
+	if int64(r.position-atomic.LoadUint64(r.roomAt)) >= 0 {
+		r.wake(r.roomWait)
+	}
+}
+
+func (r *ring) advanceWritten() {
+	if atomic.LoadUint64(r.written) == r.position {
+		return
+	}
+	released()
+	atomic.SwapUint64(r.written, r.position)
+	r.wake(r.readerWaits)
 }
 
 // filled returns how many bytes can be read.
@@ -288,28 +414,88 @@ func (r *ring) free() (int, error) {
 	return len(r.data) - int(n), nil
 }
 
-// Write returns when all of p is in the ring.
+// Write returns when all of p is in the ring or, where p was lent, when the peer has read it.
 func (c *memoryConn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	r := &c.out
-	done := 0
-	for done < len(p) {
-		n, err := c.await(r, (*ring).free, r.roomWait, &c.room)
-		if err != nil {
-			return done, err
-		}
-		n = min(n, len(p)-done, ringPiece)
-		at := int(r.position) & (len(r.data) - 1)
-		first := copy(r.data[at:], p[done:done+n])
-		copy(r.data, p[done+first:done+n])
-		done += n
-		r.position += uint64(n)
-		released()
-		atomic.SwapUint64(r.written, r.position)
-		r.wake(r.readerWaits)
+	rest := net.Buffers{p}
+	err := c.write(&rest)
+	if err == nil {
+		return len(p), nil
 	}
-	return done, nil
+	c.withdrawLoan()
+	if len(rest) > 0 {
+		return len(p) - len(rest[0]), err
+	}
+	return 0, err
+}
+
+// writeVector is Write for many pieces; see vectorWriter.
+func (c *memoryConn) writeVector(rest *net.Buffers) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.write(rest)
+}
+
+// write puts all pieces into the ring, lent or whole, and waits until those that were lent are read. The reader hears of
+// them when the ring is full or ringPiece is in it, and at the end.
+func (c *memoryConn) write(rest *net.Buffers) error {
+	for len(*rest) > 0 {
+		p := (*rest)[0]
+		lent, err := c.lend(p)
+		if err != nil {
+			return err
+		}
+		if !lent {
+			if err := c.copyIn(rest); err != nil {
+				return err
+			}
+		}
+		(*rest)[0] = nil
+		*rest = (*rest)[1:]
+	}
+	c.out.advanceWritten()
+	return c.awaitReturn()
+}
+
+// copyIn puts the first piece into the ring; after an error, what of it is not there yet is the first piece.
+func (c *memoryConn) copyIn(rest *net.Buffers) error {
+	r := &c.out
+	for p := &(*rest)[0]; len(*p) > 0; {
+		n, err := c.freeForRecord()
+		if err != nil {
+			return err
+		}
+		n = min(n-recordHeader, len(*p), ringPiece)
+		r.putHeader(r.position, n, 0, 0)
+		r.put(r.position+recordHeader, (*p)[:n])
+		r.position += recordHeader + uint64(n)
+		*p = (*p)[n:]
+		if r.position-atomic.LoadUint64(r.written) >= ringPiece {
+			r.advanceWritten()
+		}
+	}
+	return nil
+}
+
+// freeForRecord waits until a record fits and some bytes with it, and returns how many there is room for.
+func (c *memoryConn) freeForRecord() (int, error) {
+	r := &c.out
+	if n, err := r.freeRecord(); n > 0 || err != nil {
+		return n, err
+	}
+	r.advanceWritten()
+	// Not at the first free byte: a writer that is faster than its reader would be woken for each piece.
+	atomic.StoreUint64(r.roomAt, r.position-uint64(len(r.data))/2)
+	return c.await(r, (*ring).freeRecord, r.roomWait, &c.room)
+}
+
+func (r *ring) freeRecord() (int, error) {
+	n, err := r.free()
+	if n <= recordHeader {
+		n = 0
+	}
+	return n, err
 }
 
 // await returns how many bytes there are, once there are some. Data that the peer wrote before it ended is still found.

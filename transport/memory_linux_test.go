@@ -158,7 +158,7 @@ func TestMemoryWaitsEndInTime(t *testing.T) {
 	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read: got error %v, want %v", err, os.ErrDeadlineExceeded)
 	}
-	if n, err := a.Write(make([]byte, 3<<ringBits)); n != 1<<ringBits || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if n, err := a.Write(make([]byte, 3<<ringBits)); n < 1<<ringBits-1<<10 || n > 1<<ringBits || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("write to a peer that does not read: got %d bytes and error %v, want a full ring and %v", n, err, os.ErrDeadlineExceeded)
 	}
 	a.SetDeadline(time.Time{})
@@ -335,6 +335,7 @@ func wantDescriptors(t *testing.T, want int) {
 // Connections that were closed leave no descriptors and no memory.
 func TestMemoryLeavesNothingBehind(t *testing.T) {
 	ln := listenAuto(t)
+	memory := sharable(100_000, 1)
 	before := descriptors(t)
 	for range 20 {
 		a, err := Auto.Dial(t.Context(), ln.Addr().String())
@@ -345,7 +346,10 @@ func TestMemoryLeavesNothingBehind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprint(a, "x")
+		go a.Write(memory) // lent
+		if _, err := io.ReadFull(b, make([]byte, len(memory))); err != nil {
+			t.Fatal(err)
+		}
 		a.Close()
 		b.Close()
 	}
@@ -354,8 +358,11 @@ func TestMemoryLeavesNothingBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(maps, []byte("memfd:paragon")); n != 0 {
-		t.Errorf("got %d mappings of shared memory left, want none", n)
+	for line := range strings.Lines(string(maps)) {
+		// Memory of this process's own, which it may lend, is the collector's; a peer's is mapped to be read.
+		if strings.Contains(line, "memfd:paragon-rings") || strings.Contains(line, "memfd:") && strings.Contains(line, " r--s ") {
+			t.Errorf("a mapping is left: %s", line)
+		}
 	}
 }
 

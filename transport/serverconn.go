@@ -165,7 +165,7 @@ func (c *serverConn) write(id uint32, resp Response) error {
 	if taken || err != nil {
 		return err
 	}
-	_, err = c.w.large(noCancel, id, resp.Message, size, resp.Payload)
+	_, err = c.w.large(noCancel, id, resp.Message, resp.Order, size, resp.Payload)
 	return err
 }
 

@@ -21,6 +21,10 @@ type Origin struct {
 	Seq        uint64
 }
 
+// Order is the request's place among those that wait for one connection: keys are numbered as they were initialised, and
+// the first ones are the layers that the next forward pass needs first.
+func (m *Origin) Order() uint64 { return m.Key }
+
 // The codecs of values in a payload.
 const (
 	CodecFloat32  uint8 = 0 // 4 bytes a value, IEEE 754

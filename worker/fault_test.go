@@ -20,7 +20,7 @@ var errFault = errors.New("fault")
 // faultyStore fails, or never answers, the call number at (from 1) of a kind.
 type faultyStore struct {
 	kvstore.Store
-	kind  string // "push", "pull", "push-pull", "barrier" or "save"
+	kind  string // "exchange" (of a gradient), "agree" (on stopping), "average" (of state), "pull", "barrier" or "save"
 	at    int64
 	hangs bool // instead of failing: the call and those after it wait for the end of their context
 	calls atomic.Int64
@@ -41,13 +41,6 @@ func (s *faultyStore) fault(ctx context.Context, kind string) error {
 	return nil
 }
 
-func (s *faultyStore) Push(ctx context.Context, key string, grads ...[]float32) error {
-	if err := s.fault(ctx, "push"); err != nil {
-		return err
-	}
-	return s.Store.Push(ctx, key, grads...)
-}
-
 func (s *faultyStore) Pull(ctx context.Context, key string, outs ...[]float32) error {
 	if err := s.fault(ctx, "pull"); err != nil {
 		return err
@@ -56,7 +49,14 @@ func (s *faultyStore) Pull(ctx context.Context, key string, outs ...[]float32) e
 }
 
 func (s *faultyStore) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
-	if err := s.fault(ctx, "push-pull"); err != nil {
+	kind := "exchange"
+	switch {
+	case strings.HasPrefix(key, "state/"):
+		kind = "average"
+	case strings.HasPrefix(key, "paragon/"):
+		kind = "agree"
+	}
+	if err := s.fault(ctx, kind); err != nil {
 		return err
 	}
 	return s.Store.PushPull(ctx, key, grads, outs)
@@ -110,10 +110,10 @@ func TestFitEndsWithTheErrorOfWhatFails(t *testing.T) {
 		return fault{fmt.Sprintf("%s %d", kind, at), func(r *fitRig) { r.store.kind, r.store.at = kind, at }, want}
 	}
 	for _, at := range []int64{1, 2, 20, 33} {
-		faults = append(faults, store("push", at, "push gradient of "), store("pull", at, "worker: "))
+		faults = append(faults, store("exchange", at, "worker: exchange "))
 	}
 	faults = append(faults,
-		store("push-pull", 1, "agree on stopping"), store("push-pull", 8, "agree on stopping"), store("push-pull", 9, "average "),
+		store("pull", 1, "worker: resume"), store("agree", 1, "agree on stopping"), store("agree", 8, "agree on stopping"), store("average", 1, "average "),
 		store("barrier", 1, "checkpoint at step "), store("barrier", 2, "checkpoint at step "), store("save", 2, "checkpoint at step "))
 	for _, devices := range []int{1, 2} {
 		for _, f := range faults {
@@ -135,8 +135,8 @@ func TestFitEndsWithTheErrorOfWhatFails(t *testing.T) {
 // A store that never answers holds Fit no longer than its context, wherever it is.
 func TestFitEndsWithItsContext(t *testing.T) {
 	for _, devices := range []int{1, 2} {
-		for _, kind := range []string{"push", "pull", "push-pull", "barrier", "save"} {
-			for _, at := range []int64{1, 2, 9} {
+		for kind, calls := range map[string][]int64{"exchange": {1, 2, 9, 33}, "agree": {1, 2, 9}, "average": {1, 2}, "pull": {1}, "barrier": {1, 2}, "save": {1, 2}} {
+			for _, at := range calls {
 				t.Run(fmt.Sprintf("devices=%d/%s %d", devices, kind, at), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						r := newFaultRig(t, devices)
@@ -159,7 +159,7 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFaultRig(t, 1)
 		trainer := r.cfg.Trainer
-		r.store.kind, r.store.at, r.store.hangs = "pull", 1, true
+		r.store.kind, r.store.at, r.store.hangs = "exchange", 1, true
 		step(t, trainer, 8)
 		for what, wait := range map[string]func(context.Context) error{
 			"Flush":        trainer.Flush,

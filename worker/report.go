@@ -12,7 +12,7 @@ import (
 // time went; with an asynchronous store also how many updates of others its gradients missed, on average and at most, and by
 // how many steps it was ahead of the slowest worker.
 func WriteReport(w io.Writer, epochs []EpochInfo) error {
-	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc", "examples/s", "compute", "push", "wait", "data", "save", "train", "test"}}
+	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc", "examples/s", "compute", "wait", "data", "save", "train", "test"}}
 	if len(epochs) > 0 && epochs[0].Staleness != nil {
 		table.Columns = append(table.Columns, "missed mean", "missed max", "lead max")
 	}
@@ -51,7 +51,7 @@ func addRow(table *metrics.Table, name string, e EpochInfo) {
 		missedMean, missedMax, lead = s.Missed.Mean(), s.Missed.Max, s.Lead.Max
 	}
 	table.Row(name, metrics.Fixed(e.Loss), testLoss, accuracy, int(float64(e.Examples)/max(e.Train.Seconds(), 1e-9)+0.5),
-		share(e.Times.Compute), share(e.Times.Push), share(e.Times.Wait), share(e.Times.Data), share(e.Times.Save), e.Train, e.TestTime,
+		share(e.Times.Compute), share(e.Times.Wait), share(e.Times.Data), share(e.Times.Save), e.Train, e.TestTime,
 		missedMean, missedMax, lead)
 }
 

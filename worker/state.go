@@ -42,7 +42,6 @@ func (t *Trainer) AverageState(ctx context.Context) error {
 	devices := float32(len(t.cfg.Programs))
 	t.cfg.Store.SetWeight(devices) // the store sums the devices of a push and divides by the weights
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(pullers)
 	for s, state := range t.cfg.Programs[0].State() {
 		values := t.stateValues(s)
 		group.Go(func() error {

@@ -94,8 +94,7 @@ type Trainer struct {
 // other layers does not show.
 type Times struct {
 	Compute time.Duration // forward and backward
-	Push    time.Duration // waiting for gradients to leave
-	Wait    time.Duration // waiting for new values: the other workers and the servers
+	Wait    time.Duration // waiting for new values: for the other workers, the servers and the network
 	Data    time.Duration // waiting for the next batch; Fit fills it
 	Save    time.Duration // writing checkpoints within an epoch; Fit fills it
 }
@@ -103,7 +102,6 @@ type Times struct {
 // Add adds u to t.
 func (t *Times) Add(u Times) {
 	t.Compute += u.Compute
-	t.Push += u.Push
 	t.Wait += u.Wait
 	t.Data += u.Data
 	t.Save += u.Save

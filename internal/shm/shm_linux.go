@@ -52,7 +52,7 @@ func words(n int) []uint64 {
 
 // newFile makes a file without a name, of a size that cannot be changed.
 func newFile(size int64) (fd int, err error) {
-	fd, err = unix.MemfdCreate("paragon", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err = unix.MemfdCreate("paragon-memory", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return -1, err
 	}

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"sync"
 	"unsafe"
+
+	"github.com/paragon-train/paragon/internal/shm"
 )
 
 // A Buffer is memory for one payload, aligned for every kind of number in it. It has one owner at a time, who hands it on or
@@ -41,14 +43,20 @@ func (b *Buffer) Release() {
 // back beyond that is left to the garbage collector.
 type Pool struct {
 	MaxIdle int64 // zero: 1 GiB
+	// Shared takes buffers from memory that other processes of the host can map, so that they copy values from where they lie.
+	Shared bool
 
 	mu    sync.Mutex // guards all below
 	free  [4 * 64][]*Buffer
 	idle  int64
 	taken int64
+	slab  []uint64 // what is left of it
 }
 
 const minWords = 8
+
+// slabWords is how much shared memory is taken at once: each block of it is a descriptor and a mapping in every worker.
+const slabWords = 32 << 20 / 8
 
 // Get returns a Buffer of at least n bytes. What it holds is not defined.
 func (p *Pool) Get(n int) *Buffer {
@@ -79,7 +87,25 @@ func (p *Pool) get(n int) (b *Buffer, used bool) {
 		return b, true
 	}
 	p.mu.Unlock()
-	return &Buffer{words: make([]uint64, words), pool: p, class: class}, false
+	return &Buffer{words: p.fresh(words), pool: p, class: class}, false
+}
+
+// fresh returns n new words.
+func (p *Pool) fresh(n int) []uint64 {
+	switch {
+	case !p.Shared || n < shm.MinBytes/8:
+		return make([]uint64, n)
+	case n > slabWords/4:
+		return shm.Words(n)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n > len(p.slab) {
+		p.slab = shm.Words(slabWords)
+	}
+	words := p.slab[:n:n]
+	p.slab = p.slab[n:]
+	return words
 }
 
 // Taken returns how many bytes are handed out at the moment.
