@@ -49,19 +49,20 @@ type OpParts struct {
 }
 
 // Parts runs n steps on one thread, cut for Config.Threads, and returns the shortest times of each operation's pieces, in the
-// order of the plan: what is needed to tell how the program would run on more cores than there are. It moves running
-// statistics like a step.
-func (p *Program) Parts(ctx context.Context, n int) ([]OpParts, error) {
+// order of the plan: what is needed to tell how the program would run on more cores than there are. used, if not nil,
+// is the time that the calling thread has spent on a core (the caller must be locked to it), so that other programs' load does
+// not count. It moves running statistics like a step.
+func (p *Program) Parts(ctx context.Context, n int, used func() time.Duration) ([]OpParts, error) {
 	if p.executor == nil {
 		return nil, errClosed
 	}
 	e, ok := p.executor.(interface {
-		Parts(ctx context.Context, n int) ([]cpu.Parts, error)
+		Parts(ctx context.Context, n int, used func() time.Duration) ([]cpu.Parts, error)
 	})
 	if !ok {
 		return nil, errors.New("nn: parts: the program's device does not tell them")
 	}
-	parts, err := e.Parts(ctx, n)
+	parts, err := e.Parts(ctx, n, used)
 	if err != nil {
 		return nil, fmt.Errorf("nn: parts: %w", err)
 	}

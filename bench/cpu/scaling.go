@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -30,13 +31,19 @@ by threads, is what the step would take on an idle one, and the lesser of the tw
 			&cli.IntFlag{Name: "steps", Value: 3, Usage: "of which the shortest time of each piece counts"},
 			&cli.DurationFlag{Name: "time", Value: time.Second, Usage: "of measuring what can be measured"},
 			&cli.IntFlag{Name: "cores", Value: 2, Usage: "measure, too, up to so many threads (0: none)"},
+			&cli.DurationFlag{Name: "join", Usage: "cost of a thread that joins a run, and of waiting for it at the end (0: measured)"},
+			&cli.DurationFlag{Name: "hand-out", Usage: "cost of handing out a piece (0: measured)"},
 			&cli.BoolFlag{Name: "ops", Usage: "list the operations that lose most"},
 		},
 		Action: func(c *cli.Context) error {
 			if err := header(c); err != nil {
 				return err
 			}
-			cost := measureCosts()
+			cost := costs{join: c.Duration("join"), handOut: c.Duration("hand-out")}
+			if cost.join == 0 || cost.handOut == 0 {
+				m := measureCosts()
+				cost.join, cost.handOut = cmp.Or(cost.join, m.join), cmp.Or(cost.handOut, m.handOut)
+			}
 			fmt.Fprintf(c.App.Writer, "# a thread joins a run in %v, a piece is handed out in %v\n", cost.join, cost.handOut)
 			for _, model := range c.StringSlice("model") {
 				for _, dtype := range c.StringSlice("dtype") {
@@ -161,12 +168,14 @@ func byKind(losses []loss) []loss {
 
 // parts are those of the program and, as an operation of its own, of the update.
 func (t *training) parts(ctx context.Context, n int) ([]nn.OpParts, error) {
-	ops, err := t.program.Parts(ctx, n)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	ops, err := t.program.Parts(ctx, n, threadTime())
 	if err != nil {
 		return nil, err
 	}
 	update := nn.OpParts{Kind: "Update", Op: "Update of all parameters"}
-	t.pool.Record(func(parts []time.Duration) {
+	t.pool.Record(threadTime(), func(parts []time.Duration) {
 		if update.Runs == nil {
 			update.Runs = [][]time.Duration{parts}
 		}
@@ -174,7 +183,7 @@ func (t *training) parts(ctx context.Context, n int) ([]nn.OpParts, error) {
 			update.Runs[0][i] = min(update.Runs[0][i], d)
 		}
 	})
-	defer t.pool.Record(nil)
+	defer t.pool.Record(nil, nil)
 	for range n {
 		t.pool.Run(len(t.pieces), t.update)
 		t.step++

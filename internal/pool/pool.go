@@ -50,6 +50,7 @@ type Pool struct {
 	done    sync.WaitGroup
 
 	record func(parts []time.Duration) // see Record
+	used   func() time.Duration
 
 	mu       sync.Mutex // guards panicked and panicVal
 	panicked bool

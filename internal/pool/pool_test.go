@@ -114,7 +114,7 @@ func TestRecordTellsOfEachPiece(t *testing.T) {
 	p := New(4)
 	defer p.Close()
 	var noted [][]time.Duration
-	p.Record(func(parts []time.Duration) { noted = append(noted, parts) })
+	p.Record(nil, func(parts []time.Duration) { noted = append(noted, parts) })
 	var order []int
 	piece := func(i int) {
 		order = append(order, i) // no other thread: -race would see it
@@ -125,7 +125,7 @@ func TestRecordTellsOfEachPiece(t *testing.T) {
 	}
 	p.Run(3, piece)
 	p.Run(1, piece)
-	p.Record(nil)
+	p.Record(nil, nil)
 	if len(noted) != 2 || len(noted[0]) != 3 || len(noted[1]) != 1 {
 		t.Fatalf("got times %v, want those of runs of 3 and 1 pieces", noted)
 	}
@@ -139,5 +139,27 @@ func TestRecordTellsOfEachPiece(t *testing.T) {
 	p.Run(5, func(int) { n.Add(1) })
 	if n.Load() != 5 || len(noted) != 2 {
 		t.Errorf("after recording: %d of 5 pieces ran and %d runs were noted, want 2", n.Load(), len(noted))
+	}
+}
+
+// Time in which another program has the core is no time of a piece.
+func TestRecordLeavesOutWhatOthersTook(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	spin := func(d time.Duration) {
+		for begun := time.Now(); time.Since(begun) < d; {
+		}
+	}
+	var used time.Duration // by the thread: the first half of each long piece is another program's
+	var got []time.Duration
+	p.Record(func() time.Duration { return used }, func(parts []time.Duration) { got = slices.Clone(parts) })
+	p.Run(3, func(i int) {
+		if i != 1 {
+			spin(2 * time.Millisecond)
+			used += time.Millisecond
+		}
+	})
+	if len(got) != 3 || got[0] != time.Millisecond || got[2] > time.Millisecond || got[2] < time.Millisecond/2 || got[1] > got[0] {
+		t.Errorf("got pieces of %v, want 1 ms, nearly nothing and 1 ms", got)
 	}
 }

@@ -15,12 +15,25 @@ type Parts struct {
 }
 
 // Parts runs the plan n times on one thread, cut for as many threads as the pool has, and returns for each op the shortest
-// times seen.
-func (e *Executor) Parts(ctx context.Context, n int) ([]Parts, error) {
+// times seen. used is that of Pool.Record, or nil.
+func (e *Executor) Parts(ctx context.Context, n int, used func() time.Duration) ([]Parts, error) {
+	looks, look := 0, time.Duration(0) // at the clock, in an op; what one takes
+	if used == nil {
+		start := time.Now()
+		used = func() time.Duration { return time.Since(start) }
+	} else {
+		clock := used
+		used = func() time.Duration { looks++; return clock() }
+		look = time.Hour
+		for range 50 {
+			begun := clock()
+			look = min(look, clock()-begun)
+		}
+	}
 	out := make([]Parts, len(e.steps))
 	plain := e.steps
 	op, run, inRuns := 0, 0, time.Duration(0)
-	e.pool.Record(func(parts []time.Duration) {
+	e.pool.Record(used, func(parts []time.Duration) {
 		p := &out[op]
 		if run == len(p.Runs) {
 			p.Runs = append(p.Runs, parts)
@@ -33,16 +46,17 @@ func (e *Executor) Parts(ctx context.Context, n int) ([]Parts, error) {
 	})
 	defer func() {
 		e.steps = plain
-		e.pool.Record(nil)
+		e.pool.Record(nil, nil)
 	}()
 	e.steps = make([]func() error, len(plain))
 	for i, step := range plain {
 		first := true
 		e.steps[i] = func() error {
 			op, run, inRuns = i, 0, 0
-			begun := time.Now()
+			begun := used()
+			looks = 0
 			err := step()
-			if serial := time.Since(begun) - inRuns; first || serial < out[i].Serial {
+			if serial := max(used()-begun-inRuns-time.Duration(looks)*look, 0); first || serial < out[i].Serial {
 				out[i].Serial = serial
 			}
 			first = false
