@@ -188,7 +188,8 @@ func TestPredictPrintsARowForEachLinkAndSize(t *testing.T) {
 func TestCompareReadsBenchmarkLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kv.txt")
 	text := "BenchmarkKV/work=resnet18/workers=2/servers=1/transport=tcp 40 20000000 ns/op 1.0 MB/s 30000000 cpu-ns/op 1 first-ns/op\n" +
-		"BenchmarkKV/work=resnet18/workers=2/servers=1/transport=tcp 40 10000000 ns/op 1.0 MB/s 20000000 cpu-ns/op 1 first-ns/op\nother\n"
+		"BenchmarkKV/work=resnet18/workers=2/servers=1/transport=tcp 40 10000000 ns/op 1.0 MB/s 20000000 cpu-ns/op 1 first-ns/op\nother\n" +
+		"  resnet18              2 × 1        tcp   8ms  37.9ms     122ms                2.36                        26                                37.5ms\n"
 	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -196,8 +197,8 @@ func TestCompareReadsBenchmarkLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out, "| 2 × 1 | tcp | ") || !strings.Contains(out, "| 10.0 / 20.0 | ") {
-		t.Errorf("want a row of 2 × 1 with 10 and 20 ms:\n%s", out)
+	if !strings.Contains(out, "| 2 × 1 | tcp | ") || !strings.Contains(out, "| 8.0 / 20.0 | ") {
+		t.Errorf("want a row of 2 × 1 with 8 and 20 ms:\n%s", out)
 	}
 }
 
