@@ -37,6 +37,9 @@
 // In "dist_async" each push is applied at once; WithStaleness bounds how far a worker may run ahead of the slowest. Staleness
 // tells how old the values were.
 //
+// WithLocalSteps asks whoever trains with a synchronous store to exchange values once in some steps, in place of gradients at
+// every step: for slow links. worker.Trainer does.
+//
 // The stores "local" and "device" live in this process, for one worker and its devices, with the same semantics; they
 // pass the same suite, kvstoretest.
 package kvstore

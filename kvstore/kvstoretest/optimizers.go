@@ -281,17 +281,26 @@ func asyncSave(w *Worker) {
 	}
 }
 
-// A pull waits until the slowest worker is at most 2 pushes behind.
+// A pull, and the pull of a push-pull, waits until the slowest worker is at most 2 pushes behind.
 func staleness(w *Worker) {
 	key := w.key("x")
 	w.init(key, fill(2, 1))
 	const pushes = 8
 	for i := range pushes {
-		w.push(key, fill(2, 1))
-		got := w.pulled(key, 2)[0]
+		out := fill(2, 0)
+		if i%2 == 0 {
+			w.push(key, fill(2, 1))
+			out = w.pulled(key, 2)
+		} else {
+			w.pushPull(key, [][]float32{fill(2, 1)}, [][]float32{out})
+		}
+		got := out[0]
 		least := 1 + 2*float32(i+1) + 2*float32(w.n-1)*float32(max(0, i+1-2))
 		if got < least {
 			w.failf("%s after own push %d: got %v, want at least %v", key, i+1, got, least)
+		}
+		if lead := w.Store.Staleness(key).Lead; lead > 2 {
+			w.failf("%s after own push %d: got a lead of %d, want at most 2", key, i+1, lead)
 		}
 	}
 	w.barrier()
