@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"runtime/debug"
 	"slices"
 	"time"
 )
@@ -21,8 +20,8 @@ func writeTable(w io.Writer, rate string, s *settings, turns []turn) error {
 		return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 	}
 	took := func(t turn) float64 { return float64(t.Took) }
-	_, err := fmt.Fprintf(w, "\n%s each way, %d workers, %d turns of %d steps, batch %d, commit %s\n\n"+
-		"| compression | MB up a step | MB down a step | time of a step | ÷ none's |\n| --- | --- | --- | --- | --- |\n", rate, s.Workers, s.Count, s.Steps, s.Batch, commit())
+	_, err := fmt.Fprintf(w, "\n%s each way, %d workers, %d turns of %d steps, batch %d\n\n"+
+		"| compression | MB up a step | MB down a step | time of a step | ÷ none's |\n| --- | --- | --- | --- | --- |\n", rate, s.Workers, s.Count, s.Steps, s.Batch)
 	if err != nil {
 		return err
 	}
@@ -35,16 +34,4 @@ func writeTable(w io.Writer, rate string, s *settings, turns []turn) error {
 		}
 	}
 	return nil
-}
-
-func commit() string {
-	info, _ := debug.ReadBuildInfo()
-	if info != nil {
-		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" && len(setting.Value) >= 7 {
-				return setting.Value[:7]
-			}
-		}
-	}
-	return "unknown"
 }
