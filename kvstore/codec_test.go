@@ -131,6 +131,14 @@ func TestCompressionValidate(t *testing.T) {
 			t.Errorf("%+v: got error %v, want one with %q", x.c, err, x.want)
 		}
 	}
+	for want, c := range map[string]Compression{
+		"none": {}, "bf16": {Type: "bf16"}, "2bit threshold 0.5": {Type: "2bit"}, "1bit threshold -1": {Type: "1bit", Threshold: -1},
+		"topk ratio 0.01, back fp16": {Type: "topk", Pull: "fp16"}, "none, back bf16": {Pull: "bf16"},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("%#v: got %q, want %q", c, got, want)
+		}
+	}
 	if got := (Compression{Type: "2bit"}).withDefaults().Threshold; got != 0.5 {
 		t.Errorf("default threshold of 2bit: got %v, want 0.5", got)
 	}

@@ -1,7 +1,6 @@
 package kvstore
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
@@ -29,14 +28,15 @@ type Compression struct {
 
 // String names the type and its parameter, such as "2bit threshold 0.5", and how values are sent back if not as float32.
 func (c Compression) String() string {
-	text := cmp.Or(c.Type, "none")
+	c = c.withDefaults()
+	text := c.Type
 	switch c.Type {
 	case "2bit", "1bit":
 		text += fmt.Sprintf(" threshold %v", c.Threshold)
 	case "topk":
 		text += fmt.Sprintf(" ratio %v", c.Ratio)
 	}
-	if c.Pull != "" && c.Pull != "none" {
+	if c.Pull != "none" {
 		text += ", back " + c.Pull
 	}
 	return text
