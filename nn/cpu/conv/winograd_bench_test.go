@@ -3,6 +3,7 @@ package conv
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // BenchmarkWinogradChoice times both ways of each 3×3 layer in turns. gain is how many times faster Winograd's way is, of the
-// best calls; chosen is 1 where a plan takes it. A choice is wrong where gain and chosen stand on different sides of 1 and 0.5.
+// best calls, in CPU time on one thread where the system tells it; chosen is 1 where a plan
+// takes it. A choice is wrong where gain and chosen stand on different sides of 1 and 0.5.
 //
 //	go test -run xxx -bench WinogradChoice -benchtime 0.3s ./nn/cpu/conv/
 func BenchmarkWinogradChoice(b *testing.B) {
@@ -33,6 +35,10 @@ func BenchmarkWinogradChoice(b *testing.B) {
 }
 
 func compareWinograd(b *testing.B, s Shape, threads int) {
+	now := wallTime
+	if threads == 1 {
+		now = threadTime
+	}
 	p := pool.New(threads)
 	defer p.Close()
 	chosen, err := New(s, p)
@@ -58,12 +64,14 @@ func compareWinograd(b *testing.B, s Shape, threads int) {
 		{"weight", chosen.winWeight != nil, func(p *Plan) { p.BackwardWeight(out[:len(w)], x, y) }},
 	} {
 		b.Run("pass="+pass.name, func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
 			best := [2]time.Duration{time.Hour, time.Hour}
 			for b.Loop() {
 				for i, p := range plans {
-					t := time.Now()
+					t := now()
 					pass.f(p)
-					best[i] = min(best[i], time.Since(t))
+					best[i] = min(best[i], now()-t)
 				}
 			}
 			b.ReportMetric(best[0].Seconds()*1e6, "plain-µs")
@@ -76,3 +84,7 @@ func compareWinograd(b *testing.B, s Shape, threads int) {
 		})
 	}
 }
+
+var started = time.Now()
+
+func wallTime() time.Duration { return time.Since(started) }
