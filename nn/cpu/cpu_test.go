@@ -70,18 +70,23 @@ func TestMomentsOfManyRows(t *testing.T) {
 		for i := range x {
 			x[i] = float32(rng.NormFloat64() + 50*float64(i%c%3)) // every third channel's mean is large, and every third's larger
 		}
-		m := e.newMoments(f32.Array{F32: x}, c)
-		m.compute()
-		for k := range c {
-			var mean, variance float64
-			for i := k; i < len(x); i += c {
-				mean += float64(x[i]) / float64(rows)
-			}
-			for i := k; i < len(x); i += c {
-				variance += (float64(x[i]) - mean) * (float64(x[i]) - mean) / float64(rows)
-			}
-			if math.Abs(m.mean[k]-mean) > 1e-5 || math.Abs(m.variance[k]-variance) > 1e-4 {
-				t.Errorf("%d channels, channel %d: mean %g and variance %g, want %g and %g", c, k, m.mean[k], m.variance[k], mean, variance)
+		half := f32.Array{BF16: make([]uint16, len(x))}
+		for _, stored := range []f32.Array{{F32: x}, half} {
+			f32.Move(stored, f32.Array{F32: x})
+			f32.Move(f32.Array{F32: x}, stored)
+			m := e.newMoments(stored, c)
+			m.compute()
+			for k := range c {
+				var mean, variance float64
+				for i := k; i < len(x); i += c {
+					mean += float64(x[i]) / float64(rows)
+				}
+				for i := k; i < len(x); i += c {
+					variance += (float64(x[i]) - mean) * (float64(x[i]) - mean) / float64(rows)
+				}
+				if math.Abs(m.mean[k]-mean) > 1e-5 || math.Abs(m.variance[k]-variance) > 1e-4 {
+					t.Errorf("%d channels, bfloat16 %v, channel %d: mean %g and variance %g, want %g and %g", c, stored.BF16 != nil, k, m.mean[k], m.variance[k], mean, variance)
+				}
 			}
 		}
 	}
