@@ -56,7 +56,11 @@ func TestSteadyRemoteRoundsOfRowsTakeNoMemory(t *testing.T) {
 				for range 300 { // all connections
 					call()
 				}
-				if got := testing.AllocsPerRun(200, call); got != 0 {
+				got := testing.AllocsPerRun(100, call)
+				for range 3 { // on a busy machine heartbeats fall into rounds
+					got = min(got, testing.AllocsPerRun(100, call))
+				}
+				if got != 0 {
 					t.Errorf("network %+v: pull and push of %d rows, %s: got %v allocations a round, want none", network, n, key, got)
 				}
 			}

@@ -19,14 +19,34 @@ type block struct {
 	row   State // one row's, where it lies
 }
 
-var blocks = sync.Pool{New: func() any {
+// blocks are those that no update uses at the moment.
+var blocks struct {
+	sync.Mutex
+	free []*block
+}
+
+func takeBlock() *block {
+	blocks.Lock()
+	defer blocks.Unlock()
+	if n := len(blocks.free); n > 0 {
+		b := blocks.free[n-1]
+		blocks.free = blocks.free[:n-1]
+		return b
+	}
 	b := &block{}
 	for i := range b.slots {
 		b.state.Slots = append(b.state.Slots, Slot{Values: b.slots[i][:]})
 		b.row.Slots = append(b.row.Slots, Slot{})
 	}
 	return b
-}}
+}
+
+func (b *block) release() {
+	clear(b.row.Slots) // they view somebody's table
+	blocks.Lock()
+	defer blocks.Unlock()
+	blocks.free = append(blocks.free, b)
+}
 
 // applyRows runs the rule on rows of a table, one block of them after the other.
 func (p Pass) applyRows(rows []int64, rowLen int, value, grad []float32, state *State) {
@@ -45,7 +65,7 @@ func (p Pass) applyRows(rows []int64, rowLen int, value, grad []float32, state *
 			continue
 		}
 		if b == nil {
-			b = blocks.Get().(*block)
+			b = takeBlock()
 		}
 		f32.GatherRows(b.value[:n], value, part, rowLen)
 		for k := range p.o.slots {
@@ -59,7 +79,7 @@ func (p Pass) applyRows(rows []int64, rowLen int, value, grad []float32, state *
 		grad = grad[n:]
 	}
 	if b != nil {
-		blocks.Put(b)
+		b.release()
 	}
 }
 
@@ -74,8 +94,8 @@ func (p Pass) UpdateTable(rows []int64, rowLen int, table Table, grad []float32)
 	if rowLen <= 0 || len(grad)%rowLen != 0 || len(grad)/rowLen != len(rows) {
 		return fmt.Errorf("optim: %s: update table: got %d gradients for %d rows of %d", p.o.cfg.Name, len(grad), len(rows), rowLen)
 	}
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
+	b := takeBlock()
+	defer b.release()
 	if !p.shrinkKnown {
 		p = p.WithGradientSquares(p.GradientSquares(grad))
 	}
