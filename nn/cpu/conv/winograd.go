@@ -52,10 +52,13 @@ func newWinograd(g *gather, flip bool, taps, stride, pad [2]int, inH, inW, outH,
 
 	// As many patches as stay in the second-level cache on both sides, about; but not so few that the weights, which every task
 	// reads, are read too often, least where they come from beyond that cache. Equal tasks, the same number for each thread.
-	const cache, least, most, large, many = 96 << 10, 24, 48, 2 << 20, 96 // values, patches, patches, values, patches
+	const cache, least, most, large = 96 << 10, 24, 48, 2 << 20 // values, patches, patches, values
 	w.perTask = min(max(cache/(16*(g.depth+g.outC)), least), most)
-	if 16*g.depth*g.outC > large {
-		w.perTask = many
+	switch {
+	case t.Pairs(): // whose weights and transformed pixels take half the room
+		w.perTask = min(max(2*cache/(16*(g.depth+g.outC)), least), 2*most)
+	case 16*g.inC*g.outC > large:
+		w.perTask = 2 * most
 	}
 	w.tasks = (w.patches + w.perTask - 1) / w.perTask
 	w.tasks = (w.tasks + threads - 1) / threads * threads
