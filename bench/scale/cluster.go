@@ -16,7 +16,7 @@ type cluster struct {
 	placement string
 	cores     int
 	threads   int     // of a worker's computing
-	link      float64 // bytes a second each way of a host
+	link      float64 // bytes a second each way of a host; with oneHost, of the one medium that all messages share both ways, or 0
 	latency   float64 // seconds from one host to another
 	costs     *costs.Costs
 	transport string

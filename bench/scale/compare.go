@@ -28,6 +28,7 @@ func compareCommand() *cli.Command {
 			&cli.StringFlag{Name: "costs", Required: true, Usage: "`FILE` that bench/kv -stages wrote"},
 			&cli.IntFlag{Name: "cores", Value: 2, Usage: "of the host"},
 			&cli.Float64Flag{Name: "link", Usage: "Gbit/s of each host each way (0: all on one host)"},
+			&cli.Float64Flag{Name: "medium", Usage: "Gbit/s of the host's loopback, both ways together, where tc limits it (0: no limit)"},
 			&cli.DurationFlag{Name: "latency", Value: 50 * time.Microsecond, Usage: "from host to host"},
 		},
 		Action: compare,
@@ -69,7 +70,7 @@ func compare(c *cli.Context) error {
 	fmt.Fprintln(c.App.Writer, "| workers × servers | transport | predicted round, ms | measured: least / median | predicted ÷ least | CPU of a round, ms: predicted | measured | predicted ÷ measured |")
 	fmt.Fprintln(c.App.Writer, "| --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, m := range all {
-		one := cluster{workers: m.workers, servers: m.servers, placement: oneHost, cores: c.Int("cores"), threads: 1, link: 1, costs: measured,
+		one := cluster{workers: m.workers, servers: m.servers, placement: oneHost, cores: c.Int("cores"), threads: 1, link: c.Float64("medium") * 1e9 / 8, costs: measured,
 			transport: m.transport, rule: "none", model: resnet18(false), rounds: 5, fold: 1}
 		for l := range one.model.layers {
 			one.model.layers[l].forward, one.model.layers[l].backward = 0, 0

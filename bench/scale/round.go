@@ -181,6 +181,11 @@ func (w *worker) push(x *shard, round int) {
 // send moves messages from so many hosts like this one to so many like that one, and calls f when the last is there.
 func (s *simulation) send(from, to *host, bytes float64, senders, receivers int, f func()) {
 	if from == to {
+		if s.c.placement == oneHost && s.c.link > 0 {
+			_, end := from.up.take(s.now, bytes)
+			s.at(end, f)
+			return
+		}
 		f()
 		return
 	}

@@ -66,14 +66,15 @@ func TestRoundsOfSmallClusters(t *testing.T) {
 			c.servers, c.model.layers[0].keys = 2, []int{1000, 1000}
 		}},
 		{"on one host no link counts, only the cores", 1 + 2 + 3 + 4, func(c *cluster) {
-			c.placement = oneHost
+			c.placement, c.link = oneHost, 0
 			c.costs.Transports["tcp"] = costs.Transport{PushWorker: costs.Line{Message: 1}, PushServer: costs.Line{Message: 2},
 				PullServer: costs.Line{Message: 3}, PullWorker: costs.Line{Byte: 4. / 4000}}
 		}},
 		{"three workers on one core: two sums of 4 s, an update of 4 s", 3*2 + 2*4 + 4, func(c *cluster) {
-			c.workers, c.placement, c.cores, c.rule, c.costs.Sum = 3, oneHost, 1, "sgd", 0.001
+			c.workers, c.placement, c.link, c.cores, c.rule, c.costs.Sum = 3, oneHost, 0, 1, "sgd", 0.001
 			c.costs.Transports["tcp"] = costs.Transport{PushWorker: costs.Line{Message: 2}}
 		}},
+		{"a limited loopback carries both ways one after the other", 2 * (4 + 4), func(c *cluster) { c.workers, c.placement = 2, oneHost }},
 		{"computing comes on top of what cannot hide", 5 + 2*(0.5+0.004), func(c *cluster) {
 			c.link = 1e6
 			c.model.layers = []layer{{keys: []int{1000}, backward: 4, forward: 1}}
