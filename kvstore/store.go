@@ -107,7 +107,7 @@ func (s *store) lookup(verb, name string, form uint8) (*key, error) {
 		return nil, keyError(verb, name, ErrClosed, "")
 	case k == nil:
 		return nil, keyError(verb, name, ErrUnknownKey, "initialise it first")
-	case (k.form != wire.FormDense) == (form != wire.FormDense):
+	case (k.form == wire.FormDense) == (form == wire.FormDense): // rows are rows, by number or by ID
 	case form == wire.FormDense:
 		return nil, keyError(verb, name, ErrUnsupported, "it is a key of rows; use PushRows and PullRows")
 	default:

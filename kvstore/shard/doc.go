@@ -25,6 +25,12 @@
 // In async mode each contribution is a round of its own, applied when it comes; a pull may ask that the slowest member be at
 // most so many contributions behind. Under RuleAverage the value is the sum of the members' newest contributions over the sum of their weights.
 //
+// # Rows
+//
+// A shard of rows changes only the rows that a round names. In an open vocabulary rows are named by 64-bit IDs; a contribution's IDs
+// become numbers of rows when it is accepted, and new rows are made then, with values that depend on seed, key and ID alone. From
+// there on it is a contribution as any other, so that rounds know nothing of IDs. A Spread says which shard has which row.
+//
 // # Use
 //
 //	s, err := shard.New(shard.Config{Name: "weight", Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: n, Size: n, Shards: 1}, value)
