@@ -2,7 +2,6 @@ package shard
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
@@ -35,7 +34,7 @@ const (
 	pageValues = 64 << 10 // about: 256 KB
 	maxPage    = 12       // 4096 rows
 	firstIndex = 1024
-	mostRows   = math.MaxUint32 - 1
+	mostRows   = min(1<<32-2, uint64(^uint(0)>>1)) // that an index can count
 )
 
 func newOpen(cfg *Config) *open {
@@ -122,10 +121,10 @@ func (o *open) take(ids []int64) error {
 // reserve makes room for more rows, or returns an error and changes nothing.
 func (o *open) reserve(fresh int) error {
 	total := o.rows + fresh
-	if o.limit > 0 && total > o.limit || total > mostRows {
+	if o.limit > 0 && total > o.limit || total > int(mostRows) {
 		most := o.limit
 		if most == 0 {
-			most = mostRows
+			most = int(mostRows)
 		}
 		return &Error{Code: wire.CodeFull, Text: fmt.Sprintf("got %d new rows with the %d that are here, want at most %d together, this shard's share", fresh, o.rows, most)}
 	}
