@@ -192,6 +192,25 @@ func TestMemoryThatCannotBeMappedIsCopied(t *testing.T) {
 	runtime.KeepAlive(memory)
 }
 
+// A closed connection's memory is gone; what is written or read then is an error.
+func TestMemoryIsNotTouchedAfterClose(t *testing.T) {
+	a, b := pair(t)
+	go b.Write(make([]byte, 100))
+	if _, err := a.Read(make([]byte, 1)); err != nil { // the rest of the record is left
+		t.Fatal(err)
+	}
+	a.Close()
+	for what, p := range map[string][]byte{"copied": make([]byte, 100), "lent": sharable(100_000, 1)} {
+		if n, err := a.Write(p); n != 0 || !errors.Is(err, net.ErrClosed) {
+			t.Errorf("write, %s: got %d and error %v, want 0 and %v", what, n, err, net.ErrClosed)
+		}
+	}
+	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read: got error %v, want %v", err, net.ErrClosed)
+	}
+	a.withdraw()
+}
+
 // A peer that writes nonsense where records stand is an error, and nothing is read out of bounds.
 func TestMemoryRefusesRecordsThatCannotBe(t *testing.T) {
 	for _, tt := range []struct {

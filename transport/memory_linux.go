@@ -440,6 +440,9 @@ func (c *memoryConn) writeVector(rest *net.Buffers) error {
 // write puts all pieces into the ring, lent or whole, and waits until those that were lent are read. The reader hears of
 // them when the ring is full or ringPiece is in it, and at the end.
 func (c *memoryConn) write(rest *net.Buffers) error {
+	if c.closed.Load() { // and perhaps unmapped
+		return net.ErrClosed
+	}
 	for len(*rest) > 0 {
 		p := (*rest)[0]
 		lent, err := c.lend(p)
