@@ -14,8 +14,8 @@ import (
 // exchange pushes final gradients and pulls new values in the background, in one trip each.
 //
 // Each parameter has a goroutine of its own: however many trips wait for other workers, the next gradient leaves at once, so
-// workers that finish their layers in different orders cannot block each other. Gradients leave in groups of bucketBytes, so
-// that small ones share messages of the network. Which of several is written first, where they wait for one connection, is the
+// workers that finish their layers in different orders cannot block each other. Gradients leave in buckets, so that
+// small ones share messages of the network. Which of several is written first, where they wait for one connection, is the
 // store's matter: keys that were initialised earlier, the first layers.
 type exchange struct {
 	store kvstore.Store
@@ -25,6 +25,7 @@ type exchange struct {
 	// pulled is called once the new value of parameter i is there, before wait(i) returns; from several goroutines.
 	pulled func(i int) error
 	begin  []chan struct{} // by parameter: it was handed in
+	total  int             // bytes of all gradients of a device
 
 	mu      sync.Mutex // guards all below
 	changed *sync.Cond // pending, left, err or closed changed
@@ -32,7 +33,7 @@ type exchange struct {
 	left    int        // parameters pending
 	bucket  []int      // parameters handed in that have not left
 	bytes   int        // of the bucket's gradients
-	handed  int        // parameters handed in in this step
+	rest    int        // bytes of gradients that are still to be handed in in this step
 	err     error
 	closed  bool
 
@@ -48,29 +49,34 @@ func newExchange(ctx context.Context, store kvstore.Store, keys []string, grads,
 	e.changed = sync.NewCond(&e.mu)
 	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for i := range keys {
+		e.total += 4 * len(grads[i][0])
 		e.begin[i] = make(chan struct{}, 1)
 		e.running.Go(func() { e.run(ctx, i) })
 	}
 	return e
 }
 
-// bucketBytes is how much leaves together. It is less than a tenth of a millisecond's copying, and a hundredth of a second
-// of a link of 1 Gbit/s.
-const bucketBytes = 1 << 20
+// bucketBytes is how much leaves together at most: half a millisecond's copying within a host, a thirtieth of a second of a
+// link of 1 Gbit/s.
+const bucketBytes = 4 << 20
 
 // submit hands in parameter i, whose gradients are final and whose values may be overwritten until wait(i) returns. Its last
 // trip must have ended. With the last parameter of a step all leave.
 func (e *exchange) submit(i int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.rest == 0 {
+		e.rest = e.total
+	}
+	n := 4 * len(e.grads[i][0])
 	e.pending[i] = true
 	e.left++
 	e.bucket = append(e.bucket, i)
-	e.bytes += 4 * len(e.grads[i][0])
-	if e.handed++; e.bytes < bucketBytes && e.handed < len(e.keys) {
+	e.bytes += n
+	e.rest -= n
+	if e.bytes < bucketBytes && e.rest > 0 {
 		return
 	}
-	e.handed %= len(e.keys)
 	slices.Sort(e.bucket)
 	for _, i := range e.bucket {
 		e.begin[i] <- struct{}{}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -134,17 +135,10 @@ func TestCurvesPlaceStepsInTheirEpoch(t *testing.T) {
 }
 
 func TestDefaultThreadsShareTheCores(t *testing.T) {
-	threads := func(workers string, devices int) int {
-		return DefaultThreads(func(string) string { return workers }, devices)
-	}
-	all := threads("", 1)
-	if all < 1 || threads("1", 1) != all || threads("x", 0) != all {
-		t.Errorf("alone: got %d, %d and %d threads, want the same", all, threads("1", 1), threads("x", 0))
-	}
-	if got := threads("1000", 4); got != 1 {
-		t.Errorf("a thousand workers: got %d threads, want 1", got)
-	}
-	if got, want := threads("2", 1), max(1, all/2); got != want {
-		t.Errorf("two workers: got %d threads, want %d", got, want)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	for devices, want := range map[int]int{0: 8, 1: 8, 2: 4, 3: 2, 8: 1, 100: 1} {
+		if got := DefaultThreads(devices); got != want {
+			t.Errorf("%d devices on 8 cores: got %d threads each, want %d", devices, got, want)
+		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 // train is the whole job of one worker.
 func train(ctx context.Context, s settings) (err error) {
 	if s.threads == 0 {
-		s.threads = worker.DefaultThreads(os.Getenv, len(s.devices))
+		s.threads = worker.DefaultThreads(len(s.devices))
 	}
 	trainSet, testSet, err := loadData(ctx, s)
 	if err != nil {

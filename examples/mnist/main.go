@@ -77,7 +77,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	images, labels := nn.Input(g, "images", s.batch, 1, 28, 28), nn.Labels(g, "labels", s.batch)
 	logits := nn.LeNet(images, nn.LeNetConfig{Classes: 10})
 	loss := nn.SoftmaxCrossEntropy(logits, labels)
-	threads := worker.DefaultThreads(os.Getenv, 1)
+	threads := worker.DefaultThreads(1)
 	program, err := nn.Compile(loss, nn.Config{Threads: threads})
 	if err != nil {
 		return nil, err

@@ -122,6 +122,37 @@ func TestStartTellsOutputAndExit(t *testing.T) {
 	}
 }
 
+// Processes that share a machine get a share of its cores each, unless the user said how many.
+func TestProcessesShareTheCores(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "")
+	os.Unsetenv("GOMAXPROCS")
+	c, _ := serve(t, Config{})
+	for _, tc := range []struct {
+		sharers int
+		env     []string
+		want    string
+	}{
+		{0, nil, ""},
+		{1, nil, ""},
+		{1000, nil, "1"},
+		{1000, []string{"GOMAXPROCS=7"}, "7"},
+	} {
+		out := newOutput()
+		spec := shell(`printf %s "$GOMAXPROCS"`)
+		spec.Env, spec.Sharers = tc.env, tc.sharers
+		h, err := c.Start(t.Context(), spec, process.Output{Stdout: out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if await(t, h); out.String() != tc.want {
+			t.Errorf("%d sharers, %q: got GOMAXPROCS %q, want %q", tc.sharers, tc.env, out, tc.want)
+		}
+	}
+	if got := withShare(nil, 3, 10); len(got) != 1 || got[0] != "GOMAXPROCS=3" {
+		t.Errorf("a third of 10 cores: got %q, want GOMAXPROCS=3", got)
+	}
+}
+
 func TestStartSaysWhyItCannot(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")

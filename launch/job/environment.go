@@ -49,9 +49,6 @@ func (r *run) environment(n *Node) []string {
 		"PARAGON_SECRET="+r.secret,
 		"PARAGON_START_TIMEOUT="+r.cfg.StartTimeout.String(),
 	)
-	if n.Role == roleWorker {
-		env = append(env, "PARAGON_LOCAL_WORKERS="+strconv.Itoa(r.neighbours(n)))
-	}
 	if r.cfg.Interface != "" {
 		env = append(env, "DMLC_INTERFACE="+r.cfg.Interface)
 	}
@@ -67,11 +64,12 @@ func (r *run) expected() string {
 	return strings.Join(all, ",")
 }
 
-// neighbours is how many workers the machine of n runs; they share its cores.
-func (r *run) neighbours(n *Node) int {
+// sharers is how many processes of n's role its machine runs, n among them: each gets its share of the cores. Workers and servers
+// take the cores in turns, so one role's number does not matter to the other.
+func (r *run) sharers(n *Node) int {
 	count := 0
 	for _, o := range r.nodes {
-		if o.Role == roleWorker && o.machine == n.machine {
+		if o.Role == n.Role && o.machine == n.machine {
 			count++
 		}
 	}

@@ -34,6 +34,7 @@ type fake struct {
 
 type proc struct {
 	name    string
+	sharers int
 	env     map[string]string
 	out     process.Output
 	signals chan syscall.Signal
@@ -61,7 +62,7 @@ func (m *fake) Close() error {
 }
 
 func (m *fake) Start(_ context.Context, spec process.Spec, out process.Output) (process.Handle, error) {
-	p := &proc{name: spec.Name, env: map[string]string{}, out: out, signals: make(chan syscall.Signal, 16), done: make(chan struct{}), start: time.Now(), m: m}
+	p := &proc{name: spec.Name, sharers: spec.Sharers, env: map[string]string{}, out: out, signals: make(chan syscall.Signal, 16), done: make(chan struct{}), start: time.Now(), m: m}
 	for _, v := range spec.Env {
 		name, value, _ := strings.Cut(v, "=")
 		p.env[name] = value
@@ -178,11 +179,16 @@ func TestEnvironmentNamesTheJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := s.local.procs["worker 1"].env
+		for name, want := range map[string]int{"worker 0": 2, "worker 1": 2, "server 0": 1, "scheduler": 1} {
+			if got := s.local.procs[name].sharers; got != want {
+				t.Errorf("%s: got %d sharers of the cores, want %d", name, got, want)
+			}
+		}
 		for name, want := range map[string]string{
 			"DMLC_ROLE": "worker", "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": "4711", "DMLC_NUM_WORKER": "2",
 			"DMLC_NUM_SERVER": "1", "DMLC_NODE_HOST": "localhost", "DMLC_TASK_ID": "1", "PARAGON_RANK": "1", "PARAGON_LISTEN": "127.0.0.1:0",
-			"PARAGON_HOSTS": "server/0/localhost,worker/0/localhost,worker/1/localhost", "PARAGON_LOCAL_WORKERS": "2",
-			"A": "2", "PARAGON_START_TIMEOUT": "1m0s",
+			"PARAGON_HOSTS": "server/0/localhost,worker/0/localhost,worker/1/localhost",
+			"A":             "2", "PARAGON_START_TIMEOUT": "1m0s",
 		} {
 			if w[name] != want {
 				t.Errorf("worker 1 has %s=%s, want %s", name, w[name], want)

@@ -147,7 +147,7 @@ func (r *run) startScheduler(ctx context.Context, n *Node) error {
 }
 
 func (r *run) startNode(ctx context.Context, n *Node, report *report) error {
-	spec := process.Spec{Name: n.Name(), Env: r.environment(n), Dir: r.cfg.Dir}
+	spec := process.Spec{Name: n.Name(), Env: r.environment(n), Dir: r.cfg.Dir, Sharers: r.sharers(n)}
 	if n.Role == roleWorker {
 		spec.Command = r.cfg.Command
 	} else {

@@ -18,6 +18,7 @@ type Spec struct {
 	Command []string // program and arguments, not read by any shell
 	Self    bool     // Command holds arguments for the launch program itself
 	Env     []string // NAME=VALUE, added to the environment of whoever starts it; the last of a NAME counts
+	Sharers int      // if above 1 and nobody set GOMAXPROCS, that becomes the machine's cores divided by this, at least 1
 	Report  bool     // give the process a pipe to report through, see ReportFD
 }
 

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/pool"
@@ -120,6 +121,7 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 				hooks.Wait(k)
 			}
 		}
+		runtime.Gosched() // lets through what moves gradients: on one core a goroutine that computes gives way every 10 ms only
 		if err := step(); err != nil {
 			o := e.plan.Ops[i]
 			return fmt.Errorf("cpu: run node %q: %v: %w", o.Node, o.Kind, err)
