@@ -23,7 +23,7 @@ func ctl(args ...string) (code int, stdout, stderr string) {
 func TestCtlPlanTellsWhatEachServerHolds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "model.safetensors")
 	err := checkpoint.Save(file, nil, []checkpoint.Tensor{
-		checkpoint.Float32s("big", []int{300, 200}, make([]float32, 60_000)), // cut: one shard for each server
+		checkpoint.Float32s("big", []int{300, 300}, make([]float32, 90_000)), // cut: one shard for each server
 		checkpoint.Float32s("bias", []int{200}, make([]float32, 200)),
 		checkpoint.Float32s("scale", []int{100}, make([]float32, 100)),
 	})
@@ -34,7 +34,7 @@ func TestCtlPlanTellsWhatEachServerHolds(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	for _, want := range []string{`(?m)^big +240000 +2 +all$`, `(?m)^bias +800 +1 +[01]$`, `(?m)^3 keys, 241200 bytes, on 2 servers; max/mean 1\.00\d$`} {
+	for _, want := range []string{`(?m)^big +360000 +2 +all$`, `(?m)^bias +800 +1 +[01]$`, `(?m)^3 keys, 361200 bytes, on 2 servers; max/mean 1\.00\d$`} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("got no line like %s in\n%s", want, out)
 		}
@@ -49,8 +49,8 @@ func TestCtlPlanTellsWhatEachServerHolds(t *testing.T) {
 		fmt.Sscan(m[1], &n)
 		sum += n
 	}
-	if sum != 241200 {
-		t.Errorf("the servers' bytes add up to %d, want 241200\n%s", sum, out)
+	if sum != 361200 {
+		t.Errorf("the servers' bytes add up to %d, want 361200\n%s", sum, out)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestCtlPlanReadsTheStoresFiles(t *testing.T) {
 		if err := kv.SetOptimizer(t.Context(), optim.Config{Name: optimizer, LearningRate: 0.1}); err != nil {
 			t.Fatal(err)
 		}
-		if err := kv.Init(t.Context(), "w", make([]float32, 50_000)); err != nil {
+		if err := kv.Init(t.Context(), "w", make([]float32, 70_000)); err != nil {
 			t.Fatal(err)
 		}
 		if err := kv.InitRows(t.Context(), "table", 10, 4, nil); optimizer == "adam" && err != nil {
@@ -79,7 +79,7 @@ func TestCtlPlanReadsTheStoresFiles(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("%s: exit code %d: %s", optimizer, code, stderr)
 		}
-		if !regexp.MustCompile(`(?m)^w +200000 +`+shards+` `).MatchString(out) || strings.Contains(out, "w/") {
+		if !regexp.MustCompile(`(?m)^w +280000 +`+shards+` `).MatchString(out) || strings.Contains(out, "w/") {
 			t.Errorf("%s: want key w in %s shards and no state:\n%s", optimizer, shards, out)
 		}
 	}
