@@ -36,6 +36,8 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 		return nil, fmt.Errorf("kvstore: create %q: %w: a bound on staleness is for dist_async", name, ErrUnsupported)
 	}
 	switch {
+	case set.anyOrder && kind == "dist_async":
+		return nil, fmt.Errorf("kvstore: create %q: %w: there are no sums, each push is applied by itself; sums in any order are for dist_sync", name, ErrUnsupported)
 	case set.localSet && set.local < 1:
 		return nil, fmt.Errorf("kvstore: create %q: local steps: got %d, want at least 1", name, set.local)
 	case set.localSet && kind == "dist_async":

@@ -159,8 +159,8 @@ func (e *engine) create(m *wire.InitShard, value []float32) (*shard.Shard, error
 		return nil, err
 	}
 	s, err := shard.New(cfg, value)
-	if err == nil {
-		err = s.SetAsync(e.mode == wire.ModeAsync)
+	if err == nil && e.mode != 0 {
+		err = s.SetMode(e.mode)
 	}
 	if err == nil {
 		err = s.SetMembers(aloneGeneration, []shard.Member{{Node: aloneNode}})

@@ -45,8 +45,11 @@ func (s *store) SetOptimizer(ctx context.Context, cfg optim.Config) error {
 // tellOptimizer sends the mode and, unless it is empty, the optimizer's JSON to all servers.
 func (s *store) tellOptimizer(ctx context.Context, verb, config string) error {
 	mode := wire.ModeSync
-	if s.async {
+	switch {
+	case s.async:
 		mode = wire.ModeAsync
+	case s.anyOrder:
+		mode = wire.ModeAnyOrder
 	}
 	return s.everyServer(ctx, verb, func(c *call) {
 		head := &wire.SetOptimizer{Mode: mode, Config: config}

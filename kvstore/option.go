@@ -17,6 +17,7 @@ type settings struct {
 	logger    *slog.Logger
 	staleness uint64
 	bounded   bool
+	anyOrder  bool
 	local     int // steps in a round; 0: none
 	localSet  bool
 	config    *cluster.Config
@@ -76,6 +77,13 @@ func WithStaleness(k uint64) Option {
 // dist_async refuses it.
 func WithLocalSteps(h int) Option {
 	return func(s *settings) { s.local, s.localSet = h, true }
+}
+
+// WithSumsInAnyOrder lets the servers of a synchronous store add gradients as they come. By default they add them in rank order, so that a
+// run repeats bit for bit, and hold those that come too early. With many workers that costs memory, and time between the
+// last gradient and the new value; see docs/design/0008-store-speed.md. All workers say the same; dist_async refuses it.
+func WithSumsInAnyOrder() Option {
+	return func(s *settings) { s.anyOrder = true }
 }
 
 // WithConfig joins the job that cfg describes, in place of the environment's. Its Role is set to worker.

@@ -64,8 +64,10 @@ func (s *Server) create(m *wire.InitShard, value []float32) (*entry, bool, error
 	if err := sh.SetMembers(v.generation, v.members); err != nil {
 		return nil, false, err
 	}
-	if err := sh.SetAsync(s.mode == wire.ModeAsync); err != nil {
-		return nil, false, err
+	if s.mode != 0 {
+		if err := sh.SetMode(s.mode); err != nil {
+			return nil, false, err
+		}
 	}
 	if s.opt != nil {
 		if err := shard.SetOptimizer([]*shard.Shard{sh}, s.opt, shard.NoBound); err != nil {

@@ -13,8 +13,8 @@ import (
 func (c *call) serveSetOptimizer() error {
 	s, m := c.s, &c.setOptimizer
 	by := s.who(m.Node)
-	if m.Mode != wire.ModeSync && m.Mode != wire.ModeAsync {
-		return refuse(wire.CodeMalformed, "set optimizer: got mode %d, want %d (sync) or %d (async)", m.Mode, wire.ModeSync, wire.ModeAsync)
+	if m.Mode < wire.ModeSync || m.Mode > wire.ModeAnyOrder {
+		return refuse(wire.CodeMalformed, "set optimizer: got mode %d, want %d (sync), %d (async) or %d (sync, sums in any order)", m.Mode, wire.ModeSync, wire.ModeAsync, wire.ModeAnyOrder)
 	}
 	var cfg optim.Config
 	if m.Config != "" {
@@ -40,8 +40,11 @@ func (c *call) serveSetOptimizer() error {
 }
 
 func modeName(mode uint8) string {
-	if mode == wire.ModeAsync {
+	switch mode {
+	case wire.ModeAsync:
 		return "dist_async"
+	case wire.ModeAnyOrder:
+		return "dist_sync with sums in any order"
 	}
 	return "dist_sync"
 }
@@ -54,7 +57,7 @@ func (s *Server) setMode(mode uint8, by string) error {
 		return refuse(wire.CodeConflict, "mode: %s says %s, but %s said %s", by, modeName(mode), s.modeBy, modeName(s.mode))
 	}
 	for _, sh := range s.shards() {
-		if err := sh.SetAsync(mode == wire.ModeAsync); err != nil {
+		if err := sh.SetMode(mode); err != nil {
 			return err
 		}
 	}

@@ -201,7 +201,7 @@ type PullRows struct {
 //
 //	offset  size  field
 //	     0    40  origin
-//	    40     1  mode        ModeSync or ModeAsync
+//	    40     1  mode        ModeSync, ModeAsync or ModeAnyOrder
 //	    41     .  config      string, JSON; empty: only the mode is set
 //
 // Answer: Ack. Introduced in version 1.
@@ -213,8 +213,9 @@ type SetOptimizer struct {
 
 // The modes of aggregation.
 const (
-	ModeSync  uint8 = 1
-	ModeAsync uint8 = 2
+	ModeSync     uint8 = 1
+	ModeAsync    uint8 = 2
+	ModeAnyOrder uint8 = 3 // rounds as in ModeSync, contributions added as they come
 )
 
 // SetRate sets the learning rate of all rounds from Round on, in place of the optimizer's own and its schedule's; a later

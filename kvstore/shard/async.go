@@ -5,17 +5,17 @@ import (
 	"github.com/paragon-train/paragon/wire"
 )
 
-// SetAsync chooses the mode, before the first contribution; after it another mode is an error.
-func (s *Shard) SetAsync(async bool) error {
+// SetMode chooses the mode, one of those of package wire, before the first contribution; after it another mode is an error.
+func (s *Shard) SetMode(mode uint8) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.async == async {
+	if s.mode == mode {
 		return nil
 	}
 	if s.pushed {
-		return s.refuse(wire.CodeConflict, "mode: got async %v, but contributions came under async %v", async, s.async)
+		return s.refuse(wire.CodeConflict, "mode: got %d, but contributions came under mode %d", mode, s.mode)
 	}
-	s.async = async
+	s.mode, s.async = mode, mode == wire.ModeAsync
 	s.wake()
 	return nil
 }

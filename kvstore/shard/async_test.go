@@ -10,7 +10,7 @@ import (
 func async(t *testing.T, workers int, value ...float32) *Shard {
 	t.Helper()
 	s := dense(t, workers, value...)
-	if err := s.SetAsync(true); err != nil {
+	if err := s.SetMode(wire.ModeAsync); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -96,10 +96,10 @@ func TestWorkerThatLeftNoLongerBoundsStaleness(t *testing.T) {
 func TestModeIsFixedByTheFirstPush(t *testing.T) {
 	s := dense(t, 1, 0)
 	mustPush(t, s, contribution(s, 0, 0, 1), Held)
-	if err := s.SetAsync(false); err != nil {
+	if err := s.SetMode(wire.ModeSync); err != nil {
 		t.Errorf("the same mode again: got %v", err)
 	}
-	if err := s.SetAsync(true); codeOf(err) != wire.CodeConflict {
+	if err := s.SetMode(wire.ModeAsync); codeOf(err) != wire.CodeConflict {
 		t.Errorf("another mode: got %v, want code %d", err, wire.CodeConflict)
 	}
 }
@@ -110,7 +110,7 @@ func TestAsyncAverageIsOverTheNewestOfEach(t *testing.T) {
 		t.Fatal(err)
 	}
 	setWorkers(t, s, 1, 2)
-	if err := s.SetAsync(true); err != nil {
+	if err := s.SetMode(wire.ModeAsync); err != nil {
 		t.Fatal(err)
 	}
 	mustPush(t, s, contribution(s, 1, 0, 4), Held)

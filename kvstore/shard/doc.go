@@ -9,7 +9,8 @@
 //
 // In sync mode the open round closes when every member has contributed once: the set of contributors decides, never a
 // count of messages. Contributions are added in rank order, so that a run repeats bit for bit; those next in order are
-// added on arrival and their memory is given back, others are held as they came. A member may be one round ahead (that
+// added on arrival and their memory is given back, others are held as they came. (In wire.ModeAnyOrder all are added on arrival: no memory
+// is held and a round closes sooner after its last contribution, but runs do not repeat bit for bit.) A member may be one round ahead (that
 // contribution is held), one further ahead is told to wait. A contribution that comes again is acknowledged and counted once;
 // a second one for the same round is an error and is never summed.
 //

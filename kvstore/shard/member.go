@@ -74,7 +74,7 @@ func (s *Shard) SetMembers(generation uint64, members []Member) error {
 	s.expel(old)
 	s.open.change(s.ranked, s.rounds)
 	s.next.change(s.ranked, s.rounds+1)
-	s.foldPrefix()
+	s.foldReady()
 	s.closeRounds()
 	s.wake()
 	return nil

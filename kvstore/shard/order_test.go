@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
@@ -77,6 +78,48 @@ func TestHeldMemoryIsBoundedInTheWorstOrder(t *testing.T) {
 		}
 	}
 	wantValue(t, s, 2, grad...)
+}
+
+// Where any order will do, nothing waits: each contribution is added when it comes, and its memory given back.
+func TestSumsInAnyOrderHoldNothing(t *testing.T) {
+	const workers, n = 8, 100
+	s := dense(t, workers, make([]float32, n)...)
+	if err := s.SetMode(wire.ModeAnyOrder); err != nil {
+		t.Fatal(err)
+	}
+	_, words := classOf(4 * n / 8)
+	want := make([]float32, n)
+	base := s.pool.Taken()
+	for r := workers - 1; r >= 0; r-- {
+		grad := make([]float32, n)
+		for i := range grad {
+			grad[i] = float32(1 + r*n + i)
+			want[i] += grad[i] // whole numbers: exact in any order
+		}
+		mustPush(t, s, contribution(s, r, 0, grad...), Held)
+		if got, most := s.pool.Taken()-base, int64(8*words); got > most {
+			t.Fatalf("after rank %d in reverse: %d bytes held, want at most %d", r, got, most)
+		}
+		if r == 3 { // again: counted once
+			mustPush(t, s, contribution(s, r, 0, grad...), Repeated)
+		}
+	}
+	wantValue(t, s, 1, want...)
+	if err := s.SetMode(wire.ModeSync); err == nil {
+		t.Error("another mode after contributions: got no error")
+	}
+	// One that runs ahead is held, and added when its round opens.
+	grad := want
+	mustPush(t, s, contribution(s, 5, 1, grad...), Held)
+	mustPush(t, s, contribution(s, 5, 2, grad...), Held)
+	for _, r := range []int{7, 1, 0, 3, 2, 6, 4} {
+		mustPush(t, s, contribution(s, r, 1, make([]float32, n)...), Held)
+	}
+	wantValue(t, s, 2, grad...)
+	for _, r := range []int{4, 6, 2, 3, 0, 1, 7} {
+		mustPush(t, s, contribution(s, r, 2, make([]float32, n)...), Held)
+	}
+	wantValue(t, s, 3, grad...)
 }
 
 // Any order of arrival, with repeats, runs ahead and lost answers, ends in the same bits.
@@ -269,5 +312,37 @@ func BenchmarkRound(b *testing.B) {
 				})
 			}
 		}
+	}
+}
+
+// BenchmarkWorstOrder is a round of eight workers whose ranks come last to first. held-MB is what the shard holds at most besides its
+// value, close-us the time from the last contribution to the new value.
+func BenchmarkWorstOrder(b *testing.B) {
+	const workers, n = 8, 1 << 20
+	for name, mode := range map[string]uint8{"rank": wire.ModeSync, "any": wire.ModeAnyOrder} {
+		b.Run("order="+name, func(b *testing.B) {
+			s := dense(b, workers, make([]float32, n)...)
+			if err := s.SetMode(mode); err != nil {
+				b.Fatal(err)
+			}
+			grad := make([]float32, n)
+			base, held := s.pool.Taken(), int64(0)
+			var closing time.Duration
+			round := uint64(0)
+			for b.Loop() {
+				for r := workers - 1; r >= 0; r-- {
+					c := contribution(s, r, round, grad...)
+					begin := time.Now()
+					mustPush(b, s, c, Held)
+					if r == 0 {
+						closing += time.Since(begin)
+					}
+					held = max(held, s.pool.Taken()-base)
+				}
+				round++
+			}
+			b.ReportMetric(float64(held)/1e6, "held-MB")
+			b.ReportMetric(float64(closing.Microseconds())/float64(b.N), "close-us/op")
+		})
 	}
 }

@@ -99,7 +99,7 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	r.present++
 	s.pushed = true
 	if r == &s.open {
-		s.foldPrefix()
+		s.foldReady()
 		s.closeRounds()
 	}
 	return Held, nil

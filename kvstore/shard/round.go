@@ -96,9 +96,18 @@ type sum struct {
 	weight float64
 }
 
-// foldPrefix adds the contributions that are next in order to the sum and releases their memory.
-func (s *Shard) foldPrefix() {
+// foldReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that are there, to the sum and
+// releases their memory.
+func (s *Shard) foldReady() {
 	r := &s.open
+	if s.mode == wire.ModeAnyOrder {
+		for i, next := r.folded, r.folded; i < len(r.slots); i++ {
+			if r.slots[i].seq != 0 {
+				r.slots[i], r.slots[next] = r.slots[next], r.slots[i]
+				next++
+			}
+		}
+	}
 	for r.folded < len(r.slots) && r.slots[r.folded].seq != 0 {
 		slot := &r.slots[r.folded]
 		s.fold(&slot.payload, slot.weight)
@@ -155,6 +164,6 @@ func (s *Shard) closeRounds() {
 		s.open, s.next = s.next, s.open
 		s.next.begin(s.ranked, s.rounds+1)
 		s.wake()
-		s.foldPrefix()
+		s.foldReady()
 	}
 }

@@ -98,7 +98,8 @@ type Shard struct {
 	generation uint64
 	members    map[uint64]*member
 	ranked     []*member // the members in rank order
-	async      bool
+	mode       uint8
+	async      bool // mode is wire.ModeAsync
 	pushed     bool // a contribution was accepted
 	anySeq     bool // restored from a state: a member's first contribution may have any sequence number
 
@@ -128,7 +129,7 @@ func New(cfg Config, value []float32) (*Shard, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Shard{cfg: cfg, pool: cfg.Pool, n: int(cfg.Length), members: map[uint64]*member{}}
+	s := &Shard{cfg: cfg, pool: cfg.Pool, n: int(cfg.Length), members: map[uint64]*member{}, mode: wire.ModeSync}
 	if s.pool == nil {
 		s.pool = &Pool{}
 	}
