@@ -211,11 +211,11 @@ func TestWhyNotFastrpc(t *testing.T) {
 		s.start()
 		c := newFastClient(t, s.ln.Addr().String(), 1)
 		done := make(chan error, 1)
-		go func() { done <- c.call("push", make([]byte, 32<<20), 50*time.Millisecond) }()
+		go func() { done <- c.call("push", make([]byte, 32<<20), 300*time.Millisecond) }() // time to begin, on a busy machine too
 		select {
 		case err := <-done:
 			t.Errorf("the call ended by itself: %v", err)
-		case <-time.After(1500 * time.Millisecond): // thirty times its deadline; it would never end
+		case <-time.After(1500 * time.Millisecond): // five times its deadline; it would never end
 			c.close()
 			<-done
 		}
