@@ -248,7 +248,11 @@ func makeOffer(ctx context.Context, nc *net.UnixConn, memory bool) (_ net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	return conn, nc.SetDeadline(time.Time{})
+	if err := nc.SetDeadline(time.Time{}); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // answerOffer reads the offer and returns the connection it speaks of. It closes nc if it fails.
@@ -293,7 +297,11 @@ func answerOffer(nc *net.UnixConn) (_ net.Conn, err error) {
 	default:
 		return nil, fmt.Errorf("got an offer of kind %d with %d file descriptors", message[4], len(fds))
 	}
-	return conn, nc.SetDeadline(time.Time{})
+	if err := nc.SetDeadline(time.Time{}); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // A hostAddr says who is at the other end of a connection within the host.

@@ -121,7 +121,11 @@ func (cc *clientConn) send(ctx context.Context, id uint32, k *call, request wire
 	}
 	if cc.take(id) == nil { // somebody else has it, most likely kill
 		cc.settle(k)
-		if k.err != nil && ctx.Err() == nil {
+		if k.err == nil { // the whole answer came before the write it shared with others failed
+			k.done <- struct{}{}
+			return nil
+		}
+		if ctx.Err() == nil {
 			err = k.err
 		}
 	}

@@ -211,6 +211,36 @@ func TestMemoryIsNotTouchedAfterClose(t *testing.T) {
 	a.withdraw()
 }
 
+// Memory that its owner gave up takes no pages any more, though the peer has it mapped.
+func TestMemoryThatWasGivenUpIsFree(t *testing.T) {
+	a, b := pair(t)
+	go io.Copy(io.Discard, b)
+	const n, blocks = 1 << 20, 32
+	for range blocks {
+		if _, err := a.Write(sharable(n, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resident := func() (pages int) {
+		for _, m := range b.blocks.mappings {
+			in := make([]byte, (len(m.Bytes())+4095)/4096)
+			at := func(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+			if _, _, errno := unix.Syscall(unix.SYS_MINCORE, at(m.Bytes()), uintptr(len(m.Bytes())), at(in)); errno != 0 {
+				t.Fatal(errno)
+			}
+			for _, v := range in {
+				pages += int(v & 1)
+			}
+		}
+		return pages
+	}
+	for end := time.Now().Add(10 * time.Second); resident() > 4*n/4096; runtime.Gosched() {
+		if runtime.GC(); time.Now().After(end) {
+			t.Fatalf("after the owner dropped %d blocks of %d bytes: the peer keeps %d pages of them, want at most those of 4", blocks, n, resident())
+		}
+	}
+}
+
 // A peer that writes nonsense where records stand is an error, and nothing is read out of bounds.
 func TestMemoryRefusesRecordsThatCannotBe(t *testing.T) {
 	for _, tt := range []struct {

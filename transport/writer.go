@@ -154,6 +154,10 @@ func (w *frameWriter) large(ctx context.Context, id uint32, m wire.Message, orde
 		case err := <-f.done:
 			return true, err
 		case <-w.token:
+			if len(f.done) > 0 { // written by somebody else: others' frames are not to end with this ctx
+				w.token <- struct{}{}
+				continue
+			}
 			if _, err := w.next(ctx); err != nil {
 				w.nc.Close() // whoever's frame it was
 			}

@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"errors"
+	"io"
 	"net"
 	"runtime"
 	"sync"
@@ -66,5 +68,66 @@ func TestSmallFramesOfManySendersShareAWrite(t *testing.T) {
 	all.Wait()
 	if conn.writes > senders/4 {
 		t.Errorf("got %d writes for %d frames of senders that were all ready, want a few", conn.writes, senders)
+	}
+}
+
+// A call whose whole answer has come is answered, also when the write that its frame shared with others fails after it.
+func TestAnAnswerCountsThoughTheSharedWriteFails(t *testing.T) {
+	ours, theirs := net.Pipe()
+	cc := newClientConn("peer", ours)
+	go func() { cc.kill(cc.read()) }()
+	<-cc.w.token
+	payload := make([]byte, 100_000)
+	errs := make([]error, 2)
+	done := make([]chan struct{}, 2)
+	for i := range 2 {
+		done[i] = make(chan struct{})
+		go func() {
+			defer close(done[i])
+			k := newCall()
+			k.answer = &wire.Ack{}
+			id, _ := cc.register(k)
+			m := &wire.Push{Origin: wire.Origin{Key: uint64(i)}}
+			if errs[i] = cc.send(t.Context(), id, k, m, len(payload), [][]byte{payload}); errs[i] == nil {
+				_, errs[i] = cc.wait(t.Context(), id, k)
+			}
+		}()
+		for { // in this order
+			cc.w.mu.Lock()
+			n := len(cc.w.queue)
+			cc.w.mu.Unlock()
+			if n > i {
+				break
+			}
+			runtime.Gosched()
+		}
+	}
+	cc.w.token <- struct{}{}
+	var header [wire.HeaderSize]byte
+	io.ReadFull(theirs, header[:])
+	h, err := wire.ParseHeader(header[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.CopyN(io.Discard, theirs, int64(h.Head+h.Payload))
+	answer, _ := appendFrame(nil, h.ID, &wire.Ack{}, 0)
+	theirs.Write(answer)
+	for { // until the reader has it
+		cc.mu.Lock()
+		n := cc.frames
+		cc.mu.Unlock()
+		if n == 1 {
+			break
+		}
+		runtime.Gosched()
+	}
+	theirs.Close()
+	<-done[0]
+	<-done[1]
+	if errs[0] != nil {
+		t.Errorf("the answered call: got error %v (ErrConnection: %v), want nil", errs[0], errors.Is(errs[0], ErrConnection))
+	}
+	if !errors.Is(errs[1], ErrConnection) {
+		t.Errorf("the other call: got error %v, want %v", errs[1], ErrConnection)
 	}
 }

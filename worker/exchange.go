@@ -25,7 +25,6 @@ type exchange struct {
 	// pulled is called once the new value of parameter i is there, before wait(i) returns; from several goroutines.
 	pulled func(i int) error
 	begin  []chan struct{} // by parameter: it was handed in
-	total  int             // bytes of all gradients of a device
 
 	mu      sync.Mutex // guards all below
 	changed *sync.Cond // pending, left, err or closed changed
@@ -33,7 +32,7 @@ type exchange struct {
 	left    int        // parameters pending
 	bucket  []int      // parameters handed in that have not left
 	bytes   int        // of the bucket's gradients
-	rest    int        // bytes of gradients that are still to be handed in in this step
+	rest    int        // parameters that are still to be handed in in this step
 	err     error
 	closed  bool
 
@@ -49,7 +48,6 @@ func newExchange(ctx context.Context, store kvstore.Store, keys []string, grads,
 	e.changed = sync.NewCond(&e.mu)
 	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for i := range keys {
-		e.total += 4 * len(grads[i][0])
 		e.begin[i] = make(chan struct{}, 1)
 		e.running.Go(func() { e.run(ctx, i) })
 	}
@@ -66,14 +64,13 @@ func (e *exchange) submit(i int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.rest == 0 {
-		e.rest = e.total
+		e.rest = len(e.keys)
 	}
-	n := 4 * len(e.grads[i][0])
 	e.pending[i] = true
 	e.left++
 	e.bucket = append(e.bucket, i)
-	e.bytes += n
-	e.rest -= n
+	e.bytes += 4 * len(e.grads[i][0])
+	e.rest--
 	if e.bytes < bucketBytes && e.rest > 0 {
 		return
 	}

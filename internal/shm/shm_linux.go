@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -24,29 +25,40 @@ var (
 	blocks atomic.Pointer[[]*Block]
 	mu     sync.Mutex
 	lastID uint64
+	stuck  []*uint64 // memory that could not be given back
 )
+
+// none says that the system has no such files. maxBlocks leaves descriptors for others: what is beyond is ordinary memory.
+var none atomic.Bool
+
+const maxBlocks = 512
 
 var pageSize = uintptr(os.Getpagesize())
 
 // words returns memory with a file behind it, or nil where that cannot be had.
 func words(n int) []uint64 {
+	if list := blocks.Load(); none.Load() || list != nil && len(*list) >= maxBlocks {
+		return nil
+	}
 	length := (uintptr(n)*8 + pageSize - 1) &^ (pageSize - 1)
+	fd, err := newFile(int64(length))
+	if err != nil {
+		none.Store(errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM))
+		return nil
+	}
 	all := make([]uint64, (length+pageSize)/8) // some page begins in its first pageSize bytes
 	base := unsafe.Pointer(unsafe.SliceData(all))
 	skip := -uintptr(base) & (pageSize - 1)
 	begin := unsafe.Add(base, skip)
-	fd, err := newFile(int64(length))
-	if err != nil {
-		return nil
-	}
 	if err := replacePages(uintptr(begin), length, fd, unix.MAP_SHARED); err != nil {
 		unix.Close(fd)
+		none.Store(errors.Is(err, unix.ENOSYS))
 		return nil
 	}
 	b := &Block{begin: uintptr(begin), end: uintptr(begin) + length, fd: fd}
 	enter(b)
 	// Every slice of the memory keeps its first word from being collected, and with it the file's pages in place.
-	runtime.SetFinalizer((*uint64)(base), func(*uint64) { b.leave() })
+	runtime.SetFinalizer((*uint64)(base), b.leave)
 	return unsafe.Slice((*uint64)(begin), n)
 }
 
@@ -91,17 +103,20 @@ func byBegin(b *Block, address uintptr) int {
 }
 
 // leave puts ordinary pages in place of the file's. Nobody points to the memory any more, and the heap does not have it yet.
-func (b *Block) leave() {
+func (b *Block) leave(first *uint64) {
 	mu.Lock()
 	old := *blocks.Load()
 	list := slices.DeleteFunc(slices.Clone(old), func(o *Block) bool { return o == b })
 	blocks.Store(&list)
 	mu.Unlock()
+	// Peers that still have the file mapped would keep its pages.
+	unix.Fallocate(b.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(b.end-b.begin))
 	unix.Close(b.fd)
 	if err := replacePages(b.begin, b.end-b.begin, -1, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
-		// The pages stay those of the file, which this process alone has now, unless others have it mapped still: they
-		// would read what the heap puts there.
-		panic(fmt.Sprintf("shm: map %d bytes of ordinary memory: %v", b.end-b.begin, err))
+		// The pages stay those of the file, and out of the heap: others may have it mapped and would read what the heap puts there.
+		mu.Lock()
+		stuck = append(stuck, first)
+		mu.Unlock()
 	}
 }
 

@@ -25,6 +25,8 @@ func (s *Shard) apply(step uint64) error {
 				total[i] /= weight
 			}
 			s.takeSum()
+		} else {
+			s.writable() // who reads the value keeps it, with its round
 		}
 	case s.opt == nil:
 		s.takeSum()

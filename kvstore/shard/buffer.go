@@ -14,6 +14,7 @@ type Buffer struct {
 	words []uint64
 	pool  *Pool
 	class int
+	part  bool // of a slab, whose memory is free only with all of it
 }
 
 // Bytes returns the first n bytes.
@@ -40,7 +41,7 @@ func (b *Buffer) Release() {
 
 // A Pool keeps released Buffers for reuse, by size class: four to each power of two, so that at most a fifth of a buffer
 // is unused. Its zero value is ready and its methods may be called together. It keeps at most MaxIdle bytes; what comes
-// back beyond that is left to the garbage collector.
+// back beyond that is left to the garbage collector, except pieces of shared memory.
 type Pool struct {
 	MaxIdle int64 // zero: 1 GiB
 	// Shared takes buffers from memory that other processes of the host can map, so that they copy values from where they lie.
@@ -57,6 +58,9 @@ const minWords = 8
 
 // slabWords is how much shared memory is taken at once: each block of it is a descriptor and a mapping in every worker.
 const slabWords = 32 << 20 / 8
+
+// newBuffer returns a Buffer of n zeros that belongs to no Pool.
+func newBuffer(n int) *Buffer { return &Buffer{words: make([]uint64, (n+7)/8)} }
 
 // Get returns a Buffer of at least n bytes. What it holds is not defined.
 func (p *Pool) Get(n int) *Buffer {
@@ -87,7 +91,7 @@ func (p *Pool) get(n int) (b *Buffer, used bool) {
 		return b, true
 	}
 	p.mu.Unlock()
-	return &Buffer{words: p.fresh(words), pool: p, class: class}, false
+	return &Buffer{words: p.fresh(words), pool: p, class: class, part: p.Shared && words >= shm.MinBytes/8 && words <= slabWords/4}, false
 }
 
 // fresh returns n new words.
@@ -123,7 +127,7 @@ func (p *Pool) put(b *Buffer) {
 	}
 	p.mu.Lock()
 	p.taken -= size
-	if p.idle+size <= limit {
+	if b.part || p.idle+size <= limit {
 		p.idle += size
 		p.free[b.class] = append(p.free[b.class], b)
 	}

@@ -143,11 +143,17 @@ func New(cfg Config, value []float32) (*Shard, error) {
 		s.vocabulary = newOpen(&cfg)
 	}
 	var data *Buffer
-	if value == nil {
+	switch {
+	case cfg.HasRows(): // rows are sent from copies, and memory that is shared would be taken by a look at a row
+		data = newBuffer(4 * s.n)
+	case value == nil:
 		data = s.pool.zeroed(4 * s.n)
+	default:
+		data = s.pool.Get(4 * s.n)
+	}
+	if value == nil {
 		s.firstValues(data.Float32s(s.n))
 	} else {
-		data = s.pool.Get(4 * s.n)
 		copy(data.Float32s(s.n), value)
 	}
 	s.current = &Version{shard: s, data: data}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -101,6 +102,9 @@ func setOptimizer(t testing.TB, s *Shard, cfg optim.Config) {
 func wantNothingHeld(t testing.TB, s *Shard) {
 	t.Helper()
 	_, words := classOf((4*s.n + 7) / 8)
+	if s.cfg.HasRows() { // whose values are not the pool's
+		words = 0
+	}
 	if got, want := s.pool.Taken(), int64(8*words); got != want {
 		t.Errorf("memory taken from the pool: got %d bytes, want %d, the value's alone", got, want)
 	}
@@ -314,4 +318,56 @@ func TestValueInHalvesIsThatOfItsVersion(t *testing.T) {
 	}
 	mustPush(t, s, contribution(s, 0, 3, 1), Held)
 	wantNothingHeld(t, s)
+}
+
+// Pieces of shared memory come back for use, however many are idle: the memory of one is free only with that of its neighbours.
+func TestPiecesOfSharedMemoryAreKept(t *testing.T) {
+	p := &Pool{Shared: true, MaxIdle: 1}
+	buffers := []*Buffer{p.Get(100_000), p.Get(100_000), p.Get(4 << 20)}
+	for _, b := range buffers {
+		b.Release()
+	}
+	for i := len(buffers) - 1; i >= 0; i-- {
+		n := 100_000
+		if i == 2 {
+			n = 4 << 20
+		}
+		if b := p.Get(n); !slices.Contains(buffers, b) {
+			t.Errorf("a buffer of %d bytes: got new memory, want some that was given back", n)
+		}
+	}
+}
+
+// A value that is being read stays as it is when a round closes in which nobody had examples.
+func TestReadersKeepTheirValueInARoundWithoutWeight(t *testing.T) {
+	const n = 64
+	pool := &Pool{}
+	s, err := New(Config{Name: "w", Form: wire.FormDense, Length: n, Size: n, Shards: 1, Rule: wire.RuleAverage, Pool: pool}, slices.Repeat([]float32{1}, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetMembers(1, []Member{{Node: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	v, _, err := s.Pull(Want{Node: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := v.Encoded(wire.CodecFloat16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, round := bytes.Clone(b), v.Round()
+	data := pool.Get(4 * n)
+	clear(data.Bytes(4 * n))
+	if st, err := s.Push(Contribution{Generation: 1, Node: 7, Seq: 1, Codec: wire.CodecFloat32, Data: data}); st != Held {
+		t.Fatal(st, err)
+	}
+	for range 4 {
+		b := pool.Get(2 * n)
+		clear(b.Bytes(2 * n))
+	}
+	if !bytes.Equal(b, want) || v.Round() != round {
+		t.Errorf("a value under way: its bytes changed: %v, its round went from %d to %d", !bytes.Equal(b, want), round, v.Round())
+	}
 }
