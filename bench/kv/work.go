@@ -136,7 +136,7 @@ func newPlayer(ctx context.Context, kv kvstore.Store, w work) (*player, error) {
 		}
 		start := make(chan struct{}, 1)
 		p.start = append(p.start, start)
-		grads, outs := [][]float32{make([]float32, n)}, [][]float32{make([]float32, n)}
+		grads, outs := [][]float32{kvstore.Float32s(n)}, [][]float32{make([]float32, n)}
 		for j := range grads[0] {
 			grads[0][j] = float32(j%7) - 3
 		}
