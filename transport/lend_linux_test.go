@@ -214,12 +214,16 @@ func TestMemoryIsNotTouchedAfterClose(t *testing.T) {
 // Memory that its owner gave up takes no pages any more, though the peer has it mapped.
 func TestMemoryThatWasGivenUpIsFree(t *testing.T) {
 	a, b := pair(t)
-	go io.Copy(io.Discard, b)
 	const n, blocks = 1 << 20, 32
+	done := make(chan error)
+	go func() { _, err := io.CopyN(io.Discard, b, n*blocks); done <- err }()
 	for range blocks {
 		if _, err := a.Write(sharable(n, 1)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 	resident := func() (pages int) {
 		for _, m := range b.blocks.mappings {
