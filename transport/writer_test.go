@@ -131,3 +131,40 @@ func TestAnAnswerCountsThoughTheSharedWriteFails(t *testing.T) {
 		t.Errorf("the other call: got error %v, want %v", errs[1], ErrConnection)
 	}
 }
+
+// Large frames that wait for one connection go lowest order first, those of one order as they came.
+func TestLargeFramesGoInOrder(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	w := newFrameWriter(ours, make(chan struct{}), false)
+	<-w.token
+	var all sync.WaitGroup
+	payload := make([]byte, vectorBytes/2+1) // one in each write
+	for id, order := range []uint64{5, 1, 3, 1, 0} {
+		all.Go(func() {
+			if _, err := w.large(t.Context(), uint32(id), &wire.Ack{}, order, len(payload), [][]byte{payload}); err != nil {
+				t.Errorf("frame %d: %v", id, err)
+			}
+		})
+		for queued := 0; queued <= id; runtime.Gosched() {
+			w.mu.Lock()
+			queued = len(w.queue)
+			w.mu.Unlock()
+		}
+	}
+	w.token <- struct{}{}
+	for i, want := range []uint32{4, 1, 3, 2, 0} {
+		var header [wire.HeaderSize]byte
+		if _, err := io.ReadFull(theirs, header[:]); err != nil {
+			t.Fatal(err)
+		}
+		h, err := wire.ParseHeader(header[:])
+		if err != nil || h.ID != want {
+			t.Errorf("frame at place %d: got number %d and error %v, want %d", i, h.ID, err, want)
+		}
+		if _, err := io.CopyN(io.Discard, theirs, int64(h.Head+h.Payload)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all.Wait()
+}
