@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/nn/op"
 	"gorgonia.org/gorgonia"
@@ -128,7 +129,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 			loss, p := compile(t, m, cfg)
 			fillInputs(t, loss.Graph(), p, nil, m.classes, 1)
 			ready, ctx := func(int) {}, context.Background()
-			if n := testing.AllocsPerRun(5, func() {
+			if n := alloctest.PerRun(5, func() {
 				if err := p.StepOverlapped(ctx, ready, ready); err != nil {
 					t.Fatal(err)
 				}

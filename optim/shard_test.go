@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/optim"
 )
 
@@ -147,7 +148,7 @@ func TestAnUpdateAllocatesNothing(t *testing.T) {
 		o := newOptimizer(t, optim.Config{Name: name})
 		value, grad, state := make([]float32, 64), make([]float32, 64), o.NewState(64)
 		rows := []int64{1, 3}
-		if got := testing.AllocsPerRun(10, func() {
+		if got := alloctest.PerRun(10, func() {
 			if o.At(5, 1, one).Update(value, grad, state) != nil ||
 				o.At(5, 1, one).UpdateRows(rows, 8, value, grad[:16], state) != nil {
 				t.Fatal("update failed")

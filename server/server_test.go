@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/kvstore/shard"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/transport"
@@ -357,7 +358,7 @@ func TestSteadyPushPullAllocatesNothing(t *testing.T) {
 		round++
 	}
 	step()
-	if got := testing.AllocsPerRun(100, step); got != 0 {
+	if got := alloctest.PerRun(100, step); got != 0 {
 		t.Errorf("allocations of a push-pull: got %v, want 0", got)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/alloctest"
 )
 
 var channelShapes = [][2]int{{1, 1}, {5, 3}, {3, 8}, {130, 16}, {129, 24}, {7, 64}, {300, 70}, {2, 300}, {140, 272}, {9, 512}}
@@ -137,7 +139,7 @@ func TestChannelLoopsAreTheirFormulas(t *testing.T) {
 func TestChannelFunctionsAllocateNothing(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		x, a, b, f := make([]float32, 64*70), make([]float64, 70), make([]float64, 70), make([]float32, 70)
-		if n := testing.AllocsPerRun(10, func() {
+		if n := alloctest.PerRun(10, func() {
 			ChannelSums(a, b, x)
 			ChannelSumsAround(a, b, x, f)
 			ChannelGradSums(a, b, x, x, x, f)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/internal/pool"
 )
 
@@ -106,7 +107,7 @@ func TestGemmAllocatesNothingTheSecondTime(t *testing.T) {
 		g := newGemm(p, Tiles(path))
 		a, b, c := Dense(make([]float32, 30*40), 30, 40), Dense(make([]float32, 40*50), 40, 50), Dense(make([]float32, 30*50), 30, 50)
 		g.Mul(c, 1, a, b, 0)
-		if n := testing.AllocsPerRun(10, func() { g.Mul(c, 1, a, b, 0) }); n != 0 {
+		if n := alloctest.PerRun(10, func() { g.Mul(c, 1, a, b, 0) }); n != 0 {
 			t.Errorf("%v: Mul allocates %v times, want 0", path, n)
 		}
 	}

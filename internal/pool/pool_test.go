@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/alloctest"
 )
 
 func TestRunCallsEachPieceOnce(t *testing.T) {
@@ -94,7 +96,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 	defer p.Close()
 	var n atomic.Int64
 	f := func(int) { n.Add(1) }
-	if got := testing.AllocsPerRun(1000, func() { p.Run(16, f) }); got != 0 {
+	if got := alloctest.PerRun(1000, func() { p.Run(16, f) }); got != 0 {
 		t.Errorf("Run allocates %v times, want 0", got)
 	}
 }

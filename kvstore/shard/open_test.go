@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -255,7 +256,7 @@ func TestSteadyRoundsOfAnOpenVocabularyAllocateNothing(t *testing.T) {
 			}
 		}
 		step()
-		if got := testing.AllocsPerRun(50, step); got != 0 {
+		if got := alloctest.PerRun(50, step); got != 0 {
 			t.Errorf("rows of %d: allocations of a round: got %v, want 0", rowLen, got)
 		}
 	}

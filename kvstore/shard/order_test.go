@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -280,7 +281,7 @@ func TestSteadyRoundsAllocateNothing(t *testing.T) {
 					v.Release()
 				}
 				step()
-				if got := testing.AllocsPerRun(50, step); got != 0 {
+				if got := alloctest.PerRun(50, step); got != 0 {
 					t.Errorf("allocations of a round: got %v, want 0", got)
 				}
 			})

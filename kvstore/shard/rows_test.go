@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -124,7 +125,7 @@ func TestSteadyRowRoundsAllocateNothing(t *testing.T) {
 		}
 	}
 	step()
-	if got := testing.AllocsPerRun(50, step); got != 0 {
+	if got := alloctest.PerRun(50, step); got != 0 {
 		t.Errorf("allocations of a round: got %v, want 0", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/pool"
 )
@@ -143,7 +144,7 @@ func TestBFloat16MethodsAllocateNothing(t *testing.T) {
 			}
 			plan.SetScratch(make([]float32, plan.ScratchLen()))
 			x, w, y := make([]float32, s.XLen()), make([]float32, s.WLen()), make([]float32, s.YLen())
-			if n := testing.AllocsPerRun(20, func() {
+			if n := alloctest.PerRun(20, func() {
 				plan.Forward(y, x, w)
 				plan.BackwardData(x, y, w)
 				plan.BackwardWeight(w, x, y)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/internal/f32"
 )
 
@@ -111,7 +112,7 @@ func TestStoredMethodsAllocateNothing(t *testing.T) {
 			}
 			scratch := make([]float32, max(plan.ForwardScratchLen(true), plan.BackwardDataScratchLen(true), plan.BackwardWeightScratchLen()))
 			x, w, y := toHalves(make([]float32, s.XLen())), make([]float32, s.WLen()), toHalves(make([]float32, s.YLen()))
-			if n := testing.AllocsPerRun(20, func() {
+			if n := alloctest.PerRun(20, func() {
 				plan.ForwardStored(y, x, w, scratch)
 				plan.BackwardDataStored(x, y, w, scratch, true)
 				plan.BackwardWeightStored(w, x, y, scratch)
