@@ -117,15 +117,18 @@ func (c *coder) bool(v *bool) {
 	}
 }
 
-func (c *coder) string(v *string) {
+func (c *coder) string(v *string) { c.text(v, MaxString) }
+
+// text codes a string of at most so many bytes.
+func (c *coder) text(v *string, most uint32) {
 	n := uint32(len(*v))
 	c.u32(&n)
 	if !c.decoding {
 		c.b = append(c.b, *v...)
 		return
 	}
-	if n > MaxString {
-		c.fail("byte %d: a string of %d bytes, want at most %d", c.off-4, n, MaxString)
+	if n > most {
+		c.fail("byte %d: a string of %d bytes, want at most %d", c.off-4, n, most)
 		return
 	}
 	p := c.take(int(n))

@@ -46,7 +46,8 @@ const (
 //	    17     4  servers     number of servers it was told of
 //	    21     4  pid
 //	    25     8  nonce       drawn once by the process, so that its registration, sent again after a lost answer, is known again
-//	    33     .  job         string: the job's ID
+//	    33     1  joining     the job may be running already: the node counts only once it is ready and a change was committed
+//	    34     .  job         string: the job's ID
 //	     .     .  host        string: for people, as in the hosts file
 //	     .     .  addr        string: host:port others reach it at; empty for workers
 //
@@ -59,6 +60,7 @@ type Register struct {
 	Servers uint32
 	PID     uint32
 	Nonce   uint64
+	Joining bool
 	Job     string
 	Host    string
 	Addr    string
@@ -105,8 +107,9 @@ const (
 // change; the revision goes up with every change, also of phase and of the nodes.
 //
 // A worker that left in order is gone from the nodes while the generation, the ranks of the others and the number of
-// workers stay as they are: rounds and barriers close over the workers that are listed, and what others have under way
-// under this generation stays valid.
+// workers stay as they are: rounds and barriers close over the workers that are listed and count, and what others have
+// under way under this generation stays valid. A worker that was lost is gone from the nodes in a new generation, in which
+// the others have the ranks that they had; a change (see Arrive) makes them dense again.
 //
 //	offset  size  field
 //	     0     8  generation  0 while forming
@@ -117,9 +120,15 @@ const (
 //	    25     .  reason      string: why it failed
 //	     .     .  waiting     list of strings: "worker 1 on d2 (12 s)"
 //	     .     .  nodes       list of Member
+//	     .     8  change      number of the change that is pending; 0: none
+//	     .     8  placement   counts the times that plans were issued anew
+//	     .     4  backups     of every shard
+//	     .     .  settle      list of uint64: lost workers of which every server tells with Counted
+//	     .     .  division    a Division
 //
-// A Member is node 8, role 1, rank 4 (int32), pid 4, host string, addr string. Members come sorted by role, then rank.
-// Introduced in version 1.
+// A Member is node 8, role 1, rank 4 (int32), pid 4, state 1, host string, addr string. Members come sorted by role, then by
+// rank; those that do not count yet have rank -1 and come last. A Division is epoch 8, steps 8, cuts: list of parts 4, used:
+// list of uint64. Introduced in version 1.
 type Membership struct {
 	Generation uint64
 	Revision   uint64
@@ -129,16 +138,49 @@ type Membership struct {
 	Reason     string
 	Waiting    []string
 	Nodes      []Member
+	Change     uint64
+	Placement  uint64
+	Backups    uint32
+	Settle     []uint64
+	Division   Division
 }
+
+// The states of a member.
+const (
+	MemberCounts  uint8 = 0
+	MemberJoining uint8 = 1 // does not count yet and is not ready
+	MemberReady   uint8 = 2 // does not count yet; the next change makes it count
+	MemberLeaving uint8 = 3 // counts until the next change
+)
 
 // Member is one node of a Membership.
 type Member struct {
-	Node uint64
-	Role uint8
-	Rank int32
-	PID  uint32
-	Host string
-	Addr string
+	Node  uint64
+	Role  uint8
+	Rank  int32
+	PID   uint32
+	State uint8
+	Host  string
+	Addr  string
+}
+
+// Counts says that rounds, barriers and changes wait for the member.
+func (m *Member) Counts() bool { return m.State == MemberCounts || m.State == MemberLeaving }
+
+// Division says which worker has which examples of an epoch. Examples, in the epoch's order, are first shared by the Parts of
+// the first cut, of which part i used the first Used[i]; what remains after a cut are the unused ends of the shares, in the
+// order of parts. What remains after the last cut is shared by the workers of the generation, part i for rank i. Used beyond
+// the length of a share stands for all of it. An epoch after Epoch has no cuts.
+type Division struct {
+	Epoch uint64 // to which the cuts belong
+	Steps uint64 // done in all when the division was made
+	Cuts  []Cut
+}
+
+// Cut is one point in an epoch at which what was left of it was divided anew.
+type Cut struct {
+	Parts uint32
+	Used  []uint64 // of each part
 }
 
 // Heartbeat keeps a node's lease and tells its progress. Answer: Ack, whose revision tells whether a Watch is due.
@@ -155,6 +197,90 @@ type Heartbeat struct {
 	Generation uint64
 	Step       uint64
 	Epoch      uint64
+}
+
+// Ready says that a joining worker can take part: at the next change it counts. Answer: Ack once it does, or CodeTimeout, whose
+// text names whom the change waits for. Repeating it is harmless.
+//
+//	offset  size  field
+//	     0     8  node
+//	     8     4  wait        milliseconds
+//
+// Introduced in version 1.
+type Ready struct {
+	Node       uint64
+	WaitMillis uint32
+}
+
+// Arrive says that a worker is at the boundary at which the pending change is made: it has nothing under way, and contributes
+// to nothing until the answer. Answer: Ack once the change was committed, which it is when all workers that count have
+// arrived and lost ones are settled; CodeTimeout, whose text names who is missing; or, for a worker that was asked to leave,
+// CodeRemoved. Repeating it after a lost answer is harmless.
+//
+//	offset  size  field
+//	     0     8  generation
+//	     8     8  node
+//	    16     8  change      Membership.Change
+//	    24     8  steps       done in all
+//	    32     8  epoch       in which the next step is
+//	    40     8  used        examples of its share of this division that its acknowledged steps of the epoch used
+//	    48     4  wait        milliseconds
+//	    52     .  bases       list of node 8, count 8: for each worker of the division, how many examples it had used before the
+//	                          division (or, if that is later, before the epoch), since it counted first
+//
+// Introduced in version 1.
+type Arrive struct {
+	Generation uint64
+	Node       uint64
+	Change     uint64
+	Steps      uint64
+	Epoch      uint64
+	Used       uint64
+	WaitMillis uint32
+	Bases      []NodeCount
+}
+
+// NodeCount is a number of examples of one node.
+type NodeCount struct {
+	Node  uint64
+	Count uint64
+}
+
+// Counted tells how many examples of a lost worker (Membership.Settle) are in all shards of a server: the least, over its
+// shards, of the sums of weights of the contributions that count examples (Push.Counted). Answer: Ack. Repeating it is
+// harmless; the first counts.
+//
+//	offset  size  field
+//	     0     8  node        the server
+//	     8     8  lost        the worker
+//	    16     8  examples    MaxUint64: no shard here ever had a contribution that counts examples
+//
+// Introduced in version 1.
+type Counted struct {
+	Node     uint64
+	Lost     uint64
+	Examples uint64
+}
+
+// Control asks the scheduler something for people and their tools, which are no nodes. Package schedulernode has the requests.
+// Answer: Report, or CodeMalformed.
+//
+//	offset  size  field
+//	     0     .  request     string, JSON
+//
+// Introduced in version 1.
+type Control struct {
+	Request string
+}
+
+// Report is the answer to Control.
+//
+//	offset  size  field
+//	     0     .  answer      string, JSON, of any length that fits a head
+//
+// Introduced in version 1.
+type Report struct {
+	Answer string
 }
 
 // Leave says that a node ends. A worker that leaves in order no longer counts at barriers and rounds; when the last worker

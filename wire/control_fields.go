@@ -65,6 +65,7 @@ func (m *Register) fields(c *coder) {
 	c.u32(&m.Servers)
 	c.u32(&m.PID)
 	c.u64(&m.Nonce)
+	c.bool(&m.Joining)
 	c.string(&m.Job)
 	c.string(&m.Host)
 	c.string(&m.Addr)
@@ -132,7 +133,12 @@ func (m *Membership) fields(c *coder) {
 	c.u32(&m.Servers)
 	c.string(&m.Reason)
 	c.strings(&m.Waiting)
-	list(c, &m.Nodes, 25, func(c *coder, x *Member) { x.fields(c) })
+	list(c, &m.Nodes, 26, func(c *coder, x *Member) { x.fields(c) })
+	c.u64(&m.Change)
+	c.u64(&m.Placement)
+	c.u32(&m.Backups)
+	list(c, &m.Settle, 8, (*coder).u64)
+	m.Division.fields(c)
 }
 
 func (m *Heartbeat) Kind() Kind { return KindHeartbeat }
@@ -292,6 +298,7 @@ func (m *Member) fields(c *coder) {
 	c.u8(&m.Role)
 	c.i32(&m.Rank)
 	c.u32(&m.PID)
+	c.u8(&m.State)
 	c.string(&m.Host)
 	c.string(&m.Addr)
 }

@@ -33,7 +33,7 @@ const (
 	HeaderSize = 16
 	MaxHead    = 1 << 20  // bytes of a head
 	MaxPayload = 64 << 20 // bytes of a payload
-	MaxString  = 64 << 10 // bytes of one string
+	MaxString  = 64 << 10 // bytes of one string, where its message says nothing else
 	MaxList    = 1 << 16  // items of one list
 )
 
@@ -55,6 +55,11 @@ const (
 	KindLeave        Kind = 11
 	KindSignal       Kind = 12
 	KindAwait        Kind = 13
+	KindReady        Kind = 14
+	KindArrive       Kind = 15
+	KindCounted      Kind = 16
+	KindControl      Kind = 17
+	KindReport       Kind = 18
 	KindInitShard    Kind = 20
 	KindAwaitShard   Kind = 21
 	KindPush         Kind = 22
@@ -94,6 +99,7 @@ const (
 	CodeInternal        Code = 13 // a fault of the receiver; the text has it
 	CodeBusy            Code = 14 // a limit of the receiver is reached; try again later
 	CodeFull            Code = 15 // a key has as many rows as it may have, or a server as many bytes
+	CodeRemoved         Code = 16 // the node was asked to leave, and may now
 )
 
 // A Message is the head of one frame.

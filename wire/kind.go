@@ -20,6 +20,11 @@ var kinds = [...]struct {
 	KindLeave:        {"leave", func() Message { return new(Leave) }},
 	KindSignal:       {"signal", func() Message { return new(Signal) }},
 	KindAwait:        {"await", func() Message { return new(Await) }},
+	KindReady:        {"ready", func() Message { return new(Ready) }},
+	KindArrive:       {"arrive", func() Message { return new(Arrive) }},
+	KindCounted:      {"counted", func() Message { return new(Counted) }},
+	KindControl:      {"control", func() Message { return new(Control) }},
+	KindReport:       {"report", func() Message { return new(Report) }},
 	KindInitShard:    {"init shard", func() Message { return new(InitShard) }},
 	KindAwaitShard:   {"await shard", func() Message { return new(AwaitShard) }},
 	KindPush:         {"push", func() Message { return new(Push) }},
@@ -71,6 +76,7 @@ var codes = [...]string{
 	CodeInternal:        "internal fault",
 	CodeBusy:            "busy",
 	CodeFull:            "full",
+	CodeRemoved:         "removed",
 }
 
 // String returns what the code means in a few words, such as "stale generation", or its number.

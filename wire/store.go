@@ -102,6 +102,7 @@ type AwaitShard struct {
 //	    65     1  answer      0: Ack as soon as the contribution is held; 1: Value once its round is closed
 //	    66     1  answercodec codec of the Value
 //	    67     4  wait        milliseconds the sender will wait for the answer
+//	    71     1  counted     the weight counts examples, for Counted
 //
 // Payload: the values. The server answers when it may: a contribution for the round after the open one is held, one further
 // ahead waits for its turn. Sent again: acknowledged (or answered with the Value), counted once. Introduced in version 1.
@@ -115,6 +116,7 @@ type Push struct {
 	Answer      bool
 	AnswerCodec uint8
 	WaitMillis  uint32
+	Counted     bool
 }
 
 // Pull asks for a dense shard's value once at least Round rounds have closed. In dist_async it is answered at once, or,
@@ -164,6 +166,7 @@ type Value struct {
 //	    48     4  weight      float32
 //	    52     8  rows        number of rows
 //	    60     4  wait        milliseconds
+//	    64     1  counted     as of Push
 //
 // Payload: rows int64, the shard's row numbers, strictly increasing; then rows × rowlen float32. Answer: Ack. Rows of an open
 // vocabulary are named by their IDs, which increase as numbers without sign; those that are new are made, and CodeFull refuses all of
@@ -174,6 +177,7 @@ type PushRows struct {
 	Weight     float32
 	Rows       uint64
 	WaitMillis uint32
+	Counted    bool
 }
 
 // PullRows asks for rows of one shard, as Pull does for a dense one.

@@ -73,6 +73,7 @@ func (m *Push) fields(c *coder) {
 	c.bool(&m.Answer)
 	c.u8(&m.AnswerCodec)
 	c.u32(&m.WaitMillis)
+	c.bool(&m.Counted)
 }
 
 func (m *Pull) Kind() Kind { return KindPull }
@@ -140,6 +141,7 @@ func (m *PushRows) fields(c *coder) {
 	c.f32(&m.Weight)
 	c.u64(&m.Rows)
 	c.u32(&m.WaitMillis)
+	c.bool(&m.Counted)
 }
 
 func (m *PullRows) Kind() Kind { return KindPullRows }

@@ -1,0 +1,119 @@
+package wire
+
+// The messages of a membership that changes. Each lists its fields once, in the order of its comment.
+
+func (m *Ready) Kind() Kind { return KindReady }
+
+func (m *Ready) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Ready) DecodeHead(b []byte) error {
+	c := decoder(KindReady, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Ready) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u32(&m.WaitMillis)
+}
+
+func (m *Arrive) Kind() Kind { return KindArrive }
+
+func (m *Arrive) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Arrive) DecodeHead(b []byte) error {
+	c := decoder(KindArrive, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Arrive) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Node)
+	c.u64(&m.Change)
+	c.u64(&m.Steps)
+	c.u64(&m.Epoch)
+	c.u64(&m.Used)
+	c.u32(&m.WaitMillis)
+	list(c, &m.Bases, 16, func(c *coder, x *NodeCount) { x.fields(c) })
+}
+
+func (m *Counted) Kind() Kind { return KindCounted }
+
+func (m *Counted) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Counted) DecodeHead(b []byte) error {
+	c := decoder(KindCounted, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Counted) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u64(&m.Lost)
+	c.u64(&m.Examples)
+}
+
+func (m *Control) Kind() Kind { return KindControl }
+
+func (m *Control) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Control) DecodeHead(b []byte) error {
+	c := decoder(KindControl, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Control) fields(c *coder) {
+	c.string(&m.Request)
+}
+
+func (m *Report) Kind() Kind { return KindReport }
+
+func (m *Report) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Report) DecodeHead(b []byte) error {
+	c := decoder(KindReport, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Report) fields(c *coder) {
+	c.text(&m.Answer, MaxHead)
+}
+
+func (m *NodeCount) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u64(&m.Count)
+}
+
+func (m *Division) fields(c *coder) {
+	c.u64(&m.Epoch)
+	c.u64(&m.Steps)
+	list(c, &m.Cuts, 8, func(c *coder, x *Cut) { x.fields(c) })
+}
+
+func (m *Cut) fields(c *coder) {
+	c.u32(&m.Parts)
+	list(c, &m.Used, 8, (*coder).u64)
+}
