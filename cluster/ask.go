@@ -15,19 +15,28 @@ const askTimeout = 5 * time.Second
 
 // Declare asks for the plan of a key. Generation and Node are filled in.
 func (n *Node) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, error) {
-	d.Generation, d.Node = uint64(n.Generation()), uint64(n.id)
 	var plan wire.KeyPlan
-	if _, err := n.ask(ctx, 0, &d, &plan, true); err != nil {
-		return wire.KeyPlan{}, fmt.Errorf("cluster: declare key %q: %w", d.Name, err)
+	for {
+		d.Generation, d.Node = uint64(n.Generation()), uint64(n.id)
+		_, err := n.ask(ctx, 0, &d, &plan, true)
+		if n.stale(err, d.Generation) {
+			err = n.newer(ctx, d.Generation)
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return wire.KeyPlan{}, fmt.Errorf("cluster: declare key %q: %w", d.Name, err)
+		}
+		return plan, nil
 	}
-	return plan, nil
 }
 
-// Barrier returns when every worker has called it with the same name. A name is used once in a job. Waits of some seconds
-// are logged with the names of those who are not there yet.
+// Barrier returns when every worker that counts has called it with the same name. A name is used once in a job. Waits of some
+// seconds are logged with the names of those who are not there yet. It goes on when the membership changes: over those who
+// count then.
 func (n *Node) Barrier(ctx context.Context, name string) error {
-	generation := uint64(n.Generation())
-	return n.meet(ctx, fmt.Sprintf("barrier %q", name), func(wait uint32) wire.Message {
+	return n.meet(ctx, fmt.Sprintf("barrier %q", name), &wire.Ack{}, func(generation uint64, wait uint32) wire.Message {
 		return &wire.Barrier{Generation: generation, Node: uint64(n.id), WaitMillis: wait, Name: name}
 	})
 }
@@ -42,16 +51,23 @@ func (n *Node) Signal(ctx context.Context, name string) error {
 
 // Await returns once the name was signalled.
 func (n *Node) Await(ctx context.Context, name string) error {
-	return n.meet(ctx, fmt.Sprintf("await %q", name), func(wait uint32) wire.Message {
+	return n.meet(ctx, fmt.Sprintf("await %q", name), &wire.Ack{}, func(_ uint64, wait uint32) wire.Message {
 		return &wire.Await{Node: uint64(n.id), WaitMillis: wait, Name: name}
 	})
 }
 
-// meet repeats a request that the scheduler answers when others have done their part, and logs whom it waits for.
-func (n *Node) meet(ctx context.Context, what string, request func(wait uint32) wire.Message) error {
+// meet repeats a request that the scheduler answers when others have done their part, and logs whom it waits for. Each attempt
+// is made for the newest generation.
+func (n *Node) meet(ctx context.Context, what string, answer *wire.Ack, request func(generation uint64, wait uint32) wire.Message) error {
 	missing := ""
 	for {
-		text, err := n.ask(ctx, sayAfter, request(uint32(sayAfter/time.Millisecond)), &wire.Ack{}, true)
+		generation := uint64(n.Generation())
+		text, err := n.ask(ctx, sayAfter, request(generation, uint32(sayAfter/time.Millisecond)), answer, true)
+		if n.stale(err, generation) {
+			if err = n.newer(ctx, generation); err == nil {
+				continue
+			}
+		}
 		switch {
 		case err == nil:
 			return nil
@@ -62,6 +78,37 @@ func (n *Node) meet(ctx context.Context, what string, request func(wait uint32) 
 			return fmt.Errorf("cluster: %s: %w (%s)", what, err, missing)
 		default:
 			return fmt.Errorf("cluster: %s: %w", what, err)
+		}
+	}
+}
+
+// stale says that the scheduler refused a request since it was made for a generation that has passed.
+func (n *Node) stale(err error, generation uint64) bool {
+	var refusal *transport.Refusal
+	return errors.As(err, &refusal) && refusal.Code == wire.CodeStaleGeneration && refusal.Generation > generation
+}
+
+// newer waits until the node knows a newer generation.
+func (n *Node) newer(ctx context.Context, generation uint64) error {
+	return n.until(ctx, func(m *wire.Membership) bool { return m.Generation > generation })
+}
+
+// until waits until the membership is as wanted.
+func (n *Node) until(ctx context.Context, ok func(*wire.Membership) bool) error {
+	for {
+		changed := n.Changed()
+		if m := n.Membership(); ok(&m) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-n.done:
+			if err := n.Err(); err != nil {
+				return err
+			}
+			return errors.New("the job has finished")
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the news of the membership: %w", ctx.Err())
 		}
 	}
 }

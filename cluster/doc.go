@@ -5,6 +5,11 @@
 // gives up after StartTimeout), and from then on heartbeats and watches the membership until Leave or Close. When the job
 // fails or the scheduler says that the node is lost, Done is closed and Err says why; every wait of the node ends with it.
 //
+// The membership may change while the job runs. A worker that joins a running job (Config.Joining) does not count until Ready
+// returns. Members look at Pending after each step; when a change is pending and all have agreed on the step after which it
+// is made, each calls Arrive, with nothing under way, and is a member of the next generation when it returns. A member that was
+// asked to leave gets ErrRemoved instead, and ends. Barriers, signals and declarations go on over such changes.
+//
 //	cfg, err := cluster.FromEnv(os.Getenv)
 //	node, err := cluster.Join(ctx, cfg)
 //	defer node.Close()
@@ -72,7 +77,16 @@ type Config struct {
 	HeartbeatInterval time.Duration // 1 s; the scheduler's counts
 	Lease             time.Duration // 10 s; the scheduler's counts
 	StartTimeout      time.Duration // 5 min: how long Join waits for the others
-	SchedulerTimeout  time.Duration // Lease: how long the scheduler may be out of reach before the node gives up
+	SchedulerTimeout  time.Duration // Lease, or 10 min where State is set: how long the scheduler may be out of reach before the node gives up
+
+	// Joining says that the job may be running already. Join then returns before the node counts; Ready makes it count.
+	Joining bool
+
+	// State says where the scheduler keeps what it has decided, so that it can be started again: the path of a file or
+	// etcd://host:port/prefix. Empty: nowhere. Other nodes only need to know that it is kept.
+	State string
+
+	Elastic Elastic // only the scheduler uses it
 
 	// ExpectedHosts says where nodes should come up, so that the scheduler can name the hosts of those it waits for. Only
 	// the scheduler uses it; it may be nil.
@@ -81,3 +95,24 @@ type Config struct {
 	Network transport.Network // transport.Auto
 	Logger  *slog.Logger      // slog.Default()
 }
+
+// Elastic says how a job's membership may change while it runs.
+type Elastic struct {
+	Enabled       bool          // workers may join and leave
+	OnWorkerLoss  LossPolicy    // "": LossShrink where Enabled, else LossFail
+	MinWorkers    int           // 1: with fewer the job fails
+	MaxWorkers    int           // 0: any number
+	JoinTimeout   time.Duration // 5 min: how long a worker that joins may take until it is ready
+	RejoinTimeout time.Duration // 5 min: how long LossWait waits for another worker
+	Backups       int           // of every shard, on other servers; 0 or 1
+}
+
+// A LossPolicy says what the loss of a worker does to a running job.
+type LossPolicy string
+
+// The policies.
+const (
+	LossFail   LossPolicy = "fail"   // the job fails
+	LossShrink LossPolicy = "shrink" // those who live go on, if they are MinWorkers at least
+	LossWait   LossPolicy = "wait"   // training stops at its next boundary until another worker has come, or RejoinTimeout is over
+)

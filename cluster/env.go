@@ -33,6 +33,18 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_START_TIMEOUT  such as 5m: how long the start may take
 //	PARAGON_TRANSPORT      auto (the default), unix or tcp: how nodes of one host reach each other; see transport.Auto
 //	PARAGON_HOSTS          where nodes are expected: worker/0/d1,worker/1/d2,server/0/d1
+//	PARAGON_JOIN           1: the job may be running already; see Config.Joining
+//	PARAGON_STATE          where the scheduler keeps what it has decided: a file, or etcd://host:port/prefix
+//
+// Of the scheduler only:
+//
+//	PARAGON_ELASTIC         1: workers may join and leave
+//	PARAGON_ON_WORKER_LOSS  shrink, wait or fail
+//	PARAGON_MIN_WORKERS     with fewer the job fails
+//	PARAGON_MAX_WORKERS     more are not taken
+//	PARAGON_JOIN_TIMEOUT    such as 5m: how long a worker that joins may take until it is ready
+//	PARAGON_REJOIN_TIMEOUT  such as 5m: how long "wait" waits
+//	PARAGON_BACKUPS         0 or 1: backups of every shard
 //
 // An error names the variable, its value and the rule.
 func FromEnv(getenv func(string) string) (Config, error) {
@@ -60,6 +72,17 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		HeartbeatInterval: e.duration("PARAGON_HEARTBEAT"),
 		Lease:             e.duration("PARAGON_LEASE"),
 		StartTimeout:      e.duration("PARAGON_START_TIMEOUT"),
+		Joining:           e.flag("PARAGON_JOIN"),
+		State:             getenv("PARAGON_STATE"),
+	}
+	cfg.Elastic = Elastic{
+		Enabled:       e.flag("PARAGON_ELASTIC"),
+		OnWorkerLoss:  LossPolicy(getenv("PARAGON_ON_WORKER_LOSS")),
+		MinWorkers:    e.number("PARAGON_MIN_WORKERS", 0, 1, maxNodes),
+		MaxWorkers:    e.number("PARAGON_MAX_WORKERS", 0, 1, maxNodes),
+		JoinTimeout:   e.duration("PARAGON_JOIN_TIMEOUT"),
+		RejoinTimeout: e.duration("PARAGON_REJOIN_TIMEOUT"),
+		Backups:       e.number("PARAGON_BACKUPS", 0, 0, 1),
 	}
 	switch role := getenv("DMLC_ROLE"); role {
 	case "worker":
@@ -119,6 +142,17 @@ func (e *env) duration(name string) time.Duration {
 		e.fail(name, "want a time above zero with its unit, such as 10s or 500ms")
 	}
 	return d
+}
+
+func (e *env) flag(name string) bool {
+	switch e.getenv(name) {
+	case "", "0":
+		return false
+	case "1":
+		return true
+	}
+	e.fail(name, "want 1 or 0")
+	return false
 }
 
 func (e *env) network() transport.Network {

@@ -22,7 +22,8 @@ const (
 )
 
 // Join registers with the scheduler and returns when the job is complete: all its workers and servers are there and the
-// membership has its first generation. While it waits it logs whom for.
+// membership has its first generation. While it waits it logs whom for. A node that joins a job which runs does not wait, and
+// does not count yet.
 func Join(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -57,7 +58,12 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context) error {
-	reg, err := n.register(ctx)
+	var nonce [8]byte
+	rand.Read(nonce[:]) // never fails
+	n.nonce = binary.LittleEndian.Uint64(nonce[:])
+	within, cancel := context.WithTimeout(ctx, n.cfg.StartTimeout)
+	reg, err := n.register(within)
+	cancel()
 	if err != nil {
 		return fmt.Errorf("cluster: register with the scheduler: %w", err)
 	}
@@ -73,6 +79,10 @@ func (n *Node) start(ctx context.Context) error {
 		changed := n.Changed()
 		m := n.Membership()
 		if m.Phase == wire.PhaseRunning {
+			if n.Joining() {
+				n.cfg.Logger.Info("joining", "role", n.cfg.Role, "node", n.id, "workers", m.Workers, "servers", m.Servers)
+				return nil
+			}
 			n.cfg.Logger.Info("joined", "role", n.cfg.Role, "rank", n.Rank(), "node", n.id, "workers", m.Workers, "servers", m.Servers)
 			return nil
 		}
@@ -96,16 +106,13 @@ func waitingFor(m wire.Membership) string {
 	return strings.Join(m.Waiting, ", ")
 }
 
+// register tells the scheduler of the node, again if it has an ID.
 func (n *Node) register(ctx context.Context) (*wire.Registered, error) {
-	var nonce [8]byte
-	rand.Read(nonce[:]) // never fails
 	m := &wire.Register{
-		Role: uint8(n.cfg.Role), Rank: int32(n.cfg.Rank), Workers: uint32(n.cfg.NumWorkers), Servers: uint32(n.cfg.NumServers),
-		PID: uint32(os.Getpid()), Nonce: binary.LittleEndian.Uint64(nonce[:]), Job: n.cfg.Job, Host: n.cfg.Host, Addr: n.cfg.Addr,
+		Node: uint64(n.id), Role: uint8(n.cfg.Role), Rank: int32(n.cfg.Rank), Workers: uint32(n.cfg.NumWorkers), Servers: uint32(n.cfg.NumServers),
+		PID: uint32(os.Getpid()), Nonce: n.nonce, Joining: n.cfg.Joining, Job: n.cfg.Job, Host: n.cfg.Host, Addr: n.cfg.Addr,
 	}
 	var reg wire.Registered
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.StartTimeout)
-	defer cancel()
 	_, err := n.ask(ctx, 0, m, &reg, true)
 	return &reg, err
 }
@@ -132,7 +139,7 @@ func (n *Node) heartbeats(every, lease time.Duration) {
 
 // watch follows the membership until the node ends.
 func (n *Node) watch() {
-	pause := firstWait
+	pause, away := firstWait, false
 	for n.ctx.Err() == nil {
 		m := n.Membership()
 		wait := watchWait
@@ -146,7 +153,15 @@ func (n *Node) watch() {
 		n.hear(err)
 		if err != nil {
 			n.pause(&pause)
+			away = away || errors.Is(err, transport.ErrConnection)
 			continue
+		}
+		if away { // it may be another process, which knows the node from what the first one kept
+			again, cancel := context.WithTimeout(n.ctx, askTimeout)
+			_, err := n.register(again)
+			cancel()
+			n.hear(err)
+			away = err != nil
 		}
 		pause = firstWait
 		n.update(&got)
@@ -178,7 +193,16 @@ func (n *Node) hear(err error) {
 		n.heard = time.Now()
 	}
 	silent := time.Since(n.heard)
+	say := silent >= sayAfter && time.Since(n.said) >= sayAfter
+	if say {
+		n.said = time.Now()
+	}
+	running := n.membership.Phase == wire.PhaseRunning
 	n.mu.Unlock()
+	if say && running {
+		n.cfg.Logger.Info(fmt.Sprintf("waiting for the scheduler at %s (%d s of at most %v); training goes on meanwhile",
+			n.cfg.Scheduler, int(silent.Seconds()), n.cfg.SchedulerTimeout), "err", err)
+	}
 	switch {
 	case refusal != nil && refusal.Code == wire.CodeUnknownNode:
 		n.end(fmt.Errorf("cluster: %w: %s", ErrLost, refusal.Text))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paragon-train/paragon/transport"
@@ -21,6 +22,8 @@ var (
 	ErrFailed = errors.New("the job failed")
 	// ErrLost: the scheduler no longer counts the node as a member.
 	ErrLost = errors.New("no longer a member of the job")
+	// ErrRemoved: the node was asked to leave the job, and all it did counts. It leaves in order.
+	ErrRemoved = errors.New("removed from the job")
 	// ErrScheduler: the scheduler was out of reach for too long.
 	ErrScheduler = errors.New("scheduler out of reach")
 )
@@ -35,14 +38,19 @@ type Node struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	wg     sync.WaitGroup // heartbeats and watch
+	nonce  uint64         // drawn once
+
+	pending atomic.Uint64 // membership.Change
 
 	mu         sync.Mutex // guards all below
 	err        error      // why done is closed
 	ended      bool       // done is closed
 	membership wire.Membership
 	rank       Rank
+	counts     bool // the node counts in the membership
 	changed    chan struct{}
 	heard      time.Time // of the scheduler
+	said       time.Time // when it was last told that the scheduler is not heard of
 	step       uint64
 	epoch      uint64
 	callers    map[string]*caller // by address
@@ -54,7 +62,8 @@ func (n *Node) ID() NodeID { return n.id }
 // Role is the node's role.
 func (n *Node) Role() Role { return n.cfg.Role }
 
-// Rank is the node's rank in the newest generation known.
+// Rank is the node's rank in the newest generation known. That of a worker which does not count yet is the number of workers
+// that do.
 func (n *Node) Rank() Rank {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -153,9 +162,13 @@ func (n *Node) update(m *wire.Membership) {
 	if m.Revision > n.membership.Revision || m.Phase == wire.PhaseForming {
 		grown := m.Revision > n.membership.Revision
 		n.membership = *m
+		n.pending.Store(m.Change)
 		for _, member := range m.Nodes {
 			if member.Node == uint64(n.id) && m.Phase != wire.PhaseForming {
-				n.rank = Rank(member.Rank)
+				n.rank, n.counts = Rank(member.Rank), member.Counts()
+				if !n.counts {
+					n.rank = Rank(m.Workers)
+				}
 			}
 		}
 		if grown {
