@@ -11,20 +11,21 @@
 //	n.Refuse("w2", "s0")       // it can make no new connections there
 //	n.Heal()                   // all links are whole again
 //
-// A connection that has lost bytes cannot be whole again: Heal resets it.
+// A connection that has lost bytes cannot be whole again: Heal and Restore reset it.
 //
-// The seed decides delays and Step's random faults. Two runs make the same choices as long as they ask in the same order.
+// A Host stands for what runs there: Kill ends it, with a word from its kernel or without, Freeze stops it for a while as
+// SIGSTOP does. What takes its place calls Host again with the same name.
+//
+// The seed decides delays and Step's random faults. A connection's delays depend on the seed, on its hosts and on how many
+// connections they had made before, not on what other connections do. Step makes the same choices as long as it is asked in the same order.
 package faultnet
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -34,9 +35,12 @@ const Any = "*"
 // A Network connects hosts. Its methods may be called from any goroutine.
 type Network struct {
 	mu        sync.Mutex // guards all below
-	rng       *rand.Rand
+	seed      uint64
+	rng       *rand.Rand // of Step
 	listeners map[string]*listener
 	pairs     map[*pair]bool
+	made      map[link]uint64 // connections, by dialer and listener
+	silent    map[string]bool // hosts that died without a word: dials to them hang
 	nextPort  int
 	drops     map[link]bool
 	refuses   map[link]bool
@@ -49,15 +53,19 @@ type span struct{ min, max time.Duration }
 // A pair is a connection: the halves of both directions.
 type pair struct {
 	dialer, listener string // hosts
+	from, to         *Host  // their views
 	there, back      *half  // from the dialer, to the dialer
 }
 
 // New returns a Network without faults.
 func New(seed uint64) *Network {
 	return &Network{
+		seed:      seed,
 		rng:       rand.New(rand.NewPCG(seed, 0x6661756c746e6574)),
 		listeners: make(map[string]*listener),
 		pairs:     make(map[*pair]bool),
+		made:      make(map[link]uint64),
+		silent:    make(map[string]bool),
 		nextPort:  40000,
 		drops:     make(map[link]bool),
 		refuses:   make(map[link]bool),
@@ -72,113 +80,6 @@ func (a addr) String() string { return string(a) }
 func (a addr) host() string {
 	host, _, _ := net.SplitHostPort(string(a))
 	return host
-}
-
-// A Host is one host's view of a Network.
-type Host struct {
-	n    *Network
-	name string
-}
-
-// Host returns the view of the host of that name; hosts need not be made beforehand.
-func (n *Network) Host(name string) *Host { return &Host{n, name} }
-
-// Listen listens at the host, whatever host addr names, on addr's port; port 0 takes a free one.
-func (h *Host) Listen(address string) (net.Listener, error) {
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, fmt.Errorf("faultnet: listen on %q: %w", address, err)
-	}
-	n := h.n
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if port == "0" {
-		n.nextPort++
-		port = strconv.Itoa(n.nextPort)
-	}
-	a := addr(net.JoinHostPort(h.name, port))
-	if n.listeners[string(a)] != nil {
-		return nil, &net.OpError{Op: "listen", Net: "fault", Addr: a, Err: syscall.EADDRINUSE}
-	}
-	l := &listener{n: n, addr: a, queue: make(chan *conn, 128), closed: make(chan struct{})}
-	n.listeners[string(a)] = l
-	return l, nil
-}
-
-// Dial connects to a listener. Over a link that drops it waits until ctx ends.
-func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
-	n := h.n
-	fail := func(err error) (net.Conn, error) {
-		return nil, &net.OpError{Op: "dial", Net: "fault", Addr: addr(address), Err: err}
-	}
-	to := addr(address).host()
-	n.mu.Lock()
-	if hit(n.drops, h.name, to) || hit(n.drops, to, h.name) {
-		n.mu.Unlock()
-		<-ctx.Done()
-		return fail(ctx.Err())
-	}
-	l := n.listeners[address]
-	if l == nil || hit(n.refuses, h.name, to) {
-		n.mu.Unlock()
-		return fail(syscall.ECONNREFUSED)
-	}
-	n.nextPort++
-	mine := addr(net.JoinHostPort(h.name, strconv.Itoa(n.nextPort)))
-	p := &pair{dialer: h.name, listener: to, there: newHalf(), back: newHalf()}
-	n.pairs[p] = true
-	n.mu.Unlock()
-	c := &conn{net: n, pair: p, in: p.back, out: p.there, local: mine, remote: l.addr}
-	other := &conn{net: n, pair: p, in: p.there, out: p.back, local: l.addr, remote: mine}
-	select {
-	case l.queue <- other:
-		return c, nil
-	case <-l.closed:
-		c.Close()
-		return fail(syscall.ECONNREFUSED)
-	case <-ctx.Done():
-		c.Close()
-		return fail(ctx.Err())
-	}
-}
-
-type listener struct {
-	n      *Network
-	addr   addr
-	queue  chan *conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.queue:
-		return c, nil
-	case <-l.closed:
-		return nil, &net.OpError{Op: "accept", Net: "fault", Addr: l.addr, Err: net.ErrClosed}
-	}
-}
-
-func (l *listener) Addr() net.Addr { return l.addr }
-
-func (l *listener) Close() error {
-	l.once.Do(func() {
-		close(l.closed)
-		l.n.mu.Lock()
-		delete(l.n.listeners, string(l.addr))
-		l.n.mu.Unlock()
-		for {
-			select {
-			case c := <-l.queue:
-				c.pair.there.reset()
-				c.pair.back.reset()
-				l.n.forget(c.pair)
-			default:
-				return
-			}
-		}
-	})
-	return nil
 }
 
 func (n *Network) forget(p *pair) {
@@ -206,14 +107,15 @@ func find[T any](rules map[link]T, from, to string) (v T, ok bool) {
 
 func matches(rule, name string) bool { return rule == Any || rule == name }
 
-func (n *Network) delay(from, to string) time.Duration {
+// delay is how long what c writes now is on its way.
+func (n *Network) delay(c *conn) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s, ok := find(n.delays, from, to)
+	s, ok := find(n.delays, c.local.host(), c.remote.host())
 	if !ok {
 		return 0
 	}
-	return s.min + time.Duration(n.rng.Int64N(int64(s.max-s.min)+1))
+	return s.min + time.Duration(c.rng.Int64N(int64(s.max-s.min)+1))
 }
 
 // Cut resets the connections between two hosts, whoever made them. New ones can be made.
@@ -223,6 +125,21 @@ func (n *Network) Cut(a, b string) {
 	for p := range n.pairs { // each is reset alike: the order does not matter
 		if matches(a, p.dialer) && matches(b, p.listener) || matches(b, p.dialer) && matches(a, p.listener) {
 			p.there.reset()
+			p.back.reset()
+			delete(n.pairs, p)
+		}
+	}
+}
+
+// Break resets the connections that dialer has made to listener, as seen by the dialer, while what it has sent is still
+// on its way: that arrives, up to late later than it would have, and then the connection's end. So a request is carried out whose
+// answer nobody hears, and which its sender may have repeated by then.
+func (n *Network) Break(dialer, listener string, late time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for p := range n.pairs { // each is treated alike: the order does not matter
+		if matches(dialer, p.dialer) && matches(listener, p.listener) {
+			p.there.sever(late)
 			p.back.reset()
 			delete(n.pairs, p)
 		}
@@ -273,6 +190,32 @@ func (n *Network) Heal() {
 			delete(n.pairs, p)
 		}
 	}
+}
+
+// Restore takes back what Drop, Refuse and Delay have said of the very same link. Connections that lost bytes on it are reset,
+// unless one of their ends was killed without a word.
+func (n *Network) Restore(from, to string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.drops, link{from, to})
+	delete(n.refuses, link{from, to})
+	delete(n.delays, link{from, to})
+	for p := range n.pairs {
+		lost := matches(from, p.dialer) && matches(to, p.listener) && p.there.lossy() ||
+			matches(from, p.listener) && matches(to, p.dialer) && p.back.lossy()
+		if lost && !p.from.dead.Load() && !p.to.dead.Load() {
+			p.there.reset()
+			p.back.reset()
+			delete(n.pairs, p)
+		}
+	}
+}
+
+// Connections returns how many connections there are, those included of which one end is closed and the other lost bytes.
+func (n *Network) Connections() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.pairs)
 }
 
 // Step does one random thing to a random link between two of the hosts, and says what, so that a run can be told. It cuts,

@@ -2,6 +2,7 @@ package faultnet
 
 import (
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -167,6 +168,54 @@ func (h *half) reset() {
 	h.cond.Broadcast()
 }
 
+// sever ends the direction for its writer at once; the reader gets what is on its way, up to late later, and then a reset.
+func (h *half) sever(late time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.readErr == nil {
+		h.readErr = syscall.ECONNRESET
+	}
+	h.writeErr, h.dropping = syscall.ECONNRESET, false
+	if late > 0 && len(h.pieces) > 0 {
+		now := time.Now()
+		for i := range h.pieces {
+			if h.pieces[i].at.Before(now) {
+				h.pieces[i].at = now
+			}
+			h.pieces[i].at = h.pieces[i].at.Add(late)
+			time.AfterFunc(time.Until(h.pieces[i].at), h.wake)
+		}
+	}
+	h.cond.Broadcast()
+}
+
+// die ends the direction for its writer, which was killed. The reader gets what is on its way and then a reset, or nothing.
+func (h *half) die(silent bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.left = true
+	switch {
+	case silent:
+		h.dropping = true
+	case !h.dropping && h.readErr == nil:
+		h.readErr = syscall.ECONNRESET
+	}
+	h.stop(&h.write)
+}
+
+// orphan ends the direction for its reader, which was killed. The writer gets an error, or writes to nowhere.
+func (h *half) orphan(silent bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.readErr, h.aborted, h.pieces, h.size = syscall.ECONNRESET, true, nil, 0
+	if silent {
+		h.dropping = true
+	} else if h.writeErr == nil && !h.dropping {
+		h.writeErr = syscall.ECONNRESET
+	}
+	h.stop(&h.read)
+}
+
 // drop makes all bytes vanish from now on. There is no way back but reset: the stream has a hole.
 func (h *half) drop() {
 	h.mu.Lock()
@@ -193,13 +242,17 @@ func (h *half) stop(d *deadline) {
 // A conn is one end of a connection.
 type conn struct {
 	net           *Network
+	host          *Host // whose end it is
+	rng           *rand.Rand
 	pair          *pair
 	in, out       *half
 	local, remote addr
 }
 
 func (c *conn) Read(b []byte) (int, error) {
+	c.host.awake()
 	n, err := c.in.Read(b)
+	c.host.awake() // it may have been frozen meanwhile
 	if err != nil && err != io.EOF {
 		err = &net.OpError{Op: "read", Net: "fault", Source: c.local, Addr: c.remote, Err: err}
 	}
@@ -207,7 +260,8 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	n, err := c.out.Write(b, c.net.delay(c.local.host(), c.remote.host()))
+	c.host.awake()
+	n, err := c.out.Write(b, c.net.delay(c))
 	if err != nil {
 		err = &net.OpError{Op: "write", Net: "fault", Source: c.local, Addr: c.remote, Err: err}
 	}
