@@ -16,12 +16,14 @@
 // With the default, Spread, the parts are disjoint and cover the data set, and
 // their lengths differ by at most one: every example is read exactly once an
 // epoch.
+//
+// When the number of workers changes in the middle of an epoch, Divide shares
+// what is left of it.
 package sampler
 
 import (
 	"fmt"
 	"iter"
-	"math/rand/v2"
 )
 
 // A Policy says what becomes of the length mod numParts examples that do not
@@ -73,12 +75,16 @@ func InOrder() Option { return func(s *Sampler) { s.inOrder = true } }
 // A Sampler gives the indices of one part. It never changes; its methods may
 // be called from several goroutines at once.
 type Sampler struct {
-	length, part int
-	start, size  int // indices (start+i) mod length, i < size
-	seed         uint64
-	first        int
-	policy       Policy
-	inOrder      bool
+	whole   int   // examples of an epoch
+	cuts    []Cut // of the epoch
+	remain  int   // examples after the cuts
+	part    int
+	start   int // of what remains: (start+i) mod remain, i < size
+	size    int
+	seed    uint64
+	first   int
+	policy  Policy
+	inOrder bool
 }
 
 // Split returns part number part, from 0, of numParts over length examples.
@@ -92,29 +98,14 @@ func Split(length, numParts, part int, opts ...Option) (*Sampler, error) {
 	if part < 0 || part >= numParts {
 		return nil, fmt.Errorf("sampler: split %d examples: got part %d, want 0 to %d", length, part, numParts-1)
 	}
-	s := &Sampler{length: length, part: part}
+	s := &Sampler{whole: length, remain: length, part: part}
 	for _, opt := range opts {
 		opt(s)
 	}
-	whole, rest := length/numParts, length%numParts
-	switch s.policy {
-	case Spread:
-		s.size = whole
-		if part < rest {
-			s.size++
-		}
-		s.start = whole*part + min(part, rest)
-	case Drop:
-		s.size, s.start = whole, whole*part
-	case Pad:
-		s.size = whole
-		if rest > 0 {
-			s.size++
-		}
-		s.start = s.size * part
-	default:
+	if s.policy < Spread || s.policy > Pad {
 		return nil, fmt.Errorf("sampler: split %d examples: got remainder %v, want spread, drop or pad", length, s.policy)
 	}
+	s.start, s.size = share(length, numParts, part, s.policy)
 	return s, nil
 }
 
@@ -129,19 +120,10 @@ func (s *Sampler) Epoch(e int) iter.Seq[int] { return s.From(e, 0) }
 // left for a worker that resumes after skip examples.
 func (s *Sampler) From(e, skip int) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		order := make([]int, s.size)
-		for i := range order {
-			order[i] = i
-		}
-		if !s.inOrder {
-			r := rand.New(rand.NewPCG(s.seed, mix(uint64(s.first+e), uint64(s.part))))
-			for i := len(order) - 1; i > 0; i-- {
-				j := int(r.Uint64N(uint64(i + 1)))
-				order[i], order[j] = order[j], order[i]
-			}
-		}
+		order := s.order(e, len(s.cuts), s.part, s.size)
+		left := s.left(e)
 		for _, i := range order[min(max(skip, 0), len(order)):] {
-			if !yield((s.start + i) % s.length) {
+			if !yield(at(left, (s.start+i)%s.remain)) {
 				return
 			}
 		}
