@@ -29,6 +29,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 		return Refused, err
 	}
 	s.pushed = true
+	s.enter(m, c)
 	m.age.push(s.rounds, m.counted)
 	p := payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
 	if s.cfg.Rule == wire.RuleAverage {

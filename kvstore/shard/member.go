@@ -19,6 +19,8 @@ type member struct {
 	Member
 	counted uint64 // highest sequence number in a closed round; in async mode, applied
 	known   bool   // counted is known: async mode wants its successor next
+	// examples is what its contributions counted, of those that count examples.
+	examples uint64
 	// Async mode. A worker that comes late is taken to have made base contributions, as many as the slowest had: nobody waits
 	// for what it has missed.
 	base uint64
@@ -46,7 +48,8 @@ func (s *Shard) SetMembers(generation uint64, members []Member) error {
 		}
 		known := s.members[m.Node]
 		if known == nil {
-			known = &member{known: !s.anySeq, base: base}
+			known = &member{Member: m, known: !s.anySeq, base: base}
+			s.ledger.arrives(known)
 		} else {
 			m.From = min(m.From, known.From)
 		}
@@ -58,6 +61,7 @@ func (s *Shard) SetMembers(generation uint64, members []Member) error {
 		if fresh[node] == nil {
 			m.newest.Release()
 			m.newest = nil
+			s.ledger.departs(m)
 		}
 	}
 	slices.SortFunc(ranked, func(a, b *member) int {

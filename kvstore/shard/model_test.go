@@ -30,6 +30,8 @@ type model struct {
 	next       map[int]uint64          // a node's next round
 	seq        map[int]uint64          // pushes of a node that were held
 	held       map[uint64]map[int]bool // by round: who was told that it counts
+	counted    map[int]uint64          // examples of a node's pushes that were held
+	counts     bool                    // a push that counts examples was held
 	closed     uint64
 	nodes      int // ever
 }
@@ -40,6 +42,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	m := &model{
 		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 11)), s: dense(t, 0, 0),
 		members: map[int]uint64{}, next: map[int]uint64{}, seq: map[int]uint64{}, held: map[uint64]map[int]bool{},
+		counted: map[int]uint64{},
 	}
 	for range 3 {
 		m.members[m.nodes] = 0
@@ -124,6 +127,11 @@ func (m *model) step() {
 	default:
 		m.push(m.pick())
 	}
+	for k := range m.nodes { // the lost ones, too
+		if got, ok := m.s.Counted(uint64(k)); got != m.counted[k] || ok != m.counts {
+			m.t.Fatalf("seed %d: node %d counted %d examples, %v; want %d, %v", m.seed, k, got, ok, m.counted[k], m.counts)
+		}
+	}
 }
 
 func (m *model) pick() int {
@@ -146,6 +154,9 @@ func (m *model) push(k int) {
 	c.Data.Float32s(1)[0] = float32(uint64(1) << k)
 	if m.random.IntN(10) == 0 {
 		c.Generation--
+	}
+	if c.Counted = m.random.IntN(2) == 0; c.Counted {
+		c.Weight = float32(m.random.IntN(100))
 	}
 	needed := m.needed()
 	status, err := m.s.Push(c)
@@ -172,6 +183,10 @@ func (m *model) push(k int) {
 			m.held[round] = map[int]bool{}
 		}
 		m.held[round][k] = true
+		if c.Counted {
+			m.counted[k] += uint64(c.Weight)
+			m.counts = true
+		}
 		m.seq[k], m.next[k] = seq, round+1
 	}
 	m.look(needed)

@@ -12,6 +12,7 @@ type Contribution struct {
 	Seq        uint64 // number of this worker's pushes of this shard, from 1
 	Round      uint64 // that it belongs to, from 0; not read in async mode
 	Weight     float32
+	Counted    bool    // Weight is a number of examples, see Counted of a Shard
 	Codec      uint8   // of Data, of a dense shard
 	Threshold  float32 // of wire.Codec2Bit
 	Rows       int     // of a shard of rows: the number of rows in Data
@@ -96,6 +97,7 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	}
 	slot.seq, slot.weight = c.Seq, c.Weight
 	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
+	s.enter(m, c)
 	r.present++
 	s.pushed = true
 	if r == &s.open {
@@ -112,6 +114,9 @@ func (s *Shard) check(c *Contribution) error {
 	}
 	if !(c.Weight >= 0) || c.Weight > maxWeight {
 		return s.refuse(wire.CodeMalformed, "push: got weight %v, want a finite number, at least 0", c.Weight)
+	}
+	if err := s.checkCounted(c); err != nil {
+		return err
 	}
 	switch s.cfg.Form {
 	case wire.FormRows:

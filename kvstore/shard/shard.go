@@ -106,6 +106,7 @@ type Shard struct {
 	rounds     uint64 // closed; the open round's number
 	open, next round
 	sum        sum
+	ledger     ledger
 
 	opt     *optim.Optimizer // nil: none
 	factors optim.Factors
