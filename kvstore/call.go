@@ -68,8 +68,8 @@ func (c *call) try() error {
 		}
 		o.note(c, err)
 		switch {
-		case code == wire.CodeStaleGeneration, errors.Is(err, transport.ErrAuth):
-			// The peer, or this node, has yet to hear of a change: a node that is no member any more has Done closed. And a
+		case code == wire.CodeStaleGeneration, code == wire.CodeUnknownNode, errors.Is(err, transport.ErrAuth):
+			// The peer, or this node, has yet to hear of a change: of a node that is no member any more Done is closed. And a
 			// connection that breaks while it is made may look like one that was refused.
 			if doubt.IsZero() {
 				doubt = began
@@ -89,7 +89,7 @@ func (c *call) try() error {
 			return err
 		case <-node.Done():
 			t.Stop()
-			return err
+			return fmt.Errorf("%w; %w", o.s.over(), err)
 		}
 		pause = min(2*pause, longestPause)
 	}
@@ -104,7 +104,7 @@ func (c *call) judge(err error) (code wire.Code, again bool, _ error) {
 	var r *refused
 	if errors.As(err, &r) {
 		switch code = r.refusal.Code; code {
-		case wire.CodeTimeout, wire.CodeBusy, wire.CodeStaleGeneration:
+		case wire.CodeTimeout, wire.CodeBusy, wire.CodeStaleGeneration, wire.CodeUnknownNode:
 			return code, true, err
 		}
 		return code, false, err

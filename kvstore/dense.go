@@ -57,6 +57,9 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 	if err := k.fits(verb, "out", outs); err != nil {
 		return err
 	}
+	if s.joining.Load() {
+		return s.notYet(fmt.Sprintf("%s key %q", verb, name))
+	}
 	if err := k.take(ctx, verb); err != nil {
 		return err
 	}
@@ -72,12 +75,12 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 	into := p.landing.aim(k, outs, &p.nowhere, c.answerCodec(), pull)
 
 	seq, round := k.next()
-	weight := math.Float32frombits(s.weight.Load())
+	weight, counted := math.Float32frombits(s.weight.Load()), s.counted.Load()
 	p.verb, p.round = verb, round
 	for i := range p.heads {
 		n := int(k.shards[i].Length)
 		p.heads[i] = wire.Push{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Codec: p.codec(c), Threshold: c.Threshold,
-			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis()}
+			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis(), Counted: counted}
 		if p.heads[i].Codec != wire.Codec2Bit {
 			p.heads[i].Threshold = 0
 		}

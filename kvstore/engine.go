@@ -62,7 +62,7 @@ func (e *engine) serve(ctx context.Context, request, answer wire.Message, dst []
 		if err != nil {
 			return nil, err
 		}
-		c := shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Rows: int(m.Rows)}
+		c := shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Counted: m.Counted, Rows: int(m.Rows)}
 		return nil, e.contribute(ctx, s, c, payload)
 	case *wire.PullRows:
 		return e.pullRows(ctx, m, answer, dst, payload)
@@ -180,7 +180,7 @@ func (e *engine) push(ctx context.Context, m *wire.Push, answer wire.Message, ds
 	if err != nil {
 		return nil, err
 	}
-	c := shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Codec: m.Codec, Threshold: m.Threshold}
+	c := shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Counted: m.Counted, Codec: m.Codec, Threshold: m.Threshold}
 	for _, p := range payload {
 		c.Size += len(p)
 	}

@@ -46,15 +46,10 @@ func (s *store) init(ctx context.Context, d wire.Declare, value []float32) error
 	if err != nil {
 		return err
 	}
-	if s.node.Rank() == 0 {
-		err = k.initShards(ctx, value)
-	} else {
-		err = k.awaitShards(ctx)
+	if err := k.initOrAwait(ctx, value); err != nil {
+		return err
 	}
-	if err == nil {
-		err = k.findRound(ctx)
-	}
-	if err != nil {
+	if err := k.findRound(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -179,6 +174,20 @@ func (k *key) initHead(i int) wire.InitShard {
 	x := k.shards[i]
 	return wire.InitShard{Origin: k.origin(i, 0), Form: k.form, Rule: k.rule, Offset: x.Offset, Length: x.Length,
 		RowLen: uint64(k.rowLen), Size: uint64(k.size), Shards: uint32(len(k.shards)), Name: k.name, Table: k.table}
+}
+
+// initOrAwait gives the shards their first values, or waits until the worker has that leads. When it is lost meanwhile, the next
+// one goes on with values of its own: a shard that has one keeps it.
+func (k *key) initOrAwait(ctx context.Context, value []float32) error {
+	s := k.s
+	leads := func(wire.Membership) bool { return s.leader() == s.node.ID() }
+	for !leads(wire.Membership{}) {
+		changed, err := s.whileFollowing(ctx, leads, k.awaitShards)
+		if !changed {
+			return err
+		}
+	}
+	return k.initShards(ctx, value)
 }
 
 // initShards gives every shard its first value. A nil value is all zeros.

@@ -8,26 +8,31 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/kvstore/shard"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
 
 func (s *store) Load(ctx context.Context, uri string) error {
+	verb := "load " + uri
+	if s.joining.Load() {
+		return s.notYet(verb)
+	}
 	s.mu.Lock()
 	s.loads++
-	name := fmt.Sprintf("load/%d", s.loads)
+	name := fmt.Sprintf("load/%d/%d", s.era, s.loads)
 	s.mu.Unlock()
-	verb := "load " + uri
 	// Nobody's push may still be under way when the servers get other values.
 	err := s.ask(ctx, verb, func(ctx context.Context) error { return s.node.Barrier(ctx, name) })
 	if err != nil {
 		return err
 	}
-	if s.node.Rank() != 0 {
-		return s.follow(ctx, verb, name)
+	if leader := s.leader(); leader != s.node.ID() {
+		return s.follow(ctx, verb, name, leader)
 	}
 	err = s.lead(ctx, uri)
 	mark := name + "/done"
@@ -41,9 +46,10 @@ func (s *store) Load(ctx context.Context, uri string) error {
 	return told
 }
 
-// follow waits for rank 0 and then finds out at which round each key goes on.
-func (s *store) follow(ctx context.Context, verb, name string) error {
-	err := s.ask(ctx, verb, func(ctx context.Context) error {
+// follow waits for the worker that leads and then finds out at which round each key goes on. If that worker is lost before it has
+// said that it is done, the servers may have got some of the file.
+func (s *store) follow(ctx context.Context, verb, name string, leader cluster.NodeID) error {
+	await := func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		failed := make(chan error, 1)
@@ -57,9 +63,24 @@ func (s *store) follow(ctx context.Context, verb, name string) error {
 		err := s.node.Await(ctx, name+"/done")
 		cancel()
 		if <-failed == nil {
-			return fmt.Errorf("%w: rank 0 could not load it and says why", ErrUnavailable)
+			return fmt.Errorf("%w: the worker that reads it could not load it and says why", ErrUnavailable)
 		}
 		return err
+	}
+	gone := func(m wire.Membership) bool { return !slices.Contains(counting(m), leader) }
+	err := s.ask(ctx, verb, func(ctx context.Context) error {
+		changed, err := s.whileFollowing(ctx, gone, await)
+		if !changed {
+			return err
+		}
+		// It may have been done, and lost or gone after that.
+		last, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if await(last) == nil {
+			return nil
+		}
+		return fmt.Errorf("%w: the worker that read it (node %d) was lost before it was done: some keys may have been loaded and others not; "+
+			"load it again", ErrUnavailable, leader)
 	})
 	if err != nil {
 		return err

@@ -71,6 +71,9 @@ func (s *store) SetLearningRate(ctx context.Context, round uint64, rate float64)
 	if !(rate >= 0) || math.IsInf(rate, 0) {
 		return fmt.Errorf("kvstore: set learning rate: got %v, want a finite number, at least 0", rate)
 	}
+	if s.joining.Load() {
+		return s.notYet("set learning rate")
+	}
 	// A round that this worker has not pushed to can't close before all servers know the rate.
 	for _, k := range s.sorted() {
 		if _, next := k.next(); !s.async && k.rule == wire.RuleOptimizer && round < next {

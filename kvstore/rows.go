@@ -55,6 +55,9 @@ func (s *store) PushRows(ctx context.Context, name string, rows []int64, grad []
 	if err := k.checkRows("push rows", rows, "gradient", len(grad)); err != nil {
 		return err
 	}
+	if s.joining.Load() {
+		return s.notYet(fmt.Sprintf("push rows key %q", name))
+	}
 	if err := k.take(ctx, "push rows"); err != nil {
 		return err
 	}
@@ -67,10 +70,10 @@ func (s *store) PushRows(ctx context.Context, name string, rows []int64, grad []
 	p.split.add(k.rowLen, grad)
 	seq, round := k.next()
 	p.round = round
-	weight := math.Float32frombits(s.weight.Load())
+	weight, counted := math.Float32frombits(s.weight.Load()), s.counted.Load()
 	for i := range p.heads {
 		x := &p.split.shards[i]
-		p.heads[i] = wire.PushRows{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Rows: uint64(len(x.rows)), WaitMillis: s.waitMillis()}
+		p.heads[i] = wire.PushRows{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Rows: uint64(len(x.rows)), WaitMillis: s.waitMillis(), Counted: counted}
 		p.payloads[i] = [2][]byte{x.code[0].rowNumbers(s.native, x.rows), x.code[1].floats(s.native, x.values)}
 	}
 	err = p.run(ctx)

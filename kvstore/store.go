@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -27,6 +28,9 @@ type store struct {
 
 	crew    *crew
 	weight  atomic.Uint32 // float32 bits
+	counted atomic.Bool   // it is a number of examples
+	joining atomic.Bool   // this worker does not count yet
+	under   atomic.Int64  // calls under way
 	noted   atomic.Int64  // when a wait was last logged, in Unix nanoseconds
 	closing chan struct{}
 
@@ -38,6 +42,7 @@ type store struct {
 	optimizer   *optim.Config   // that this worker set
 	saved       *optim.Config   // that the last Load on rank 0 found, until it was put to use
 	compression Compression
+	era         uint64 // the generation from which on barriers and loads are counted
 	barriers    uint64
 	loads       uint64
 }
@@ -51,6 +56,10 @@ func newStore(set settings, kind string, node Node) *store {
 		compression: Compression{}.withDefaults(),
 	}
 	s.SetWeight(1)
+	s.beginEra()
+	if n, ok := node.(changing); ok {
+		s.joining.Store(n.Joining())
+	}
 	return s
 }
 
@@ -90,9 +99,12 @@ func (s *store) compressionOf(k *key) Compression {
 }
 
 func (s *store) Barrier(ctx context.Context) error {
+	if s.joining.Load() {
+		return s.notYet("barrier")
+	}
 	s.mu.Lock()
 	s.barriers++
-	name := fmt.Sprintf("barrier/%d", s.barriers)
+	name := fmt.Sprintf("barrier/%d/%d", s.era, s.barriers)
 	s.mu.Unlock()
 	return s.ask(ctx, "barrier", func(ctx context.Context) error { return s.node.Barrier(ctx, name) })
 }
@@ -124,10 +136,14 @@ func (s *store) enter() error {
 		return ErrClosed
 	}
 	s.calls.Add(1)
+	s.under.Add(1)
 	return nil
 }
 
-func (s *store) leave() { s.calls.Done() }
+func (s *store) leave() {
+	s.under.Add(-1)
+	s.calls.Done()
+}
 
 // ask runs a question to the scheduler within the store's timeout.
 func (s *store) ask(ctx context.Context, verb string, question func(context.Context) error) error {
@@ -178,7 +194,12 @@ func (s *store) within(ctx context.Context) (context.Context, context.CancelCaus
 
 // over says why the job is over for this node.
 func (s *store) over() error {
-	if err := s.node.Err(); err != nil {
+	err := s.node.Err()
+	switch {
+	case errors.Is(err, cluster.ErrLost):
+		return fmt.Errorf("%w: %w: the job goes on without this worker, which was silent for too long; end this process, and start it "+
+			"anew as one that joins (PARAGON_JOIN=1) if it should come back", ErrUnavailable, err)
+	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return fmt.Errorf("%w: the job has finished", ErrUnavailable)

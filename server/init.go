@@ -12,8 +12,8 @@ import (
 // serveInit creates a shard; one that exists keeps its value.
 func (c *call) serveInit() error {
 	m := &c.init
-	if m.Rank != 0 {
-		return refuse(wire.CodeConflict, "init of key %q shard %d: got it from rank %d, want rank 0", m.Name, m.Shard, m.Rank)
+	if !c.s.view.Load().leads(m.Node) {
+		return refuse(wire.CodeBusy, "init of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Name, m.Shard, m.Rank)
 	}
 	var value []float32
 	if c.data != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -14,40 +15,54 @@ import (
 type view struct {
 	generation uint64
 	workers    map[uint64]*worker
-	members    []shard.Member
-	next       chan struct{} // closed when another view takes its place
+	members    []shard.Member // the workers that count, in rank order
+	settled    bool           // nobody will ask for workers that have left
+	next       chan struct{}  // closed when another view takes its place
 }
 
 // A worker is what a server knows of one worker.
 type worker struct {
 	node  uint64
 	rank  uint32
+	joins bool // it does not count yet: it may ask for what is here, and changes nothing
 	host  string
 	pid   uint32
 	heard *atomic.Int64 // when its last request came, Unix nanoseconds; shared by all views
 }
 
 func (w *worker) String() string {
+	if w.joins {
+		return fmt.Sprintf("joining worker on %s (node %d, pid %d)", w.host, w.node, w.pid)
+	}
 	return fmt.Sprintf("worker %d on %s (node %d, pid %d)", w.rank, w.host, w.node, w.pid)
 }
 
 func newView(m wire.Membership, old *view) *view {
 	v := &view{generation: m.Generation, workers: map[uint64]*worker{}, next: make(chan struct{})}
-	for _, n := range m.Nodes {
-		if n.Role != wire.RoleWorker || n.Rank < 0 {
+	v.settled = m.Change == 0 && len(m.Settle) == 0
+	for i := range m.Nodes {
+		n := &m.Nodes[i]
+		if n.Role != wire.RoleWorker || n.Counts() && n.Rank < 0 {
 			continue
 		}
-		w := &worker{node: n.Node, rank: uint32(n.Rank), host: n.Host, pid: n.PID, heard: new(atomic.Int64)}
+		w := &worker{node: n.Node, rank: uint32(n.Rank), joins: !n.Counts(), host: n.Host, pid: n.PID, heard: new(atomic.Int64)}
 		if old != nil && old.workers[n.Node] != nil {
 			w.heard = old.workers[n.Node].heard
 		}
 		v.workers[n.Node] = w
+		if w.joins {
+			continue
+		}
 		v.members = append(v.members, shard.Member{Node: n.Node, Rank: w.rank})
 	}
 	return v
 }
 
-// SetMembership tells the server who takes part. Open rounds no longer wait for workers that are not in it.
+// leads reports whether the node does what one has to do for all: the worker of the lowest rank among those that count.
+func (v *view) leads(node uint64) bool { return len(v.members) > 0 && v.members[0].Node == node }
+
+// SetMembership tells the server who takes part. Open rounds no longer wait for workers that are not in it; new ones count in
+// them from their start, for a change is made when nothing is under way.
 func (s *Server) SetMembership(m wire.Membership) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,8 +74,25 @@ func (s *Server) SetMembership(m wire.Membership) error {
 		if err := sh.SetMembers(v.generation, v.members); err != nil {
 			return fmt.Errorf("server: membership of generation %d: %w", v.generation, err)
 		}
+		if v.settled {
+			sh.Settled()
+		}
 	}
 	return nil
+}
+
+// Counted returns how many examples of a worker are in all shards here: the least of what any shard says whose contributions
+// count examples, MaxUint64 where none does (see wire.Counted). Once the worker is not in the membership any more the number is final.
+func (s *Server) Counted(node uint64) uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	least := uint64(math.MaxUint64)
+	for _, e := range s.entries {
+		if n, ok := e.shard.Counted(node); ok {
+			least = min(least, n)
+		}
+	}
+	return least
 }
 
 // admit checks who asks. A request of a generation that the server has not heard of yet waits for the news.
@@ -87,11 +119,25 @@ func (s *Server) admit(ctx context.Context, c *call) error {
 	if w == nil {
 		return refuse(wire.CodeUnknownNode, "%v: node %d is not a worker of generation %d", c.kind, o.Node, v.generation)
 	}
-	if w.rank != o.Rank {
+	if w.joins {
+		if !mayAsk(c.kind) {
+			return refuse(wire.CodeUnsupported, "%v: %s does not count yet", c.kind, w)
+		}
+	} else if w.rank != o.Rank {
 		return refuse(wire.CodeConflict, "%v: node %d is rank %d in generation %d, got rank %d", c.kind, o.Node, w.rank, v.generation, o.Rank)
 	}
 	w.heard.Store(time.Now().UnixNano())
 	return nil
+}
+
+// mayAsk reports whether workers that do not count yet may send requests of a kind: those that change nothing. To set the optimizer
+// is one of them where the same is set already.
+func mayAsk(kind wire.Kind) bool {
+	switch kind {
+	case wire.KindAwaitShard, wire.KindPull, wire.KindPullRows, wire.KindSetOptimizer, wire.KindReadState, wire.KindReadRows, wire.KindReadUsage:
+		return true
+	}
+	return false
 }
 
 // ended returns why the server ended.

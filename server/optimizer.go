@@ -28,6 +28,10 @@ func (c *call) serveSetOptimizer() error {
 	if s.err != nil {
 		return s.err
 	}
+	// A worker that joins asks whether it means what the others mean. It may be here before they are.
+	if w := s.view.Load().workers[m.Node]; w != nil && w.joins && (s.mode == 0 || m.Config != "" && s.opt == nil) {
+		return refuse(wire.CodeBusy, "set optimizer: %s says it, but none of the workers that count has yet", by)
+	}
 	if err := s.setMode(m.Mode, by); err != nil {
 		return err
 	}

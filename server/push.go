@@ -71,7 +71,7 @@ func (c *call) preparePushRows(n int) (err error) {
 func (c *call) servePush(ctx context.Context) error {
 	m := &c.push
 	err := c.contribute(ctx, shard.Contribution{
-		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight,
+		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Counted: m.Counted,
 		Codec: m.Codec, Threshold: m.Threshold, Size: c.size,
 	}, m.WaitMillis)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *call) servePush(ctx context.Context) error {
 func (c *call) servePushRows(ctx context.Context) error {
 	m := &c.pushRows
 	err := c.contribute(ctx, shard.Contribution{
-		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Rows: int(m.Rows),
+		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Counted: m.Counted, Rows: int(m.Rows),
 	}, m.WaitMillis)
 	if err != nil {
 		return err

@@ -45,8 +45,8 @@ func (c *call) prepareWriteRows() (size uint64, err error) {
 // serveWriteRows adds rows to an open vocabulary, whose shard it makes if need be.
 func (c *call) serveWriteRows() error {
 	m := &c.writeRows
-	if m.Init.Rank != 0 {
-		return refuse(wire.CodeConflict, "write rows of key %q shard %d: got it from rank %d, want rank 0", m.Init.Name, m.Init.Shard, m.Init.Rank)
+	if !c.s.view.Load().leads(m.Init.Node) {
+		return refuse(wire.CodeBusy, "write rows of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Init.Name, m.Init.Shard, m.Init.Rank)
 	}
 	e, _, err := c.s.create(&m.Init, nil)
 	if err != nil {

@@ -63,12 +63,16 @@ func reasonOf(err error) string {
 func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan error) error {
 	progress := time.NewTicker(time.Second)
 	defer progress.Stop()
+	settling := newSettling(ctx, s, node)
+	defer settling.close()
 	for {
 		changed := node.Changed()
-		if err := s.SetMembership(node.Membership()); err != nil {
+		m := node.Membership()
+		if err := s.SetMembership(m); err != nil {
 			s.leave(node, err)
 			return err
 		}
+		settling.of(m.Settle)
 		for again := false; !again; {
 			select {
 			case <-changed:

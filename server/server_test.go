@@ -154,7 +154,7 @@ func TestRequestIsRefusedByName(t *testing.T) {
 		})
 	}
 	r.refused(&wire.Register{}, nil, wire.CodeUnsupported)
-	r.refused(&wire.InitShard{Origin: origin(1, 3, 0), Form: 1, Rule: 1, Length: 1, Size: 1, Shards: 1, Name: "x"}, floats(1), wire.CodeConflict)
+	r.refused(&wire.InitShard{Origin: origin(1, 3, 0), Form: 1, Rule: 1, Length: 1, Size: 1, Shards: 1, Name: "x"}, floats(1), wire.CodeBusy)
 	r.wantTaken(taken)
 }
 

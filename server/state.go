@@ -63,8 +63,8 @@ func (c *call) beginRead(ctx context.Context, millis uint32) error {
 // serveWriteState replaces all that a shard is, and creates it if need be.
 func (c *call) serveWriteState() error {
 	m := &c.writeState
-	if m.Init.Rank != 0 {
-		return refuse(wire.CodeConflict, "write state of key %q shard %d: got it from rank %d, want rank 0", m.Init.Name, m.Init.Shard, m.Init.Rank)
+	if !c.s.view.Load().leads(m.Init.Node) {
+		return refuse(wire.CodeBusy, "write state of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Init.Name, m.Init.Shard, m.Init.Rank)
 	}
 	var values []float32
 	if c.data != nil {

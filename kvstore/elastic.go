@@ -1,0 +1,194 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// ErrRemoved: this worker was asked to leave the job, and all that it did counts. Close the store and end in order.
+var ErrRemoved = cluster.ErrRemoved
+
+// An Elastic store is one of a job whose workers may change while it runs. The stores of Create are; worker.Trainer and Fit do
+// all of the following. Whoever trains with the store itself does so:
+//
+//	job := kv.(kvstore.Elastic)
+//	// A worker that joins a running job initialises keys and sets the same optimizer as the others; it gets values and
+//	// contributes nothing. Of one that was there from the start Ready returns at once.
+//	err := job.Ready(ctx)
+//	for step := uint64(0); ; step++ {
+//		// ... a step, in which every worker pushes to the same keys; among them a flag, 1 where job.Pending() != 0, of which
+//		// every worker pulls the sum ...
+//		if sum > 0 { // all see the same sum, so all are here after the same step
+//			err := job.Arrive(ctx, cluster.Arrival{Change: job.Pending(), Steps: step})
+//			if errors.Is(err, kvstore.ErrRemoved) {
+//				return kv.Close() // this worker was asked to leave
+//			}
+//			// kv.Rank() and kv.NumWorkers() are new. Those who were there have the values that they pulled.
+//		}
+//	}
+//
+// A lost worker needs nothing of this: rounds close without it, and the job has one worker less from the next Arrive on.
+//
+// Calls that are under way when the membership changes go on in the new generation; they are sent again where need be and count
+// once. If it is this worker that the others hold for lost, because it was silent for longer than its lease, all calls are
+// ErrUnavailable with cluster.ErrLost in the chain.
+type Elastic interface {
+	// Joining says that this worker does not count yet: it may initialise keys, pull, set the optimizer and compression, and read,
+	// but a push, a barrier or a load is ErrUnsupported.
+	Joining() bool
+	// Ready says that this worker can take part, and returns once it counts, from the open round of every key on. ErrRemoved
+	// is in the error's chain if it was asked to leave.
+	Ready(ctx context.Context) error
+	// Pending is the number of the change that waits to be made, 0 if there is none. It costs next to nothing.
+	Pending() uint64
+	// Arrive says that this worker is at the boundary, and returns once all are and the change is made: Rank, NumWorkers and
+	// Generation are then new. No other call of this store may be under way. ErrRemoved is in the error's chain if this worker was
+	// asked to leave.
+	Arrive(ctx context.Context, a cluster.Arrival) error
+	// Division says which examples of the epoch were used before the last change.
+	Division() wire.Division
+	// Members are the workers that count, in rank order.
+	Members() []cluster.NodeID
+	NodeID() cluster.NodeID
+	// SetCounted says whether the weight (SetWeight) of the next contributions is a number of examples that this worker has used.
+	// The servers add them up, so that the examples of a lost worker are handed out again, except those of steps that came whole.
+	SetCounted(counted bool)
+}
+
+var _ Elastic = (*store)(nil)
+
+// changing is what a Node has to offer beyond Node in a job whose membership may change.
+type changing interface {
+	Joining() bool
+	Ready(ctx context.Context) error
+	Pending() uint64
+	Arrive(ctx context.Context, a cluster.Arrival) error
+	Changed() <-chan struct{}
+}
+
+var _ changing = (*cluster.Node)(nil)
+
+func (s *store) Joining() bool             { return s.joining.Load() }
+func (s *store) Division() wire.Division   { return s.node.Membership().Division }
+func (s *store) NodeID() cluster.NodeID    { return s.node.ID() }
+func (s *store) SetCounted(counted bool)   { s.counted.Store(counted) }
+func (s *store) Members() []cluster.NodeID { return counting(s.node.Membership()) }
+
+// counting returns the workers that count, in rank order.
+func counting(m wire.Membership) []cluster.NodeID {
+	var list []cluster.NodeID
+	for i := range m.Nodes { // sorted by role, then rank
+		if n := &m.Nodes[i]; n.Role == wire.RoleWorker && n.Counts() {
+			list = append(list, cluster.NodeID(n.Node))
+		}
+	}
+	return list
+}
+
+func (s *store) Pending() uint64 {
+	if n, ok := s.node.(changing); ok {
+		return n.Pending()
+	}
+	return 0
+}
+
+func (s *store) Ready(ctx context.Context) error {
+	n, ok := s.node.(changing)
+	if !ok || !s.joining.Load() {
+		return nil
+	}
+	if err := s.ask(ctx, "ready", n.Ready); err != nil {
+		return err
+	}
+	s.beginEra()
+	s.joining.Store(false)
+	// Since the keys were initialised rounds have closed. No more can now, without this worker.
+	return s.findRounds(ctx)
+}
+
+func (s *store) Arrive(ctx context.Context, a cluster.Arrival) error {
+	verb := fmt.Sprintf("arrive at change %d", a.Change)
+	n, ok := s.node.(changing)
+	switch {
+	case !ok:
+		return fmt.Errorf("kvstore: %s: %w: this job is one worker for ever", verb, ErrUnsupported)
+	case s.joining.Load():
+		return s.notYet(verb)
+	}
+	if under := s.under.Load(); under > 0 {
+		return fmt.Errorf("kvstore: %s: %d other calls of this worker are under way, want none at a boundary", verb, under)
+	}
+	err := s.ask(ctx, verb, func(ctx context.Context) error { return n.Arrive(ctx, a) })
+	if err == nil {
+		s.beginEra()
+	}
+	return err
+}
+
+// beginEra begins the counts of what all workers number alike: a worker that has joined knows nothing of earlier ones.
+func (s *store) beginEra() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.era, s.barriers, s.loads = s.node.Membership().Generation, 0, 0
+}
+
+// notYet refuses what only members may do.
+func (s *store) notYet(verb string) error {
+	return fmt.Errorf("kvstore: %s: %w: this worker is joining and does not count yet; call Ready first", verb, ErrUnsupported)
+}
+
+// findRounds finds out at which round every key goes on.
+func (s *store) findRounds(ctx context.Context) error {
+	var finding sync.WaitGroup
+	keys := s.sorted()
+	errs := make([]error, len(keys))
+	places := make(chan struct{}, batch)
+	for i, k := range keys {
+		places <- struct{}{}
+		finding.Go(func() {
+			errs[i] = k.findRound(ctx)
+			<-places
+		})
+	}
+	finding.Wait()
+	return errors.Join(errs...)
+}
+
+// leader returns the worker that does what one has to do for all: the one of the lowest rank among those that count.
+func (s *store) leader() cluster.NodeID {
+	if list := s.Members(); len(list) > 0 {
+		return list[0]
+	}
+	return s.node.ID() // a Node that knows of no members is alone
+}
+
+// whileFollowing runs f until it returns, or until change says that the membership is another than f was meant for: then f's
+// context ends and changed is true.
+func (s *store) whileFollowing(ctx context.Context, over func(m wire.Membership) bool, f func(context.Context) error) (changed bool, err error) {
+	n, ok := s.node.(changing)
+	if !ok {
+		return false, f(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- f(ctx) }()
+	for {
+		news := n.Changed()
+		if over(s.node.Membership()) {
+			cancel()
+			err := <-result
+			return err != nil, err
+		}
+		select {
+		case err := <-result:
+			return false, err
+		case <-news:
+		}
+	}
+}
