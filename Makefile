@@ -6,12 +6,15 @@ BIN := bin
 BUILD := CGO_ENABLED=0 $(GO) build -trimpath
 # Time per fuzz target.
 FUZZTIME ?= 30s
+# Seeds of simulated jobs.
+SEEDS ?= 1000
+FIRST ?= 1
 DEMO_ARGS ?=
 PEERS_ARGS ?=
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./nn/cpu/...
 
-.PHONY: all help build test testpaths slowtest lint fuzz bench bench-peers bench-peers-store generate demo deps clean
+.PHONY: all help build test testpaths slowtest lint fuzz bench bench-peers bench-peers-store simulate generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -37,6 +40,9 @@ testpaths: ## test the numeric code's portable and AVX2 paths, and on arm64 wher
 
 slowtest: ## run the tests that take long, too: whole trainings, many seeds
 	PARAGON_TEST_SLOW=1 $(GO) test -race -timeout 3h ./...
+
+simulate: ## run whole jobs on fake time with faults from SEEDS seeds, FIRST and on (one alone: SEED=17)
+	$(GO) test ./internal/simulate -run TestSimulation -count=1 -v -timeout 3h $(if $(SEED),-seed $(SEED) -times 20,-seeds $(SEEDS) -first $(FIRST))
 
 lint: ## gofmt, go vet (for arm64, too), and golangci-lint where it is installed
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted by gofmt:"; echo "$$out"; exit 1; fi

@@ -147,7 +147,7 @@ func (n *Network) Break(dialer, listener string, late time.Duration) {
 }
 
 // Drop makes all bytes from one host to the other vanish, on the connections there are and on new ones, and dials between
-// the two hang. Closing a connection is not heard of either.
+// the two get no answer. Closing a connection is not heard of either.
 func (n *Network) Drop(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

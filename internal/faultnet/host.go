@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // A Host is one host's view of a Network, and the life of what runs there.
@@ -110,9 +111,26 @@ func (h *Host) Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial connects to a listener. Over a link that drops it waits until ctx ends.
+// Dial connects to a listener. Over a link that drops it tries again after 1 s, 2 s more, 4 s more, as TCP does, until ctx ends.
 func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
-	h.awake()
+	for pause := time.Second; ; pause *= 2 {
+		h.awake()
+		c, err := h.dial(ctx, address)
+		if c != nil || err != nil {
+			return c, err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, &net.OpError{Op: "dial", Net: "fault", Addr: addr(address), Err: ctx.Err()}
+		}
+	}
+}
+
+// dial tries once; it returns nothing where nothing is heard.
+func (h *Host) dial(ctx context.Context, address string) (net.Conn, error) {
 	n := h.n
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "fault", Addr: addr(address), Err: err}
@@ -126,8 +144,7 @@ func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
 		return fail(net.ErrClosed)
 	case hit(n.drops, h.name, to), hit(n.drops, to, h.name), l == nil && n.silent[to]:
 		n.mu.Unlock()
-		<-ctx.Done()
-		return fail(ctx.Err())
+		return nil, nil
 	case l == nil, hit(n.refuses, h.name, to):
 		n.mu.Unlock()
 		return fail(syscall.ECONNREFUSED)

@@ -61,6 +61,7 @@ var picture = []row{
 	{"internal", nil},
 	// Helpers of tests stand above what they help to test.
 	{"!internal/jobtest", anything},
+	{"!internal/simulate", anything},
 }
 
 // covers reports whether the name of a row or of an import stands for pkg.

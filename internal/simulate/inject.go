@@ -1,0 +1,133 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/faultnet"
+)
+
+// inject carries out the plan's faults and returns which of them met anything. It ends early with the job.
+func (j *job) inject(over <-chan struct{}) []Fault {
+	var done []Fault
+	for _, f := range j.plan.Faults {
+		select {
+		case <-time.After(time.Until(j.begin.Add(f.At))):
+		case <-over:
+			return done
+		}
+		select {
+		case <-over: // at the same moment
+			return done
+		default:
+		}
+		if j.carryOut(f, over) {
+			j.say("FAULT", "%v", f)
+			done = append(done, f)
+		}
+	}
+	return done
+}
+
+func (j *job) carryOut(f Fault, over <-chan struct{}) bool {
+	n := j.node(f.A)
+	if f.A != "" && f.Kind != Join && (n == nil || ended(n)) {
+		return false
+	}
+	later := func(what func()) {
+		go func() {
+			select {
+			case <-time.After(f.For):
+			case <-over:
+			}
+			what()
+		}()
+	}
+	// Delays of jitter are rules of all links, which Restore of one link leaves alone.
+	switch f.Kind {
+	case KillWorker, KillServer, LoseWorker, LoseServer:
+		j.kill(n, f.Kind == LoseWorker || f.Kind == LoseServer)
+	case KillScheduler:
+		n = j.node("scheduler")
+		if ended(n) {
+			return false
+		}
+		j.kill(n, false)
+		if j.plan.Journal {
+			later(func() {
+				<-n.ended
+				j.startScheduler()
+			})
+		}
+	case Cut:
+		j.net.Cut(f.A, f.B)
+	case Break:
+		j.net.Break(f.A, f.B, f.For)
+	case Drop:
+		j.net.Drop(f.A, f.B)
+		later(func() { j.net.Restore(f.A, f.B) })
+	case Refuse:
+		j.net.Refuse(f.A, f.B)
+		j.net.Cut(f.A, f.B)
+		later(func() { j.net.Restore(f.A, f.B) })
+	case Slow:
+		j.net.Delay(f.A, f.B, 0, 200*time.Millisecond)
+		j.net.Delay(f.B, f.A, 0, 200*time.Millisecond)
+		later(func() {
+			j.net.Restore(f.A, f.B)
+			j.net.Restore(f.B, f.A)
+		})
+	case Pause:
+		n.host.Freeze()
+		later(n.host.Thaw)
+	case Partition:
+		links := j.between(j.plan.half())
+		for _, l := range links {
+			j.net.Drop(l[0], l[1])
+		}
+		later(func() {
+			for _, l := range links {
+				j.net.Restore(l[0], l[1])
+			}
+		})
+	}
+	return true
+}
+
+// between returns the links that lead from the hosts to the others, and back.
+func (j *job) between(hosts []string) (links [][2]string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for name := range j.nodes {
+		if strings.HasPrefix(name, "worker") { // workers do not speak with each other
+			continue
+		}
+		for _, h := range hosts {
+			links = append(links, [2]string{h, name}, [2]string{name, h})
+		}
+	}
+	slices.SortFunc(links, func(a, b [2]string) int { return strings.Compare(a[0]+" "+a[1], b[0]+" "+b[1]) })
+	return links
+}
+
+func ended(n *node) bool {
+	select {
+	case <-n.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// calm takes all faults back, so that what is left can end.
+func (j *job) calm() {
+	j.mu.Lock()
+	all := slices.Clone(j.all)
+	j.mu.Unlock()
+	for _, n := range all {
+		n.host.Thaw()
+	}
+	j.net.Heal()
+	j.net.Delay(faultnet.Any, faultnet.Any, 0, time.Millisecond)
+}

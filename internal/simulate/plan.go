@@ -1,0 +1,378 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Kind is a kind of fault.
+type Kind uint8
+
+const (
+	KillWorker    Kind = iota // A ends without a word of its own; its connections are reset
+	LoseWorker                // A ends and its connections stay open: a host without power
+	KillServer                // as KillWorker
+	LoseServer                // as LoseWorker
+	KillScheduler             // it starts again after For, on what it has written
+	Cut                       // connections between A and B are reset
+	Break                     // the same as seen by A, while its requests arrive up to For late
+	Drop                      // what A sends to B vanishes for For, then their connections are reset
+	Refuse                    // connections between A and B are reset and A makes no new ones for For
+	Slow                      // what A and B send each other takes up to 200 ms for For
+	Pause                     // A stands still for For, as by SIGSTOP
+	Partition                 // the first half of the workers and the rest do not hear each other for For
+	Join                      // a new worker comes
+	Remove                    // worker A is asked to leave
+	kinds
+)
+
+var kindNames = [kinds]string{"kill worker", "lose worker", "kill server", "lose server", "kill scheduler", "cut", "break", "drop", "refuse", "slow",
+	"pause", "partition", "join", "remove"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Kinds returns all kinds.
+func Kinds() []Kind {
+	all := make([]Kind, kinds)
+	for i := range all {
+		all[i] = Kind(i)
+	}
+	return all
+}
+
+// A Fault is one thing that happens to the job.
+type Fault struct {
+	At   time.Duration // after all workers began
+	Kind Kind
+	A, B string // hosts: worker0, server1, scheduler
+	For  time.Duration
+}
+
+func (f Fault) String() string {
+	s := fmt.Sprintf("%8.3fs  %v", f.At.Seconds(), f.Kind)
+	for _, host := range []string{f.A, f.B} {
+		if host != "" {
+			s += " " + host
+		}
+	}
+	if f.For > 0 {
+		s += fmt.Sprintf(" for %v", f.For)
+	}
+	return s
+}
+
+// A Program is what the workers of a job run.
+type Program uint8
+
+const (
+	Sums   Program = iota // pushes and pulls of numbers that tell who pushed, without a trainer
+	Counts                // worker.Fit of a model whose parameters count how often each example was used
+	Floats                // worker.Fit with momentum and means: values that round
+)
+
+func (p Program) String() string { return [...]string{"sums", "counts", "floats"}[p] }
+
+// A Config says what plans may hold. The zero value of a field takes the default beside it.
+type Config struct {
+	Elastic   bool // workers may come, go and be lost while the job goes on
+	Backups   int  // servers may be lost
+	Journal   bool // the scheduler may be lost
+	MaxFaults int  // 6
+	// Only, if not empty, are the kinds of faults there may be.
+	Only []Kind
+	// Programs there may be; all.
+	Programs []Program
+}
+
+// A Plan is what is decided before a job runs.
+type Plan struct {
+	Config
+	Seed             uint64
+	Workers, Servers int
+	Program          Program
+	Keys             int // of Sums
+	Steps            int // of Sums
+	Examples, Epochs int // of the others
+	Batch            int
+	Split            bool // Sums: Push and Pull in place of PushPull
+	Jitter           time.Duration
+	Faults           []Fault
+}
+
+// The times of simulated jobs.
+const (
+	heartbeat = 250 * time.Millisecond
+	lease     = 3 * time.Second
+	compute   = 100 * time.Millisecond // at most, of a step
+	// briefly is how long at most a node may be out of reach without being held for lost: shorter than the lease and than the
+	// time that the scheduler leaves a node whose connection ended.
+	briefly = 1200 * time.Millisecond
+)
+
+// NewPlan is the plan of a seed.
+func NewPlan(seed uint64, cfg Config) Plan {
+	r := rand.New(rand.NewPCG(seed, 0x73696d756c617465))
+	if len(cfg.Programs) == 0 {
+		cfg.Programs = []Program{Sums, Counts, Floats}
+	}
+	p := Plan{
+		Config: cfg, Seed: seed, Workers: 2 + r.IntN(3), Servers: 1 + r.IntN(3), Program: cfg.Programs[r.IntN(len(cfg.Programs))],
+		Keys: 3 + r.IntN(4), Steps: 30 + r.IntN(40), Split: r.IntN(3) == 0,
+		Batch: 2 + r.IntN(3), Epochs: 2 + r.IntN(3), Jitter: time.Duration(1+r.IntN(12)) * time.Millisecond,
+	}
+	if p.Backups > 0 {
+		p.Servers = max(p.Servers, 2)
+	}
+	p.Examples = p.Workers*p.Batch*(5+r.IntN(6)) + r.IntN(p.Workers*p.Batch)
+	length := time.Duration(p.Steps) * compute / 2
+	if p.Program != Sums {
+		length = time.Duration(p.Epochs*(p.Examples/(p.Workers*p.Batch)+1)) * compute / 2
+	}
+	p.Faults = p.draw(r, length)
+	return p
+}
+
+// draw draws the faults.
+func (p *Plan) draw(r *rand.Rand, length time.Duration) []Fault {
+	var allowed []Kind
+	for _, k := range Kinds() {
+		switch {
+		case len(p.Only) > 0 && !slices.Contains(p.Only, k):
+		case (k == Join || k == Remove) && (!p.Elastic || p.Program == Sums):
+		default:
+			allowed = append(allowed, k)
+		}
+	}
+	if len(allowed) == 0 {
+		return nil
+	}
+	fatal := r.IntN(4) == 0 // most jobs can go on
+	most := p.MaxFaults
+	if most == 0 {
+		most = 6
+	}
+	var list []Fault
+	var at time.Duration
+	joined := 0
+	for tries, n := 0, 1+r.IntN(most); len(list) < n && tries < 1000; tries++ {
+		f := Fault{Kind: allowed[r.IntN(len(allowed))]}
+		if f.At = time.Duration(r.Int64N(int64(length))); len(list) > 0 && r.IntN(3) == 0 { // faults come together
+			f.At = at + time.Duration(r.Int64N(int64(200*time.Millisecond)))
+		}
+		p.aim(r, &f, joined)
+		if !fatal && p.endsJob(append(slices.Clone(list), f)) {
+			continue
+		}
+		if f.Kind == Join {
+			joined++
+		}
+		at = f.At
+		list = append(list, f)
+	}
+	slices.SortStableFunc(list, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	return list
+}
+
+// aim chooses whom a fault meets and how long it lasts.
+func (p *Plan) aim(r *rand.Rand, f *Fault, joined int) {
+	worker := func() string { return fmt.Sprint("worker", r.IntN(p.Workers+joined)) }
+	server := func() string { return fmt.Sprint("server", r.IntN(p.Servers)) }
+	short := func() time.Duration { return time.Duration(r.Int64N(int64(briefly))) + time.Millisecond }
+	long := func() time.Duration { return lease + briefly + time.Duration(r.Int64N(int64(lease))) }
+	switch f.Kind {
+	case KillWorker, LoseWorker, Remove:
+		f.A = worker()
+	case KillServer, LoseServer:
+		f.A = server()
+	case KillScheduler:
+		f.For = time.Duration(r.Int64N(int64(2 * lease)))
+	case Join:
+		f.A = fmt.Sprint("worker", p.Workers+joined)
+	case Partition:
+		if f.For = short(); r.IntN(2) == 0 {
+			f.For = long()
+		}
+	case Pause:
+		switch r.IntN(5) {
+		case 0, 1:
+			f.A = server()
+		case 2:
+			f.A = "scheduler"
+		default:
+			f.A = worker()
+		}
+		if f.For = short(); r.IntN(2) == 0 {
+			f.For = long()
+		}
+	default:
+		f.A, f.B = worker(), server()
+		switch r.IntN(6) {
+		case 0:
+			f.B = "scheduler"
+		case 1:
+			f.A, f.B = server(), "scheduler"
+		}
+		switch f.Kind {
+		case Cut:
+		case Break:
+			f.For = time.Duration(r.Int64N(int64(2 * time.Second)))
+		case Drop:
+			if f.For = short(); r.IntN(3) == 0 {
+				f.For = long()
+			}
+			if r.IntN(2) == 0 {
+				f.A, f.B = f.B, f.A
+			}
+		case Slow:
+			f.For = long()
+		default:
+			f.For = short()
+		}
+	}
+}
+
+// loses names the host that the scheduler may hold for lost because of a fault; all: it is several, or the scheduler itself.
+func (p *Plan) loses(f Fault) (host string, all bool) {
+	long := f.For > briefly
+	switch f.Kind {
+	case KillWorker, LoseWorker, KillServer, LoseServer, Remove:
+		return f.A, false
+	case KillScheduler:
+		return "", true
+	case Pause:
+		if long {
+			return f.A, f.A == "scheduler"
+		}
+	case Drop:
+		if long && f.B == "scheduler" {
+			return f.A, false
+		}
+		if long && f.A == "scheduler" {
+			return f.B, false
+		}
+	case Partition:
+		return "", long
+	}
+	return "", false
+}
+
+// Lost returns the hosts that faults may have taken from the job, which therefore need not end in order.
+func (p *Plan) Lost() map[string]bool {
+	lost := p.outOfReach()
+	for _, f := range p.Faults {
+		if host, _ := p.loses(f); host != "" && host != "scheduler" {
+			lost[host] = true
+		}
+		if f.Kind == Partition && f.For > briefly {
+			for _, host := range p.half() {
+				lost[host] = true
+			}
+		}
+	}
+	return lost
+}
+
+// outOfReach returns the hosts that several faults together may keep from the scheduler for too long.
+func (p *Plan) outOfReach() map[string]bool {
+	lost := map[string]bool{}
+	until := map[string]time.Duration{} // when the last fault's consequences end
+	outage := map[string]bool{}         // it was more than a reset of connections, which alone do not keep anybody away
+	for _, f := range p.Faults {        // in the order of time
+		var hosts []string
+		switch {
+		case f.Kind == Partition:
+			hosts = p.half()
+		case f.Kind == Slow || f.Kind == Join:
+		case f.Kind == Pause && f.A == "scheduler":
+			for i := range p.Workers {
+				hosts = append(hosts, fmt.Sprint("worker", i))
+			}
+			for i := range p.Servers {
+				hosts = append(hosts, fmt.Sprint("server", i))
+			}
+		case f.Kind == Pause, f.B == "scheduler":
+			hosts = []string{f.A}
+		case f.A == "scheduler":
+			hosts = []string{f.B}
+		}
+		for _, h := range hosts {
+			outage[h] = outage[h] && f.At < until[h]
+			if f.At < until[h] && (outage[h] || f.Kind != Cut && f.Kind != Break) {
+				lost[h] = true
+			}
+			outage[h] = outage[h] || f.Kind != Cut && f.Kind != Break
+			until[h] = max(until[h], f.At+f.For+lease)
+		}
+	}
+	return lost
+}
+
+// half names the workers that a partition separates from all others.
+func (p *Plan) half() []string {
+	var half []string
+	for i := range p.Workers / 2 {
+		half = append(half, fmt.Sprint("worker", i))
+	}
+	return half
+}
+
+// MembersChange says that faults may change who contributes.
+func (p *Plan) MembersChange() bool {
+	for host := range p.Lost() {
+		if strings.HasPrefix(host, "worker") {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Join })
+}
+
+// Fatal says that the faults may end the job: what holds its parts has not what it needs to go on.
+func (p *Plan) Fatal() bool { return p.endsJob(p.Faults) }
+
+func (p *Plan) endsJob(faults []Fault) bool {
+	q := *p
+	q.Faults = slices.Clone(faults)
+	slices.SortStableFunc(q.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	for _, f := range faults {
+		if _, all := q.loses(f); all && !q.survives(f) {
+			return true
+		}
+	}
+	workers, servers := 0, 0
+	for host := range q.Lost() {
+		if strings.HasPrefix(host, "worker") {
+			workers++
+		} else {
+			servers++
+		}
+	}
+	// One worker of the first ones stays, and one loss of a server is what one backup is for.
+	return workers > 0 && (!p.Elastic || workers >= p.Workers) || servers > min(p.Backups, 1)
+}
+
+// survives says whether the job goes on although a fault takes several of its nodes, or the scheduler.
+func (p *Plan) survives(f Fault) bool {
+	if f.Kind == Partition {
+		return p.Elastic
+	}
+	return p.Journal
+}
+
+func (p *Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %v, %d workers, %d servers", p.Seed, p.Program, p.Workers, p.Servers)
+	if p.Program == Sums {
+		fmt.Fprintf(&b, ", %d keys, %d steps, push and pull apart: %v", p.Keys, p.Steps, p.Split)
+	} else {
+		fmt.Fprintf(&b, ", %d examples in batches of %d, %d epochs", p.Examples, p.Batch, p.Epochs)
+	}
+	fmt.Fprintf(&b, ", messages take up to %v; elastic %v, %d backups, journal %v; may fail: %v\n", p.Jitter, p.Elastic, p.Backups, p.Journal, p.Fatal())
+	for _, f := range p.Faults {
+		fmt.Fprintf(&b, "  %v\n", f)
+	}
+	return b.String()
+}

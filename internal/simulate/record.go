@@ -1,0 +1,115 @@
+package simulate
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+// A contribution is one worker's gradient for one key and what the worker learnt of its fate.
+type contribution struct {
+	who   string // host of the worker
+	step  int    // of this worker and key, from 0
+	grad  []float32
+	held  bool      // Push returned: the server has it
+	value []float32 // that the round ended with; nil: the worker did not learn it
+	at    time.Time // when it did
+}
+
+// A ledger holds all contributions of a job, by key.
+type ledger struct {
+	mu   sync.Mutex
+	keys map[string][]*contribution
+	next map[string]int // step, by worker and key
+}
+
+func newLedger() *ledger {
+	return &ledger{keys: map[string][]*contribution{}, next: map[string]int{}}
+}
+
+// own says that a key is the runtime's own, not the program's.
+func own(key string) bool { return strings.HasPrefix(key, "paragon/") }
+
+func (l *ledger) begin(who, key string, grad []float32) *contribution {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &contribution{who: who, step: l.next[who+" "+key], grad: slices.Clone(grad)}
+	l.next[who+" "+key]++
+	l.keys[key] = append(l.keys[key], c)
+	return c
+}
+
+func (l *ledger) end(c *contribution, value []float32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.held, c.value, c.at = true, slices.Clone(value), time.Now()
+}
+
+func (l *ledger) hold(c *contribution) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.held = true
+}
+
+// A recorder is a store that keeps a ledger of one worker's pushes.
+type recorder struct {
+	kvstore.Store
+	who    string
+	ledger *ledger
+	// alter, of tests of the checks, says what is pushed in place of what the ledger says.
+	alter func(ctx context.Context, key string, c *contribution) []float32
+
+	mu   sync.Mutex
+	open map[string]*contribution // pushed and not pulled yet, by key
+}
+
+func newRecorder(s kvstore.Store, who string, l *ledger) *recorder {
+	return &recorder{Store: s, who: who, ledger: l, open: map[string]*contribution{}}
+}
+
+func (r *recorder) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	if own(key) {
+		return r.Store.PushPull(ctx, key, grads, outs)
+	}
+	c := r.ledger.begin(r.who, key, grads[0])
+	err := r.Store.PushPull(ctx, key, [][]float32{r.sent(ctx, key, c)}, outs)
+	if err == nil {
+		r.ledger.end(c, outs[0])
+	}
+	return err
+}
+
+func (r *recorder) Push(ctx context.Context, key string, grads ...[]float32) error {
+	c := r.ledger.begin(r.who, key, grads[0])
+	err := r.Store.Push(ctx, key, r.sent(ctx, key, c))
+	if err == nil {
+		r.ledger.hold(c)
+		r.mu.Lock()
+		r.open[key] = c
+		r.mu.Unlock()
+	}
+	return err
+}
+
+func (r *recorder) Pull(ctx context.Context, key string, outs ...[]float32) error {
+	err := r.Store.Pull(ctx, key, outs...)
+	r.mu.Lock()
+	c := r.open[key]
+	delete(r.open, key)
+	r.mu.Unlock()
+	if err == nil && c != nil {
+		r.ledger.end(c, outs[0])
+	}
+	return err
+}
+
+func (r *recorder) sent(ctx context.Context, key string, c *contribution) []float32 {
+	if r.alter != nil {
+		return r.alter(ctx, key, c)
+	}
+	return c.grad
+}

@@ -1,0 +1,105 @@
+package simulate
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	seedFlag  = flag.Int64("seed", -1, "run this seed alone")
+	firstFlag = flag.Uint64("first", 1, "the first seed")
+	timesFlag = flag.Int("times", 1, "run every seed so often: what the Go scheduler chooses differs")
+	seedsFlag = flag.Int("seeds", 0, "how many seeds; 0: a hundred, or some thousands with PARAGON_TEST_SLOW=1")
+)
+
+// can is what the runtime is held to.
+var can = Config{}
+
+// simulate runs a plan, and the same without faults where the ends must be alike.
+func simulate(t *testing.T, p Plan) (r Report) {
+	t.Helper()
+	run := func(p Plan) (r Report) {
+		synctest.Test(t, func(t *testing.T) { r = Run(p) })
+		return r
+	}
+	r = run(p)
+	if p.Program == Floats && r.Finished && !p.MembersChange() {
+		quiet := run(p.Quiet())
+		r.Compare(&quiet)
+	}
+	return r
+}
+
+// Jobs of all seeds hold what package simulate says.
+//
+//	go test ./internal/simulate -run TestSimulation -seed 17 -v
+func TestSimulation(t *testing.T) {
+	seeds, first := *seedsFlag, *firstFlag
+	switch {
+	case *seedFlag >= 0:
+		seeds, first = 1, uint64(*seedFlag)
+	case seeds == 0 && os.Getenv("PARAGON_TEST_SLOW") != "":
+		seeds = 3000
+	case seeds == 0:
+		seeds = 100
+	}
+	began := time.Now()
+	var tally tally
+	for seed := first; seed < first+uint64(seeds); seed++ {
+		plan := NewPlan(seed, can)
+		r := simulate(t, plan)
+		tally.add(&r)
+		for i := 1; i < *timesFlag && len(r.Wrong) == 0; i++ {
+			r = simulate(t, plan)
+		}
+		if *seedFlag >= 0 {
+			t.Logf("%v\n%s", &plan, r.Trace)
+		}
+		if len(r.Wrong) > 0 {
+			t.Errorf("%v", &plan)
+			for _, w := range r.Wrong {
+				t.Errorf("seed %d: %s", seed, w)
+			}
+			t.Errorf("again, with all that was logged: go test ./internal/simulate -run TestSimulation -seed %d -v", seed)
+		}
+	}
+	t.Logf("%d seeds from %d in %v\n%v", seeds, first, time.Since(began).Round(time.Millisecond), &tally)
+}
+
+// A tally counts what many runs met.
+type tally struct {
+	jobs, finished, rounds, lost, doubled int
+	took                                  time.Duration
+	count                                 [kinds]int
+	gap                                   [kinds]time.Duration
+}
+
+func (y *tally) add(r *Report) {
+	y.jobs++
+	y.rounds, y.took, y.lost, y.doubled = y.rounds+r.Rounds, y.took+r.Took, y.lost+r.Lost, y.doubled+r.Doubled
+	if r.Finished {
+		y.finished++
+	}
+	for i, f := range r.Injected {
+		y.count[f.Kind]++
+		if r.Finished {
+			y.gap[f.Kind] = max(y.gap[f.Kind], r.Gaps[i])
+		}
+	}
+}
+
+func (y *tally) String() string {
+	s := fmt.Sprintf("%d jobs, %d of them finished (the others could not go on), %d rounds, %v of their time; examples lost %d, doubled %d\n",
+		y.jobs, y.finished, y.rounds, y.took.Round(time.Second), y.lost, y.doubled)
+	s += fmt.Sprintf("%-16s %8s  %s\n", "fault", "injected", "longest time without a round, in jobs that finished")
+	for _, k := range Kinds() {
+		if y.count[k] > 0 {
+			s += fmt.Sprintf("%-16v %8d  %v\n", k, y.count[k], y.gap[k].Round(time.Millisecond))
+		}
+	}
+	return s
+}
