@@ -147,11 +147,15 @@ func (n *Node) watch() {
 			wait = sayAfter
 		}
 		var got wire.Membership
+		asked := time.Now()
 		ctx, cancel := context.WithTimeout(n.ctx, wait+5*time.Second)
 		_, err := n.sched.Call(ctx, &wire.Watch{Node: uint64(n.id), Revision: m.Revision, WaitMillis: uint32(wait / time.Millisecond)}, &got, nil)
 		cancel()
 		n.hear(err)
 		if err != nil {
+			if time.Since(asked) > time.Second { // there was a connection
+				pause = firstWait
+			}
 			n.pause(&pause)
 			away = away || errors.Is(err, transport.ErrConnection)
 			continue

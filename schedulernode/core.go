@@ -21,12 +21,25 @@ type Core struct {
 	reason     string
 	nodes      []*node // by ID, which is index + 1
 
+	workers  int // that the job has: what it waits for while it is forming, later those of the last change
+	changes  uint64
+	change   change // the pending one
+	settle   map[uint64]*settlement
+	division wire.Division
+	shares   []uint64 // the worker of each part of the division
+	hosts    map[string]*host
+	happened []HostEvent
+	events   uint64 // number of the last one
+
 	watches  []watch
 	barriers meetings
 	signals  meetings
+	bounds   meetings // waits for the pending change
+	polls    []poll
 	plan     planner
 
-	out Output
+	out   Output
+	dirty dirty
 }
 
 // A node is one that registered, also after it left.
@@ -35,10 +48,12 @@ type node struct {
 	wanted int32
 	nonce  uint64
 	state  state
-	told   bool // it was sent the job's end
+	told   bool   // it was sent the job's end
+	why    string // it was dropped
 
 	heard    time.Time
 	deadline time.Time // lost if not heard of by then
+	joinBy   time.Time // dropped if it is not ready by then
 	step     uint64
 	epoch    uint64
 }
@@ -46,13 +61,20 @@ type node struct {
 type state uint8
 
 const (
-	living state = iota
-	left
-	lost
+	living  state = iota
+	left          // in order
+	lost          // silent, or dropped
+	removed       // by a change; it has not left yet
 )
 
+// counts says that rounds and barriers wait for the node.
+func (n *node) counts() bool { return n.state == living && n.Counts() }
+
+// stays says that the node counts, and does after the next change.
+func (n *node) stays() bool { return n.state == living && n.State == wire.MemberCounts }
+
 func (n *node) String() string {
-	if n.Rank < 0 { // the job never formed with it
+	if n.Rank < 0 { // it never counted
 		return fmt.Sprintf("%s on %s", roleName(n.Role), n.Host)
 	}
 	return fmt.Sprintf("%s %d on %s", roleName(n.Role), n.Rank, n.Host)
@@ -68,8 +90,12 @@ type watch struct {
 
 // NewCore returns the Core of a job that begins now.
 func NewCore(set Settings, now time.Time) *Core {
-	c := &Core{set: set, start: now, now: now, phase: wire.PhaseForming, revision: 1}
+	set = set.withDefaults()
+	c := &Core{set: set, start: now, now: now, phase: wire.PhaseForming, revision: 1, workers: set.Workers,
+		settle: make(map[uint64]*settlement), hosts: make(map[string]*host)}
+	c.barriers.kind, c.signals.kind = "barrier", "signal"
 	c.plan = newPlanner(set.Servers)
+	c.dirty.job = true
 	return c
 }
 
@@ -105,9 +131,18 @@ func (c *Core) Step(e Event) Output {
 		c.await(e.Request, m)
 	case *wire.Declare:
 		c.declare(e.Request, m)
+	case *wire.Ready:
+		c.ready(e.Request, m)
+	case *wire.Arrive:
+		c.arrive(e.Request, m)
+	case *wire.Counted:
+		c.counted(e.Request, m)
+	case *wire.Control:
+		c.control(e.Request, m)
 	default:
 		c.refuse(e.Request, wire.CodeUnsupported, "the scheduler does not answer a %v", m.Kind())
 	}
+	c.record()
 	return c.out
 }
 
@@ -124,16 +159,28 @@ func (c *Core) Next() time.Time {
 	}
 	if c.open() {
 		for _, n := range c.nodes {
-			if n.state == living {
+			if n.state == living || n.state == removed {
 				sooner(n.deadline)
 			}
+			if c.mayBeDropped(n) {
+				sooner(n.joinBy)
+			}
 		}
+		for _, h := range c.hosts { // their order does not matter
+			sooner(h.by)
+		}
+		sooner(c.change.rejoinBy)
+		sooner(c.change.settleBy)
 	}
 	for _, w := range c.watches {
 		sooner(w.deadline)
 	}
 	sooner(c.barriers.next())
 	sooner(c.signals.next())
+	sooner(c.bounds.next())
+	for _, p := range c.polls {
+		sooner(p.deadline)
+	}
 	return next
 }
 
@@ -186,9 +233,7 @@ func (c *Core) pass(t time.Time) {
 	if due := c.Next(); !due.IsZero() {
 		if slept := t.Sub(due); slept > c.set.Heartbeat {
 			c.note("the scheduler stood still for %s: all leases begin anew", seconds(slept))
-			for _, n := range c.nodes {
-				n.deadline = t.Add(c.set.Lease)
-			}
+			c.renew(t)
 		}
 	}
 	c.now = t
@@ -196,10 +241,17 @@ func (c *Core) pass(t time.Time) {
 		c.fail(fmt.Sprintf("start: after %v still waiting for %s", c.set.StartTimeout, strings.Join(c.missing(), ", ")))
 	}
 	for _, n := range c.nodes {
-		if c.open() && n.state == living && !t.Before(n.deadline) {
+		switch {
+		case !c.open() || t.Before(n.deadline):
+		case n.state == living:
 			c.lose(n, fmt.Sprintf("no heartbeat for %s", seconds(t.Sub(n.heard))))
+		case n.state == removed:
+			c.note("node %d on %s, which was removed, is gone without a word", n.Node, n.Host)
+			n.state = left
+			c.keep(n)
 		}
 	}
+	c.passChange(t)
 	c.watches = slices.DeleteFunc(c.watches, func(w watch) bool {
 		over := !t.Before(w.deadline)
 		if over {
@@ -214,6 +266,16 @@ func (c *Core) pass(t time.Time) {
 	for _, w := range late { // they are no longer at the barrier
 		delete(c.barriers.at[w.name], w.node)
 	}
+	for _, w := range c.bounds.late(t) {
+		c.refuse(w.request, wire.CodeTimeout, "%s: waited %s for %s", w.name, seconds(t.Sub(w.since)), c.obstacles(w.node))
+	}
+	c.polls = slices.DeleteFunc(c.polls, func(p poll) bool {
+		over := !t.Before(p.deadline)
+		if over {
+			c.report(p.request, c.eventsAfter(p.after))
+		}
+		return over
+	})
 	for _, w := range c.signals.late(t) {
 		c.refuse(w.request, wire.CodeTimeout, "signal %q: waited %s, nobody has given it", w.name, seconds(t.Sub(w.since)))
 	}
@@ -226,16 +288,41 @@ func (c *Core) forget(request uint64) {
 		if w.request != request {
 			return false
 		}
-		if soon := c.now.Add(max(2*time.Second, 2*c.set.Heartbeat)); soon.Before(w.node.deadline) {
+		if soon := c.now.Add(max(time.Second, c.set.Heartbeat*3/2)); soon.Before(w.node.deadline) {
 			w.node.deadline = soon
 		}
 		return true
 	})
 	c.barriers.forget(request)
 	c.signals.forget(request)
+	c.bounds.forget(request)
+	c.polls = slices.DeleteFunc(c.polls, func(p poll) bool { return p.request == request })
 }
 
-// member finds a living node and renews its lease; otherwise it refuses the request and returns nil.
+// renew lets all times that run out begin anew.
+func (c *Core) renew(t time.Time) {
+	e := c.set.Elastic
+	for _, n := range c.nodes {
+		n.deadline = t.Add(c.set.Lease)
+		if !n.joinBy.IsZero() {
+			n.joinBy = t.Add(e.JoinTimeout)
+		}
+	}
+	for _, h := range c.hosts {
+		if !h.by.IsZero() {
+			h.by = t.Add(e.JoinTimeout)
+		}
+	}
+	if !c.change.rejoinBy.IsZero() {
+		c.change.rejoinBy = t.Add(e.RejoinTimeout)
+	}
+	if !c.change.settleBy.IsZero() {
+		c.change.settleBy = t.Add(e.RejoinTimeout)
+	}
+}
+
+// member finds a node that lives and renews its lease; otherwise it refuses the request and returns nil. It may be one that a
+// change has removed.
 func (c *Core) member(request, id uint64) *node {
 	if id == 0 || id > uint64(len(c.nodes)) {
 		c.refuse(request, wire.CodeUnknownNode, "node %d never registered", id)
@@ -244,7 +331,11 @@ func (c *Core) member(request, id uint64) *node {
 	n := c.nodes[id-1]
 	switch n.state {
 	case lost:
-		c.refuse(request, wire.CodeUnknownNode, "node %d (%v) was held for lost", id, n)
+		if n.why != "" {
+			c.refuse(request, wire.CodeUnknownNode, "node %d (%v) was dropped: %s", id, n, n.why)
+		} else {
+			c.refuse(request, wire.CodeUnknownNode, "node %d (%v) was held for lost", id, n)
+		}
 		return nil
 	case left:
 		c.refuse(request, wire.CodeUnknownNode, "node %d (%v) has left", id, n)
@@ -268,6 +359,8 @@ func (c *Core) current(request, id, generation uint64) *node {
 		c.refuse(request, wire.CodeUnavailable, "the job has finished")
 	case c.phase == wire.PhaseForming:
 		c.refuse(request, wire.CodeUnavailable, "the job is forming: waiting for %s", strings.Join(c.missing(), ", "))
+	case n.state == removed:
+		c.refuse(request, wire.CodeRemoved, "%v was removed from the job", n)
 	case generation != c.generation:
 		c.refuse(request, wire.CodeStaleGeneration, "yours %d, ours %d", generation, c.generation)
 	default:
@@ -285,7 +378,11 @@ func (c *Core) heartbeat(request uint64, m *wire.Heartbeat) {
 
 func (c *Core) declare(request uint64, m *wire.Declare) {
 	if n := c.current(request, m.Node, m.Generation); n != nil {
+		known := len(c.plan.keys)
 		c.answer(request, c.plan.declare(m, n.String(), c.generation))
+		if len(c.plan.keys) > known {
+			c.put(fmt.Sprintf("key/%08d", known), keptKey{*m, n.String()})
+		}
 	}
 }
 

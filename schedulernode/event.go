@@ -3,6 +3,7 @@ package schedulernode
 import (
 	"time"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/wire"
 )
 
@@ -21,6 +22,13 @@ type Event struct {
 type Output struct {
 	Answers []Answer
 	Notes   []string // for people
+	Records []Record // to be kept before anybody gets an answer
+}
+
+// A Record is a piece of what the Core has decided. Restore makes a Core of the newest value of each key.
+type Record struct {
+	Key   string
+	Value []byte // nil: the record is no longer needed
 }
 
 // An Answer goes to whoever made a request, which may be an earlier one than the event's.
@@ -29,7 +37,7 @@ type Answer struct {
 	Message wire.Message
 }
 
-// Settings are what the Core is told of the job. All fields must be set, but for Hosts.
+// Settings are what the Core is told of the job. All fields must be set, but for Hosts and Elastic.
 type Settings struct {
 	Job          string
 	Workers      int
@@ -38,6 +46,26 @@ type Settings struct {
 	Lease        time.Duration // silence after which a node is lost
 	StartTimeout time.Duration // how long the job may be forming
 	Hosts        Hosts         // where nodes are expected, if it is known
+	Elastic      cluster.Elastic
+}
+
+// withDefaults returns the settings with what zero fields of Elastic stand for.
+func (s Settings) withDefaults() Settings {
+	s.Elastic = cluster.Config{Elastic: s.Elastic}.WithDefaults().Elastic
+	return s
+}
+
+// mostWorkers is how many workers may count; 0: any number.
+func (s Settings) mostWorkers() int {
+	if s.Elastic.Enabled {
+		return s.Elastic.MaxWorkers
+	}
+	return s.Workers
+}
+
+// joins says that workers may join the job while it runs.
+func (s Settings) joins() bool {
+	return s.Elastic.Enabled || s.Elastic.OnWorkerLoss != cluster.LossFail
 }
 
 // Hosts says on which host the node of a role and rank is expected.

@@ -13,10 +13,12 @@ import (
 // until the signal. The names that happened are remembered, the last of them, so that a request repeated after a lost
 // answer finds them.
 type meetings struct {
+	kind  string
 	waits []wait
 	at    map[string]map[uint64]bool // barriers: the nodes that arrived
 	done  map[string]bool
 	order []string // of done, oldest first
+	first uint64   // number of the first of them; they are numbered as they happened
 }
 
 // maxNames bounds the memory for names that happened.
@@ -27,6 +29,7 @@ type wait struct {
 	request  uint64
 	node     uint64
 	name     string
+	giver    uint64 // awaits: the node that was rank 0
 	since    time.Time
 	deadline time.Time
 }
@@ -64,22 +67,33 @@ func (m *meetings) forget(request uint64) {
 	m.remove(func(w wait) bool { return w.request == request })
 }
 
+// mark marks a name as happened.
+func (m *meetings) mark(name string) {
+	if m.done == nil {
+		m.done = make(map[string]bool)
+	}
+	m.done[name] = true
+	m.order = append(m.order, name)
+}
+
 // happen marks a name and takes out those who wait for it.
-func (m *meetings) happen(name string) []wait {
+func (c *Core) happen(m *meetings, name string) []wait {
 	if !m.done[name] {
-		if m.done == nil {
-			m.done = make(map[string]bool)
-		}
-		m.done[name] = true
-		m.order = append(m.order, name)
+		c.out.Records = append(c.out.Records, Record{m.record(len(m.order)), []byte(name)})
+		m.mark(name)
 		if len(m.order) > maxNames {
+			c.out.Records = append(c.out.Records, Record{Key: m.record(0)})
 			delete(m.done, m.order[0])
 			m.order = m.order[1:]
+			m.first++
 		}
 	}
 	delete(m.at, name)
 	return m.remove(func(w wait) bool { return w.name == name })
 }
+
+// record is the key of the record of a name that happened.
+func (m *meetings) record(i int) string { return fmt.Sprintf("%s/%012d", m.kind, m.first+uint64(i)) }
 
 func (c *Core) barrier(request uint64, m *wire.Barrier) {
 	n := c.current(request, m.Node, m.Generation)
@@ -88,6 +102,10 @@ func (c *Core) barrier(request uint64, m *wire.Barrier) {
 	}
 	if n.Role != wire.RoleWorker {
 		c.refuse(request, wire.CodeUnsupported, "barrier %q: %v is no worker", m.Name, n)
+		return
+	}
+	if !n.Counts() {
+		c.refuse(request, wire.CodeUnsupported, "barrier %q: %v does not count yet", m.Name, n)
 		return
 	}
 	if c.barriers.done[m.Name] {
@@ -107,7 +125,7 @@ func (c *Core) barrier(request uint64, m *wire.Barrier) {
 
 // checkBarriers opens the barriers at which every living worker has arrived.
 func (c *Core) checkBarriers() {
-	workers := c.living(wire.RoleWorker)
+	workers := c.counting(wire.RoleWorker)
 	for { // happen changes the waits
 		i := slices.IndexFunc(c.barriers.waits, func(w wait) bool {
 			return !slices.ContainsFunc(workers, func(n *node) bool { return !c.barriers.at[w.name][n.Node] })
@@ -115,7 +133,7 @@ func (c *Core) checkBarriers() {
 		if i < 0 {
 			return
 		}
-		for _, w := range c.barriers.happen(c.barriers.waits[i].name) {
+		for _, w := range c.happen(&c.barriers, c.barriers.waits[i].name) {
 			c.ack(w.request)
 		}
 	}
@@ -123,29 +141,36 @@ func (c *Core) checkBarriers() {
 
 // notAt names the workers that have not arrived at a barrier.
 func (c *Core) notAt(name string) string {
-	var b strings.Builder
-	for _, n := range c.living(wire.RoleWorker) {
+	var names []string
+	for _, n := range c.counting(wire.RoleWorker) {
 		if !c.barriers.at[name][n.Node] {
-			fmt.Fprintf(&b, ", %v (last step %d, heard of %s ago)", n, n.step, seconds(c.now.Sub(n.heard)))
+			names = append(names, c.describe(n))
 		}
 	}
-	return strings.TrimPrefix(b.String(), ", ")
+	return strings.Join(names, ", ")
+}
+
+// describe names a node and says how far it is.
+func (c *Core) describe(n *node) string {
+	return fmt.Sprintf("%v (last step %d, heard of %s ago)", n, n.step, seconds(c.now.Sub(n.heard)))
 }
 
 func (c *Core) newWait(request, node uint64, name string, millis uint32) wait {
-	return wait{request, node, name, c.now, c.now.Add(time.Duration(millis) * time.Millisecond)}
+	return wait{request: request, node: node, name: name, since: c.now, deadline: c.now.Add(time.Duration(millis) * time.Millisecond)}
 }
 
 func (c *Core) signal(request uint64, m *wire.Signal) {
 	if n := c.current(request, m.Node, c.generation); n == nil {
 		return
 	}
-	for _, w := range c.signals.happen(m.Name) {
+	for _, w := range c.happen(&c.signals, m.Name) {
 		c.ack(w.request)
 	}
 	c.ack(request)
 }
 
+// await waits for a signal. It is the worker of rank 0 that gives signals: when it is lost, nobody waits for those any more
+// that it has not given. Whoever asked then has an error, and does what it was at anew under another name.
 func (c *Core) await(request uint64, m *wire.Await) {
 	if n := c.current(request, m.Node, c.generation); n == nil {
 		return
@@ -154,5 +179,12 @@ func (c *Core) await(request uint64, m *wire.Await) {
 		c.ack(request)
 		return
 	}
-	c.signals.waits = append(c.signals.waits, c.newWait(request, m.Node, m.Name, m.WaitMillis))
+	first := slices.IndexFunc(c.nodes, func(n *node) bool { return n.counts() && n.Role == wire.RoleWorker && n.Rank == 0 })
+	if first < 0 {
+		c.refuse(request, wire.CodeUnavailable, "signal %q: there is no worker 0, who would give it, in generation %d", m.Name, c.generation)
+		return
+	}
+	w := c.newWait(request, m.Node, m.Name, m.WaitMillis)
+	w.giver = c.nodes[first].Node
+	c.signals.waits = append(c.signals.waits, w)
 }

@@ -3,10 +3,12 @@ package schedulernode
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/wire"
 )
 
@@ -33,12 +35,16 @@ func (c *Core) register(request uint64, m *wire.Register) {
 		who = fmt.Sprintf("%s %d on %s", roleName(m.Role), m.Rank, m.Host)
 	}
 	count := c.count(m.Role)
+	joins := m.Joining && m.Role == wire.RoleWorker && c.phase == wire.PhaseRunning
 	switch {
 	case m.Role != wire.RoleServer && m.Role != wire.RoleWorker:
 		c.refuse(request, wire.CodeMalformed, "role %d can not register", m.Role)
 		return
 	case m.Job != c.set.Job:
 		c.refuse(request, wire.CodeConflict, "%s belongs to job %q, this is job %q", who, m.Job, c.set.Job)
+		return
+	case joins:
+		c.join(request, m)
 		return
 	case int(m.Workers) != c.set.Workers || int(m.Servers) != c.set.Servers:
 		c.refuse(request, wire.CodeConflict, "%s was told of %d workers and %d servers, the scheduler of %d and %d",
@@ -62,17 +68,22 @@ func (c *Core) register(request uint64, m *wire.Register) {
 		c.refuse(request, wire.CodeConflict, "%s: all %d %ss are there", who, count, roleName(m.Role))
 		return
 	}
+	n := c.newNode(m)
+	c.note("node %d registered: %s", n.Node, who)
+	c.registered(request, n)
+	if len(c.living(wire.RoleWorker)) == c.set.Workers && len(c.living(wire.RoleServer)) == c.set.Servers {
+		c.form()
+	}
+}
+
+func (c *Core) newNode(m *wire.Register) *node {
 	n := &node{
 		Member: wire.Member{Node: uint64(len(c.nodes) + 1), Role: m.Role, Rank: m.Rank, PID: m.PID, Host: m.Host, Addr: m.Addr},
 		wanted: m.Rank, nonce: m.Nonce, heard: c.now, deadline: c.now.Add(c.set.Lease),
 	}
 	c.nodes = append(c.nodes, n)
-	c.note("node %d registered: %s", n.Node, who)
-	c.registered(request, n)
-	if len(c.living(wire.RoleWorker)) == c.set.Workers && len(c.living(wire.RoleServer)) == c.set.Servers {
-		c.phase = wire.PhaseRunning
-		c.changeMembership()
-	}
+	c.keep(n)
+	return n
 }
 
 // registerAgain is for a node that the scheduler knows: after a lost answer, or from a new address.
@@ -83,6 +94,7 @@ func (c *Core) registerAgain(request uint64, n *node, m *wire.Register) {
 	}
 	if n.Addr != m.Addr || n.Host != m.Host || n.PID != m.PID {
 		n.Addr, n.Host, n.PID = m.Addr, m.Host, m.PID
+		c.keep(n)
 		c.changed()
 	}
 	c.registered(request, n)
@@ -96,18 +108,30 @@ func (c *Core) registered(request uint64, n *node) {
 	})
 }
 
-// changeMembership gives the living nodes their ranks in a new generation.
-func (c *Core) changeMembership() {
+// form begins the run: the living nodes get their ranks in the first generation.
+func (c *Core) form() {
+	c.phase = wire.PhaseRunning
 	c.assign()
 	c.generation++
+	for _, n := range c.living(wire.RoleWorker) {
+		c.shares = append(c.shares, n.Node)
+		c.setHost(n.Host, HostAdded, "")
+	}
+	for _, n := range c.nodes {
+		c.keep(n)
+	}
+	c.noteRanks()
+	c.changed()
+}
+
+func (c *Core) noteRanks() {
 	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
 		var b strings.Builder
-		for _, n := range c.living(role) {
+		for _, n := range c.counting(role) {
 			fmt.Fprintf(&b, ", %d is node %d on %s", n.Rank, n.Node, n.Host)
 		}
 		c.note("generation %d: %ss:%s", c.generation, roleName(role), strings.TrimPrefix(b.String(), ","))
 	}
-	c.changed()
 }
 
 // assign gives every living node a rank: the one it wants; else the lowest free one that is expected on its host; else the
@@ -181,14 +205,19 @@ func (c *Core) count(role uint8) int {
 	return c.set.Workers
 }
 
-// living lists the living nodes of a role in order of rank.
+// counting lists the nodes of a role that count, in order of rank.
+func (c *Core) counting(role uint8) []*node {
+	return slices.DeleteFunc(c.living(role), func(n *node) bool { return !n.Counts() })
+}
+
+// living lists the living nodes of a role, those that count in order of rank, then the others.
 func (c *Core) living(role uint8) (nodes []*node) {
 	for _, n := range c.nodes {
 		if n.state == living && n.Role == role {
 			nodes = append(nodes, n)
 		}
 	}
-	slices.SortStableFunc(nodes, func(a, b *node) int { return cmp.Compare(a.Rank, b.Rank) })
+	slices.SortStableFunc(nodes, func(a, b *node) int { return cmp.Compare(uint32(a.Rank), uint32(b.Rank)) })
 	return nodes
 }
 
@@ -201,38 +230,78 @@ func (c *Core) leave(request uint64, m *wire.Leave) {
 	if n == nil {
 		return
 	}
+	was := n.state
 	n.state = left
+	c.keep(n)
 	c.ack(request)
 	switch {
 	case !c.open():
+	case was == removed:
+		c.note("node %d on %s, which was removed, left", n.Node, n.Host)
+	case c.phase == wire.PhaseForming:
+		if !m.OK {
+			c.fail(fmt.Sprintf("%v: %s", n, m.Reason))
+			return
+		}
+		c.note("node %d left while the job was forming", n.Node)
+	case !n.Counts():
+		c.drop(n, cmp.Or(m.Reason, "it left before it counted"))
+		n.state = left
+	case !m.OK && n.Role == wire.RoleWorker && c.set.Elastic.OnWorkerLoss != cluster.LossFail:
+		c.loseWorker(n, m.Reason)
+		n.state = left
 	case !m.OK:
 		c.fail(fmt.Sprintf("%v: %s", n, m.Reason))
-	case c.phase == wire.PhaseForming:
-		c.note("node %d left while the job was forming", n.Node)
 	case n.Role == wire.RoleServer:
 		c.fail(fmt.Sprintf("%v left while the job runs", n))
-	case len(c.living(wire.RoleWorker)) == 0:
+	case len(c.counting(wire.RoleWorker)) == 0:
 		c.note("%v left: the job has finished", n)
 		c.end(wire.PhaseFinished, "")
 	default:
 		c.note("%v left", n)
+		if n.State == wire.MemberLeaving {
+			c.hostLeft(n.Host)
+		}
+		if c.change.want > 0 {
+			c.change.want--
+		}
 		c.changed()
 		c.checkBarriers()
+		c.admitReady()
+		c.tryCommit()
 	}
 }
 
-// lose holds a node for lost. While the job is forming another one may take its place; a running job fails.
+// lose holds a node for lost. While the job is forming another one may take its place.
 func (c *Core) lose(n *node, why string) {
-	n.state = lost
-	if c.phase == wire.PhaseForming {
+	switch {
+	case c.phase == wire.PhaseForming:
+		n.state = lost
+		c.keep(n)
 		c.note("node %d (%s on %s) lost while the job was forming: %s", n.Node, roleName(n.Role), n.Host, why)
-		return
+	case n.Role == wire.RoleServer:
+		c.loseServer(n, why)
+	case n.Counts():
+		c.loseWorker(n, why)
+	default:
+		c.drop(n, why)
 	}
+}
+
+// loseServer is for a server that is lost while the job runs: its shards are gone, and the job fails.
+func (c *Core) loseServer(n *node, why string) {
+	n.state = lost
+	c.keep(n)
+	c.fail(c.lostText(n, why))
+}
+
+// lostText says who was lost, and why.
+func (c *Core) lostText(n *node, why string) string {
 	at := ""
 	if n.step > 0 {
 		at = fmt.Sprintf(" (last step %d)", n.step)
 	}
-	c.fail(fmt.Sprintf("%v lost: %s%s", n, why, at))
+	return fmt.Sprintf("%v lost: %s%s", n, why, at)
 }
 
 func (c *Core) fail(reason string) {
@@ -255,11 +324,16 @@ func (c *Core) end(phase uint8, reason string) {
 	for _, w := range c.signals.all() {
 		c.refuse(w.request, wire.CodeUnavailable, "signal %q: %s", w.name, reason)
 	}
+	for _, w := range c.bounds.all() {
+		c.refuse(w.request, wire.CodeUnavailable, "%s: %s", w.name, reason)
+	}
+	c.tellEvents()
 }
 
 // changed makes a new revision and tells those who watch.
 func (c *Core) changed() {
 	c.revision++
+	c.dirty.job = true
 	watches := c.watches
 	c.watches = nil
 	for _, w := range watches {
@@ -283,9 +357,15 @@ func (c *Core) watch(request uint64, m *wire.Watch) {
 // tell answers a watch with the membership.
 func (c *Core) tell(request uint64, n *node) {
 	n.told = n.told || !c.open()
+	c.answer(request, c.membership())
+}
+
+func (c *Core) membership() *wire.Membership {
 	m := &wire.Membership{
 		Generation: c.generation, Revision: c.revision, Phase: c.phase,
-		Workers: uint32(c.set.Workers), Servers: uint32(c.set.Servers), Reason: c.reason,
+		Workers: uint32(c.workers), Servers: uint32(c.set.Servers), Reason: c.reason,
+		Change: c.change.number, Backups: uint32(c.set.Elastic.Backups), Division: c.division,
+		Settle: slices.Sorted(maps.Keys(c.settle)),
 	}
 	if c.phase == wire.PhaseForming {
 		m.Waiting = c.missing()
@@ -295,5 +375,5 @@ func (c *Core) tell(request uint64, n *node) {
 			m.Nodes = append(m.Nodes, n.Member)
 		}
 	}
-	c.answer(request, m)
+	return m
 }

@@ -71,7 +71,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	core := NewCore(Settings{
 		Job: cfg.Job, Workers: cfg.NumWorkers, Servers: cfg.NumServers,
-		Heartbeat: cfg.HeartbeatInterval, Lease: cfg.Lease, StartTimeout: cfg.StartTimeout, Hosts: hosts,
+		Heartbeat: cfg.HeartbeatInterval, Lease: cfg.Lease, StartTimeout: cfg.StartTimeout, Hosts: hosts, Elastic: cfg.Elastic,
 	}, time.Now())
 	sh.loop(ctx, core)
 	// The last answers are on their way; the nodes close their connections when they have them.

@@ -3,6 +3,7 @@ package schedulernode
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/wire"
 )
 
@@ -18,14 +20,19 @@ var rewrite = flag.Bool("rewrite", false, "write what the core says into the scr
 // TestScripts runs the scripts in testdata: a command with its arguments, "----", and all that the core must say to it. A
 // request is numbered by its order in the script; #n is the answer to request n, which may come much later. Commands:
 //
-//	new workers= servers= [lease= start= hosts=worker/1/d2,...]
-//	register role= [node= rank= host= addr= nonce= workers= servers= job= pid=]
+//	new workers= servers= [lease= start= hosts=worker/1/d2,... elastic=1 loss=shrink min= max= join= rejoin=]
+//	register role= [node= rank= host= addr= nonce= workers= servers= job= pid= joining=1]
+//	ready node= [wait=]                arrive node= change= [steps= epoch= used= bases=node/count,... wait=]
+//	counted node= lost= [examples=]    control {JSON}
 //	watch node= revision= [wait=]      heartbeat node= [step=]        leave node= [failed=reason]
 //	barrier node= name= [wait= gen=]   signal node= name=             await node= name= [wait=]
 //	declare node= name= [size= rows= rowlen= rule=average whole= gen=]
 //	gone request=                      whoever made it is gone
 //	run for=                           time passes; the core is stepped whenever it wants
 //	sleep for=                         time passes and the scheduler does not run
+//	restart                            the scheduler is killed and started again on its records
+//
+// After every command a core that is restored from the records is compared with the core.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -45,6 +52,7 @@ func TestScripts(t *testing.T) {
 				for line := range strings.SplitSeq(command, "\n") {
 					if !strings.HasPrefix(line, "#") {
 						got += s.do(t, line)
+						s.kept.check(t, s.set, s.core, line)
 					}
 				}
 				if got == "" {
@@ -70,6 +78,7 @@ type script struct {
 	now     time.Time
 	request uint64
 	set     Settings
+	kept    kept
 }
 
 type args map[string]string
@@ -135,9 +144,35 @@ func (s *script) do(t *testing.T, line string) string {
 				s.set.Hosts[Place{roleOf(f[0]), rank}] = f[2]
 			}
 		}
+		s.set.Elastic = cluster.Elastic{Enabled: a["elastic"] != "", OnWorkerLoss: cluster.LossPolicy(a["loss"]), MinWorkers: int(a.num("min", 0)),
+			MaxWorkers: int(a.num("max", 0)), JoinTimeout: a.dur("join", 0), RejoinTimeout: a.dur("rejoin", 0)}
 		s.now = time.Unix(1000, 0)
-		s.core, s.request = NewCore(s.set, s.now), 0
+		s.core, s.request, s.kept = NewCore(s.set, s.now), 0, kept{}
 		return ""
+	case "restart":
+		core, err := Restore(s.set, s.now, s.kept.list())
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		s.core = core
+		return ""
+	case "ready":
+		m = &wire.Ready{Node: a.num("node", 1), WaitMillis: a.millis("wait", time.Minute)}
+	case "arrive":
+		r := &wire.Arrive{Generation: s.core.generation, Node: a.num("node", 1), Change: a.num("change", 1), Steps: a.num("steps", 0), Epoch: a.num("epoch", 0),
+			Used: a.num("used", 0), WaitMillis: a.millis("wait", time.Minute)}
+		for b := range strings.SplitSeq(a["bases"], ",") {
+			if node, count, ok := strings.Cut(b, "/"); ok {
+				x, _ := strconv.ParseUint(node, 10, 64)
+				y, _ := strconv.ParseUint(count, 10, 64)
+				r.Bases = append(r.Bases, wire.NodeCount{Node: x, Count: y})
+			}
+		}
+		m = r
+	case "counted":
+		m = &wire.Counted{Node: a.num("node", 1), Lost: a.num("lost", 0), Examples: a.num("examples", math.MaxUint64)}
+	case "control":
+		m = &wire.Control{Request: strings.TrimPrefix(line, "control ")}
 	case "run":
 		end := s.now.Add(a.dur("for", 0))
 		got := ""
@@ -162,7 +197,7 @@ func (s *script) do(t *testing.T, line string) string {
 		m = &wire.Register{Node: a.num("node", 0), Role: roleOf(a["role"]), Rank: int32(a.num("rank", 1<<64-1)),
 			Workers: uint32(a.num("workers", uint64(s.set.Workers))), Servers: uint32(a.num("servers", uint64(s.set.Servers))),
 			PID: uint32(a.num("pid", 100)), Nonce: a.num("nonce", 1000+s.request), Job: a.or("job", "j"), Host: a.or("host", "d1"),
-			Addr: a.or("addr", "d1:9000")}
+			Addr: a.or("addr", "d1:9000"), Joining: a["joining"] != ""}
 	case "watch":
 		m = &wire.Watch{Node: a.num("node", 1), Revision: a.num("revision", 0), WaitMillis: a.millis("wait", 30*time.Second)}
 	case "heartbeat":
@@ -198,6 +233,7 @@ func (s *script) do(t *testing.T, line string) string {
 func (s *script) step(e Event) string {
 	var b strings.Builder
 	out := s.core.Step(e)
+	s.kept.take(out)
 	for _, n := range out.Notes {
 		fmt.Fprintln(&b, n)
 	}
@@ -227,8 +263,22 @@ func show(m wire.Message) string {
 		}
 		for _, n := range m.Nodes {
 			s += fmt.Sprintf("\n   %s %d is node %d on %s", roleName(n.Role), n.Rank, n.Node, n.Host)
+			if n.State != wire.MemberCounts {
+				s += ", " + memberStates[n.State]
+			}
+		}
+		if m.Change != 0 {
+			s += fmt.Sprintf("\n   change %d is pending", m.Change)
+		}
+		if len(m.Settle) > 0 {
+			s += fmt.Sprintf("\n   to settle: %d", m.Settle)
+		}
+		if m.Division.Steps > 0 {
+			s += fmt.Sprintf("\n   epoch %d, step %d: %s", m.Division.Epoch, m.Division.Steps, cuts(m.Division.Cuts))
 		}
 		return s
+	case *wire.Report:
+		return m.Answer
 	case *wire.KeyPlan:
 		s := fmt.Sprintf("key %d", m.Key)
 		for i, p := range m.Shards {

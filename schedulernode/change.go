@@ -1,0 +1,380 @@
+package schedulernode
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A change is a step to the next membership that is pending; later causes join it. It is committed when every worker that
+// counts has arrived and every server has told what it counted of lost workers.
+type change struct {
+	number  uint64 // 0: none is pending
+	since   time.Time
+	causes  []string
+	arrived map[uint64]*wire.Arrive // by node
+
+	want     int       // LossWait: so many workers must count afterwards; 0: any number
+	rejoinBy time.Time // LossWait: fails if they are not there by then
+	settleBy time.Time // fails if lost workers are not settled by then; zero: there are none
+}
+
+// A settlement is what servers tell of a lost worker.
+type settlement struct {
+	lost uint64
+	told map[uint64]uint64 // by server
+}
+
+// begin makes a change pending, or joins a cause to the pending one. The caller makes the new revision.
+func (c *Core) begin(cause string) {
+	if c.change.number == 0 {
+		c.changes++
+		c.change = change{number: c.changes, since: c.now, arrived: make(map[uint64]*wire.Arrive)}
+	}
+	c.change.causes = append(c.change.causes, cause)
+	c.note("change %d: %s", c.change.number, cause)
+}
+
+// join registers a worker that joins the running job.
+func (c *Core) join(request uint64, m *wire.Register) {
+	who := fmt.Sprintf("worker on %s", m.Host)
+	if !c.set.joins() {
+		c.refuse(request, wire.CodeConflict, "%s can not join: the job runs and its membership does not change", who)
+		return
+	}
+	if h := c.hosts[m.Host]; h != nil && (h.status == HostRemovalQueued || h.status == HostRemoved) {
+		c.refuse(request, wire.CodeConflict, "%s can not join: the host is %s; add it first", who, h.status)
+		return
+	}
+	n := c.newNode(m)
+	n.Rank, n.State = -1, wire.MemberJoining
+	n.joinBy = c.now.Add(c.set.Elastic.JoinTimeout)
+	h := c.hosts[m.Host]
+	if h == nil || h.status == HostFailed {
+		c.setHost(m.Host, HostAddQueued, "")
+	} else if h.status == HostAddQueued {
+		h.by = time.Time{} // from now on it is the node's time that counts
+	}
+	c.note("node %d registered: %s joins", n.Node, who)
+	c.registered(request, n)
+	c.changed()
+}
+
+// ready makes a joining worker part of the next change.
+func (c *Core) ready(request uint64, m *wire.Ready) {
+	n := c.current(request, m.Node, c.generation)
+	if n == nil {
+		return
+	}
+	if n.Counts() {
+		c.ack(request)
+		return
+	}
+	if n.State == wire.MemberJoining {
+		n.State = wire.MemberReady
+		c.keep(n)
+		c.note("node %d (%v) is ready", n.Node, n)
+		c.changed()
+	}
+	c.bounds.waits = append(c.bounds.waits, c.newWait(request, n.Node, "ready", m.WaitMillis))
+	c.admitReady()
+	c.tryCommit()
+}
+
+// admitReady begins a change if there is a ready worker that none is pending for.
+func (c *Core) admitReady() {
+	if n := c.admitted(); len(n) > 0 && c.change.number == 0 && c.phase == wire.PhaseRunning {
+		c.begin(fmt.Sprintf("%v (node %d) is ready", n[0], n[0].Node))
+		c.changed()
+	}
+}
+
+// admitted lists the ready workers that would count after a change: those there is room for, of lower ID first.
+func (c *Core) admitted() (nodes []*node) {
+	room, most := len(c.nodes), c.set.mostWorkers()
+	if most > 0 {
+		room = most - c.staying()
+	}
+	for _, n := range c.nodes {
+		if n.state == living && n.State == wire.MemberReady && len(nodes) < room {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// staying is the number of workers that count and were not asked to leave.
+func (c *Core) staying() (n int) {
+	for _, x := range c.nodes {
+		if x.Role == wire.RoleWorker && x.stays() {
+			n++
+		}
+	}
+	return n
+}
+
+// arrive takes a worker's word that it is at the boundary of the pending change.
+func (c *Core) arrive(request uint64, m *wire.Arrive) {
+	n := c.current(request, m.Node, c.generation)
+	if n == nil {
+		return
+	}
+	switch {
+	case m.Change <= c.changes && m.Change != c.change.number: // it was committed, and the answer lost
+		c.ack(request)
+	case m.Change != c.change.number || m.Change == 0:
+		c.refuse(request, wire.CodeConflict, "arrive at change %d: the newest is %d", m.Change, c.changes)
+	case n.Role != wire.RoleWorker || !n.Counts():
+		c.refuse(request, wire.CodeUnsupported, "arrive at change %d: %v does not count", m.Change, n)
+	default:
+		c.change.arrived[n.Node] = m
+		c.bounds.waits = append(c.bounds.waits, c.newWait(request, n.Node, fmt.Sprintf("change %d", m.Change), m.WaitMillis))
+		c.tryCommit()
+	}
+}
+
+// counted takes what a server has counted of a lost worker. The first word counts.
+func (c *Core) counted(request uint64, m *wire.Counted) {
+	n := c.member(request, m.Node)
+	if n == nil {
+		return
+	}
+	if n.Role != wire.RoleServer {
+		c.refuse(request, wire.CodeUnsupported, "counted: %v is no server", n)
+		return
+	}
+	if s := c.settle[m.Lost]; s != nil {
+		if _, known := s.told[n.Node]; !known {
+			s.told[n.Node] = m.Examples
+			c.dirty.job = true
+			if !c.unsettled() {
+				c.change.settleBy = time.Time{}
+			}
+		}
+	}
+	c.ack(request)
+	c.tryCommit()
+}
+
+// loseWorker goes on without a worker that counted, or fails the job, as the policy has it. Survivors stand in rounds that need
+// the worker, so the generation goes up at once; ranks and division follow with the change.
+func (c *Core) loseWorker(n *node, why string) {
+	n.state = lost
+	c.keep(n)
+	e := c.set.Elastic
+	text, stay := c.lostText(n, why), c.staying()
+	switch {
+	case e.OnWorkerLoss == cluster.LossFail:
+		c.fail(text)
+		return
+	case stay == 0:
+		c.fail(text + "; no worker is left")
+		return
+	case e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay < e.MinWorkers:
+		c.fail(fmt.Sprintf("%s; %d left, want at least %d workers", text, stay, e.MinWorkers))
+		return
+	}
+	c.begin(text)
+	if e.OnWorkerLoss == cluster.LossWait && n.State != wire.MemberLeaving {
+		c.change.want = max(c.change.want, stay+1)
+		c.change.rejoinBy = c.now.Add(e.RejoinTimeout)
+	}
+	c.settle[n.Node] = &settlement{n.Node, make(map[uint64]uint64)}
+	c.change.settleBy = c.now.Add(e.RejoinTimeout)
+	c.generation++
+	c.noteRanks()
+	c.event(EventLost, n.Host, text)
+	if n.State == wire.MemberLeaving {
+		c.hostLeft(n.Host)
+	} else if !c.peopled(n.Host) {
+		c.setHost(n.Host, HostFailed, text)
+	}
+	c.changed()
+	c.checkBarriers()
+	for _, w := range c.signals.remove(func(w wait) bool { return w.giver == n.Node }) {
+		c.refuse(w.request, wire.CodeUnavailable, "signal %q: %s: it would have given it", w.name, text)
+	}
+	c.tryCommit()
+}
+
+// drop gives up a worker that does not count.
+func (c *Core) drop(n *node, why string) {
+	n.state, n.why = lost, why
+	c.keep(n)
+	c.note("node %d (%v) dropped: %s", n.Node, n, why)
+	for _, w := range c.bounds.remove(func(w wait) bool { return w.node == n.Node }) {
+		c.refuse(w.request, wire.CodeUnknownNode, "node %d (%v) was dropped: %s", n.Node, n, why)
+	}
+	if h := c.hosts[n.Host]; h != nil && h.status == HostAddQueued && !c.peopled(n.Host) {
+		c.failHost(n.Host, why)
+	}
+	c.changed()
+	c.admitReady()
+	c.tryCommit()
+}
+
+// mayBeDropped says that the node is dropped when its time to join is over.
+func (c *Core) mayBeDropped(n *node) bool {
+	if n.state != living || n.joinBy.IsZero() {
+		return false
+	}
+	return n.State == wire.MemberJoining || n.State == wire.MemberReady && c.change.number == 0
+}
+
+// passChange ends what a change may wait for no longer.
+func (c *Core) passChange(t time.Time) {
+	due := func(d time.Time) bool { return c.phase == wire.PhaseRunning && !d.IsZero() && !t.Before(d) }
+	e := c.set.Elastic
+	for _, n := range c.nodes {
+		if c.mayBeDropped(n) && due(n.joinBy) {
+			why := fmt.Sprintf("not ready within %v", e.JoinTimeout)
+			if n.State == wire.MemberReady {
+				why = fmt.Sprintf("no place for it within %v: the job has its %d workers", e.JoinTimeout, c.staying())
+			}
+			c.drop(n, why)
+		}
+	}
+	for _, name := range c.hostNames() {
+		if due(c.hosts[name].by) {
+			c.failHost(name, fmt.Sprintf("no worker came from it within %v", e.JoinTimeout))
+		}
+	}
+	if due(c.change.settleBy) {
+		c.fail(fmt.Sprintf("change %d: after %v still waiting for %s", c.change.number, e.RejoinTimeout, c.obstacles(0)))
+	}
+	if due(c.change.rejoinBy) {
+		c.fail(fmt.Sprintf("%s; no other worker has come within %v", c.change.causes[0], e.RejoinTimeout))
+	}
+}
+
+// counters lists the servers that have not told what they counted of a lost worker.
+func (c *Core) counters(s *settlement) (nodes []*node) {
+	for _, n := range c.living(wire.RoleServer) {
+		if _, ok := s.told[n.Node]; !ok {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// vacant is how many workers are still wanted in the place of lost ones.
+func (c *Core) vacant() int { return c.change.want - c.staying() - len(c.admitted()) }
+
+// tryCommit commits the pending change if nothing stands in its way.
+func (c *Core) tryCommit() {
+	if c.phase != wire.PhaseRunning || c.change.number == 0 || len(c.change.arrived) == 0 || c.vacant() > 0 {
+		return
+	}
+	for _, n := range c.nodes {
+		if n.Role == wire.RoleWorker && n.counts() && c.change.arrived[n.Node] == nil {
+			return
+		}
+	}
+	if !c.unsettled() {
+		c.commit()
+	}
+}
+
+// unsettled says that a server has yet to tell what it counted.
+func (c *Core) unsettled() bool {
+	for _, s := range c.settle {
+		if len(c.counters(s)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// obstacles says what the pending change waits for; for is the node that asks, which need not be told of itself.
+func (c *Core) obstacles(asker uint64) string {
+	if c.change.number == 0 {
+		return fmt.Sprintf("a place: the job has its %d workers", c.staying())
+	}
+	var names []string
+	for _, n := range c.counting(wire.RoleWorker) {
+		if c.change.arrived[n.Node] == nil && n.Node != asker && len(names) < maxNamed {
+			names = append(names, c.describe(n))
+		}
+	}
+	for _, lost := range c.settling() {
+		for _, n := range c.counters(c.settle[lost]) {
+			names = append(names, fmt.Sprintf("%v to tell what it counted of %v", n, c.nodes[lost-1]))
+		}
+	}
+	if v := c.vacant(); v > 0 {
+		names = append(names, fmt.Sprintf("%d more workers (%s)", v, strings.Join(c.change.causes, "; ")))
+	}
+	return strings.Join(names, ", ")
+}
+
+// commit makes the pending change.
+func (c *Core) commit() {
+	enter := c.admitted()
+	if !c.divide() {
+		return
+	}
+	var gone []*node
+	var stay []*node
+	for _, n := range c.counting(wire.RoleWorker) {
+		if n.State == wire.MemberLeaving {
+			gone = append(gone, n)
+		} else {
+			stay = append(stay, n)
+		}
+	}
+	for _, n := range gone {
+		n.state = removed
+		c.keep(n)
+	}
+	for _, n := range enter {
+		n.State, n.joinBy = wire.MemberCounts, time.Time{}
+	}
+	stay = append(stay, enter...)
+	c.shares = nil
+	for rank, n := range stay {
+		n.Rank = int32(rank)
+		c.shares = append(c.shares, n.Node)
+		c.keep(n)
+	}
+	c.workers = len(stay)
+	c.generation++
+	number, took := c.change.number, c.now.Sub(c.change.since)
+	c.change = change{}
+	clear(c.settle)
+	c.note("change %d committed after %s: generation %d has %d workers from step %d, epoch %d, on", number, seconds(took), c.generation, c.workers, c.division.Steps, c.division.Epoch)
+	c.noteRanks()
+	for _, n := range gone {
+		c.hostLeft(n.Host)
+	}
+	for _, n := range enter {
+		if c.hosts[n.Host].status == HostAddQueued || c.hosts[n.Host].status == HostFailed {
+			c.setHost(n.Host, HostAdded, "")
+			c.event(EventAdded, n.Host, "")
+		}
+	}
+	c.changed()
+	for _, w := range c.bounds.remove(func(w wait) bool { n := c.nodes[w.node-1]; return n.state == removed || n.counts() }) {
+		if n := c.nodes[w.node-1]; n.state == removed {
+			c.refuse(w.request, wire.CodeRemoved, "%v was removed from the job", n)
+		} else {
+			c.ack(w.request)
+		}
+	}
+	c.checkBarriers()
+	c.admitReady()
+}
+
+// settling lists the lost workers that are to be settled.
+func (c *Core) settling() []uint64 {
+	out := make([]uint64, 0, len(c.settle))
+	for lost := range c.settle {
+		out = append(out, lost)
+	}
+	slices.SortFunc(out, cmp.Compare[uint64])
+	return out
+}

@@ -1,0 +1,203 @@
+package schedulernode
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+// The statuses of a host of workers.
+const (
+	HostAddQueued     = "ADD_QUEUED"     // wanted; no worker there counts yet
+	HostAdded         = "ADDED"          // a worker there counts
+	HostRemovalQueued = "REMOVAL_QUEUED" // its workers were asked to leave
+	HostRemoved       = "REMOVED"
+	HostFailed        = "FAILED" // it could not be added, or its workers were lost
+)
+
+// The actions of events: the statuses that a host gets, and
+const EventLost = "LOST" // a worker there was lost
+
+// The actions that are statuses, too.
+const (
+	EventAddQueued     = HostAddQueued
+	EventAdded         = HostAdded
+	EventRemovalQueued = HostRemovalQueued
+	EventRemoved       = HostRemoved
+	EventFailed        = HostFailed
+)
+
+// A HostEvent is something that happened to a host.
+type HostEvent struct {
+	Number uint64 `json:"number"` // from 1, without gaps, for the life of the job
+	TimeNS int64  `json:"time_ns"`
+	Action string `json:"action"`
+	Host   string `json:"host"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// maxEvents bounds the memory for events.
+const maxEvents = 10_000
+
+type host struct {
+	status string
+	reason string
+	by     time.Time // fails if no worker has come from it by then; zero: one has
+}
+
+func (c *Core) hostNames() []string { return slices.Sorted(maps.Keys(c.hosts)) }
+
+// setHost gives a host a status.
+func (c *Core) setHost(name, status, reason string) {
+	c.hosts[name] = &host{status: status, reason: reason}
+	c.put("host/"+name, keptHost{status, reason})
+}
+
+// event numbers what happened to a host and tells those who wait for it.
+func (c *Core) event(action, name, reason string) {
+	c.events++
+	e := HostEvent{Number: c.events, TimeNS: c.now.UnixNano(), Action: action, Host: name, Reason: reason}
+	c.happened = append(c.happened, e)
+	c.put(eventKey(e.Number), e)
+	if len(c.happened) > maxEvents {
+		c.out.Records = append(c.out.Records, Record{Key: eventKey(c.happened[0].Number)})
+		c.happened = c.happened[1:]
+	}
+	c.note("host %s: %s%s", name, action, because(reason))
+	c.tellEvents()
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+func eventKey(number uint64) string { return fmt.Sprintf("event/%012d", number) }
+
+// peopled says that a worker lives on a host.
+func (c *Core) peopled(name string) bool {
+	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.state == living && n.Role == wire.RoleWorker && n.Host == name })
+}
+
+// failHost says that a host could not be added.
+func (c *Core) failHost(name, why string) {
+	c.setHost(name, HostFailed, why)
+	c.event(EventFailed, name, why)
+}
+
+// hostLeft says that a worker of a host left that was asked to; with the last one the host is removed.
+func (c *Core) hostLeft(name string) {
+	if h := c.hosts[name]; h != nil && h.status == HostRemovalQueued && !c.peopled(name) {
+		c.setHost(name, HostRemoved, "")
+		c.event(EventRemoved, name, "")
+	}
+}
+
+// addHost asks for workers on a host; the launcher, which hears of it, starts them. It returns why it can not be.
+func (c *Core) addHost(name string) string {
+	if h := c.hosts[name]; h != nil {
+		switch h.status {
+		case HostAddQueued:
+			return fmt.Sprintf("host %s is being added already", name)
+		case HostAdded:
+			return fmt.Sprintf("host %s is in the job already", name)
+		case HostRemovalQueued:
+			return fmt.Sprintf("host %s is being removed; add it again when it is", name)
+		}
+	}
+	if most := c.set.mostWorkers(); most > 0 && c.staying()+c.coming() >= most {
+		return fmt.Sprintf("host %s can not be added: the job has %d workers and %d are coming, want at most %d in all", name, c.staying(), c.coming(), most)
+	}
+	c.setHost(name, HostAddQueued, "")
+	c.hosts[name].by = c.now.Add(c.set.Elastic.JoinTimeout)
+	c.event(EventAddQueued, name, "")
+	return ""
+}
+
+// coming is the number of workers that do not count yet, or are asked for.
+func (c *Core) coming() (n int) {
+	for _, x := range c.nodes {
+		if x.state == living && x.Role == wire.RoleWorker && !x.Counts() {
+			n++
+		}
+	}
+	for name, h := range c.hosts {
+		if h.status == HostAddQueued && !c.peopled(name) {
+			n++
+		}
+	}
+	return n
+}
+
+// removeHost asks the workers on a host to leave. It returns why it can not be.
+func (c *Core) removeHost(name string) string {
+	h := c.hosts[name]
+	switch {
+	case h == nil:
+		return fmt.Sprintf("host %s has no worker", name)
+	case h.status == HostRemoved:
+		return fmt.Sprintf("host %s was removed already", name)
+	case h.status == HostRemovalQueued:
+		return fmt.Sprintf("host %s is being removed already", name)
+	}
+	stay := 0
+	var here []*node
+	for _, n := range c.nodes {
+		switch {
+		case n.Role != wire.RoleWorker || n.state != living:
+		case n.Host == name:
+			here = append(here, n)
+		case n.stays():
+			stay++
+		}
+	}
+	asked := slices.ContainsFunc(here, func(n *node) bool { return n.Counts() })
+	if asked && stay < c.set.Elastic.MinWorkers {
+		return fmt.Sprintf("host %s can not be removed: it would leave %d, want at least %d workers", name, stay, c.set.Elastic.MinWorkers)
+	}
+	c.setHost(name, HostRemovalQueued, "")
+	c.event(EventRemovalQueued, name, "")
+	for _, n := range here {
+		if n.Counts() {
+			n.State = wire.MemberLeaving
+			c.keep(n)
+			continue
+		}
+		n.state = removed
+		c.keep(n)
+		for _, w := range c.bounds.remove(func(w wait) bool { return w.node == n.Node }) {
+			c.refuse(w.request, wire.CodeRemoved, "%v was removed from the job", n)
+		}
+	}
+	if asked {
+		c.begin(fmt.Sprintf("host %s is to be removed", name))
+	}
+	c.hostLeft(name)
+	c.changed()
+	c.tryCommit()
+	return ""
+}
+
+// hostFailed takes the launcher's word that it could not start a worker on a host. It returns why it does not matter.
+func (c *Core) hostFailed(name, why string) string {
+	h := c.hosts[name]
+	if h == nil || h.status != HostAddQueued {
+		status := "not known"
+		if h != nil {
+			status = h.status
+		}
+		return fmt.Sprintf("host %s is %s: only one that is being added can fail", name, status)
+	}
+	c.failHost(name, why)
+	for _, n := range c.nodes {
+		if n.state == living && n.Role == wire.RoleWorker && n.Host == name && !n.Counts() {
+			c.drop(n, why)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,252 @@
+package schedulernode
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+// The records of a Core. All but the first have many keys.
+//
+//	job                  keptJob
+//	node/ID              keptNode
+//	key/NUMBER           keptKey: declarations in their order
+//	barrier/N, signal/N  a name that happened
+//	host/NAME            keptHost
+//	event/N              HostEvent
+//
+// Times are not kept: leases and all else that runs out begins anew. Nor are heartbeats, watches and other waits: who
+// waited asks again.
+
+type keptJob struct {
+	Job        string
+	Phase      uint8
+	Generation uint64
+	Revision   uint64
+	Reason     string `json:",omitempty"`
+	Workers    int
+	Changes    uint64
+	Pending    bool     `json:",omitempty"`
+	Causes     []string `json:",omitempty"`
+	Want       int      `json:",omitempty"`
+	Settle     []keptSettlement
+	Division   wire.Division
+	Shares     []uint64
+}
+
+type keptSettlement struct {
+	Lost uint64
+	Told map[uint64]uint64
+}
+
+type keptNode struct {
+	wire.Member
+	Wanted int32
+	Nonce  uint64
+	Life   state
+	Why    string `json:",omitempty"`
+	Joins  bool   `json:",omitempty"` // its time to join runs
+}
+
+type keptKey struct {
+	Declare wire.Declare
+	By      string
+}
+
+type keptHost struct {
+	Status string
+	Reason string
+}
+
+// dirty says what the records of an event are to say anew.
+type dirty struct {
+	job   bool
+	nodes []*node
+}
+
+// keep notes that a node's record has changed.
+func (c *Core) keep(n *node) {
+	if !slices.Contains(c.dirty.nodes, n) {
+		c.dirty.nodes = append(c.dirty.nodes, n)
+	}
+}
+
+// put adds a record.
+func (c *Core) put(key string, value any) {
+	b, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("schedulernode: record %s: %v", key, err)) // plain structs always marshal
+	}
+	c.out.Records = append(c.out.Records, Record{key, b})
+}
+
+// record adds the records of what has changed since the last event.
+func (c *Core) record() {
+	for _, n := range c.dirty.nodes {
+		c.put(fmt.Sprintf("node/%08d", n.Node), keptNode{n.Member, n.wanted, n.nonce, n.state, n.why, !n.joinBy.IsZero()})
+	}
+	if c.dirty.job || len(c.dirty.nodes) > 0 {
+		c.put("job", c.keptJob())
+	}
+	c.dirty = dirty{}
+}
+
+func (c *Core) keptJob() keptJob {
+	k := keptJob{Job: c.set.Job, Phase: c.phase, Generation: c.generation, Revision: c.revision, Reason: c.reason, Workers: c.workers,
+		Changes: c.changes, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Division: c.division, Shares: c.shares}
+	for _, lost := range c.settling() {
+		k.Settle = append(k.Settle, keptSettlement{lost, c.settle[lost].told})
+	}
+	return k
+}
+
+// Restore returns the Core of a job that has kept these records, the newest of each key. Without any it is a new job.
+// Everybody's lease begins now.
+func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
+	c := NewCore(set, now)
+	if len(records) == 0 {
+		return c, nil
+	}
+	records = slices.Clone(records)
+	slices.SortFunc(records, func(a, b Record) int { return strings.Compare(a.Key, b.Key) })
+	found := false
+	for _, r := range records {
+		kind, rest, _ := strings.Cut(r.Key, "/")
+		var err error
+		switch kind {
+		case "job":
+			found = true
+			err = c.restoreJob(r.Value)
+		case "node":
+			err = c.restoreNode(r.Value)
+		case "key":
+			err = c.restoreKey(r.Value)
+		case "barrier":
+			err = c.barriers.restore(rest, string(r.Value))
+		case "signal":
+			err = c.signals.restore(rest, string(r.Value))
+		case "host":
+			var k keptHost
+			if err = json.Unmarshal(r.Value, &k); err == nil {
+				c.hosts[rest] = &host{status: k.Status, reason: k.Reason}
+			}
+		case "event":
+			var e HostEvent
+			if err = json.Unmarshal(r.Value, &e); err == nil {
+				c.happened = append(c.happened, e)
+				c.events = e.Number
+			}
+		default:
+			err = fmt.Errorf("of a kind that is not known")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("schedulernode: restore: record %q: %w", r.Key, err)
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("schedulernode: restore: %d records, and none is of the job", len(records))
+	}
+	if err := c.checkRestored(); err != nil {
+		return nil, fmt.Errorf("schedulernode: restore: %w", err)
+	}
+	for name, h := range c.hosts {
+		if h.status == HostAddQueued && !c.peopled(name) {
+			h.by = now.Add(c.set.Elastic.JoinTimeout)
+		}
+	}
+	c.dirty = dirty{}
+	return c, nil
+}
+
+func (c *Core) restoreJob(value []byte) error {
+	var k keptJob
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
+	}
+	if k.Job != c.set.Job {
+		return fmt.Errorf("it is of job %q, this is job %q", k.Job, c.set.Job)
+	}
+	c.phase, c.generation, c.revision, c.reason = k.Phase, k.Generation, k.Revision, k.Reason
+	c.workers, c.changes, c.division, c.shares = k.Workers, k.Changes, k.Division, k.Shares
+	if k.Pending {
+		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, want: k.Want, arrived: make(map[uint64]*wire.Arrive)}
+		if k.Want > 0 {
+			c.change.rejoinBy = c.now.Add(c.set.Elastic.RejoinTimeout)
+		}
+		if len(k.Settle) > 0 {
+			c.change.settleBy = c.now.Add(c.set.Elastic.RejoinTimeout)
+		}
+	}
+	for _, s := range k.Settle {
+		if s.Told == nil {
+			s.Told = make(map[uint64]uint64)
+		}
+		c.settle[s.Lost] = &settlement{s.Lost, s.Told}
+	}
+	return nil
+}
+
+func (c *Core) restoreNode(value []byte) error {
+	var k keptNode
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
+	}
+	if k.Node != uint64(len(c.nodes)+1) {
+		return fmt.Errorf("it is of node %d, want %d", k.Node, len(c.nodes)+1)
+	}
+	n := &node{Member: k.Member, wanted: k.Wanted, nonce: k.Nonce, state: k.Life, why: k.Why, heard: c.now, deadline: c.now.Add(c.set.Lease)}
+	if k.Joins {
+		n.joinBy = c.now.Add(c.set.Elastic.JoinTimeout)
+	}
+	c.nodes = append(c.nodes, n)
+	return nil
+}
+
+func (c *Core) restoreKey(value []byte) error {
+	var k keptKey
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
+	}
+	if n, refused := c.plan.declare(&k.Declare, k.By, 0).(*wire.Nack); refused {
+		return fmt.Errorf("%v: %s", n.Code, n.Text)
+	}
+	return nil
+}
+
+func (m *meetings) restore(number, name string) error {
+	n, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return err
+	}
+	if len(m.order) == 0 {
+		m.first = n
+	}
+	if want := m.first + uint64(len(m.order)); n != want {
+		return fmt.Errorf("want number %d", want)
+	}
+	m.mark(name)
+	return nil
+}
+
+// checkRestored finds records that do not belong together.
+func (c *Core) checkRestored() error {
+	if c.phase < wire.PhaseForming || c.phase > wire.PhaseFailed {
+		return fmt.Errorf("phase %d is not known", c.phase)
+	}
+	for _, id := range c.shares {
+		if id == 0 || id > uint64(len(c.nodes)) {
+			return fmt.Errorf("a part of the division belongs to node %d, of %d nodes", id, len(c.nodes))
+		}
+	}
+	for id := range c.settle {
+		if id == 0 || id > uint64(len(c.nodes)) {
+			return fmt.Errorf("node %d is to be settled, of %d nodes", id, len(c.nodes))
+		}
+	}
+	return nil
+}
