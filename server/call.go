@@ -34,6 +34,7 @@ type call struct {
 	entry   *entry         // the shard, where the kind has one
 	data    *shard.Buffer  // the payload
 	size    int            // and its bytes, of a push
+	held    bool           // the shard has the push
 	out     *shard.Buffer  // an answer's payload
 	version *shard.Version // or the version it is read from
 	loading int64          // share of Server.loading
@@ -84,7 +85,7 @@ func (c *call) finish() {
 		<-s.reads
 	}
 	c.entry, c.data, c.out, c.version, c.loading, c.reading = nil, nil, nil, nil, 0, false
-	c.origin, c.message, c.payload[0], c.filled = nil, nil, nil, false
+	c.origin, c.message, c.payload[0], c.filled, c.held = nil, nil, nil, false, false
 	c.started = time.Time{}
 	s.spareMu.Lock()
 	defer s.spareMu.Unlock()

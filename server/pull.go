@@ -54,7 +54,12 @@ func (c *call) preparePullRows(n int) (err error) {
 
 func (c *call) servePull(ctx context.Context) error {
 	m := &c.pull
-	return c.answerValue(ctx, shard.Want{Node: m.Node, Round: m.Round, Seq: m.Seq, Staleness: m.Staleness}, m.Codec, m.WaitMillis)
+	return c.answerValue(ctx, wantOf(m), m.Codec, m.WaitMillis)
+}
+
+// wantOf is the value that a pull asks for.
+func wantOf(m *wire.Pull) shard.Want {
+	return shard.Want{Node: m.Node, Round: m.Round, Seq: m.Seq, Staleness: m.Staleness}
 }
 
 // answerValue waits for the value and answers with it, from the shard's own memory if it travels as float32.
@@ -63,9 +68,14 @@ func (c *call) answerValue(ctx context.Context, want shard.Want, codec uint8, mi
 	if err != nil {
 		return err
 	}
+	return c.answerVersion(v, want.Node, codec)
+}
+
+// answerVersion answers node with a value, which becomes the call's.
+func (c *call) answerVersion(v *shard.Version, node uint64, codec uint8) error {
 	c.version = v
 	n := int(c.entry.cfg.Length)
-	missed, lead := v.HandTo(want.Node)
+	missed, lead := v.HandTo(node)
 	c.value = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead}
 	b, err := v.Encoded(codec)
 	if err != nil {

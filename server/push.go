@@ -70,12 +70,10 @@ func (c *call) preparePushRows(n int) (err error) {
 
 func (c *call) servePush(ctx context.Context) error {
 	m := &c.push
-	err := c.contribute(ctx, shard.Contribution{
-		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Counted: m.Counted,
-		Codec: m.Codec, Threshold: m.Threshold, Size: c.size,
-	}, m.WaitMillis)
-	if err != nil {
-		return err
+	if !c.held {
+		if err := c.contribute(ctx, contributionOf(m, c.size), m.WaitMillis); err != nil {
+			return err
+		}
 	}
 	if !m.Answer {
 		return c.answerAck()
@@ -83,8 +81,18 @@ func (c *call) servePush(ctx context.Context) error {
 	if err := c.beginPull(); err != nil {
 		return err
 	}
-	want := shard.Want{Node: m.Node, Round: m.Round + 1, Seq: m.Seq, Staleness: shard.NoBound}
-	return c.answerValue(ctx, want, m.AnswerCodec, m.WaitMillis)
+	return c.answerValue(ctx, wantAfter(m), m.AnswerCodec, m.WaitMillis)
+}
+
+// contributionOf is what a push hands to its shard, but for the payload, of so many bytes.
+func contributionOf(m *wire.Push, size int) shard.Contribution {
+	return shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight,
+		Counted: m.Counted, Codec: m.Codec, Threshold: m.Threshold, Size: size}
+}
+
+// wantAfter is the value that answers a push.
+func wantAfter(m *wire.Push) shard.Want {
+	return shard.Want{Node: m.Node, Round: m.Round + 1, Seq: m.Seq, Staleness: shard.NoBound}
 }
 
 func (c *call) servePushRows(ctx context.Context) error {
@@ -105,11 +113,7 @@ func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint
 		status, err := c.entry.shard.Push(x)
 		switch status {
 		case shard.Held, shard.Repeated:
-			c.data = nil // the shard's now
-			c.endPush()
-			for seen := c.s.rounds.Load(); x.Round >= seen; seen = c.s.rounds.Load() {
-				c.s.rounds.CompareAndSwap(seen, x.Round+1)
-			}
+			c.took(x.Round)
 			return nil
 		case shard.Ahead:
 			if millis == 0 {
@@ -125,5 +129,14 @@ func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint
 		default:
 			return err
 		}
+	}
+}
+
+// took takes note that the shard has the payload.
+func (c *call) took(round uint64) {
+	c.data, c.held = nil, true
+	c.endPush()
+	for seen := c.s.rounds.Load(); round >= seen; seen = c.s.rounds.Load() {
+		c.s.rounds.CompareAndSwap(seen, round+1)
 	}
 }

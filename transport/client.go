@@ -92,10 +92,7 @@ func (c *Client) call(ctx context.Context, request, answer wire.Message, dst []b
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	size := 0
-	for _, p := range payload {
-		size += len(p)
-	}
+	size := payloadSize(payload)
 	select {
 	case c.turns <- struct{}{}:
 		defer func() { <-c.turns }()

@@ -88,9 +88,17 @@ type Handler interface {
 	Buffer(r *Request, n int) ([]byte, error)
 	// Serve returns the answer; it may wait for it, at most until ctx ends (the connection or the Server was closed).
 	// An error is answered as a Nack: with the code and text of a *Refusal in its chain, else CodeInternal.
-	// If Buffer gave memory and the payload could not be read, Drop is called in place of Serve.
+	// If Buffer gave memory, or a PromptHandler set a Value, and the connection ends before Serve, Drop is called in its place.
 	Serve(ctx context.Context, r *Request) (Response, error)
 	Drop(r *Request)
+}
+
+// A PromptHandler answers some requests without waiting for anything. Prompt is called before Serve for small requests (16 KB
+// with their payload), on the goroutine that reads the connection: it must return within microseconds. With done false it may
+// have done a part; the request then goes to Serve, with its Value. Its errors are as those of Serve.
+type PromptHandler interface {
+	Handler
+	Prompt(r *Request) (resp Response, done bool, err error)
 }
 
 // Ordered is a request that has a place among those that wait for one connection: if they are large, the one of the lowest

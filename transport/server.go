@@ -13,6 +13,7 @@ import (
 type Server struct {
 	ln  net.Listener
 	h   Handler
+	p   PromptHandler // h, if it is one
 	cfg Config
 
 	ctx       context.Context // ends with Close
@@ -35,6 +36,7 @@ func NewServer(ln net.Listener, h Handler, cfg Config) *Server {
 		conns:     make(map[net.Conn]bool),
 		fewer:     make(chan struct{}),
 	}
+	s.p, _ = h.(PromptHandler)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }

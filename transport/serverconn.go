@@ -14,8 +14,8 @@ import (
 	"github.com/paragon-train/paragon/wire"
 )
 
-// A serverConn is one connection of a Server: one goroutine reads requests, each request is served by another, one
-// writes small answers.
+// A serverConn is one connection of a Server: one goroutine reads requests and answers those that need not wait, each of the
+// others is served by another, one writes small answers.
 type serverConn struct {
 	s      *Server
 	nc     net.Conn
@@ -25,6 +25,7 @@ type serverConn struct {
 	turns  chan struct{} // a value for each request being worked on
 	crew   *crew
 	spare  spares[Request]
+	owes   bool           // the reader's: answers of its own are collected and to be written before it waits
 	wg     sync.WaitGroup // of the writer
 }
 
@@ -59,6 +60,11 @@ func (c *serverConn) read() error {
 	br := bufio.NewReaderSize(c.nc, readBuffer)
 	var header [wire.HeaderSize]byte
 	for {
+		if br.Buffered() < len(header) {
+			if err := c.settle(); err != nil {
+				return err
+			}
+		}
 		if _, err := io.ReadFull(br, header[:]); err != nil {
 			return err
 		}
@@ -66,18 +72,15 @@ func (c *serverConn) read() error {
 		if err != nil {
 			return err
 		}
-		select {
-		case c.turns <- struct{}{}:
-		case <-c.ctx.Done():
-			return c.ctx.Err()
-		}
 		// What has begun must come to an end, or a silent peer would hold the memory for ever.
 		slow := br.Buffered() < h.Head+h.Payload
 		if slow {
+			if err := c.settle(); err != nil {
+				return err
+			}
 			c.nc.SetReadDeadline(time.Now().Add(frameTime(h.Payload)))
 		}
 		if err := c.request(br, h); err != nil {
-			<-c.turns
 			return err
 		}
 		if slow {
@@ -86,7 +89,16 @@ func (c *serverConn) read() error {
 	}
 }
 
-// request reads the rest of one request and starts serving it. Its error is the connection's.
+// settle has the reader's own answers written: those of requests that came together go together.
+func (c *serverConn) settle() error {
+	if !c.owes {
+		return nil
+	}
+	c.owes = false
+	return c.w.flushBatch()
+}
+
+// request reads the rest of one request and serves it, or starts to. Its error is the connection's.
 func (c *serverConn) request(br *bufio.Reader, h wire.Header) error {
 	r := c.spare.take()
 	if r == nil {
@@ -115,8 +127,53 @@ func (c *serverConn) request(br *bufio.Reader, h wire.Header) error {
 			return err
 		}
 	}
+	if refused == nil && c.s.p != nil && h.Head+h.Payload <= smallFrame && c.prompt(h, r) {
+		return nil
+	}
+	select {
+	case c.turns <- struct{}{}:
+	default:
+		if err := c.settle(); err != nil {
+			return c.abandon(r, refused, err)
+		}
+		select {
+		case c.turns <- struct{}{}:
+		case <-c.ctx.Done():
+			return c.abandon(r, refused, c.ctx.Err())
+		}
+	}
 	c.crew.do(job{h, r, refused})
 	return nil
+}
+
+// abandon gives up a request that was read and will not be served, because of err.
+func (c *serverConn) abandon(r *Request, refused, err error) error {
+	if refused == nil && (len(r.Payload) > 0 || r.Value != nil) {
+		c.drop(r)
+	}
+	c.recycle(r)
+	return err
+}
+
+// prompt answers a request at once, if the Handler can.
+func (c *serverConn) prompt(h wire.Header, r *Request) bool {
+	resp, done, err := c.tryHandle(r)
+	switch {
+	case err != nil:
+		resp = Response{Message: nack(err)}
+	case !done:
+		return false
+	}
+	if taken, _ := c.w.collect(h.ID, resp.Message, payloadSize(resp.Payload), resp.Payload); !taken {
+		c.answer(h.ID, resp)
+	} else {
+		c.owes = true
+		if resp.Release != nil {
+			resp.Release()
+		}
+	}
+	c.recycle(r)
+	return true
 }
 
 // serveOne answers a request that was read.
@@ -157,10 +214,7 @@ func (c *serverConn) answer(id uint32, resp Response) {
 }
 
 func (c *serverConn) write(id uint32, resp Response) error {
-	size := 0
-	for _, p := range resp.Payload {
-		size += len(p)
-	}
+	size := payloadSize(resp.Payload)
 	taken, err := c.w.small(id, resp.Message, size, resp.Payload)
 	if taken || err != nil {
 		return err
@@ -180,6 +234,15 @@ func (c *serverConn) handle(r *Request) (resp Response, err error) {
 		err = errors.New("the handler has no answer")
 	}
 	return resp, err
+}
+
+func (c *serverConn) tryHandle(r *Request) (resp Response, done bool, err error) {
+	defer c.caught(r, &err)
+	resp, done, err = c.s.p.Prompt(r)
+	if err == nil && done && resp.Message == nil {
+		err = errors.New("the handler has no answer")
+	}
+	return resp, done, err
 }
 
 func (c *serverConn) buffer(r *Request, n int) (b []byte, err error) {

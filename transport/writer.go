@@ -57,6 +57,14 @@ func newFrameWriter(nc net.Conn, dead <-chan struct{}, limit bool) *frameWriter 
 	return w
 }
 
+func payloadSize(payload [][]byte) int {
+	size := 0
+	for _, p := range payload {
+		size += len(p)
+	}
+	return size
+}
+
 // appendFrame appends header and head of a frame to b. It fails, and appends nothing, if the frame is beyond the limits.
 func appendFrame(b []byte, id uint32, m wire.Message, payload int) ([]byte, error) {
 	at := len(b)
@@ -72,6 +80,23 @@ func appendFrame(b []byte, id uint32, m wire.Message, payload int) ([]byte, erro
 
 // small takes a copy of the frame to be written soon, unless the frame is large or too much waits already.
 func (w *frameWriter) small(id uint32, m wire.Message, size int, payload [][]byte) (taken bool, err error) {
+	taken, err = w.collect(id, m, size, payload)
+	if taken {
+		w.rouse()
+	}
+	return taken, err
+}
+
+// rouse has the batch written soon.
+func (w *frameWriter) rouse() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // a wake-up is due already and will find what is in the batch
+	}
+}
+
+// collect is small, but the frame need not be written before the next rouse or flushBatch.
+func (w *frameWriter) collect(id uint32, m wire.Message, size int, payload [][]byte) (taken bool, err error) {
 	if size > smallFrame {
 		return false, nil
 	}
@@ -87,14 +112,28 @@ func (w *frameWriter) small(id uint32, m wire.Message, size int, payload [][]byt
 		}
 	}
 	w.mu.Unlock()
-	if err != nil {
-		return false, err
-	}
+	return err == nil, err
+}
+
+// flushBatch writes the batch at once, on the goroutine that asks, if nobody else writes or waits to; else it is written soon.
+func (w *frameWriter) flushBatch() error {
 	select {
-	case w.wake <- struct{}{}:
-	default: // a wake-up is due already and will find this frame
+	case <-w.token:
+	default:
+		w.rouse()
+		return nil
 	}
-	return true, nil
+	w.mu.Lock()
+	alone := len(w.queue) == 0
+	w.mu.Unlock()
+	var err error
+	if alone {
+		_, err = w.next(noCancel)
+	} else {
+		w.rouse()
+	}
+	w.token <- struct{}{}
+	return err
 }
 
 // run writes batches until the connection is closed. An error of the connection is given to fail.

@@ -54,6 +54,16 @@ func (s *Shard) Pull(want Want) (*Version, *Wait, error) {
 	return nil, w, nil
 }
 
+// TryPull returns the value if it is there.
+func (s *Shard) TryPull(want Want) (v *Version, ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || !s.has(&want) {
+		return nil, false, s.err
+	}
+	return s.acquire(), true, nil
+}
+
 // Await is Pull that waits, until ctx ends.
 func (s *Shard) Await(ctx context.Context, want Want) (*Version, error) {
 	v, w, err := s.Pull(want)
