@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/paragon-train/paragon/cluster"
@@ -24,6 +25,11 @@ type call struct {
 	dst             []byte
 
 	got []byte // the answer's payload, in dst
+
+	started transport.Started
+	sent    bool        // the first attempt was started
+	over    atomic.Bool // and has ended
+	first   error       // with this
 }
 
 // Pauses between two attempts: the first, and the longest.
@@ -37,8 +43,57 @@ func (c *call) run() {
 	if err := c.try(); err != nil {
 		o.fail(&ShardError{Verb: o.verb, Key: o.key, Shard: c.shard, Round: o.round, Peer: c.peer(), Err: err})
 	}
-	if o.left.Add(-1) == 0 {
+	c.end()
+}
+
+func (c *call) end() {
+	if o := c.op; o.left.Add(-1) == 0 {
 		o.finished <- struct{}{}
+	}
+}
+
+// start makes the first attempt without a goroutine for it, if the request is small and can leave at once. run makes the others.
+func (c *call) start() bool {
+	c.sent = false
+	peer, _, err := c.op.s.node.Server(cluster.Rank(c.server))
+	if err != nil {
+		return false
+	}
+	starter, ok := peer.(transport.Starter)
+	if !ok {
+		return false
+	}
+	c.stamp()
+	c.over.Store(false)
+	c.sent = starter.Start(&c.started, c.request, c.answer, c.dst, c.payload...)
+	return c.sent
+}
+
+// answered ends the first attempt, on the goroutine that read the answer.
+func (c *call) answered() {
+	got, err := c.started.Result()
+	c.over.Store(true)
+	if err == nil {
+		c.got = got
+		c.end()
+		return
+	}
+	if !errors.Is(err, transport.ErrClosed) { // of that the peer says more when it is asked again
+		c.first = err
+	}
+	c.op.s.crew.do(c)
+}
+
+// giveUp ends the first attempt when the op has, and cut ends its connection if that was not enough.
+func (c *call) giveUp() {
+	if c.sent {
+		c.started.GiveUp(context.Canceled)
+	}
+}
+
+func (c *call) cut() {
+	if c.sent && !c.over.Load() {
+		c.started.Cut()
 	}
 }
 
@@ -48,12 +103,17 @@ func (c *call) try() error {
 	pause := firstPause
 	var doubt time.Time // since when attempts have failed in a way that may pass or may not
 	for {
-		c.stamp()
 		began := time.Now()
-		peer, _, err := node.Server(cluster.Rank(c.server))
 		var got []byte
-		if err == nil {
-			got, err = peer.Call(o, c.request, c.answer, c.dst, c.payload...)
+		err := c.first
+		if c.first = nil; err != nil {
+			began = o.mark.began
+		} else {
+			c.stamp()
+			var peer transport.Caller
+			if peer, _, err = node.Server(cluster.Rank(c.server)); err == nil {
+				got, err = peer.Call(o, c.request, c.answer, c.dst, c.payload...)
+			}
 		}
 		if err == nil {
 			c.got = got

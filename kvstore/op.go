@@ -21,7 +21,7 @@ type op struct {
 
 	left     atomic.Int32
 	finished chan struct{}
-	timer    *time.Timer
+	mark     mark // the lookout's
 
 	mu     sync.Mutex // guards the rest
 	stop   chan struct{}
@@ -42,6 +42,7 @@ func newOp(s *store, verb, key string, calls int) *op {
 	o := &op{s: s, verb: verb, key: key, calls: make([]call, calls), finished: make(chan struct{}, 1), stop: make(chan struct{})}
 	for i := range o.calls {
 		o.calls[i].op = o
+		o.calls[i].started.Done = o.calls[i].answered
 		o.calls[i].shard = -1
 	}
 	return o
@@ -70,55 +71,46 @@ func (o *op) run(ctx context.Context) error {
 		<-o.finished
 		return o.result()
 	}
+	s.lookout.add(o)
+	defer s.lookout.remove(o)
 	for i := range o.calls {
-		s.crew.do(&o.calls[i])
+		if c := &o.calls[i]; !c.start() {
+			s.crew.do(c)
+		}
 	}
 	o.wait(ctx)
 	return o.result()
 }
 
+// wait returns when all requests have ended.
 func (o *op) wait(ctx context.Context) {
-	s := o.s
-	began := time.Now()
-	if o.timer == nil {
-		o.timer = time.NewTimer(o.patience(0))
-	} else {
-		o.timer.Reset(o.patience(0))
-	}
-	defer o.timer.Stop()
-	ended, done, closing := ctx.Done(), s.node.Done(), s.closing
+	ended, stop := ctx.Done(), o.Done()
+	var late <-chan time.Time
 	for {
 		select {
 		case <-o.finished:
 			return
 		case <-ended:
 			ended = nil
-			o.fail(o.wrap(o.waitedFor(ctx.Err(), time.Since(began))))
-		case <-done:
-			done = nil
-			o.fail(o.wrap(s.over()))
-		case <-closing:
-			closing = nil
-			o.fail(o.wrap(ErrClosed))
-		case <-o.timer.C:
-			waited := time.Since(began)
-			if s.timeout > 0 && waited >= s.timeout {
-				o.fail(o.wrap(o.waitedFor(ErrUnavailable, waited)))
-				continue // what is under way ends now
+			o.fail(o.wrap(o.waitedFor(ctx.Err(), time.Since(o.mark.began))))
+		case <-stop:
+			stop = nil
+			for i := range o.calls {
+				o.calls[i].giveUp()
 			}
-			o.log(waited)
-			o.timer.Reset(o.patience(waited))
+			timer := time.NewTimer(readGrace)
+			defer timer.Stop()
+			late = timer.C
+		case <-late:
+			for i := range o.calls {
+				o.calls[i].cut()
+			}
 		}
 	}
 }
 
-// patience is the time from now to the next look at the clock.
-func (o *op) patience(waited time.Duration) time.Duration {
-	if o.s.timeout > 0 {
-		return min(o.s.noteEvery, o.s.timeout-waited)
-	}
-	return o.s.noteEvery
-}
+// readGrace is how long an answer may take that is just being read when its op ends, before its connection does.
+const readGrace = 100 * time.Millisecond
 
 func (o *op) reset() {
 	o.mu.Lock()

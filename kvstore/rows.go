@@ -94,7 +94,7 @@ type rowsPull struct {
 func newRowsPull(k *key) *rowsPull {
 	n := len(k.shards)
 	p := &rowsPull{op: newOp(k.s, "pull rows", k.name, n), heads: make([]wire.PullRows, n), values: make([]wire.Value, n), payloads: make([][1][]byte, n)}
-	p.all = make([]call, n)
+	p.all = p.calls
 	return p
 }
 
@@ -123,9 +123,10 @@ func (s *store) PullRows(ctx context.Context, name string, rows []int64, out []f
 		}
 		p.heads[i] = wire.PullRows{Origin: k.origin(i, seq), Round: round, Rows: uint64(len(x.rows)), WaitMillis: s.waitMillis(), Staleness: s.staleness}
 		p.payloads[i][0] = x.code[0].rowNumbers(s.native, x.rows)
-		c := call{op: p.op, server: int(k.shards[i].Server), shard: i, request: &p.heads[i], origin: &p.heads[i].Origin,
-			answer: &p.values[i], payload: p.payloads[i][:], dst: x.code[1].landing(s.native, x.values)}
-		p.calls = append(p.calls, c)
+		p.calls = p.all[:len(p.calls)+1]
+		c := &p.calls[len(p.calls)-1]
+		c.server, c.shard, c.request, c.origin = int(k.shards[i].Server), i, &p.heads[i], &p.heads[i].Origin
+		c.answer, c.payload, c.dst, c.got = &p.values[i], p.payloads[i][:], x.code[1].landing(s.native, x.values), nil
 	}
 	if err := p.run(ctx); err != nil {
 		return err

@@ -27,6 +27,7 @@ type store struct {
 	lossless   bool // compression is refused
 
 	crew    *crew
+	lookout *lookout
 	weight  atomic.Uint32 // float32 bits
 	counted atomic.Bool   // it is a number of examples
 	joining atomic.Bool   // this worker does not count yet
@@ -55,6 +56,7 @@ func newStore(set settings, kind string, node Node) *store {
 		crew: newCrew(), closing: make(chan struct{}), keys: map[string]*key{}, beginning: map[string]bool{},
 		compression: Compression{}.withDefaults(),
 	}
+	s.lookout = newLookout(s)
 	s.SetWeight(1)
 	s.beginEra()
 	if n, ok := node.(changing); ok {
@@ -229,6 +231,7 @@ func (s *store) part(ok bool, reason string) error {
 	s.mu.Unlock()
 	s.calls.Wait()
 	s.crew.close()
+	s.lookout.close()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	select {

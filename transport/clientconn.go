@@ -15,18 +15,28 @@ import (
 
 // A call is one request waiting for its answer. It is in the pending map of its connection from before its frame is written
 // until somebody takes it out: the reader, to fill it, kill, to fail it, or its caller, who gives it up. Whoever takes it
-// out alone may touch it; the reader and kill then send on done, once.
+// out alone may touch it; the reader and kill then end it, once.
 type call struct {
 	addr    string
 	answer  wire.Message
 	dst     []byte
 	filled  []byte
 	err     error
-	started uint64 // what the connection had read when the call was made
-	done    chan struct{}
+	since   uint64        // what the connection had read when the call was made
+	done    chan struct{} // gets a value at the end; nil if
+	started *Started      // what the call belongs to is told
 }
 
 func newCall() *call { return &call{done: make(chan struct{}, 1)} }
+
+// end tells the caller that the call is over. Nobody else touches it then.
+func (k *call) end() {
+	if k.started != nil {
+		k.started.over()
+	} else {
+		k.done <- struct{}{}
+	}
+}
 
 // A clientConn is one connection of a Client.
 type clientConn struct {
@@ -68,7 +78,7 @@ func (cc *clientConn) register(k *call) (id uint32, ok bool) {
 		cc.lastID++
 	}
 	cc.pending[cc.lastID] = k
-	k.started = cc.frames
+	k.since = cc.frames
 	return cc.lastID, true
 }
 
@@ -99,7 +109,7 @@ func (cc *clientConn) kill(err error) {
 	cc.nc.Close()
 	for _, k := range pending {
 		k.err = err
-		k.done <- struct{}{}
+		k.end()
 	}
 }
 
@@ -166,7 +176,7 @@ func (cc *clientConn) wait(ctx context.Context, id uint32, k *call) ([]byte, err
 // may be gone without a word. Calls that wait there for long may go on doing so; new ones go elsewhere.
 func (cc *clientConn) gaveUp(ctx context.Context, k *call) {
 	cc.mu.Lock()
-	if cc.frames == k.started && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if cc.frames == k.since && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		cc.retired = true
 	}
 	empty := cc.retired && len(cc.pending) == 0
@@ -206,7 +216,7 @@ func (cc *clientConn) read() error {
 			if err != nil {
 				k.err = fmt.Errorf("%w: %w", ErrConnection, err)
 			}
-			k.done <- struct{}{}
+			k.end()
 		}
 		if err != nil {
 			return err
