@@ -65,7 +65,10 @@ func (r *rig) call(ctx context.Context, m wire.Message, payload []byte) (wire.Me
 		copy(b, payload)
 		req.Payload = b
 	}
-	resp, err := r.s.Serve(ctx, req)
+	resp, done, err := r.s.Prompt(req)
+	if err == nil && !done {
+		resp, err = r.s.Serve(ctx, req)
+	}
 	if err != nil {
 		if resp.Release != nil {
 			r.t.Errorf("%v: an error came with a Release", m.Kind())
