@@ -55,11 +55,11 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 	return c.response(), true, nil
 }
 
-// knows tells whether the sender is a member of the server's generation. If not, admit waits, or says what is wrong.
+// knows tells whether the sender is a worker that counts in the server's generation. If not, admit waits, or says what is wrong.
 func (s *Server) knows(o *wire.Origin) bool {
 	v := s.view.Load()
 	w := v.workers[o.Node]
-	if o.Generation != v.generation || w == nil || w.rank != o.Rank {
+	if o.Generation != v.generation || w == nil || w.joins || w.rank != o.Rank {
 		return false
 	}
 	w.heard.Store(time.Now().UnixNano())

@@ -38,6 +38,8 @@ func TestOnlyWhatNeedNotWaitIsAnsweredAtOnce(t *testing.T) {
 	tooLate, d := push(0, 0, 2, 7, 8)
 	newer, _ := push(1, 0, 0, 3, 4)
 	newer.Generation++
+	joiner := pull(0, 0, 0)
+	joiner.Node = 77
 	big, _ := push(0, 1, 0, make([]float32, promptValues+1)...)
 	for _, x := range []struct {
 		what    string
@@ -52,6 +54,7 @@ func TestOnlyWhatNeedNotWaitIsAnsweredAtOnce(t *testing.T) {
 		{"push of another generation", newer, b, false},
 		{"pull of a round that is open", pull(0, 0, 1), nil, false},
 		{"pull of what is there", pull(1, 0, 0), nil, true},
+		{"pull of a worker that is not known", joiner, nil, false},
 		{"push to a large shard", big, floats(make([]float32, promptValues+1)...), false},
 		{"pull of a large shard", pull(1, 1, 0), nil, false},
 		{"pull of rows", &wire.PullRows{Origin: origin(0, 2, 0), WaitMillis: 1000}, nil, false},
