@@ -35,6 +35,9 @@ func (s *Shard) apply(step uint64) error {
 		pass := s.pass(step)
 		err = pass.Update(s.writable(), s.sum.data.Float32s(s.n), s.state)
 	}
+	if err == nil && s.backup.on {
+		s.keep(step)
+	}
 	s.resetSum()
 	if err != nil {
 		return s.refuse(wire.CodeInternal, "round %d: %v", step, err)
@@ -87,13 +90,18 @@ func SetOptimizer(shards []*Shard, opt *optim.Optimizer, from uint64) error {
 		if s.cfg.Rule == wire.RuleAverage {
 			continue
 		}
-		if opt.Check(s.state, s.n) != nil {
-			s.state = opt.NewState(s.n)
-			if s.vocabulary != nil {
-				s.vocabulary.setSlots(opt.NewState(1).Slots)
-			}
-		}
-		s.opt, s.factors = opt, opt.Factors(s.cfg.Name)
+		s.setOptimizer(opt)
 	}
 	return nil
+}
+
+func (s *Shard) setOptimizer(opt *optim.Optimizer) {
+	if opt.Check(s.state, s.n) != nil {
+		s.state = opt.NewState(s.n)
+		if s.vocabulary != nil {
+			s.vocabulary.setSlots(opt.NewState(1).Slots)
+		}
+	}
+	s.opt, s.factors = opt, opt.Factors(s.cfg.Name)
+	s.backup.spoiled = s.backup.spoiled || s.backup.filling
 }

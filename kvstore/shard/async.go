@@ -22,7 +22,7 @@ func (s *Shard) SetMode(mode uint8) error {
 
 // pushAsync applies one contribution. A member's contributions are applied in the order of their sequence numbers.
 func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
-	if m.known && c.Seq != m.counted+1 {
+	if m.known && c.Seq != m.counted+1 || s.shut() {
 		return Ahead, nil
 	}
 	if err := s.takeRows(c); err != nil {
@@ -42,8 +42,11 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 		return Held, nil
 	}
 	m.counted, m.known = c.Seq, true
+	s.recordNewest(m)
+	s.count(c.Node, c.Seq, c.Weight)
 	s.rounds++
 	s.publish()
+	s.announce()
 	s.wake()
 	return Held, nil
 }

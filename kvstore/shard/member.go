@@ -39,6 +39,10 @@ func (s *Shard) SetMembers(generation uint64, members []Member) error {
 	if s.err != nil {
 		return s.err
 	}
+	return s.setMembers(generation, members)
+}
+
+func (s *Shard) setMembers(generation uint64, members []Member) error {
 	fresh := make(map[uint64]*member, len(members))
 	base := s.slowest()
 	ranked := make([]*member, 0, len(members))

@@ -27,6 +27,13 @@ func OpenPayloadSize(rows, rowLen, slots int) int { return rows * (8 + 4*rowLen*
 func (s *Shard) ReadRows(from, count uint64) (RowState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.err == nil && s.gated() {
+		return RowState{}, ErrAgain
+	}
+	return s.readRows(from, count)
+}
+
+func (s *Shard) readRows(from, count uint64) (RowState, error) {
 	o := s.vocabulary
 	switch {
 	case s.err != nil:

@@ -70,7 +70,7 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: round %d had closed without it, round %d is open", c.Seq, m.Rank, c.Round, s.rounds)
 	case c.Round == s.rounds:
 		r = &s.open
-	case c.Round == s.rounds+1:
+	case c.Round == s.rounds+1 && s.backup.pending == nil: // so that a worker never has more than two rounds to send again
 		r = &s.next
 	default:
 		return Ahead, nil

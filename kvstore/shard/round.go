@@ -149,20 +149,23 @@ func (s *Shard) resetSum() {
 
 // closeRounds closes the open round, and the next ones, for as long as nobody is missing.
 func (s *Shard) closeRounds() {
-	for s.err == nil && len(s.ranked) > 0 && len(s.open.slots) > 0 && s.open.present == len(s.open.slots) {
+	for s.err == nil && !s.shut() && len(s.ranked) > 0 && len(s.open.slots) > 0 && s.open.present == len(s.open.slots) {
 		if err := s.apply(s.rounds); err != nil {
 			s.fail(err)
 			return
 		}
 		for i := range s.open.slots {
-			if m := s.members[s.open.slots[i].node]; m != nil {
-				m.counted = s.open.slots[i].seq
+			slot := &s.open.slots[i]
+			if m := s.members[slot.node]; m != nil {
+				m.counted = slot.seq
 			}
+			s.count(slot.node, slot.seq, slot.weight)
 		}
 		s.rounds++
 		s.publish()
 		s.open, s.next = s.next, s.open
 		s.next.begin(s.ranked, s.rounds+1)
+		s.announce()
 		s.wake()
 		s.foldReady()
 	}

@@ -131,7 +131,7 @@ func (s *Shard) applyRows(step uint64) error {
 }
 
 // PullRows copies row rows[i] of a shard of rows into row i of out, all of one round, and returns the number of rounds they
-// contain and the generation under which the newest closed. Wait for a round with Pull first.
+// contain and the generation under which the newest closed. Wait for a round with Pull first; ErrAgain is for shards with a backup.
 func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64, err error) {
 	rowLen := int(s.cfg.RowLen)
 	if rowLen == 0 {
@@ -149,6 +149,9 @@ func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64,
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return 0, 0, s.err
+	}
+	if s.gated() {
+		return 0, 0, ErrAgain
 	}
 	if s.vocabulary != nil {
 		s.vocabulary.pull(rows, out)

@@ -117,6 +117,8 @@ type Shard struct {
 	current      *Version
 	spareVersion []*Version
 
+	backup backup
+
 	waits     []*Wait
 	spareWait []*Wait
 	err       error // not nil: the shard ended, and all requests with it

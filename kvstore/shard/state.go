@@ -25,6 +25,9 @@ func (s *Shard) ReadState() (State, error) {
 	if s.err != nil {
 		return State{}, s.err
 	}
+	if s.gated() {
+		return State{}, ErrAgain
+	}
 	if s.vocabulary != nil {
 		return State{}, s.refuse(wire.CodeUnsupported, "read state: the key has an open vocabulary; read its rows")
 	}
@@ -110,6 +113,7 @@ func (s *Shard) beginState() {
 }
 
 func (s *Shard) endState(round uint64) {
+	s.spoil()
 	s.rounds = round
 	s.publish()
 	s.open.begin(s.ranked, s.rounds)

@@ -131,6 +131,9 @@ func (s *Shard) forget(w *Wait) {
 
 // has reports whether the value satisfies want.
 func (s *Shard) has(want *Want) bool {
+	if s.gated() {
+		return false
+	}
 	if !s.async {
 		return s.rounds >= want.Round
 	}
