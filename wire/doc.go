@@ -77,6 +77,12 @@ const (
 	KindWriteRows    Kind = 42
 	KindReadUsage    Kind = 43
 	KindUsage        Kind = 44
+	KindReplicate    Kind = 50
+	KindFill         Kind = 51
+	KindFillPart     Kind = 52
+	KindFilled       Kind = 53
+	KindReadPlaces   Kind = 54
+	KindPlaces       Kind = 55
 )
 
 // A Code says why a request was refused.
@@ -100,6 +106,8 @@ const (
 	CodeBusy            Code = 14 // a limit of the receiver is reached; try again later
 	CodeFull            Code = 15 // a key has as many rows as it may have, or a server as many bytes
 	CodeRemoved         Code = 16 // the node was asked to leave, and may now
+	CodeMoved           Code = 17 // the shard is at another server; the scheduler knows where
+	CodeGap             Code = 18 // a backup lacks what came before
 )
 
 // A Message is the head of one frame.

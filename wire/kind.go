@@ -42,6 +42,12 @@ var kinds = [...]struct {
 	KindWriteRows:    {"write rows", func() Message { return new(WriteRows) }},
 	KindReadUsage:    {"read usage", func() Message { return new(ReadUsage) }},
 	KindUsage:        {"usage", func() Message { return new(Usage) }},
+	KindReplicate:    {"replicate", func() Message { return new(Replicate) }},
+	KindFill:         {"fill", func() Message { return new(Fill) }},
+	KindFillPart:     {"fill part", func() Message { return new(FillPart) }},
+	KindFilled:       {"filled", func() Message { return new(Filled) }},
+	KindReadPlaces:   {"read places", func() Message { return new(ReadPlaces) }},
+	KindPlaces:       {"places", func() Message { return new(Places) }},
 }
 
 // New returns an empty message of the kind, or nil if the kind is not known.
@@ -77,6 +83,8 @@ var codes = [...]string{
 	CodeBusy:            "busy",
 	CodeFull:            "full",
 	CodeRemoved:         "removed",
+	CodeMoved:           "moved",
+	CodeGap:             "gap",
 }
 
 // String returns what the code means in a few words, such as "stale generation", or its number.

@@ -1,0 +1,198 @@
+package wire
+
+// Copy opens the head of every request of a shard's primary to its backup.
+//
+//	offset  size  field
+//	     0     8  generation  membership the sender believes in
+//	     8     8  node        the sender's ID
+//	    16     8  placement   the sender's Membership.Placement
+//	    24     8  key
+//	    32     4  shard
+//
+// A receiver that has not heard of the placement waits for the news; one that knows of a newer one in which the sender is no longer the
+// shard's primary, or the receiver not its backup, answers CodeMoved. So a primary that was declared lost closes no round. Introduced in version 1.
+type Copy struct {
+	Generation uint64
+	Node       uint64
+	Placement  uint64
+	Key        uint64
+	Shard      uint32
+}
+
+// Order is the request's place among those that wait for one connection.
+func (m *Copy) Order() uint64 { return m.Key }
+
+// The forms of a Replicate's payload.
+const (
+	RecordNone   uint8 = 0 // nothing: the value stays
+	RecordSum    uint8 = 1 // float32 for each value: the sum, to which the optimizer is applied
+	RecordValue  uint8 = 2 // float32 for each value: the value
+	RecordRows   uint8 = 3 // rows int64, their numbers or IDs; then rows × rowlen float32, their sums
+	RecordNewest uint8 = 4 // float32 for each value: the one contributor's newest contribution (ModeAsync, RuleAverage)
+)
+
+// Replicate hands a closed round on to the shard's backup, which changes its value as the primary did. A round that it has already is
+// acknowledged and not counted again; one that is not the next is CodeGap, as is a shard that it does not have. Answer: Ack.
+//
+//	offset  size  field
+//	     0    36  copy
+//	    36     8  round       its number
+//	    44     8  closed      generation under which it closed
+//	    52     1  form        of the payload
+//	    53     8  rows        of RecordRows: in this request
+//	    61     1  more        of RecordRows: further rows of the round follow in other requests
+//	    62     8  weight      float64: sum of the weights
+//	    70     1  configured  the optimizer is that of config; false: as in the round before
+//	    71     .  config      string, JSON of optim.Config; empty: none
+//	     .     .  counts      list of node 8, seq 8, weight 4 (float32): the contributions, in the order in which they were added
+//
+// Introduced in version 1.
+type Replicate struct {
+	Copy
+	Round      uint64
+	Closed     uint64
+	Form       uint8
+	Rows       uint64
+	More       bool
+	Weight     float64
+	Configured bool
+	Config     string
+	Counts     []CountedPush
+}
+
+// CountedPush is one contribution that a round counts.
+type CountedPush struct {
+	Node   uint64
+	Seq    uint64
+	Weight float32
+}
+
+// Fill begins to give a backup all that a shard is, except for its numbers, which FillPart brings. What the backup had of the shard stays until
+// the last FillPart. Answer: Ack.
+//
+//	offset  size  field
+//	     0    36  copy
+//	    36     8  number      of this fill, from 1; its FillParts repeat it
+//	    44     .  init        an InitShard; of its origin only key and shard are read
+//	     .     8  round       rounds closed
+//	     .     8  closed      generation under which the newest of them closed
+//	     .     1  mode
+//	     .     8  rows        of an open vocabulary
+//	     .     1  pushed      contributions have come
+//	     .     1  anyseq      a member's first contribution may have any sequence number
+//	     .     .  config      string, the optimizer's JSON; empty: none
+//	     .     .  base        string, the JSON that SetOptimizer gave the server
+//	     .     .  slots       list of strings: names
+//	     .     .  members     list of node 8, counted 8, base 8, known 1, newest 1, weight 4 (float32)
+//
+// Introduced in version 1.
+type Fill struct {
+	Copy
+	Number  uint64
+	Init    InitShard
+	Round   uint64
+	Closed  uint64
+	Mode    uint8
+	Rows    uint64
+	Pushed  bool
+	AnySeq  bool
+	Config  string
+	Base    string
+	Slots   []string
+	Members []FillMember
+}
+
+// FillMember is what a shard knows of one worker.
+type FillMember struct {
+	Node    uint64
+	Counted uint64 // highest sequence number that counts
+	Base    uint64 // ModeAsync: contributions that it is taken to have made before it came
+	Known   bool
+	Newest  bool // ModeAsync, RuleAverage: its newest contribution is one of the arrays
+	Weight  float32
+}
+
+// FillPart brings some numbers of a shard to its backup. With last the shard is complete, and takes the place of what the backup had.
+// Another fill's number is CodeGap. Answer: Ack.
+//
+//	offset  size  field
+//	     0    36  copy
+//	    36     8  number
+//	    44     4  array       0: the value; then the slots in order; then the newest contributions of the members that have one
+//	    48     8  from        first value; of an open vocabulary, the number of rows before these
+//	    56     8  count       values; of an open vocabulary, rows
+//	    64     1  last
+//
+// Payload: count float32; of an open vocabulary as of Rows. Parts come in order. Introduced in version 1.
+type FillPart struct {
+	Copy
+	Number uint64
+	Array  uint32
+	From   uint64
+	Count  uint64
+	Last   bool
+}
+
+// Filled tells the scheduler that the backups of some shards have the whole state, or (ok false) no longer have it. A server that
+// says so closes no further round of the shard before the backup has that, too. Answer: Ack; CodeMoved if the sender
+// is not the primary of one of them, or its backup is another one.
+//
+//	offset  size  field
+//	     0     8  node
+//	     8     8  placement   by which the shards were filled
+//	    16     1  ok
+//	    17     .  shards      list of key 8, shard 4, backup 8 (node)
+//
+// Introduced in version 1.
+type Filled struct {
+	Node      uint64
+	Placement uint64
+	OK        bool
+	Shards    []FilledShard
+}
+
+// FilledShard is one shard of a Filled.
+type FilledShard struct {
+	Key    uint64
+	Shard  uint32
+	Backup uint64
+}
+
+// ReadPlaces asks the scheduler where the shards of keys are, from key From on. Answer: Places.
+//
+//	offset  size  field
+//	     0     8  node
+//	     8     8  from
+//
+// Introduced in version 1.
+type ReadPlaces struct {
+	Node uint64
+	From uint64
+}
+
+// Places says where shards are, by the ranks of their servers.
+//
+//	offset  size  field
+//	     0     8  placement   Membership.Placement that these are of
+//	     8     8  next        the first key that is not here; as many as the job has: none is missing
+//	    16     8  keys        how many the job has
+//	    24     .  places      list of key 8, shard 4, server 4, backup 4 (NoServer: none), sorted by key and shard
+//
+// Introduced in version 1.
+type Places struct {
+	Placement uint64
+	Next      uint64
+	Keys      uint64
+	Places    []Place
+}
+
+// Place is where one shard is.
+type Place struct {
+	Key    uint64
+	Shard  uint32
+	Server uint32
+	Backup uint32
+}
+
+// NoServer stands for no server.
+const NoServer = 0xffffffff

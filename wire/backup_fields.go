@@ -1,0 +1,172 @@
+package wire
+
+// Each message lists its fields once, in the order of its comment.
+
+func (m *Replicate) Kind() Kind { return KindReplicate }
+
+func (m *Replicate) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Replicate) DecodeHead(b []byte) error {
+	c := decoder(KindReplicate, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Replicate) fields(c *coder) {
+	m.Copy.fields(c)
+	c.u64(&m.Round)
+	c.u64(&m.Closed)
+	c.u8(&m.Form)
+	c.u64(&m.Rows)
+	c.bool(&m.More)
+	c.f64(&m.Weight)
+	c.bool(&m.Configured)
+	c.string(&m.Config)
+	list(c, &m.Counts, 20, func(c *coder, x *CountedPush) {
+		c.u64(&x.Node)
+		c.u64(&x.Seq)
+		c.f32(&x.Weight)
+	})
+}
+
+func (m *Fill) Kind() Kind { return KindFill }
+
+func (m *Fill) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Fill) DecodeHead(b []byte) error {
+	c := decoder(KindFill, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Fill) fields(c *coder) {
+	m.Copy.fields(c)
+	c.u64(&m.Number)
+	m.Init.fields(c)
+	c.u64(&m.Round)
+	c.u64(&m.Closed)
+	c.u8(&m.Mode)
+	c.u64(&m.Rows)
+	c.bool(&m.Pushed)
+	c.bool(&m.AnySeq)
+	c.string(&m.Config)
+	c.string(&m.Base)
+	c.strings(&m.Slots)
+	list(c, &m.Members, 30, func(c *coder, x *FillMember) {
+		c.u64(&x.Node)
+		c.u64(&x.Counted)
+		c.u64(&x.Base)
+		c.bool(&x.Known)
+		c.bool(&x.Newest)
+		c.f32(&x.Weight)
+	})
+}
+
+func (m *FillPart) Kind() Kind { return KindFillPart }
+
+func (m *FillPart) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *FillPart) DecodeHead(b []byte) error {
+	c := decoder(KindFillPart, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *FillPart) fields(c *coder) {
+	m.Copy.fields(c)
+	c.u64(&m.Number)
+	c.u32(&m.Array)
+	c.u64(&m.From)
+	c.u64(&m.Count)
+	c.bool(&m.Last)
+}
+
+func (m *Filled) Kind() Kind { return KindFilled }
+
+func (m *Filled) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Filled) DecodeHead(b []byte) error {
+	c := decoder(KindFilled, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Filled) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u64(&m.Placement)
+	c.bool(&m.OK)
+	list(c, &m.Shards, 20, func(c *coder, x *FilledShard) {
+		c.u64(&x.Key)
+		c.u32(&x.Shard)
+		c.u64(&x.Backup)
+	})
+}
+
+func (m *ReadPlaces) Kind() Kind { return KindReadPlaces }
+
+func (m *ReadPlaces) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *ReadPlaces) DecodeHead(b []byte) error {
+	c := decoder(KindReadPlaces, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *ReadPlaces) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u64(&m.From)
+}
+
+func (m *Places) Kind() Kind { return KindPlaces }
+
+func (m *Places) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Places) DecodeHead(b []byte) error {
+	c := decoder(KindPlaces, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Places) fields(c *coder) {
+	c.u64(&m.Placement)
+	c.u64(&m.Next)
+	c.u64(&m.Keys)
+	list(c, &m.Places, 20, func(c *coder, x *Place) {
+		c.u64(&x.Key)
+		c.u32(&x.Shard)
+		c.u32(&x.Server)
+		c.u32(&x.Backup)
+	})
+}
+
+func (m *Copy) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Node)
+	c.u64(&m.Placement)
+	c.u64(&m.Key)
+	c.u32(&m.Shard)
+}
