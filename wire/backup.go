@@ -44,7 +44,7 @@ const (
 //	    62     8  weight      float64: sum of the weights
 //	    70     1  configured  the optimizer is that of config; false: as in the round before
 //	    71     .  config      string, JSON of optim.Config; empty: none
-//	     .     .  counts      list of node 8, seq 8, weight 4 (float32): the contributions, in the order in which they were added
+//	     .     .  counts      list of node 8, seq 8, weight 4 (float32), counted 1 (as of Push): the contributions, in the order of their sum
 //
 // Introduced in version 1.
 type Replicate struct {
@@ -62,9 +62,10 @@ type Replicate struct {
 
 // CountedPush is one contribution that a round counts.
 type CountedPush struct {
-	Node   uint64
-	Seq    uint64
-	Weight float32
+	Node    uint64
+	Seq     uint64
+	Weight  float32
+	Counted bool
 }
 
 // Fill begins to give a backup all that a shard is, except for its numbers, which FillPart brings. What the backup had of the shard stays until
@@ -83,7 +84,9 @@ type CountedPush struct {
 //	     .     .  config      string, the optimizer's JSON; empty: none
 //	     .     .  base        string, the JSON that SetOptimizer gave the server
 //	     .     .  slots       list of strings: names
-//	     .     .  members     list of node 8, counted 8, base 8, known 1, newest 1, weight 4 (float32)
+//	     .     .  members     list of node 8, counted 8, base 8, examples 8, known 1, newest 1, weight 4 (float32)
+//	     .     1  counted     contributions have counted examples
+//	     .     .  left        list of node 8, count 8: examples of workers that have left
 //
 // Introduced in version 1.
 type Fill struct {
@@ -100,16 +103,19 @@ type Fill struct {
 	Base    string
 	Slots   []string
 	Members []FillMember
+	Counted bool
+	Left    []NodeCount
 }
 
 // FillMember is what a shard knows of one worker.
 type FillMember struct {
-	Node    uint64
-	Counted uint64 // highest sequence number that counts
-	Base    uint64 // ModeAsync: contributions that it is taken to have made before it came
-	Known   bool
-	Newest  bool // ModeAsync, RuleAverage: its newest contribution is one of the arrays
-	Weight  float32
+	Node     uint64
+	Counted  uint64 // highest sequence number that counts
+	Base     uint64 // ModeAsync: contributions that it is taken to have made before it came
+	Examples uint64 // in closed rounds
+	Known    bool
+	Newest   bool // ModeAsync, RuleAverage: its newest contribution is one of the arrays
+	Weight   float32
 }
 
 // FillPart brings some numbers of a shard to its backup. With last the shard is complete, and takes the place of what the backup had.

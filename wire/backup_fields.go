@@ -26,10 +26,11 @@ func (m *Replicate) fields(c *coder) {
 	c.f64(&m.Weight)
 	c.bool(&m.Configured)
 	c.string(&m.Config)
-	list(c, &m.Counts, 20, func(c *coder, x *CountedPush) {
+	list(c, &m.Counts, 21, func(c *coder, x *CountedPush) {
 		c.u64(&x.Node)
 		c.u64(&x.Seq)
 		c.f32(&x.Weight)
+		c.bool(&x.Counted)
 	})
 }
 
@@ -60,13 +61,19 @@ func (m *Fill) fields(c *coder) {
 	c.string(&m.Config)
 	c.string(&m.Base)
 	c.strings(&m.Slots)
-	list(c, &m.Members, 30, func(c *coder, x *FillMember) {
+	list(c, &m.Members, 38, func(c *coder, x *FillMember) {
 		c.u64(&x.Node)
 		c.u64(&x.Counted)
 		c.u64(&x.Base)
+		c.u64(&x.Examples)
 		c.bool(&x.Known)
 		c.bool(&x.Newest)
 		c.f32(&x.Weight)
+	})
+	c.bool(&m.Counted)
+	list(c, &m.Left, 16, func(c *coder, x *NodeCount) {
+		c.u64(&x.Node)
+		c.u64(&x.Count)
 	})
 }
 

@@ -43,7 +43,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	}
 	m.counted, m.known = c.Seq, true
 	s.recordNewest(m)
-	s.count(c.Node, c.Seq, c.Weight)
+	s.count(Counted{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counts: c.Counted})
 	s.rounds++
 	s.publish()
 	s.announce()

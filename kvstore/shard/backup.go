@@ -12,6 +12,7 @@ type Counted struct {
 	Node   uint64
 	Seq    uint64
 	Weight float32
+	Counts bool // examples, as Contribution.Counted says
 }
 
 // A Record is one closed round on its way to the shard's backup. It holds what the backup needs to change its value by the same rule
@@ -137,9 +138,9 @@ func (s *Shard) recordNewest(m *member) {
 }
 
 // count adds a contribution to the record of the round that was just applied.
-func (s *Shard) count(node, seq uint64, weight float32) {
+func (s *Shard) count(c Counted) {
 	if r := s.backup.pending; r != nil {
-		r.Counts = append(r.Counts, Counted{Node: node, Seq: seq, Weight: weight})
+		r.Counts = append(r.Counts, c)
 	}
 }
 
@@ -276,8 +277,12 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 		return s.refuse(wire.CodeMalformed, "follow round %d: got data of form %d for form %d and rule %d", r.Round, r.Form, s.cfg.Form, s.cfg.Rule)
 	}
 	for _, c := range r.Counts {
-		if m := s.members[c.Node]; m != nil {
+		m := s.members[c.Node]
+		if m != nil {
 			m.counted, m.known = max(m.counted, c.Seq), true
+		}
+		if c.Counts {
+			s.ledger.follows(m, c.Node, uint64(c.Weight))
 		}
 	}
 	s.pushed = true

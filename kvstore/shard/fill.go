@@ -19,16 +19,19 @@ type Snapshot struct {
 	Pushed     bool     // contributions have come
 	AnySeq     bool     // a member's first contribution may have any sequence number
 	Members    []MemberState
+	Counted    bool              // contributions have counted examples
+	Left       map[uint64]uint64 // how many those of workers that have left, in closed rounds
 }
 
 // A MemberState is what a shard knows of a worker.
 type MemberState struct {
-	Node    uint64
-	Counted uint64 // highest sequence number that counts
-	Base    uint64
-	Known   bool
-	Newest  bool // async mode, average rule: its newest contribution is one of the arrays
-	Weight  float32
+	Node     uint64
+	Counted  uint64 // highest sequence number that counts
+	Base     uint64
+	Examples uint64 // in closed rounds
+	Known    bool
+	Newest   bool // async mode, average rule: its newest contribution is one of the arrays
+	Weight   float32
 }
 
 // BeginFill begins to give a new backup the state. Until EndFill or Detach no round closes, so that the numbers which ReadFill and
@@ -52,7 +55,14 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 		if m.newest != nil {
 			b.newest = append(b.newest, m)
 		}
-		x.Members = append(x.Members, MemberState{Node: m.Node, Counted: m.counted, Base: m.base, Known: m.known, Newest: m.newest != nil, Weight: m.newestWeight})
+		x.Members = append(x.Members, MemberState{Node: m.Node, Counted: m.counted, Base: m.base, Examples: m.examples - s.held(m.Node), Known: m.known, Newest: m.newest != nil, Weight: m.newestWeight})
+	}
+	x.Counted = s.ledger.used
+	for node, examples := range s.ledger.left {
+		if x.Left == nil {
+			x.Left = map[uint64]uint64{}
+		}
+		x.Left[node] = examples - s.held(node)
 	}
 	return x, nil
 }
@@ -177,11 +187,19 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 		if m == nil {
 			m = &member{Member: Member{Node: state.Node}} // only for the arrays' order
 		}
+		m.examples = state.Examples
+		if s.members[state.Node] == nil {
+			s.ledger.departs(m)
+		}
 		m.counted, m.base, m.known = state.Counted, state.Base, state.Known
 		if state.Newest {
 			m.newest, m.newestWeight = s.pool.Get(4*s.n), state.Weight
 			s.backup.newest = append(s.backup.newest, m)
 		}
+	}
+	s.ledger.used = x.Counted
+	for node, examples := range x.Left {
+		s.ledger.departs(&member{Member: Member{Node: node}, examples: examples})
 	}
 	s.publish()
 	s.current.generation = x.Generation

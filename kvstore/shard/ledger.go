@@ -61,3 +61,29 @@ func (s *Shard) Settled() {
 	defer s.mu.Unlock()
 	clear(s.ledger.left)
 }
+
+// follows is enter of a backup: it enters what closed rounds count. m is nil for a worker that has left.
+func (l *ledger) follows(m *member, node, examples uint64) {
+	l.used = true
+	switch {
+	case m != nil:
+		m.examples += examples
+	case examples > 0:
+		if l.left == nil {
+			l.left = map[uint64]uint64{}
+		}
+		l.left[node] += examples
+	}
+}
+
+// held returns how many examples of a node are in contributions to rounds that have not closed.
+func (s *Shard) held(node uint64) (examples uint64) {
+	for _, r := range []*round{&s.open, &s.next} {
+		for i := range r.slots {
+			if x := &r.slots[i]; x.node == node && x.seq != 0 && x.counts {
+				examples += uint64(x.weight)
+			}
+		}
+	}
+	return examples
+}

@@ -95,7 +95,7 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	if err := s.takeRows(c); err != nil {
 		return Refused, err
 	}
-	slot.seq, slot.weight = c.Seq, c.Weight
+	slot.seq, slot.weight, slot.counts = c.Seq, c.Weight, c.Counted
 	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
 	s.enter(m, c)
 	r.present++

@@ -19,6 +19,7 @@ type slot struct {
 	rank    uint32
 	seq     uint64 // of the contribution; 0: none yet
 	weight  float32
+	counts  bool    // examples
 	payload payload // until it is folded
 }
 
@@ -159,7 +160,7 @@ func (s *Shard) closeRounds() {
 			if m := s.members[slot.node]; m != nil {
 				m.counted = slot.seq
 			}
-			s.count(slot.node, slot.seq, slot.weight)
+			s.count(Counted{Node: slot.node, Seq: slot.seq, Weight: slot.weight, Counts: slot.counts})
 		}
 		s.rounds++
 		s.publish()
