@@ -28,6 +28,9 @@ type call struct {
 	readRows     wire.ReadRows
 	writeRows    wire.WriteRows
 	readUsage    wire.ReadUsage
+	replicate    wire.Replicate
+	fill         wire.Fill
+	fillPart     wire.FillPart
 	origin       *wire.Origin // within the head
 	kind         wire.Kind
 
@@ -205,8 +208,31 @@ func (c *call) prepare(r *transport.Request, n int) error {
 			return err
 		}
 		c.origin = &c.readUsage.Origin
+	case wire.KindReplicate:
+		if err := c.replicate.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		var err error
+		if size, err = c.prepareReplicate(); err != nil {
+			return err
+		}
+	case wire.KindFill:
+		if err := c.fill.DecodeHead(r.Head); err != nil {
+			return err
+		}
+	case wire.KindFillPart:
+		if err := c.fillPart.DecodeHead(r.Head); err != nil {
+			return err
+		}
+		var err error
+		if size, err = c.prepareFillPart(); err != nil {
+			return err
+		}
 	default:
 		return refuse(wire.CodeUnsupported, "got a %v, which servers do not answer", r.Kind)
+	}
+	if uint64(n) != size && c.origin == nil {
+		return refuse(wire.CodeSize, "%v: got %d bytes of payload, want %d", r.Kind, n, size)
 	}
 	if uint64(n) != size {
 		return refuse(wire.CodeSize, "%v of key %d shard %d: got %d bytes of payload, want %d", r.Kind, c.origin.Key, c.origin.Shard, n, size)
@@ -224,12 +250,20 @@ func (c *call) prepare(r *transport.Request, n int) error {
 
 // serve makes the answer.
 func (c *call) serve(ctx context.Context, r *transport.Request) error {
+	switch r.Kind {
+	case wire.KindReplicate:
+		return c.serveReplicate(ctx)
+	case wire.KindFill:
+		return c.serveFill(ctx)
+	case wire.KindFillPart:
+		return c.serveFillPart(ctx)
+	}
 	if err := c.s.admit(ctx, c); err != nil {
 		return err
 	}
 	switch r.Kind {
 	case wire.KindInitShard:
-		return c.serveInit()
+		return c.serveInit(ctx)
 	case wire.KindAwaitShard:
 		return c.serveAwaitShard(ctx)
 	case wire.KindPush:
@@ -247,11 +281,11 @@ func (c *call) serve(ctx context.Context, r *transport.Request) error {
 	case wire.KindReadState:
 		return c.serveReadState(ctx)
 	case wire.KindWriteState:
-		return c.serveWriteState()
+		return c.serveWriteState(ctx)
 	case wire.KindReadRows:
 		return c.serveReadRows(ctx)
 	case wire.KindWriteRows:
-		return c.serveWriteRows()
+		return c.serveWriteRows(ctx)
 	case wire.KindReadUsage:
 		return c.serveReadUsage()
 	}

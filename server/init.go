@@ -10,7 +10,7 @@ import (
 )
 
 // serveInit creates a shard; one that exists keeps its value.
-func (c *call) serveInit() error {
+func (c *call) serveInit(ctx context.Context) error {
 	m := &c.init
 	if !c.s.view.Load().leads(m.Node) {
 		return refuse(wire.CodeBusy, "init of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Name, m.Shard, m.Rank)
@@ -19,14 +19,18 @@ func (c *call) serveInit() error {
 	if c.data != nil {
 		value = c.data.Float32s(int(m.Length))
 	}
-	if _, _, err := c.s.create(m, value); err != nil {
+	e, _, err := c.s.create(ctx, m, value)
+	if err == nil {
+		err = c.awaitSettled(ctx, e)
+	}
+	if err != nil {
 		return err
 	}
 	return c.answerAck()
 }
 
 // create returns the shard that m describes, which it makes if need be, and whether it did.
-func (s *Server) create(m *wire.InitShard, value []float32) (*entry, bool, error) {
+func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32) (*entry, bool, error) {
 	cfg, err := shard.ConfigOf(m, s.pool)
 	if err == nil {
 		err = cfg.Validate()
@@ -35,12 +39,21 @@ func (s *Server) create(m *wire.InitShard, value []float32) (*entry, bool, error
 		return nil, false, err
 	}
 	cfg.Grow = s.grow
+	at := place{m.Key, m.Shard}
+	var x post
+	if s.peers != nil {
+		if x, err = s.whereabouts(ctx, at); err != nil {
+			return nil, false, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return nil, false, s.err
 	}
-	at := place{m.Key, m.Shard}
+	if x.role == follower || x.role == stranger || x.role != alone && x.placement != s.places.placement {
+		return nil, false, refuse(wire.CodeMoved, "init of %v: it belongs to another server", cfg)
+	}
 	if e := s.entries[at]; e != nil {
 		return e, false, same(&e.cfg, &cfg)
 	}
@@ -77,9 +90,14 @@ func (s *Server) create(m *wire.InitShard, value []float32) (*entry, bool, error
 	e := &entry{shard: sh, cfg: cfg}
 	s.entries[at] = e
 	created = true
-	if a := s.awaited[at]; a != nil {
-		close(a.created)
-		delete(s.awaited, at)
+	e.standing = standing{post: x, settled: make(chan struct{})}
+	if s.peers != nil {
+		s.serveShard(e)
+	}
+	if x.other == 0 {
+		s.settled(at, e)
+	} else {
+		s.copiers.notify(s, at, e)
 	}
 	return e, true, nil
 }
@@ -117,9 +135,19 @@ func (c *call) serveAwaitShard(ctx context.Context) error {
 		s.mu.Unlock()
 		return s.ended()
 	}
-	if s.entries[at] != nil {
-		s.mu.Unlock()
-		return c.answerAck()
+	if e := s.entries[at]; e != nil {
+		if err := e.ours(); err == nil || e.at().role != primary {
+			s.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			return c.answerAck()
+		}
+	} else if s.places != nil {
+		if x, ok := s.places.post(at, uint32(s.peers.Rank())); ok && x.role != primary {
+			s.mu.Unlock()
+			return refuse(wire.CodeMoved, "await of key %d shard %d: it is at another server", m.Key, m.Shard)
+		}
 	}
 	a := s.awaited[at]
 	if a == nil {

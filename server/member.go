@@ -16,8 +16,9 @@ type view struct {
 	generation uint64
 	workers    map[uint64]*worker
 	members    []shard.Member // the workers that count, in rank order
-	settled    bool           // nobody will ask for workers that have left
-	next       chan struct{}  // closed when another view takes its place
+	placement  uint64
+	settled    bool          // nobody will ask for workers that have left
+	next       chan struct{} // closed when another view takes its place
 }
 
 // A worker is what a server knows of one worker.
@@ -38,7 +39,7 @@ func (w *worker) String() string {
 }
 
 func newView(m wire.Membership, old *view) *view {
-	v := &view{generation: m.Generation, workers: map[uint64]*worker{}, next: make(chan struct{})}
+	v := &view{generation: m.Generation, placement: m.Placement, workers: map[uint64]*worker{}, next: make(chan struct{})}
 	v.settled = m.Change == 0 && len(m.Settle) == 0
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
@@ -63,9 +64,15 @@ func (v *view) leads(node uint64) bool { return len(v.members) > 0 && v.members[
 
 // SetMembership tells the server who takes part. Open rounds no longer wait for workers that are not in it; new ones count in
 // them from their start, for a change is made when nothing is under way.
-func (s *Server) SetMembership(m wire.Membership) error {
+func (s *Server) SetMembership(m wire.Membership) error { return s.setMembership(m, nil) }
+
+// setMembership is SetMembership with the places of shards, if they are new.
+func (s *Server) setMembership(m wire.Membership, p *places) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p != nil {
+		s.setPlaces(p)
+	}
 	old := s.view.Load()
 	v := newView(m, old)
 	s.view.Store(v)
@@ -88,6 +95,9 @@ func (s *Server) Counted(node uint64) uint64 {
 	defer s.mu.RUnlock()
 	least := uint64(math.MaxUint64)
 	for _, e := range s.entries {
+		if e.at().role == follower {
+			continue
+		}
 		if n, ok := e.shard.Counted(node); ok {
 			least = min(least, n)
 		}

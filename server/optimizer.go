@@ -88,7 +88,7 @@ func (s *Server) setOptimizer(cfg optim.Config, by string) error {
 	if err != nil {
 		return refuse(wire.CodeMalformed, "set optimizer: %v", err)
 	}
-	if err := shard.SetOptimizer(s.shards(), opt, shard.NoBound); err != nil {
+	if err := shard.SetOptimizer(s.primaries(), opt, shard.NoBound); err != nil { // backups do as their primaries
 		return err
 	}
 	s.base, s.opt, s.optBy = cfg, opt, by
@@ -123,12 +123,12 @@ func (c *call) serveSetRate() error {
 	}
 	shards := s.shards()
 	cfg = cfg.WithLearningRate(m.Round, m.Rate)
-	cfg.Changes = still(cfg.Changes, shards)
+	cfg.Changes = still(cfg.Changes, shards) // backups may need older ones than their primaries
 	opt, err := optim.New(cfg)
 	if err != nil {
 		return refuse(wire.CodeConflict, "set rate: %v", err)
 	}
-	if err := shard.SetOptimizer(shards, opt, m.Round); err != nil {
+	if err := shard.SetOptimizer(s.primaries(), opt, m.Round); err != nil {
 		return err
 	}
 	s.opt = opt

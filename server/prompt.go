@@ -80,6 +80,9 @@ func (c *call) tryPush() (done bool, err error) {
 		return false, err
 	}
 	if !m.Answer {
+		if c.behind() {
+			return false, nil
+		}
 		return true, c.answerAck()
 	}
 	return c.tryAnswer(wantAfter(m), m.AnswerCodec)

@@ -87,16 +87,19 @@ func (c *call) answerVersion(v *shard.Version, node uint64, codec uint8) error {
 func (c *call) servePullRows(ctx context.Context) error {
 	m := &c.pullRows
 	want := shard.Want{Node: m.Node, Round: m.Round, Seq: m.Seq, Staleness: m.Staleness}
-	if _, err := c.await(ctx, want, m.WaitMillis); err != nil {
-		return err
-	}
 	var rows []int64
 	if c.data != nil {
 		rows = c.data.Int64s(int(m.Rows))
 	}
 	n := len(rows) * int(c.entry.cfg.RowLen)
 	c.out = c.s.pool.Get(4 * n)
-	round, generation, err := c.entry.shard.PullRows(rows, c.out.Float32s(n))
+	var round, generation uint64
+	err := shard.ErrAgain
+	for err == shard.ErrAgain {
+		if _, err = c.await(ctx, want, m.WaitMillis); err == nil {
+			round, generation, err = c.entry.shard.PullRows(rows, c.out.Float32s(n))
+		}
+	}
 	if err != nil {
 		return err
 	}

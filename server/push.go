@@ -76,6 +76,9 @@ func (c *call) servePush(ctx context.Context) error {
 		}
 	}
 	if !m.Answer {
+		if err := c.awaitBackup(ctx, m.Node, m.Seq, m.WaitMillis); err != nil {
+			return err
+		}
 		return c.answerAck()
 	}
 	if err := c.beginPull(); err != nil {
@@ -100,6 +103,9 @@ func (c *call) servePushRows(ctx context.Context) error {
 	err := c.contribute(ctx, shard.Contribution{
 		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Counted: m.Counted, Rows: int(m.Rows),
 	}, m.WaitMillis)
+	if err == nil {
+		err = c.awaitBackup(ctx, m.Node, m.Seq, m.WaitMillis)
+	}
 	if err != nil {
 		return err
 	}
@@ -139,4 +145,26 @@ func (c *call) took(round uint64) {
 	for seen := c.s.rounds.Load(); round >= seen; seen = c.s.rounds.Load() {
 		c.s.rounds.CompareAndSwap(seen, round+1)
 	}
+}
+
+// behind reports whether the backup lacks an asynchronous contribution, which its worker forgets once it is acknowledged. In sync mode
+// workers keep theirs until the round has closed.
+func (c *call) behind() bool {
+	if c.s.peers == nil || !c.entry.shard.Async() {
+		return false
+	}
+	_, pending := c.entry.shard.Guarded()
+	return pending
+}
+
+// awaitBackup waits until the backup has an asynchronous contribution.
+func (c *call) awaitBackup(ctx context.Context, node, seq uint64, millis uint32) error {
+	if !c.behind() {
+		return nil
+	}
+	v, err := c.await(ctx, shard.Want{Node: node, Seq: seq, Staleness: shard.NoBound}, millis)
+	if v != nil {
+		v.Release()
+	}
+	return err
 }

@@ -17,6 +17,11 @@ func (c *call) serveReadRows(ctx context.Context) error {
 		return err
 	}
 	st, err := c.entry.shard.ReadRows(m.From, m.Count)
+	for err == shard.ErrAgain {
+		if err = c.awaitRound(ctx, m.Node, m.Round, m.WaitMillis); err == nil {
+			st, err = c.entry.shard.ReadRows(m.From, m.Count)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -43,16 +48,20 @@ func (c *call) prepareWriteRows() (size uint64, err error) {
 }
 
 // serveWriteRows adds rows to an open vocabulary, whose shard it makes if need be.
-func (c *call) serveWriteRows() error {
+func (c *call) serveWriteRows(ctx context.Context) error {
 	m := &c.writeRows
 	if !c.s.view.Load().leads(m.Init.Node) {
 		return refuse(wire.CodeBusy, "write rows of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Init.Name, m.Init.Shard, m.Init.Rank)
 	}
-	e, _, err := c.s.create(&m.Init, nil)
+	e, _, err := c.s.create(ctx, &m.Init, nil)
 	if err != nil {
 		return err
 	}
+	e.standing.touch()
 	if err := e.shard.WriteRows(m.Round, m.First, m.Slots, int(m.Rows), c.data); err != nil {
+		return err
+	}
+	if err := c.awaitCopied(ctx, e); err != nil {
 		return err
 	}
 	return c.answerAck()

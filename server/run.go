@@ -28,10 +28,8 @@ func Run(ctx context.Context, cfg Config) error {
 	defer node.Close()
 
 	s := New(cfg)
-	if err := s.SetMembership(node.Membership()); err != nil {
-		ln.Close()
-		return err
-	}
+	s.SetPeers(context.WithoutCancel(ctx), node)
+	defer s.copiers.close()
 	ts := transport.NewServer(ln, s, transport.Config{Network: cfg.Cluster.Network, Secret: cfg.Cluster.Secret, Logger: cfg.Logger})
 	served := make(chan error, 1)
 	var serving sync.WaitGroup
@@ -68,14 +66,20 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 	for {
 		changed := node.Changed()
 		m := node.Membership()
-		if err := s.SetMembership(m); err != nil {
+		var soon <-chan time.Time
+		if p, err := s.readPlaces(ctx, &m); err != nil { // a newer membership is on its way, or the job has ended
+			soon = time.After(placesPause)
+		} else if err := s.setMembership(m, p); err != nil {
 			s.leave(node, err)
 			return err
+		} else {
+			settling.of(m.Settle)
 		}
-		settling.of(m.Settle)
 		for again := false; !again; {
 			select {
 			case <-changed:
+				again = true
+			case <-soon:
 				again = true
 			case <-progress.C:
 				node.Progress(s.Rounds(), 0)
@@ -98,6 +102,9 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 		}
 	}
 }
+
+// placesPause is the time between two attempts to learn where shards are.
+const placesPause = 20 * time.Millisecond
 
 // leave tells the job that it loses this server, within a second.
 func (s *Server) leave(node *cluster.Node, why error) {

@@ -31,8 +31,13 @@ type Server struct {
 
 	done chan struct{} // closed by Fail
 
+	peers   Peers // nil: no shard has a backup
+	copiers *copiers
+
 	mu        sync.RWMutex // guards all below; never taken while a shard's own is held
 	entries   map[place]*entry
+	staged    map[place]*staging // that primaries are giving to this server
+	places    *places            // nil: no shard has a backup
 	awaited   map[place]*awaited
 	mode      uint8 // 0: nobody said
 	modeBy    string
@@ -55,6 +60,7 @@ type entry struct {
 	shard *shard.Shard
 	cfg   shard.Config
 	shares
+	standing standing
 }
 
 // awaited is a shard that does not exist yet and has waiters.
@@ -71,6 +77,7 @@ func New(cfg Config) *Server {
 		reads:   make(chan struct{}, maxStateReads),
 		done:    make(chan struct{}),
 		entries: map[place]*entry{},
+		staged:  map[place]*staging{},
 		awaited: map[place]*awaited{},
 	}
 	s.view.Store(newView(wire.Membership{}, nil))
@@ -174,11 +181,20 @@ func refuse(code wire.Code, format string, args ...any) error {
 func (s *Server) find(o *wire.Origin) (*entry, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if e := s.entries[place{o.Key, o.Shard}]; e != nil {
+	at := place{o.Key, o.Shard}
+	if e := s.entries[at]; e != nil {
+		if err := e.ours(); err != nil {
+			return nil, err
+		}
 		return e, nil
 	}
 	if s.err != nil {
 		return nil, s.err
+	}
+	if s.places != nil {
+		if x, ok := s.places.post(at, uint32(s.peers.Rank())); ok && x.role != primary {
+			return nil, refuse(wire.CodeMoved, "key %d shard %d is at server %d", o.Key, o.Shard, s.places.at[at].Server)
+		}
 	}
 	return nil, refuse(wire.CodeUnknownKey, "key %d shard %d has no value here yet", o.Key, o.Shard)
 }
@@ -201,6 +217,17 @@ func (s *Server) shards() []*shard.Shard {
 		list[i] = s.entries[p].shard
 	}
 	return list
+}
+
+// primaries returns the shards of shards that workers use here. The caller holds mu.
+func (s *Server) primaries() []*shard.Shard {
+	backups := map[*shard.Shard]bool{}
+	for _, e := range s.entries {
+		if e.at().role == follower {
+			backups[e.shard] = true
+		}
+	}
+	return slices.DeleteFunc(s.shards(), func(sh *shard.Shard) bool { return backups[sh] })
 }
 
 // wait returns how long a request that asks for millis may wait.

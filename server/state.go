@@ -22,6 +22,11 @@ func (c *call) serveReadState(ctx context.Context) error {
 		return err
 	}
 	st, err := c.entry.shard.ReadState()
+	for err == shard.ErrAgain {
+		if err = c.awaitRound(ctx, m.Node, m.Round, m.WaitMillis); err == nil {
+			st, err = c.entry.shard.ReadState()
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -61,7 +66,7 @@ func (c *call) beginRead(ctx context.Context, millis uint32) error {
 }
 
 // serveWriteState replaces all that a shard is, and creates it if need be.
-func (c *call) serveWriteState() error {
+func (c *call) serveWriteState(ctx context.Context) error {
 	m := &c.writeState
 	if !c.s.view.Load().leads(m.Init.Node) {
 		return refuse(wire.CodeBusy, "write state of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Init.Name, m.Init.Shard, m.Init.Rank)
@@ -70,11 +75,15 @@ func (c *call) serveWriteState() error {
 	if c.data != nil {
 		values = c.data.Float32s(int(m.Init.Length) * (1 + len(m.Slots)))
 	}
-	e, _, err := c.s.create(&m.Init, nil)
+	e, _, err := c.s.create(ctx, &m.Init, nil)
 	if err != nil {
 		return err
 	}
+	e.standing.touch()
 	if err := e.shard.WriteState(m.Round, m.Slots, values); err != nil {
+		return err
+	}
+	if err := c.awaitCopied(ctx, e); err != nil {
 		return err
 	}
 	return c.answerAck()

@@ -36,24 +36,24 @@ const (
 //
 //	offset  size  field
 //	     0    36  copy
-//	    36     8  round       its number
-//	    44     8  closed      generation under which it closed
-//	    52     1  form        of the payload
-//	    53     8  rows        of RecordRows: in this request
-//	    61     1  more        of RecordRows: further rows of the round follow in other requests
-//	    62     8  weight      float64: sum of the weights
-//	    70     1  configured  the optimizer is that of config; false: as in the round before
-//	    71     .  config      string, JSON of optim.Config; empty: none
+//	    36     8  number      of the Fill by which the backup has the shard; another one is CodeGap
+//	    44     8  round       its number
+//	    52     8  closed      generation under which it closed
+//	    60     1  form        of the payload
+//	    61     8  rows        of RecordRows
+//	    69     8  weight      float64: sum of the weights
+//	    77     1  configured  the optimizer is that of config; false: as in the round before
+//	    78     .  config      string, JSON of optim.Config; empty: none
 //	     .     .  counts      list of node 8, seq 8, weight 4 (float32), counted 1 (as of Push): the contributions, in the order of their sum
 //
 // Introduced in version 1.
 type Replicate struct {
 	Copy
+	Number     uint64
 	Round      uint64
 	Closed     uint64
 	Form       uint8
 	Rows       uint64
-	More       bool
 	Weight     float64
 	Configured bool
 	Config     string

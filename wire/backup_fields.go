@@ -18,11 +18,11 @@ func (m *Replicate) DecodeHead(b []byte) error {
 
 func (m *Replicate) fields(c *coder) {
 	m.Copy.fields(c)
+	c.u64(&m.Number)
 	c.u64(&m.Round)
 	c.u64(&m.Closed)
 	c.u8(&m.Form)
 	c.u64(&m.Rows)
-	c.bool(&m.More)
 	c.f64(&m.Weight)
 	c.bool(&m.Configured)
 	c.string(&m.Config)

@@ -73,3 +73,10 @@ func (s *Shard) keepNewest(m *member, p *payload, weight float32) {
 		}
 	}
 }
+
+// Async reports whether the mode is asynchronous.
+func (s *Shard) Async() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.async
+}
