@@ -62,6 +62,7 @@ var picture = []row{
 	// Helpers of tests stand above what they help to test.
 	{"!internal/jobtest", anything},
 	{"!internal/simulate", anything},
+	{"!internal/countmodel", anything},
 }
 
 // covers reports whether the name of a row or of an import stands for pkg.

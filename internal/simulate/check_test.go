@@ -45,7 +45,7 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					j := newJob(plan)
 					j.alter = func(ctx context.Context, key string, c *contribution) []float32 {
-						if alter && c.who == "worker1" && c.step == 5 && (key == "key1" || key == "w1") {
+						if alter && c.who == "worker1" && c.step == 5 && (key == "key1" || key == "count1") {
 							return test.alter(ctx, c)
 						}
 						return c.grad

@@ -110,7 +110,7 @@ const (
 	compute   = 100 * time.Millisecond // at most, of a step
 	// briefly is how long at most a node may be out of reach without being held for lost: shorter than the lease and than the
 	// time that the scheduler leaves a node whose connection ended.
-	briefly = 1200 * time.Millisecond
+	briefly = 600 * time.Millisecond
 )
 
 // NewPlan is the plan of a seed.

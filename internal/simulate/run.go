@@ -150,7 +150,7 @@ func (j *job) check(c *checks, r *Report) {
 			c.agree(name, list)
 		}
 		var rounds []*closed
-		if p.Program != Floats {
+		if p.counts(name) {
 			for x := range c.sums(name, make([]float32, len(list[0].grad)), list, excuse) {
 				in[x] = true
 			}
@@ -170,7 +170,13 @@ func (j *job) check(c *checks, r *Report) {
 	}
 	r.values = r1
 	if p.Program == Counts && r.Finished {
-		r.Lost, r.Doubled = c.examples(j.ledger.keys, in, p.Examples, p.Epochs)
+		counting := map[string][]*contribution{}
+		for name, list := range j.ledger.keys {
+			if p.counts(name) {
+				counting[name] = list
+			}
+		}
+		r.Lost, r.Doubled = c.examples(counting, in, p.Examples, p.Epochs)
 	}
 	r.Gaps = j.ledger.gaps(j.begin, r.Injected)
 }

@@ -1,0 +1,171 @@
+// Package countmodel is a training program for tests of whole jobs: its parameters count how often each example was used.
+//
+// The model has a few parameters, each a key of its own so that servers share them, with an element for every example. The loss is the
+// sum of x·w over the parameters w, where x is one for the examples of the batch and zero for others, divided by the number of
+// examples. So the gradient, summed over the batch, is what the batch is made of; and with the optimizer "test", which adds
+// gradients to values, a value is the number of times that each example was used, by whatever workers and in whatever order.
+// The last parameter weighs each example with a number that no float32 holds: its bits depend on the order of all sums.
+package countmodel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/paragon-train/paragon/nn"
+	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/sampler"
+)
+
+// Counting is the number of parameters that count; one more rounds.
+const Counting = 3
+
+// Optimizer adds up gradients.
+var Optimizer = optim.Config{Name: "test", LearningRate: 1, Reduction: optim.Sum}
+
+// Compile makes the model for a number of examples.
+func Compile(examples int) (*nn.Program, error) {
+	g := gorgonia.NewGraph()
+	x := nn.Input(g, "x", examples)
+	var loss *gorgonia.Node
+	for k := range Counting + 1 {
+		name := fmt.Sprint("count", k)
+		if k == Counting {
+			name = "float"
+		}
+		w := gorgonia.NewVector(g, tensor.Float32, gorgonia.WithShape(examples), gorgonia.WithName(name),
+			gorgonia.WithValue(tensor.New(tensor.WithShape(examples), tensor.Of(tensor.Float32))))
+		product, err := gorgonia.HadamardProd(x, w)
+		if err == nil && k == Counting {
+			odd := make([]float32, examples)
+			for i := range odd {
+				odd[i] = 0.1 + float32(i)/7
+			}
+			factors := gorgonia.NewConstant(tensor.New(tensor.WithShape(examples), tensor.WithBacking(odd)))
+			product, err = gorgonia.HadamardProd(product, factors)
+		}
+		if err != nil {
+			return nil, err
+		}
+		sum, err := gorgonia.Sum(product)
+		if err != nil {
+			return nil, err
+		}
+		if loss == nil {
+			loss = sum
+		} else if loss, err = gorgonia.Add(loss, sum); err != nil {
+			return nil, err
+		}
+	}
+	return nn.Compile(loss, nn.Config{Threads: 1})
+}
+
+// Counts returns how often each example was used, as the parameters of a program say; an error if they do not agree.
+func Counts(program *nn.Program) ([]int, error) {
+	var counts []int
+	for _, p := range program.Params()[:Counting] {
+		of := make([]int, len(p.Value))
+		for i, v := range p.Value {
+			if of[i] = int(v + 0.5); v < float32(of[i])-1e-3 || v > float32(of[i])+1e-3 {
+				return nil, fmt.Errorf("countmodel: %s: example %d counted %v times", p.Name, i, v)
+			}
+		}
+		if counts != nil && !slices.Equal(of, counts) {
+			return counts, errors.New("countmodel: the parameters do not agree: some contributions reached some of them alone")
+		}
+		counts = of
+	}
+	return counts, nil
+}
+
+// A Feed gives one worker its examples, Batch of them in each step. It is a worker.DividedFeed.
+type Feed struct {
+	// Before, if set, is called before each step: to take time.
+	Before func(ctx context.Context) error
+
+	x                      []float32
+	examples, batch, parts int
+	seed                   uint64
+	cuts                   []sampler.Cut
+	own                    *sampler.Sampler
+	steps                  int
+	left                   []int
+}
+
+// NewFeed returns the feed of one worker of a number of workers, for a program of Compile.
+func NewFeed(program *nn.Program, batch, workers, rank int, seed uint64) (*Feed, error) {
+	x, err := program.Input("x")
+	if err != nil {
+		return nil, err
+	}
+	f := &Feed{x: x, examples: len(x), batch: batch, seed: seed}
+	return f, f.Divided(rank, max(workers, rank+1), nil)
+}
+
+// Divided implements worker.DividedFeed.
+func (f *Feed) Divided(rank, workers int, cuts []sampler.Cut) (err error) {
+	f.parts, f.cuts = workers, cuts
+	if f.own, err = f.part(rank); err != nil {
+		return err
+	}
+	longest, err := f.part(0)
+	if err == nil {
+		f.steps = (longest.Len() + f.batch - 1) / f.batch
+	}
+	return err
+}
+
+func (f *Feed) part(rank int) (*sampler.Sampler, error) {
+	return sampler.Divide(f.examples, f.cuts, f.parts, rank, sampler.Seed(f.seed))
+}
+
+// Used implements worker.DividedFeed.
+func (f *Feed) Used(part, steps int) int {
+	s, err := f.part(part)
+	if err != nil {
+		return 0
+	}
+	return min(s.Len(), steps*f.batch)
+}
+
+// Examples implements worker.DividedFeed.
+func (f *Feed) Examples(epoch, part, n int) (list []int) {
+	s, err := f.part(part)
+	if err != nil {
+		return nil
+	}
+	list = slices.Collect(s.Epoch(epoch))
+	return list[:max(0, min(n, len(list)))]
+}
+
+// Steps implements worker.Feed.
+func (f *Feed) Steps() int { return f.steps }
+
+// Begin implements worker.Feed.
+func (f *Feed) Begin(_ context.Context, epoch, step int) error {
+	f.left = slices.Collect(f.own.From(epoch, step*f.batch))
+	return nil
+}
+
+// Next implements worker.Feed.
+func (f *Feed) Next(ctx context.Context) ([]int, error) {
+	if f.Before != nil {
+		if err := f.Before(ctx); err != nil {
+			return nil, err
+		}
+	}
+	clear(f.x)
+	n := min(f.batch, len(f.left))
+	for _, i := range f.left[:n] {
+		f.x[i] = 1 / float32(n)
+	}
+	f.left = f.left[n:]
+	return []int{n}, nil
+}
+
+// Close implements worker.Feed.
+func (f *Feed) Close() error { return nil }
