@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -124,4 +126,16 @@ func TestLeavingWorkerIsStillCounted(t *testing.T) {
 	if got := stays.NumWorkers(); got != 2 {
 		t.Errorf("workers after rank 0 left: got %d, want 2", got)
 	}
+}
+
+// A store that cannot begin leaves nothing running: the bubble ends only without goroutines.
+func TestAStoreThatCannotBeginLeavesNothingRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{})
+		job.Net.Drop("worker0", "server0")
+		_, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithConfig(job.WorkerConfig(0)), kvstore.WithTimeout(3*time.Second))
+		if !errors.Is(err, kvstore.ErrUnavailable) {
+			t.Errorf("got error %v, want %v", err, kvstore.ErrUnavailable)
+		}
+	})
 }
