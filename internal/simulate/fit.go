@@ -24,12 +24,12 @@ func (j *job) runFit(ctx context.Context, n *node, rank int) (err error) {
 	p := &j.plan
 	kv, err := j.join(ctx, n, rank)
 	if err != nil {
-		j.ready.Done()
+		j.absent(rank)
 		return err
 	}
 	defer func() { err = kvstore.Leave(kv, err) }()
 	program, trainer, err := j.newTrainer(ctx, kv)
-	if j.begun(); err != nil {
+	if j.begun(rank); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, trainer.Close(), program.Close()) }()

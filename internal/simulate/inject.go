@@ -1,11 +1,17 @@
 package simulate
 
 import (
+	"context"
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/internal/faultnet"
+	"github.com/paragon-train/paragon/schedulernode"
+	"github.com/paragon-train/paragon/transport"
 )
 
 // inject carries out the plan's faults and returns which of them met anything. It ends early with the job.
@@ -78,6 +84,11 @@ func (j *job) carryOut(f Fault, over <-chan struct{}) bool {
 			j.net.Restore(f.A, f.B)
 			j.net.Restore(f.B, f.A)
 		})
+	case Join:
+		rank, _ := strconv.Atoi(strings.TrimPrefix(f.A, "worker"))
+		j.startWorker(rank)
+	case Remove:
+		go j.remove(f.A)
 	case Pause:
 		n.host.Freeze()
 		later(n.host.Thaw)
@@ -93,6 +104,15 @@ func (j *job) carryOut(f Fault, over <-chan struct{}) bool {
 		})
 	}
 	return true
+}
+
+// remove asks the scheduler to remove a worker's host.
+func (j *job) remove(host string) {
+	request, _ := json.Marshal(schedulernode.ControlRequest{Op: "remove", Host: host})
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	answer, err := cluster.Control(ctx, schedulerAddress, transport.Config{Network: j.net.Host("control"), Logger: j.logger("control")}, request)
+	j.say("control", "remove %s: %s, error %v", host, answer, err)
 }
 
 // between returns the links that lead from the hosts to the others, and back.

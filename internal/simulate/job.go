@@ -40,7 +40,10 @@ type node struct {
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
 	err    error // once ended
-	killed bool
+
+	// Guarded by the job's mu.
+	killed  bool
+	counted bool // of a worker: it was a member
 }
 
 var errKilled = errors.New("killed by the simulation")
@@ -120,6 +123,7 @@ func (j *job) config(n *node, role cluster.Role, rank int) cluster.Config {
 		Role: role, Rank: rank, Scheduler: schedulerAddress, NumWorkers: j.plan.Workers, NumServers: j.plan.Servers,
 		Host: n.name, Job: "simulation", Network: n.host, Listen: n.name + ":0",
 		HeartbeatInterval: heartbeat, Lease: lease, StartTimeout: time.Minute, Logger: j.logger(n.name),
+		Elastic: cluster.Elastic{Enabled: j.plan.Elastic, JoinTimeout: 20 * time.Second, RejoinTimeout: 20 * time.Second, Backups: j.plan.Backups},
 	}
 }
 

@@ -142,7 +142,7 @@ func (p *Plan) draw(r *rand.Rand, length time.Duration) []Fault {
 	for _, k := range Kinds() {
 		switch {
 		case len(p.Only) > 0 && !slices.Contains(p.Only, k):
-		case (k == Join || k == Remove) && (!p.Elastic || p.Program == Sums):
+		case (k == Join || k == Remove) && !p.Elastic:
 		default:
 			allowed = append(allowed, k)
 		}
@@ -328,6 +328,11 @@ func (p *Plan) MembersChange() bool {
 		}
 	}
 	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Join })
+}
+
+// joins says that a worker comes while the job runs.
+func (p *Plan) joins(host string) bool {
+	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Join && f.A == host })
 }
 
 // Fatal says that the faults may end the job: what holds its parts has not what it needs to go on.

@@ -13,7 +13,7 @@ import (
 // A contribution is one worker's gradient for one key and what the worker learnt of its fate.
 type contribution struct {
 	who   string // host of the worker
-	step  int    // of this worker and key, from 0
+	step  int    // of the job, from 0
 	grad  []float32
 	held  bool      // Push returned: the server has it
 	value []float32 // that the round ended with; nil: the worker did not learn it
@@ -34,10 +34,11 @@ func newLedger() *ledger {
 // own says that a key is the runtime's own, not the program's.
 func own(key string) bool { return strings.HasPrefix(key, "paragon/") }
 
-func (l *ledger) begin(who, key string, grad []float32) *contribution {
+// begin notes a contribution. done is how many steps of the job were done when the worker began to count.
+func (l *ledger) begin(who, key string, grad []float32, done int) *contribution {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := &contribution{who: who, step: l.next[who+" "+key], grad: slices.Clone(grad)}
+	c := &contribution{who: who, step: done + l.next[who+" "+key], grad: slices.Clone(grad)}
 	l.next[who+" "+key]++
 	l.keys[key] = append(l.keys[key], c)
 	return c
@@ -58,6 +59,7 @@ func (l *ledger) hold(c *contribution) {
 // A recorder is a store that keeps a ledger of one worker's pushes.
 type recorder struct {
 	kvstore.Store
+	kvstore.Elastic
 	who    string
 	ledger *ledger
 	// alter, of tests of the checks, says what is pushed in place of what the ledger says.
@@ -65,17 +67,27 @@ type recorder struct {
 
 	mu   sync.Mutex
 	open map[string]*contribution // pushed and not pulled yet, by key
+	done int                      // steps of the job that were done when this worker began to count; -1: not known yet
 }
 
 func newRecorder(s kvstore.Store, who string, l *ledger) *recorder {
-	return &recorder{Store: s, who: who, ledger: l, open: map[string]*contribution{}}
+	return &recorder{Store: s, Elastic: s.(kvstore.Elastic), who: who, ledger: l, open: map[string]*contribution{}, done: -1}
+}
+
+func (r *recorder) before() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done < 0 {
+		r.done = int(r.Division().Steps)
+	}
+	return r.done
 }
 
 func (r *recorder) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
 	if own(key) {
 		return r.Store.PushPull(ctx, key, grads, outs)
 	}
-	c := r.ledger.begin(r.who, key, grads[0])
+	c := r.ledger.begin(r.who, key, grads[0], r.before())
 	err := r.Store.PushPull(ctx, key, [][]float32{r.sent(ctx, key, c)}, outs)
 	if err == nil {
 		r.ledger.end(c, outs[0])
@@ -84,7 +96,7 @@ func (r *recorder) PushPull(ctx context.Context, key string, grads, outs [][]flo
 }
 
 func (r *recorder) Push(ctx context.Context, key string, grads ...[]float32) error {
-	c := r.ledger.begin(r.who, key, grads[0])
+	c := r.ledger.begin(r.who, key, grads[0], r.before())
 	err := r.Store.Push(ctx, key, r.sent(ctx, key, c))
 	if err == nil {
 		r.ledger.hold(c)

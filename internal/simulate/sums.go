@@ -2,12 +2,14 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -18,6 +20,9 @@ const patience = 40 * time.Second
 // join makes a worker's store, with the ledger around it.
 func (j *job) join(ctx context.Context, n *node, rank int) (*recorder, error) {
 	cfg := j.config(n, 0, rank)
+	if cfg.Joining = rank >= j.plan.Workers; cfg.Joining {
+		cfg.Rank = -1
+	}
 	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithConfig(cfg), kvstore.WithTimeout(patience), kvstore.WithLogger(cfg.Logger))
 	if err != nil {
 		return nil, err
@@ -27,8 +32,11 @@ func (j *job) join(ctx context.Context, n *node, rank int) (*recorder, error) {
 	return r, nil
 }
 
-// begun waits until all workers of the first membership have come so far, and begins the time of faults.
-func (j *job) begun() {
+// begun waits until all workers of the first membership have come so far, and begins the time of faults. Later ones do not wait.
+func (j *job) begun(rank int) {
+	if rank >= j.plan.Workers {
+		return
+	}
 	j.ready.Done()
 	j.ready.Wait()
 	j.mu.Lock()
@@ -36,6 +44,20 @@ func (j *job) begun() {
 	if j.begin.IsZero() {
 		j.begin = time.Now()
 	}
+}
+
+// absent says that a worker will not come so far.
+func (j *job) absent(rank int) {
+	if rank < j.plan.Workers {
+		j.ready.Done()
+	}
+}
+
+// counts notes that a worker is a member that counts.
+func (j *job) counts(n *node) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n.counted = true
 }
 
 // code is element i of a worker's gradient in a step: a number from 1 to 512 that no other worker and step has in the same place, but by chance.
@@ -46,12 +68,15 @@ func code(rank, step, i int) float32 {
 	return float32(1 + (x^x>>31)%512)
 }
 
+// flagKey is the key by which workers agree on when to stop for a change of the members.
+const flagKey = "paragon/flag"
+
 // runSums is a worker that pushes codes to several keys, each on one server, and pulls their sums over workers and steps.
 func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 	p := &j.plan
 	kv, err := j.join(ctx, n, rank)
 	if err != nil {
-		j.ready.Done() // the others need not wait
+		j.absent(rank)
 		return err
 	}
 	defer func() { err = kvstore.Leave(kv, err) }()
@@ -61,14 +86,25 @@ func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 	for k := 0; k < p.Keys && err == nil; k++ {
 		err = kv.Init(ctx, name(k), make([]float32, length(k)))
 	}
-	if err == nil {
+	if err == nil && p.Elastic {
+		err = kv.InitAverage(ctx, flagKey, []float32{0})
+	}
+	if err == nil && !kv.Joining() {
 		err = kv.Barrier(ctx)
 	}
-	if j.begun(); err != nil {
+	if j.begun(rank); err != nil {
 		return err
 	}
+	step := 0
+	if kv.Joining() {
+		if err := kv.Ready(ctx); err != nil {
+			return err
+		}
+		step = int(kv.Division().Steps)
+	}
+	j.counts(n)
 	pace := rand.New(rand.NewPCG(p.Seed, uint64(rank)))
-	for step := range p.Steps {
+	for ; step < p.Steps; step++ {
 		if err := sleep(ctx, time.Duration(pace.Int64N(int64(compute)))); err != nil {
 			return err
 		}
@@ -88,9 +124,42 @@ func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 				return kv.Pull(ctx, name(k), out)
 			})
 		}
+		raised := []float32{0}
+		if p.Elastic {
+			if kv.Pending() != 0 {
+				raised[0] = 1
+			}
+			group.Go(func() error { return kv.PushPull(ctx, flagKey, [][]float32{raised}, [][]float32{raised}) })
+		}
 		if err := group.Wait(); err != nil {
 			return err
 		}
+		if raised[0] != 0 {
+			if err := j.arrive(ctx, kv, step+1); errors.Is(err, kvstore.ErrRemoved) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// arrive takes part in the change that somebody has heard of.
+func (j *job) arrive(ctx context.Context, kv *recorder, steps int) error {
+	for begun := time.Now(); kv.Pending() == 0; { // this worker has not heard of it yet
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+		if time.Since(begun) > patience {
+			return fmt.Errorf("simulation: not heard of the change that others know for %v", patience)
+		}
+	}
+	if err := kv.Arrive(ctx, cluster.Arrival{Change: kv.Pending(), Steps: uint64(steps)}); err != nil {
+		return err
+	}
+	if got := kv.Division().Steps; got != uint64(steps) {
+		return fmt.Errorf("simulation: after step %d the division says %d steps are done", steps, got)
 	}
 	return nil
 }
