@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -95,7 +94,6 @@ func (l *bothListener) acceptTCP() {
 }
 
 func (l *bothListener) acceptUnix() {
-	turns := make(chan struct{}, maxStrangers)
 	for {
 		nc, err := l.unix.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
@@ -109,34 +107,8 @@ func (l *bothListener) acceptUnix() {
 			nc.Close()
 			continue
 		}
-		select {
-		case turns <- struct{}{}:
-		default:
-			nc.Close()
-			continue
-		}
-		l.wg.Go(func() {
-			defer func() { <-turns }()
-			defer closeAfter(l.closed, nc)()
-			if nc, err := answerOffer(nc); err == nil {
-				l.hand(nc, nil)
-			}
-		})
+		l.hand(&unixConn{UnixConn: nc, peer: peerOf(nc)}, nil)
 	}
-}
-
-// closeAfter closes nc when closed is, unless stop was called before.
-func closeAfter(closed <-chan struct{}, nc net.Conn) (stop func()) {
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		select {
-		case <-closed:
-			nc.Close()
-		case <-done:
-		}
-	})
-	return func() { close(done); wg.Wait() }
 }
 
 // dialWithin connects to a listener of this host, or returns nil.
@@ -159,9 +131,7 @@ func dialWithin(ctx context.Context, addr string, memory bool) net.Conn {
 		}
 		for _, at := range []netip.Addr{ip, netip.IPv6Unspecified()} {
 			if nc := dialUnix(ctx, socketName(netip.AddrPortFrom(at, uint16(number)))); nc != nil {
-				if conn, err := makeOffer(ctx, nc, memory); err == nil {
-					return conn
-				}
+				return &unixConn{UnixConn: nc, peer: peerOf(nc), memory: memory}
 			}
 		}
 	}
@@ -206,7 +176,7 @@ func sameUser(nc *net.UnixConn) bool {
 	return same
 }
 
-// An offer is what the end that dials sends first on a unix socket:
+// An offer is what the end that dialled sends on a unix socket after both have proved the secret:
 //
 //	offset  size  field
 //	     0     4  "PRGU"
@@ -223,85 +193,63 @@ const (
 	offerMemory = 2
 )
 
-// makeOffer sends the offer. It closes nc if it fails.
-func makeOffer(ctx context.Context, nc *net.UnixConn, memory bool) (_ net.Conn, err error) {
-	defer func() {
-		if err != nil {
-			nc.Close()
-		}
-	}()
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(handshakeTimeout)
-	}
-	if err := nc.SetDeadline(deadline); err != nil {
-		return nil, err
-	}
-	var conn net.Conn
-	if memory {
-		conn, err = offerRings(nc)
-	}
-	if conn == nil { // memory was not to be had: the socket serves as well
-		_, err = nc.Write([]byte{'P', 'R', 'G', 'U', offerSocket, 0, 0, 0})
-		conn = plain(nc)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := nc.SetDeadline(time.Time{}); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return conn, nil
+// A unixConn is a unix socket that says whose it is.
+type unixConn struct {
+	*net.UnixConn
+	peer   net.Addr
+	memory bool // memory is to be offered
 }
 
-// answerOffer reads the offer and returns the connection it speaks of. It closes nc if it fails.
-func answerOffer(nc *net.UnixConn) (_ net.Conn, err error) {
+func (c *unixConn) RemoteAddr() net.Addr { return c.peer }
+
+// unixBuffer is asked for as a unix socket's buffer; the system may give less.
+const unixBuffer = 1 << 20
+
+// offer implements localConn.
+func (c *unixConn) offer() (net.Conn, error) {
+	if c.memory {
+		if conn, err := offerRings(c.UnixConn); err == nil {
+			return conn, nil
+		}
+	} // memory was not to be had: the socket serves as well
+	c.SetWriteBuffer(unixBuffer)
+	_, err := c.Write([]byte{'P', 'R', 'G', 'U', offerSocket, 0, 0, 0})
+	return c, err
+}
+
+// answerOffer implements localConn.
+func (c *unixConn) answerOffer() (_ net.Conn, err error) {
 	var message [offerSize]byte
 	var fds []int
 	defer func() {
 		for _, fd := range fds {
 			unix.Close(fd)
 		}
-		if err != nil {
-			nc.Close()
-		}
 	}()
-	if err := nc.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
-		return nil, err
-	}
 	control := make([]byte, unix.CmsgSpace(4*4))
-	n, c, _, _, err := nc.ReadMsgUnix(message[:], control)
+	n, size, _, _, err := c.ReadMsgUnix(message[:], control)
 	if err != nil {
 		return nil, err
 	}
-	if messages, err := unix.ParseSocketControlMessage(control[:c]); err == nil {
+	if messages, err := unix.ParseSocketControlMessage(control[:size]); err == nil {
 		for i := range messages {
 			more, _ := unix.ParseUnixRights(&messages[i])
 			fds = append(fds, more...)
 		}
 	}
 	if n != offerSize || string(message[:4]) != "PRGU" {
-		return nil, fmt.Errorf("not a peer of ours: it began with %q", message[:n])
+		return nil, fmt.Errorf("want an offer, got %q", message[:n])
 	}
-	var conn net.Conn
 	switch {
 	case message[4] == offerSocket && len(fds) == 0:
-		conn = plain(nc)
+		c.SetWriteBuffer(unixBuffer)
+		return c, nil
 	case message[4] == offerMemory && len(fds) == 3:
 		sockets := fds[1:]
 		fds = fds[:1]
-		if conn, err = acceptRings(nc, fds[0], sockets[0], sockets[1], message[5]); err != nil {
-			return nil, err
-		}
-	default:
-		return nil, fmt.Errorf("got an offer of kind %d with %d file descriptors", message[4], len(fds))
+		return acceptRings(c.UnixConn, fds[0], sockets[0], sockets[1], message[5])
 	}
-	if err := nc.SetDeadline(time.Time{}); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return conn, nil
+	return nil, fmt.Errorf("got an offer of kind %d with %d file descriptors", message[4], len(fds))
 }
 
 // A hostAddr says who is at the other end of a connection within the host.
@@ -321,19 +269,3 @@ func peerOf(nc *net.UnixConn) net.Addr {
 	}
 	return hostAddr(name)
 }
-
-// A unixConn is a unix socket that says whose it is.
-type unixConn struct {
-	*net.UnixConn
-	peer net.Addr
-}
-
-func (c *unixConn) RemoteAddr() net.Addr { return c.peer }
-
-func plain(nc *net.UnixConn) net.Conn {
-	nc.SetWriteBuffer(unixBuffer)
-	return &unixConn{nc, peerOf(nc)}
-}
-
-// unixBuffer is asked for as a unix socket's buffer; the system may give less.
-const unixBuffer = 1 << 20

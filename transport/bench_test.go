@@ -51,30 +51,36 @@ func (h *steady) Serve(_ context.Context, r *Request) (Response, error) {
 }
 
 // BenchmarkTransport measures pushes (payload up, a short answer) and pulls (payload down) over loopback TCP, both ends in this
-// process.
+// process, without and with TLS.
 //
-//	go test ./transport -run xxx -bench Transport -count 10 | benchstat -
+//	go test ./transport -run xxx -bench Transport -count 10 | benchstat -col /tls -
 func BenchmarkTransport(b *testing.B) {
 	for _, op := range []string{"push", "pull"} {
 		for _, size := range []int{1 << 10, 64 << 10, 1 << 20, 4 << 20} {
 			for _, lanes := range []struct{ conns, depth int }{{1, 1}, {1, 8}, {4, 4}, {4, 16}} {
-				b.Run(fmt.Sprintf("op=%s/bytes=%d/conns=%d/inflight=%d", op, size, lanes.conns, lanes.depth), func(b *testing.B) {
-					c := benchClient(b, lanes.conns)
-					benchCalls(b, size, lanes.depth, func(buf []byte) error { return roundTrip(b, c, op, buf) })
-				})
+				for _, secure := range []bool{false, true} {
+					b.Run(fmt.Sprintf("op=%s/bytes=%d/conns=%d/inflight=%d/tls=%t", op, size, lanes.conns, lanes.depth, secure), func(b *testing.B) {
+						c := benchClient(b, lanes.conns, secure)
+						benchCalls(b, size, lanes.depth, func(buf []byte) error { return roundTrip(b, c, op, buf) })
+					})
+				}
 			}
 		}
 	}
 }
 
-func benchClient(b *testing.B, conns int) *Client {
+func benchClient(b *testing.B, conns int, secure bool) *Client {
 	ln, err := TCP.Listen("127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := NewServer(ln, newSteady(), Config{})
+	server, to := Config{}, Config{Connections: conns}
+	if secure {
+		server, to = secured(b, server, to)
+	}
+	s := NewServer(ln, newSteady(), server)
 	go s.Serve()
-	c := NewClient(ln.Addr().String(), Config{Connections: conns})
+	c := NewClient(ln.Addr().String(), to)
 	b.Cleanup(func() { c.Close(); s.Close() })
 	return c
 }

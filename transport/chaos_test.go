@@ -28,7 +28,19 @@ func TestCallsUnderRandomFaultsEndInTimeWithTheRightAnswer(t *testing.T) {
 	}
 	for s := first; s <= last; s++ {
 		t.Run(fmt.Sprintf("seed=%d", s), func(t *testing.T) {
-			bubble(t, new(chaotic), Config{Secret: []byte("x")}, func(t *testing.T, n *faultnet.Network) { chaos(t, n, s) })
+			bubble(t, new(chaotic), Config{Secret: []byte("x")}, func(t *testing.T, n *faultnet.Network) { chaos(t, n, s, Config{Secret: []byte("x")}) })
+		})
+		t.Run(fmt.Sprintf("tls/seed=%d", s), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // certificates are made on the bubble's time
+				n := faultnet.New(1)
+				ln, err := n.Host("s").Listen("s:7000")
+				if err != nil {
+					t.Fatal(err)
+				}
+				server, client := secured(t, Config{Secret: []byte("x")}, Config{Secret: []byte("x")})
+				serve(t, ln, new(chaotic), server)
+				chaos(t, n, s, client)
+			})
 		})
 	}
 }
@@ -44,7 +56,7 @@ func (h *chaotic) Prompt(r *Request) (Response, bool, error) {
 	return resp, true, err
 }
 
-func chaos(t *testing.T, n *faultnet.Network, s uint64) {
+func chaos(t *testing.T, n *faultnet.Network, s uint64, cfg Config) {
 	// bubble's network has a seed of its own; the faults come from ours.
 	faults, told := rand.New(rand.NewPCG(s, 1)), []string{}
 	hosts := []string{"c0", "c1", "s"}
@@ -81,7 +93,8 @@ func chaos(t *testing.T, n *faultnet.Network, s uint64) {
 	var mu sync.Mutex
 	answered, failed := 0, 0
 	for i := range 2 {
-		c := client(t, "s:7000", Config{Network: n.Host(hosts[i]), Secret: []byte("x"), Connections: 2})
+		cfg.Network, cfg.Connections = n.Host(hosts[i]), 2
+		c := client(t, "s:7000", cfg)
 		for g := range 4 {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(s, uint64(10*i+g)))

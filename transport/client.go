@@ -157,9 +157,9 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	defer context.AfterFunc(c.ctx, cancel)()
 	nc, err := c.cfg.Network.Dial(dctx, c.addr)
 	if err == nil {
-		err = c.prove(dctx, nc)
-		if err != nil {
-			nc.Close()
+		raw := nc
+		if nc, err = c.meet(dctx, raw); err != nil {
+			raw.Close()
 		}
 	}
 	switch {
@@ -176,16 +176,17 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	return c.adopt(nc)
 }
 
-// prove runs the handshake, which ends with ctx.
-func (c *Client) prove(ctx context.Context, nc net.Conn) error {
+// meet runs all that comes before the first frame, which ends with ctx.
+func (c *Client) meet(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	past := time.Unix(1, 0)
-	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(past) })
+	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(past) })
 	deadline, _ := ctx.Deadline()
-	err := proveToServer(nc, c.cfg.Secret, deadline)
+	nc, err := c.cfg.meetServer(raw, deadline)
 	if !stop() && err == nil {
+		nc.Close()
 		err = ctx.Err()
 	}
-	return err
+	return nc, err
 }
 
 // adopt starts the goroutines of a connection.

@@ -15,10 +15,8 @@ import (
 const (
 	// grace is how long a call that was given up waits for a write or read in its memory to end by itself.
 	grace = 100 * time.Millisecond
-	// handshakeTimeout is how long a peer has to prove the job's secret.
+	// handshakeTimeout is how long a peer has to prove itself.
 	handshakeTimeout = 5 * time.Second
-	// maxStrangers is how many connections a Server holds that have not proved it yet; more are closed at once.
-	maxStrangers = 256
 	// stall is how long a frame that has begun may take to pass, besides a second for each 64 KB.
 	stall = time.Minute
 

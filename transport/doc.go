@@ -11,7 +11,8 @@
 // not the answer. A call that is given up while its payload is being written, or its answer read, waits a tenth of a second
 // for that to end; after that its connection is closed, and other calls on it end with ErrConnection.
 //
-// Connections prove the job's secret to each other before the first frame (Auth); without it a peer gets no further.
+// Connections prove the job's secret to each other before the first frame; without it a peer gets no further. Where both ends
+// have an Identity, connections that leave the host are under TLS 1.3, and both show a certificate of the job's own authority.
 //
 // Network makes the connections: Auto takes shared memory between processes of one host and TCP between hosts, TCP and Unix
 // are for those who want these; internal/faultnet has pipes in memory with injected faults.
@@ -41,8 +42,8 @@ var (
 	ErrConnection = errors.New("connection lost")
 	// ErrClosed: the Client or Server was closed.
 	ErrClosed = errors.New("closed")
-	// ErrAuth: the peer does not hold the job's secret.
-	ErrAuth = errors.New("peer did not prove the job's secret")
+	// ErrAuth: the peer does not hold the job's secret, or has no certificate of the job and of the right role.
+	ErrAuth = errors.New("peer did not prove that it is of this job")
 )
 
 // A Refusal is a Nack as an error: the peer was reached and said no.
@@ -57,6 +58,8 @@ type Refusal struct {
 type Config struct {
 	Network     Network       // TCP
 	Secret      []byte        // the job's; empty: connections are not authenticated
+	Identity    *Identity     // this process's; nil: connections between hosts are not encrypted
+	Peers       []string      // roles that the other end's Identity may have; none: any role of the job
 	Connections int           // of a Client: 4, or 1 to a loopback address on a machine of few cores
 	DialTimeout time.Duration // 5 s
 	MaxInFlight int           // requests of a Client waiting for answers, and requests a Server works on per connection: 4096; more wait
@@ -69,6 +72,7 @@ type Request struct {
 	Head    []byte // to be decoded by the Kind's message
 	Payload []byte // in the memory that Buffer gave
 	Remote  net.Addr
+	Peer    string // role of the other end's Identity; empty within a host and without TLS
 	// Value is the Handler's own, set in Buffer and found again in Serve.
 	Value any
 }

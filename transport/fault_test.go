@@ -365,25 +365,50 @@ func TestStrangersAreClosedInSecondsAndCostLittle(t *testing.T) {
 			})
 		})
 	}
-	t.Run("too many", func(t *testing.T) {
-		bubble(t, new(handler), Config{Secret: []byte("s")}, func(t *testing.T, n *faultnet.Network) {
-			var closed int
-			for range 300 {
-				nc, err := n.Host("evil").Dial(t.Context(), "s:7000")
+}
+
+// Whoever makes thousands of connections takes the places of his own: the longest there goes. Others keep theirs.
+func TestTooManyStrangersTakeEachOthersPlaces(t *testing.T) {
+	bubble(t, new(handler), Config{Secret: []byte("s")}, func(t *testing.T, n *faultnet.Network) {
+		open := func(host string, count int) (all []net.Conn) {
+			for range count {
+				nc, err := n.Host(host).Dial(t.Context(), "s:7000")
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer nc.Close()
+				t.Cleanup(func() { nc.Close() })
+				all = append(all, nc)
 				synctest.Wait()
-				nc.SetReadDeadline(time.Now().Add(time.Millisecond))
+			}
+			return all
+		}
+		closed := func(all []net.Conn) (first, count int) {
+			first = -1
+			for i, nc := range all {
+				nc.SetReadDeadline(time.Now().Add(time.Microsecond))
 				if _, err := nc.Read(make([]byte, 1)); err == io.EOF {
-					closed++
+					if count++; first < 0 {
+						first = i
+					}
 				}
 			}
-			if closed != 300-256 {
-				t.Errorf("%d of 300 were closed at once, want 44", closed)
-			}
-		})
+			return first, count
+		}
+		slow := open("slow", 3) // of ours, say, behind a bad line
+		evil := open("evil", 300)
+		if first, count := closed(evil); first != 0 || count != 300-256 {
+			t.Errorf("of 300 from one address %d were closed, from %d on, want the first 44", count, first)
+		}
+		more := open("evil2", 300)
+		if _, count := closed(more); count < 300-256 || count > 300-253 {
+			t.Errorf("of 300 from another address %d were closed, want 44 to 47, those beyond its share", count)
+		}
+		if _, count := closed(slow); count != 0 {
+			t.Errorf("%d of 3 from a quiet address were closed, want none", count)
+		}
+		if _, err := dialer(t, n, Config{Secret: []byte("s")}).Call(t.Context(), &wire.Heartbeat{}, &wire.Ack{}, nil); err != nil {
+			t.Errorf("a peer of ours among them: %v", err)
+		}
 	})
 }
 

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if addr == "" {
 		os.Exit(m.Run())
 	}
-	nc, err := Auto.Dial(context.Background(), addr)
+	nc, err := dialMet(context.Background(), Auto, addr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -49,18 +49,52 @@ func listenAuto(t *testing.T) net.Listener {
 	return ln
 }
 
+// dialMet dials and does all that comes before the first frame; acceptMet does the same at the other end.
+func dialMet(ctx context.Context, n Network, addr string) (net.Conn, error) {
+	nc, err := n.Dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := new(Config).meetServer(nc, time.Now().Add(10*time.Second))
+	if err != nil {
+		nc.Close()
+	}
+	return conn, err
+}
+
+func acceptMet(ln net.Listener) (net.Conn, error) {
+	nc, err := ln.Accept()
+	if err != nil {
+		return nil, err
+	}
+	conn, _, err := new(Config).meetClient(nc, time.Now().Add(10*time.Second))
+	if err != nil {
+		nc.Close()
+	}
+	return conn, err
+}
+
+// meeting connects to a listener and returns both ends.
+func meeting(t testing.TB, n Network, ln net.Listener) (dialled, accepted net.Conn) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		accepted, err = acceptMet(ln)
+		done <- err
+	}()
+	dialled, err := dialMet(t.Context(), n, ln.Addr().String())
+	if err := errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	return dialled, accepted
+}
+
 // pair returns the two ends of a connection through memory.
 func pair(t *testing.T) (dialled, accepted *memoryConn) {
 	t.Helper()
 	ln := listenAuto(t)
-	a, err := Auto.Dial(t.Context(), ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	a, b := meeting(t, Auto, ln)
 	t.Cleanup(func() { a.Close(); b.Close() })
 	ma, ok1 := a.(*memoryConn)
 	mb, ok2 := b.(*memoryConn)
@@ -72,15 +106,8 @@ func pair(t *testing.T) (dialled, accepted *memoryConn) {
 
 func TestAutoTakesTheShortestWay(t *testing.T) {
 	kind := func(ln net.Listener, n Network) string {
-		nc, err := n.Dial(t.Context(), ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		nc, other := meeting(t, n, ln)
 		defer nc.Close()
-		other, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
 		defer other.Close()
 		return fmt.Sprintf("%T %T", nc, other)
 	}
@@ -189,7 +216,7 @@ func TestMemoryNoticesAKilledPeer(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	nc, err := ln.Accept()
+	nc, err := acceptMet(ln)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,12 +268,14 @@ func TestListenerSurvivesBadOffers(t *testing.T) {
 	ln := listenAuto(t)
 	go func() {
 		for {
-			nc, err := ln.Accept()
-			if err != nil {
+			nc, err := acceptMet(ln)
+			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			nc.Write([]byte("welcome"))
-			nc.Close()
+			if err == nil {
+				nc.Write([]byte("welcome"))
+				nc.Close()
+			}
 		}
 	}()
 	name := socketName(netip.MustParseAddrPort(ln.Addr().String()))
@@ -291,6 +320,9 @@ func TestListenerSurvivesBadOffers(t *testing.T) {
 			}()
 			before += len(fds)
 		}
+		if err := proveToServer(nc, nil, 0); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
 		if _, _, err := nc.(*net.UnixConn).WriteMsgUnix(offer.message, rights, nil); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -299,7 +331,7 @@ func TestListenerSurvivesBadOffers(t *testing.T) {
 		}
 		nc.Close()
 	}
-	nc, err := Auto.Dial(t.Context(), ln.Addr().String())
+	nc, err := dialMet(t.Context(), Auto, ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,14 +370,7 @@ func TestMemoryLeavesNothingBehind(t *testing.T) {
 	memory := sharable(100_000, 1)
 	before := descriptors(t)
 	for range 20 {
-		a, err := Auto.Dial(t.Context(), ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		a, b := meeting(t, Auto, ln)
 		go a.Write(memory) // lent
 		if _, err := io.ReadFull(b, make([]byte, len(memory))); err != nil {
 			t.Fatal(err)
@@ -406,21 +431,16 @@ func BenchmarkMemory(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer ln.Close()
+				nc, other := meeting(b, n, ln)
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					if nc, err := ln.Accept(); err == nil {
-						defer nc.Close()
-						buf := make([]byte, 1<<20)
-						for err == nil {
-							_, err = nc.Read(buf)
-						}
+					defer other.Close()
+					buf, err := make([]byte, 1<<20), error(nil)
+					for err == nil {
+						_, err = other.Read(buf)
 					}
 				}()
-				nc, err := n.Dial(b.Context(), ln.Addr().String())
-				if err != nil {
-					b.Fatal(err)
-				}
 				buf := make([]byte, size)
 				b.SetBytes(int64(size))
 				b.ReportAllocs()

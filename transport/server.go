@@ -18,13 +18,14 @@ type Server struct {
 
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
-	strangers chan struct{} // a value for each connection that has not proved itself
+	strangers strangers
 
 	mu     sync.Mutex // guards all below
 	ended  bool
-	conns  map[net.Conn]bool
-	fewer  chan struct{} // closed, and made anew, when a connection is gone
+	conns  map[net.Conn]net.Conn // what was accepted, and what became of it
+	fewer  chan struct{}         // closed, and made anew, when a connection is gone
 	warned time.Time
+	silent int            // refusals since then
 	wg     sync.WaitGroup // of all goroutines
 }
 
@@ -32,9 +33,8 @@ type Server struct {
 func NewServer(ln net.Listener, h Handler, cfg Config) *Server {
 	s := &Server{
 		ln: ln, h: h, cfg: cfg.withDefaults(),
-		strangers: make(chan struct{}, maxStrangers),
-		conns:     make(map[net.Conn]bool),
-		fewer:     make(chan struct{}),
+		conns: make(map[net.Conn]net.Conn),
+		fewer: make(chan struct{}),
 	}
 	s.p, _ = h.(PromptHandler)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -80,7 +80,7 @@ func (s *Server) Close() error {
 	s.ended = true
 	s.cancel()
 	err := s.ln.Close()
-	for nc := range s.conns {
+	for _, nc := range s.conns {
 		nc.Close()
 	}
 	s.mu.Unlock()
@@ -110,48 +110,61 @@ func (s *Server) Alone(ctx context.Context) error {
 }
 
 func (s *Server) accept(nc net.Conn) {
-	select {
-	case s.strangers <- struct{}{}:
-	default:
-		nc.Close()
-		s.warn(nc, fmt.Errorf("%d connections have not proved the job's secret yet", maxStrangers))
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		nc.Close()
 		return
 	}
-	s.conns[nc] = true
+	if out := s.strangers.enter(nc); out != nil {
+		out.Close() // its goroutine does the rest
+	}
+	s.conns[nc] = nc
 	s.wg.Go(func() {
-		defer func() {
-			nc.Close()
-			s.mu.Lock()
-			delete(s.conns, nc)
-			close(s.fewer)
-			s.fewer = make(chan struct{})
-			s.mu.Unlock()
-		}()
-		err := proveToClient(nc, s.cfg.Secret, time.Now().Add(handshakeTimeout))
-		<-s.strangers
+		defer s.gone(nc)
+		conn, role, err := s.cfg.meetClient(nc, time.Now().Add(handshakeTimeout))
+		s.strangers.leave(nc)
 		if err != nil {
 			s.warn(nc, err)
 			return
 		}
-		newServerConn(s, nc).serve()
+		if s.become(nc, conn) {
+			newServerConn(s, conn, role).serve()
+		}
 	})
+}
+
+// become notes what an accepted connection has become, unless the Server was closed.
+func (s *Server) become(nc, conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns[nc] = conn
+	return !s.ended
+}
+
+// gone closes a connection for good.
+func (s *Server) gone(nc net.Conn) {
+	s.mu.Lock()
+	conn := s.conns[nc]
+	s.mu.Unlock()
+	conn.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, nc)
+	close(s.fewer)
+	s.fewer = make(chan struct{})
 }
 
 // warn logs that a connection was refused, at most once in a while: strangers must not fill the log.
 func (s *Server) warn(nc net.Conn, err error) {
 	s.mu.Lock()
-	quiet := s.ended || time.Since(s.warned) < 10*time.Second
+	s.silent++
+	quiet, others := s.ended || time.Since(s.warned) < 10*time.Second, s.silent-1
 	if !quiet {
-		s.warned = time.Now()
+		s.warned, s.silent = time.Now(), 0
 	}
 	s.mu.Unlock()
 	if !quiet {
-		s.cfg.Logger.Warn("transport: connection refused", "from", nc.RemoteAddr().String(), "err", err)
+		s.cfg.Logger.Warn("transport: connection refused", "from", nc.RemoteAddr().String(), "err", err, "others since the last word", others)
 	}
 }

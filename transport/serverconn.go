@@ -19,6 +19,7 @@ import (
 type serverConn struct {
 	s      *Server
 	nc     net.Conn
+	role   string // of the client, where TLS tells it
 	w      *frameWriter
 	ctx    context.Context // ends when the connection does
 	cancel context.CancelFunc
@@ -29,8 +30,8 @@ type serverConn struct {
 	wg     sync.WaitGroup // of the writer
 }
 
-func newServerConn(s *Server, nc net.Conn) *serverConn {
-	c := &serverConn{s: s, nc: nc, turns: make(chan struct{}, s.cfg.MaxInFlight)}
+func newServerConn(s *Server, nc net.Conn, role string) *serverConn {
+	c := &serverConn{s: s, nc: nc, role: role, turns: make(chan struct{}, s.cfg.MaxInFlight)}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.w = newFrameWriter(nc, c.ctx.Done(), true)
 	c.crew = newCrew(c)
@@ -104,7 +105,7 @@ func (c *serverConn) request(br *bufio.Reader, h wire.Header) error {
 	if r == nil {
 		r = new(Request)
 	}
-	r.Kind, r.Remote = h.Kind, c.nc.RemoteAddr()
+	r.Kind, r.Remote, r.Peer = h.Kind, c.nc.RemoteAddr(), c.role
 	if cap(r.Head) < h.Head {
 		r.Head = make([]byte, h.Head)
 	}

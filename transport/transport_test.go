@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/faultnet"
+	"github.com/paragon-train/paragon/internal/identity"
 	. "github.com/paragon-train/paragon/transport"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -120,6 +121,11 @@ var links = []link{
 	{"tcp", over(TCP)},
 	{"unix", over(Unix)},
 	{"auto", over(Auto)},
+	{"tls", func(t *testing.T) (net.Listener, Config, Config) {
+		ln, server, client := over(TCP)(t)
+		server, client = secured(t, server, client)
+		return ln, server, client
+	}},
 	{"pipes", func(t *testing.T) (net.Listener, Config, Config) {
 		n := faultnet.New(1)
 		ln, err := n.Host("s").Listen(":0")
@@ -128,6 +134,27 @@ var links = []link{
 		}
 		return ln, Config{Network: n.Host("s")}, Config{Network: n.Host("c")}
 	}},
+}
+
+// secured gives a server and a worker, its client, identities of one job.
+func secured(t testing.TB, server, client Config) (Config, Config) {
+	t.Helper()
+	a, err := identity.NewAuthority("job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Identity, client.Identity = issued(t, a, identity.Server), issued(t, a, identity.Worker)
+	server.Peers, client.Peers = []string{identity.Worker}, []string{identity.Server}
+	return server, client
+}
+
+func issued(t testing.TB, a *identity.Authority, role string) *Identity {
+	t.Helper()
+	id, err := a.Issue(role, role+" 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,0 +1,178 @@
+package transport
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/paragon-train/paragon/internal/identity"
+)
+
+// An Identity says who a process of a job is: a key with a certificate of the job's own authority. Package launch makes them,
+// cluster.FromEnv reads them.
+type Identity = identity.Identity
+
+const (
+	sealBytes = 256 << 10 // as much is encrypted before it is written
+	sealedIn  = 128 << 10 // as much is read at once
+	maxSealed = 4 << 20   // encrypted bytes that wait; only a peer's nonsense could make it more
+)
+
+// A secureConn is a connection under TLS. Package tls writes and reads each record of 16 KB by itself, and a write that ran
+// into its deadline ends the connection. Here many records share a system call, and a write goes on where it was: what is to
+// be written is encrypted into memory, which never waits, and from there put on the connection.
+type secureConn struct {
+	*tls.Conn
+	under *sealed
+
+	writing sync.Mutex // held by writes
+}
+
+// sealed is the connection as TLS sees it.
+type sealed struct {
+	net.Conn
+	in *bufio.Reader
+
+	mu   sync.Mutex // guards the two
+	hold bool       // the handshake is over: what is written waits for flush
+	wait []byte
+
+	// Of flush, and so of secureConn.writing:
+	out   []byte // is being written
+	spare []byte
+}
+
+func newSecureConn(nc net.Conn, over func(net.Conn, *tls.Config) *tls.Conn, cfg *tls.Config) *secureConn {
+	under := &sealed{Conn: nc, in: bufio.NewReaderSize(nc, sealedIn)}
+	return &secureConn{Conn: over(under, cfg), under: under}
+}
+
+// secureToServer runs TLS for the end that dialled. The last word is the server's: a client's certificate is looked at last.
+func secureToServer(nc net.Conn, cfg *tls.Config) (net.Conn, error) {
+	c := newSecureConn(nc, tls.Client, cfg)
+	err := c.Handshake()
+	if err == nil {
+		_, err = io.ReadFull(c.Conn, make([]byte, 1))
+	}
+	if err != nil {
+		return nil, secureError(err)
+	}
+	c.under.hold = true
+	return c, nil
+}
+
+// secureToClient runs TLS for the end that was dialled.
+func secureToClient(nc net.Conn, cfg *tls.Config) (conn net.Conn, role string, err error) {
+	c := newSecureConn(nc, tls.Server, cfg)
+	if err := c.Handshake(); err != nil {
+		return nil, "", secureError(err)
+	}
+	if role, err = identity.RoleOf(c.ConnectionState()); err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrAuth, err)
+	}
+	if _, err := c.Conn.Write([]byte{1}); err != nil {
+		return nil, "", secureError(err)
+	}
+	c.under.hold = true
+	return c, role, nil
+}
+
+// secureError tells a handshake that one of the ends did not want from a connection that broke.
+func secureError(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, new(syscall.Errno)) {
+		return fmt.Errorf("TLS: %w", err)
+	}
+	return fmt.Errorf("%w: %w", ErrAuth, identity.Explain(err))
+}
+
+// Close closes the connection. TLS would say goodbye first, which may take seconds; frames say themselves where they end.
+func (c *secureConn) Close() error { return c.under.Close() }
+
+// Write returns when all of b has been written.
+func (c *secureConn) Write(b []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	rest := net.Buffers{b}
+	if err := c.write(&rest); err != nil {
+		n := len(b)
+		if len(rest) > 0 {
+			n -= len(rest[0])
+		}
+		return n, err
+	}
+	return len(b), nil
+}
+
+// writeVector is Write for many pieces; see vectorWriter. What is no longer in rest may not have been written yet, after an
+// error, but is encrypted, and the next write begins with it.
+func (c *secureConn) writeVector(rest *net.Buffers) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.write(rest)
+}
+
+func (c *secureConn) write(rest *net.Buffers) error {
+	for {
+		if err := c.under.flush(); err != nil || len(*rest) == 0 {
+			return err
+		}
+		for n := 0; len(*rest) > 0 && n < sealBytes; {
+			p := (*rest)[0]
+			k := min(len(p), sealBytes-n)
+			if _, err := c.Conn.Write(p[:k]); err != nil {
+				return err
+			}
+			if n += k; k < len(p) {
+				(*rest)[0] = p[k:]
+			} else {
+				(*rest)[0] = nil
+				*rest = (*rest)[1:]
+			}
+		}
+	}
+}
+
+// withdraw has nothing to do: nobody reads from the caller's memory after a write.
+func (c *secureConn) withdraw() {}
+
+func (s *sealed) Read(p []byte) (int, error) { return s.in.Read(p) }
+
+func (s *sealed) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.hold {
+		return s.Conn.Write(p)
+	}
+	if len(s.wait)+len(p) > maxSealed {
+		return 0, fmt.Errorf("%d bytes wait to be written, want at most %d", len(s.wait)+len(p), maxSealed)
+	}
+	s.wait = append(s.wait, p...)
+	return len(p), nil
+}
+
+// flush writes what waits. After an error the next flush goes on where it was.
+func (s *sealed) flush() error {
+	for {
+		if len(s.out) == 0 {
+			s.mu.Lock()
+			s.out, s.wait = s.wait, s.spare[:0]
+			s.mu.Unlock()
+			s.spare = s.out[:0]
+			if len(s.out) == 0 {
+				return nil
+			}
+		}
+		n, err := s.Conn.Write(s.out)
+		s.out = s.out[n:]
+		if err != nil {
+			return err
+		}
+	}
+}
