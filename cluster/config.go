@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/transport"
 )
 
@@ -81,6 +82,9 @@ func (c Config) Validate() error {
 	if d := c.WithDefaults(); d.Lease < 2*d.HeartbeatInterval {
 		return bad("Lease", d.Lease, fmt.Sprintf("want at least two heartbeats of %v", d.HeartbeatInterval))
 	}
+	if c.Identity != nil && c.Identity.Role() != c.Role.String() {
+		return bad("Identity", c.Identity, fmt.Sprintf("it is a %s's, and this process is a %v", c.Identity.Role(), c.Role))
+	}
 	if len(c.Secret) == 0 && c.ofSystem() && !loopback(host) {
 		return bad("Secret", "is empty", fmt.Sprintf("only a job on loopback may do without, and the scheduler is at %s", host))
 	}
@@ -119,7 +123,17 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// transportConfig is how this node speaks to others.
-func (c Config) transportConfig() transport.Config {
-	return transport.Config{Network: c.Network, Secret: c.Secret, Logger: c.Logger}
+// Transport is how this node speaks to peers of a role, and with no role, to all who may ask it.
+func (c Config) Transport(peers ...Role) transport.Config {
+	t := transport.Config{Network: c.Network, Secret: c.Secret, Identity: c.Identity, Logger: c.Logger}
+	for _, r := range peers {
+		t.Peers = append(t.Peers, r.String())
+	}
+	if len(peers) == 0 {
+		t.Peers = []string{identity.Worker, identity.Server}
+		if c.Role == Scheduler {
+			t.Peers = append(t.Peers, identity.Launcher)
+		}
+	}
+	return t
 }

@@ -74,6 +74,10 @@ type Config struct {
 	Job        string // the job's ID
 	Secret     []byte // the job's secret; empty only on loopback
 
+	// Identity is this process's certificate and key; nil: connections between hosts are not encrypted. All nodes of a job have
+	// one, or none has.
+	Identity *transport.Identity
+
 	HeartbeatInterval time.Duration // 1 s; the scheduler's counts
 	Lease             time.Duration // 10 s; the scheduler's counts
 	StartTimeout      time.Duration // 5 min: how long Join waits for the others

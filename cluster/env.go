@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/transport"
 )
 
@@ -28,6 +29,7 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_RANK           wanted rank; none or -1: any
 //	PARAGON_JOB            ID of the job
 //	PARAGON_SECRET         secret of the job, in hexadecimal digits
+//	PARAGON_IDENTITY       this process's certificate and key, as launch writes them; none: no TLS between hosts
 //	PARAGON_HEARTBEAT      such as 1s: time between heartbeats
 //	PARAGON_LEASE          such as 10s: silence after which a node is lost
 //	PARAGON_START_TIMEOUT  such as 5m: how long the start may take
@@ -94,18 +96,41 @@ func FromEnv(getenv func(string) string) (Config, error) {
 	default:
 		e.fail("DMLC_ROLE", "want worker, server or scheduler")
 	}
-	var err error
-	if cfg.Secret, err = hex.DecodeString(getenv("PARAGON_SECRET")); err != nil {
-		// The value stays out of the message: messages end up in logs.
-		e.err = fmt.Errorf("cluster: PARAGON_SECRET: want hexadecimal digits, two for each byte")
-	}
-	cfg.Network = e.network()
+	t := e.transport()
+	cfg.Network, cfg.Secret, cfg.Identity = t.Network, t.Secret, t.Identity
 	cfg.Listen = e.listen()
 	cfg.ExpectedHosts = e.hosts("PARAGON_HOSTS")
 	if e.err == nil {
 		e.err = cfg.Validate()
 	}
 	return cfg, e.err
+}
+
+// TransportFromEnv reads how to speak to a job's scheduler without being a node of it, for Control: PARAGON_SECRET, PARAGON_IDENTITY
+// and PARAGON_TRANSPORT, as FromEnv does.
+func TransportFromEnv(getenv func(string) string) (transport.Config, error) {
+	e := env{getenv: getenv}
+	t := e.transport()
+	t.Peers = []string{identity.Scheduler}
+	if t.Network == nil {
+		t.Network = transport.Auto
+	}
+	return t, e.err
+}
+
+// transport reads the secrets. Their values stay out of messages, which end up in logs.
+func (e *env) transport() transport.Config {
+	t := transport.Config{Network: e.network()}
+	var err error
+	if t.Secret, err = hex.DecodeString(e.getenv("PARAGON_SECRET")); err != nil && e.err == nil {
+		e.err = fmt.Errorf("cluster: PARAGON_SECRET: want hexadecimal digits, two for each byte")
+	}
+	if v := e.getenv("PARAGON_IDENTITY"); v != "" {
+		if t.Identity, err = identity.Decode(v); err != nil && e.err == nil {
+			e.err = fmt.Errorf("cluster: PARAGON_IDENTITY: %w", err)
+		}
+	}
+	return t
 }
 
 // env reads variables and keeps the first error.

@@ -35,7 +35,7 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Role == Server && cfg.Addr == "" {
 		return nil, errors.New("cluster: join: Addr is empty: a server listens first, see Listen")
 	}
-	tc := cfg.transportConfig()
+	tc := cfg.Transport(Scheduler)
 	tc.Connections = 1
 	n := &Node{
 		cfg: cfg, sched: transport.NewClient(cfg.Scheduler, tc),

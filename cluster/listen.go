@@ -13,7 +13,7 @@ import (
 //	ln, addr, err := cluster.Listen(ctx, cfg)
 //	cfg.Addr = addr
 //	node, err := cluster.Join(ctx, cfg)
-//	srv := transport.NewServer(ln, handler, transport.Config{Network: cfg.Network, Secret: cfg.Secret})
+//	srv := transport.NewServer(ln, handler, cfg.Transport())
 //	srv.Serve() // workers that came early have waited in the listener
 func Listen(ctx context.Context, cfg Config) (ln net.Listener, addr string, err error) {
 	cfg = cfg.WithDefaults()

@@ -227,7 +227,7 @@ func (n *Node) Server(rank Rank) (transport.Caller, string, error) {
 		}
 		c := n.callers[m.Addr]
 		if c == nil {
-			c = &caller{transport.NewClient(m.Addr, n.cfg.transportConfig()), n}
+			c = &caller{transport.NewClient(m.Addr, n.cfg.Transport(Server)), n}
 			n.callers[m.Addr] = c
 		}
 		return c, m.Addr, nil

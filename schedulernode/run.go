@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/transport"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -59,7 +60,7 @@ func Run(ctx context.Context, cfg Config) error {
 		begin:  make(chan registration),
 		ended:  make(chan struct{}),
 	}
-	srv := transport.NewServer(ln, sh, transport.Config{Network: cfg.Network, Secret: cfg.Secret, Logger: cfg.Logger})
+	srv := transport.NewServer(ln, sh, cfg.Transport())
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve() }()
 	if cfg.Ready != nil {
@@ -198,6 +199,21 @@ func (s *shell) refuseRest(ctx context.Context) {
 	}
 }
 
+// admit refuses what a role may not ask: a certificate is for one role. Without one any node may ask anything.
+func admit(role string, m wire.Message) error {
+	if role == "" {
+		return nil
+	}
+	_, control := m.(*wire.Control)
+	if launcher := role == identity.Launcher; launcher != control {
+		return transport.Refuse(wire.CodeUnauthorised, 0, "a %s may not ask for a %v", role, m.Kind())
+	}
+	if r, ok := m.(*wire.Register); ok && cluster.Role(r.Role).String() != role {
+		return transport.Refuse(wire.CodeUnauthorised, 0, "a %s may not register as %v", role, cluster.Role(r.Role))
+	}
+	return nil
+}
+
 // Serve implements transport.Handler.
 func (s *shell) Serve(ctx context.Context, r *transport.Request) (transport.Response, error) {
 	m := wire.New(r.Kind)
@@ -205,6 +221,9 @@ func (s *shell) Serve(ctx context.Context, r *transport.Request) (transport.Resp
 		return transport.Response{}, transport.Refuse(wire.CodeUnsupported, 0, "a message of %v is not known", r.Kind)
 	}
 	if err := m.DecodeHead(r.Head); err != nil {
+		return transport.Response{}, err
+	}
+	if err := admit(r.Peer, m); err != nil {
 		return transport.Response{}, err
 	}
 	reply := make(chan wire.Message, 1)

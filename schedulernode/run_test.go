@@ -103,7 +103,7 @@ func (j *job) server(ctx context.Context, rank int, host string) error {
 		return err
 	}
 	cfg.Addr = addr
-	srv := transport.NewServer(ln, echo{}, transport.Config{Network: cfg.Network, Secret: cfg.Secret})
+	srv := transport.NewServer(ln, echo{}, cfg.Transport())
 	defer srv.Close()
 	go srv.Serve()
 	node, err := cluster.Join(ctx, cfg)

@@ -30,7 +30,9 @@ func Run(ctx context.Context, cfg Config) error {
 	s := New(cfg)
 	s.SetPeers(context.WithoutCancel(ctx), node)
 	defer s.copiers.close()
-	ts := transport.NewServer(ln, s, transport.Config{Network: cfg.Cluster.Network, Secret: cfg.Cluster.Secret, Logger: cfg.Logger})
+	tc := cfg.Cluster.Transport()
+	tc.Logger = cfg.Logger
+	ts := transport.NewServer(ln, s, tc)
 	served := make(chan error, 1)
 	var serving sync.WaitGroup
 	serving.Go(func() { served <- ts.Serve() })
