@@ -46,6 +46,10 @@ type Elastic interface {
 	Ready(ctx context.Context) error
 	// Pending is the number of the change that waits to be made, 0 if there is none. It costs next to nothing.
 	Pending() uint64
+	// AwaitPending returns that number once this worker has heard of one.
+	AwaitPending(ctx context.Context) (uint64, error)
+	// AwaitMembers returns once this worker has heard that at most so many workers count.
+	AwaitMembers(ctx context.Context, most int) error
 	// Arrive says that this worker is at the boundary, and returns once all are and the change is made: Rank, NumWorkers and
 	// Generation are then new. No other call of this store may be under way. ErrRemoved is in the error's chain if this worker was
 	// asked to leave.
@@ -97,6 +101,38 @@ func (s *store) Pending() uint64 {
 	return 0
 }
 
+func (s *store) AwaitPending(ctx context.Context) (uint64, error) {
+	err := s.hear(ctx, "await a change", func(m *wire.Membership) bool { return m.Change != 0 })
+	return s.Pending(), err
+}
+
+func (s *store) AwaitMembers(ctx context.Context, most int) error {
+	return s.hear(ctx, "await news of lost workers", func(m *wire.Membership) bool { return len(counting(*m)) <= most })
+}
+
+// hear returns once the membership is as wanted.
+func (s *store) hear(ctx context.Context, verb string, wanted func(*wire.Membership) bool) error {
+	n, ok := s.node.(changing)
+	if !ok {
+		return fmt.Errorf("kvstore: %s: %w: this job is one worker for ever", verb, ErrUnsupported)
+	}
+	return s.ask(ctx, verb, func(ctx context.Context) error {
+		for {
+			news := n.Changed()
+			if m := s.node.Membership(); wanted(&m) {
+				return nil
+			}
+			select {
+			case <-news:
+			case <-s.node.Done():
+				return s.over()
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	})
+}
+
 func (s *store) Ready(ctx context.Context) error {
 	n, ok := s.node.(changing)
 	if !ok || !s.joining.Load() {
@@ -130,11 +166,13 @@ func (s *store) Arrive(ctx context.Context, a cluster.Arrival) error {
 	return err
 }
 
-// beginEra begins the counts of what all workers number alike: a worker that has joined knows nothing of earlier ones.
+// beginEra begins the counts of what all workers number alike: a worker that has joined knows nothing of earlier ones. An era is named
+// for the change that began it: the generation may go up again, when a worker is lost, before all have seen that of the change.
 func (s *store) beginEra() {
+	change := s.Division().Change
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.era, s.barriers, s.loads = s.node.Membership().Generation, 0, 0
+	s.era, s.barriers, s.loads = change, 0, 0
 }
 
 // notYet refuses what only members may do.

@@ -43,7 +43,7 @@ type store struct {
 	optimizer   *optim.Config   // that this worker set
 	saved       *optim.Config   // that the last Load on rank 0 found, until it was put to use
 	compression Compression
-	era         uint64 // the generation from which on barriers and loads are counted
+	era         uint64 // the change since which barriers and loads are counted
 	barriers    uint64
 	loads       uint64
 }

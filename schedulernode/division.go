@@ -16,7 +16,7 @@ const maxUsed = 60_000
 // what is in all shards of all servers, less what it had used before this division; of one that left in order, all. It
 // returns false when the job failed.
 func (c *Core) divide() bool {
-	d := wire.Division{}
+	d := wire.Division{Change: c.change.number}
 	for _, a := range c.change.arrived {
 		d.Epoch, d.Steps = max(d.Epoch, a.Epoch), max(d.Steps, a.Steps)
 	}

@@ -111,6 +111,7 @@ func (m *Division) fields(c *coder) {
 	c.u64(&m.Epoch)
 	c.u64(&m.Steps)
 	list(c, &m.Cuts, 8, func(c *coder, x *Cut) { x.fields(c) })
+	c.u64(&m.Change)
 }
 
 func (m *Cut) fields(c *coder) {

@@ -128,7 +128,7 @@ const (
 //
 // A Member is node 8, role 1, rank 4 (int32), pid 4, state 1, host string, addr string. Members come sorted by role, then by
 // rank; those that do not count yet have rank -1 and come last. A Division is epoch 8, steps 8, cuts: list of parts 4, used:
-// list of uint64. Introduced in version 1.
+// list of uint64; change 8. Introduced in version 1.
 type Membership struct {
 	Generation uint64
 	Revision   uint64
@@ -175,6 +175,8 @@ type Division struct {
 	Epoch uint64 // to which the cuts belong
 	Steps uint64 // done in all when the division was made
 	Cuts  []Cut
+	// Change is the number of the change that made the division; 0: none did.
+	Change uint64
 }
 
 // Cut is one point in an epoch at which what was left of it was divided anew.

@@ -42,7 +42,8 @@ type Config struct {
 	Lease     time.Duration // cluster's
 	Start     time.Duration // 20 s: how long the job may be forming
 	Server    server.Config // its Cluster and Logger are not read
-	Logger    *slog.Logger  // drops all
+	Elastic   cluster.Elastic
+	Logger    *slog.Logger // drops all
 }
 
 // A Job is a scheduler and servers that run, and workers that may come.
@@ -121,7 +122,7 @@ func (j *Job) config(role cluster.Role, rank int) cluster.Config {
 	c := cluster.Config{
 		Role: role, Rank: rank, Scheduler: j.scheduler, NumWorkers: j.cfg.Workers, NumServers: j.cfg.Servers,
 		Host: names[role], Job: "jobtest", Secret: j.cfg.Secret,
-		HeartbeatInterval: j.cfg.Heartbeat, Lease: j.cfg.Lease, StartTimeout: j.cfg.Start, Logger: j.cfg.Logger,
+		HeartbeatInterval: j.cfg.Heartbeat, Lease: j.cfg.Lease, StartTimeout: j.cfg.Start, Elastic: j.cfg.Elastic, Logger: j.cfg.Logger,
 	}
 	switch {
 	case j.cfg.TCP:
@@ -137,6 +138,25 @@ func (j *Job) config(role cluster.Role, rank int) cluster.Config {
 
 // WorkerConfig is the place of the worker of a rank.
 func (j *Job) WorkerConfig(rank int) cluster.Config { return j.config(cluster.Worker, rank) }
+
+// JoinerConfig is the place of a worker that joins the running job, on host worker followed by number. Give those numbers from the
+// job's Workers on.
+func (j *Job) JoinerConfig(number int) cluster.Config {
+	c := j.config(cluster.Worker, number)
+	c.Rank, c.Joining = -1, true
+	return c
+}
+
+// Control asks the scheduler something in JSON, as its tools do.
+func (j *Job) Control(ctx context.Context, request string) (string, error) {
+	c := j.config(cluster.Worker, 0)
+	network := c.Network
+	if !j.cfg.TCP {
+		network = j.Net.Host("tools")
+	}
+	answer, err := cluster.Control(ctx, j.scheduler, transport.Config{Network: network, Secret: j.cfg.Secret}, []byte(request))
+	return string(answer), err
+}
 
 // Stores joins all workers and returns their stores, rank 0 first. They are closed when t ends, unless they were before.
 func (j *Job) Stores(t testing.TB, kind string, opts ...kvstore.Option) []kvstore.Store {
