@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/paragon-train/paragon/sampler"
 )
 
 // CheckpointConfig says where and when Fit saves, and whether it resumes.
@@ -24,6 +26,10 @@ import (
 //	complete.json         written last, by rank 0: a folder without it is not a checkpoint
 //
 // Workers on several hosts either share Dir or keep their own part of it each.
+//
+// A job of another number of workers may go on from it: what remains of the epoch is divided anew. A rank without a file of its
+// own takes rank 0's running statistics (batch norm's, which differ little and are averaged at the end of the epoch) and
+// begins with nothing left out of compressed pushes; what ranks that are gone had left out is lost.
 type CheckpointConfig struct {
 	// Dir is the folder; empty: no checkpoints.
 	Dir string
@@ -54,17 +60,28 @@ func (c *CheckpointConfig) Validate() error {
 
 // position is where a run is: the next step.
 type position struct {
-	Epoch int    `json:"epoch"`
-	Step  int    `json:"step"`  // within the epoch
-	Steps uint64 `json:"steps"` // in all
+	Epoch int           `json:"epoch"`
+	Step  int           `json:"step"`           // within the division: what remains of the epoch after the cuts
+	Steps uint64        `json:"steps"`          // in all
+	Cuts  []sampler.Cut `json:"cuts,omitempty"` // of the epoch
+
+	workers, stepsOfDivision int // for the manifest
 }
 
 // manifest is complete.json.
 type manifest struct {
-	Version int `json:"version"` // 1
+	Version int `json:"version"` // 1 without cuts, 2 with cuts
 	position
 	Workers       int `json:"workers"`
-	StepsPerEpoch int `json:"steps_per_epoch"`
+	StepsPerEpoch int `json:"steps_per_epoch"` // of the division
+}
+
+// version is that of the manifest: older programs know no cuts.
+func (p *position) version() int {
+	if len(p.Cuts) > 0 {
+		return 2
+	}
+	return 1
 }
 
 const (
@@ -116,8 +133,8 @@ func findCheckpoints(dir string) ([]manifest, error) {
 		if err := json.Unmarshal(text, &m); err != nil {
 			return nil, fmt.Errorf("worker: checkpoint %s is damaged (%w); remove its folder to resume from an older one", path, err)
 		}
-		if m.Version != 1 || m.Steps != steps || m.Epoch < 0 || m.Step < 0 {
-			return nil, fmt.Errorf("worker: checkpoint %s: got version %d, epoch %d, step %d, %d steps in all; want version 1, none below 0, and the folder's %d", path, m.Version, m.Epoch, m.Step, m.Steps, steps)
+		if m.Version != m.position.version() || m.Steps != steps || m.Epoch < 0 || m.Step < 0 {
+			return nil, fmt.Errorf("worker: checkpoint %s: got version %d, epoch %d, step %d, %d steps in all; want version 1 (2 with cuts), none below 0, and the folder's %d", path, m.Version, m.Epoch, m.Step, m.Steps, steps)
 		}
 		found = append(found, m)
 	}
@@ -126,31 +143,23 @@ func findCheckpoints(dir string) ([]manifest, error) {
 
 // saver writes the checkpoints of one run.
 type saver struct {
-	cfg           CheckpointConfig
-	trainer       *Trainer
-	stepsPerEpoch int
-	spent         time.Duration // since the epoch began
+	cfg     CheckpointConfig
+	trainer *Trainer
+	ranks   []int         // that this worker has had
+	spent   time.Duration // since the epoch began
 }
 
-func newSaver(cfg CheckpointConfig, t *Trainer, stepsPerEpoch int) *saver {
+func newSaver(cfg CheckpointConfig, t *Trainer) *saver {
 	if cfg.Keep == 0 {
 		cfg.Keep = 2
 	}
 	cfg.EveryEpochs = max(cfg.EveryEpochs, 1)
-	return &saver{cfg: cfg, trainer: t, stepsPerEpoch: stepsPerEpoch}
+	return &saver{cfg: cfg, trainer: t}
 }
 
 // due reports whether a save after so many steps in all is due.
 func (s *saver) due(steps uint64) bool {
-	return s.cfg.EverySteps > 0 && steps%uint64(s.cfg.EverySteps) == 0
-}
-
-// afterStep saves when it is time. The last step of an epoch is left to afterEpoch, which saves the averaged statistics.
-func (s *saver) afterStep(ctx context.Context, at position, last bool) error {
-	if last || !s.due(at.Steps) {
-		return nil
-	}
-	return s.save(ctx, at)
+	return s.cfg.Dir != "" && s.cfg.EverySteps > 0 && steps > 0 && steps%uint64(s.cfg.EverySteps) == 0
 }
 
 func (s *saver) afterEpoch(ctx context.Context, at position) error {
@@ -165,7 +174,7 @@ func (s *saver) save(ctx context.Context, at position) error {
 	if s.cfg.Dir == "" {
 		return nil
 	}
-	if err := s.write(ctx, at, s.trainer.cfg.Store.Barrier); err != nil {
+	if err := s.write(ctx, at, s.trainer.barrier); err != nil {
 		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
 	}
 	return nil
@@ -182,7 +191,8 @@ func (s *saver) saveAlone(ctx context.Context, at position) error {
 	return nil
 }
 
-// write writes this worker's part of a checkpoint; barrier returns when all workers have come to it.
+// write writes this worker's part of a checkpoint; barrier returns when all workers have come to it. Where rank 0 is lost on the way
+// there is no manifest, and so no checkpoint; the rank of the others stays what it is.
 func (s *saver) write(ctx context.Context, at position, barrier func(context.Context) error) error {
 	if err := s.trainer.Flush(ctx); err != nil {
 		return err
@@ -194,6 +204,9 @@ func (s *saver) write(ctx context.Context, at position, barrier func(context.Con
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
+	if !slices.Contains(s.ranks, store.Rank()) {
+		s.ranks = append(s.ranks, store.Rank())
+	}
 	if err := s.trainer.saveOwn(ctx, filepath.Join(folder, workerFile(store.Rank()))); err != nil {
 		return err
 	}
@@ -204,7 +217,7 @@ func (s *saver) write(ctx context.Context, at position, barrier func(context.Con
 		if err := store.Save(ctx, filepath.Join(folder, storeFile)); err != nil {
 			return err
 		}
-		m := manifest{Version: 1, position: at, Workers: store.NumWorkers(), StepsPerEpoch: s.stepsPerEpoch}
+		m := manifest{Version: at.version(), position: at, Workers: at.workers, StepsPerEpoch: at.stepsOfDivision}
 		if err := writeManifest(filepath.Join(folder, manifestFile), m); err != nil {
 			return err
 		}
@@ -258,9 +271,11 @@ func (s *saver) pruneOwn(upTo uint64) error {
 	folders = slices.DeleteFunc(folders, func(steps uint64) bool { return steps > upTo }) // rank 0 may be ahead
 	for _, steps := range folders[:max(0, len(folders)-s.cfg.Keep)] {
 		folder := filepath.Join(s.cfg.Dir, stepFolder(steps))
-		err := os.Remove(filepath.Join(folder, workerFile(s.trainer.cfg.Store.Rank())))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove old checkpoint: %w", err)
+		for _, rank := range s.ranks {
+			err := os.Remove(filepath.Join(folder, workerFile(rank)))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("remove old checkpoint: %w", err)
+			}
 		}
 		_ = os.Remove(folder) // fails if another worker of this host still has its file in it
 	}

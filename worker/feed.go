@@ -16,7 +16,7 @@ type ImageFeedConfig struct {
 	// Programs are the trainer's. Each has an input "images" (N, C, H, W) and labels "labels" (N).
 	Programs []*nn.Program
 	Dataset  data.Dataset
-	// Workers and Rank are the store's.
+	// Workers and Rank are the store's. Fit divides the examples anew when the number of workers changes.
 	Workers, Rank int
 	// Seed of the order and of the augmentation; the same on all workers.
 	Seed uint64
@@ -31,13 +31,12 @@ type ImageFeedConfig struct {
 // share of every batch. The last batch of an epoch may be short; a worker that has run out while another has not takes
 // part in the last step with no example.
 type ImageFeed struct {
-	cfg     ImageFeedConfig
-	sampler *sampler.Sampler
-	batch   int // of one device
-	steps   int
-	loader  *data.Loader
-	images  [][]float32 // by device
-	labels  []nn.LabelInput
+	*Partition
+	cfg    ImageFeedConfig
+	batch  int // of one device
+	loader *data.Loader
+	images [][]float32 // by device
+	labels []nn.LabelInput
 }
 
 // NewImageFeed returns the feed of one worker.
@@ -58,16 +57,10 @@ func NewImageFeed(cfg ImageFeedConfig) (*ImageFeed, error) {
 		f.images, f.labels = append(f.images, images), append(f.labels, labels)
 	}
 	var err error
-	f.sampler, err = sampler.Split(cfg.Dataset.Len(), cfg.Workers, cfg.Rank, sampler.Seed(cfg.Seed), sampler.Remainder(cfg.Remainder))
+	f.Partition, err = NewPartition(cfg.Dataset.Len(), f.batch*len(cfg.Programs), cfg.Workers, cfg.Rank, sampler.Seed(cfg.Seed), sampler.Remainder(cfg.Remainder))
 	if err != nil {
 		return nil, err
 	}
-	longest, err := sampler.Split(cfg.Dataset.Len(), cfg.Workers, 0, sampler.Remainder(cfg.Remainder)) // rank 0 has the longest part
-	if err != nil {
-		return nil, err
-	}
-	perStep := f.batch * len(cfg.Programs)
-	f.steps = (longest.Len() + perStep - 1) / perStep
 	return f, nil
 }
 
@@ -87,23 +80,19 @@ func imageInputs(program *nn.Program, shape data.Shape) ([]float32, nn.LabelInpu
 	return images, labels, nil
 }
 
-// Steps is the number of steps of an epoch, that of the worker with the most examples.
-func (f *ImageFeed) Steps() int { return f.steps }
-
 // Begin starts epoch e at a step.
 func (f *ImageFeed) Begin(ctx context.Context, epoch, step int) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
 	// A step without examples runs on the images of the step before it: a resumed run must see the same.
-	perStep := f.batch * len(f.cfg.Programs)
-	before := step > 0 && step*perStep >= f.sampler.Len()
+	before := step > 0 && step*f.PerStep() >= f.Len()
 	if before {
 		step--
 	}
 	var err error
-	f.loader, err = data.NewLoader(f.cfg.Dataset, f.sampler.From(epoch, step*perStep), data.LoaderConfig{
-		BatchSize: perStep, Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers,
+	f.loader, err = data.NewLoader(f.cfg.Dataset, f.From(epoch, step), data.LoaderConfig{
+		BatchSize: f.PerStep(), Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers,
 	})
 	if err == nil && before {
 		_, err = f.Next(ctx)

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A Feed brings the batches of one worker to its programs' inputs.
+// A Feed brings the batches of one worker to its programs' inputs. One that is a DividedFeed, too, lets workers come and go in the
+// middle of an epoch; with another one a change waits for the end of the epoch.
 type Feed interface {
 	// Steps is the number of steps of an epoch: the same on every worker, so that all take part in every round.
 	Steps() int
@@ -50,6 +51,12 @@ type FitConfig struct {
 	Stop <-chan struct{}
 	// Observers are told of steps and epochs, in order.
 	Observers []Observer
+	// OnMembership is called on every member with its rank and the number of workers whenever they changed, and on a worker that
+	// has joined, before the next step: the data-iterator hook. A Feed that is no DividedFeed is set up anew by it. nil: nothing.
+	OnMembership func(rank, workers int)
+	// OnUsed is called on every worker with the examples that acknowledged steps have used, part by part, at the end of each
+	// division: the same on all. Each example of an epoch comes once. It needs a DividedFeed. nil: nothing.
+	OnUsed func(Used)
 }
 
 // Validate names the first field that cannot be.
@@ -61,7 +68,7 @@ func (c *FitConfig) Validate() error {
 		return errors.New("worker: FitConfig.Feed is nil, want a source of batches")
 	case c.Epochs < 1:
 		return fmt.Errorf("worker: FitConfig.Epochs is %d, want at least 1", c.Epochs)
-	case c.Feed.Steps() < 1:
+	case c.Feed.Steps() < 1 && !joins(c.Trainer.cfg.Store):
 		return errors.New("worker: FitConfig.Feed has no steps in an epoch, want at least 1: are there fewer examples than workers?")
 	}
 	return c.Checkpoint.Validate()
@@ -75,30 +82,66 @@ type Observer interface {
 	End() // Fit returns, whether all went well or not; only after Begin
 }
 
+// A MembershipObserver is an Observer that is told when workers came or went.
+type MembershipObserver interface {
+	Observer
+	Membership(change MembershipInfo)
+}
+
+// MembershipInfo tells about one change of the membership, on a worker that was a member before.
+type MembershipInfo struct {
+	Epoch, Step int  // the step to come, within the epoch
+	Rank        int  // of this worker from now on
+	Before      int  // workers before
+	Workers     int  // workers from now on
+	Span        Span // the steps since the change before, or since the epoch began
+}
+
+// Used says which examples the steps of a division have used.
+type Used struct {
+	Epoch    int
+	Division int // of the epoch, from 0: how many times it had been divided anew
+	Part     int // rank of the worker in that division
+	Examples []int
+}
+
 // Run describes a run at its start.
 type Run struct {
 	Rank, Workers         int
 	Epochs, StepsPerEpoch int
-	FirstEpoch, FirstStep int    // where it begins: 0, 0 unless resumed
+	FirstEpoch, FirstStep int    // where it begins: 0, 0 unless resumed or joined
 	ResumedFrom           string // folder of the checkpoint; empty: a new run
+	Joined                bool   // this worker came to a job that runs
 }
 
 // StepInfo tells about one step of this worker.
 type StepInfo struct {
 	Epoch, Step int     // from 0; Step within the epoch
+	Steps       int     // of the epoch, as far as is known: it changes when workers come or go
 	Loss        float64 // mean over this worker's examples of the step
 	Examples    int     // of this worker
+}
+
+// A Span is a run of steps of one epoch with the same workers.
+type Span struct {
+	Epoch, First int // the epoch, and its first step
+	Workers      int
+	Steps        int
+	Examples     int // of this worker
+	Train        time.Duration
 }
 
 // EpochInfo tells about one epoch of this worker.
 type EpochInfo struct {
 	Epoch    int
-	First    int       // step with which this run began the epoch: 0 unless resumed
+	First    int       // step with which this run began the epoch: 0 unless resumed or joined
 	Loss     float64   // mean over this worker's examples of the epoch
 	Losses   []float64 // of each step from First on
 	Examples int       // of this worker, in this run
 	Train    time.Duration
 	Times    Times // of the training part
+	// Spans of the epoch: more than one if workers came or went in it.
+	Spans []Span
 	// Staleness of the values it trained on; nil with a synchronous store.
 	Staleness *Staleness
 	Test      *Scores // nil: not evaluated
@@ -108,182 +151,32 @@ type EpochInfo struct {
 // ErrStopped ends Fit when it was asked to stop; a checkpoint, if there is a place for one, has been written.
 var ErrStopped = errors.New("worker: stopped as asked")
 
+// ErrRemoved ends Fit when this worker was asked to leave the job: all its steps count, and the others go on. Close the store
+// and end with exit code 0.
+var ErrRemoved = kvstore.ErrRemoved
+
 // Fit trains for the epochs of cfg, and resumes first if cfg says so. It returns what each epoch brought. All workers of the job
 // call it with like configurations.
+//
+// In a job whose workers may change (kvstore.Elastic; stores dist_sync and dist_device_sync) all agree, with each step, whether
+// there is a change to make. After that step each waits for its own exchange and tells the scheduler what it has used; then ranks and
+// the number of workers are new, what remains of the epoch is divided anew, and training goes on. Each example of an epoch is used
+// exactly once by steps that count, also where workers are lost: what the last step of a lost one had not brought to all servers is
+// handed out again. A worker that joins gets all values and begins where the others are. One that is asked to leave gets ErrRemoved.
+// What rank 0 does (checkpoints) goes to the new rank 0.
 func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, trainer: cfg.Trainer}
+	r := newRun(cfg)
 	if err := r.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer r.end()
-	for ; r.epoch < cfg.Epochs && !r.finished(); r.epoch, r.step = r.epoch+1, 0 {
+	for ; r.epoch < cfg.Epochs && !r.finished(); r.nextEpoch() {
 		if err := r.runEpoch(ctx); err != nil {
 			return r.epochs, err
 		}
 	}
 	return r.epochs, cfg.Trainer.Flush(ctx)
-}
-
-// run is one call of Fit.
-type run struct {
-	cfg     FitConfig
-	trainer *Trainer
-	stop    *agreement
-	saver   *saver
-
-	epoch, step int // the next step
-	epochs      []EpochInfo
-}
-
-func (r *run) begin(ctx context.Context) error {
-	var err error
-	if r.stop, err = newAgreement(ctx, r.trainer); err != nil {
-		return err
-	}
-	r.saver = newSaver(r.cfg.Checkpoint, r.trainer, r.cfg.Feed.Steps())
-	position, from, err := r.saver.resume(ctx)
-	if err != nil {
-		return err
-	}
-	r.epoch, r.step = position.Epoch, position.Step
-	if r.step >= r.cfg.Feed.Steps() {
-		r.epoch, r.step = r.epoch+1, 0
-	}
-	info := Run{
-		Rank: r.trainer.cfg.Store.Rank(), Workers: r.trainer.cfg.Store.NumWorkers(),
-		Epochs: r.cfg.Epochs, StepsPerEpoch: r.cfg.Feed.Steps(), FirstEpoch: r.epoch, FirstStep: r.step,
-		ResumedFrom: from,
-	}
-	for _, o := range r.cfg.Observers {
-		o.Begin(info)
-	}
-	return nil
-}
-
-func (r *run) end() {
-	r.stop.close()
-	for _, o := range r.cfg.Observers {
-		o.End()
-	}
-}
-
-// finished reports whether the limit of steps is reached.
-func (r *run) finished() bool { return r.cfg.MaxSteps > 0 && r.trainer.Steps() >= r.cfg.MaxSteps }
-
-// runEpoch trains what is left of the epoch, averages the running statistics, evaluates and saves.
-func (r *run) runEpoch(ctx context.Context) error {
-	if err := r.cfg.Feed.Begin(ctx, r.epoch, r.step); err != nil {
-		return err
-	}
-	info := EpochInfo{Epoch: r.epoch, First: r.step}
-	r.saver.spent = 0
-	begin := time.Now()
-	var mean metrics.Mean
-	for ; r.step < r.cfg.Feed.Steps() && !r.finished(); r.step++ {
-		loss, examples, err := r.runStep(ctx, &info)
-		if err != nil {
-			return err
-		}
-		if examples > 0 {
-			mean.Add(loss, float64(examples))
-		}
-		info.Examples += examples
-		info.Losses = append(info.Losses, loss)
-		waiting := time.Now()
-		stopping, err := r.stop.end()
-		info.Times.Wait += time.Since(waiting)
-		if err != nil {
-			return err
-		}
-		if stopping {
-			r.step++
-			return r.stopNow(ctx)
-		}
-		if err := r.saver.afterStep(ctx, r.position(1), r.step+1 == r.cfg.Feed.Steps()); err != nil {
-			return err
-		}
-	}
-	if err := r.trainer.AverageState(ctx); err != nil {
-		return err
-	}
-	info.Times.Add(r.trainer.TakeTimes())
-	info.Staleness = r.trainer.TakeStaleness()
-	info.Times.Save, info.Train = r.saver.spent, time.Since(begin)
-	info.Loss = mean.Value()
-	if r.cfg.Evaluator != nil {
-		begin := time.Now()
-		scores, err := r.cfg.Evaluator.Evaluate(ctx)
-		if err != nil {
-			return fmt.Errorf("worker: evaluate after epoch %d: %w", r.epoch, err)
-		}
-		info.Test, info.TestTime = &scores, time.Since(begin)
-	}
-	r.epochs = append(r.epochs, info)
-	for _, o := range r.cfg.Observers {
-		o.Epoch(info)
-	}
-	return r.saver.afterEpoch(ctx, r.position(0))
-}
-
-// runStep does one step and tells the observers.
-func (r *run) runStep(ctx context.Context, info *EpochInfo) (loss float64, examples int, err error) {
-	select {
-	case <-r.cfg.Stop:
-		r.stop.ask()
-	default:
-	}
-	begin := time.Now()
-	counts, err := r.cfg.Feed.Next(ctx)
-	if err != nil {
-		return 0, 0, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.step, err)
-	}
-	info.Times.Data += time.Since(begin)
-	if r.trainer.roundEnds() || r.step+1 == r.cfg.Feed.Steps() { // workers that step by themselves meet here
-		r.stop.begin(ctx)
-	}
-	if err := r.trainer.Step(ctx, counts); err != nil {
-		return 0, 0, err
-	}
-	for d, n := range counts {
-		if n > 0 { // the loss of nothing may be NaN
-			loss += r.trainer.cfg.Programs[d].Loss() * float64(n)
-			examples += n
-		}
-	}
-	if examples > 0 {
-		loss /= float64(examples)
-	}
-	for _, o := range r.cfg.Observers {
-		o.Step(StepInfo{Epoch: r.epoch, Step: r.step, Loss: loss, Examples: examples})
-	}
-	return loss, examples, nil
-}
-
-// position is where the run is after done more steps.
-func (r *run) position(done int) position {
-	return position{Epoch: r.epoch, Step: r.step + done, Steps: r.trainer.Steps()}
-}
-
-// stopNow saves, if there is a place for it, and ends the run. After the last step of an epoch it does first what the epoch's
-// end does to the model, which the resumed run does not come to any more.
-func (r *run) stopNow(ctx context.Context) error {
-	if r.step == r.cfg.Feed.Steps() && !r.trainer.async() {
-		if err := r.trainer.AverageState(ctx); err != nil {
-			return err
-		}
-	}
-	if err := r.trainer.Flush(ctx); err != nil {
-		return err
-	}
-	save := r.saver.save
-	if r.trainer.async() {
-		save = r.saver.saveAlone
-	}
-	if err := save(ctx, r.position(0)); err != nil {
-		return err
-	}
-	return ErrStopped
 }

@@ -134,6 +134,15 @@ func (t *Trainer) Sync(ctx context.Context) error {
 	return t.Flush(ctx)
 }
 
+// weighLocal sets the weight of the round that Sync would close now.
+func (t *Trainer) weighLocal(ctx context.Context) error {
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	t.cfg.Store.SetWeight(float32(t.local.examples))
+	return nil
+}
+
 // roundEnds reports whether the step to come ends with an exchange: always, but for local steps.
 func (t *Trainer) roundEnds() bool { return t.local == nil || t.local.last() }
 

@@ -6,34 +6,46 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
+
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/sampler"
 )
 
+// resumed is where a run begins.
+type resumed struct {
+	at   position
+	past past   // what the epoch had come to before this job
+	from string // folder; empty: anew
+}
+
 // resume loads the newest checkpoint that rank 0 finds, if the configuration asks for it, and returns where the run goes on.
-func (s *saver) resume(ctx context.Context) (at position, from string, err error) {
-	if s.cfg.Dir == "" {
-		return position{}, "", nil
-	}
+func (s *saver) resume(ctx context.Context, feed Feed) (r resumed, err error) {
 	m, err := s.newest(ctx)
-	if err != nil || !s.cfg.Resume {
-		return position{}, "", err
+	if err != nil || s.cfg.Dir == "" || !s.cfg.Resume {
+		return r, err
 	}
 	if m.Version == 0 {
 		s.trainer.cfg.Logger.Info("no checkpoint to resume from: starting anew", "folder", s.cfg.Dir)
-		return position{}, "", nil
+		return r, nil
 	}
-	from = filepath.Join(s.cfg.Dir, stepFolder(m.Steps))
-	if err := s.load(ctx, m, from); err != nil {
-		return position{}, "", fmt.Errorf("worker: resume from %s: %w", from, err)
+	r.from = filepath.Join(s.cfg.Dir, stepFolder(m.Steps))
+	r.at, r.past, err = s.divide(m, feed)
+	if err == nil {
+		err = s.load(ctx, m, r.from)
+	}
+	if err != nil {
+		return r, fmt.Errorf("worker: resume from %s: %w", r.from, err)
 	}
 	s.trainer.setSteps(m.Steps)
-	s.trainer.cfg.Logger.Info("resumed", "folder", from, "epoch", m.Epoch, "step", m.Step)
-	return m.position, from, nil
+	s.trainer.cfg.Logger.Info("resumed", "folder", r.from, "epoch", m.Epoch, "step", m.Step, "workers then", m.Workers)
+	return r, nil
 }
 
 // newest tells all workers which checkpoint rank 0 found; Version 0: none. A run that starts anew finds none, or it would
 // mix its own with those of another run.
 func (s *saver) newest(ctx context.Context) (m manifest, err error) {
-	if s.trainer.cfg.Store.Rank() == 0 {
+	if s.cfg.Dir != "" && s.trainer.cfg.Store.Rank() == 0 {
 		found, err := findCheckpoints(s.cfg.Dir)
 		if err != nil {
 			return m, err
@@ -45,40 +57,95 @@ func (s *saver) newest(ctx context.Context) (m manifest, err error) {
 			return m, fmt.Errorf("worker: folder %s has checkpoints of another run, the newest after %d steps: resume it, remove them, or take another folder", s.cfg.Dir, m.Steps)
 		}
 	}
+	cuts := cutNumbers(m.Cuts)
 	// Also a run that starts anew takes part: the broadcast's key belongs to those that a checkpoint holds.
 	numbers, err := s.trainer.broadcast(ctx, []uint64{
-		uint64(m.Version), uint64(m.Epoch), uint64(m.Step), m.Steps, uint64(m.Workers), uint64(m.StepsPerEpoch),
+		uint64(m.Version), uint64(m.Epoch), uint64(m.Step), m.Steps, uint64(m.Workers), uint64(m.StepsPerEpoch), uint64(len(cuts)),
 	})
+	if errors.Is(err, kvstore.ErrDuplicateInit) {
+		return m, errors.New("worker: fit: the store has been through Fit before, want a new store and trainer for each run")
+	}
 	if err != nil {
 		return m, fmt.Errorf("worker: resume: %w", err)
 	}
 	m.Version, m.Epoch, m.Step, m.Steps = int(numbers[0]), int(numbers[1]), int(numbers[2]), numbers[3]
 	m.Workers, m.StepsPerEpoch = int(numbers[4]), int(numbers[5])
+	if numbers[6] == 0 {
+		return m, nil
+	}
+	if s.trainer.async() {
+		return m, fmt.Errorf("worker: resume: the checkpoint after %d steps is of the middle of an epoch in which the workers changed, want a store with rounds: dist_sync", m.Steps)
+	}
+	rest := make([]uint64, numbers[6])
+	copy(rest, cuts)
+	if err := s.trainer.initMembers(ctx); err != nil { // a checkpoint with cuts has this key, too
+		return m, err
+	}
+	if err := s.trainer.share(ctx, s.trainer.cfg.Store.Rank() == 0, rest); err != nil {
+		return m, err
+	}
+	m.Cuts = readCuts(rest)
 	return m, nil
+}
+
+// divide finds out where in the epoch this job goes on: where the other one was, or, with another number of workers, at a cut.
+func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
+	store := s.trainer.cfg.Store
+	divided, ok := feed.(DividedFeed)
+	same := m.Workers == store.NumWorkers()
+	switch {
+	case !same && s.trainer.async():
+		return at, p, fmt.Errorf("it was written by %d workers and this job has %d; in dist_async the same run goes on only with as many", m.Workers, store.NumWorkers())
+	case !same && !ok:
+		return at, p, fmt.Errorf("it was written by %d workers and this job has %d, and feed %T cannot share the examples anew: make it a worker.DividedFeed, or start as many", m.Workers, store.NumWorkers(), feed)
+	case len(m.Cuts) > 0 && !ok:
+		return at, p, fmt.Errorf("it is of the middle of an epoch in which the workers changed, and feed %T is no worker.DividedFeed", feed)
+	}
+	if ok {
+		if err := divided.Divided(min(store.Rank(), m.Workers-1), m.Workers, m.Cuts); err != nil {
+			return at, p, err
+		}
+	}
+	if m.StepsPerEpoch != feed.Steps() {
+		return at, p, fmt.Errorf("its epochs have %d steps and those of this run %d; the same run goes on only with the same data and batch", m.StepsPerEpoch, feed.Steps())
+	}
+	at = m.position
+	if !ok {
+		return at, p, nil
+	}
+	used := make([]int, m.Workers)
+	for part := range used {
+		used[part] = divided.Used(part, m.Step)
+	}
+	if !same && m.Step < m.StepsPerEpoch {
+		at.Cuts = append(slices.Clone(m.Cuts), sampler.Cut{Parts: m.Workers, Used: used})
+		at.Step, used = 0, nil
+	}
+	return at, past{epoch: at.Epoch, cuts: at.Cuts, offset: used}, nil
 }
 
 // load brings the checkpoint in a folder to the store and the programs.
 func (s *saver) load(ctx context.Context, m manifest, from string) error {
 	store := s.trainer.cfg.Store
-	if m.Workers != store.NumWorkers() {
-		return fmt.Errorf("it was written by %d workers and this job has %d; the same run goes on only with as many", m.Workers, store.NumWorkers())
-	}
-	if m.StepsPerEpoch != s.stepsPerEpoch {
-		return fmt.Errorf("its epochs have %d steps and those of this run %d; the same run goes on only with the same data and batch", m.StepsPerEpoch, s.stepsPerEpoch)
-	}
 	own := filepath.Join(from, workerFile(store.Rank()))
 	err := s.trainer.loadOwn(own)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && s.trainer.async() && store.Rank() != 0:
-		// Rank 0 saved alone when the job was stopped; the statistics of rank 0 are as good as those of any worker.
-		if err := s.trainer.loadOwn(filepath.Join(from, workerFile(0))); err != nil {
-			return err
+	if errors.Is(err, fs.ErrNotExist) && store.Rank() != 0 {
+		// The rank is new, or was lost while it saved, or (dist_async) rank 0 saved alone.
+		first := s.trainer.loadOwn(filepath.Join(from, workerFile(0)))
+		if first == nil {
+			s.trainer.cfg.Logger.Info("no file of this rank in the checkpoint: running statistics are those of rank 0", "rank", store.Rank())
+			own, err = "", nil // what rank 0's pushes have left out is not this worker's
+		} else if !errors.Is(first, fs.ErrNotExist) {
+			err = first
 		}
-		own = "" // what rank 0's pushes have left out is not this worker's
+	}
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w; each worker needs its own file: bring it there, or share the folder", err)
+		return fmt.Errorf("%w; each worker needs its own file or that of rank 0: bring it there, or share the folder", err)
 	case err != nil:
 		return err
+	case s.trainer.local != nil && s.trainer.local.done > 0 && (own == "" || m.Workers != store.NumWorkers()):
+		return fmt.Errorf("it was written in the middle of a round of local steps by %d workers and this job has %d, or rank %d has no file of its own in it; go on with as many and all files, or from the end of an epoch", m.Workers, store.NumWorkers(), store.Rank())
 	}
 	if err := store.Load(ctx, filepath.Join(from, storeFile)); err != nil {
 		return err

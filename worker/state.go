@@ -39,17 +39,26 @@ func (t *Trainer) AverageState(ctx context.Context) error {
 	if err := t.Sync(ctx); err != nil {
 		return err
 	}
-	devices := float32(len(t.cfg.Programs))
-	t.cfg.Store.SetWeight(devices) // the store sums the devices of a push and divides by the weights
-	group, ctx := errgroup.WithContext(ctx)
-	for s, state := range t.cfg.Programs[0].State() {
-		values := t.stateValues(s)
-		group.Go(func() error {
-			if err := t.cfg.Store.PushPull(ctx, statePrefix+state.Name, values, values); err != nil {
-				return fmt.Errorf("worker: average %s: %w", state.Name, err)
-			}
-			return nil
-		})
+	// The store sums the devices of a push and divides by the weights. A worker that has come and not stepped yet has nothing to say.
+	weight := float32(len(t.cfg.Programs))
+	if t.fresh {
+		weight = 0
 	}
-	return group.Wait()
+	return t.aside(weight, func() error {
+		group, ctx := errgroup.WithContext(ctx)
+		for s, state := range t.cfg.Programs[0].State() {
+			values := t.stateValues(s)
+			pushed := values
+			if weight == 0 {
+				pushed = [][]float32{make([]float32, len(values[0]))}
+			}
+			group.Go(func() error {
+				if err := t.cfg.Store.PushPull(ctx, statePrefix+state.Name, pushed, values); err != nil {
+					return fmt.Errorf("worker: average %s: %w", state.Name, err)
+				}
+				return nil
+			})
+		}
+		return group.Wait()
+	})
 }

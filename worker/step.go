@@ -47,6 +47,7 @@ func (t *Trainer) Step(ctx context.Context, counts []int) error {
 		return err
 	}
 	t.steps++
+	t.fresh = t.fresh && examples == 0
 	if t.local != nil {
 		t.local.stepped(examples)
 	}
@@ -111,6 +112,9 @@ func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
 		t.cfg.Store.SetWeight(float32(weight))
 		t.round.Store(t.steps)
 		t.begun = true
+		if t.onWeight != nil {
+			t.onWeight()
+		}
 	}
 	t.exchange.submit(i)
 	return nil

@@ -44,6 +44,10 @@ func (c *Config) Validate() error {
 		return errors.New("worker: Config.Store is nil, want a store of kvstore.Create")
 	case len(c.Programs) == 0:
 		return errors.New("worker: Config.Programs is empty, want one program for each device")
+	case c.UpdateOnWorker && joins(c.Store):
+		return errors.New("worker: Config.UpdateOnWorker is true and this worker joins a running job, want false: the servers have gradients only, nobody hands it the values")
+	case c.Store.Type() == asyncStore && joins(c.Store):
+		return errors.New("worker: this worker joins a running job with store dist_async, want dist_sync: an asynchronous job has no step after which the examples could be shared anew")
 	case c.UpdateOnWorker && c.Store.Type() == asyncStore:
 		return errors.New("worker: Config.UpdateOnWorker is true with store dist_async, want false: an asynchronous store applies each push itself")
 	case c.UpdateOnWorker && c.Store.LocalSteps() > 0:
@@ -78,6 +82,11 @@ type Trainer struct {
 	update   *localUpdate // on the worker: with UpdateOnWorker or local steps
 	local    *localSteps  // nil without
 
+	elastic  kvstore.Elastic // nil: workers neither come nor go
+	counting bool            // the weights of steps tell the servers which examples were used
+	fresh    bool            // it came to a running job and has used no example yet: the running statistics are not its own
+	onWeight func()          // called once in a step, when the store has the weight of its gradients; nil: nothing
+
 	mu    sync.Mutex // guards ready and begun, which the devices' hooks share
 	ready []int      // devices on which parameter i's gradient is final in this step
 	begun bool       // this step's first gradient was handed in
@@ -108,7 +117,7 @@ func (t *Times) Add(u Times) {
 }
 
 // NewTrainer sets the optimizer and compression, gives every parameter its first value (rank 0's counts) and copies it to
-// all devices. Every worker calls it.
+// all devices. Every worker calls it, also one that joins a running job: it gets the job's values.
 func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -120,7 +129,7 @@ func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
 		cfg.Optimizer.Reduction = optim.Mean
 	}
 	params := cfg.Programs[0].Params()
-	t := &Trainer{cfg: cfg, keys: make([]string, len(params)), ready: make([]int, len(params))}
+	t := &Trainer{cfg: cfg, keys: make([]string, len(params)), ready: make([]int, len(params)), elastic: elasticOf(cfg.Store)}
 	initialise := cfg.Store.Init
 	switch {
 	case cfg.Store.LocalSteps() > 0:

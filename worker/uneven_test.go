@@ -186,18 +186,25 @@ func (s *slowObserver) Step(worker.StepInfo) {
 	}
 }
 
-// A job goes on only with as many workers as wrote the checkpoint; every worker says so.
+// An asynchronous job goes on only with as many workers as wrote the checkpoint, and one whose feed cannot be divided anew too; every
+// worker says so.
 func TestJobRefusesTheCheckpointOfAnotherNumberOfWorkers(t *testing.T) {
-	dir := t.TempDir()
-	_, _, errs := fitJob(t, "dist_sync", 2, rigConfig{}, func(_ int, c *worker.FitConfig) { c.Epochs, c.Checkpoint.Dir = 1, dir })
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	resume := func(_ int, c *worker.FitConfig) { c.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: true} }
-	_, _, errs = fitJob(t, "dist_sync", 3, rigConfig{}, resume)
-	for rank, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "written by 2 workers and this job has 3") {
-			t.Errorf("rank %d of 3: got error %v, want one that says 2 and 3", rank, err)
+	for kind, want := range map[string]string{"dist_async": "in dist_async", "dist_sync": "cannot share the examples anew"} {
+		dir := t.TempDir()
+		run := func(workers int, resume bool) []error {
+			_, _, errs := fitJob(t, kind, workers, rigConfig{}, func(_ int, c *worker.FitConfig) {
+				c.Epochs, c.Checkpoint = 1, worker.CheckpointConfig{Dir: dir, Resume: resume}
+				c.Feed = &faultyFeed{Feed: c.Feed} // hides that it can be divided
+			})
+			return errs
+		}
+		if err := errors.Join(run(2, false)...); err != nil {
+			t.Fatal(err)
+		}
+		for rank, err := range run(3, true) {
+			if err == nil || !strings.Contains(err.Error(), "written by 2 workers and this job has 3") || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: rank %d of 3: got error %v, want one that says 2 and 3 and %q", kind, rank, err, want)
+			}
 		}
 	}
 }

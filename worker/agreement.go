@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+)
+
+// agreementKey is the key by which the workers agree, with each step, on what is done after it. Each pushes numbers, and all see
+// the same sums over the sum of weights, so all decide alike.
+const agreementKey = "paragon/agreement"
+
+// What a worker pushes to the agreement's key.
+const (
+	laneStop   = iota // 1: it was asked to stop
+	laneChange        // 1: a change of the membership is pending
+	laneMark          // the number of the step modulo marks, plus one
+	laneOne           // 1
+	lanes
+)
+
+// marks tells steps apart whose answer may be taken for another's: those next to each other.
+const marks = 1000
+
+// A verdict is what all workers agreed on.
+type verdict struct {
+	stop, change bool
+}
+
+// agreement lets all workers stop, or come to a boundary, after the same step, whoever is asked first or hears of it first. Its
+// methods are called by one goroutine at a time, but for ask.
+//
+// The answer of a step is the same for all who live: its round closes once, and the next one not without them. The weights are those
+// of the step's gradients, as the pushes of both leave together. Where all weights are 0 (the only worker with examples was
+// lost) the value stays the one of an earlier step: the mark tells, on all workers alike, and nothing was agreed.
+type agreement struct {
+	trainer *Trainer
+	asked   atomic.Bool
+	pending func() bool // a change of the membership is pending and can be made after this step; nil: there are none
+	flags   []float32   // pushed
+	sums    []float32   // pulled
+	mark    float32     // of the exchange under way
+	done    chan error
+	cancel  context.CancelFunc // of the exchange under way; nil: there is none
+	alone   bool               // in an asynchronous store there is no common step
+}
+
+func newAgreement(ctx context.Context, t *Trainer) (*agreement, error) {
+	a := &agreement{trainer: t, flags: make([]float32, lanes), sums: make([]float32, lanes), done: make(chan error, 1), alone: t.async()}
+	if a.alone {
+		return a, nil
+	}
+	if err := t.cfg.Store.InitAverage(ctx, agreementKey, a.flags); err != nil {
+		return nil, fmt.Errorf("worker: init %s: %w", agreementKey, err)
+	}
+	return a, nil
+}
+
+// ask makes this worker, and so all, stop after a coming step. Any goroutine may call it.
+func (a *agreement) ask() { a.asked.Store(true) }
+
+// begin starts the exchange of a step, when the store has the weight of its gradients.
+func (a *agreement) begin(ctx context.Context, step uint64) {
+	if a.alone {
+		return
+	}
+	a.mark = float32(1 + step%marks)
+	clear(a.flags)
+	if a.asked.Load() {
+		a.flags[laneStop] = 1
+	}
+	if a.pending != nil && a.pending() {
+		a.flags[laneChange] = 1
+	}
+	a.flags[laneMark], a.flags[laneOne] = a.mark, 1
+	ctx, a.cancel = context.WithCancel(ctx)
+	go func() {
+		a.done <- a.trainer.cfg.Store.PushPull(ctx, agreementKey, [][]float32{a.flags}, [][]float32{a.sums})
+	}()
+}
+
+// end waits for the exchange that begin started, if it did, and tells what all do now.
+func (a *agreement) end() (v verdict, err error) {
+	switch {
+	case a.alone:
+		return verdict{stop: a.asked.Load()}, nil
+	case a.cancel == nil:
+		return v, nil
+	}
+	err = <-a.done
+	a.cancel()
+	a.cancel = nil
+	if err != nil {
+		return v, fmt.Errorf("worker: agree on stopping: %w", err)
+	}
+	// Each lane is a sum over the same sum of weights; all marks are alike.
+	if one := a.sums[laneOne]; one > 0 && math.Abs(float64(a.sums[laneMark]/one-a.mark)) < 0.5 {
+		v = verdict{stop: a.sums[laneStop] > 0, change: a.sums[laneChange] > 0}
+	}
+	return v, nil
+}
+
+// close cuts short the exchange that begin started and end has not seen, after a step that failed.
+func (a *agreement) close() {
+	if a.cancel != nil {
+		a.cancel()
+		<-a.done
+	}
+}

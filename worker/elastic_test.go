@@ -1,0 +1,346 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/faultnet"
+	"github.com/paragon-train/paragon/internal/jobtest"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
+	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// countingModel has parameters with an element for each example, and the loss Σ x·w: with x_i = 1/n for each of n examples of a batch the
+// gradient of the sum says which examples there were.
+func countingModel(t *testing.T, examples, parameters int) *nn.Program {
+	t.Helper()
+	g := G.NewGraph()
+	x := nn.Input(g, "x", examples)
+	var loss *G.Node
+	for k := range parameters {
+		w := G.NewVector(g, tensor.Float32, G.WithShape(examples), G.WithName(fmt.Sprint("w", k)), G.WithValue(tensor.New(tensor.WithShape(examples), tensor.Of(tensor.Float32))))
+		sum := G.Must(G.Sum(G.Must(G.HadamardProd(x, w))))
+		if loss == nil {
+			loss = sum
+		} else {
+			loss = G.Must(G.Add(loss, sum))
+		}
+	}
+	return compile(t, loss, nn.Config{})
+}
+
+// An elasticPlan says what a job is like in which workers come and go.
+type elasticPlan struct {
+	workers, servers int
+	examples, batch  int
+	epochs           int
+	parameters       int // 0: 1
+	elastic          cluster.Elastic
+	optimizer        optim.Config
+	local            int // local steps
+	seed             uint64
+	// at is called when a worker asks for the batch of its step number n, from 0.
+	at func(j *elasticJob, w *elasticWorker, n int)
+	// change changes a worker's configuration.
+	change func(w *elasticWorker, c *worker.FitConfig)
+	hide   bool // that the feed can be divided
+}
+
+// An elasticJob is such a job while it runs.
+type elasticJob struct {
+	t    *testing.T
+	plan elasticPlan
+	job  *jobtest.Job
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	workers []*elasticWorker
+	running sync.WaitGroup
+	used    map[string]worker.Used
+	once    map[string]bool
+}
+
+// An elasticWorker is one worker's process.
+type elasticWorker struct {
+	*worker.Partition
+	j       *elasticJob
+	number  int
+	joining bool
+	host    *faultnet.Host
+	ctx     context.Context
+	cancel  context.CancelFunc
+	program *nn.Program
+	trainer *worker.Trainer
+	store   kvstore.Store
+
+	x       []float32
+	next    []int
+	step    int
+	batches map[uint64][]int // by step in all
+	values  []float32        // at the end
+	epochs  []worker.EpochInfo
+	hooks   [][2]int
+	killed  bool
+	err     error
+	done    chan struct{}
+}
+
+func (w *elasticWorker) Begin(_ context.Context, epoch, step int) error {
+	w.next = slices.Collect(w.From(epoch, step))
+	return nil
+}
+
+func (w *elasticWorker) Next(ctx context.Context) ([]int, error) {
+	if w.j.plan.at != nil {
+		w.j.plan.at(w.j, w, w.step)
+	}
+	w.step++
+	select {
+	case <-time.After(time.Duration(5+w.number) * time.Millisecond):
+	case <-w.ctx.Done():
+		return nil, errFault
+	}
+	clear(w.x)
+	n := min(w.PerStep(), len(w.next))
+	for _, i := range w.next[:n] {
+		w.x[i] += 1 / float32(n)
+	}
+	w.batches[w.trainer.Steps()] = slices.Clone(w.next[:n])
+	w.next = w.next[n:]
+	return []int{n}, nil
+}
+
+func (w *elasticWorker) Close() error { return nil }
+
+// plainFeed hides that a feed can be divided.
+type plainFeed struct{ worker.Feed }
+
+// start starts a worker.
+func (j *elasticJob) start(number int, joining bool) *elasticWorker {
+	w := &elasticWorker{j: j, number: number, joining: joining, batches: map[uint64][]int{}, done: make(chan struct{})}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	cfg := j.job.WorkerConfig(number)
+	if joining {
+		cfg = j.job.JoinerConfig(number)
+	}
+	w.host = cfg.Network.(*faultnet.Host)
+	j.mu.Lock()
+	j.workers = append(j.workers, w)
+	j.mu.Unlock()
+	j.running.Go(func() {
+		defer close(w.done)
+		w.err = w.run(cfg)
+		j.log.Info("worker ended", "number", number, "err", w.err)
+	})
+	return w
+}
+
+func (w *elasticWorker) run(cfg cluster.Config) (err error) {
+	p := &w.j.plan
+	opts := []kvstore.Option{kvstore.WithConfig(cfg), kvstore.WithLogger(w.j.log.With("on", w.number))}
+	if p.local > 0 {
+		opts = append(opts, kvstore.WithLocalSteps(p.local))
+	}
+	if w.store, err = kvstore.Create(w.ctx, "dist_sync", opts...); err != nil {
+		return err
+	}
+	defer func() {
+		if errors.Is(err, worker.ErrRemoved) || errors.Is(err, worker.ErrStopped) {
+			err = errors.Join(err, w.store.Close())
+			return
+		}
+		err = kvstore.Leave(w.store, err)
+	}()
+	w.program = countingModel(w.j.t, p.examples, max(p.parameters, 1))
+	if w.x, err = w.program.Input("x"); err != nil {
+		return err
+	}
+	w.trainer, err = worker.NewTrainer(w.ctx, worker.Config{Store: w.store, Programs: []*nn.Program{w.program}, Optimizer: p.optimizer, Outer: optim.Config{}, Logger: w.j.log.With("on", w.number)})
+	if err != nil {
+		return err
+	}
+	defer w.trainer.Close()
+	if w.Partition, err = worker.NewPartition(p.examples, p.batch, w.store.NumWorkers(), w.store.Rank()); err != nil {
+		return err
+	}
+	fit := worker.FitConfig{Trainer: w.trainer, Feed: w, Epochs: p.epochs, OnUsed: w.j.collect,
+		OnMembership: func(rank, workers int) { w.hooks = append(w.hooks, [2]int{rank, workers}) }}
+	if p.hide {
+		fit.Feed = plainFeed{w}
+		fit.OnUsed = nil
+	}
+	if p.change != nil {
+		p.change(w, &fit)
+	}
+	w.epochs, err = worker.Fit(w.ctx, fit)
+	w.values = slices.Clone(w.program.Params()[0].Value)
+	return err
+}
+
+// collect keeps what steps have used; all workers must say the same.
+func (j *elasticJob) collect(u worker.Used) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	key := fmt.Sprintf("%d/%d/%d", u.Epoch, u.Division, u.Part)
+	if old, ok := j.used[key]; ok && !slices.Equal(old.Examples, u.Examples) {
+		j.t.Errorf("epoch %d division %d part %d: one worker says that %v were used, another %v", u.Epoch, u.Division, u.Part, old.Examples, u.Examples)
+	}
+	j.used[key] = u
+}
+
+// first reports whether it is the first call with this name.
+func (j *elasticJob) first(name string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	was := j.once[name]
+	j.once[name] = true
+	return !was
+}
+
+// kill ends a worker's process: its connections are reset, or nobody is told.
+func (j *elasticJob) kill(w *elasticWorker, silent bool) {
+	w.killed = true
+	w.host.Kill(silent)
+	w.cancel()
+}
+
+// runElastic runs a job to its end.
+func runElastic(t *testing.T, plan elasticPlan) *elasticJob {
+	t.Helper()
+	if plan.optimizer.Name == "" {
+		plan.optimizer = optim.Config{Name: "sgd", LearningRate: 1}
+	}
+	if plan.elastic == (cluster.Elastic{}) {
+		plan.elastic = cluster.Elastic{Enabled: true}
+	}
+	j := &elasticJob{t: t, plan: plan, used: map[string]worker.Used{}, once: map[string]bool{}, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if os.Getenv("PARAGON_TEST_LOG") != "" {
+		j.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	j.job = jobtest.New(t, jobtest.Config{Workers: plan.workers, Servers: plan.servers, Elastic: plan.elastic, Seed: plan.seed, Lease: 3 * time.Second, Logger: j.log})
+	for number := range plan.workers {
+		j.start(number, false)
+	}
+	ended := make(chan struct{})
+	go func() {
+		j.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Minute):
+		report, _ := j.job.Control(context.Background(), `{"op":"why"}`)
+		for _, w := range j.workers {
+			w.cancel()
+		}
+		t.Fatalf("the job has not ended after 5 minutes: %s", report)
+	}
+	for _, w := range j.workers {
+		w.cancel()
+	}
+	return j
+}
+
+// wantEnds checks how workers ended: nil in order.
+func (j *elasticJob) wantEnds(want map[int]error) {
+	j.t.Helper()
+	for _, w := range j.workers {
+		switch is := want[w.number]; {
+		case w.killed:
+		case is == nil && w.err != nil, is != nil && !errors.Is(w.err, is):
+			j.t.Errorf("worker %d: ended with %v, want %v", w.number, w.err, is)
+		}
+	}
+}
+
+// wantOnce checks that each example of each epoch was used exactly once.
+func (j *elasticJob) wantOnce() {
+	j.t.Helper()
+	for epoch := range j.plan.epochs {
+		times := make([]int, j.plan.examples)
+		for _, u := range j.used {
+			if u.Epoch == epoch {
+				for _, i := range u.Examples {
+					times[i]++
+				}
+			}
+		}
+		for i, n := range times {
+			if n != 1 {
+				j.t.Errorf("epoch %d: example %d was used %d times, want once", epoch, i, n)
+				return
+			}
+		}
+	}
+}
+
+// wantValues checks the parameters of those who ended in order against what the steps' batches give: SGD with the mean over all examples
+// of a step. Nobody may have been lost.
+func (j *elasticJob) wantValues() {
+	j.t.Helper()
+	steps := map[uint64][]int{}
+	for _, w := range j.workers {
+		for step, batch := range w.batches {
+			steps[step] = append(steps[step], batch...)
+		}
+	}
+	want := make([]float64, j.plan.examples)
+	for _, all := range steps {
+		for _, i := range all {
+			want[i] -= j.plan.optimizer.LearningRate / float64(len(all))
+		}
+	}
+	for _, w := range j.workers {
+		if w.err != nil {
+			continue
+		}
+		for i, v := range w.values {
+			if math.Abs(float64(v)-want[i]) > 1e-5 {
+				j.t.Errorf("worker %d: value %d is %v, want %v", w.number, i, v, want[i])
+				break
+			}
+		}
+	}
+}
+
+// Two workers become four in the middle of an epoch, then three: nobody stops, each example is used once in each epoch, and the
+// parameters are those that SGD gives with the batches that the members had.
+func TestWorkersComeAndGoWithinAnEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := runElastic(t, elasticPlan{workers: 2, servers: 2, examples: 199, batch: 3, epochs: 3, parameters: 3,
+			at: func(j *elasticJob, w *elasticWorker, n int) {
+				switch {
+				case w.number == 0 && n == 5:
+					j.start(2, true)
+					j.start(3, true)
+				case w.number == 0 && n == 22:
+					if _, err := j.job.Control(context.Background(), `{"op":"remove","host":"worker1"}`); err != nil {
+						j.t.Error(err)
+					}
+				}
+			}})
+		j.wantEnds(map[int]error{1: worker.ErrRemoved})
+		j.wantOnce()
+		j.wantValues()
+		last := j.workers[0].hooks[len(j.workers[0].hooks)-1]
+		if last != [2]int{0, 3} || !slices.Contains(j.workers[0].hooks, [2]int{0, 4}) {
+			t.Errorf("membership hooks of worker 0: got %v, want one with 4 workers and the last with 3", j.workers[0].hooks)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/sampler"
+)
+
+// run is one call of Fit.
+type run struct {
+	cfg     FitConfig
+	trainer *Trainer
+	stop    *agreement
+	saver   *saver
+	elastic kvstore.Elastic // nil: workers neither come nor go
+	divided DividedFeed     // nil: the feed is not one
+
+	rank, workers int           // of the division
+	cuts          []sampler.Cut // of the epoch
+	epoch, step   int           // the next step, from the start of the division
+	before        int           // steps of the epoch before the division, as far as this worker knows
+	used          int           // examples of this worker's share of the division that its steps used
+	stale         bool          // the feed is to be divided before it begins
+	joined        bool          // this worker came to a running job
+	stopping      bool          // all were asked to stop
+	present       int           // workers that take part: fewer than workers if some are done and have left
+	past          past
+	nodes         []cluster.NodeID          // of the division, by rank; 0: lost at once
+	bases         map[cluster.NodeID]uint64 // what they had used before the division, since they counted first
+
+	epochs []EpochInfo
+}
+
+func newRun(cfg FitConfig) *run {
+	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, bases: map[cluster.NodeID]uint64{}}
+	r.divided, _ = cfg.Feed.(DividedFeed)
+	return r
+}
+
+func (r *run) begin(ctx context.Context) error {
+	r.saver = newSaver(r.cfg.Checkpoint, r.trainer)
+	var from string
+	var err error
+	if r.elastic != nil && r.elastic.Joining() {
+		err = r.join(ctx)
+	} else {
+		from, err = r.start(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if r.elastic != nil {
+		r.stop.pending = func() bool { return r.divided != nil && r.elastic.Pending() != 0 }
+		r.trainer.count(r.divided != nil)
+	}
+	if err := r.divide(); err != nil {
+		return err
+	}
+	if r.joined && r.cfg.OnMembership != nil {
+		r.cfg.OnMembership(r.rank, r.workers)
+	}
+	info := Run{
+		Rank: r.rank, Workers: r.workers, Epochs: r.cfg.Epochs, StepsPerEpoch: r.before + r.cfg.Feed.Steps(),
+		FirstEpoch: r.epoch, FirstStep: r.before + r.step, ResumedFrom: from, Joined: r.joined,
+	}
+	for _, o := range r.cfg.Observers {
+		o.Begin(info)
+	}
+	return nil
+}
+
+// start begins a run with all workers of the job, or resumes one.
+func (r *run) start(ctx context.Context) (from string, err error) {
+	store := r.trainer.cfg.Store
+	r.rank, r.workers = store.Rank(), store.NumWorkers()
+	resumed, err := r.saver.resume(ctx, r.cfg.Feed)
+	if err != nil {
+		return "", err
+	}
+	at := resumed.at
+	r.epoch, r.step, r.cuts, r.past, r.stale = at.Epoch, at.Step, at.Cuts, resumed.past, resumed.from != ""
+	if r.stop, err = newAgreement(ctx, r.trainer); err != nil {
+		return "", err
+	}
+	if r.elastic != nil {
+		if err := r.trainer.initMembers(ctx); err != nil {
+			return "", err
+		}
+		if err := r.meet(ctx, true); err != nil {
+			return "", err
+		}
+	}
+	if err := r.divide(); err != nil {
+		return "", err
+	}
+	if r.divided != nil {
+		r.used = r.divided.Used(r.rank, r.step)
+	}
+	if r.over() {
+		r.nextEpoch()
+	}
+	return resumed.from, nil
+}
+
+func (r *run) end() {
+	r.stop.close()
+	r.trainer.count(false)
+	for _, o := range r.cfg.Observers {
+		o.End()
+	}
+}
+
+// finished reports whether the limit of steps is reached.
+func (r *run) finished() bool { return r.cfg.MaxSteps > 0 && r.trainer.Steps() >= r.cfg.MaxSteps }
+
+// over reports whether all steps of the division are done.
+func (r *run) over() bool { return r.step >= r.cfg.Feed.Steps() }
+
+// An epochRun is what is known of the epoch that runs.
+type epochRun struct {
+	info EpochInfo
+	mean metrics.Mean
+	span Span
+	from time.Time // of the span
+}
+
+// runEpoch trains what is left of the epoch, averages the running statistics, evaluates and saves.
+func (r *run) runEpoch(ctx context.Context) error {
+	e := &epochRun{info: EpochInfo{Epoch: r.epoch, First: r.before + r.step}}
+	if r.stopping { // this worker has come when all were about to stop
+		return r.stopNow(ctx, e)
+	}
+	if r.divided == nil {
+		if err := r.changeBetweenEpochs(ctx); err != nil {
+			return err
+		}
+	}
+	r.saver.spent = 0
+	begin := time.Now()
+	for again := true; again; {
+		var err error
+		if again, err = r.runDivision(ctx, e); err != nil {
+			return err
+		}
+	}
+	r.tellAllUsed()
+	if err := r.trainer.AverageState(ctx); err != nil {
+		return err
+	}
+	info := &e.info
+	info.Times.Add(r.trainer.TakeTimes())
+	info.Staleness = r.trainer.TakeStaleness()
+	info.Times.Save, info.Train = r.saver.spent, time.Since(begin)
+	info.Loss = e.mean.Value()
+	if r.cfg.Evaluator != nil {
+		begin := time.Now()
+		scores, err := r.cfg.Evaluator.Evaluate(ctx)
+		if err != nil {
+			return fmt.Errorf("worker: evaluate after epoch %d: %w", r.epoch, err)
+		}
+		info.Test, info.TestTime = &scores, time.Since(begin)
+	}
+	r.epochs = append(r.epochs, *info)
+	for _, o := range r.cfg.Observers {
+		o.Epoch(*info)
+	}
+	return r.saver.afterEpoch(ctx, r.position())
+}
+
+// runDivision trains until the division is used up or workers have come or gone; again tells that there may be more to train in
+// the epoch.
+func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err error) {
+	if err := r.divide(); err != nil {
+		return false, err
+	}
+	if !r.over() {
+		if len(r.cuts) > 0 && r.step == 0 && r.saver.due(r.trainer.Steps()) { // there were changes when it was time to save
+			if err := r.saver.save(ctx, r.position()); err != nil {
+				return false, err
+			}
+		}
+		if err := r.cfg.Feed.Begin(ctx, r.epoch, r.step); err != nil {
+			return false, err
+		}
+	}
+	e.span, e.from = Span{Epoch: r.epoch, First: r.before + r.step, Workers: r.workers}, time.Now()
+	for !r.over() && !r.finished() {
+		agreed, err := r.runStep(ctx, e)
+		if err != nil {
+			return false, err
+		}
+		r.step++
+		r.stopping = agreed.stop
+		if agreed.change {
+			err = r.boundary(ctx, e)
+		}
+		switch {
+		case err != nil:
+			return false, err
+		case agreed.stop:
+			return false, r.stopNow(ctx, e)
+		case agreed.change:
+			return true, nil
+		case !r.over() && r.saver.due(r.trainer.Steps()): // the last step is left to the epoch's end, which saves the averaged statistics
+			changed, err := r.settle(ctx, e)
+			if err == nil && !changed {
+				err = r.saver.save(ctx, r.position())
+			}
+			if err != nil || changed {
+				return changed, err
+			}
+		}
+	}
+	if err := r.trainer.Sync(ctx); err != nil {
+		return false, err
+	}
+	if r.divided != nil {
+		if changed, err := r.settle(ctx, e); err != nil || changed {
+			return changed && !r.finished(), err
+		}
+	}
+	r.closeSpan(e)
+	return false, nil
+}
+
+// runStep does one step and tells the observers.
+func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err error) {
+	select {
+	case <-r.cfg.Stop:
+		r.stop.ask()
+	default:
+	}
+	begin := time.Now()
+	counts, err := r.cfg.Feed.Next(ctx)
+	if err != nil {
+		return agreed, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, err)
+	}
+	info := &e.info
+	info.Times.Data += time.Since(begin)
+	step := r.trainer.Steps()
+	r.trainer.onWeight = func() { r.stop.begin(ctx, step) }
+	last := !r.trainer.roundEnds() && r.step+1 == r.cfg.Feed.Steps()
+	if err := r.trainer.Step(ctx, counts); err != nil {
+		return agreed, err
+	}
+	if last { // workers that step by themselves meet here, though no round ends
+		if err := r.trainer.weighLocal(ctx); err != nil {
+			return agreed, err
+		}
+		r.stop.begin(ctx, step)
+	}
+	loss, examples := r.loss(counts)
+	for _, o := range r.cfg.Observers {
+		o.Step(StepInfo{Epoch: r.epoch, Step: r.before + r.step, Steps: r.before + r.cfg.Feed.Steps(), Loss: loss, Examples: examples})
+	}
+	if examples > 0 {
+		e.mean.Add(loss, float64(examples))
+	}
+	info.Examples += examples
+	info.Losses = append(info.Losses, loss)
+	r.used += examples
+	e.span.Steps++
+	e.span.Examples += examples
+	waiting := time.Now()
+	agreed, err = r.stop.end()
+	info.Times.Wait += time.Since(waiting)
+	return agreed, err
+}
+
+// loss is the mean over the examples of a step.
+func (r *run) loss(counts []int) (loss float64, examples int) {
+	for d, n := range counts {
+		if n > 0 { // the loss of nothing may be NaN
+			loss += r.trainer.cfg.Programs[d].Loss() * float64(n)
+			examples += n
+		}
+	}
+	if examples > 0 {
+		loss /= float64(examples)
+	}
+	return loss, examples
+}
+
+// closeSpan ends the span that runs.
+func (r *run) closeSpan(e *epochRun) Span {
+	span := e.span
+	span.Train = time.Since(e.from)
+	if span.Steps > 0 {
+		e.info.Spans = append(e.info.Spans, span)
+	}
+	e.span, e.from = Span{Epoch: r.epoch, First: r.before + r.step, Workers: r.workers}, time.Now()
+	return span
+}
+
+// position is where the run is.
+func (r *run) position() position {
+	return position{Epoch: r.epoch, Step: r.step, Steps: r.trainer.Steps(), Cuts: r.cuts, workers: r.workers, stepsOfDivision: r.cfg.Feed.Steps()}
+}
+
+// stopNow saves, if there is a place for it, and ends the run. After the last step of an epoch it does first what the epoch's
+// end does to the model, which the resumed run does not come to any more. It does all again if a worker was lost meanwhile: it may
+// have been the one that writes.
+func (r *run) stopNow(ctx context.Context, e *epochRun) error {
+	save := r.saver.save
+	if r.trainer.async() {
+		save = r.saver.saveAlone
+	}
+	for {
+		changed, err := r.settle(ctx, e)
+		if err != nil {
+			return err
+		}
+		if changed {
+			continue
+		}
+		if r.over() && !r.trainer.async() {
+			err = r.trainer.AverageState(ctx)
+		}
+		if err == nil {
+			err = r.trainer.Flush(ctx)
+		}
+		if err == nil {
+			err = save(ctx, r.position())
+		}
+		if err == nil {
+			changed, err = r.settle(ctx, e)
+		}
+		if err != nil {
+			return err
+		}
+		if !changed {
+			r.tellAllUsed()
+			return ErrStopped
+		}
+	}
+}
+
+// tellAllUsed tells of the division up to here.
+func (r *run) tellAllUsed() {
+	r.tellUsed(r.cuts, r.workers, func(part int) int { return r.divided.Used(part, r.step) })
+}
