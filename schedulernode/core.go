@@ -195,6 +195,15 @@ func (c *Core) Waiting() []string {
 	return c.missing()
 }
 
+// Pending says what the pending change waits for, if it has been pending for so long; else "".
+func (c *Core) Pending(least time.Duration) string {
+	took := c.now.Sub(c.change.since)
+	if c.change.number == 0 || c.phase != wire.PhaseRunning || took < least {
+		return ""
+	}
+	return fmt.Sprintf("change %d (%s) for %s, %s", c.change.number, strings.Join(c.change.causes, "; "), c.obstacles(0), seconds(took))
+}
+
 // Settled says that the job has ended and every node that lives knows it.
 func (c *Core) Settled() bool {
 	if c.open() {

@@ -20,6 +20,8 @@ import (
 type Config struct {
 	cluster.Config // Scheduler is the address to listen on; Role and Rank are not used
 
+	// Kept, if set, keeps what the scheduler decides, in place of Config.State. Run does not close it.
+	Kept State
 	// Ready, if set, is called with the address that Run listens on, as soon as it does.
 	Ready func(addr string)
 	// Waiting, if set, is called every few seconds while the job is forming, with the names of the nodes that are missing.
@@ -33,9 +35,16 @@ const (
 	sayAfter = 5 * time.Second
 	// linger bounds how long Run stays for its nodes once the job has ended and they have been told.
 	linger = 3 * time.Second
+	// writeTimeout bounds one attempt to keep records; writeAgain is the time between two.
+	writeTimeout = 10 * time.Second
+	writeAgain   = time.Second
 	// lingerStopped is the same where the context has ended: whoever ended it ends the nodes, too, and waits for all.
 	lingerStopped = time.Second
 )
+
+// ErrHandOver, as the cause of the end of Run's context, ends the scheduler and not its job: another one that has its records
+// goes on with it. Nobody is told.
+var ErrHandOver = errors.New("another scheduler goes on with the job")
 
 // Run is the scheduler of one job. It returns nil when the job finished in order, an error with the reason (cluster.ErrFailed is
 // in its chain) when it failed, and, having told the nodes, the error of ctx when that ended first.
@@ -48,6 +57,13 @@ func Run(ctx context.Context, cfg Config) error {
 	if d := cfg.Lease; d.Milliseconds() > math.MaxUint32 || cfg.HeartbeatInterval < time.Millisecond {
 		return fmt.Errorf("schedulernode: heartbeat %v and lease %v: want 1 ms to 49 days", cfg.HeartbeatInterval, d)
 	}
+	core, st, err := cfg.core(ctx)
+	if err != nil {
+		return err
+	}
+	if st != nil && cfg.Kept == nil {
+		defer st.Close()
+	}
 	ln, err := cfg.Network.Listen(cfg.Scheduler)
 	if err != nil {
 		return fmt.Errorf("schedulernode: listen on %s: %w", cfg.Scheduler, err)
@@ -55,6 +71,7 @@ func Run(ctx context.Context, cfg Config) error {
 	sh := &shell{
 		log:    cfg.Logger,
 		cfg:    cfg,
+		state:  st,
 		events: make(chan Event),
 		waits:  make(map[uint64]chan<- wire.Message),
 		begin:  make(chan registration),
@@ -66,18 +83,13 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Ready != nil {
 		cfg.Ready(ln.Addr().String())
 	}
-	hosts := make(Hosts)
-	for p, host := range cfg.ExpectedHosts {
-		hosts[Place{uint8(p.Role), int(p.Rank)}] = host
-	}
-	core := NewCore(Settings{
-		Job: cfg.Job, Workers: cfg.NumWorkers, Servers: cfg.NumServers,
-		Heartbeat: cfg.HeartbeatInterval, Lease: cfg.Lease, StartTimeout: cfg.StartTimeout, Hosts: hosts, Elastic: cfg.Elastic,
-	}, time.Now())
-	sh.loop(ctx, core)
+	kept := sh.loop(ctx, core)
 	// The last answers are on their way; the nodes close their connections when they have them.
 	quiet, cancel := context.WithTimeout(context.Background(), linger)
 	defer cancel()
+	if errors.Is(kept, ErrHandOver) {
+		cancel()
+	}
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lingerStopped, cancel) })()
 	go func() {
 		defer close(sh.ended)
@@ -89,6 +101,8 @@ func Run(ctx context.Context, cfg Config) error {
 	err = errors.Join(srv.Close(), <-served)
 	phase, reason := core.Phase()
 	switch {
+	case kept != nil:
+		return fmt.Errorf("schedulernode: job %s: %w", cfg.Job, kept)
 	case sh.stop:
 		return fmt.Errorf("schedulernode: job %s: %w", cfg.Job, context.Cause(ctx))
 	case phase == wire.PhaseFailed:
@@ -97,10 +111,46 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
+// core makes the core of the job, of what was kept of it if it has begun before.
+func (cfg Config) core(ctx context.Context) (*Core, State, error) {
+	hosts := make(Hosts)
+	for p, host := range cfg.ExpectedHosts {
+		hosts[Place{uint8(p.Role), int(p.Rank)}] = host
+	}
+	set := Settings{
+		Job: cfg.Job, Workers: cfg.NumWorkers, Servers: cfg.NumServers, Heartbeat: cfg.HeartbeatInterval, Lease: cfg.Lease,
+		StartTimeout: cfg.StartTimeout, Hosts: hosts, Elastic: cfg.Elastic,
+	}
+	st := cfg.Kept
+	switch {
+	case st != nil:
+	case cfg.State == "":
+		return NewCore(set, time.Now()), nil, nil
+	default:
+		var err error
+		if st, err = OpenState(ctx, cfg.State); err != nil {
+			return nil, nil, err
+		}
+	}
+	core, err := begin(ctx, st, set)
+	if err != nil {
+		if cfg.Kept == nil {
+			st.Close()
+		}
+		return nil, nil, err
+	}
+	if m := core.membership(); m.Generation > 0 {
+		cfg.Logger.Info("going on with the job as it was kept", "generation", m.Generation, "workers", m.Workers, "change", m.Change)
+	}
+	return core, st, nil
+}
+
 // A shell carries requests from the connections to the core and answers back. The core belongs to the goroutine of loop.
 type shell struct {
 	log    *slog.Logger
 	cfg    Config
+	state  State         // nil: nothing is kept
+	held   []Output      // of loop: not kept yet, and so not told
 	stop   bool          // of loop: the job was open when the context ended
 	last   atomic.Uint64 // number of the last request
 	begin  chan registration
@@ -115,8 +165,11 @@ type registration struct {
 	reply chan<- wire.Message
 }
 
-// loop steps the core until the job has ended and all nodes know.
-func (s *shell) loop(ctx context.Context, core *Core) {
+// maxBatch bounds the events whose records are kept with one write.
+const maxBatch = 256
+
+// loop steps the core until the job has ended and all nodes know, or what was decided can not be kept.
+func (s *shell) loop(ctx context.Context, core *Core) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	say := time.NewTicker(sayAfter)
@@ -124,11 +177,14 @@ func (s *shell) loop(ctx context.Context, core *Core) {
 	stop := ctx.Done()
 	var end <-chan time.Time
 	for {
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
 		if phase, _ := core.Phase(); end == nil && phase > wire.PhaseRunning {
 			end = time.After(linger)
 		}
 		if core.Settled() {
-			return
+			return nil
 		}
 		if next := core.Next(); next.IsZero() {
 			timer.Stop()
@@ -137,11 +193,9 @@ func (s *shell) loop(ctx context.Context, core *Core) {
 		}
 		select {
 		case r := <-s.begin:
-			s.waits[r.event.Request] = r.reply
-			s.step(core, r.event)
+			s.take(core, r)
 		case e := <-s.events: // somebody is gone
-			delete(s.waits, e.Request)
-			s.step(core, e)
+			s.gone(core, e)
 		case <-timer.C:
 			s.step(core, Event{At: time.Now()})
 		case <-say.C:
@@ -150,19 +204,47 @@ func (s *shell) loop(ctx context.Context, core *Core) {
 				if s.cfg.Waiting != nil {
 					s.cfg.Waiting(w)
 				}
-			} else {
-				say.Stop()
+			} else if w := core.Pending(sayAfter); w != "" {
+				s.log.Info("waiting: " + w)
 			}
 		case <-stop:
 			stop = nil
+			if s.state != nil && errors.Is(context.Cause(ctx), ErrHandOver) {
+				return ErrHandOver
+			}
 			phase, _ := core.Phase()
 			s.stop = phase <= wire.PhaseRunning // which it was before
 			end = time.After(lingerStopped)
 			s.step(core, Event{At: time.Now(), Stop: "the scheduler was ended: " + context.Cause(ctx).Error()})
 		case <-end:
+			return nil
+		}
+		s.more(core)
+	}
+}
+
+// more takes what has come already, so that it is kept together.
+func (s *shell) more(core *Core) {
+	for s.state != nil && len(s.held) < maxBatch {
+		select {
+		case r := <-s.begin:
+			s.take(core, r)
+		case e := <-s.events:
+			s.gone(core, e)
+		default:
 			return
 		}
 	}
+}
+
+func (s *shell) take(core *Core, r registration) {
+	s.waits[r.event.Request] = r.reply
+	s.step(core, r.event)
+}
+
+func (s *shell) gone(core *Core, e Event) {
+	delete(s.waits, e.Request)
+	s.step(core, e)
 }
 
 func (s *shell) step(core *Core, e Event) {
@@ -171,15 +253,48 @@ func (s *shell) step(core *Core, e Event) {
 	if after, reason := core.Phase(); after == wire.PhaseFailed && before != after && e.Stop == "" && s.cfg.Failed != nil {
 		s.cfg.Failed(reason)
 	}
-	for _, n := range out.Notes {
-		s.log.Info(n)
+	s.held = append(s.held, out)
+}
+
+// flush keeps what was decided and then tells it. While it can not be kept, nothing is told: for the nodes the scheduler is out
+// of reach. After their SchedulerTimeout, when nobody would hear any more, it gives up.
+func (s *shell) flush(ctx context.Context) error {
+	var records []Record
+	for _, out := range s.held {
+		records = append(records, out.Records...)
 	}
-	for _, a := range out.Answers {
-		if reply := s.waits[a.Request]; reply != nil {
-			reply <- a.Message // has room for one
-			delete(s.waits, a.Request)
+	begun := time.Now()
+	for s.state != nil && len(records) > 0 {
+		write, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+		err := s.state.Write(write, records)
+		cancel()
+		if err == nil {
+			break
+		}
+		s.log.Error("what was decided can not be kept, and is not told", "err", err)
+		if errors.Is(err, ErrTaken) || time.Since(begun) > s.cfg.SchedulerTimeout || ctx.Err() != nil {
+			return err
+		}
+		t := time.NewTimer(writeAgain)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
 		}
 	}
+	for _, out := range s.held {
+		for _, n := range out.Notes {
+			s.log.Info(n)
+		}
+		for _, a := range out.Answers {
+			if reply := s.waits[a.Request]; reply != nil {
+				reply <- a.Message // has room for one
+				delete(s.waits, a.Request)
+			}
+		}
+	}
+	s.held = s.held[:0]
+	return nil
 }
 
 // refuseRest answers those who come after the job's end.

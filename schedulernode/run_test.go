@@ -32,6 +32,7 @@ type job struct {
 	failed  chan string // the reason, as soon as there is one
 	result  chan error  // of the scheduler
 	stop    context.CancelCauseFunc
+	kept    *memory // nil: nothing is kept
 }
 
 // A logbook is a log that tests read.
@@ -69,18 +70,29 @@ func startJob(t *testing.T, n *faultnet.Network, workers, servers int, edit func
 	if n != nil {
 		j.addr = "sched:9091"
 	}
+	if c := j.config(cluster.Scheduler, -1, "sched"); c.State != "" {
+		j.kept = new(memory)
+	}
+	j.start()
+	return j
+}
+
+// start starts the scheduler, or another one in its place.
+func (j *job) start() {
 	ready := make(chan string, 1)
-	ctx, stop := context.WithCancelCause(t.Context())
+	ctx, stop := context.WithCancelCause(j.t.Context())
 	j.stop = stop
 	cfg := schedulernode.Config{Config: j.config(cluster.Scheduler, -1, "sched"), Ready: func(addr string) { ready <- addr },
 		Failed: func(reason string) { j.failed <- reason }}
+	if j.kept != nil {
+		cfg.Kept = j.kept
+	}
 	go func() { j.result <- schedulernode.Run(ctx, cfg) }()
 	select {
 	case j.addr = <-ready:
 	case err := <-j.result:
-		t.Fatalf("scheduler: %v", err)
+		j.t.Fatalf("scheduler: %v", err)
 	}
-	return j
 }
 
 // echo is the Handler of the test's servers.
