@@ -85,6 +85,36 @@ func TestFromEnvSaysWhichVariableIsWrong(t *testing.T) {
 	}
 }
 
+func TestFromEnvReadsHowTheMembershipMayChange(t *testing.T) {
+	got, err := FromEnv(with("DMLC_ROLE", "scheduler", "PARAGON_ELASTIC", "1", "PARAGON_ON_WORKER_LOSS", "wait", "PARAGON_MIN_WORKERS", "2",
+		"PARAGON_MAX_WORKERS", "7", "PARAGON_JOIN_TIMEOUT", "90s", "PARAGON_REJOIN_TIMEOUT", "2m", "PARAGON_BACKUPS", "1", "PARAGON_STATE", "/s").get)
+	want := Elastic{Enabled: true, OnWorkerLoss: LossWait, MinWorkers: 2, MaxWorkers: 7, JoinTimeout: 90 * time.Second, RejoinTimeout: 2 * time.Minute, Backups: 1}
+	if err != nil || got.Elastic != want || got.State != "/s" || got.Joining {
+		t.Errorf("got %+v, state %q, %v, want %+v", got.Elastic, got.State, err, want)
+	}
+	got, err = FromEnv(with("PARAGON_JOIN", "1", "PARAGON_RANK", "6").get) // a rank that a running job does not have yet
+	if err != nil || !got.Joining {
+		t.Errorf("got %+v, %v, want Joining", got, err)
+	}
+	for _, c := range []struct{ name, value, want string }{
+		{"PARAGON_ELASTIC", "yes", `cluster: PARAGON_ELASTIC="yes": want 1 or 0`},
+		{"PARAGON_JOIN", "2", `cluster: PARAGON_JOIN="2": want 1 or 0`},
+		{"PARAGON_ON_WORKER_LOSS", "cry", `cluster: Elastic.OnWorkerLoss "cry": want shrink, wait or fail`},
+		{"PARAGON_MIN_WORKERS", "3", `cluster: Elastic.MinWorkers 3: want 1 to the job's 2 workers`},
+		{"PARAGON_MAX_WORKERS", "1", `cluster: Elastic.MaxWorkers 1: want 0, for any, or the job's 2 workers to 5000`},
+		{"PARAGON_BACKUPS", "2", `cluster: PARAGON_BACKUPS="2": want a number from 0 to 1`},
+		{"PARAGON_JOIN_TIMEOUT", "0s", `cluster: PARAGON_JOIN_TIMEOUT="0s": want a time above zero`},
+	} {
+		if _, err := FromEnv(with("DMLC_ROLE", "scheduler", c.name, c.value).get); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s=%q:\n got %v\nwant %s", c.name, c.value, err, c.want)
+		}
+	}
+	one := with("DMLC_ROLE", "scheduler", "DMLC_NUM_SERVER", "1", "PARAGON_BACKUPS", "1")
+	if _, err := FromEnv(one.get); err == nil || !strings.Contains(err.Error(), "Elastic.Backups 1: a backup is on another server, and there is 1") {
+		t.Errorf("a backup of one server: got %v", err)
+	}
+}
+
 func TestNoVariablesAreNoJob(t *testing.T) {
 	if _, err := FromEnv(vars{"PARAGON_RANK": "x"}.get); !errors.Is(err, ErrNoJob) {
 		t.Errorf("got %v, want ErrNoJob", err)
@@ -160,6 +190,12 @@ func TestDefaultsAreThoseOfTheFields(t *testing.T) {
 	if d.HeartbeatInterval != time.Second || d.StartTimeout != 5*time.Minute || d.SchedulerTimeout != 30*time.Second ||
 		d.Network != transport.Auto || d.Host == "" || d.Logger == nil {
 		t.Errorf("got %+v", d)
+	}
+	if d := (Config{State: "/s"}).WithDefaults(); d.SchedulerTimeout != 10*time.Minute || d.Elastic.OnWorkerLoss != LossFail || d.Elastic.MinWorkers != 1 {
+		t.Errorf("with a state: got %+v", d)
+	}
+	if d := (Config{Elastic: Elastic{Enabled: true}}).WithDefaults(); d.Elastic.OnWorkerLoss != LossShrink {
+		t.Errorf("elastic: got %+v", d.Elastic)
 	}
 	if s := Worker.String() + Server.String() + Scheduler.String() + Role(9).String(); s != "workerserverschedulerrole 9" {
 		t.Errorf("roles are called %s", s)

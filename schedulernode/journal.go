@@ -154,6 +154,9 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 	if err := c.checkRestored(); err != nil {
 		return nil, fmt.Errorf("schedulernode: restore: %w", err)
 	}
+	if c.unsettled() {
+		c.change.settleBy = now.Add(c.set.Elastic.RejoinTimeout)
+	}
 	for name, h := range c.hosts {
 		if h.status == HostAddQueued && !c.peopled(name) {
 			h.by = now.Add(c.set.Elastic.JoinTimeout)
@@ -177,9 +180,6 @@ func (c *Core) restoreJob(value []byte) error {
 		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, want: k.Want, arrived: make(map[uint64]*wire.Arrive)}
 		if k.Want > 0 {
 			c.change.rejoinBy = c.now.Add(c.set.Elastic.RejoinTimeout)
-		}
-		if len(k.Settle) > 0 {
-			c.change.settleBy = c.now.Add(c.set.Elastic.RejoinTimeout)
 		}
 	}
 	for _, s := range k.Settle {
