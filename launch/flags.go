@@ -28,6 +28,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "scheduler-host", Usage: "run the scheduler on `HOST` (ssh)", DefaultText: "this machine"},
 		&cli.StringFlag{Name: "host-ip", Usage: "`ADDRESS` at which the hosts reach the scheduler", DefaultText: "found by itself"},
 		&cli.StringFlag{Name: "interface", Usage: "take that address from network interface `NAME`, and tell the processes its name"},
+		&cli.StringFlag{Name: "tls", Usage: "encrypt what hosts say to each other: `on`, off or auto, which is on over ssh", Value: "auto"},
 		&cli.DurationFlag{Name: "start-timeout", Usage: "give up if not all processes are there after `TIME`", Value: 5 * time.Minute},
 		&cli.DurationFlag{Name: "stop-timeout", Usage: "workers that are asked to stop have `TIME` to save their state", Value: 4 * time.Second},
 		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that hears nothing of launch for `TIME` stops its processes (ssh)", Value: 4 * time.Second},
@@ -49,6 +50,7 @@ type options struct {
 	env              environment
 	schedulerHost    *hosts.Host
 	hostIP, netName  string
+	tls              bool
 	startTimeout     time.Duration
 	stopTimeout      time.Duration
 	hostTimeout      time.Duration
@@ -156,6 +158,14 @@ func (o *options) readHosts(c *cli.Context) error {
 		}
 		o.schedulerHost = &h
 	}
+	switch v := c.String("tls"); v {
+	case "auto":
+		o.tls = o.ssh
+	case "on", "off":
+		o.tls = v == "on"
+	default:
+		return usagef("--tls %q is unknown; it is auto, on or off", v)
+	}
 	if rest, ok := strings.CutPrefix(o.syncDir, "~/"); ok {
 		o.syncDir = rest // ssh and rsync start in the home directory
 	}
@@ -233,7 +243,7 @@ func explainFlag(app *cli.App, err error) error {
 	best, least := "", 3
 	for _, f := range app.VisibleFlags() {
 		for _, n := range f.Names() {
-			if d := distance(n, strings.TrimLeft(name, "-")); len(n) > 1 && d < least {
+			if d := distance(n, strings.TrimLeft(name, "-")); 2*d < len(n) && d < least {
 				best, least = n, d
 			}
 		}

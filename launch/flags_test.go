@@ -48,6 +48,10 @@ func TestCommandLineIsRead(t *testing.T) {
 		{"-n 1 -H " + hostfile + " --scheduler-host me@d3:2222 --sync-dst-dir ~/x p", func(o *options) bool {
 			return o.schedulerHost.Name == "d3" && o.schedulerHost.Port == 2222 && o.syncDir == "x"
 		}},
+		{"-n 1 p", func(o *options) bool { return !o.tls }},
+		{"-n 1 --tls on p", func(o *options) bool { return o.tls }},
+		{"-n 1 -H " + hostfile + " p", func(o *options) bool { return o.tls }},
+		{"-n 1 -H " + hostfile + " --tls off p", func(o *options) bool { return !o.tls }},
 		{"--check -H " + hostfile, func(o *options) bool { return o.check }},
 	} {
 		o, err := read(strings.Fields(tc.args)...)
@@ -84,6 +88,8 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 1 --env 1A=2 p", `--env "1A=2": write NAME`},
 		{"-n 1 --env-worker NOT_SET_ANYWHERE p", "NOT_SET_ANYWHERE: it is not set here"},
 		{"-n 1 --env PARAGON_SECRET=x p", "launch sets this variable itself"},
+		{"-n 1 --env PARAGON_IDENTITY=x p", "launch sets this variable itself"},
+		{"-n 1 --tls yes p", `--tls "yes" is unknown; it is auto, on or off`},
 		{"-n 1 --host-ip d1 p", `--host-ip "d1" is no IP address`},
 		{"-n 1 --interface none0 p", "interface none0"},
 		{"-n 1 --start-timeout 0s p", "--start-timeout is 0s, want more than 0s"},

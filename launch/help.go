@@ -32,7 +32,8 @@ the job is started again.
 
 Every process finds the job in its environment: DMLC_ROLE, DMLC_PS_ROOT_URI,
 DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_NODE_HOST, DMLC_TASK_ID and
-PARAGON_* (among them a secret, which no command line and no log shows). Over ssh a
+PARAGON_* (among them a secret, which no command line and no log shows, and with --tls a
+certificate, by which processes know each other between hosts). Over ssh a
 process has the environment of a plain ssh command; OMP_NUM_THREADS, KMP_AFFINITY,
 LD_LIBRARY_PATH, GOMAXPROCS, GOMEMLIMIT and GODEBUG are passed on where set, others with --env.
 Without --sync-dst-dir the command runs in a folder of the same name as the current one.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -179,32 +178,44 @@ func TestWorkerThatCannotStartStopsTheJob(t *testing.T) {
 	}
 }
 
-func TestSecretIsOnNoCommandLineAndInNoLog(t *testing.T) {
+func TestSecretsAreOnNoCommandLineAndInNoLog(t *testing.T) {
 	needProc(t)
-	l := startLauncher(t, "", "-n", "1", `echo ready; sleep 1000 & wait`)
+	l := startLauncher(t, "", "-n", "1", "--tls", "on", `echo ready; sleep 1000 & wait`)
 	job := l.job(t)
 	l.await(t, "| ready")
-	var secret []byte
+	secrets := make(map[string]bool)
 	for _, pid := range processesOf(job, "") {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		_, rest, ok := bytes.Cut(b, []byte("PARAGON_SECRET="))
-		if ok {
-			secret, _, _ = bytes.Cut(rest, []byte{0})
+		for v := range strings.SplitSeq(string(b), "\x00") {
+			name, value, _ := strings.Cut(v, "=")
+			switch {
+			case name == "PARAGON_SECRET" && len(value) != 64:
+				t.Errorf("secret of %d characters, want 64", len(value))
+			case name == "PARAGON_SECRET":
+				secrets[value] = true
+			case name == "PARAGON_IDENTITY" && len(value) > 1000:
+				secrets[value[len(value)-40:]] = true // the key
+			}
 		}
 	}
-	if len(secret) != 64 {
-		t.Fatalf("secret of %d characters, want 64", len(secret))
+	if len(secrets) != 4 { // one for all; scheduler, server and worker have a key each
+		t.Fatalf("got %d secrets, want 4", len(secrets))
 	}
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
-		if b, _ := os.ReadFile(path); bytes.Contains(b, secret) {
-			t.Errorf("%s has the secret", path)
+		b, _ := os.ReadFile(path)
+		for secret := range secrets {
+			if strings.Contains(string(b), secret) {
+				t.Errorf("%s has a secret", path)
+			}
 		}
 	}
 	l.Process.Signal(syscall.SIGTERM)
 	l.exit(t)
-	if strings.Contains(l.stdout.String()+l.stderr.String(), string(secret)) {
-		t.Error("the output has the secret")
+	for secret := range secrets {
+		if strings.Contains(l.stdout.String()+l.stderr.String(), secret) {
+			t.Error("the output has a secret")
+		}
 	}
 }
 

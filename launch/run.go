@@ -68,7 +68,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 		Command: o.command, Role: []string{"role"},
 		Env: o.env.all, ServerEnv: o.env.servers, WorkerEnv: o.env.workers,
 		Local:  func(ctx context.Context) (job.Machine, error) { return startLocal(ctx) },
-		HostIP: o.hostIP, Interface: o.netName,
+		HostIP: o.hostIP, Interface: o.netName, TLS: o.tls,
 		StartTimeout: o.startTimeout, StopTimeout: o.stopTimeout,
 		Interrupts: interrupts, Output: out, Logger: log,
 	}

@@ -78,6 +78,34 @@ func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
 	wantNoProcess(t, l.job(t), time.Now())
 }
 
+// What goes over the network between hosts is encrypted, unless somebody asks for the opposite. The hosts of this test are one machine,
+// so its processes are told to use the network all the same.
+func TestJobOverSSHEncryptsWhatHostsSay(t *testing.T) {
+	for _, tc := range []struct {
+		flags []string
+		want  string
+	}{
+		{nil, "worker 0 with TLS"},
+		{[]string{"--tls", "off"}, "worker 0 without TLS"},
+	} {
+		t.Run(tc.want, func(t *testing.T) {
+			t.Parallel()
+			c := newHosts(t)
+			l := c.launch(t, append(tc.flags, "-n", "2", "-s", "2", "--env", "PARAGON_TRANSPORT=tcp",
+				`if [ $PARAGON_RANK = 0 ]; then echo worker 0 $([ "$PARAGON_IDENTITY" ] && echo with || echo without) TLS; fi; exec `+self(t))...)
+			if code := l.exit(t); code != 0 {
+				t.Fatalf("exit code %d, want 0", code)
+			}
+			if !strings.Contains(l.stdout.String(), tc.want) {
+				t.Errorf("stdout has no %q", tc.want)
+			}
+			if !strings.Contains(l.stdout.String(), "rank 1 of 2 has its sums") {
+				t.Error("the job has not done its work")
+			}
+		})
+	}
+}
+
 func TestFailureOverSSHDecidesTheExitCode(t *testing.T) {
 	t.Parallel()
 	c := newHosts(t)

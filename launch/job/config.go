@@ -50,6 +50,7 @@ type Config struct {
 
 	HostIP    string // the scheduler's address; default: one that all hosts reach
 	Interface string // DMLC_INTERFACE of all processes
+	TLS       bool   // processes on different hosts encrypt what they say, and show each other certificates of the job
 
 	StartTimeout time.Duration // for reaching all hosts, and for the job to be complete: 5 min
 	StopTimeout  time.Duration // from SIGTERM to SIGKILL: 4 s

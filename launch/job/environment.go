@@ -52,7 +52,22 @@ func (r *run) environment(n *Node) []string {
 	if r.cfg.Interface != "" {
 		env = append(env, "DMLC_INTERFACE="+r.cfg.Interface)
 	}
-	return env
+	return append(env, r.identity(n.Role, n.Name()))
+}
+
+// identity is the variable with the certificate and key of a process that is about to start, a new one each time. Without TLS it is
+// empty: launch may run as a process of another job.
+func (r *run) identity(role, name string) string {
+	const variable = "PARAGON_IDENTITY="
+	if r.authority == nil {
+		return variable
+	}
+	id, err := r.authority.Issue(role, name)
+	if err != nil { // the process will say what it lacks
+		r.cfg.Logger.Error(fmt.Sprintf("launch: %v", err))
+		return variable
+	}
+	return variable + id.Encode()
 }
 
 // expected tells the scheduler where everybody comes up, so that it can name whom it waits for: worker/0/d1,server/0/d1.

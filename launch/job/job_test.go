@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/launch/hosts"
 	"github.com/paragon-train/paragon/launch/lines"
 	"github.com/paragon-train/paragon/launch/process"
@@ -200,6 +201,35 @@ func TestEnvironmentNamesTheJob(t *testing.T) {
 		sched := s.local.procs["scheduler"].env
 		if sched["DMLC_PS_ROOT_PORT"] != "0" || sched["A"] != "1" || sched["PARAGON_SECRET"] != w["PARAGON_SECRET"] {
 			t.Errorf("scheduler has port %s, A=%s", sched["DMLC_PS_ROOT_PORT"], sched["A"])
+		}
+	})
+}
+
+func TestEveryProcessGetsACertificateOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, secure := range []bool{true, false} {
+			s := setup{cfg: Config{Env: []string{"PARAGON_IDENTITY=of another job"}, TLS: secure}}
+			if _, err := s.run(t, func(p *proc) {}); err != nil {
+				t.Fatal(err)
+			}
+			seen := make(map[string]bool)
+			for name, p := range s.local.procs {
+				text := p.env["PARAGON_IDENTITY"]
+				if !secure {
+					if text != "" {
+						t.Errorf("%s has an identity without TLS", name)
+					}
+					continue
+				}
+				id, err := identity.Decode(text)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				if id.Role() != p.env["DMLC_ROLE"] || id.Name() != name || id.Job() != p.env["PARAGON_JOB"] || seen[text] {
+					t.Errorf("%s: got the identity of %v, role %s, seen before: %t", name, id, id.Role(), seen[text])
+				}
+				seen[text] = true
+			}
 		}
 	})
 }

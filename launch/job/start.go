@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/launch/hosts"
 	"github.com/paragon-train/paragon/launch/process"
 )
@@ -25,6 +26,8 @@ type run struct {
 	machines map[string]Machine // by the host's String; "" is the launching machine
 	ended    chan *Node         // has room for all
 	report   *report            // of the scheduler
+
+	authority *identity.Authority // of this job's certificates; nil: without TLS
 }
 
 func newRun(cfg Config) *run {
@@ -96,6 +99,12 @@ func (r *run) dial(ctx context.Context) error {
 
 // start brings all processes up.
 func (r *run) start(ctx context.Context) error {
+	if r.cfg.TLS {
+		var err error
+		if r.authority, err = identity.NewAuthority(r.id); err != nil {
+			return fmt.Errorf("launch: %w", err)
+		}
+	}
 	if err := r.dial(ctx); err != nil {
 		return err
 	}
