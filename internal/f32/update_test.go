@@ -190,6 +190,30 @@ func TestSumsOfSquaresAreTheSameOnEveryPath(t *testing.T) {
 	})
 }
 
+// One look tells whether all values are finite.
+func TestSquaresAreNotFiniteIfAnyValueIsNot(t *testing.T) {
+	onPaths(t, func(t *testing.T) {
+		for _, n := range []int{1, 15, 16, 17, 100} {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = math.MaxFloat32
+			}
+			if got := Squares(x); !(got <= math.MaxFloat64) {
+				t.Errorf("%d times the largest float32: got %v, want a finite sum", n, got)
+			}
+			for i := range x {
+				for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+					x[i] = float32(bad)
+					if got := Squares(x); got <= math.MaxFloat64 {
+						t.Errorf("%d values, number %d of them %v: got the sum %v", n, i, bad, got)
+					}
+				}
+				x[i] = 1
+			}
+		}
+	})
+}
+
 func TestUpdateOfArraysThatDoNotFitPanics(t *testing.T) {
 	for _, rule := range updateRules {
 		if rule.slots == 0 {

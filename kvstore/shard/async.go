@@ -31,12 +31,16 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	s.pushed = true
 	s.enter(m, c)
 	m.age.push(s.rounds, m.counted)
-	p := payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
-	if s.cfg.Rule == wire.RuleAverage {
-		s.keepNewest(m, &p, c.Weight)
+	x := &s.single[0]
+	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm,
+		payload: payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}}
+	s.judge(x)
+	if s.cfg.Rule == wire.RuleAverage && !x.refused {
+		s.keepNewest(m, &x.payload, x.weight)
 	} else {
-		s.fold(&p, c.Weight)
+		s.fold(x)
 	}
+	s.remember(s.single[:])
 	if err := s.apply(s.rounds); err != nil {
 		s.fail(err)
 		return Held, nil

@@ -42,10 +42,8 @@ func (p *payload) decodeTo(dst []float32) {
 	switch p.codec {
 	case wire.CodecFloat32:
 		copy(dst, p.data.Float32s(len(dst)))
-	case wire.CodecFloat16:
-		f32.FromFloat16(dst, p.halves(0, len(dst)))
-	case wire.CodecBFloat16:
-		f32.FromBFloat16(dst, p.halves(0, len(dst)))
+	case wire.CodecFloat16, wire.CodecBFloat16:
+		p.decodePart(dst, 0)
 	default:
 		clear(dst)
 		p.addTo(dst)
@@ -62,11 +60,7 @@ func (p *payload) addTo(dst []float32) {
 		for from := 0; from < len(dst); from += len(part) {
 			to := min(from+len(part), len(dst))
 			x := part[:to-from]
-			if p.codec == wire.CodecFloat16 {
-				f32.FromFloat16(x, p.halves(from, to))
-			} else {
-				f32.FromBFloat16(x, p.halves(from, to))
-			}
+			p.decodePart(x, from)
 			f32.AddTo(dst[from:to], x)
 		}
 	case wire.Codec2Bit:
@@ -75,6 +69,16 @@ func (p *payload) addTo(dst []float32) {
 		f32.AddDecoded1Bit(dst, p.data.Bytes(f32.Code1BitLen(len(dst))))
 	case wire.CodecTopK:
 		f32.AddDecodedTopK(dst, p.data.Bytes(p.size))
+	}
+}
+
+// decodePart writes the values of 16 bits from number from on to dst.
+func (p *payload) decodePart(dst []float32, from int) {
+	halves := p.halves(from, from+len(dst))
+	if p.codec == wire.CodecFloat16 {
+		f32.FromFloat16(dst, halves)
+	} else {
+		f32.FromBFloat16(dst, halves)
 	}
 }
 

@@ -21,6 +21,7 @@ type member struct {
 	known   bool   // counted is known: async mode wants its successor next
 	// examples is what its contributions counted, of those that count examples.
 	examples uint64
+	caught   uint64 // its contributions that the guard refused or clipped
 	// Async mode. A worker that comes late is taken to have made base contributions, as many as the slowest had: nobody waits
 	// for what it has missed.
 	base uint64

@@ -20,6 +20,8 @@ type Contribution struct {
 	// Data holds the values as wire.Push or wire.PushRows says. It becomes the shard's when Push returns Held or Repeated, and
 	// stays the caller's otherwise. Nil stands for no bytes.
 	Data *Buffer
+
+	norm float64 // for the guard
 }
 
 // A Status says what became of a Contribution.
@@ -40,6 +42,9 @@ const (
 func (s *Shard) Push(c Contribution) (Status, error) {
 	if err := s.check(&c); err != nil {
 		return Refused, err
+	}
+	if s.guarded.Load() { // before the lock: others may work meanwhile
+		c.norm = s.normOf(&c)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +100,7 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	if err := s.takeRows(c); err != nil {
 		return Refused, err
 	}
-	slot.seq, slot.weight, slot.counts = c.Seq, c.Weight, c.Counted
+	slot.seq, slot.weight, slot.counts, slot.norm = c.Seq, c.Weight, c.Counted, c.norm
 	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
 	s.enter(m, c)
 	r.present++

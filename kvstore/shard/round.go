@@ -21,6 +21,8 @@ type slot struct {
 	weight  float32
 	counts  bool    // examples
 	payload payload // until it is folded
+	norm    float64 // over the weight; 0: nobody looked
+	refused bool    // by the guard: it is present and counts nothing
 }
 
 // begin empties the round and makes a slot for each member that counts in round number n.
@@ -95,6 +97,8 @@ type sum struct {
 	data   *Buffer // dense; nil: nothing yet
 	rows   rowSum  // of rows
 	weight float64
+	// refused: the guard kept a contribution out.
+	refused bool
 }
 
 // foldReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that are there, to the sum and
@@ -111,17 +115,23 @@ func (s *Shard) foldReady() {
 	}
 	for r.folded < len(r.slots) && r.slots[r.folded].seq != 0 {
 		slot := &r.slots[r.folded]
-		s.fold(&slot.payload, slot.weight)
-		slot.payload = payload{}
+		s.judge(slot)
+		s.fold(slot)
 		r.folded++
 	}
 }
 
 // fold adds one contribution, which becomes the sum's own.
-func (s *Shard) fold(p *payload, weight float32) {
-	s.sum.weight += float64(weight)
+func (s *Shard) fold(x *slot) {
+	p := x.payload
+	x.payload = payload{}
+	if x.refused {
+		s.sum.refused = true
+		return
+	}
+	s.sum.weight += float64(x.weight)
 	if s.cfg.RowLen > 0 {
-		s.sum.rows.add(s, p)
+		s.sum.rows.add(s, &p)
 		return
 	}
 	if s.n == 0 {
@@ -144,7 +154,7 @@ func (s *Shard) fold(p *payload, weight float32) {
 // reset empties the sum.
 func (s *Shard) resetSum() {
 	s.sum.data.Release()
-	s.sum.data, s.sum.weight = nil, 0
+	s.sum.data, s.sum.weight, s.sum.refused = nil, 0, false
 	s.sum.rows.reset()
 }
 
@@ -155,6 +165,7 @@ func (s *Shard) closeRounds() {
 			s.fail(err)
 			return
 		}
+		s.remember(s.open.slots)
 		for i := range s.open.slots {
 			slot := &s.open.slots[i]
 			if m := s.members[slot.node]; m != nil {

@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
@@ -25,6 +26,8 @@ type Config struct {
 	// Grow, unless nil, is asked before an open vocabulary takes so many bytes more for values and index, and told of those that
 	// it gives back as a negative number. Its error refuses the contribution. It is called under the shard's mutex.
 	Grow func(bytes int64) error
+	// Caught, unless nil, is told what the guard has refused or clipped. It is called under the shard's mutex.
+	Caught func(Caught)
 }
 
 // ConfigOf returns the Config that an InitShard describes. It fails where the table is not what Encode makes.
@@ -93,6 +96,8 @@ type Shard struct {
 	n       int // values
 	numRows int // of a key of rows
 
+	guarded atomic.Bool // guard is not nil
+
 	mu sync.Mutex // guards all below, and the reader counts of the shard's Versions
 
 	generation uint64
@@ -107,6 +112,8 @@ type Shard struct {
 	open, next round
 	sum        sum
 	ledger     ledger
+	guard      *guard  // nil: contributions are taken as they come
+	single     [1]slot // async mode: the contribution that is being applied
 
 	opt     *optim.Optimizer // nil: none
 	factors optim.Factors

@@ -136,4 +136,7 @@ func (s *Shard) dropContributions() {
 		m.newest, m.age = nil, age{}
 	}
 	s.resetSum()
+	if s.guard != nil {
+		s.guard.forget()
+	}
 }
