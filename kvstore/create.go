@@ -43,6 +43,11 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 	case set.localSet && kind == "dist_async":
 		return nil, fmt.Errorf("kvstore: create %q: %w: local steps end in a round, which dist_async has not; use dist_sync", name, ErrUnsupported)
 	}
+	if set.guard != nil {
+		if err := set.guard.Validate(); err != nil {
+			return nil, fmt.Errorf("kvstore: create %q: %w", name, err)
+		}
+	}
 	node, err := set.join(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("kvstore: create %q: %w", name, err)

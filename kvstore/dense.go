@@ -17,6 +17,7 @@ type densePush struct {
 	payloads [][1][]byte
 	codes    []room // of each shard: its encoded gradient, or its swapped bytes
 	lengths  []int  // bytes of the codes
+	plain    []bool // by shard: it travels as it is, since it is not finite and the guard is to see that
 	encoded  bool   // codes hold a compressed gradient whose push failed; it will be sent again
 	sum      []float32
 	landing  landing
@@ -26,7 +27,7 @@ type densePush struct {
 func newDensePush(k *key) *densePush {
 	n := len(k.shards)
 	p := &densePush{op: newOp(k.s, "push", k.name, n), heads: make([]wire.Push, n), acks: make([]wire.Ack, n),
-		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]room, n), lengths: make([]int, n)}
+		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]room, n), lengths: make([]int, n), plain: make([]bool, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
 		c.server, c.shard = int(k.shards[i].Server), i
@@ -81,6 +82,9 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 		n := int(k.shards[i].Length)
 		p.heads[i] = wire.Push{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Codec: p.codec(c), Threshold: c.Threshold,
 			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis(), Counted: counted}
+		if p.plain[i] {
+			p.heads[i].Codec = wire.CodecFloat32
+		}
 		if p.heads[i].Codec != wire.Codec2Bit {
 			p.heads[i].Threshold = 0
 		}
@@ -146,10 +150,17 @@ func (p *densePush) gather(k *key, c Compression, grads [][]float32) {
 			if residual != nil {
 				r = residual[from:to]
 			}
-			p.payloads[i][0] = p.codes[i].encode(native, c, &k.fed.top, r, sum[from:to])
+			if p.plain[i] = r != nil && p.s.guard != nil && !finite(sum[from:to]); p.plain[i] { // else the residual would never be finite again
+				p.payloads[i][0] = p.codes[i].bytes(4 * (to - from))
+				copy(p.payloads[i][0], new(room).floats(native, sum[from:to]))
+			} else {
+				p.payloads[i][0] = p.codes[i].encode(native, c, &k.fed.top, r, sum[from:to])
+			}
 			p.lengths[i] = len(p.payloads[i][0])
 		}
 		return
+	case c.codec() != wire.CodecFloat32 && p.s.guard != nil && c.feedback() && !allFinite(grads):
+		sum = sumOf(grads, &p.sum)
 	case c.codec() != wire.CodecFloat32:
 		sum = grow(&p.sum, k.size)
 		k.fed.sumOver(native, c, sum, grads)

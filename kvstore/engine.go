@@ -21,6 +21,7 @@ type engine struct {
 	mu     sync.Mutex // guards the rest
 	shards map[uint64]*shard.Shard
 	mode   uint8
+	guard  *shard.Guard
 	given  optim.Config // as SetOptimizer said
 	opt    *optim.Optimizer
 }
@@ -171,6 +172,9 @@ func (e *engine) create(m *wire.InitShard, value []float32) (*shard.Shard, error
 	if err != nil {
 		return nil, err
 	}
+	if e.guard != nil {
+		shard.SetGuard([]*shard.Shard{s}, *e.guard)
+	}
 	e.shards[m.Key] = s
 	return s, nil
 }
@@ -231,7 +235,7 @@ func (e *engine) value(ctx context.Context, s *shard.Shard, want shard.Want, cod
 	defer v.Release()
 	n := len(v.Float32s())
 	missed, lead := v.HandTo(want.Node)
-	*answer.(*wire.Value) = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead}
+	*answer.(*wire.Value) = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead, Caught: s.CaughtOf(want.Node)}
 	if codec == wire.CodecFloat32 {
 		return dst[:copy(dst, v.Bytes())], nil
 	}
@@ -267,7 +271,7 @@ func (e *engine) pullRows(ctx context.Context, m *wire.PullRows, answer wire.Mes
 	if err != nil {
 		return nil, err
 	}
-	*answer.(*wire.Value) = wire.Value{Generation: generation, Round: round, N: uint64(n)}
+	*answer.(*wire.Value) = wire.Value{Generation: generation, Round: round, N: uint64(n), Caught: s.CaughtOf(m.Node)}
 	return dst[:copy(dst, out.Bytes(4*n))], nil
 }
 
@@ -276,6 +280,13 @@ func (e *engine) setOptimizer(m *wire.SetOptimizer) error {
 	defer e.mu.Unlock()
 	if e.mode != 0 && e.mode != m.Mode {
 		return refuse(wire.CodeConflict, "mode: got %d, want %d", m.Mode, e.mode)
+	}
+	if e.mode == 0 && m.Guard != "" {
+		g, err := shard.DecodeGuard(m.Guard)
+		if err != nil {
+			return refuse(wire.CodeMalformed, "%v", err)
+		}
+		e.guard = &g
 	}
 	e.mode = m.Mode
 	if m.Config == "" {

@@ -35,6 +35,7 @@ type key struct {
 	uncertain bool       // a push failed part of the way: some shards may hold it
 	reinit    bool       // a Load brought the key: one Init is welcome
 	staleness Staleness  // of the value pulled last
+	caught    []uint64   // by shard: what the guard has caught of this worker's pushes; made when it is first needed
 	pulls     []*densePull
 	rowPulls  []*rowsPull
 }

@@ -42,7 +42,7 @@ func (s *store) SetOptimizer(ctx context.Context, cfg optim.Config) error {
 	return s.bringRates(ctx, saved, &cfg)
 }
 
-// tellOptimizer sends the mode and, unless it is empty, the optimizer's JSON to all servers.
+// tellOptimizer sends the mode, the guard and, unless it is empty, the optimizer's JSON to all servers.
 func (s *store) tellOptimizer(ctx context.Context, verb, config string) error {
 	mode := wire.ModeSync
 	switch {
@@ -51,8 +51,15 @@ func (s *store) tellOptimizer(ctx context.Context, verb, config string) error {
 	case s.anyOrder:
 		mode = wire.ModeAnyOrder
 	}
+	guard := ""
+	if s.guard != nil {
+		var err error
+		if guard, err = s.guard.Encode(); err != nil {
+			return fmt.Errorf("kvstore: %s: %w", verb, err)
+		}
+	}
 	return s.everyServer(ctx, verb, func(c *call) {
-		head := &wire.SetOptimizer{Mode: mode, Config: config}
+		head := &wire.SetOptimizer{Mode: mode, Config: config, Guard: guard}
 		c.request, c.origin, c.answer = head, &head.Origin, &wire.Ack{}
 	})
 }

@@ -18,6 +18,7 @@ type settings struct {
 	staleness uint64
 	bounded   bool
 	anyOrder  bool
+	guard     *Guard
 	local     int // steps in a round; 0: none
 	localSet  bool
 	config    *cluster.Config

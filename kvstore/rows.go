@@ -140,6 +140,7 @@ func (s *store) PullRows(ctx context.Context, name string, rows []int64, out []f
 		}
 		decodeFloats(s.native, x.values, c.got)
 	}
+	k.pulledRows(p.calls, p.values)
 	p.split.scatter(k.rowLen, out)
 	return nil
 }

@@ -33,6 +33,7 @@ func (k *key) pulled(values []wire.Value) {
 	defer k.mu.Unlock()
 	k.staleness = Staleness{}
 	for i := range values {
+		k.look(i, &values[i])
 		v, s := &values[i], &k.staleness
 		s.Round, s.Missed, s.Lead = max(s.Round, v.Round), max(s.Missed, v.Missed), max(s.Lead, v.Lead)
 	}

@@ -59,7 +59,13 @@ type Usage struct {
 	Values uint64 // bytes of values
 	State  uint64 // bytes of the optimizer's state
 	Index  uint64 // bytes by which rows of open vocabularies are found
+	// Caught counts by worker what the server's guard has refused and clipped, also of workers that have left.
+	Caught []CaughtCount
 }
+
+// CaughtCount says how many of one worker's contributions the guard of one server has refused or clipped; each shard of a key
+// is one.
+type CaughtCount = wire.CaughtCount
 
 func (s *store) Usage(ctx context.Context) ([]Usage, error) {
 	var answers []*wire.Usage
@@ -73,7 +79,7 @@ func (s *store) Usage(ctx context.Context) ([]Usage, error) {
 	}
 	list := make([]Usage, len(answers))
 	for i, a := range answers {
-		list[i] = Usage{Server: i, Shards: a.Shards, Rows: a.Rows, Values: a.Values, State: a.State, Index: a.Index}
+		list[i] = Usage{Server: i, Shards: a.Shards, Rows: a.Rows, Values: a.Values, State: a.State, Index: a.Index, Caught: a.Caught}
 	}
 	return list, nil
 }

@@ -46,6 +46,7 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 			return nil, false, err
 		}
 	}
+	cfg.Caught = func(x shard.Caught) { s.caught.take(&cfg, s.view.Load(), x) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -86,6 +87,9 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 		if err := shard.SetOptimizer([]*shard.Shard{sh}, s.opt, shard.NoBound); err != nil {
 			return nil, false, err
 		}
+	}
+	if s.guard != nil {
+		shard.SetGuard([]*shard.Shard{sh}, *s.guard)
 	}
 	e := &entry{shard: sh, cfg: cfg}
 	s.entries[at] = e

@@ -23,6 +23,14 @@ func (c *call) serveSetOptimizer() error {
 			return refuse(wire.CodeMalformed, "set optimizer: %v", err)
 		}
 	}
+	var guard *shard.Guard
+	if m.Guard != "" {
+		g, err := shard.DecodeGuard(m.Guard)
+		if err != nil {
+			return refuse(wire.CodeMalformed, "set optimizer: %v", err)
+		}
+		guard = &g
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -32,7 +40,11 @@ func (c *call) serveSetOptimizer() error {
 	if w := s.view.Load().workers[m.Node]; w != nil && w.joins && (s.mode == 0 || m.Config != "" && s.opt == nil) {
 		return refuse(wire.CodeBusy, "set optimizer: %s says it, but none of the workers that count has yet", by)
 	}
+	first := s.mode == 0
 	if err := s.setMode(m.Mode, by); err != nil {
+		return err
+	}
+	if err := s.setGuard(guard, first, by); err != nil {
 		return err
 	}
 	if m.Config != "" {
@@ -67,6 +79,27 @@ func (s *Server) setMode(mode uint8, by string) error {
 	}
 	s.mode, s.modeBy = mode, by
 	return nil
+}
+
+// setGuard takes the guard of the first who says the mode; the others say the same.
+func (s *Server) setGuard(guard *shard.Guard, first bool, by string) error {
+	if first {
+		if s.guard = guard; guard != nil {
+			shard.SetGuard(s.shards(), *guard)
+		}
+		return nil
+	}
+	if (guard == nil) != (s.guard == nil) || guard != nil && *guard != *s.guard {
+		return refuse(wire.CodeConflict, "guard: %s says %s, but %s said %s", by, guardText(guard), s.modeBy, guardText(s.guard))
+	}
+	return nil
+}
+
+func guardText(g *shard.Guard) string {
+	if g == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%+v", *g)
 }
 
 // setOptimizer compares all but the learning rates that were set by hand: a worker that names its optimizer again after

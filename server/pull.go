@@ -76,7 +76,7 @@ func (c *call) answerVersion(v *shard.Version, node uint64, codec uint8) error {
 	c.version = v
 	n := int(c.entry.cfg.Length)
 	missed, lead := v.HandTo(node)
-	c.value = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead}
+	c.value = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead, Caught: c.entry.shard.CaughtOf(node)}
 	b, err := v.Encoded(codec)
 	if err != nil {
 		return err
@@ -103,6 +103,6 @@ func (c *call) servePullRows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.value = wire.Value{Generation: generation, Round: round, Codec: wire.CodecFloat32, N: uint64(n)}
+	c.value = wire.Value{Generation: generation, Round: round, Codec: wire.CodecFloat32, N: uint64(n), Caught: c.entry.shard.CaughtOf(m.Node)}
 	return c.answer(&c.value, c.out.Bytes(4*n))
 }

@@ -117,6 +117,7 @@ func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint
 	x.Data = c.data
 	for {
 		status, err := c.entry.shard.Push(x)
+		c.s.caught.log(c.s.cfg.Logger)
 		switch status {
 		case shard.Held, shard.Repeated:
 			c.took(x.Round)

@@ -74,6 +74,7 @@ func (c *call) serveReadUsage() error {
 	shards := s.shards()
 	s.mu.RUnlock()
 	total := shard.Sum(shards)
-	c.usage = wire.Usage{Generation: s.view.Load().generation, Shards: uint64(len(shards)), Rows: total.Rows, Values: total.Values, State: total.State, Index: total.Index}
+	c.usage = wire.Usage{Generation: s.view.Load().generation, Shards: uint64(len(shards)), Rows: total.Rows, Values: total.Values,
+		State: total.State, Index: total.Index, Caught: s.caught.counts()}
 	return c.answer(&c.usage, nil)
 }

@@ -27,6 +27,7 @@ type Server struct {
 	bytes   atomic.Int64  // of values and indices here
 	loading atomic.Int64  // bytes of first values and states on their way
 	panics  atomic.Int64
+	caught  caught
 	told    atomic.Int64 // when a wait was last explained in the log, Unix nanoseconds
 
 	done chan struct{} // closed by Fail
@@ -44,6 +45,7 @@ type Server struct {
 	base      optim.Config // as SetOptimizer gave it
 	opt       *optim.Optimizer
 	optBy     string
+	guard     *shard.Guard // nil: none
 	err       error
 	spareCall []*call
 	spareMu   sync.Mutex // guards spareCall

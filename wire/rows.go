@@ -70,7 +70,7 @@ type ReadUsage struct {
 	Origin
 }
 
-// Usage is what a server holds, in bytes of memory taken.
+// Usage is what a server holds, in bytes of memory taken, and what its guard has caught.
 //
 //	offset  size  field
 //	     0     8  generation
@@ -79,7 +79,9 @@ type ReadUsage struct {
 //	    24     8  values
 //	    32     8  state       of the optimizer
 //	    40     8  index       by which rows of open vocabularies are found
+//	    48     .  caught      list of CaughtCount, by node
 //
+// A CaughtCount is node 8, rank 4, refused 8, clipped 8; its host is a string after these.
 // Introduced in version 1.
 type Usage struct {
 	Generation uint64
@@ -88,4 +90,14 @@ type Usage struct {
 	Values     uint64
 	State      uint64
 	Index      uint64
+	Caught     []CaughtCount
+}
+
+// CaughtCount says how many contributions of one worker a server's guard has refused or clipped.
+type CaughtCount struct {
+	Node    uint64
+	Rank    uint32
+	Refused uint64
+	Clipped uint64
+	Host    string
 }

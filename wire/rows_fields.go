@@ -108,4 +108,11 @@ func (m *Usage) fields(c *coder) {
 	c.u64(&m.Values)
 	c.u64(&m.State)
 	c.u64(&m.Index)
+	list(c, &m.Caught, 32, func(c *coder, x *CaughtCount) {
+		c.u64(&x.Node)
+		c.u32(&x.Rank)
+		c.u64(&x.Refused)
+		c.u64(&x.Clipped)
+		c.string(&x.Host)
+	})
 }

@@ -147,6 +147,7 @@ type Pull struct {
 //	    17     8  n           number of values
 //	    25     8  missed      dist_async: rounds that other workers made between the value before the asker's newest push and that push
 //	    33     8  lead        dist_async: how many more pushes of the asker's it contains than of the slowest worker's
+//	    41     8  caught      how many of the asker's pushes to the shard its guard has refused or clipped
 //
 // Payload: the values. Missed and lead are 0 in dist_sync and for keys of rows. Introduced in version 1.
 type Value struct {
@@ -156,6 +157,7 @@ type Value struct {
 	N          uint64
 	Missed     uint64
 	Lead       uint64
+	Caught     uint64
 }
 
 // PushRows carries one worker's gradient for some rows of one shard. No rows is a contribution too.
@@ -201,18 +203,21 @@ type PullRows struct {
 
 // SetOptimizer gives a server the update rule: JSON of optim.Config, decoded strictly. Every worker sends it; the first
 // counts, the same again is acknowledged and keeps all state, another one is CodeConflict. Key and shard of the origin are 0.
-// With Mode the sender says what it takes the store for; servers refuse two modes in one job with CodeConflict.
+// With Mode the sender says what it takes the store for, with Guard what keeps bad gradients out; servers refuse two modes or
+// guards in one job with CodeConflict.
 //
 //	offset  size  field
 //	     0    40  origin
 //	    40     1  mode        ModeSync, ModeAsync or ModeAnyOrder
-//	    41     .  config      string, JSON; empty: only the mode is set
+//	    41     .  config      string, JSON; empty: only mode and guard are set
+//	     .     .  guard       string: JSON of shard.Guard, decoded strictly; empty: none
 //
 // Answer: Ack. Introduced in version 1.
 type SetOptimizer struct {
 	Origin
 	Mode   uint8
 	Config string
+	Guard  string
 }
 
 // The modes of aggregation.

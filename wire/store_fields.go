@@ -119,6 +119,7 @@ func (m *Value) fields(c *coder) {
 	c.u64(&m.N)
 	c.u64(&m.Missed)
 	c.u64(&m.Lead)
+	c.u64(&m.Caught)
 }
 
 func (m *PushRows) Kind() Kind { return KindPushRows }
@@ -184,6 +185,7 @@ func (m *SetOptimizer) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u8(&m.Mode)
 	c.string(&m.Config)
+	c.string(&m.Guard)
 }
 
 func (m *SetRate) Kind() Kind { return KindSetRate }

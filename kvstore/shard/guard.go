@@ -111,8 +111,8 @@ func SetGuard(shards []*Shard, g Guard) {
 	}
 }
 
-// Guarded returns how many of a member's contributions the guard has refused or clipped.
-func (s *Shard) Guarded(node uint64) uint64 {
+// CaughtOf returns how many of a member's contributions the guard has refused or clipped.
+func (s *Shard) CaughtOf(node uint64) uint64 {
 	if !s.guarded.Load() {
 		return 0
 	}
@@ -227,7 +227,9 @@ func (s *Shard) squaresOf(c *Contribution) float64 {
 	case wire.CodecFloat16, wire.CodecBFloat16:
 		p := payload{data: c.Data, codec: c.Codec}
 		sum := 0.0
-		var part [1024]float32 // stays in the first-level cache
+		scratch := s.pool.Get(4096)
+		defer scratch.Release()
+		part := scratch.Float32s(1024) // stays in the first-level cache
 		for from := 0; from < s.n; from += len(part) {
 			to := min(from+len(part), s.n)
 			p.decodePart(part[:to-from], from)

@@ -59,7 +59,7 @@ func TestWhatIsNotFiniteIsRefusedAndHoldsNobodyUp(t *testing.T) {
 				if len(*caught) != 1 || (*caught)[0].Node != node(1) || (*caught)[0].Rank != 1 || (*caught)[0].Round != 0 || (*caught)[0].Clipped {
 					t.Errorf("caught: got %+v, want rank 1 in round 0, refused", *caught)
 				}
-				if got := [3]uint64{s.Guarded(node(0)), s.Guarded(node(1)), s.Guarded(node(2))}; got != [3]uint64{0, 1, 0} {
+				if got := [3]uint64{s.CaughtOf(node(0)), s.CaughtOf(node(1)), s.CaughtOf(node(2))}; got != [3]uint64{0, 1, 0} {
 					t.Errorf("caught by rank: got %v, want one of rank 1", got)
 				}
 				wantCounted(t, s, 1, 50, true) // its examples are used all the same
@@ -397,7 +397,7 @@ func TestWatchedRoundsAllocateNothing(t *testing.T) {
 	if got := alloctest.PerRun(50, step); got != 0 {
 		t.Errorf("allocations of a round: got %v, want 0", got)
 	}
-	if s.Guarded(node(1)) == 0 {
+	if s.CaughtOf(node(1)) == 0 {
 		t.Error("nothing was clipped")
 	}
 }

@@ -1,0 +1,92 @@
+package kvstore
+
+import (
+	"math"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A Guard keeps bad gradients out of the rounds: see WithGuard.
+type Guard = shard.Guard
+
+// WithGuard lets the servers look at every contribution, shard by shard. Without it what is NaN or infinite goes into the sum as it is.
+//
+//	kvstore.WithGuard(kvstore.Guard{})                          // refuse what is not finite
+//	kvstore.WithGuard(kvstore.Guard{Factor: 100})               // and what has a norm of more than 100 times the usual
+//	kvstore.WithGuard(kvstore.Guard{Factor: 20, Clip: true})    // scale that down
+//
+// A refused contribution counts as present with weight 0: its round closes over the others, whose mean is theirs alone; a round
+// of which nothing is left leaves the value as it is. The servers' log names rank, host, key and step, Usage counts by worker, and the
+// worker that pushed it finds a line in its own log when it pulls next, and the number in Caught. What the worker's examples were is
+// used all the same: a step is not done again.
+//
+// Every worker gives the same guard, another one is ErrConflict. What was held as usual is not in a checkpoint: after a Load the
+// measure begins anew, with Warmup. With compression by 2bit, 1bit or topk this worker looks at its gradients too: what is not finite
+// stays out of its residual. The look costs one pass over what comes in, a small part of adding it up.
+func WithGuard(g Guard) Option {
+	return func(s *settings) { s.guard = &g }
+}
+
+// A Guarded store tells what was caught of this worker. The stores of Create are.
+type Guarded interface {
+	// Caught returns how many of this worker's contributions to shards of the key the guard has refused or clipped, as far as what
+	// was pulled told.
+	Caught(key string) uint64
+}
+
+var _ Guarded = (*store)(nil)
+
+func (s *store) Caught(name string) uint64 {
+	s.mu.Lock()
+	k := s.keys[name]
+	s.mu.Unlock()
+	if k == nil {
+		return 0
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	total := uint64(0)
+	for _, n := range k.caught {
+		total += n
+	}
+	return total
+}
+
+// look takes note of what shard i says that it has caught. The caller holds mu.
+func (k *key) look(i int, v *wire.Value) {
+	if v.Caught == 0 {
+		return
+	}
+	if k.caught == nil {
+		k.caught = make([]uint64, len(k.shards))
+	}
+	if v.Caught > k.caught[i] {
+		k.s.logger.Warn("the servers' guard has refused or clipped gradients of this worker", "key", k.name, "shard", i,
+			"rank", k.s.Rank(), "round", v.Round, "gradients", v.Caught-k.caught[i])
+		k.caught[i] = v.Caught
+	}
+}
+
+// pulledRows takes note of the answers that brought rows.
+func (k *key) pulledRows(calls []call, values []wire.Value) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range calls {
+		k.look(calls[i].shard, &values[calls[i].shard])
+	}
+}
+
+// finite reports whether all values are.
+func finite(values []float32) bool { return f32.Squares(values) <= math.MaxFloat64 }
+
+// allFinite reports whether all values of all devices are.
+func allFinite(grads [][]float32) bool {
+	for _, g := range grads {
+		if !finite(g) {
+			return false
+		}
+	}
+	return true
+}
