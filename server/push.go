@@ -117,7 +117,6 @@ func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint
 	x.Data = c.data
 	for {
 		status, err := c.entry.shard.Push(x)
-		c.s.caught.log(c.s.cfg.Logger)
 		switch status {
 		case shard.Held, shard.Repeated:
 			c.took(x.Round)
@@ -143,6 +142,7 @@ func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint
 func (c *call) took(round uint64) {
 	c.data, c.held = nil, true
 	c.endPush()
+	c.s.caught.log(c.s.cfg.Logger)
 	for seen := c.s.rounds.Load(); round >= seen; seen = c.s.rounds.Load() {
 		c.s.rounds.CompareAndSwap(seen, round+1)
 	}
