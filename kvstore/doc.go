@@ -72,7 +72,7 @@ type Store interface {
 	// Type is the name given to Create, "dist" as "dist_sync".
 	Type() string
 	Rank() int
-	// NumWorkers is that of the generation: a worker that has left in order is still counted.
+	// NumWorkers is that of the newest change of the membership: a worker that has left in order, or was lost, is still counted.
 	NumWorkers() int
 	// LocalSteps is what WithLocalSteps was given; 0: workers exchange gradients at every step.
 	LocalSteps() int

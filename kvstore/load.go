@@ -14,6 +14,7 @@ import (
 	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/kvstore/shard"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/transport"
 	"github.com/paragon-train/paragon/wire"
 )
 
@@ -70,7 +71,8 @@ func (s *store) follow(ctx context.Context, verb, name string, leader cluster.No
 	gone := func(m wire.Membership) bool { return !slices.Contains(counting(m), leader) }
 	err := s.ask(ctx, verb, func(ctx context.Context) error {
 		changed, err := s.whileFollowing(ctx, gone, await)
-		if !changed {
+		var refusal *transport.Refusal // the scheduler may have heard of the loss first
+		if !changed && !(errors.As(err, &refusal) && refusal.Code == wire.CodeUnavailable) {
 			return err
 		}
 		// It may have been done, and lost or gone after that.

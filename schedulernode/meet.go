@@ -1,6 +1,7 @@
 package schedulernode
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ type wait struct {
 	request  uint64
 	node     uint64
 	name     string
-	giver    uint64 // awaits: the node that was rank 0
+	giver    uint64 // awaits: the worker that had the lowest rank
 	since    time.Time
 	deadline time.Time
 }
@@ -169,7 +170,7 @@ func (c *Core) signal(request uint64, m *wire.Signal) {
 	c.ack(request)
 }
 
-// await waits for a signal. It is the worker of rank 0 that gives signals: when it is lost, nobody waits for those any more
+// await waits for a signal. It is the worker of the lowest rank that gives signals: when it is lost, nobody waits for those any more
 // that it has not given. Whoever asked then has an error, and does what it was at anew under another name.
 func (c *Core) await(request uint64, m *wire.Await) {
 	if n := c.current(request, m.Node, c.generation); n == nil {
@@ -179,12 +180,17 @@ func (c *Core) await(request uint64, m *wire.Await) {
 		c.ack(request)
 		return
 	}
-	first := slices.IndexFunc(c.nodes, func(n *node) bool { return n.counts() && n.Role == wire.RoleWorker && n.Rank == 0 })
-	if first < 0 {
-		c.refuse(request, wire.CodeUnavailable, "signal %q: there is no worker 0, who would give it, in generation %d", m.Name, c.generation)
+	members := c.counting(wire.RoleWorker)
+	if len(members) == 0 {
+		c.refuse(request, wire.CodeUnavailable, "signal %q: there is no worker, who would give it, in generation %d", m.Name, c.generation)
+		return
+	}
+	giver := slices.MinFunc(members, func(a, b *node) int { return cmp.Compare(a.Rank, b.Rank) })
+	if giver.Node == m.Node && giver.Rank > 0 {
+		c.refuse(request, wire.CodeUnavailable, "signal %q: %v awaits it, but would give it itself: whoever would have is gone", m.Name, giver)
 		return
 	}
 	w := c.newWait(request, m.Node, m.Name, m.WaitMillis)
-	w.giver = c.nodes[first].Node
+	w.giver = giver.Node
 	c.signals.waits = append(c.signals.waits, w)
 }
