@@ -16,8 +16,9 @@ func (s *Shard) apply(step uint64) error {
 	case s.n == 0:
 	case s.cfg.RowLen > 0:
 		err = s.applyRows(step)
-	case s.sum.data == nil && s.sum.refused: // the guard kept all of it out: the value stays
-		s.writable()
+	case s.sum.data == nil && s.sum.refused: // the guard kept all of it out
+		s.sum.stays = true
+		s.writable() // who reads the value keeps it, with its round
 	case s.sum.data == nil:
 		err = fmt.Errorf("close round %d: no contributions", step)
 	case s.cfg.Rule == wire.RuleAverage:
@@ -28,7 +29,7 @@ func (s *Shard) apply(step uint64) error {
 			}
 			s.takeSum()
 		} else {
-			s.writable() // who reads the value keeps it, with its round
+			s.writable()
 		}
 	case s.opt == nil:
 		s.takeSum()

@@ -46,7 +46,9 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 		return Held, nil
 	}
 	m.counted, m.known = c.Seq, true
-	s.recordNewest(m)
+	if !x.refused {
+		s.recordNewest(m)
+	}
 	s.count(Counted{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counts: c.Counted})
 	s.rounds++
 	s.publish()

@@ -92,6 +92,7 @@ func (s *Shard) keep(step uint64) {
 	case s.cfg.HasRows():
 		s.keepRows(r)
 	case s.n == 0:
+	case s.sum.stays:
 	case s.cfg.Rule == wire.RuleAverage && s.async: // Counts say whose
 	case s.cfg.Rule == wire.RuleAverage && s.sum.weight <= 0:
 	case s.cfg.Rule == wire.RuleAverage, s.opt == nil:

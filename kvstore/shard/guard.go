@@ -132,7 +132,7 @@ func (g *guard) limit() float64 {
 	return g.Factor * g.sorted[(len(g.sorted)-1)/2]
 }
 
-// judge looks at a contribution that is about to be added up. One that is refused is left without values and weight.
+// judge looks at a contribution that is about to be added up. One that is refused is left without values.
 func (s *Shard) judge(x *slot) {
 	g := s.guard
 	if g == nil || x.norm == 0 {
@@ -152,7 +152,7 @@ func (s *Shard) judge(x *slot) {
 		x.norm = limit
 	} else {
 		x.payload.data.Release()
-		x.payload, x.weight, x.refused = payload{}, 0, true
+		x.payload, x.refused = payload{}, true
 		if finite {
 			g.barren++
 		}

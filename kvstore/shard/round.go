@@ -99,6 +99,7 @@ type sum struct {
 	weight float64
 	// refused: the guard kept a contribution out.
 	refused bool
+	stays   bool // the value does, since there is nothing else
 }
 
 // foldReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that are there, to the sum and
@@ -154,7 +155,7 @@ func (s *Shard) fold(x *slot) {
 // reset empties the sum.
 func (s *Shard) resetSum() {
 	s.sum.data.Release()
-	s.sum.data, s.sum.weight, s.sum.refused = nil, 0, false
+	s.sum.data, s.sum.weight, s.sum.refused, s.sum.stays = nil, 0, false, false
 	s.sum.rows.reset()
 }
 
