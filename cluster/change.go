@@ -36,7 +36,7 @@ func (n *Node) Ready(ctx context.Context) error {
 
 // An Arrival is what a worker says at a boundary.
 type Arrival struct {
-	Change uint64            // the pending change
+	Change uint64            // the pending change; 0: others have said that there is one, and it is waited for
 	Steps  uint64            // done in all
 	Epoch  uint64            // in which the next step is
 	Used   uint64            // examples of its share of this division that its steps of the epoch used
@@ -46,6 +46,12 @@ type Arrival struct {
 // Arrive says that the node is at the boundary and has nothing under way. It returns once the change was committed: Rank and
 // Membership are then those of the new generation. ErrRemoved is in the chain of the error where the node was asked to leave.
 func (n *Node) Arrive(ctx context.Context, a Arrival) error {
+	if a.Change == 0 {
+		if err := n.until(ctx, func(m *wire.Membership) bool { return m.Change != 0 }); err != nil {
+			return fmt.Errorf("cluster: arrive: %w", err)
+		}
+		a.Change = n.Pending()
+	}
 	m := wire.Arrive{Node: uint64(n.id), Change: a.Change, Steps: a.Steps, Epoch: a.Epoch, Used: a.Used}
 	for id, count := range a.Bases {
 		m.Bases = append(m.Bases, wire.NodeCount{Node: uint64(id), Count: count})

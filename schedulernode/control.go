@@ -15,7 +15,7 @@ import (
 //	status  answer: Status
 //	why     answer: Why
 //	events  answer: Events after number After, at once if there are any or the job has ended, else after WaitMillis at most
-//	add     Host: ask for a worker on it;              answer: Done
+//	add     Host, Slots: ask for workers on it;        answer: Done
 //	remove  Host: ask all workers there to leave;      answer: Done
 //	failed  Host, Reason: it could not be added;       answer: Done
 //
@@ -23,6 +23,7 @@ import (
 type ControlRequest struct {
 	Op         string `json:"op"`
 	Host       string `json:"host,omitempty"`
+	Slots      int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
 	Reason     string `json:"reason,omitempty"`
 	After      uint64 `json:"after,omitempty"`
 	WaitMillis int64  `json:"wait_ms,omitempty"`
@@ -149,6 +150,8 @@ func (c *Core) act(r ControlRequest) string {
 	switch {
 	case r.Host == "" || strings.ContainsAny(r.Host, "/ \t\r\n") || len(r.Host) > 255:
 		return fmt.Sprintf("host %q: want a name of 1 to 255 bytes without spaces and slashes", r.Host)
+	case r.Slots < 0 || r.Slots > 1<<16:
+		return fmt.Sprintf("host %s: %d slots, want 1 to %d", r.Host, r.Slots, 1<<16)
 	case !c.set.Elastic.Enabled:
 		return "the job's hosts can not change: it was not started with --elastic-training-enabled"
 	case !c.open():
@@ -156,7 +159,7 @@ func (c *Core) act(r ControlRequest) string {
 	case c.phase == wire.PhaseForming:
 		return "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
 	case r.Op == "add":
-		return c.addHost(r.Host)
+		return c.addHost(r.Host, r.Slots)
 	case r.Op == "remove":
 		return c.removeHost(r.Host)
 	}

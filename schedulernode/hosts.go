@@ -36,6 +36,8 @@ type HostEvent struct {
 	TimeNS int64  `json:"time_ns"`
 	Action string `json:"action"`
 	Host   string `json:"host"`
+	Slots  int    `json:"slots,omitempty"` // of ADD_QUEUED: workers that are asked for; 0: one
+	PID    uint32 `json:"pid,omitempty"`   // of LOST: the worker's
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -56,17 +58,22 @@ func (c *Core) setHost(name, status, reason string) {
 	c.put("host/"+name, keptHost{status, reason})
 }
 
-// event numbers what happened to a host and tells those who wait for it.
+// event tells what happened to a host.
 func (c *Core) event(action, name, reason string) {
+	c.tellEvent(HostEvent{Action: action, Host: name, Reason: reason})
+}
+
+// tellEvent numbers an event and tells those who wait for it.
+func (c *Core) tellEvent(e HostEvent) {
 	c.events++
-	e := HostEvent{Number: c.events, TimeNS: c.now.UnixNano(), Action: action, Host: name, Reason: reason}
+	e.Number, e.TimeNS = c.events, c.now.UnixNano()
 	c.happened = append(c.happened, e)
 	c.put(eventKey(e.Number), e)
 	if len(c.happened) > maxEvents {
 		c.out.Records = append(c.out.Records, Record{Key: eventKey(c.happened[0].Number)})
 		c.happened = c.happened[1:]
 	}
-	c.note("host %s: %s%s", name, action, because(reason))
+	c.note("host %s: %s%s", e.Host, e.Action, because(e.Reason))
 	c.tellEvents()
 }
 
@@ -99,7 +106,7 @@ func (c *Core) hostLeft(name string) {
 }
 
 // addHost asks for workers on a host; the launcher, which hears of it, starts them. It returns why it can not be.
-func (c *Core) addHost(name string) string {
+func (c *Core) addHost(name string, slots int) string {
 	if h := c.hosts[name]; h != nil {
 		switch h.status {
 		case HostAddQueued:
@@ -115,7 +122,7 @@ func (c *Core) addHost(name string) string {
 	}
 	c.setHost(name, HostAddQueued, "")
 	c.hosts[name].by = c.now.Add(c.set.Elastic.JoinTimeout)
-	c.event(EventAddQueued, name, "")
+	c.tellEvent(HostEvent{Action: EventAddQueued, Host: name, Slots: slots})
 	return ""
 }
 
