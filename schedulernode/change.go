@@ -352,7 +352,7 @@ func (c *Core) commit() {
 		c.hostLeft(n.Host)
 	}
 	for _, n := range enter {
-		if c.hosts[n.Host].status == HostAddQueued || c.hosts[n.Host].status == HostFailed {
+		if h := c.hosts[n.Host]; h == nil || h.status == HostAddQueued || h.status == HostFailed {
 			c.setHost(n.Host, HostAdded, "")
 			c.event(EventAdded, n.Host, "")
 		}

@@ -10,6 +10,17 @@
 // in order. It fails when a node says that it failed, when a node was not heard of for its lease, or when nodes are missing
 // after the start timeout. Whoever waits for something then hears the reason.
 //
-// Run is the shell around the core: it listens, gives the core its events, wakes it when a deadline is due, and sends the
-// answers, some of which come long after their requests.
+// While it runs the membership may change, as cluster.Elastic says. Whatever calls for that (a joining worker is ready, a host
+// is to be removed, a worker was lost) makes one numbered change pending, which later causes join. It is committed when every
+// worker that counts has arrived at the boundary and every server has told what it counted of lost workers: those who stay
+// keep their order and get the ranks from 0 on, new ones come last, and what is left of the epoch is divided anew. A loss
+// makes a new generation at once besides, without the lost worker, since others stand in rounds that need it. Hosts of
+// workers have a status and numbered events, which the launcher follows; Control has what people and tools may ask.
+//
+// All that the core decides is in the Records of its Output, and Restore makes a Core of them. Times, heartbeats and waits are
+// not kept: leases begin anew, and who waited asks again. The same events give the same records.
+//
+// Run is the shell around the core: it listens, gives the core its events, wakes it when a deadline is due, writes the
+// records to a State (a file, or etcd), and then sends the answers, some of which come long after their requests. A
+// scheduler that was killed is started again on its State, at the same address, and nobody notices but by the wait.
 package schedulernode

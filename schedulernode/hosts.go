@@ -173,6 +173,7 @@ func (c *Core) removeHost(name string) string {
 		if n.Counts() {
 			n.State = wire.MemberLeaving
 			c.keep(n)
+			c.change.want = max(0, c.change.want-1) // nobody is wanted in its place
 			continue
 		}
 		n.state = removed

@@ -196,8 +196,11 @@ func (c *Core) restoreNode(value []byte) error {
 	if err := json.Unmarshal(value, &k); err != nil {
 		return err
 	}
-	if k.Node != uint64(len(c.nodes)+1) {
+	switch {
+	case k.Node != uint64(len(c.nodes)+1):
 		return fmt.Errorf("it is of node %d, want %d", k.Node, len(c.nodes)+1)
+	case k.Role != wire.RoleServer && k.Role != wire.RoleWorker, int(k.State) >= len(memberStates), k.Life > removed:
+		return fmt.Errorf("role %d, state %d, life %d: one is not known", k.Role, k.State, k.Life)
 	}
 	n := &node{Member: k.Member, wanted: k.Wanted, nonce: k.Nonce, state: k.Life, why: k.Why, heard: c.now, deadline: c.now.Add(c.set.Lease)}
 	if k.Joins {
@@ -242,6 +245,9 @@ func (c *Core) checkRestored() error {
 		if id == 0 || id > uint64(len(c.nodes)) {
 			return fmt.Errorf("a part of the division belongs to node %d, of %d nodes", id, len(c.nodes))
 		}
+	}
+	if len(c.shares) > 0 && c.workers != len(c.shares) {
+		return fmt.Errorf("%d workers, and %d parts of the division", c.workers, len(c.shares))
 	}
 	for id := range c.settle {
 		if id == 0 || id > uint64(len(c.nodes)) {

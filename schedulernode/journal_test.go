@@ -3,10 +3,13 @@ package schedulernode
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/wire"
 )
 
@@ -61,5 +64,59 @@ func (k kept) check(t *testing.T, set Settings, c *Core, what string) {
 	}
 	if d := cmp.Diff(essence(c), essence(again)); d != "" {
 		t.Fatalf("%s: a core of the records is another one (-is +restored):\n%s", what, d)
+	}
+}
+
+// Whatever a file holds, it makes a core or an error.
+func FuzzRestore(f *testing.F) {
+	set, events := randomEvents(3)
+	set.Elastic = cluster.Elastic{Enabled: true}
+	c, k := NewCore(set, events[0].At), kept{}
+	for _, e := range events {
+		k.take(c.Step(e))
+	}
+	for _, r := range k.list() {
+		f.Add(r.Key, r.Value, "job", []byte(k["job"]))
+		f.Add("node/00000001", []byte(k["node/00000001"]), r.Key, r.Value)
+	}
+	f.Fuzz(func(t *testing.T, key1 string, value1 []byte, key2 string, value2 []byte) {
+		c, err := Restore(set, time.Unix(0, 0), []Record{{key1, value1}, {key2, value2}})
+		if err != nil {
+			return
+		}
+		c.status()
+		c.why()
+		for i := range 20 {
+			c.Step(Event{At: c.Next(), Request: uint64(100 + i), Message: &wire.Arrive{Node: uint64(i), Change: c.change.number}})
+			c.Step(Event{At: c.Next(), Request: uint64(200 + i), Message: &wire.Counted{Node: uint64(i), Lost: 1}})
+		}
+	})
+}
+
+func TestRecordsThatDoNotBelongTogetherAreRefused(t *testing.T) {
+	set := Settings{Job: "j", Workers: 1, Servers: 1, Heartbeat: time.Second, Lease: 10 * time.Second, StartTimeout: time.Minute}
+	job := `{"Job":"j","Phase":2,"Workers":1`
+	node := `{"Node":1,"Role":3}`
+	for _, c := range []struct{ name, want string }{
+		{"job=" + job + `}|ghost/1=x`, `record "ghost/1": of a kind that is not known`},
+		{"node/1=" + node, "1 records, and none is of the job"},
+		{"job=" + job + `}|node/2={"Node":2,"Role":3}`, `record "node/2": it is of node 2, want 1`},
+		{"job=" + job + `}|node/1={"Node":1,"Role":1}`, "role 1, state 0, life 0: one is not known"},
+		{"job=" + job + `,"Shares":[7]}|node/1=` + node, "a part of the division belongs to node 7, of 1 nodes"},
+		{"job=" + job + `,"Shares":[1,1]}|node/1=` + node, "1 workers, and 2 parts of the division"},
+		{"job=" + job + `,"Settle":[{"Lost":9}]}|node/1=` + node, "node 9 is to be settled, of 1 nodes"},
+		{`job={"Job":"j","Phase":9}`, "phase 9 is not known"},
+		{"job=" + job + `}|barrier/1=a|barrier/3=b`, `record "barrier/3": want number 2`},
+		{"job=" + job + `}|key/0={"Declare":{"Name":"a"}}`, `record "key/0": malformed`},
+		{"job={", "unexpected end of JSON input"},
+	} {
+		var records []Record
+		for r := range strings.SplitSeq(c.name, "|") {
+			key, value, _ := strings.Cut(r, "=")
+			records = append(records, Record{key, []byte(value)})
+		}
+		if _, err := Restore(set, time.Unix(0, 0), records); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
+		}
 	}
 }

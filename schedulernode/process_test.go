@@ -36,13 +36,22 @@ func TestMain(m *testing.M) {
 // A scheduler's process is killed, again and again, while workers meet at barriers and one joins; the next one takes the same
 // port. The job ends in order.
 func TestASchedulersProcessMayBeKilled(t *testing.T) {
-	t.Parallel()
+	t.Run("file", func(t *testing.T) { killSchedulers(t, filepath.Join(t.TempDir(), "state")) })
+	t.Run("etcd", func(t *testing.T) {
+		place := schedulernode.StartEtcd(t)
+		if place == "" {
+			t.Skip("there is no etcd on this machine")
+		}
+		killSchedulers(t, place)
+	})
+}
+
+func killSchedulers(t *testing.T, state string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	j := &job{t: t, workers: 2, servers: 1, addr: "127.0.0.1:0", log: new(logbook), edit: func(c *cluster.Config) {
 		c.State, c.HeartbeatInterval, c.Lease = "elsewhere", 200*time.Millisecond, 10*time.Second
 	}}
-	state := filepath.Join(t.TempDir(), "state")
 	start := func() *exec.Cmd {
 		host, port, _ := net.SplitHostPort(j.addr)
 		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
@@ -70,10 +79,13 @@ func TestASchedulersProcessMayBeKilled(t *testing.T) {
 		cmd.Wait()
 	}()
 	w, server := j.joinAll(ctx)
-	met := make(chan error, 2)
-	for _, n := range w {
+	met, far := make(chan error, 2), make(chan bool)
+	for rank, n := range w {
 		go func() {
 			for i := range 200 {
+				if rank == 0 && i%50 == 30 {
+					far <- true
+				}
 				if err := n.Barrier(ctx, fmt.Sprint(i)); err != nil {
 					met <- err
 					return
@@ -87,8 +99,8 @@ func TestASchedulersProcessMayBeKilled(t *testing.T) {
 		cmd.Wait()
 		cmd = start()
 	}
-	for range 3 {
-		time.Sleep(100 * time.Millisecond) // the barriers go on, wherever they are
+	for range 4 {
+		<-far // and the barriers go on, wherever they are
 		kill()
 	}
 	if err := errors.Join(<-met, <-met); err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // states are places where a State can be, made for a test, each opened by a function that may be called again.
-func states(t *testing.T) map[string]string {
+func states(t testing.TB) map[string]string {
 	places := map[string]string{"bolt": filepath.Join(t.TempDir(), "state")}
 	if etcd := startEtcd(t); etcd != "" {
 		places["etcd"] = etcd
@@ -24,7 +24,7 @@ func states(t *testing.T) map[string]string {
 }
 
 // startEtcd starts an etcd of one member and returns the place of a state in it; "" if this machine has no etcd.
-func startEtcd(t *testing.T) string {
+func startEtcd(t testing.TB) string {
 	path, err := exec.LookPath("etcd")
 	if err != nil {
 		return ""
@@ -232,5 +232,24 @@ func TestAnEndedJobsStateIsTakenByTheNext(t *testing.T) {
 	}
 	if left, err := st.Load(t.Context()); err != nil || len(left) != 0 {
 		t.Errorf("the first job left %d records, error %v", len(left), err)
+	}
+}
+
+// go test ./schedulernode -run xxx -bench StateWrite
+func BenchmarkStateWrite(b *testing.B) {
+	for name, place := range states(b) {
+		b.Run("state="+name, func(b *testing.B) {
+			st, err := OpenState(b.Context(), place)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer st.Close()
+			records := []Record{{"job", []byte(strings.Repeat("x", 1000))}, {"barrier/000000000001", []byte("step 1")}}
+			for b.Loop() {
+				if err := st.Write(b.Context(), records); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

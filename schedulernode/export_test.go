@@ -1,0 +1,4 @@
+package schedulernode
+
+// StartEtcd is for tests outside of the package.
+var StartEtcd = startEtcd
