@@ -125,7 +125,7 @@ func (c *Core) arrive(request uint64, m *wire.Arrive) {
 		return
 	}
 	switch {
-	case m.Change <= c.changes && m.Change != c.change.number: // it was committed, and the answer lost
+	case m.Change > 0 && m.Change <= c.changes && m.Change != c.change.number: // it was committed, and the answer lost
 		c.ack(request)
 	case m.Change != c.change.number || m.Change == 0:
 		c.refuse(request, wire.CodeConflict, "arrive at change %d: the newest is %d", m.Change, c.changes)
