@@ -1,11 +1,9 @@
 package transport
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -188,11 +186,11 @@ func (cc *clientConn) gaveUp(ctx context.Context, k *call) {
 
 // read reads answers until the connection breaks, and says why it did.
 func (cc *clientConn) read() error {
-	br := bufio.NewReaderSize(cc.nc, readBuffer)
+	br := newFrameReader(cc.nc)
 	var header [wire.HeaderSize]byte
 	var head []byte
 	for {
-		if _, err := io.ReadFull(br, header[:]); err != nil {
+		if err := br.full(header[:]); err != nil {
 			return err
 		}
 		h, err := wire.ParseHeader(header[:])
@@ -210,7 +208,7 @@ func (cc *clientConn) read() error {
 			return fmt.Errorf("an answer to request %d, which was never made", h.ID)
 		}
 		if k == nil { // given up
-			_, err = br.Discard(h.Head + h.Payload)
+			err = br.discard(h.Head + h.Payload)
 		} else {
 			head, err = k.fill(br, h, head)
 			if err != nil {
@@ -231,21 +229,19 @@ func (cc *clientConn) read() error {
 }
 
 // fill reads the frame into the call. Its error is the connection's; the call's own is in k.err.
-func (k *call) fill(br *bufio.Reader, h wire.Header, scratch []byte) ([]byte, error) {
+func (k *call) fill(br *frameReader, h wire.Header, scratch []byte) ([]byte, error) {
 	if cap(scratch) < h.Head {
 		scratch = make([]byte, h.Head)
 	}
 	scratch = scratch[:h.Head]
-	if _, err := io.ReadFull(br, scratch); err != nil {
+	if err := br.full(scratch); err != nil {
 		return scratch, err
 	}
 	if k.err = k.open(h, scratch); k.err != nil {
-		_, err := br.Discard(h.Payload)
-		return scratch, err
+		return scratch, br.discard(h.Payload)
 	}
-	_, err := io.ReadFull(br, k.dst[:h.Payload])
 	k.filled = k.dst[:h.Payload]
-	return scratch, err
+	return scratch, br.full(k.filled)
 }
 
 // open decodes the head and checks that the payload fits.

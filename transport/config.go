@@ -23,7 +23,8 @@ const (
 	smallFrame  = 16 << 10 // frames up to this are copied and travel together
 	batchLimit  = 1 << 20  // bytes of small frames waiting to be written; beyond it their senders wait
 	vectorBytes = 1 << 20  // large frames are written together up to this
-	readBuffer  = 16 << 10 // of a connection; longer payloads pass it by
+	readBuffer  = 64 << 10 // of a connection
+	readAhead   = 16 << 10 // of it, before many small frames come and after a large one
 	keepScratch = 64 << 10 // buffers above this are not kept for reuse
 )
 

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -58,15 +57,15 @@ func (c *serverConn) fail(err error) {
 
 // read reads requests until the connection breaks.
 func (c *serverConn) read() error {
-	br := bufio.NewReaderSize(c.nc, readBuffer)
+	br := newFrameReader(c.nc)
 	var header [wire.HeaderSize]byte
 	for {
-		if br.Buffered() < len(header) {
+		if br.buffered() < len(header) {
 			if err := c.settle(); err != nil {
 				return err
 			}
 		}
-		if _, err := io.ReadFull(br, header[:]); err != nil {
+		if err := br.full(header[:]); err != nil {
 			return err
 		}
 		h, err := wire.ParseHeader(header[:])
@@ -74,7 +73,7 @@ func (c *serverConn) read() error {
 			return err
 		}
 		// What has begun must come to an end, or a silent peer would hold the memory for ever.
-		slow := br.Buffered() < h.Head+h.Payload
+		slow := br.buffered() < h.Head+h.Payload
 		if slow {
 			if err := c.settle(); err != nil {
 				return err
@@ -100,7 +99,7 @@ func (c *serverConn) settle() error {
 }
 
 // request reads the rest of one request and serves it, or starts to. Its error is the connection's.
-func (c *serverConn) request(br *bufio.Reader, h wire.Header) error {
+func (c *serverConn) request(br *frameReader, h wire.Header) error {
 	r := c.spare.take()
 	if r == nil {
 		r = new(Request)
@@ -110,7 +109,7 @@ func (c *serverConn) request(br *bufio.Reader, h wire.Header) error {
 		r.Head = make([]byte, h.Head)
 	}
 	r.Head = r.Head[:h.Head]
-	if _, err := io.ReadFull(br, r.Head); err != nil {
+	if err := br.full(r.Head); err != nil {
 		c.recycle(r)
 		return err
 	}
@@ -118,11 +117,11 @@ func (c *serverConn) request(br *bufio.Reader, h wire.Header) error {
 	if h.Payload > 0 {
 		r.Payload, refused = c.buffer(r, h.Payload)
 		if refused != nil {
-			if _, err := br.Discard(h.Payload); err != nil {
+			if err := br.discard(h.Payload); err != nil {
 				c.recycle(r)
 				return err
 			}
-		} else if _, err := io.ReadFull(br, r.Payload); err != nil {
+		} else if err := br.full(r.Payload); err != nil {
 			c.drop(r)
 			c.recycle(r)
 			return err

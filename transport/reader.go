@@ -1,0 +1,74 @@
+package transport
+
+import "io"
+
+// A frameReader reads frames from one connection. Small ones come through a buffer, many with one read where many wait; payloads
+// pass it by. How much is read ahead grows while small frames fill it, and falls with every large one, of which what is read
+// ahead is copied twice.
+type frameReader struct {
+	r        io.Reader
+	buf      []byte
+	from, to int // of buf: what is still to be handed out
+	ahead    int // bytes asked for at most when the buffer is empty
+}
+
+func newFrameReader(r io.Reader) *frameReader {
+	return &frameReader{r: r, buf: make([]byte, readBuffer), ahead: readAhead}
+}
+
+// buffered is how many bytes are there without a read.
+func (r *frameReader) buffered() int { return r.to - r.from }
+
+// full fills p. The error is io.EOF only if nothing came at all.
+func (r *frameReader) full(p []byte) error {
+	n := copy(p, r.buf[r.from:r.to])
+	r.from += n
+	for n < len(p) {
+		if len(p)-n >= smallFrame {
+			r.ahead = readAhead
+			m, err := io.ReadFull(r.r, p[n:])
+			if n+m > 0 && err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+		if err := r.fill(); err != nil {
+			if n > 0 && err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+		m := copy(p[n:], r.buf[:r.to])
+		r.from = m
+		n += m
+	}
+	return nil
+}
+
+// discard reads past n bytes.
+func (r *frameReader) discard(n int) error {
+	for n > r.buffered() {
+		n -= r.buffered()
+		if err := r.fill(); err != nil {
+			return err
+		}
+	}
+	r.from += n
+	return nil
+}
+
+// fill reads into the empty buffer, at least one byte.
+func (r *frameReader) fill() error {
+	r.from, r.to = 0, 0
+	for r.to == 0 {
+		n, err := r.r.Read(r.buf[:r.ahead])
+		if n == 0 && err != nil {
+			return err
+		}
+		r.to = n
+	}
+	if r.to == r.ahead {
+		r.ahead = min(2*r.ahead, len(r.buf))
+	}
+	return nil
+}
