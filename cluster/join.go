@@ -41,6 +41,7 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 		cfg: cfg, sched: transport.NewClient(cfg.Scheduler, tc),
 		done: make(chan struct{}), changed: make(chan struct{}), callers: make(map[string]*caller), heard: time.Now(),
 	}
+	n.standing.Store(&standing{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	// The scheduler, once found, gives up at its own StartTimeout and knows more to say about it.
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout+askTimeout, fmt.Errorf("StartTimeout of %v", cfg.StartTimeout))

@@ -40,13 +40,13 @@ type Node struct {
 	wg     sync.WaitGroup // heartbeats and watch
 	nonce  uint64         // drawn once
 
-	pending atomic.Uint64 // membership.Change
+	pending  atomic.Uint64            // membership.Change
+	standing atomic.Pointer[standing] // of membership; stored under mu, read for every request
 
 	mu         sync.Mutex // guards all below
 	err        error      // why done is closed
 	ended      bool       // done is closed
 	membership wire.Membership
-	rank       Rank
 	counts     bool // the node counts in the membership
 	changed    chan struct{}
 	heard      time.Time // of the scheduler
@@ -54,6 +54,12 @@ type Node struct {
 	step       uint64
 	epoch      uint64
 	callers    map[string]*caller // by address
+}
+
+// A standing is what a node is in one membership.
+type standing struct {
+	generation Generation
+	rank       Rank
 }
 
 // ID is the node's ID.
@@ -64,18 +70,10 @@ func (n *Node) Role() Role { return n.cfg.Role }
 
 // Rank is the node's rank in the newest generation known. That of a worker which does not count yet is the number of workers
 // that do.
-func (n *Node) Rank() Rank {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.rank
-}
+func (n *Node) Rank() Rank { return n.standing.Load().rank }
 
 // Generation is the newest generation known.
-func (n *Node) Generation() Generation {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return Generation(n.membership.Generation)
-}
+func (n *Node) Generation() Generation { return n.standing.Load().generation }
 
 // Membership is the newest membership known. The slices are shared and must not be changed.
 func (n *Node) Membership() wire.Membership {
@@ -163,14 +161,16 @@ func (n *Node) update(m *wire.Membership) {
 		grown := m.Revision > n.membership.Revision
 		n.membership = *m
 		n.pending.Store(m.Change)
+		now := &standing{Generation(m.Generation), n.standing.Load().rank}
 		for _, member := range m.Nodes {
 			if member.Node == uint64(n.id) && m.Phase != wire.PhaseForming {
-				n.rank, n.counts = Rank(member.Rank), member.Counts()
+				now.rank, n.counts = Rank(member.Rank), member.Counts()
 				if !n.counts {
-					n.rank = Rank(m.Workers)
+					now.rank = Rank(m.Workers)
 				}
 			}
 		}
+		n.standing.Store(now)
 		if grown {
 			close(n.changed)
 			n.changed = make(chan struct{})

@@ -107,7 +107,7 @@ func (c *call) try() error {
 		var got []byte
 		err := c.first
 		if c.first = nil; err != nil {
-			began = o.mark.began
+			began = began.Add(o.mark.began - o.s.lookout.now())
 		} else {
 			c.stamp()
 			var peer transport.Caller

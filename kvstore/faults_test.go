@@ -229,6 +229,53 @@ func TestWaitsNameTheMissingWorker(t *testing.T) {
 	})
 }
 
+// A small push-pull whose answer is not there yet ends at once with its context, its store or its job, and may be repeated.
+func TestSmallPushPullsEndAtOnce(t *testing.T) {
+	for name, want := range map[string]error{"context": context.Canceled, "store": kvstore.ErrClosed, "job": kvstore.ErrUnavailable} {
+		synctest.Test(t, func(t *testing.T) {
+			stores := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 2}).Stores(t, "dist_sync")
+			together(t, stores, func(kv kvstore.Store) error {
+				if err := kv.Init(t.Context(), "x", []float32{1}); err != nil {
+					return err
+				}
+				for range 8 { // all connections
+					if err := kv.PushPull(t.Context(), "x", [][]float32{{1}}, [][]float32{{0}}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- stores[0].PushPull(ctx, "x", [][]float32{{1}}, [][]float32{{0}}) }()
+			time.Sleep(2 * time.Second)
+			begun := time.Now()
+			switch name {
+			case "context":
+				cancel()
+			case "store":
+				stores[0].Close()
+			case "job":
+				stores[1].Abort(errors.New("out of paper"))
+			}
+			if err := <-ended; !errors.Is(err, want) || time.Since(begun) > 50*time.Millisecond {
+				t.Errorf("%s: got error %v after %v, want %v at once", name, err, time.Since(begun), want)
+			}
+			if name == "context" {
+				together(t, stores, func(kv kvstore.Store) error {
+					out := []float32{0}
+					if err := kv.PushPull(t.Context(), "x", [][]float32{{1}}, [][]float32{out}); err != nil || out[0] != 2 {
+						return fmt.Errorf("again: got %v and error %v, want 2", out, err)
+					}
+					return nil
+				})
+			}
+			together(t, stores, func(kv kvstore.Store) error { kv.Close(); return nil })
+		})
+	}
+}
+
 // safeBuffer is a Buffer that several goroutines may write.
 type safeBuffer struct {
 	mu sync.Mutex

@@ -72,19 +72,19 @@ func (o *op) run(ctx context.Context) error {
 		return o.result()
 	}
 	s.lookout.add(o)
-	defer s.lookout.remove(o)
 	for i := range o.calls {
 		if c := &o.calls[i]; !c.start() {
 			s.crew.do(c)
 		}
 	}
 	o.wait(ctx)
+	s.lookout.remove(o)
 	return o.result()
 }
 
 // wait returns when all requests have ended.
 func (o *op) wait(ctx context.Context) {
-	ended, stop := ctx.Done(), o.Done()
+	ended, stop := ctx.Done(), o.stop // reset alone writes stop
 	var late <-chan time.Time
 	for {
 		select {
@@ -92,7 +92,7 @@ func (o *op) wait(ctx context.Context) {
 			return
 		case <-ended:
 			ended = nil
-			o.fail(o.wrap(o.waitedFor(ctx.Err(), time.Since(o.mark.began))))
+			o.fail(o.wrap(o.waitedFor(ctx.Err(), o.s.lookout.now()-o.mark.began)))
 		case <-stop:
 			stop = nil
 			for i := range o.calls {
@@ -112,7 +112,11 @@ func (o *op) wait(ctx context.Context) {
 // readGrace is how long an answer may take that is just being read when its op ends, before its connection does.
 const readGrace = 100 * time.Millisecond
 
+// reset makes the op ready for its next run. While none is under way nobody else writes to the op.
 func (o *op) reset() {
+	if o.cause == nil && o.waiter == nil {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.cause != nil {
@@ -135,11 +139,8 @@ func (o *op) fail(cause error) {
 	}
 }
 
-func (o *op) result() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.cause
-}
+// result is how a run ended that has.
+func (o *op) result() error { return o.cause }
 
 // note keeps what an attempt said that will be repeated.
 func (o *op) note(c *call, err error) {

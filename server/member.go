@@ -136,9 +136,12 @@ func (s *Server) admit(ctx context.Context, c *call) error {
 	} else if w.rank != o.Rank {
 		return refuse(wire.CodeConflict, "%v: node %d is rank %d in generation %d, got rank %d", c.kind, o.Node, w.rank, v.generation, o.Rank)
 	}
-	w.heard.Store(time.Now().UnixNano())
+	w.heard.Store(s.now())
 	return nil
 }
+
+// now is time.Now in Unix nanoseconds, by a clock that takes half as long to read.
+func (s *Server) now() int64 { return s.began.UnixNano() + int64(time.Since(s.began)) }
 
 // mayAsk reports whether workers that do not count yet may send requests of a kind: those that change nothing. To set the optimizer
 // is one of them where the same is set already.

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"time"
-
 	"github.com/paragon-train/paragon/kvstore/shard"
 	"github.com/paragon-train/paragon/transport"
 	"github.com/paragon-train/paragon/wire"
@@ -62,7 +60,7 @@ func (s *Server) knows(o *wire.Origin) bool {
 	if o.Generation != v.generation || w == nil || w.joins || w.rank != o.Rank {
 		return false
 	}
-	w.heard.Store(time.Now().UnixNano())
+	w.heard.Store(s.now())
 	return true
 }
 

@@ -38,8 +38,8 @@ func TestOnlyWhatNeedNotWaitIsAnsweredAtOnce(t *testing.T) {
 	tooLate, d := push(0, 0, 2, 7, 8)
 	newer, _ := push(1, 0, 0, 3, 4)
 	newer.Generation++
-	joiner := pull(0, 0, 0)
-	joiner.Node = 77
+	stranger := pull(0, 0, 0)
+	stranger.Node = 77
 	big, _ := push(0, 1, 0, make([]float32, promptValues+1)...)
 	for _, x := range []struct {
 		what    string
@@ -54,7 +54,7 @@ func TestOnlyWhatNeedNotWaitIsAnsweredAtOnce(t *testing.T) {
 		{"push of another generation", newer, b, false},
 		{"pull of a round that is open", pull(0, 0, 1), nil, false},
 		{"pull of what is there", pull(1, 0, 0), nil, true},
-		{"pull of a worker that is not known", joiner, nil, false},
+		{"pull of a worker that is not known", stranger, nil, false},
 		{"push to a large shard", big, floats(make([]float32, promptValues+1)...), false},
 		{"pull of a large shard", pull(1, 1, 0), nil, false},
 		{"pull of rows", &wire.PullRows{Origin: origin(0, 2, 0), WaitMillis: 1000}, nil, false},
@@ -78,4 +78,23 @@ func TestOnlyWhatNeedNotWaitIsAnsweredAtOnce(t *testing.T) {
 	}
 	resp.Release()
 	r.wantValue(0, 0, 1, 13, 24)
+}
+
+// A worker that joins changes nothing, and is told so.
+func TestPushOfAJoiningWorkerIsNotTakenAtOnce(t *testing.T) {
+	r := newRig(t, 1)
+	r.init(0, 1, 2)
+	m := wire.Membership{Generation: 1, Phase: wire.PhaseRunning, Nodes: []wire.Member{
+		{Node: 10, Role: wire.RoleWorker, Host: "a"}, {Node: 11, Role: wire.RoleWorker, Rank: 1, Host: "b", State: wire.MemberJoining},
+	}}
+	if err := r.s.SetMembership(m); err != nil {
+		t.Fatal(err)
+	}
+	first, b := push(1, 0, 0, 3, 4)
+	req, _, done := r.try(first, b)
+	if done {
+		t.Error("got an answer, want none")
+	}
+	r.s.Drop(req)
+	r.refused(first, b, wire.CodeUnsupported)
 }

@@ -30,7 +30,8 @@ type Server struct {
 	caught  caught
 	told    atomic.Int64 // when a wait was last explained in the log, Unix nanoseconds
 
-	done chan struct{} // closed by Fail
+	began time.Time     // of the clock of now
+	done  chan struct{} // closed by Fail
 
 	peers   Peers // nil: no shard has a backup
 	copiers *copiers
@@ -75,6 +76,7 @@ type awaited struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		cfg:     cfg.withDefaults(),
+		began:   time.Now(),
 		pool:    &shard.Pool{Shared: true},
 		reads:   make(chan struct{}, maxStateReads),
 		done:    make(chan struct{}),
