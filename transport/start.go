@@ -37,9 +37,9 @@ func (c *Client) Start(p *Started, request, answer wire.Message, dst []byte, pay
 	if size > smallFrame {
 		return false
 	}
-	cc := c.slots[c.next.Add(1)%uint32(len(c.slots))].conn.Load()
+	cc := c.slots[(c.next.Load()+1)%uint32(len(c.slots))].conn.Load()
 	if cc == nil {
-		return false
+		return false // the turn stays this slot's, for which Call dials
 	}
 	select {
 	case c.turns <- struct{}{}:
@@ -58,8 +58,10 @@ func (c *Client) Start(p *Started, request, answer wire.Message, dst []byte, pay
 	if !ok {
 		<-c.turns
 		p.cc = nil
+		return false
 	}
-	return ok
+	c.next.Add(1)
+	return true
 }
 
 // over ends the request, for whoever took its call out of the pending ones.

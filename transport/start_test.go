@@ -252,3 +252,27 @@ func TestAStartedRequestGivenUpOwnsItsMemoryAgain(t *testing.T) {
 		}
 	})
 }
+
+// Requests that are started where they can be, and called where not, soon have all connections, and are started from then on.
+func TestStartUsesEveryConnection(t *testing.T) {
+	for _, connections := range []int{1, 2, 3, 4} {
+		bubble(t, new(handler), Config{}, func(t *testing.T, n *faultnet.Network) {
+			c := dialer(t, n, Config{Connections: connections})
+			called := 0
+			for range 20 {
+				if _, err, ok := started(t.Context(), c, &wire.Heartbeat{}, &wire.Ack{}, nil); err != nil {
+					t.Fatal(err)
+				} else if ok {
+					continue
+				}
+				called++
+				if _, err := c.Call(t.Context(), &wire.Heartbeat{}, &wire.Ack{}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if called != connections {
+				t.Errorf("%d connections: %d requests of 20 were not started, want one for each", connections, called)
+			}
+		})
+	}
+}
