@@ -20,6 +20,7 @@ import (
 
 	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/internal/faultnet"
+	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/schedulernode"
 	"github.com/paragon-train/paragon/server"
@@ -38,6 +39,7 @@ type Config struct {
 	Seed uint64
 
 	Secret    []byte        // none
+	TLS       bool          // every process has a certificate
 	Heartbeat time.Duration // cluster's
 	Lease     time.Duration // cluster's
 	Start     time.Duration // 20 s: how long the job may be forming
@@ -54,6 +56,7 @@ type Job struct {
 	t         testing.TB
 	cfg       Config
 	scheduler string // its address
+	authority *identity.Authority
 	running   sync.WaitGroup
 	servers   []context.CancelFunc
 
@@ -75,6 +78,12 @@ func New(t testing.TB, cfg Config) *Job {
 	if !cfg.TCP {
 		j.Net = faultnet.New(cfg.Seed)
 		j.scheduler = "scheduler:0"
+	}
+	if cfg.TLS {
+		var err error
+		if j.authority, err = identity.NewAuthority("jobtest"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() {
@@ -124,6 +133,7 @@ func (j *Job) config(role cluster.Role, rank int) cluster.Config {
 		Host: names[role], Job: "jobtest", Secret: j.cfg.Secret,
 		HeartbeatInterval: j.cfg.Heartbeat, Lease: j.cfg.Lease, StartTimeout: j.cfg.Start, Elastic: j.cfg.Elastic, Logger: j.cfg.Logger,
 	}
+	c.Identity = j.identity(role.String(), names[role])
 	switch {
 	case j.cfg.TCP:
 		c.Network, c.Listen = transport.TCP, "127.0.0.1:0"
@@ -134,6 +144,18 @@ func (j *Job) config(role cluster.Role, rank int) cluster.Config {
 		c.Network, c.Listen = j.Net.Host(names[role]), names[role]+":0"
 	}
 	return c
+}
+
+// identity is a new one for a process; nil without TLS.
+func (j *Job) identity(role, name string) *identity.Identity {
+	if j.authority == nil {
+		return nil
+	}
+	id, err := j.authority.Issue(role, name)
+	if err != nil {
+		panic(err) // a role that is not known
+	}
+	return id
 }
 
 // WorkerConfig is the place of the worker of a rank.
@@ -154,7 +176,8 @@ func (j *Job) Control(ctx context.Context, request string) (string, error) {
 	if !j.cfg.TCP {
 		network = j.Net.Host("tools")
 	}
-	answer, err := cluster.Control(ctx, j.scheduler, transport.Config{Network: network, Secret: j.cfg.Secret}, []byte(request))
+	tc := transport.Config{Network: network, Secret: j.cfg.Secret, Identity: j.identity(identity.Launcher, "tools")}
+	answer, err := cluster.Control(ctx, j.scheduler, tc, []byte(request))
 	return string(answer), err
 }
 

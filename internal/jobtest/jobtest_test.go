@@ -53,8 +53,9 @@ func train(t *testing.T, job *Job) {
 }
 
 func TestJobsRunFromStartToFinish(t *testing.T) {
-	for _, c := range []Config{{}, {Workers: 3, Servers: 2}, {TCP: true, Workers: 2, Servers: 2, Secret: []byte("secret")}} {
-		t.Run(fmt.Sprintf("workers=%d/servers=%d/tcp=%v", max(c.Workers, 1), max(c.Servers, 1), c.TCP), func(t *testing.T) {
+	for _, c := range []Config{{}, {Workers: 3, Servers: 2}, {TCP: true, Workers: 2, Servers: 2, Secret: []byte("secret")},
+		{TCP: true, TLS: true, Workers: 2, Servers: 2, Secret: []byte("secret")}, {TLS: true, Workers: 3, Servers: 2}} {
+		t.Run(fmt.Sprintf("workers=%d/servers=%d/tcp=%v/tls=%v", max(c.Workers, 1), max(c.Servers, 1), c.TCP, c.TLS), func(t *testing.T) {
 			train(t, New(t, c))
 		})
 	}
