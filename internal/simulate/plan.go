@@ -286,7 +286,7 @@ func (p *Plan) outOfReach() map[string]bool {
 		switch {
 		case f.Kind == Partition:
 			hosts = p.half()
-		case f.Kind == Slow || f.Kind == Join:
+		case f.Kind == Join:
 		case f.Kind == Pause && f.A == "scheduler":
 			for i := range p.Workers {
 				hosts = append(hosts, fmt.Sprint("worker", i))

@@ -1,0 +1,317 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/netlab"
+)
+
+// The job that faults meet.
+const (
+	workers, servers = 4, 2
+	heartbeat, lease = 500 * time.Millisecond, 3 * time.Second
+	// brief is shorter than a lease, and than what the scheduler leaves a node whose connection broke; long is longer than a lease.
+	brief, long = 700 * time.Millisecond, 6 * time.Second
+	// limit bounds a job: what takes longer hangs.
+	limit = 90 * time.Second
+)
+
+var training = settings{Examples: 600, Batch: 3, Epochs: 3, Step: 40 * time.Millisecond}
+
+// A job is one that runs.
+type job struct {
+	lab     *netlab.Lab
+	dir     string // of the scheduler's state
+	secret  string
+	address string // of the scheduler
+	elastic bool
+	backups int
+	verbose bool
+
+	mu     sync.Mutex // guards the rest
+	procs  map[string]*proc
+	all    []*proc
+	steps  []time.Time // when any worker was done with a step
+	mark   time.Time   // when the fault began
+	ends   map[string]*ending
+	others []func() // what to stop at the end
+}
+
+// A proc is one process.
+type proc struct {
+	name   string // worker1
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	ended  chan struct{}
+	err    error // once ended
+	log    tail
+	killed bool // by the fault: how it ends does not matter
+}
+
+// A tail keeps the end of what is written.
+type tail struct {
+	mu   sync.Mutex
+	b    []byte
+	also io.Writer
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, b...)
+	t.b = t.b[max(0, len(t.b)-64<<10):]
+	if t.also != nil {
+		_, _ = t.also.Write(b)
+	}
+	return len(b), nil
+}
+
+// lastLine is the last line, without the log's keys.
+func (t *tail) lastLine() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(string(t.b)), "\n")
+	return lines[len(lines)-1]
+}
+
+// spare are hosts without a process at first: for a worker that joins, and for a stranger.
+var spare = []string{"worker4", "stranger"}
+
+func hostNames() []string {
+	names := []string{"scheduler"}
+	for i := range servers {
+		names = append(names, fmt.Sprint("server", i))
+	}
+	for i := range workers {
+		names = append(names, fmt.Sprint("worker", i))
+	}
+	return append(names, spare...)
+}
+
+func newJob(seed uint64, f fault, verbose bool) (*job, error) {
+	lab, err := netlab.New(seed, hostNames()...)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "paragon-faults")
+	if err != nil {
+		lab.Close()
+		return nil, err
+	}
+	var secret [16]byte
+	rand.Read(secret[:]) // never fails
+	return &job{
+		lab: lab, dir: dir, secret: hex.EncodeToString(secret[:]), address: lab.Address("scheduler") + ":0", elastic: !f.fixed, backups: f.backups,
+		verbose: verbose, procs: map[string]*proc{}, ends: map[string]*ending{},
+	}, nil
+}
+
+// statePath is where the scheduler writes.
+func (j *job) statePath() string { return filepath.Join(j.dir, "state") }
+
+// start starts a process on the host of its name.
+func (j *job) start(ctx context.Context, name string, extra ...string) (*proc, error) {
+	role, rank := strings.TrimRight(name, "0123456789"), strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz")
+	host, port, err := net.SplitHostPort(j.address)
+	if err != nil {
+		return nil, err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	told, err := json.Marshal(training)
+	if err != nil {
+		return nil, err
+	}
+	if rank == "" {
+		rank = "-1"
+	}
+	p := &proc{name: name, cmd: j.lab.Command(ctx, name, exe), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), "DMLC_ROLE="+role, "DMLC_PS_ROOT_URI="+host, "DMLC_PS_ROOT_PORT="+port,
+		fmt.Sprintf("DMLC_NUM_WORKER=%d", workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", servers), "PARAGON_RANK="+rank,
+		"PARAGON_SECRET="+j.secret, "DMLC_NODE_HOST="+name, "PARAGON_LISTEN="+j.lab.Address(name)+":0",
+		"PARAGON_HEARTBEAT="+heartbeat.String(), "PARAGON_LEASE="+lease.String(), "PARAGON_START_TIMEOUT=30s",
+		"PARAGON_JOIN_TIMEOUT=20s", "PARAGON_REJOIN_TIMEOUT=20s", "PARAGON_STATE="+j.statePath(), fmt.Sprintf("PARAGON_BACKUPS=%d", j.backups),
+		roleEnv+"="+string(told))
+	if j.elastic {
+		p.cmd.Env = append(p.cmd.Env, "PARAGON_ELASTIC=1")
+	}
+	p.cmd.Env = append(p.cmd.Env, extra...)
+	if j.verbose {
+		p.log.also = prefixed{name, os.Stderr}
+	}
+	p.cmd.Stderr, p.cmd.WaitDelay = &p.log, 5*time.Second
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	addresses := make(chan string, 1)
+	go func() {
+		j.follow(p, stdout, addresses)
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	j.mu.Lock()
+	j.procs[name] = p
+	j.all = append(j.all, p)
+	j.mu.Unlock()
+	if role == "scheduler" {
+		select {
+		case j.address = <-addresses:
+		case <-p.ended:
+			return nil, fmt.Errorf("the scheduler did not say where it listens: %w: %s", p.err, p.log.lastLine())
+		}
+	}
+	return p, nil
+}
+
+type prefixed struct {
+	name string
+	w    io.Writer
+}
+
+func (p prefixed) Write(b []byte) (int, error) {
+	for line := range bytes.Lines(b) {
+		fmt.Fprintf(p.w, "%-10s %s\n", p.name, bytes.TrimRight(line, "\n"))
+	}
+	return len(b), nil
+}
+
+// follow reads what a process tells.
+func (j *job) follow(p *proc, r io.Reader, addresses chan<- string) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			continue
+		}
+		j.mu.Lock()
+		switch {
+		case e.Address != "":
+			addresses <- e.Address
+		case e.End != nil:
+			j.ends[p.name] = e.End
+		default:
+			j.steps = append(j.steps, e.At)
+		}
+		j.mu.Unlock()
+	}
+}
+
+// at waits until a number of steps were done, by all workers together.
+func (j *job) at(ctx context.Context, steps int) error {
+	for begin := time.Now(); ; {
+		j.mu.Lock()
+		done, all := len(j.steps), slices.Clone(j.all)
+		j.mu.Unlock()
+		if done >= steps {
+			return nil
+		}
+		for _, p := range all {
+			select {
+			case <-p.ended:
+				return fmt.Errorf("after %d steps %s ended: %v: %s", done, p.name, p.err, p.log.lastLine())
+			default:
+			}
+		}
+		if time.Since(begin) > 40*time.Second {
+			return fmt.Errorf("after 40 s %d steps are done, want %d", done, steps)
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// begin notes that the fault begins.
+func (j *job) begin() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mark = time.Now()
+}
+
+// kill ends a process with SIGKILL.
+func (j *job) kill(name string) *proc {
+	p := j.signal(name, syscall.SIGKILL)
+	p.killed = true
+	return p
+}
+
+func (j *job) signal(name string, s syscall.Signal) *proc {
+	j.mu.Lock()
+	p := j.procs[name]
+	j.mu.Unlock()
+	_ = p.cmd.Process.Signal(s) // it may have ended
+	return p
+}
+
+// wait returns once all processes have ended, or at the limit with the names of those that have not.
+func (j *job) wait(ctx context.Context) (stuck []string) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for i := 0; ; i++ {
+		j.mu.Lock()
+		if i == len(j.all) {
+			j.mu.Unlock()
+			return stuck
+		}
+		p := j.all[i]
+		j.mu.Unlock()
+		select {
+		case <-p.ended:
+		case <-ctx.Done():
+			return append(stuck, p.name)
+		case <-timer.C:
+			stuck = append(stuck, p.name)
+			timer.Reset(0)
+		}
+	}
+}
+
+// close ends what is left, and removes the hosts.
+func (j *job) close() {
+	for _, stop := range j.others {
+		stop()
+	}
+	for _, p := range j.all {
+		_ = p.cmd.Process.Kill()
+		p.stdin.Close()
+		<-p.ended
+	}
+	if err := j.lab.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+	}
+	os.RemoveAll(j.dir)
+}

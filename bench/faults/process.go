@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"time"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/countmodel"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
+	"github.com/paragon-train/paragon/schedulernode"
+	"github.com/paragon-train/paragon/server"
+	"github.com/paragon-train/paragon/transport"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// roleEnv marks a process of a job. Its value is a settings, JSON.
+const roleEnv = "PARAGON_BENCH_FAULTS"
+
+// What a helper is told: its role, control or stranger, with what to do in roleEnv, and the scheduler's address.
+const (
+	helperEnv  = "PARAGON_BENCH_FAULTS_HELPER"
+	addressEnv = "PARAGON_BENCH_FAULTS_SCHEDULER"
+)
+
+// help is a process that is no part of a job.
+func help() error {
+	if os.Getenv(helperEnv) == "stranger" {
+		var d disturbance
+		if err := json.Unmarshal([]byte(os.Getenv(roleEnv)), &d); err != nil {
+			return err
+		}
+		disturb(d)
+	}
+	secret, err := hex.DecodeString(os.Getenv("PARAGON_SECRET"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	answer, err := cluster.Control(ctx, os.Getenv(addressEnv), transport.Config{Secret: secret}, []byte(os.Getenv(roleEnv)))
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(answer)
+	return err
+}
+
+// settings are what workers train.
+type settings struct {
+	Examples, Batch, Epochs int
+	Step                    time.Duration // that each step takes at least
+}
+
+// An event is what a process tells: a line of JSON.
+type event struct {
+	Address string    `json:",omitempty"` // of the scheduler, at its start
+	Step    int       `json:",omitempty"` // done by this worker, from 1
+	Epoch   int       `json:",omitempty"`
+	At      time.Time `json:",omitzero"`
+	End     *ending   `json:",omitempty"`
+}
+
+// An ending is what a worker's parameters say when all is done.
+type ending struct {
+	Rank, Workers int
+	Lost, Doubled int
+	Bits          string // of all values
+}
+
+// process is one process of a job. It ends with its standard input.
+func process() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	var s settings
+	if err := json.Unmarshal([]byte(os.Getenv(roleEnv)), &s); err != nil {
+		return err
+	}
+	cfg, err := cluster.FromEnv(os.Getenv)
+	if err != nil {
+		return err
+	}
+	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	out := json.NewEncoder(os.Stdout)
+	switch cfg.Role {
+	case cluster.Scheduler:
+		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { _ = out.Encode(event{Address: addr}) }})
+	case cluster.Server:
+		return server.Run(ctx, server.Config{Cluster: cfg})
+	}
+	slog.SetDefault(cfg.Logger)
+	return train(ctx, cfg, &s, out)
+}
+
+// train is a worker.
+func train(ctx context.Context, cfg cluster.Config, s *settings, out *json.Encoder) (err error) {
+	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithConfig(cfg), kvstore.WithLogger(cfg.Logger), kvstore.WithTimeout(time.Minute))
+	if err != nil {
+		return err
+	}
+	defer func() { err = kvstore.Leave(kv, err) }()
+	program, err := countmodel.Compile(s.Examples)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, program.Close()) }()
+	trainer, err := worker.NewTrainer(ctx, worker.Config{Store: kv, Programs: []*nn.Program{program}, Optimizer: countmodel.Optimizer, Logger: cfg.Logger})
+	if err != nil {
+		return err
+	}
+	defer trainer.Close()
+	feed, err := countmodel.NewFeed(program, s.Batch, kv.NumWorkers(), kv.Rank(), 7)
+	if err != nil {
+		return err
+	}
+	feed.Before = func(ctx context.Context) error {
+		select {
+		case <-time.After(s.Step):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	_, err = worker.Fit(ctx, worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: s.Epochs, Observers: []worker.Observer{teller{out}}})
+	if removed(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return out.Encode(event{At: time.Now(), End: ended(program, s.Epochs, kv.Rank(), kv.NumWorkers())})
+}
+
+// removed says that a worker was asked to leave.
+func removed(err error) bool { return errors.Is(err, cluster.ErrRemoved) }
+
+// ended reads the parameters. A contribution that reached some of them alone is one of a step that was not acknowledged, whose examples were
+// handed out again: what all parameters have counts.
+func ended(program *nn.Program, epochs, rank, workers int) *ending {
+	e := &ending{Rank: rank, Workers: workers}
+	params := program.Params()
+	for i := range params[0].Value {
+		least := math.MaxInt
+		for _, p := range params[:countmodel.Counting] {
+			least = min(least, int(math.Round(float64(p.Value[i]))))
+		}
+		e.Lost += max(0, epochs-least)
+		e.Doubled += max(0, least-epochs)
+	}
+	hash := sha256.New()
+	for _, p := range params {
+		for _, v := range p.Value {
+			_ = binary.Write(hash, binary.LittleEndian, v)
+		}
+	}
+	e.Bits = hex.EncodeToString(hash.Sum(nil)[:8])
+	return e
+}
+
+// A teller tells of every step.
+type teller struct{ out *json.Encoder }
+
+func (teller) Begin(worker.Run) {}
+func (t teller) Step(s worker.StepInfo) {
+	if err := t.out.Encode(event{Step: s.Step + 1, Epoch: s.Epoch, At: time.Now()}); err != nil {
+		fmt.Fprintln(os.Stderr, "tell of a step:", err)
+	}
+}
+func (teller) Epoch(worker.EpochInfo) {}
+func (teller) End()                   {}
