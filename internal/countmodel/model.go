@@ -19,6 +19,7 @@ import (
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/sampler"
+	"github.com/paragon-train/paragon/worker"
 )
 
 // Counting is the number of parameters that count; one more rounds.
@@ -82,18 +83,14 @@ func Counts(program *nn.Program) ([]int, error) {
 	return counts, nil
 }
 
-// A Feed gives one worker its examples, Batch of them in each step. It is a worker.DividedFeed.
+// A Feed gives one worker its examples, a few in each step. It is a worker.DividedFeed.
 type Feed struct {
+	*worker.Partition
 	// Before, if set, is called before each step: to take time.
 	Before func(ctx context.Context) error
 
-	x                      []float32
-	examples, batch, parts int
-	seed                   uint64
-	cuts                   []sampler.Cut
-	own                    *sampler.Sampler
-	steps                  int
-	left                   []int
+	x    []float32
+	left []int
 }
 
 // NewFeed returns the feed of one worker of a number of workers, for a program of Compile.
@@ -102,52 +99,13 @@ func NewFeed(program *nn.Program, batch, workers, rank int, seed uint64) (*Feed,
 	if err != nil {
 		return nil, err
 	}
-	f := &Feed{x: x, examples: len(x), batch: batch, seed: seed}
-	return f, f.Divided(rank, max(workers, rank+1), nil)
+	part, err := worker.NewPartition(len(x), batch, workers, rank, sampler.Seed(seed))
+	return &Feed{Partition: part, x: x}, err
 }
-
-// Divided implements worker.DividedFeed.
-func (f *Feed) Divided(rank, workers int, cuts []sampler.Cut) (err error) {
-	f.parts, f.cuts = workers, cuts
-	if f.own, err = f.part(rank); err != nil {
-		return err
-	}
-	longest, err := f.part(0)
-	if err == nil {
-		f.steps = (longest.Len() + f.batch - 1) / f.batch
-	}
-	return err
-}
-
-func (f *Feed) part(rank int) (*sampler.Sampler, error) {
-	return sampler.Divide(f.examples, f.cuts, f.parts, rank, sampler.Seed(f.seed))
-}
-
-// Used implements worker.DividedFeed.
-func (f *Feed) Used(part, steps int) int {
-	s, err := f.part(part)
-	if err != nil {
-		return 0
-	}
-	return min(s.Len(), steps*f.batch)
-}
-
-// Examples implements worker.DividedFeed.
-func (f *Feed) Examples(epoch, part, n int) (list []int) {
-	s, err := f.part(part)
-	if err != nil {
-		return nil
-	}
-	list = slices.Collect(s.Epoch(epoch))
-	return list[:max(0, min(n, len(list)))]
-}
-
-// Steps implements worker.Feed.
-func (f *Feed) Steps() int { return f.steps }
 
 // Begin implements worker.Feed.
 func (f *Feed) Begin(_ context.Context, epoch, step int) error {
-	f.left = slices.Collect(f.own.From(epoch, step*f.batch))
+	f.left = slices.Collect(f.From(epoch, step))
 	return nil
 }
 
@@ -159,7 +117,7 @@ func (f *Feed) Next(ctx context.Context) ([]int, error) {
 		}
 	}
 	clear(f.x)
-	n := min(f.batch, len(f.left))
+	n := min(f.PerStep(), len(f.left))
 	for _, i := range f.left[:n] {
 		f.x[i] = 1 / float32(n)
 	}

@@ -3,7 +3,9 @@ package simulate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,9 +41,27 @@ func (j *job) runFit(ctx context.Context, n *node, rank int) (err error) {
 	}
 	pace := rand.New(rand.NewPCG(p.Seed, uint64(rank)))
 	feed.Before = func(ctx context.Context) error { return sleep(ctx, time.Duration(pace.Int64N(int64(compute)))) }
-	_, err = worker.Fit(ctx, worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: p.Epochs})
+	_, err = worker.Fit(ctx, worker.FitConfig{
+		Trainer: trainer, Feed: feed, Epochs: p.Epochs, Observers: []worker.Observer{member{j: j, n: n}},
+		OnUsed: func(u worker.Used) { j.used(n, u) },
+	})
+	if errors.Is(err, worker.ErrRemoved) {
+		return nil
+	}
 	return err
 }
+
+// A member notes when a worker counts.
+type member struct {
+	worker.Observer // none
+	j               *job
+	n               *node
+}
+
+func (m member) Begin(worker.Run)     { m.j.counts(m.n) }
+func (member) Step(worker.StepInfo)   {}
+func (member) Epoch(worker.EpochInfo) {}
+func (member) End()                   {}
 
 func (j *job) newTrainer(ctx context.Context, kv kvstore.Store) (*nn.Program, *worker.Trainer, error) {
 	program, err := countmodel.Compile(j.plan.Examples)
@@ -57,4 +77,42 @@ func (j *job) newTrainer(ctx context.Context, kv kvstore.Store) (*nn.Program, *w
 		return nil, nil, errors.Join(err, program.Close())
 	}
 	return program, trainer, nil
+}
+
+// used takes what a worker says that a share's acknowledged steps have used.
+func (j *job) used(n *node, u worker.Used) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := share{u.Epoch, u.Division, u.Part}
+	if told, ok := j.tells[s]; ok && !slices.Equal(told, u.Examples) {
+		j.odd = append(j.odd, fmt.Sprintf("%s says that of epoch %d, division %d, part %d the examples %v were used, others say %v", n.name, u.Epoch, u.Division, u.Part, u.Examples, told))
+	}
+	j.tells[s] = slices.Clone(u.Examples)
+}
+
+// checkUsed checks that what workers say of examples is each once an epoch.
+func (j *job) checkUsed(c *checks) {
+	for _, line := range j.odd {
+		c.fail("%s", line)
+	}
+	times := make([]map[int]int, j.plan.Epochs)
+	for s, list := range j.tells { // each counts alike: the order does not matter
+		if s.epoch >= len(times) {
+			c.fail("workers tell of epoch %d, want %d epochs", s.epoch, len(times))
+			continue
+		}
+		if times[s.epoch] == nil {
+			times[s.epoch] = map[int]int{}
+		}
+		for _, i := range list {
+			times[s.epoch][i]++
+		}
+	}
+	for epoch, of := range times {
+		for i := range j.plan.Examples {
+			if of[i] != 1 {
+				c.fail("workers say that example %d was used %d times in epoch %d", i, of[i], epoch)
+			}
+		}
+	}
 }

@@ -30,8 +30,12 @@ type job struct {
 	all   []*node // also those that others took the place of
 	trace bytes.Buffer
 	done  map[string]bool // hosts of workers that ended in order
-	first map[string][]float32
+	tells map[share][]int // of examples, as workers say that they were used
+	odd   []string        // where workers say different things
 }
+
+// A share is a part of a division of an epoch.
+type share struct{ epoch, division, part int }
 
 // A node is one process of the job.
 type node struct {
@@ -49,7 +53,7 @@ type node struct {
 var errKilled = errors.New("killed by the simulation")
 
 func newJob(p Plan) *job {
-	j := &job{plan: p, net: faultnet.New(p.Seed), ledger: newLedger(), nodes: map[string]*node{}, done: map[string]bool{}, first: map[string][]float32{}}
+	j := &job{plan: p, net: faultnet.New(p.Seed), ledger: newLedger(), nodes: map[string]*node{}, done: map[string]bool{}, tells: map[share][]int{}}
 	j.net.Delay(faultnet.Any, faultnet.Any, 10*time.Microsecond, p.Jitter)
 	return j
 }

@@ -176,6 +176,9 @@ func (j *job) check(c *checks, r *Report) {
 		r.Rounds += len(rounds)
 	}
 	r.values = r1
+	if p.Program != Sums && r.Finished {
+		j.checkUsed(c)
+	}
 	if p.Program == Counts && r.Finished {
 		counting := map[string][]*contribution{}
 		for name, list := range j.ledger.keys {

@@ -20,7 +20,7 @@ var (
 func planOf(seed uint64) Plan {
 	switch seed % 2 {
 	case 0:
-		return NewPlan(seed, Config{Elastic: true, Programs: []Program{Sums}})
+		return NewPlan(seed, Config{Elastic: true})
 	}
 	return NewPlan(seed, Config{})
 }

@@ -147,15 +147,11 @@ func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 
 // arrive takes part in the change that somebody has heard of.
 func (j *job) arrive(ctx context.Context, kv *recorder, steps int) error {
-	for begun := time.Now(); kv.Pending() == 0; { // this worker has not heard of it yet
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
-			return err
-		}
-		if time.Since(begun) > patience {
-			return fmt.Errorf("simulation: not heard of the change that others know for %v", patience)
-		}
+	change, err := kv.AwaitPending(ctx) // others may have heard of it before this worker
+	if err != nil {
+		return err
 	}
-	if err := kv.Arrive(ctx, cluster.Arrival{Change: kv.Pending(), Steps: uint64(steps)}); err != nil {
+	if err := kv.Arrive(ctx, cluster.Arrival{Change: change, Steps: uint64(steps)}); err != nil {
 		return err
 	}
 	if got := kv.Division().Steps; got != uint64(steps) {
