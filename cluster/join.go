@@ -127,9 +127,10 @@ func (n *Node) heartbeats(every, lease time.Duration) {
 		m := &wire.Heartbeat{Node: uint64(n.id), Generation: n.membership.Generation, Step: n.step, Epoch: n.epoch}
 		n.mu.Unlock()
 		ctx, cancel := context.WithTimeout(n.ctx, max(every, lease/3))
+		asked := time.Now()
 		_, err := n.sched.Call(ctx, m, &wire.Ack{}, nil)
 		cancel()
-		n.hear(err)
+		n.hear(asked, err)
 		select {
 		case <-tick.C:
 		case <-n.ctx.Done():
@@ -152,7 +153,7 @@ func (n *Node) watch() {
 		ctx, cancel := context.WithTimeout(n.ctx, wait+5*time.Second)
 		_, err := n.sched.Call(ctx, &wire.Watch{Node: uint64(n.id), Revision: m.Revision, WaitMillis: uint32(wait / time.Millisecond)}, &got, nil)
 		cancel()
-		n.hear(err)
+		n.hear(asked, err)
 		if err != nil {
 			if time.Since(asked) > time.Second { // there was a connection
 				pause = firstWait
@@ -162,10 +163,11 @@ func (n *Node) watch() {
 			continue
 		}
 		if away { // it may be another process, which knows the node from what the first one kept
+			asked := time.Now()
 			again, cancel := context.WithTimeout(n.ctx, askTimeout)
 			_, err := n.register(again)
 			cancel()
-			n.hear(err)
+			n.hear(asked, err)
 			away = err != nil
 		}
 		pause = firstWait
@@ -187,8 +189,10 @@ func (n *Node) pause(d *time.Duration) {
 	*d = min(2**d, lastWait)
 }
 
-// hear judges how a call to the scheduler ended.
-func (n *Node) hear(err error) {
+// hear judges how a call to the scheduler ended that was made at a time. A call that was under way when this process was
+// stopped fails when it goes on: only one that was made while nothing was heard tells that the scheduler is out of reach, and the next one
+// may bring its word that this node is lost.
+func (n *Node) hear(asked time.Time, err error) {
 	if n.ctx.Err() != nil {
 		return
 	}
@@ -197,7 +201,7 @@ func (n *Node) hear(err error) {
 	if err == nil || errors.As(err, &refusal) {
 		n.heard = time.Now()
 	}
-	silent := time.Since(n.heard)
+	silent, before := time.Since(n.heard), asked.Sub(n.heard)
 	say := silent >= sayAfter && time.Since(n.said) >= sayAfter
 	if say {
 		n.said = time.Now()
@@ -213,7 +217,7 @@ func (n *Node) hear(err error) {
 		n.end(fmt.Errorf("cluster: %w: %s", ErrLost, refusal.Text))
 	case errors.Is(err, transport.ErrAuth):
 		n.end(fmt.Errorf("cluster: %w", err))
-	case silent > n.cfg.SchedulerTimeout:
+	case silent > n.cfg.SchedulerTimeout && before > n.cfg.SchedulerTimeout/2:
 		n.end(fmt.Errorf("cluster: %w: %s not heard of for %v: %w", ErrScheduler, n.cfg.Scheduler, silent.Round(time.Second), err))
 	}
 }
