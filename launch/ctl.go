@@ -1,35 +1,44 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/kvstore"
-	"github.com/paragon-train/paragon/metrics"
-	"github.com/paragon-train/paragon/schedulernode"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/launch/hosts"
+	"github.com/paragon-train/paragon/launch/job"
+	"github.com/paragon-train/paragon/launch/record"
 )
 
 // runCtl is `launch ctl`.
 func runCtl(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:            "launch ctl",
-		Usage:           "look at what a job does with its keys",
+		Usage:           "look at a job, and change its hosts",
 		HideHelpCommand: true,
 		Writer:          stdout,
 		ErrWriter:       stderr,
 		ExitErrHandler:  func(*cli.Context, error) {},
 		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return usageError{fmt.Errorf("launch ctl: %w", err)} },
-		Commands:        []*cli.Command{planCommand()},
+		Commands:        []*cli.Command{statusCommand(), whyCommand(), addCommand(), removeCommand(), planCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return usagef("ctl: there is no %q, only plan", c.Args().First())
+				return usagef("ctl: there is no %q; there are status, why, add, remove and plan", c.Args().First())
 			}
 			return cli.ShowAppHelp(c)
 		},
+	}
+	for _, cmd := range app.Commands {
+		cmd.HideHelpCommand = true
+		cmd.OnUsageError = func(_ *cli.Context, err error, _ bool) error {
+			return usageError{fmt.Errorf("launch ctl %s: %w", cmd.Name, err)}
+		}
 	}
 	err := app.Run(append([]string{"launch ctl"}, args...))
 	var usage usageError
@@ -37,101 +46,161 @@ func runCtl(args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "%v\nSee launch ctl plan --help.\n", err)
+		fmt.Fprintf(stderr, "%v\nSee launch ctl --help.\n", err)
 		return exitUsage
 	}
 	fmt.Fprintln(stderr, err)
 	return 1
 }
 
-func planCommand() *cli.Command {
+func jobFlag() cli.Flag {
+	return &cli.StringFlag{Name: "job", Usage: "`ID` of the job, or how it begins", DefaultText: "the only one that runs"}
+}
+
+func addCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "plan",
-		Usage:     "tell how the keys of a file would lie on the servers",
-		ArgsUsage: "FILE.safetensors",
-		Description: `Places the keys of a safetensors file as the scheduler of a job with so many servers does, without a job:
+		Name:      "add",
+		Usage:     "add a host to a job that runs",
+		ArgsUsage: "HOST [slots=N]",
+		Description: `Asks for a worker on HOST (or N workers), of a job that was started with --elastic-training-enabled:
 
-   launch ctl plan --servers 4 checkpoints/step-00001000/store.safetensors
-   launch ctl plan --servers 8 --keys model.safetensors
+   launch ctl add d3
+   launch ctl add --wait me@10.0.0.7:2222 slots=4
 
-Of a file that the store has saved (worker checkpoints hold one, store.safetensors) these are the store's keys, whole where its optimizer
-needs them whole; of another file all tensors. Bytes are those of the values; an optimizer's state comes on top, as many bytes
-for each of its slots. A job places keys in the order in which its workers initialise them, and this command in the file's
-order: a small key may lie on another server, and the balance stays.`,
-		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "servers", Aliases: []string{"s"}, Value: 2, Usage: "`NUMBER` of servers"},
-			&cli.BoolFlag{Name: "keys", Usage: "list the keys, too, each with the servers of its shards"},
-		},
-		HideHelpCommand: true,
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return usageError{fmt.Errorf("launch ctl plan: %w", err)}
-		},
-		Action: func(c *cli.Context) error {
-			switch {
-			case c.NArg() != 1:
-				return usagef("ctl plan: got %d files, want one: launch ctl plan --servers 4 model.safetensors", c.NArg())
-			case c.Int("servers") < 1 || c.Int("servers") > 1<<16:
-				return usagef("ctl plan: --servers is %d, want 1 to %d", c.Int("servers"), 1<<16)
-			}
-			keys, err := kvstore.Declarations(c.Args().First())
-			if err != nil {
-				return fmt.Errorf("launch: ctl plan: %w", err)
-			}
-			plans, err := schedulernode.PlanKeys(c.Int("servers"), keys)
-			if err != nil {
-				return fmt.Errorf("launch: ctl plan: %w", err)
-			}
-			return writePlan(c.App.Writer, c.Int("servers"), plans, c.Bool("keys"))
-		},
+The host is reached, gets the job's folder (--sync-dst-dir), is prepared (--prepare-data), and joins when its workers are
+ready, while training goes on. --wait waits until it counts, and ends with 1 if it cannot join. The file host_worker then
+names the host, too.`,
+		Flags:  []cli.Flag{jobFlag(), waitFlag("counts")},
+		Action: func(c *cli.Context) error { return changeHost(c, "add") },
 	}
 }
 
-// writePlan writes what each server holds, and with keys where each key lies.
-func writePlan(w io.Writer, servers int, plans []*wire.KeyPlan, keys bool) error {
-	type share struct {
-		keys, shards int
-		bytes        int64
+func removeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "remove",
+		Usage:     "take a host out of a job that runs",
+		ArgsUsage: "HOST",
+		Description: `Asks all workers on HOST to leave the job:
+
+   launch ctl remove d3
+
+They take part in the steps up to the next boundary and end with exit code 0; the others go on with all data. Servers on the
+host stay.`,
+		Flags:  []cli.Flag{jobFlag(), waitFlag("has left")},
+		Action: func(c *cli.Context) error { return changeHost(c, "remove") },
 	}
-	on := make([]share, servers)
-	total := int64(0)
-	list := metrics.Table{Columns: []string{"key", "bytes", "shards", "servers"}}
-	for _, k := range plans {
-		where := make([]int, servers)
-		for _, s := range k.Shards {
-			where[s.Server]++
-			on[s.Server].shards++
-			on[s.Server].bytes += 4 * int64(s.Length)
-			total += 4 * int64(s.Length)
-		}
-		text, holders := "", 0
-		for i, n := range where {
-			if n > 0 {
-				on[i].keys++
-				holders++
-				text += fmt.Sprintf(" %d", i)
-			}
-		}
-		if holders == servers && servers > 1 {
-			text = " all"
-		}
-		list.Row(k.Name, 4*int64(k.Size), len(k.Shards), text[1:])
+}
+
+func waitFlag(until string) cli.Flag {
+	return &cli.BoolFlag{Name: "wait", Usage: "wait until the host " + until, DisableDefaultText: true}
+}
+
+// A controller asks the scheduler of one job.
+type controller struct{ record.Record }
+
+// findJob finds the job that the command is about.
+func findJob(c *cli.Context) (*controller, error) {
+	dir, err := record.Dir(os.Getenv)
+	if err != nil {
+		return nil, err
 	}
-	mean := float64(total) / float64(servers)
-	table := metrics.Table{Columns: []string{"server", "keys", "shards", "bytes", "of the mean"}}
-	most := int64(0)
-	for i, s := range on {
-		table.Row(fmt.Sprint(i), s.keys, s.shards, s.bytes, fmt.Sprintf("%.3f", float64(s.bytes)/max(mean, 1)))
-		most = max(most, s.bytes)
+	r, err := record.Find(dir, c.String("job"))
+	if err != nil {
+		return nil, err
 	}
-	if keys {
-		if _, err := list.WriteTo(w); err != nil {
-			return err
-		}
-		fmt.Fprintln(w)
+	return &controller{r}, nil
+}
+
+// askFor bounds how long a scheduler that is being started again is waited for.
+const askFor = 10 * time.Second
+
+// ask puts a request, and reads the answer into a struct. raw is the answer as it came.
+func (k *controller) ask(ctx context.Context, q job.Request, answer any) (raw []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askFor+time.Duration(q.WaitMillis)*time.Millisecond)
+	defer cancel()
+	raw, err = job.Ask(ctx, control, k.Scheduler, k.Credentials, q)
+	switch {
+	case errors.Is(err, job.ErrRefused):
+		return nil, fmt.Errorf("launch: job %s: %w", k.Job, err)
+	case err != nil:
+		return nil, fmt.Errorf("launch: job %s: its scheduler at %s does not answer: %w", k.Job, k.Scheduler, err)
 	}
-	if _, err := table.WriteTo(w); err != nil {
+	if err := json.Unmarshal(raw, answer); err != nil {
+		return nil, fmt.Errorf("launch: job %s: read the scheduler's answer: %w", k.Job, err)
+	}
+	return raw, nil
+}
+
+// changeHost is `launch ctl add` and `launch ctl remove`.
+func changeHost(c *cli.Context, op string) error {
+	h, err := hostArgument(c, op)
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%d keys, %d bytes, on %d servers; max/mean %.3f\n", len(plans), total, servers, float64(most)/max(mean, 1))
-	return err
+	k, err := findJob(c)
+	if err != nil {
+		return err
+	}
+	var before struct {
+		LastEvent uint64 `json:"last_event"`
+	}
+	if _, err := k.ask(c.Context, job.Request{Op: "status"}, &before); err != nil {
+		return err
+	}
+	if _, err := k.ask(c.Context, job.Request{Op: op, Host: h.String(), Slots: h.Slots}, &struct{}{}); err != nil {
+		return err
+	}
+	if c.Bool("wait") {
+		return k.await(c, h, before.LastEvent)
+	}
+	what := "is being added; it counts when its workers are ready"
+	if op == "remove" {
+		what = "is being removed; its workers leave at the next step"
+	}
+	fmt.Fprintf(c.App.Writer, "host %s %s. See launch ctl status.\n", h, what)
+	return nil
+}
+
+func hostArgument(c *cli.Context, op string) (hosts.Host, error) {
+	args := c.Args().Slice()
+	switch {
+	case len(args) == 0:
+		return hosts.Host{}, usagef("ctl %s: which host? launch ctl %s HOST", op, op)
+	case len(args) > 2 || len(args) == 2 && op != "add":
+		return hosts.Host{}, usagef("ctl %s: got %q, want one host; flags stand before it", op, args)
+	}
+	h, err := hosts.ParseLine(args)
+	if err != nil {
+		return hosts.Host{}, usagef("ctl %s: %v", op, err)
+	}
+	return h, nil
+}
+
+// await waits until what was asked for has happened to the host.
+func (k *controller) await(c *cli.Context, h hosts.Host, after uint64) error {
+	for {
+		var got struct {
+			Phase  string      `json:"phase"`
+			Events []job.Event `json:"events"`
+		}
+		if _, err := k.ask(c.Context, job.Request{Op: "events", After: after, WaitMillis: 10_000}, &got); err != nil {
+			return err
+		}
+		for _, e := range got.Events {
+			after = max(after, e.Number)
+			if e.Host != h.String() {
+				continue
+			}
+			switch e.Action {
+			case "ADDED", "REMOVED":
+				fmt.Fprintf(c.App.Writer, "host %s %s\n", h, e.Action)
+				return nil
+			case "FAILED":
+				return fmt.Errorf("launch: host %s FAILED: %s", h, e.Reason)
+			}
+		}
+		if got.Phase != "running" && got.Phase != "forming" {
+			return fmt.Errorf("launch: job %s has %s", k.Job, got.Phase)
+		}
+	}
 }

@@ -2,15 +2,17 @@ package main
 
 import (
 	"bytes"
-	"fmt"
+	"encoding/json"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/kvstore"
-	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/launch/record"
+	"github.com/paragon-train/paragon/schedulernode"
 )
 
 func ctl(args ...string) (code int, stdout, stderr string) {
@@ -19,90 +21,138 @@ func ctl(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-// The table of a plan names every server, its bytes add up, and the last line says how even it is.
-func TestCtlPlanTellsWhatEachServerHolds(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "model.safetensors")
-	err := checkpoint.Save(file, nil, []checkpoint.Tensor{
-		checkpoint.Float32s("big", []int{300, 300}, make([]float32, 90_000)), // cut: one shard for each server
-		checkpoint.Float32s("bias", []int{200}, make([]float32, 200)),
-		checkpoint.Float32s("scale", []int{100}, make([]float32, 100)),
-	})
+// ctl runs `launch ctl` as the launcher's user.
+func (l *launcher) ctl(t *testing.T, args ...string) (code int, output string) {
+	t.Helper()
+	cmd := exec.Command(launchProgram, append([]string{"ctl"}, args...)...)
+	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+l.records)
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+func (l *launcher) wantCtl(t *testing.T, code int, want string, args ...string) string {
+	t.Helper()
+	got, out := l.ctl(t, args...)
+	if got != code || !regexp.MustCompile(want).MatchString(out) {
+		t.Errorf("launch ctl %q: exit code %d, want %d, and output like %s, got\n%s", args, got, code, want, out)
+	}
+	return out
+}
+
+func TestCtlChangesARunningJob(t *testing.T) {
+	t.Parallel()
+	j := startElastic(t)
+	job := j.job(t)
+	j.wantCtl(t, 0, `^host 127\.0\.0\.2 ADDED\n$`, "add", "--wait", "127.0.0.2", "slots=2")
+	j.await(t, "worker 0  | goes on as 0 of 4")
+	j.wantCtl(t, 1, "host 127.0.0.2 is in the job already", "add", "127.0.0.2")
+	j.wantCtl(t, 1, "host 127.0.0.9 has no worker", "remove", "127.0.0.9")
+	j.wantCtl(t, 1, "host 10.9.9.9 FAILED: host 10.9.9.9 is not this machine", "add", "--wait", "10.9.9.9")
+	out := j.wantCtl(t, 0, `(?m)^job `+job+`: running, 4 workers, generation \d+, since \S+ in .*: .*launch\.test$`, "status", "--job", job[:5])
+	for _, want := range []string{
+		`(?m)^role +rank +host +pid +state +epoch +step +heard of$`, `(?m)^server +0 +localhost +\d+ +counts +\S.* ago$`,
+		`(?m)^worker +3 +127\.0\.0\.2 +\d+ +counts +0 +\d+ +\S+ ago$`, `(?m)^localhost +ADDED`, `(?m)^127\.0\.0\.2 +ADDED`,
+		`(?m)^10\.9\.9\.9 +FAILED +host 10\.9\.9\.9 is not this machine`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("the status has no line like %s:\n%s", want, out)
+		}
+	}
+	_, text := j.ctl(t, "status", "--json")
+	var s schedulernode.Status
+	if err := json.Unmarshal([]byte(text), &s); err != nil || s.Job != job || len(s.Nodes) != 5 || len(s.Hosts) != 3 || s.Hosts[0].Status != "FAILED" {
+		t.Errorf("the status as JSON: %v\n%s", err, text)
+	}
+	j.wantCtl(t, 0, `^host 127\.0\.0\.2 REMOVED\n$`, "remove", "--wait", "127.0.0.2")
+	j.await(t, "worker 3  | removed from the job")
+	j.wantCtl(t, 0, "Nobody waits for anybody", "why")
+	if b, err := os.ReadFile(filepath.Join(j.dir, "host_worker")); err != nil || string(b) != "localhost slots=2\n10.9.9.9\n" {
+		t.Errorf("host_worker has %q, %v", b, err)
+	}
+	j.finish(t)
+	j.wantLog(t, "0 ADDED 127.0.0.2 #\n1 REMOVED 127.0.0.2 #\n")
+	j.wantCtl(t, 1, "no job of yours runs on this machine", "status")
+}
+
+// Who is waited for has a name before anybody has lost patience.
+func TestCtlWhyNamesWhoIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	l := startLauncher(t, t.TempDir(), "-n", "2", "-s", "1", "if [ $PARAGON_RANK = 0 ]; then exec "+self(t)+"; fi; sleep 1000")
+	l.job(t)
+	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		if _, out := l.ctl(t, "why"); regexp.MustCompile(`(?m)^the job +\S+ +start +worker 1 on localhost`).MatchString(out) {
+			break
+		} else if time.Since(begin) > patience {
+			t.Fatalf("launch ctl why says\n%s", out)
+		}
+	}
+	l.wantCtl(t, 0, "(?m)^waiting for worker 1 on localhost", "status")
+	l.wantCtl(t, 1, "was not started with --elastic-training-enabled", "add", "d3")
+}
+
+func TestCtlSecretStaysOffTheCommandLine(t *testing.T) {
+	t.Parallel()
+	j := startElastic(t)
+	files, err := filepath.Glob(filepath.Join(j.records, "paragon", "jobs", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("records %q, %v, want one", files, err)
+	}
+	info, err := os.Stat(files[0])
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s has mode %v, %v, want 0600", files[0], info.Mode(), err)
+	}
+	all, err := record.All(filepath.Dir(files[0]))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("All: %v, %v", all, err)
+	}
+	wrong := strings.Repeat("0", 64)
+	os.Remove(files[0])
+	all[0].Credentials = []string{"PARAGON_SECRET=" + wrong}
+	f, err := record.Write(filepath.Dir(files[0]), all[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, out, stderr := ctl("plan", "--servers", "2", "--keys", file)
-	if code != 0 {
-		t.Fatalf("exit code %d: %s", code, stderr)
+	defer f.Remove()
+	if code, out := j.ctl(t, "remove", "localhost"); code != 1 || strings.Contains(out, wrong) {
+		t.Errorf("launch ctl with a wrong secret: exit code %d, want 1, and no secret in\n%s", code, out)
 	}
-	for _, want := range []string{`(?m)^big +360000 +2 +all$`, `(?m)^bias +800 +1 +[01]$`, `(?m)^3 keys, 361200 bytes, on 2 servers; max/mean 1\.00\d$`} {
-		if !regexp.MustCompile(want).MatchString(out) {
-			t.Errorf("got no line like %s in\n%s", want, out)
-		}
-	}
-	sum := 0
-	for server := range 2 {
-		m := regexp.MustCompile(fmt.Sprintf(`(?m)^%d +\d+ +\d+ +(\d+) +\d\.\d+$`, server)).FindStringSubmatch(out)
-		if m == nil {
-			t.Fatalf("no row of server %d in\n%s", server, out)
-		}
-		var n int
-		fmt.Sscan(m[1], &n)
-		sum += n
-	}
-	if sum != 361200 {
-		t.Errorf("the servers' bytes add up to %d, want 361200\n%s", sum, out)
-	}
+	j.finish(t)
 }
 
-// A file of the store lists keys, not the optimizer's state, and keeps keys whole that the optimizer needs whole.
-func TestCtlPlanReadsTheStoresFiles(t *testing.T) {
-	for optimizer, shards := range map[string]string{"adam": "4", "lars": "1"} {
-		kv, err := kvstore.Create(t.Context(), "local")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := kv.SetOptimizer(t.Context(), optim.Config{Name: optimizer, LearningRate: 0.1}); err != nil {
-			t.Fatal(err)
-		}
-		if err := kv.Init(t.Context(), "w", make([]float32, 70_000)); err != nil {
-			t.Fatal(err)
-		}
-		if err := kv.InitRows(t.Context(), "table", 10, 4, nil); optimizer == "adam" && err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(t.TempDir(), "store.safetensors")
-		if err := kv.Save(t.Context(), file); err != nil {
-			t.Fatal(err)
-		}
-		kv.Close()
-		code, out, stderr := ctl("plan", "-s", "4", "--keys", file)
-		if code != 0 {
-			t.Fatalf("%s: exit code %d: %s", optimizer, code, stderr)
-		}
-		if !regexp.MustCompile(`(?m)^w +280000 +`+shards+` `).MatchString(out) || strings.Contains(out, "w/") {
-			t.Errorf("%s: want key w in %s shards and no state:\n%s", optimizer, shards, out)
-		}
-	}
-}
-
-func TestCtlSaysWhatIsWrong(t *testing.T) {
-	empty := filepath.Join(t.TempDir(), "x")
+func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	for _, tc := range []struct {
-		args, want string
-		code       int
+		args string
+		code int
+		want string
 	}{
-		{"plan", "want one: launch ctl plan --servers 4 model.safetensors", exitUsage},
-		{"plan --servers 0 " + empty, "--servers is 0", exitUsage},
-		{"plan --server 1 x", "-server", exitUsage},
-		{"top", `there is no "top"`, exitUsage},
-		{"plan " + empty, "no such file", 1},
+		{"add", exitUsage, "which host? launch ctl add HOST"},
+		{"remove a b", exitUsage, `got ["a" "b"], want one host`},
+		{"add d3 slots=0", exitUsage, "slots=0 is no number of workers"},
+		{"add a;b", exitUsage, `"a;b" is no host name`},
+		{"add --slots 2 d3", exitUsage, "flag provided but not defined: -slots"},
+		{"status x", exitUsage, `ctl status: got "x", want flags only`},
+		{"stat", exitUsage, `there is no "stat"; there are status, why, add, remove and plan`},
+		{"add d3", 1, "no job of yours runs on this machine; run this where, and as whom, launch was started"},
 	} {
-		code, _, stderr := ctl(strings.Fields(tc.args)...)
+		code, out, stderr := ctl(strings.Fields(tc.args)...)
 		if code != tc.code || !strings.Contains(stderr, tc.want) {
-			t.Errorf("launch ctl %s: exit code %d and %q, want %d and %q", tc.args, code, stderr, tc.code, tc.want)
+			t.Errorf("launch ctl %s: exit code %d, %s%s, want %d with %q", tc.args, code, out, stderr, tc.code, tc.want)
 		}
 	}
-	if code, out, _ := ctl("plan", "--help"); code != 0 || !strings.Contains(out, "launch ctl plan --servers 4") {
-		t.Errorf("launch ctl plan --help: exit code %d, want an example:\n%s", code, out)
+	_, out, _ := ctl("--help")
+	for _, want := range []string{"status", "why", "add", "remove", "plan"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("launch ctl --help has no %s:\n%s", want, out)
+		}
+	}
+	for _, command := range []string{"add", "remove", "status", "why"} {
+		if _, out, _ := ctl(command, "--help"); !strings.Contains(out, "launch ctl "+command) || !strings.Contains(out, "--job ID") {
+			t.Errorf("launch ctl %s --help has no example:\n%s", command, out)
+		}
 	}
 }

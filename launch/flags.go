@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -34,7 +36,17 @@ func flags() []cli.Flag {
 		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that hears nothing of launch for `TIME` stops its processes (ssh)", Value: 4 * time.Second},
 		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing", DisableDefaultText: true},
 		&cli.StringFlag{Name: "ssh-command", Usage: "the ssh client, with options (`WORDS` as in a shell)", Value: "ssh", EnvVars: []string{"PARAGON_SSH"}},
-		&cli.StringFlag{Name: elasticFlag, Usage: "let hosts join and leave while the job runs: True or False (not available in this version)", DefaultText: "False"},
+		&cli.StringFlag{Name: elasticFlag, Usage: "let hosts join and leave while the job runs: True or False", DefaultText: "False"},
+		&cli.StringFlag{Name: "on-worker-loss", Usage: "when a worker is lost: shrink, wait for another one, or fail", DefaultText: "shrink if elastic, else fail"},
+		&cli.IntFlag{Name: "min-workers", Usage: "with fewer than `NUMBER` workers the job fails", Value: 1},
+		&cli.IntFlag{Name: "max-workers", Usage: "no more than `NUMBER` workers join", DefaultText: "any number"},
+		&cli.DurationFlag{Name: "join-timeout", Usage: "a host that is added has `TIME` to be prepared, and its workers to be ready", Value: 5 * time.Minute},
+		&cli.IntFlag{Name: "rejoin", Usage: "start a lost worker again where it was, up to `NUMBER` times in a row", Value: 3},
+		&cli.StringFlag{Name: "prepare-data", Usage: "`COMMAND` that must succeed on an added host before its workers start"},
+		&cli.IntFlag{Name: "backups", Usage: "keep each shard on `NUMBER` more servers (0 or 1): with 1, a server may be lost", DefaultText: "0"},
+		&cli.IntFlag{Name: "restarts", Usage: "start a job that failed again, from its newest checkpoint, up to `NUMBER` times", DefaultText: "0"},
+		&cli.StringFlag{Name: "state", Usage: "the scheduler keeps what it decides in folder `PATH` of its host, or in etcd://host:port/prefix",
+			DefaultText: "a folder of this job, if workers or servers may be lost"},
 	}
 }
 
@@ -55,6 +67,9 @@ type options struct {
 	stopTimeout      time.Duration
 	hostTimeout      time.Duration
 	check            bool
+	elastic          job.Elastic
+	restarts         int
+	state            string
 	command          []string
 }
 
@@ -70,10 +85,8 @@ func readOptions(c *cli.Context) (*options, error) {
 	if err := o.readHosts(c); err != nil {
 		return nil, err
 	}
-	if elastic, err := parseBool(c.String(elasticFlag)); err != nil {
-		return nil, usagef("--%s: %v", elasticFlag, err)
-	} else if elastic {
-		return nil, usagef("--%s: this version runs with a fixed set of hosts; leave the flag out", elasticFlag)
+	if err := o.readElastic(c); err != nil {
+		return nil, err
 	}
 	var err error
 	if o.env, err = readEnvironment(c.StringSlice("env"), c.StringSlice("env-server"), c.StringSlice("env-worker")); err != nil {
@@ -184,6 +197,94 @@ func (o *options) readAddress() error {
 		if o.hostIP, err = job.InterfaceAddress(o.netName); err != nil {
 			return usageError{err}
 		}
+	}
+	return nil
+}
+
+// readElastic reads what may change while the job runs.
+func (o *options) readElastic(c *cli.Context) error {
+	enabled, err := parseBool(c.String(elasticFlag))
+	if err != nil {
+		return usagef("--%s: %v", elasticFlag, err)
+	}
+	policy := c.String("on-worker-loss")
+	switch policy {
+	case "", job.LossShrink, job.LossWait, job.LossFail:
+	default:
+		return usagef("--on-worker-loss %q is unknown; it is shrink, wait or fail", policy)
+	}
+	o.elastic = job.Elastic{Enabled: enabled, OnWorkerLoss: policy, Backups: c.Int("backups")}
+	e := &o.elastic
+	survives := policy == job.LossShrink || policy == job.LossWait || policy == "" && enabled
+	if survives {
+		e.Rejoin = c.Int("rejoin")
+	}
+	for _, name := range []string{"max-workers", "join-timeout", "prepare-data"} {
+		if c.IsSet(name) && !enabled {
+			return usagef("--%s is about hosts that join; give --%s, too", name, elasticFlag)
+		}
+	}
+	for _, name := range []string{"min-workers", "rejoin"} {
+		if c.IsSet(name) && !survives {
+			return usagef("--%s is for jobs that go on without a lost worker; give --on-worker-loss shrink or wait, too", name)
+		}
+	}
+	if c.IsSet("min-workers") {
+		if e.MinWorkers = c.Int("min-workers"); e.MinWorkers < 1 || e.MinWorkers > o.workers {
+			return usagef("--min-workers is %d, want 1 to the %d of -n", e.MinWorkers, o.workers)
+		}
+	}
+	if c.IsSet("max-workers") {
+		if e.MaxWorkers = c.Int("max-workers"); e.MaxWorkers < o.workers {
+			return usagef("--max-workers is %d, want at least the %d of -n", e.MaxWorkers, o.workers)
+		}
+	}
+	switch e.JoinTimeout = c.Duration("join-timeout"); {
+	case e.JoinTimeout < time.Second:
+		return usagef("--join-timeout is %s, want at least 1s, such as 30s or 5m", e.JoinTimeout)
+	case e.Rejoin < 0:
+		return usagef("--rejoin is %d, want 0, for never, or more", e.Rejoin)
+	case e.Backups < 0 || e.Backups > 1:
+		return usagef("--backups is %d, want 0 or 1", e.Backups)
+	case e.Backups == 1 && o.servers < 2:
+		return usagef("--backups 1 keeps each shard on two servers, and there is 1; give -s 2 or more")
+	}
+	if text := c.String("prepare-data"); c.IsSet("prepare-data") {
+		if strings.TrimSpace(text) == "" {
+			return usagef("--prepare-data is empty; give a command, in quotes if it has spaces")
+		}
+		e.PrepareData = []string{"/bin/sh", "-c", text}
+	}
+	if o.restarts = c.Int("restarts"); o.restarts < 0 {
+		return usagef("--restarts is %d, want 0, for never, or more", o.restarts)
+	}
+	return o.readState(c)
+}
+
+// readState reads --state, and finds the folder where it is left out: empty where the job needs none.
+func (o *options) readState(c *cli.Context) error {
+	o.state = c.String("state")
+	switch {
+	case !c.IsSet("state"):
+		return nil
+	case strings.HasPrefix(o.state, "etcd://"):
+		u, err := url.Parse(o.state)
+		if err != nil || u.Hostname() == "" || u.Port() == "" {
+			return usagef("--state %q is no address of etcd; write etcd://host:port/prefix", o.state)
+		}
+		o.state = strings.TrimSuffix(o.state, "/")
+	case strings.Contains(o.state, "://"):
+		return usagef("--state %q: it is a folder, or etcd://host:port/prefix", o.state)
+	case o.state == "":
+		return usagef("--state is empty; give a folder, or etcd://host:port/prefix")
+	case o.schedulerHost == nil:
+		abs, err := filepath.Abs(o.state)
+		if err != nil {
+			return usagef("--state: %v", err)
+		}
+		o.state = abs
+	case !filepath.IsAbs(o.state):
+		return usagef("--state %s is on the scheduler's host; give the whole path, from / on", o.state)
 	}
 	return nil
 }

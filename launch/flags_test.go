@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/urfave/cli/v2"
 )
@@ -44,7 +45,20 @@ func TestCommandLineIsRead(t *testing.T) {
 				slices.Equal(o.env.workers, []string{"C="})
 		}},
 		{"-n 1 --elastic-training-enabled False p", func(o *options) bool { return slices.Equal(o.command, []string{"p"}) }},
-		{"-n 1 --elastic-training-enabled=no p", func(o *options) bool { return slices.Equal(o.command, []string{"p"}) }},
+		{"-n 1 --elastic-training-enabled=no p", func(o *options) bool { return slices.Equal(o.command, []string{"p"}) && !o.elastic.Enabled }},
+		{"-n 2 --elastic-training-enabled p", func(o *options) bool {
+			return o.elastic.Enabled && o.elastic.Rejoin == 3 && o.elastic.JoinTimeout == 5*time.Minute && slices.Equal(o.command, []string{"p"})
+		}},
+		{"-n 2 --elastic-training-enabled True --on-worker-loss wait --min-workers 2 --max-workers 8 --join-timeout 1m --rejoin 0 --prepare-data ./get p", func(o *options) bool {
+			e := o.elastic
+			return e.Enabled && e.OnWorkerLoss == "wait" && e.MinWorkers == 2 && e.MaxWorkers == 8 && e.JoinTimeout == time.Minute && e.Rejoin == 0 &&
+				slices.Equal(e.PrepareData, []string{"/bin/sh", "-c", "./get"})
+		}},
+		{"-n 2 --on-worker-loss shrink --backups 1 --restarts 4 --state etcd://h:2379/jobs/ p", func(o *options) bool {
+			return !o.elastic.Enabled && o.elastic.Backups == 1 && o.restarts == 4 && o.state == "etcd://h:2379/jobs"
+		}},
+		{"-n 2 --elastic-training-enabled --on-worker-loss fail p", func(o *options) bool { return o.elastic.Rejoin == 0 && o.elastic.OnWorkerLoss == "fail" }},
+		{"-n 2 --state rel p", func(o *options) bool { return filepath.IsAbs(o.state) && filepath.Base(o.state) == "rel" }},
 		{"-n 1 -H " + hostfile + " --scheduler-host me@d3:2222 --sync-dst-dir ~/x p", func(o *options) bool {
 			return o.schedulerHost.Name == "d3" && o.schedulerHost.Port == 2222 && o.syncDir == "x"
 		}},
@@ -82,8 +96,24 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 1 --sync-dst-dir /x p", "--sync-dst-dir is for jobs on several hosts"},
 		{"-n 1 -H /no/such/file p", "read hosts file: open /no/such/file"},
 		{"-n 2 -H " + hostfile + " p", "2 workers need 2 slots"},
-		{"-n 1 --elastic-training-enabled p", "fixed set of hosts"},
-		{"-n 1 --elastic-training-enabled True p", "fixed set of hosts"},
+		{"-n 1 --on-worker-loss die p", `--on-worker-loss "die" is unknown; it is shrink, wait or fail`},
+		{"-n 2 --min-workers 1 p", "--min-workers is for jobs that go on without a lost worker; give --on-worker-loss shrink or wait"},
+		{"-n 2 --on-worker-loss shrink --min-workers 3 p", "--min-workers is 3, want 1 to the 2 of -n"},
+		{"-n 2 --on-worker-loss shrink --min-workers 0 p", "--min-workers is 0, want 1 to the 2 of -n"},
+		{"-n 2 --max-workers 4 p", "--max-workers is about hosts that join; give --elastic-training-enabled, too"},
+		{"-n 2 --elastic-training-enabled --max-workers 1 p", "--max-workers is 1, want at least the 2 of -n"},
+		{"-n 2 --join-timeout 1m p", "--join-timeout is about hosts that join"},
+		{"-n 2 --elastic-training-enabled --join-timeout 5ms p", "--join-timeout is 5ms, want at least 1s"},
+		{"-n 2 --prepare-data ./get p", "--prepare-data is about hosts that join"},
+		{"-n 2 --elastic-training-enabled --prepare-data= p", "--prepare-data is empty"},
+		{"-n 2 --rejoin 2 p", "--rejoin is for jobs that go on without a lost worker"},
+		{"-n 2 --elastic-training-enabled --rejoin -1 p", "--rejoin is -1"},
+		{"-n 2 --backups 2 p", "--backups is 2, want 0 or 1"},
+		{"-n 2 -s 1 --backups 1 p", "--backups 1 keeps each shard on two servers, and there is 1; give -s 2"},
+		{"-n 2 --restarts -1 p", "--restarts is -1"},
+		{"-n 2 --state etcd://here p", "is no address of etcd; write etcd://host:port/prefix"},
+		{"-n 2 --state s3://b p", "it is a folder, or etcd://host:port/prefix"},
+		{"-n 1 -H " + hostfile + " --scheduler-host d2 --state dir p", "give the whole path"},
 		{"-n 1 --elastic-training-enabled=maybe p", `"maybe" is neither True nor False`},
 		{"-n 1 --env 1A=2 p", `--env "1A=2": write NAME`},
 		{"-n 1 --env-worker NOT_SET_ANYWHERE p", "NOT_SET_ANYWHERE: it is not set here"},

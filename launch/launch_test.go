@@ -23,6 +23,8 @@ const asLauncher = "LAUNCH_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	switch {
+	case os.Getenv("DMLC_ROLE") == "worker" && os.Getenv(stopFile) != "":
+		os.Exit(elasticWorker())
 	case os.Getenv("DMLC_ROLE") == "worker":
 		os.Exit(testWorker())
 	case os.Getenv(asLauncher) != "":
@@ -50,6 +52,7 @@ func TestMain(m *testing.M) {
 type launcher struct {
 	*exec.Cmd
 	stdout, stderr *output
+	records        string // $XDG_RUNTIME_DIR
 	done           chan struct{}
 }
 
@@ -93,6 +96,8 @@ func startProgram(t *testing.T, program, dir string, args ...string) *launcher {
 	if program != launchProgram {
 		l.Env = append(os.Environ(), asLauncher+"=1")
 	}
+	l.records = t.TempDir() // no record of a test stands among the user's
+	l.Env = append(l.Environ(), "XDG_RUNTIME_DIR="+l.records)
 	l.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	l.WaitDelay = time.Second
 	if err := l.Start(); err != nil {

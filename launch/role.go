@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/paragon-train/paragon/cluster"
@@ -28,6 +30,11 @@ func runScheduler(ctx context.Context, getenv func(string) string, report func(l
 	if err != nil {
 		return err
 	}
+	done, err := openState(&cfg)
+	if err != nil {
+		return err
+	}
+	defer done() // only who is killed is started again on it
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) {
@@ -37,8 +44,27 @@ func runScheduler(ctx context.Context, getenv func(string) string, report func(l
 	},
 		// A launcher that is gone needs no word; its agent ends us.
 		Waiting: func(names []string) { _ = report(job.WaitingLine(names)) },
+		Running: func() { _ = report(job.RunningLine()) },
 		Failed:  func(reason string) { _ = report(job.FailedLine(reason)) },
 	})
+}
+
+// openState makes the folder of the scheduler's file; what it returns removes the file.
+func openState(cfg *cluster.Config) (done func(), err error) {
+	if cfg.State == "" || strings.Contains(cfg.State, "://") {
+		return func() {}, nil
+	}
+	if rest, ok := strings.CutPrefix(cfg.State, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, fmt.Errorf("launch: scheduler: state: %w", err)
+		}
+		cfg.State = filepath.Join(home, rest)
+	}
+	if err := os.MkdirAll(filepath.Dir(cfg.State), 0o700); err != nil {
+		return nil, fmt.Errorf("launch: scheduler: state: %w", err)
+	}
+	return func() { os.Remove(cfg.State) }, nil
 }
 
 func runServer(ctx context.Context, getenv func(string) string, _ func(line string) error) error {

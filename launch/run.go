@@ -76,6 +76,11 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)
 	}
+	dir, err := os.MkdirTemp("", "launch-")
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	defer os.RemoveAll(dir)
 	if o.ssh {
 		// A stopped launcher could not tell the agents that it lives, and they would end the job.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)
@@ -84,17 +89,17 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 		if cfg.Dir = cwd; o.syncDir != "" {
 			cfg.Dir = o.syncDir
 		}
-	} else {
-		dir, err := os.MkdirTemp("", "launch-")
-		if err != nil {
-			return fmt.Errorf("launch: %w", err)
-		}
-		defer os.RemoveAll(dir)
-		if cfg.Command, err = buildUnless(ctx, interrupts, o.command, dir); err != nil {
-			return err
-		}
+	} else if cfg.Command, err = buildUnless(ctx, interrupts, o.command, dir); err != nil {
+		return err
 	}
-	res, err := job.Run(ctx, cfg)
+	cfg.Elastic = o.elastic
+	close, err := o.setElastic(&cfg, method, dir, cwd)
+	if err != nil {
+		return err
+	}
+	defer close()
+	cfg.Listening = func(w job.Where) (func(), error) { return o.record(w, cwd, log), nil }
+	res, err := job.Repeat(ctx, cfg, o.restarts)
 	if err != nil && errors.Is(err, job.ErrStart) {
 		log.Error(err.Error())
 	} else if err != nil {

@@ -18,12 +18,14 @@ import (
 //	add     Host, Slots: ask for workers on it;        answer: Done
 //	remove  Host: ask all workers there to leave;      answer: Done
 //	failed  Host, Reason: it could not be added;       answer: Done
+//	lost    Host, PID, Reason: that process ended;     answer: Done
 //
 // An answer with Error set says why nothing was done.
 type ControlRequest struct {
 	Op         string `json:"op"`
 	Host       string `json:"host,omitempty"`
 	Slots      int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
+	PID        uint32 `json:"pid,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	After      uint64 `json:"after,omitempty"`
 	WaitMillis int64  `json:"wait_ms,omitempty"`
@@ -138,10 +140,12 @@ func (c *Core) control(request uint64, m *wire.Control) {
 			return
 		}
 		c.report(request, c.eventsAfter(r.After))
+	case "lost":
+		c.report(request, Done{c.ended(r)})
 	case "add", "remove", "failed":
 		c.report(request, Done{c.act(r)})
 	default:
-		c.report(request, Done{fmt.Sprintf("op %q: want status, why, events, add, remove or failed", r.Op)})
+		c.report(request, Done{fmt.Sprintf("op %q: want status, why, events, add, remove, failed or lost", r.Op)})
 	}
 }
 
@@ -164,6 +168,20 @@ func (c *Core) act(r ControlRequest) string {
 		return c.removeHost(r.Host)
 	}
 	return c.hostFailed(r.Host, r.Reason)
+}
+
+// ended takes the word of whoever started a process that it has ended: nothing more will be heard of it, so its lease need not be
+// waited for. It returns why that says nothing.
+func (c *Core) ended(r ControlRequest) string {
+	for _, n := range c.nodes {
+		if n.state == living && n.Host == r.Host && n.PID == r.PID && r.PID != 0 {
+			if c.open() {
+				c.lose(n, r.Reason)
+			}
+			return ""
+		}
+	}
+	return fmt.Sprintf("no node lives on host %s whose process is %d", r.Host, r.PID)
 }
 
 // maxReport bounds an answer's JSON, which must fit a head.

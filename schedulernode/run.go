@@ -26,6 +26,8 @@ type Config struct {
 	Ready func(addr string)
 	// Waiting, if set, is called every few seconds while the job is forming, with the names of the nodes that are missing.
 	Waiting func(names []string)
+	// Running, if set, is called as soon as the job is complete, or at once if it was before.
+	Running func()
 	// Failed, if set, is called with the reason as soon as the job fails, unless it does because the context has ended.
 	Failed func(reason string)
 }
@@ -150,6 +152,7 @@ type shell struct {
 	log    *slog.Logger
 	cfg    Config
 	state  State         // nil: nothing is kept
+	ran    bool          // of loop: Running was called
 	held   []Output      // of loop: not kept yet, and so not told
 	stop   bool          // of loop: the job was open when the context ended
 	last   atomic.Uint64 // number of the last request
@@ -180,7 +183,12 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 		if err := s.flush(ctx); err != nil {
 			return err
 		}
-		if phase, _ := core.Phase(); end == nil && phase > wire.PhaseRunning {
+		phase, _ := core.Phase()
+		if phase == wire.PhaseRunning && !s.ran && s.cfg.Running != nil {
+			s.ran = true
+			s.cfg.Running()
+		}
+		if end == nil && phase > wire.PhaseRunning {
 			end = time.After(linger)
 		}
 		if core.Settled() {

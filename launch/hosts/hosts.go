@@ -80,7 +80,7 @@ func Parse(r io.Reader, path string) ([]Host, error) {
 		if len(fields) == 0 {
 			continue
 		}
-		h, err := parseLine(fields)
+		h, err := ParseLine(fields)
 		if err != nil {
 			return nil, fmt.Errorf("launch: %s line %d: %w", path, i+1, err)
 		}
@@ -93,7 +93,8 @@ func Parse(r io.Reader, path string) ([]Host, error) {
 	return all, nil
 }
 
-func parseLine(fields []string) (Host, error) {
+// ParseLine reads the words of one line: [user@]host[:port] [slots=N].
+func ParseLine(fields []string) (Host, error) {
 	h, err := ParseHost(fields[0])
 	if err != nil {
 		return Host{}, err

@@ -48,6 +48,11 @@ type Config struct {
 	Dial  func(ctx context.Context, h hosts.Host) (Machine, error)
 	Local func(ctx context.Context) (Machine, error)
 
+	Elastic Elastic // how processes may come and go
+
+	// Listening, if set, is called once the scheduler listens; what it returns is called when the job has ended.
+	Listening func(w Where) (ended func(), err error)
+
 	HostIP    string // the scheduler's address; default: one that all hosts reach
 	Interface string // DMLC_INTERFACE of all processes
 	TLS       bool   // processes on different hosts encrypt what they say, and show each other certificates of the job
@@ -84,6 +89,9 @@ func (c *Config) setDefaults() error {
 			return fmt.Errorf("launch: %s is %s, want more than 0", d.name, *d.field)
 		}
 	}
+	if err := c.Elastic.setDefaults(); err != nil {
+		return err
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -108,13 +116,30 @@ type Node struct {
 	stdout, stderr *lines.Stream
 	started        time.Time
 	ended          bool
-	stopped        bool // launch asked it to end, after the workers had done so well
+	stopped        bool   // launch asked it to end, for no fault of its own
+	joining        bool   // a worker that does not count yet
+	leaving        bool   // its host is being removed
+	member         bool   // a worker that counts, or has counted
+	lost           bool   // a worker that counted, and without which the job goes on
+	told           bool   // the scheduler told of that loss
+	attempt        int    // how often it was started again, in a row
+	fate           string // for the table: what became of it, while the job went on
+}
+
+// Where says how to reach a job.
+type Where struct {
+	Job         string
+	Scheduler   string   // host:port
+	Credentials []string // the variables with the job's secrets, NAME=VALUE
 }
 
 // Name is "worker 0", "server 1" or "scheduler".
 func (n *Node) Name() string {
-	if n.Role == roleScheduler {
+	switch n.Role {
+	case roleScheduler:
 		return n.Role
+	case rolePrepare:
+		return n.Role + " " + n.host.Name
 	}
 	return fmt.Sprintf("%s %d", n.Role, n.Rank)
 }
@@ -123,10 +148,13 @@ const (
 	roleScheduler = "scheduler"
 	roleServer    = "server"
 	roleWorker    = "worker"
+	rolePrepare   = "prepare" // no process of the job: it readies a host
 )
 
 // A Result is how a job ended.
 type Result struct {
 	Code  int // exit code: 0, that of the first process that failed, or 128 + the signal that stopped the job
 	Nodes []*Node
+
+	interrupted bool
 }

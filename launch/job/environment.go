@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/paragon-train/paragon/launch/hosts"
 )
 
 // newIdentity makes the job's ID and its secret, both in hexadecimal.
@@ -26,6 +28,10 @@ func (r *run) environment(n *Node) []string {
 	case roleWorker:
 		env = append(env, r.cfg.WorkerEnv...)
 	}
+	rank := n.Rank
+	if n.joining && n.Role == roleWorker {
+		rank = -1 // its rank is the scheduler's to give
+	}
 	listen := "" // the interface decides
 	if r.cfg.Interface == "" {
 		listen = n.machine.Address()
@@ -40,15 +46,24 @@ func (r *run) environment(n *Node) []string {
 		"DMLC_PS_ROOT_PORT="+r.port,
 		"DMLC_NUM_WORKER="+strconv.Itoa(len(r.cfg.Workers)),
 		"DMLC_NUM_SERVER="+strconv.Itoa(len(r.cfg.Servers)),
-		"DMLC_NODE_HOST="+n.host.Name,
+		"DMLC_NODE_HOST="+r.hostName(n.host),
 		"DMLC_TASK_ID="+strconv.Itoa(n.Rank),
-		"PARAGON_RANK="+strconv.Itoa(n.Rank),
+		"PARAGON_RANK="+strconv.Itoa(rank),
 		"PARAGON_LISTEN="+listen,
 		"PARAGON_HOSTS="+r.expected(),
 		"PARAGON_JOB="+r.id,
-		"PARAGON_SECRET="+r.secret,
 		"PARAGON_START_TIMEOUT="+r.cfg.StartTimeout.String(),
 	)
+	env = append(env, r.credentials...)
+	if n.joining {
+		env = append(env, "PARAGON_JOIN=1")
+	}
+	if state := r.cfg.Elastic.state(r.id); state != "" {
+		env = append(env, "PARAGON_STATE="+state)
+	}
+	if n.Role == roleScheduler {
+		env = append(env, r.cfg.Elastic.environment()...)
+	}
 	if r.cfg.Interface != "" {
 		env = append(env, "DMLC_INTERFACE="+r.cfg.Interface)
 	}
@@ -74,9 +89,19 @@ func (r *run) identity(role, name string) string {
 func (r *run) expected() string {
 	var all []string
 	for _, n := range r.nodes[1:] {
-		all = append(all, fmt.Sprintf("%s/%d/%s", n.Role, n.Rank, n.host.Name))
+		if !n.joining && n.Role != roleScheduler {
+			all = append(all, fmt.Sprintf("%s/%d/%s", n.Role, n.Rank, r.hostName(n.host)))
+		}
 	}
 	return strings.Join(all, ",")
+}
+
+// hostName is what the job's nodes call a host. Where hosts come and go it is what the operator calls it, with user and port.
+func (r *run) hostName(h hosts.Host) string {
+	if r.cfg.Elastic.Enabled {
+		return h.String()
+	}
+	return h.Name
 }
 
 // sharers is how many processes of n's role its machine runs, n among them: each gets its share of the cores. Workers and servers
@@ -84,11 +109,11 @@ func (r *run) expected() string {
 func (r *run) sharers(n *Node) int {
 	count := 0
 	for _, o := range r.nodes {
-		if o.Role == n.Role && o.machine == n.machine {
+		if o.Role == n.Role && o.machine == n.machine && !o.ended && o != n {
 			count++
 		}
 	}
-	return count
+	return count + 1
 }
 
 // An Addressed is a Machine, as far as its addresses go.

@@ -68,7 +68,7 @@ func (m *fake) Start(_ context.Context, spec process.Spec, out process.Output) (
 		name, value, _ := strings.Cut(v, "=")
 		p.env[name] = value
 	}
-	if spec.Self == (p.env["DMLC_ROLE"] == "worker") {
+	if spec.Self == (p.env["DMLC_ROLE"] == "worker" || p.env["DMLC_ROLE"] == "") {
 		return nil, fmt.Errorf("%s: Self is %t", spec.Name, spec.Self)
 	}
 	if p.env["REFUSE"] == spec.Name {
@@ -79,7 +79,7 @@ func (m *fake) Start(_ context.Context, spec process.Spec, out process.Output) (
 	m.mu.Unlock()
 	go func() {
 		if spec.Report {
-			io.WriteString(out.Report, m.address+":4711\n")
+			io.WriteString(out.Report, m.address+":4711\n"+RunningLine()+"\n")
 		}
 		m.script(p)
 		p.exit.Elapsed = time.Since(p.start)
@@ -127,6 +127,7 @@ type setup struct {
 	out        bytes.Buffer
 	interrupts chan os.Signal
 	local      *fake
+	logger     *slog.Logger
 }
 
 // run runs a job of two workers and a server, all on one fake machine, on fake time.
@@ -140,7 +141,9 @@ func (s *setup) run(t *testing.T, script func(p *proc)) (Result, error) {
 		s.cfg.Interrupts = s.interrupts
 	}
 	s.cfg.Output = lines.New(lines.Config{Stdout: &s.out, Stderr: &s.out})
-	s.cfg.Logger = slog.New(slog.DiscardHandler)
+	if s.cfg.Logger = s.logger; s.logger == nil {
+		s.cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	return Run(t.Context(), s.cfg)
 }
 

@@ -8,14 +8,18 @@ import (
 )
 
 // A scheduler reports to its launcher by lines: first the address it listens on, then, as they happen, a WaitingLine every
-// few seconds while the job is not complete, and the FailedLine. Other lines are skipped.
+// few seconds while the job is not complete, the RunningLine once it is, and the FailedLine. Other lines are skipped.
 const (
 	waitingWord = "waiting"
+	runningWord = "running"
 	failedWord  = "failed"
 )
 
 // WaitingLine says for whom a job waits that is not complete: "worker 1 on d2 (12 s)".
 func WaitingLine(names []string) string { return reportLine(waitingWord, names...) }
+
+// RunningLine says that the job is complete.
+func RunningLine() string { return runningWord }
 
 // FailedLine says why the job failed.
 func FailedLine(reason string) string { return reportLine(failedWord, reason) }
@@ -34,6 +38,7 @@ const maxReport = 64 << 10
 type report struct {
 	address chan string   // the first line
 	waiting chan []string // newest WaitingLine; has room for one
+	formed  *formation
 
 	buf   []byte
 	first bool
@@ -42,8 +47,16 @@ type report struct {
 	reason string
 }
 
-func newReport() *report {
-	return &report{address: make(chan string, 1), waiting: make(chan []string, 1), first: true}
+// A formation is whether the job was complete, as any of its schedulers has reported.
+type formation struct {
+	done chan struct{} // closed by the first RunningLine
+	once sync.Once
+}
+
+func newFormation() *formation { return &formation{done: make(chan struct{})} }
+
+func newReport(f *formation) *report {
+	return &report{address: make(chan string, 1), waiting: make(chan []string, 1), formed: f, first: true}
 }
 
 // Write implements io.Writer for one goroutine.
@@ -73,6 +86,8 @@ func (r *report) line(line string) {
 		default:
 		}
 		r.waiting <- f[1:]
+	case runningWord:
+		r.formed.once.Do(func() { close(r.formed.done) })
 	case failedWord:
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -44,6 +44,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	res := Result{Nodes: r.nodes}
 	switch {
 	case stopped != nil:
+		res.interrupted = true
 		res.Code = SignalCode(stopped)
 		if err == nil {
 			err = fmt.Errorf("launch: stopped by %s", stopped)
@@ -51,18 +52,26 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	case err != nil:
 		res.Code = 1
 	}
+	defer func() {
+		if r.release != nil {
+			r.release()
+		}
+	}()
+	defer close(r.over)
 	if err != nil {
 		cfg.Output.Release()
 		r.close()
 		r.collect()
 		return res, fmt.Errorf("%w:\n%w", ErrStart, err)
 	}
-	cfg.Output.Print(startTable(r))
+	cfg.Output.Print(r.sentences() + startTable(r))
 	cfg.Output.Release()
-	w := &watch{run: r}
+	w := newWatch(r)
 	res.Code = w.loop(ctx)
+	res.interrupted = w.interrupt != nil
 	err = r.close()
 	r.collect()
+	res.Nodes = r.nodes
 	cfg.Output.Print(endTable(r))
 	if text := w.explain(); text != "" {
 		cfg.Output.Print(text + "\n")

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,26 +18,37 @@ import (
 
 // run is one job under way.
 type run struct {
-	cfg      Config
-	id       string
-	secret   string
-	address  string // the scheduler's
-	port     string
-	nodes    []*Node
-	machines map[string]Machine // by the host's String; "" is the launching machine
-	ended    chan *Node         // has room for all
-	report   *report            // of the scheduler
+	cfg         Config
+	id          string
+	credentials []string // the variables with the secrets that all processes of the job share
+	controls    []string // the variables by which the launcher asks the scheduler
+	address     string   // the scheduler's
+	port        string
+	addr        string // both
+	nodes       []*Node
+	workers     int                // numbers given to workers
+	machines    map[string]Machine // by the host's String; "" is the launching machine
+	ended       chan *Node
+	over        chan struct{} // closed when nobody takes from ended any more
+	report      *report       // of the scheduler
+	formed      *formation
+	release     func() // what Listening asked for
 
 	authority *identity.Authority // of this job's certificates; nil: without TLS
 }
 
 func newRun(cfg Config) *run {
-	r := &run{cfg: cfg, port: "0", machines: make(map[string]Machine), report: newReport()}
-	r.id, r.secret = newIdentity()
+	r := &run{
+		cfg: cfg, port: "0", machines: make(map[string]Machine), formed: newFormation(), workers: len(cfg.Workers),
+		ended: make(chan *Node), over: make(chan struct{}),
+	}
+	r.report = newReport(r.formed)
+	var secret string
+	r.id, secret = newIdentity()
+	r.credentials = []string{"PARAGON_SECRET=" + secret}
 	add := func(role string, rank int, host hosts.Host) {
-		n := &Node{Role: role, Rank: rank, Host: host.String(), host: host}
-		number := len(r.nodes) // a colour of its own
-		n.stdout, n.stderr = cfg.Output.Stdout(n.Name(), number), cfg.Output.Stderr(n.Name(), number)
+		n := r.newNode(role, rank, host)
+		n.member = role == roleWorker
 		r.nodes = append(r.nodes, n)
 	}
 	scheduler := hosts.Local
@@ -50,8 +62,15 @@ func newRun(cfg Config) *run {
 	for i, h := range cfg.Workers {
 		add(roleWorker, i, h)
 	}
-	r.ended = make(chan *Node, len(r.nodes))
 	return r
+}
+
+// newNode is a process that is not started yet.
+func (r *run) newNode(role string, rank int, host hosts.Host) *Node {
+	n := &Node{Role: role, Rank: rank, Host: host.String(), host: host}
+	number := len(r.nodes) // a colour of its own
+	n.stdout, n.stderr = r.cfg.Output.Stdout(n.Name(), number), r.cfg.Output.Stderr(n.Name(), number)
+	return n
 }
 
 // dial connects to every machine of the job, each once. All errors are told, so that one attempt shows all bad hosts.
@@ -105,6 +124,12 @@ func (r *run) start(ctx context.Context) error {
 			return fmt.Errorf("launch: %w", err)
 		}
 	}
+	r.controls = append(slices.Clone(r.credentials), r.identity(identity.Launcher, identity.Launcher))
+	for _, v := range r.cfg.Env {
+		if strings.HasPrefix(v, "PARAGON_TRANSPORT=") {
+			r.controls = append(r.controls, v)
+		}
+	}
 	if err := r.dial(ctx); err != nil {
 		return err
 	}
@@ -121,11 +146,19 @@ func (r *run) start(ctx context.Context) error {
 	if err := r.startScheduler(ctx, scheduler); err != nil {
 		return err
 	}
+	r.addr = net.JoinHostPort(r.address, r.port)
+	if r.cfg.Listening != nil {
+		var err error
+		if r.release, err = r.cfg.Listening(Where{Job: r.id, Scheduler: r.addr, Credentials: r.controls}); err != nil {
+			return err
+		}
+	}
 	r.cfg.Output.Hold() // the table of who runs where comes first
 	errs := make([]error, len(r.nodes))
 	var all sync.WaitGroup
 	for i, n := range r.nodes[1:] {
-		all.Go(func() { errs[i] = r.startNode(ctx, n, nil) })
+		spec := r.spec(n)
+		all.Go(func() { errs[i] = r.startNode(ctx, n, spec, nil) })
 	}
 	all.Wait()
 	return errors.Join(errs...)
@@ -134,7 +167,7 @@ func (r *run) start(ctx context.Context) error {
 // startScheduler starts the scheduler and waits until it has told its port: it listens on a free one itself, so no other
 // process can take the port in between, and two jobs never meet.
 func (r *run) startScheduler(ctx context.Context, n *Node) error {
-	if err := r.startNode(ctx, n, r.report); err != nil {
+	if err := r.startNode(ctx, n, r.spec(n), r.report); err != nil {
 		return err
 	}
 	select {
@@ -155,7 +188,8 @@ func (r *run) startScheduler(ctx context.Context, n *Node) error {
 	}
 }
 
-func (r *run) startNode(ctx context.Context, n *Node, report *report) error {
+// spec says what n is.
+func (r *run) spec(n *Node) process.Spec {
 	spec := process.Spec{Name: n.Name(), Env: r.environment(n), Dir: r.cfg.Dir, Sharers: r.sharers(n)}
 	if n.Role == roleWorker {
 		spec.Command = r.cfg.Command
@@ -168,6 +202,10 @@ func (r *run) startNode(ctx context.Context, n *Node, report *report) error {
 			spec.Dir = "" // runs where launch does
 		}
 	}
+	return spec
+}
+
+func (r *run) startNode(ctx context.Context, n *Node, spec process.Spec, report *report) error {
 	output := process.Output{Stdout: n.stdout, Stderr: n.stderr}
 	if report != nil {
 		output.Report = report
@@ -178,6 +216,16 @@ func (r *run) startNode(ctx context.Context, n *Node, report *report) error {
 		return err
 	}
 	n.handle, n.PID = h, h.PID()
-	go func() { <-h.Done(); r.ended <- n }() // ends at the latest when the machine is closed
 	return nil
+}
+
+// attend hears of n's end.
+func (r *run) attend(n *Node) {
+	go func() {
+		<-n.handle.Done() // at the latest when the machine is closed
+		select {
+		case r.ended <- n:
+		case <-r.over:
+		}
+	}()
 }

@@ -9,6 +9,24 @@ import (
 	"unicode/utf8"
 )
 
+// sentences are what the first elastic launcher said at its start, for those who look for them.
+func (r *run) sentences() string {
+	files := r.cfg.Elastic.Files
+	if files == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Created worker host file %s\nCreated worker host log file %s\n", files.Path, files.LogPath)
+	for _, role := range []string{roleServer, roleWorker} {
+		for _, n := range r.nodes {
+			if n.Role == role {
+				fmt.Fprintf(&b, "Launching %s node at ip: %s\n", role, n.host.Name)
+			}
+		}
+	}
+	return b.String()
+}
+
 // startTable shows who runs where.
 func startTable(r *run) string {
 	var b strings.Builder
@@ -29,7 +47,10 @@ func endTable(r *run) string {
 	fmt.Fprintln(t, "ROLE\tRANK\tHOST\tPID\tENDED\tTIME\tLAST LINE")
 	for _, n := range r.nodes {
 		ended := n.Exit.String()
-		if n.stopped && !n.Exit.OK() {
+		switch {
+		case n.fate != "":
+			ended += ", " + n.fate
+		case n.stopped && !n.Exit.OK():
 			ended += ", as asked"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", n.Role, rankText(n), n.Host, n.PID, ended, elapsed(n.Exit.Elapsed), cut(n.Last, 60))

@@ -21,7 +21,7 @@ const (
 	killing           // everybody has SIGKILL
 )
 
-// A watch follows a job that runs.
+// A watch follows a job that runs. All that it has belongs to the goroutine of loop.
 type watch struct {
 	run       *run
 	stage     stage
@@ -32,6 +32,32 @@ type watch struct {
 	interrupt os.Signal // that stopped the job
 	cancelled bool      // the context ended
 	reason    string    // the scheduler's, why the job failed
+
+	// What is under way besides the processes: each ends by a function that loop calls.
+	working context.Context // ends when the job no longer changes
+	rest    context.CancelFunc
+	results chan func()
+	pending int
+
+	// Of jobs that change.
+	guests   map[*guest]bool
+	coming   map[string]int  // hosts on which workers will be started again after a while, and how many
+	leaving  map[string]bool // hosts that are being removed, or were
+	lost     *Node           // the worker that was lost last, while the job went on
+	waves    map[string]int  // by host: goes up when it is added or removed, which ends what was meant for it before
+	here     map[string]bool // hosts with workers that count
+	requests []request       // to the scheduler, in order; the first is under way
+	restarts int             // of the scheduler in a row
+}
+
+func newWatch(r *run) *watch {
+	w := &watch{run: r, results: make(chan func()), guests: make(map[*guest]bool), coming: make(map[string]int), waves: make(map[string]int),
+		leaving: make(map[string]bool), here: make(map[string]bool)}
+	for _, h := range r.cfg.Workers {
+		w.here[h.String()] = true
+	}
+	w.working, w.rest = context.WithCancel(context.Background())
+	return w
 }
 
 // loop returns the exit code once all processes have ended, or cannot be waited for any longer.
@@ -41,16 +67,27 @@ func (w *watch) loop(ctx context.Context) int {
 		<-w.timer.C
 	}
 	defer w.timer.Stop()
+	events, edits, stop := w.changes()
+	defer stop()
+	for _, n := range w.run.nodes {
+		w.run.attend(n)
+	}
 	done := ctx.Done()
-	for left := len(w.run.nodes); left > 0; {
+	for w.alive() > 0 || w.pending > 0 {
 		select {
 		case n := <-w.run.ended:
-			left--
 			w.end(n)
 		case s := <-w.run.cfg.Interrupts:
 			w.signal(s)
 		case names := <-w.run.report.waiting:
 			w.wait(names)
+		case f := <-w.results:
+			w.pending--
+			f()
+		case e := <-events:
+			w.event(e)
+		case c := <-edits:
+			w.edit(c)
 		case <-done:
 			done = nil
 			w.cancelled = true
@@ -63,6 +100,29 @@ func (w *watch) loop(ctx context.Context) int {
 		}
 	}
 	return w.code()
+}
+
+// start does work beside the loop, which calls what it returns. The work ends soon after its context.
+func (w *watch) start(work func(ctx context.Context) func()) {
+	w.pending++
+	go func() {
+		f := work(w.working)
+		select {
+		case w.results <- f:
+		case <-w.run.over:
+		}
+	}()
+}
+
+// alive is how many processes run.
+func (w *watch) alive() int {
+	count := 0
+	for _, n := range w.run.nodes {
+		if !n.ended {
+			count++
+		}
+	}
+	return count
 }
 
 func (w *watch) code() int {
@@ -82,7 +142,7 @@ func (w *watch) code() int {
 
 // blames reports whether the scheduler's reason names the process.
 func (w *watch) blames(n *Node) bool {
-	return strings.HasPrefix(w.reason, fmt.Sprintf("%s on %s", n.Name(), n.host.Name))
+	return strings.HasPrefix(w.reason, fmt.Sprintf("%s on %s", n.Name(), w.run.hostName(n.host)))
 }
 
 // end takes note of the end of a process.
@@ -90,26 +150,38 @@ func (w *watch) end(n *Node) {
 	n.finish()
 	switch {
 	case n.Exit.OK(): // servers and scheduler may end before the last worker does, once all have left the job
-	case w.stage <= settling && !n.stopped:
-		if w.first == nil {
-			w.reason = w.run.report.failed() // before anybody ended: so this end follows from it
-			w.run.cfg.Logger.Error(fmt.Sprintf("%s on %s failed: %s; stopping the others", n.Name(), n.Host, n.Exit))
-			w.enter(settling)
-		}
-		if w.first == nil || n.endedAt().Before(w.first.endedAt()) {
-			w.first = n
-		}
-		if w.blames(n) {
-			w.culprit = n
-		}
+		w.endedWell(n)
+	case w.stage > settling || n.stopped:
+	case w.goesOn(n):
+	default:
+		w.failed(n)
 	}
 	if w.workers() == 0 {
 		switch w.stage {
 		case running:
-			w.enter(finishing)
+			w.noWorker()
 		case stopWorkers:
 			w.enter(stopAll)
 		}
+	}
+	w.leave(n.host)
+}
+
+// failed takes note of a process whose failure the job does not survive.
+func (w *watch) failed(n *Node) {
+	if w.first == nil {
+		w.reason = w.run.report.failed() // before anybody ended: so this end follows from it
+		w.run.cfg.Logger.Error(fmt.Sprintf("%s on %s failed: %s; stopping the others", n.Name(), n.Host, n.Exit))
+		w.enter(settling)
+		if n.Role == roleScheduler && w.lost != nil && w.blames(w.lost) {
+			w.culprit = w.lost // the job went on without it at first
+		}
+	}
+	if w.first == nil || n.endedAt().Before(w.first.endedAt()) {
+		w.first = n
+	}
+	if w.blames(n) {
+		w.culprit = n
 	}
 }
 
@@ -162,6 +234,7 @@ func (w *watch) enter(s stage) {
 		return
 	}
 	w.stage = s
+	w.rest()
 	switch s {
 	case finishing:
 		w.timer.Reset(w.run.cfg.FinishTime)
@@ -187,20 +260,21 @@ func (w *watch) enter(s stage) {
 func (w *watch) send(sig syscall.Signal, roles ...string) {
 	for _, n := range w.run.nodes {
 		for _, role := range roles {
-			if n.Role == role && !n.ended {
+			if n.Role == role && !n.ended && n.handle != nil {
 				n.handle.Signal(sig)
 			}
 		}
 	}
 }
 
-// workers is how many workers run.
+// workers is how many workers run. While the job does, those that do not count yet are none of them: nobody will take them in when
+// all others are done.
 func (w *watch) workers() int {
-	n := 0
-	for _, node := range w.run.nodes {
-		if node.Role == roleWorker && !node.ended {
-			n++
+	count := 0
+	for _, n := range w.run.nodes {
+		if n.Role == roleWorker && !n.ended && (n.member || w.stage > running) {
+			count++
 		}
 	}
-	return n
+	return count
 }

@@ -71,14 +71,26 @@ func (m *Method) options(h hosts.Host) []string {
 	return args
 }
 
+// Words is the command that reaches h, without the options that are ours.
+func (m *Method) Words(h hosts.Host) []string {
+	words := append(append([]string(nil), m.cfg.Command...), m.login(h))
+	if h.Port != 0 {
+		words = append(words, "-p", strconv.Itoa(h.Port))
+	}
+	return words
+}
+
+func (m *Method) login(h hosts.Host) string {
+	if h.User != "" {
+		return h.User + "@" + h.Name
+	}
+	return h.Name
+}
+
 // client is the ssh client about to run a script of /bin/sh on h. The script must have no single quotes, newlines or
 // exclamation marks: the login shell there, of whatever kind, reads it first.
 func (m *Method) client(h hosts.Host, script string) *exec.Cmd {
-	name := h.Name
-	if h.User != "" {
-		name = h.User + "@" + name
-	}
-	args := append(m.options(h), "--", name, "exec /bin/sh -c '"+script+"'")
+	args := append(m.options(h), "--", m.login(h), "exec /bin/sh -c '"+script+"'")
 	cmd := exec.Command(m.cfg.Command[0], args...)
 	cmd.SysProcAttr = groupAttr()
 	cmd.WaitDelay = time.Second

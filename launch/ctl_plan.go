@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/schedulernode"
+	"github.com/paragon-train/paragon/wire"
+)
+
+func planCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "plan",
+		Usage:     "tell how the keys of a file would lie on the servers",
+		ArgsUsage: "FILE.safetensors",
+		Description: `Places the keys of a safetensors file as the scheduler of a job with so many servers does, without a job:
+
+   launch ctl plan --servers 4 checkpoints/step-00001000/store.safetensors
+   launch ctl plan --servers 8 --keys model.safetensors
+
+Of a file that the store has saved (worker checkpoints hold one, store.safetensors) these are the store's keys, whole where its optimizer
+needs them whole; of another file all tensors. Bytes are those of the values; an optimizer's state comes on top, as many bytes
+for each of its slots. A job places keys in the order in which its workers initialise them, and this command in the file's
+order: a small key may lie on another server, and the balance stays.`,
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "servers", Aliases: []string{"s"}, Value: 2, Usage: "`NUMBER` of servers"},
+			&cli.BoolFlag{Name: "keys", Usage: "list the keys, too, each with the servers of its shards"},
+		},
+		HideHelpCommand: true,
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return usageError{fmt.Errorf("launch ctl plan: %w", err)}
+		},
+		Action: func(c *cli.Context) error {
+			switch {
+			case c.NArg() != 1:
+				return usagef("ctl plan: got %d files, want one: launch ctl plan --servers 4 model.safetensors", c.NArg())
+			case c.Int("servers") < 1 || c.Int("servers") > 1<<16:
+				return usagef("ctl plan: --servers is %d, want 1 to %d", c.Int("servers"), 1<<16)
+			}
+			keys, err := kvstore.Declarations(c.Args().First())
+			if err != nil {
+				return fmt.Errorf("launch: ctl plan: %w", err)
+			}
+			plans, err := schedulernode.PlanKeys(c.Int("servers"), keys)
+			if err != nil {
+				return fmt.Errorf("launch: ctl plan: %w", err)
+			}
+			return writePlan(c.App.Writer, c.Int("servers"), plans, c.Bool("keys"))
+		},
+	}
+}
+
+// writePlan writes what each server holds, and with keys where each key lies.
+func writePlan(w io.Writer, servers int, plans []*wire.KeyPlan, keys bool) error {
+	type share struct {
+		keys, shards int
+		bytes        int64
+	}
+	on := make([]share, servers)
+	total := int64(0)
+	list := metrics.Table{Columns: []string{"key", "bytes", "shards", "servers"}}
+	for _, k := range plans {
+		where := make([]int, servers)
+		for _, s := range k.Shards {
+			where[s.Server]++
+			on[s.Server].shards++
+			on[s.Server].bytes += 4 * int64(s.Length)
+			total += 4 * int64(s.Length)
+		}
+		text, holders := "", 0
+		for i, n := range where {
+			if n > 0 {
+				on[i].keys++
+				holders++
+				text += fmt.Sprintf(" %d", i)
+			}
+		}
+		if holders == servers && servers > 1 {
+			text = " all"
+		}
+		list.Row(k.Name, 4*int64(k.Size), len(k.Shards), text[1:])
+	}
+	mean := float64(total) / float64(servers)
+	table := metrics.Table{Columns: []string{"server", "keys", "shards", "bytes", "of the mean"}}
+	most := int64(0)
+	for i, s := range on {
+		table.Row(fmt.Sprint(i), s.keys, s.shards, s.bytes, fmt.Sprintf("%.3f", float64(s.bytes)/max(mean, 1)))
+		most = max(most, s.bytes)
+	}
+	if keys {
+		if _, err := list.WriteTo(w); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	if _, err := table.WriteTo(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d keys, %d bytes, on %d servers; max/mean %.3f\n", len(plans), total, servers, float64(most)/max(mean, 1))
+	return err
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/launch/job"
+	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/schedulernode"
+)
+
+func statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "status",
+		Usage: "tell who is in a job, and what becomes of its hosts",
+		Description: `Shows the processes of a job, how far each worker is, and the status of each host of workers: ADD_QUEUED, ADDED,
+REMOVAL_QUEUED, REMOVED or FAILED, with the reason:
+
+   launch ctl status
+   launch ctl status --json | jq '.hosts[] | select(.status == "FAILED")'
+
+Run it where, and as whom, launch runs.`,
+		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write all of it as JSON", DisableDefaultText: true}},
+		Action: func(c *cli.Context) error {
+			var s schedulernode.Status
+			return look(c, "status", &s, func(w io.Writer, k *controller) error { return writeStatus(w, k, s, time.Now()) })
+		},
+	}
+}
+
+func whyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "why",
+		Usage: "tell who waits for whom in a job",
+		Description: `Shows what the job's nodes wait for, and which workers are behind the others, so that rounds wait for them:
+
+   launch ctl why`,
+		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write all of it as JSON", DisableDefaultText: true}},
+		Action: func(c *cli.Context) error {
+			var y schedulernode.Why
+			return look(c, "why", &y, func(w io.Writer, k *controller) error { return writeWhy(w, y) })
+		},
+	}
+}
+
+// look asks the scheduler for something and writes it.
+func look(c *cli.Context, op string, answer any, write func(w io.Writer, k *controller) error) error {
+	if c.NArg() > 0 {
+		return usagef("ctl %s: got %q, want flags only", op, c.Args().First())
+	}
+	k, err := findJob(c)
+	if err != nil {
+		return err
+	}
+	raw, err := k.ask(c.Context, job.Request{Op: op}, answer)
+	if err != nil {
+		return err
+	}
+	if !c.Bool("json") {
+		return write(c.App.Writer, k)
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return fmt.Errorf("launch: ctl %s: %w", op, err)
+	}
+	b.WriteByte('\n')
+	_, err = b.WriteTo(c.App.Writer)
+	return err
+}
+
+// writeStatus writes the tables of a job.
+func writeStatus(w io.Writer, k *controller, s schedulernode.Status, now time.Time) error {
+	fmt.Fprintf(w, "job %s: %s%s, %s, generation %d, since %s in %s: %s\n", s.Job, s.Phase, because(s.Reason), count(s.Workers, "worker"), s.Generation,
+		ago(now.Sub(k.Started)), k.Dir, strings.Join(k.Command, " "))
+	if len(s.Waiting) > 0 {
+		fmt.Fprintf(w, "waiting for %s\n", strings.Join(s.Waiting, ", "))
+	}
+	if g := s.Change; g != nil {
+		fmt.Fprintf(w, "change %d is pending for %s: %s", g.Number, ago(time.Duration(g.Seconds*float64(time.Second))), strings.Join(g.Causes, "; "))
+		if g.WaitsFor != "" {
+			fmt.Fprintf(w, "; it waits for %s", g.WaitsFor)
+		}
+		fmt.Fprintln(w)
+	}
+	nodes := metrics.Table{Columns: []string{"role", "rank", "host", "pid", "state", "epoch", "step", "heard of"}}
+	for _, n := range s.Nodes {
+		rank, epoch, step := any(n.Rank), any(n.Epoch), any(n.Step)
+		if n.Rank < 0 {
+			rank = nil
+		}
+		if n.Role != "worker" {
+			epoch, step = nil, nil
+		}
+		nodes.Row(n.Role, rank, n.Host, n.PID, n.State, epoch, step, ago(time.Duration(n.HeardMillis)*time.Millisecond)+" ago")
+	}
+	hosts := metrics.Table{Columns: []string{"host", "status", "reason"}}
+	for _, h := range s.Hosts {
+		hosts.Row(h.Host, h.Status, h.Reason)
+	}
+	for _, t := range []struct {
+		metrics.Table
+		rows int
+	}{{nodes, len(s.Nodes)}, {hosts, len(s.Hosts)}} {
+		if t.rows == 0 {
+			continue
+		}
+		fmt.Fprintln(w)
+		if _, err := t.WriteTo(w); err != nil {
+			return err
+		}
+	}
+	if s.LeftOut > 0 {
+		fmt.Fprintf(w, "\n%d more nodes are not shown\n", s.LeftOut)
+	}
+	return nil
+}
+
+// writeWhy writes who waits for whom.
+func writeWhy(w io.Writer, y schedulernode.Why) error {
+	if len(y.Waits) == 0 {
+		fmt.Fprintln(w, "Nobody waits for anybody at the scheduler.")
+	} else {
+		t := metrics.Table{Columns: []string{"who", "waits", "at", "for"}}
+		for _, x := range y.Waits {
+			t.Row(x.Who, ago(time.Duration(x.Seconds*float64(time.Second))), x.At, x.For)
+		}
+		if _, err := t.WriteTo(w); err != nil {
+			return err
+		}
+	}
+	for i, b := range y.Behind {
+		if i == 0 {
+			fmt.Fprintln(w, "\nRounds wait for those whose last step is not the newest, furthest behind first:")
+		}
+		fmt.Fprintf(w, "  %s\n", b)
+	}
+	return nil
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// ago is a time as people say it.
+func ago(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/launch/hosts"
+	"github.com/paragon-train/paragon/launch/hostworker"
+	"github.com/paragon-train/paragon/launch/job"
+	"github.com/paragon-train/paragon/launch/record"
+	"github.com/paragon-train/paragon/launch/ssh"
+	"github.com/paragon-train/paragon/transport"
+)
+
+// remoteState is where a scheduler on another host keeps its state.
+const remoteState = "~/.paragon/state"
+
+// setElastic sets how the job may change. dir is a folder of this job, cwd that in which launch runs. What it returns gives the
+// files up.
+func (o *options) setElastic(cfg *job.Config, method *ssh.Method, dir, cwd string) (done func(), err error) {
+	e := &cfg.Elastic
+	e.Control = control
+	if e.State = o.state; e.State == "" && e.Changes() {
+		if e.State = dir; o.schedulerHost != nil {
+			e.State = remoteState
+		}
+	}
+	if o.ssh {
+		e.Command = func(h hosts.Host) string { return strings.Join(method.Words(h), " ") }
+	} else {
+		e.Here = isHere
+	}
+	if !e.Enabled {
+		return func() {}, nil
+	}
+	if e.Files, err = hostworker.Open(cwd, hostworker.Places(cfg.Workers)); err != nil {
+		return nil, err
+	}
+	return func() { e.Files.Close() }, nil
+}
+
+// isHere reports whether a host is this machine: its name, or a loopback address or name.
+func isHere(h hosts.Host) bool {
+	if h.User != "" || h.Port != 0 {
+		return false
+	}
+	if a, err := netip.ParseAddr(h.Name); err == nil {
+		return a.IsLoopback()
+	}
+	name, err := os.Hostname()
+	return h.Name == "localhost" || err == nil && h.Name == name
+}
+
+// control asks a scheduler.
+func control(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error) {
+	cfg, err := cluster.TransportFromEnv(func(name string) string {
+		for _, v := range credentials {
+			if value, ok := strings.CutPrefix(v, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	})
+	if err != nil {
+		return nil, fmt.Errorf("launch: %w", err)
+	}
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	answer, err := cluster.Control(ctx, addr, cfg, request)
+	var refusal *transport.Refusal
+	if errors.As(err, &refusal) {
+		return nil, fmt.Errorf("%w: %w", job.ErrRefused, err)
+	}
+	return answer, err
+}
+
+// record lets launch ctl find the job; without it the job runs as well.
+func (o *options) record(w job.Where, cwd string, log *slog.Logger) (done func()) {
+	dir, err := record.Dir(os.Getenv)
+	if err == nil {
+		var f *record.File
+		if f, err = record.Write(dir, record.Record{
+			Job: w.Job, Scheduler: w.Scheduler, PID: os.Getpid(), Dir: cwd, Command: o.command, Started: time.Now(), Credentials: w.Credentials,
+		}); err == nil {
+			return func() { f.Remove() }
+		}
+	}
+	log.Warn(fmt.Sprintf("%v; launch ctl will not find this job", err))
+	return func() {}
+}

@@ -1,0 +1,343 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/paragon-train/paragon/launch/hosts"
+)
+
+const (
+	firstBackOff = time.Second // before a process is started again; doubled each time
+	lastBackOff  = 30 * time.Second
+	longLife     = time.Minute // a process that lived so long was no failed attempt
+
+	// maxRestarts bounds how often a scheduler or a server is started again in a row.
+	maxRestarts = 8
+	// aloneTime is how long a job may have no worker at all before it is given up, whatever its scheduler waits for.
+	aloneTime = 10 * time.Second
+)
+
+// backOff is how long to wait before the attempt, from 1 on.
+func backOff(attempt int) time.Duration {
+	return min(firstBackOff<<min(attempt-1, 10), lastBackOff)
+}
+
+// formed reports whether the job was complete.
+func (w *watch) formed() bool {
+	select {
+	case <-w.run.formed.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// endedWell takes note of a process that ended with code 0.
+func (w *watch) endedWell(n *Node) {
+	if n.Role == roleWorker && n.fate == "" && n.leaving {
+		n.fate = "removed"
+	}
+}
+
+// goesOn reports whether the job survives a process that failed, and does what there is to do for it.
+func (w *watch) goesOn(n *Node) bool {
+	e := &w.run.cfg.Elastic
+	switch {
+	case n.lost:
+		return true
+	case w.stage > running || w.run.report.failed() != "":
+		return false
+	case n.Role == roleScheduler:
+		return e.State != "" && w.restartScheduler(n)
+	case n.Role == roleServer:
+		return e.Backups > 0 && w.restartServer(n)
+	case n.leaving:
+		n.fate = "removed"
+		return true
+	case !n.member: // it has never counted
+		n.fate = "ended before it counted"
+		w.rejoin(n, n.Exit.String())
+		return true
+	case e.OnWorkerLoss == LossFail || !w.formed():
+		return false
+	}
+	w.report(n)
+	w.lose(n, n.Exit.String())
+	return true
+}
+
+// report tells the scheduler of a process that ended: it would notice by itself, a little later.
+func (w *watch) report(n *Node) {
+	w.tell(Request{Op: "lost", Host: w.run.hostName(n.host), PID: n.PID, Reason: n.Exit.String()}, func(error) {
+		// It may know already, or it knew the process by another number: that of the program which a shell ran.
+	})
+}
+
+// lose takes note of a worker that counted, and without which the job goes on.
+func (w *watch) lose(n *Node, why string) {
+	n.lost, n.fate = true, "lost, the job went on"
+	w.lost = n
+	w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on", n.Name(), n.Host, why))
+	w.rejoin(n, why)
+}
+
+// goneTime is how long the process of a worker that the scheduler no longer counts has to end by itself.
+const goneTime = 5 * time.Second
+
+// gone takes note of a worker that the scheduler holds for lost. Its process may live, stopped or cut off: it is of no use any
+// more, and another one takes its place.
+func (w *watch) gone(h hosts.Host, e Event) {
+	var it *Node
+	var living []*Node
+	for _, n := range w.run.nodes {
+		if n.Role != roleWorker || !n.host.Same(h) || !n.member {
+			continue
+		}
+		if !n.ended && !n.lost {
+			living = append(living, n)
+		}
+		// A shell may stand before the worker: then its number says nothing, and it is the one that ended.
+		if n.PID == e.PID || it == nil && n.lost && !n.told {
+			it = n
+		}
+	}
+	if it == nil && len(living) == 1 {
+		it = living[0]
+	}
+	if it != nil {
+		it.told = true
+		if !it.ended && !it.lost {
+			w.lose(it, e.Reason)
+			w.turnOut(it, "", goneTime)
+		}
+		living = slices.DeleteFunc(living, func(n *Node) bool { return n == it })
+	}
+	if len(living) == 0 {
+		w.present(h, false, e)
+	}
+}
+
+// noWorker decides what becomes of a job in which no worker runs that counts.
+func (w *watch) noWorker() {
+	done := false
+	for _, n := range w.run.nodes {
+		done = done || n.Role == roleWorker && n.ended && n.Exit.OK() && n.member && !n.leaving && !n.lost
+	}
+	if done {
+		w.rest()
+		for _, n := range w.run.nodes {
+			if n.Role == roleWorker && !n.ended {
+				w.turnOut(n, "stopped before it counted", 0)
+			}
+		}
+		w.enter(finishing)
+		return
+	}
+	if !w.run.cfg.Elastic.Changes() {
+		w.enter(finishing)
+		return
+	}
+	// The scheduler says whether that is the end; others may be about to join.
+	w.start(func(ctx context.Context) func() {
+		t := time.NewTimer(aloneTime)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		return func() {
+			if w.stage > running || ctx.Err() != nil || w.workers() > 0 || len(w.guests) > 0 || w.comingAny() {
+				return
+			}
+			for _, n := range w.run.nodes {
+				if n.Role == roleWorker && !n.ended {
+					return // the scheduler gives it its time
+				}
+			}
+			w.reason, w.first = "no worker is left", w.lost
+			w.run.cfg.Logger.Error("no worker is left; stopping servers and scheduler")
+			w.enter(stopWorkers)
+		}
+	})
+}
+
+// rejoin starts a lost worker again where it was, after a while.
+func (w *watch) rejoin(n *Node, why string) {
+	attempt := n.attempt + 1
+	if n.member && time.Since(n.started) >= longLife {
+		attempt = 1
+	}
+	if e := &w.run.cfg.Elastic; e.Rejoin > 0 && attempt > e.Rejoin {
+		n.fate += fmt.Sprintf(", not started again after %d attempts", e.Rejoin)
+	}
+	w.bringAgain(n.host, attempt, fmt.Errorf("%s ended: %s", n.Name(), why), n.member)
+}
+
+// bringAgain starts another worker on a host where one has ended, because of why, or could not be started. After the last attempt
+// the host has failed, unless it has counted.
+func (w *watch) bringAgain(h hosts.Host, attempt int, why error, counted bool) {
+	e := &w.run.cfg.Elastic
+	if w.leaving[h.String()] || w.working.Err() != nil {
+		return
+	}
+	if attempt > e.Rejoin {
+		if !counted {
+			w.fail(h, why)
+		}
+		return
+	}
+	wait, wave := backOff(attempt), w.waves[h.String()]
+	w.run.cfg.Logger.Info(fmt.Sprintf("starting a worker on %s again in %s (attempt %d of %d)", h, wait, attempt, e.Rejoin))
+	w.coming[h.String()]++
+	w.start(func(ctx context.Context) func() {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		return func() {
+			if w.coming[h.String()]--; ctx.Err() == nil && w.waves[h.String()] == wave {
+				w.bring(h, 1, attempt)
+			}
+		}
+	})
+}
+
+// restartScheduler starts the scheduler again, on the same address and with what it has kept.
+func (w *watch) restartScheduler(n *Node) bool {
+	if w.restarts++; n.Exit.Elapsed >= longLife {
+		w.restarts = 1
+	}
+	if w.restarts > maxRestarts {
+		return false
+	}
+	again := w.run.newNode(roleScheduler, 0, n.host)
+	wait := time.Duration(0) // at once, and later where that did not help
+	if w.restarts > 1 {
+		wait = backOff(w.restarts-1) / 4
+	}
+	n.fate = "started again"
+	w.run.cfg.Logger.Warn(fmt.Sprintf("scheduler on %s ended: %s; starting it again, training goes on meanwhile", n.Host, n.Exit))
+	w.replace(n, again, wait)
+	return true
+}
+
+// restartServer starts another server in the place of one that was lost.
+func (w *watch) restartServer(n *Node) bool {
+	attempt := n.attempt + 1
+	if n.Exit.Elapsed >= longLife {
+		attempt = 1
+	}
+	n.fate = "lost, its backups took over"
+	w.report(n)
+	w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on with the backups of its shards", n.Name(), n.Host, n.Exit))
+	if attempt > maxRestarts {
+		n.fate += fmt.Sprintf("; not started again after %d attempts", maxRestarts)
+		return true
+	}
+	again := w.run.newNode(roleServer, n.Rank, n.host)
+	again.joining, again.attempt = true, attempt
+	w.replace(n, again, backOff(attempt))
+	return true
+}
+
+// replace starts again in the place of n, which ended.
+func (w *watch) replace(n, again *Node, wait time.Duration) {
+	old := w.run.machines[w.run.machineKey(n)]
+	if w.run.machineKey(n) == "" {
+		old = n.machine
+	}
+	report := w.run.report
+	if again.Role == roleScheduler {
+		report = newReport(w.run.formed)
+		w.run.report = report
+	} else {
+		report = nil
+	}
+	w.start(func(ctx context.Context) func() {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		m, fresh, err := old, false, ctx.Err()
+		if err == nil && lostMachine(old) {
+			m, fresh, err = w.run.reach(ctx, n.host, old)
+		}
+		return func() {
+			if w.stage > running {
+				return
+			}
+			if fresh {
+				w.run.machines[w.run.machineKey(n)] = m
+			}
+			if err != nil {
+				again.machine = old
+				w.unreplaced(again, err)
+				return
+			}
+			again.machine = m
+			w.launch(w.working, again, report, func(err error) {
+				if err != nil {
+					w.unreplaced(again, err)
+				} else if report != nil {
+					w.listens(again, report)
+				}
+			})
+		}
+	})
+}
+
+// unreplaced takes note of a process that could not be started again.
+func (w *watch) unreplaced(n *Node, err error) {
+	if w.stage > running {
+		return
+	}
+	n.Exit.Code, n.Exit.Err, n.ended = 127, err.Error(), true
+	w.run.nodes = append(w.run.nodes, n)
+	if !w.goesOn(n) {
+		w.failed(n)
+	}
+}
+
+// listens waits until a scheduler that was started again listens where the first one did.
+func (w *watch) listens(n *Node, report *report) {
+	w.start(func(ctx context.Context) func() {
+		select {
+		case addr := <-report.address:
+			return func() {
+				if _, port, err := net.SplitHostPort(addr); err != nil || port != w.run.port {
+					w.run.cfg.Logger.Error(fmt.Sprintf("launch: scheduler on %s reported %q, want port %s as before", n.Host, addr, w.run.port))
+				} else {
+					w.run.cfg.Logger.Info(fmt.Sprintf("scheduler on %s goes on at %s", n.Host, addr))
+				}
+			}
+		case <-n.handle.Done(): // its end is told elsewhere
+		case <-ctx.Done():
+		}
+		return func() {}
+	})
+}
+
+// machineKey is how n's machine is called in machines.
+func (r *run) machineKey(n *Node) string {
+	if n.Role == roleScheduler && r.cfg.SchedulerHost == nil {
+		return ""
+	}
+	return r.key(n.host)
+}
+
+func (w *watch) comingAny() bool {
+	for _, n := range w.coming {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
