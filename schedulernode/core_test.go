@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/wire"
 )
 
@@ -17,6 +18,9 @@ import (
 func randomEvents(seed uint64) (set Settings, events []Event) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	set = Settings{Job: "j", Workers: 1 + rng.IntN(3), Servers: 1 + rng.IntN(2), Heartbeat: time.Second, Lease: 10 * time.Second, StartTimeout: time.Minute}
+	if seed%2 == 1 {
+		set.Elastic = cluster.Elastic{Enabled: true, OnWorkerLoss: []cluster.LossPolicy{"", cluster.LossWait}[rng.IntN(2)], JoinTimeout: 30 * time.Second, RejoinTimeout: time.Minute}
+	}
 	now := time.Unix(0, 0)
 	total := set.Workers + set.Servers
 	for i := range 200 {
@@ -32,7 +36,7 @@ func randomEvents(seed uint64) (set Settings, events []Event) {
 				role = wire.RoleServer
 			}
 			m = &wire.Register{Role: role, Rank: int32(rng.IntN(set.Workers+1)) - 1, Workers: uint32(set.Workers), Servers: uint32(set.Servers),
-				Nonce: rng.Uint64N(50), Job: "j", Host: fmt.Sprint("h", i), Addr: "a:1"}
+				Nonce: rng.Uint64N(50), Job: "j", Host: fmt.Sprint("h", i%7), Addr: "a:1", Joining: i > total && rng.IntN(2) == 0}
 		case k < 4:
 			m = &wire.Watch{Node: node, Revision: rng.Uint64N(4), WaitMillis: wait}
 		case k < 8:
@@ -51,6 +55,16 @@ func randomEvents(seed uint64) (set Settings, events []Event) {
 		case k == 15:
 			now = now.Add(-time.Minute) // clocks jump
 			m = &wire.Value{}
+		case k == 16 || k == 17:
+			m = &wire.Ready{Node: node, WaitMillis: wait}
+		case k < 22:
+			m = &wire.Arrive{Node: node, Generation: rng.Uint64N(3), Change: rng.Uint64N(4), Steps: uint64(i), Used: rng.Uint64N(50), WaitMillis: wait,
+				Bases: []wire.NodeCount{{Node: node, Count: rng.Uint64N(9)}}}
+		case k == 22:
+			m = &wire.Counted{Node: node, Lost: rng.Uint64N(9), Examples: rng.Uint64N(100)}
+		case k == 23:
+			op := []string{"status", "why", "events", "add", "remove", "failed", "x"}[rng.IntN(7)]
+			m = &wire.Control{Request: fmt.Sprintf(`{"op":%q,"host":"h%d","wait_ms":%d}`, op, rng.IntN(8), rng.IntN(9000))}
 		default:
 			m = &wire.Heartbeat{Node: node, Step: uint64(i)}
 		}
@@ -93,7 +107,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			}
 			check(c.Step(e))
 		}
-		for range 1000 {
+		for range 2000 {
 			next := c.Next()
 			if next.IsZero() {
 				break
@@ -107,6 +121,36 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			t.Fatalf("seed %d: request %d (%v) was never answered", seed, r, reflect.TypeOf(m))
 		}
 	}
+}
+
+// Whatever members say, in whatever order, the core answers.
+func FuzzCore(f *testing.F) {
+	for seed := range uint64(6) {
+		_, events := randomEvents(seed)
+		var b []byte
+		for _, e := range events {
+			if e.Message == nil {
+				continue
+			}
+			head := e.Message.AppendHead(nil)
+			b = append(append(b, byte(e.Message.Kind()), byte(seed), byte(len(head))), head[:min(len(head), 255)]...)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		set, _ := randomEvents(1)
+		c, now, k := NewCore(set, time.Unix(0, 0)), time.Unix(0, 0), kept{}
+		for request := uint64(1); len(b) > 3; request++ {
+			kind, pause, n := wire.Kind(b[0]), b[1], min(int(b[2]), len(b)-3)
+			m := wire.New(kind)
+			if m != nil && m.DecodeHead(b[3:3+n]) == nil {
+				now = now.Add(time.Duration(pause) * 50 * time.Millisecond)
+				k.take(c.Step(Event{At: now, Request: request, Message: m}))
+			}
+			b = b[3+n:]
+		}
+		k.check(t, set, c, "restored")
+	})
 }
 
 // resnet18 is the sizes of the network's arrays (torchvision's, in order of its layers): 62 of them, 11,689,512 values.
