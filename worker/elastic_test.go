@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -60,6 +62,8 @@ type elasticPlan struct {
 	// change changes a worker's configuration.
 	change func(w *elasticWorker, c *worker.FitConfig)
 	hide   bool // that the feed can be divided
+	// wrap puts a store around a worker's own.
+	wrap func(w *elasticWorker, store kvstore.Store) kvstore.Store
 }
 
 // An elasticJob is such a job while it runs.
@@ -112,7 +116,7 @@ func (w *elasticWorker) Next(ctx context.Context) ([]int, error) {
 	}
 	w.step++
 	select {
-	case <-time.After(time.Duration(5+w.number) * time.Millisecond):
+	case <-time.After(time.Duration(5+w.number%3) * time.Millisecond):
 	case <-w.ctx.Done():
 		return nil, errFault
 	}
@@ -167,6 +171,9 @@ func (w *elasticWorker) run(cfg cluster.Config) (err error) {
 		}
 		err = kvstore.Leave(w.store, err)
 	}()
+	if p.wrap != nil {
+		w.store = p.wrap(w, w.store)
+	}
 	w.program = countingModel(w.j.t, p.examples, max(p.parameters, 1))
 	if w.x, err = w.program.Input("x"); err != nil {
 		return err
@@ -343,4 +350,110 @@ func TestWorkersComeAndGoWithinAnEpoch(t *testing.T) {
 			t.Errorf("membership hooks of worker 0: got %v, want one with 4 workers and the last with 3", j.workers[0].hooks)
 		}
 	})
+}
+
+// A random job: workers join, are lost, loudly or silently, and are removed, at random steps of random workers, rank 0 included. Each
+// example of each epoch is used exactly once by acknowledged steps, all agree on which, and nobody waits for ever.
+func TestExamplesAreUsedOnceWhateverHappens(t *testing.T) {
+	seeds, first := uint64(12), uint64(1)
+	if n, err := strconv.ParseUint(os.Getenv("PARAGON_TEST_SEEDS"), 10, 64); err == nil {
+		seeds = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("PARAGON_TEST_SEED"), 10, 64); err == nil {
+		seeds, first = 1, n
+	}
+	for seed := first; seed < first+seeds; seed++ {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { randomJob(t, seed) })
+		})
+	}
+}
+
+func randomJob(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	plan := elasticPlan{
+		workers: 2 + r.IntN(3), servers: 1 + r.IntN(2), examples: 40 + r.IntN(160), batch: 1 + r.IntN(5), epochs: 1 + r.IntN(3),
+		parameters: 1 + r.IntN(3), elastic: cluster.Elastic{Enabled: true, MinWorkers: 1}, seed: seed, local: []int{0, 0, 0, 3}[r.IntN(4)],
+	}
+	if plan.local > 0 {
+		plan.optimizer = optim.Config{Name: "sgd", LearningRate: 0.1}
+	} else { // the parameters count how often each example was used
+		plan.optimizer = optim.Config{Name: "test", LearningRate: 1, Reduction: optim.Sum}
+	}
+	type event struct{ kind, worker, step int }
+	var events []event
+	for range 1 + r.IntN(6) {
+		events = append(events, event{r.IntN(4), r.IntN(5), r.IntN(40)})
+	}
+	next, gone := plan.workers, map[int]bool{}
+	plan.at = func(j *elasticJob, w *elasticWorker, n int) {
+		for i, e := range events {
+			if e.worker != w.number || n < e.step || !j.first(fmt.Sprint("event", i)) {
+				continue
+			}
+			j.mu.Lock()
+			alone := j.plan.workers-len(gone) <= 1 // of those who began: a worker that joins may come too late
+			number := next
+			if e.kind < 2 {
+				next++
+			} else if !alone {
+				gone[w.number] = true
+			}
+			j.mu.Unlock()
+			switch {
+			case e.kind < 2:
+				j.start(number, true)
+			case alone && w.number < j.plan.workers:
+			case e.kind == 2:
+				silent := i%2 == 0
+				go func() { // at some time in the step
+					time.Sleep(time.Duration(i*1700) * time.Microsecond)
+					j.kill(w, silent)
+				}()
+			default:
+				if _, err := j.job.Control(context.Background(), fmt.Sprintf(`{"op":"remove","host":"worker%d"}`, w.number)); err != nil {
+					j.log.Info("remove", "err", err)
+				}
+			}
+		}
+	}
+	j := runElastic(t, plan)
+	for _, w := range j.workers {
+		if w.err != nil && !w.killed && !errors.Is(w.err, worker.ErrRemoved) && !w.joining {
+			t.Errorf("worker %d: %v", w.number, w.err)
+		}
+	}
+	j.wantOnce()
+	if plan.local == 0 {
+		j.wantCounts()
+	}
+}
+
+// wantCounts checks the parameters of the survivors, where the servers add up how often each example was used: once in each epoch, and
+// once more if it was in the last step of a lost worker, of which some contributions came and others did not.
+func (j *elasticJob) wantCounts() {
+	j.t.Helper()
+	lost := 0
+	for _, w := range j.workers {
+		if w.killed {
+			lost++
+		}
+	}
+	for _, w := range j.workers {
+		if w.err != nil || w.killed || w.epochs == nil {
+			continue
+		}
+		more := 0
+		for i, v := range w.values {
+			n := int(math.Round(float64(v)))
+			if n < j.plan.epochs {
+				j.t.Errorf("worker %d: value %d is %v, want at least one for each of %d epochs", w.number, i, v, j.plan.epochs)
+				return
+			}
+			more += n - j.plan.epochs
+		}
+		if more > lost*j.plan.batch {
+			j.t.Errorf("worker %d: examples were used %d times more than once an epoch, want at most a batch of %d for each of %d lost workers", w.number, more, j.plan.batch, lost)
+		}
+	}
 }

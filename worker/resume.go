@@ -110,14 +110,17 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 		return at, p, fmt.Errorf("its epochs have %d steps and those of this run %d; the same run goes on only with the same data and batch", m.StepsPerEpoch, feed.Steps())
 	}
 	at = m.position
-	if !ok {
-		return at, p, nil
+	if m.Step >= m.StepsPerEpoch {
+		at.Epoch, at.Step, at.Cuts = m.Epoch+1, 0, nil
+	}
+	if !ok || at.Epoch > m.Epoch {
+		return at, past{epoch: at.Epoch}, nil
 	}
 	used := make([]int, m.Workers)
 	for part := range used {
 		used[part] = divided.Used(part, m.Step)
 	}
-	if !same && m.Step < m.StepsPerEpoch {
+	if !same {
 		at.Cuts = append(slices.Clone(m.Cuts), sampler.Cut{Parts: m.Workers, Used: used})
 		at.Step, used = 0, nil
 	}

@@ -101,9 +101,6 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 	if r.divided != nil {
 		r.used = r.divided.Used(r.rank, r.step)
 	}
-	if r.over() {
-		r.nextEpoch()
-	}
 	return resumed.from, nil
 }
 

@@ -1,0 +1,262 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// A hookedStore is an elastic store that calls a hook before each exchange and save.
+type hookedStore struct {
+	kvstore.Store
+	kvstore.Elastic
+	hook func(ctx context.Context, what string)
+	late bool        // it hears of changes only when it asks for them
+	news atomic.Bool // it has
+}
+
+func (s *hookedStore) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	s.hook(ctx, key)
+	return s.Store.PushPull(ctx, key, grads, outs)
+}
+
+func (s *hookedStore) Save(ctx context.Context, uri string) error {
+	s.hook(ctx, "save")
+	return s.Store.Save(ctx, uri)
+}
+
+func (s *hookedStore) Pending() uint64 {
+	if s.late && !s.news.Load() {
+		return 0
+	}
+	return s.Elastic.Pending()
+}
+
+func (s *hookedStore) AwaitMembers(ctx context.Context, most int) error {
+	s.news.Store(true)
+	return s.Elastic.AwaitMembers(ctx, most)
+}
+
+func hooked(store kvstore.Store, hook func(ctx context.Context, what string)) *hookedStore {
+	return &hookedStore{Store: store, Elastic: store.(kvstore.Elastic), hook: hook}
+}
+
+// hang is where a worker that is killed in the middle of a call stays.
+func hang(ctx context.Context) {
+	<-ctx.Done()
+}
+
+// counted is a job whose parameters count how often each example was used.
+var counted = optim.Config{Name: "test", LearningRate: 1, Reduction: optim.Sum}
+
+// A worker is lost in the last step of an epoch, when it has said that there is nothing to do after it and before its gradient has
+// come; the others have not heard of it yet when they count. Its examples are used in the same epoch.
+func TestALossInTheLastStepOfAnEpochIsNoticed(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			j := runElastic(t, elasticPlan{workers: 3, servers: 1, examples: 30, batch: 5, epochs: 2, optimizer: counted,
+				wrap: func(w *elasticWorker, store kvstore.Store) kvstore.Store {
+					s := hooked(store, func(ctx context.Context, key string) {
+						if w.number == 1 && w.step == 2 && key == "w0" {
+							time.Sleep(10 * time.Millisecond) // its flag is there
+							w.j.kill(w, silent)
+							hang(ctx)
+						}
+					})
+					s.late = true
+					return s
+				}})
+			j.wantEnds(nil)
+			j.wantOnce()
+			j.wantCounts()
+		})
+	}
+}
+
+// Whoever is lost while a checkpoint is written, the others go on: there is no checkpoint that counts as whole and is not, and the
+// next one is written, by the new rank 0 if need be. What there is in the end can be resumed by any number of workers.
+func TestALossWhileACheckpointIsWritten(t *testing.T) {
+	for _, lost := range []int{0, 1} {
+		for _, when := range []string{"first barrier", "save"} {
+			if when == "save" && lost != 0 {
+				continue // rank 0 saves
+			}
+			t.Run(fmt.Sprintf("rank %d/%s", lost, when), func(t *testing.T) {
+				dir := t.TempDir()
+				synctest.Test(t, func(t *testing.T) {
+					saves := 0
+					j := runElastic(t, elasticPlan{workers: 3, servers: 2, examples: 90, batch: 3, epochs: 2, optimizer: counted,
+						change: func(_ *elasticWorker, c *worker.FitConfig) {
+							c.Checkpoint = worker.CheckpointConfig{Dir: dir, EverySteps: 4, Keep: 10}
+						},
+						wrap: func(w *elasticWorker, store kvstore.Store) kvstore.Store {
+							return hooked(store, func(ctx context.Context, what string) {
+								if w.number != lost {
+									return
+								}
+								die := what == "save" && when == "save"
+								if what == "paragon/members" && when == "first barrier" && w.step == 4 {
+									saves++
+									die = saves == 2 // the first counts who is there
+								}
+								if die {
+									w.j.kill(w, false)
+									hang(ctx)
+								}
+							})
+						}})
+					j.wantEnds(nil)
+					j.wantOnce()
+					j.wantCounts()
+				})
+				found, err := filepath.Glob(filepath.Join(dir, "step-*", "complete.json"))
+				if err != nil || len(found) < 2 {
+					t.Fatalf("checkpoints: got %v, %v, want several", found, err)
+				}
+				half := filepath.Join(dir, "step-00000004", "complete.json")
+				if lost == 0 && slices.Contains(found, half) {
+					t.Errorf("%s: rank 0 was lost before it was done, want no manifest", half)
+				}
+				for _, path := range found {
+					if _, err := os.Stat(filepath.Join(filepath.Dir(path), "store.safetensors")); err != nil {
+						t.Errorf("a whole checkpoint: %v", err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A job that was stopped in the middle of an epoch goes on with another number of workers, and again with another: each example of the
+// epoch is used once, also where the workers of each job come and go.
+func TestAnotherNumberOfWorkersGoesOn(t *testing.T) {
+	for _, cut := range []int{3, 7, 12} {
+		for _, sizes := range [][]int{{3, 2, 4}, {2, 5, 2}, {2, 3, 4}, {3, 3, 3}} {
+			for _, moving := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v cut %d moving %v", sizes, cut, moving), func(t *testing.T) {
+					dir := t.TempDir()
+					var before []*elasticJob
+					for i, workers := range sizes {
+						synctest.Test(t, func(t *testing.T) {
+							stop := make(chan struct{})
+							plan := elasticPlan{workers: workers, servers: 2, examples: 157, batch: 3, epochs: 2, optimizer: counted,
+								at: func(j *elasticJob, w *elasticWorker, n int) {
+									if moving && w.number == 0 && n == 1 {
+										j.start(workers, true)
+									}
+									if i < 2 && w.number == 0 && n == cut && j.first("stop") {
+										close(stop)
+									}
+								},
+								change: func(_ *elasticWorker, c *worker.FitConfig) {
+									c.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: i > 0}
+									c.Stop = stop
+								}}
+							j := runElastic(t, plan)
+							for _, w := range j.workers {
+								if w.err != nil && !errors.Is(w.err, worker.ErrStopped) {
+									t.Errorf("job %d worker %d: got error %v, want none or ErrStopped", i, w.number, w.err)
+								}
+							}
+							before = append(before, j)
+						})
+						if t.Failed() {
+							return
+						}
+					}
+					last := before[len(before)-1]
+					last.t = t
+					last.wantCounts()
+					all := map[string]worker.Used{}
+					for i, j := range before {
+						for key, u := range j.used {
+							all[fmt.Sprint(i, "/", key)] = u
+						}
+					}
+					last.used = all
+					last.wantOnce()
+				})
+			}
+		}
+	}
+}
+
+// A feed that cannot be divided anew takes changes at the start of an epoch, with the data-iterator hook; without the hook the error says
+// what is missing.
+func TestAFeedThatCannotBeDividedWaitsForTheEpoch(t *testing.T) {
+	for _, hook := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			j := runElastic(t, elasticPlan{workers: 2, servers: 1, examples: 60, batch: 3, epochs: 4, optimizer: counted, hide: true,
+				at: func(j *elasticJob, w *elasticWorker, n int) {
+					switch {
+					case w.number == 0 && n == 3:
+						j.start(2, true)
+					case w.number == 0 && n == 21 && hook:
+						if _, err := j.job.Control(context.Background(), `{"op":"remove","host":"worker1"}`); err != nil {
+							j.t.Error(err)
+						}
+					}
+				},
+				change: func(w *elasticWorker, c *worker.FitConfig) {
+					if c.OnMembership = nil; hook {
+						c.OnMembership = func(rank, workers int) {
+							w.hooks = append(w.hooks, [2]int{rank, workers})
+							if err := w.Divided(rank, workers, nil); err != nil {
+								w.j.t.Error(err)
+							}
+						}
+					}
+				}})
+			if !hook {
+				if err := j.workers[0].err; err == nil || !strings.Contains(err.Error(), "changed from 2 to 3, and feed worker_test.plainFeed cannot") {
+					t.Errorf("without a hook: got error %v, want one that says 2 and 3", err)
+				}
+				return
+			}
+			j.wantEnds(map[int]error{1: worker.ErrRemoved})
+			j.wantCounts()
+			if got, want := fmt.Sprint(j.workers[0].hooks), "[[0 3] [0 2]]"; got != want {
+				t.Errorf("hooks of worker 0: got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// A worker that joins while all are asked to stop stops with them.
+func TestAJoinAndAStopTogether(t *testing.T) {
+	for _, stopAt := range []int{1, 2, 3, 4} { // asked while step 3 is on, it is said with step 4
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			stop := make(chan struct{})
+			j := runElastic(t, elasticPlan{workers: 2, servers: 1, examples: 60, batch: 3, epochs: 2,
+				at: func(j *elasticJob, w *elasticWorker, step int) {
+					if w.number == 0 && step == 3 {
+						j.start(2, true)
+					}
+					if w.number == 0 && step == stopAt {
+						close(stop)
+					}
+				},
+				change: func(_ *elasticWorker, c *worker.FitConfig) {
+					c.Stop, c.Checkpoint.Dir = stop, dir
+				}})
+			for _, w := range j.workers {
+				if !errors.Is(w.err, worker.ErrStopped) {
+					t.Errorf("stop asked in step %d: worker %d: got %v, want ErrStopped", stopAt, w.number, w.err)
+				}
+			}
+		})
+	}
+}
