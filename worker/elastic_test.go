@@ -417,6 +417,13 @@ func randomJob(t *testing.T, seed uint64) {
 			}
 		}
 	}
+	if r.IntN(4) == 0 { // with all that a run does beside its steps
+		dir, every := t.TempDir(), 1+r.IntN(9)
+		plan.change = func(w *elasticWorker, c *worker.FitConfig) {
+			c.Checkpoint = worker.CheckpointConfig{Dir: dir, EverySteps: every}
+			c.Evaluator = slowEvaluator{w}
+		}
+	}
 	j := runElastic(t, plan)
 	for _, w := range j.workers {
 		if w.err != nil && !w.killed && !errors.Is(w.err, worker.ErrRemoved) && !w.joining {
@@ -426,6 +433,18 @@ func randomJob(t *testing.T, seed uint64) {
 	j.wantOnce()
 	if plan.local == 0 {
 		j.wantCounts()
+	}
+}
+
+// A slowEvaluator takes its time.
+type slowEvaluator struct{ w *elasticWorker }
+
+func (e slowEvaluator) Evaluate(ctx context.Context) (worker.Scores, error) {
+	select {
+	case <-time.After(time.Duration(5+e.w.number) * time.Millisecond):
+		return worker.Scores{}, nil
+	case <-ctx.Done():
+		return worker.Scores{}, ctx.Err()
 	}
 }
 

@@ -131,6 +131,9 @@ type Span struct {
 	Train        time.Duration
 }
 
+// StepsPerSecond is the speed of the span.
+func (s Span) StepsPerSecond() float64 { return float64(s.Steps) / max(s.Train.Seconds(), 1e-9) }
+
 // EpochInfo tells about one epoch of this worker.
 type EpochInfo struct {
 	Epoch    int

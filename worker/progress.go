@@ -41,6 +41,9 @@ func NewProgress(out *os.File) *Progress {
 func (p *Progress) Begin(run Run) {
 	p.run, p.begin = run, time.Now()
 	fmt.Fprintf(p.out, "Worker %d of %d: %d epochs of %d steps\n", run.Rank, run.Workers, run.Epochs, run.StepsPerEpoch)
+	if run.Joined {
+		fmt.Fprintf(p.out, "Joined the running job: epoch %d, step %d\n", run.FirstEpoch, run.FirstStep)
+	}
 	if run.ResumedFrom != "" {
 		fmt.Fprintf(p.out, "Resumed from %s: epoch %d, step %d\n", run.ResumedFrom, run.FirstEpoch, run.FirstStep)
 	}
@@ -48,6 +51,12 @@ func (p *Progress) Begin(run Run) {
 
 // Step moves the bar or, every tenth of an epoch, prints a line.
 func (p *Progress) Step(s StepInfo) {
+	if s.Steps > 0 && s.Steps != p.run.StepsPerEpoch { // workers came or went
+		p.run.StepsPerEpoch = s.Steps
+		if p.bar != nil {
+			p.bar.ChangeMax(s.Steps)
+		}
+	}
 	if !p.within {
 		p.within, p.examples, p.shown = true, 0, s.Step*10/p.run.StepsPerEpoch
 		p.bar = p.newBar()
@@ -80,12 +89,30 @@ func (p *Progress) newBar() *progressbar.ProgressBar {
 		progressbar.OptionUseANSICodes(true), progressbar.OptionThrottle(100*time.Millisecond))
 }
 
+// Membership says that workers came or went.
+func (p *Progress) Membership(m MembershipInfo) {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+	p.run.Rank, p.run.Workers = m.Rank, m.Workers
+	before := ""
+	if m.Span.Steps > 0 {
+		before = fmt.Sprintf(" (%.1f steps/s before)", m.Span.StepsPerSecond())
+	}
+	fmt.Fprintf(p.out, "Epoch %d: workers changed from %d to %d at step %d%s; this is worker %d\n", m.Epoch, m.Before, m.Workers, m.Step, before, m.Rank)
+}
+
 // Epoch prints what the epoch brought.
 func (p *Progress) Epoch(e EpochInfo) {
 	p.clear()
 	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %d examples in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, e.Examples, e.Train.Seconds(), float64(e.Examples)/max(e.Train.Seconds(), 1e-9))
 	if e.Test != nil {
 		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%d examples in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
+	}
+	for _, span := range e.Spans {
+		if len(e.Spans) > 1 {
+			fmt.Fprintf(p.out, "Epoch %d: steps %d to %d with %d workers: %.1f steps/s\n", e.Epoch, span.First, span.First+span.Steps-1, span.Workers, span.StepsPerSecond())
+		}
 	}
 	p.within, p.begin = false, time.Now()
 }

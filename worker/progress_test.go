@@ -142,3 +142,51 @@ func TestDefaultThreadsShareTheCores(t *testing.T) {
 		}
 	}
 }
+
+// Who reads the output or the table learns when workers came and went, and what it did to the speed.
+func TestChangesOfTheWorkersAreShown(t *testing.T) {
+	spans := []Span{
+		{Epoch: 1, First: 0, Workers: 2, Steps: 20, Examples: 160, Train: 4 * time.Second},
+		{Epoch: 1, First: 20, Workers: 4, Steps: 10, Examples: 80, Train: time.Second},
+	}
+	for _, columns := range []int{0, 100} {
+		var out bytes.Buffer
+		p := &Progress{out: &out, columns: func() int { return columns }}
+		p.Begin(Run{Rank: 2, Workers: 2, Epochs: 3, StepsPerEpoch: 40, FirstEpoch: 1, FirstStep: 7, Joined: true})
+		p.Step(StepInfo{Epoch: 1, Step: 19, Steps: 40, Loss: 1, Examples: 8})
+		p.Membership(MembershipInfo{Epoch: 1, Step: 20, Rank: 1, Before: 2, Workers: 4, Span: spans[0]})
+		p.Step(StepInfo{Epoch: 1, Step: 20, Steps: 30, Loss: 1, Examples: 8})
+		p.Epoch(EpochInfo{Epoch: 1, Spans: spans})
+		for _, line := range []string{
+			"Worker 2 of 2: 3 epochs of 40 steps", "Joined the running job: epoch 1, step 7",
+			"Epoch 1: workers changed from 2 to 4 at step 20 (5.0 steps/s before); this is worker 1",
+			"Epoch 1: steps 0 to 19 with 2 workers: 5.0 steps/s", "Epoch 1: steps 20 to 29 with 4 workers: 10.0 steps/s",
+		} {
+			if !strings.Contains(out.String(), line+"\n") {
+				t.Errorf("columns=%d: got\n%q\nwant the line %q", columns, out.String(), line)
+			}
+		}
+		if columns == 0 && !strings.Contains(out.String(), "step 21/30") {
+			t.Errorf("got\n%s\nwant a step of 30, as many as the epoch has with four workers", out.String())
+		}
+	}
+	want := strings.Join([]string{
+		"workers  from epoch  step  steps  steps/s  examples/s",
+		"-------  ----------  ----  -----  -------  ----------",
+		"      2           0     0     60   5.0000          40",
+		"      4           1    20     10  10.0000          80",
+		"",
+	}, "\n")
+	before := Span{Epoch: 0, Workers: 2, Steps: 40, Examples: 320, Train: 8 * time.Second}
+	var out bytes.Buffer
+	if err := WriteReport(&out, []EpochInfo{{Spans: []Span{before}}, {Epoch: 1, Spans: spans}}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(out.String(), "\n\n"+want) {
+		t.Errorf("got\n%s\nwant at the end\n%s", out.String(), want)
+	}
+	out.Reset()
+	if err := WriteReport(&out, []EpochInfo{{Spans: []Span{before}}}); err != nil || strings.Contains(out.String(), "workers") {
+		t.Errorf("no change: got\n%s (%v), want no second table", out.String(), err)
+	}
+}

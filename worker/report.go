@@ -10,7 +10,7 @@ import (
 
 // WriteReport writes the table of a finished run: for each epoch the loss, the scores, the speed, and where this worker's
 // time went; with an asynchronous store also how many updates of others its gradients missed, on average and at most, and by
-// how many steps it was ahead of the slowest worker.
+// how many steps it was ahead of the slowest worker. If workers came or went, a second table has the speed before and after.
 func WriteReport(w io.Writer, epochs []EpochInfo) error {
 	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc", "examples/s", "compute", "wait", "data", "save", "train", "test"}}
 	if len(epochs) > 0 && epochs[0].Staleness != nil {
@@ -33,6 +33,36 @@ func WriteReport(w io.Writer, epochs []EpochInfo) error {
 	}
 	if len(epochs) > 1 {
 		addRow(&table, "all", total)
+	}
+	if _, err := table.WriteTo(w); err != nil {
+		return err
+	}
+	return writeSpans(w, epochs)
+}
+
+// writeSpans writes the table of the times between changes of the membership, if there was one.
+func writeSpans(w io.Writer, epochs []EpochInfo) error {
+	table := metrics.Table{Columns: []string{"workers", "from epoch", "step", "steps", "steps/s", "examples/s"}}
+	var spans []Span // those of several epochs with the same workers together
+	for _, e := range epochs {
+		for _, span := range e.Spans {
+			if n := len(spans); n > 0 && spans[n-1].Workers == span.Workers {
+				spans[n-1].Steps += span.Steps
+				spans[n-1].Examples += span.Examples
+				spans[n-1].Train += span.Train
+				continue
+			}
+			spans = append(spans, span)
+		}
+	}
+	if len(spans) < 2 {
+		return nil
+	}
+	for _, s := range spans {
+		table.Row(s.Workers, s.Epoch, s.First, s.Steps, metrics.Fixed(s.StepsPerSecond()), int(float64(s.Examples)/max(s.Train.Seconds(), 1e-9)+0.5))
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
 	}
 	_, err := table.WriteTo(w)
 	return err

@@ -26,6 +26,8 @@ import (
 func main() {
 	err := newApp().Run(os.Args)
 	switch {
+	case errors.Is(err, worker.ErrRemoved):
+		fmt.Fprintln(os.Stderr, "cifar10: removed from the job as asked; the others go on")
 	case errors.Is(err, worker.ErrStopped):
 		fmt.Fprintln(os.Stderr, "cifar10: stopped as asked")
 		os.Exit(143)

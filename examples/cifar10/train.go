@@ -37,8 +37,8 @@ func train(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() {
-		if errors.Is(err, worker.ErrStopped) {
-			err = errors.Join(err, store.Close()) // all workers stop together: that is in order
+		if errors.Is(err, worker.ErrStopped) || errors.Is(err, worker.ErrRemoved) {
+			err = errors.Join(err, store.Close()) // all workers stop together, or the others go on: that is in order
 			return
 		}
 		err = kvstore.Leave(store, err)
@@ -189,6 +189,9 @@ func report(s settings, rank int, epochs []worker.EpochInfo) error {
 	fmt.Println()
 	if err := worker.WriteReport(os.Stdout, epochs); err != nil || rank != 0 || len(epochs) == 0 {
 		return err
+	}
+	if err := os.MkdirAll(s.out, 0o777); err != nil { // another worker may have been rank 0 at the start
+		return fmt.Errorf("--out: %w", err)
 	}
 	path := filepath.Join(s.out, "cifar10.png")
 	set := "CIFAR-10"

@@ -32,7 +32,10 @@ func main() {
 	if flag.NArg() == 0 {
 		_, err = train(context.Background(), s)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, worker.ErrRemoved):
+		fmt.Fprintln(os.Stderr, "mnist: removed from the job as asked; the others go on")
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "mnist:", err)
 		os.Exit(1)
 	}
@@ -71,7 +74,13 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = kvstore.Leave(store, err) }()
+	defer func() {
+		if errors.Is(err, worker.ErrRemoved) {
+			err = errors.Join(err, store.Close()) // the others go on: that is in order
+			return
+		}
+		err = kvstore.Leave(store, err)
+	}()
 
 	g := gorgonia.NewGraph()
 	images, labels := nn.Input(g, "images", s.batch, 1, 28, 28), nn.Labels(g, "labels", s.batch)
