@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/kvstore"
@@ -73,7 +74,7 @@ func train(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer feed.Close()
-	update, err := optimizer(s, feed.Steps())
+	update, err := optimizer(s, stepsPerEpoch(s, trainSet.Len(), startWorkers(store)))
 	if err != nil {
 		return err
 	}
@@ -124,6 +125,22 @@ func orElse(n, otherwise int) int {
 		return n
 	}
 	return otherwise
+}
+
+// startWorkers is the number of workers with which the job began: a worker that joins it sets the same schedule as the others did.
+func startWorkers(store kvstore.Store) int {
+	if job, ok := store.(kvstore.Elastic); ok && job.Joining() {
+		if n, err := strconv.Atoi(os.Getenv("DMLC_NUM_WORKER")); err == nil && n > 0 {
+			return n
+		}
+	}
+	return store.NumWorkers()
+}
+
+// stepsPerEpoch is how many steps an epoch has with so many workers.
+func stepsPerEpoch(s settings, examples, workers int) int {
+	perStep := s.batch * len(s.devices)
+	return ((examples+workers-1)/workers + perStep - 1) / perStep
 }
 
 // optimizer is the update rule that the flags ask for.

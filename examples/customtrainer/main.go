@@ -1,17 +1,20 @@
 // Command customtrainer is a training loop of one's own with nothing of Paragon but kvstore: linear regression, each
-// worker on its own part of the data, the optimizer on the servers.
+// worker on its own part of the data, the optimizer on the servers. Workers may come and go while it runs.
 //
 //	customtrainer
 //	launch -n 4 -s 2 -- customtrainer
+//	launch -n 2 -s 1 --elastic-training-enabled -H hosts -- customtrainer
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -20,11 +23,16 @@ const (
 	features = 16
 	examples = 4096
 	batch    = 32
+	steps    = 200
 )
 
 func main() {
 	flag.Parse() // there are none but --help
-	if _, err := train(context.Background(), "dist_sync"); err != nil {
+	_, err := train(context.Background(), "dist_sync")
+	switch {
+	case errors.Is(err, kvstore.ErrRemoved):
+		fmt.Fprintln(os.Stderr, "customtrainer: removed from the job as asked; the others go on")
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "customtrainer:", err)
 		os.Exit(1)
 	}
@@ -36,7 +44,13 @@ func train(ctx context.Context, store string) (worst float32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = kvstore.Leave(kv, err) }()
+	defer func() {
+		if errors.Is(err, kvstore.ErrRemoved) {
+			err = errors.Join(err, kv.Close()) // in order: the others go on
+			return
+		}
+		err = kvstore.Leave(kv, err)
+	}()
 
 	// y = x·truth, with a little noise; every worker draws the same set and trains on its own rows.
 	random := rand.New(rand.NewPCG(1, 2))
@@ -61,8 +75,15 @@ func train(ctx context.Context, store string) (worst float32, err error) {
 		return 0, err
 	}
 	kv.SetWeight(batch) // the servers divide by the examples of all workers
+	members, err := join(ctx, kv)
+	if err != nil {
+		return 0, err
+	}
+	if err := kv.Pull(ctx, "weight", weight); err != nil {
+		return 0, err
+	}
 	var loss float32
-	for step := range 200 {
+	for step := members.steps; step < steps; step++ {
 		clear(gradient)
 		loss = 0
 		for b := range batch {
@@ -79,6 +100,9 @@ func train(ctx context.Context, store string) (worst float32, err error) {
 		if err := kv.PushPull(ctx, "weight", [][]float32{gradient}, [][]float32{weight}); err != nil {
 			return 0, err
 		}
+		if err := members.afterStep(ctx, step); err != nil {
+			return 0, err
+		}
 		if step%50 == 0 {
 			fmt.Printf("worker %d of %d, step %d: loss %.6f\n", kv.Rank(), kv.NumWorkers(), step, loss)
 		}
@@ -88,4 +112,52 @@ func train(ctx context.Context, store string) (worst float32, err error) {
 	}
 	fmt.Printf("worker %d of %d: loss %.6f, farthest weight from the truth %.4f\n", kv.Rank(), kv.NumWorkers(), loss, worst)
 	return worst, nil
+}
+
+// membership is this worker's part in a job whose workers may change.
+type membership struct {
+	kv    kvstore.Store
+	job   kvstore.Elastic // nil: nobody comes or goes
+	steps int             // with which this worker begins
+	flag  []float32
+}
+
+// join returns once this worker counts: at once if it was there from the start.
+func join(ctx context.Context, kv kvstore.Store) (*membership, error) {
+	m := &membership{kv: kv, flag: make([]float32, 1)}
+	if m.job, _ = kv.(kvstore.Elastic); m.job == nil || kv.Type() == "dist_async" {
+		m.job = nil // without rounds there is no step that all have in common
+		return m, nil
+	}
+	if err := kv.InitAverage(ctx, "flag", m.flag); err != nil {
+		return nil, err
+	}
+	if err := m.job.Ready(ctx); err != nil {
+		return nil, err
+	}
+	m.steps = int(m.job.Division().Steps)
+	return m, nil
+}
+
+// afterStep lets workers come and go: all raise a flag with a step, see the same sum, and so make a change after the same step.
+func (m *membership) afterStep(ctx context.Context, step int) error {
+	if m.job == nil {
+		return nil
+	}
+	if m.flag[0] = 0; m.job.Pending() != 0 {
+		m.flag[0] = 1
+	}
+	flag := [][]float32{m.flag}
+	if err := m.kv.PushPull(ctx, "flag", flag, flag); err != nil || m.flag[0] == 0 {
+		return err
+	}
+	change, err := m.job.AwaitPending(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.job.Arrive(ctx, cluster.Arrival{Change: change, Steps: uint64(step + 1)}); err != nil {
+		return err
+	}
+	fmt.Printf("worker %d of %d now, after step %d\n", m.kv.Rank(), m.kv.NumWorkers(), step)
+	return nil
 }

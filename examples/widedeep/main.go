@@ -30,7 +30,10 @@ func main() {
 	if flag.NArg() == 0 {
 		_, err = train(context.Background(), *path, *batch, *epochs, *buckets)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, kvstore.ErrRemoved):
+		fmt.Fprintln(os.Stderr, "widedeep: removed from the job as asked; the others go on")
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "widedeep:", err)
 		os.Exit(1)
 	}
@@ -60,7 +63,13 @@ func train(ctx context.Context, path string, batch, epochs int, buckets int64) (
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = kvstore.Leave(kv, err) }()
+	defer func() {
+		if errors.Is(err, kvstore.ErrRemoved) {
+			err = errors.Join(err, kv.Close()) // in order: the others go on
+			return
+		}
+		err = kvstore.Leave(kv, err)
+	}()
 
 	// The last tenth is for testing.
 	trainRows := clicks.Len() * 9 / 10
@@ -79,27 +88,45 @@ func train(ctx context.Context, path string, batch, epochs int, buckets int64) (
 		return 0, err
 	}
 
-	part, err := sampler.Split(trainRows, kv.NumWorkers(), kv.Rank(), sampler.Seed(1), sampler.Remainder(sampler.Drop))
+	members, err := join(ctx, kv)
 	if err != nil {
 		return 0, err
 	}
-	for epoch := range epochs {
+	if err := m.pull(ctx, kv); err != nil {
+		return 0, err
+	}
+	for epoch := members.epoch; epoch < epochs; epoch++ {
 		var lossSum float64
 		steps := 0
-		rows := make([]int, 0, batch)
-		for i := range part.Epoch(epoch) {
-			if rows = append(rows, i); len(rows) < batch {
-				continue
-			}
-			if err := m.fill(ctx, kv, clicks, rows); err != nil {
+		for rest := true; rest; { // again with what is left when workers come or go
+			part, err := sampler.Divide(trainRows, members.cuts(epoch), kv.NumWorkers(), kv.Rank(), sampler.Seed(1), sampler.Remainder(sampler.Drop))
+			if err != nil {
 				return 0, err
 			}
-			if err := m.step(ctx, kv, batch); err != nil {
-				return 0, err
+			rest = false
+			used := 0
+			rows := make([]int, 0, batch)
+			for i := range part.Epoch(epoch) {
+				if rows = append(rows, i); len(rows) < batch {
+					continue
+				}
+				if err := m.fill(ctx, kv, clicks, rows); err != nil {
+					return 0, err
+				}
+				if err := m.step(ctx, kv, batch); err != nil {
+					return 0, err
+				}
+				lossSum += m.program.Loss()
+				steps++
+				used += batch
+				rows = rows[:0]
+				if rest, err = members.afterStep(ctx, epoch, used); err != nil {
+					return 0, err
+				}
+				if rest {
+					break
+				}
 			}
-			lossSum += m.program.Loss()
-			steps++
-			rows = rows[:0]
 		}
 		var loss float64
 		if loss, area, err = m.evaluate(ctx, kv, clicks, trainRows); err != nil {

@@ -91,11 +91,18 @@ func (m *model) init(ctx context.Context, kv kvstore.Store, buckets int64) error
 		if err := kv.Init(ctx, p.Name, p.Value); err != nil {
 			return err
 		}
+	}
+	kv.SetWeight(float32(m.batch)) // gradients are sums over the batch; the servers divide by all examples
+	return nil
+}
+
+// pull brings the network's weights from the store: those of this moment, for a worker that has joined.
+func (m *model) pull(ctx context.Context, kv kvstore.Store) error {
+	for _, p := range m.shared {
 		if err := kv.Pull(ctx, p.Name, p.Value); err != nil {
 			return err
 		}
 	}
-	kv.SetWeight(float32(m.batch)) // gradients are sums over the batch; the servers divide by all examples
 	return nil
 }
 
