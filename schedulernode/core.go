@@ -38,6 +38,9 @@ type Core struct {
 	polls    []poll
 	plan     planner
 
+	placement uint64 // goes up when shards are placed elsewhere; 0: they never are
+	unsteady  bool   // servers have come, and shards may have to move to them
+
 	out   Output
 	dirty dirty
 }
@@ -95,6 +98,9 @@ func NewCore(set Settings, now time.Time) *Core {
 		settle: make(map[uint64]*settlement), hosts: make(map[string]*host)}
 	c.barriers.kind, c.signals.kind = "barrier", "signal"
 	c.plan = newPlanner(set.Servers)
+	if c.plan.backups = set.Elastic.Backups > 0; c.plan.backups {
+		c.placement = 1
+	}
 	c.dirty.job = true
 	return c
 }
@@ -137,6 +143,10 @@ func (c *Core) Step(e Event) Output {
 		c.arrive(e.Request, m)
 	case *wire.Counted:
 		c.counted(e.Request, m)
+	case *wire.ReadPlaces:
+		c.readPlaces(e.Request, m)
+	case *wire.Filled:
+		c.filled(e.Request, m)
 	case *wire.Control:
 		c.control(e.Request, m)
 	default:
@@ -391,6 +401,9 @@ func (c *Core) declare(request uint64, m *wire.Declare) {
 		c.answer(request, c.plan.declare(m, n.String(), c.generation))
 		if len(c.plan.keys) > known {
 			c.put(fmt.Sprintf("key/%08d", known), keptKey{*m, n.String()})
+			if c.plan.backups {
+				c.keepPlaces(c.plan.keys[m.Name])
+			}
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 //	key/NUMBER           keptKey: declarations in their order
 //	barrier/N, signal/N  a name that happened
 //	host/NAME            keptHost
+//	place/NUMBER         keptPlaces: where the shards of a key are, if they have backups
 //	event/N              HostEvent
 //
 // Times are not kept: leases and all else that runs out begins anew. Nor are heartbeats, watches and other waits: who
@@ -31,6 +32,8 @@ type keptJob struct {
 	Reason     string `json:",omitempty"`
 	Workers    int
 	Changes    uint64
+	Placement  uint64 `json:",omitempty"`
+	Unsteady   bool   `json:",omitempty"`
 	Pending    bool     `json:",omitempty"`
 	Causes     []string `json:",omitempty"`
 	Want       int      `json:",omitempty"`
@@ -65,8 +68,9 @@ type keptHost struct {
 
 // dirty says what the records of an event are to say anew.
 type dirty struct {
-	job   bool
-	nodes []*node
+	job    bool
+	nodes  []*node
+	places []*placed
 }
 
 // keep notes that a node's record has changed.
@@ -90,6 +94,9 @@ func (c *Core) record() {
 	for _, n := range c.dirty.nodes {
 		c.put(fmt.Sprintf("node/%08d", n.Node), keptNode{n.Member, n.wanted, n.nonce, n.state, n.why, !n.joinBy.IsZero()})
 	}
+	for _, k := range c.dirty.places {
+		c.put(fmt.Sprintf("place/%08d", k.plan.Key), k.kept())
+	}
 	if c.dirty.job || len(c.dirty.nodes) > 0 {
 		c.put("job", c.keptJob())
 	}
@@ -98,7 +105,7 @@ func (c *Core) record() {
 
 func (c *Core) keptJob() keptJob {
 	k := keptJob{Job: c.set.Job, Phase: c.phase, Generation: c.generation, Revision: c.revision, Reason: c.reason, Workers: c.workers,
-		Changes: c.changes, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Division: c.division, Shares: c.shares}
+		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Division: c.division, Shares: c.shares}
 	for _, lost := range c.settling() {
 		k.Settle = append(k.Settle, keptSettlement{lost, c.settle[lost].told})
 	}
@@ -135,6 +142,8 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 			if err = json.Unmarshal(r.Value, &k); err == nil {
 				c.hosts[rest] = &host{status: k.Status, reason: k.Reason}
 			}
+		case "place":
+			err = c.restorePlaces(rest, r.Value)
 		case "event":
 			var e HostEvent
 			if err = json.Unmarshal(r.Value, &e); err == nil {
@@ -151,6 +160,7 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 	if !found {
 		return nil, fmt.Errorf("schedulernode: restore: %d records, and none is of the job", len(records))
 	}
+	c.restoreServers()
 	if err := c.checkRestored(); err != nil {
 		return nil, fmt.Errorf("schedulernode: restore: %w", err)
 	}
@@ -175,6 +185,9 @@ func (c *Core) restoreJob(value []byte) error {
 		return fmt.Errorf("it is of job %q, this is job %q", k.Job, c.set.Job)
 	}
 	c.phase, c.generation, c.revision, c.reason = k.Phase, k.Generation, k.Revision, k.Reason
+	if k.Placement > 0 {
+		c.placement, c.unsteady = k.Placement, k.Unsteady
+	}
 	c.workers, c.changes, c.division, c.shares = k.Workers, k.Changes, k.Division, k.Shares
 	if k.Pending {
 		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, want: k.Want, arrived: make(map[uint64]*wire.Arrive)}
@@ -219,6 +232,29 @@ func (c *Core) restoreKey(value []byte) error {
 		return fmt.Errorf("%v: %s", n.Code, n.Text)
 	}
 	return nil
+}
+
+func (c *Core) restorePlaces(number string, value []byte) error {
+	var k keptPlaces
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || n >= uint64(len(c.plan.keys)) {
+		return fmt.Errorf("want the number of one of %d keys", len(c.plan.keys))
+	}
+	return c.plan.restore(c.plan.byKey()[n], k)
+}
+
+// restoreServers finds out which servers are there.
+func (c *Core) restoreServers() {
+	if c.phase != wire.PhaseRunning {
+		return
+	}
+	for rank := range c.plan.gone {
+		c.plan.gone[rank] = c.serverOf(uint32(rank)) == 0
+	}
+	c.plan.recount()
 }
 
 func (m *meetings) restore(number, name string) error {

@@ -64,6 +64,12 @@ func (c *Core) register(request uint64, m *wire.Register) {
 			return
 		}
 	}
+	if m.Role == wire.RoleServer && c.phase == wire.PhaseRunning && c.plan.backups {
+		if rank, ok := c.vacantServer(m.Rank); ok {
+			c.enterServer(request, m, rank)
+			return
+		}
+	}
 	if c.phase == wire.PhaseRunning || len(here) == count {
 		c.refuse(request, wire.CodeConflict, "%s: all %d %ss are there", who, count, roleName(m.Role))
 		return
@@ -250,6 +256,8 @@ func (c *Core) leave(request uint64, m *wire.Leave) {
 	case !m.OK && n.Role == wire.RoleWorker && c.set.Elastic.OnWorkerLoss != cluster.LossFail:
 		c.loseWorker(n, m.Reason)
 		n.state = left
+	case n.Role == wire.RoleServer && c.plan.backups:
+		c.replaceServer(n, fmt.Sprintf("%v left: %s", n, cmp.Or(m.Reason, "in order")))
 	case !m.OK:
 		c.fail(fmt.Sprintf("%v: %s", n, m.Reason))
 	case n.Role == wire.RoleServer:
@@ -288,10 +296,14 @@ func (c *Core) lose(n *node, why string) {
 	}
 }
 
-// loseServer is for a server that is lost while the job runs: its shards are gone, and the job fails.
+// loseServer is for a server that is lost while the job runs. Without backups its shards are gone, and the job fails.
 func (c *Core) loseServer(n *node, why string) {
 	n.state = lost
 	c.keep(n)
+	if c.plan.backups {
+		c.replaceServer(n, c.lostText(n, why))
+		return
+	}
 	c.fail(c.lostText(n, why))
 }
 
@@ -364,7 +376,7 @@ func (c *Core) membership() *wire.Membership {
 	m := &wire.Membership{
 		Generation: c.generation, Revision: c.revision, Phase: c.phase,
 		Workers: uint32(c.workers), Servers: uint32(c.set.Servers), Reason: c.reason,
-		Change: c.change.number, Backups: uint32(c.set.Elastic.Backups), Division: c.division,
+		Change: c.change.number, Placement: c.placement, Backups: uint32(c.set.Elastic.Backups), Division: c.division,
 		Settle: slices.Sorted(maps.Keys(c.settle)),
 	}
 	if c.phase == wire.PhaseForming {

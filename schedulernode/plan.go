@@ -25,6 +25,11 @@ const (
 // A planner places keys on servers: a pure function of the declarations, in their order.
 type planner struct {
 	load []uint64 // values on each server
+	gone []bool   // servers that are lost
+	// Where shards have backups: what each server holds of them, and how much of that for each other one, by weight.
+	backups bool
+	backed  []uint64
+	pairs   [][]uint64
 	keys map[string]*placed
 	hash uint64 // of the plans so far
 }
@@ -33,10 +38,13 @@ type placed struct {
 	plan  *wire.KeyPlan
 	table string
 	by    string // who declared it
+	spots []spot // of the shards' backups; nil: there are none
 }
 
 func newPlanner(servers int) planner {
-	return planner{load: make([]uint64, servers), keys: make(map[string]*placed)}
+	p := planner{load: make([]uint64, servers), gone: make([]bool, servers), keys: make(map[string]*placed)}
+	p.recount()
+	return p
 }
 
 // declare returns the key's plan, made at the first declaration, or a Nack.
@@ -92,7 +100,9 @@ func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Me
 	h.Write(k.AppendHead(nil))
 	p.hash = h.Sum64()
 	k.Hash = p.hash
-	p.keys[d.Name] = &placed{k, d.Table, by}
+	at := &placed{plan: k, table: d.Table, by: by}
+	p.keys[d.Name] = at
+	p.back(false, at)
 	return k
 }
 
@@ -115,11 +125,13 @@ func shape(form, rule uint8, size, rowLen uint64) string {
 // several with as many to the one of lowest rank.
 func (p *planner) place(values []uint64) []uint32 {
 	out := make([]uint32, 0, len(values))
-	order := make([]uint32, len(p.load))
-	for i := range order {
-		order[i] = uint32(i)
+	var order []uint32
+	for i := range p.load {
+		if !p.gone[i] {
+			order = append(order, uint32(i))
+		}
 	}
-	for group := range slices.Chunk(values, len(p.load)) {
+	for group := range slices.Chunk(values, len(order)) {
 		slices.SortFunc(order, func(a, b uint32) int {
 			return cmp.Or(cmp.Compare(p.load[a], p.load[b]), cmp.Compare(a, b))
 		})
