@@ -24,6 +24,8 @@ var (
 	ErrLost = errors.New("no longer a member of the job")
 	// ErrRemoved: the node was asked to leave the job, and all it did counts. It leaves in order.
 	ErrRemoved = errors.New("removed from the job")
+	// ErrNoServer: there is no server of a rank, or none any more.
+	ErrNoServer = errors.New("no such server")
 	// ErrScheduler: the scheduler was out of reach for too long.
 	ErrScheduler = errors.New("scheduler out of reach")
 )
@@ -175,6 +177,7 @@ func (n *Node) update(m *wire.Membership) {
 			close(n.changed)
 			n.changed = make(chan struct{})
 		}
+		n.dismiss()
 	}
 	n.mu.Unlock()
 	switch m.Phase {
@@ -182,6 +185,26 @@ func (n *Node) update(m *wire.Membership) {
 		n.end(nil)
 	case wire.PhaseFailed:
 		n.end(fmt.Errorf("cluster: %w: %s", ErrFailed, m.Reason))
+	}
+}
+
+// dismiss closes the Clients to servers that are no members any more: calls to one that is silent would wait for ever. The caller
+// holds mu.
+func (n *Node) dismiss() {
+	if n.ended || n.membership.Phase != wire.PhaseRunning {
+		return
+	}
+	here := make(map[string]bool, len(n.callers))
+	for i := range n.membership.Nodes {
+		if m := &n.membership.Nodes[i]; m.Role == wire.RoleServer {
+			here[m.Addr] = true
+		}
+	}
+	for addr, c := range n.callers {
+		if !here[addr] {
+			delete(n.callers, addr)
+			n.wg.Go(func() { c.Client.Close() })
+		}
 	}
 }
 
@@ -232,5 +255,5 @@ func (n *Node) Server(rank Rank) (transport.Caller, string, error) {
 		}
 		return c, m.Addr, nil
 	}
-	return nil, "", fmt.Errorf("cluster: no server of rank %d in generation %d", rank, n.membership.Generation)
+	return nil, "", fmt.Errorf("cluster: %w: rank %d in generation %d", ErrNoServer, rank, n.membership.Generation)
 }

@@ -16,8 +16,9 @@ import (
 // next run.
 type call struct {
 	op     *op
-	server int // its rank
-	shard  int // for messages; -1: none
+	key    *key // whose shard it is about; nil: the server as such
+	shard  int  // -1: none
+	server int  // without a key: the server's rank
 
 	request, answer wire.Message
 	origin          *wire.Origin // of the request: stamped with the membership of the moment
@@ -55,7 +56,7 @@ func (c *call) end() {
 // start makes the first attempt without a goroutine for it, if the request is small and can leave at once. run makes the others.
 func (c *call) start() bool {
 	c.sent = false
-	peer, _, err := c.op.s.node.Server(cluster.Rank(c.server))
+	peer, _, err := c.op.s.node.Server(cluster.Rank(c.rank()))
 	if err != nil {
 		return false
 	}
@@ -111,12 +112,15 @@ func (c *call) try() error {
 		} else {
 			c.stamp()
 			var peer transport.Caller
-			if peer, _, err = node.Server(cluster.Rank(c.server)); err == nil {
+			if peer, _, err = node.Server(cluster.Rank(c.rank())); err == nil {
 				got, err = peer.Call(o, c.request, c.answer, c.dst, c.payload...)
 			}
 		}
 		if err == nil {
 			c.got = got
+			return nil
+		}
+		if c.gone(err) {
 			return nil
 		}
 		if o.Err() != nil {
@@ -128,7 +132,7 @@ func (c *call) try() error {
 		}
 		o.note(c, err)
 		switch {
-		case code == wire.CodeStaleGeneration, code == wire.CodeUnknownNode, errors.Is(err, transport.ErrAuth):
+		case code == wire.CodeStaleGeneration, code == wire.CodeUnknownNode, code == wire.CodeMoved, code == wire.CodeUnavailable, errors.Is(err, transport.ErrAuth):
 			// The peer, or this node, has yet to hear of a change: of a node that is no member any more Done is closed. And a
 			// connection that breaks while it is made may look like one that was refused.
 			if doubt.IsZero() {
@@ -160,6 +164,7 @@ const grace = 15 * time.Second
 
 // judge says whether a failed attempt is worth repeating, and puts it into this package's words.
 func (c *call) judge(err error) (code wire.Code, again bool, _ error) {
+	moves := c.moves(err)
 	err = c.op.s.explain(err)
 	var r *refused
 	if errors.As(err, &r) {
@@ -167,9 +172,9 @@ func (c *call) judge(err error) (code wire.Code, again bool, _ error) {
 		case wire.CodeTimeout, wire.CodeBusy, wire.CodeStaleGeneration, wire.CodeUnknownNode:
 			return code, true, err
 		}
-		return code, false, err
+		return code, moves, err
 	}
-	return 0, errors.Is(err, transport.ErrConnection) || errors.Is(err, transport.ErrAuth), err
+	return 0, moves || errors.Is(err, transport.ErrConnection) || errors.Is(err, transport.ErrAuth), err
 }
 
 // explain puts an error of a node or a transport into this package's words.
@@ -202,11 +207,12 @@ func (c *call) stamp() {
 }
 
 func (c *call) peer() string {
-	_, addr, err := c.op.s.node.Server(cluster.Rank(c.server))
+	rank := c.rank()
+	_, addr, err := c.op.s.node.Server(cluster.Rank(rank))
 	if err != nil || addr == "" {
-		return fmt.Sprintf("server %d", c.server)
+		return fmt.Sprintf("server %d", rank)
 	}
-	return fmt.Sprintf("server %d at %s", c.server, addr)
+	return fmt.Sprintf("server %d at %s", rank, addr)
 }
 
 var _ context.Context = (*op)(nil)

@@ -99,6 +99,7 @@ func (set *settings) join(ctx context.Context, name string) (Node, error) {
 
 // abandon ends a store that could not begin, and with it the job: the other workers would wait for this one.
 func (s *store) abandon(cause error) {
+	s.placing.close()
 	s.crew.close()
 	s.lookout.close()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)

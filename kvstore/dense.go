@@ -30,7 +30,7 @@ func newDensePush(k *key) *densePush {
 		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]room, n), lengths: make([]int, n), plain: make([]bool, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
-		c.server, c.shard = int(k.shards[i].Server), i
+		c.key, c.shard = k, i
 		c.request, c.origin, c.payload = &p.heads[i], &p.heads[i].Origin, p.payloads[i][:]
 	}
 	return p
@@ -75,6 +75,7 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 	p.gather(k, c, grads)
 	into := p.landing.aim(k, outs, &p.nowhere, c.answerCodec(), pull)
 
+	before := s.placing.placement.Load()
 	seq, round := k.next()
 	weight, counted := math.Float32frombits(s.weight.Load()), s.counted.Load()
 	p.verb, p.round = verb, round
@@ -103,7 +104,11 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 	case err != nil:
 	case pull:
 		k.pulled(p.values)
-	case then:
+		k.answered(p.values)
+	default:
+		k.acknowledged(before, round, p.heads, nil, p.calls)
+	}
+	if err == nil && then {
 		err = k.pull(ctx, verb, seq+1, round+1, outs)
 	}
 	k.pushed(err)
@@ -203,7 +208,7 @@ func newDensePull(k *key) *densePull {
 	p := &densePull{op: newOp(k.s, "pull", k.name, n), heads: make([]wire.Pull, n), values: make([]wire.Value, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
-		c.server, c.shard = int(k.shards[i].Server), i
+		c.key, c.shard = k, i
 		c.request, c.origin, c.answer = &p.heads[i], &p.heads[i].Origin, &p.values[i]
 	}
 	return p
@@ -242,6 +247,7 @@ func (k *key) pull(ctx context.Context, verb string, seq, round uint64, outs [][
 	}
 	if err == nil {
 		k.pulled(p.values)
+		k.answered(p.values)
 	}
 	for i := range p.calls {
 		p.calls[i].dst, p.calls[i].got = nil, nil

@@ -118,6 +118,7 @@ func (s *store) place(ctx context.Context, d wire.Declare) (*key, error) {
 	s.mu.Unlock()
 	d.Whole = d.Rule == wire.RuleOptimizer && opt != nil && opt.WholeKeys()
 	var plan wire.KeyPlan
+	before := s.placing.placement.Load()
 	err := s.ask(ctx, fmt.Sprintf("init key %q", d.Name), func(ctx context.Context) (err error) {
 		plan, err = s.node.Declare(ctx, d)
 		return err
@@ -130,6 +131,7 @@ func (s *store) place(ctx context.Context, d wire.Declare) (*key, error) {
 	}
 	k := newKey(s, &plan)
 	k.table = d.Table
+	s.placing.add(k, before)
 	if d.Whole && len(k.shards) > 1 {
 		return nil, keyError("init", d.Name, ErrUnsupported, "%s needs norms over whole keys, but the key is cut into %d shards: "+
 			"another worker initialised it before SetOptimizer; call SetOptimizer first on every worker", opt.Name, len(k.shards))
@@ -260,7 +262,7 @@ func (k *key) inBatches(ctx context.Context, verb string, fill, done func(c *cal
 		_, o.round = k.wanted()
 		for j := range o.calls {
 			c := &o.calls[j]
-			c.shard, c.server = from+j, int(k.shards[from+j].Server)
+			c.key, c.shard = k, from+j
 			if err := fill(c, from+j); err != nil {
 				return err
 			}
@@ -303,7 +305,7 @@ func (k *key) findRound(ctx context.Context) error {
 	}
 	o := newOp(k.s, "init", k.name, 1)
 	c := &o.calls[0]
-	c.shard, c.server = small, int(k.shards[small].Server)
+	c.key, c.shard = k, small
 	var value wire.Value
 	c.answer = &value
 	if k.form != wire.FormDense {

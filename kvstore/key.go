@@ -3,6 +3,7 @@ package kvstore
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/kvstore/shard"
@@ -22,6 +23,9 @@ type key struct {
 	rows   int
 	spread shard.Spread
 	shards []wire.ShardPlace
+	// servers are those of the shards at the moment; their ranks in shards are those at first.
+	servers []atomic.Uint32
+	kept    kept
 
 	// turn holds a token while a call that pushes is under way; such calls follow one another.
 	turn chan struct{}
@@ -44,6 +48,10 @@ func newKey(s *store, plan *wire.KeyPlan) *key {
 	k := &key{
 		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, size: int(plan.Size), rowLen: int(plan.RowLen),
 		shards: plan.Shards, turn: make(chan struct{}, 1),
+	}
+	k.servers = make([]atomic.Uint32, len(k.shards))
+	for i := range k.shards {
+		k.servers[i].Store(k.shards[i].Server)
 	}
 	if k.form != wire.FormDense && k.rowLen > 0 {
 		k.rows = k.size / k.rowLen
@@ -110,6 +118,7 @@ func (k *key) moveTo(round uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.round = round
+	k.kept.forget()
 	if k.uncertain { // the push that failed will not be sent again: its number may have been used up
 		k.seq++
 		k.uncertain = false

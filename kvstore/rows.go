@@ -41,7 +41,7 @@ func newRowsPush(k *key) *rowsPush {
 	p := &rowsPush{op: newOp(k.s, "push rows", k.name, n), heads: make([]wire.PushRows, n), acks: make([]wire.Ack, n), payloads: make([][2][]byte, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
-		c.server, c.shard = int(k.shards[i].Server), i
+		c.key, c.shard = k, i
 		c.request, c.origin, c.answer, c.payload = &p.heads[i], &p.heads[i].Origin, &p.acks[i], p.payloads[i][:]
 	}
 	return p
@@ -68,6 +68,7 @@ func (s *store) PushRows(ctx context.Context, name string, rows []int64, grad []
 	p := k.sent
 	p.split.of(&k.spread, len(k.shards), rows, true)
 	p.split.add(k.rowLen, grad)
+	before := s.placing.placement.Load()
 	seq, round := k.next()
 	p.round = round
 	weight, counted := math.Float32frombits(s.weight.Load()), s.counted.Load()
@@ -76,7 +77,9 @@ func (s *store) PushRows(ctx context.Context, name string, rows []int64, grad []
 		p.heads[i] = wire.PushRows{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Rows: uint64(len(x.rows)), WaitMillis: s.waitMillis(), Counted: counted}
 		p.payloads[i] = [2][]byte{x.code[0].rowNumbers(s.native, x.rows), x.code[1].floats(s.native, x.values)}
 	}
-	err = p.run(ctx)
+	if err = p.run(ctx); err == nil {
+		k.acknowledged(before, round, nil, p.heads, p.calls)
+	}
 	k.pushed(err)
 	return err
 }
@@ -125,7 +128,7 @@ func (s *store) PullRows(ctx context.Context, name string, rows []int64, out []f
 		p.payloads[i][0] = x.code[0].rowNumbers(s.native, x.rows)
 		p.calls = p.all[:len(p.calls)+1]
 		c := &p.calls[len(p.calls)-1]
-		c.server, c.shard, c.request, c.origin = int(k.shards[i].Server), i, &p.heads[i], &p.heads[i].Origin
+		c.key, c.shard, c.request, c.origin = k, i, &p.heads[i], &p.heads[i].Origin
 		c.answer, c.payload, c.dst, c.got = &p.values[i], p.payloads[i][:], x.code[1].landing(s.native, x.values), nil
 	}
 	if err := p.run(ctx); err != nil {

@@ -28,6 +28,7 @@ type store struct {
 
 	crew    *crew
 	lookout *lookout
+	placing *placing
 	weight  atomic.Uint32 // float32 bits
 	counted atomic.Bool   // it is a number of examples
 	joining atomic.Bool   // this worker does not count yet
@@ -59,6 +60,7 @@ func newStore(set settings, kind string, node Node) *store {
 	s.lookout = newLookout(s)
 	s.SetWeight(1)
 	s.beginEra()
+	s.followPlaces()
 	if n, ok := node.(changing); ok {
 		s.joining.Store(n.Joining())
 	}
@@ -229,6 +231,7 @@ func (s *store) part(ok bool, reason string) error {
 	s.closed = true
 	close(s.closing)
 	s.mu.Unlock()
+	s.placing.close()
 	s.calls.Wait()
 	s.crew.close()
 	s.lookout.close()

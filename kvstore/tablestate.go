@@ -38,6 +38,7 @@ func (k *key) readOpen(ctx context.Context) (*keyState, string, error) {
 	count := uint64(max(pageBytes/shard.OpenPayloadSize(1, k.rowLen, maxSlots), 1))
 	from := make([]uint64, len(k.shards))
 	left := make([]bool, len(k.shards))
+	servers := make([]int, len(k.shards))
 	for i := range left {
 		left[i] = true
 	}
@@ -75,6 +76,10 @@ func (k *key) readOpen(ctx context.Context) (*keyState, string, error) {
 			if !k.s.async && st.Round != round {
 				return fail(ErrConflict, "got the state after round %d: this worker pushed while it saved", st.Round)
 			}
+			if from[i] > 0 && servers[i] != c.rank() { // whose rows are in another order
+				return fail(ErrConflict, "server %d had the first rows and is gone; save again", servers[i])
+			}
+			servers[i] = c.rank()
 			all.add(c.got, rows)
 			from[i] += st.Rows
 			left[i] = left[i] && st.Rows > 0 && from[i] < st.Total

@@ -444,4 +444,3 @@ func (p *planner) restore(k *placed, x keptPlaces) error {
 	k.spots = x.Spots
 	return nil
 }
-

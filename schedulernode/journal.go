@@ -32,8 +32,8 @@ type keptJob struct {
 	Reason     string `json:",omitempty"`
 	Workers    int
 	Changes    uint64
-	Placement  uint64 `json:",omitempty"`
-	Unsteady   bool   `json:",omitempty"`
+	Placement  uint64   `json:",omitempty"`
+	Unsteady   bool     `json:",omitempty"`
 	Pending    bool     `json:",omitempty"`
 	Causes     []string `json:",omitempty"`
 	Want       int      `json:",omitempty"`

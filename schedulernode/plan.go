@@ -30,8 +30,8 @@ type planner struct {
 	backups bool
 	backed  []uint64
 	pairs   [][]uint64
-	keys map[string]*placed
-	hash uint64 // of the plans so far
+	keys    map[string]*placed
+	hash    uint64 // of the plans so far
 }
 
 type placed struct {

@@ -283,11 +283,11 @@ func (s *Server) learn(x *staging) {
 	if s.mode == 0 {
 		s.mode, s.modeBy = x.mode, "a shard that came here"
 	}
-	if s.opt != nil || x.config == "" {
+	if x.config == "" {
 		return
 	}
 	cfg, err := optim.Decode([]byte(x.config))
-	if err != nil {
+	if err != nil || s.opt != nil && !later(s.opt.Config(), cfg) {
 		return // it was decoded before
 	}
 	opt, err := optim.New(cfg)
@@ -301,4 +301,11 @@ func (s *Server) learn(x *staging) {
 	if err := shard.SetOptimizer(s.primaries(), opt, shard.NoBound); err == nil {
 		s.base, s.opt, s.optBy = base, opt, "a shard that came here"
 	}
+}
+
+// later reports whether got is the same optimizer as have with learning rates that were set by hand later.
+func later(have, got optim.Config) bool {
+	h, g := have.Changes, got.Changes
+	have.Changes, got.Changes = nil, nil
+	return len(g) > 0 && (len(h) == 0 || g[len(g)-1].Step > h[len(h)-1].Step) && have.Equal(got)
 }

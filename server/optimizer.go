@@ -147,6 +147,9 @@ func (c *call) serveSetRate() error {
 	if s.err != nil {
 		return s.err
 	}
+	if s.opt == nil && s.view.Load().guarded() {
+		return refuse(wire.CodeBusy, "set rate: this server is new and nobody has told it the optimizer yet")
+	}
 	if s.opt == nil {
 		return refuse(wire.CodeConflict, "set rate: there is no optimizer; set one first")
 	}

@@ -221,7 +221,8 @@ func (s *Server) assign(at place, e *entry, x post) {
 	st.mu.Unlock()
 	switch {
 	case x.role == primary && promoted:
-		if s.opt != nil && e.cfg.Rule != wire.RuleAverage && !e.shard.SameOptimizer(s.opt) {
+		have, ok := e.shard.Optimizer()
+		if s.opt != nil && e.cfg.Rule != wire.RuleAverage && !e.shard.SameOptimizer(s.opt) && !(ok && later(s.opt.Config(), have)) {
 			if err := shard.SetOptimizer([]*shard.Shard{e.shard}, s.opt, shard.NoBound); err != nil {
 				e.shard.Fail(err)
 			}
