@@ -2,7 +2,6 @@ package kvstore
 
 import (
 	"context"
-	"sync"
 
 	"github.com/paragon-train/paragon/wire"
 )
@@ -12,9 +11,12 @@ import (
 // than two to keep: a push is acknowledged only once the round two before it is answered, which the backup has. (In an asynchronous store a
 // push is acknowledged once the backup has it.)
 type kept struct {
-	mu     sync.Mutex // held while they are sent again
+	turn   chan struct{} // holds a token while they are looked at, or sent again, which may take a while
 	pushes [2]keptPush
 }
+
+func (t *kept) lock()   { t.turn <- struct{}{} }
+func (t *kept) unlock() { <-t.turn }
 
 type keptPush struct {
 	used     bool
@@ -26,8 +28,8 @@ type keptPush struct {
 
 // keep copies a push that was acknowledged: either heads of a dense key or of one of rows, and what their calls have sent.
 func (t *kept) keep(round uint64, dense []wire.Push, rows []wire.PushRows, calls []call) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.lock()
+	defer t.unlock()
 	p := &t.pushes[round%2]
 	p.used, p.round = true, round
 	p.dense = append(p.dense[:0], dense...)
@@ -45,8 +47,8 @@ func (t *kept) keep(round uint64, dense []wire.Push, rows []wire.PushRows, calls
 
 // closed forgets pushes of rounds before this one.
 func (t *kept) closed(rounds uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.lock()
+	defer t.unlock()
 	for i := range t.pushes {
 		if p := &t.pushes[i]; p.round < rounds {
 			p.used = false
@@ -56,8 +58,8 @@ func (t *kept) closed(rounds uint64) {
 
 // forget forgets all.
 func (t *kept) forget() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.lock()
+	defer t.unlock()
 	for i := range t.pushes {
 		t.pushes[i].used = false
 	}
@@ -65,8 +67,8 @@ func (t *kept) forget() {
 
 // again sends what is kept to some shards, the older push first. Those that count it already say so.
 func (t *kept) again(ctx context.Context, k *key, shards []int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.lock()
+	defer t.unlock()
 	first := &t.pushes[0]
 	second := &t.pushes[1]
 	if first.round > second.round {

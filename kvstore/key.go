@@ -49,6 +49,7 @@ func newKey(s *store, plan *wire.KeyPlan) *key {
 		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, size: int(plan.Size), rowLen: int(plan.RowLen),
 		shards: plan.Shards, turn: make(chan struct{}, 1),
 	}
+	k.kept.turn = make(chan struct{}, 1)
 	k.servers = make([]atomic.Uint32, len(k.shards))
 	for i := range k.shards {
 		k.servers[i].Store(k.shards[i].Server)

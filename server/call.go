@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/kvstore/shard"
 	"github.com/paragon-train/paragon/transport"
 	"github.com/paragon-train/paragon/wire"
@@ -124,6 +125,12 @@ func (c *call) answer(m wire.Message, payload []byte) error {
 func (c *call) prepare(r *transport.Request, n int) error {
 	c.kind = r.Kind
 	size := uint64(0) // of the payload
+	switch r.Kind {
+	case wire.KindReplicate, wire.KindFill, wire.KindFillPart:
+		if r.Peer != "" && r.Peer != identity.Server {
+			return refuse(wire.CodeUnauthorised, "a %s may not ask for a %v", r.Peer, r.Kind)
+		}
+	}
 	switch r.Kind {
 	case wire.KindInitShard:
 		if err := c.init.DecodeHead(r.Head); err != nil {

@@ -58,7 +58,8 @@ type Job struct {
 	scheduler string // its address
 	authority *identity.Authority
 	running   sync.WaitGroup
-	servers   []context.CancelFunc
+	servers   []process // by rank
+	ctx       context.Context
 
 	mu   sync.Mutex // guards errs
 	errs []error    // of the processes that ended, in the order in which they did
@@ -102,14 +103,42 @@ func New(t testing.TB, cfg Config) *Job {
 	case err := <-failed:
 		t.Fatalf("jobtest: scheduler: %v", err)
 	}
+	j.ctx, j.servers = ctx, make([]process, cfg.Servers)
 	for rank := range cfg.Servers {
-		ctx, stop := context.WithCancel(ctx)
-		j.servers = append(j.servers, stop)
-		sc := cfg.Server
-		sc.Cluster, sc.Logger = j.config(cluster.Server, rank), cfg.Logger
-		j.run(ctx, func(ctx context.Context) error { return server.Run(ctx, sc) })
+		j.StartServer(rank)
 	}
 	return j
+}
+
+// A process is one that can be ended.
+type process struct {
+	stop  context.CancelFunc
+	host  *faultnet.Host // of a job in memory
+	ended <-chan struct{}
+}
+
+// StartServer starts the server of a rank, at the start or anew after it ended.
+func (j *Job) StartServer(rank int) {
+	ctx, stop := context.WithCancel(j.ctx)
+	sc := j.cfg.Server
+	sc.Cluster, sc.Logger = j.config(cluster.Server, rank), j.cfg.Logger
+	ended := make(chan struct{})
+	p := process{stop: stop, ended: ended}
+	p.host, _ = sc.Cluster.Network.(*faultnet.Host)
+	j.servers[rank] = p
+	j.run(ctx, func(ctx context.Context) error {
+		defer close(ended)
+		return server.Run(ctx, sc)
+	})
+}
+
+// KillServer ends a server of a job in memory as SIGKILL does: its connections are cut and it says nothing any more. If silent, nobody is
+// told, as when a host loses its power.
+func (j *Job) KillServer(rank int, silent bool) {
+	p := j.servers[rank]
+	p.host.Kill(silent)
+	p.stop()
+	<-p.ended
 }
 
 // run runs one process of the job; the channel gets what it returned.
@@ -209,7 +238,7 @@ func (j *Job) Stores(t testing.TB, kind string, opts ...kvstore.Option) []kvstor
 }
 
 // StopServer ends a server as SIGTERM would.
-func (j *Job) StopServer(rank int) { j.servers[rank]() }
+func (j *Job) StopServer(rank int) { j.servers[rank].stop() }
 
 // Wait returns when scheduler and servers have ended by themselves, with what each of them returned; the test fails if they
 // take longer than the time given.
