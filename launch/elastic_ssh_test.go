@@ -11,20 +11,25 @@ import (
 	"github.com/paragon-train/paragon/launch/ssh/sshtest"
 )
 
-// startElasticOver starts a job of one worker on the first of some hosts that ssh reaches.
-func startElasticOver(t *testing.T, hosts int, flags ...string) (*elasticJob, *sshtest.Server) {
+// startElasticOver starts a job with a worker on each of the first of some hosts that ssh reaches.
+func startElasticOver(t *testing.T, workers, hosts int, flags ...string) (*elasticJob, *sshtest.Server) {
 	t.Helper()
 	needProc(t)
 	s := sshtest.Start(t, hosts)
 	j := &elasticJob{dir: t.TempDir(), stop: filepath.Join(t.TempDir(), "stop")}
-	first := fmt.Sprintf("%s:%d\n", s.Addresses[0], s.Port)
+	first := ""
+	for i := range workers {
+		first += j.host(s, i) + "\n"
+	}
 	if err := os.WriteFile(filepath.Join(j.dir, "hosts"), []byte(first), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"-H", "hosts", "--ssh-command", strings.Join(s.Client, " "), "-n", "1", "-s", "1", "--elastic-training-enabled",
+	args := append([]string{"-H", "hosts", "--ssh-command", strings.Join(s.Client, " "), "-n", fmt.Sprint(workers), "-s", "1", "--elastic-training-enabled",
 		"--env", stopFile + "=" + j.stop}, flags...)
 	j.launcher = startLauncher(t, j.dir, append(args, "--", self(t))...)
-	j.await(t, "begins as 0 of 1, joined false")
+	for i := range workers {
+		j.await(t, fmt.Sprintf("begins as %d of %d, joined false", i, workers))
+	}
 	return j, s
 }
 
@@ -33,7 +38,7 @@ func TestHostIsAddedBySSH(t *testing.T) {
 	t.Parallel()
 	sshtest.Program(t, "rsync", "rsync")
 	dst := filepath.Join(t.TempDir(), "dst")
-	j, s := startElasticOver(t, 3, "--sync-dst-dir", dst, "--prepare-data", "test -e hosts && echo prepared $DMLC_NODE_HOST in $PWD")
+	j, s := startElasticOver(t, 1, 3, "--sync-dst-dir", dst, "--prepare-data", "test -e hosts && echo prepared $DMLC_NODE_HOST in $PWD")
 	first := j.host(s, 0)
 	j.edit(t, first+"\n"+j.host(s, 1)+" slots=2\n")
 	j.await(t, "goes on as 0 of 3")
@@ -55,14 +60,18 @@ func (j *elasticJob) host(s *sshtest.Server, i int) string {
 // A host whose connection is cut is lost with all that ran there, and its worker comes again when it can be reached.
 func TestHostThatIsCutOffIsLostAndComesAgain(t *testing.T) {
 	t.Parallel()
-	j, s := startElasticOver(t, 2)
-	_ = s
+	j, s := startElasticOver(t, 2, 2)
+	s.CutHost(s.Addresses[1])
+	j.await(t, "worker 0  | goes on as 0 of 1")
+	j.await(t, "worker 2  | begins as 1 of 2, joined true")
 	j.finish(t)
+	j.wantOutput(t, "connection to "+j.host(s, 1)+" lost, lost, the job went on")
+	j.wantLog(t, strings.ReplaceAll("0 REMOVED <1> #\n1 ADDED <1> #\n", "<1>", j.host(s, 1)))
 }
 
 func TestHostThatCannotBeReachedDoesNotJoin(t *testing.T) {
 	t.Parallel()
-	j, s := startElasticOver(t, 1)
+	j, s := startElasticOver(t, 1, 1)
 	j.edit(t, j.host(s, 0)+"\nno-such-host.invalid\n")
 	j.await(t, "host no-such-host.invalid could not join: host no-such-host.invalid: ")
 	j.wantOutput(t, "is the name in the hosts file right?")

@@ -11,6 +11,15 @@ const description = `Examples:
   four workers on the hosts of a file, the current folder copied to each first
     launch -n 4 -s 2 -H hosts --sync-dst-dir /home/me/job ./cifar10 --epochs 5
 
+  hosts may join and leave while it runs, each prepared before its worker starts
+    launch -n 2 -H hosts --elastic-training-enabled --prepare-data "./fetch.sh" ./cifar10
+    echo d3 >> host_worker        or: launch ctl add --wait d3
+    launch ctl status             and: launch ctl why
+
+  a worker or a server may be lost, and the job is started again should it fail
+    launch -n 4 -s 3 --on-worker-loss shrink --min-workers 2 --backups 1 --restarts 3 \
+       ./cifar10 --checkpoint-dir checkpoints
+
   what is wrong with these hosts?
     launch -n 4 -H hosts --sync-dst-dir /home/me/job --check
 
@@ -30,6 +39,22 @@ beyond the last slot go round over those hosts. So without slots, worker i runs 
 i mod H. Server i runs on host i mod H, whatever the slots. A rank keeps its host when
 the job is started again.
 
+With --elastic-training-enabled the file host_worker in the current folder names the
+workers' hosts, as a hosts file does; an edit is seen within a second and takes effect at
+the next step. host_worker_log gets a line for each host that came or went:
+    SEQ ADDED|REMOVED HOST NANOSECONDS
+A host that cannot join (ssh, --prepare-data, --join-timeout) is FAILED, with the reason in
+launch ctl status, and the job goes on. To try it again: launch ctl add HOST. The workers of a
+host that is removed take part up to that step and end with 0; its servers stay.
+
+A worker that dies, or whose host does, is lost. --on-worker-loss shrink: the others go on,
+if they are --min-workers at least. wait: training stops at its next step until another
+worker is there. fail: the job fails. A lost worker is started again where it was, after 1 s,
+then 2 s, 4 s and so on, --rejoin times in a row at most. With --backups 1 a server may be lost,
+too. A scheduler that dies is started again at once, and training goes on meanwhile. A job that
+fails all the same is started again from its newest checkpoint, --restarts times, with
+PARAGON_RESUME=1 in the environment: the programs under examples then resume.
+
 Every process finds the job in its environment: DMLC_ROLE, DMLC_PS_ROOT_URI,
 DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_NODE_HOST, DMLC_TASK_ID and
 PARAGON_* (among them a secret, which no command line and no log shows, and with --tls a
@@ -39,5 +64,6 @@ LD_LIBRARY_PATH, GOMAXPROCS, GOMEMLIMIT and GODEBUG are passed on where set, oth
 Without --sync-dst-dir the command runs in a folder of the same name as the current one.
 
 Exit code: that of the first process that failed (128+n for signal n), 130 after Ctrl-C,
-2 for a wrong command line, 1 if the job could not be started, else 0. After Ctrl-C the
+2 for a wrong command line, 1 if the job could not be started, else 0. A process without
+which the job went on does not count, unless its loss was the one too many. After Ctrl-C the
 workers have --stop-timeout to save their state; a second Ctrl-C kills all at once.`

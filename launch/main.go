@@ -6,7 +6,7 @@
 // The workers run the command; servers and scheduler are this program in another role. launch merges the output of all,
 // ends with the exit code of the first process that fails, and leaves no process behind, however it ends itself.
 //
-// `launch ctl plan` tells how keys would lie on the servers. Two words as the first argument are for launch's own use: `launch agent` supervises the processes of one host (package
+// `launch ctl` looks at a job that runs and changes its hosts, and tells how keys would lie on servers. Two words as the first argument are for launch's own use: `launch agent` supervises the processes of one host (package
 // launch/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says.
 package main
 

@@ -178,7 +178,7 @@ func flags() []cli.Flag {
 		&cli.BoolFlag{Name: "update-on-worker", Usage: "run the optimizer on the workers; the servers only sum"},
 		&cli.StringFlag{Name: "checkpoint-dir", Usage: "folder for checkpoints (default: none)"},
 		&cli.IntFlag{Name: "checkpoint-steps", Usage: "save after so many steps, besides the end of each epoch"},
-		&cli.BoolFlag{Name: "resume", Usage: "go on from the newest checkpoint in --checkpoint-dir"},
+		&cli.BoolFlag{Name: "resume", Usage: "go on from the newest checkpoint in --checkpoint-dir; launch --restarts sets it when it starts the job again", EnvVars: []string{"PARAGON_RESUME"}},
 		&cli.StringFlag{Name: "out", Value: "out", Usage: "folder for the picture of the curves"},
 		&cli.BoolFlag{Name: "print-hash", Usage: "print the SHA-256 of the parameters at the end"},
 	}

@@ -4,6 +4,10 @@
 // is merged by lines. The job ends well when every worker has ended with code 0; servers and scheduler then end by
 // themselves or are stopped. The first process that fails decides the exit code, and the others are stopped: workers get
 // SIGTERM first, while the servers they may need for a checkpoint still run, then everybody does, then comes SIGKILL.
+//
+// Processes may come and go while the job runs, as far as Elastic says so. The scheduler decides, Run carries it out: it passes edits
+// of host_worker on to the scheduler, follows its events, reaches and prepares hosts, starts workers that join, ends those that
+// were removed, starts again what died, and says to the scheduler what failed or ended. Repeat starts a whole job again that failed.
 package job
 
 import (

@@ -26,8 +26,8 @@ type Server struct {
 	Config    string   // its configuration file
 
 	sshd, serverConfig string
-	mu                 sync.Mutex // guards cmds
-	cmds               map[*exec.Cmd]bool
+	mu                 sync.Mutex           // guards cmds
+	cmds               map[*exec.Cmd]string // with the address that was called
 	all                sync.WaitGroup
 }
 
@@ -58,7 +58,7 @@ func Program(t testing.TB, name, debian string) string {
 // Start starts a server on the first addresses from 127.0.0.2 on; it stops when the test ends.
 func Start(t testing.TB, addresses int) *Server {
 	t.Helper()
-	s := &Server{sshd: Program(t, "sshd", "openssh-server"), cmds: make(map[*exec.Cmd]bool)}
+	s := &Server{sshd: Program(t, "sshd", "openssh-server"), cmds: make(map[*exec.Cmd]string)}
 	keygen, client := Program(t, "ssh-keygen", "openssh-client"), Program(t, "ssh", "openssh-client")
 	if os.Getuid() == 0 {
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
@@ -153,6 +153,7 @@ func (s *Server) listen(t testing.TB, addresses int) []net.Listener {
 }
 
 func (s *Server) accept(l net.Listener) {
+	host := l.Addr().(*net.TCPAddr).IP.String()
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -171,7 +172,7 @@ func (s *Server) accept(l net.Listener) {
 			continue
 		}
 		s.mu.Lock()
-		s.cmds[cmd] = true
+		s.cmds[cmd] = host
 		s.mu.Unlock()
 		s.all.Go(func() {
 			cmd.Wait()
@@ -188,6 +189,17 @@ func (s *Server) Cut() {
 	defer s.mu.Unlock()
 	for cmd := range s.cmds {
 		cmd.Process.Kill()
+	}
+}
+
+// CutHost kills all connections to one address.
+func (s *Server) CutHost(address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for cmd, host := range s.cmds {
+		if host == address {
+			cmd.Process.Kill()
+		}
 	}
 }
 
