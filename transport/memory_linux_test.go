@@ -342,6 +342,61 @@ func TestListenerSurvivesBadOffers(t *testing.T) {
 	wantDescriptors(t, before)
 }
 
+// A process of the same user that does not hold the secret has no memory mapped and leaves no descriptor open, whenever it sends them.
+func TestStrangersOfTheSameUserHaveNothingMapped(t *testing.T) {
+	ln := listenAuto(t)
+	cfg := Config{Secret: []byte("secret")}
+	over := make(chan error)
+	go func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _, err = cfg.meetClient(nc, time.Now().Add(300*time.Millisecond))
+			nc.Close()
+			over <- err
+		}
+	}()
+	hello := newHello(0)
+	offer := []byte{'P', 'R', 'G', 'U', offerMemory, ringBits, 0, 0}
+	before := descriptors(t)
+	for what, messages := range map[string][][]byte{
+		"an offer first":               {offer},
+		"an offer after the hello":     {hello[:], offer},
+		"descriptors with the hello":   {hello[:]},
+		"an offer after a wrong proof": {hello[:], make([]byte, proofSize), offer},
+	} {
+		nc, err := net.Dial("unix", socketName(netip.MustParseAddrPort(ln.Addr().String())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := unix.MemfdCreate("strangers-memory", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Ftruncate(fd, 2*ringHeader+2<<ringBits)
+		unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
+		rights := unix.UnixRights(fd, fd, fd)
+		for _, m := range messages {
+			nc.(*net.UnixConn).WriteMsgUnix(m, rights, nil) // an error: it was closed already
+		}
+		if err := <-over; err == nil {
+			t.Errorf("%s: it got in", what)
+		}
+		maps, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			t.Skip(err)
+		}
+		if strings.Contains(string(maps), "strangers-memory") {
+			t.Errorf("%s: its memory is mapped", what)
+		}
+		unix.Close(fd)
+		nc.Close()
+	}
+	wantDescriptors(t, before)
+}
+
 func descriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

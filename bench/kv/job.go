@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/identity"
 )
 
 // A job is one run of processes.
@@ -48,14 +50,28 @@ func (j *job) run(ctx context.Context, r *report) (err error) {
 	if err != nil {
 		return err
 	}
+	var authority *identity.Authority
+	if j.transport == secure {
+		if authority, err = identity.NewAuthority("bench"); err != nil {
+			return err
+		}
+	}
 	start := func(role string, rank int, scheduler string) (*child, error) {
+		shown := "" // with no authority
+		if authority != nil {
+			id, err := authority.Issue(role, fmt.Sprintf("%s %d", role, rank))
+			if err != nil {
+				return nil, err
+			}
+			shown = id.Encode()
+		}
 		host, port, err := net.SplitHostPort(scheduler)
 		if err != nil {
 			return nil, err
 		}
 		return j.start(ctx, fmt.Sprintf("%s %d", role, rank), "DMLC_ROLE="+role, "DMLC_PS_ROOT_URI="+host, "DMLC_PS_ROOT_PORT="+port,
 			fmt.Sprintf("DMLC_NUM_WORKER=%d", j.workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", j.servers), fmt.Sprintf("PARAGON_RANK=%d", rank),
-			"PARAGON_SECRET="+hex.EncodeToString(secret[:]), "DMLC_NODE_HOST=127.0.0.1",
+			"PARAGON_SECRET="+hex.EncodeToString(secret[:]), "PARAGON_IDENTITY="+shown, "DMLC_NODE_HOST=127.0.0.1",
 			roleEnv+"="+role, workEnv+"="+strings.Join(j.works, ","), scaleEnv+"="+strconv.FormatFloat(j.scale, 'g', -1, 64),
 			transportEnv+"="+j.transport, profileEnv+"="+j.profile, planEnv+"="+plan)
 	}

@@ -30,11 +30,14 @@ const (
 )
 
 // transportNames are the transports that are measured unless the command line says otherwise.
-var transportNames = []string{"tcp", "unix", "auto"}
+var transportNames = []string{"tcp", secure, "unix", "auto"}
+
+// secure is TCP with certificates, as between hosts.
+const secure = "tls"
 
 func network(name string) (transport.Network, error) {
 	switch name {
-	case "tcp":
+	case "tcp", secure:
 		return transport.TCP, nil
 	case "unix":
 		return transport.Unix, nil
