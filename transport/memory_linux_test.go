@@ -377,7 +377,11 @@ func TestStrangersOfTheSameUserHaveNothingMapped(t *testing.T) {
 		}
 		unix.Ftruncate(fd, 2*ringHeader+2<<ringBits)
 		unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
-		rights := unix.UnixRights(fd, fd, fd)
+		bells, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rights := unix.UnixRights(fd, bells[0], bells[1])
 		for _, m := range messages {
 			nc.(*net.UnixConn).WriteMsgUnix(m, rights, nil) // an error: it was closed already
 		}
@@ -391,7 +395,9 @@ func TestStrangersOfTheSameUserHaveNothingMapped(t *testing.T) {
 		if strings.Contains(string(maps), "strangers-memory") {
 			t.Errorf("%s: its memory is mapped", what)
 		}
-		unix.Close(fd)
+		for _, fd := range []int{fd, bells[0], bells[1]} {
+			unix.Close(fd)
+		}
 		nc.Close()
 	}
 	wantDescriptors(t, before)
