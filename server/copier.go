@@ -211,7 +211,7 @@ func (j *job) step(k *copiers, x post) (did bool, err error) {
 	*m = wire.Replicate{Copy: j.s.copyOf(e, x), Number: j.number(), Round: r.Round, Closed: r.Generation, Form: r.Form, Rows: uint64(r.Rows), Weight: r.Weight,
 		Configured: r.Configured, Config: r.Config, Counts: m.Counts[:0]}
 	for _, c := range r.Counts {
-		m.Counts = append(m.Counts, wire.CountedPush{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counted: c.Counts})
+		m.Counts = append(m.Counts, wire.CountedPush{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counted: c.Counts, Norm: c.Norm, Verdict: c.Verdict})
 	}
 	err = j.ask(k, x, m, data)
 	e.shard.Commit(r, err == nil)
@@ -368,12 +368,19 @@ func (j *job) send(k *copiers, x post, number uint64) error {
 	s.mu.RUnlock()
 	arrays := 1 + len(snap.Slots)
 	for _, w := range snap.Members {
-		m.Members = append(m.Members, wire.FillMember{Node: w.Node, Counted: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight})
+		m.Members = append(m.Members, wire.FillMember{Node: w.Node, Counted: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
+			Caught: w.Caught})
 		if w.Newest {
 			arrays++
 		}
 	}
 	m.Left = leftOf(snap.Left)
+	if snap.Guard != nil {
+		if m.Guard, err = snap.Guard.Encode(); err != nil {
+			return err
+		}
+		m.Norms, m.Barren = snap.Norms, uint32(snap.Barren)
+	}
 	if err := j.ask(k, x, m); err != nil {
 		return err
 	}

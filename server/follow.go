@@ -19,6 +19,7 @@ type staging struct {
 	base   string
 	config string
 	mode   uint8
+	guard  *shard.Guard
 	bytes  int64
 }
 
@@ -110,7 +111,7 @@ func (c *call) serveReplicate(ctx context.Context) error {
 	}
 	r := &shard.Record{Round: m.Round, Generation: m.Closed, Form: m.Form, Rows: int(m.Rows), Weight: m.Weight, Configured: m.Configured, Config: m.Config}
 	for _, x := range m.Counts {
-		r.Counts = append(r.Counts, shard.Counted{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Counts: x.Counted})
+		r.Counts = append(r.Counts, shard.Counted{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Counts: x.Counted, Norm: x.Norm, Verdict: x.Verdict})
 	}
 	data := c.data
 	c.data = nil
@@ -143,6 +144,7 @@ func (c *call) serveFill(ctx context.Context) error {
 		return err
 	}
 	cfg.Grow = s.grow
+	cfg.Caught = func(x shard.Caught) { s.caught.take(&cfg, s.view.Load(), x) }
 	at := place{m.Key, m.Shard}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,10 +166,18 @@ func (c *call) serveFill(ctx context.Context) error {
 	x := &shard.Snapshot{Round: m.Round, Generation: m.Closed, Mode: m.Mode, Config: m.Config, Slots: m.Slots, Rows: m.Rows, Pushed: m.Pushed, AnySeq: m.AnySeq,
 		Counted: m.Counted, Left: map[uint64]uint64{}}
 	for _, w := range m.Members {
-		x.Members = append(x.Members, shard.MemberState{Node: w.Node, Counted: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight})
+		x.Members = append(x.Members, shard.MemberState{Node: w.Node, Counted: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
+			Caught: w.Caught})
 	}
 	for _, w := range m.Left {
 		x.Left[w.Node] = w.Count
+	}
+	if m.Guard != "" {
+		g, err := shard.DecodeGuard(m.Guard)
+		if err != nil {
+			return refuse(wire.CodeMalformed, "fill: %v", err)
+		}
+		x.Guard, x.Norms, x.Barren = &g, m.Norms, int(m.Barren)
 	}
 	v := s.view.Load()
 	sh, err := shard.Restore(cfg, x, v.generation, v.members)
@@ -175,7 +185,7 @@ func (c *call) serveFill(ctx context.Context) error {
 		s.bytes.Add(-int64(4 * cfg.Length))
 		return err
 	}
-	s.staged[at] = &staging{shard: sh, cfg: cfg, from: m.Node, number: m.Number, base: m.Base, config: m.Config, mode: m.Mode, bytes: int64(4 * cfg.Length)}
+	s.staged[at] = &staging{shard: sh, cfg: cfg, from: m.Node, number: m.Number, base: m.Base, config: m.Config, mode: m.Mode, guard: x.Guard, bytes: int64(4 * cfg.Length)}
 	return c.answerAck()
 }
 
@@ -281,7 +291,7 @@ func (s *Server) install(at place, x *staging) error {
 // learn takes mode and optimizer of the job from a shard, on a server that no worker has told. The caller holds mu.
 func (s *Server) learn(x *staging) {
 	if s.mode == 0 {
-		s.mode, s.modeBy = x.mode, "a shard that came here"
+		s.mode, s.modeBy, s.guard = x.mode, "a shard that came here", x.guard
 	}
 	if x.config == "" {
 		return

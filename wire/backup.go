@@ -44,7 +44,8 @@ const (
 //	    69     8  weight      float64: sum of the weights
 //	    77     1  configured  the optimizer is that of config; false: as in the round before
 //	    78     .  config      string, JSON of optim.Config; empty: none
-//	     .     .  counts      list of node 8, seq 8, weight 4 (float32), counted 1 (as of Push): the contributions, in the order of their sum
+//	     .     .  counts      list of node 8, seq 8, weight 4 (float32), counted 1 (as of Push), norm 8 (float64: over the weight; 0: nobody
+//	                          looked), verdict 1 (of the guard; package shard): the contributions, in the order of their sum
 //
 // Introduced in version 1.
 type Replicate struct {
@@ -66,6 +67,8 @@ type CountedPush struct {
 	Seq     uint64
 	Weight  float32
 	Counted bool
+	Norm    float64
+	Verdict uint8
 }
 
 // Fill begins to give a backup all that a shard is, except for its numbers, which FillPart brings. What the backup had of the shard stays until
@@ -84,9 +87,12 @@ type CountedPush struct {
 //	     .     .  config      string, the optimizer's JSON; empty: none
 //	     .     .  base        string, the JSON that SetOptimizer gave the server
 //	     .     .  slots       list of strings: names
-//	     .     .  members     list of node 8, counted 8, base 8, examples 8, known 1, newest 1, weight 4 (float32)
+//	     .     .  members     list of node 8, counted 8, base 8, examples 8, known 1, newest 1, weight 4 (float32), caught 8
 //	     .     1  counted     contributions have counted examples
 //	     .     .  left        list of node 8, count 8: examples of workers that have left
+//	     .     .  guard       string, JSON of shard.Guard; empty: none
+//	     .     .  norms       list of float64: those that the guard holds others against, the oldest first
+//	     .     4  barren      contributions refused for their norm since one was taken
 //
 // Introduced in version 1.
 type Fill struct {
@@ -105,6 +111,9 @@ type Fill struct {
 	Members []FillMember
 	Counted bool
 	Left    []NodeCount
+	Guard   string
+	Norms   []float64
+	Barren  uint32
 }
 
 // FillMember is what a shard knows of one worker.
@@ -116,6 +125,7 @@ type FillMember struct {
 	Known    bool
 	Newest   bool // ModeAsync, RuleAverage: its newest contribution is one of the arrays
 	Weight   float32
+	Caught   uint64 // contributions that the guard has refused or clipped
 }
 
 // FillPart brings some numbers of a shard to its backup. With last the shard is complete, and takes the place of what the backup had.

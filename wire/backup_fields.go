@@ -26,11 +26,13 @@ func (m *Replicate) fields(c *coder) {
 	c.f64(&m.Weight)
 	c.bool(&m.Configured)
 	c.string(&m.Config)
-	list(c, &m.Counts, 21, func(c *coder, x *CountedPush) {
+	list(c, &m.Counts, 30, func(c *coder, x *CountedPush) {
 		c.u64(&x.Node)
 		c.u64(&x.Seq)
 		c.f32(&x.Weight)
 		c.bool(&x.Counted)
+		c.f64(&x.Norm)
+		c.u8(&x.Verdict)
 	})
 }
 
@@ -61,7 +63,7 @@ func (m *Fill) fields(c *coder) {
 	c.string(&m.Config)
 	c.string(&m.Base)
 	c.strings(&m.Slots)
-	list(c, &m.Members, 38, func(c *coder, x *FillMember) {
+	list(c, &m.Members, 46, func(c *coder, x *FillMember) {
 		c.u64(&x.Node)
 		c.u64(&x.Counted)
 		c.u64(&x.Base)
@@ -69,12 +71,16 @@ func (m *Fill) fields(c *coder) {
 		c.bool(&x.Known)
 		c.bool(&x.Newest)
 		c.f32(&x.Weight)
+		c.u64(&x.Caught)
 	})
 	c.bool(&m.Counted)
 	list(c, &m.Left, 16, func(c *coder, x *NodeCount) {
 		c.u64(&x.Node)
 		c.u64(&x.Count)
 	})
+	c.string(&m.Guard)
+	list(c, &m.Norms, 8, (*coder).f64)
+	c.u32(&m.Barren)
 }
 
 func (m *FillPart) Kind() Kind { return KindFillPart }

@@ -35,7 +35,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm,
 		payload: payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}}
 	s.judge(x)
-	if s.cfg.Rule == wire.RuleAverage && !x.refused {
+	if s.cfg.Rule == wire.RuleAverage && !x.verdict.refused() {
 		s.keepNewest(m, &x.payload, x.weight)
 	} else {
 		s.fold(x)
@@ -46,10 +46,10 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 		return Held, nil
 	}
 	m.counted, m.known = c.Seq, true
-	if !x.refused {
+	if !x.verdict.refused() {
 		s.recordNewest(m)
 	}
-	s.count(Counted{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counts: c.Counted})
+	s.count(Counted{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counts: c.Counted, Norm: x.norm, Verdict: uint8(x.verdict)})
 	s.rounds++
 	s.publish()
 	s.announce()

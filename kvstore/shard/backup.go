@@ -13,6 +13,9 @@ type Counted struct {
 	Seq    uint64
 	Weight float32
 	Counts bool // examples, as Contribution.Counted says
+	// What the guard made of it.
+	Norm    float64
+	Verdict uint8
 }
 
 // A Record is one closed round on its way to the shard's backup. It holds what the backup needs to change its value by the same rule
@@ -285,6 +288,12 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 		if c.Counts {
 			s.ledger.follows(m, c.Node, uint64(c.Weight))
 		}
+		if s.guard != nil {
+			s.recall(c.Node, c.Norm, verdict(c.Verdict))
+		}
+	}
+	if s.guard != nil {
+		s.giveIn()
 	}
 	s.pushed = true
 	s.rounds++

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -87,6 +88,8 @@ type backupCase struct {
 	opt  string
 	mode uint8
 	code uint8
+	// guard, unless nil, has something to do: some contributions are broken.
+	guard *Guard
 }
 
 func backupCases() (cases []backupCase) {
@@ -97,17 +100,26 @@ func backupCases() (cases []backupCase) {
 	open := Config{Name: "v", Form: wire.FormOpen, Rule: wire.RuleOptimizer, RowLen: 3, Shards: 1, Table: Table{Initializer: Initializer{Name: "normal", Deviation: 1, Seed: 3}}}
 	for _, opt := range []string{"", "sgd", "momentum", "adam", "lamb"} {
 		cases = append(cases,
-			backupCase{"dense/" + opt, denseCfg, opt, wire.ModeSync, wire.CodecFloat32},
-			backupCase{"rows/" + opt, rows, opt, wire.ModeSync, wire.CodecFloat32},
-			backupCase{"open/" + opt, open, opt, wire.ModeSync, wire.CodecFloat32})
+			backupCase{"dense/" + opt, denseCfg, opt, wire.ModeSync, wire.CodecFloat32, nil},
+			backupCase{"rows/" + opt, rows, opt, wire.ModeSync, wire.CodecFloat32, nil},
+			backupCase{"open/" + opt, open, opt, wire.ModeSync, wire.CodecFloat32, nil})
 	}
+	watching := &Guard{Factor: 3, Window: 9, Warmup: 3}
+	clipping := &Guard{Factor: 3, Window: 9, Warmup: 3, Clip: true}
+	cases = append(cases,
+		backupCase{"guarded dense", denseCfg, "adam", wire.ModeSync, wire.CodecFloat32, watching},
+		backupCase{"guarded dense, clipped", denseCfg, "momentum", wire.ModeSync, wire.CodecFloat32, clipping},
+		backupCase{"guarded dense, no optimizer", denseCfg, "", wire.ModeSync, wire.CodecFloat32, watching},
+		backupCase{"guarded rows", rows, "sgd", wire.ModeSync, wire.CodecFloat32, clipping},
+		backupCase{"guarded open", open, "adam", wire.ModeSync, wire.CodecFloat32, watching},
+		backupCase{"guarded average", average, "sgd", wire.ModeSync, wire.CodecFloat32, watching})
 	return append(cases,
-		backupCase{"average", average, "sgd", wire.ModeSync, wire.CodecFloat32},
-		backupCase{"2bit", denseCfg, "momentum", wire.ModeSync, wire.Codec2Bit},
-		backupCase{"float16", denseCfg, "adam", wire.ModeSync, wire.CodecFloat16},
-		backupCase{"async", denseCfg, "momentum", wire.ModeAsync, wire.CodecFloat32},
-		backupCase{"async average", average, "", wire.ModeAsync, wire.CodecFloat32},
-		backupCase{"async open", open, "adam", wire.ModeAsync, wire.CodecFloat32})
+		backupCase{"average", average, "sgd", wire.ModeSync, wire.CodecFloat32, nil},
+		backupCase{"2bit", denseCfg, "momentum", wire.ModeSync, wire.Codec2Bit, nil},
+		backupCase{"float16", denseCfg, "adam", wire.ModeSync, wire.CodecFloat16, nil},
+		backupCase{"async", denseCfg, "momentum", wire.ModeAsync, wire.CodecFloat32, nil},
+		backupCase{"async average", average, "", wire.ModeAsync, wire.CodecFloat32, nil},
+		backupCase{"async open", open, "adam", wire.ModeAsync, wire.CodecFloat32, nil})
 }
 
 func (c *backupCase) shard(t testing.TB, workers int) *Shard {
@@ -126,6 +138,9 @@ func (c *backupCase) shard(t testing.TB, workers int) *Shard {
 		t.Fatal(err)
 	}
 	setWorkers(t, s, 1, workers)
+	if c.guard != nil {
+		SetGuard([]*Shard{s}, *c.guard)
+	}
 	switch c.opt {
 	case "":
 	case "momentum":
@@ -160,6 +175,7 @@ func (c *backupCase) push(s *Shard, generation uint64, rank int, round uint64) C
 			for i := range s.n {
 				x.Data.Float32s(s.n)[i] = rng.Float32() - 0.5
 			}
+			c.spoil(x.Data.Float32s(s.n), round)
 		}
 		return x
 	}
@@ -178,7 +194,21 @@ func (c *backupCase) push(s *Shard, generation uint64, rank int, round uint64) C
 	for i := range 3 * len(ids) {
 		x.Data.Float32s(2*len(ids) + 3*len(ids))[2*len(ids)+i] = rng.Float32() - 0.5
 	}
+	c.spoil(x.Data.Float32s(2*len(ids) + 3*len(ids))[2*len(ids):], round)
 	return x
+}
+
+// spoil breaks some contributions, and in one round all of them.
+func (c *backupCase) spoil(values []float32, round uint64) {
+	if c.guard == nil {
+		return
+	}
+	switch pick := uint64(math.Float32bits(values[0]))%8 + round/9*8; {
+	case pick == 0, round == 5:
+		values[0] = float32(math.NaN())
+	case pick == 1, pick == 2:
+		values[0] = 1000
+	}
 }
 
 // numbers returns all numbers of a shard, rows of an open vocabulary in the order of their IDs.

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"math"
 	"slices"
 
 	"github.com/paragon-train/paragon/optim"
@@ -21,6 +22,9 @@ type Snapshot struct {
 	Members    []MemberState
 	Counted    bool              // contributions have counted examples
 	Left       map[uint64]uint64 // how many those of workers that have left, in closed rounds
+	Guard      *Guard            // nil: none
+	Norms      []float64         // that it holds others against, the oldest first
+	Barren     int
 }
 
 // A MemberState is what a shard knows of a worker.
@@ -32,6 +36,7 @@ type MemberState struct {
 	Known    bool
 	Newest   bool // async mode, average rule: its newest contribution is one of the arrays
 	Weight   float32
+	Caught   uint64 // contributions that the guard has refused or clipped
 }
 
 // BeginFill begins to give a new backup the state. Until EndFill or Detach no round closes, so that the numbers which ReadFill and
@@ -55,7 +60,11 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 		if m.newest != nil {
 			b.newest = append(b.newest, m)
 		}
-		x.Members = append(x.Members, MemberState{Node: m.Node, Counted: m.counted, Base: m.base, Examples: m.examples - s.held(m.Node), Known: m.known, Newest: m.newest != nil, Weight: m.newestWeight})
+		x.Members = append(x.Members, MemberState{Node: m.Node, Counted: m.counted, Base: m.base, Examples: m.examples - s.held(m.Node), Known: m.known, Newest: m.newest != nil, Weight: m.newestWeight,
+			Caught: m.caught})
+	}
+	if g := s.guard; g != nil {
+		x.Guard, x.Norms, x.Barren = &g.given, g.inOrder(), g.barren
 	}
 	x.Counted = s.ledger.used
 	for node, examples := range s.ledger.left {
@@ -187,7 +196,7 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 		if m == nil {
 			m = &member{Member: Member{Node: state.Node}} // only for the arrays' order
 		}
-		m.examples = state.Examples
+		m.examples, m.caught = state.Examples, state.Caught
 		if s.members[state.Node] == nil {
 			s.ledger.departs(m)
 		}
@@ -196,6 +205,17 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 			m.newest, m.newestWeight = s.pool.Get(4*s.n), state.Weight
 			s.backup.newest = append(s.backup.newest, m)
 		}
+	}
+	if x.Guard != nil {
+		g := &guard{Guard: x.Guard.withDefaults(), given: *x.Guard, barren: x.Barren}
+		for _, norm := range x.Norms {
+			if !(norm > 0 && norm <= math.MaxFloat64) {
+				return nil, s.refuse(wire.CodeMalformed, "fill: got the norm %v, want finite ones above 0", norm)
+			}
+			g.add(norm)
+		}
+		s.guard = g
+		s.guarded.Store(true)
 	}
 	s.ledger.used = x.Counted
 	for node, examples := range x.Left {

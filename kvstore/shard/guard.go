@@ -94,7 +94,8 @@ type Caught struct {
 
 // A guard is a Guard at work on one shard.
 type guard struct {
-	Guard
+	Guard            // with defaults
+	given  Guard     // without
 	norms  []float64 // of recent contributions; the oldest is at next once there are Window of them
 	next   int
 	sorted []float64 // the same
@@ -105,7 +106,7 @@ type guard struct {
 func SetGuard(shards []*Shard, g Guard) {
 	for _, s := range shards {
 		s.mu.Lock()
-		s.guard = &guard{Guard: g.withDefaults()}
+		s.guard = &guard{Guard: g.withDefaults(), given: g}
 		s.guarded.Store(true)
 		s.mu.Unlock()
 	}
@@ -149,41 +150,70 @@ func (s *Shard) judge(x *slot) {
 	c := Caught{Node: x.node, Rank: x.rank, Round: s.rounds, Norm: x.norm, Limit: limit, Clipped: finite && g.Clip}
 	if c.Clipped {
 		s.shrink(&x.payload, float32(limit/x.norm))
-		x.norm = limit
+		x.norm, x.verdict = limit, clipped
 	} else {
 		x.payload.data.Release()
-		x.payload, x.refused = payload{}, true
+		x.payload, x.verdict = payload{}, notFinite
 		if finite {
-			g.barren++
+			x.verdict = tooLarge
 		}
-	}
-	if m := s.members[x.node]; m != nil {
-		m.caught++
 	}
 	if s.cfg.Caught != nil {
 		s.cfg.Caught(c)
 	}
 }
 
-// remember takes in the norms of a closed round's contributions. Where nothing was taken for eight rounds since all norms were too large,
+// A verdict is what the guard has done with a contribution.
+type verdict uint8
+
+const (
+	taken verdict = iota // as it came
+	clipped
+	tooLarge
+	notFinite
+)
+
+func (v verdict) refused() bool { return v >= tooLarge }
+
+// remember takes in what came of a closed round's contributions. Where nothing was taken for eight rounds since all norms were too large,
 // it is the gradients that have changed and not a worker that is broken: the window begins anew.
 func (s *Shard) remember(slots []slot) {
-	g := s.guard
-	if g == nil || g.Factor == 0 || s.cfg.Rule != wire.RuleOptimizer {
+	if s.guard == nil {
 		return
 	}
 	for i := range slots {
-		if x := &slots[i]; !x.refused && x.norm > 0 {
-			g.barren = 0
-			g.add(x.norm)
-		}
+		s.recall(slots[i].node, slots[i].norm, slots[i].verdict)
 	}
+	s.giveIn()
+}
+
+// recall takes in what came of one contribution.
+func (s *Shard) recall(node uint64, norm float64, v verdict) {
+	g := s.guard
+	if m := s.members[node]; m != nil && v != taken {
+		m.caught++
+	}
+	switch {
+	case g.Factor == 0 || s.cfg.Rule != wire.RuleOptimizer:
+	case v == tooLarge:
+		g.barren++
+	case !v.refused() && norm > 0:
+		g.barren = 0
+		g.add(norm)
+	}
+}
+
+func (s *Shard) giveIn() {
+	g := s.guard
 	if g.barren >= barrenRounds*max(1, len(s.ranked)) {
 		g.forget()
 	}
 }
 
 const barrenRounds = 8
+
+// inOrder returns the norms, the oldest first.
+func (g *guard) inOrder() []float64 { return slices.Concat(g.norms[g.next:], g.norms[:g.next]) }
 
 func (g *guard) forget() { g.norms, g.sorted, g.next, g.barren = g.norms[:0], g.sorted[:0], 0, 0 }
 

@@ -22,7 +22,7 @@ type slot struct {
 	counts  bool    // examples
 	payload payload // until it is folded
 	norm    float64 // over the weight; 0: nobody looked
-	refused bool    // by the guard: it is present and counts nothing
+	verdict verdict // the guard's
 }
 
 // begin empties the round and makes a slot for each member that counts in round number n.
@@ -126,7 +126,7 @@ func (s *Shard) foldReady() {
 func (s *Shard) fold(x *slot) {
 	p := x.payload
 	x.payload = payload{}
-	if x.refused {
+	if x.verdict.refused() {
 		s.sum.refused = true
 		return
 	}
@@ -172,7 +172,7 @@ func (s *Shard) closeRounds() {
 			if m := s.members[slot.node]; m != nil {
 				m.counted = slot.seq
 			}
-			s.count(Counted{Node: slot.node, Seq: slot.seq, Weight: slot.weight, Counts: slot.counts})
+			s.count(Counted{Node: slot.node, Seq: slot.seq, Weight: slot.weight, Counts: slot.counts, Norm: slot.norm, Verdict: uint8(slot.verdict)})
 		}
 		s.rounds++
 		s.publish()
