@@ -137,13 +137,17 @@ func (n *Node) Close() error {
 }
 
 // Leave tells the scheduler that the node ends, in order or (ok false) for a reason that fails the job, and closes the node.
-// The scheduler is told even where the job has ended already, so that it need not wait for this node.
+// The scheduler is told even where the job has ended already, so that it need not wait for this node. Where it keeps its state, a
+// node that leaves in order waits for one that is being started again, for up to Config.SchedulerTimeout: else it would be held for lost.
 func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
 	n.end(ErrClosed) // no heartbeat may come after the leave
 	over := !errors.Is(n.Err(), ErrClosed)
 	limit := 5 * time.Second
-	if over {
+	switch {
+	case over:
 		limit = time.Second
+	case ok && n.cfg.State != "":
+		limit = max(limit, n.cfg.SchedulerTimeout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -235,8 +235,12 @@ func (s *store) part(ok bool, reason string) error {
 	s.calls.Wait()
 	s.crew.close()
 	s.lookout.close()
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	defer cancel()
+	ctx := context.Background() // the Node knows how long it may take to leave in order
+	if !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, leaveTimeout)
+		defer cancel()
+	}
 	select {
 	case <-s.node.Done():
 		return s.node.Close()
@@ -249,5 +253,5 @@ func (s *store) part(ok bool, reason string) error {
 	return nil
 }
 
-// leaveTimeout bounds the goodbye to the scheduler.
+// leaveTimeout bounds the goodbye of a worker that failed.
 const leaveTimeout = 10 * time.Second

@@ -413,3 +413,22 @@ func TestALossWhileTheSchedulerIsAway(t *testing.T) {
 		leaveAll(t, j, server, w[0])
 	})
 }
+
+// Workers whose work ends while the scheduler is away wait for it, so that the job ends in order.
+func TestWorkersLeaveWhileTheSchedulerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, w, server := startElastic(t, 2, 4)
+		synctest.Wait()
+		j.stop(schedulernode.ErrHandOver)
+		<-j.result
+		left := make(chan error, 2)
+		for _, n := range w {
+			go func() { left <- n.Leave(t.Context(), true, "") }()
+		}
+		time.Sleep(time.Minute)
+		j.start()
+		if err := errors.Join(<-left, <-left, <-server, <-j.result); err != nil {
+			t.Error(err)
+		}
+	})
+}
