@@ -59,6 +59,7 @@ func (j *job) carryOut(f Fault, over <-chan struct{}) bool {
 		if ended(n) {
 			return false
 		}
+		j.disk.unmount()
 		j.kill(n, false)
 		if j.plan.Journal {
 			later(func() {

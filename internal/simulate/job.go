@@ -21,6 +21,7 @@ type job struct {
 	plan   Plan
 	net    *faultnet.Network
 	ledger *ledger
+	disk   *disk     // of the scheduler
 	begin  time.Time // all workers began
 	ready  sync.WaitGroup
 	alter  func(ctx context.Context, key string, c *contribution) []float32 // of tests
@@ -53,7 +54,7 @@ type node struct {
 var errKilled = errors.New("killed by the simulation")
 
 func newJob(p Plan) *job {
-	j := &job{plan: p, net: faultnet.New(p.Seed), ledger: newLedger(), nodes: map[string]*node{}, done: map[string]bool{}, tells: map[share][]int{}}
+	j := &job{plan: p, net: faultnet.New(p.Seed), ledger: newLedger(), disk: newDisk(p.Seed), nodes: map[string]*node{}, done: map[string]bool{}, tells: map[share][]int{}}
 	j.net.Delay(faultnet.Any, faultnet.Any, 10*time.Microsecond, p.Jitter)
 	return j
 }
@@ -123,19 +124,27 @@ func (j *job) node(name string) *node {
 
 // config is what a process is told.
 func (j *job) config(n *node, role cluster.Role, rank int) cluster.Config {
-	return cluster.Config{
+	cfg := cluster.Config{
 		Role: role, Rank: rank, Scheduler: schedulerAddress, NumWorkers: j.plan.Workers, NumServers: j.plan.Servers,
 		Host: n.name, Job: "simulation", Network: n.host, Listen: n.name + ":0",
 		HeartbeatInterval: heartbeat, Lease: lease, StartTimeout: time.Minute, Logger: j.logger(n.name),
 		Elastic: cluster.Elastic{Enabled: j.plan.Elastic, JoinTimeout: 20 * time.Second, RejoinTimeout: 20 * time.Second, Backups: j.plan.Backups},
 	}
+	if j.plan.Journal {
+		cfg.State = "kept" // by disk; nodes need to know no more
+	}
+	return cfg
 }
 
 const schedulerAddress = "scheduler:9000"
 
 func (j *job) startScheduler() {
 	j.start("scheduler", func(ctx context.Context, n *node) error {
-		return schedulernode.Run(ctx, schedulernode.Config{Config: j.config(n, cluster.Scheduler, -1)})
+		cfg := schedulernode.Config{Config: j.config(n, cluster.Scheduler, -1)}
+		if j.plan.Journal {
+			cfg.Kept = j.disk.mount()
+		}
+		return schedulernode.Run(ctx, cfg)
 	})
 }
 

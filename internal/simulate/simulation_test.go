@@ -18,11 +18,7 @@ var (
 
 // planOf is the plan of a seed: of all kinds of jobs.
 func planOf(seed uint64) Plan {
-	switch seed % 2 {
-	case 0:
-		return NewPlan(seed, Config{Elastic: true})
-	}
-	return NewPlan(seed, Config{})
+	return NewPlan(seed, Config{Elastic: seed%2 == 0, Journal: seed%3 == 0})
 }
 
 // simulate runs a plan, and the same without faults where the ends must be alike.
