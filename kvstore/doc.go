@@ -40,6 +40,8 @@
 // WithLocalSteps asks whoever trains with a synchronous store to exchange values once in some steps, in place of gradients at
 // every step: for slow links. worker.Trainer does.
 //
+// Workers may join, leave and be lost while the job runs: see Elastic. WithGuard keeps gradients out that are not finite or far too large.
+//
 // The stores "local" and "device" live in this process, for one worker and its devices, with the same semantics; they
 // pass the same suite, kvstoretest.
 package kvstore
