@@ -82,8 +82,8 @@ func (n *Node) taken(ctx context.Context, what string, err error, revision uint6
 }
 
 // Counted tells the scheduler how many examples of a lost worker are in all shards of this server, as wire.Counted says.
-func (n *Node) Counted(ctx context.Context, lost NodeID, examples uint64) error {
-	if _, err := n.ask(ctx, 0, &wire.Counted{Node: uint64(n.id), Lost: uint64(lost), Examples: examples}, &wire.Ack{}, true); err != nil {
+func (n *Node) Counted(ctx context.Context, placement uint64, lost NodeID, examples uint64) error {
+	if _, err := n.ask(ctx, 0, &wire.Counted{Node: uint64(n.id), Placement: placement, Lost: uint64(lost), Examples: examples}, &wire.Ack{}, true); err != nil {
 		return fmt.Errorf("cluster: tell what node %d counted: %w", lost, err)
 	}
 	return nil

@@ -206,3 +206,122 @@ func TestAKilledServerChangesNoBit(t *testing.T) {
 		})
 	}
 }
+
+// When a server comes in the place of one that was lost, its shards get backups again, so that a second loss is survived, too: once
+// there has been time.
+func TestServersMayBeLostOneAfterTheOther(t *testing.T) {
+	g := guardedRun{optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, apart: true, kind: "dist_sync", rounds: 150}
+	want := g.run(t, 2, 0, nil)
+	for seed := range uint64(2) {
+		rng := rand.New(rand.NewPCG(seed, 12))
+		got := g.run(t, 2, seed, func(job *jobtest.Job, done *atomic.Int64) {
+			for _, rank := range rng.Perm(2) {
+				for before := done.Load(); done.Load() < before+20; {
+					time.Sleep(time.Millisecond)
+				}
+				if n := done.Load(); n > 3*140 {
+					t.Errorf("seed %d: %d rounds are over, want the loss of server %d in the middle", seed, n, rank)
+				}
+				time.Sleep(time.Duration(rng.IntN(10_000)) * time.Microsecond)
+				job.KillServer(rank, false)
+				time.Sleep(3 * time.Second)
+				job.StartServer(rank)
+				time.Sleep(2 * time.Second)
+			}
+		})
+		if d := firstDifference(got, want); d != "" {
+			t.Errorf("seed %d: %s", seed, d)
+		}
+	}
+}
+
+// A server that ends in order, or is silent, is no other case than one that is killed.
+func TestServerThatEndsInOrderIsReplaced(t *testing.T) {
+	g := guardedRun{optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9}, kind: "dist_sync", rounds: 6}
+	want := g.run(t, 3, 0, nil)
+	for seed, end := range []func(job *jobtest.Job){
+		func(job *jobtest.Job) { job.StopServer(1) },
+		func(job *jobtest.Job) { job.KillServer(1, true) },
+	} {
+		got := g.run(t, 3, uint64(seed), func(job *jobtest.Job, done *atomic.Int64) {
+			for done.Load() < 4 {
+				time.Sleep(time.Millisecond)
+			}
+			end(job)
+		})
+		if d := firstDifference(got, want); d != "" {
+			t.Errorf("%d: %s", seed, d)
+		}
+	}
+}
+
+// Where both servers of a shard are lost the job fails, and says which shard.
+func TestLossOfBothCopiesFailsAndNamesTheShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 1, Servers: 2, Elastic: cluster.Elastic{Backups: 1}})
+		kv := job.Stores(t, "dist_sync")[0]
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := kv.Init(ctx, "weight", make([]float32, 10)); err != nil {
+			t.Fatal(err)
+		}
+		job.KillServer(0, false)
+		job.KillServer(1, false)
+		out := make([]float32, 10)
+		err := kv.PushPull(ctx, "weight", [][]float32{out}, [][]float32{out})
+		if err == nil || !strings.Contains(err.Error(), `key "weight" shard 0 of 1 has no whole copy left`) && !strings.Contains(err.Error(), "no server is left") {
+			t.Errorf("got error %v, want one that names the shard", err)
+		}
+	})
+}
+
+// Each asynchronous push counts once, whenever a server is lost.
+func TestAsynchronousPushesCountOnce(t *testing.T) {
+	const workers, pushes, size = 3, 15, 70_000
+	for seed := range uint64(4) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 13))
+			job := jobtest.New(t, jobtest.Config{Workers: workers, Servers: 3, Seed: seed, Elastic: cluster.Elastic{Backups: 1}})
+			job.Net.Delay(faultnet.Any, faultnet.Any, 10*time.Microsecond, 3*time.Millisecond)
+			stores := job.Stores(t, "dist_async")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var work sync.WaitGroup
+			work.Go(func() {
+				time.Sleep(time.Duration(20+rng.IntN(100)) * time.Millisecond)
+				job.KillServer(rng.IntN(3), rng.IntN(2) == 0)
+			})
+			together(t, stores, func(kv kvstore.Store) error {
+				err := errors.Join(kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1}), kv.Init(ctx, "w", make([]float32, size)))
+				if err != nil {
+					return err
+				}
+				grad, out := make([]float32, size), make([]float32, size)
+				for i := range grad {
+					grad[i] = 1
+				}
+				for i := range pushes {
+					if i%2 == 0 {
+						err = kv.Push(ctx, "w", grad)
+					} else {
+						err = kv.PushPull(ctx, "w", [][]float32{grad}, [][]float32{out})
+					}
+					if err != nil {
+						return fmt.Errorf("push %d: %w", i, err)
+					}
+				}
+				return kv.Barrier(ctx)
+			})
+			work.Wait()
+			out := make([]float32, size)
+			if err := stores[0].Pull(ctx, "w", out); err != nil {
+				t.Fatal(err)
+			}
+			for i, x := range out {
+				if x != workers*pushes {
+					t.Fatalf("seed %d: value %d: got %v, want %d: each push once", seed, i, x, workers*pushes)
+				}
+			}
+		})
+	}
+}

@@ -344,6 +344,10 @@ func (c *Core) placedAnew(keys []*placed) {
 	c.placement++
 	c.dirty.job = true
 	c.keepPlaces(keys...)
+	for _, s := range c.settle { // what a lost server was sent for open rounds is lost with it
+		clear(s.told)
+		c.change.settleBy = c.now.Add(c.set.Elastic.RejoinTimeout)
+	}
 }
 
 // moveOn takes the next step of what moves shards, if there is one.

@@ -149,7 +149,7 @@ func (c *Core) counted(request uint64, m *wire.Counted) {
 		return
 	}
 	if s := c.settle[m.Lost]; s != nil {
-		if _, known := s.told[n.Node]; !known {
+		if _, known := s.told[n.Node]; !known && m.Placement == c.placement {
 			s.told[n.Node] = m.Examples
 			c.dirty.job = true
 			if !c.unsettled() {

@@ -86,7 +86,7 @@ func (j *job) counter(ctx context.Context, rank int, examples uint64) error {
 	for {
 		changed := node.Changed()
 		for _, lost := range node.Membership().Settle {
-			if err := node.Counted(ctx, cluster.NodeID(lost), examples); err != nil && node.Err() == nil {
+			if err := node.Counted(ctx, node.Membership().Placement, cluster.NodeID(lost), examples); err != nil && node.Err() == nil {
 				return err
 			}
 		}

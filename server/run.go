@@ -75,7 +75,7 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 			s.leave(node, err)
 			return err
 		} else {
-			settling.of(m.Settle)
+			settling.of(m.Placement, m.Settle)
 		}
 		for again := false; !again; {
 			select {

@@ -62,6 +62,7 @@ func (m *Counted) DecodeHead(b []byte) error {
 
 func (m *Counted) fields(c *coder) {
 	c.u64(&m.Node)
+	c.u64(&m.Placement)
 	c.u64(&m.Lost)
 	c.u64(&m.Examples)
 }

@@ -250,18 +250,21 @@ type NodeCount struct {
 
 // Counted tells how many examples of a lost worker (Membership.Settle) are in all shards of a server: the least, over its
 // shards, of the sums of weights of the contributions that count examples (Push.Counted). Answer: Ack. Repeating it is
-// harmless; the first counts.
+// harmless; the first counts. What was counted under another placement than the scheduler's is acknowledged and not taken: the
+// server hears of the new placement and counts anew, for shards that have come to it lack contributions to rounds that were open.
 //
 //	offset  size  field
 //	     0     8  node        the server
-//	     8     8  lost        the worker
-//	    16     8  examples    MaxUint64: no shard here ever had a contribution that counts examples
+//	     8     8  placement   Membership.Placement under which it counted
+//	    16     8  lost        the worker
+//	    24     8  examples    MaxUint64: no shard here ever had a contribution that counts examples
 //
 // Introduced in version 1.
 type Counted struct {
-	Node     uint64
-	Lost     uint64
-	Examples uint64
+	Node      uint64
+	Placement uint64
+	Lost      uint64
+	Examples  uint64
 }
 
 // Control asks the scheduler something for people and their tools, which are no nodes. Package schedulernode has the requests.
