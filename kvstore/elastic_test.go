@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/internal/faultnet"
 	"github.com/paragon-train/paragon/internal/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
 
@@ -554,4 +555,88 @@ func TestArriveWantsNothingUnderWay(t *testing.T) {
 	if got := job.Members(); job.Joining() || job.Pending() != 0 || len(got) != 1 || got[0] != job.NodeID() {
 		t.Errorf("local store: joining %v, pending %d, members %v", job.Joining(), job.Pending(), got)
 	}
+}
+
+// In an asynchronous store a worker that joins counts from its first push on, and whoever is lost holds nobody up.
+func TestAsynchronousWorkersComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, 2, 0, 1, cluster.Elastic{}, nil)
+		ctx := t.Context()
+		create := func(cfg cluster.Config) (kvstore.Store, error) {
+			host := c.job.Net.Host(cfg.Host)
+			cfg.Network = host
+			kv, err := kvstore.Create(ctx, "dist_async", kvstore.WithConfig(cfg), kvstore.WithLogger(c.logger), kvstore.WithStaleness(1))
+			if err == nil {
+				c.hands[cfg.Host] = &hand{c: c, host: host, kv: kv}
+				t.Cleanup(func() { kv.Close() })
+			}
+			return kv, err
+		}
+		stores := make([]kvstore.Store, 2)
+		for rank := range stores {
+			c.running.Go(func() {
+				kv, err := create(c.job.WorkerConfig(rank))
+				if err == nil {
+					err = errors.Join(kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1}), kv.Init(ctx, "x", []float32{0}))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				stores[rank] = kv
+			})
+		}
+		c.running.Wait()
+		if t.Failed() {
+			return
+		}
+		out := []float32{0}
+		push := func(kv kvstore.Store, times int) {
+			t.Helper()
+			for range times {
+				if err := kv.Push(ctx, "x", []float32{1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		push(stores[0], 3)
+		push(stores[1], 3)
+		joiner, err := create(c.job.JoinerConfig(2))
+		if err == nil {
+			err = errors.Join(joiner.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1}), joiner.Init(ctx, "x", []float32{9}), joiner.Pull(ctx, "x", out))
+		}
+		if err != nil || out[0] != 6 {
+			t.Fatalf("a joining worker pulled %v, error %v; want 6", out, err)
+		}
+		c.running.Go(func() {
+			if err := joiner.(kvstore.Elastic).Ready(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, kv := range stores {
+			c.running.Go(func() {
+				job := kv.(kvstore.Elastic)
+				change, err := job.AwaitPending(ctx)
+				if err == nil {
+					err = job.Arrive(ctx, cluster.Arrival{Change: change, Steps: 3})
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		c.running.Wait()
+		push(stores[0], 1) // one ahead of all the others, as late ones are taken to have made what the slowest had
+		if err := stores[0].Pull(ctx, "x", out); err != nil || out[0] != 7 {
+			t.Fatalf("got %v, error %v; want 7", out, err)
+		}
+		push(joiner, 2)
+		push(stores[1], 1)
+		push(stores[0], 1)
+		c.kill("worker1", false)
+		push(stores[0], 2) // further ahead of it than the bound, which holds until its lease is over or its connection gone
+		push(joiner, 2)
+		if err := stores[0].Pull(ctx, "x", out); err != nil || out[0] != 15 {
+			t.Errorf("after a loss: got %v, error %v; want 15", out, err)
+		}
+	})
 }
