@@ -13,6 +13,9 @@ import (
 // ErrRemoved: this worker was asked to leave the job, and all that it did counts. Close the store and end in order.
 var ErrRemoved = cluster.ErrRemoved
 
+// ErrFinished: all workers that counted are done, before this one did.
+var ErrFinished = errors.New("the job has finished")
+
 // An Elastic store is one of a job whose workers may change while it runs. The stores of Create are; worker.Trainer and Fit do
 // all of the following. Whoever trains with the store itself does so:
 //
@@ -42,7 +45,7 @@ type Elastic interface {
 	// but a push, a barrier or a load is ErrUnsupported.
 	Joining() bool
 	// Ready says that this worker can take part, and returns once it counts, from the open round of every key on. ErrRemoved
-	// is in the error's chain if it was asked to leave.
+	// is in the error's chain if it was asked to leave, ErrFinished if the job ended in order before.
 	Ready(ctx context.Context) error
 	// Pending is the number of the change that waits to be made, 0 if there is none. It costs next to nothing.
 	Pending() uint64
@@ -62,6 +65,8 @@ type Elastic interface {
 	// SetCounted says whether the weight (SetWeight) of the next contributions is a number of examples that this worker has used.
 	// The servers add them up, so that the examples of a lost worker are handed out again, except those of steps that came whole.
 	SetCounted(counted bool)
+	// Progress says how many steps this worker has done and in which epoch it is, for those who look at the job. It costs next to nothing.
+	Progress(steps, epoch uint64)
 }
 
 var _ Elastic = (*store)(nil)
@@ -82,6 +87,12 @@ func (s *store) Division() wire.Division   { return s.node.Membership().Division
 func (s *store) NodeID() cluster.NodeID    { return s.node.ID() }
 func (s *store) SetCounted(counted bool)   { s.counted.Store(counted) }
 func (s *store) Members() []cluster.NodeID { return counting(s.node.Membership()) }
+
+func (s *store) Progress(steps, epoch uint64) {
+	if n, ok := s.node.(interface{ Progress(step, epoch uint64) }); ok {
+		n.Progress(steps, epoch)
+	}
+}
 
 // counting returns the workers that count, in rank order.
 func counting(m wire.Membership) []cluster.NodeID {
@@ -139,6 +150,13 @@ func (s *store) Ready(ctx context.Context) error {
 		return nil
 	}
 	if err := s.ask(ctx, "ready", n.Ready); err != nil {
+		select {
+		case <-s.node.Done():
+			if s.node.Err() == nil {
+				return fmt.Errorf("%w: %w", ErrFinished, err)
+			}
+		default:
+		}
 		return err
 	}
 	s.beginEra()

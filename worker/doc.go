@@ -29,4 +29,11 @@
 //	err = trainer.Flush(ctx)
 //
 // Fit does this over epochs: data, evaluation, progress, checkpoints, resume, and a graceful stop.
+//
+// Workers may come, go and be lost while Fit runs (stores dist_sync and dist_device_sync). All agree with each step on the step after which
+// a change is made; what is left of the epoch is then divided anew over those who are there, so that each example of an epoch is used
+// once by steps that count (DividedFeed, Partition, FitConfig.OnUsed). The mean over all examples of a step needs no rescaling when
+// the number of workers changes; the global batch changes with it, and with Reduction "sum" the size of a step, too. A worker that
+// joins runs the same program: it gets the values, the running statistics of the last average and, with local steps, an inner
+// optimizer that begins anew. With Config.UpdateOnWorker and in dist_async nobody can join.
 package worker

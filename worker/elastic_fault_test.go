@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
@@ -259,4 +260,112 @@ func TestAJoinAndAStopTogether(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A worker that is lost in the middle of what comes after the last step of an epoch, the averaging of running statistics, the evaluation or
+// the checkpoint, leaves the others going: all its steps count.
+func TestALossBetweenEpochs(t *testing.T) {
+	for _, lost := range []int{0, 2} {
+		for _, when := range []string{"state/bn.running_mean", "evaluation"} {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				die := func(ctx context.Context, w *elasticWorker, what string) {
+					if w.number == lost && what == when && w.j.first(what) {
+						w.j.kill(w, false)
+						hang(ctx)
+					}
+				}
+				j := runElastic(t, elasticPlan{workers: 3, servers: 1, examples: 45, batch: 5, epochs: 3, optimizer: counted, state: true,
+					change: func(w *elasticWorker, c *worker.FitConfig) {
+						c.Checkpoint.Dir = dir
+						c.Evaluator = evaluatorFunc(func(ctx context.Context) { die(ctx, w, "evaluation") })
+					},
+					wrap: func(w *elasticWorker, store kvstore.Store) kvstore.Store {
+						return hooked(store, func(ctx context.Context, key string) { die(ctx, w, key) })
+					}})
+				if len(j.once) != 1 {
+					t.Errorf("rank %d was not lost in %s", lost, when)
+				}
+				j.wantEnds(nil)
+				j.wantOnce()
+				j.wantCounts()
+				a, b := j.workers[1].program.State(), j.workers[2-lost].program.State()
+				for i := range a {
+					if !slices.Equal(a[i].Value, b[i].Value) {
+						t.Errorf("%s: survivors end with %v and %v, want the same", a[i].Name, a[i].Value, b[i].Value)
+					}
+				}
+			})
+		}
+	}
+}
+
+type evaluatorFunc func(ctx context.Context)
+
+func (f evaluatorFunc) Evaluate(ctx context.Context) (worker.Scores, error) {
+	f(ctx)
+	return worker.Scores{}, nil
+}
+
+// With the policy "wait" the others stand at the boundary until another worker has taken the place.
+func TestALostWorkersPlaceIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := runElastic(t, elasticPlan{workers: 3, servers: 1, examples: 90, batch: 5, epochs: 2, optimizer: counted,
+			elastic: cluster.Elastic{Enabled: true, OnWorkerLoss: cluster.LossWait, RejoinTimeout: time.Minute},
+			at: func(j *elasticJob, w *elasticWorker, n int) {
+				if w.number == 0 && n == 2 && j.first("lost") {
+					j.kill(j.workers[1], false)
+					go func() {
+						time.Sleep(20 * time.Second)
+						j.start(3, true)
+					}()
+				}
+			}})
+		j.wantEnds(nil)
+		j.wantOnce()
+		j.wantCounts()
+		for _, w := range j.workers {
+			if !w.killed && (len(w.hooks) != 1 || w.hooks[0][1] != 3) {
+				t.Errorf("worker %d: hooks %v, want one with 3 workers", w.number, w.hooks)
+			}
+		}
+	})
+}
+
+// A worker that is done before the others leaves in order: they count without it, also when another one joins afterwards.
+func TestAWorkerThatIsDoneLeavesTheOthersGoing(t *testing.T) {
+	for _, joins := range []bool{false, true} {
+		for _, done := range []int{0, 1} {
+			synctest.Test(t, func(t *testing.T) {
+				j := runElastic(t, elasticPlan{workers: 3, servers: 1, examples: 45, batch: 5, epochs: 3,
+					at: func(j *elasticJob, w *elasticWorker, n int) {
+						if joins && w.number == 2 && n == 5 {
+							j.start(3, true)
+						}
+					},
+					change: func(w *elasticWorker, c *worker.FitConfig) {
+						if w.number == done {
+							c.Epochs = 1
+						}
+					}})
+				j.wantEnds(nil)
+			})
+		}
+	}
+}
+
+// A worker that comes too late ends in order.
+func TestAWorkerThatComesTooLateEndsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := runElastic(t, elasticPlan{workers: 2, servers: 1, examples: 30, batch: 3, epochs: 1, hide: true,
+			at: func(j *elasticJob, w *elasticWorker, n int) {
+				if w.number == 0 && n == 2 {
+					j.start(2, true)
+				}
+			}})
+		j.wantEnds(nil)
+		if late := j.workers[2]; late.epochs != nil {
+			t.Errorf("a worker that never counted: got %d epochs, want none", len(late.epochs))
+		}
+	})
 }

@@ -30,7 +30,8 @@ import (
 
 // countingModel has parameters with an element for each example, and the loss Σ x·w: with x_i = 1/n for each of n examples of a batch the
 // gradient of the sum says which examples there were.
-func countingModel(t *testing.T, examples, parameters int) *nn.Program {
+// With state it also has a batch norm, whose running statistics are averaged at the end of epochs.
+func countingModel(t *testing.T, examples, parameters int, state bool) *nn.Program {
 	t.Helper()
 	g := G.NewGraph()
 	x := nn.Input(g, "x", examples)
@@ -43,6 +44,10 @@ func countingModel(t *testing.T, examples, parameters int) *nn.Program {
 		} else {
 			loss = G.Must(G.Add(loss, sum))
 		}
+	}
+	if state {
+		z := nn.Input(g, "z", 2, 1, 2, 2)
+		loss = G.Must(G.Add(loss, G.Must(G.Sum(nn.Flatten(nn.BatchNorm2D(z, "bn", nn.BatchNormConfig{}))))))
 	}
 	return compile(t, loss, nn.Config{})
 }
@@ -62,6 +67,7 @@ type elasticPlan struct {
 	// change changes a worker's configuration.
 	change func(w *elasticWorker, c *worker.FitConfig)
 	hide   bool // that the feed can be divided
+	state  bool // the model has running statistics
 	// wrap puts a store around a worker's own.
 	wrap func(w *elasticWorker, store kvstore.Store) kvstore.Store
 }
@@ -174,7 +180,7 @@ func (w *elasticWorker) run(cfg cluster.Config) (err error) {
 	if p.wrap != nil {
 		w.store = p.wrap(w, w.store)
 	}
-	w.program = countingModel(w.j.t, p.examples, max(p.parameters, 1))
+	w.program = countingModel(w.j.t, p.examples, max(p.parameters, 1), p.state)
 	if w.x, err = w.program.Input("x"); err != nil {
 		return err
 	}
@@ -196,7 +202,11 @@ func (w *elasticWorker) run(cfg cluster.Config) (err error) {
 		p.change(w, &fit)
 	}
 	w.epochs, err = worker.Fit(w.ctx, fit)
-	w.values = slices.Clone(w.program.Params()[0].Value)
+	for _, p := range w.program.Params() {
+		if err == nil && p.Name == "w0" { // after an error an exchange may still be under way
+			w.values = slices.Clone(p.Value)
+		}
+	}
 	return err
 }
 
@@ -419,6 +429,7 @@ func randomJob(t *testing.T, seed uint64) {
 	}
 	if r.IntN(4) == 0 { // with all that a run does beside its steps
 		dir, every := t.TempDir(), 1+r.IntN(9)
+		plan.state = true
 		plan.change = func(w *elasticWorker, c *worker.FitConfig) {
 			c.Checkpoint = worker.CheckpointConfig{Dir: dir, EverySteps: every}
 			c.Evaluator = slowEvaluator{w}

@@ -165,14 +165,20 @@ var ErrRemoved = kvstore.ErrRemoved
 // there is a change to make. After that step each waits for its own exchange and tells the scheduler what it has used; then ranks and
 // the number of workers are new, what remains of the epoch is divided anew, and training goes on. Each example of an epoch is used
 // exactly once by steps that count, also where workers are lost: what the last step of a lost one had not brought to all servers is
-// handed out again. A worker that joins gets all values and begins where the others are. One that is asked to leave gets ErrRemoved.
+// handed out again. A worker that joins gets all values and begins where the others are (if the job finishes before, there are no
+// epochs and no error). One that is asked to leave gets ErrRemoved.
 // What rank 0 does (checkpoints) goes to the new rank 0.
 func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	r := newRun(cfg)
-	if err := r.begin(ctx); err != nil {
+	err := r.begin(ctx)
+	if errors.Is(err, kvstore.ErrFinished) {
+		cfg.Trainer.cfg.Logger.Info("the job finished before this worker took part")
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	defer r.end()

@@ -192,6 +192,9 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 			return false, err
 		}
 		r.step++
+		if r.elastic != nil {
+			r.elastic.Progress(r.trainer.Steps(), uint64(r.epoch))
+		}
 		r.stopping = agreed.stop
 		if agreed.change {
 			err = r.boundary(ctx, e)
