@@ -27,7 +27,9 @@ var ErrFinished = errors.New("the job has finished")
 //		// ... a step, in which every worker pushes to the same keys; among them a flag, 1 where job.Pending() != 0, of which
 //		// every worker pulls the sum ...
 //		if sum > 0 { // all see the same sum, so all are here after the same step
-//			err := job.Arrive(ctx, cluster.Arrival{Change: job.Pending(), Steps: step})
+//			change, err := job.AwaitPending(ctx) // the others may have heard of it before this worker
+//			// ...
+//			err = job.Arrive(ctx, cluster.Arrival{Change: change, Steps: step + 1})
 //			if errors.Is(err, kvstore.ErrRemoved) {
 //				return kv.Close() // this worker was asked to leave
 //			}

@@ -127,7 +127,7 @@ type told struct {
 	deaf     int // so many are not heard
 }
 
-func (x *told) Counted(_ context.Context, lost cluster.NodeID, examples uint64) error {
+func (x *told) Counted(_ context.Context, _ uint64, lost cluster.NodeID, examples uint64) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.deaf > 0 {
@@ -164,14 +164,14 @@ func TestLostWorkersAreSettled(t *testing.T) {
 		lose := wire.Membership{Change: 1, Settle: []uint64{11}}
 		for generation := range uint64(3) {
 			r.crew(2+generation, lose, []uint64{10})
-			settling.of(lose.Settle)
+			settling.of(1, lose.Settle)
 		}
 		settling.tells.Wait()
 		if got := x.examples[11]; got != 1032 {
 			t.Errorf("got %d, want 1032: 32 examples, told once", got)
 		}
 		r.crew(5, wire.Membership{}, []uint64{10})
-		settling.of(nil)
+		settling.of(1, nil)
 		if got := r.s.Counted(11); got != 0 {
 			t.Errorf("after it was settled: got %d, want 0", got)
 		}
