@@ -68,8 +68,8 @@ func TestAJoiningWorkerMayAskAndChangesNothing(t *testing.T) {
 		&wire.AwaitShard{Origin: from(0, 0)},
 		&wire.Pull{Origin: from(0, 0), Staleness: math.MaxUint64},
 		&wire.PullRows{Origin: from(1, 0), Staleness: math.MaxUint64},
-		&wire.ReadState{Origin: from(0, 0)},
-		&wire.ReadRows{Origin: from(2, 0), Count: 1},
+		&wire.ReadState{Origin: from(0, 0), WaitMillis: 1000},
+		&wire.ReadRows{Origin: from(2, 0), Count: 1, WaitMillis: 1000},
 		&wire.ReadUsage{Origin: from(0, 0)},
 	} {
 		r.must(m, nil)
