@@ -119,7 +119,10 @@ func hostile(recording []byte) map[string]func(ctx context.Context, nc net.Conn,
 // Rounds go on, and come out right, while thousands of connections of all kinds of strangers come to scheduler and servers; and
 // what they cost is given back.
 func TestRoundsGoOnWhileStrangersCome(t *testing.T) {
-	const connections, rounds = 4000, 60
+	connections, rounds := int64(4000), 60
+	if testing.Short() {
+		connections = 1000
+	}
 	over := new(listening)
 	job := New(t, Config{TCP: true, Over: over, TLS: true, Workers: 2, Servers: 2, Secret: []byte("secret"), Lease: 20 * time.Second})
 	stores := job.Stores(t, "dist_sync")
