@@ -9,12 +9,16 @@ FUZZTIME ?= 30s
 # Seeds of simulated jobs.
 SEEDS ?= 1000
 FIRST ?= 1
+# Of make soak.
+MINUTES ?= 60
+SOAK_ARGS ?=
+FAULTS_ARGS ?=
 DEMO_ARGS ?=
 PEERS_ARGS ?=
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./nn/cpu/...
 
-.PHONY: all help build test testpaths slowtest lint fuzz bench bench-peers bench-peers-store simulate generate demo deps clean
+.PHONY: all help build test testpaths slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -43,6 +47,14 @@ slowtest: ## run the tests that take long, too: whole trainings, many seeds
 
 simulate: ## run whole jobs on fake time with faults from SEEDS seeds, FIRST and on (one alone: SEED=17)
 	$(GO) test ./internal/simulate -run TestSimulation -count=1 -v -timeout 3h $(if $(SEED),-seed $(SEED) -times 20,-seeds $(SEEDS) -first $(FIRST))
+
+soak: ## train for MINUTES with a fault every 20 to 60 s (Linux, root, iproute2; SOAK_ARGS: flags of bench/soak)
+	$(BUILD) -o $(BIN)/ ./launch ./bench/soak
+	$(BIN)/soak -minutes $(MINUTES) -launch $(BIN)/launch $(SOAK_ARGS)
+
+faults: ## the table of what faults do to a job (Linux, root, iproute2; FAULTS_ARGS: flags of bench/faults)
+	$(BUILD) -o $(BIN)/ ./bench/faults
+	$(BIN)/faults $(FAULTS_ARGS)
 
 lint: ## gofmt, go vet (for arm64, too), and golangci-lint where it is installed
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted by gofmt:"; echo "$$out"; exit 1; fi

@@ -58,6 +58,9 @@ func (j *job) run() Report {
 	for _, f := range p.Faults {
 		deadline = deadline.Add(f.For + lease)
 	}
+	if p.Journal {
+		deadline = deadline.Add(11 * time.Minute) // nodes wait for a scheduler that may come back for ten
+	}
 	for steps := range max(p.Steps, p.Epochs*(p.Examples/p.Batch+1)) {
 		_ = steps
 		deadline = deadline.Add(compute + 4*p.Jitter)

@@ -1,0 +1,77 @@
+// Command soak trains for a long time while faults come, one every 20 to 60 seconds, and checks that nothing is lost.
+//
+//	make soak MINUTES=60
+//	go build -o bin/ ./launch ./bench/soak && sudo bin/soak -minutes 60 -launch bin/launch
+//
+// It runs `launch` as users do, with hosts reached by ssh: each host is a network namespace (package internal/netlab), and in place of the ssh client
+// stands this program, which runs what it is asked in the namespace. The workers train the model of package internal/countmodel,
+// whose parameters tell how often each example was used. Faults are drawn from a seed: kill -9 of workers, servers and the
+// scheduler, hosts that are cut off or stand still for less and for more than their lease, lossy and slow links, hosts added and removed.
+//
+// It fails if training stands still for longer than -still, if an example was lost or counted twice, if the workers end with different
+// values, or if memory or open files of processes grow without end. It needs Linux, root, iproute2 and /dev/net/tun.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	var err error
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == "ssh":
+		err = standIn(os.Args[2:])
+	case len(os.Args) > 1 && os.Args[1] == "worker":
+		err = work()
+	default:
+		err = soak()
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
+	}
+}
+
+// config is the command line.
+type config struct {
+	minutes  float64
+	seed     uint64
+	launch   string
+	still    time.Duration
+	min, max time.Duration // between faults
+	verbose  bool
+}
+
+func soak() error {
+	var c config
+	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
+	flags.Float64Var(&c.minutes, "minutes", 60, "how long faults come")
+	flags.Uint64Var(&c.seed, "seed", uint64(time.Now().Unix()), "of the faults")
+	flags.StringVar(&c.launch, "launch", "bin/launch", "the launch program")
+	flags.DurationVar(&c.still, "still", 40*time.Second, "the longest time without progress there may be")
+	flags.DurationVar(&c.min, "min", 20*time.Second, "the shortest time between faults")
+	flags.DurationVar(&c.max, "max", time.Minute, "the longest time between faults")
+	flags.BoolVar(&c.verbose, "v", false, "show what launch says")
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		return err
+	}
+	if c.minutes <= 0 || c.min <= 0 || c.max < c.min {
+		return fmt.Errorf("got -minutes %v, -min %v and -max %v, want times above 0 in order", c.minutes, c.min, c.max)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	fmt.Printf("seed %d\n", c.seed)
+	j, err := start(ctx, &c)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	return j.run(ctx)
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/countmodel"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// What workers are told: the folder in which they write what happens, and the number of epochs.
+const (
+	eventsEnv = "PARAGON_SOAK_EVENTS"
+	epochsEnv = "PARAGON_SOAK_EPOCHS"
+)
+
+// What is trained.
+const (
+	examples, batch = 300, 5
+	stepTime        = 60 * time.Millisecond
+)
+
+// An event is a line of a worker's file.
+type event struct {
+	At         time.Time
+	Step       int     `json:",omitempty"` // within the epoch, from 1
+	Epoch      int     `json:",omitempty"`
+	Goroutines int     `json:",omitempty"`
+	End        *ending `json:",omitempty"`
+}
+
+// An ending is what the parameters say when all is done.
+type ending struct {
+	Lost, Doubled int
+	Bits          string
+}
+
+// work is a worker of the job.
+func work() (err error) {
+	ctx := context.Background()
+	epochs, err := strconv.Atoi(os.Getenv(epochsEnv))
+	if err != nil {
+		return fmt.Errorf("%s: %w", epochsEnv, err)
+	}
+	f, err := os.OpenFile(filepath.Join(os.Getenv(eventsEnv), fmt.Sprintf("worker-%d.jsonl", os.Getpid())), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	out := json.NewEncoder(f)
+	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithTimeout(2*time.Minute))
+	if err != nil {
+		return err
+	}
+	defer func() { err = kvstore.Leave(kv, err) }()
+	program, err := countmodel.Compile(examples)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, program.Close()) }()
+	trainer, err := worker.NewTrainer(ctx, worker.Config{Store: kv, Programs: []*nn.Program{program}, Optimizer: countmodel.Optimizer})
+	if err != nil {
+		return err
+	}
+	defer trainer.Close()
+	feed, err := countmodel.NewFeed(program, batch, kv.NumWorkers(), kv.Rank(), 7)
+	if err != nil {
+		return err
+	}
+	feed.Before = func(context.Context) error {
+		time.Sleep(stepTime)
+		return nil
+	}
+	_, err = worker.Fit(ctx, worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: epochs, Observers: []worker.Observer{&teller{out: out}}})
+	if errors.Is(err, worker.ErrRemoved) {
+		slog.Info("removed, as asked")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return out.Encode(event{At: time.Now(), End: ended(program, epochs)})
+}
+
+// ended reads the parameters: what all of them count is acknowledged.
+func ended(program *nn.Program, epochs int) *ending {
+	e := &ending{}
+	params := program.Params()
+	for i := range params[0].Value {
+		least := math.MaxInt
+		for _, p := range params[:countmodel.Counting] {
+			least = min(least, int(math.Round(float64(p.Value[i]))))
+		}
+		e.Lost += max(0, epochs-least)
+		e.Doubled += max(0, least-epochs)
+	}
+	hash := sha256.New()
+	for _, p := range params {
+		_ = binary.Write(hash, binary.LittleEndian, p.Value)
+	}
+	e.Bits = hex.EncodeToString(hash.Sum(nil)[:8])
+	return e
+}
+
+// A teller writes an event after each step.
+type teller struct{ out *json.Encoder }
+
+func (t *teller) Begin(worker.Run) {}
+func (t *teller) Step(s worker.StepInfo) {
+	_ = t.out.Encode(event{At: time.Now(), Step: s.Step + 1, Epoch: s.Epoch, Goroutines: runtime.NumGoroutine()})
+}
+func (t *teller) Epoch(worker.EpochInfo) {}
+func (t *teller) End()                   {}
