@@ -56,6 +56,10 @@ func (j *job) run(ctx context.Context, r *report) (err error) {
 			return err
 		}
 	}
+	backups := 0
+	if j.backups {
+		backups = 1
+	}
 	start := func(role string, rank int, scheduler string) (*child, error) {
 		shown := "" // with no authority
 		if authority != nil {
@@ -73,7 +77,7 @@ func (j *job) run(ctx context.Context, r *report) (err error) {
 			fmt.Sprintf("DMLC_NUM_WORKER=%d", j.workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", j.servers), fmt.Sprintf("PARAGON_RANK=%d", rank),
 			"PARAGON_SECRET="+hex.EncodeToString(secret[:]), "PARAGON_IDENTITY="+shown, "DMLC_NODE_HOST=127.0.0.1",
 			roleEnv+"="+role, workEnv+"="+strings.Join(j.works, ","), scaleEnv+"="+strconv.FormatFloat(j.scale, 'g', -1, 64),
-			transportEnv+"="+j.transport, profileEnv+"="+j.profile, planEnv+"="+plan)
+			fmt.Sprintf("PARAGON_BACKUPS=%d", backups), transportEnv+"="+j.transport, profileEnv+"="+j.profile, planEnv+"="+plan)
 	}
 	sched, err := start("scheduler", 0, "127.0.0.1:0")
 	if err != nil {

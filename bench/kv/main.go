@@ -3,6 +3,7 @@
 //
 //	go run ./bench/kv                                         everything, each job three times, in turns
 //	go run ./bench/kv -work resnet18 -jobs 1x1,2x2 -count 10 | benchstat -col /transport -
+//	go run ./bench/kv -work resnet18 -jobs 2x2 -backups       with backups of all shards and without, in turns
 //	go run ./bench/kv -stages costs.json -transport tcp       what serialising, moving, summing and updating cost, for bench/scale
 //	go run ./bench/kv -work resnet18 -profile /some/folder    CPU profiles of every process, for go tool pprof
 //
@@ -53,8 +54,11 @@ type settings struct {
 	peers      []peer
 }
 
-// A size is the number of workers and servers of a job.
-type size struct{ workers, servers int }
+// A size is the number of workers and servers of a job, and whether its shards have backups.
+type size struct {
+	workers, servers int
+	backups          bool
+}
 
 func main() {
 	if os.Getenv(roleEnv) != "" {
@@ -90,6 +94,7 @@ func readFlags(args []string) (settings, error) {
 	work := f.String("work", "*,*/*", "works, by name or pattern, with commas between")
 	jobs := f.String("jobs", "1x1,2x2", "workers x servers, with commas between")
 	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between")
+	backups := f.Bool("backups", false, "run each job of several servers with backups, too, in turns")
 	f.IntVar(&set.count, "count", 3, "how often each job is run")
 	f.Float64Var(&set.scale, "scale", 1, "multiplies the samples of each work")
 	f.StringVar(&set.stages, "stages", "", "measure what each stage of the data path costs, and write it to this file for bench/scale")
@@ -121,7 +126,10 @@ func readFlags(args []string) (settings, error) {
 		if err1 != nil || err2 != nil || workers < 1 || servers < 1 {
 			return set, fmt.Errorf("-jobs %q: want workers x servers, such as 2x2", job)
 		}
-		set.jobs = append(set.jobs, size{workers, servers})
+		set.jobs = append(set.jobs, size{workers, servers, false})
+		if *backups && servers > 1 {
+			set.jobs = append(set.jobs, size{workers, servers, true})
+		}
 	}
 	set.transports = strings.Split(*transports, ",")
 	for _, name := range set.transports {

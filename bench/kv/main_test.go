@@ -34,7 +34,7 @@ func TestRunReportsEachWork(t *testing.T) {
 	for _, transport := range transportNames {
 		var out bytes.Buffer
 		r := newReport(&out)
-		j := job{size: size{2, 2}, transport: transport, works: []string{"latency", "small", "rows/zipf-sgd"}, scale: 0.01}
+		j := job{size: size{2, 2, false}, transport: transport, works: []string{"latency", "small", "rows/zipf-sgd"}, scale: 0.01}
 		if err := j.run(t.Context(), r); err != nil {
 			t.Fatalf("over %s: %v", transport, err)
 		}
@@ -123,8 +123,8 @@ func TestGainIsOfTurnsNextToEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := &measured{work: w, job: size{1, 1}, turns: []int64{10, 20, 40}, samples: 3, cpu: 1000}
-	theirs := &measured{work: w, job: size{1, 1}, turns: []int64{20, 30, 200}, samples: 3, cpu: 4000}
+	ours := &measured{work: w, job: size{1, 1, false}, turns: []int64{10, 20, 40}, samples: 3, cpu: 1000}
+	theirs := &measured{work: w, job: size{1, 1, false}, turns: []int64{20, 30, 200}, samples: 3, cpu: 4000}
 	if got, want := gainOf(ours, theirs), (gain{least: 1.5, median: 2, greatest: 5, cpu: 4, turns: 3}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -167,7 +167,7 @@ func TestFlagsAreCheckedBeforeTheWork(t *testing.T) {
 	if got := set.chosen(); len(got) != 5 || got[0] != "resnet18" {
 		t.Errorf("got works %v, want resnet18 and four arrays", got)
 	}
-	if want := []size{{1, 2}, {3, 4}}; !slices.Equal(set.jobs, want) {
+	if want := []size{{1, 2, false}, {3, 4, false}}; !slices.Equal(set.jobs, want) {
 		t.Errorf("got jobs %v, want %v", set.jobs, want)
 	}
 }

@@ -32,7 +32,19 @@ func (m *measured) add(e event) {
 }
 
 func (m *measured) name() string {
-	return fmt.Sprintf("work=%s/workers=%d/servers=%d/transport=%s", m.work.name, m.job.workers, m.job.servers, m.transport)
+	name := fmt.Sprintf("work=%s/workers=%d/servers=%d/transport=%s", m.work.name, m.job.workers, m.job.servers, m.transport)
+	if m.job.backups {
+		name += "/backups=1"
+	}
+	return name
+}
+
+// way says over what the processes spoke, and whether shards had backups.
+func (m *measured) way() string {
+	if m.job.backups {
+		return m.transport + ", backups"
+	}
+	return m.transport
 }
 
 // traffic returns the bytes of one operation of all workers together.
@@ -92,7 +104,7 @@ func (r *report) table() {
 	for _, name := range r.order {
 		m := r.all[name]
 		mid := median(m.took)
-		fmt.Fprintf(t, "%s\t%d × %d\t%s\t%v\t%v\t%v\t%.2f\t%.0f\t%v\t\n", m.work.name, m.job.workers, m.job.servers, m.transport,
+		fmt.Fprintf(t, "%s\t%d × %d\t%s\t%v\t%v\t%v\t%.2f\t%.0f\t%v\t\n", m.work.name, m.job.workers, m.job.servers, m.way(),
 			rounded(slices.Min(m.took)), rounded(mid), rounded(slices.Max(m.took)), m.traffic()/float64(mid), 1e9/float64(mid),
 			rounded(int64(m.cpuPerOperation())))
 	}

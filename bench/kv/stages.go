@@ -61,7 +61,7 @@ func measureStages(ctx context.Context, set settings, out io.Writer) error {
 func stageTransport(ctx context.Context, set settings, name string) (costs.Transport, error) {
 	r := newReport(io.Discard)
 	for range set.count {
-		j := job{size: size{1, 1}, transport: name, scale: set.scale}
+		j := job{size: size{1, 1, false}, transport: name, scale: set.scale}
 		for _, w := range stageWorks() {
 			j.works = append(j.works, w.name)
 		}
@@ -74,7 +74,7 @@ func stageTransport(ctx context.Context, set settings, name string) (costs.Trans
 	}
 	var worker, server [2][2]float64 // by verb and size, for one operation
 	for i, w := range stageWorks() {
-		m := r.all[(&measured{job: size{1, 1}, transport: name, work: w}).name()]
+		m := r.all[(&measured{job: size{1, 1, false}, transport: name, work: w}).name()]
 		ops := float64(m.samples * w.operations())
 		worker[i/2][i%2] = m.workerCPU.Seconds() / ops
 		server[i/2][i%2] = (m.cpu - m.workerCPU).Seconds() / ops
