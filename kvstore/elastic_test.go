@@ -348,6 +348,7 @@ func TestWorkersComeAndGoWhileOthersTrain(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 5))
 				c := newCrowd(t, 3, 80, seed, cluster.Elastic{}, nil)
 				c.job.Net.Delay(faultnet.Any, faultnet.Any, time.Millisecond, 3*time.Millisecond)
+				c.job.Net.Delay("scheduler", "server1", 30*time.Millisecond, 60*time.Millisecond) // which hears of changes late
 				dir := t.TempDir()
 				var once sync.Map
 				first := func(what string) bool { _, again := once.LoadOrStore(what, true); return !again }
