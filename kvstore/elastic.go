@@ -152,12 +152,8 @@ func (s *store) Ready(ctx context.Context) error {
 		return nil
 	}
 	if err := s.ask(ctx, "ready", n.Ready); err != nil {
-		select {
-		case <-s.node.Done():
-			if s.node.Err() == nil {
-				return fmt.Errorf("%w: %w", ErrFinished, err)
-			}
-		default:
+		if s.finished() {
+			return fmt.Errorf("%w: %w", ErrFinished, err)
 		}
 		return err
 	}
@@ -180,10 +176,24 @@ func (s *store) Arrive(ctx context.Context, a cluster.Arrival) error {
 		return fmt.Errorf("kvstore: %s: %d other calls of this worker are under way, want none at a boundary", verb, under)
 	}
 	err := s.ask(ctx, verb, func(ctx context.Context) error { return n.Arrive(ctx, a) })
-	if err == nil {
+	switch {
+	case err == nil:
 		s.beginEra()
+	case s.finished() && !errors.Is(err, ErrRemoved):
+		// The job ends in order when all who count are done: so this one counts no more. The answer that says so came too late.
+		return fmt.Errorf("%w: %w", ErrRemoved, err)
 	}
 	return err
+}
+
+// finished reports whether the job has ended in order.
+func (s *store) finished() bool {
+	select {
+	case <-s.node.Done():
+		return s.node.Err() == nil
+	default:
+		return false
+	}
 }
 
 // beginEra begins the counts of what all workers number alike: a worker that has joined knows nothing of earlier ones. An era is named

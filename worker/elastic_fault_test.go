@@ -143,7 +143,11 @@ func TestALossWhileACheckpointIsWritten(t *testing.T) {
 // A job that was stopped in the middle of an epoch goes on with another number of workers, and again with another: each example of the
 // epoch is used once, also where the workers of each job come and go.
 func TestAnotherNumberOfWorkersGoesOn(t *testing.T) {
-	for _, cut := range []int{3, 7, 12} {
+	cuts := []int{3, 7, 12}
+	if testing.Short() {
+		cuts = cuts[:1]
+	}
+	for _, cut := range cuts {
 		for _, sizes := range [][]int{{3, 2, 4}, {2, 5, 2}, {2, 3, 4}, {3, 3, 3}} {
 			for _, moving := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%v cut %d moving %v", sizes, cut, moving), func(t *testing.T) {
