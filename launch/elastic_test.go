@@ -125,6 +125,21 @@ func (j *elasticJob) edit(t *testing.T, text string) {
 	}
 }
 
+// awaitCount waits until the log of the job's processes holds want so often.
+func (j *elasticJob) awaitCount(t *testing.T, want string, count int) {
+	t.Helper()
+	deadline := time.After(patience)
+	for strings.Count(j.stderr.String(), want) < count {
+		select {
+		case <-j.stderr.on:
+		case <-j.done:
+			t.Fatalf("launch ended, and %q stands there %d times, want %d", want, strings.Count(j.stderr.String(), want), count)
+		case <-deadline:
+			t.Fatalf("%q stands there %d times after %s, want %d", want, strings.Count(j.stderr.String(), want), patience, count)
+		}
+	}
+}
+
 // finish ends the training, and wants it to have been well.
 func (j *elasticJob) finish(t *testing.T) {
 	t.Helper()
@@ -254,6 +269,31 @@ func TestKilledSchedulerIsStartedAgainAndTheJobGoesOn(t *testing.T) {
 	j.finish(t)
 	j.wantLog(t, "0 ADDED 127.0.0.2 #\n")
 	j.wantOutput(t, "signal 9 (killed), started again")
+}
+
+func TestKilledServerIsReplacedWhereThereAreBackups(t *testing.T) {
+	t.Parallel()
+	j := startElastic(t, "-s", "3", "--backups", "1")
+	kill(t, j.process(t, "server", 1))
+	j.await(t, "starting another server")
+	j.awaitCount(t, "INFO joined role=server rank=1 ", 2)
+	j.edit(t, "localhost slots=2\n127.0.0.2\n") // workers find the new one
+	j.await(t, "worker 2  | begins as 2 of 3, joined true")
+	j.finish(t)
+	j.wantOutput(t, "signal 9 (killed), lost, its backups took over")
+}
+
+// Without backups the loss of a server ends the job, which begins again on the hosts that it had last.
+func TestJobThatLostItsServerIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	j := startElastic(t, "--restarts", "1")
+	j.edit(t, "localhost slots=2\n127.0.0.2\n")
+	j.await(t, "worker 2  | begins as 2 of 3, joined true")
+	kill(t, j.process(t, "server", 0))
+	j.await(t, "(restart 1 of 1)")
+	j.await(t, "begins as 2 of 3, joined false")
+	j.finish(t)
+	j.wantLog(t, "0 ADDED 127.0.0.2 #\n")
 }
 
 func TestHostWhosePreparationFailsDoesNotJoin(t *testing.T) {

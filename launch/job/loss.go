@@ -242,6 +242,7 @@ func (w *watch) restartServer(n *Node) bool {
 	}
 	again := w.run.newNode(roleServer, n.Rank, n.host)
 	again.joining, again.attempt = true, attempt
+	w.run.cfg.Logger.Info(fmt.Sprintf("starting another server %d on %s in %s", n.Rank, n.Host, backOff(attempt)))
 	w.replace(n, again, backOff(attempt))
 	return true
 }
