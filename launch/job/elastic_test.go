@@ -37,9 +37,14 @@ func newFakeScheduler() *fakeScheduler {
 }
 
 func (s *fakeScheduler) happen(action, host, reason string) {
+	s.tell(Event{Action: action, Host: host, Reason: reason})
+}
+
+func (s *fakeScheduler) tell(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.events = append(s.events, Event{Number: uint64(len(s.events) + 1), Time: int64(1000 + len(s.events)), Action: action, Host: host, Reason: reason})
+	e.Number, e.Time = uint64(len(s.events)+1), int64(1000+len(s.events))
+	s.events = append(s.events, e)
 	close(s.more)
 	s.more = make(chan struct{})
 }
@@ -199,7 +204,7 @@ func TestEditsOfHostWorkerStartAndEndWorkers(t *testing.T) {
 		if _, first := s.local.procs["worker 0"].env["PARAGON_JOIN"]; first {
 			t.Error("a worker of the start has PARAGON_JOIN")
 		}
-		for _, want := range []string{"Launching new worker jobs :local 127.0.0.2\n", "worker     2     127.0.0.2  100  exit 0, removed"} {
+		for _, want := range []string{"Launching new worker jobs :local 127.0.0.2\n", "worker     2     127.0.0.2  102  exit 0, removed"} {
 			if !strings.Contains(s.out.String(), want) {
 				t.Errorf("the output has no %q:\n%s", want, s.out.String())
 			}
@@ -437,6 +442,9 @@ func TestLostWorkerComesAgainAndTheJobGoesOn(t *testing.T) {
 				if err != nil || res.Code != tc.code {
 					t.Errorf("Run: code %d, %v, want %d", res.Code, err, tc.code)
 				}
+				if _, log := s.files(t); log != "" {
+					t.Errorf("host_worker_log has %q, want nothing: worker 0 was on the host all the time", log)
+				}
 				count := 0
 				for name := range s.local.procs {
 					if strings.HasPrefix(name, "worker ") {
@@ -452,6 +460,79 @@ func TestLostWorkerComesAgainAndTheJobGoesOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A host whose only worker was lost is gone; that an operator then removes it is no second line.
+func TestLostHostIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		f := newFakeScheduler()
+		f.decide = agree
+		s.elastic(t, f)
+		s.cfg.Elastic.Rejoin = 0
+		go func() {
+			time.Sleep(5 * time.Second)
+			s.edit(t, "localhost\n127.0.0.2\n")
+			time.Sleep(12 * time.Second)
+			f.tell(Event{Action: actionLost, Host: "127.0.0.2", PID: 102, Reason: "connection closed"})
+			time.Sleep(5 * time.Second)
+			s.edit(t, "localhost\n")
+		}()
+		train := obedient(time.Minute)
+		res, err := s.run(t, func(p *proc) {
+			if p.name == "worker 2" {
+				time.Sleep(10 * time.Second)
+				p.exit.Signal = syscall.SIGKILL
+				return
+			}
+			train(p)
+		})
+		if err != nil || res.Code != 0 {
+			t.Errorf("Run: code %d, %v, want 0", res.Code, err)
+		}
+		if _, log := s.files(t); log != "0 ADDED 127.0.0.2 1001\n1 REMOVED 127.0.0.2 1002\n" {
+			t.Errorf("host_worker_log has %q", log)
+		}
+	})
+}
+
+// A process that the scheduler no longer counts (it was stopped for longer than its lease) makes room for another one.
+func TestStaleWorkerIsEndedAndReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		f := newFakeScheduler()
+		s.elastic(t, f)
+		var took, again time.Duration
+		begin := time.Now()
+		train := obedient(time.Minute)
+		go func() {
+			time.Sleep(12 * time.Second)
+			f.tell(Event{Action: actionLost, Host: "localhost", PID: 101, Reason: "no heartbeat for 10 s"})
+		}()
+		res, err := s.run(t, func(p *proc) {
+			switch p.name {
+			case "worker 1":
+				p.stubborn()
+				took = time.Since(begin)
+				return
+			case "worker 2":
+				again = time.Since(begin)
+			}
+			train(p)
+		})
+		if err != nil || res.Code != 0 {
+			t.Errorf("Run: code %d, %v, want 0", res.Code, err)
+		}
+		if want := 12*time.Second + firstBackOff; again != want {
+			t.Errorf("another worker was started after %s, want %s", again, want)
+		}
+		if want := 12*time.Second + goneTime + 4*time.Second; took != want {
+			t.Errorf("the stale one was killed after %s, want %s", took, want)
+		}
+		if _, log := s.files(t); log != "" {
+			t.Errorf("host_worker_log has %q, want nothing: another worker was on the host", log)
+		}
+	})
 }
 
 // The scheduler says when too few workers are left; the exit code is that of the worker whose loss was too much.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -88,7 +89,15 @@ func (m *fake) Start(_ context.Context, spec process.Spec, out process.Output) (
 	return p, nil
 }
 
-func (p *proc) PID() int              { return 100 }
+// PID is 100, and one more for each rank of a worker.
+func (p *proc) PID() int {
+	if p.env["DMLC_ROLE"] != "worker" {
+		return 100
+	}
+	rank, _ := strconv.Atoi(p.env["DMLC_TASK_ID"])
+	return 100 + rank
+}
+
 func (p *proc) Done() <-chan struct{} { return p.done }
 func (p *proc) Exit() process.Exit    { <-p.done; return p.exit }
 
