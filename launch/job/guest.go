@@ -161,8 +161,10 @@ func (w *watch) event(e Event) {
 		w.present(h, false, e)
 		w.expect(h)
 	case actionLost:
-		w.say(e, "lost a worker")
-		w.gone(h, e)
+		if w.stage == running { // else it is the end of the job that takes them away
+			w.say(e, "lost a worker")
+			w.gone(h, e)
+		}
 	case actionFailed:
 		w.run.cfg.Logger.Error(fmt.Sprintf("host %s could not join: %s; the job goes on without it", e.Host, e.Reason))
 		w.turnAway(h, e.Reason)
