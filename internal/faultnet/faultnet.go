@@ -203,7 +203,7 @@ func (n *Network) Restore(from, to string) {
 	for p := range n.pairs {
 		lost := matches(from, p.dialer) && matches(to, p.listener) && p.there.lossy() ||
 			matches(from, p.listener) && matches(to, p.dialer) && p.back.lossy()
-		if lost && !p.from.dead.Load() && !p.to.dead.Load() {
+		if lost && !p.from.mute && !p.to.mute {
 			p.there.reset()
 			p.back.reset()
 			delete(n.pairs, p)

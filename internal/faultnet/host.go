@@ -17,6 +17,7 @@ type Host struct {
 	n      *Network
 	name   string
 	dead   atomic.Bool
+	mute   bool                          // it died without a word; guarded by n.mu
 	frozen atomic.Pointer[chan struct{}] // closed by Thaw; nil: it runs
 }
 
@@ -49,12 +50,12 @@ func (h *Host) awake() {
 
 // Kill ends what runs on the host, for ever: all calls of this view fail from now on, its listeners are gone. Its connections are reset,
 // once what is on its way has arrived, as the kernel of a killed process does it; or, if silent, nobody is told, what others send
-// vanishes, and dials to the host hang until something listens there again.
+// vanishes, and dials to the host get no answer until something listens there again.
 func (h *Host) Kill(silent bool) {
 	n := h.n
 	n.mu.Lock()
 	h.dead.Store(true)
-	if silent {
+	if h.mute = silent; silent {
 		n.silent[h.name] = true
 	}
 	var gone []*listener
@@ -108,6 +109,13 @@ func (h *Host) Listen(address string) (net.Listener, error) {
 	l := &listener{n: n, host: h, addr: a, queue: make(chan *conn, 128), closed: make(chan struct{})}
 	n.listeners[string(a)] = l
 	delete(n.silent, h.name)
+	for p := range n.pairs { // what is there now knows nothing of the connections of what was there
+		if p.from.mute && p.from.name == h.name || p.to.mute && p.to.name == h.name {
+			p.there.reset()
+			p.back.reset()
+			delete(n.pairs, p)
+		}
+	}
 	return l, nil
 }
 

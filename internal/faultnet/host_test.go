@@ -64,6 +64,10 @@ func TestKillIsHeardOfUnlessSilent(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer again.Close()
+			c.SetDeadline(time.Now().Add(time.Hour))
+			if _, err := c.Read(buf); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("silent=%v: the old connection, when something listens again: got error %v, want %v", silent, err, syscall.ECONNRESET)
+			}
 			c2, err := a.Dial(t.Context(), "b:7")
 			if err != nil {
 				t.Fatal(err)
