@@ -150,18 +150,6 @@ func lacks(x spot) string {
 	return fmt.Sprintf("its backup, server %d, was still being given it", x.Backup)
 }
 
-// depends names a shard that would be lost with a server, or is "".
-func (p *planner) depends(rank uint32) string {
-	for _, k := range p.byKey() {
-		for i := range k.plan.Shards {
-			if x := k.spot(i); k.plan.Shards[i].Server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready) {
-				return fmt.Sprintf("key %q shard %d", k.plan.Name, i)
-			}
-		}
-	}
-	return ""
-}
-
 // enter takes a server in, at a rank that was lost. Shards without a backup get one.
 func (p *planner) enter(rank uint32) (changed []*placed) {
 	p.gone[rank] = false

@@ -191,12 +191,22 @@ func (s *Server) readPlaces(ctx context.Context, m *wire.Membership) (*places, e
 // setPlaces gives every shard here its post. The caller holds mu.
 func (s *Server) setPlaces(p *places) {
 	s.places = p
+	var over, without int
 	for at, e := range s.entries {
 		x, ok := p.post(at, uint32(s.peers.Rank()))
 		if !ok {
 			x = post{placement: p.placement, role: stranger, rank: wire.NoServer}
 		}
-		s.assign(at, e, x)
+		promoted, bare := s.assign(at, e, x)
+		if promoted {
+			over++
+		}
+		if bare {
+			without++
+		}
+	}
+	if over+without > 0 {
+		s.cfg.Logger.Info(fmt.Sprintf("server: placement %d: took %d shards over; %d go on without a backup until it has them", p.placement, over, without))
 	}
 	for at, staged := range s.staged {
 		if x, ok := p.post(at, uint32(s.peers.Rank())); !ok || x.role != follower || x.other != staged.from {
@@ -206,13 +216,13 @@ func (s *Server) setPlaces(p *places) {
 	s.copiers.changed()
 }
 
-// assign gives a shard a new post. The caller holds mu.
-func (s *Server) assign(at place, e *entry, x post) {
+// assign gives a shard a new post, and reports whether it was taken over, and whether it lacks a backup for now. The caller holds mu.
+func (s *Server) assign(at place, e *entry, x post) (promoted, bare bool) {
 	st := &e.standing
 	st.mu.Lock()
 	was := st.post
 	st.post = x
-	promoted := was.role == follower && x.role == primary
+	promoted = was.role == follower && x.role == primary
 	anew := x.role == primary && (promoted || was.role != primary || was.other != x.other)
 	if anew {
 		st.said = false
@@ -227,19 +237,15 @@ func (s *Server) assign(at place, e *entry, x post) {
 				e.shard.Fail(err)
 			}
 		}
-		s.cfg.Logger.Info("server: took a shard over", "shard", e.cfg.String(), "rounds", e.shard.Rounds(), "placement", x.placement)
 		s.serveShard(e)
 		s.opened(at, e)
 	case x.role == primary:
 		if anew {
-			if on, _ := e.shard.Guarded(); on {
-				s.cfg.Logger.Warn("server: a shard goes on without its backup", "shard", e.cfg.String(), "placement", x.placement)
-			}
 			e.shard.Detach()
 		}
 	case was.role == primary || x.role == stranger: // what it has belongs to another server now
 		s.drop(at, refuse(wire.CodeMoved, "%v is at server %d", e.cfg, s.places.at[at].Server))
-		return
+		return false, false
 	}
 	if anew {
 		if x.other == 0 {
@@ -247,6 +253,7 @@ func (s *Server) assign(at place, e *entry, x post) {
 		}
 		s.copiers.notify(s, at, e)
 	}
+	return promoted, anew
 }
 
 // serveShard makes the shard call for its copier.
