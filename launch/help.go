@@ -53,7 +53,7 @@ worker is there. fail: the job fails. A lost worker is started again where it wa
 then 2 s, 4 s and so on, --rejoin times in a row at most. With --backups 1 a server may be lost,
 too. A scheduler that dies is started again at once, and training goes on meanwhile. A job that
 fails all the same is started again from its newest checkpoint, --restarts times, with
-PARAGON_RESUME=1 in the environment: the programs under examples then resume.
+PARAGON_RESUME=1 in the environment: examples/cifar10 --checkpoint-dir then resumes.
 
 Every process finds the job in its environment: DMLC_ROLE, DMLC_PS_ROOT_URI,
 DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_NODE_HOST, DMLC_TASK_ID and
