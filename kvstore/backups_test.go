@@ -242,6 +242,11 @@ func TestServerThatEndsInOrderIsReplaced(t *testing.T) {
 	for seed, end := range []func(job *jobtest.Job){
 		func(job *jobtest.Job) { job.StopServer(1) },
 		func(job *jobtest.Job) { job.KillServer(1, true) },
+		func(job *jobtest.Job) {
+			if answer, err := job.Control(context.Background(), `{"op":"remove-server","rank":1}`); err != nil || strings.Contains(answer, "error") {
+				t.Errorf("remove server 1: got %s, error %v", answer, err)
+			}
+		},
 	} {
 		got := g.run(t, 3, uint64(seed), func(job *jobtest.Job, done *atomic.Int64) {
 			for done.Load() < 4 {

@@ -436,3 +436,38 @@ func (p *planner) restore(k *placed, x keptPlaces) error {
 	k.spots = x.Spots
 	return nil
 }
+
+// removeServer makes the job go on without a server that lives: the backups of its shards take its place, and it ends in order. It returns
+// why that can not be.
+func (c *Core) removeServer(rank int) string {
+	switch {
+	case c.phase != wire.PhaseRunning:
+		return "the job has " + phaseNames[c.phase] + because(c.reason)
+	case !c.plan.backups:
+		return "servers can be removed only where shards have backups: start the job with --backups 1"
+	case rank < 0 || rank >= len(c.plan.gone) || c.plan.gone[rank]:
+		return fmt.Sprintf("there is no server %d", rank)
+	case c.plan.living() < 2:
+		return fmt.Sprintf("server %d is the last one", rank)
+	}
+	if name := c.plan.depends(uint32(rank)); name != "" {
+		return fmt.Sprintf("server %d has the only whole copy of %s; ask again in a moment", rank, name)
+	}
+	n := c.nodes[c.serverOf(uint32(rank))-1]
+	n.state = removed
+	c.keep(n)
+	c.replaceServer(n, fmt.Sprintf("%v was removed as asked", n))
+	return ""
+}
+
+// depends names a shard that would be lost with a server, or is "".
+func (p *planner) depends(rank uint32) string {
+	for _, k := range p.byKey() {
+		for i := range k.plan.Shards {
+			if x := k.spot(i); k.plan.Shards[i].Server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready) {
+				return fmt.Sprintf("key %q shard %d", k.plan.Name, i)
+			}
+		}
+	}
+	return ""
+}

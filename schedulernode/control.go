@@ -26,6 +26,7 @@ type ControlRequest struct {
 	Host       string `json:"host,omitempty"`
 	Slots      int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
 	PID        uint32 `json:"pid,omitempty"`
+	Rank       int    `json:"rank,omitempty"` // of the server that "remove-server" names
 	Reason     string `json:"reason,omitempty"`
 	After      uint64 `json:"after,omitempty"`
 	WaitMillis int64  `json:"wait_ms,omitempty"`
@@ -142,10 +143,12 @@ func (c *Core) control(request uint64, m *wire.Control) {
 		c.report(request, c.eventsAfter(r.After))
 	case "lost":
 		c.report(request, Done{c.ended(r)})
+	case "remove-server":
+		c.report(request, Done{c.removeServer(r.Rank)})
 	case "add", "remove", "failed":
 		c.report(request, Done{c.act(r)})
 	default:
-		c.report(request, Done{fmt.Sprintf("op %q: want status, why, events, add, remove, failed or lost", r.Op)})
+		c.report(request, Done{fmt.Sprintf("op %q: want status, why, events, add, remove, remove-server, failed or lost", r.Op)})
 	}
 }
 

@@ -3,11 +3,13 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/transport"
+	"github.com/paragon-train/paragon/wire"
 )
 
 // Run joins the job as a server and serves until the job has ended: nil if it finished, else why it failed. When ctx ends first, the
@@ -68,6 +70,15 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 	for {
 		changed := node.Changed()
 		m := node.Membership()
+		if m.Phase == wire.PhaseRunning && !slices.ContainsFunc(m.Nodes, func(n wire.Member) bool { return n.Node == uint64(node.ID()) }) {
+			s.cfg.Logger.Info("server: removed from the job as asked; others have its shards")
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			if err := node.Leave(ctx, true, "removed"); err != nil {
+				s.cfg.Logger.Warn("server: leave", "err", err)
+			}
+			return nil
+		}
 		var soon <-chan time.Time
 		if p, err := s.readPlaces(ctx, &m); err != nil { // a newer membership is on its way, or the job has ended
 			soon = time.After(placesPause)
