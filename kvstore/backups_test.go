@@ -246,6 +246,11 @@ func TestServerThatEndsInOrderIsReplaced(t *testing.T) {
 			if answer, err := job.Control(context.Background(), `{"op":"remove-server","rank":1}`); err != nil || strings.Contains(answer, "error") {
 				t.Errorf("remove server 1: got %s, error %v", answer, err)
 			}
+			select {
+			case <-job.ServerEnded(1):
+			case <-time.After(5 * time.Second):
+				t.Error("server 1 was removed and goes on")
+			}
 		},
 	} {
 		got := g.run(t, 3, uint64(seed), func(job *jobtest.Job, done *atomic.Int64) {
