@@ -77,7 +77,7 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 
 	before := s.placing.placement.Load()
 	seq, round := k.next()
-	weight, counted := math.Float32frombits(s.weight.Load()), s.counted.Load()
+	weight, counted := math.Float32frombits(s.weight.Load()), s.counted.Load() && !k.aside
 	p.verb, p.round = verb, round
 	for i := range p.heads {
 		n := int(k.shards[i].Length)

@@ -65,7 +65,8 @@ type Elastic interface {
 	Members() []cluster.NodeID
 	NodeID() cluster.NodeID
 	// SetCounted says whether the weight (SetWeight) of the next contributions is a number of examples that this worker has used.
-	// The servers add them up, so that the examples of a lost worker are handed out again, except those of steps that came whole.
+	// The servers add them up, so that the examples of a lost worker are handed out again, except those of steps that came whole:
+	// to all keys but those whose names begin with "paragon/", which are not part of what is trained.
 	SetCounted(counted bool)
 	// Progress says how many steps this worker has done and in which epoch it is, for those who look at the job. It costs next to nothing.
 	Progress(steps, epoch uint64)

@@ -2,6 +2,7 @@ package kvstore
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -17,6 +18,7 @@ type key struct {
 	id     uint64
 	form   uint8
 	rule   uint8
+	aside  bool // what workers tell each other beside the model: its contributions count no examples
 	size   int
 	rowLen int // of a key of rows
 	table  string
@@ -44,9 +46,12 @@ type key struct {
 	rowPulls  []*rowsPull
 }
 
+// asidePrefix begins the names of keys of which no value is part of what is trained.
+const asidePrefix = "paragon/"
+
 func newKey(s *store, plan *wire.KeyPlan) *key {
 	k := &key{
-		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, size: int(plan.Size), rowLen: int(plan.RowLen),
+		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, aside: strings.HasPrefix(plan.Name, asidePrefix), size: int(plan.Size), rowLen: int(plan.RowLen),
 		shards: plan.Shards, turn: make(chan struct{}, 1),
 	}
 	k.kept.turn = make(chan struct{}, 1)

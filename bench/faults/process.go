@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"os"
 	"time"
 
@@ -152,17 +151,12 @@ func removed(err error) bool { return errors.Is(err, cluster.ErrRemoved) }
 // handed out again: what all parameters have counts.
 func ended(program *nn.Program, epochs, rank, workers int) *ending {
 	e := &ending{Rank: rank, Workers: workers}
-	params := program.Params()
-	for i := range params[0].Value {
-		least := math.MaxInt
-		for _, p := range params[:countmodel.Counting] {
-			least = min(least, int(math.Round(float64(p.Value[i]))))
-		}
-		e.Lost += max(0, epochs-least)
-		e.Doubled += max(0, least-epochs)
+	for _, n := range countmodel.Counts(program) {
+		e.Lost += max(0, epochs-n)
+		e.Doubled += max(0, n-epochs)
 	}
 	hash := sha256.New()
-	for _, p := range params {
+	for _, p := range program.Params() {
 		for _, v := range p.Value {
 			_ = binary.Write(hash, binary.LittleEndian, v)
 		}

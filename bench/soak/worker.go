@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -99,17 +98,12 @@ func work() (err error) {
 // ended reads the parameters: what all of them count is acknowledged.
 func ended(program *nn.Program, epochs int) *ending {
 	e := &ending{}
-	params := program.Params()
-	for i := range params[0].Value {
-		least := math.MaxInt
-		for _, p := range params[:countmodel.Counting] {
-			least = min(least, int(math.Round(float64(p.Value[i]))))
-		}
-		e.Lost += max(0, epochs-least)
-		e.Doubled += max(0, least-epochs)
+	for _, n := range countmodel.Counts(program) {
+		e.Lost += max(0, epochs-n)
+		e.Doubled += max(0, n-epochs)
 	}
 	hash := sha256.New()
-	for _, p := range params {
+	for _, p := range program.Params() {
 		_ = binary.Write(hash, binary.LittleEndian, p.Value)
 	}
 	e.Bits = hex.EncodeToString(hash.Sum(nil)[:8])

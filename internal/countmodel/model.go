@@ -9,8 +9,8 @@ package countmodel
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"gorgonia.org/gorgonia"
@@ -44,7 +44,7 @@ func Compile(examples int) (*nn.Program, error) {
 		if err == nil && k == Counting {
 			odd := make([]float32, examples)
 			for i := range odd {
-				odd[i] = 0.1 + float32(i)/7
+				odd[i] = factor(i)
 			}
 			factors := gorgonia.NewConstant(tensor.New(tensor.WithShape(examples), tensor.WithBacking(odd)))
 			product, err = gorgonia.HadamardProd(product, factors)
@@ -65,22 +65,21 @@ func Compile(examples int) (*nn.Program, error) {
 	return nn.Compile(loss, nn.Config{Threads: 1})
 }
 
-// Counts returns how often each example was used, as the parameters of a program say; an error if they do not agree.
-func Counts(program *nn.Program) ([]int, error) {
-	var counts []int
-	for _, p := range program.Params()[:Counting] {
-		of := make([]int, len(p.Value))
-		for i, v := range p.Value {
-			if of[i] = int(v + 0.5); v < float32(of[i])-1e-3 || v > float32(of[i])+1e-3 {
-				return nil, fmt.Errorf("countmodel: %s: example %d counted %v times", p.Name, i, v)
-			}
+// factor is what the last parameter weighs an example with.
+func factor(i int) float32 { return 0.1 + float32(i)/7 }
+
+// Counts returns how often each example was used in steps that were acknowledged: as often as all parameters say. What reached
+// some of them alone was handed out again.
+func Counts(program *nn.Program) []int {
+	params := program.Params()
+	counts := make([]int, len(params[0].Value))
+	for i := range counts {
+		counts[i] = int(math.Round(float64(params[Counting].Value[i] / factor(i))))
+		for _, p := range params[:Counting] {
+			counts[i] = min(counts[i], int(math.Round(float64(p.Value[i]))))
 		}
-		if counts != nil && !slices.Equal(of, counts) {
-			return counts, errors.New("countmodel: the parameters do not agree: some contributions reached some of them alone")
-		}
-		counts = of
 	}
-	return counts, nil
+	return counts
 }
 
 // A Feed gives one worker its examples, a few in each step. It is a worker.DividedFeed.

@@ -75,7 +75,7 @@ func (h *Host) Kill(silent bool) {
 		}
 		out.die(silent)
 		in.orphan(silent)
-		if !silent {
+		if !silent && !out.lossy() && !in.lossy() { // a lossy link keeps the news from the other end, until it is restored
 			delete(n.pairs, p)
 		}
 	}

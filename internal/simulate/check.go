@@ -166,6 +166,9 @@ func (c *checks) agree(key string, list []*contribution) {
 	}
 }
 
+// floatKey is the key of package countmodel whose values are no counts.
+const floatKey = "float"
+
 // examples checks that every example was used once an epoch. A step is acknowledged when its contributions to all keys counted; in maps a contribution to
 // whether it did.
 func (c *checks) examples(keys map[string][]*contribution, in map[*contribution]bool, examples, epochs int) (lost, doubled int) {
@@ -174,13 +177,15 @@ func (c *checks) examples(keys map[string][]*contribution, in map[*contribution]
 		step int
 	}
 	counted, grads := map[step]int{}, map[step][]float32{}
-	for _, list := range keys {
+	for name, list := range keys {
 		for _, x := range list {
 			s := step{x.who, x.step}
 			if in[x] || zero(x.grad) { // nothing counts as well as not
 				counted[s]++
 			}
-			grads[s] = x.grad
+			if name != floatKey {
+				grads[s] = x.grad
+			}
 		}
 	}
 	used := make([]int, examples)

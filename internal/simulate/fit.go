@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/countmodel"
@@ -15,11 +14,6 @@ import (
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
 )
-
-// counts says that a key's values are sums of whole numbers.
-func (p *Plan) counts(key string) bool {
-	return p.Program == Sums || p.Program == Counts && strings.HasPrefix(key, "count")
-}
 
 // runFit is a worker that trains.
 func (j *job) runFit(ctx context.Context, n *node, rank int) (err error) {

@@ -160,7 +160,7 @@ func (j *job) check(c *checks, r *Report) {
 		list := j.ledger.keys[name]
 		c.agree(name, list)
 		var rounds []*closed
-		if p.counts(name) {
+		if p.Program != Floats {
 			for x := range c.sums(name, make([]float32, len(list[0].grad)), list, excuse) {
 				in[x] = true
 			}
@@ -183,13 +183,7 @@ func (j *job) check(c *checks, r *Report) {
 		j.checkUsed(c)
 	}
 	if p.Program == Counts && r.Finished {
-		counting := map[string][]*contribution{}
-		for name, list := range j.ledger.keys {
-			if p.counts(name) {
-				counting[name] = list
-			}
-		}
-		r.Lost, r.Doubled = c.examples(counting, in, p.Examples, p.Epochs)
+		r.Lost, r.Doubled = c.examples(j.ledger.keys, in, p.Examples, p.Epochs)
 	}
 	r.Gaps = j.ledger.gaps(j.begin, r.Injected)
 }

@@ -117,3 +117,20 @@ func (y *tally) String() string {
 	}
 	return s
 }
+
+// A lost worker's step that all parameters have is used, though the workers' agreement on what follows it never had that
+// worker's word: its server had died before.
+func TestAStepThatAllParametersHaveIsUsed(t *testing.T) {
+	plan := Plan{
+		Config: Config{Elastic: true, Backups: 1}, Seed: 70690, Workers: 4, Servers: 2, Program: Counts, Examples: 66, Batch: 2, Epochs: 3, Jitter: 9 * time.Millisecond,
+		Faults: []Fault{
+			{At: 810 * time.Millisecond, Kind: KillServer, A: "server1"}, {At: 1304 * time.Millisecond, Kind: KillWorker, A: "worker3"},
+			{At: 1424 * time.Millisecond, Kind: Join, A: "worker4"},
+		},
+	}
+	for range 5 {
+		if r := simulate(t, plan); len(r.Wrong) > 0 {
+			t.Fatalf("%v%q", &plan, r.Wrong)
+		}
+	}
+}
