@@ -50,12 +50,17 @@ func open(fsys vfs.FS, path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
+	return read(r, path)
+}
+
+// read reads the header of what r holds, and closes r with the File.
+func read(r Source, name string) (*File, error) {
 	size, err := r.Size()
 	if err != nil {
 		_ = r.Close()
-		return nil, fmt.Errorf("checkpoint: open %s: %w", path, err)
+		return nil, fmt.Errorf("checkpoint: open %s: %w", name, err)
 	}
-	f, err := NewFile(r, size, path)
+	f, err := NewFile(r, size, name)
 	if err != nil {
 		_ = r.Close()
 		return nil, err

@@ -143,15 +143,19 @@ func Save(path string, metadata map[string]string, tensors []Tensor) error {
 }
 
 func save(fsys vfs.FS, path string, metadata map[string]string, tensors []Tensor) error {
-	err := vfs.WriteFile(fsys, path, func(w io.Writer) error {
+	if err := vfs.WriteFile(fsys, path, content(metadata, tensors)); err != nil {
+		return fmt.Errorf("checkpoint: save: %w", err) // which names the path
+	}
+	return nil
+}
+
+// content writes a file through a buffer.
+func content(metadata map[string]string, tensors []Tensor) func(io.Writer) error {
+	return func(w io.Writer) error {
 		b := bufio.NewWriterSize(w, 1<<20)
 		if err := Write(b, metadata, tensors); err != nil {
 			return err
 		}
 		return b.Flush()
-	})
-	if err != nil {
-		return fmt.Errorf("checkpoint: save: %w", err) // which names the path
 	}
-	return nil
 }

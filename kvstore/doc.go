@@ -134,10 +134,14 @@ type Store interface {
 	// Barrier returns when every worker has called it.
 	Barrier(ctx context.Context) error
 	// Save writes all parameters and optimizer state of one consistent round into one safetensors file on this worker's
-	// host. uri is a path or file:///path. One worker's call is enough; no worker need take part but the one that calls, which
+	// host, or into a bucket: uri is a path, file:///path, or a URL that checkpoint.OpenPlace knows. One worker's call is enough; no worker need take part but the one that calls, which
 	// must not push meanwhile. The keys are those that this worker has initialised. In an asynchronous store what the other
 	// workers push meanwhile is in some shards and not in others, unless all wait at a Barrier.
 	Save(ctx context.Context, uri string) error
+	// Snapshot reads what Save writes into this worker's memory, as of now, and returns before it has: this worker's next push to
+	// a key waits until that key has been read, and no round of a synchronous store closes without that push. Nothing else
+	// waits, and nobody else need take part. The reading ends with ctx. What Save says of an asynchronous store holds.
+	Snapshot(ctx context.Context) (*Snapshot, error)
 	// Load brings back what Save wrote, also into another number of servers or workers. Every worker calls it; rank 0 reads
 	// the file, the others wait until it is done. The file must hold every key that is initialised; more is welcome, and the
 	// keys may be initialised afterwards. The optimizer is not brought back, only its state and the learning rates that were

@@ -113,13 +113,9 @@ func (k *key) afterLoad(ctx context.Context) error {
 
 // lead reads the file, checks all of it, and only then writes the servers' state.
 func (s *store) lead(ctx context.Context, uri string) error {
-	path, err := pathOf(uri)
+	file, err := checkpoint.OpenURI(ctx, uri)
 	if err != nil {
-		return fmt.Errorf("kvstore: load: %w", err)
-	}
-	file, err := checkpoint.Open(path)
-	if err != nil {
-		return fmt.Errorf("kvstore: load %s: %w", uri, err)
+		return fmt.Errorf("kvstore: load %s: %w", uri, unsupported(err))
 	}
 	defer file.Close()
 	saved, cfg, err := s.check(file)

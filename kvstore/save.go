@@ -2,16 +2,10 @@ package kvstore
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"unsafe"
 
-	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -43,89 +37,21 @@ type savedKey struct {
 }
 
 func (s *store) Save(ctx context.Context, uri string) error {
-	path, err := pathOf(uri)
-	if err != nil {
-		return fmt.Errorf("kvstore: save: %w", err)
-	}
-	if err := savable(path); err != nil { // before anything is asked of the servers
+	if err := savable(uri); err != nil { // before anything is asked of the servers
 		return fmt.Errorf("kvstore: save %s: %w", uri, err)
 	}
-	var keys []savedKey
-	var tensors []checkpoint.Tensor
-	config := ""
-	for _, k := range s.sorted() {
-		state, cfg, err := k.read(ctx)
-		if err != nil {
-			return err
-		}
-		if config == "" {
-			config = cfg
-		}
-		keys = append(keys, state.savedKey)
-		if state.open != nil {
-			tensors = append(tensors, state.open.tensors(&state.savedKey)...)
-			continue
-		}
-		for i, values := range state.values {
-			name := k.name
-			if i > 0 {
-				name = slotName(k.name, state.Slots[i-1])
-			}
-			tensors = append(tensors, checkpoint.Float32s(name, state.shape(), values))
-		}
-	}
-	list, err := json.Marshal(keys)
+	n, err := s.Snapshot(ctx)
 	if err != nil {
-		return fmt.Errorf("kvstore: save %s: %w", uri, err)
+		return err
 	}
-	meta := map[string]string{metaStore: layout, metaKeys: string(list)}
-	if config != "" {
-		meta[metaOptimizer] = config
+	if err := n.Wait(); err != nil {
+		return err
 	}
-	if err := checkpoint.Save(path, meta, tensors); err != nil {
-		return fmt.Errorf("kvstore: save: %w", err) // which names the path
-	}
-	return nil
+	return n.Write(ctx, uri)
 }
 
 // slotName returns the name of the tensor of a slot.
 func slotName(key, slot string) string { return key + "/" + slot }
-
-// savable says what is wrong with a path, as far as can be seen beforehand.
-func savable(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("it is a folder, want a file")
-	}
-	info, err := os.Stat(filepath.Dir(path))
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is a file, want a folder", filepath.Dir(path))
-	}
-	return err
-}
-
-// pathOf returns the path that a URI names: a path itself, or file:///path.
-func pathOf(uri string) (string, error) {
-	scheme, _, ok := strings.Cut(uri, "://")
-	switch {
-	case uri == "":
-		return "", fmt.Errorf("got no path")
-	case !ok:
-		return uri, nil
-	case scheme != "file":
-		return "", fmt.Errorf("%s: %w: got scheme %q, want a path or file:///path", uri, ErrUnsupported, scheme)
-	}
-	u, err := url.Parse(uri)
-	if err != nil {
-		return "", err
-	}
-	if u.Host != "" && u.Host != "localhost" {
-		return "", fmt.Errorf("%s: %w: got host %q, want none: file:///path", uri, ErrUnsupported, u.Host)
-	}
-	if u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("%s: %w: got a %q or %q, which end a URI's path; write %%3F or %%23, or give the plain path", uri, ErrUnsupported, "?", "#")
-	}
-	return u.Path, nil
-}
 
 // keyState is all that the servers hold of one key: its value, then its slots.
 type keyState struct {

@@ -1,0 +1,184 @@
+package kvstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/paragon-train/paragon/checkpoint"
+)
+
+// A Snapshot is all that Save writes, of one moment, in this worker's memory.
+type Snapshot struct {
+	done    chan struct{} // closed when all has been read; what follows is written before
+	err     error
+	keys    []savedKey
+	tensors []checkpoint.Tensor
+	config  string // JSON of the optimizer
+}
+
+// snapshotReads is how many keys are read at once.
+const snapshotReads = 4
+
+func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
+	if err := s.enter(); err != nil {
+		return nil, fmt.Errorf("kvstore: snapshot: %w", err)
+	}
+	keys := s.sorted()
+	for i, k := range keys {
+		if err := k.take(ctx, "snapshot"); err != nil {
+			for _, k := range keys[:i] {
+				k.give()
+			}
+			s.leave()
+			return nil, err
+		}
+	}
+	n := &Snapshot{done: make(chan struct{})}
+	go func() {
+		defer close(n.done)
+		defer s.leave()
+		n.err = n.read(ctx, keys)
+	}()
+	return n, nil
+}
+
+// read reads the keys, whose turns the caller has taken, and gives each turn when its key is read. Gradients come from the last layers
+// first, and so keys that were initialised last are read first.
+func (n *Snapshot) read(ctx context.Context, keys []*key) error {
+	type part struct {
+		state  *keyState
+		config string
+	}
+	parts := make(map[*key]part, len(keys))
+	order := slices.Clone(keys)
+	slices.SortFunc(order, func(a, b *key) int { return cmp.Compare(b.id, a.id) })
+	read := make([]part, len(order))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(snapshotReads)
+	for i, k := range order {
+		group.Go(func() (err error) {
+			defer k.give()
+			read[i].state, read[i].config, err = k.read(ctx)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, k := range order {
+		parts[k] = read[i]
+	}
+	for _, k := range keys { // by name
+		p := parts[k]
+		n.config = cmp.Or(n.config, p.config)
+		n.keys = append(n.keys, p.state.savedKey)
+		n.tensors = append(n.tensors, p.state.tensors()...)
+	}
+	return nil
+}
+
+// Wait returns when all has been read: from then on the Snapshot asks nothing of the store any more.
+func (n *Snapshot) Wait() error {
+	<-n.done
+	return n.err
+}
+
+// Write writes the file that Save writes. uri is as for Save.
+func (n *Snapshot) Write(ctx context.Context, uri string) error {
+	if file, err := checkpoint.LocalPath(uri); err == nil {
+		meta, err := n.metadata()
+		if err == nil {
+			err = checkpoint.Save(file, meta, n.tensors)
+		}
+		if err != nil {
+			return fmt.Errorf("kvstore: save: %w", err) // which names the path
+		}
+		return nil
+	}
+	at, name, err := checkpoint.SplitURI(uri)
+	if err != nil {
+		return fmt.Errorf("kvstore: save: %w", unsupported(err))
+	}
+	place, err := checkpoint.OpenPlace(ctx, at)
+	if err != nil {
+		return fmt.Errorf("kvstore: save: %w", unsupported(err))
+	}
+	return errors.Join(n.WriteTo(ctx, place, name), place.Close())
+}
+
+// WriteTo is Write to a file of a place.
+func (n *Snapshot) WriteTo(ctx context.Context, place checkpoint.Place, name string) error {
+	meta, err := n.metadata()
+	if err == nil {
+		err = checkpoint.SaveTo(ctx, place, name, meta, n.tensors)
+	}
+	if err != nil {
+		return fmt.Errorf("kvstore: save: %w", err)
+	}
+	return nil
+}
+
+func (n *Snapshot) metadata() (map[string]string, error) {
+	if err := n.Wait(); err != nil {
+		return nil, err
+	}
+	list, err := json.Marshal(n.keys)
+	if err != nil {
+		return nil, err
+	}
+	meta := map[string]string{metaStore: layout, metaKeys: string(list)}
+	if n.config != "" {
+		meta[metaOptimizer] = n.config
+	}
+	return meta, nil
+}
+
+// tensors returns what a file holds of the key.
+func (k *keyState) tensors() (list []checkpoint.Tensor) {
+	if k.open != nil {
+		return k.open.tensors(&k.savedKey)
+	}
+	for i, values := range k.values {
+		name := k.Name
+		if i > 0 {
+			name = slotName(k.Name, k.Slots[i-1])
+		}
+		list = append(list, checkpoint.Float32s(name, k.shape(), values))
+	}
+	return list
+}
+
+// savable says what is wrong with a URI, as far as can be seen beforehand.
+func savable(uri string) error {
+	path, err := checkpoint.LocalPath(uri)
+	if errors.Is(err, checkpoint.ErrScheme) {
+		return nil // opening it tells
+	}
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("it is a folder, want a file")
+	}
+	info, err := os.Stat(filepath.Dir(path))
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is a file, want a folder", filepath.Dir(path))
+	}
+	return err
+}
+
+// unsupported puts an error of checkpoint into this package's words.
+func unsupported(err error) error {
+	if errors.Is(err, checkpoint.ErrScheme) {
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return err
+}
