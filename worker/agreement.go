@@ -9,14 +9,17 @@ import (
 
 // agreementKey is the key by which the workers agree, with each step, on what is done after it. Each pushes numbers, and all see
 // the same sums over the sum of weights, so all decide alike.
-const agreementKey = "paragon/agreement"
+const agreementKey = "paragon/agreed"
 
 // What a worker pushes to the agreement's key.
 const (
-	laneStop   = iota // 1: it was asked to stop
-	laneChange        // 1: a change of the membership is pending
-	laneMark          // the number of the step modulo marks, plus one
-	laneOne           // 1
+	laneStop     = iota // 1: it was asked to stop
+	laneChange          // 1: a change of the membership is pending
+	laneMark            // the number of the step modulo marks, plus one
+	laneOne             // 1
+	laneSave            // 1: it is time for a checkpoint
+	laneWriting         // 1: its part of a checkpoint is not written yet
+	laneComplete        // 1: the checkpoint that was written is complete
 	lanes
 )
 
@@ -25,7 +28,9 @@ const marks = 1000
 
 // A verdict is what all workers agreed on.
 type verdict struct {
-	stop, change bool
+	known                   bool // that there was an agreement
+	stop, change            bool
+	save, writing, complete bool // of checkpoints
 }
 
 // agreement lets all workers stop, or come to a boundary, after the same step, whoever is asked first or hears of it first. Its
@@ -37,10 +42,11 @@ type verdict struct {
 type agreement struct {
 	trainer *Trainer
 	asked   atomic.Bool
-	pending func() bool // a change of the membership is pending and can be made after this step; nil: there are none
-	flags   []float32   // pushed
-	sums    []float32   // pulled
-	mark    float32     // of the exchange under way
+	pending func() bool           // a change of the membership is pending and can be made after this step; nil: there are none
+	lanes   func(flags []float32) // raises those of checkpoints; nil: none
+	flags   []float32             // pushed
+	sums    []float32             // pulled
+	mark    float32               // of the exchange under way
 	done    chan error
 	cancel  context.CancelFunc // of the exchange under way; nil: there is none
 	alone   bool               // in an asynchronous store there is no common step
@@ -73,6 +79,9 @@ func (a *agreement) begin(ctx context.Context, step uint64) {
 	if a.pending != nil && a.pending() {
 		a.flags[laneChange] = 1
 	}
+	if a.lanes != nil {
+		a.lanes(a.flags)
+	}
 	a.flags[laneMark], a.flags[laneOne] = a.mark, 1
 	ctx, a.cancel = context.WithCancel(ctx)
 	go func() {
@@ -96,7 +105,8 @@ func (a *agreement) end() (v verdict, err error) {
 	}
 	// Each lane is a sum over the same sum of weights; all marks are alike.
 	if one := a.sums[laneOne]; one > 0 && math.Abs(float64(a.sums[laneMark]/one-a.mark)) < 0.5 {
-		v = verdict{stop: a.sums[laneStop] > 0, change: a.sums[laneChange] > 0}
+		v = verdict{known: true, stop: a.sums[laneStop] > 0, change: a.sums[laneChange] > 0,
+			save: a.sums[laneSave] > 0, writing: a.sums[laneWriting] > 0, complete: a.sums[laneComplete] > 0}
 	}
 	return v, nil
 }

@@ -1,18 +1,19 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"io"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/sampler"
 )
 
@@ -20,10 +21,16 @@ import (
 //
 // A checkpoint is a folder step-NNNNNNNN under Dir:
 //
-//	store.safetensors     parameters and optimizer state, written by rank 0 (kvstore.Store.Save)
+//	store.safetensors     parameters and optimizer state, written by rank 0 (kvstore.Snapshot)
 //	worker-R.safetensors  what is rank R's own: running statistics of each device, what its compressed pushes have left
 //	                      out; with UpdateOnWorker or local steps, its parameters too
-//	complete.json         written last, by rank 0: a folder without it is not a checkpoint
+//	complete.json         written last, by rank 0, when all workers have told that their parts are there: a folder without it
+//	                      is not a checkpoint
+//
+// A checkpoint is of one step of all workers, and is written while training goes on: each worker copies what is its own, rank 0 reads the
+// servers' state during the next step, and both write what they have beside the training. One is written at a time. If the
+// next one is due before, or Fit ends, that waits for it. What could not be written is logged at once, and is Fit's error
+// when the next checkpoint is due or Fit ends. In a store without rounds (dist_async) all workers wait until it is written.
 //
 // Workers on several hosts either share Dir or keep their own part of it each.
 //
@@ -31,10 +38,15 @@ import (
 // own takes rank 0's running statistics (batch norm's, which differ little and are averaged at the end of the epoch) and
 // begins with nothing left out of compressed pushes; what ranks that are gone had left out is lost.
 type CheckpointConfig struct {
-	// Dir is the folder; empty: no checkpoints.
+	// Dir is the place: a folder's path, or a URL that checkpoint.OpenPlace knows, such as s3://bucket/prefix in a program that
+	// imports checkpoint/bucket; empty: no checkpoints.
 	Dir string
 	// EverySteps saves after so many steps; 0: only at the end of epochs.
 	EverySteps int
+	// Every saves when so much time has passed on rank 0 since it last began to, after a step that all agree on, and not while the
+	// last one is still being written: a slow place holds nobody up. 0: never. Not with dist_async, whose workers have no
+	// step in common.
+	Every time.Duration
 	// EveryEpochs saves at the end of so many epochs; 0: every epoch.
 	EveryEpochs int
 	// Keep is how many checkpoints stay; 0: 2.
@@ -48,6 +60,8 @@ func (c *CheckpointConfig) Validate() error {
 	switch {
 	case c.EverySteps < 0:
 		return fmt.Errorf("worker: CheckpointConfig.EverySteps is %d, want 0 or more", c.EverySteps)
+	case c.Every < 0:
+		return fmt.Errorf("worker: CheckpointConfig.Every is %v, want 0 or more", c.Every)
 	case c.EveryEpochs < 0:
 		return fmt.Errorf("worker: CheckpointConfig.EveryEpochs is %d, want 0 or more", c.EveryEpochs)
 	case c.Keep < 0:
@@ -92,192 +106,78 @@ const (
 func stepFolder(steps uint64) string { return fmt.Sprintf("step-%08d", steps) }
 func workerFile(rank int) string     { return fmt.Sprintf("worker-%d.safetensors", rank) }
 
-// stepFolders returns the steps that have a folder in dir, complete or not, rising.
-func stepFolders(dir string) ([]uint64, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// A folder is one checkpoint's in a place, complete or not.
+type folder struct {
+	steps uint64
+	files []string // names in the place
+}
+
+func (f *folder) complete() bool { return slices.Contains(f.files, f.name(manifestFile)) }
+
+func (f *folder) name(file string) string { return path.Join(stepFolder(f.steps), file) }
+
+// listFolders returns the folders that are in a place, steps rising.
+func listFolders(ctx context.Context, place checkpoint.Place) (found []folder, err error) {
+	names, err := place.List(ctx, "step-")
 	if err != nil {
 		return nil, fmt.Errorf("worker: look for checkpoints: %w", err)
 	}
-	var found []uint64
-	for _, entry := range entries {
-		number, _ := strings.CutPrefix(entry.Name(), "step-")
+	for _, name := range names {
+		dir, _, _ := strings.Cut(name, "/")
+		number, _ := strings.CutPrefix(dir, "step-")
 		steps, err := strconv.ParseUint(number, 10, 64)
-		if err == nil && entry.IsDir() && entry.Name() == stepFolder(steps) {
-			found = append(found, steps)
+		if err != nil || dir == name || dir != stepFolder(steps) {
+			continue
 		}
+		i := slices.IndexFunc(found, func(f folder) bool { return f.steps == steps })
+		if i < 0 {
+			i, found = len(found), append(found, folder{steps: steps})
+		}
+		found[i].files = append(found[i].files, name)
 	}
-	slices.Sort(found)
+	slices.SortFunc(found, func(a, b folder) int { return cmp.Compare(a.steps, b.steps) })
 	return found, nil
 }
 
-// findCheckpoints returns the complete checkpoints in dir, oldest first.
-func findCheckpoints(dir string) ([]manifest, error) {
-	folders, err := stepFolders(dir)
+// readManifest reads that of a complete checkpoint.
+func readManifest(ctx context.Context, place checkpoint.Place, f *folder) (m manifest, err error) {
+	name := f.name(manifestFile)
+	file, err := place.Open(ctx, name)
 	if err != nil {
-		return nil, err
+		return m, fmt.Errorf("worker: read checkpoint: %w", err)
 	}
-	var found []manifest
-	for _, steps := range folders {
-		path := filepath.Join(dir, stepFolder(steps), manifestFile)
-		text, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("worker: read checkpoint: %w", err)
-		}
-		var m manifest
-		if err := json.Unmarshal(text, &m); err != nil {
-			return nil, fmt.Errorf("worker: checkpoint %s is damaged (%w); remove its folder to resume from an older one", path, err)
-		}
-		if m.Version != m.position.version() || m.Steps != steps || m.Epoch < 0 || m.Step < 0 {
-			return nil, fmt.Errorf("worker: checkpoint %s: got version %d, epoch %d, step %d, %d steps in all; want version 1 (2 with cuts), none below 0, and the folder's %d", path, m.Version, m.Epoch, m.Step, m.Steps, steps)
-		}
-		found = append(found, m)
+	defer func() { err = errors.Join(err, file.Close()) }()
+	size, err := file.Size()
+	if err == nil && size > manifestLimit {
+		err = fmt.Errorf("got %d bytes, want at most %d", size, manifestLimit)
 	}
-	return found, nil
+	if err != nil {
+		return m, fmt.Errorf("worker: read checkpoint %s: %w", name, err)
+	}
+	text := make([]byte, size)
+	if n, err := file.ReadAt(text, 0); n < len(text) {
+		return m, fmt.Errorf("worker: read checkpoint %s: %w", name, err)
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("worker: checkpoint %s is damaged (%w); remove its folder to resume from an older one", name, err)
+	}
+	if m.Version != m.position.version() || m.Steps != f.steps || m.Epoch < 0 || m.Step < 0 {
+		return m, fmt.Errorf("worker: checkpoint %s: got version %d, epoch %d, step %d, %d steps in all; want version 1 (2 with cuts), none below 0, and the folder's %d", name, m.Version, m.Epoch, m.Step, m.Steps, f.steps)
+	}
+	return m, nil
 }
 
-// saver writes the checkpoints of one run.
-type saver struct {
-	cfg     CheckpointConfig
-	trainer *Trainer
-	ranks   []int         // that this worker has had
-	spent   time.Duration // since the epoch began
-}
+// manifestLimit is far more than a manifest takes.
+const manifestLimit = 16 << 20
 
-func newSaver(cfg CheckpointConfig, t *Trainer) *saver {
-	if cfg.Keep == 0 {
-		cfg.Keep = 2
-	}
-	cfg.EveryEpochs = max(cfg.EveryEpochs, 1)
-	return &saver{cfg: cfg, trainer: t}
-}
-
-// due reports whether a save after so many steps in all is due.
-func (s *saver) due(steps uint64) bool {
-	return s.cfg.Dir != "" && s.cfg.EverySteps > 0 && steps > 0 && steps%uint64(s.cfg.EverySteps) == 0
-}
-
-func (s *saver) afterEpoch(ctx context.Context, at position) error {
-	if (at.Epoch+1)%s.cfg.EveryEpochs != 0 && !s.due(at.Steps) {
-		return nil
-	}
-	return s.save(ctx, at)
-}
-
-// save writes one checkpoint. All workers call it after the same step.
-func (s *saver) save(ctx context.Context, at position) error {
-	if s.cfg.Dir == "" {
-		return nil
-	}
-	if err := s.write(ctx, at, s.trainer.barrier); err != nil {
-		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
-	}
-	return nil
-}
-
-// saveAlone writes the checkpoint of a worker that stops by itself: rank 0's is that of the job, the others end without.
-func (s *saver) saveAlone(ctx context.Context, at position) error {
-	if s.cfg.Dir == "" || s.trainer.cfg.Store.Rank() != 0 {
-		return nil
-	}
-	if err := s.write(ctx, at, func(context.Context) error { return nil }); err != nil {
-		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
-	}
-	return nil
-}
-
-// write writes this worker's part of a checkpoint; barrier returns when all workers have come to it. Where rank 0 is lost on the way
-// there is no manifest, and so no checkpoint; the rank of the others stays what it is.
-func (s *saver) write(ctx context.Context, at position, barrier func(context.Context) error) error {
-	if err := s.trainer.Flush(ctx); err != nil {
-		return err
-	}
-	begin := time.Now()
-	defer func() { s.spent += time.Since(begin) }()
-	store := s.trainer.cfg.Store
-	folder := filepath.Join(s.cfg.Dir, stepFolder(at.Steps))
-	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return err
-	}
-	if !slices.Contains(s.ranks, store.Rank()) {
-		s.ranks = append(s.ranks, store.Rank())
-	}
-	if err := s.trainer.saveOwn(ctx, filepath.Join(folder, workerFile(store.Rank()))); err != nil {
-		return err
-	}
-	if err := barrier(ctx); err != nil { // all own files are there
-		return err
-	}
-	if store.Rank() == 0 {
-		if err := store.Save(ctx, filepath.Join(folder, storeFile)); err != nil {
-			return err
-		}
-		m := manifest{Version: at.version(), position: at, Workers: at.workers, StepsPerEpoch: at.stepsOfDivision}
-		if err := writeManifest(filepath.Join(folder, manifestFile), m); err != nil {
-			return err
-		}
-		if err := s.prune(at.Steps); err != nil {
-			return fmt.Errorf("remove old checkpoint: %w", err)
-		}
-		s.trainer.cfg.Logger.Info("checkpoint written", "folder", folder, "epoch", at.Epoch, "step", at.Step)
-	}
-	if err := barrier(ctx); err != nil { // nobody trains on, or ends, before it is complete
-		return err
-	}
-	if store.Rank() != 0 {
-		return s.pruneOwn(at.Steps)
-	}
-	return nil
-}
-
-// prune removes all but the newest checkpoints, and what crashes have left, up to a step.
-func (s *saver) prune(upTo uint64) error {
-	found, err := findCheckpoints(s.cfg.Dir)
+// writeManifest writes complete.json, whole or not at all.
+func writeManifest(ctx context.Context, place checkpoint.Place, m manifest) error {
+	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	folders, err := stepFolders(s.cfg.Dir)
-	if err != nil {
+	return place.Write(ctx, path.Join(stepFolder(m.Steps), manifestFile), func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
 		return err
-	}
-	kept := found[max(0, len(found)-s.cfg.Keep):]
-	for _, steps := range folders {
-		if steps > upTo || slices.ContainsFunc(kept, func(m manifest) bool { return m.Steps == steps }) {
-			continue
-		}
-		folder := filepath.Join(s.cfg.Dir, stepFolder(steps))
-		// The manifest goes first: a folder half removed is no checkpoint.
-		if err := os.Remove(filepath.Join(folder, manifestFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err := os.RemoveAll(folder); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// pruneOwn does the same for the files of a worker that has Dir for itself. Where it is shared rank 0 has left nothing to do.
-func (s *saver) pruneOwn(upTo uint64) error {
-	folders, err := stepFolders(s.cfg.Dir)
-	if err != nil {
-		return err
-	}
-	folders = slices.DeleteFunc(folders, func(steps uint64) bool { return steps > upTo }) // rank 0 may be ahead
-	for _, steps := range folders[:max(0, len(folders)-s.cfg.Keep)] {
-		folder := filepath.Join(s.cfg.Dir, stepFolder(steps))
-		for _, rank := range s.ranks {
-			err := os.Remove(filepath.Join(folder, workerFile(rank)))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("remove old checkpoint: %w", err)
-			}
-		}
-		_ = os.Remove(folder) // fails if another worker of this host still has its file in it
-	}
-	return nil
+	})
 }

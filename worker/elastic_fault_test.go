@@ -33,9 +33,9 @@ func (s *hookedStore) PushPull(ctx context.Context, key string, grads, outs [][]
 	return s.Store.PushPull(ctx, key, grads, outs)
 }
 
-func (s *hookedStore) Save(ctx context.Context, uri string) error {
+func (s *hookedStore) Snapshot(ctx context.Context) (*kvstore.Snapshot, error) {
 	s.hook(ctx, "save")
-	return s.Store.Save(ctx, uri)
+	return s.Store.Snapshot(ctx)
 }
 
 func (s *hookedStore) Pending() uint64 {

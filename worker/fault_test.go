@@ -69,11 +69,11 @@ func (s *faultyStore) Barrier(ctx context.Context) error {
 	return s.Store.Barrier(ctx)
 }
 
-func (s *faultyStore) Save(ctx context.Context, uri string) error {
+func (s *faultyStore) Snapshot(ctx context.Context) (*kvstore.Snapshot, error) {
 	if err := s.fault(ctx, "save"); err != nil {
-		return err
+		return nil, err
 	}
-	return s.Store.Save(ctx, uri)
+	return s.Store.Snapshot(ctx)
 }
 
 // faultyFeed fails its call of Next number at, from 1.

@@ -173,6 +173,7 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 		return nil, err
 	}
 	r := newRun(cfg)
+	defer r.saver.close()
 	err := r.begin(ctx)
 	if errors.Is(err, kvstore.ErrFinished) {
 		cfg.Trainer.cfg.Logger.Info("the job finished before this worker took part")
@@ -187,5 +188,11 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 			return r.epochs, err
 		}
 	}
-	return r.epochs, cfg.Trainer.Flush(ctx)
+	if err := cfg.Trainer.Flush(ctx); err != nil {
+		return r.epochs, err
+	}
+	if cfg.Trainer.async() {
+		return r.epochs, nil // all has been written
+	}
+	return r.epochs, r.saver.finish(ctx, cfg.Trainer.barrier, true)
 }

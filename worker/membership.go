@@ -236,6 +236,9 @@ func (r *run) boundary(ctx context.Context, e *epochRun) error {
 		return err
 	}
 	span := r.closeSpan(e)
+	if err := r.saver.wasRead(); err != nil {
+		return err
+	}
 	change, err := r.elastic.AwaitPending(ctx)
 	if err != nil {
 		return fmt.Errorf("worker: epoch %d step %d: %w", r.epoch, r.before+r.step, err)

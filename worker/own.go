@@ -2,37 +2,35 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/vfs"
 )
 
 // What is a worker's own, and so in its own file of a checkpoint: the running statistics of each device, what compressed
 // pushes have left out, and, with UpdateOnWorker or local steps, the parameters and the optimizer's state.
 
-// saveOwn writes the worker's own file.
-func (t *Trainer) saveOwn(ctx context.Context, path string) error {
+// copyOwn returns a copy of what is the worker's own.
+func (t *Trainer) copyOwn(ctx context.Context) (meta map[string]string, tensors []checkpoint.Tensor, err error) {
 	tensors, compression, err := t.residuals(ctx)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	meta := map[string]string{"format": "paragon-worker-1"}
+	meta = map[string]string{"format": "paragon-worker-1"}
 	if compression != "" {
 		meta[metaCompression] = compression
 	}
 	for _, own := range t.ownTensors() {
-		tensors = append(tensors, checkpoint.Float32s(own.name, own.shape, own.values))
+		tensors = append(tensors, checkpoint.Float32s(own.name, own.shape, slices.Clone(own.values)))
 	}
-	return checkpoint.Save(path, meta, tensors)
+	return meta, tensors, nil
 }
 
 // loadOwn reads the worker's own file into the programs; loadResiduals reads the rest.
-func (t *Trainer) loadOwn(path string) (err error) {
-	file, err := checkpoint.Open(path)
+func (t *Trainer) loadOwn(ctx context.Context, place checkpoint.Place, name string) (err error) {
+	file, err := checkpoint.OpenIn(ctx, place, name)
 	if err != nil {
 		return err
 	}
@@ -121,16 +119,4 @@ func (t *Trainer) broadcast(ctx context.Context, numbers []uint64) ([]uint64, er
 		got[i] = joinNumber(value[i*pieces:])
 	}
 	return got, nil
-}
-
-// writeManifest writes complete.json, whole or not at all.
-func writeManifest(path string, m manifest) error {
-	text, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return err
-	}
-	return vfs.WriteFile(vfs.OS{}, path, func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
 }

@@ -39,8 +39,8 @@ func (t *Trainer) residuals(ctx context.Context) (tensors []checkpoint.Tensor, c
 
 // loadResiduals puts back what the worker's own file has of them, after the store was loaded. Those of another compression
 // than this run's are left alone: its first push begins with none.
-func (t *Trainer) loadResiduals(ctx context.Context, path string) (err error) {
-	file, err := checkpoint.Open(path)
+func (t *Trainer) loadResiduals(ctx context.Context, place checkpoint.Place, name string) (err error) {
+	file, err := checkpoint.OpenIn(ctx, place, name)
 	if err != nil {
 		return err
 	}
@@ -51,16 +51,16 @@ func (t *Trainer) loadResiduals(ctx context.Context, path string) (err error) {
 	}
 	left := kvstore.Residuals{Values: map[string][][]float32{}}
 	if err := json.Unmarshal([]byte(text), &left.Compression); err != nil {
-		return fmt.Errorf("%s: %s in the metadata: %w", path, metaCompression, err)
+		return fmt.Errorf("%s: %s in the metadata: %w", name, metaCompression, err)
 	}
 	for i, key := range t.keys {
 		for device := 0; ; device++ {
-			name := residualName(device, key)
-			if _, err := file.Tensor(name); errors.Is(err, checkpoint.ErrNoTensor) {
+			tensor := residualName(device, key)
+			if _, err := file.Tensor(tensor); errors.Is(err, checkpoint.ErrNoTensor) {
 				break
 			}
 			values := make([]float32, len(t.cfg.Programs[0].Params()[i].Value))
-			if err := file.ReadFloat32s(name, values); err != nil {
+			if err := file.ReadFloat32s(tensor, values); err != nil {
 				return err
 			}
 			left.Values[key] = append(left.Values[key], values)
@@ -68,7 +68,7 @@ func (t *Trainer) loadResiduals(ctx context.Context, path string) (err error) {
 	}
 	err = t.cfg.Store.SetResiduals(ctx, left)
 	if errors.Is(err, kvstore.ErrConflict) {
-		t.cfg.Logger.Warn("the checkpoint is of another compression: what its pushes had left out is lost", "file", path, "error", err)
+		t.cfg.Logger.Warn("the checkpoint is of another compression: what its pushes had left out is lost", "file", name, "error", err)
 		return nil
 	}
 	return err

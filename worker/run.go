@@ -37,13 +37,15 @@ type run struct {
 }
 
 func newRun(cfg FitConfig) *run {
-	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, bases: map[cluster.NodeID]uint64{}}
+	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, bases: map[cluster.NodeID]uint64{}, saver: newSaver(cfg.Checkpoint, cfg.Trainer)}
 	r.divided, _ = cfg.Feed.(DividedFeed)
 	return r
 }
 
 func (r *run) begin(ctx context.Context) error {
-	r.saver = newSaver(r.cfg.Checkpoint, r.trainer)
+	if err := r.saver.open(ctx); err != nil {
+		return err
+	}
 	var from string
 	var err error
 	if r.elastic != nil && r.elastic.Joining() {
@@ -58,6 +60,7 @@ func (r *run) begin(ctx context.Context) error {
 		r.stop.pending = func() bool { return r.divided != nil && r.elastic.Pending() != 0 }
 		r.trainer.count(r.divided != nil)
 	}
+	r.stop.lanes = r.saver.lanes
 	if err := r.divide(); err != nil {
 		return err
 	}
@@ -196,6 +199,9 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 			r.elastic.Progress(r.trainer.Steps(), uint64(r.epoch))
 		}
 		r.stopping = agreed.stop
+		if err := r.saver.heard(agreed); err != nil {
+			return false, err
+		}
 		if agreed.change {
 			err = r.boundary(ctx, e)
 		}
@@ -206,7 +212,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 			return false, r.stopNow(ctx, e)
 		case agreed.change:
 			return true, nil
-		case !r.over() && r.saver.due(r.trainer.Steps()): // the last step is left to the epoch's end, which saves the averaged statistics
+		case !r.over() && (agreed.save || r.saver.due(r.trainer.Steps())): // the last step is left to the epoch's end, which saves the averaged statistics
 			changed, err := r.settle(ctx, e)
 			if err == nil && !changed {
 				err = r.saver.save(ctx, r.position())
@@ -326,6 +332,9 @@ func (r *run) stopNow(ctx context.Context, e *epochRun) error {
 		}
 		if err == nil {
 			err = save(ctx, r.position())
+		}
+		if err == nil && !r.trainer.async() {
+			err = r.saver.finish(ctx, r.trainer.barrier, true)
 		}
 		if err == nil {
 			changed, err = r.settle(ctx, e)

@@ -39,13 +39,13 @@ var picture = []row{
 	{"tune", []string{"adapt", "checkpoint", "metrics", "sampler", "internal"}},
 
 	// The roles meet in wire alone.
-	{"worker", []string{"adapt", "kvstore", "cluster", "nn", "optim", "sampler", "data", "checkpoint", "metrics", "internal"}},
-	{"server", []string{"!kvstore/shard", "cluster", "transport", "wire", "optim", "checkpoint", "metrics", "internal"}},
-	{"schedulernode", []string{"adapt", "!kvstore/shard", "cluster", "transport", "wire", "optim", "checkpoint", "metrics", "internal"}},
+	{"worker", []string{"adapt", "kvstore", "cluster", "nn", "optim", "sampler", "data", "!checkpoint", "metrics", "internal"}},
+	{"server", []string{"!kvstore/shard", "cluster", "transport", "wire", "optim", "!checkpoint", "metrics", "internal"}},
+	{"schedulernode", []string{"adapt", "!kvstore/shard", "cluster", "transport", "wire", "optim", "!checkpoint", "metrics", "internal"}},
 
 	{"adapt", nil},
 
-	{"kvstore", []string{"cluster", "transport", "wire", "optim", "checkpoint", "metrics", "internal"}},
+	{"kvstore", []string{"cluster", "transport", "wire", "optim", "!checkpoint", "metrics", "internal"}},
 	{"!kvstore/shard", []string{"wire", "optim", "internal"}}, // shared by roles, so it stands below cluster
 	{"cluster", []string{"transport", "wire", "internal"}},
 	{"transport", []string{"wire", "internal"}},

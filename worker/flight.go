@@ -1,0 +1,116 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path"
+	"sync/atomic"
+	"time"
+
+	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+// A flight is this worker's part of a checkpoint that is being written, by a goroutine of its own.
+type flight struct {
+	place    checkpoint.Place
+	logger   *slog.Logger
+	steps    uint64
+	name     string // of the worker's own file
+	metadata map[string]string
+	tensors  []checkpoint.Tensor
+
+	leads    bool // rank 0: it writes the rest
+	snapshot *kvstore.Snapshot
+	manifest manifest
+	keep     int
+
+	cancel    context.CancelFunc
+	written   chan struct{} // closed when this worker's files have been written, or could not be
+	all       chan struct{} // closed when all workers' have
+	committed bool          // all is closed
+	done      chan struct{} // closed when the goroutine ends
+
+	there    atomic.Bool           // this worker's files have been written
+	complete atomic.Bool           // this worker has written the manifest
+	failure  atomic.Pointer[error] // what went wrong
+}
+
+func (f *flight) run(ctx context.Context) {
+	defer close(f.done)
+	begin := time.Now()
+	err := f.writeParts(ctx)
+	if err != nil {
+		f.failed(ctx, err)
+	}
+	f.there.Store(err == nil)
+	close(f.written)
+	if err != nil || !f.leads {
+		return
+	}
+	select {
+	case <-f.all:
+	case <-ctx.Done():
+		return
+	}
+	if err := writeManifest(ctx, f.place, f.manifest); err != nil {
+		f.failed(ctx, err)
+		return
+	}
+	f.logger.Info("checkpoint written", "folder", stepFolder(f.steps), "epoch", f.manifest.Epoch, "step", f.manifest.Step, "took", time.Since(begin))
+	if err := prune(ctx, f.place, f.keep, f.steps); err != nil {
+		f.failed(ctx, fmt.Errorf("remove old checkpoint: %w", err))
+	}
+	f.complete.Store(true)
+}
+
+func (f *flight) writeParts(ctx context.Context) error {
+	if err := checkpoint.SaveTo(ctx, f.place, f.name, f.metadata, f.tensors); err != nil {
+		return err
+	}
+	if !f.leads {
+		return nil
+	}
+	return f.snapshot.WriteTo(ctx, f.place, path.Join(stepFolder(f.steps), storeFile))
+}
+
+// failed says at once what Fit learns later.
+func (f *flight) failed(ctx context.Context, err error) {
+	told := fmt.Errorf("worker: checkpoint at step %d: %w", f.steps, err)
+	f.failure.Store(&told)
+	if ctx.Err() == nil {
+		f.logger.Error("a checkpoint could not be written", "steps", f.steps, "error", err)
+	}
+}
+
+func (f *flight) err() error {
+	if err := f.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// allThere lets the leader write the manifest.
+func (f *flight) allThere() {
+	if !f.committed {
+		f.committed = true
+		close(f.all)
+	}
+}
+
+// wait returns when one of the flight's channels is closed, with what went wrong.
+func (f *flight) wait(ctx context.Context, event <-chan struct{}) error {
+	select {
+	case <-event:
+		return f.err()
+	case <-ctx.Done():
+		return fmt.Errorf("worker: checkpoint at step %d: still being written: %w", f.steps, context.Cause(ctx))
+	}
+}
+
+// end gives up what is not written yet, and returns when nothing is being written any more.
+func (f *flight) end() {
+	f.cancel()
+	<-f.done
+}

@@ -1,0 +1,248 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/paragon-train/paragon/checkpoint/checkpointtest"
+	"github.com/paragon-train/paragon/internal/jobtest"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// onStep calls f after each step, with the number of steps done.
+type onStep struct {
+	stopAfter
+	done int
+	f    func(done int)
+}
+
+func (s *onStep) Step(worker.StepInfo) {
+	s.done++
+	s.f(s.done)
+}
+
+// afterStep is an observer of steps.
+func afterStep(f func(done int)) []worker.Observer {
+	return []worker.Observer{&onStep{f: f}}
+}
+
+// The bucket takes what it was given at step 3 only after step 7: nobody waits for it, and the checkpoint is that of step 3.
+func TestTrainingGoesOnWhileACheckpointIsWritten(t *testing.T) {
+	whole := newFitRig(t, false)
+	if _, err := worker.Fit(t.Context(), whole.cfg); err != nil {
+		t.Fatal(err)
+	}
+	bucket, uri := checkpointtest.New()
+	release, died := make(chan struct{}), errors.New("the process dies")
+	var dead atomic.Bool
+	bucket.Fault = func(ctx context.Context, op, name string) error {
+		if dead.Load() {
+			return died
+		}
+		if op != "commit" || !strings.HasSuffix(name, "store.safetensors") {
+			return nil
+		}
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	r := newFitRig(t, false)
+	r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, EverySteps: 3, EveryEpochs: 3}
+	var complete []string
+	r.cfg.Observers = afterStep(func(done int) {
+		switch done {
+		case 5:
+			if names := bucket.Names(); slices.Contains(names, "run/step-00000003/store.safetensors") {
+				t.Errorf("after step 5: the bucket has %v, want no store: it has not been let in", names)
+			}
+			close(release)
+		case 9: // the next was due at 6, which waited for this one
+			complete = bucket.Names()
+			dead.Store(true)
+		}
+	})
+	if _, err := worker.Fit(t.Context(), r.cfg); !errors.Is(err, died) {
+		t.Fatalf("Fit: got error %v, want %v", err, died)
+	}
+	if !slices.Contains(complete, "run/step-00000003/complete.json") {
+		t.Errorf("after step 9: the bucket has %v, want the checkpoint of step 3 to be complete", complete)
+	}
+	bucket.Fault = nil
+	again := newFitRig(t, false)
+	again.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, EverySteps: 3, EveryEpochs: 3, Resume: true}
+	if _, err := worker.Fit(t.Context(), again.cfg); err != nil {
+		t.Fatal(err)
+	}
+	if i := firstDifference(again.values(), whole.values()); i >= 0 {
+		t.Errorf("value %d differs from the run that was not stopped", i)
+	}
+}
+
+// Whichever operation on the bucket is the first that does not happen, what is there goes on to the bits of the run without a fault.
+func TestAKillWhileACheckpointIsWrittenLeavesAWholeOne(t *testing.T) {
+	cfg := func(r *fitRig, uri string, resume bool) worker.FitConfig {
+		r.cfg.Epochs, r.cfg.Evaluator = 1, nil
+		r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, EverySteps: 3, Keep: 1, Resume: resume}
+		return r.cfg
+	}
+	whole := newFitRig(t, false)
+	bucket, uri := checkpointtest.New()
+	var operations atomic.Int64
+	bucket.Fault = func(context.Context, string, string) error { operations.Add(1); return nil }
+	if _, err := worker.Fit(t.Context(), cfg(whole, uri, false)); err != nil {
+		t.Fatal(err)
+	}
+	killed := errors.New("killed")
+	for after := int64(1); after < operations.Load(); after += 2 {
+		bucket, uri := checkpointtest.New()
+		var done atomic.Int64
+		bucket.Fault = func(context.Context, string, string) error {
+			if done.Add(1) > after {
+				return killed
+			}
+			return nil
+		}
+		_, err := worker.Fit(t.Context(), cfg(newFitRig(t, false), uri, false))
+		if !errors.Is(err, killed) || !strings.Contains(err.Error(), "checkpoint") {
+			t.Fatalf("killed after %d operations: got error %v, want %v of a checkpoint", after, err, killed)
+		}
+		left := bucket.Names()
+		bucket.Fault = nil
+		again := newFitRig(t, false)
+		if _, err := worker.Fit(t.Context(), cfg(again, uri, true)); err != nil {
+			t.Fatalf("killed after %d operations, which left %v: %v", after, left, err)
+		}
+		if i := firstDifference(again.values(), whole.values()); i >= 0 {
+			t.Errorf("killed after %d operations, which left %v: value %d differs from the run without a fault", after, left, i)
+		}
+		if names := bucket.Names(); !slices.Contains(names, "run/step-00000008/complete.json") {
+			t.Errorf("killed after %d operations: at the end the bucket has %v, want the last checkpoint", after, names)
+		}
+	}
+}
+
+// A full disk, on the way, is an error of the checkpoint it was to be, when the next one is due, and the one before stays.
+func TestAFullPlaceIsAnErrorOfItsCheckpoint(t *testing.T) {
+	bucket, uri := checkpointtest.New()
+	bucket.Fault = func(_ context.Context, op, name string) error {
+		if op == "commit" && strings.Contains(name, "step-00000006") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	r := newFitRig(t, false)
+	r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, EverySteps: 3, EveryEpochs: 3}
+	steps := 0
+	r.cfg.Observers = afterStep(func(done int) { steps = done })
+	_, err := worker.Fit(t.Context(), r.cfg)
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "checkpoint at step 6") || steps != 9 {
+		t.Errorf("Fit: got error %v after %d steps, want %v of the checkpoint at step 6, after 9", err, steps, syscall.ENOSPC)
+	}
+	want := []string{"run/step-00000003/complete.json", "run/step-00000003/store.safetensors", "run/step-00000003/worker-0.safetensors"}
+	if names := bucket.Names(); !slices.Equal(names, want) {
+		t.Errorf("the bucket has %v, want %v", names, want)
+	}
+}
+
+// By the clock: one every so often, none while the last one is being written, and no step waits for the place.
+func TestCheckpointsByTheClock(t *testing.T) {
+	for _, test := range []struct {
+		takes time.Duration // a commit
+		want  []string      // of 14 steps of a minute, saved every 150 s, which a step learns when it begins; the 8th is an epoch's last
+	}{
+		{0, []string{"step-00000004", "step-00000009", "step-00000013"}},
+		{80 * time.Second, []string{"step-00000004", "step-00000012"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			bucket, uri := checkpointtest.New()
+			var saved []string
+			bucket.Fault = func(_ context.Context, op, name string) error {
+				if op == "commit" {
+					time.Sleep(test.takes)
+					if folder, ok := strings.CutSuffix(strings.TrimPrefix(name, "run/"), "/complete.json"); ok {
+						saved = append(saved, folder)
+					}
+				}
+				return nil
+			}
+			r := newFitRig(t, false)
+			r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, Every: 150 * time.Second, EveryEpochs: 9}
+			r.cfg.MaxSteps, r.cfg.Evaluator = 14, nil
+			begin := time.Now()
+			var took time.Duration
+			r.cfg.Observers = afterStep(func(int) {
+				time.Sleep(time.Minute)
+				took = time.Since(begin)
+			})
+			if _, err := worker.Fit(t.Context(), r.cfg); err != nil {
+				t.Fatal(err)
+			}
+			if took != 14*time.Minute || !slices.Equal(saved, test.want) {
+				t.Errorf("commits of %v: 14 steps of a minute took %v with checkpoints %v, want 14m0s and %v", test.takes, took, saved, test.want)
+			}
+		})
+	}
+}
+
+// A server dies in the middle: the job ends, and the next one goes on from what is there to the bits of a job in which none died;
+// the number of servers may be another one.
+func TestAJobWhoseServerDiesGoesOnFromItsNewestCheckpoint(t *testing.T) {
+	type result struct {
+		values [][]float32
+		err    error
+	}
+	run := func(servers int, checkpoint worker.CheckpointConfig, at func(job *jobtest.Job, rank, done int)) (r result) {
+		job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: servers})
+		r.values = make([][]float32, 2)
+		var group errgroup.Group
+		for rank, store := range job.Stores(t, "dist_sync") {
+			group.Go(func() error {
+				rig := newRig(t, rigConfig{store: store})
+				rig.cfg.Checkpoint, rig.cfg.Evaluator = checkpoint, nil
+				rig.cfg.Observers = afterStep(func(done int) { at(job, rank, done) })
+				_, err := worker.Fit(t.Context(), rig.cfg)
+				r.values[rank] = rig.values()
+				return errors.Join(err, kvstore.Leave(store, err))
+			})
+		}
+		r.err = group.Wait()
+		return r
+	}
+	nothing := func(*jobtest.Job, int, int) {}
+	whole := run(2, worker.CheckpointConfig{}, nothing)
+	if whole.err != nil {
+		t.Fatal(whole.err)
+	}
+	dir := t.TempDir()
+	checkpoint := worker.CheckpointConfig{Dir: dir, EverySteps: 2}
+	if r := run(2, checkpoint, func(job *jobtest.Job, rank, done int) {
+		if rank == 1 && done == 6 {
+			job.KillServer(1, false)
+		}
+	}); r.err == nil {
+		t.Fatal("a job whose server died: got no error")
+	}
+	checkpoint.Resume = true
+	again := run(3, checkpoint, nothing)
+	if again.err != nil {
+		t.Fatal(again.err)
+	}
+	for rank := range whole.values {
+		if i := firstDifference(again.values[rank], whole.values[rank]); i >= 0 {
+			t.Errorf("rank %d: value %d differs from the job in which no server died", rank, i)
+		}
+	}
+}
