@@ -1,0 +1,224 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"strings"
+	"sync"
+
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/azureblob" // azblob://
+	_ "gocloud.dev/blob/gcsblob"   // gs://
+	"gocloud.dev/blob/memblob"
+	_ "gocloud.dev/blob/s3blob" // s3://
+	"gocloud.dev/gcerrors"
+
+	"github.com/paragon-train/paragon/checkpoint"
+)
+
+func init() {
+	for _, scheme := range []string{"s3", "gs", "azblob"} {
+		checkpoint.RegisterPlace(scheme, open)
+	}
+	checkpoint.RegisterPlace(memblob.Scheme, openMemory)
+}
+
+// open opens the bucket that the host names; what lies under the path is the place.
+func open(ctx context.Context, u *url.URL) (checkpoint.Place, error) {
+	whole := *u
+	whole.Path, whole.RawPath = "", ""
+	b, err := blob.OpenBucket(ctx, whole.String())
+	if err != nil {
+		return nil, err
+	}
+	return place{b: b, prefix: prefix(u)}, nil
+}
+
+// prefix is what the names in the place begin with in the bucket.
+func prefix(u *url.URL) string {
+	if path := strings.Trim(u.Path, "/"); path != "" {
+		return path + "/"
+	}
+	return ""
+}
+
+// Of makes a Place of any bucket; closing it closes the bucket.
+func Of(b *blob.Bucket) checkpoint.Place { return place{b: b} }
+
+type place struct {
+	b      *blob.Bucket
+	prefix string
+	keep   bool // Close leaves the bucket open
+}
+
+func (p place) Write(ctx context.Context, name string, write func(io.Writer) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := p.b.NewWriter(ctx, p.prefix+name, &blob.WriterOptions{ContentType: "application/octet-stream"})
+	if err != nil {
+		return fmt.Errorf("bucket: write %s: %w", name, err)
+	}
+	n := &counter{w: w}
+	if err := write(n); err != nil {
+		cancel() // before Close, which would make an object of what came
+		_ = w.Close()
+		return fmt.Errorf("bucket: write %s: after %d bytes: %w", name, n.n, err)
+	}
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("bucket: write %s: %d bytes: %w", name, n.n, err)
+	}
+	return nil
+}
+
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func (p place) Open(ctx context.Context, name string) (checkpoint.Source, error) {
+	a, err := p.b.Attributes(ctx, p.prefix+name)
+	if err != nil {
+		return nil, fmt.Errorf("bucket: open %s: %w", name, missing(err))
+	}
+	return &source{ctx: ctx, b: p.b, name: p.prefix + name, size: a.Size}, nil
+}
+
+// missing lets errors.Is find fs.ErrNotExist.
+func missing(err error) error {
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	return err
+}
+
+func (p place) List(ctx context.Context, prefix string) ([]string, error) {
+	var names []string
+	for all := p.b.List(&blob.ListOptions{Prefix: p.prefix + prefix}); ; { // in the order of their names
+		object, err := all.Next(ctx)
+		if err == io.EOF {
+			return names, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bucket: list %q: %w", prefix, err)
+		}
+		names = append(names, object.Key[len(p.prefix):])
+	}
+}
+
+func (p place) Remove(ctx context.Context, name string) error {
+	if err := p.b.Delete(ctx, p.prefix+name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return fmt.Errorf("bucket: remove %s: %w", name, err)
+	}
+	return nil
+}
+
+func (p place) Close() error {
+	if p.keep {
+		return nil
+	}
+	return p.b.Close()
+}
+
+// A source reads an object. Reads that follow one another, as those of a file's tensors do, share one download; one that has broken
+// is begun again where it ended, once.
+type source struct {
+	ctx  context.Context
+	b    *blob.Bucket
+	name string
+	size int64
+
+	mu   sync.Mutex // guards the rest
+	r    *blob.Reader
+	next int64 // where r is
+}
+
+// nearby is how much is read and thrown away rather than asked for anew.
+const nearby = 1 << 20
+
+func (s *source) Size() (int64, error) { return s.size, nil }
+
+func (s *source) ReadAt(p []byte, at int64) (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at < 0 || at >= s.size {
+		return 0, io.EOF
+	}
+	want := p[:min(int64(len(p)), s.size-at)]
+	for again := true; ; again = false {
+		if err = s.seek(at + int64(n)); err == nil {
+			var k int
+			k, err = io.ReadFull(s.r, want[n:])
+			n, s.next = n+k, s.next+int64(k)
+		}
+		if n == len(want) {
+			if n < len(p) {
+				return n, io.EOF
+			}
+			return n, nil
+		}
+		s.close()
+		if !again || s.ctx.Err() != nil {
+			return n, fmt.Errorf("bucket: read %s: byte %d of %d: %w", s.name, at+int64(n), s.size, missing(err))
+		}
+	}
+}
+
+// seek brings r to an offset.
+func (s *source) seek(at int64) (err error) {
+	if s.r != nil && s.next <= at && at-s.next <= nearby {
+		k, err := io.CopyN(io.Discard, s.r, at-s.next)
+		s.next += k
+		return err
+	}
+	s.close()
+	s.r, err = s.b.NewRangeReader(s.ctx, s.name, at, -1, nil)
+	s.next = at
+	return err
+}
+
+func (s *source) close() {
+	if s.r != nil {
+		_ = s.r.Close()
+		s.r = nil
+	}
+}
+
+func (s *source) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.close()
+	return nil
+}
+
+// memories are the buckets of mem://, which last as long as the process.
+var memories struct {
+	mu     sync.Mutex // guards byName
+	byName map[string]*blob.Bucket
+}
+
+func openMemory(_ context.Context, u *url.URL) (checkpoint.Place, error) {
+	if u.Host == "" {
+		return nil, errors.New("got no name, want mem://name or mem://name/prefix")
+	}
+	memories.mu.Lock()
+	defer memories.mu.Unlock()
+	if memories.byName == nil {
+		memories.byName = map[string]*blob.Bucket{}
+	}
+	b := memories.byName[u.Host]
+	if b == nil {
+		b = memblob.OpenBucket(nil)
+		memories.byName[u.Host] = b
+	}
+	return place{b: b, prefix: prefix(u), keep: true}, nil
+}

@@ -1,0 +1,18 @@
+// Package bucket lets checkpoints lie in buckets of object stores. A program that imports it, if only for that,
+//
+//	import _ "github.com/paragon-train/paragon/checkpoint/bucket"
+//
+// opens these URLs wherever a checkpoint's place is named (checkpoint.OpenPlace, kvstore.Store.Save and Load,
+// worker.CheckpointConfig):
+//
+//	s3://bucket/prefix?region=eu-central-1    Amazon S3, or with endpoint=...&use_path_style=true what speaks its protocol
+//	gs://bucket/prefix                        Google Cloud Storage
+//	azblob://container/prefix                 Azure Blob Storage; the account is AZURE_STORAGE_ACCOUNT
+//	mem://name/prefix                         memory of this process, for tests
+//
+// Credentials and further parameters are those of gocloud.dev/blob's drivers, which do the work: the environment, the usual files in the home
+// folder, or the machine's own identity. An object is there whole or not at all, in all of these stores, so a file is too.
+//
+// The drivers' SDKs make a program larger by tens of megabytes: that is why this is a package of its own, which no other
+// library package imports.
+package bucket
