@@ -35,6 +35,7 @@ type job struct {
 	ended  chan struct{}
 	err    error // of launch, once ended
 	log    *os.File
+	said   said
 	begun  time.Time
 	done   []injected
 	use    []sample
@@ -103,7 +104,17 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 		"--elastic-training-enabled", "--on-worker-loss", "shrink", "--backups", "1", "--rejoin", "1000", "--state", filepath.Join(j.dir, "state"),
 		"--join-timeout", "1m",
 		"--env", eventsEnv + "=" + j.events(), "--env", fmt.Sprintf("%s=%d", epochsEnv, epochs),
-		"--env", "PARAGON_HEARTBEAT=" + heartbeat.String(), "--env", "PARAGON_LEASE=" + lease.String(), "--", exe, "worker"}
+		"--env", "PARAGON_HEARTBEAT=" + heartbeat.String(), "--env", "PARAGON_LEASE=" + lease.String(), "--"}
+	if c.cifar10 == "" {
+		args = append(args, exe, "worker")
+	} else {
+		program, err := filepath.Abs(c.cifar10)
+		if err != nil {
+			return j, err
+		}
+		args = append(args, program, "--epochs", fmt.Sprint(c.epochs), "--batch", "16", "--train-examples", "1920", "--test-examples", "500",
+			"--threads", "1", "--lr", "0.0005", "--out", filepath.Join(j.dir, "out"))
+	}
 	j.launch = j.lab.Command(ctx, "launcher", launch, args...)
 	j.launch.Dir, j.launch.Env = j.dir, j.env
 	j.launch.Cancel = func() error { return j.launch.Process.Signal(os.Interrupt) }
@@ -111,12 +122,12 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 	if j.log, err = os.Create(filepath.Join(j.dir, "launch.log")); err != nil {
 		return j, err
 	}
-	var out io.Writer = j.log
+	out := io.MultiWriter(j.log, &j.said)
 	if c.verbose {
-		out = io.MultiWriter(j.log, os.Stderr)
+		out = io.MultiWriter(j.log, &j.said, os.Stderr)
 	}
 	j.launch.Stdout, j.launch.Stderr = out, out
-	fmt.Printf("%d workers and %d servers on %d hosts, %d epochs of %d examples; launch %s\n", workers, servers, workers, epochs, examples, strings.Join(args, " "))
+	fmt.Printf("%d workers and %d servers on %d hosts; launch %s\n", workers, servers, workers, strings.Join(args, " "))
 	if err := j.launch.Start(); err != nil {
 		return j, err
 	}
@@ -160,6 +171,9 @@ func (j *job) close() {
 
 // steps reads all that workers have told, in the order of time.
 func (j *job) steps() (list []event, ends []*ending, err error) {
+	if j.c.cifar10 != "" {
+		return j.said.progress(), nil, nil
+	}
 	files, err := filepath.Glob(filepath.Join(j.events(), "*.jsonl"))
 	if err != nil {
 		return nil, nil, err

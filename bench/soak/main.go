@@ -17,6 +17,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"syscall"
@@ -47,6 +48,9 @@ type config struct {
 	still    time.Duration
 	min, max time.Duration // between faults
 	verbose  bool
+	cifar10  string // program to train in place of the counting model
+	epochs   int    // of it
+	quiet    bool   // no faults come
 }
 
 func soak() error {
@@ -58,6 +62,8 @@ func soak() error {
 	flags.DurationVar(&c.still, "still", 40*time.Second, "the longest time without progress there may be")
 	flags.DurationVar(&c.min, "min", 20*time.Second, "the shortest time between faults")
 	flags.DurationVar(&c.max, "max", time.Minute, "the longest time between faults")
+	flags.StringVar(&c.cifar10, "cifar10", "", "train with examples/cifar10, this program, on images that it draws: without faults first, then with faults to its end")
+	flags.IntVar(&c.epochs, "epochs", 6, "of -cifar10")
 	flags.BoolVar(&c.verbose, "v", false, "show what launch says")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return err
@@ -68,10 +74,38 @@ func soak() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	fmt.Printf("seed %d\n", c.seed)
-	j, err := start(ctx, &c)
+	if c.cifar10 == "" {
+		_, err := runOnce(ctx, &c)
+		return err
+	}
+	quiet := c
+	quiet.quiet = true
+	want, err := runOnce(ctx, &quiet)
+	if err != nil {
+		return fmt.Errorf("without faults: %w", err)
+	}
+	got, err := runOnce(ctx, &c)
 	if err != nil {
 		return err
 	}
+	fmt.Printf("accuracy %.4f, without faults %.4f\n", got, want)
+	if math.Abs(got-want) > noise {
+		return fmt.Errorf("accuracy %.4f, without faults %.4f: want them within %.2f", got, want, noise)
+	}
+	return nil
+}
+
+// noise is how far apart the accuracies of two runs may be whose workers come and go at other steps: 2,000 test images, a model that
+// has not converged.
+const noise = 0.1
+
+// runOnce runs one job, and returns the accuracy that it tells last.
+func runOnce(ctx context.Context, c *config) (accuracy float64, err error) {
+	j, err := start(ctx, c)
+	if err != nil {
+		return 0, err
+	}
 	defer j.close()
-	return j.run(ctx)
+	err = j.run(ctx)
+	return j.said.accuracy, err
 }

@@ -20,6 +20,9 @@ func (j *job) run(ctx context.Context) error {
 	r := rand.New(rand.NewPCG(j.c.seed, 0x736f616b))
 	all := faults()
 	until := j.begun.Add(time.Duration(j.c.minutes * float64(time.Minute)))
+	if j.c.quiet {
+		until = j.begun
+	}
 	if err := j.watch(ctx, 15*time.Second, false); err != nil { // it forms
 		return j.report(err)
 	}
@@ -113,7 +116,10 @@ func (j *job) report(failed error) error {
 			bad("workers ended with different values: %s and %s", e.Bits, ends[0].Bits)
 		}
 	}
-	if len(ends) == 0 {
+	switch {
+	case j.c.cifar10 != "" && j.said.accuracy == 0:
+		bad("no worker told of its accuracy")
+	case j.c.cifar10 == "" && len(ends) == 0:
 		bad("no worker finished")
 	}
 	if lost+doubled > 0 {

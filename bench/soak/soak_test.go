@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What workers say on their lines is read, however it comes in pieces.
+func TestAccuracyIsReadFromLines(t *testing.T) {
+	var s said
+	text := "worker 0 | Epoch 0: step 5/40, loss 2.1\nworker 0 | Epoch 0: Test_acc 0.812500, Test_loss 0.7 (500 examples in 1.0 s)\nother\n"
+	for _, b := range []byte(text) {
+		if _, err := s.Write([]byte{b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.accuracy != 0.8125 || len(s.progress()) != 2 {
+		t.Errorf("got accuracy %v and %d lines of progress, want 0.8125 and 2", s.accuracy, len(s.progress()))
+	}
+}
+
+func TestTimeWithoutProgress(t *testing.T) {
+	begin := time.Now()
+	var steps []event
+	for _, s := range []int{0, 1, 2, 7, 8, 30} {
+		steps = append(steps, event{At: begin.Add(time.Duration(s) * time.Second)})
+	}
+	for _, test := range []struct{ from, to, want int }{{1, 3, 5}, {3, 8, 22}, {3, 7, 4}} {
+		got := gap(steps, begin.Add(time.Duration(test.from)*time.Second), begin.Add(time.Duration(test.to)*time.Second))
+		if got != time.Duration(test.want)*time.Second {
+			t.Errorf("from %d to %d s: got %v, want %d s", test.from, test.to, got, test.want)
+		}
+	}
+}
+
+// Memory and files that grow from quarter to quarter are found, noise is not.
+func TestGrowthIsFound(t *testing.T) {
+	for _, test := range []struct {
+		rss, files int // more with each sample
+		want       string
+	}{{0, 0, ""}, {5, 0, ""}, {1000, 0, "memory of a server grows"}, {0, 3, "open files of a server grow"}} {
+		j := &job{}
+		for i := range 200 {
+			j.use = append(j.use, sample{process{role: "server"}, 50_000 + i*test.rss, 20 + i*test.files})
+		}
+		if wrong := fmt.Sprint(j.growth(io.Discard, nil)); (test.want == "") != (wrong == "[]") || !strings.Contains(wrong, test.want) {
+			t.Errorf("%+v: got %v", test, wrong)
+		}
+	}
+}
