@@ -42,13 +42,13 @@ func (j *job) carryOut(f Fault, over <-chan struct{}) bool {
 		return false
 	}
 	later := func(what func()) {
-		go func() {
+		j.later.Go(func() {
 			select {
 			case <-time.After(f.For):
 			case <-over:
 			}
 			what()
-		}()
+		})
 	}
 	// Delays of jitter are rules of all links, which Restore of one link leaves alone.
 	switch f.Kind {
@@ -63,8 +63,12 @@ func (j *job) carryOut(f Fault, over <-chan struct{}) bool {
 		j.kill(n, false)
 		if j.plan.Journal {
 			later(func() {
-				<-n.ended
-				j.startScheduler()
+				select {
+				case <-over: // nobody needs it any more
+				default:
+					<-n.ended
+					j.startScheduler()
+				}
 			})
 		}
 	case Cut:

@@ -72,6 +72,7 @@ func (j *job) run() Report {
 	}
 	close(over)
 	<-injected
+	j.later.Wait()
 	report.Took = time.Since(begun)
 	j.calm()
 	j.end()
