@@ -24,7 +24,7 @@ type job struct {
 	disk   *disk     // of the scheduler
 	begin  time.Time // all workers began
 	ready  sync.WaitGroup
-	later  sync.WaitGroup // what faults do when they end
+	later  sync.WaitGroup                                                   // what faults do when they end
 	alter  func(ctx context.Context, key string, c *contribution) []float32 // of tests
 
 	mu    sync.Mutex // guards the rest
