@@ -376,7 +376,7 @@ func (c *Core) replaceServer(n *node, text string) {
 	c.placedAnew(keys)
 	c.generation++
 	c.note("%s: generation %d, placement %d: its shards' backups take its place, of %d keys", text, c.generation, c.placement, len(keys))
-	c.event(EventLost, n.Host, text)
+	c.tellEvent(HostEvent{Action: EventLost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: text})
 	c.changed()
 	c.checkBarriers()
 	c.tryCommit()

@@ -188,7 +188,7 @@ func (c *Core) loseWorker(n *node, why string) {
 	c.change.settleBy = c.now.Add(e.RejoinTimeout)
 	c.generation++
 	c.noteRanks()
-	c.tellEvent(HostEvent{Action: EventLost, Host: n.Host, PID: n.PID, Reason: text})
+	c.tellEvent(HostEvent{Action: EventLost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: text})
 	if n.State == wire.MemberLeaving {
 		c.hostLeft(n.Host)
 	} else if !c.peopled(n.Host) {

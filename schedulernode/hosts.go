@@ -19,7 +19,7 @@ const (
 )
 
 // The actions of events: the statuses that a host gets, and
-const EventLost = "LOST" // a worker there was lost
+const EventLost = "LOST" // a worker or a server there was lost
 
 // The actions that are statuses, too.
 const (
@@ -37,7 +37,8 @@ type HostEvent struct {
 	Action string `json:"action"`
 	Host   string `json:"host"`
 	Slots  int    `json:"slots,omitempty"` // of ADD_QUEUED: workers that are asked for; 0: one
-	PID    uint32 `json:"pid,omitempty"`   // of LOST: the worker's
+	Role   string `json:"role,omitempty"`  // of LOST: what was lost, worker or server
+	PID    uint32 `json:"pid,omitempty"`   // of LOST: the lost process's
 	Reason string `json:"reason,omitempty"`
 }
 

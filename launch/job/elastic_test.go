@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,9 @@ func (s *fakeScheduler) happen(action, host, reason string) {
 func (s *fakeScheduler) tell(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if e.Action == actionLost && e.Role == "" {
+		e.Role = roleWorker
+	}
 	e.Number, e.Time = uint64(len(s.events)+1), int64(1000+len(s.events))
 	s.events = append(s.events, e)
 	close(s.more)
@@ -666,6 +670,52 @@ func TestLostServerIsReplacedWhereThereAreBackups(t *testing.T) {
 			}
 			if err != nil || res.Code != wantCode || servers != wantServers {
 				t.Errorf("%d backups: code %d, %v, %d servers, want code %d, %d servers", backups, res.Code, err, servers, wantCode, wantServers)
+			}
+		})
+	}
+}
+
+// A server that the scheduler no longer counts is replaced, also when its process does not end. Workers beside it have nothing to do
+// with that, even if there is but one.
+func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var s setup
+			f := newFakeScheduler()
+			s.elastic(t, f)
+			s.cfg.Elastic.Backups = 1
+			var log bytes.Buffer
+			s.logger = slog.New(slog.NewTextHandler(&log, nil))
+			begin := time.Now()
+			train, servers, workers, took := obedient(time.Minute), 0, 0, time.Duration(0)
+			go func() {
+				time.Sleep(12 * time.Second)
+				f.tell(Event{Action: actionLost, Host: "localhost", Role: "server", PID: 100, Reason: "server 0 on localhost lost: no heartbeat for 10 s"})
+			}()
+			res, err := s.run(t, func(p *proc) {
+				switch {
+				case p.name == "server 0":
+					if servers++; servers == 1 {
+						p.stubborn()
+						took = time.Since(begin)
+						return
+					}
+				case p.name == "worker 1" && alone:
+					p.after(time.Second, 0)
+					return
+				case p.env["DMLC_ROLE"] == "worker":
+					workers++
+				}
+				train(p)
+			})
+			if err != nil || res.Code != 0 || servers != 2 || took != 12*time.Second+goneTime {
+				t.Errorf("Run: code %d, %v, %d servers, the first ended after %s; want 0, 2 servers, %s", res.Code, err, servers, took, 12*time.Second+goneTime)
+			}
+			if want := map[bool]int{false: 2, true: 1}[alone]; workers != want {
+				t.Errorf("%d workers were started, want %d", workers, want)
+			}
+			if want := "host localhost lost a server: server 0"; !strings.Contains(log.String(), want) {
+				t.Errorf("the log does not say %q:\n%s", want, log.String())
 			}
 		})
 	}

@@ -161,8 +161,12 @@ func (w *watch) event(e Event) {
 		w.present(h, false, e)
 		w.expect(h)
 	case actionLost:
-		if w.stage == running { // else it is the end of the job that takes them away
-			w.say(e, "lost a worker")
+		if w.stage > running { // it is the end of the job that takes them away
+			return
+		}
+		if w.say(e, "lost a "+e.Role); e.Role == roleServer {
+			w.goneServer(h, e)
+		} else {
 			w.gone(h, e)
 		}
 	case actionFailed:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/paragon-train/paragon/launch/hosts"
@@ -101,7 +102,7 @@ func (w *watch) gone(h hosts.Host, e Event) {
 			living = append(living, n)
 		}
 		// A shell may stand before the worker: then its number says nothing, and it is the one that ended.
-		if n.PID == e.PID || it == nil && n.lost && !n.told {
+		if n.PID == e.PID || it == nil && n.ended && !n.told {
 			it = n
 		}
 	}
@@ -118,6 +119,22 @@ func (w *watch) gone(h hosts.Host, e Event) {
 	}
 	if len(living) == 0 {
 		w.present(h, false, e)
+	}
+}
+
+// goneServer takes note of a server that the scheduler holds for lost. Should its process live, stopped say, it is made to end:
+// then another one takes its place.
+func (w *watch) goneServer(h hosts.Host, e Event) {
+	for _, n := range w.run.nodes {
+		if n.Role != roleServer || n.PID != e.PID || !n.host.Same(h) || n.ended {
+			continue
+		}
+		w.start(func(ctx context.Context) func() {
+			if !within(ctx, n, goneTime) {
+				n.handle.Signal(syscall.SIGKILL) // it has nothing left to do in order
+			}
+			return func() {}
+		})
 	}
 }
 
