@@ -334,7 +334,9 @@ func (c *Core) placedAnew(keys []*placed) {
 	c.keepPlaces(keys...)
 	for _, s := range c.settle { // what a lost server was sent for open rounds is lost with it
 		clear(s.told)
-		c.change.settleBy = c.now.Add(c.set.Elastic.RejoinTimeout)
+		if c.change.asked {
+			c.change.settleBy = c.now.Add(c.set.Elastic.RejoinTimeout)
+		}
 	}
 }
 

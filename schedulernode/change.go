@@ -12,7 +12,8 @@ import (
 )
 
 // A change is a step to the next membership that is pending; later causes join it. It is committed when every worker that
-// counts has arrived and every server has told what it counted of lost workers.
+// counts has arrived and every server has told what it counted of lost workers. Servers are asked once all have arrived: before, a
+// shard that has come to another server, and lacks what was sent to the one that was lost, may not know yet that its contributions count.
 type change struct {
 	number  uint64 // 0: none is pending
 	since   time.Time
@@ -21,7 +22,8 @@ type change struct {
 
 	want     int       // LossWait: so many workers must count afterwards; 0: any number
 	rejoinBy time.Time // LossWait: fails if they are not there by then
-	settleBy time.Time // fails if lost workers are not settled by then; zero: there are none
+	asked    bool      // servers, for what they counted of lost workers
+	settleBy time.Time // fails if those are not settled by then; zero: nobody was asked
 }
 
 // A settlement is what servers tell of a lost worker.
@@ -185,7 +187,9 @@ func (c *Core) loseWorker(n *node, why string) {
 		c.change.rejoinBy = c.now.Add(e.RejoinTimeout)
 	}
 	c.settle[n.Node] = &settlement{n.Node, make(map[uint64]uint64)}
-	c.change.settleBy = c.now.Add(e.RejoinTimeout)
+	if c.change.asked {
+		c.change.settleBy = c.now.Add(e.RejoinTimeout)
+	}
 	c.generation++
 	c.noteRanks()
 	c.tellEvent(HostEvent{Action: EventLost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: text})
@@ -267,7 +271,7 @@ func (c *Core) vacant() int { return c.change.want - c.staying() - len(c.admitte
 
 // tryCommit commits the pending change if nothing stands in its way.
 func (c *Core) tryCommit() {
-	if c.phase != wire.PhaseRunning || c.change.number == 0 || len(c.change.arrived) == 0 || c.vacant() > 0 {
+	if c.phase != wire.PhaseRunning || c.change.number == 0 || len(c.change.arrived) == 0 {
 		return
 	}
 	for _, n := range c.nodes {
@@ -275,7 +279,11 @@ func (c *Core) tryCommit() {
 			return
 		}
 	}
-	if !c.unsettled() {
+	if c.unsettled() && !c.change.asked {
+		c.change.asked, c.change.settleBy = true, c.now.Add(c.set.Elastic.RejoinTimeout)
+		c.changed()
+	}
+	if !c.unsettled() && c.vacant() <= 0 {
 		c.commit()
 	}
 }
@@ -302,6 +310,9 @@ func (c *Core) obstacles(asker uint64) string {
 		}
 	}
 	for _, lost := range c.settling() {
+		if !c.change.asked {
+			break // they will tell at once
+		}
 		for _, n := range c.counters(c.settle[lost]) {
 			names = append(names, fmt.Sprintf("%v to tell what it counted of %v", n, c.nodes[lost-1]))
 		}

@@ -37,6 +37,7 @@ type keptJob struct {
 	Pending    bool     `json:",omitempty"`
 	Causes     []string `json:",omitempty"`
 	Want       int      `json:",omitempty"`
+	Asked      bool     `json:",omitempty"`
 	Settle     []keptSettlement
 	Division   wire.Division
 	Shares     []uint64
@@ -105,7 +106,7 @@ func (c *Core) record() {
 
 func (c *Core) keptJob() keptJob {
 	k := keptJob{Job: c.set.Job, Phase: c.phase, Generation: c.generation, Revision: c.revision, Reason: c.reason, Workers: c.workers,
-		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Division: c.division, Shares: c.shares}
+		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Division: c.division, Shares: c.shares}
 	for _, lost := range c.settling() {
 		k.Settle = append(k.Settle, keptSettlement{lost, c.settle[lost].told})
 	}
@@ -164,7 +165,7 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 	if err := c.checkRestored(); err != nil {
 		return nil, fmt.Errorf("schedulernode: restore: %w", err)
 	}
-	if c.unsettled() {
+	if c.change.asked && c.unsettled() {
 		c.change.settleBy = now.Add(c.set.Elastic.RejoinTimeout)
 	}
 	for name, h := range c.hosts {
@@ -190,7 +191,7 @@ func (c *Core) restoreJob(value []byte) error {
 	}
 	c.workers, c.changes, c.division, c.shares = k.Workers, k.Changes, k.Division, k.Shares
 	if k.Pending {
-		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, want: k.Want, arrived: make(map[uint64]*wire.Arrive)}
+		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, want: k.Want, asked: k.Asked, arrived: make(map[uint64]*wire.Arrive)}
 		if k.Want > 0 {
 			c.change.rejoinBy = c.now.Add(c.set.Elastic.RejoinTimeout)
 		}

@@ -3,7 +3,6 @@ package schedulernode
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -377,7 +376,9 @@ func (c *Core) membership() *wire.Membership {
 		Generation: c.generation, Revision: c.revision, Phase: c.phase,
 		Workers: uint32(c.workers), Servers: uint32(c.set.Servers), Reason: c.reason,
 		Change: c.change.number, Placement: c.placement, Backups: uint32(c.set.Elastic.Backups), Division: c.division,
-		Settle: slices.Sorted(maps.Keys(c.settle)),
+	}
+	if c.change.asked {
+		m.Settle = c.settling()
 	}
 	if c.phase == wire.PhaseForming {
 		m.Waiting = c.missing()

@@ -134,3 +134,18 @@ func TestAStepThatAllParametersHaveIsUsed(t *testing.T) {
 		}
 	}
 }
+
+// A step of a lost worker is given out again where the one server that had its contribution to some parameters was lost with it before their
+// first round closed: the shards that took their place have never seen examples counted, and must not be passed over.
+func TestAStepThatAServerTookWithItIsGivenOutAgain(t *testing.T) {
+	plan := Plan{
+		Config: Config{Elastic: true, Backups: 1}, Seed: 5056, Workers: 3, Servers: 2, Program: Counts, Examples: 83, Batch: 4, Epochs: 3, Jitter: 9 * time.Millisecond,
+		Faults: []Fault{
+			{At: 257 * time.Millisecond, Kind: Refuse, A: "worker1", B: "server1", For: 500 * time.Millisecond},
+			{At: 530 * time.Millisecond, Kind: KillWorker, A: "worker2"}, {At: 546 * time.Millisecond, Kind: KillServer, A: "server1"},
+		},
+	}
+	if r := simulate(t, plan); len(r.Wrong) > 0 {
+		t.Fatalf("%v%q", &plan, r.Wrong)
+	}
+}
