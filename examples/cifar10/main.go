@@ -127,6 +127,8 @@ func (s *settings) validate() error {
 		return errors.New("--resume needs --checkpoint-dir, the folder to resume from")
 	case s.checkpoint.EverySteps < 0:
 		return fmt.Errorf("--checkpoint-steps is %d, want at least 1, or 0 for none", s.checkpoint.EverySteps)
+	case s.checkpoint.Every < 0:
+		return fmt.Errorf("--checkpoint-every is %v, want such as 10m, or 0 for none", s.checkpoint.Every)
 	}
 	if _, err := nn.ParseDType(s.dtype); err != nil {
 		return fmt.Errorf("--dtype: %w", err)
@@ -176,12 +178,19 @@ func flags() []cli.Flag {
 		&cli.Float64Flag{Name: "outer-lr", Value: 0.7, Usage: "with --local-steps: the servers' learning rate for the mean of what the workers learned"},
 		&cli.Float64Flag{Name: "outer-momentum", Value: 0.9, Usage: "with --local-steps: the servers' Nesterov momentum"},
 		&cli.BoolFlag{Name: "update-on-worker", Usage: "run the optimizer on the workers; the servers only sum"},
-		&cli.StringFlag{Name: "checkpoint-dir", Usage: "folder for checkpoints (default: none)"},
+		&cli.StringFlag{Name: "checkpoint-dir", Usage: "place for checkpoints: a folder, or the URL of a bucket: s3://bucket/prefix?region=..., gs://bucket/prefix or azblob://container/prefix (default: none)"},
 		&cli.IntFlag{Name: "checkpoint-steps", Usage: "save after so many steps, besides the end of each epoch"},
+		&cli.DurationFlag{Name: "checkpoint-every", Usage: "save whenever so much time has passed, such as 10m, besides the end of each epoch; not with dist_async"},
 		&cli.BoolFlag{Name: "resume", Usage: "go on from the newest checkpoint in --checkpoint-dir; launch --restarts sets it when it starts the job again", EnvVars: []string{"PARAGON_RESUME"}},
 		&cli.StringFlag{Name: "out", Value: "out", Usage: "folder for the picture of the curves"},
 		&cli.BoolFlag{Name: "print-hash", Usage: "print the SHA-256 of the parameters at the end"},
 	}
+}
+
+// resumes tells whether to resume. A job without checkpoints that launch starts again begins anew.
+func resumes(c *cli.Context) bool {
+	again := c.String("checkpoint-dir") == "" && os.Getenv("PARAGON_RESUME") != ""
+	return c.Bool("resume") && !again
 }
 
 func fromFlags(c *cli.Context) settings {
@@ -198,7 +207,7 @@ func fromFlags(c *cli.Context) settings {
 			Threshold: float32(c.Float64("compression-threshold")), Pull: c.String("compression-pull"),
 		},
 		staleness: c.Int("staleness"), localSteps: c.Int("local-steps"), outerRate: c.Float64("outer-lr"), outerMomentum: c.Float64("outer-momentum"),
-		checkpoint: worker.CheckpointConfig{Dir: c.String("checkpoint-dir"), EverySteps: c.Int("checkpoint-steps"), Resume: c.Bool("resume")},
+		checkpoint: worker.CheckpointConfig{Dir: c.String("checkpoint-dir"), EverySteps: c.Int("checkpoint-steps"), Every: c.Duration("checkpoint-every"), Resume: resumes(c)},
 		out:        c.String("out"), printHash: c.Bool("print-hash"),
 	}
 }

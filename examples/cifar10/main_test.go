@@ -44,6 +44,18 @@ func TestTrainsResumesAndDraws(t *testing.T) {
 	}
 }
 
+// launch --restarts sets PARAGON_RESUME: where there are checkpoints, in a bucket here, the run goes on.
+func TestAJobThatIsStartedAgainResumes(t *testing.T) {
+	flags := []string{"--out", t.TempDir(), "--checkpoint-dir", "mem://started-again/run", "--checkpoint-steps", "1", "--epochs", "1"}
+	if err := cifar10(t, append(flags, "--max-steps", "1")...); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PARAGON_RESUME", "1")
+	if err := cifar10(t, flags...); err != nil {
+		t.Errorf("started again: %v", err)
+	}
+}
+
 func TestTrainsWithOtherFlags(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("makes three more whole ResNet18: runs with PARAGON_TEST_SLOW=1 (make slowtest)")
@@ -125,6 +137,8 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--local-steps", "4", "--kvstore", "dist_async"}, "local steps"},
 		{[]string{"--resume"}, "--checkpoint-dir"},
 		{[]string{"--checkpoint-steps", "-1"}, "--checkpoint-steps is -1"},
+		{[]string{"--checkpoint-every", "-1s"}, "--checkpoint-every is -1s"},
+		{[]string{"--checkpoint-dir", "ftp://host/x", "--max-steps", "1"}, "want a path, file:///path or one of"},
 		{[]string{"--download"}, "--download needs --data"},
 		{[]string{"--data", "/nowhere"}, "/nowhere"},
 		{[]string{"--out", "/dev/null/out"}, "--out"},
