@@ -1,6 +1,7 @@
 package kvstore
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/paragon-train/paragon/checkpoint"
@@ -10,8 +11,8 @@ import (
 // Declarations returns what a store asks of the scheduler for the keys of a safetensors file: those of a file that Save wrote,
 // in the order of their names and whole where its optimizer needs whole keys; of another file every tensor, as a dense key of
 // its number of values, in the order of the file.
-func Declarations(path string) ([]wire.Declare, error) {
-	file, err := checkpoint.Open(path)
+func Declarations(uri string) ([]wire.Declare, error) {
+	file, err := checkpoint.OpenURI(context.Background(), uri)
 	if err != nil {
 		return nil, fmt.Errorf("kvstore: declarations: %w", err)
 	}
@@ -31,7 +32,7 @@ func Declarations(path string) ([]wire.Declare, error) {
 	fresh := &store{keys: map[string]*key{}}
 	saved, cfg, err := fresh.check(file)
 	if err != nil {
-		return nil, fmt.Errorf("kvstore: declarations: %s: %w", path, err)
+		return nil, fmt.Errorf("kvstore: declarations: %s: %w", uri, err)
 	}
 	for _, k := range saved {
 		d := k.declare()
