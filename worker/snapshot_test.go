@@ -197,6 +197,46 @@ func TestCheckpointsByTheClock(t *testing.T) {
 	}
 }
 
+// A checkpoint is not complete before the slowest worker has written its part, though rank 0 has long written its own.
+func TestACheckpointWaitsForThePartOfEachWorker(t *testing.T) {
+	bucket, uri := checkpointtest.New()
+	release := make(chan struct{})
+	bucket.Fault = func(ctx context.Context, op, name string) error {
+		if op == "commit" && name == "run/step-00000002/worker-1.safetensors" {
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	}
+	var before, after []string
+	var group errgroup.Group
+	for rank, store := range jobtest.New(t, jobtest.Config{Workers: 2}).Stores(t, "dist_sync") {
+		group.Go(func() error {
+			rig := newRig(t, rigConfig{store: store, examples: 240})
+			rig.cfg.Epochs, rig.cfg.Evaluator = 1, nil // of 15 steps
+			rig.cfg.Checkpoint, rig.cfg.MaxSteps = worker.CheckpointConfig{Dir: uri, EverySteps: 2, EveryEpochs: 2}, 4
+			rig.cfg.Observers = afterStep(func(done int) {
+				if rank == 1 && done == 4 { // the next is due, which waits for this one
+					before = bucket.Names()
+					close(release)
+				}
+			})
+			_, err := worker.Fit(t.Context(), rig.cfg)
+			return errors.Join(err, kvstore.Leave(store, err))
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	after = bucket.Names()
+	const complete = "run/step-00000002/complete.json"
+	if slices.Contains(before, complete) || !slices.Contains(after, complete) {
+		t.Errorf("the bucket had %v before worker 1 had written its part and has %v now, want %s now alone", before, after, complete)
+	}
+}
+
 // A server dies in the middle: the job ends, and the next one goes on from what is there to the bits of a job in which none died;
 // the number of servers may be another one.
 func TestAJobWhoseServerDiesGoesOnFromItsNewestCheckpoint(t *testing.T) {
