@@ -365,8 +365,8 @@ func (c *Core) commit() {
 	for _, n := range enter {
 		if h := c.hosts[n.Host]; h == nil || h.status == HostAddQueued || h.status == HostFailed {
 			c.setHost(n.Host, HostAdded, "")
-			c.event(EventAdded, n.Host, "")
 		}
+		c.tellEvent(HostEvent{Action: EventAdded, Host: n.Host, Role: roleName(n.Role), PID: n.PID})
 	}
 	c.changed()
 	for _, w := range c.bounds.remove(func(w wait) bool { n := c.nodes[w.node-1]; return n.state == removed || n.counts() }) {

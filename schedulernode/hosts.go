@@ -18,7 +18,7 @@ const (
 	HostFailed        = "FAILED" // it could not be added, or its workers were lost
 )
 
-// The actions of events: the statuses that a host gets, and
+// The actions of events: the statuses that a host gets (ADDED comes for each worker there that counts from now on), and
 const EventLost = "LOST" // a worker or a server there was lost
 
 // The actions that are statuses, too.
@@ -37,8 +37,8 @@ type HostEvent struct {
 	Action string `json:"action"`
 	Host   string `json:"host"`
 	Slots  int    `json:"slots,omitempty"` // of ADD_QUEUED: workers that are asked for; 0: one
-	Role   string `json:"role,omitempty"`  // of LOST: what was lost, worker or server
-	PID    uint32 `json:"pid,omitempty"`   // of LOST: the lost process's
+	Role   string `json:"role,omitempty"`  // of ADDED: worker; of LOST: what was lost, worker or server
+	PID    uint32 `json:"pid,omitempty"`   // of ADDED and LOST: that process's
 	Reason string `json:"reason,omitempty"`
 }
 

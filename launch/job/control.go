@@ -39,8 +39,8 @@ type Event struct {
 	Action string `json:"action"`
 	Host   string `json:"host"`
 	Slots  int    `json:"slots"` // of ADD_QUEUED
-	Role   string `json:"role"`  // of LOST: worker or server
-	PID    int    `json:"pid"`   // of LOST: the process's, as its host numbers them
+	Role   string `json:"role"`  // of ADDED: worker; of LOST: worker or server
+	PID    int    `json:"pid"`   // of ADDED and LOST: the process's, as its host numbers them
 	Reason string `json:"reason"`
 }
 

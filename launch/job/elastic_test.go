@@ -721,6 +721,94 @@ func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {
 	}
 }
 
+// Workers that were started again on a host that has others are told apart: the one that counts is waited for to the end of its work,
+// also behind the end of the others, and the one that never came to count is not.
+func TestJobEndsWithThoseThatCameAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		f := newFakeScheduler()
+		s.elastic(t, f)
+		begin := time.Now()
+		var ends time.Duration
+		res, err := s.run(t, func(p *proc) {
+			switch p.name {
+			case "worker 0":
+				p.after(30*time.Second, 0)
+			case "worker 1":
+				p.after(5*time.Second, 9)
+				f.tell(Event{Action: actionLost, Host: "localhost", PID: 101})
+			case "worker 2":
+				p.after(5*time.Second, 9) // has not counted yet
+			case "worker 3": // counts, and has more to do than worker 0
+				time.Sleep(time.Second)
+				f.tell(Event{Action: actionAdded, Host: "localhost", Role: "worker", PID: 103})
+				p.after(40*time.Second-time.Since(begin), 0)
+				ends = time.Since(begin)
+			case "scheduler", "server 0":
+				p.after(31*time.Second, 0)
+			default:
+				t.Errorf("%s was started", p.name)
+			}
+		})
+		if err != nil || res.Code != 0 || ends != 40*time.Second || time.Since(begin) > 45*time.Second {
+			t.Errorf("Run: code %d, %v, after %s, worker 3 ended after %s; want 0, after 40 s\n%s", res.Code, err, time.Since(begin), ends, s.out.String())
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // the scheduler has ended, one worker has more to do, and the other waits in vain
+		var s setup
+		f := newFakeScheduler()
+		s.elastic(t, f)
+		begin := time.Now()
+		var ends time.Duration
+		res, err := s.run(t, func(p *proc) {
+			switch p.name {
+			case "worker 0":
+				p.after(60*time.Second, 0)
+			case "worker 1":
+				p.after(25*time.Second, 9)
+				f.tell(Event{Action: actionLost, Host: "localhost", PID: 101})
+			case "worker 2":
+				p.after(forEver, 0)
+				ends = time.Since(begin)
+			case "scheduler", "server 0":
+				p.after(30*time.Second, 0)
+			default:
+				t.Errorf("%s was started", p.name)
+			}
+		})
+		if err != nil || res.Code != 0 || ends != 30*time.Second+goneTime || time.Since(begin) != time.Minute {
+			t.Errorf("Run: code %d, %v, after %s, worker 2 was ended after %s; want 0 after a minute, %s\n%s", res.Code, err, time.Since(begin), ends, 30*time.Second+goneTime, s.out.String())
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		f := newFakeScheduler()
+		s.elastic(t, f)
+		begin := time.Now()
+		res, err := s.run(t, func(p *proc) {
+			switch p.name {
+			case "worker 0":
+				p.after(5*time.Second, 9)
+				f.tell(Event{Action: actionLost, Host: "localhost", PID: 100})
+			case "worker 2": // takes its place
+				time.Sleep(2 * time.Second)
+				f.tell(Event{Action: actionAdded, Host: "localhost", Role: "worker", PID: 102})
+				p.after(30*time.Second-time.Since(begin), 0)
+			case "worker 1":
+				p.after(6*time.Second, 9)
+				f.tell(Event{Action: actionLost, Host: "localhost", PID: 101})
+			case "worker 3":
+				p.after(forEver, 0) // looks for a scheduler that is gone
+			default:
+				p.after(31*time.Second, 0)
+			}
+		})
+		if took := time.Since(begin); err != nil || res.Code != 0 || took > 35*time.Second {
+			t.Errorf("Run: code %d, %v, after %s, want 0 after 31 s\n%s", res.Code, err, took, s.out.String())
+		}
+	})
+}
+
 // A worker that is still joining when all others are done is not waited for.
 func TestJobEndsWithItsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -147,9 +147,7 @@ func (w *watch) event(e Event) {
 			w.welcome(h)
 		}
 	case actionAdded:
-		for _, n := range w.on(h) {
-			n.joining, n.member = false, true
-		}
+		w.counts(h, e)
 		w.say(e, "joined the job")
 		w.present(h, true, e)
 	case actionRemovalQueued:
@@ -172,6 +170,20 @@ func (w *watch) event(e Event) {
 	case actionFailed:
 		w.run.cfg.Logger.Error(fmt.Sprintf("host %s could not join: %s; the job goes on without it", e.Host, e.Reason))
 		w.turnAway(h, e.Reason)
+	}
+}
+
+// counts takes note of a worker that counts from now on.
+func (w *watch) counts(h hosts.Host, e Event) {
+	var it *Node
+	for _, n := range w.run.nodes {
+		// A shell may stand before the worker: then its number says nothing, and it is the one that was started first.
+		if n.Role == roleWorker && n.host.Same(h) && !n.member && (n.PID == e.PID || it == nil && !n.ended) {
+			it = n
+		}
+	}
+	if it != nil {
+		it.joining, it.member = false, true
 	}
 }
 
@@ -271,7 +283,7 @@ func (w *watch) bring(h hosts.Host, workers, attempt int) {
 			if fresh && m != nil {
 				w.run.machines[w.run.key(h)] = m
 			}
-			gone := w.working.Err() != nil || w.leaving[h.String()]
+			gone := w.working.Err() != nil || w.over || w.leaving[h.String()]
 			if err == nil && !gone {
 				w.join(ctx, g, m, workers, attempt)
 				return
@@ -320,7 +332,7 @@ func (w *watch) launch(ctx context.Context, n *Node, report *report, done func(e
 			if err == nil {
 				w.run.nodes = append(w.run.nodes, n)
 				w.run.attend(n)
-				if w.stage >= stopWorkers || n.Role == roleWorker && (w.working.Err() != nil || w.leaving[n.host.String()]) {
+				if w.stage >= stopWorkers || n.Role == roleWorker && (w.working.Err() != nil || w.over || w.leaving[n.host.String()]) {
 					w.turnOut(n, "stopped before it counted", 0)
 				}
 			}

@@ -42,6 +42,18 @@ func (w *watch) endedWell(n *Node) {
 	if n.Role == roleWorker && n.fate == "" && n.leaving {
 		n.fate = "removed"
 	}
+	if n.Role == roleScheduler && w.stage == running && w.formed() && w.run.cfg.Elastic.Changes() {
+		// All workers that counted have left the job, and may have more to do. Nobody takes in those that did not.
+		w.over = true
+		for g := range w.guests {
+			g.cancel()
+		}
+		for _, n := range w.run.nodes {
+			if n.Role == roleWorker && !n.ended && !n.member {
+				w.turnOut(n, "stopped before it counted", goneTime)
+			}
+		}
+	}
 }
 
 // goesOn reports whether the job survives a process that failed, and does what there is to do for it.
@@ -145,10 +157,10 @@ func (w *watch) noWorker() {
 		done = done || n.Role == roleWorker && n.ended && n.Exit.OK() && n.member && !n.leaving && !n.lost
 	}
 	if done {
-		w.rest()
 		for _, n := range w.run.nodes {
 			if n.Role == roleWorker && !n.ended {
-				w.turnOut(n, "stopped before it counted", 0)
+				n.stopped, n.fate = true, "stopped before it counted"
+				n.handle.Signal(syscall.SIGTERM)
 			}
 		}
 		w.enter(finishing)
@@ -198,7 +210,7 @@ func (w *watch) rejoin(n *Node, why string) {
 // the host has failed, unless it has counted.
 func (w *watch) bringAgain(h hosts.Host, attempt int, why error, counted bool) {
 	e := &w.run.cfg.Elastic
-	if w.leaving[h.String()] || w.working.Err() != nil {
+	if w.leaving[h.String()] || w.over || w.working.Err() != nil {
 		return
 	}
 	if attempt > e.Rejoin {
@@ -218,7 +230,7 @@ func (w *watch) bringAgain(h hosts.Host, attempt int, why error, counted bool) {
 		case <-ctx.Done():
 		}
 		return func() {
-			if w.coming[h.String()]--; ctx.Err() == nil && w.waves[h.String()] == wave {
+			if w.coming[h.String()]--; ctx.Err() == nil && !w.over && w.waves[h.String()] == wave {
 				w.bring(h, 1, attempt)
 			}
 		}

@@ -48,6 +48,7 @@ type watch struct {
 	here     map[string]bool // hosts with workers that count
 	requests []request       // to the scheduler, in order; the first is under way
 	restarts int             // of the scheduler in a row
+	over     bool            // the scheduler has ended well: nobody joins any more
 }
 
 func newWatch(r *run) *watch {
