@@ -57,24 +57,21 @@ func (n *Snapshot) read(ctx context.Context, keys []*key) error {
 		state  *keyState
 		config string
 	}
-	parts := make(map[*key]part, len(keys))
-	order := slices.Clone(keys)
-	slices.SortFunc(order, func(a, b *key) int { return cmp.Compare(b.id, a.id) })
-	read := make([]part, len(order))
+	parts := make(map[*key]*part, len(keys))
+	for _, k := range keys {
+		parts[k] = new(part)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(snapshotReads)
-	for i, k := range order {
+	for _, k := range slices.SortedFunc(slices.Values(keys), func(a, b *key) int { return cmp.Compare(b.id, a.id) }) {
 		group.Go(func() (err error) {
 			defer k.give()
-			read[i].state, read[i].config, err = k.read(ctx)
+			parts[k].state, parts[k].config, err = k.read(ctx)
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
-	}
-	for i, k := range order {
-		parts[k] = read[i]
 	}
 	for _, k := range keys { // by name
 		p := parts[k]
