@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -687,7 +688,8 @@ func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {
 			var log bytes.Buffer
 			s.logger = slog.New(slog.NewTextHandler(&log, nil))
 			begin := time.Now()
-			train, servers, workers, took := obedient(time.Minute), 0, 0, time.Duration(0)
+			train, servers, took := obedient(time.Minute), 0, time.Duration(0)
+			var workers atomic.Int32
 			go func() {
 				time.Sleep(12 * time.Second)
 				f.tell(Event{Action: actionLost, Host: "localhost", Role: "server", PID: 100, Reason: "server 0 on localhost lost: no heartbeat for 10 s"})
@@ -704,15 +706,15 @@ func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {
 					p.after(time.Second, 0)
 					return
 				case p.env["DMLC_ROLE"] == "worker":
-					workers++
+					workers.Add(1)
 				}
 				train(p)
 			})
 			if err != nil || res.Code != 0 || servers != 2 || took != 12*time.Second+goneTime {
 				t.Errorf("Run: code %d, %v, %d servers, the first ended after %s; want 0, 2 servers, %s", res.Code, err, servers, took, 12*time.Second+goneTime)
 			}
-			if want := map[bool]int{false: 2, true: 1}[alone]; workers != want {
-				t.Errorf("%d workers were started, want %d", workers, want)
+			if got, want := workers.Load(), map[bool]int32{false: 2, true: 1}[alone]; got != want {
+				t.Errorf("%d workers were started, want %d", got, want)
 			}
 			if want := "host localhost lost a server: server 0"; !strings.Contains(log.String(), want) {
 				t.Errorf("the log does not say %q:\n%s", want, log.String())
