@@ -121,6 +121,7 @@ type Node struct {
 	started        time.Time
 	ended          bool
 	stopped        bool   // launch asked it to end, for no fault of its own
+	signalled      bool   // launch sent it a signal
 	joining        bool   // a worker that does not count yet
 	leaving        bool   // its host is being removed
 	member         bool   // a worker that counts, or has counted

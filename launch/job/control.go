@@ -51,6 +51,7 @@ type eventsAnswer struct {
 const (
 	eventsWait  = 10 * time.Second // how long the scheduler may hold a request for events
 	controlTime = 5 * time.Second  // for an answer, besides that
+	quietTime   = 15 * time.Second // from a refusal until it is told
 	firstPause  = 100 * time.Millisecond
 	lastPause   = 2 * time.Second
 )
@@ -123,6 +124,10 @@ func (r *run) follow(ctx context.Context, to chan<- Event) {
 			err = json.Unmarshal(answer, &got)
 		}
 		if err != nil {
+			select { // the job may be about to end
+			case <-time.After(quietTime):
+			case <-ctx.Done():
+			}
 			if ctx.Err() == nil {
 				r.cfg.Logger.Error(fmt.Sprintf("launch: follow the changes of the job: %v; hosts can no longer join or leave", err))
 			}

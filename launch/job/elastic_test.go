@@ -540,6 +540,48 @@ func TestStaleWorkerIsEndedAndReplaced(t *testing.T) {
 	})
 }
 
+// Whoever ended is told by the text of the scheduler, who counts workers by their ranks of now, and by who failed on that host.
+func TestLastLossDecidesTheExitCodeHoweverRanksWereDealt(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		code       int
+		table, end string
+	}{
+		{"failed", 4, "exit 4  ", "lost: x; no worker is left\n"},
+		{"told by somebody to stop", 143, "exit 143, somebody sent it SIGTERM", "; somebody else than launch sent it SIGTERM\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var s setup
+			f := newFakeScheduler()
+			s.elastic(t, f)
+			s.cfg.Elastic.Rejoin = 0
+			res, err := s.run(t, func(p *proc) {
+				switch p.name {
+				case "worker 0":
+					p.after(10*time.Second, 9)
+					f.tell(Event{Action: actionLost, Host: "localhost", PID: 100, Reason: "worker 0 on localhost lost: x"})
+				case "worker 1": // rank 0 by now
+					p.after(20*time.Second, tc.code)
+				case "server 0": // hears of the end sooner than the launcher hears of the scheduler's
+					time.Sleep(20*time.Second + 40*time.Millisecond)
+					p.exit.Code = 1
+				case "scheduler":
+					time.Sleep(20*time.Second + 30*time.Millisecond)
+					fmt.Fprintln(p.out.Report, FailedLine("worker 0 on localhost lost: x; no worker is left"))
+					time.Sleep(30 * time.Millisecond)
+					p.exit.Code = 1
+				}
+			})
+			if err != nil || res.Code != tc.code {
+				t.Errorf("%s: code %d, %v, want %d", tc.name, res.Code, err, tc.code)
+			}
+			if got := s.out.String(); !strings.Contains(got, tc.table) || !strings.HasSuffix(got, tc.end) {
+				t.Errorf("%s: the output has no %q, or does not end in %q:\n%s", tc.name, tc.table, tc.end, got)
+			}
+		})
+	}
+}
+
 // The scheduler says when too few workers are left; the exit code is that of the worker whose loss was too much.
 func TestLossThatIsTooMuchDecidesTheExitCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -147,6 +147,7 @@ func (w *watch) event(e Event) {
 			w.welcome(h)
 		}
 	case actionAdded:
+		w.changed = true
 		w.counts(h, e)
 		w.say(e, "joined the job")
 		w.present(h, true, e)
@@ -155,6 +156,7 @@ func (w *watch) event(e Event) {
 		w.say(e, "leaves the job at its next step")
 		w.dismiss(h)
 	case actionRemoved:
+		w.changed = true
 		w.say(e, "has left the job")
 		w.present(h, false, e)
 		w.expect(h)
@@ -405,10 +407,10 @@ func (w *watch) turnOut(n *Node, fate string, after time.Duration) {
 				if n.stopped = true; n.fate == "" && !n.ended {
 					n.fate = fate
 				}
-				n.handle.Signal(syscall.SIGTERM)
+				n.signal(syscall.SIGTERM)
 				w.start(func(ctx context.Context) func() {
 					if !within(ctx, n, w.run.cfg.StopTimeout) {
-						n.handle.Signal(syscall.SIGKILL)
+						n.signal(syscall.SIGKILL)
 					}
 					return func() {}
 				})
@@ -518,7 +520,7 @@ func (r *run) prepare(ctx context.Context, m Machine, n *Node) error {
 		select {
 		case <-n.handle.Done():
 		case <-ctx.Done():
-			n.handle.Signal(sig)
+			n.signal(sig)
 			within(context.Background(), n, r.cfg.StopTimeout)
 		}
 	}

@@ -188,7 +188,7 @@ func TestJobEndsWellWhenItsWorkersDo(t *testing.T) {
 func TestEnvironmentNamesTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := setup{cfg: Config{Env: []string{"DMLC_ROLE=x", "A=1"}, WorkerEnv: []string{"A=2"}, StartTimeout: time.Minute}}
-		if _, err := s.run(t, func(p *proc) {}); err != nil {
+		if _, err := s.run(t, func(p *proc) { p.after(time.Second, 0) }); err != nil {
 			t.Fatal(err)
 		}
 		w := s.local.procs["worker 1"].env
@@ -221,7 +221,7 @@ func TestEveryProcessGetsACertificateOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, secure := range []bool{true, false} {
 			s := setup{cfg: Config{Env: []string{"PARAGON_IDENTITY=of another job"}, TLS: secure}}
-			if _, err := s.run(t, func(p *proc) {}); err != nil {
+			if _, err := s.run(t, func(p *proc) { p.after(time.Second, 0) }); err != nil {
 				t.Fatal(err)
 			}
 			seen := make(map[string]bool)

@@ -93,7 +93,7 @@ func (w *watch) report(n *Node) {
 // lose takes note of a worker that counted, and without which the job goes on.
 func (w *watch) lose(n *Node, why string) {
 	n.lost, n.fate = true, "lost, the job went on"
-	w.lost = n
+	w.lost, w.changed = n, true
 	w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on", n.Name(), n.Host, why))
 	w.rejoin(n, why)
 }
@@ -143,7 +143,7 @@ func (w *watch) goneServer(h hosts.Host, e Event) {
 		}
 		w.start(func(ctx context.Context) func() {
 			if !within(ctx, n, goneTime) {
-				n.handle.Signal(syscall.SIGKILL) // it has nothing left to do in order
+				n.signal(syscall.SIGKILL) // it has nothing left to do in order
 			}
 			return func() {}
 		})
@@ -160,7 +160,7 @@ func (w *watch) noWorker() {
 		for _, n := range w.run.nodes {
 			if n.Role == roleWorker && !n.ended {
 				n.stopped, n.fate = true, "stopped before it counted"
-				n.handle.Signal(syscall.SIGTERM)
+				n.signal(syscall.SIGTERM)
 			}
 		}
 		w.enter(finishing)

@@ -132,12 +132,16 @@ func (w *watch) explain() string {
 		return fmt.Sprintf("launch: stopped by %s", w.interrupt)
 	case w.reason != "":
 		for _, n := range w.run.nodes {
-			if n.Role == roleWorker && n.ended && n.Exit.OK() && w.blames(n) && strings.Contains(w.reason, " lost: ") {
+			if n.Role == roleWorker && n.ended && n.Exit.OK() && w.names(n) && strings.Contains(w.reason, " lost: ") {
 				return fmt.Sprintf("launch: the job failed: %s on %s ended with exit 0 without closing its store, while others trained; call Close before the program ends",
 					n.Name(), n.Host)
 			}
 		}
-		return "launch: the job failed: " + w.reason
+		text := "launch: the job failed: " + w.reason
+		if c := w.culprit; c != nil && c.asked() {
+			text += "; somebody else than launch sent it SIGTERM"
+		}
+		return text
 	case w.first != nil:
 		text := fmt.Sprintf("launch: %s on %s failed: %s", w.first.Name(), w.first.Host, w.first.Exit)
 		last := cut(w.first.Last, 500)

@@ -127,6 +127,12 @@ func (n *Node) finish() {
 	}
 }
 
+// signal sends a process a signal.
+func (n *Node) signal(s syscall.Signal) {
+	n.signalled = true
+	n.handle.Signal(s)
+}
+
 // endedAt is when the process ended, by the launcher's clock.
 func (n *Node) endedAt() time.Time { return n.started.Add(n.Exit.Elapsed) }
 

@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 	"unicode"
@@ -48,6 +49,8 @@ func endTable(r *run) string {
 	for _, n := range r.nodes {
 		ended := n.Exit.String()
 		switch {
+		case n.asked():
+			ended += ", somebody sent it SIGTERM"
 		case n.fate != "":
 			ended += ", " + n.fate
 		case n.stopped && !n.Exit.OK():
@@ -62,6 +65,11 @@ func endTable(r *run) string {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	return strings.Join(lines, "\n")
+}
+
+// asked reports whether a worker ended since somebody else than the launcher had asked it to, in order: the code says so.
+func (n *Node) asked() bool {
+	return n.Role == roleWorker && n.ended && !n.signalled && n.Exit.Signal == 0 && n.Exit.Code == 128+int(syscall.SIGTERM)
 }
 
 func rankText(n *Node) string {

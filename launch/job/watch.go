@@ -48,6 +48,7 @@ type watch struct {
 	here     map[string]bool // hosts with workers that count
 	requests []request       // to the scheduler, in order; the first is under way
 	restarts int             // of the scheduler in a row
+	changed  bool            // a worker was lost, left or joined
 	over     bool            // the scheduler has ended well: nobody joins any more
 }
 
@@ -141,9 +142,31 @@ func (w *watch) code() int {
 	return 0
 }
 
-// blames reports whether the scheduler's reason names the process.
+// names reports whether the scheduler's reason names the process. Once workers have come or gone the scheduler's ranks are no longer
+// the launcher's numbers of workers.
+func (w *watch) names(n *Node) bool {
+	return (n.Role != roleWorker || !w.changed) && strings.HasPrefix(w.reason, fmt.Sprintf("%s on %s", n.Name(), w.run.hostName(n.host)))
+}
+
+// blames reports whether the process may be the one that the scheduler's reason names: one that failed on that host.
 func (w *watch) blames(n *Node) bool {
-	return strings.HasPrefix(w.reason, fmt.Sprintf("%s on %s", n.Name(), w.run.hostName(n.host)))
+	if n.Role != roleWorker || !w.changed {
+		return w.names(n)
+	}
+	who, rest, _ := strings.Cut(w.reason, " on ")
+	return n.ended && !n.Exit.OK() && strings.HasPrefix(who, roleWorker+" ") && strings.HasPrefix(rest, w.run.hostName(n.host)+" ")
+}
+
+// blame looks for the culprit among those without which the job went on at first: the last one that ended.
+func (w *watch) blame() {
+	for _, n := range w.run.nodes {
+		if n.lost && w.blames(n) && (w.culprit == nil || w.culprit.endedAt().Before(n.endedAt())) {
+			w.culprit = n
+		}
+	}
+	if w.culprit != nil {
+		w.culprit.fate = ""
+	}
 }
 
 // end takes note of the end of a process.
@@ -174,9 +197,7 @@ func (w *watch) failed(n *Node) {
 		w.reason = w.run.report.failed() // before anybody ended: so this end follows from it
 		w.run.cfg.Logger.Error(fmt.Sprintf("%s on %s failed: %s; stopping the others", n.Name(), n.Host, n.Exit))
 		w.enter(settling)
-		if n.Role == roleScheduler && w.lost != nil && w.blames(w.lost) {
-			w.culprit = w.lost // the job went on without it at first
-		}
+		w.blame()
 	}
 	if w.first == nil || n.endedAt().Before(w.first.endedAt()) {
 		w.first = n
@@ -262,7 +283,7 @@ func (w *watch) send(sig syscall.Signal, roles ...string) {
 	for _, n := range w.run.nodes {
 		for _, role := range roles {
 			if n.Role == role && !n.ended && n.handle != nil {
-				n.handle.Signal(sig)
+				n.signal(sig)
 			}
 		}
 	}
