@@ -124,8 +124,14 @@ func (e *exchange) wake() {
 }
 
 // close ends the goroutines; trips under way are cut short.
-func (e *exchange) close() {
+func (e *exchange) close() { e.end(nil) }
+
+// end is close for a reason, which all who wait hear. When it returns no trip writes to the values any more.
+func (e *exchange) end(err error) {
 	e.mu.Lock()
+	if e.err == nil {
+		e.err = err
+	}
 	e.closed = true
 	e.changed.Broadcast()
 	e.mu.Unlock()

@@ -65,6 +65,7 @@ func (t *Trainer) stepOn(ctx context.Context, device, examples int) (waited time
 		if err != nil && failed == nil {
 			failed = err
 			cancel()
+			t.exchange.end(err) // the rest of the pass reads values that no trip may write any more
 		}
 	}
 	wait := func(i int) {
