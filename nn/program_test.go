@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/alloctest"
@@ -492,4 +493,21 @@ func TestMemoryIsSharedBetweenValues(t *testing.T) {
 	if float64(m.Arena) > 0.6*float64(m.Unplaced) {
 		t.Errorf("arena is %d bytes, without sharing it would be %d", m.Arena, m.Unplaced)
 	}
+}
+
+// A process may compile the models of several devices, or of several jobs, at once.
+func TestProgramsAreCompiledBesideEachOther(t *testing.T) {
+	begin := make(chan struct{})
+	var all sync.WaitGroup
+	for range 8 {
+		loss := joins.build(gorgonia.NewGraph())
+		all.Go(func() {
+			<-begin
+			if _, err := nn.Compile(loss, nn.Config{Threads: 1}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(begin)
+	all.Wait()
 }

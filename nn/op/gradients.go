@@ -3,6 +3,7 @@ package op
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"gorgonia.org/gorgonia"
 )
@@ -17,6 +18,8 @@ import (
 // for this loss itself, the parameters are those it asked for.
 func Gradients(loss *gorgonia.Node) (params, grads gorgonia.Nodes, err error) {
 	g := loss.Graph()
+	differentiating.Lock()
+	defer differentiating.Unlock()
 	r := RegistryOf(g)
 	if r.loss != nil && r.loss != loss {
 		return nil, nil, fmt.Errorf("op: gradients of %q: the graph holds those of %q; build a graph for each loss", loss.Name(), r.loss.Name())
@@ -61,6 +64,10 @@ func differentiate(loss *gorgonia.Node) (params, grads gorgonia.Nodes, err error
 	grads, err = gorgonia.Grad(loss, params...)
 	return params, grads, err
 }
+
+// differentiating is held while a graph is differentiated and its hashes are looked at: gorgonia's constants are nodes that all
+// graphs of a process share, and keep their hashes in themselves.
+var differentiating sync.Mutex
 
 // differentiated finds the gradient nodes that gorgonia.Grad has left.
 func differentiated(loss *gorgonia.Node) (params, grads gorgonia.Nodes, err error) {
