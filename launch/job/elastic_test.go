@@ -853,6 +853,26 @@ func TestJobEndsWithThoseThatCameAgain(t *testing.T) {
 	})
 }
 
+// When what starts processes on the launching machine is gone, all of a local job is, and nothing is started again.
+func TestLocalJobWhoseMachineIsLostFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		s.elastic(t, newFakeScheduler())
+		s.cfg.Elastic.Backups = 1
+		s.lostAt = 10 * time.Second
+		var count atomic.Int32
+		begin := time.Now()
+		res, err := s.run(t, func(p *proc) {
+			count.Add(1)
+			time.Sleep(s.lostAt)
+			p.exit.Code, p.exit.Err = 255, "connection to the agent lost"
+		})
+		if took := time.Since(begin); err != nil || res.Code != 255 || count.Load() != 4 || took > 15*time.Second {
+			t.Errorf("Run: code %d, %v, %d processes, after %s; want 255, the 4 of the start, soon after %s", res.Code, err, count.Load(), took, s.lostAt)
+		}
+	})
+}
+
 // A worker that is still joining when all others are done is not waited for.
 func TestJobEndsWithItsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

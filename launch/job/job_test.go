@@ -31,6 +31,7 @@ type fake struct {
 	mu    sync.Mutex
 	procs map[string]*proc
 	log   *[]string // signals, in order
+	gone  chan struct{}
 	shut  bool
 }
 
@@ -48,6 +49,7 @@ type proc struct {
 
 func (m *fake) Address() string         { return m.address }
 func (m *fake) LauncherAddress() string { return m.launcher }
+func (m *fake) Gone() <-chan struct{}   { return m.gone }
 
 func (m *fake) Close() error {
 	m.mu.Lock()
@@ -137,12 +139,16 @@ type setup struct {
 	interrupts chan os.Signal
 	local      *fake
 	logger     *slog.Logger
+	lostAt     time.Duration // after its start the connection to the machine is gone; 0: never
 }
 
 // run runs a job of two workers and a server, all on one fake machine, on fake time.
 func (s *setup) run(t *testing.T, script func(p *proc)) (Result, error) {
 	t.Helper()
 	s.local = &fake{address: "127.0.0.1", script: script, procs: map[string]*proc{}, log: &s.log}
+	if s.local.gone = make(chan struct{}); s.lostAt > 0 {
+		time.AfterFunc(s.lostAt-time.Nanosecond, func() { close(s.local.gone) })
+	}
 	s.cfg.Workers, s.cfg.Servers = []hosts.Host{hosts.Local, hosts.Local}, []hosts.Host{hosts.Local}
 	s.cfg.Command, s.cfg.Role = []string{"train"}, []string{"role"}
 	s.cfg.Local = func(context.Context) (Machine, error) { return s.local, nil }

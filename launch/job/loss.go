@@ -64,6 +64,8 @@ func (w *watch) goesOn(n *Node) bool {
 		return true
 	case w.stage > running || w.run.report.failed() != "":
 		return false
+	case w.run.machineKey(n) == "" && lostMachine(n.machine):
+		return false // all that ran beside the launcher is gone, and nothing can be started there
 	case n.Role == roleScheduler:
 		return e.State != "" && w.restartScheduler(n)
 	case n.Role == roleServer:
