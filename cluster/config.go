@@ -71,7 +71,7 @@ func (c Config) Validate() error {
 		return bad("NumServers", c.NumServers, fmt.Sprintf("want 1 to %d", maxNodes))
 	case c.Role == Worker && !c.Joining && (c.Rank < -1 || c.Rank >= c.NumWorkers):
 		return bad("Rank", c.Rank, fmt.Sprintf("want -1, for any, or a worker's, 0 to %d", c.NumWorkers-1))
-	case c.Role == Server && (c.Rank < -1 || c.Rank >= c.NumServers):
+	case c.Role == Server && (c.Rank < -1 || c.Rank >= c.NumServers && !c.Joining):
 		return bad("Rank", c.Rank, fmt.Sprintf("want -1, for any, or a server's, 0 to %d", c.NumServers-1))
 	case c.HeartbeatInterval < 0 || c.Lease < 0 || c.StartTimeout < 0 || c.SchedulerTimeout < 0:
 		return errors.New("cluster: HeartbeatInterval, Lease, StartTimeout and SchedulerTimeout: want none below zero")

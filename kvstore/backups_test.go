@@ -2,6 +2,7 @@ package kvstore_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"github.com/paragon-train/paragon/internal/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/schedulernode"
 )
 
 // A guarded run is some rounds of a job whose shards have backups.
@@ -261,6 +263,90 @@ func TestServerThatEndsInOrderIsReplaced(t *testing.T) {
 		})
 		if d := firstDifference(got, want); d != "" {
 			t.Errorf("%d: %s", seed, d)
+		}
+	}
+}
+
+// Servers come and go while a job trains, more than it began with and as few as one. Shards move to those that come, new keys are cut for
+// all of them, and the parameters are those of a quiet run.
+func TestServersComeAndGoWithoutATrace(t *testing.T) {
+	for _, name := range []string{"momentum"} {
+		g := guardedRuns[name]
+		g.rounds = 400
+		want := g.run(t, 2, 0, nil)
+		for seed := range uint64(2) {
+			got := g.run(t, 2, seed, func(job *jobtest.Job, done *atomic.Int64) {
+				ask := func(request string) {
+					t.Helper()
+					for range 100 {
+						answer, err := job.Control(context.Background(), request)
+						if err == nil && strings.Contains(answer, `"again":true`) {
+							time.Sleep(20 * time.Millisecond)
+							continue
+						}
+						if err != nil || strings.Contains(answer, "error") {
+							t.Errorf("seed %d: %s: got %s, error %v", seed, request, answer, err)
+						}
+						return
+					}
+					t.Errorf("seed %d: %s was never done", seed, request)
+				}
+				status := func() (s schedulernode.Status) {
+					answer, err := job.Control(context.Background(), `{"op":"status"}`)
+					if err == nil {
+						err = json.Unmarshal([]byte(answer), &s)
+					}
+					if err != nil {
+						t.Errorf("seed %d: status: %v", seed, err)
+					}
+					return s
+				}
+				// settled waits until the servers that are here share the values.
+				settled := func(when string, servers int) {
+					t.Helper()
+					var s schedulernode.Status
+					for range 500 {
+						s = status()
+						here, least, most, filling := 0, uint64(math.MaxUint64), uint64(0), 0
+						for _, x := range s.Servers {
+							if x.Status == "HERE" {
+								here, least, most, filling = here+1, min(least, x.Values), max(most, x.Values), filling+x.Filling
+							}
+						}
+						if here == servers && filling == 0 && least > 0 && (servers == 1 || most < 2*guardedSize) {
+							return
+						}
+						time.Sleep(10 * time.Millisecond)
+					}
+					t.Errorf("seed %d: %s: want %d servers with a share each, got %+v", seed, when, servers, s.Servers)
+				}
+				for done.Load() < 10 {
+					time.Sleep(time.Millisecond)
+				}
+				ask(`{"op":"add-server"}`)
+				ask(`{"op":"add-server","host":"server3"}`)
+				job.StartServer(2)
+				job.StartServer(3)
+				settled("two servers came", 4)
+				for _, rank := range []int{0, 3, 1} {
+					ask(fmt.Sprintf(`{"op":"remove-server","rank":%d}`, rank))
+					select {
+					case <-job.ServerEnded(rank):
+					case <-time.After(5 * time.Second):
+						t.Errorf("seed %d: server %d was removed and goes on", seed, rank)
+					}
+				}
+				settled("three went", 1)
+				ask(`{"op":"add-server"}`)
+				job.StartServer(0) // the lowest rank that was removed
+				settled("one came again", 2)
+				if n := done.Load(); n >= int64(3*g.rounds) {
+					t.Errorf("seed %d: training was over before the servers had come and gone", seed)
+				}
+			})
+			if d := firstDifference(got, want); d != "" {
+				t.Errorf("%s, seed %d: %s", name, seed, d)
+			}
 		}
 	}
 }

@@ -378,7 +378,9 @@ func (c *Core) replaceServer(n *node, text string) {
 	c.placedAnew(keys)
 	c.generation++
 	c.note("%s: generation %d, placement %d: its shards' backups take its place, of %d keys", text, c.generation, c.placement, len(keys))
-	c.tellEvent(HostEvent{Action: EventLost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: text})
+	if n.state != removed {
+		c.tellEvent(HostEvent{Action: EventLost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: text})
+	}
 	c.changed()
 	c.checkBarriers()
 	c.tryCommit()
@@ -394,6 +396,9 @@ func (c *Core) enterServer(request uint64, m *wire.Register, rank uint32) {
 	c.placedAnew(keys)
 	c.note("node %d registered: server %d on %s comes, placement %d: it backs shards of %d keys", n.Node, rank, n.Host, c.placement, len(keys))
 	c.registered(request, n)
+	if c.serverCame(rank) {
+		c.serverEvent(EventServerAdded, n.Host, rank, n.PID, "")
+	}
 	c.changed()
 	c.moveOn()
 }
@@ -440,26 +445,31 @@ func (p *planner) restore(k *placed, x keptPlaces) error {
 }
 
 // removeServer makes the job go on without a server that lives: the backups of its shards take its place, and it ends in order. It returns
-// why that can not be.
-func (c *Core) removeServer(rank int) string {
+// why that can not be, and whether it may a moment later.
+func (c *Core) removeServer(rank int) (refusal string, again bool) {
 	switch {
 	case c.phase != wire.PhaseRunning:
-		return "the job has " + phaseNames[c.phase] + because(c.reason)
+		return "the job has " + phaseNames[c.phase] + because(c.reason), false
 	case !c.plan.backups:
-		return "servers can be removed only where shards have backups: start the job with --backups 1"
+		return "servers can be removed only where shards have backups: start the job with --backups 1", false
+	case rank >= 0 && rank < maxServers && c.comes(int32(rank)):
+		c.serverCame(uint32(rank))
+		c.serverEvent(EventServerRemoved, "", uint32(rank), 0, "it was removed before it came")
+		return "", false
 	case rank < 0 || rank >= len(c.plan.gone) || c.plan.gone[rank]:
-		return fmt.Sprintf("there is no server %d", rank)
+		return fmt.Sprintf("there is no server %d", rank), false
 	case c.plan.living() < 2:
-		return fmt.Sprintf("server %d is the last one", rank)
+		return fmt.Sprintf("server %d is the last one", rank), false
 	}
 	if name := c.plan.depends(uint32(rank)); name != "" {
-		return fmt.Sprintf("server %d has the only whole copy of %s; ask again in a moment", rank, name)
+		return fmt.Sprintf("server %d has the only whole copy of %s", rank, name), true
 	}
 	n := c.nodes[c.serverOf(uint32(rank))-1]
-	n.state = removed
+	n.state, c.unsteady = removed, true
 	c.keep(n)
 	c.replaceServer(n, fmt.Sprintf("%v was removed as asked", n))
-	return ""
+	c.serverEvent(EventServerRemoved, n.Host, uint32(rank), n.PID, "")
+	return "", false
 }
 
 // depends names a shard that would be lost with a server, or is "".

@@ -248,6 +248,9 @@ func (c *Core) passChange(t time.Time) {
 			c.failHost(name, fmt.Sprintf("no worker came from it within %v", e.JoinTimeout))
 		}
 	}
+	if c.phase == wire.PhaseRunning {
+		c.passServers(t)
+	}
 	if due(c.change.settleBy) {
 		c.fail(fmt.Sprintf("change %d: after %v still waiting for %s", c.change.number, e.RejoinTimeout, c.obstacles(0)))
 	}

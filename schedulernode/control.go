@@ -20,13 +20,19 @@ import (
 //	failed  Host, Reason: it could not be added;       answer: Done
 //	lost    Host, PID, Reason: that process ended;     answer: Done
 //
+// and, where shards have backups,
+//
+//	add-server     Host (may be empty): ask for one more server;   answer: Done
+//	remove-server  Rank: its shards go to others, and it ends;     answer: Done
+//	server-failed  Rank, Reason: it could not be started;          answer: Done
+//
 // An answer with Error set says why nothing was done.
 type ControlRequest struct {
 	Op         string `json:"op"`
 	Host       string `json:"host,omitempty"`
 	Slots      int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
 	PID        uint32 `json:"pid,omitempty"`
-	Rank       int    `json:"rank,omitempty"` // of the server that "remove-server" names
+	Rank       int    `json:"rank,omitempty"` // of the server that is meant
 	Reason     string `json:"reason,omitempty"`
 	After      uint64 `json:"after,omitempty"`
 	WaitMillis int64  `json:"wait_ms,omitempty"`
@@ -35,6 +41,7 @@ type ControlRequest struct {
 // Done is the answer to a request that something be done.
 type Done struct {
 	Error string `json:"error,omitempty"`
+	Again bool   `json:"again,omitempty"` // it may be done a moment later
 }
 
 // Events is the answer to "events".
@@ -63,6 +70,10 @@ type Status struct {
 	LeftOut    int           `json:"nodes_left_out,omitempty"` // nodes that did not fit
 	Hosts      []HostStatus  `json:"hosts"`
 	LastEvent  uint64        `json:"last_event"`
+
+	// Of jobs whose shards have backups.
+	Placement uint64         `json:"placement,omitempty"` // goes up when shards move
+	Servers   []ServerStatus `json:"servers,omitempty"`
 }
 
 // ChangeStatus is a pending change and what it waits for.
@@ -142,13 +153,18 @@ func (c *Core) control(request uint64, m *wire.Control) {
 		}
 		c.report(request, c.eventsAfter(r.After))
 	case "lost":
-		c.report(request, Done{c.ended(r)})
+		c.report(request, Done{Error: c.ended(r)})
 	case "remove-server":
-		c.report(request, Done{c.removeServer(r.Rank)})
+		refusal, again := c.removeServer(r.Rank)
+		c.report(request, Done{refusal, again})
+	case "add-server":
+		c.report(request, Done{Error: c.addServer(r.Host)})
+	case "server-failed":
+		c.report(request, Done{Error: c.serverFailed(r.Rank, r.Reason)})
 	case "add", "remove", "failed":
-		c.report(request, Done{c.act(r)})
+		c.report(request, Done{Error: c.act(r)})
 	default:
-		c.report(request, Done{fmt.Sprintf("op %q: want status, why, events, add, remove, remove-server, failed or lost", r.Op)})
+		c.report(request, Done{Error: fmt.Sprintf("op %q: want status, why, events, add, remove, add-server, remove-server, failed, server-failed or lost", r.Op)})
 	}
 }
 
@@ -226,7 +242,8 @@ const maxStatusNodes = 2000
 func (c *Core) status() Status {
 	s := Status{Job: c.set.Job, Phase: phaseNames[c.phase], Reason: c.reason, Generation: c.generation, Revision: c.revision,
 		Workers: len(c.counting(wire.RoleWorker)), Elastic: c.set.Elastic.Enabled, Waiting: c.Waiting(), Division: c.division,
-		Nodes: []NodeStatus{}, Hosts: []HostStatus{}, LastEvent: c.events}
+		Nodes: []NodeStatus{}, Hosts: []HostStatus{}, LastEvent: c.events,
+		Placement: c.placement, Servers: c.serverStatus()}
 	if g := c.change; g.number > 0 {
 		s.Change = &ChangeStatus{g.number, g.causes, c.now.Sub(g.since).Seconds(), c.obstacles(0)}
 	}

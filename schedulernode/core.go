@@ -38,8 +38,10 @@ type Core struct {
 	polls    []poll
 	plan     planner
 
-	placement uint64 // goes up when shards are placed elsewhere; 0: they never are
-	unsteady  bool   // servers have come, and shards may have to move to them
+	placement  uint64         // goes up when shards are placed elsewhere; 0: they never are
+	unsteady   bool           // servers have come or gone, and shards may have to move
+	ranks      int            // of servers, those included that are gone
+	newServers []comingServer // that were asked for and have not come
 
 	out   Output
 	dirty dirty
@@ -97,7 +99,7 @@ func NewCore(set Settings, now time.Time) *Core {
 	c := &Core{set: set, start: now, now: now, phase: wire.PhaseForming, revision: 1, workers: set.Workers,
 		settle: make(map[uint64]*settlement), hosts: make(map[string]*host)}
 	c.barriers.kind, c.signals.kind = "barrier", "signal"
-	c.plan = newPlanner(set.Servers)
+	c.plan, c.ranks = newPlanner(set.Servers), set.Servers
 	if c.plan.backups = set.Elastic.Backups > 0; c.plan.backups {
 		c.placement = 1
 	}
@@ -178,6 +180,9 @@ func (c *Core) Next() time.Time {
 		}
 		for _, h := range c.hosts { // their order does not matter
 			sooner(h.by)
+		}
+		for _, x := range c.newServers {
+			sooner(x.by)
 		}
 		sooner(c.change.rejoinBy)
 		sooner(c.change.settleBy)
@@ -332,6 +337,9 @@ func (c *Core) renew(t time.Time) {
 			h.by = t.Add(e.JoinTimeout)
 		}
 	}
+	for i := range c.newServers {
+		c.newServers[i].by = t.Add(e.JoinTimeout)
+	}
 	if !c.change.rejoinBy.IsZero() {
 		c.change.rejoinBy = t.Add(e.RejoinTimeout)
 	}
@@ -400,7 +408,7 @@ func (c *Core) declare(request uint64, m *wire.Declare) {
 		known := len(c.plan.keys)
 		c.answer(request, c.plan.declare(m, n.String(), c.generation))
 		if len(c.plan.keys) > known {
-			c.put(fmt.Sprintf("key/%08d", known), keptKey{*m, n.String()})
+			c.put(fmt.Sprintf("key/%08d", known), keptKey{*m, n.String(), c.ranks, c.plan.hash})
 			if c.plan.backups {
 				c.keepPlaces(c.plan.keys[m.Name])
 			}

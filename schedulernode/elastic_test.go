@@ -243,6 +243,12 @@ func TestAJobGrowsAndShrinks(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		for w[3].Generation() < 3 && ctx.Err() == nil { // the barrier's answer may come before the news
+			select {
+			case <-w[3].Changed():
+			case <-ctx.Done():
+			}
+		}
 		if n := w[3]; n.Generation() != 3 || n.Rank() != 3 || n.Membership().Workers != 4 {
 			t.Errorf("after the loss: rank %d of %d in generation %d, want 3 of 4 in 3", n.Rank(), n.Membership().Workers, n.Generation())
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/wire"
@@ -20,6 +21,14 @@ const (
 
 // The actions of events: the statuses that a host gets (ADDED comes for each worker there that counts from now on), and
 const EventLost = "LOST" // a worker or a server there was lost
+
+// The actions of servers that come and go as asked.
+const (
+	EventServerQueued  = "SERVER_QUEUED" // wanted at a rank; the launcher starts it
+	EventServerAdded   = "SERVER_ADDED"
+	EventServerRemoved = "SERVER_REMOVED" // its shards are at others; it ends
+	EventServerFailed  = "SERVER_FAILED"  // it could not be added
+)
 
 // The actions that are statuses, too.
 const (
@@ -38,6 +47,7 @@ type HostEvent struct {
 	Host   string `json:"host"`
 	Slots  int    `json:"slots,omitempty"` // of ADD_QUEUED: workers that are asked for; 0: one
 	Role   string `json:"role,omitempty"`  // of ADDED: worker; of LOST: what was lost, worker or server
+	Rank   uint32 `json:"rank,omitempty"`  // of a server that comes or goes
 	PID    uint32 `json:"pid,omitempty"`   // of ADDED and LOST: that process's
 	Reason string `json:"reason,omitempty"`
 }
@@ -74,7 +84,14 @@ func (c *Core) tellEvent(e HostEvent) {
 		c.out.Records = append(c.out.Records, Record{Key: eventKey(c.happened[0].Number)})
 		c.happened = c.happened[1:]
 	}
-	c.note("host %s: %s%s", e.Host, e.Action, because(e.Reason))
+	switch {
+	case !strings.HasPrefix(e.Action, "SERVER_"):
+		c.note("host %s: %s%s", e.Host, e.Action, because(e.Reason))
+	case e.Host == "":
+		c.note("server %d: %s%s", e.Rank, e.Action, because(e.Reason))
+	default:
+		c.note("server %d on %s: %s%s", e.Rank, e.Host, e.Action, because(e.Reason))
+	}
 	c.tellEvents()
 }
 

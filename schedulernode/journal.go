@@ -32,12 +32,14 @@ type keptJob struct {
 	Reason     string `json:",omitempty"`
 	Workers    int
 	Changes    uint64
-	Placement  uint64   `json:",omitempty"`
-	Unsteady   bool     `json:",omitempty"`
-	Pending    bool     `json:",omitempty"`
-	Causes     []string `json:",omitempty"`
-	Want       int      `json:",omitempty"`
-	Asked      bool     `json:",omitempty"`
+	Placement  uint64       `json:",omitempty"`
+	Unsteady   bool         `json:",omitempty"`
+	Ranks      int          `json:",omitempty"`
+	Coming     []keptServer `json:",omitempty"`
+	Pending    bool         `json:",omitempty"`
+	Causes     []string     `json:",omitempty"`
+	Want       int          `json:",omitempty"`
+	Asked      bool         `json:",omitempty"`
 	Settle     []keptSettlement
 	Division   wire.Division
 	Shares     []uint64
@@ -60,6 +62,8 @@ type keptNode struct {
 type keptKey struct {
 	Declare wire.Declare
 	By      string
+	Servers int    `json:",omitempty"` // ranks of servers when it was placed
+	Hash    uint64 `json:",omitempty"` // of its plan, for shards may have moved
 }
 
 type keptHost struct {
@@ -106,7 +110,10 @@ func (c *Core) record() {
 
 func (c *Core) keptJob() keptJob {
 	k := keptJob{Job: c.set.Job, Phase: c.phase, Generation: c.generation, Revision: c.revision, Reason: c.reason, Workers: c.workers,
-		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Division: c.division, Shares: c.shares}
+		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Ranks: c.ranks, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Division: c.division, Shares: c.shares}
+	for _, x := range c.newServers {
+		k.Coming = append(k.Coming, x.keptServer)
+	}
 	for _, lost := range c.settling() {
 		k.Settle = append(k.Settle, keptSettlement{lost, c.settle[lost].told})
 	}
@@ -189,6 +196,16 @@ func (c *Core) restoreJob(value []byte) error {
 	if k.Placement > 0 {
 		c.placement, c.unsteady = k.Placement, k.Unsteady
 	}
+	if k.Ranks > maxServers && k.Ranks > c.set.Servers {
+		return fmt.Errorf("it has %d ranks of servers, want at most %d", k.Ranks, maxServers)
+	}
+	c.ranks = max(c.set.Servers, k.Ranks)
+	for _, x := range k.Coming {
+		if x.Rank >= maxServers {
+			return fmt.Errorf("server %d was asked for, want one below %d", x.Rank, maxServers)
+		}
+		c.newServers = append(c.newServers, comingServer{x, c.now.Add(c.set.Elastic.JoinTimeout)})
+	}
 	c.workers, c.changes, c.division, c.shares = k.Workers, k.Changes, k.Division, k.Shares
 	if k.Pending {
 		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, want: k.Want, asked: k.Asked, arrived: make(map[uint64]*wire.Arrive)}
@@ -229,8 +246,13 @@ func (c *Core) restoreKey(value []byte) error {
 	if err := json.Unmarshal(value, &k); err != nil {
 		return err
 	}
+	c.plan.grow(min(k.Servers, c.ranks))
+	known := len(c.plan.keys)
 	if n, refused := c.plan.declare(&k.Declare, k.By, 0).(*wire.Nack); refused {
 		return fmt.Errorf("%v: %s", n.Code, n.Text)
+	}
+	if len(c.plan.keys) > known && k.Hash != 0 {
+		c.plan.hash, c.plan.keys[k.Declare.Name].plan.Hash = k.Hash, k.Hash
 	}
 	return nil
 }
@@ -240,6 +262,7 @@ func (c *Core) restorePlaces(number string, value []byte) error {
 	if err := json.Unmarshal(value, &k); err != nil {
 		return err
 	}
+	c.plan.grow(c.ranks) // all keys are there
 	n, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || n >= uint64(len(c.plan.keys)) {
 		return fmt.Errorf("want the number of one of %d keys", len(c.plan.keys))
@@ -252,6 +275,7 @@ func (c *Core) restoreServers() {
 	if c.phase != wire.PhaseRunning {
 		return
 	}
+	c.plan.grow(c.ranks)
 	for rank := range c.plan.gone {
 		c.plan.gone[rank] = c.serverOf(uint32(rank)) == 0
 	}

@@ -52,7 +52,7 @@ func (c *Core) register(request uint64, m *wire.Register) {
 	case m.Role == wire.RoleServer && m.Addr == "":
 		c.refuse(request, wire.CodeMalformed, "%s gave no address", who)
 		return
-	case m.Rank < -1 || int(m.Rank) >= count:
+	case m.Rank < -1 || int(m.Rank) >= count && !(m.Role == wire.RoleServer && c.comes(m.Rank)):
 		c.refuse(request, wire.CodeConflict, "%s: ranks go from 0 to %d", who, count-1)
 		return
 	}
@@ -64,6 +64,9 @@ func (c *Core) register(request uint64, m *wire.Register) {
 		}
 	}
 	if m.Role == wire.RoleServer && c.phase == wire.PhaseRunning && c.plan.backups {
+		if c.comes(m.Rank) {
+			c.growTo(int(m.Rank) + 1)
+		}
 		if rank, ok := c.vacantServer(m.Rank); ok {
 			c.enterServer(request, m, rank)
 			return
@@ -205,7 +208,7 @@ func (c *Core) missing() (names []string) {
 
 func (c *Core) count(role uint8) int {
 	if role == wire.RoleServer {
-		return c.set.Servers
+		return c.ranks
 	}
 	return c.set.Workers
 }
@@ -374,7 +377,7 @@ func (c *Core) tell(request uint64, n *node) {
 func (c *Core) membership() *wire.Membership {
 	m := &wire.Membership{
 		Generation: c.generation, Revision: c.revision, Phase: c.phase,
-		Workers: uint32(c.workers), Servers: uint32(c.set.Servers), Reason: c.reason,
+		Workers: uint32(c.workers), Servers: uint32(c.ranks), Reason: c.reason,
 		Change: c.change.number, Placement: c.placement, Backups: uint32(c.set.Elastic.Backups), Division: c.division,
 	}
 	if c.change.asked {

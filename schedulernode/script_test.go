@@ -20,7 +20,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the core says into the scr
 // TestScripts runs the scripts in testdata: a command with its arguments, "----", and all that the core must say to it. A
 // request is numbered by its order in the script; #n is the answer to request n, which may come much later. Commands:
 //
-//	new workers= servers= [lease= start= hosts=worker/1/d2,... elastic=1 loss=shrink min= max= join= rejoin=]
+//	new workers= servers= [lease= start= hosts=worker/1/d2,... elastic=1 loss=shrink min= max= join= rejoin= backups=1]
 //	register role= [node= rank= host= addr= nonce= workers= servers= job= pid= joining=1]
 //	ready node= [wait=]                arrive node= change= [steps= epoch= used= bases=node/count,... wait=]
 //	counted node= lost= [examples=]    control {JSON}
@@ -145,7 +145,7 @@ func (s *script) do(t *testing.T, line string) string {
 			}
 		}
 		s.set.Elastic = cluster.Elastic{Enabled: a["elastic"] != "", OnWorkerLoss: cluster.LossPolicy(a["loss"]), MinWorkers: int(a.num("min", 0)),
-			MaxWorkers: int(a.num("max", 0)), JoinTimeout: a.dur("join", 0), RejoinTimeout: a.dur("rejoin", 0)}
+			MaxWorkers: int(a.num("max", 0)), JoinTimeout: a.dur("join", 0), RejoinTimeout: a.dur("rejoin", 0), Backups: int(a.num("backups", 0))}
 		s.now = time.Unix(1000, 0)
 		s.core, s.request, s.kept = NewCore(s.set, s.now), 0, kept{}
 		return ""
@@ -245,6 +245,19 @@ func (s *script) step(e Event) string {
 
 var phases = []string{"", "forming", "running", "finished", "failed"}
 
+// serversOf counts the servers of a membership that may be complete.
+func serversOf(m *wire.Membership) (n int) {
+	if m.Placement == 0 {
+		return int(m.Servers) // they are as they were
+	}
+	for i := range m.Nodes {
+		if m.Nodes[i].Role == wire.RoleServer {
+			n++
+		}
+	}
+	return n
+}
+
 func show(m wire.Message) string {
 	switch m := m.(type) {
 	case *wire.Ack:
@@ -272,6 +285,9 @@ func show(m wire.Message) string {
 		}
 		if len(m.Settle) > 0 {
 			s += fmt.Sprintf("\n   to settle: %d", m.Settle)
+		}
+		if m.Servers != uint32(serversOf(m)) {
+			s += fmt.Sprintf("\n   of %d ranks of servers", m.Servers)
 		}
 		if m.Division.Steps > 0 {
 			s += fmt.Sprintf("\n   epoch %d, step %d: %s", m.Division.Epoch, m.Division.Steps, cuts(m.Division.Cuts))

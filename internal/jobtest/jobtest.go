@@ -117,11 +117,15 @@ type process struct {
 	ended <-chan struct{}
 }
 
-// StartServer starts the server of a rank, at the start or anew after it ended.
+// StartServer starts the server of a rank, at the start or anew after it ended. One of a rank from the job's Servers on must have been
+// asked for; give those ranks in their order.
 func (j *Job) StartServer(rank int) {
 	ctx, stop := context.WithCancel(j.ctx)
 	sc := j.cfg.Server
 	sc.Cluster, sc.Logger = j.config(cluster.Server, rank), j.cfg.Logger
+	if sc.Cluster.Joining = rank >= j.cfg.Servers; rank == len(j.servers) {
+		j.servers = append(j.servers, process{})
+	}
 	ended := make(chan struct{})
 	p := process{stop: stop, ended: ended}
 	p.host, _ = sc.Cluster.Network.(*faultnet.Host)

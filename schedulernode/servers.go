@@ -1,0 +1,175 @@
+package schedulernode
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+// A coming server was asked for and has not registered yet.
+type comingServer struct {
+	keptServer
+	by time.Time // given up if it has not come by then
+}
+
+type keptServer struct {
+	Rank uint32
+	Host string // where it is wanted; empty: where the launcher likes
+}
+
+// maxServers bounds the ranks of servers.
+const maxServers = 1 << 12
+
+// addServer asks for one more server; the launcher, which hears of it, starts it. It gets the rank of one that was removed as asked, or a
+// new one. It returns why that can not be.
+func (c *Core) addServer(host string) string {
+	switch {
+	case strings.ContainsAny(host, "/ \t\r\n") || len(host) > 255:
+		return fmt.Sprintf("host %q: want a name of up to 255 bytes without spaces and slashes", host)
+	case c.phase == wire.PhaseForming:
+		return "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
+	case c.phase != wire.PhaseRunning:
+		return "the job has " + phaseNames[c.phase] + because(c.reason)
+	case !c.plan.backups:
+		return "servers can be added only where shards have backups: start the job with --backups 1"
+	}
+	rank := 0
+	for ; rank < c.ranks && !c.removedServer(uint32(rank)) || c.comes(int32(rank)); rank++ {
+	}
+	if rank >= maxServers {
+		return fmt.Sprintf("the job has had %d servers, the most that it may", rank)
+	}
+	c.newServers = append(c.newServers, comingServer{keptServer{uint32(rank), host}, c.now.Add(c.set.Elastic.JoinTimeout)})
+	c.dirty.job = true
+	c.serverEvent(EventServerQueued, host, uint32(rank), 0, "")
+	return ""
+}
+
+// removedServer says that the newest server of a rank was removed as asked: nobody will start it again.
+func (c *Core) removedServer(rank uint32) bool {
+	n := c.newestServer(rank)
+	return n != nil && (n.state == removed || n.state == left) && c.plan.gone[rank]
+}
+
+// newestServer is the server that had a rank last, nil if none ever had.
+func (c *Core) newestServer(rank uint32) *node {
+	for _, n := range slices.Backward(c.nodes) {
+		if n.Role == wire.RoleServer && n.Rank == int32(rank) {
+			return n
+		}
+	}
+	return nil
+}
+
+// comes reports whether a server of that rank was asked for and has not come.
+func (c *Core) comes(rank int32) bool {
+	return slices.ContainsFunc(c.newServers, func(x comingServer) bool { return int32(x.Rank) == rank })
+}
+
+// serverCame takes a server from those that are coming, and says whether it was one.
+func (c *Core) serverCame(rank uint32) bool {
+	have := len(c.newServers)
+	c.newServers = slices.DeleteFunc(c.newServers, func(x comingServer) bool { return x.Rank == rank })
+	c.dirty.job = c.dirty.job || len(c.newServers) < have
+	return len(c.newServers) < have
+}
+
+// growTo makes room for servers of more ranks. Nobody is there yet.
+func (c *Core) growTo(ranks int) {
+	if ranks > c.ranks {
+		c.ranks, c.dirty.job = ranks, true
+		c.plan.grow(ranks)
+	}
+}
+
+// grow adds ranks of servers that are not there.
+func (p *planner) grow(ranks int) {
+	for len(p.load) < ranks {
+		p.load = append(p.load, 0)
+		p.gone = append(p.gone, true)
+	}
+	p.recount()
+}
+
+// serverFailed gives up a server that was asked for. It returns why that does not matter.
+func (c *Core) serverFailed(rank int, reason string) string {
+	for _, x := range c.newServers {
+		if int(x.Rank) == rank {
+			c.serverCame(x.Rank)
+			c.serverEvent(EventServerFailed, x.Host, x.Rank, 0, reason)
+			return ""
+		}
+	}
+	return fmt.Sprintf("server %d is not being added", rank)
+}
+
+// passServers gives up servers that have not come in time.
+func (c *Core) passServers(t time.Time) {
+	for _, x := range slices.Clone(c.newServers) {
+		if !t.Before(x.by) {
+			c.serverFailed(int(x.Rank), fmt.Sprintf("it has not come within %v", c.set.Elastic.JoinTimeout))
+		}
+	}
+}
+
+// serverEvent tells what happened to a server that comes or goes.
+func (c *Core) serverEvent(action, host string, rank, pid uint32, reason string) {
+	c.tellEvent(HostEvent{Action: action, Host: host, Role: roleName(wire.RoleServer), Rank: rank, PID: pid, Reason: reason})
+}
+
+// ServerStatus is one rank of a server, in jobs whose shards have backups.
+type ServerStatus struct {
+	Rank    uint32 `json:"rank"`
+	Host    string `json:"host,omitempty"`
+	Status  string `json:"status"`  // HERE, COMING, REMOVED or LOST
+	Shards  int    `json:"shards"`  // that workers use here
+	Values  uint64 `json:"values"`  // of those
+	Backups int    `json:"backups"` // shards that it keeps for others
+	Filling int    `json:"filling"` // of these, how many it is being given
+}
+
+func (c *Core) serverStatus() (list []ServerStatus) {
+	if !c.plan.backups || c.phase == wire.PhaseForming {
+		return nil
+	}
+	all := c.ranks
+	for _, x := range c.newServers {
+		all = max(all, int(x.Rank)+1)
+	}
+	for rank := range all {
+		s := ServerStatus{Rank: uint32(rank), Status: "LOST"}
+		n := c.newestServer(s.Rank)
+		switch {
+		case rank < c.ranks && !c.plan.gone[rank]:
+			s.Status = "HERE"
+		case c.removedServer(s.Rank):
+			s.Status = "REMOVED"
+		}
+		if n != nil {
+			s.Host = n.Host
+		}
+		for _, x := range c.newServers {
+			if x.Rank == s.Rank {
+				s.Status, s.Host = "COMING", x.Host
+			}
+		}
+		list = append(list, s)
+	}
+	for _, k := range c.plan.keys { // sums: the order does not matter
+		for i := range k.plan.Shards {
+			s, x := &k.plan.Shards[i], k.spot(i)
+			list[s.Server].Shards++
+			list[s.Server].Values += s.Length
+			if x.Backup != wire.NoServer {
+				list[x.Backup].Backups++
+				if x.Used && !x.Ready {
+					list[x.Backup].Filling++
+				}
+			}
+		}
+	}
+	return list[:min(len(list), maxStatusNodes)]
+}
