@@ -103,10 +103,14 @@ func writeStatus(w io.Writer, k *controller, s schedulernode.Status, now time.Ti
 	for _, h := range s.Hosts {
 		hosts.Row(h.Host, h.Status, h.Reason)
 	}
+	servers := metrics.Table{Columns: []string{"server", "host", "status", "shards", "values", "backups", "still coming"}}
+	for _, x := range s.Servers {
+		servers.Row(fmt.Sprint(x.Rank), x.Host, x.Status, x.Shards, x.Values, x.Backups, x.Filling)
+	}
 	for _, t := range []struct {
 		metrics.Table
 		rows int
-	}{{nodes, len(s.Nodes)}, {hosts, len(s.Hosts)}} {
+	}{{nodes, len(s.Nodes)}, {servers, len(s.Servers)}, {hosts, len(s.Hosts)}} {
 		if t.rows == 0 {
 			continue
 		}

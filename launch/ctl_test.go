@@ -136,7 +136,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		{"add a;b", exitUsage, `"a;b" is no host name`},
 		{"add --slots 2 d3", exitUsage, "flag provided but not defined: -slots"},
 		{"status x", exitUsage, `ctl status: got "x", want flags only`},
-		{"stat", exitUsage, `there is no "stat"; there are status, why, add, remove and plan`},
+		{"stat", exitUsage, `there is no "stat"; there are status, why, add, remove, add-server, remove-server and plan`},
 		{"add d3", 1, "no job of yours runs on this machine; run this where, and as whom, launch was started"},
 	} {
 		code, out, stderr := ctl(strings.Fields(tc.args)...)
@@ -145,7 +145,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		}
 	}
 	_, out, _ := ctl("--help")
-	for _, want := range []string{"status", "why", "add", "remove", "plan"} {
+	for _, want := range []string{"status", "why", "add", "remove", "add-server", "remove-server", "plan"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("launch ctl --help has no %s:\n%s", want, out)
 		}

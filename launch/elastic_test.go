@@ -283,6 +283,39 @@ func TestKilledServerIsReplacedWhereThereAreBackups(t *testing.T) {
 	j.wantOutput(t, "signal 9 (killed), lost, its backups took over")
 }
 
+// Servers come and go while workers train: more than there were at the start, and one that the job began with leaves. One that was added
+// is replaced as the others are when it is killed.
+func TestServersComeAndGoAsAsked(t *testing.T) {
+	t.Parallel()
+	j := startElastic(t, "-s", "2", "--backups", "1")
+	j.wantCtl(t, 0, `^server 2 on localhost ADDED\n$`, "add-server", "--wait")
+	j.wantCtl(t, 1, "server 3 could not be added: host 10.9.9.9 is not this machine", "add-server", "--wait", "10.9.9.9")
+	j.wantCtl(t, 0, `^server 3 on 127\.0\.0\.2 ADDED\n$`, "add-server", "--wait", "127.0.0.2")
+	j.wantCtl(t, 0, `(?m)^3 +127\.0\.0\.2 +HERE +\d+ +\d+ +\d+ +\d+$`, "status")
+	j.wantCtl(t, 0, `^server 0 REMOVED\n$`, "remove-server", "0")
+	j.wantCtl(t, 1, "there is no server 0", "remove-server", "0")
+	j.wantCtl(t, 0, `^server 1 REMOVED\n$`, "remove-server", "1")
+	kill(t, j.process(t, "server", 2))
+	j.await(t, "starting another server 2 on localhost")
+	j.awaitCount(t, "INFO joined role=server rank=2 ", 2)
+	j.wantCtl(t, 0, `(?m)^0 +localhost +REMOVED `, "status")
+	j.edit(t, "localhost slots=2\n127.0.0.2\n") // workers find the servers
+	j.await(t, "worker 2  | begins as 2 of 3, joined true")
+	j.finish(t)
+	j.wantOutput(t, `server 0 on localhost was removed from the job`)
+	j.wantOutput(t, "exit 0, removed")
+	j.wantOutput(t, "signal 9 (killed), lost, its backups took over")
+}
+
+func TestServersCanNotComeOrGoWithoutBackups(t *testing.T) {
+	t.Parallel()
+	j := startElastic(t)
+	j.wantCtl(t, 1, "servers can be added only where shards have backups: start the job with --backups 1", "add-server")
+	j.wantCtl(t, 1, "servers can be removed only where shards have backups: start the job with --backups 1", "remove-server", "0")
+	j.wantCtl(t, 2, `got "first", want a server's rank`, "remove-server", "first")
+	j.finish(t)
+}
+
 // Without backups the loss of a server ends the job, which begins again on the hosts that it had last.
 func TestJobThatLostItsServerIsStartedAgain(t *testing.T) {
 	t.Parallel()

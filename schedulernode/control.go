@@ -42,6 +42,7 @@ type ControlRequest struct {
 type Done struct {
 	Error string `json:"error,omitempty"`
 	Again bool   `json:"again,omitempty"` // it may be done a moment later
+	Rank  uint32 `json:"rank,omitempty"`  // of the server that "add-server" asked for
 }
 
 // Events is the answer to "events".
@@ -156,9 +157,10 @@ func (c *Core) control(request uint64, m *wire.Control) {
 		c.report(request, Done{Error: c.ended(r)})
 	case "remove-server":
 		refusal, again := c.removeServer(r.Rank)
-		c.report(request, Done{refusal, again})
+		c.report(request, Done{Error: refusal, Again: again})
 	case "add-server":
-		c.report(request, Done{Error: c.addServer(r.Host)})
+		rank, refusal := c.addServer(r.Host)
+		c.report(request, Done{Error: refusal, Rank: rank})
 	case "server-failed":
 		c.report(request, Done{Error: c.serverFailed(r.Rank, r.Reason)})
 	case "add", "remove", "failed":

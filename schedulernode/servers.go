@@ -25,27 +25,27 @@ const maxServers = 1 << 12
 
 // addServer asks for one more server; the launcher, which hears of it, starts it. It gets the rank of one that was removed as asked, or a
 // new one. It returns why that can not be.
-func (c *Core) addServer(host string) string {
+func (c *Core) addServer(host string) (rank uint32, refusal string) {
 	switch {
 	case strings.ContainsAny(host, "/ \t\r\n") || len(host) > 255:
-		return fmt.Sprintf("host %q: want a name of up to 255 bytes without spaces and slashes", host)
+		return 0, fmt.Sprintf("host %q: want a name of up to 255 bytes without spaces and slashes", host)
 	case c.phase == wire.PhaseForming:
-		return "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
+		return 0, "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
 	case c.phase != wire.PhaseRunning:
-		return "the job has " + phaseNames[c.phase] + because(c.reason)
+		return 0, "the job has " + phaseNames[c.phase] + because(c.reason)
 	case !c.plan.backups:
-		return "servers can be added only where shards have backups: start the job with --backups 1"
+		return 0, "servers can be added only where shards have backups: start the job with --backups 1"
 	}
-	rank := 0
-	for ; rank < c.ranks && !c.removedServer(uint32(rank)) || c.comes(int32(rank)); rank++ {
+	for int(rank) < c.ranks && !c.removedServer(rank) || c.comes(int32(rank)) {
+		rank++
 	}
 	if rank >= maxServers {
-		return fmt.Sprintf("the job has had %d servers, the most that it may", rank)
+		return 0, fmt.Sprintf("the job has had %d servers, the most that it may", rank)
 	}
-	c.newServers = append(c.newServers, comingServer{keptServer{uint32(rank), host}, c.now.Add(c.set.Elastic.JoinTimeout)})
+	c.newServers = append(c.newServers, comingServer{keptServer{rank, host}, c.now.Add(c.set.Elastic.JoinTimeout)})
 	c.dirty.job = true
-	c.serverEvent(EventServerQueued, host, uint32(rank), 0, "")
-	return ""
+	c.serverEvent(EventServerQueued, host, rank, 0, "")
+	return rank, ""
 }
 
 // removedServer says that the newest server of a rank was removed as asked: nobody will start it again.

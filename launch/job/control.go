@@ -11,11 +11,15 @@ import (
 // ErrRefused is in the chain of errors of requests that the scheduler refused: asking again would not help.
 var ErrRefused = errors.New("refused")
 
+// ErrLater is in the chain, too, of errors of requests that may be granted a moment later.
+var ErrLater = errors.New("not yet")
+
 // A Request is what launch asks of the scheduler, as JSON.
 type Request struct {
-	Op         string `json:"op"` // status, add, remove, failed, lost, events or why
+	Op         string `json:"op"` // status, add, remove, failed, lost, events, why, add-server, remove-server or server-failed
 	Host       string `json:"host,omitempty"`
 	Slots      int    `json:"slots,omitempty"`  // of add: workers that the host takes; 0: one
+	Rank       int    `json:"rank,omitempty"`   // of remove-server and server-failed
 	PID        int    `json:"pid,omitempty"`    // of lost: the process that ended
 	Reason     string `json:"reason,omitempty"` // of failed: why the host cannot take part; of lost: how the process ended
 	After      uint64 `json:"after,omitempty"`  // of events: number of the last one that is known
@@ -30,6 +34,11 @@ const (
 	actionRemoved       = "REMOVED"
 	actionFailed        = "FAILED"
 	actionLost          = "LOST"
+
+	actionServerQueued  = "SERVER_QUEUED"
+	actionServerAdded   = "SERVER_ADDED"
+	actionServerRemoved = "SERVER_REMOVED"
+	actionServerFailed  = "SERVER_FAILED"
 )
 
 // An Event is something that happened to a host of the job. Events are numbered from 1 on.
@@ -41,6 +50,7 @@ type Event struct {
 	Slots  int    `json:"slots"` // of ADD_QUEUED
 	Role   string `json:"role"`  // of ADDED: worker; of LOST: worker or server
 	PID    int    `json:"pid"`   // of ADDED and LOST: the process's, as its host numbers them
+	Rank   int    `json:"rank"`  // of a server that comes or goes as asked
 	Reason string `json:"reason"`
 }
 
@@ -74,9 +84,13 @@ func (c Control) ask(ctx context.Context, addr string, credentials []string, q R
 	}
 	var done struct {
 		Error string `json:"error"`
+		Again bool   `json:"again"`
 	}
 	if err := json.Unmarshal(answer, &done); err != nil {
 		return nil, fmt.Errorf("launch: %s: the scheduler answered %.100q: %w", q.Op, answer, err)
+	}
+	if done.Error != "" && done.Again {
+		return nil, fmt.Errorf("%w: %w: %s", ErrRefused, ErrLater, done.Error)
 	}
 	if done.Error != "" {
 		return nil, fmt.Errorf("%w: %s", ErrRefused, done.Error)

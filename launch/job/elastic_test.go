@@ -718,6 +718,51 @@ func TestLostServerIsReplacedWhereThereAreBackups(t *testing.T) {
 	}
 }
 
+// The launcher starts servers that the scheduler wants, tells of those that it cannot start, and lets those go that were removed.
+func TestServersAreStartedAndLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		f := newFakeScheduler()
+		s.elastic(t, f)
+		s.cfg.Elastic.Backups = 1
+		train, got := obedient(time.Minute), map[string]int{}
+		go func() {
+			time.Sleep(5 * time.Second)
+			f.tell(Event{Action: actionServerQueued, Rank: 1})
+			f.tell(Event{Action: actionServerQueued, Rank: 2, Host: "d/7"})
+			time.Sleep(time.Second)
+			f.tell(Event{Action: actionServerAdded, Rank: 1, Host: "localhost"})
+			time.Sleep(10 * time.Second)
+			f.tell(Event{Action: actionServerRemoved, Rank: 0, Host: "localhost"})
+		}()
+		res, err := s.run(t, func(p *proc) {
+			got[p.name]++
+			switch p.name {
+			case "server 0":
+				p.after(17*time.Second, 0)
+				return
+			case "server 1":
+				if p.env["PARAGON_JOIN"] != "1" || p.env["PARAGON_RANK"] != "1" || p.env["DMLC_NUM_SERVER"] != "1" {
+					t.Errorf("the new server has PARAGON_JOIN=%q, PARAGON_RANK=%q and DMLC_NUM_SERVER=%q, want 1, 1 and 1",
+						p.env["PARAGON_JOIN"], p.env["PARAGON_RANK"], p.env["DMLC_NUM_SERVER"])
+				}
+			}
+			train(p)
+		})
+		if err != nil || res.Code != 0 || got["server 0"] != 1 || got["server 1"] != 1 || got["server 2"] != 0 {
+			t.Errorf("Run: code %d, %v, servers started: %v; want 0, and servers 0 and 1 once", res.Code, err, got)
+		}
+		for _, n := range res.Nodes {
+			if n.Name() == "server 0" && n.fate != "removed" {
+				t.Errorf("server 0: got %q, want removed", n.fate)
+			}
+		}
+		if asked := f.asked(); len(asked) != 1 || !strings.HasPrefix(asked[0], "server-failed  ") || !strings.Contains(asked[0], "d/7") {
+			t.Errorf("the scheduler was asked %q, want word of server 2, which cannot be", asked)
+		}
+	})
+}
+
 // A server that the scheduler no longer counts is replaced, also when its process does not end. Workers beside it have nothing to do
 // with that, even if there is but one.
 func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {

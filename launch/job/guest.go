@@ -134,6 +134,11 @@ func (w *watch) edit(c hostworker.Change) {
 
 // event carries out what the scheduler has decided about a host.
 func (w *watch) event(e Event) {
+	switch e.Action {
+	case actionServerQueued, actionServerAdded, actionServerRemoved, actionServerFailed:
+		w.serverEvent(e)
+		return
+	}
 	h, err := hosts.ParseHost(e.Host)
 	if err != nil {
 		w.run.cfg.Logger.Error(fmt.Sprintf("launch: %s of a host: %v", e.Action, err))

@@ -39,7 +39,7 @@ func (w *watch) formed() bool {
 
 // endedWell takes note of a process that ended with code 0.
 func (w *watch) endedWell(n *Node) {
-	if n.Role == roleWorker && n.fate == "" && n.leaving {
+	if n.Role != roleScheduler && n.fate == "" && n.leaving {
 		n.fate = "removed"
 	}
 	if n.Role == roleScheduler && w.stage == running && w.formed() && w.run.cfg.Elastic.Changes() {
@@ -68,6 +68,9 @@ func (w *watch) goesOn(n *Node) bool {
 		return false // all that ran beside the launcher is gone, and nothing can be started there
 	case n.Role == roleScheduler:
 		return e.State != "" && w.restartScheduler(n)
+	case n.Role == roleServer && n.leaving:
+		n.fate = "removed"
+		return true
 	case n.Role == roleServer:
 		return e.Backups > 0 && w.restartServer(n)
 	case n.leaving:
@@ -264,11 +267,19 @@ func (w *watch) restartServer(n *Node) bool {
 	if n.Exit.Elapsed >= longLife {
 		attempt = 1
 	}
-	n.fate = "lost, its backups took over"
+	if w.asked[n.Rank] != nil {
+		n.fate = "ended before it counted"
+		w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s ended before it counted: %s", n.Name(), n.Host, n.Exit))
+	} else {
+		n.fate = "lost, its backups took over"
+		w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on with the backups of its shards", n.Name(), n.Host, n.Exit))
+	}
 	w.report(n)
-	w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on with the backups of its shards", n.Name(), n.Host, n.Exit))
 	if attempt > maxRestarts {
 		n.fate += fmt.Sprintf("; not started again after %d attempts", maxRestarts)
+		if w.asked[n.Rank] != nil {
+			w.serverFailed(n.Rank, fmt.Errorf("%s", n.Exit))
+		}
 		return true
 	}
 	again := w.run.newNode(roleServer, n.Rank, n.host)

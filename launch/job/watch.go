@@ -41,20 +41,22 @@ type watch struct {
 
 	// Of jobs that change.
 	guests   map[*guest]bool
-	coming   map[string]int  // hosts on which workers will be started again after a while, and how many
-	leaving  map[string]bool // hosts that are being removed, or were
-	lost     *Node           // the worker that was lost last, while the job went on
-	waves    map[string]int  // by host: goes up when it is added or removed, which ends what was meant for it before
-	here     map[string]bool // hosts with workers that count
-	requests []request       // to the scheduler, in order; the first is under way
-	restarts int             // of the scheduler in a row
-	changed  bool            // a worker was lost, left or joined
-	over     bool            // the scheduler has ended well: nobody joins any more
+	coming   map[string]int                  // hosts on which workers will be started again after a while, and how many
+	leaving  map[string]bool                 // hosts that are being removed, or were
+	lost     *Node                           // the worker that was lost last, while the job went on
+	waves    map[string]int                  // by host: goes up when it is added or removed, which ends what was meant for it before
+	here     map[string]bool                 // hosts with workers that count
+	requests []request                       // to the scheduler, in order; the first is under way
+	restarts int                             // of the scheduler in a row
+	asked    map[int]*Node                   // servers that were asked for and do not count yet, by rank
+	bringing map[int]context.CancelCauseFunc // ends the work for servers that are being started, by rank
+	changed  bool                            // a worker was lost, left or joined
+	over     bool                            // the scheduler has ended well: nobody joins any more
 }
 
 func newWatch(r *run) *watch {
 	w := &watch{run: r, results: make(chan func()), guests: make(map[*guest]bool), coming: make(map[string]int), waves: make(map[string]int),
-		leaving: make(map[string]bool), here: make(map[string]bool)}
+		leaving: make(map[string]bool), here: make(map[string]bool), asked: make(map[int]*Node), bringing: make(map[int]context.CancelCauseFunc)}
 	for _, h := range r.cfg.Workers {
 		w.here[h.String()] = true
 	}

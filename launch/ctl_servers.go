@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/launch/hosts"
+	"github.com/paragon-train/paragon/launch/job"
+	"github.com/paragon-train/paragon/schedulernode"
+)
+
+func addServerCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "add-server",
+		Usage:     "add a server to a job that runs",
+		ArgsUsage: "[HOST]",
+		Description: `Starts one more server, on HOST or where the job has fewest, of a job that was started with --backups 1:
+
+   launch ctl add-server
+   launch ctl add-server --wait d3
+
+Shards move to it while training goes on, until all servers hold as much; launch ctl status shows how much each one holds. --wait waits
+until the server is there, and ends with 1 if it cannot be.`,
+		Flags:  []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "wait", Usage: "wait until the server is there", DisableDefaultText: true}},
+		Action: addServer,
+	}
+}
+
+func removeServerCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "remove-server",
+		Usage:     "take a server out of a job that runs",
+		ArgsUsage: "RANK",
+		Description: `Gives the shards of server RANK to other servers, which have them as backups, and ends it, while training goes on, of a job
+that was started with --backups 1:
+
+   launch ctl remove-server 2
+
+Where shards of it are just moving, it waits until they have come; it ends when all shards have whole backups again, so that the job
+survives the next loss.`,
+		Flags:  []cli.Flag{jobFlag()},
+		Action: removeServer,
+	}
+}
+
+func addServer(c *cli.Context) error {
+	args, host := c.Args().Slice(), ""
+	if len(args) > 1 {
+		return usagef("ctl add-server: got %q, want one host at most; flags stand before it", args)
+	}
+	if len(args) == 1 {
+		h, err := hosts.ParseHost(args[0])
+		if err != nil {
+			return usagef("ctl add-server: %v", err)
+		}
+		host = h.String()
+	}
+	k, err := findJob(c)
+	if err != nil {
+		return err
+	}
+	var before struct {
+		LastEvent uint64 `json:"last_event"`
+	}
+	if _, err := k.ask(c.Context, job.Request{Op: "status"}, &before); err != nil {
+		return err
+	}
+	var done struct {
+		Rank int `json:"rank"`
+	}
+	if _, err := k.ask(c.Context, job.Request{Op: "add-server", Host: host}, &done); err != nil {
+		return err
+	}
+	if !c.Bool("wait") {
+		fmt.Fprintf(c.App.Writer, "server %d is being started. See launch ctl status.\n", done.Rank)
+		return nil
+	}
+	for after := before.LastEvent; ; {
+		var got struct {
+			Phase  string      `json:"phase"`
+			Events []job.Event `json:"events"`
+		}
+		if _, err := k.ask(c.Context, job.Request{Op: "events", After: after, WaitMillis: 10_000}, &got); err != nil {
+			return err
+		}
+		for _, e := range got.Events {
+			after = max(after, e.Number)
+			switch {
+			case e.Role != "server" || e.Rank != done.Rank:
+			case e.Action == "SERVER_ADDED":
+				fmt.Fprintf(c.App.Writer, "server %d on %s ADDED\n", done.Rank, e.Host)
+				return nil
+			case e.Action == "SERVER_FAILED", e.Action == "SERVER_REMOVED":
+				return fmt.Errorf("launch: server %d could not be added: %s", done.Rank, e.Reason)
+			}
+		}
+		if got.Phase != "running" {
+			return fmt.Errorf("launch: job %s has %s", k.Job, got.Phase)
+		}
+	}
+}
+
+// Shards that move are waited for so long, and asked after so often.
+const (
+	movesFor   = 2 * time.Minute
+	movesEvery = 200 * time.Millisecond
+)
+
+func removeServer(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return usagef("ctl remove-server: got %q, want the rank of one server; launch ctl status shows them", c.Args().Slice())
+	}
+	rank, err := strconv.Atoi(c.Args().First())
+	if err != nil || rank < 0 {
+		return usagef("ctl remove-server: got %q, want a server's rank, from 0 on", c.Args().First())
+	}
+	k, err := findJob(c)
+	if err != nil {
+		return err
+	}
+	for begin := time.Now(); ; {
+		_, err = k.ask(c.Context, job.Request{Op: "remove-server", Rank: rank}, &struct{}{})
+		if !errors.Is(err, job.ErrLater) || time.Since(begin) > movesFor {
+			break
+		}
+		select {
+		case <-time.After(movesEvery):
+		case <-c.Context.Done():
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "server %d REMOVED\n", rank)
+	return k.awaitBackups(c.Context)
+}
+
+// awaitBackups waits until no backup is being filled, in a job that runs.
+func (k *controller) awaitBackups(ctx context.Context) error {
+	for begin := time.Now(); ; {
+		var s schedulernode.Status
+		if _, err := k.ask(ctx, job.Request{Op: "status"}, &s); err != nil {
+			return err
+		}
+		filling := 0
+		for _, x := range s.Servers {
+			filling += x.Filling
+		}
+		switch {
+		case filling == 0 || s.Phase != "running":
+			return nil
+		case time.Since(begin) > movesFor:
+			return fmt.Errorf("launch: job %s: after %s %d shards still have no whole backup", k.Job, movesFor, filling)
+		}
+		select {
+		case <-time.After(movesEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
