@@ -582,6 +582,34 @@ func TestLastLossDecidesTheExitCodeHoweverRanksWereDealt(t *testing.T) {
 	}
 }
 
+// A loss that is one too many decides the exit code, and not those who failed for it.
+func TestLossThatTheJobDoesNotSurviveDecidesTheExitCode(t *testing.T) {
+	for _, lost := range []string{"worker 0", "server 0"} {
+		synctest.Test(t, func(t *testing.T) {
+			var s setup
+			s.elastic(t, newFakeScheduler())
+			s.cfg.Elastic.Backups = 1
+			res, err := s.run(t, func(p *proc) {
+				switch p.name {
+				case lost:
+					p.after(10*time.Second, 9)
+				case "scheduler":
+					time.Sleep(10*time.Second + 50*time.Millisecond)
+					fmt.Fprintln(p.out.Report, FailedLine(lost+" on localhost lost: x; that is too much"))
+					time.Sleep(30 * time.Millisecond)
+					p.exit.Code = 1
+				default: // the others fail for it, one by one
+					time.Sleep(10*time.Second + 60*time.Millisecond)
+					p.exit.Code = 1
+				}
+			})
+			if err != nil || res.Code != 9 || strings.Contains(s.out.String(), "exit 9,") {
+				t.Errorf("%s: code %d, %v, want 9, and no word that the job went on:\n%s", lost, res.Code, err, s.out.String())
+			}
+		})
+	}
+}
+
 // The scheduler says when too few workers are left; the exit code is that of the worker whose loss was too much.
 func TestLossThatIsTooMuchDecidesTheExitCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -162,7 +162,7 @@ func (w *watch) blames(n *Node) bool {
 // blame looks for the culprit among those without which the job went on at first: the last one that ended.
 func (w *watch) blame() {
 	for _, n := range w.run.nodes {
-		if n.lost && w.blames(n) && (w.culprit == nil || w.culprit.endedAt().Before(n.endedAt())) {
+		if (n.lost || n.Role == roleServer && n.ended && !n.Exit.OK()) && w.blames(n) && (w.culprit == nil || w.culprit.endedAt().Before(n.endedAt())) {
 			w.culprit = n
 		}
 	}
@@ -204,7 +204,7 @@ func (w *watch) failed(n *Node) {
 	if w.first == nil || n.endedAt().Before(w.first.endedAt()) {
 		w.first = n
 	}
-	if w.blames(n) {
+	if w.blames(n) && (w.culprit == nil || w.names(n)) {
 		w.culprit = n
 	}
 }
