@@ -46,17 +46,19 @@ func (p *payload) decodeTo(dst []float32) {
 		p.decodePart(dst, 0)
 	default:
 		clear(dst)
-		p.addTo(dst)
+		p.addTo(dst, nil)
 	}
 }
 
-// addTo adds the payload's values to dst.
-func (p *payload) addTo(dst []float32) {
+// addTo adds the payload's values to dst. Values of 16 bits are decoded a part at a time, into memory of the pool.
+func (p *payload) addTo(dst []float32, pool *Pool) {
 	switch p.codec {
 	case wire.CodecFloat32:
 		f32.AddTo(dst, p.data.Float32s(len(dst)))
 	case wire.CodecFloat16, wire.CodecBFloat16:
-		var part [1024]float32 // stays in the first-level cache
+		scratch := pool.Get(4 * partLen)
+		defer scratch.Release()
+		part := scratch.Float32s(partLen)
 		for from := 0; from < len(dst); from += len(part) {
 			to := min(from+len(part), len(dst))
 			x := part[:to-from]
@@ -71,6 +73,9 @@ func (p *payload) addTo(dst []float32) {
 		f32.AddDecodedTopK(dst, p.data.Bytes(p.size))
 	}
 }
+
+// partLen values stay in the first-level cache.
+const partLen = 1024
 
 // decodePart writes the values of 16 bits from number from on to dst.
 func (p *payload) decodePart(dst []float32, from int) {

@@ -257,17 +257,22 @@ func TestSizeClassesHoldWhatIsAsked(t *testing.T) {
 
 func TestSteadyRoundsAllocateNothing(t *testing.T) {
 	for _, workers := range []int{1, 4} {
-		for _, cfg := range []optim.Config{{}, {Name: "sgd", Momentum: 0.9}, {Name: "adam"}} {
-			t.Run(fmt.Sprintf("workers=%d/optimizer=%s", workers, cfg.Name), func(t *testing.T) {
+		for _, cfg := range []struct {
+			optim.Config
+			codec uint8
+		}{{}, {codec: wire.CodecBFloat16}, {codec: wire.CodecFloat16}, {Config: optim.Config{Name: "sgd", Momentum: 0.9}}, {Config: optim.Config{Name: "adam"}}} {
+			t.Run(fmt.Sprintf("workers=%d/optimizer=%s/codec=%d", workers, cfg.Name, cfg.codec), func(t *testing.T) {
 				s := dense(t, workers, make([]float32, 1000)...)
 				if cfg.Name != "" {
-					setOptimizer(t, s, cfg)
+					setOptimizer(t, s, cfg.Config)
 				}
+				size, _, _ := PayloadSize(cfg.codec, 1000)
 				round := uint64(0)
 				step := func() {
 					_, w, _ := s.Pull(Want{Node: node(0), Round: round + 1})
 					for r := workers - 1; r >= 0; r-- {
-						c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.pool.Get(4000)}
+						c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Codec: cfg.codec, Data: s.pool.Get(size)}
+						clear(c.Data.Bytes(size))
 						if status, err := s.Push(c); status != Held || err != nil {
 							t.Fatal(status, err)
 						}

@@ -141,7 +141,7 @@ func (s *Shard) fold(x *slot) {
 	}
 	switch {
 	case s.sum.data != nil:
-		p.addTo(s.sum.data.Float32s(s.n))
+		p.addTo(s.sum.data.Float32s(s.n), s.pool)
 		p.data.Release()
 	case p.codec == wire.CodecFloat32:
 		s.sum.data = p.data // the first one's memory is the sum's
