@@ -351,6 +351,53 @@ func TestServersComeAndGoWithoutATrace(t *testing.T) {
 	}
 }
 
+// A worker that pushes and closes without a pull stays until the backup has its push: should the server be lost, it can still send it again.
+func TestCloseWaitsForTheLastPushes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 3, Elastic: cluster.Elastic{Backups: 1}})
+		stores := job.Stores(t, "dist_sync")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		together(t, stores, func(kv kvstore.Store) error {
+			return errors.Join(kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1}), kv.Init(ctx, "w", make([]float32, 10)))
+		})
+		primary := -1
+		var s schedulernode.Status
+		answer, err := job.Control(ctx, `{"op":"status"}`)
+		if err := errors.Join(err, json.Unmarshal([]byte(answer), &s)); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range s.Servers {
+			if x.Shards > 0 {
+				primary = int(x.Rank)
+			}
+		}
+		ones := slices.Repeat([]float32{1}, 10)
+		if err := stores[0].Push(ctx, "w", ones); err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- stores[0].Close() }()
+		time.Sleep(time.Second)
+		job.KillServer(primary, false)
+		time.Sleep(2 * time.Second)
+		out := make([]float32, 10)
+		if err := stores[1].PushPull(ctx, "w", [][]float32{ones}, [][]float32{out}); err != nil {
+			t.Fatal(err)
+		}
+		if want := slices.Repeat([]float32{2}, 10); !slices.Equal(out, want) {
+			t.Errorf("got %v, want %v: what both have pushed", out, want)
+		}
+		if err := <-closed; err != nil {
+			t.Errorf("close: %v", err)
+		}
+		begin := time.Now()
+		if err := stores[1].Close(); err != nil || time.Since(begin) > time.Second {
+			t.Errorf("close of the one that has pulled: %v, after %v", err, time.Since(begin))
+		}
+	})
+}
+
 // Where both servers of a shard are lost the job fails, and says which shard.
 func TestLossOfBothCopiesFailsAndNamesTheShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -148,6 +148,7 @@ type Store interface {
 	// set by hand: call SetOptimizer before or after, with the same config. Before anything changes all of the file is checked.
 	Load(ctx context.Context, uri string) error
 	// Close leaves the job in order: this worker is done, and the others go on without it. When all workers have, the servers end.
+	// Where shards have backups it waits, for up to 5 s, until these have this worker's last pushes.
 	Close() error
 	// Abort leaves the job because of cause, and fails it for everybody: the others learn who failed and why. A Close or
 	// Abort after the first does nothing. See Leave.

@@ -177,6 +177,7 @@ func (s *store) Arrive(ctx context.Context, a cluster.Arrival) error {
 		return fmt.Errorf("kvstore: %s: %d other calls of this worker are under way, want none at a boundary", verb, under)
 	}
 	err := s.ask(ctx, verb, func(ctx context.Context) error { return n.Arrive(ctx, a) })
+	s.removed.Store(errors.Is(err, ErrRemoved))
 	switch {
 	case err == nil:
 		s.beginEra()

@@ -2,6 +2,9 @@ package kvstore
 
 import (
 	"context"
+	"errors"
+	"sync"
+	"time"
 
 	"github.com/paragon-train/paragon/wire"
 )
@@ -93,6 +96,54 @@ func (t *kept) again(ctx context.Context, k *key, shards []int) {
 			k.s.logger.Warn("kvstore: push again", "key", k.name, "round", p.round, "err", err)
 		}
 	}
+}
+
+// closeWait is how long Close waits for the rounds of pushes that nobody has pulled.
+const closeWait = 5 * time.Second
+
+// awaitKept waits until the rounds of all pushes have closed and are at the shards' backups, for up to closeWait: until then only this worker
+// can send them again, should a server be lost.
+func (s *store) awaitKept() {
+	if !s.placing.moves() || s.async || s.removed.Load() {
+		return
+	}
+	select {
+	case <-s.node.Done():
+		return
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	var waiting sync.WaitGroup
+	for _, k := range s.sorted() {
+		waiting.Go(func() {
+			if !k.kept.any(ctx) {
+				return
+			}
+			var err error
+			if k.form == wire.FormDense {
+				seq, round := k.wanted()
+				err = k.pull(ctx, "close", seq, round, nil)
+			} else {
+				err = s.PullRows(ctx, k.name, nil, nil)
+			}
+			if err != nil && !errors.Is(err, ErrClosed) {
+				s.logger.Warn("kvstore: close: a push whose round is open is lost, should its server be", "key", k.name, "err", err)
+			}
+		})
+	}
+	waiting.Wait()
+}
+
+// any reports whether pushes are kept; false when ctx ends first.
+func (t *kept) any(ctx context.Context) bool {
+	select {
+	case t.turn <- struct{}{}:
+		defer t.unlock()
+	case <-ctx.Done():
+		return false
+	}
+	return t.pushes[0].used || t.pushes[1].used
 }
 
 // acknowledged takes care of a push whose round may be open yet; before is the placement when it began.

@@ -32,6 +32,7 @@ type store struct {
 	weight  atomic.Uint32 // float32 bits
 	counted atomic.Bool   // it is a number of examples
 	joining atomic.Bool   // this worker does not count yet
+	removed atomic.Bool   // it was asked to leave, and counts no more
 	under   atomic.Int64  // calls under way
 	noted   atomic.Int64  // when a wait was last logged, in Unix nanoseconds
 	closing chan struct{}
@@ -223,6 +224,9 @@ func (s *store) Abort(cause error) error {
 
 // part leaves the job, in order or (ok false) for a reason that fails it.
 func (s *store) part(ok bool, reason string) error {
+	if ok {
+		s.awaitKept()
+	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
