@@ -582,6 +582,32 @@ func TestLastLossDecidesTheExitCodeHoweverRanksWereDealt(t *testing.T) {
 	}
 }
 
+// A worker that ended with 0 and that the scheduler holds for lost, since it never left the job, did not do its part.
+func TestWorkerThatEndsWithoutLeavingIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		f := newFakeScheduler()
+		s.elastic(t, f)
+		s.cfg.Elastic.Rejoin = 0
+		res, err := s.run(t, func(p *proc) {
+			switch p.name {
+			case "worker 0":
+				p.after(30*time.Second, 9)
+			case "worker 1":
+				time.AfterFunc(15*time.Second, func() {
+					f.tell(Event{Action: actionLost, Host: "localhost", PID: 101, Reason: "no heartbeat for 10 s"})
+				})
+				p.after(5*time.Second, 0)
+			default:
+				p.after(time.Minute, 0)
+			}
+		})
+		if err != nil || res.Code != 9 || !strings.Contains(s.out.String(), "exit 0, lost, the job went on") {
+			t.Errorf("Run: code %d, %v, want 9, and that worker 1 was lost:\n%s", res.Code, err, s.out.String())
+		}
+	})
+}
+
 // A loss that is one too many decides the exit code, and not those who failed for it.
 func TestLossThatTheJobDoesNotSurviveDecidesTheExitCode(t *testing.T) {
 	for _, lost := range []string{"worker 0", "server 0"} {
@@ -764,7 +790,9 @@ func TestServersAreStartedAndLetGo(t *testing.T) {
 			f.tell(Event{Action: actionServerRemoved, Rank: 0, Host: "localhost"})
 		}()
 		res, err := s.run(t, func(p *proc) {
+			p.m.mu.Lock()
 			got[p.name]++
+			p.m.mu.Unlock()
 			switch p.name {
 			case "server 0":
 				p.after(17*time.Second, 0)

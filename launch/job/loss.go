@@ -128,9 +128,11 @@ func (w *watch) gone(h hosts.Host, e Event) {
 	}
 	if it != nil {
 		it.told = true
-		if !it.ended && !it.lost {
+		if !it.lost && !it.leaving { // it may also have ended with 0, and never left the job
 			w.lose(it, e.Reason)
-			w.turnOut(it, "", goneTime)
+			if !it.ended {
+				w.turnOut(it, "", goneTime)
+			}
 		}
 		living = slices.DeleteFunc(living, func(n *Node) bool { return n == it })
 	}
