@@ -106,10 +106,10 @@ func (e *exchange) until(ctx context.Context, done func() bool) error {
 		e.changed.Wait()
 	}
 	switch {
-	case e.err != nil:
-		return e.err
 	case e.closed:
 		return errors.New("worker: trainer is closed")
+	case e.err != nil:
+		return e.err
 	case !done():
 		return fmt.Errorf("worker: wait for the store with %d of %d parameters under way: %w", e.left, len(e.keys), context.Cause(ctx))
 	}
@@ -124,7 +124,12 @@ func (e *exchange) wake() {
 }
 
 // close ends the goroutines; trips under way are cut short.
-func (e *exchange) close() { e.end(nil) }
+func (e *exchange) close() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.end(nil)
+}
 
 // end is close for a reason, which all who wait hear. When it returns no trip writes to the values any more.
 func (e *exchange) end(err error) {
@@ -132,7 +137,6 @@ func (e *exchange) end(err error) {
 	if e.err == nil {
 		e.err = err
 	}
-	e.closed = true
 	e.changed.Broadcast()
 	e.mu.Unlock()
 	e.cancel()
