@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/paragon-train/paragon/wire"
 )
@@ -27,6 +28,7 @@ type Started struct {
 	id   uint32
 	kind wire.Kind
 	call call
+	mu   sync.Mutex // held while the request is being read: a connection that breaks meanwhile must not end it yet
 }
 
 var _ Starter = (*Client)(nil)
@@ -49,11 +51,16 @@ func (c *Client) Start(p *Started, request, answer wire.Message, dst []byte, pay
 	p.c, p.cc, p.kind = c, cc, request.Kind()
 	p.call = call{addr: c.addr, answer: answer, dst: dst, started: p}
 	var ok bool
+	p.mu.Lock()
 	if p.id, ok = cc.register(&p.call); ok {
+		taken, err := cc.w.small(p.id, request, size, payload)
+		p.mu.Unlock()
 		// A batch that is full or a frame beyond the limits is Call's matter.
-		if taken, err := cc.w.small(p.id, request, size, payload); (!taken || err != nil) && cc.take(p.id) != nil {
+		if (!taken || err != nil) && cc.take(p.id) != nil {
 			ok = false
 		}
+	} else {
+		p.mu.Unlock()
 	}
 	if !ok {
 		<-c.turns
@@ -66,6 +73,8 @@ func (c *Client) Start(p *Started, request, answer wire.Message, dst []byte, pay
 
 // over ends the request, for whoever took its call out of the pending ones.
 func (p *Started) over() {
+	p.mu.Lock()
+	p.mu.Unlock()
 	<-p.c.turns
 	p.Done()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -275,4 +276,52 @@ func TestStartUsesEveryConnection(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A hookedPull runs a hook while it is being written.
+type hookedPull struct {
+	wire.Pull
+	hook func()
+}
+
+func (m *hookedPull) AppendHead(b []byte) []byte {
+	m.hook()
+	return m.Pull.AppendHead(b)
+}
+
+// A connection that breaks while a request is still being read from the caller's memory does not end it before that is over: the caller
+// would use the memory anew.
+func TestAStartedRequestEndsAfterItWasRead(t *testing.T) {
+	ln, scfg, ccfg := over(TCP)(t)
+	serve(t, ln, new(handler), scfg)
+	ccfg.Connections = 1
+	c := client(t, ln.Addr().String(), ccfg)
+	if _, err := c.Call(t.Context(), &wire.Heartbeat{}, &wire.Ack{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var reading atomic.Bool
+	done := make(chan bool, 1)
+	p := &Started{Done: func() { done <- reading.Load() }}
+	closed := make(chan struct{})
+	m := &hookedPull{hook: func() {
+		reading.Store(true)
+		defer reading.Store(false)
+		go func() {
+			defer close(closed)
+			c.Close()
+		}()
+		for range 20_000 {
+			runtime.Gosched()
+		}
+	}}
+	if !c.Start(p, m, &wire.Value{}, nil) {
+		t.Fatal("the request was not started")
+	}
+	if <-done {
+		t.Error("the request ended while it was being read")
+	}
+	if _, err := p.Result(); !errors.Is(err, ErrClosed) {
+		t.Errorf("the request: got error %v, want %v", err, ErrClosed)
+	}
+	<-closed
 }
