@@ -86,12 +86,20 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.Ready(ln.Addr().String())
 	}
 	kept := sh.loop(ctx, core)
+	if errors.Is(kept, ErrHandOver) { // no answer but the next scheduler's
+		done := make(chan struct{})
+		go func() {
+			defer close(sh.ended)
+			sh.dropRest(done)
+		}()
+		err := errors.Join(srv.Close(), <-served)
+		close(done)
+		<-sh.ended
+		return errors.Join(fmt.Errorf("schedulernode: job %s: %w", cfg.Job, kept), err)
+	}
 	// The last answers are on their way; the nodes close their connections when they have them.
 	quiet, cancel := context.WithTimeout(context.Background(), linger)
 	defer cancel()
-	if errors.Is(kept, ErrHandOver) {
-		cancel()
-	}
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lingerStopped, cancel) })()
 	go func() {
 		defer close(sh.ended)
@@ -317,6 +325,18 @@ func (s *shell) refuseRest(ctx context.Context) {
 			}
 		case <-s.events:
 		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dropRest takes what is still asked and says nothing, until done.
+func (s *shell) dropRest(done chan struct{}) {
+	for {
+		select {
+		case <-s.begin:
+		case <-s.events:
+		case <-done:
 			return
 		}
 	}

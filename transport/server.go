@@ -78,11 +78,11 @@ func (s *Server) Serve() error {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.ended = true
-	s.cancel()
 	err := s.ln.Close()
 	for _, nc := range s.conns {
 		nc.Close()
 	}
+	s.cancel() // last: what handlers say of it reaches nobody, for whom it would be an answer
 	s.mu.Unlock()
 	s.wg.Wait()
 	if errors.Is(err, net.ErrClosed) {
