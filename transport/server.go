@@ -78,11 +78,11 @@ func (s *Server) Serve() error {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.ended = true
-	err := s.ln.Close()
 	for _, nc := range s.conns {
 		nc.Close()
 	}
-	s.cancel() // last: what handlers say of it reaches nobody, for whom it would be an answer
+	s.cancel() // behind the connections: what handlers say of it must reach nobody, who would take it for an answer
+	err := s.ln.Close()
 	s.mu.Unlock()
 	s.wg.Wait()
 	if errors.Is(err, net.ErrClosed) {
