@@ -36,7 +36,7 @@ type crowd struct {
 	at     func(w *hand, step uint64) // called by each worker before its step
 
 	running sync.WaitGroup
-	mu      sync.Mutex
+	mu      sync.Mutex                   // guards the rest, and the kv and dead of each hand
 	sums    map[string]map[uint64]uint64 // by key and step
 	ended   map[string]error             // by host
 	cuts    map[uint64]wire.Division     // by change
@@ -58,13 +58,31 @@ func (c *crowd) say(format string, args ...any) {
 	c.logger.Info(fmt.Sprintf(format, args...))
 }
 
+// add puts a worker among the hands; on returns the one on a host.
+func (c *crowd) add(host string, w *hand) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hands[host] = w
+}
+
+func (c *crowd) on(host string) *hand {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hands[host]
+}
+
+// node returns the ID of the worker on a host, which has made its store.
+func (c *crowd) node(host string) cluster.NodeID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hands[host].kv.(kvstore.Elastic).NodeID()
+}
+
 // start begins a worker's process.
 func (c *crowd) start(cfg cluster.Config) *hand {
 	w := &hand{c: c, host: c.job.Net.Host(cfg.Host)}
 	cfg.Network, cfg.SchedulerTimeout = w.host, 2*silence
-	c.mu.Lock()
-	c.hands[cfg.Host] = w
-	c.mu.Unlock()
+	c.add(cfg.Host, w)
 	c.running.Go(func() {
 		err := w.work(c.t.Context(), cfg)
 		c.mu.Lock()
@@ -91,7 +109,9 @@ func (w *hand) work(ctx context.Context, cfg cluster.Config) (err error) {
 			err = kvstore.Leave(kv, err)
 		}
 	}()
+	c.mu.Lock()
 	w.kv = kv
+	c.mu.Unlock()
 	job := kv.(kvstore.Elastic)
 	if err := errors.Join(kv.InitAverage(ctx, "flag", []float32{0}), kv.Init(ctx, "a", []float32{0}), kv.Init(ctx, "b", make([]float32, 2)),
 		kv.Init(ctx, "c", make([]float32, 30_000)), kv.InitRows(ctx, "rows", 5, 1, nil)); err != nil {
@@ -345,7 +365,13 @@ func TestWorkersComeAndGoWhileOthersTrain(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex // guards random and lost: any worker may be the first to come to a step
 				random := rand.New(rand.NewPCG(seed, 5))
+				draw := func(n int) int {
+					mu.Lock()
+					defer mu.Unlock()
+					return random.IntN(n)
+				}
 				c := newCrowd(t, 3, 80, seed, cluster.Elastic{}, nil)
 				c.job.Net.Delay(faultnet.Any, faultnet.Any, time.Millisecond, 3*time.Millisecond)
 				c.job.Net.Delay("scheduler", "server1", 30*time.Millisecond, 60*time.Millisecond) // which hears of changes late
@@ -353,16 +379,15 @@ func TestWorkersComeAndGoWhileOthersTrain(t *testing.T) {
 				var once sync.Map
 				first := func(what string) bool { _, again := once.LoadOrStore(what, true); return !again }
 				soon := func(f func()) { // in the middle of something
-					wait := time.Duration(random.IntN(20_000)) * time.Microsecond
+					wait := time.Duration(draw(20_000)) * time.Microsecond
 					c.running.Go(func() { time.Sleep(wait); f() })
 				}
 				var lost []cluster.NodeID
-				var mu sync.Mutex
 				kill := func(host string) {
+					soon(func() { c.kill(host, seed%2 == 0) })
 					mu.Lock()
 					defer mu.Unlock()
-					soon(func() { c.kill(host, seed%2 == 0) })
-					lost = append(lost, c.hands[host].kv.(kvstore.Elastic).NodeID())
+					lost = append(lost, c.node(host))
 				}
 				c.at = func(w *hand, step uint64) {
 					switch {
@@ -385,7 +410,7 @@ func TestWorkersComeAndGoWhileOthersTrain(t *testing.T) {
 						kill("worker0")
 					case step%7 == 3 && first(fmt.Sprint("cut", step)):
 						servers := []string{"server0", "server1"}
-						from, to := w.host.Name(), servers[random.IntN(2)]
+						from, to := w.host.Name(), servers[draw(2)]
 						soon(func() { c.job.Net.Break(from, to, 30*time.Millisecond) })
 					case step%7 == 5 && first(fmt.Sprint("cut", step)):
 						from := w.host.Name()
@@ -515,7 +540,7 @@ func TestAWorkerThatWasLostIsToldSo(t *testing.T) {
 		c.at = func(w *hand, step uint64) {
 			if step == 10 {
 				once.Do(func() {
-					frozen := c.hands["worker1"].host
+					frozen := c.on("worker1").host
 					frozen.Freeze()
 					c.running.Go(func() { time.Sleep(silence); frozen.Thaw() })
 				})
@@ -568,7 +593,7 @@ func TestAsynchronousWorkersComeAndGo(t *testing.T) {
 			cfg.Network = host
 			kv, err := kvstore.Create(ctx, "dist_async", kvstore.WithConfig(cfg), kvstore.WithLogger(c.logger), kvstore.WithStaleness(1))
 			if err == nil {
-				c.hands[cfg.Host] = &hand{c: c, host: host, kv: kv}
+				c.add(cfg.Host, &hand{c: c, host: host, kv: kv})
 				t.Cleanup(func() { kv.Close() })
 			}
 			return kv, err
