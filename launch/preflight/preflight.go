@@ -34,6 +34,8 @@ type Config struct {
 	Launcher func(reached []Machine) (string, error) // address of the launching machine for the hosts
 	MaxSkew  time.Duration                           // of clocks: 2 s
 	Timeout  time.Duration                           // for everything: 1 min
+
+	now func() time.Time // time.Now, or a test's clock
 }
 
 // A Report is what was found out about one host.
@@ -54,6 +56,9 @@ func Check(ctx context.Context, cfg Config) []*Report {
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
+	}
+	if cfg.now == nil {
+		cfg.now = time.Now
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Timeout, fmt.Errorf("no answer within %s", cfg.Timeout))
 	defer cancel()
@@ -129,9 +134,9 @@ func (r *Report) login(ctx context.Context, cfg Config) {
 	if cfg.SyncDir != "" {
 		q.Programs = []string{"rsync"}
 	}
-	before := time.Now()
+	before := cfg.now()
 	a, err := m.Ask(ctx, q)
-	took := time.Since(before)
+	took := cfg.now().Sub(before)
 	if err != nil {
 		r.problem("%v", err)
 		if a.Time.IsZero() {
@@ -147,7 +152,7 @@ func (r *Report) login(ctx context.Context, cfg Config) {
 	r.port = a.Listening
 	r.Skew = a.Time.Sub(before.Add(took / 2)).Round(time.Millisecond)
 	if limit := cfg.MaxSkew + took/2; r.Skew > limit || r.Skew < -limit {
-		r.problem("its clock is off by %s; set it by NTP", r.Skew)
+		r.problem("its clock is off by %s; set it by NTP", r.Skew.Round(100*time.Millisecond))
 	}
 }
 

@@ -22,8 +22,11 @@ type fake struct {
 func (m *fake) Address() string { return m.address }
 func (m *fake) Close() error    { return nil }
 
+// noon is what all clocks show, so that nothing depends on how long an answer takes.
+var noon = time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)
+
 func (m *fake) Ask(ctx context.Context, q agent.Question) (agent.Answer, error) {
-	a := agent.Answer{Time: time.Now(), Dial: map[string]string{}}
+	a := agent.Answer{Time: noon, Dial: map[string]string{}}
 	if q.Listen != "" {
 		a.Listening, _ = agent.Greet(ctx, q.Listen, q.Hold)
 	}
@@ -44,7 +47,7 @@ func (m *fake) Ask(ctx context.Context, q agent.Question) (agent.Answer, error) 
 func TestCheckFindsWhatIsWrong(t *testing.T) {
 	machines := map[string]*fake{
 		"good": {address: "127.0.0.1"},
-		"late": {address: "127.0.0.1", answer: func(_ agent.Question, a *agent.Answer) { a.Time = a.Time.Add(time.Hour) }},
+		"late": {address: "127.0.0.1", answer: func(_ agent.Question, a *agent.Answer) { a.Time = noon.Add(time.Hour + 1400*time.Microsecond) }},
 		"bare": {address: "127.0.0.1", answer: func(q agent.Question, a *agent.Answer) { a.Missing = q.Programs }},
 		"full": {address: "127.0.0.1", answer: func(q agent.Question, a *agent.Answer) {
 			if q.MakeDir != "" {
@@ -61,7 +64,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		}},
 	}
 	cfg := Config{
-		SyncDir: "/job", Timeout: 30 * time.Second,
+		SyncDir: "/job", Timeout: 30 * time.Second, now: func() time.Time { return noon },
 		Launcher: func([]Machine) (string, error) { return "127.0.0.1", nil },
 		Dial: func(_ context.Context, h hosts.Host) (Machine, error) {
 			if m := machines[h.Name]; m != nil {
@@ -79,7 +82,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 	}
 	text := out.String()
 	for _, want := range []string{
-		"gone    -          -            1 problem", "gone: No route to host", "late: its clock is off by 1h0m0s",
+		"gone    -          -            1 problem", "gone: No route to host", "late    127.0.0.1  +3600.001 s  2 problems", "late: its clock is off by 1h0m0s;",
 		"bare: rsync is missing there", "full: mkdir /job: no space left", "walled: cannot reach the launching machine: i/o timeout",
 		"walled: cannot reach good: i/o timeout", "walled: cannot be reached from the launching machine", "good: cannot reach walled: ",
 	} {
@@ -96,7 +99,7 @@ func TestCheckTellsWhenTheLaunchingMachineCannotListen(t *testing.T) {
 	}
 	defer l.Close()
 	reports := Check(t.Context(), Config{
-		Hosts:    []hosts.Host{{Name: "d1"}},
+		Hosts: []hosts.Host{{Name: "d1"}}, now: func() time.Time { return noon },
 		Dial:     func(context.Context, hosts.Host) (Machine, error) { return &fake{address: "127.0.0.1"}, nil },
 		Launcher: func([]Machine) (string, error) { return "192.0.2.1", nil },
 	})
