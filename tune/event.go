@@ -1,0 +1,125 @@
+package tune
+
+import "time"
+
+// A Kind of event says what happened.
+type EventKind string
+
+const (
+	// EventStudy is the first: the study's name, space, metric, mode and seed.
+	EventStudy EventKind = "study"
+	// EventOpen is a process that took the study up again.
+	EventOpen EventKind = "open"
+	// EventStart is a new trial, or a further attempt of one.
+	EventStart EventKind = "start"
+	// EventReport is a report together with what was decided about it.
+	EventReport EventKind = "report"
+	// EventCheckpoint is a checkpoint that a trial kept; EventDrop one that was removed
+	// to keep within the budget.
+	EventCheckpoint EventKind = "checkpoint"
+	EventDrop       EventKind = "drop"
+	// EventEnd is the end of an attempt.
+	EventEnd EventKind = "end"
+	// EventExhausted says that there will be no new trials.
+	EventExhausted EventKind = "exhausted"
+	// EventHalt ends the study: its time is over, a stopper or the caller says so.
+	EventHalt EventKind = "halt"
+	// EventRequeue takes trials up again whose attempts were lost or failed.
+	EventRequeue EventKind = "requeue"
+)
+
+// An Event is one line of the log. Which fields count depends on its kind.
+type Event struct {
+	// Seq numbers events from 0 without gaps.
+	Seq uint64
+	// Time is the wall clock, for people. At is how long the study had run, without
+	// the time between two processes; it never decreases.
+	Time time.Time
+	At   time.Duration
+	Kind EventKind
+
+	// Trial and Attempt say whose event it is: of start, report, checkpoint, drop, end.
+	Trial, Attempt int
+
+	// Of a start: New is the trial's first; then Params and Origin are there. Else
+	// Restore is the step of the checkpoint it goes on from (-1: none), of trial Donor,
+	// and Params are there if they have changed.
+	New     bool
+	Params  Params
+	Origin  Origin
+	Donor   int
+	Restore int
+
+	// Of a report, a checkpoint, a drop.
+	Step     int
+	Metrics  Metrics
+	Decision Decision
+	// Bytes is the size of a checkpoint.
+	Bytes int64
+
+	// Outcome of an end.
+	Outcome Outcome
+	Failure Failure
+	Error   string
+	// Retry says that the attempt's failure is within its budget.
+	Retry bool
+
+	// Rule explains a start, a halt.
+	Rule string
+	// Location says where an attempt runs.
+	Location string
+	// Trials are those of a requeue; Fresh says that they begin from the start.
+	Trials []int
+	Fresh  bool
+
+	// Header is that of EventStudy.
+	Header *Header
+}
+
+// An Outcome says how an attempt ended.
+type Outcome string
+
+const (
+	// Returned is an attempt that ended by itself and without an error.
+	Returned Outcome = "returned"
+	// Obeyed is an attempt that ended since it was told to.
+	Obeyed Outcome = "obeyed"
+	// Broke is an attempt that failed.
+	Broke Outcome = "failed"
+	// Interrupted is an attempt that was cut off with the search: the trial goes on
+	// when the search is resumed.
+	Interrupted Outcome = "interrupted"
+)
+
+// A Header says what a log is about. A study that is resumed must have the same.
+type Header struct {
+	Version int
+	Name    string
+	Metric  string
+	Mode    Mode
+	Seed    uint64
+	// Space has a line for each parameter.
+	Space []string
+	// Scheduler and Suggester name the types, for people.
+	Scheduler, Suggester string
+}
+
+// An Observer is told of every event, in the order of the log, after the event
+// is on the disk. The view may already hold later events. It should be quick,
+// for reports wait meanwhile, and must not call the study.
+type Observer interface {
+	Observe(v View, e Event)
+}
+
+// A Ticker is an Observer that Run also calls about every second.
+type Ticker interface {
+	Observer
+	Tick(v View, now time.Time)
+}
+
+// A Closer is an Observer that Run closes when the search is over, with the view
+// as it then is.
+type Closer interface {
+	Observer
+	Close(v View) error
+}

@@ -1,0 +1,186 @@
+package tune
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// MarshalJSON writes one object, names in their order.
+func (p Params) MarshalJSON() ([]byte, error) { return p.appendJSON(nil), nil }
+
+func (p Params) appendJSON(b []byte) []byte {
+	b = append(b, '{')
+	for i, q := range p.list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, q.name)
+		b = append(b, ':')
+		b = appendValue(b, q.value)
+	}
+	return append(b, '}')
+}
+
+// appendValue writes one of the four types so that parseValue gets it back.
+func appendValue(b []byte, value any) []byte {
+	switch v := value.(type) {
+	case float64:
+		return appendFloat(b, v)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case string:
+		return appendString(b, v)
+	default:
+		panic(fmt.Sprintf("tune: a parameter of type %T", value)) // normal lets no other in
+	}
+}
+
+// appendFloat writes a finite number, always with a point or an exponent.
+func appendFloat(b []byte, v float64) []byte {
+	from := len(b)
+	b = strconv.AppendFloat(b, v, 'g', -1, 64)
+	if bytes.IndexByte(b[from:], '.') < 0 && bytes.IndexByte(b[from:], 'e') < 0 {
+		b = append(b, '.', '0')
+	}
+	return b
+}
+
+const hex = "0123456789abcdef"
+
+// appendString writes a JSON string; s is UTF-8.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 { // only in messages: names and values are checked
+				b = append(b, `\ufffd`...)
+			} else {
+				b = append(b, s[i:i+n]...)
+			}
+			i += n
+			continue
+		}
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c == '\n':
+			b = append(b, '\\', 'n')
+		case c < 0x20 || c == 0x7f:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			b = append(b, c)
+		}
+		i++
+	}
+	return append(b, '"')
+}
+
+// maxParams bounds what is read from outside.
+const maxParams = 1000
+
+// UnmarshalJSON reads an object. An object inside it stands for names with
+// points: {"opt":{"momentum":0.9}} is opt.momentum. A number with a point or an
+// exponent is a float64, one without an int64.
+func (p *Params) UnmarshalJSON(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := wantDelim(d, '{'); err != nil {
+		return fmt.Errorf("tune: parameters: %w", err)
+	}
+	list, err := readObject(d, "", nil)
+	if err != nil {
+		return fmt.Errorf("tune: parameters: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("tune: parameters: more follows the object")
+	}
+	p.list = list
+	return nil
+}
+
+func wantDelim(d *json.Decoder, want json.Delim) error {
+	t, err := d.Token()
+	if err != nil {
+		return err
+	}
+	if t != want {
+		return fmt.Errorf("got %v, want %v", t, want)
+	}
+	return nil
+}
+
+func readObject(d *json.Decoder, prefix string, list []pair) ([]pair, error) {
+	if strings.Count(prefix, ".") > 32 {
+		return nil, fmt.Errorf("%s: more than 32 objects inside each other", prefix)
+	}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name := prefix + t.(string) // the decoder lets nothing else stand here
+		if err := validName(name); err != nil {
+			return nil, err
+		}
+		t, err = d.Token()
+		if err != nil {
+			return nil, err
+		}
+		if t == json.Delim('{') {
+			if list, err = readObject(d, name+".", list); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		value, err := parseToken(t)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", name, err)
+		}
+		if slices.ContainsFunc(list, func(q pair) bool { return q.name == name }) {
+			return nil, fmt.Errorf("%q is there twice", name)
+		}
+		if len(list) == maxParams {
+			return nil, fmt.Errorf("there are more than %d", maxParams)
+		}
+		list = append(list, pair{name, value})
+	}
+	_, err := d.Token()
+	return list, err
+}
+
+func parseToken(t json.Token) (any, error) {
+	switch v := t.(type) {
+	case json.Number:
+		return parseNumber(string(v))
+	case bool, string:
+		return v, nil
+	default:
+		return nil, fmt.Errorf("got %v, want a number, a bool, a string or an object", t)
+	}
+}
+
+func parseNumber(s string) (any, error) {
+	if !strings.ContainsAny(s, ".eE") {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("integer %s is beyond 64 bits", s)
+		}
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(f, 0) {
+		return nil, fmt.Errorf("number %s is beyond a float64", s)
+	}
+	return f, nil
+}

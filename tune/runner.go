@@ -1,0 +1,93 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// A Trainable trains with parameters p and reports to r. It returns nil when it
+// is through, or the error that Report told it to return with. It should watch
+// ctx, which ends when the study does. It runs together with other trials.
+type Trainable func(ctx context.Context, p Params, r *Reporter) error
+
+// Resources are what one trial needs. The zero value is one slot of this process.
+type Resources struct {
+	// Hosts times Slots are the workers of a distributed trial; zero is 1.
+	Hosts, Slots int
+	// CPUsPerSlot are the processors of one slot; zero is 1.
+	CPUsPerSlot int
+	// GPUsPerSlot are the GPUs of one slot.
+	GPUsPerSlot int
+	// Servers is how many servers hold the parameters; zero leaves it to the Runner.
+	Servers int
+	// Memory is in bytes per slot; zero is not limited.
+	Memory int64
+	// StartTimeout is how long an attempt may take until all its parts run; zero
+	// leaves it to the Runner.
+	StartTimeout time.Duration
+}
+
+// An Attempt is one try at running a trial.
+type Attempt struct {
+	Study  string
+	Trial  int
+	Number int // from 1
+	Params Params
+	Seed   uint64
+	// Slot is the index of the slot, from 0 to Config.Parallel-1.
+	Slot      int
+	Resources Resources
+	// Folder is the trial's own, for logs and results; it is made when first asked
+	// for by Reporter.Folder. "" if the study keeps none.
+	Folder string
+	// Place is what the Runner's Acquire gave, or nil.
+	Place Place
+}
+
+// A Runner runs attempts of trials: in this process, as commands, as distributed
+// jobs. Its methods are called from several goroutines.
+type Runner interface {
+	// Run runs one attempt until it is over and leaves nothing of it behind. Reports go
+	// through r, of a distributed trial those of rank 0; an error of r.Report is to be
+	// passed on to the trial, and returned when it has ended. Errors get their class by
+	// Fail; without one they are of class UserCode. When ctx ends, so must the attempt.
+	Run(ctx context.Context, a Attempt, r *Reporter) error
+}
+
+// A Placer is a Runner that has places of its own to give out, such as hosts
+// that come and go. Without it every slot is a place.
+type Placer interface {
+	Runner
+	// Fits is an error that says why if no trial with these resources can ever run.
+	Fits(Resources) error
+	// Acquire waits for a place for one attempt.
+	Acquire(ctx context.Context, r Resources) (Place, error)
+}
+
+// A Place is where one attempt can run.
+type Place interface {
+	// Location is what people see: "local", "10.0.0.7:gpu0".
+	Location() string
+	// Release gives the place back after the attempt, or unused.
+	Release()
+}
+
+// InProcess is the Runner that calls the trainable in this process. A panic is a
+// failure of class UserCode.
+func InProcess(f Trainable) Runner { return inProcess{f} }
+
+type inProcess struct{ f Trainable }
+
+func (p inProcess) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v, debug.Stack())
+		}
+	}()
+	if p.f == nil {
+		return fmt.Errorf("tune: there is no trainable")
+	}
+	return p.f(ctx, a.Params, r)
+}

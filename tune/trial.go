@@ -1,0 +1,219 @@
+package tune
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// A State says where a trial is in its life.
+type State string
+
+// The states of a trial.
+const (
+	Pending   State = "pending"   // to be started, or to go on, as soon as a slot is free
+	Running   State = "running"   // an attempt is under way
+	Paused    State = "paused"    // stopped by the scheduler, which may go on with it
+	Completed State = "completed" // trained to its end
+	Pruned    State = "pruned"    // stopped early by the scheduler or a stopper
+	Failed    State = "failed"    // failed, with no budget left to try again
+	Stopped   State = "stopped"   // stopped since the study was
+)
+
+// Final says whether the state is for good (until a search is resumed in a mode
+// that takes failed trials up again).
+func (s State) Final() bool {
+	return s == Completed || s == Pruned || s == Failed || s == Stopped
+}
+
+// An Origin says where the parameters of a trial are from.
+type Origin string
+
+// The origins of parameters.
+const (
+	FromPoint     Origin = "point"     // one of Config.Points
+	FromDefault   Origin = "default"   // the defaults of the space
+	FromSuggester Origin = "suggester" // proposed; axes of the grid are gone through
+)
+
+// A Metric is one reported number.
+type Metric struct {
+	Name  string
+	Value float64
+}
+
+// Metrics are the numbers of one report, sorted by name.
+type Metrics []Metric
+
+// Get returns a number, and whether it was reported.
+func (m Metrics) Get(name string) (float64, bool) {
+	for _, x := range m {
+		if x.Name == name {
+			return x.Value, true
+		}
+	}
+	return math.NaN(), false
+}
+
+// Names returns the names, sorted.
+func (m Metrics) Names() []string {
+	names := make([]string, len(m))
+	for i, x := range m {
+		names[i] = x.Name
+	}
+	return names
+}
+
+// Map returns the numbers by name.
+func (m Metrics) Map() map[string]float64 {
+	all := make(map[string]float64, len(m))
+	for _, x := range m {
+		all[x.Name] = x.Value
+	}
+	return all
+}
+
+// metricsOf sorts what was reported.
+func metricsOf(reported map[string]float64) Metrics {
+	m := make(Metrics, 0, len(reported))
+	for name, value := range reported {
+		m = append(m, Metric{name, value})
+	}
+	slices.SortFunc(m, func(a, b Metric) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return b2i(a.Name > b.Name)
+	})
+	return m
+}
+
+// A Report is what a trial told at a step.
+type Report struct {
+	Step int
+	// Value is the study's metric as it was reported; NaN if the report has none.
+	// View.Score orients it.
+	Value   float64
+	Metrics Metrics
+	// Seq is the number of the report's event in the log.
+	Seq uint64
+	// Attempt is the attempt that reported.
+	Attempt int
+	// Elapsed is how long the trial had trained by then, all attempts together.
+	Elapsed time.Duration
+	// At is how long the study had run by then.
+	At time.Duration
+	// Action is what was decided.
+	Action Action
+}
+
+// A Checkpoint is a folder that a trial kept at a step.
+type Checkpoint struct {
+	Step  int
+	Bytes int64
+}
+
+// A Change is a moment when a trial went on from another trial's checkpoint.
+type Change struct {
+	// Step is the trial's own step at which it was decided.
+	Step int
+	// Donor is whose checkpoint was taken, DonorStep the checkpoint's step.
+	Donor, DonorStep int
+	// Before are the parameters until then.
+	Before Params
+}
+
+// A Trial is one setting tried. Those that a View gives out are read only, and
+// good until the call they were handed to returns; Clone keeps one longer.
+type Trial struct {
+	Number int
+	Params Params
+	Origin Origin
+	State  State
+	// Seed is the trial's own, derived from the study's seed and the number: with
+	// it training can be repeated.
+	Seed uint64
+	// Reports are in order of increasing step.
+	Reports []Report
+	// Best is the index in Reports of the best finite value, the earliest of
+	// equals, or -1.
+	Best int
+	// Rule says by which rule the trial was stopped or paused; "" if by none.
+	Rule string
+	// Error and Failure are those of the newest failed attempt.
+	Error   string
+	Failure Failure
+	// Failures counts failed attempts by class.
+	Failures map[Failure]int
+	// Attempts is how many times the trial was started, from 1.
+	Attempts int
+	// Changes are the exploits of population-based training, in order.
+	Changes []Change
+	// Checkpoints are those kept, in order of increasing step.
+	Checkpoints []Checkpoint
+	// Location says where the newest attempt runs or ran, as its Runner tells.
+	Location string
+	// StartedAt and EndedAt are on the study's clock; EndedAt is 0 until the trial
+	// is final.
+	StartedAt, EndedAt time.Duration
+	// Elapsed is how long the trial has trained, up to the newest event of it.
+	Elapsed time.Duration
+
+	run runState
+}
+
+// Name is what the trial is called in messages and folders: trial-000007.
+func (t *Trial) Name() string { return trialName(t.Number) }
+
+func trialName(number int) string { return fmt.Sprintf("trial-%06d", number) }
+
+// Clone returns a copy that stays as it is.
+func (t *Trial) Clone() Trial {
+	c := *t
+	c.Reports = slices.Clone(t.Reports)
+	c.Changes = slices.Clone(t.Changes)
+	c.Checkpoints = slices.Clone(t.Checkpoints)
+	if t.Failures != nil {
+		c.Failures = make(map[Failure]int, len(t.Failures))
+		for class, n := range t.Failures {
+			c.Failures[class] = n
+		}
+	}
+	c.run = runState{}
+	return c
+}
+
+// Last returns the newest report that has the study's metric, and whether there is one.
+func (t *Trial) Last() (Report, bool) {
+	for i := len(t.Reports) - 1; i >= 0; i-- {
+		if t.Reports[i].judged() {
+			return t.Reports[i], true
+		}
+	}
+	return Report{}, false
+}
+
+// judged says whether the report has the study's metric.
+func (r Report) judged() bool { return r.Action != Unjudged }
+
+// AtStep returns the report of a step, and whether there is one.
+func (t *Trial) AtStep(step int) (Report, bool) {
+	i, ok := t.find(step)
+	if !ok {
+		return Report{}, false
+	}
+	return t.Reports[i], true
+}
+
+func (t *Trial) find(step int) (int, bool) {
+	return slices.BinarySearchFunc(t.Reports, step, func(r Report, step int) int { return r.Step - step })
+}
+
+// Step returns the step of the newest report, or -1.
+func (t *Trial) Step() int {
+	if len(t.Reports) == 0 {
+		return -1
+	}
+	return t.Reports[len(t.Reports)-1].Step
+}

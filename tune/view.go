@@ -1,0 +1,39 @@
+package tune
+
+import (
+	"iter"
+	"time"
+)
+
+// A View is what suggesters, schedulers, stoppers and observers see of a study.
+// It is read only, and good until the call it was handed to returns.
+type View interface {
+	Space() Space
+	// Metric and Mode say what is searched for. Metric is "" before the first
+	// report of a study that was not told.
+	Metric() string
+	Mode() Mode
+	// Seed is the study's.
+	Seed() uint64
+	// Len is how many trials there are; their numbers are 0 to Len()-1.
+	Len() int
+	// Trial returns a trial, or nil if there is none of this number.
+	Trial(number int) *Trial
+	// Trials goes through all of them, by number.
+	Trials() iter.Seq[*Trial]
+	// Count is how many trials are in this state.
+	Count(State) int
+	// Score orients a value so that larger is better; -Inf if it is not finite.
+	Score(value float64) float64
+	// Result is the value by which a trial is judged among others, as it was
+	// reported: its best, or its last if Config.Scope says so. NaN: it has none yet.
+	Result(t *Trial) float64
+	// Fixed are the parameters of a trial that are not for the suggester to
+	// choose: axes of the grid and values of a point. Space.Fill takes them.
+	Fixed(number int) Params
+	// Exhausted says that there will be no new trials.
+	Exhausted() bool
+	// Elapsed is how long the study had run at the newest event, over all times it
+	// was resumed. It does not move between events.
+	Elapsed() time.Duration
+}
