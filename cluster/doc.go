@@ -104,10 +104,10 @@ type Config struct {
 type Elastic struct {
 	Enabled       bool          // workers may join and leave
 	OnWorkerLoss  LossPolicy    // "": LossShrink where Enabled, else LossFail
-	MinWorkers    int           // 1: with fewer the job fails
+	MinWorkers    int           // 1: with fewer the job fails; a silent one is waited for before that
 	MaxWorkers    int           // 0: any number
 	JoinTimeout   time.Duration // 5 min: how long a worker that joins may take until it is ready
-	RejoinTimeout time.Duration // 5 min: how long LossWait waits for another worker
+	RejoinTimeout time.Duration // 5 min: how long another worker is waited for, by LossWait and where there would be fewer than MinWorkers
 	Backups       int           // of every shard, on other servers; 0 or 1
 }
 

@@ -137,8 +137,9 @@ func (n *Node) Close() error {
 }
 
 // Leave tells the scheduler that the node ends, in order or (ok false) for a reason that fails the job, and closes the node.
-// The scheduler is told even where the job has ended already, so that it need not wait for this node. Where it keeps its state, a
-// node that leaves in order waits for one that is being started again, for up to Config.SchedulerTimeout: else it would be held for lost.
+// The scheduler is told even where the job has ended already, so that it need not wait for this node. A node that leaves in order waits for
+// a scheduler that is out of reach, for up to Config.SchedulerTimeout: else it would be held for lost. After that it ends nevertheless, with
+// a warning and no error: what it had to do is done.
 func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
 	n.end(ErrClosed) // no heartbeat may come after the leave
 	over := !errors.Is(n.Err(), ErrClosed)
@@ -146,13 +147,17 @@ func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
 	switch {
 	case over:
 		limit = time.Second
-	case ok && n.cfg.State != "":
+	case ok:
 		limit = max(limit, n.cfg.SchedulerTimeout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	_, err := n.ask(ctx, 0, &wire.Leave{Node: uint64(n.id), OK: ok, Reason: reason}, &wire.Ack{}, false)
 	n.Close()
+	if ok && !over && (errors.Is(err, transport.ErrConnection) || errors.Is(err, context.DeadlineExceeded)) {
+		n.cfg.Logger.Warn("the scheduler could not be told that this node is done, and will take it for lost; all that it did counts", "err", err)
+		return nil
+	}
 	if err != nil && !over && !errors.Is(err, transport.ErrClosed) {
 		return fmt.Errorf("cluster: leave: %w", err)
 	}

@@ -20,8 +20,8 @@ type change struct {
 	causes  []string
 	arrived map[uint64]*wire.Arrive // by node
 
-	want     int       // LossWait: so many workers must count afterwards; 0: any number
-	rejoinBy time.Time // LossWait: fails if they are not there by then
+	want     int       // so many workers must count afterwards; 0: any number
+	rejoinBy time.Time // of want: fails if they are not there by then
 	asked    bool      // servers, for what they counted of lost workers
 	settleBy time.Time // fails if those are not settled by then; zero: nobody was asked
 }
@@ -82,6 +82,7 @@ func (c *Core) ready(request uint64, m *wire.Ready) {
 		c.keep(n)
 		c.note("node %d (%v) is ready", n.Node, n)
 		c.changed()
+		c.enough()
 	}
 	c.bounds.waits = append(c.bounds.waits, c.newWait(request, n.Node, "ready", m.WaitMillis))
 	c.admitReady()
@@ -177,13 +178,21 @@ func (c *Core) loseWorker(n *node, why string) {
 	case stay == 0:
 		c.fail(text + "; no worker is left")
 		return
-	case e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay < e.MinWorkers:
+	case e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay+len(c.admitted()) < e.MinWorkers:
 		c.fail(fmt.Sprintf("%s; %d left, want at least %d workers", text, stay, e.MinWorkers))
 		return
 	}
 	c.begin(text)
-	if e.OnWorkerLoss == cluster.LossWait && n.State != wire.MemberLeaving {
-		c.change.want = max(c.change.want, stay+1)
+	want := 0
+	switch {
+	case n.State == wire.MemberLeaving:
+	case e.OnWorkerLoss == cluster.LossWait:
+		want = stay + 1
+	case stay < e.MinWorkers: // others are ready
+		want = e.MinWorkers
+	}
+	if want > 0 {
+		c.change.want = max(c.change.want, want)
 		c.change.rejoinBy = c.now.Add(e.RejoinTimeout)
 	}
 	c.settle[n.Node] = &settlement{n.Node, make(map[uint64]uint64)}

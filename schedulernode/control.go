@@ -19,6 +19,7 @@ import (
 //	remove  Host: ask all workers there to leave;      answer: Done
 //	failed  Host, Reason: it could not be added;       answer: Done
 //	lost    Host, PID, Reason: that process ended;     answer: Done
+//	left    Host, PID: that worker ended with code 0;  answer: Done
 //
 // and, where shards have backups,
 //
@@ -153,7 +154,7 @@ func (c *Core) control(request uint64, m *wire.Control) {
 			return
 		}
 		c.report(request, c.eventsAfter(r.After))
-	case "lost":
+	case "lost", "left":
 		c.report(request, Done{Error: c.ended(r)})
 	case "remove-server":
 		refusal, again := c.removeServer(r.Rank)
@@ -166,7 +167,7 @@ func (c *Core) control(request uint64, m *wire.Control) {
 	case "add", "remove", "failed":
 		c.report(request, Done{Error: c.act(r)})
 	default:
-		c.report(request, Done{Error: fmt.Sprintf("op %q: want status, why, events, add, remove, add-server, remove-server, failed, server-failed or lost", r.Op)})
+		c.report(request, Done{Error: fmt.Sprintf("op %q: want status, why, events, add, remove, add-server, remove-server, failed, server-failed, lost or left", r.Op)})
 	}
 }
 
@@ -192,12 +193,21 @@ func (c *Core) act(r ControlRequest) string {
 }
 
 // ended takes the word of whoever started a process that it has ended: nothing more will be heard of it, so its lease need not be
-// waited for. It returns why that says nothing.
+// waited for. It returns why that says nothing. A worker that ended well and could not say so has done all that it had to; where others go on,
+// whose division would hold all of its share for used, it is lost nevertheless, and the servers tell what it did.
 func (c *Core) ended(r ControlRequest) string {
 	for _, n := range c.nodes {
 		if n.state == living && n.Host == r.Host && n.PID == r.PID && r.PID != 0 {
-			if c.open() {
+			switch {
+			case !c.open():
+			case r.Op == "lost":
 				c.lose(n, r.Reason)
+			case n.Role != wire.RoleWorker:
+				return fmt.Sprintf("%v is no worker", n)
+			case c.set.joins() && n.Counts() && len(c.counting(wire.RoleWorker)) > 1:
+				c.lose(n, "its process ended with code 0 and could not say so")
+			default:
+				c.depart(n, &wire.Leave{Node: n.Node, OK: true})
 			}
 			return ""
 		}
@@ -246,6 +256,9 @@ func (c *Core) status() Status {
 		Workers: len(c.counting(wire.RoleWorker)), Elastic: c.set.Elastic.Enabled, Waiting: c.Waiting(), Division: c.division,
 		Nodes: []NodeStatus{}, Hosts: []HostStatus{}, LastEvent: c.events,
 		Placement: c.placement, Servers: c.serverStatus()}
+	if c.phase == wire.PhaseRunning {
+		s.Waiting = c.Held()
+	}
 	if g := c.change; g.number > 0 {
 		s.Change = &ChangeStatus{g.number, g.causes, c.now.Sub(g.since).Seconds(), c.obstacles(0)}
 	}
@@ -289,6 +302,11 @@ func (c *Core) why() Why {
 		return c.describe(c.nodes[x.giver-1])
 	})
 	add(c.bounds.waits, func(x wait) string { return x.name }, func(x wait) string { return c.obstacles(x.node) })
+	for _, n := range c.nodes {
+		if n.state == living && n.hold != notHeld && len(w.Waits) < maxStatusNodes {
+			w.Waits = append(w.Waits, Wait{"the job", "a silent node", c.heldText(n), c.now.Sub(n.heldSince).Seconds()})
+		}
+	}
 	slices.SortStableFunc(w.Waits, func(a, b Wait) int { return int(b.Seconds*1000) - int(a.Seconds*1000) })
 	newest := uint64(0)
 	workers := c.counting(wire.RoleWorker)

@@ -31,6 +31,8 @@ type Core struct {
 	happened []HostEvent
 	events   uint64 // number of the last one
 
+	waitsFor bool // some node may be waited for although its lease is over
+
 	watches  []watch
 	barriers meetings
 	signals  meetings
@@ -56,11 +58,14 @@ type node struct {
 	told   bool   // it was sent the job's end
 	why    string // it was dropped
 
-	heard    time.Time
-	deadline time.Time // lost if not heard of by then
-	joinBy   time.Time // dropped if it is not ready by then
-	step     uint64
-	epoch    uint64
+	heard     time.Time
+	deadline  time.Time // lost if not heard of by then
+	cut       time.Time // its watch ended, and nothing was heard of it since; zero: not so
+	hold      hold      // it is waited for although its lease is over
+	heldSince time.Time
+	joinBy    time.Time // dropped if it is not ready by then
+	step      uint64
+	epoch     uint64
 }
 
 type state uint8
@@ -251,6 +256,11 @@ func (c *Core) note(format string, args ...any) {
 	c.out.Notes = append(c.out.Notes, fmt.Sprintf(format, args...))
 }
 
+// warn is a note that somebody should look at.
+func (c *Core) warn(format string, args ...any) {
+	c.out.Warnings = append(c.out.Warnings, fmt.Sprintf(format, args...))
+}
+
 // pass lets time run to t.
 func (c *Core) pass(t time.Time) {
 	// Where something was due long ago, it was the scheduler that slept, not the nodes: their leases begin anew.
@@ -268,7 +278,7 @@ func (c *Core) pass(t time.Time) {
 		switch {
 		case !c.open() || t.Before(n.deadline):
 		case n.state == living:
-			c.lose(n, fmt.Sprintf("no heartbeat for %s", seconds(t.Sub(n.heard))))
+			c.overdue(n)
 		case n.state == removed:
 			c.note("node %d on %s, which was removed, is gone without a word", n.Node, n.Host)
 			n.state = left
@@ -312,8 +322,8 @@ func (c *Core) forget(request uint64) {
 		if w.request != request {
 			return false
 		}
-		if soon := c.now.Add(max(time.Second, c.set.Heartbeat*3/2)); soon.Before(w.node.deadline) {
-			w.node.deadline = soon
+		if soon := c.now.Add(c.soon()); soon.Before(w.node.deadline) {
+			w.node.deadline, w.node.cut = soon, c.now
 		}
 		return true
 	})
@@ -327,7 +337,7 @@ func (c *Core) forget(request uint64) {
 func (c *Core) renew(t time.Time) {
 	e := c.set.Elastic
 	for _, n := range c.nodes {
-		n.deadline = t.Add(c.set.Lease)
+		n.deadline, n.cut, n.hold = t.Add(c.set.Lease), time.Time{}, notHeld
 		if !n.joinBy.IsZero() {
 			n.joinBy = t.Add(e.JoinTimeout)
 		}
@@ -368,8 +378,7 @@ func (c *Core) member(request, id uint64) *node {
 		c.refuse(request, wire.CodeUnknownNode, "node %d (%v) has left", id, n)
 		return nil
 	}
-	n.heard = c.now
-	n.deadline = c.now.Add(c.set.Lease)
+	c.heardOf(n)
 	return n
 }
 

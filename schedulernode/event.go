@@ -1,6 +1,7 @@
 package schedulernode
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/paragon-train/paragon/cluster"
@@ -20,9 +21,10 @@ type Event struct {
 
 // An Output is what the Core says to an Event.
 type Output struct {
-	Answers []Answer
-	Notes   []string // for people
-	Records []Record // to be kept before anybody gets an answer
+	Answers  []Answer
+	Notes    []string // for people
+	Warnings []string // for people who should look at it
+	Records  []Record // to be kept before anybody gets an answer
 }
 
 // A Record is a piece of what the Core has decided. Restore makes a Core of the newest value of each key.
@@ -37,7 +39,7 @@ type Answer struct {
 	Message wire.Message
 }
 
-// Settings are what the Core is told of the job. All fields must be set, but for Hosts and Elastic.
+// Settings are what the Core is told of the job. All fields must be set, but for Patience, Hosts and Elastic.
 type Settings struct {
 	Job          string
 	Workers      int
@@ -45,12 +47,14 @@ type Settings struct {
 	Heartbeat    time.Duration // nodes are told to send one so often
 	Lease        time.Duration // silence after which a node is lost
 	StartTimeout time.Duration // how long the job may be forming
+	Patience     time.Duration // how long nodes go on without the scheduler; zero: Lease
 	Hosts        Hosts         // where nodes are expected, if it is known
 	Elastic      cluster.Elastic
 }
 
 // withDefaults returns the settings with what zero fields of Elastic stand for.
 func (s Settings) withDefaults() Settings {
+	s.Patience = cmp.Or(s.Patience, s.Lease)
 	s.Elastic = cluster.Config{Elastic: s.Elastic}.WithDefaults().Elastic
 	return s
 }

@@ -238,10 +238,15 @@ func (c *Core) leave(request uint64, m *wire.Leave) {
 	if n == nil {
 		return
 	}
+	c.ack(request)
+	c.depart(n, m)
+}
+
+// depart takes a node's word that it leaves.
+func (c *Core) depart(n *node, m *wire.Leave) {
 	was := n.state
 	n.state = left
 	c.keep(n)
-	c.ack(request)
 	switch {
 	case !c.open():
 	case was == removed:

@@ -129,7 +129,7 @@ func (cfg Config) core(ctx context.Context) (*Core, State, error) {
 	}
 	set := Settings{
 		Job: cfg.Job, Workers: cfg.NumWorkers, Servers: cfg.NumServers, Heartbeat: cfg.HeartbeatInterval, Lease: cfg.Lease,
-		StartTimeout: cfg.StartTimeout, Hosts: hosts, Elastic: cfg.Elastic,
+		StartTimeout: cfg.StartTimeout, Patience: cfg.SchedulerTimeout, Hosts: hosts, Elastic: cfg.Elastic,
 	}
 	st := cfg.Kept
 	switch {
@@ -223,6 +223,9 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 			} else if w := core.Pending(sayAfter); w != "" {
 				s.log.Info("waiting: " + w)
 			}
+			if w := core.Held(); len(w) > 0 {
+				s.log.Warn("waiting for " + strings.Join(w, "; "))
+			}
 		case <-stop:
 			stop = nil
 			if s.state != nil && errors.Is(context.Cause(ctx), ErrHandOver) {
@@ -301,6 +304,9 @@ func (s *shell) flush(ctx context.Context) error {
 	for _, out := range s.held {
 		for _, n := range out.Notes {
 			s.log.Info(n)
+		}
+		for _, n := range out.Warnings {
+			s.log.Warn(n)
 		}
 		for _, a := range out.Answers {
 			if reply := s.waits[a.Request]; reply != nil {

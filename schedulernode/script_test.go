@@ -20,7 +20,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the core says into the scr
 // TestScripts runs the scripts in testdata: a command with its arguments, "----", and all that the core must say to it. A
 // request is numbered by its order in the script; #n is the answer to request n, which may come much later. Commands:
 //
-//	new workers= servers= [lease= start= hosts=worker/1/d2,... elastic=1 loss=shrink min= max= join= rejoin= backups=1]
+//	new workers= servers= [lease= start= patience= hosts=worker/1/d2,... elastic=1 loss=shrink min= max= join= rejoin= backups=1]
 //	register role= [node= rank= host= addr= nonce= workers= servers= job= pid= joining=1]
 //	ready node= [wait=]                arrive node= change= [steps= epoch= used= bases=node/count,... wait=]
 //	counted node= lost= [examples=]    control {JSON}
@@ -137,7 +137,7 @@ func (s *script) do(t *testing.T, line string) string {
 	switch words[0] {
 	case "new":
 		s.set = Settings{Job: "j", Workers: int(a.num("workers", 1)), Servers: int(a.num("servers", 1)),
-			Heartbeat: time.Second, Lease: a.dur("lease", 10*time.Second), StartTimeout: a.dur("start", 5*time.Minute), Hosts: Hosts{}}
+			Heartbeat: time.Second, Lease: a.dur("lease", 10*time.Second), StartTimeout: a.dur("start", 5*time.Minute), Patience: a.dur("patience", 50*time.Second), Hosts: Hosts{}}
 		for p := range strings.SplitSeq(a["hosts"], ",") {
 			if f := strings.Split(p, "/"); len(f) == 3 {
 				rank, _ := strconv.Atoi(f[1])
@@ -236,6 +236,9 @@ func (s *script) step(e Event) string {
 	s.kept.take(out)
 	for _, n := range out.Notes {
 		fmt.Fprintln(&b, n)
+	}
+	for _, n := range out.Warnings {
+		fmt.Fprintln(&b, "warning:", n)
 	}
 	for _, a := range out.Answers {
 		fmt.Fprintf(&b, "#%d %s\n", a.Request, show(a.Message))

@@ -15,20 +15,20 @@ import (
 )
 
 // inject carries out the plan's faults and returns which of them met anything. It ends early with the job.
-func (j *job) inject(over <-chan struct{}) []Fault {
+func (j *job) inject() []Fault {
 	var done []Fault
 	for _, f := range j.plan.Faults {
 		select {
 		case <-time.After(time.Until(j.begin.Add(f.At))):
-		case <-over:
+		case <-j.over:
 			return done
 		}
 		select {
-		case <-over: // at the same moment
+		case <-j.over: // at the same moment
 			return done
 		default:
 		}
-		if j.carryOut(f, over) {
+		if j.carryOut(f) {
 			j.say("FAULT", "%v", f)
 			done = append(done, f)
 		}
@@ -36,7 +36,7 @@ func (j *job) inject(over <-chan struct{}) []Fault {
 	return done
 }
 
-func (j *job) carryOut(f Fault, over <-chan struct{}) bool {
+func (j *job) carryOut(f Fault) bool {
 	n := j.node(f.A)
 	if f.A != "" && f.Kind != Join && (n == nil || ended(n)) {
 		return false
@@ -45,7 +45,7 @@ func (j *job) carryOut(f Fault, over <-chan struct{}) bool {
 		j.later.Go(func() {
 			select {
 			case <-time.After(f.For):
-			case <-over:
+			case <-j.over:
 			}
 			what()
 		})
@@ -64,7 +64,7 @@ func (j *job) carryOut(f Fault, over <-chan struct{}) bool {
 		if j.plan.Journal {
 			later(func() {
 				select {
-				case <-over: // nobody needs it any more
+				case <-j.over: // nobody needs it any more
 				default:
 					<-n.ended
 					j.startScheduler()
@@ -93,7 +93,7 @@ func (j *job) carryOut(f Fault, over <-chan struct{}) bool {
 		rank, _ := strconv.Atoi(strings.TrimPrefix(f.A, "worker"))
 		j.startWorker(rank)
 	case Remove:
-		go j.remove(f.A)
+		go j.control(schedulernode.ControlRequest{Op: "remove", Host: f.A})
 	case Pause:
 		n.host.Freeze()
 		later(n.host.Thaw)
@@ -111,13 +111,14 @@ func (j *job) carryOut(f Fault, over <-chan struct{}) bool {
 	return true
 }
 
-// remove asks the scheduler to remove a worker's host.
-func (j *job) remove(host string) {
-	request, _ := json.Marshal(schedulernode.ControlRequest{Op: "remove", Host: host})
+// control asks the scheduler something, once, from a host of its own.
+func (j *job) control(r schedulernode.ControlRequest) error {
+	request, _ := json.Marshal(r)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	answer, err := cluster.Control(ctx, schedulerAddress, transport.Config{Network: j.net.Host("control"), Logger: j.logger("control")}, request)
-	j.say("control", "remove %s: %s, error %v", host, answer, err)
+	j.say("control", "%s: %s, error %v", request, answer, err)
+	return err
 }
 
 // between returns the links that lead from the hosts to the others, and back.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -21,8 +22,9 @@ type job struct {
 	plan   Plan
 	net    *faultnet.Network
 	ledger *ledger
-	disk   *disk     // of the scheduler
-	begin  time.Time // all workers began
+	disk   *disk         // of the scheduler
+	over   chan struct{} // closed when all processes have ended, or cannot be waited for any longer
+	begin  time.Time     // all workers began
 	ready  sync.WaitGroup
 	later  sync.WaitGroup                                                   // what faults do when they end
 	alter  func(ctx context.Context, key string, c *contribution) []float32 // of tests
@@ -55,7 +57,7 @@ type node struct {
 var errKilled = errors.New("killed by the simulation")
 
 func newJob(p Plan) *job {
-	j := &job{plan: p, net: faultnet.New(p.Seed), ledger: newLedger(), disk: newDisk(p.Seed), nodes: map[string]*node{}, done: map[string]bool{}, tells: map[share][]int{}}
+	j := &job{plan: p, net: faultnet.New(p.Seed), ledger: newLedger(), disk: newDisk(p.Seed), over: make(chan struct{}), nodes: map[string]*node{}, done: map[string]bool{}, tells: map[share][]int{}}
 	j.net.Delay(faultnet.Any, faultnet.Any, 10*time.Microsecond, p.Jitter)
 	return j
 }
@@ -166,7 +168,33 @@ func (j *job) startWorker(rank int) {
 			j.mu.Lock()
 			j.done[n.name] = true
 			j.mu.Unlock()
+			if j.plan.Launcher {
+				j.later.Go(func() { j.sayLeft(n) })
+			}
 		}
 		return err
 	})
+}
+
+// sayLeft tells the scheduler of a worker that ended well until it answers, as long as there is one.
+func (j *job) sayLeft(n *node) {
+	for sched := j.node("scheduler"); ; sched = j.node("scheduler") {
+		err := j.control(schedulernode.ControlRequest{Op: "left", Host: n.name, PID: uint32(os.Getpid())})
+		if err == nil {
+			return
+		}
+		select {
+		case <-sched.ended:
+			j.mu.Lock()
+			over := !sched.killed || !j.plan.Journal
+			j.mu.Unlock()
+			if over {
+				return
+			}
+		case <-j.over:
+			return
+		default:
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
 }

@@ -99,6 +99,7 @@ type Plan struct {
 	Examples, Epochs int // of the others
 	Batch            int
 	Split            bool // Sums: Push and Pull in place of PushPull
+	Launcher         bool // somebody tells the scheduler of workers that ended well, as package launch does
 	Jitter           time.Duration
 	Faults           []Fault
 }
@@ -121,7 +122,7 @@ func NewPlan(seed uint64, cfg Config) Plan {
 	}
 	p := Plan{
 		Config: cfg, Seed: seed, Workers: 2 + r.IntN(3), Servers: 1 + r.IntN(3), Program: cfg.Programs[r.IntN(len(cfg.Programs))],
-		Keys: 3 + r.IntN(4), Steps: 30 + r.IntN(40), Split: r.IntN(3) == 0,
+		Keys: 3 + r.IntN(4), Steps: 30 + r.IntN(40), Split: r.IntN(3) == 0, Launcher: r.IntN(2) == 0,
 		Batch: 2 + r.IntN(3), Epochs: 2 + r.IntN(3), Jitter: time.Duration(1+r.IntN(12)) * time.Millisecond,
 	}
 	if p.Backups > 0 {
@@ -377,7 +378,7 @@ func (p *Plan) String() string {
 	} else {
 		fmt.Fprintf(&b, ", %d examples in batches of %d, %d epochs", p.Examples, p.Batch, p.Epochs)
 	}
-	fmt.Fprintf(&b, ", messages take up to %v; elastic %v, %d backups, journal %v; may fail: %v\n", p.Jitter, p.Elastic, p.Backups, p.Journal, p.Fatal())
+	fmt.Fprintf(&b, ", messages take up to %v; elastic %v, %d backups, journal %v, launcher %v; may fail: %v\n", p.Jitter, p.Elastic, p.Backups, p.Journal, p.Launcher, p.Fatal())
 	for _, f := range p.Faults {
 		fmt.Fprintf(&b, "  %v\n", f)
 	}

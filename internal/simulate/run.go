@@ -49,10 +49,10 @@ func (j *job) run() Report {
 
 	report := Report{Plan: *p}
 	c := &checks{}
-	over, injected := make(chan struct{}), make(chan struct{})
+	injected := make(chan struct{})
 	go func() {
 		defer close(injected)
-		report.Injected = j.inject(over)
+		report.Injected = j.inject()
 	}()
 	deadline := j.begin.Add(limit)
 	for _, f := range p.Faults {
@@ -61,7 +61,7 @@ func (j *job) run() Report {
 	if p.Journal {
 		deadline = deadline.Add(11 * time.Minute) // nodes wait for a scheduler that may come back for ten
 	}
-	for steps := range max(p.Steps, p.Epochs*(p.Examples/p.Batch+1)) {
+	for steps := range max(p.Steps, p.Epochs*(p.Examples/max(p.Batch, 1)+1)) {
 		_ = steps
 		deadline = deadline.Add(compute + 4*p.Jitter)
 	}
@@ -70,7 +70,7 @@ func (j *job) run() Report {
 		c.fail("after %v still there: %s", time.Since(j.begin), strings.Join(stuck, ", "))
 		j.say("simulation", "goroutines:\n%s", buf[:runtime.Stack(buf, true)])
 	}
-	close(over)
+	close(j.over)
 	<-injected
 	j.later.Wait()
 	report.Took = time.Since(begun)
@@ -130,8 +130,10 @@ func (j *job) check(c *checks, r *Report) {
 	})
 	sched := j.nodes["scheduler"]
 	r.Finished = sched.err == nil && !sched.killed
-	// All who could have finished, and then the last one, which could not say so, was lost.
-	left := !r.Finished && strings.Contains(fmt.Sprint(sched.err), "no worker is left") && len(lost) > 0
+	// All who could have finished, and then the last one was lost: it was killed, or gave up a scheduler that it did not reach.
+	left := !r.Finished && strings.Contains(fmt.Sprint(sched.err), "no worker is left") && slices.ContainsFunc(j.all, func(n *node) bool {
+		return strings.HasPrefix(n.name, "worker") && lost[n.name] && (n.killed || !p.Journal)
+	})
 	for _, n := range j.all {
 		if strings.HasPrefix(n.name, "worker") && !lost[n.name] && !j.done[n.name] {
 			left = false

@@ -16,11 +16,11 @@ var ErrLater = errors.New("not yet")
 
 // A Request is what launch asks of the scheduler, as JSON.
 type Request struct {
-	Op         string `json:"op"` // status, add, remove, failed, lost, events, why, add-server, remove-server or server-failed
+	Op         string `json:"op"` // status, add, remove, failed, lost, left, events, why, add-server, remove-server or server-failed
 	Host       string `json:"host,omitempty"`
 	Slots      int    `json:"slots,omitempty"`  // of add: workers that the host takes; 0: one
 	Rank       int    `json:"rank,omitempty"`   // of remove-server and server-failed
-	PID        int    `json:"pid,omitempty"`    // of lost: the process that ended
+	PID        int    `json:"pid,omitempty"`    // of lost and left: the process that ended
 	Reason     string `json:"reason,omitempty"` // of failed: why the host cannot take part; of lost: how the process ended
 	After      uint64 `json:"after,omitempty"`  // of events: number of the last one that is known
 	WaitMillis uint32 `json:"wait_ms,omitempty"`

@@ -27,7 +27,8 @@ type fakeScheduler struct {
 	mu       sync.Mutex
 	events   []Event
 	more     chan struct{} // closed at each event
-	requests []string      // but for events and status: op host
+	requests []string      // but for events, status, lost and left: op host
+	left     []string      // op host pid
 	refuse   map[string]string
 	away     bool
 	// decide, if set, is what the scheduler does about a request.
@@ -64,7 +65,10 @@ func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []
 	}
 	s.mu.Lock()
 	away, more, refusal := s.away, s.more, s.refuse[q.Op+" "+q.Host]
-	if q.Op != "events" && q.Op != "status" && q.Op != "lost" && !away {
+	switch {
+	case q.Op == "left":
+		s.left = append(s.left, fmt.Sprintf("left %s %d", q.Host, q.PID))
+	case q.Op != "events" && q.Op != "status" && q.Op != "lost" && !away:
 		s.requests = append(s.requests, strings.TrimSpace(q.Op+" "+q.Host+" "+q.Reason))
 	}
 	s.mu.Unlock()
@@ -1017,6 +1021,32 @@ func TestInterruptEndsWhatIsUnderWay(t *testing.T) {
 		}
 		if p := s.local.procs["prepare 127.0.0.2"]; p == nil || p.exit.Signal == 0 {
 			t.Errorf("prepare-data was not ended: %+v", p)
+		}
+	})
+}
+
+// The scheduler is told of workers that are done, also of the last one, with which the job ends: they may have been cut off from it.
+func TestSchedulerIsToldOfWorkersThatAreDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		f := newFakeScheduler()
+		s.elastic(t, f)
+		res, err := s.run(t, obedient(time.Minute))
+		if err != nil || res.Code != 0 {
+			t.Fatalf("Run: code %d, %v, want 0", res.Code, err)
+		}
+		var want []string
+		for _, n := range res.Nodes {
+			if n.Role == roleWorker {
+				want = append(want, fmt.Sprintf("left localhost %d", n.PID))
+			}
+		}
+		synctest.Wait()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		slices.Sort(f.left)
+		if slices.Sort(want); !slices.Equal(f.left, want) {
+			t.Errorf("the scheduler was told %q, want %q", f.left, want)
 		}
 	})
 }

@@ -42,6 +42,9 @@ func (w *watch) endedWell(n *Node) {
 	if n.Role != roleScheduler && n.fate == "" && n.leaving {
 		n.fate = "removed"
 	}
+	if n.Role == roleWorker && n.member && !n.leaving && w.stage == running && w.run.cfg.Elastic.Changes() {
+		w.sayLeft(n)
+	}
 	if n.Role == roleScheduler && w.stage == running && w.formed() && w.run.cfg.Elastic.Changes() {
 		// All workers that counted have left the job, and may have more to do. Nobody takes in those that did not.
 		w.over = true
@@ -86,6 +89,27 @@ func (w *watch) goesOn(n *Node) bool {
 	w.report(n)
 	w.lose(n, n.Exit.String())
 	return true
+}
+
+// sayLeft tells the scheduler of a worker that is done: one that was cut off from it could not say so itself. As a rule the scheduler knows,
+// and may have ended with the job.
+func (w *watch) sayLeft(n *Node) {
+	q := Request{Op: "left", Host: w.run.hostName(n.host), PID: n.PID}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), w.run.cfg.FinishTime)
+		defer cancel()
+		asked := make(chan struct{})
+		go func() {
+			defer close(asked)
+			w.run.ask(ctx, q) // a refusal says that it knows
+		}()
+		select {
+		case <-asked:
+		case <-w.run.over:
+			cancel()
+			<-asked
+		}
+	}()
 }
 
 // report tells the scheduler of a process that ended: it would notice by itself, a little later.
