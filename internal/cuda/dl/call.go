@@ -1,0 +1,54 @@
+//go:build linux && (amd64 || arm64) && !android && !faketime && !nocuda
+
+package dl
+
+import (
+	"runtime"
+
+	"github.com/ebitengine/purego"
+)
+
+// MaxArgs is the most arguments that a call takes.
+const MaxArgs = 32
+
+// A Caller calls C functions. It may be used by one goroutine at a time; calls allocate nothing.
+type Caller struct {
+	args [MaxArgs]uintptr
+}
+
+// Call calls the C function at address fn. Arguments are integers and addresses, no floating point; the result is the integer
+// result, of which a function that returns an int sets the low 32 bits alone: compare int32(result). A pointer written as
+// uintptr(unsafe.Pointer(p)) in the argument list stays alive until Call returns.
+//
+//go:uintptrescapes
+func (c *Caller) Call(fn uintptr, args ...uintptr) uintptr {
+	n := copy(c.args[:], args)
+	r, _, _ := purego.SyscallN(fn, c.args[:n]...)
+	return r
+}
+
+// RegisterFunc makes *fptr, a function variable, call the C function at address fn, converting its arguments. It costs
+// several allocations a call, and is for the few functions that take floating point numbers.
+func RegisterFunc(fptr any, fn uintptr) { purego.RegisterFunc(fptr, fn) }
+
+// buildError says why this build cannot open libraries: it can.
+func buildError() error { return nil }
+
+// open opens the library at a path, or of a bare name wherever the system's loader finds it.
+func open(path string) (uintptr, error) {
+	// The reason of an error is kept per thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+}
+
+// symbol returns a function's address, 0 where there is none.
+func symbol(handle uintptr, name string) uintptr {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	address, err := purego.Dlsym(handle, name)
+	if err != nil {
+		return 0
+	}
+	return address
+}

@@ -1,0 +1,33 @@
+//go:build !(linux && (amd64 || arm64) && !android && !faketime && !nocuda)
+
+package dl
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// MaxArgs is the most arguments that a call takes.
+const MaxArgs = 32
+
+// A Caller calls C functions; this build has none.
+type Caller struct{}
+
+// Call is never reached: no library can be open.
+func (c *Caller) Call(fn uintptr, args ...uintptr) uintptr {
+	panic("dl: call: " + ErrBuild.Error())
+}
+
+// RegisterFunc is never reached: no library can be open.
+func RegisterFunc(fptr any, fn uintptr) {
+	panic("dl: register a function: " + ErrBuild.Error())
+}
+
+func buildError() error {
+	return fmt.Errorf("%w: it is for %s/%s or has the tag nocuda, and linux on amd64 or arm64 without it is needed",
+		ErrBuild, runtime.GOOS, runtime.GOARCH)
+}
+
+func open(path string) (uintptr, error) { return 0, buildError() }
+
+func symbol(handle uintptr, name string) uintptr { return 0 }

@@ -1,0 +1,90 @@
+package drv
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/paragon-train/paragon/internal/cuda/dl"
+)
+
+// leastVersion is the oldest CUDA version that a driver must know.
+const leastVersion = 12_000
+
+// A Driver is the open libcuda. Its methods may be called together.
+type Driver struct {
+	lib     *dl.Library
+	f       functions
+	version int // 1000·major + 10·minor
+
+	mu     sync.Mutex
+	caller dl.Caller // guarded by mu
+	out    *[256]byte
+}
+
+// Open starts the driver. A machine without a GPU that it could use answers ErrNoDevice.
+func Open(lib *dl.Library) (*Driver, error) {
+	d := &Driver{lib: lib, out: new([256]byte)}
+	if err := d.f.resolve(lib); err != nil {
+		return nil, fmt.Errorf("drv: open: %w; CUDA %d.%d or newer is needed", err, leastVersion/1000, leastVersion%1000/10)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if code := d.call(d.f.cuInit, 0); code != success {
+		err := d.newError(&d.caller, "cuInit of "+lib.Path, code)
+		switch code {
+		case errorStubLibrary:
+			err.Text += "; the file is a stub for linkers, not the driver"
+		case errorSystemMismatch:
+			err.Text += "; the library and the kernel's module are of different versions"
+		}
+		return nil, err
+	}
+	out := (*int32)(unsafe.Pointer(d.out))
+	if code := d.call(d.f.cuDriverGetVersion, uintptr(unsafe.Pointer(out))); code != success {
+		return nil, d.newError(&d.caller, "cuDriverGetVersion of "+lib.Path, code)
+	}
+	d.version = int(*out)
+	if d.version < leastVersion {
+		major, minor := d.Version()
+		return nil, fmt.Errorf("drv: open %s: %w: it runs CUDA %d.%d, and %d.%d or newer is needed", lib.Path, ErrTooOld,
+			major, minor, leastVersion/1000, leastVersion%1000/10)
+	}
+	return d, nil
+}
+
+// Version returns the newest version of CUDA that the driver runs.
+func (d *Driver) Version() (major, minor int) { return d.version / 1000, d.version % 1000 / 10 }
+
+// Library returns the library that is open.
+func (d *Driver) Library() *dl.Library { return d.lib }
+
+// call calls a function with d.mu held.
+//
+//go:uintptrescapes
+func (d *Driver) call(fn uintptr, args ...uintptr) int32 {
+	return int32(d.caller.Call(fn, args...))
+}
+
+// newError asks the library for the name and text of a code.
+func (d *Driver) newError(caller *dl.Caller, call string, code int32) *Error {
+	e := &Error{Call: call, Code: code, Name: fmt.Sprintf("CUresult %d", code), Text: "the driver has no text for it"}
+	out := new(unsafe.Pointer)
+	if int32(caller.Call(d.f.cuGetErrorName, uintptr(code), uintptr(unsafe.Pointer(out)))) == success && *out != nil {
+		e.Name = goString(*out)
+	}
+	*out = nil
+	if int32(caller.Call(d.f.cuGetErrorString, uintptr(code), uintptr(unsafe.Pointer(out)))) == success && *out != nil {
+		e.Text = goString(*out)
+	}
+	return e
+}
+
+// goString copies text that C keeps and ends with a zero.
+func goString(p unsafe.Pointer) string {
+	n := 0
+	for *(*byte)(unsafe.Add(p, n)) != 0 && n < 1<<12 {
+		n++
+	}
+	return string(unsafe.Slice((*byte)(p), n))
+}
