@@ -1,0 +1,135 @@
+package kernels
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/cuda/drv"
+)
+
+//go:generate sh src/build.sh kernels.ptx
+
+//go:embed kernels.ptx
+var ptx []byte
+
+//go:embed src
+var sources embed.FS
+
+// PTX is the kernels as clang compiled them, for GPUs of compute capability 9.0 and later.
+func PTX() []byte { return ptx }
+
+// Source is the kernels' source as one text without includes, for a compiler that has no files.
+func Source() (string, error) { return include("kernels.cu", make(map[string]bool)) }
+
+// Sources are the files of src, among them kernels.cu, which includes the others: with g++ -std=c++17 -x c++ -DGPU_EMU it
+// becomes the emulator.
+func Sources() map[string][]byte {
+	files := make(map[string][]byte)
+	entries, _ := sources.ReadDir("src")
+	for _, e := range entries {
+		files[e.Name()], _ = sources.ReadFile("src/" + e.Name())
+	}
+	return files
+}
+
+// include is a file with the files that it includes in their places, each once, and without those of a compiler's own (<>).
+func include(name string, seen map[string]bool) (string, error) {
+	if seen[name] {
+		return "", nil
+	}
+	seen[name] = true
+	data, err := sources.ReadFile("src/" + name)
+	if err != nil {
+		return "", fmt.Errorf("kernels: source: %w", err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "#line 1 %q\n", name)
+	for i, line := range strings.Split(string(data), "\n") {
+		file, isInclude := strings.CutPrefix(line, `#include "`)
+		switch {
+		case strings.HasPrefix(line, "#include <") || line == "#pragma once" || line == `#include "emu.h"`:
+			b.WriteString("\n")
+		case isInclude:
+			text, err := include(strings.TrimSuffix(file, `"`), seen)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&b, "%s#line %d %q\n", text, i+2, name)
+		default:
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String(), nil
+}
+
+// A Compiler makes an image that a driver loads (PTX or a cubin) of CUDA C++, for a compute capability: NVRTC.
+type Compiler func(source string, compute [2]int) (image []byte, err error)
+
+// ErrNoKernels is the class of errors of a device that no form of the kernels could be loaded on.
+var ErrNoKernels = errors.New("kernels: no form of the kernels runs here")
+
+// Load loads the kernels on a device, from the embedded PTX.
+func Load(ctx *drv.Context) (*Set, error) { return LoadWith(ctx, nil) }
+
+// LoadWith is Load with a compiler, nil for none, that is asked if the driver refuses the PTX. If nothing helps the error is
+// an ErrNoKernels with both logs. LoadWith may be called inside the context's Do and outside of it.
+func LoadWith(ctx *drv.Context, compile Compiler) (*Set, error) {
+	set := &Set{device: ctx, sms: max(1, ctx.Info().SMs)}
+	err := ctx.Do(func() error {
+		module, err := ctx.LoadModule(ptx)
+		if err != nil {
+			first := fmt.Errorf("PTX: %w", err)
+			if compile == nil {
+				return fmt.Errorf("%w: %w", ErrNoKernels, first)
+			}
+			source, err := Source()
+			if err != nil {
+				return err
+			}
+			image, err := compile(source, ctx.Info().Compute)
+			if err != nil {
+				return fmt.Errorf("%w: %w; compiled from source: %w", ErrNoKernels, first, err)
+			}
+			if module, err = ctx.LoadModule(image); err != nil {
+				return fmt.Errorf("%w: %w; compiled from source: %w", ErrNoKernels, first, err)
+			}
+		}
+		set.module = module
+		set.functions = make(map[string]drv.Function)
+		for _, name := range Names() {
+			if set.functions[name], err = ctx.Function(module, name); err != nil {
+				return errors.Join(fmt.Errorf("kernels: load: %w", err), ctx.UnloadModule(module))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	set.unload = func() error { return ctx.Do(func() error { return ctx.UnloadModule(set.module) }) }
+	return set, nil
+}
+
+// Close unloads the kernels. None may be running, or be in a graph that is launched again.
+func (k *Set) Close() error {
+	if k.unload == nil {
+		return nil
+	}
+	unload := k.unload
+	k.unload, k.functions = nil, nil
+	return unload()
+}
+
+var entry = regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`)
+
+// Names lists the kernels in the order of the PTX.
+func Names() []string {
+	var names []string
+	for _, m := range entry.FindAllSubmatch(ptx, -1) {
+		names = append(names, string(m[1]))
+	}
+	return names
+}

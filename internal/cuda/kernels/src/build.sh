@@ -1,0 +1,7 @@
+#!/bin/sh
+# build.sh FILE compiles the kernels to PTX. The text depends on the compiler's version: clang 19.
+set -eu
+out=$(realpath "$1")
+cd "$(dirname "$0")"
+exec clang-19 -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_90 -Xclang -target-feature -Xclang +ptx78 \
+	-std=c++17 -O3 -fno-strict-aliasing -Wall -Wextra -Werror -S -o "$out" kernels.cu

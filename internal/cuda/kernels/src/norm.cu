@@ -1,0 +1,180 @@
+// Batch normalisation, forward.
+
+// bn_stats leaves mean and sum of squared deviations of a block's rows in workspace[0][b][c] and [1][b][c], and the number of rows
+// in workspace[2][b].
+//
+// A thread sums x−k and (x−k)², k the first number it meets, so that a mean far from zero costs no precision. Threads, and then
+// blocks, are joined as in Chan, Golub and LeVeque 1979: with d the difference of two means of n and m numbers,
+//
+//	mean = mean_n + d·m/(n+m),  squares = squares_n + squares_m + d²·n·m/(n+m)
+template <class T, int V> DEVICE void bn_stats(float *workspace, const T *x, int rows, int c, int lanes) {
+  SHARED(float, means, 8 * THREADS);
+  SHARED(float, squares, 8 * THREADS);
+  SHARED(float, counts, THREADS);
+  constexpr int U = unroll<T, V>::rows;
+  Walk<V> w = walk<V>(lanes, c);
+  float k[V], mean[V], square[V];
+  int n = 0;
+  for (int i = 0; i < V; i++) k[i] = mean[i] = square[i] = 0;
+  i64 first = (i64)blockIdx.x * U * w.high + w.row;
+  if (w.on && first < rows) load<V>(x + first * c + w.col, k);
+  if (w.on)
+    for (i64 at = first; at < rows; at += (i64)gridDim.x * U * w.high) {
+      raw<T, V> r[U];
+      fetch_rows(r, x, at, w.high, rows, c, w.col);
+#pragma unroll
+      for (int u = 0; u < U; u++)
+        if (at + (i64)u * w.high < rows) {
+          float v[V];
+          open(r[u], v);
+          n++;
+#pragma unroll
+          for (int i = 0; i < V; i++) {
+            float d = v[i] - k[i];
+            mean[i] += d;
+            square[i] = fma1(d, d, square[i]);
+          }
+        }
+    }
+  float count = (float)n;
+  if (n > 0) {
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      float d = mean[i] / count;
+      square[i] = fma1(-mean[i], d, square[i]);
+      if (square[i] < 0) square[i] = 0;
+      mean[i] = k[i] + d;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < V; i++) {
+    means[i * THREADS + threadIdx.x] = mean[i];
+    squares[i * THREADS + threadIdx.x] = square[i];
+  }
+  counts[threadIdx.x] = count;
+  __syncthreads();
+  for (int s = pow2_below(w.high); s > 0; s /= 2) {
+    if (w.on && w.row < s && w.row + s < w.high) {
+      int other = (int)threadIdx.x + s * lanes;
+      float m = counts[other], sum = count + m;
+      if (m > 0) {
+        float share = m / sum;
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+          float d = means[i * THREADS + other] - mean[i];
+          float more = squares[i * THREADS + other];
+          square[i] += more + d * d * count * share;
+          mean[i] = fma1(d, share, mean[i]);
+          means[i * THREADS + threadIdx.x] = mean[i];
+          squares[i * THREADS + threadIdx.x] = square[i];
+        }
+        count = sum;
+        counts[threadIdx.x] = count;
+      }
+    }
+    __syncthreads();
+  }
+  if (!w.on || w.row != 0) return;
+  i64 part = (i64)gridDim.x * c;
+  store(workspace + (i64)blockIdx.x * c + w.col, mean);
+  store(workspace + part + (i64)blockIdx.x * c + w.col, square);
+  if (blockIdx.y == 0 && threadIdx.x == 0) workspace[2 * part + blockIdx.x] = count;
+}
+
+// bn_finish joins the blocks in double, around the first block's mean.
+KERNEL bn_finish(float *mean, float *invstd, float *run_mean, float *run_var, const float *workspace, int blocks, int rows, int c, double eps, double momentum) {
+  int channel = (int)blockIdx.x * 8 + (int)threadIdx.x % 8;
+  i64 part = (i64)blocks * c;
+  double shift = 0, sum = 0, square = 0;
+  if (channel < c) {
+    shift = workspace[channel];
+    for (int b = (int)threadIdx.x / 8; b < blocks; b += THREADS / 8) {
+      double n = workspace[2 * part + b], d = workspace[(i64)b * c + channel] - shift;
+      sum += n * d;
+      square += workspace[part + (i64)b * c + channel] + n * d * d;
+    }
+  }
+  sum = parts_sum(sum);
+  square = parts_sum(square);
+  if (threadIdx.x >= 8 || channel >= c) return;
+  double n = rows, d = sum / n, m = shift + d, v = square / n - d * d;
+  if (v < 0) v = 0;
+  mean[channel] = (float)m;
+  invstd[channel] = (float)(1 / sqrt1(v + eps));
+  if (run_mean) {
+    run_mean[channel] = (float)((1 - momentum) * run_mean[channel] + momentum * m);
+    run_var[channel] = (float)((1 - momentum) * run_var[channel] + momentum * v * n / (n > 1 ? n - 1 : 1));
+  }
+}
+EXPORT(bn_finish);
+
+// bn_line is the line y = x·scale + shift of each channel. The gradient computes it anew, so it has to give the same bits in both
+// places: no compiler may choose between a product and a sum, and one fma.
+template <int V> DEVICE void bn_line(float (&scale)[V], float (&shift)[V], const float *gamma, const float *beta, const float *mean, const float *invstd, int col, float eps) {
+  float m[V];
+  load<V>(gamma + col, scale);
+  load<V>(beta + col, shift);
+  load<V>(mean + col, m);
+  float s[V];
+  load<V>(invstd + col, s);
+#pragma unroll
+  for (int k = 0; k < V; k++) {
+    if (eps >= 0) s[k] = 1 / sqrt1(s[k] + eps); // it is a variance
+    scale[k] = scale[k] * s[k];
+    shift[k] = fma1(-m[k], scale[k], shift[k]);
+  }
+}
+
+// bn_apply goes from the last row to the first: what bn_stats read last is still in the cache.
+template <class T, int V> DEVICE void bn_apply(T *y, const T *x, const T *add, const float *gamma, const float *beta, const float *mean, const float *invstd, u8 *mask, int rows, int c, int lanes, int with_relu, float eps) {
+  constexpr int U = unroll<T, V>::rows;
+  Walk<V> w = walk<V>(lanes, c);
+  if (!w.on) return;
+  float scale[V], shift[V];
+  bn_line(scale, shift, gamma, beta, mean, invstd, w.col, eps);
+  i64 tile = (i64)U * w.high, tiles = (rows + tile - 1) / tile;
+  for (i64 t = tiles - 1 - blockIdx.x; t >= 0; t -= gridDim.x) {
+    i64 at = t * tile + w.row;
+    raw<T, V> r[U], a[U];
+    fetch_rows(r, x, at, w.high, rows, c, w.col);
+    if (add) fetch_rows(a, add, at, w.high, rows, c, w.col);
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+      i64 row = at + (i64)u * w.high;
+      if (row < rows) {
+        float v[V];
+        open(r[u], v);
+#pragma unroll
+        for (int k = 0; k < V; k++) v[k] = fma1(v[k], scale[k], shift[k]);
+        if (add) {
+          float more[V];
+          open(a[u], more);
+#pragma unroll
+          for (int k = 0; k < V; k++) v[k] += more[k];
+        }
+        if constexpr (V == 8)
+          if (mask) {
+            u32 bits = 0;
+#pragma unroll
+            for (int k = 0; k < V; k++) bits |= (u32)positive<T>(v[k]) << k;
+            mask[(row * c + w.col) / 8] = (u8)bits;
+          }
+        if (with_relu) {
+#pragma unroll
+          for (int k = 0; k < V; k++) v[k] = relu(v[k]);
+        }
+        store(y + row * c + w.col, v);
+      }
+    }
+  }
+}
+
+#define BATCH_NORM(t, T, V)                                                                                                      \
+  KERNEL bn_stats_##t(float *workspace, const T *x, int rows, int c, int lanes) { bn_stats<T, V>(workspace, x, rows, c, lanes); } \
+  EXPORT(bn_stats_##t);                                                                                                          \
+  KERNEL bn_apply_##t(T *y, const T *x, const T *add, const float *gamma, const float *beta, const float *mean,                  \
+                      const float *invstd, u8 *mask, int rows, int c, int lanes, int with_relu, float eps) {                     \
+    bn_apply<T, V>(y, x, add, gamma, beta, mean, invstd, mask, rows, c, lanes, with_relu, eps);                                  \
+  }                                                                                                                              \
+  EXPORT(bn_apply_##t);
+FOR_VECTORS(BATCH_NORM)
