@@ -178,7 +178,7 @@ func (o *op) wrap(err error) error {
 // log writes a line about a long wait, for one op at a time of those that wait together.
 func (o *op) log(waited time.Duration) {
 	s := o.s
-	now := time.Now().UnixNano()
+	now := int64(s.lookout.now())
 	last := s.noted.Load()
 	if now-last < int64(s.noteEvery)*9/10 || !s.noted.CompareAndSwap(last, now) {
 		return

@@ -34,7 +34,7 @@ type store struct {
 	joining atomic.Bool   // this worker does not count yet
 	removed atomic.Bool   // it was asked to leave, and counts no more
 	under   atomic.Int64  // calls under way
-	noted   atomic.Int64  // when a wait was last logged, in Unix nanoseconds
+	noted   atomic.Int64  // when a wait was last logged, by the lookout's clock
 	closing chan struct{}
 
 	mu          sync.Mutex // guards the rest
@@ -59,6 +59,7 @@ func newStore(set settings, kind string, node Node) *store {
 		compression: Compression{}.withDefaults(),
 	}
 	s.lookout = newLookout(s)
+	s.noted.Store(-int64(s.noteEvery))
 	s.SetWeight(1)
 	s.beginEra()
 	s.followPlaces()

@@ -140,7 +140,7 @@ func (s *Server) admit(ctx context.Context, c *call) error {
 	return nil
 }
 
-// now is time.Now in Unix nanoseconds, by a clock that takes half as long to read.
+// now is the time in nanoseconds by a clock that does not jump, and takes half as long to read as time.Now. It begins with Unix time.
 func (s *Server) now() int64 { return s.began.UnixNano() + int64(time.Since(s.began)) }
 
 // mayAsk reports whether workers that do not count yet may send requests of a kind: those that change nothing. To set the optimizer

@@ -28,7 +28,7 @@ type Server struct {
 	loading atomic.Int64  // bytes of first values and states on their way
 	panics  atomic.Int64
 	caught  caught
-	told    atomic.Int64 // when a wait was last explained in the log, Unix nanoseconds
+	told    atomic.Int64 // when a wait was last explained in the log, by now
 
 	began time.Time     // of the clock of now
 	done  chan struct{} // closed by Fail

@@ -83,7 +83,7 @@ func (c *call) waiting(want shard.Want) string {
 		fmt.Fprintf(&b, "%s %s has contributed %d times", sep, c.s.who(l.Node), l.Done)
 		if w := c.s.view.Load().workers[l.Node]; w != nil {
 			if heard := w.heard.Load(); heard != 0 {
-				fmt.Fprintf(&b, ", was last heard from %v ago", rounded(now.Sub(time.Unix(0, heard))))
+				fmt.Fprintf(&b, ", was last heard from %v ago", rounded(time.Duration(c.s.now()-heard)))
 			} else {
 				b.WriteString(", was never heard from")
 			}
@@ -101,7 +101,7 @@ func rounded(d time.Duration) time.Duration {
 
 // explain logs for whom a call waits, for one call at a time and not too often.
 func (s *Server) explain(c *call, want shard.Want) {
-	now, last := time.Now().UnixNano(), s.told.Load()
+	now, last := s.now(), s.told.Load()
 	if time.Duration(now-last) < s.cfg.ExplainAfter || !s.told.CompareAndSwap(last, now) {
 		return
 	}

@@ -8,6 +8,8 @@
 //	nn    optim    sampler    data    checkpoint    metrics
 //	internal/...
 //
-// It has no code but its test, which reads the imports of every file that is no test. A new package needs a row in the
+// It also has the table of the files that may depend on the wall clock, which may jump.
+//
+// It has no code but its tests; the first reads the imports of every file that is no test. A new package needs a row in the
 // test's table, and with it a thought about where it stands.
 package lint

@@ -1,0 +1,122 @@
+package lint
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A host's wall clock may jump, by hours: somebody sets it, or the time service does. Times of package time carry the monotonic clock's
+// reading, too, and are compared by it; these calls lose it, or make a time without. Besides these only certificates go by the wall clock: a jump
+// of less than a day back, or of a year ahead, does nothing to them, and none to connections that are there.
+var wallCalls = []string{"Unix", "UnixNano", "UnixMilli", "UnixMicro", "ModTime", "AddDate", "UTC", "time.Parse", "time.ParseInLocation", "time.Date"}
+
+// wall has the files that may ask for the wall clock's time, and why a jump does no harm.
+var wall = map[string]string{
+	"server/member.go":       "where a clock begins that goes on by the monotonic one",
+	"schedulernode/hosts.go": "the stamp of an event, for people; its number says what comes after what",
+	"transport/client.go":    "a deadline that has passed in any case",
+	"metrics/events.go":      "stamps in a file, for charts",
+	"bench/soak/main.go":     "a seed",
+}
+
+// wallTimes lists the calls of one file that depend on the wall clock.
+func wallTimes(name string, src any) (found []string, err error) {
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, name, src, 0)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
+		return i.Path.Value == `"time"` || i.Path.Value == `"os"` || i.Path.Value == `"io/fs"`
+	}) {
+		return nil, nil
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		sel, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		of, _ := sel.X.(*ast.Ident)
+		name := sel.Sel.Name
+		if of != nil && of.Name == "time" && !slices.Contains(wallCalls, name) {
+			name = "time." + name
+		}
+		if slices.Contains(wallCalls, name) || name == "Round" && len(call.Args) == 1 && isZero(call.Args[0]) {
+			found = append(found, fmt.Sprintf("%s: %s", set.Position(call.Pos()), name))
+		}
+		return true
+	})
+	return found, nil
+}
+
+func isZero(e ast.Expr) bool {
+	lit, ok := e.(*ast.BasicLit)
+	return ok && lit.Value == "0"
+}
+
+func TestNothingButStampsDependsOnTheWallClock(t *testing.T) {
+	root := filepath.Join("..", "..")
+	unused := maps.Clone(wall)
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && file != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		found, err := wallTimes(file, nil)
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(root, file)
+		if name = filepath.ToSlash(name); len(found) > 0 && wall[name] == "" {
+			t.Errorf("%s depends on the wall clock, which may jump: use time.Since and the like, or say in the table why a jump does no harm", strings.Join(found, ", "))
+		}
+		if len(found) > 0 {
+			delete(unused, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range unused {
+		t.Errorf("%s no longer depends on the wall clock: take it out of the table", name)
+	}
+}
+
+func TestWallTimesAreFound(t *testing.T) {
+	for _, tc := range []struct {
+		code string
+		want int
+	}{
+		{"n := time.Now().UnixNano(); _ = n", 1},
+		{"var a time.Time; _ = a.Unix()", 1},
+		{"_ = time.Unix(3, 0)", 1},
+		{"_ = time.Since(time.Now())", 0},
+		{"_ = time.Now().Round(0)", 1},
+		{"_ = time.Now().Round(time.Second)", 0},
+		{"_, _ = time.Parse(``, ``)", 1},
+		{"i, _ := os.Stat(``); _ = i.ModTime()", 1},
+	} {
+		found, err := wallTimes("x.go", "package x\nimport (\"os\"; \"time\")\nvar _ = os.Stat\nvar _ time.Time\nfunc f() {"+tc.code+"}")
+		if err != nil || len(found) != tc.want {
+			t.Errorf("%s: got %q, %v, want %d", tc.code, found, err, tc.want)
+		}
+	}
+}
