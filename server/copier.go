@@ -265,7 +265,7 @@ func (j *job) fill(k *copiers, x post) error {
 	st.unsettle()
 	st.refused = false
 	st.number++
-	number := st.number
+	number, term := st.number, st.term
 	said := st.said
 	st.mu.Unlock()
 
@@ -280,10 +280,14 @@ func (j *job) fill(k *copiers, x post) error {
 		return err
 	}
 	st.mu.Lock()
-	st.said = st.post == x
+	if st.term != term { // the next step sees to it
+		st.mu.Unlock()
+		return nil
+	}
+	st.said = true
 	st.mu.Unlock()
 	if said {
-		j.settle(x)
+		j.settle(term)
 		return nil
 	}
 	k.mu.Lock()
@@ -291,7 +295,7 @@ func (j *job) fill(k *copiers, x post) error {
 	if !k.ended {
 		k.work.Go(func() { // beside the rounds that follow: the scheduler may be out of reach
 			if err := j.tell(k, x, true); err == nil {
-				j.settle(x)
+				j.settle(term)
 			} else if k.ctx.Err() == nil {
 				j.s.cfg.Logger.Warn("server: tell of a filled backup", "shard", e.cfg.String(), "backup", x.rank, "err", err)
 			}
@@ -300,11 +304,15 @@ func (j *job) fill(k *copiers, x post) error {
 	return nil
 }
 
-// settle ends the waits for a backup.
-func (j *job) settle(x post) {
+// settle ends the waits for a backup, if it is still that of the term.
+func (j *job) settle(term uint64) {
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
-	if j.e.at() == x {
+	st := &j.e.standing
+	st.mu.Lock()
+	same := st.post.role == primary && st.term == term
+	st.mu.Unlock()
+	if same {
 		j.s.settled(j.at, j.e)
 	}
 }
@@ -323,14 +331,14 @@ func (j *job) tell(k *copiers, x post, ok bool) error {
 func (j *job) abandon(k *copiers, x post) error {
 	st := &j.e.standing
 	st.mu.Lock()
-	said := st.said
+	said, term := st.said, st.term
 	st.mu.Unlock()
 	if said {
 		if err := j.tell(k, x, false); err != nil {
 			return err
 		}
 		st.mu.Lock()
-		if st.post == x {
+		if st.term == term {
 			st.said = false
 		}
 		st.mu.Unlock()
@@ -339,7 +347,7 @@ func (j *job) abandon(k *copiers, x post) error {
 	st.refused = true
 	st.mu.Unlock()
 	j.e.shard.Detach()
-	j.settle(x)
+	j.settle(term)
 	return nil
 }
 

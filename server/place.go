@@ -71,6 +71,7 @@ type standing struct {
 	post    post
 	wakes   int           // how often there was something to hand on since the entry's copier looked; above 0 it is at work
 	number  uint64        // of the newest fill
+	term    uint64        // goes up with each other backup; a new placement may leave this one as it is
 	refused bool          // the backup cannot take the shard
 	said    bool          // the scheduler may take the backup for whole
 	settled chan struct{} // closed while the shard's state is where it must be: the backup has it, or there is none
@@ -225,6 +226,7 @@ func (s *Server) assign(at place, e *entry, x post) (promoted, bare bool) {
 	promoted = was.role == follower && x.role == primary
 	anew := x.role == primary && (promoted || was.role != primary || was.other != x.other)
 	if anew {
+		st.term++
 		st.said = false
 		st.unsettle()
 	}

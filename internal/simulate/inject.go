@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,7 +94,11 @@ func (j *job) carryOut(f Fault) bool {
 		rank, _ := strconv.Atoi(strings.TrimPrefix(f.A, "worker"))
 		j.startWorker(rank)
 	case Remove:
-		go j.control(schedulernode.ControlRequest{Op: "remove", Host: f.A})
+		go j.control(schedulernode.ControlRequest{Op: "remove", Host: f.A}, nil)
+	case AddServer:
+		j.later.Go(j.addServer)
+	case RemoveServer:
+		j.later.Go(func() { j.removeServer(f.A) })
 	case Pause:
 		n.host.Freeze()
 		later(n.host.Thaw)
@@ -112,13 +117,66 @@ func (j *job) carryOut(f Fault) bool {
 }
 
 // control asks the scheduler something, once, from a host of its own.
-func (j *job) control(r schedulernode.ControlRequest) error {
+func (j *job) control(r schedulernode.ControlRequest, into any) error {
 	request, _ := json.Marshal(r)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	answer, err := cluster.Control(ctx, schedulerAddress, transport.Config{Network: j.net.Host("control"), Logger: j.logger("control")}, request)
 	j.say("control", "%s: %s, error %v", request, answer, err)
+	if err == nil && into != nil {
+		err = json.Unmarshal(answer, into)
+	}
 	return err
+}
+
+// insist asks the scheduler until it does what is asked, or will not, or the job is over.
+func (j *job) insist(r schedulernode.ControlRequest) (done schedulernode.Done, ok bool) {
+	for {
+		done = schedulernode.Done{}
+		if err := j.control(r, &done); err == nil && !done.Again {
+			return done, done.Error == ""
+		}
+		select {
+		case <-j.over:
+			return done, false
+		case <-time.After(200 * time.Millisecond):
+		}
+		if s := j.node("scheduler"); ended(s) && !(j.plan.Journal && j.wasKilled(s)) {
+			return done, false
+		}
+	}
+}
+
+func (j *job) wasKilled(n *node) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return n.killed
+}
+
+// addServer does what a launcher does that is asked for one more server.
+func (j *job) addServer() {
+	done, ok := j.insist(schedulernode.ControlRequest{Op: "add-server"})
+	if !ok {
+		return
+	}
+	if before := j.node(fmt.Sprint("server", done.Rank)); before != nil { // it was removed
+		select {
+		case <-before.ended:
+		case <-j.over:
+			return
+		}
+	}
+	select {
+	case <-j.over:
+	default:
+		j.startServer(int(done.Rank), true)
+	}
+}
+
+// removeServer asks for the end of a server.
+func (j *job) removeServer(name string) {
+	rank, _ := strconv.Atoi(strings.TrimPrefix(name, "server"))
+	j.insist(schedulernode.ControlRequest{Op: "remove-server", Rank: rank})
 }
 
 // between returns the links that lead from the hosts to the others, and back.

@@ -151,9 +151,11 @@ func (j *job) startScheduler() {
 	})
 }
 
-func (j *job) startServer(rank int) {
+func (j *job) startServer(rank int, joining bool) {
 	j.start(fmt.Sprint("server", rank), func(ctx context.Context, n *node) error {
-		return server.Run(ctx, server.Config{Cluster: j.config(n, cluster.Server, rank)})
+		cfg := server.Config{Cluster: j.config(n, cluster.Server, rank)}
+		cfg.Cluster.Joining = joining
+		return server.Run(ctx, cfg)
 	})
 }
 
@@ -176,25 +178,7 @@ func (j *job) startWorker(rank int) {
 	})
 }
 
-// sayLeft tells the scheduler of a worker that ended well until it answers, as long as there is one.
+// sayLeft tells the scheduler of a worker that ended well.
 func (j *job) sayLeft(n *node) {
-	for sched := j.node("scheduler"); ; sched = j.node("scheduler") {
-		err := j.control(schedulernode.ControlRequest{Op: "left", Host: n.name, PID: uint32(os.Getpid())})
-		if err == nil {
-			return
-		}
-		select {
-		case <-sched.ended:
-			j.mu.Lock()
-			over := !sched.killed || !j.plan.Journal
-			j.mu.Unlock()
-			if over {
-				return
-			}
-		case <-j.over:
-			return
-		default:
-		}
-		time.Sleep(500 * time.Millisecond)
-	}
+	j.insist(schedulernode.ControlRequest{Op: "left", Host: n.name, PID: uint32(os.Getpid())})
 }

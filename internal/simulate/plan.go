@@ -27,11 +27,13 @@ const (
 	Partition                 // the first half of the workers and the rest do not hear each other for For
 	Join                      // a new worker comes
 	Remove                    // worker A is asked to leave
+	AddServer                 // one more server comes, and shards move to it
+	RemoveServer              // server A is asked to leave, and its shards move to others
 	kinds
 )
 
 var kindNames = [kinds]string{"kill worker", "lose worker", "kill server", "lose server", "kill scheduler", "cut", "break", "drop", "refuse", "slow",
-	"pause", "partition", "join", "remove"}
+	"pause", "partition", "join", "remove", "add server", "remove server"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -144,6 +146,7 @@ func (p *Plan) draw(r *rand.Rand, length time.Duration) []Fault {
 		switch {
 		case len(p.Only) > 0 && !slices.Contains(p.Only, k):
 		case (k == Join || k == Remove) && !p.Elastic:
+		case (k == AddServer || k == RemoveServer) && p.Backups == 0:
 		default:
 			allowed = append(allowed, k)
 		}
@@ -187,8 +190,9 @@ func (p *Plan) aim(r *rand.Rand, f *Fault, joined int) {
 	switch f.Kind {
 	case KillWorker, LoseWorker, Remove:
 		f.A = worker()
-	case KillServer, LoseServer:
+	case KillServer, LoseServer, RemoveServer:
 		f.A = server()
+	case AddServer:
 	case KillScheduler:
 		f.For = time.Duration(r.Int64N(int64(2 * lease)))
 	case Join:
@@ -289,7 +293,7 @@ func (p *Plan) outOfReach() map[string]bool {
 		switch {
 		case f.Kind == Partition:
 			hosts = p.half()
-		case f.Kind == Join:
+		case f.Kind == Join, f.Kind == AddServer:
 		case f.Kind == Pause && f.A == "scheduler":
 			for i := range p.Workers {
 				hosts = append(hosts, fmt.Sprint("worker", i))
@@ -357,6 +361,10 @@ func (p *Plan) endsJob(faults []Fault) bool {
 		} else {
 			servers++
 		}
+	}
+	// Shards on their way have no backup for a moment, and one server alone has none for good.
+	if servers > 0 && slices.ContainsFunc(q.Faults, func(f Fault) bool { return f.Kind == AddServer || f.Kind == RemoveServer }) {
+		return true
 	}
 	// One worker of the first ones stays, and one loss of a server is what one backup is for.
 	return workers > 0 && (!p.Elastic || workers >= p.Workers) || servers > min(p.Backups, 1)

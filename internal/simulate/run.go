@@ -35,7 +35,7 @@ func (j *job) run() Report {
 	begun := time.Now()
 	j.startScheduler()
 	for rank := range p.Servers {
-		j.startServer(rank)
+		j.startServer(rank, false)
 	}
 	for rank := range p.Workers {
 		j.startWorker(rank)
@@ -140,8 +140,9 @@ func (j *job) check(c *checks, r *Report) {
 		}
 	}
 	for _, n := range j.all {
-		// A worker that never counted may come too late.
-		excused := n.killed || lost[n.name] || strings.HasPrefix(n.name, "worker") && !n.counted && p.joins(n.name)
+		// A worker or a server that never counted may come too late.
+		excused := n.killed || lost[n.name] || strings.HasPrefix(n.name, "worker") && !n.counted && p.joins(n.name) ||
+			strings.HasPrefix(n.name, "server") && strings.HasPrefix(fmt.Sprint(n.err), "server: cluster:")
 		if n.err != nil && !excused {
 			r.Finished = false
 			if !p.Fatal() && !left {

@@ -149,3 +149,17 @@ func TestAStepThatAServerTookWithItIsGivenOutAgain(t *testing.T) {
 		t.Fatalf("%v%q", &plan, r.Wrong)
 	}
 }
+
+// A shard that is being given its first value opens although shards are placed anew meanwhile and its backup stays the same one.
+func TestANewPlacementThatLeavesABackupOpensItsShard(t *testing.T) {
+	plan := Plan{
+		Config: Config{Backups: 1}, Seed: 320135, Workers: 3, Servers: 3, Program: Counts, Examples: 35, Batch: 2, Epochs: 4, Jitter: 6 * time.Millisecond,
+		Faults: []Fault{{At: 133 * time.Millisecond, Kind: AddServer}},
+	}
+	for i := range 40 {
+		plan.Faults[0].At = time.Duration(100+2*i) * time.Millisecond
+		if r := simulate(t, plan); len(r.Wrong) > 0 || !r.Finished {
+			t.Fatalf("%v%q, finished %v", &plan, r.Wrong, r.Finished)
+		}
+	}
+}
