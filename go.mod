@@ -20,7 +20,6 @@ require (
 	gorgonia.org/tensor v0.9.24
 )
 
-
 require (
 	cel.dev/expr v0.25.3 // indirect
 	cloud.google.com/go v0.123.0 // indirect

@@ -31,8 +31,8 @@ func (c *Caller) Call(fn uintptr, args ...uintptr) uintptr {
 // several allocations a call, and is for the few functions that take floating point numbers.
 func RegisterFunc(fptr any, fn uintptr) { purego.RegisterFunc(fptr, fn) }
 
-// buildError says why this build cannot open libraries: it can.
-func buildError() error { return nil }
+// Supported is nil where libraries can be opened, else ErrBuild with the reason.
+func Supported() error { return nil }
 
 // open opens the library at a path, or of a bare name wherever the system's loader finds it.
 func open(path string) (uintptr, error) {

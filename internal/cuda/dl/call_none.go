@@ -23,11 +23,12 @@ func RegisterFunc(fptr any, fn uintptr) {
 	panic("dl: register a function: " + ErrBuild.Error())
 }
 
-func buildError() error {
+// Supported is nil where libraries can be opened, else ErrBuild with the reason.
+func Supported() error {
 	return fmt.Errorf("%w: it is for %s/%s or has the tag nocuda, and linux on amd64 or arm64 without it is needed",
 		ErrBuild, runtime.GOOS, runtime.GOARCH)
 }
 
-func open(path string) (uintptr, error) { return 0, buildError() }
+func open(path string) (uintptr, error) { return 0, Supported() }
 
 func symbol(handle uintptr, name string) uintptr { return 0 }

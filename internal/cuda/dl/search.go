@@ -30,7 +30,7 @@ type Search struct {
 
 // Open finds a library and opens it, after those that it depends on, as far as these are there.
 func (s *Search) Open(name Name) (*Library, error) {
-	if err := buildError(); err != nil {
+	if err := Supported(); err != nil {
 		return nil, fmt.Errorf("dl: open %s: %w", name, err)
 	}
 	if sonames[name] == nil {

@@ -43,10 +43,10 @@ func (d *Driver) NewContext(ordinal int) (*Context, error) {
 }
 
 func (c *Context) retain(t *Thread) error {
-	if code := t.call(t.driver.f.cuDevicePrimaryCtxRetain, t.outAddress(), uintptr(c.device)); code != success {
+	if code := t.call(t.driver.f.cuDevicePrimaryCtxRetain, t.number(), uintptr(c.device)); code != success {
 		return t.fail(code, "cuDevicePrimaryCtxRetain")
 	}
-	c.handle = uintptr(t.out)
+	c.handle = t.num[0]
 	if err := c.enter(t); err != nil {
 		t.call(t.driver.f.cuDevicePrimaryCtxRelease, uintptr(c.device))
 		return err
@@ -141,10 +141,10 @@ func (c *Context) SynchronizeAll() error {
 
 // CanAccess says whether kernels of this GPU can read and write the other's memory directly.
 func (c *Context) CanAccess(other *Context) (bool, error) {
-	if code := c.call(c.driver.f.cuDeviceCanAccessPeer, c.out2Address(), uintptr(c.device), uintptr(other.device)); code != success {
+	if code := c.call(c.driver.f.cuDeviceCanAccessPeer, c.number(), uintptr(c.device), uintptr(other.device)); code != success {
 		return false, c.fail(code, "cuDeviceCanAccessPeer to cuda:%d", other.ordinal)
 	}
-	return int32(c.out2) != 0, nil
+	return int32(c.num[0]) != 0, nil
 }
 
 // EnableAccess lets kernels of this GPU read and write the other's memory. CopyPeer works without it, through the host if need be.

@@ -17,18 +17,18 @@ func (t *Thread) BeginCapture(s Stream) error {
 
 // EndCapture ends it. After an error within the capture it answers one too, and s is an ordinary stream again in any case.
 func (t *Thread) EndCapture(s Stream) (Graph, error) {
-	if code := t.call(t.driver.f.cuStreamEndCapture, uintptr(s), t.outAddress()); code != success {
+	if code := t.call(t.driver.f.cuStreamEndCapture, uintptr(s), t.number()); code != success {
 		return 0, t.fail(code, "cuStreamEndCapture")
 	}
-	return Graph(t.out), nil
+	return Graph(t.num[0]), nil
 }
 
 // Instantiate makes a graph ready. The graph may be destroyed after.
 func (t *Thread) Instantiate(g Graph) (GraphExec, error) {
-	if code := t.call(t.driver.f.cuGraphInstantiateWithFlags, t.outAddress(), uintptr(g), 0); code != success {
+	if code := t.call(t.driver.f.cuGraphInstantiateWithFlags, t.number(), uintptr(g), 0); code != success {
 		return 0, t.fail(code, "cuGraphInstantiateWithFlags")
 	}
-	return GraphExec(t.out), nil
+	return GraphExec(t.num[0]), nil
 }
 
 // Upload prepares the first launch, which is slower otherwise.

@@ -13,10 +13,10 @@ func (t *Thread) Malloc(bytes int64) (Ptr, error) {
 	if bytes <= 0 {
 		return 0, fmt.Errorf("drv: malloc of %d bytes on cuda:%d: %w", bytes, t.ordinal, errNotPositive)
 	}
-	if code := t.call(t.driver.f.cuMemAlloc, t.outAddress(), uintptr(bytes)); code != success {
+	if code := t.call(t.driver.f.cuMemAlloc, t.number(), uintptr(bytes)); code != success {
 		return 0, t.fail(code, "cuMemAlloc_v2 of %d bytes", bytes)
 	}
-	return Ptr(uintptr(t.out)), nil
+	return Ptr(t.num[0]), nil
 }
 
 // Free gives memory of Malloc back. It may wait for everything that the GPU is at. Free of 0 does nothing.
@@ -32,10 +32,10 @@ func (t *Thread) Free(p Ptr) error {
 
 // MemInfo returns how many bytes of the GPU's memory are free, and how many there are.
 func (t *Thread) MemInfo() (free, total int64, err error) {
-	if code := t.call(t.driver.f.cuMemGetInfo, t.outAddress(), t.out2Address()); code != success {
+	if code := t.call(t.driver.f.cuMemGetInfo, t.number(), uintptr(unsafe.Pointer(&t.num[1]))); code != success {
 		return 0, 0, t.fail(code, "cuMemGetInfo_v2")
 	}
-	return int64(uintptr(t.out)), int64(t.out2), nil
+	return int64(t.num[0]), int64(t.num[1]), nil
 }
 
 // HostAlloc takes pinned memory of the host, which GPUs copy from and to while others work. It is not of the Go heap: it stays until HostFree or the last Close,
@@ -44,7 +44,7 @@ func (t *Thread) HostAlloc(bytes int64) ([]byte, error) {
 	if bytes <= 0 {
 		return nil, fmt.Errorf("drv: host alloc of %d bytes on cuda:%d: %w", bytes, t.ordinal, errNotPositive)
 	}
-	if code := t.call(t.driver.f.cuMemHostAlloc, t.outAddress(), uintptr(bytes), hostAllocPortable); code != success {
+	if code := t.call(t.driver.f.cuMemHostAlloc, uintptr(unsafe.Pointer(&t.out)), uintptr(bytes), hostAllocPortable); code != success {
 		return nil, t.fail(code, "cuMemHostAlloc of %d bytes", bytes)
 	}
 	p := t.out

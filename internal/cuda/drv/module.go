@@ -30,7 +30,7 @@ func (t *Thread) LoadModule(image []byte) (Module, error) {
 	}{options: [4]int32{jitErrorLogBuffer, jitErrorLogBufferSize, jitInfoLogBuffer, jitInfoLogBufferSize}}
 	jit.values = [4]uintptr{uintptr(unsafe.Pointer(&jit.logs[0])), logBytes, uintptr(unsafe.Pointer(&jit.logs[1])), logBytes}
 	t.hold = unsafe.Pointer(jit) // the addresses in it are of itself
-	code := t.call(t.driver.f.cuModuleLoadDataEx, t.outAddress(), uintptr(unsafe.Pointer(&text[0])), uintptr(len(jit.options)),
+	code := t.call(t.driver.f.cuModuleLoadDataEx, t.number(), uintptr(unsafe.Pointer(&text[0])), uintptr(len(jit.options)),
 		uintptr(unsafe.Pointer(&jit.options)), uintptr(unsafe.Pointer(&jit.values)))
 	t.hold = nil
 	if code != success {
@@ -40,7 +40,7 @@ func (t *Thread) LoadModule(image []byte) (Module, error) {
 		}
 		return 0, err
 	}
-	return Module(t.out), nil
+	return Module(t.num[0]), nil
 }
 
 // logText is a log up to its ending zero.
@@ -62,19 +62,18 @@ func (t *Thread) UnloadModule(m Module) error {
 // Function finds a kernel by the name it has in the module.
 func (t *Thread) Function(m Module, name string) (Function, error) {
 	text := append([]byte(name), 0)
-	if code := t.call(t.driver.f.cuModuleGetFunction, t.outAddress(), uintptr(m), uintptr(unsafe.Pointer(&text[0]))); code != success {
+	if code := t.call(t.driver.f.cuModuleGetFunction, t.number(), uintptr(m), uintptr(unsafe.Pointer(&text[0]))); code != success {
 		return 0, t.fail(code, "cuModuleGetFunction of %q", name)
 	}
-	return Function(t.out), nil
+	return Function(t.num[0]), nil
 }
 
 // FunctionAttribute returns what a kernel has or may use.
 func (t *Thread) FunctionAttribute(f Function, a FuncAttribute) (int, error) {
-	t.out2 = 0
-	if code := t.call(t.driver.f.cuFuncGetAttribute, t.out2Address(), uintptr(a), uintptr(f)); code != success {
+	if code := t.call(t.driver.f.cuFuncGetAttribute, t.number(), uintptr(a), uintptr(f)); code != success {
 		return 0, t.fail(code, "cuFuncGetAttribute %d", a)
 	}
-	return int(int32(t.out2)), nil
+	return int(int32(t.num[0])), nil
 }
 
 // SetFunctionAttribute sets what a kernel may use. A kernel that is launched with more than 48 KiB of shared memory needs MaxDynamicShared for it.
@@ -87,10 +86,9 @@ func (t *Thread) SetFunctionAttribute(f Function, a FuncAttribute, value int) er
 
 // Occupancy returns how many blocks of a kernel a multiprocessor runs at once.
 func (t *Thread) Occupancy(f Function, threads int, sharedBytes int64) (int, error) {
-	t.out2 = 0
-	code := t.call(t.driver.f.cuOccupancyMaxActiveBlocksPerMultiprocessor, t.out2Address(), uintptr(f), uintptr(threads), uintptr(sharedBytes))
+	code := t.call(t.driver.f.cuOccupancyMaxActiveBlocksPerMultiprocessor, t.number(), uintptr(f), uintptr(threads), uintptr(sharedBytes))
 	if code != success {
 		return 0, t.fail(code, "cuOccupancyMaxActiveBlocksPerMultiprocessor of %d threads and %d bytes", threads, sharedBytes)
 	}
-	return int(int32(t.out2)), nil
+	return int(int32(t.num[0])), nil
 }

@@ -14,10 +14,10 @@ type Event uintptr
 
 // NewStream makes a stream. Where there is a choice the GPU prefers work of lower priority numbers: 0 is the lowest, -1 and so on are higher.
 func (t *Thread) NewStream(priority int) (Stream, error) {
-	if code := t.call(t.driver.f.cuStreamCreateWithPriority, t.outAddress(), streamNonBlocking, uintptr(uint32(int32(priority)))); code != success {
+	if code := t.call(t.driver.f.cuStreamCreateWithPriority, t.number(), streamNonBlocking, uintptr(uint32(int32(priority)))); code != success {
 		return 0, t.fail(code, "cuStreamCreateWithPriority %d", priority)
 	}
-	return Stream(t.out), nil
+	return Stream(t.num[0]), nil
 }
 
 // DestroyStream gives a stream back; what is in it is still done.
@@ -50,10 +50,10 @@ func (t *Thread) NewEvent(timing bool) (Event, error) {
 	if timing {
 		flags = eventBlockingSync
 	}
-	if code := t.call(t.driver.f.cuEventCreate, t.outAddress(), flags); code != success {
+	if code := t.call(t.driver.f.cuEventCreate, t.number(), flags); code != success {
 		return 0, t.fail(code, "cuEventCreate")
 	}
-	return Event(t.out), nil
+	return Event(t.num[0]), nil
 }
 
 // DestroyEvent gives an event back; waits for it go on.
@@ -94,10 +94,9 @@ func (t *Thread) SynchronizeEvent(e Event) error {
 
 // Elapsed returns the time between two events with timing, both of which are done. Its unit is about half a microsecond.
 func (t *Thread) Elapsed(from, to Event) (time.Duration, error) {
-	t.out2 = 0
-	if code := t.call(t.driver.f.cuEventElapsedTime, t.out2Address(), uintptr(from), uintptr(to)); code != success {
+	if code := t.call(t.driver.f.cuEventElapsedTime, t.number(), uintptr(from), uintptr(to)); code != success {
 		return 0, t.fail(code, "cuEventElapsedTime")
 	}
-	ms := *(*float32)(unsafe.Pointer(&t.out2))
+	ms := *(*float32)(unsafe.Pointer(&t.num[0]))
 	return time.Duration(math.Round(float64(ms) * float64(time.Millisecond))), nil
 }

@@ -29,8 +29,8 @@ type Thread struct {
 
 	// What follows is used on the thread alone. It is handed to C, so it lies in the heap.
 	caller dl.Caller
-	out    unsafe.Pointer // receives handles and addresses
-	out2   uintptr        // receives sizes and other numbers
+	out    unsafe.Pointer // receives an address of the host
+	num    [2]uintptr     // receives handles, sizes and other numbers
 	hold   unsafe.Pointer // keeps a caller's memory from moving and from being collected during a call
 	extra  [5]uintptr     // a launch's list of extras
 	bytes  uintptr        // the size of its parameters
@@ -161,11 +161,11 @@ func (t *Thread) blocking(name *string, fn, arg uintptr) int32 {
 	return code
 }
 
-// outAddress is where a call leaves a handle or an address; t keeps it.
-func (t *Thread) outAddress() uintptr { return uintptr(unsafe.Pointer(&t.out)) }
-
-// out2Address is where a call leaves a number; t keeps it.
-func (t *Thread) out2Address() uintptr { return uintptr(unsafe.Pointer(&t.out2)) }
+// number is where a call leaves a handle or a number; t keeps it. It is cleared first, as the call may set a part of it.
+func (t *Thread) number() uintptr {
+	t.num[0] = 0
+	return uintptr(unsafe.Pointer(&t.num[0]))
+}
 
 // fail makes the error of a call.
 func (t *Thread) fail(code int32, format string, args ...any) error {

@@ -1,0 +1,33 @@
+// Package fake builds stand-ins for NVIDIA's libraries, for tests on machines without a GPU.
+//
+// They are shared libraries in C++ with the true functions, which the same Go code opens and calls as the real ones: a wrong
+// number of arguments, a wrong constant or a wrong size is found. GPUs are memory of the process; kernels run in the emulator
+// of package kernels. What the real driver leaves to its callers is checked: each address, each handle, pinned memory, what may be called during a capture.
+// What a caller does wrong is a complaint, and the test fails for it.
+//
+//	m := fake.New(t)                       // skips the test where there is no C++ compiler
+//	m.Set("seed", 7)                       // work is done in another legal order
+//	lib, err := m.Search().Open(dl.CUDA)
+//	...
+//	m.Trace()                              // what was called
+//
+// # Settings
+//
+//	devices          GPUs, 2
+//	memory           bytes of each, 1 GiB
+//	seed             when work is done: 0 at once, 1 as late as waits allow and then only what they need, else by chance from that seed
+//	order            of a kernel's threads: 0 forward, 1 backward, n the seed of a shuffle, -1 a new shuffle for each launch
+//	poison           the byte that fresh and freed memory is filled with, 0xAB; 0xFF makes every floating point number of it NaN
+//	trace            1 to collect calls, 2 to add when their work is done
+//	version          of the driver, 13000 for 13.0
+//	sms, peer        multiprocessors; 0 for GPUs that cannot access each other
+//	init_error       what cuInit answers
+//	ptx_error        what loading PTX answers
+//	oom_at, host_oom_at, register_fails_at
+//	                 the n-th next allocation on the GPU, of pinned memory, or registration, is the one that fails
+//	launch_fails_at, illegal_at
+//	                 the n-th next launch breaks the GPU with CUDA_ERROR_LAUNCH_FAILED or CUDA_ERROR_ILLEGAL_ADDRESS
+//	lost_at          from the n-th call on, all calls answer CUDA_ERROR_UNKNOWN
+//
+// The environment variables FAKECUDA_DEVICES and so on set them for a new process, and FAKECUDA_TRACE_FILE names a file for the calls.
+package fake

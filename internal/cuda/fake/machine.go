@@ -1,0 +1,139 @@
+package fake
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/paragon-train/paragon/internal/cuda/dl"
+	"github.com/paragon-train/paragon/internal/cuda/drv"
+)
+
+// A Machine is a computer with fake GPUs. There is one for each process: tests with a Machine do not run in parallel. Its methods may be
+// called together.
+type Machine struct {
+	t     testing.TB
+	paths dl.Paths
+	lib   *dl.Library
+
+	mu     sync.Mutex
+	caller dl.Caller // guarded by mu
+}
+
+// New makes the machine as it is when a process starts. When the test ends, after what it cleans up itself, no complaint must
+// be left.
+func New(t testing.TB) *Machine {
+	t.Helper()
+	m := &Machine{t: t, paths: Libraries(t)}
+	lib, err := m.Search().Open(dl.CUDA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.lib = lib
+	if int32(m.call("fakecuda_reset")) != 0 {
+		t.Fatal("fake: another test left a context open")
+	}
+	t.Cleanup(func() {
+		if c := m.Complaints(); len(c) > 0 {
+			t.Errorf("the fake libraries complain:\n%s", strings.Join(c, "\n"))
+		}
+	})
+	return m
+}
+
+// Search finds the fake libraries and no others.
+func (m *Machine) Search() *dl.Search { return &dl.Search{Paths: m.paths, Only: true} }
+
+// Paths are the paths of the fake libraries.
+func (m *Machine) Paths() dl.Paths { return m.paths }
+
+// Driver opens the driver.
+func (m *Machine) Driver() *drv.Driver {
+	m.t.Helper()
+	d, err := drv.Open(m.lib)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return d
+}
+
+// Context takes a GPU into use until the test ends.
+func (m *Machine) Context(ordinal int) *drv.Context {
+	m.t.Helper()
+	c, err := m.Driver().NewContext(ordinal)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			m.t.Error(err)
+		}
+	})
+	return c
+}
+
+// Set changes a setting; the package comment lists them. Order and poison count for what is done from then on.
+func (m *Machine) Set(key string, value int64) {
+	text := append([]byte(key), 0)
+	m.call("fakecuda_set", uintptr(unsafe.Pointer(&text[0])), uintptr(value))
+}
+
+// Count reads a counter: calls, launches, graph_launches, pending (work that is not done), or live_allocations, live_hosts (pinned memory), live_streams, live_events, live_graphs, live_execs,
+// live_modules: what was not given back. Libraries add their own.
+func (m *Machine) Count(key string) int64 {
+	text := append([]byte(key), 0)
+	return int64(m.call("fakecuda_get", uintptr(unsafe.Pointer(&text[0]))))
+}
+
+// Live is what was not given back, by kind. Kinds of which nothing is live are not in it.
+func (m *Machine) Live() map[string]int64 {
+	live := make(map[string]int64)
+	for _, kind := range []string{"allocations", "hosts", "streams", "events", "graphs", "execs", "modules"} {
+		if n := m.Count("live_" + kind); n != 0 {
+			live[kind] = n
+		}
+	}
+	return live
+}
+
+// Flush does all work that is not done.
+func (m *Machine) Flush() { m.call("fakecuda_flush") }
+
+// Complaints returns what callers did wrong since the last time, and forgets it.
+func (m *Machine) Complaints() []string { return m.lines("complaints") }
+
+// Trace returns the calls since the last time, one a line, and forgets them. The setting "trace" has them collected.
+func (m *Machine) Trace() []string { return m.lines("trace") }
+
+// Leaks says what contexts still had when they ended.
+func (m *Machine) Leaks() []string { return m.lines("leaks") }
+
+func (m *Machine) lines(which string) []string {
+	name := append([]byte(which), 0)
+	for room := 1 << 16; ; {
+		buffer := make([]byte, room)
+		n := int(m.call("fakecuda_text", uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(&buffer[0])), uintptr(room)))
+		if n > room {
+			room = 2 * n
+			continue
+		}
+		if n == 0 {
+			return nil
+		}
+		return strings.Split(strings.TrimSuffix(string(buffer[:n]), "\n"), "\n")
+	}
+}
+
+// call calls a function of the fake driver.
+//
+//go:uintptrescapes
+func (m *Machine) call(name string, args ...uintptr) uintptr {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fn, err := m.lib.Symbol(name)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return m.caller.Call(fn, args...)
+}
