@@ -104,6 +104,7 @@ template <> struct smallest<f16> { static constexpr float half = 2.9802322387695
 template <class T> DEVICE bool positive(float x) { return x > smallest<T>::half; }
 
 struct __attribute__((aligned(16))) quad { u32 x, y, z, w; };
+struct __attribute__((aligned(8))) pair { u32 x, y; };
 
 // raw is V numbers as they lie in memory, V 8 or 1; at V 8 they are moved by 16 bytes.
 template <class T, int V> struct raw { T a; };
