@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unsafe"
 )
 
 // A Name is one of the libraries that are used.
@@ -107,3 +108,18 @@ func (l *Library) Has(name string) bool {
 	_, err := l.Symbol(name)
 	return err == nil
 }
+
+// Text copies text that C keeps at an address and ends with a zero; of very long text the beginning. 0 is no text.
+func Text(address uintptr) string {
+	if address == 0 {
+		return ""
+	}
+	p := *(*unsafe.Pointer)(unsafe.Pointer(&address)) // memory of C, which does not move
+	n := 0
+	for n < maxText && *(*byte)(unsafe.Add(p, n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice((*byte)(p), n))
+}
+
+const maxText = 1 << 16

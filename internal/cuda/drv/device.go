@@ -3,6 +3,8 @@ package drv
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/paragon-train/paragon/internal/cuda/dl"
 )
 
 // DeviceInfo describes a GPU.
@@ -83,7 +85,7 @@ func (d *Driver) describe(ordinal int) (DeviceInfo, error) {
 	if err := ask("cuDeviceGetName", d.f.cuDeviceGetName, out, uintptr(len(d.out)-1), uintptr(device)); err != nil {
 		return info, err
 	}
-	info.Name = goString(unsafe.Pointer(d.out))
+	info.Name = dl.Text(out)
 	if err := ask("cuDeviceGetUuid", d.f.cuDeviceGetUuid, out, uintptr(device)); err != nil {
 		return info, err
 	}
@@ -92,7 +94,7 @@ func (d *Driver) describe(ordinal int) (DeviceInfo, error) {
 	if err := ask("cuDeviceGetPCIBusId", d.f.cuDeviceGetPCIBusId, out, uintptr(len(d.out)-1), uintptr(device)); err != nil {
 		return info, err
 	}
-	info.PCIBus = goString(unsafe.Pointer(d.out))
+	info.PCIBus = dl.Text(out)
 	if err := ask("cuDeviceTotalMem_v2", d.f.cuDeviceTotalMem, out, uintptr(device)); err != nil {
 		return info, err
 	}

@@ -69,22 +69,13 @@ func (d *Driver) call(fn uintptr, args ...uintptr) int32 {
 // newError asks the library for the name and text of a code.
 func (d *Driver) newError(caller *dl.Caller, call string, code int32) *Error {
 	e := &Error{Call: call, Code: code, Name: fmt.Sprintf("CUresult %d", code), Text: "the driver has no text for it"}
-	out := new(unsafe.Pointer)
-	if int32(caller.Call(d.f.cuGetErrorName, uintptr(code), uintptr(unsafe.Pointer(out)))) == success && *out != nil {
-		e.Name = goString(*out)
+	out := new(uintptr)
+	if int32(caller.Call(d.f.cuGetErrorName, uintptr(code), uintptr(unsafe.Pointer(out)))) == success && *out != 0 {
+		e.Name = dl.Text(*out)
 	}
-	*out = nil
-	if int32(caller.Call(d.f.cuGetErrorString, uintptr(code), uintptr(unsafe.Pointer(out)))) == success && *out != nil {
-		e.Text = goString(*out)
+	*out = 0
+	if int32(caller.Call(d.f.cuGetErrorString, uintptr(code), uintptr(unsafe.Pointer(out)))) == success && *out != 0 {
+		e.Text = dl.Text(*out)
 	}
 	return e
-}
-
-// goString copies text that C keeps and ends with a zero.
-func goString(p unsafe.Pointer) string {
-	n := 0
-	for *(*byte)(unsafe.Add(p, n)) != 0 && n < 1<<12 {
-		n++
-	}
-	return string(unsafe.Slice((*byte)(p), n))
 }
