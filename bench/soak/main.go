@@ -75,8 +75,15 @@ func soak() error {
 	defer stop()
 	fmt.Printf("seed %d\n", c.seed)
 	if c.cifar10 == "" {
-		_, err := runOnce(ctx, &c)
-		return err
+		for left := time.Duration(c.minutes * float64(time.Minute)); left > fewest; c.seed++ {
+			c.minutes = left.Minutes()
+			begun := time.Now()
+			if _, err := runOnce(ctx, &c); err != nil {
+				return err
+			}
+			left -= time.Since(begun)
+		}
+		return nil
 	}
 	quiet := c
 	quiet.quiet = true
@@ -94,6 +101,9 @@ func soak() error {
 	}
 	return nil
 }
+
+// fewest is the time that is worth another job.
+const fewest = 30 * time.Second
 
 // noise is how far apart the accuracies of two runs may be whose workers come and go at other steps: 2,000 test images, a model that
 // has not converged.
