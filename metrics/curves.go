@@ -5,6 +5,8 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"path/filepath"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -12,6 +14,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/paragon-train/paragon/internal/vfs"
 )
@@ -25,6 +28,8 @@ type Series struct {
 	// Smooth draws the mean of so many points around each as the line, and the
 	// points themselves faintly behind it. Zero draws the points as the line.
 	Smooth int
+	// Faint draws a thin grey line: one of many that stand behind the others. It has no place in the legend.
+	Faint bool
 }
 
 // A Panel is one picture of curves: a title, named axes, a legend.
@@ -39,18 +44,42 @@ type Panel struct {
 
 // palette is told apart by most people with a weakness for colours too (Okabe
 // and Ito 2008).
-var palette = []color.NRGBA{
+var palette = [Colours]color.NRGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
 	{230, 159, 0, 255}, {86, 180, 233, 255}, {90, 90, 90, 255},
 }
 
-// Curves draws the panels side by side into a PNG file.
+// Colours is how many series of a panel have colours of their own; then they begin again.
+const Colours = 7
+
+// A canvas is a picture that can be drawn on and written.
+type canvas interface {
+	vg.CanvasSizer
+	io.WriterTo
+}
+
+// newCanvas makes the picture that a file's ending asks for.
+func newCanvas(path string, width, height vg.Length) (canvas, error) {
+	switch ending := strings.ToLower(filepath.Ext(path)); ending {
+	case ".png":
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144))}, nil
+	case ".svg":
+		return vgsvg.New(width, height), nil
+	default:
+		return nil, fmt.Errorf("the file ends in %q, want .png or .svg", ending)
+	}
+}
+
+// Curves draws the panels side by side into a PNG or, if path ends in .svg, an SVG file.
 func Curves(path string, panels ...Panel) error {
 	if len(panels) == 0 {
 		return fmt.Errorf("metrics: curves %s: got no panels", path)
 	}
 	const width, height = 5.2 * vg.Inch, 3.6 * vg.Inch
-	img := vgimg.NewWith(vgimg.UseWH(width*vg.Length(len(panels)), height), vgimg.UseDPI(144))
+	img, err := newCanvas(path, width*vg.Length(len(panels)), height)
+	if err != nil {
+		return fmt.Errorf("metrics: curves %s: %w", path, err)
+	}
 	canvas := draw.New(img)
 	plots := make([]*plot.Plot, len(panels))
 	for i, p := range panels {
@@ -65,8 +94,8 @@ func Curves(path string, panels ...Panel) error {
 	for i, c := range plot.Align([][]*plot.Plot{plots}, tiles, canvas)[0] {
 		plots[i].Draw(c)
 	}
-	err := vfs.WriteFile(vfs.OS{}, path, func(w io.Writer) error {
-		_, err := vgimg.PngCanvas{Canvas: img}.WriteTo(w)
+	err = vfs.WriteFile(vfs.OS{}, path, func(w io.Writer) error {
+		_, err := img.WriteTo(w)
 		return err
 	})
 	if err != nil {
@@ -103,6 +132,12 @@ func (panel Panel) plot() (*plot.Plot, error) {
 		points += len(xy)
 		rising += xy[len(xy)-1].Y - xy[0].Y
 		shade := palette[i%len(palette)]
+		if s.Faint {
+			if err := addLine(p, xy, color.Gray{190}, 0.7, nil, ""); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if s.Smooth > 1 {
 			faint := shade
 			faint.A = 70

@@ -16,6 +16,7 @@ import (
 type Table struct {
 	Title   string // a line above; empty is none
 	Columns []string
+	Note    string // a line below; empty is none
 	rows    [][]string
 	right   []bool // the column holds nothing but numbers
 }
@@ -117,6 +118,9 @@ func (t *Table) WriteTo(w io.Writer) (int64, error) {
 	line(rule)
 	for _, row := range t.rows {
 		line(row)
+	}
+	if t.Note != "" {
+		b.WriteString(t.Note + "\n")
 	}
 	n, err := io.WriteString(w, b.String())
 	return int64(n), err

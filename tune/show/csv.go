@@ -1,0 +1,88 @@
+package show
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// TrialsCSV writes a row for each trial: its number, state, parameters, the study's metric at its best and last, the newest of its
+// other metrics, steps, seconds, attempts, where it ran, and why it ended. Numbers have all of their digits.
+func TrialsCSV(w io.Writer, v tune.View) error {
+	trials := slices.Collect(v.Trials())
+	params := paramNames(v.Space(), trials)
+	others := allMetrics(v.Metric(), trials)
+	out := csv.NewWriter(w)
+	head := []string{"trial", "state"}
+	for _, p := range params {
+		head = append(head, "param/"+p)
+	}
+	metric := v.Metric()
+	head = append(head, metric, "last "+metric)
+	head = append(head, others...)
+	head = append(head, "step", "reports", "seconds", "attempts", "location", "rule", "error")
+	if err := out.Write(head); err != nil {
+		return fmt.Errorf("show: trials: %w", err)
+	}
+	for _, t := range trials {
+		row := []string{strconv.Itoa(t.Number), string(t.State)}
+		for _, p := range params {
+			value, _ := t.Params.Get(p)
+			row = append(row, exact(value))
+		}
+		last := nan
+		if r, ok := t.Last(); ok {
+			last = r.Value
+		}
+		row = append(row, exact(v.Result(t)), exact(last))
+		for _, name := range others {
+			row = append(row, exact(newest(t, name)))
+		}
+		row = append(row, strconv.Itoa(t.Step()), strconv.Itoa(len(t.Reports)), exact(t.Elapsed.Seconds()), strconv.Itoa(t.Attempts),
+			t.Location, t.Rule, t.Error)
+		if err := out.Write(row); err != nil {
+			return fmt.Errorf("show: trials: %w", err)
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("show: trials: %w", err)
+	}
+	return nil
+}
+
+// allMetrics are all metrics but the study's, by name.
+func allMetrics(metric string, trials []*tune.Trial) []string {
+	seen := map[string]bool{metric: true}
+	var names []string
+	for _, t := range trials {
+		for _, r := range t.Reports {
+			for _, m := range r.Metrics {
+				if !seen[m.Name] {
+					seen[m.Name] = true
+					names = append(names, m.Name)
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// exact is a value with all of its digits; "" for nothing.
+func exact(value any) string {
+	switch x := value.(type) {
+	case nil:
+		return ""
+	case float64:
+		if x != x {
+			return ""
+		}
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	}
+	return fmt.Sprint(value)
+}

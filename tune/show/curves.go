@@ -1,0 +1,93 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/tune"
+)
+
+// maxNamed is how many curves have a colour and a name.
+const maxNamed = 6
+
+// Curves draws the study's metric of each trial over its steps, and how the best value grew with the study's time, into a PNG or SVG
+// file. The best trials have names; the others stand grey behind them.
+func Curves(path string, v tune.View) error {
+	return metrics.Curves(path, curvePanels(v)...)
+}
+
+func curvePanels(v tune.View) []metrics.Panel {
+	ranked := ranking(v)
+	curves := metrics.Panel{Title: "trials", X: "step", Y: v.Metric()}
+	for i := len(ranked) - 1; i >= maxNamed; i-- {
+		curves.Series = append(curves.Series, metrics.Series{Faint: true, X: steps(ranked[i]), Y: values(ranked[i])})
+	}
+	// Colours go by place: the named ones come first in the legend, and so in the list of colours, but are drawn last.
+	for len(curves.Series)%metrics.Colours != 0 {
+		curves.Series = append(curves.Series, metrics.Series{Faint: true})
+	}
+	for _, t := range ranked[:min(len(ranked), maxNamed)] {
+		curves.Series = append(curves.Series, metrics.Series{
+			Name: fmt.Sprintf("%s: %s", t.Name(), valueText(v.Result(t))), X: steps(t), Y: values(t)})
+	}
+	return []metrics.Panel{curves, progressPanel(v)}
+}
+
+// progressPanel is the best value over the time of the study, with a point for each trial where it had its best.
+func progressPanel(v tune.View) metrics.Panel {
+	type point struct{ at, value float64 }
+	var points []point
+	for t := range v.Trials() {
+		for _, r := range t.Reports {
+			if isFinite(r.Value) {
+				points = append(points, point{r.At.Seconds(), r.Value})
+			}
+		}
+	}
+	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.at, b.at) })
+	best := metrics.Series{Name: "best so far"}
+	for i, p := range points {
+		n := len(best.Y)
+		switch {
+		case n == 0:
+			best.X, best.Y = append(best.X, p.at), append(best.Y, p.value)
+		case v.Score(p.value) > v.Score(best.Y[n-1]):
+			best.X, best.Y = append(best.X, p.at, p.at), append(best.Y, best.Y[n-1], p.value)
+		case i == len(points)-1:
+			best.X, best.Y = append(best.X, p.at), append(best.Y, best.Y[n-1])
+		}
+	}
+	return metrics.Panel{Title: "search", X: "seconds", Y: "best " + v.Metric(), Series: []metrics.Series{best}}
+}
+
+// ranking is the trials that have a value, the best first.
+func ranking(v tune.View) []*tune.Trial {
+	var ranked []*tune.Trial
+	for t := range v.Trials() {
+		if isFinite(v.Result(t)) {
+			ranked = append(ranked, t)
+		}
+	}
+	slices.SortStableFunc(ranked, func(a, b *tune.Trial) int {
+		return cmp.Compare(v.Score(v.Result(b)), v.Score(v.Result(a)))
+	})
+	return ranked
+}
+
+func steps(t *tune.Trial) []float64 {
+	x := make([]float64, len(t.Reports))
+	for i, r := range t.Reports {
+		x[i] = float64(r.Step)
+	}
+	return x
+}
+
+func values(t *tune.Trial) []float64 {
+	y := make([]float64, len(t.Reports))
+	for i, r := range t.Reports {
+		y[i] = r.Value
+	}
+	return y
+}

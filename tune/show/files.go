@@ -1,0 +1,200 @@
+package show
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/tune"
+)
+
+// A Files writes the results of each trial into a folder of its own, dir/trial-000007:
+//
+//	params.json            the parameters of the newest attempt
+//	result.json            a line of JSON for each report: metrics, training_iteration, time_total_s, timestamp, trial_id, config
+//	progress.csv           the same numbers as a table
+//	events.out.tfevents.*  the same numbers for TensorBoard
+//
+// and, when the search is over, dir/trials.csv with a row for each trial.
+//
+// What cannot be written is told by Err and when the search is over; the search goes on.
+type Files struct {
+	dir  string
+	now  func() time.Time // names event files
+	open map[int]*files
+	err  error
+}
+
+// files are those of a trial that runs.
+type files struct {
+	result  *os.File
+	csv     *os.File
+	columns []string // of progress.csv, from the first report
+	events  *metrics.EventFile
+}
+
+// NewFiles writes into dir, which is made when something is there to write.
+func NewFiles(dir string) *Files {
+	return &Files{dir: dir, now: time.Now, open: make(map[int]*files)}
+}
+
+// Err is the first thing that could not be written.
+func (f *Files) Err() error { return f.err }
+
+// Observe implements tune.Observer.
+func (f *Files) Observe(v tune.View, e tune.Event) {
+	t := v.Trial(e.Trial)
+	if t == nil {
+		return
+	}
+	var err error
+	switch e.Kind {
+	case tune.EventStart:
+		err = f.start(t)
+	case tune.EventReport:
+		err = f.report(t, e)
+	case tune.EventEnd:
+		err = f.end(e.Trial)
+	}
+	if err != nil && f.err == nil {
+		f.err = fmt.Errorf("show: results of %s: %w", t.Name(), err)
+	}
+}
+
+// Close implements tune.Closer.
+func (f *Files) Close(v tune.View) error {
+	for trial := range f.open {
+		if err := f.end(trial); err != nil && f.err == nil {
+			f.err = fmt.Errorf("show: results: %w", err)
+		}
+	}
+	if v.Len() > 0 {
+		if err := f.summary(v); err != nil && f.err == nil {
+			f.err = err
+		}
+	}
+	return f.err
+}
+
+func (f *Files) summary(v tune.View) error {
+	if err := os.MkdirAll(f.dir, 0o755); err != nil {
+		return fmt.Errorf("show: %w", err)
+	}
+	return vfs.WriteFile(vfs.OS{}, filepath.Join(f.dir, "trials.csv"), func(w io.Writer) error { return TrialsCSV(w, v) })
+}
+
+func (f *Files) start(t *tune.Trial) error {
+	dir := filepath.Join(f.dir, t.Name())
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	params, err := json.MarshalIndent(t.Params, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "params.json"), append(params, '\n'), 0o644); err != nil {
+		return err
+	}
+	if err := f.end(t.Number); err != nil {
+		return err
+	}
+	o := &files{}
+	f.open[t.Number] = o
+	if o.result, err = appendTo(filepath.Join(dir, "result.json")); err != nil {
+		return err
+	}
+	if o.csv, err = appendTo(filepath.Join(dir, "progress.csv")); err != nil {
+		return err
+	}
+	o.events, err = metrics.NewEventFile(dir, fmt.Sprintf("attempt-%d", t.Attempts), f.now())
+	return err
+}
+
+func appendTo(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+}
+
+func (f *Files) report(t *tune.Trial, e tune.Event) error {
+	o := f.open[t.Number]
+	if o == nil || o.events == nil {
+		return nil // what failed at its start has been told
+	}
+	elapsed := t.Elapsed.Seconds()
+	line := map[string]any{
+		"trial_id": t.Number, "training_iteration": e.Step, "time_total_s": elapsed, "timestamp": e.Time.Unix(), "config": t.Params,
+	}
+	scalars := make([]metrics.Scalar, 0, len(e.Metrics)+1)
+	for _, m := range e.Metrics {
+		// JSON has no such numbers; They are written as words.
+		line[m.Name] = m.Value
+		if !isFinite(m.Value) {
+			line[m.Name] = strconv.FormatFloat(m.Value, 'g', -1, 64)
+		}
+		scalars = append(scalars, metrics.Scalar{Tag: "tune/" + m.Name, Value: m.Value})
+	}
+	b, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	if _, err := o.result.Write(append(b, '\n')); err != nil {
+		return err
+	}
+	if err := o.events.Add(int64(e.Step), e.Time, append(scalars, metrics.Scalar{Tag: "tune/time_total_s", Value: elapsed})...); err != nil {
+		return err
+	}
+	return o.row(e, elapsed)
+}
+
+// row adds a row to progress.csv. Its columns are the metrics of the attempt's first report; a metric that comes later is in
+// result.json.
+func (o *files) row(e tune.Event, elapsed float64) error {
+	out := csv.NewWriter(o.csv)
+	if o.columns == nil {
+		o.columns = e.Metrics.Names()
+		if err := out.Write(append([]string{"training_iteration", "time_total_s", "timestamp"}, o.columns...)); err != nil {
+			return err
+		}
+	}
+	row := []string{strconv.Itoa(e.Step), exact(elapsed), strconv.FormatInt(e.Time.Unix(), 10)}
+	for _, name := range o.columns {
+		x, ok := e.Metrics.Get(name)
+		if !ok {
+			x = math.NaN()
+		}
+		row = append(row, exact(x))
+	}
+	if err := out.Write(row); err != nil {
+		return err
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// end closes the files of an attempt.
+func (f *Files) end(trial int) error {
+	o := f.open[trial]
+	if o == nil {
+		return nil
+	}
+	delete(f.open, trial)
+	var errs []error
+	if o.result != nil {
+		errs = append(errs, o.result.Close())
+	}
+	if o.csv != nil {
+		errs = append(errs, o.csv.Close())
+	}
+	if o.events != nil {
+		errs = append(errs, o.events.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,221 @@
+package show
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// A picture is a chart of lines and points in a page. Coordinates are those of the page, x to the right and y down.
+type picture struct {
+	Title, X, Y   string
+	Width, Height float64
+	Left, Bottom  float64 // of the frame
+	Right, Top    float64
+	XTicks        []tick
+	YTicks        []tick
+	Lines         []line
+	Points        []dot
+}
+
+type tick struct {
+	At   float64
+	Text string
+}
+
+type line struct {
+	Path, Colour, Name string
+	Faint              bool
+}
+
+type dot struct {
+	X, Y         float64
+	Colour, Name string
+}
+
+// A scale maps numbers to the page.
+type scale struct {
+	low, high, from, to float64
+	log                 bool
+}
+
+func newScale(low, high, from, to float64, log bool) scale {
+	if log && low > 0 {
+		low, high = math.Log(low), math.Log(high)
+	} else {
+		log = false
+	}
+	if !(high > low) {
+		room := max(math.Abs(low)*0.05, 0.5)
+		low, high = low-room, high+room
+	}
+	return scale{low, high, from, to, log}
+}
+
+func (s scale) at(x float64) float64 {
+	if s.log {
+		x = math.Log(x)
+	}
+	return s.from + (x-s.low)/(s.high-s.low)*(s.to-s.from)
+}
+
+// ticks are at four to nine round numbers, or at powers of ten.
+func (s scale) ticks() []tick {
+	var list []tick
+	if s.log {
+		for e := math.Floor(s.low / math.Ln10); e <= math.Ceil(s.high/math.Ln10); e++ {
+			if at := e * math.Ln10; at >= s.low-1e-9 && at <= s.high+1e-9 {
+				list = append(list, tick{s.at(math.Exp(at)), fmt.Sprintf("1e%d", int(e))})
+			}
+		}
+		if len(list) >= 2 {
+			return list
+		}
+		low, high := math.Exp(s.low), math.Exp(s.high)
+		return []tick{{s.at(low), short(low)}, {s.at(high), short(high)}}
+	}
+	step := math.Pow(10, math.Floor(math.Log10((s.high-s.low)/4)))
+	for _, k := range []float64{5, 2} {
+		if (s.high-s.low)/(step*k) >= 4 {
+			step *= k
+			break
+		}
+	}
+	for k := math.Ceil(s.low / step); k*step <= s.high; k++ {
+		list = append(list, tick{s.at(k * step), short(k * step)})
+	}
+	return list
+}
+
+func short(x float64) string {
+	if math.Abs(x) < 1e-12 {
+		x = 0
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+const frameWidth, frameHeight = 560.0, 320.0
+
+func newPicture(title, x, y string) picture {
+	return picture{Title: title, X: x, Y: y, Width: frameWidth, Height: frameHeight,
+		Left: 62, Right: frameWidth - 14, Top: 12, Bottom: frameHeight - 44}
+}
+
+// span is the least and greatest finite number.
+func span(xs ...[]float64) (low, high float64) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, list := range xs {
+		for _, x := range list {
+			if isFinite(x) {
+				low, high = min(low, x), max(high, x)
+			}
+		}
+	}
+	if low > high {
+		return 0, 1
+	}
+	return low, high
+}
+
+// frame gives the picture its scales and ticks.
+func (p *picture) frame(lowX, highX, lowY, highY float64, logX bool) (x, y scale) {
+	room := (highY - lowY) * 0.04
+	x = newScale(lowX, highX, p.Left+6, p.Right-6, logX)
+	y = newScale(lowY-room, highY+room, p.Bottom, p.Top, false)
+	p.XTicks, p.YTicks = x.ticks(), y.ticks()
+	return x, y
+}
+
+func path(x, y scale, xs, ys []float64) string {
+	var b strings.Builder
+	move := true
+	for i := range xs {
+		if !isFinite(xs[i]) || !isFinite(ys[i]) {
+			move = true
+			continue
+		}
+		fmt.Fprintf(&b, "%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[move], x.at(xs[i]), y.at(ys[i]))
+		move = false
+	}
+	return b.String()
+}
+
+// curvePicture has the curve of each trial; the colour says how good it is, the first being the best.
+func curvePicture(v tune.View, ranked []*tune.Trial) picture {
+	p := newPicture("Trials", "step", v.Metric())
+	var xs, ys [][]float64
+	for _, t := range ranked {
+		xs, ys = append(xs, steps(t)), append(ys, values(t))
+	}
+	lowX, highX := span(xs...)
+	lowY, highY := span(ys...)
+	x, y := p.frame(lowX, highX, lowY, highY, false)
+	for i := len(ranked) - 1; i >= 0; i-- { // the best last, on top
+		name := fmt.Sprintf("%s: %s, %s", ranked[i].Name(), valueText(v.Result(ranked[i])), paramText(ranked[i].Params))
+		colour := shade(place(i, len(ranked)))
+		p.Lines = append(p.Lines, line{Path: path(x, y, xs[i], ys[i]), Colour: colour, Name: name, Faint: i >= maxNamed})
+		if n := len(xs[i]); n == 1 && isFinite(ys[i][0]) {
+			p.Points = append(p.Points, dot{x.at(xs[i][0]), y.at(ys[i][0]), colour, name})
+		}
+	}
+	return p
+}
+
+// searchPicture is the best value over the study's time.
+func searchPicture(v tune.View) picture {
+	best := progressPanel(v)
+	p := newPicture("Search", best.X, best.Y)
+	s := best.Series[0]
+	lowX, highX := span(s.X)
+	lowY, highY := span(s.Y)
+	x, y := p.frame(min(0, lowX), highX, lowY, highY, false)
+	p.Lines = append(p.Lines, line{Path: path(x, y, s.X, s.Y), Colour: shade(0), Name: best.Y})
+	return p
+}
+
+// slicePicture is the result over one parameter.
+func slicePicture(v tune.View, ranked []*tune.Trial, name string) (picture, bool) {
+	a, ok := newAxis(v.Space(), ranked, name)
+	if !ok {
+		return picture{}, false
+	}
+	p := newPicture("", name, v.Metric())
+	var ys []float64
+	for _, t := range ranked {
+		ys = append(ys, v.Result(t))
+	}
+	low, high := span(ys)
+	_, y := p.frame(0, 1, low, high, false)
+	p.XTicks = nil
+	for _, k := range a.ticks {
+		p.XTicks = append(p.XTicks, tick{p.Left + 10 + k.At*(p.Right-p.Left-20), k.Text})
+	}
+	for i := len(ranked) - 1; i >= 0; i-- {
+		t := ranked[i]
+		value, ok := t.Params.Get(name)
+		if !ok {
+			continue
+		}
+		p.Points = append(p.Points, dot{p.Left + 10 + a.at(value)*(p.Right-p.Left-20), y.at(ys[i]), shade(place(i, len(ranked))),
+			fmt.Sprintf("%s: %s at %s = %s", t.Name(), valueText(ys[i]), name, valueText(value))})
+	}
+	return p, len(p.Points) > 0
+}
+
+// place is the rank of trial i of n from 0, the best, to 1.
+func place(i, n int) float64 { return float64(i) / float64(max(1, n-1)) }
+
+// shade goes from blue, the best, over green to a light grey-yellow: viridis' order, dark to light, which is told apart in grey, too.
+func shade(place float64) string {
+	stops := [][3]float64{{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {222, 220, 120}}
+	x := min(max(place, 0), 1) * float64(len(stops)-1)
+	i := min(int(x), len(stops)-2)
+	f := x - float64(i)
+	var c [3]int
+	for k := range c {
+		c[k] = int(math.Round(stops[i][k]*(1-f) + stops[i+1][k]*f))
+	}
+	return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2])
+}

@@ -1,0 +1,344 @@
+package show
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/tunetest"
+)
+
+// search is one with n trials of a few steps, in which lr decides and width does not.
+func search(n int) *tunetest.View {
+	v := &tunetest.View{MetricName: "accuracy", SearchSpace: tune.Space{
+		tune.Real("lr", 1e-4, 1e-1).Log(),
+		tune.Int("width", 16, 256),
+		tune.Choice("optimizer", "sgd", "adam"),
+		tune.Real("momentum", 0, 0.99).When("optimizer", "sgd"),
+	}}
+	rng := tunetest.Rand(7)
+	for i := range n {
+		p, err := v.SearchSpace.Sample(rng, tune.Params{})
+		if err != nil {
+			panic(err)
+		}
+		t := v.Add(p)
+		t.Location = "local"
+		good := 1 - math.Pow(math.Log10(p.Float("lr"))+2, 2)/6
+		steps := []int{9, 3, 1}[i%3]
+		for step := 1; step <= steps; step++ {
+			v.Report(t, step, good*(1-math.Exp(-float64(step)/3)))
+			t.Elapsed += 250 * time.Millisecond
+		}
+		switch i % 3 {
+		case 0:
+			v.End(t, tune.Completed)
+		case 1:
+			v.End(t, tune.Pruned)
+			t.Rule = "asha rung 1"
+		}
+	}
+	return v
+}
+
+func TestStatusTableShowsTwentyTrialsRunningOnesFirst(t *testing.T) {
+	v := search(40)
+	table := statusTable(v)
+	lines := strings.Split(strings.TrimSpace(table.String()), "\n")
+	if got, want := len(lines), 2+20+1; got != want {
+		t.Fatalf("the table has %d lines, want %d:\n%s", got, want, table.String())
+	}
+	for _, column := range []string{"trial name", "status", "loc", "lr", "width", "optimizer", "momentum", "accuracy", "iter", "total time (s)"} {
+		if !strings.Contains(lines[0], column) {
+			t.Errorf("the head %q has no column %q", lines[0], column)
+		}
+	}
+	for i, line := range lines[2:15] {
+		if !strings.Contains(line, "RUNNING") {
+			t.Errorf("row %d is %q, want a running trial: there are 13", i, line)
+		}
+	}
+	if want := "... 20 more not shown (7 completed, 13 pruned)"; !strings.HasPrefix(lines[22], "... 20 more not shown (") {
+		t.Errorf("the last line is %q, want such as %q", lines[22], want)
+	}
+}
+
+// screen is what a terminal shows after what was written to it: the lines, with those erased that were.
+func screen(t *testing.T, written string) []string {
+	t.Helper()
+	var lines []string
+	up := regexp.MustCompile("^\x1b\\[(\\d+)A\x1b\\[J")
+	for written != "" {
+		if m := up.FindStringSubmatch(written); m != nil {
+			var n int
+			fmt.Sscan(m[1], &n)
+			if n > len(lines) {
+				t.Fatalf("%d lines are erased, and there are %d", n, len(lines))
+			}
+			lines, written = lines[:len(lines)-n], written[len(m[0]):]
+			continue
+		}
+		line, rest, ok := strings.Cut(written, "\n")
+		if !ok {
+			t.Fatalf("the last line %q has no end", line)
+		}
+		lines, written = append(lines, line), rest
+	}
+	return lines
+}
+
+func TestStatusOnATerminalDrawsOverItselfAndFits(t *testing.T) {
+	var out bytes.Buffer
+	s := newStatus(&out, func() (int, int) { return 60, 12 })
+	v := search(3)
+	now := time.Unix(1000, 0)
+	s.Observe(v, tune.Event{Kind: tune.EventStudy, Header: &tune.Header{Name: "toy"}})
+	s.Tick(v, now)
+	first := screen(t, out.String())
+	s.Tick(v, now.Add(100*time.Millisecond))
+	if again := screen(t, out.String()); len(again) != len(first) || strings.Count(out.String(), "Status") != 1 {
+		t.Errorf("it was drawn again after 100 ms:\n%q", out.String())
+	}
+	v.All = append(v.All, search(30).All[3:]...)
+	s.Tick(v, now.Add(time.Second))
+	lines := screen(t, out.String())
+	if len(lines) != 11 || lines[10] != "..." {
+		t.Errorf("%d lines on a terminal of 12, want 11 with a last one of ...:\n%s", len(lines), strings.Join(lines, "\n"))
+	}
+	for _, line := range lines {
+		if n := len([]rune(line)); n >= 60 {
+			t.Errorf("a line of %d columns on a terminal of 60: %q", n, line)
+		}
+	}
+	if err := s.Close(v); err != nil {
+		t.Fatal(err)
+	}
+	lines = screen(t, out.String())
+	if lines[0] != "== Status ==" || !strings.HasPrefix(lines[1], "toy: running for ") || len(lines) < 24 {
+		t.Errorf("at the end the screen shows\n%s\nwant the whole table", strings.Join(lines, "\n"))
+	}
+	if best := bestTrial(v); !strings.HasPrefix(lines[3], fmt.Sprintf("best: %s, accuracy 0.", best.Name())) {
+		t.Errorf("line 3 is %q, want the best, %s", lines[3], best.Name())
+	}
+}
+
+func TestStatusElsewhereIsALineForWhatHappens(t *testing.T) {
+	var out bytes.Buffer
+	s := newStatus(&out, func() (int, int) { return 0, 0 })
+	v := &tunetest.View{MetricName: "loss", Direction: tune.Min}
+	p := tune.MustParams("lr", 0.125)
+	a := v.Add(p)
+	s.Observe(v, tune.Event{Kind: tune.EventStudy, Header: &tune.Header{Name: "toy"}})
+	s.Observe(v, tune.Event{Kind: tune.EventStart, New: true, Attempt: 1, Params: p, Location: "host1"})
+	report := func(step int, x float64) {
+		v.Report(a, step, x)
+		s.Observe(v, tune.Event{Kind: tune.EventReport, Step: step, Metrics: tune.Metrics{{Name: "loss", Value: x}}})
+	}
+	report(1, math.NaN())
+	report(2, 3)
+	report(3, 4)
+	report(4, 2)
+	s.Observe(v, tune.Event{Kind: tune.EventEnd, Attempt: 1, Outcome: tune.Broke, Failure: tune.NodeLost, Error: "gone\nstack", Retry: true})
+	s.Observe(v, tune.Event{Kind: tune.EventStart, Attempt: 2})
+	v.End(a, tune.Pruned)
+	a.Rule = "median"
+	s.Observe(v, tune.Event{Kind: tune.EventEnd, Attempt: 2, Outcome: tune.Obeyed})
+	s.Tick(v, time.Unix(1000, 0))
+	want := `toy: begun
+trial-000000: started on host1 with {lr: 0.125}
+trial-000000: best so far, loss 3 at step 2
+trial-000000: best so far, loss 2 at step 4
+trial-000000: attempt 1 failed (node lost): gone ...; tried again
+trial-000000: attempt 2 started
+trial-000000: pruned after step 4, loss 2 (median)
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestTrialsCSVHasARowForEachTrialWithExactNumbers(t *testing.T) {
+	v := search(9)
+	var b bytes.Buffer
+	if err := TrialsCSV(&b, v); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&b).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 10 {
+		t.Fatalf("got %d rows, want 10", len(rows))
+	}
+	if got, want := strings.Join(rows[0], " "), "trial state param/lr param/width param/optimizer param/momentum accuracy last accuracy step reports seconds attempts location rule error"; got != want {
+		t.Errorf("head %q, want %q", got, want)
+	}
+	for i, row := range rows[1:] {
+		if got, want := row[2], exact(v.All[i].Params.Float("lr")); got != want {
+			t.Errorf("trial %d: lr %s, want %s", i, got, want)
+		}
+		if has := v.All[i].Params.Has("momentum"); has != (row[5] != "") {
+			t.Errorf("trial %d: momentum is %q, and it has one: %v", i, row[5], has)
+		}
+	}
+}
+
+func TestFilesOfATrialHoldItsReports(t *testing.T) {
+	dir := t.TempDir()
+	f := NewFiles(dir)
+	f.now = func() time.Time { return time.Unix(1700000000, 0) }
+	v := &tunetest.View{MetricName: "accuracy"}
+	p := tune.MustParams("lr", 0.1, "optimizer", "sgd")
+	a := v.Add(p)
+	a.Attempts = 1
+	f.Observe(v, tune.Event{Kind: tune.EventStart, New: true, Attempt: 1, Params: p})
+	for step, x := range []float64{0.5, math.Inf(-1), 0.75} {
+		v.Report(a, step, x)
+		a.Elapsed = time.Duration(step) * time.Second
+		f.Observe(v, tune.Event{Kind: tune.EventReport, Step: step, Time: time.Unix(1700000001, 0),
+			Metrics: tune.Metrics{{Name: "accuracy", Value: x}, {Name: "loss", Value: -x}}})
+	}
+	f.Observe(v, tune.Event{Kind: tune.EventEnd, Attempt: 1, Outcome: tune.Returned})
+	if err := f.Close(v); err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(dir, "trial-000000")
+	read := func(name string) string {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join(own, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	var params tune.Params
+	if err := json.Unmarshal([]byte(read("params.json")), &params); err != nil || !params.Equal(p) {
+		t.Errorf("params.json holds %v, %v, want %v", params, err, p)
+	}
+	lines := strings.Split(strings.TrimSpace(read("result.json")), "\n")
+	want := `{"accuracy":0.75,"config":{"lr":0.1,"optimizer":"sgd"},"loss":-0.75,"time_total_s":2,"timestamp":1700000001,"training_iteration":2,"trial_id":0}`
+	if len(lines) != 3 || lines[2] != want || !strings.Contains(lines[1], `"accuracy":"-Inf"`) {
+		t.Errorf("result.json holds\n%s\nwant three lines, the last\n%s", strings.Join(lines, "\n"), want)
+	}
+	if got, want := read("progress.csv"), "training_iteration,time_total_s,timestamp,accuracy,loss\n0,0,1700000001,0.5,-0.5\n1,1,1700000001,-Inf,+Inf\n2,2,1700000001,0.75,-0.75\n"; got != want {
+		t.Errorf("progress.csv holds\n%s\nwant\n%s", got, want)
+	}
+	events, err := metrics.ReadEvents(strings.NewReader(read("events.out.tfevents.1700000000.attempt-1")))
+	if err != nil || len(events) != 4 || events[3].Step != 2 || len(events[3].Scalars) != 3 || events[3].Scalars[0] != (metrics.Scalar{Tag: "tune/accuracy", Value: 0.75}) {
+		t.Errorf("the event file holds %+v, %v", events, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "trials.csv")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFilesTellWhatCannotBeWritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a-file")
+	if err := os.WriteFile(dir, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f := NewFiles(dir)
+	v := &tunetest.View{}
+	v.Report(v.Add(tune.Params{}), 1, 1)
+	f.Observe(v, tune.Event{Kind: tune.EventStart, New: true})
+	f.Observe(v, tune.Event{Kind: tune.EventReport, Step: 1})
+	f.Observe(v, tune.Event{Kind: tune.EventEnd})
+	if err := f.Close(v); err == nil || !strings.Contains(err.Error(), "trial-000000") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("got %v, want an error that names the trial and %s", err, dir)
+	}
+}
+
+func TestImportanceFindsTheParameterThatDecides(t *testing.T) {
+	list := Importances(search(90))
+	if len(list) != 4 || list[0].Name != "lr" || list[0].Share < 0.4 {
+		t.Errorf("got %+v, want lr first, with most of it", list)
+	}
+	sum := 0.0
+	for _, i := range list {
+		sum += i.Share
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		t.Errorf("the shares sum to %v, want 1", sum)
+	}
+	if got := Importances(search(9)); got != nil {
+		t.Errorf("of 9 trials: %+v, want none", got)
+	}
+}
+
+func TestWhyTellsEveryDecisionAndWhatItWasHeldAgainst(t *testing.T) {
+	at := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	accuracy := func(x float64) tune.Metrics { return tune.Metrics{{Name: "accuracy", Value: x}} }
+	events := []tune.Event{
+		{Kind: tune.EventStudy, Header: &tune.Header{Metric: "accuracy"}},
+		{Kind: tune.EventStart, New: true, Trial: 0, At: at(1), Origin: tune.FromDefault, Params: tune.MustParams("lr", 0.5)},
+		{Kind: tune.EventStart, New: true, Trial: 1, At: at(1), Origin: tune.FromSuggester, Params: tune.MustParams("lr", 0.25), Location: "host1"},
+		{Kind: tune.EventReport, Trial: 0, Step: 1, At: at(2), Metrics: accuracy(0.5), Decision: tune.Decision{Action: tune.Continue, Rule: "asha rung 0", Value: 0.5, Cutoff: math.NaN()}},
+		{Kind: tune.EventReport, Trial: 1, Step: 1, At: at(3), Metrics: accuracy(0.25), Decision: tune.Decision{Action: tune.Pause, Rule: "asha rung 0", Value: 0.25, Cutoff: 0.4, Competitors: []int{0}}},
+		{Kind: tune.EventEnd, Trial: 1, Attempt: 1, At: at(3), Outcome: tune.Obeyed},
+		{Kind: tune.EventStart, Trial: 1, Attempt: 2, At: at(4), Restore: 1, Donor: 1, Rule: "promote to rung 1"},
+		{Kind: tune.EventEnd, Trial: 1, Attempt: 2, At: at(5), Outcome: tune.Broke, Failure: tune.UserCode, Error: "panic: x"},
+	}
+	var b strings.Builder
+	if err := Why(&b, events, 1); err != nil {
+		t.Fatal(err)
+	}
+	want := `        1s  trial 1 started on host1 with {lr: 0.25}: proposed by the suggester
+        3s  step 1: accuracy 0.25: pause (asha rung 0); its value 0.25 against a cut-off of 0.4; among trials 0 (0.5)
+        3s  attempt 1 obeyed
+        4s  attempt 2 started from its checkpoint of step 1; promote to rung 1
+        5s  attempt 2 failed (user code): panic: x; no further try
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+	if err := Why(&b, events, 7); err == nil || !strings.Contains(err.Error(), "it has 2 trials") {
+		t.Errorf("of a trial that is not there: %v", err)
+	}
+}
+
+func TestPicturesAndPageAreMade(t *testing.T) {
+	dir := t.TempDir()
+	if keep := os.Getenv("PARAGON_SHOW_DIR"); keep != "" {
+		dir = keep
+	}
+	for _, n := range []int{0, 1, 60} {
+		v := search(n)
+		if n == 60 {
+			v.All[0].Params = tune.MustParams("lr", 0.001, "width", 16, "optimizer", "<script>")
+		}
+		for _, name := range []string{"curves.png", "curves.svg"} {
+			path := filepath.Join(dir, fmt.Sprintf("%d-%s", n, name))
+			if err := Curves(path, v); err != nil {
+				t.Errorf("%d trials: %v", n, err)
+			}
+		}
+		path := filepath.Join(dir, fmt.Sprintf("%d.html", n))
+		if err := HTML(path, "toy & co", v); err != nil {
+			t.Fatalf("%d trials: %v", n, err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := string(b)
+		if regexp.MustCompile(`[^s]NaN`).MatchString(page) || strings.Contains(page, "<script>\"") || !strings.Contains(page, "toy &amp; co") || strings.Contains(page, "http") {
+			t.Errorf("%d trials: the page has NaN, unescaped text or asks the network", n)
+		}
+		if got := strings.Count(page, "<tr><td>"); got != n {
+			t.Errorf("%d trials: the table has %d rows", n, got)
+		}
+	}
+	if err := Curves(filepath.Join(dir, "curves.gif"), search(1)); err == nil || !strings.Contains(err.Error(), ".svg") {
+		t.Errorf("a .gif: %v, want an error that says what can be had", err)
+	}
+}

@@ -1,0 +1,229 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// A Status shows a search to a person while it runs. On a terminal it is a table that is drawn again in place:
+//
+//	== Status ==
+//	mnist: running for 1m12s; accuracy, larger is better
+//	24 trials: 4 running, 12 completed, 8 pruned
+//	best: trial-000007, accuracy 0.9812 at step 9, {lr: 0.0031, optimizer: "sgd"}
+//	trial name    status   loc    ...
+//
+// Elsewhere it is a line for each trial that starts, becomes the best or ends, and the table once at the end.
+type Status struct {
+	out      io.Writer
+	name     string
+	terminal func() (columns, rows int) // 0, 0: none
+	interval time.Duration
+
+	drawn time.Time // the table
+	lines int       // of the table as drawn
+	value float64   // the best that was told of; NaN: none
+}
+
+// NewStatus shows on out; on a terminal every half second.
+func NewStatus(out *os.File) *Status {
+	return newStatus(out, func() (int, int) {
+		columns, rows, err := term.GetSize(int(out.Fd()))
+		if err != nil {
+			return 0, 0
+		}
+		return columns, rows
+	})
+}
+
+func newStatus(out io.Writer, terminal func() (int, int)) *Status {
+	return &Status{out: out, terminal: terminal, interval: 500 * time.Millisecond, value: math.NaN()}
+}
+
+// Observe implements tune.Observer.
+func (s *Status) Observe(v tune.View, e tune.Event) {
+	if e.Header != nil {
+		s.name = e.Header.Name
+	}
+	if columns, _ := s.terminal(); columns > 0 {
+		return
+	}
+	if line := s.line(v, e); line != "" {
+		fmt.Fprintln(s.out, line)
+	}
+}
+
+// Tick implements tune.Ticker.
+func (s *Status) Tick(v tune.View, now time.Time) {
+	if columns, rows := s.terminal(); columns > 0 && now.Sub(s.drawn) >= s.interval {
+		s.drawn = now
+		s.draw(v, columns, rows)
+	}
+}
+
+// Close implements tune.Closer: it shows the table once more, whole.
+func (s *Status) Close(v tune.View) error {
+	s.erase()
+	_, err := io.WriteString(s.out, s.text(v))
+	return err
+}
+
+// draw puts the table where the last one was. Lines are cut at the terminal's edge, and the table at its height, since what has
+// scrolled away cannot be drawn over.
+func (s *Status) draw(v tune.View, columns, rows int) {
+	lines := strings.Split(strings.TrimSuffix(s.text(v), "\n"), "\n")
+	if rows > 2 && len(lines) > rows-1 {
+		lines = append(lines[:rows-2], "...")
+	}
+	for i, line := range lines {
+		if r := []rune(line); len(r) >= columns {
+			lines[i] = string(r[:columns-1])
+		}
+	}
+	s.erase()
+	s.lines = len(lines)
+	fmt.Fprint(s.out, strings.Join(lines, "\n")+"\n")
+}
+
+// erase takes the table away that was drawn last.
+func (s *Status) erase() {
+	if s.lines > 0 {
+		fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.lines)
+		s.lines = 0
+	}
+}
+
+func (s *Status) text(v tune.View) string {
+	var b strings.Builder
+	b.WriteString("== Status ==\n")
+	fmt.Fprintf(&b, "%s: running for %s", s.title(), v.Elapsed().Round(time.Second))
+	if v.Metric() != "" {
+		better := "larger"
+		if v.Mode() == tune.Min {
+			better = "smaller"
+		}
+		fmt.Fprintf(&b, "; %s, %s is better", v.Metric(), better)
+	}
+	b.WriteByte('\n')
+	counts := make(map[tune.State]int)
+	for _, state := range states {
+		counts[state] = v.Count(state)
+	}
+	fmt.Fprintf(&b, "%s", plural(v.Len(), "trial"))
+	if v.Len() > 0 {
+		b.WriteString(": " + countText(counts))
+	}
+	b.WriteByte('\n')
+	if best := bestTrial(v); best != nil {
+		fmt.Fprintf(&b, "best: %s, %s %s%s, %s\n", best.Name(), v.Metric(), valueText(v.Result(best)), bestStep(best), paramText(best.Params))
+	}
+	if v.Len() > 0 {
+		t := statusTable(v)
+		b.WriteString(t.String())
+	}
+	return b.String()
+}
+
+func (s *Status) title() string {
+	if s.name == "" {
+		return "study"
+	}
+	return s.name
+}
+
+// line says in one line what a person wants to know of an event; "" if it is nothing.
+func (s *Status) line(v tune.View, e tune.Event) string {
+	switch e.Kind {
+	case tune.EventStudy:
+		return s.title() + ": begun"
+	case tune.EventOpen:
+		return fmt.Sprintf("%s: taken up again, %s", s.title(), plural(v.Len(), "trial"))
+	case tune.EventExhausted:
+		return s.title() + ": no more new trials"
+	case tune.EventHalt:
+		return s.title() + ": to end: " + e.Rule
+	case tune.EventStart, tune.EventReport, tune.EventEnd:
+	default:
+		return ""
+	}
+	t := v.Trial(e.Trial)
+	if t == nil {
+		return ""
+	}
+	switch e.Kind {
+	case tune.EventStart:
+		at := ""
+		if e.Location != "" {
+			at = " on " + e.Location
+		}
+		if e.New {
+			return fmt.Sprintf("%s: started%s with %s", t.Name(), at, paramText(e.Params))
+		}
+		return fmt.Sprintf("%s: attempt %d started%s", t.Name(), e.Attempt, at)
+	case tune.EventReport:
+		x, ok := e.Metrics.Get(v.Metric())
+		if !ok || v.Score(x) <= v.Score(s.value) { // s.value is NaN, the worst, before the first
+			return ""
+		}
+		s.value = x
+		return fmt.Sprintf("%s: best so far, %s %s at step %d", t.Name(), v.Metric(), valueText(x), e.Step)
+	}
+	if !t.State.Final() && e.Outcome != tune.Broke {
+		return ""
+	}
+	text := fmt.Sprintf("%s: %s", t.Name(), t.State)
+	if r, ok := t.Last(); ok {
+		text += fmt.Sprintf(" after step %d, %s %s", r.Step, v.Metric(), valueText(r.Value))
+	}
+	switch {
+	case e.Outcome == tune.Broke:
+		text = fmt.Sprintf("%s: attempt %d failed (%s): %s", t.Name(), e.Attempt, e.Failure, firstLine(e.Error))
+		if e.Retry {
+			text += "; tried again"
+		}
+	case t.Rule != "":
+		text += " (" + t.Rule + ")"
+	}
+	return text
+}
+
+func bestTrial(v tune.View) *tune.Trial {
+	var best *tune.Trial
+	for t := range v.Trials() {
+		if x := v.Score(v.Result(t)); !math.IsInf(x, -1) && (best == nil || x > v.Score(v.Result(best))) {
+			best = t
+		}
+	}
+	return best
+}
+
+// bestStep is " at step 9" if the trial has more than one report.
+func bestStep(t *tune.Trial) string {
+	if t.Best < 0 || len(t.Reports) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" at step %d", t.Reports[t.Best].Step)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func firstLine(s string) string {
+	line, _, cut := strings.Cut(s, "\n")
+	if cut {
+		line += " ..."
+	}
+	return line
+}

@@ -1,0 +1,188 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// maxCompetitors is how many of the trials that a decision compared with are named.
+const maxCompetitors = 12
+
+// Why writes what happened to one trial and why, from the log's events: where its parameters came from, each decision about it
+// with the rule, the value and the cut-off it was held against and the trials it competed with, and how it ended. metric names the
+// numbers.
+func Why(w io.Writer, events []tune.Event, trial int) error {
+	x := explainer{trial: trial, value: make(map[int]float64)}
+	for _, e := range events {
+		x.event(e)
+	}
+	if x.lines == nil {
+		return fmt.Errorf("show: why %d: the log has no such trial; it has %s", trial, plural(x.trials, "trial"))
+	}
+	_, err := io.WriteString(w, strings.Join(x.lines, "\n")+"\n")
+	return err
+}
+
+// An explainer gathers what events say about one trial.
+type explainer struct {
+	trial  int
+	metric string
+	trials int
+	value  map[int]float64 // newest of each trial
+	lines  []string
+}
+
+func (x *explainer) say(e tune.Event, format string, args ...any) {
+	x.lines = append(x.lines, fmt.Sprintf("%10s  ", e.At.Round(time.Millisecond))+fmt.Sprintf(format, args...))
+}
+
+func (x *explainer) event(e tune.Event) {
+	switch e.Kind {
+	case tune.EventStudy:
+		if e.Header != nil {
+			x.metric = e.Header.Metric
+		}
+	case tune.EventHalt:
+		if x.lines != nil {
+			x.say(e, "the study was ended: %s", e.Rule)
+		}
+	case tune.EventRequeue:
+		for _, t := range e.Trials {
+			if t == x.trial {
+				x.say(e, "taken up again%s", map[bool]string{true: ", from the start", false: ""}[e.Fresh])
+			}
+		}
+	case tune.EventStart:
+		if e.New {
+			x.trials++
+		}
+		if e.Trial == x.trial {
+			x.start(e)
+		}
+	case tune.EventReport:
+		x.report(e)
+	case tune.EventEnd:
+		if e.Trial == x.trial {
+			x.end(e)
+		}
+	}
+}
+
+func (x *explainer) start(e tune.Event) {
+	where := ""
+	if e.Location != "" {
+		where = " on " + e.Location
+	}
+	because := ""
+	if e.Rule != "" {
+		because = "; " + e.Rule
+	}
+	if e.New {
+		from := map[tune.Origin]string{
+			tune.FromPoint:     "one of the points to be tried first",
+			tune.FromDefault:   "the defaults of the space",
+			tune.FromSuggester: "proposed by the suggester",
+		}[e.Origin]
+		x.say(e, "trial %d started%s with %s: %s%s", e.Trial, where, paramText(e.Params), from, because)
+		return
+	}
+	text := fmt.Sprintf("attempt %d started%s", e.Attempt, where)
+	switch {
+	case e.Restore >= 0 && e.Donor != e.Trial:
+		text += fmt.Sprintf(" from trial %d's checkpoint of step %d", e.Donor, e.Restore)
+	case e.Restore >= 0:
+		text += fmt.Sprintf(" from its checkpoint of step %d", e.Restore)
+	default:
+		text += " from the beginning"
+	}
+	if e.Params.Len() > 0 {
+		text += ", now with " + paramText(e.Params)
+	}
+	x.say(e, "%s%s", text, because)
+}
+
+func (x *explainer) report(e tune.Event) {
+	metric := x.metric
+	if metric == "" && len(e.Metrics) == 1 {
+		metric = e.Metrics[0].Name
+	}
+	value, ok := e.Metrics.Get(metric)
+	if ok {
+		x.value[e.Trial] = value
+	}
+	d := e.Decision
+	if e.Trial != x.trial {
+		for _, o := range d.Others {
+			if o.Trial == x.trial {
+				x.say(e, "ordered by the report of trial %d: %s%s", e.Trial, o.Action, because(o.Rule))
+			}
+		}
+		return
+	}
+	told := strings.TrimSpace(fmt.Sprintf("step %d: %s %s", e.Step, metric, valueText(value)))
+	if !ok {
+		told = fmt.Sprintf("step %d: no %s", e.Step, metric)
+	}
+	action := d.Action
+	if action == "" {
+		action = tune.Continue
+	}
+	if action == tune.Continue && d.Rule == "" {
+		return // nothing was decided
+	}
+	x.say(e, "%s: %s%s%s", told, action, because(d.Rule), x.against(d))
+}
+
+func because(rule string) string {
+	if rule == "" {
+		return ""
+	}
+	return " (" + rule + ")"
+}
+
+// against says what a value was held against.
+func (x *explainer) against(d tune.Decision) string {
+	var b strings.Builder
+	if !math.IsNaN(d.Cutoff) && (d.Cutoff != 0 || d.Value != 0) {
+		fmt.Fprintf(&b, "; its value %s against a cut-off of %s", valueText(d.Value), valueText(d.Cutoff))
+	}
+	if len(d.Competitors) > 0 {
+		named := d.Competitors[:min(len(d.Competitors), maxCompetitors)]
+		list := make([]string, len(named))
+		for i, t := range named {
+			list[i] = fmt.Sprint(t)
+			if v, ok := x.value[t]; ok {
+				list[i] += " (" + valueText(v) + ")"
+			}
+		}
+		fmt.Fprintf(&b, "; among trials %s", strings.Join(list, ", "))
+		if more := len(d.Competitors) - len(named); more > 0 {
+			fmt.Fprintf(&b, " and %d more", more)
+		}
+	}
+	if d.Action == tune.Exploit {
+		fmt.Fprintf(&b, "; goes on from trial %d", d.Donor)
+		if d.Params.Len() > 0 {
+			b.WriteString(" with " + paramText(d.Params))
+		}
+	}
+	return b.String()
+}
+
+func (x *explainer) end(e tune.Event) {
+	text := fmt.Sprintf("attempt %d %s", e.Attempt, e.Outcome)
+	if e.Outcome == tune.Broke {
+		text += fmt.Sprintf(" (%s): %s", e.Failure, firstLine(e.Error))
+		if e.Retry {
+			text += "; within its budget of further tries"
+		} else {
+			text += "; no further try"
+		}
+	}
+	x.say(e, "%s", text)
+}
