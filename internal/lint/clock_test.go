@@ -24,7 +24,10 @@ var wall = map[string]string{
 	"schedulernode/hosts.go": "the stamp of an event, for people; its number says what comes after what",
 	"transport/client.go":    "a deadline that has passed in any case",
 	"metrics/events.go":      "stamps in a file, for charts",
+	"tune/show/files.go":     "stamps in a file, for charts",
 	"bench/soak/main.go":     "a seed",
+
+	"internal/cuda/fake/build.go": "how long the tests' cache has been left alone",
 }
 
 // wallTimes lists the calls of one file that depend on the wall clock.
