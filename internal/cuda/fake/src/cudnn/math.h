@@ -21,21 +21,15 @@ struct Arithmetic {
 
 // each calls f for all pairs of an element of y and one of w that meet inside the image: indices of x, w, y.
 template <class F> void each(const Window& d, bool backwards, F f) {
-  for (int64_t n = 0; n < d.n; n++)
-    for (int64_t p = 0; p < d.p; p++)
-      for (int64_t q = 0; q < d.q; q++)
-        for (int64_t k = 0; k < d.k; k++)
-          for (int64_t r0 = 0; r0 < d.r; r0++)
-            for (int64_t s0 = 0; s0 < d.s; s0++) {
-              int64_t r = backwards ? d.r - 1 - r0 : r0, s = backwards ? d.s - 1 - s0 : s0;
-              int64_t h = p * d.stride[0] - d.pad[0] + r * d.dilation[0], w = q * d.stride[1] - d.pad[1] + s * d.dilation[1];
-              if (h < 0 || h >= d.h || w < 0 || w >= d.w) continue;
-              int64_t xi = ((n * d.h + h) * d.w + w) * d.c, wi = ((k * d.r + r) * d.s + s) * d.c, yi = ((n * d.p + p) * d.q + q) * d.k + k;
-              for (int64_t c0 = 0; c0 < d.c; c0++) {
-                int64_t c = backwards ? d.c - 1 - c0 : c0;
-                f(xi + c, wi + c, yi);
-              }
-            }
+  auto turn = [&](int64_t i, int64_t n) { return backwards ? n - 1 - i : i; };
+  for (int64_t i = 0; i < d.n * d.p * d.q * d.k * d.r * d.s; i++) {
+    int64_t rest = turn(i, d.n * d.p * d.q * d.k * d.r * d.s);
+    int64_t s = rest % d.s, r = (rest /= d.s) % d.r, k = (rest /= d.r) % d.k, q = (rest /= d.k) % d.q, p = (rest /= d.q) % d.p, n = rest / d.p;
+    int64_t h = p * d.stride[0] - d.pad[0] + r * d.dilation[0], w = q * d.stride[1] - d.pad[1] + s * d.dilation[1];
+    if (h < 0 || h >= d.h || w < 0 || w >= d.w) continue;
+    int64_t xi = ((n * d.h + h) * d.w + w) * d.c, wi = ((k * d.r + r) * d.s + s) * d.c, yi = ((n * d.p + p) * d.q + q) * d.k + k;
+    for (int64_t c = 0; c < d.c; c++) f(xi + turn(c, d.c), wi + turn(c, d.c), yi);
+  }
 }
 
 enum class Pass { forward, data, weight };
