@@ -148,9 +148,12 @@ func ParseHost(s string) (Host, error) {
 		}
 	}
 	if strings.Contains(h.Name, ":") { // only a whole IPv6 address may hold colons
-		addr, _, _ := strings.Cut(h.Name, "%")
+		addr, zone, zoned := strings.Cut(h.Name, "%")
 		if net.ParseIP(addr) == nil {
 			return Host{}, fmt.Errorf("%q is neither host:port nor an IPv6 address; write host:port or [address]:port", s)
+		}
+		if zoned && !isName(zone) {
+			return Host{}, fmt.Errorf("zone %q of %q is no interface's name; write address%%interface", zone, s)
 		}
 	} else if !isName(h.Name) {
 		return Host{}, fmt.Errorf("%q is no host name; write host, host:port or user@host", s)

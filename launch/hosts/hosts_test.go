@@ -57,6 +57,9 @@ func TestParseNamesTheBadLine(t *testing.T) {
 		{"-l@d1", `user "-l"`},
 		{"[::1", "no closing bracket"},
 		{"[::1]22", `"22" follows the bracket`},
+		{"::%$", `zone "$"`},
+		{"fe80::1%", `zone ""`},
+		{"[fe80::1%-l]:22", `zone "-l"`},
 		{"a:b:c", "neither host:port nor an IPv6 address"},
 		{strings.Repeat("x\n", 600_000), "has more than 1048576 bytes"},
 	} {
@@ -68,6 +71,7 @@ func TestParseNamesTheBadLine(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
+	f.Add("::%$")
 	f.Add("d1\nme@d2:22 slots=3 # x\n[::1]:2\n")
 	f.Fuzz(func(t *testing.T, file string) {
 		all, err := Parse(strings.NewReader(file), "hosts")
