@@ -18,6 +18,9 @@ func (c *Caller) Call(fn uintptr, args ...uintptr) uintptr {
 	panic("dl: call: " + ErrBuild.Error())
 }
 
+// CallKept is never reached: no library can be open.
+func (c *Caller) CallKept(fn uintptr, args ...uintptr) uintptr { return c.Call(fn) }
+
 // RegisterFunc is never reached: no library can be open.
 func RegisterFunc(fptr any, fn uintptr) {
 	panic("dl: register a function: " + ErrBuild.Error())

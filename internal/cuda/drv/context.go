@@ -68,7 +68,17 @@ func (c *Context) leave(t *Thread) error {
 	return nil
 }
 
+// release gives the GPU back. Memory that is registered still must be let go of here, since another Context may keep the GPU's context alive.
 func (c *Context) release(t *Thread) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.registered) > 0 {
+		t.blocking(&nameCtxSynchronize, t.driver.f.cuCtxSynchronize)
+		for p := range c.registered {
+			t.call(t.driver.f.cuMemHostUnregister, uintptr(p))
+		}
+		clear(c.registered)
+	}
 	c.leave(t)
 	t.call(t.driver.f.cuDevicePrimaryCtxRelease, uintptr(c.device))
 	return nil
@@ -119,21 +129,12 @@ func (c *Context) Close() error {
 	for _, t := range threads {
 		errs = append(errs, t.Close())
 	}
-	err := errors.Join(append(errs, c.Thread.Close())...)
-	if err == nil {
-		c.mu.Lock()
-		clear(c.registered)
-		c.mu.Unlock()
-	}
-	return err
+	return errors.Join(append(errs, c.Thread.Close())...)
 }
 
 // SynchronizeAll waits until the GPU has done everything that this process gave it.
 func (c *Context) SynchronizeAll() error {
-	c.now.Store(&nameCtxSynchronize)
-	code := c.call(c.driver.f.cuCtxSynchronize)
-	c.now.Store(nil)
-	if code != success {
+	if code := c.blocking(&nameCtxSynchronize, c.driver.f.cuCtxSynchronize); code != success {
 		return c.fail(code, "cuCtxSynchronize")
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -62,10 +63,12 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-func (r *rig) do(f func() error) {
+// do runs f on the GPU's thread. Its error is to have the text, if one is given.
+func (r *rig) do(f func() error, says ...string) {
 	r.t.Helper()
-	if err := r.ctx.Do(f); err != nil {
-		r.t.Fatal(err)
+	err := r.ctx.Do(f)
+	if len(says) == 0 && err != nil || len(says) > 0 && (err == nil || !strings.Contains(err.Error(), says[0])) {
+		r.t.Fatalf("got %v, want %q", err, says)
 	}
 }
 

@@ -30,8 +30,8 @@ func (t *Thread) LoadModule(image []byte) (Module, error) {
 	}{options: [4]int32{jitErrorLogBuffer, jitErrorLogBufferSize, jitInfoLogBuffer, jitInfoLogBufferSize}}
 	jit.values = [4]uintptr{uintptr(unsafe.Pointer(&jit.logs[0])), logBytes, uintptr(unsafe.Pointer(&jit.logs[1])), logBytes}
 	t.hold = unsafe.Pointer(jit) // the addresses in it are of itself
-	code := t.call(t.driver.f.cuModuleLoadDataEx, t.number(), uintptr(unsafe.Pointer(&text[0])), uintptr(len(jit.options)),
-		uintptr(unsafe.Pointer(&jit.options)), uintptr(unsafe.Pointer(&jit.values)))
+	code := int32(t.caller.Call(t.driver.f.cuModuleLoadDataEx, t.number(), uintptr(unsafe.Pointer(&text[0])), uintptr(len(jit.options)),
+		uintptr(unsafe.Pointer(&jit.options)), uintptr(unsafe.Pointer(&jit.values))))
 	t.hold = nil
 	if code != success {
 		err := t.fail(code, "cuModuleLoadDataEx of %d bytes", len(image))
@@ -62,7 +62,7 @@ func (t *Thread) UnloadModule(m Module) error {
 // Function finds a kernel by the name it has in the module.
 func (t *Thread) Function(m Module, name string) (Function, error) {
 	text := append([]byte(name), 0)
-	if code := t.call(t.driver.f.cuModuleGetFunction, t.number(), uintptr(m), uintptr(unsafe.Pointer(&text[0]))); code != success {
+	if code := int32(t.caller.Call(t.driver.f.cuModuleGetFunction, t.number(), uintptr(m), uintptr(unsafe.Pointer(&text[0])))); code != success {
 		return 0, t.fail(code, "cuModuleGetFunction of %q", name)
 	}
 	return Function(t.num[0]), nil

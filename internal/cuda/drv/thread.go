@@ -146,17 +146,15 @@ func (t *Thread) closedError() error {
 	return fmt.Errorf("drv: do on cuda:%d: the thread is %w", t.ordinal, ErrClosed)
 }
 
-// call calls a function of the driver.
-//
-//go:uintptrescapes
+// call calls a function of the driver. Memory of Go among the arguments is t's own, or held by it.
 func (t *Thread) call(fn uintptr, args ...uintptr) int32 {
-	return int32(t.caller.Call(fn, args...))
+	return int32(t.caller.CallKept(fn, args...))
 }
 
 // blocking calls a function that may take long; Close names it if it never returns.
-func (t *Thread) blocking(name *string, fn, arg uintptr) int32 {
+func (t *Thread) blocking(name *string, fn uintptr, args ...uintptr) int32 {
 	t.now.Store(name)
-	code := t.call(fn, arg)
+	code := t.call(fn, args...)
 	t.now.Store(nil)
 	return code
 }
