@@ -378,7 +378,7 @@ func TestASchedulerGoesOnWhereAnotherEnded(t *testing.T) {
 		go func() { barrier <- n.Barrier(ctx, "disk full") }()
 		go w[0].Barrier(ctx, "disk full")
 		go w[1].Barrier(ctx, "disk full")
-		time.Sleep(20 * time.Second)
+		time.Sleep(2 * time.Minute)
 		select {
 		case err := <-barrier:
 			t.Errorf("a barrier was answered that was not kept: %v", err)
@@ -390,6 +390,10 @@ func TestASchedulerGoesOnWhereAnotherEnded(t *testing.T) {
 		}
 		if s := j.log.String(); !strings.Contains(s, "training goes on meanwhile") || !strings.Contains(s, "no space left on device") {
 			t.Errorf("the log does not explain the waits:\n%s", s)
+		}
+		// It is said at once, then 5 s, 15 s, 35 s and 75 s later, and when it is over.
+		if s := j.log.String(); strings.Count(s, "can not be kept") != 5 || !strings.Contains(s, "attempts=76") || !strings.Contains(s, "can be kept again") {
+			t.Errorf("the log says %d times that nothing can be kept, want 5, and then the end:\n%s", strings.Count(s, "can not be kept"), s)
 		}
 		leaveAll(t, j, server, w[0], w[1], n)
 	})

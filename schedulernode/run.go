@@ -35,6 +35,8 @@ type Config struct {
 const (
 	// sayAfter is how often Run says whom a job that is forming waits for.
 	sayAfter = 5 * time.Second
+	// maxSayAfter bounds how much more rarely it says what goes on.
+	maxSayAfter = 5 * time.Minute
 	// linger bounds how long Run stays for its nodes once the job has ended and they have been told.
 	linger = 3 * time.Second
 	// writeTimeout bounds one attempt to keep records; writeAgain is the time between two.
@@ -282,15 +284,24 @@ func (s *shell) flush(ctx context.Context) error {
 	for _, out := range s.held {
 		records = append(records, out.Records...)
 	}
-	begun := time.Now()
-	for s.state != nil && len(records) > 0 {
+	begun, said, attempts := time.Now(), time.Time{}, 0
+	for pause := sayAfter; s.state != nil && len(records) > 0; attempts++ {
 		write, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 		err := s.state.Write(write, records)
 		cancel()
 		if err == nil {
+			if attempts > 0 {
+				s.log.Warn("what was decided can be kept again", "attempts", attempts, "after", time.Since(begun).Round(time.Millisecond))
+			}
 			break
 		}
-		s.log.Error("what was decided can not be kept, and is not told", "err", err)
+		if since := time.Since(said); said.IsZero() || since >= pause { // at once, then ever more rarely
+			if !said.IsZero() {
+				pause = min(2*pause, maxSayAfter)
+			}
+			said = time.Now()
+			s.log.Error("what was decided can not be kept, and is not told", "err", err, "attempts", attempts+1, "for", time.Since(begun).Round(time.Millisecond))
+		}
 		if errors.Is(err, ErrTaken) || time.Since(begun) > s.cfg.SchedulerTimeout || ctx.Err() != nil {
 			return err
 		}
