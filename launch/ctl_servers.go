@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -138,11 +139,11 @@ func removeServer(c *cli.Context) error {
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "server %d REMOVED\n", rank)
-	return k.awaitBackups(c.Context)
+	return k.awaitBackups(c.Context, c.App.Writer)
 }
 
-// awaitBackups waits until no backup is being filled, in a job that runs.
-func (k *controller) awaitBackups(ctx context.Context) error {
+// awaitBackups waits until no backup is being filled, in a job that runs, and writes what somebody should see to.
+func (k *controller) awaitBackups(ctx context.Context, w io.Writer) error {
 	for begin := time.Now(); ; {
 		var s schedulernode.Status
 		if _, err := k.ask(ctx, job.Request{Op: "status"}, &s); err != nil {
@@ -154,6 +155,9 @@ func (k *controller) awaitBackups(ctx context.Context) error {
 		}
 		switch {
 		case filling == 0 || s.Phase != "running":
+			for _, text := range s.Warnings {
+				fmt.Fprintf(w, "warning: %s\n", text)
+			}
 			return nil
 		case time.Since(begin) > movesFor:
 			return fmt.Errorf("launch: job %s: after %s %d shards still have no whole backup", k.Job, movesFor, filling)

@@ -81,6 +81,9 @@ func writeStatus(w io.Writer, k *controller, s schedulernode.Status, now time.Ti
 	if len(s.Waiting) > 0 {
 		fmt.Fprintf(w, "waiting for %s\n", strings.Join(s.Waiting, ", "))
 	}
+	for _, text := range s.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", text)
+	}
 	if g := s.Change; g != nil {
 		fmt.Fprintf(w, "change %d is pending for %s: %s", g.Number, ago(time.Duration(g.Seconds*float64(time.Second))), strings.Join(g.Causes, "; "))
 		if g.WaitsFor != "" {

@@ -381,9 +381,32 @@ func (c *Core) replaceServer(n *node, text string) {
 	if n.state != removed {
 		c.tellEvent(HostEvent{Action: EventLost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: text})
 	}
+	c.sayBare()
 	c.changed()
 	c.checkBarriers()
 	c.tryCommit()
+}
+
+// bare says that shards should have backups and have none, where there is one server only.
+func (c *Core) bare() string {
+	if !c.plan.backups || c.phase != wire.PhaseRunning || c.plan.living() != 1 {
+		return ""
+	}
+	for rank, gone := range c.plan.gone {
+		if !gone {
+			return fmt.Sprintf("server %d is the only one: no shard has a backup, and its loss ends the job; another one (launch ctl add-server) ends that", rank)
+		}
+	}
+	return ""
+}
+
+// sayBare warns as soon as there is one server only.
+func (c *Core) sayBare() {
+	text := c.bare()
+	if text != "" && !c.saidBare {
+		c.warn("%s", text)
+	}
+	c.saidBare = text != ""
 }
 
 // enterServer takes a server in that registered while the job runs.
@@ -399,6 +422,7 @@ func (c *Core) enterServer(request uint64, m *wire.Register, rank uint32) {
 	if c.serverCame(rank) {
 		c.serverEvent(EventServerAdded, n.Host, rank, n.PID, "")
 	}
+	c.sayBare()
 	c.changed()
 	c.moveOn()
 }

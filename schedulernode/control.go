@@ -67,6 +67,7 @@ type Status struct {
 	Elastic    bool          `json:"elastic"`
 	Change     *ChangeStatus `json:"change,omitempty"` // the pending one
 	Waiting    []string      `json:"waiting,omitempty"`
+	Warnings   []string      `json:"warnings,omitempty"` // what somebody should see to
 	Division   wire.Division `json:"division"`
 	Nodes      []NodeStatus  `json:"nodes"`
 	LeftOut    int           `json:"nodes_left_out,omitempty"` // nodes that did not fit
@@ -258,6 +259,9 @@ func (c *Core) status() Status {
 		Placement: c.placement, Servers: c.serverStatus()}
 	if c.phase == wire.PhaseRunning {
 		s.Waiting = c.Held()
+	}
+	if text := c.bare(); text != "" {
+		s.Warnings = append(s.Warnings, text)
 	}
 	if g := c.change; g.number > 0 {
 		s.Change = &ChangeStatus{g.number, g.causes, c.now.Sub(g.since).Seconds(), c.obstacles(0)}

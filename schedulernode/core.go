@@ -42,6 +42,7 @@ type Core struct {
 
 	placement  uint64         // goes up when shards are placed elsewhere; 0: they never are
 	unsteady   bool           // servers have come or gone, and shards may have to move
+	saidBare   bool           // that no shard has a backup
 	ranks      int            // of servers, those included that are gone
 	newServers []comingServer // that were asked for and have not come
 
