@@ -82,7 +82,7 @@ func (t *kept) again(ctx context.Context, k *key, shards []int) {
 			continue
 		}
 		o := newOp(k.s, "push again", k.name, len(shards))
-		o.round = p.round
+		o.round, o.own = p.round, true
 		for j, i := range shards {
 			c := &o.calls[j]
 			c.key, c.shard, c.answer, c.payload = k, i, &wire.Ack{}, [][]byte{p.payloads[i]}

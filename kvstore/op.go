@@ -18,6 +18,7 @@ type op struct {
 	key   string
 	round uint64
 	calls []call
+	own   bool // the store's, which no call of the program waits for: it goes on over a boundary
 
 	left     atomic.Int32
 	finished chan struct{}
@@ -55,10 +56,10 @@ func (o *op) run(ctx context.Context) error {
 		return o.wrap(err)
 	}
 	s := o.s
-	if err := s.enter(); err != nil {
+	if err := s.enter(o.own); err != nil {
 		return o.wrap(err)
 	}
-	defer s.leave()
+	defer s.leave(o.own)
 	o.reset()
 	if len(o.calls) == 0 {
 		return nil

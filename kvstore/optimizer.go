@@ -44,6 +44,14 @@ func (s *store) SetOptimizer(ctx context.Context, cfg optim.Config) error {
 
 // tellOptimizer sends the mode, the guard and, unless it is empty, the optimizer's JSON to all servers.
 func (s *store) tellOptimizer(ctx context.Context, verb, config string) error {
+	o, err := s.optimizerOp(verb, config)
+	if err != nil {
+		return err
+	}
+	return o.run(ctx)
+}
+
+func (s *store) optimizerOp(verb, config string) (*op, error) {
 	mode := wire.ModeSync
 	switch {
 	case s.async:
@@ -55,23 +63,27 @@ func (s *store) tellOptimizer(ctx context.Context, verb, config string) error {
 	if s.guard != nil {
 		var err error
 		if guard, err = s.guard.Encode(); err != nil {
-			return fmt.Errorf("kvstore: %s: %w", verb, err)
+			return nil, fmt.Errorf("kvstore: %s: %w", verb, err)
 		}
 	}
-	return s.everyServer(ctx, verb, func(c *call) {
+	return s.toEveryServer(verb, func(c *call) {
 		head := &wire.SetOptimizer{Mode: mode, Config: config, Guard: guard}
 		c.request, c.origin, c.answer = head, &head.Origin, &wire.Ack{}
-	})
+	}), nil
 }
 
 // everyServer asks all servers something.
 func (s *store) everyServer(ctx context.Context, verb string, fill func(c *call)) error {
+	return s.toEveryServer(verb, fill).run(ctx)
+}
+
+func (s *store) toEveryServer(verb string, fill func(c *call)) *op {
 	o := newOp(s, verb, "", int(s.node.Membership().Servers))
 	for i := range o.calls {
 		o.calls[i].server = i
 		fill(&o.calls[i])
 	}
-	return o.run(ctx)
+	return o
 }
 
 func (s *store) SetLearningRate(ctx context.Context, round uint64, rate float64) error {

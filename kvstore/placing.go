@@ -167,7 +167,12 @@ func (p *placing) greet(m *wire.Membership) {
 		config = string(data)
 	}
 	p.work.Go(func() {
-		if err := p.s.tellOptimizer(p.ctx, "greet new servers", config); err != nil && p.ctx.Err() == nil {
+		o, err := p.s.optimizerOp("greet new servers", config)
+		if err == nil {
+			o.own = true
+			err = o.run(p.ctx)
+		}
+		if err != nil && p.ctx.Err() == nil {
 			p.s.logger.Warn("kvstore: greet new servers", "err", err)
 		}
 	})

@@ -28,7 +28,7 @@ type Snapshot struct {
 const snapshotReads = 4
 
 func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
-	if err := s.enter(); err != nil {
+	if err := s.enter(false); err != nil {
 		return nil, fmt.Errorf("kvstore: snapshot: %w", err)
 	}
 	keys := s.sorted()
@@ -37,14 +37,14 @@ func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
 			for _, k := range keys[:i] {
 				k.give()
 			}
-			s.leave()
+			s.leave(false)
 			return nil, err
 		}
 	}
 	n := &Snapshot{done: make(chan struct{})}
 	go func() {
 		defer close(n.done)
-		defer s.leave()
+		defer s.leave(false)
 		n.err = n.read(ctx, keys)
 	}()
 	return n, nil

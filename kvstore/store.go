@@ -33,7 +33,7 @@ type store struct {
 	counted atomic.Bool   // it is a number of examples
 	joining atomic.Bool   // this worker does not count yet
 	removed atomic.Bool   // it was asked to leave, and counts no more
-	under   atomic.Int64  // calls under way
+	under   atomic.Int64  // calls of the program under way
 	noted   atomic.Int64  // when a wait was last logged, by the lookout's clock
 	closing chan struct{}
 
@@ -134,29 +134,34 @@ func (s *store) lookup(verb, name string, form uint8) (*key, error) {
 	return k, nil
 }
 
-// enter counts a call as under way; leave ends it. Close waits for them.
-func (s *store) enter() error {
+// enter counts a call as under way; leave ends it. Close waits for them. One of the store's own is none of the program's, which must have
+// none under way at a boundary.
+func (s *store) enter(own bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return ErrClosed
 	}
 	s.calls.Add(1)
-	s.under.Add(1)
+	if !own {
+		s.under.Add(1)
+	}
 	return nil
 }
 
-func (s *store) leave() {
-	s.under.Add(-1)
+func (s *store) leave(own bool) {
+	if !own {
+		s.under.Add(-1)
+	}
 	s.calls.Done()
 }
 
 // ask runs a question to the scheduler within the store's timeout.
 func (s *store) ask(ctx context.Context, verb string, question func(context.Context) error) error {
-	if err := s.enter(); err != nil {
+	if err := s.enter(false); err != nil {
 		return fmt.Errorf("kvstore: %s: %w", verb, err)
 	}
-	defer s.leave()
+	defer s.leave(false)
 	ctx, cancel := s.within(ctx)
 	defer cancel(nil)
 	err := question(ctx)

@@ -225,13 +225,13 @@ func (c *Core) Pending(least time.Duration) string {
 	return fmt.Sprintf("change %d (%s) for %s, %s", c.change.number, strings.Join(c.change.causes, "; "), c.obstacles(0), seconds(took))
 }
 
-// Settled says that the job has ended and every node that lives knows it.
+// Settled says that the job has ended and every node that lives knows it, also those that were removed and have not left yet.
 func (c *Core) Settled() bool {
 	if c.open() {
 		return false
 	}
 	for _, n := range c.nodes {
-		if n.state == living && !n.told {
+		if (n.state == living || n.state == removed) && !n.told {
 			return false
 		}
 	}

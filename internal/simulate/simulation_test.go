@@ -163,3 +163,18 @@ func TestANewPlacementThatLeavesABackupOpensItsShard(t *testing.T) {
 		}
 	}
 }
+
+// A server that comes while a change of the workers is made holds nobody up at the boundary: that it is told the optimizer is the store's own
+// business.
+func TestAServerAndAWorkerComeTogether(t *testing.T) {
+	plan := Plan{
+		Config: Config{Elastic: true, Backups: 1}, Seed: 330836, Workers: 4, Servers: 3, Program: Sums, Keys: 5, Steps: 44, Jitter: 3 * time.Millisecond,
+		Faults: []Fault{{At: 1000 * time.Millisecond, Kind: Join, A: "worker4"}, {Kind: AddServer}},
+	}
+	for i := range 60 {
+		plan.Faults[1].At = time.Second + time.Duration(60+3*i)*time.Millisecond
+		if r := simulate(t, plan); len(r.Wrong) > 0 || !r.Finished {
+			t.Fatalf("%v%q, finished %v", &plan, r.Wrong, r.Finished)
+		}
+	}
+}
