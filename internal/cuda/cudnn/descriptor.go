@@ -66,6 +66,7 @@ func (h *Handle) set(d descriptor, a attribute, t attributeType, n int, what str
 	return nil
 }
 
+// setTraced is set with a line for the trace. Addresses differ from run to run, so of them it has the number alone.
 func (h *Handle) setTraced(d descriptor, a attribute, t attributeType, n int, what string, values func() string) error {
 	if h.trace != nil {
 		h.trace(fmt.Sprintf("%v %v ×%d = %s", a, t, n, values()))
@@ -81,7 +82,12 @@ func (h *Handle) setInts(d descriptor, a attribute, t attributeType, what string
 	for i, v := range values {
 		h.mem.words[i] = uint64(v)
 	}
-	return h.setTraced(d, a, t, len(values), what, func() string { return strings.Trim(fmt.Sprint(values), "[]") })
+	return h.setTraced(d, a, t, len(values), what, func() string {
+		if t != typeInt64 {
+			return "addresses"
+		}
+		return strings.Trim(fmt.Sprint(values), "[]")
+	})
 }
 
 // setEnum sets one 32-bit element: an enumeration, of which data types and modes are examples.
@@ -110,8 +116,7 @@ func (h *Handle) setDescriptors(d descriptor, a attribute, what string, values .
 	for i, v := range values {
 		h.mem.words[i] = uint64(v)
 	}
-	// Addresses differ from run to run, so a trace has only their number.
-	return h.setTraced(d, a, typeDescriptor, len(values), what, func() string { return "descriptors" })
+	return h.setTraced(d, a, typeDescriptor, len(values), what, func() string { return "addresses" })
 }
 
 // count asks how many elements an attribute has.
