@@ -513,6 +513,7 @@ func TestALoadWhoseReaderIsLostIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stores[0].Close()
+		c.job.Net.Drop("worker0", "server0") // it cannot write
 		var loading sync.WaitGroup
 		loading.Go(func() { stores[0].Load(t.Context(), path) })
 		loading.Go(func() {
@@ -521,7 +522,6 @@ func TestALoadWhoseReaderIsLostIsAnError(t *testing.T) {
 				t.Errorf("got error %v, want %v that says what to do", err, kvstore.ErrUnavailable)
 			}
 		})
-		c.job.Net.Drop("worker0", "server0") // it cannot write
 		time.Sleep(time.Second)
 		host.Kill(false)
 		loading.Wait()
