@@ -92,10 +92,14 @@ func (c *fastContext) WriteResponse(bw *bufio.Writer) error {
 // A deafContext reads nothing of its request.
 type deafContext struct {
 	fastContext
-	stuck chan struct{}
+	begun, stuck chan struct{}
 }
 
 func (c *deafContext) ReadRequest(*bufio.Reader) error {
+	select {
+	case c.begun <- struct{}{}:
+	default:
+	}
 	<-c.stuck
 	return io.ErrUnexpectedEOF
 }
@@ -207,17 +211,29 @@ func TestWhyNotFastrpc(t *testing.T) {
 		s := newFastServer(t)
 		stuck := make(chan struct{})
 		defer close(stuck)
-		s.NewHandlerCtx = func() fastrpc.HandlerCtx { return &deafContext{stuck: stuck} }
+		begun := make(chan struct{}, 1)
+		s.NewHandlerCtx = func() fastrpc.HandlerCtx { return &deafContext{begun: begun, stuck: stuck} }
 		s.start()
-		c := newFastClient(t, s.ln.Addr().String(), 1)
-		done := make(chan error, 1)
-		go func() { done <- c.call("push", make([]byte, 32<<20), 300*time.Millisecond) }() // time to begin, on a busy machine too
-		select {
-		case err := <-done:
-			t.Errorf("the call ended by itself: %v", err)
-		case <-time.After(1500 * time.Millisecond): // five times its deadline; it would never end
-			c.close()
-			<-done
+		for deadline := 300 * time.Millisecond; ; deadline *= 2 {
+			c := newFastClient(t, s.ln.Addr().String(), 1)
+			done := make(chan error, 1)
+			go func() { done <- c.call("push", make([]byte, 32<<20), deadline) }()
+			select {
+			case err := <-done:
+				c.close()
+				select {
+				case <-begun:
+				default: // the machine is too busy for it to be written at all before its deadline
+					if deadline < time.Minute {
+						continue
+					}
+				}
+				t.Errorf("the call ended by itself: %v", err)
+			case <-time.After(5 * deadline): // it would never end
+				c.close()
+				<-done
+			}
+			return
 		}
 	})
 	t.Run("a call to nobody is told so at its deadline only", func(t *testing.T) {

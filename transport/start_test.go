@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -289,13 +290,27 @@ func (m *hookedPull) AppendHead(b []byte) []byte {
 	return m.Pull.AppendHead(b)
 }
 
+// A toldConn tells that it is closed, once.
+type toldConn struct {
+	net.Conn
+	closing chan struct{}
+}
+
+func (c toldConn) Close() error {
+	close(c.closing)
+	return c.Conn.Close()
+}
+
 // A connection that breaks while a request is still being read from the caller's memory does not end it before that is over: the caller
 // would use the memory anew.
 func TestAStartedRequestEndsAfterItWasRead(t *testing.T) {
-	ln, scfg, ccfg := over(TCP)(t)
+	ln, scfg, _ := over(TCP)(t)
 	serve(t, ln, new(handler), scfg)
-	ccfg.Connections = 1
-	c := client(t, ln.Addr().String(), ccfg)
+	closing := make(chan struct{})
+	c := client(t, ln.Addr().String(), Config{Connections: 1, Network: networkFunc(func(ctx context.Context, addr string) (net.Conn, error) {
+		nc, err := TCP.Dial(ctx, addr)
+		return toldConn{nc, closing}, err
+	})})
 	if _, err := c.Call(t.Context(), &wire.Heartbeat{}, &wire.Ack{}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -310,6 +325,7 @@ func TestAStartedRequestEndsAfterItWasRead(t *testing.T) {
 			defer close(closed)
 			c.Close()
 		}()
+		<-closing // the connection's end has taken the request before an answer can come
 		for range 20_000 {
 			runtime.Gosched()
 		}
