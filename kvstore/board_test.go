@@ -41,7 +41,7 @@ type meeting struct {
 
 // newBoard starts servers, each on the network that it is given, and makes the board of a job of so many workers.
 func newBoard(t testing.TB, workers int, networks []transport.Network) *board {
-	b := &board{sliceSize: 100_000, generation: 1, workers: map[int]bool{}, plans: map[string]wire.KeyPlan{},
+	b := &board{sliceSize: 20_000, generation: 1, workers: map[int]bool{}, plans: map[string]wire.KeyPlan{},
 		load: make([]uint64, len(networks)), barriers: map[string]*meeting{}, signals: map[string]chan struct{}{}}
 	for r := range workers {
 		b.workers[r] = true
@@ -296,5 +296,6 @@ func TestStoresWithManyShards(t *testing.T) {
 		Workers: []int{2},
 		Types:   []string{"dist_sync"},
 		Servers: []int{3, 2},
+		Edge:    smallEdge(),
 	})
 }

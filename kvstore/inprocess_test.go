@@ -29,5 +29,6 @@ func TestStoresWithinTheProcess(t *testing.T) {
 		Open:    openAlone,
 		Workers: []int{1},
 		Types:   []string{"local", "device", "dist_sync", "dist_async"},
+		Edge:    smallEdge(),
 	})
 }

@@ -25,19 +25,19 @@ func openJob(over transport.Network) func(t testing.TB, c kvstoretest.Config) []
 
 // The job's store, over connections in memory.
 func TestStoresOverPipes(t *testing.T) {
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(nil), Workers: unlessShort([]int{3}, 1, 4), Servers: []int{1, 3, 2}})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(nil), Workers: unlessShort([]int{3}, 1, 4), Servers: []int{1, 3, 2}, Edge: smallEdge()})
 }
 
 // The job's store as it runs within a host: through shared memory, and over unix sockets.
 func TestStoresWithinAHost(t *testing.T) {
 	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Auto), Workers: unlessShort([]int{2}, 1, 4), Servers: []int{2, 1}})
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Unix), Workers: unlessShort([]int{1}, 3), Types: unlessShort([]string{"dist_async"}, "dist_sync"), Servers: []int{3, 2}})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Unix), Workers: unlessShort([]int{1}, 3), Types: unlessShort([]string{"dist_async"}, "dist_sync"), Servers: []int{3, 2}, Edge: smallEdge()})
 }
 
 // The job's store, over TCP.
 func TestStoresOverTCP(t *testing.T) {
 	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: unlessShort([]int{2}, 4, 7), Servers: []int{2, 1}})
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: []int{1}, Types: []string{"dist_device_sync"}, Servers: []int{3, 2}})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: []int{1}, Types: []string{"dist_device_sync"}, Servers: []int{3, 2}, Edge: smallEdge()})
 }
 
 // unlessShort adds what the full set of tests has more than the quick one. PARAGON_TEST_SLOW asks for the full one.
@@ -46,4 +46,13 @@ func unlessShort[T any](quick []T, more ...T) []T {
 		return quick
 	}
 	return append(quick, more...)
+}
+
+// smallEdge is the edge of big arrays (kvstoretest.Harness) where another test takes those of the predecessors: over TCP and within a
+// host. PARAGON_TEST_SLOW asks for these everywhere.
+func smallEdge() int {
+	if os.Getenv("PARAGON_TEST_SLOW") != "" {
+		return 0
+	}
+	return 300
 }

@@ -15,7 +15,7 @@ import (
 func twoBit(w *Worker) {
 	w.compress(kvstore.Compression{Type: "2bit", Threshold: 0.5})
 	n := float32(w.n)
-	for _, size := range []int{smallSize, oddSize, bigSize} {
+	for _, size := range []int{smallSize, w.oddSize(), w.bigSize()} {
 		key, ones := w.key("%d", size), w.key("%d.ones", size)
 		w.init(key, make([]float32, size))
 		w.all(key+" before", w.pulled(key, size), 0)
@@ -35,7 +35,7 @@ func twoBit(w *Worker) {
 func oneBit(w *Worker) {
 	w.compress(kvstore.Compression{Type: "1bit"})
 	n := float32(w.n)
-	for _, size := range []int{smallSize, bigSize} {
+	for _, size := range []int{smallSize, w.bigSize()} {
 		key := w.key("%d", size)
 		w.init(key, make([]float32, size))
 		out := make([]float32, size)
@@ -69,7 +69,7 @@ func topK(w *Worker) {
 		w.near(fmt.Sprintf("%s push %d", key, i), out, want, 0)
 	}
 	w.compress(kvstore.Compression{Type: "topk", Ratio: 1})
-	for _, size := range []int{1, smallSize, bigSize} {
+	for _, size := range []int{1, smallSize, w.bigSize()} {
 		key, out := w.key("all.%d", size), make([]float32, size)
 		w.init(key, out)
 		for i := range 2 {
@@ -96,7 +96,7 @@ func residuals(w *Worker) {
 		if left := now(); len(left) > 0 {
 			w.failf("%s: residuals before the first push: got those of %d keys, want none", c, len(left))
 		}
-		keys, grads := map[string]int{w.key("small.%s", c.Type): 10, w.key("big.%s", c.Type): bigSize}, map[string][]float32{}
+		keys, grads := map[string]int{w.key("small.%s", c.Type): 10, w.key("big.%s", c.Type): w.bigSize()}, map[string][]float32{}
 		push := func() {
 			for _, key := range slices.Sorted(maps.Keys(keys)) {
 				w.push(key, grads[key])

@@ -12,12 +12,11 @@ import (
 // The numbers below are those that the predecessors' tests assert; n is the number of workers, r a rank from 0, i a
 // repetition from 0.
 
-// Sizes of the arrays: small, and above the size at which the predecessors cut a key over all servers.
-const (
-	smallSize = 2 * 3
-	bigSize   = 1200 * 1200
-	oddSize   = 1211 * 1211
-)
+// Sizes of the arrays: small, and above the size at which a key is cut over all servers.
+const smallSize = 2 * 3
+
+func (w *Worker) bigSize() int { return w.edge * w.edge }
+func (w *Worker) oddSize() int { return (w.edge + 11) * (w.edge + 11) }
 
 // doubling is w ← w + 2·Σg, the rule of most cases.
 var doubling = optim.Config{Name: "test", LearningRate: 2}
@@ -91,8 +90,8 @@ func pushThenPullHalf(w *Worker) {
 
 func pushThenPullSizes(w *Worker, repeats, bigRepeats int) {
 	w.name += "."
-	for _, size := range []int{smallSize, bigSize} {
-		if size == bigSize {
+	for _, size := range []int{smallSize, w.bigSize()} {
+		if size == w.bigSize() {
 			repeats = min(repeats, bigRepeats)
 		}
 		if repeats == 0 {
@@ -112,13 +111,13 @@ func pushThenPullSizes(w *Worker, repeats, bigRepeats int) {
 // d devices: n(n+1)·d·(i+1) + 1, by push and pull and by push-pull, in every out.
 func twoDevices(w *Worker) {
 	const d = 2
-	for _, size := range []int{smallSize, bigSize} {
+	for _, size := range []int{smallSize, w.bigSize()} {
 		key := w.key("%d", size)
 		w.init(key, fill(size, 1))
 		grads := [][]float32{fill(size, float32(w.r+1)), fill(size, float32(w.r+1))}
 		outs := [][]float32{make([]float32, size), make([]float32, size)}
 		for i := range 4 {
-			if i > 1 && size == bigSize {
+			if i > 1 && size == w.bigSize() {
 				break
 			}
 			if i%2 == 0 {
@@ -138,7 +137,7 @@ func twoDevices(w *Worker) {
 
 // Without an optimizer every repetition gives the same: n(n+1)/2·d, also in place.
 func sumReplaces(w *Worker) {
-	for _, size := range []int{smallSize, bigSize} {
+	for _, size := range []int{smallSize, w.bigSize()} {
 		for d := 1; d <= 2; d++ {
 			key := w.key("%d.%d", size, d)
 			w.init(key, fill(size, 5))
@@ -166,7 +165,7 @@ func initGivesRankZerosValue(w *Worker) {
 	for i := range 100 {
 		size := smallSize
 		if i%40 == 7 {
-			size = bigSize
+			size = w.bigSize()
 		}
 		value := fill(size, float32(i))
 		if w.r != 0 {
@@ -177,7 +176,7 @@ func initGivesRankZerosValue(w *Worker) {
 	for i := range 100 {
 		size := smallSize
 		if i%40 == 7 {
-			size = bigSize
+			size = w.bigSize()
 		}
 		w.all(w.key("%d", i), w.pulled(w.key("%d", i), size), float32(i))
 	}

@@ -196,19 +196,20 @@ func conflict(w *Worker) {
 // Keys declared after an optimizer that needs norms are not cut, and go as one server would have them go.
 func wholeKeys(w *Worker) {
 	key := w.key("x")
-	value, grad := fill(bigSize, 2), fill(bigSize, 1)
+	size := w.bigSize()
+	value, grad := fill(size, 2), fill(size, 1)
 	w.init(key, value)
 	opt, err := optim.New(optim.Config{Name: "lars", LearningRate: 0.1})
 	w.ok(err)
-	want := fill(bigSize, 2)
-	w.ok(opt.At(0, 1, opt.Factors(key)).Update(want, fill(bigSize, float32(w.n)), opt.NewState(bigSize)))
+	want := fill(size, 2)
+	w.ok(opt.At(0, 1, opt.Factors(key)).Update(want, fill(size, float32(w.n)), opt.NewState(size)))
 	w.push(key, grad)
-	w.near(key, w.pulled(key, bigSize), want, 1e-6)
+	w.near(key, w.pulled(key, size), want, 1e-6)
 }
 
 // An optimizer that needs whole keys is refused once a key is cut, or works if none is.
 func lateWholeKeys(w *Worker) {
-	w.init(w.key("x"), fill(4*bigSize, 1))
+	w.init(w.key("x"), fill(4*w.bigSize(), 1))
 	err := w.Store.SetOptimizer(w.Ctx, optim.Config{Name: "lamb", LearningRate: 0.1})
 	if err != nil {
 		w.is("lamb after a cut key", err, kvstore.ErrUnsupported)
@@ -223,7 +224,7 @@ func localCompression(w *Worker) {
 // Each push is applied at once; when all have pushed, all pushes are in the value.
 func asyncPush(w *Worker) {
 	const pushes = 5
-	for _, size := range []int{smallSize, bigSize} {
+	for _, size := range []int{smallSize, w.bigSize()} {
 		key := w.key("%d", size)
 		w.init(key, fill(size, 1))
 		mine := float32(1)

@@ -38,7 +38,7 @@ func rows(w *Worker) {
 		}
 	}
 	// No rows is a contribution too, and changes nothing.
-	for _, shape := range [][2]int{{2, 3}, {1200, 1200}} {
+	for _, shape := range [][2]int{{2, 3}, {w.edge, w.edge}} {
 		key := w.key("none of %d", shape[0])
 		w.ok(w.Store.InitRows(w.Ctx, key, shape[0], shape[1], fill(shape[0]*shape[1], 1)))
 		w.pushRows(key, nil, nil)
@@ -52,9 +52,9 @@ func rows(w *Worker) {
 	}
 }
 
-// 1200 rows of 1200; of some random rows worker r pushes every 2(r+1)-th.
+// A big table, rows as long as it has; of some random rows worker r pushes every 2(r+1)-th.
 func bigRows(w *Worker) {
-	const n = 1200
+	n := w.edge
 	key := w.key("big")
 	w.ok(w.Store.InitRows(w.Ctx, key, n, n, fill(n*n, 1)))
 	random := rand.New(rand.NewPCG(9, 9)) // the same on all workers

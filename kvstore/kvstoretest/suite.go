@@ -11,6 +11,7 @@ package kvstoretest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,9 @@ type Harness struct {
 	Workers []int
 	// Types are the stores' types; a case runs on those it is for. None: dist_sync and dist_async.
 	Types []string
+	// Edge is that of the square arrays that are big; 0: 1200, as in the predecessors' tests. 300 will do for keys to be cut over
+	// the servers, and takes a tenth of the time.
+	Edge int
 	// Servers are the numbers of servers that jobs are saved and loaded with. None: the harness has one place for shards.
 	Servers []int
 }
@@ -58,6 +62,7 @@ type Case struct {
 	Group     string
 	Optimizer *optim.Config
 	Options   []kvstore.Option
+	Edge      int // as in Harness
 	Run       func(w *Worker)
 }
 
@@ -116,6 +121,7 @@ func runGroup(t *testing.T, h Harness, kind string, workers int, group []Case) {
 	if len(group) == 1 {
 		c := group[0]
 		t.Run(c.Name, func(t *testing.T) {
+			c.Edge = h.Edge
 			Together(t, h.Open(t, Config{Type: kind, Workers: workers, Options: c.options()}), c)
 		})
 		return
@@ -123,6 +129,7 @@ func runGroup(t *testing.T, h Harness, kind string, workers int, group []Case) {
 	t.Run(group[0].Group, func(t *testing.T) {
 		stores := h.Open(t, Config{Type: kind, Workers: workers, Options: group[0].options()})
 		for _, c := range group {
+			c.Edge = h.Edge
 			if !t.Run(c.Name, func(t *testing.T) { Together(t, stores, c) }) {
 				return
 			}
@@ -170,7 +177,7 @@ func Together(t testing.TB, stores []kvstore.Store, c Case) {
 // Work runs cases one after another as one worker, and returns how the first of them failed.
 func Work(ctx context.Context, kv kvstore.Store, cases ...Case) error {
 	for _, c := range cases {
-		w := &Worker{Store: kv, Ctx: ctx, name: c.Name, n: kv.NumWorkers(), r: kv.Rank()}
+		w := &Worker{Store: kv, Ctx: ctx, name: c.Name, n: kv.NumWorkers(), r: kv.Rank(), edge: cmp.Or(c.Edge, 1200)}
 		if err := w.run(c); err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
@@ -184,6 +191,7 @@ type Worker struct {
 	Ctx   context.Context
 	name  string
 	n, r  int // workers and rank
+	edge  int // of big arrays
 }
 
 type broken struct{ err error }
