@@ -13,7 +13,7 @@ var ErrCrashed = errors.New("vfs: crashed")
 var ErrFull error = syscall.ENOSPC
 
 // Faulty is another file system whose writing operations fail on demand:
-// create, write, sync, close, rename, remove, make and sync a folder. They are
+// create, append, write, sync, close, rename, remove, make and sync a folder. They are
 // counted together. Reading is passed on.
 type Faulty struct {
 	FS
@@ -52,6 +52,18 @@ func (f *Faulty) Create(path string) (File, error) {
 		return nil, err
 	}
 	w, err := f.FS.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyFile{f, w}, nil
+}
+
+// Append implements FS.
+func (f *Faulty) Append(path string, size int64) (File, error) {
+	if err := f.next(); err != nil {
+		return nil, err
+	}
+	w, err := f.FS.Append(path, size)
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,21 @@ func (m *Mem) Create(path string) (File, error) {
 	return &memWriter{m: m, f: f}, nil
 }
 
+// Append implements FS.
+func (m *Mem) Append(path string, size int64) (File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, ok := m.names[filepath.Clean(path)]
+	if !ok {
+		return nil, &fs.PathError{Op: "append", Path: path, Err: fs.ErrNotExist}
+	}
+	if int64(len(f.data)) < size {
+		return nil, &fs.PathError{Op: "append", Path: path, Err: fmt.Errorf("has %d bytes, want at least %d", len(f.data), size)}
+	}
+	f.data = f.data[:size]
+	return &memWriter{m: m, f: f}, nil
+}
+
 // Open implements FS.
 func (m *Mem) Open(path string) (Reader, error) {
 	m.mu.Lock()

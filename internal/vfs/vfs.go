@@ -21,6 +21,9 @@ import (
 type FS interface {
 	// Create makes the file, or empties it, and opens it for writing.
 	Create(path string) (File, error)
+	// Append opens the file for writing behind its first size bytes, and cuts off
+	// what stands after them. A file that is shorter is an error.
+	Append(path string, size int64) (File, error)
 	// Open opens the file for reading.
 	Open(path string) (Reader, error)
 	// Rename gives the file a new name, in place of a file that has it.
@@ -128,6 +131,35 @@ func (OS) Create(path string) (File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// Append implements FS.
+func (OS) Append(path string, size int64) (File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := cut(f, size); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// cut leaves the first size bytes and goes to their end.
+func cut(f *os.File, size int64) error {
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil || end == size {
+		return err
+	}
+	if end < size {
+		return &fs.PathError{Op: "append", Path: f.Name(), Err: fmt.Errorf("has %d bytes, want at least %d", end, size)}
+	}
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	_, err = f.Seek(size, io.SeekStart)
+	return err
 }
 
 // Open implements FS.

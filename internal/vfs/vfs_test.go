@@ -80,6 +80,39 @@ func TestBothFileSystemsWriteListRenameAndRemove(t *testing.T) {
 	}
 }
 
+func TestAppendKeepsWhatStandsBeforeItAndCutsOffTheRest(t *testing.T) {
+	dir := t.TempDir()
+	for name, fsys := range map[string]vfs.FS{"OS": vfs.OS{}, "Mem": &vfs.Mem{}, "Faulty": &vfs.Faulty{FS: &vfs.Mem{}, CrashAfter: -1, Room: -1}} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, "log")
+			if _, err := fsys.Append(path, 0); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("append to no file: got %v, want %v", err, fs.ErrNotExist)
+			}
+			if err := vfs.WriteFile(fsys, path, text("one two torn")); err != nil {
+				t.Fatal(err)
+			}
+			f, err := fsys.Append(path, int64(len("one two ")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range []string{"thr", "ee"} {
+				if _, err := io.WriteString(f, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(f.Sync(), f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if got := contents(t, fsys, path); got != "one two three" {
+				t.Errorf("contents: got %q, want %q", got, "one two three")
+			}
+			if _, err := fsys.Append(path, 14); err == nil {
+				t.Errorf("append behind 14 bytes of a file of 13: got no error")
+			}
+		})
+	}
+}
+
 func TestACrashAnywhereLeavesTheOldOrTheNew(t *testing.T) {
 	const path = "dir/file"
 	count := &vfs.Faulty{FS: &vfs.Mem{}, CrashAfter: -1, Room: -1}

@@ -22,7 +22,7 @@ import (
 	"sync"
 
 	"github.com/paragon-train/paragon/launch/hosts"
-	"github.com/paragon-train/paragon/launch/lockfile"
+	"github.com/paragon-train/paragon/internal/lockfile"
 )
 
 // The files' names.

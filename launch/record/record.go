@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/launch/lockfile"
+	"github.com/paragon-train/paragon/internal/lockfile"
 )
 
 // A Record says where a job is.

@@ -21,7 +21,7 @@ func Take(f *os.File) error {
 		return ErrTaken
 	}
 	if err != nil {
-		return fmt.Errorf("launch: lock %s: %w", f.Name(), err)
+		return fmt.Errorf("lockfile: lock %s: %w", f.Name(), err)
 	}
 	return nil
 }
