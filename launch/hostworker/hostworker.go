@@ -21,8 +21,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/paragon-train/paragon/launch/hosts"
 	"github.com/paragon-train/paragon/internal/lockfile"
+	"github.com/paragon-train/paragon/launch/hosts"
 )
 
 // The files' names.
