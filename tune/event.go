@@ -2,7 +2,7 @@ package tune
 
 import "time"
 
-// A Kind of event says what happened.
+// An EventKind says what happened.
 type EventKind string
 
 const (
@@ -26,6 +26,8 @@ const (
 	EventHalt EventKind = "halt"
 	// EventRequeue takes trials up again whose attempts were lost or failed.
 	EventRequeue EventKind = "requeue"
+	// EventAbandon gives up trials whose attempts were lost.
+	EventAbandon EventKind = "abandon"
 )
 
 // An Event is one line of the log. Which fields count depends on its kind.
@@ -49,6 +51,8 @@ type Event struct {
 	Origin  Origin
 	Donor   int
 	Restore int
+	// RestoreOf is the attempt of Donor that kept that checkpoint.
+	RestoreOf int
 
 	// Of a report, a checkpoint, a drop.
 	Step     int
@@ -68,7 +72,7 @@ type Event struct {
 	Rule string
 	// Location says where an attempt runs.
 	Location string
-	// Trials are those of a requeue; Fresh says that they begin from the start.
+	// Trials are those of a requeue or an abandon; Fresh says that they begin from the start.
 	Trials []int
 	Fresh  bool
 

@@ -54,20 +54,16 @@ func appendFloat(b []byte, v float64) []byte {
 	return b
 }
 
-const hex = "0123456789abcdef"
+const hexDigits = "0123456789abcdef"
 
-// appendString writes a JSON string; s is UTF-8.
+// appendString writes a JSON string.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n == 1 { // only in messages: names and values are checked
-				b = append(b, `\ufffd`...)
-			} else {
-				b = append(b, s[i:i+n]...)
-			}
+			b = utf8.AppendRune(b, r) // what is not UTF-8 becomes U+FFFD: only messages, for names and values are checked
 			i += n
 			continue
 		}
@@ -77,7 +73,7 @@ func appendString(b []byte, s string) []byte {
 		case c == '\n':
 			b = append(b, '\\', 'n')
 		case c < 0x20 || c == 0x7f:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		default:
 			b = append(b, c)
 		}

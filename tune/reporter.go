@@ -1,7 +1,120 @@
 package tune
 
-// A Reporter is a trial's way to talk to its study. Its methods may be called
-// from several goroutines of the trial, but reports come in order of their steps.
-type Reporter struct{}
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
 
-type runState struct{}
+// A Reporter is how one attempt of a trial talks to its study. Its methods may be called
+// from several goroutines, but reports come in the order of their steps.
+type Reporter struct {
+	study   *Study
+	trial   int
+	attempt int
+	seed    uint64
+	restore keptStep
+	ctx     context.Context // ends when the attempt is to
+
+	mu     sync.Mutex // guards all below
+	heard  time.Time  // of the newest report
+	step   int        // of the newest report, -1 before
+	told   time.Time  // when it was told to return
+	notify chan struct{}
+}
+
+// Reporter returns the Reporter of a trial that Ask gave out, for its attempt.
+func (s *Study) Reporter(t Trial) *Reporter { return s.reporter(context.Background(), t) }
+
+func (s *Study) reporter(ctx context.Context, t Trial) *Reporter {
+	s.mu.Lock()
+	restore := s.l.trials[t.Number].run.restore
+	s.mu.Unlock()
+	return &Reporter{study: s, trial: t.Number, attempt: t.Attempts, seed: t.Seed, restore: restore, ctx: ctx,
+		heard: time.Now(), step: -1, notify: make(chan struct{}, 1)}
+}
+
+// Report hands in metrics at a step and returns when the study has decided, and the decision
+// is on the disk. Steps increase; a step that was reported before changes nothing. An error
+// that answers errors.Is for ErrStop or ErrPause asks the trainable to return, best with
+// this error; so does any other.
+func (r *Reporter) Report(step int, metrics map[string]float64) error {
+	d, err := r.Decide(step, metrics)
+	if err != nil {
+		return err
+	}
+	if err := answer(r.trial, step, d); err != nil {
+		return err
+	}
+	if r.ctx.Err() != nil {
+		return fmt.Errorf("tune: trial %d step %d: %w: %w", r.trial, step, context.Cause(r.ctx), ErrPause)
+	}
+	return nil
+}
+
+// Decide is Report for a Runner that passes the decision on: it returns what was decided.
+func (r *Reporter) Decide(step int, metrics map[string]float64) (Decision, error) {
+	d, err := r.study.tell(r.trial, r.attempt, step, metrics)
+	r.study.sweep()
+	r.mu.Lock()
+	r.heard, r.step = time.Now(), max(r.step, step)
+	if (err != nil || d.Action != Continue) && r.told.IsZero() {
+		r.told = r.heard
+	}
+	r.mu.Unlock()
+	select {
+	case r.notify <- struct{}{}:
+	default:
+	}
+	return d, err
+}
+
+// Trial is the trial's number, Attempt the attempt's, from 1.
+func (r *Reporter) Trial() int { return r.trial }
+
+// Attempt is the attempt's number, from 1.
+func (r *Reporter) Attempt() int { return r.attempt }
+
+// Seed is the trial's own: training that is random only by it can be repeated.
+func (r *Reporter) Seed() uint64 { return r.seed }
+
+// Folder makes the trial's own folder, which all its attempts share, and returns it. If the
+// study keeps none it is a temporary one.
+func (r *Reporter) Folder() (string, error) {
+	r.study.mu.Lock()
+	root, err := r.study.keepFolder()
+	r.study.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, trialsFolder, trialName(r.trial))
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", fmt.Errorf("tune: folder of trial %d: %w", r.trial, err)
+	}
+	return dir, nil
+}
+
+// Checkpoint keeps what write puts into a folder as the trial's state after a step. It is
+// kept whole or not at all. Call it before the report of that step, so that a pause finds
+// it. A step that was kept before is not written again.
+func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
+	return r.study.checkpoint(r.trial, r.attempt, step, write)
+}
+
+// Restore returns the folder of the checkpoint this attempt goes on from and the step it was
+// kept at; not ok if it begins from the start. It may be another trial's (Exploit). It is there
+// until the attempt keeps a checkpoint of its own.
+func (r *Reporter) Restore() (dir string, step int, ok bool) {
+	if r.restore.step < 0 {
+		return "", -1, false
+	}
+	r.study.mu.Lock()
+	defer r.study.mu.Unlock()
+	return filepath.Join(r.study.folder, r.restore.folder()), r.restore.step, true
+}
+
+// Donor is the trial whose checkpoint Restore returns: this one, or another after an exploit.
+func (r *Reporter) Donor() int { return r.restore.trial }

@@ -110,8 +110,10 @@ type Report struct {
 
 // A Checkpoint is a folder that a trial kept at a step.
 type Checkpoint struct {
-	Step  int
-	Bytes int64
+	Step int
+	// Attempt is the attempt that kept it.
+	Attempt int
+	Bytes   int64
 }
 
 // A Change is a moment when a trial went on from another trial's checkpoint.

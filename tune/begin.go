@@ -1,0 +1,120 @@
+package tune
+
+import (
+	"errors"
+	"fmt"
+)
+
+// next says which event of a start, or of having no new trials left, comes now; or
+// ErrWait, or ErrDone. It changes nothing. A free slot is presumed.
+func (l *ledger) next() (Event, error) {
+	if l.halted != "" {
+		return Event{}, ErrDone
+	}
+	for _, n := range l.queue {
+		if t := l.trials[n]; !t.run.active {
+			return l.again(t, t.Rule), nil
+		}
+	}
+	pick := l.scheduler.Next(l)
+	switch pick.Kind {
+	case PickTrial:
+		t := l.Trial(pick.Trial)
+		if t == nil || t.State != Paused {
+			return Event{}, fmt.Errorf("tune: %T.Next chose trial %d of %d, which is not paused", l.scheduler, pick.Trial, len(l.trials))
+		}
+		if !t.run.active { // its last attempt may be on its way out
+			return l.again(t, pick.Rule), nil
+		}
+	case PickNew:
+		if l.exhausted {
+			break
+		}
+		e, err := l.propose(pick.Rule)
+		if !errors.Is(err, ErrWait) {
+			return e, err
+		}
+	}
+	if l.active == 0 {
+		return Event{}, ErrDone
+	}
+	return Event{}, ErrWait
+}
+
+func (l *ledger) again(t *Trial, rule string) Event {
+	e := Event{Kind: EventStart, Trial: t.Number, Attempt: t.Attempts + 1, Donor: t.run.restore.trial, Restore: t.run.restore.step, RestoreOf: t.run.restore.attempt, Rule: rule}
+	if t.run.changed {
+		e.Params = t.Params
+	}
+	return e
+}
+
+// propose is the start of a new trial.
+func (l *ledger) propose(rule string) (e Event, err error) {
+	number := len(l.trials)
+	if l.noNew || l.plan.total >= 0 && number >= l.plan.total {
+		return Event{Kind: EventExhausted}, nil
+	}
+	fixed, origin := l.plan.fixed(number)
+	defer func() {
+		// A function of the user's, in the space or in the suggester, must not end the program.
+		if v := recover(); v != nil {
+			err = fmt.Errorf("tune: propose trial %d: panic: %v", number, v)
+		}
+	}()
+	var p Params
+	if origin == FromDefault {
+		p = fixed
+	} else if p, err = l.suggester.Suggest(l, number, newRand(l.cfg.Seed, streamSuggest, uint64(number))); err != nil {
+		switch {
+		case errors.Is(err, ErrExhausted):
+			return Event{Kind: EventExhausted}, nil
+		case errors.Is(err, ErrWait):
+			return Event{}, ErrWait
+		}
+		return Event{}, fmt.Errorf("tune: propose trial %d: %w", number, err)
+	}
+	if err := l.cfg.Space.Contains(p); err != nil {
+		return Event{}, fmt.Errorf("tune: propose trial %d: %T: %w", number, l.suggester, err)
+	}
+	for name, want := range fixed.All() {
+		if got, ok := p.Get(name); ok && !sameValue(got, want) {
+			return Event{}, fmt.Errorf("tune: propose trial %d: %T: parameter %q is %s, want %s, which is fixed", number, l.suggester, name, formatValue(got), formatValue(want))
+		}
+	}
+	return Event{Kind: EventStart, New: true, Trial: number, Attempt: 1, Params: p, Origin: origin, Rule: rule}, nil
+}
+
+// begin applies a start.
+func (l *ledger) begin(e *Event) error {
+	var t *Trial
+	if e.New {
+		if e.Trial != len(l.trials) || e.Attempt != 1 {
+			return fmt.Errorf("event %d: starts new trial %d attempt %d: want trial %d attempt 1", e.Seq, e.Trial, e.Attempt, len(l.trials))
+		}
+		t = &Trial{Number: e.Trial, Params: e.Params, Origin: e.Origin, Best: -1, Seed: trialSeed(l.cfg.Seed, e.Trial), StartedAt: e.At}
+		t.run.restore = keptStep{e.Trial, -1, 0}
+		l.trials = append(l.trials, t)
+		l.hash.start(e)
+	} else {
+		if t = l.Trial(e.Trial); t == nil || t.run.active || e.Attempt != t.Attempts+1 || t.State != Paused && t.State != Pending {
+			return fmt.Errorf("event %d: starts trial %d attempt %d, which cannot start now", e.Seq, e.Trial, e.Attempt)
+		}
+		if t.State == Paused { // chosen by the scheduler: a decision
+			l.hash.goOn(e)
+		}
+		l.unqueue(t)
+		if e.Params.Len() > 0 {
+			t.Params = e.Params
+		}
+	}
+	l.setState(t, Running)
+	t.Attempts = e.Attempt
+	t.Location = e.Location
+	t.Rule = ""
+	t.run.active, t.run.told, t.run.order, t.run.changed = true, "", nil, false
+	t.run.since, t.run.before = e.At, t.Elapsed
+	l.active++
+	l.scheduler.Started(l, t.Number)
+	return nil
+}

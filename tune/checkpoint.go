@@ -1,0 +1,290 @@
+package tune
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/vfs"
+)
+
+// Folders of a study: trials/trial-000007 has what a trial leaves, in it step-12.1 the
+// checkpoint that attempt 1 kept at step 12.
+const trialsFolder = "trials"
+
+func (k keptStep) folder() string {
+	return filepath.Join(trialsFolder, trialName(k.trial), fmt.Sprintf("step-%d.%d", k.step, k.attempt))
+}
+
+// A doomed folder is removed once event seq is on the disk.
+type doomed struct {
+	seq  uint64
+	path string
+}
+
+// keepFolder makes the folder that checkpoints go to. s.mu is held.
+func (s *Study) keepFolder() (string, error) {
+	if s.folder == "" {
+		dir, err := os.MkdirTemp("", "tune-")
+		if err != nil {
+			return "", fmt.Errorf("tune: make a folder for checkpoints: %w", err)
+		}
+		s.folder, s.temp = dir, true
+	}
+	return s.folder, nil
+}
+
+// checkpoint keeps what write puts into a folder as the trial's checkpoint at a step.
+func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) error) error {
+	where := fmt.Sprintf("tune: checkpoint of trial %d step %d", trial, step)
+	s.mu.Lock()
+	root, err := s.keepFolder()
+	t := s.l.Trial(trial)
+	switch {
+	case err != nil:
+	case s.broken() != nil:
+		err = s.fatal
+	case t == nil || !t.run.active || t.Attempts != attempt:
+		err = fmt.Errorf("%s: its attempt %d is over: %w", where, attempt, ErrStop)
+	case step < 0:
+		err = fmt.Errorf("%s: want a step of 0 or more", where)
+	}
+	kept := err == nil && slices.ContainsFunc(t.Checkpoints, func(c Checkpoint) bool { return c.Step == step })
+	s.mu.Unlock()
+	if err != nil || kept { // kept before, by this attempt or another: it counts once
+		return err
+	}
+	path := filepath.Join(root, keptStep{trial, step, attempt}.folder())
+	bytes, err := writeFolder(path, write)
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	s.mu.Lock()
+	if !t.run.active || t.Attempts != attempt {
+		s.mu.Unlock()
+		return errors.Join(fmt.Errorf("%s: its attempt %d is over: %w", where, attempt, ErrStop), os.RemoveAll(path))
+	}
+	e := Event{Kind: EventCheckpoint, Trial: trial, Attempt: attempt, Step: step, Bytes: bytes}
+	if err = s.emit(&e, func() error { return s.l.keep(&e) }); err == nil {
+		s.collect()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := s.settle(e.Seq); err != nil {
+		return err
+	}
+	s.sweep()
+	return nil
+}
+
+// writeFolder makes a folder that is there whole or not at all, also after a crash, and
+// returns its bytes.
+func writeFolder(path string, write func(dir string) error) (int64, error) {
+	temp := path + vfs.TempSuffix
+	if err := os.RemoveAll(temp); err != nil {
+		return 0, err
+	}
+	if err := os.MkdirAll(temp, 0o777); err != nil {
+		return 0, err
+	}
+	err := write(temp)
+	var bytes int64
+	if err == nil {
+		bytes, err = syncTree(temp)
+	}
+	if err == nil {
+		if err = os.RemoveAll(path); err == nil { // left by a crash, and not in the log
+			err = os.Rename(temp, path)
+		}
+	}
+	if err == nil {
+		err = vfs.OS{}.SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return 0, errors.Join(err, os.RemoveAll(temp))
+	}
+	return bytes, nil
+}
+
+// syncTree syncs all files and folders, and adds up the bytes of the files.
+func syncTree(root string) (int64, error) {
+	var bytes int64
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		switch {
+		case info.Mode().IsRegular():
+			bytes += info.Size()
+		case !d.IsDir():
+			return nil
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+	return bytes, err
+}
+
+// collect removes checkpoints that nobody needs: those from before an exploit at once,
+// others when the budget is exceeded. s.mu is held.
+func (s *Study) collect() {
+	over := s.cfg.CheckpointBytes > 0 && s.l.kept > s.cfg.CheckpointBytes
+	if len(s.l.stale) == 0 && !over {
+		return
+	}
+	needed := s.l.needed()
+	for _, c := range slices.Clone(s.l.stale) {
+		if !needed[c.keptStep] {
+			s.drop(c.keptStep, c.bytes)
+		}
+	}
+	if s.cfg.CheckpointBytes == 0 {
+		return
+	}
+	for _, v := range s.l.victims(needed) {
+		if s.l.kept <= s.cfg.CheckpointBytes {
+			return
+		}
+		s.drop(v.keptStep, v.bytes)
+	}
+	if s.l.kept > s.cfg.CheckpointBytes && !s.warned {
+		s.warned = true
+		s.logger.Warn("tune: checkpoints exceed their budget, and all that are left are needed", "study", s.cfg.Name,
+			"bytes", s.l.kept, "budget", s.cfg.CheckpointBytes)
+	}
+}
+
+func (s *Study) drop(k keptStep, bytes int64) {
+	e := Event{Kind: EventDrop, Trial: k.trial, Attempt: k.attempt, Step: k.step, Bytes: bytes}
+	if s.emit(&e, func() error { return s.l.drop(&e) }) == nil {
+		s.doomed = append(s.doomed, doomed{e.Seq, filepath.Join(s.folder, k.folder())})
+	}
+}
+
+// needed are the checkpoints that attempts go on from, now or later.
+func (l *ledger) needed() map[keptStep]bool {
+	needed := map[keptStep]bool{}
+	for _, t := range l.trials {
+		if t.run.restore.step >= 0 && (t.run.active || !t.State.Final()) {
+			needed[t.run.restore] = true
+		}
+	}
+	return needed
+}
+
+// victims are the checkpoints that may go, in the order in which they should: older ones of
+// trials that have a newer one, then the newest of trials that are over; each the worst first. The
+// best trial's newest stays.
+func (l *ledger) victims(needed map[keptStep]bool) []stalePart {
+	type victim struct {
+		stalePart
+		newest bool
+		score  float64
+	}
+	var all []victim
+	for _, t := range l.trials {
+		for i, c := range t.Checkpoints {
+			newest := i == len(t.Checkpoints)-1
+			if needed[c.of(t.Number)] || newest && (!t.State.Final() || t.Number == l.best) {
+				continue
+			}
+			score := math.Inf(-1)
+			if r := l.Result(t); r == r {
+				score = l.Score(r)
+			}
+			all = append(all, victim{stalePart{c.of(t.Number), c.Bytes}, newest, score})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b victim) int {
+		return cmp.Or(b2i(a.newest)-b2i(b.newest), cmp.Compare(a.score, b.score))
+	})
+	parts := make([]stalePart, len(all))
+	for i, v := range all {
+		parts[i] = v.stalePart
+	}
+	return parts
+}
+
+// sweep removes folders of which the log says that they are gone.
+func (s *Study) sweep() {
+	done := s.journal.done()
+	s.mu.Lock()
+	n := 0
+	for n < len(s.doomed) && s.doomed[n].seq < done {
+		n++
+	}
+	gone := s.doomed[:n:n]
+	s.doomed = s.doomed[n:]
+	s.mu.Unlock()
+	for _, d := range gone {
+		if err := os.RemoveAll(d.path); err != nil {
+			s.logger.Warn("tune: remove checkpoint", "path", d.path, "error", err)
+		}
+	}
+}
+
+// reconcile compares the folders with the log when a study is opened: what the log does not
+// have is removed, what is missing is dropped from it. s.mu is held.
+func (s *Study) reconcile() error {
+	known := map[string]bool{}
+	var lost []stalePart
+	check := func(k keptStep, bytes int64) {
+		path := filepath.Join(s.folder, k.folder())
+		known[path] = true
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			lost = append(lost, stalePart{k, bytes})
+		}
+	}
+	for _, t := range s.l.trials {
+		for _, c := range t.Checkpoints {
+			check(c.of(t.Number), c.Bytes)
+		}
+	}
+	for _, c := range s.l.stale {
+		check(c.keptStep, c.bytes)
+	}
+	for _, c := range lost {
+		s.logger.Warn("tune: a checkpoint is missing", "trial", c.trial, "step", c.step)
+		e := Event{Kind: EventDrop, Trial: c.trial, Attempt: c.attempt, Step: c.step, Bytes: c.bytes}
+		if err := s.emit(&e, func() error { return s.l.drop(&e) }); err != nil {
+			return err
+		}
+	}
+	folders, err := filepath.Glob(filepath.Join(s.folder, trialsFolder, "trial-*", "step-*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range folders {
+		if !known[path] && isCheckpoint(filepath.Base(path)) {
+			if err := os.RemoveAll(path); err != nil {
+				return fmt.Errorf("tune: remove a checkpoint that the log does not have: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// isCheckpoint says whether a name is one of those that checkpoints have, whole or not.
+func isCheckpoint(name string) bool {
+	name, _ = strings.CutSuffix(strings.TrimPrefix(name, "step-"), vfs.TempSuffix)
+	step, attempt, ok := strings.Cut(name, ".")
+	_, err := strconv.Atoi(step)
+	_, err2 := strconv.Atoi(attempt)
+	return ok && err == nil && err2 == nil
+}

@@ -1,0 +1,225 @@
+package tune
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// maxCompetitors bounds what a decision says about whom a value was compared with.
+const maxCompetitors = 64
+
+// record adds a report to its trial, and settles the metric if it is the first.
+func (l *ledger) record(e *Event) error {
+	t := l.Trial(e.Trial)
+	if t == nil || !t.run.active || e.Attempt != t.Attempts {
+		return fmt.Errorf("event %d: report of trial %d attempt %d, which does not run", e.Seq, e.Trial, e.Attempt)
+	}
+	if e.Step <= t.Step() {
+		return fmt.Errorf("event %d: report of trial %d at step %d after step %d", e.Seq, e.Trial, e.Step, t.Step())
+	}
+	if l.metric == "" {
+		metric, mode, err := l.settle(e.Metrics)
+		if err != nil {
+			return err
+		}
+		l.metric, l.mode = metric, mode
+	}
+	l.clock(t, e)
+	value, ok := e.Metrics.Get(l.metric)
+	r := Report{Step: e.Step, Value: value, Metrics: e.Metrics, Seq: e.Seq, Attempt: e.Attempt, Elapsed: t.Elapsed, At: e.At, Action: Unjudged}
+	if ok {
+		r.Action = Continue
+		l.judged = true
+	}
+	t.Reports = append(t.Reports, r)
+	if ok && !math.IsNaN(value) && !math.IsInf(value, 0) && (t.Best < 0 || l.better(value, t.Reports[t.Best].Value)) {
+		t.Best = len(t.Reports) - 1
+	}
+	l.noteBest(t, false)
+	return nil
+}
+
+func (l *ledger) clock(t *Trial, e *Event) { t.Elapsed = t.run.before + e.At - t.run.since }
+
+// settle is the metric to use when the config names none.
+func (l *ledger) settle(m Metrics) (string, Mode, error) {
+	if len(m) != 1 {
+		return "", Auto, fmt.Errorf("tune: Config.Metric is not set, and the first report has %s: set it to one of them: %w", orNone(m.Names()), ErrNoMetric)
+	}
+	mode, err := l.cfg.Mode.settle(m[0].Name)
+	return m[0].Name, mode, err
+}
+
+// decide asks stoppers and the scheduler about the newest report of a trial. The second
+// result is the rule of a stopper that ends the study.
+func (l *ledger) decide(e *Event) (Decision, string) {
+	t := l.trials[e.Trial]
+	r := t.Reports[len(t.Reports)-1]
+	if !r.judged() {
+		return Go(), ""
+	}
+	var enough string
+	own := Go()
+	for _, s := range l.cfg.Stoppers { // all are asked, for they may keep caches
+		halt := s.Stop(l, t.Number)
+		if halt.Study && enough == "" {
+			enough = halt.Rule
+			if enough == "" {
+				enough = fmt.Sprintf("%T", s)
+			}
+		}
+		if own.Action == Continue && (halt.Trial == Stop || halt.Trial == Complete) {
+			own.Action, own.Rule, own.Value = halt.Trial, halt.Rule, r.Value
+		}
+	}
+	if o := t.run.order; o != nil {
+		d := Go()
+		d.Action, d.Rule, d.Donor, d.Params = o.Action, o.Rule, o.Donor, o.Params
+		return l.tidy(t, d), enough
+	}
+	if own.Action != Continue {
+		return own, enough
+	}
+	if (math.IsNaN(r.Value) || math.IsInf(r.Value, 0)) && !l.cfg.KeepDiverged {
+		return Decision{Action: Stop, Rule: fmt.Sprintf("diverged: %s is %v", l.metric, r.Value), Value: r.Value, Cutoff: math.NaN()}, enough
+	}
+	d := l.scheduler.Reported(l, t.Number, newRand(l.cfg.Seed, streamDecide, uint64(t.Number), uint64(e.Step)))
+	return l.tidy(t, d), enough
+}
+
+// tidy makes a scheduler's decision one that can be carried out and logged.
+func (l *ledger) tidy(t *Trial, d Decision) Decision {
+	switch d.Action {
+	case Stop, Complete, Pause, Continue:
+		d.Donor, d.Params = 0, Params{}
+	case Exploit:
+		d.Action, d.Rule, d.Donor, d.Params = l.exploitable(t, d.Rule, d.Donor, d.Params)
+	default:
+		d.Action, d.Donor, d.Params = Continue, 0, Params{}
+	}
+	if len(d.Competitors) > maxCompetitors {
+		d.Competitors = d.Competitors[:maxCompetitors]
+	}
+	d.Competitors = slices.Clone(d.Competitors)
+	others := make([]Order, 0, len(d.Others))
+	for _, o := range d.Others {
+		u := l.Trial(o.Trial)
+		if u == nil || u == t || u.State.Final() {
+			continue
+		}
+		switch o.Action {
+		case Stop, Complete, Pause, GoOn:
+			o.Donor, o.Params = 0, Params{}
+		case Exploit:
+			if o.Action, o.Rule, o.Donor, o.Params = l.exploitable(u, o.Rule, o.Donor, o.Params); o.Action != Exploit {
+				continue
+			}
+		default:
+			continue
+		}
+		others = append(others, o)
+	}
+	d.Others = others
+	return d
+}
+
+// exploitable turns an exploit that cannot be into Continue, and fills in the parameters.
+func (l *ledger) exploitable(t *Trial, rule string, donor int, p Params) (Action, string, int, Params) {
+	u := l.Trial(donor)
+	switch {
+	case u == nil || u == t:
+		return Continue, fmt.Sprintf("%s: no exploit: trial %d is no donor", rule, donor), 0, Params{}
+	case len(u.Checkpoints) == 0:
+		return Continue, fmt.Sprintf("%s: no exploit: trial %d has no checkpoint", rule, donor), 0, Params{}
+	case p.Len() == 0:
+		p = u.Params
+	}
+	return Exploit, rule, donor, p
+}
+
+// obey carries out what was decided about a report.
+func (l *ledger) obey(e *Event, enough string) {
+	t, d := l.trials[e.Trial], &e.Decision
+	l.hash.report(e)
+	r := &t.Reports[len(t.Reports)-1]
+	if r.judged() {
+		r.Action = d.Action
+	}
+	t.run.order = nil
+	l.tell(t, d.Action, d.Rule, d.Donor, d.Params)
+	for _, o := range d.Others {
+		l.order(l.trials[o.Trial], o)
+	}
+	if enough != "" && l.enough == "" {
+		l.enough = enough
+	}
+}
+
+// tell carries out an action on the trial whose attempt hears of it now.
+func (l *ledger) tell(t *Trial, a Action, rule string, donor int, p Params) {
+	if a == Continue || a == GoOn || a == Unjudged {
+		return
+	}
+	t.run.told = a
+	switch a {
+	case Stop:
+		l.end(t, Pruned, rule)
+	case Complete:
+		l.end(t, Completed, rule)
+	case Pause:
+		l.setState(t, Paused)
+		t.Rule = rule
+	case Exploit:
+		l.exploit(t, rule, donor, p)
+		l.enqueue(t)
+	}
+}
+
+// order carries out an order for a trial that did not report.
+func (l *ledger) order(t *Trial, o Order) {
+	switch t.State {
+	case Running:
+		if t.run.order = nil; o.Action != GoOn {
+			t.run.order = &o
+		}
+	case Paused, Pending:
+		switch o.Action {
+		case Stop:
+			l.end(t, Pruned, o.Rule)
+		case Complete:
+			l.end(t, Completed, o.Rule)
+		case GoOn:
+			t.Rule = o.Rule
+			l.enqueue(t)
+		case Exploit:
+			l.exploit(t, o.Rule, o.Donor, o.Params)
+		}
+	}
+}
+
+// exploit makes t go on from the donor's newest checkpoint when it next starts. What t
+// reported beyond that step is no longer its history.
+func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
+	restore := keptStep{t.Number, -1, 0}
+	if kept := l.trials[donor].Checkpoints; len(kept) > 0 { // an earlier order of the same decision may have taken them
+		restore = kept[len(kept)-1].of(donor)
+	}
+	from := restore.step
+	t.Changes = append(t.Changes, Change{Step: t.Step(), Donor: donor, DonorStep: from, Before: t.Params})
+	t.Params, t.Rule = p, rule
+	t.run.restore, t.run.changed = restore, true
+	for _, c := range t.Checkpoints {
+		l.stale = append(l.stale, stalePart{c.of(t.Number), c.Bytes})
+	}
+	t.Checkpoints = nil
+	n, _ := t.find(from + 1)
+	t.Reports = t.Reports[:n:n]
+	t.Best = -1
+	for i, r := range t.Reports {
+		if r.judged() && l.Score(r.Value) > math.Inf(-1) && (t.Best < 0 || l.better(r.Value, t.Reports[t.Best].Value)) {
+			t.Best = i
+		}
+	}
+	l.noteBest(t, true)
+}

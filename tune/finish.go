@@ -1,0 +1,165 @@
+package tune
+
+import (
+	"fmt"
+	"slices"
+)
+
+// judgeEnd settles what an end means: the outcome of an attempt that returned without a
+// report, and whether a failure is tried again.
+func (l *ledger) judgeEnd(e *Event) {
+	t := l.trials[e.Trial]
+	if e.Outcome == Returned && t.run.told == "" && !t.hasResult() {
+		e.Outcome, e.Failure = Broke, UserCode
+		if len(t.Reports) == 0 {
+			e.Error = "it returned without a report"
+		} else {
+			e.Error = fmt.Sprintf("it returned without a report of %q", l.metric)
+		}
+	}
+	if t.run.told != "" && e.Outcome != Interrupted {
+		e.Outcome, e.Failure = Obeyed, ""
+	}
+	e.Retry = e.Outcome == Broke && t.Failures[e.Failure] < l.cfg.Retries.budget(e.Failure) && l.halted == ""
+}
+
+func (t *Trial) hasResult() bool {
+	_, ok := t.Last()
+	return ok
+}
+
+// finish applies an end.
+func (l *ledger) finish(e *Event) error {
+	t := l.Trial(e.Trial)
+	if t == nil || !t.run.active || e.Attempt != t.Attempts {
+		return fmt.Errorf("event %d: end of trial %d attempt %d, which does not run", e.Seq, e.Trial, e.Attempt)
+	}
+	l.clock(t, e)
+	t.run.active = false
+	l.active--
+	if e.Outcome == Broke {
+		t.Error, t.Failure = e.Error, e.Failure
+		if t.Failures == nil {
+			t.Failures = map[Failure]int{}
+		}
+		t.Failures[e.Failure]++
+	}
+	if t.run.told != "" { // its state was settled when it was told
+		t.run.told = ""
+		return nil
+	}
+	switch e.Outcome {
+	case Returned, Obeyed:
+		l.end(t, Completed, "")
+	case Interrupted:
+		l.setState(t, Pending)
+	case Broke:
+		if e.Retry {
+			l.enqueue(t)
+		} else {
+			l.end(t, Failed, string(e.Failure))
+		}
+	default:
+		return fmt.Errorf("event %d: outcome %q is unknown", e.Seq, e.Outcome)
+	}
+	return nil
+}
+
+// halt ends the study: trials that run or wait are stopped, paused ones stay.
+func (l *ledger) halt(e *Event) {
+	l.halted, l.haltErr = e.Rule, e.Error
+	for _, t := range l.trials {
+		if t.State == Running || t.State == Pending {
+			if t.run.active {
+				t.run.told = Stop
+			}
+			l.end(t, Stopped, e.Rule)
+		}
+	}
+}
+
+// open begins a new process: the attempts of the one before are lost, and it ends only by
+// what holds now.
+func (l *ledger) open() {
+	for _, t := range l.trials {
+		if t.run.active {
+			t.run.active, t.run.told = false, ""
+			l.active--
+		}
+	}
+	l.exhausted, l.noNew, l.halted, l.haltErr = false, false, "", ""
+}
+
+// requeue takes trials up again, before those that wait in the queue already: they ran before
+// those did.
+func (l *ledger) requeue(e *Event) error {
+	waiting := l.queue
+	l.queue = nil
+	defer func() { l.queue = append(l.queue, waiting...) }()
+	l.noNew = l.noNew || e.Rule == string(ErroredOnly)
+	for _, n := range e.Trials {
+		t := l.Trial(n)
+		if t == nil || t.run.active || t.State == Completed || t.State == Pruned {
+			return fmt.Errorf("event %d: takes up trial %d, which cannot be", e.Seq, n)
+		}
+		if e.Fresh {
+			t.run.restore = keptStep{n, -1, 0}
+		}
+		if t.State == Failed {
+			t.Failures = nil // its budgets begin anew
+		}
+		l.enqueue(t)
+	}
+	return nil
+}
+
+// abandon gives trials up that nobody runs.
+func (l *ledger) abandon(e *Event) error {
+	for _, n := range e.Trials {
+		t := l.Trial(n)
+		if t == nil || t.run.active || t.State.Final() {
+			return fmt.Errorf("event %d: gives up trial %d, which cannot be", e.Seq, n)
+		}
+		l.end(t, Stopped, e.Rule)
+	}
+	return nil
+}
+
+// keep applies a checkpoint.
+func (l *ledger) keep(e *Event) error {
+	t := l.Trial(e.Trial)
+	if t == nil || e.Bytes < 0 {
+		return fmt.Errorf("event %d: checkpoint of trial %d, which is not there", e.Seq, e.Trial)
+	}
+	c := Checkpoint{e.Step, e.Attempt, e.Bytes}
+	i, ok := slices.BinarySearchFunc(t.Checkpoints, e.Step, func(c Checkpoint, step int) int { return c.Step - step })
+	if ok {
+		return fmt.Errorf("event %d: checkpoint of trial %d step %d, which is there", e.Seq, e.Trial, e.Step)
+	}
+	t.Checkpoints = slices.Insert(t.Checkpoints, i, c)
+	l.kept += e.Bytes
+	t.run.restore = c.of(t.Number)
+	return nil
+}
+
+// drop applies the loss of a checkpoint, wanted or not.
+func (l *ledger) drop(e *Event) error {
+	t := l.Trial(e.Trial)
+	if t == nil {
+		return fmt.Errorf("event %d: drops a checkpoint of trial %d, which is not there", e.Seq, e.Trial)
+	}
+	gone := keptStep{t.Number, e.Step, e.Attempt}
+	t.Checkpoints = slices.DeleteFunc(t.Checkpoints, func(c Checkpoint) bool { return c.of(t.Number) == gone })
+	l.stale = slices.DeleteFunc(l.stale, func(s stalePart) bool { return s.keptStep == gone })
+	l.kept -= e.Bytes
+	for _, u := range l.trials {
+		if u.run.restore != gone {
+			continue
+		}
+		u.run.restore = keptStep{u.Number, -1, 0}
+		if n := len(u.Checkpoints); n > 0 {
+			u.run.restore = u.Checkpoints[n-1].of(u.Number)
+		}
+	}
+	return nil
+}

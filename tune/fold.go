@@ -1,0 +1,106 @@
+package tune
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// A DivergedError says where a log and what is derived from it differ.
+type DivergedError struct {
+	Seq uint64
+	// Got is what the log says, Want what is derived now; both as in the log.
+	Got, Want string
+}
+
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("event %d: the log says %s, and now it would be %s", e.Seq, e.Got, e.Want)
+}
+
+// fold applies an event of the log. What the scheduler and the stoppers decide about it must
+// be what the log says; if all is set, so must proposals and choices.
+func (l *ledger) fold(e *Event, all bool) error {
+	if all && (e.Kind == EventStart || e.Kind == EventExhausted) {
+		if err := l.derive(e); err != nil {
+			return err
+		}
+	}
+	if err := l.step(e); err != nil {
+		return err
+	}
+	switch e.Kind {
+	case EventStudy:
+		if e.Seq != 0 {
+			return fmt.Errorf("event %d: a study begins, and is not the first event", e.Seq)
+		}
+	case EventOpen:
+		l.open()
+	case EventStart:
+		return l.begin(e)
+	case EventReport:
+		return l.foldReport(e)
+	case EventCheckpoint:
+		return l.keep(e)
+	case EventDrop:
+		return l.drop(e)
+	case EventEnd:
+		return l.foldEnd(e)
+	case EventExhausted:
+		l.exhausted = true
+	case EventHalt:
+		l.halt(e)
+	case EventRequeue:
+		return l.requeue(e)
+	case EventAbandon:
+		return l.abandon(e)
+	}
+	return nil
+}
+
+func (l *ledger) foldReport(e *Event) error {
+	if err := l.record(e); err != nil {
+		return err
+	}
+	d, enough := l.decide(e)
+	got, want := appendDecision(nil, &e.Decision), appendDecision(nil, &d)
+	if !bytes.Equal(got, want) {
+		return &DivergedError{e.Seq, said(got), said(want)}
+	}
+	l.obey(e, enough)
+	return nil
+}
+
+// said is a decision for a message.
+func said(b []byte) string {
+	if len(b) == 0 {
+		return string(Continue)
+	}
+	return string(b[len(`,"decision":`):])
+}
+
+func (l *ledger) foldEnd(e *Event) error {
+	t := l.Trial(e.Trial)
+	if t == nil {
+		return fmt.Errorf("event %d: end of trial %d, which is not there", e.Seq, e.Trial)
+	}
+	again := *e
+	l.judgeEnd(&again)
+	if again.Outcome != e.Outcome || again.Failure != e.Failure || again.Error != e.Error {
+		return &DivergedError{e.Seq, fmt.Sprintf("%s %s %s", e.Outcome, e.Failure, e.Error), fmt.Sprintf("%s %s %s", again.Outcome, again.Failure, again.Error)}
+	}
+	// Budgets may change from one process to the next, so what the log says about a retry holds.
+	return l.finish(e)
+}
+
+// derive compares a start, or that there are no new trials, with what comes next.
+func (l *ledger) derive(e *Event) error {
+	next, err := l.next()
+	if err != nil {
+		next = Event{Kind: EventKind(err.Error())}
+	}
+	next.Seq, next.Time, next.At, next.Location = e.Seq, e.Time, e.At, e.Location
+	got, want := appendEvent(nil, e), appendEvent(nil, &next)
+	if !bytes.Equal(got, want) {
+		return &DivergedError{e.Seq, string(bytes.TrimSpace(got)), string(bytes.TrimSpace(want))}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package tune
+
+import (
+	"crypto/sha256"
+	"encoding"
+	"encoding/hex"
+	"hash"
+	"strconv"
+)
+
+// A decisionHash sums up what was decided: the parameters of new trials, the answers to
+// reports, the trials chosen to go on. Times, attempts that failed and interruptions are not
+// part of it, so that a search that was killed and resumed has the hash of one that was
+// not, if reports came in the same order.
+type decisionHash struct {
+	h hash.Hash
+	b []byte
+}
+
+func (d *decisionHash) begin() {
+	d.h = sha256.New()
+	_, _ = d.h.Write([]byte("paragon tune decisions 1\n"))
+}
+
+func (d *decisionHash) start(e *Event) {
+	b := appendInt(d.b[:0], "new ", e.Trial)
+	d.write(e.Params.appendJSON(append(b, ' ')))
+}
+
+func (d *decisionHash) goOn(e *Event) {
+	b := appendInt(d.b[:0], "go on ", e.Trial)
+	b = appendInt(b, " from ", e.Donor)
+	b = append(strconv.AppendInt(append(b, ' '), int64(e.Restore), 10), ' ')
+	d.write(e.Params.appendJSON(b))
+}
+
+func (d *decisionHash) report(e *Event) {
+	b := appendInt(d.b[:0], "report ", e.Trial)
+	b = appendInt(b, " ", e.Step)
+	b = appendMetrics(b, e.Metrics)
+	d.write(appendDecision(b, &e.Decision))
+}
+
+func (d *decisionHash) write(b []byte) {
+	b = append(b, '\n')
+	_, _ = d.h.Write(b)
+	d.b = b
+}
+
+func (d *decisionHash) sum() string { return hexOf(d.h.Sum(nil)) }
+
+func hexOf(b []byte) string { return hex.EncodeToString(b) }
+
+// state is the hash so far, to be gone on with.
+func (d *decisionHash) state() []byte {
+	b, err := d.h.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		panic("tune: keep the hash of the decisions: " + err.Error()) // SHA-256 always can
+	}
+	return b
+}
+
+func (d *decisionHash) restore(b []byte) error {
+	return d.h.(encoding.BinaryUnmarshaler).UnmarshalBinary(b)
+}

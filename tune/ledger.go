@@ -1,0 +1,236 @@
+package tune
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"time"
+)
+
+// A ledger is the state of a study: what its events say, and the scheduler's
+// state beside it. It has no clock, lock or disk. The same events in the same
+// order make the same ledger.
+type ledger struct {
+	cfg       *Config
+	plan      *plan
+	suggester Suggester
+	scheduler Scheduler
+
+	metric string // "" until it is known
+	mode   Mode
+
+	trials  []*Trial
+	counts  map[State]int
+	active  int // attempts under way
+	seq     uint64
+	elapsed time.Duration
+	queue   []int // trials that start before the scheduler is asked, in this order
+	failed  int   // trials in state Failed
+	best    int   // the trial with the best result, or -1
+
+	exhausted bool
+	noNew     bool   // resumed for failed trials only
+	halted    string // the rule that ended the study, "" if none did
+	haltErr   string
+	judged    bool   // a report had the metric
+	enough    string // the rule of a stopper that ended it: this lasts over resumes
+
+	kept  int64       // bytes of checkpoints
+	stale []stalePart // checkpoints from before an exploit, to be removed
+	hash  decisionHash
+}
+
+// A keptStep names a checkpoint; step -1 is none.
+type keptStep struct{ trial, step, attempt int }
+
+// A stalePart is a checkpoint of parameters that its trial has left.
+type stalePart struct {
+	keptStep
+	bytes int64
+}
+
+func (c Checkpoint) of(trial int) keptStep { return keptStep{trial, c.Step, c.Attempt} }
+
+// runState is what the study knows of a trial's running beyond what it shows.
+type runState struct {
+	active  bool          // an attempt is under way
+	told    Action        // what the attempt was told: anything but Continue ends it
+	order   *Order        // to be told at the next report
+	since   time.Duration // At of the attempt's start
+	before  time.Duration // Elapsed by then
+	restore keptStep      // where the next attempt goes on from
+	queued  bool
+	changed bool // the parameters changed since the last start
+}
+
+func newLedger(cfg *Config) (*ledger, error) {
+	p, err := newPlan(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l := &ledger{cfg: cfg, plan: p, suggester: cfg.Suggester, scheduler: cfg.Scheduler, metric: cfg.Metric, counts: map[State]int{}, best: -1}
+	if l.suggester == nil {
+		l.suggester = Random{}
+	}
+	if l.scheduler == nil {
+		l.scheduler = FIFO{}
+	}
+	if l.mode = cfg.Mode; l.metric != "" {
+		if l.mode, err = cfg.Mode.settle(l.metric); err != nil {
+			return nil, err
+		}
+	}
+	l.hash.begin()
+	return l, nil
+}
+
+// Space implements View.
+func (l *ledger) Space() Space { return l.cfg.Space }
+
+// Metric implements View.
+func (l *ledger) Metric() string { return l.metric }
+
+// Mode implements View.
+func (l *ledger) Mode() Mode {
+	if l.mode == Auto {
+		return Max
+	}
+	return l.mode
+}
+
+// Seed implements View.
+func (l *ledger) Seed() uint64 { return l.cfg.Seed }
+
+// Len implements View.
+func (l *ledger) Len() int { return len(l.trials) }
+
+// Trial implements View.
+func (l *ledger) Trial(number int) *Trial {
+	if number < 0 || number >= len(l.trials) {
+		return nil
+	}
+	return l.trials[number]
+}
+
+// Trials implements View.
+func (l *ledger) Trials() iter.Seq[*Trial] { return slices.Values(l.trials) }
+
+// Count implements View.
+func (l *ledger) Count(s State) int { return l.counts[s] }
+
+// Score implements View.
+func (l *ledger) Score(value float64) float64 { return l.Mode().Score(value) }
+
+// Result implements View.
+func (l *ledger) Result(t *Trial) float64 {
+	if l.cfg.Scope == LastReport {
+		if r, ok := t.Last(); ok {
+			return r.Value
+		}
+		return math.NaN()
+	}
+	if t.Best < 0 || t.Best >= len(t.Reports) {
+		return math.NaN()
+	}
+	return t.Reports[t.Best].Value
+}
+
+// Fixed implements View.
+func (l *ledger) Fixed(number int) Params {
+	p, _ := l.plan.fixed(number)
+	return p
+}
+
+// Exhausted implements View.
+func (l *ledger) Exhausted() bool { return l.exhausted }
+
+// Elapsed implements View.
+func (l *ledger) Elapsed() time.Duration { return l.elapsed }
+
+// step takes the number and time of the next event.
+func (l *ledger) step(e *Event) error {
+	if e.Seq != l.seq {
+		return fmt.Errorf("event %d: want event %d", e.Seq, l.seq)
+	}
+	if e.At < l.elapsed {
+		return fmt.Errorf("event %d: its time %v is before %v, that of the event before it", e.Seq, e.At, l.elapsed)
+	}
+	l.seq, l.elapsed = e.Seq+1, e.At
+	return nil
+}
+
+func (l *ledger) setState(t *Trial, s State) {
+	if t.State != "" {
+		l.counts[t.State]--
+	}
+	l.failed += b2i(s == Failed) - b2i(t.State == Failed)
+	t.State = s
+	l.counts[s]++
+	t.EndedAt = 0
+	if s.Final() {
+		t.EndedAt = l.elapsed
+	}
+}
+
+// end makes a trial final and tells the scheduler.
+func (l *ledger) end(t *Trial, s State, rule string) {
+	l.unqueue(t)
+	l.setState(t, s)
+	t.Rule = rule
+	t.run.order = nil
+	l.scheduler.Ended(l, t.Number)
+}
+
+func (l *ledger) enqueue(t *Trial) {
+	l.setState(t, Pending)
+	if !t.run.queued {
+		t.run.queued = true
+		l.queue = append(l.queue, t.Number)
+	}
+}
+
+func (l *ledger) unqueue(t *Trial) {
+	if t.run.queued {
+		t.run.queued = false
+		l.queue = slices.DeleteFunc(l.queue, func(n int) bool { return n == t.Number })
+	}
+}
+
+// better says whether a result is better than another; NaN is worse than all.
+func (l *ledger) better(a, b float64) bool {
+	if a != a {
+		return false
+	}
+	return b != b || l.Score(a) > l.Score(b)
+}
+
+// noteBest keeps l.best up to date after t's result has changed.
+func (l *ledger) noteBest(t *Trial, worse bool) {
+	if l.best == t.Number && (worse || l.cfg.Scope == LastReport) {
+		l.best = -1
+		for _, u := range l.trials {
+			if l.beats(u) {
+				l.best = u.Number
+			}
+		}
+		return
+	}
+	if l.beats(t) {
+		l.best = t.Number
+	}
+}
+
+// beats says whether t's result is finite and better than the best trial's. The earlier
+// trial wins a tie.
+func (l *ledger) beats(t *Trial) bool {
+	r := l.Result(t)
+	if math.IsNaN(r) || math.IsInf(r, 0) {
+		return false
+	}
+	if l.best < 0 {
+		return true
+	}
+	old := l.Result(l.trials[l.best])
+	return l.better(r, old) || l.Score(r) == l.Score(old) && t.Number < l.best
+}

@@ -1,0 +1,305 @@
+package tune
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/lockfile"
+	"github.com/paragon-train/paragon/internal/vfs"
+)
+
+const logVersion = 1
+
+// header is what the log says it is about.
+func (c *Config) header() *Header {
+	h := &Header{Version: logVersion, Name: c.Name, Metric: c.Metric, Mode: c.Mode, Seed: c.Seed,
+		Suggester: typeOf(c.Suggester, Random{}), Scheduler: typeOf(c.Scheduler, FIFO{})}
+	for _, p := range c.Space {
+		h.Space = append(h.Space, p.line())
+	}
+	for _, p := range c.Points {
+		if full, err := c.Space.point(p); err == nil {
+			h.Space = append(h.Space, "point "+string(full.appendJSON(nil)))
+		}
+	}
+	if c.DefaultFirst {
+		h.Space = append(h.Space, "default first")
+	}
+	return h
+}
+
+func typeOf(v, otherwise any) string {
+	if v == nil {
+		v = otherwise
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+// line describes a parameter in full, but for the function of a derived one.
+func (s Spec) line() string {
+	b := fmt.Appendf(nil, "%s %q", s.Kind, s.Name)
+	switch s.Kind {
+	case KindReal, KindInt:
+		b = fmt.Appendf(b, " [%v, %v]", s.Low, s.High)
+	case KindNormal, KindLogNormal:
+		b = fmt.Appendf(b, " %v ± %v", s.Mean, s.Deviation)
+	case KindChoice, KindGrid:
+		b = append(b, ' ')
+		b = append(b, formatAll(s.Values)...)
+	}
+	if s.Log {
+		b = append(b, " log"...)
+	}
+	if s.Step > 0 {
+		b = fmt.Appendf(b, " step %v", s.Step)
+	}
+	if s.Default != nil {
+		b = append(append(b, " default "...), appendValue(nil, s.Default)...)
+	}
+	if s.Parent != "" {
+		b = fmt.Appendf(b, " when %q %s", s.Parent, formatAll(s.ParentValues))
+	}
+	return string(b)
+}
+
+func formatAll(values []any) string {
+	b := []byte{'['}
+	for i, v := range values {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = appendValue(b, v)
+	}
+	return string(append(b, ']'))
+}
+
+// differs says what of a study may not change and has.
+func (h *Header) differs(now *Header) error {
+	for _, f := range []struct {
+		name      string
+		was, want any
+	}{{"the version of the log", h.Version, now.Version}, {"Metric", h.Metric, now.Metric}, {"Mode", h.Mode, now.Mode}, {"Seed", h.Seed, now.Seed},
+		{"the number of parameters and points", len(h.Space), len(now.Space)}} {
+		if f.was != f.want {
+			return fmt.Errorf("%s was %v and is now %v", f.name, f.was, f.want)
+		}
+	}
+	for i, line := range h.Space {
+		if line != now.Space[i] {
+			return fmt.Errorf("the space had %s and has now %s", line, now.Space[i])
+		}
+	}
+	return nil
+}
+
+// open makes the study's log, or reads it and goes on with it.
+func (s *Study) open() error {
+	s.opened = s.now()
+	if s.cfg.Dir == "" {
+		s.journal = newJournal("", nil, 0, 0)
+		return s.first()
+	}
+	s.folder = s.cfg.Dir
+	if err := s.fsys.MkdirAll(s.cfg.Dir); err != nil {
+		return fmt.Errorf("tune: make folder of the study: %w", err)
+	}
+	if err := s.takeLock(); err != nil {
+		return err
+	}
+	path := filepath.Join(s.cfg.Dir, logName)
+	var end logEnd
+	header := false
+	end, err := readLog(s.fsys, path, func(e *Event) error {
+		if e.Seq == 0 {
+			if e.Kind != EventStudy {
+				return errors.New("the first event is not that of a study")
+			}
+			if err := e.Header.differs(s.cfg.header()); err != nil {
+				return err
+			}
+			header = true
+		}
+		if s.cfg.Resume == ResumeNever {
+			return ErrExists
+		}
+		return s.l.fold(e, false)
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if s.journal, err = createJournal(s.fsys, s.cfg.Dir); err != nil {
+			return err
+		}
+		return s.first()
+	case errors.Is(err, ErrExists):
+		return fmt.Errorf("tune: %s: %w: set Config.Resume to go on with it", s.cfg.Dir, err)
+	case err != nil:
+		return fmt.Errorf("tune: resume %s: %w", path, err)
+	}
+	if end.Torn > 0 {
+		s.logger.Warn("tune: the end of the log was not written whole and is cut off; no trial had heard of it", "log", path, "line", end.Lines+1, "bytes", end.Torn, "found", end.Why)
+	}
+	f, err := s.fsys.Append(path, end.Bytes)
+	if err != nil {
+		return fmt.Errorf("tune: resume %s: %w", path, err)
+	}
+	s.journal = newJournal(path, f, s.l.seq, end.Bytes)
+	s.before = s.l.elapsed
+	s.opened = s.now()
+	if !header {
+		return s.first()
+	}
+	return s.again()
+}
+
+// first writes the first event.
+func (s *Study) first() error {
+	e := Event{Kind: EventStudy, Header: s.cfg.header()}
+	s.mu.Lock()
+	err := s.emit(&e, func() error { return nil })
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.settle(e.Seq)
+}
+
+// again takes a study up as Config.Resume says.
+func (s *Study) again() error {
+	s.mu.Lock()
+	err := s.takeUp()
+	seq := s.l.seq - 1
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := s.settle(seq); err != nil {
+		return err
+	}
+	s.sweep()
+	return nil
+}
+
+func (s *Study) takeUp() error {
+	e := Event{Kind: EventOpen}
+	if err := s.emit(&e, func() error { s.l.open(); return nil }); err != nil {
+		return err
+	}
+	if err := s.reconcile(); err != nil {
+		return err
+	}
+	if s.l.enough != "" {
+		s.halt(s.l.enough, "")
+		return nil
+	}
+	var ran, failed []int
+	for _, t := range s.l.trials {
+		switch t.State {
+		case Running, Stopped:
+			ran = append(ran, t.Number)
+		case Pending:
+			if !t.run.queued {
+				ran = append(ran, t.Number)
+			}
+		case Failed:
+			failed = append(failed, t.Number)
+		}
+	}
+	switch s.cfg.Resume {
+	case ErroredOnly, ResumeNew:
+		queued := slices.Clone(s.l.queue)
+		ran = slices.DeleteFunc(append(ran, queued...), func(n int) bool { return s.l.trials[n].State == Stopped })
+		slices.Sort(ran)
+		if err := s.list(EventAbandon, ran, false); err != nil {
+			return err
+		}
+	default:
+		if err := s.list(EventRequeue, ran, false); err != nil {
+			return err
+		}
+	}
+	switch s.cfg.Resume {
+	case ResumeErrored:
+		return s.list(EventRequeue, failed, false)
+	case RestartErrored:
+		return s.list(EventRequeue, failed, true)
+	case ErroredOnly:
+		return s.list(EventRequeue, failed, false)
+	}
+	return nil
+}
+
+func (s *Study) list(kind EventKind, trials []int, fresh bool) error {
+	if len(trials) == 0 && s.cfg.Resume != ErroredOnly || len(trials) == 0 && kind == EventAbandon {
+		return nil
+	}
+	e := Event{Kind: kind, Trials: trials, Fresh: fresh, Rule: string(s.cfg.Resume)}
+	return s.emit(&e, func() error {
+		if kind == EventAbandon {
+			return s.l.abandon(&e)
+		}
+		return s.l.requeue(&e)
+	})
+}
+
+// takeLock keeps other processes out of the folder.
+func (s *Study) takeLock() error {
+	if _, ok := s.fsys.(vfs.OS); !ok {
+		return nil // files of a test
+	}
+	path := filepath.Join(s.cfg.Dir, "lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		return fmt.Errorf("tune: lock: %w", err)
+	}
+	if err := lockfile.Take(f); err != nil {
+		_ = f.Close()
+		if errors.Is(err, lockfile.ErrTaken) {
+			return fmt.Errorf("tune: %s: %w", path, ErrLocked)
+		}
+		return fmt.Errorf("tune: lock: %w", err)
+	}
+	s.lock = f
+	return nil
+}
+
+func (s *Study) unlock() {
+	if s.lock != nil {
+		_ = s.lock.Close()
+		s.lock = nil
+	}
+}
+
+// Close writes what is left of the log and lets go of the folder. Trials that run are not
+// ended by it: they go on when the study is resumed.
+func (s *Study) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	err := s.journal.close()
+	s.sweep()
+	s.mu.Lock()
+	s.show()
+	for _, o := range s.cfg.Observers {
+		if c, ok := o.(Closer); ok {
+			err = errors.Join(err, c.Close(s.l))
+		}
+	}
+	s.mu.Unlock()
+	if s.temp {
+		err = errors.Join(err, os.RemoveAll(s.folder))
+	}
+	s.unlock()
+	return err
+}
+
+// elapsed is how long the study has run.
+func (s *Study) elapsed() time.Duration { return s.before + s.now().Sub(s.opened) }

@@ -1,0 +1,152 @@
+package tune
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A Result is what a search found. It stays as it is.
+type Result struct {
+	// Name of the study, Metric and Mode that it searched for, rule that Halted it ("": it came to its end).
+	Name   string
+	Metric string
+	Mode   Mode
+	Halted string
+
+	cfg    Config
+	trials []Trial
+	best   Trial
+	hash   string
+}
+
+// Result returns what the study has found so far.
+func (s *Study) Result() *Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.l
+	r := &Result{Name: s.cfg.Name, Metric: l.metric, Mode: l.Mode(), Halted: l.halted, cfg: s.cfg, hash: l.hash.sum(), best: Trial{Number: -1, Best: -1}}
+	for _, t := range l.trials {
+		r.trials = append(r.trials, t.Clone())
+	}
+	if l.best >= 0 {
+		r.best = r.trials[l.best]
+	}
+	return r
+}
+
+// Trials are all trials, by number.
+func (r *Result) Trials() []Trial { return r.trials }
+
+// BestTrial is the trial with the best result, the earliest of equals. Its Number is -1 if no
+// trial has a finite one; Run has an error then.
+func (r *Result) BestTrial() Trial { return r.best }
+
+// BestConfig are the best trial's parameters.
+func (r *Result) BestConfig() Params { return r.best.Params }
+
+// BestReward is the best trial's result, as it was reported; NaN if there is none.
+func (r *Result) BestReward() float64 { return r.value(&r.best) }
+
+// TaskID is the best trial's number, or -1.
+func (r *Result) TaskID() int { return r.best.Number }
+
+// DecisionHash sums up all parameters proposed and all that was decided, in hexadecimal. Two
+// searches in which the same was reported in the same order have the same.
+func (r *Result) DecisionHash() string { return r.hash }
+
+// value is the result of a trial, or NaN.
+func (r *Result) value(t *Trial) float64 {
+	if r.cfg.Scope == LastReport {
+		if last, ok := t.Last(); ok {
+			return last.Value
+		}
+		return math.NaN()
+	}
+	if t.Best < 0 {
+		return math.NaN()
+	}
+	return t.Reports[t.Best].Value
+}
+
+// Value returns the result of a trial by the study's metric and scope; NaN if it has none.
+func (r *Result) Value(t Trial) float64 { return r.value(&t) }
+
+// BestBy returns the trial with the best value of any metric that was reported, over all its
+// reports, and that value. The error names the metrics there are.
+func (r *Result) BestBy(metric string, mode Mode) (Trial, float64, error) {
+	mode, err := mode.settle(metric)
+	if err != nil {
+		return Trial{Number: -1}, math.NaN(), err
+	}
+	best, value := Trial{Number: -1, Best: -1}, math.NaN()
+	for _, t := range r.trials {
+		for _, x := range t.Reports {
+			v, ok := x.Metrics.Get(metric)
+			if ok && mode.Score(v) > math.Inf(-1) && (best.Number < 0 || mode.Score(v) > mode.Score(value)) {
+				best, value = t, v
+			}
+		}
+	}
+	if best.Number < 0 {
+		return best, value, fmt.Errorf("tune: study %s: metric %q has no finite value: reported were %s: %w", r.Name, metric, orNone(r.Metrics()), ErrNoMetric)
+	}
+	return best, value, nil
+}
+
+// Metrics are the names of all that was reported, sorted.
+func (r *Result) Metrics() []string {
+	names := map[string]bool{}
+	for _, t := range r.trials {
+		for _, x := range t.Reports {
+			for _, m := range x.Metrics {
+				names[m.Name] = true
+			}
+		}
+	}
+	all := make([]string, 0, len(names))
+	for name := range names {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Top returns the k best trials with a finite result, the best first.
+func (r *Result) Top(k int) []Trial {
+	var all []Trial
+	for _, t := range r.trials {
+		if r.Mode.Score(r.value(&t)) > math.Inf(-1) {
+			all = append(all, t)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Trial) int {
+		x, y := r.Mode.Score(r.value(&a)), r.Mode.Score(r.value(&b))
+		return b2i(x < y) - b2i(x > y)
+	})
+	return all[:min(max(k, 0), len(all))]
+}
+
+// nothing is the error of a search without a result: it says what became of the trials.
+func (r *Result) nothing() error {
+	counts := map[State]int{}
+	example := ""
+	for _, t := range r.trials {
+		counts[t.State]++
+		if t.Error != "" && example == "" {
+			example = fmt.Sprintf("; trial %d: %s: %s", t.Number, t.Failure, t.Error)
+		}
+	}
+	var parts []string
+	for _, s := range []State{Completed, Pruned, Failed, Stopped, Paused, Pending, Running} {
+		if counts[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[s], s))
+		}
+	}
+	metric := r.Metric
+	if metric == "" {
+		metric = "any metric"
+	}
+	return fmt.Errorf("tune: study %s: no finite value of %s: %d trials, %s%s: %w", r.Name, metric, len(r.trials), orNone(parts), strings.TrimRight(example, "\n"), ErrNoResult)
+}

@@ -1,0 +1,274 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+var (
+	// errSilent is the cause of the end of an attempt that did not report.
+	errSilent = errors.New("it did not report")
+	// errOver is the cause of the end of an attempt whose study is over.
+	errOver = errors.New("the study is over")
+	// ErrNoResult is Run's when the search is over and no trial has a finite value of the metric.
+	ErrNoResult = errors.New("no trial has a result")
+)
+
+// Run searches: it runs the trainable with parameters of the space until there are no more
+// trials to run, the time is over, or ctx ends. Whatever the error, the result has what there
+// is, unless the search could not begin; then it is nil.
+//
+// When ctx ends, trials are asked to return and will go on when the study is resumed; the
+// error is the cause of ctx.
+func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
+	if cfg.Runner == nil {
+		if f == nil {
+			return nil, errors.New("tune: got neither a trainable nor Config.Runner")
+		}
+		cfg.Runner = InProcess(f)
+	}
+	if p, ok := cfg.Runner.(Placer); ok {
+		if err := p.Fits(cfg.Resources); err != nil {
+			return nil, fmt.Errorf("tune: a trial can never run: %w", err)
+		}
+	}
+	s, err := NewStudy(cfg)
+	if err != nil {
+		return nil, err
+	}
+	err = s.drive(ctx)
+	result := s.Result()
+	if closeErr := s.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil && result.best.Number < 0 {
+		err = result.nothing()
+	}
+	return result, err
+}
+
+const defaultGrace = 30 * time.Second
+
+// drive runs trials in parallel slots until there are no more.
+func (s *Study) drive(ctx context.Context) error {
+	trials, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var helpers sync.WaitGroup
+	idle := make(chan struct{}) // closed when all slots are through
+	helpers.Go(func() {
+		s.watch(ctx, idle)
+		cancel(errOver)
+	})
+	if tickers := s.tickers(); len(tickers) > 0 {
+		helpers.Go(func() { s.tick(tickers, idle) })
+	}
+	var slots sync.WaitGroup
+	for slot := range max(s.cfg.Parallel, 1) {
+		slots.Go(func() { s.slot(trials, slot) })
+	}
+	slots.Wait()
+	close(idle)
+	helpers.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fatal != nil {
+		return s.fatal
+	}
+	if ctx.Err() != nil && s.l.halted == "" {
+		return fmt.Errorf("tune: study %s: interrupted: %w", s.cfg.Name, context.Cause(ctx))
+	}
+	return nil
+}
+
+// watch returns when the study is over, and ends it when its time is.
+func (s *Study) watch(ctx context.Context, idle chan struct{}) {
+	var timeout <-chan time.Time
+	if s.cfg.Timeout > 0 {
+		t := time.NewTimer(s.cfg.Timeout - s.elapsed())
+		defer t.Stop()
+		timeout = t.C
+	}
+	select {
+	case <-timeout:
+		s.Halt(fmt.Sprintf("timeout of %v", s.cfg.Timeout))
+	case <-s.over:
+	case <-ctx.Done():
+	case <-idle:
+	}
+}
+
+func (s *Study) tickers() []Ticker {
+	var all []Ticker
+	for _, o := range s.cfg.Observers {
+		if t, ok := o.(Ticker); ok {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (s *Study) tick(tickers []Ticker, idle chan struct{}) {
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
+	for {
+		select {
+		case now := <-every.C:
+			s.mu.Lock()
+			for _, t := range tickers {
+				t.Tick(s.l, now)
+			}
+			s.mu.Unlock()
+		case <-idle:
+			return
+		}
+	}
+}
+
+// slot runs one trial after the other.
+func (s *Study) slot(ctx context.Context, slot int) {
+	for ctx.Err() == nil {
+		var place Place
+		location := ""
+		if p, ok := s.cfg.Runner.(Placer); ok {
+			var err error
+			if place, err = p.Acquire(ctx, s.cfg.Resources); err != nil {
+				if ctx.Err() == nil {
+					s.mu.Lock()
+					s.fail(fmt.Errorf("tune: study %s: find a place for a trial: %w", s.cfg.Name, err))
+					s.mu.Unlock()
+				}
+				return
+			}
+			location = place.Location()
+		}
+		t, err := s.ask(ctx, location)
+		if err == nil {
+			s.attempt(ctx, slot, place, t)
+		}
+		if place != nil {
+			place.Release()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// attempt runs one attempt to its end, or until it is given up.
+func (s *Study) attempt(ctx context.Context, slot int, place Place, t Trial) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := s.reporter(ctx, t)
+	a := Attempt{Study: s.cfg.Name, Trial: t.Number, Number: t.Attempts, Params: t.Params, Seed: t.Seed, Slot: slot, Resources: s.cfg.Resources, Place: place}
+	done := make(chan error, 1)
+	go func() { done <- safely(ctx, s.cfg.Runner, a, r) }()
+	err, gone := s.await(ctx, cancel, r, done)
+	outcome := Returned
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errSilent):
+		if err = Fail(Silent, cause); gone {
+			err = Fail(Silent, fmt.Errorf("%w, and did not return when it was told to: it is given up, and may still run", cause))
+		}
+	case gone:
+		err = Fail(Silent, errors.New("it did not return when it was told to: it is given up, and may still run"))
+	case cause != nil:
+		outcome = Interrupted
+	}
+	if gone && ctx.Err() != nil && !errors.Is(context.Cause(ctx), errSilent) {
+		outcome = Interrupted
+	}
+	if gone {
+		s.logger.Warn("tune: a trial did not return when it was told to; the search goes on without it", "study", s.cfg.Name, "trial", t.Number, "attempt", t.Attempts, "location", t.Location)
+	}
+	_ = s.finish(t.Number, t.Attempts, outcome, err) // an error is the study's, and kept there
+	s.sweep()
+}
+
+// safely runs an attempt; a Runner that panics is a failure of the trial.
+func safely(ctx context.Context, runner Runner, a Attempt, r *Reporter) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v, debug.Stack())
+		}
+	}()
+	return runner.Run(ctx, a, r)
+}
+
+// await waits for the attempt. It cancels it when it is silent for too long, or was told to
+// return and did not; and gives it up, gone, when it does not return after that either.
+func (s *Study) await(ctx context.Context, cancel context.CancelCauseFunc, r *Reporter, done chan error) (err error, gone bool) {
+	grace := s.cfg.Grace
+	if grace == 0 {
+		grace = defaultGrace
+	}
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	notice := noticeAfter
+	ended, cancelled := ctx.Done(), false
+	var last time.Time // of which the timer is about
+	for {
+		r.mu.Lock()
+		heard, told, step := r.heard, r.told, r.step
+		r.mu.Unlock()
+		if heard.After(last) {
+			notice = noticeAfter
+		}
+		var due time.Duration
+		switch {
+		case cancelled:
+			due = grace
+		case !told.IsZero():
+			due = time.Until(told.Add(grace))
+		case s.cfg.ReportTimeout > 0:
+			due = time.Until(heard.Add(s.cfg.ReportTimeout))
+		default:
+			due = time.Until(heard.Add(notice))
+		}
+		last = heard
+		timer.Reset(max(due, 0))
+		select {
+		case err := <-done:
+			return err, false
+		case <-r.notify:
+			if cancelled { // what it says now does not win it time
+				select {
+				case err := <-done:
+					return err, false
+				case <-timer.C:
+					return nil, true
+				}
+			}
+		case <-ended:
+			ended, cancelled = nil, true
+		case <-timer.C:
+			switch {
+			case cancelled:
+				return nil, true
+			case !told.IsZero():
+				s.logger.Warn("tune: waiting for a trial that was told to return", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "for", time.Since(told).Round(time.Millisecond))
+				cancel(context.Canceled)
+			case s.cfg.ReportTimeout > 0:
+				cause := fmt.Errorf("%w for %v, after %s", errSilent, s.cfg.ReportTimeout, stepName(step))
+				s.logger.Warn("tune: a trial is silent and is ended", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "cause", cause)
+				cancel(cause)
+			default:
+				s.logger.Info("tune: waiting for a report", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "for", time.Since(heard).Round(time.Second), "after", stepName(step))
+				notice *= 2
+			}
+		}
+	}
+}
+
+// noticeAfter is after which time without a report people are told, if that has no limit.
+const noticeAfter = 10 * time.Minute
+
+func stepName(step int) string {
+	if step < 0 {
+		return "its start"
+	}
+	return fmt.Sprintf("step %d", step)
+}

@@ -1,0 +1,274 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/vfs"
+)
+
+// A Study is one search that its owner drives: Ask says which trial to run, Tell hands in
+// what it reports and says what was decided, Finish says that it is over. Run is a loop
+// around these. The methods may be called from several goroutines.
+type Study struct {
+	cfg     Config
+	fsys    vfs.FS
+	now     func() time.Time
+	logger  *slog.Logger
+	journal *journal
+	lock    *os.File // nil: not locked
+	folder  string   // where checkpoints go
+	temp    bool     // the folder is to be removed
+
+	over   chan struct{} // closed when the study is halted or broken
+	once   sync.Once     // closes over
+	asking chan struct{} // held by the one who waits for something to run
+
+	mu      sync.Mutex // guards all below, and the order of the journal
+	l       *ledger
+	opened  time.Time     // when this process opened the study
+	before  time.Duration // how long it had run by then
+	changed chan struct{} // closed at the next event
+	waited  uint64        // the next event when there was nothing to run, plus 1
+	unseen  []Event       // not yet shown to the observers
+	fatal   error         // what ended the study
+	closed  bool
+	doomed  []doomed // folders to remove once the log says so
+	warned  bool     // that checkpoints exceed their budget
+}
+
+// NewStudy begins a study, or goes on with the one in cfg.Dir if cfg.Resume says so. Close
+// ends it. Trials that ran when the study was last left are asked for again first.
+func NewStudy(cfg Config) (*Study, error) { return newStudy(cfg, vfs.OS{}) }
+
+func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Name == "" {
+		cfg.Name = "study"
+	}
+	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), over: make(chan struct{}), asking: make(chan struct{}, 1)}
+	if s.logger == nil {
+		s.logger = slog.Default()
+	}
+	if s.l, err = newLedger(&s.cfg); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.unlock()
+		}
+	}()
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// emit numbers an event and puts it into the log; apply has it take effect. s.mu is held.
+func (s *Study) emit(e *Event, apply func() error) error {
+	if s.closed {
+		return errors.New("tune: the study is closed")
+	}
+	now := s.now()
+	e.Seq, e.Time = s.l.seq, now.Round(0).UTC()
+	e.At = max(s.before+now.Sub(s.opened), s.l.elapsed)
+	if err := s.l.step(e); err != nil {
+		return err
+	}
+	if err := s.safely(apply); err != nil {
+		s.setFatal(fmt.Errorf("tune: study %s event %d: %w", s.cfg.Name, e.Seq, err))
+		return s.fatal // the state may have what the log has not: nothing more may follow
+	}
+	s.journal.append(e)
+	if len(s.cfg.Observers) > 0 {
+		s.unseen = append(s.unseen, *e)
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return nil
+}
+
+// safely calls f, in which a scheduler, a stopper or a suggester of the user's may panic.
+func (s *Study) safely(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// setFatal ends the study for good. s.mu is held.
+func (s *Study) setFatal(err error) {
+	if s.fatal == nil {
+		s.fatal = err
+	}
+	s.once.Do(func() { close(s.over) })
+}
+
+// settle waits until the event is on the disk, and shows it to the observers. If it cannot be,
+// the study is over.
+func (s *Study) settle(seq uint64) error {
+	err := s.journal.wait(seq)
+	if err != nil || len(s.cfg.Observers) > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err != nil {
+			s.setFatal(err)
+		}
+		s.show()
+	}
+	return err
+}
+
+// show hands events that are on the disk to the observers. s.mu is held.
+func (s *Study) show() {
+	done := s.journal.done()
+	for len(s.unseen) > 0 && s.unseen[0].Seq < done {
+		for _, o := range s.cfg.Observers {
+			o.Observe(s.l, s.unseen[0])
+		}
+		s.unseen = s.unseen[1:]
+	}
+}
+
+// Ask waits until there is a trial to run, and returns it as it is at its start: its
+// Attempts says which attempt is to be run. ErrDone: there are no more.
+func (s *Study) Ask(ctx context.Context) (Trial, error) { return s.ask(ctx, "") }
+
+func (s *Study) ask(ctx context.Context, location string) (Trial, error) {
+	select { // of many that wait one looks
+	case s.asking <- struct{}{}:
+	case <-ctx.Done():
+		return Trial{}, context.Cause(ctx)
+	}
+	defer func() { <-s.asking }()
+	for {
+		if ctx.Err() != nil {
+			return Trial{}, context.Cause(ctx)
+		}
+		s.mu.Lock()
+		t, seq, err := s.start(location)
+		changed := s.changed
+		s.mu.Unlock()
+		switch {
+		case err == nil:
+			return t, s.settle(seq)
+		case !errors.Is(err, ErrWait):
+			return Trial{}, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// TryAsk is Ask for drivers that have something else to do: it returns ErrWait if there is
+// nothing to run before another report or end.
+func (s *Study) TryAsk() (Trial, error) {
+	s.mu.Lock()
+	t, seq, err := s.start("")
+	s.mu.Unlock()
+	if err != nil {
+		return Trial{}, err
+	}
+	return t, s.settle(seq)
+}
+
+// start begins the next trial. s.mu is held.
+func (s *Study) start(location string) (Trial, uint64, error) {
+	for {
+		if err := s.broken(); err != nil {
+			return Trial{}, 0, err
+		}
+		if s.waited == s.l.seq+1 {
+			return Trial{}, 0, ErrWait
+		}
+		var e Event
+		err := s.safely(func() (err error) { e, err = s.l.next(); return err })
+		switch {
+		case errors.Is(err, ErrWait):
+			s.waited = s.l.seq + 1
+			return Trial{}, 0, err
+		case errors.Is(err, ErrDone):
+			return Trial{}, 0, err
+		case err != nil:
+			s.fail(err)
+			return Trial{}, 0, err
+		case e.Kind == EventExhausted:
+			if err := s.emit(&e, func() error { s.l.exhausted = true; return nil }); err != nil {
+				return Trial{}, 0, err
+			}
+			continue
+		}
+		e.Location = location
+		if err := s.emit(&e, func() error { return s.l.begin(&e) }); err != nil {
+			return Trial{}, 0, err
+		}
+		return s.l.trials[e.Trial].Clone(), e.Seq, nil
+	}
+}
+
+// broken is why nothing more can be done, or nil. s.mu is held.
+func (s *Study) broken() error {
+	if err := s.journal.broken(); err != nil {
+		s.setFatal(err)
+	}
+	return s.fatal
+}
+
+// fail ends the study with an error. s.mu is held.
+func (s *Study) fail(err error) {
+	if s.fatal == nil {
+		s.halt("error", err.Error())
+		s.setFatal(err)
+	}
+}
+
+// halt ends the study. s.mu is held.
+func (s *Study) halt(rule, text string) {
+	if s.l.halted != "" {
+		return
+	}
+	s.once.Do(func() { close(s.over) })
+	e := Event{Kind: EventHalt, Rule: rule, Error: clip(text)}
+	_ = s.emit(&e, func() error { s.l.halt(&e); return nil }) // it fails only once the study is closed
+}
+
+// Halt ends the study: no more trials start, and those that run are told to stop.
+func (s *Study) Halt(rule string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if rule == "" {
+		rule = "asked to"
+	}
+	s.halt(rule, "")
+}
+
+// View calls f with the study as it is. f must not call the study, nor keep what it sees.
+func (s *Study) View(f func(View)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.l)
+}
+
+// maxText bounds messages in the log.
+const maxText = 8 << 10
+
+// clip makes a message one that the log takes.
+func clip(text string) string {
+	if len(text) > maxText {
+		text = text[:maxText] + fmt.Sprintf("... (%d bytes)", len(text))
+	}
+	return strings.ToValidUTF8(text, "\ufffd")
+}

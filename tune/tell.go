@@ -1,0 +1,185 @@
+package tune
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// maxMetrics bounds a report.
+const maxMetrics = 1000
+
+// Tell hands in what a trial reports at a step, and returns what was decided when that is on
+// the disk. Steps increase; one that was told before changes nothing, and gets its answer
+// again, or Continue if an earlier attempt told it. Any decision but Continue asks to end
+// the attempt and call Finish.
+func (s *Study) Tell(trial, step int, metrics map[string]float64) (Decision, error) {
+	return s.tell(trial, 0, step, metrics)
+}
+
+// tell is Tell of an attempt; 0 is the one that runs.
+func (s *Study) tell(trial, attempt, step int, metrics map[string]float64) (Decision, error) {
+	m := metricsOf(metrics)
+	s.mu.Lock()
+	d, seq, err := s.report(trial, attempt, step, m)
+	s.mu.Unlock()
+	if err != nil {
+		return Decision{}, err
+	}
+	if err := s.settle(seq); err != nil {
+		return Decision{}, err
+	}
+	return d, nil
+}
+
+// report applies a report and returns what was decided and the event to wait for. s.mu is held.
+func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, error) {
+	if err := s.broken(); err != nil {
+		return Decision{}, 0, err
+	}
+	t := s.l.Trial(number)
+	if t == nil {
+		return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: there are only trials 0 to %d", number, step, len(s.l.trials)-1)
+	}
+	newest := max(s.l.seq, 1) - 1
+	if !t.run.active || attempt != 0 && attempt != t.Attempts {
+		d := Go()
+		d.Action, d.Rule = Stop, "its attempt is over"
+		return d, newest, nil
+	}
+	if t.run.told != "" {
+		d := Go()
+		d.Action, d.Rule = t.run.told, t.Rule
+		return d, newest, nil
+	}
+	if step < 0 {
+		return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: want a step of 0 or more", number, step)
+	}
+	if step <= t.Step() {
+		if r, ok := t.AtStep(step); !ok && t.Reports[len(t.Reports)-1].Attempt == t.Attempts {
+			return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: want steps to increase: the one before was %d", number, step, t.Step())
+		} else if ok {
+			newest = max(r.Seq, newest)
+		}
+		return Go(), newest, nil // told before, by this attempt or another
+	}
+	if err := s.checkMetrics(t, step, m); err != nil {
+		return Decision{}, 0, err
+	}
+	e := Event{Kind: EventReport, Trial: number, Attempt: t.Attempts, Step: step, Metrics: m}
+	err := s.emit(&e, func() error {
+		if err := s.l.record(&e); err != nil {
+			return err
+		}
+		var enough string
+		e.Decision, enough = s.l.decide(&e)
+		s.l.obey(&e, enough)
+		return nil
+	})
+	if err != nil {
+		return Decision{}, 0, err
+	}
+	if s.l.enough != "" {
+		s.halt(s.l.enough, "")
+	}
+	d := e.Decision
+	if d.Action == Continue && t.run.told != "" {
+		d.Action, d.Rule = t.run.told, t.Rule
+	}
+	s.collect()
+	return d, max(s.l.seq, 1) - 1, nil
+}
+
+// checkMetrics says what is wrong with a report before it is one. s.mu is held.
+func (s *Study) checkMetrics(t *Trial, step int, m Metrics) error {
+	where := fmt.Sprintf("tune: trial %d step %d", t.Number, step)
+	if len(m) == 0 {
+		return fmt.Errorf("%s: the report has no metrics", where)
+	}
+	if len(m) > maxMetrics {
+		return fmt.Errorf("%s: the report has %d metrics, want at most %d", where, len(m), maxMetrics)
+	}
+	for _, x := range m {
+		if x.Name == "" || len(x.Name) > maxText || !utf8.ValidString(x.Name) {
+			return fmt.Errorf("%s: metric %.100q: want a name, in UTF-8, of at most %d bytes", where, x.Name, maxText)
+		}
+	}
+	if s.l.metric == "" {
+		if _, _, err := s.l.settle(m); err != nil {
+			s.fail(err)
+			return err
+		}
+		return nil
+	}
+	if _, ok := m.Get(s.l.metric); ok || t.hasResult() {
+		return nil
+	}
+	err := fmt.Errorf("%s: metric %q was not reported, but %s: %w", where, s.l.metric, orNone(m.Names()), ErrNoMetric)
+	if !s.l.judged { // nobody ever did: a wrong name, and each trial would run into it
+		s.fail(err)
+	}
+	return err
+}
+
+// Finish says that the attempt of a trial is over: err is nil if it came to its end, an error
+// that answers ErrStop or ErrPause if it was told to, or what it failed with, which Fail gives
+// a class.
+func (s *Study) Finish(trial int, err error) error {
+	return s.finish(trial, 0, Returned, err)
+}
+
+// Interrupt says that the attempt of a trial was cut off and is to be run again.
+func (s *Study) Interrupt(trial int) error {
+	return s.finish(trial, 0, Interrupted, nil)
+}
+
+func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.broken(); err != nil && s.journal.broken() != nil {
+		return err
+	}
+	t := s.l.Trial(number)
+	if t == nil {
+		return fmt.Errorf("tune: finish trial %d: there are only trials 0 to %d", number, len(s.l.trials)-1)
+	}
+	if !t.run.active || attempt != 0 && attempt != t.Attempts {
+		return nil // it was given up before
+	}
+	e := Event{Kind: EventEnd, Trial: number, Attempt: t.Attempts, Outcome: outcome}
+	if cause != nil && outcome != Interrupted && !errors.Is(cause, ErrStop) && !errors.Is(cause, ErrPause) {
+		e.Outcome, e.Failure, e.Error = Broke, classOf(cause), clip(cause.Error())
+	}
+	err := s.emit(&e, func() error {
+		s.l.judgeEnd(&e)
+		return s.l.finish(&e)
+	})
+	if err != nil {
+		return err
+	}
+	s.collect()
+	if n := s.cfg.MaxFailed; n > 0 && s.l.failed >= n {
+		s.fail(fmt.Errorf("tune: study %s: %d trials have failed, the newest trial %d: %s: %s", s.cfg.Name, s.l.failed, number, t.Failure, t.Error))
+	}
+	return nil
+}
+
+// answer is what a trial gets for a decision: nil to go on, else an error to return with.
+func answer(trial, step int, d Decision) error {
+	rule := d.Rule
+	if rule == "" {
+		rule = string(d.Action)
+	}
+	if !math.IsNaN(d.Cutoff) && !math.IsNaN(d.Value) {
+		rule += fmt.Sprintf(" (%.6g against %.6g)", d.Value, d.Cutoff)
+	}
+	switch d.Action {
+	case Stop, Complete:
+		return fmt.Errorf("tune: trial %d step %d: %s: %w", trial, step, rule, ErrStop)
+	case Pause, Exploit:
+		return fmt.Errorf("tune: trial %d step %d: %s: %w", trial, step, rule, ErrPause)
+	default:
+		return nil
+	}
+}
