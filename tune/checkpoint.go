@@ -53,6 +53,8 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 		err = s.fatal
 	case t == nil || !t.run.active || t.Attempts != attempt:
 		err = fmt.Errorf("%s: its attempt %d is over: %w", where, attempt, ErrStop)
+	case t.run.told == Exploit:
+		err = fmt.Errorf("%s: it goes on from another trial's: %w", where, ErrPause)
 	case step < 0:
 		err = fmt.Errorf("%s: want a step of 0 or more", where)
 	}
@@ -62,33 +64,53 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 		return err
 	}
 	path := filepath.Join(root, keptStep{trial, step, attempt}.folder())
-	bytes, err := writeFolder(path, write)
+	bytes, err := writeFolder(path, write, s.real())
 	if err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
 	s.mu.Lock()
-	if !t.run.active || t.Attempts != attempt {
+	if !t.run.active || t.Attempts != attempt || t.run.told == Exploit {
 		s.mu.Unlock()
 		return errors.Join(fmt.Errorf("%s: its attempt %d is over: %w", where, attempt, ErrStop), os.RemoveAll(path))
 	}
-	e := Event{Kind: EventCheckpoint, Trial: trial, Attempt: attempt, Step: step, Bytes: bytes}
-	if err = s.emit(&e, func() error { return s.l.keep(&e) }); err == nil {
-		s.collect()
+	c := keptBytes{keptStep{trial, step, attempt}, bytes}
+	if old, ok := s.staged[trial]; ok && old.attempt == attempt && old.step != step {
+		err = s.commit(old)
 	}
+	delete(s.staged, trial)
+	if step > t.Step() && err == nil { // it counts with the report of its step, so that none is passed over
+		s.staged[trial] = c
+		s.mu.Unlock()
+		return nil
+	}
+	if err == nil {
+		err = s.commit(c)
+	}
+	seq := max(s.l.seq, 1) - 1
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	if err := s.settle(e.Seq); err != nil {
+	if err := s.settle(seq); err != nil {
 		return err
 	}
 	s.sweep()
 	return nil
 }
 
+// commit logs a checkpoint. s.mu is held.
+func (s *Study) commit(c keptBytes) error {
+	e := Event{Kind: EventCheckpoint, Trial: c.trial, Attempt: c.attempt, Step: c.step, Bytes: c.bytes}
+	if err := s.emit(&e, func() error { return s.l.keep(&e) }); err != nil {
+		return err
+	}
+	s.collect()
+	return nil
+}
+
 // writeFolder makes a folder that is there whole or not at all, also after a crash, and
 // returns its bytes.
-func writeFolder(path string, write func(dir string) error) (int64, error) {
+func writeFolder(path string, write func(dir string) error, sync bool) (int64, error) {
 	temp := path + vfs.TempSuffix
 	if err := os.RemoveAll(temp); err != nil {
 		return 0, err
@@ -99,14 +121,14 @@ func writeFolder(path string, write func(dir string) error) (int64, error) {
 	err := write(temp)
 	var bytes int64
 	if err == nil {
-		bytes, err = syncTree(temp)
+		bytes, err = syncTree(temp, sync)
 	}
 	if err == nil {
 		if err = os.RemoveAll(path); err == nil { // left by a crash, and not in the log
 			err = os.Rename(temp, path)
 		}
 	}
-	if err == nil {
+	if err == nil && sync {
 		err = vfs.OS{}.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
@@ -115,8 +137,14 @@ func writeFolder(path string, write func(dir string) error) (int64, error) {
 	return bytes, nil
 }
 
-// syncTree syncs all files and folders, and adds up the bytes of the files.
-func syncTree(root string) (int64, error) {
+// real says whether the study's files are the machine's, not those of a test.
+func (s *Study) real() bool {
+	_, ok := s.fsys.(vfs.OS)
+	return ok
+}
+
+// syncTree syncs all files and folders if it is to, and adds up the bytes of the files.
+func syncTree(root string, sync bool) (int64, error) {
 	var bytes int64
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -130,6 +158,9 @@ func syncTree(root string) (int64, error) {
 		case info.Mode().IsRegular():
 			bytes += info.Size()
 		case !d.IsDir():
+			return nil
+		}
+		if !sync {
 			return nil
 		}
 		f, err := os.Open(path)
@@ -191,9 +222,9 @@ func (l *ledger) needed() map[keptStep]bool {
 // victims are the checkpoints that may go, in the order in which they should: older ones of
 // trials that have a newer one, then the newest of trials that are over; each the worst first. The
 // best trial's newest stays.
-func (l *ledger) victims(needed map[keptStep]bool) []stalePart {
+func (l *ledger) victims(needed map[keptStep]bool) []keptBytes {
 	type victim struct {
-		stalePart
+		keptBytes
 		newest bool
 		score  float64
 	}
@@ -208,15 +239,15 @@ func (l *ledger) victims(needed map[keptStep]bool) []stalePart {
 			if r := l.Result(t); r == r {
 				score = l.Score(r)
 			}
-			all = append(all, victim{stalePart{c.of(t.Number), c.Bytes}, newest, score})
+			all = append(all, victim{keptBytes{c.of(t.Number), c.Bytes}, newest, score})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b victim) int {
 		return cmp.Or(b2i(a.newest)-b2i(b.newest), cmp.Compare(a.score, b.score))
 	})
-	parts := make([]stalePart, len(all))
+	parts := make([]keptBytes, len(all))
 	for i, v := range all {
-		parts[i] = v.stalePart
+		parts[i] = v.keptBytes
 	}
 	return parts
 }
@@ -243,12 +274,12 @@ func (s *Study) sweep() {
 // have is removed, what is missing is dropped from it. s.mu is held.
 func (s *Study) reconcile() error {
 	known := map[string]bool{}
-	var lost []stalePart
+	var lost []keptBytes
 	check := func(k keptStep, bytes int64) {
 		path := filepath.Join(s.folder, k.folder())
 		known[path] = true
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			lost = append(lost, stalePart{k, bytes})
+			lost = append(lost, keptBytes{k, bytes})
 		}
 	}
 	for _, t := range s.l.trials {

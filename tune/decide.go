@@ -33,6 +33,11 @@ func (l *ledger) record(e *Event) error {
 		l.judged = true
 	}
 	t.Reports = append(t.Reports, r)
+	if e.Kept {
+		if err := l.keep(e); err != nil {
+			return err
+		}
+	}
 	if ok && !math.IsNaN(value) && !math.IsInf(value, 0) && (t.Best < 0 || l.better(value, t.Reports[t.Best].Value)) {
 		t.Best = len(t.Reports) - 1
 	}
@@ -84,7 +89,7 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 	if (math.IsNaN(r.Value) || math.IsInf(r.Value, 0)) && !l.cfg.KeepDiverged {
 		return Decision{Action: Stop, Rule: fmt.Sprintf("diverged: %s is %v", l.metric, r.Value), Value: r.Value, Cutoff: math.NaN()}, enough
 	}
-	d := l.scheduler.Reported(l, t.Number, newRand(l.cfg.Seed, streamDecide, uint64(t.Number), uint64(e.Step)))
+	d := l.scheduler.Reported(l, t.Number, newRand(l.cfg.Seed, streamDecide, uint64(t.Number), uint64(e.Step), uint64(len(t.Changes))))
 	return l.tidy(t, d), enough
 }
 
@@ -189,6 +194,10 @@ func (l *ledger) order(t *Trial, o Order) {
 			l.end(t, Pruned, o.Rule)
 		case Complete:
 			l.end(t, Completed, o.Rule)
+		case Pause:
+			l.unqueue(t)
+			l.setState(t, Paused)
+			t.Rule = o.Rule
 		case GoOn:
 			t.Rule = o.Rule
 			l.enqueue(t)
@@ -210,7 +219,7 @@ func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
 	t.Params, t.Rule = p, rule
 	t.run.restore, t.run.changed = restore, true
 	for _, c := range t.Checkpoints {
-		l.stale = append(l.stale, stalePart{c.of(t.Number), c.Bytes})
+		l.stale = append(l.stale, keptBytes{c.of(t.Number), c.Bytes})
 	}
 	t.Checkpoints = nil
 	n, _ := t.find(from + 1)

@@ -65,6 +65,9 @@ func (d *decoder) fields(e *Event) {
 		d.want(`,"step":`)
 		e.Step = d.int()
 		e.Metrics = d.metrics()
+		if e.Kept = d.has(`,"kept":`); e.Kept {
+			e.Bytes = int64(d.int())
+		}
 		e.Decision = d.decision()
 	case EventCheckpoint, EventDrop:
 		d.of(e)

@@ -34,6 +34,9 @@ func appendEvent(b []byte, e *Event) []byte {
 		b = appendOf(b, e)
 		b = appendInt(b, `,"step":`, e.Step)
 		b = appendMetrics(b, e.Metrics)
+		if e.Kept {
+			b = appendInt(b, `,"kept":`, int(e.Bytes))
+		}
 		b = appendDecision(b, &e.Decision)
 	case EventCheckpoint, EventDrop:
 		b = appendOf(b, e)

@@ -58,8 +58,10 @@ type Event struct {
 	Step     int
 	Metrics  Metrics
 	Decision Decision
-	// Bytes is the size of a checkpoint.
+	// Bytes is the size of a checkpoint. Kept says that a report has one: it was kept for the
+	// same step before, and takes effect with the report.
 	Bytes int64
+	Kept  bool
 
 	// Outcome of an end.
 	Outcome Outcome

@@ -150,7 +150,7 @@ func (l *ledger) drop(e *Event) error {
 	}
 	gone := keptStep{t.Number, e.Step, e.Attempt}
 	t.Checkpoints = slices.DeleteFunc(t.Checkpoints, func(c Checkpoint) bool { return c.of(t.Number) == gone })
-	l.stale = slices.DeleteFunc(l.stale, func(s stalePart) bool { return s.keptStep == gone })
+	l.stale = slices.DeleteFunc(l.stale, func(s keptBytes) bool { return s.keptStep == gone })
 	l.kept -= e.Bytes
 	for _, u := range l.trials {
 		if u.run.restore != gone {

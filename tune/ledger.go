@@ -37,15 +37,15 @@ type ledger struct {
 	enough    string // the rule of a stopper that ended it: this lasts over resumes
 
 	kept  int64       // bytes of checkpoints
-	stale []stalePart // checkpoints from before an exploit, to be removed
+	stale []keptBytes // checkpoints of parameters that their trials have left, to be removed
 	hash  decisionHash
 }
 
 // A keptStep names a checkpoint; step -1 is none.
 type keptStep struct{ trial, step, attempt int }
 
-// A stalePart is a checkpoint of parameters that its trial has left.
-type stalePart struct {
+// keptBytes is a checkpoint with its size.
+type keptBytes struct {
 	keptStep
 	bytes int64
 }

@@ -98,8 +98,9 @@ func (r *Reporter) Folder() (string, error) {
 }
 
 // Checkpoint keeps what write puts into a folder as the trial's state after a step. It is
-// kept whole or not at all. Call it before the report of that step, so that a pause finds
-// it. A step that was kept before is not written again.
+// kept whole or not at all. Called before the report of that step it takes effect with the
+// report, so that a trial that goes on from it has reported the step; a pause finds it then. A
+// step that was kept before is not written again.
 func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
 	return r.study.checkpoint(r.trial, r.attempt, step, write)
 }

@@ -21,7 +21,7 @@ type Scheduler interface {
 	// Reported decides about a new report that has the metric, with a view that
 	// includes it. It is not called for a report that is answered by a stopper, by an
 	// order given before, or by its value not being finite. rng is derived from the
-	// study's seed, the trial and the step.
+	// study's seed, the trial, the step and how often the trial has exploited.
 	Reported(v View, trial int, rng *rand.Rand) Decision
 	// Ended is called when a trial has become final, whatever the reason; the
 	// trial's State says which.

@@ -40,8 +40,9 @@ type Study struct {
 	unseen  []Event       // not yet shown to the observers
 	fatal   error         // what ended the study
 	closed  bool
-	doomed  []doomed // folders to remove once the log says so
-	warned  bool     // that checkpoints exceed their budget
+	staged  map[int]keptBytes // by trial: checkpoints of steps not yet reported
+	doomed  []doomed          // folders to remove once the log says so
+	warned  bool              // that checkpoints exceed their budget
 }
 
 // NewStudy begins a study, or goes on with the one in cfg.Dir if cfg.Resume says so. Close
@@ -55,7 +56,7 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	if cfg.Name == "" {
 		cfg.Name = "study"
 	}
-	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), over: make(chan struct{}), asking: make(chan struct{}, 1)}
+	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, over: make(chan struct{}), asking: make(chan struct{}, 1)}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}

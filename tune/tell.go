@@ -68,6 +68,18 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 		return Decision{}, 0, err
 	}
 	e := Event{Kind: EventReport, Trial: number, Attempt: t.Attempts, Step: step, Metrics: m}
+	if c, ok := s.staged[number]; ok {
+		delete(s.staged, number)
+		switch {
+		case c.attempt != t.Attempts:
+		case c.step == step:
+			e.Kept, e.Bytes = true, c.bytes
+		default: // a step that is not reported
+			if err := s.commit(c); err != nil {
+				return Decision{}, 0, err
+			}
+		}
+	}
 	err := s.emit(&e, func() error {
 		if err := s.l.record(&e); err != nil {
 			return err
