@@ -228,7 +228,11 @@ func TestASearchThatCrashesAnywhereGoesOnWithTheSameDecisions(t *testing.T) {
 		t.Fatalf("the search has only %d events, or no drop, or no exploit:\n%s", n, log)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 60 {
+	points := 30
+	if testing.Short() {
+		points = 6 // the folders of checkpoints take their time
+	}
+	for range points {
 		dir := t.TempDir()
 		disk := &vfs.Mem{}
 		at, lose, twice := rng.IntN(operations), rng.IntN(2) == 0, rng.IntN(3) == 0

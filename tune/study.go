@@ -147,25 +147,31 @@ func (s *Study) show() {
 func (s *Study) Ask(ctx context.Context) (Trial, error) { return s.ask(ctx, "") }
 
 func (s *Study) ask(ctx context.Context, location string) (Trial, error) {
-	select { // of many that wait one looks
+	t, seq, err := s.startable(ctx, location)
+	if err != nil {
+		return Trial{}, err
+	}
+	return t, s.settle(seq)
+}
+
+// startable waits for the start of a trial. Of many that wait one looks.
+func (s *Study) startable(ctx context.Context, location string) (Trial, uint64, error) {
+	select {
 	case s.asking <- struct{}{}:
 	case <-ctx.Done():
-		return Trial{}, context.Cause(ctx)
+		return Trial{}, 0, context.Cause(ctx)
 	}
 	defer func() { <-s.asking }()
 	for {
 		if ctx.Err() != nil {
-			return Trial{}, context.Cause(ctx)
+			return Trial{}, 0, context.Cause(ctx)
 		}
 		s.mu.Lock()
 		t, seq, err := s.start(location)
 		changed := s.changed
 		s.mu.Unlock()
-		switch {
-		case err == nil:
-			return t, s.settle(seq)
-		case !errors.Is(err, ErrWait):
-			return Trial{}, err
+		if !errors.Is(err, ErrWait) {
+			return t, seq, err
 		}
 		select {
 		case <-changed:
