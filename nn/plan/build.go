@@ -23,6 +23,9 @@ type Request struct {
 
 	// BFloat16 stores images between ops as bfloat16 where every op that meets them can take it: see Value.Bytes.
 	BFloat16 bool
+
+	// Residuals lets BatchNormGrad make the gradient behind the ReLU as a result of its own where others read it, too: see Op.
+	Residuals bool
 }
 
 // A Plan is what an executor runs.
@@ -86,6 +89,9 @@ func Build(req Request) (*Plan, error) {
 	}
 	p := b.plan
 	p.fuse()
+	if req.Residuals {
+		p.fuseResiduals()
+	}
 	p.dropUnused()
 	p.gradientsEarly()
 	p.hooks()

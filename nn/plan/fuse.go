@@ -94,6 +94,45 @@ func (p *Plan) fuseMask() {
 	}
 }
 
+// fuseResiduals lets BatchNormGrad apply the gradient of the ReLU in front of it where others read that, too: it becomes a result.
+// The ReLU's op disappears; the normalisation stands in its place, in front of the others.
+func (p *Plan) fuseResiduals() {
+	for i := 0; i < len(p.Ops); i++ {
+		first := p.Ops[i]
+		if first.Kind != ReLUGrad || first.Out[0].Source != Temporary || first.Out[0].Alias != nil {
+			continue
+		}
+		dz := first.Out[0]
+		for j := i + 1; j < len(p.Ops); j++ {
+			o := p.Ops[j]
+			if o.Kind == BatchNormGrad && o.In[4] == dz && o.In[5] == nil && len(o.Out) == 3 && first.In[0].Layout == dz.Layout && p.movable(o, i, j, dz) {
+				o.In[4], o.In[5] = first.In[1], first.In[0]
+				o.Out = append(o.Out, dz)
+				p.Ops[i] = o
+				p.Ops = slices.Delete(p.Ops, j, j+1)
+				break
+			}
+		}
+	}
+}
+
+// movable tells whether o, op j, can stand at place i, of an op that makes dz: nothing else that it reads is made between.
+func (p *Plan) movable(o *Op, i, j int, dz *Value) bool {
+	for _, in := range o.In {
+		if in == nil || in == dz {
+			continue
+		}
+		for _, between := range p.Ops[i:j] {
+			for _, out := range between.Out {
+				if out != nil && out.Root() == in.Root() {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
 // definer is the index of the op before before that makes v, or -1.
 func (p *Plan) definer(v *Value, before int) int {
 	for i := before - 1; i >= 0; i-- {

@@ -11,6 +11,10 @@ type Host struct {
 	Params [][]float32
 	Grads  [][]float32       // nil for a plan without gradients
 	States map[string]*State // by the name of each batch normalisation's state
+
+	// Blocks are pieces of memory that live as long as the host does, each one allocation, and that slices above may lie in. An
+	// executor may fix them in physical memory to copy from and to them; what lies in none is copied twice.
+	Blocks [][]float32
 }
 
 // HostInput is the memory of one input.

@@ -15,15 +15,27 @@ type Memory struct {
 	Parameters int64
 	Gradients  int64
 	Outputs    int64
+
+	// Copies and Workspace are what a device with memory of its own takes besides: parameters and statistics in the types that its
+	// kernels read, and memory that libraries use within an operation. Host is what it keeps in the host's memory for copies.
+	Copies    int64
+	Workspace int64
+	Host      int64
 }
 
-// Total is all of it.
-func (m Memory) Total() int64 { return m.Arena + m.Inputs + m.Parameters + m.Gradients + m.Outputs }
+// Total is all of it but Host.
+func (m Memory) Total() int64 {
+	return m.Arena + m.Inputs + m.Parameters + m.Gradients + m.Outputs + m.Copies + m.Workspace
+}
 
 func (m Memory) String() string {
 	mb := func(n int64) float64 { return float64(n) / 1e6 }
-	return fmt.Sprintf("%.1f MB: arena %.1f (%.1f without sharing), inputs %.1f, parameters %.1f, gradients %.1f, outputs %.1f",
+	s := fmt.Sprintf("%.1f MB: arena %.1f (%.1f without sharing), inputs %.1f, parameters %.1f, gradients %.1f, outputs %.1f",
 		mb(m.Total()), mb(m.Arena), mb(m.Unplaced), mb(m.Inputs), mb(m.Parameters), mb(m.Gradients), mb(m.Outputs))
+	if m.Copies+m.Workspace > 0 {
+		s += fmt.Sprintf(", copies %.1f, workspace %.1f; on the host %.1f", mb(m.Copies), mb(m.Workspace), mb(m.Host))
+	}
+	return s
 }
 
 // align is what offsets are multiples of: a cache line.

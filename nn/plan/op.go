@@ -25,7 +25,7 @@ const (
 	ConvBackwardData               // w, dy, [add] → dx, plus add
 	ConvBackwardWeight             // x, dy → dw
 	BatchNorm                      // x, gamma, beta, [add] → y (plus add, relu), [mean], [invstd]
-	BatchNormGrad                  // x, gamma, mean, invstd, dy, [y of relu] → [dx], [dgamma], [dbeta]
+	BatchNormGrad                  // x, gamma, mean, invstd, dy, [y of relu] → [dx], [dgamma], [dbeta], [dz: dy behind the relu; only with Request.Residuals]
 	MaxPool                        // x → y, [choice: which element of its window, bytes]
 	MaxPoolGrad                    // choice, dy → dx
 	AvgPool                        // x → y
@@ -69,6 +69,9 @@ type Op struct {
 
 	TransA, TransB bool // of MatMul
 
+	// Apart keeps the result out of its arguments' memory; set by an executor whose kernel cannot write over them, before Place.
+	Apart bool
+
 	// Scratch is memory that only this op uses, in bytes; set by the executor before Place.
 	Scratch       int64
 	ScratchOffset int64
@@ -103,6 +106,9 @@ func (o *Op) String() string {
 // mayWriteOver lists the arguments in whose memory result 0 may be written, best first. The kernels of these kinds read
 // element i of such an argument before they write element i, and later never again.
 func (o *Op) mayWriteOver() []int {
+	if o.Apart {
+		return nil
+	}
 	switch o.Kind {
 	case Add:
 		return []int{0, 1}

@@ -64,6 +64,11 @@ type Value struct {
 	Boxed bool
 	// Bytes is the size of an element in memory: 4, 2 of numbers stored as bfloat16, and 1 for MaxPool's choice.
 	Bytes int
+	// Float16 says that elements of 2 bytes are IEEE half precision, not bfloat16.
+	Float16 bool
+	// Lanes is the number of channels of a ChannelsLast value in memory, where an executor adds channels of zeros; 0 is
+	// those of the shape.
+	Lanes int
 
 	// Offset is the place in the arena, in bytes, of Temporary values after Place.
 	Offset int64
@@ -77,8 +82,14 @@ func (v *Value) Len() int {
 	return v.Shape.TotalSize()
 }
 
-// Size is the number of bytes.
-func (v *Value) Size() int64 { return int64(v.Len()) * int64(v.Bytes) }
+// Size is the number of bytes in memory.
+func (v *Value) Size() int64 {
+	n := int64(v.Len())
+	if v.Lanes > 0 {
+		n = n / int64(v.Shape[1]) * int64(v.Lanes)
+	}
+	return n * int64(v.Bytes)
+}
 
 // Root is the value whose memory v names.
 func (v *Value) Root() *Value {
@@ -99,8 +110,14 @@ func (v *Value) String() string {
 	if v.Layout == ChannelsLast {
 		s += "nhwc"
 	}
-	if v.Bytes == 2 {
+	switch {
+	case v.Bytes == 2 && v.Float16:
+		s += ":fp16"
+	case v.Bytes == 2:
 		s += ":bf16"
+	}
+	if v.Lanes > 0 {
+		s += fmt.Sprintf(":lanes=%d", v.Lanes)
 	}
 	if v.Source != Temporary {
 		s += ":" + v.Source.String()
