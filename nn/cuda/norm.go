@@ -1,0 +1,84 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/cuda/kernels"
+	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/nn/plan"
+)
+
+// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow.
+func (l *lowering) batchNorm() (lowered, error) {
+	o, e := l.o, l.e
+	bn := o.Attr.(*op.BatchNorm2D)
+	state := e.host.States[bn.State.Name]
+	if state == nil || e.store.states[state] == nil {
+		return lowered{}, fmt.Errorf("there is no state %q", bn.State.Name)
+	}
+	c := o.In[0].Channels()
+	b := kernels.BatchNorm{Type: typeOf(o.In[0]), Rows: o.In[0].Len() / c, C: c, ReLU: o.ReLU, Eps: bn.Eps, Momentum: bn.Momentum}
+	bind := func() {
+		b.X, b.Y, b.Gamma, b.Beta = e.at(o.In[0]), e.at(o.Out[0]), e.at(o.In[1]), e.at(o.In[2])
+		if len(o.In) > 3 {
+			b.Add = e.at(o.In[3])
+		}
+		b.RunMean, b.RunVar = e.store.mean(state), e.store.variance(state)
+	}
+	if e.plan.Inference {
+		return l.done(func() launch {
+			bind()
+			return func(s drv.Stream) error { return e.gpu.kernels.BatchNormEval(s, b) }
+		}), nil
+	}
+	workspace := l.room(e.gpu.kernels.BatchNormWorkspace(c))
+	own := l.room(8 * int64(c)) // of statistics that no gradient reads
+	return l.done(func() launch {
+		bind()
+		b.Workspace, b.Mean, b.InvStd = workspace(), own(), own()+drv.Ptr(4*c)
+		if o.Out[1] != nil {
+			b.Mean = e.at(o.Out[1])
+		}
+		if o.Out[2] != nil {
+			b.InvStd = e.at(o.Out[2])
+		}
+		return func(s drv.Stream) error { return e.gpu.kernels.BatchNorm(s, b) }
+	}), nil
+}
+
+// batchNormGrad is op.BatchNorm2DGrad with the gradient of the ReLU behind the normalisation. Where nothing was added in front
+// of the ReLU, what it let through is computed anew: then its result is not read.
+func (l *lowering) batchNormGrad() lowered {
+	o, e := l.o, l.e
+	c := o.In[0].Channels()
+	b := kernels.BatchNormGrad{Type: typeOf(o.In[0]), Rows: o.In[0].Len() / c, C: c}
+	workspace := l.room(e.gpu.kernels.BatchNormWorkspace(c))
+	beta := e.betaOf(o)
+	return l.done(func() launch {
+		b.X, b.Gamma, b.Mean, b.InvStd, b.DY = e.at(o.In[0]), e.at(o.In[1]), e.at(o.In[2]), e.at(o.In[3]), e.at(o.In[4])
+		b.Y = e.at(o.In[5])
+		if b.Y != 0 && beta != nil {
+			b.Y, b.Beta = 0, e.at(beta)
+		}
+		b.DX, b.DGamma, b.DBeta = e.at(o.Out[0]), e.at(o.Out[1]), e.at(o.Out[2])
+		if len(o.Out) > 3 {
+			b.DAdd = e.at(o.Out[3])
+		}
+		b.Workspace = workspace()
+		return func(s drv.Stream) error { return e.gpu.kernels.BatchNormGrad(s, b) }
+	})
+}
+
+// betaOf is the beta of the normalisation whose gradient o is, if nothing was added to its result and if beta may still be read:
+// its value may change as soon as its gradient is ready, which is not before o where o makes it.
+func (e *Executor) betaOf(o *plan.Op) *plan.Value {
+	for _, f := range e.plan.Ops {
+		if f.Kind == plan.BatchNorm && len(f.Out) > 1 && f.Out[1] == o.In[2] && len(f.In) == 3 && f.Out[0] == o.In[5] {
+			if beta := f.In[2].Root(); beta.Source != plan.Parameter || o.Out[2] != nil && o.Out[2].Root().Source == plan.Gradient && o.Out[2].Root().Index == beta.Index {
+				return f.In[2]
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/paragon-train/paragon/internal/cuda/cublaslt"
+	"github.com/paragon-train/paragon/internal/cuda/cudnn"
+	"github.com/paragon-train/paragon/internal/cuda/dl"
+	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/cuda/kernels"
+)
+
+// Options say how a GPU is opened. The zero value is for use; tests change it.
+type Options struct {
+	// Search finds the libraries.
+	Search dl.Search
+	// Choices is the file in which the fastest engines of convolutions are remembered; "" is the user's folder of caches,
+	// "none" no file.
+	Choices string
+	// Repeat is how many runs make one measurement of an engine; 0 is 10, below 0 none is measured: the library's guess is taken.
+	Repeat int
+	// Logger is told what was chosen; nil is slog.Default(), at level Debug.
+	Logger *slog.Logger
+}
+
+// Devices describes the GPUs that this process may use. Without a driver the error is drv.ErrNoLibrary.
+func Devices(o Options) ([]drv.DeviceInfo, error) {
+	driver, err := openDriver(&o)
+	if errors.Is(err, drv.ErrNoDevice) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return driver.Devices()
+}
+
+func openDriver(o *Options) (*drv.Driver, error) {
+	lib, err := o.Search.Open(dl.CUDA)
+	if err != nil {
+		return nil, err
+	}
+	return drv.Open(lib)
+}
+
+// Open opens a GPU by its number among those that this process may use.
+func Open(ordinal int, o Options) (*GPU, error) {
+	name := fmt.Sprintf("cuda:%d", ordinal)
+	g, err := open(name, ordinal, o)
+	if err != nil {
+		return nil, fmt.Errorf("cuda: open %s: %w", name, err)
+	}
+	return g, nil
+}
+
+func open(name string, ordinal int, o Options) (g *GPU, err error) {
+	driver, err := openDriver(&o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Search.Major == 0 {
+		o.Search.Major, _ = driver.Version()
+	}
+	dnn, err := o.Search.Open(dl.CuDNN)
+	if err != nil {
+		return nil, err
+	}
+	blas, err := o.Search.Open(dl.CuBLASLt)
+	if err != nil {
+		return nil, err
+	}
+	ctx, err := driver.NewContext(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	g = &GPU{name: name, context: ctx, close: ctx.Close}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+			g = nil
+		}
+	}()
+	set, err := kernels.LoadWith(ctx, o.compiler())
+	if err != nil {
+		return g, err
+	}
+	g.kernels, g.close = set, func() error { return errors.Join(set.Close(), ctx.Close()) }
+	if g.waiter, err = ctx.NewThread(); err != nil {
+		return g, err
+	}
+	if err := g.start(); err != nil {
+		return g, err
+	}
+	return g, ctx.Do(func() error { return g.openLibraries(dnn, blas, ctx, o) })
+}
+
+// compiler makes the kernels from source, if there is a library for it.
+func (o *Options) compiler() kernels.Compiler { return nil }
+
+// libraries are cuDNN and cuBLASLt.
+type libraries struct {
+	dnn   *cudnn.Handle
+	blas  *cublaslt.Handle
+	tuner cudnn.Tuner
+}
+
+func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) error {
+	l := &libraries{}
+	g.library = l
+	var err error
+	if l.dnn, err = cudnn.Open(dnn, ctx); err != nil {
+		return err
+	}
+	if l.blas, err = cublaslt.Open(blas, ctx); err != nil {
+		return err
+	}
+	logger := o.Logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	logf := func(format string, args ...any) { logger.Debug(fmt.Sprintf(format, args...)) }
+	l.tuner = cudnn.Tuner{Handle: l.dnn, Stream: g.compute, Repeat: o.Repeat, Any: true, Log: logf}
+	switch {
+	case o.Repeat == 0:
+		l.tuner.Repeat = 10
+	case o.Repeat < 0:
+		l.tuner.Repeat = 0
+	}
+	if o.Choices != "none" {
+		path := o.Choices
+		if path == "" {
+			if path, err = cudnn.DefaultCachePath(); err != nil {
+				logf("%v", err) // without the file the next start measures again
+			}
+		}
+		if path != "" {
+			l.tuner.Cache = cudnn.OpenCache(path, logf)
+		}
+	}
+	return nil
+}
+
+func (l *libraries) conv(pass cudnn.Op, c cudnn.Conv) (convPlan, error) {
+	p, err := l.tuner.Conv(pass, c)
+	if err != nil {
+		return nil, err // not p, which would be no nil interface
+	}
+	return p, nil
+}
+
+// matmul takes the library's guess.
+func (l *libraries) matmul(m product) (productPlan, error) {
+	plans, err := l.blas.Plans(cublaslt.Matmul{M: m.M, N: m.N, K: m.K, TransA: m.TransA, TransB: m.TransB,
+		In: blasType(m.In), Out: blasType(m.Out), TF32: m.TF32, Bias: m.Bias, ReLU: m.ReLU})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range plans[1:] {
+		if err := p.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return blasPlan{plans[0]}, nil
+}
+
+// blasPlan is a plan with the arguments in our order.
+type blasPlan struct{ *cublaslt.Plan }
+
+func (p blasPlan) Run(s drv.Stream, workspace, a, b, c, bias drv.Ptr) error {
+	return p.Plan.Run(s, workspace, a, b, bias, c)
+}
+
+func blasType(t kernels.Type) cublaslt.DType {
+	switch t {
+	case kernels.BFloat16:
+		return cublaslt.BFloat16
+	case kernels.Float16:
+		return cublaslt.Float16
+	}
+	return cublaslt.Float32
+}
+
+func (l *libraries) Close() error {
+	var errs []error
+	if l.dnn != nil {
+		errs = append(errs, l.dnn.Close())
+	}
+	if l.blas != nil {
+		errs = append(errs, l.blas.Close())
+	}
+	return errors.Join(errs...)
+}
