@@ -3,7 +3,6 @@ package nn
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/paragon-train/paragon/internal/pool"
 	"github.com/paragon-train/paragon/nn/cpu"
@@ -14,11 +13,13 @@ import (
 
 // Config says how a graph is compiled. The zero value trains on the CPU with all of its threads.
 type Config struct {
-	// Device is where the program runs: "cpu:0" (also "" and "cpu"); further numbers are further programs on the same CPU.
+	// Device is where the program runs: "cpu:0" (also "" and "cpu"; further numbers are further programs on the same CPU), or
+	// "cuda:0", the first of the NVIDIA GPUs that this process may use. See Devices.
 	Device string
-	// DType is the type of numbers in which products are computed; Float32, the default, or BFloat16.
+	// DType is the type of numbers in which products are computed. The zero value is Float32 on a CPU, which knows BFloat16
+	// besides, and BFloat16 on a GPU.
 	DType DType
-	// Threads is the number of threads that compute; 0 is GOMAXPROCS, or with Share those of that program.
+	// Threads is the number of threads that compute; 0 is GOMAXPROCS, or with Share those of that program. Not for GPUs.
 	Threads int
 	// Inference compiles an evaluation: batch normalisation from the running statistics, no dropout, no gradients. The root
 	// may then be any node.
@@ -39,18 +40,20 @@ type Config struct {
 
 // Validate names the first field that cannot be.
 func (c *Config) Validate() error {
-	kind, number, _ := strings.Cut(c.Device, ":")
+	device, err := parseDevice(c.Device)
 	switch {
-	case kind == "cuda":
-		return fmt.Errorf("nn: Config.Device is %q: this build has no CUDA executor; use \"cpu:0\"", c.Device)
-	case c.Device != "" && (kind != "cpu" || strings.Trim(number, "0123456789") != "" || strings.HasSuffix(c.Device, ":")):
-		return fmt.Errorf("nn: Config.Device is %q, want cpu:0", c.Device)
-	case c.DType > BFloat16:
-		return fmt.Errorf("nn: Config.DType is %v, want %v or %v", c.DType, Float32, BFloat16)
+	case err != nil:
+		return err
+	case c.DType > Float16:
+		return fmt.Errorf("nn: Config.DType is %v, want one of %v", c.DType, dtypeNames)
+	case !device.gpu && c.DType > BFloat16:
+		return fmt.Errorf("nn: Config.DType is %v with Config.Device %q, want %v or %v: a CPU does not compute with it", c.DType, c.Device, Float32, BFloat16)
 	case c.Threads < 0:
 		return fmt.Errorf("nn: Config.Threads is %d, want at least 0", c.Threads)
 	case c.Share != nil && c.Share.executor == nil:
 		return errors.New("nn: Config.Share is a closed program")
+	case c.Share != nil && (device.gpu || c.Share.device.gpu) && device != c.Share.device:
+		return fmt.Errorf("nn: Config.Share is a program on %v, want one on %v", c.Share.device, device)
 	}
 	return nil
 }
@@ -60,7 +63,8 @@ func (c *Config) Validate() error {
 //
 // Parameters live in the memory of their leaves' values, so that a graph shows what its program has learned, and two
 // programs of one graph share them; with Config.Share the values of the graph are not used. A leaf's value must not be replaced
-// (gorgonia.Let) while a program uses it.
+// (gorgonia.Let) while a program uses it. For a GPU the values of leaves move to memory that it can copy from: compile a graph
+// for a GPU before it is compiled for a CPU if the two are to share it.
 func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 	if root == nil {
 		return nil, errors.New("nn: compile: the root is nil")
@@ -68,30 +72,11 @@ func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	request, err := newRequest(root, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("nn: compile %q: %w", root.Name(), err)
+	prog := &Program{outputs: make(map[*gorgonia.Node]*plan.Value)}
+	if err := prog.compile(root, cfg); err != nil {
+		return nil, fmt.Errorf("nn: compile %q: %w", root.Name(), errors.Join(err, prog.Close()))
 	}
-	p, err := plan.Build(request)
-	if err != nil {
-		return nil, fmt.Errorf("nn: compile %q: %w", root.Name(), err)
-	}
-	host, err := newHost(p, root.Graph(), cfg.Share)
-	if err != nil {
-		return nil, fmt.Errorf("nn: compile %q: %w", root.Name(), err)
-	}
-	prog := &Program{plan: p, host: host, outputs: make(map[*gorgonia.Node]*plan.Value)}
-	if cfg.Share != nil && (cfg.Threads == 0 || cfg.Threads == cfg.Share.pool.Threads()) {
-		prog.pool = cfg.Share.pool
-	} else {
-		prog.pool = pool.New(cfg.Threads)
-		prog.ownsPool = true
-	}
-	prog.executor, err = cpu.New(p, host, cpu.Config{Pool: prog.pool, Stream: cfg.Seed, BFloat16: cfg.DType == BFloat16})
-	if err != nil {
-		prog.Close()
-		return nil, fmt.Errorf("nn: compile %q: %w", root.Name(), err)
-	}
+	p := prog.plan
 	if cfg.GradScale != 0 {
 		prog.SetGradScale(cfg.GradScale)
 	}
@@ -103,9 +88,50 @@ func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 	return prog, nil
 }
 
+// compile opens the device, makes the plan and its executor.
+func (p *Program) compile(root *gorgonia.Node, cfg Config) (err error) {
+	if p.device, err = parseDevice(cfg.Device); err != nil {
+		return err
+	}
+	if p.device.gpu {
+		if err := p.openGPU(cfg.Share); err != nil {
+			return err
+		}
+	}
+	request, err := newRequest(root, cfg, p.device)
+	if err != nil {
+		return err
+	}
+	if p.plan, err = plan.Build(request); err != nil {
+		return err
+	}
+	if p.host, err = newHost(p.plan, root.Graph(), cfg.Share, p.device.gpu); err != nil {
+		return err
+	}
+	if p.device.gpu {
+		return p.onGPU(cfg)
+	}
+	return p.onCPU(cfg)
+}
+
+func (p *Program) onCPU(cfg Config) (err error) {
+	if cfg.Share != nil && (cfg.Threads == 0 || cfg.Threads == cfg.Share.pool.Threads()) {
+		p.pool = cfg.Share.pool
+	} else {
+		p.pool = pool.New(cfg.Threads)
+		p.ownsPool = true
+	}
+	e, err := cpu.New(p.plan, p.host, cpu.Config{Pool: p.pool, Stream: cfg.Seed, BFloat16: cfg.DType == BFloat16})
+	if err == nil {
+		p.executor = e
+	}
+	return err
+}
+
 // newRequest differentiates the graph, unless it is for inference.
-func newRequest(root *gorgonia.Node, cfg Config) (plan.Request, error) {
-	r := plan.Request{Root: root, Outputs: cfg.Outputs, Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16}
+func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, error) {
+	// On a GPU the executor chooses types.
+	r := plan.Request{Root: root, Outputs: cfg.Outputs, Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu, Residuals: device.gpu}
 	for i, n := range cfg.Outputs {
 		if n == nil || n.Graph() != root.Graph() {
 			return r, fmt.Errorf("output %d is no node of the root's graph", i)

@@ -10,18 +10,27 @@ import (
 type DType uint8
 
 const (
+	// AutoDType is Float32 on a CPU and BFloat16 on a GPU.
+	AutoDType DType = iota
 	// Float32 computes everything in float32.
-	Float32 DType = iota
+	Float32
 	// BFloat16 rounds what convolutions and Linear multiply, forward and backward, to bfloat16 (8 bits of precision, float32's
 	// range) and sums the products in float32. Images between operations, and the gradients that flow back through them, are
 	// stored as bfloat16, rounded to nearest even; other operations read it and compute in float32. Parameters, their gradients,
-	// running statistics, matrices, logits and the loss stay float32. It takes about half of the memory of Float32 beside parameters
+	// running statistics, matrices, logits and the loss stay float32; on a GPU matrices between operations and gradients of
+	// convolutions' weights are rounded too. It takes about half of the memory of Float32 beside parameters
 	// and gradients. Loss scaling is not needed. A CPU with AVX512_BF16 is faster at it; on others it is correct but much slower than Float32:
 	// see Native.
 	BFloat16
+	// TF32 is Float32 with what convolutions and Linear multiply rounded to 10 bits of precision. GPUs only.
+	TF32
+	// Float16 is BFloat16 with IEEE half precision in its place: 11 bits, but a small range. The loss is multiplied, on the GPU,
+	// by a number that is chosen from step to step, and gradients are divided by it; a step whose gradients are not finite gives
+	// gradients of zero (see Program.Finite). GPUs only.
+	Float16
 )
 
-var dtypeNames = [...]string{"float32", "bf16"}
+var dtypeNames = [...]string{"auto", "float32", "bf16", "tf32", "fp16"}
 
 func (d DType) String() string {
 	if int(d) < len(dtypeNames) {
@@ -32,14 +41,14 @@ func (d DType) String() string {
 
 // Native tells whether this machine's CPU has instructions for products of this type that programs use; BFloat16 without them is
 // many times slower than Float32.
-func (d DType) Native() bool { return d == Float32 || f32.HasBFloat16(f32.Active()) }
+func (d DType) Native() bool { return d <= Float32 || f32.HasBFloat16(f32.Active()) }
 
-// ParseDType is the type of this name: float32 or bf16.
+// ParseDType is the type of this name: auto, float32, bf16, tf32 or fp16.
 func ParseDType(name string) (DType, error) {
 	for d, s := range dtypeNames {
 		if s == name {
 			return DType(d), nil
 		}
 	}
-	return 0, fmt.Errorf("nn: number type %q, want float32 or bf16", name)
+	return 0, fmt.Errorf("nn: number type %q, want auto, float32, bf16, tf32 or fp16", name)
 }

@@ -1,7 +1,6 @@
 package nn_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -114,7 +113,7 @@ func TestBFloat16NeedsLittleMoreThanHalfTheMemoryBetweenOperations(t *testing.T)
 	m := tenClasses("resnet18", 64, []int{3, 32, 32}, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.ResNet18(x, nn.ResNetConfig{Classes: 10, Stem: nn.CIFAR})
 	})
-	var arena [2]int64
+	arena := map[nn.DType]int64{}
 	for _, d := range []nn.DType{nn.Float32, nn.BFloat16} {
 		_, p := compile(t, m, nn.Config{Threads: 2, DType: d})
 		arena[d] = p.Memory().Arena
@@ -177,7 +176,7 @@ func TestBFloat16LearnsAsFloat32Does(t *testing.T) {
 }
 
 func TestNumberTypesAreChecked(t *testing.T) {
-	for _, d := range []nn.DType{nn.Float32, nn.BFloat16} {
+	for _, d := range []nn.DType{nn.AutoDType, nn.Float32, nn.BFloat16, nn.TF32, nn.Float16} {
 		if got, err := nn.ParseDType(d.String()); err != nil || got != d {
 			t.Errorf("ParseDType(%q) is %v, %v, want %v", d, got, err, d)
 		}
@@ -185,7 +184,14 @@ func TestNumberTypesAreChecked(t *testing.T) {
 	if d, err := nn.ParseDType("fp8"); err == nil {
 		t.Errorf("ParseDType of fp8 is %v, want an error", d)
 	}
-	if err := (&nn.Config{DType: 7}).Validate(); err == nil {
-		t.Errorf("%s: no error", fmt.Sprint(nn.DType(7)))
+	for _, c := range []nn.Config{{DType: 7}, {DType: 7, Device: "cuda:0"}, {DType: nn.TF32}, {DType: nn.Float16, Device: "cpu:0"}} {
+		if err := c.Validate(); err == nil {
+			t.Errorf("%v on %q: no error", c.DType, c.Device)
+		}
+	}
+	for _, d := range []nn.DType{nn.AutoDType, nn.TF32, nn.Float16} {
+		if err := (&nn.Config{DType: d, Device: "cuda:0"}).Validate(); err != nil {
+			t.Errorf("%v on a GPU: %v", d, err)
+		}
 	}
 }

@@ -125,7 +125,8 @@ func TestCompileErrorsNameWhatIsWrong(t *testing.T) {
 		want []string
 	}{
 		{"no root", nil, nn.Config{}, []string{"root is nil"}},
-		{"cuda", good(), nn.Config{Device: "cuda:0"}, []string{`"cuda:0"`, "no CUDA executor"}},
+		{"no such GPU", good(), nn.Config{Device: "cuda:99"}, []string{"open cuda:99"}},
+		{"type of GPUs", good(), nn.Config{DType: nn.TF32}, []string{"tf32", "float32 or bf16"}},
 		{"unknown device", good(), nn.Config{Device: "tpu"}, []string{`"tpu"`, "want cpu:0"}},
 		{"device number", good(), nn.Config{Device: "cpu:x"}, []string{`"cpu:x"`, "want cpu:0"}},
 		{"threads", good(), nn.Config{Threads: -1}, []string{"Config.Threads is -1"}},

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -55,27 +56,31 @@ func (l LabelInput) Set(labels []int32) {
 	}
 }
 
-// gradientMemory makes the memory of all gradients in one piece, each beginning on a cache line of its own. Servers of the same
-// host can copy from it.
-func gradientMemory(params []*plan.Value) [][]float32 {
+// memoryLike makes the memory of a number for each one of the parameters in one piece, each parameter's beginning on a cache line of
+// its own. Servers of the same host can copy from it, and GPUs from and to it.
+func memoryLike(params []*plan.Value) (each [][]float32, all []float32) {
 	const line = 16
 	total := 0
 	for _, v := range params {
 		total += (v.Len() + line - 1) / line * line
 	}
-	all := shm.Float32s(total)
-	grads := make([][]float32, len(params))
+	all = shm.Float32s(total)
+	each = make([][]float32, len(params))
+	rest := all
 	for i, v := range params {
 		n := v.Len()
-		grads[i] = all[:n:n]
-		all = all[(n+line-1)/line*line:]
+		each[i] = rest[:n:n]
+		rest = rest[(n+line-1)/line*line:]
 	}
-	return grads
+	return each, all
 }
 
 // newHost finds or makes the memory that a program and its user share.
-func newHost(p *plan.Plan, g *gorgonia.ExprGraph, share *Program) (*plan.Host, error) {
+func newHost(p *plan.Plan, g *gorgonia.ExprGraph, share *Program, gpu bool) (*plan.Host, error) {
 	h := &plan.Host{States: make(map[string]*plan.State)}
+	if share != nil {
+		h.Blocks = append(h.Blocks, share.host.Blocks...)
+	}
 	for _, v := range p.Params {
 		m, err := paramMemory(v, share)
 		if err != nil {
@@ -83,8 +88,15 @@ func newHost(p *plan.Plan, g *gorgonia.ExprGraph, share *Program) (*plan.Host, e
 		}
 		h.Params = append(h.Params, m)
 	}
+	if gpu && share == nil {
+		if err := moveParams(h, g, p.Params); err != nil {
+			return nil, err
+		}
+	}
 	if p.Grads != nil {
-		h.Grads = gradientMemory(p.Params)
+		var block []float32
+		h.Grads, block = memoryLike(p.Params)
+		h.Blocks = append(h.Blocks, block)
 	}
 	for _, v := range p.Inputs {
 		in, err := inputMemory(v, share)
@@ -105,6 +117,43 @@ func newHost(p *plan.Plan, g *gorgonia.ExprGraph, share *Program) (*plan.Host, e
 		h.States[bn.State.Name] = s
 	}
 	return h, nil
+}
+
+// moveParams gives the leaves of parameters values in one piece of memory, but for those that another program has moved.
+func moveParams(h *plan.Host, g *gorgonia.ExprGraph, params []*plan.Value) error {
+	registry := op.RegistryOf(g)
+	var here []int
+	var values []*plan.Value
+	for i, m := range h.Params {
+		if !slices.ContainsFunc(registry.Blocks, func(block []float32) bool { return within(m, block) }) {
+			here, values = append(here, i), append(values, params[i])
+		}
+	}
+	each, block := memoryLike(values)
+	for k, i := range here {
+		v := params[i]
+		copy(each[k], h.Params[i])
+		h.Params[i] = each[k]
+		var x gorgonia.Value = (*gorgonia.F32)(unsafe.Pointer(unsafe.SliceData(each[k])))
+		if len(v.Shape) > 0 {
+			x = over(each[k], v.Shape)
+		}
+		if err := gorgonia.Let(v.Node, x); err != nil {
+			return fmt.Errorf("parameter %q: move its value: %w", v.Name, err)
+		}
+	}
+	if len(block) > 0 {
+		registry.Blocks = append(registry.Blocks, block)
+	}
+	h.Blocks = append(h.Blocks, registry.Blocks...)
+	return nil
+}
+
+// within tells whether m lies in block.
+func within(m, block []float32) bool {
+	begin, end := uintptr(unsafe.Pointer(unsafe.SliceData(block))), uintptr(4*len(block))
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(m)))
+	return begin <= at && at+uintptr(4*len(m)) <= begin+end
 }
 
 func paramMemory(v *plan.Value, share *Program) ([]float32, error) {

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/nn/cuda"
 	"github.com/paragon-train/paragon/nn/plan"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -31,8 +32,11 @@ type Program struct {
 	plan     *plan.Plan
 	host     *plan.Host
 	executor executor
-	pool     *pool.Pool
+	device   device
+	pool     *pool.Pool // of a CPU
 	ownsPool bool
+	gpu      *cuda.GPU
+	ownsGPU  bool
 	outputs  map[*gorgonia.Node]*plan.Value
 	params   []Param
 	state    []Param
@@ -164,11 +168,35 @@ func (p *Program) Memory() plan.Memory { return p.plan.Memory }
 // Plan lists the operations of a step, one a line.
 func (p *Program) Plan() string { return p.plan.String() }
 
-// Close ends the program's threads. Programs that share with it must be closed first.
+// Finite is false if the last step's gradients were not finite and were therefore set to zero, all of them: the step counts for
+// nothing, and whoever divides by examples should not count its. It is known when Step calls ready first. Only programs of type
+// Float16 look.
+func (p *Program) Finite() bool {
+	e, ok := p.executor.(interface{ Finite() bool })
+	return !ok || e.Finite()
+}
+
+// Hold says that parameters and running statistics stay as they are until Hold(false), as in an evaluation. A device with
+// memory of its own then takes them from the host once, not in each run.
+func (p *Program) Hold(held bool) {
+	if e, ok := p.executor.(interface{ Hold(held bool) }); ok {
+		e.Hold(held)
+	}
+}
+
+// Close ends the program's threads and gives a GPU's memory back. Programs that share with it must be closed first.
 func (p *Program) Close() error {
+	var err error
+	if c, ok := p.executor.(interface{ Close() error }); ok {
+		err = c.Close()
+	}
 	if p.ownsPool {
 		p.pool.Close()
 	}
+	if p.ownsGPU && p.gpu != nil {
+		err = errors.Join(err, p.gpu.Close())
+		p.ownsGPU = false
+	}
 	p.executor = nil
-	return nil
+	return err
 }

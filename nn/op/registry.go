@@ -51,6 +51,9 @@ type Registry struct {
 	Dtype tensor.Dtype // of new leaves; float32 by default
 	Seed  uint64       // of initial values and dropout
 
+	// Blocks are pieces of memory to which values of leaves were moved, so that a device can copy from them.
+	Blocks [][]float32
+
 	roles  map[int64]Role // by node ID
 	names  map[string]bool
 	states []*BatchNormState

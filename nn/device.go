@@ -1,0 +1,111 @@
+package nn
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/paragon-train/paragon/nn/cuda"
+)
+
+// device is a parsed Config.Device.
+type device struct {
+	gpu    bool
+	number int
+}
+
+func (d device) String() string {
+	if d.gpu {
+		return fmt.Sprintf("cuda:%d", d.number)
+	}
+	return fmt.Sprintf("cpu:%d", d.number)
+}
+
+func parseDevice(name string) (device, error) {
+	kind, number, hasNumber := strings.Cut(name, ":")
+	d := device{gpu: kind == "cuda"}
+	var err error
+	if hasNumber {
+		d.number, err = strconv.Atoi(number)
+	}
+	if err != nil || d.number < 0 || strings.HasPrefix(number, "+") || name != "" && kind != "cpu" && kind != "cuda" {
+		return device{}, fmt.Errorf("nn: Config.Device is %q, want cpu:0 or cuda:0", name)
+	}
+	return d, nil
+}
+
+// A Device is something that programs run on.
+type Device struct {
+	Name   string // for Config.Device
+	Text   string // what it is
+	Memory int64  // bytes of its own; 0 of a CPU
+}
+
+// Devices lists what programs of this process can run on: the CPU, then the NVIDIA GPUs, if there are any and a driver for them.
+// CUDA_VISIBLE_DEVICES hides some from a process.
+func Devices() []Device {
+	devices := []Device{{Name: "cpu:0", Text: "CPU"}}
+	gpus, err := cuda.Devices(cuda.Options{})
+	if err != nil {
+		return devices // a machine without GPUs, and no more can be said
+	}
+	for _, g := range gpus {
+		devices = append(devices, Device{Name: fmt.Sprintf("cuda:%d", g.Ordinal), Text: g.String(), Memory: g.Memory})
+	}
+	return devices
+}
+
+// AutoDevices is the names of all GPUs, or cpu:0 where there is none.
+func AutoDevices() []string {
+	var names []string
+	for _, d := range Devices()[1:] {
+		names = append(names, d.Name)
+	}
+	if names == nil {
+		return []string{"cpu:0"}
+	}
+	return names
+}
+
+// ParseDevices is the devices of a command's flag: names such as cpu:0 and cuda:1, or the one word auto, which is AutoDevices.
+func ParseDevices(names []string) ([]string, error) {
+	if len(names) == 1 && names[0] == "auto" {
+		return AutoDevices(), nil
+	}
+	if len(names) == 0 {
+		return nil, errors.New("nn: devices: got none, want such as cpu:0, or auto")
+	}
+	for _, name := range names {
+		if _, err := parseDevice(name); err != nil || name == "" {
+			return nil, fmt.Errorf("nn: devices: got %q, want names such as cpu:0 and cuda:0, or auto alone", name)
+		}
+	}
+	return names, nil
+}
+
+// computes are the types that a GPU computes with.
+var computes = map[DType]cuda.Compute{AutoDType: cuda.BFloat16, Float32: cuda.Float32, BFloat16: cuda.BFloat16, TF32: cuda.TF32, Float16: cuda.Float16}
+
+// openGPU opens the GPU, or takes that of the program to share with.
+func (p *Program) openGPU(share *Program) (err error) {
+	if share != nil {
+		p.gpu = share.gpu
+		return nil
+	}
+	p.gpu, err = cuda.Open(p.device.number, cuda.Options{})
+	p.ownsGPU = err == nil
+	return err
+}
+
+func (p *Program) onGPU(cfg Config) error {
+	c := cuda.Config{GPU: p.gpu, Stream: cfg.Seed, Type: computes[cfg.DType]}
+	if cfg.Share != nil {
+		c.Share = cfg.Share.executor.(*cuda.Executor)
+	}
+	e, err := cuda.New(p.plan, p.host, c)
+	if err == nil {
+		p.executor = e
+	}
+	return err
+}
