@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/fake"
 )
@@ -64,7 +65,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	caller, out := new(dl.Caller), new(int32)
-	if n := testing.AllocsPerRun(100, func() {
+	if n := alloctest.PerRun(100, func() {
 		caller.CallKept(fn, uintptr(unsafe.Pointer(out)), 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 	}); n != 0 || *out != 13000 {
 		t.Errorf("%v allocations and version %d, want none and 13000", n, *out)

@@ -22,6 +22,7 @@ type Thread struct {
 	id      int // the OS thread's, set before start returns
 
 	work chan *task
+	used chan *task    // for another time
 	quit chan struct{} // closed by Close
 	done chan struct{} // closed when the thread has ended
 	once sync.Once
@@ -49,11 +50,28 @@ type task struct {
 	exited bool // f ended its goroutine (runtime.Goexit)
 }
 
-var tasks = sync.Pool{New: func() any { return &task{done: make(chan struct{}, 1)} }}
+// newTask returns one that was used before, if there is one.
+func (t *Thread) newTask() *task {
+	select {
+	case w := <-t.used:
+		return w
+	default:
+		return &task{done: make(chan struct{}, 1)}
+	}
+}
+
+// putTask keeps a task for another time, if there is room.
+func (t *Thread) putTask(w *task) {
+	*w = task{done: w.done}
+	select {
+	case t.used <- w:
+	default:
+	}
+}
 
 // start runs a thread; begin is done first on it, and its error ends it. end is done last.
 func start(d *Driver, ordinal int, begin, end func(*Thread) error) (*Thread, error) {
-	t := &Thread{driver: d, ordinal: ordinal, work: make(chan *task), quit: make(chan struct{}), done: make(chan struct{})}
+	t := &Thread{driver: d, ordinal: ordinal, work: make(chan *task), used: make(chan *task, 8), quit: make(chan struct{}), done: make(chan struct{})}
 	begun := make(chan error)
 	go func() {
 		defer close(t.done)
@@ -100,7 +118,7 @@ func (t *Thread) Do(f func() error) error {
 	if t.id != 0 && t.id == threadID() {
 		return f() // the thread is locked to the goroutine that we are on
 	}
-	w := tasks.Get().(*task)
+	w := t.newTask()
 	w.f = f
 	select {
 	case t.work <- w:
@@ -111,8 +129,7 @@ func (t *Thread) Do(f func() error) error {
 	}
 	<-w.done
 	err, caught, exited := w.err, w.caught, w.exited
-	w.f, w.err, w.caught, w.exited = nil, nil, nil, false
-	tasks.Put(w)
+	t.putTask(w)
 	switch {
 	case caught != nil:
 		panic(caught)

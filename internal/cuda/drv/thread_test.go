@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 )
 
@@ -203,7 +204,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 			return err
 		}
 		g := must(r.ctx.Instantiate(must(r.ctx.EndCapture(r.s))(t)))(t)
-		if n := testing.AllocsPerRun(50, func() {
+		if n := alloctest.PerRun(50, func() {
 			for _, err := range [...]error{
 				r.ctx.CopyToDevice(d, pointer(x), 16, r.s), r.ctx.Launch(f, [3]uint32{1, 1, 1}, [3]uint32{32, 1, 1}, 0, r.s, params),
 				r.ctx.GraphLaunch(g, r.s), r.ctx.CopyToHost(pointer(x), d, 16, r.s), r.ctx.Record(e, r.s), r.ctx.WaitEvent(r.s, e),
@@ -218,7 +219,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 		return nil
 	})
 	nothing := func() error { return nil }
-	if n := testing.AllocsPerRun(50, func() { r.ctx.Do(nothing) }); n != 0 {
+	if n := alloctest.PerRun(50, func() { r.ctx.Do(nothing) }); n != 0 {
 		t.Errorf("do: %v allocations, want none", n)
 	}
 }

@@ -104,12 +104,12 @@ func build(root, cache string) (dl.Paths, error) {
 		}
 	}
 	objects := make([]string, len(wanted))
-	compile := func(of bool) error {
+	compile := func(above bool, driver string) error {
 		var g errgroup.Group
 		for i, s := range wanted {
-			if s.driver == of {
+			if s.driver == above {
 				g.Go(func() (err error) {
-					objects[i], err = s.compile(root, cache, objects[0])
+					objects[i], err = s.compile(root, cache, driver)
 					return err
 				})
 			}
@@ -117,7 +117,10 @@ func build(root, cache string) (dl.Paths, error) {
 		return g.Wait()
 	}
 	// Those that call the driver are linked to it. It is the first.
-	if err := errors.Join(compile(false), compile(true)); err != nil {
+	if err := compile(false, ""); err != nil {
+		return nil, err
+	}
+	if err := compile(true, objects[0]); err != nil {
 		return nil, err
 	}
 	set := sha256.New()
