@@ -1,0 +1,115 @@
+package schedule
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// Any asks several schedulers; the first that does not let a trial go on decides. All see every event. Next is that of the
+// first that has a paused trial to go on with.
+//
+// Schedulers that pause (promotion, Hyperband, population-based training) do not know when another one stopped a trial for them,
+// other than by its end, and only one of them should be here.
+type Any []tune.Scheduler
+
+// Validate says what is wrong with the schedulers.
+func (a Any) Validate() error { return validateAll(a) }
+
+func validateAll(all []tune.Scheduler) error {
+	for i, s := range all {
+		if s == nil {
+			return fmt.Errorf("schedule: scheduler %d of %d is nil", i, len(all))
+		}
+		if err := validate(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Started implements tune.Scheduler.
+func (a Any) Started(v tune.View, trial int) {
+	for _, s := range a {
+		s.Started(v, trial)
+	}
+}
+
+// Ended implements tune.Scheduler.
+func (a Any) Ended(v tune.View, trial int) {
+	for _, s := range a {
+		s.Ended(v, trial)
+	}
+}
+
+// Next implements tune.Scheduler.
+func (a Any) Next(v tune.View) tune.Pick { return firstPick(a, v) }
+
+func firstPick(all []tune.Scheduler, v tune.View) tune.Pick {
+	wait := tune.Pick{}
+	for _, s := range all {
+		switch p := s.Next(v); p.Kind {
+		case tune.PickTrial:
+			return p
+		case tune.PickWait:
+			wait = p
+		}
+	}
+	return wait
+}
+
+// Reported implements tune.Scheduler.
+func (a Any) Reported(v tune.View, trial int, rng *rand.Rand) tune.Decision {
+	result := tune.Go()
+	for _, s := range a {
+		d := s.Reported(v, trial, rng)
+		others := append(result.Others, d.Others...)
+		if result.Action == tune.Continue && (d.Action != tune.Continue && d.Action != "" || result.Rule == "") {
+			result = d
+		}
+		result.Others = others
+	}
+	return result
+}
+
+// All asks several schedulers and stops a trial only if all of them would. It takes stopping rules alone: what is not
+// Stop counts as going on, but for Complete, which any one may say.
+type All []tune.Scheduler
+
+// Validate says what is wrong with the schedulers.
+func (a All) Validate() error { return validateAll(a) }
+
+// Started implements tune.Scheduler.
+func (a All) Started(v tune.View, trial int) { Any(a).Started(v, trial) }
+
+// Ended implements tune.Scheduler.
+func (a All) Ended(v tune.View, trial int) { Any(a).Ended(v, trial) }
+
+// Next implements tune.Scheduler.
+func (a All) Next(v tune.View) tune.Pick { return firstPick(a, v) }
+
+// Reported implements tune.Scheduler.
+func (a All) Reported(v tune.View, trial int, rng *rand.Rand) tune.Decision {
+	var rules []string
+	result, stop := tune.Go(), len(a) > 0
+	for _, s := range a {
+		d := s.Reported(v, trial, rng)
+		if d.Action == tune.Complete {
+			return d
+		}
+		if d.Action != tune.Stop {
+			stop = false
+		}
+		if d.Rule != "" {
+			rules = append(rules, d.Rule)
+			result.Value, result.Cutoff, result.Rung, result.Competitors = d.Value, d.Cutoff, d.Rung, d.Competitors
+		}
+	}
+	result.Rule = strings.Join(rules, " and ")
+	if stop {
+		result.Action = tune.Stop
+	}
+	return result
+}

@@ -1,0 +1,92 @@
+package schedule
+
+import (
+	"fmt"
+	"hash/crc32"
+	"math"
+)
+
+// The tables of Hyperband's brackets.
+const (
+	// PaperTable, the zero table, is the formula of Li et al. (2018, JMLR 18-185, algorithm 1): bracket s begins with
+	// n = ⌈B/R·eta^s/(s+1)⌉ trials and R·eta^(−s) steps, B = (s_max+1)·R, and keeps ⌊n_i/eta⌋. (The paper's own printed
+	// example rounds B/R/(s+1) down first.) The bracket with the most trials comes first.
+	PaperTable = ""
+	// RayTable is Ray Tune's: s_max is rounded and not cut, bracket s keeps ⌈n_i/eta⌉, and the one with the fewest trials
+	// comes first.
+	RayTable = "ray"
+)
+
+// A HyperbandRound is one round of a bracket: so many trials reach so many steps.
+type HyperbandRound struct{ Trials, Steps int }
+
+// A HyperbandBracket is one column of Hyperband's table.
+type HyperbandBracket struct {
+	S      int
+	Rounds []HyperbandRound
+}
+
+// HyperbandTable is the plan of one pass of Hyperband to the given number of steps.
+func HyperbandTable(table string, steps int, eta float64) ([]HyperbandBracket, error) {
+	if steps < 1 || !(eta > 1) {
+		return nil, fmt.Errorf("schedule: Hyperband: %d steps, eta %v: want at least 1 and more than 1", steps, eta)
+	}
+	top, logs := float64(steps), math.Log(float64(steps))/math.Log(eta)
+	var all []HyperbandBracket
+	switch table {
+	case PaperTable:
+		smax := int(math.Floor(logs + 1e-9))
+		for s := smax; s >= 0; s-- {
+			n := ceil(float64(smax+1) * math.Pow(eta, float64(s)) / float64(s+1))
+			b := HyperbandBracket{S: s}
+			for i := range s + 1 {
+				b.Rounds = append(b.Rounds, HyperbandRound{n, max(int(top*math.Pow(eta, float64(i-s))+1e-9), 1)})
+				n = max(int(float64(n)/eta+1e-9), 1)
+			}
+			all = append(all, b)
+		}
+	case RayTable:
+		smax := int(math.Round(logs))
+		for s := range smax + 1 {
+			n := ceil(float64(smax+1) / float64(s+1) * math.Pow(eta, float64(s)))
+			b := HyperbandBracket{S: s}
+			for i := range s + 1 {
+				r := max(int(top*math.Pow(eta, float64(-s))+1e-9), 1)
+				b.Rounds = append(b.Rounds, HyperbandRound{n, min(int(float64(r)*math.Pow(eta, float64(i))+1e-9), steps)})
+				n = ceil(float64(n) / eta)
+			}
+			all = append(all, b)
+		}
+	default:
+		return nil, fmt.Errorf("schedule: Hyperband: table %q: want %q or %q", table, PaperTable, RayTable)
+	}
+	return all, nil
+}
+
+func ceil(x float64) int { return int(math.Ceil(x - 1e-9)) }
+
+// OptunaBudgets are the shares of trials that Optuna's Hyperband gives to its brackets, that with the lowest rung first.
+func OptunaBudgets(least, top int, eta float64) []int {
+	n := int(math.Floor(math.Log(float64(top)/float64(least))/math.Log(eta)+1e-9)) + 1
+	var budgets []int
+	for b := range n {
+		s := n - 1 - b
+		budgets = append(budgets, ceil(float64(n)*math.Pow(eta, float64(s))/float64(s+1)))
+	}
+	return budgets
+}
+
+// optunaBracket is the bracket of a trial: a checksum of the study and the number, modulo all budgets.
+func optunaBracket(budgets []int, study string, trial int) int {
+	total := 0
+	for _, b := range budgets {
+		total += b
+	}
+	n := int(crc32.ChecksumIEEE(fmt.Appendf(nil, "%s_%d", study, trial)) % uint32(total))
+	for i, b := range budgets {
+		if n -= b; n < 0 {
+			return i
+		}
+	}
+	return len(budgets) - 1
+}

@@ -1,0 +1,209 @@
+package schedule
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// MedianStopping is Ray Tune's median rule, which is Google Vizier's (Golovin et al. 2017, section 3.2.1): a trial is
+// stopped if its best value so far is worse than the median of the other trials' running means, each over the reports from
+// Grace up to the trial's step. Only trials that got as far as this step count.
+type MedianStopping struct {
+	tune.FIFO
+	// Grace is the step below which nothing is stopped or averaged. Zero is 1.
+	Grace int
+	// MinTrials is how many other trials must have got as far. Zero is 3.
+	MinTrials int
+
+	means map[int]*runningMean
+}
+
+// A runningMean has the sums of a trial's scores up to each of its reports.
+type runningMean struct {
+	steps []int
+	sums  []float64
+}
+
+// at is the mean of the scores up to a step.
+func (m *runningMean) at(step int) float64 {
+	n := sort.SearchInts(m.steps, step+1)
+	if n == 0 {
+		return math.NaN()
+	}
+	return m.sums[n-1] / float64(n)
+}
+
+// Reported implements tune.Scheduler.
+func (m *MedianStopping) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
+	t := v.Trial(trial)
+	last, ok := t.Last()
+	if !ok || last.Step < max(m.Grace, 1) {
+		return tune.Go()
+	}
+	if m.means == nil {
+		m.means = make(map[int]*runningMean)
+	}
+	own := m.means[trial]
+	if own == nil {
+		own = &runningMean{}
+		m.means[trial] = own
+	}
+	sum := v.Score(last.Value)
+	if n := len(own.sums); n > 0 {
+		sum += own.sums[n-1]
+	}
+	own.steps, own.sums = append(own.steps, last.Step), append(own.sums, sum)
+
+	r := rung{}
+	var means []float64
+	for n, o := range m.means {
+		if n == trial || o.steps[len(o.steps)-1] < last.Step {
+			continue
+		}
+		if mean := o.at(last.Step); !math.IsNaN(mean) {
+			means = append(means, mean)
+			r.entries = append(r.entries, entry{n, mean})
+		}
+	}
+	if len(means) < minTrials(m.MinTrials, 3) {
+		return tune.Go()
+	}
+	slices.Sort(means)
+	d := explain(tune.Continue, fmt.Sprintf("median at step %d", last.Step), bestValue(t))
+	cutoff := percentile(len(means), func(i int) float64 { return means[i] }, 50)
+	d.Cutoff = v.Score(cutoff)
+	d.Competitors = r.sorted()
+	if v.Score(d.Value) < cutoff {
+		d.Action = tune.Stop
+	}
+	return d
+}
+
+// bestValue is the best that a trial reported, NaN if nothing finite.
+func bestValue(t *tune.Trial) float64 {
+	if t.Best < 0 {
+		return math.NaN()
+	}
+	return t.Reports[t.Best].Value
+}
+
+func minTrials(n, zero int) int {
+	if n > 0 {
+		return n
+	}
+	return zero
+}
+
+// sorted puts the entries in order, best first, and returns the best trials.
+func (r *rung) sorted() []int {
+	slices.SortFunc(r.entries, func(a, b entry) int {
+		switch {
+		case a.score > b.score || a.score == b.score && a.trial < b.trial:
+			return -1
+		case a == b:
+			return 0
+		}
+		return 1
+	})
+	return r.best()
+}
+
+// Percentile is Optuna's percentile pruner (the median pruner with 50): a trial is stopped if its best value so far is worse
+// than the percentile of the values that completed trials had at the same step.
+type Percentile struct {
+	tune.FIFO
+	// Percent of the trials are good enough: 25 stops all but the best quarter. Zero is 50, the median.
+	Percent float64
+	// Startup is how many trials must have completed. Zero is 5, below zero none.
+	Startup int
+	// Warmup is the step below which nothing is stopped.
+	Warmup int
+	// Interval is the number of steps between two looks. Zero is 1.
+	Interval int
+	// MinTrials is how many completed trials must have a value at the step. Zero is 1.
+	MinTrials int
+
+	completed int
+	at        map[int]*rung // by step: the completed trials' scores
+}
+
+// Validate says what is wrong with the fields.
+func (p *Percentile) Validate() error {
+	if p.Percent < 0 || p.Percent > 100 || p.Warmup < 0 || p.Interval < 0 {
+		return fmt.Errorf("schedule: Percentile: Percent %v, Warmup %d, Interval %d: want 0 to 100, and 0 or more", p.Percent, p.Warmup, p.Interval)
+	}
+	return nil
+}
+
+// Ended implements tune.Scheduler.
+func (p *Percentile) Ended(v tune.View, trial int) {
+	t := v.Trial(trial)
+	if t.State != tune.Completed {
+		return
+	}
+	p.completed++
+	if p.at == nil {
+		p.at = make(map[int]*rung)
+	}
+	for _, r := range t.Reports {
+		if r.Action == tune.Unjudged {
+			continue
+		}
+		if p.at[r.Step] == nil {
+			p.at[r.Step] = &rung{}
+		}
+		p.at[r.Step].insert(entry{trial, v.Score(r.Value)}, false)
+	}
+}
+
+// Reported implements tune.Scheduler.
+func (p *Percentile) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
+	if err := p.Validate(); err != nil {
+		return invalid(err)
+	}
+	startup := p.Startup
+	if startup == 0 {
+		startup = 5
+	}
+	t := v.Trial(trial)
+	last, ok := t.Last()
+	if !ok || p.completed < max(startup, 0) || p.completed == 0 || !due(t, last.Step, p.Warmup, max(p.Interval, 1)) {
+		return tune.Go()
+	}
+	r := p.at[last.Step]
+	if r == nil || len(r.entries) < max(p.MinTrials, 1) {
+		return tune.Go()
+	}
+	percent := p.Percent
+	if percent == 0 {
+		percent = 50
+	}
+	d := explain(tune.Continue, fmt.Sprintf("percentile %v at step %d", percent, last.Step), bestValue(t))
+	cutoff := r.percentile(100 - percent)
+	d.Cutoff, d.Competitors = v.Score(cutoff), r.best()
+	if v.Score(d.Value) < cutoff {
+		d.Action = tune.Stop
+	}
+	return d
+}
+
+// due says whether a step is the first report in its interval: intervals begin at warmup.
+func due(t *tune.Trial, step, warmup, interval int) bool {
+	if step < warmup {
+		return false
+	}
+	before := -1
+	for i := len(t.Reports) - 1; i >= 0; i-- {
+		if r := t.Reports[i]; r.Step < step && r.Action != tune.Unjudged {
+			before = r.Step
+			break
+		}
+	}
+	begin := (step-warmup)/interval*interval + warmup
+	return before < begin
+}

@@ -1,0 +1,233 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// PBT is population-based training (Jaderberg et al. 2017): at every interval the worst trials go on from the checkpoints of
+// the best ones, with their parameters changed a little.
+//
+// Trials must keep a checkpoint with each report at which they may be copied; a donor without one is not copied from. The
+// trials of a population run for as long as they please; if there are fewer slots than trials, each gives up its slot at its
+// interval, and the one that has trained least goes next. Proposals of a Suggester only start the population.
+type PBT struct {
+	// Population is how many trials there are. Zero is all that the study starts; then the first look of a trial may cost it
+	// its slot for a moment, until it is known that there are no more. A study without end must set it.
+	Population int
+	// Interval between two looks at a trial, in steps (seconds of training, with BySeconds). Zero is 1 (60).
+	Interval float64
+	// BurnIn is where the first look is.
+	BurnIn float64
+	// BySeconds measures Interval and BurnIn by the trial's training time, as the log has it.
+	BySeconds bool
+	// Quantile is the part of the population that is replaced, and that which is copied. Zero is 0.25, at most 0.5.
+	Quantile float64
+	// Explore says how parameters change.
+	Explore Explore
+	// Synchronous makes all trials wait for each other at each interval, and exploits then. Else each is looked at as it
+	// comes.
+	Synchronous bool
+
+	trials map[int]*member
+	next   float64 // synchronous: the time of the next look
+	log    []Exploit
+}
+
+// A member is what PBT remembers of a trial.
+type member struct {
+	score    float64
+	scored   bool
+	last     float64 // time of the last look
+	time     float64 // time trained
+	waits    bool    // synchronous: paused until all have come
+	released bool    // the round that it waited for is over
+}
+
+// An Exploit is one line of the log: Trial, at its own step, went on from Donor's checkpoint of DonorStep.
+type Exploit struct {
+	Trial     int         `json:"trial"`
+	Donor     int         `json:"donor"`
+	Step      int         `json:"step"`
+	DonorStep int         `json:"donor_step"`
+	Before    tune.Params `json:"before"`
+	After     tune.Params `json:"after"`
+}
+
+// Validate says what is wrong with the fields.
+func (p *PBT) Validate() error {
+	if p.Population < 0 || p.Interval < 0 || p.BurnIn < 0 || p.Quantile < 0 || p.Quantile > 0.5 {
+		return fmt.Errorf("schedule: PBT: Population %d, Interval %v, BurnIn %v, Quantile %v: want 0 or more, the last at most 0.5", p.Population, p.Interval, p.BurnIn, p.Quantile)
+	}
+	return p.Explore.validate()
+}
+
+// Log has all exploits so far, in order.
+func (p *PBT) Log() []Exploit { return slices.Clone(p.log) }
+
+func (p *PBT) interval() float64 {
+	switch {
+	case p.Interval > 0:
+		return p.Interval
+	case p.BySeconds:
+		return 60
+	}
+	return 1
+}
+
+// quantileSize is how many of n trials are the worst, and how many the best.
+func quantileSize(n int, part float64) int {
+	if n <= 1 {
+		return 0
+	}
+	if part == 0 {
+		part = 0.25
+	}
+	q := int(math.Ceil(float64(n)*part - 1e-9))
+	if q > n/2 {
+		q = n / 2
+	}
+	return q
+}
+
+// clock is a trial's time at a report.
+func (p *PBT) clock(r tune.Report) float64 {
+	if p.BySeconds {
+		return r.Elapsed.Seconds()
+	}
+	return float64(r.Step)
+}
+
+func (p *PBT) member(trial int) *member {
+	if p.trials == nil {
+		p.trials = make(map[int]*member)
+	}
+	m := p.trials[trial]
+	if m == nil {
+		m = &member{}
+		p.trials[trial] = m
+	}
+	return m
+}
+
+// quantiles are the worst and the best of the trials that are alive and have a score, by score.
+func (p *PBT) quantiles(v tune.View) (lower, upper []int) {
+	var alive []int
+	for n, m := range p.trials {
+		if m.scored && !v.Trial(n).State.Final() {
+			alive = append(alive, n)
+		}
+	}
+	slices.SortFunc(alive, func(a, b int) int {
+		return cmp.Or(cmp.Compare(p.trials[a].score, p.trials[b].score), cmp.Compare(a, b))
+	})
+	q := quantileSize(len(alive), p.Quantile)
+	return alive[:q], alive[len(alive)-q:]
+}
+
+// Started implements tune.Scheduler.
+func (p *PBT) Started(v tune.View, trial int) {
+	m := p.member(trial)
+	if p.Synchronous && m.waits && !m.released { // Next chose it, since the round ended without a report
+		p.release(v)
+	}
+	m.waits, m.released = false, false
+}
+
+// Ended implements tune.Scheduler.
+func (p *PBT) Ended(_ tune.View, trial int) { p.member(trial).waits = false }
+
+// Reported implements tune.Scheduler.
+func (p *PBT) Reported(v tune.View, trial int, rng *rand.Rand) tune.Decision {
+	if err := p.Validate(); err != nil {
+		return invalid(err)
+	}
+	last, ok := v.Trial(trial).Last()
+	if !ok {
+		return tune.Go()
+	}
+	m := p.member(trial)
+	m.time = p.clock(last)
+	if m.time < p.BurnIn {
+		return tune.Go()
+	}
+	if p.Synchronous {
+		return p.synchronous(v, trial, m, last, rng)
+	}
+	if m.time-m.last < p.interval() {
+		return tune.Go()
+	}
+	m.score, m.scored, m.last = v.Score(last.Value), true, m.time
+	lower, upper := p.quantiles(v)
+	d := explain(tune.Continue, "pbt: goes on", last.Value)
+	d.Competitors = upper[:min(len(upper), maxCompetitors)]
+	if len(upper) > 0 {
+		d.Cutoff = v.Score(p.trials[lower[len(lower)-1]].score)
+	}
+	switch {
+	case slices.Contains(lower, trial):
+		p.exploit(v, trial, m, upper, &d, rng)
+	case slices.Contains(upper, trial):
+		d.Rule = "pbt: among the best"
+	}
+	if d.Action == tune.Continue && p.othersWait(v) {
+		d.Action, d.Rule = tune.Pause, d.Rule+", gives up its slot"
+	}
+	return d
+}
+
+// exploit makes d the order to go on from one of the best.
+func (p *PBT) exploit(v tune.View, trial int, m *member, upper []int, d *tune.Decision, rng *rand.Rand) {
+	donor := upper[rng.IntN(len(upper))]
+	o := v.Trial(donor)
+	if len(o.Checkpoints) == 0 {
+		d.Rule = fmt.Sprintf("pbt: among the worst, but trial %d has no checkpoint to go on from", donor)
+		return
+	}
+	params, how, err := p.Explore.From(v.Space(), o.Params, v.Fixed(trial), rng)
+	if err != nil {
+		d.Rule = fmt.Sprintf("pbt: among the worst; parameters of trial %d: %v", donor, err)
+		return
+	}
+	d.Action, d.Donor, d.Params = tune.Exploit, donor, params
+	d.Rule = fmt.Sprintf("pbt: among the worst, goes on from trial %d with %s", donor, how)
+	m.last = p.trials[donor].last
+	t := v.Trial(trial)
+	p.log = append(p.log, Exploit{trial, donor, t.Step(), o.Checkpoints[len(o.Checkpoints)-1].Step, t.Params, params})
+}
+
+// othersWait says whether a trial waits for a slot. One that is pending does not: it has just left its own.
+func (p *PBT) othersWait(v tune.View) bool { return v.Count(tune.Paused) > 0 || p.moreToCome(v) }
+
+// moreToCome says whether there will be new trials.
+func (p *PBT) moreToCome(v tune.View) bool {
+	return !v.Exhausted() && (p.Population == 0 || v.Len() < p.Population)
+}
+
+// Next implements tune.Scheduler: new trials first, then the paused one that has trained least.
+func (p *PBT) Next(v tune.View) tune.Pick {
+	if p.moreToCome(v) {
+		return tune.Pick{}
+	}
+	if p.Synchronous {
+		return p.nextSynchronous(v)
+	}
+	best := -1
+	for n, m := range p.trials {
+		if v.Trial(n).State != tune.Paused {
+			continue
+		}
+		if best < 0 || m.time < p.trials[best].time || m.time == p.trials[best].time && n < best {
+			best = n
+		}
+	}
+	if best < 0 {
+		return tune.Pick{Kind: tune.PickWait}
+	}
+	return tune.Pick{Kind: tune.PickTrial, Trial: best, Rule: "pbt: has trained least"}
+}

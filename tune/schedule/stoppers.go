@@ -1,0 +1,241 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// MaxStep completes a trial at its first report of this step or a later one.
+type MaxStep int
+
+// Stop implements tune.Stopper.
+func (m MaxStep) Stop(v tune.View, trial int) tune.Halt {
+	if v.Trial(trial).Step() < int(m) {
+		return tune.Halt{}
+	}
+	return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("step %d reached", int(m))}
+}
+
+// Reached stops when the metric is at least as good as Value: the study, or with TrialOnly the trial that reported.
+type Reached struct {
+	Value     float64
+	TrialOnly bool
+}
+
+// Stop implements tune.Stopper.
+func (r Reached) Stop(v tune.View, trial int) tune.Halt {
+	last, ok := v.Trial(trial).Last()
+	if !ok || v.Score(last.Value) < v.Score(r.Value) {
+		return tune.Halt{}
+	}
+	return tune.Halt{Trial: tune.Complete, Study: !r.TrialOnly, Rule: fmt.Sprintf("%s is %.6g, which reaches %.6g", v.Metric(), last.Value, r.Value)}
+}
+
+// TrialPlateau completes a trial whose newest Reports values hardly differ.
+type TrialPlateau struct {
+	// Deviation is the standard deviation below which they do not. Zero is 0.01.
+	Deviation float64
+	// Reports is how many values are looked at. Zero is 4.
+	Reports int
+	// Grace is how many reports a trial has at least. Zero is 4.
+	Grace int
+	// Level, if HasLevel is set: only a trial whose newest value is at least as good is over.
+	Level    float64
+	HasLevel bool
+}
+
+// Stop implements tune.Stopper.
+func (p TrialPlateau) Stop(v tune.View, trial int) tune.Halt {
+	n, grace, limit := p.Reports, p.Grace, p.Deviation
+	if n <= 0 {
+		n = 4
+	}
+	if grace <= 0 {
+		grace = 4
+	}
+	if limit <= 0 {
+		limit = 0.01
+	}
+	var values []float64
+	for _, r := range v.Trial(trial).Reports {
+		if r.Action != tune.Unjudged {
+			values = append(values, r.Value)
+		}
+	}
+	if len(values) < max(n, grace) || p.HasLevel && v.Score(values[len(values)-1]) < v.Score(p.Level) {
+		return tune.Halt{}
+	}
+	d := deviation(values[len(values)-n:])
+	if !(d <= limit) {
+		return tune.Halt{}
+	}
+	return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("plateau: the newest %d values deviate by %.3g", n, d)}
+}
+
+// deviation is the standard deviation of a population.
+func deviation(values []float64) float64 {
+	mean, sum := 0.0, 0.0
+	for _, x := range values {
+		mean += x / float64(len(values))
+	}
+	for _, x := range values {
+		sum += (x - mean) * (x - mean)
+	}
+	return math.Sqrt(sum / float64(len(values)))
+}
+
+// StudyPlateau ends the study when its best results hardly differ and no trial has got among them for a while.
+type StudyPlateau struct {
+	// Top is how many of the best results are looked at. Zero is 10.
+	Top int
+	// Deviation is the standard deviation below which they hardly differ. Zero is 0.001.
+	Deviation float64
+	// Patience is how many trials must have ended since the newest of the best did.
+	Patience int
+
+	ended int // trials that were over when it was last computed
+	halt  tune.Halt
+}
+
+// Stop implements tune.Stopper.
+func (p *StudyPlateau) Stop(v tune.View, _ int) tune.Halt {
+	ended := v.Count(tune.Completed) + v.Count(tune.Pruned)
+	if ended == p.ended {
+		return p.halt
+	}
+	p.ended, p.halt = ended, tune.Halt{}
+	top, limit := p.Top, p.Deviation
+	if top <= 0 {
+		top = 10
+	}
+	if limit <= 0 {
+		limit = 0.001
+	}
+	type result struct {
+		value, score float64
+		place        int // in order of ending
+		at           time.Duration
+		trial        int
+	}
+	var all []result
+	for t := range v.Trials() {
+		if x := v.Result(t); (t.State == tune.Completed || t.State == tune.Pruned) && !math.IsNaN(x) {
+			all = append(all, result{value: x, score: v.Score(x), at: t.EndedAt, trial: t.Number})
+		}
+	}
+	if len(all) < top {
+		return tune.Halt{}
+	}
+	slices.SortFunc(all, func(a, b result) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.trial, b.trial)) })
+	for i := range all {
+		all[i].place = i
+	}
+	slices.SortStableFunc(all, func(a, b result) int { return cmp.Compare(b.score, a.score) })
+	newest := 0
+	var values []float64
+	for _, r := range all[:top] {
+		newest = max(newest, r.place)
+		values = append(values, r.value)
+	}
+	if d := deviation(values); d <= limit && len(all)-1-newest >= p.Patience {
+		p.halt = tune.Halt{Study: true, Rule: fmt.Sprintf("plateau: the best %d results deviate by %.3g", top, d)}
+	}
+	return p.halt
+}
+
+// StudyTime ends the study at the first report after it has run so long, over all times it was resumed.
+type StudyTime time.Duration
+
+// Stop implements tune.Stopper.
+func (s StudyTime) Stop(v tune.View, _ int) tune.Halt {
+	if v.Elapsed() < time.Duration(s) {
+		return tune.Halt{}
+	}
+	return tune.Halt{Study: true, Rule: fmt.Sprintf("time budget of %v is spent", time.Duration(s))}
+}
+
+// TrialTime completes a trial at the first report after it has trained so long.
+type TrialTime time.Duration
+
+// Stop implements tune.Stopper.
+func (s TrialTime) Stop(v tune.View, trial int) tune.Halt {
+	if v.Trial(trial).Elapsed < time.Duration(s) {
+		return tune.Halt{}
+	}
+	return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("trained for %v", time.Duration(s))}
+}
+
+// Number ends the study at the first report after so many trials have ended by themselves or by a rule.
+type Number int
+
+// Stop implements tune.Stopper.
+func (n Number) Stop(v tune.View, _ int) tune.Halt {
+	if v.Count(tune.Completed)+v.Count(tune.Pruned) < int(n) {
+		return tune.Halt{}
+	}
+	return tune.Halt{Study: true, Rule: fmt.Sprintf("%d trials have ended", int(n))}
+}
+
+// AnyStopper does what the first of its stoppers says that says anything; AllStoppers only what all say.
+type (
+	AnyStopper  []tune.Stopper
+	AllStoppers []tune.Stopper
+)
+
+// Stop implements tune.Stopper.
+func (a AnyStopper) Stop(v tune.View, trial int) tune.Halt {
+	var result tune.Halt
+	for _, s := range a {
+		h := s.Stop(v, trial)
+		if result.Rule == "" {
+			result.Rule = h.Rule
+		}
+		if result.Trial == "" {
+			result.Trial = h.Trial
+		}
+		result.Study = result.Study || h.Study
+	}
+	return result
+}
+
+// Stop implements tune.Stopper.
+func (a AllStoppers) Stop(v tune.View, trial int) tune.Halt {
+	if len(a) == 0 {
+		return tune.Halt{}
+	}
+	result := tune.Halt{Study: true}
+	action := tune.Complete
+	both := true
+	for i, s := range a {
+		h := s.Stop(v, trial)
+		result.Study = result.Study && h.Study
+		if h.Trial == "" || h.Trial == tune.Continue {
+			both = false
+		}
+		if h.Trial == tune.Stop {
+			action = tune.Stop
+		}
+		if i > 0 && h.Rule != "" && result.Rule != "" {
+			result.Rule += " and "
+		}
+		result.Rule += h.Rule
+	}
+	if both {
+		result.Trial = action
+	}
+	if !both && !result.Study {
+		return tune.Halt{}
+	}
+	return result
+}
+
+// StopFunc is a stopper of the user's own: a pure function of the view.
+type StopFunc func(v tune.View, trial int) tune.Halt
+
+// Stop implements tune.Stopper.
+func (f StopFunc) Stop(v tune.View, trial int) tune.Halt { return f(v, trial) }

@@ -1,0 +1,331 @@
+package suggest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// External asks a program for proposals, over its standard input and output: one JSON object in a line for each request, and
+// one line for each answer. The program is started at the first request, and again if it has ended.
+//
+// A request:
+//
+//	{"id": 7, "number": 12, "seed": 123456789, "metric": "loss", "mode": "min", "fixed": {"batch": 32},
+//	 "space": [{"name": "lr", "kind": "real", "low": 0.0001, "high": 0.1, "log": true}, ...],
+//	 "trials": [{"number": 3, "state": "completed", "params": {...}, "value": 0.5, "step": 10}, ...]}
+//
+// space is only in the first request to a program. trials are those that are new or have changed since the request before,
+// all of them in the first one. seed is for the program's own randomness: proposals repeat if it uses no other. value is
+// absent if the trial has none.
+//
+// An answer has the id of its request, and one of: "params", an object with at least those parameters that are there and
+// not fixed; "wait": true, nothing before another result; "exhausted": true, nothing more; "error", a text, which ends the
+// study. What the program answers goes into the study's log, so a search is resumed and replayed without it.
+type External struct {
+	// Command is the program and its arguments.
+	Command []string
+	// Deadline for an answer. Zero is 30 seconds. A program that misses it is killed, and the study ends.
+	Deadline time.Duration
+	// Stderr takes what the program writes to its standard error. Nil keeps only its end, for error messages.
+	Stderr io.Writer
+
+	process *program
+	sent    map[int]sentState // of each trial: what the program knows
+	id      int
+}
+
+type sentState struct {
+	state   tune.State
+	reports int
+	changes int
+}
+
+const maxAnswer = 16 << 20
+
+type request struct {
+	ID     int             `json:"id"`
+	Number int             `json:"number"`
+	Seed   uint64          `json:"seed"`
+	Metric string          `json:"metric"`
+	Mode   string          `json:"mode"`
+	Fixed  tune.Params     `json:"fixed"`
+	Space  []externalParam `json:"space,omitempty"`
+	Trials []externalTrial `json:"trials"`
+}
+
+type externalParam struct {
+	Name         string    `json:"name"`
+	Kind         tune.Kind `json:"kind"`
+	Low          *float64  `json:"low,omitempty"`
+	High         *float64  `json:"high,omitempty"`
+	Log          bool      `json:"log,omitempty"`
+	Step         float64   `json:"step,omitempty"`
+	Mean         *float64  `json:"mean,omitempty"`
+	Deviation    float64   `json:"deviation,omitempty"`
+	Values       []any     `json:"values,omitempty"`
+	Parent       string    `json:"parent,omitempty"`
+	ParentValues []any     `json:"parent_values,omitempty"`
+}
+
+type externalTrial struct {
+	Number int         `json:"number"`
+	State  tune.State  `json:"state"`
+	Params tune.Params `json:"params"`
+	Value  *float64    `json:"value,omitempty"`
+	Step   int         `json:"step"`
+}
+
+type answer struct {
+	ID        int                        `json:"id"`
+	Params    map[string]json.RawMessage `json:"params"`
+	Wait      bool                       `json:"wait"`
+	Exhausted bool                       `json:"exhausted"`
+	Error     string                     `json:"error"`
+}
+
+// A program is a running process.
+type program struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	lines  chan []byte // closed when its output has ended
+	err    error       // why, once lines is closed
+	stderr tail
+	done   sync.WaitGroup
+}
+
+// tail keeps the end of what is written to it, and passes it on.
+type tail struct {
+	mu   sync.Mutex
+	next io.Writer
+	end  []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.end = append(t.end, b...); len(t.end) > 2000 {
+		t.end = append([]byte(nil), t.end[len(t.end)-1000:]...)
+	}
+	if t.next != nil {
+		return t.next.Write(b)
+	}
+	return len(b), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := strings.TrimSpace(string(t.end)); s != "" {
+		return "; its standard error ends: " + s
+	}
+	return ""
+}
+
+func (e *External) start() (*program, error) {
+	if len(e.Command) == 0 {
+		return nil, errors.New("suggest: External: Command is empty: want a program")
+	}
+	p := &program{cmd: exec.Command(e.Command[0], e.Command[1:]...), lines: make(chan []byte)}
+	p.stderr.next = e.Stderr
+	p.cmd.Stderr = &p.stderr
+	p.cmd.WaitDelay = time.Second
+	stdin, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("suggest: External: %s: %w", e.Command[0], err)
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("suggest: External: %s: %w", e.Command[0], err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("suggest: External: %w", err)
+	}
+	p.stdin = stdin
+	p.done.Go(func() {
+		defer close(p.lines)
+		s := bufio.NewScanner(stdout)
+		s.Buffer(nil, maxAnswer)
+		for s.Scan() {
+			p.lines <- append([]byte(nil), s.Bytes()...)
+		}
+		p.err = s.Err()
+	})
+	return p, nil
+}
+
+// stop ends the process and waits for it.
+func (p *program) stop(kill bool) {
+	p.stdin.Close()
+	timer := time.AfterFunc(5*time.Second, func() { p.cmd.Process.Kill() })
+	if kill {
+		p.cmd.Process.Kill()
+	}
+	for range p.lines { // until its output has ended
+	}
+	p.done.Wait()
+	p.cmd.Wait()
+	timer.Stop()
+}
+
+// Close ends the program: its standard input is closed, and if it runs on after five seconds it is killed.
+func (e *External) Close() error {
+	if e.process != nil {
+		e.process.stop(false)
+		e.process = nil
+	}
+	return nil
+}
+
+// Suggest implements tune.Suggester.
+func (e *External) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
+	if e.process == nil {
+		p, err := e.start()
+		if err != nil {
+			return tune.Params{}, err
+		}
+		e.process, e.sent = p, nil
+	}
+	a, err := e.ask(e.request(v, number, rng.Uint64()))
+	if err != nil {
+		e.process.stop(true)
+		text := e.process.stderr.text()
+		e.process = nil
+		return tune.Params{}, fmt.Errorf("suggest: External: %s: trial %d: %w%s", e.Command[0], number, err, text)
+	}
+	switch {
+	case a.Error != "":
+		return tune.Params{}, fmt.Errorf("suggest: External: %s: trial %d: it says: %s", e.Command[0], number, a.Error)
+	case a.Wait:
+		return tune.Params{}, tune.ErrWait
+	case a.Exhausted:
+		return tune.Params{}, tune.ErrExhausted
+	}
+	return e.params(v, number, a)
+}
+
+// params checks an answer against the space.
+func (e *External) params(v tune.View, number int, a answer) (tune.Params, error) {
+	values := make(map[string]any, len(a.Params))
+	for name, raw := range a.Params {
+		d := json.NewDecoder(strings.NewReader(string(raw)))
+		d.UseNumber()
+		var x any
+		if err := d.Decode(&x); err != nil {
+			return tune.Params{}, fmt.Errorf("suggest: External: %s: trial %d: parameter %q: %w", e.Command[0], number, name, err)
+		}
+		if n, ok := x.(json.Number); ok {
+			if i, err := n.Int64(); err == nil {
+				x = i
+			} else if f, err := n.Float64(); err == nil {
+				x = f
+			}
+		}
+		if _, ok := v.Space().Param(name); !ok {
+			return tune.Params{}, fmt.Errorf("suggest: External: %s: trial %d: parameter %q is not in the space", e.Command[0], number, name)
+		}
+		values[name] = x
+	}
+	p, err := v.Space().Fill(v.Fixed(number), func(p tune.Param, _ tune.Params) (any, error) {
+		x, ok := values[p.Name]
+		if !ok {
+			return nil, fmt.Errorf("parameter %q is missing in the answer", p.Name)
+		}
+		return x, nil
+	})
+	if err != nil {
+		return tune.Params{}, fmt.Errorf("suggest: External: %s: trial %d: %w", e.Command[0], number, err)
+	}
+	return p, nil
+}
+
+// ask sends one request and waits for its answer.
+func (e *External) ask(r request) (answer, error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return answer{}, err
+	}
+	deadline := e.Deadline
+	if deadline <= 0 {
+		deadline = 30 * time.Second
+	}
+	timer := time.NewTimer(deadline)
+	defer timer.Stop()
+	p := e.process
+	written := make(chan error, 1)
+	p.done.Go(func() {
+		_, err := p.stdin.Write(append(b, '\n'))
+		written <- err
+	})
+	for {
+		select {
+		case err := <-written:
+			if err != nil {
+				return answer{}, fmt.Errorf("write request: %w", err)
+			}
+			written = nil
+		case line, ok := <-p.lines:
+			if !ok {
+				return answer{}, fmt.Errorf("it ended without an answer: %w", errors.Join(io.ErrUnexpectedEOF, p.err))
+			}
+			var a answer
+			if err := json.Unmarshal(line, &a); err != nil {
+				return answer{}, fmt.Errorf("answer %.100q is no JSON object of an answer: %w", line, err)
+			}
+			if a.ID != r.ID {
+				return answer{}, fmt.Errorf("answer has id %d, want %d", a.ID, r.ID)
+			}
+			if a.Params == nil && !a.Wait && !a.Exhausted && a.Error == "" {
+				return answer{}, fmt.Errorf("answer %.100q has none of params, wait, exhausted and error", line)
+			}
+			return a, nil
+		case <-timer.C:
+			return answer{}, fmt.Errorf("no answer within %v", deadline)
+		}
+	}
+}
+
+func (e *External) request(v tune.View, number int, seed uint64) request {
+	e.id++
+	r := request{ID: e.id, Number: number, Seed: seed, Metric: v.Metric(), Mode: v.Mode().String(), Fixed: v.Fixed(number), Trials: []externalTrial{}}
+	if e.sent == nil {
+		e.sent = make(map[int]sentState)
+		for _, p := range v.Space() {
+			r.Space = append(r.Space, describe(p.Spec))
+		}
+	}
+	for t := range v.Trials() {
+		now := sentState{t.State, len(t.Reports), len(t.Changes)}
+		if before, ok := e.sent[t.Number]; ok && before == now {
+			continue
+		}
+		e.sent[t.Number] = now
+		x := externalTrial{Number: t.Number, State: t.State, Params: t.Params, Step: max(t.Step(), 0)}
+		if y := v.Result(t); !math.IsNaN(y) && !math.IsInf(y, 0) {
+			x.Value = &y
+		}
+		r.Trials = append(r.Trials, x)
+	}
+	return r
+}
+
+func describe(s tune.Spec) externalParam {
+	p := externalParam{Name: s.Name, Kind: s.Kind, Log: s.Log, Step: s.Step, Deviation: s.Deviation, Values: s.Values, Parent: s.Parent, ParentValues: s.ParentValues}
+	switch s.Kind {
+	case tune.KindReal, tune.KindInt:
+		p.Low, p.High = &s.Low, &s.High
+	case tune.KindNormal, tune.KindLogNormal:
+		p.Mean = &s.Mean
+	}
+	return p
+}

@@ -1,0 +1,230 @@
+package suggest
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// gpTheta are a Gaussian process's hyper-parameters, as logarithms: one length scale for each input, the kernel's
+// amplitude, and the noise's standard deviation.
+type gpTheta []float64
+
+// A gp is a Gaussian process with a Matérn-5/2 kernel and one length scale for each input (Rasmussen and Williams 2006,
+// chapters 2 and 4), conditioned on points x with values y of mean 0 and variance about 1.
+type gp struct {
+	theta gpTheta
+	x     [][]float64
+	chol  mat.Cholesky
+	alpha []*mat.VecDense // K⁻¹·y of each set of values
+}
+
+// matern is the kernel without amplitude at scaled distance r, and −k'(r)/r.
+func matern(r float64) (k, slope float64) {
+	s := math.Sqrt(5) * r
+	e := math.Exp(-s)
+	return (1 + s + s*s/3) * e, 5.0 / 3 * (1 + s) * e
+}
+
+func (t gpTheta) distance(a, b []float64, inverse []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		d := (a[i] - b[i]) * inverse[i]
+		sum += d * d
+	}
+	return math.Sqrt(sum)
+}
+
+func (t gpTheta) inverseScales() []float64 {
+	inv := make([]float64, len(t)-2)
+	for i := range inv {
+		inv[i] = math.Exp(-t[i])
+	}
+	return inv
+}
+
+func (t gpTheta) variance() float64 { return math.Exp(2 * t[len(t)-2]) }
+func (t gpTheta) noise() float64    { return math.Exp(2*t[len(t)-1]) + 1e-8 }
+
+// covariance is K + noise.
+func (t gpTheta) covariance(x [][]float64) *mat.SymDense {
+	k := mat.NewSymDense(len(x), nil)
+	inv, v := t.inverseScales(), t.variance()
+	for i := range x {
+		for j := range i {
+			m, _ := matern(t.distance(x[i], x[j], inv))
+			k.SetSym(i, j, v*m)
+		}
+		k.SetSym(i, i, v+t.noise())
+	}
+	return k
+}
+
+// Priors of the hyper-parameters' logarithms: normal, with these means and standard deviations. Scales of about half the
+// cube, little noise; both wide enough that some ten points overrule them.
+const (
+	gpScaleMean, gpScaleSD = -0.7, 0.9
+	gpAmpMean, gpAmpSD     = 0, 0.7
+	gpNoiseMean, gpNoiseSD = -4.5, 1.2
+)
+
+func gpPrior(t gpTheta, grad []float64) float64 {
+	sum := 0.0
+	for i, v := range t {
+		mean, sd := gpScaleMean, gpScaleSD
+		switch i {
+		case len(t) - 2:
+			mean, sd = gpAmpMean, gpAmpSD
+		case len(t) - 1:
+			mean, sd = gpNoiseMean, gpNoiseSD
+		}
+		z := (v - mean) / sd
+		sum += 0.5 * z * z
+		if grad != nil {
+			grad[i] += z / sd
+		}
+	}
+	return sum
+}
+
+// loss is the negative log marginal likelihood (Rasmussen and Williams, equation 5.8) plus the priors' terms, up to a
+// constant; grad, if not nil, is overwritten with its gradient (equation 5.9).
+func (t gpTheta) loss(x [][]float64, y []float64, grad []float64) float64 {
+	n := len(x)
+	for i := range grad {
+		grad[i] = 0
+	}
+	var chol mat.Cholesky
+	k := t.covariance(x)
+	if !chol.Factorize(k) {
+		return math.Inf(1)
+	}
+	var alpha mat.VecDense
+	if err := chol.SolveVecTo(&alpha, mat.NewVecDense(n, y)); err != nil && math.IsInf(chol.Cond(), 0) {
+		return math.Inf(1)
+	}
+	loss := 0.5*mat.Dot(mat.NewVecDense(n, y), &alpha) + 0.5*chol.LogDet()
+	if grad == nil {
+		return loss + gpPrior(t, nil)
+	}
+	var inverse mat.SymDense
+	if err := chol.InverseTo(&inverse); err != nil && math.IsInf(chol.Cond(), 0) {
+		return math.Inf(1)
+	}
+	d := len(t) - 2
+	inv, v := t.inverseScales(), t.variance()
+	for i := range n {
+		ai := alpha.AtVec(i)
+		for j := range i {
+			// ∂loss/∂K_ij, counted for both halves.
+			w := inverse.At(i, j) - ai*alpha.AtVec(j)
+			m, slope := matern(t.distance(x[i], x[j], inv))
+			grad[d] += w * 2 * v * m
+			for p := range d {
+				q := (x[i][p] - x[j][p]) * inv[p]
+				grad[p] += w * v * slope * q * q
+			}
+		}
+		w := 0.5 * (inverse.At(i, i) - ai*ai)
+		grad[d] += w * 2 * v
+		grad[d+1] += w * 2 * math.Exp(2*t[d+1])
+	}
+	return loss + gpPrior(t, grad)
+}
+
+// fitGP finds the hyper-parameters of least loss from a few fixed starts.
+func fitGP(x [][]float64, y []float64) gpTheta {
+	d := len(x[0])
+	var best gpTheta
+	top := math.Inf(1)
+	for _, scale := range []float64{-0.7, -1.6} {
+		start := make(gpTheta, d+2)
+		for i := range d {
+			start[i] = scale
+		}
+		start[d], start[d+1] = 0, gpNoiseMean
+		at, f := minimise(func(v, g []float64) float64 { return gpTheta(v).loss(x, y, g) }, start, 25)
+		if f < top {
+			best, top = at, f
+		}
+	}
+	if best == nil {
+		best = make(gpTheta, d+2)
+		for i := range d {
+			best[i] = gpScaleMean
+		}
+		best[d+1] = gpNoiseMean
+	}
+	return best
+}
+
+// newGP conditions on x with one or more sets of values.
+func newGP(theta gpTheta, x [][]float64, ys ...[]float64) *gp {
+	g := &gp{theta: theta, x: x}
+	k := theta.covariance(x)
+	for jitter := 1e-8; !g.chol.Factorize(k) && jitter < 1; jitter *= 10 {
+		for i := range x {
+			k.SetSym(i, i, k.At(i, i)+jitter)
+		}
+	}
+	g.values(ys...)
+	return g
+}
+
+func (g *gp) values(ys ...[]float64) {
+	g.alpha = g.alpha[:0]
+	for _, y := range ys {
+		a := mat.NewVecDense(len(y), nil)
+		_ = g.chol.SolveVecTo(a, mat.NewVecDense(len(y), y)) // a bad condition is a warning, and the noise bounds it
+		g.alpha = append(g.alpha, a)
+	}
+}
+
+// A gpPredictor evaluates one process at many points without taking memory for each.
+type gpPredictor struct {
+	g    *gp
+	inv  []float64
+	v    float64
+	k, w []float64
+	l    *mat.TriDense
+	raw  []float64
+	// means are the posterior means at the last point, one for each set of values.
+	means []float64
+}
+
+func (g *gp) predictor() *gpPredictor {
+	n := len(g.x)
+	p := &gpPredictor{g: g, inv: g.theta.inverseScales(), v: g.theta.variance(), k: make([]float64, n), w: make([]float64, n),
+		means: make([]float64, len(g.alpha)), l: mat.NewTriDense(n, mat.Lower, nil)}
+	g.chol.LTo(p.l)
+	p.raw = p.l.RawTriangular().Data
+	return p
+}
+
+// at sets means and returns the standard deviation of the noiseless function at x.
+func (p *gpPredictor) at(x []float64) float64 {
+	n := len(p.k)
+	for i, xi := range p.g.x {
+		m, _ := matern(p.g.theta.distance(x, xi, p.inv))
+		p.k[i] = p.v * m
+	}
+	for s, a := range p.g.alpha {
+		sum := 0.0
+		for i, ai := range a.RawVector().Data {
+			sum += p.k[i] * ai
+		}
+		p.means[s] = sum
+	}
+	variance := p.v
+	for i := range n { // L·w = k
+		sum := p.k[i]
+		row := p.raw[i*n : i*n+i]
+		for j, lij := range row {
+			sum -= lij * p.w[j]
+		}
+		w := sum / p.raw[i*n+i]
+		p.w[i] = w
+		variance -= w * w
+	}
+	return math.Sqrt(max(variance, 1e-12))
+}

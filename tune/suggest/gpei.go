@@ -1,0 +1,335 @@
+package suggest
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// GP proposes where a Gaussian process expects the most improvement (Jones, Schonlau and Welch 1998, equation 15): Matérn-5/2
+// with a length scale for each input, hyper-parameters by maximum a posteriori.
+//
+// Running trials have no value yet: their values are drawn from the process, several times, and the improvement is
+// averaged over the draws (Snoek, Larochelle and Adams 2012, section 3.2), so that many trials at once spread. Inputs are
+// the unit cube; a choice is one input for each of its values, a parameter that is not there stands in the middle.
+type GP struct {
+	// Startup is the number of finished trials below which proposals are quasi-random. Zero is 10.
+	Startup int
+	// Candidates is the number of points that are looked at before the best ones are refined. Zero is 500.
+	Candidates int
+	// MaxPoints bounds the trials in the process, whose cost grows with their cube: half of it the best, half the
+	// newest. Zero is 240.
+	MaxPoints int
+
+	reader   reader
+	matrices []sobolMatrix
+	cache    gpCache
+}
+
+// Suggest implements tune.Suggester.
+func (g *GP) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
+	m, recs := g.reader.read(v)
+	fixed := v.Fixed(number)
+	given := m.given(fixed)
+	if n := finished(recs); n < g.startup() || n < 2 || m.size(given) == 1 {
+		return m.params(m.startPoint(recs, given, &g.matrices, v.Seed(), number, rng), fixed)
+	}
+	return m.params(m.fresh(recs, given, rng, func() []float64 { return g.propose(m, recs, given, rng) }), fixed)
+}
+
+// gpCache keeps the hyper-parameters fitted to some points, so that they need not be found again at each proposal.
+type gpCache struct {
+	key   uint64
+	theta gpTheta
+}
+
+const gpFantasies = 8
+
+func (g *GP) startup() int {
+	if g.Startup > 0 {
+		return g.Startup
+	}
+	return 10
+}
+
+// encode maps values to the process's inputs.
+func (s *model) encode(x []float64) []float64 {
+	in := make([]float64, 0, len(x))
+	for i, d := range s.dims {
+		missing := math.IsNaN(x[i])
+		switch {
+		case d.choices > 2:
+			for c := range d.choices {
+				switch {
+				case missing:
+					in = append(in, 0.5/float64(d.choices))
+				case c == int(x[i]):
+					in = append(in, 0.7)
+				default:
+					in = append(in, 0)
+				}
+			}
+		case missing:
+			in = append(in, 0.5)
+		case d.choices == 2:
+			in = append(in, x[i])
+		default:
+			in = append(in, d.toUnit(x[i]))
+		}
+	}
+	return in
+}
+
+// normalise turns scores (larger is better) into values to make small, of mean 0 and variance 1. What is much worse than
+// the median is pressed together logarithmically first: how bad a bad trial was says little.
+func normalise(scores []float64) []float64 {
+	y := make([]float64, len(scores))
+	worst := math.Inf(1)
+	for _, s := range scores {
+		if !math.IsInf(s, 0) && !math.IsNaN(s) {
+			worst = min(worst, s)
+		}
+	}
+	if math.IsInf(worst, 0) {
+		worst = 0
+	}
+	for i, s := range scores {
+		if math.IsInf(s, 0) || math.IsNaN(s) {
+			s = worst
+		}
+		y[i] = -s
+	}
+	sorted := slices.Sorted(slices.Values(y))
+	mid := sorted[len(sorted)/2]
+	if unit := mid - sorted[0]; unit > 0 {
+		for i := range y {
+			if over := (y[i] - mid) / unit; over > 0 {
+				y[i] = mid + unit*math.Log1p(over)
+			}
+		}
+	}
+	mean, variance := 0.0, 0.0
+	for _, v := range y {
+		mean += v / float64(len(y))
+	}
+	for _, v := range y {
+		variance += (v - mean) * (v - mean) / float64(len(y))
+	}
+	sd := math.Sqrt(variance)
+	if sd < 1e-300 {
+		sd = 1
+	}
+	for i := range y {
+		y[i] = (y[i] - mean) / sd
+	}
+	return y
+}
+
+// data chooses the finished records that the process is conditioned on.
+func (g *GP) data(recs []record) []*record {
+	var done []*record
+	for i := range recs {
+		if recs[i].finished() {
+			done = append(done, &recs[i])
+		}
+	}
+	limit := g.MaxPoints
+	if limit <= 0 {
+		limit = 240
+	}
+	slices.SortFunc(done, byEnd)
+	if len(done) <= limit {
+		return done
+	}
+	newest := done[len(done)-limit/2:]
+	older := slices.Clone(done[:len(done)-limit/2])
+	slices.SortStableFunc(older, func(a, b *record) int { return a.compare(b) })
+	older = older[:limit-limit/2]
+	slices.SortFunc(older, byEnd)
+	return append(older, newest...)
+}
+
+// fit finds the hyper-parameters from the first m of n points, m growing by steps of a tenth, so that one fit serves
+// several proposals and still depends on the points alone.
+func (g *GP) fit(x [][]float64, scores []float64) gpTheta {
+	m := 4
+	for next := m; next <= len(x); next += max(1, next/10) {
+		m = next
+	}
+	m = min(m, len(x))
+	key := mix(uint64(m))
+	for i := range m {
+		key = mix(key ^ math.Float64bits(scores[i]))
+		for _, v := range x[i] {
+			key = mix(key ^ math.Float64bits(v))
+		}
+	}
+	if g.cache.theta == nil || g.cache.key != key {
+		g.cache = gpCache{key, fitGP(x[:m], normalise(scores[:m]))}
+	}
+	return g.cache.theta
+}
+
+// propose returns values for the model's dims.
+func (g *GP) propose(s *model, recs []record, given []float64, rng *rand.Rand) []float64 {
+	data := g.data(recs)
+	x, scores := make([][]float64, len(data)), make([]float64, len(data))
+	for i, r := range data {
+		x[i], scores[i] = s.encode(r.x), r.score
+		if r.state == recordPruned { // its final value is not known, but was not going to be good
+			scores[i] = min(scores[i], medianScore(data))
+		}
+	}
+	y := normalise(scores)
+	theta := g.fit(x, scores)
+	process := newGP(theta, x, y)
+	var running [][]float64
+	for i := range recs {
+		if recs[i].state == recordRunning {
+			running = append(running, s.encode(recs[i].x))
+		}
+	}
+	bests := []float64{slices.Min(y)}
+	if len(running) > 0 {
+		process, bests = fantasise(process, y, running[max(0, len(running)-64):], rng)
+	}
+	return g.search(s, process, bests, data, given, rng)
+}
+
+func medianScore(data []*record) float64 {
+	var all []float64
+	for _, r := range data {
+		if r.state == recordComplete {
+			all = append(all, r.score)
+		}
+	}
+	if len(all) == 0 {
+		return math.Inf(1)
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// fantasise conditions the process on draws of the values at more points, gpFantasies sets of them, each point drawn given
+// those before it. It returns each set's least value as well.
+func fantasise(g *gp, y []float64, more [][]float64, rng *rand.Rand) (*gp, []float64) {
+	sets := make([][]float64, gpFantasies)
+	bests := make([]float64, gpFantasies)
+	for i := range sets {
+		sets[i] = slices.Clone(y)
+	}
+	for _, p := range more {
+		pr := newGP(g.theta, g.x, sets...).predictor()
+		sd := pr.at(p)
+		for i := range sets {
+			sets[i] = append(sets[i], pr.means[i]+sd*rng.NormFloat64())
+		}
+		g = &gp{theta: g.theta, x: append(slices.Clip(g.x), p)}
+	}
+	for i := range sets {
+		bests[i] = slices.Min(sets[i])
+	}
+	return newGP(g.theta, g.x, sets...), bests
+}
+
+// logImprovement is the log of the expected improvement below best of N(mean, sd²), right to the digits also where the
+// improvement itself would be 0 (Ament et al. 2023, section 4).
+func logImprovement(best, mean, sd float64) float64 {
+	z := (best - mean) / sd
+	if z > -25 {
+		return math.Log(sd) + math.Log(normalPDF(z)+z*normalCDF(z))
+	}
+	// φ(z) + z·Φ(z) = φ(z)·(1/z² − 3/z⁴ + …)
+	return math.Log(sd) - 0.5*z*z - logSqrt2Pi - 2*math.Log(-z) + math.Log1p(-3/(z*z))
+}
+
+// search looks at candidates all over the space and around the best trials, and refines the most promising ones.
+func (g *GP) search(s *model, process *gp, bests []float64, data []*record, given []float64, rng *rand.Rand) []float64 {
+	p := process.predictor()
+	terms := make([]float64, len(bests))
+	value := func(x []float64) float64 {
+		sd := p.at(s.encode(x))
+		for i := range terms {
+			terms[i] = logImprovement(bests[i], p.means[i], sd)
+		}
+		return logSumExp(terms)
+	}
+	type point struct {
+		u, x []float64
+		v    float64
+	}
+	var all []point
+	add := func(u []float64) point {
+		x := s.fromUnit(u, given)
+		pt := point{u, x, value(x)}
+		all = append(all, pt)
+		return pt
+	}
+	n := g.Candidates
+	if n <= 0 {
+		n = 500
+	}
+	for range n {
+		u := make([]float64, len(s.dims))
+		for i := range u {
+			u[i] = rng.Float64()
+		}
+		add(u)
+	}
+	top := slices.Clone(data)
+	slices.SortStableFunc(top, func(a, b *record) int { return a.compare(b) })
+	for _, r := range top[:min(3, len(top))] {
+		for k := range 30 {
+			add(s.nudge(centre(s.toUnit(r.x)), []float64{0.1, 0.03, 0.01}[k%3], rng))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b point) int { return cmp.Compare(b.v, a.v) })
+	best := all[0]
+	for _, start := range slices.Clone(all[:min(4, len(all))]) {
+		at, sd := start, 0.08
+		for range 60 {
+			if next := add(s.nudge(at.u, sd, rng)); next.v > at.v {
+				at, sd = next, min(sd*1.5, 0.2)
+			} else {
+				sd = max(sd*0.9, 1e-3)
+			}
+		}
+		if at.v > best.v {
+			best = at
+		}
+	}
+	return best.x
+}
+
+// nudge moves some coordinates of a point of the unit cube by normal steps, reflected at the walls; a choice is drawn anew
+// now and then.
+func (s *model) nudge(u []float64, sd float64, rng *rand.Rand) []float64 {
+	out := slices.Clone(u)
+	all := rng.IntN(2) == 0
+	one := rng.IntN(len(u))
+	for i, d := range s.dims {
+		if !all && i != one {
+			continue
+		}
+		if d.choices > 0 {
+			if !all || rng.Float64() < 0.1 {
+				out[i] = rng.Float64()
+			}
+			continue
+		}
+		step := sd
+		if n := d.size(); n < math.Inf(1) {
+			step = max(sd, 0.7/n)
+		}
+		out[i] += step * rng.NormFloat64()
+		out[i] = math.Abs(out[i])
+		if out[i] = math.Mod(out[i], 2); out[i] >= 1 {
+			out[i] = math.Nextafter(2-out[i], 0)
+		}
+		out[i] = min(out[i], 1-1e-12)
+	}
+	return out
+}

@@ -1,0 +1,35 @@
+package suggest
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// Limit lets another suggester propose only while fewer than Max of the study's trials are pending or running, so that it
+// learns from results before it goes on, whatever the study's Parallel.
+type Limit struct {
+	Suggester tune.Suggester
+	// Max is how many trials run at once; at least 1.
+	Max int
+	// Batch proposes Max at a time, and the next ones when all of those are over. Paused trials count as not over.
+	Batch bool
+}
+
+// Suggest implements tune.Suggester.
+func (l *Limit) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
+	if l.Suggester == nil || l.Max < 1 {
+		return tune.Params{}, fmt.Errorf("suggest: Limit: Suggester is %T and Max %d: want a suggester, and at least 1", l.Suggester, l.Max)
+	}
+	if l.Batch {
+		for i := (number/l.Max - 1) * l.Max; i >= 0 && i < number/l.Max*l.Max; i++ { // those before it were over when it began
+			if t := v.Trial(i); t != nil && !t.State.Final() {
+				return tune.Params{}, tune.ErrWait
+			}
+		}
+	} else if v.Count(tune.Pending)+v.Count(tune.Running) >= l.Max {
+		return tune.Params{}, tune.ErrWait
+	}
+	return l.Suggester.Suggest(v, number, rng)
+}

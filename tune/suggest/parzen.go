@@ -1,0 +1,300 @@
+package suggest
+
+import (
+	"math"
+	"math/rand/v2"
+	"sort"
+)
+
+// parzenRules are the constants of a Parzen estimator.
+type parzenRules struct {
+	priorWeight  float64 // weight of the prior kernel against 1 of an observation, of one continuous dim
+	coarseWeight float64 // the same, of a stepped dim, a choice, or several dims
+	joint        float64 // of several dims: sigma is joint·n^(−1/(d+4))·(hi−lo)
+	narrow       float64 // sigma is at least (hi−lo)/min(100, narrow·(2+n)); of a stepped dim narrow is 1
+	hyperopt     bool    // one truncation over the mixture, and half the range as the only observation's sigma
+	ramp         int     // newest observations of weight 1; older ones' weights fall linearly to 1/n
+}
+
+// optunaRules are those of Optuna 4.6.
+var optunaRules = parzenRules{priorWeight: 1, coarseWeight: 1, joint: 0.2, narrow: 1, ramp: 25}
+
+// A mixture is a weighted sum of product kernels over some dims: one kernel around each observation and one, the last, for
+// the prior (Bergstra et al. 2011, Algorithms for Hyper-Parameter Optimization, section 4).
+//
+// A numeric factor is a normal around mu with sigma, truncated to the dim's wide bounds. The density of a stepped dim is
+// the mass of the value's cell, of a choice a table.
+type mixture struct {
+	dims    []*dim
+	weight  []float64 // sums to 1
+	factors []factor  // one for each dim
+	rules   parzenRules
+}
+
+// A factor has the kernels' parts in one dim.
+type factor struct {
+	mu, sigma []float64   // numeric, in inner units
+	scale     []float64   // log of 1/(sigma·√(2π)·mass inside the bounds); of a stepped dim log(1/mass)
+	class     []int       // choice: the observed one; the prior's is the number of choices
+	table     [][]float64 // choice: for each class, the log probability of each choice
+	lo, hi    float64     // wide bounds
+}
+
+// observationWeights has 1 for each of n observations, oldest first; beyond the newest ramp ones the weights fall linearly
+// from 1 to 1/n.
+func observationWeights(n, ramp int) []float64 {
+	w := make([]float64, n)
+	for i := range w {
+		w[i] = 1
+	}
+	if n <= ramp || ramp <= 0 {
+		return w
+	}
+	m := n - ramp
+	first := 1 / float64(n)
+	for i := range m {
+		if m == 1 {
+			w[i] = first
+		} else {
+			w[i] = first + (1-first)*float64(i)/float64(m-1)
+		}
+	}
+	return w
+}
+
+// newMixture fits the estimator to observations, oldest first; row[j] is the value in dims[j]. With more than one dim
+// the sigmas are those of joint sampling, rules.joint·n^(−1/(d+4))·(hi−lo).
+func newMixture(dims []*dim, obs [][]float64, rules parzenRules) *mixture {
+	n := len(obs)
+	m := &mixture{dims: dims, rules: rules, factors: make([]factor, len(dims))}
+	prior := rules.coarseWeight
+	if len(dims) == 1 && dims[0].choices == 0 && dims[0].step == 0 {
+		prior = rules.priorWeight
+	}
+	m.weight = append(observationWeights(n, rules.ramp), prior)
+	sum := 0.0
+	for _, w := range m.weight {
+		sum += w
+	}
+	for i := range m.weight {
+		m.weight[i] /= sum
+	}
+	for j, d := range dims {
+		f := &m.factors[j]
+		if d.choices > 0 {
+			f.choice(d, obs, j, prior)
+			continue
+		}
+		f.numeric(d, obs, j, rules, len(dims) > 1, len(dims))
+	}
+	return m
+}
+
+// choice fills the factor of a choice: kernel i has (prior/(n+1) + [c = x_i]), normalised; the prior is uniform.
+func (f *factor) choice(d *dim, obs [][]float64, j int, prior float64) {
+	n, k := len(obs), d.choices
+	f.class = make([]int, n+1)
+	for i, row := range obs {
+		f.class[i] = min(max(int(row[j]), 0), k-1)
+	}
+	f.class[n] = k
+	base := prior / float64(n+1)
+	total := base*float64(k) + 1
+	f.table = make([][]float64, k+1)
+	for c := range f.table {
+		row := make([]float64, k)
+		for i := range row {
+			switch {
+			case c == k:
+				row[i] = -math.Log(float64(k))
+			case c == i:
+				row[i] = math.Log((base + 1) / total)
+			default:
+				row[i] = math.Log(base / total)
+			}
+		}
+		f.table[c] = row
+	}
+}
+
+func (f *factor) numeric(d *dim, obs [][]float64, j int, rules parzenRules, joint bool, numDims int) {
+	n := len(obs)
+	f.lo, f.hi = d.wide()
+	mid, width := (f.lo+f.hi)/2, f.hi-f.lo
+	if d.normal() {
+		mid, width = d.mean, d.sd
+	}
+	f.mu = make([]float64, n+1)
+	for i, row := range obs {
+		f.mu[i] = d.inner(row[j])
+	}
+	f.mu[n] = mid
+	f.sigma = make([]float64, n+1)
+	switch {
+	case joint:
+		s := rules.joint * math.Pow(float64(max(n, 1)), -1/float64(numDims+4)) * width
+		for i := range f.sigma {
+			f.sigma[i] = s
+		}
+	case rules.hyperopt && n == 1:
+		f.sigma[0] = width / 2
+	default:
+		f.neighbours()
+	}
+	narrow := rules.narrow
+	if d.step > 0 {
+		narrow = 1
+	}
+	least := width / min(100, narrow*float64(2+n))
+	for i := range n {
+		f.sigma[i] = min(max(f.sigma[i], least), width)
+	}
+	f.sigma[n] = width
+	f.scale = make([]float64, n+1)
+	for i, s := range f.sigma {
+		mass := normalMass((f.lo-f.mu[i])/s, (f.hi-f.mu[i])/s)
+		if rules.hyperopt {
+			mass = 1 // divided out over the whole mixture
+		}
+		f.scale[i] = -math.Log(mass)
+		if d.step == 0 {
+			f.scale[i] -= math.Log(s) + logSqrt2Pi
+		}
+	}
+}
+
+// neighbours sets each sigma to the larger distance to the two sorted neighbours, the prior's midpoint being one of them;
+// the outermost ones have only the inner neighbour.
+func (f *factor) neighbours() {
+	n := len(f.mu)
+	if n < 2 {
+		return
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	sort.SliceStable(order, func(a, b int) bool { return f.mu[order[a]] < f.mu[order[b]] })
+	for p, i := range order {
+		left, right := 0.0, 0.0
+		if p > 0 {
+			left = f.mu[i] - f.mu[order[p-1]]
+		}
+		if p < n-1 {
+			right = f.mu[order[p+1]] - f.mu[i]
+		}
+		f.sigma[i] = max(left, right)
+	}
+}
+
+// logDensity is the log density (log probability, of stepped dims and choices) of the point x, in values.
+func (m *mixture) logDensity(x []float64) float64 {
+	return m.evaluator().logDensity(x)
+}
+
+// An evaluator computes one mixture's density at many points without taking memory for each.
+type evaluator struct {
+	m         *mixture
+	logWeight []float64
+	terms     []float64
+}
+
+func (m *mixture) evaluator() *evaluator {
+	e := &evaluator{m: m, logWeight: make([]float64, len(m.weight)), terms: make([]float64, len(m.weight))}
+	for i, w := range m.weight {
+		e.logWeight[i] = math.Log(w)
+	}
+	return e
+}
+
+func (e *evaluator) logDensity(x []float64) float64 {
+	m, terms := e.m, e.terms
+	copy(terms, e.logWeight)
+	accepted := 1.0
+	for j, d := range m.dims {
+		f := &m.factors[j]
+		switch {
+		case d.choices > 0:
+			c := int(x[j])
+			for i := range terms {
+				terms[i] += f.table[f.class[i]][c]
+			}
+		case d.step > 0:
+			a, b := d.cell(x[j])
+			for i := range terms {
+				s := f.sigma[i]
+				za, zb := (a-f.mu[i])/s, (b-f.mu[i])/s
+				if za > 38 || zb < -38 {
+					terms[i] = math.Inf(-1)
+					continue
+				}
+				terms[i] += math.Log(normalMass(za, zb)) + f.scale[i]
+			}
+		default:
+			v := d.inner(x[j])
+			for i := range terms {
+				z := (v - f.mu[i]) / f.sigma[i]
+				terms[i] += f.scale[i] - 0.5*z*z
+			}
+		}
+		if m.rules.hyperopt && d.choices == 0 {
+			mass := 0.0
+			for i, w := range m.weight {
+				mass += w * normalMass((f.lo-f.mu[i])/f.sigma[i], (f.hi-f.mu[i])/f.sigma[i])
+			}
+			accepted *= mass
+		}
+	}
+	return logSumExp(terms) - math.Log(accepted)
+}
+
+func logSumExp(terms []float64) float64 {
+	top := math.Inf(-1)
+	for _, t := range terms {
+		top = max(top, t)
+	}
+	if math.IsInf(top, 0) {
+		return top
+	}
+	sum := 0.0
+	for _, t := range terms {
+		if t -= top; t > -40 { // what is below e⁻⁴⁰ of the largest does not move the sum
+			sum += math.Exp(t)
+		}
+	}
+	return top + math.Log(sum)
+}
+
+// sample draws one point, in values: a kernel by weight, then each dim from its truncated normal or table.
+func (m *mixture) sample(rng *rand.Rand) []float64 {
+	u, k := rng.Float64(), len(m.weight)-1
+	for i, w := range m.weight {
+		if u < w {
+			k = i
+			break
+		}
+		u -= w
+	}
+	x := make([]float64, len(m.dims))
+	for j, d := range m.dims {
+		f := &m.factors[j]
+		if d.choices > 0 {
+			v := rng.Float64()
+			c := d.choices - 1
+			for i, lp := range f.table[f.class[k]] {
+				if p := math.Exp(lp); v < p {
+					c = i
+					break
+				} else {
+					v -= p
+				}
+			}
+			x[j] = float64(c)
+			continue
+		}
+		a, b := normalCDF((f.lo-f.mu[k])/f.sigma[k]), normalCDF((f.hi-f.mu[k])/f.sigma[k])
+		z := normalQuantile(a + rng.Float64()*(b-a))
+		x[j] = d.value(min(max(f.mu[k]+f.sigma[k]*z, f.lo), f.hi))
+	}
+	return x
+}
