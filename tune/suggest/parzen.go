@@ -1,9 +1,10 @@
 package suggest
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
-	"sort"
+	"slices"
 )
 
 // parzenRules are the constants of a Parzen estimator.
@@ -170,82 +171,30 @@ func (f *factor) neighbours() {
 	if n < 2 {
 		return
 	}
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
+	type at struct {
+		mu float64
+		i  int
 	}
-	sort.SliceStable(order, func(a, b int) bool { return f.mu[order[a]] < f.mu[order[b]] })
-	for p, i := range order {
+	order := make([]at, n)
+	for i, mu := range f.mu {
+		order[i] = at{mu, i}
+	}
+	slices.SortFunc(order, func(a, b at) int { return cmp.Or(cmp.Compare(a.mu, b.mu), cmp.Compare(a.i, b.i)) })
+	for p, o := range order {
 		left, right := 0.0, 0.0
 		if p > 0 {
-			left = f.mu[i] - f.mu[order[p-1]]
+			left = o.mu - order[p-1].mu
 		}
 		if p < n-1 {
-			right = f.mu[order[p+1]] - f.mu[i]
+			right = order[p+1].mu - o.mu
 		}
-		f.sigma[i] = max(left, right)
+		f.sigma[o.i] = max(left, right)
 	}
 }
 
 // logDensity is the log density (log probability, of stepped dims and choices) of the point x, in values.
 func (m *mixture) logDensity(x []float64) float64 {
 	return m.evaluator().logDensity(x)
-}
-
-// An evaluator computes one mixture's density at many points without taking memory for each.
-type evaluator struct {
-	m         *mixture
-	logWeight []float64
-	terms     []float64
-}
-
-func (m *mixture) evaluator() *evaluator {
-	e := &evaluator{m: m, logWeight: make([]float64, len(m.weight)), terms: make([]float64, len(m.weight))}
-	for i, w := range m.weight {
-		e.logWeight[i] = math.Log(w)
-	}
-	return e
-}
-
-func (e *evaluator) logDensity(x []float64) float64 {
-	m, terms := e.m, e.terms
-	copy(terms, e.logWeight)
-	accepted := 1.0
-	for j, d := range m.dims {
-		f := &m.factors[j]
-		switch {
-		case d.choices > 0:
-			c := int(x[j])
-			for i := range terms {
-				terms[i] += f.table[f.class[i]][c]
-			}
-		case d.step > 0:
-			a, b := d.cell(x[j])
-			for i := range terms {
-				s := f.sigma[i]
-				za, zb := (a-f.mu[i])/s, (b-f.mu[i])/s
-				if za > 38 || zb < -38 {
-					terms[i] = math.Inf(-1)
-					continue
-				}
-				terms[i] += math.Log(normalMass(za, zb)) + f.scale[i]
-			}
-		default:
-			v := d.inner(x[j])
-			for i := range terms {
-				z := (v - f.mu[i]) / f.sigma[i]
-				terms[i] += f.scale[i] - 0.5*z*z
-			}
-		}
-		if m.rules.hyperopt && d.choices == 0 {
-			mass := 0.0
-			for i, w := range m.weight {
-				mass += w * normalMass((f.lo-f.mu[i])/f.sigma[i], (f.hi-f.mu[i])/f.sigma[i])
-			}
-			accepted *= mass
-		}
-	}
-	return logSumExp(terms) - math.Log(accepted)
 }
 
 func logSumExp(terms []float64) float64 {

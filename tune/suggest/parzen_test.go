@@ -180,3 +180,31 @@ func TestSamplesFollowDensity(t *testing.T) {
 		t.Errorf("probabilities add up to %v", sum)
 	}
 }
+
+// With many observations only near kernels are added up: it must make no difference.
+func TestSortedKernelsGiveTheSameDensity(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, hyperopt := range []bool{false, true} {
+		rules := optunaRules
+		rules.hyperopt = hyperopt
+		var obs [][]float64
+		for range 3000 {
+			obs = append(obs, []float64{min(rng.ExpFloat64(), 10)})
+		}
+		m := newMixture([]*dim{{lo: 0, hi: 10}}, obs, rules)
+		fast := m.evaluator()
+		slow := &evaluator{m: m, accepted: fast.accepted, terms: make([]float64, len(m.weight))}
+		for _, w := range m.weight {
+			slow.logWeight = append(slow.logWeight, math.Log(w))
+		}
+		if fast.logWeight != nil {
+			t.Fatal("the kernels were not sorted")
+		}
+		for range 100 {
+			x := []float64{10 * rng.Float64()}
+			if a, b := fast.logDensity(x), slow.logDensity(x); !near(a, b, 1e-10) {
+				t.Errorf("at %v: got %v, want %v", x, a, b)
+			}
+		}
+	}
+}
