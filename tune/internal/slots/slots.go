@@ -1,0 +1,399 @@
+// Package slots gives out the processors and GPUs of nodes to trials.
+//
+// One Allocator owns all of them: what is given out is in nobody else's hands
+// until it is given back. Requests are served in the order in which they came; one
+// that has to wait holds back those behind it, so that a large one is not passed
+// by small ones for ever. Nodes come and go meanwhile.
+package slots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// ErrLost is the cause of the end of a Grant one of whose nodes has gone.
+var ErrLost = errors.New("its node has gone")
+
+// A Node is a machine.
+type Node struct {
+	Name string
+	CPUs []int    // numbers of processors, as in an affinity set
+	GPUs []string // as CUDA_VISIBLE_DEVICES takes them: numbers or UUIDs
+}
+
+// A Request is what one trial needs: on each of Hosts different nodes, so many processors and GPUs. Zero Hosts is one. A request for
+// nothing of a kind can share a node that has none of it left.
+type Request struct {
+	Hosts, CPUs, GPUs int
+}
+
+func (r Request) String() string {
+	text := fmt.Sprintf("%s and %s", count(r.CPUs, "CPU"), count(r.GPUs, "GPU"))
+	if r.Hosts > 1 {
+		text += fmt.Sprintf(" on each of %d nodes", r.Hosts)
+	}
+	return text
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// A Part is what a trial has of one node. The lists are sorted as the node's are.
+type Part struct {
+	Node string
+	CPUs []int
+	GPUs []string
+}
+
+// A Grant is what one trial has. Its nodes are in the order in which they were added.
+type Grant struct {
+	Parts []Part
+
+	of   *Allocator
+	lost chan struct{} // closed when a node of it has gone
+	gone string        // the node
+	over bool
+}
+
+// Lost is closed when a node of the grant has gone; Gone names it then.
+func (g *Grant) Lost() <-chan struct{} { return g.lost }
+
+// Gone names the node that has gone; "" if none has.
+func (g *Grant) Gone() string {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	return g.gone
+}
+
+// Release gives all of it back. It may be called again.
+func (g *Grant) Release() {
+	a := g.of
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if g.over {
+		return
+	}
+	g.over = true
+	delete(a.grants, g)
+	for _, n := range slices.Clone(a.nodes) {
+		n.free(g)
+		a.drop(n)
+	}
+	a.serve()
+}
+
+// An Allocator gives out the nodes' processors and GPUs. Its methods may be called together.
+type Allocator struct {
+	mu     sync.Mutex // guards all below
+	nodes  []*node    // in the order in which they were added
+	queue  []*waiting // the one that came first is first
+	grants map[*Grant]bool
+}
+
+// A node is a Node with what is left of it.
+type node struct {
+	Node
+	cpuOf    []*Grant // who has it; nil: free
+	gpuOf    []*Grant
+	draining bool // gives out nothing any more
+}
+
+type waiting struct {
+	request Request
+	grant   chan *Grant // holds one
+}
+
+// New makes an allocator of these nodes.
+func New(nodes ...Node) (*Allocator, error) {
+	a := &Allocator{grants: make(map[*Grant]bool)}
+	for _, n := range nodes {
+		if err := a.Add(n); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// Add adds a node. Names are unique, and so are the numbers on a node.
+func (a *Allocator) Add(n Node) error {
+	if n.Name == "" {
+		return errors.New("slots: add: the node has no name")
+	}
+	if i := repeated(n.CPUs); i >= 0 {
+		return fmt.Errorf("slots: add node %s: CPU %d is named twice", n.Name, n.CPUs[i])
+	}
+	if i := repeated(n.GPUs); i >= 0 {
+		return fmt.Errorf("slots: add node %s: GPU %s is named twice", n.Name, n.GPUs[i])
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.find(n.Name) != nil {
+		return fmt.Errorf("slots: add node %s: it is there already", n.Name)
+	}
+	n.CPUs, n.GPUs = slices.Clone(n.CPUs), slices.Clone(n.GPUs)
+	a.nodes = append(a.nodes, &node{Node: n, cpuOf: make([]*Grant, len(n.CPUs)), gpuOf: make([]*Grant, len(n.GPUs))})
+	a.serve()
+	return nil
+}
+
+// repeated is the index of the first element that was there before, or -1.
+func repeated[T comparable](list []T) int {
+	seen := make(map[T]bool)
+	for i, x := range list {
+		if seen[x] {
+			return i
+		}
+		seen[x] = true
+	}
+	return -1
+}
+
+// Drain lets a node give out nothing more; what was given out stays until it is given back, and then the node is gone.
+func (a *Allocator) Drain(name string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.find(name)
+	if n == nil {
+		return fmt.Errorf("slots: drain node %s: there is none of this name; there are %s", name, a.names())
+	}
+	n.draining = true
+	a.drop(n)
+	return nil
+}
+
+// Lose takes a node out at once: grants that have a part of it are told.
+func (a *Allocator) Lose(name string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.find(name)
+	if n == nil {
+		return fmt.Errorf("slots: lose node %s: there is none of this name; there are %s", name, a.names())
+	}
+	a.nodes = slices.DeleteFunc(a.nodes, func(x *node) bool { return x == n })
+	for g := range a.grants {
+		if g.gone == "" && slices.ContainsFunc(g.Parts, func(p Part) bool { return p.Node == name }) {
+			g.gone = name
+			close(g.lost)
+		}
+	}
+	return nil
+}
+
+// Fits is an error that names the request and the nodes if they could not serve it even if all were free.
+func (a *Allocator) Fits(r Request) error {
+	if r.Hosts < 0 || r.CPUs < 0 || r.GPUs < 0 {
+		return fmt.Errorf("slots: request %+v: want no number below 0", r)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	able := 0
+	for _, n := range a.nodes {
+		if !n.draining && len(n.CPUs) >= r.CPUs && len(n.GPUs) >= r.GPUs {
+			able++
+		}
+	}
+	if able >= max(r.Hosts, 1) {
+		return nil
+	}
+	return fmt.Errorf("slots: it needs %v, and that never fits: %s", r, a.describe())
+}
+
+func (a *Allocator) describe() string {
+	if len(a.nodes) == 0 {
+		return "there is no node"
+	}
+	var parts []string
+	for _, n := range a.nodes {
+		text := fmt.Sprintf("%s has %s and %s", n.Name, count(len(n.CPUs), "CPU"), count(len(n.GPUs), "GPU"))
+		if n.draining {
+			text += " (leaving)"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Acquire waits until the request can be served. When ctx ends its error says how long the queue was before it and what is there.
+func (a *Allocator) Acquire(ctx context.Context, r Request) (*Grant, error) {
+	if r.Hosts < 0 || r.CPUs < 0 || r.GPUs < 0 {
+		return nil, fmt.Errorf("slots: request %+v: want no number below 0", r)
+	}
+	w := &waiting{request: r, grant: make(chan *Grant, 1)}
+	a.mu.Lock()
+	a.queue = append(a.queue, w)
+	a.serve()
+	a.mu.Unlock()
+	select {
+	case g := <-w.grant:
+		return g, nil
+	case <-ctx.Done():
+	}
+	a.mu.Lock()
+	before := slices.Index(a.queue, w)
+	if before >= 0 {
+		a.queue = slices.Delete(a.queue, before, before+1)
+		a.serve() // those behind it may go on
+	}
+	nodes := a.describe()
+	a.mu.Unlock()
+	if before < 0 { // served meanwhile
+		return <-w.grant, nil
+	}
+	return nil, fmt.Errorf("slots: wait for %v, with %s before it; %s: %w", r, count(before, "request"), nodes, context.Cause(ctx))
+}
+
+// Usage is what a node has and what of it is given out.
+type Usage struct {
+	Name               string
+	CPUs, GPUs         int
+	UsedCPUs, UsedGPUs int
+	Leaving            bool
+}
+
+// Usage tells about all nodes, in the order in which they were added.
+func (a *Allocator) Usage() []Usage {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []Usage
+	for _, n := range a.nodes {
+		all = append(all, Usage{n.Name, len(n.CPUs), len(n.GPUs), len(n.CPUs) - n.left(n.cpuOf), len(n.GPUs) - n.left(n.gpuOf), n.draining})
+	}
+	return all
+}
+
+// serve gives to those who wait first for as long as there is enough.
+func (a *Allocator) serve() {
+	for len(a.queue) > 0 {
+		g := a.take(a.queue[0].request)
+		if g == nil {
+			return
+		}
+		a.queue[0].grant <- g
+		a.queue = a.queue[1:]
+	}
+}
+
+// take finds nodes for a request: those with the fewest free processors that suffice, so that large pieces stay whole. It returns
+// nil if there are not enough.
+func (a *Allocator) take(r Request) *Grant {
+	var able []*node
+	for _, n := range a.nodes {
+		if !n.draining && n.left(n.cpuOf) >= r.CPUs && n.left(n.gpuOf) >= r.GPUs {
+			able = append(able, n)
+		}
+	}
+	hosts := max(r.Hosts, 1)
+	if len(able) < hosts {
+		return nil
+	}
+	slices.SortStableFunc(able, func(x, y *node) int {
+		// A node with GPUs is the last that a request without should take.
+		if r.GPUs == 0 && (len(x.GPUs) > 0) != (len(y.GPUs) > 0) {
+			return b2i(len(x.GPUs) > 0) - b2i(len(y.GPUs) > 0)
+		}
+		if d := x.left(x.gpuOf) - y.left(y.gpuOf); d != 0 {
+			return d
+		}
+		return x.left(x.cpuOf) - y.left(y.cpuOf)
+	})
+	chosen := able[:hosts]
+	g := &Grant{of: a, lost: make(chan struct{})}
+	for _, n := range a.nodes {
+		if slices.Contains(chosen, n) {
+			g.Parts = append(g.Parts, n.take(g, r))
+		}
+	}
+	a.grants[g] = true
+	return g
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (a *Allocator) find(name string) *node {
+	for _, n := range a.nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+func (a *Allocator) names() string {
+	var names []string
+	for _, n := range a.nodes {
+		names = append(names, n.Name)
+	}
+	if names == nil {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// drop takes out a node that is leaving and holds nothing.
+func (a *Allocator) drop(n *node) {
+	if n.draining && n.left(n.cpuOf) == len(n.CPUs) && n.left(n.gpuOf) == len(n.GPUs) && !a.within(n) {
+		a.nodes = slices.DeleteFunc(a.nodes, func(x *node) bool { return x == n })
+	}
+}
+
+// within says whether a grant has a part of the node, even if nothing of it.
+func (a *Allocator) within(n *node) bool {
+	for g := range a.grants {
+		if g.gone != n.Name && slices.ContainsFunc(g.Parts, func(p Part) bool { return p.Node == n.Name }) {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) left(of []*Grant) int {
+	left := 0
+	for _, g := range of {
+		if g == nil {
+			left++
+		}
+	}
+	return left
+}
+
+func (n *node) take(g *Grant, r Request) Part {
+	p := Part{Node: n.Name}
+	for i := range n.cpuOf {
+		if len(p.CPUs) < r.CPUs && n.cpuOf[i] == nil {
+			n.cpuOf[i], p.CPUs = g, append(p.CPUs, n.CPUs[i])
+		}
+	}
+	for i := range n.gpuOf {
+		if len(p.GPUs) < r.GPUs && n.gpuOf[i] == nil {
+			n.gpuOf[i], p.GPUs = g, append(p.GPUs, n.GPUs[i])
+		}
+	}
+	return p
+}
+
+// free gives back what a grant has of the node.
+func (n *node) free(g *Grant) {
+	for i := range n.cpuOf {
+		if n.cpuOf[i] == g {
+			n.cpuOf[i] = nil
+		}
+	}
+	for i := range n.gpuOf {
+		if n.gpuOf[i] == g {
+			n.gpuOf[i] = nil
+		}
+	}
+}
