@@ -22,7 +22,7 @@ func random(seed uint64, n int) []float64 {
 }
 
 // counts are numbers of numbers around those at which a vector, a block and a grid end.
-var counts = []int{1, 7, 8, 9, 64, 8191, 8192, 8200, 70001}
+var counts = []int{1, 7, 8, 9, 8191, 70001}
 
 func mapped(v []float64, f func(float64) float64) []float64 {
 	out := make([]float64, len(v))
@@ -41,7 +41,7 @@ func TestElementwise(t *testing.T) {
 	}
 	everyWay(t, func(b *box, typ Type) {
 		for _, n := range counts {
-			if b.order != 0 && n > 9000 {
+			if n > 9 && b.order != 5 || n > 9000 && b.skew != 0 {
 				continue
 			}
 			av, bv := random(1, n), random(2, n)

@@ -108,30 +108,32 @@ KERNEL bn_finish(float *mean, float *invstd, float *run_mean, float *run_var, co
 }
 EXPORT(bn_finish);
 
-// bn_line is the line y = x·scale + shift of each channel. The gradient computes it anew, so it has to give the same bits in both
-// places: no compiler may choose between a product and a sum, and one fma.
-template <int V> DEVICE void bn_line(float (&scale)[V], float (&shift)[V], const float *gamma, const float *beta, const float *mean, const float *invstd, int col, float eps) {
-  float m[V];
-  load<V>(gamma + col, scale);
-  load<V>(beta + col, shift);
-  load<V>(mean + col, m);
+// A Line is y = (x - mean)*scale + shift of V channels. The gradient computes it anew, so it has to give the same bits in both places:
+// on_line leaves no compiler a choice between a product and a sum, and one fma.
+template <int V> struct Line {
+  float mean[V], scale[V], shift[V];
+};
+template <int V> DEVICE void line(Line<V> &l, const float *gamma, const float *beta, const float *mean, const float *invstd, int col, float eps) {
   float s[V];
+  load<V>(mean + col, l.mean);
+  load<V>(gamma + col, l.scale);
+  load<V>(beta + col, l.shift);
   load<V>(invstd + col, s);
 #pragma unroll
   for (int k = 0; k < V; k++) {
     if (eps >= 0) s[k] = 1 / sqrt1(s[k] + eps); // it is a variance
-    scale[k] = scale[k] * s[k];
-    shift[k] = fma1(-m[k], scale[k], shift[k]);
+    l.scale[k] *= s[k];
   }
 }
+template <int V> DEVICE float on_line(const Line<V> &l, float x, int k) { return fma1(x - l.mean[k], l.scale[k], l.shift[k]); }
 
 // bn_apply goes from the last row to the first: what bn_stats read last is still in the cache.
 template <class T, int V> DEVICE void bn_apply(T *y, const T *x, const T *add, const float *gamma, const float *beta, const float *mean, const float *invstd, u8 *mask, int rows, int c, int lanes, int with_relu, float eps) {
   constexpr int U = unroll<T, V>::rows;
   Walk<V> w = walk<V>(lanes, c);
   if (!w.on) return;
-  float scale[V], shift[V];
-  bn_line(scale, shift, gamma, beta, mean, invstd, w.col, eps);
+  Line<V> l;
+  line(l, gamma, beta, mean, invstd, w.col, eps);
   i64 tile = (i64)U * w.high, tiles = (rows + tile - 1) / tile;
   for (i64 t = tiles - 1 - blockIdx.x; t >= 0; t -= gridDim.x) {
     i64 at = t * tile + w.row;
@@ -145,7 +147,7 @@ template <class T, int V> DEVICE void bn_apply(T *y, const T *x, const T *add, c
         float v[V];
         open(r[u], v);
 #pragma unroll
-        for (int k = 0; k < V; k++) v[k] = fma1(v[k], scale[k], shift[k]);
+        for (int k = 0; k < V; k++) v[k] = on_line(l, v[k], k);
         if (add) {
           float more[V];
           open(a[u], more);

@@ -7,7 +7,7 @@ template <class T, int V> struct Masking {
   const T *y;
   const u8 *bits;
   int mode;
-  float scale[V], shift[V];
+  Line<V> line;
 };
 
 template <class T, int V> DEVICE Masking<T, V> masking(const T *y, const u8 *bits, const float *gamma, const float *beta, const float *mean, const float *invstd, int col, int mode) {
@@ -16,10 +16,10 @@ template <class T, int V> DEVICE Masking<T, V> masking(const T *y, const u8 *bit
   m.bits = bits;
   m.mode = mode;
   if (mode == MASK_BY_X) {
-    bn_line(m.scale, m.shift, gamma, beta, mean, invstd, col, -1.0f);
+    line(m.line, gamma, beta, mean, invstd, col, -1.0f);
   } else {
 #pragma unroll
-    for (int k = 0; k < V; k++) m.scale[k] = m.shift[k] = 0;
+    for (int k = 0; k < V; k++) m.line.mean[k] = m.line.scale[k] = m.line.shift[k] = 0;
   }
   return m;
 }
@@ -51,7 +51,7 @@ template <class T, int V, int U> DEVICE void masked(float (&dy)[V], const float 
     for (int k = 0; k < V; k++) dy[k] = y[k] > 0 ? dy[k] : 0;
   } else if (m.mode == MASK_BY_X) {
 #pragma unroll
-    for (int k = 0; k < V; k++) dy[k] = positive<T>(fma1(x[k], m.scale[k], m.shift[k])) ? dy[k] : 0;
+    for (int k = 0; k < V; k++) dy[k] = positive<T>(on_line(m.line, x[k], k)) ? dy[k] : 0;
   } else if (m.mode == MASK_BY_BITS) {
 #pragma unroll
     for (int k = 0; k < V; k++) dy[k] = s.bits[u] >> k & 1 ? dy[k] : 0;
@@ -101,7 +101,8 @@ template <class T, int V> DEVICE void bn_grad_sums(float *workspace, T *dadd, co
   store(workspace + (i64)gridDim.x * c + at, product);
 }
 
-// bn_grad_finish adds up the blocks and leaves in coefficients, three times c numbers, the p, q and r of dx = p·dz + q·(x−mean) + r.
+// bn_grad_finish adds up the blocks and leaves in coefficients, three times c numbers, the p, q and r of
+// dx = p·(dz − r − q·(x−mean)).
 KERNEL bn_grad_finish(float *dgamma, float *dbeta, float *coefficients, const float *gamma, const float *invstd, const float *workspace, int blocks, int rows, int c) {
   int channel = (int)blockIdx.x * 8 + (int)threadIdx.x % 8;
   double sum = 0, product = 0;
@@ -117,8 +118,8 @@ KERNEL bn_grad_finish(float *dgamma, float *dbeta, float *coefficients, const fl
   if (dgamma) dgamma[channel] = (float)(product * s);
   if (dbeta) dbeta[channel] = (float)sum;
   coefficients[channel] = (float)p;
-  coefficients[c + channel] = (float)(-p * s * s * product / rows);
-  coefficients[2 * c + channel] = (float)(-p * sum / rows);
+  coefficients[c + channel] = (float)(s * s * product / rows);
+  coefficients[2 * c + channel] = (float)(sum / rows);
 }
 EXPORT(bn_grad_finish);
 
@@ -150,7 +151,7 @@ template <class T, int V> DEVICE void bn_grad_dx(T *dx, const T *x, const T *dy,
         open(rd[u], d);
         masked(d, v, seen, mask, u);
 #pragma unroll
-        for (int k = 0; k < V; k++) d[k] = fma1(p[k], d[k], fma1(q[k], v[k] - m[k], r[k]));
+        for (int k = 0; k < V; k++) d[k] = p[k] * fma1(-q[k], v[k] - m[k], d[k] - r[k]);
         store(dx + row * c + w.col, d);
       }
     }
