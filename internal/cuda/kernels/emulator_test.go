@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -340,6 +341,7 @@ func near(t testing.TB, what string, typ Type, got, want []float64, more float64
 		t.Fatalf("%s: got %d numbers, want %d", what, len(got), len(want))
 	}
 	unit := map[Type]float64{Float32: 0x1p-24, BFloat16: 0x1p-8, Float16: 0x1p-11}[typ]
+	smallest := map[Type]float64{Float32: 1e-30, BFloat16: 1e-30, Float16: 0x1.01p-25}[typ] // of rounding near zero
 	top := 0.0
 	for _, w := range want {
 		if !math.IsNaN(w) && !math.IsInf(w, 0) {
@@ -351,7 +353,7 @@ func near(t testing.TB, what string, typ Type, got, want []float64, more float64
 		if math.IsNaN(w) && math.IsNaN(g) || g == w {
 			continue
 		}
-		if d := math.Abs(g - w); !(d <= 1.01*unit*math.Abs(w)+more*0x1p-24*top+1e-30) {
+		if d := math.Abs(g - w); !(d <= 1.01*unit*math.Abs(w)+more*0x1p-24*top+smallest) {
 			t.Fatalf("%s[%d] of %d, %v: got %v, want %v", what, i, len(want), typ, g, w)
 		}
 	}
@@ -410,5 +412,10 @@ func TestTheEmulatorAndThePTXHaveTheSameKernels(t *testing.T) {
 	emulated := strings.Join(e.names(), " ")
 	if got := strings.Join(Names(), " "); got != emulated {
 		t.Fatalf("PTX has the kernels\n%s\nand the emulator\n%s", got, emulated)
+	}
+	for _, name := range e.names() {
+		if got, want := e.sizes(name), parameterSizes(t, name); !slices.Equal(got, want) {
+			t.Errorf("%s has parameters of %v bytes in the emulator and %v in the PTX", name, got, want)
+		}
 	}
 }

@@ -39,14 +39,14 @@ template <class D, class S> DEVICE bool scaled(D *dst, const S *src, i64 n, floa
 #pragma unroll
           for (int k = 0; k < 8; k++) {
             v[k] *= factor;
-            bad |= !finite(v[k]);
+            bad |= !is_finite(v[k]);
           }
           store(dst + (i + u * THREADS) * 8, v);
         }
     }
   for (i64 i = scalar_first(n, vec); i < n; i += scalar_step()) {
     float v = get(src[i]) * factor;
-    bad |= !finite(v);
+    bad |= !is_finite(v);
     put(dst[i], v);
   }
   return bad;

@@ -84,7 +84,7 @@ DEVICE float log_(float x) { return log2_approx(x) * 0.693147181f; }
 
 // relu keeps a NaN.
 DEVICE float relu(float x) { return x <= 0 ? 0 : x; }
-DEVICE bool finite(float x) { return (float_bits(x) & 0x7f800000u) != 0x7f800000u; }
+DEVICE bool is_finite(float x) { return (float_bits(x) & 0x7f800000u) != 0x7f800000u; }
 
 struct bf16 { u16 bits; };
 struct f16 { u16 bits; };
@@ -103,8 +103,8 @@ template <> struct smallest<bf16> { static constexpr float half = 4.591774807899
 template <> struct smallest<f16> { static constexpr float half = 2.98023223876953125e-08f; }; // 2^-25
 template <class T> DEVICE bool positive(float x) { return x > smallest<T>::half; }
 
-struct __attribute__((aligned(16))) quad { u32 x, y, z, w; };
-struct __attribute__((aligned(8))) pair { u32 x, y; };
+struct alignas(16) quad { u32 x, y, z, w; };
+struct alignas(8) pair { u32 x, y; };
 
 // raw is V numbers as they lie in memory, V 8 or 1; at V 8 they are moved by 16 bytes.
 template <class T, int V> struct raw { T a; };

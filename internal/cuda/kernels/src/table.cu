@@ -86,7 +86,7 @@ KERNEL unpack(const Entry *table, int entries, int tiles, const float *factor, u
       int line = i / at.channels, c = i - line * at.channels, f = line / e.rs, rs = line - f * e.rs;
       if (c < at.c && at.k0 + f < e.k) {
         float x = get_typed(e.channel_last, e.type, ((i64)(at.k0 + f) * e.rs + rs) * e.pad_c + at.c0 + c) * times;
-        bad |= !finite(x);
+        bad |= !is_finite(x);
         numbers[f * room + c * e.rs + rs] = x;
       }
     }
