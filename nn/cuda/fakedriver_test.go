@@ -237,6 +237,9 @@ func (f *Fake) HostRegister(m []byte) error {
 	if f.RefusePinning {
 		return &drv.Error{Call: "cuMemHostRegister_v2", Code: 801, Name: "CUDA_ERROR_NOT_SUPPORTED", Text: "operation not supported"}
 	}
+	if _, there := f.hosts[&m[0]]; there {
+		return &drv.Error{Call: "cuMemHostRegister_v2", Code: errorAlreadyRegistered, Name: "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", Text: "it is registered"}
+	}
 	f.hosts[&m[0]] = len(m)
 	return nil
 }

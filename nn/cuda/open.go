@@ -10,6 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
+	"github.com/paragon-train/paragon/internal/cuda/nvrtc"
 )
 
 // Options say how a GPU is opened. The zero value is for use; tests change it.
@@ -96,8 +97,21 @@ func open(name string, ordinal int, o Options) (g *GPU, err error) {
 	return g, ctx.Do(func() error { return g.openLibraries(dnn, blas, ctx, o) })
 }
 
-// compiler makes the kernels from source, if there is a library for it.
-func (o *Options) compiler() kernels.Compiler { return nil }
+// compiler makes the kernels from source, for a driver that refuses the PTX.
+func (o *Options) compiler() kernels.Compiler {
+	return func(source string, compute [2]int) ([]byte, error) {
+		lib, err := o.Search.Open(dl.NVRTC)
+		if err != nil {
+			return nil, err
+		}
+		c, err := nvrtc.Open(lib)
+		if err != nil {
+			return nil, err
+		}
+		image, _, err := c.Compile(nvrtc.Program{Name: "kernels.cu", Source: source, Compute: compute, Options: []string{"--std=c++17"}})
+		return image, err
+	}
+}
 
 // libraries are cuDNN and cuBLASLt.
 type libraries struct {
