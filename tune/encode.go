@@ -56,6 +56,11 @@ func appendEvent(b []byte, e *Event) []byte {
 		b = appendTrue(b, `,"fresh":true`, e.Fresh)
 		b = appendText(b, `,"rule":`, e.Rule)
 	}
+	return appendSum(b, from)
+}
+
+// appendSum ends the line that begins at from.
+func appendSum(b []byte, from int) []byte {
 	sum := crc32.Checksum(b[from:], castagnoli)
 	b = append(b, `,"sum":"`...)
 	for shift := 28; shift >= 0; shift -= 4 {

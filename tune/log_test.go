@@ -1,0 +1,209 @@
+package tune
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/vfs"
+)
+
+// some are events of every kind.
+func some() []Event {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 120, time.UTC)
+	p := MustParams("lr", 0.1, "layers", 3, "o", "s\"g\nd", "b", true)
+	d := Go()
+	d.Action, d.Rule, d.Rung, d.Value, d.Cutoff, d.Competitors = Exploit, "pbt", -2, math.Inf(-1), 0, []int{3, 1}
+	d.Donor, d.Params = 3, p
+	d.Others = []Order{{Trial: 4, Action: Stop, Rule: "é"}, {Trial: 5, Action: Exploit, Donor: 1}, {Trial: 6, Action: GoOn}}
+	events := []Event{
+		{Kind: EventStudy, Header: &Header{Version: 1, Name: "toy \"x\"", Metric: "v", Mode: Min, Seed: math.MaxUint64, Space: []string{"real \"x\" [0, 1]", ""}, Suggester: "tune.Random", Scheduler: "tune.FIFO"}},
+		{Kind: EventStudy, Header: &Header{}},
+		{Kind: EventOpen},
+		{Kind: EventStart, New: true, Trial: 1, Attempt: 1, Params: p, Origin: FromPoint, Location: "10.0.0.7"},
+		{Kind: EventStart, New: true, Trial: 1, Attempt: 1, Origin: FromDefault},
+		{Kind: EventStart, Trial: 1, Attempt: 2, Donor: 3, Restore: -1, RestoreOf: 1, Rule: "promote"},
+		{Kind: EventStart, Trial: 1, Attempt: 2, Params: p},
+		{Kind: EventReport, Trial: 1, Attempt: 1, Step: 7, Metrics: Metrics{{"a", math.NaN()}, {"b", math.Inf(1)}, {"c", -0.0}, {"d", 1e300}}, Decision: Go()},
+		{Kind: EventReport, Trial: 1, Attempt: 1, Step: 7, Metrics: Metrics{}, Decision: d, Kept: true},
+		{Kind: EventReport, Trial: 1, Attempt: 1, Step: 8, Metrics: Metrics{{"a", 1}}, Decision: Decision{Action: Continue}},
+		{Kind: EventCheckpoint, Trial: 1, Attempt: 1, Step: 7, Bytes: 1 << 40},
+		{Kind: EventDrop, Trial: 1, Attempt: 1, Step: 7},
+		{Kind: EventEnd, Trial: 1, Attempt: 1, Outcome: Broke, Failure: UserCode, Error: "panic: \x00\u2028\x7f", Retry: true},
+		{Kind: EventEnd, Trial: 1, Attempt: 1, Outcome: Returned},
+		{Kind: EventExhausted},
+		{Kind: EventHalt, Rule: "timeout", Error: "e"},
+		{Kind: EventRequeue, Trials: []int{3, 4}, Fresh: true, Rule: "errored"},
+		{Kind: EventRequeue},
+		{Kind: EventAbandon, Trials: []int{1}},
+	}
+	for i := range events {
+		events[i].Seq, events[i].Time, events[i].At = uint64(i), at.Add(time.Duration(i)*time.Second), time.Duration(i)*time.Second
+	}
+	return events
+}
+
+func TestEventsStayTheSameThroughTheLog(t *testing.T) {
+	var d decoder
+	for _, e := range some() {
+		line := appendEvent(nil, &e)
+		got, err := d.event(bytes.TrimSuffix(line, []byte("\n")))
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if again := appendEvent(nil, &got); !bytes.Equal(again, line) {
+			t.Errorf("through the log:\ngot  %swant %s", again, line)
+		}
+		if !reflect.DeepEqual(got.Params, e.Params) || got.Error != e.Error || got.Retry != e.Retry || got.Kept != e.Kept || got.New != e.New || !got.Time.Equal(e.Time) || got.At != e.At {
+			t.Errorf("through the log: got %+v, want %+v", got, e)
+		}
+	}
+}
+
+func FuzzEvent(f *testing.F) {
+	for _, e := range some() {
+		line := appendEvent(nil, &e)
+		f.Add(line[:len(line)-sumLen-1])
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		// With a right sum, or no input but the seeds would get past it.
+		line := appendSum(bytes.Clone(body), 0)
+		var d decoder
+		e, err := d.event(line[:len(line)-1])
+		if err != nil {
+			return
+		}
+		if again := appendEvent(nil, &e); !bytes.Equal(again, line) {
+			t.Errorf("a line that is read is not the one that is written:\nread    %q\nwritten %q", line, again)
+		}
+	})
+}
+
+func TestADamagedLogIsAnErrorThatNamesFileAndLine(t *testing.T) {
+	_, log, _ := whole(t, false)
+	lines := bytes.SplitAfter(log, []byte("\n"))
+	lines = lines[:len(lines)-1]
+	join := func(parts ...[][]byte) []byte {
+		var all []byte
+		for _, p := range parts {
+			all = append(all, bytes.Join(p, nil)...)
+		}
+		return all
+	}
+	flipped := bytes.Clone(lines[9])
+	flipped[len(flipped)/2] ^= 1
+	for what, tc := range map[string]struct {
+		log  []byte
+		want string // "": only the end is cut off
+	}{
+		"a flipped bit":      {join(lines[:9], [][]byte{flipped}, lines[10:]), "line 10 is damaged: ends in"},
+		"a missing line":     {join(lines[:9], lines[10:]), "line 10: got event 10, want event 9"},
+		"a line twice":       {join(lines[:10], lines[9:]), "line 11: got event 9, want event 10"},
+		"an empty line":      {join(lines[:9], [][]byte{[]byte("\n")}, lines[9:]), "line 10 is damaged: got 0 bytes"},
+		"a first line cut":   {join([][]byte{lines[0][5:]}, lines[1:]), "line 1 is damaged"},
+		"zeros at the end":   {join(lines[:9], [][]byte{make([]byte, 4096)}), ""},
+		"half a line":        {join(lines[:9], [][]byte{lines[9][:20]}), ""},
+		"no end of line":     {join(lines[:9], [][]byte{bytes.TrimSpace(lines[9])}), ""},
+		"several bad lines":  {join(lines[:9], [][]byte{flipped, []byte("x\n"), flipped}), ""},
+		"nothing":            {nil, ""},
+		"a decision changed": {join(lines[:9], [][]byte{resum(bytes.Replace(lines[9], []byte(`"step":`), []byte(`"step":1`), 1))}, lines[10:]), "event "},
+	} {
+		disk := &vfs.Mem{}
+		if err := vfs.WriteFile(disk, "d/"+logName, func(w io.Writer) error { _, err := w.Write(tc.log); return err }); err != nil {
+			t.Fatal(err)
+		}
+		cfg := killConfig("d")
+		s, err := newStudy(cfg, disk)
+		if tc.want == "" {
+			if err != nil {
+				t.Errorf("%s: got %v, want the study to go on", what, err)
+				continue
+			}
+			if err := s.Close(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			if _, err := replay(disk, "d/"+logName, killConfig("d")); err != nil {
+				t.Errorf("%s: afterwards: %v", what, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Join("d", logName)) {
+			t.Errorf("%s: got %v, want an error with the file and %q", what, err, tc.want)
+		}
+	}
+}
+
+// resum gives a line that was changed a right sum.
+func resum(line []byte) []byte {
+	return appendSum(bytes.Clone(line[:len(line)-sumLen-1]), 0)
+}
+
+func TestAChangedConfigurationIsAnErrorThatSaysWhatChanged(t *testing.T) {
+	_, log, _ := whole(t, false)
+	for want, change := range map[string]func(*Config){
+		"Seed was 7 and is now 8":                                              func(c *Config) { c.Seed = 8 },
+		"Metric was v and is now w":                                            func(c *Config) { c.Metric = "w" },
+		"Mode was max and is now min":                                          func(c *Config) { c.Mode = Min },
+		`the space had real "x" [0, 1] and has now real "x" [0, 2]`:            func(c *Config) { c.Space = Space{Real("x", 0, 2), c.Space[1]} },
+		"the number of parameters and points was 2 and is now 3":               func(c *Config) { c.DefaultFirst = true },
+		"the folder holds a study already: set Config.Resume to go on with it": func(c *Config) { c.Resume = ResumeNever },
+		"the log says": func(c *Config) { c.Scheduler = nil },
+	} {
+		disk := &vfs.Mem{}
+		if err := vfs.WriteFile(disk, "d/"+logName, func(w io.Writer) error { _, err := w.Write(log); return err }); err != nil {
+			t.Fatal(err)
+		}
+		cfg := killConfig("d")
+		change(&cfg)
+		if _, err := newStudy(cfg, disk); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func TestReplaySaysAtWhichEventItDiffers(t *testing.T) {
+	_, log, _ := whole(t, false)
+	lines := bytes.SplitAfter(log, []byte("\n"))
+	for i, line := range lines {
+		if !bytes.Contains(line, []byte(`"action":"pause"`)) {
+			continue
+		}
+		lines[i] = resum(bytes.Replace(line, []byte(`"action":"pause"`), []byte(`"action":"stop"`), 1))
+		disk := &vfs.Mem{}
+		if err := vfs.WriteFile(disk, "log", func(w io.Writer) error { _, err := w.Write(bytes.Join(lines, nil)); return err }); err != nil {
+			t.Fatal(err)
+		}
+		_, err := replay(disk, "log", killConfig(""))
+		diverged, ok := errors.AsType[*DivergedError](err)
+		if !ok || diverged.Seq != uint64(i) || !strings.Contains(diverged.Want, `"pause"`) || !strings.Contains(diverged.Got, `"stop"`) {
+			t.Errorf("got %v, want a difference at event %d", err, i)
+		}
+		return
+	}
+	t.Error("the log has no pause")
+}
+
+func TestAFullDiskEndsTheSearchAndWhatIsThereGoesOn(t *testing.T) {
+	want, log, _ := whole(t, false)
+	for _, room := range []int{0, 100, 1000, len(log) / 2, len(log) * 3 / 4} {
+		disk := &vfs.Mem{}
+		s, err := newStudy(killConfig("d"), &vfs.Faulty{FS: disk, CrashAfter: -1, Room: int64(room)})
+		if err == nil {
+			err = simulate(s, false)
+			if _, again := s.TryAsk(); !errors.Is(again, vfs.ErrFull) {
+				t.Errorf("room for %d bytes: asked again: got %v, want %v", room, again, vfs.ErrFull)
+			}
+			_ = s.Close()
+		}
+		if !errors.Is(err, vfs.ErrFull) || !strings.Contains(err.Error(), fmt.Sprintf("log %s: append", filepath.Join("d", logName))) {
+			t.Errorf("room for %d bytes: got %v, want an error that names the log", room, err)
+		}
+		finished(t, fmt.Sprintf("room for %d bytes", room), disk, "d", want, false)
+	}
+}
