@@ -206,3 +206,25 @@ func target() string {
 	}
 	return "x86_64-linux"
 }
+
+// Includes are the folders in which header files of the libraries may lie: those of installations, of Python packages and of the system.
+func (s *Search) Includes() []string {
+	var folders []string
+	for _, pattern := range []string{"/usr/local/cuda*/include", "/usr/local/cuda*/targets/*/include"} {
+		folders = append(folders, s.glob(pattern)...)
+	}
+	for _, site := range s.sitePackages() {
+		folders = append(folders, s.glob(filepath.Join(site, "nvidia/*/include"))...)
+	}
+	for i, folder := range folders {
+		folders[i] = s.Root + folder
+	}
+	for _, pattern := range []string{"cuda.h", "cudnn*.h", "cublas*.h", "nccl.h", "nvrtc.h"} {
+		for _, folder := range []string{"/usr/include/", "/usr/include/" + triplet() + "/"} {
+			for _, file := range s.glob(folder + pattern) {
+				folders = append(folders, s.Root+file)
+			}
+		}
+	}
+	return folders
+}
