@@ -1,0 +1,202 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Names of the variables by which a trial's process finds its search.
+const (
+	AddressVariable = "PARAGON_TUNE_ADDRESS" // unix:PATH or tcp:HOST:PORT
+	TokenVariable   = "PARAGON_TUNE_TOKEN"
+)
+
+// dialTimeout is how long a process waits for its search to take it.
+const dialTimeout = 30 * time.Second
+
+// A Client is a trial's process. Its methods may be called together; they take turns.
+type Client struct {
+	task Task
+	rank int
+
+	mu   sync.Mutex // guards the connection: one request at a time
+	conn net.Conn
+	wire *wire
+	err  error // the connection is of no more use
+}
+
+// Dial finds the search that an environment names, as os.LookupEnv does. found is false if it names none.
+func Dial(ctx context.Context, lookup func(string) (string, bool)) (c *Client, found bool, err error) {
+	address, found := lookup(AddressVariable)
+	if !found || address == "" {
+		return nil, false, nil
+	}
+	token, _ := lookup(TokenVariable)
+	rank := 0
+	for _, name := range []string{"PARAGON_RANK", "DMLC_TASK_ID"} {
+		if text, ok := lookup(name); ok {
+			if rank, err = strconv.Atoi(text); err != nil || rank < 0 {
+				return nil, true, fmt.Errorf("tune: %s is %q, want a rank", name, text)
+			}
+			break
+		}
+	}
+	network, where, ok := strings.Cut(address, ":")
+	if !ok || network != "unix" && network != "tcp" {
+		return nil, true, fmt.Errorf("tune: %s is %q, want unix:PATH or tcp:HOST:PORT", AddressVariable, address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, where)
+	if err != nil {
+		return nil, true, fmt.Errorf("tune: reach the search at %s: %w", address, err)
+	}
+	c = &Client{rank: rank, conn: conn, wire: newWire(conn)}
+	_ = conn.SetDeadline(time.Now().Add(dialTimeout))
+	m, err := c.ask(message{Hello: &hello{token, rank}})
+	if err == nil && m.Task == nil {
+		err = errors.New("the answer is no task")
+	}
+	if err != nil {
+		conn.Close()
+		return nil, true, fmt.Errorf("tune: rank %d: be known to the search at %s: %w", rank, address, err)
+	}
+	_ = conn.SetDeadline(time.Time{})
+	c.task = *m.Task
+	return c, true, nil
+}
+
+// Task is what the process is to do.
+func (c *Client) Task() Task { return c.task }
+
+// Rank is the process's among the trial's workers.
+func (c *Client) Rank() int { return c.rank }
+
+// Report hands in metrics and waits for what is decided, for as long as that takes: the search ends the process if it is to end.
+func (c *Client) Report(ctx context.Context, step int, metrics map[string]float64) (Answer, error) {
+	var answer Answer
+	err := c.do(ctx, func() error {
+		m, err := c.ask(message{Report: &report{step, metrics}})
+		if err != nil {
+			return err
+		}
+		if m.Answer == nil {
+			return c.breaks("to a report came no answer")
+		}
+		answer = *m.Answer
+		return nil
+	})
+	if err != nil {
+		return Answer{}, fmt.Errorf("tune: trial %d rank %d: report step %d: %w", c.task.Trial, c.rank, step, err)
+	}
+	return answer, nil
+}
+
+// Checkpoint lets write fill a folder, which is kept as the trial's state after the step. Of ranks other than 0 it does nothing.
+func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string) error) error {
+	if c.rank != 0 {
+		return nil
+	}
+	err := c.do(ctx, func() error {
+		m, err := c.ask(message{Checkpoint: &checkpoint{step}})
+		if err != nil {
+			return err
+		}
+		if m.Folder == nil {
+			return c.breaks("to a checkpoint came no folder")
+		}
+		if m.Folder.Dir == "" {
+			return nil
+		}
+		failed := write(m.Folder.Dir)
+		text := ""
+		if failed != nil {
+			text = failed.Error()
+		}
+		m, err = c.ask(message{Written: &written{text}})
+		switch {
+		case failed != nil:
+			return failed
+		case err != nil:
+			return err
+		case m.Kept == nil:
+			return c.breaks("what was written was not kept")
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("tune: trial %d: checkpoint of step %d: %w", c.task.Trial, step, err)
+	}
+	return nil
+}
+
+// Done says how the process ended, and closes the connection.
+func (c *Client) Done(ctx context.Context, d Done) error {
+	err := c.do(ctx, func() error {
+		_ = c.conn.SetDeadline(time.Now().Add(dialTimeout))
+		_, err := c.ask(message{Done: &d})
+		return err
+	})
+	if closeErr := c.conn.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("tune: trial %d rank %d: say that it is done: %w", c.task.Trial, c.rank, err)
+	}
+	return nil
+}
+
+// do holds the connection while f speaks, and cuts it if ctx ends meanwhile.
+func (c *Client) do(ctx context.Context, f func() error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
+	err := f()
+	if !stop() {
+		c.err = context.Cause(ctx)
+		return c.err
+	}
+	return err
+}
+
+// ask sends one message and receives another. An error that the search answers leaves the connection as it is.
+func (c *Client) ask(m message) (message, error) {
+	if err := c.wire.send(m); err != nil {
+		if errors.Is(err, errTooLong) {
+			return message{}, err
+		}
+		return message{}, c.breaks("send: " + err.Error())
+	}
+	got, err := c.wire.receive()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return message{}, c.breaks("the search closed the connection")
+	}
+	if err != nil {
+		return message{}, c.breaks("receive: " + err.Error())
+	}
+	if got.Error != nil {
+		return message{}, errors.New(got.Error.Text)
+	}
+	return got, nil
+}
+
+// ErrGone is in the chain of the error of a search that cannot be reached any more.
+var ErrGone = errors.New("the search is gone")
+
+func (c *Client) breaks(text string) error {
+	if c.err == nil {
+		c.err = fmt.Errorf("%s: %w", text, ErrGone)
+	}
+	return c.err
+}

@@ -1,0 +1,218 @@
+package remote
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+const (
+	// maxLine is the longest message.
+	maxLine = 1 << 20
+	// maxMetrics is how many metrics a report may have, maxName how long their names may be.
+	maxMetrics = 1024
+	maxName    = 256
+)
+
+// A message is one line: one of its fields.
+type message struct {
+	Hello      *hello      `json:"hello,omitempty"`
+	Task       *Task       `json:"task,omitempty"`
+	Report     *report     `json:"report,omitempty"`
+	Answer     *Answer     `json:"answer,omitempty"`
+	Checkpoint *checkpoint `json:"checkpoint,omitempty"`
+	Folder     *folder     `json:"folder,omitempty"`
+	Written    *written    `json:"written,omitempty"`
+	Kept       *struct{}   `json:"kept,omitempty"`
+	Done       *Done       `json:"done,omitempty"`
+	Bye        *struct{}   `json:"bye,omitempty"`
+	Error      *failure    `json:"error,omitempty"`
+}
+
+type hello struct {
+	Token string `json:"token"`
+	Rank  int    `json:"rank"`
+}
+
+// A Task is what a trial's processes are told.
+type Task struct {
+	Study   string          `json:"study"`
+	Trial   int             `json:"trial"`
+	Attempt int             `json:"attempt"` // from 1
+	Params  json.RawMessage `json:"params"`
+	Seed    uint64          `json:"seed"`
+	Workers int             `json:"workers"`
+	// Folder is the trial's own; "" if the processes are on other machines, where it may not be.
+	Folder string `json:"folder,omitempty"`
+	// Restore is the checkpoint to go on from; nil: none.
+	Restore *Restore `json:"restore,omitempty"`
+}
+
+// A Restore is a checkpoint to go on from.
+type Restore struct {
+	Dir   string `json:"dir"`
+	Step  int    `json:"step"`
+	Donor int    `json:"donor"` // the trial that kept it
+}
+
+type report struct {
+	Step    int     `json:"step"`
+	Metrics numbers `json:"metrics"`
+}
+
+// An Answer is what was decided about a report.
+type Answer struct {
+	Action string `json:"action"`
+	Rule   string `json:"rule,omitempty"`
+}
+
+type checkpoint struct {
+	Step int `json:"step"`
+}
+
+type folder struct {
+	Dir string `json:"dir"`
+}
+
+type written struct {
+	Error string `json:"error,omitempty"`
+}
+
+// Done is how a process ended.
+type Done struct {
+	Error string `json:"error,omitempty"` // "": well
+	Class string `json:"class,omitempty"` // of the failure
+	// Obeyed says that it ended since an answer told it to.
+	Obeyed bool `json:"obeyed,omitempty"`
+}
+
+type failure struct {
+	Text string `json:"text"`
+}
+
+// numbers are metrics, with those that JSON does not have.
+type numbers map[string]float64
+
+func (n numbers) MarshalJSON() ([]byte, error) {
+	m := make(map[string]any, len(n))
+	for name, x := range n {
+		m[name] = x
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			m[name] = strconv.FormatFloat(x, 'g', -1, 64)
+		}
+	}
+	return json.Marshal(m) // names sorted
+}
+
+func (n *numbers) UnmarshalJSON(b []byte) error {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(b, &m); err != nil {
+		return err
+	}
+	if len(m) > maxMetrics {
+		return fmt.Errorf("got %d metrics, want at most %d", len(m), maxMetrics)
+	}
+	*n = make(numbers, len(m))
+	for name, raw := range m {
+		if name == "" || len(name) > maxName {
+			return fmt.Errorf("metric %.40q has %d bytes, want 1 to %d", name, len(name), maxName)
+		}
+		var x float64
+		if err := json.Unmarshal(raw, &x); err != nil || bytes.Equal(raw, []byte("null")) {
+			var word string
+			if json.Unmarshal(raw, &word) != nil || raw[0] != '"' {
+				return fmt.Errorf("metric %q is %.40s, want a number", name, raw)
+			}
+			switch word {
+			case "NaN":
+				x = math.NaN()
+			case "+Inf", "Inf", "Infinity":
+				x = math.Inf(1)
+			case "-Inf", "-Infinity":
+				x = math.Inf(-1)
+			default:
+				return fmt.Errorf("metric %q is %.40q, want a number, NaN, +Inf or -Inf", name, word)
+			}
+		}
+		(*n)[name] = x
+	}
+	return nil
+}
+
+// errTooLong is the error of a line that is longer than maxLine.
+var errTooLong = fmt.Errorf("a line has more than %d bytes", maxLine)
+
+// A wire sends and receives messages on one connection.
+type wire struct {
+	in  *bufio.Reader
+	out io.Writer
+}
+
+func newWire(c io.ReadWriter) *wire { return &wire{bufio.NewReaderSize(c, 4096), c} }
+
+func (w *wire) send(m message) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if len(b) >= maxLine {
+		return errTooLong
+	}
+	_, err = w.out.Write(append(b, '\n'))
+	return err
+}
+
+// receive returns io.EOF only between messages.
+func (w *wire) receive() (message, error) {
+	var line []byte
+	for {
+		part, err := w.in.ReadSlice('\n')
+		if len(line)+len(part) > maxLine {
+			return message{}, errTooLong
+		}
+		line = append(line, part...)
+		if err == nil {
+			break
+		}
+		if errors.Is(err, io.EOF) && len(line) > 0 {
+			return message{}, io.ErrUnexpectedEOF
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return message{}, err
+		}
+	}
+	return parse(line)
+}
+
+// parse reads one line: exactly one kind of message, with no field that is not known.
+func parse(line []byte) (message, error) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	var m message
+	if err := d.Decode(&m); err != nil {
+		return message{}, fmt.Errorf("message %.80q: %w", bytes.TrimSpace(line), err)
+	}
+	if rest := bytes.TrimSpace(line[d.InputOffset():]); len(rest) > 0 {
+		return message{}, fmt.Errorf("message %.80q: %d bytes behind it", bytes.TrimSpace(line), len(rest))
+	}
+	if k := m.kinds(); k != 1 {
+		return message{}, fmt.Errorf("message %.80q has %d kinds, want one", bytes.TrimSpace(line), k)
+	}
+	return m, nil
+}
+
+func (m *message) kinds() int {
+	n := 0
+	for _, there := range []bool{m.Hello != nil, m.Task != nil, m.Report != nil, m.Answer != nil, m.Checkpoint != nil, m.Folder != nil,
+		m.Written != nil, m.Kept != nil, m.Done != nil, m.Bye != nil, m.Error != nil} {
+		if there {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,366 @@
+package remote
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	// helloTimeout is how long a connection may take to say whose it is.
+	helloTimeout = 10 * time.Second
+	// maxStrangers is how many connections may be about to say so.
+	maxStrangers = 64
+	// sendTimeout is how long a process may take to read an answer.
+	sendTimeout = 30 * time.Second
+)
+
+// A Backend answers for one attempt. Its methods are called by rank 0's connection alone.
+type Backend interface {
+	Decide(step int, metrics map[string]float64) (Answer, error)
+	// Checkpoint calls write with a folder to fill, unless the step was kept before.
+	Checkpoint(step int, write func(dir string) error) error
+}
+
+// A Server takes in the processes of trials.
+type Server struct {
+	listener net.Listener
+	address  string
+	dir      string // of the socket; "" for TCP
+	serving  sync.WaitGroup
+	strange  chan struct{} // holds one for each connection that has not said whose it is
+
+	mu       sync.Mutex // guards all below
+	sessions map[string]*Session
+	conns    map[net.Conn]bool
+	closed   bool
+}
+
+// Listen takes in processes of this machine, at a socket that only this user can reach, or if host is not empty those of others, at
+// a free port of that address of this machine.
+func Listen(host string) (*Server, error) {
+	s := &Server{sessions: make(map[string]*Session), conns: make(map[net.Conn]bool), strange: make(chan struct{}, maxStrangers)}
+	var err error
+	if host == "" {
+		// The path of a socket is short: a folder of the study may be too deep.
+		if s.dir, err = os.MkdirTemp("", "paragon-tune"); err != nil {
+			return nil, fmt.Errorf("tune: listen: %w", err)
+		}
+		path := filepath.Join(s.dir, "socket")
+		if s.listener, err = net.Listen("unix", path); err != nil {
+			os.RemoveAll(s.dir)
+			return nil, fmt.Errorf("tune: listen: %w", err)
+		}
+		s.address = "unix:" + path
+	} else {
+		if s.listener, err = net.Listen("tcp", net.JoinHostPort(host, "0")); err != nil {
+			return nil, fmt.Errorf("tune: listen: %w", err)
+		}
+		s.address = "tcp:" + s.listener.Addr().String()
+	}
+	s.serving.Go(s.accept)
+	return s, nil
+}
+
+// Close cuts all connections and returns when nothing of the server is left.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for c := range s.conns {
+		c.Close()
+	}
+	for _, session := range s.sessions {
+		session.close()
+	}
+	s.mu.Unlock()
+	err := s.listener.Close()
+	s.serving.Wait()
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
+}
+
+func (s *Server) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			s.mu.Lock()
+			closed := s.closed
+			s.mu.Unlock()
+			if closed || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(10 * time.Millisecond) // out of files, say: others may close theirs
+			continue
+		}
+		select {
+		case s.strange <- struct{}{}:
+		default:
+			c.Close() // as many as there may be
+			continue
+		}
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			c.Close()
+			return
+		}
+		s.conns[c] = true
+		s.mu.Unlock()
+		s.serving.Go(func() {
+			s.serve(c)
+			s.mu.Lock()
+			delete(s.conns, c)
+			s.mu.Unlock()
+			c.Close()
+		})
+	}
+}
+
+// serve speaks with one process.
+func (s *Server) serve(c net.Conn) {
+	w := newWire(c)
+	known := false
+	defer func() {
+		if !known {
+			<-s.strange
+		}
+	}()
+	_ = c.SetDeadline(time.Now().Add(helloTimeout))
+	m, err := w.receive()
+	if err != nil || m.Hello == nil {
+		return
+	}
+	session, err := s.find(*m.Hello)
+	if err != nil {
+		_ = w.send(message{Error: &failure{err.Error()}})
+		return
+	}
+	<-s.strange
+	known = true
+	_ = c.SetDeadline(time.Time{})
+	session.serve(c, w, m.Hello.Rank)
+}
+
+// find returns the session of a token.
+func (s *Server) find(h hello) (*Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for token, session := range s.sessions {
+		if subtle.ConstantTimeCompare([]byte(token), []byte(h.Token)) == 1 {
+			if h.Rank < 0 || h.Rank >= session.task.Workers {
+				return nil, fmt.Errorf("rank %d: trial %d has %d workers", h.Rank, session.task.Trial, session.task.Workers)
+			}
+			return session, nil
+		}
+	}
+	return nil, errors.New("the token is not that of a trial that runs: it has ended, or belongs to another search")
+}
+
+// A Session is one attempt of a trial.
+type Session struct {
+	server  *Server
+	token   string
+	task    Task
+	backend Backend
+
+	mu      sync.Mutex // guards all below
+	changed *sync.Cond
+	latest  int            // newest step that rank 0 has reported, -1 before
+	answers map[int]Answer // of steps reported by rank 0 of late
+	left    map[int]Done   // of ranks that are through
+	joined  map[int]bool   // ranks whose connection is there
+	conns   map[net.Conn]bool
+	over    bool
+}
+
+// keptAnswers is how many steps another rank may be behind rank 0.
+const keptAnswers = 4096
+
+// Open begins a session for an attempt.
+func (s *Server) Open(task Task, b Backend) *Session {
+	var token [24]byte
+	rand.Read(token[:])
+	x := &Session{server: s, token: hex.EncodeToString(token[:]), task: task, backend: b, latest: -1, answers: make(map[int]Answer),
+		left: make(map[int]Done), joined: make(map[int]bool), conns: make(map[net.Conn]bool)}
+	x.changed = sync.NewCond(&x.mu)
+	s.mu.Lock()
+	s.sessions[x.token] = x
+	s.mu.Unlock()
+	return x
+}
+
+// Environment is by what the attempt's processes find the session.
+func (x *Session) Environment() []string {
+	return []string{AddressVariable + "=" + x.server.address, TokenVariable + "=" + x.token}
+}
+
+// Joined is how many of the workers have been there.
+func (x *Session) Joined() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.joined)
+}
+
+// Ended is how ranks ended that said so.
+func (x *Session) Ended() map[int]Done {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := make(map[int]Done, len(x.left))
+	for rank, d := range x.left {
+		all[rank] = d
+	}
+	return all
+}
+
+// Close ends the session: its processes' connections are cut.
+func (x *Session) Close() {
+	x.server.mu.Lock()
+	delete(x.server.sessions, x.token)
+	x.server.mu.Unlock()
+	x.close()
+}
+
+func (x *Session) close() {
+	x.mu.Lock()
+	x.over = true
+	for c := range x.conns {
+		c.Close()
+	}
+	x.changed.Broadcast()
+	x.mu.Unlock()
+}
+
+func (x *Session) serve(c net.Conn, w *wire, rank int) {
+	x.mu.Lock()
+	if x.over {
+		x.mu.Unlock()
+		return
+	}
+	if x.joined[rank] {
+		x.mu.Unlock()
+		_ = w.send(message{Error: &failure{fmt.Sprintf("rank %d of trial %d has been here already", rank, x.task.Trial)}})
+		return
+	}
+	x.joined[rank] = true
+	x.conns[c] = true
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		delete(x.conns, c)
+		if _, said := x.left[rank]; !said {
+			x.left[rank] = Done{Error: "its connection ended before it said that it was done"}
+		}
+		x.changed.Broadcast()
+		x.mu.Unlock()
+	}()
+	answer := message{Task: &x.task}
+	for {
+		_ = c.SetWriteDeadline(time.Now().Add(sendTimeout))
+		if err := w.send(answer); err != nil || answer.Bye != nil {
+			return
+		}
+		m, err := w.receive()
+		if err != nil {
+			return
+		}
+		switch {
+		case m.Report != nil:
+			answer = x.report(rank, *m.Report)
+		case m.Checkpoint != nil && rank == 0:
+			answer = x.checkpoint(c, w, m.Checkpoint.Step)
+			if answer.kinds() == 0 {
+				return
+			}
+		case m.Done != nil:
+			x.mu.Lock()
+			x.left[rank] = *m.Done
+			x.changed.Broadcast()
+			x.mu.Unlock()
+			answer = message{Bye: &struct{}{}}
+		default:
+			_ = w.send(message{Error: &failure{"this is no request"}})
+			return
+		}
+	}
+}
+
+func (x *Session) report(rank int, r report) message {
+	if rank == 0 {
+		a, err := x.backend.Decide(r.Step, r.Metrics)
+		if err != nil {
+			return message{Error: &failure{err.Error()}}
+		}
+		x.mu.Lock()
+		x.answers[r.Step] = a
+		if x.latest = max(x.latest, r.Step); len(x.answers) > keptAnswers {
+			oldest := r.Step
+			for step := range x.answers {
+				oldest = min(oldest, step)
+			}
+			delete(x.answers, oldest)
+		}
+		x.changed.Broadcast()
+		x.mu.Unlock()
+		return message{Answer: &a}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for {
+		if a, ok := x.answers[r.Step]; ok {
+			return message{Answer: &a}
+		}
+		_, through := x.left[0]
+		switch {
+		case x.over:
+			return message{Error: &failure{"the trial has ended"}}
+		case x.latest > r.Step:
+			return message{Error: &failure{fmt.Sprintf("rank 0 has reported step %d, but not step %d: all ranks report the same steps", x.latest, r.Step)}}
+		case through:
+			return message{Error: &failure{fmt.Sprintf("rank 0 has ended without a report of step %d", r.Step)}}
+		}
+		x.changed.Wait()
+	}
+}
+
+// checkpoint lets the process write a checkpoint. It returns no kind of message if the connection is of no more use.
+func (x *Session) checkpoint(c net.Conn, w *wire, step int) message {
+	asked, broken := false, false
+	err := x.backend.Checkpoint(step, func(dir string) error {
+		asked = true
+		_ = c.SetWriteDeadline(time.Now().Add(sendTimeout))
+		if err := w.send(message{Folder: &folder{dir}}); err != nil {
+			broken = true
+			return err
+		}
+		m, err := w.receive()
+		switch {
+		case err != nil:
+			broken = true
+			return err
+		case m.Written == nil:
+			broken = true
+			return errors.New("the process did not say what became of its checkpoint")
+		case m.Written.Error != "":
+			return errors.New(m.Written.Error)
+		}
+		return nil
+	})
+	switch {
+	case broken:
+		return message{}
+	case err != nil:
+		return message{Error: &failure{err.Error()}}
+	case !asked:
+		return message{Folder: &folder{}}
+	}
+	return message{Kept: &struct{}{}}
+}
