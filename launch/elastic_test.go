@@ -90,7 +90,11 @@ func trainUntilStopped() (err error) {
 			return nil
 		}
 		if seen[0] > 0 {
-			if err := job.Arrive(ctx, cluster.Arrival{Change: job.Pending(), Steps: step}); err != nil {
+			change, err := job.AwaitPending(ctx) // another worker may have heard of it before
+			if err != nil {
+				return err
+			}
+			if err := job.Arrive(ctx, cluster.Arrival{Change: change, Steps: step}); err != nil {
 				return err
 			}
 			fmt.Printf("goes on as %d of %d\n", kv.Rank(), kv.NumWorkers())

@@ -252,19 +252,35 @@ func TestAgentStopsAllWhenTheLauncherIsSilent(t *testing.T) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- Serve(t.Context(), inR, outW, Config{Lease: 50 * time.Millisecond}); outW.Close() }()
-	var got bytes.Buffer
+	go func() { served <- Serve(t.Context(), inR, outW, Config{Lease: time.Second}); outW.Close() }()
+	got := newOutput()
 	read := make(chan struct{})
-	go func() { io.Copy(&got, outR); close(read) }()
-	spec := []byte(`{"Name":"worker 0","Command":["/bin/sh","-c","echo $$; sleep 1000"]}`)
+	go func() { io.Copy(got, outR); close(read) }()
+	spec := []byte(`{"Name":"worker 0","Command":["/bin/sh","-c","echo process $$; sleep 1000"]}`)
 	if _, err := inW.Write(appendFrame(nil, kindStart, 1, spec)); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-served; err == nil || !strings.Contains(err.Error(), "silent for 50ms") {
+	silent, over := make(chan struct{}), make(chan struct{})
+	go func() { // the launcher lives until the process does
+		defer close(over)
+		for {
+			select {
+			case <-silent:
+				return
+			case <-time.After(10 * time.Millisecond):
+				inW.Write(appendFrame(nil, kindPing, 0, nil))
+			}
+		}
+	}()
+	got.await(t, "process ")
+	close(silent)
+	if err := <-served; err == nil || !strings.Contains(err.Error(), "silent for 1s") {
 		t.Errorf("Serve: %v, want that the launcher has been silent", err)
 	}
 	<-read
-	r := &lineReader{bufio.NewReader(&got)}
+	inR.Close()
+	<-over
+	r := &lineReader{bufio.NewReader(strings.NewReader(got.String()))}
 	if _, err := readHello(r); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +290,7 @@ func TestAgentStopsAllWhenTheLauncherIsSilent(t *testing.T) {
 			t.Fatal("no output of the process: ", err)
 		}
 		if k == kindStdout {
-			awaitGone(t, string(body))
+			awaitGone(t, strings.TrimPrefix(string(body), "process "))
 			return
 		}
 	}
