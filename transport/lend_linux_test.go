@@ -90,7 +90,6 @@ func TestLentMemoryThatWasWithdrawnIsNotHandedOut(t *testing.T) {
 		memory := sharable(200_000, 1)
 		want := bytes.Clone(memory)
 		written := make(chan error)
-		a.SetWriteDeadline(time.Now().Add(30 * time.Millisecond))
 		go func() { _, err := a.Write(memory); written <- err }()
 		got := make([]byte, 0, len(memory))
 		if readFirst { // all but the last byte
@@ -105,14 +104,15 @@ func TestLentMemoryThatWasWithdrawnIsNotHandedOut(t *testing.T) {
 				t.Error("got other bytes than were sent")
 			}
 		} else {
-			go func() { // fetches the block, without which nothing is lent
-				b.reading.Lock()
-				defer b.reading.Unlock()
-				if err := b.nextRecord(); err != nil {
-					t.Error(err)
-				}
-			}()
+			// Fetch the block, without which nothing is lent, and see that something is.
+			if err := b.nextRecord(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.await(&b.in, (*ring).filled, b.in.readerWaits, &b.bell); err != nil {
+				t.Fatal(err)
+			}
 		}
+		a.SetWriteDeadline(time.Now())
 		if err := <-written; !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("write that nobody reads: got error %v, want %v", err, os.ErrDeadlineExceeded)
 		}
