@@ -75,6 +75,10 @@ func (p *player) goOn(trial int) {
 func (p *player) step(trial int) {
 	t := p.All[trial]
 	step := p.at[trial]
+	if step > len(p.curves[trial]) { // paused at its last step
+		p.obey(trial, tune.Complete)
+		return
+	}
 	if o, ok := p.orders[trial]; ok {
 		delete(p.orders, trial)
 		p.Report(t, step, p.curves[trial][step-1])
