@@ -157,6 +157,13 @@ func (c *Config) Validate() error {
 	default:
 		bad("Resume is %q: want one of the ResumeModes", c.Resume)
 	}
+	for _, part := range []any{c.Suggester, c.Scheduler} {
+		if v, ok := part.(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				bad("%w", err)
+			}
+		}
+	}
 	r := c.Resources
 	if min(r.Hosts, r.Slots, r.CPUsPerSlot, r.GPUsPerSlot, r.Servers) < 0 || r.Memory < 0 {
 		bad("Resources are %+v: want no number below 0", r)

@@ -93,6 +93,13 @@ func (l *ledger) foldEnd(e *Event) error {
 
 // derive compares a start, or that there are no new trials, with what comes next.
 func (l *ledger) derive(e *Event) error {
+	if r, ok := l.suggester.(Recorded); ok && r.Recorded() && (e.New || e.Kind == EventExhausted) {
+		l.suggester = logged{params: e.Params}
+		if e.Kind == EventExhausted {
+			l.suggester = logged{err: ErrExhausted}
+		}
+		defer func() { l.suggester = r }()
+	}
 	next, err := l.next()
 	if err != nil {
 		next = Event{Kind: EventKind(err.Error())}

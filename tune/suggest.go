@@ -22,6 +22,23 @@ type Suggester interface {
 	Suggest(v View, number int, rng *rand.Rand) (Params, error)
 }
 
+// Recorded is a Suggester whose proposals cannot be derived again, as those of a program of the user's: Replay takes them
+// from the log.
+type Recorded interface {
+	Suggester
+	// Recorded says whether it is so.
+	Recorded() bool
+}
+
+// logged proposes what the log says.
+type logged struct {
+	params Params
+	err    error
+}
+
+// Suggest implements Suggester.
+func (l logged) Suggest(View, int, *rand.Rand) (Params, error) { return l.params, l.err }
+
 var (
 	// ErrExhausted is a Suggester's: it will propose nothing more.
 	ErrExhausted = errors.New("tune: no more parameters to propose")

@@ -132,9 +132,20 @@ func (t *tail) text() string {
 	return ""
 }
 
-func (e *External) start() (*program, error) {
+// Validate says what is wrong with the fields.
+func (e *External) Validate() error {
 	if len(e.Command) == 0 {
-		return nil, errors.New("suggest: External: Command is empty: want a program")
+		return errors.New("suggest: External: Command is empty: want a program")
+	}
+	return nil
+}
+
+// Recorded implements tune.Recorded.
+func (e *External) Recorded() bool { return true }
+
+func (e *External) start() (*program, error) {
+	if err := e.Validate(); err != nil {
+		return nil, err
 	}
 	p := &program{cmd: exec.Command(e.Command[0], e.Command[1:]...), lines: make(chan []byte)}
 	p.stderr.next = e.Stderr

@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -128,5 +129,22 @@ func TestExternalSaysWhatIsWrong(t *testing.T) {
 		if _, err := (&External{Command: command}).Suggest(&tunetest.View{}, 0, tunetest.Rand(1)); err == nil {
 			t.Errorf("command %q: no error", command)
 		}
+	}
+}
+
+// A search with a program replays from its log alone.
+func TestReplayNeedsNoProgram(t *testing.T) {
+	dir := t.TempDir()
+	cfg := tune.Config{Space: externalSpace(), Metric: "v", Mode: tune.Max, Samples: 4, Dir: dir, Suggester: &Limit{Suggester: external(t, "good"), Max: 1}}
+	result, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
+		return r.Report(1, map[string]float64{"v": p.Float("x")})
+	}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Suggester = &Limit{Suggester: &External{Command: []string{"/no/such/program"}}, Max: 1}
+	replayed, err := tune.Replay(dir, cfg)
+	if err != nil || replayed.DecisionHash != result.DecisionHash() || replayed.Proposals != 4 {
+		t.Errorf("replayed %+v (%v), want 4 proposals and hash %s", replayed, err, result.DecisionHash())
 	}
 }

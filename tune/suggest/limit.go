@@ -17,10 +17,34 @@ type Limit struct {
 	Batch bool
 }
 
+// Validate says what is wrong with the fields.
+func (l *Limit) Validate() error {
+	if l.Suggester == nil || l.Max < 1 {
+		return fmt.Errorf("suggest: Limit: Suggester is %T and Max %d: want a suggester, and at least 1", l.Suggester, l.Max)
+	}
+	return validate(l.Suggester)
+}
+
+// Recorded implements tune.Recorded.
+func (l *Limit) Recorded() bool { return recorded(l.Suggester) }
+
+// validate asks a suggester what is wrong with it, if it can say.
+func validate(s tune.Suggester) error {
+	if c, ok := s.(interface{ Validate() error }); ok {
+		return c.Validate()
+	}
+	return nil
+}
+
+func recorded(s tune.Suggester) bool {
+	r, ok := s.(tune.Recorded)
+	return ok && r.Recorded()
+}
+
 // Suggest implements tune.Suggester.
 func (l *Limit) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
-	if l.Suggester == nil || l.Max < 1 {
-		return tune.Params{}, fmt.Errorf("suggest: Limit: Suggester is %T and Max %d: want a suggester, and at least 1", l.Suggester, l.Max)
+	if err := l.Validate(); err != nil {
+		return tune.Params{}, err
 	}
 	if l.Batch {
 		for i := (number/l.Max - 1) * l.Max; i >= 0 && i < number/l.Max*l.Max; i++ { // those before it were over when it began

@@ -25,10 +25,21 @@ type Repeat struct {
 	before int           // trials before the first group, plus 1; 0: not known
 }
 
+// Validate says what is wrong with the fields.
+func (r *Repeat) Validate() error {
+	if r.Suggester == nil || r.Times < 1 {
+		return fmt.Errorf("suggest: Repeat: Suggester is %T and Times %d: want a suggester, and at least 1", r.Suggester, r.Times)
+	}
+	return validate(r.Suggester)
+}
+
+// Recorded implements tune.Recorded.
+func (r *Repeat) Recorded() bool { return recorded(r.Suggester) }
+
 // Suggest implements tune.Suggester.
 func (r *Repeat) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
-	if r.Suggester == nil || r.Times < 1 {
-		return tune.Params{}, fmt.Errorf("suggest: Repeat: Suggester is %T and Times %d: want a suggester, and at least 1", r.Suggester, r.Times)
+	if err := r.Validate(); err != nil {
+		return tune.Params{}, err
 	}
 	if r.before == 0 {
 		for _, p := range v.Space() {

@@ -20,6 +20,9 @@ type model struct {
 	// branch numbers the conditions: dims of one branch are there together. Zero is the unconditional one.
 	branch []int
 
+	// parents are the choices that conditions depend on.
+	parents []int
+
 	space tune.Space
 	at    []int // of each dim: the index in space
 }
@@ -42,6 +45,12 @@ func newModel(space tune.Space) *model {
 			branches[key] = len(branches)
 		}
 		m.branch = append(m.branch, branches[key])
+	}
+	for j, d := range m.dims {
+		name := m.space[m.at[j]].Name
+		if d.choices > 1 && slices.ContainsFunc(space, func(p tune.Param) bool { return p.Parent == name }) {
+			m.parents = append(m.parents, j)
+		}
 	}
 	return m
 }
