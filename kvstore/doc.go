@@ -75,6 +75,7 @@ type Store interface {
 	Type() string
 	Rank() int
 	// NumWorkers is that of the newest change of the membership: a worker that has left in order, or was lost, is still counted.
+	// Elastic.Members are those that live.
 	NumWorkers() int
 	// LocalSteps is what WithLocalSteps was given; 0: workers exchange gradients at every step.
 	LocalSteps() int

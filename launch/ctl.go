@@ -54,7 +54,7 @@ func runCtl(args []string, stdout, stderr io.Writer) int {
 }
 
 func jobFlag() cli.Flag {
-	return &cli.StringFlag{Name: "job", Usage: "`ID` of the job, or how it begins", DefaultText: "the only one that runs"}
+	return &cli.StringFlag{Name: "job", Usage: "`ID` of the job, or how it begins", DefaultText: "the only one that runs, or was started in this folder"}
 }
 
 func addCommand() *cli.Command {
@@ -104,7 +104,11 @@ func findJob(c *cli.Context) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := record.Find(dir, c.String("job"))
+	here, err := os.Getwd()
+	if err != nil {
+		here = "" // it is only asked for where there are several
+	}
+	r, err := record.Find(dir, c.String("job"), here)
 	if err != nil {
 		return nil, err
 	}

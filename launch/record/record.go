@@ -121,8 +121,9 @@ func read(path string) (r Record, ok bool) {
 // ErrNone is in the chain of Find's error when no job runs.
 var ErrNone = errors.New("no job of yours runs on this machine")
 
-// Find returns the job whose ID begins with id; with an empty id the only one that runs.
-func Find(dir, id string) (Record, error) {
+// Find returns the job whose ID begins with id; with an empty id the only one that runs, or of several the only one that was started in the
+// folder here.
+func Find(dir, id, here string) (Record, error) {
 	all, err := All(dir)
 	if err != nil {
 		return Record{}, err
@@ -138,6 +139,10 @@ func Find(dir, id string) (Record, error) {
 		return Record{}, fmt.Errorf("launch: %w; run this where, and as whom, launch was started", ErrNone)
 	case len(fit) == 1:
 		return fit[0], nil
+	case id == "" && here != "":
+		if mine := slices.DeleteFunc(slices.Clone(fit), func(r Record) bool { return !sameFolder(r.Dir, here) }); len(mine) == 1 {
+			return mine[0], nil
+		}
 	}
 	var b strings.Builder
 	if len(fit) > 0 {
@@ -149,5 +154,17 @@ func Find(dir, id string) (Record, error) {
 	if len(fit) == 0 {
 		return Record{}, fmt.Errorf("launch: no job's ID begins with %q; there are:%s", id, &b)
 	}
-	return Record{}, fmt.Errorf("launch: %d jobs run here; say which:%s", len(all), &b)
+	if id != "" {
+		return Record{}, fmt.Errorf("launch: the IDs of %d jobs begin with %q; say which:%s", len(all), id, &b)
+	}
+	return Record{}, fmt.Errorf("launch: %d jobs run on this machine, and not exactly one was started in this folder; say which:%s", len(all), &b)
+}
+
+func sameFolder(a, b string) bool {
+	if a == "" || filepath.Clean(a) == filepath.Clean(b) {
+		return a != ""
+	}
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }

@@ -21,14 +21,14 @@ func TestRecordIsForItsUserAloneAndGoesWithItsJob(t *testing.T) {
 			t.Errorf("%s has mode %v, %v, want %v", path, info.Mode().Perm(), err, mode)
 		}
 	}
-	got, err := Find(dir, "")
+	got, err := Find(dir, "", "")
 	if err != nil || got.Job != want.Job || got.Scheduler != want.Scheduler || !got.Started.Equal(want.Started) || len(got.Credentials) != 1 {
 		t.Errorf("Find: %+v, %v, want %+v", got, err, want)
 	}
 	if err := f.Remove(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Find(dir, ""); !errors.Is(err, ErrNone) {
+	if _, err := Find(dir, "", ""); !errors.Is(err, ErrNone) {
 		t.Errorf("Find after the job's end: %v, want %v", err, ErrNone)
 	}
 }
@@ -60,11 +60,11 @@ func TestOneOfSeveralJobsIsFoundByTheBeginningOfItsID(t *testing.T) {
 	for _, tc := range []struct{ id, want, err string }{
 		{"a", "aa11", ""},
 		{"bc33", "bc33", ""},
-		{"", "", "3 jobs run here; say which:"},
-		{"b", "", "2 jobs run here; say which:\n  --job bb22"},
+		{"", "", "3 jobs run on this machine, and not exactly one was started in this folder; say which:"},
+		{"b", "", "the IDs of 2 jobs begin with \"b\"; say which:\n  --job bb22"},
 		{"x", "", `no job's ID begins with "x"; there are:`},
 	} {
-		got, err := Find(dir, tc.id)
+		got, err := Find(dir, tc.id, "")
 		if got.Job != tc.want || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 			t.Errorf("Find %q: %q, %v, want %q, %q", tc.id, got.Job, err, tc.want, tc.err)
 		}
@@ -85,6 +85,38 @@ func TestDirIsOfThisLogin(t *testing.T) {
 		got, err := Dir(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": tc.run, "HOME": tc.home}[name] })
 		if got != tc.want || (err == nil) != (tc.want != "") {
 			t.Errorf("XDG_RUNTIME_DIR=%s HOME=%s: %q, %v, want %q", tc.run, tc.home, got, err, tc.want)
+		}
+	}
+}
+
+func TestOfSeveralJobsTheOneOfThisFolderIsFound(t *testing.T) {
+	dir, one, two, three := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	for i, r := range []Record{{Job: "aa11", Dir: one}, {Job: "bb22", Dir: two}, {Job: "bc33", Dir: two}} {
+		r.Started = time.Unix(int64(i), 0)
+		f, err := Write(dir, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Remove()
+	}
+	link := filepath.Join(three, "link")
+	if err := os.Symlink(one, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ id, here, want string }{
+		{"", one, "aa11"},
+		{"", one + "/", "aa11"},
+		{"", link, "aa11"},
+		{"bc", one, "bc33"}, // who says which means it
+		{"", two, ""},
+		{"", three, ""},
+	} {
+		got, err := Find(dir, tc.id, tc.here)
+		if got.Job != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("Find %q in %s: %q, %v, want %q", tc.id, tc.here, got.Job, err, tc.want)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "--job aa11") || !strings.Contains(err.Error(), "--job bc33")) {
+			t.Errorf("Find %q in %s: %v, want the jobs in it", tc.id, tc.here, err)
 		}
 	}
 }
