@@ -147,8 +147,11 @@ type EpochInfo struct {
 	Spans []Span
 	// Staleness of the values it trained on; nil with a synchronous store.
 	Staleness *Staleness
-	Test      *Scores // nil: not evaluated
-	TestTime  time.Duration
+	// Caught is how many of this worker's contributions to shards of the parameters the servers' guard (kvstore.WithGuard) has refused or
+	// clipped in the epoch, as far as they have told.
+	Caught   uint64
+	Test     *Scores // nil: not evaluated
+	TestTime time.Duration
 }
 
 // ErrStopped ends Fit when it was asked to stop; a checkpoint, if there is a place for one, has been written.

@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/paragon-train/paragon/metrics"
@@ -10,15 +11,35 @@ import (
 
 // WriteReport writes the table of a finished run: for each epoch the loss, the scores, the speed, and where this worker's
 // time went; with an asynchronous store also how many updates of others its gradients missed, on average and at most, and by
-// how many steps it was ahead of the slowest worker. If workers came or went, a second table has the speed before and after.
+// how many steps it was ahead of the slowest worker; and if the servers' guard caught any, how many of this worker's contributions. If workers came or went, a second table has the speed before and after.
 func WriteReport(w io.Writer, epochs []EpochInfo) error {
 	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc", "examples/s", "compute", "wait", "data", "save", "train", "test"}}
-	if len(epochs) > 0 && epochs[0].Staleness != nil {
+	stale := len(epochs) > 0 && epochs[0].Staleness != nil
+	if stale {
 		table.Columns = append(table.Columns, "missed mean", "missed max", "lead max")
+	}
+	guarded := slices.ContainsFunc(epochs, func(e EpochInfo) bool { return e.Caught > 0 })
+	if guarded {
+		table.Columns = append(table.Columns, "caught")
+	}
+	add := func(name string, e EpochInfo) {
+		cells := row(name, e)
+		if stale {
+			var missedMean, missedMax, lead any
+			if s := e.Staleness; s != nil && s.Missed.Count > 0 {
+				missedMean, missedMax, lead = s.Missed.Mean(), s.Missed.Max, s.Lead.Max
+			}
+			cells = append(cells, missedMean, missedMax, lead)
+		}
+		if guarded {
+			cells = append(cells, e.Caught)
+		}
+		table.Row(cells...)
 	}
 	var total EpochInfo
 	for _, e := range epochs {
-		addRow(&table, fmt.Sprint(e.Epoch), e)
+		add(fmt.Sprint(e.Epoch), e)
+		total.Caught += e.Caught
 		total.Examples += e.Examples
 		total.Train += e.Train
 		total.TestTime += e.TestTime
@@ -32,7 +53,7 @@ func WriteReport(w io.Writer, epochs []EpochInfo) error {
 		}
 	}
 	if len(epochs) > 1 {
-		addRow(&table, "all", total)
+		add("all", total)
 	}
 	if _, err := table.WriteTo(w); err != nil {
 		return err
@@ -68,7 +89,8 @@ func writeSpans(w io.Writer, epochs []EpochInfo) error {
 	return err
 }
 
-func addRow(table *metrics.Table, name string, e EpochInfo) {
+// row has the cells that every report has.
+func row(name string, e EpochInfo) []any {
 	var testLoss, accuracy any // nil: an empty cell
 	if e.Test != nil {
 		testLoss, accuracy = metrics.Fixed(e.Test.Loss), metrics.Fixed(e.Test.Accuracy)
@@ -76,13 +98,8 @@ func addRow(table *metrics.Table, name string, e EpochInfo) {
 	share := func(d time.Duration) metrics.Percent {
 		return metrics.Percent(d.Seconds() / max(e.Train.Seconds(), 1e-9))
 	}
-	var missedMean, missedMax, lead any
-	if s := e.Staleness; s != nil && s.Missed.Count > 0 {
-		missedMean, missedMax, lead = s.Missed.Mean(), s.Missed.Max, s.Lead.Max
-	}
-	table.Row(name, metrics.Fixed(e.Loss), testLoss, accuracy, int(float64(e.Examples)/max(e.Train.Seconds(), 1e-9)+0.5),
-		share(e.Times.Compute), share(e.Times.Wait), share(e.Times.Data), share(e.Times.Save), e.Train, e.TestTime,
-		missedMean, missedMax, lead)
+	return []any{name, metrics.Fixed(e.Loss), testLoss, accuracy, int(float64(e.Examples)/max(e.Train.Seconds(), 1e-9) + 0.5),
+		share(e.Times.Compute), share(e.Times.Wait), share(e.Times.Data), share(e.Times.Save), e.Train, e.TestTime}
 }
 
 // Curves are the panels of a picture of the run: this worker's training loss by step with the test loss, and the test accuracy.

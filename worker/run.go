@@ -154,7 +154,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 	}
 	info := &e.info
 	info.Times.Add(r.trainer.TakeTimes())
-	info.Staleness = r.trainer.TakeStaleness()
+	info.Staleness, info.Caught = r.trainer.TakeStaleness(), r.trainer.TakeCaught()
 	info.Times.Save, info.Train = r.saver.spent, time.Since(begin)
 	info.Loss = e.mean.Value()
 	if r.cfg.Evaluator != nil {

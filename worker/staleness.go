@@ -1,6 +1,9 @@
 package worker
 
-import "github.com/paragon-train/paragon/metrics"
+import (
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/metrics"
+)
 
 // Staleness says how old the values were that this worker trained on in an asynchronous store: one number for each parameter
 // and step.
@@ -36,4 +39,20 @@ func (t *Trainer) TakeStaleness() *Staleness {
 	s := t.stale
 	t.stale = Staleness{}
 	return &s
+}
+
+// TakeCaught returns how many of this worker's contributions the servers' guard has refused or clipped since the last call, as far as the values that
+// were pulled have told.
+func (t *Trainer) TakeCaught() uint64 {
+	store, ok := t.cfg.Store.(kvstore.Guarded)
+	if !ok {
+		return 0
+	}
+	var all uint64
+	for _, key := range t.keys {
+		all += store.Caught(key)
+	}
+	fresh := all - min(t.caught, all)
+	t.caught = all
+	return fresh
 }

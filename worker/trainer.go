@@ -94,9 +94,10 @@ type Trainer struct {
 	staleMu sync.Mutex // guards stale, which pulls share
 	stale   Staleness
 
-	round atomic.Uint64 // the step whose gradients are exchanged
-	steps uint64        // steps done
-	times Times
+	round  atomic.Uint64 // the step whose gradients are exchanged
+	steps  uint64        // steps done
+	caught uint64        // contributions that TakeCaught has told of
+	times  Times
 }
 
 // Times says where the time of steps went, as seen by the goroutine that calls Step; work hidden behind the compute of
