@@ -74,9 +74,16 @@ func (t *TPE) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, err
 	if finished(recs) < t.startup() {
 		return m.params(m.startPoint(recs, given, &t.matrices, v.Seed(), number, rng), fixed)
 	}
-	recs, given = t.branch(m, recs, given, rng)
-	good, rest := t.split(recs)
-	return m.params(m.fresh(recs, given, rng, func() []float64 { return t.propose(m, good, rest, given, rng) }), fixed)
+	search := func(recs []record, given []float64) []float64 {
+		good, rest := t.split(recs)
+		return m.fresh(recs, given, rng, func() []float64 { return t.propose(m, good, rest, given, rng) })
+	}
+	within, part := t.branch(m, recs, given, rng)
+	x := search(within, part)
+	if len(within) < len(recs) && slices.ContainsFunc(within, func(r record) bool { return r.hash == hash(x) }) {
+		x = search(recs, given) // all of the branch has been tried
+	}
+	return m.params(x, fixed)
 }
 
 // branch restricts a part of the proposals to the trials with one value of a parameter that others depend on.
