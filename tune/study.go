@@ -39,6 +39,7 @@ type Study struct {
 	waited  uint64        // the next event when there was nothing to run, plus 1
 	unseen  []Event       // not yet shown to the observers
 	fatal   error         // what ended the study
+	unsound bool          // the ledger may have what the log has not: nothing more may follow
 	closed  bool
 	staged  map[int]keptBytes // by trial: checkpoints of steps not yet reported
 	doomed  []doomed          // folders to remove once the log says so
@@ -79,6 +80,9 @@ func (s *Study) emit(e *Event, apply func() error) error {
 	if s.closed {
 		return errors.New("tune: the study is closed")
 	}
+	if s.unsound {
+		return s.fatal
+	}
 	now := s.now()
 	e.Seq, e.Time = s.l.seq, now.Round(0).UTC()
 	e.At = max(s.before+now.Sub(s.opened), s.l.elapsed)
@@ -86,8 +90,9 @@ func (s *Study) emit(e *Event, apply func() error) error {
 		return err
 	}
 	if err := s.safely(apply); err != nil {
+		s.unsound = true
 		s.setFatal(fmt.Errorf("tune: study %s event %d: %w", s.cfg.Name, e.Seq, err))
-		return s.fatal // the state may have what the log has not: nothing more may follow
+		return s.fatal
 	}
 	s.journal.append(e)
 	if len(s.cfg.Observers) > 0 {

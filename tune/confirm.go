@@ -1,0 +1,176 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// RunBest trains once more with the best parameters, with a seed of its own and nothing to
+// stop it early, and returns that trial. If the study has a folder, it is in its folder "best";
+// a run that was cut off there goes on.
+func (r *Result) RunBest(ctx context.Context) (Trial, error) {
+	if r.best.Number < 0 {
+		return Trial{Number: -1, Best: -1}, r.nothing()
+	}
+	res, err := r.rerun(ctx, "best", []Params{r.best.Params}, 1)
+	if res == nil || len(res.trials) == 0 {
+		return Trial{Number: -1, Best: -1}, err
+	}
+	return res.trials[0], err
+}
+
+// rerun runs each of the parameters so many times, in a study of its own.
+func (r *Result) rerun(ctx context.Context, what string, settings []Params, times int) (*Result, error) {
+	if r.cfg.Runner == nil {
+		return nil, fmt.Errorf("tune: study %s: its result has nothing to train with: Run has, or set Config.Runner", r.Name)
+	}
+	c := r.cfg
+	c.Name, c.Metric, c.Mode = r.Name+"-"+what, r.Metric, r.Mode
+	c.Seed = mix(r.cfg.Seed, streamConfirm, uint64(len(what)))
+	c.Suggester, c.Scheduler, c.Stoppers, c.Observers = nil, nil, nil, nil
+	c.Timeout, c.MaxFailed, c.DefaultFirst = 0, 0, false
+	c.Space = fixedSpace(r.cfg.Space)
+	c.Points = nil
+	for range times { // one after the other, so that a search cut off has some of each
+		for _, p := range settings {
+			point := Point{}
+			for name, v := range p.All() {
+				point[name] = v
+			}
+			c.Points = append(c.Points, point)
+		}
+	}
+	c.Samples = len(c.Points)
+	if c.Dir != "" {
+		c.Dir, c.Resume = filepath.Join(c.Dir, what), ResumeAuto
+	}
+	return Run(ctx, nil, c)
+}
+
+// fixedSpace is the space with axes of the grid as choices, so that a point that has them is
+// one trial.
+func fixedSpace(s Space) Space {
+	fixed := make(Space, len(s))
+	for i, p := range s {
+		if p.Kind == KindGrid {
+			p.Kind = KindChoice
+		}
+		fixed[i] = p
+	}
+	return fixed
+}
+
+// A Contender is one of the best trials of a search, run again.
+type Contender struct {
+	// Trial is its number in the search, Found its result there: the best of many, so
+	// probably too good.
+	Trial  int
+	Params Params
+	Found  float64
+	// Values are the results of the new runs.
+	Values []float64
+	// Mean of Values, and the interval that has the true mean with a probability of 95 %
+	// (Student's t).
+	Mean, Low, High float64
+	// Best is the probability that its true mean is the best of all contenders.
+	Best float64
+}
+
+// Confirm runs the k best trials again, each so many times (at least twice) with new seeds and
+// nothing to stop them early, and says how sure it is which is best. Contenders are in the order of
+// the search. If the study has a folder, it is in its folder "confirm", and goes on there if it
+// was cut off.
+//
+// The true means are taken as independent, each distributed as its runs' mean plus their
+// standard error times Student's t with one degree less than there are runs; probabilities are
+// shares of 20,000 draws.
+func (r *Result) Confirm(ctx context.Context, k, times int) ([]Contender, error) {
+	top := r.Top(k)
+	if len(top) == 0 {
+		return nil, r.nothing()
+	}
+	if times < 2 {
+		return nil, fmt.Errorf("tune: confirm %d trials of study %s with %d runs each: want at least 2", k, r.Name, times)
+	}
+	settings := make([]Params, len(top))
+	for i, t := range top {
+		settings[i] = t.Params
+	}
+	res, err := r.rerun(ctx, "confirm", settings, times)
+	if res == nil {
+		return nil, err
+	}
+	all := make([]Contender, len(top))
+	for i, t := range top {
+		all[i] = Contender{Trial: t.Number, Params: t.Params, Found: r.value(&t)}
+	}
+	for i := range res.trials {
+		if v := res.value(&res.trials[i]); r.Mode.Score(v) > math.Inf(-1) {
+			c := &all[i%len(top)]
+			c.Values = append(c.Values, v)
+		}
+	}
+	for i := range all {
+		c := &all[i]
+		if len(c.Values) < 2 {
+			err = errors.Join(err, fmt.Errorf("tune: confirm trial %d: only %d of %d runs have a result", c.Trial, len(c.Values), times))
+		}
+		c.interval()
+	}
+	chances(all, r.Mode, newRand(r.cfg.Seed, streamConfirm))
+	return all, err
+}
+
+// interval sets Mean, Low and High.
+func (c *Contender) interval() {
+	c.Mean, c.Low, c.High = math.NaN(), math.Inf(-1), math.Inf(1)
+	if len(c.Values) == 0 {
+		return
+	}
+	mean, deviation := stat.MeanStdDev(c.Values, nil)
+	c.Mean = mean
+	if n := float64(len(c.Values)); n >= 2 {
+		t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975)
+		c.Low, c.High = mean-t*deviation/math.Sqrt(n), mean+t*deviation/math.Sqrt(n)
+	}
+}
+
+// chances sets Best of all contenders with two runs or more.
+func chances(all []Contender, m Mode, rng *rand.Rand) {
+	const draws = 20_000
+	type posterior struct {
+		mean, deviation float64
+		t               distuv.StudentsT
+	}
+	means := make([]posterior, len(all))
+	for i, c := range all {
+		if n := float64(len(c.Values)); n >= 2 {
+			_, deviation := stat.MeanStdDev(c.Values, nil)
+			means[i] = posterior{c.Mean, deviation / math.Sqrt(n), distuv.StudentsT{Sigma: 1, Nu: n - 1, Src: rng}}
+		}
+	}
+	wins := make([]int, len(all))
+	for range draws {
+		best, score := -1, math.Inf(-1)
+		for i, x := range means {
+			if x.t.Nu > 0 {
+				if s := m.Score(x.mean + x.deviation*x.t.Rand()); best < 0 || s > score {
+					best, score = i, s
+				}
+			}
+		}
+		if best >= 0 {
+			wins[best]++
+		}
+	}
+	for i := range all {
+		all[i].Best = float64(wins[i]) / draws
+	}
+}

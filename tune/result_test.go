@@ -1,0 +1,343 @@
+package tune_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// noisy has its best at x = 0.3, and noise from the trial's seed.
+func noisy(_ context.Context, p tune.Params, r *tune.Reporter) error {
+	rng := rand.New(rand.NewPCG(r.Seed(), 1))
+	return r.Report(1, map[string]float64{"v": -math.Abs(p.Float("x")-0.3) + 0.01*rng.NormFloat64()})
+}
+
+func TestTheBestAreConfirmedWithNewSeeds(t *testing.T) {
+	dir := t.TempDir()
+	res, err := tune.Run(t.Context(), noisy, tune.Config{Space: tune.Space{tune.Real("x", 0, 1), tune.Grid("g", "a", "b")}, Samples: 3, Seed: 4, Dir: dir, Logger: quiet,
+		Points: []tune.Point{{"x": 0.3, "g": "a"}, {"x": 0.32, "g": "b"}, {"x": 0.6, "g": "a"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := res.Confirm(t.Context(), 3, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, c := range all {
+		truth := -math.Abs(c.Params.Float("x") - 0.3)
+		if len(c.Values) != 20 || c.Low > truth || c.High < truth || c.Low >= c.Mean || c.Mean >= c.High {
+			t.Errorf("trial %d: got %d runs, mean %.4f in [%.4f, %.4f], want 20 and an interval with %.4f", c.Trial, len(c.Values), c.Mean, c.Low, c.High, truth)
+		}
+		// 20 runs with deviation 0.01: an interval of ±2.09·0.01/√20.
+		if half := (c.High - c.Low) / 2; half < 0.002 || half > 0.008 {
+			t.Errorf("trial %d: got an interval of ±%.4f, want about ±0.0047", c.Trial, half)
+		}
+		sum += c.Best
+		if want := c.Params.Float("x") == 0.3; want != (c.Best > 0.99) {
+			t.Errorf("trial %d with x %v: got a probability of %.3f to be the best", c.Trial, c.Params.Float("x"), c.Best)
+		}
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		t.Errorf("probabilities add up to %v, want 1", sum)
+	}
+	again, err := res.Confirm(t.Context(), 3, 20) // from its folder: nothing runs
+	if err != nil || !slices.Equal(again[0].Values, all[0].Values) {
+		t.Errorf("confirmed again: got %v (%v), want %v", again[0].Values, err, all[0].Values)
+	}
+	best, err := res.RunBest(t.Context())
+	if err != nil || best.State != tune.Completed || !best.Params.Equal(res.BestConfig()) || best.Seed == res.BestTrial().Seed {
+		t.Errorf("run best: got %s with %v (%v), want completed with %v and another seed", best.State, best.Params, err, res.BestConfig())
+	}
+}
+
+func TestABestByAnotherMetricAndErrorsThatNameTheCandidates(t *testing.T) {
+	res, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
+		return r.Report(1, map[string]float64{"accuracy": p.Float("x"), "loss": (p.Float("x") - 0.5) * (p.Float("x") - 0.5)})
+	}, tune.Config{Space: line, Samples: 30, Metric: "accuracy", Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if best, loss, err := res.BestBy("loss", tune.Min); err != nil || math.Abs(best.Params.Float("x")-0.5) > 0.1 || loss > 0.01 {
+		t.Errorf("best by loss: got %v with %v (%v)", best.Params, loss, err)
+	}
+	if _, _, err := res.BestBy("speed", tune.Max); !errors.Is(err, tune.ErrNoMetric) || !strings.Contains(err.Error(), "reported were accuracy, loss") {
+		t.Errorf("best by what nobody reported: got %v", err)
+	}
+	if top := res.Top(3); len(top) != 3 || top[0].Number != res.TaskID() || top[1].Params.Float("x") < top[2].Params.Float("x") {
+		t.Errorf("top 3: got %v", top)
+	}
+	_, err = tune.Run(t.Context(), func(context.Context, tune.Params, *tune.Reporter) error { return errors.New("no data") },
+		tune.Config{Space: line, Samples: 3, Metric: "v", Logger: quiet})
+	if !errors.Is(err, tune.ErrNoResult) || !strings.Contains(err.Error(), "3 trials, 3 failed; trial 0: user code: no data") {
+		t.Errorf("a search without a result: got %v", err)
+	}
+}
+
+type stopAt struct {
+	value float64
+	study bool
+}
+
+func (s stopAt) Stop(v tune.View, trial int) tune.Halt {
+	if r, ok := v.Trial(trial).Last(); ok && v.Score(r.Value) >= v.Score(s.value) {
+		return tune.Halt{Trial: tune.Complete, Study: s.study, Rule: fmt.Sprintf("reached %v", s.value)}
+	}
+	return tune.Halt{}
+}
+
+func TestStoppersEndTrialsAndTheStudyAlsoWhenItIsResumed(t *testing.T) {
+	cfg := tune.Config{Space: line, Samples: 20, Metric: "accuracy", Logger: quiet, Stoppers: []tune.Stopper{stopAt{value: 0.6}}}
+	res, err := tune.Run(t.Context(), train(10), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range res.Trials() {
+		last, _ := x.Last()
+		if over := last.Value >= 0.6; over != (x.Rule == "reached 0.6") || x.State != tune.Completed || over == (len(x.Reports) == 10) {
+			t.Errorf("trial %d: %s by %q after %d reports with %v", x.Number, x.State, x.Rule, len(x.Reports), last.Value)
+		}
+	}
+	cfg.Stoppers = []tune.Stopper{stopAt{0.9, true}}
+	cfg.Dir, cfg.Resume, cfg.Parallel = t.TempDir(), tune.ResumeAuto, 3
+	if res, err = tune.Run(t.Context(), train(10), cfg); err != nil || res.Halted != "reached 0.9" || len(res.Trials()) > 19 {
+		t.Errorf("got %d trials, halted %q (%v); want fewer than 20 and reached 0.9", len(res.Trials()), res.Halted, err)
+	}
+	again, err := tune.Run(t.Context(), train(10), cfg)
+	if err != nil || len(again.Trials()) != len(res.Trials()) || again.DecisionHash() != res.DecisionHash() {
+		t.Errorf("resumed: got %d trials (%v), want it to stay over with %d", len(again.Trials()), err, len(res.Trials()))
+	}
+}
+
+func TestTheFirstFailureEndsTheSearchIfItIsToAndItGoesOnWhenResumed(t *testing.T) {
+	var fixed bool
+	cfg := tune.Config{Space: line, Samples: 5, Metric: "v", MaxFailed: 1, Dir: t.TempDir(), Resume: tune.ResumeErrored, Logger: quiet}
+	f := func(_ context.Context, p tune.Params, r *tune.Reporter) error {
+		if r.Trial() == 2 && !fixed {
+			return errors.New("a bug")
+		}
+		return r.Report(1, map[string]float64{"v": 1})
+	}
+	res, err := tune.Run(t.Context(), f, cfg)
+	if err == nil || !strings.Contains(err.Error(), "1 trials have failed, the newest trial 2: user code: a bug") || len(res.Trials()) != 3 {
+		t.Errorf("got %d trials and %v", len(res.Trials()), err)
+	}
+	fixed = true
+	if res, err = tune.Run(t.Context(), f, cfg); err != nil || len(res.Trials()) != 5 {
+		t.Errorf("resumed: got %d trials and %v, want 5", len(res.Trials()), err)
+	}
+	for _, x := range res.Trials() {
+		if x.State != tune.Completed {
+			t.Errorf("resumed: trial %d is %s", x.Number, x.State)
+		}
+	}
+}
+
+// pauseAll pauses every trial at each step and lets the best go on.
+type pauseAll struct{ tune.FIFO }
+
+func (pauseAll) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
+	d := tune.Go()
+	if d.Action = tune.Pause; v.Trial(trial).Step() == 4 {
+		d.Action = tune.Complete
+	}
+	return d
+}
+
+func (pauseAll) Next(v tune.View) tune.Pick {
+	if !v.Exhausted() {
+		return tune.Pick{}
+	}
+	best := tune.Pick{Kind: tune.PickWait}
+	for t := range v.Trials() {
+		if t.State == tune.Paused && (best.Kind == tune.PickWait || v.Score(v.Result(t)) > v.Score(v.Result(v.Trial(best.Trial)))) {
+			best = tune.Pick{Kind: tune.PickTrial, Trial: t.Number}
+		}
+	}
+	return best
+}
+
+func TestPausedTrialsGoOnFromTheirCheckpointsWithinTheBudget(t *testing.T) {
+	dir := t.TempDir()
+	var mu sync.Mutex
+	most := int64(0)
+	res, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
+		done := 0
+		if dir, step, ok := r.Restore(); ok {
+			if _, err := os.Stat(filepath.Join(dir, fmt.Sprintf("weights-%d", step))); err != nil {
+				return err
+			}
+			done = step
+		} else if r.Attempt() > 1 {
+			return errors.New("goes on without a checkpoint")
+		}
+		for step := done + 1; ; step++ {
+			err := r.Checkpoint(step, func(dir string) error {
+				return os.WriteFile(filepath.Join(dir, fmt.Sprintf("weights-%d", step)), make([]byte, 1000), 0o666)
+			})
+			if err != nil {
+				return err
+			}
+			if err := r.Report(step, map[string]float64{"v": p.Float("x") + float64(step)}); err != nil {
+				mu.Lock()
+				most = max(most, bytesUnder(dir))
+				mu.Unlock()
+				return err
+			}
+		}
+	}, tune.Config{Space: line, Samples: 6, Metric: "v", Parallel: 2, Dir: dir, Scheduler: pauseAll{}, CheckpointBytes: 8500, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range res.Trials() {
+		if x.State != tune.Completed || x.Attempts != 4 || len(x.Reports) != 4 {
+			t.Errorf("trial %d: %s after %d attempts and %d reports: %s; want completed, 4, 4", x.Number, x.State, x.Attempts, len(x.Reports), x.Error)
+		}
+	}
+	// Six trials have one each; what they have more is within the budget, but for one just written by either slot.
+	if most > 11_000 {
+		t.Errorf("checkpoints took up to %d bytes, want at most the budget of 8500 and two more", most)
+	}
+	if best := res.BestTrial(); len(best.Checkpoints) == 0 || best.Checkpoints[len(best.Checkpoints)-1].Step != 4 {
+		t.Errorf("the best trial kept %v, want its newest", best.Checkpoints)
+	}
+}
+
+func bytesUnder(dir string) (n int64) {
+	files, _ := filepath.Glob(filepath.Join(dir, "trials", "*", "step-*", "*"))
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
+// recorder is an observer.
+type recorder struct {
+	kinds  []tune.EventKind
+	next   uint64
+	broken bool
+	closed int
+}
+
+func (r *recorder) Observe(v tune.View, e tune.Event) {
+	r.broken = r.broken || e.Seq != r.next || v.Len() <= e.Trial && e.Kind == tune.EventStart
+	r.next = e.Seq + 1
+	r.kinds = append(r.kinds, e.Kind)
+}
+
+func (r *recorder) Close(v tune.View) error { r.closed = v.Count(tune.Completed); return nil }
+
+func TestObserversSeeEveryEventInOrder(t *testing.T) {
+	o := &recorder{}
+	dir := t.TempDir()
+	if _, err := tune.Run(t.Context(), train(3), tune.Config{Space: line, Samples: 10, Parallel: 4, Dir: dir, Observers: []tune.Observer{o}, Logger: quiet}); err != nil {
+		t.Fatal(err)
+	}
+	var logged []tune.EventKind
+	if err := tune.ReadLog(dir, func(e tune.Event) error { logged = append(logged, e.Kind); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if o.broken || !slices.Equal(o.kinds, logged) || o.closed != 10 {
+		t.Errorf("observed %d events (out of order: %t) and closed with %d completed; the log has %d", len(o.kinds), o.broken, o.closed, len(logged))
+	}
+}
+
+// hosts is a runner with two places, one of which goes away.
+type hosts struct {
+	places chan int
+	mu     sync.Mutex
+	used   map[int]int
+}
+
+type place struct {
+	h *hosts
+	n int
+}
+
+func (p place) Location() string { return fmt.Sprintf("host%d", p.n) }
+func (p place) Release() {
+	if p.n != 1 { // host 1 is gone after its first trial
+		p.h.places <- p.n
+	}
+}
+
+func (h *hosts) Fits(r tune.Resources) error {
+	if r.Slots > 2 {
+		return fmt.Errorf("want %d slots on a host, the largest has 2", r.Slots)
+	}
+	return nil
+}
+
+func (h *hosts) Acquire(ctx context.Context, _ tune.Resources) (tune.Place, error) {
+	select {
+	case n := <-h.places:
+		return place{h, n}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (h *hosts) Run(_ context.Context, a tune.Attempt, r *tune.Reporter) error {
+	p := a.Place.(place)
+	h.mu.Lock()
+	h.used[p.n]++
+	h.mu.Unlock()
+	if p.n == 1 {
+		return tune.Fail(tune.NodeLost, errors.New("connection reset"))
+	}
+	return r.Report(1, map[string]float64{"v": a.Params.Float("x")})
+}
+
+func TestARunnerWithPlacesOfItsOwnLosesOneAndTheTrialRunsElsewhere(t *testing.T) {
+	h := &hosts{places: make(chan int, 2), used: map[int]int{}}
+	h.places <- 1
+	h.places <- 2
+	cfg := tune.Config{Space: line, Samples: 6, Parallel: 2, Metric: "v", Runner: h, Logger: quiet}
+	res, err := tune.Run(t.Context(), nil, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := 0
+	for _, x := range res.Trials() {
+		if x.State != tune.Completed || x.Location != "host2" {
+			t.Errorf("trial %d: %s at %q, want completed at host2", x.Number, x.State, x.Location)
+		}
+		lost += x.Failures[tune.NodeLost]
+	}
+	if lost != 1 || h.used[1] != 1 || h.used[2] != 6 {
+		t.Errorf("lost %d attempts, hosts ran %v; want 1, and 1 and 6", lost, h.used)
+	}
+	cfg.Resources.Slots = 3
+	if _, err := tune.Run(t.Context(), nil, cfg); err == nil || !strings.Contains(err.Error(), "can never run: want 3 slots on a host, the largest has 2") {
+		t.Errorf("a request that never fits: got %v", err)
+	}
+}
+
+// panics is a scheduler with a bug.
+type panics struct{ tune.FIFO }
+
+func (panics) Reported(tune.View, int, *rand.Rand) tune.Decision { panic("index out of range") }
+
+func TestABrokenSchedulerEndsTheSearchWithAnError(t *testing.T) {
+	dir := t.TempDir()
+	cfg := tune.Config{Space: line, Samples: 3, Parallel: 2, Metric: "accuracy", Scheduler: panics{}, Dir: dir, Resume: tune.ResumeAuto, Logger: quiet}
+	if _, err := tune.Run(t.Context(), train(2), cfg); err == nil || !strings.Contains(err.Error(), "panic: index out of range") {
+		t.Errorf("got %v, want the panic", err)
+	}
+	cfg.Scheduler = nil // mended
+	if res, err := tune.Run(t.Context(), train(2), cfg); err != nil || len(res.Trials()) != 3 {
+		t.Errorf("mended: got %v", err)
+	}
+}
