@@ -174,6 +174,12 @@ func (h *Handle) describe(m Matmul) (s *shared, err error) {
 			return s, err
 		}
 	}
+	if m.Bias || m.BiasGrad {
+		// Without an address the heuristics may find that nothing fits. Run gives the true one.
+		if err = s.setBias(biasUnknown); err != nil {
+			return s, err
+		}
+	}
 	for i, l := range m.layouts() {
 		if err = h.create(h.fn.layoutCreate, "cublasLtMatrixLayoutCreate", s.what, &s.layouts[i], uintptr(l.t), uintptr(l.rows), uintptr(l.cols), uintptr(l.ld)); err != nil {
 			return s, err
@@ -181,6 +187,9 @@ func (h *Handle) describe(m Matmul) (s *shared, err error) {
 	}
 	return s, nil
 }
+
+// biasUnknown stands for an address of the usual alignment.
+const biasUnknown drv.Ptr = 256
 
 // setBias makes the vector that of later calls.
 func (s *shared) setBias(bias drv.Ptr) error {

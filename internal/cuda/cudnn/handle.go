@@ -104,7 +104,8 @@ func (h *Handle) Version() Version { return h.version }
 // Path is the file of the library.
 func (h *Handle) Path() string { return h.lib.Path }
 
-// Close destroys the handle and what plans still hold. Their work must be done.
+// Close destroys the handle and the graphs that plans still use. Plans are to be closed before: what else they have of the library
+// stays until the process ends.
 func (h *Handle) Close() error {
 	if h.handle == 0 {
 		return nil

@@ -46,10 +46,11 @@ var legacyPasses = [...]struct {
 	nondeterministic []int32
 	fft              []int32
 	winograd         []int32
+	winograd6x6      []int32 // those called NONFUSED
 }{
-	Forward:        {"cudnnGetConvolutionForwardWorkspaceSize", "cudnnConvolutionForward", 8, nil, []int32{4, 5}, []int32{6, 7}},
-	BackwardData:   {"cudnnGetConvolutionBackwardDataWorkspaceSize", "cudnnConvolutionBackwardData", 6, []int32{0}, []int32{2, 3}, []int32{4, 5}},
-	BackwardWeight: {"cudnnGetConvolutionBackwardFilterWorkspaceSize", "cudnnConvolutionBackwardFilter", 7, []int32{0, 3}, []int32{2, 6}, []int32{4, 5}},
+	Forward:        {"cudnnGetConvolutionForwardWorkspaceSize", "cudnnConvolutionForward", 8, nil, []int32{4, 5}, []int32{6}, []int32{7}},
+	BackwardData:   {"cudnnGetConvolutionBackwardDataWorkspaceSize", "cudnnConvolutionBackwardData", 6, []int32{0}, []int32{2, 3}, []int32{4}, []int32{5}},
+	BackwardWeight: {"cudnnGetConvolutionBackwardFilterWorkspaceSize", "cudnnConvolutionBackwardFilter", 7, []int32{0, 3}, []int32{2, 6}, []int32{4}, []int32{5}},
 }
 
 // legacyCandidates gives the algorithms that the library takes for a pass. A library without the older interface has none.
@@ -85,7 +86,7 @@ func (h *Handle) legacyCandidates(op Op, c Conv, w wish) (plans []*legacyPlan, e
 		for _, kind := range []struct {
 			algorithms []int32
 			note       Note
-		}{{pass.nondeterministic, NoteNonDeterministic}, {pass.fft, NoteFFT}, {pass.winograd, NoteWinograd}} {
+		}{{pass.nondeterministic, NoteNonDeterministic}, {pass.fft, NoteFFT}, {pass.winograd, NoteWinograd}, {pass.winograd6x6, NoteWinograd6x6}} {
 			for _, a := range kind.algorithms {
 				if a == algorithm {
 					notes = append(notes, kind.note)

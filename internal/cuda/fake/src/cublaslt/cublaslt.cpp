@@ -244,6 +244,7 @@ int cublasLtMatmulAlgoGetHeuristic(void* handle, void* desc, void* a, void* b, v
   Product p;
   if (!known<Handle>(handle) || !pref || !results || !returned || requested < 1) return refuse(INVALID_VALUE, "the heuristics' arguments");
   if (int status = look(desc, a, b, c, d, &p)) return status;
+  if ((p.desc.epilogue & (EPILOGUE_BIAS | EPILOGUE_BGRADB)) && !p.desc.bias) return refuse(NOT_SUPPORTED, "the heuristics see no bias");
   // The first wants workspace, the second sums in the result's type, the third is one that does not work, the last always goes.
   struct {
     uint64_t workspace;
