@@ -81,15 +81,16 @@ func (b *bench) put(t DType, numbers []float32) drv.Ptr {
 	return p
 }
 
+// room is device memory with nothing in it, no better aligned than it must be.
 func (b *bench) room(bytes int64) drv.Ptr {
 	b.Helper()
 	if bytes == 0 {
 		return 0
 	}
 	var p drv.Ptr
-	b.do(func() (err error) { p, err = b.ctx.Malloc(bytes); return })
+	b.do(func() (err error) { p, err = b.ctx.Malloc(bytes + alignment); return })
 	b.Cleanup(func() { b.do(func() error { return b.ctx.Free(p) }) })
-	return p
+	return p + alignment
 }
 
 func (b *bench) get(t DType, p drv.Ptr, n int) []float32 {

@@ -67,16 +67,13 @@ func (b *bench) put(t DType, numbers []float32) drv.Ptr {
 
 func (b *bench) bytes(data []byte) drv.Ptr {
 	b.Helper()
-	var p drv.Ptr
+	p := b.room(int64(len(data)))
 	b.do(func() error {
 		host, err := b.ctx.HostAlloc(int64(len(data)))
 		if err != nil {
 			return err
 		}
 		copy(host, data)
-		if p, err = b.ctx.Malloc(int64(len(data))); err != nil {
-			return err
-		}
 		if err := b.ctx.CopyToDevice(p, unsafe.Pointer(&host[0]), int64(len(data)), b.s); err != nil {
 			return err
 		}
@@ -85,20 +82,19 @@ func (b *bench) bytes(data []byte) drv.Ptr {
 		}
 		return b.ctx.HostFree(host)
 	})
-	b.Cleanup(func() { b.do(func() error { return b.ctx.Free(p) }) })
 	return p
 }
 
-// room is device memory with nothing in it.
+// room is device memory with nothing in it, no better aligned than it must be.
 func (b *bench) room(bytes int64) drv.Ptr {
 	b.Helper()
 	if bytes == 0 {
 		return 0
 	}
 	var p drv.Ptr
-	b.do(func() (err error) { p, err = b.ctx.Malloc(bytes); return })
+	b.do(func() (err error) { p, err = b.ctx.Malloc(bytes + alignment); return })
 	b.Cleanup(func() { b.do(func() error { return b.ctx.Free(p) }) })
-	return p
+	return p + alignment
 }
 
 // raw reads device memory after the stream's work.

@@ -311,7 +311,18 @@ func TestVariantPacksAreKept(t *testing.T) {
 	p := plans(b, func() ([]*Plan, error) { return b.h.Forward(c) })[0]
 	d := newPass(b, rand.New(rand.NewPCG(1, 1)), Forward, c)
 	_, _, bytes := c.sizes()
-	workspace, y := b.room(p.Workspace()), b.room(bytes*40)
+	var workspace, other drv.Ptr
+	y := b.room(bytes * 40)
+	b.do(func() (err error) {
+		if workspace, err = b.ctx.Malloc(p.Workspace()); err == nil {
+			other, err = b.ctx.Malloc(p.Workspace())
+		}
+		return err
+	})
+	b.do(func() error { return p.Run(b.s, other, d.p[0], d.p[1], y) })
+	b.do(func() error { return b.ctx.Free(other) }) // a pack with it is of no use any more
+	b.do(func() error { return p.Run(b.s, workspace, d.p[0], d.p[1], y) })
+	first := p.packs[1].d
 	for i := range 40 {
 		b.do(func() error { return p.Run(b.s, workspace, d.p[0], d.p[1], y+drv.Ptr(int64(i)*bytes)) })
 		b.do(func() error { return p.Run(b.s, workspace, d.p[0], d.p[1], y) })
@@ -319,7 +330,8 @@ func TestVariantPacksAreKept(t *testing.T) {
 	if b.h.packs != maxPacks || len(p.packs) != maxPacks {
 		t.Errorf("variant packs: the handle has %d and the plan %d, want %d", b.h.packs, len(p.packs), maxPacks)
 	}
-	if !slices.ContainsFunc(p.packs, func(k pack) bool { return k.pointers[2] == uintptr(y) }) {
+	if !slices.ContainsFunc(p.packs, func(k pack) bool { return k.d == first }) {
 		t.Error("the pack that is used all the time was given up for others")
 	}
+	b.do(func() error { return b.ctx.Free(workspace) })
 }
