@@ -77,7 +77,7 @@ func runProcesses(t *testing.T, workers, servers int) error {
 		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
 		cmd.Env = append(os.Environ(), roleVariable+"=1", "DMLC_ROLE="+role, "DMLC_PS_ROOT_URI="+host, "DMLC_PS_ROOT_PORT="+port,
 			fmt.Sprintf("DMLC_NUM_WORKER=%d", workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", servers), fmt.Sprintf("PARAGON_RANK=%d", rank),
-			"PARAGON_SECRET=0123456789abcdef0123456789abcdef", "DMLC_NODE_HOST=127.0.0.1")
+			"PARAGON_SECRET=0123456789abcdef0123456789abcdef", "DMLC_NODE_HOST=127.0.0.1", "PARAGON_LEASE=1m")
 		stderr := &bytes.Buffer{}
 		cmd.Stderr, cmd.Stdout = stderr, stdout
 		cmd.WaitDelay = 5 * time.Second

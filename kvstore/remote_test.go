@@ -3,6 +3,7 @@ package kvstore_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
@@ -18,7 +19,8 @@ func openJob(over transport.Network) func(t testing.TB, c kvstoretest.Config) []
 		if servers == 0 {
 			servers = 2
 		}
-		job := jobtest.New(t, jobtest.Config{Workers: c.Workers, Servers: servers, TCP: over != nil, Over: over})
+		job := jobtest.New(t, jobtest.Config{Workers: c.Workers, Servers: servers, TCP: over != nil, Over: over,
+			Lease: time.Minute, Start: 2 * time.Minute}) // time is real, and the machine may be busy
 		return job.Stores(t, c.Type, c.Options...)
 	}
 }

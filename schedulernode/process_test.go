@@ -47,7 +47,7 @@ func TestASchedulersProcessMayBeKilled(t *testing.T) {
 }
 
 func killSchedulers(t *testing.T, state string) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	j := &job{t: t, workers: 2, servers: 1, addr: "127.0.0.1:0", log: new(logbook), edit: func(c *cluster.Config) {
 		c.State, c.HeartbeatInterval, c.Lease = "elsewhere", 200*time.Millisecond, 10*time.Second

@@ -10,6 +10,7 @@
 package jobtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -41,8 +42,8 @@ type Config struct {
 	Secret    []byte        // none
 	TLS       bool          // every process has a certificate
 	Heartbeat time.Duration // cluster's
-	Lease     time.Duration // cluster's
-	Start     time.Duration // 20 s: how long the job may be forming
+	Lease     time.Duration // cluster's; over TCP a minute: time is real there, and the machine may be busy
+	Start     time.Duration // 20 s, over TCP two minutes: how long the job may be forming
 	Server    server.Config // its Cluster and Logger are not read
 	Elastic   cluster.Elastic
 	Logger    *slog.Logger // drops all
@@ -69,9 +70,10 @@ type Job struct {
 func New(t testing.TB, cfg Config) *Job {
 	t.Helper()
 	cfg.Workers, cfg.Servers = max(cfg.Workers, 1), max(cfg.Servers, 1)
-	if cfg.Start == 0 {
-		cfg.Start = 20 * time.Second
+	if cfg.TCP {
+		cfg.Lease, cfg.Start = cmp.Or(cfg.Lease, time.Minute), cmp.Or(cfg.Start, 2*time.Minute)
 	}
+	cfg.Start = cmp.Or(cfg.Start, 20*time.Second)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
