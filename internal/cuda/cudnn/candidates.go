@@ -66,12 +66,13 @@ func (h *Handle) Candidates(op Op, c Conv) ([]*Plan, error) {
 	for _, p := range found {
 		plans = append(plans, &Plan{plan: p, op: op, conv: c})
 	}
-	if err != nil && !errors.Is(err, ErrNotSupported) {
+	if err != nil && !refusal(err) {
 		return nil, err
 	}
+	// What one of the two interfaces refuses the other may take.
 	if h.Legacy {
 		legacy, err2 := h.legacyCandidates(op, c, w)
-		if err2 != nil && !errors.Is(err2, ErrNotSupported) {
+		if err2 != nil && (!refusal(err2) || len(plans) == 0 && !errors.Is(err2, ErrNotSupported)) {
 			closeAll(plans)
 			return nil, errors.Join(err, err2)
 		}
@@ -96,10 +97,10 @@ func (h *Handle) candidates(g *graph, w wish) ([]plan, error) {
 		return nil, errors.Join(err, g.destroy())
 	}
 	var plans []plan
-	var refused []string
+	var unwanted []string
 	for _, e := range found {
 		if reason := w.refuses(e.notes); reason != "" {
-			refused = append(refused, fmt.Sprintf("%s: %s", e.name, reason))
+			unwanted = append(unwanted, fmt.Sprintf("%s: %s", e.name, reason))
 			if err := h.destroy(e.config); err != nil {
 				return nil, err
 			}
@@ -109,7 +110,7 @@ func (h *Handle) candidates(g *graph, w wish) ([]plan, error) {
 		plans = append(plans, plan{h: h, graph: g, engine: e})
 	}
 	if len(plans) == 0 {
-		err := fmt.Errorf("cudnn: %s: none of %d engines is wanted: %s: %w", g.what, len(found), strings.Join(refused, ", "), ErrNotSupported)
+		err := fmt.Errorf("cudnn: %s: none of %d engines is wanted: %s: %w", g.what, len(found), strings.Join(unwanted, ", "), ErrNotSupported)
 		return nil, errors.Join(err, g.destroy())
 	}
 	return plans, nil
@@ -125,19 +126,19 @@ type buildable interface {
 // keepBuilt builds the plans, and leaves out those that cannot be. None left is an error that has all reasons.
 func keepBuilt[P buildable](plans []P, what string) ([]P, error) {
 	var kept []P
-	var refused []error
+	var reasons []error
 	for i, p := range plans {
 		err := p.Build()
 		if err == nil {
 			kept = append(kept, p)
 			continue
 		}
-		if !errors.Is(err, ErrNotSupported) {
+		if !refusal(err) {
 			closeAll(kept)
 			closeAll(plans[i:])
 			return nil, err
 		}
-		refused = append(refused, err)
+		reasons = append(reasons, err)
 		if err := p.Close(); err != nil {
 			closeAll(kept)
 			closeAll(plans[i+1:])
@@ -145,7 +146,7 @@ func keepBuilt[P buildable](plans []P, what string) ([]P, error) {
 		}
 	}
 	if len(kept) == 0 {
-		return nil, fmt.Errorf("cudnn: %s: none of %d engines: %w", what, len(plans), errors.Join(append(refused, ErrNotSupported)...))
+		return nil, fmt.Errorf("cudnn: %s: none of %d engines: %w", what, len(plans), refused(reasons))
 	}
 	return kept, nil
 }

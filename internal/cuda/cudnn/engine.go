@@ -93,7 +93,7 @@ type engine struct {
 	notes  []Note
 }
 
-// engines asks the heuristics for all engines of a graph, each once, in order. Modes that do not know the graph are passed over.
+// engines asks the heuristics for all engines of a graph, each once, in order. Modes that refuse the graph are passed over.
 // The caller owns the configurations.
 func (h *Handle) engines(g *graph) (found []engine, err error) {
 	defer func() {
@@ -108,7 +108,7 @@ func (h *Handle) engines(g *graph) (found []engine, err error) {
 	var unknown []error
 	for _, m := range heurModes {
 		configs, err := h.configs(g, m.value)
-		if errors.Is(err, ErrNotSupported) {
+		if err != nil && refusal(err) {
 			unknown = append(unknown, fmt.Errorf("mode %s: %w", m.mode, err))
 			continue
 		}
@@ -134,7 +134,7 @@ func (h *Handle) engines(g *graph) (found []engine, err error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("cudnn: %s: the heuristics know no engine: %w", g.what, errors.Join(append(unknown, ErrNotSupported)...))
+		return nil, fmt.Errorf("cudnn: %s: the heuristics know no engine: %w", g.what, refused(unknown))
 	}
 	return found, nil
 }

@@ -35,6 +35,7 @@ func TestWhichEnginesAreOffered(t *testing.T) {
 		{"float32 in full", nil, Forward, single, "eng11, legacy algo 0, legacy algo 1"},
 		{"float32 as tf32", nil, Forward, with(single, func(c *Conv) { c.TF32 = true }), "eng3, eng11, legacy algo 0, legacy algo 1"},
 		{"a heuristic without mode B", []any{"cudnn_heuristics_b", 0}, Forward, c, half + ", eng11, legacy algo 1"},
+		{"a broken heuristic and a broken engine", []any{"cudnn_heuristics_b", 0, "cudnn_refusal", 4001}, Forward, c, half + ", eng11, legacy algo 1"},
 		{"heuristics that know nothing", []any{"cudnn_no_engines", 1}, Forward, c, "legacy algo 1"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
@@ -80,6 +81,21 @@ func TestNoEngineIsAnError(t *testing.T) {
 		_, err = b.h.Forward(mixed)
 		if !errors.Is(err, ErrNotSupported) || !strings.Contains(fmt.Sprint(err), "the heuristics know no engine") {
 			t.Errorf("got error %v, want ErrNotSupported", err)
+		}
+		return nil
+	})
+}
+
+// If what is left failed in another way than by not being supported, that is the error: nobody takes it for an ordinary answer.
+func TestAFaultIsNotTakenForNotSupported(t *testing.T) {
+	b := newBench(t, "cudnn_refusal", 4001)
+	b.h.Legacy = false
+	mixed := shape(BFloat16, 1, 8, 4, 4, 8, 3, 3, 1, 1)
+	mixed.Out = Float16
+	b.do(func() error {
+		_, err := b.h.Forward(mixed)
+		if errors.Is(err, ErrNotSupported) || !strings.Contains(fmt.Sprint(err), "eng7 for "+describe(Forward, mixed)+": CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED (4001)") {
+			t.Errorf("got error %v, want eng7's fault, which is not ErrNotSupported", err)
 		}
 		return nil
 	})

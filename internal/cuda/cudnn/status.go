@@ -93,5 +93,26 @@ func (e *Error) Error() string {
 	return text
 }
 
+// refusal reports whether an error is the library's answer about one engine or one of its heuristics: the next may do. Beside "not
+// supported" an engine may be broken in some version: its compilation may fail, or it may find fault with what others take.
+func refusal(err error) bool {
+	var e *Error
+	return errors.Is(err, ErrNotSupported) || errors.As(err, &e)
+}
+
+// refused joins the reasons why nothing is left. It is ErrNotSupported unless one of them is another.
+func refused(reasons []error) error {
+	var other []error
+	for _, r := range reasons {
+		if !errors.Is(r, ErrNotSupported) {
+			other = append(other, r)
+		}
+	}
+	if len(other) > 0 {
+		return errors.Join(other...)
+	}
+	return errors.Join(append(reasons, ErrNotSupported)...)
+}
+
 // Is reports a status of the 3000s as ErrNotSupported.
 func (e *Error) Is(target error) bool { return target == ErrNotSupported && e.Status.notSupported() }

@@ -22,7 +22,7 @@ const spells = 3
 
 // Tune times the candidates on s and returns the fastest, and what was measured of each, in the order given. run enqueues one
 // candidate on s. Each is run once to warm up, then repeat times between two events, three times over. Of equals the earlier is
-// taken. A candidate that gives ErrNotSupported is left out; any other error ends the matter, since the device may be lost.
+// taken. A candidate that the library refuses is left out; any other error ends the matter, since the device may be lost.
 // repeat 0 measures nothing and takes the first that runs, the heuristics' guess.
 //
 // Candidates are plans of this package or others that can name themselves.
@@ -45,7 +45,7 @@ func Tune[P interface {
 		defer func() { err = errors.Join(err, ctx.DestroyEvent(to)) }()
 	}
 	least := time.Duration(math.MaxInt64)
-	var refused []error
+	var reasons []error
 	for _, p := range candidates {
 		t := Timing{Engine: p.Engine(), Time: math.MaxInt64, Workspace: p.Workspace()}
 		err := run(p)
@@ -57,9 +57,9 @@ func Tune[P interface {
 			d, err = spell(ctx, s, from, to, func() error { return run(p) }, repeat)
 			t.Time = min(t.Time, d)
 		}
-		if errors.Is(err, ErrNotSupported) {
+		if err != nil && refusal(err) {
 			t.Err, t.Time = err, 0
-			refused = append(refused, err)
+			reasons = append(reasons, err)
 			timings = append(timings, t)
 			continue
 		}
@@ -75,8 +75,8 @@ func Tune[P interface {
 		}
 		timings = append(timings, t)
 	}
-	if len(refused) == len(candidates) {
-		return best, timings, fmt.Errorf("cudnn: tune: none of %d candidates runs: %w", len(candidates), errors.Join(append(refused, ErrNotSupported)...))
+	if len(reasons) == len(candidates) {
+		return best, timings, fmt.Errorf("cudnn: tune: none of %d candidates runs: %w", len(candidates), refused(reasons))
 	}
 	return best, timings, nil
 }

@@ -51,6 +51,19 @@ func TestTuneTakesTheFastest(t *testing.T) {
 		if _, _, err = Tune(b.ctx, b.s, all, func(*Plan) error { return refuse }, 1); !errors.Is(err, ErrNotSupported) {
 			t.Errorf("none runs: got error %v, want ErrNotSupported", err)
 		}
+		broken := &Error{Call: "cudnnBackendExecute", Status: 5000}
+		best, timings, err = Tune(b.ctx, b.s, all, func(p *Plan) error {
+			if p == all[1] {
+				return broken
+			}
+			return run(p)
+		}, 1)
+		if err != nil || best != all[2] || timings[1].Err != broken {
+			t.Errorf("with a broken %s: got %s, %v, %v", all[1].Engine(), best.Engine(), timings, err)
+		}
+		if _, _, err = Tune(b.ctx, b.s, all, func(*Plan) error { return broken }, 1); errors.Is(err, ErrNotSupported) || !errors.Is(err, broken) {
+			t.Errorf("all broken: got error %v, want that of the library", err)
+		}
 		fault := errors.New("a fault")
 		if _, _, err = Tune(b.ctx, b.s, all, func(*Plan) error { return fault }, 1); !errors.Is(err, fault) {
 			t.Errorf("a fault: got error %v", err)

@@ -1,6 +1,6 @@
 // A stand-in for libcudnn.so.9 with the functions' real signatures. It checks what it is given, and computes with plain loops in the order
 // of the fake driver's streams. Settings of the fake driver: cudnn_version, cudnn_wgrad_float32, cudnn_mask_scalar, cudnn_heuristics_b,
-// cudnn_no_engines.
+// cudnn_no_engines, cudnn_refusal (the status of what is never supported).
 #include <mutex>
 
 #include "engines.h"

@@ -70,7 +70,10 @@ inline int conv_float(const Descriptor* graph) {
   return 0;
 }
 
-inline int refuse(const Descriptor*) { return fail(CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT, "too much shared memory"); }
+// An engine that compiles never.
+inline int refuse(const Descriptor*) {
+  return fail(int(fakecuda::setting("cudnn_refusal", CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT)), "too much shared memory");
+}
 
 // The shapes and types that the patterns with a normalisation are for.
 inline int norm_basics(const Tensor& x) {
@@ -155,7 +158,7 @@ struct Config {
 inline int heuristics(const Descriptor* graph, int mode, std::vector<Config>* out) {
   auto ops = operations(graph);
   auto has = [&](int type) { return std::any_of(ops.begin(), ops.end(), [&](const Operation& o) { return o.d->type == type; }); };
-  if (mode == CUDNN_HEUR_MODE_B && !fakecuda::setting("cudnn_heuristics_b", 1)) return fail(CUDNN_STATUS_NOT_SUPPORTED, "mode B");
+  if (mode == CUDNN_HEUR_MODE_B && !fakecuda::setting("cudnn_heuristics_b", 1)) return fail(int(fakecuda::setting("cudnn_refusal", CUDNN_STATUS_NOT_SUPPORTED)), "mode B");
   if (fakecuda::setting("cudnn_no_engines", 0)) return 0;
   if (ops.size() == 1 && is_conv(ops[0].d->type)) {
     if (mode == CUDNN_HEUR_MODE_A) *out = {{0, {{24, 3}, {2, 17}}}, {0, {{24, 3}, {2, 18}}}, {7, {}}, {5, {}}, {3, {}}, {9, {}}, {13, {}}};
