@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A Result is what a search found. It stays as it is.
@@ -14,6 +15,8 @@ type Result struct {
 	Metric string
 	Mode   Mode
 	Halted string
+	// Elapsed is how long the study had run, over all times it was resumed.
+	Elapsed time.Duration
 
 	cfg    Config
 	trials []Trial
@@ -25,8 +28,11 @@ type Result struct {
 func (s *Study) Result() *Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.l
-	r := &Result{Name: s.cfg.Name, Metric: l.metric, Mode: l.Mode(), Halted: l.halted, cfg: s.cfg, hash: l.hash.sum(), best: Trial{Number: -1, Best: -1}}
+	return s.l.result()
+}
+
+func (l *ledger) result() *Result {
+	r := &Result{Name: l.cfg.Name, Metric: l.metric, Mode: l.Mode(), Halted: l.halted, Elapsed: l.elapsed, cfg: *l.cfg, hash: l.hash.sum(), best: Trial{Number: -1, Best: -1}}
 	for _, t := range l.trials {
 		r.trials = append(r.trials, t.Clone())
 	}

@@ -341,3 +341,31 @@ func TestABrokenSchedulerEndsTheSearchWithAnError(t *testing.T) {
 		t.Errorf("mended: got %v", err)
 	}
 }
+
+func TestAResultIsShownAndLoadedAgain(t *testing.T) {
+	dir := t.TempDir()
+	cfg := tune.Config{Name: "toy", Space: line, Samples: 9, Metric: "accuracy", Dir: dir, Logger: quiet}
+	res, err := tune.Run(t.Context(), train(4), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := res.View()
+	if v.Len() != 9 || v.Count(tune.Completed) != 9 || v.Metric() != "accuracy" || v.Elapsed() != res.Elapsed || v.Result(v.Trial(res.TaskID())) != res.BestReward() {
+		t.Errorf("view: got %d trials, %d completed, metric %q, best %v", v.Len(), v.Count(tune.Completed), v.Metric(), v.Result(v.Trial(res.TaskID())))
+	}
+	again, err := tune.Load(dir, cfg)
+	if err != nil || again.DecisionHash() != res.DecisionHash() || again.BestReward() != res.BestReward() || again.Name != "toy" {
+		t.Errorf("loaded: got %+v (%v)", again, err)
+	}
+	for _, file := range []string{"curves.png", "curves.svg"} {
+		if err := res.TrainingCurves(filepath.Join(dir, file)); err != nil {
+			t.Error(err)
+		}
+		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Size() < 1000 {
+			t.Errorf("%s: %v, want a picture", file, err)
+		}
+	}
+	if err := res.TrainingCurves(filepath.Join(dir, "curves.gif")); err == nil || !strings.Contains(err.Error(), "study toy") {
+		t.Errorf("a picture of another kind: got %v", err)
+	}
+}

@@ -199,6 +199,11 @@ func TestPictureRefuses(t *testing.T) {
 		{"examples/mnist", "worker", true},
 		{"examples/mnist", "launch/job", false},
 		{"adapt", "kvstore", false},
+		{"tune", "kvstore", false},
+		{"tune", "worker", false},
+		{"tune", "launch", false},
+		{"tune/suggest", "tune", true},
+		{"tune/show", "metrics", true},
 		{"newcomer", "wire", false},
 	} {
 		bad := violations(map[string][]string{tc.pkg: {tc.imports}})

@@ -1,0 +1,88 @@
+package tune
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/metrics"
+)
+
+// View shows the result as observers see a study. It stays good.
+func (r *Result) View() View {
+	l := &ledger{cfg: &r.cfg, metric: r.Metric, mode: r.Mode, counts: map[State]int{}, best: r.best.Number, exhausted: true, elapsed: r.Elapsed}
+	l.plan, _ = newPlan(&r.cfg) // it was valid when the study began
+	for i := range r.trials {
+		t := r.trials[i]
+		l.trials = append(l.trials, &t)
+		l.counts[t.State]++
+	}
+	return l
+}
+
+// Load reads what a study has found so far from its log, in path or in the folder path, while
+// the study may go on. cfg is the study's; its Scheduler and Stoppers must not be in use.
+func Load(path string, cfg Config) (*Result, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, logName)
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	l, err := newLedger(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	_, err = readLog(vfs.OS{}, path, func(e *Event) error {
+		if e.Kind == EventStudy {
+			if err := e.Header.differs(cfg.header()); err != nil {
+				return err
+			}
+			cfg.Name = e.Header.Name
+		}
+		return l.fold(e, false)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tune: load %s: %w", path, err)
+	}
+	return l.result(), nil
+}
+
+// maxNamed is how many curves have a colour and a name.
+const maxNamed = 6
+
+// TrainingCurves draws the metric of every trial over its steps into a file that ends in .png or
+// .svg. The best trials have a colour and a name; the others stand grey behind them.
+func (r *Result) TrainingCurves(file string) error {
+	top := r.Top(len(r.trials))
+	named := top[:min(len(top), maxNamed)]
+	p := metrics.Panel{Title: r.Name, X: "step", Y: r.Metric}
+	for _, t := range r.trials {
+		if !slices.ContainsFunc(named, func(u Trial) bool { return u.Number == t.Number }) {
+			p.Series = append(p.Series, t.curve("", true))
+		}
+	}
+	for len(p.Series)%metrics.Colours != 0 { // colours go by place, and the best has the first
+		p.Series = append(p.Series, metrics.Series{Faint: true})
+	}
+	for _, t := range named {
+		p.Series = append(p.Series, t.curve(fmt.Sprintf("trial %d: %.4g", t.Number, r.value(&t)), false))
+	}
+	if err := metrics.Curves(file, p); err != nil {
+		return fmt.Errorf("tune: training curves of study %s: %w", r.Name, err)
+	}
+	return nil
+}
+
+func (t *Trial) curve(name string, faint bool) metrics.Series {
+	s := metrics.Series{Name: name, Faint: faint}
+	for _, r := range t.Reports {
+		if !math.IsNaN(r.Value) && !math.IsInf(r.Value, 0) {
+			s.X, s.Y = append(s.X, float64(r.Step)), append(s.Y, r.Value)
+		}
+	}
+	return s
+}
