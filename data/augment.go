@@ -63,18 +63,28 @@ type augmenter struct {
 	source rand.PCG
 }
 
-// image writes the augmented image to dst. What is drawn depends on seed,
-// epoch and index alone.
-func (a *augmenter) image(dst []float32, pixels []uint8, seed uint64, epoch, index int) {
-	var dx, dy int
-	var flip bool
-	if a.Pad > 0 || a.Flip {
-		a.source.Seed(seed, mix(uint64(epoch), uint64(index)))
-		width := uint64(2*a.Pad + 1)
-		dx = int(a.source.Uint64()>>32*width>>32) - a.Pad
-		dy = int(a.source.Uint64()>>32*width>>32) - a.Pad
-		flip = a.Flip && a.source.Uint64()>>63 == 1
+// A Draw is what was drawn for one image: it shows the pixel DX columns to the right and DY rows below, black outside of the
+// image, and is then mirrored left to right if Flip.
+type Draw struct {
+	DX, DY int
+	Flip   bool
+}
+
+// draw depends on seed, epoch and index alone.
+func (a *augmenter) draw(seed uint64, epoch, index int) Draw {
+	if a.Pad == 0 && !a.Flip {
+		return Draw{}
 	}
+	a.source.Seed(seed, mix(uint64(epoch), uint64(index)))
+	width := uint64(2*a.Pad + 1)
+	dx := int(a.source.Uint64()>>32*width>>32) - a.Pad
+	dy := int(a.source.Uint64()>>32*width>>32) - a.Pad
+	return Draw{dx, dy, a.Flip && a.source.Uint64()>>63 == 1}
+}
+
+// image writes the augmented image to dst.
+func (a *augmenter) image(dst []float32, pixels []uint8, draw Draw) {
+	dx, dy, flip := draw.DX, draw.DY, draw.Flip
 	h, w := a.shape.Height, a.shape.Width
 	from, to := max(0, -dx), min(w, w-dx) // columns that show the image, before the flip
 	for c := range a.shape.Channels {

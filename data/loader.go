@@ -46,12 +46,17 @@ type LoaderConfig struct {
 	Prefetch int
 	// Readers is how many goroutines read. Zero means 2.
 	Readers int
+	// Raw leaves pixels as they are, for a device that augments by itself: batches have Pixels and Draws in place of Images.
+	Raw bool
 }
 
 // A Batch is some examples, ready for a network.
 type Batch struct {
-	// Images is (BatchSize, C, H, W), row-major.
+	// Images is (BatchSize, C, H, W), row-major; nil from a Raw loader.
 	Images []float32
+	// Pixels are the same images as they were read, and Draws what was drawn for each; from a Raw loader alone.
+	Pixels []uint8
+	Draws  []Draw
 	// Labels and Indices belong to the images; Indices are those of the
 	// data set. The label of an image that pads the batch is −1.
 	Labels  []int32
@@ -112,12 +117,17 @@ func NewLoader(dataset Dataset, order iter.Seq[int], cfg LoaderConfig) (*Loader,
 		cancel: cancel,
 	}
 	for range buffers {
-		l.free <- &Batch{
-			Images:  make([]float32, cfg.BatchSize*shape.Size()),
+		b := &Batch{
 			Labels:  make([]int32, cfg.BatchSize),
 			Indices: make([]int, cfg.BatchSize),
 			done:    make(chan error, 1),
 		}
+		if cfg.Raw {
+			b.Pixels, b.Draws = make([]uint8, cfg.BatchSize*shape.Size()), make([]Draw, cfg.BatchSize)
+		} else {
+			b.Images = make([]float32, cfg.BatchSize*shape.Size())
+		}
+		l.free <- b
 	}
 	l.group.Go(func() { l.divide(ctx) })
 	for range cfg.Readers {
@@ -175,20 +185,38 @@ func (l *Loader) fill(ctx context.Context, b *Batch, a *augmenter, pixels []uint
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if l.cfg.Raw {
+			pixels = b.Pixels[k*size : (k+1)*size]
+		}
 		label, err := l.dataset.Read(i, pixels)
 		if err != nil {
 			return fmt.Errorf("data: loader: example %d: %w", i, err)
 		}
 		b.Labels[k] = int32(label)
-		a.image(b.Images[k*size:(k+1)*size], pixels, l.cfg.Seed, l.cfg.Epoch, i)
+		draw := a.draw(l.cfg.Seed, l.cfg.Epoch, i)
+		if l.cfg.Raw {
+			b.Draws[k] = draw
+		} else {
+			a.image(b.Images[k*size:(k+1)*size], pixels, draw)
+		}
 	}
 	if l.cfg.Last == ShortLast {
-		b.Images, b.Labels, b.Indices = b.Images[:b.N*size], b.Labels[:b.N], b.Indices[:b.N]
+		b.Labels, b.Indices = b.Labels[:b.N], b.Indices[:b.N]
+		if l.cfg.Raw {
+			b.Pixels, b.Draws = b.Pixels[:b.N*size], b.Draws[:b.N]
+		} else {
+			b.Images = b.Images[:b.N*size]
+		}
 		return nil
 	}
 	for k := b.N; k < l.cfg.BatchSize; k++ {
 		b.Labels[k], b.Indices[k] = -1, b.Indices[k-b.N]
-		copy(b.Images[k*size:(k+1)*size], b.Images[(k-b.N)*size:])
+		if l.cfg.Raw {
+			copy(b.Pixels[k*size:(k+1)*size], b.Pixels[(k-b.N)*size:])
+			b.Draws[k] = b.Draws[k-b.N]
+		} else {
+			copy(b.Images[k*size:(k+1)*size], b.Images[(k-b.N)*size:])
+		}
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func all(t *testing.T, d Dataset, order iter.Seq[int], cfg LoaderConfig) []Batch
 		if err != nil {
 			t.Fatal(err)
 		}
-		batches = append(batches, Batch{slices.Clone(b.Images), slices.Clone(b.Labels), slices.Clone(b.Indices), b.N, nil})
+		batches = append(batches, Batch{slices.Clone(b.Images), slices.Clone(b.Pixels), slices.Clone(b.Draws), slices.Clone(b.Labels), slices.Clone(b.Indices), b.N, nil})
 	}
 }
 
@@ -186,7 +186,7 @@ func TestCropAndFlipGiveEveryWindow(t *testing.T) {
 	a := &augmenter{Augment: cfg, shape: shape, table: cfg.values(2)}
 	dst := make([]float32, shape.Size())
 	for i := range 3000 {
-		a.image(dst, pixels, 1, 0, i)
+		a.image(dst, pixels, a.draw(1, 0, i))
 		if _, ok := possible[fmt.Sprint(dst)]; !ok {
 			t.Fatalf("index %d: got %v, not a window of the image", i, dst)
 		}
@@ -203,7 +203,7 @@ func TestNormaliseIsByChannel(t *testing.T) {
 	cfg := Augment{Mean: []float32{0.5, 0}, Std: []float32{0.25, 2}}
 	a := &augmenter{Augment: cfg, shape: Shape{2, 1, 1}, table: cfg.values(2)}
 	dst := make([]float32, 2)
-	a.image(dst, []uint8{255, 255}, 0, 0, 0)
+	a.image(dst, []uint8{255, 255}, a.draw(0, 0, 0))
 	if dst[0] != 2 || dst[1] != 0.5 {
 		t.Errorf("got %v, want [2 0.5]", dst)
 	}
@@ -322,5 +322,33 @@ func BenchmarkLoader(b *testing.B) {
 			}
 			b.ReportMetric(1024*float64(b.N)/b.Elapsed().Seconds(), "images/s")
 		})
+	}
+}
+
+// What a device makes of raw pixels and draws is what the loader makes itself.
+func TestRawBatchesHaveThePixelsAndDrawsOfTheImages(t *testing.T) {
+	set := Synthetic(21, 1)
+	cfg := LoaderConfig{BatchSize: 8, Seed: 7, Epoch: 2, Augment: Augment{Pad: 4, Flip: true, Mean: CIFAR10Mean, Std: CIFAR10Std}}
+	for _, last := range []Last{PadLast, ShortLast} {
+		cfg.Last, cfg.Raw = last, false
+		want := all(t, set, upTo(21), cfg)
+		cfg.Raw = true
+		got := all(t, set, upTo(21), cfg)
+		a := &augmenter{Augment: cfg.Augment, shape: set.Shape(), table: cfg.Augment.values(3)}
+		image := make([]float32, set.Shape().Size())
+		if len(got) != len(want) {
+			t.Fatalf("last %v: got %d raw batches, want %d", last, len(got), len(want))
+		}
+		for b := range want {
+			if len(got[b].Draws) != len(want[b].Labels) || got[b].Images != nil || !slices.Equal(got[b].Labels, want[b].Labels) {
+				t.Fatalf("last %v, batch %d: got %d draws and labels %v, want %v and no images", last, b, len(got[b].Draws), got[b].Labels, want[b].Labels)
+			}
+			for k, d := range got[b].Draws {
+				a.image(image, got[b].Pixels[k*len(image):(k+1)*len(image)], d)
+				if !slices.Equal(image, want[b].Images[k*len(image):(k+1)*len(image)]) {
+					t.Errorf("last %v, batch %d: image %d made of raw pixels is another", last, b, k)
+				}
+			}
+		}
 	}
 }

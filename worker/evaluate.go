@@ -42,6 +42,8 @@ func (e *ImageEvaluator) Evaluate(ctx context.Context) (scores Scores, err error
 		return Scores{}, err
 	}
 	defer func() { err = errors.Join(err, loader.Close()) }()
+	e.Program.Hold(true) // nothing trains meanwhile
+	defer e.Program.Hold(false)
 	var loss metrics.Mean
 	var accuracy metrics.Accuracy
 	for {

@@ -35,7 +35,8 @@ type ImageFeed struct {
 	cfg    ImageFeedConfig
 	batch  int // of one device
 	loader *data.Loader
-	images [][]float32 // by device
+	images [][]float32  // by device
+	pixels []*nn.Pixels // in place of images, where all devices take bytes
 	labels []nn.LabelInput
 }
 
@@ -57,6 +58,9 @@ func NewImageFeed(cfg ImageFeedConfig) (*ImageFeed, error) {
 		f.images, f.labels = append(f.images, images), append(f.labels, labels)
 	}
 	var err error
+	if f.pixels, err = imagePixels(cfg); err != nil {
+		return nil, err
+	}
 	f.Partition, err = NewPartition(cfg.Dataset.Len(), f.batch*len(cfg.Programs), cfg.Workers, cfg.Rank, sampler.Seed(cfg.Seed), sampler.Remainder(cfg.Remainder))
 	if err != nil {
 		return nil, err
@@ -80,6 +84,25 @@ func imageInputs(program *nn.Program, shape data.Shape) ([]float32, nn.LabelInpu
 	return images, labels, nil
 }
 
+// imagePixels are the inputs of all devices as bytes; nil if one of them takes numbers.
+func imagePixels(cfg ImageFeedConfig) ([]*nn.Pixels, error) {
+	shape := cfg.Dataset.Shape()
+	var all []*nn.Pixels
+	for d, program := range cfg.Programs {
+		pixels, err := program.Pixels("images", nn.PixelsConfig{
+			Channels: shape.Channels, Height: shape.Height, Width: shape.Width, Mean: cfg.Augment.Mean, Std: cfg.Augment.Std,
+		})
+		if errors.Is(err, nn.ErrNoPixels) && d == 0 {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("worker: image feed: device %d: %w", d, err)
+		}
+		all = append(all, pixels)
+	}
+	return all, nil
+}
+
 // Begin starts epoch e at a step.
 func (f *ImageFeed) Begin(ctx context.Context, epoch, step int) error {
 	if err := f.Close(); err != nil {
@@ -92,7 +115,7 @@ func (f *ImageFeed) Begin(ctx context.Context, epoch, step int) error {
 	}
 	var err error
 	f.loader, err = data.NewLoader(f.cfg.Dataset, f.From(epoch, step), data.LoaderConfig{
-		BatchSize: f.PerStep(), Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers,
+		BatchSize: f.PerStep(), Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers, Raw: f.pixels != nil,
 	})
 	if err == nil && before {
 		_, err = f.Next(ctx)
@@ -115,11 +138,22 @@ func (f *ImageFeed) Next(ctx context.Context) ([]int, error) {
 	}
 	pixels := f.cfg.Dataset.Shape().Size() * f.batch
 	for d := range f.images {
-		copy(f.images[d], batch.Images[d*pixels:(d+1)*pixels])
+		if f.pixels != nil {
+			setPixels(f.pixels[d], batch.Pixels[d*pixels:(d+1)*pixels], batch.Draws[d*f.batch:(d+1)*f.batch])
+		} else {
+			copy(f.images[d], batch.Images[d*pixels:(d+1)*pixels])
+		}
 		counts[d] = min(max(batch.N-d*f.batch, 0), f.batch)
 		f.labels[d].Set(batch.Labels[d*f.batch : d*f.batch+counts[d]])
 	}
 	return counts, nil
+}
+
+func setPixels(p *nn.Pixels, images []uint8, draws []data.Draw) {
+	copy(p.Images, images)
+	for i, d := range draws {
+		p.Draw(i, d.DX, d.DY, d.Flip)
+	}
 }
 
 // Close stops the reading.

@@ -19,6 +19,7 @@ func (t *Trainer) Step(ctx context.Context, counts []int) error {
 		return fmt.Errorf("worker: step %d: got counts for %d devices, want %d", t.steps, len(counts), len(t.cfg.Programs))
 	}
 	examples := 0
+	t.counts = counts
 	for d, n := range counts {
 		t.cfg.Programs[d].SetGradScale(float32(n)) // the loss is a mean over the device's examples; the store wants sums
 		examples += n
@@ -49,7 +50,7 @@ func (t *Trainer) Step(ctx context.Context, counts []int) error {
 	t.steps++
 	t.fresh = t.fresh && examples == 0
 	if t.local != nil {
-		t.local.stepped(examples)
+		t.local.stepped(t.counted(examples))
 	}
 	t.times.Wait += waited
 	t.times.Compute += time.Since(begin) - waited
@@ -97,6 +98,7 @@ func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
 	if t.ready[i]++; t.ready[i] < len(t.cfg.Programs) {
 		return nil
 	}
+	examples = t.counted(examples)
 	weight := uint64(examples)
 	if l := t.local; l != nil {
 		if err := l.update(t.steps, i, examples); err != nil || !l.last() {
@@ -119,6 +121,16 @@ func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
 	}
 	t.exchange.submit(i)
 	return nil
+}
+
+// counted is how many of a step's examples have a part in its gradients: none of a device whose gradients were not finite.
+func (t *Trainer) counted(examples int) int {
+	for d, program := range t.cfg.Programs {
+		if !program.Finite() {
+			examples -= t.counts[d]
+		}
+	}
+	return examples
 }
 
 // pulled runs after the store has sent parameter i's new value or, with UpdateOnWorker, its gradient.

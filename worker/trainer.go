@@ -87,9 +87,10 @@ type Trainer struct {
 	fresh    bool            // it came to a running job and has used no example yet: the running statistics are not its own
 	onWeight func()          // called once in a step, when the store has the weight of its gradients; nil: nothing
 
-	mu    sync.Mutex // guards ready and begun, which the devices' hooks share
-	ready []int      // devices on which parameter i's gradient is final in this step
-	begun bool       // this step's first gradient was handed in
+	mu     sync.Mutex // guards ready and begun, which the devices' hooks share
+	ready  []int      // devices on which parameter i's gradient is final in this step
+	begun  bool       // this step's first gradient was handed in
+	counts []int      // of this step's examples, by device
 
 	staleMu sync.Mutex // guards stale, which pulls share
 	stale   Staleness

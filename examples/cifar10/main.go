@@ -106,7 +106,7 @@ type settings struct {
 func (s *settings) validate() error {
 	switch {
 	case len(s.devices) == 0 || slices.Contains(s.devices, ""):
-		return fmt.Errorf("--devices is %q, want such as cpu:0 or cpu:0,cpu:1", strings.Join(s.devices, ","))
+		return fmt.Errorf("--devices is %q, want such as cpu:0 or cuda:0,cuda:1, or auto", strings.Join(s.devices, ","))
 	case s.trainExamples < 0:
 		return fmt.Errorf("--train-examples is %d, want at least 1, or 0 for all", s.trainExamples)
 	case s.testImages < 0:
@@ -152,9 +152,9 @@ func flags() []cli.Flag {
 
 		&cli.StringFlag{Name: "model", Value: "resnet18", Usage: "resnet18, resnet34 or resnet50"},
 		&cli.StringFlag{Name: "stem", Value: "imagenet", Usage: "imagenet (the tutorial's model) or cifar (slower, more accurate)"},
-		&cli.StringFlag{Name: "dtype", Value: "float32", Usage: "numbers of convolutions and linear layers: float32, or bf16, faster on CPUs with AVX512_BF16"},
+		&cli.StringFlag{Name: "dtype", Value: "auto", Usage: "numbers of convolutions and linear layers: float32, or bf16, faster on CPUs with AVX512_BF16; on GPUs tf32 and fp16 besides (auto: float32 on CPUs, bf16 on GPUs)"},
 		&cli.IntFlag{Name: "batch", Value: 64, Usage: "images of a step on each device"},
-		&cli.StringSliceFlag{Name: "devices", Value: cli.NewStringSlice("cpu:0"), Usage: "devices of this worker: cpu:0,cpu:1"},
+		&cli.StringSliceFlag{Name: "devices", Value: cli.NewStringSlice("cpu:0"), Usage: "devices of this worker: cpu:0,cpu:1 or cuda:0; auto: the GPUs that are there, else cpu:0"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of each device (0: the cores of this host divided by its workers and devices)"},
 
 		&cli.IntFlag{Name: "epochs", Value: 5, Usage: "passes over the data"},

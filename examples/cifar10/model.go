@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"gorgonia.org/gorgonia"
 
@@ -36,7 +38,7 @@ func compile(s settings, rank int) (training []*nn.Program, evaluation *nn.Progr
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("--dtype: %w", err)
 	}
-	if !dtype.Native() {
+	if !dtype.Native() && slices.ContainsFunc(s.devices, func(d string) bool { return strings.HasPrefix(d, "cpu") }) {
 		fmt.Fprintf(os.Stderr, "cifar10: --dtype %v: this CPU has no instructions for it; float32 is many times faster\n", dtype)
 	}
 	for d, device := range s.devices {

@@ -22,6 +22,9 @@ import (
 
 // train is the whole job of one worker.
 func train(ctx context.Context, s settings) (err error) {
+	if s.devices, err = nn.ParseDevices(s.devices); err != nil {
+		return fmt.Errorf("--devices: %w", err)
+	}
 	if s.threads == 0 {
 		s.threads = worker.DefaultThreads(len(s.devices))
 	}

@@ -26,6 +26,8 @@ func main() {
 	flag.StringVar(&s.data, "data", "", "folder of MNIST's idx files, .gz or not")
 	flag.BoolVar(&s.download, "download", false, "fetch MNIST into --data first")
 	flag.IntVar(&s.batch, "batch", 64, "images of a step")
+	flag.StringVar(&s.device, "device", "cpu:0", "cpu:0 or a GPU such as cuda:0; auto: the first GPU that is there, else cpu:0")
+	flag.StringVar(&s.dtype, "dtype", "auto", "numbers of convolutions and linear layers: float32 or bf16, on GPUs tf32 and fp16 besides (auto: float32 on a CPU, bf16 on a GPU)")
 	flag.IntVar(&s.epochs, "epochs", 3, "passes over the data")
 	flag.Parse()
 	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
@@ -45,6 +47,7 @@ type settings struct {
 	data          string
 	download      bool
 	batch, epochs int
+	device, dtype string
 	trainExamples int // 0: all
 }
 
@@ -69,6 +72,14 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	if s.trainExamples > 0 {
 		trainSet = trainSet.Head(s.trainExamples)
 	}
+	devices, err := nn.ParseDevices([]string{s.device})
+	if err != nil {
+		return nil, fmt.Errorf("--device: %w", err)
+	}
+	dtype, err := nn.ParseDType(s.dtype)
+	if err != nil {
+		return nil, fmt.Errorf("--dtype: %w", err)
+	}
 
 	store, err := kvstore.Create(ctx, "dist_sync")
 	if err != nil {
@@ -87,12 +98,12 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	logits := nn.LeNet(images, nn.LeNetConfig{Classes: 10})
 	loss := nn.SoftmaxCrossEntropy(logits, labels)
 	threads := worker.DefaultThreads(1)
-	program, err := nn.Compile(loss, nn.Config{Threads: threads})
+	program, err := nn.Compile(loss, nn.Config{Device: devices[0], DType: dtype, Threads: threads})
 	if err != nil {
 		return nil, err
 	}
 	defer program.Close()
-	evaluation, err := nn.Compile(loss, nn.Config{Threads: threads, Inference: true, Share: program, Outputs: gorgonia.Nodes{logits}})
+	evaluation, err := nn.Compile(loss, nn.Config{Device: devices[0], DType: dtype, Threads: threads, Inference: true, Share: program, Outputs: gorgonia.Nodes{logits}})
 	if err != nil {
 		return nil, err
 	}

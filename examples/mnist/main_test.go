@@ -42,7 +42,7 @@ func TestLearnsDrawnDigits(t *testing.T) {
 	dir := t.TempDir()
 	drawDigits(t, dir, "train", 800)
 	drawDigits(t, dir, "t10k", 100)
-	epochs, err := train(t.Context(), settings{data: dir, batch: 64, epochs: 6, trainExamples: 640})
+	epochs, err := train(t.Context(), settings{data: dir, batch: 64, epochs: 6, device: "cpu:0", dtype: "auto", trainExamples: 640})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,6 @@ type Executor struct {
 
 	owned      []drv.Ptr
 	ownedBytes int64
-	tables     []*kernels.Table
 
 	full, forward *schedule
 	rest          [3]drv.Event // see drain
@@ -170,13 +169,8 @@ func (e *Executor) build(share *Executor) error {
 	if err := e.fillConstants(); err != nil {
 		return err
 	}
-	if e.forward, err = e.newSchedule(true); err != nil {
+	if err := e.makeSchedules(); err != nil {
 		return err
-	}
-	if p.Grads != nil {
-		if e.full, err = e.newSchedule(false); err != nil {
-			return err
-		}
 	}
 	for i := range e.rest {
 		if e.rest[i], err = g.context.NewEvent(false); err != nil {
@@ -184,6 +178,19 @@ func (e *Executor) build(share *Executor) error {
 		}
 	}
 	return nil
+}
+
+// makeSchedules cuts the plan into segments, anew after launches of ops have changed.
+func (e *Executor) makeSchedules() (err error) {
+	if err := errors.Join(e.full.close(e.gpu), e.forward.close(e.gpu)); err != nil {
+		return err
+	}
+	e.full, e.forward = nil, nil
+	if e.forward, err = e.newSchedule(true); err != nil || e.plan.Grads == nil {
+		return err
+	}
+	e.full, err = e.newSchedule(false)
+	return err
 }
 
 // check is an error if the plan has something that cannot be done on the device.
@@ -401,9 +408,6 @@ func (e *Executor) Close() error {
 			if event != 0 {
 				errs = append(errs, c.DestroyEvent(event))
 			}
-		}
-		for _, t := range e.tables {
-			errs = append(errs, e.gpu.kernels.FreeTable(t))
 		}
 		for _, p := range e.convs {
 			errs = append(errs, p.Close())

@@ -157,9 +157,12 @@ type PixelsConfig struct {
 // Pixels is an input of images in bytes: the host's memory, which the user fills before a run.
 type Pixels struct {
 	Images []uint8 // (N,C,H,W)
-	// Draws says for each image how it is shifted and mirrored: see kernels.Draw. Zero is not at all.
+	// Draws says for each image how it is shifted and mirrored, as Draw packs it. Zero is not at all.
 	Draws []int32
 }
+
+// Draw packs how one image is shifted and mirrored: see nn.Pixels.Draw.
+func Draw(dx, dy int, flip bool) int32 { return kernels.Draw(dx, dy, flip) }
 
 // pixels is an input whose numbers are made on the device, from bytes.
 type pixels struct {
@@ -168,6 +171,9 @@ type pixels struct {
 	device drv.Ptr
 	direct bool // numbers go to the input's own memory, as float32: one channel has one layout
 }
+
+// ErrNoPixels says that an input cannot be one of bytes.
+var ErrNoPixels = errors.New("the input cannot be bytes")
 
 // Pixels makes input i one of bytes, which are normalised, shifted and mirrored on the device; before, it is one of float32
 // numbers. It is called between runs.
@@ -192,7 +198,7 @@ func (e *Executor) Pixels(i int, cfg PixelsConfig) (*Pixels, error) {
 		for _, o := range e.plan.Ops {
 			for _, v := range o.In {
 				if v != nil && v.Root() == in.value && (o.Kind != plan.Convert || v.Alias != nil || !v.Shape.Eq([]int{n, cfg.C, cfg.H, cfg.W})) {
-					return nil, fmt.Errorf("cuda: input %q cannot be bytes: node %q reads it as (N,C,H,W)", name, o.Node)
+					return nil, fmt.Errorf("cuda: input %q: node %q reads it as (N,C,H,W): %w", name, o.Node, ErrNoPixels)
 				}
 			}
 		}
@@ -217,7 +223,7 @@ func (e *Executor) Pixels(i int, cfg PixelsConfig) (*Pixels, error) {
 				e.ops[k].work = e.ops[k].bind()
 			}
 		}
-		return errors.Join(e.full.forget(e.gpu.context), e.forward.forget(e.gpu.context))
+		return e.makeSchedules()
 	})
 	if err != nil {
 		return nil, err

@@ -21,9 +21,10 @@ type segment struct {
 	up    []span // their memory
 	packs *kernels.Table
 
-	work []launch // of its ops, and what brings its gradients to the host's form
-	run  int      // how often it ran: the first time launch by launch, the second time captured, then as a graph
-	exec drv.GraphExec
+	work    []launch // of its ops, and what brings its gradients to the host's form
+	unpacks *kernels.Table
+	run     int // how often it ran: the first time launch by launch, the second time captured, then as a graph
+	exec    drv.GraphExec
 
 	ready []int // parameters whose gradients are final and that are not read any more after it, in order
 	down  []span
@@ -175,7 +176,7 @@ func (e *Executor) finishGradients(g *segment) error {
 		if err != nil {
 			return fmt.Errorf("cuda: %w", err)
 		}
-		e.tables = append(e.tables, table)
+		g.unpacks = table
 		g.work = append(g.work, func(s drv.Stream) error { return k.Unpack(s, table, 1, factor, found) })
 	}
 	if !scaled {
@@ -188,29 +189,19 @@ func (e *Executor) finishGradients(g *segment) error {
 	return nil
 }
 
-// forget drops captured graphs: memory that they name has changed.
-func (s *schedule) forget(c driver) error {
+func (s *schedule) close(gpu *GPU) error {
 	if s == nil {
 		return nil
 	}
 	var errs []error
 	for _, g := range s.segments {
 		if g.exec != 0 {
-			errs = append(errs, c.DestroyGraphExec(g.exec))
+			errs = append(errs, gpu.context.DestroyGraphExec(g.exec))
 		}
-		g.exec, g.run = 0, 0
-	}
-	return errors.Join(errs...)
-}
-
-func (s *schedule) close(gpu *GPU) error {
-	if s == nil {
-		return nil
-	}
-	errs := []error{s.forget(gpu.context)}
-	for _, g := range s.segments {
-		if g.packs != nil {
-			errs = append(errs, gpu.kernels.FreeTable(g.packs))
+		for _, t := range []*kernels.Table{g.packs, g.unpacks} {
+			if t != nil {
+				errs = append(errs, gpu.kernels.FreeTable(t))
+			}
 		}
 		for _, event := range []drv.Event{g.arrived, g.computed, g.left} {
 			if event != 0 {

@@ -1,0 +1,68 @@
+package nn
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/paragon-train/paragon/nn/cuda"
+)
+
+// PixelsConfig says how the bytes of images become the numbers of an input.
+type PixelsConfig struct {
+	Channels, Height, Width int // of an image; at most 4 channels
+	// Mean and Std, one for each channel, make a byte p into (p/255 − mean)/std. Empty is 0 and 1.
+	Mean, Std []float32
+}
+
+// Pixels is an input of images as bytes. Its slices are the program's own memory.
+type Pixels struct {
+	Images []uint8 // (N,C,H,W)
+	draws  []int32
+}
+
+// Len is the number of images of a batch.
+func (p *Pixels) Len() int { return len(p.draws) }
+
+// Draw says how image i is shifted and mirrored: the number at column x, row y is made of the byte at column x+dx (or of
+// the mirrored column, if flip), row y+dy, and of a 0 outside of the image. dx and dy are from −128 to 127; others are the caller's bug.
+func (p *Pixels) Draw(i, dx, dy int, flip bool) {
+	if min(dx, dy) < -128 || max(dx, dy) > 127 {
+		panic(fmt.Sprintf("nn: Pixels.Draw: got a shift of %d and %d, want -128 to 127", dx, dy))
+	}
+	p.draws[i] = cuda.Draw(dx, dy, flip)
+}
+
+// ErrNoPixels says that a program's device takes numbers, not bytes, or that the program uses the input in a way that needs numbers.
+var ErrNoPixels = errors.New("the device takes no images in bytes")
+
+// Pixels makes a float32 input one of bytes, which the device shifts, mirrors and normalises: a quarter of the bytes travel, and the
+// host has nothing to compute. The memory of Input is not read from then on. It is called once, before the first step. A
+// device that does not offer it, such as a CPU, answers ErrNoPixels.
+func (p *Program) Pixels(name string, cfg PixelsConfig) (*Pixels, error) {
+	if p.executor == nil {
+		return nil, errClosed
+	}
+	if _, err := p.Input(name); err != nil {
+		return nil, err
+	}
+	e, ok := p.executor.(interface {
+		Pixels(i int, cfg cuda.PixelsConfig) (*cuda.Pixels, error)
+	})
+	if !ok {
+		return nil, fmt.Errorf("nn: input %q on %v: %w", name, p.device, ErrNoPixels)
+	}
+	for i, v := range p.plan.Inputs {
+		if v.Name != name {
+			continue
+		}
+		m, err := e.Pixels(i, cuda.PixelsConfig{C: cfg.Channels, H: cfg.Height, W: cfg.Width, Mean: cfg.Mean, Std: cfg.Std})
+		if errors.Is(err, cuda.ErrNoPixels) {
+			return nil, fmt.Errorf("nn: %w: %w", ErrNoPixels, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("nn: %w", err)
+		}
+		return &Pixels{Images: m.Images, draws: m.Draws}, nil
+	}
+	return nil, fmt.Errorf("nn: the program has no input %q", name)
+}
