@@ -32,9 +32,13 @@ type Guard struct {
 	forecasts map[int]cachedForecast
 }
 
+// maxCurves bounds, within a factor of two, the curves that one is compared with.
+const maxCurves = 256
+
 type cachedForecast struct {
-	reports int
-	f       forecast
+	reports  int
+	f        forecast
+	expected float64
 }
 
 func (g *Guard) minReports() int {
@@ -53,14 +57,14 @@ func (g *Guard) probability() float64 {
 
 // forecast of a trial's score at the horizon; false if its curve is too short. One that is not to be fresh may be of a curve
 // that was a fifth shorter.
-func (g *Guard) forecast(v tune.View, trial int, horizon float64, fresh bool) (forecast, bool) {
+func (g *Guard) forecast(v tune.View, trial int, horizon float64, fresh bool) (cachedForecast, bool) {
 	t := v.Trial(trial)
 	n := len(t.Reports)
 	if n < g.minReports() {
-		return forecast{}, false
+		return cachedForecast{}, false
 	}
 	if c, ok := g.forecasts[trial]; ok && (c.reports == n || n < c.reports+c.reports/4 && !fresh) {
-		return c.f, true
+		return c, true
 	}
 	var c curve
 	for _, r := range t.Reports {
@@ -71,14 +75,15 @@ func (g *Guard) forecast(v tune.View, trial int, horizon float64, fresh bool) (f
 		c.step, c.score = append(c.step, float64(r.Step)), append(c.score, s)
 	}
 	if len(c.step) < g.minReports() {
-		return forecast{}, false
+		return cachedForecast{}, false
 	}
 	f := extrapolate(c, horizon)
 	if g.forecasts == nil {
 		g.forecasts = make(map[int]cachedForecast)
 	}
-	g.forecasts[trial] = cachedForecast{n, f}
-	return f, true
+	made := cachedForecast{n, f, f.expected()}
+	g.forecasts[trial] = made
+	return made, true
 }
 
 // guarded changes what a rung decided, d, and looks at trials that live by the guard.
@@ -124,16 +129,19 @@ func (a *ASHA) verdict(v tune.View, trial int, t *ashaTrial, last tune.Report) t
 		score float64
 	}
 	var finals []final
-	for _, e := range r.entries {
+	n := len(r.entries)
+	stride := max(n/maxCurves, 1) // of very many every so manieth, by their order at the rung
+	for i := stride / 2; i < n; i += stride {
+		e := r.entries[i]
 		if e.trial == trial {
 			continue
 		}
 		if f, ok := g.forecast(v, e.trial, horizon, false); ok {
-			finals = append(finals, final{e.trial, f.expected()})
+			finals = append(finals, final{e.trial, f.expected})
 		}
 	}
 	slices.SortStableFunc(finals, func(a, b final) int { return cmp.Compare(b.score, a.score) })
-	k := max(int(float64(len(r.entries))/a.eta()+1e-9), 1)
+	k := max(int(float64(n)/float64(stride)/a.eta()+1e-9), 1)
 	if len(finals) < k {
 		d.Rule = fmt.Sprintf("asha guard: rung %d would cut it, but few curves to compare it with are known", d.Rung)
 		return d
@@ -143,7 +151,7 @@ func (a *ASHA) verdict(v tune.View, trial int, t *ashaTrial, last tune.Report) t
 	for _, f := range finals[:min(k, maxCompetitors)] {
 		d.Competitors = append(d.Competitors, f.trial)
 	}
-	p := own.above(cutoff)
+	p := own.f.above(cutoff)
 	d.Rule = fmt.Sprintf("asha guard: P(final beats %.4g) = %.2g", d.Cutoff, p)
 	if p <= g.probability() {
 		d.Action = tune.Stop

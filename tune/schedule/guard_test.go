@@ -3,6 +3,7 @@ package schedule
 import (
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/paragon-train/paragon/tune"
@@ -106,9 +107,9 @@ func TestGuardKeepsTheSlowStarterOfTheSeries(t *testing.T) {
 // well below that of running everything.
 func TestGuardKeepsSlowStartersOfOtherSeries(t *testing.T) {
 	const trials, steps = 30, 27
-	seeds := uint64(20)
-	if testing.Short() {
-		seeds = 4
+	seeds := uint64(4)
+	if os.Getenv("PARAGON_TEST_SLOW") != "" {
+		seeds = 20
 	}
 	for _, kind := range []string{"exponential", "noisy", "power"} {
 		for _, name := range []string{"stopping", "promotion", "optuna"} {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -21,21 +22,70 @@ type MedianStopping struct {
 	MinTrials int
 
 	means map[int]*runningMean
+	steps []int         // those that were reported, in order
+	at    map[int]*rung // for each of them: the running means up to it, of the trials that got as far
 }
 
-// A runningMean has the sums of a trial's scores up to each of its reports.
+// A runningMean is what the rule remembers of a trial.
 type runningMean struct {
 	steps []int
-	sums  []float64
+	sums  []float64 // of the scores up to each of steps
 }
 
-// at is the mean of the scores up to a step.
+// at is the mean of the scores up to a step; NaN before the first.
 func (m *runningMean) at(step int) float64 {
 	n := sort.SearchInts(m.steps, step+1)
 	if n == 0 {
 		return math.NaN()
 	}
 	return m.sums[n-1] / float64(n)
+}
+
+func (m *runningMean) last() int {
+	if len(m.steps) == 0 {
+		return -1
+	}
+	return m.steps[len(m.steps)-1]
+}
+
+// record adds a report. It returns how many others got as far, the median of their means up to its step, and the best of them.
+func (m *MedianStopping) record(trial, step int, score float64) (others int, cutoff float64, best []int) {
+	if m.means == nil {
+		m.means, m.at = make(map[int]*runningMean), make(map[int]*rung)
+	}
+	own := m.means[trial]
+	if own == nil {
+		own = &runningMean{}
+		m.means[trial] = own
+	}
+	if m.at[step] == nil { // the first report of this step: those that are beyond it count
+		r := &rung{}
+		for _, n := range slices.Sorted(maps.Keys(m.means)) {
+			if o := m.means[n]; o.last() >= step {
+				if mean := o.at(step); !math.IsNaN(mean) {
+					r.insert(entry{n, mean}, false)
+				}
+			}
+		}
+		m.at[step] = r
+		i, _ := slices.BinarySearch(m.steps, step)
+		m.steps = slices.Insert(m.steps, i, step)
+	}
+	i, _ := slices.BinarySearch(m.steps, own.last()+1)
+	for ; m.steps[i] < step; i++ { // steps that this trial has skipped
+		if mean := own.at(m.steps[i]); !math.IsNaN(mean) {
+			m.at[m.steps[i]].insert(entry{trial, mean}, false)
+		}
+	}
+	n := len(own.sums)
+	if n > 0 {
+		score += own.sums[n-1]
+	}
+	own.steps, own.sums = append(own.steps, step), append(own.sums, score)
+	r := m.at[step]
+	others, cutoff, best = len(r.entries), r.percentile(50), r.best()
+	r.insert(entry{trial, score / float64(n+1)}, false)
+	return others, cutoff, best
 }
 
 // Reported implements tune.Scheduler.
@@ -45,39 +95,12 @@ func (m *MedianStopping) Reported(v tune.View, trial int, _ *rand.Rand) tune.Dec
 	if !ok || last.Step < max(m.Grace, 1) {
 		return tune.Go()
 	}
-	if m.means == nil {
-		m.means = make(map[int]*runningMean)
-	}
-	own := m.means[trial]
-	if own == nil {
-		own = &runningMean{}
-		m.means[trial] = own
-	}
-	sum := v.Score(last.Value)
-	if n := len(own.sums); n > 0 {
-		sum += own.sums[n-1]
-	}
-	own.steps, own.sums = append(own.steps, last.Step), append(own.sums, sum)
-
-	r := rung{}
-	var means []float64
-	for n, o := range m.means {
-		if n == trial || o.steps[len(o.steps)-1] < last.Step {
-			continue
-		}
-		if mean := o.at(last.Step); !math.IsNaN(mean) {
-			means = append(means, mean)
-			r.entries = append(r.entries, entry{n, mean})
-		}
-	}
-	if len(means) < minTrials(m.MinTrials, 3) {
+	others, cutoff, best := m.record(trial, last.Step, v.Score(last.Value))
+	if others < minTrials(m.MinTrials, 3) {
 		return tune.Go()
 	}
-	slices.Sort(means)
 	d := explain(tune.Continue, fmt.Sprintf("median at step %d", last.Step), bestValue(t))
-	cutoff := percentile(len(means), func(i int) float64 { return means[i] }, 50)
-	d.Cutoff = v.Score(cutoff)
-	d.Competitors = r.sorted()
+	d.Cutoff, d.Competitors = v.Score(cutoff), best
 	if v.Score(d.Value) < cutoff {
 		d.Action = tune.Stop
 	}
@@ -97,20 +120,6 @@ func minTrials(n, zero int) int {
 		return n
 	}
 	return zero
-}
-
-// sorted puts the entries in order, best first, and returns the best trials.
-func (r *rung) sorted() []int {
-	slices.SortFunc(r.entries, func(a, b entry) int {
-		switch {
-		case a.score > b.score || a.score == b.score && a.trial < b.trial:
-			return -1
-		case a == b:
-			return 0
-		}
-		return 1
-	})
-	return r.best()
 }
 
 // Percentile is Optuna's percentile pruner (the median pruner with 50): a trial is stopped if its best value so far is worse

@@ -192,3 +192,57 @@ func TestStoppers(t *testing.T) {
 		}
 	}
 }
+
+// The median rule keeps its means by step as reports come; it must decide as the plain rule does, also with trials that skip
+// steps and report in any order.
+func TestMedianStoppingEqualsItsDefinition(t *testing.T) {
+	rng := tunetest.Rand(9)
+	v := &tunetest.View{}
+	m := &MedianStopping{Grace: 2}
+	next := make([]int, 12)
+	for range next {
+		v.Add(tune.Params{})
+	}
+	stops := 0
+	for range 400 {
+		n := rng.IntN(len(next))
+		trial := v.All[n]
+		next[n] += 1 + rng.IntN(3)
+		v.Report(trial, next[n], rng.Float64()+float64(n)/10)
+		got := m.Reported(v, n, nil)
+
+		var means []float64
+		for _, o := range v.All {
+			if o == trial || o.Step() < next[n] {
+				continue
+			}
+			sum, count := 0.0, 0
+			for _, r := range o.Reports {
+				if r.Step >= 2 && r.Step <= next[n] {
+					sum, count = sum+r.Value, count+1
+				}
+			}
+			if count > 0 {
+				means = append(means, sum/float64(count))
+			}
+		}
+		slices.Sort(means)
+		want := tune.Continue
+		if len(means) >= 3 && next[n] >= 2 {
+			median := (means[(len(means)-1)/2] + means[len(means)/2]) / 2
+			if !near(got.Cutoff, median, 1e-12) {
+				t.Fatalf("trial %d at %d: cutoff %v, want %v", n, next[n], got.Cutoff, median)
+			}
+			if trial.Reports[trial.Best].Value < median {
+				want = tune.Stop
+				stops++
+			}
+		}
+		if got.Action != want {
+			t.Fatalf("trial %d at %d: got %+v, want %s", n, next[n], got, want)
+		}
+	}
+	if stops == 0 {
+		t.Error("nothing was ever to be stopped")
+	}
+}

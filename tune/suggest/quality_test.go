@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"math"
+	"os"
 	"testing"
 	"time"
 
@@ -9,12 +10,15 @@ import (
 	"github.com/paragon-train/paragon/tune/suggest/suggesttest"
 )
 
+// slow says that tests may take minutes: PARAGON_TEST_SLOW is set, as by make slowtest.
+func slow() bool { return os.Getenv("PARAGON_TEST_SLOW") != "" }
+
 // seeds is how many searches a quality test makes.
 func seeds() int {
-	if testing.Short() {
-		return 6
+	if slow() {
+		return 30
 	}
-	return 20
+	return 5
 }
 
 func regrets(t *testing.T, p suggesttest.Problem, s func() tune.Suggester, parallel int) []float64 {
@@ -26,8 +30,8 @@ func regrets(t *testing.T, p suggesttest.Problem, s func() tune.Suggester, paral
 	return r
 }
 
-// After 100 trials the median regret must be what good implementations reach, and less than half of what is lost when eight
-// run at once may be lost of the gain over random search. (bench/tune has the same with more seeds.)
+// After 100 trials the median regret must be below what good implementations reach, and with eight at once less than three
+// tenths of the gain over random search may be lost. bench/tune prints the same as a table.
 func TestSearchIsAsGoodAsItShouldBe(t *testing.T) {
 	problems := []suggesttest.Problem{suggesttest.Branin(), suggesttest.Hartmann6(), suggesttest.Mixed()}
 	for _, tc := range []struct {
@@ -36,7 +40,7 @@ func TestSearchIsAsGoodAsItShouldBe(t *testing.T) {
 		limit []float64 // of the problems
 	}{
 		{"TPE", func() tune.Suggester { return &TPE{} }, []float64{0.06, 0.30, 0.02}},
-		{"TPE univariate", func() tune.Suggester { return &TPE{Univariate: true} }, []float64{0.06, 0.40, 0.06}},
+		{"TPE univariate", func() tune.Suggester { return &TPE{Univariate: true} }, []float64{0.06, 0.35, 0.06}},
 		{"CMAES", func() tune.Suggester { return &CMAES{} }, []float64{0.1, 0.8, 0.1}},
 	} {
 		for i, p := range problems {
@@ -44,7 +48,7 @@ func TestSearchIsAsGoodAsItShouldBe(t *testing.T) {
 			one := suggesttest.Median(regrets(t, p, tc.s, 1))
 			eight := suggesttest.Median(regrets(t, p, tc.s, 8))
 			slack := 1.0
-			if testing.Short() {
+			if !slow() {
 				slack = 1.6 // the median of few seeds is noisy
 			}
 			t.Logf("%s on %s: median regret %.4f, eight at once %.4f, random %.4f", tc.name, p.Name, one, eight, random)
@@ -60,9 +64,9 @@ func TestSearchIsAsGoodAsItShouldBe(t *testing.T) {
 
 // A Gaussian process finds the minimum of smooth functions with few trials.
 func TestGPFindsTheMinimum(t *testing.T) {
-	n := 5
-	if testing.Short() {
-		n = 2
+	n := 2
+	if slow() {
+		n = 10
 	}
 	for _, tc := range []struct {
 		p        suggesttest.Problem
