@@ -55,7 +55,7 @@ func config(name string, dir string) tune.Config {
 	case "brackets":
 		cfg.Scheduler = &schedule.ASHA{MaxStep: steps, Brackets: 2}
 	case "promotion":
-		cfg.Scheduler = &schedule.ASHA{MaxStep: steps, Rule: schedule.Promotion}
+		cfg.Scheduler, cfg.Parallel = &schedule.ASHA{MaxStep: steps, Rule: schedule.Promotion}, 1 // in one order, so that some are surely promoted
 	case "promotion with a guard":
 		cfg.Scheduler = &schedule.ASHA{MaxStep: steps, Rule: schedule.Promotion, Guard: &schedule.Guard{RandomShare: 0.1}}
 	case "optuna":
