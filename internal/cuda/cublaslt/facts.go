@@ -55,3 +55,26 @@ func offered(m Matmul) func(*Handle) (bool, string, error) {
 		return true, detail, err
 	}
 }
+
+// Constants are the values of the vendor's headers that this package uses, by their names there. A machine with the headers can
+// compare.
+func Constants() map[string]int64 {
+	all := map[string]int64{
+		"CUDA_R_32F": int64(Float32), "CUDA_R_16F": int64(Float16), "CUDA_R_16BF": int64(BFloat16),
+		"CUBLASLT_MATMUL_DESC_TRANSA": descTransA, "CUBLASLT_MATMUL_DESC_TRANSB": descTransB, "CUBLASLT_MATMUL_DESC_EPILOGUE": descEpilogue,
+		"CUBLASLT_MATMUL_DESC_BIAS_POINTER": descBiasPointer, "CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE": descBiasDataType,
+		"CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES": preferenceMaxWorkspace, "CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK": preferenceReductionSchemes,
+		"CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES": preferenceAlignmentA, "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES": preferenceAlignmentB,
+		"CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES": preferenceAlignmentC, "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES": preferenceAlignmentD,
+		"CUBLASLT_EPILOGUE_DEFAULT": epilogueDefault, "CUBLASLT_EPILOGUE_RELU": epilogueReLU, "CUBLASLT_EPILOGUE_BIAS": epilogueBias,
+		"CUBLASLT_EPILOGUE_RELU_BIAS": epilogueReLUBias, "CUBLASLT_EPILOGUE_BGRADB": epilogueBiasGradB,
+		"CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE": reductionComputeType, "CUBLAS_COMPUTE_32F": compute32F,
+		"CUBLAS_COMPUTE_32F_FAST_TF32": compute32FFastTF32, "CUBLASLT_ALGO_CONFIG_ID": algoConfigID, "CUBLASLT_ALGO_CONFIG_TILE_ID": algoConfigTile,
+		"CUBLASLT_ALGO_CONFIG_SPLITK_NUM": algoConfigSplitK, "CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME": algoConfigReduction,
+		"CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING": algoConfigSwizzle, "CUBLASLT_ALGO_CONFIG_STAGES_ID": algoConfigStages,
+	}
+	for value, name := range statusNames {
+		all[name] = int64(value)
+	}
+	return all
+}

@@ -200,3 +200,34 @@ func checkRunning(h *Handle, s drv.Stream) (bool, string, error) {
 	near := func(want float64) bool { return got > want*0.999 && got < want*1.001 }
 	return near(unbiased), fmt.Sprintf("got %g, unbiased would be %g, biased %g", got, unbiased, biased), nil
 }
+
+// Constants are the values of the vendor's headers that this package uses, by their names there. A machine with the headers can
+// compare.
+func Constants() map[string]int64 {
+	all := map[string]int64{
+		"CUDNN_DATA_FLOAT": int64(Float32), "CUDNN_DATA_HALF": int64(Float16), "CUDNN_DATA_BFLOAT16": int64(BFloat16), "CUDNN_DATA_BOOLEAN": int64(boolean),
+		"CUDNN_CROSS_CORRELATION": crossCorrelation, "CUDNN_POINTWISE_ADD": pointwiseAdd, "CUDNN_POINTWISE_MUL": pointwiseMul,
+		"CUDNN_POINTWISE_RELU_FWD": pointwiseReLU, "CUDNN_POINTWISE_CMP_GT": pointwiseGreater, "CUDNN_BATCH_NORM": normBatch,
+		"CUDNN_NORM_FWD_TRAINING": normPhaseTraining, "CUDNN_TENSOR_NHWC": formatNHWC, "CUDNN_DEFAULT_MATH": mathDefault,
+		"CUDNN_TENSOR_OP_MATH": mathTensorCore, "CUDNN_FMA_MATH": mathFMA,
+		"CUDNN_NUMERICAL_NOTE_TENSOR_CORE": int64(NoteTensorCore), "CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS": int64(NoteDownConvertInputs),
+		"CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION": int64(NoteReducedPrecision), "CUDNN_NUMERICAL_NOTE_FFT": int64(NoteFFT),
+		"CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC": int64(NoteNonDeterministic), "CUDNN_NUMERICAL_NOTE_WINOGRAD": int64(NoteWinograd),
+		"CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4": int64(NoteWinograd4x4), "CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6": int64(NoteWinograd6x6),
+		"CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13": int64(NoteWinograd13x13),
+	}
+	for _, m := range heurModes {
+		all["CUDNN_HEUR_MODE_"+string(m.mode)] = int64(m.value)
+	}
+	addNames(all, attributeNames)
+	addNames(all, descriptorNames)
+	addNames(all, attributeTypeNames)
+	addNames(all, statusNames)
+	return all
+}
+
+func addNames[T ~int32](all map[string]int64, names map[T]string) {
+	for value, name := range names {
+		all[name] = int64(value)
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -139,5 +141,30 @@ func TestFactsCanBeFoundOut(t *testing.T) {
 	}
 	if !b.h.Legacy {
 		t.Error("a check left Handle.Legacy off")
+	}
+}
+
+// The fake library has the vendor's values a second time, as the vendor's headers have them on a machine with them: those that
+// both have are the same.
+func TestConstantsAreWrittenDownTwice(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "fake", "src", "cudnn", "constants.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, same := Constants(), 0
+	for _, line := range regexp.MustCompile(`(?m)^  (CUDNN_\w+) = (-?\d+),$`).FindAllStringSubmatch(string(text), -1) {
+		value, err := strconv.ParseInt(line[2], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := ours[line[1]]; ok {
+			same++
+			if got != value {
+				t.Errorf("%s: got %d, the fake library has %d", line[1], got, value)
+			}
+		}
+	}
+	if same < 100 {
+		t.Errorf("%d constants are in both, want 100 at least", same)
 	}
 }
