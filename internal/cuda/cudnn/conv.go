@@ -45,6 +45,10 @@ type Conv struct {
 	// TF32 lets float32 products lose mantissa bits, 10 being left, for the sake of tensor cores.
 	TF32 bool
 
+	// Accumulate adds the result to what its memory holds, in place of writing over it: the gradient of an image that two
+	// ops read in one pass less. Not every engine does it.
+	Accumulate bool
+
 	// NonDeterministic lets in engines whose sums are made in an order that differs from run to run. They are sometimes faster,
 	// above all backward; results then repeat only to rounding.
 	NonDeterministic bool
@@ -60,6 +64,9 @@ func (c Conv) String() string {
 		c.K, c.R, c.S, c.Pad[0], c.Pad[1], c.Stride[0], c.Stride[1], c.In, c.Weight, c.Out)
 	if c.TF32 {
 		text += ", tf32"
+	}
+	if c.Accumulate {
+		text += ", accumulate"
 	}
 	if c.NonDeterministic {
 		text += ", nondeterministic"
@@ -96,6 +103,14 @@ func (c Conv) Validate() error {
 		return fmt.Errorf("cudnn: %v: Compute is %v, want float32", c, c.Compute)
 	}
 	return nil
+}
+
+// beta is what the memory of the result is multiplied with before the result is added.
+func (c Conv) beta() float32 {
+	if c.Accumulate {
+		return 1
+	}
+	return 0
 }
 
 // sizes are the bytes of x, w and y.

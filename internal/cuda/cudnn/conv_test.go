@@ -72,7 +72,7 @@ type passData struct {
 func newPass(b *bench, r *rand.Rand, op Op, c Conv) *passData {
 	d := &passData{op: op, c: c, types: [3]DType{c.In, c.Weight, c.Out}, result: map[Op]int{Forward: 2, BackwardData: 0, BackwardWeight: 1}[op]}
 	for i, n := range counts(c) {
-		if i == d.result {
+		if i == d.result && !c.Accumulate {
 			d.p[i] = b.room(int64(n) * d.types[i].Size())
 			continue
 		}
@@ -139,5 +139,33 @@ func TestConvolutionsEqualPlainLoops(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A pass that accumulates adds to what is there, with the engines that can.
+func TestConvolutionsAccumulate(t *testing.T) {
+	b := newBench(t)
+	r := rand.New(rand.NewPCG(15, 16))
+	for _, dtype := range []DType{BFloat16, Float32} {
+		c := shape(dtype, 2, 8, 5, 5, 8, 3, 3, 1, 1)
+		c.Accumulate = true
+		for _, op := range []Op{Forward, BackwardData, BackwardWeight} {
+			all := plans(b, func() ([]*Plan, error) { return b.h.Plans(op, c) })
+			want := map[DType]string{BFloat16: "eng0 k2=17 k24=3, eng0 k2=18 k24=3, eng11, legacy algo 1", Float32: "eng11, legacy algo 1"}[dtype]
+			if op == Forward && dtype == Float32 {
+				want = "eng11, legacy algo 0, legacy algo 1"
+			}
+			if got := engines(all); got != want {
+				t.Errorf("%s: engines: got %s, want %s", describe(op, c), got, want)
+			}
+			for _, p := range all {
+				d := newPass(b, r, op, c)
+				sum := d.want()
+				for i, v := range d.numbers[d.result] {
+					sum[i] += v
+				}
+				near(t, p.Engine()+" for "+describe(op, c), d.run(b, p), sum, ulp(dtype))
+			}
+		}
 	}
 }

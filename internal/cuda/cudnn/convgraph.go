@@ -51,7 +51,7 @@ func (h *Handle) convGraph(op Op, c Conv) (*graph, error) {
 	b.link(d, a.y, y)
 	b.link(d, a.window, window)
 	b.float(d, a.alpha, 1)
-	b.float(d, a.beta, 0)
+	b.float(d, a.beta, c.beta())
 	b.operation(d, a.t)
 	return b.finish()
 }

@@ -26,6 +26,8 @@ func Facts() []Fact {
 	wide.Weight = Float32
 	single.In, single.Weight, single.Out = Float32, Float32, Float32
 	thin.C = 3
+	sum := conv
+	sum.Accumulate = true
 	norm := Norm{N: 32, C: 64, H: 16, W: 16, Type: BFloat16, Add: true, ReLU: true, Mask: true, Running: true, Epsilon: 1e-5, Momentum: 0.1}
 	zeros := norm
 	zeros.Zeros = true
@@ -43,6 +45,8 @@ func Facts() []Fact {
 			offered(func(h *Handle) ([]*Plan, error) { return graphPlans(h, Forward, single) })},
 		{"deterministic weight gradient", "an engine of the graph interface for dw has a fixed order of sums", "the older interface's algorithm 1 is used",
 			offered(func(h *Handle) ([]*Plan, error) { return graphPlans(h, BackwardWeight, conv) })},
+		{"accumulation", "an engine of the graph interface adds dx to what is there", "a kernel adds, or the older interface does",
+			offered(func(h *Handle) ([]*Plan, error) { return graphPlans(h, BackwardData, sum) })},
 		{"fused normalisation", "bfloat16 normalisation, addition, ReLU and a mask by zeros are one pass", "own kernels are used",
 			offered(func(h *Handle) ([]*NormPlan, error) { return builtNorm(h, zeros) })},
 		{"mask by a number", "the mask may be made by comparing with a number", "it is made by comparing with a tensor of zeros (NormAddReLU)",

@@ -14,6 +14,7 @@ type legacyPlan struct {
 	h         *Handle
 	shared    *legacyShared
 	op        Op
+	beta      float32
 	algorithm int32
 	name      string // "legacy forward algo 1"
 	what      string
@@ -96,7 +97,7 @@ func (h *Handle) legacyCandidates(op Op, c Conv, w wish) (plans []*legacyPlan, e
 		if w.refuses(notes) != "" {
 			continue
 		}
-		p := &legacyPlan{h: h, shared: shared, op: op, algorithm: algorithm, name: fmt.Sprintf("legacy algo %d", algorithm), what: what,
+		p := &legacyPlan{h: h, shared: shared, op: op, beta: c.beta(), algorithm: algorithm, name: fmt.Sprintf("legacy algo %d", algorithm), what: what,
 			notes: notes, run1: symbols[pass.run]}
 		x, wd, y := shared.order(op)
 		h.mem.words[0] = 0
@@ -194,7 +195,7 @@ func (s *legacyShared) release() error {
 
 func (p *legacyPlan) close() error { return p.shared.release() }
 
-// run enqueues: y = alpha·conv(x, w) + beta·y with alpha 1, beta 0, and likewise the gradients.
+// run enqueues: y = alpha·conv(x, w) + beta·y with alpha 1, and likewise the gradients.
 func (p *legacyPlan) run(s drv.Stream, workspace, x, w, y drv.Ptr) error {
 	h := p.h
 	if err := h.setStreamTo(s); err != nil {
@@ -209,7 +210,7 @@ func (p *legacyPlan) run(s drv.Stream, workspace, x, w, y drv.Ptr) error {
 	}
 	da, db, dresult := p.shared.order(p.op)
 	alpha, beta := &h.mem.words[0], &h.mem.words[1]
-	*alpha, *beta = uint64(math.Float32bits(1)), 0
+	*alpha, *beta = uint64(math.Float32bits(1)), uint64(math.Float32bits(p.beta))
 	status := Status(h.caller.Call(p.run1, h.handle, uintptr(unsafe.Pointer(alpha)), da, uintptr(a), db, uintptr(b), p.shared.conv,
 		uintptr(p.algorithm), uintptr(workspace), uintptr(p.workspace), uintptr(unsafe.Pointer(beta)), dresult, uintptr(result)))
 	if status != 0 {

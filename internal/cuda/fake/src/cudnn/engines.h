@@ -55,6 +55,7 @@ inline int conv_tensor_core(const Descriptor* graph) {
 inline int conv_winograd(const Descriptor* graph) {
   if (int status = conv_tensor_core(graph)) return status;
   Operation o = operations(graph)[0];
+  if (adds(o.d)) return fail(CUDNN_STATUS_NOT_SUPPORTED, "beta is not 0");
   Pass pass;
   Tensor x, w, y;
   Window d = window(o, &pass, &x, &w, &y);

@@ -77,6 +77,16 @@ inline Window window(const Operation& o, Pass* pass, Tensor* x, Tensor* w, Tenso
           {pad[0], pad[1]}, {stride[0], stride[1]}, {dilation[0], dilation[1]}};
 }
 
+// adds says whether a convolution adds to what its result's memory holds.
+inline bool adds(const Descriptor* d) {
+  switch (d->type) {
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR: return d->one<float>(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA) != 0;
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR: return d->one<float>(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA) != 0;
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR: return d->one<float>(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA) != 0;
+  }
+  return false;
+}
+
 inline bool packed(const Tensor& t) {
   int64_t c = t.dims[1], h = t.dims[2], w = t.dims[3];
   return t.strides == std::vector<int64_t>{h * w * c, 1, w * c, c};
@@ -157,7 +167,7 @@ inline int check_graph(const Descriptor* g, std::map<int64_t, Memory>* memory) {
       if (there.count(t.uid)) return fail(CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, "tensor " + text(t.uid) + " is written twice");
       if (t.by_value) return fail(CUDNN_STATUS_BAD_PARAM, "tensor " + text(t.uid) + " is written and by value");
       there[t.uid] = true;
-      if (!t.is_virtual) (*memory)[t.uid].tensor = t, (*memory)[t.uid].written = true;
+      if (!t.is_virtual) (*memory)[t.uid].tensor = t, (*memory)[t.uid].written = true, (*memory)[t.uid].read |= adds(d);
     }
   }
   return 0;
@@ -185,7 +195,12 @@ inline void perform(const Operation& o, Values& v, Arithmetic how) {
     Pass pass;
     Tensor x, w, y;
     Window d = window(o, &pass, &x, &w, &y);
-    put(o.out[0], convolve(pass, d, v[o.in[0].uid], v[o.in[1].uid], how));
+    Numbers result = convolve(pass, d, v[o.in[0].uid], v[o.in[1].uid], how);
+    if (adds(o.d)) {
+      const Numbers& before = v[o.out[0].uid];
+      for (size_t i = 0; i < result.size(); i++) result[i] += before[i];
+    }
+    put(o.out[0], result);
     return;
   }
   switch (o.d->type) {

@@ -133,7 +133,8 @@ struct Tensor {
 inline int run(Pass pass, void* stream, const float* alpha, const float* beta, Tensor x, Tensor w, Tensor y, void* conv, int algorithm, void* workspace, size_t bytes) {
   size_t wanted;
   if (int status = size(pass, x.descriptor, w.descriptor, y.descriptor, conv, algorithm, &wanted)) return status;
-  if (!alpha || !beta || *alpha != 1 || *beta != 0) return fail(CUDNN_STATUS_BAD_PARAM, "alpha is not 1 or beta not 0");
+  if (!alpha || !beta || *alpha != 1 || (*beta != 0 && *beta != 1)) return fail(CUDNN_STATUS_BAD_PARAM, "alpha is not 1 or beta neither 0 nor 1");
+  bool add = *beta == 1;
   if (bytes < wanted || (wanted > 0 && !workspace)) return fail(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, "workspace of " + text(int64_t(bytes)) + " bytes");
   Question q;
   look(x.descriptor, w.descriptor, y.descriptor, conv, &q);
@@ -143,6 +144,7 @@ inline int run(Pass pass, void* stream, const float* alpha, const float* beta, T
   int result = pass == Pass::forward ? 2 : pass == Pass::data ? 0 : 1;
   std::vector<fakecuda::Range> ranges;
   for (int i = 0; i < 3; i++) ranges.push_back({uint64_t(memory[i]), number::bytes(q.type, sizes[i]), i == result});
+  if (add) ranges.push_back({uint64_t(memory[result]), number::bytes(q.type, sizes[result]), false});
   if (wanted > 0) ranges.push_back({uint64_t(workspace), wanted, true});
   static std::map<int, int64_t> runs; // algorithm 0 adds in another order at every second run, backward
   bool backwards = pass != Pass::forward && algorithm == 0 && runs[int(pass)]++ % 2 == 1;
@@ -159,6 +161,10 @@ inline int run(Pass pass, void* stream, const float* alpha, const float* beta, T
         Numbers out = pass == Pass::forward ? convolve(pass, q.window, read(0), read(1), {false, tf32})
                       : pass == Pass::data  ? convolve(pass, q.window, read(1), read(2), {backwards, tf32})
                                             : convolve(pass, q.window, read(0), read(2), {backwards, tf32});
+        if (add) {
+          Numbers before = read(result);
+          for (size_t k = 0; k < out.size(); k++) out[k] += before[k];
+        }
         if (wanted > 0) memset(workspace, 0xcd, wanted);
         for (size_t k = 0; k < out.size(); k++) number::store(q.type, at[result], int64_t(k), out[k]);
         return 0;
