@@ -132,9 +132,19 @@ func (s *Search) sitePackages() []string {
 	}
 	patterns = append(patterns, "/usr/local/lib/python3*/site-packages", "/usr/local/lib/python3*/dist-packages",
 		"/usr/lib/python3*/site-packages", "/usr/lib/python3*/dist-packages", "/opt/*/lib/python3*/site-packages")
+	// The Python that a shell would start.
+	for _, bin := range filepath.SplitList(s.getenv("PATH")) {
+		if python := filepath.Join(bin, "python3"); exists(s.Root + python) {
+			patterns = append(patterns, filepath.Join(filepath.Dir(bin), "lib/python3*/site-packages"))
+		}
+	}
 	var folders []string
 	for _, pattern := range patterns {
-		folders = append(folders, s.glob(pattern)...)
+		for _, folder := range s.glob(pattern) {
+			if !slices.Contains(folders, folder) {
+				folders = append(folders, folder)
+			}
+		}
 	}
 	return folders
 }

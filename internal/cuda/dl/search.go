@@ -3,6 +3,7 @@ package dl
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -40,10 +41,15 @@ func (s *Search) Open(name Name) (*Library, error) {
 		s.Open(need) // what is missing is said by the library that needs it
 	}
 	var tried []string
+	stubs := false
 	for _, path := range s.Candidates(name) {
 		if isStub(path) {
 			tried = append(tried, path+": it is a stub for linkers")
+			stubs = true
 			continue
+		}
+		if stubs && !filepath.IsAbs(path) {
+			continue // the system's loader would take the stub
 		}
 		s.preload(name, path)
 		handle, err := open(path)

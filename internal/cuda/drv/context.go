@@ -19,7 +19,7 @@ type Context struct {
 	mu         sync.Mutex
 	closed     bool
 	threads    []*Thread
-	registered map[unsafe.Pointer][]byte // keeps registered memory from being collected
+	registered map[unsafe.Pointer]struct{} // keeps registered memory from being collected
 }
 
 // NewContext takes a GPU into use.
@@ -34,7 +34,7 @@ func (d *Driver) NewContext(ordinal int) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Context{info: info, device: device, registered: make(map[unsafe.Pointer][]byte)}
+	c := &Context{info: info, device: device, registered: make(map[unsafe.Pointer]struct{})}
 	c.Thread, err = start(d, ordinal, c.retain, c.release)
 	if err != nil {
 		return nil, err

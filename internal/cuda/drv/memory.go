@@ -71,7 +71,7 @@ func (c *Context) HostRegister(b []byte) error {
 	c.mu.Lock()
 	_, there := c.registered[p]
 	if !there {
-		c.registered[p] = b
+		c.registered[p] = struct{}{}
 	}
 	c.mu.Unlock()
 	if there {

@@ -94,6 +94,10 @@ func work(ctx *drv.Context, gpu, rounds int) error {
 	memory := func() []float32 { return unsafe.Slice(*(**float32)(unsafe.Pointer(&address)), n) }
 	for round := range rounds {
 		grow(round % 50)
+		for range 4 { // would take memory that was collected
+			other := make([]float32, n+2048)
+			fill(other, func(int) float32 { return -1 })
+		}
 		if err := ctx.Do(func() error {
 			x := memory()
 			fill(x, func(i int) float32 { return float32(i + round + gpu) })

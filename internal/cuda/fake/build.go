@@ -2,6 +2,7 @@ package fake
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -9,9 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -141,7 +142,12 @@ func build(root, cache string) (dl.Paths, error) {
 			paths[s.name] = path
 		}
 	}
-	prune(cache, append(slices.Clone(objects), folder))
+	used := append(slices.Clone(objects), folder)
+	for _, path := range used {
+		now := time.Now()
+		os.Chtimes(path, now, now) // prune removes what was not used for longest
+	}
+	prune(cache, used)
 	return paths, nil
 }
 
@@ -153,11 +159,12 @@ func (s source) compile(root, cache, driver string) (string, error) {
 	}
 	args := append([]string{"-std=c++17", "-O1", "-Wall", "-fPIC", "-shared", "-fvisibility=hidden", "-x", "c++"}, s.flags...)
 	args = append(args, filepath.FromSlash(s.main), "-x", "none", "-Wl,-soname,"+s.file)
-	if s.driver {
-		args = append(args, driver, "-Wl,-rpath,$ORIGIN")
-	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%q\n", version, args)
+	if s.driver {
+		// Only the driver's soname goes into the library, so another driver does for it as well.
+		args = append(args, driver, "-Wl,-rpath,$ORIGIN")
+	}
 	for _, pattern := range append([]string{s.main}, s.depends...) {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
@@ -199,7 +206,7 @@ func prune(cache string, used []string) {
 		}
 		return 0
 	}
-	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(fmt.Sprint(age(a)), fmt.Sprint(age(b))) })
+	slices.SortFunc(entries, func(a, b os.DirEntry) int { return cmp.Compare(age(a), age(b)) })
 	for _, e := range entries[:len(entries)-kept] {
 		if path := filepath.Join(cache, e.Name()); !slices.Contains(used, path) && e.Name() != lockFile {
 			os.RemoveAll(path)

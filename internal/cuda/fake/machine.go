@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,21 @@ func New(t testing.TB) *Machine {
 		}
 	})
 	return m
+}
+
+// Environ is what a child process finds the fake libraries by, as os/exec takes it; FAKECUDA_ variables may be added.
+func Environ(t testing.TB) []string {
+	t.Helper()
+	var env []string
+	paths := Libraries(t)
+	for _, name := range dl.Names {
+		path := paths[name]
+		if path == "" {
+			path = filepath.Join(t.TempDir(), "none") // not the machine's own
+		}
+		env = append(env, name.Variable()+"="+path)
+	}
+	return env
 }
 
 // Search finds the fake libraries and no others.
