@@ -52,6 +52,8 @@ type Executor struct {
 	copies    map[int][]kernels.Tensor // by parameter: its forms that ops of this plan read
 	unpacks   map[int]*kernels.Tensor  // by parameter: its gradient as the library makes it
 
+	masks map[*plan.Value]drv.Ptr // of results of ReLUs: a bit for each number
+
 	owned      []drv.Ptr
 	ownedBytes int64
 
@@ -90,7 +92,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 	e := &Executor{
 		plan: p, host: host, gpu: cfg.GPU, cfg: cfg,
 		kept: make(map[*plan.Value]*kept), convs: make(map[convKey]convPlan), products: make(map[product]productPlan),
-		copies: make(map[int][]kernels.Tensor), unpacks: make(map[int]*kernels.Tensor),
+		copies: make(map[int][]kernels.Tensor), unpacks: make(map[int]*kernels.Tensor), masks: make(map[*plan.Value]drv.Ptr),
 		gradScale: 1, scaler: newScaler(cfg.Type), watch: cfg.GPU.newWatch(),
 	}
 	e.cfg.Share = nil
@@ -394,13 +396,17 @@ func (e *Executor) Output(v *plan.Value) ([]float32, error) {
 	return k.floats(), nil
 }
 
-// Close gives the memory back. Executors that share with it go on.
+// Close gives the memory back, but not that of a device that hangs. Executors that share with it go on.
 func (e *Executor) Close() error {
 	if e.closed {
 		return nil
 	}
 	e.closed = true
 	e.watch.close()
+	if e.watch.hangs {
+		e.gpu.hangs = true
+		return fmt.Errorf("cuda: close on %s: its memory is not given back: %w", e.gpu.Name(), errHangs)
+	}
 	return e.gpu.context.Do(func() error {
 		c := e.gpu.context
 		errs := []error{e.full.close(e.gpu), e.forward.close(e.gpu)}

@@ -32,6 +32,8 @@ type Fake struct {
 	Refuse func(call string) error
 	// Trace lists what was called, if it is not nil.
 	Trace *[]string
+	// Hang, if not nil, is what waiting for an event waits for first.
+	Hang chan struct{}
 	// RefusePinning makes HostRegister fail.
 	RefusePinning bool
 	// HalfGradients makes convolutions give weights' gradients in the type of the images.
@@ -315,6 +317,9 @@ func (f *Fake) Record(e drv.Event, s drv.Stream) error {
 }
 
 func (f *Fake) SynchronizeEvent(e drv.Event) error {
+	if f.Hang != nil {
+		<-f.Hang
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.call("wait for event"); err != nil {

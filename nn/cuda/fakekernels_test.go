@@ -170,7 +170,7 @@ func (k fakeKernels) BatchNormWorkspace(c int) int64 { return int64(8*c) + 4 }
 func (k fakeKernels) MSEWorkspace() int64            { return 8 }
 
 func (k fakeKernels) BatchNorm(s drv.Stream, b kernels.BatchNorm) error {
-	return k.give(s, fmt.Sprintf("bn %v %d %d relu %v add %v", b.Type, b.Rows, b.C, b.ReLU, b.Add != 0), func() {
+	return k.give(s, fmt.Sprintf("bn %v %d %d relu %v add %v mask %v", b.Type, b.Rows, b.C, b.ReLU, b.Add != 0, b.Mask != 0), func() {
 		k.memory(b.Workspace, k.BatchNormWorkspace(b.C))
 		mean, v := make([]float64, b.C), make([]float64, b.C)
 		x := k.load(b.X, b.Type, b.Rows*b.C)
@@ -206,6 +206,15 @@ func (k fakeKernels) normalise(b kernels.BatchNorm, mean, invstd []float32) {
 		c := i % b.C
 		x[i] = relu(gamma[c]*invstd[c]*x[i]+(beta[c]-mean[c]*gamma[c]*invstd[c])+add[i], b.ReLU)
 	}
+	if b.Mask != 0 {
+		m := k.memory(b.Mask, int64(len(x)/8))
+		clear(m)
+		for i, v := range x {
+			if v > 0 {
+				m[i/8] |= 1 << (i % 8)
+			}
+		}
+	}
 	k.Fake.store(b.Y, b.Type, x)
 }
 
@@ -220,13 +229,20 @@ func (k fakeKernels) BatchNormEval(s drv.Stream, b kernels.BatchNorm) error {
 }
 
 func (k fakeKernels) BatchNormGrad(s drv.Stream, b kernels.BatchNormGrad) error {
-	return k.give(s, fmt.Sprintf("bn_grad %v %d %d dx %v add %v y %v beta %v", b.Type, b.Rows, b.C, b.DX != 0, b.DAdd != 0, b.Y != 0, b.Beta != 0), func() {
+	return k.give(s, fmt.Sprintf("bn_grad %v %d %d dx %v add %v y %v mask %v beta %v", b.Type, b.Rows, b.C, b.DX != 0, b.DAdd != 0, b.Y != 0, b.Mask != 0, b.Beta != 0), func() {
 		n := b.Rows * b.C
 		x, dz := k.load(b.X, b.Type, n), k.load(b.DY, b.Type, n)
 		gamma, mean, invstd := k.load(b.Gamma, kernels.Float32, b.C), k.load(b.Mean, kernels.Float32, b.C), k.load(b.InvStd, kernels.Float32, b.C)
 		if b.Y != 0 {
 			for i, y := range k.load(b.Y, b.Type, n) {
 				if !(y > 0) {
+					dz[i] = 0
+				}
+			}
+		}
+		if b.Mask != 0 {
+			for i := range dz {
+				if k.memory(b.Mask, int64(n/8))[i/8]>>(i%8)&1 == 0 {
 					dz[i] = 0
 				}
 			}

@@ -124,6 +124,7 @@ type GPU struct {
 
 	compute, up, down drv.Stream
 	close             func() error
+	hangs             bool // an executor found that nothing is done any more: what is left would block
 }
 
 // waiter is a second thread of the context, which waits for events: *drv.Thread.
@@ -151,6 +152,9 @@ func (g *GPU) Name() string { return fmt.Sprintf("%s (%s)", g.name, g.context.In
 
 // Close gives the device back. Executors on it must be closed first.
 func (g *GPU) Close() error {
+	if g.hangs {
+		return fmt.Errorf("cuda: close %s: %w", g.Name(), errHangs)
+	}
 	var errs []error
 	if g.waiter != nil {
 		errs = append(errs, g.waiter.Close())
@@ -172,6 +176,7 @@ func (g *GPU) Close() error {
 
 // A watch waits for one event after the other, so that a caller can give up on a device that hangs.
 type watch struct {
+	hangs  bool
 	ask    chan drv.Event
 	answer chan error
 	done   chan struct{}
@@ -195,8 +200,11 @@ func (g *GPU) newWatch() *watch {
 // errHangs says that the device did not answer in time.
 var errHangs = errors.New("the device hangs")
 
-// wait returns when an event is done, or with an error after the time limit; then the watch is of no use any more.
+// wait returns when an event is done, or with an error after the time limit; later waits are then errors, too.
 func (w *watch) wait(e drv.Event, limit time.Duration) error {
+	if w.hangs {
+		return errHangs
+	}
 	w.ask <- e
 	w.timer.Reset(limit)
 	defer w.timer.Stop()
@@ -204,15 +212,15 @@ func (w *watch) wait(e drv.Event, limit time.Duration) error {
 	case err := <-w.answer:
 		return err
 	case <-w.timer.C:
+		w.hangs = true
 		return fmt.Errorf("nothing was done for %v: %w", limit, errHangs)
 	}
 }
 
-// close ends the goroutine, unless it waits for a device that hangs.
+// close ends the goroutine; one that waits for a device that hangs ends with the wait.
 func (w *watch) close() {
 	close(w.ask)
-	select {
-	case <-w.done:
-	case <-time.After(time.Second):
+	if !w.hangs {
+		<-w.done
 	}
 }

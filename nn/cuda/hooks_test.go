@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/nn/cuda"
@@ -356,5 +357,24 @@ func TestLabelsAndPlansThatTheDeviceCannotTakeAreErrors(t *testing.T) {
 	fp, _ := build(t, foreign, false, nil)
 	if _, err := cuda.New(fp, newHost(fp), cuda.Config{GPU: gpu}); err == nil || !strings.Contains(err.Error(), "tanh") || !strings.Contains(err.Error(), "cpu:0") {
 		t.Errorf("tanh: got error %v, want one that names it and where it runs", err)
+	}
+}
+
+func TestADeviceThatHangsIsAnError(t *testing.T) {
+	f, gpu := cuda.NewFake(10)
+	p, _ := build(t, models[1], false, nil)
+	e, err := cuda.New(p, newHost(p), cuda.Config{GPU: gpu, Timeout: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Hang = make(chan struct{})
+	defer close(f.Hang)
+	for range 2 {
+		if err := e.Run(t.Context(), false, plan.Hooks{}); err == nil || !strings.Contains(err.Error(), "hangs") {
+			t.Errorf("got error %v, want one that says that the device hangs", err)
+		}
+	}
+	if err := errors.Join(e.Close(), gpu.Close()); err == nil || !strings.Contains(err.Error(), "hangs") {
+		t.Errorf("close: got error %v, want one that says that the device hangs", err)
 	}
 }

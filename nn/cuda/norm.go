@@ -32,6 +32,13 @@ func (l *lowering) batchNorm() (lowered, error) {
 			return func(s drv.Stream) error { return e.gpu.kernels.BatchNormEval(s, b) }
 		}), nil
 	}
+	if len(o.In) > 3 && o.ReLU && c%8 == 0 && e.gradientReads(o) {
+		var err error
+		if b.Mask, err = e.own("masks of ReLUs", (int64(b.Rows)*int64(c)+7)/8); err != nil {
+			return lowered{}, err
+		}
+		e.masks[o.Out[0]] = b.Mask
+	}
 	workspace := l.room(e.gpu.kernels.BatchNormWorkspace(c))
 	own := l.room(8 * int64(c)) // of statistics that no gradient reads
 	return l.done(func() launch {
@@ -47,8 +54,18 @@ func (l *lowering) batchNorm() (lowered, error) {
 	}), nil
 }
 
+// gradientReads tells whether a normalisation's gradient reads the result of o.
+func (e *Executor) gradientReads(o *plan.Op) bool {
+	for _, g := range e.plan.Ops {
+		if g.Kind == plan.BatchNormGrad && g.In[5] == o.Out[0] {
+			return true
+		}
+	}
+	return false
+}
+
 // batchNormGrad is op.BatchNorm2DGrad with the gradient of the ReLU behind the normalisation. Where nothing was added in front
-// of the ReLU, what it let through is computed anew: then its result is not read.
+// of the ReLU, what it let through is computed anew, else it has been written down as bits: its result is not read.
 func (l *lowering) batchNormGrad() lowered {
 	o, e := l.o, l.e
 	c := o.In[0].Channels()
@@ -57,9 +74,13 @@ func (l *lowering) batchNormGrad() lowered {
 	beta := e.betaOf(o)
 	return l.done(func() launch {
 		b.X, b.Gamma, b.Mean, b.InvStd, b.DY = e.at(o.In[0]), e.at(o.In[1]), e.at(o.In[2]), e.at(o.In[3]), e.at(o.In[4])
-		b.Y = e.at(o.In[5])
-		if b.Y != 0 && beta != nil {
-			b.Y, b.Beta = 0, e.at(beta)
+		switch mask := e.masks[o.In[5]]; {
+		case beta != nil:
+			b.Beta = e.at(beta)
+		case mask != 0:
+			b.Mask = mask
+		default:
+			b.Y = e.at(o.In[5])
 		}
 		b.DX, b.DGamma, b.DBeta = e.at(o.Out[0]), e.at(o.Out[1]), e.at(o.Out[2])
 		if len(o.Out) > 3 {
@@ -73,6 +94,9 @@ func (l *lowering) batchNormGrad() lowered {
 // betaOf is the beta of the normalisation whose gradient o is, if nothing was added to its result and if beta may still be read:
 // its value may change as soon as its gradient is ready, which is not before o where o makes it.
 func (e *Executor) betaOf(o *plan.Op) *plan.Value {
+	if o.In[5] == nil {
+		return nil
+	}
 	for _, f := range e.plan.Ops {
 		if f.Kind == plan.BatchNorm && len(f.Out) > 1 && f.Out[1] == o.In[2] && len(f.In) == 3 && f.Out[0] == o.In[5] {
 			if beta := f.In[2].Root(); beta.Source != plan.Parameter || o.Out[2] != nil && o.Out[2].Root().Source == plan.Gradient && o.Out[2].Root().Index == beta.Index {
