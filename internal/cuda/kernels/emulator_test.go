@@ -12,71 +12,35 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/cuda/fake"
 	"golang.org/x/sys/unix"
 )
-
-// lack skips the test because something is missing on this machine, or fails it under PARAGON_TEST_REQUIRE=all.
-func lack(t testing.TB, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("PARAGON_TEST_REQUIRE") == "all" {
-		t.Fatalf("PARAGON_TEST_REQUIRE=all, and "+format, args...)
-	}
-	t.Skipf(format, args...)
-}
 
 // An emulator is a library of emulated kernels.
 type emulator struct {
 	launch, kernel, name, message uintptr
 }
 
-// emulators is where the library comes from that this run of the tests made of src, once.
-var emulators struct {
-	once   sync.Once
-	folder string
-	e      *emulator
-	err    error
-}
-
-// emulatorVariable names a library that is used in place of one made of src: the mutation test sets it for its child.
+// emulatorVariable names a library that is used in place of that of src: the mutation test sets it for its child.
 const emulatorVariable = "PARAGON_TEST_KERNELS"
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if emulators.folder != "" {
-		os.RemoveAll(emulators.folder)
-	}
-	os.Exit(code)
-}
 
 func theEmulator(t testing.TB) *emulator {
 	t.Helper()
-	if _, err := exec.LookPath("g++"); err != nil {
-		lack(t, "there is no g++, which makes the emulator of the kernels: install g++")
+	path := os.Getenv(emulatorVariable)
+	if path == "" { // the one that stands behind the fake driver
+		path = filepath.Join(filepath.Dir(fake.Libraries(t)[dl.CUDA]), "libemu.so")
 	}
-	emulators.once.Do(func() {
-		path := os.Getenv(emulatorVariable)
-		if path == "" {
-			if emulators.folder, emulators.err = os.MkdirTemp("", "kernels"); emulators.err != nil {
-				return
-			}
-			path = filepath.Join(emulators.folder, "emulator.so")
-			if emulators.err = buildEmulator(path, filepath.Join("src", "kernels.cu")); emulators.err != nil {
-				return
-			}
-		}
-		emulators.e, emulators.err = openEmulator(path)
-	})
-	if emulators.err != nil {
-		t.Fatal(emulators.err)
+	e, err := openEmulator(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return emulators.e
+	return e
 }
 
 func buildEmulator(library, source string) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/cuda/nvrtc"
 )
 
 //go:generate sh src/build.sh kernels.ptx
@@ -21,8 +22,15 @@ var sources embed.FS
 // PTX is the kernels as clang compiled them, for GPUs of compute capability 9.0 and later.
 func PTX() []byte { return ptx }
 
-// Source is the kernels' source as one text without includes, for a compiler that has no files.
-func Source() (string, error) { return include("kernels.cu", make(map[string]bool)) }
+// Source is the kernels' source as one text without includes, for a compiler that has no files. It ends with a comment that
+// names all kernels, as EXPORT(name), for those who do not expand macros.
+func Source() (string, error) {
+	text, err := include("kernels.cu", make(map[string]bool))
+	if err != nil {
+		return "", err
+	}
+	return text + "// EXPORT(" + strings.Join(Names(), ")\n// EXPORT(") + ")\n", nil
+}
 
 // Sources are the files of src, among them kernels.cu, which includes the others: with g++ -std=c++17 -x c++ -DGPU_EMU it
 // becomes the emulator.
@@ -67,6 +75,14 @@ func include(name string, seen map[string]bool) (string, error) {
 
 // A Compiler makes an image that a driver loads (PTX or a cubin) of CUDA C++, for a compute capability: NVRTC.
 type Compiler func(source string, compute [2]int) (image []byte, err error)
+
+// NVRTC makes a Compiler of the library's.
+func NVRTC(c *nvrtc.Compiler) Compiler {
+	return func(source string, compute [2]int) ([]byte, error) {
+		image, _, err := c.Compile(nvrtc.Program{Name: "kernels.cu", Source: source, Compute: compute, Options: []string{"--std=c++17"}})
+		return image, err
+	}
+}
 
 // ErrNoKernels is the class of errors of a device that no form of the kernels could be loaded on.
 var ErrNoKernels = errors.New("kernels: no form of the kernels runs here")

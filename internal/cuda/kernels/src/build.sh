@@ -4,4 +4,4 @@ set -eu
 out=$(realpath "$1")
 cd "$(dirname "$0")"
 exec clang-19 -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_90 -Xclang -target-feature -Xclang +ptx78 \
-	-std=c++17 -O3 -fno-strict-aliasing -Wall -Wextra -Werror -S -o "$out" kernels.cu
+	-std=c++17 -O3 -Wall -Wextra -Werror -S -o "$out" kernels.cu

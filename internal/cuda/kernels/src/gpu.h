@@ -103,8 +103,14 @@ template <> struct smallest<bf16> { static constexpr float half = 4.591774807899
 template <> struct smallest<f16> { static constexpr float half = 2.98023223876953125e-08f; }; // 2^-25
 template <class T> DEVICE bool positive(float x) { return x > smallest<T>::half; }
 
-struct alignas(16) quad { u32 x, y, z, w; };
-struct alignas(8) pair { u32 x, y; };
+// quad and pair are sixteen and eight bytes of anything.
+#if defined(__CUDACC_RTC__)
+#define OF_ANYTHING
+#else
+#define OF_ANYTHING __attribute__((may_alias))
+#endif
+struct alignas(16) quad { u32 x, y, z, w; } OF_ANYTHING;
+struct alignas(8) pair { u32 x, y; } OF_ANYTHING;
 
 // raw is V numbers as they lie in memory, V 8 or 1; at V 8 they are moved by 16 bytes.
 template <class T, int V> struct raw { T a; };
