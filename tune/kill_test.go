@@ -227,6 +227,9 @@ func TestASearchThatCrashesAnywhereGoesOnWithTheSameDecisions(t *testing.T) {
 	if n := bytes.Count(log, []byte("\n")); n < 200 || !bytes.Contains(log, []byte(`"kind":"drop"`)) || !bytes.Contains(log, []byte(`"action":"exploit"`)) {
 		t.Fatalf("the search has only %d events, or no drop, or no exploit:\n%s", n, log)
 	}
+	if bytes.Contains(log, []byte(`"kind":"checkpoint"`)) {
+		t.Errorf("a checkpoint is an event of its own: a cut between it and the report of its step would lose the report")
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	points := 30
 	if testing.Short() {

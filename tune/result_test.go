@@ -213,6 +213,51 @@ func TestPausedTrialsGoOnFromTheirCheckpointsWithinTheBudget(t *testing.T) {
 	}
 }
 
+// chain pauses trials 0 and 1; when trial 2 reports, 1 is to take 0's checkpoint, 0 is to take 2's, and 1 to go on.
+type chain struct{ tune.FIFO }
+
+func (chain) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
+	d := tune.Go()
+	switch {
+	case v.Trial(trial).Attempts > 1:
+		d.Action = tune.Complete
+	case trial < 2:
+		d.Action = tune.Pause
+	default:
+		d.Others = []tune.Order{{Trial: 1, Action: tune.Exploit, Donor: 0}, {Trial: 0, Action: tune.Exploit, Donor: 2}, {Trial: 1, Action: tune.GoOn}}
+	}
+	return d
+}
+
+func TestACheckpointStaysForWhoGoesOnFromItWhenItsTrialHasLeftIt(t *testing.T) {
+	dir := t.TempDir()
+	res, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
+		from, step, ok := r.Restore()
+		if ok {
+			b, err := os.ReadFile(filepath.Join(from, "whose"))
+			if err != nil || string(b) != "0" || r.Trial() != 1 || r.Donor() != 0 {
+				return fmt.Errorf("trial %d goes on from trial %d's checkpoint %q: %w", r.Trial(), r.Donor(), b, err)
+			}
+		}
+		if err := r.Checkpoint(step+2, func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "whose"), fmt.Append(nil, r.Trial()), 0o666)
+		}); err != nil {
+			return err
+		}
+		return r.Report(step+2, map[string]float64{"v": 1})
+	}, tune.Config{Space: line, Samples: 3, Metric: "v", Dir: dir, Scheduler: chain{}, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := res.Trials()[1]; x.State != tune.Completed || len(x.Changes) != 1 || !x.Params.Equal(res.Trials()[0].Changes[0].Before) {
+		t.Errorf("trial 1: %s (%s) with %v after %+v", x.State, x.Error, x.Params, x.Changes)
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, "trials", "trial-000000", "step-*"))
+	if len(left) != 0 {
+		t.Errorf("trial 0 still has %v, which nobody goes on from", left)
+	}
+}
+
 func bytesUnder(dir string) (n int64) {
 	files, _ := filepath.Glob(filepath.Join(dir, "trials", "*", "step-*", "*"))
 	for _, f := range files {

@@ -24,7 +24,8 @@ type Scheduler interface {
 	// study's seed, the trial, the step and how often the trial has exploited.
 	Reported(v View, trial int, rng *rand.Rand) Decision
 	// Ended is called when a trial has become final, whatever the reason; the
-	// trial's State says which.
+	// trial's State says which. One that is Stopped or Failed may be started again
+	// when the study is resumed: Started says so.
 	Ended(v View, trial int)
 	// Next says what a free slot does. It must not change the scheduler's state, for
 	// how often it is asked is not in the log; Started tells what was done.
