@@ -21,7 +21,7 @@ type Hyperband struct {
 	MaxStep int
 	// Eta is the factor of the table. Zero is 3.
 	Eta float64
-	// Table is PaperTable or RayTable.
+	// Table is PaperTable, PrintedTable or RayTable.
 	Table string
 
 	err      error

@@ -45,6 +45,15 @@ func TestHyperbandTables(t *testing.T) {
 			t.Errorf("Ray bracket %d: got s=%d %+v, want %+v", i, got[i].S, r, w)
 		}
 	}
+	got, err = HyperbandTable(PrintedTable, 81, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{81, 27, 9, 6, 5} {
+		if n := got[i].Rounds[0].Trials; n != want {
+			t.Errorf("printed table, bracket %d: %d trials, want %d", i, n, want)
+		}
+	}
 	var budgets []int
 	into(t, oracle["optuna_hyperband_budgets_1_27_3"], &budgets)
 	if got := OptunaBudgets(1, 27, 3); !slices.Equal(got, budgets) {
@@ -55,7 +64,7 @@ func TestHyperbandTables(t *testing.T) {
 // All brackets of one pass, filled by trials whose quality falls with their number: in each round the planned number of
 // trials reaches the planned step, and the best of each bracket the last one.
 func TestHyperbandRunsItsTable(t *testing.T) {
-	for _, table := range []string{PaperTable, RayTable} {
+	for _, table := range []string{PaperTable, PrintedTable, RayTable} {
 		plan, err := HyperbandTable(table, 27, 3)
 		if err != nil {
 			t.Fatal(err)

@@ -9,9 +9,12 @@ import (
 // The tables of Hyperband's brackets.
 const (
 	// PaperTable, the zero table, is the formula of Li et al. (2018, JMLR 18-185, algorithm 1): bracket s begins with
-	// n = ⌈B/R·eta^s/(s+1)⌉ trials and R·eta^(−s) steps, B = (s_max+1)·R, and keeps ⌊n_i/eta⌋. (The paper's own printed
-	// example rounds B/R/(s+1) down first.) The bracket with the most trials comes first.
+	// n = ⌈B/R·eta^s/(s+1)⌉ trials and R·eta^(−s) steps, B = (s_max+1)·R, and keeps ⌊n_i/eta⌋. The bracket with the most trials
+	// comes first.
 	PaperTable = ""
+	// PrintedTable is the one that the paper prints as an example (its table 1), which rounds B/R/(s+1) down first: with 81
+	// steps and eta 3 the brackets begin with 81, 27, 9, 6 and 5 trials in place of 81, 34, 15, 8 and 5.
+	PrintedTable = "printed"
 	// RayTable is Ray Tune's: s_max is rounded and not cut, bracket s keeps ⌈n_i/eta⌉, and the one with the fewest trials
 	// comes first.
 	RayTable = "ray"
@@ -34,10 +37,13 @@ func HyperbandTable(table string, steps int, eta float64) ([]HyperbandBracket, e
 	top, logs := float64(steps), math.Log(float64(steps))/math.Log(eta)
 	var all []HyperbandBracket
 	switch table {
-	case PaperTable:
+	case PaperTable, PrintedTable:
 		smax := int(math.Floor(logs + 1e-9))
 		for s := smax; s >= 0; s-- {
 			n := ceil(float64(smax+1) * math.Pow(eta, float64(s)) / float64(s+1))
+			if table == PrintedTable {
+				n = (smax + 1) / (s + 1) * ceil(math.Pow(eta, float64(s)))
+			}
 			b := HyperbandBracket{S: s}
 			for i := range s + 1 {
 				b.Rounds = append(b.Rounds, HyperbandRound{n, max(int(top*math.Pow(eta, float64(i-s))+1e-9), 1)})
@@ -58,7 +64,7 @@ func HyperbandTable(table string, steps int, eta float64) ([]HyperbandBracket, e
 			all = append(all, b)
 		}
 	default:
-		return nil, fmt.Errorf("schedule: Hyperband: table %q: want %q or %q", table, PaperTable, RayTable)
+		return nil, fmt.Errorf("schedule: Hyperband: table %q: want %q, %q or %q", table, PaperTable, PrintedTable, RayTable)
 	}
 	return all, nil
 }

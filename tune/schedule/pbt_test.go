@@ -270,3 +270,23 @@ func TestPolicyFollowsTheDonors(t *testing.T) {
 		t.Error("policy of an unknown trial: no error")
 	}
 }
+
+func FuzzReadPolicy(f *testing.F) {
+	f.Add([]byte(`[{"after":0,"params":{"n":1},"trial":2},{"after":3,"params":{"n":2},"trial":0}]`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := ReadPolicy(b)
+		if err != nil {
+			return
+		}
+		p.At(1)
+		again, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := ReadPolicy(again)
+		if err != nil || len(q) != len(p) {
+			t.Errorf("read again: %v (%v), want %v", q, err, p)
+		}
+	})
+}

@@ -148,3 +148,26 @@ func TestReplayNeedsNoProgram(t *testing.T) {
 		t.Errorf("replayed %+v (%v), want 4 proposals and hash %s", replayed, err, result.DecisionHash())
 	}
 }
+
+// Whatever a program answers is parameters of the space or an error.
+func FuzzExternalAnswer(f *testing.F) {
+	for _, seed := range []string{`{"id":1,"params":{"x":0.5,"opt":"sgd","momentum":1,"n":3}}`, `{"id":1,"wait":true}`, `{"params":{"n":1e400}}`,
+		`{"params":{"x":null,"opt":[1],"n":{}}}`, `{"params":{"n":9223372036854775808,"x":"0","opt":"adam"}}`} {
+		f.Add([]byte(seed))
+	}
+	v := &tunetest.View{SearchSpace: externalSpace()}
+	e := &External{Command: []string{"p"}}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		var a answer
+		if json.Unmarshal(line, &a) != nil {
+			return
+		}
+		p, err := e.params(v, 0, a)
+		if err != nil {
+			return
+		}
+		if err := v.SearchSpace.Contains(p); err != nil {
+			t.Errorf("answer %q: %v", line, err)
+		}
+	})
+}
