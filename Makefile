@@ -87,7 +87,7 @@ demo: build ## train on this machine: 2 workers, 2 servers, no network
 
 deps: ## install what the tests need besides Go (Debian, as root)
 	apt-get update
-	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2 qemu-user-static
+	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2 qemu-user-static g++ clang-19
 
 clean: ## remove what was built
 	rm -rf $(BIN)
