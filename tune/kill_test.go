@@ -231,9 +231,9 @@ func TestASearchThatCrashesAnywhereGoesOnWithTheSameDecisions(t *testing.T) {
 		t.Errorf("a checkpoint is an event of its own: a cut between it and the report of its step would lose the report")
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	points := 30
+	points := 14
 	if testing.Short() {
-		points = 6 // the folders of checkpoints take their time
+		points = 4 // the folders of checkpoints take their time
 	}
 	for range points {
 		dir := t.TempDir()

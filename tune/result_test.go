@@ -213,6 +213,76 @@ func TestPausedTrialsGoOnFromTheirCheckpointsWithinTheBudget(t *testing.T) {
 	}
 }
 
+func TestTheBestTrialsCheckpointStaysAndTheWorstGoFirst(t *testing.T) {
+	dir := t.TempDir()
+	res, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
+		for step := 1; step <= 2; step++ {
+			if err := r.Checkpoint(step, func(dir string) error { return os.WriteFile(filepath.Join(dir, "w"), make([]byte, 1000), 0o666) }); err != nil {
+				return err
+			}
+			if err := r.Report(step, map[string]float64{"v": p.Float("x")}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, tune.Config{Space: line, Points: []tune.Point{{"x": 0.5}, {"x": 0.9}, {"x": 0.1}, {"x": 0.8}, {"x": 0.2}}, Metric: "v", Dir: dir, CheckpointBytes: 2500, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, x := range res.Trials() {
+		for _, c := range x.Checkpoints {
+			got += fmt.Sprintf(" %d@%d", x.Number, c.Step)
+		}
+	}
+	// The last trial's own goes only when a later one needs the room.
+	if want := " 1@2 4@2"; got != want || bytesUnder(dir) != 2000 {
+		t.Errorf("left are%s with %d bytes, want%s with 2000", got, bytesUnder(dir), want)
+	}
+}
+
+func TestEachClassOfFailureHasItsOwnBudgetAndPausesCostNothing(t *testing.T) {
+	script := []error{
+		tune.Fail(tune.NodeLost, errors.New("1")), tune.Fail(tune.OutOfMemory, errors.New("2")), nil, tune.Fail(tune.NodeLost, errors.New("3")),
+		tune.Fail(tune.NodeLost, errors.New("4")), tune.Fail(tune.OutOfMemory, errors.New("5")), nil,
+	}
+	step := 0
+	res, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
+		err := script[r.Attempt()-1]
+		if err == nil {
+			step++
+			return r.Report(step, map[string]float64{"v": 1})
+		}
+		return err
+	}, tune.Config{Space: line, Metric: "v", Scheduler: pauseOnce{}, Retries: tune.Retries{OutOfMemory: 2}, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := res.Trials()[0]; x.State != tune.Completed || x.Attempts != 7 || x.Failures[tune.NodeLost] != 3 || x.Failures[tune.OutOfMemory] != 2 {
+		t.Errorf("got %s after %d attempts, failures %v: %s; want completed, 7, 3 and 2", x.State, x.Attempts, x.Failures, x.Error)
+	}
+}
+
+// pauseOnce pauses at step 1.
+type pauseOnce struct{ tune.FIFO }
+
+func (pauseOnce) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
+	d := tune.Go()
+	if v.Trial(trial).Step() == 1 {
+		d.Action = tune.Pause
+	}
+	return d
+}
+
+func (pauseOnce) Next(v tune.View) tune.Pick {
+	for t := range v.Trials() {
+		if t.State == tune.Paused {
+			return tune.Pick{Kind: tune.PickTrial, Trial: t.Number}
+		}
+	}
+	return tune.Pick{}
+}
+
 // chain pauses trials 0 and 1; when trial 2 reports, 1 is to take 0's checkpoint, 0 is to take 2's, and 1 to go on.
 type chain struct{ tune.FIFO }
 

@@ -257,7 +257,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestAParallelSearchThatIsKilledGoesOnAndReplays(t *testing.T) {
-	each := 3
+	each := 2
 	if testing.Short() {
 		each = 1
 	}
