@@ -124,7 +124,8 @@ type GPU struct {
 
 	compute, up, down drv.Stream
 	close             func() error
-	hangs             bool // an executor found that nothing is done any more: what is left would block
+	warn              func(msg string, args ...any) // nil: nobody wants to know
+	hangs             bool                          // an executor found that nothing is done any more: what is left would block
 }
 
 // waiter is a second thread of the context, which waits for events: *drv.Thread.

@@ -378,3 +378,36 @@ func TestADeviceThatHangsIsAnError(t *testing.T) {
 		t.Errorf("close: got error %v, want one that says that the device hangs", err)
 	}
 }
+
+func TestWorkThatCannotBeCapturedIsLaunchedOneByOne(t *testing.T) {
+	m := models[len(models)-2]
+	f, gpu := cuda.NewFake(11)
+	plain, refused := compile(t, m, cuda.Config{GPU: gpu, Bucket: 2048}), compile(t, m, cuda.Config{GPU: gpu, Bucket: 2048})
+	plain.fill(t, nil, 5, 1)
+	refused.fill(t, nil, 5, 1)
+	captures := 0
+	for range 4 {
+		f.Refuse = nil
+		want := plain.step(t)
+		f.Refuse = func(call string) error {
+			if call == "end capture" || call == "instantiate" {
+				if captures++; captures%2 == 0 { // some are refused late, some early, some not at all
+					return errors.New("operation would make the legacy stream depend on a capturing blocking stream")
+				}
+			}
+			return nil
+		}
+		if got := refused.step(t); got != want {
+			t.Errorf("loss is %g, want %g", got, want)
+		}
+		for i, v := range plain.plan.Params {
+			if !slices.Equal(refused.host.Grads[i], plain.host.Grads[i]) {
+				t.Errorf("gradient of %s is another", v.Name)
+			}
+		}
+	}
+	if captures == 0 {
+		t.Error("nothing was captured")
+	}
+	f.Refuse = nil
+}

@@ -134,6 +134,7 @@ func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) 
 	if logger == nil {
 		logger = slog.Default()
 	}
+	g.warn = logger.Warn
 	logf := func(format string, args ...any) { logger.Debug(fmt.Sprintf(format, args...)) }
 	l.tuner = cudnn.Tuner{Handle: l.dnn, Stream: g.compute, Repeat: o.Repeat, Any: true, Log: logf}
 	switch {

@@ -151,33 +151,43 @@ func order(c driver, first drv.Stream, event drv.Event, then drv.Stream) error {
 }
 
 // work launches the ops of a segment: one by one in the first run, which lets libraries make what they make once; in the second it
-// captures them into a graph, which is launched from then on.
+// captures them into a graph, which is launched from then on. Work that cannot be captured is launched one by one for ever.
 func (e *Executor) work(g *segment) error {
 	c, s := e.gpu.context, e.gpu.compute
 	if len(g.work) == 0 {
 		return nil
 	}
-	if g.exec == 0 && (e.cfg.Eager || g.run != 1) {
-		g.run++
+	if g.exec == 0 && g.runs == 1 && !e.cfg.Eager && !g.eager {
+		exec, err := capture(c, s, g.work)
+		if errors.Is(err, drv.ErrLost) {
+			return err
+		}
+		if g.exec, g.eager = exec, err != nil; err != nil && e.gpu.warn != nil {
+			e.gpu.warn("a part of the step cannot be captured into a graph and is launched kernel by kernel", "device", e.gpu.Name(), "kernels", len(g.work), "error", err)
+		}
+	}
+	g.runs = min(g.runs+1, 2)
+	if g.exec == 0 {
 		return launchAll(g.work, s)
 	}
-	if g.exec == 0 {
-		g.run++
-		if err := c.BeginCapture(s); err != nil {
-			return err
-		}
-		launched := launchAll(g.work, s)
-		graph, err := c.EndCapture(s)
-		if err = errors.Join(launched, err); err != nil {
-			return fmt.Errorf("capture: %w", err)
-		}
-		exec, err := c.Instantiate(graph)
-		if err = errors.Join(err, c.DestroyGraph(graph)); err != nil {
-			return err
-		}
-		g.exec = exec
-	}
 	return c.GraphLaunch(g.exec, s)
+}
+
+// capture makes a graph of launches, none of which is done.
+func capture(c driver, s drv.Stream, work []launch) (drv.GraphExec, error) {
+	if err := c.BeginCapture(s); err != nil {
+		return 0, err
+	}
+	launched := launchAll(work, s)
+	graph, err := c.EndCapture(s)
+	if err = errors.Join(launched, err); err != nil {
+		if graph != 0 {
+			err = errors.Join(err, c.DestroyGraph(graph))
+		}
+		return 0, err
+	}
+	exec, err := c.Instantiate(graph)
+	return exec, errors.Join(err, c.DestroyGraph(graph))
 }
 
 func launchAll(work []launch, s drv.Stream) error {

@@ -23,8 +23,9 @@ type segment struct {
 
 	work    []launch // of its ops, and what brings its gradients to the host's form
 	unpacks *kernels.Table
-	run     int // how often it ran: the first time launch by launch, the second time captured, then as a graph
+	runs    int // that it made, 2 for more
 	exec    drv.GraphExec
+	eager   bool // it cannot be captured
 
 	ready []int // parameters whose gradients are final and that are not read any more after it, in order
 	down  []span
