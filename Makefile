@@ -53,7 +53,8 @@ soak: ## train for MINUTES with a fault every 20 to 60 s (Linux, root, iproute2;
 	$(BIN)/soak -minutes $(MINUTES) -launch $(BIN)/launch $(SOAK_ARGS)
 
 faults: ## the table of what faults do to a job (Linux, root, iproute2; FAULTS_ARGS: flags of bench/faults)
-	$(BUILD) -o $(BIN)/ ./bench/faults
+	$(GO) run ./bench/faults/walljump $(BIN)/walljump
+	$(BUILD) -overlay $(BIN)/walljump/overlay.json -tags walljump -o $(BIN)/ ./bench/faults
 	$(BIN)/faults $(FAULTS_ARGS)
 
 lint: ## gofmt, go vet (for arm64, too), and golangci-lint where it is installed

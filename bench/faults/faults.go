@@ -131,6 +131,7 @@ func networkFaults() []fault {
 		{name: "worker cut off for longer than the lease", how: fmt.Sprintf("all its packets vanish for %v", long), inject: isolate(long, "worker1"), within: lease + 2*time.Second},
 		{name: "server cut off briefly", how: fmt.Sprintf("all its packets vanish for %v", brief), inject: isolate(brief, "server0"), same: true},
 		{name: "half of the workers cut off", how: fmt.Sprintf("packets of two workers vanish for %v", long), inject: isolate(long, "worker0", "worker1"), within: lease + 2*time.Second},
+		{name: "scheduler cut off for longer than the lease", how: fmt.Sprintf("all its packets vanish for %v", long), inject: isolate(long, "scheduler"), same: true, within: time.Second},
 		{name: "half-open, to a server", how: fmt.Sprintf("what a worker sends to a server vanishes for %v", long), inject: link("worker1", "server0", down, long), same: true},
 		{name: "half-open, from a server", how: fmt.Sprintf("what a server sends to a worker vanishes for %v", long), inject: link("server1", "worker2", down, long), same: true},
 		{name: "connections reset", how: "every packet between workers and servers answered with a TCP reset for 0.3 s", same: true, inject: func(ctx context.Context, j *job) error {
@@ -168,7 +169,7 @@ func networkFaults() []fault {
 }
 
 func otherFaults() []fault {
-	return []fault{
+	list := []fault{
 		{name: "bad bytes", how: "a stranger sends random bytes to scheduler and servers, 200 connections", same: true, within: time.Second, inject: func(ctx context.Context, j *job) error {
 			return j.stranger(ctx, "garbage", 200)
 		}},
@@ -191,6 +192,18 @@ func otherFaults() []fault {
 			return nil
 		}, within: 2500 * time.Millisecond},
 	}
+	if jumpWall != nil {
+		list = append(list, fault{name: "clock jumps", how: fmt.Sprintf("the wall clocks of all processes jump by %v, and a second later by %v", jumps[0], jumps[1]), same: true,
+			within: time.Second, inject: func(ctx context.Context, j *job) error {
+				j.signalAll(syscall.SIGUSR1)
+				if err := pause(ctx, time.Second); err != nil {
+					return err
+				}
+				j.signalAll(syscall.SIGUSR1)
+				return nil
+			}})
+	}
+	return list
 }
 
 // control asks the scheduler something, from a host of the lab.

@@ -215,7 +215,7 @@ func (j *job) follow(p *proc, r io.Reader, addresses chan<- string) {
 		case e.End != nil:
 			j.ends[p.name] = e.End
 		default:
-			j.steps = append(j.steps, e.At)
+			j.steps = append(j.steps, time.Now())
 		}
 		j.mu.Unlock()
 	}
