@@ -42,7 +42,7 @@ func (h *Handle) Plans(op Op, c Conv) ([]*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keepBuilt(plans, describe(op, c))
+	return keepBuilt(plans, 0, describe(op, c))
 }
 
 // Candidates gives the plans for a pass before they are built.
@@ -123,11 +123,16 @@ type buildable interface {
 	Engine() string
 }
 
-// keepBuilt builds the plans, and leaves out those that cannot be. None left is an error that has all reasons.
-func keepBuilt[P buildable](plans []P, what string) ([]P, error) {
+// keepBuilt builds the plans, the first most of them or all if most is 0, and leaves out those that cannot be. None left is an
+// error that has all reasons.
+func keepBuilt[P buildable](plans []P, most int, what string) ([]P, error) {
 	var kept []P
 	var reasons []error
 	for i, p := range plans {
+		if most > 0 && len(kept) == most {
+			closeAll(plans[i:])
+			break
+		}
 		err := p.Build()
 		if err == nil {
 			kept = append(kept, p)

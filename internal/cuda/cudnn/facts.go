@@ -91,7 +91,7 @@ func builtNorm(h *Handle, n Norm) ([]*NormPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keepBuilt(plans, n.String())
+	return keepBuilt(plans, 0, n.String())
 }
 
 // offered makes a check of whether there are plans.

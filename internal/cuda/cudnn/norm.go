@@ -136,7 +136,7 @@ func (n Norm) pointers(a NormArgs) []drv.Ptr {
 func (h *Handle) NormAddReLU(n Norm) ([]*NormPlan, error) {
 	plans, err := h.NormCandidates(n)
 	if err == nil {
-		plans, err = keepBuilt(plans, n.String())
+		plans, err = keepBuilt(plans, 0, n.String())
 	}
 	if n.Mask && !n.Zeros && errors.Is(err, ErrNotSupported) {
 		n.Zeros = true

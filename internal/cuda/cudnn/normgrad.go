@@ -88,7 +88,7 @@ func (h *Handle) NormAddReLUGrad(n NormGrad) ([]*NormGradPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keepBuilt(plans, n.String())
+	return keepBuilt(plans, 0, n.String())
 }
 
 // NormGradCandidates gives the plans for a NormGrad before they are built.

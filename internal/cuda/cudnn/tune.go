@@ -111,6 +111,10 @@ type Tuner struct {
 	// machine of a kind.
 	Repeat int
 
+	// Most is how many candidates are built and timed of a question at most, in the heuristics' order. Zero is all. Some engines
+	// take seconds to compile.
+	Most int
+
 	// Any lets BackwardWeight choose a plan that writes Conv.In in place of Conv.Weight, as BackwardWeightAny does. The time of
 	// the conversion is not counted.
 	Any bool
@@ -125,12 +129,20 @@ func (t *Tuner) logf(format string, args ...any) {
 	}
 }
 
+// most is how many plans of a question are built: one is enough where nothing is measured.
+func (t *Tuner) most() int {
+	if t.Repeat <= 0 {
+		return 1
+	}
+	return t.Most
+}
+
 // Conv gives the plan for a pass, built. Its first choice of a question runs all candidates on memory of its own.
 func (t *Tuner) Conv(op Op, c Conv) (*Plan, error) {
 	h := t.Handle
 	x, w, y := c.sizes()
 	all := func() ([]*Plan, error) { return h.Candidates(op, c) }
-	build := func(plans []*Plan) ([]*Plan, error) { return keepBuilt(plans, describe(op, c)) }
+	build := func(plans []*Plan) ([]*Plan, error) { return keepBuilt(plans, t.most(), describe(op, c)) }
 	key := describe(op, c)
 	if t.Any && op == BackwardWeight && c.Weight != c.In {
 		key += " or " + c.In.String()
@@ -176,7 +188,7 @@ func (t *Tuner) Norm(n Norm) (*NormPlan, error) {
 		return plans, err
 	}
 	bytes := image * n.Type.Size()
-	return choose(t, n.String(), all, func(plans []*NormPlan) ([]*NormPlan, error) { return keepBuilt(plans, n.String()) },
+	return choose(t, n.String(), all, func(plans []*NormPlan) ([]*NormPlan, error) { return keepBuilt(plans, t.most(), n.String()) },
 		func(p *NormPlan) string {
 			if p.norm.Zeros {
 				return p.Engine() + " by zeros"
@@ -195,7 +207,7 @@ func (t *Tuner) NormGrad(n NormGrad) (*NormGradPlan, error) {
 	image, channel := int64(n.N)*int64(n.C)*int64(n.H)*int64(n.W), int64(n.C)*4
 	bytes := image * n.Type.Size()
 	return choose(t, n.String(), func() ([]*NormGradPlan, error) { return t.Handle.NormGradCandidates(n) },
-		func(plans []*NormGradPlan) ([]*NormGradPlan, error) { return keepBuilt(plans, n.String()) }, (*NormGradPlan).Engine,
+		func(plans []*NormGradPlan) ([]*NormGradPlan, error) { return keepBuilt(plans, t.most(), n.String()) }, (*NormGradPlan).Engine,
 		[]int64{bytes, bytes, (image + 7) / 8, channel, channel, channel, bytes, bytes, channel, channel},
 		func(p *NormGradPlan, workspace drv.Ptr, m []drv.Ptr) error {
 			return p.Run(t.Stream, workspace, NormGradArgs{X: m[0], DY: m[1], Mask: m[2], Scale: m[3], Mean: m[4], InvStd: m[5], DX: m[6],

@@ -126,9 +126,9 @@ func TestTunerRemembers(t *testing.T) {
 	if got := choose(c); got != want {
 		t.Errorf("float32 that the library does not write: got %s, want %s", got, want)
 	}
-	tuner.Repeat, tuner.Cache = 0, nil
-	if got := choose(c); got != "eng0 k2=17 k24=3 to bfloat16" {
-		t.Errorf("without measurement: got %s, want the first", got)
+	tuner.Repeat, tuner.Cache, c.Weight, built = 0, nil, BFloat16, 0
+	if got := choose(c); got != "eng0 k2=17 k24=3 to bfloat16" || built != 1 {
+		t.Errorf("without measurement: got %s with %d engines built, want the first with 1", got, built)
 	}
 	keys := OpenCache(path, logf).choices
 	if len(keys) != 3 {
@@ -143,6 +143,33 @@ func TestTunerRemembers(t *testing.T) {
 	}
 	if live := b.m.Live(); live["allocations"] != 0 {
 		t.Errorf("%d allocations were not freed", live["allocations"])
+	}
+}
+
+// With a limit only so many are built, and the choice is among them.
+func TestTunerBuildsNoMoreThanItIsAllowed(t *testing.T) {
+	b := newBench(t)
+	var logged []string
+	tuner := &Tuner{Handle: b.h, Stream: b.s, Repeat: 1, Most: 1, Log: func(format string, args ...any) { logged = append(logged, fmt.Sprintf(format, args...)) }}
+	b.do(func() error {
+		p, err := tuner.Conv(Forward, shape(BFloat16, 1, 8, 4, 4, 8, 3, 3, 1, 1))
+		if err != nil {
+			return err
+		}
+		if p.Engine() != "eng0 k2=17 k24=3" || len(logged) != 1 || !strings.Contains(logged[0], "fastest of 1") {
+			t.Errorf("got %s, log %q, want the first, fastest of 1", p.Engine(), logged)
+		}
+		return p.Close()
+	})
+}
+
+// Choices are kept in the user's folder of caches.
+func TestDefaultCachePath(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_CACHE_HOME", dir)
+	if got, err := DefaultCachePath(); err != nil || !strings.HasPrefix(got, dir) || filepath.Base(got) != "cudnn-choices.json" {
+		t.Errorf("got %s, %v, want cudnn-choices.json below %s", got, err, dir)
 	}
 }
 

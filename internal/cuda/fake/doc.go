@@ -28,6 +28,15 @@
 //	launch_fails_at, illegal_at
 //	                 the n-th next launch breaks the GPU with CUDA_ERROR_LAUNCH_FAILED or CUDA_ERROR_ILLEGAL_ADDRESS
 //	lost_at          from the n-th call on, all calls answer CUDA_ERROR_UNKNOWN
+//	cudnn_version, cublaslt_version
+//	                 91900 for 9.19.0, 130001 for 13.0.1
+//	cudnn_wgrad_float32, cudnn_mask_scalar, cudnn_heuristics_b
+//	                 0 for a cuDNN that lacks it: float32 gradients of 16-bit weights, a mask by comparing with a number, mode B
+//	cudnn_no_engines, cublaslt_no_algorithms
+//	                 1 for heuristics that know nothing
+//	cudnn_refusal    the status of an engine that never compiles
+//	cublaslt_bias_float32
+//	                 1 for products of 16 bits that add a float32 bias
 //
 // The environment variables FAKECUDA_DEVICES and so on set them for a new process, and FAKECUDA_TRACE_FILE names a file for the calls.
 package fake
