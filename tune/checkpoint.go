@@ -1,11 +1,9 @@
 package tune
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,86 +168,6 @@ func syncTree(root string, sync bool) (int64, error) {
 		return errors.Join(f.Sync(), f.Close())
 	})
 	return bytes, err
-}
-
-// collect removes checkpoints that nobody needs: those from before an exploit at once,
-// others when the budget is exceeded. s.mu is held.
-func (s *Study) collect() {
-	over := s.cfg.CheckpointBytes > 0 && s.l.kept > s.cfg.CheckpointBytes
-	if len(s.l.stale) == 0 && !over {
-		return
-	}
-	needed := s.l.needed()
-	for _, c := range slices.Clone(s.l.stale) {
-		if !needed[c.keptStep] {
-			s.drop(c.keptStep, c.bytes)
-		}
-	}
-	if s.cfg.CheckpointBytes == 0 {
-		return
-	}
-	for _, v := range s.l.victims(needed) {
-		if s.l.kept <= s.cfg.CheckpointBytes {
-			return
-		}
-		s.drop(v.keptStep, v.bytes)
-	}
-	if s.l.kept > s.cfg.CheckpointBytes && !s.warned {
-		s.warned = true
-		s.logger.Warn("tune: checkpoints exceed their budget, and all that are left are needed", "study", s.cfg.Name,
-			"bytes", s.l.kept, "budget", s.cfg.CheckpointBytes)
-	}
-}
-
-func (s *Study) drop(k keptStep, bytes int64) {
-	e := Event{Kind: EventDrop, Trial: k.trial, Attempt: k.attempt, Step: k.step, Bytes: bytes}
-	if s.emit(&e, func() error { return s.l.drop(&e) }) == nil {
-		s.doomed = append(s.doomed, doomed{e.Seq, filepath.Join(s.folder, k.folder())})
-	}
-}
-
-// needed are the checkpoints that attempts go on from, now or later.
-func (l *ledger) needed() map[keptStep]bool {
-	needed := map[keptStep]bool{}
-	for _, t := range l.trials {
-		if t.run.restore.step >= 0 && (t.run.active || !t.State.Final()) {
-			needed[t.run.restore] = true
-		}
-	}
-	return needed
-}
-
-// victims are the checkpoints that may go, in the order in which they should: older ones of
-// trials that have a newer one, then the newest of trials that are over; each the worst first. The
-// best trial's newest stays.
-func (l *ledger) victims(needed map[keptStep]bool) []keptBytes {
-	type victim struct {
-		keptBytes
-		newest bool
-		score  float64
-	}
-	var all []victim
-	for _, t := range l.trials {
-		for i, c := range t.Checkpoints {
-			newest := i == len(t.Checkpoints)-1
-			if needed[c.of(t.Number)] || newest && (!t.State.Final() || t.Number == l.best) {
-				continue
-			}
-			score := math.Inf(-1)
-			if r := l.Result(t); r == r {
-				score = l.Score(r)
-			}
-			all = append(all, victim{keptBytes{c.of(t.Number), c.Bytes}, newest, score})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b victim) int {
-		return cmp.Or(b2i(a.newest)-b2i(b.newest), cmp.Compare(a.score, b.score))
-	})
-	parts := make([]keptBytes, len(all))
-	for i, v := range all {
-		parts[i] = v.keptBytes
-	}
-	return parts
 }
 
 // sweep removes folders of which the log says that they are gone.
