@@ -112,7 +112,7 @@ func (l *ledger) begin(e *Event) error {
 	t.Attempts = e.Attempt
 	t.Location = e.Location
 	t.Rule = ""
-	t.run.active, t.run.told, t.run.changed = true, "", false // an order given before it was cut off stands
+	t.run.active, t.run.told, t.run.changed, t.run.cut = true, "", false, false // an order given before it was cut off stands
 	t.run.since, t.run.before = e.At, t.Elapsed
 	l.active++
 	l.scheduler.Started(l, t.Number)

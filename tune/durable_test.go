@@ -2,7 +2,9 @@ package tune
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"testing"
 
@@ -93,4 +95,112 @@ func TestAReportCountsOnceAndStepsIncrease(t *testing.T) {
 	if d, err := s.Tell(7, 1, nil); err == nil {
 		t.Errorf("a trial that is not there: got %v", d)
 	}
+}
+
+func TestAnInterruptedTrialIsAskedForAgain(t *testing.T) {
+	cfg := Config{Space: Space{Real("x", 0, 1)}, Metric: "v", Samples: 3, Dir: "d", Resume: ResumeAuto, Logger: killConfig("").Logger}
+	disk := &vfs.Mem{}
+	s, err := newStudy(cfg, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(want, attempt int) {
+		t.Helper()
+		if x, err := s.TryAsk(); err != nil || x.Number != want || x.Attempts != attempt {
+			t.Fatalf("asked: got trial %d attempt %d (%v), want %d, %d", x.Number, x.Attempts, err, want, attempt)
+		}
+	}
+	ask(0, 1)
+	ask(1, 1)
+	if err := s.Finish(0, Fail(NodeLost, fmt.Errorf("gone"))); err != nil { // waits to be tried again
+		t.Fatal(err)
+	}
+	if err := s.Interrupt(1); err != nil {
+		t.Fatal(err)
+	}
+	ask(0, 2)
+	ask(1, 2)
+	if err := s.Finish(0, Fail(NodeLost, fmt.Errorf("gone"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Interrupt(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = newStudy(cfg, disk); err != nil { // now the one that ran comes before the one that waited
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ask(1, 3)
+	ask(0, 3)
+	ask(2, 1)
+}
+
+// takes makes trial 1 take trial 0's checkpoint when it is at step 4.
+type takes struct{ FIFO }
+
+func (takes) Reported(v View, trial int, _ *rand.Rand) Decision {
+	d := Go()
+	if t := v.Trial(trial); trial == 1 && t.Step() == 4 && len(t.Changes) == 0 {
+		d.Action, d.Rule, d.Params = Exploit, "take", MustParams("x", 0.5)
+	}
+	return d
+}
+
+func TestAnExploitReplacesWhatTheTrialReportedBeyondTheDonorsStep(t *testing.T) {
+	s, err := newStudy(Config{Space: Space{Real("x", 0, 1)}, Metric: "v", Samples: 2, Scheduler: takes{}, KeepDiverged: true}, vfs.OS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ask := func() (Trial, *Reporter) {
+		x, err := s.TryAsk()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x, s.Reporter(x)
+	}
+	tell := func(r *Reporter, step int, v float64) error { return r.Report(step, map[string]float64{"v": v}) }
+	_, donor := ask()
+	_, taker := ask()
+	for step := 1; step <= 2; step++ {
+		if err := donor.Checkpoint(step, func(string) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if err := tell(donor, step, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for step := 1; step <= 3; step++ {
+		if err := tell(taker, step, float64(step)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tell(taker, 4, 4); !errors.Is(err, ErrPause) {
+		t.Fatalf("step 4: got %v, want %v", err, ErrPause)
+	}
+	if err := s.Finish(1, ErrPause); err != nil {
+		t.Fatal(err)
+	}
+	x, taker := ask()
+	if _, step, ok := taker.Restore(); x.Number != 1 || x.Params.Float("x") != 0.5 || !ok || step != 2 || taker.Donor() != 0 {
+		t.Fatalf("goes on: trial %d with %v from step %d of trial %d (%t), want trial 1 with x=0.5 from step 2 of trial 0", x.Number, x.Params, step, taker.Donor(), ok)
+	}
+	for step := 3; step <= 4; step++ {
+		if err := tell(taker, step, 1.5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.View(func(v View) {
+		u := v.Trial(1)
+		got := ""
+		for _, r := range u.Reports {
+			got += fmt.Sprintf(" %d:%v", r.Step, r.Value)
+		}
+		if want := " 1:1 2:2 3:1.5 4:1.5"; got != want || v.Result(u) != 2 {
+			t.Errorf("reports:%s with best %v, want%s with 2", got, v.Result(u), want)
+		}
+	})
 }

@@ -52,7 +52,8 @@ func (l *ledger) finish(e *Event) error {
 	case Returned, Obeyed:
 		l.end(t, Completed, "")
 	case Interrupted:
-		l.setState(t, Pending)
+		l.enqueue(t)
+		t.run.cut = true
 	case Broke:
 		if e.Retry {
 			l.enqueue(t)
@@ -93,6 +94,11 @@ func (l *ledger) open() {
 // requeue takes trials up again, before those that wait in the queue already: they ran before
 // those did.
 func (l *ledger) requeue(e *Event) error {
+	for _, n := range e.Trials {
+		if t := l.Trial(n); t != nil {
+			l.unqueue(t)
+		}
+	}
 	waiting := l.queue
 	l.queue = nil
 	defer func() { l.queue = append(l.queue, waiting...) }()

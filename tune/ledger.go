@@ -61,6 +61,7 @@ type runState struct {
 	before  time.Duration // Elapsed by then
 	restore keptStep      // where the next attempt goes on from
 	queued  bool
+	cut     bool // its attempt was interrupted
 	changed bool // the parameters changed since the last start
 }
 

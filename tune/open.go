@@ -201,7 +201,7 @@ func (s *Study) takeUp() error {
 		case Running, Stopped:
 			ran = append(ran, t.Number)
 		case Pending:
-			if !t.run.queued {
+			if !t.run.queued || t.run.cut {
 				ran = append(ran, t.Number)
 			}
 		case Failed:
@@ -213,6 +213,7 @@ func (s *Study) takeUp() error {
 		queued := slices.Clone(s.l.queue)
 		ran = slices.DeleteFunc(append(ran, queued...), func(n int) bool { return s.l.trials[n].State == Stopped })
 		slices.Sort(ran)
+		ran = slices.Compact(ran)
 		if err := s.list(EventAbandon, ran, false); err != nil {
 			return err
 		}

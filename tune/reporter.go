@@ -61,7 +61,7 @@ func (r *Reporter) Decide(step int, metrics map[string]float64) (Decision, error
 	r.study.sweep()
 	r.mu.Lock()
 	r.heard, r.step = time.Now(), max(r.step, step)
-	if (err != nil || d.Action != Continue) && r.told.IsZero() {
+	if err == nil && d.Action != Continue && r.told.IsZero() {
 		r.told = r.heard
 	}
 	r.mu.Unlock()

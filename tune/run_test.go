@@ -212,3 +212,28 @@ func TestAnUnknownMetricIsAnErrorThatNamesWhatWasReported(t *testing.T) {
 		}
 	}
 }
+
+func TestATrialMayGoOnAfterAReportThatWasRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		res, err := tune.Run(t.Context(), func(ctx context.Context, p tune.Params, r *tune.Reporter) error {
+			for step := range 5 {
+				err := r.Report(step, map[string]float64{"v": 1})
+				if again := r.Report(-1, map[string]float64{"v": 1}); again == nil || err != nil {
+					return fmt.Errorf("step %d: %v; step -1: %v", step, err, again)
+				}
+				select {
+				case <-time.After(time.Minute):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			return nil
+		}, tune.Config{Space: line, Metric: "v", Grace: time.Second, Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := res.Trials()[0]; x.State != tune.Completed || len(x.Reports) != 5 {
+			t.Errorf("got %s with %d reports: %s", x.State, len(x.Reports), x.Error)
+		}
+	})
+}
