@@ -28,8 +28,10 @@ func RegisterFunc(fptr any, fn uintptr) {
 
 // Supported is nil where libraries can be opened, else ErrBuild with the reason.
 func Supported() error {
-	return fmt.Errorf("%w: it is for %s/%s or has the tag nocuda, and linux on amd64 or arm64 without it is needed",
-		ErrBuild, runtime.GOOS, runtime.GOARCH)
+	if runtime.GOOS == "linux" && (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") {
+		return fmt.Errorf("%w: it was built with the tag nocuda", ErrBuild)
+	}
+	return fmt.Errorf("%w: it is for %s/%s, and CUDA is called on linux/amd64 and linux/arm64", ErrBuild, runtime.GOOS, runtime.GOARCH)
 }
 
 func open(path string) (uintptr, error) { return 0, Supported() }

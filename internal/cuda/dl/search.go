@@ -60,9 +60,13 @@ func (s *Search) Open(name Name) (*Library, error) {
 		return newLibrary(name, path, handle), nil
 	}
 	if len(tried) == 0 {
-		tried = append(tried, "it is in none of the usual folders; "+name.Variable()+" names it if it is elsewhere")
+		tried = append(tried, "it is in none of the usual folders")
 	}
-	return nil, fmt.Errorf("dl: open %s: %w: %s", name, ErrNoLibrary, strings.Join(tried, "; "))
+	hint := name.Variable() + " names it if it is elsewhere"
+	if name == CUDA || name == NVML {
+		hint = "there is no NVIDIA driver on this machine, or none that this container sees; " + hint
+	}
+	return nil, fmt.Errorf("dl: open %s: %w: %s; %s", name, ErrNoLibrary, strings.Join(tried, "; "), hint)
 }
 
 func (s *Search) getenv(key string) string {
