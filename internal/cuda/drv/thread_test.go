@@ -8,9 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/cuda/fake"
 )
 
 // Functions run one at a time, whoever asks, and on one OS thread.
@@ -277,5 +280,30 @@ func TestModuleErrorsCarryTheLog(t *testing.T) {
 			t.Errorf("occupancy is %d, want 2", got)
 		}
 		return nil
+	})
+}
+
+// Close does not wait for ever for a call that does not return: it says what it is.
+func TestCloseNamesWhatDoesNotReturn(t *testing.T) {
+	fake.Libraries(t) // built outside of the bubble
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		release, held := make(chan struct{}), make(chan error)
+		go func() {
+			held <- r.ctx.Do(func() error { <-release; return nil })
+		}()
+		synctest.Wait()
+		begin := time.Now()
+		err := r.ctx.Close()
+		if err == nil || !strings.Contains(err.Error(), "close a thread of cuda:0: a function given to Do has not returned for 20s") || time.Since(begin) != 20*time.Second {
+			t.Errorf("after %v: got %v, want after 20 s an error that names cuda:0", time.Since(begin), err)
+		}
+		close(release)
+		if err := <-held; err != nil {
+			t.Errorf("the function that was held: %v", err)
+		}
+		if err := r.ctx.Close(); err != nil {
+			t.Errorf("close once it returned: %v", err)
+		}
 	})
 }
