@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/nvrtc"
@@ -142,10 +144,13 @@ func (k *Set) Close() error {
 var entry = regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`)
 
 // Names lists the kernels in the order of the PTX.
-func Names() []string {
-	var names []string
+func Names() []string { return slices.Clone(names()) }
+
+// names reads them once: the PTX is long.
+var names = sync.OnceValue(func() []string {
+	var list []string
 	for _, m := range entry.FindAllSubmatch(ptx, -1) {
-		names = append(names, string(m[1]))
+		list = append(list, string(m[1]))
 	}
-	return names
-}
+	return list
+})
