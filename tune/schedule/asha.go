@@ -299,13 +299,10 @@ func (a *ASHA) ranked(v tune.View, r *rung, k, trial int, value, score float64) 
 	return d
 }
 
-// keep is how many of n at a rung go on.
+// keep is how many of n at a rung go on: ⌊n/eta⌋, and at least one but by Promotion, which waits until there are eta.
 func (a *ASHA) keep(n int) int {
 	k := int(math.Floor(float64(n)/a.eta() + 1e-9))
 	if a.Rule == Promotion {
-		if float64(n) < math.Round(a.eta()) {
-			return 0
-		}
 		return k
 	}
 	return max(k, 1)

@@ -202,3 +202,28 @@ func TestASHASaysWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+// What equals the cutoff goes on; who of equals goes on is the rule's.
+func TestEqualValuesAtARung(t *testing.T) {
+	for _, tc := range []struct {
+		rule string
+		want []tune.Action
+	}{
+		{Stopping, []tune.Action{tune.Continue, tune.Continue, tune.Continue}},
+		{Promotion, []tune.Action{tune.Pause, tune.Pause, tune.Pause}}, // the first of three is the best, and not the last
+		{OptunaRule, []tune.Action{tune.Continue, tune.Continue, tune.Continue}},
+		{DeterminedRule, []tune.Action{tune.Continue, tune.Continue, tune.Continue}}, // the newest is the best
+	} {
+		p := newPlayer(&ASHA{Rule: tc.rule, MinStep: 1, MaxStep: 9}, [][]float64{{5, 5}, {5, 5}, {5, 5}})
+		for i, want := range tc.want {
+			p.start()
+			p.step(i)
+			if got := p.log[i].Action; got != want {
+				t.Errorf("rule %q, report %d of the same value: got %s, want %s", tc.rule, i, got, want)
+			}
+		}
+		if pick := p.s.Next(p); tc.rule == Promotion && (pick.Kind != tune.PickTrial || pick.Trial != 0) {
+			t.Errorf("of equals %v is promoted, want trial 0", pick)
+		}
+	}
+}

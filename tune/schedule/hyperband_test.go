@@ -164,3 +164,39 @@ func TestOptunaHyperbandUsesAllItsSets(t *testing.T) {
 		t.Errorf("%d of 12 trials are cut (%v)", cut, p.reached())
 	}
 }
+
+// The last trial of a round fails: no report ends the round, so the free slot goes to the best of those that wait.
+func TestHyperbandGoesOnWhenTheLastOneFails(t *testing.T) {
+	curves := make([][]float64, 20)
+	for i := range curves {
+		curves[i] = []float64{float64(i % 9), 1, 2, 3, 4, 5, 6, 7, 8}
+	}
+	p := newPlayer(&Hyperband{MaxStep: 9}, curves) // the first bracket has nine trials
+	for i := range 9 {
+		p.start()
+		if i < 8 {
+			p.step(i)
+		}
+	}
+	p.End(p.All[8], tune.Failed)
+	p.s.Ended(p, 8)
+	for _, want := range []int{7, 6} { // two of eight go on: the same part as three of nine
+		pick := p.s.Next(p)
+		if pick.Kind != tune.PickTrial || pick.Trial != want {
+			t.Fatalf("got %v, want trial %d", pick, want)
+		}
+		p.goOn(want)
+	}
+	if pick := p.s.Next(p); pick.Kind != tune.PickNew {
+		t.Errorf("then: got %v, want a new trial", pick)
+	}
+	p.step(7)
+	for _, o := range p.log[len(p.log)-1].Others {
+		if o.Action != tune.Stop || o.Trial > 5 {
+			t.Errorf("order %+v, want the six worst stopped", o)
+		}
+	}
+	if n := len(p.log[len(p.log)-1].Others); n != 6 {
+		t.Errorf("%d orders, want 6", n)
+	}
+}

@@ -152,6 +152,9 @@ func TestPBTCopiesTheBestOverTheWorst(t *testing.T) {
 		}
 		last := p.log[len(p.log)-1]
 		if !s.Synchronous {
+			if got, want := s.trials[0].last, s.trials[3].last; got != want || want != 2 {
+				t.Errorf("trial 0 was last looked at at %v, want 2 as its donor, which is at %v", got, want)
+			}
 			if last.Action != tune.Exploit || last.Donor != 3 || !last.Params.Equal(got.After) {
 				t.Errorf("%s: last decision %+v, want an exploit of trial 3", name, last)
 			}
@@ -236,13 +239,14 @@ func TestPolicyFollowsTheDonors(t *testing.T) {
 		return params(t, tune.Space{tune.Int("n", 0, 100)}, map[string]any{"n": n})
 	}
 	v := &tunetest.View{}
-	for _, n := range []int{10, 13, 22} { // as they are at the end
+	for _, n := range []int{99, 13, 22} { // as they are at the end
 		v.Add(at(n))
 	}
 	log := []Exploit{
 		{Trial: 1, Donor: 0, Step: 2, DonorStep: 2, Before: at(11), After: at(12)},
 		{Trial: 2, Donor: 1, Step: 5, DonorStep: 4, Before: at(20), After: at(22)},
 		{Trial: 1, Donor: 0, Step: 6, DonorStep: 6, Before: at(12), After: at(13)},
+		{Trial: 0, Donor: 2, Step: 7, DonorStep: 7, Before: at(10), After: at(99)},
 	}
 	p, err := PolicyOf(log, v, 2)
 	if err != nil {
