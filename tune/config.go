@@ -42,6 +42,9 @@ const (
 	LastReport Scope = "last"
 )
 
+// defaultName is the name of a study that was given none.
+const defaultName = "study"
+
 // Config says what to search for and how. The zero value of each field but
 // Space is usable.
 type Config struct {
@@ -165,7 +168,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	r := c.Resources
-	if min(r.Hosts, r.Slots, r.CPUsPerSlot, r.GPUsPerSlot, r.Servers) < 0 || r.Memory < 0 {
+	if min(r.Hosts, r.Slots, r.CPUsPerSlot, r.GPUs, r.Servers) < 0 {
 		bad("Resources are %+v: want no number below 0", r)
 	}
 	if len(all) == 0 {

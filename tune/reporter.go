@@ -7,12 +7,15 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/paragon-train/paragon/tune/internal/remote"
 )
 
 // A Reporter is how one attempt of a trial talks to its study. Its methods may be called
 // from several goroutines, but reports come in the order of their steps.
 type Reporter struct {
 	study   *Study
+	search  *remote.Client // in place of study: the search is another process
 	trial   int
 	attempt int
 	seed    uint64
@@ -42,6 +45,9 @@ func (s *Study) reporter(ctx context.Context, t Trial) *Reporter {
 // that answers errors.Is for ErrStop or ErrPause asks the trainable to return, best with
 // this error; so does any other.
 func (r *Reporter) Report(step int, metrics map[string]float64) error {
+	if r.search != nil {
+		return r.report(step, metrics)
+	}
 	d, err := r.Decide(step, metrics)
 	if err != nil {
 		return err
@@ -55,7 +61,8 @@ func (r *Reporter) Report(step int, metrics map[string]float64) error {
 	return nil
 }
 
-// Decide is Report for a Runner that passes the decision on: it returns what was decided.
+// Decide is Report for a Runner that passes the decision on: it returns what was decided. Only
+// the search's own process has it.
 func (r *Reporter) Decide(step int, metrics map[string]float64) (Decision, error) {
 	d, err := r.study.tell(r.trial, r.attempt, step, metrics)
 	r.study.sweep()
@@ -82,8 +89,11 @@ func (r *Reporter) Attempt() int { return r.attempt }
 func (r *Reporter) Seed() uint64 { return r.seed }
 
 // Folder makes the trial's own folder, which all its attempts share, and returns it. If the
-// study keeps none it is a temporary one.
+// study keeps none it is a temporary one; on another machine than the search's there is none: "".
 func (r *Reporter) Folder() (string, error) {
+	if r.search != nil {
+		return r.search.Task().Folder, nil
+	}
 	r.study.mu.Lock()
 	root, err := r.study.keepFolder()
 	r.study.mu.Unlock()
@@ -100,8 +110,13 @@ func (r *Reporter) Folder() (string, error) {
 // Checkpoint keeps what write puts into a folder as the trial's state after a step. It is
 // kept whole or not at all. Called before the report of that step it takes effect with the
 // report, so that a trial that goes on from it has reported the step; a pause finds it then. A
-// step that was kept before is not written again.
+// step that was kept before is not written again. Of a trial with several workers rank 0 writes;
+// on others write is not called. The folder is one of the search's machine: workers on other machines
+// reach it only if they share its file system.
 func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
+	if r.search != nil {
+		return r.search.Checkpoint(r.ctx, step, write)
+	}
 	return r.study.checkpoint(r.trial, r.attempt, step, write)
 }
 
@@ -111,6 +126,9 @@ func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
 func (r *Reporter) Restore() (dir string, step int, ok bool) {
 	if r.restore.step < 0 {
 		return "", -1, false
+	}
+	if r.search != nil {
+		return r.search.Task().Restore.Dir, r.restore.step, true
 	}
 	r.study.mu.Lock()
 	defer r.study.mu.Unlock()

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/paragon-train/paragon/tune/internal/remote"
 )
 
 var (
@@ -22,9 +25,19 @@ var (
 // trials to run, the time is over, or ctx ends. Whatever the error, the result has what there
 // is, unless the search could not begin; then it is nil.
 //
+// In a process that a Runner of trials has started (Distributed, or any command of a study), Run
+// does not search: it runs the trainable once, as the worker that the process is, and ends the
+// process.
+//
 // When ctx ends, trials are asked to return and will go on when the study is resumed; the
 // error is the cause of ctx.
 func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
+	if search, found, err := remote.Dial(ctx, os.LookupEnv); found {
+		if err == nil {
+			err = attend(ctx, search, f, cfg)
+		}
+		os.Exit(leave(err))
+	}
 	if cfg.Runner == nil {
 		if f == nil {
 			return nil, errors.New("tune: got neither a trainable nor Config.Runner")

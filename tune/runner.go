@@ -18,12 +18,10 @@ type Resources struct {
 	Hosts, Slots int
 	// CPUsPerSlot are the processors of one slot; zero is 1.
 	CPUsPerSlot int
-	// GPUsPerSlot are the GPUs of one slot.
-	GPUsPerSlot int
+	// GPUs are those of one slot.
+	GPUs int
 	// Servers is how many servers hold the parameters; zero leaves it to the Runner.
 	Servers int
-	// Memory is in bytes per slot; zero is not limited.
-	Memory int64
 	// StartTimeout is how long an attempt may take until all its parts run; zero
 	// leaves it to the Runner.
 	StartTimeout time.Duration

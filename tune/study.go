@@ -55,7 +55,7 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 		return nil, err
 	}
 	if cfg.Name == "" {
-		cfg.Name = "study"
+		cfg.Name = defaultName
 	}
 	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, over: make(chan struct{}), asking: make(chan struct{}, 1)}
 	if s.logger == nil {

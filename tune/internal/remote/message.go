@@ -49,6 +49,10 @@ type Task struct {
 	Workers int             `json:"workers"`
 	// Folder is the trial's own; "" if the processes are on other machines, where it may not be.
 	Folder string `json:"folder,omitempty"`
+	// CPUs and GPUs are the process's own: numbers of processors (none: any), and GPUs as CUDA_VISIBLE_DEVICES takes them (null: not
+	// said; empty: none).
+	CPUs []int    `json:"cpus,omitempty"`
+	GPUs []string `json:"gpus,omitzero"`
 	// Restore is the checkpoint to go on from; nil: none.
 	Restore *Restore `json:"restore,omitempty"`
 }

@@ -99,7 +99,7 @@ func TestATrialsProcessReportsKeepsAndEnds(t *testing.T) {
 	for _, host := range []string{"", "127.0.0.1"} {
 		s := newServer(t, host)
 		b := newBackend(t, 2)
-		x := s.Open(task, b)
+		x := s.Open(task, nil, b)
 		c := dial(t, x, 0)
 		if got := c.Task(); string(got.Params) != `{"lr":0.01}` || got.Seed != 1<<63 || *got.Restore != *task.Restore {
 			t.Errorf("the task is %+v, want %+v", got, task)
@@ -137,7 +137,7 @@ func TestATrialsProcessReportsKeepsAndEnds(t *testing.T) {
 func TestAllRanksGetTheAnswerOfRank0(t *testing.T) {
 	s := newServer(t, "")
 	b := newBackend(t, 3)
-	x := s.Open(task, b)
+	x := s.Open(task, nil, b)
 	defer x.Close()
 	first, second := dial(t, x, 0), dial(t, x, 1)
 	answers := make(chan Answer, 3)
@@ -178,7 +178,7 @@ func TestAllRanksGetTheAnswerOfRank0(t *testing.T) {
 
 func TestAStepThatRank0PassedOverIsAnError(t *testing.T) {
 	s := newServer(t, "")
-	x := s.Open(task, newBackend(t, 100))
+	x := s.Open(task, nil, newBackend(t, 100))
 	defer x.Close()
 	first, second := dial(t, x, 0), dial(t, x, 1)
 	if _, err := first.Report(t.Context(), 5, nil); err != nil {
@@ -191,7 +191,7 @@ func TestAStepThatRank0PassedOverIsAnError(t *testing.T) {
 
 func TestWhoIsNotOfTheTrialIsRefused(t *testing.T) {
 	s := newServer(t, "")
-	x := s.Open(task, newBackend(t, 1))
+	x := s.Open(task, nil, newBackend(t, 1))
 	dial(t, x, 1)
 	for _, tc := range []struct{ variable, value, want string }{
 		{TokenVariable, "guess", "the token is not that of a trial that runs"},
@@ -223,7 +223,7 @@ func TestWhoIsNotOfTheTrialIsRefused(t *testing.T) {
 
 func TestClosingASessionEndsWaits(t *testing.T) {
 	s := newServer(t, "")
-	x := s.Open(task, newBackend(t, 1))
+	x := s.Open(task, nil, newBackend(t, 1))
 	second := dial(t, x, 1)
 	waited := make(chan error)
 	go func() {
@@ -246,7 +246,7 @@ func TestClosingASessionEndsWaits(t *testing.T) {
 
 func TestAClientsContextEndsItsWait(t *testing.T) {
 	s := newServer(t, "")
-	x := s.Open(task, newBackend(t, 1))
+	x := s.Open(task, nil, newBackend(t, 1))
 	defer x.Close()
 	second := dial(t, x, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -259,7 +259,7 @@ func TestAClientsContextEndsItsWait(t *testing.T) {
 // Strangers may send anything, or nothing: those who belong here do not notice.
 func TestStrangersDoNotHoldTheSearchUp(t *testing.T) {
 	s := newServer(t, "127.0.0.1")
-	x := s.Open(task, newBackend(t, 100))
+	x := s.Open(task, nil, newBackend(t, 100))
 	defer x.Close()
 	first := dial(t, x, 0)
 	address := strings.TrimPrefix(s.address, "tcp:")

@@ -170,6 +170,7 @@ type Session struct {
 	server  *Server
 	token   string
 	task    Task
+	own     func(rank int) (cpus []int, gpus []string)
 	backend Backend
 
 	mu      sync.Mutex // guards all below
@@ -185,11 +186,11 @@ type Session struct {
 // keptAnswers is how many steps another rank may be behind rank 0.
 const keptAnswers = 4096
 
-// Open begins a session for an attempt.
-func (s *Server) Open(task Task, b Backend) *Session {
+// Open begins a session for an attempt. own, unless it is nil, gives a rank's processors and GPUs.
+func (s *Server) Open(task Task, own func(rank int) (cpus []int, gpus []string), b Backend) *Session {
 	var token [24]byte
 	rand.Read(token[:])
-	x := &Session{server: s, token: hex.EncodeToString(token[:]), task: task, backend: b, latest: -1, answers: make(map[int]Answer),
+	x := &Session{server: s, token: hex.EncodeToString(token[:]), task: task, own: own, backend: b, latest: -1, answers: make(map[int]Answer),
 		left: make(map[int]Done), joined: make(map[int]bool), conns: make(map[net.Conn]bool)}
 	x.changed = sync.NewCond(&x.mu)
 	s.mu.Lock()
@@ -262,7 +263,11 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 		x.changed.Broadcast()
 		x.mu.Unlock()
 	}()
-	answer := message{Task: &x.task}
+	task := x.task
+	if x.own != nil {
+		task.CPUs, task.GPUs = x.own(rank)
+	}
+	answer := message{Task: &task}
 	for {
 		_ = c.SetWriteDeadline(time.Now().Add(sendTimeout))
 		if err := w.send(answer); err != nil || answer.Bye != nil {

@@ -1,0 +1,440 @@
+package tune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/tune/internal/remote"
+	"github.com/paragon-train/paragon/tune/internal/slots"
+)
+
+// Jobs is a Runner that runs each trial as a job of its own: workers, servers and a scheduler, started by the launch program on this
+// machine or on hosts that ssh reaches. Its processors and GPUs are given to no other trial meanwhile.
+//
+// The workers run this very program: Run, in each of them, runs the trainable once and ends the process, and
+// kvstore.Create in the trainable joins the trial's job. All workers report the same steps; only what rank 0 reports counts, and all get
+// the same answer, so they stop after the same step. A program that is not made so says how it does on a line of its own,
+//
+//	accuracy=0.91 loss=0.3 step=5
+//
+// and is ended when the trial is to stop.
+//
+// A job that has not started within Resources.StartTimeout, a process that is killed and a host that is lost are failures of class
+// NodeLost; the trial then goes on from its newest checkpoint. A host that cannot be reached any more is set aside.
+//
+// The fields may be set until the search begins.
+type Jobs struct {
+	// Resources are those of one trial; Config.Resources, if any of them is set, count instead. Hosts times Slots workers are
+	// spread evenly over Hosts different nodes. Zero Servers is one server.
+	Resources Resources
+	// HostFile names the hosts, a line each: HOST [slots=PROCESSORS] [gpus=GPUS]. "" is this machine alone.
+	HostFile string
+	// Folder is where trials run on hosts; the current folder is copied there for each. "" runs in a folder of the same name as
+	// the current one, which then must be there.
+	Folder string
+	// Address is this machine's, as hosts reach it. It must be given if HostFile is.
+	Address string
+	// Command is what workers run; nil is this program with its arguments.
+	Command []string
+	// CommandFor, if not nil, makes the command for a trial's parameters from Command.
+	CommandFor func(command []string, p Params) ([]string, error)
+	// NoServers runs one process without a job: neither servers nor a scheduler.
+	NoServers bool
+	// Launch is the launch program; "" is the one beside this program, or else in PATH.
+	Launch string
+	// LaunchFlags are further flags for it.
+	LaunchFlags []string
+	// SSH is the ssh client with options; "" is that of the variable PARAGON_SSH, or ssh.
+	SSH string
+	// Output gets what workers print, each line behind "[ worker HOST ] :". nil: it is only in the trial's folder, in a file
+	// worker_RANK.log for each rank.
+	Output io.Writer
+	// Logger says what people should know; nil is slog.Default.
+	Logger *slog.Logger
+
+	once   sync.Once
+	failed error // of prepare
+	nodes  *slots.Allocator
+	mu     sync.Mutex // guards Output
+}
+
+// Distributed returns a Runner of distributed trials on this machine.
+func Distributed(r Resources) *Jobs { return &Jobs{Resources: r} }
+
+// defaultStart is how long a job may take to start.
+const defaultStart = 2 * time.Minute
+
+// stopTimeout is how long its workers have to end when they are told to.
+const stopTimeout = 10 * time.Second
+
+// prepare finds the nodes.
+func (j *Jobs) prepare(ctx context.Context) error {
+	j.once.Do(func() { j.failed = j.findNodes(ctx) })
+	return j.failed
+}
+
+func (j *Jobs) findNodes(ctx context.Context) (err error) {
+	if j.nodes, err = slots.New(); err != nil {
+		return err
+	}
+	if j.HostFile == "" {
+		return j.nodes.Add(localNode())
+	}
+	if j.Address == "" {
+		return errors.New("tune: Jobs.HostFile is given, but not Jobs.Address: at which address do the hosts reach this machine?")
+	}
+	text, err := os.ReadFile(j.HostFile)
+	if err != nil {
+		return fmt.Errorf("tune: hosts file: %w", err)
+	}
+	lines, err := parseNodes(j.HostFile, string(text))
+	if err != nil {
+		return err
+	}
+	found := make([]slots.Node, len(lines))
+	errs := make([]error, len(lines))
+	var all sync.WaitGroup
+	for i, n := range lines {
+		all.Go(func() { found[i], errs[i] = j.ask(ctx, n) })
+	}
+	all.Wait()
+	for i, n := range found {
+		if errs[i] != nil {
+			j.logger().Warn("tune: a host is left out", "host", lines[i].host, "error", errs[i])
+			continue
+		}
+		if err := j.nodes.Add(n); err != nil {
+			return err
+		}
+	}
+	if len(j.nodes.Usage()) == 0 {
+		return fmt.Errorf("tune: hosts file %s: no host can be used: %w", j.HostFile, errors.Join(errs...))
+	}
+	return nil
+}
+
+func (j *Jobs) logger() *slog.Logger {
+	if j.Logger != nil {
+		return j.Logger
+	}
+	return slog.Default()
+}
+
+// resources are those of one trial, without zeros where one is meant.
+func (j *Jobs) resources(given Resources) Resources {
+	r := j.Resources
+	if given != (Resources{}) {
+		r = given
+	}
+	r.Hosts, r.Slots, r.CPUsPerSlot = max(r.Hosts, 1), max(r.Slots, 1), max(r.CPUsPerSlot, 1)
+	if r.Servers == 0 {
+		r.Servers = 1
+	}
+	if r.StartTimeout == 0 {
+		r.StartTimeout = defaultStart
+	}
+	return r
+}
+
+func (j *Jobs) request(given Resources) slots.Request {
+	r := j.resources(given)
+	return slots.Request{Hosts: r.Hosts, CPUs: r.Slots * r.CPUsPerSlot, GPUs: r.Slots * r.GPUs}
+}
+
+// Fits implements Placer.
+func (j *Jobs) Fits(r Resources) error {
+	if j.NoServers && j.resources(r).Hosts*j.resources(r).Slots != 1 {
+		return fmt.Errorf("tune: a trial of %d hosts with %d slots each needs servers", j.resources(r).Hosts, j.resources(r).Slots)
+	}
+	if err := j.prepare(context.Background()); err != nil {
+		return err
+	}
+	return j.nodes.Fits(j.request(r))
+}
+
+// Acquire implements Placer.
+func (j *Jobs) Acquire(ctx context.Context, r Resources) (Place, error) {
+	if err := j.prepare(ctx); err != nil {
+		return nil, err
+	}
+	g, err := j.nodes.Acquire(ctx, j.request(r))
+	if err != nil {
+		return nil, err
+	}
+	return jobPlace{g}, nil
+}
+
+type jobPlace struct{ *slots.Grant }
+
+func (p jobPlace) Location() string {
+	var names []string
+	for _, part := range p.Parts {
+		name := part.Node
+		if len(part.GPUs) > 0 {
+			name += ":gpu" + strings.Join(part.GPUs, "+")
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ",")
+}
+
+// A jobTrial is one attempt that runs.
+type jobTrial struct {
+	jobs      *Jobs
+	attempt   Attempt
+	reporter  *Reporter
+	resources Resources
+	grant     *slots.Grant
+	folder    string // of the attempt
+	session   *remote.Session
+	out       *jobOutput
+
+	mu     sync.Mutex // guards answer
+	answer error      // what the newest report was answered, if it tells the trial to return
+	stop   func()     // ends the processes
+}
+
+// Run implements Runner.
+func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
+	place, ok := a.Place.(jobPlace)
+	if !ok {
+		return errors.New("tune: Jobs.Run: the attempt has no place of these Jobs")
+	}
+	t := &jobTrial{jobs: j, attempt: a, reporter: r, resources: j.resources(a.Resources), grant: place.Grant}
+	root, err := r.Folder()
+	if err != nil {
+		return err
+	}
+	t.folder = filepath.Join(root, fmt.Sprintf("attempt-%d", a.Number))
+	if err := os.MkdirAll(t.folder, 0o777); err != nil {
+		return fmt.Errorf("tune: trial %d: %w", a.Trial, err)
+	}
+	server, err := remote.Listen(j.Address)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	task, err := t.task(root)
+	if err != nil {
+		return err
+	}
+	t.session = server.Open(task, t.own, t)
+	defer t.session.Close()
+	return t.run(ctx)
+}
+
+func (t *jobTrial) workers() int { return t.resources.Hosts * t.resources.Slots }
+
+func (t *jobTrial) task(root string) (remote.Task, error) {
+	params, err := json.Marshal(t.attempt.Params)
+	if err != nil {
+		return remote.Task{}, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
+	}
+	task := remote.Task{Study: t.attempt.Study, Trial: t.attempt.Trial, Attempt: t.attempt.Number, Params: params, Seed: t.attempt.Seed, Workers: t.workers()}
+	if t.jobs.HostFile == "" {
+		task.Folder = root
+	}
+	if dir, step, ok := t.reporter.Restore(); ok {
+		task.Restore = &remote.Restore{Dir: dir, Step: step, Donor: t.reporter.Donor()}
+	}
+	return task, nil
+}
+
+// own is a rank's share of what the trial was given. Rank i runs on host i div Slots, as the hosts file that launch gets says.
+func (t *jobTrial) own(rank int) (cpus []int, gpus []string) {
+	part, slot := t.grant.Parts[rank/t.resources.Slots], rank%t.resources.Slots
+	cpus = part.CPUs[slot*t.resources.CPUsPerSlot : (slot+1)*t.resources.CPUsPerSlot]
+	gpus = slices.Clone(part.GPUs[slot*t.resources.GPUs : (slot+1)*t.resources.GPUs])
+	if gpus == nil {
+		gpus = []string{}
+	}
+	return cpus, gpus
+}
+
+// Decide implements remote.Backend.
+func (t *jobTrial) Decide(step int, metrics map[string]float64) (remote.Answer, error) {
+	err := t.reporter.Report(step, metrics)
+	switch {
+	case err == nil:
+		return remote.Answer{Action: string(Continue)}, nil
+	case errors.Is(err, ErrStop) || errors.Is(err, ErrPause):
+		t.mu.Lock()
+		t.answer = err
+		t.mu.Unlock()
+		action := Stop
+		if errors.Is(err, ErrPause) {
+			action = Pause
+		}
+		return remote.Answer{Action: string(action), Rule: err.Error()}, nil
+	}
+	return remote.Answer{}, err
+}
+
+// Checkpoint implements remote.Backend.
+func (t *jobTrial) Checkpoint(step int, write func(dir string) error) error {
+	return t.reporter.Checkpoint(step, write)
+}
+
+// told is what the trial was answered last, if it was to return.
+func (t *jobTrial) told() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.answer
+}
+
+// run starts the processes and waits for their end.
+func (t *jobTrial) run(ctx context.Context) error {
+	command, err := t.command()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t.stop = func() { cancel(t.told()) }
+	if t.out, err = newJobOutput(t); err != nil {
+		return err
+	}
+	var watch sync.WaitGroup
+	over := make(chan struct{})
+	watch.Go(func() { t.watch(cancel, over) })
+	cpus := []int(nil)
+	if t.jobs.HostFile == "" {
+		cpus = t.grant.Parts[0].CPUs
+	}
+	err = withProcess(cpus, func(attr *syscall.SysProcAttr) error {
+		cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+		cmd.SysProcAttr = attr
+		cmd.Env = append(append(os.Environ(), t.session.Environment()...), t.environment()...)
+		cmd.Stdout, cmd.Stderr = t.out.stdout(), t.out.stderr()
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // launch ends its processes in order
+		cmd.WaitDelay = stopTimeout + 5*time.Second
+		return cmd.Run()
+	})
+	close(over)
+	watch.Wait()
+	if closed := t.out.close(); err == nil {
+		err = closed
+	}
+	return t.verdict(ctx, err)
+}
+
+// watch ends the trial when a node of it has gone, and when its workers do not come.
+func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
+	start := time.NewTimer(t.resources.StartTimeout)
+	defer start.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-t.grant.Lost():
+			cancel(Fail(NodeLost, fmt.Errorf("node %s has gone", t.grant.Gone())))
+			return
+		case <-start.C:
+			if t.jobs.Command != nil {
+				continue // a program of its own need not say that it is there
+			}
+			if n := t.session.Joined(); n < t.workers() {
+				cancel(Fail(NodeLost, fmt.Errorf("after %v %d of %d workers have called tune.Run", t.resources.StartTimeout, n, t.workers())))
+				return
+			}
+		}
+	}
+}
+
+// environment is what processes find besides the address of the search.
+func (t *jobTrial) environment() []string {
+	if t.jobs.HostFile != "" {
+		return nil // each process is told its own
+	}
+	return []string{gpuVariable + "=" + gpuValue(t.grant.Parts[0].GPUs)}
+}
+
+// command is what starts the trial.
+func (t *jobTrial) command() ([]string, error) {
+	j := t.jobs
+	program := j.Command
+	if program == nil {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("tune: find this program: %w", err)
+		}
+		program = append([]string{self}, os.Args[1:]...)
+	}
+	if j.CommandFor != nil {
+		var err error
+		if program, err = j.CommandFor(slices.Clone(program), t.attempt.Params); err != nil {
+			return nil, fmt.Errorf("tune: command of trial %d: %w", t.attempt.Trial, err)
+		}
+	}
+	if len(program) == 0 || program[0] == "" {
+		return nil, errors.New("tune: Jobs.Command is empty")
+	}
+	if j.NoServers {
+		return program, nil
+	}
+	launch, err := j.launchProgram()
+	if err != nil {
+		return nil, err
+	}
+	r := t.resources
+	args := []string{launch, "-n", strconv.Itoa(t.workers()), "-s", strconv.Itoa(r.Servers), "--start-timeout", r.StartTimeout.String(),
+		"--stop-timeout", stopTimeout.String(), "--env-worker", remote.AddressVariable, "--env-worker", remote.TokenVariable}
+	if j.HostFile != "" {
+		hosts := filepath.Join(t.folder, "hosts")
+		var lines strings.Builder
+		for _, p := range t.grant.Parts {
+			fmt.Fprintf(&lines, "%s slots=%d\n", p.Node, r.Slots)
+		}
+		if err := os.WriteFile(hosts, []byte(lines.String()), 0o666); err != nil {
+			return nil, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
+		}
+		args = append(args, "-H", hosts, "--host-ip", j.Address)
+		if j.SSH != "" {
+			args = append(args, "--ssh-command", j.SSH)
+		}
+		if j.Folder != "" {
+			args = append(args, "--sync-dst-dir", j.Folder)
+		}
+		// The current folder is what a host has of ours.
+		if here, err := os.Getwd(); err == nil && filepath.IsAbs(program[0]) {
+			if rel, err := filepath.Rel(here, program[0]); err == nil && !strings.HasPrefix(rel, "..") {
+				program[0] = "./" + rel
+			}
+		}
+	} else {
+		args = append(args, "--env-worker", gpuVariable)
+	}
+	args = append(append(args, j.LaunchFlags...), "--")
+	return append(args, program...), nil
+}
+
+// launchProgram finds launch.
+func (j *Jobs) launchProgram() (string, error) {
+	if j.Launch != "" {
+		return filepath.Abs(j.Launch)
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), "launch")
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath("launch")
+	if err != nil {
+		return "", fmt.Errorf("tune: the launch program is neither beside this program nor in PATH; build it (go build github.com/paragon-train/paragon/launch) or set Jobs.Launch: %w", err)
+	}
+	return path, nil
+}

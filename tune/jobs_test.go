@@ -1,0 +1,258 @@
+package tune_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// A process of a trial is this test program again: kindVariable says what it does.
+const kindVariable = "PARAGON_TEST_TRIAL"
+
+func space() tune.Space { return tune.Space{tune.Grid("x", 1, 2, 3)} }
+
+// trial is what a worker does.
+func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
+	kind := os.Getenv(kindVariable)
+	fmt.Printf("rank %s has x=%d\n", os.Getenv("PARAGON_RANK"), p.Int("x"))
+	from := 0
+	if dir, step, ok := r.Restore(); ok {
+		b, err := os.ReadFile(filepath.Join(dir, "state"))
+		if err != nil || string(b) != strconv.Itoa(step) {
+			return fmt.Errorf("checkpoint of step %d holds %q, %v", step, b, err)
+		}
+		from = step
+	}
+	for step := from + 1; step <= 4; step++ {
+		switch {
+		case kind == "memory" && step == 2:
+			return tune.Fail(tune.OutOfMemory, errors.New("no room"))
+		case kind == "panic" && p.Int("x") == 2:
+			panic("two is bad")
+		case kind == "killed" && p.Int("x") == 2 && r.Attempt() == 1 && step == 3:
+			self, _ := os.FindProcess(os.Getpid())
+			_ = self.Kill()
+			select {}
+		case kind == "hang" && p.Int("x") == 2:
+			<-ctx.Done()
+			select {}
+		}
+		err := r.Checkpoint(step, func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "state"), []byte(strconv.Itoa(step)), 0o666)
+		})
+		if err != nil {
+			return err
+		}
+		cpus := float64(runtime.GOMAXPROCS(0))
+		if err := r.Report(step, map[string]float64{"value": float64(10*p.Int("x") + step), "cpus": cpus}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// In a process of a trial Run does not return.
+func init() {
+	if kind := os.Getenv(kindVariable); kind != "" {
+		_, err := tune.Run(context.Background(), trial, tune.Config{Name: "jobs", Space: space(), Metric: "value"})
+		fmt.Fprintln(os.Stderr, "Run has returned in a process of a trial:", err)
+		os.Exit(7)
+	}
+}
+
+func processes(t *testing.T, kind string) *tune.Jobs {
+	t.Helper()
+	t.Setenv(kindVariable, kind)
+	return &tune.Jobs{NoServers: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+}
+
+func jobsConfig(t *testing.T, j *tune.Jobs) tune.Config {
+	return tune.Config{Name: "jobs", Space: space(), Metric: "value", Mode: tune.Max, Parallel: 2, Dir: t.TempDir(), Runner: j, Grace: 5 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+}
+
+func mustRun(t *testing.T, cfg tune.Config) *tune.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	result, err := tune.Run(ctx, nil, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func TestTrialsRunInProcessesOfTheirOwn(t *testing.T) {
+	j := processes(t, "well")
+	var out syncBuffer
+	j.Output = &out
+	cfg := jobsConfig(t, j)
+	result := mustRun(t, cfg)
+	if got := result.BestReward(); got != 34 || result.BestConfig().Int("x") != 3 {
+		t.Errorf("best is %v with %v, want 34 with x=3", got, result.BestConfig())
+	}
+	for _, x := range result.Trials() {
+		if x.State != tune.Completed || len(x.Reports) != 4 || x.Location != "local" || len(x.Checkpoints) == 0 {
+			t.Errorf("trial %d is %s with %d reports at %s and %d checkpoints, want completed, 4, local, some", x.Number, x.State, len(x.Reports), x.Location, len(x.Checkpoints))
+		}
+		if cpus, _ := x.Reports[0].Metrics.Get("cpus"); runtime.GOOS == "linux" && cpus != 1 {
+			t.Errorf("trial %d has %v processors, want the one of its slot", x.Number, cpus)
+		}
+		log, err := os.ReadFile(filepath.Join(cfg.Dir, "trials", x.Name(), "attempt-1", "worker_0.log"))
+		if want := fmt.Sprintf("has x=%d\n", x.Params.Int("x")); err != nil || !strings.Contains(string(log), want) {
+			t.Errorf("the log of trial %d holds %q, %v, want %q", x.Number, log, err, want)
+		}
+	}
+	if got := out.String(); strings.Count(got, "[ worker local ] : rank") != 3 {
+		t.Errorf("the output is\n%s\nwant a line of each trial behind [ worker local ] :", got)
+	}
+}
+
+func TestAProcessThatIsToldToStopStops(t *testing.T) {
+	cfg := jobsConfig(t, processes(t, "well"))
+	cfg.Stoppers = []tune.Stopper{haltAt{2}}
+	for _, x := range mustRun(t, cfg).Trials() {
+		if x.State != tune.Pruned || x.Step() != 2 {
+			t.Errorf("trial %d is %s at step %d, want pruned at 2", x.Number, x.State, x.Step())
+		}
+	}
+}
+
+type haltAt struct{ step int }
+
+func (s haltAt) Stop(v tune.View, trial int) tune.Halt {
+	if v.Trial(trial).Step() >= s.step {
+		return tune.Halt{Trial: tune.Stop, Rule: "enough"}
+	}
+	return tune.Halt{}
+}
+
+func TestFailuresOfProcessesHaveTheirClass(t *testing.T) {
+	for _, tc := range []struct {
+		kind     string
+		bad      tune.State // of trial 1, x=2
+		class    tune.Failure
+		attempts int
+		want     string
+	}{
+		{"panic", tune.Failed, tune.UserCode, 1, "two is bad"},
+		{"memory", tune.Failed, tune.OutOfMemory, 2, "no room"},
+		{"killed", tune.Completed, tune.NodeLost, 2, "killed"},
+		{"hang", tune.Failed, tune.Silent, 1, "did not"},
+	} {
+		t.Run(tc.kind, func(t *testing.T) {
+			cfg := jobsConfig(t, processes(t, tc.kind))
+			cfg.Retries.OutOfMemory = 1
+			cfg.Grace = 500 * time.Millisecond
+			if tc.kind == "hang" {
+				cfg.ReportTimeout = 2 * time.Second
+			}
+			x := mustRun(t, cfg).Trials()[1]
+			if x.State != tc.bad || x.Failure != tc.class || x.Attempts != tc.attempts || !strings.Contains(x.Error, tc.want) {
+				t.Errorf("trial 1 is %s (%s) after %d attempts: %q, want %s (%s) after %d: %q", x.State, x.Failure, x.Attempts, x.Error, tc.bad, tc.class, tc.attempts, tc.want)
+			}
+			if tc.kind == "killed" && len(x.Reports) != 4 {
+				t.Errorf("it has %d reports, want 4: each step once", len(x.Reports))
+			}
+		})
+	}
+}
+
+func TestCommandsReportByLines(t *testing.T) {
+	j := &tune.Jobs{NoServers: true, Command: []string{"sh", "-c"}, CommandFor: func(command []string, p tune.Params) ([]string, error) {
+		return append(command, fmt.Sprintf(`echo begin; for s in 1 2 3 4 5; do echo "value=$((10*%d+s)) loss=-1e-3 step=$s"; done; echo "value= step=7"; sleep 0.1`, p.Int("x"))), nil
+	}}
+	cfg := jobsConfig(t, j)
+	result := mustRun(t, cfg)
+	if result.BestReward() != 35 || len(result.BestTrial().Reports) != 5 {
+		t.Errorf("best is %v after %d reports, want 35 after 5", result.BestReward(), len(result.BestTrial().Reports))
+	}
+	j = &tune.Jobs{NoServers: true, Command: []string{"sh", "-c", `s=0; while true; do s=$((s+1)); echo "value=$s step=$s"; sleep 0.05; done`}}
+	cfg = jobsConfig(t, j)
+	cfg.Stoppers = []tune.Stopper{haltAt{3}}
+	for _, x := range mustRun(t, cfg).Trials() {
+		if x.State != tune.Pruned {
+			t.Errorf("trial %d that reports without end is %s: %s, want pruned", x.Number, x.State, x.Error)
+		}
+	}
+	j = &tune.Jobs{NoServers: true, Command: []string{"sh", "-c", `echo "value=1 step=1"; echo nonsense >&2; exit 3`}}
+	cfg = jobsConfig(t, j)
+	for _, x := range mustRun(t, cfg).Trials() {
+		if x.State != tune.Failed || x.Failure != tune.UserCode || !strings.Contains(x.Error, "exit status 3: nonsense") {
+			t.Errorf("a command that fails: %s (%s) %q", x.State, x.Failure, x.Error)
+		}
+	}
+}
+
+func TestWhatNeverFitsIsAnErrorBeforeTheSearch(t *testing.T) {
+	j := tune.Distributed(tune.Resources{Hosts: 2, Slots: 2, CPUsPerSlot: 1})
+	_, err := tune.Run(t.Context(), nil, jobsConfig(t, j))
+	if err == nil || !strings.Contains(err.Error(), "a trial can never run") || !strings.Contains(err.Error(), "on each of 2 nodes") {
+		t.Errorf("got %v", err)
+	}
+	j = tune.Distributed(tune.Resources{Slots: 1 << 12})
+	if _, err := tune.Run(t.Context(), nil, jobsConfig(t, j)); err == nil || !strings.Contains(err.Error(), "local has ") {
+		t.Errorf("got %v, want an error that says what this machine has", err)
+	}
+}
+
+func TestADistributedTrialIsAJobOfWorkersAndServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds launch")
+	}
+	if runtime.NumCPU() < 2 {
+		t.Skip("needs two processors")
+	}
+	launch := filepath.Join(t.TempDir(), "launch")
+	if out, err := exec.Command("go", "build", "-o", launch, "github.com/paragon-train/paragon/launch").CombinedOutput(); err != nil {
+		t.Fatalf("build launch: %v\n%s", err, out)
+	}
+	t.Setenv(kindVariable, "well")
+	j := tune.Distributed(tune.Resources{Hosts: 1, Slots: 2, CPUsPerSlot: 1, Servers: 1})
+	j.Launch = launch
+	cfg := jobsConfig(t, j)
+	cfg.Space = tune.Space{tune.Grid("x", 1, 2)}
+	result := mustRun(t, cfg)
+	for _, x := range result.Trials() {
+		if x.State != tune.Completed || len(x.Reports) != 4 {
+			t.Errorf("trial %d is %s with %d reports: %s", x.Number, x.State, len(x.Reports), x.Error)
+		}
+		for rank := range 2 {
+			log, err := os.ReadFile(filepath.Join(cfg.Dir, "trials", x.Name(), "attempt-1", fmt.Sprintf("worker_%d.log", rank)))
+			if want := fmt.Sprintf("rank %d has x=%d\n", rank, x.Params.Int("x")); err != nil || !strings.Contains(string(log), want) {
+				t.Errorf("the log of rank %d holds %q, %v, want %q", rank, log, err, want)
+			}
+		}
+	}
+}
+
+// syncBuffer is a buffer for several writers.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

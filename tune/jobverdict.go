@@ -1,0 +1,101 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+)
+
+// outOfMemory is what programs say that ran out of memory.
+var outOfMemory = regexp.MustCompile(`(?i)out of memory|cannot allocate memory|CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc|MemoryError|oom-kill`)
+
+// hostLost is what launch says of a host that it does not reach.
+var hostLost = regexp.MustCompile(`connection to (\S+) lost|(\S+): connection to the agent lost`)
+
+// verdict says how an attempt ended whose processes have ended with err.
+func (t *jobTrial) verdict(ctx context.Context, err error) error {
+	told := t.told()
+	cause := context.Cause(ctx)
+	if failed, ok := errors.AsType[*TrialError](cause); ok {
+		return failed
+	}
+	if ctx.Err() != nil && told == nil {
+		return cause // the search ends, or has given up waiting
+	}
+	var failures []string
+	class := Failure("")
+	for rank := range t.workers() {
+		if d, ok := t.session.Ended()[rank]; ok && d.Error != "" && !d.Obeyed {
+			failures = append(failures, fmt.Sprintf("rank %d: %s", rank, d.Error))
+			if class == "" || d.Class == string(OutOfMemory) {
+				class = Failure(d.Class)
+			}
+		}
+	}
+	said := t.out.said.String()
+	switch {
+	case told != nil && (err == nil || ctx.Err() != nil):
+		return told // it has done what it was told
+	case err == nil:
+		return nil
+	}
+	if lost := hostLost.FindStringSubmatch(said); lost != nil {
+		host := lost[1] + lost[2]
+		t.jobs.suspect(host)
+		return Fail(NodeLost, fmt.Errorf("connection to %s lost: %s", host, t.lastWords(said)))
+	}
+	if outOfMemory.MatchString(said) {
+		return Fail(OutOfMemory, fmt.Errorf("%w: %s", err, t.lastWords(said)))
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && killed(exit) {
+		return Fail(NodeLost, fmt.Errorf("a process was killed: %w: %s", err, t.lastWords(said)))
+	}
+	if class == "" || class == Failure("") {
+		class = UserCode
+	}
+	words := t.lastWords(said)
+	if len(failures) > 0 {
+		words = strings.Join(failures[:min(len(failures), 3)], "; ")
+	}
+	return Fail(class, fmt.Errorf("%w: %s", err, words))
+}
+
+// killed says whether a process was ended by SIGKILL, which nobody in a job uses on one that does its work.
+func killed(exit *exec.ExitError) bool {
+	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return s.Signal() == syscall.SIGKILL
+	}
+	return exit.ExitCode() == 128+int(syscall.SIGKILL)
+}
+
+// lastWords is launch's last line, which says what went wrong, or the program's.
+func (t *jobTrial) lastWords(said string) string {
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if strings.HasPrefix(lines[i], "launch: ") {
+			return lines[i]
+		}
+	}
+	return lines[len(lines)-1]
+}
+
+// suspect asks a host that was lost whether it is there, and sets it aside if not: trials that are on it end.
+func (j *Jobs) suspect(host string) {
+	for _, u := range j.nodes.Usage() {
+		name, _, _ := cutPort(u.Name)
+		if u.Name != host && name != host || u.Name == localName {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), nodeTimeout)
+		_, err := j.ssh(ctx, u.Name, nil, "true")
+		cancel()
+		if err != nil {
+			j.logger().Warn("tune: a host is set aside; add it again when it is back", "host", u.Name, "error", err)
+			_ = j.nodes.Lose(u.Name) // another trial may have been faster
+		}
+	}
+}

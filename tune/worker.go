@@ -1,0 +1,97 @@
+package tune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/paragon-train/paragon/tune/internal/remote"
+)
+
+// attend runs the trainable as one worker of a trial whose search is another process.
+func attend(ctx context.Context, search *remote.Client, f Trainable, cfg Config) (err error) {
+	task := search.Task()
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v, debug.Stack())
+		}
+		done := remote.Done{}
+		if err != nil {
+			done = remote.Done{Error: err.Error(), Class: string(classOf(err)), Obeyed: errors.Is(err, ErrStop) || errors.Is(err, ErrPause)}
+		}
+		if told := search.Done(context.WithoutCancel(ctx), done); err == nil {
+			err = told
+		}
+	}()
+	name := cfg.Name
+	if name == "" {
+		name = defaultName
+	}
+	if name != task.Study {
+		return fmt.Errorf("tune: this process is a worker of study %q, but its first Run is of study %q: a program whose trials are processes runs one study", task.Study, name)
+	}
+	if f == nil {
+		return errors.New("tune: this process is a worker of a trial, but Run has no trainable")
+	}
+	if err := occupy(task); err != nil {
+		return err
+	}
+	var p Params
+	if err := json.Unmarshal(task.Params, &p); err != nil {
+		return fmt.Errorf("tune: parameters of trial %d: %w", task.Trial, err)
+	}
+	r := &Reporter{search: search, trial: task.Trial, attempt: task.Attempt, seed: task.Seed, restore: keptStep{step: -1}, ctx: ctx}
+	if task.Restore != nil {
+		r.restore = keptStep{trial: task.Restore.Donor, step: task.Restore.Step}
+	}
+	return f(ctx, p, r)
+}
+
+// occupy keeps the process to the processors and GPUs that the search has given it.
+func occupy(task remote.Task) error {
+	if len(task.CPUs) > 0 {
+		if err := setAffinity(task.CPUs); err != nil {
+			return fmt.Errorf("tune: trial %d: %w", task.Trial, err)
+		}
+		runtime.GOMAXPROCS(len(task.CPUs))
+	}
+	if task.GPUs != nil {
+		return os.Setenv(gpuVariable, gpuValue(task.GPUs))
+	}
+	return nil
+}
+
+// gpuVariable is what CUDA goes by.
+const gpuVariable = "CUDA_VISIBLE_DEVICES"
+
+// gpuValue names GPUs for CUDA: "-1" is none.
+func gpuValue(gpus []string) string {
+	if len(gpus) == 0 {
+		return "-1"
+	}
+	return strings.Join(gpus, ",")
+}
+
+// leave says what ended a worker, and returns its exit code. A trial that ended since it was told to has ended well.
+func leave(err error) int {
+	if err == nil || errors.Is(err, ErrStop) || errors.Is(err, ErrPause) {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// report is Report in a process of a trial.
+func (r *Reporter) report(step int, metrics map[string]float64) error {
+	a, err := r.search.Report(r.ctx, step, metrics)
+	if err != nil {
+		return err
+	}
+	return answer(r.trial, step, Decision{Action: Action(a.Action), Rule: a.Rule, Value: math.NaN(), Cutoff: math.NaN()})
+}
