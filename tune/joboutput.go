@@ -24,7 +24,8 @@ type jobOutput struct {
 	mu    sync.Mutex // guards all below
 	files map[string]*os.File
 	errs  []error
-	said  tail // the newest lines of all, for errors
+	said  tail // the newest lines, for errors
+	erred tail // those of the standard error
 }
 
 func newJobOutput(t *jobTrial) (*jobOutput, error) {
@@ -57,6 +58,9 @@ func (o *jobOutput) line(line []byte, stdout bool) {
 	name, rest := o.whose(line)
 	o.mu.Lock()
 	fmt.Fprintf(&o.said, "%s\n", line)
+	if !stdout {
+		fmt.Fprintf(&o.erred, "%s\n", line)
+	}
 	file := "launch.log"
 	if rank, ok := strings.CutPrefix(name, "worker "); ok {
 		file = "worker_" + rank + ".log"

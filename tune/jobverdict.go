@@ -46,18 +46,18 @@ func (t *jobTrial) verdict(ctx context.Context, err error) error {
 	if lost := hostLost.FindStringSubmatch(said); lost != nil {
 		host := lost[1] + lost[2]
 		t.jobs.suspect(host)
-		return Fail(NodeLost, fmt.Errorf("connection to %s lost: %s", host, t.lastWords(said)))
+		return Fail(NodeLost, fmt.Errorf("connection to %s lost: %s", host, t.lastWords()))
 	}
 	if outOfMemory.MatchString(said) {
-		return Fail(OutOfMemory, fmt.Errorf("%w: %s", err, t.lastWords(said)))
+		return Fail(OutOfMemory, fmt.Errorf("%w: %s", err, t.lastWords()))
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && killed(exit) {
-		return Fail(NodeLost, fmt.Errorf("a process was killed: %w: %s", err, t.lastWords(said)))
+		return Fail(NodeLost, fmt.Errorf("a process was killed: %w: %s", err, t.lastWords()))
 	}
-	if class == "" || class == Failure("") {
+	if class == "" {
 		class = UserCode
 	}
-	words := t.lastWords(said)
+	words := t.lastWords()
 	if len(failures) > 0 {
 		words = strings.Join(failures[:min(len(failures), 3)], "; ")
 	}
@@ -72,8 +72,12 @@ func killed(exit *exec.ExitError) bool {
 	return exit.ExitCode() == 128+int(syscall.SIGKILL)
 }
 
-// lastWords is launch's last line, which says what went wrong, or the program's.
-func (t *jobTrial) lastWords(said string) string {
+// lastWords is launch's last line, which says what went wrong, or the program's last error.
+func (t *jobTrial) lastWords() string {
+	said := t.out.erred.String()
+	if strings.TrimSpace(said) == "" {
+		said = t.out.said.String()
+	}
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	for i := len(lines) - 1; i >= 0; i-- {
 		if strings.HasPrefix(lines[i], "launch: ") {
