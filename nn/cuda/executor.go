@@ -22,6 +22,11 @@ type Config struct {
 	// memory is the same. The two must not run at the same time.
 	Share *Executor
 
+	// Update, if not nil, keeps training on the device: at the end of each step it changes parameters by their gradients, neither of
+	// which travels. The host's values count for the first run and after Hold(false); Fetch brings values back, and the
+	// host's gradients are never written.
+	Update Update
+
 	// Bucket is how many bytes of gradients leave the device together at least; 0 is 4 MiB. Backward is cut into so many segments.
 	Bucket int64
 	// Eager launches every kernel by itself in every step, in place of captured graphs.
@@ -62,10 +67,10 @@ type Executor struct {
 	watch         *watch
 	gradScale     float32
 	scaler        scaler
-	step          uint64 // runs with gradients, for dropout
-	held          bool   // the host's parameters and statistics stay as they are
-	fresh         bool   // the device has them as they are
-	failed        error  // the device is lost
+	step          uint64    // runs with gradients, for dropout
+	held          bool      // the host's parameters and statistics stay as they are
+	fresh         *schedule // whose parameters the device has as they are
+	failed        error     // the device is lost
 	closed        bool
 }
 
@@ -93,7 +98,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		plan: p, host: host, gpu: cfg.GPU, cfg: cfg,
 		kept: make(map[*plan.Value]*kept), convs: make(map[convKey]convPlan), products: make(map[product]productPlan),
 		copies: make(map[int][]kernels.Tensor), unpacks: make(map[int]*kernels.Tensor), masks: make(map[*plan.Value]drv.Ptr),
-		gradScale: 1, scaler: newScaler(cfg.Type), watch: cfg.GPU.newWatch(),
+		held: cfg.Update != nil, gradScale: 1, scaler: newScaler(cfg.Type), watch: cfg.GPU.newWatch(),
 	}
 	e.cfg.Share = nil
 	if err := e.gpu.context.Do(func() error { return e.build(cfg.Share) }); err != nil {
@@ -191,7 +196,9 @@ func (e *Executor) makeSchedules() (err error) {
 	if e.forward, err = e.newSchedule(true); err != nil || e.plan.Grads == nil {
 		return err
 	}
-	e.full, err = e.newSchedule(false)
+	if e.full, err = e.newSchedule(false); err == nil && e.cfg.Update != nil {
+		e.full.update = e.newUpdate()
+	}
 	return err
 }
 
@@ -356,7 +363,7 @@ func (e *Executor) SetStep(step uint64) { e.step = step }
 
 // Hold says whether parameters and running statistics stay as they are from now on, as in an evaluation: runs then take them to
 // the device once.
-func (e *Executor) Hold(held bool) { e.held, e.fresh = held, false }
+func (e *Executor) Hold(held bool) { e.held, e.fresh = held || e.cfg.Update != nil, nil }
 
 // Finite is false if the last run's gradients had an infinite number or one that is not a number, and were set to zero.
 func (e *Executor) Finite() bool { return !e.scaler.skipped }

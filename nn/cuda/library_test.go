@@ -1,15 +1,18 @@
 package cuda_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/fake"
+	"github.com/paragon-train/paragon/internal/cuda/kernels"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/nn/cuda"
 	"github.com/paragon-train/paragon/nn/plan"
@@ -164,5 +167,75 @@ func TestAFaultInAStepIsAnError(t *testing.T) {
 				machine.Complaints()
 			})
 		}
+	}
+}
+
+func TestAnUpdateOnTheDeviceIsThatOfTheHost(t *testing.T) {
+	machine := fake.New(t)
+	machine.Set("seed", 4)
+	gpu := open(t, machine)
+	const rate = 0.1
+	m := small(t)[1]
+	var numbers drv.Ptr
+	words := kernels.Update{Scale: 1, Clip: math.MaxFloat32, Shrink: 1, Rate: rate}.Words()
+	if err := gpu.Context().Do(func() (err error) {
+		if numbers, err = gpu.Context().Malloc(kernels.UpdateBytes); err != nil {
+			return err
+		}
+		pinned, err := gpu.Context().HostAlloc(kernels.UpdateBytes)
+		if err != nil {
+			return err
+		}
+		for i, w := range words {
+			binary.LittleEndian.PutUint32(pinned[4*i:], math.Float32bits(w))
+		}
+		s, err := gpu.Context().NewStream(0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(gpu.Context().CopyToDevice(numbers, unsafe.Pointer(&pinned[0]), kernels.UpdateBytes, s), gpu.Context().Synchronize(s),
+			gpu.Context().HostFree(pinned), gpu.Context().DestroyStream(s))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	update := func(s drv.Stream, pieces []cuda.Piece, found drv.Ptr) error {
+		for _, p := range pieces {
+			if err := gpu.Kernels().SGD(s, p.N, p.Params, p.Grads, numbers, found); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, typ := range []cuda.Compute{cuda.Float32, cuda.BFloat16} {
+		host, device := compile(t, m, cuda.Config{GPU: gpu, Type: typ}), compile(t, m, cuda.Config{GPU: gpu, Type: typ, Update: update, Bucket: 2048})
+		host.fill(t, nil, m.classes, 1)
+		device.fill(t, nil, m.classes, 1)
+		for i, w := range host.host.Params {
+			copy(device.host.Params[i], w)
+		}
+		for step := range 4 {
+			want, got := host.step(t), device.step(t)
+			if math.Abs(got-want) > 1e-5 {
+				t.Errorf("%v, step %d: loss is %g with updates on the device, want %g", typ, step, got, want)
+			}
+			for i, w := range host.host.Params {
+				for k := range w {
+					w[k] -= rate * host.host.Grads[i][k]
+				}
+			}
+		}
+		if err := device.Fetch(); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range host.plan.Params {
+			for k, w := range host.host.Params[i] {
+				if got := device.host.Params[i][k]; math.Abs(float64(got-w)) > 1e-5 {
+					t.Fatalf("%v: %s at %d is %g, want %g", typ, v.Name, k, got, w)
+				}
+			}
+		}
+	}
+	if err := gpu.Context().Do(func() error { return gpu.Context().Free(numbers) }); err != nil {
+		t.Error(err)
 	}
 }

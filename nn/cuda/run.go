@@ -52,7 +52,7 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 
 // launch gives all of a run to the device.
 func (e *Executor) launch(ctx context.Context, s *schedule, forward bool, hooks plan.Hooks) error {
-	upload := !e.held || !e.fresh
+	upload := !e.held || e.fresh == nil || e.fresh != s && e.fresh != e.full
 	seed, factor := e.gradScale, e.gradScale
 	if e.scaler.on {
 		seed, factor = e.scaler.scale, e.gradScale/e.scaler.scale
@@ -77,7 +77,9 @@ func (e *Executor) launch(ctx context.Context, s *schedule, forward bool, hooks 
 			return fmt.Errorf("segment %d of %d: %w", k, len(s.segments), err)
 		}
 	}
-	e.fresh = e.held
+	if upload && e.held {
+		e.fresh = s
+	}
 	return nil
 }
 
@@ -120,6 +122,11 @@ func (e *Executor) launchSegment(s *schedule, k int, upload, forward bool) error
 	}
 	if err := e.work(g); err != nil {
 		return err
+	}
+	if k == len(s.segments)-1 && s.update != nil {
+		if err := e.work(s.update); err != nil {
+			return err
+		}
 	}
 	if err := order(c, gpu.compute, g.computed, gpu.down); err != nil {
 		return err

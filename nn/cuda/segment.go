@@ -12,7 +12,8 @@ import (
 // A schedule is a run cut into segments: of the whole step, or of the ops that loss and outputs need.
 type schedule struct {
 	segments []*segment
-	outputs  int // loss, outputs and running statistics are final after this segment
+	outputs  int      // loss, outputs and running statistics are final after this segment
+	update   *segment // what is launched behind the last one; nil: nothing
 }
 
 // A segment is ops that are launched together, with the copies before and after.
@@ -164,6 +165,9 @@ func (e *Executor) finishGradients(g *segment) error {
 		}
 	}
 	g.down = joined(g.down, e.grads.order)
+	if e.cfg.Update != nil {
+		g.down = nil
+	}
 	var factor, found drv.Ptr
 	if scaled {
 		factor = e.numbers.factor()
@@ -195,7 +199,11 @@ func (s *schedule) close(gpu *GPU) error {
 		return nil
 	}
 	var errs []error
-	for _, g := range s.segments {
+	all := s.segments
+	if s.update != nil {
+		all = append(all[:len(all):len(all)], s.update)
+	}
+	for _, g := range all {
 		if g.exec != 0 {
 			errs = append(errs, gpu.context.DestroyGraphExec(g.exec))
 		}

@@ -1,0 +1,92 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/cuda/kernels"
+)
+
+// A Piece is parameters and their gradients that lie alike on the device: N float32 numbers each, in which gaps between
+// parameters hold zeros.
+type Piece struct {
+	Params, Grads drv.Ptr
+	N             int64
+}
+
+// An Update launches the change of parameters by their gradients at the end of a step, when a segment of its own is captured or run.
+// found is the address of a uint32 that is not 0 if a gradient of Float16 was not finite.
+type Update func(s drv.Stream, pieces []Piece, found drv.Ptr) error
+
+// Context is the device's, for memory of an Update's own; nil of a stand-in of tests.
+func (g *GPU) Context() *drv.Context {
+	c, _ := g.context.(*drv.Context)
+	return c
+}
+
+// Kernels are the device's; nil of a stand-in of tests.
+func (g *GPU) Kernels() *kernels.Set {
+	k, _ := g.kernels.(*kernels.Set)
+	return k
+}
+
+// newUpdate is the segment of Config.Update: the change, and the parameters' second forms made anew.
+func (e *Executor) newUpdate() *segment {
+	pieces := e.pieces()
+	g := &segment{work: []launch{func(s drv.Stream) error { return e.cfg.Update(s, pieces, e.numbers.found()) }}}
+	for _, from := range e.full.segments {
+		if t := from.packs; t != nil {
+			g.work = append(g.work, func(s drv.Stream) error { return e.gpu.kernels.Pack(s, t) })
+		}
+	}
+	return g
+}
+
+// pieces joins parameters whose values lie to each other as their gradients do.
+func (e *Executor) pieces() []Piece {
+	var out []Piece
+	for i := range e.plan.Params {
+		p := Piece{e.where(&e.store.params, e.host.Params[i]), e.where(&e.grads, e.host.Grads[i]), int64(len(e.host.Params[i]))}
+		if k := len(out) - 1; k >= 0 {
+			last := &out[k]
+			gap := int64(p.Params-last.Params) - 4*last.N
+			if gap >= 0 && gap < 64 && p.Grads-last.Grads == p.Params-last.Params {
+				last.N = int64(p.Params-last.Params)/4 + p.N
+				continue
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// Fetch brings the parameters of an executor with a Config.Update back to the host's memory.
+func (e *Executor) Fetch() error {
+	var spans []span
+	err := e.gpu.context.Do(func() error {
+		for _, m := range e.host.Params {
+			p, err := e.store.params.span(m)
+			if err != nil {
+				return err
+			}
+			spans = append(spans, p)
+		}
+		spans = joined(spans, e.store.params.order)
+		var errs []error
+		for _, p := range spans {
+			errs = append(errs, p.down(e.gpu.down))
+		}
+		return errors.Join(append(errs, e.gpu.context.Record(e.rest[2], e.gpu.down))...)
+	})
+	if err == nil {
+		err = e.watch.wait(e.rest[2], e.cfg.Timeout)
+	}
+	if err != nil {
+		return fmt.Errorf("cuda: fetch parameters from %s: %w", e.gpu.Name(), err)
+	}
+	for _, p := range spans {
+		p.landed()
+	}
+	return nil
+}
