@@ -214,30 +214,32 @@ func TestPausedTrialsGoOnFromTheirCheckpointsWithinTheBudget(t *testing.T) {
 }
 
 func TestTheBestTrialsCheckpointStaysAndTheWorstGoFirst(t *testing.T) {
-	dir := t.TempDir()
-	res, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
-		for step := 1; step <= 2; step++ {
-			if err := r.Checkpoint(step, func(dir string) error { return os.WriteFile(filepath.Join(dir, "w"), make([]byte, 1000), 0o666) }); err != nil {
-				return err
+	for budget, want := range map[int64]string{2500: " 1@2 4@2", 1: " 1@2"} {
+		dir := t.TempDir()
+		res, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
+			for step := 1; step <= 2; step++ {
+				if err := r.Checkpoint(step, func(dir string) error { return os.WriteFile(filepath.Join(dir, "w"), make([]byte, 1000), 0o666) }); err != nil {
+					return err
+				}
+				if err := r.Report(step, map[string]float64{"v": p.Float("x")}); err != nil {
+					return err
+				}
 			}
-			if err := r.Report(step, map[string]float64{"v": p.Float("x")}); err != nil {
-				return err
+			return nil
+		}, tune.Config{Space: line, Points: []tune.Point{{"x": 0.5}, {"x": 0.9}, {"x": 0.1}, {"x": 0.8}, {"x": 0.2}}, Metric: "v", Dir: dir, CheckpointBytes: budget, Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, x := range res.Trials() {
+			for _, c := range x.Checkpoints {
+				got += fmt.Sprintf(" %d@%d", x.Number, c.Step)
 			}
 		}
-		return nil
-	}, tune.Config{Space: line, Points: []tune.Point{{"x": 0.5}, {"x": 0.9}, {"x": 0.1}, {"x": 0.8}, {"x": 0.2}}, Metric: "v", Dir: dir, CheckpointBytes: 2500, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := ""
-	for _, x := range res.Trials() {
-		for _, c := range x.Checkpoints {
-			got += fmt.Sprintf(" %d@%d", x.Number, c.Step)
+		// The last trial's goes only when there is no room; the best one's never.
+		if bytes := int64(1000 * strings.Count(want, "@")); got != want || bytesUnder(dir) != bytes {
+			t.Errorf("budget %d: left are%s with %d bytes, want%s with %d", budget, got, bytesUnder(dir), want, bytes)
 		}
-	}
-	// The last trial's own goes only when a later one needs the room.
-	if want := " 1@2 4@2"; got != want || bytesUnder(dir) != 2000 {
-		t.Errorf("left are%s with %d bytes, want%s with 2000", got, bytesUnder(dir), want)
 	}
 }
 
@@ -308,6 +310,9 @@ func TestACheckpointStaysForWhoGoesOnFromItWhenItsTrialHasLeftIt(t *testing.T) {
 			if err != nil || string(b) != "0" || r.Trial() != 1 || r.Donor() != 0 {
 				return fmt.Errorf("trial %d goes on from trial %d's checkpoint %q: %w", r.Trial(), r.Donor(), b, err)
 			}
+		}
+		if r.Trial() == 1 && r.Attempt() == 2 && !ok {
+			return errors.New("trial 1 has lost the checkpoint of trial 0")
 		}
 		if err := r.Checkpoint(step+2, func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "whose"), fmt.Append(nil, r.Trial()), 0o666)
