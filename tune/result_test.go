@@ -377,6 +377,7 @@ func TestObserversSeeEveryEventInOrder(t *testing.T) {
 // hosts is a runner with two places, one of which goes away.
 type hosts struct {
 	places chan int
+	gone   chan struct{} // closed when host 1 is
 	mu     sync.Mutex
 	used   map[int]int
 }
@@ -415,13 +416,15 @@ func (h *hosts) Run(_ context.Context, a tune.Attempt, r *tune.Reporter) error {
 	h.used[p.n]++
 	h.mu.Unlock()
 	if p.n == 1 {
+		close(h.gone)
 		return tune.Fail(tune.NodeLost, errors.New("connection reset"))
 	}
+	<-h.gone
 	return r.Report(1, map[string]float64{"v": a.Params.Float("x")})
 }
 
 func TestARunnerWithPlacesOfItsOwnLosesOneAndTheTrialRunsElsewhere(t *testing.T) {
-	h := &hosts{places: make(chan int, 2), used: map[int]int{}}
+	h := &hosts{places: make(chan int, 2), gone: make(chan struct{}), used: map[int]int{}}
 	h.places <- 1
 	h.places <- 2
 	cfg := tune.Config{Space: line, Samples: 6, Parallel: 2, Metric: "v", Runner: h, Logger: quiet}
