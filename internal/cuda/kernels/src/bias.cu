@@ -72,10 +72,9 @@ template <class T, int V> DEVICE void channel_sums(float *partial, const T *dy, 
 }
 
 // What combines the partial sums of blocks takes eight channels for each block of threads: thread t has channel t%8 and adds
-// up parts t/8, t/8+32, ... in double; then a tree adds the 32.
+// up parts t/8, t/8+32, ... in double; then a tree adds the 32. A second call needs no barrier before it: the tree ends with one.
 DEVICE double parts_sum(double x) {
   SHARED(double, parts, THREADS);
-  __syncthreads(); // the last use of parts is over
   parts[threadIdx.x] = x;
   __syncthreads();
   for (int s = THREADS / 2; s >= 8; s /= 2) {

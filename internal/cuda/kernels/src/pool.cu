@@ -194,7 +194,6 @@ template <class T, int V> DEVICE void global_avg_pool(void *y, const T *x, int n
       else
         store((T *)y + to, sum);
     }
-    __syncthreads();
   }
 }
 
