@@ -157,7 +157,6 @@ func TestStatusElsewhereIsALineForWhatHappens(t *testing.T) {
 	want := `toy: begun
 trial-000000: started on host1 with {lr: 0.125}
 trial-000000: best so far, loss 3 at step 2
-trial-000000: best so far, loss 2 at step 4
 trial-000000: attempt 1 failed (node lost): gone ...; tried again
 trial-000000: attempt 2 started
 trial-000000: pruned after step 4, loss 2 (median)

@@ -21,7 +21,7 @@ import (
 //	best: trial-000007, accuracy 0.9812 at step 9, {lr: 0.0031, optimizer: "sgd"}
 //	trial name    status   loc    ...
 //
-// Elsewhere it is a line for each trial that starts, becomes the best or ends, and the table once at the end.
+// Elsewhere it is a line for each trial that starts, becomes the best one or ends, and the table once at the end.
 type Status struct {
 	out      io.Writer
 	name     string
@@ -30,7 +30,8 @@ type Status struct {
 
 	drawn time.Time // the table
 	lines int       // of the table as drawn
-	value float64   // the best that was told of; NaN: none
+	value float64   // the best so far; NaN: none
+	best  int       // the trial that was told to be the best; -1: none
 }
 
 // NewStatus shows on out; on a terminal every half second.
@@ -45,7 +46,7 @@ func NewStatus(out *os.File) *Status {
 }
 
 func newStatus(out io.Writer, terminal func() (int, int)) *Status {
-	return &Status{out: out, terminal: terminal, interval: 500 * time.Millisecond, value: math.NaN()}
+	return &Status{out: out, terminal: terminal, interval: 500 * time.Millisecond, value: math.NaN(), best: -1}
 }
 
 // Observe implements tune.Observer.
@@ -174,6 +175,10 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 			return ""
 		}
 		s.value = x
+		if s.best == t.Number {
+			return "" // it was told, and how far it comes is told when it ends
+		}
+		s.best = t.Number
 		return fmt.Sprintf("%s: best so far, %s %s at step %d", t.Name(), v.Metric(), valueText(x), e.Step)
 	}
 	if !t.State.Final() && e.Outcome != tune.Broke {
