@@ -1,0 +1,113 @@
+package suggest
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// fresh calls propose until it gives a point that no trial has had, a few times; at last it takes any such point of a
+// space that is small enough to go through. If there is none, a point comes again.
+func (m *model) fresh(recs []record, given []float64, rng *rand.Rand, propose func() []float64) []float64 {
+	x := propose()
+	if math.IsInf(m.size(given), 1) && m.continuous(x, given) {
+		return x // no two draws are the same
+	}
+	used := make(map[uint64]bool, len(recs))
+	for i := range recs {
+		used[recs[i].hash] = true
+	}
+	for range 12 {
+		if !used[hash(x)] {
+			return x
+		}
+		x = propose()
+	}
+	if !used[hash(x)] {
+		return x
+	}
+	if m.size(given) <= 1<<16 {
+		if free := m.free(used, given); len(free) > 0 {
+			return free[rng.IntN(len(free))]
+		}
+		return x
+	}
+	for range 100 {
+		u := make([]float64, len(m.dims))
+		for i := range u {
+			u[i] = rng.Float64()
+		}
+		if y := m.fromUnit(u, given); !used[hash(y)] {
+			return y
+		}
+	}
+	return x
+}
+
+// continuous says whether a dim that is there has no steps.
+func (m *model) continuous(x, given []float64) bool {
+	for i, d := range m.dims {
+		if !math.IsNaN(x[i]) && (given == nil || math.IsNaN(given[i])) && math.IsInf(d.size(), 1) && d.step == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// free are the points of a finite space that are not used.
+func (m *model) free(used map[uint64]bool, given []float64) [][]float64 {
+	var all [][]float64
+	x := m.blank()
+	var walk func(i int)
+	walk = func(i int) {
+		if i == len(m.dims) {
+			if !used[hash(x)] {
+				all = append(all, slices.Clone(x))
+			}
+			return
+		}
+		d := m.dims[i]
+		switch {
+		case !m.active(i, x):
+			x[i] = math.NaN()
+			walk(i + 1)
+		case given != nil && !math.IsNaN(given[i]):
+			x[i] = given[i]
+			walk(i + 1)
+		default:
+			for k := range int(d.size()) {
+				if x[i] = d.lo + float64(k)*d.step; d.choices > 0 {
+					x[i] = float64(k)
+				}
+				walk(i + 1)
+			}
+		}
+		x[i] = math.NaN()
+	}
+	walk(0)
+	return all
+}
+
+// hash is a number for a point; equal points have equal ones.
+func hash(x []float64) uint64 {
+	h := uint64(len(x))
+	for _, v := range x {
+		b := math.Float64bits(v)
+		if math.IsNaN(v) {
+			b = 1
+		}
+		h = mix(h ^ b)
+	}
+	return h
+}
+
+// size is how many points the space has at most, all conditions left aside and the given ones fixed; +Inf if not finite.
+func (m *model) size(given []float64) float64 {
+	n := 1.0
+	for i, d := range m.dims {
+		if given == nil || math.IsNaN(given[i]) {
+			n *= d.size()
+		}
+	}
+	return n
+}

@@ -1,0 +1,95 @@
+package suggest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A program is a running process.
+type program struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	lines  chan []byte // closed when its output has ended
+	err    error       // why, once lines is closed
+	stderr tail
+	done   sync.WaitGroup
+}
+
+// tail keeps the end of what is written to it, and passes it on.
+type tail struct {
+	mu   sync.Mutex
+	next io.Writer
+	end  []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.end = append(t.end, b...); len(t.end) > 2000 {
+		t.end = append([]byte(nil), t.end[len(t.end)-1000:]...)
+	}
+	if t.next != nil {
+		return t.next.Write(b)
+	}
+	return len(b), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := strings.TrimSpace(string(t.end)); s != "" {
+		return "; its standard error ends: " + s
+	}
+	return ""
+}
+
+func (e *External) start() (*program, error) {
+	if err := e.Validate(); err != nil {
+		return nil, err
+	}
+	p := &program{cmd: exec.Command(e.Command[0], e.Command[1:]...), lines: make(chan []byte)}
+	p.stderr.next = e.Stderr
+	p.cmd.Stderr = &p.stderr
+	p.cmd.WaitDelay = time.Second
+	stdin, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("suggest: External: %s: %w", e.Command[0], err)
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("suggest: External: %s: %w", e.Command[0], err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("suggest: External: %w", err)
+	}
+	p.stdin = stdin
+	p.done.Go(func() {
+		defer close(p.lines)
+		s := bufio.NewScanner(stdout)
+		s.Buffer(nil, maxAnswer)
+		for s.Scan() {
+			p.lines <- append([]byte(nil), s.Bytes()...)
+		}
+		p.err = s.Err()
+	})
+	return p, nil
+}
+
+// stop ends the process and waits for it.
+func (p *program) stop(kill bool) {
+	p.stdin.Close()
+	timer := time.AfterFunc(5*time.Second, func() { p.cmd.Process.Kill() })
+	if kill {
+		p.cmd.Process.Kill()
+	}
+	for range p.lines { // until its output has ended
+	}
+	p.done.Wait()
+	p.cmd.Wait()
+	timer.Stop()
+}

@@ -1,0 +1,100 @@
+package suggest
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// A recordState says how far a trial got.
+type recordState int
+
+const (
+	recordRunning  recordState = iota // pending or running: no final value yet
+	recordComplete                    // its result counts
+	recordPruned                      // stopped early or paused: its last value at its last step counts
+	recordFailed                      // nothing counts
+)
+
+// A record is one trial as the models see it.
+type record struct {
+	number int
+	x      []float64 // one for each dim; NaN: the trial did not have it
+	hash   uint64
+	state  recordState
+	score  float64 // larger is better
+	step   int     // of a pruned trial: the last one reported
+	ended  time.Duration
+	seq    uint64 // of the newest report: the order of those that ended together
+}
+
+func (r *record) finished() bool { return r.state == recordComplete || r.state == recordPruned }
+
+// compare orders finished records, best first: complete before pruned ones; those by larger step, then by score. NaN is
+// the worst score.
+func (r *record) compare(o *record) int {
+	if r.state != o.state {
+		return cmp.Compare(r.state, o.state)
+	}
+	if r.state == recordPruned && r.step != o.step {
+		return cmp.Compare(o.step, r.step)
+	}
+	return cmp.Compare(o.score, r.score) // cmp has NaN below all numbers
+}
+
+// byEnd orders records as they ended.
+func byEnd(a, b *record) int {
+	return cmp.Or(cmp.Compare(a.ended, b.ended), cmp.Compare(a.seq, b.seq), cmp.Compare(a.number, b.number))
+}
+
+// A reader turns views of one study into a model and records. What it keeps saves converting trials twice.
+type reader struct {
+	model *model
+	recs  []record
+	done  []bool // recs[i] will not change any more
+}
+
+// read returns the model and a record of each trial, which are good until the next call.
+func (r *reader) read(v tune.View) (*model, []record) {
+	if r.model == nil || len(r.recs) > v.Len() {
+		*r = reader{model: newModel(v.Space())}
+	}
+	for i := range v.Len() {
+		if i < len(r.done) && r.done[i] {
+			continue
+		}
+		t := v.Trial(i)
+		rec := r.model.record(v, t)
+		final := (t.State == tune.Completed || t.State == tune.Pruned) && len(t.Changes) == 0
+		if i < len(r.recs) {
+			r.recs[i], r.done[i] = rec, final
+		} else {
+			r.recs, r.done = append(r.recs, rec), append(r.done, final)
+		}
+	}
+	return r.model, r.recs
+}
+
+func (m *model) record(v tune.View, t *tune.Trial) record {
+	r := record{number: t.Number, x: m.values(t.Params), ended: t.EndedAt, score: v.Score(v.Result(t))}
+	r.hash = hash(r.x)
+	last, ok := t.Last()
+	if ok {
+		r.seq = last.Seq
+	}
+	switch {
+	case t.State == tune.Pending || t.State == tune.Running:
+		r.state = recordRunning
+	case t.State == tune.Completed && ok:
+		r.state = recordComplete
+	case t.State == tune.Failed || !ok:
+		r.state = recordFailed
+	default: // pruned, paused, or stopped with the study
+		r.state, r.step, r.score = recordPruned, last.Step, v.Score(last.Value)
+		if t.State == tune.Paused {
+			r.ended = last.At
+		}
+	}
+	return r
+}
