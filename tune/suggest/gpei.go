@@ -128,19 +128,12 @@ func normalise(scores []float64) []float64 {
 	return y
 }
 
-// data chooses the finished records that the process is conditioned on.
-func (g *GP) data(recs []record) []*record {
-	var done []*record
-	for i := range recs {
-		if recs[i].finished() {
-			done = append(done, &recs[i])
-		}
-	}
+// choose takes those of the finished records, as they ended, that the process is conditioned on.
+func (g *GP) choose(done []*record) []*record {
 	limit := g.MaxPoints
 	if limit <= 0 {
 		limit = 240
 	}
-	slices.SortFunc(done, byEnd)
 	if len(done) <= limit {
 		return done
 	}
@@ -152,40 +145,53 @@ func (g *GP) data(recs []record) []*record {
 	return append(older, newest...)
 }
 
-// fit finds the hyper-parameters from the first m of n points, m growing by steps of a tenth, so that one fit serves
-// several proposals and still depends on the points alone.
-func (g *GP) fit(x [][]float64, scores []float64) gpTheta {
-	m := 4
-	for next := m; next <= len(x); next += max(1, next/10) {
+// points are the inputs and scores of records.
+func (s *model) points(data []*record) (x [][]float64, scores []float64) {
+	mid := medianScore(data)
+	for _, r := range data {
+		score := r.score
+		if r.state == recordPruned { // its final value is not known, but was not going to be good
+			score = min(score, mid)
+		}
+		x, scores = append(x, s.encode(r.x)), append(scores, score)
+	}
+	return x, scores
+}
+
+// fit finds the hyper-parameters from the first m finished trials, m growing by steps of a tenth, so that one fit serves
+// several proposals and still depends on the trials alone.
+func (g *GP) fit(s *model, done []*record) gpTheta {
+	m := min(4, len(done))
+	for next := m; next <= len(done); next += max(1, next/10) {
 		m = next
 	}
-	m = min(m, len(x))
+	x, scores := s.points(g.choose(done[:m]))
 	key := mix(uint64(m))
-	for i := range m {
+	for i := range x {
 		key = mix(key ^ math.Float64bits(scores[i]))
 		for _, v := range x[i] {
 			key = mix(key ^ math.Float64bits(v))
 		}
 	}
 	if g.cache.theta == nil || g.cache.key != key {
-		g.cache = gpCache{key, fitGP(x[:m], normalise(scores[:m]))}
+		g.cache = gpCache{key, fitGP(x, normalise(scores))}
 	}
 	return g.cache.theta
 }
 
 // propose returns values for the model's dims.
 func (g *GP) propose(s *model, recs []record, given []float64, rng *rand.Rand) []float64 {
-	data := g.data(recs)
-	x, scores := make([][]float64, len(data)), make([]float64, len(data))
-	for i, r := range data {
-		x[i], scores[i] = s.encode(r.x), r.score
-		if r.state == recordPruned { // its final value is not known, but was not going to be good
-			scores[i] = min(scores[i], medianScore(data))
+	var done []*record
+	for i := range recs {
+		if recs[i].finished() {
+			done = append(done, &recs[i])
 		}
 	}
+	slices.SortFunc(done, byEnd)
+	data := g.choose(done)
+	x, scores := s.points(data)
 	y := normalise(scores)
-	theta := g.fit(x, scores)
-	process := newGP(theta, x, y)
+	process := newGP(g.fit(s, done), x, y)
 	var running [][]float64
 	for i := range recs {
 		if recs[i].state == recordRunning {

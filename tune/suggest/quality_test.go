@@ -192,10 +192,7 @@ func TestProposalsStayQuick(t *testing.T) {
 	n := 10_000
 	v := done(p, n, 1)
 	for name, s := range all() {
-		if name == "GP" { // its trials are bounded: see MaxPoints
-			continue
-		}
-		suggester := s()
+		suggester := s() // a GP's trials are bounded: see MaxPoints
 		if _, err := suggester.Suggest(v, n, randFor("warm")); err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +205,11 @@ func TestProposalsStayQuick(t *testing.T) {
 			best = min(best, processorTime(t)-start)
 		}
 		t.Logf("%s: %v", name, best)
-		if best > 500*time.Millisecond { // some milliseconds, and many times that under the race detector
+		limit := 500 * time.Millisecond
+		if name == "GP" {
+			limit = 4 * time.Second // some tens of milliseconds
+		}
+		if best > limit { // some milliseconds, and many times that under the race detector
 			t.Errorf("%s takes %v after %d trials", name, best, n)
 		}
 	}
