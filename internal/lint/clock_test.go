@@ -24,7 +24,7 @@ var wall = map[string]string{
 	"schedulernode/hosts.go": "the stamp of an event, for people; its number says what comes after what",
 	"tune/study.go":          "the stamp of an event, for people; its number says what comes after what",
 	"tune/encode.go":         "as it stands in the log",
-	"tune/decode.go":         "as it is read from the log",
+	"tune/scan.go":           "as it is read from the log",
 	"metrics/events.go":      "stamps in a file, for charts",
 	"tune/show/files.go":     "stamps in a file, for charts",
 	"bench/soak/main.go":     "a seed",
