@@ -56,6 +56,10 @@ func TestProgramsOnAGPUEqualTheReference(t *testing.T) {
 				t.Errorf("%v, step %d: the gradient is off by %.3g of its length, want at most %g", c.dtype, step, d, c.gradient)
 			}
 		}
+		times, err := p.Profile(t.Context(), 2)
+		if err != nil || len(times) == 0 || strings.Count(p.Plan(), "\n") != len(times) {
+			t.Errorf("%v: profile has %d times, error %v, want one for each operation", c.dtype, len(times), err)
+		}
 		if !p.Finite() {
 			t.Errorf("%v: the step was not finite", c.dtype)
 		}

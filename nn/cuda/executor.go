@@ -23,8 +23,8 @@ type Config struct {
 	Share *Executor
 
 	// Update, if not nil, keeps training on the device: at the end of each step it changes parameters by their gradients, neither of
-	// which travels. The host's values count for the first run and after Hold(false); Fetch brings values back, and the
-	// host's gradients are never written.
+	// which travels. The host's values count for the first run and after Hold(false); Fetch brings values back, also for
+	// executors that share, and the host's gradients are never written.
 	Update Update
 
 	// Bucket is how many bytes of gradients leave the device together at least; 0 is 4 MiB. Backward is cut into so many segments.

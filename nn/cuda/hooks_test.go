@@ -114,6 +114,9 @@ func TestValueAndGradientAreNotReadAfterReady(t *testing.T) {
 				}
 				for i, v := range p.plan.Params {
 					copy(p.host.Params[i], values[i])
+					if slices.ContainsFunc(p.host.Grads[i], func(g float32) bool { return g == g }) {
+						t.Errorf("%s, step %d: gradient of %s was written after it was ready", m.name, step, v.Name)
+					}
 					if !slices.Equal(got[i], want[i]) {
 						t.Errorf("%s, step %d: gradient of %s is another when values change as they are ready", m.name, step, v.Name)
 					}
