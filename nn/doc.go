@@ -31,6 +31,11 @@
 // that the order in which layers are made, or a layer more, changes no other
 // parameter, and all workers of a job start from the same values.
 //
+// # Devices
+//
+// Programs run on CPUs ("cpu:0") and, where a driver and its libraries are found, on NVIDIA GPUs ("cuda:0"; Devices lists them, package
+// nn/cuda says how). A graph, its values and all that a program shows are the same on both.
+//
 // # Training and evaluation
 //
 // One graph serves both: batch normalisation and dropout are told by whoever

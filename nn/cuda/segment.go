@@ -66,7 +66,7 @@ func (e *Executor) newSchedule(forward bool) (*schedule, error) {
 			first = append(first, n)
 			bytes += p.Params[n].Size()
 		}
-		if bytes > 0 && waiting > 0 && waiting+bytes > e.cfg.Bucket {
+		if bytes > 0 && waiting >= e.cfg.Bucket/2 && waiting+bytes > e.cfg.Bucket {
 			cut()
 		}
 		waiting += bytes
