@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -162,7 +163,8 @@ func (l *lowering) conv() (lowered, error) {
 	return l.done(append([]func() launch{l.run(p, x, w, y)}, after...)...), nil
 }
 
-// convData is dx of a convolution, plus what meets it at a residual: that is added in a pass of its own.
+// convData is dx of a convolution, plus what meets it at a residual: by a plan that adds to what its memory holds, or in a pass of
+// its own where the library has none or where that is faster.
 func (l *lowering) convData() (lowered, error) {
 	o, e := l.o, l.e
 	a := o.Attr.(*op.Conv2DBackwardData)
@@ -180,19 +182,28 @@ func (l *lowering) convData() (lowered, error) {
 		y, after := l.result(dx)
 		return l.done(append([]func() launch{l.run(p, y, w, dy)}, after...)...), nil
 	}
+	c := l.question(a.XShape, o.In[0].Shape, a.Stride, a.Pad)
+	if typeOf(dx) == e.cfg.Type.typ() && c.C == dx.Shape[1] {
+		sum, err := l.accumulates(c, p, dx)
+		if err != nil {
+			return lowered{}, err
+		}
+		if sum != nil {
+			return l.done(l.copied(dx, o.In[2]), l.run(sum, l.place(dx), w, dy)), nil
+		}
+	}
 	// The sum may lie over what is added, so the product has a place of its own.
-	t, n := typeOf(dx), int64(dx.Len())
-	c := dx.Shape[1]
-	lanes, from := e.cfg.Type.lanes(c), e.cfg.Type.typ()
-	wide := l.room(n / int64(c) * int64(lanes) * from.Size())
+	t, n, channels := typeOf(dx), int64(dx.Len()), dx.Shape[1]
+	lanes, from := e.cfg.Type.lanes(channels), e.cfg.Type.typ()
+	wide := l.room(n / int64(channels) * int64(lanes) * from.Size())
 	launches := []func() launch{l.run(p, wide, w, dy)}
 	product := wide
-	if lanes != c || from != t {
+	if lanes != channels || from != t {
 		product = l.room(n * t.Size())
 		launches = append(launches, func() launch {
 			src, dst := wide(), product()
 			return func(s drv.Stream) error {
-				return e.gpu.kernels.ToChannelsFirst(s, t, from, int(n)/c, c, 1, lanes, dst, src)
+				return e.gpu.kernels.ToChannelsFirst(s, t, from, int(n)/channels, channels, 1, lanes, dst, src)
 			}
 		})
 	}
@@ -201,6 +212,41 @@ func (l *lowering) convData() (lowered, error) {
 		return func(s drv.Stream) error { return e.gpu.kernels.Add(s, t, n, out, sum, rest, false) }
 	})
 	return l.done(launches...), nil
+}
+
+// accumulates is a plan that adds to what dx holds; nil if there is none, or if plan and a sum after it are faster.
+func (l *lowering) accumulates(c cudnn.Conv, plan convPlan, dx *plan.Value) (convPlan, error) {
+	e := l.e
+	c.Accumulate = true
+	sum, err := e.conv(cudnn.BackwardData, c)
+	if errors.Is(err, cudnn.ErrNotSupported) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, n := typeOf(dx), int64(dx.Len())
+	apart, err := e.gpu.library.apart(c, sum, plan, func(s drv.Stream, y, a, b drv.Ptr) error {
+		return e.gpu.kernels.Add(s, t, n, y, a, b, false)
+	})
+	if err != nil || apart {
+		return nil, err
+	}
+	l.workspace = max(l.workspace, sum.Workspace())
+	return sum, nil
+}
+
+// copied brings what is added to dx's memory, unless it lies there.
+func (l *lowering) copied(dx, add *plan.Value) func() launch {
+	return func() launch {
+		dst, src, bytes := l.e.at(dx), l.e.at(add), dx.Size()
+		return func(s drv.Stream) error {
+			if dst == src {
+				return nil
+			}
+			return l.e.gpu.context.CopyOnDevice(dst, src, bytes, s)
+		}
+	}
 }
 
 // convWeight is dw of a convolution. A gradient that goes to the host stays as the library makes it, in memory of its own, until

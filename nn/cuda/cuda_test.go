@@ -288,6 +288,7 @@ func TestStepsEqualTheReference(t *testing.T) {
 			t.Run(fmt.Sprintf("%v %v %s", c.typ, c.half, m.name), func(t *testing.T) {
 				f, gpu := cuda.NewFake(1)
 				f.HalfGradients = c.half
+				f.NoSums, f.SumsApart = c.half, c.typ == cuda.TF32
 				p := compile(t, m, cuda.Config{GPU: gpu, Type: c.typ, Bucket: 512})
 				r := reference(t, m)
 				for step := range 4 {

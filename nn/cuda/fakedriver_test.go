@@ -36,6 +36,8 @@ type Fake struct {
 	Hang chan struct{}
 	// RefusePinning makes HostRegister fail.
 	RefusePinning bool
+	// NoSums takes away convolutions that add to what is there; SumsApart says that they are slow.
+	NoSums, SumsApart bool
 	// HalfGradients makes convolutions give weights' gradients in the type of the images.
 	HalfGradients bool
 

@@ -621,6 +621,10 @@ type fakeLibrary struct{ *Fake }
 
 func (l fakeLibrary) Close() error { return nil }
 
+func (l fakeLibrary) apart(cudnn.Conv, convPlan, convPlan, func(s drv.Stream, y, a, b drv.Ptr) error) (bool, error) {
+	return l.SumsApart, nil
+}
+
 type fakeConv struct {
 	*Fake
 	pass cudnn.Op
@@ -630,6 +634,9 @@ type fakeConv struct {
 func (l fakeLibrary) conv(pass cudnn.Op, c cudnn.Conv) (convPlan, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
+	}
+	if c.Accumulate && l.NoSums {
+		return nil, cudnn.ErrNotSupported
 	}
 	if pass == cudnn.BackwardWeight && l.HalfGradients {
 		c.Weight = c.In
@@ -664,7 +671,7 @@ func (p fakeConv) Run(s drv.Stream, workspace, x, w, y drv.Ptr) error {
 		}
 		nx, nw, ny := c.N*c.H*c.W*c.C, c.K*c.R*c.S*c.C, c.N*oh*ow*c.K
 		xs, ws, ys := make([]float32, nx), make([]float32, nw), make([]float32, ny)
-		if p.pass != cudnn.BackwardData {
+		if p.pass != cudnn.BackwardData || c.Accumulate {
 			xs = p.load(x, fromDNN(c.In), nx)
 		}
 		if p.pass != cudnn.BackwardWeight {

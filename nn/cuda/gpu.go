@@ -94,6 +94,8 @@ type convPlan interface {
 type library interface {
 	conv(op cudnn.Op, c cudnn.Conv) (convPlan, error)
 	matmul(m product) (productPlan, error)
+	// apart tells whether a plan for dx and add, which sums its result and another image, are faster than a plan that accumulates.
+	apart(c cudnn.Conv, accumulates, plan convPlan, add func(s drv.Stream, y, a, b drv.Ptr) error) (bool, error)
 	Close() error
 }
 

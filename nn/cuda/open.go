@@ -115,13 +115,15 @@ func (o *Options) compiler() kernels.Compiler {
 
 // libraries are cuDNN and cuBLASLt.
 type libraries struct {
+	gpu   *GPU
+	ctx   *drv.Context
 	dnn   *cudnn.Handle
 	blas  *cublaslt.Handle
 	tuner cudnn.Tuner
 }
 
 func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) error {
-	l := &libraries{}
+	l := &libraries{gpu: g, ctx: ctx}
 	g.library = l
 	var err error
 	if l.dnn, err = cudnn.Open(dnn, ctx); err != nil {
@@ -163,6 +165,48 @@ func (l *libraries) conv(pass cudnn.Op, c cudnn.Conv) (convPlan, error) {
 		return nil, err // not p, which would be no nil interface
 	}
 	return p, nil
+}
+
+// A way is one of two to make a sum, for cudnn.Tune.
+type way struct {
+	name string
+	run  func() error
+}
+
+func (w *way) Engine() string   { return w.name }
+func (w *way) Workspace() int64 { return 0 }
+
+func (l *libraries) apart(c cudnn.Conv, accumulates, plan convPlan, add func(s drv.Stream, y, a, b drv.Ptr) error) (apart bool, err error) {
+	if l.tuner.Repeat == 0 {
+		return false, nil
+	}
+	p, q := c.OutSize()
+	image := int64(c.N) * int64(c.C) * int64(c.H) * int64(c.W) * c.In.Size()
+	sizes := []int64{image, image, int64(c.K) * int64(c.C) * int64(c.R) * int64(c.S) * c.Weight.Size(), int64(c.N) * int64(c.K) * int64(p) * int64(q) * c.Out.Size(),
+		max(1, accumulates.Workspace(), plan.Workspace())}
+	m := make([]drv.Ptr, len(sizes))
+	defer func() {
+		for _, at := range m {
+			err = errors.Join(err, l.gpu.context.Free(at))
+		}
+	}()
+	s := l.gpu.compute
+	for i, n := range sizes {
+		if m[i], err = l.gpu.malloc("trying convolutions", n); err != nil {
+			return false, err
+		}
+		if err := l.gpu.context.Memset8(m[i], 0x3c, n, s); err != nil {
+			return false, err
+		}
+	}
+	ways := []*way{{"in one pass", func() error { return accumulates.Run(s, m[4], m[0], m[2], m[3]) }}, {"in two", func() error {
+		if err := plan.Run(s, m[4], m[1], m[2], m[3]); err != nil {
+			return err
+		}
+		return add(s, m[0], m[1], m[0])
+	}}}
+	best, _, err := cudnn.Tune(l.ctx, s, ways, func(w *way) error { return w.run() }, l.tuner.Repeat)
+	return best == ways[1], err
 }
 
 // matmul takes the library's guess.
