@@ -22,6 +22,9 @@ type Options struct {
 	Choices string
 	// Repeat is how many runs make one measurement of an engine; 0 is 10, below 0 none is measured: the library's guess is taken.
 	Repeat int
+	// Most is how many engines of a convolution are compiled and measured, the likeliest first; 0 is 16, below 0 all of them,
+	// which takes minutes for a network's first start.
+	Most int
 	// Logger is told what was chosen; nil is slog.Default(), at level Debug.
 	Logger *slog.Logger
 }
@@ -144,6 +147,12 @@ func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) 
 		l.tuner.Repeat = 10
 	case o.Repeat < 0:
 		l.tuner.Repeat = 0
+	}
+	switch l.tuner.Most = o.Most; {
+	case o.Most == 0:
+		l.tuner.Most = 16
+	case o.Most < 0:
+		l.tuner.Most = 0
 	}
 	if o.Choices != "none" {
 		path := o.Choices
