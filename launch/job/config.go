@@ -128,7 +128,7 @@ type Node struct {
 	lost           bool   // a worker that counted, and without which the job goes on
 	told           bool   // the scheduler told of that loss
 	attempt        int    // how often it was started again, in a row
-	fate           string // for the table: what became of it, while the job went on
+	fate           string // for the table: what became of it, while the job went on; fateRemoved or words
 }
 
 // Where says how to reach a job.
@@ -163,3 +163,6 @@ type Result struct {
 
 	interrupted bool
 }
+
+// fateRemoved is the fate of a process that was asked to leave, and did.
+const fateRemoved = "removed"

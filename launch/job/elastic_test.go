@@ -406,6 +406,42 @@ func TestRemovedWorkerIsMadeToEnd(t *testing.T) {
 	})
 }
 
+// The scheduler ends with the job, and may not have told of the last removal.
+func TestHostThatLeftAsTheJobEndedIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		f := newFakeScheduler()
+		f.decide = func(f *fakeScheduler, q Request) {
+			if q.Op == "remove" {
+				f.happen(actionRemovalQueued, q.Host, "") // and then nothing
+				return
+			}
+			agree(f, q)
+		}
+		s.elastic(t, f)
+		go func() {
+			time.Sleep(5 * time.Second)
+			s.edit(t, "localhost\n127.0.0.2\n")
+			time.Sleep(5 * time.Second)
+			s.edit(t, "localhost\n")
+		}()
+		train := obedient(13 * time.Second)
+		if res, err := s.run(t, func(p *proc) {
+			if p.name == "worker 2" {
+				p.after(7*time.Second, 0)
+				return
+			}
+			train(p)
+		}); err != nil || res.Code != 0 {
+			t.Errorf("Run: code %d, %v, want 0", res.Code, err)
+		}
+		_, log := s.files(t)
+		if want := "0 ADDED 127.0.0.2 1001\n1 REMOVED 127.0.0.2 "; !strings.HasPrefix(log, want) || strings.Count(log, "\n") != 2 {
+			t.Errorf("host_worker_log has %q, want %q and the time", log, want)
+		}
+	})
+}
+
 func (s *setup) runLogged(t *testing.T, log *slog.Logger, script func(p *proc)) (Result, error) {
 	t.Helper()
 	s.logger = log

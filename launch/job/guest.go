@@ -223,6 +223,15 @@ func (w *watch) present(h hosts.Host, here bool, e Event) {
 	}
 }
 
+// departed writes down the hosts that left just before the job ended: the scheduler ends with it, and may not have told.
+func (w *watch) departed() {
+	for _, n := range w.run.nodes {
+		if n.Role == roleWorker && n.fate == fateRemoved && w.here[n.host.String()] && len(w.on(n.host)) == 0 {
+			w.present(n.host, false, Event{Host: n.host.String(), Time: time.Now().UnixNano()})
+		}
+	}
+}
+
 func (w *watch) say(e Event, what string) {
 	text := fmt.Sprintf("host %s %s", e.Host, what)
 	if e.Reason != "" {
@@ -383,7 +392,7 @@ func (w *watch) cancel(h hosts.Host) {
 func (w *watch) expect(h hosts.Host) {
 	for _, n := range w.run.nodes {
 		if n.Role == roleWorker && n.host.Same(h) && n.ended && n.Exit.OK() && n.fate == "" {
-			n.fate = "removed" // it ended before this news came
+			n.fate = fateRemoved // it ended before this news came
 		}
 	}
 	for _, n := range w.on(h) {

@@ -40,7 +40,7 @@ func (w *watch) formed() bool {
 // endedWell takes note of a process that ended with code 0.
 func (w *watch) endedWell(n *Node) {
 	if n.Role != roleScheduler && n.fate == "" && n.leaving {
-		n.fate = "removed"
+		n.fate = fateRemoved
 	}
 	if n.Role == roleWorker && n.member && !n.leaving && w.stage == running && w.run.cfg.Elastic.Changes() {
 		w.sayLeft(n)
@@ -72,12 +72,12 @@ func (w *watch) goesOn(n *Node) bool {
 	case n.Role == roleScheduler:
 		return e.State != "" && w.restartScheduler(n)
 	case n.Role == roleServer && n.leaving:
-		n.fate = "removed"
+		n.fate = fateRemoved
 		return true
 	case n.Role == roleServer:
 		return e.Backups > 0 && w.restartServer(n)
 	case n.leaving:
-		n.fate = "removed"
+		n.fate = fateRemoved
 		return true
 	case !n.member: // it has never counted
 		n.fate = "ended before it counted"

@@ -32,7 +32,7 @@ func (w *watch) serverEvent(e Event) {
 		log.Info(name + " was removed from the job; its shards are at other servers")
 		for _, n := range w.run.nodes {
 			if n.Role == roleServer && n.Rank == e.Rank && n.ended && n.Exit.OK() && n.fate == "" {
-				n.fate = "removed" // it ended before this news came
+				n.fate = fateRemoved // it ended before this news came
 			}
 		}
 		w.sendAway(e.Rank, "removed, had to be stopped")

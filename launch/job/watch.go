@@ -103,6 +103,7 @@ func (w *watch) loop(ctx context.Context) int {
 			w.next()
 		}
 	}
+	w.departed()
 	return w.code()
 }
 
