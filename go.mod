@@ -11,6 +11,7 @@ require (
 	github.com/valyala/fasthttp v1.62.0
 	github.com/valyala/fastrpc v0.0.0-20171001152356-0b1a558ac726
 	go.etcd.io/bbolt v1.4.3
+	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/sync v0.22.0
 	golang.org/x/sys v0.48.0
 	golang.org/x/term v0.45.0

@@ -23,6 +23,9 @@ const description = `Examples:
   what is wrong with these hosts?
     launch -n 4 -H hosts --sync-dst-dir /home/me/job --check
 
+  which learning rate is best?
+    launch tune study.yaml           see: launch tune --help
+
   how would the keys of a checkpoint lie on four servers?
     launch ctl plan --servers 4 checkpoints/step-00001000/store.safetensors
 

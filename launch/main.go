@@ -6,7 +6,8 @@
 // The workers run the command; servers and scheduler are this program in another role. launch merges the output of all,
 // ends with the exit code of the first process that fails, and leaves no process behind, however it ends itself.
 //
-// `launch ctl` looks at a job that runs and changes its hosts, and tells how keys would lie on servers. Two words as the first argument are for launch's own use: `launch agent` supervises the processes of one host (package
+// `launch ctl` looks at a job that runs and changes its hosts, and tells how keys would lie on servers. `launch tune` searches
+// hyper-parameters of a command, each trial a process or a job of its own. Two words as the first argument are for launch's own use: `launch agent` supervises the processes of one host (package
 // launch/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says.
 package main
 
@@ -55,6 +56,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 			return runRole(log)
 		case "ctl":
 			return runCtl(args[2:], stdout, stderr)
+		case "tune":
+			return runTune(args[2:], stdout, stderr)
 		}
 	}
 	app := newApp(stdout, stderr)

@@ -320,8 +320,15 @@ func (t *jobTrial) run(ctx context.Context) error {
 		cmd.Env = append(append(os.Environ(), t.session.Environment()...), t.environment()...)
 		cmd.Stdout, cmd.Stderr = t.out.stdout(), t.out.stderr()
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // launch ends its processes in order
+		if t.jobs.NoServers {
+			cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) } // what a shell has started too
+		}
 		cmd.WaitDelay = stopTimeout + 5*time.Second
-		return cmd.Run()
+		err := cmd.Run()
+		if t.jobs.NoServers && cmd.Process != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind
+		}
+		return err
 	})
 	close(over)
 	watch.Wait()

@@ -223,6 +223,26 @@ func (j *Jobs) Nodes() (metrics.Table, error) {
 	return t, nil
 }
 
+// Room is how many trials with these resources can run at once, at least 1.
+func (j *Jobs) Room(given Resources) (int, error) {
+	if err := j.prepare(context.Background()); err != nil {
+		return 0, err
+	}
+	r := j.request(given)
+	n := 0 // parts of trials, one a host
+	for _, u := range j.nodes.Usage() {
+		if u.Leaving {
+			continue
+		}
+		fit := u.CPUs / r.CPUs
+		if r.GPUs > 0 {
+			fit = min(fit, u.GPUs/r.GPUs)
+		}
+		n += fit
+	}
+	return max(n/r.Hosts, 1), nil
+}
+
 // UploadFiles copies files to the folder on every host where trials run: Jobs.Folder, or the home folder. On this machine there is
 // nothing to do.
 func (j *Jobs) UploadFiles(ctx context.Context, files ...string) error {

@@ -32,6 +32,7 @@ var anything = []string{"tune", "worker", "server", "schedulernode", "adapt", "k
 var picture = []row{
 	{"!launch", append([]string{"launch"}, anything...)},
 	{"launch", []string{"internal"}}, // start methods know nothing of the roles
+	{"!launch/study", []string{"tune", "metrics", "internal"}},
 	{"examples", anything},
 	{"bench", append([]string{"launch"}, anything...)},
 	{"cmd", append([]string{"launch"}, anything...)},

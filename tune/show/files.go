@@ -17,7 +17,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A Files writes the results of each trial into a folder of its own, dir/trial-000007:
+// A Files writes the results of each trial into its folder, dir/trials/trial-000007; in a study's own folder the trial's logs and
+// checkpoints are there too:
 //
 //	params.json            the parameters of the newest attempt
 //	result.json            a line of JSON for each report: metrics, training_iteration, time_total_s, timestamp, trial_id, config
@@ -93,7 +94,7 @@ func (f *Files) summary(v tune.View) error {
 }
 
 func (f *Files) start(t *tune.Trial) error {
-	dir := filepath.Join(f.dir, t.Name())
+	dir := filepath.Join(f.dir, "trials", t.Name())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -211,7 +211,7 @@ func TestFilesOfATrialHoldItsReports(t *testing.T) {
 	if err := f.Close(v); err != nil {
 		t.Fatal(err)
 	}
-	own := filepath.Join(dir, "trial-000000")
+	own := filepath.Join(dir, "trials", "trial-000000")
 	read := func(name string) string {
 		t.Helper()
 		b, err := os.ReadFile(filepath.Join(own, name))

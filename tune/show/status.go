@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -22,9 +23,14 @@ import (
 //	trial name    status   loc    ...
 //
 // Elsewhere it is a line for each trial that starts, becomes the best one or ends, and the table once at the end.
+//
+// What else goes to the terminal meanwhile should be written to the Status, in whole lines: they stand above the table.
 type Status struct {
+	// Name is the study's. "" is what the log says when a search begins; a search that is taken up again does not say it.
+	Name string
+
+	mu       sync.Mutex // guards Name and all below
 	out      io.Writer
-	name     string
 	terminal func() (columns, rows int) // 0, 0: none
 	interval time.Duration
 
@@ -45,14 +51,33 @@ func NewStatus(out *os.File) *Status {
 	})
 }
 
+// NewLines shows on out in lines, also on a terminal.
+func NewLines(out io.Writer) *Status {
+	return newStatus(out, func() (int, int) { return 0, 0 })
+}
+
 func newStatus(out io.Writer, terminal func() (int, int)) *Status {
 	return &Status{out: out, terminal: terminal, interval: 500 * time.Millisecond, value: math.NaN(), best: -1}
 }
 
+// Write writes lines above the table. It may be called at any time.
+func (s *Status) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	s.drawn = time.Time{} // the next tick draws it again
+	return s.out.Write(p)
+}
+
 // Observe implements tune.Observer.
 func (s *Status) Observe(v tune.View, e tune.Event) {
-	if e.Header != nil {
-		s.name = e.Header.Name
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.Header != nil && s.Name == "" {
+		s.Name = e.Header.Name
+	}
+	if best := bestTrial(v); e.Kind == tune.EventOpen && best != nil {
+		s.value, s.best = v.Result(best), best.Number
 	}
 	if columns, _ := s.terminal(); columns > 0 {
 		return
@@ -64,6 +89,8 @@ func (s *Status) Observe(v tune.View, e tune.Event) {
 
 // Tick implements tune.Ticker.
 func (s *Status) Tick(v tune.View, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if columns, rows := s.terminal(); columns > 0 && now.Sub(s.drawn) >= s.interval {
 		s.drawn = now
 		s.draw(v, columns, rows)
@@ -72,6 +99,8 @@ func (s *Status) Tick(v tune.View, now time.Time) {
 
 // Close implements tune.Closer: it shows the table once more, whole.
 func (s *Status) Close(v tune.View) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.erase()
 	_, err := io.WriteString(s.out, s.text(v))
 	return err
@@ -134,10 +163,10 @@ func (s *Status) text(v tune.View) string {
 }
 
 func (s *Status) title() string {
-	if s.name == "" {
+	if s.Name == "" {
 		return "study"
 	}
-	return s.name
+	return s.Name
 }
 
 // line says in one line what a person wants to know of an event; "" if it is nothing.

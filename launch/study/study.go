@@ -1,0 +1,243 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/paragon-train/paragon/tune"
+)
+
+// file is what a file may have.
+type file struct {
+	Name   string
+	Metric string
+	Mode   string
+	// Judge says whether a trial's best report counts, or its last.
+	Judge string
+
+	Command command
+	// Flags is whether parameters become flags of a command that names none.
+	Flags flagsSetting
+
+	Space        space
+	Samples      int
+	Points       []point
+	DefaultFirst bool
+	Seed         uint64
+	Suggester    tune.Suggester
+	Scheduler    tune.Scheduler
+	Stoppers     []stopper
+	KeepDiverged bool
+
+	Parallel        int
+	Resources       resources
+	Timeout         time.Duration
+	ReportTimeout   time.Duration
+	Grace           time.Duration
+	Retries         retries
+	MaxFailed       int
+	CheckpointBytes int64
+
+	Dir         string
+	Hosts       string
+	Address     string
+	Folder      string
+	Upload      []string
+	SSH         string
+	LaunchFlags []string
+}
+
+type resources struct {
+	Hosts, Slots int
+	CPUs         int // of a slot
+	GPUs         int // of a slot
+	Servers      int
+	StartTimeout time.Duration
+}
+
+type retries struct{ UserCode, OutOfMemory, NodeLost, Silent int }
+
+// A flagsSetting tells false from what is not there.
+type flagsSetting struct{ off bool }
+
+func (f *flagsSetting) read(r *reader, n *yaml.Node, field string) {
+	on := true
+	r.scalar(n, field, settable(&on))
+	f.off = !on
+}
+
+// A Study is a search as its file has it. It is for one search: suggesters and schedulers remember.
+type Study struct {
+	// Config has no Runner yet.
+	Config tune.Config
+	// Jobs runs trials; its Output, Logger and Launch are the caller's.
+	Jobs *tune.Jobs
+	// Upload are files to be copied to all hosts.
+	Upload []string
+	// Text is the file.
+	Text []byte
+
+	file file
+}
+
+// maxFile bounds a file.
+const maxFile = 1 << 20
+
+// Name is the file's name in the folder of a study.
+const Name = "study.yaml"
+
+// Load reads a file, or the file of a study's folder.
+func Load(path string) (*Study, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		s, err := Load(filepath.Join(path, Name))
+		if err == nil {
+			s.Config.Dir = path
+		}
+		return s, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("study: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("study: %w", err)
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("study: %s has more than %d bytes", path, maxFile)
+	}
+	return Parse(path, text)
+}
+
+// Parse reads the text of a file; name is for errors.
+func Parse(name string, text []byte) (_ *Study, err error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("study: %s: %w", name, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, fmt.Errorf("study: %s is empty: want at least command, metric and space", name)
+	}
+	r := &reader{file: name}
+	s := &Study{Text: text}
+	top := follow(doc.Content[0])
+	if top.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("study: %s line %d: got %s, want fields: name, command, metric, space", name, top.Line, what(top))
+	}
+	r.value(top, "", settable(&s.file))
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	s.build(r, top)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// at is the node of a field, for errors.
+func at(top *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		if top.Content[i].Value == name {
+			return top.Content[i]
+		}
+	}
+	return top
+}
+
+// build makes the search of what the file has, and says what does not fit together.
+func (s *Study) build(r *reader, top *yaml.Node) {
+	f := &s.file
+	mode, err := tune.ParseMode(f.Mode)
+	if err != nil {
+		r.bad(at(top, "mode"), "mode", "got %q, want max or min", f.Mode)
+	}
+	scope := tune.BestReport
+	switch f.Judge {
+	case "", "best":
+	case "last":
+		scope = tune.LastReport
+	default:
+		r.bad(at(top, "judge"), "judge", "got %q, want best (a trial's best report counts) or last", f.Judge)
+	}
+	if len(f.Space.Space) == 0 {
+		r.bad(at(top, "space"), "space", "it is empty: want parameters, such as lr: {real: [0.001, 0.1], log: true}")
+	} else if err := f.Space.Validate(); err != nil {
+		r.bad(at(top, "space"), "space", "%v", err)
+	} else if err := f.Command.check(f.Space.Space, s.flags()); err != nil {
+		r.bad(at(top, "command"), "command", "%v", err)
+	}
+	if f.Name == "" {
+		f.Name = "study"
+	}
+	if f.Dir == "" {
+		f.Dir = filepath.Join("runs", f.Name)
+	}
+	c := &s.Config
+	*c = tune.Config{
+		Name: f.Name, Space: f.Space.Space, Metric: f.Metric, Mode: mode, Scope: scope, Samples: f.Samples, DefaultFirst: f.DefaultFirst, Seed: f.Seed,
+		Suggester: f.Suggester, Scheduler: f.Scheduler, KeepDiverged: f.KeepDiverged, Parallel: f.Parallel, Timeout: f.Timeout,
+		ReportTimeout: f.ReportTimeout, Grace: f.Grace, MaxFailed: f.MaxFailed, Dir: f.Dir, CheckpointBytes: f.CheckpointBytes,
+		Retries: tune.Retries(f.Retries),
+		Resources: tune.Resources{Hosts: f.Resources.Hosts, Slots: f.Resources.Slots, CPUsPerSlot: f.Resources.CPUs, GPUs: f.Resources.GPUs,
+			Servers: f.Resources.Servers, StartTimeout: f.Resources.StartTimeout},
+	}
+	for _, p := range f.Points {
+		c.Points = append(c.Points, tune.Point(p))
+	}
+	for _, x := range f.Stoppers {
+		c.Stoppers = append(c.Stoppers, x.Stopper)
+	}
+	if len(r.errs) == 0 {
+		if err := c.Validate(); err != nil {
+			r.errs = append(r.errs, fmt.Errorf("%s: %w", r.file, err))
+		}
+	}
+	if f.Hosts == "" {
+		for _, name := range []string{"address", "folder", "upload", "ssh"} {
+			if n := at(top, name); n != top {
+				r.bad(n, name, "it is for hosts: name their file too, hosts: FILE")
+			}
+		}
+	} else if f.Address == "" {
+		r.bad(at(top, "hosts"), "address", "it must be there with hosts: at which address do the hosts reach this machine?")
+	}
+	// One process without servers needs no job around it, unless it is to run elsewhere.
+	res := f.Resources
+	alone := max(res.Hosts, 1)*max(res.Slots, 1) == 1 && res.Servers == 0 && f.Hosts == ""
+	s.Upload = f.Upload
+	s.Jobs = &tune.Jobs{
+		Resources: c.Resources, HostFile: f.Hosts, Address: f.Address, Folder: f.Folder, SSH: f.SSH, LaunchFlags: f.LaunchFlags, NoServers: alone,
+		Command:    f.Command.words(),
+		CommandFor: func(_ []string, p tune.Params) ([]string, error) { return s.Command(p), nil },
+	}
+}
+
+func (s *Study) flags() bool { return !s.file.Flags.off }
+
+// Command is what runs a trial with these parameters.
+func (s *Study) Command(p tune.Params) []string { return s.file.Command.fill(p, s.flags()) }
+
+// ErrNoFile is Find's when a study has no file of its own.
+var ErrNoFile = errors.New("it has no " + Name)
+
+// Find reads the file of a kept study, whose log or folder is path.
+func Find(path string) (*Study, error) {
+	if info, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("study: %w", err)
+	} else if !info.IsDir() {
+		path = filepath.Dir(path)
+	}
+	s, err := Load(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("study: %s: %w: a program's own search is read by that program, with tune.Load and tune.Replay", path, ErrNoFile)
+	}
+	return s, err
+}

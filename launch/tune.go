@@ -1,0 +1,352 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/paragon-train/paragon/launch/logline"
+	"github.com/paragon-train/paragon/launch/study"
+	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/show"
+)
+
+const tuneDescription = `Searches the parameters of a command: it runs the command many times, with other flags each time, stops what does
+not pay, and says which were best and why. A file says what to search:
+
+  study.yaml
+    name: mnist
+    metric: accuracy                  # the command prints lines like: accuracy=0.91 step=3
+    mode: max
+    command: ./mnist --data data/mnist --lr {lr} --optimizer {optimizer}
+    space:
+      lr: {real: [1e-4, 1e-1], log: true}
+      optimizer: [sgd, adam]
+    samples: 20
+    suggester: tpe                    # random, sobol, tpe, gp, cmaes, external
+    scheduler:
+      asha: {max_step: 27, guard: true}
+    resources: {slots: 2, servers: 1} # each trial is a job of two workers and a server
+
+Examples:
+
+  what will it run?
+    launch tune --dry-run study.yaml
+
+  search; Ctrl-C stops in order, and --resume goes on, also after a crash
+    launch tune study.yaml
+    launch tune --resume study.yaml
+
+  what came out, why trial 7 was stopped, and whether the log has what the rules say
+    launch tune show runs/mnist
+    launch tune why runs/mnist 7
+    launch tune replay runs/mnist/log.jsonl
+
+A trial has the study's folder for its logs: runs/mnist/trials/trial-000007. Tables and pictures are in runs/mnist:
+trials.csv, curves.png and report.html.`
+
+// exitInterrupted is the exit code of a search that was interrupted, as shells have it.
+const exitInterrupted = 130
+
+// runTune is `launch tune`.
+func runTune(args []string, stdout, stderr io.Writer) int {
+	out, ok := stdout.(*os.File)
+	if !ok {
+		fmt.Fprintln(stderr, "launch tune: the output is no file")
+		return 1
+	}
+	app := &cli.App{
+		Name:            "launch tune",
+		Usage:           "search hyper-parameters of a command",
+		UsageText:       "launch tune [flags] STUDY.YAML\nlaunch tune show|why|replay ...",
+		Description:     tuneDescription,
+		HideHelpCommand: true,
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		ExitErrHandler:  func(*cli.Context, error) {},
+		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return usageError{fmt.Errorf("launch tune: %w", err)} },
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "resume", Usage: "go on with the search that the study's folder holds, if there is one", DisableDefaultText: true},
+			&cli.StringFlag{Name: "failed", Usage: "with --resume: what becomes of failed trials: keep, resume (from their checkpoints) or restart", Value: "keep"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what the first trials would be, and end", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "show what the trials print, too", DisableDefaultText: true},
+			&cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "that of the file, or runs/NAME"},
+			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "that of the file, or as many as fit"},
+		},
+		Commands: []*cli.Command{tuneShowCommand(out), tuneWhyCommand(out), tuneReplayCommand(out)},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return usagef("tune: got %d arguments, want the file of the study: launch tune study.yaml (flags stand before it)", c.NArg())
+			}
+			return searchCommand(c, out, stderr)
+		},
+	}
+	for _, cmd := range app.Commands {
+		cmd.HideHelpCommand = true
+		cmd.OnUsageError = func(_ *cli.Context, err error, _ bool) error {
+			return usageError{fmt.Errorf("launch tune %s: %w", cmd.Name, err)}
+		}
+	}
+	err := app.Run(append([]string{"launch tune"}, args...))
+	var exit exitError
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return int(exit)
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "%v\nSee launch tune --help.\n", err)
+		return exitUsage
+	}
+	fmt.Fprintln(stderr, err)
+	return 1
+}
+
+// searchCommand is `launch tune FILE`.
+func searchCommand(c *cli.Context, out *os.File, stderr io.Writer) error {
+	s, err := study.Load(c.Args().First())
+	if err != nil {
+		return err
+	}
+	if c.IsSet("dir") {
+		s.Config.Dir = c.String("dir")
+	}
+	if c.IsSet("parallel") {
+		if s.Config.Parallel = c.Int("parallel"); s.Config.Parallel < 1 {
+			return usagef("tune: --parallel is %d, want at least 1", s.Config.Parallel)
+		}
+	}
+	if s.Config.Resume, err = resumeMode(c.Bool("resume"), c.String("failed")); err != nil {
+		return err
+	}
+	status := show.NewStatus(out)
+	status.Name = s.Config.Name
+	log := stderr
+	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && term.IsTerminal(int(out.Fd())) {
+		log = status // it stands above the table
+	}
+	logger := slog.New(logline.New(log, slog.LevelInfo))
+	slog.SetDefault(logger)
+	s.Config.Logger, s.Jobs.Logger = logger, logger
+	if c.Bool("verbose") {
+		s.Jobs.Output = status
+	}
+	if !s.Jobs.NoServers {
+		if s.Jobs.Launch, err = os.Executable(); err != nil {
+			return fmt.Errorf("launch: tune: find own program: %w", err)
+		}
+	}
+	ctx, forget := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, forget) // a second Ctrl-C ends launch at once
+	defer forget()
+	if err := prepareNodes(ctx, s, out); err != nil {
+		return err
+	}
+	if c.Bool("dry-run") {
+		return dryRun(ctx, s, out)
+	}
+	return search(ctx, c.Args().First(), s, status, out)
+}
+
+func resumeMode(resume bool, failed string) (tune.ResumeMode, error) {
+	modes := map[string]tune.ResumeMode{"keep": tune.ResumeAuto, "resume": tune.ResumeErrored, "restart": tune.RestartErrored}
+	mode, ok := modes[failed]
+	switch {
+	case !ok:
+		return "", usagef("tune: --failed is %q, want keep, resume or restart", failed)
+	case !resume && failed != "keep":
+		return "", usagef("tune: --failed %s is for --resume", failed)
+	case !resume:
+		return tune.ResumeNever, nil
+	}
+	return mode, nil
+}
+
+// prepareNodes finds the nodes, shows them, and says whether a trial fits.
+func prepareNodes(ctx context.Context, s *study.Study, out io.Writer) error {
+	nodes, err := s.Jobs.Nodes()
+	if err != nil {
+		return err
+	}
+	if err := s.Jobs.Fits(s.Config.Resources); err != nil {
+		return fmt.Errorf("launch: tune: a trial can never run: %w", err)
+	}
+	if s.Config.Parallel == 0 {
+		if s.Config.Parallel, err = s.Jobs.Room(s.Config.Resources); err != nil {
+			return err
+		}
+	}
+	if _, err := nodes.WriteTo(out); err != nil {
+		return err
+	}
+	if len(s.Upload) > 0 {
+		return s.Jobs.UploadFiles(ctx, s.Upload...)
+	}
+	return nil
+}
+
+// maxDry is how many trials a dry run shows.
+const maxDry = 10
+
+// dryRun says what the first trials would be.
+func dryRun(ctx context.Context, s *study.Study, out io.Writer) error {
+	cfg := s.Config
+	cfg.Dir, cfg.Resume = "", tune.ResumeNever
+	one, err := tune.NewStudy(cfg)
+	if err != nil {
+		return err
+	}
+	defer one.Close()
+	n := 0
+	for ; n < maxDry; n++ {
+		t, err := one.TryAsk()
+		if errors.Is(err, tune.ErrDone) || errors.Is(err, tune.ErrWait) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s: %s\n", t.Name(), commandText(s, t.Params))
+	}
+	if n == maxDry {
+		fmt.Fprintln(out, "... and so on; later ones may depend on results")
+	}
+	fmt.Fprintf(out, "%d at once, in %s; nothing was run\n", cfg.Parallel, s.Config.Dir)
+	return ctx.Err()
+}
+
+// commandText is the command of a trial as one would type it.
+func commandText(s *study.Study, p tune.Params) string {
+	words := s.Command(p)
+	if len(words) == 3 && words[0] == "/bin/sh" && words[1] == "-c" {
+		return strings.TrimSpace(words[2])
+	}
+	return strings.Join(shellWords(words), " ")
+}
+
+// shellWords are words as one would type them.
+func shellWords(words []string) []string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = w
+		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$`;&|<>()*?[]{}~#!") {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return quoted
+}
+
+// keepFile keeps the study's file in its folder once the search has begun.
+type keepFile struct {
+	s   *study.Study
+	err error
+}
+
+func (k *keepFile) Observe(_ tune.View, e tune.Event) {
+	if e.Kind == tune.EventStudy || e.Kind == tune.EventOpen {
+		k.err = os.WriteFile(filepath.Join(k.s.Config.Dir, study.Name), k.s.Text, 0o666)
+	}
+}
+
+func (k *keepFile) Close(tune.View) error {
+	if k.err != nil {
+		return fmt.Errorf("launch: tune: keep the study's file: %w", k.err)
+	}
+	return nil
+}
+
+// search runs the search, and says what came out.
+func search(ctx context.Context, file string, s *study.Study, status *show.Status, out io.Writer) error {
+	cfg := s.Config
+	cfg.Runner = s.Jobs
+	cfg.Observers = []tune.Observer{&keepFile{s: s}, status, show.NewFiles(cfg.Dir)}
+	result, err := tune.Run(ctx, nil, cfg)
+	if result == nil {
+		if errors.Is(err, tune.ErrExists) {
+			return fmt.Errorf("launch: tune: %s holds a search already: go on with it with --resume, or take another --dir", cfg.Dir)
+		}
+		return err
+	}
+	if ctx.Err() != nil && err != nil {
+		again := "launch tune --resume "
+		if cfg.Dir != "" && s.Config.Dir != "" {
+			again += shellWords([]string{resumeWord(file, s)})[0]
+		}
+		fmt.Fprintf(out, "\ninterrupted; all that was reported is kept in %s\nto go on: %s\n", cfg.Dir, again)
+		return exitError(exitInterrupted)
+	}
+	if err != nil && result.TaskID() < 0 {
+		return err
+	}
+	written, wrote := writeResults(cfg.Dir, result)
+	printBest(out, s, result, written)
+	return errors.Join(err, wrote)
+}
+
+// resumeWord is what to hand to --resume: the file, or the folder if a flag chose another.
+func resumeWord(file string, s *study.Study) string {
+	if again, err := study.Load(file); err == nil && again.Config.Dir == s.Config.Dir {
+		return file
+	}
+	return s.Config.Dir
+}
+
+// writeResults writes tables and pictures of a search into its folder, and says which.
+func writeResults(dir string, r *tune.Result) (written []string, err error) {
+	v := r.View()
+	var errs []error
+	for _, w := range []struct {
+		name  string
+		write func(path string) error
+	}{
+		{"trials.csv", func(path string) error {
+			f, err := os.Create(path)
+			if err != nil {
+				return err
+			}
+			return errors.Join(show.TrialsCSV(f, v), f.Close())
+		}},
+		{"curves.png", func(path string) error { return show.Curves(path, v) }},
+		{"report.html", func(path string) error { return show.HTML(path, r.Name, v) }},
+	} {
+		path := filepath.Join(dir, w.name)
+		if err := w.write(path); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		written = append(written, path)
+	}
+	return written, errors.Join(errs...)
+}
+
+// printBest says which trial was the best.
+func printBest(out io.Writer, s *study.Study, r *tune.Result, written []string) {
+	best := r.BestTrial()
+	if best.Number < 0 {
+		fmt.Fprintln(out, "\nno trial has a result")
+	} else {
+		fmt.Fprintf(out, "\nbest: %s with %s %.6g\n", best.Name(), r.Metric, r.BestReward())
+		for name, value := range best.Params.All() {
+			fmt.Fprintf(out, "  %s: %v\n", name, value)
+		}
+		fmt.Fprintf(out, "command: %s\n", commandText(s, best.Params))
+	}
+	if r.Halted != "" {
+		fmt.Fprintf(out, "ended by: %s\n", r.Halted)
+	}
+	fmt.Fprintf(out, "decisions: %s\n", r.DecisionHash())
+	if len(written) > 0 {
+		fmt.Fprintf(out, "results: %s\n", strings.Join(written, " "))
+	}
+}

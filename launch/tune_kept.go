@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/launch/study"
+	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/show"
+)
+
+// logFile is the log in the folder path, or path itself.
+func logFile(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("launch: tune: %w; want the folder of a study, such as runs/mnist", err)
+	}
+	if info.IsDir() {
+		path = filepath.Join(path, "log.jsonl")
+	}
+	return path, nil
+}
+
+func tuneShowCommand(out *os.File) *cli.Command {
+	return &cli.Command{
+		Name:      "show",
+		Usage:     "show a search that was kept, or that runs",
+		ArgsUsage: "DIR",
+		Description: `Prints the table of trials and the best parameters, and writes trials.csv, curves.png and report.html into the study's folder:
+
+   launch tune show runs/mnist`,
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return usagef("tune show: got %d arguments, want the folder of a study", c.NArg())
+			}
+			path, err := logFile(c.Args().First())
+			if err != nil {
+				return err
+			}
+			s, err := study.Find(path)
+			if err != nil {
+				return err
+			}
+			r, err := tune.Load(path, s.Config)
+			if err != nil {
+				return err
+			}
+			status := show.NewLines(out)
+			status.Name = r.Name
+			if err := status.Close(r.View()); err != nil {
+				return err
+			}
+			written, err := writeResults(filepath.Dir(path), r)
+			printBest(out, s, r, written)
+			return err
+		},
+	}
+}
+
+func tuneWhyCommand(out *os.File) *cli.Command {
+	return &cli.Command{
+		Name:      "why",
+		Usage:     "say what was decided about a trial, by which rule, and against which others",
+		ArgsUsage: "DIR TRIAL",
+		Description: `Reads the log of a study:
+
+   launch tune why runs/mnist 7`,
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 2 {
+				return usagef("tune why: got %d arguments, want the folder of a study and the number of a trial", c.NArg())
+			}
+			trial, err := strconv.Atoi(trimTrial(c.Args().Get(1)))
+			if err != nil || trial < 0 {
+				return usagef("tune why: %q is no number of a trial, such as 7", c.Args().Get(1))
+			}
+			path, err := logFile(c.Args().First())
+			if err != nil {
+				return err
+			}
+			var events []tune.Event
+			if err := tune.ReadLog(path, func(e tune.Event) error { events = append(events, e); return nil }); err != nil {
+				return err
+			}
+			return show.Why(out, events, trial)
+		},
+	}
+}
+
+// trimTrial is 7 of trial-000007.
+func trimTrial(s string) string {
+	if len(s) > 6 && s[:6] == "trial-" {
+		return s[6:]
+	}
+	return s
+}
+
+func tuneReplayCommand(out *os.File) *cli.Command {
+	return &cli.Command{
+		Name:      "replay",
+		Usage:     "derive every proposal and decision of a log again",
+		ArgsUsage: "LOG",
+		Description: `Goes through the log of a search and derives again, from the reports in their order, which parameters were proposed and what was
+decided. It ends with 1 where the log has something else:
+
+   launch tune replay runs/mnist/log.jsonl
+   launch tune replay --study changed.yaml runs/mnist`,
+		Flags: []cli.Flag{&cli.StringFlag{Name: "study", Usage: "`FILE` with the rules", DefaultText: "study.yaml beside the log"}},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return usagef("tune replay: got %d arguments, want the log of a study", c.NArg())
+			}
+			path, err := logFile(c.Args().First())
+			if err != nil {
+				return err
+			}
+			s, err := study.Find(path)
+			if c.IsSet("study") {
+				s, err = study.Load(c.String("study"))
+			}
+			if err != nil {
+				return err
+			}
+			r, err := tune.Replay(path, s.Config)
+			if diverged := (*tune.DivergedError)(nil); errors.As(err, &diverged) {
+				return fmt.Errorf("%w\nlaunch: tune: replay: the log was made by other rules than those of the file, or was changed", err)
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "%d events: %d proposals and %d decisions, all as the rules have them\ndecisions: %s\n", r.Events, r.Proposals, r.Decisions, r.DecisionHash)
+			if r.Torn > 0 {
+				fmt.Fprintf(out, "the log ends in %d bytes that were not written whole\n", r.Torn)
+			}
+			return nil
+		},
+	}
+}

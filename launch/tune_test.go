@@ -1,0 +1,202 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// counting is a search over a command that counts; wait is how long it sleeps at each step.
+func counting(t *testing.T, wait, more string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	text := `name: count
+metric: value
+mode: max
+command: 'echo hello from {x}; for s in 1 2 3 4; do echo value=$(({x} * s)) step=$s; sleep ` + wait + `; done'
+space: {x: {grid: [1, 2, 3, 4, 5, 6]}}
+scheduler: {asha: {max_step: 4, eta: 2}}
+parallel: 1
+` + more
+	if err := os.WriteFile(filepath.Join(dir, "study.yaml"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func wantText(t *testing.T, what, got string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !regexp.MustCompile("(?m)" + w).MatchString(got) {
+			t.Errorf("%s has nothing like %s:\n%s", what, w, got)
+		}
+	}
+}
+
+// tuneIn runs launch tune to its end.
+func tuneIn(t *testing.T, dir string, code int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	l := startLauncher(t, dir, append([]string{"tune"}, args...)...)
+	if got := l.exit(t); got != code {
+		t.Errorf("launch tune %q: exit code %d, want %d", args, got, code)
+	}
+	return l.stdout.String(), l.stderr.String()
+}
+
+var hashLine = regexp.MustCompile(`(?m)^decisions: ([0-9a-f]{64})$`)
+
+func hashOf(t *testing.T, out string) string {
+	t.Helper()
+	m := hashLine.FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("there is no hash in:\n%s", out)
+	}
+	return m[1]
+}
+
+func TestTuneSearchesOverACommand(t *testing.T) {
+	t.Parallel()
+	dir := counting(t, "0", "")
+	out, _ := tuneIn(t, dir, 0, "--verbose", "study.yaml")
+	wantText(t, "the output", out, `^node +CPUs`, `^local +\d+ `, `^trial-000005: started on local with \{x: 6\}$`, `^\[ worker local \] : hello from 6$`,
+		`^trial-000005: completed after step 4, value 24`, `^== Status ==$`, `^trial-000005 +COMPLETED +local +6 +24 +4 `,
+		`^best: trial-000005 with value 24$`, `^  x: 6$`, `^command: echo hello from 6; for s in`, `^results: runs/count/trials.csv runs/count/curves.png runs/count/report.html$`)
+	if strings.Contains(out, "\x1b") {
+		t.Error("the output has codes of a terminal, but goes to none")
+	}
+	for _, name := range []string{"log.jsonl", "study.yaml", "trials.csv", "curves.png", "report.html", "trials/trial-000003/attempt-1/worker_0.log", "trials/trial-000003/result.json"} {
+		if info, err := os.Stat(filepath.Join(dir, "runs/count", name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v, want a file with something in it", name, err)
+		}
+	}
+	replayed, _ := tuneIn(t, dir, 0, "replay", "runs/count/log.jsonl")
+	if hashOf(t, replayed) != hashOf(t, out) {
+		t.Errorf("the hash of the search and of its replay differ:\n%s%s", out, replayed)
+	}
+	why, _ := tuneIn(t, dir, 0, "why", "runs/count", "trial-000005")
+	wantText(t, "why", why, `trial 5 started on local with \{x: 6\}`, `step 1: value 6: continue \(asha`)
+	shown, _ := tuneIn(t, dir, 0, "show", "runs/count")
+	wantText(t, "show", shown, `^trial-000005 +COMPLETED`, `^best: trial-000005 with value 24$`)
+	_, errs := tuneIn(t, dir, 1, "study.yaml")
+	wantText(t, "a second search", errs, `^launch: tune: runs/count holds a search already: go on with it with --resume`)
+	again, _ := tuneIn(t, dir, 0, "--resume", "study.yaml")
+	if hashOf(t, again) != hashOf(t, out) {
+		t.Error("resuming a search that is over has changed its decisions")
+	}
+	changed, err := os.ReadFile(filepath.Join(dir, "study.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "other.yaml"), []byte(strings.Replace(string(changed), "eta: 2", "eta: 4", 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, errs = tuneIn(t, dir, 1, "replay", "--study", "other.yaml", "runs/count")
+	wantText(t, "a replay by other rules", errs, `by other rules`)
+}
+
+func TestTuneSaysWhatItWouldRun(t *testing.T) {
+	t.Parallel()
+	dir := counting(t, "0", "")
+	out, _ := tuneIn(t, dir, 0, "--dry-run", "study.yaml")
+	wantText(t, "a dry run", out, `^trial-000000: echo hello from 1; for`, `^trial-000005: echo hello from 6;`, `^1 at once, in runs/count; nothing was run$`)
+	if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil {
+		t.Error("a dry run has made a folder")
+	}
+}
+
+func TestTuneRefusesWhatMakesNoSense(t *testing.T) {
+	t.Parallel()
+	dir := counting(t, "0", "resources: {cpus: 5000}\n")
+	for _, tc := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{1, []string{"study.yaml"}, `a trial can never run: .*local has`},
+		{1, []string{"no.yaml"}, `open no.yaml`},
+		{2, nil, `want the file of the study`},
+		{2, []string{"--failed", "again", "study.yaml"}, `--failed is "again", want keep, resume or restart`},
+		{2, []string{"--parallel", "0", "study.yaml"}, `--parallel is 0`},
+		{2, []string{"why", "runs/count", "x"}, `"x" is no number of a trial`},
+		{1, []string{"why", "runs/none", "1"}, `runs/none: no such file`},
+		{1, []string{"show", "."}, `no such file`},
+	} {
+		_, errs := tuneIn(t, dir, tc.code, tc.args...)
+		wantText(t, strings.Join(tc.args, " "), errs, tc.want)
+	}
+}
+
+// However a search ends, going on with it ends in the decisions of a search that nobody disturbed.
+func TestTuneGoesOnAfterCtrlCAndAfterKill(t *testing.T) {
+	t.Parallel()
+	whole, _ := tuneIn(t, counting(t, "0", ""), 0, "study.yaml")
+	for name, signal := range map[string]syscall.Signal{"ctrl-c": syscall.SIGINT, "kill": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := counting(t, "0.2", "")
+			l := startLauncher(t, dir, "tune", "study.yaml")
+			l.await(t, "trial-000002: started")
+			if err := l.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if code := l.exit(t); signal == syscall.SIGINT && code != exitInterrupted {
+				t.Errorf("exit code %d, want %d", code, exitInterrupted)
+			}
+			if signal == syscall.SIGINT {
+				wantText(t, "the output", l.stdout.String(), `^interrupted; all that was reported is kept in runs/count$`, `^to go on: launch tune --resume study.yaml$`)
+			}
+			// The shell of the trial ends with launch, however launch ends.
+			deadline := time.Now().Add(patience)
+			for trialRuns(dir) {
+				if time.Now().After(deadline) {
+					t.Fatal("a process of a trial is left")
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			again, _ := tuneIn(t, dir, 0, "--resume", "study.yaml")
+			if hashOf(t, again) != hashOf(t, whole) {
+				t.Errorf("it has decided otherwise than a search without a break:\n%s\nand without:\n%s", again, whole)
+			}
+			wantText(t, "the output", again, `^count: taken up again, 3 trials$`)
+		})
+	}
+}
+
+// trialRuns says whether a shell runs in dir.
+func trialRuns(dir string) bool {
+	all, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	for _, cwd := range all {
+		if at, err := os.Readlink(cwd); err == nil && at == dir {
+			return true
+		}
+	}
+	return false
+}
+
+func TestTuneRunsTrialsAsJobs(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	dir := counting(t, "0", "resources: {slots: 2, servers: 1}\nsamples: 1\n")
+	text, err := os.ReadFile(filepath.Join(dir, "study.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := strings.Replace(string(text), "[1, 2, 3, 4, 5, 6]", "[1, 2]", 1)
+	job = regexp.MustCompile("(?m)^command:.*$").ReplaceAllString(job, `command: 'echo rank $$PARAGON_RANK; echo value={x} step=1'`)
+	job = strings.ReplaceAll(job, "$$", "$")
+	if err := os.WriteFile(filepath.Join(dir, "study.yaml"), []byte(job), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := tuneIn(t, dir, 0, "study.yaml")
+	wantText(t, "the output", out, `^trial-000001 +COMPLETED +local +2 +2 +1 `)
+	for _, rank := range []string{"0", "1"} {
+		log, err := os.ReadFile(filepath.Join(dir, "runs/count/trials/trial-000001/attempt-1/worker_"+rank+".log"))
+		if err != nil || !strings.Contains(string(log), "rank "+rank+"\n") {
+			t.Errorf("the log of rank %s holds %q, %v", rank, log, err)
+		}
+	}
+}
