@@ -21,6 +21,7 @@ var wallCalls = []string{"Unix", "UnixNano", "UnixMilli", "UnixMicro", "ModTime"
 // wall has the files that may ask for the wall clock's time, and why a jump does no harm.
 var wall = map[string]string{
 	"server/member.go":       "where a clock begins that goes on by the monotonic one",
+	"launch/job/guest.go":    "the stamp of an event, for people; its number says what comes after what",
 	"schedulernode/hosts.go": "the stamp of an event, for people; its number says what comes after what",
 	"tune/study.go":          "the stamp of an event, for people; its number says what comes after what",
 	"tune/encode.go":         "as it stands in the log",
