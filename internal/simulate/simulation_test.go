@@ -156,12 +156,20 @@ func TestANewPlacementThatLeavesABackupOpensItsShard(t *testing.T) {
 		Config: Config{Backups: 1}, Seed: 320135, Workers: 3, Servers: 3, Program: Counts, Examples: 35, Batch: 2, Epochs: 4, Jitter: 6 * time.Millisecond,
 		Faults: []Fault{{At: 133 * time.Millisecond, Kind: AddServer}},
 	}
-	for i := range 40 {
+	for i := 0; i < 40; i += stride() {
 		plan.Faults[0].At = time.Duration(100+2*i) * time.Millisecond
 		if r := simulate(t, plan); len(r.Wrong) > 0 || !r.Finished {
 			t.Fatalf("%v%q, finished %v", &plan, r.Wrong, r.Finished)
 		}
 	}
+}
+
+// stride is how many of a test's moments are passed over from one to the next: none with PARAGON_TEST_SLOW=1.
+func stride() int {
+	if os.Getenv("PARAGON_TEST_SLOW") != "" {
+		return 1
+	}
+	return 4
 }
 
 // A server that comes while a change of the workers is made holds nobody up at the boundary: that it is told the optimizer is the store's own
@@ -171,7 +179,7 @@ func TestAServerAndAWorkerComeTogether(t *testing.T) {
 		Config: Config{Elastic: true, Backups: 1}, Seed: 330836, Workers: 4, Servers: 3, Program: Sums, Keys: 5, Steps: 44, Jitter: 3 * time.Millisecond,
 		Faults: []Fault{{At: 1000 * time.Millisecond, Kind: Join, A: "worker4"}, {Kind: AddServer}},
 	}
-	for i := range 60 {
+	for i := 0; i < 60; i += stride() {
 		plan.Faults[1].At = time.Second + time.Duration(60+3*i)*time.Millisecond
 		if r := simulate(t, plan); len(r.Wrong) > 0 || !r.Finished {
 			t.Fatalf("%v%q, finished %v", &plan, r.Wrong, r.Finished)
