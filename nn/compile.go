@@ -85,6 +85,9 @@ func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 	}
 	prog.outputs[root] = p.Loss
 	prog.list(root.Graph())
+	if cfg.Share != nil && cfg.Share.first != nil {
+		prog.adopt(cfg.Share.first)
+	}
 	return prog, nil
 }
 

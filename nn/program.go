@@ -40,6 +40,7 @@ type Program struct {
 	outputs  map[*gorgonia.Node]*plan.Value
 	params   []Param
 	state    []Param
+	first    *Program // whose parameters it has in a Group; nil: its own
 }
 
 // Params lists the parameters in the order in which they were made. The slice is the program's own.

@@ -51,7 +51,7 @@ func (t *Trainer) beginLocalSteps(ctx context.Context) error {
 	}
 	outer.Reduction = optim.Mean
 	var err error
-	if t.local, err = newLocalSteps(t.cfg.Optimizer, store.LocalSteps(), t.cfg.Programs); err != nil {
+	if t.local, err = newLocalSteps(t.cfg.Optimizer, store.LocalSteps(), t.holders()); err != nil {
 		return err
 	}
 	t.update = t.local.inner

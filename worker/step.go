@@ -29,14 +29,14 @@ func (t *Trainer) Step(ctx context.Context, counts []int) error {
 	clear(t.ready)
 	var waited time.Duration
 	var err error
-	if len(t.cfg.Programs) == 1 {
+	if len(t.units) == 1 {
 		waited, err = t.stepOn(ctx, 0, examples)
 	} else {
 		group, ctx := errgroup.WithContext(ctx)
-		for d := range t.cfg.Programs {
+		for u := range t.units {
 			group.Go(func() error {
-				w, err := t.stepOn(ctx, d, examples)
-				if d == 0 {
+				w, err := t.stepOn(ctx, u, examples)
+				if u == 0 {
 					waited = w
 				}
 				return err
@@ -57,8 +57,8 @@ func (t *Trainer) Step(ctx context.Context, counts []int) error {
 	return nil
 }
 
-// stepOn runs the step on one device and returns how long its forward pass waited for new values. A failed wait ends it.
-func (t *Trainer) stepOn(ctx context.Context, device, examples int) (waited time.Duration, err error) {
+// stepOn runs the step on one unit and returns how long its forward pass waited for new values. A failed wait ends it.
+func (t *Trainer) stepOn(ctx context.Context, u, examples int) (waited time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var failed error
@@ -81,21 +81,21 @@ func (t *Trainer) stepOn(ctx context.Context, device, examples int) (waited time
 			keep(t.gradientReady(ctx, i, examples))
 		}
 	}
-	err = t.cfg.Programs[device].StepOverlapped(ctx, wait, ready)
+	err = t.units[u].step(ctx, wait, ready)
 	if failed != nil {
 		err = failed
 	}
 	if err != nil {
-		return waited, fmt.Errorf("worker: step %d on device %d: %w", t.steps, device, err)
+		return waited, fmt.Errorf("worker: step %d on device %d: %w", t.steps, t.units[u].first, err)
 	}
 	return waited, nil
 }
 
-// gradientReady counts the devices on which the gradient of parameter i is final, and hands it in with the last one.
+// gradientReady counts the units on which the gradient of parameter i is final, and hands it in with the last one.
 func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ready[i]++; t.ready[i] < len(t.cfg.Programs) {
+	if t.ready[i]++; t.ready[i] < len(t.units) {
 		return nil
 	}
 	examples = t.counted(examples)
@@ -174,5 +174,12 @@ func (t *Trainer) TakeTimes() Times {
 // Close ends the background exchange: what was not flushed may be lost. It does not close the store.
 func (t *Trainer) Close() error {
 	t.exchange.close()
-	return nil
+	return t.closeGroup()
+}
+
+func (t *Trainer) closeGroup() error {
+	if t.group == nil {
+		return nil
+	}
+	return t.group.Close()
 }

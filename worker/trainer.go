@@ -21,6 +21,7 @@ type Config struct {
 	Store kvstore.Store
 	// Programs are the compiled training programs, one for each local device, of one model: the same parameters in the same
 	// order. Their loss is the mean over the examples of the device; the Trainer sets their GradScale so that gradients are sums.
+	// Programs that are each on a GPU of its own are joined (nn.Join): they sum gradients among themselves before the store gets them.
 	Programs []*nn.Program
 	// Optimizer is the update rule. An empty Reduction means "mean": the sum of gradients over all workers is divided by
 	// their number of examples.
@@ -77,6 +78,8 @@ func (c *Config) Validate() error {
 // A Trainer runs training steps of one worker. Its methods are called by one goroutine at a time.
 type Trainer struct {
 	cfg      Config
+	units    []unit
+	group    *nn.Group // nil: the programs are not joined
 	keys     []string // by parameter
 	exchange *exchange
 	update   *localUpdate // on the worker: with UpdateOnWorker or local steps
@@ -88,7 +91,7 @@ type Trainer struct {
 	onWeight func()          // called once in a step, when the store has the weight of its gradients; nil: nothing
 
 	mu     sync.Mutex // guards ready and begun, which the devices' hooks share
-	ready  []int      // devices on which parameter i's gradient is final in this step
+	ready  []int      // units on which parameter i's gradient is final in this step
 	begun  bool       // this step's first gradient was handed in
 	counts []int      // of this step's examples, by device
 
@@ -120,7 +123,7 @@ func (t *Times) Add(u Times) {
 
 // NewTrainer sets the optimizer and compression, gives every parameter its first value (rank 0's counts) and copies it to
 // all devices. Every worker calls it, also one that joins a running job: it gets the job's values.
-func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
+func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -132,6 +135,15 @@ func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
 	}
 	params := cfg.Programs[0].Params()
 	t := &Trainer{cfg: cfg, keys: make([]string, len(params)), ready: make([]int, len(params)), elastic: elasticOf(cfg.Store)}
+	if err := t.makeUnits(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.closeGroup())
+		}
+	}()
+	holders := t.holders()
 	initialise := cfg.Store.Init
 	switch {
 	case cfg.Store.LocalSteps() > 0:
@@ -144,7 +156,7 @@ func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
 			initialise = cfg.Store.InitAverage
 		}
 		var err error
-		if t.update, err = newLocalUpdate(cfg.Optimizer, cfg.Programs); err != nil {
+		if t.update, err = newLocalUpdate(cfg.Optimizer, holders); err != nil {
 			return nil, err
 		}
 	default:
@@ -163,7 +175,7 @@ func NewTrainer(ctx context.Context, cfg Config) (*Trainer, error) {
 		if err := initialise(ctx, p.Name, p.Value); err != nil {
 			return nil, fmt.Errorf("worker: init %s: %w", p.Name, err)
 		}
-		for _, program := range cfg.Programs {
+		for _, program := range holders {
 			own := program.Params()[i]
 			grads[i] = append(grads[i], own.Gradient)
 			outs[i] = append(outs[i], own.Value)

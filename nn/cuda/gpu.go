@@ -9,6 +9,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/cudnn"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
+	"github.com/paragon-train/paragon/internal/cuda/nccl"
 )
 
 // driver is what an executor asks of a GPU; *drv.Context has it. All but Do and Info are called in a function given to Do.
@@ -126,6 +127,7 @@ type GPU struct {
 
 	compute, up, down drv.Stream
 	close             func() error
+	nccl              func() (*nccl.Library, error) // finds and opens it; nil: a stand-in of tests
 	warn              func(msg string, args ...any) // nil: nobody wants to know
 	hangs             bool                          // an executor found that nothing is done any more: what is left would block
 }

@@ -17,14 +17,16 @@ import (
 type mirror struct {
 	gpu    *GPU
 	host   []byte
+	ends   []byte // where numbers come from and go to: host, or in a Group the first member's
 	device drv.Ptr
-	stage  []byte // nil: host is pinned
+	stage  []byte // nil: ends is pinned
 	pinned bool   // by this mirror
 }
 
 // newMirror pins host and takes memory of the device. It is called on the device's thread, as all that is here.
 func newMirror(g *GPU, what string, host []float32) (*mirror, error) {
 	m := &mirror{gpu: g, host: unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(host))), 4*len(host))}
+	m.ends = m.host
 	var err error
 	if m.device, err = g.malloc(what, int64(len(m.host))); err != nil {
 		return nil, err
@@ -60,17 +62,17 @@ type span struct {
 
 // up copies the piece to the device.
 func (p span) up(s drv.Stream) error {
-	m, src := p.mirror, p.mirror.host
+	m, src := p.mirror, p.mirror.ends
 	if m.stage != nil {
 		src = m.stage
-		copy(src[p.from:p.from+p.n], m.host[p.from:p.from+p.n])
+		copy(src[p.from:p.from+p.n], m.ends[p.from:p.from+p.n])
 	}
 	return m.gpu.context.CopyToDevice(m.device+drv.Ptr(p.from), unsafe.Pointer(&src[p.from]), p.n, s)
 }
 
 // down copies the piece to the host; landed is called when that is done.
 func (p span) down(s drv.Stream) error {
-	dst := p.mirror.host
+	dst := p.mirror.ends
 	if p.mirror.stage != nil {
 		dst = p.mirror.stage
 	}
@@ -79,7 +81,7 @@ func (p span) down(s drv.Stream) error {
 
 func (p span) landed() {
 	if m := p.mirror; m.stage != nil {
-		copy(m.host[p.from:p.from+p.n], m.stage[p.from:])
+		copy(m.ends[p.from:p.from+p.n], m.stage[p.from:])
 	}
 }
 

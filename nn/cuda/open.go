@@ -10,6 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
+	"github.com/paragon-train/paragon/internal/cuda/nccl"
 	"github.com/paragon-train/paragon/internal/cuda/nvrtc"
 )
 
@@ -79,7 +80,7 @@ func open(name string, ordinal int, o Options) (g *GPU, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g = &GPU{name: name, context: ctx, close: ctx.Close}
+	g = &GPU{name: name, context: ctx, close: ctx.Close, nccl: o.nccl}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.Close())
@@ -114,6 +115,15 @@ func (o *Options) compiler() kernels.Compiler {
 		image, _, err := c.Compile(nvrtc.Program{Name: "kernels.cu", Source: source, Compute: compute, Options: []string{"--std=c++17"}})
 		return image, err
 	}
+}
+
+// nccl opens the library by which GPUs work together.
+func (o *Options) nccl() (*nccl.Library, error) {
+	lib, err := o.Search.Open(dl.NCCL)
+	if err != nil {
+		return nil, err
+	}
+	return nccl.Open(lib)
 }
 
 // libraries are cuDNN and cuBLASLt.

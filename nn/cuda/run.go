@@ -53,13 +53,7 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 // launch gives all of a run to the device.
 func (e *Executor) launch(ctx context.Context, s *schedule, forward bool, hooks plan.Hooks) error {
 	upload := !e.held || e.fresh == nil || e.fresh != s && e.fresh != e.full
-	seed, factor := e.gradScale, e.gradScale
-	if e.scaler.on {
-		seed, factor = e.scaler.scale, e.gradScale/e.scaler.scale
-	}
-	if e.plan.Seed == nil {
-		factor = e.gradScale
-	}
+	seed, factor := e.factors()
 	if err := e.gpu.context.Do(func() error { return e.begin(upload, seed, factor) }); err != nil {
 		return err
 	}
@@ -81,6 +75,18 @@ func (e *Executor) launch(ctx context.Context, s *schedule, forward bool, hooks 
 		e.fresh = s
 	}
 	return nil
+}
+
+// factors are what the loss's gradient is and what gradients are multiplied by at their end.
+func (e *Executor) factors() (seed, factor float32) {
+	seed, factor = e.gradScale, e.gradScale
+	if e.scaler.on {
+		seed, factor = e.scaler.scale, e.gradScale/e.scaler.scale
+	}
+	if e.plan.Seed == nil {
+		factor = e.gradScale
+	}
+	return seed, factor
 }
 
 // begin copies what every segment needs.

@@ -1,0 +1,78 @@
+package cuda
+
+import (
+	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/cuda/nccl"
+)
+
+// ncclLink is NCCL's. Rank 0's thread makes the calls.
+type ncclLink struct {
+	ranks   []*rank
+	streams []drv.Stream
+	clique  *nccl.Clique
+}
+
+func newNCCLLink(lib *nccl.Library, ranks []*rank) (*ncclLink, error) {
+	l := &ncclLink{ranks: ranks}
+	var devices []int
+	for _, r := range ranks {
+		devices = append(devices, r.context.Info().Ordinal)
+		l.streams = append(l.streams, r.stream)
+	}
+	return l, l.do(func() (err error) {
+		l.clique, err = lib.NewClique(devices)
+		return err
+	})
+}
+
+func (l *ncclLink) do(f func() error) error { return l.ranks[0].context.Do(f) }
+
+func (l *ncclLink) gathers() bool { return true }
+
+func (l *ncclLink) gather(pieces []piece) error {
+	return l.together(pieces, func(p piece, own []drv.Ptr, each int64) error {
+		return l.clique.AllGather(own, p.at, each, nccl.Float32, l.streams)
+	}, func(rest []drv.Ptr, n int64) error {
+		return l.clique.Broadcast(rest, rest, n, nccl.Float32, len(l.ranks)-1, l.streams)
+	})
+}
+
+func (l *ncclLink) reduce(pieces []piece) error {
+	return l.together(pieces, func(p piece, own []drv.Ptr, each int64) error {
+		return l.clique.ReduceScatter(p.at, own, each, nccl.Float32, nccl.Sum, l.streams)
+	}, func(rest []drv.Ptr, n int64) error {
+		return l.clique.AllReduce(rest, rest, n, nccl.Float32, nccl.Sum, l.streams)
+	})
+}
+
+// together calls parts for what is divided alike, and rest for the few numbers behind it.
+func (l *ncclLink) together(pieces []piece, parts func(p piece, own []drv.Ptr, each int64) error, rest func(at []drv.Ptr, n int64) error) error {
+	n := int64(len(l.ranks))
+	return l.do(func() error {
+		return l.clique.Together(func() error {
+			for _, p := range pieces {
+				each := p.each()
+				own, end := make([]drv.Ptr, n), make([]drv.Ptr, n)
+				for i, at := range p.at {
+					own[i], end[i] = at+drv.Ptr(4*each*int64(i)), at+drv.Ptr(4*each*n)
+				}
+				if each > 0 {
+					if err := parts(p, own, each); err != nil {
+						return err
+					}
+				}
+				if left := p.n - each*n; left > 0 {
+					if err := rest(end, left); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func (l *ncclLink) prepare([]piece) error { return nil }
+func (l *ncclLink) err() error            { return l.do(l.clique.Err) }
+func (l *ncclLink) abort() error          { return l.do(l.clique.Abort) }
+func (l *ncclLink) close() error          { return l.do(l.clique.Close) }
