@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/paragon-train/paragon/internal/vfs"
 )
@@ -42,6 +43,7 @@ func (s *Study) keepFolder() (string, error) {
 // checkpoint keeps what write puts into a folder as the trial's checkpoint at a step.
 func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) error) error {
 	where := fmt.Sprintf("tune: checkpoint of trial %d step %d", trial, step)
+	defer s.keepAlone(trial)()
 	s.mu.Lock()
 	root, err := s.keepFolder()
 	t := s.l.Trial(trial)
@@ -57,6 +59,9 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 		err = fmt.Errorf("%s: want a step of 0 or more", where)
 	}
 	kept := err == nil && slices.ContainsFunc(t.Checkpoints, func(c Checkpoint) bool { return c.Step == step })
+	if c, ok := s.staged[trial]; ok && c.attempt == attempt && c.step == step {
+		kept = true
+	}
 	s.mu.Unlock()
 	if err != nil || kept { // kept before, by this attempt or another: it counts once
 		return err
@@ -94,6 +99,20 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 	}
 	s.sweep()
 	return nil
+}
+
+// keepAlone waits until nobody else keeps a checkpoint of the trial, and returns what says that it is kept: a trial of several
+// goroutines may call for one step twice.
+func (s *Study) keepAlone(trial int) (done func()) {
+	s.mu.Lock()
+	alone := s.keeping[trial]
+	if alone == nil {
+		alone = &sync.Mutex{}
+		s.keeping[trial] = alone
+	}
+	s.mu.Unlock()
+	alone.Lock()
+	return alone.Unlock
 }
 
 // commit logs a checkpoint. s.mu is held.

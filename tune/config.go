@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -115,6 +116,8 @@ type Config struct {
 	Observers []Observer
 	// Logger says what people should know; nil is slog.Default.
 	Logger *slog.Logger
+
+	program string // the Name that the program's Run has, if the study is another one made of it (Confirm, RunBest)
 }
 
 // Validate says which field is wrong, and why.
@@ -183,3 +186,6 @@ func (c *Config) Validate() error {
 	}
 	return errors.Join(all...)
 }
+
+// programName is the Name by which trials that are processes of the program itself find out that they are of this study.
+func (c *Config) programName() string { return cmp.Or(c.program, c.Name, defaultName) }

@@ -32,6 +32,7 @@ func (r *Result) rerun(ctx context.Context, what string, settings []Params, time
 		return nil, fmt.Errorf("tune: study %s: its result has nothing to train with: Run has, or set Config.Runner", r.Name)
 	}
 	c := r.cfg
+	c.program = r.cfg.programName()
 	c.Name, c.Metric, c.Mode = r.Name+"-"+what, r.Metric, r.Mode
 	c.Seed = mix(r.cfg.Seed, streamConfirm, uint64(len(what)))
 	c.Suggester, c.Scheduler, c.Stoppers, c.Observers = nil, nil, nil, nil

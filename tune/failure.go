@@ -53,11 +53,21 @@ type TrialError struct {
 	Err   error
 }
 
-func (e *TrialError) Error() string { return string(e.Class) + ": " + e.Err.Error() }
+func (e *TrialError) Error() string {
+	if e.Err == nil {
+		return string(e.Class)
+	}
+	return string(e.Class) + ": " + e.Err.Error()
+}
 func (e *TrialError) Unwrap() error { return e.Err }
 
-// Fail gives an error that a trainable or a Runner returns a class.
-func Fail(class Failure, err error) error { return &TrialError{class, err} }
+// Fail gives an error that a trainable or a Runner returns a class. Of nil it is nil.
+func Fail(class Failure, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &TrialError{class, err}
+}
 
 var (
 	// ErrStop in the chain of an error of Report tells the trainable to return: the
@@ -92,4 +102,18 @@ func classOf(err error) Failure {
 // panicked is the error of a trainable that panicked.
 func panicked(value any, stack []byte) error {
 	return Fail(UserCode, fmt.Errorf("panic: %v\n%s", value, stack))
+}
+
+// unclassed is the message of an attempt's error without its class, which stands beside it. The error may be of any type of the
+// user's.
+func unclassed(err error) (text string) {
+	defer func() {
+		if v := recover(); v != nil {
+			text = fmt.Sprintf("an error of type %T, whose message panics: %v", err, v)
+		}
+	}()
+	if e, ok := err.(*TrialError); ok && e.Err != nil {
+		return e.Err.Error()
+	}
+	return err.Error()
 }

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -243,7 +244,7 @@ func (t *jobTrial) task(root string) (remote.Task, error) {
 	if err != nil {
 		return remote.Task{}, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
 	}
-	task := remote.Task{Study: t.attempt.Study, Trial: t.attempt.Trial, Attempt: t.attempt.Number, Params: params, Seed: t.attempt.Seed, Workers: t.workers()}
+	task := remote.Task{Study: cmp.Or(t.attempt.program, t.attempt.Study), Trial: t.attempt.Trial, Attempt: t.attempt.Number, Params: params, Seed: t.attempt.Seed, Workers: t.workers()}
 	if t.jobs.HostFile == "" {
 		task.Folder = root
 	}

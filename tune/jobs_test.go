@@ -121,6 +121,19 @@ func TestTrialsRunInProcessesOfTheirOwn(t *testing.T) {
 	}
 }
 
+func TestTrialsThatAreProcessesRunOnceMoreAfterTheSearch(t *testing.T) {
+	cfg := jobsConfig(t, processes(t, "well"))
+	result := mustRun(t, cfg)
+	best, err := result.RunBest(t.Context())
+	if err != nil || best.State != tune.Completed || best.Params.Int("x") != 3 {
+		t.Errorf("the best trial run once more is %s with %v: %q, %v, want completed with x=3", best.State, best.Params, best.Error, err)
+	}
+	confirmed, err := result.Confirm(t.Context(), 1, 2)
+	if err != nil || len(confirmed) != 1 || confirmed[0].Mean != 34 {
+		t.Errorf("confirmed is %v, %v, want one contender of mean 34", confirmed, err)
+	}
+}
+
 func TestAProcessThatIsToldToStopStops(t *testing.T) {
 	cfg := jobsConfig(t, processes(t, "well"))
 	cfg.Stoppers = []tune.Stopper{haltAt{2}}

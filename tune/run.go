@@ -15,6 +15,8 @@ import (
 var (
 	// errSilent is the cause of the end of an attempt that did not report.
 	errSilent = errors.New("it did not report")
+	// errExited is what became of a trainable that ended its goroutine.
+	errExited = errors.New("it ended its goroutine in place of returning (runtime.Goexit, or FailNow of a test)")
 	// errOver is the cause of the end of an attempt whose study is over.
 	errOver = errors.New("the study is over")
 	// ErrNoResult is Run's when the search is over and no trial has a finite value of the metric.
@@ -176,9 +178,14 @@ func (s *Study) attempt(ctx context.Context, slot int, place Place, t Trial) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := s.reporter(ctx, t)
-	a := Attempt{Study: s.cfg.Name, Trial: t.Number, Number: t.Attempts, Params: t.Params, Seed: t.Seed, Slot: slot, Resources: s.cfg.Resources, Place: place}
+	a := Attempt{Study: s.cfg.Name, Trial: t.Number, Number: t.Attempts, Params: t.Params, Seed: t.Seed, Slot: slot, Resources: s.cfg.Resources, Place: place,
+		program: s.cfg.programName()}
 	done := make(chan error, 1)
-	go func() { done <- safely(ctx, s.cfg.Runner, a, r) }()
+	go func() {
+		err := Fail(UserCode, errExited)
+		defer func() { done <- err }()
+		err = safely(ctx, s.cfg.Runner, a, r)
+	}()
 	err, gone := s.await(ctx, cancel, r, done)
 	outcome := Returned
 	switch cause := context.Cause(ctx); {
@@ -264,10 +271,12 @@ func (s *Study) await(ctx context.Context, cancel context.CancelCauseFunc, r *Re
 			case !told.IsZero():
 				s.logger.Warn("tune: waiting for a trial that was told to return", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "for", time.Since(told).Round(time.Millisecond))
 				cancel(context.Canceled)
+				ended, cancelled = nil, true
 			case s.cfg.ReportTimeout > 0:
 				cause := fmt.Errorf("%w for %v, after %s", errSilent, s.cfg.ReportTimeout, stepName(step))
 				s.logger.Warn("tune: a trial is silent and is ended", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "cause", cause)
 				cancel(cause)
+				ended, cancelled = nil, true
 			default:
 				s.logger.Info("tune: waiting for a report", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "for", time.Since(heard).Round(time.Second), "after", stepName(step))
 				notice *= 2

@@ -42,6 +42,8 @@ type Attempt struct {
 	Folder string
 	// Place is what the Runner's Acquire gave, or nil.
 	Place Place
+
+	program string // Config.program
 }
 
 // A Runner runs attempts of trials: in this process, as commands, as distributed

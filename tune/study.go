@@ -41,9 +41,10 @@ type Study struct {
 	fatal   error         // what ended the study
 	unsound bool          // the ledger may have what the log has not: nothing more may follow
 	closed  bool
-	staged  map[int]keptBytes // by trial: checkpoints of steps not yet reported
-	doomed  []doomed          // folders to remove once the log says so
-	warned  bool              // that checkpoints exceed their budget
+	staged  map[int]keptBytes   // by trial: checkpoints of steps not yet reported
+	keeping map[int]*sync.Mutex // by trial: held by who keeps a checkpoint of it
+	doomed  []doomed            // folders to remove once the log says so
+	warned  bool                // that checkpoints exceed their budget
 }
 
 // NewStudy begins a study, or goes on with the one in cfg.Dir if cfg.Resume says so. Close
@@ -57,7 +58,7 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	if cfg.Name == "" {
 		cfg.Name = defaultName
 	}
-	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, over: make(chan struct{}), asking: make(chan struct{}, 1)}
+	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, keeping: map[int]*sync.Mutex{}, over: make(chan struct{}), asking: make(chan struct{}, 1)}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}

@@ -159,9 +159,10 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 	if !t.run.active || attempt != 0 && attempt != t.Attempts {
 		return nil // it was given up before
 	}
+	delete(s.keeping, number) // by then only an attempt that was given up
 	e := Event{Kind: EventEnd, Trial: number, Attempt: t.Attempts, Outcome: outcome}
 	if cause != nil && outcome != Interrupted && !errors.Is(cause, ErrStop) && !errors.Is(cause, ErrPause) {
-		e.Outcome, e.Failure, e.Error = Broke, classOf(cause), clip(cause.Error())
+		e.Outcome, e.Failure, e.Error = Broke, classOf(cause), clip(unclassed(cause))
 	}
 	err := s.emit(&e, func() error {
 		s.l.judgeEnd(&e)
