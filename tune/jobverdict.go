@@ -48,7 +48,7 @@ func (t *jobTrial) verdict(ctx context.Context, err error) error {
 		t.jobs.suspect(host)
 		return Fail(NodeLost, fmt.Errorf("connection to %s lost: %s", host, t.lastWords()))
 	}
-	if outOfMemory.MatchString(said) {
+	if ranOutOfMemory(said) {
 		return Fail(OutOfMemory, fmt.Errorf("%w: %s", err, t.lastWords()))
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && killed(exit) {
@@ -62,6 +62,17 @@ func (t *jobTrial) verdict(ctx context.Context, err error) error {
 		words = strings.Join(failures[:min(len(failures), 3)], "; ")
 	}
 	return Fail(class, fmt.Errorf("%w: %s", err, words))
+}
+
+// ranOutOfMemory looks through what the programs said. Launch's own lines do not count: of a process that was killed they say that it
+// may have been for want of memory.
+func ranOutOfMemory(said string) bool {
+	for line := range strings.Lines(said) {
+		if !strings.HasPrefix(line, "launch: ") && outOfMemory.MatchString(line) {
+			return true
+		}
+	}
+	return false
 }
 
 // killed says whether a process was ended by SIGKILL, which nobody in a job uses on one that does its work.

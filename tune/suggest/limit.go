@@ -13,7 +13,8 @@ type Limit struct {
 	Suggester tune.Suggester
 	// Max is how many trials run at once; at least 1.
 	Max int
-	// Batch proposes Max at a time, and the next ones when all of those are over. Paused trials count as not over.
+	// Batch proposes Max at a time, and the next ones when all of those are over. Paused trials count as not over, unless
+	// nothing else is left to run: then only new ones can let them go on.
 	Batch bool
 }
 
@@ -46,14 +47,16 @@ func (l *Limit) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, e
 	if err := l.Validate(); err != nil {
 		return tune.Params{}, err
 	}
-	if l.Batch {
-		for i := (number/l.Max - 1) * l.Max; i >= 0 && i < number/l.Max*l.Max; i++ { // those before it were over when it began
+	busy := v.Count(tune.Pending) + v.Count(tune.Running)
+	switch {
+	case !l.Batch && busy >= l.Max:
+		return tune.Params{}, tune.ErrWait
+	case l.Batch && busy > 0 && number%l.Max == 0: // a batch that has begun goes on
+		for i := max(number-l.Max, 0); i < number; i++ {
 			if t := v.Trial(i); t != nil && !t.State.Final() {
 				return tune.Params{}, tune.ErrWait
 			}
 		}
-	} else if v.Count(tune.Pending)+v.Count(tune.Running) >= l.Max {
-		return tune.Params{}, tune.ErrWait
 	}
 	return l.Suggester.Suggest(v, number, rng)
 }

@@ -44,6 +44,14 @@ func TestLimitWaits(t *testing.T) {
 	if err := ask(b); !errors.Is(err, tune.ErrWait) {
 		t.Errorf("seventh: got %v, want ErrWait", err)
 	}
+	for _, trial := range v.All[3:] {
+		v.End(trial, tune.Paused)
+	}
+	for i := range 3 {
+		if err := ask(b); err != nil {
+			t.Errorf("trial %d of the third batch, when all of the second are paused: %v", i, err)
+		}
+	}
 	if _, err := (&Limit{}).Suggest(v, 0, nil); err == nil {
 		t.Error("no Suggester: no error")
 	}
