@@ -24,6 +24,7 @@ type jobOutput struct {
 	mu    sync.Mutex // guards all below
 	files map[string]*os.File
 	errs  []error
+	lines []*lineWriter
 	said  tail // the newest lines, for errors
 	erred tail // those of the standard error
 }
@@ -32,15 +33,20 @@ func newJobOutput(t *jobTrial) (*jobOutput, error) {
 	return &jobOutput{trial: t, files: make(map[string]*os.File)}, nil
 }
 
-func (o *jobOutput) stdout() io.Writer {
-	return &lineWriter{to: func(line []byte) { o.line(line, true) }}
-}
-func (o *jobOutput) stderr() io.Writer {
-	return &lineWriter{to: func(line []byte) { o.line(line, false) }}
+func (o *jobOutput) stdout() io.Writer { return o.writer(true) }
+func (o *jobOutput) stderr() io.Writer { return o.writer(false) }
+
+func (o *jobOutput) writer(stdout bool) io.Writer {
+	w := &lineWriter{to: func(line []byte) { o.line(line, stdout) }}
+	o.lines = append(o.lines, w)
+	return w
 }
 
 // close closes the files. What could not be written is no failure of the trial.
 func (o *jobOutput) close() error {
+	for _, w := range o.lines {
+		w.end()
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, f := range o.files {
@@ -171,7 +177,7 @@ func parseMetrics(line string) (step int, metrics map[string]float64, ok bool) {
 	return step, metrics, stepped && len(metrics) > 0
 }
 
-// A lineWriter calls to with each line, without its end.
+// A lineWriter calls to with each line, without its end; end calls it with a last line that has none.
 type lineWriter struct {
 	to   func(line []byte)
 	part []byte
@@ -190,4 +196,11 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		p = rest
 	}
 	return n, nil
+}
+
+func (w *lineWriter) end() {
+	if len(w.part) > 0 {
+		w.to(w.part)
+		w.part = nil
+	}
 }

@@ -78,9 +78,6 @@ func Distributed(r Resources) *Jobs { return &Jobs{Resources: r} }
 // defaultStart is how long a job may take to start.
 const defaultStart = 2 * time.Minute
 
-// stopTimeout is how long its workers have to end when they are told to.
-const stopTimeout = 10 * time.Second
-
 // prepare finds the nodes.
 func (j *Jobs) prepare(ctx context.Context) error {
 	j.once.Do(func() { j.failed = j.findNodes(ctx) })
@@ -316,20 +313,14 @@ func (t *jobTrial) run(ctx context.Context) error {
 		cpus = t.grant.Parts[0].CPUs
 	}
 	err = withProcess(cpus, func(attr *syscall.SysProcAttr) error {
-		cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+		cmd := exec.Command(command[0], command[1:]...)
 		cmd.SysProcAttr = attr
 		cmd.Env = append(append(os.Environ(), t.session.Environment()...), t.environment()...)
-		cmd.Stdout, cmd.Stderr = t.out.stdout(), t.out.stderr()
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // launch ends its processes in order
-		if t.jobs.NoServers {
-			cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) } // what a shell has started too
+		patience := t.attempt.stopAfter()
+		if !t.jobs.NoServers {
+			patience += patience / 2 // launch ends its processes in order
 		}
-		cmd.WaitDelay = stopTimeout + 5*time.Second
-		err := cmd.Run()
-		if t.jobs.NoServers && cmd.Process != nil {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind
-		}
-		return err
+		return execute(ctx, cmd, t.out.stdout(), t.out.stderr(), patience, t.jobs.NoServers)
 	})
 	close(over)
 	watch.Wait()
@@ -399,7 +390,7 @@ func (t *jobTrial) command() ([]string, error) {
 	}
 	r := t.resources
 	args := []string{launch, "-n", strconv.Itoa(t.workers()), "-s", strconv.Itoa(r.Servers), "--start-timeout", r.StartTimeout.String(),
-		"--stop-timeout", stopTimeout.String(), "--env-worker", remote.AddressVariable, "--env-worker", remote.TokenVariable}
+		"--stop-timeout", t.attempt.stopAfter().String(), "--env-worker", remote.AddressVariable, "--env-worker", remote.TokenVariable}
 	if j.HostFile != "" {
 		hosts := filepath.Join(t.folder, "hosts")
 		var lines strings.Builder

@@ -210,6 +210,46 @@ func TestCommandsReportByLines(t *testing.T) {
 	}
 }
 
+func TestACommandLeavesNothingBehind(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("looks into /proc")
+	}
+	for _, tc := range []struct {
+		name, script string // $1 is a file for the number of a process that is to be gone
+		report       time.Duration
+		state        tune.State
+	}{
+		{"no newline at the end", `printf 'value=1 step=1'; echo $$ >$1`, 0, tune.Completed},
+		{"a child that keeps the output open", `sleep 1000 & echo $! >$1; echo value=1 step=1`, 0, tune.Completed},
+		{"a child that runs on", `echo value=1 step=1; sleep 1000 & echo $! >$1; wait`, 300 * time.Millisecond, tune.Failed},
+		{"who does not obey", `trap '' TERM; echo $$ >$1; echo value=1 step=1; while :; do sleep 0.05; done`, 300 * time.Millisecond, tune.Failed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "pid")
+			j := &tune.Jobs{NoServers: true, Command: []string{"sh", "-c", tc.script, "sh", file}, Logger: slog.New(slog.DiscardHandler)}
+			cfg := jobsConfig(t, j)
+			cfg.Space, cfg.Parallel, cfg.Grace, cfg.ReportTimeout = tune.Space{tune.Grid("x", 1)}, 1, 2*time.Second, tc.report
+			begin := time.Now()
+			x := mustRun(t, cfg).Trials()[0]
+			if x.State != tc.state || len(x.Reports) != 1 {
+				t.Errorf("the trial is %s with %d reports: %s %q, want %s with 1", x.State, len(x.Reports), x.Failure, x.Error, tc.state)
+			}
+			if d := time.Since(begin); d > 5*time.Second {
+				t.Errorf("the search took %v, want less than 5 s", d)
+			}
+			pid, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stat, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+			if _, state, _ := strings.Cut(string(stat), ") "); state != "" && state[0] != 'Z' {
+				t.Errorf("its process runs on: %s", stat)
+			}
+		})
+	}
+}
+
 func TestWhatNeverFitsIsAnErrorBeforeTheSearch(t *testing.T) {
 	j := tune.Distributed(tune.Resources{Hosts: 2, Slots: 2, CPUsPerSlot: 1})
 	_, err := tune.Run(t.Context(), nil, jobsConfig(t, j))

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,7 +180,7 @@ func (s *Study) attempt(ctx context.Context, slot int, place Place, t Trial) {
 	defer cancel(nil)
 	r := s.reporter(ctx, t)
 	a := Attempt{Study: s.cfg.Name, Trial: t.Number, Number: t.Attempts, Params: t.Params, Seed: t.Seed, Slot: slot, Resources: s.cfg.Resources, Place: place,
-		program: s.cfg.programName()}
+		program: s.cfg.programName(), grace: cmp.Or(s.cfg.Grace, defaultGrace)}
 	done := make(chan error, 1)
 	go func() {
 		err := Fail(UserCode, errExited)
@@ -221,10 +222,7 @@ func safely(ctx context.Context, runner Runner, a Attempt, r *Reporter) (err err
 // await waits for the attempt. It cancels it when it is silent for too long, or was told to
 // return and did not; and gives it up, gone, when it does not return after that either.
 func (s *Study) await(ctx context.Context, cancel context.CancelCauseFunc, r *Reporter, done chan error) (err error, gone bool) {
-	grace := s.cfg.Grace
-	if grace == 0 {
-		grace = defaultGrace
-	}
+	grace := cmp.Or(s.cfg.Grace, defaultGrace)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	notice := noticeAfter

@@ -43,7 +43,8 @@ type Attempt struct {
 	// Place is what the Runner's Acquire gave, or nil.
 	Place Place
 
-	program string // Config.program
+	program string        // Config.program
+	grace   time.Duration // Config.Grace
 }
 
 // A Runner runs attempts of trials: in this process, as commands, as distributed
