@@ -15,18 +15,19 @@ SOAK_ARGS ?=
 FAULTS_ARGS ?=
 DEMO_ARGS ?=
 PEERS_ARGS ?=
+GPUCHECK_ARGS ?=
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./nn/cpu/...
 
-.PHONY: all help build test testpaths slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults generate demo deps clean
+.PHONY: all help build test testpaths slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## build launch and the examples into bin/
-	$(BUILD) -o $(BIN)/ ./launch ./examples/...
+build: ## build launch, the examples and gpucheck into bin/
+	$(BUILD) -o $(BIN)/ ./launch ./examples/... ./cmd/...
 
 test: testpaths ## run the tests with the race detector (under ten minutes on two cores)
 	$(GO) test -race -timeout 15m ./...
@@ -79,6 +80,9 @@ bench-peers: ## measure training against PyTorch in turns, where python3-torch i
 
 bench-peers-store: ## measure the store against ps-lite in turns, where PSLITE names a checkout of it (PEERS_ARGS: flags of bench/kv)
 	PSLITE="$(PSLITE)" bench/peers/pslite.sh $(PEERS_ARGS)
+
+gpucheck: build ## verify and measure everything on this machine's NVIDIA GPU (GPUCHECK_ARGS: flags of bin/gpucheck)
+	$(BIN)/gpucheck -json $(BIN)/gpucheck.json $(GPUCHECK_ARGS)
 
 generate: ## make the generated files anew
 	$(GO) generate ./...

@@ -1,0 +1,141 @@
+// Command gpucheck verifies, on a machine with an NVIDIA GPU, all that this project does with one, and measures it:
+//
+//	make build                                        # bin/launch, bin/cifar10, bin/gpucheck
+//	bin/gpucheck -json report.json                    # everything, nine minutes at most
+//	bin/gpucheck -data data/cifar10                   # with a short real training besides
+//	bin/gpucheck -only ops,gradients -time 2m
+//	bin/gpucheck -list                                # what there is to check
+//
+// It prints one row for each check, and never stops at the first that is wrong: each section runs in a child process with a time limit,
+// since a GPU that was given something wrong is lost to its process. A row is
+//
+//	ok     as it should be
+//	FAIL   wrong: a result, a library, a crash, a time limit
+//	MISS   right, but short of the speed or precision that is aimed at
+//	info   a measurement, or an answer to a question that the libraries' documentation leaves open
+//	skip   not looked at, and why
+//
+// The exit code is 0 if no row is FAIL or MISS, 1 if one is, 2 for wrong flags, and 3 where there is no GPU that can be used: then it
+// says what is missing. The JSON report has all rows, and what the child processes wrote if they failed; it is written anew after
+// each section.
+//
+// It is one static program. It runs launch and cifar10 from the folder that it lies in (-bin), and PyTorch by python3 (-python) from a
+// script that it brings along. docs/design/0022-gpucheck.md says what each section is for.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	exitBad   = 1
+	exitUsage = 2
+	exitNoGPU = 3
+)
+
+// settings are the flags.
+type settings struct {
+	only   string
+	time   time.Duration
+	json   string
+	data   string
+	bin    string
+	python string
+	device int
+	epochs int
+	small  bool
+	list   bool
+
+	section string // of a child
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func command(ctx context.Context, args []string, out, errs io.Writer) int {
+	var s settings
+	f := flag.NewFlagSet("gpucheck", flag.ContinueOnError)
+	f.SetOutput(errs)
+	f.StringVar(&s.only, "only", "", "sections to run, such as libraries,ops (default: all)")
+	f.DurationVar(&s.time, "time", 9*time.Minute, "for everything; sections share it")
+	f.StringVar(&s.json, "json", "", "write a report to this file")
+	f.StringVar(&s.data, "data", "", "CIFAR-10, the archive or the folder of its .bin files, for a short real training")
+	f.StringVar(&s.bin, "bin", "", "folder of launch and cifar10 (default: that of gpucheck)")
+	f.StringVar(&s.python, "python", "python3", "the interpreter that has PyTorch")
+	f.IntVar(&s.device, "device", 0, "the GPU's number")
+	f.IntVar(&s.epochs, "epochs", 24, "epochs of the real training")
+	f.BoolVar(&s.small, "small", false, "tiny sizes, for stand-ins of the libraries: speeds mean nothing")
+	f.BoolVar(&s.list, "list", false, "list the sections and end")
+	f.StringVar(&s.section, "section", "", "run one section here and write rows to file descriptor 3: how gpucheck calls itself")
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return exitUsage
+	}
+	usage := func(format string, args ...any) int {
+		fmt.Fprintf(errs, "gpucheck: "+format+"; see gpucheck -h\n", args...)
+		return exitUsage
+	}
+	if f.NArg() > 0 {
+		return usage("got %q behind the flags, want flags only", f.Arg(0))
+	}
+	if s.time < time.Second || s.epochs < 1 || s.device < 0 {
+		return usage("-time is %s, -epochs %d and -device %d, want at least 1s, 1 and 0", s.time, s.epochs, s.device)
+	}
+	if s.bin == "" {
+		if path, err := os.Executable(); err == nil {
+			s.bin = filepath.Dir(path)
+		}
+	}
+	if s.section != "" {
+		return child(ctx, s)
+	}
+	if s.list {
+		for _, sec := range sections {
+			fmt.Fprintf(out, "%-11s %s\n", sec.name, sec.about)
+		}
+		return 0
+	}
+	chosen, err := choose(s.only)
+	if err != nil {
+		return usage("%v", err)
+	}
+	return parent(ctx, s, chosen, out)
+}
+
+// choose returns the sections of a flag, in their own order.
+func choose(only string) ([]section, error) {
+	if only == "" {
+		return sections, nil
+	}
+	wanted := map[string]bool{}
+	for _, name := range strings.Split(only, ",") {
+		wanted[strings.TrimSpace(name)] = true
+	}
+	var out []section
+	for _, sec := range sections {
+		if wanted[sec.name] {
+			out = append(out, sec)
+			delete(wanted, sec.name)
+		}
+	}
+	for name := range wanted {
+		return nil, fmt.Errorf("-only: there is no section %q; -list shows them", name)
+	}
+	return out, nil
+}
