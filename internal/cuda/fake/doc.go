@@ -18,7 +18,7 @@
 //	seed             when work is done: 0 at once, 1 as late as waits allow and then only what they need, else by chance from that seed
 //	order            of a kernel's threads: 0 forward, 1 backward, n the seed of a shuffle, -1 a new shuffle for each launch
 //	poison           the byte that fresh and freed memory is filled with, 0xAB; 0xFF makes every floating point number of it NaN
-//	trace            1 to collect calls, 2 to add when their work is done
+//	trace            1 to collect calls, 2 to add when their work is done, 3 its microseconds of a clock that knows no load instead
 //	version          of the driver, 13000 for 13.0
 //	sms, peer        multiprocessors; 0 for GPUs that cannot access each other
 //	init_error       what cuInit answers
