@@ -49,7 +49,7 @@ func (c *call) run() {
 
 func (c *call) end() {
 	if o := c.op; o.left.Add(-1) == 0 {
-		o.finished <- struct{}{}
+		o.tell()
 	}
 }
 

@@ -173,7 +173,7 @@ func (s *store) Arrive(ctx context.Context, a cluster.Arrival) error {
 	case s.joining.Load():
 		return s.notYet(verb)
 	}
-	if under := s.under.Load(); under > 0 {
+	if under := s.gate.under(); under > 0 {
 		return fmt.Errorf("kvstore: %s: %d other calls of this worker are under way, want none at a boundary", verb, under)
 	}
 	err := s.ask(ctx, verb, func(ctx context.Context) error { return n.Arrive(ctx, a) })

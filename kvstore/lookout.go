@@ -1,6 +1,7 @@
 package kvstore
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -19,12 +20,20 @@ type lookout struct {
 	asleep      bool       // it waits for news
 	news        chan struct{}
 	over        func() error // why ops end at once; nil: they may wait
+
+	// Most ops of a program share one context. The lookout watches that of the first of two ops in turn that had the same, as long as some
+	// wait under it.
+	context context.Context
+	ended   <-chan struct{} // its Done; nil: no context is watched
+	under   int             // ops that wait under it
+	before  <-chan struct{} // Done of the op before
 }
 
 // A mark is an op's place with the lookout.
 type mark struct {
 	before, after *op
 	began, due    time.Duration // on the lookout's clock; due: when it is looked at next
+	watched       bool          // the op's context is the lookout's
 }
 
 func newLookout(s *store) *lookout {
@@ -34,9 +43,9 @@ func newLookout(s *store) *lookout {
 // now is the time on the lookout's clock, which takes half as long to read as time.Now.
 func (l *lookout) now() time.Duration { return time.Since(l.base) }
 
-// add puts an op that begins under watch, until remove.
-func (l *lookout) add(o *op) {
-	now := l.now()
+// add puts an op that begins under watch, until remove. It says whether its context is watched, too.
+func (l *lookout) add(o *op, ctx context.Context) (watched bool) {
+	now, ended := l.now(), ctx.Done()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o.mark = mark{before: l.last, began: now, due: now + l.s.patience(0)}
@@ -46,6 +55,16 @@ func (l *lookout) add(o *op) {
 		l.first = o
 	}
 	l.last = o
+	if ended != nil {
+		if ended != l.ended && ended == l.before && l.under == 0 {
+			l.context, l.ended, l.asleep = ctx, ended, true // so that the goroutine hears of it
+		}
+		l.before = ended
+		if watched = ended == l.ended; watched {
+			o.mark.watched = true
+			l.under++
+		}
+	}
 	switch {
 	case l.over != nil:
 		o.fail(o.wrap(l.over()))
@@ -59,6 +78,7 @@ func (l *lookout) add(o *op) {
 		default: // it was told before and is about to look
 		}
 	}
+	return watched
 }
 
 func (l *lookout) remove(o *op) {
@@ -76,6 +96,10 @@ func (l *lookout) remove(o *op) {
 		l.last = m.before
 	}
 	m.before, m.after = nil, nil
+	if m.watched {
+		m.watched = false
+		l.under--
+	}
 }
 
 func (l *lookout) run() {
@@ -84,13 +108,16 @@ func (l *lookout) run() {
 	done, closing := l.s.node.Done(), l.s.closing
 	for {
 		var due <-chan time.Time
-		if left, any := l.look(); any {
+		left, any, ended := l.look()
+		if any {
 			timer.Reset(left)
 			due = timer.C
 		}
 		select {
 		case <-due:
 		case <-l.news:
+		case <-ended:
+			l.endWatched(ended)
 		case <-done:
 			done = nil
 			l.end(l.s.over)
@@ -103,8 +130,9 @@ func (l *lookout) run() {
 	}
 }
 
-// look deals with the ops that are due, and returns the time until the next one is. Ops that begin meanwhile are due later.
-func (l *lookout) look() (left time.Duration, any bool) {
+// look deals with the ops that are due, and returns the time until the next one is, and what tells the end of the context that is
+// watched. Ops that begin meanwhile are due later.
+func (l *lookout) look() (left time.Duration, any bool, ended <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -125,7 +153,23 @@ func (l *lookout) look() (left time.Duration, any bool) {
 		}
 	}
 	l.asleep = !any
-	return left, any
+	return left, any, l.ended
+}
+
+// endWatched fails the ops whose context is the one that is watched, which has ended.
+func (l *lookout) endWatched(ended <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != ended {
+		return // it is another one since
+	}
+	for o := l.first; o != nil; o = o.mark.after {
+		if o.mark.watched {
+			o.mark.watched = false
+			o.ended(l.context)
+		}
+	}
+	l.context, l.ended, l.before, l.under = nil, nil, nil, 0
 }
 
 // end ends all ops for a reason, and those that begin later.

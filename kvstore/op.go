@@ -20,9 +20,9 @@ type op struct {
 	calls []call
 	own   bool // the store's, which no call of the program waits for: it goes on over a boundary
 
-	left     atomic.Int32
-	finished chan struct{}
-	mark     mark // the lookout's
+	left atomic.Int32
+	wake chan struct{} // holds a value after left became 0 and after stop was closed, perhaps one too many
+	mark mark          // the lookout's
 
 	mu     sync.Mutex // guards the rest
 	stop   chan struct{}
@@ -40,7 +40,7 @@ type after struct {
 }
 
 func newOp(s *store, verb, key string, calls int) *op {
-	o := &op{s: s, verb: verb, key: key, calls: make([]call, calls), finished: make(chan struct{}, 1), stop: make(chan struct{})}
+	o := &op{s: s, verb: verb, key: key, calls: make([]call, calls), wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	for i := range o.calls {
 		o.calls[i].op = o
 		o.calls[i].started.Done = o.calls[i].answered
@@ -69,44 +69,78 @@ func (o *op) run(ctx context.Context) error {
 		for i := range o.calls {
 			o.calls[i].run()
 		}
-		<-o.finished
 		return o.result()
 	}
-	s.lookout.add(o)
+	watched := s.lookout.add(o, ctx)
 	for i := range o.calls {
 		if c := &o.calls[i]; !c.start() {
 			s.crew.do(c)
 		}
 	}
-	o.wait(ctx)
+	if watched || ctx.Done() == nil {
+		o.wait()
+	} else {
+		o.waitBesides(ctx)
+	}
 	s.lookout.remove(o)
 	return o.result()
 }
 
-// wait returns when all requests have ended.
-func (o *op) wait(ctx context.Context) {
-	ended, stop := ctx.Done(), o.stop // reset alone writes stop
-	var late <-chan time.Time
-	for {
-		select {
-		case <-o.finished:
+// wait returns when all requests have ended. Somebody else watches the context. A goroutine that waits for one thing alone costs half of
+// one that waits for three.
+func (o *op) wait() {
+	for o.left.Load() != 0 {
+		<-o.wake
+		if o.left.Load() != 0 && o.Err() != nil {
+			o.finish()
 			return
-		case <-ended:
-			ended = nil
-			o.fail(o.wrap(o.waitedFor(ctx.Err(), o.s.lookout.now()-o.mark.began)))
-		case <-stop:
-			stop = nil
-			for i := range o.calls {
-				o.calls[i].giveUp()
-			}
-			timer := time.NewTimer(readGrace)
-			defer timer.Stop()
-			late = timer.C
-		case <-late:
+		}
+	}
+}
+
+// waitBesides is wait that watches ctx itself.
+func (o *op) waitBesides(ctx context.Context) {
+	for o.left.Load() != 0 {
+		select {
+		case <-o.wake:
+		case <-ctx.Done():
+			o.ended(ctx)
+		}
+		if o.left.Load() != 0 && o.Err() != nil {
+			o.finish()
+			return
+		}
+	}
+}
+
+// ended fails the op since its context has ended.
+func (o *op) ended(ctx context.Context) {
+	o.fail(o.wrap(o.waitedFor(ctx.Err(), o.s.lookout.now()-o.mark.began)))
+}
+
+// finish waits for the requests of an op that has failed.
+func (o *op) finish() {
+	for i := range o.calls {
+		o.calls[i].giveUp()
+	}
+	timer := time.NewTimer(readGrace)
+	defer timer.Stop()
+	for o.left.Load() != 0 {
+		select {
+		case <-o.wake:
+		case <-timer.C:
 			for i := range o.calls {
 				o.calls[i].cut()
 			}
 		}
+	}
+}
+
+// tell wakes who waits for the op.
+func (o *op) tell() {
+	select {
+	case o.wake <- struct{}{}:
+	default: // a value is there, and left and cause are looked at after it was taken
 	}
 }
 
@@ -133,6 +167,7 @@ func (o *op) fail(cause error) {
 	if o.cause == nil {
 		o.cause = cause
 		close(o.stop)
+		o.tell()
 		for _, a := range o.after {
 			go a.f()
 		}

@@ -87,7 +87,5 @@ func (k *key) forget() {
 
 // fedAs returns what residuals now belong to.
 func (s *store) fedAs() Compression {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.compression.fedAs()
+	return s.compression.Load().fedAs()
 }

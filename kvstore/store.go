@@ -33,21 +33,21 @@ type store struct {
 	counted atomic.Bool   // it is a number of examples
 	joining atomic.Bool   // this worker does not count yet
 	removed atomic.Bool   // it was asked to leave, and counts no more
-	under   atomic.Int64  // calls of the program under way
-	noted   atomic.Int64  // when a wait was last logged, by the lookout's clock
+	gate    gate
+	noted   atomic.Int64 // when a wait was last logged, by the lookout's clock
 	closing chan struct{}
 
-	mu          sync.Mutex // guards the rest
-	closed      bool
-	calls       sync.WaitGroup // those that entered
-	keys        map[string]*key
-	beginning   map[string]bool // keys whose Init is under way
-	optimizer   *optim.Config   // that this worker set
-	saved       *optim.Config   // that the last Load on rank 0 found, until it was put to use
-	compression Compression
-	era         uint64 // the change since which barriers and loads are counted
-	barriers    uint64
-	loads       uint64
+	compression atomic.Pointer[Compression]
+
+	mu        sync.Mutex // guards the rest
+	closed    bool
+	keys      map[string]*key
+	beginning map[string]bool // keys whose Init is under way
+	optimizer *optim.Config   // that this worker set
+	saved     *optim.Config   // that the last Load on rank 0 found, until it was put to use
+	era       uint64          // the change since which barriers and loads are counted
+	barriers  uint64
+	loads     uint64
 }
 
 var _ Store = (*store)(nil)
@@ -56,8 +56,10 @@ func newStore(set settings, kind string, node Node) *store {
 	s := &store{
 		settings: set, kind: kind, async: kind == "dist_async", node: node,
 		crew: newCrew(), closing: make(chan struct{}), keys: map[string]*key{}, beginning: map[string]bool{},
-		compression: Compression{}.withDefaults(),
+		gate: newGate(),
 	}
+	none := Compression{}.withDefaults()
+	s.compression.Store(&none)
 	s.lookout = newLookout(s)
 	s.noted.Store(-int64(s.noteEvery))
 	s.SetWeight(1)
@@ -90,7 +92,7 @@ func (s *store) SetCompression(ctx context.Context, c Compression) error {
 	if s.closed {
 		return fmt.Errorf("kvstore: set compression %v: %w", c, ErrClosed)
 	}
-	s.compression = c
+	s.compression.Store(&c)
 	return nil
 }
 
@@ -99,9 +101,7 @@ func (s *store) compressionOf(k *key) Compression {
 	if k.rule == wire.RuleAverage {
 		return Compression{Type: "none"}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.compression
+	return *s.compression.Load()
 }
 
 func (s *store) Barrier(ctx context.Context) error {
@@ -137,24 +137,13 @@ func (s *store) lookup(verb, name string, form uint8) (*key, error) {
 // enter counts a call as under way; leave ends it. Close waits for them. One of the store's own is none of the program's, which must have
 // none under way at a boundary.
 func (s *store) enter(own bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	if !s.gate.enter(own) {
 		return ErrClosed
-	}
-	s.calls.Add(1)
-	if !own {
-		s.under.Add(1)
 	}
 	return nil
 }
 
-func (s *store) leave(own bool) {
-	if !own {
-		s.under.Add(-1)
-	}
-	s.calls.Done()
-}
+func (s *store) leave(own bool) { s.gate.leave(own) }
 
 // ask runs a question to the scheduler within the store's timeout.
 func (s *store) ask(ctx context.Context, verb string, question func(context.Context) error) error {
@@ -239,10 +228,11 @@ func (s *store) part(ok bool, reason string) error {
 		return nil
 	}
 	s.closed = true
+	s.gate.shut()
 	close(s.closing)
 	s.mu.Unlock()
 	s.placing.close()
-	s.calls.Wait()
+	s.gate.wait()
 	s.crew.close()
 	s.lookout.close()
 	ctx := context.Background() // the Node knows how long it may take to leave in order
