@@ -1,0 +1,95 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+// Each wait ends with its own context and with no other's, whether the context is one call's, or shared by calls in turn, which the lookout
+// watches, or takes the place of such a one; and it says whom it waited for.
+func TestWaitsEndWithTheirOwnContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv, a, _ := openActor(t)
+		defer kv.Close()
+		for i := range 4 {
+			if err := kv.Init(t.Context(), fmt.Sprint(i), []float32{0, 0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for turn := range 3 { // the contexts of a turn follow those of the one before
+			shared, endShared := context.WithTimeout(t.Context(), 2*time.Second)
+			single, endSingle := context.WithTimeout(t.Context(), time.Second)
+			for range 2 { // in turn: watched from now on
+				if err := kv.Push(shared, "x", []float32{3, 4}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.answer = func(ctx context.Context, m wire.Message) error { <-ctx.Done(); return ctx.Err() }
+			began := time.Now()
+			var calls sync.WaitGroup
+			for i, c := range []struct {
+				ctx  context.Context
+				want time.Duration
+			}{{shared, 2 * time.Second}, {single, time.Second}, {shared, 2 * time.Second}, {single, time.Second}} {
+				calls.Go(func() {
+					err := kv.Push(c.ctx, fmt.Sprint(i), []float32{3, 4})
+					took := time.Since(began)
+					if want := fmt.Sprintf("waited %.1f s; no answer yet from server 0 at 10.0.0.7:9090", c.want.Seconds()); took != c.want ||
+						!errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) {
+						t.Errorf("turn %d, call %d: got %v after %v, want the end of its context after %v, and %q", turn, i, err, took, c.want, want)
+					}
+				})
+			}
+			calls.Wait()
+			a.answer = nil
+			l := kv.lookout
+			l.mu.Lock()
+			if l.under != 0 || l.ended != nil || l.first != nil {
+				t.Errorf("turn %d: the lookout counts %d ops under a context that has ended (watched: %v), first %v, want none", turn, l.under, l.ended != nil, l.first)
+			}
+			l.mu.Unlock()
+			endShared()
+			endSingle()
+		}
+	})
+}
+
+// A gate that is shut lets nobody in and waits for those inside; calls of the store's own are not the program's.
+func TestAGateWaitsForThoseInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		for _, own := range []bool{false, true, false} {
+			if !g.enter(own) {
+				t.Fatal("an open gate refused a call")
+			}
+		}
+		if got := g.under(); got != 2 {
+			t.Errorf("got %d calls of the program, want 2", got)
+		}
+		g.shut()
+		over := false
+		go func() { g.wait(); over = true }()
+		for i, own := range []bool{false, false, true} {
+			if g.enter(own) {
+				t.Error("a shut gate let a call in")
+			}
+			synctest.Wait()
+			if over {
+				t.Fatalf("the wait ended with %d calls inside", 3-i)
+			}
+			g.leave(own)
+		}
+		synctest.Wait()
+		if !over || g.under() != 0 {
+			t.Errorf("after the last call: waited %v, %d calls of the program, want true and 0", over, g.under())
+		}
+	})
+}
