@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/launch/gpus"
 	"github.com/paragon-train/paragon/launch/hosts"
 	"github.com/paragon-train/paragon/launch/job"
 )
@@ -27,6 +28,7 @@ func flags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "env", Usage: "give every process `NAME` (as it is here), NAME=VALUE or NAME:VALUE; repeatable"},
 		&cli.StringSliceFlag{Name: "env-server", Usage: "the same for servers only"},
 		&cli.StringSliceFlag{Name: "env-worker", Usage: "the same for workers only"},
+		&cli.StringFlag{Name: "gpus", Usage: "GPUs of each worker: a `NUMBER`, auto (a host's, divided over its workers), or the UUIDs to divide", DefaultText: "all are seen by all"},
 		&cli.StringFlag{Name: "scheduler-host", Usage: "run the scheduler on `HOST` (ssh)", DefaultText: "this machine"},
 		&cli.StringFlag{Name: "host-ip", Usage: "`ADDRESS` at which the hosts reach the scheduler", DefaultText: "found by itself"},
 		&cli.StringFlag{Name: "interface", Usage: "take that address from network interface `NAME`, and tell the processes its name"},
@@ -71,6 +73,7 @@ type options struct {
 	restarts         int
 	state            string
 	command          []string
+	gpus             gpus.Request
 }
 
 func readOptions(c *cli.Context) (*options, error) {
@@ -91,6 +94,11 @@ func readOptions(c *cli.Context) (*options, error) {
 	var err error
 	if o.env, err = readEnvironment(c.StringSlice("env"), c.StringSlice("env-server"), c.StringSlice("env-worker")); err != nil {
 		return nil, err
+	}
+	if c.IsSet("gpus") {
+		if o.gpus, err = gpus.Parse(c.String("gpus")); err != nil {
+			return nil, usageError{err}
+		}
 	}
 	if o.command = command(c.Args().Slice()); len(o.command) == 0 && !o.check {
 		return nil, usagef("no command for the workers; write it at the end: launch -n %d ./program", o.workers)

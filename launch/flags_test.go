@@ -96,6 +96,8 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 1 --sync-dst-dir /x p", "--sync-dst-dir is for jobs on several hosts"},
 		{"-n 1 -H /no/such/file p", "read hosts file: open /no/such/file"},
 		{"-n 2 -H " + hostfile + " p", "2 workers need 2 slots"},
+		{"-n 1 --gpus -1 p", "--gpus is -1, want 0 or more"},
+		{"-n 1 --gpus 0,1 p", "want a number, auto, or UUIDs"},
 		{"-n 1 --on-worker-loss die p", `--on-worker-loss "die" is unknown; it is shrink, wait or fail`},
 		{"-n 2 --min-workers 1 p", "--min-workers is for jobs that go on without a lost worker; give --on-worker-loss shrink or wait"},
 		{"-n 2 --on-worker-loss shrink --min-workers 3 p", "--min-workers is 3, want 1 to the 2 of -n"},

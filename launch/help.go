@@ -58,6 +58,9 @@ too. A scheduler that dies is started again at once, and training goes on meanwh
 fails all the same is started again from its newest checkpoint, --restarts times, with
 PARAGON_RESUME=1 in the environment: examples/cifar10 --checkpoint-dir then resumes.
 
+With --gpus each worker sees its own GPUs of its host, by UUID in CUDA_VISIBLE_DEVICES (-1 for none),
+and calls them cuda:0, cuda:1 and so on. A host with too few is an error.
+
 Every process finds the job in its environment: DMLC_ROLE, DMLC_PS_ROOT_URI,
 DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_NODE_HOST, DMLC_TASK_ID and
 PARAGON_* (among them a secret, which no command line and no log shows, and with --tls a

@@ -66,7 +66,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	cfg := job.Config{
 		Workers: o.place.Workers, Servers: o.place.Servers, SchedulerHost: o.schedulerHost,
 		Command: o.command, Role: []string{"role"},
-		Env: o.env.all, ServerEnv: o.env.servers, WorkerEnv: o.env.workers,
+		Env: o.env.all, ServerEnv: o.env.servers, WorkerEnv: o.env.workers, GPUs: o.gpus,
 		Local:  func(ctx context.Context) (job.Machine, error) { return startLocal(ctx) },
 		HostIP: o.hostIP, Interface: o.netName, TLS: o.tls,
 		StartTimeout: o.startTimeout, StopTimeout: o.stopTimeout,

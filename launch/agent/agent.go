@@ -36,6 +36,9 @@ type Config struct {
 	Grace      time.Duration // from SIGTERM to SIGKILL when the launcher is gone; 3 s, and at most 500 ms once the Lease passed
 	Adopt      bool          // adopt and kill orphaned descendants; only for a process that is nothing but an agent
 	Logger     *slog.Logger  // slog.Default()
+
+	// GPUs lists the UUIDs of this machine's GPUs; nil: gpus.List of the driver's files.
+	GPUs func() ([]string, error)
 }
 
 // server is one agent at work.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/launch/gpus"
 	"github.com/paragon-train/paragon/launch/process"
 )
 
@@ -118,6 +119,39 @@ func TestStartTellsOutputAndExit(t *testing.T) {
 		}
 		if strings.Contains(tc.script, "report") && report.String() != "report\n" {
 			t.Errorf("%s: reported %q", tc.script, report)
+		}
+	}
+}
+
+// A process sees the GPUs that it was given, and is not started where there are too few.
+func TestProcessesSeeTheirOwnGPUs(t *testing.T) {
+	c, _ := serve(t, Config{GPUs: func() ([]string, error) { return []string{"GPU-a", "GPU-b", "GPU-c"}, nil }})
+	for _, tc := range []struct {
+		want gpus.Want
+		out  string
+		err  string
+	}{
+		{gpus.Want{Request: gpus.Request{Each: 1}, Slot: 1, Workers: 2}, "GPU-b", ""},
+		{gpus.Want{Request: gpus.Request{Auto: true}, Slot: 0, Workers: 1}, "GPU-a,GPU-b,GPU-c", ""},
+		{gpus.Want{Request: gpus.Request{Each: -1}, Slot: 0, Workers: 1}, "-1", ""},
+		{gpus.Want{Request: gpus.Request{Each: 2}, Slot: 0, Workers: 2}, "", "on d1: start "},
+		{gpus.Want{Request: gpus.Request{Each: 2}, Slot: 0, Workers: 2}, "", "got 3 GPUs, want 4"},
+	} {
+		out := newOutput()
+		spec := shell(`printf %s "$CUDA_VISIBLE_DEVICES"`)
+		spec.Env, spec.GPUs = []string{"CUDA_VISIBLE_DEVICES=7"}, &tc.want
+		h, err := c.Start(t.Context(), spec, process.Output{Stdout: out})
+		if tc.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("%+v: got error %v, want one with %q", tc.want, err, tc.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if await(t, h); out.String() != tc.out {
+			t.Errorf("%+v: got %q, want %q", tc.want, out, tc.out)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/paragon-train/paragon/launch/gpus"
 	"github.com/paragon-train/paragon/launch/process"
 )
 
@@ -204,6 +205,17 @@ func (s *server) command(spec process.Spec) (*exec.Cmd, error) {
 		}
 	}
 	env := withShare(append(os.Environ(), spec.Env...), spec.Sharers, runtime.GOMAXPROCS(0))
+	if spec.GPUs != nil {
+		list := s.cfg.GPUs
+		if list == nil {
+			list = func() ([]string, error) { return gpus.List(gpus.Folder, gpus.SMI) }
+		}
+		visible, err := spec.GPUs.Variable(list)
+		if err != nil {
+			return nil, fmt.Errorf("launch: start %s: --gpus: %w", spec.Name, err)
+		}
+		env = append(env, visible)
+	}
 	var path string
 	args := spec.Command
 	if spec.Self {

@@ -17,6 +17,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/paragon-train/paragon/launch/gpus"
 	"github.com/paragon-train/paragon/launch/hosts"
 	"github.com/paragon-train/paragon/launch/lines"
 	"github.com/paragon-train/paragon/launch/process"
@@ -46,6 +47,8 @@ type Config struct {
 	Env       []string // NAME=VALUE for every process
 	ServerEnv []string // and for servers only
 	WorkerEnv []string // and for workers only
+
+	GPUs gpus.Request // of each worker
 
 	// Dial connects to a host of the hosts file, and prepares it; nil: everything runs on the launching machine. Local
 	// connects to that.

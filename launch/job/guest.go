@@ -348,6 +348,10 @@ func (w *watch) launch(ctx context.Context, n *Node, report *report, done func(e
 			if err == nil {
 				w.run.nodes = append(w.run.nodes, n)
 				w.run.attend(n)
+			} else {
+				w.run.freeGPUs(n)
+			}
+			if err == nil {
 				if w.stage >= stopWorkers || n.Role == roleWorker && (w.working.Err() != nil || w.over || w.leaving[n.host.String()]) {
 					w.turnOut(n, "stopped before it counted", 0)
 				}

@@ -32,7 +32,8 @@ type run struct {
 	over        chan struct{} // closed when nobody takes from ended any more
 	report      *report       // of the scheduler
 	formed      *formation
-	release     func() // what Listening asked for
+	release     func()             // what Listening asked for
+	slots       map[string][]*Node // of each host, by the host's String: whose the GPUs of a slot are
 
 	authority *identity.Authority // of this job's certificates; nil: without TLS
 }
@@ -40,7 +41,7 @@ type run struct {
 func newRun(cfg Config) *run {
 	r := &run{
 		cfg: cfg, port: "0", machines: make(map[string]Machine), formed: newFormation(), workers: len(cfg.Workers),
-		ended: make(chan *Node), over: make(chan struct{}),
+		slots: make(map[string][]*Node), ended: make(chan *Node), over: make(chan struct{}),
 	}
 	r.report = newReport(r.formed)
 	var secret string
@@ -193,6 +194,7 @@ func (r *run) spec(n *Node) process.Spec {
 	spec := process.Spec{Name: n.Name(), Env: r.environment(n), Dir: r.cfg.Dir, Sharers: r.sharers(n)}
 	if n.Role == roleWorker {
 		spec.Command = r.cfg.Command
+		spec.GPUs = r.gpus(n)
 	} else {
 		spec.Command, spec.Self = r.cfg.Role, true
 	}

@@ -9,17 +9,20 @@ import (
 	"io"
 	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/launch/gpus"
 )
 
 // A Spec is one process to be started. It travels to other hosts as JSON.
 type Spec struct {
-	Name    string   // "worker 0": in messages
-	Dir     string   // working directory; empty: that of whoever starts it
-	Command []string // program and arguments, not read by any shell
-	Self    bool     // Command holds arguments for the launch program itself
-	Env     []string // NAME=VALUE, added to the environment of whoever starts it; the last of a NAME counts
-	Sharers int      // if above 1 and nobody set GOMAXPROCS, that becomes the machine's cores divided by this, at least 1
-	Report  bool     // give the process a pipe to report through, see ReportFD
+	Name    string     // "worker 0": in messages
+	Dir     string     // working directory; empty: that of whoever starts it
+	Command []string   // program and arguments, not read by any shell
+	Self    bool       // Command holds arguments for the launch program itself
+	Env     []string   // NAME=VALUE, added to the environment of whoever starts it; the last of a NAME counts
+	Sharers int        // if above 1 and nobody set GOMAXPROCS, that becomes the machine's cores divided by this, at least 1
+	GPUs    *gpus.Want // if not nil, the process sees these GPUs of its machine and no others
+	Report  bool       // give the process a pipe to report through, see ReportFD
 }
 
 // ReportEnv names the variable that holds the number of the file descriptor a process started with Report writes to.

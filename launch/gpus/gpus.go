@@ -1,0 +1,172 @@
+// Package gpus finds the NVIDIA GPUs of a host without any library, and gives each worker its own.
+//
+// The driver describes its GPUs in files, /proc/driver/nvidia/gpus/*/information; where there are none, as in some containers, its
+// command nvidia-smi is asked. A GPU is known by its UUID, which is the same in every process and tool, whereas numbers are
+// not: CUDA_VISIBLE_DEVICES with UUIDs is how a worker is told.
+package gpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Variable tells a process which GPUs it may use; None is no GPU.
+const (
+	Variable = "CUDA_VISIBLE_DEVICES"
+	None     = "-1"
+)
+
+// Folder is where the driver describes its GPUs.
+const Folder = "/proc/driver/nvidia/gpus"
+
+// A Request is what --gpus asks for: one of its fields is set. The zero Request asks for nothing.
+type Request struct {
+	Each  int      // so many for each worker; below 0: no worker gets one
+	Auto  bool     // those of a host are divided over its workers; where there are none, workers get none
+	UUIDs []string // these and no others, divided as with Auto; a host with none of them is an error
+}
+
+// Parse reads the value of --gpus: a number, auto, or UUIDs with commas between them.
+func Parse(s string) (Request, error) {
+	if s == "auto" {
+		return Request{Auto: true}, nil
+	}
+	if n, err := strconv.Atoi(s); err == nil {
+		switch {
+		case n == 0:
+			return Request{Each: -1}, nil
+		case n < 0:
+			return Request{}, fmt.Errorf("launch: --gpus is %d, want 0 or more", n)
+		}
+		return Request{Each: n}, nil
+	}
+	var r Request
+	for _, id := range strings.Split(s, ",") {
+		id = strings.TrimSpace(id)
+		switch {
+		case !uuid.MatchString(id):
+			return Request{}, fmt.Errorf("launch: --gpus has %q, want a number, auto, or UUIDs such as GPU-6e0bd0f5-... (nvidia-smi -L shows them)", id)
+		case slices.Contains(r.UUIDs, id):
+			return Request{}, fmt.Errorf("launch: --gpus has %s twice", id)
+		}
+		r.UUIDs = append(r.UUIDs, id)
+	}
+	return r, nil
+}
+
+var uuid = regexp.MustCompile(`^GPU-[0-9A-Za-z-]+$`)
+
+// Empty says that nothing is asked for.
+func (r Request) Empty() bool { return r.Each == 0 && !r.Auto && len(r.UUIDs) == 0 }
+
+// A Want is a Request for one of a host's workers. It travels to the host.
+type Want struct {
+	Request
+	Slot, Workers int // the worker's place among those of its host
+}
+
+// Variable is the environment variable for the worker, by the GPUs that its host has.
+func (w Want) Variable(list func() ([]string, error)) (string, error) {
+	var have []string
+	if w.Each >= 0 {
+		var err error
+		if have, err = list(); err != nil {
+			return "", err
+		}
+	}
+	share, err := w.Share(have, w.Slot, w.Workers)
+	if err != nil {
+		return "", err
+	}
+	return Variable + "=" + Visible(share), nil
+}
+
+// Share is what of a host's GPUs the worker in a slot gets, of so many workers there: UUIDs, none or more.
+func (r Request) Share(have []string, slot, workers int) ([]string, error) {
+	if slot < 0 || slot >= workers {
+		return nil, fmt.Errorf("got slot %d of %d workers", slot, workers)
+	}
+	switch {
+	case r.Each < 0:
+		return nil, nil
+	case r.Each > 0:
+		if want := r.Each * workers; len(have) < want {
+			return nil, fmt.Errorf("got %d GPUs, want %d: %d for each of its %d workers", len(have), want, r.Each, workers)
+		}
+		return have[slot*r.Each : (slot+1)*r.Each], nil
+	case r.Auto && len(have) == 0:
+		return nil, nil
+	case len(r.UUIDs) > 0:
+		have = slices.DeleteFunc(slices.Clone(have), func(id string) bool { return !slices.Contains(r.UUIDs, id) })
+	}
+	if len(have) < workers {
+		return nil, fmt.Errorf("got %d GPUs, want at least %d: one for each of its workers", len(have), workers)
+	}
+	return have[slot*len(have)/workers : (slot+1)*len(have)/workers], nil
+}
+
+// Visible is a share as the value of Variable.
+func Visible(share []string) string {
+	if len(share) == 0 {
+		return None
+	}
+	return strings.Join(share, ",")
+}
+
+// List returns the UUIDs of the GPUs that a folder such as Folder describes, in the order of their places on the bus. If the folder is not there
+// smi, which may be nil, is asked for what nvidia-smi -L prints. No GPU is not an error.
+func List(folder string, smi func() ([]byte, error)) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("launch: list GPUs: %w", err)
+	}
+	var found []string
+	for _, e := range entries { // in the order of names, which are places on the bus
+		text, err := os.ReadFile(filepath.Join(folder, e.Name(), "information"))
+		if err != nil {
+			return nil, fmt.Errorf("launch: list GPUs: %w", err)
+		}
+		for _, line := range strings.Split(string(text), "\n") {
+			name, value, _ := strings.Cut(line, ":")
+			// A GPU that nobody has used since the machine began may not know its UUID yet, and has question marks.
+			if id := strings.TrimSpace(value); strings.TrimSpace(name) == "GPU UUID" && uuid.MatchString(id) {
+				found = append(found, id)
+			}
+		}
+	}
+	if len(found) == len(entries) && len(entries) > 0 || smi == nil {
+		return found, nil
+	}
+	text, err := smi()
+	if errors.Is(err, exec.ErrNotFound) {
+		return found, nil // there is no driver
+	}
+	if err != nil {
+		return nil, fmt.Errorf("launch: list GPUs: nvidia-smi -L: %w: %s", err, strings.TrimSpace(string(text)))
+	}
+	found = nil
+	for _, m := range listed.FindAllSubmatch(text, -1) {
+		found = append(found, string(m[1]))
+	}
+	return found, nil
+}
+
+// listed is a GPU in what nvidia-smi -L prints. Parts of GPUs (MIG) are listed below theirs, by another kind of name.
+var listed = regexp.MustCompile(`(?m)^GPU \d+:.*\(UUID: (GPU-[0-9A-Za-z-]+)\)`)
+
+// SMI runs nvidia-smi -L.
+func SMI() ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return exec.CommandContext(ctx, "nvidia-smi", "-L").CombinedOutput()
+}
