@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -339,5 +340,40 @@ func TestPicturesAndPageAreMade(t *testing.T) {
 	}
 	if err := Curves(filepath.Join(dir, "curves.gif"), search(1)); err == nil || !strings.Contains(err.Error(), ".svg") {
 		t.Errorf("a .gif: %v, want an error that says what can be had", err)
+	}
+}
+
+func TestWhatIsWrittenStandsAboveTheTable(t *testing.T) {
+	var b strings.Builder
+	s := newStatus(&b, func() (int, int) { return 80, 24 })
+	s.Tick(search(1), time.Unix(100, 0))
+	table := b.String()
+	b.Reset()
+	if _, err := io.WriteString(s, "a line\n"); err != nil {
+		t.Fatal(err)
+	}
+	up := fmt.Sprintf("\x1b[%dA\x1b[J", strings.Count(table, "\n"))
+	if got, want := b.String(), up+"a line\n"+table; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	b.Reset()
+	if err := s.Close(search(1)); err != nil {
+		t.Fatal(err)
+	}
+	b.Reset()
+	if _, err := io.WriteString(s, "after\n"); err != nil || b.String() != "after\n" {
+		t.Errorf("after the end got %q, %v, want the line alone", b.String(), err)
+	}
+}
+
+func TestASearchThatIsTakenUpKeepsItsNameAndItsBest(t *testing.T) {
+	var b strings.Builder
+	s := NewLines(&b)
+	s.Name = "mnist"
+	v := search(3)
+	s.Observe(v, tune.Event{Kind: tune.EventOpen})
+	s.Observe(v, tune.Event{Kind: tune.EventReport, Trial: 0, Metrics: tune.Metrics{{Name: v.Metric(), Value: v.Result(bestTrial(v))}}})
+	if got, want := b.String(), "mnist: taken up again, 3 trials\n"; got != want {
+		t.Errorf("got %q, want %q: what is no better than before is not told", got, want)
 	}
 }

@@ -35,7 +35,8 @@ type Status struct {
 	interval time.Duration
 
 	drawn time.Time // the table
-	lines int       // of the table as drawn
+	table []string  // as it was drawn last
+	lines int       // of it that stand on the terminal
 	value float64   // the best so far; NaN: none
 	best  int       // the trial that was told to be the best; -1: none
 }
@@ -65,8 +66,11 @@ func (s *Status) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
-	s.drawn = time.Time{} // the next tick draws it again
-	return s.out.Write(p)
+	n, err := s.out.Write(p)
+	if err == nil {
+		s.put()
+	}
+	return n, err
 }
 
 // Observe implements tune.Observer.
@@ -102,6 +106,7 @@ func (s *Status) Close(v tune.View) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
+	s.table = nil
 	_, err := io.WriteString(s.out, s.text(v))
 	return err
 }
@@ -119,8 +124,15 @@ func (s *Status) draw(v tune.View, columns, rows int) {
 		}
 	}
 	s.erase()
-	s.lines = len(lines)
-	fmt.Fprint(s.out, strings.Join(lines, "\n")+"\n")
+	s.table = lines
+	s.put()
+}
+
+// put writes the table as it was drawn last.
+func (s *Status) put() {
+	if s.lines = len(s.table); s.lines > 0 {
+		fmt.Fprint(s.out, strings.Join(s.table, "\n")+"\n")
+	}
 }
 
 // erase takes the table away that was drawn last.

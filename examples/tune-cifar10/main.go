@@ -1,0 +1,107 @@
+// Command tune-cifar10 searches the optimizer of a network on CIFAR-10: TPE proposes, ASHA stops what does not pay, and each trial is a
+// job of two workers and a server.
+//
+//	tune-cifar10                                         (the program launch stands beside it, or in PATH)
+//	tune-cifar10 --data data/cifar10 --model resnet18 --epochs 27 --trials 50 --parallel 4
+//	tune-cifar10 --hosts hosts --address 10.0.0.1 --folder /home/me/job
+//
+// Without --data it trains LeNet on a few images that it draws itself.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/schedule"
+	"github.com/paragon-train/paragon/tune/show"
+	"github.com/paragon-train/paragon/tune/suggest"
+)
+
+func main() {
+	var s settings
+	flag.StringVar(&s.data, "data", "", "CIFAR-10: the binary archive (.tar.gz) or the folder of its .bin files; on hosts it must be there")
+	flag.StringVar(&s.model, "model", "lenet", "lenet or resnet18")
+	flag.IntVar(&s.examples, "train-examples", 0, "use only so many training images (0: all; of drawn ones: 2,000)")
+	flag.IntVar(&s.tests, "test-examples", 0, "use only so many test images (0: all; of drawn ones: 500)")
+	flag.IntVar(&s.epochs, "epochs", 9, "epochs of a trial that is not stopped")
+	flag.IntVar(&s.trials, "trials", 12, "trials to run")
+	flag.IntVar(&s.parallel, "parallel", 1, "trials that run at once")
+	flag.StringVar(&s.hosts, "hosts", "", "file of hosts that run trials, a line each: HOST [slots=N]; the two workers of a trial run on two of them")
+	flag.StringVar(&s.address, "address", "", "with --hosts: the address at which they reach this machine")
+	flag.StringVar(&s.folder, "folder", "", "with --hosts: folder there that the current one is copied to")
+	flag.StringVar(&s.dir, "dir", "runs/cifar10", "folder of the search")
+	flag.BoolVar(&s.resume, "resume", false, "go on with the search in --dir")
+	flag.BoolVar(&s.again, "run-best", false, "train once more with the best parameters at the end")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := search(ctx, s); err != nil {
+		fmt.Fprintln(os.Stderr, "tune-cifar10:", err)
+		if errors.Is(err, context.Canceled) {
+			fmt.Fprintln(os.Stderr, "tune-cifar10: all that was reported is kept; --resume goes on")
+		}
+		os.Exit(1)
+	}
+}
+
+type settings struct {
+	data, model                 string
+	examples, tests             int
+	epochs, trials, parallel    int
+	hosts, address, folder, dir string
+	resume, again               bool
+}
+
+// space is what is searched: a learning rate for each optimizer, for they differ by orders of magnitude.
+var space = tune.Space{
+	tune.Choice("optimizer", "adam", "sgd"),
+	tune.Real("adam_lr", 1e-4, 1e-2).Log().When("optimizer", "adam"),
+	tune.Real("sgd_lr", 1e-3, 3e-1).Log().When("optimizer", "sgd"),
+	tune.Real("momentum", 0.5, 0.98).When("optimizer", "sgd"),
+	tune.Choice("batch", 16, 32, 64),
+	tune.Real("weight_decay", 1e-6, 1e-2).Log(),
+}
+
+// search runs in the process that searches, and in each worker of a trial: there tune.Run trains once and ends the process.
+func search(ctx context.Context, s settings) error {
+	resources := tune.Resources{Hosts: 1, Slots: 2, CPUsPerSlot: 1, Servers: 1}
+	if s.hosts != "" {
+		resources.Hosts, resources.Slots = 2, 1
+	}
+	jobs := tune.Distributed(resources)
+	jobs.HostFile, jobs.Address, jobs.Folder = s.hosts, s.address, s.folder
+	cfg := tune.Config{
+		Name: "cifar10", Space: space, Metric: "accuracy", Mode: tune.Max,
+		Samples: s.trials, Parallel: s.parallel, Seed: 1, Dir: s.dir,
+		Suggester: &suggest.TPE{Startup: 5},
+		Scheduler: &schedule.ASHA{MaxStep: s.epochs, Guard: &schedule.Guard{}},
+		Runner:    jobs,
+		Observers: []tune.Observer{show.NewStatus(os.Stdout), show.NewFiles(s.dir)},
+	}
+	if s.resume {
+		cfg.Resume = tune.ResumeAuto
+	}
+	result, err := tune.Run(ctx, s.train, cfg)
+	if err != nil {
+		return err
+	}
+	curves, page := filepath.Join(s.dir, "curves.png"), filepath.Join(s.dir, "report.html")
+	if err := errors.Join(result.TrainingCurves(curves), show.HTML(page, result.Name, result.View())); err != nil {
+		return err
+	}
+	fmt.Printf("\nBest: %v\naccuracy %.4f, trial %d of %d\nCurves: %s\nReport: %s\n", result.BestConfig(), result.BestReward(), result.TaskID(), len(result.Trials()), curves, page)
+	if s.again {
+		t, err := result.RunBest(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("Once more with the best: accuracy %.4f\n", result.Value(t))
+	}
+	return nil
+}
