@@ -54,6 +54,7 @@ type Executor struct {
 	numbers   numbers               // that change from run to run
 	convs     map[convKey]convPlan
 	products  map[product]productPlan
+	norms     norms
 	copies    map[int][]kernels.Tensor // by parameter: its forms that ops of this plan read
 	unpacks   map[int]*kernels.Tensor  // by parameter: its gradient as the library makes it
 
@@ -425,6 +426,7 @@ func (e *Executor) Close() error {
 		for _, p := range e.convs {
 			errs = append(errs, p.Close())
 		}
+		errs = append(errs, e.norms.close())
 		for _, p := range e.products {
 			errs = append(errs, p.Close())
 		}

@@ -625,6 +625,14 @@ func (l fakeLibrary) apart(cudnn.Conv, convPlan, convPlan, func(s drv.Stream, y,
 	return l.SumsApart, nil
 }
 
+func (l fakeLibrary) norm(cudnn.Norm, int64, func(drv.Stream, drv.Ptr, cudnn.NormArgs) error) (normPlan, error) {
+	return nil, nil
+}
+
+func (l fakeLibrary) normGrad(cudnn.NormGrad, int64, func(drv.Stream, drv.Ptr, cudnn.NormGradArgs) error) (normGradPlan, error) {
+	return nil, nil
+}
+
 type fakeConv struct {
 	*Fake
 	pass cudnn.Op

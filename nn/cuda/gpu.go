@@ -95,6 +95,8 @@ type convPlan interface {
 type library interface {
 	conv(op cudnn.Op, c cudnn.Conv) (convPlan, error)
 	matmul(m product) (productPlan, error)
+	norm(n cudnn.Norm, room int64, ours func(s drv.Stream, workspace drv.Ptr, a cudnn.NormArgs) error) (normPlan, error)
+	normGrad(n cudnn.NormGrad, room int64, ours func(s drv.Stream, workspace drv.Ptr, a cudnn.NormGradArgs) error) (normGradPlan, error)
 	// apart tells whether a plan for dx and add, which sums its result and another image, are faster than a plan that accumulates.
 	apart(c cudnn.Conv, accumulates, plan convPlan, add func(s drv.Stream, y, a, b drv.Ptr) error) (bool, error)
 	Close() error
@@ -129,6 +131,7 @@ type GPU struct {
 	close             func() error
 	nccl              func() (*nccl.Library, error) // finds and opens it; nil: a stand-in of tests
 	warn              func(msg string, args ...any) // nil: nobody wants to know
+	norms             bool                          // the library's normalisations may be taken
 	hangs             bool                          // an executor found that nothing is done any more: what is left would block
 }
 

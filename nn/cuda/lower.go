@@ -85,7 +85,7 @@ func (e *Executor) lower(o *plan.Op) (lowered, error) {
 	case plan.BatchNorm:
 		return l.batchNorm()
 	case plan.BatchNormGrad:
-		return l.batchNormGrad(), nil
+		return l.batchNormGrad()
 	case plan.MaxPool, plan.MaxPoolGrad, plan.AvgPool, plan.AvgPoolGrad:
 		return l.pool(), nil
 	case plan.GlobalAvgPool:

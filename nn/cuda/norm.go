@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 
+	"github.com/paragon-train/paragon/internal/cuda/cudnn"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
 	"github.com/paragon-train/paragon/nn/op"
@@ -32,12 +33,27 @@ func (l *lowering) batchNorm() (lowered, error) {
 			return func(s drv.Stream) error { return e.gpu.kernels.BatchNormEval(s, b) }
 		}), nil
 	}
-	if len(o.In) > 3 && o.ReLU && c%8 == 0 && e.gradientReads(o) {
+	masked := len(o.In) > 3
+	if !masked && o.ReLU && c%8 == 0 { // the library's gradient would not compute it anew
+		p, err := e.dnnNormGrad(o.In[0], true, false)
+		if err != nil {
+			return lowered{}, err
+		}
+		masked = p != nil
+	}
+	if masked && o.ReLU && c%8 == 0 && e.gradientReads(o) {
 		var err error
 		if b.Mask, err = e.own("masks of ReLUs", (int64(b.Rows)*int64(c)+7)/8); err != nil {
 			return lowered{}, err
 		}
 		e.masks[o.Out[0]] = b.Mask
+	}
+	p, err := e.dnnNorm(o.In[0], b, len(o.In) > 3, b.Mask != 0)
+	if err != nil {
+		return lowered{}, err
+	}
+	if p != nil {
+		l.workspace, o.Apart = max(l.workspace, p.Workspace()), true
 	}
 	workspace := l.room(e.gpu.kernels.BatchNormWorkspace(c))
 	own := l.room(8 * int64(c)) // of statistics that no gradient reads
@@ -49,6 +65,10 @@ func (l *lowering) batchNorm() (lowered, error) {
 		}
 		if o.Out[2] != nil {
 			b.InvStd = e.at(o.Out[2])
+		}
+		if p != nil {
+			a := cudnn.NormArgs{X: b.X, Add: b.Add, Scale: b.Gamma, Bias: b.Beta, Y: b.Y, Mask: b.Mask, Mean: b.Mean, InvStd: b.InvStd, RunningMean: b.RunMean, RunningVar: b.RunVar}
+			return func(s drv.Stream) error { return p.Run(s, e.workspace, a) }
 		}
 		return func(s drv.Stream) error { return e.gpu.kernels.BatchNorm(s, b) }
 	}), nil
@@ -66,15 +86,25 @@ func (e *Executor) gradientReads(o *plan.Op) bool {
 
 // batchNormGrad is op.BatchNorm2DGrad with the gradient of the ReLU behind the normalisation. Where nothing was added in front
 // of the ReLU, what it let through is computed anew, else it has been written down as bits: its result is not read.
-func (l *lowering) batchNormGrad() lowered {
+func (l *lowering) batchNormGrad() (lowered, error) {
 	o, e := l.o, l.e
 	c := o.In[0].Channels()
 	b := kernels.BatchNormGrad{Type: typeOf(o.In[0]), Rows: o.In[0].Len() / c, C: c}
 	workspace := l.room(e.gpu.kernels.BatchNormWorkspace(c))
-	beta := e.betaOf(o)
+	beta, mask, dadd := e.betaOf(o), e.masks[o.In[5]], len(o.Out) > 3 && o.Out[3] != nil
+	var p normGradPlan
+	if o.Out[0] != nil && o.Out[1] != nil && o.Out[2] != nil && (o.In[5] == nil || mask != 0) {
+		var err error
+		if p, err = e.dnnNormGrad(o.In[0], o.In[5] != nil, dadd); err != nil {
+			return lowered{}, err
+		}
+	}
+	if p != nil {
+		l.workspace, o.Apart = max(l.workspace, p.Workspace()), true
+	}
 	return l.done(func() launch {
 		b.X, b.Gamma, b.Mean, b.InvStd, b.DY = e.at(o.In[0]), e.at(o.In[1]), e.at(o.In[2]), e.at(o.In[3]), e.at(o.In[4])
-		switch mask := e.masks[o.In[5]]; {
+		switch {
 		case beta != nil:
 			b.Beta = e.at(beta)
 		case mask != 0:
@@ -87,8 +117,12 @@ func (l *lowering) batchNormGrad() lowered {
 			b.DAdd = e.at(o.Out[3])
 		}
 		b.Workspace = workspace()
+		if p != nil {
+			a := cudnn.NormGradArgs{X: b.X, DY: b.DY, Mask: mask, Scale: b.Gamma, Mean: b.Mean, InvStd: b.InvStd, DX: b.DX, DAdd: b.DAdd, DScale: b.DGamma, DBias: b.DBeta}
+			return func(s drv.Stream) error { return p.Run(s, e.workspace, a) }
+		}
 		return func(s drv.Stream) error { return e.gpu.kernels.BatchNormGrad(s, b) }
-	})
+	}), nil
 }
 
 // betaOf is the beta of the normalisation whose gradient o is, if nothing was added to its result and if beta may still be read:

@@ -26,6 +26,9 @@ type Options struct {
 	// Most is how many engines of a convolution are compiled and measured, the likeliest first; 0 is 16, below 0 all of them,
 	// which takes minutes for a network's first start.
 	Most int
+	// Norms has cuDNN's normalisations measured beside our own kernels, and takes those that are faster. Nobody has seen them on a
+	// GPU yet, so they are not the default.
+	Norms bool
 	// Logger is told what was chosen; nil is slog.Default(), at level Debug.
 	Logger *slog.Logger
 }
@@ -137,6 +140,7 @@ type libraries struct {
 
 func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) error {
 	l := &libraries{gpu: g, ctx: ctx}
+	g.norms = o.Norms
 	g.library = l
 	var err error
 	if l.dnn, err = cudnn.Open(dnn, ctx); err != nil {
