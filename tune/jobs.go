@@ -224,7 +224,11 @@ func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, server.Close()) }()
+	defer func() {
+		if closed := server.Close(); closed != nil {
+			err = errors.Join(err, closed)
+		}
+	}()
 	task, err := t.task(root)
 	if err != nil {
 		return err

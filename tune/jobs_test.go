@@ -177,6 +177,9 @@ func TestFailuresOfProcessesHaveTheirClass(t *testing.T) {
 			if x.State != tc.bad || x.Failure != tc.class || x.Attempts != tc.attempts || !strings.Contains(x.Error, tc.want) {
 				t.Errorf("trial 1 is %s (%s) after %d attempts: %q, want %s (%s) after %d: %q", x.State, x.Failure, x.Attempts, x.Error, tc.bad, tc.class, tc.attempts, tc.want)
 			}
+			if strings.HasPrefix(x.Error, string(tc.class)) {
+				t.Errorf("its error says its class once more: %q", x.Error)
+			}
 			if tc.kind == "killed" && len(x.Reports) != 4 {
 				t.Errorf("it has %d reports, want 4: each step once", len(x.Reports))
 			}

@@ -39,7 +39,9 @@ func typeOf(v, otherwise any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// line describes a parameter in full, but for the function of a derived one.
+// String describes a parameter in full, but for the function of a derived one.
+func (s Spec) String() string { return s.line() }
+
 func (s Spec) line() string {
 	b := fmt.Appendf(nil, "%s %q", s.Kind, s.Name)
 	switch s.Kind {

@@ -168,6 +168,16 @@ type args struct {
 	Verbose bool
 }
 
+func TestASpaceIsPrintedAsPeopleReadIt(t *testing.T) {
+	space := tune.Space{tune.Real("lr", 1e-4, 0.1).Log(), tune.Choice("opt", "sgd", "adam").Default("adam"), tune.Int("n", 1, 9).Step(2).When("opt", "sgd"),
+		tune.Derived("d", func(tune.Params) any { return 1 })}
+	want := `[real "lr" [0.0001, 0.1] log choice "opt" ["sgd" "adam"] default "adam" int "n" [1, 9] step 2 when "opt" ["sgd"] derived "d"]`
+	if got := fmt.Sprint(space); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	_ = fmt.Sprint(tune.Choice("c", []int{1}), tune.Param{}) // wrong ones are printed too
+}
+
 func TestASpaceFromAStructAndBack(t *testing.T) {
 	space, err := tune.SpaceOf(args{Layers: 3})
 	if err != nil {
@@ -191,6 +201,15 @@ func TestASpaceFromAStructAndBack(t *testing.T) {
 		}{},
 		`needs choice or grid`: struct {
 			A string `hp:"1,2"`
+		}{},
+		`only if the field is exported`: struct {
+			a int `hp:"1,2"`
+		}{},
+		`uint8 does not hold it`: struct {
+			A uint8 `hp:"0,256"`
+		}{},
+		`range [-1, 2]: the type uint does not hold it`: struct {
+			A uint `hp:"-1,2"`
 		}{},
 		`tag "choice,x"`: struct {
 			A int `hp:"choice,x"`

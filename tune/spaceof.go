@@ -2,6 +2,7 @@ package tune
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -36,6 +37,9 @@ func SpaceOf(v any) (Space, error) {
 	var s Space
 	err := eachField(r, "", func(name string, f reflect.Value, tag string) error {
 		p, err := paramOf(name, f, tag)
+		if err == nil {
+			err = fitsInt(f, p.Spec)
+		}
 		if err != nil {
 			return fmt.Errorf("tune: space of %s: field %s, tag %q: %w", r.Type(), name, tag, err)
 		}
@@ -74,6 +78,9 @@ func eachField(r reflect.Value, prefix string, f func(name string, field reflect
 	for i := range r.NumField() {
 		field := r.Type().Field(i)
 		tag, tagged := field.Tag.Lookup("hp")
+		if tagged && tag != "-" && !field.IsExported() {
+			return fmt.Errorf("field %s: its tag %q counts only if the field is exported", field.Name, tag)
+		}
 		if !field.IsExported() || tag == "-" {
 			continue
 		}
@@ -100,6 +107,17 @@ func eachField(r reflect.Value, prefix string, f func(name string, field reflect
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// fitsInt says that a field can hold an integer parameter's bounds.
+func fitsInt(f reflect.Value, p Spec) error {
+	switch {
+	case p.Kind != KindInt:
+	case f.CanUint() && (p.Low < 0 || p.High > math.MaxUint64 || f.OverflowUint(uint64(p.High))),
+		f.CanInt() && (f.OverflowInt(int64(p.Low)) || f.OverflowInt(int64(p.High))):
+		return fmt.Errorf("range [%v, %v]: the type %s does not hold it", p.Low, p.High, f.Type())
 	}
 	return nil
 }
