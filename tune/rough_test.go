@@ -88,3 +88,24 @@ func TestATrialOfManyGoroutinesKeepsEachCheckpointOnce(t *testing.T) {
 		t.Errorf("trial 0 is %s (%s) with %d checkpoints, want completed with %d", x.State, x.Error, len(x.Checkpoints), steps)
 	}
 }
+
+// boom is an observer that panics at each event.
+type boom struct{ seen *int }
+
+func (b boom) Observe(tune.View, tune.Event) { *b.seen++; panic("boom") }
+
+func TestAnObserverThatPanicsIsNoFailureOfATrial(t *testing.T) {
+	seen := 0
+	res, err := tune.Run(t.Context(), train(2), tune.Config{Space: line, Metric: "accuracy", Samples: 2, Observers: []tune.Observer{boom{&seen}}, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range res.Trials() {
+		if x.State != tune.Completed {
+			t.Errorf("trial %d is %s: %s, want completed", x.Number, x.State, x.Error)
+		}
+	}
+	if seen < 9 { // a study, two starts, four reports, two ends
+		t.Errorf("the observer was told of %d events, want all of at least 9", seen)
+	}
+}

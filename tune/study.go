@@ -142,7 +142,9 @@ func (s *Study) show() {
 	done := s.journal.done()
 	for len(s.unseen) > 0 && s.unseen[0].Seq < done {
 		for _, o := range s.cfg.Observers {
-			o.Observe(s.l, s.unseen[0])
+			if err := s.safely(func() error { o.Observe(s.l, s.unseen[0]); return nil }); err != nil {
+				s.logger.Error("tune: an observer is not told of an event", "study", s.cfg.Name, "event", s.unseen[0].Seq, "error", err)
+			}
 		}
 		s.unseen = s.unseen[1:]
 	}

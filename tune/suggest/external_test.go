@@ -171,3 +171,18 @@ func FuzzExternalAnswer(f *testing.F) {
 		}
 	})
 }
+
+func TestAProgramWhoseChildPrintsWithoutEndIsEnded(t *testing.T) {
+	e := &External{Command: []string{"sh", "-c", "yes '{}' & wait"}, Deadline: 10 * time.Second}
+	v := &tunetest.View{SearchSpace: tune.Space{tune.Real("x", 0, 1)}}
+	begin := time.Now()
+	if _, err := e.Suggest(v, 0, tunetest.Rand(1)); err == nil {
+		t.Error("an answer without an id: no error")
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if d := time.Since(begin); d > 8*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -14,6 +15,7 @@ import (
 type program struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
+	stdout io.Closer
 	lines  chan []byte // closed when its output has ended
 	err    error       // why, once lines is closed
 	stderr tail
@@ -56,6 +58,7 @@ func (e *External) start() (*program, error) {
 	p.stderr.next = e.Stderr
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = time.Second
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("suggest: External: %s: %w", e.Command[0], err)
@@ -67,7 +70,7 @@ func (e *External) start() (*program, error) {
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("suggest: External: %w", err)
 	}
-	p.stdin = stdin
+	p.stdin, p.stdout = stdin, stdout
 	p.done.Go(func() {
 		defer close(p.lines)
 		s := bufio.NewScanner(stdout)
@@ -83,9 +86,13 @@ func (e *External) start() (*program, error) {
 // stop ends the process and waits for it.
 func (p *program) stop(kill bool) {
 	p.stdin.Close()
-	timer := time.AfterFunc(5*time.Second, func() { p.cmd.Process.Kill() })
+	end := func() {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // what it has started too, which may print without end
+		p.stdout.Close()
+	}
+	timer := time.AfterFunc(5*time.Second, end)
 	if kill {
-		p.cmd.Process.Kill()
+		end()
 	}
 	for range p.lines { // until its output has ended
 	}
