@@ -29,9 +29,9 @@ type Group struct {
 	closed    bool
 }
 
-// NewGroup joins executors. From then on the memory of the first one's parameters and gradients is that of all: the values in it are
-// the group's, and the others' memory is not looked at any more, also not when one runs alone. A step of the group leaves an error
-// if members are made for different plans. The GPUs are different ones.
+// NewGroup joins executors of one model, on different GPUs. From then on the memory of the first one's parameters and gradients is that
+// of all: the values in it are the group's, and the others' memory is not looked at any more, also not when one runs alone. Plans that
+// exchange different things are an error.
 func NewGroup(members []*Executor, link Link) (*Group, error) {
 	if len(members) == 0 {
 		return nil, errors.New("cuda: join GPUs: got no executors")
