@@ -4,6 +4,8 @@ GO ?= go
 BIN := bin
 # Programs are static, so that launch can copy itself to any host.
 BUILD := CGO_ENABLED=0 $(GO) build -trimpath
+# The binding of NVIDIA's telemetry names functions that are deprecated, and does not call them here.
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 # Time per fuzz target.
 FUZZTIME ?= 30s
 # Seeds of simulated jobs.

@@ -3,6 +3,7 @@ module github.com/paragon-train/paragon
 go 1.26.0
 
 require (
+	github.com/NVIDIA/go-nvml v0.13.3-0
 	github.com/chewxy/hm v1.0.0
 	github.com/ebitengine/purego v0.11.3
 	github.com/google/go-cmp v0.7.0

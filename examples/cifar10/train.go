@@ -92,7 +92,7 @@ func train(ctx context.Context, s settings) (err error) {
 	epochs, err := worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop,
 		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
-		Observers: []worker.Observer{worker.NewProgress(os.Stdout)},
+		Observers: append(worker.NewGPUs(os.Stdout, s.devices), worker.NewProgress(os.Stdout)),
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,81 @@
+package worker
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/gpustat"
+)
+
+// gpuReader is a gpustat.Reader, or a test's.
+type gpuReader interface {
+	Read() ([]gpustat.GPU, error)
+	Close() error
+}
+
+// A GPUs tells a person how the GPUs of this worker do: a table of them when the run begins, and after each epoch their memory, load,
+// temperature and power at that moment. Where nothing can be said it says once why: a static build has no telemetry.
+type GPUs struct {
+	out    io.Writer
+	reader gpuReader // nil: there is none
+	why    error
+}
+
+// NewGPUs returns an observer for a worker on these devices, or none if no GPU is among them.
+func NewGPUs(out io.Writer, devices []string) []Observer {
+	for _, d := range devices {
+		if strings.HasPrefix(d, "cuda") {
+			g := &GPUs{out: out}
+			r, err := gpustat.Open()
+			if g.why = err; err == nil {
+				g.reader = r
+			}
+			return []Observer{g}
+		}
+	}
+	return nil
+}
+
+// read returns the GPUs that this process may use; after an error it asks no more.
+func (g *GPUs) read() []gpustat.GPU {
+	if g.reader == nil {
+		return nil
+	}
+	gpus, err := g.reader.Read()
+	if err != nil {
+		g.why = err
+		fmt.Fprintf(g.out, "No more of the GPUs: %v\n", err)
+		g.End()
+	}
+	return gpustat.Visible(gpus)
+}
+
+// Begin shows the table.
+func (g *GPUs) Begin(Run) {
+	if g.reader == nil {
+		fmt.Fprintf(g.out, "Nothing of the GPUs: %v\n", g.why)
+		return
+	}
+	if gpus := g.read(); g.reader != nil {
+		_ = gpustat.WriteTable(g.out, gpus) // for a person; training goes on without
+	}
+}
+
+// Step does nothing.
+func (g *GPUs) Step(StepInfo) {}
+
+// Epoch says how each GPU does.
+func (g *GPUs) Epoch(e EpochInfo) {
+	for _, gpu := range g.read() {
+		fmt.Fprintf(g.out, "Epoch %d: %v\n", e.Epoch, gpu)
+	}
+}
+
+// End gives the library back.
+func (g *GPUs) End() {
+	if g.reader != nil {
+		_ = g.reader.Close() // nothing is asked of it again
+		g.reader = nil
+	}
+}
