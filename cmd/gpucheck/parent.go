@@ -27,10 +27,10 @@ type section struct {
 
 // sections are all, in the order in which they run: what later ones stand on comes first.
 var sections = []section{
-	{"libraries", "libraries with paths and versions, the GPU, its clocks and memory", 15 * time.Second, false, checkLibraries},
+	{"libraries", "libraries with paths and versions, the GPU, its clocks and memory", 25 * time.Second, false, checkLibraries},
 	{"headers", "constants of the bindings against header files of this machine", 10 * time.Second, false, checkHeaders},
-	{"kernels", "the PTX, and the same source through NVRTC, kernel by kernel", 30 * time.Second, true, checkKernels},
-	{"facts", "what documentation leaves open, of cuDNN, cuBLASLt and the driver", 30 * time.Second, true, checkFacts},
+	{"kernels", "the PTX, and the same source through NVRTC, kernel by kernel", 60 * time.Second, true, checkKernels},
+	{"facts", "what documentation leaves open, of cuDNN, cuBLASLt and the driver", 45 * time.Second, true, checkFacts},
 	{"ops", "every kernel, convolution and product against the CPU, on random numbers, over poisoned memory", 45 * time.Second, true, checkOps},
 	{"nets", "whole steps of small networks with every operation against nn/ref", 30 * time.Second, true, checkNets},
 	{"gradients", "the whole gradient of ResNet18 against nn/ref", 60 * time.Second, true, checkGradients},
