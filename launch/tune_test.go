@@ -200,3 +200,32 @@ func TestTuneRunsTrialsAsJobs(t *testing.T) {
 		}
 	}
 }
+
+// One trial of three goes wrong; the others go on, and no process is left.
+func TestTuneGoesOnPastATrialThatGoesWrong(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	const script = `i=0; while [ $i -lt 3 ]; do i=$((i+1)); if [ {x} = 2 ] && [ $i = 2 ]; then BAD; fi; echo value=$((10*{x}+i)) step=$i; sleep 0.02; done`
+	for name, tc := range map[string]struct{ bad, more, want string }{
+		"fails":           {`echo no such file >&2; exit 3`, "", `^trial-000001: attempt 1 failed \(user code\): .*exit status 3: no such file$`},
+		"deaf":            {`trap "" TERM; sleep 600; sleep 600`, "report_timeout: 500ms\ngrace: 200ms", `^trial-000001: attempt 1 failed \(silent\): .*it did not report for 500ms, after step 1`},
+		"NaN":             {`echo value=NaN step=2; sleep 0.1; exit 0`, "", `^trial-000001: pruned after step 2, value NaN`},
+		"memory":          {`echo cannot allocate memory >&2; exit 1`, "", `^trial-000001: attempt 1 failed \(out of memory\)`},
+		"killed":          {`[ -e once ] || { touch once; kill -9 $$; }`, "", `^trial-000001: completed after step 3`},
+		"killed in a job": {`[ -e once ] || { touch once; kill -9 $$; }`, "resources: {servers: 1}", `^trial-000001: attempt 1 failed \(node lost\): .*; tried again$`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			text := "metric: value\nmode: max\nspace: {x: {grid: [1, 2, 3]}}\nparallel: 1\ncommand: |\n  " + strings.Replace(script, "BAD", strings.NewReplacer("{", "{{", "}", "}}").Replace(tc.bad), 1) + "\n" + tc.more + "\n"
+			if err := os.WriteFile(filepath.Join(dir, "study.yaml"), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			out, _ := tuneIn(t, dir, 0, "study.yaml")
+			wantText(t, "the output", out, tc.want, `^best: trial-000002 with value 33$`)
+			if trialRuns(dir) {
+				t.Error("a process of a trial is left")
+			}
+		})
+	}
+}

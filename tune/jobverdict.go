@@ -13,6 +13,9 @@ import (
 // outOfMemory is what programs say that ran out of memory.
 var outOfMemory = regexp.MustCompile(`(?i)out of memory|cannot allocate memory|CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc|MemoryError|oom-kill`)
 
+// launchGuess is what launch says of every process that was killed, which is no sign.
+const launchGuess = "may have run out of memory"
+
 // hostLost is what launch says of a host that it does not reach.
 var hostLost = regexp.MustCompile(`connection to (\S+) lost|(\S+): connection to the agent lost`)
 
