@@ -100,7 +100,7 @@ const frameWidth, frameHeight = 560.0, 320.0
 
 func newPicture(title, x, y string) picture {
 	return picture{Title: title, X: x, Y: y, Width: frameWidth, Height: frameHeight,
-		Left: 62, Right: frameWidth - 14, Top: 12, Bottom: frameHeight - 44}
+		Left: 62, Right: frameWidth - 14, Top: 30, Bottom: frameHeight - 44}
 }
 
 // span is the least and greatest finite number.
