@@ -89,7 +89,7 @@ func TestAFileSaysAllThatASearchHas(t *testing.T) {
 		Retries: tune.Retries{UserCode: 1, OutOfMemory: 2, NodeLost: 4, Silent: -1},
 	}
 	ignore := cmp.Options{
-		cmpopts.IgnoreUnexported(suggest.TPE{}, schedule.ASHA{}, schedule.Guard{}, schedule.Patience{}, suggest.Limit{}, schedule.StudyPlateau{}, tune.Param{}),
+		cmpopts.IgnoreUnexported(suggest.TPE{}, schedule.ASHA{}, schedule.Guard{}, schedule.Patience{}, suggest.Limit{}, schedule.StudyPlateau{}, tune.Config{}, tune.Param{}),
 	}
 	if diff := cmp.Diff(want, s.Config, ignore); diff != "" {
 		t.Errorf("the configuration differs (-want +got):\n%s", diff)
