@@ -283,7 +283,7 @@ func TestStepsEqualTheReference(t *testing.T) {
 	}{{cuda.Float32, 1e-5, 1e-5, false}, {cuda.TF32, 1e-5, 1e-5, false}, {cuda.BFloat16, 1e-2, 0.12, false}, {cuda.BFloat16, 1e-2, 0.12, true}, {cuda.Float16, 2e-3, 2e-2, false}} {
 		for _, m := range models {
 			if c.typ != cuda.Float32 && strings.HasPrefix(m.name, "resnet") {
-				continue // its gradient is a rough function: see TestHalfGradientsOfResNet18
+				continue // its gradient is a rough function: rounding turns ReLUs over
 			}
 			t.Run(fmt.Sprintf("%v %v %s", c.typ, c.half, m.name), func(t *testing.T) {
 				f, gpu := cuda.NewFake(1)
