@@ -232,6 +232,9 @@ func TestASearchThatCrashesAnywhereGoesOnWithTheSameDecisions(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	points := 14
+	if os.Getenv("PARAGON_TEST_SLOW") != "" {
+		points = 200
+	}
 	if testing.Short() {
 		points = 4 // the folders of checkpoints take their time
 	}
