@@ -80,7 +80,7 @@ type Trainer struct {
 	cfg      Config
 	units    []unit
 	group    *nn.Group // nil: the programs are not joined
-	keys     []string // by parameter
+	keys     []string  // by parameter
 	exchange *exchange
 	update   *localUpdate // on the worker: with UpdateOnWorker or local steps
 	local    *localSteps  // nil without

@@ -226,7 +226,7 @@ func (l *lowering) accumulates(c cudnn.Conv, plan convPlan, dx *plan.Value) (con
 		return nil, err
 	}
 	t, n := typeOf(dx), int64(dx.Len())
-	apart, err := e.gpu.library.apart(c, sum, plan, func(s drv.Stream, y, a, b drv.Ptr) error {
+	apart, err := e.gpu.vendor.apart(c, sum, plan, func(s drv.Stream, y, a, b drv.Ptr) error {
 		return e.gpu.kernels.Add(s, t, n, y, a, b, false)
 	})
 	if err != nil || apart {
@@ -314,7 +314,7 @@ func (e *Executor) conv(pass cudnn.Op, c cudnn.Conv) (convPlan, error) {
 	if p, ok := e.convs[key]; ok {
 		return p, nil
 	}
-	p, err := e.gpu.library.conv(pass, c)
+	p, err := e.gpu.vendor.conv(pass, c)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ func (l *lowering) product(m product) (productPlan, error) {
 		l.workspace = max(l.workspace, p.Workspace())
 		return p, nil
 	}
-	p, err := l.e.gpu.library.matmul(m)
+	p, err := l.e.gpu.vendor.matmul(m)
 	if err != nil {
 		return nil, err
 	}

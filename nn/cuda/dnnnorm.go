@@ -56,7 +56,7 @@ func (e *Executor) dnnNorm(x *plan.Value, b kernels.BatchNorm, add, mask bool) (
 	if p, ok := e.norms.forward[q]; ok {
 		return p, nil
 	}
-	p, err := e.gpu.library.norm(q, e.gpu.kernels.BatchNormWorkspace(b.C), func(s drv.Stream, workspace drv.Ptr, a cudnn.NormArgs) error {
+	p, err := e.gpu.vendor.norm(q, e.gpu.kernels.BatchNormWorkspace(b.C), func(s drv.Stream, workspace drv.Ptr, a cudnn.NormArgs) error {
 		t := b
 		t.X, t.Y, t.Add, t.Gamma, t.Beta, t.Mean, t.InvStd = a.X, a.Y, a.Add, a.Scale, a.Bias, a.Mean, a.InvStd
 		t.RunMean, t.RunVar, t.Mask, t.Workspace = a.RunningMean, a.RunningVar, a.Mask, workspace
@@ -84,7 +84,7 @@ func (e *Executor) dnnNormGrad(x *plan.Value, mask, dadd bool) (normGradPlan, er
 		return p, nil
 	}
 	b := kernels.BatchNormGrad{Type: typeOf(x), Rows: x.Len() / c, C: c}
-	p, err := e.gpu.library.normGrad(q, e.gpu.kernels.BatchNormWorkspace(c), func(s drv.Stream, workspace drv.Ptr, a cudnn.NormGradArgs) error {
+	p, err := e.gpu.vendor.normGrad(q, e.gpu.kernels.BatchNormWorkspace(c), func(s drv.Stream, workspace drv.Ptr, a cudnn.NormGradArgs) error {
 		t := b
 		t.X, t.DY, t.Mask, t.Gamma, t.Mean, t.InvStd = a.X, a.DY, a.Mask, a.Scale, a.Mean, a.InvStd
 		t.DX, t.DAdd, t.DGamma, t.DBeta, t.Workspace = a.DX, a.DAdd, a.DScale, a.DBias, workspace

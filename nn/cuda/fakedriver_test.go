@@ -75,7 +75,7 @@ func NewFake(seed uint64) (*Fake, *GPU) {
 		rng: rand.New(rand.NewPCG(seed, 7)), next: 1 << 32, hosts: make(map[*byte]int), streams: make(map[drv.Stream]*fakeStream),
 		events: make(map[drv.Event]*fakeRecord), graphs: make(map[uintptr][]func()), tables: make(map[any][]fakeTensor),
 	}
-	g := &GPU{name: "cuda:0", context: f, kernels: fakeKernels{f}, library: fakeLibrary{f}, waiter: fakeWaiter{f}, close: func() error { return nil }}
+	g := &GPU{name: "cuda:0", context: f, kernels: fakeKernels{f}, vendor: fakeLibrary{f}, waiter: fakeWaiter{f}, close: func() error { return nil }}
 	if err := g.start(); err != nil {
 		panic(err)
 	}

@@ -124,7 +124,7 @@ type GPU struct {
 	name    string // "cuda:0"
 	context driver
 	kernels kernelSet
-	library library
+	vendor  library
 	waiter  waiter
 
 	compute, up, down drv.Stream
@@ -174,8 +174,8 @@ func (g *GPU) Close() error {
 				errs = append(errs, g.context.DestroyStream(s))
 			}
 		}
-		if g.library != nil {
-			errs = append(errs, g.library.Close())
+		if g.vendor != nil {
+			errs = append(errs, g.vendor.Close())
 		}
 		return errors.Join(errs...)
 	}))

@@ -141,7 +141,7 @@ type libraries struct {
 func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) error {
 	l := &libraries{gpu: g, ctx: ctx}
 	g.norms = o.Norms
-	g.library = l
+	g.vendor = l
 	var err error
 	if l.dnn, err = cudnn.Open(dnn, ctx); err != nil {
 		return err
