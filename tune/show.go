@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -57,24 +58,34 @@ const maxNamed = 6
 // TrainingCurves draws the metric of every trial over its steps into a file that ends in .png or
 // .svg. The best trials have a colour and a name; the others stand grey behind them.
 func (r *Result) TrainingCurves(file string) error {
-	top := r.Top(len(r.trials))
-	named := top[:min(len(top), maxNamed)]
-	p := metrics.Panel{Title: r.Name, X: "step", Y: r.Metric}
-	for _, t := range r.trials {
-		if !slices.ContainsFunc(named, func(u Trial) bool { return u.Number == t.Number }) {
-			p.Series = append(p.Series, t.curve("", true))
-		}
-	}
-	for len(p.Series)%metrics.Colours != 0 { // colours go by place, and the best has the first
-		p.Series = append(p.Series, metrics.Series{Faint: true})
-	}
-	for _, t := range named {
-		p.Series = append(p.Series, t.curve(fmt.Sprintf("trial %d: %.4g", t.Number, r.value(&t)), false))
-	}
+	p := CurvePanel(r.View())
+	p.Title = r.Name
 	if err := metrics.Curves(file, p); err != nil {
 		return fmt.Errorf("tune: training curves of study %s: %w", r.Name, err)
 	}
 	return nil
+}
+
+// CurvePanel is the metric of every trial over its steps. The best trials have a colour and a
+// name; the others are faint.
+func CurvePanel(v View) metrics.Panel {
+	ranked := slices.Collect(v.Trials())
+	slices.SortStableFunc(ranked, func(a, b *Trial) int { return cmp.Compare(v.Score(v.Result(b)), v.Score(v.Result(a))) })
+	p := metrics.Panel{Title: "trials", X: "step", Y: v.Metric()}
+	for i := len(ranked) - 1; i >= maxNamed; i-- {
+		p.Series = append(p.Series, ranked[i].curve("", true))
+	}
+	for len(p.Series)%metrics.Colours != 0 { // colours go by place, and the best has the first
+		p.Series = append(p.Series, metrics.Series{Faint: true})
+	}
+	for _, t := range ranked[:min(len(ranked), maxNamed)] {
+		name := t.Name()
+		if value := v.Result(t); !math.IsNaN(value) {
+			name += fmt.Sprintf(": %.4g", value)
+		}
+		p.Series = append(p.Series, t.curve(name, false))
+	}
+	return p
 }
 
 func (t *Trial) curve(name string, faint bool) metrics.Series {

@@ -2,7 +2,6 @@ package show
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/paragon-train/paragon/metrics"
@@ -15,24 +14,7 @@ const maxNamed = 6
 // Curves draws the study's metric of each trial over its steps, and how the best value grew with the study's time, into a PNG or SVG
 // file. The best trials have names; the others stand grey behind them.
 func Curves(path string, v tune.View) error {
-	return metrics.Curves(path, curvePanels(v)...)
-}
-
-func curvePanels(v tune.View) []metrics.Panel {
-	ranked := ranking(v)
-	curves := metrics.Panel{Title: "trials", X: "step", Y: v.Metric()}
-	for i := len(ranked) - 1; i >= maxNamed; i-- {
-		curves.Series = append(curves.Series, metrics.Series{Faint: true, X: steps(ranked[i]), Y: values(ranked[i])})
-	}
-	// Colours go by place: the named ones come first in the legend, and so in the list of colours, but are drawn last.
-	for len(curves.Series)%metrics.Colours != 0 {
-		curves.Series = append(curves.Series, metrics.Series{Faint: true})
-	}
-	for _, t := range ranked[:min(len(ranked), maxNamed)] {
-		curves.Series = append(curves.Series, metrics.Series{
-			Name: fmt.Sprintf("%s: %s", t.Name(), valueText(v.Result(t))), X: steps(t), Y: values(t)})
-	}
-	return []metrics.Panel{curves, progressPanel(v)}
+	return metrics.Curves(path, tune.CurvePanel(v), progressPanel(v))
 }
 
 // progressPanel is the best value over the time of the study, with a point for each trial where it had its best.
