@@ -239,7 +239,7 @@ func TestModuleErrorsCarryTheLog(t *testing.T) {
 	r.do(func() error {
 		for _, c := range []struct{ image, name, log string }{
 			{"rubbish", "CUDA_ERROR_INVALID_IMAGE", "neither PTX"},
-			{strings.Replace(testPTX, "sm_90", "sm_100", 1), "CUDA_ERROR_NO_BINARY_FOR_GPU", "above sm_90"},
+			{strings.Replace(testPTX, "sm_90", "sm_100", 1), "CUDA_ERROR_NO_BINARY_FOR_GPU", "above the GPU"},
 		} {
 			_, err := r.ctx.LoadModule([]byte(c.image))
 			var e *drv.Error

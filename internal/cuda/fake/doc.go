@@ -20,6 +20,7 @@
 //	poison           the byte that fresh and freed memory is filled with, 0xAB; 0xFF makes every floating point number of it NaN
 //	trace            1 to collect calls, 2 to add when their work is done, 3 its microseconds of a clock that knows no load instead
 //	version          of the driver, 13000 for 13.0
+//	compute          compute capability, 90 for 9.0
 //	sms, peer        multiprocessors; 0 for GPUs that cannot access each other
 //	init_error       what cuInit answers
 //	ptx_error        what loading PTX answers

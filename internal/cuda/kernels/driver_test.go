@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -125,6 +126,20 @@ func TestWhereThePTXIsRefusedTheSourceIsCompiled(t *testing.T) {
 	if got := step(t, ctx, load(t, ctx, kernels.NVRTC(c))); !slices.Equal(got, want) {
 		t.Errorf("compiled from source: got %v, want %v", got[:8], want[:8])
 	}
+}
+
+// A GPU from before the kernels' instructions is refused by name, not by pages of a compiler's complaints.
+func TestAGPUThatIsTooOldIsRefused(t *testing.T) {
+	m := fake.New(t)
+	m.Set("compute", 75)
+	called := false
+	compile := func(string, [2]int) ([]byte, error) { called = true; return nil, errors.New("no such compiler") }
+	_, err := kernels.LoadWith(m.Context(0), compile)
+	if !errors.Is(err, kernels.ErrNoKernels) || !strings.Contains(err.Error(), "capability 7.5, want 8.0 or more") || called {
+		t.Errorf("got %v (compiler called: %t), want ErrNoKernels that names 7.5 and 8.0", err, called)
+	}
+	m.Set("compute", 80)
+	load(t, m.Context(0), nil)
 }
 
 func load(t *testing.T, ctx *drv.Context, compile kernels.Compiler) *kernels.Set {

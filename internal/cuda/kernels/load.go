@@ -21,7 +21,8 @@ var ptx []byte
 //go:embed src
 var sources embed.FS
 
-// PTX is the kernels as clang compiled them, for GPUs of compute capability 9.0 and later.
+// PTX is the kernels as clang compiled them, for GPUs of compute capability 8.0 and later. It uses nothing that is of later ones alone: as
+// PTX for 9.0 it becomes the same machine code. All drivers that package drv opens take its version.
 func PTX() []byte { return ptx }
 
 // Source is the kernels' source as one text without includes, for a compiler that has no files. It ends with a comment that
@@ -86,6 +87,9 @@ func NVRTC(c *nvrtc.Compiler) Compiler {
 	}
 }
 
+// leastCompute is the compute capability that the kernels need: before it there are no instructions for bfloat16.
+var leastCompute = [2]int{8, 0}
+
 // ErrNoKernels is the class of errors of a device that no form of the kernels could be loaded on.
 var ErrNoKernels = errors.New("kernels: no form of the kernels runs here")
 
@@ -95,6 +99,10 @@ func Load(ctx *drv.Context) (*Set, error) { return LoadWith(ctx, nil) }
 // LoadWith is Load with a compiler, nil for none, that is asked if the driver refuses the PTX. If nothing helps the error is
 // an ErrNoKernels with both logs. LoadWith may be called inside the context's Do and outside of it.
 func LoadWith(ctx *drv.Context, compile Compiler) (*Set, error) {
+	if c := ctx.Info().Compute; slices.Compare(c[:], leastCompute[:]) < 0 {
+		return nil, fmt.Errorf("%w: cuda:%d (%s) has compute capability %d.%d, want %d.%d or more", ErrNoKernels, ctx.Info().Ordinal, ctx.Info().Name,
+			c[0], c[1], leastCompute[0], leastCompute[1])
+	}
 	set := &Set{device: ctx, sms: max(1, ctx.Info().SMs)}
 	err := ctx.Do(func() error {
 		module, err := ctx.LoadModule(ptx)

@@ -3,5 +3,5 @@
 set -eu
 out=$(realpath "$1")
 cd "$(dirname "$0")"
-exec clang-19 -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_90 -Xclang -target-feature -Xclang +ptx78 \
+exec clang-19 -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 -Xclang -target-feature -Xclang +ptx70 \
 	-std=c++17 -O3 -Wall -Wextra -Werror -S -o "$out" kernels.cu

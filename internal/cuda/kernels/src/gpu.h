@@ -151,7 +151,7 @@ template <class T, int V> DEVICE void open(const raw<T, V> &r, float (&v)[V]) {
     v[0] = bits_float(r.a.x), v[1] = bits_float(r.a.y), v[2] = bits_float(r.a.z), v[3] = bits_float(r.a.w);
     v[4] = bits_float(r.b.x), v[5] = bits_float(r.b.y), v[6] = bits_float(r.b.z), v[7] = bits_float(r.b.w);
   } else {
-    T t;
+    const T t{};
     v[0] = low(t, r.a.x), v[1] = high(t, r.a.x), v[2] = low(t, r.a.y), v[3] = high(t, r.a.y);
     v[4] = low(t, r.a.z), v[5] = high(t, r.a.z), v[6] = low(t, r.a.w), v[7] = high(t, r.a.w);
   }
@@ -167,7 +167,7 @@ template <class T, int V> DEVICE void store(T *p, const float (&v)[V]) {
       q[0] = quad{float_bits(v[0]), float_bits(v[1]), float_bits(v[2]), float_bits(v[3])};
       q[1] = quad{float_bits(v[4]), float_bits(v[5]), float_bits(v[6]), float_bits(v[7])};
     } else {
-      T t;
+      const T t{};
       q[0] = quad{two(t, v[0], v[1]), two(t, v[2], v[3]), two(t, v[4], v[5]), two(t, v[6], v[7])};
     }
   }
