@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -219,7 +218,7 @@ func (l *lowering) accumulates(c cudnn.Conv, plan convPlan, dx *plan.Value) (con
 	e := l.e
 	c.Accumulate = true
 	sum, err := e.conv(cudnn.BackwardData, c)
-	if errors.Is(err, cudnn.ErrNotSupported) {
+	if err != nil && cudnn.Refused(err) {
 		return nil, nil
 	}
 	if err != nil {

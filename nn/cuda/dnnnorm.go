@@ -104,7 +104,7 @@ func (e *Executor) dnnNormGrad(x *plan.Value, mask, dadd bool) (normGradPlan, er
 // library's does; room is what it needs besides.
 func (l *libraries) norm(n cudnn.Norm, room int64, ours func(s drv.Stream, workspace drv.Ptr, a cudnn.NormArgs) error) (normPlan, error) {
 	p, err := l.tuner.Norm(n)
-	if errors.Is(err, cudnn.ErrNotSupported) {
+	if err != nil && cudnn.Refused(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func (l *libraries) norm(n cudnn.Norm, room int64, ours func(s drv.Stream, works
 // normGrad is norm for the gradient.
 func (l *libraries) normGrad(n cudnn.NormGrad, room int64, ours func(s drv.Stream, workspace drv.Ptr, a cudnn.NormGradArgs) error) (normGradPlan, error) {
 	p, err := l.tuner.NormGrad(n)
-	if errors.Is(err, cudnn.ErrNotSupported) {
+	if err != nil && cudnn.Refused(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -19,21 +19,23 @@ func (h *Handle) BackwardWeight(c Conv) ([]*Plan, error) { return h.Plans(Backwa
 // write c.Weight come first, then those that write c.In. Which of the two a plan does is its Conv().Weight.
 func (h *Handle) BackwardWeightAny(c Conv) ([]*Plan, error) {
 	plans, err := h.BackwardWeight(c)
-	if c.Weight == c.In || err != nil && !errors.Is(err, ErrNotSupported) {
+	if c.Weight == c.In {
 		return plans, err
 	}
-	c.Weight = c.In
-	more, err2 := h.BackwardWeight(c)
-	if errors.Is(err2, ErrNotSupported) && len(plans) > 0 {
-		err2 = nil
-	}
-	if err2 != nil {
-		for _, p := range plans {
-			p.Close()
-		}
+	in := c
+	in.Weight = c.In
+	more, err2 := h.BackwardWeight(in)
+	return either(plans, err, more, err2)
+}
+
+// either is what there is of two forms of a question, of which the library may refuse one.
+func either[P buildable](plans []P, err error, more []P, err2 error) ([]P, error) {
+	all := append(plans, more...)
+	if err != nil && !Refused(err) || err2 != nil && !Refused(err2) || len(all) == 0 {
+		closeAll(all)
 		return nil, errors.Join(err, err2)
 	}
-	return append(plans, more...), nil
+	return all, nil
 }
 
 // Plans gives the built plans for a pass, best guess first. It compiles all that there are; Candidates and Build compile one.
@@ -66,13 +68,13 @@ func (h *Handle) Candidates(op Op, c Conv) ([]*Plan, error) {
 	for _, p := range found {
 		plans = append(plans, &Plan{plan: p, op: op, conv: c})
 	}
-	if err != nil && !refusal(err) {
+	if err != nil && !Refused(err) {
 		return nil, err
 	}
 	// What one of the two interfaces refuses the other may take.
 	if h.Legacy {
 		legacy, err2 := h.legacyCandidates(op, c, w)
-		if err2 != nil && (!refusal(err2) || len(plans) == 0 && !errors.Is(err2, ErrNotSupported)) {
+		if err2 != nil && (!Refused(err2) || len(plans) == 0 && !errors.Is(err2, ErrNotSupported)) {
 			closeAll(plans)
 			return nil, errors.Join(err, err2)
 		}
@@ -138,7 +140,7 @@ func keepBuilt[P buildable](plans []P, most int, what string) ([]P, error) {
 			kept = append(kept, p)
 			continue
 		}
-		if !refusal(err) {
+		if !Refused(err) {
 			closeAll(kept)
 			closeAll(plans[i:])
 			return nil, err

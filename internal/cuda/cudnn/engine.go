@@ -108,7 +108,7 @@ func (h *Handle) engines(g *graph) (found []engine, err error) {
 	var unknown []error
 	for _, m := range heurModes {
 		configs, err := h.configs(g, m.value)
-		if err != nil && refusal(err) {
+		if err != nil && Refused(err) {
 			unknown = append(unknown, fmt.Errorf("mode %s: %w", m.mode, err))
 			continue
 		}

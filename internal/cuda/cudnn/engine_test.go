@@ -131,6 +131,41 @@ func TestWeightGradientsInFloat32(t *testing.T) {
 	}
 }
 
+// Where the library finds fault with a form of a question, in place of saying that it is not supported, the other form is taken all the
+// same.
+func TestFaultFoundWithOneFormLeavesTheOther(t *testing.T) {
+	b := newBench(t, "cudnn_mixed_types", 2000, "cudnn_beta", 2000)
+	c := shape(BFloat16, 2, 8, 5, 5, 8, 3, 3, 1, 1)
+	sum := c
+	sum.Accumulate = true
+	c.Weight = Float32
+	all := plans(b, func() ([]*Plan, error) { return b.h.BackwardWeightAny(c) })
+	if got := all[0].Conv().Weight; got != BFloat16 {
+		t.Errorf("the first plan, %s, writes %v, want bfloat16", all[0].Engine(), got)
+	}
+	b.do(func() error {
+		p, err := (&Tuner{Handle: b.h, Stream: b.s, Repeat: 1, Any: true}).Conv(BackwardWeight, c)
+		if err != nil {
+			return err
+		}
+		if got := p.Conv().Weight; got != BFloat16 {
+			t.Errorf("the tuner takes %s to %v, want bfloat16", p.Engine(), got)
+		}
+		return p.Close()
+	})
+	if got, want := engines(plans(b, func() ([]*Plan, error) { return b.h.BackwardData(sum) })), "legacy algo 1"; got != want {
+		t.Errorf("a sum that the graph interface finds fault with: got %q, want %q", got, want)
+	}
+	b.do(func() error {
+		b.h.Legacy = false
+		_, err := b.h.BackwardData(sum)
+		if err == nil || !Refused(err) {
+			t.Errorf("a sum that nobody takes: got error %v, want one of the library's", err)
+		}
+		return nil
+	})
+}
+
 // By default a plan gives the same bits each time. Those that do not come only when asked for.
 func TestDefaultPlansRepeatBitForBit(t *testing.T) {
 	b := newBench(t)

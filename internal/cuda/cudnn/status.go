@@ -93,9 +93,10 @@ func (e *Error) Error() string {
 	return text
 }
 
-// refusal reports whether an error is the library's answer about one engine or one of its heuristics: the next may do. Beside "not
-// supported" an engine may be broken in some version: its compilation may fail, or it may find fault with what others take.
-func refusal(err error) bool {
+// Refused reports whether an error is the library's answer about one engine, one of its heuristics or one form of a question: another
+// may do. Beside "not supported" an engine may be broken in some version: its compilation may fail, or it may find fault with what
+// others take. What is no refusal is a fault around the library, such as of the driver.
+func Refused(err error) bool {
 	var e *Error
 	return errors.Is(err, ErrNotSupported) || errors.As(err, &e)
 }

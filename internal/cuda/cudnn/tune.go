@@ -57,7 +57,7 @@ func Tune[P interface {
 			d, err = spell(ctx, s, from, to, func() error { return run(p) }, repeat)
 			t.Time = min(t.Time, d)
 		}
-		if err != nil && refusal(err) {
+		if err != nil && Refused(err) {
 			t.Err, t.Time = err, 0
 			reasons = append(reasons, err)
 			timings = append(timings, t)
@@ -150,15 +150,8 @@ func (t *Tuner) Conv(op Op, c Conv) (*Plan, error) {
 		in.Weight = c.In
 		all = func() ([]*Plan, error) {
 			plans, err := h.Candidates(op, c)
-			if err != nil && !errors.Is(err, ErrNotSupported) {
-				return nil, err
-			}
 			more, err2 := h.Candidates(op, in)
-			if err2 != nil && (len(plans) == 0 || !errors.Is(err2, ErrNotSupported)) {
-				closeAll(plans)
-				return nil, errors.Join(err, err2)
-			}
-			return append(plans, more...), nil
+			return either(plans, err, more, err2)
 		}
 	}
 	return choose(t, key, all, build, func(p *Plan) string { return fmt.Sprintf("%s to %v", p.Engine(), p.conv.Weight) },

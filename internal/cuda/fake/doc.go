@@ -33,6 +33,8 @@
 //	                 91900 for 9.19.0, 130001 for 13.0.1
 //	cudnn_wgrad_float32, cudnn_mask_scalar, cudnn_heuristics_b
 //	                 0 for a cuDNN that lacks it: float32 gradients of 16-bit weights, a mask by comparing with a number, mode B
+//	cudnn_mixed_types, cudnn_beta
+//	                 the status with which an operation on tensors of several types, or one that adds to its result, is refused early; 0: not
 //	cudnn_no_engines, cublaslt_no_algorithms
 //	                 1 for heuristics that know nothing
 //	cudnn_refusal    the status of an engine that never compiles

@@ -50,6 +50,8 @@ int finalize_window(Descriptor* d) {
 
 int check_factors(const Descriptor* d, int alpha, int beta) {
   if (d->one<float>(alpha) != 1 || (d->one<float>(beta) != 0 && d->one<float>(beta) != 1)) return fail(CUDNN_STATUS_NOT_SUPPORTED, "alpha is not 1 or beta neither 0 nor 1");
+  if (d->one<float>(beta) == 1)
+    if (int status = int(fakecuda::setting("cudnn_beta", 0))) return fail(status, "beta is not 0");
   return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "math.h"
 #include "store.h"
+#include "../fakecuda.h"
 
 namespace fakecudnn {
 
@@ -100,6 +101,8 @@ inline int check_conv(const Operation& o) {
       if (t.dims.size() != 4) return fail(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "a convolution's tensor has " + text(int64_t(t.dims.size())) + " dimensions");
   Window d = window(o, &pass, &x, &w, &y);
   if (w.dims[1] != d.c || y.dims[0] != d.n || y.dims[1] != d.k) return fail(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "a convolution's channels or images differ");
+  if (x.type != w.type || x.type != y.type)
+    if (int status = int(fakecuda::setting("cudnn_mixed_types", 0))) return fail(status, "the types of a convolution's tensors differ");
   int64_t p = (d.h + 2 * d.pad[0] - ((d.r - 1) * d.dilation[0] + 1)) / d.stride[0] + 1, q = (d.w + 2 * d.pad[1] - ((d.s - 1) * d.dilation[1] + 1)) / d.stride[1] + 1;
   if (p != d.p || q != d.q) return fail(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "y is " + text(d.p) + "x" + text(d.q) + ", want " + text(p) + "x" + text(q));
   return 0;

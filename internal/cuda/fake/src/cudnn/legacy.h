@@ -121,7 +121,9 @@ inline int size(Pass pass, void* x, void* w, void* y, void* conv, int algorithm,
   Question q;
   if (int status = look(x, w, y, conv, &q)) return status;
   if (!bytes) return fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no place for a size");
-  if (algorithm != 1 && !(algorithm == 0 && (q.type == number::Type::f32 || pass != Pass::forward))) return fail(CUDNN_STATUS_NOT_SUPPORTED, "algorithm " + text(algorithm));
+  // The library finds fault with a parameter for some algorithms, and says of others that they are not supported.
+  if (algorithm != 1 && !(algorithm == 0 && (q.type == number::Type::f32 || pass != Pass::forward)))
+    return fail(algorithm % 2 ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_NOT_SUPPORTED, "algorithm " + text(algorithm));
   *bytes = algorithm == 1 ? 2048 : 0;
   return 0;
 }
