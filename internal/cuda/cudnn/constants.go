@@ -9,6 +9,10 @@ type attribute int32
 const (
 	attrPointwiseMode         attribute = 0
 	attrPointwiseMathPrec     attribute = 1
+	attrPointwiseNaN          attribute = 2
+	attrPointwiseLower        attribute = 3
+	attrPointwiseUpper        attribute = 4
+	attrPointwiseSlope        attribute = 5
 	attrConvCompType          attribute = 100
 	attrConvMode              attribute = 101
 	attrConvDilations         attribute = 102
@@ -48,6 +52,8 @@ const (
 	attrPointwiseX            attribute = 751
 	attrPointwiseB            attribute = 752
 	attrPointwiseY            attribute = 753
+	attrPointwiseAlpha1       attribute = 754
+	attrPointwiseAlpha2       attribute = 755
 	attrPointwiseDX           attribute = 756
 	attrPointwiseDY           attribute = 757
 	attrGraphHandle           attribute = 800
@@ -93,6 +99,10 @@ const (
 var attributeNames = map[attribute]string{
 	attrPointwiseMode:         "CUDNN_ATTR_POINTWISE_MODE",
 	attrPointwiseMathPrec:     "CUDNN_ATTR_POINTWISE_MATH_PREC",
+	attrPointwiseNaN:          "CUDNN_ATTR_POINTWISE_NAN_PROPAGATION",
+	attrPointwiseLower:        "CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP",
+	attrPointwiseUpper:        "CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP",
+	attrPointwiseSlope:        "CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE",
 	attrConvCompType:          "CUDNN_ATTR_CONVOLUTION_COMP_TYPE",
 	attrConvMode:              "CUDNN_ATTR_CONVOLUTION_CONV_MODE",
 	attrConvDilations:         "CUDNN_ATTR_CONVOLUTION_DILATIONS",
@@ -132,6 +142,8 @@ var attributeNames = map[attribute]string{
 	attrPointwiseX:            "CUDNN_ATTR_OPERATION_POINTWISE_XDESC",
 	attrPointwiseB:            "CUDNN_ATTR_OPERATION_POINTWISE_BDESC",
 	attrPointwiseY:            "CUDNN_ATTR_OPERATION_POINTWISE_YDESC",
+	attrPointwiseAlpha1:       "CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1",
+	attrPointwiseAlpha2:       "CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2",
 	attrPointwiseDX:           "CUDNN_ATTR_OPERATION_POINTWISE_DXDESC",
 	attrPointwiseDY:           "CUDNN_ATTR_OPERATION_POINTWISE_DYDESC",
 	attrGraphHandle:           "CUDNN_ATTR_OPERATIONGRAPH_HANDLE",
@@ -229,6 +241,7 @@ const (
 	typeConvolutionMode attributeType = 7
 	typeHeurMode        attributeType = 8
 	typeKnobType        attributeType = 9
+	typeNaN             attributeType = 10
 	typeNumericalNote   attributeType = 11
 	typePointwiseMode   attributeType = 14
 	typeDescriptor      attributeType = 15
@@ -248,6 +261,7 @@ var attributeTypeNames = map[attributeType]string{
 	typeConvolutionMode: "CUDNN_TYPE_CONVOLUTION_MODE",
 	typeHeurMode:        "CUDNN_TYPE_HEUR_MODE",
 	typeKnobType:        "CUDNN_TYPE_KNOB_TYPE",
+	typeNaN:             "CUDNN_TYPE_NAN_PROPOGATION",
 	typeNumericalNote:   "CUDNN_TYPE_NUMERICAL_NOTE",
 	typePointwiseMode:   "CUDNN_TYPE_POINTWISE_MODE",
 	typeDescriptor:      "CUDNN_TYPE_BACKEND_DESCRIPTOR",

@@ -7,6 +7,7 @@ const (
 	pointwiseMul      = 1
 	pointwiseReLU     = 100
 	pointwiseGreater  = 302
+	propagateNaN      = 1 // cudnnNanPropagation_t
 	normBatch         = 2 // cudnnBackendNormMode_t
 	normPhaseTraining = 1 // cudnnBackendNormFwdPhase_t
 )

@@ -108,6 +108,12 @@ func (h *Handle) setFloat(d descriptor, a attribute, what string, value float32)
 	return h.setTraced(d, a, typeFloat, 1, what, func() string { return fmt.Sprint(value) })
 }
 
+// setDouble sets one float64.
+func (h *Handle) setDouble(d descriptor, a attribute, what string, value float64) error {
+	h.mem.words[0] = math.Float64bits(value)
+	return h.setTraced(d, a, typeDouble, 1, what, func() string { return fmt.Sprint(value) })
+}
+
 // setDescriptors sets an array of descriptors.
 func (h *Handle) setDescriptors(d descriptor, a attribute, what string, values ...descriptor) error {
 	if len(values) > maxWords {

@@ -108,6 +108,12 @@ func (b *builder) float(d descriptor, a attribute, value float32) {
 	}
 }
 
+func (b *builder) double(d descriptor, a attribute, value float64) {
+	if b.err == nil {
+		b.err = b.h.setDouble(d, a, b.what, value)
+	}
+}
+
 func (b *builder) link(d descriptor, a attribute, values ...descriptor) {
 	if b.err == nil {
 		b.err = b.h.setDescriptors(d, a, b.what, values...)

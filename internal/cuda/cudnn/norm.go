@@ -3,6 +3,7 @@ package cudnn
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 )
@@ -256,6 +257,13 @@ func (b *builder) pointwise(mode int32, x, other, y descriptor) {
 	window := b.begin(pointwiseDescriptor)
 	b.enum(window, attrPointwiseMode, typePointwiseMode, mode)
 	b.enum(window, attrPointwiseMathPrec, typeDataType, int32(Float32))
+	if mode == pointwiseReLU {
+		// max(x, 0), and what is not a number stays so: without this the library makes 0 of it, and a step that went wrong looks well.
+		b.enum(window, attrPointwiseNaN, typeNaN, propagateNaN)
+		b.double(window, attrPointwiseLower, 0)
+		b.double(window, attrPointwiseUpper, math.MaxFloat32)
+		b.double(window, attrPointwiseSlope, 0)
+	}
 	b.end(window, pointwiseDescriptor)
 	d := b.begin(pointwiseOpDescriptor)
 	b.link(d, attrPointwiseDescriptor, window)
@@ -264,5 +272,7 @@ func (b *builder) pointwise(mode int32, x, other, y descriptor) {
 		b.link(d, attrPointwiseB, other)
 	}
 	b.link(d, attrPointwiseY, y)
+	b.float(d, attrPointwiseAlpha1, 1)
+	b.float(d, attrPointwiseAlpha2, 1)
 	b.operation(d, pointwiseOpDescriptor)
 }

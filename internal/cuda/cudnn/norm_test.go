@@ -112,6 +112,26 @@ func TestNormsEqualPlainLoops(t *testing.T) {
 	}
 }
 
+// What is not a number comes through ReLU: a step that went wrong must not look well.
+func TestReLUKeepsWhatIsNotANumber(t *testing.T) {
+	b := newBench(t)
+	n := Norm{N: 1, C: 8, H: 2, W: 2, Type: BFloat16, Add: true, ReLU: true, Epsilon: 1e-5}
+	p := plans(b, func() ([]*NormPlan, error) { return b.h.NormAddReLU(n) })[0]
+	x, one := make([]float32, 32), make([]float32, 32)
+	for i := range one {
+		one[i] = 1
+	}
+	one[5] = float32(math.NaN())
+	a := NormArgs{X: b.put(BFloat16, x), Add: b.put(BFloat16, one), Scale: b.put(Float32, one[8:16]), Bias: b.put(Float32, x[:8]), Y: b.room(64), Mean: b.room(32), InvStd: b.room(32)}
+	workspace := b.room(p.Workspace())
+	b.do(func() error { return p.Run(b.s, workspace, a) })
+	for i, y := range b.get(BFloat16, a.Y, 32) {
+		if math.IsNaN(float64(y)) != (i == 5) || i != 5 && y != 1 {
+			t.Errorf("y[%d] is %v, want 1, and NaN at 5 alone", i, y)
+		}
+	}
+}
+
 // Every engine that is offered gives the normalisation's gradients, with and without the mask of ReLU and the gradient of what was added.
 func TestNormGradientsEqualPlainLoops(t *testing.T) {
 	b := newBench(t)

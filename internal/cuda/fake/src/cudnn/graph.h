@@ -137,6 +137,10 @@ inline int check_pointwise(const Operation& o) {
   if (!two && mode != CUDNN_POINTWISE_RELU_FWD) return fail(CUDNN_STATUS_NOT_SUPPORTED, "pointwise mode " + text(mode));
   if (two != (o.in[1].uid != 0)) return fail(CUDNN_STATUS_BAD_PARAM, "pointwise mode " + text(mode) + " has the wrong number of arguments");
   if (o.in[0].dims != o.out[0].dims) return fail(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "a pointwise result has another shape");
+  for (int alpha : {CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2})
+    if (o.d->has(alpha) && o.d->one<float>(alpha) != 1) return fail(CUDNN_STATUS_NOT_SUPPORTED, "a pointwise factor is not 1");
+  const Descriptor* how = o.d->to(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+  if (how->one<double>(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE) != 0) return fail(CUDNN_STATUS_NOT_SUPPORTED, "a leaky ReLU");
   if (two)
     for (size_t i = 0; i < o.out[0].dims.size(); i++)
       if (o.in[1].dims.size() != o.out[0].dims.size() || (o.in[1].dims[i] != 1 && o.in[1].dims[i] != o.out[0].dims[i]))
@@ -211,13 +215,17 @@ inline void perform(const Operation& o, Values& v, Arithmetic how) {
       int mode = o.d->to(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)->one<int32_t>(CUDNN_ATTR_POINTWISE_MODE);
       const Numbers a = v[o.in[0].uid], b = v[o.in[1].uid];
       Numbers y(a.size());
+      const Descriptor* how = o.d->to(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+      bool nan = how->one<int32_t>(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) == 1; // it is not, unless asked for
+      float lower = float(how->one<double>(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP));
+      float upper = how->has(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP) ? float(how->one<double>(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP)) : INFINITY;
       for (size_t i = 0; i < a.size(); i++) {
         float other = b.empty() ? 0 : b.size() == a.size() ? b[i] : b[i % b.size()]; // all or one of each channel, or one
         switch (mode) {
           case CUDNN_POINTWISE_ADD: y[i] = a[i] + other; break;
           case CUDNN_POINTWISE_SUB: y[i] = a[i] - other; break;
           case CUDNN_POINTWISE_MUL: y[i] = a[i] * other; break;
-          case CUDNN_POINTWISE_RELU_FWD: y[i] = a[i] > 0 ? a[i] : 0; break;
+          case CUDNN_POINTWISE_RELU_FWD: y[i] = a[i] > lower ? std::min(a[i], upper) : std::isnan(a[i]) && nan ? a[i] : lower; break;
           case CUDNN_POINTWISE_CMP_GT: y[i] = a[i] > other; break;
         }
       }
