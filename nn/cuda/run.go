@@ -36,18 +36,24 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 		err = e.collect(ctx, s, forward, hooks)
 	}
 	if err != nil {
-		if lost := e.drain(); lost != nil {
-			e.failed = lost
-			if !errors.Is(err, lost) {
-				err = errors.Join(err, lost)
-			}
-		}
-		return fmt.Errorf("cuda: run on %s: %w", e.gpu.Name(), err)
+		return fmt.Errorf("cuda: run on %s: %w", e.gpu.Name(), e.breakOff(err))
 	}
 	if !forward {
 		e.step++
 	}
 	return nil
+}
+
+// breakOff waits until the device is at rest after an error.
+func (e *Executor) breakOff(err error) error {
+	lost := e.drain()
+	if lost == nil {
+		return err
+	}
+	if e.failed = lost; !errors.Is(err, lost) {
+		err = errors.Join(err, lost)
+	}
+	return err
 }
 
 // launch gives all of a run to the device.
@@ -110,15 +116,8 @@ func (e *Executor) begin(upload bool, seed, factor float32) error {
 func (e *Executor) launchSegment(s *schedule, k int, upload, forward bool) error {
 	g, gpu, c := s.segments[k], e.gpu, e.gpu.context
 	if upload {
-		for _, p := range g.up {
-			if err := p.up(gpu.up); err != nil {
-				return err
-			}
-		}
-		if g.packs != nil {
-			if err := gpu.kernels.Pack(gpu.up, g.packs); err != nil {
-				return err
-			}
+		if err := e.parametersUp(g); err != nil {
+			return err
 		}
 	}
 	if k == 0 || upload && len(g.up) > 0 {
@@ -134,7 +133,26 @@ func (e *Executor) launchSegment(s *schedule, k int, upload, forward bool) error
 			return err
 		}
 	}
-	if err := order(c, gpu.compute, g.computed, gpu.down); err != nil {
+	return e.resultsDown(s, k, forward)
+}
+
+// parametersUp copies the parameters that a segment is the first to read, and makes their second form.
+func (e *Executor) parametersUp(g *segment) error {
+	for _, p := range g.up {
+		if err := p.up(e.gpu.up); err != nil {
+			return err
+		}
+	}
+	if g.packs == nil {
+		return nil
+	}
+	return e.gpu.kernels.Pack(e.gpu.up, g.packs)
+}
+
+// resultsDown copies what is final behind a segment's work.
+func (e *Executor) resultsDown(s *schedule, k int, forward bool) error {
+	g, gpu := s.segments[k], e.gpu
+	if err := order(gpu.context, gpu.compute, g.computed, gpu.down); err != nil {
 		return err
 	}
 	for _, p := range g.down {
@@ -152,7 +170,7 @@ func (e *Executor) launchSegment(s *schedule, k int, upload, forward bool) error
 			return err
 		}
 	}
-	return c.Record(g.left, gpu.down)
+	return gpu.context.Record(g.left, gpu.down)
 }
 
 // order lets a stream wait for all that is on another one now.

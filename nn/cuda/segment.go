@@ -23,6 +23,7 @@ type segment struct {
 	packs *kernels.Table
 
 	work    []launch // of its ops, and what brings its gradients to the host's form
+	ends    int      // where in work its ops end
 	unpacks *kernels.Table
 	runs    int // that it made, 2 for more
 	exec    drv.GraphExec
@@ -135,6 +136,7 @@ func (e *Executor) finish(g *segment) error {
 			return fmt.Errorf("cuda: %w", err)
 		}
 	}
+	g.ends = len(g.work)
 	if err := e.finishGradients(g); err != nil {
 		return err
 	}
