@@ -15,7 +15,7 @@ func TestParamsStayExactlyWhatTheyAreThroughJSON(t *testing.T) {
 		{},
 		tune.MustParams("a", 1, "b", 1.0, "c", "1", "d", true),
 		tune.MustParams("tiny", math.SmallestNonzeroFloat64, "huge", math.MaxFloat64, "minus zero", math.Copysign(0, -1), "third", 1.0/3),
-		tune.MustParams("low", math.MinInt64, "high", math.MaxInt64),
+		tune.MustParams("low", math.MinInt, "high", math.MaxInt),
 		tune.MustParams("quote\"\\\n\x01é☃", "quote\"\\\n\x7f\u2028<é☃>", "opt.momentum", 0.9),
 	} {
 		b, err := json.Marshal(p)

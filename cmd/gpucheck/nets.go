@@ -139,8 +139,9 @@ type judge struct {
 }
 
 // checkGradients compares gradients of the network that is measured: of a narrow one with nn/ref in float64, which is slow and exact, and of the whole
-// one with nn/cpu in float32. A ReLU that rounding turns over changes a gradient by more than rounding itself, the more the
-// fewer examples there are. In 16 bits a tenth of its length is usual; in float32 one of a hundred million is enough to see.
+// one with nn/cpu in float32. A ReLU that rounding turns over changes a gradient by more than rounding itself: of the whole network with
+// new parameters PyTorch's own gradient in bfloat16 is off by a third of its length, and by 3e-3 between two that compute in float32 (note 24). So
+// what 16 bits compute is also judged op by op, by the reference that rounds at the same places.
 func checkGradients(c *checker) error {
 	narrow, whole := resnet18(4, 32, 16), resnet18(64, 32, 64)
 	if c.small {
@@ -150,10 +151,10 @@ func checkGradients(c *checker) error {
 	if err != nil {
 		return err
 	}
-	if err := c.gradients(gpu, narrow, byRef, []gradientCase{{cuda.Float32, 1e-5, 1e-5}, {cuda.BFloat16, 0.25, 1e-2}, {cuda.Float16, 0.1, 1e-2}, {cuda.TF32, 0.1, 1e-2}}); err != nil {
+	if err := c.gradients(gpu, narrow, byRef, true, []gradientCase{{cuda.Float32, 1e-5, 1e-5}, {cuda.BFloat16, 0.5, 0.4}, {cuda.Float16, 0.2, 0.1}, {cuda.TF32, 0.2, 0.1}}); err != nil {
 		return err
 	}
-	if err := c.gradients(gpu, whole, byCPU, []gradientCase{{cuda.Float32, 1e-3, 1e-3}, {cuda.BFloat16, 0.2, 1e-2}, {cuda.Float16, 0.1, 1e-2}}); err != nil {
+	if err := c.gradients(gpu, whole, byCPU, false, []gradientCase{{cuda.Float32, 1e-2, 5e-3}, {cuda.BFloat16, 0.5, 0.4}, {cuda.Float16, 0.2, 0.1}}); err != nil {
 		return err
 	}
 	return gpu.Close()
@@ -164,11 +165,11 @@ type gradientCase struct {
 	wrong, aim float64
 }
 
-func (c *checker) gradients(gpu *cuda.GPU, m model, by func(c *checker, m model, p *program) (judge, error), cases []gradientCase) error {
+func (c *checker) gradients(gpu *cuda.GPU, m model, by func(c *checker, m model, p *program) (judge, error), exact bool, cases []gradientCase) error {
 	var want *judge
 	for _, t := range cases {
 		what := fmt.Sprintf("%s, %v", m.name, t.typ)
-		if c.small && t.typ != cuda.Float32 {
+		if c.small && t.typ == cuda.TF32 {
 			c.skipped(what, "too few examples for its precision")
 			continue
 		}
@@ -193,7 +194,7 @@ func (c *checker) gradients(gpu *cuda.GPU, m model, by func(c *checker, m model,
 			c.measured(m.name+" by "+j.name, time.Since(begun).Seconds(), "s", "loss %.7f", j.loss)
 		}
 		var loss float64
-		for range 3 { // eager, captured, launched: the same numbers each time
+		for n := 0; n < 3 || !p.Finite() && n < 16; n++ { // eager, captured, launched: the same numbers each time
 			if loss, err = p.step(c.ctx); err != nil {
 				return fmt.Errorf("%s: %w", what, err)
 			}
@@ -211,7 +212,15 @@ func (c *checker) gradients(gpu *cuda.GPU, m model, by func(c *checker, m model,
 		case all > t.aim:
 			w.Status = miss
 		}
+		if c.small && t.typ != cuda.Float32 {
+			w.Status, w.Bound = info, 0 // too few examples for its precision
+		}
 		c.row(w)
+		if exact && t.typ != cuda.TF32 {
+			if err := c.replay(what, p, t.typ, 3); err != nil {
+				return err
+			}
+		}
 		if err := p.Close(); err != nil {
 			return err
 		}

@@ -21,5 +21,7 @@
 // The first run launches operation by operation; the second captures each segment into a CUDA graph, which later runs launch.
 // Numbers that differ from step to step lie in device memory (numbers).
 //
+// Inspect shows what each operation of a step stored, for finding one that computes something else than it should.
+//
 // docs/design/0019-cuda.md says what was decided and why.
 package cuda

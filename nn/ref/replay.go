@@ -64,6 +64,9 @@ func (f Format) rounded(x []float64) []float64 {
 type Replay struct {
 	// Scale is the gradient of the loss with respect to itself, by which Grad divides; 0 is 1.
 	Scale float64
+	// Follow is how far beyond half a step from the exact number a stored one may lie to be taken over, as a part of the root of the mean square of the
+	// op's results. NewReplay sets a thousandth: sums in float32 are off by less, and neighbours of that size are four times as far from each other and more.
+	Follow float64
 	// Step and Stream are what dropout goes by.
 	Step, Stream uint64
 
@@ -87,14 +90,10 @@ type Stored struct {
 	Beyond, Off float64
 }
 
-// halfWay is how far beyond half a step a number may lie, as a part of the result's root mean square: sums in float32 are off
-// by less, and neighbours near that size are four times as far from each other and more.
-const halfWay = 1e-3
-
 // NewReplay prepares a replay of the next step: it reads parameters, inputs and running statistics. Operands of products are rounded to operand.
 // The plan is one that an executor has chosen types for; images in bytes are not known.
 func NewReplay(p *plan.Plan, host *plan.Host, operand Format) (*Replay, error) {
-	r := &Replay{plan: p, host: host, operand: operand, values: make(map[*plan.Value][]float64), pooled: make(map[*plan.Value]*tensor.Dense), states: make(map[string]*op.BatchNormState)}
+	r := &Replay{Follow: 1e-3, plan: p, host: host, operand: operand, values: make(map[*plan.Value][]float64), pooled: make(map[*plan.Value]*tensor.Dense), states: make(map[string]*op.BatchNormState)}
 	for i, v := range p.Params {
 		r.values[v.Root()] = float64s(host.Params[i])
 	}
@@ -174,7 +173,7 @@ func (r *Replay) Next(i int, got [][]float32) error {
 		if k > 0 {
 			slack = nil
 		}
-		r.values[v.Root()] = s.take(format(v), out[k], shown, slack)
+		r.values[v.Root()] = s.take(format(v), out[k], shown, slack, r.Follow)
 	}
 	r.stored = append(r.stored, s)
 	return nil
@@ -191,7 +190,7 @@ func format(v *plan.Value) Format {
 }
 
 // take makes stored numbers of exact ones.
-func (s *Stored) take(f Format, exact []float64, got []float32, slack []float64) []float64 {
+func (s *Stored) take(f Format, exact []float64, got []float32, slack []float64, follow float64) []float64 {
 	var square float64
 	for _, x := range exact {
 		square += x * x
@@ -222,7 +221,7 @@ func (s *Stored) take(f Format, exact []float64, got []float32, slack []float64)
 			allowed += slack[k]
 		}
 		beyond := (math.Abs(g-x) - allowed) / max(size, 1e-30)
-		if s.Beyond = max(s.Beyond, beyond); beyond <= halfWay {
+		if s.Beyond = max(s.Beyond, beyond); beyond <= follow {
 			out[k] = g
 		} else {
 			s.Others++
