@@ -101,7 +101,7 @@ func (r Request) Share(have []string, slot, workers int) ([]string, error) {
 		return nil, nil
 	case r.Each > 0:
 		if want := r.Each * workers; len(have) < want {
-			return nil, fmt.Errorf("got %d GPUs, want %d: %d for each of its %d workers", len(have), want, r.Each, workers)
+			return nil, fmt.Errorf("%s, want %d: %d for each of its %d workers", count(have), want, r.Each, workers)
 		}
 		return have[slot*r.Each : (slot+1)*r.Each], nil
 	case r.Auto && len(have) == 0:
@@ -110,9 +110,20 @@ func (r Request) Share(have []string, slot, workers int) ([]string, error) {
 		have = slices.DeleteFunc(slices.Clone(have), func(id string) bool { return !slices.Contains(r.UUIDs, id) })
 	}
 	if len(have) < workers {
-		return nil, fmt.Errorf("got %d GPUs, want at least %d: one for each of its workers", len(have), workers)
+		return nil, fmt.Errorf("%s, want at least %d: one for each of its workers", count(have), workers)
 	}
 	return have[slot*len(have)/workers : (slot+1)*len(have)/workers], nil
+}
+
+// count tells how many GPUs there are that may be used, and where to look if there are none.
+func count(have []string) string {
+	switch len(have) {
+	case 0:
+		return "got no NVIDIA GPU of this host (nvidia-smi -L lists those that its driver knows)"
+	case 1:
+		return "got 1 GPU"
+	}
+	return fmt.Sprintf("got %d GPUs", len(have))
 }
 
 // Visible is a share as the value of Variable.

@@ -48,13 +48,13 @@ func TestEachWorkerGetsItsOwn(t *testing.T) {
 		{"one each", Request{Each: 1}, four, 3, []string{"GPU-0", "GPU-1", "GPU-2"}, ""},
 		{"two each", Request{Each: 2}, four, 2, []string{"GPU-0,GPU-1", "GPU-2,GPU-3"}, ""},
 		{"too many", Request{Each: 2}, four, 3, nil, "got 4 GPUs, want 6"},
-		{"none at all", Request{Each: 1}, nil, 1, nil, "got 0 GPUs, want 1"},
+		{"none at all", Request{Each: 1}, nil, 1, nil, "of this host (nvidia-smi -L lists those that its driver knows), want 1"},
 		{"nobody", Request{Each: -1}, four, 2, []string{None, None}, ""},
 		{"auto", Request{Auto: true}, four, 3, []string{"GPU-0", "GPU-1", "GPU-2,GPU-3"}, ""},
 		{"auto without", Request{Auto: true}, nil, 2, []string{None, None}, ""},
-		{"auto, too few", Request{Auto: true}, four[:1], 2, nil, "got 1 GPUs, want at least 2"},
+		{"auto, too few", Request{Auto: true}, four[:1], 2, nil, "got 1 GPU, want at least 2"},
 		{"by name", Request{UUIDs: []string{"GPU-3", "GPU-1", "GPU-9"}}, four, 2, []string{"GPU-1", "GPU-3"}, ""},
-		{"of another host", Request{UUIDs: []string{"GPU-9"}}, four, 1, nil, "got 0 GPUs"},
+		{"of another host", Request{UUIDs: []string{"GPU-9"}}, four, 1, nil, "got no NVIDIA GPU"},
 	} {
 		for slot := range c.workers {
 			share, err := c.r.Share(c.have, slot, c.workers)
