@@ -73,6 +73,9 @@ func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 		return nil, err
 	}
 	prog := &Program{outputs: make(map[*gorgonia.Node]*plan.Value)}
+	if err := prog.open(cfg); err != nil {
+		return nil, fmt.Errorf("nn: compile: %w", err)
+	}
 	if err := prog.compile(root, cfg); err != nil {
 		return nil, fmt.Errorf("nn: compile %q: %w", root.Name(), errors.Join(err, prog.Close()))
 	}
@@ -91,16 +94,15 @@ func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 	return prog, nil
 }
 
-// compile opens the device, makes the plan and its executor.
-func (p *Program) compile(root *gorgonia.Node, cfg Config) (err error) {
-	if p.device, err = parseDevice(cfg.Device); err != nil {
+func (p *Program) open(cfg Config) (err error) {
+	if p.device, err = parseDevice(cfg.Device); err != nil || !p.device.gpu {
 		return err
 	}
-	if p.device.gpu {
-		if err := p.openGPU(cfg.Share); err != nil {
-			return err
-		}
-	}
+	return p.openGPU(cfg.Share)
+}
+
+// compile makes the plan and its executor.
+func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	request, err := newRequest(root, cfg, p.device)
 	if err != nil {
 		return err
