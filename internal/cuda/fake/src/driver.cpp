@@ -4,6 +4,8 @@
 
 #include "core.inc"
 
+#include "idle.inc"
+
 #include "memory.inc"
 
 #include "order.inc"
@@ -38,6 +40,7 @@ API int fakecuda_reset() {
   s.trace.clear();
   s.leaks.clear();
   s.random = 1;
+  s.idle = -1;
   s.next_allocation = s.next_host = s.next_stream = s.next_event = s.next_graph = s.next_exec = s.next_module = s.next_kernel = 1;
   return 0;
 }
@@ -45,6 +48,7 @@ API int fakecuda_reset() {
 API void fakecuda_set(const char *key, long long value) {
   Lock lock;
   state().settings[key] = value;
+  state().idle = -1;
   if (!strcmp(key, "seed")) state().random = (uint64_t)value * 0x9E3779B97F4A7C15ull + 1;
 }
 
