@@ -25,6 +25,7 @@ type exchange struct {
 	// pulled is called once the new value of parameter i is there, before wait(i) returns; from several goroutines.
 	pulled func(i int) error
 	begin  []chan struct{} // by parameter: it was handed in
+	total  int             // bytes of a step's gradients
 
 	mu      sync.Mutex // guards all below
 	changed *sync.Cond // pending, left, err or closed changed
@@ -33,6 +34,7 @@ type exchange struct {
 	bucket  []int      // parameters handed in that have not left
 	bytes   int        // of the bucket's gradients
 	rest    int        // parameters that are still to be handed in in this step
+	coming  int        // and the bytes of their gradients
 	err     error
 	closed  bool
 
@@ -48,15 +50,20 @@ func newExchange(ctx context.Context, store kvstore.Store, keys []string, grads,
 	e.changed = sync.NewCond(&e.mu)
 	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for i := range keys {
+		e.total += 4 * len(grads[i][0])
 		e.begin[i] = make(chan struct{}, 1)
 		e.running.Go(func() { e.run(ctx, i) })
 	}
 	return e
 }
 
-// bucketBytes is how much leaves together at most: half a millisecond's copying within a host, a thirtieth of a second of a
-// link of 1 Gbit/s.
-const bucketBytes = 4 << 20
+// bucketBytes is how much leaves together: half a millisecond's copying within a host, a thirtieth of a second of a
+// link of 1 Gbit/s. Towards the end of a step less does, as soon as it is half of what is left, but leastBytes: what comes last, the first layers',
+// is what the next step waits for. A GPU hands gradients over in like portions.
+const (
+	bucketBytes = 4 << 20
+	leastBytes  = bucketBytes / 8
+)
 
 // submit hands in parameter i, whose gradients are final and whose values may be overwritten until wait(i) returns. Its last
 // trip must have ended. With the last parameter of a step all leave.
@@ -64,14 +71,16 @@ func (e *exchange) submit(i int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.rest == 0 {
-		e.rest = len(e.keys)
+		e.rest, e.coming = len(e.keys), e.total
 	}
+	n := 4 * len(e.grads[i][0])
 	e.pending[i] = true
 	e.left++
 	e.bucket = append(e.bucket, i)
-	e.bytes += 4 * len(e.grads[i][0])
+	e.bytes += n
+	e.coming -= n
 	e.rest--
-	if e.bytes < bucketBytes && e.rest > 0 {
+	if e.bytes < bucketBytes && e.bytes < max(leastBytes, e.coming) && e.rest > 0 {
 		return
 	}
 	slices.Sort(e.bucket)

@@ -37,6 +37,10 @@ type segment struct {
 
 // newSchedule cuts the plan into segments. A new one begins where enough gradients are final to leave together, where enough
 // parameters are needed next to have come, and behind the last output.
+//
+// Enough is Config.Bucket, but less in the first layers: their gradients are the last to leave and their values the first that the next
+// step wants, so that nothing is computed meanwhile. There the forward pass begins with an eighth of it, and may then wait for as much as
+// has come already; and gradients leave as soon as they are half of what is left.
 func (e *Executor) newSchedule(forward bool) (*schedule, error) {
 	p := e.plan
 	var ops []int
@@ -49,10 +53,16 @@ func (e *Executor) newSchedule(forward bool) (*schedule, error) {
 	s := &schedule{}
 	seen := make([]bool, len(p.Params))
 	now := &segment{}
-	var waiting, finished int64
+	var waiting, waited, finished, left int64 // bytes: of this segment's parameters, of earlier ones', of its gradients, of those to come
+	if !forward && p.Grads != nil {
+		for _, v := range p.Params {
+			left += v.Size()
+		}
+	}
+	least := e.cfg.Bucket / 8
 	cut := func() {
 		s.segments = append(s.segments, now)
-		now, waiting, finished = &segment{}, 0, 0
+		now, waited, waiting, finished = &segment{}, waited+waiting, 0, 0
 	}
 	for k, i := range ops {
 		o := p.Ops[i]
@@ -67,7 +77,7 @@ func (e *Executor) newSchedule(forward bool) (*schedule, error) {
 			first = append(first, n)
 			bytes += p.Params[n].Size()
 		}
-		if bytes > 0 && waiting >= e.cfg.Bucket/2 && waiting+bytes > e.cfg.Bucket {
+		if most := min(max(least, waited), e.cfg.Bucket); bytes > 0 && waiting >= most/2 && waiting+bytes > most {
 			cut()
 		}
 		waiting += bytes
@@ -77,12 +87,13 @@ func (e *Executor) newSchedule(forward bool) (*schedule, error) {
 			for _, n := range p.Ready[i] {
 				now.ready = append(now.ready, n)
 				finished += p.Params[n].Size()
+				left -= p.Params[n].Size()
 			}
 		}
 		if i == outputs {
 			s.outputs = len(s.segments)
 		}
-		if k == len(ops)-1 || i == outputs || finished >= e.cfg.Bucket {
+		if k == len(ops)-1 || i == outputs || finished >= e.cfg.Bucket || finished >= max(least, left) {
 			cut()
 		}
 	}

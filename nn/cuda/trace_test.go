@@ -69,3 +69,37 @@ func TestStepsGiveTheDeviceWhatIsWrittenDown(t *testing.T) {
 		}
 	}
 }
+
+// What the first layers wait for, and what they give last, is little: nothing is computed while it travels.
+func TestFirstLayersTravelInSmallPortions(t *testing.T) {
+	const bucket = 256 << 10
+	m := classifier("resnet18", 4, []int{3, 16, 16}, func(x *gorgonia.Node) *gorgonia.Node {
+		return nn.ResNet18(x, nn.ResNetConfig{Classes: 5, Stem: nn.CIFAR, Width: 8})
+	})
+	f, gpu := cuda.NewFake(1)
+	p := compile(t, m, cuda.Config{GPU: gpu, Bucket: bucket})
+	f.Trace = new([]string)
+	for range 3 {
+		*f.Trace = nil
+		p.step(t)
+	}
+	first, last, graphs := 0, 0, 0 // bytes
+	for _, line := range *f.Trace {
+		n := 0
+		switch {
+		case strings.HasPrefix(line, "compute: graph"):
+			graphs++
+			last = 0
+		case strings.HasPrefix(line, "up: up ") && graphs == 0:
+			fmt.Sscanf(line, "up: up %d bytes", &n)
+			first += n
+		case strings.HasPrefix(line, "down: down "):
+			fmt.Sscanf(line, "down: down %d bytes", &n)
+			last += n
+		}
+	}
+	first -= 16 + 4*4*3*16*16 + 4*4 + 4800 // numbers of the step, images, labels, running statistics
+	if most := bucket / 8 * 5 / 4; first <= 0 || first > most || last <= 0 || last > most {
+		t.Errorf("the first segment waits for %d bytes of parameters, the last one gives %d bytes of gradients; want 1 to %d", first, last, most)
+	}
+}
