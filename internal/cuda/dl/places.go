@@ -30,11 +30,13 @@ var sonames = map[Name][]soname{
 var needs = map[Name][]Name{
 	CuBLAS: {CuBLASLt},
 	CuDNN:  {CuBLASLt, CuBLAS, NVRTC},
+	NCCL:   {CUDA, NVML},
 }
 
 // siblings are the parts of a library that it loads by their bare names, in an order that suits their own needs. They must come from
 // its own folder: parts of two versions do not work together.
 var siblings = map[Name][]string{
+	CUDA:  {"libnvidia-ptxjitcompiler.so.1"}, // compiles PTX
 	NVRTC: {"libnvrtc-builtins.so.*"},
 	CuDNN: {"libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_engines_tensor_ir.so.9",
 		"libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_heuristic.so.9"},
@@ -104,9 +106,13 @@ func (s *Search) explicit(name Name) string {
 // folders are those in which a library may lie, below the root.
 func (s *Search) folders(name Name) []string {
 	if name == CUDA || name == NVML {
-		return []string{"/usr/local/nvidia/lib64", "/usr/lib/" + triplet(), "/usr/lib64", "/usr/lib/wsl/lib"}
+		return []string{"/usr/local/nvidia/lib64", "/usr/lib/" + triplet(), "/usr/lib/" + triplet() + "/nvidia/current", "/usr/lib64", "/usr/lib/wsl/lib",
+			"/run/opengl-driver/lib"}
 	}
 	var folders []string
+	for _, installed := range s.chosen() {
+		folders = append(folders, libraryFolders(installed)...)
+	}
 	for _, site := range s.sitePackages() {
 		for _, wheel := range wheels[name] {
 			folders = append(folders, filepath.Join(site, "nvidia", wheel))
@@ -114,39 +120,88 @@ func (s *Search) folders(name Name) []string {
 	}
 	folders = append(folders, "/usr/lib/"+triplet(), "/usr/lib64")
 	for _, installed := range s.glob("/usr/local/cuda*") {
-		folders = append(folders, filepath.Join(installed, "lib64"), filepath.Join(installed, "targets", target(), "lib"))
+		folders = append(folders, libraryFolders(installed)...)
 	}
 	return folders
 }
 
-// sitePackages are the folders of Python packages.
-func (s *Search) sitePackages() []string {
-	var patterns []string
-	for _, key := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
-		if env := s.getenv(key); env != "" {
-			patterns = append(patterns, filepath.Join(env, "lib/python3*/site-packages"))
-		}
-	}
-	if home := s.getenv("HOME"); home != "" {
-		patterns = append(patterns, filepath.Join(home, ".local/lib/python3*/site-packages"))
-	}
-	patterns = append(patterns, "/usr/local/lib/python3*/site-packages", "/usr/local/lib/python3*/dist-packages",
-		"/usr/lib/python3*/site-packages", "/usr/lib/python3*/dist-packages", "/opt/*/lib/python3*/site-packages")
-	// The Python that a shell would start.
-	for _, bin := range filepath.SplitList(s.getenv("PATH")) {
-		if python := filepath.Join(bin, "python3"); exists(s.Root + python) {
-			patterns = append(patterns, filepath.Join(filepath.Dir(bin), "lib/python3*/site-packages"))
-		}
-	}
+// chosen are the installations that the environment names.
+func (s *Search) chosen() []string {
 	var folders []string
-	for _, pattern := range patterns {
-		for _, folder := range s.glob(pattern) {
+	for _, key := range []string{"CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX"} {
+		if folder := s.getenv(key); filepath.IsAbs(folder) && !slices.Contains(folders, folder) {
+			folders = append(folders, folder)
+		}
+	}
+	return folders
+}
+
+// libraryFolders are those of an installation.
+func libraryFolders(installed string) []string {
+	return []string{filepath.Join(installed, "lib64"), filepath.Join(installed, "targets", target(), "lib"), filepath.Join(installed, "lib")}
+}
+
+// sitePackages are the folders of Python packages, those of the Python that a shell would start before those of others.
+func (s *Search) sitePackages() []string {
+	var folders []string
+	add := func(found ...string) {
+		for _, folder := range found {
 			if !slices.Contains(folders, folder) {
 				folders = append(folders, folder)
 			}
 		}
 	}
+	packages := func(prefix string) {
+		for _, pattern := range []string{"lib/python3*/site-packages", "lib64/python3*/site-packages", "lib/python3*/dist-packages"} {
+			add(s.glob(filepath.Join(prefix, pattern))...)
+		}
+	}
+	for _, folder := range filepath.SplitList(s.getenv("PYTHONPATH")) {
+		if filepath.IsAbs(folder) {
+			add(folder)
+		}
+	}
+	for _, key := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if env := s.getenv(key); env != "" {
+			packages(env)
+		}
+	}
+	for _, prefix := range s.pythons() {
+		packages(prefix)
+	}
+	if home := s.getenv("HOME"); home != "" {
+		packages(filepath.Join(home, ".local"))
+	}
+	for _, prefix := range []string{"/usr/local", "/usr", "/opt/*", "/opt/*/venv", "/opt/*/.venv"} {
+		packages(prefix)
+	}
 	return folders
+}
+
+// pythons are the folders above bin/python3 for those of PATH, and where such a file is a link, for what it leads to step by step: a
+// virtual environment's is one, and a link to a virtual environment's may lie in a folder of the system.
+func (s *Search) pythons() []string {
+	var prefixes []string
+	for _, bin := range filepath.SplitList(s.getenv("PATH")) {
+		file := filepath.Join(bin, "python3")
+		if !filepath.IsAbs(bin) || !exists(s.Root+file) {
+			continue
+		}
+		for range 10 {
+			if prefix := filepath.Dir(filepath.Dir(file)); !slices.Contains(prefixes, prefix) {
+				prefixes = append(prefixes, prefix)
+			}
+			to, err := os.Readlink(s.Root + file)
+			if err != nil {
+				break
+			}
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(file), to)
+			}
+			file = to
+		}
+	}
+	return prefixes
 }
 
 // glob returns the folders that match a pattern below the root, without the root, the newest version first: cuda-13.0 before
@@ -217,24 +272,31 @@ func target() string {
 	return "x86_64-linux"
 }
 
-// Includes are the folders in which header files of the libraries may lie: those of installations, of Python packages and of the system.
+// Includes are where header files of the libraries may lie: folders of installations and of Python packages, and files in folders that have
+// headers of other programs too, those of CPATH and of the system.
 func (s *Search) Includes() []string {
 	var folders []string
-	for _, pattern := range []string{"/usr/local/cuda*/include", "/usr/local/cuda*/targets/*/include"} {
-		folders = append(folders, s.glob(pattern)...)
+	for _, installed := range append(s.chosen(), s.glob("/usr/local/cuda*")...) {
+		for _, pattern := range []string{"include", "targets/*/include"} {
+			folders = append(folders, s.glob(filepath.Join(installed, pattern))...)
+		}
 	}
 	for _, site := range s.sitePackages() {
 		folders = append(folders, s.glob(filepath.Join(site, "nvidia/*/include"))...)
 	}
+	shared := []string{"/usr/include", "/usr/include/" + triplet()}
+	for _, folder := range filepath.SplitList(s.getenv("CPATH")) {
+		if filepath.IsAbs(folder) {
+			shared = append([]string{folder}, shared...)
+		}
+	}
+	for _, pattern := range []string{"cuda.h", "cudnn*.h", "cublas*.h", "library_types.h", "nccl.h", "nvrtc.h"} {
+		for _, folder := range shared {
+			folders = append(folders, s.glob(filepath.Join(folder, pattern))...)
+		}
+	}
 	for i, folder := range folders {
 		folders[i] = s.Root + folder
-	}
-	for _, pattern := range []string{"cuda.h", "cudnn*.h", "cublas*.h", "nccl.h", "nvrtc.h"} {
-		for _, folder := range []string{"/usr/include/", "/usr/include/" + triplet() + "/"} {
-			for _, file := range s.glob(folder + pattern) {
-				folders = append(folders, s.Root+file)
-			}
-		}
 	}
 	return folders
 }

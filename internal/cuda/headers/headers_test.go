@@ -73,16 +73,19 @@ func TestCheckSaysWhatDiffers(t *testing.T) {
 	write("usr/local/cuda-13.0/include/other.h", "enum { CUDA_ERROR_UNKNOWN = 1 };")
 	write("usr/lib/python3.12/site-packages/nvidia/cudnn/include/cudnn_graph.h", "enum { CUDNN_ATTR_POINTWISE_MODE = 1, CUDNN_ATTR_CONVOLUTION_COMP_TYPE = 100 };")
 	write("usr/include/nccl.h", "enum { ncclFloat32 = 7, ncclFloat = 7 };")
-	search := &dl.Search{Root: root, Getenv: func(string) string { return "" }}
+	write("usr/include/library_types.h", "typedef enum cudaDataType_t { CUDA_R_32F = 0 } cudaDataType;")
+	write("extra/cublasLt.h", "enum { CUBLASLT_EPILOGUE_BIAS = 4 };")
+	write("extra/deeper/cublas.h", "enum { CUBLAS_STATUS_SUCCESS = 0 };")
+	search := &dl.Search{Root: root, Getenv: func(key string) string { return map[string]string{"CPATH": "/extra"}[key] }}
 	r := Check(Folders(search))
-	if len(r.Files) != 3 || r.Compared != 6 || len(r.Differ) != 1 {
-		t.Fatalf("got %v: %q, %v; want 3 headers, 6 compared, 1 that differs", r, r.Files, r.Differ)
+	if len(r.Files) != 5 || r.Compared != 8 || len(r.Differ) != 1 {
+		t.Fatalf("got %v: %q, %v; want 5 headers, 8 compared, 1 that differs", r, r.Files, r.Differ)
 	}
 	want := Difference{"CUDNN_ATTR_POINTWISE_MODE", 0, 1, filepath.Join(root, "usr/lib/python3.12/site-packages/nvidia/cudnn/include/cudnn_graph.h")}
 	if r.Differ[0] != want {
 		t.Errorf("got %v, want %v", r.Differ[0], want)
 	}
-	if len(r.Missing) == 0 || !strings.Contains(r.String(), "6 of ") {
+	if len(r.Missing) == 0 || !strings.Contains(r.String(), "8 of ") {
 		t.Errorf("got %v with %d missing", r, len(r.Missing))
 	}
 	if none := Check(nil); none.String() != "no headers of CUDA on this machine" {
