@@ -3,10 +3,13 @@
 package gpustat
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/paragon-train/paragon/internal/cuda/dl"
 )
 
 // A Reader has the library open. One goroutine at a time may use it.
@@ -15,17 +18,40 @@ type Reader struct {
 	has func(symbol string) bool
 }
 
-// Open opens the library. After an error nothing of it may be called: a function that the library lacks ends the process.
+// Open opens the library, wherever dl.Search knows it. After an error nothing of it may be called: a function that the library lacks ends the
+// process.
 func Open() (*Reader, error) {
-	lib := nvml.New()
-	return open(lib, func(symbol string) bool { return lib.Extensions().LookupSymbol(symbol) == nil })
+	for _, path := range new(dl.Search).Candidates(dl.NVML) {
+		lib := nvml.New(nvml.WithLibraryPath(path))
+		r, err := open(lib, func(symbol string) bool { return lib.Extensions().LookupSymbol(symbol) == nil })
+		if !errors.Is(err, errNoLibrary) {
+			return r, err
+		}
+	}
+	return nil, errNoLibrary
+}
+
+var errNoLibrary = fmt.Errorf("gpustat: %w: there is no libnvidia-ml.so.1", ErrNoDriver)
+
+// reasons are texts for codes of an initialisation: the library's own would be asked of the library.
+var reasons = map[nvml.Return]string{
+	nvml.ERROR_DRIVER_NOT_LOADED:       "the driver's module is not in the kernel",
+	nvml.ERROR_NO_PERMISSION:           "this user may not use the GPUs",
+	nvml.ERROR_LIB_RM_VERSION_MISMATCH: "the library and the kernel's module are of different versions",
 }
 
 func open(lib nvml.Interface, has func(symbol string) bool) (*Reader, error) {
-	if ret := lib.Init(); ret != nvml.SUCCESS {
-		return nil, fmt.Errorf("gpustat: %w: nvmlInit: code %d", ErrNoDriver, int(ret)) // its text would be asked of the library
+	ret := lib.Init()
+	switch reason, known := reasons[ret]; {
+	case ret == nvml.SUCCESS:
+		return &Reader{lib, has}, nil
+	case ret == nvml.ERROR_LIBRARY_NOT_FOUND:
+		return nil, errNoLibrary
+	case known:
+		return nil, fmt.Errorf("gpustat: %w: nvmlInit: code %d: %s", ErrNoDriver, int(ret), reason)
+	default:
+		return nil, fmt.Errorf("gpustat: %w: nvmlInit: code %d", ErrNoDriver, int(ret))
 	}
-	return &Reader{lib, has}, nil
 }
 
 // Close gives the library back.

@@ -5,6 +5,7 @@ package gpustat
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -47,9 +48,12 @@ func TestGPUsAreReadAndWhatTheyDoNotTellIsUnknown(t *testing.T) {
 }
 
 func TestNothingIsCalledAfterAnInitThatFailed(t *testing.T) {
-	lib := &mock.Interface{InitFunc: func() nvml.Return { return nvml.ERROR_LIBRARY_NOT_FOUND }} // all else panics
-	if _, err := open(lib, nil); !errors.Is(err, ErrNoDriver) {
-		t.Errorf("got error %v, want ErrNoDriver", err)
+	for code, want := range map[nvml.Return]string{nvml.ERROR_LIBRARY_NOT_FOUND: "there is no libnvidia-ml.so.1", nvml.ERROR_DRIVER_NOT_LOADED: "code 9: the driver's module is not",
+		nvml.ERROR_UNKNOWN: "code 999"} {
+		lib := &mock.Interface{InitFunc: func() nvml.Return { return code }} // all else panics
+		if _, err := open(lib, nil); !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want ErrNoDriver and %q", err, want)
+		}
 	}
 }
 
@@ -59,6 +63,7 @@ func TestAMachineWithoutADriverSaysSo(t *testing.T) {
 		if !errors.Is(err, ErrNoDriver) {
 			t.Errorf("got error %v, want ErrNoDriver", err)
 		}
+		t.Log(err)
 		return
 	}
 	defer r.Close()
