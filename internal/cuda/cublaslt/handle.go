@@ -64,6 +64,17 @@ type functions struct {
 // Open starts the library on the device of ctx. An older library than MinVersion answers ErrVersion.
 func Open(lib *dl.Library, ctx *drv.Context) (*Handle, error) {
 	h := &Handle{MaxWorkspace: DefaultMaxWorkspace, ctx: ctx, lib: lib, mem: &memory{scalars: [2]float32{1, 0}}}
+	if err := h.resolve(lib); err != nil {
+		return nil, err
+	}
+	if err := h.create(h.fn.create, "cublasLtCreate", lib.Path, &h.handle); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// resolve looks the functions up and asks for the version.
+func (h *Handle) resolve(lib *dl.Library) error {
 	for _, f := range []struct {
 		address *uintptr
 		name    string
@@ -85,18 +96,15 @@ func Open(lib *dl.Library, ctx *drv.Context) (*Handle, error) {
 	} {
 		address, err := lib.Symbol(f.name)
 		if err != nil {
-			return nil, fmt.Errorf("cublaslt: open: %w", err)
+			return fmt.Errorf("cublaslt: open: %w", err)
 		}
 		*f.address = address
 	}
 	h.version = Version(h.caller.Call(h.fn.getVersion))
 	if h.version < MinVersion {
-		return nil, fmt.Errorf("cublaslt: open %s: %w: got %v, want %v or later", lib.Path, ErrVersion, h.version, MinVersion)
+		return fmt.Errorf("cublaslt: open %s: %w: got %v, want %v or later", lib.Path, ErrVersion, h.version, MinVersion)
 	}
-	if err := h.create(h.fn.create, "cublasLtCreate", lib.Path, &h.handle); err != nil {
-		return nil, err
-	}
-	return h, nil
+	return nil
 }
 
 // Version is the library's.

@@ -65,15 +65,11 @@ func (h *Handle) Plans(m Matmul) (plans []*Plan, err error) {
 	return plans, nil
 }
 
-// heuristics fills h.mem.results.
-func (h *Handle) heuristics(s *shared) (n int, err error) {
-	var preference uintptr
-	if err := h.create(h.fn.preferenceCreate, "cublasLtMatmulPreferenceCreate", s.what, &preference); err != nil {
+// preference makes the preferences of our questions.
+func (h *Handle) preference(what string) (preference uintptr, err error) {
+	if err := h.create(h.fn.preferenceCreate, "cublasLtMatmulPreferenceCreate", what, &preference); err != nil {
 		return 0, err
 	}
-	defer func() {
-		err = errors.Join(err, h.call(h.fn.preferenceDestroy, "cublasLtMatmulPreferenceDestroy", s.what, preference))
-	}()
 	for _, v := range []struct {
 		attribute int
 		value     uint64
@@ -86,10 +82,22 @@ func (h *Handle) heuristics(s *shared) (n int, err error) {
 		{preferenceAlignmentC, alignment, 4},
 		{preferenceAlignmentD, alignment, 4},
 	} {
-		if err := h.set(h.fn.preferenceSet, "cublasLtMatmulPreferenceSetAttribute", s.what, preference, v.attribute, v.value, v.size); err != nil {
-			return 0, err
+		if err := h.set(h.fn.preferenceSet, "cublasLtMatmulPreferenceSetAttribute", what, preference, v.attribute, v.value, v.size); err != nil {
+			return 0, errors.Join(err, h.call(h.fn.preferenceDestroy, "cublasLtMatmulPreferenceDestroy", what, preference))
 		}
 	}
+	return preference, nil
+}
+
+// heuristics fills h.mem.results.
+func (h *Handle) heuristics(s *shared) (n int, err error) {
+	preference, err := h.preference(s.what)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		err = errors.Join(err, h.call(h.fn.preferenceDestroy, "cublasLtMatmulPreferenceDestroy", s.what, preference))
+	}()
 	count := &h.mem.words[1]
 	*count = 0
 	clear(h.mem.results[:])
