@@ -105,6 +105,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 	if err := e.gpu.context.Do(func() error { return e.build(cfg.Share) }); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
+	e.gpu.vendor.settled()
 	return e, nil
 }
 

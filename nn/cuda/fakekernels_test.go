@@ -620,6 +620,7 @@ func (k fakeKernels) Unpack(s drv.Stream, t *kernels.Table, constant float32, fa
 type fakeLibrary struct{ *Fake }
 
 func (l fakeLibrary) Close() error { return nil }
+func (l fakeLibrary) settled()     {}
 
 func (l fakeLibrary) apart(cudnn.Conv, convPlan, convPlan, func(s drv.Stream, y, a, b drv.Ptr) error) (bool, error) {
 	return l.SumsApart, nil

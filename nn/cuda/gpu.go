@@ -99,6 +99,8 @@ type library interface {
 	normGrad(n cudnn.NormGrad, room int64, ours func(s drv.Stream, workspace drv.Ptr, a cudnn.NormGradArgs) error) (normGradPlan, error)
 	// apart tells whether a plan for dx and add, which sums its result and another image, are faster than a plan that accumulates.
 	apart(c cudnn.Conv, accumulates, plan convPlan, add func(s drv.Stream, y, a, b drv.Ptr) error) (bool, error)
+	// settled is told that a program has all of its plans.
+	settled()
 	Close() error
 }
 

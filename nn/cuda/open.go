@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/cuda/cublaslt"
 	"github.com/paragon-train/paragon/internal/cuda/cudnn"
@@ -23,13 +24,17 @@ type Options struct {
 	Choices string
 	// Repeat is how many runs make one measurement of an engine; 0 is 10, below 0 none is measured: the library's guess is taken.
 	Repeat int
-	// Most is how many engines of a convolution are compiled and measured, the likeliest first; 0 is 16, below 0 all of them,
-	// which takes minutes for a network's first start.
+	// Most is how many engines of a convolution are measured, the likeliest first; 0 is 10, below 0 all of them. A few that the
+	// library compiles at each start come after them.
 	Most int
+	// Budget is how long measuring may take at a network's first start; 0 is 15 s, below 0 as long as it takes.
+	Budget time.Duration
+	// NonDeterministic lets engines in whose sums are made in an order that differs from run to run. Results then repeat only to rounding.
+	NonDeterministic bool
 	// Norms has cuDNN's normalisations measured beside our own kernels, and takes those that are faster. Nobody has seen them on a
 	// GPU yet, so they are not the default.
 	Norms bool
-	// Logger is told what was chosen; nil is slog.Default(), at level Debug.
+	// Logger is told what was chosen, at level Debug, and that measuring takes a while; nil is slog.Default().
 	Logger *slog.Logger
 }
 
@@ -136,10 +141,12 @@ type libraries struct {
 	dnn   *cudnn.Handle
 	blas  *cublaslt.Handle
 	tuner cudnn.Tuner
+	told  int  // questions measured when the last line about them came
+	loose bool // Options.NonDeterministic
 }
 
 func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) error {
-	l := &libraries{gpu: g, ctx: ctx}
+	l := &libraries{gpu: g, ctx: ctx, loose: o.NonDeterministic}
 	g.norms = o.Norms
 	g.vendor = l
 	var err error
@@ -155,7 +162,13 @@ func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) 
 	}
 	g.warn = logger.Warn
 	logf := func(format string, args ...any) { logger.Debug(fmt.Sprintf(format, args...)) }
-	l.tuner = cudnn.Tuner{Handle: l.dnn, Stream: g.compute, Repeat: o.Repeat, Any: true, Log: logf}
+	l.tuner = cudnn.Tuner{Handle: l.dnn, Stream: g.compute, Repeat: o.Repeat, Budget: o.Budget, Any: true, Log: logf,
+		Notice: func(format string, args ...any) {
+			logger.Info(fmt.Sprintf(format, args...), "device", g.Name())
+		}}
+	if o.Budget == 0 {
+		l.tuner.Budget = 15 * time.Second
+	}
 	switch {
 	case o.Repeat == 0:
 		l.tuner.Repeat = 10
@@ -164,7 +177,7 @@ func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) 
 	}
 	switch l.tuner.Most = o.Most; {
 	case o.Most == 0:
-		l.tuner.Most = 16
+		l.tuner.Most = 10
 	case o.Most < 0:
 		l.tuner.Most = 0
 	}
@@ -183,11 +196,20 @@ func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) 
 }
 
 func (l *libraries) conv(pass cudnn.Op, c cudnn.Conv) (convPlan, error) {
+	c.NonDeterministic = l.loose
 	p, err := l.tuner.Conv(pass, c)
 	if err != nil {
 		return nil, err // not p, which would be no nil interface
 	}
 	return p, nil
+}
+
+// settled says how long measuring took, where there was any.
+func (l *libraries) settled() {
+	if n, took := l.tuner.Measured(); n > l.told {
+		l.told = n
+		l.tuner.Notice("cudnn: the engines of %d questions are chosen, in %v", n, took.Round(10*time.Millisecond))
+	}
 }
 
 // A way is one of two to make a sum, for cudnn.Tune.
@@ -210,12 +232,17 @@ func (l *libraries) apart(c cudnn.Conv, accumulates, plan convPlan, add func(s d
 	m := make([]drv.Ptr, len(sizes))
 	defer func() {
 		for _, at := range m {
-			err = errors.Join(err, l.gpu.context.Free(at))
+			if at != 0 {
+				err = errors.Join(err, l.gpu.context.Free(at))
+			}
 		}
 	}()
 	s := l.gpu.compute
 	for i, n := range sizes {
-		if m[i], err = l.gpu.malloc("trying convolutions", n); err != nil {
+		if m[i], err = l.gpu.malloc("trying convolutions", n); errors.Is(err, drv.ErrOutOfMemory) {
+			return false, nil
+		}
+		if err != nil {
 			return false, err
 		}
 		if err := l.gpu.context.Memset8(m[i], 0x3c, n, s); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // ChoicesVersion is part of a choice's key. It goes up when plans of the same name become something else.
-const ChoicesVersion = 1
+const ChoicesVersion = 2
 
 // A Choice is which engine was the fastest for a question.
 type Choice struct {
@@ -102,7 +102,7 @@ func parseChoices(path string, text []byte) (map[string]Choice, error) {
 	return choices, nil
 }
 
-// Get looks a choice up.
+// Get looks a choice up, also among those that others wrote since.
 func (c *Cache) Get(key string) (Choice, bool) {
 	if c == nil {
 		return Choice{}, false
@@ -110,6 +110,11 @@ func (c *Cache) Get(key string) (Choice, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	choice, ok := c.choices[key]
+	if !ok {
+		if others, err := readChoices(c.path); err == nil { // what is wrong with the file was said when it was opened
+			choice, ok = others[key]
+		}
+	}
 	return choice, ok
 }
 
@@ -129,6 +134,24 @@ func (c *Cache) Put(key string, choice Choice) error {
 		return fmt.Errorf("cudnn: write the choices of engines: %w", err)
 	}
 	return nil
+}
+
+// broken tells whether an engine broke the device when it was tried for a question, and breaks writes that down: the next start
+// leaves it out.
+func (c *Cache) broken(key, engine string) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.choices[key+" | broken by "+engine]
+	return ok
+}
+
+func (c *Cache) breaks(key, engine string) {
+	if err := c.Put(key+" | broken by "+engine, Choice{Engine: engine}); err != nil {
+		c.logf("%v", err)
+	}
 }
 
 func (c *Cache) write() error {

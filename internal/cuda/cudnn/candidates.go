@@ -58,7 +58,7 @@ func (h *Handle) Candidates(op Op, c Conv) ([]*Plan, error) {
 	if h.handle == 0 {
 		return nil, fmt.Errorf("cudnn: %s: the handle is closed", describe(op, c))
 	}
-	w := wish{deterministic: !c.NonDeterministic, float32: c.In == Float32 && !c.TF32}
+	w := h.wish(c)
 	var plans []*Plan
 	g, err := h.convGraph(op, c)
 	var found []plan
@@ -79,8 +79,7 @@ func (h *Handle) Candidates(op Op, c Conv) ([]*Plan, error) {
 			return nil, errors.Join(err, err2)
 		}
 		for _, l := range legacy {
-			plans = append(plans, &Plan{plan: plan{h: h, engine: engine{name: l.name, mode: ModeLegacy, notes: l.notes}, legacy: l, workspace: l.workspace},
-				op: op, conv: c})
+			plans = append(plans, h.legacyPlan(op, c, l))
 		}
 	}
 	if len(plans) == 0 {
@@ -92,6 +91,15 @@ func (h *Handle) Candidates(op Op, c Conv) ([]*Plan, error) {
 	return plans, nil
 }
 
+// wish is what an engine for a convolution must keep to.
+func (h *Handle) wish(c Conv) wish {
+	return wish{deterministic: !c.NonDeterministic, float32: c.In == Float32 && !c.TF32}
+}
+
+func (h *Handle) legacyPlan(op Op, c Conv, l *legacyPlan) *Plan {
+	return &Plan{plan: plan{h: h, engine: engine{name: l.name, mode: ModeLegacy, notes: l.notes}, legacy: l, workspace: l.workspace}, op: op, conv: c}
+}
+
 // candidates gives the wanted engines of a graph as plans that are not built. It owns the graph: without plans it is released.
 func (h *Handle) candidates(g *graph, w wish) ([]plan, error) {
 	found, err := h.engines(g)
@@ -100,8 +108,15 @@ func (h *Handle) candidates(g *graph, w wish) ([]plan, error) {
 	}
 	var plans []plan
 	var unwanted []string
+	compiled := 0
 	for _, e := range found {
-		if reason := w.refuses(e.notes); reason != "" {
+		reason := w.refuses(e.notes)
+		if reason == "" && e.compiled {
+			if compiled++; compiled > h.MaxCompiled {
+				reason = fmt.Sprintf("compiled by the library, as %d before it", h.MaxCompiled)
+			}
+		}
+		if reason != "" {
 			unwanted = append(unwanted, fmt.Sprintf("%s: %s", e.name, reason))
 			if err := h.destroy(e.config); err != nil {
 				return nil, err

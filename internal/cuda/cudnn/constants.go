@@ -25,6 +25,7 @@ const (
 	attrHeurResults           attribute = 202
 	attrConfigEngine          attribute = 300
 	attrConfigKnobChoices     attribute = 302
+	attrConfigWorkspace       attribute = 303
 	attrPlanHandle            attribute = 400
 	attrPlanEngineConfig      attribute = 401
 	attrPlanWorkspaceSize     attribute = 402
@@ -68,6 +69,7 @@ const (
 	attrPackUniqueIDs         attribute = 1000
 	attrPackDataPointers      attribute = 1001
 	attrPackWorkspace         attribute = 1003
+	attrEngineGraph           attribute = 1300
 	attrEngineGlobalIndex     attribute = 1301
 	attrEngineNumericalNote   attribute = 1303
 	attrEngineBehaviorNote    attribute = 1305
@@ -115,6 +117,7 @@ var attributeNames = map[attribute]string{
 	attrHeurResults:           "CUDNN_ATTR_ENGINEHEUR_RESULTS",
 	attrConfigEngine:          "CUDNN_ATTR_ENGINECFG_ENGINE",
 	attrConfigKnobChoices:     "CUDNN_ATTR_ENGINECFG_KNOB_CHOICES",
+	attrConfigWorkspace:       "CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE",
 	attrPlanHandle:            "CUDNN_ATTR_EXECUTION_PLAN_HANDLE",
 	attrPlanEngineConfig:      "CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG",
 	attrPlanWorkspaceSize:     "CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE",
@@ -158,6 +161,7 @@ var attributeNames = map[attribute]string{
 	attrPackUniqueIDs:         "CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS",
 	attrPackDataPointers:      "CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS",
 	attrPackWorkspace:         "CUDNN_ATTR_VARIANT_PACK_WORKSPACE",
+	attrEngineGraph:           "CUDNN_ATTR_ENGINE_OPERATION_GRAPH",
 	attrEngineGlobalIndex:     "CUDNN_ATTR_ENGINE_GLOBAL_INDEX",
 	attrEngineNumericalNote:   "CUDNN_ATTR_ENGINE_NUMERICAL_NOTE",
 	attrEngineBehaviorNote:    "CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE",

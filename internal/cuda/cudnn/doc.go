@@ -14,9 +14,10 @@
 // that says "not supported" when it is compiled is left out; this is normal, and an error only if none is left. The older interface
 // (cudnnConvolutionForward and its like) gives further plans for convolutions, under the names "legacy ...".
 //
-// Which plan is fastest only time tells: Tune measures, a Tuner remembers the choice in a file, so that the next start compiles
-// one engine for each question instead of thirty. A choice made by time may differ between two machines and with it the last bits
-// of results; Tuner.Repeat 0 takes the heuristics' first plan everywhere.
+// Which plan is fastest only time tells: Tune measures, a Tuner remembers the choice in a file, so that the next start makes one
+// plan for each question, without the heuristics. What a Tuner takes ran, gave the numbers that the host computes for some elements,
+// and was captured into a graph; time for all of it is bounded. A choice made by time may differ between two machines and with it the
+// last bits of results; Tuner.Repeat 0 takes the heuristics' first plan everywhere.
 //
 // # Layout and numbers
 //

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +17,8 @@ const (
 	ModeB        Mode = "B"        // by a better and slower one
 	ModeFallback Mode = "FALLBACK" // what works, for the rest
 	ModeLegacy   Mode = "legacy"
+
+	ModeRemembered Mode = "remembered" // not asked: the engine was chosen before
 )
 
 // heurModes are the values of cudnnBackendHeurMode_t.
@@ -52,6 +55,12 @@ func (n Note) String() string {
 	}
 	return fmt.Sprintf("Note(%d)", int32(n))
 }
+
+// behaviorRuntimeCompiled is what the library says of an engine that it compiles when a plan is built: a cudnnBackendBehaviorNote_t.
+const behaviorRuntimeCompiled = 0
+
+// numBehaviors is more than there are notes of behaviour.
+const numBehaviors = 16
 
 // maxKnobs is the most choices that are read of a configuration: more than there are kinds of knobs (cudnnBackendKnobType_t has 44).
 const maxKnobs = 64
@@ -91,6 +100,8 @@ type engine struct {
 	name   string // "eng4 k2=17 k24=3": the engine's number and its knobs
 	mode   Mode
 	notes  []Note
+
+	compiled bool // by the library when a plan of it is built, which may take a second; others are there already
 }
 
 // engines asks the heuristics for all engines of a graph, each once, in order. Modes that refuse the graph are passed over.
@@ -117,13 +128,16 @@ func (h *Handle) engines(g *graph) (found []engine, err error) {
 		}
 		for i, config := range configs {
 			e := engine{config: config, mode: m.mode}
-			if err = h.describeEngine(&e, g.what); err != nil {
+			if err = h.describeEngine(&e, g.what); err != nil && !Refused(err) {
 				for _, rest := range configs[i:] {
 					h.destroy(rest)
 				}
 				return found, err
 			}
-			if seen[e.name] {
+			if err != nil {
+				unknown = append(unknown, err)
+			}
+			if seen[e.name] || err != nil {
 				if err = h.destroy(config); err != nil {
 					return found, err
 				}
@@ -171,19 +185,15 @@ func (h *Handle) describeEngine(e *engine, what string) error {
 		return err
 	}
 	if len(engines) != 1 {
-		return fmt.Errorf("cudnn: get %v of %s: got %d engines, want 1", attrConfigEngine, what, len(engines))
+		return fmt.Errorf("cudnn: get %v of %s: got %d engines, want 1: %w", attrConfigEngine, what, len(engines), ErrNotSupported)
 	}
 	defer h.destroy(engines[0])
 	index, err := h.getInt(engines[0], attrEngineGlobalIndex, what)
 	if err != nil {
 		return err
 	}
-	notes, err := h.getEnums(engines[0], attrEngineNumericalNote, typeNumericalNote, numNotes, what)
-	if err != nil {
+	if err := h.notes(e, engines[0], what); err != nil {
 		return err
-	}
-	for _, n := range notes {
-		e.notes = append(e.notes, Note(n))
 	}
 	knobs, err := h.knobs(e.config, what)
 	if err != nil {
@@ -191,6 +201,105 @@ func (h *Handle) describeEngine(e *engine, what string) error {
 	}
 	e.name = strings.Join(append([]string{fmt.Sprintf("eng%d", index)}, knobs...), " ")
 	return nil
+}
+
+// notes reads what the library says of an engine's numbers and of how it comes to be.
+func (h *Handle) notes(e *engine, d descriptor, what string) error {
+	notes, err := h.getEnums(d, attrEngineNumericalNote, typeNumericalNote, numNotes, what)
+	if err != nil {
+		return err
+	}
+	for _, n := range notes {
+		e.notes = append(e.notes, Note(n))
+	}
+	behavior, err := h.getEnums(d, attrEngineBehaviorNote, typeBehaviorNote, numBehaviors, what)
+	e.compiled = slices.Contains(behavior, behaviorRuntimeCompiled)
+	return err
+}
+
+// remake makes an engine's configuration from its name, without the heuristics, which take milliseconds. The caller owns it.
+func (h *Handle) remake(g *graph, name string) (e engine, err error) {
+	e = engine{name: name, mode: ModeRemembered}
+	index, knobs, err := parseEngine(name)
+	if err != nil {
+		return e, err
+	}
+	what := name + " for " + g.what
+	var parts []descriptor
+	defer func() {
+		for _, d := range parts {
+			err = errors.Join(err, h.destroy(d))
+		}
+		if err != nil {
+			err = errors.Join(err, h.destroy(e.config))
+			e.config = 0
+		}
+	}()
+	part := func(t descriptorType, set func(d descriptor) error) (descriptor, error) {
+		d, err := h.create(t, what)
+		if err != nil {
+			return 0, err
+		}
+		parts = append(parts, d)
+		if err := set(d); err != nil {
+			return 0, err
+		}
+		return d, h.finalize(d, t, what)
+	}
+	d, err := part(engineDescriptor, func(d descriptor) error {
+		return errors.Join(h.setDescriptors(d, attrEngineGraph, what, g.root), h.setInts(d, attrEngineGlobalIndex, typeInt64, what, index))
+	})
+	if err != nil {
+		return e, err
+	}
+	if err := h.notes(&e, d, what); err != nil {
+		return e, err
+	}
+	var choices []descriptor
+	for _, k := range knobs {
+		c, err := part(knobChoiceDescriptor, func(d descriptor) error {
+			return errors.Join(h.setEnum(d, attrKnobType, typeKnobType, what, int32(k[0])), h.setInts(d, attrKnobValue, typeInt64, what, k[1]))
+		})
+		if err != nil {
+			return e, err
+		}
+		choices = append(choices, c)
+	}
+	if e.config, err = h.create(configDescriptor, what); err != nil {
+		return e, err
+	}
+	err = h.setDescriptors(e.config, attrConfigEngine, what, d)
+	if err == nil && len(choices) > 0 {
+		err = h.setDescriptors(e.config, attrConfigKnobChoices, what, choices...)
+	}
+	if err == nil {
+		err = h.finalize(e.config, configDescriptor, what)
+	}
+	return e, err
+}
+
+// parseEngine reads "eng4 k2=17 k24=3", pairs of knob and value.
+func parseEngine(name string) (index int64, knobs [][2]int64, err error) {
+	for i, field := range strings.Fields(name) {
+		if i == 0 {
+			number, ok := strings.CutPrefix(field, "eng")
+			if index, err = strconv.ParseInt(number, 10, 32); err != nil || !ok || index < 0 {
+				return 0, nil, fmt.Errorf("cudnn: %q is no engine's name", name)
+			}
+			continue
+		}
+		knob, value, ok := strings.Cut(strings.TrimPrefix(field, "k"), "=")
+		k, err1 := strconv.ParseInt(knob, 10, 31)
+		v, err2 := strconv.ParseInt(value, 10, 64)
+		if !ok || field[0] != 'k' || err1 != nil || err2 != nil || len(knobs) == maxKnobs {
+			return 0, nil, fmt.Errorf("cudnn: %q is no engine's name: %q is no knob", name, field)
+		}
+		knobs = append(knobs, [2]int64{k, v})
+	}
+	if len(strings.Fields(name)) == 0 {
+		return 0, nil, fmt.Errorf("cudnn: an engine has no name")
+	}
+	return index, knobs, nil
 }
 
 // knobs lists the choices of a configuration, "k2=17", sorted by the knob's number.
@@ -220,9 +329,17 @@ func (h *Handle) knobs(config descriptor, what string) ([]string, error) {
 	return names, errors.Join(errs...)
 }
 
+// sinceWorkspace is the first version that says how much workspace a configuration wants before it is compiled.
+const sinceWorkspace Version = 90200
+
 // compile makes the execution plan of a configuration. Not supported is an ordinary answer.
 func (h *Handle) compile(e engine, what string) (plan descriptor, workspace int64, err error) {
 	what = e.name + " for " + what
+	if h.version >= sinceWorkspace {
+		if workspace, err := h.getInt(e.config, attrConfigWorkspace, what); err == nil && workspace > h.MaxWorkspace {
+			return 0, 0, h.tooMuch(what, workspace)
+		}
+	}
 	plan, err = h.create(planDescriptor, what)
 	if err != nil {
 		return 0, 0, err
@@ -241,4 +358,9 @@ func (h *Handle) compile(e engine, what string) (plan descriptor, workspace int6
 		return 0, 0, errors.Join(err, h.destroy(plan))
 	}
 	return plan, workspace, nil
+}
+
+// tooMuch says that a plan wants more workspace than is allowed.
+func (h *Handle) tooMuch(what string, workspace int64) error {
+	return fmt.Errorf("cudnn: build %s: wants %d bytes of workspace, and at most %d are allowed: %w", what, workspace, h.MaxWorkspace, ErrNotSupported)
 }

@@ -20,10 +20,17 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100
 // DefaultMaxWorkspace is the most workspace in bytes that a plan may want, unless Handle.MaxWorkspace says otherwise.
 const DefaultMaxWorkspace = 1 << 30
 
+// DefaultMaxCompiled is how many engines that the library compiles are offered of a question, unless Handle.MaxCompiled says otherwise.
+const DefaultMaxCompiled = 4
+
 // A Handle is an open library on one device, a cudnnHandle_t. See the package comment for who may call it.
 type Handle struct {
 	// MaxWorkspace leaves out plans that want more bytes of workspace. Open sets it to DefaultMaxWorkspace.
 	MaxWorkspace int64
+
+	// MaxCompiled leaves out all but the first so many engines of a question that the library compiles when a plan is built: each may
+	// take a second or more. Open sets it to DefaultMaxCompiled.
+	MaxCompiled int
 
 	// Legacy adds plans of the older interface for convolutions, where the library still has it. Open sets it.
 	Legacy bool
@@ -59,7 +66,7 @@ type functions struct {
 
 // Open starts the library on the device of ctx. An older library than MinVersion answers ErrVersion.
 func Open(lib *dl.Library, ctx *drv.Context) (*Handle, error) {
-	h := &Handle{MaxWorkspace: DefaultMaxWorkspace, Legacy: true, ctx: ctx, lib: lib, graphs: make(map[*graph]int), mem: new(memory)}
+	h := &Handle{MaxWorkspace: DefaultMaxWorkspace, MaxCompiled: DefaultMaxCompiled, Legacy: true, ctx: ctx, lib: lib, graphs: make(map[*graph]int), mem: new(memory)}
 	for _, f := range []struct {
 		address *uintptr
 		name    string

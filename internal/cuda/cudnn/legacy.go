@@ -39,6 +39,9 @@ const (
 	mathFMA        = 3 // float32 in full
 )
 
+// legacyPrefix begins the names of the older interface's plans; what follows is the algorithm.
+const legacyPrefix = "legacy algo "
+
 // legacyPasses has for each pass the functions, the number of algorithms, and those of them whose sums have no fixed order (the
 // documentation of cudnnConvolutionBwdDataAlgo_t and cudnnConvolutionBwdFilterAlgo_t).
 var legacyPasses = [...]struct {
@@ -97,7 +100,7 @@ func (h *Handle) legacyCandidates(op Op, c Conv, w wish) (plans []*legacyPlan, e
 		if w.refuses(notes) != "" {
 			continue
 		}
-		p := &legacyPlan{h: h, shared: shared, op: op, beta: c.beta(), algorithm: algorithm, name: fmt.Sprintf("legacy algo %d", algorithm), what: what,
+		p := &legacyPlan{h: h, shared: shared, op: op, beta: c.beta(), algorithm: algorithm, name: fmt.Sprintf("%s%d", legacyPrefix, algorithm), what: what,
 			notes: notes, run1: symbols[pass.run]}
 		x, wd, y := shared.order(op)
 		h.mem.words[0] = 0

@@ -163,6 +163,11 @@ func (h *Handle) NormCandidates(n Norm) ([]*NormPlan, error) {
 	if err != nil {
 		return nil, err
 	}
+	return h.normPlans(n, found), nil
+}
+
+// normPlans gives plans of a Norm's graph the numbers that the host passes.
+func (h *Handle) normPlans(n Norm, found []plan) []*NormPlan {
 	plans := make([]*NormPlan, len(found))
 	for i, p := range found {
 		// In the order in which normGraph makes the scalars.
@@ -172,7 +177,7 @@ func (h *Handle) NormCandidates(n Norm) ([]*NormPlan, error) {
 		}
 		plans[i] = &NormPlan{plan: p, norm: n}
 	}
-	return plans, nil
+	return plans
 }
 
 func (h *Handle) normGraph(n Norm) (*graph, error) {

@@ -31,7 +31,7 @@ type plan struct {
 	legacy    *legacyPlan // in place of graph and engine
 	built     bool
 	closed    bool
-	compiled  descriptor
+	execution descriptor
 	workspace int64
 	packs     []pack
 	values    *[maxValues]float32 // what the operands by value point to
@@ -60,6 +60,9 @@ func (p *plan) Mode() Mode { return p.mode }
 // Notes are what the library says of the engine's numbers.
 func (p *plan) Notes() []Note { return slices.Clone(p.notes) }
 
+// Compiled reports whether the library compiles the engine when a plan is built, at each start of a program anew.
+func (p *plan) Compiled() bool { return p.compiled }
+
 // Workspace is the bytes of scratch memory that Run wants. It is known once the plan is built.
 func (p *plan) Workspace() int64 { return p.workspace }
 
@@ -73,18 +76,17 @@ func (p *plan) Build() error {
 		return nil
 	}
 	if p.legacy == nil {
-		compiled, workspace, err := p.h.compile(p.engine, p.graph.what)
+		execution, workspace, err := p.h.compile(p.engine, p.graph.what)
 		if err != nil {
 			return err
 		}
-		p.compiled, p.workspace = compiled, workspace
+		p.execution, p.workspace = execution, workspace
 	}
 	if p.workspace > p.h.MaxWorkspace {
-		err := fmt.Errorf("cudnn: build %s for %s: wants %d bytes of workspace, and at most %d are allowed: %w", p.name, p.what(), p.workspace,
-			p.h.MaxWorkspace, ErrNotSupported)
+		err := p.h.tooMuch(p.name+" for "+p.what(), p.workspace)
 		if p.legacy == nil {
-			err = errors.Join(err, p.h.destroy(p.compiled))
-			p.compiled = 0
+			err = errors.Join(err, p.h.destroy(p.execution))
+			p.execution = 0
 		}
 		return err
 	}
@@ -114,7 +116,7 @@ func (p *plan) Close() error {
 		p.h.packs--
 	}
 	p.packs = nil
-	errs = append(errs, p.h.destroy(p.compiled), p.h.destroy(p.config), p.graph.release())
+	errs = append(errs, p.h.destroy(p.execution), p.h.destroy(p.config), p.graph.release())
 	return errors.Join(errs...)
 }
 
@@ -168,7 +170,7 @@ func (p *plan) run(s drv.Stream, workspace drv.Ptr, pointers ...drv.Ptr) error {
 	if err := h.setStreamTo(s); err != nil {
 		return err
 	}
-	if status := Status(h.caller.Call(h.fn.execute, h.handle, uintptr(p.compiled), uintptr(k))); status != 0 {
+	if status := Status(h.caller.Call(h.fn.execute, h.handle, uintptr(p.execution), uintptr(k))); status != 0 {
 		return h.failed("cudnnBackendExecute", p.name+" for "+p.graph.what, status)
 	}
 	return nil

@@ -9,6 +9,9 @@ import (
 // question. Another plan, another type or other kernels may.
 var ErrNotSupported = errors.New("not supported")
 
+// ErrWrong is in the error of an engine that gave wrong numbers when it was tried.
+var ErrWrong = errors.New("wrong numbers")
+
 // ErrVersion is in the error of Open for a library that is older than MinVersion, or of another major version.
 var ErrVersion = errors.New("wrong version of cuDNN")
 

@@ -35,6 +35,9 @@
 //	                 0 for a cuDNN that lacks it: float32 gradients of 16-bit weights, a mask by comparing with a number, mode B
 //	cudnn_mixed_types, cudnn_beta
 //	                 the status with which an operation on tensors of several types, or one that adds to its result, is refused early; 0: not
+//	cudnn_bad        bits of engines that the heuristics propose first and that fail when they run: 1 gives wrong numbers, 2 leaves the
+//	                 result unwritten, 4 refuses, 8 refuses within a capture, 16 breaks the GPU
+//	cudnn_compiled   so many engines that are compiled when a plan is made come first, too
 //	cudnn_no_engines, cublaslt_no_algorithms
 //	                 1 for heuristics that know nothing
 //	cudnn_refusal    the status of an engine that never compiles

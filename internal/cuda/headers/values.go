@@ -167,7 +167,7 @@ var Values = []Value{
 	{"CUDNN_BACKEND_TENSOR_DESCRIPTOR", 17, ""},
 	{"CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR", 16, ""},
 	{"CUDNN_BATCH_NORM", 2, "cudnn.normBatch"},
-	{"CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION", 0, ""},
+	{"CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION", 0, "cudnn.behaviorRuntimeCompiled"},
 	{"CUDNN_CROSS_CORRELATION", 1, "cudnn.crossCorrelation"},
 	{"CUDNN_DATA_BFLOAT16", 9, "cudnn.BFloat16"},
 	{"CUDNN_DATA_BOOLEAN", 11, "cudnn.boolean"},

@@ -38,6 +38,9 @@ int enqueue_all(const std::vector<void *> &streams, const std::string &what, con
 // capturing says whether a stream is being captured.
 bool capturing(void *stream);
 
+// break_capture does to a stream's capture what waiting for the stream does: it ends in an error. It says whether there was one.
+bool break_capture(void *stream);
+
 // stream_device is the device of a stream, -1 if there is no such stream; current_device is that of this thread's context, -1 without one.
 int stream_device(void *stream);
 int current_device();

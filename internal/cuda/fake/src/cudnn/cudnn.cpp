@@ -62,6 +62,23 @@ int finalize_graph(Descriptor* d) {
   return check_graph(d, &memory);
 }
 
+int finalize_engine(Descriptor* d) {
+  Descriptor* graph = d->to(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+  auto found = engines().find(d->one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+  if (!graph->alive) return fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "the operation graph was destroyed");
+  if (found == engines().end()) return fail(CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND, "the graph has no engine " + text(d->one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)));
+  d->engine = &found->second, d->graph = graph;
+  return 0;
+}
+
+int finalize_config(Descriptor* d) {
+  Descriptor* engine = d->to(CUDNN_ATTR_ENGINECFG_ENGINE);
+  if (!engine->graph || !engine->graph->alive) return fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "the engine has no operation graph");
+  d->engine = engine->engine, d->graph = engine->graph;
+  for (Descriptor* k : d->all<Descriptor*>(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES)) d->knobs.push_back(k->knobs.at(0));
+  return 0;
+}
+
 int finalize_plan(Descriptor* d) {
   if (!handle_of(d->one<void*>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE))) return fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "the plan has no handle");
   Descriptor* config = d->to(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
@@ -105,6 +122,11 @@ int finalize(Descriptor* d) {
       std::vector<Config> configs;
       return heuristics(d->to(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH), d->one<int32_t>(CUDNN_ATTR_ENGINEHEUR_MODE), &configs);
     }
+    case CUDNN_BACKEND_ENGINE_DESCRIPTOR: return finalize_engine(d);
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR: return finalize_config(d);
+    case CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR:
+      d->knobs = {{d->one<int32_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE), d->one<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)}};
+      return 0;
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: return finalize_plan(d);
     case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR: return finalize_pack(d);
   }
@@ -147,7 +169,7 @@ int get_attribute(Descriptor* d, int attribute, int type, int64_t requested, int
     }
     case CUDNN_ATTR_ENGINECFG_ENGINE:
       if (d->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) break;
-      return give(CUDNN_BACKEND_ENGINE_DESCRIPTOR, type, 1, requested, count, array, [&](Descriptor* e, size_t) { e->engine = d->engine; });
+      return give(CUDNN_BACKEND_ENGINE_DESCRIPTOR, type, 1, requested, count, array, [&](Descriptor* e, size_t) { e->engine = d->engine, e->graph = d->graph; });
     case CUDNN_ATTR_ENGINECFG_KNOB_CHOICES:
       if (d->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) break;
       return give(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, type, d->knobs.size(), requested, count, array, [&](Descriptor* k, size_t i) { k->knobs = {d->knobs[i]}; });
@@ -163,6 +185,12 @@ int get_attribute(Descriptor* d, int attribute, int type, int64_t requested, int
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
       if (d->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR) break;
       return put<int32_t>(CUDNN_TYPE_NUMERICAL_NOTE, type, d->engine->notes, requested, count, array);
+    case CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE:
+      if (d->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR) break;
+      return put<int32_t>(CUDNN_TYPE_BEHAVIOR_NOTE, type, d->engine->compiled ? std::vector<int32_t>{CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION} : std::vector<int32_t>{}, requested, count, array);
+    case CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE:
+      if (d->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR || fakecuda::setting("cudnn_version", 91900) < 90200) break;
+      return put<int64_t>(CUDNN_TYPE_INT64, type, {d->engine->workspace}, requested, count, array);
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
       if (d->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) break;
       return put<int64_t>(CUDNN_TYPE_INT64, type, {d->engine->workspace}, requested, count, array);
@@ -200,6 +228,9 @@ int execute(Handle* h, Descriptor* plan, Descriptor* pack) {
     if (!workspace) return fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no workspace");
     ranges.push_back({uint64_t(workspace), size_t(engine->workspace), true});
   }
+  int bad = engine->bad;
+  if (bad == REFUSES) return fail(CUDNN_STATUS_EXECUTION_FAILED, "an engine that never runs");
+  if (bad == REFUSES_CAPTURE && fakecuda::break_capture(h->stream)) return fail(CUDNN_STATUS_EXECUTION_FAILED, "an engine that waits for the stream");
   auto ops = operations(plan->graph);
   // Knobs make a difference in time alone.
   double microseconds = engine->microseconds;
@@ -218,7 +249,11 @@ int execute(Handle* h, Descriptor* plan, Descriptor* pack) {
         }
         if (engine->workspace > 0) memset(workspace, 0xcd, size_t(engine->workspace));
         Arithmetic how{engine->alternates && (*runs)++ % 2 == 1, engine->tf32};
+        if (bad == KILLS) return 700;
+        if (bad == UNWRITTEN) return 0;
         for (const Operation& o : ops) perform(o, v, how);
+        if (bad == WRONG)
+          for (float& f : v[ops.back().out[0].uid]) f *= 1.5f;
         for (auto& [uid, m] : memory)
           if (m.written)
             for (size_t i = 0; i < v[uid].size(); i++) number::store(m.tensor.type, at.at(uid), int64_t(i), v[uid][i]);
@@ -307,7 +342,6 @@ int cudnnBackendFinalize(void* descriptor) {
   Descriptor* d = known(descriptor);
   if (!d) return fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "there is no such descriptor");
   if (d->final) return fail(CUDNN_STATUS_BAD_PARAM, "the descriptor is finalised already");
-  if (table().at(d->type).empty()) return fail(CUDNN_STATUS_BAD_PARAM, "a descriptor of type " + text(d->type) + " is the library's to fill");
   for (const Row& r : table().at(d->type))
     if (r.required && !d->has(r.attribute)) return fail(CUDNN_STATUS_BAD_PARAM, "attribute " + text(r.attribute) + " is not set");
   if (int status = finalize(d)) return status;

@@ -14,7 +14,12 @@ struct Engine {
   bool alternates; // adds in another order at every second run
   bool tf32;
   int (*check)(const Descriptor* graph); // at Finalize of a plan
+  bool compiled = false;                 // when a plan is finalised
+  int bad = 0;                           // one of the faults below, when it runs
 };
+
+// Faults that show when an engine runs. The setting cudnn_bad has the bits of the engines with them that the heuristics propose first.
+enum { WRONG = 1, UNWRITTEN = 2, REFUSES = 4, REFUSES_CAPTURE = 8, KILLS = 16 };
 
 inline std::vector<Operation> operations(const Descriptor* graph) {
   std::vector<Operation> all;
@@ -146,6 +151,14 @@ inline const std::map<int64_t, Engine>& engines() {
       {24, {24, {}, 0, 40, false, false, norm_add_relu}},
       {30, {30, {}, 8192, 14, false, false, relu_fork_norm}},
       {34, {34, {}, 0, 45, false, false, relu_fork_norm}},
+      {41, {41, {}, 0, 1, false, false, conv_basics, false, WRONG}},
+      {42, {42, {}, 0, 2, false, false, conv_basics, false, UNWRITTEN}},
+      {43, {43, {}, 0, 3, false, false, conv_basics, false, REFUSES}},
+      {44, {44, {}, 0, 4, false, false, conv_basics, false, REFUSES_CAPTURE}},
+      {45, {45, {}, 0, 5, false, false, conv_basics, false, KILLS}},
+      // Compiled ones: hardly faster than the fastest of the others, and clearly.
+      {46, {46, {}, 0, 19.8, false, false, conv_basics, true}},
+      {47, {47, {}, 0, 8, false, false, conv_basics, true}},
   };
   return all;
 }
@@ -163,6 +176,12 @@ inline int heuristics(const Descriptor* graph, int mode, std::vector<Config>* ou
   if (fakecuda::setting("cudnn_no_engines", 0)) return 0;
   if (ops.size() == 1 && is_conv(ops[0].d->type)) {
     if (mode == CUDNN_HEUR_MODE_A) *out = {{0, {{24, 3}, {2, 17}}}, {0, {{24, 3}, {2, 18}}}, {7, {}}, {5, {}}, {3, {}}, {9, {}}, {13, {}}};
+    if (mode == CUDNN_HEUR_MODE_A) {
+      auto bad = fakecuda::setting("cudnn_bad", 0);
+      for (int i = 4; i >= 0; i--)
+        if (bad >> i & 1) out->insert(out->begin(), {41 + i, {}});
+      for (int64_t i = 0; i < fakecuda::setting("cudnn_compiled", 0); i++) out->insert(out->begin(), {i == 0 ? 46 : 47, {{2, i}}});
+    }
     if (mode == CUDNN_HEUR_MODE_B) *out = {{0, {{24, 3}, {2, 18}}}, {1, {}}, {11, {}}};
     if (mode == CUDNN_HEUR_MODE_FALLBACK) *out = {{11, {}}};
     return 0;

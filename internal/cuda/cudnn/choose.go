@@ -1,0 +1,342 @@
+package cudnn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cuda/drv"
+)
+
+// tunable is a pointer to a kind of plan that can be chosen.
+type tunable interface {
+	comparable
+	buildable
+	Workspace() int64
+	Compiled() bool
+}
+
+// An asked is a question as the choice of a plan sees it.
+type asked[P tunable] struct {
+	question string
+	sizes    []int64                      // of the memory that plans work on
+	all      func() ([]P, error)          // the candidates, not built
+	again    func(name string) (P, error) // the one with this name, not built
+	name     func(P) string               // what a choice is remembered by
+	run      func(p P, workspace drv.Ptr, memory []drv.Ptr) error
+
+	// Of results that are checked: what fills the memory of operands, what is done before a run that is looked at, and the look. All
+	// three are nil where they are not.
+	fill    func(memory []drv.Ptr) error
+	prepare func(p P, memory []drv.Ptr) error
+	check   func(p P, memory []drv.Ptr) error
+}
+
+// joined is errors.Join that leaves a single error as it is.
+func joined(err, more error) error {
+	if more == nil {
+		return err
+	}
+	return errors.Join(err, more)
+}
+
+// choose is the choice of one plan: that of the cache if it is there and still builds, else the fastest, on scratch memory.
+func choose[P tunable](t *Tuner, q asked[P]) (P, error) {
+	var none P
+	key := t.Handle.Key(q.question)
+	if choice, ok := t.Cache.Get(key); ok {
+		p, err := q.again(choice.Engine)
+		if err == nil {
+			if err = p.Build(); err == nil {
+				return p, nil
+			}
+			err = joined(err, p.Close())
+		}
+		t.logf("cudnn: the engine chosen for %s before, %s, no longer builds: %v", q.question, choice.Engine, err)
+	}
+	plans, err := q.all()
+	if err != nil {
+		return none, err
+	}
+	if t.Repeat <= 0 {
+		plans, err := keepBuilt(plans, 1, q.question)
+		if err != nil {
+			return none, err
+		}
+		return plans[0], nil
+	}
+	best, err := measure(t, q, key, plans)
+	if err != nil {
+		closeAll(plans)
+		return none, err
+	}
+	return best, Release(plans, best)
+}
+
+// fewest is how many candidates are tried of a question whose share of the time is used up, as long as there is time for others;
+// share is what part of the time that is left a question may take, and longest the most.
+const (
+	fewest  = 4
+	share   = 8
+	longest = time.Second
+)
+
+// limit is how long the next question may take, and whether there is time left at all.
+func (t *Tuner) limit() (time.Duration, bool) {
+	if t.Budget <= 0 {
+		return math.MaxInt64, true
+	}
+	return min(longest, max(0, t.Budget-t.spent)/share), t.spent < t.Budget
+}
+
+// margin is how much faster, by a part, an engine must be that is compiled anew at each start.
+const margin = 1.0 / 32
+
+// A bout is the measuring of one question's candidates.
+type bout[P tunable] struct {
+	*Tuner
+	q         asked[P]
+	ctx       *drv.Context
+	watch     *watch
+	memory    []drv.Ptr
+	workspace drv.Ptr
+	room      int64 // bytes of workspace
+	least     time.Duration
+}
+
+// A tried is a candidate that runs.
+type tried[P tunable] struct {
+	p     P
+	time  time.Duration
+	wrong error
+}
+
+// measure tries candidates on scratch memory and writes the result down.
+func measure[P tunable](t *Tuner, q asked[P], key string, plans []P) (best P, err error) {
+	started := t.now()
+	t.begin()
+	defer func() { t.end(t.now().Sub(started)) }()
+	b := &bout[P]{Tuner: t, q: q, ctx: t.Handle.ctx, least: math.MaxInt64}
+	defer func() { err = joined(err, b.close()) }()
+	if err := b.open(); err != nil {
+		return best, fmt.Errorf("cudnn: tune %s: %w", q.question, err)
+	}
+	limit, left := t.limit()
+	var found []tried[P]
+	var reasons []error
+	for _, p := range inOrder(plans) {
+		n, late := len(found), t.now().Sub(started) >= limit
+		if n > 0 && (!left || late && (n >= fewest || p.Compiled())) {
+			break
+		}
+		if t.Most > 0 && n >= t.Most && !p.Compiled() || t.Cache.broken(key, q.name(p)) {
+			continue
+		}
+		r, err := b.try(p)
+		if err != nil && Refused(err) {
+			// What the library says of a device that this engine broke looks like a refusal, and the next engine would have the blame.
+			if lost := b.ctx.Synchronize(t.Stream); lost != nil {
+				err = joined(lost, err)
+			}
+		}
+		switch {
+		case err == nil:
+			found = append(found, r)
+		case errors.Is(err, drv.ErrLost):
+			t.Cache.breaks(key, q.name(p))
+			return best, fmt.Errorf("cudnn: tune %s for %s: %w", p.Engine(), q.question, err)
+		case Refused(err) || errors.Is(err, drv.ErrOutOfMemory):
+			reasons = append(reasons, err)
+			if !errors.Is(err, ErrNotSupported) {
+				t.logf("cudnn: %s: %s is left out: %v", q.question, q.name(p), err)
+			}
+		default:
+			return best, fmt.Errorf("cudnn: tune %s for %s: %w", p.Engine(), q.question, err)
+		}
+	}
+	if len(found) == 0 {
+		return best, fmt.Errorf("cudnn: %s: none of %d engines runs: %w", q.question, len(plans), refused(reasons))
+	}
+	chosen, err := b.pick(found)
+	if err != nil {
+		return best, err
+	}
+	choice := Choice{Engine: q.name(chosen.p), Candidates: len(found), Nanoseconds: chosen.time.Nanoseconds()}
+	t.logf("cudnn: %s: %s, %v, fastest of %d", q.question, choice.Engine, chosen.time, choice.Candidates)
+	if chosen.wrong == nil {
+		if err := t.Cache.Put(key, choice); err != nil {
+			t.logf("%v", err) // the choice holds; the next start makes it again
+		}
+	}
+	return chosen.p, b.ctx.Synchronize(t.Stream)
+}
+
+// inOrder puts the engines that the library compiles after the others.
+func inOrder[P tunable](plans []P) []P {
+	order := slices.Clone(plans)
+	slices.SortStableFunc(order, func(a, b P) int {
+		switch {
+		case a.Compiled() == b.Compiled():
+			return 0
+		case b.Compiled():
+			return -1
+		}
+		return 1
+	})
+	return order
+}
+
+// open takes the memory that candidates work on.
+func (b *bout[P]) open() error {
+	b.memory = make([]drv.Ptr, len(b.q.sizes))
+	for i, bytes := range b.q.sizes {
+		ptr, err := b.ctx.Malloc(bytes)
+		if err != nil {
+			return err
+		}
+		b.memory[i] = ptr
+		// Small positive numbers in each type: zeros would cost the device less power and time than it costs in earnest.
+		if err := b.ctx.Memset8(ptr, 0x3c, bytes, b.Stream); err != nil {
+			return err
+		}
+	}
+	if b.q.fill != nil {
+		if err := b.q.fill(b.memory); err != nil {
+			return err
+		}
+	}
+	var err error
+	b.watch, err = newWatch(b.ctx, b.Stream, b.Repeat)
+	return err
+}
+
+func (b *bout[P]) close() error {
+	var errs []error
+	for _, ptr := range append(b.memory, b.workspace) {
+		if ptr != 0 {
+			errs = append(errs, b.ctx.Free(ptr))
+		}
+	}
+	if b.watch != nil {
+		errs = append(errs, b.watch.close())
+	}
+	return errors.Join(errs...)
+}
+
+// try builds a candidate, looks at its result and times it.
+func (b *bout[P]) try(p P) (r tried[P], err error) {
+	if err := p.Build(); err != nil {
+		return r, err
+	}
+	if bytes := p.Workspace(); bytes > b.room {
+		if b.workspace != 0 {
+			if err := b.ctx.Free(b.workspace); err != nil {
+				return r, err
+			}
+			b.workspace, b.room = 0, 0
+		}
+		if b.workspace, err = b.ctx.Malloc(bytes); err != nil {
+			return r, err
+		}
+		b.room = bytes
+	}
+	r.p = p
+	run := func() error { return b.q.run(p, b.workspace, b.memory) }
+	if r.wrong, err = b.look(p, run); err != nil {
+		return r, err
+	}
+	r.time, err = b.watch.time(run, b.least)
+	if err == nil && r.wrong == nil {
+		b.least = min(b.least, r.time)
+	}
+	return r, err
+}
+
+// look runs a candidate once and compares its result.
+func (b *bout[P]) look(p P, run func() error) (wrong, err error) {
+	if b.q.check == nil {
+		if err := run(); err != nil {
+			return nil, err
+		}
+		return nil, b.ctx.Synchronize(b.Stream)
+	}
+	if err := b.q.prepare(p, b.memory); err != nil {
+		return nil, err
+	}
+	if err := run(); err != nil {
+		return nil, err
+	}
+	if err = b.q.check(p, b.memory); errors.Is(err, ErrWrong) {
+		return err, nil
+	}
+	return nil, err
+}
+
+// pick takes the fastest that is right and can be captured. If none is right by what the host computes, or none can be captured, the
+// fastest has to do.
+func (b *bout[P]) pick(found []tried[P]) (tried[P], error) {
+	cost := func(r tried[P]) float64 {
+		c := float64(r.time)
+		if r.p.Compiled() {
+			c *= 1 + margin
+		}
+		return c
+	}
+	slices.SortStableFunc(found, func(x, y tried[P]) int {
+		switch d := cost(x) - cost(y); {
+		case (x.wrong == nil) != (y.wrong == nil):
+			if x.wrong == nil {
+				return -1
+			}
+			return 1
+		case d < 0:
+			return -1
+		case d > 0:
+			return 1
+		}
+		return 0
+	})
+	for _, r := range found {
+		if r.wrong != nil {
+			b.notice("cudnn: %s: %s gives wrong numbers when it is tried: %v", b.q.question, b.q.name(r.p), r.wrong)
+		}
+	}
+	for _, r := range found {
+		if r.wrong != nil {
+			break
+		}
+		err := b.capture(r.p)
+		if err == nil {
+			return r, nil
+		}
+		if errors.Is(err, drv.ErrLost) {
+			return r, err
+		}
+		b.notice("cudnn: %s: %s cannot be captured into a graph: %v", b.q.question, b.q.name(r.p), err)
+	}
+	return found[0], nil
+}
+
+// capture runs a candidate as a graph, and looks at the result.
+func (b *bout[P]) capture(p P) (err error) {
+	if err := b.ctx.BeginCapture(b.Stream); err != nil {
+		return err
+	}
+	launched := b.q.run(p, b.workspace, b.memory)
+	graph, err := b.ctx.EndCapture(b.Stream)
+	if graph != 0 {
+		defer func() { err = joined(err, b.ctx.DestroyGraph(graph)) }()
+	}
+	if launched != nil || err != nil {
+		return errors.Join(launched, err)
+	}
+	exec, err := b.ctx.Instantiate(graph)
+	if err != nil {
+		return err
+	}
+	defer func() { err = joined(err, b.ctx.DestroyGraphExec(exec)) }()
+	wrong, err := b.look(p, func() error { return b.ctx.GraphLaunch(exec, b.Stream) })
+	return joined(err, wrong)
+}
