@@ -92,6 +92,9 @@ func (l *lowering) batchNormGrad() (lowered, error) {
 	b := kernels.BatchNormGrad{Type: typeOf(o.In[0]), Rows: o.In[0].Len() / c, C: c}
 	workspace := l.room(e.gpu.kernels.BatchNormWorkspace(c))
 	beta, mask, dadd := e.betaOf(o), e.masks[o.In[5]], len(o.Out) > 3 && o.Out[3] != nil
+	if dadd {
+		beta = nil
+	}
 	var p normGradPlan
 	if o.Out[0] != nil && o.Out[1] != nil && o.Out[2] != nil && (o.In[5] == nil || mask != 0) {
 		var err error

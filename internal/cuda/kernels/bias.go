@@ -9,7 +9,7 @@ func (k *Set) BiasAdd(s drv.Stream, t Type, n, c, inner int, y, x, b drv.Ptr, re
 	l.types(t).sizes(n, c, inner).pointers(y, x, b)
 	all := t.Size() * int64(n) * int64(c) * int64(inner)
 	if inner == 1 {
-		r := k.rows(n, c, aligned(y, x, b))
+		r := k.rows(n, c, aligned(y, x, b), 4)
 		l.a.ptr(y, x, b).i32(n, c, r.lanes).flag(relu)
 		return l.rows(suffix(t), r, all+4*int64(c), all)
 	}
@@ -30,7 +30,7 @@ func (k *Set) BiasGrad(s drv.Stream, t Type, n, c, inner int, db, dy, workspace 
 		return l.launch(suffix(t), [3]uint32{uint32(c), 1, 1}, all, 4*int64(c))
 	}
 	l.pointers(workspace)
-	r := k.rows(n, c, aligned(dy))
+	r := k.sums(n, c, aligned(dy), 4)
 	l.a.ptr(workspace, dy).i32(n, c, r.lanes)
 	partial := 4 * int64(c) * int64(r.grid[0])
 	if err := l.rows(suffix(t), r, all, partial); err != nil {

@@ -57,9 +57,11 @@ func TestTheEmulatorFindsFaultsInAllOrders(t *testing.T) {
 var mutations = []struct{ file, old, new string }{
 	{"*.cu", "__syncthreads();", ";"},
 	{"norm.cu", "d * d * count * share", "d * d * share"},
-	{"norm.cu", "t >= 0; t -= gridDim.x", "t > 0; t -= gridDim.x"},
+	{"norm.cu", "t >= 0; t -= (int)gridDim.x", "t > 0; t -= (int)gridDim.x"},
+	{"normgrad.cu", "t >= 0; t -= (int)gridDim.x", "t > 0; t -= (int)gridDim.x"},
+	{"gpu.h", "r.reach = (u32)((u - 1) * w.high)", "r.reach = (u32)((u - 2) * w.high)"},
 	{"normgrad.cu", "if (m.mode == MASK_BY_BITS) {\n#pragma unroll\n    for (int k", "if (m.mode == MASK_BY_X) {\n#pragma unroll\n    for (int k"},
-	{"normgrad.cu", "d[k] - r[k]", "d[k]"},
+	{"normgrad.cu", "d[k] - s.r[k]", "d[k]"},
 	{"bias.cu", "s > 0; s /= 2", "s > 1; s /= 2"},
 	{"gpu.h", "n / 8 * 8 : 0", "n / 8 * 8 + 1 : 0"},
 	{"gpu.h", "at + (i64)u * high < rows", "at + (i64)u * high < rows - 1"},

@@ -45,7 +45,7 @@ func (k *Set) BatchNorm(s drv.Stream, b BatchNorm) error {
 func (k *Set) BatchNormStatistics(s drv.Stream, b BatchNorm) error {
 	l := k.begin("bn_stats", s)
 	l.types(b.Type).sizes(b.Rows, b.C).pointers(b.X, b.Mean, b.InvStd, b.Workspace)
-	r := k.rows(b.Rows, b.C, aligned(b.X))
+	r := k.sums(b.Rows, b.C, aligned(b.X, b.Workspace), resident[l.name])
 	l.a.ptr(b.Workspace, b.X).i32(b.Rows, b.C, r.lanes)
 	partial := 8*int64(b.C)*int64(r.grid[0]) + 4*int64(r.grid[0])
 	if err := l.rows(suffix(b.Type), r, b.bytes(), partial); err != nil {
@@ -73,12 +73,17 @@ func (k *Set) BatchNormEval(s drv.Stream, b BatchNorm) error {
 // bnApply normalises by mean and deviation: an inverse deviation with eps < 0, else a variance.
 func (k *Set) bnApply(s drv.Stream, b BatchNorm, mean, deviation drv.Ptr, eps float32) error {
 	l := k.begin("bn_apply", s)
+	l.a.ptr(b.Y, b.X)
+	if b.Add != 0 {
+		l.name = "bn_apply_add"
+		l.a.ptr(b.Add)
+	}
 	l.types(b.Type).sizes(b.Rows, b.C).pointers(b.X, b.Y, b.Gamma, b.Beta, mean, deviation)
-	r := k.rows(b.Rows, b.C, aligned(b.X, b.Y, b.Add, b.Gamma, b.Beta, mean, deviation))
+	r := k.rows(b.Rows, b.C, aligned(b.X, b.Y, b.Add, b.Gamma, b.Beta, mean, deviation), resident[l.name])
 	if b.Mask != 0 && r.vector == 1 {
 		return l.fail("a Mask needs C a multiple of 8 and addresses that are multiples of 16, got C %d", b.C)
 	}
-	l.a.ptr(b.Y, b.X, b.Add, b.Gamma, b.Beta, mean, deviation, b.Mask).i32(b.Rows, b.C, r.lanes).flag(b.ReLU).f32(eps)
+	l.a.ptr(b.Gamma, b.Beta, mean, deviation, b.Mask).i32(b.Rows, b.C, r.lanes).flag(b.ReLU).f32(eps)
 	read, written := b.bytes()+16*int64(b.C), b.bytes()
 	if b.Add != 0 {
 		read += b.bytes()

@@ -65,7 +65,8 @@ func TestThePTXIsWhatTheDeviceIsFastAt(t *testing.T) {
 		"bn_stats_bf16":      {"ld.global.v4.u32", "bar.sync", "st.global.v4.f32", "fma.rn.f32"},
 		"bn_apply_bf16":      {"ld.global.v4.u32", "st.global.v4.u32", "st.global.u8"},
 		"bn_grad_sums_bf16":  {"ld.global.v4.u32", "st.global.v4.u32", "ld.global.u8"},
-		"bn_grad_dx_bf16":    {"ld.global.v4.u32", "st.global.v4.u32"},
+		"bn_grad_dx_bf16":    {"ld.global.v4.u32", "st.global.v4.u32", "ld.global.u8"},
+		"bn_grad_dx_x_bf16":  {"ld.global.v4.u32", "st.global.v4.u32"},
 		"bn_finish":          {"div.rn.f64", "sqrt.rn.f64"},
 		"max_pool_bf16":      {"ld.global.v4.u32", "st.global.v2.u32"},
 		"cross_entropy_f32":  {"shfl.sync.bfly", "ex2.approx.ftz.f32", "lg2.approx.ftz.f32"},
@@ -81,7 +82,8 @@ func TestThePTXIsWhatTheDeviceIsFastAt(t *testing.T) {
 		}
 	}
 	// Four rows are read before the first is used, of each argument.
-	for name, loads := range map[string]int{"bn_apply_bf16": 8, "bn_grad_sums_bf16": 12, "bn_grad_dx_bf16": 12, "bn_stats_bf16": 4, "add_bf16": 8} {
+	for name, loads := range map[string]int{"bn_apply_bf16": 4, "bn_apply_add_bf16": 8, "bn_grad_sums_bf16": 8, "bn_grad_sums_x_bf16": 8, "bn_grad_dx_bf16": 8,
+		"bn_grad_dx_x_bf16": 8, "bn_stats_bf16": 4, "add_bf16": 8} {
 		if n := strings.Count(function(t, name), "ld.global.v4.u32"); n < loads {
 			t.Errorf("%s has %d loads of 16 bytes, want at least %d", name, n, loads)
 		}

@@ -141,6 +141,13 @@ func (l *launch) launch(suffix string, grid [3]uint32, read, written int64) erro
 // maxBlocks is the most blocks that share a sum: enough to fill the device, few enough to be added up quickly.
 func (k *Set) maxBlocks() int { return 4 * k.sms }
 
+// resident is how many blocks of a kernel a multiprocessor has room for at a time, as the sources say by KERNEL_BY. A grid has as many
+// for each multiprocessor and no more: blocks that begin when others end would have the device to themselves.
+var resident = map[string]int{
+	"bn_stats": 4, "bn_apply": 4, "bn_apply_add": 3,
+	"bn_grad_sums": 2, "bn_grad_sums_x": 2, "bn_grad_dx": 2, "bn_grad_dx_x": 2,
+}
+
 // rows says how blocks go over rows of c channels. A thread has one vector of channels in every row that it reads: lanes
 // threads lie side by side over the channels, threads/lanes rows below each other. grid[1] counts blocks over the channels where
 // lanes do not reach.
@@ -149,10 +156,25 @@ type rows struct {
 	grid          [3]uint32
 }
 
-// rowsInFlight is how many rows a thread has on their way at a time; src/gpu.h knows it as UNROLL.
+// rowsInFlight is how many rows a thread has on their way at a time; src/gpu.h knows it as unroll.
 const rowsInFlight = 4
 
-func (k *Set) rows(n, c int, aligned bool) rows {
+// rows is for a kernel whose blocks take whole rows.
+func (k *Set) rows(n, c int, aligned bool, resident int) rows {
+	return k.columns(n, c, aligned, resident, threads)
+}
+
+// sums is for a kernel that adds up rows: blocks take columns of 128 bytes, a line of the cache, so that what a block leaves is
+// short whatever the number of channels.
+func (k *Set) sums(n, c int, aligned bool, resident int) rows {
+	if aligned && c%8 == 0 {
+		return k.columns(n, c, aligned, resident, 8)
+	}
+	return k.columns(n, c, aligned, resident, 64)
+}
+
+// columns cuts the channels into as many columns of at most lanes threads as it takes, all of about one width.
+func (k *Set) columns(n, c int, aligned bool, resident, lanes int) rows {
 	if n < 1 || c < 1 {
 		return rows{1, 1, [3]uint32{1, 1, 1}} // sizes complains
 	}
@@ -161,10 +183,10 @@ func (k *Set) rows(n, c int, aligned bool) rows {
 		r.vector = 8
 	}
 	vectors := c / r.vector
-	r.lanes = min(vectors, threads)
+	wide := (vectors + lanes - 1) / lanes
+	r.lanes = (vectors + wide - 1) / wide
 	high := threads / r.lanes * rowsInFlight
-	wide := (vectors + r.lanes - 1) / r.lanes
-	r.grid = [3]uint32{uint32(min((n+high-1)/high, max(1, k.maxBlocks()/wide))), uint32(wide), 1}
+	r.grid = [3]uint32{uint32(min((n+high-1)/high, max(1, resident*k.sms/wide))), uint32(wide), 1}
 	return r
 }
 

@@ -1,7 +1,8 @@
 // One kernel source for three compilers: clang -x cuda without any CUDA package (PTX), NVRTC (a machine whose driver refuses the
 // PTX), and g++ -DGPU_EMU (emu.h: tests and the fake driver). This file hides what differs. No header of the host is included.
 //
-// Kernels have blocks of THREADS threads. Shared memory is declared by SHARED, and each kernel is EXPORTed, by which the emulator
+// Kernels have blocks of THREADS threads. Of one that is KERNEL_BY(n) a multiprocessor has room for n blocks at a time, which limits
+// its registers; resident in set.go knows the same n. Shared memory is declared by SHARED, and each kernel is EXPORTed, by which the emulator
 // knows it.
 #pragma once
 
@@ -15,6 +16,7 @@ typedef long long i64;
 #include "emu.h"
 #define DEVICE static inline
 #define KERNEL extern "C" void
+#define KERNEL_BY(blocks) KERNEL
 #define SHARED(type, name, n) static emu::shared<type, n> name(#name)
 #define EXPORT(name) static emu::kernel export_##name(#name, name)
 #else
@@ -29,6 +31,7 @@ typedef long long i64;
 #include <__clang_cuda_builtin_vars.h>
 #endif
 #define KERNEL extern "C" __global__ void __launch_bounds__(256)
+#define KERNEL_BY(blocks) extern "C" __global__ void __launch_bounds__(256, blocks)
 #define SHARED(type, name, n) __shared__ type name[n]
 #define EXPORT(name) static_assert(true, #name)
 #endif
@@ -213,18 +216,40 @@ template <int V> DEVICE Walk<V> walk(int lanes, int c) {
 }
 template <class T, int V> struct unroll { static constexpr int rows = sizeof(T) == 4 && V == 8 ? 2 : 4; };
 
+// even tells whether all threads are on and a block's rows lie one behind the other, so that row u·high of a thread is u·THREADS·V
+// numbers on. A thread then has several rows on their way at distances that the compiler knows; elsewhere one.
+template <int V> DEVICE bool even(const Walk<V> &w, int c) { return w.high * c == THREADS * V; }
+
+// fetch_far reads U vectors that are step numbers apart.
+template <class T, int V, int U> DEVICE void fetch_far(raw<T, V> (&r)[U], const T *p, i64 step) {
+#pragma unroll
+  for (int u = 0; u < U; u++) r[u] = fetch<V>(p + u * step);
+}
+
 // fetch_rows reads rows at, at+high, ... of those that exist.
 template <class T, int V, int U> DEVICE void fetch_rows(raw<T, V> (&r)[U], const T *x, i64 at, int high, int rows, int c, int col) {
   const T *p = x + at * c + col;
   i64 step = (i64)high * c;
   if (at + (i64)(U - 1) * high < rows) {
-#pragma unroll
-    for (int u = 0; u < U; u++) r[u] = fetch<V>(p + u * step);
+    fetch_far(r, p, step);
   } else {
 #pragma unroll
     for (int u = 0; u < U; u++)
       if (at + (i64)u * high < rows) r[u] = fetch<V>(p + u * step);
   }
+}
+
+// Rows is a thread's way over rows when a block takes U·high rows at a time and blocks take turns: from first on, by step; while
+// row+reach exists all U rows of a turn do. What is left then is less than a turn, and goes row by row.
+struct Rows {
+  u32 first, step, reach;
+};
+template <int V> DEVICE Rows rows_of(const Walk<V> &w, int u) {
+  Rows r;
+  r.first = blockIdx.x * (u32)(u * w.high) + (u32)w.row;
+  r.step = gridDim.x * (u32)(u * w.high);
+  r.reach = (u32)((u - 1) * w.high);
+  return r;
 }
 
 // pow2_below is the largest power of two less than n, 0 for n = 1: where a tree over n parts begins.

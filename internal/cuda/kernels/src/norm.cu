@@ -7,35 +7,48 @@
 // blocks, are joined as in Chan, Golub and LeVeque 1979: with d the difference of two means of n and m numbers,
 //
 //	mean = mean_n + d·m/(n+m),  squares = squares_n + squares_m + d²·n·m/(n+m)
+template <int V> struct Moments {
+  float k[V], sum[V], square[V];
+  int n;
+};
+template <int U, class T, int V> DEVICE void moments(Moments<V> &m, const T *x, i64 step) {
+  raw<T, V> r[U];
+  fetch_far(r, x, step);
+#pragma unroll
+  for (int u = 0; u < U; u++) {
+    float v[V];
+    open(r[u], v);
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      float d = v[i] - m.k[i];
+      m.sum[i] += d;
+      m.square[i] = fma1(d, d, m.square[i]);
+    }
+  }
+  m.n += U;
+}
+
 template <class T, int V> DEVICE void bn_stats(float *workspace, const T *x, int rows, int c, int lanes) {
   SHARED(float, means, 8 * THREADS);
   SHARED(float, squares, 8 * THREADS);
   SHARED(float, counts, THREADS);
   constexpr int U = unroll<T, V>::rows;
   Walk<V> w = walk<V>(lanes, c);
-  float k[V], mean[V], square[V];
-  int n = 0;
-  for (int i = 0; i < V; i++) k[i] = mean[i] = square[i] = 0;
-  i64 first = (i64)blockIdx.x * U * w.high + w.row;
-  if (w.on && first < rows) load<V>(x + first * c + w.col, k);
-  if (w.on)
-    for (i64 at = first; at < rows; at += (i64)gridDim.x * U * w.high) {
-      raw<T, V> r[U];
-      fetch_rows(r, x, at, w.high, rows, c, w.col);
+  Moments<V> m;
 #pragma unroll
-      for (int u = 0; u < U; u++)
-        if (at + (i64)u * w.high < rows) {
-          float v[V];
-          open(r[u], v);
-          n++;
+  for (int i = 0; i < V; i++) m.k[i] = m.sum[i] = m.square[i] = 0;
+  m.n = 0;
+  if (w.on) {
+    Rows r = rows_of(w, U);
+    u32 at = r.first;
+    if (at < (u32)rows) load<V>(x + (i64)at * c + w.col, m.k);
+    for (; at + r.reach < (u32)rows; at += r.step) moments<U>(m, x + (i64)at * c + w.col, (i64)w.high * c);
+    for (; at < (u32)rows; at += w.high) moments<1>(m, x + (i64)at * c + w.col, 0);
+  }
+  float mean[V], square[V];
+  int n = m.n;
 #pragma unroll
-          for (int i = 0; i < V; i++) {
-            float d = v[i] - k[i];
-            mean[i] += d;
-            square[i] = fma1(d, d, square[i]);
-          }
-        }
-    }
+  for (int i = 0; i < V; i++) mean[i] = m.sum[i], square[i] = m.square[i];
   float count = (float)n;
   if (n > 0) {
 #pragma unroll
@@ -43,7 +56,7 @@ template <class T, int V> DEVICE void bn_stats(float *workspace, const T *x, int
       float d = mean[i] / count;
       square[i] = fma1(-mean[i], d, square[i]);
       if (square[i] < 0) square[i] = 0;
-      mean[i] = k[i] + d;
+      mean[i] = m.k[i] + d;
     }
   }
 #pragma unroll
@@ -56,9 +69,9 @@ template <class T, int V> DEVICE void bn_stats(float *workspace, const T *x, int
   for (int s = pow2_below(w.high); s > 0; s /= 2) {
     if (w.on && w.row < s && w.row + s < w.high) {
       int other = (int)threadIdx.x + s * lanes;
-      float m = counts[other], sum = count + m;
-      if (m > 0) {
-        float share = m / sum;
+      float more_rows = counts[other], sum = count + more_rows;
+      if (more_rows > 0) {
+        float share = more_rows / sum;
 #pragma unroll
         for (int i = 0; i < V; i++) {
           float d = means[i * THREADS + other] - mean[i];
@@ -127,56 +140,63 @@ template <int V> DEVICE void line(Line<V> &l, const float *gamma, const float *b
 }
 template <int V> DEVICE float on_line(const Line<V> &l, float x, int k) { return fma1(x - l.mean[k], l.scale[k], l.shift[k]); }
 
+// bn_apply_at does U vectors of a thread, THREADS·V numbers apart.
+template <int U, bool ADD, class T, int V> DEVICE void bn_apply_at(T *y, const T *x, const T *add, u8 *mask, const Line<V> &l, i64 at, int with_relu) {
+  raw<T, V> r[U], a[U];
+  fetch_far(r, x + at, THREADS * V);
+  if constexpr (ADD) fetch_far(a, add + at, THREADS * V);
+#pragma unroll
+  for (int u = 0; u < U; u++) {
+    float v[V];
+    open(r[u], v);
+#pragma unroll
+    for (int k = 0; k < V; k++) v[k] = on_line(l, v[k], k);
+    if constexpr (ADD) {
+      float more[V];
+      open(a[u], more);
+#pragma unroll
+      for (int k = 0; k < V; k++) v[k] += more[k];
+    }
+    if constexpr (V == 8)
+      if (mask) {
+        u32 bits = 0;
+#pragma unroll
+        for (int k = 0; k < V; k++) bits |= (u32)positive<T>(v[k]) << k;
+        mask[at / 8 + u * THREADS] = (u8)bits;
+      }
+    if (with_relu) {
+#pragma unroll
+      for (int k = 0; k < V; k++) v[k] = relu(v[k]);
+    }
+    store(y + at + u * THREADS * V, v);
+  }
+}
+
 // bn_apply goes from the last row to the first: what bn_stats read last is still in the cache.
-template <class T, int V> DEVICE void bn_apply(T *y, const T *x, const T *add, const float *gamma, const float *beta, const float *mean, const float *invstd, u8 *mask, int rows, int c, int lanes, int with_relu, float eps) {
+template <class T, int V, bool ADD> DEVICE void bn_apply(T *y, const T *x, const T *add, const float *gamma, const float *beta, const float *mean, const float *invstd, u8 *mask, int rows, int c, int lanes, int with_relu, float eps) {
   constexpr int U = unroll<T, V>::rows;
   Walk<V> w = walk<V>(lanes, c);
   if (!w.on) return;
   Line<V> l;
   line(l, gamma, beta, mean, invstd, w.col, eps);
-  i64 tile = (i64)U * w.high, tiles = (rows + tile - 1) / tile;
-  for (i64 t = tiles - 1 - blockIdx.x; t >= 0; t -= gridDim.x) {
-    i64 at = t * tile + w.row;
-    raw<T, V> r[U], a[U];
-    fetch_rows(r, x, at, w.high, rows, c, w.col);
-    if (add) fetch_rows(a, add, at, w.high, rows, c, w.col);
-#pragma unroll
-    for (int u = 0; u < U; u++) {
-      i64 row = at + (i64)u * w.high;
-      if (row < rows) {
-        float v[V];
-        open(r[u], v);
-#pragma unroll
-        for (int k = 0; k < V; k++) v[k] = on_line(l, v[k], k);
-        if (add) {
-          float more[V];
-          open(a[u], more);
-#pragma unroll
-          for (int k = 0; k < V; k++) v[k] += more[k];
-        }
-        if constexpr (V == 8)
-          if (mask) {
-            u32 bits = 0;
-#pragma unroll
-            for (int k = 0; k < V; k++) bits |= (u32)positive<T>(v[k]) << k;
-            mask[(row * c + w.col) / 8] = (u8)bits;
-          }
-        if (with_relu) {
-#pragma unroll
-          for (int k = 0; k < V; k++) v[k] = relu(v[k]);
-        }
-        store(y + row * c + w.col, v);
-      }
-    }
-  }
+  int tile = U * w.high, tiles = even(w, c) ? rows / tile : 0;
+  for (i64 row = (i64)tiles * tile + (i64)blockIdx.x * w.high + w.row; row < rows; row += (i64)gridDim.x * w.high)
+    bn_apply_at<1, ADD>(y, x, add, mask, l, row * c + w.col, with_relu);
+  for (int t = tiles - 1 - (int)blockIdx.x; t >= 0; t -= (int)gridDim.x)
+    bn_apply_at<U, ADD>(y, x, add, mask, l, ((i64)t * tile + w.row) * c + w.col, with_relu);
 }
 
 #define BATCH_NORM(t, T, V)                                                                                                      \
-  KERNEL bn_stats_##t(float *workspace, const T *x, int rows, int c, int lanes) { bn_stats<T, V>(workspace, x, rows, c, lanes); } \
+  KERNEL_BY(4) bn_stats_##t(float *workspace, const T *x, int rows, int c, int lanes) { bn_stats<T, V>(workspace, x, rows, c, lanes); } \
   EXPORT(bn_stats_##t);                                                                                                          \
-  KERNEL bn_apply_##t(T *y, const T *x, const T *add, const float *gamma, const float *beta, const float *mean,                  \
-                      const float *invstd, u8 *mask, int rows, int c, int lanes, int with_relu, float eps) {                     \
-    bn_apply<T, V>(y, x, add, gamma, beta, mean, invstd, mask, rows, c, lanes, with_relu, eps);                                  \
+  KERNEL_BY(4) bn_apply_##t(T *y, const T *x, const float *gamma, const float *beta, const float *mean, const float *invstd,     \
+                            u8 *mask, int rows, int c, int lanes, int with_relu, float eps) {                                    \
+    bn_apply<T, V, false>(y, x, nullptr, gamma, beta, mean, invstd, mask, rows, c, lanes, with_relu, eps);                       \
   }                                                                                                                              \
-  EXPORT(bn_apply_##t);
+  EXPORT(bn_apply_##t);                                                                                                          \
+  KERNEL_BY(3) bn_apply_add_##t(T *y, const T *x, const T *add, const float *gamma, const float *beta, const float *mean,        \
+                                const float *invstd, u8 *mask, int rows, int c, int lanes, int with_relu, float eps) {           \
+    bn_apply<T, V, true>(y, x, add, gamma, beta, mean, invstd, mask, rows, c, lanes, with_relu, eps);                            \
+  }                                                                                                                              \
+  EXPORT(bn_apply_add_##t);
 FOR_VECTORS(BATCH_NORM)
