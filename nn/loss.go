@@ -12,6 +12,12 @@ func SoftmaxCrossEntropy(logits, labels *gorgonia.Node) *gorgonia.Node {
 	return apply("SoftmaxCrossEntropy", &op.SoftmaxCrossEntropy{}, logits, labels)
 }
 
+// SmoothedCrossEntropy is SoftmaxCrossEntropy against labels of which a share, 0 to below 1, is spread over all classes: 0.1 is usual.
+// What it gives for a sure and right answer is not 0.
+func SmoothedCrossEntropy(logits, labels *gorgonia.Node, share float64) *gorgonia.Node {
+	return apply("SmoothedCrossEntropy", &op.SoftmaxCrossEntropy{Smoothing: share}, logits, labels)
+}
+
 // Softmax gives class probabilities for logits (N,K).
 func Softmax(logits *gorgonia.Node) *gorgonia.Node {
 	return apply("Softmax", &op.Softmax{}, logits)

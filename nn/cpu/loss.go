@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/nn/op"
 	"github.com/paragon-train/paragon/nn/plan"
 )
 
@@ -83,6 +84,7 @@ func (e *Executor) labels(v *plan.Value, classes int) (func() (at func(i int) in
 
 func (e *Executor) crossEntropy(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
+	smoothing := o.Attr.(*op.SoftmaxCrossEntropy).Smoothing
 	return kernel{doubles: rows, bind: func() func() error {
 		x, loss := e.floats(o.In[0]), e.floats(o.Out[0])
 		labels, err := e.labels(o.In[1], c)
@@ -95,7 +97,14 @@ func (e *Executor) crossEntropy(o *plan.Op) (kernel, error) {
 				e.doubles[b] = 0
 				if l := at(b); l >= 0 {
 					row := x[b*c : (b+1)*c]
-					e.doubles[b] = logSumExp(row) - float64(row[l])
+					e.doubles[b] = logSumExp(row) - (1-smoothing)*float64(row[l])
+					if smoothing != 0 {
+						sum := 0.0
+						for _, v := range row {
+							sum += float64(v)
+						}
+						e.doubles[b] -= smoothing / float64(c) * sum
+					}
 				}
 			}
 		})
@@ -117,6 +126,7 @@ func (e *Executor) crossEntropy(o *plan.Op) (kernel, error) {
 
 func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
+	smoothing := o.Attr.(*op.SoftmaxCrossEntropyGrad).Smoothing
 	return kernel{bind: func() func() error {
 		dx, x, dloss := e.floats(o.Out[0]), e.floats(o.In[0]), e.floats(o.In[2])
 		labels, err := e.labels(o.In[1], c)
@@ -136,9 +146,9 @@ func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 				row := x[b*c : (b+1)*c]
 				lse := logSumExp(row)
 				for k, v := range row {
-					p := math.Exp(float64(v) - lse)
+					p := math.Exp(float64(v)-lse) - smoothing/float64(c)
 					if k == l {
-						p--
+						p -= 1 - smoothing
 					}
 					out[k] = float32(share * p)
 				}

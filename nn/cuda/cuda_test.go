@@ -48,6 +48,10 @@ var models = []model{
 	classifier("mlp", 6, []int{11}, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.MLP(x, nn.MLPConfig{Hidden: []int{17, 8}, Classes: 5})
 	}),
+	{"smoothed labels", 5, func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		x := nn.Input(g, "x", 6, 11)
+		return nn.SmoothedCrossEntropy(nn.Linear(x, "fc", nn.LinearConfig{Out: 5}), nn.Labels(g, "labels", 6), 0.1)
+	}},
 	classifier("mlp dropout", 6, []int{11}, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.MLP(x, nn.MLPConfig{Hidden: []int{17, 8}, Classes: 5, Dropout: 0.3})
 	}),

@@ -538,8 +538,13 @@ func (k fakeKernels) CrossEntropy(s drv.Stream, c kernels.CrossEntropy) error {
 				continue
 			}
 			p, logSum := softmaxRow(x[r*c.Classes : (r+1)*c.Classes])
-			loss += logSum - float64(x[r*c.Classes+int(l)])
-			p[int(l)]--
+			s := float64(c.Smoothing)
+			loss += logSum - (1-s)*float64(x[r*c.Classes+int(l)])
+			for j := range p {
+				loss -= s / float64(c.Classes) * float64(x[r*c.Classes+j])
+				p[j] -= s / float64(c.Classes)
+			}
+			p[int(l)] -= 1 - s
 			for j, v := range p {
 				dx[r*c.Classes+j] = float32(v * float64(k.number(c.DLoss, 1)) / float64(max(count, 1)))
 			}

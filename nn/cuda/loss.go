@@ -3,6 +3,7 @@ package cuda
 import (
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
+	"github.com/paragon-train/paragon/nn/op"
 	"github.com/paragon-train/paragon/nn/plan"
 )
 
@@ -24,6 +25,12 @@ func (l *lowering) crossEntropy() lowered {
 	o, e := l.o, l.e
 	c := kernels.CrossEntropy{Type: typeOf(o.In[0]), Rows: o.In[0].Shape[0], Classes: o.In[0].Shape[1]}
 	workspace := func() drv.Ptr { return 0 }
+	switch a := o.Attr.(type) {
+	case *op.SoftmaxCrossEntropy:
+		c.Smoothing = float32(a.Smoothing)
+	case *op.SoftmaxCrossEntropyGrad:
+		c.Smoothing = float32(a.Smoothing)
+	}
 	if o.Kind == plan.CrossEntropy {
 		workspace = l.room(4 * int64(c.Rows))
 	}

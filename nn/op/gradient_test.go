@@ -137,6 +137,9 @@ var graphs = []struct {
 	{"SoftmaxCrossEntropy", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.SoftmaxCrossEntropy{}, leaf("x", 4, 3), ints(g, "labels", []int32{0, 2, 2, 1}, 4)))
 	}},
+	{"SoftmaxCrossEntropy with smoothing", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		return must(op.Apply(&op.SoftmaxCrossEntropy{Smoothing: 0.2}, leaf("x", 4, 3), ints(g, "labels", []int32{0, 2, -1, 1}, 4)))
+	}},
 	{"SoftmaxCrossEntropy of a partial batch", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.SoftmaxCrossEntropy{}, leaf("x", 4, 3), ints(g, "labels", []int32{0, 2, -1, -1}, 4)))
 	}},

@@ -13,7 +13,10 @@ import (
 // SoftmaxCrossEntropy is the mean over the batch of the cross-entropy of
 // softmax(x) against class labels, computed together so that it can not overflow:
 //
-//	loss = 1/B · Σ_b (log Σ_k exp(x[b,k]−max_b) + max_b − x[b, label_b])
+//	loss = 1/B · Σ_b (log Σ_k exp(x[b,k]−max_b) + max_b − (1−s)·x[b, label_b] − s/K · Σ_k x[b,k])
+//
+// s is Smoothing: a share s of each label is spread over all K classes (Szegedy et
+// al. 2016, section 7). 0 is none.
 //
 // A label of −1 marks a row that is not there, the rest of a last, partial batch:
 // it adds nothing, has gradient zero, and B is the number of other rows. If there
@@ -21,18 +24,32 @@ import (
 //
 // Arguments: x (N,K), labels (N) with −1 ≤ label < K. Result: a scalar.
 // Gradient: dx by SoftmaxCrossEntropyGrad; labels have none.
-type SoftmaxCrossEntropy struct{ traits }
+type SoftmaxCrossEntropy struct {
+	traits
+	Smoothing float64 // 0 ≤ Smoothing < 1
+}
 
 func (o *SoftmaxCrossEntropy) Arity() int { return 2 }
 func (o *SoftmaxCrossEntropy) Type() hm.Type {
 	return hm.NewFnType(tensorType(2, 'a'), tensorType(1, 'i'), tensorType(0, 'a'))
 }
-func (o *SoftmaxCrossEntropy) String() string        { return "SoftmaxCrossEntropy{}" }
+func (o *SoftmaxCrossEntropy) String() string        { return smoothed("SoftmaxCrossEntropy", o.Smoothing) }
 func (o *SoftmaxCrossEntropy) WriteHash(h hash.Hash) { writeHash(h, o) }
 func (o *SoftmaxCrossEntropy) Hashcode() uint32      { return hashcode(o) }
 func (o *SoftmaxCrossEntropy) DiffWRT(int) []bool    { return []bool{true, false} }
 
+// smoothed is the name of an op with its only attribute, if that is not 0.
+func smoothed(name string, s float64) string {
+	if s == 0 {
+		return name + "{}"
+	}
+	return fmt.Sprintf("%s{smoothing %g}", name, s)
+}
+
 func (o *SoftmaxCrossEntropy) InferShape(ds ...gorgonia.DimSizer) (tensor.Shape, error) {
+	if !(o.Smoothing >= 0 && o.Smoothing < 1) {
+		return nil, fmt.Errorf("op: %v: smoothing is %g, want 0 ≤ smoothing < 1", o, o.Smoothing)
+	}
 	s, err := argShapes(o, ds, 2, 1)
 	if err != nil {
 		return nil, err
@@ -57,7 +74,10 @@ func softmaxCrossEntropy[T float](o *SoftmaxCrossEntropy, in []gorgonia.Value, _
 	for b, label := range labels {
 		if label >= 0 {
 			row := x[b*classes : (b+1)*classes]
-			sum += logSumExp(row) - float64(row[label])
+			sum += logSumExp(row) - (1-o.Smoothing)*float64(row[label])
+			if o.Smoothing != 0 {
+				sum -= o.Smoothing * mean(row)
+			}
 		}
 	}
 	return scalar(T(sum / max(count, 1))), nil
@@ -79,6 +99,14 @@ func classLabels(o gorgonia.Op, v gorgonia.Value, classes int) (labels []int, co
 	return labels, count, nil
 }
 
+func mean[T float](row []T) float64 {
+	var sum float64
+	for _, v := range row {
+		sum += float64(v)
+	}
+	return sum / float64(len(row))
+}
+
 func logSumExp[T float](row []T) float64 {
 	top := float64(row[0])
 	for _, v := range row[1:] {
@@ -92,22 +120,27 @@ func logSumExp[T float](row []T) float64 {
 }
 
 func (o *SoftmaxCrossEntropy) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia.Nodes, error) {
-	dx, err := Apply(&SoftmaxCrossEntropyGrad{}, in[0], in[1], grad)
+	dx, err := Apply(&SoftmaxCrossEntropyGrad{Smoothing: o.Smoothing}, in[0], in[1], grad)
 	return gorgonia.Nodes{dx, nil}, err
 }
 
-// SoftmaxCrossEntropyGrad is dx[b,k] = dloss/B · (softmax(x)[b,k] − [k = label_b]),
-// zero in rows whose label is −1, B as in SoftmaxCrossEntropy.
+// SoftmaxCrossEntropyGrad is dx[b,k] = dloss/B · (softmax(x)[b,k] − (1−s)·[k = label_b] − s/K),
+// zero in rows whose label is −1, B and s as in SoftmaxCrossEntropy.
 //
 // Arguments: x (N,K), labels (N), dloss (a scalar, usually the constant 1).
 // Result: dx like x.
-type SoftmaxCrossEntropyGrad struct{ gradient }
+type SoftmaxCrossEntropyGrad struct {
+	gradient
+	Smoothing float64
+}
 
 func (o *SoftmaxCrossEntropyGrad) Arity() int { return 3 }
 func (o *SoftmaxCrossEntropyGrad) Type() hm.Type {
 	return hm.NewFnType(tensorType(2, 'a'), tensorType(1, 'i'), tensorType(0, 'a'), tensorType(2, 'a'))
 }
-func (o *SoftmaxCrossEntropyGrad) String() string        { return "SoftmaxCrossEntropyGrad{}" }
+func (o *SoftmaxCrossEntropyGrad) String() string {
+	return smoothed("SoftmaxCrossEntropyGrad", o.Smoothing)
+}
 func (o *SoftmaxCrossEntropyGrad) WriteHash(h hash.Hash) { writeHash(h, o) }
 func (o *SoftmaxCrossEntropyGrad) Hashcode() uint32      { return hashcode(o) }
 
@@ -140,9 +173,9 @@ func softmaxCrossEntropyGrad[T float](o *SoftmaxCrossEntropyGrad, in []gorgonia.
 		row := x[b*classes : (b+1)*classes]
 		lse := logSumExp(row)
 		for k, v := range row {
-			p := math.Exp(float64(v) - lse)
+			p := math.Exp(float64(v)-lse) - o.Smoothing/float64(classes)
 			if k == label {
-				p--
+				p -= 1 - o.Smoothing
 			}
 			dx[b*classes+k] = T(dloss / count * p)
 		}

@@ -42,6 +42,7 @@ func TestShapesThatDoNotFitAreErrors(t *testing.T) {
 		{&op.Embedding{IDDims: 1}, []tensor.Shape{s(5, 2), s(3, 1)}, "want 1 dimensions"},
 		{&op.EmbeddingGrad{IDDims: 1, Rows: 5}, []tensor.Shape{s(3), s(4, 2)}, "ids are (3) and dy is (4, 2)"},
 		{&op.SoftmaxCrossEntropy{}, []tensor.Shape{s(2, 3), s(3)}, "logits are (2, 3) and labels (3)"},
+		{&op.SoftmaxCrossEntropy{Smoothing: 1}, []tensor.Shape{s(2, 3), s(2)}, "smoothing is 1, want 0 ≤ smoothing < 1"},
 		{&op.SoftmaxCrossEntropyGrad{}, []tensor.Shape{s(2, 3), s(3), s()}, "logits are (2, 3) and labels (3)"},
 		{&op.MSE{Dims: 1}, []tensor.Shape{s(2), s(3)}, "want one shape"},
 		{&op.MSEGrad{Dims: 1}, []tensor.Shape{s(2), s(2)}, "got 2 arguments, want 3"},

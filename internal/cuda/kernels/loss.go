@@ -28,8 +28,10 @@ func (k *Set) SoftmaxGrad(s drv.Stream, t Type, rows, classes int, dx, y, dy drv
 
 // A CrossEntropy is the mean over a batch of the cross-entropy of softmax(x) against class labels, and its gradient:
 //
-//	loss = 1/B · Σ_b (log Σ_j exp(x[b,j]) − x[b,label_b])
-//	dx[b,j] = Scale·DLoss[0]/B · (softmax(x)[b,j] − [j = label_b])
+//	loss = 1/B · Σ_b (log Σ_j exp(x[b,j]) − (1−s)·x[b,label_b] − s/Classes · Σ_j x[b,j])
+//	dx[b,j] = Scale·DLoss[0]/B · (softmax(x)[b,j] − (1−s)·[j = label_b] − s/Classes)
+//
+// with s the Smoothing of labels.
 //
 // A label of −1 marks a row that is not there: it adds nothing, has gradient zero, and B is the number of other rows, at least
 // 1. A label outside of −1 to Classes−1 is counted as −1 and sets Bad[0] to 1.
@@ -42,6 +44,7 @@ type CrossEntropy struct {
 	DX            drv.Ptr // may be X; 0: not wanted
 	DLoss         drv.Ptr // float32; 0: 1
 	Scale         float32 // 0: 1
+	Smoothing     float32 // 0 to below 1
 	Bad           drv.Ptr // uint32; 0: nobody asks
 	Workspace     drv.Ptr // 4·Rows bytes; 0 if Loss is 0
 }
@@ -61,7 +64,7 @@ func (k *Set) CrossEntropy(s drv.Stream, c CrossEntropy) error {
 	if c.Scale == 0 {
 		c.Scale = 1
 	}
-	l.a.ptr(c.DX, c.Workspace, c.X, c.Labels, c.DLoss, c.Bad).i32(c.Rows, c.Classes).f32(c.Scale)
+	l.a.ptr(c.DX, c.Workspace, c.X, c.Labels, c.DLoss, c.Bad).i32(c.Rows, c.Classes).f32(c.Scale).f32(c.Smoothing)
 	x, rows := c.Type.Size()*int64(c.Rows)*int64(c.Classes), 4*int64(c.Rows)
 	written := int64(0)
 	if c.DX != 0 {

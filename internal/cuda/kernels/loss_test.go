@@ -35,6 +35,7 @@ func TestCrossEntropyLeavesOutRowsWithoutLabel(t *testing.T) {
 	everyWay(t, func(b *box, typ Type) {
 		for _, s := range logits {
 			for _, missing := range []int{0, 3, 1} { // no row, every third, every one
+				smoothing := map[int]float64{0: 0.25, 3: 0.1}[missing]
 				rows, classes := s[0], s[1]
 				n := rows * classes
 				xv := mapped(random(33, n), func(x float64) float64 { return 5*x + 30 })
@@ -48,13 +49,13 @@ func TestCrossEntropyLeavesOutRowsWithoutLabel(t *testing.T) {
 				x, l := b.put(typ, xv), b.put(Int32, labels)
 				dloss, bad := b.put(Float32, []float64{1.5}), b.put(Int32, []float64{0})
 				c := CrossEntropy{Type: typ, Rows: rows, Classes: classes, X: x, Labels: l, Loss: b.empty(Float32, 1), DX: b.empty(typ, n),
-					DLoss: dloss, Scale: 2, Bad: bad, Workspace: b.empty(Float32, rows)}
+					DLoss: dloss, Scale: 2, Smoothing: float32(smoothing), Bad: bad, Workspace: b.empty(Float32, rows)}
 				lt := tensor.New(tensor.WithShape(rows), tensor.WithBacking(ids))
-				loss, err := (&op.SoftmaxCrossEntropy{}).Do(dense(xv, rows, classes), lt)
+				loss, err := (&op.SoftmaxCrossEntropy{Smoothing: smoothing}).Do(dense(xv, rows, classes), lt)
 				if err != nil {
 					b.t.Fatal(err)
 				}
-				grad := numbersOf(do(b.t, &op.SoftmaxCrossEntropyGrad{}, dense(xv, rows, classes), lt, gorgonia.NewF64(3))[0])
+				grad := numbersOf(do(b.t, &op.SoftmaxCrossEntropyGrad{Smoothing: smoothing}, dense(xv, rows, classes), lt, gorgonia.NewF64(3))[0])
 				if missing == 1 {
 					clear(grad) // the reference divides zero by zero rows only where it writes
 				}

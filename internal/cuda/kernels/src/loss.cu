@@ -55,8 +55,8 @@ DEVICE int label_count(const int *labels, int rows, int classes) {
 }
 
 // cross_entropy leaves the loss of each row in losses, if that is not null, and the gradient in dx, if that is not null.
-template <class T> DEVICE void cross_entropy(T *dx, float *losses, const T *x, const int *labels, const float *dloss, u32 *bad, int rows, int classes, float scale) {
-  float part = 0;
+template <class T> DEVICE void cross_entropy(T *dx, float *losses, const T *x, const int *labels, const float *dloss, u32 *bad, int rows, int classes, float scale, float smoothing) {
+  float part = 0, share = smoothing / (float)classes;
   if (dx) {
     int count = label_count(labels, rows, classes);
     part = scale * (dloss ? *dloss : 1) / (float)(count > 1 ? count : 1);
@@ -66,17 +66,21 @@ template <class T> DEVICE void cross_entropy(T *dx, float *losses, const T *x, c
     int label = labels[r];
     bool counts = is_label(label, classes);
     if (!counts && label != -1 && bad) *bad = 1;
-    float top = 0, sum = 1, picked = 0;
+    float top = 0, sum = 1, picked = 0, all = 0;
     if (counts) {
       top = row_max(from, classes);
       sum = row_sum(from, classes, top);
       picked = get(from[label]);
+      if (losses && smoothing != 0) {
+        for (int k = warp_lane(); k < classes; k += 32) all += get(from[k]) - top;
+        all = warp_sum(all);
+      }
     }
-    if (losses && warp_lane() == 0) losses[r] = counts ? log_(sum) + (top - picked) : 0;
+    if (losses && warp_lane() == 0) losses[r] = counts ? log_(sum) + (1 - smoothing) * (top - picked) - share * all : 0;
     if (dx) {
       // Nobody reads x[label] for the loss any more.
       T *to = dx + (i64)r * classes;
-      for (int k = warp_lane(); k < classes; k += 32) put(to[k], counts ? part * (exp_(get(from[k]) - top) / sum - (k == label)) : 0);
+      for (int k = warp_lane(); k < classes; k += 32) put(to[k], counts ? part * (exp_(get(from[k]) - top) / sum - (k == label ? 1 - smoothing + share : share)) : 0);
     }
   }
 }
@@ -161,8 +165,8 @@ template <class T> DEVICE void mse_grad(T *dx, const T *x, const T *target, i64 
   KERNEL softmax_grad_##t(T *dx, const T *y, const T *dy, int rows, int classes) { softmax_grad(dx, y, dy, rows, classes); }   \
   EXPORT(softmax_grad_##t);                                                                                                    \
   KERNEL cross_entropy_##t(T *dx, float *losses, const T *x, const int *labels, const float *dloss, u32 *bad, int rows,        \
-                           int classes, float scale) {                                                                         \
-    cross_entropy(dx, losses, x, labels, dloss, bad, rows, classes, scale);                                                    \
+                           int classes, float scale, float smoothing) {                                                        \
+    cross_entropy(dx, losses, x, labels, dloss, bad, rows, classes, scale, smoothing);                                         \
   }                                                                                                                            \
   EXPORT(cross_entropy_##t);                                                                                                   \
   KERNEL mse_##t(float *partial, const T *x, const T *target, i64 n, int vec) { mse(partial, x, target, n, vec); }             \
