@@ -77,6 +77,8 @@ type settings struct {
 	trainExamples, testImages int
 
 	model, stem, dtype string
+	width              int
+	smoothing          float64
 	batch              int
 	devices            []string
 	threads            int
@@ -85,7 +87,7 @@ type settings struct {
 	maxSteps                                        uint64
 	optimizer, schedule                             string
 	learningRate, momentum, weightDecay, warmEpochs float64
-	augment                                         bool
+	augment, decayWeightsOnly                       bool
 	seed                                            uint64
 
 	store          string
@@ -111,6 +113,10 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--train-examples is %d, want at least 1, or 0 for all", s.trainExamples)
 	case s.testImages < 0:
 		return fmt.Errorf("--test-examples is %d, want at least 1, or 0 for all", s.testImages)
+	case s.width < 0:
+		return fmt.Errorf("--width is %d, want at least 1, or 0 for 64", s.width)
+	case !(s.smoothing >= 0 && s.smoothing < 1):
+		return fmt.Errorf("--label-smoothing is %v, want at least 0 and below 1", s.smoothing)
 	case s.batch < 1:
 		return fmt.Errorf("--batch is %d, want at least 1", s.batch)
 	case s.epochs < 1:
@@ -130,8 +136,8 @@ func (s *settings) validate() error {
 	case s.checkpoint.Every < 0:
 		return fmt.Errorf("--checkpoint-every is %v, want such as 10m, or 0 for none", s.checkpoint.Every)
 	}
-	if _, err := nn.ParseDType(s.dtype); err != nil {
-		return fmt.Errorf("--dtype: %w", err)
+	if err := s.checkType(); err != nil {
+		return err
 	}
 	if _, err := s.outer(); err != nil {
 		return fmt.Errorf("--outer-lr, --outer-momentum: %w", err)
@@ -143,6 +149,27 @@ func (s *settings) validate() error {
 	return err
 }
 
+// checkType says what devices take the type, before anything is loaded.
+func (s *settings) checkType() error {
+	dtype, err := nn.ParseDType(s.dtype)
+	if err != nil {
+		return fmt.Errorf("--dtype: %w", err)
+	}
+	if slices.Equal(s.devices, []string{"auto"}) {
+		return nil
+	}
+	devices, err := nn.ParseDevices(s.devices)
+	if err != nil {
+		return fmt.Errorf("--devices: %w", err)
+	}
+	for _, device := range devices {
+		if err := (&nn.Config{Device: device, DType: dtype}).Validate(); err != nil {
+			return fmt.Errorf("--dtype %s with --devices %s: %w", s.dtype, strings.Join(s.devices, ","), err)
+		}
+	}
+	return nil
+}
+
 func flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "data", Usage: "CIFAR-10: the binary archive (.tar.gz) or the folder of its .bin files", EnvVars: []string{"PARAGON_CIFAR10"}},
@@ -152,7 +179,8 @@ func flags() []cli.Flag {
 
 		&cli.StringFlag{Name: "model", Value: "resnet18", Usage: "resnet18, resnet34 or resnet50"},
 		&cli.StringFlag{Name: "stem", Value: "imagenet", Usage: "imagenet (the tutorial's model) or cifar (slower, more accurate)"},
-		&cli.StringFlag{Name: "dtype", Value: "auto", Usage: "numbers of convolutions and linear layers: float32, or bf16, faster on CPUs with AVX512_BF16; on GPUs tf32 and fp16 besides (auto: float32 on CPUs, bf16 on GPUs)"},
+		&cli.IntFlag{Name: "width", Usage: "channels of the first stage; the others have 2, 4 and 8 times as many (0: 64)"},
+		&cli.StringFlag{Name: "dtype", Value: "auto", Usage: "numbers of convolutions and linear layers: on CPUs float32, or bf16, faster with AVX512_BF16; on GPUs bf16, fp16 (the loss is scaled), tf32 or float32 (auto: float32 on CPUs, bf16 on GPUs)"},
 		&cli.IntFlag{Name: "batch", Value: 64, Usage: "images of a step on each device"},
 		&cli.StringSliceFlag{Name: "devices", Value: cli.NewStringSlice("cpu:0"), Usage: "devices of this worker: cpu:0,cpu:1 or cuda:0; auto: the GPUs that are there, else cpu:0"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of each device (0: the cores of this host divided by its workers and devices)"},
@@ -163,7 +191,9 @@ func flags() []cli.Flag {
 		&cli.Float64Flag{Name: "lr", Value: 0.001, Usage: "learning rate"},
 		&cli.Float64Flag{Name: "momentum", Usage: "momentum of sgd, nag, rmsprop and lars"},
 		&cli.Float64Flag{Name: "weight-decay", Usage: "weight decay"},
-		&cli.StringFlag{Name: "schedule", Value: "constant", Usage: "constant or cosine"},
+		&cli.BoolFlag{Name: "decay-weights-only", Usage: "no weight decay of biases and of batch normalisations"},
+		&cli.Float64Flag{Name: "label-smoothing", Usage: "share of each label that is spread over all classes, such as 0.1; in training only"},
+		&cli.StringFlag{Name: "schedule", Value: "constant", Usage: "constant, cosine, linear (both fall to 0), or onecycle: a line up for a quarter of the steps, or --warmup-epochs, and one down to 0"},
 		&cli.Float64Flag{Name: "warmup-epochs", Usage: "epochs of linear warm-up"},
 		&cli.BoolFlag{Name: "augment", Usage: "random crops and flips"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of initial values, order and augmentation; the same on all workers"},
@@ -197,10 +227,10 @@ func fromFlags(c *cli.Context) settings {
 	return settings{
 		data: c.String("data"), download: c.Bool("download"),
 		trainExamples: c.Int("train-examples"), testImages: c.Int("test-examples"),
-		model: c.String("model"), stem: c.String("stem"), dtype: c.String("dtype"), batch: c.Int("batch"), devices: c.StringSlice("devices"), threads: c.Int("threads"),
+		model: c.String("model"), stem: c.String("stem"), width: c.Int("width"), smoothing: c.Float64("label-smoothing"), dtype: c.String("dtype"), batch: c.Int("batch"), devices: c.StringSlice("devices"), threads: c.Int("threads"),
 		epochs: c.Int("epochs"), maxSteps: c.Uint64("max-steps"),
 		optimizer: c.String("optimizer"), schedule: c.String("schedule"), learningRate: c.Float64("lr"), momentum: c.Float64("momentum"),
-		weightDecay: c.Float64("weight-decay"), warmEpochs: c.Float64("warmup-epochs"), augment: c.Bool("augment"), seed: c.Uint64("seed"),
+		weightDecay: c.Float64("weight-decay"), decayWeightsOnly: c.Bool("decay-weights-only"), warmEpochs: c.Float64("warmup-epochs"), augment: c.Bool("augment"), seed: c.Uint64("seed"),
 		store: c.String("kvstore"), updateOnWorker: c.Bool("update-on-worker"),
 		compression: kvstore.Compression{
 			Type: c.String("compression"), Ratio: c.Float64("compression-ratio"),

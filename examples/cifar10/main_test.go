@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -65,6 +67,7 @@ func TestTrainsWithOtherFlags(t *testing.T) {
 		{"--kvstore", "local", "--update-on-worker", "--dtype", "bf16"},
 		{"--kvstore", "dist_async", "--staleness", "1"},
 		{"--local-steps", "2"},
+		{"--label-smoothing", "0.1", "--decay-weights-only", "--optimizer", "nag", "--weight-decay", "5e-4", "--schedule", "onecycle"},
 	} {
 		if err := cifar10(t, append(flags, "--max-steps", "1", "--out", t.TempDir())...); err != nil {
 			t.Errorf("%q: %v", flags, err)
@@ -125,7 +128,10 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--stem", "small"}, `--stem is "small"`},
 		{[]string{"--dtype", "fp8"}, `--dtype: nn: number type "fp8"`},
 		{[]string{"--optimizer", "sgdd"}, `"sgdd"`},
-		{[]string{"--schedule", "linear"}, `--schedule is "linear"`},
+		{[]string{"--schedule", "square"}, `--schedule is "square"`},
+		{[]string{"--width", "-1"}, "--width is -1"},
+		{[]string{"--label-smoothing", "1"}, "--label-smoothing is 1"},
+		{[]string{"--devices", "cpu:0", "--dtype", "fp16"}, "--dtype fp16 with --devices cpu:0: nn: Config.DType is fp16"},
 		{[]string{"--lr", "-1"}, "LearningRate"},
 		{[]string{"--warmup-epochs", "-1"}, "--warmup-epochs is -1"},
 		{[]string{"--kvstore", "elsewhere"}, `"elsewhere"`},
@@ -148,6 +154,77 @@ func TestRefusesByName(t *testing.T) {
 	} {
 		if err := cifar10(t, append([]string{"--out", t.TempDir()}, test.flags...)...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: got error %v, want one with %q", test.flags, err, test.want)
+		}
+	}
+}
+
+func TestSchedules(t *testing.T) {
+	for _, c := range []struct {
+		schedule string
+		warm     float64
+		want     map[uint64]float64 // by step, of 40
+	}{
+		{"constant", 0, map[uint64]float64{0: 0.5, 39: 0.5}},
+		{"cosine", 0, map[uint64]float64{0: 0.5, 20: 0.25, 40: 0}},
+		{"linear", 0, map[uint64]float64{0: 0.5, 20: 0.25, 30: 0.125, 40: 0}},
+		{"linear", 1, map[uint64]float64{4: 0.25, 9: 0.5, 25: 0.25, 40: 0}},
+		{"onecycle", 0, map[uint64]float64{0: 0.05, 4: 0.25, 9: 0.5, 10: 0.5, 25: 0.25, 40: 0}},
+		{"onecycle", 2, map[uint64]float64{9: 0.25, 19: 0.5, 30: 0.25, 40: 0}},
+	} {
+		cfg, err := optimizer(settings{optimizer: "nag", learningRate: 0.5, momentum: 0.9, schedule: c.schedule, warmEpochs: c.warm, epochs: 4}, 10)
+		if err != nil {
+			t.Errorf("%s with %v epochs of warm-up: %v", c.schedule, c.warm, err)
+			continue
+		}
+		for step, want := range c.want {
+			if got := cfg.LearningRateAt(step); math.Abs(got-want) > 1e-12 {
+				t.Errorf("%s with %v epochs of warm-up: the rate of step %d is %v, want %v", c.schedule, c.warm, step, got, want)
+			}
+		}
+	}
+}
+
+// Weights of convolutions and of the linear layer decay, and nothing else.
+func TestDecayWeightsOnly(t *testing.T) {
+	programs, evaluation, _, err := compile(settings{model: "resnet18", stem: "cifar", width: 2, dtype: "float32", batch: 2, devices: []string{"cpu:0"}, threads: 1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer programs[0].Close()
+	defer evaluation.Close()
+	cfg := optim.Config{Name: "nag", WeightDecay: 5e-4, WeightDecayFactors: withoutDecay(programs[0].Params())}
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	decayed := 0
+	for _, p := range programs[0].Params() {
+		want := 0.0
+		if strings.Contains(p.Name, "conv") || strings.HasSuffix(p.Name, "downsample.0.weight") || p.Name == "fc.weight" {
+			want = 1
+			decayed++
+		}
+		if got := cfg.Factors(p.Name).WeightDecay; got != want {
+			t.Errorf("%s %v: weight decay times %v, want %v", p.Name, p.Shape, got, want)
+		}
+	}
+	if decayed != 21 {
+		t.Errorf("%d parameters decay, want the 20 convolutions and the linear layer", decayed)
+	}
+}
+
+// Labels are smoothed in training, not where the network is judged.
+func TestLabelsAreSmoothedInTrainingAlone(t *testing.T) {
+	for _, training := range []bool{true, false} {
+		m, err := buildModel(settings{model: "resnet18", stem: "cifar", width: 1, batch: 2, smoothing: 0.25}, training)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0.0
+		if training {
+			want = 0.25
+		}
+		if got := m.loss.Op().(*op.SoftmaxCrossEntropy).Smoothing; got != want {
+			t.Errorf("training %v: smoothing is %v, want %v", training, got, want)
 		}
 	}
 }

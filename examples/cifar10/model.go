@@ -14,7 +14,8 @@ import (
 // model is the network as a graph for one batch size.
 type model struct{ logits, loss *gorgonia.Node }
 
-func buildModel(s settings) (model, error) {
+// buildModel makes the graph. What is evaluated has labels as they are.
+func buildModel(s settings, training bool) (model, error) {
 	build, ok := map[string]func(*gorgonia.Node, nn.ResNetConfig) *gorgonia.Node{
 		"resnet18": nn.ResNet18, "resnet34": nn.ResNet34, "resnet50": nn.ResNet50,
 	}[s.model]
@@ -28,7 +29,10 @@ func buildModel(s settings) (model, error) {
 	g := gorgonia.NewGraph()
 	nn.Configure(g, nn.GraphConfig{Seed: s.seed})
 	images, labels := nn.Input(g, "images", s.batch, 3, 32, 32), nn.Labels(g, "labels", s.batch)
-	logits := build(images, nn.ResNetConfig{Classes: 10, Stem: stem})
+	logits := build(images, nn.ResNetConfig{Classes: 10, Stem: stem, Width: s.width})
+	if training && s.smoothing > 0 {
+		return model{logits: logits, loss: nn.SmoothedCrossEntropy(logits, labels, s.smoothing)}, nil
+	}
 	return model{logits: logits, loss: nn.SoftmaxCrossEntropy(logits, labels)}, nil
 }
 
@@ -42,7 +46,7 @@ func compile(s settings, rank int) (training []*nn.Program, evaluation *nn.Progr
 		fmt.Fprintf(os.Stderr, "cifar10: --dtype %v: this CPU has no instructions for it; float32 is many times faster\n", dtype)
 	}
 	for d, device := range s.devices {
-		m, err := buildModel(s)
+		m, err := buildModel(s, true)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -52,7 +56,7 @@ func compile(s settings, rank int) (training []*nn.Program, evaluation *nn.Progr
 		}
 		training = append(training, program)
 	}
-	m, err := buildModel(s)
+	m, err := buildModel(s, false)
 	if err != nil {
 		return nil, nil, nil, err
 	}

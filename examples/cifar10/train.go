@@ -81,6 +81,9 @@ func train(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
+	if s.decayWeightsOnly {
+		update.WeightDecayFactors = withoutDecay(programs[0].Params())
+	}
 	trainer, err := worker.NewTrainer(ctx, worker.Config{
 		Store: store, Programs: programs, Optimizer: update, Outer: outer, UpdateOnWorker: s.updateOnWorker, Compression: s.compression,
 	})
@@ -149,15 +152,31 @@ func stepsPerEpoch(s settings, examples, workers int) int {
 // optimizer is the update rule that the flags ask for.
 func optimizer(s settings, stepsPerEpoch int) (optim.Config, error) {
 	cfg := optim.Config{Name: s.optimizer, LearningRate: s.learningRate, Momentum: s.momentum, WeightDecay: s.weightDecay}
+	steps, warmup := s.epochs*stepsPerEpoch, uint64(s.warmEpochs*float64(stepsPerEpoch))
 	switch s.schedule {
 	case "constant":
 	case "cosine":
-		cfg.Schedule = optim.Schedule{Kind: "cosine", Steps: uint64(s.epochs * stepsPerEpoch)}
+		cfg.Schedule = optim.Schedule{Kind: "cosine", Steps: uint64(steps)}
+	case "linear", "onecycle":
+		cfg.Schedule = optim.Schedule{Kind: "polynomial", Power: 1, Steps: uint64(steps)}
+		if s.schedule == "onecycle" && warmup == 0 {
+			warmup = uint64(steps / 4)
+		}
 	default:
-		return cfg, fmt.Errorf("--schedule is %q, want constant or cosine", s.schedule)
+		return cfg, fmt.Errorf("--schedule is %q, want constant, cosine, linear or onecycle", s.schedule)
 	}
-	cfg.Schedule.Warmup = uint64(s.warmEpochs * float64(stepsPerEpoch))
+	cfg.Schedule.Warmup = warmup
 	return cfg, cfg.Validate()
+}
+
+// withoutDecay takes weight decay off biases and batch normalisations: all that is one number for each channel.
+func withoutDecay(params []nn.Param) (factors []optim.Factor) {
+	for _, p := range params {
+		if len(p.Shape) == 1 {
+			factors = append(factors, optim.Factor{Keys: p.Name, Factor: 0})
+		}
+	}
+	return factors
 }
 
 // storeOptions are the options of the store that the flags ask for.
