@@ -24,6 +24,7 @@ const (
 	errorInvalidPC           = 718 // CUDA_ERROR_INVALID_PC
 	errorLaunchFailed        = 719 // CUDA_ERROR_LAUNCH_FAILED
 	errorSystemMismatch      = 803 // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+	errorNotCompatible       = 804 // CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE
 	errorUnknown             = 999 // CUDA_ERROR_UNKNOWN
 )
 

@@ -2,6 +2,7 @@ package drv
 
 import (
 	"fmt"
+	"os"
 	"sync"
 	"unsafe"
 
@@ -32,12 +33,7 @@ func Open(lib *dl.Library) (*Driver, error) {
 	defer d.mu.Unlock()
 	if code := d.call(d.f.cuInit, 0); code != success {
 		err := d.newError(&d.caller, "cuInit of "+lib.Path, code)
-		switch code {
-		case errorStubLibrary:
-			err.Text += "; the file is a stub for linkers, not the driver"
-		case errorSystemMismatch:
-			err.Text += "; the library and the kernel's module are of different versions"
-		}
+		err.Text += reason(code)
 		return nil, err
 	}
 	out := (*int32)(unsafe.Pointer(d.out))
@@ -51,6 +47,25 @@ func Open(lib *dl.Library) (*Driver, error) {
 			major, minor, leastVersion/1000, leastVersion%1000/10)
 	}
 	return d, nil
+}
+
+// reason is what may be behind an answer of cuInit.
+func reason(code int32) string {
+	switch code {
+	case errorStubLibrary:
+		return "; the file is a stub for linkers, not the driver"
+	case errorSystemMismatch:
+		return "; the library and the kernel's module are of different versions"
+	case errorNotCompatible:
+		return "; the file is of CUDA's package for forward compatibility, which this GPU does not take: PARAGON_CUDA_PATH names the driver's own"
+	case errorUnknown:
+		return "; often a file such as /dev/nvidia-uvm is missing, or this user may not open it"
+	case errorNoDevice:
+		if visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
+			return fmt.Sprintf("; CUDA_VISIBLE_DEVICES is %q", visible)
+		}
+	}
+	return ""
 }
 
 // Version returns the newest version of CUDA that the driver runs.

@@ -47,9 +47,13 @@ func TestOpenSaysWhyThereIsNoGPU(t *testing.T) {
 		{"old driver", "version", 11040, drv.ErrTooOld, "it runs CUDA 11.4, and 12.0 or newer is needed"},
 		{"stub", "init_error", 34, nil, "the file is a stub for linkers"},
 		{"mixed installation", "init_error", 803, nil, "the library and the kernel's module are of different versions"},
+		{"a library of another package", "init_error", 804, nil, "PARAGON_CUDA_PATH names the driver's own"},
+		{"no device files", "init_error", 999, nil, "/dev/nvidia-uvm"},
+		{"hidden", "init_error", 100, drv.ErrNoDevice, `CUDA_VISIBLE_DEVICES is "7"`},
 		{"a code without a name", "init_error", 12345, nil, "CUresult 12345 (12345)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("CUDA_VISIBLE_DEVICES", "7")
 			m := fake.New(t)
 			m.Set(c.setting, c.value)
 			lib := must(m.Search().Open(dl.CUDA))(t)

@@ -23,7 +23,8 @@
 //	compute          compute capability, 90 for 9.0
 //	sms, peer        multiprocessors; 0 for GPUs that cannot access each other
 //	init_error       what cuInit answers
-//	ptx_error        what loading PTX answers
+//	ptx_error, ptx_late_error
+//	                 what loading PTX answers, and what asking for a kernel of it
 //	oom_at, host_oom_at, register_fails_at
 //	                 the n-th next allocation on the GPU, of pinned memory, or registration, is the one that fails
 //	launch_fails_at, illegal_at

@@ -106,7 +106,15 @@ func TestKernelsRunThroughTheDriverTheSameInAllOrders(t *testing.T) {
 func TestWhereThePTXIsRefusedTheSourceIsCompiled(t *testing.T) {
 	m := fake.New(t)
 	want := step(t, m.Context(0), load(t, m.Context(0), nil))
-	m.Set("ptx_error", 222)
+	for _, when := range []string{"ptx_error", "ptx_late_error"} {
+		m.Set("ptx_error", 0)
+		m.Set(when, 222)
+		refused(t, m, want)
+	}
+}
+
+func refused(t *testing.T, m *fake.Machine, want []float32) {
+	t.Helper()
 	lib, err := m.Search().Open(dl.NVRTC)
 	if err != nil {
 		t.Fatal(err)

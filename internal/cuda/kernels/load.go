@@ -105,30 +105,24 @@ func LoadWith(ctx *drv.Context, compile Compiler) (*Set, error) {
 	}
 	set := &Set{device: ctx, sms: max(1, ctx.Info().SMs)}
 	err := ctx.Do(func() error {
-		module, err := ctx.LoadModule(ptx)
-		if err != nil {
-			first := fmt.Errorf("PTX: %w", err)
-			if compile == nil {
-				return fmt.Errorf("%w: %w", ErrNoKernels, first)
-			}
-			source, err := Source()
-			if err != nil {
-				return err
-			}
-			image, err := compile(source, ctx.Info().Compute)
-			if err != nil {
-				return fmt.Errorf("%w: %w; compiled from source: %w", ErrNoKernels, first, err)
-			}
-			if module, err = ctx.LoadModule(image); err != nil {
-				return fmt.Errorf("%w: %w; compiled from source: %w", ErrNoKernels, first, err)
-			}
+		err := set.take(ctx, ptx)
+		if err == nil {
+			return nil
 		}
-		set.module = module
-		set.functions = make(map[string]drv.Function)
-		for _, name := range Names() {
-			if set.functions[name], err = ctx.Function(module, name); err != nil {
-				return errors.Join(fmt.Errorf("kernels: load: %w", err), ctx.UnloadModule(module))
-			}
+		first := fmt.Errorf("PTX: %w", err)
+		if compile == nil {
+			return fmt.Errorf("%w: %w", ErrNoKernels, first)
+		}
+		source, err := Source()
+		if err != nil {
+			return err
+		}
+		image, err := compile(source, ctx.Info().Compute)
+		if err == nil {
+			err = set.take(ctx, image)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w; compiled from source: %w", ErrNoKernels, first, err)
 		}
 		return nil
 	})
@@ -137,6 +131,22 @@ func LoadWith(ctx *drv.Context, compile Compiler) (*Set, error) {
 	}
 	set.unload = func() error { return ctx.Do(func() error { return ctx.UnloadModule(set.module) }) }
 	return set, nil
+}
+
+// take loads an image and finds all kernels in it. A driver that loads kernels as late as it can may refuse PTX only when one is asked for.
+func (k *Set) take(ctx *drv.Context, image []byte) error {
+	module, err := ctx.LoadModule(image)
+	if err != nil {
+		return err
+	}
+	functions := make(map[string]drv.Function)
+	for _, name := range Names() {
+		if functions[name], err = ctx.Function(module, name); err != nil {
+			return errors.Join(fmt.Errorf("kernels: load: %w", err), ctx.UnloadModule(module))
+		}
+	}
+	k.module, k.functions = module, functions
+	return nil
 }
 
 // Close unloads the kernels. None may be running, or be in a graph that is launched again.
