@@ -3,9 +3,11 @@ package nn
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/nn/cuda"
 )
 
@@ -45,15 +47,27 @@ type Device struct {
 // Devices lists what programs of this process can run on: the CPU, then the NVIDIA GPUs, if there are any and a driver for them.
 // CUDA_VISIBLE_DEVICES hides some from a process.
 func Devices() []Device {
-	devices := []Device{{Name: "cpu:0", Text: "CPU"}}
-	gpus, err := cuda.Devices(cuda.Options{})
+	devices, err := list(cuda.Options{})
 	if err != nil {
-		return devices // a machine without GPUs, and no more can be said
+		slog.Warn("there is an NVIDIA driver, and its GPUs cannot be used", "error", err)
+	}
+	return devices
+}
+
+// list is Devices; an error says that there is a driver which does not do.
+func list(o cuda.Options) ([]Device, error) {
+	devices := []Device{{Name: "cpu:0", Text: "CPU"}}
+	gpus, err := cuda.Devices(o)
+	if errors.Is(err, dl.ErrNoLibrary) || errors.Is(err, dl.ErrBuild) {
+		return devices, nil // a machine without GPUs, or a build without
+	}
+	if err != nil {
+		return devices, err
 	}
 	for _, g := range gpus {
 		devices = append(devices, Device{Name: fmt.Sprintf("cuda:%d", g.Ordinal), Text: g.String(), Memory: g.Memory})
 	}
-	return devices
+	return devices, nil
 }
 
 // AutoDevices is the names of all GPUs, or cpu:0 where there is none.

@@ -1,8 +1,10 @@
 package nn_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -167,6 +169,25 @@ func TestAGraphShowsWhatItsProgramOnAGPULearned(t *testing.T) {
 	}
 	if _, err := nn.Compile(loss, nn.Config{Inference: true, Share: p}); err == nil || !strings.Contains(err.Error(), "cuda:0") {
 		t.Errorf("sharing with a program of another device: got error %v, want one that names cuda:0", err)
+	}
+}
+
+// Where a driver is there and does not do, programs go on with the CPU, and say why.
+func TestADriverThatDoesNotDoIsSaid(t *testing.T) {
+	machine := onFakes(t)
+	machine.Set("init_error", 803)
+	var said bytes.Buffer
+	old := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&said, nil)))
+	defer slog.SetDefault(old)
+	if got := nn.AutoDevices(); !slices.Equal(got, []string{"cpu:0"}) || !strings.Contains(said.String(), "of different versions") {
+		t.Errorf("devices are %q, and this was said: %q; want the CPU, and the driver's reason", got, said.String())
+	}
+	said.Reset()
+	machine.Set("init_error", 0)
+	machine.Set("devices", 0)
+	if got := nn.AutoDevices(); !slices.Equal(got, []string{"cpu:0"}) || said.Len() > 0 {
+		t.Errorf("without a GPU devices are %q, and this was said: %q; want the CPU, and nothing", got, said.String())
 	}
 }
 

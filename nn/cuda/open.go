@@ -162,6 +162,12 @@ func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) 
 	}
 	g.warn = logger.Warn
 	logf := func(format string, args ...any) { logger.Debug(fmt.Sprintf(format, args...)) }
+	for _, lib := range []*dl.Library{ctx.Driver().Library(), dnn, blas} {
+		logf("%v", lib)
+	}
+	if d, b := dnn.BuiltFor(), blas.BuiltFor(); d != 0 && b != 0 && d != b {
+		logger.Warn("cuDNN and cuBLASLt are built for different versions of CUDA: cuDNN may lack what it wants of the other", "cuDNN", dnn.String(), "cuBLASLt", blas.String())
+	}
 	l.tuner = cudnn.Tuner{Handle: l.dnn, Stream: g.compute, Repeat: o.Repeat, Budget: o.Budget, Any: true, Log: logf,
 		Notice: func(format string, args ...any) {
 			logger.Info(fmt.Sprintf(format, args...), "device", g.Name())

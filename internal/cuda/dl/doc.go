@@ -31,4 +31,6 @@ var (
 	ErrNoLibrary = errors.New("no such library")
 	// ErrTooOld says that a library lacks a function that is needed, or that its version is below the least one.
 	ErrTooOld = errors.New("library is too old")
+	// ErrTooNew says that a library is built for a later CUDA than the driver runs.
+	ErrTooNew = errors.New("library is too new")
 )

@@ -9,12 +9,13 @@ import (
 
 // A Found is a line of a report: one library.
 type Found struct {
-	Name    Name
-	Path    string  // "" where Err is set
-	File    string  // what was loaded, links followed
-	Version Version // as the library says; for the driver, the newest CUDA it runs
-	Release string  // as the file's name says, "" if it does not: for the driver 580.65.06
-	Err     error   // why it is not there
+	Name     Name
+	Path     string  // "" where Err is set
+	File     string  // what was loaded, links followed
+	Version  Version // as the library says; for the driver, the newest CUDA it runs
+	Release  string  // as the file's name says, "" if it does not: for the driver 580.65.06
+	BuiltFor int     // Library.BuiltFor
+	Err      error   // why it is not there
 }
 
 func (f Found) String() string {
@@ -24,6 +25,9 @@ func (f Found) String() string {
 	s := fmt.Sprintf("%-10s %v", f.Name, f.Version)
 	if f.Release != "" && f.Release != f.Version.String() {
 		s += " (" + f.Release + ")"
+	}
+	if f.BuiltFor != 0 && f.BuiltFor != f.Version.Major {
+		s += fmt.Sprintf(" for CUDA %d", f.BuiltFor)
 	}
 	s += " " + f.Path
 	if f.File != f.Path {
@@ -41,13 +45,35 @@ func (s *Search) Report() []Found {
 			report = append(report, Found{Name: name, Err: err})
 			continue
 		}
-		f := Found{Name: name, Path: lib.Path, File: lib.File, Version: lib.Version()}
-		if _, after, ok := strings.Cut(lib.File, ".so."); ok && strings.Contains(after, ".") {
-			f.Release = after
-		}
-		report = append(report, f)
+		report = append(report, lib.line())
 	}
 	return report
+}
+
+func (l *Library) line() Found {
+	f := Found{Name: l.Name, Path: l.Path, File: l.File, Version: l.Version(), BuiltFor: l.BuiltFor()}
+	if _, after, ok := strings.Cut(l.File, ".so."); ok && strings.Contains(after, ".") {
+		f.Release = after
+	}
+	return f
+}
+
+// String is the library's line in a report.
+func (l *Library) String() string { return l.line().String() }
+
+// BuiltFor is the major version of CUDA that the library was built for, 0 where it does not say. A driver runs what is built for its own and for
+// earlier ones.
+func (l *Library) BuiltFor() int {
+	switch l.Name {
+	case CuBLASLt, CuBLAS, NVRTC:
+		return l.Version().Major
+	case CuDNN:
+		if fn, err := l.Symbol("cudnnGetCudartVersion"); err == nil {
+			var caller Caller
+			return int(caller.Call(fn)) / 1000 // 13000 is 13.0
+		}
+	}
+	return 0
 }
 
 // Version asks the library for its version. One that cannot be asked without a GPU, or does not say, has that of its file's name.

@@ -35,6 +35,29 @@ func TestReportNamesEveryLibrary(t *testing.T) {
 	}
 }
 
+// A library that is built for a later CUDA than the driver runs is an error that says so; one for an earlier one will do, and its line says it.
+func TestLibrariesFitTheDriver(t *testing.T) {
+	m := fake.New(t)
+	search := m.Search()
+	search.Major = 13
+	m.Set("cudnn_cudart", 14000)
+	if _, err := search.Open(dl.CuDNN); !errors.Is(err, dl.ErrTooNew) || !strings.Contains(err.Error(), "built for CUDA 14, and the driver runs 13; PARAGON_CUDNN_PATH") {
+		t.Errorf("cuDNN for CUDA 14: got %v, want ErrTooNew", err)
+	}
+	m.Set("cudnn_cudart", 12080)
+	lib, err := search.Open(dl.CuDNN)
+	if err != nil || lib.BuiltFor() != 12 || !strings.Contains(lib.String(), "9.19.0 for CUDA 12 ") {
+		t.Errorf("cuDNN for CUDA 12: got %v and error %v", lib, err)
+	}
+	search.Major = 12
+	if _, err := search.Open(dl.CuBLASLt); !errors.Is(err, dl.ErrTooNew) {
+		t.Errorf("cuBLASLt of CUDA 13 for 12: got %v, want ErrTooNew", err)
+	}
+	if nccl, err := search.Open(dl.NCCL); err != nil || nccl.BuiltFor() != 0 {
+		t.Errorf("NCCL, which does not say: got %v and error %v", nccl, err)
+	}
+}
+
 // A function that a library lacks is an error that names both; one of several names is enough.
 func TestSymbols(t *testing.T) {
 	lib, err := fake.New(t).Search().Open(dl.CUDA)

@@ -57,7 +57,12 @@ func (s *Search) Open(name Name) (*Library, error) {
 			tried = append(tried, err.Error())
 			continue
 		}
-		return newLibrary(name, path, handle), nil
+		lib := newLibrary(name, path, handle)
+		if major := lib.BuiltFor(); s.Major != 0 && major > s.Major {
+			// No other is tried: parts of this one stay open, and would be taken for parts of that.
+			return nil, fmt.Errorf("dl: open %s: %s: %w: it is built for CUDA %d, and the driver runs %d; %s names another", name, lib.Path, ErrTooNew, major, s.Major, name.Variable())
+		}
+		return lib, nil
 	}
 	if len(tried) == 0 {
 		tried = append(tried, "it is in none of the usual folders")

@@ -30,8 +30,8 @@
 //	launch_fails_at, illegal_at
 //	                 the n-th next launch breaks the GPU with CUDA_ERROR_LAUNCH_FAILED or CUDA_ERROR_ILLEGAL_ADDRESS
 //	lost_at          from the n-th call on, all calls answer CUDA_ERROR_UNKNOWN
-//	cudnn_version, cublaslt_version
-//	                 91900 for 9.19.0, 130001 for 13.0.1
+//	cudnn_version, cudnn_cudart, cublaslt_version
+//	                 91900 for 9.19.0, 13000 for one that is built for CUDA 13.0, 130001 for 13.0.1
 //	cudnn_wgrad_float32, cudnn_mask_scalar, cudnn_heuristics_b
 //	                 0 for a cuDNN that lacks it: float32 gradients of 16-bit weights, a mask by comparing with a number, mode B
 //	cudnn_mixed_types, cudnn_beta

@@ -270,6 +270,8 @@ int execute(Handle* h, Descriptor* plan, Descriptor* pack) {
 
 extern "C" {
 
+size_t cudnnGetCudartVersion() { return size_t(fakecuda::setting("cudnn_cudart", 13000)); }
+
 size_t cudnnGetVersion() { return size_t(fakecuda::setting("cudnn_version", 91900)); }
 
 void cudnnGetLastErrorString(char* message, size_t max) {
