@@ -147,6 +147,7 @@ func (l *copyLink) prepare(pieces []piece) error {
 	})
 }
 
+func (l *copyLink) breaks() bool { return false }
 func (l *copyLink) err() error   { return nil }
 func (l *copyLink) abort() error { return nil }
 

@@ -227,6 +227,20 @@ func (w *watch) wait(e drv.Event, limit time.Duration) error {
 	}
 }
 
+// again gives a device that hung another time limit, as what it waited for was broken off.
+func (w *watch) again(limit time.Duration) {
+	if !w.hangs {
+		return
+	}
+	w.timer.Reset(limit)
+	defer w.timer.Stop()
+	select {
+	case <-w.answer:
+		w.hangs = false
+	case <-w.timer.C:
+	}
+}
+
 // close ends the goroutine; one that waits for a device that hangs ends with the wait.
 func (w *watch) close() {
 	close(w.ask)

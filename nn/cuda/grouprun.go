@@ -39,10 +39,12 @@ func (g *Group) Run(ctx context.Context, hooks plan.Hooks) error {
 			return fmt.Errorf("cuda: run on %v: %w", g, err)
 		}
 	}
-	err := g.launch(ctx, hooks)
+	look := g.look()
+	err := g.launch(ctx, hooks, look)
 	if err == nil {
-		err = g.collect(ctx, hooks)
+		err = g.collect(ctx, hooks, look)
 	}
+	look.end()
 	if err != nil {
 		return fmt.Errorf("cuda: run on %v: %w", g, g.breakOff(err))
 	}
@@ -61,7 +63,7 @@ type stopped struct{ error }
 func (s stopped) Unwrap() error { return s.error }
 
 // launch gives all of a step to the devices, segment by segment, so that each exchange is asked of all.
-func (g *Group) launch(ctx context.Context, hooks plan.Hooks) error {
+func (g *Group) launch(ctx context.Context, hooks plan.Hooks, look *lookout) error {
 	if err := g.link.err(); err != nil {
 		return err
 	}
@@ -83,7 +85,13 @@ func (g *Group) launch(ctx context.Context, hooks plan.Hooks) error {
 		if err := ctx.Err(); err != nil {
 			return stopped{fmt.Errorf("stopped before segment %d of %d: %w", k, len(segments), err)}
 		}
-		if err := g.launchSegment(k); err != nil {
+		look.calls(true)
+		err := g.launchSegment(k)
+		look.calls(false)
+		if broken := look.saw(); broken != nil {
+			err = broken // of which what the call says is a consequence
+		}
+		if err != nil {
 			return fmt.Errorf("segment %d of %d: %w", k, len(segments), err)
 		}
 	}
@@ -179,7 +187,7 @@ func (g *Group) take(k, i int) error {
 }
 
 // collect waits for the sums, and hands them to the hooks.
-func (g *Group) collect(ctx context.Context, hooks plan.Hooks) error {
+func (g *Group) collect(ctx context.Context, hooks plan.Hooks, look *lookout) error {
 	first, segments := g.members[0], g.schedules[0].segments
 	held := first.scaler.on // nobody gets a gradient before it is known that all are finite
 	from := 0
@@ -188,7 +196,11 @@ func (g *Group) collect(ctx context.Context, hooks plan.Hooks) error {
 		if !last && (held || len(s.ready) == 0) {
 			continue
 		}
-		if err := g.wait(k); err != nil {
+		err := g.wait(k)
+		if broken := look.saw(); broken != nil {
+			err = broken // what was broken off counts as done for the GPUs
+		}
+		if err != nil {
 			return fmt.Errorf("segment %d of %d: %w", k, len(segments), err)
 		}
 		if last {
@@ -247,6 +259,11 @@ func (g *Group) wait(k int) error {
 		first = fmt.Errorf("%s: %w", g.members[a.i].gpu.Name(), a.err)
 		g.fail(first)
 	}
+	if errors.Is(first, errHangs) { // in an exchange, perhaps, which is broken off now
+		for _, e := range g.members {
+			e.watch.again(abortLimit)
+		}
+	}
 	return first
 }
 
@@ -256,7 +273,7 @@ func (g *Group) fail(err error) {
 		return
 	}
 	g.failed = err
-	if broken := within(g.members[0].cfg.Timeout, g.link.abort); broken != nil {
+	if broken := within(abortLimit, g.link.abort); broken != nil {
 		g.failed = errors.Join(err, broken)
 	}
 }

@@ -75,9 +75,10 @@ type linker interface {
 	reduce(pieces []piece) error
 	// prepare makes room for the pieces that will be reduced.
 	prepare(pieces []piece) error
-	// err is what went wrong in the background.
+	// breaks tells whether something may go wrong in the background that no GPU tells of. err is what did, and may be asked at any time.
+	breaks() bool
 	err() error
-	// abort ends exchanges that would wait for ever; close gives everything back.
+	// abort ends exchanges that would wait for ever, at any time, also one that is being asked for; close gives everything back.
 	abort() error
 	close() error
 }

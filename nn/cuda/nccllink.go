@@ -25,6 +25,8 @@ func newNCCLLink(lib *nccl.Library, ranks []*rank) (*ncclLink, error) {
 	})
 }
 
+func (l *ncclLink) breaks() bool { return true }
+
 func (l *ncclLink) do(f func() error) error { return l.ranks[0].context.Do(f) }
 
 func (l *ncclLink) gathers() bool { return true }
@@ -73,6 +75,6 @@ func (l *ncclLink) together(pieces []piece, parts func(p piece, own []drv.Ptr, e
 }
 
 func (l *ncclLink) prepare([]piece) error { return nil }
-func (l *ncclLink) err() error            { return l.do(l.clique.Err) }
-func (l *ncclLink) abort() error          { return l.do(l.clique.Abort) }
+func (l *ncclLink) err() error            { return l.clique.Err() } // from any thread, as abort
+func (l *ncclLink) abort() error          { return l.clique.Abort() }
 func (l *ncclLink) close() error          { return l.do(l.clique.Close) }

@@ -12,10 +12,13 @@ const (
 	errorNoDevice            = 100 // CUDA_ERROR_NO_DEVICE
 	errorInvalidDevice       = 101 // CUDA_ERROR_INVALID_DEVICE
 	errorECCUncorrectable    = 214 // CUDA_ERROR_ECC_UNCORRECTABLE
+	errorNVLinkUncorrectable = 220 // CUDA_ERROR_NVLINK_UNCORRECTABLE
+	errorContained           = 226 // CUDA_ERROR_CONTAINED
 	errorNotReady            = 600 // CUDA_ERROR_NOT_READY
 	errorIllegalAddress      = 700 // CUDA_ERROR_ILLEGAL_ADDRESS
 	errorLaunchTimeout       = 702 // CUDA_ERROR_LAUNCH_TIMEOUT
 	errorPeerEnabled         = 704 // CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+	errorContextIsDestroyed  = 709 // CUDA_ERROR_CONTEXT_IS_DESTROYED
 	errorAssert              = 710 // CUDA_ERROR_ASSERT
 	errorHardwareStackError  = 714 // CUDA_ERROR_HARDWARE_STACK_ERROR
 	errorIllegalInstruction  = 715 // CUDA_ERROR_ILLEGAL_INSTRUCTION
@@ -23,6 +26,7 @@ const (
 	errorInvalidAddressSpace = 717 // CUDA_ERROR_INVALID_ADDRESS_SPACE
 	errorInvalidPC           = 718 // CUDA_ERROR_INVALID_PC
 	errorLaunchFailed        = 719 // CUDA_ERROR_LAUNCH_FAILED
+	errorTensorMemoryLeak    = 721 // CUDA_ERROR_TENSOR_MEMORY_LEAK
 	errorSystemMismatch      = 803 // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
 	errorNotCompatible       = 804 // CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE
 	errorUnknown             = 999 // CUDA_ERROR_UNKNOWN

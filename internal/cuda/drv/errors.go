@@ -57,7 +57,7 @@ func (e *Error) Sticky() bool {
 	switch e.Code {
 	case errorIllegalAddress, errorLaunchTimeout, errorAssert, errorHardwareStackError, errorIllegalInstruction,
 		errorMisalignedAddress, errorInvalidAddressSpace, errorInvalidPC, errorLaunchFailed, errorECCUncorrectable,
-		errorDeviceUnavailable, errorUnknown:
+		errorDeviceUnavailable, errorNVLinkUncorrectable, errorContained, errorContextIsDestroyed, errorTensorMemoryLeak, errorUnknown:
 		return true
 	}
 	return false

@@ -29,9 +29,17 @@
 //	                 the n-th next allocation on the GPU, of pinned memory, or registration, is the one that fails
 //	launch_fails_at, illegal_at
 //	                 the n-th next launch breaks the GPU with CUDA_ERROR_LAUNCH_FAILED or CUDA_ERROR_ILLEGAL_ADDRESS
+//	graph_fails_at   the n-th next launch of a graph breaks the GPU with CUDA_ERROR_LAUNCH_FAILED
 //	lost_at          from the n-th call on, all calls answer CUDA_ERROR_UNKNOWN
 //	cudnn_version, cudnn_cudart, cublaslt_version
 //	                 91900 for 9.19.0, 13000 for one that is built for CUDA 13.0, 130001 for 13.0.1
+//	fault_device, fault_code
+//	                 the one device that breaks, of the settings above, and with which CUresult in place of the one that they name
+//	capture_fails_at the n-th next end of a capture finds that it was invalidated
+//	nccl_hangs_at, nccl_call_hangs_at
+//	                 the n-th next collective never ends on the GPUs, or the call that asks for it never returns, until it is aborted
+//	nccl_async_error, nccl_async_rank
+//	                 what ncclCommGetAsyncError tells, and of which rank alone
 //	cudnn_wgrad_float32, cudnn_mask_scalar, cudnn_heuristics_b
 //	                 0 for a cuDNN that lacks it: float32 gradients of 16-bit weights, a mask by comparing with a number, mode B
 //	cudnn_mixed_types, cudnn_beta

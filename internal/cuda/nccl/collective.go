@@ -57,7 +57,7 @@ func (c *Clique) Together(f func() error) error {
 
 // all makes one call for each rank, as a group.
 func (c *Clique) all(name string, send, recv []drv.Ptr, count int64, t Type, streams []drv.Stream, call func(i int) uintptr) error {
-	if c.closed {
+	if !c.note(name, count) {
 		return fmt.Errorf("nccl: %s: the clique is %w", name, ErrClosed)
 	}
 	if n := c.Size(); len(send) != n || len(recv) != n || len(streams) != n {

@@ -1,7 +1,10 @@
 package nccl
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/cuda/dl"
@@ -100,13 +103,18 @@ func (e *Error) Error() string {
 	return s
 }
 
-// A Clique is GPUs of this process that work together.
+// A Clique is GPUs of this process that work together. Err and Abort may be called beside everything else, from any thread.
 type Clique struct {
 	l       *Library
 	devices []int
 	comms   []uintptr
-	mem     *memory
-	closed  bool
+	mem     *memory // of the thread that asks for collectives
+
+	mu     sync.Mutex // guards what follows
+	watch  *memory
+	closed bool
+	asked  string // the collective that was asked for last
+	count  int64
 }
 
 // memory is what C reads and writes, in the heap.
@@ -120,7 +128,7 @@ func (l *Library) NewClique(devices []int) (*Clique, error) {
 	if len(devices) == 0 {
 		return nil, fmt.Errorf("nccl: new clique: no devices")
 	}
-	c := &Clique{l: l, devices: devices, comms: make([]uintptr, len(devices)), mem: new(memory)}
+	c := &Clique{l: l, devices: devices, comms: make([]uintptr, len(devices)), mem: new(memory), watch: new(memory)}
 	list := make([]int32, len(devices))
 	for i, d := range devices {
 		list[i] = int32(d)
@@ -135,16 +143,27 @@ func (l *Library) NewClique(devices []int) (*Clique, error) {
 // Size returns the number of ranks.
 func (c *Clique) Size() int { return len(c.comms) }
 
-// Err returns what went wrong in the background, such as a link that broke. After an error only Abort helps.
+// Err returns what went wrong in the background, such as a link that broke: on which GPU, and what was asked for last. After an error
+// only Abort helps.
 func (c *Clique) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
 	for i, comm := range c.comms {
-		code := int32(c.mem.caller.Call(c.l.f.asyncError, comm, uintptr(unsafe.Pointer(&c.mem.out))))
+		code := int32(c.watch.caller.Call(c.l.f.asyncError, comm, uintptr(unsafe.Pointer(&c.watch.out))))
 		if code == success {
-			code = c.mem.out
+			code = c.watch.out
 		}
-		if code != success && code != inProgress {
-			return c.newError(fmt.Sprintf("ncclCommGetAsyncError of rank %d (cuda:%d)", i, c.devices[i]), code)
+		if code == success || code == inProgress {
+			continue
 		}
+		call := fmt.Sprintf("ncclCommGetAsyncError of rank %d (cuda:%d)", i, c.devices[i])
+		if c.asked != "" {
+			call += fmt.Sprintf(" behind %s of %d numbers", c.asked, c.count)
+		}
+		return c.l.newError(&c.watch.caller, call, code)
 	}
 	return nil
 }
@@ -152,27 +171,49 @@ func (c *Clique) Err() error {
 // Close gives the clique back. Collectives that are under way must have ended. Closing twice is harmless.
 func (c *Clique) Close() error { return c.end("ncclCommDestroy", c.l.f.destroy) }
 
-// Abort ends collectives that would wait for ever, and gives the clique back.
+// Abort ends collectives that would wait for ever, also such as a thread is asking for at this moment, and gives the clique back.
 func (c *Clique) Abort() error { return c.end("ncclCommAbort", c.l.f.abort) }
 
+// end calls fn for all ranks, each on a thread of its own: one may wait for the others.
 func (c *Clique) end(name string, fn uintptr) error {
-	if c.closed {
+	c.mu.Lock()
+	closed := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if closed {
 		return nil
 	}
-	c.closed = true
-	var first error
+	errs := make([]error, len(c.comms))
+	var all sync.WaitGroup
 	for i, comm := range c.comms {
-		if code := int32(c.mem.caller.Call(fn, comm)); code != success && first == nil {
-			first = c.newError(fmt.Sprintf("%s of rank %d", name, i), code)
-		}
+		all.Go(func() {
+			runtime.LockOSThread() // for good: the library leaves the thread with a GPU of its choice
+			caller := new(dl.Caller)
+			if code := int32(caller.Call(fn, comm)); code != success {
+				errs[i] = c.l.newError(caller, fmt.Sprintf("%s of rank %d (cuda:%d)", name, i, c.devices[i]), code)
+			}
+		})
 	}
-	return first
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// note keeps what is asked for, and is false if the clique is closed.
+func (c *Clique) note(name string, count int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked, c.count = name, count
+	return !c.closed
 }
 
 func (c *Clique) newError(call string, code int32) *Error {
-	e := &Error{Call: call, Code: code, Text: dl.Text(c.mem.caller.Call(c.l.f.getErrorString, uintptr(code)))}
-	if c.l.f.getLastError != 0 {
-		e.Last = dl.Text(c.mem.caller.Call(c.l.f.getLastError, 0))
+	return c.l.newError(&c.mem.caller, call, code)
+}
+
+func (l *Library) newError(caller *dl.Caller, call string, code int32) *Error {
+	e := &Error{Call: call, Code: code, Text: dl.Text(caller.Call(l.f.getErrorString, uintptr(code)))}
+	if l.f.getLastError != 0 {
+		e.Last = dl.Text(caller.Call(l.f.getLastError, 0))
 	}
 	return e
 }

@@ -30,10 +30,18 @@ using Run = std::function<int()>;
 // fake clock that events read.
 int enqueue(void *stream, const std::string &what, const std::vector<Range> &ranges, Run run, double microseconds = 5);
 
-// enqueue_all puts one piece of work into several streams, of several devices perhaps: it is done when all have come to it. None may be
-// captured.
+// Gate says whether work whose turn has come is done, waits, or is left out. It is asked again and again.
+enum { OPEN, SHUT, LEFT_OUT };
+using Gate = std::function<int()>;
+
+// enqueue_all puts one piece of work into several streams, of several devices perhaps: it is done when all have come to it, and its gate is open. None
+// may be captured.
 int enqueue_all(const std::vector<void *> &streams, const std::string &what, const std::vector<Range> &ranges, Run run,
-                double microseconds = 5);
+                double microseconds = 5, Gate gate = nullptr);
+
+// broken is what a device is broken with, 0 for nothing. take_turn counts a setting down, and is true for the call that it names.
+int broken(int device);
+bool take_turn(const char *key);
 
 // capturing says whether a stream is being captured.
 bool capturing(void *stream);

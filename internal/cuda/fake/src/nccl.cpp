@@ -3,6 +3,8 @@
 #include "fakecuda.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -10,11 +12,12 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #define API extern "C" __attribute__((visibility("default")))
 
 typedef int ncclResult_t;
-enum { SUCCESS = 0, CUDA_ERROR = 1, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
+enum { SUCCESS = 0, CUDA_ERROR = 1, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6 };
 
 namespace {
 
@@ -24,6 +27,7 @@ const char *kinds[] = {"ncclAllReduce", "ncclReduceScatter", "ncclAllGather", "n
 struct Clique {
   int n;
   int alive;
+  std::atomic<bool> aborted{false};
 };
 
 struct Comm {
@@ -176,7 +180,22 @@ int flush() {
       }
       char what[120];
       snprintf(what, sizeof what, "%s %zu type %d op %d root %d", kinds[first.kind], first.count, first.type, first.op, first.root);
-      if (fakecuda::enqueue_all(streams, what, {}, [one] { return run(one); }, 10)) return CUDA_ERROR;
+      std::shared_ptr<Clique> clique = first.comm.clique;
+      if (fakecuda::take_turn("nccl_call_hangs_at")) { // the call itself
+        while (!clique->aborted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return INTERNAL_ERROR;
+      }
+      // Kernels of ranks whose peer is gone wait until they are aborted.
+      bool hangs = fakecuda::take_turn("nccl_hangs_at");
+      std::vector<int> devices;
+      for (const Call &c : one) devices.push_back(c.comm.device);
+      auto gate = [clique, hangs, devices] {
+        if (clique->aborted) return fakecuda::LEFT_OUT + 0;
+        for (int d : devices)
+          if (fakecuda::broken(d)) return fakecuda::SHUT + 0;
+        return (hangs ? fakecuda::SHUT : fakecuda::OPEN) + 0;
+      };
+      if (fakecuda::enqueue_all(streams, what, {}, [one] { return run(one); }, 10, gate)) return CUDA_ERROR;
     }
   }
   return SUCCESS;
@@ -215,6 +234,8 @@ API const char *ncclGetErrorString(ncclResult_t code) {
   switch (code) {
   case SUCCESS: return "no error";
   case CUDA_ERROR: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+  case INTERNAL_ERROR: return "internal error - please report this issue to the NCCL developers";
+  case REMOTE_ERROR: return "remote process exited or there was a network error";
   case INVALID_ARGUMENT: return "invalid argument (run with NCCL_DEBUG=WARN for details)";
   case INVALID_USAGE: return "invalid usage (run with NCCL_DEBUG=WARN for details)";
   }
@@ -232,7 +253,8 @@ API ncclResult_t ncclCommInitAll(void **out, int n, const int *devices) {
     if (!seen.insert(d).second) return refuse(INVALID_USAGE, "ncclCommInitAll: device %d twice", d);
   }
   std::lock_guard<std::mutex> guard(lock);
-  auto clique = std::make_shared<Clique>(Clique{n, n});
+  auto clique = std::make_shared<Clique>();
+  clique->n = clique->alive = n;
   for (int i = 0; i < n; i++) {
     comms[next_comm] = Comm{clique, i, devices ? devices[i] : i};
     out[i] = (void *)next_comm;
@@ -243,18 +265,25 @@ API ncclResult_t ncclCommInitAll(void **out, int n, const int *devices) {
   return SUCCESS;
 }
 
-static ncclResult_t drop(const char *call, void *comm) {
+static ncclResult_t drop(const char *call, void *comm, bool abort) {
   std::lock_guard<std::mutex> guard(lock);
-  if (!comms.erase((uint64_t)comm)) return refuse(INVALID_ARGUMENT, "%s: %p is not a communicator", call, comm);
+  auto it = comms.find((uint64_t)comm);
+  if (it == comms.end()) return refuse(INVALID_ARGUMENT, "%s: %p is not a communicator", call, comm);
+  if (abort) it->second.clique->aborted = true;
+  comms.erase(it);
   fakecuda::count("live_comms", -1);
   return SUCCESS;
 }
 
-API ncclResult_t ncclCommDestroy(void *comm) { return drop("ncclCommDestroy", comm); }
-API ncclResult_t ncclCommAbort(void *comm) { return drop("ncclCommAbort", comm); }
+API ncclResult_t ncclCommDestroy(void *comm) { return drop("ncclCommDestroy", comm, false); }
+API ncclResult_t ncclCommAbort(void *comm) { return drop("ncclCommAbort", comm, true); }
 
 API ncclResult_t ncclCommGetAsyncError(void *comm, ncclResult_t *error) {
-  *error = (int)fakecuda::setting("nccl_async_error", 0);
+  std::lock_guard<std::mutex> guard(lock);
+  auto it = comms.find((uint64_t)comm);
+  if (it == comms.end()) return refuse(INVALID_ARGUMENT, "ncclCommGetAsyncError: %p is not a communicator", comm);
+  long long rank = fakecuda::setting("nccl_async_rank", -1);
+  *error = rank < 0 || rank == it->second.rank ? (int)fakecuda::setting("nccl_async_error", 0) : SUCCESS;
   return SUCCESS;
 }
 

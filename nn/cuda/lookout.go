@@ -1,0 +1,83 @@
+package cuda
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	lookEvery  = 100 * time.Millisecond
+	abortLimit = 10 * time.Second
+)
+
+// A lookout asks, while a step of a group is under way, whether something went wrong in the background, and breaks the exchanges off then:
+// GPUs, and the thread that asks for exchanges, would wait for ever. Steps that are over before its first look cost a timer.
+type lookout struct {
+	g     *Group
+	timer *time.Timer
+
+	mu    sync.Mutex // held while it looks; guards what follows
+	over  bool
+	since time.Time // when a call that may not return began
+	err   error
+}
+
+// look begins a lookout.
+func (g *Group) look() *lookout {
+	l := &lookout{g: g}
+	if g.link.breaks() {
+		l.mu.Lock()
+		l.timer = time.AfterFunc(lookEvery, l.once)
+		l.mu.Unlock()
+	}
+	return l
+}
+
+func (l *lookout) once() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return
+	}
+	limit := l.g.members[0].cfg.Timeout
+	if l.err = l.g.link.err(); l.err == nil && !l.since.IsZero() && time.Since(l.since) > limit {
+		l.err = fmt.Errorf("an exchange was asked for and the call has not returned for %v: %w", limit, errHangs)
+	}
+	if l.err == nil {
+		l.timer.Reset(lookEvery)
+		return
+	}
+	if err := within(abortLimit, l.g.link.abort); err != nil {
+		l.err = fmt.Errorf("%w; and to break it off: %w", l.err, err)
+	}
+}
+
+// calls notes the time of a call that may not return, and ends that with false.
+func (l *lookout) calls(begins bool) {
+	if l.timer == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since = (time.Time{}); begins {
+		l.since = time.Now()
+	}
+}
+
+// saw is what went wrong, nil for nothing.
+func (l *lookout) saw() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// end returns when it looks no more.
+func (l *lookout) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
