@@ -27,7 +27,7 @@ type Options struct {
 	// Most is how many engines of a convolution are measured, the likeliest first; 0 is 10, below 0 all of them. A few that the
 	// library compiles at each start come after them.
 	Most int
-	// Budget is how long measuring may take at a network's first start; 0 is 15 s, below 0 as long as it takes.
+	// Budget is how long measuring may take for one program; 0 is 15 s, below 0 as long as it takes.
 	Budget time.Duration
 	// NonDeterministic lets engines in whose sums are made in an order that differs from run to run. Results then repeat only to rounding.
 	NonDeterministic bool
@@ -141,7 +141,6 @@ type libraries struct {
 	dnn   *cudnn.Handle
 	blas  *cublaslt.Handle
 	tuner cudnn.Tuner
-	told  int  // questions measured when the last line about them came
 	loose bool // Options.NonDeterministic
 }
 
@@ -212,8 +211,7 @@ func (l *libraries) conv(pass cudnn.Op, c cudnn.Conv) (convPlan, error) {
 
 // settled says how long measuring took, where there was any.
 func (l *libraries) settled() {
-	if n, took := l.tuner.Measured(); n > l.told {
-		l.told = n
+	if n, took := l.tuner.Settle(); n > 0 {
 		l.tuner.Notice("cudnn: the engines of %d questions are chosen, in %v", n, took.Round(10*time.Millisecond))
 	}
 }

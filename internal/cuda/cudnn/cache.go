@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 )
 
@@ -134,6 +135,34 @@ func (c *Cache) Put(key string, choice Choice) error {
 		return fmt.Errorf("cudnn: write the choices of engines: %w", err)
 	}
 	return nil
+}
+
+// relatives are the engines that were chosen for the question of a key with other numbers of images.
+func (c *Cache) relatives(key string) map[string]bool {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found map[string]bool
+	for k, choice := range c.choices {
+		if k != key && anyImages(k) == anyImages(key) {
+			if found == nil {
+				found = make(map[string]bool)
+			}
+			found[choice.Engine] = true
+		}
+	}
+	return found
+}
+
+// anyImages is a key without the number of images: "forward convolution of N512 C64" becomes "forward convolution of N C64".
+func anyImages(key string) string {
+	before, after, ok := strings.Cut(key, " of N")
+	if !ok {
+		return key
+	}
+	return before + " of N" + strings.TrimLeft(after, "0123456789")
 }
 
 // broken tells whether an engine broke the device when it was tried for a question, and breaks writes that down: the next start

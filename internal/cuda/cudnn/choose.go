@@ -54,7 +54,7 @@ func choose[P tunable](t *Tuner, q asked[P]) (P, error) {
 			}
 			err = joined(err, p.Close())
 		}
-		t.logf("cudnn: the engine chosen for %s before, %s, no longer builds: %v", q.question, choice.Engine, err)
+		t.notice("cudnn: the engine chosen for %s before, %s, no longer builds: %v", q.question, choice.Engine, err)
 	}
 	plans, err := q.all()
 	if err != nil {
@@ -124,14 +124,18 @@ func measure[P tunable](t *Tuner, q asked[P], key string, plans []P) (best P, er
 		return best, fmt.Errorf("cudnn: tune %s: %w", q.question, err)
 	}
 	limit, left := t.limit()
+	likely, most := t.Cache.relatives(key), t.Most
+	if len(likely) > 0 && most > 1 {
+		most = max(len(likely), most/2)
+	}
 	var found []tried[P]
 	var reasons []error
-	for _, p := range inOrder(plans) {
+	for _, p := range inOrder(plans, func(p P) bool { return likely[q.name(p)] }) {
 		n, late := len(found), t.now().Sub(started) >= limit
 		if n > 0 && (!left || late && (n >= fewest || p.Compiled())) {
 			break
 		}
-		if t.Most > 0 && n >= t.Most && !p.Compiled() || t.Cache.broken(key, q.name(p)) {
+		if most > 0 && n >= most && !p.Compiled() || t.Cache.broken(key, q.name(p)) {
 			continue
 		}
 		r, err := b.try(p)
@@ -173,18 +177,19 @@ func measure[P tunable](t *Tuner, q asked[P], key string, plans []P) (best P, er
 	return chosen.p, b.ctx.Synchronize(t.Stream)
 }
 
-// inOrder puts the engines that the library compiles after the others.
-func inOrder[P tunable](plans []P) []P {
-	order := slices.Clone(plans)
-	slices.SortStableFunc(order, func(a, b P) int {
+// inOrder puts the likely ones first and the engines that the library compiles last.
+func inOrder[P tunable](plans []P, likely func(P) bool) []P {
+	rank := func(p P) int {
 		switch {
-		case a.Compiled() == b.Compiled():
+		case likely(p):
 			return 0
-		case b.Compiled():
-			return -1
+		case p.Compiled():
+			return 2
 		}
 		return 1
-	})
+	}
+	order := slices.Clone(plans)
+	slices.SortStableFunc(order, func(a, b P) int { return rank(a) - rank(b) })
 	return order
 }
 

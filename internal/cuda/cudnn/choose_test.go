@@ -214,12 +214,33 @@ func TestBudgetBoundsMeasuring(t *testing.T) {
 	if got := fmt.Sprint(tried); got != "[4 4 1 1]" {
 		t.Errorf("candidates tried of four questions: got %s, want [4 4 1 1]", got)
 	}
-	questions, took := tuner.Measured()
+	questions, took := tuner.Settle()
 	if questions != 4 || took > 12*time.Second {
 		t.Errorf("got %d questions in %v, want 4 in at most 12s", questions, took)
 	}
 	if said := strings.Join(*noticed, "\n"); !strings.Contains(said, "questions measured in") {
 		t.Errorf("users are told %q, want how far it is", said)
+	}
+	if limit, left := tuner.limit(); limit != time.Second || !left {
+		t.Errorf("after it was settled: a question may take %v, time is left: %v; want 1s, true", limit, left)
+	}
+}
+
+// With another number of images what was chosen before comes first, and fewer are tried.
+func TestAnotherNumberOfImagesBeginsWithWhatWasChosen(t *testing.T) {
+	b := newBench(t)
+	tuner, logged, _ := tuning(b, OpenCache(filepath.Join(t.TempDir(), "c"), nil))
+	tuner.Most = 3
+	for n, want := range []string{"fastest of 3", "fastest of 1"} {
+		b.choice(tuner, Forward, shape(BFloat16, n+1, 8, 4, 4, 8, 3, 3, 1, 1))
+		if line := (*logged)[len(*logged)-1]; !strings.Contains(line, "eng0 k2=18 k24=3 to bfloat16, 20µs, "+want) {
+			t.Errorf("%d images: log is %q, want eng0 k2=18, %s", n+1, line, want)
+		}
+	}
+	for key, want := range map[string]string{"forward convolution of N512 C64 H8 | N1": "forward convolution of N C64 H8 | N1", "of nothing": "of nothing"} {
+		if got := anyImages(key); got != want {
+			t.Errorf("%q: got %q, want %q", key, got, want)
+		}
 	}
 }
 

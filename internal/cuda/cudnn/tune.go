@@ -22,8 +22,8 @@ type Timing struct {
 // for one run.
 const (
 	spells       = 3
-	slow         = 4
-	longestSpell = 10 * time.Millisecond
+	slow         = 3
+	longestSpell = 4 * time.Millisecond
 )
 
 // Tune times the candidates on s and returns the fastest, and what was measured of each, in the order given. run enqueues one

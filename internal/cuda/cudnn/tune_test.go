@@ -186,7 +186,7 @@ func TestTunerChoosesAnewWhatNoLongerBuilds(t *testing.T) {
 			t.Fatal(err)
 		}
 		logged = nil
-		tuner := &Tuner{Handle: b.h, Cache: cache, Stream: b.s, Repeat: 1, Log: logf}
+		tuner := &Tuner{Handle: b.h, Cache: cache, Stream: b.s, Repeat: 1, Notice: logf}
 		b.do(func() error {
 			p, err := tuner.Conv(Forward, c)
 			if err != nil {

@@ -22,12 +22,14 @@ type Tuner struct {
 	// machine of a kind.
 	Repeat int
 
-	// Most is how many candidates are built and timed of a question at most, in the heuristics' order. Zero is all. Those that the
-	// library compiles come after them, as many as Handle.MaxCompiled.
+	// Most is how many candidates are built and timed of a question at most, in the heuristics' order. Zero is all. Where the question
+	// was answered for another number of images, what was chosen there comes first, and half as many do. Those that the library compiles
+	// come after them, as many as Handle.MaxCompiled.
 	Most int
 
-	// Budget is how long all choices together should take, those that are remembered left out. What is left of it is shared out
-	// to questions as they come, a part to each, so late questions try fewer candidates; at least one is tried of each. Zero is no limit.
+	// Budget is how long all choices until Settle together should take, those that are remembered left out. What is left of it is
+	// shared out to questions as they come, a part to each, so late questions try fewer candidates; at least one is tried of each. Zero
+	// is no limit.
 	Budget time.Duration
 
 	// Any lets BackwardWeight choose a plan that writes Conv.In in place of Conv.Weight, as BackwardWeightAny does. The time of
@@ -88,8 +90,12 @@ func (t *Tuner) end(took time.Duration) {
 	}
 }
 
-// Measured is how many questions were measured by now, and how long that took.
-func (t *Tuner) Measured() (questions int, took time.Duration) { return t.measured, t.spent }
+// Settle says how many questions were measured since it was called last, and how long that took. What comes next has a budget of its own.
+func (t *Tuner) Settle() (questions int, took time.Duration) {
+	questions, took = t.measured, t.spent
+	t.measured, t.spent, t.told = 0, 0, 0
+	return questions, took
+}
 
 // Conv gives the plan for a pass, built. Its first choice of a question runs all candidates on memory of its own.
 func (t *Tuner) Conv(op Op, c Conv) (*Plan, error) {
