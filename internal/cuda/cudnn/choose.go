@@ -1,6 +1,7 @@
 package cudnn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -28,10 +29,11 @@ type asked[P tunable] struct {
 	run      func(p P, workspace drv.Ptr, memory []drv.Ptr) error
 
 	// Of results that are checked: what fills the memory of operands, what is done before a run that is looked at, and the look. All
-	// three are nil where they are not.
+	// three are nil where they are not. adds says that a second run gives another result.
 	fill    func(memory []drv.Ptr) error
 	prepare func(p P, memory []drv.Ptr) error
 	check   func(p P, memory []drv.Ptr) error
+	adds    bool
 }
 
 // joined is errors.Join that leaves a single error as it is.
@@ -109,8 +111,9 @@ type bout[P tunable] struct {
 // A tried is a candidate that runs.
 type tried[P tunable] struct {
 	p     P
-	time  time.Duration
-	wrong error
+	time  time.Duration // of one run
+	wrong error         // it gives wrong numbers
+	alone error         // it cannot be captured into a graph
 }
 
 // measure tries candidates on scratch memory and writes the result down.
@@ -163,10 +166,7 @@ func measure[P tunable](t *Tuner, q asked[P], key string, plans []P) (best P, er
 	if len(found) == 0 {
 		return best, fmt.Errorf("cudnn: %s: none of %d engines runs: %w", q.question, len(plans), refused(reasons))
 	}
-	chosen, err := b.pick(found)
-	if err != nil {
-		return best, err
-	}
+	chosen := b.pick(found)
 	choice := Choice{Engine: q.name(chosen.p), Candidates: len(found), Nanoseconds: chosen.time.Nanoseconds()}
 	t.logf("cudnn: %s: %s, %v, fastest of %d", q.question, choice.Engine, chosen.time, choice.Candidates)
 	if chosen.wrong == nil {
@@ -249,23 +249,92 @@ func (b *bout[P]) try(p P) (r tried[P], err error) {
 	}
 	r.p = p
 	run := func() error { return b.q.run(p, b.workspace, b.memory) }
-	if r.wrong, err = b.look(p, run); err != nil {
+	r.wrong, err = b.look(p, run)
+	if err != nil && Refused(err) {
+		// The error of a candidate before may have waited in the library for the next call.
+		r.wrong, err = b.look(p, run)
+	}
+	if err != nil {
 		return r, err
 	}
-	r.time, err = b.watch.time(run, b.least)
-	if err == nil && r.wrong == nil {
+	if r.time, err = b.watch.spell(run, 1); err != nil || r.time/slow > b.least {
+		return r, err
+	}
+	n := b.watch.runs(r.time)
+	exec, err := b.graph(p, n)
+	if err != nil {
+		if errors.Is(err, drv.ErrLost) {
+			return r, err
+		}
+		r.alone = err
+		r.time, err = b.watch.best(run, n, r.time)
+	} else {
+		r.time, r.wrong, err = b.inGraph(p, exec, n, r)
+		err = joined(err, b.ctx.DestroyGraphExec(exec))
+	}
+	if err == nil && r.wrong == nil && r.alone == nil {
 		b.least = min(b.least, r.time)
 	}
 	return r, err
 }
 
+// inGraph times a graph of n runs: as a step has them, without what it costs the host to launch each. It looks at the result, too.
+func (b *bout[P]) inGraph(p P, exec drv.GraphExec, n int, r tried[P]) (time.Duration, error, error) {
+	launch := func() error { return b.ctx.GraphLaunch(exec, b.Stream) }
+	if r.wrong == nil {
+		look := b.look
+		if b.q.adds {
+			look = b.plain
+		}
+		wrong, err := look(p, launch)
+		if wrong != nil || err != nil {
+			return r.time, wrong, err
+		}
+	}
+	best := r.time
+	for range spells {
+		d, err := b.watch.spell(launch, 1)
+		if err != nil {
+			return 0, r.wrong, err
+		}
+		best = min(best, d/time.Duration(n))
+	}
+	return best, r.wrong, nil
+}
+
+// graph captures n runs of a candidate.
+func (b *bout[P]) graph(p P, n int) (exec drv.GraphExec, err error) {
+	if err := b.ctx.BeginCapture(b.Stream); err != nil {
+		return 0, err
+	}
+	var launched error
+	for range n {
+		if launched = b.q.run(p, b.workspace, b.memory); launched != nil {
+			break
+		}
+	}
+	graph, err := b.ctx.EndCapture(b.Stream)
+	if graph != 0 {
+		defer func() { err = joined(err, b.ctx.DestroyGraph(graph)) }()
+	}
+	if launched != nil || err != nil {
+		return 0, errors.Join(launched, err)
+	}
+	return b.ctx.Instantiate(graph)
+}
+
+// plain is look without the comparison.
+func (b *bout[P]) plain(_ P, run func() error) (wrong, err error) {
+	if err := run(); err != nil {
+		return nil, err
+	}
+	return nil, b.ctx.Synchronize(b.Stream)
+}
+
 // look runs a candidate once and compares its result.
 func (b *bout[P]) look(p P, run func() error) (wrong, err error) {
 	if b.q.check == nil {
-		if err := run(); err != nil {
-			return nil, err
-		}
-		return nil, b.ctx.Synchronize(b.Stream)
+		return b.plain(p, run)
 	}
 	if err := b.q.prepare(p, b.memory); err != nil {
 		return nil, err
@@ -281,67 +350,32 @@ func (b *bout[P]) look(p P, run func() error) (wrong, err error) {
 
 // pick takes the fastest that is right and can be captured. If none is right by what the host computes, or none can be captured, the
 // fastest has to do.
-func (b *bout[P]) pick(found []tried[P]) (tried[P], error) {
-	cost := func(r tried[P]) float64 {
-		c := float64(r.time)
-		if r.p.Compiled() {
-			c *= 1 + margin
-		}
-		return c
-	}
-	slices.SortStableFunc(found, func(x, y tried[P]) int {
-		switch d := cost(x) - cost(y); {
-		case (x.wrong == nil) != (y.wrong == nil):
-			if x.wrong == nil {
-				return -1
-			}
-			return 1
-		case d < 0:
-			return -1
-		case d > 0:
-			return 1
-		}
-		return 0
-	})
+func (b *bout[P]) pick(found []tried[P]) tried[P] {
 	for _, r := range found {
-		if r.wrong != nil {
+		switch {
+		case r.wrong != nil:
 			b.notice("cudnn: %s: %s gives wrong numbers when it is tried: %v", b.q.question, b.q.name(r.p), r.wrong)
+		case r.alone != nil:
+			b.notice("cudnn: %s: %s cannot be captured into a graph: %v", b.q.question, b.q.name(r.p), r.alone)
 		}
 	}
-	for _, r := range found {
-		if r.wrong != nil {
-			break
-		}
-		err := b.capture(r.p)
-		if err == nil {
-			return r, nil
-		}
-		if errors.Is(err, drv.ErrLost) {
-			return r, err
-		}
-		b.notice("cudnn: %s: %s cannot be captured into a graph: %v", b.q.question, b.q.name(r.p), err)
-	}
-	return found[0], nil
+	return slices.MinFunc(found, func(x, y tried[P]) int {
+		return cmp.Or(truth(x.wrong != nil)-truth(y.wrong != nil), truth(x.alone != nil)-truth(y.alone != nil), cmp.Compare(x.cost(), y.cost()))
+	})
 }
 
-// capture runs a candidate as a graph, and looks at the result.
-func (b *bout[P]) capture(p P) (err error) {
-	if err := b.ctx.BeginCapture(b.Stream); err != nil {
-		return err
+// cost is what a candidate is judged by.
+func (r tried[P]) cost() float64 {
+	c := float64(r.time)
+	if r.p.Compiled() {
+		c *= 1 + margin
 	}
-	launched := b.q.run(p, b.workspace, b.memory)
-	graph, err := b.ctx.EndCapture(b.Stream)
-	if graph != 0 {
-		defer func() { err = joined(err, b.ctx.DestroyGraph(graph)) }()
+	return c
+}
+
+func truth(b bool) int {
+	if b {
+		return 1
 	}
-	if launched != nil || err != nil {
-		return errors.Join(launched, err)
-	}
-	exec, err := b.ctx.Instantiate(graph)
-	if err != nil {
-		return err
-	}
-	defer func() { err = joined(err, b.ctx.DestroyGraphExec(exec)) }()
-	wrong, err := b.look(p, func() error { return b.ctx.GraphLaunch(exec, b.Stream) })
-	return joined(err, wrong)
+	return 0
 }

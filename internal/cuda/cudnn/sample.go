@@ -206,7 +206,7 @@ func (s *sample) check(ctx *drv.Context, stream drv.Stream, c Conv, memory []drv
 	}
 	for i, at := range s.at {
 		got := float64(load(t, host[i*16:]))
-		limit := part*s.scale[i] + math.Abs(s.want[i])/64
+		limit := part*s.scale[i] + math.Abs(s.want[i])/64 + 1.0/1024
 		if !(math.Abs(got-s.want[i]) <= limit) {
 			return fmt.Errorf("element %d of the result: got %g, want %g to %g: %w", at, got, s.want[i], limit, ErrWrong)
 		}

@@ -113,10 +113,19 @@ func (w *watch) time(run func() error, least time.Duration) (time.Duration, erro
 	if err != nil || best/slow > least {
 		return best, err
 	}
-	n := w.repeat
-	if best > 0 {
-		n = max(1, min(n, int(longestSpell/best)))
+	return w.best(run, w.runs(best), best)
+}
+
+// runs is how many runs make one spell, if one takes this long.
+func (w *watch) runs(one time.Duration) int {
+	if one <= 0 {
+		return w.repeat
 	}
+	return max(1, min(w.repeat, int(longestSpell/one)))
+}
+
+// best is the least of spells of n runs, and of what is given.
+func (w *watch) best(run func() error, n int, best time.Duration) (time.Duration, error) {
 	for range spells {
 		d, err := w.spell(run, n)
 		if err != nil {

@@ -103,7 +103,7 @@ func (t *Tuner) Conv(op Op, c Conv) (*Plan, error) {
 	x, w, y := c.sizes()
 	in := c
 	in.Weight = c.In
-	q := asked[*Plan]{question: describe(op, c), sizes: []int64{x, w, y},
+	q := asked[*Plan]{question: describe(op, c), sizes: []int64{x, w, y}, adds: c.Accumulate,
 		all:  func() ([]*Plan, error) { return h.Candidates(op, c) },
 		name: func(p *Plan) string { return fmt.Sprintf("%s to %v", p.Engine(), p.conv.Weight) },
 		again: func(name string) (*Plan, error) {
