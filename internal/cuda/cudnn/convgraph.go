@@ -41,9 +41,9 @@ var convAttributes = [...]struct {
 func (h *Handle) convGraph(op Op, c Conv) (*graph, error) {
 	p, q := c.OutSize()
 	b := h.newGraph(describe(op, c))
-	x := b.tensor(image("x", c.In, c.N, c.C, c.H, c.W))
-	w := b.tensor(image("w", c.Weight, c.K, c.C, c.R, c.S))
-	y := b.tensor(image("y", c.Out, c.N, c.K, p, q))
+	x := b.tensor(image("x", c.In, c.N, c.C, c.H, c.W).convolved())
+	w := b.tensor(image("w", c.Weight, c.K, c.C, c.R, c.S).convolved())
+	y := b.tensor(image("y", c.Out, c.N, c.K, p, q).convolved())
 	window := b.convolution(c)
 	a := convAttributes[op]
 	d := b.begin(a.t)

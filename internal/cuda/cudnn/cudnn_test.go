@@ -92,9 +92,9 @@ func (b *bench) room(bytes int64) drv.Ptr {
 		return 0
 	}
 	var p drv.Ptr
-	b.do(func() (err error) { p, err = b.ctx.Malloc(bytes + alignment); return })
+	b.do(func() (err error) { p, err = b.ctx.Malloc(bytes + convAlignment); return })
 	b.Cleanup(func() { b.do(func() error { return b.ctx.Free(p) }) })
-	return p + alignment
+	return p + convAlignment
 }
 
 // raw reads device memory after the stream's work.

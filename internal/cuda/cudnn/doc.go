@@ -32,6 +32,6 @@
 // # Rules for callers
 //
 // All methods are called on the thread of the drv.Context given to Open (inside its Do), one at a time. Pointers are aligned to
-// 16 bytes, the workspace to 256. Run only enqueues; it may be captured into a CUDA graph after the plan ran once outside of one
+// 16 bytes, those of convolutions to 32, the workspace to 256. Run only enqueues; it may be captured into a CUDA graph after the plan ran once outside of one
 // with the same pointers. Close the handle after its plans' work is done, before the context.
 package cudnn

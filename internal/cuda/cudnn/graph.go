@@ -23,6 +23,7 @@ type operand struct {
 	name    string
 	uid     int64
 	byValue bool // the pointer is one of the host, to a single number
+	aligned int64
 }
 
 // A tensor describes one operand or one value between operations.
@@ -32,6 +33,7 @@ type tensor struct {
 	dims    [4]int64 // as the library wants them: N, C, H, W
 	virtual bool     // exists between operations only
 	byValue bool     // a number given by the host when the plan runs
+	aligned int64    // bytes that its address is a multiple of; 0: alignment
 }
 
 // strides are those of channel-last memory: of dims N, C, H, W the elements lie in the order N, H, W, C.
@@ -54,6 +56,9 @@ func scalar(name string) tensor {
 	t.byValue = true
 	return t
 }
+
+// convolved is an operand of a convolution.
+func (t tensor) convolved() tensor { t.aligned = convAlignment; return t }
 
 func (t tensor) asVirtual() tensor { t.virtual = true; return t }
 
@@ -141,11 +146,12 @@ func (b *builder) tensor(t tensor) descriptor {
 	b.ints(d, attrTensorDimensions, t.dims[:]...)
 	b.ints(d, attrTensorStrides, strides[:]...)
 	b.ints(d, attrTensorUniqueID, b.uid)
-	b.ints(d, attrTensorByteAlignment, alignment)
+	t.aligned = max(t.aligned, alignment)
+	b.ints(d, attrTensorByteAlignment, t.aligned)
 	if t.virtual {
 		b.flag(d, attrTensorIsVirtual, true)
 	} else {
-		b.tensors = append(b.tensors, operand{t.name, b.uid, t.byValue})
+		b.tensors = append(b.tensors, operand{t.name, b.uid, t.byValue, t.aligned})
 	}
 	if t.byValue {
 		b.flag(d, attrTensorIsByValue, true)
@@ -154,8 +160,12 @@ func (b *builder) tensor(t tensor) descriptor {
 	return d
 }
 
-// alignment in bytes is what pointers of tensors must have.
-const alignment = 16
+// Pointers of tensors are multiples of alignment bytes, those of convolutions of convAlignment, which is what the frameworks tell the
+// library that its heuristics are made for.
+const (
+	alignment     = 16
+	convAlignment = 32
+)
 
 // finish makes the operation graph, or releases everything.
 func (b *builder) finish() (*graph, error) {

@@ -128,7 +128,7 @@ func (p *Plan) Run(s drv.Stream, workspace, x, w, y drv.Ptr) error {
 			return err
 		}
 		for i, ptr := range [...]drv.Ptr{x, w, y} {
-			if err := checkPointer(ptr, [...]string{"x", "w", "y"}[i], p.name, p.legacy.what); err != nil {
+			if err := checkPointer(ptr, convAlignment, [...]string{"x", "w", "y"}[i], p.name, p.legacy.what); err != nil {
 				return err
 			}
 		}
@@ -150,9 +150,9 @@ func (p *plan) ready(workspace drv.Ptr) error {
 	return nil
 }
 
-func checkPointer(ptr drv.Ptr, name, engine, what string) error {
-	if ptr == 0 || ptr%alignment != 0 {
-		return fmt.Errorf("cudnn: run %s for %s: %s lies at %#x, want an address that is not 0 and a multiple of %d", engine, what, name, uint64(ptr), alignment)
+func checkPointer(ptr drv.Ptr, aligned int64, name, engine, what string) error {
+	if ptr == 0 || int64(ptr)%aligned != 0 {
+		return fmt.Errorf("cudnn: run %s for %s: %s lies at %#x, want an address that is not 0 and a multiple of %d", engine, what, name, uint64(ptr), aligned)
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (p *plan) pack(workspace drv.Ptr, pointers []drv.Ptr) (descriptor, error) {
 		if next == len(pointers) {
 			return 0, fmt.Errorf("cudnn: run %s: got %d pointers, want one for %s too", what, len(pointers), o.name)
 		}
-		if err := checkPointer(pointers[next], o.name, p.name, p.graph.what); err != nil {
+		if err := checkPointer(pointers[next], o.aligned, o.name, p.name, p.graph.what); err != nil {
 			return 0, err
 		}
 		addresses = append(addresses, int64(pointers[next]))
