@@ -41,6 +41,9 @@ type segment struct {
 // Enough is Config.Bucket, but less in the first layers: their gradients are the last to leave and their values the first that the next
 // step wants, so that nothing is computed meanwhile. There the forward pass begins with an eighth of it, and may then wait for as much as
 // has come already; and gradients leave as soon as they are half of what is left.
+//
+// With Config.Update neither travels: the only cut is behind the last output, and one launch brings all gradients to the order of the
+// parameters and one all parameters to their second form.
 func (e *Executor) newSchedule(forward bool) (*schedule, error) {
 	p := e.plan
 	var ops []int
@@ -50,6 +53,7 @@ func (e *Executor) newSchedule(forward bool) (*schedule, error) {
 		}
 	}
 	outputs := e.lastOutput(ops)
+	travel := e.cfg.Update == nil
 	s := &schedule{}
 	seen := make([]bool, len(p.Params))
 	now := &segment{}
@@ -77,7 +81,7 @@ func (e *Executor) newSchedule(forward bool) (*schedule, error) {
 			first = append(first, n)
 			bytes += p.Params[n].Size()
 		}
-		if most := min(max(least, waited), e.cfg.Bucket); bytes > 0 && waiting >= most/2 && waiting+bytes > most {
+		if most := min(max(least, waited), e.cfg.Bucket); travel && bytes > 0 && waiting >= most/2 && waiting+bytes > most {
 			cut()
 		}
 		waiting += bytes
@@ -93,7 +97,7 @@ func (e *Executor) newSchedule(forward bool) (*schedule, error) {
 		if i == outputs {
 			s.outputs = len(s.segments)
 		}
-		if k == len(ops)-1 || i == outputs || finished >= e.cfg.Bucket || finished >= max(least, left) {
+		if k == len(ops)-1 || i == outputs || travel && (finished >= e.cfg.Bucket || finished >= max(least, left)) {
 			cut()
 		}
 	}
