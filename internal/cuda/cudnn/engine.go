@@ -304,7 +304,12 @@ func parseEngine(name string) (index int64, knobs [][2]int64, err error) {
 
 // knobs lists the choices of a configuration, "k2=17", sorted by the knob's number.
 func (h *Handle) knobs(config descriptor, what string) ([]string, error) {
-	choices, err := h.getDescriptors(config, attrConfigKnobChoices, knobChoiceDescriptor, maxKnobs, what)
+	// Descriptors to be filled are made before, so a library that does not say how many there are costs more of them.
+	n, err := h.count(config, attrConfigKnobChoices, typeDescriptor, what)
+	if err != nil || n <= 0 || n > maxKnobs {
+		n = maxKnobs
+	}
+	choices, err := h.getDescriptors(config, attrConfigKnobChoices, knobChoiceDescriptor, n, what)
 	if err != nil {
 		return nil, err
 	}

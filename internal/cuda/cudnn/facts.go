@@ -54,17 +54,29 @@ func Facts() []Fact {
 		{"no running statistics", "a fused normalisation may leave out the running statistics", "Running is always set, and the caller ignores them",
 			offered(func(h *Handle) ([]*NormPlan, error) { return builtNorm(h, still) })},
 		{"fused gradient", "the gradient of a bfloat16 normalisation with a mask is one pass", "own kernels are used",
-			offered(func(h *Handle) ([]*NormGradPlan, error) { return h.NormAddReLUGrad(grad) })},
+			offered(func(h *Handle) ([]*NormGradPlan, error) {
+				plans, err := h.NormGradCandidates(grad)
+				return first(plans, err, grad.String())
+			})},
 		{"order of the mask's bits", "bit i%8 of byte i/8 of a mask is that of element i", "masks are only given back to the library, never read", checkMaskBits},
 		{"unbiased running variance", "the running variance takes the batch's variance times M/(M-1)", "own kernels move the running statistics", checkRunning},
 	}
 }
 
-// graphPlans are the built plans of the graph interface alone.
+// first is the first plan that can be built: to build all of them takes the library seconds.
+func first[P buildable](plans []P, err error, what string) ([]P, error) {
+	if err != nil {
+		return nil, err
+	}
+	return keepBuilt(plans, 1, what)
+}
+
+// graphPlans is a built plan of the graph interface alone.
 func graphPlans(h *Handle, op Op, c Conv) ([]*Plan, error) {
 	defer func(legacy bool) { h.Legacy = legacy }(h.Legacy)
 	h.Legacy = false
-	return h.Plans(op, c)
+	plans, err := h.Candidates(op, c)
+	return first(plans, err, describe(op, c))
 }
 
 // legacyPlans are those of the older interface.
@@ -85,26 +97,23 @@ func legacyPlans(h *Handle, op Op, c Conv) ([]*Plan, error) {
 	return kept, errors.Join(append(errs, err)...)
 }
 
-// builtNorm are the plans for exactly this Norm.
+// builtNorm is a plan for exactly this Norm.
 func builtNorm(h *Handle, n Norm) ([]*NormPlan, error) {
 	plans, err := h.NormCandidates(n)
-	if err != nil {
-		return nil, err
-	}
-	return keepBuilt(plans, 0, n.String())
+	return first(plans, err, n.String())
 }
 
 // offered makes a check of whether there are plans.
 func offered[P buildable](ask func(*Handle) ([]P, error)) func(*Handle, drv.Stream) (bool, string, error) {
 	return func(h *Handle, _ drv.Stream) (bool, string, error) {
 		plans, err := ask(h)
-		if errors.Is(err, ErrNotSupported) {
+		if err != nil && Refused(err) {
 			return false, err.Error(), nil
 		}
 		if err != nil {
 			return false, "", err
 		}
-		detail := fmt.Sprintf("%d engines, the first %s", len(plans), plans[0].Engine())
+		detail := "by " + plans[0].Engine()
 		closeAll(plans)
 		return true, detail, nil
 	}
@@ -117,7 +126,11 @@ var factNorm = Norm{N: 2, C: 8, H: 2, W: 2, Type: Float32, ReLU: true, Mask: tru
 // was 0.
 func tryNorm(h *Handle, s drv.Stream) (x, y []float32, mask []byte, variance []float32, err error) {
 	n := factNorm
-	plans, err := h.NormAddReLU(n)
+	plans, err := builtNorm(h, n)
+	if err != nil && Refused(err) {
+		n.Zeros = true
+		plans, err = builtNorm(h, n)
+	}
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
@@ -167,7 +180,7 @@ func tryNorm(h *Handle, s drv.Stream) (x, y []float32, mask []byte, variance []f
 
 func checkMaskBits(h *Handle, s drv.Stream) (bool, string, error) {
 	_, y, mask, _, err := tryNorm(h, s)
-	if errors.Is(err, ErrNotSupported) {
+	if err != nil && Refused(err) {
 		return false, err.Error(), nil
 	}
 	if err != nil {
@@ -184,7 +197,7 @@ func checkMaskBits(h *Handle, s drv.Stream) (bool, string, error) {
 
 func checkRunning(h *Handle, s drv.Stream) (bool, string, error) {
 	x, _, _, variance, err := tryNorm(h, s)
-	if errors.Is(err, ErrNotSupported) {
+	if err != nil && Refused(err) {
 		return false, err.Error(), nil
 	}
 	if err != nil {
