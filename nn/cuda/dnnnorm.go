@@ -125,7 +125,7 @@ func (l *libraries) norm(n cudnn.Norm, room int64, ours func(s drv.Stream, works
 		}
 		return a
 	}
-	faster, err := l.faster([]int64{max(1, room, p.Workspace()), bytes, bytes, channel, channel, channel, channel, channel, channel, bytes, (image + 7) / 8},
+	faster, err := l.faster(n.String(), p.Engine(), []int64{max(1, room, p.Workspace()), bytes, bytes, channel, channel, channel, channel, channel, channel, bytes, (image + 7) / 8},
 		func(s drv.Stream, m []drv.Ptr) error { return p.Run(s, m[0], args(m)) },
 		func(s drv.Stream, m []drv.Ptr) error { return ours(s, m[0], args(m)) })
 	if err != nil || !faster {
@@ -155,7 +155,7 @@ func (l *libraries) normGrad(n cudnn.NormGrad, room int64, ours func(s drv.Strea
 		}
 		return a
 	}
-	faster, err := l.faster([]int64{max(1, room, p.Workspace()), bytes, bytes, bytes, channel, channel, channel, channel, channel, (image + 7) / 8, bytes},
+	faster, err := l.faster(n.String(), p.Engine(), []int64{max(1, room, p.Workspace()), bytes, bytes, bytes, channel, channel, channel, channel, channel, (image + 7) / 8, bytes},
 		func(s drv.Stream, m []drv.Ptr) error { return p.Run(s, m[0], args(m)) },
 		func(s drv.Stream, m []drv.Ptr) error { return ours(s, m[0], args(m)) })
 	if err != nil || !faster {
@@ -164,11 +164,20 @@ func (l *libraries) normGrad(n cudnn.NormGrad, room int64, ours func(s drv.Strea
 	return p, nil
 }
 
-// faster tells whether the first of two ways takes less time, on scratch memory of these sizes. Where nothing is measured it is.
-func (l *libraries) faster(sizes []int64, first, second func(s drv.Stream, m []drv.Ptr) error) (yes bool, err error) {
+// faster tells whether the first of two ways, the library's engine, takes less time than ours, on scratch memory of these sizes. Where
+// nothing is measured it does.
+func (l *libraries) faster(question, engine string, sizes []int64, first, second func(s drv.Stream, m []drv.Ptr) error) (bool, error) {
 	if l.tuner.Repeat == 0 {
 		return true, nil
 	}
+	ours, err := l.remembered("ours or "+engine+" for "+question, [2]string{engine, "ours"}, func() (bool, error) {
+		yes, err := l.measureFaster(sizes, first, second)
+		return !yes, err
+	})
+	return !ours && err == nil, err
+}
+
+func (l *libraries) measureFaster(sizes []int64, first, second func(s drv.Stream, m []drv.Ptr) error) (yes bool, err error) {
 	m := make([]drv.Ptr, len(sizes))
 	defer func() {
 		for _, at := range m {

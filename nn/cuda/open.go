@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cuda/cublaslt"
@@ -225,10 +226,36 @@ type way struct {
 func (w *way) Engine() string   { return w.name }
 func (w *way) Workspace() int64 { return 0 }
 
-func (l *libraries) apart(c cudnn.Conv, accumulates, plan convPlan, add func(s drv.Stream, y, a, b drv.Ptr) error) (apart bool, err error) {
+// remembered is which of two names a measurement chose, at this start or an earlier one: a step that is repeated makes the same sums.
+func (l *libraries) remembered(question string, names [2]string, measure func() (second bool, err error)) (second bool, err error) {
+	key := l.dnn.Key(question)
+	if choice, ok := l.tuner.Cache.Get(key); ok && slices.Contains(names[:], choice.Engine) {
+		return choice.Engine == names[1], nil
+	}
+	if second, err = measure(); err != nil {
+		return false, err
+	}
+	choice := cudnn.Choice{Engine: names[0], Candidates: len(names)}
+	if second {
+		choice.Engine = names[1]
+	}
+	if err := l.tuner.Cache.Put(key, choice); err != nil {
+		l.tuner.Log("%v", err) // the choice holds; the next start makes it again
+	}
+	return second, nil
+}
+
+func (l *libraries) apart(c cudnn.Conv, accumulates, plan convPlan, add func(s drv.Stream, y, a, b drv.Ptr) error) (bool, error) {
 	if l.tuner.Repeat == 0 {
 		return false, nil
 	}
+	names := [2]string{accumulates.Engine() + " alone", plan.Engine() + " and a sum"}
+	return l.remembered("sum of "+cudnn.BackwardData.String()+" "+c.String(), names, func() (bool, error) {
+		return l.measureApart(c, accumulates, plan, add)
+	})
+}
+
+func (l *libraries) measureApart(c cudnn.Conv, accumulates, plan convPlan, add func(s drv.Stream, y, a, b drv.Ptr) error) (apart bool, err error) {
 	p, q := c.OutSize()
 	image := int64(c.N) * int64(c.C) * int64(c.H) * int64(c.W) * c.In.Size()
 	sizes := []int64{image, image, int64(c.K) * int64(c.C) * int64(c.R) * int64(c.S) * c.Weight.Size(), int64(c.N) * int64(c.K) * int64(p) * int64(q) * c.Out.Size(),

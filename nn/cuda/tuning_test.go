@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ func TestEnginesAreMeasuredOnceAndBadOnesLeftOut(t *testing.T) {
 			residual = m
 		}
 	}
+	var first []byte
 	for start := range 2 {
 		var lines bytes.Buffer
 		gpu, err := cuda.Open(0, cuda.Options{Search: *machine.Search(), Choices: path, Repeat: 1, Logger: slog.New(slog.NewTextHandler(&lines, nil))})
@@ -52,6 +54,18 @@ func TestEnginesAreMeasuredOnceAndBadOnesLeftOut(t *testing.T) {
 		}
 		if err := gpu.Close(); err != nil {
 			t.Error(err)
+		}
+		written, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(written), `"sum of backward data `) {
+			t.Errorf("start %d: the file has no choice of how to sum:\n%s", start, written)
+		}
+		if start == 0 {
+			first = written
+		} else if !bytes.Equal(written, first) {
+			t.Errorf("the second start chose anew: got\n%s\nafter\n%s", written, first)
 		}
 	}
 }

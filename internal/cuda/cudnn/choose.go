@@ -133,8 +133,9 @@ func measure[P tunable](t *Tuner, q asked[P], key string, plans []P) (best P, er
 	}
 	var found []tried[P]
 	var reasons []error
+	from := started // of the question's share of the time
 	for _, p := range inOrder(plans, func(p P) bool { return likely[q.name(p)] }) {
-		n, late := len(found), t.now().Sub(started) >= limit
+		n, late := len(found), t.now().Sub(from) >= limit
 		if n > 0 && (!left || late && (n >= fewest || p.Compiled())) {
 			break
 		}
@@ -150,7 +151,9 @@ func measure[P tunable](t *Tuner, q asked[P], key string, plans []P) (best P, er
 		}
 		switch {
 		case err == nil:
-			found = append(found, r)
+			if found = append(found, r); len(found) == 1 {
+				from = t.now() // the library loads what it needs with the first one
+			}
 		case errors.Is(err, drv.ErrLost):
 			t.Cache.breaks(key, q.name(p))
 			return best, fmt.Errorf("cudnn: tune %s for %s: %w", p.Engine(), q.question, err)
