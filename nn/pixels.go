@@ -3,6 +3,7 @@ package nn
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/paragon-train/paragon/nn/cuda"
 )
@@ -18,6 +19,12 @@ type PixelsConfig struct {
 type Pixels struct {
 	Images []uint8 // (N,C,H,W)
 	draws  []int32
+	cfg    PixelsConfig
+}
+
+// made tells whether the pixels become the same numbers with cfg.
+func (p *Pixels) made(cfg PixelsConfig) bool {
+	return p.cfg.Channels == cfg.Channels && p.cfg.Height == cfg.Height && p.cfg.Width == cfg.Width && slices.Equal(p.cfg.Mean, cfg.Mean) && slices.Equal(p.cfg.Std, cfg.Std)
 }
 
 // Len is the number of images of a batch.
@@ -36,14 +43,17 @@ func (p *Pixels) Draw(i, dx, dy int, flip bool) {
 var ErrNoPixels = errors.New("the device takes no images in bytes")
 
 // Pixels makes a float32 input one of bytes, which the device shifts, mirrors and normalises: a quarter of the bytes travel, and the
-// host has nothing to compute. The memory of Input is not read from then on. It is called once, before the first step. A
-// device that does not offer it, such as a CPU, answers ErrNoPixels.
+// host has nothing to compute. The memory of Input is not read from then on. It is called before the first step; asked again, with the
+// same cfg, it gives the same pixels. A device that does not offer it, such as a CPU, answers ErrNoPixels.
 func (p *Program) Pixels(name string, cfg PixelsConfig) (*Pixels, error) {
 	if p.executor == nil {
 		return nil, errClosed
 	}
 	if _, err := p.Input(name); err != nil {
 		return nil, err
+	}
+	if m := p.pixels[name]; m != nil && m.made(cfg) {
+		return m, nil
 	}
 	e, ok := p.executor.(interface {
 		Pixels(i int, cfg cuda.PixelsConfig) (*cuda.Pixels, error)
@@ -62,7 +72,12 @@ func (p *Program) Pixels(name string, cfg PixelsConfig) (*Pixels, error) {
 		if err != nil {
 			return nil, fmt.Errorf("nn: %w", err)
 		}
-		return &Pixels{Images: m.Images, draws: m.Draws}, nil
+		cfg.Mean, cfg.Std = slices.Clone(cfg.Mean), slices.Clone(cfg.Std)
+		if p.pixels == nil {
+			p.pixels = make(map[string]*Pixels)
+		}
+		p.pixels[name] = &Pixels{Images: m.Images, draws: m.Draws, cfg: cfg}
+		return p.pixels[name], nil
 	}
 	return nil, fmt.Errorf("nn: the program has no input %q", name)
 }

@@ -40,6 +40,7 @@ type Program struct {
 	outputs  map[*gorgonia.Node]*plan.Value
 	params   []Param
 	state    []Param
+	pixels   map[string]*Pixels
 	first    *Program // whose parameters it has in a Group; nil: its own
 }
 
@@ -175,6 +176,31 @@ func (p *Program) Plan() string { return p.plan.String() }
 func (p *Program) Finite() bool {
 	e, ok := p.executor.(interface{ Finite() bool })
 	return !ok || e.Finite()
+}
+
+// A LossScale is how far a program's dynamic loss scaling has come: what the loss is multiplied by before its gradient is taken in
+// few bits, and for how many steps in a row that was not too much.
+type LossScale struct {
+	Scale float32
+	Good  int
+}
+
+// LossScale is that of the next step; false if the program does not scale its loss, as all but those of type Float16.
+func (p *Program) LossScale() (s LossScale, scales bool) {
+	if e, ok := p.executor.(interface{ ScaleState() (float32, int, bool) }); ok {
+		s.Scale, s.Good, scales = e.ScaleState()
+	}
+	return s, scales
+}
+
+// SetLossScale says what LossScale was, in a run that goes on from a checkpoint. A program that does not scale its loss
+// ignores it.
+func (p *Program) SetLossScale(s LossScale) error {
+	e, ok := p.executor.(interface{ SetScaleState(float32, int) error })
+	if !ok {
+		return nil
+	}
+	return e.SetScaleState(s.Scale, s.Good)
 }
 
 // Hold says that parameters and running statistics stay as they are until Hold(false), as in an evaluation. A device with

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/nn"
 )
 
-// ImageEvaluator measures loss and accuracy on a data set of images; every worker evaluates all of it.
+// ImageEvaluator measures loss and accuracy on a data set of images; every worker evaluates all of it. A device that takes images as
+// bytes gets them so.
 type ImageEvaluator struct {
 	// Program is compiled for inference, shares its parameters with the trainer's first program, and has Logits (N, classes)
 	// among its outputs.
@@ -30,6 +31,10 @@ func (e *ImageEvaluator) Evaluate(ctx context.Context) (scores Scores, err error
 	if err != nil {
 		return Scores{}, fmt.Errorf("worker: evaluate: %w", err)
 	}
+	pixels, err := e.Program.Pixels("images", pixelsConfig(e.Dataset.Shape(), e.Augment))
+	if err != nil && !errors.Is(err, nn.ErrNoPixels) {
+		return Scores{}, fmt.Errorf("worker: evaluate: %w", err)
+	}
 	order := func(yield func(int) bool) {
 		for i := range e.Dataset.Len() {
 			if !yield(i) {
@@ -37,7 +42,7 @@ func (e *ImageEvaluator) Evaluate(ctx context.Context) (scores Scores, err error
 			}
 		}
 	}
-	loader, err := data.NewLoader(e.Dataset, order, data.LoaderConfig{BatchSize: labels.Len(), Augment: e.Augment})
+	loader, err := data.NewLoader(e.Dataset, order, data.LoaderConfig{BatchSize: labels.Len(), Augment: e.Augment, Raw: pixels != nil})
 	if err != nil {
 		return Scores{}, err
 	}
@@ -54,7 +59,11 @@ func (e *ImageEvaluator) Evaluate(ctx context.Context) (scores Scores, err error
 		if err != nil {
 			return Scores{}, err
 		}
-		copy(images, batch.Images)
+		if pixels != nil {
+			setPixels(pixels, batch.Pixels, batch.Draws)
+		} else {
+			copy(images, batch.Images)
+		}
 		labels.Set(batch.Labels[:batch.N])
 		if err := e.Program.Forward(ctx); err != nil {
 			return Scores{}, err

@@ -86,12 +86,9 @@ func imageInputs(program *nn.Program, shape data.Shape) ([]float32, nn.LabelInpu
 
 // imagePixels are the inputs of all devices as bytes; nil if one of them takes numbers.
 func imagePixels(cfg ImageFeedConfig) ([]*nn.Pixels, error) {
-	shape := cfg.Dataset.Shape()
 	var all []*nn.Pixels
 	for d, program := range cfg.Programs {
-		pixels, err := program.Pixels("images", nn.PixelsConfig{
-			Channels: shape.Channels, Height: shape.Height, Width: shape.Width, Mean: cfg.Augment.Mean, Std: cfg.Augment.Std,
-		})
+		pixels, err := program.Pixels("images", pixelsConfig(cfg.Dataset.Shape(), cfg.Augment))
 		if errors.Is(err, nn.ErrNoPixels) && d == 0 {
 			return nil, nil
 		}
@@ -101,6 +98,10 @@ func imagePixels(cfg ImageFeedConfig) ([]*nn.Pixels, error) {
 		all = append(all, pixels)
 	}
 	return all, nil
+}
+
+func pixelsConfig(shape data.Shape, augment data.Augment) nn.PixelsConfig {
+	return nn.PixelsConfig{Channels: shape.Channels, Height: shape.Height, Width: shape.Width, Mean: augment.Mean, Std: augment.Std}
 }
 
 // Begin starts epoch e at a step.

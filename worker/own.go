@@ -2,15 +2,17 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/nn"
 )
 
 // What is a worker's own, and so in its own file of a checkpoint: the running statistics of each device, what compressed
-// pushes have left out, and, with UpdateOnWorker or local steps, the parameters and the optimizer's state.
+// pushes have left out, the scale of a loss in few bits, and, with UpdateOnWorker or local steps, the parameters and the optimizer's state.
 
 // copyOwn returns a copy of what is the worker's own.
 func (t *Trainer) copyOwn(ctx context.Context) (meta map[string]string, tensors []checkpoint.Tensor, err error) {
@@ -21,6 +23,9 @@ func (t *Trainer) copyOwn(ctx context.Context) (meta map[string]string, tensors 
 	meta = map[string]string{"format": "paragon-worker-1"}
 	if compression != "" {
 		meta[metaCompression] = compression
+	}
+	if scales := t.lossScales(); scales != "" {
+		meta[metaLossScale] = scales
 	}
 	for _, own := range t.ownTensors() {
 		tensors = append(tensors, checkpoint.Float32s(own.name, own.shape, slices.Clone(own.values)))
@@ -42,6 +47,47 @@ func (t *Trainer) loadOwn(ctx context.Context, place checkpoint.Place, name stri
 	}
 	if t.local != nil {
 		t.local.loaded()
+	}
+	return t.setLossScales(name, file.Metadata()[metaLossScale])
+}
+
+// metaLossScale has the loss scale of each device, as a list in JSON; null for one that has none.
+const metaLossScale = "paragon.loss_scale"
+
+// lossScales is that list; "" if no device has one.
+func (t *Trainer) lossScales() string {
+	list, any := make([]*nn.LossScale, len(t.cfg.Programs)), false
+	for d, program := range t.cfg.Programs {
+		if s, scales := program.LossScale(); scales {
+			list[d], any = &s, true
+		}
+	}
+	if !any {
+		return ""
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic(fmt.Sprintf("worker: loss scales: %v", err)) // finite numbers
+	}
+	return string(text)
+}
+
+// setLossScales gives them back to the devices, of which there may be other ones now: those beyond the list get its last one.
+func (t *Trainer) setLossScales(name, text string) error {
+	var list []*nn.LossScale
+	if text == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return fmt.Errorf("%s: %s in the metadata: %w", name, metaLossScale, err)
+	}
+	for d, program := range t.cfg.Programs {
+		if len(list) == 0 || list[min(d, len(list)-1)] == nil {
+			continue
+		}
+		if err := program.SetLossScale(*list[min(d, len(list)-1)]); err != nil {
+			return fmt.Errorf("%s: %s in the metadata: device %d: %w", name, metaLossScale, d, err)
+		}
 	}
 	return nil
 }

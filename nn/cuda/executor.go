@@ -373,6 +373,22 @@ func (e *Executor) Finite() bool { return !e.scaler.skipped }
 // LossScale is what the loss of the next run is multiplied by on the device, 1 but for Float16.
 func (e *Executor) LossScale() float32 { return e.scaler.scale }
 
+// ScaleState is LossScale and how many steps it has been right for, which decides when it is tried larger. on is false if the loss is not scaled.
+func (e *Executor) ScaleState() (scale float32, good int, on bool) {
+	return e.scaler.scale, e.scaler.good, e.scaler.on
+}
+
+// SetScaleState goes on from what ScaleState was, in a run that goes on from a checkpoint. Where the loss is not scaled it does nothing.
+func (e *Executor) SetScaleState(scale float32, good int) error {
+	if !(scale >= leastScale && scale <= largestScale) || good < 0 || good >= goodSteps {
+		return fmt.Errorf("cuda: set loss scale: got %v, good for %d steps, want %v to %v for 0 to %d", scale, good, float32(leastScale), float32(largestScale), goodSteps-1)
+	}
+	if e.scaler.on {
+		e.scaler.scale, e.scaler.good = scale, good
+	}
+	return nil
+}
+
 // Number is the value of a scalar, such as the loss.
 func (e *Executor) Number(v *plan.Value) (float64, error) {
 	m, err := e.Output(v)

@@ -307,6 +307,38 @@ func TestGradScaleAndTheLossScaleLeaveGradientsAsTheyAre(t *testing.T) {
 	}
 }
 
+// A run that goes on from a checkpoint goes on with its loss scale, and with how long that was right.
+func TestTheLossScaleGoesOnWhereItWas(t *testing.T) {
+	m := models[1]
+	_, gpu := cuda.NewFake(8)
+	p := compile(t, m, cuda.Config{GPU: gpu, Type: cuda.Float16, Bucket: 512})
+	p.fill(t, nil, m.classes, 1)
+	if err := p.SetScaleState(2048, 1998); err != nil {
+		t.Fatal(err)
+	}
+	for step, want := range []struct {
+		scale float32
+		good  int
+	}{{2048, 1999}, {4096, 0}, {4096, 1}} {
+		p.step(t)
+		if scale, good, on := p.ScaleState(); scale != want.scale || good != want.good || !on {
+			t.Errorf("after step %d: the scale is %v, good for %d steps (%t), want %v and %d", step, scale, good, on, want.scale, want.good)
+		}
+	}
+	for _, wrong := range []struct {
+		scale float32
+		good  int
+	}{{0, 0}, {float32(math.NaN()), 0}, {1 << 25, 0}, {-1, 0}, {1, -1}, {1, 2000}} {
+		if err := p.SetScaleState(wrong.scale, wrong.good); err == nil {
+			t.Errorf("scale %v, good for %d steps: got no error", wrong.scale, wrong.good)
+		}
+	}
+	plain := compile(t, m, cuda.Config{GPU: gpu, Bucket: 512})
+	if err := plain.SetScaleState(8, 1); err != nil || plain.LossScale() != 1 {
+		t.Errorf("bfloat16: the scale is %v after setting 8 (error %v), want 1 and none", plain.LossScale(), err)
+	}
+}
+
 func TestAStepThatOverflowsCountsForNothing(t *testing.T) {
 	m := models[1]
 	_, gpu := cuda.NewFake(8)

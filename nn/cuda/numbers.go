@@ -96,9 +96,10 @@ type scaler struct {
 }
 
 const (
-	firstScale  = 1 << 16
-	largestLoss = 1 << 24
-	goodSteps   = 2000
+	firstScale   = 1 << 16
+	leastScale   = 0x1p-14
+	largestScale = 1 << 24
+	goodSteps    = 2000
 )
 
 func newScaler(c Compute) scaler {
@@ -113,10 +114,10 @@ func (s *scaler) stepped(finite bool) {
 	s.skipped = !finite
 	switch {
 	case !finite:
-		s.scale, s.good = max(s.scale/2, 0x1p-14), 0
+		s.scale, s.good = max(s.scale/2, leastScale), 0
 	case s.good+1 < goodSteps:
 		s.good++
 	default:
-		s.scale, s.good = min(s.scale*2, largestLoss), 0
+		s.scale, s.good = min(s.scale*2, largestScale), 0
 	}
 }
