@@ -26,7 +26,7 @@ func (n *Node) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, error
 			}
 		}
 		if err != nil {
-			return wire.KeyPlan{}, fmt.Errorf("cluster: declare key %q: %w", d.Name, err)
+			return wire.KeyPlan{}, fmt.Errorf("cluster: declare key %q: %w", d.Name, asRemoved(err))
 		}
 		return plan, nil
 	}

@@ -66,11 +66,28 @@ func (n *Node) Arrive(ctx context.Context, a Arrival) error {
 	return n.taken(ctx, what, err, ack.Revision)
 }
 
+// AskLeave asks that this worker may leave the job while the others go on, for a reason that is told to people. Nil: it may, and gets
+// ErrRemoved at the next boundary, from Arrive, or from Ready if it does not count yet. ErrNeeded is in the chain of the error where the job's
+// members do not change, too few workers would be left, or the whole job is being stopped. A scheduler that is out of reach is asked
+// until it answers.
+func (n *Node) AskLeave(ctx context.Context, reason string) error {
+	_, err := n.ask(ctx, 0, &wire.AskLeave{Node: uint64(n.id), Reason: reason}, &wire.Ack{}, true)
+	var refusal *transport.Refusal
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refusal) && refusal.Code == wire.CodeRemoved: // it was asked to leave before
+		return nil
+	case errors.As(err, &refusal) && (refusal.Code == wire.CodeConflict || refusal.Code == wire.CodeUnsupported):
+		return fmt.Errorf("cluster: ask to leave: %w: %s", ErrNeeded, refusal.Text)
+	}
+	return fmt.Errorf("cluster: ask to leave: %w", err)
+}
+
 // taken ends a wait for a change: it returns once the node knows the membership of that revision.
 func (n *Node) taken(ctx context.Context, what string, err error, revision uint64) error {
-	var refusal *transport.Refusal
-	if errors.As(err, &refusal) && refusal.Code == wire.CodeRemoved {
-		return fmt.Errorf("cluster: %s: %w: %s", what, ErrRemoved, refusal.Text)
+	if removed := asRemoved(err); errors.Is(removed, ErrRemoved) {
+		return fmt.Errorf("cluster: %s: %w", what, removed)
 	}
 	if err != nil {
 		return err
@@ -79,6 +96,15 @@ func (n *Node) taken(ctx context.Context, what string, err error, revision uint6
 		return fmt.Errorf("cluster: %s: %w", what, err)
 	}
 	return nil
+}
+
+// asRemoved says by ErrRemoved that the scheduler refused something since the node was removed. Other errors it returns as they are.
+func asRemoved(err error) error {
+	var refusal *transport.Refusal
+	if errors.As(err, &refusal) && refusal.Code == wire.CodeRemoved {
+		return fmt.Errorf("%w: %s", ErrRemoved, refusal.Text)
+	}
+	return err
 }
 
 // Counted tells the scheduler how many examples of a lost worker are in all shards of this server, as wire.Counted says.

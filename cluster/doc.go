@@ -8,7 +8,7 @@
 // The membership may change while the job runs. A worker that joins a running job (Config.Joining) does not count until Ready
 // returns. Members look at Pending after each step; when a change is pending and all have agreed on the step after which it
 // is made, each calls Arrive, with nothing under way, and is a member of the next generation when it returns. A member that was
-// asked to leave gets ErrRemoved instead, and ends. Barriers, signals and declarations go on over such changes.
+// asked to leave, or asked for that itself (AskLeave), gets ErrRemoved instead, and ends. Barriers, signals and declarations go on over such changes.
 //
 //	cfg, err := cluster.FromEnv(os.Getenv)
 //	node, err := cluster.Join(ctx, cfg)

@@ -24,6 +24,8 @@ var (
 	ErrLost = errors.New("no longer a member of the job")
 	// ErrRemoved: the node was asked to leave the job, and all it did counts. It leaves in order.
 	ErrRemoved = errors.New("removed from the job")
+	// ErrNeeded: the job does not go on without the node, so it can not leave alone; the text says why.
+	ErrNeeded = errors.New("the job does not go on without this worker")
 	// ErrNoServer: there is no server of a rank, or none any more.
 	ErrNoServer = errors.New("no such server")
 	// ErrScheduler: the scheduler was out of reach for too long.

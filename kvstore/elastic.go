@@ -13,6 +13,9 @@ import (
 // ErrRemoved: this worker was asked to leave the job, and all that it did counts. Close the store and end in order.
 var ErrRemoved = cluster.ErrRemoved
 
+// ErrNeeded: this worker can not leave alone, for the job does not go on without it.
+var ErrNeeded = cluster.ErrNeeded
+
 // ErrFinished: all workers that counted are done, before this one did.
 var ErrFinished = errors.New("the job has finished")
 
@@ -37,6 +40,8 @@ var ErrFinished = errors.New("the job has finished")
 //		}
 //	}
 //
+// A worker that is told to end while the others go on calls AskLeave and goes on like this, until Arrive is ErrRemoved.
+//
 // A lost worker needs nothing of this: rounds close without it, and the job has one worker less from the next Arrive on.
 //
 // Calls that are under way when the membership changes go on in the new generation; they are sent again where need be and count
@@ -59,6 +64,12 @@ type Elastic interface {
 	// Generation are then new. No other call of this store may be under way. ErrRemoved is in the error's chain if this worker was
 	// asked to leave.
 	Arrive(ctx context.Context, a cluster.Arrival) error
+	// AskLeave asks that this worker may leave while the others go on, for a reason that people read; a worker program calls it, from any
+	// goroutine, when it is told to end (SIGTERM). Nil: it may. It goes on until the next Arrive, which is ErrRemoved then, as is Ready
+	// if it does not count yet. ErrNeeded is in the error's chain if the job does not go on without it: it was not started with
+	// --elastic-training-enabled, fewer than the least number of workers would be left, or all of it is being stopped. A scheduler that is out
+	// of reach is asked until it answers, ctx ends or the store is closed.
+	AskLeave(ctx context.Context, reason string) error
 	// Division says which examples of the epoch were used before the last change.
 	Division() wire.Division
 	// Members are the workers that count, in rank order.
@@ -80,6 +91,7 @@ type changing interface {
 	Ready(ctx context.Context) error
 	Pending() uint64
 	Arrive(ctx context.Context, a cluster.Arrival) error
+	AskLeave(ctx context.Context, reason string) error
 	Changed() <-chan struct{}
 }
 
@@ -186,6 +198,32 @@ func (s *store) Arrive(ctx context.Context, a cluster.Arrival) error {
 		return fmt.Errorf("%w: %w", ErrRemoved, err)
 	}
 	return err
+}
+
+func (s *store) AskLeave(ctx context.Context, reason string) error {
+	n, ok := s.node.(changing)
+	if !ok {
+		return fmt.Errorf("kvstore: ask to leave: %w: this job is one worker for ever", ErrNeeded)
+	}
+	if err := s.enter(true); err != nil { // it may be under way at a boundary
+		return fmt.Errorf("kvstore: ask to leave: %w", err)
+	}
+	defer s.leave(true)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answered := make(chan struct{})
+	defer close(answered)
+	go func() {
+		select {
+		case <-s.closing:
+			cancel()
+		case <-answered:
+		}
+	}()
+	if err := n.AskLeave(ctx, reason); err != nil {
+		return fmt.Errorf("kvstore: ask to leave: %w", err)
+	}
+	return nil
 }
 
 // finished reports whether the job has ended in order.

@@ -21,6 +21,25 @@ func (m *Ready) fields(c *coder) {
 	c.u32(&m.WaitMillis)
 }
 
+func (m *AskLeave) Kind() Kind { return KindAskLeave }
+
+func (m *AskLeave) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *AskLeave) DecodeHead(b []byte) error {
+	c := decoder(KindAskLeave, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *AskLeave) fields(c *coder) {
+	c.u64(&m.Node)
+	c.string(&m.Reason)
+}
+
 func (m *Arrive) Kind() Kind { return KindArrive }
 
 func (m *Arrive) AppendHead(b []byte) []byte {

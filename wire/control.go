@@ -288,6 +288,20 @@ type Report struct {
 	Answer string
 }
 
+// AskLeave asks that a worker may leave the job while the others go on: at the next boundary, where its Arrive is answered with
+// CodeRemoved. One that does not count yet may go at once. Answer: Ack; or CodeConflict, whose text says why the job can not go on without
+// it, or that the whole job is being stopped. Repeating it is harmless.
+//
+//	offset  size  field
+//	     0     8  node
+//	     8     .  reason      string, why it leaves, for people
+//
+// Introduced in version 1.
+type AskLeave struct {
+	Node   uint64
+	Reason string
+}
+
 // Leave says that a node ends. A worker that leaves in order no longer counts at barriers and rounds; when the last worker
 // has left, the job is finished. With OK false the job fails with the reason. Answer: Ack.
 //

@@ -60,6 +60,7 @@ const (
 	KindCounted      Kind = 16
 	KindControl      Kind = 17
 	KindReport       Kind = 18
+	KindAskLeave     Kind = 19
 	KindInitShard    Kind = 20
 	KindAwaitShard   Kind = 21
 	KindPush         Kind = 22

@@ -25,6 +25,7 @@ var kinds = [...]struct {
 	KindCounted:      {"counted", func() Message { return new(Counted) }},
 	KindControl:      {"control", func() Message { return new(Control) }},
 	KindReport:       {"report", func() Message { return new(Report) }},
+	KindAskLeave:     {"ask leave", func() Message { return new(AskLeave) }},
 	KindInitShard:    {"init shard", func() Message { return new(InitShard) }},
 	KindAwaitShard:   {"await shard", func() Message { return new(AwaitShard) }},
 	KindPush:         {"push", func() Message { return new(Push) }},
