@@ -202,7 +202,7 @@ func (c *Core) loseWorker(n *node, why string) {
 	c.generation++
 	c.noteRanks()
 	c.tellEvent(HostEvent{Action: EventLost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: text})
-	if n.State == wire.MemberLeaving {
+	if h := c.hosts[n.Host]; h != nil && h.status == HostRemovalQueued {
 		c.hostLeft(n.Host)
 	} else if !c.peopled(n.Host) {
 		c.setHost(n.Host, HostFailed, text)
@@ -372,7 +372,7 @@ func (c *Core) commit() {
 	c.note("change %d committed after %s: generation %d has %d workers from step %d, epoch %d, on", number, seconds(took), c.generation, c.workers, c.division.Steps, c.division.Epoch)
 	c.noteRanks()
 	for _, n := range gone {
-		c.hostLeft(n.Host)
+		c.gone(n)
 	}
 	for _, n := range enter {
 		if h := c.hosts[n.Host]; h == nil || h.status == HostAddQueued || h.status == HostFailed {

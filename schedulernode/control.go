@@ -20,6 +20,7 @@ import (
 //	failed  Host, Reason: it could not be added;       answer: Done
 //	lost    Host, PID, Reason: that process ended;     answer: Done
 //	left    Host, PID: that worker ended with code 0;  answer: Done
+//	stop    the whole job is about to be stopped;      answer: Done
 //
 // and, where shards have backups,
 //
@@ -165,10 +166,12 @@ func (c *Core) control(request uint64, m *wire.Control) {
 		c.report(request, Done{Error: refusal, Rank: rank})
 	case "server-failed":
 		c.report(request, Done{Error: c.serverFailed(r.Rank, r.Reason)})
+	case "stop":
+		c.report(request, Done{Error: c.stop()})
 	case "add", "remove", "failed":
 		c.report(request, Done{Error: c.act(r)})
 	default:
-		c.report(request, Done{Error: fmt.Sprintf("op %q: want status, why, events, add, remove, add-server, remove-server, failed, server-failed, lost or left", r.Op)})
+		c.report(request, Done{Error: fmt.Sprintf("op %q: want status, why, events, add, remove, add-server, remove-server, failed, server-failed, lost, left or stop", r.Op)})
 	}
 }
 

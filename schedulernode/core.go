@@ -27,6 +27,7 @@ type Core struct {
 	settle   map[uint64]*settlement
 	division wire.Division
 	shares   []uint64 // the worker of each part of the division
+	stopping bool     // the launcher is about to stop the whole job
 	hosts    map[string]*host
 	happened []HostEvent
 	events   uint64 // number of the last one
@@ -151,6 +152,8 @@ func (c *Core) Step(e Event) Output {
 		c.arrive(e.Request, m)
 	case *wire.Counted:
 		c.counted(e.Request, m)
+	case *wire.AskLeave:
+		c.askLeave(e.Request, m)
 	case *wire.ReadPlaces:
 		c.readPlaces(e.Request, m)
 	case *wire.Filled:

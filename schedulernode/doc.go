@@ -11,7 +11,7 @@
 // after the start timeout. Whoever waits for something then hears the reason.
 //
 // While it runs the membership may change, as cluster.Elastic says. Whatever calls for that (a joining worker is ready, a host
-// is to be removed, a worker was lost) makes one numbered change pending, which later causes join. It is committed when every
+// is to be removed, a worker that was told to end asks to leave, a worker was lost) makes one numbered change pending, which later causes join. It is committed when every
 // worker that counts has arrived at the boundary and every server has told what it counted of lost workers: those who stay
 // keep their order and get the ranks from 0 on, new ones come last, and what is left of the epoch is divided anew. A loss
 // makes a new generation at once besides, without the lost worker, since others stand in rounds that need it. Hosts of

@@ -46,7 +46,7 @@ func prod(t *testing.T, c *Core) {
 			&wire.Arrive{Node: id, Generation: c.generation, Change: c.changes, WaitMillis: 10}, &wire.Counted{Node: 1, Lost: id, Examples: 7},
 			&wire.Register{Role: wire.RoleWorker, Rank: -1, Nonce: 90 + id, Job: "j", Host: "n", Joining: true, Workers: 2, Servers: 1},
 			&wire.Control{Request: `{"op":"status"}`}, &wire.Control{Request: `{"op":"why"}`}, &wire.Control{Request: `{"op":"events"}`},
-			&wire.Control{Request: `{"op":"remove","host":"a"}`},
+			&wire.Control{Request: `{"op":"remove","host":"a"}`}, &wire.AskLeave{Node: id, Reason: "x"},
 		} {
 			request++
 			at = at.Add(time.Millisecond)

@@ -20,7 +20,11 @@ const (
 )
 
 // The actions of events: the statuses that a host gets (ADDED comes for each worker there that counts from now on), and
-const EventLost = "LOST" // a worker or a server there was lost
+const (
+	EventLost    = "LOST"    // a worker or a server there was lost
+	EventLeaving = "LEAVING" // a worker there is let go, since it was told to end; others stay there
+	EventLeft    = "LEFT"    // it has left
+)
 
 // The actions of servers that come and go as asked.
 const (
@@ -46,9 +50,9 @@ type HostEvent struct {
 	Action string `json:"action"`
 	Host   string `json:"host"`
 	Slots  int    `json:"slots,omitempty"` // of ADD_QUEUED: workers that are asked for; 0: one
-	Role   string `json:"role,omitempty"`  // of ADDED: worker; of LOST: what was lost, worker or server
+	Role   string `json:"role,omitempty"`  // of ADDED, LEAVING and LEFT: worker; of LOST: what was lost, worker or server
 	Rank   uint32 `json:"rank,omitempty"`  // of a server that comes or goes
-	PID    uint32 `json:"pid,omitempty"`   // of ADDED and LOST: that process's
+	PID    uint32 `json:"pid,omitempty"`   // of ADDED, LEAVING, LEFT and LOST: that process's
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -194,11 +198,7 @@ func (c *Core) removeHost(name string) string {
 			c.change.want = max(0, c.change.want-1) // nobody is wanted in its place
 			continue
 		}
-		n.state = removed
-		c.keep(n)
-		for _, w := range c.bounds.remove(func(w wait) bool { return w.node == n.Node }) {
-			c.refuse(w.request, wire.CodeRemoved, "%v was removed from the job", n)
-		}
+		c.turnAway(n)
 	}
 	if asked {
 		c.begin(fmt.Sprintf("host %s is to be removed", name))

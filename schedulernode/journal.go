@@ -40,6 +40,7 @@ type keptJob struct {
 	Causes     []string     `json:",omitempty"`
 	Want       int          `json:",omitempty"`
 	Asked      bool         `json:",omitempty"`
+	Stopping   bool         `json:",omitempty"`
 	Settle     []keptSettlement
 	Division   wire.Division
 	Shares     []uint64
@@ -110,7 +111,7 @@ func (c *Core) record() {
 
 func (c *Core) keptJob() keptJob {
 	k := keptJob{Job: c.set.Job, Phase: c.phase, Generation: c.generation, Revision: c.revision, Reason: c.reason, Workers: c.workers,
-		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Ranks: c.ranks, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Division: c.division, Shares: c.shares}
+		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Ranks: c.ranks, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Stopping: c.stopping, Division: c.division, Shares: c.shares}
 	for _, x := range c.newServers {
 		k.Coming = append(k.Coming, x.keptServer)
 	}
@@ -206,7 +207,7 @@ func (c *Core) restoreJob(value []byte) error {
 		}
 		c.newServers = append(c.newServers, comingServer{x, c.now.Add(c.set.Elastic.JoinTimeout)})
 	}
-	c.workers, c.changes, c.division, c.shares = k.Workers, k.Changes, k.Division, k.Shares
+	c.workers, c.changes, c.division, c.shares, c.stopping = k.Workers, k.Changes, k.Division, k.Shares, k.Stopping
 	if k.Pending {
 		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, want: k.Want, asked: k.Asked, arrived: make(map[uint64]*wire.Arrive)}
 		if k.Want > 0 {

@@ -275,7 +275,7 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 	default:
 		c.note("%v left", n)
 		if n.State == wire.MemberLeaving {
-			c.hostLeft(n.Host)
+			c.gone(n)
 		}
 		if c.change.want > 0 {
 			c.change.want--

@@ -355,7 +355,11 @@ func (w *world) turn() {
 	case k < 8:
 		op := []string{"add", "remove", "remove", "failed"}[w.rng.IntN(4)]
 		w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":%q,"host":"h%d","reason":"x"}`, op, w.rng.IntN(6))})
-	case k < 10: // the scheduler is killed and started again; who waited asks again
+	case k == 8: // a worker is told to end
+		if x := w.any(); x != nil && !x.dead {
+			w.askLeave(x)
+		}
+	case k < 11: // the scheduler is killed and started again; who waited asks again
 		core, err := Restore(w.set, w.now, w.kept.list())
 		if err != nil {
 			w.fatal("%v", err)
@@ -396,6 +400,32 @@ func (w *world) turn() {
 	if pending > 0 && w.core.change.number != pending && w.core.phase == wire.PhaseRunning && w.core.generation > generation && w.core.division.Steps == w.steps {
 		w.renewed()
 	}
+}
+
+// askLeave is a worker that asks to leave. One that counts goes on until the boundary, one that does not, and has not said that it is ready,
+// ends if it may.
+func (w *world) askLeave(x *worker) {
+	stay := 0
+	for _, n := range w.core.counting(wire.RoleWorker) {
+		if n.stays() && n.Node != x.id {
+			stay++
+		}
+	}
+	w.ask(nil, &wire.AskLeave{Node: x.id, Reason: "x"})
+	n := w.core.nodes[x.id-1]
+	if n.State == wire.MemberLeaving && n.state == living && stay < max(1, w.set.Elastic.MinWorkers) && len(w.core.admitted()) == 0 && !w.hostLeaves(n.Host) {
+		w.fatal("%v may leave, and %d would be left", n, stay)
+	}
+	if n.state == removed && x.asks == nil && !x.dead {
+		x.dead, x.member = true, false
+		w.ask(nil, &wire.Leave{Node: x.id, OK: true})
+	}
+}
+
+// hostLeaves says that a host is being removed, or was.
+func (w *world) hostLeaves(name string) bool {
+	h := w.core.hosts[name]
+	return h != nil && (h.status == HostRemovalQueued || h.status == HostRemoved)
 }
 
 func (w *world) any() *worker {

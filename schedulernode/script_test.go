@@ -23,7 +23,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the core says into the scr
 //	new workers= servers= [lease= start= patience= hosts=worker/1/d2,... elastic=1 loss=shrink min= max= join= rejoin= backups=1]
 //	register role= [node= rank= host= addr= nonce= workers= servers= job= pid= joining=1]
 //	ready node= [wait=]                arrive node= change= [steps= epoch= used= bases=node/count,... wait=]
-//	counted node= lost= [examples=]    control {JSON}
+//	counted node= lost= [examples=]    control {JSON}                 askleave node= [reason=]
 //	watch node= revision= [wait=]      heartbeat node= [step=]        leave node= [failed=reason]
 //	barrier node= name= [wait= gen=]   signal node= name=             await node= name= [wait=]
 //	declare node= name= [size= rows= rowlen= rule=average whole= gen=]
@@ -169,6 +169,8 @@ func (s *script) do(t *testing.T, line string) string {
 			}
 		}
 		m = r
+	case "askleave":
+		m = &wire.AskLeave{Node: a.num("node", 1), Reason: a["reason"]}
 	case "counted":
 		m = &wire.Counted{Node: a.num("node", 1), Lost: a.num("lost", 0), Examples: a.num("examples", math.MaxUint64)}
 	case "control":
