@@ -13,7 +13,7 @@ const agreementKey = "paragon/agreed"
 
 // What a worker pushes to the agreement's key.
 const (
-	laneStop     = iota // 1: it was asked to stop
+	laneStop     = iota // everybody: it was asked to stop; 1: it was told to leave, which all are where the sum is as many as they are
 	laneChange          // 1: a change of the membership is pending
 	laneMark            // the number of the step modulo marks, plus one
 	laneOne             // 1
@@ -22,6 +22,9 @@ const (
 	laneComplete        // 1: the checkpoint that was written is complete
 	lanes
 )
+
+// everybody is more than there are workers.
+const everybody = 1 << 20
 
 // marks tells steps apart whose answer may be taken for another's: those next to each other.
 const marks = 1000
@@ -42,6 +45,7 @@ type verdict struct {
 type agreement struct {
 	trainer *Trainer
 	asked   atomic.Bool
+	told    *atomic.Bool          // this worker was told to leave; nil: it is never
 	pending func() bool           // a change of the membership is pending and can be made after this step; nil: there are none
 	lanes   func(flags []float32) // raises those of checkpoints; nil: none
 	flags   []float32             // pushed
@@ -73,7 +77,10 @@ func (a *agreement) begin(ctx context.Context, step uint64) {
 	}
 	a.mark = float32(1 + step%marks)
 	clear(a.flags)
-	if a.asked.Load() {
+	switch {
+	case a.asked.Load():
+		a.flags[laneStop] = everybody
+	case a.told != nil && a.told.Load():
 		a.flags[laneStop] = 1
 	}
 	if a.pending != nil && a.pending() {
@@ -105,7 +112,7 @@ func (a *agreement) end() (v verdict, err error) {
 	}
 	// Each lane is a sum over the same sum of weights; all marks are alike.
 	if one := a.sums[laneOne]; one > 0 && math.Abs(float64(a.sums[laneMark]/one-a.mark)) < 0.5 {
-		v = verdict{known: true, stop: a.sums[laneStop] > 0, change: a.sums[laneChange] > 0,
+		v = verdict{known: true, stop: a.sums[laneStop] >= one, change: a.sums[laneChange] > 0,
 			save: a.sums[laneSave] > 0, writing: a.sums[laneWriting] > 0, complete: a.sums[laneComplete] > 0}
 	}
 	return v, nil

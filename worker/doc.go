@@ -28,7 +28,8 @@
 //	}
 //	err = trainer.Flush(ctx)
 //
-// Fit does this over epochs: data, evaluation, progress, checkpoints, resume, and a graceful stop.
+// Fit does this over epochs: data, evaluation, progress, checkpoints, resume, a graceful stop of all workers (FitConfig.Stop), and of one
+// alone while the others go on (FitConfig.Leave).
 //
 // Workers may come, go and be lost while Fit runs (stores dist_sync and dist_device_sync). All agree with each step on the step after which
 // a change is made; what is left of the epoch is then divided anew over those who are there, so that each example of an epoch is used

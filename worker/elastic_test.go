@@ -107,6 +107,8 @@ type elasticWorker struct {
 	epochs  []worker.EpochInfo
 	hooks   [][2]int
 	killed  bool
+	told    chan struct{} // closed by leave
+	leaving sync.Once
 	err     error
 	done    chan struct{}
 }
@@ -143,7 +145,7 @@ type plainFeed struct{ worker.Feed }
 
 // start starts a worker.
 func (j *elasticJob) start(number int, joining bool) *elasticWorker {
-	w := &elasticWorker{j: j, number: number, joining: joining, batches: map[uint64][]int{}, done: make(chan struct{})}
+	w := &elasticWorker{j: j, number: number, joining: joining, batches: map[uint64][]int{}, told: make(chan struct{}), done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	cfg := j.job.WorkerConfig(number)
 	if joining {
@@ -192,7 +194,7 @@ func (w *elasticWorker) run(cfg cluster.Config) (err error) {
 	if w.Partition, err = worker.NewPartition(p.examples, p.batch, w.store.NumWorkers(), w.store.Rank()); err != nil {
 		return err
 	}
-	fit := worker.FitConfig{Trainer: w.trainer, Feed: w, Epochs: p.epochs, OnUsed: w.j.collect,
+	fit := worker.FitConfig{Trainer: w.trainer, Feed: w, Epochs: p.epochs, OnUsed: w.j.collect, Leave: w.told,
 		OnMembership: func(rank, workers int) { w.hooks = append(w.hooks, [2]int{rank, workers}) }}
 	if p.hide {
 		fit.Feed = plainFeed{w}
@@ -236,6 +238,9 @@ func (j *elasticJob) kill(w *elasticWorker, silent bool) {
 	w.host.Kill(silent)
 	w.cancel()
 }
+
+// leave tells a worker to end, as SIGTERM would.
+func (w *elasticWorker) leave() { w.leaving.Do(func() { close(w.told) }) }
 
 // runElastic runs a job to its end.
 func runElastic(t *testing.T, plan elasticPlan) *elasticJob {
@@ -362,7 +367,7 @@ func TestWorkersComeAndGoWithinAnEpoch(t *testing.T) {
 	})
 }
 
-// A random job: workers join, are lost, loudly or silently, and are removed, at random steps of random workers, rank 0 included. Each
+// A random job: workers join, are lost, loudly or silently, are removed, and are told to leave, at random steps of random workers, rank 0 included. Each
 // example of each epoch is used exactly once by acknowledged steps, all agree on which, and nobody waits for ever.
 func TestExamplesAreUsedOnceWhateverHappens(t *testing.T) {
 	seeds, first := uint64(12), uint64(1) // others: PARAGON_TEST_SEEDS of them, or the one of PARAGON_TEST_SEED
@@ -396,7 +401,7 @@ func randomJob(t *testing.T, seed uint64) {
 	type event struct{ kind, worker, step int }
 	var events []event
 	for range 1 + r.IntN(6) {
-		events = append(events, event{r.IntN(4), r.IntN(5), r.IntN(40)})
+		events = append(events, event{r.IntN(5), r.IntN(5), r.IntN(40)})
 	}
 	next, gone := plan.workers, map[int]bool{}
 	plan.at = func(j *elasticJob, w *elasticWorker, n int) {
@@ -417,12 +422,14 @@ func randomJob(t *testing.T, seed uint64) {
 			case e.kind < 2:
 				j.start(number, true)
 			case alone && w.number < j.plan.workers:
+			case e.kind == 3:
+				w.leave()
 			case e.kind == 2:
 				silent := i%2 == 0
-				go func() { // at some time in the step
+				j.running.Go(func() { // at some time in the step
 					time.Sleep(time.Duration(i*1700) * time.Microsecond)
 					j.kill(w, silent)
-				}()
+				})
 			default:
 				if _, err := j.job.Control(context.Background(), fmt.Sprintf(`{"op":"remove","host":"worker%d"}`, w.number)); err != nil {
 					j.log.Info("remove", "err", err)

@@ -46,9 +46,19 @@ type FitConfig struct {
 	MaxSteps uint64
 	// Checkpoint says where and when to save; the zero value: never.
 	Checkpoint CheckpointConfig
-	// Stop, when closed, ends the run after a coming step that all workers agree on, with a checkpoint if there is a place
-	// for one. Connect it to SIGTERM: signal.NotifyContext(...).Done().
+	// Stop, when closed on any worker, ends the run of all of them after a coming step that they agree on, with a checkpoint if there is a
+	// place for one: ErrStopped. nil: never.
 	Stop <-chan struct{}
+	// Leave, when closed, lets this worker alone leave an elastic job: it takes part in the steps up to the boundary, mostly that after
+	// the next step, what it has not used of the epoch is handed to the others, who go on, and its Fit ends with ErrRemoved. Connect it to
+	// SIGTERM, by which a machine that is taken away, an evicted pod, or a person tells one process to end:
+	// signal.NotifyContext(ctx, syscall.SIGTERM).Done().
+	//
+	// Where the job does not go on without this worker it is like Stop: in a job that was not started as an elastic one, where fewer than
+	// the least number of workers would be left, where launch stops the whole job, and where all workers are told. A scheduler that is
+	// out of reach is asked until it answers. With a Feed that is no DividedFeed it takes until the end of the epoch, and is like Stop where there
+	// is no OnMembership either. Between the steps (evaluation, a checkpoint that is waited for) nobody leaves. nil: never.
+	Leave <-chan struct{}
 	// Observers are told of steps and epochs, in order.
 	Observers []Observer
 	// OnMembership is called on every member with its rank and the number of workers whenever they changed, and on a worker that
@@ -157,8 +167,8 @@ type EpochInfo struct {
 // ErrStopped ends Fit when it was asked to stop; a checkpoint, if there is a place for one, has been written.
 var ErrStopped = errors.New("worker: stopped as asked")
 
-// ErrRemoved ends Fit when this worker was asked to leave the job: all its steps count, and the others go on. Close the store
-// and end with exit code 0.
+// ErrRemoved ends Fit when this worker was asked to leave the job, or told to by FitConfig.Leave: all its steps count, and the others go
+// on. Close the store and end with exit code 0.
 var ErrRemoved = kvstore.ErrRemoved
 
 // Fit trains for the epochs of cfg, and resumes first if cfg says so. It returns what each epoch brought. All workers of the job
@@ -169,7 +179,7 @@ var ErrRemoved = kvstore.ErrRemoved
 // the number of workers are new, what remains of the epoch is divided anew, and training goes on. Each example of an epoch is used
 // exactly once by steps that count, also where workers are lost: what the last step of a lost one had not brought to all servers is
 // handed out again. A worker that joins gets all values and begins where the others are (if the job finishes before, there are no
-// epochs and no error). One that is asked to leave gets ErrRemoved.
+// epochs and no error). One that is asked or told to leave gets ErrRemoved.
 // What rank 0 does (checkpoints) goes to the new rank 0.
 func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	if err := cfg.Validate(); err != nil {
@@ -177,6 +187,9 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	}
 	r := newRun(cfg)
 	defer r.saver.close()
+	if cfg.Leave != nil {
+		defer r.watchLeave(ctx)()
+	}
 	err := r.begin(ctx)
 	if errors.Is(err, kvstore.ErrFinished) {
 		cfg.Trainer.cfg.Logger.Info("the job finished before this worker took part")

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,7 @@ type run struct {
 	cfg     FitConfig
 	trainer *Trainer
 	stop    *agreement
+	leave   parting
 	saver   *saver
 	elastic kvstore.Elastic // nil: workers neither come nor go
 	divided DividedFeed     // nil: the feed is not one
@@ -53,9 +55,13 @@ func (r *run) begin(ctx context.Context) error {
 	} else {
 		from, err = r.start(ctx)
 	}
+	if err != nil && r.leave.may.Load() && !errors.Is(err, ErrRemoved) { // it no longer joins, say all who are asked for anything
+		err = fmt.Errorf("worker: join: %w (%w)", ErrRemoved, err)
+	}
 	if err != nil {
 		return err
 	}
+	r.stop.told = &r.leave.told
 	if r.elastic != nil {
 		r.stop.pending = func() bool { return r.divided != nil && r.elastic.Pending() != 0 }
 		r.trainer.count(r.divided != nil)
@@ -240,6 +246,9 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	case <-r.cfg.Stop:
 		r.stop.ask()
 	default:
+	}
+	if r.leave.needed.Load() {
+		r.stop.ask()
 	}
 	begin := time.Now()
 	counts, err := r.cfg.Feed.Next(ctx)

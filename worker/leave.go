@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+// A parting is how a worker that is told to end leaves a job that goes on. The scheduler is asked, for it alone knows who else leaves and
+// whether the whole job is about to stop. That takes no part in any step: this worker goes on until the boundary of the change that its
+// leaving is.
+type parting struct {
+	told   atomic.Bool // it was told to end
+	may    atomic.Bool // the job goes on without it
+	needed atomic.Bool // the job does not, so all stop
+}
+
+// watchLeave asks to leave once the configuration says so. The function it returns ends that.
+func (r *run) watchLeave(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-r.cfg.Leave:
+			r.leave.told.Store(true)
+			r.askLeave(ctx)
+		case <-ctx.Done():
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func (r *run) askLeave(ctx context.Context) {
+	log := r.trainer.cfg.Logger
+	if r.elastic == nil || r.divided == nil && r.cfg.OnMembership == nil {
+		log.Info("told to end; workers can not leave this job one by one: all stop")
+		r.leave.needed.Store(true)
+		return
+	}
+	switch err := r.elastic.AskLeave(ctx, "it was told to end"); {
+	case err == nil:
+		log.Info("told to end: this worker leaves the job at the next boundary, the others go on")
+		r.leave.may.Store(true)
+	case errors.Is(err, kvstore.ErrNeeded):
+		log.Info("told to end, and the job does not go on without this worker: all stop", "err", err)
+		r.leave.needed.Store(true)
+	case ctx.Err() == nil: // the job is over, at least for this worker
+		log.Info("told to end", "err", err)
+	}
+}
