@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv("DMLC_ROLE") == "worker" && os.Getenv(stopFile) != "":
 		os.Exit(elasticWorker())
+	case os.Getenv("DMLC_ROLE") == "worker" && os.Getenv(fitDir) != "":
+		os.Exit(fitWorker())
 	case os.Getenv("DMLC_ROLE") == "worker":
 		os.Exit(testWorker())
 	case os.Getenv(asLauncher) != "":

@@ -3,7 +3,8 @@
 // Run starts the scheduler first, which picks a free port and reports it, then all servers and workers at once. Their output
 // is merged by lines. The job ends well when every worker has ended with code 0; servers and scheduler then end by
 // themselves or are stopped. The first process that fails decides the exit code, and the others are stopped: workers get
-// SIGTERM first, while the servers they may need for a checkpoint still run, then everybody does, then comes SIGKILL.
+// SIGTERM first, while the servers they may need for a checkpoint still run, then everybody does, then comes SIGKILL. In a job whose
+// hosts may leave the scheduler hears before that all are to stop: a worker that gets SIGTERM from somebody else leaves alone.
 //
 // Processes may come and go while the job runs, as far as Elastic says so. The scheduler decides, Run carries it out: it passes edits
 // of host_worker on to the scheduler, follows its events, reaches and prepares hosts, starts workers that join, ends those that

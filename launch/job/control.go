@@ -16,7 +16,7 @@ var ErrLater = errors.New("not yet")
 
 // A Request is what launch asks of the scheduler, as JSON.
 type Request struct {
-	Op         string `json:"op"` // status, add, remove, failed, lost, left, events, why, add-server, remove-server or server-failed
+	Op         string `json:"op"` // status, add, remove, failed, lost, left, stop, events, why, add-server, remove-server or server-failed
 	Host       string `json:"host,omitempty"`
 	Slots      int    `json:"slots,omitempty"`  // of add: workers that the host takes; 0: one
 	Rank       int    `json:"rank,omitempty"`   // of remove-server and server-failed
@@ -34,6 +34,8 @@ const (
 	actionRemoved       = "REMOVED"
 	actionFailed        = "FAILED"
 	actionLost          = "LOST"
+	actionLeaving       = "LEAVING" // a worker leaves, others stay on its host
+	actionLeft          = "LEFT"
 
 	actionServerQueued  = "SERVER_QUEUED"
 	actionServerAdded   = "SERVER_ADDED"
@@ -48,8 +50,8 @@ type Event struct {
 	Action string `json:"action"`
 	Host   string `json:"host"`
 	Slots  int    `json:"slots"` // of ADD_QUEUED
-	Role   string `json:"role"`  // of ADDED: worker; of LOST: worker or server
-	PID    int    `json:"pid"`   // of ADDED and LOST: the process's, as its host numbers them
+	Role   string `json:"role"`  // of ADDED, LEAVING and LEFT: worker; of LOST: worker or server
+	PID    int    `json:"pid"`   // of ADDED, LEAVING, LEFT and LOST: the process's, as its host numbers them
 	Rank   int    `json:"rank"`  // of a server that comes or goes as asked
 	Reason string `json:"reason"`
 }

@@ -165,6 +165,15 @@ func (w *watch) event(e Event) {
 		w.say(e, "has left the job")
 		w.present(h, false, e)
 		w.expect(h)
+	case actionLeaving:
+		w.say(e, "lets a worker go at its next step")
+		w.part(h, e)
+	case actionLeft:
+		w.changed = true
+		w.say(e, "goes on without a worker that has left")
+		if n := w.part(h, e); n != nil && !n.ended {
+			w.turnOut(n, "removed, had to be stopped", leaveTime)
+		}
 	case actionLost:
 		if w.stage > running { // it is the end of the job that takes them away
 			return
@@ -178,6 +187,21 @@ func (w *watch) event(e Event) {
 		w.run.cfg.Logger.Error(fmt.Sprintf("host %s could not join: %s; the job goes on without it", e.Host, e.Reason))
 		w.turnAway(h, e.Reason)
 	}
+}
+
+// part takes note of a worker that leaves alone, since somebody told it to, and returns it; nil: it is not known which, for a shell stands
+// before it.
+func (w *watch) part(h hosts.Host, e Event) *Node {
+	for _, n := range w.run.nodes {
+		if n.Role != roleWorker || !n.host.Same(h) || n.PID != e.PID {
+			continue
+		}
+		if n.leaving = true; n.ended && n.Exit.OK() && n.fate == "" {
+			n.fate = fateRemoved // it ended before this news came
+		}
+		return n
+	}
+	return nil
 }
 
 // counts takes note of a worker that counts from now on.
@@ -225,8 +249,13 @@ func (w *watch) present(h hosts.Host, here bool, e Event) {
 
 // departed writes down the hosts that left just before the job ended: the scheduler ends with it, and may not have told.
 func (w *watch) departed() {
+	stayed := func(h hosts.Host) bool {
+		return slices.ContainsFunc(w.run.nodes, func(n *Node) bool {
+			return n.Role == roleWorker && n.host.Same(h) && (!n.ended || n.member && n.fate == "")
+		})
+	}
 	for _, n := range w.run.nodes {
-		if n.Role == roleWorker && n.fate == fateRemoved && w.here[n.host.String()] && len(w.on(n.host)) == 0 {
+		if n.Role == roleWorker && n.fate == fateRemoved && w.here[n.host.String()] && !stayed(n.host) {
 			w.present(n.host, false, Event{Host: n.host.String(), Time: time.Now().UnixNano()})
 		}
 	}

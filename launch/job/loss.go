@@ -56,6 +56,9 @@ func (w *watch) endedWell(n *Node) {
 				w.turnOut(n, "stopped before it counted", goneTime)
 			}
 		}
+		if w.workers() == 0 {
+			w.noWorker()
+		}
 	}
 }
 
@@ -78,6 +81,7 @@ func (w *watch) goesOn(n *Node) bool {
 		return e.Backups > 0 && w.restartServer(n)
 	case n.leaving:
 		n.fate = fateRemoved
+		w.report(n) // it may not have come as far as that
 		return true
 	case !n.member: // it has never counted
 		n.fate = "ended before it counted"
@@ -123,6 +127,10 @@ func (w *watch) report(n *Node) {
 func (w *watch) lose(n *Node, why string) {
 	n.lost, n.fate = true, "lost, the job went on"
 	w.lost, w.changed = n, true
+	if n.asked() { // whoever did wants none in its place, and the others may be about to end, too
+		w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s ended: %s, for somebody else than launch sent it or another worker SIGTERM", n.Name(), n.Host, n.Exit))
+		return
+	}
 	w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on", n.Name(), n.Host, why))
 	w.rejoin(n, why)
 }
@@ -202,15 +210,19 @@ func (w *watch) noWorker() {
 		return
 	}
 	// The scheduler says whether that is the end; others may be about to join.
+	wait := aloneTime
+	if w.over { // it has: those who counted have all left in order
+		wait = 0
+	}
 	w.start(func(ctx context.Context) func() {
-		t := time.NewTimer(aloneTime)
+		t := time.NewTimer(wait)
 		defer t.Stop()
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 		}
 		return func() {
-			if w.stage > running || ctx.Err() != nil || w.workers() > 0 || len(w.guests) > 0 || w.comingAny() {
+			if w.stage > running || ctx.Err() != nil || w.workers() > 0 || !w.over && (len(w.guests) > 0 || w.comingAny()) {
 				return
 			}
 			for _, n := range w.run.nodes {
@@ -219,7 +231,10 @@ func (w *watch) noWorker() {
 				}
 			}
 			w.reason, w.first = "no worker is left", w.lost
-			w.run.cfg.Logger.Error("no worker is left; stopping servers and scheduler")
+			if w.over && w.lost != nil && w.lost.asked() {
+				w.reason = "its workers have stopped in order, for somebody else than launch sent one of them SIGTERM"
+			}
+			w.run.cfg.Logger.Error(w.reason + "; stopping servers and scheduler")
 			w.enter(stopWorkers)
 		}
 	})

@@ -137,6 +137,9 @@ func (w *watch) explain() string {
 					n.Name(), n.Host)
 			}
 		}
+		if w.first != nil && w.first == w.lost && w.over && w.first.asked() {
+			return "launch: the job has ended: " + w.reason
+		}
 		text := "launch: the job failed: " + w.reason
 		if c := w.culprit; c != nil && c.asked() {
 			text += "; somebody else than launch sent it SIGTERM"
@@ -146,6 +149,8 @@ func (w *watch) explain() string {
 		text := fmt.Sprintf("launch: %s on %s failed: %s", w.first.Name(), w.first.Host, w.first.Exit)
 		last := cut(w.first.Last, 500)
 		switch e := w.first.Exit; {
+		case w.first.asked():
+			text += "; somebody else than launch sent it or another worker SIGTERM"
 		case e.Signal == syscall.SIGKILL:
 			text += "; if nobody did that, the machine may have run out of memory (dmesg)"
 		case e.Signal == 0 && e.Err == "" && last != "" && !strings.Contains(last, " INFO "):

@@ -271,8 +271,8 @@ func (w *watch) enter(s stage) {
 			w.enter(stopAll)
 			return
 		}
-		w.send(syscall.SIGTERM, roleWorker)
 		w.timer.Reset(w.run.cfg.StopTimeout)
+		w.stopTogether()
 	case stopAll:
 		w.send(syscall.SIGTERM, roleServer, roleScheduler)
 		w.timer.Reset(max(time.Until(w.deadline), killTime))
@@ -280,6 +280,33 @@ func (w *watch) enter(s stage) {
 		w.send(syscall.SIGKILL, roleWorker, roleServer, roleScheduler)
 		w.timer.Reset(killTime)
 	}
+}
+
+// tellTime bounds what a scheduler that is out of reach may take of the time to stop.
+const tellTime = 300 * time.Millisecond
+
+// stopTogether sends all workers SIGTERM. Where one that gets it would leave the job alone the scheduler is told first that all are to stop;
+// should it not hear, workers who are all told agree to stop by themselves.
+func (w *watch) stopTogether() {
+	terminate := func() {
+		if w.stage < killing {
+			w.send(syscall.SIGTERM, roleWorker)
+		}
+	}
+	if !w.run.cfg.Elastic.Enabled || !w.formed() || w.over || w.run.report.failed() != "" {
+		terminate()
+		return
+	}
+	w.pending++
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+		defer cancel()
+		w.run.ask(ctx, Request{Op: "stop"})
+		select {
+		case w.results <- terminate:
+		case <-w.run.over:
+		}
+	}()
 }
 
 func (w *watch) send(sig syscall.Signal, roles ...string) {
