@@ -82,6 +82,24 @@ func processFaults() []fault {
 		{name: "worker removed", how: "control: remove its host", within: 2 * time.Second, inject: func(ctx context.Context, j *job) error {
 			return j.control(ctx, `{"op":"remove","host":"worker2"}`)
 		}},
+		{name: "worker told to end", how: "SIGTERM", within: 2 * time.Second, inject: func(_ context.Context, j *job) error {
+			j.signal("worker1", syscall.SIGTERM)
+			return nil
+		}},
+		{name: "two workers told to end", how: "SIGTERM to both", within: 2 * time.Second, inject: func(_ context.Context, j *job) error {
+			j.signal("worker0", syscall.SIGTERM)
+			j.signal("worker3", syscall.SIGTERM)
+			return nil
+		}},
+		{name: "worker told to end, scheduler away", how: "kill -9 of the scheduler; SIGTERM; the scheduler started again after 2 s", within: 2 * time.Second, inject: func(ctx context.Context, j *job) error {
+			<-j.kill("scheduler").ended
+			j.signal("worker2", syscall.SIGTERM)
+			if err := pause(ctx, 2*time.Second); err != nil {
+				return err
+			}
+			_, err := j.start(ctx, "scheduler")
+			return err
+		}},
 		{name: "worker stopped briefly", how: fmt.Sprintf("SIGSTOP, %v, SIGCONT", brief), inject: stop("worker1", brief), same: true},
 		{name: "worker stopped for longer than the lease", how: fmt.Sprintf("SIGSTOP, %v, SIGCONT", long), inject: stop("worker1", long), within: lease + 2*time.Second},
 		{name: "server killed, backups", how: "kill -9, --backups 1", backups: 1, inject: kill("server1"), same: true, within: 3 * time.Second},

@@ -152,7 +152,9 @@ func train(ctx context.Context, cfg cluster.Config, s *settings, out *json.Encod
 			return context.Cause(ctx)
 		}
 	}
-	_, err = worker.Fit(ctx, worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: s.Epochs, Observers: []worker.Observer{teller{out}}})
+	term, forget := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer forget()
+	_, err = worker.Fit(ctx, worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: s.Epochs, Leave: term.Done(), Observers: []worker.Observer{teller{out}}})
 	if removed(err) {
 		return nil
 	}

@@ -92,6 +92,23 @@ func faults() []fault {
 			_, err := j.ctl(ctx, "remove", name)
 			return name, err
 		}},
+		{"tell worker to end", "SIGTERM", func(_ context.Context, j *job, r *rand.Rand) (string, error) {
+			list, err := processes(j.events())
+			if err != nil {
+				return "", err
+			}
+			list = slices.DeleteFunc(list, func(p process) bool { return p.role != "worker" || p.pid == os.Getpid() })
+			if len(j.here) <= 2 || len(list) <= 2 { // the job would end without it
+				return "", errNone
+			}
+			p := list[r.IntN(len(list))]
+			i := slices.Index(j.here, p.host)
+			if i < 0 {
+				return "", errNone
+			}
+			j.here = slices.Delete(j.here, i, i+1)
+			return fmt.Sprintf("worker %d on %s", p.pid, p.host), syscall.Kill(p.pid, syscall.SIGTERM)
+		}},
 	}
 }
 

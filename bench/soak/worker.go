@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/countmodel"
@@ -84,7 +86,9 @@ func work() (err error) {
 		time.Sleep(stepTime)
 		return nil
 	}
-	_, err = worker.Fit(ctx, worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: epochs, Observers: []worker.Observer{&teller{out: out}}})
+	term, forget := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer forget()
+	_, err = worker.Fit(ctx, worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: epochs, Leave: term.Done(), Observers: []worker.Observer{&teller{out: out}}})
 	if errors.Is(err, worker.ErrRemoved) {
 		slog.Info("removed, as asked")
 		return nil

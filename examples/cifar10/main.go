@@ -63,10 +63,13 @@ func run(c *cli.Context) error {
 	if err := s.validate(); err != nil {
 		return err
 	}
-	// The first SIGTERM or Ctrl-C asks for an orderly stop; Fit ends after a step that all workers agree on.
-	stop, forget := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(stop, forget) // a second signal ends the process
-	s.stop = stop.Done()
+	// The first Ctrl-C asks for an orderly stop; Fit ends after a step that all workers agree on. SIGTERM ends this process alone, if the
+	// job can go on without it.
+	stop, forget := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(stop, forget) // a second one ends the process
+	leave, forgetTerm := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer forgetTerm()
+	s.stop, s.leave = stop.Done(), leave.Done()
 	return train(context.Background(), s)
 }
 
@@ -101,7 +104,8 @@ type settings struct {
 	out            string
 	printHash      bool
 
-	stop <-chan struct{} // closed by a signal
+	stop  <-chan struct{} // closed by Ctrl-C
+	leave <-chan struct{} // closed by SIGTERM
 }
 
 // validate names the first flag that cannot be and that nobody else looks at before the work begins.

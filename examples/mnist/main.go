@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"gorgonia.org/gorgonia"
 
@@ -32,11 +34,17 @@ func main() {
 	flag.Parse()
 	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
 	if flag.NArg() == 0 {
+		leave, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer forget()
+		s.leave = leave.Done()
 		_, err = train(context.Background(), s)
 	}
 	switch {
 	case errors.Is(err, worker.ErrRemoved):
 		fmt.Fprintln(os.Stderr, "mnist: removed from the job as asked; the others go on")
+	case errors.Is(err, worker.ErrStopped):
+		fmt.Fprintln(os.Stderr, "mnist: stopped as asked")
+		os.Exit(143)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "mnist:", err)
 		os.Exit(1)
@@ -48,7 +56,8 @@ type settings struct {
 	download      bool
 	batch, epochs int
 	device, dtype string
-	trainExamples int // 0: all
+	trainExamples int             // 0: all
+	leave         <-chan struct{} // closed by SIGTERM: this worker leaves the job, if that can go on without it
 }
 
 func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err error) {
@@ -86,8 +95,8 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 		return nil, err
 	}
 	defer func() {
-		if errors.Is(err, worker.ErrRemoved) {
-			err = errors.Join(err, store.Close()) // the others go on: that is in order
+		if errors.Is(err, worker.ErrRemoved) || errors.Is(err, worker.ErrStopped) {
+			err = errors.Join(err, store.Close()) // the others go on, or all stop: that is in order
 			return
 		}
 		err = kvstore.Leave(store, err)
@@ -126,7 +135,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	}
 	defer trainer.Close()
 	epochs, err = worker.Fit(ctx, worker.FitConfig{
-		Trainer: trainer, Feed: feed, Epochs: s.epochs,
+		Trainer: trainer, Feed: feed, Epochs: s.epochs, Leave: s.leave,
 		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
 		Observers: []worker.Observer{worker.NewProgress(os.Stdout)},
 	})

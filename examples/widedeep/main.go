@@ -92,6 +92,7 @@ func train(ctx context.Context, path string, batch, epochs int, buckets int64) (
 	if err != nil {
 		return 0, err
 	}
+	defer members.leaveOnTerm()()
 	if err := m.pull(ctx, kv); err != nil {
 		return 0, err
 	}

@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
 	"slices"
+	"syscall"
+	"time"
 
 	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/kvstore"
@@ -32,6 +36,30 @@ func join(ctx context.Context, kv kvstore.Store) (*membership, error) {
 	division := m.job.Division()
 	m.epoch, m.steps = int(division.Epoch), division.Steps
 	return m, nil
+}
+
+// leaveOnTerm asks to leave when somebody tells this process to end by SIGTERM: afterStep then ends with ErrRemoved. Where the job does not
+// go on without this worker the process ends at once. What it returns ends that.
+func (m *membership) leaveOnTerm() (forget func()) {
+	term, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(term, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-term:
+		case <-done:
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		if err := m.job.AskLeave(ctx, "SIGTERM"); err != nil {
+			fmt.Fprintln(os.Stderr, "widedeep:", err)
+			os.Exit(143)
+		}
+	}()
+	return func() {
+		signal.Stop(term)
+		close(done)
+	}
 }
 
 // cuts says what was used of an epoch before the last change.

@@ -37,7 +37,7 @@ func (j *job) runFit(ctx context.Context, n *node, rank int) (err error) {
 	feed.Before = func(ctx context.Context) error { return sleep(ctx, time.Duration(pace.Int64N(int64(compute)))) }
 	_, err = worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: p.Epochs, Observers: []worker.Observer{member{j: j, n: n}},
-		OnUsed: func(u worker.Used) { j.used(n, u) },
+		OnUsed: func(u worker.Used) { j.used(n, u) }, Leave: n.told,
 	})
 	if errors.Is(err, worker.ErrRemoved) {
 		return nil

@@ -95,6 +95,13 @@ func (j *job) carryOut(f Fault) bool {
 		j.startWorker(rank)
 	case Remove:
 		go j.control(schedulernode.ControlRequest{Op: "remove", Host: f.A}, nil)
+	case Leave:
+		select {
+		case <-n.told: // before
+			return false
+		default:
+			close(n.told)
+		}
 	case AddServer:
 		j.later.Go(j.addServer)
 	case RemoveServer:

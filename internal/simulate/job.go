@@ -46,6 +46,7 @@ type node struct {
 	name   string
 	host   *faultnet.Host
 	cancel context.CancelCauseFunc
+	told   chan struct{} // closed when a worker is told to end
 	ended  chan struct{}
 	err    error // once ended
 
@@ -97,7 +98,7 @@ var _ io.Writer = writer(nil)
 // start begins a process on a host; what was there before must have ended.
 func (j *job) start(name string, run func(ctx context.Context, n *node) error) *node {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	n := &node{name: name, host: j.net.Host(name), cancel: cancel, ended: make(chan struct{})}
+	n := &node{name: name, host: j.net.Host(name), cancel: cancel, told: make(chan struct{}), ended: make(chan struct{})}
 	j.mu.Lock()
 	j.nodes[name] = n
 	j.all = append(j.all, n)

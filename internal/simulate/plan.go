@@ -29,11 +29,12 @@ const (
 	Remove                    // worker A is asked to leave
 	AddServer                 // one more server comes, and shards move to it
 	RemoveServer              // server A is asked to leave, and its shards move to others
+	Leave                     // worker A is told to end, as by SIGTERM
 	kinds
 )
 
 var kindNames = [kinds]string{"kill worker", "lose worker", "kill server", "lose server", "kill scheduler", "cut", "break", "drop", "refuse", "slow",
-	"pause", "partition", "join", "remove", "add server", "remove server"}
+	"pause", "partition", "join", "remove", "add server", "remove server", "leave"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -145,7 +146,7 @@ func (p *Plan) draw(r *rand.Rand, length time.Duration) []Fault {
 	for _, k := range Kinds() {
 		switch {
 		case len(p.Only) > 0 && !slices.Contains(p.Only, k):
-		case (k == Join || k == Remove) && !p.Elastic:
+		case (k == Join || k == Remove || k == Leave) && !p.Elastic:
 		case (k == AddServer || k == RemoveServer) && p.Backups == 0:
 		default:
 			allowed = append(allowed, k)
@@ -188,7 +189,7 @@ func (p *Plan) aim(r *rand.Rand, f *Fault, joined int) {
 	short := func() time.Duration { return time.Duration(r.Int64N(int64(briefly))) + time.Millisecond }
 	long := func() time.Duration { return lease + briefly + time.Duration(r.Int64N(int64(lease))) }
 	switch f.Kind {
-	case KillWorker, LoseWorker, Remove:
+	case KillWorker, LoseWorker, Remove, Leave:
 		f.A = worker()
 	case KillServer, LoseServer, RemoveServer:
 		f.A = server()
@@ -246,7 +247,7 @@ func (p *Plan) aim(r *rand.Rand, f *Fault, joined int) {
 func (p *Plan) loses(f Fault) (host string, all bool) {
 	long := f.For > briefly
 	switch f.Kind {
-	case KillWorker, LoseWorker, KillServer, LoseServer, Remove:
+	case KillWorker, LoseWorker, KillServer, LoseServer, Remove, Leave:
 		return f.A, false
 	case KillScheduler:
 		return "", true

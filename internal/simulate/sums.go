@@ -79,7 +79,13 @@ func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 		j.absent(rank)
 		return err
 	}
-	defer func() { err = kvstore.Leave(kv, err) }()
+	defer func() {
+		if errors.Is(err, kvstore.ErrRemoved) { // perhaps before it counted
+			err = nil
+		}
+		err = kvstore.Leave(kv, err)
+	}()
+	defer j.askLeave(ctx, n, kv)()
 	err = kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1})
 	name := func(k int) string { return fmt.Sprint("key", k) }
 	length := func(k int) int { return 5 + 3*k }
@@ -135,14 +141,30 @@ func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 			return err
 		}
 		if raised[0] != 0 {
-			if err := j.arrive(ctx, kv, step+1); errors.Is(err, kvstore.ErrRemoved) {
-				return nil
-			} else if err != nil {
+			if err := j.arrive(ctx, kv, step+1); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// askLeave asks for a worker that it may leave, once it is told to end. If it may not it goes on. What it returns ends that.
+func (j *job) askLeave(ctx context.Context, n *node, kv *recorder) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-n.told:
+			j.say(n.name, "asked to leave: %v", kv.AskLeave(ctx, "it was told to end"))
+		case <-ctx.Done():
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // arrive takes part in the change that somebody has heard of.
