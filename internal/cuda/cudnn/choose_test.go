@@ -309,6 +309,24 @@ func TestNoRoomForWorkspaceLeavesTheCandidateOut(t *testing.T) {
 	}
 }
 
+// A device without room for the operands takes the heuristics' first, and says so.
+func TestNoRoomToMeasureTakesTheFirst(t *testing.T) {
+	b := newBench(t)
+	tuner, _, noticed := tuning(b, OpenCache(filepath.Join(t.TempDir(), "c"), nil))
+	for n := range 3 {
+		b.m.Set("oom_at", int64(n+1))
+		if got := b.choice(tuner, Forward, shape(BFloat16, 1, 8, 4, 4, 8, 3, 3, 1, 1)); got != "eng0 k2=17 k24=3" {
+			t.Errorf("allocation %d is missing: got %s, want eng0 k2=17 k24=3", n, got)
+		}
+		if said := (*noticed)[len(*noticed)-1]; !strings.Contains(said, "no engine is measured") || !strings.Contains(said, "OUT_OF_MEMORY") {
+			t.Errorf("users are told %q, want that nothing is measured", said)
+		}
+	}
+	if n := b.m.Live()["allocations"]; n != 0 {
+		t.Errorf("%d allocations were not freed", n)
+	}
+}
+
 // The host's numbers are those of plain loops, for shapes with all kinds of edges, and the types hold the operands as they are.
 func TestSamplesEqualPlainLoops(t *testing.T) {
 	for _, c := range []Conv{shape(Float32, 2, 5, 6, 7, 3, 3, 3, 1, 1), shape(Float32, 1, 8, 9, 7, 4, 3, 2, 1, 2), shape(Float32, 3, 4, 6, 6, 8, 1, 1, 0, 2)} {
