@@ -113,7 +113,9 @@ func TestPixelsAreThoseOfTheDataPipeline(t *testing.T) {
 // that is padded in filters, too, and one of so many tiles that blocks come to several in which threads read what others wrote.
 var tensors = []Tensor{{K: 5, C: 3, R: 3, S: 3, PadC: 8}, {K: 3, C: 300, R: 3, S: 3, PadC: 304}, {K: 10, C: 33, R: 1, S: 1}, {K: 1, C: 65, R: 1, S: 1},
 	{K: 1, C: 70000, R: 1, S: 1}, {K: 2, C: 50, R: 7, S: 7, PadC: 56}, {K: 3, C: 2, R: 20, S: 30, PadK: 8, PadC: 8}, {K: 1, C: 1, R: 1, S: 1},
-	{K: 130, C: 66, R: 3, S: 3, PadC: 72}}
+	{K: 130, C: 66, R: 3, S: 3, PadC: 72},
+	// These go four numbers at a time.
+	{K: 7, C: 20, R: 3, S: 3}, {K: 5, C: 264, R: 3, S: 3}, {K: 6, C: 12, R: 1, S: 1, PadK: 16}, {K: 3, C: 4, R: 5, S: 5}, {K: 130, C: 64, R: 3, S: 3}}
 
 func TestTablesPackAndUnpackAllTensors(t *testing.T) {
 	everyOrder(t, func(b *box) {
@@ -153,11 +155,16 @@ func TestTablesPackAndUnpackAllTensors(t *testing.T) {
 		if got := b.get(Int32, found, 1)[0]; got != 0 {
 			t.Fatalf("found is %v after finite numbers, want 0", got)
 		}
-		last := list[len(list)-1]
-		copy(b.bytes(last.ChannelLast, int(last.Type.Size())), b.bytes(b.put(last.Type, []float64{math.Inf(1)}), 4))
-		b.must(b.Unpack(0, table, 4, factor, found))
-		if got := b.get(Int32, found, 1)[0]; got != 1 {
-			t.Fatalf("found is %v after an infinite number, want 1", got)
+		for _, i := range []int{len(list) - 6, len(list) - 1} {
+			e, found := list[i], b.put(Int32, []float64{0})
+			at, size := b.bytes(e.ChannelLast, int(e.Type.Size())), int(e.Type.Size())
+			before := append([]byte{}, at...)
+			copy(at, b.bytes(b.put(e.Type, []float64{math.Inf(1)}), size))
+			b.must(b.Unpack(0, table, 4, factor, found))
+			if got := b.get(Int32, found, 1)[0]; got != 1 {
+				t.Fatalf("found is %v after an infinite number of %+v, want 1", got, e)
+			}
+			copy(at, before)
 		}
 		b.must(b.FreeTable(table))
 		if _, err := b.NewTable(0, []Tensor{{K: 1, C: 2, R: 1, S: 1, PadC: 1, RowMajor: 1, ChannelLast: 1}}); err == nil {

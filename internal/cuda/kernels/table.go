@@ -40,7 +40,7 @@ type allocator interface {
 
 const (
 	entryBytes = 64
-	tileRoom   = 2048 // numbers that a block turns over at a time, as src/table.cu knows it
+	tileRoom   = 2304 // numbers that a block turns over at a time, as src/table.cu knows it
 )
 
 // tiling is how an entry is cut: a tile is some filters of all channels, or some channels of one filter.
@@ -67,6 +67,7 @@ func (k *Set) NewTable(s drv.Stream, tensors []Tensor) (*Table, error) {
 		return t, nil
 	}
 	data := make([]byte, 0, entryBytes*len(tensors))
+	var owners []byte // of the tiles
 	for i, e := range tensors {
 		if e.PadK == 0 {
 			e.PadK = e.K
@@ -84,10 +85,15 @@ func (k *Set) NewTable(s drv.Stream, tensors []Tensor) (*Table, error) {
 		for _, v := range []int{e.K, e.C, e.R * e.S, e.PadK, e.PadC, filters, channels, across, int(t.tiles), int(e.Type), 0, 0} {
 			data = binary.LittleEndian.AppendUint32(data, uint32(v))
 		}
-		t.tiles += int64(across) * int64((e.PadK+filters-1)/filters)
+		tiles := across * ((e.PadK + filters - 1) / filters)
+		for range tiles {
+			owners = binary.LittleEndian.AppendUint32(owners, uint32(i))
+		}
+		t.tiles += int64(tiles)
 		t.read += 4 * int64(e.K) * int64(e.C) * int64(e.R*e.S)
 		t.written += e.Type.Size() * int64(e.PadK) * int64(e.PadC) * int64(e.R*e.S)
 	}
+	data = append(data, owners...)
 	pinned, err := memory.HostAlloc(int64(len(data)))
 	if err != nil {
 		return nil, fmt.Errorf("kernels: new table of %d tensors: %w", len(tensors), err)

@@ -32,7 +32,7 @@ typedef long long i64;
 #endif
 #define KERNEL extern "C" __global__ void __launch_bounds__(256)
 #define KERNEL_BY(blocks) extern "C" __global__ void __launch_bounds__(256, blocks)
-#define SHARED(type, name, n) __shared__ type name[n]
+#define SHARED(type, name, n) alignas(16) __shared__ type name[n]
 #define EXPORT(name) static_assert(true, #name)
 #endif
 
