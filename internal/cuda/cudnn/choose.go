@@ -56,7 +56,7 @@ func choose[P tunable](t *Tuner, q asked[P]) (P, error) {
 			}
 			err = joined(err, p.Close())
 		}
-		t.notice("cudnn: the engine chosen for %s before, %s, no longer builds: %v", q.question, choice.Engine, err)
+		t.fault("cudnn: the engine chosen for %s before, %s, no longer builds: %v", q.question, choice.Engine, err)
 	}
 	plans, err := q.all()
 	if err != nil {
@@ -189,9 +189,9 @@ func (b *bout[P]) pick(found []tried[P]) tried[P] {
 	for _, r := range found {
 		switch {
 		case r.wrong != nil:
-			b.notice("cudnn: %s: %s gives wrong numbers when it is tried: %v", b.q.question, b.q.name(r.p), r.wrong)
+			b.fault("cudnn: %s: %s gives wrong numbers when it is tried: %v", b.q.question, b.q.name(r.p), r.wrong)
 		case r.alone != nil:
-			b.notice("cudnn: %s: %s cannot be captured into a graph: %v", b.q.question, b.q.name(r.p), r.alone)
+			b.fault("cudnn: %s: %s cannot be captured into a graph: %v", b.q.question, b.q.name(r.p), r.alone)
 		}
 	}
 	return slices.MinFunc(found, func(x, y tried[P]) int {

@@ -309,6 +309,19 @@ func TestNoRoomForWorkspaceLeavesTheCandidateOut(t *testing.T) {
 	}
 }
 
+// However many candidates fail, users are told of a few; the log has the rest.
+func TestUsersAreToldOfAFewFaults(t *testing.T) {
+	b := newBench(t, "cudnn_bad", 1)
+	tuner, logged, noticed := tuning(b, nil)
+	for n := range mostFaults + 2 {
+		b.choice(tuner, Forward, shape(BFloat16, n+1, 8, 4, 4, 8, 3, 3, 1, 1))
+	}
+	const wrong = "eng41 to bfloat16 gives wrong numbers"
+	if told, wrote := strings.Count(strings.Join(*noticed, "\n"), wrong), strings.Count(strings.Join(*logged, "\n"), wrong); told != mostFaults || wrote != 2 {
+		t.Errorf("users are told of %d and the log of %d, want %d and 2", told, wrote, mostFaults)
+	}
+}
+
 // A device without room for the operands takes the heuristics' first, and says so.
 func TestNoRoomToMeasureTakesTheFirst(t *testing.T) {
 	b := newBench(t)

@@ -45,6 +45,7 @@ type Tuner struct {
 	measured int           // questions
 	spent    time.Duration // on them
 	told     time.Duration // when the last line of Notice came
+	faults   int           // candidates that failed where they should not
 }
 
 func (t *Tuner) logf(format string, args ...any) {
@@ -57,6 +58,17 @@ func (t *Tuner) notice(format string, args ...any) {
 	if t.Notice != nil {
 		t.Notice(format, args...)
 	}
+}
+
+// mostFaults is how many candidates that fail users are told of until Settle; of the rest the log is.
+const mostFaults = 5
+
+func (t *Tuner) fault(format string, args ...any) {
+	if t.faults++; t.faults > mostFaults {
+		t.logf(format, args...)
+		return
+	}
+	t.notice(format, args...)
 }
 
 func (t *Tuner) now() time.Time {
@@ -93,7 +105,7 @@ func (t *Tuner) end(took time.Duration) {
 // Settle says how many questions were measured since it was called last, and how long that took. What comes next has a budget of its own.
 func (t *Tuner) Settle() (questions int, took time.Duration) {
 	questions, took = t.measured, t.spent
-	t.measured, t.spent, t.told = 0, 0, 0
+	t.measured, t.spent, t.told, t.faults = 0, 0, 0, 0
 	return questions, took
 }
 
