@@ -61,6 +61,9 @@ func (b *bout[P]) close() error {
 	if b.watch != nil {
 		errs = append(errs, b.watch.close())
 	}
+	if b.q.done != nil {
+		errs = append(errs, b.q.done())
+	}
 	return errors.Join(errs...)
 }
 

@@ -28,9 +28,10 @@ type asked[P tunable] struct {
 	name     func(P) string               // what a choice is remembered by
 	run      func(p P, workspace drv.Ptr, memory []drv.Ptr) error
 
-	// Of results that are checked: what fills the memory of operands, what is done before a run that is looked at, and the look. All
-	// three are nil where they are not. adds says that a second run gives another result.
+	// Of results that are checked: what fills the memory of operands, what is done before a run that is looked at, the look, and the end.
+	// All are nil where they are not. adds says that a second run gives another result.
 	fill    func(memory []drv.Ptr) error
+	done    func() error
 	prepare func(p P, memory []drv.Ptr) error
 	check   func(p P, memory []drv.Ptr) error
 	adds    bool

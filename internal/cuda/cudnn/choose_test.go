@@ -60,8 +60,8 @@ func TestBadEnginesCostOnlyThemselves(t *testing.T) {
 					if got := b.choice(tuner, op, c); got != "eng0 k2=18 k24=3" {
 						t.Errorf("after that: got %s, want eng0 k2=18 k24=3", got)
 					}
-					if n := b.m.Live()["allocations"]; n != 0 {
-						t.Errorf("%d allocations were not freed", n)
+					if live := b.m.Live(); live["allocations"]+live["hosts"]+live["events"]+live["graphs"]+live["execs"] != 0 {
+						t.Errorf("not given back: %v", live)
 					}
 				})
 			}
@@ -335,8 +335,8 @@ func TestNoRoomToMeasureTakesTheFirst(t *testing.T) {
 			t.Errorf("users are told %q, want that nothing is measured", said)
 		}
 	}
-	if n := b.m.Live()["allocations"]; n != 0 {
-		t.Errorf("%d allocations were not freed", n)
+	if live := b.m.Live(); live["allocations"]+live["hosts"] != 0 {
+		t.Errorf("not given back: %v", live)
 	}
 }
 

@@ -1,7 +1,6 @@
 package cudnn
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,6 +17,7 @@ type sample struct {
 	table []int8    // numerators, over 32: each type stores them as they are
 	at    []int64   // elements of the result
 	want  []float64 // what they are
+	host  []byte    // pinned, for what is copied
 	scale []float64 // root of the sum of the squares of what is added up: the size that rounding errors are measured by
 }
 
@@ -147,15 +147,23 @@ func (s *sample) counts() [3]int64 {
 	return [3]int64{x / c.In.Size(), w / c.Weight.Size(), y / c.Out.Size()}
 }
 
-// fill writes an operand to device memory, in a type.
-func (s *sample) fill(ctx *drv.Context, stream drv.Stream, which int, t DType, to drv.Ptr) (err error) {
-	n := s.counts()[which]
-	first := min(n, tablePeriod)
-	host, err := ctx.HostAlloc(first * t.Size())
-	if err != nil {
-		return err
+// open takes pinned memory, close gives it back: to pin some costs more than what it is used for.
+func (s *sample) open(ctx *drv.Context) (err error) {
+	s.host, err = ctx.HostAlloc(tablePeriod * 4)
+	return err
+}
+
+func (s *sample) close(ctx *drv.Context) error {
+	if s.host == nil {
+		return nil
 	}
-	defer func() { err = errors.Join(err, ctx.HostFree(host)) }()
+	return ctx.HostFree(s.host)
+}
+
+// fill writes an operand to device memory, in a type.
+func (s *sample) fill(ctx *drv.Context, stream drv.Stream, which int, t DType, to drv.Ptr) error {
+	n, host := s.counts()[which], s.host
+	first := min(n, tablePeriod)
 	for i := range first {
 		store(t, host[i*t.Size():], float32(s.operand(which, i)))
 	}
@@ -169,7 +177,7 @@ func (s *sample) fill(ctx *drv.Context, stream drv.Stream, which int, t DType, t
 		}
 		done += piece
 	}
-	return ctx.Synchronize(stream) // before the host's memory goes
+	return ctx.Synchronize(stream) // before the host's memory is used again
 }
 
 // prepare makes the result's memory what it is before a run that is looked at: what is added to, or NaN.
@@ -183,14 +191,9 @@ func (s *sample) prepare(ctx *drv.Context, stream drv.Stream, c Conv, memory []d
 }
 
 // check reads the elements back after a run and compares. A wrong one is an error that is ErrWrong.
-func (s *sample) check(ctx *drv.Context, stream drv.Stream, c Conv, memory []drv.Ptr) (err error) {
-	which := s.result()
+func (s *sample) check(ctx *drv.Context, stream drv.Stream, c Conv, memory []drv.Ptr) error {
+	which, host := s.result(), s.host
 	t := s.types(c)[which]
-	host, err := ctx.HostAlloc(int64(len(s.at)) * 16)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ctx.HostFree(host)) }()
 	for i, at := range s.at {
 		if err := ctx.CopyToHost(unsafe.Pointer(&host[i*16]), memory[which]+drv.Ptr(at*t.Size()), t.Size(), stream); err != nil {
 			return err

@@ -146,6 +146,9 @@ func (t *Tuner) Conv(op Op, c Conv) (*Plan, error) {
 	ctx := h.ctx
 	q.fill = func(m []drv.Ptr) error {
 		s = newSample(op, c)
+		if err := s.open(ctx); err != nil {
+			return err
+		}
 		types := s.types(c)
 		for i, to := range m {
 			if i == s.result() {
@@ -156,6 +159,12 @@ func (t *Tuner) Conv(op Op, c Conv) (*Plan, error) {
 			}
 		}
 		return nil
+	}
+	q.done = func() error {
+		if s == nil {
+			return nil
+		}
+		return s.close(ctx)
 	}
 	q.prepare = func(p *Plan, m []drv.Ptr) error { return s.prepare(ctx, t.Stream, p.conv, m) }
 	q.check = func(p *Plan, m []drv.Ptr) error { return s.check(ctx, t.Stream, p.conv, m) }
