@@ -67,6 +67,7 @@ type elasticPlan struct {
 	// change changes a worker's configuration.
 	change func(w *elasticWorker, c *worker.FitConfig)
 	hide   bool // that the feed can be divided
+	ahead  bool // it is asked for the next batch while a step computes
 	state  bool // the model has running statistics
 	// wrap puts a store around a worker's own.
 	wrap func(w *elasticWorker, store kvstore.Store) kvstore.Store
@@ -102,6 +103,7 @@ type elasticWorker struct {
 	x       []float32
 	next    []int
 	step    int
+	at      uint64           // the step in all that the next batch is for
 	batches map[uint64][]int // by step in all
 	values  []float32        // at the end
 	epochs  []worker.EpochInfo
@@ -114,8 +116,13 @@ type elasticWorker struct {
 }
 
 func (w *elasticWorker) Begin(_ context.Context, epoch, step int) error {
-	w.next = slices.Collect(w.From(epoch, step))
+	w.next, w.at = slices.Collect(w.From(epoch, step)), w.trainer.Steps()
 	return nil
+}
+
+// Ahead is right for a model whose only gradient is there when all has been computed.
+func (w *elasticWorker) Ahead() bool {
+	return w.j.plan.ahead && w.j.plan.parameters <= 1 && !w.j.plan.state
 }
 
 func (w *elasticWorker) Next(ctx context.Context) ([]int, error) {
@@ -133,8 +140,9 @@ func (w *elasticWorker) Next(ctx context.Context) ([]int, error) {
 	for _, i := range w.next[:n] {
 		w.x[i] += 1 / float32(n)
 	}
-	w.batches[w.trainer.Steps()] = slices.Clone(w.next[:n])
+	w.batches[w.at] = slices.Clone(w.next[:n])
 	w.next = w.next[n:]
+	w.at++
 	return []int{n}, nil
 }
 
@@ -397,6 +405,9 @@ func randomJob(t *testing.T, seed uint64) {
 		plan.optimizer = optim.Config{Name: "sgd", LearningRate: 0.1}
 	} else { // the parameters count how often each example was used
 		plan.optimizer = optim.Config{Name: "test", LearningRate: 1, Reduction: optim.Sum}
+	}
+	if plan.ahead = seed%2 == 0; plan.ahead {
+		plan.parameters = 1
 	}
 	type event struct{ kind, worker, step int }
 	var events []event

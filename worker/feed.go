@@ -124,6 +124,9 @@ func (f *ImageFeed) Begin(ctx context.Context, epoch, step int) error {
 	return err
 }
 
+// Ahead implements AheadFeed: a device that takes bytes has copied them when it has computed a gradient.
+func (f *ImageFeed) Ahead() bool { return f.pixels != nil }
+
 // Next fills the inputs of all devices.
 func (f *ImageFeed) Next(ctx context.Context) ([]int, error) {
 	counts := make([]int, len(f.images))

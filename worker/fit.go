@@ -10,7 +10,8 @@ import (
 )
 
 // A Feed brings the batches of one worker to its programs' inputs. One that is a DividedFeed, too, lets workers come and go in the
-// middle of an epoch; with another one a change waits for the end of the epoch.
+// middle of an epoch; with another one a change waits for the end of the epoch. One that is an AheadFeed is asked for the next batch
+// while a step computes.
 type Feed interface {
 	// Steps is the number of steps of an epoch: the same on every worker, so that all take part in every round.
 	Steps() int

@@ -21,6 +21,7 @@ type run struct {
 	saver   *saver
 	elastic kvstore.Elastic // nil: workers neither come nor go
 	divided DividedFeed     // nil: the feed is not one
+	ahead   *lookahead
 
 	rank, workers int           // of the division
 	cuts          []sampler.Cut // of the epoch
@@ -39,7 +40,7 @@ type run struct {
 }
 
 func newRun(cfg FitConfig) *run {
-	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, bases: map[cluster.NodeID]uint64{}, saver: newSaver(cfg.Checkpoint, cfg.Trainer)}
+	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, bases: map[cluster.NodeID]uint64{}, saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newLookahead(cfg.Feed)}
 	r.divided, _ = cfg.Feed.(DividedFeed)
 	return r
 }
@@ -181,6 +182,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 // runDivision trains until the division is used up or workers have come or gone; again tells that there may be more to train in
 // the epoch.
 func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err error) {
+	r.ahead.drop()
 	if err := r.divide(); err != nil {
 		return false, err
 	}
@@ -251,14 +253,25 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 		r.stop.ask()
 	}
 	begin := time.Now()
-	counts, err := r.cfg.Feed.Next(ctx)
+	batch, ok := r.ahead.take()
+	if !ok {
+		batch.counts, batch.err = r.cfg.Feed.Next(ctx)
+	}
+	counts, err := batch.counts, batch.err
 	if err != nil {
 		return agreed, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, err)
 	}
 	info := &e.info
 	info.Times.Data += time.Since(begin)
 	step := r.trainer.Steps()
-	r.trainer.onWeight = func() { r.stop.begin(ctx, step) }
+	more := r.step+1 < r.cfg.Feed.Steps() && !(r.cfg.MaxSteps > 0 && step+1 >= r.cfg.MaxSteps)
+	r.trainer.onWeight = func() {
+		r.stop.begin(ctx, step)
+		if more {
+			r.ahead.begin(ctx)
+		}
+	}
+	defer func() { info.Times.Data += r.ahead.end() }()
 	last := !r.trainer.roundEnds() && r.step+1 == r.cfg.Feed.Steps()
 	if err := r.trainer.Step(ctx, counts); err != nil {
 		return agreed, err
