@@ -79,6 +79,14 @@ var models = []model{
 		z := nn.BatchNorm2D(conv(x, "down", 6, 1, 2, 0), "bn3", nn.BatchNormConfig{})
 		return end(nn.ReLU(nn.Add(y, z)))
 	}),
+	classifier("residual of the input", 4, []int{8, 5, 5}, func(x *gorgonia.Node) *gorgonia.Node {
+		// Nobody wants the gradient of what is added.
+		x = nn.ReLU(nn.Add(nn.BatchNorm2D(conv(x, "conv1", 8, 3, 1, 1), "bn1", nn.BatchNormConfig{}), x))
+		return end(conv(x, "conv2", 8, 3, 2, 1))
+	}),
+	classifier("residual of an input of six", 4, []int{6, 5, 5}, func(x *gorgonia.Node) *gorgonia.Node {
+		return end(nn.ReLU(nn.Add(nn.BatchNorm2D(conv(x, "conv1", 6, 3, 1, 1), "bn1", nn.BatchNormConfig{}), x)))
+	}),
 	classifier("bare residual", 4, []int{4, 5, 5}, func(x *gorgonia.Node) *gorgonia.Node {
 		x = conv(x, "conv0", 8, 3, 1, 1)
 		return end(nn.Add(conv(x, "conv1", 8, 3, 1, 1), x)) // the gradient of the sum is what conv1's gradient is added to

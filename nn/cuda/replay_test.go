@@ -3,6 +3,7 @@ package cuda_test
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/fake"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/nn/cuda"
+	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/nn/plan"
 	"github.com/paragon-train/paragon/nn/ref"
 	"gorgonia.org/gorgonia"
 )
@@ -129,6 +132,65 @@ func TestStepsOnTheFakeLibrariesAreThoseOfTheReferenceThatRoundsAtTheSamePlaces(
 				replayed(t, p, c.typ, 0, c.bound)
 				if lines := machine.Complaints(); len(lines) > 0 {
 					t.Errorf("the fake libraries complain: %s", strings.Join(lines, "\n"))
+				}
+			})
+		}
+	}
+}
+
+// Whatever a program shows besides, results and gradients alike, is stored in float32 and makes what it meets another type: no op takes
+// numbers of one type for another.
+func TestOutputsOfAnyNodeLeaveTheStepAsItIs(t *testing.T) {
+	for _, m := range wide() {
+		if m.name == "lenet" || m.name == "resnet18 imagenet" || m.name == "resnet18 cifar" {
+			continue // others have their ops
+		}
+		for seed := range uint64(4) {
+			t.Run(fmt.Sprintf("%s %d", m.name, seed), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 5))
+				p, _ := build(t, m, false, func(g *gorgonia.ExprGraph) (out gorgonia.Nodes) {
+					for _, n := range g.AllNodes() {
+						switch n.Op().(type) {
+						case nil, *op.BatchNorm2D, *op.BatchNorm2DGrad, *op.LinearGrad: // leaves and tuples
+							continue
+						}
+						if n.Dtype() == gorgonia.Float32 && n.Dims() > 1 && rng.IntN(4) == 0 {
+							out = append(out, n)
+						}
+					}
+					return out
+				})
+				h := newHost(p)
+				typ := []cuda.Compute{cuda.BFloat16, cuda.Float16}[seed%2]
+				_, gpu := cuda.NewFake(seed)
+				e, err := cuda.New(p, h, cuda.Config{GPU: gpu, Type: typ, Bucket: 512})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				q := &program{Executor: e, plan: p, host: h}
+				q.fill(t, nil, m.classes, seed)
+				r := replayed(t, q, typ, 0, 1e-5)
+				for _, v := range p.Outputs {
+					got, err := e.Output(v)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want, err := r.Output(v)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var off, size float64
+					for k, w := range want {
+						if v.Root().Source == plan.Gradient {
+							w /= float64(e.LossScale())
+						}
+						off += (float64(got[k]) - w) * (float64(got[k]) - w)
+						size += w * w
+					}
+					if math.Sqrt(off) > 1e-5*math.Sqrt(size) {
+						t.Errorf("output %v is off by %.3g", v, math.Sqrt(off/size))
+					}
 				}
 			})
 		}

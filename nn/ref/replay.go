@@ -57,10 +57,10 @@ func (f Format) rounded(x []float64) []float64 {
 // bytes, and the operands of products.
 //
 // Rounding makes a step a rough function: two ways to add the same numbers, both right to float32's last bit, round some number to different
-// neighbours, and ReLUs and further roundings make much of it in a deep net. So where a Replay is shown what an executor stored, it takes that over as
-// its own wherever it is one of the two neighbours of the exact result of what was stored before, that is if the exact number was nearest to it
-// or as good as half way. Of each number it can then be told whether it was rounded rightly, and the gradients at the end can be compared to
-// the precision of float32 sums.
+// neighbours, and ReLUs and further roundings make much of it in a deep net. So where a Replay is shown what an executor stored, it takes that over:
+// in 16 bits wherever it is one of the two neighbours of the exact result of what was stored before, that is if the exact number was nearest to
+// it or as good as half way, and in float32, of programs with 16 bits, where it is a tenth of Follow off at most. Of each number it can then be
+// told whether it was computed and rounded rightly, and gradients can be compared to the precision of float32 sums.
 type Replay struct {
 	// Scale is the gradient of the loss with respect to itself, by which Grad divides; 0 is 1.
 	Scale float64
@@ -170,10 +170,20 @@ func (r *Replay) Next(i int, got [][]float32) error {
 		if k < len(got) {
 			shown = got[k]
 		}
+		f := format(v)
 		if k > 0 {
 			slack = nil
 		}
-		r.values[v.Root()] = s.take(format(v), out[k], shown, slack, r.Follow)
+		if (o.Kind == plan.Conv2D || o.Kind == plan.ConvBackwardData) && f == Exact && slack == nil {
+			f = r.operand // as the library gives it, whatever it is stored in then
+		}
+		follow := r.Follow
+		if f == Exact { // rounded as an operand it must not go another way
+			if follow /= 10; r.operand == Exact {
+				follow = 0
+			}
+		}
+		r.values[v.Root()] = s.take(f, out[k], shown, slack, follow)
 	}
 	r.stored = append(r.stored, s)
 	return nil
@@ -197,16 +207,25 @@ func (s *Stored) take(f Format, exact []float64, got []float32, slack []float64,
 	}
 	size := math.Sqrt(square / float64(len(exact)))
 	if f == Exact {
-		if got != nil {
-			var off float64
-			for k, x := range exact {
-				off += (x - float64(got[k])) * (x - float64(got[k]))
-			}
-			if off > 0 {
-				s.Off = max(s.Off, math.Sqrt(off/float64(len(exact)))/max(size, 1e-30))
-			}
+		if got == nil {
+			return exact
 		}
-		return exact
+		var off float64
+		out := slices.Clone(exact)
+		for k, x := range exact {
+			d := math.Abs(float64(got[k]) - x)
+			if slack != nil { // a part of it was rounded
+				d = max(0, d-slack[k])
+			}
+			if d <= follow*size {
+				out[k] = float64(got[k])
+			}
+			off += d * d
+		}
+		if off != 0 {
+			s.Off = max(s.Off, math.Sqrt(off/float64(len(exact)))/max(size, 1e-30))
+		}
+		return out
 	}
 	s.Numbers += len(exact)
 	out := make([]float64, len(exact))
@@ -261,6 +280,9 @@ func (r *Replay) Worst() (stored, off Stored) {
 
 // Loss is the loss.
 func (r *Replay) Loss() float64 { return r.values[r.plan.Loss.Root()][0] }
+
+// Output are the numbers of one of the plan's outputs, gradients times Scale.
+func (r *Replay) Output(v *plan.Value) ([]float64, error) { return r.numbers(v) }
 
 // Grad is the gradient of a parameter, divided by Scale.
 func (r *Replay) Grad(i int) []float64 {
