@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 )
 
 // ChoicesVersion is part of a choice's key. It goes up when plans of the same name become something else.
@@ -33,8 +34,9 @@ func (h *Handle) Key(question string) string {
 // too, which knows nothing. Processes may share the file: each adds its choices to what is there, and of two that write at once
 // one may lose its own, which costs the next start a measurement.
 type Cache struct {
-	path string
-	logf func(format string, args ...any)
+	path     string
+	logf     func(format string, args ...any)
+	patience time.Duration // with another process that measures
 
 	mu      sync.Mutex // guards choices and the file's writing
 	choices map[string]Choice
@@ -57,7 +59,7 @@ func OpenCache(path string, logf func(format string, args ...any)) *Cache {
 	if logf == nil {
 		logf = func(string, ...any) {}
 	}
-	c := &Cache{path: path, logf: logf}
+	c := &Cache{path: path, logf: logf, patience: lockPatience}
 	c.choices = c.read()
 	return c
 }

@@ -49,15 +49,17 @@ func joined(err, more error) error {
 func choose[P tunable](t *Tuner, q asked[P]) (P, error) {
 	var none P
 	key := t.Handle.Key(q.question)
-	if choice, ok := t.Cache.Get(key); ok {
-		p, err := q.again(choice.Engine)
-		if err == nil {
-			if err = p.Build(); err == nil {
+	p, known, ok := again(t, q, key)
+	if ok {
+		return p, nil
+	}
+	if t.Repeat > 0 {
+		defer t.Cache.lock()()
+		if !known {
+			if p, _, ok := again(t, q, key); ok { // another process measured meanwhile
 				return p, nil
 			}
-			err = joined(err, p.Close())
 		}
-		t.fault("cudnn: the engine chosen for %s before, %s, no longer builds: %v", q.question, choice.Engine, err)
 	}
 	plans, err := q.all()
 	if err != nil {
@@ -76,6 +78,23 @@ func choose[P tunable](t *Tuner, q asked[P]) (P, error) {
 		return none, err
 	}
 	return best, Release(plans, best)
+}
+
+// again is the plan of a choice that was made before, if one is known; ok if it still builds.
+func again[P tunable](t *Tuner, q asked[P], key string) (p P, known, ok bool) {
+	choice, known := t.Cache.Get(key)
+	if !known {
+		return p, false, false
+	}
+	p, err := q.again(choice.Engine)
+	if err == nil {
+		if err = p.Build(); err == nil {
+			return p, true, true
+		}
+		err = joined(err, p.Close())
+	}
+	t.fault("cudnn: the engine chosen for %s before, %s, no longer builds: %v", q.question, choice.Engine, err)
+	return p, true, false
 }
 
 // fewest is how many candidates are tried of a question whose share of the time is used up, as long as there is time for others;

@@ -309,6 +309,47 @@ func TestNoRoomForWorkspaceLeavesTheCandidateOut(t *testing.T) {
 	}
 }
 
+// Two processes do not measure at once: the second waits, and takes what the first found out. One that waits too long goes on.
+func TestOneProcessMeasuresAtATime(t *testing.T) {
+	b := newBench(t)
+	var logged []string
+	cache := OpenCache(filepath.Join(t.TempDir(), "new", "c"), func(format string, args ...any) { logged = append(logged, fmt.Sprintf(format, args...)) })
+	c := shape(BFloat16, 1, 8, 4, 4, 8, 3, 3, 1, 1)
+	asked := 0
+	b.h.trace = func(line string) {
+		if line == "finalize CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR" {
+			asked++
+		}
+	}
+	tuner, _, _ := tuning(b, cache)
+	other := OpenCache(cache.path, nil)
+	unlock := other.lock()
+	written := make(chan error, 1)
+	go func() {
+		err := other.Put(b.h.Key(describe(Forward, shape(BFloat16, 1, 8, 4, 4, 8, 3, 3, 1, 1))), Choice{Engine: "eng11 to bfloat16"})
+		unlock()
+		written <- err
+	}()
+	if got := b.choice(tuner, Forward, c); got != "eng11" || asked != 0 {
+		t.Errorf("got %s with %d questions to the heuristics, want eng11 with none", got, asked)
+	}
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	unlock = other.lock()
+	cache.patience = 0
+	c.N = 2
+	if got := b.choice(tuner, Forward, c); got != "eng0 k2=18 k24=3" || len(logged) != 1 || !strings.Contains(logged[0], "measure while others may") {
+		t.Errorf("without patience: got %s, log %q; want eng0 k2=18 and a line", got, logged)
+	}
+	unlock()
+	c.N = 3
+	b.choice(tuner, Forward, c)
+	if len(logged) != 1 {
+		t.Errorf("log: got %q, want nothing new", logged)
+	}
+}
+
 // However many candidates fail, users are told of a few; the log has the rest.
 func TestUsersAreToldOfAFewFaults(t *testing.T) {
 	b := newBench(t, "cudnn_bad", 1)
