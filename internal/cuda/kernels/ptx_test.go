@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,6 +87,19 @@ func TestThePTXIsWhatTheDeviceIsFastAt(t *testing.T) {
 		"bn_grad_dx_x_bf16": 8, "bn_stats_bf16": 4, "add_bf16": 8} {
 		if n := strings.Count(function(t, name), "ld.global.v4.u32"); n < loads {
 			t.Errorf("%s has %d loads of 16 bytes, want at least %d", name, n, loads)
+		}
+	}
+}
+
+// A grid with more blocks than fit would end with a wave that has the device to itself; with fewer it would not fill it.
+func TestTheSourcesKeepRoomForTheBlocksThatGridsHave(t *testing.T) {
+	bound := regexp.MustCompile(`\.minnctapersm (\d+)`)
+	for name, n := range resident {
+		for _, typ := range []string{"_f32", "_bf16", "_f16", "_f32_1", "_bf16_1", "_f16_1"} {
+			m := bound.FindStringSubmatch(function(t, name+typ))
+			if m == nil || m[1] != fmt.Sprint(n) {
+				t.Errorf("%s: launch bounds are %q, want %d blocks", name+typ, m, n)
+			}
 		}
 	}
 }

@@ -72,7 +72,8 @@ template <class T, int V> DEVICE void channel_sums(float *partial, const T *dy, 
 }
 
 // What combines the partial sums of blocks takes eight channels for each block of threads: thread t has channel t%8 and adds
-// up parts t/8, t/8+32, ... in double; then a tree adds the 32. A second call needs no barrier before it: the tree ends with one.
+// up parts t/8, t/8+32, ... in double, of which PARTS are on their way at a time; then a tree adds the 32. A second call needs no barrier before it: the tree ends with one.
+enum { PARTS = 9 };
 DEVICE double parts_sum(double x) {
   SHARED(double, parts, THREADS);
   parts[threadIdx.x] = x;

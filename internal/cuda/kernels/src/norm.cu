@@ -101,10 +101,20 @@ KERNEL bn_finish(float *mean, float *invstd, float *run_mean, float *run_var, co
   double shift = 0, sum = 0, square = 0;
   if (channel < c) {
     shift = workspace[channel];
-    for (int b = (int)threadIdx.x / 8; b < blocks; b += THREADS / 8) {
-      double n = workspace[2 * part + b], d = workspace[(i64)b * c + channel] - shift;
-      sum += n * d;
-      square += workspace[part + (i64)b * c + channel] + n * d * d;
+    for (int first = (int)threadIdx.x / 8; first < blocks; first += PARTS * THREADS / 8) {
+      float count[PARTS], m[PARTS], s[PARTS];
+#pragma unroll
+      for (int u = 0; u < PARTS; u++) {
+        int b = first + u * (THREADS / 8);
+        if (b < blocks) count[u] = workspace[2 * part + b], m[u] = workspace[(i64)b * c + channel], s[u] = workspace[part + (i64)b * c + channel];
+      }
+#pragma unroll
+      for (int u = 0; u < PARTS; u++)
+        if (first + u * (THREADS / 8) < blocks) {
+          double n = count[u], d = m[u] - shift;
+          sum += n * d;
+          square += s[u] + n * d * d;
+        }
     }
   }
   sum = parts_sum(sum);

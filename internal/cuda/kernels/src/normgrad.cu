@@ -106,9 +106,16 @@ KERNEL bn_grad_finish(float *dgamma, float *dbeta, float *coefficients, const fl
   int channel = (int)blockIdx.x * 8 + (int)threadIdx.x % 8;
   double sum = 0, product = 0;
   if (channel < c)
-    for (int b = (int)threadIdx.x / 8; b < blocks; b += THREADS / 8) {
-      sum += workspace[(i64)b * c + channel];
-      product += workspace[((i64)blocks + b) * c + channel];
+    for (int first = (int)threadIdx.x / 8; first < blocks; first += PARTS * THREADS / 8) {
+      float s[PARTS], p[PARTS];
+#pragma unroll
+      for (int u = 0; u < PARTS; u++) {
+        int b = first + u * (THREADS / 8);
+        if (b < blocks) s[u] = workspace[(i64)b * c + channel], p[u] = workspace[((i64)blocks + b) * c + channel];
+      }
+#pragma unroll
+      for (int u = 0; u < PARTS; u++)
+        if (first + u * (THREADS / 8) < blocks) sum += s[u], product += p[u];
     }
   sum = parts_sum(sum);
   product = parts_sum(product);
