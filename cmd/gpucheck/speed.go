@@ -321,10 +321,54 @@ func checkTransfers(c *checker) error {
 			}
 			c.measured(m.name, float64(m.bytes)/t.Seconds()/1e9, "GB/s", "%.1f MB each way in %v", float64(n)/1e6, t)
 		}
+		if err := c.waits(d, up, n); err != nil {
+			return err
+		}
 		return errors.Join(d.release(), d.HostFree(from), d.HostFree(to), d.DestroyEvent(event), d.DestroyStream(other))
 	})
 	if err != nil {
 		return err
 	}
 	return c.overlap()
+}
+
+// waits tells how soon a thread knows that the GPU is done, when it sleeps until it is woken, as in a step, and when it asks again and again.
+// The difference is lost at the end of each step.
+func (c *checker) waits(d *device, p drv.Ptr, n int64) error {
+	event, err := d.NewEvent(false)
+	if err != nil {
+		return err
+	}
+	asks := func() error {
+		for {
+			if done, err := d.Query(event); done || err != nil {
+				return err
+			}
+		}
+	}
+	sleeps := func() error { return d.SynchronizeEvent(event) }
+	median := func(wait func() error) (time.Duration, error) {
+		var took []time.Duration
+		for range 21 {
+			begun := time.Now()
+			if err := errors.Join(d.Memset8(p, 0, n, d.s), d.Record(event, d.s), wait()); err != nil {
+				return 0, err
+			}
+			took = append(took, time.Since(begun))
+		}
+		slices.Sort(took)
+		return took[len(took)/2], nil
+	}
+	woken, err := median(sleeps)
+	if err != nil {
+		return err
+	}
+	asked := woken
+	if !c.small { // stand-ins do nothing until somebody waits
+		if asked, err = median(asks); err != nil {
+			return err
+		}
+	}
+	c.measured("to be woken when the GPU is done", float64(woken-asked)/1e3, "us", "set of %.1f MB: %v when sleeping, %v when asking again and again", float64(n)/1e6, woken, asked)
+	return d.DestroyEvent(event)
 }
