@@ -5,8 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/installed"
@@ -72,4 +75,66 @@ func TestTheInstalledAssemblerTakesThePTX(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The driver's own compiler, which LoadModule comes to, takes the PTX; it needs no GPU for that.
+func TestTheInstalledDriversCompilerTakesThePTX(t *testing.T) {
+	installed.Run(t, func(libs map[dl.Name]*dl.Library) {
+		file := filepath.Join(filepath.Dir(libs[dl.CUDA].File), "libnvidia-ptxjitcompiler.so.1")
+		if _, err := os.Stat(file); err != nil {
+			t.Skip(err)
+		}
+		lib, err := (&dl.Search{Paths: dl.Paths{dl.CUDA: file}, Only: true}).Open(dl.CUDA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var caller dl.Caller
+		call := func(name string, args ...uintptr) int32 {
+			t.Helper()
+			fn, err := lib.Symbol("nvPTXCompiler" + name)
+			if err != nil {
+				t.Skip(err)
+			}
+			return int32(caller.Call(fn, args...))
+		}
+		text := append(PTX(), 0)
+		memory := new([2]uintptr) // what C writes to
+		handle, size := uintptr(unsafe.Pointer(&memory[0])), uintptr(unsafe.Pointer(&memory[1]))
+		archs := []string{"sm_90"}
+		if os.Getenv("PARAGON_TEST_SLOW") != "" {
+			archs = []string{"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
+		}
+		for _, arch := range archs {
+			if code := call("Create", handle, uintptr(len(text)), uintptr(unsafe.Pointer(&text[0]))); code != 0 {
+				t.Fatalf("create: code %d", code)
+			}
+			option := append([]byte("--gpu-name="+arch), 0)
+			options := &[1]uintptr{uintptr(unsafe.Pointer(&option[0]))}
+			begun := time.Now()
+			code := call("Compile", memory[0], 1, uintptr(unsafe.Pointer(options)))
+			runtime.KeepAlive(option)
+			took := time.Since(begun)
+			if code != 0 {
+				call("GetErrorLogSize", memory[0], size)
+				log := make([]byte, memory[1]+1)
+				call("GetErrorLog", memory[0], uintptr(unsafe.Pointer(&log[0])))
+				t.Errorf("%s: code %d: %.2000s", arch, code, log)
+				continue
+			}
+			if code := call("GetCompiledProgramSize", memory[0], size); code != 0 || memory[1] == 0 {
+				t.Fatalf("%s: size: code %d, %d bytes", arch, code, memory[1])
+			}
+			image := make([]byte, memory[1])
+			if code := call("GetCompiledProgram", memory[0], uintptr(unsafe.Pointer(&image[0]))); code != 0 {
+				t.Fatalf("%s: program: code %d", arch, code)
+			}
+			for _, name := range Names() {
+				if !bytes.Contains(image, []byte(".text."+name+"\x00")) {
+					t.Errorf("%s: the image lacks %s", arch, name)
+				}
+			}
+			t.Logf("%s: %d bytes in %v", arch, len(image), took)
+			call("Destroy", handle)
+		}
+	}, dl.CUDA)
 }
