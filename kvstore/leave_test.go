@@ -1,49 +1,91 @@
 package kvstore_test
 
 import (
+	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/internal/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A worker whose work ended with an error does not leave the others to go on with fewer: they learn who failed and why.
-func TestLeaveWithAnErrorFailsTheJobForAll(t *testing.T) {
+// A worker that asks to leave goes at the next boundary. The request is none of the program's calls, which may not be under way there.
+func TestAWorkerThatAsksLeavesAtTheBoundary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stores := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 1}).Stores(t, "dist_sync")
-		cause := errors.New("disk /ckpt is full")
-		if err := kvstore.Leave(stores[0], cause); !errors.Is(err, cause) {
-			t.Errorf("leave: got error %v, want the cause in it", err)
-		}
-		err := stores[1].Barrier(t.Context())
-		if !errors.Is(err, kvstore.ErrUnavailable) || !strings.Contains(err.Error(), "worker 0") || !strings.Contains(err.Error(), cause.Error()) {
-			t.Errorf("barrier of the other worker: got error %v, want ErrUnavailable that names worker 0 and %q", err, cause)
-		}
-	})
-}
-
-func TestLeaveWithoutAnErrorIsInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stores := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 1}).Stores(t, "dist_sync")
-		if err := kvstore.Leave(stores[0], nil); err != nil {
+		job := jobtest.New(t, jobtest.Config{Workers: 2, Elastic: cluster.Elastic{Enabled: true}})
+		stores := job.Stores(t, "dist_sync")
+		jobs := []kvstore.Elastic{stores[0].(kvstore.Elastic), stores[1].(kvstore.Elastic)}
+		if err := jobs[1].AskLeave(t.Context(), "told to"); err != nil {
 			t.Fatal(err)
 		}
-		if err := stores[1].Barrier(t.Context()); err != nil {
-			t.Errorf("barrier of the worker that is left: %v", err)
+		if err := jobs[0].AskLeave(t.Context(), "told to"); !errors.Is(err, kvstore.ErrNeeded) {
+			t.Errorf("the last one asks to leave: got error %v, want ErrNeeded", err)
+		}
+		job.Net.Refuse("worker1", "scheduler")
+		job.Net.Cut("worker1", "scheduler")
+		asked := make(chan error, 1)
+		go func() { asked <- jobs[1].AskLeave(t.Context(), "told to, again") }()
+		synctest.Wait() // it is under way at the boundary
+		arrived := make(chan error, 1)
+		go func() { arrived <- jobs[1].Arrive(t.Context(), cluster.Arrival{Change: 1}) }()
+		time.Sleep(300 * time.Millisecond)
+		job.Net.Restore("worker1", "scheduler")
+		if err := jobs[0].Arrive(t.Context(), cluster.Arrival{Change: 1}); err != nil {
+			t.Errorf("the worker that stays arrives: %v", err)
+		}
+		if err := <-arrived; !errors.Is(err, kvstore.ErrRemoved) {
+			t.Errorf("the worker that leaves arrives: got error %v, want ErrRemoved", err)
+		}
+		if err := <-asked; err != nil {
+			t.Errorf("asked once more: %v", err)
+		}
+		if n := stores[0].NumWorkers(); n != 1 {
+			t.Errorf("%d workers are left, want 1", n)
 		}
 	})
 }
 
-func TestAbortWantsACause(t *testing.T) {
+// A request that waits for a scheduler that is out of reach ends with its context and with the store.
+func TestAskingToLeaveEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 2, Elastic: cluster.Elastic{Enabled: true}})
+		stores := job.Stores(t, "dist_sync")
+		job.Net.Refuse("worker1", "scheduler")
+		job.Net.Cut("worker1", "scheduler")
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := stores[1].(kvstore.Elastic).AskLeave(ctx, "told to"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got error %v, want that of the context", err)
+		}
+		asked := make(chan error, 1)
+		begin := time.Now()
+		go func() {
+			asked <- stores[1].(kvstore.Elastic).AskLeave(t.Context(), "told to")
+			if took := time.Since(begin); took > 100*time.Millisecond {
+				t.Errorf("the request ended %v after the store was closed", took)
+			}
+		}()
+		synctest.Wait()
+		time.AfterFunc(200*time.Millisecond, func() { job.Net.Restore("worker1", "scheduler") })
+		if err := stores[1].Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if err := <-asked; err == nil {
+			t.Error("a request of a closed store went well")
+		}
+	})
+}
+
+func TestOnlyWorkersOfAJobCanLeaveIt(t *testing.T) {
 	kv, err := kvstore.Create(t.Context(), "local")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer kv.Close()
-	if err := kv.Abort(nil); err == nil || !strings.Contains(err.Error(), "Close leaves in order") {
-		t.Errorf("abort without a cause: got error %v, want one that points to Close", err)
+	if err := kv.(kvstore.Elastic).AskLeave(t.Context(), "told to"); !errors.Is(err, kvstore.ErrNeeded) {
+		t.Errorf("ask to leave a local store: got error %v, want ErrNeeded", err)
 	}
 }

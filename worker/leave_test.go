@@ -45,6 +45,7 @@ func TestAWorkerThatIsToldToEndLeaves(t *testing.T) {
 	}{
 		{"one", map[int]int{2: 7}},
 		{"rank 0", map[int]int{0: 7}},
+		{"in the first step", map[int]int{1: 0}},
 		{"two at once", map[int]int{0: 7, 3: 7}},
 		{"all but one, one after the other", map[int]int{1: 5, 0: 6, 3: 8}},
 		{"in the last step of an epoch", map[int]int{1: 12}},
