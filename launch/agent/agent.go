@@ -4,7 +4,7 @@
 // output. Over them go frames: the launcher says what to start, with environment and secrets, so that nothing of it is on a
 // command line; the agent sends back output and exit codes. The input is also the lifeline: when it ends (the launcher was
 // killed, the connection broke) or has been silent for Lease, the agent stops everything it started, first by SIGTERM, then
-// by SIGKILL, and ends. On Linux this includes grandchildren that left their process group, because the agent adopts them.
+// by SIGKILL, and ends. An agent that is itself told to end, as its host is, gives its processes the time to leave the job in order. On Linux this includes grandchildren that left their process group, because the agent adopts them.
 //
 // Serve is the agent's side, Client the launcher's.
 package agent
@@ -34,6 +34,7 @@ type Config struct {
 	Executable string        // what a Spec with Self runs
 	Lease      time.Duration // silence of the launcher after which it counts as gone; 4 s; negative: it may be silent as long as it lives
 	Grace      time.Duration // from SIGTERM to SIGKILL when the launcher is gone; 3 s, and at most 500 ms once the Lease passed
+	Drain      time.Duration // the same when the agent is told to end, as its host is, and the launcher lives; 20 s
 	Adopt      bool          // adopt and kill orphaned descendants; only for a process that is nothing but an agent
 	Logger     *slog.Logger  // slog.Default()
 
@@ -65,6 +66,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = 3 * time.Second
+	}
+	if cfg.Drain == 0 {
+		cfg.Drain = 20 * time.Second
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -126,9 +130,41 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 			s.stop(min(cfg.Grace, 500*time.Millisecond))
 			return fmt.Errorf("launch: agent: the launcher has been silent for %s", cfg.Lease)
 		case <-ctx.Done():
-			s.stop(cfg.Grace)
+			s.drain(ctx, frames, readErr, lease)
 			return nil
 		}
+	}
+}
+
+// drain ends all children when this host is about to end, say: they have the time to leave the job in order, as long as the launcher is there.
+func (s *server) drain(ctx context.Context, frames <-chan frame, readErr <-chan error, lease *time.Timer) {
+	gone := make(chan struct{})
+	s.signalAll(syscall.SIGTERM)
+	go func() { s.running.Wait(); close(gone) }()
+	limit := time.NewTimer(s.cfg.Drain)
+	defer limit.Stop()
+	for {
+		select {
+		case <-gone:
+			s.await(s.cfg.Grace)
+		case <-limit.C:
+			s.await(0)
+		case <-readErr:
+			s.await(s.cfg.Grace)
+		case <-lease.C:
+			s.await(min(s.cfg.Grace, 500*time.Millisecond))
+		case f := <-frames:
+			if s.cfg.Lease > 0 {
+				lease.Reset(s.cfg.Lease)
+			}
+			if f.kind == kindStart {
+				s.out.sendJSON(kindExit, f.number, exitBody{Code: 127, Err: "launch: agent: nothing is started here any more: the agent was told to end"})
+			} else {
+				s.handle(ctx, f)
+			}
+			continue
+		}
+		return
 	}
 }
 
@@ -171,8 +207,13 @@ func (s *server) handle(ctx context.Context, f frame) {
 
 // stop ends all children: SIGTERM, then SIGKILL after grace.
 func (s *server) stop(grace time.Duration) {
-	gone := make(chan struct{})
 	s.signalAll(syscall.SIGTERM)
+	s.await(grace)
+}
+
+// await returns when all children have ended; after grace they get SIGKILL.
+func (s *server) await(grace time.Duration) {
+	gone := make(chan struct{})
 	go func() { s.running.Wait(); close(gone) }()
 	timer := time.NewTimer(grace)
 	defer timer.Stop()

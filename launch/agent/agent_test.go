@@ -60,10 +60,16 @@ func (o *output) await(t *testing.T, want string) {
 // serve runs an agent in this process.
 func serve(t *testing.T, cfg Config) (*Client, chan error) {
 	t.Helper()
+	return serveUntil(t, t.Context(), cfg)
+}
+
+// serveUntil is serve until ctx ends.
+func serveUntil(t *testing.T, ctx context.Context, cfg Config) (*Client, chan error) {
+	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	served := make(chan error, 1)
-	go func() { err := Serve(t.Context(), inR, outW, cfg); outW.Close(); inR.Close(); served <- err }()
+	go func() { err := Serve(ctx, inR, outW, cfg); outW.Close(); inR.Close(); served <- err }()
 	c, err := NewClient(t.Context(), "d1", inW, outR)
 	if err != nil {
 		t.Fatal(err)
@@ -279,6 +285,54 @@ func TestAgentStopsAllWhenItsInputEnds(t *testing.T) {
 	awaitGone(t, out.String())
 	if e := await(t, h); e.OK() {
 		t.Errorf("exit of a process whose agent is gone: %s, want a failure", e)
+	}
+}
+
+// An agent that is told to end, as its host is, gives its processes more time than one whose launcher is gone: workers leave the job in order,
+// and the launcher hears how they ended.
+func TestAgentThatIsToldToEndLetsItsProcessesFinish(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c, served := serveUntil(t, ctx, Config{Grace: time.Millisecond})
+	out := newOutput()
+	h, err := c.Start(t.Context(), shell(`trap 'sleep 0.3; echo left; exit 0' TERM; echo ready; while :; do sleep 0.01; done`), process.Output{Stdout: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.await(t, "ready")
+	cancel()
+	out.await(t, "left")
+	if e := await(t, h); !e.OK() {
+		t.Errorf("exit: %s, want 0", e)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v, want nil", err)
+	}
+}
+
+// When the launcher goes meanwhile, or the time is over, they are killed.
+func TestAgentThatIsToldToEndKillsWhatStays(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		cfg  Config
+		gone bool
+	}{{"time over", Config{Drain: 100 * time.Millisecond}, false}, {"launcher gone", Config{Grace: 100 * time.Millisecond}, true}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		c, served := serveUntil(t, ctx, tc.cfg)
+		out := newOutput()
+		if _, err := c.Start(t.Context(), shell(`trap "echo asked" TERM; echo $$; while :; do sleep 0.01; done`), process.Output{Stdout: out}); err != nil {
+			t.Fatal(err)
+		}
+		out.await(t, "\n")
+		pid, _, _ := strings.Cut(out.String(), "\n")
+		cancel()
+		out.await(t, "asked")
+		if tc.gone {
+			c.stop()
+		}
+		if err := <-served; err != nil {
+			t.Errorf("%s: Serve: %v, want nil", tc.name, err)
+		}
+		awaitGone(t, pid)
 	}
 }
 
