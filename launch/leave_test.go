@@ -14,6 +14,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/countmodel"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/launch/ssh/sshtest"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/worker"
 )
@@ -170,6 +171,44 @@ func TestAHostWhoseWorkersGetSIGTERMLeavesTheJob(t *testing.T) {
 	j.wantLog(t, "0 ADDED 127.0.0.2 #\n1 REMOVED 127.0.0.2 #\n")
 	if b, err := os.ReadFile(filepath.Join(j.dir, "host_worker")); err != nil || strings.Contains(string(b), "127.0.0.2") {
 		t.Errorf("host_worker is %q, %v, want no line of 127.0.0.2", b, err)
+	}
+}
+
+// A host that ssh reaches is taken away: all its processes get SIGTERM, and workers once more from the agent. The host leaves in order.
+func TestAHostThatIsTakenAwayLeavesTheJob(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	s := sshtest.Start(t, 2)
+	j := &fitJob{&elasticJob{dir: t.TempDir()}, t.TempDir()}
+	if err := os.WriteFile(filepath.Join(j.dir, "hosts"), []byte(j.host(s, 0)+"\n"+j.host(s, 1)+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	j.launcher = startLauncher(t, j.dir, "-H", "hosts", "--ssh-command", strings.Join(s.Client, " "), "-n", "4", "-s", "1", "--elastic-training-enabled",
+		"--env", fitDir+"="+j.checkpoints, "--", self(t))
+	j.await(t, "step 4 of epoch 0")
+	var agent int
+	for _, number := range []int{1, 3} { // of the second host
+		pid := j.worker(t, number)
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscanf(string(stat[strings.LastIndex(string(stat), ")")+4:]), "%d", &agent); err != nil {
+			t.Fatalf("%s: %v", stat, err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Kill(agent, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	j.await(t, "worker 1  | left the job")
+	j.await(t, "worker 3  | left the job")
+	j.end(t, 0, 2)
+	j.wantLog(t, fmt.Sprintf("0 REMOVED %s #\n", j.host(s, 1)))
+	if strings.Contains(j.stderr.String(), "was lost") {
+		t.Error("the launcher says that a worker was lost")
 	}
 }
 

@@ -53,7 +53,7 @@ type FitConfig struct {
 	// Leave, when closed, lets this worker alone leave an elastic job: it takes part in the steps up to the boundary, mostly that after
 	// the next step, what it has not used of the epoch is handed to the others, who go on, and its Fit ends with ErrRemoved. Connect it to
 	// SIGTERM, by which a machine that is taken away, an evicted pod, or a person tells one process to end:
-	// signal.NotifyContext(ctx, syscall.SIGTERM).Done().
+	// signal.NotifyContext(ctx, syscall.SIGTERM).Done(). Go on catching that signal: it may come more than once.
 	//
 	// Where the job does not go on without this worker it is like Stop: in a job that was not started as an elastic one, where fewer than
 	// the least number of workers would be left, where launch stops the whole job, and where all workers are told. A scheduler that is
