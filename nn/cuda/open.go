@@ -190,13 +190,9 @@ func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) 
 	if o.Choices != "none" {
 		path := o.Choices
 		if path == "" {
-			if path, err = cudnn.DefaultCachePath(); err != nil {
-				logf("%v", err) // without the file the next start measures again
-			}
+			path = cudnn.DefaultCachePath()
 		}
-		if path != "" {
-			l.tuner.Cache = cudnn.OpenCache(path, logf)
-		}
+		l.tuner.Cache = cudnn.OpenCache(path, logf)
 	}
 	return nil
 }

@@ -45,13 +45,14 @@ type Cache struct {
 // maxCacheBytes is the largest file that is read.
 const maxCacheBytes = 16 << 20
 
-// DefaultCachePath is where choices are kept unless told otherwise: in the user's folder of caches.
-func DefaultCachePath() (string, error) {
+// DefaultCachePath is where choices are kept unless told otherwise: in the user's folder of caches, or among temporary files where the
+// user has no home, as in some containers.
+func DefaultCachePath() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("cudnn: a place for the choices of engines: %w", err)
+		dir = filepath.Join(os.TempDir(), fmt.Sprintf("cache-%d", os.Getuid()))
 	}
-	return filepath.Join(dir, "paragon", "cudnn-choices.json"), nil
+	return filepath.Join(dir, "paragon", "cudnn-choices.json")
 }
 
 // OpenCache reads the file. If there is none, or it cannot be read, the cache is empty; the latter is told to logf, which may be nil.

@@ -181,7 +181,7 @@ func measure[P tunable](t *Tuner, q asked[P], key string, plans []P) (best P, er
 	t.logf("cudnn: %s: %s, %v, fastest of %d", q.question, choice.Engine, chosen.time, choice.Candidates)
 	if chosen.wrong == nil {
 		if err := t.Cache.Put(key, choice); err != nil {
-			t.logf("%v", err) // the choice holds; the next start makes it again
+			t.fault("%v", err) // the choice holds; the next start makes it again
 		}
 	}
 	return chosen.p, b.ctx.Synchronize(t.Stream)

@@ -163,13 +163,20 @@ func TestTunerBuildsNoMoreThanItIsAllowed(t *testing.T) {
 	})
 }
 
-// Choices are kept in the user's folder of caches.
+// Choices are kept in the user's folder of caches, and somewhere even without a home.
 func TestDefaultCachePath(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("HOME", dir)
-	t.Setenv("XDG_CACHE_HOME", dir)
-	if got, err := DefaultCachePath(); err != nil || !strings.HasPrefix(got, dir) || filepath.Base(got) != "cudnn-choices.json" {
-		t.Errorf("got %s, %v, want cudnn-choices.json below %s", got, err, dir)
+	t.Setenv("TMPDIR", filepath.Join(dir, "tmp"))
+	for _, home := range []string{filepath.Join(dir, "home"), ""} {
+		t.Setenv("HOME", home)
+		t.Setenv("XDG_CACHE_HOME", home)
+		want := home
+		if home == "" {
+			want = filepath.Join(dir, "tmp")
+		}
+		if got := DefaultCachePath(); !strings.HasPrefix(got, want+"/") || filepath.Base(got) != "cudnn-choices.json" {
+			t.Errorf("home %q: got %s, want cudnn-choices.json below %s", home, got, want)
+		}
 	}
 }
 
