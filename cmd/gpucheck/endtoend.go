@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -28,6 +29,7 @@ func (c *checker) programs() (launch, cifar10, missing string) {
 
 var (
 	epochLine = regexp.MustCompile(`Epoch (\d+): Train_loss ([0-9.]+), (\d+) examples in [0-9.]+ s \((\d+) examples/s\)`)
+	onGPU     = regexp.MustCompile(`Memory plan: .* on (each of )?cuda:`)
 	testLine  = regexp.MustCompile(`Epoch (\d+): Test_acc ([0-9.]+)`)
 )
 
@@ -48,7 +50,24 @@ func epochRates(text string) (rates []float64, loss float64) {
 	return rates, loss
 }
 
-// runCommand runs a program in a folder of its own and returns what it wrote.
+// whole is the line of a worker's table that says where the time of all epochs went.
+var wholeLine = regexp.MustCompile(`(?m)^worker 0 *\| all .*$`)
+
+// shares are the parts of a worker's time, if its table is there.
+func shares(text string) string {
+	line := wholeLine.FindString(text)
+	var all []string
+	fields := strings.Fields(line)
+	names := []string{"compute", "wait", "data", "save"}
+	for i, f := range fields {
+		if f == "%" && len(all) < len(names) {
+			all = append(all, names[len(all)]+" "+fields[i-1]+"%")
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// runCommand runs a program in a folder of its own and returns what it wrote, also of one that is ended since there is no time left.
 func (c *checker) runCommand(command ...string) (string, time.Duration, error) {
 	dir, err := os.MkdirTemp("", "gpucheck-")
 	if err != nil {
@@ -57,16 +76,48 @@ func (c *checker) runCommand(command ...string) (string, time.Duration, error) {
 	defer os.RemoveAll(dir)
 	cmd := exec.CommandContext(c.ctx, command[0], command[1:]...)
 	cmd.Dir = dir
-	cmd.WaitDelay = time.Second
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // launch ends its processes
+	cmd.WaitDelay = 2 * time.Second
 	begun := time.Now()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s\n%s\n", strings.Join(command, " "), out)
-		err = fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, lastLine(string(out)))
+		if c.ctx.Err() != nil {
+			err = errors.New("no time is left")
+		}
+		err = fmt.Errorf("%s: %w: %s", filepath.Base(command[0]), err, reason(string(out)))
 	}
 	return string(out), time.Since(begun), err
 }
 
+// jobFailed is the line in which launch says whose failure ends the job.
+var jobFailed = regexp.MustCompile(`(?m)^.*ERROR (worker|server|scheduler) ?(\d*) .*failed.*$`)
+
+// reason is what the output of a job says about why it failed: what the process that failed said last, else the first error, else the last line.
+func reason(text string) string {
+	if at := jobFailed.FindStringSubmatchIndex(text); at != nil {
+		prefix := strings.TrimSpace(text[at[2]:at[3]] + " " + text[at[4]:at[5]])
+		why := ""
+		for line := range strings.Lines(text[:at[0]]) {
+			if who, said, is := strings.Cut(line, "|"); is && strings.TrimSpace(who) == prefix && strings.TrimSpace(said) != "" {
+				why = strings.TrimSpace(said)
+			}
+		}
+		if why != "" {
+			return prefix + ": " + why
+		}
+	}
+	for line := range strings.Lines(text) {
+		for _, word := range []string{"panic:", "fatal error:", "error:", "ERROR"} {
+			if strings.Contains(line, word) {
+				return strings.TrimSpace(line)
+			}
+		}
+	}
+	return lastLine(text)
+}
+
+// endToEndName begins the names of rows that are compared with the speed of the GPU alone.
 const endToEndName = "1 worker, 1 server"
 
 func checkEndToEnd(c *checker) error {
@@ -76,75 +127,52 @@ func checkEndToEnd(c *checker) error {
 		return nil
 	}
 	device := fmt.Sprintf("cuda:%d", c.device)
-	common := []string{"--", cifar10, "--devices", device, "--stem", "cifar", "--batch", "512", "--optimizer", "nag", "--lr", "0.02", "--momentum", "0.9",
-		"--train-examples", "25600", "--test-examples", "512", "--epochs", "4"}
+	common := []string{"--stem", "cifar", "--batch", "512", "--optimizer", "nag", "--lr", "0.02", "--momentum", "0.9",
+		"--train-examples", "25600", "--test-examples", "512", "--epochs", "5"}
 	if c.small {
-		common = []string{"--", cifar10, "--devices", device, "--batch", "2", "--train-examples", "4", "--test-examples", "2", "--epochs", "2"}
+		common = []string{"--width", "8", "--batch", "2", "--train-examples", "4", "--test-examples", "2", "--epochs", "2"}
+	}
+	auto := device
+	if c.device == 0 && os.Getenv("CUDA_VISIBLE_DEVICES") == "" {
+		auto = "auto"
 	}
 	half := []string{"--compression", "bf16", "--compression-pull", "bf16"}
 	for _, j := range []struct {
-		name string
-		n    string
-		more []string
-	}{{endToEndName, "1", nil}, {endToEndName + ", bf16 on the wire", "1", half}, {"2 workers, 2 servers, one GPU", "2", nil}} {
+		name   string
+		n      string
+		device string
+		more   []string
+	}{{endToEndName, "1", device, nil}, {"2 workers, 2 servers, one GPU", "2", device, nil}, {endToEndName + ", bf16 on the wire", "1", device, half},
+		{"--devices " + auto, "1", auto, []string{"--epochs", "2"}}} {
 		if c.late(j.name) {
 			continue
 		}
-		command := append([]string{launch, "-n", j.n, "-s", j.n}, append(common[:len(common):len(common)], j.more...)...)
-		text, took, err := c.runCommand(command...)
-		if err != nil {
+		command := append([]string{launch, "-n", j.n, "-s", j.n, "--", cifar10, "--devices", j.device}, common...)
+		text, took, err := c.runCommand(append(command, j.more...)...)
+		rates, loss := epochRates(text)
+		if len(rates) < 2 {
+			if err == nil {
+				err = fmt.Errorf("there are no speeds of two epochs in %q", firstLine(text))
+			}
 			c.failed(j.name, err)
 			continue
 		}
-		rates, loss := epochRates(text)
-		if len(rates) < 2 {
-			c.failed(j.name, fmt.Errorf("there are no speeds of two epochs in %q", firstLine(text)))
+		if !onGPU.MatchString(text) {
+			c.failed(j.name, errors.New("no worker says that it trains on a GPU"))
 			continue
 		}
 		best := 0.0
 		for _, r := range rates[1:] { // the first has preparations in it
 			best = max(best, r)
 		}
-		c.measured(j.name, best, "images/s", "epochs %.0f; last loss %.3f; %.1f s in all", rates, loss, took.Seconds())
+		r := row{Name: j.name, Status: info, Value: best, Unit: "images/s", Detail: fmt.Sprintf("epochs %.0f; last loss %.3f; %.1f s in all; %s", rates, loss, took.Seconds(), shares(text))}
+		if err != nil { // it was ended, or it did not end well
+			r.Detail += "; " + err.Error()
+			if c.ctx.Err() == nil {
+				r.Status = fail
+			}
+		}
+		c.row(r)
 	}
-	return nil
-}
-
-// checkAccuracy trains on real images for a while, with a recipe that reaches 94 %.
-func checkAccuracy(c *checker) error {
-	const name, bound = "CIFAR-10 test accuracy", 0.94
-	if c.data == "" {
-		c.skipped(name, "-data is not given")
-		return nil
-	}
-	launch, cifar10, missing := c.programs()
-	if missing != "" {
-		c.skipped(name, missing)
-		return nil
-	}
-	data, err := filepath.Abs(c.data)
-	if err != nil {
-		return err
-	}
-	text, took, err := c.runCommand(launch, "-n", "1", "-s", "1", "--", cifar10, "--data", data, "--devices", fmt.Sprintf("cuda:%d", c.device), "--stem", "cifar", "--batch", "512",
-		"--optimizer", "nag", "--lr", "0.2", "--momentum", "0.9", "--weight-decay", "5e-4", "--schedule", "cosine", "--warmup-epochs", "3", "--augment", "--epochs", strconv.Itoa(c.epochs))
-	all := testLine.FindAllStringSubmatch(text, -1)
-	if err != nil && len(all) == 0 {
-		return err
-	}
-	if len(all) == 0 {
-		return fmt.Errorf("there is no accuracy in %q", firstLine(text))
-	}
-	last := all[len(all)-1]
-	value, _ := strconv.ParseFloat(last[2], 64) // it matched
-	rates, _ := epochRates(text)
-	r := row{Name: name, Status: ok, Value: value, Unit: "of all", Bound: bound, Detail: fmt.Sprintf("after epoch %s of %d, %.0f s in all (aim: under 60 s); images/s %.0f", last[1], c.epochs, took.Seconds(), rates)}
-	if value < bound {
-		r.Status = miss
-	}
-	if err != nil {
-		r.Detail += "; cut off: " + err.Error()
-	}
-	c.row(r)
-	return nil
+	return c.checkExchange(launch)
 }

@@ -3,7 +3,7 @@
 //	make build                                        # bin/launch, bin/cifar10, bin/gpucheck
 //	bin/gpucheck -json report.json                    # everything, nine minutes at most
 //	bin/gpucheck -data data/cifar10                   # with a short real training besides
-//	bin/gpucheck -only ops,gradients -time 2m
+//	bin/gpucheck -sections ops,gradients -time 2m
 //	bin/gpucheck -list                                # what there is to check
 //
 // It prints one row for each check, and never stops at the first that is wrong: each section runs in a child process with a time limit,
@@ -14,6 +14,9 @@
 //	MISS   right, but short of the speed or precision that is aimed at
 //	info   a measurement, or an answer to a question that the libraries' documentation leaves open
 //	skip   not looked at, and why
+//
+// Sections come in the order of what they are worth, and share the time: what is quick leaves its rest to the later ones. What is
+// over its share is ended, and so are its children. The stacks of one that hangs are in the report.
 //
 // The exit code is 0 if no row is FAIL or MISS, 1 if one is, 2 for wrong flags, and 3 where there is no GPU that can be used: then it
 // says what is missing. The JSON report has all rows, and what the child processes wrote if they failed; it is written anew after
@@ -45,18 +48,19 @@ const (
 
 // settings are the flags.
 type settings struct {
-	only   string
-	time   time.Duration
-	json   string
-	data   string
-	bin    string
-	python string
-	device int
-	epochs int
-	small  bool
-	list   bool
+	sections string
+	time     time.Duration
+	json     string
+	data     string
+	bin      string
+	python   string
+	device   int
+	epochs   int
+	small    bool
+	list     bool
 
-	section string // of a child
+	section  string // of a child
+	exchange bool   // a worker without a GPU
 }
 
 func main() {
@@ -70,7 +74,7 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	var s settings
 	f := flag.NewFlagSet("gpucheck", flag.ContinueOnError)
 	f.SetOutput(errs)
-	f.StringVar(&s.only, "only", "", "sections to run, such as libraries,ops (default: all)")
+	f.StringVar(&s.sections, "sections", "", "sections to run, such as libraries,ops (default: all)")
 	f.DurationVar(&s.time, "time", 9*time.Minute, "for everything; sections share it")
 	f.StringVar(&s.json, "json", "", "write a report to this file")
 	f.StringVar(&s.data, "data", "", "CIFAR-10, the archive or the folder of its .bin files, for a short real training")
@@ -81,6 +85,7 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	f.BoolVar(&s.small, "small", false, "tiny sizes, for stand-ins of the libraries: speeds mean nothing")
 	f.BoolVar(&s.list, "list", false, "list the sections and end")
 	f.StringVar(&s.section, "section", "", "run one section here and write rows to file descriptor 3: how gpucheck calls itself")
+	f.BoolVar(&s.exchange, "exchange", false, "be a worker of a job that only pushes and pulls: how gpucheck measures the store")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -105,13 +110,20 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	if s.section != "" {
 		return child(ctx, s)
 	}
+	if s.exchange {
+		if err := exchange(ctx, s, out); err != nil {
+			fmt.Fprintln(errs, "gpucheck:", err)
+			return exitBad
+		}
+		return 0
+	}
 	if s.list {
 		for _, sec := range sections {
 			fmt.Fprintf(out, "%-11s %s\n", sec.name, sec.about)
 		}
 		return 0
 	}
-	chosen, err := choose(s.only)
+	chosen, err := choose(s.sections)
 	if err != nil {
 		return usage("%v", err)
 	}
@@ -119,12 +131,12 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 }
 
 // choose returns the sections of a flag, in their own order.
-func choose(only string) ([]section, error) {
-	if only == "" {
+func choose(names string) ([]section, error) {
+	if names == "" {
 		return sections, nil
 	}
 	wanted := map[string]bool{}
-	for _, name := range strings.Split(only, ",") {
+	for _, name := range strings.Split(names, ",") {
 		wanted[strings.TrimSpace(name)] = true
 	}
 	var out []section
@@ -135,7 +147,7 @@ func choose(only string) ([]section, error) {
 		}
 	}
 	for name := range wanted {
-		return nil, fmt.Errorf("-only: there is no section %q; -list shows them", name)
+		return nil, fmt.Errorf("-sections: there is no section %q; -list shows them", name)
 	}
 	return out, nil
 }

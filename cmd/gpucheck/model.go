@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
@@ -55,13 +56,30 @@ type program struct {
 	host *plan.Host
 }
 
-// openGPU opens the GPU for programs.
-func (c *checker) openGPU() (*cuda.GPU, error) {
-	o := cuda.Options{Repeat: 5}
+// guesses are options with which nothing is measured: an answer in little time.
+var guesses = cuda.Options{Choices: "none", Repeat: -1}
+
+// openGPU opens a GPU for programs.
+func (c *checker) openGPU(number int, o cuda.Options) (*cuda.GPU, error) {
 	if c.small {
-		o.Choices, o.Repeat = "none", -1
+		o.Choices, o.Repeat = guesses.Choices, guesses.Repeat
 	}
-	return cuda.Open(c.device, o)
+	return cuda.Open(number, o)
+}
+
+// measuring are options with which engines are measured, for each program as long as that share of the section's time; the choices go
+// to the user's folder, where jobs find them.
+func (c *checker) measuring(share float64) cuda.Options {
+	return cuda.Options{Repeat: 5, Budget: max(time.Millisecond, min(15*time.Second, time.Until(c.after(share))))}
+}
+
+// after is when a share of what time the section has left will have passed.
+func (c *checker) after(share float64) time.Time {
+	end, hasEnd := c.ctx.Deadline()
+	if !hasEnd {
+		return time.Now().Add(time.Hour)
+	}
+	return time.Now().Add(time.Duration(share * float64(time.Until(end))))
 }
 
 // compile makes a program with initial values.

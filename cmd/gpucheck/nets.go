@@ -68,14 +68,14 @@ var nets = []model{
 }
 
 func checkNets(c *checker) error {
-	gpu, err := c.openGPU()
+	gpu, err := c.openGPU(c.device, guesses)
 	if err != nil {
 		return err
 	}
 	for _, t := range []struct {
 		typ            cuda.Compute
 		loss, gradient float64
-	}{{cuda.Float32, 1e-5, 1e-5}, {cuda.BFloat16, 1e-2, 0.12}, {cuda.TF32, 1e-2, 0.12}, {cuda.Float16, 1e-2, 0.12}} {
+	}{{cuda.Float32, 1e-5, 1e-4}, {cuda.BFloat16, 1e-2, 0.12}, {cuda.TF32, 1e-2, 0.12}, {cuda.Float16, 1e-2, 0.12}} {
 		for _, m := range nets {
 			name := fmt.Sprintf("%s, %v", m.name, t.typ)
 			rough := strings.HasPrefix(m.name, "ResNet") && t.typ != cuda.Float32
@@ -131,6 +131,14 @@ func (c *checker) net(name string, m model, cfg cuda.Config, steps int, lossBoun
 	return nil
 }
 
+// What ends the names of rows of gradients, and begins what is said of those that nn/ref judges: the bars look for them.
+const (
+	gradientSuffix = ": gradient"
+	roundedSuffix  = gradientSuffix + ", rounding at the same places"
+	refName        = "nn/ref"
+	againstRef     = "against " + refName
+)
+
 // A judge is a loss with its gradients, by name.
 type judge struct {
 	name  string
@@ -147,11 +155,11 @@ func checkGradients(c *checker) error {
 	if c.small {
 		narrow, whole = resnet18(3, 16, 8), resnet18(4, 16, 8)
 	}
-	gpu, err := c.openGPU()
+	gpu, err := c.openGPU(c.device, guesses)
 	if err != nil {
 		return err
 	}
-	if err := c.gradients(gpu, narrow, byRef, true, []gradientCase{{cuda.Float32, 1e-5, 1e-5}, {cuda.BFloat16, 0.5, 0.4}, {cuda.Float16, 0.2, 0.1}, {cuda.TF32, 0.2, 0.1}}); err != nil {
+	if err := c.gradients(gpu, narrow, byRef, true, []gradientCase{{cuda.Float32, 1e-4, 1e-5}, {cuda.BFloat16, 0.5, 0.4}, {cuda.Float16, 0.2, 0.1}, {cuda.TF32, 0.2, 0.1}}); err != nil {
 		return err
 	}
 	if err := c.gradients(gpu, whole, byCPU, false, []gradientCase{{cuda.Float32, 1e-2, 5e-3}, {cuda.BFloat16, 0.5, 0.4}, {cuda.Float16, 0.2, 0.1}}); err != nil {
@@ -205,7 +213,7 @@ func (c *checker) gradients(gpu *cuda.GPU, m model, by func(c *checker, m model,
 		}
 		c.within(what+": loss", math.Abs(loss-want.loss)/math.Abs(want.loss), lossBound, fmt.Sprintf("%.7f, want %.7f", loss, want.loss))
 		all, most, name := p.distance(func(name string) []float64 { return want.grads[name] })
-		w := row{Name: what + ": gradient", Status: ok, Value: all, Unit: "relative error", Bound: t.aim, Detail: fmt.Sprintf("against %s; most in %s: %.3g", want.name, name, most)}
+		w := row{Name: what + gradientSuffix, Status: ok, Value: all, Unit: "relative error", Bound: t.aim, Detail: fmt.Sprintf("against %s; most in %s: %.3g", want.name, name, most)}
 		switch {
 		case !(all <= t.wrong):
 			w.Status = fail
@@ -241,7 +249,7 @@ func byRef(_ *checker, m model, p *program) (judge, error) {
 	if err := r.Step(); err != nil {
 		return judge{}, err
 	}
-	j := judge{"nn/ref", r.Loss(), map[string][]float64{}}
+	j := judge{refName, r.Loss(), map[string][]float64{}}
 	for _, v := range p.plan.Params {
 		j.grads[v.Name] = r.Grad(v.Name)
 	}
@@ -290,7 +298,7 @@ func checkCurve(c *checker) error {
 		return err
 	}
 	c.infof("CPU", "%s, %d steps: losses %s", m.name, len(want), thinned(want))
-	gpu, err := c.openGPU()
+	gpu, err := c.openGPU(c.device, guesses)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
 )
@@ -17,11 +18,13 @@ type opCheck struct {
 // An opRun is one operation in one type.
 type opRun struct {
 	*device
-	t     kernels.Type
-	small bool
-	seed  uint64
-	worst float64
-	what  string // of worst
+	t       kernels.Type
+	small   bool
+	seed    uint64
+	worst   float64
+	what    string // of worst
+	until   time.Time
+	engines engineCount // of cuDNN
 }
 
 var (
@@ -94,7 +97,7 @@ func checkOps(c *checker) error {
 				if c.late(name) {
 					continue
 				}
-				o := &opRun{device: d, t: t, small: c.small}
+				o := &opRun{device: d, t: t, small: c.small, until: c.after(0.15)}
 				err := check.run(o)
 				if e := d.release(); err == nil {
 					err = e
@@ -107,6 +110,9 @@ func checkOps(c *checker) error {
 					continue
 				}
 				r := row{Name: name, Status: ok, Value: o.worst * bounds[t], Unit: "relative error", Bound: bounds[t], Detail: o.what}
+				if o.engines != (engineCount{}) {
+					r.Detail += "; " + o.engines.String()
+				}
 				if !(o.worst <= 1) {
 					r.Status = fail
 				}

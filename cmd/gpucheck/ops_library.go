@@ -74,11 +74,11 @@ func (o *opRun) conv(channels, filters, size, stride int) error {
 		dw[iw] += dy[iy] * x[ix]
 	})
 	for _, pass := range []cudnn.Op{cudnn.Forward, cudnn.BackwardData, cudnn.BackwardWeight} {
-		plans, err := o.dnn.Plans(pass, c)
+		plans, err := o.dnn.Candidates(pass, c)
 		if err != nil {
 			return err
 		}
-		for _, plan := range plans {
+		if err := eachEngine(&o.engines, plans, o.until, func(plan *cudnn.Plan) error {
 			a, b, out, want := xp, wp, dyp, y
 			switch pass {
 			case cudnn.Forward:
@@ -92,15 +92,14 @@ func (o *opRun) conv(channels, filters, size, stride int) error {
 			if o.err != nil {
 				return o.err
 			}
-			what := fmt.Sprintf("%v by %s", pass, plan.Engine())
 			if err := errors.Join(plan.Run(o.s, space, a, b, out), o.Synchronize(o.s)); err != nil {
-				return fmt.Errorf("%s: %w", what, err)
-			}
-			result := map[cudnn.Op]drv.Ptr{cudnn.Forward: out, cudnn.BackwardData: a, cudnn.BackwardWeight: b}[pass]
-			o.near(what, o.t, result, want)
-			if err := plan.Close(); err != nil {
 				return err
 			}
+			result := map[cudnn.Op]drv.Ptr{cudnn.Forward: out, cudnn.BackwardData: a, cudnn.BackwardWeight: b}[pass]
+			o.near(fmt.Sprintf("%v by %s", pass, plan.Engine()), o.t, result, want)
+			return nil
+		}); err != nil {
+			return fmt.Errorf("%v: %w", pass, err)
 		}
 	}
 	return nil
@@ -111,7 +110,7 @@ func (o *opRun) fused() error {
 		return errors.New("there is no cuDNN")
 	}
 	n := cudnn.Norm{N: 4, C: 16, H: 6, W: 5, Type: dnnTypes[o.t], Add: true, ReLU: true, Mask: true, Running: true, Epsilon: normEps, Momentum: 0.1}
-	plans, err := o.dnn.NormAddReLU(n)
+	plans, err := o.dnn.NormCandidates(n)
 	if errors.Is(err, cudnn.ErrNotSupported) {
 		o.what = "not offered: " + err.Error()
 		return nil
@@ -128,26 +127,28 @@ func (o *opRun) fused() error {
 	single := func(v []float64) drv.Ptr { return o.put(kernels.Float32, v) }
 	a := cudnn.NormArgs{X: xp, Add: ap, Zeros: o.put(o.t, make([]float64, count)), Scale: single(gamma), Bias: single(beta), Mean: o.empty(kernels.Float32, n.C), InvStd: o.empty(kernels.Float32, n.C)}
 	r.forward(x, add, gamma, beta, true)
-	for _, plan := range plans {
-		a.Y, a.Mask = o.empty(o.t, count), o.room(int64(count/8))
-		a.RunningMean, a.RunningVar = single(make([]float64, n.C)), single(make([]float64, n.C))
+	if err := eachEngine(&o.engines, plans, o.until, func(plan *cudnn.NormPlan) error {
+		run := a
+		run.Y, run.Mask = o.empty(o.t, count), o.room(int64(count/8))
+		run.RunningMean, run.RunningVar = single(make([]float64, n.C)), single(make([]float64, n.C))
 		space := o.workspace(plan.Workspace())
 		if o.err != nil {
 			return o.err
 		}
-		if err := errors.Join(plan.Run(o.s, space, a), o.Synchronize(o.s)); err != nil {
-			return fmt.Errorf("%s: %w", plan.Engine(), err)
-		}
-		o.near("y by "+plan.Engine(), o.t, a.Y, r.y)
-		o.near("mean by "+plan.Engine(), kernels.Float32, a.Mean, r.mean)
-		o.near("invstd by "+plan.Engine(), kernels.Float32, a.InvStd, r.invstd)
-		if err := plan.Close(); err != nil {
+		if err := errors.Join(plan.Run(o.s, space, run), o.Synchronize(o.s)); err != nil {
 			return err
 		}
+		o.near("y by "+plan.Engine(), o.t, run.Y, r.y)
+		o.near("mean by "+plan.Engine(), kernels.Float32, run.Mean, r.mean)
+		o.near("invstd by "+plan.Engine(), kernels.Float32, run.InvStd, r.invstd)
+		a = run // what its gradient reads
+		return nil
+	}); err != nil {
+		return err
 	}
 	y := o.get(o.t, a.Y, count)
 	r.backward(x, dy, gamma, func(i int) bool { return y[i] > 0 })
-	grads, err := o.dnn.NormAddReLUGrad(cudnn.NormGrad{N: n.N, C: n.C, H: n.H, W: n.W, Type: n.Type, Mask: true, DAdd: true})
+	grads, err := o.dnn.NormGradCandidates(cudnn.NormGrad{N: n.N, C: n.C, H: n.H, W: n.W, Type: n.Type, Mask: true, DAdd: true})
 	if errors.Is(err, cudnn.ErrNotSupported) {
 		o.what = "gradient not offered: " + err.Error()
 		return nil
@@ -155,7 +156,7 @@ func (o *opRun) fused() error {
 	if err != nil {
 		return err
 	}
-	for _, plan := range grads {
+	return eachEngine(&o.engines, grads, o.until, func(plan *cudnn.NormGradPlan) error {
 		g := cudnn.NormGradArgs{X: xp, DY: dyp, Mask: a.Mask, Scale: a.Scale, Mean: a.Mean, InvStd: a.InvStd, DX: o.empty(o.t, count), DAdd: o.empty(o.t, count),
 			DScale: o.empty(kernels.Float32, n.C), DBias: o.empty(kernels.Float32, n.C)}
 		space := o.workspace(plan.Workspace())
@@ -163,16 +164,13 @@ func (o *opRun) fused() error {
 			return o.err
 		}
 		if err := errors.Join(plan.Run(o.s, space, g), o.Synchronize(o.s)); err != nil {
-			return fmt.Errorf("%s: %w", plan.Engine(), err)
+			return err
 		}
 		o.near("dx by "+plan.Engine(), o.t, g.DX, r.dx)
 		o.near("dscale by "+plan.Engine(), kernels.Float32, g.DScale, r.dgamma)
 		o.near("dadd by "+plan.Engine(), o.t, g.DAdd, r.dz)
-		if err := plan.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (o *opRun) products() error {

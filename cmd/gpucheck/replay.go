@@ -57,6 +57,6 @@ func (c *checker) replay(what string, p *program, typ cuda.Compute, step uint64)
 	}
 	c.row(beyond)
 	all, most, name := r.Distance(p.host.Grads)
-	c.within(what+": gradient, rounding at the same places", all, 1e-2, fmt.Sprintf("most in %s: %.3g", name, most))
+	c.within(what+roundedSuffix, all, 1e-2, fmt.Sprintf("most in %s: %.3g", name, most))
 	return nil
 }

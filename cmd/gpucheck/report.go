@@ -6,7 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
+	"time"
 )
 
 // A status says what a row means: see the package comment.
@@ -31,36 +32,6 @@ type row struct {
 	Detail  string  `json:"detail,omitempty"`
 }
 
-// String is the row as it is printed.
-func (r row) String() string {
-	value := ""
-	if r.Unit != "" {
-		value = number(r.Value) + " " + r.Unit
-	}
-	if r.Bound != 0 {
-		value += " (" + number(r.Bound) + ")"
-	}
-	return fmt.Sprintf("%-4s  %-10s  %-44s  %-28s  %s", r.Status, r.Section, r.Name, value, firstLine(r.Detail))
-}
-
-// number writes a value with four digits that count.
-func number(v float64) string {
-	if v >= 1e4 && v < 1e15 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
-}
-
-// firstLine is text up to the first line's end, and not too much of it: the report has all.
-func firstLine(s string) string {
-	for i, c := range s {
-		if c == '\n' || i >= 160 {
-			return s[:i] + " ..."
-		}
-	}
-	return s
-}
-
 // A log is what a child process wrote that did not end well.
 type childLog struct {
 	Section string `json:"section"`
@@ -71,20 +42,25 @@ type childLog struct {
 // A report is all rows of a run.
 type report struct {
 	Command []string           `json:"command"`
+	Built   string             `json:"built"`
 	Machine string             `json:"machine"`
+	Begun   time.Time          `json:"begun"`
+	Whole   bool               `json:"whole"` // false: it was written before the last section
 	Summary string             `json:"summary"`
 	Seconds map[string]float64 `json:"seconds"` // of each section
 	Rows    []row              `json:"rows"`
 	Logs    []childLog         `json:"logs,omitempty"`
 
-	out  io.Writer
-	path string
+	out   io.Writer
+	path  string
+	width int // of the terminal, 0 for none
+	small bool
 }
 
 // add prints a row and keeps it.
 func (r *report) add(w row) {
 	r.Rows = append(r.Rows, w)
-	fmt.Fprintln(r.out, w)
+	r.print(w)
 }
 
 // count is how many rows have a status.
@@ -98,13 +74,21 @@ func (r *report) count(s status) int {
 	return n
 }
 
-// write writes the report in one step.
+func (r *report) summary() string {
+	return fmt.Sprintf("%d ok, %d FAIL, %d MISS, %d info, %d skip", r.count(ok), r.count(fail), r.count(miss), r.count(info), r.count(skip))
+}
+
+// write writes the report in one step. One that is not whole has the bars as far as they are known.
 func (r *report) write() error {
 	if r.path == "" {
 		return nil
 	}
-	r.Summary = fmt.Sprintf("%d ok, %d FAIL, %d MISS, %d info, %d skip", r.count(ok), r.count(fail), r.count(miss), r.count(info), r.count(skip))
-	text, err := json.MarshalIndent(r, "", " ")
+	r.Summary = r.summary()
+	written := *r
+	if !r.Whole {
+		written.Rows = append(slices.Clone(r.Rows), bars(r.Rows, r.small)...)
+	}
+	text, err := json.MarshalIndent(written, "", " ")
 	if err != nil {
 		return fmt.Errorf("gpucheck: report: %w", err)
 	}

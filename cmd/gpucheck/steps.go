@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/cuda/cudnn"
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
 	"github.com/paragon-train/paragon/nn/cuda"
 	"github.com/paragon-train/paragon/nn/plan"
@@ -15,45 +17,80 @@ import (
 // flopPerImage is what a training step of ResNet18 for images of 32×32 takes: three times the forward pass's 0.5554 G products and sums.
 const flopPerImage = 3 * 2 * 0.5554e9
 
-// stepCases are the measurements in the order in which they matter.
-var stepCases = []struct {
+// A stepCase is one measurement.
+type stepCase struct {
 	typ   cuda.Compute
 	batch int
-	eager bool
-}{
-	{cuda.BFloat16, 512, false}, {cuda.BFloat16, 512, true}, {cuda.BFloat16, 1024, false}, {cuda.BFloat16, 256, false}, {cuda.BFloat16, 128, false},
-	{cuda.Float16, 512, false}, {cuda.TF32, 512, false}, {cuda.BFloat16, 768, false}, {cuda.BFloat16, 64, false}, {cuda.Float32, 512, false},
-	{cuda.BFloat16, 128, true},
+	eager bool // kernels launched one by one
+	norms bool // with cuDNN's normalisations
 }
 
-// stepName names a measurement; the bars look for it.
-func stepName(t cuda.Compute, batch int, eager bool) string {
+// stepCases are in the order in which they matter.
+var stepCases = []stepCase{
+	{typ: cuda.BFloat16, batch: 512}, {typ: cuda.BFloat16, batch: 512, eager: true}, {typ: cuda.BFloat16, batch: 1024}, {typ: cuda.BFloat16, batch: 256},
+	{typ: cuda.BFloat16, batch: 128}, {typ: cuda.BFloat16, batch: 768}, {typ: cuda.Float16, batch: 512}, {typ: cuda.TF32, batch: 512},
+	{typ: cuda.Float32, batch: 512}, {typ: cuda.BFloat16, batch: 512, norms: true}, {typ: cuda.BFloat16, batch: 128, eager: true}, {typ: cuda.BFloat16, batch: 64},
+}
+
+// String names a measurement; the bars look for it.
+func (s stepCase) String() string {
 	how := "graphs"
-	if eager {
+	if s.eager {
 		how = "eager"
 	}
-	return fmt.Sprintf("%v, batch %d, %s", t, batch, how)
+	if s.norms {
+		how += " and norms of cuDNN"
+	}
+	return fmt.Sprintf("%v, batch %d, %s", s.typ, s.batch, how)
 }
 
 // checkSteps measures training with the update on the device: only images, as bytes, and the loss travel.
 func checkSteps(c *checker) error {
-	gpu, err := c.openGPU()
-	if err != nil {
-		return err
+	remembered := "no choices of engines were remembered"
+	if path, err := cudnn.DefaultCachePath(); err == nil {
+		if _, err := os.Stat(path); err == nil {
+			remembered = "there were choices of engines in " + path
+		}
 	}
-	for _, s := range stepCases {
-		name := stepName(s.typ, s.batch, s.eager)
-		if c.late(name) || c.small && (s.batch != 512 || s.typ != cuda.BFloat16) {
+	options := c.measuring(0.2)
+	gpus := map[bool]*cuda.GPU{}
+	for i, s := range stepCases {
+		if c.late(s.String()) || c.small && (s.batch != 512 || s.typ == cuda.TF32 || s.typ == cuda.Float32) {
 			continue
 		}
-		if err := c.speed(gpu, name, s.typ, s.batch, s.eager); err != nil {
-			c.failed(name, err)
+		if gpus[s.norms] == nil {
+			options.Norms = s.norms
+			begun := time.Now()
+			gpu, err := c.openGPU(c.device, options)
+			if err != nil {
+				return err
+			}
+			if gpus[s.norms] = gpu; i == 0 {
+				c.measured("open the GPU", time.Since(begun).Seconds(), "s", "the driver, its libraries, the kernels")
+			}
+		}
+		ready, err := c.speed(gpus[s.norms], s)
+		if err != nil {
+			c.failed(s.String(), err)
 			if lost(err) {
 				return err
 			}
+			continue
+		}
+		switch i { // of the same questions
+		case 0:
+			c.measured("from model to first step, first time", ready.Seconds(), "s", "%s, batch %d; %s", s.typ, s.batch, remembered)
+		case 1:
+			c.measured("from model to first step, again", ready.Seconds(), "s", "%s, batch %d, with the choices of engines from before", s.typ, s.batch)
 		}
 	}
-	return gpu.Close()
+	var errs []error
+	for _, norms := range []bool{false, true} {
+		if gpu := gpus[norms]; gpu != nil {
+			errs = append(errs, gpu.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // trainer is a program in training for its speed.
@@ -82,60 +119,58 @@ func (c *checker) trainer(gpu *cuda.GPU, batch int, cfg cuda.Config) (*program, 
 	return p, nil
 }
 
-func (c *checker) speed(gpu *cuda.GPU, name string, t cuda.Compute, batch int, eager bool) (err error) {
+// speed measures one case, and how long it took to the end of the first step.
+func (c *checker) speed(gpu *cuda.GPU, s stepCase) (prepared time.Duration, err error) {
 	begun := time.Now()
 	u, err := newUpdater(gpu, 0.01)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	p, err := c.trainer(gpu, batch, cuda.Config{Type: t, Eager: eager, Update: u.update})
+	p, err := c.trainer(gpu, s.batch, cuda.Config{Type: s.typ, Eager: s.eager, Update: u.update})
 	if err != nil {
-		return errors.Join(err, u.close())
+		return 0, errors.Join(err, u.close())
 	}
 	defer func() { err = errors.Join(err, p.Close(), u.close()) }()
 	loss, err := p.step(c.ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	prepared := time.Since(begun)
+	prepared = time.Since(begun)
 	var launches int
 	var bytes int64
-	if eager { // a graph's launches are none of ours
+	if s.eager { // a graph's launches are none of ours
 		gpu.Kernels().Trace(func(l kernels.Launch) { launches, bytes = launches+1, bytes+l.Read+l.Written })
 		_, err = p.step(c.ctx)
 		gpu.Kernels().Trace(nil)
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
-	ms, err := c.pace(p, nil)
+	ms, err := c.pace(func() error { return p.Run(c.ctx, false, plan.Hooks{}) })
 	if err != nil {
-		return err
+		return 0, err
 	}
 	last, err := p.Number(p.plan.Loss)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	rate := float64(batch) / ms * 1e3
+	rate := float64(s.batch) / ms * 1e3
 	detail := fmt.Sprintf("%.3f ms, %.0f TFLOP/s; loss %.3f, then %.3f; memory %+v; ready after %.1f s", ms, rate*flopPerImage/1e12, loss, last, p.plan.Memory, prepared.Seconds())
-	if eager {
-		detail += fmt.Sprintf("; our kernels: %d launches, %.1f MB an image", launches, float64(bytes)/1e6/float64(batch))
+	if s.eager {
+		detail += fmt.Sprintf("; our kernels: %d launches, %.1f MB an image", launches, float64(bytes)/1e6/float64(s.batch))
 	}
-	c.row(row{Name: name, Status: info, Value: rate, Unit: "images/s", Detail: detail})
-	return nil
+	c.row(row{Name: s.String(), Status: info, Value: rate, Unit: "images/s", Detail: detail})
+	return prepared, nil
 }
 
 // pace is the median time of a step in milliseconds, over spells of ten.
-func (c *checker) pace(p *program, hooks *plan.Hooks) (float64, error) {
+func (c *checker) pace(step func() error) (float64, error) {
 	least, spell, length := 5, 10, 1500*time.Millisecond
 	if c.small {
 		least, spell, length = 1, 1, 0
 	}
-	if hooks == nil {
-		hooks = &plan.Hooks{}
-	}
 	for range 3 {
-		if err := p.Run(c.ctx, false, *hooks); err != nil {
+		if err := step(); err != nil {
 			return 0, err
 		}
 	}
@@ -144,7 +179,7 @@ func (c *checker) pace(p *program, hooks *plan.Hooks) (float64, error) {
 	for len(times) < least || time.Since(begun) < length {
 		t := time.Now()
 		for range spell {
-			if err := p.Run(c.ctx, false, *hooks); err != nil {
+			if err := step(); err != nil {
 				return 0, err
 			}
 		}
@@ -156,7 +191,7 @@ func (c *checker) pace(p *program, hooks *plan.Hooks) (float64, error) {
 
 // overlap compares a step whose gradients and parameters travel with one that keeps them.
 func (c *checker) overlap() error {
-	gpu, err := c.openGPU()
+	gpu, err := c.openGPU(c.device, c.measuring(0.5))
 	if err != nil {
 		return err
 	}
@@ -175,7 +210,7 @@ func (c *checker) overlap() error {
 		if err != nil {
 			return err
 		}
-		ms[i], err = c.pace(p, nil)
+		ms[i], err = c.pace(func() error { return p.Run(c.ctx, false, plan.Hooks{}) })
 		if err = errors.Join(err, p.Close()); err != nil {
 			return err
 		}

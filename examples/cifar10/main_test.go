@@ -83,7 +83,7 @@ func TestMemoryPlanAddsUp(t *testing.T) {
 	}
 	defer programs[0].Close()
 	defer evaluation.Close()
-	text := memoryPlan(programs)
+	text := memoryPlan(programs, []string{"cpu:0"})
 	var total, parameters, gradients, inputs, arena, unshared float64
 	if _, err := fmt.Sscanf(text, "Memory plan: %f MB (parameters %f, gradients %f, inputs %f, arena %f; %f without sharing)",
 		&total, &parameters, &gradients, &inputs, &arena, &unshared); err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/kvstore"
@@ -63,7 +64,7 @@ func train(ctx context.Context, s settings) (err error) {
 		}
 	}()
 	if store.Rank() == 0 {
-		fmt.Println(memoryPlan(programs))
+		fmt.Println(memoryPlan(programs, s.devices))
 	}
 	normalise := data.Augment{Mean: data.CIFAR10Mean, Std: data.CIFAR10Std}
 	augment := normalise
@@ -199,15 +200,15 @@ func (s *settings) outer() (optim.Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// memoryPlan tells what the programs of a step take.
-func memoryPlan(programs []*nn.Program) string {
+// memoryPlan tells what the programs of a step take, and where.
+func memoryPlan(programs []*nn.Program, devices []string) string {
 	m, mb := programs[0].Memory(), func(n int64) float64 { return float64(n) / 1e6 }
 	text := fmt.Sprintf("Memory plan: %.1f MB (parameters %.1f, gradients %.1f, inputs %.1f, arena %.1f; %.1f without sharing)",
 		mb(m.Total()), mb(m.Parameters), mb(m.Gradients), mb(m.Inputs), mb(m.Arena), mb(m.Total()-m.Arena+m.Unplaced))
 	if len(programs) > 1 {
-		text += fmt.Sprintf(" for each of %d devices", len(programs))
+		return fmt.Sprintf("%s on each of %s", text, strings.Join(devices, ", "))
 	}
-	return text
+	return text + " on " + devices[0]
 }
 
 // hash is the SHA-256 of all parameters in order: two runs that did the same print the same.

@@ -31,6 +31,8 @@
 //	                 the n-th next launch breaks the GPU with CUDA_ERROR_LAUNCH_FAILED or CUDA_ERROR_ILLEGAL_ADDRESS
 //	graph_fails_at   the n-th next launch of a graph breaks the GPU with CUDA_ERROR_LAUNCH_FAILED
 //	lost_at          from the n-th call on, all calls answer CUDA_ERROR_UNKNOWN
+//	skip_at          the n-th next launch does nothing, and says that it did
+//	hang_at          the n-th call never returns, and no other does from then on
 //	cudnn_version, cudnn_cudart, cublaslt_version
 //	                 91900 for 9.19.0, 13000 for one that is built for CUDA 13.0, 130001 for 13.0.1
 //	fault_device, fault_code
