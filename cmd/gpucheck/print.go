@@ -90,11 +90,15 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
-// firstLine is text up to the first line's end, and not too much of it: the report has all.
+// firstLine is text up to the first line's end, and not too much of it: the report has all. An error says at its end what it comes from.
 func firstLine(s string) string {
+	const tail = 60
 	first, _, more := strings.Cut(s, "\n")
-	if short := cut(first, detailWidth); more || len(short) < len(first) {
-		return short + " ..."
+	if r := []rune(first); len(r) > detailWidth {
+		first = string(r[:detailWidth-tail-5]) + " ... " + string(r[len(r)-tail:])
+	}
+	if more {
+		first += " ..."
 	}
 	return first
 }
