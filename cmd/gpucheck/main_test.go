@@ -100,7 +100,7 @@ func TestAGPUThatBreaksInTheMiddleLosesNoOtherSection(t *testing.T) {
 		t.Run(setting, func(t *testing.T) {
 			variable, value, _ := strings.Cut(setting, "=")
 			t.Setenv("FAKECUDA_"+variable, value)
-			code, text, rep := check(t, "-sections", "ops,ceilings,headers", "-time", "15s")
+			code, text, rep := check(t, "-sections", "ops,ceilings,headers", "-time", "6s")
 			if code != exitBad || !slices.ContainsFunc(rep.Rows, func(r row) bool { return r.Section == "ops" && r.Status == fail && strings.Contains(r.Detail, want) }) {
 				t.Errorf("got exit code %d, want %d, a row of ops that fails, and %q\n%s", code, exitBad, want, text)
 			}

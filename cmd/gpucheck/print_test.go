@@ -44,6 +44,7 @@ type stuck struct{}
 func (stuck) Write([]byte) (int, error) { select {} }
 
 func TestAScreenThatTakesNothingHoldsUpNothing(t *testing.T) {
+	t.Parallel()
 	s := newScreen(stuck{})
 	done := make(chan bool)
 	go func() {

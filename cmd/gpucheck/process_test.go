@@ -84,6 +84,7 @@ func TestASectionThatEndsBadlyIsARowAndKeepsItsOthers(t *testing.T) {
 }
 
 func TestASectionThatHangsIsEndedAndSaysWhere(t *testing.T) {
+	t.Parallel()
 	rep, took := runBad(t, "hangs", 500*time.Millisecond)
 	if took > 30*time.Second {
 		t.Errorf("it was ended after %v, want about half a second", took)
@@ -104,6 +105,7 @@ func TestASectionThatTalksALotLosesNoRow(t *testing.T) {
 }
 
 func TestWhomASectionLeavesBehindHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	rep, took := runBad(t, "leavesOne", time.Minute)
 	if took > 20*time.Second {
 		t.Errorf("it took %v, want seconds", took)

@@ -44,6 +44,7 @@ func runTorch(t *testing.T, s settings, limit time.Duration) []row {
 }
 
 func TestPyTorchThatIsNotThereOrHangsIsARow(t *testing.T) {
+	t.Parallel()
 	const there = `if [ "$1" = -c ]; then echo 2.11.0+cu130 True; exit 0; fi
 echo '{"torch": "2.11.0", "cudnn": 91900, "cuda": "13.0", "device": "NVIDIA H200"}'
 echo 'some library says hello'
