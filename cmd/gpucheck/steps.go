@@ -47,10 +47,9 @@ func (s stepCase) String() string {
 // checkSteps measures training with the update on the device: only images, as bytes, and the loss travel.
 func checkSteps(c *checker) error {
 	remembered := "no choices of engines were remembered"
-	if path, err := cudnn.DefaultCachePath(); err == nil {
-		if _, err := os.Stat(path); err == nil {
-			remembered = "there were choices of engines in " + path
-		}
+	path := cudnn.DefaultCachePath()
+	if _, err := os.Stat(path); err == nil {
+		remembered = "there were choices of engines in " + path
 	}
 	options := c.measuring(0.2)
 	gpus := map[bool]*cuda.GPU{}
