@@ -222,6 +222,9 @@ func (h *Handle) notes(e *engine, d descriptor, what string) error {
 		e.notes = append(e.notes, Note(n))
 	}
 	behavior, err := h.getEnums(d, attrEngineBehaviorNote, typeBehaviorNote, numBehaviors, what)
+	if err != nil && Refused(err) {
+		return nil // an engine of which this is not known is no worse
+	}
 	e.compiled = slices.Contains(behavior, behaviorRuntimeCompiled)
 	return err
 }

@@ -36,6 +36,7 @@ func TestWhichEnginesAreOffered(t *testing.T) {
 		{"float32 as tf32", nil, Forward, with(single, func(c *Conv) { c.TF32 = true }), "eng3, eng11, legacy algo 0, legacy algo 1"},
 		{"a heuristic without mode B", []any{"cudnn_heuristics_b", 0}, Forward, c, half + ", eng11, legacy algo 1"},
 		{"a broken heuristic and a broken engine", []any{"cudnn_heuristics_b", 0, "cudnn_refusal", 4001}, Forward, c, half + ", eng11, legacy algo 1"},
+		{"engines that do not say how they behave", []any{"cudnn_no_behavior", 1}, Forward, c, half + ", eng1, eng11, legacy algo 1"},
 		{"heuristics that know nothing", []any{"cudnn_no_engines", 1}, Forward, c, "legacy algo 1"},
 	} {
 		t.Run(k.name, func(t *testing.T) {

@@ -48,6 +48,8 @@
 //	                 the status with which an operation on tensors of several types, or one that adds to its result, is refused early; 0: not
 //	cudnn_bad        bits of engines that the heuristics propose first and that fail when they run: 1 gives wrong numbers, 2 leaves the
 //	                 result unwritten, 4 refuses, 8 refuses within a capture, 16 breaks the GPU
+//	cudnn_no_behavior
+//	                 1 for engines that do not say how they behave
 //	cudnn_compiled   so many engines that are compiled when a plan is made come first, too
 //	cudnn_no_engines, cublaslt_no_algorithms
 //	                 1 for heuristics that know nothing

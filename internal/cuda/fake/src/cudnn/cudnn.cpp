@@ -186,7 +186,7 @@ int get_attribute(Descriptor* d, int attribute, int type, int64_t requested, int
       if (d->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR) break;
       return put<int32_t>(CUDNN_TYPE_NUMERICAL_NOTE, type, d->engine->notes, requested, count, array);
     case CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE:
-      if (d->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR) break;
+      if (d->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR || fakecuda::setting("cudnn_no_behavior", 0)) break;
       return put<int32_t>(CUDNN_TYPE_BEHAVIOR_NOTE, type, d->engine->compiled ? std::vector<int32_t>{CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION} : std::vector<int32_t>{}, requested, count, array);
     case CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE:
       if (d->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR || fakecuda::setting("cudnn_version", 91900) < 90200) break;
