@@ -23,8 +23,8 @@ func checkAccuracy(c *checker) error {
 	if err != nil {
 		return err
 	}
-	recipe := []string{"--stem", "cifar", "--batch", "512", "--optimizer", "nag", "--lr", "0.2", "--momentum", "0.9", "--weight-decay", "5e-4",
-		"--schedule", "cosine", "--warmup-epochs", "3", "--augment", "--epochs", strconv.Itoa(c.epochs)}
+	recipe := []string{"--stem", "cifar", "--batch", "512", "--optimizer", "nag", "--lr", "0.4", "--momentum", "0.9", "--weight-decay", "5e-4", "--decay-weights-only",
+		"--schedule", "onecycle", "--label-smoothing", "0.1", "--augment", "--epochs", strconv.Itoa(c.epochs)}
 	if c.small {
 		recipe = []string{"--width", "8", "--batch", "4", "--augment", "--train-examples", "8", "--test-examples", "8", "--epochs", strconv.Itoa(c.epochs)}
 	}
