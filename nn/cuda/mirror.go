@@ -36,6 +36,9 @@ func newMirror(g *GPU, what string, host []float32) (*mirror, error) {
 		if m.pinned = err == nil; m.pinned || already(err) {
 			return m, nil
 		}
+		if g.warn != nil {
+			g.warn("memory is not pinned where it lies, and its numbers go through a copy", "device", g.Name(), "of", what, "bytes", len(m.host), "error", err)
+		}
 	}
 	if m.stage, err = g.context.HostAlloc(int64(len(m.host))); err != nil {
 		return nil, errors.Join(fmt.Errorf("cuda: pinned memory of %d bytes for %s: %w", len(m.host), what, err), m.close())
