@@ -287,12 +287,13 @@ func (p *program) distance(want func(name string) []float64) float64 {
 	return math.Sqrt(off / size)
 }
 
+// In 16 bits this is a rough look: TestStepsAreThoseOfTheReferenceThatRoundsAtTheSamePlaces is the fine one.
 func TestStepsEqualTheReference(t *testing.T) {
 	for _, c := range []struct {
 		typ            cuda.Compute
 		loss, gradient float64
 		half           bool
-	}{{cuda.Float32, 1e-5, 1e-5, false}, {cuda.TF32, 1e-5, 1e-5, false}, {cuda.BFloat16, 1e-2, 0.12, false}, {cuda.BFloat16, 1e-2, 0.12, true}, {cuda.Float16, 2e-3, 2e-2, false}} {
+	}{{cuda.Float32, 1e-5, 1e-5, false}, {cuda.TF32, 1e-5, 1e-5, false}, {cuda.BFloat16, 1e-2, 0.12, false}, {cuda.BFloat16, 1e-2, 0.12, true}, {cuda.Float16, 2e-3, 5e-2, false}} {
 		for _, m := range models {
 			if c.typ != cuda.Float32 && strings.HasPrefix(m.name, "resnet") {
 				continue // its gradient is a rough function: rounding turns ReLUs over

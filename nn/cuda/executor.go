@@ -102,7 +102,17 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		held: cfg.Update != nil, gradScale: 1, scaler: newScaler(cfg.Type), watch: cfg.GPU.newWatch(),
 	}
 	e.cfg.Share = nil
-	if err := e.gpu.context.Do(func() error { return e.build(cfg.Share) }); err != nil {
+	var free int64
+	if err := e.gpu.context.Do(func() (err error) {
+		if free, _, err = e.gpu.context.MemInfo(); err != nil {
+			return fmt.Errorf("cuda: free memory of %s: %w", e.gpu.Name(), err)
+		}
+		return e.build(cfg.Share)
+	}); err != nil {
+		e.gpu.noteLoss(err)
+		if errors.Is(err, drv.ErrOutOfMemory) {
+			err = e.tooLarge(err, free)
+		}
 		return nil, errors.Join(err, e.Close())
 	}
 	e.gpu.vendor.settled()
@@ -465,6 +475,6 @@ func (e *Executor) Close() error {
 		if e.store != nil {
 			errs = append(errs, e.store.release())
 		}
-		return errors.Join(errs...)
+		return e.gpu.unlessLost(errs)
 	})
 }

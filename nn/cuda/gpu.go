@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -136,6 +137,7 @@ type GPU struct {
 	paper             *paper                        // it is not there
 	norms             bool                          // the library's normalisations may be taken
 	hangs             bool                          // an executor found that nothing is done any more: what is left would block
+	lost              bool                          // an executor found it lost, and said so: the driver refuses everything
 }
 
 // waiter is a second thread of the context, which waits for events: *drv.Thread.
@@ -182,7 +184,22 @@ func (g *GPU) Close() error {
 		}
 		return errors.Join(errs...)
 	}))
-	return errors.Join(append(errs, g.close())...)
+	return g.unlessLost(append(errs, g.close()))
+}
+
+// noteLoss keeps that an error says that the GPU is lost.
+func (g *GPU) noteLoss(err error) {
+	if errors.Is(err, drv.ErrLost) {
+		g.lost = true
+	}
+}
+
+// unlessLost joins the errors of giving things back, but not those of a GPU that is lost, which follow from what was said before.
+func (g *GPU) unlessLost(errs []error) error {
+	if g.lost {
+		errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, drv.ErrLost) })
+	}
+	return errors.Join(errs...)
 }
 
 // A watch waits for one event after the other, so that a caller can give up on a device that hangs.

@@ -315,6 +315,7 @@ func (g *Group) drain(err error) error {
 		if lost[i] == nil {
 			continue
 		}
+		e.gpu.noteLoss(lost[i])
 		if e.failed = lost[i]; !errors.Is(err, lost[i]) {
 			err = errors.Join(err, fmt.Errorf("%s: %w", e.gpu.Name(), lost[i]))
 		}

@@ -50,6 +50,7 @@ func (e *Executor) breakOff(err error) error {
 	if lost == nil {
 		return err
 	}
+	e.gpu.noteLoss(lost)
 	if e.failed = lost; !errors.Is(err, lost) {
 		err = errors.Join(err, lost)
 	}
