@@ -81,7 +81,7 @@ func gradientBar(rows []row, name, suffix string, bound float64) row {
 			continue
 		}
 		all = append(all, fmt.Sprintf("%s %.3g %s", strings.TrimSuffix(r.Name, suffix), r.Value, r.Detail))
-		if (strings.HasSuffix(suffix, roundedSuffix) || strings.HasPrefix(r.Detail, againstRef)) && !(r.Value <= bar.Value) {
+		if (strings.HasSuffix(suffix, roundedSuffix) || strings.HasPrefix(r.Detail, againstRef)) && worse(r.Value, bar.Value) {
 			bar.Value, bar.Unit, bar.Bound, bar.Status = r.Value, r.Unit, bound, ok
 		}
 	}

@@ -203,7 +203,7 @@ func (p *program) distance(grad func(name string) []float64) (all, most float64,
 	var got, want []float64
 	for i, v := range p.plan.Params {
 		w, g := grad(v.Name), float64s(p.host.Grads[i])
-		if d := distance(g, w); !(d <= most) {
+		if d := distance(g, w); worse(d, most) {
 			most, name = d, v.Name
 		}
 		got, want = append(got, g...), append(want, w...)

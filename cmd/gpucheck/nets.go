@@ -119,10 +119,10 @@ func (c *checker) net(name string, m model, cfg cuda.Config, steps int, lossBoun
 		if err := r.Step(); err != nil {
 			return err
 		}
-		if d := math.Abs(got-r.Loss()) / math.Max(1, math.Abs(r.Loss())); !(d <= loss) {
+		if d := math.Abs(got-r.Loss()) / math.Max(1, math.Abs(r.Loss())); worse(d, loss) {
 			loss = d
 		}
-		if d, most, of := p.distance(r.Grad); !(d <= gradient) {
+		if d, most, of := p.distance(r.Grad); worse(d, gradient) {
 			gradient, where = d, fmt.Sprintf("step %d; most in %s: %.3g", step, of, most)
 		}
 	}
@@ -400,7 +400,7 @@ func sample(images []float32, labels []int32, size, step int) {
 func apart(got, want []float64) float64 {
 	most := 0.0
 	for i, g := range got {
-		if d := math.Abs(g-want[i]) / math.Max(0.1, math.Abs(want[i])); !(d <= most) {
+		if d := math.Abs(g-want[i]) / math.Max(0.1, math.Abs(want[i])); worse(d, most) {
 			most = d
 		}
 	}

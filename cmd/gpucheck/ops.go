@@ -48,10 +48,13 @@ func (o *opRun) with(n int) ([]float64, ptr) {
 	return v, o.put(o.t, v)
 }
 
+// worse says whether d takes the place of the worst so far. What is no number is worst of all, and stays.
+func worse(d, worst float64) bool { return !math.IsNaN(worst) && !(d <= worst) }
+
 // near counts how far a result is off, in units of what the type explains.
 func (o *opRun) near(what string, t kernels.Type, p ptr, want []float64) {
 	d := distance(o.get(t, p, len(want)), want) / bounds[t]
-	if !(d <= o.worst) {
+	if worse(d, o.worst) {
 		o.worst, o.what = d, what
 	}
 }
