@@ -87,12 +87,18 @@ func hasFailed(rep report, section string) bool {
 
 func TestAWrongResultIsFound(t *testing.T) {
 	onFakes(t)
-	for _, at := range []string{"33", "61", "73", "93", "105", "169", "181", "189", "206"} { // in checks that have right results behind the wrong one, too
-		t.Setenv("FAKECUDA_SKIP_AT", at) // a kernel that does nothing
-		code, text, rep := check(t, "-sections", "ops", "-time", "2m")
-		if code != exitBad || !hasFailed(rep, "ops") {
-			t.Errorf("with launch %s that does nothing: got exit code %d and %d rows that fail, want %d and one at least\n%s", at, code, rep.count(fail), exitBad, text)
-		}
+	faults := [][2]string{{"CUDNN_BAD", "1"}, {"CUDNN_BAD", "2"}} // an engine that is wrong, or writes nothing
+	for _, at := range []string{"33", "61", "73", "93", "105", "169", "181", "189", "206"} {
+		faults = append(faults, [2]string{"SKIP_AT", at}) // a kernel that does nothing, in checks that have right results behind the wrong one, too
+	}
+	for _, f := range faults {
+		t.Run(f[0]+"="+f[1], func(t *testing.T) {
+			t.Setenv("FAKECUDA_"+f[0], f[1])
+			code, text, rep := check(t, "-sections", "ops", "-time", "2m")
+			if code != exitBad || !hasFailed(rep, "ops") {
+				t.Errorf("got exit code %d and %d rows that fail, want %d and one at least\n%s", code, rep.count(fail), exitBad, text)
+			}
+		})
 	}
 }
 

@@ -59,5 +59,5 @@
 //	idle             1 for GPUs that do nothing but copies, 2 for such that do not even copy: what a step costs the host
 //	node_ns          nanoseconds on the clock of the wall that an idle GPU takes for each node of a graph
 //
-// The environment variables FAKECUDA_DEVICES and so on set them for a new process, and FAKECUDA_TRACE_FILE names a file for the calls.
+// The environment variables FAKECUDA_DEVICES and so on, one for each, set them for a new process, and FAKECUDA_TRACE_FILE names a file for the calls.
 package fake
