@@ -59,7 +59,7 @@ echo '{"variant": "compile", "type": "bf16", "batch": 512, "error": "OutOfMemory
 	}{
 		"no PyTorch":            {"echo \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1\n", time.Minute, 1, "No module named 'torch'"},
 		"no GPU":                {"echo 2.11.0 False\n", time.Minute, 1, "sees no GPU: 2.11.0 False"},
-		"import hangs":          {"exec sleep 60\n", time.Second, 1, "killed"},
+		"import hangs":          {"exec sleep 60\n", 6 * time.Second, 1, "killed"},
 		"all is well":           {there + "exit 0\n", time.Minute, 3, "out of memory"},
 		"crashes in the middle": {there + "echo 'terminate called' >&2; kill -SEGV $$\n", time.Minute, 4, "after 1 measurements: signal: segmentation fault: terminate called"},
 		"hangs in the middle":   {there + "sleep 60 & exec sleep 60\n", 6 * time.Second, 4, "no time is left"}, // with one more process that has its pipe
