@@ -23,9 +23,7 @@ func (f *Fake) load(p drv.Ptr, t kernels.Type, n int) []float32 {
 		case kernels.BFloat16:
 			out[i] = f32.BFloat16Value(binary.LittleEndian.Uint16(m[2*i:]))
 		case kernels.Float16:
-			var x [1]float32
-			f32.FromFloat16(x[:], []uint16{binary.LittleEndian.Uint16(m[2*i:])})
-			out[i] = x[0]
+			out[i] = f32.Float16Value(binary.LittleEndian.Uint16(m[2*i:]))
 		case kernels.Int32:
 			out[i] = float32(int32(binary.LittleEndian.Uint32(m[4*i:])))
 		case kernels.Uint8:
@@ -45,9 +43,7 @@ func (f *Fake) store(p drv.Ptr, t kernels.Type, x []float32) {
 		case kernels.BFloat16:
 			binary.LittleEndian.PutUint16(m[2*i:], f32.BFloat16Bits(v))
 		case kernels.Float16:
-			var h [1]uint16
-			f32.ToFloat16(h[:], []float32{v})
-			binary.LittleEndian.PutUint16(m[2*i:], h[0])
+			binary.LittleEndian.PutUint16(m[2*i:], f32.Float16Bits(v))
 		case kernels.Uint8:
 			m[i] = uint8(v)
 		}

@@ -83,7 +83,8 @@ func wide() []model {
 			return nn.ResNet18(x, nn.ResNetConfig{Classes: 5, Stem: stem, Width: width})
 		})
 	}
-	return append(slices.Clone(models), resnet("resnet18 cifar of 16", 4, 8, 16, nn.CIFAR), resnet("resnet18 cifar of 5", 5, 8, 5, nn.CIFAR))
+	others := slices.DeleteFunc(slices.Clone(models), func(m model) bool { return m.name == "resnet18 cifar" })
+	return append(others, resnet("resnet18 cifar of 8", 6, 8, 8, nn.CIFAR), resnet("resnet18 cifar of 5", 5, 8, 5, nn.CIFAR))
 }
 
 // Every number that a step stores in 16 bits is the rounding of what was to be computed from the numbers that were stored before, and
@@ -142,7 +143,7 @@ func TestStepsOnTheFakeLibrariesAreThoseOfTheReferenceThatRoundsAtTheSamePlaces(
 // numbers of one type for another.
 func TestOutputsOfAnyNodeLeaveTheStepAsItIs(t *testing.T) {
 	for _, m := range wide() {
-		if m.name == "lenet" || m.name == "resnet18 imagenet" || m.name == "resnet18 cifar" {
+		if m.name == "lenet" || m.name == "resnet18 imagenet" {
 			continue // others have their ops
 		}
 		for seed := range uint64(4) {
