@@ -80,7 +80,9 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 			return nil
 		}
 		var soon <-chan time.Time
-		if p, err := s.readPlaces(ctx, &m); err != nil { // a newer membership is on its way, or the job has ended
+		if m.Phase > wire.PhaseRunning { // Done is about to be closed; no round closes over those who are left
+			changed = nil
+		} else if p, err := s.readPlaces(ctx, &m); err != nil { // a newer membership is on its way, or the job has ended
 			soon = time.After(placesPause)
 		} else if err := s.setMembership(m, p); err != nil {
 			s.leave(node, err)
