@@ -1,27 +1,59 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
-// programs builds launch and cifar10.
+// builtPrograms is the folder of programs that tests share; TestMain removes it.
+var builtPrograms struct {
+	sync.Once
+	dir string
+	err error
+}
+
+// programs builds launch, cifar10 and, where the test binary has the race detector, gpucheck without it.
 func programs(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	for _, pkg := range []string{"launch", "examples/cifar10"} {
-		if out, err := exec.Command("go", "build", "-o", dir, "github.com/paragon-train/paragon/"+pkg).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+	b := &builtPrograms
+	b.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", "gpucheck-programs-"); b.err != nil {
+			return
 		}
+		const module = "github.com/paragon-train/paragon/"
+		args := []string{"build", "-ldflags=-s -w", "-o", b.dir + "/", module + "launch", module + "examples/cifar10"}
+		if raceDetector {
+			args = append(args, module+"cmd/gpucheck")
+		}
+		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			b.err = fmt.Errorf("%w\n%s", err, out)
+		}
+	})
+	if b.err != nil {
+		t.Fatal(b.err)
 	}
-	return dir
+	return b.dir
+}
+
+// sectionsProgram is what sections run in: the test binary, unless it has the race detector, with which numbers take three times as long
+// and more. PARAGON_TEST_SLOW asks for the race detector there, too.
+func sectionsProgram(t *testing.T) string {
+	t.Helper()
+	if !raceDetector || os.Getenv("PARAGON_TEST_SLOW") != "" {
+		return ""
+	}
+	return filepath.Join(programs(t), "gpucheck")
 }
 
 // Real processes: launch, scheduler, servers, and workers that find the stand-ins by the environment that launch hands on.
 func TestJobsTrainOnTheStandIns(t *testing.T) {
-	bin := programs(t) // before the folder of caches, which is the compiler's too, is another one
+	bin := programs(t) // before onFakes, as there
 	onFakes(t)
 	code, text, rep := check(t, "-sections", "endtoend", "-bin", bin, "-time", "5m")
 	if code != 0 {

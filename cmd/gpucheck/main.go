@@ -59,6 +59,7 @@ type settings struct {
 	small    bool
 	list     bool
 
+	self     string // the program that sections run in; "" is this one
 	section  string // of a child
 	exchange bool   // a worker without a GPU
 }
@@ -71,7 +72,11 @@ func main() {
 }
 
 func command(ctx context.Context, args []string, out, errs io.Writer) int {
-	var s settings
+	return settings{}.command(ctx, args, out, errs)
+}
+
+// command is gpucheck with flags, over what is no flag.
+func (s settings) command(ctx context.Context, args []string, out, errs io.Writer) int {
 	f := flag.NewFlagSet("gpucheck", flag.ContinueOnError)
 	f.SetOutput(errs)
 	f.StringVar(&s.sections, "sections", "", "sections to run, such as libraries,ops (default: all)")

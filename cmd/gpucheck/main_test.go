@@ -20,7 +20,13 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "-section" || os.Args[1] == "-exchange") {
 		os.Exit(command(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	// With the race detector each child would sleep a second before it ends.
+	os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
+	code := m.Run()
+	if dir := builtPrograms.dir; dir != "" {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
 }
 
 // check runs gpucheck and reads its report.
@@ -28,7 +34,7 @@ func check(t *testing.T, args ...string) (code int, text string, rep report) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.json")
 	var out bytes.Buffer
-	code = command(context.Background(), append([]string{"-small", "-json", path}, args...), &out, &out)
+	code = settings{self: sectionsProgram(t)}.command(context.Background(), append([]string{"-small", "-json", path}, args...), &out, &out)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
@@ -42,6 +48,7 @@ func check(t *testing.T, args ...string) (code int, text string, rep report) {
 // onFakes makes children find the stand-ins of the libraries.
 func onFakes(t *testing.T) {
 	t.Helper()
+	sectionsProgram(t) // built before the folder of caches, which is the compiler's too, is another one
 	for _, v := range fake.Environ(t) {
 		name, value, _ := strings.Cut(v, "=")
 		t.Setenv(name, value)

@@ -47,9 +47,12 @@ func runSection(ctx context.Context, s settings, sec section, limit time.Duratio
 
 // runChild returns what a child wrote besides rows, and how it ended if that was not well.
 func runChild(ctx context.Context, s settings, sec section, limit time.Duration, rep *report) (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
+	self := s.self
+	if self == "" {
+		var err error
+		if self, err = os.Executable(); err != nil {
+			return "", err
+		}
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
