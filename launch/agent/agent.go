@@ -50,6 +50,7 @@ type server struct {
 	mu       sync.Mutex // guards children, and is held from a fork until the child stands there
 	children map[uint32]*child
 	running  sync.WaitGroup
+	told     sync.WaitGroup // children whose end the launcher has not been told
 }
 
 type frame struct {
@@ -140,7 +141,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 func (s *server) drain(ctx context.Context, frames <-chan frame, readErr <-chan error, lease *time.Timer) {
 	gone := make(chan struct{})
 	s.signalAll(syscall.SIGTERM)
-	go func() { s.running.Wait(); close(gone) }()
+	go func() { s.told.Wait(); close(gone) }()
 	limit := time.NewTimer(s.cfg.Drain)
 	defer limit.Stop()
 	for {

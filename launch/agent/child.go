@@ -80,6 +80,7 @@ func (s *server) start(number uint32, spec process.Spec) error {
 	if err == nil {
 		s.children[number] = c
 		s.running.Add(1)
+		s.told.Add(1)
 	}
 	s.mu.Unlock()
 	closeAll()
@@ -98,6 +99,7 @@ func (s *server) start(number uint32, spec process.Spec) error {
 	drained := make(chan struct{})
 	go func() { readers.Wait(); close(drained) }()
 	go func() {
+		defer s.told.Done()
 		body := c.wait(drained)
 		s.mu.Lock()
 		delete(s.children, number)

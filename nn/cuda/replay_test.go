@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,9 @@ func TestStepsAreThoseOfTheReferenceThatRoundsAtTheSamePlaces(t *testing.T) {
 		bound      float64
 	}{{cuda.Float32, false, true, 5e-5}, {cuda.BFloat16, false, true, 1e-5}, {cuda.BFloat16, true, false, 3e-3}, {cuda.Float16, false, false, 1e-5}, {cuda.Float16, true, true, 5e-4}} {
 		for _, m := range wide() {
+			if large := strings.HasPrefix(m.name, "resnet18") || m.name == "lenet"; large && c.half != (c.typ == cuda.Float16) && os.Getenv("PARAGON_TEST_SLOW") == "" {
+				continue // one way of each type
+			}
 			t.Run(fmt.Sprintf("%v %v %s", c.typ, c.half, m.name), func(t *testing.T) {
 				f, gpu := cuda.NewFake(1)
 				f.HalfGradients, f.NoSums = c.half, !c.sums
@@ -146,7 +150,7 @@ func TestOutputsOfAnyNodeLeaveTheStepAsItIs(t *testing.T) {
 		if m.name == "lenet" || m.name == "resnet18 imagenet" {
 			continue // others have their ops
 		}
-		for seed := range uint64(4) {
+		for seed := range uint64(2) {
 			t.Run(fmt.Sprintf("%s %d", m.name, seed), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 5))
 				p, _ := build(t, m, false, func(g *gorgonia.ExprGraph) (out gorgonia.Nodes) {
