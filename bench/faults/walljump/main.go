@@ -61,10 +61,12 @@ func write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	files := map[string]string{"time.go": changed, "jump.go": jump}
+	// No name ends in .go: DIR may be in a module, and must not become a package of it.
+	const timeFile, jumpFile = "time.go.overlay", "jump.go.overlay"
+	files := map[string]string{timeFile: changed, jumpFile: jump}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {
-		filepath.Join(src, "time.go"):      filepath.Join(dir, "time.go"),
-		filepath.Join(src, "jump_wall.go"): filepath.Join(dir, "jump.go"),
+		filepath.Join(src, "time.go"):      filepath.Join(dir, timeFile),
+		filepath.Join(src, "jump_wall.go"): filepath.Join(dir, jumpFile),
 	}})
 	if err != nil {
 		return err
