@@ -18,6 +18,11 @@ FAULTS_ARGS ?=
 DEMO_ARGS ?=
 PEERS_ARGS ?=
 GPUCHECK_ARGS ?=
+# The race detector needs cgo and with it a C compiler; Go says whether it found one.
+RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+# Numeric loops without goroutines are left without instrumentation: they are most of the time of tests under the race detector.
+PLAIN := gonum.org/... gorgonia.org/... ./nn/op/... ./nn/ref/...
+RACEFLAGS := $(if $(RACE),$(RACE) $(foreach p,$(PLAIN),-gcflags=$(p)=-race=false))
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./nn/cpu/...
 
@@ -32,7 +37,8 @@ build: ## build launch, the examples and gpucheck into bin/
 	$(BUILD) -o $(BIN)/ ./launch ./examples/... ./cmd/...
 
 test: testpaths ## run the tests with the race detector (under ten minutes on two cores)
-	$(GO) test -race -timeout 15m ./...
+	@[ -n "$(RACE)" ] || echo "there is no C compiler: tests run without the race detector (install gcc)"
+	$(GO) test $(RACEFLAGS) -timeout 15m ./...
 
 # The cache of go test does not see the variable, which is read before tests begin: -count=1.
 testpaths: ## test the numeric code's portable and AVX2 paths, and on arm64 where qemu-aarch64-static is installed
@@ -46,7 +52,7 @@ testpaths: ## test the numeric code's portable and AVX2 paths, and on arm64 wher
 	else echo "qemu-aarch64-static is not installed; arm64 is vetted only (make lint)"; fi
 
 slowtest: ## run the tests that take long, too: whole trainings, many seeds
-	PARAGON_TEST_SLOW=1 $(GO) test -race -timeout 3h ./...
+	PARAGON_TEST_SLOW=1 $(GO) test $(RACE) -timeout 3h ./...
 
 simulate: ## run whole jobs on fake time with faults from SEEDS seeds, FIRST and on (one alone: SEED=17)
 	$(GO) test ./internal/simulate -run TestSimulation -count=1 -v -timeout 3h $(if $(SEED),-seed $(SEED) -times 20,-seeds $(SEEDS) -first $(FIRST))
