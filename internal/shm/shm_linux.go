@@ -141,6 +141,18 @@ func Find(p []byte) (b *Block, offset int, ok bool) {
 	return b, int(at - b.begin), true
 }
 
+// Discard gives the pages of p to the system, for this process and all that have them mapped. p then holds zeros, and takes pages as it is
+// written to. It returns false, and does nothing, where p is not memory with a file behind it.
+func Discard(p []byte) bool {
+	b, offset, ok := Find(p)
+	if !ok {
+		return false
+	}
+	err := unix.Fallocate(b.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(len(p)))
+	runtime.KeepAlive(p) // and with it the file
+	return err == nil
+}
+
 // File is the block's descriptor, to be sent to another process while the block is good.
 func (b *Block) File() int { return b.fd }
 

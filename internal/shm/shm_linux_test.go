@@ -170,3 +170,47 @@ func TestMapMapsAFileOnce(t *testing.T) {
 	}
 	runtime.KeepAlive(x)
 }
+
+// Pages that were discarded are the system's, in this process and in those that have them mapped, and the memory is good as before.
+func TestDiscardedMemoryHasNoPages(t *testing.T) {
+	x := Float32s(64 * MinBytes)
+	for i := range x {
+		x[i] = 1
+	}
+	block, _, _ := Find(bytesOf(x))
+	m, err := Map(block.File())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	blocks := func() int64 {
+		var stat unix.Stat_t
+		if err := unix.Fstat(block.File(), &stat); err != nil {
+			t.Fatal(err)
+		}
+		return stat.Blocks * 512
+	}
+	if have := blocks(); have < int64(4*len(x)) {
+		t.Fatalf("the file has %d bytes of pages, want at least %d", have, 4*len(x))
+	}
+	from, to := MinBytes+1, 33*MinBytes+3 // not at pages' ends
+	if !Discard(bytesOf(x[from:to])) {
+		t.Fatal("the memory was not discarded")
+	}
+	if have, most := blocks(), int64(4*len(x)-4*(to-from)+3*os.Getpagesize()); have > most {
+		t.Errorf("the file still has %d bytes of pages, want at most %d", have, most)
+	}
+	for i, v := range x {
+		if want := float32(1); (i < from || i >= to) != (v == want) {
+			t.Fatalf("number %d is %v", i, v)
+		}
+	}
+	x[from] = 2
+	if got := m.Bytes()[4*from+3]; got != 0x40 {
+		t.Errorf("the mapping has %#x where 2 was written", got)
+	}
+	if Discard(make([]byte, MinBytes)) {
+		t.Error("ordinary memory: got true")
+	}
+	runtime.KeepAlive(x)
+}
