@@ -2,6 +2,7 @@ package shard
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -14,7 +15,8 @@ type Buffer struct {
 	words []uint64
 	pool  *Pool
 	class int
-	part  bool // of a slab, whose memory is free only with all of it
+	part  bool // of a slab, whose memory the collector has back only with all of it
+	empty bool // its pages are the system's, see Sweep; it holds zeros
 }
 
 // Bytes returns the first n bytes.
@@ -41,20 +43,24 @@ func (b *Buffer) Release() {
 
 // A Pool keeps released Buffers for reuse, by size class: four to each power of two, so that at most a fifth of a buffer
 // is unused. Its zero value is ready and its methods may be called together. It keeps at most MaxIdle bytes; what comes
-// back beyond that is left to the garbage collector, except pieces of shared memory.
+// back beyond that is left to the garbage collector, except pieces of shared memory. Sweep gives back what is not needed any more.
 type Pool struct {
 	MaxIdle int64 // zero: 1 GiB
 	// Shared takes buffers from memory that other processes of the host can map, so that they copy values from where they lie.
 	Shared bool
 
 	mu    sync.Mutex // guards all below
-	free  [4 * 64][]*Buffer
-	idle  int64
+	free  [classes][]*Buffer
+	least [classes]int // the fewest that free had since the last Sweep
+	idle  int64        // bytes of free with pages
 	taken int64
 	slab  []uint64 // what is left of it
 }
 
-const minWords = 8
+const (
+	minWords = 8
+	classes  = 4 * 64
+)
 
 // slabWords is how much shared memory is taken at once: each block of it is a descriptor and a mapping in every worker.
 const slabWords = 32 << 20 / 8
@@ -86,9 +92,14 @@ func (p *Pool) get(n int) (b *Buffer, used bool) {
 		b := list[len(list)-1]
 		list[len(list)-1] = nil
 		p.free[class] = list[:len(list)-1]
-		p.idle -= int64(8 * words)
+		p.least[class] = min(p.least[class], len(list)-1)
+		used = !b.empty
+		if used {
+			p.idle -= int64(8 * words)
+		}
+		b.empty = false
 		p.mu.Unlock()
-		return b, true
+		return b, used
 	}
 	p.mu.Unlock()
 	return &Buffer{words: p.fresh(words), pool: p, class: class, part: p.Shared && words >= shm.MinBytes/8 && words <= slabWords/4}, false
@@ -110,6 +121,41 @@ func (p *Pool) fresh(n int) []uint64 {
 	words := p.slab[:n:n]
 	p.slab = p.slab[n:]
 	return words
+}
+
+// Sweep gives back what was not needed since the last Sweep: ordinary memory is left to the garbage collector, and the pages of shared
+// memory go to the system at once. The addresses of shared memory stay for the next use, so that processes that have it mapped need not map
+// other memory instead. It returns the bytes that it gave back. Whoever owns the pool calls it every so often.
+func (p *Pool) Sweep() (given int64) {
+	for class := range p.free {
+		p.mu.Lock()
+		n := p.least[class]
+		spare := slices.Clone(p.free[class][:n]) // the longest there: Get takes the newest
+		p.free[class] = slices.Delete(p.free[class], 0, n)
+		p.least[class] = len(p.free[class])
+		p.mu.Unlock()
+		if n == 0 {
+			continue
+		}
+		gone := int64(0)
+		kept := slices.DeleteFunc(spare, func(b *Buffer) bool {
+			if b.empty {
+				return false
+			}
+			size := 8 * len(b.words)
+			if b.empty = shm.Discard(b.Bytes(size)); b.empty || !b.part {
+				gone += int64(size)
+			}
+			return !b.empty && !b.part
+		})
+		p.mu.Lock()
+		p.free[class] = slices.Insert(p.free[class], 0, kept...)
+		p.least[class] += len(kept)
+		p.idle -= gone
+		p.mu.Unlock()
+		given += gone
+	}
+	return given
 }
 
 // Taken returns how many bytes are handed out at the moment.

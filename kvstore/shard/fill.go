@@ -143,8 +143,11 @@ func (s *Shard) fillArray(array int) []float32 {
 func (s *Shard) ReadFill(array, from int, dst []float32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.err != nil || !s.backup.filling || s.backup.spoiled {
+		return false
+	}
 	all := s.fillArray(array)
-	if s.err != nil || !s.backup.filling || s.backup.spoiled || len(all)-from < len(dst) {
+	if len(all)-from < len(dst) {
 		return false
 	}
 	copy(dst, all[from:])
@@ -230,6 +233,9 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 func (s *Shard) WriteFill(array, from int, values []float32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
 	all := s.fillArray(array)
 	if from < 0 || from > len(all) || len(values) > len(all)-from {
 		return s.refuse(wire.CodeMalformed, "fill: got values %d to %d of array %d, want at most %d", from, from+len(values), array, len(all))
@@ -243,7 +249,10 @@ func (s *Shard) WriteFillRows(rows int, data *Buffer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.vocabulary
-	if o == nil {
+	switch {
+	case s.err != nil:
+		return s.err
+	case o == nil:
 		return s.refuse(wire.CodeUnsupported, "fill: got rows, but the key has no open vocabulary")
 	}
 	ids, values := rowData(data, rows, o.rowLen, 1+len(s.slots()))
@@ -260,16 +269,4 @@ func (s *Shard) WriteFillRows(rows int, data *Buffer) error {
 		}
 	}
 	return nil
-}
-
-// Forget ends the shard with err and gives its memory back.
-func (s *Shard) Forget(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.detach()
-	s.fail(err)
-	s.dropContributions()
-	if s.vocabulary != nil {
-		s.vocabulary.forget()
-	}
 }
