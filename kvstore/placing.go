@@ -33,7 +33,7 @@ type placing struct {
 
 	mu   sync.Mutex // guards the rest
 	keys map[uint64]*key
-	seen map[uint64]bool // servers that were told mode and optimizer
+	seen map[uint64]bool // servers of the job that were told mode and optimizer
 }
 
 // followPlaces begins to follow; close ends it.
@@ -144,13 +144,15 @@ func (p *placing) read() error {
 
 // greet tells servers that are new in the job what all servers were told.
 func (p *placing) greet(m *wire.Membership) {
-	fresh := false
+	fresh, here := false, map[uint64]bool{}
 	p.mu.Lock()
 	for _, n := range m.Nodes {
-		if n.Role == wire.RoleServer && !p.seen[n.Node] {
-			p.seen[n.Node], fresh = true, true
+		if n.Role == wire.RoleServer {
+			here[n.Node] = true
+			fresh = fresh || !p.seen[n.Node]
 		}
 	}
+	p.seen = here
 	p.mu.Unlock()
 	if !fresh || p.s.joining.Load() {
 		return

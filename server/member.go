@@ -77,6 +77,9 @@ func (s *Server) setMembership(m wire.Membership, p *places) error {
 	v := newView(m, old)
 	s.view.Store(v)
 	defer close(old.next)
+	for _, e := range s.entries {
+		e.shares.forget(v)
+	}
 	for _, sh := range s.shards() {
 		if err := sh.SetMembers(v.generation, v.members); err != nil {
 			return fmt.Errorf("server: membership of generation %d: %w", v.generation, err)

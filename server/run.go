@@ -65,6 +65,8 @@ func reasonOf(err error) string {
 func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan error) error {
 	progress := time.NewTicker(time.Second)
 	defer progress.Stop()
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
 	settling := newSettling(ctx, s, node)
 	defer settling.close()
 	for {
@@ -98,6 +100,8 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 				again = true
 			case <-progress.C:
 				node.Progress(s.Rounds(), 0)
+			case <-sweep.C:
+				s.pool.Sweep()
 			case <-node.Done():
 				if err := node.Err(); err != nil {
 					return fmt.Errorf("server %d: %w", node.Rank(), err)
@@ -117,6 +121,9 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 		}
 	}
 }
+
+// sweepEvery is how long memory is kept that nothing needs: that of shards which have moved to other servers, say.
+const sweepEvery = 10 * time.Second
 
 // placesPause is the time between two attempts to learn where shards are.
 const placesPause = 20 * time.Millisecond

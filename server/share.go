@@ -42,6 +42,19 @@ func (s *shares) give(n *int) {
 	*n--
 }
 
+// forget drops the counts of senders that are members no more and have nothing under way.
+func (s *shares) forget(v *view) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, counts := range []map[uint64]*int{s.pushs, s.pulls} {
+		for node, n := range counts {
+			if node != 0 && *n == 0 && v.workers[node] == nil {
+				delete(counts, node)
+			}
+		}
+	}
+}
+
 func (c *call) beginPush() error {
 	if c.pushing = c.entry.take(c.s.view.Load(), &c.entry.pushs, c.origin.Node, maxPushes); c.pushing == nil {
 		return refuse(wire.CodeBusy, "%v: %d pushes of %s to %v are under way already", c.kind, maxPushes, c.s.who(c.origin.Node), c.entry.cfg)
