@@ -488,7 +488,7 @@ func (c *Core) removeServer(rank int) (refusal string, again bool) {
 	if name := c.plan.depends(uint32(rank)); name != "" {
 		return fmt.Sprintf("server %d has the only whole copy of %s", rank, name), true
 	}
-	n := c.nodes[c.serverOf(uint32(rank))-1]
+	n := c.node(c.serverOf(uint32(rank)))
 	n.state, c.unsteady = removed, true
 	c.keep(n)
 	c.replaceServer(n, fmt.Sprintf("%v was removed as asked", n))

@@ -326,7 +326,7 @@ func (c *Core) obstacles(asker uint64) string {
 			break // they will tell at once
 		}
 		for _, n := range c.counters(c.settle[lost]) {
-			names = append(names, fmt.Sprintf("%v to tell what it counted of %v", n, c.nodes[lost-1]))
+			names = append(names, fmt.Sprintf("%v to tell what it counted of %v", n, c.node(lost)))
 		}
 	}
 	if v := c.vacant(); v > 0 {
@@ -381,8 +381,8 @@ func (c *Core) commit() {
 		c.tellEvent(HostEvent{Action: EventAdded, Host: n.Host, Role: roleName(n.Role), PID: n.PID})
 	}
 	c.changed()
-	for _, w := range c.bounds.remove(func(w wait) bool { n := c.nodes[w.node-1]; return n.state == removed || n.counts() }) {
-		if n := c.nodes[w.node-1]; n.state == removed {
+	for _, w := range c.bounds.remove(func(w wait) bool { n := c.node(w.node); return n != nil && (n.state == removed || n.counts()) }) {
+		if n := c.node(w.node); n.state == removed {
 			c.refuse(w.request, wire.CodeRemoved, "%v was removed from the job", n)
 		} else {
 			c.ack(w.request)

@@ -297,7 +297,7 @@ func (c *Core) why() Why {
 	add := func(waits []wait, what func(wait) string, whom func(wait) string) {
 		for _, x := range waits {
 			if len(w.Waits) < maxStatusNodes {
-				w.Waits = append(w.Waits, Wait{c.nodes[x.node-1].String(), what(x), whom(x), c.now.Sub(x.since).Seconds()})
+				w.Waits = append(w.Waits, Wait{c.who(x.node), what(x), whom(x), c.now.Sub(x.since).Seconds()})
 			}
 		}
 	}
@@ -306,7 +306,10 @@ func (c *Core) why() Why {
 		if x.giver == 0 {
 			return "whoever gives it"
 		}
-		return c.describe(c.nodes[x.giver-1])
+		if n := c.node(x.giver); n != nil {
+			return c.describe(n)
+		}
+		return c.who(x.giver)
 	})
 	add(c.bounds.waits, func(x wait) string { return x.name }, func(x wait) string { return c.obstacles(x.node) })
 	for _, n := range c.nodes {

@@ -19,7 +19,7 @@ type Core struct {
 	generation uint64
 	revision   uint64
 	reason     string
-	nodes      []*node // by ID, which is index + 1
+	nodes      []*node // by ID; of those that are gone the newest, see forgetNodes
 
 	workers  int // that the job has: what it waits for while it is forming, later those of the last change
 	changes  uint64
@@ -365,11 +365,15 @@ func (c *Core) renew(t time.Time) {
 // member finds a node that lives and renews its lease; otherwise it refuses the request and returns nil. It may be one that a
 // change has removed.
 func (c *Core) member(request, id uint64) *node {
-	if id == 0 || id > uint64(len(c.nodes)) {
+	if id == 0 || id > c.lastNode() {
 		c.refuse(request, wire.CodeUnknownNode, "node %d never registered", id)
 		return nil
 	}
-	n := c.nodes[id-1]
+	n := c.node(id)
+	if n == nil {
+		c.refuse(request, wire.CodeUnknownNode, "node %d left the job, or was lost, long ago", id)
+		return nil
+	}
 	switch n.state {
 	case lost:
 		if n.why != "" {

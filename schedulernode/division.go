@@ -25,7 +25,7 @@ func (c *Core) divide() bool {
 	}
 	cut := wire.Cut{Parts: uint32(len(c.shares)), Used: make([]uint64, len(c.shares))}
 	for part, id := range c.shares {
-		n := c.nodes[id-1]
+		n := c.node(id)
 		a, s := c.change.arrived[id], c.settle[id]
 		switch {
 		case s != nil:
@@ -78,7 +78,7 @@ func (c *Core) usedByLost(n *node, s *settlement) uint64 {
 		case !known:
 			base, known = a.Bases[i].Count, true
 		case base != a.Bases[i].Count:
-			c.note("%v had used %d examples before this division, says %v; others say %d", n, a.Bases[i].Count, c.nodes[id-1], base)
+			c.note("%v had used %d examples before this division, says %v; others say %d", n, a.Bases[i].Count, c.node(id), base)
 		}
 	}
 	if !known && least > 0 {

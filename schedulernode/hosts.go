@@ -62,6 +62,7 @@ const maxEvents = 10_000
 type host struct {
 	status string
 	reason string
+	since  uint64    // number of the event before it got the status
 	by     time.Time // fails if no worker has come from it by then; zero: one has
 }
 
@@ -69,8 +70,9 @@ func (c *Core) hostNames() []string { return slices.Sorted(maps.Keys(c.hosts)) }
 
 // setHost gives a host a status.
 func (c *Core) setHost(name, status, reason string) {
-	c.hosts[name] = &host{status: status, reason: reason}
+	c.hosts[name] = &host{status: status, reason: reason, since: c.events}
 	c.put("host/"+name, keptHost{status, reason})
+	c.forgetHosts()
 }
 
 // event tells what happened to a host.

@@ -3,6 +3,7 @@ package schedulernode
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,7 +99,7 @@ func (c *Core) put(key string, value any) {
 // record adds the records of what has changed since the last event.
 func (c *Core) record() {
 	for _, n := range c.dirty.nodes {
-		c.put(fmt.Sprintf("node/%08d", n.Node), keptNode{n.Member, n.wanted, n.nonce, n.state, n.why, !n.joinBy.IsZero()})
+		c.put(nodeKey(n.Node), keptNode{n.Member, n.wanted, n.nonce, n.state, n.why, !n.joinBy.IsZero()})
 	}
 	for _, k := range c.dirty.places {
 		c.put(fmt.Sprintf("place/%08d", k.plan.Key), k.kept())
@@ -229,8 +230,8 @@ func (c *Core) restoreNode(value []byte) error {
 		return err
 	}
 	switch {
-	case k.Node != uint64(len(c.nodes)+1):
-		return fmt.Errorf("it is of node %d, want %d", k.Node, len(c.nodes)+1)
+	case k.Node <= c.lastNode() || k.Node > math.MaxInt64:
+		return fmt.Errorf("it is of node %d, want one above %d", k.Node, c.lastNode())
 	case k.Role != wire.RoleServer && k.Role != wire.RoleWorker, int(k.State) >= len(memberStates), k.Life > removed:
 		return fmt.Errorf("role %d, state %d, life %d: one is not known", k.Role, k.State, k.Life)
 	}
@@ -304,16 +305,16 @@ func (c *Core) checkRestored() error {
 		return fmt.Errorf("phase %d is not known", c.phase)
 	}
 	for _, id := range c.shares {
-		if id == 0 || id > uint64(len(c.nodes)) {
-			return fmt.Errorf("a part of the division belongs to node %d, of %d nodes", id, len(c.nodes))
+		if c.node(id) == nil {
+			return fmt.Errorf("a part of the division belongs to node %d, which is not known", id)
 		}
 	}
 	if len(c.shares) > 0 && c.workers != len(c.shares) {
 		return fmt.Errorf("%d workers, and %d parts of the division", c.workers, len(c.shares))
 	}
 	for id := range c.settle {
-		if id == 0 || id > uint64(len(c.nodes)) {
-			return fmt.Errorf("node %d is to be settled, of %d nodes", id, len(c.nodes))
+		if c.node(id) == nil {
+			return fmt.Errorf("node %d is to be settled, and is not known", id)
 		}
 	}
 	return nil

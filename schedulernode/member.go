@@ -86,11 +86,12 @@ func (c *Core) register(request uint64, m *wire.Register) {
 
 func (c *Core) newNode(m *wire.Register) *node {
 	n := &node{
-		Member: wire.Member{Node: uint64(len(c.nodes) + 1), Role: m.Role, Rank: m.Rank, PID: m.PID, Host: m.Host, Addr: m.Addr},
+		Member: wire.Member{Node: c.lastNode() + 1, Role: m.Role, Rank: m.Rank, PID: m.PID, Host: m.Host, Addr: m.Addr},
 		wanted: m.Rank, nonce: m.Nonce, heard: c.now, deadline: c.now.Add(c.set.Lease),
 	}
 	c.nodes = append(c.nodes, n)
 	c.keep(n)
+	c.forgetNodes()
 	return n
 }
 
@@ -230,7 +231,7 @@ func (c *Core) living(role uint8) (nodes []*node) {
 }
 
 func (c *Core) leave(request uint64, m *wire.Leave) {
-	if m.Node > 0 && m.Node <= uint64(len(c.nodes)) && c.nodes[m.Node-1].state == left {
+	if n := c.node(m.Node); n != nil && n.state == left {
 		c.ack(request) // the answer was lost
 		return
 	}
