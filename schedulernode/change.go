@@ -252,7 +252,14 @@ func (c *Core) passChange(t time.Time) {
 			c.drop(n, why)
 		}
 	}
-	for _, name := range c.hostNames() {
+	var late []string
+	for name, h := range c.hosts {
+		if due(h.by) {
+			late = append(late, name)
+		}
+	}
+	slices.Sort(late)
+	for _, name := range late {
 		if due(c.hosts[name].by) {
 			c.failHost(name, fmt.Sprintf("no worker came from it within %v", e.JoinTimeout))
 		}

@@ -52,7 +52,7 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 		register(wire.Register{Role: wire.RoleServer, Rank: 1, Host: "s1", Addr: "s1:1"}),
 		register(wire.Register{Role: wire.RoleWorker, Rank: 0, Host: "w0"}),
 	}
-	const rounds = 1500
+	const rounds, each = 550, 3 // nodes of a round
 	var first uint64
 	for i := range rounds {
 		control(`{"op":"add-server"}`)
@@ -62,16 +62,17 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 		if first == 0 {
 			first = id
 		}
-		// A worker that joins from a host that never was there before, and leaves before it counts.
-		control(fmt.Sprintf(`{"op":"add","host":"h%d"}`, i))
-		id = register(wire.Register{Role: wire.RoleWorker, Rank: -1, Host: fmt.Sprint("h", i), Joining: true})
-		ask(&wire.Leave{Node: id, OK: true})
+		// Workers that join from hosts that never were there before, and leave before they count.
+		for w := range each - 1 {
+			id := register(wire.Register{Role: wire.RoleWorker, Rank: -1, Host: fmt.Sprintf("h%d-%d", i, w), Joining: true})
+			ask(&wire.Leave{Node: id, OK: true})
+		}
 		for _, id := range staying {
 			if _, ok := ask(&wire.Heartbeat{Node: id, Generation: c.generation}).(*wire.Ack); !ok {
 				t.Fatalf("round %d: the heartbeat of node %d was refused", i, id)
 			}
 		}
-		if i%500 == 499 {
+		if i == rounds-20 {
 			k.check(t, set, c, fmt.Sprint("after round ", i))
 			again, err := Restore(set, now, k.list())
 			if err != nil {
@@ -81,7 +82,7 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 		}
 	}
 	if most := maxGone + 10; len(c.nodes) > most || len(c.hosts) > most {
-		t.Errorf("after %d nodes that came and went %d nodes and %d hosts are remembered, want at most %d of each", 2*rounds, len(c.nodes), len(c.hosts), most)
+		t.Errorf("after %d nodes that came and went %d nodes and %d hosts are remembered, want at most %d of each", each*rounds, len(c.nodes), len(c.hosts), most)
 	}
 	records := map[string]int{}
 	for key := range k {
@@ -91,8 +92,8 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 	if records["node"] != len(c.nodes) || records["host"] != len(c.hosts) {
 		t.Errorf("%d records of nodes and %d of hosts are kept, want as many as are remembered, %d and %d", records["node"], records["host"], len(c.nodes), len(c.hosts))
 	}
-	if next := register(wire.Register{Role: wire.RoleWorker, Rank: -1, Host: "w9", Joining: true}); next != 2*rounds+4 {
-		t.Errorf("the next node got ID %d, want %d: IDs are never used again", next, 2*rounds+4)
+	if next := register(wire.Register{Role: wire.RoleWorker, Rank: -1, Host: "w9", Joining: true}); next != each*rounds+4 {
+		t.Errorf("the next node got ID %d, want %d: IDs are never used again", next, each*rounds+4)
 	}
 	if n, ok := ask(&wire.Heartbeat{Node: first}).(*wire.Nack); !ok || n.Code != wire.CodeUnknownNode {
 		t.Errorf("a heartbeat of a node that is forgotten: got %+v, want it refused as not known", n)
