@@ -55,6 +55,7 @@ type Pool struct {
 	idle  int64        // bytes of free with pages
 	taken int64
 	slab  []uint64 // what is left of it
+	slabs int      // words of all slabs
 }
 
 const (
@@ -62,8 +63,12 @@ const (
 	classes  = 4 * 64
 )
 
-// slabWords is how much shared memory is taken at once: each block of it is a descriptor and a mapping in every worker.
-const slabWords = 32 << 20 / 8
+// Shared memory is taken in slabs, since each block of it is a descriptor and a mapping in every worker. A slab is as large as all before it
+// together, within these bounds: the collector counts all of it as in use.
+const (
+	firstSlab = 4 << 20 / 8
+	slabWords = 32 << 20 / 8
+)
 
 // newBuffer returns a Buffer of n zeros that belongs to no Pool.
 func newBuffer(n int) *Buffer { return &Buffer{words: make([]uint64, (n+7)/8)} }
@@ -116,7 +121,9 @@ func (p *Pool) fresh(n int) []uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n > len(p.slab) {
-		p.slab = shm.Words(slabWords)
+		size := min(max(firstSlab, 4*n, p.slabs), slabWords)
+		p.slab = shm.Words(size)
+		p.slabs += size
 	}
 	words := p.slab[:n:n]
 	p.slab = p.slab[n:]
