@@ -297,7 +297,7 @@ func (h *handle) deliver(k kind, body []byte) error {
 		h.client.mu.Lock()
 		delete(h.client.processes, h.number)
 		h.client.mu.Unlock()
-		h.exit = b.exit()
+		h.exit, h.out = b.exit(), process.Output{} // nothing comes after it
 		close(h.done)
 	}
 	return nil

@@ -125,6 +125,8 @@ func (n *Node) finish() {
 	if n.Last = n.stderr.Last(); n.Last == "" || n.Exit.OK() && n.stdout.Last() != "" {
 		n.Last = n.stdout.Last()
 	}
+	n.Last = kept(n.Last)
+	n.stdout, n.stderr = nil, nil // with the lines that they hold back
 }
 
 // signal sends a process a signal.

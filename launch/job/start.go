@@ -26,6 +26,7 @@ type run struct {
 	port        string
 	addr        string // both
 	nodes       []*Node
+	forgotten   int                // processes that came and went, and of which nothing is remembered
 	workers     int                // numbers given to workers
 	machines    map[string]Machine // by the host's String; "" is the launching machine
 	ended       chan *Node

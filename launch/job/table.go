@@ -59,6 +59,7 @@ func endTable(r *run) string {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", n.Role, rankText(n), n.Host, n.PID, ended, elapsed(n.Exit.Elapsed), cut(n.Last, 60))
 	}
 	t.Flush()
+	b.WriteString(r.forgottenText())
 	// tabwriter pads the last column of rows with an empty last line
 	lines := strings.Split(b.String(), "\n")
 	for i := range lines {

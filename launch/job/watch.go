@@ -192,6 +192,7 @@ func (w *watch) end(n *Node) {
 		}
 	}
 	w.leave(n.host)
+	w.forget()
 }
 
 // failed takes note of a process whose failure the job does not survive.

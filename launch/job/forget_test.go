@@ -1,0 +1,56 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// However many servers come and go, the launcher remembers the newest, and says how many more there were.
+func TestProcessesThatCameAndWentAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s setup
+		f := newFakeScheduler()
+		s.elastic(t, f)
+		s.cfg.Elastic.Backups = 1
+		const rounds, life = maxEnded + 200, 2 * time.Second
+		go func() {
+			time.Sleep(time.Second)
+			for range rounds {
+				f.tell(Event{Action: actionServerQueued, Rank: 1, Host: "localhost"})
+				time.Sleep(time.Second)
+				f.tell(Event{Action: actionServerAdded, Rank: 1, Host: "localhost"})
+				f.tell(Event{Action: actionServerRemoved, Rank: 1, Host: "localhost"})
+				time.Sleep(2 * time.Second)
+			}
+		}()
+		train := obedient((rounds + 10) * 3 * time.Second)
+		res, err := s.run(t, func(p *proc) {
+			if p.name == "server 1" {
+				fmt.Fprintln(p.out.Stderr, strings.Repeat("x", 2*maxLast))
+				p.after(life, 0)
+				return
+			}
+			train(p)
+		})
+		if err != nil || res.Code != 0 {
+			t.Fatalf("Run: code %d, %v", res.Code, err)
+		}
+		if most := maxEnded + 10; len(res.Nodes) > most {
+			t.Errorf("%d processes are remembered of %d, want at most %d", len(res.Nodes), rounds+3, most)
+		}
+		for _, n := range res.Nodes {
+			if len(n.Last) > maxLast || n.stdout != nil || n.stderr != nil {
+				t.Fatalf("%s has ended: its last line has %d bytes, want at most %d, and its streams are %v and %v, want none", n.Name(), len(n.Last), maxLast, n.stdout, n.stderr)
+			}
+		}
+		if res.Nodes[0].Role != roleScheduler {
+			t.Errorf("the first process is %s, want the scheduler", res.Nodes[0].Name())
+		}
+		if want := "more came and went before\n"; !strings.Contains(s.out.String(), want) {
+			t.Errorf("the table does not say %q", want)
+		}
+	})
+}
