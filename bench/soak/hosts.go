@@ -1,12 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
+
+	"github.com/paragon-train/paragon/internal/procs"
 )
 
 // labEnv tells the ssh stand-in where the hosts are: NAME=NAMESPACE=ADDRESS, comma-separated; the first is the launcher's.
@@ -46,58 +47,14 @@ type process struct {
 
 // processes finds the job's processes: those that were told of its folder and have a role.
 func processes(events string) (list []process, err error) {
-	entries, err := os.ReadDir("/proc")
+	found, err := procs.Find(eventsEnv, events)
 	if err != nil {
 		return nil, err
 	}
-	for _, entry := range entries {
-		var pid int
-		if _, err := fmt.Sscan(entry.Name(), &pid); err != nil {
-			continue
-		}
-		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if err != nil {
-			continue // it has just ended
-		}
-		p := process{pid: pid}
-		mine := false
-		for _, v := range strings.Split(string(env), "\x00") {
-			name, value, _ := strings.Cut(v, "=")
-			switch name {
-			case eventsEnv:
-				mine = value == events
-			case "DMLC_ROLE":
-				p.role = value
-			case "DMLC_NODE_HOST":
-				p.host = value
-			}
-		}
-		if mine && p.role != "" {
-			list = append(list, p)
+	for _, p := range found {
+		if role := p.Env("DMLC_ROLE"); role != "" {
+			list = append(list, process{p.PID, role, p.Env("DMLC_NODE_HOST")})
 		}
 	}
 	return list, nil
-}
-
-// usage is a process's memory in KiB and its open files.
-func (p process) usage() (rss, files int, err error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			if _, err := fmt.Sscan(rest, &rss); err != nil {
-				return 0, 0, err
-			}
-		}
-	}
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	if rss == 0 {
-		return 0, 0, errors.New("it has ended")
-	}
-	return rss, len(fds), nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/procs"
 )
 
 // run lets faults come for the time given, waits for the job's end, and judges it.
@@ -76,8 +78,8 @@ func (j *job) watch(ctx context.Context, d time.Duration, formed bool) error {
 			return err
 		}
 		for _, p := range list {
-			if rss, files, err := p.usage(); err == nil {
-				j.use = append(j.use, sample{p, rss, files})
+			if u, err := procs.UsageOf(p.pid); err == nil {
+				j.use = append(j.use, sample{p, u.Resident, u.Files})
 			}
 		}
 		steps, _, err := j.steps()
