@@ -35,7 +35,7 @@ func TestGrowthIsFound(t *testing.T) {
 		{want: ""},
 		{resident: func(i int) float64 { return 60 + float64(i%7) }, want: ""},
 		{resident: func(i int) float64 { return 60 + 40/float64(1+i) }, want: ""},
-		{resident: func(i int) float64 { return 60 + float64(i)/20 }, want: "resident memory of server 0 grows"},
+		{resident: func(i int) float64 { return 60 + float64(i)/5 }, want: "resident memory of server 0 grows"},
 		{live: func(i int) float64 { return 30 + float64(i/10) }, want: "live heap of server 0 grows"},
 		{files: func(i int) float64 { return 30 + float64(i)/10 }, want: "open files of server 0 grow"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,6 +62,9 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 	} else {
 		args = append(args, "--elastic-training-enabled")
 	}
+	if c.state {
+		args = append(args, "--state", j.state())
+	}
 	j.launch = exec.CommandContext(ctx, c.launch, append(args, "--", exe, "worker")...)
 	if j.launch.Path, err = filepath.Abs(j.launch.Path); err != nil {
 		return j, err
@@ -112,6 +116,26 @@ func (j *job) close() {
 		<-j.ended
 	}
 	os.RemoveAll(j.dir)
+}
+
+// state is the folder of the scheduler's journal.
+func (j *job) state() string { return filepath.Join(j.dir, "state") }
+
+// journal is the size of the scheduler's journal, 0 without one.
+func (j *job) journal() (size int64, err error) {
+	err = filepath.WalkDir(j.state(), func(_ string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && d.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				size += info.Size()
+			}
+		}
+		return err
+	})
+	return size, err
 }
 
 // explain adds to an error what launch said last.

@@ -43,6 +43,7 @@ type config struct {
 	launch           string
 	png              string
 	step             time.Duration
+	state            bool // the scheduler keeps a journal
 	verbose          bool
 }
 
@@ -54,6 +55,7 @@ func churn() error {
 	flags.StringVar(&c.launch, "launch", "bin/launch", "the launch program")
 	flags.StringVar(&c.png, "png", "", "file of the picture, .png or .svg; none: no picture")
 	flags.DurationVar(&c.step, "step", 40*time.Millisecond, "pause of a worker after each step, so that the machine is not busy")
+	flags.BoolVar(&c.state, "state", false, "let the scheduler keep a journal (launch --state), and tell its size")
 	flags.BoolVar(&c.verbose, "v", false, "show what launch says")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return err
@@ -77,6 +79,7 @@ func churn() error {
 		return j.explain(err)
 	}
 	begun, said := time.Now(), time.Now()
+	journal := make([]int64, 0, rounds)
 	for i := range rounds {
 		if err := round(ctx); err != nil {
 			return j.explain(fmt.Errorf("round %d: %w", i, err))
@@ -84,6 +87,11 @@ func churn() error {
 		if err := m.sample(); err != nil {
 			return j.explain(fmt.Errorf("round %d: %w", i, err))
 		}
+		size, err := j.journal()
+		if err != nil {
+			return err
+		}
+		journal = append(journal, size)
 		if time.Since(said) > 30*time.Second {
 			said = time.Now()
 			fmt.Printf("%d of %d rounds, %.2f s each\n", i+1, rounds, time.Since(begun).Seconds()/float64(i+1))
@@ -91,6 +99,9 @@ func churn() error {
 	}
 	fmt.Printf("%d rounds of %s that came and went, %.2f s each\n", rounds, what, time.Since(begun).Seconds()/float64(rounds))
 	wrong := m.judge(os.Stdout)
+	if c.state {
+		fmt.Printf("the scheduler's journal: %d KiB after a quarter, %d after half, %d at the end\n", journal[rounds/4]>>10, journal[rounds/2]>>10, journal[rounds-1]>>10)
+	}
 	if c.png != "" {
 		if err := m.draw(c.png, fmt.Sprintf("%d %s come and go", rounds, what)); err != nil {
 			return err

@@ -19,10 +19,11 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// The model has 1024·1024 + 1024·128 weights and a few: 4.7 MB. An epoch is long, so that it is divided only a few times.
+// The model has 1024·1024 + 1024·128 weights and a few: 4.7 MB. An epoch is short, since each change in it is one more division of all its
+// examples, which every worker that comes derives again.
 const (
 	width, classes  = 1024, 128
-	batch, examples = 4, 20_000
+	batch, examples = 4, 4_000
 	forever         = 1 << 30 // epochs
 )
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -91,6 +92,33 @@ func faults() []fault {
 			j.here = slices.Delete(j.here, i, i+1)
 			_, err := j.ctl(ctx, "remove", name)
 			return name, err
+		}},
+		{"add server", "launch ctl add-server", func(ctx context.Context, j *job, _ *rand.Rand) (string, error) {
+			if len(j.ranks) >= maxServers {
+				return "", errNone
+			}
+			out, err := j.ctl(ctx, "add-server", "--wait")
+			if err != nil {
+				return "", err
+			}
+			var rank int
+			if _, err := fmt.Sscanf(out, "server %d", &rank); err != nil {
+				return "", fmt.Errorf("add-server said %q: %w", out, err)
+			}
+			j.ranks = append(j.ranks, rank)
+			return fmt.Sprintf("server %d", rank), nil
+		}},
+		{"remove server", "launch ctl remove-server", func(ctx context.Context, j *job, r *rand.Rand) (string, error) {
+			if len(j.ranks) <= minServers {
+				return "", errNone
+			}
+			i := r.IntN(len(j.ranks))
+			rank := j.ranks[i]
+			out, err := j.ctl(ctx, "remove-server", fmt.Sprint(rank))
+			if strings.Contains(out, "REMOVED") { // it may fail later, while it waits for backups
+				j.ranks = slices.Delete(j.ranks, i, i+1)
+			}
+			return fmt.Sprintf("server %d", rank), err
 		}},
 		{"tell worker to end", "SIGTERM", func(_ context.Context, j *job, r *rand.Rand) (string, error) {
 			list, err := processes(j.events())

@@ -22,7 +22,9 @@ const (
 	workers, servers = 3, 3
 	hosts            = 5
 	heartbeat, lease = time.Second, 6 * time.Second
-	shortly, long    = time.Second, 12 * time.Second
+	// Servers come and go within these.
+	minServers, maxServers = 2, 5
+	shortly, long          = time.Second, 12 * time.Second
 )
 
 // A job is the one that runs.
@@ -40,6 +42,7 @@ type job struct {
 	done   []injected
 	use    []sample
 	here   []string // hosts with workers, as was asked
+	ranks  []int    // of servers, as was asked
 }
 
 // An injected fault is one that was carried out.
@@ -86,6 +89,9 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 	var places, lines []string
 	for _, name := range names {
 		places = append(places, name+"="+j.lab.Namespace(name)+"="+j.lab.Address(name))
+	}
+	for rank := range servers {
+		j.ranks = append(j.ranks, rank)
 	}
 	for i := range workers {
 		lines = append(lines, hostName(i))

@@ -6,10 +6,10 @@
 // It runs `launch` as users do, with hosts reached by ssh: each host is a network namespace (package internal/netlab), and in place of the ssh client
 // stands this program, which runs what it is asked in the namespace. The workers train the model of package internal/countmodel,
 // whose parameters tell how often each example was used. Faults are drawn from a seed: kill -9 of workers, servers and the
-// scheduler, hosts that are cut off or stand still for less and for more than their lease, lossy and slow links, hosts added and removed.
+// scheduler, hosts that are cut off or stand still for less and for more than their lease, lossy and slow links, hosts and servers added and removed.
 //
 // It fails if training stands still for longer than -still, if an example was lost or counted twice, if the workers end with different
-// values, or if memory or open files of processes grow without end. It needs Linux, root, iproute2 and /dev/net/tun.
+// values, or if memory or open files of processes grow from the second quarter of the run to the last, the launcher's, too. It needs Linux, root, iproute2 and /dev/net/tun.
 package main
 
 import (

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Real processes: what launcher, scheduler, servers and workers have resident, and live on their heaps, is flat while servers, then workers,
+// come and go.
+func TestMemoryOfProcessesIsFlat(t *testing.T) {
+	if os.Getenv("PARAGON_TEST_SLOW") == "" {
+		t.Skip("takes minutes; set PARAGON_TEST_SLOW")
+	}
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", dir+"/", "github.com/paragon-train/paragon/launch", "github.com/paragon-train/paragon/bench/churn")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, what := range [][]string{{"-servers", "400"}, {"-workers", "120"}} {
+		out, err := exec.Command(filepath.Join(dir, "churn"), append(what, "-launch", filepath.Join(dir, "launch"))...).CombinedOutput()
+		if t.Logf("%v:\n%s", what, out); err != nil {
+			t.Errorf("%v: %v", what, err)
+		}
+	}
+}
