@@ -33,11 +33,16 @@ func Float32s(n int) []float32 {
 
 // Words returns n zeros of 8 bytes each, aligned to 8 bytes or better.
 func Words(n int) []uint64 {
-	if n < MinBytes/8 {
-		return make([]uint64, n)
-	}
-	if words := words(n); words != nil {
+	if words := Shared(n); words != nil {
 		return words
 	}
 	return make([]uint64, n)
+}
+
+// Shared is Words, but nil where the memory would be ordinary.
+func Shared(n int) []uint64 {
+	if n < MinBytes/8 {
+		return nil
+	}
+	return words(n)
 }

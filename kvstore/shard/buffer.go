@@ -107,27 +107,33 @@ func (p *Pool) get(n int) (b *Buffer, used bool) {
 		return b, used
 	}
 	p.mu.Unlock()
-	return &Buffer{words: p.fresh(words), pool: p, class: class, part: p.Shared && words >= shm.MinBytes/8 && words <= slabWords/4}, false
+	b = &Buffer{pool: p, class: class}
+	b.words, b.part = p.fresh(words)
+	return b, false
 }
 
-// fresh returns n new words.
-func (p *Pool) fresh(n int) []uint64 {
+// fresh returns n new words, and whether they are part of a slab.
+func (p *Pool) fresh(n int) (words []uint64, part bool) {
 	switch {
 	case !p.Shared || n < shm.MinBytes/8:
-		return make([]uint64, n)
+		return make([]uint64, n), false
 	case n > slabWords/4:
-		return shm.Words(n)
+		return shm.Words(n), false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n > len(p.slab) {
 		size := min(max(firstSlab, 4*n, p.slabs), slabWords)
-		p.slab = shm.Words(size)
+		slab := shm.Shared(size)
+		if slab == nil { // this system has no such memory, or this process has as much as it may
+			return make([]uint64, n), false
+		}
+		p.slab = slab
 		p.slabs += size
 	}
-	words := p.slab[:n:n]
+	words = p.slab[:n:n]
 	p.slab = p.slab[n:]
-	return words
+	return words, true
 }
 
 // Sweep gives back what was not needed since the last Sweep: ordinary memory is left to the garbage collector, and the pages of shared
