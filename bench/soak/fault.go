@@ -94,31 +94,37 @@ func faults() []fault {
 			return name, err
 		}},
 		{"add server", "launch ctl add-server", func(ctx context.Context, j *job, _ *rand.Rand) (string, error) {
-			if len(j.ranks) >= maxServers {
+			// On a host of its own: one backup is for the loss of one server, and a host that is cut off takes all with it.
+			i := slices.IndexFunc(j.ranks[:], func(rank int) bool { return rank < 0 })
+			if i < 0 {
 				return "", errNone
 			}
-			out, err := j.ctl(ctx, "add-server", "--wait")
+			out, err := j.ctl(ctx, "add-server", "--wait", hostName(i))
 			if err != nil {
 				return "", err
 			}
-			var rank int
-			if _, err := fmt.Sscanf(out, "server %d", &rank); err != nil {
+			if _, err := fmt.Sscanf(out, "server %d", &j.ranks[i]); err != nil {
 				return "", fmt.Errorf("add-server said %q: %w", out, err)
 			}
-			j.ranks = append(j.ranks, rank)
-			return fmt.Sprintf("server %d", rank), nil
+			return fmt.Sprintf("server %d on %s", j.ranks[i], hostName(i)), nil
 		}},
 		{"remove server", "launch ctl remove-server", func(ctx context.Context, j *job, r *rand.Rand) (string, error) {
-			if len(j.ranks) <= minServers {
+			var here []int
+			for i, rank := range j.ranks {
+				if rank >= 0 {
+					here = append(here, i)
+				}
+			}
+			if len(here) <= minServers {
 				return "", errNone
 			}
-			i := r.IntN(len(j.ranks))
+			i := here[r.IntN(len(here))]
 			rank := j.ranks[i]
 			out, err := j.ctl(ctx, "remove-server", fmt.Sprint(rank))
 			if strings.Contains(out, "REMOVED") { // it may fail later, while it waits for backups
-				j.ranks = slices.Delete(j.ranks, i, i+1)
+				j.ranks[i] = -1
 			}
-			return fmt.Sprintf("server %d", rank), err
+			return fmt.Sprintf("server %d on %s", rank, hostName(i)), err
 		}},
 		{"tell worker to end", "SIGTERM", func(_ context.Context, j *job, r *rand.Rand) (string, error) {
 			list, err := processes(j.events())

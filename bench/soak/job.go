@@ -22,9 +22,9 @@ const (
 	workers, servers = 3, 3
 	hosts            = 5
 	heartbeat, lease = time.Second, 6 * time.Second
-	// Servers come and go within these.
-	minServers, maxServers = 2, 5
-	shortly, long          = time.Second, 12 * time.Second
+	// So many servers stay at least.
+	minServers    = 2
+	shortly, long = time.Second, 12 * time.Second
 )
 
 // A job is the one that runs.
@@ -41,8 +41,8 @@ type job struct {
 	begun  time.Time
 	done   []injected
 	use    []sample
-	here   []string // hosts with workers, as was asked
-	ranks  []int    // of servers, as was asked
+	here   []string   // hosts with workers, as was asked
+	ranks  [hosts]int // of the server on each host, as was asked; -1: there is none
 }
 
 // An injected fault is one that was carried out.
@@ -90,8 +90,10 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 	for _, name := range names {
 		places = append(places, name+"="+j.lab.Namespace(name)+"="+j.lab.Address(name))
 	}
-	for rank := range servers {
-		j.ranks = append(j.ranks, rank)
+	for i := range j.ranks {
+		if j.ranks[i] = i; i >= servers {
+			j.ranks[i] = -1
+		}
 	}
 	for i := range workers {
 		lines = append(lines, hostName(i))
