@@ -158,6 +158,10 @@ var models = []model{
 		x = nn.AvgPool2D(x, nn.PoolConfig{Kernel: nn.Square(2), Stride: nn.Square(1), Pad: nn.Square(1), ExcludePad: true})
 		return nn.Linear(nn.GlobalAvgPool2D(x), "fc", nn.LinearConfig{Out: 5})
 	}),
+	classifier("upsample", 3, []int{3, 4, 5}, func(x *gorgonia.Node) *gorgonia.Node {
+		x = nn.Upsample2D(conv(x, "conv1", 4, 3, 1, 1), 2)
+		return end(conv(nn.Upsample2D(conv(x, "conv2", 3, 3, 2, 1), 3), "conv3", 4, 3, 2, 0))
+	}),
 	classifier("dropout images", 3, []int{3, 4, 5}, func(x *gorgonia.Node) *gorgonia.Node {
 		return end(nn.Dropout(conv(x, "conv1", 4, 3, 1, 1), "drop", 0.5))
 	}),

@@ -76,3 +76,9 @@ func GlobalAvgPool2D(x *gorgonia.Node) *gorgonia.Node {
 	want("GlobalAvgPool2D", x, 4, "N,C,H,W")
 	return apply("GlobalAvgPool2D", &op.GlobalAvgPool2D{}, x)
 }
+
+// Upsample2D makes each number of x (N,C,H,W) a square of scale by scale equal ones. GPUs do not have it yet.
+func Upsample2D(x *gorgonia.Node, scale int) *gorgonia.Node {
+	want("Upsample2D", x, 4, "N,C,H,W")
+	return apply("Upsample2D", &op.Upsample2D{Scale: scale}, x)
+}

@@ -102,7 +102,7 @@ func TestBFloat16IsStoredByEveryKindOfOperationOnImages(t *testing.T) {
 		}
 	}
 	for _, kind := range strings.Fields("Convert Add ReLU ReLUGrad BiasAdd BiasGrad Conv2D ConvBackwardData ConvBackwardWeight BatchNorm BatchNormGrad MaxPool " +
-		"MaxPoolGrad AvgPool AvgPoolGrad GlobalAvgPool GlobalAvgPoolGrad Dropout") {
+		"MaxPoolGrad AvgPool AvgPoolGrad GlobalAvgPool GlobalAvgPoolGrad Upsample UpsampleGrad Dropout") {
 		if !stored[kind] {
 			t.Errorf("no model stores bfloat16 before or behind %s", kind)
 		}

@@ -43,6 +43,10 @@ func (e *Executor) kernel(o *plan.Op) (kernel, error) {
 		return e.globalAvgPool(o)
 	case plan.GlobalAvgPoolGrad:
 		return e.globalAvgPoolGrad(o)
+	case plan.Upsample:
+		return e.upsample(o)
+	case plan.UpsampleGrad:
+		return e.upsampleGrad(o)
 	case plan.Linear:
 		return e.linear(o)
 	case plan.LinearGrad:

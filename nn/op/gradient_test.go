@@ -109,6 +109,7 @@ var graphs = []struct {
 	{"AvgPool2D 2x2", unary(&op.AvgPool2D{Kernel: two, Stride: two}, 2, 2, 4, 6)},
 	{"AvgPool2D 3x3 stride 2 pad 1", unary(&op.AvgPool2D{Kernel: three, Stride: two, Pad: one}, 2, 2, 5, 6)},
 	{"AvgPool2D excluding pad", unary(&op.AvgPool2D{Kernel: three, Stride: two, Pad: one, ExcludePad: true}, 2, 2, 5, 6)},
+	{"Upsample2D", unary(&op.Upsample2D{Scale: 3}, 2, 2, 2, 3)},
 	{"GlobalAvgPool2D", unary(&op.GlobalAvgPool2D{}, 2, 3, 2, 5)},
 	{"Reshape", unary(&op.Reshape{From: tensor.Shape{2, 3, 2}, To: tensor.Shape{4, 3}}, 2, 3, 2)},
 	{"Softmax", unary(&op.Softmax{}, 3, 5)},

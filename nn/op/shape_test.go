@@ -36,6 +36,8 @@ func TestShapesThatDoNotFitAreErrors(t *testing.T) {
 		{&op.AvgPool2DGrad{Kernel: two, Stride: two, XShape: s(1, 1, 4, 4)}, []tensor.Shape{s(1, 1, 4, 4)}, "dy is (1, 1, 4, 4), want (1, 1, 2, 2)"},
 		{&op.GlobalAvgPool2D{}, []tensor.Shape{s(1, 4)}, "want 4 dimensions"},
 		{&op.GlobalAvgPool2DGrad{Height: 1, Width: 1}, []tensor.Shape{s(1, 4, 1)}, "want 2 dimensions"},
+		{&op.Upsample2D{}, []tensor.Shape{s(1, 4, 2, 2)}, "scale is 0, want at least 1"},
+		{&op.Upsample2DGrad{Scale: 2}, []tensor.Shape{s(1, 4, 2, 3)}, "want height and width in multiples of 2"},
 		{&op.Linear{Bias: true}, []tensor.Shape{s(2, 3), s(4, 3), s(3)}, "want (B,In), (Out,In) and (Out)"},
 		{&op.LinearGrad{}, []tensor.Shape{s(2, 3), s(4, 3), s(2, 3)}, "want (B,In), (Out,In) and (B,Out)"},
 		{&op.Reshape{From: s(2, 3), To: s(7)}, []tensor.Shape{s(2, 3)}, "x is (2, 3)"},

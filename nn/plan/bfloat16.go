@@ -87,5 +87,7 @@ var storage = [numKinds]storing{
 	AvgPoolGrad:        {freeOut: 1},
 	GlobalAvgPool:      {freeIn: 1},
 	GlobalAvgPoolGrad:  {freeOut: 1},
+	Upsample:           {alikeIn: 1, alikeOut: 1},
+	UpsampleGrad:       {freeIn: 1, freeOut: 1},
 	Dropout:            {alikeIn: 1, alikeOut: 1},
 }

@@ -102,6 +102,10 @@ func (l *lowering) lower() error {
 		return images(GlobalAvgPool)
 	case *op.GlobalAvgPool2DGrad:
 		return images(GlobalAvgPoolGrad)
+	case *op.Upsample2D:
+		return images(Upsample)
+	case *op.Upsample2DGrad:
+		return images(UpsampleGrad)
 	case *op.Linear:
 		return l.emit(Linear, RowMajor, nil)
 	case *op.LinearGrad:

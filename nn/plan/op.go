@@ -32,6 +32,8 @@ const (
 	AvgPoolGrad                    // dy → dx
 	GlobalAvgPool                  // x → y
 	GlobalAvgPoolGrad              // dy → dx
+	Upsample                       // x → y
+	UpsampleGrad                   // dy → dx
 	Linear                         // x, w, [b] → y, relu
 	LinearGrad                     // x, w, dy → [dx], [dw], [db]
 	Dropout                        // x → y
@@ -49,7 +51,7 @@ const (
 
 var kindNames = [numKinds]string{"Generic", "Convert", "Copy", "Add", "ReLU", "ReLUGrad", "BiasAdd", "BiasGrad", "Conv2D",
 	"ConvBackwardData", "ConvBackwardWeight", "BatchNorm", "BatchNormGrad", "MaxPool", "MaxPoolGrad", "AvgPool", "AvgPoolGrad",
-	"GlobalAvgPool", "GlobalAvgPoolGrad", "Linear", "LinearGrad", "Dropout", "Embedding", "EmbeddingGrad", "Softmax", "SoftmaxGrad",
+	"GlobalAvgPool", "GlobalAvgPoolGrad", "Upsample", "UpsampleGrad", "Linear", "LinearGrad", "Dropout", "Embedding", "EmbeddingGrad", "Softmax", "SoftmaxGrad",
 	"CrossEntropy", "CrossEntropyGrad", "MSE", "MSEGrad", "MatMul"}
 
 func (k Kind) String() string {
