@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"reflect"
 	"slices"
 
 	"github.com/chewxy/hm"
@@ -123,17 +124,26 @@ type Stateful interface {
 }
 
 // Children returns the arguments of n in order.
+//
+// They are read from the node itself: the graph finds a node by an index that is wrong for all later nodes once gorgonia has taken one
+// out, as its Log does with 1+a to make log1p(a) of it.
 func Children(n *gorgonia.Node) gorgonia.Nodes {
-	it := n.Graph().From(n.ID())
-	if it == nil {
-		return nil
-	}
-	out := make(gorgonia.Nodes, 0, it.Len())
-	for it.Next() {
-		out = append(out, it.Node().(*gorgonia.Node))
+	v := reflect.ValueOf(n).Elem().FieldByIndex(childrenField)
+	out := make(gorgonia.Nodes, v.Len())
+	for i := range out {
+		out[i] = (*gorgonia.Node)(v.Index(i).UnsafePointer())
 	}
 	return out
 }
+
+// childrenField is where a node keeps its arguments.
+var childrenField = func() []int {
+	f, ok := reflect.TypeFor[gorgonia.Node]().FieldByName("children")
+	if !ok || f.Type != reflect.TypeFor[gorgonia.Nodes]() {
+		panic("op: nodes of this version of gorgonia have no field children of type Nodes; v0.9.18 has")
+	}
+	return f.Index
+}()
 
 func names(ns gorgonia.Nodes) []string {
 	out := make([]string, len(ns))
