@@ -8,6 +8,7 @@ import (
 	"github.com/paragon-train/paragon/nn/cpu"
 	"github.com/paragon-train/paragon/nn/op"
 	"github.com/paragon-train/paragon/nn/plan"
+	"github.com/paragon-train/paragon/nn/translate"
 	"gorgonia.org/gorgonia"
 )
 
@@ -87,7 +88,7 @@ func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 		prog.outputs[n] = p.Outputs[i]
 	}
 	prog.outputs[root] = p.Loss
-	prog.list(root.Graph())
+	prog.list()
 	if cfg.Share != nil && cfg.Share.first != nil {
 		prog.adopt(cfg.Share.first)
 	}
@@ -107,10 +108,12 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	p.graph = request.Root.Graph()
 	if p.plan, err = plan.Build(request); err != nil {
 		return err
 	}
-	if p.host, err = newHost(p.plan, root.Graph(), cfg.Share, p.device.gpu); err != nil {
+	tellSlow(p.plan, p.graph)
+	if p.host, err = newHost(p.plan, p.graph, cfg.Share, p.device.gpu); err != nil {
 		return err
 	}
 	if p.device.gpu {
@@ -133,29 +136,39 @@ func (p *Program) onCPU(cfg Config) (err error) {
 	return err
 }
 
-// newRequest differentiates the graph, unless it is for inference.
+// newRequest translates the graph and differentiates it, unless it is for inference.
 func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, error) {
-	// On a GPU the executor chooses types.
-	r := plan.Request{Root: root, Outputs: cfg.Outputs, Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu, Residuals: device.gpu}
 	for i, n := range cfg.Outputs {
 		if n == nil || n.Graph() != root.Graph() {
-			return r, fmt.Errorf("output %d is no node of the root's graph", i)
+			return plan.Request{}, fmt.Errorf("output %d is no node of the root's graph", i)
 		}
 	}
+	graph, err := translate.Of(!cfg.Inference, append(gorgonia.Nodes{root}, cfg.Outputs...)...)
+	if err != nil {
+		return plan.Request{}, err
+	}
+	// On a GPU the executor chooses types.
+	r := plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu, Residuals: device.gpu}
+	for _, n := range cfg.Outputs {
+		r.Outputs = append(r.Outputs, graph.Node(n))
+	}
+	reached := reachable(append(gorgonia.Nodes{r.Root}, r.Outputs...))
+	if err := checkNames(graph.ExprGraph(), reached); err != nil {
+		return r, err
+	}
 	if cfg.Inference {
-		reached := reachable(append(gorgonia.Nodes{root}, cfg.Outputs...))
-		for _, n := range Parameters(root.Graph()) {
+		for _, n := range Parameters(graph.ExprGraph()) {
 			if reached[n] {
 				r.Params = append(r.Params, n)
 			}
 		}
 		return r, nil
 	}
-	params, grads, err := op.Gradients(root)
+	params, grads, err := op.Gradients(r.Root)
 	if err != nil {
 		return r, err
 	}
-	r.Params, r.Grads, r.Seed = params, grads, root.Deriv()
+	r.Params, r.Grads, r.Seed = params, grads, r.Root.Deriv()
 	if cfg.Params == nil {
 		return r, nil
 	}
@@ -163,14 +176,34 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, e
 	for i, p := range params {
 		gradient[p] = grads[i]
 	}
-	r.Params, r.Grads = cfg.Params, nil
+	r.Params, r.Grads = nil, nil
 	for _, p := range cfg.Params {
-		if gradient[p] == nil {
+		of := graph.Node(p)
+		if gradient[of] == nil && of != nil && op.IsUnset(of) {
+			return r, fmt.Errorf("Config.Params: %q has no value; give parameters their values (gorgonia.WithInit, WithValue or Let) before Compile", p.Name())
+		}
+		if gradient[of] == nil {
 			return r, fmt.Errorf("Config.Params: %q is no parameter that the loss depends on", p.Name())
 		}
-		r.Grads = append(r.Grads, gradient[p])
+		r.Params, r.Grads = append(r.Params, of), append(r.Grads, gradient[of])
 	}
 	return r, nil
+}
+
+// checkNames is an error if two leaves that a program reads have one name: values are stored, shared and filled by name.
+func checkNames(g *gorgonia.ExprGraph, reached map[*gorgonia.Node]bool) error {
+	named := make(map[string]op.Leaf)
+	for _, l := range op.Leaves(g) {
+		if !reached[l.Node] {
+			continue
+		}
+		if other, taken := named[l.Node.Name()]; taken {
+			return fmt.Errorf("two leaves are called %q: a %v of shape %v and a %v of shape %v; give each a name of its own (gorgonia.WithName)",
+				l.Node.Name(), other.Role, other.Node.Shape(), l.Role, l.Node.Shape())
+		}
+		named[l.Node.Name()] = l
+	}
+	return nil
 }
 
 // reachable is the set of nodes that the given ones are computed from, themselves included.

@@ -73,6 +73,11 @@ func (g *Group) StepOverlapped(ctx context.Context, wait, ready func(i int)) err
 	if slices.ContainsFunc(g.programs, func(p *Program) bool { return p.executor == nil }) {
 		return errors.New("nn: the group or one of its programs is closed")
 	}
+	for _, p := range g.programs {
+		if err := p.checkUnset(); err != nil {
+			return err
+		}
+	}
 	return g.group.Run(ctx, plan.Hooks{Wait: wait, Ready: ready})
 }
 

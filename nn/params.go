@@ -125,7 +125,7 @@ func moveParams(h *plan.Host, g *gorgonia.ExprGraph, params []*plan.Value) error
 	var here []int
 	var values []*plan.Value
 	for i, m := range h.Params {
-		if !slices.ContainsFunc(registry.Blocks, func(block []float32) bool { return within(m, block) }) {
+		if !slices.ContainsFunc(*registry.Blocks, func(block []float32) bool { return within(m, block) }) {
 			here, values = append(here, i), append(values, params[i])
 		}
 	}
@@ -138,14 +138,14 @@ func moveParams(h *plan.Host, g *gorgonia.ExprGraph, params []*plan.Value) error
 		if len(v.Shape) > 0 {
 			x = over(each[k], v.Shape)
 		}
-		if err := gorgonia.Let(v.Node, x); err != nil {
+		if err := op.Let(v.Node, x); err != nil {
 			return fmt.Errorf("parameter %q: move its value: %w", v.Name, err)
 		}
 	}
 	if len(block) > 0 {
-		registry.Blocks = append(registry.Blocks, block)
+		*registry.Blocks = append(*registry.Blocks, block)
 	}
-	h.Blocks = append(h.Blocks, registry.Blocks...)
+	h.Blocks = append(h.Blocks, *registry.Blocks...)
 	return nil
 }
 
@@ -168,7 +168,7 @@ func paramMemory(v *plan.Value, share *Program) ([]float32, error) {
 		return m, nil
 	}
 	if v.Node.Value() == nil {
-		return nil, fmt.Errorf("parameter %q has no value", v.Name)
+		return nil, fmt.Errorf("parameter %q has no value; give it one (gorgonia.WithInit, WithValue or Let) before", v.Name)
 	}
 	m := floatMemory(v.Node.Value())
 	if m == nil {
@@ -268,8 +268,13 @@ func stateMemory(s *op.BatchNormState, share *Program) (*plan.State, error) {
 	return &plan.State{Mean: mean, Var: variance}, nil
 }
 
-// list makes the program's lists of parameters and state.
-func (p *Program) list(g *gorgonia.ExprGraph) {
+// list makes the program's lists of parameters, of state, and of inputs that may be parameters without a value.
+func (p *Program) list() {
+	for _, v := range p.plan.Inputs {
+		if op.IsUnset(v.Node) {
+			p.unset = append(p.unset, v.Name)
+		}
+	}
 	for i, v := range p.plan.Params {
 		q := Param{Name: v.Name, Shape: v.Shape, Value: p.host.Params[i]}
 		if p.host.Grads != nil {
@@ -277,7 +282,7 @@ func (p *Program) list(g *gorgonia.ExprGraph) {
 		}
 		p.params = append(p.params, q)
 	}
-	for _, s := range op.States(g) {
+	for _, s := range op.States(p.graph) {
 		name, isMean := strings.CutSuffix(s.Name, ".running_mean")
 		if !isMean {
 			name = strings.TrimSuffix(s.Name, ".running_var")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/paragon-train/paragon/internal/pool"
 	"github.com/paragon-train/paragon/nn/cuda"
@@ -29,6 +30,7 @@ type executor interface {
 // One goroutine at a time may use a program, and one at a time those that share parameters. Inputs, parameters, gradients
 // and outputs are slices of the program's own memory, the same ones for its whole life.
 type Program struct {
+	graph    *gorgonia.ExprGraph // the user's graph, or its translation
 	plan     *plan.Plan
 	host     *plan.Host
 	executor executor
@@ -41,6 +43,7 @@ type Program struct {
 	params   []Param
 	state    []Param
 	pixels   map[string]*Pixels
+	unset    []string // inputs that nobody declared or filled, see checkUnset
 	first    *Program // whose parameters it has in a Group; nil: its own
 }
 
@@ -87,6 +90,7 @@ func (p *Program) input(name string) (plan.HostInput, error) {
 	var names []string
 	for i, v := range p.plan.Inputs {
 		if v.Name == name {
+			p.unset = slices.DeleteFunc(p.unset, func(s string) bool { return s == name })
 			return p.host.Inputs[i], nil
 		}
 		names = append(names, v.Name)
@@ -137,6 +141,9 @@ func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) e
 	if p.plan.Grads == nil {
 		return errors.New("nn: step: the program was compiled for inference; use Forward")
 	}
+	if err := p.checkUnset(); err != nil {
+		return err
+	}
 	return p.executor.Run(ctx, false, plan.Hooks{Wait: wait, Ready: ready})
 }
 
@@ -146,7 +153,20 @@ func (p *Program) Forward(ctx context.Context) error {
 	if p.executor == nil {
 		return errClosed
 	}
+	if err := p.checkUnset(); err != nil {
+		return err
+	}
 	return p.executor.Run(ctx, true, plan.Hooks{})
+}
+
+// checkUnset is an error while there is a leaf without a value that nobody declared to be an input and nobody asked for: it may be a parameter,
+// which would be zeros for ever.
+func (p *Program) checkUnset() error {
+	if len(p.unset) == 0 {
+		return nil
+	}
+	return fmt.Errorf("nn: leaf %q has no value, was not declared and was not filled: if it is a parameter, give it a value (gorgonia.WithInit, WithValue or Let) before "+
+		"Compile; if it is an input, fill Program.Input(%q), or declare it (DeclareInput)", p.unset[0], p.unset[0])
 }
 
 // SetGradScale multiplies the gradients of later steps by s. The gradient of a mean loss times the number of examples is

@@ -59,6 +59,12 @@ func differentiate(loss *gorgonia.Node) (params, grads gorgonia.Nodes, err error
 		}
 	}
 	if len(params) == 0 {
+		for n := range moves {
+			if IsUnset(n) {
+				return nil, nil, fmt.Errorf("it depends on no parameter: leaf %q has no value and so counts as an input; give parameters their values "+
+					"(gorgonia.WithInit, WithValue or Let) before", n.Name())
+			}
+		}
 		return nil, nil, errors.New("it depends on no parameter")
 	}
 	grads, err = gorgonia.Grad(loss, params...)

@@ -51,12 +51,19 @@ type Registry struct {
 	Dtype tensor.Dtype // of new leaves; float32 by default
 	Seed  uint64       // of initial values and dropout
 
-	// Blocks are pieces of memory to which values of leaves were moved, so that a device can copy from them.
-	Blocks [][]float32
+	// Blocks are pieces of memory to which values of leaves were moved, so that a device can copy from them. A graph and its
+	// Translation have one list.
+	Blocks *[][]float32
+
+	// Translation is the graph as executors get it; nil: it needs none so far, or it is one itself.
+	Translation *Translation
+	// Slow has the kinds of gorgonia's ops of which was said that they are slow.
+	Slow map[string]bool
 
 	roles  map[int64]Role // by node ID
 	names  map[string]bool
 	states []*BatchNormState
+	origin map[*gorgonia.Node]*gorgonia.Node // of a translated graph: the user's leaf of each leaf
 
 	loss          *gorgonia.Node // what Gradients was asked for, with its answer
 	params, grads gorgonia.Nodes
@@ -69,7 +76,7 @@ func RegistryOf(g *gorgonia.ExprGraph) *Registry {
 	if r := lookup(g); r != nil {
 		return r
 	}
-	r := &Registry{Mode: &Mode{}, Dtype: tensor.Float32, roles: make(map[int64]Role), names: make(map[string]bool)}
+	r := &Registry{Mode: &Mode{}, Dtype: tensor.Float32, Blocks: new([][]float32), Slow: make(map[string]bool), roles: make(map[int64]Role), names: make(map[string]bool)}
 	gorgonia.NewScalar(g, tensor.Float64, gorgonia.WithName(registryName), func(n *gorgonia.Node) {
 		if err := gorgonia.UnsafeLet(n, registryValue{r}); err != nil {
 			panic(fmt.Sprintf("op: keep registry: %v", err))
@@ -179,6 +186,6 @@ func (registryValue) Format(s fmt.State, _ rune) { fmt.Fprint(s, "registry") }
 func (v registryValue) Clone() (interface{}, error) {
 	c := *v.Registry
 	c.roles, c.names, c.states = maps.Clone(c.roles), maps.Clone(c.names), slices.Clone(c.states)
-	c.loss, c.params, c.grads = nil, nil, nil
+	c.loss, c.params, c.grads, c.Translation, c.Blocks, c.Slow = nil, nil, nil, nil, new([][]float32), make(map[string]bool)
 	return registryValue{&c}, nil
 }

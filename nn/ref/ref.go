@@ -23,6 +23,7 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/nn/translate"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -41,6 +42,11 @@ type Runner struct {
 // New prepares loss, a scalar node, and differentiates its graph unless that
 // was done already.
 func New(loss *gorgonia.Node) (*Runner, error) {
+	graph, err := translate.Of(true, loss)
+	if err != nil {
+		return nil, fmt.Errorf("ref: new runner: %w", err)
+	}
+	loss = graph.Node(loss)
 	params, grads, err := op.Gradients(loss)
 	if err != nil {
 		return nil, fmt.Errorf("ref: new runner: %w", err)
@@ -88,13 +94,13 @@ func (r *Runner) Set(name string, values []float64) error {
 		return fmt.Errorf("ref: set %q: %w", name, err)
 	}
 	if n.IsScalar() {
-		return gorgonia.Let(n, first(backing))
+		return op.Let(n, first(backing))
 	}
 	t := tensor.New(tensor.WithShape(shape...), tensor.WithBacking(backing))
 	if old, ok := n.Value().(*tensor.Dense); ok {
 		return tensor.Copy(old, t)
 	}
-	return gorgonia.Let(n, t)
+	return op.Let(n, t)
 }
 
 // Step computes loss and gradients in training mode, moves the running
@@ -117,6 +123,11 @@ func (r *Runner) Forward() error {
 // Eval computes a node in evaluation mode and returns its numbers. Labels that
 // the node does not depend on need no value.
 func (r *Runner) Eval(n *gorgonia.Node) ([]float64, error) {
+	graph, err := translate.Of(false, n)
+	if err != nil {
+		return nil, fmt.Errorf("ref: evaluate %q: %w", n.Name(), err)
+	}
+	n = graph.Node(n)
 	m := gorgonia.NewTapeMachine(n.Graph().ExactSubgraphRoots(n))
 	defer m.Close()
 	r.mode.Inference = true

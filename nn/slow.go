@@ -1,0 +1,65 @@
+package nn
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/nn/plan"
+	"gorgonia.org/gorgonia"
+)
+
+// slowNumbers is how many numbers an op of gorgonia's has to take or make before it is worth a word.
+const slowNumbers = 4096
+
+// tellSlow logs which of gorgonia's ops a program runs as they are and that ops of ours are faster than, once for each kind and graph.
+func tellSlow(p *plan.Plan, g *gorgonia.ExprGraph) {
+	told := op.RegistryOf(g).Slow
+	for _, o := range p.Ops {
+		if o.Kind != plan.Generic {
+			continue
+		}
+		kind, instead := faster(o.Attr)
+		if kind == "" || told[kind] || largest(o) < slowNumbers {
+			continue
+		}
+		told[kind] = true
+		slog.Info("an op of gorgonia's runs at gorgonia's speed in a compiled program", "op", kind, "use", instead)
+	}
+}
+
+// faster says what to use in place of one of gorgonia's ops; "" if there is nothing.
+func faster(o gorgonia.Op) (kind, instead string) {
+	switch fmt.Sprintf("%T", o) {
+	case "gorgonia.im2colOp", "gorgonia.col2imOp":
+		return "gorgonia.Conv2d with a dilation, or Im2Col", "nn.Conv2D, or gorgonia.Conv2d without a dilation"
+	case "*gorgonia.maxPoolOp", "*gorgonia.maxPoolDiffOp":
+		return "gorgonia.MaxPool2D with a pad of more than half of the kernel, or windows of more than 256 elements", "nn.MaxPool2D"
+	case "*gorgonia.GroupNormOp":
+		return "gorgonia.GroupNorm", "nn.BatchNorm2D"
+	case "*gorgonia.softmaxOp":
+		return "gorgonia.SoftMax or LogSoftMax", "nn.SoftmaxCrossEntropy for a loss, nn.Softmax for rows"
+	case "*gorgonia.byIndicesOp":
+		return "gorgonia.ByIndices", "nn.Embedding"
+	case "gorgonia.elemBinOp":
+		if strings.HasPrefix(fmt.Sprint(o), "≥ ") || strings.HasPrefix(fmt.Sprint(o), ">= ") {
+			return "gorgonia.Rectify or LeakyRelu", "nn.ReLU, whose gradient at 0 is 0 in place of 1"
+		}
+	case "*gorgonia.repeatOp":
+		return "a broadcast of gorgonia's", "the bias of nn.Linear or nn.Conv2D, or nn.BatchNorm2D"
+	}
+	return "", ""
+}
+
+// largest is the size of the largest argument or result of an op.
+func largest(o *plan.Op) int {
+	n := 0
+	for _, v := range o.In {
+		n = max(n, v.Len())
+	}
+	for _, v := range o.Out {
+		n = max(n, v.Len())
+	}
+	return n
+}
