@@ -16,7 +16,9 @@
 // The layers are ops of package nn/op, where their formulas stand. gorgonia's
 // own functions may be mixed in anywhere, and a graph built by them alone can be
 // compiled too: every leaf with a value is then a parameter, except those that
-// DeclareInput names.
+// DeclareInput names. Compile replaces gorgonia's ops by ours where they mean the
+// same, corrects wrong gradients, and refuses what it can do neither with; see
+// package nn/translate and docs/design/0026.
 //
 // # Shapes and types
 //

@@ -266,6 +266,9 @@ func TestWhatCannotBeCompiledIsRefusedWithWhatToUse(t *testing.T) {
 			}
 			return loss(y)
 		}, []string{"(N,C) or (N,C,H,W)", "nn.BatchNorm2D"}},
+		{"an op that is told whether it trains", func(_ *G.ExprGraph, w *G.Node) *G.Node {
+			return loss(G.Must(G.ApplyOp(switched{tanh()}, w)))
+		}, []string{"SetTraining", "nn.Dropout"}},
 		{"a node that is gone", func(_ *G.ExprGraph, w *G.Node) *G.Node {
 			G.Must(G.BinaryXent(w, G.Must(G.Square(w)))) // brings gorgonia's own 1
 			u := G.Must(G.Sub(G.NewConstant(float32(1)), w))
@@ -296,6 +299,46 @@ func TestWhatCannotBeCompiledIsRefusedWithWhatToUse(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// switched is an op of a user's with a training mode.
+type switched struct{ G.SDOp }
+
+func (switched) SetTraining(bool) error { return nil }
+
+// bare is an op of a user's without a gradient.
+type bare struct{ G.Op }
+
+// tanh is gorgonia's op, of another graph.
+func tanh() G.SDOp { return G.Must(G.Tanh(weight(G.NewGraph(), "w", 3, 4))).Op().(G.SDOp) }
+
+func TestAnOpWithoutAGradientIsRefusedWhereOneIsNeeded(t *testing.T) {
+	build := func() (y, around, through *G.Node) {
+		w := weight(G.NewGraph(), "w", 3, 4)
+		y = G.Must(G.ApplyOp(bare{tanh()}, w))
+		around = G.Must(G.Sum(G.Must(G.Square(w))))
+		return y, around, G.Must(G.Add(around, G.Must(G.Sum(y))))
+	}
+	_, _, through := build()
+	if _, err := nn.Compile(through, nn.Config{}); err == nil || !strings.Contains(err.Error(), "has no gradient") {
+		t.Errorf("error is %v, want one that says that the op has no gradient", err)
+	}
+	_, _, evaluated := build()
+	y, around, _ := build()
+	for _, c := range []struct {
+		root *G.Node
+		cfg  nn.Config
+	}{{evaluated, nn.Config{Inference: true}}, {around, nn.Config{Outputs: G.Nodes{y}}}} {
+		p, err := nn.Compile(c.root, c.cfg)
+		if err != nil {
+			t.Errorf("%+v: %v", c.cfg, err)
+			continue
+		}
+		if err := p.Forward(t.Context()); err != nil {
+			t.Errorf("%+v: %v", c.cfg, err)
+		}
+		p.Close()
 	}
 }
 

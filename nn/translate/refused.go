@@ -19,6 +19,17 @@ func (t *translator) statements() error {
 	return nil
 }
 
+// keepsMode is an error if n's op is one that somebody else made and that is told whether it trains: programs for training and for evaluation
+// are made of the same ops, and may run in turns.
+func keepsMode(n *gorgonia.Node) error {
+	_, ours := n.Op().(op.Stateful)
+	if _, switched := n.Op().(gorgonia.TrainModeOp); !switched || ours {
+		return nil
+	}
+	return fmt.Errorf("%v is switched between training and evaluation by SetTraining, which a compiled program does not call: use nn.Dropout or nn.BatchNorm2D, or give "+
+		"the op an input that says which it is", n.Op())
+}
+
 // wrongGradient has the types of ops whose value is right and whose gradient is not.
 var wrongGradient = map[string]func(n *gorgonia.Node) error{
 	"gorgonia.diagFlatOp": func(*gorgonia.Node) error {
@@ -62,6 +73,9 @@ func (t *translator) gradients(reached gorgonia.Nodes) error {
 		children := op.Children(n)
 		for _, c := range children {
 			moves[n] = moves[n] || moves[c]
+		}
+		if _, ok := n.Op().(gorgonia.SDOp); moves[n] && !ok && len(children) > 0 && rules[opType(n)] == nil {
+			return fmt.Errorf("translate: node %q: %v has no gradient (it is no gorgonia.SDOp), and the loss depends on a parameter through it", n.Name(), n.Op())
 		}
 		if f := wrongGradient[opType(n)]; f != nil && len(children) > 0 && moves[children[0]] {
 			if err := f(n); err != nil {

@@ -28,22 +28,26 @@ func (g *Graph) Node(n *gorgonia.Node) *gorgonia.Node {
 	return g.nodes[n]
 }
 
-// Of translates what the roots, nodes of one graph, are computed from. training says that gradients are wanted. The graph keeps its
-// translation: a later call adds to it.
+// Of translates what the roots, nodes of one graph, are computed from. training says that gradients of the first root are wanted. The
+// graph keeps its translation: a later call adds to it.
 func Of(training bool, roots ...*gorgonia.Node) (*Graph, error) {
 	g := roots[0].Graph()
 	t := &translator{graph: g, registry: op.RegistryOf(g), rewrites: make(map[*gorgonia.Node]*rewrite), uses: make(map[*gorgonia.Node]int)}
 	if err := t.statements(); err != nil {
 		return nil, err
 	}
-	reached, err := t.reach(roots)
-	if err != nil {
-		return nil, err
-	}
 	if training {
-		if err := t.gradients(reached); err != nil {
+		below, err := t.reach(roots[:1])
+		if err == nil {
+			err = t.gradients(below)
+		}
+		if err != nil {
 			return nil, err
 		}
+		clear(t.uses)
+	}
+	if _, err := t.reach(roots); err != nil {
+		return nil, err
 	}
 	live, changed, err := t.live(roots)
 	if err != nil {
@@ -150,6 +154,8 @@ func (t *translator) live(roots gorgonia.Nodes) (live gorgonia.Nodes, changed bo
 			if w != nil {
 				t.rewrites[n], from, changed = w, w.from, true
 			}
+		} else if err := keepsMode(n); err != nil {
+			return nil, false, fmt.Errorf("translate: node %q: %w", n.Name(), err)
 		}
 		todo = append(todo, from...)
 	}
