@@ -407,6 +407,9 @@ func foreignLayers() []foreignOp {
 		conv2d("Conv2d", signed(3, 2, 3, 3), []int{1, 1}, []int{1, 1}, []int{1, 1}),
 		conv2d("Conv2d, stride 2, no pad", signed(3, 2, 3, 2), []int{0, 0}, []int{2, 1}, []int{1, 1}),
 		conv2d("Conv2d, dilation 2", signed(3, 2, 2, 2), []int{1, 1}, []int{1, 1}, []int{2, 2}),
+		of2("Conv2d, filters turned against the kernel's shape", signed(2, 2, 5, 6), signed(3, 2, 3, 1), func(x, w *G.Node) (*G.Node, error) {
+			return G.Conv2d(x, w, tensor.Shape{1, 3}, nil, []int{1, 2}, nil)
+		}),
 		of2("Conv1d", signed(2, 2, 1, 6), signed(3, 2, 1, 3), func(x, w *G.Node) (*G.Node, error) { return G.Conv1d(x, w, 3, 1, 1, 1) }),
 		pool("MaxPool2D", 2, []int{0, 0}, []int{2, 2}, G.MaxPool2D).with(pooled(2, 2, 0, biggest)),
 		pool("MaxPool2D, overlapping, padded", 3, []int{1, 1}, []int{2, 2}, G.MaxPool2D).with(pooled(3, 2, 1, biggest)),

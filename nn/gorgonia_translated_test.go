@@ -143,7 +143,7 @@ func TestGorgoniasDropoutAndBatchNormKnowTrainingAndEvaluation(t *testing.T) {
 func TestAUsersGraphShowsWhatItsTranslationLearned(t *testing.T) {
 	g := G.NewGraph()
 	x := nn.Input(g, "x", 6, 3)
-	y, scale, _, bn, err := G.BatchNorm(x, weight(g, "scale", 1, 3), weight(g, "bias", 1, 3), 0.5, 1e-5)
+	y, scale, _, bn, err := G.BatchNorm(x, weight(g, "scale", 1, 3), weight(g, "bias", 1, 3), 0.25, 1e-5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,12 +171,62 @@ func TestAUsersGraphShowsWhatItsTranslationLearned(t *testing.T) {
 	if got := scale.Value().Data().([]float32)[1]; got != 42 {
 		t.Errorf("the graph's scale is %g, want the program's 42", got)
 	}
-	mean, _ := bn.Stats()
-	if got := mean.Data().([]float32)[0]; got != 0.75 {
-		t.Errorf("gorgonia's running mean is %g, want half of 1.5", got)
+	// The first column is 1 and 2 in turns.
+	mean, variance := bn.Stats()
+	near(t, "gorgonia's running mean", mean.Data().([]float32)[:1], []float64{0.25 * 1.5}, 1e-6)
+	near(t, "gorgonia's running variance", variance.Data().([]float32)[:1], []float64{0.75 + 0.25*0.3}, 1e-6)
+	near(t, "the evaluation's running mean", e.State()[0].Value[:1], []float64{0.25 * 1.5}, 1e-6)
+	if got := []string{e.State()[0].Name, e.State()[1].Name}; !slices.Equal(got, []string{"batchnorm0.running_mean", "batchnorm0.running_var"}) {
+		t.Errorf("the state is called %q", got)
 	}
-	if got := e.State()[0].Value[0]; got != 0.75 {
-		t.Errorf("the evaluation's running mean is %g, want half of 1.5", got)
+}
+
+// A normalisation whose result is read before it is scaled is not joined with the scale, and still moves its statistics once.
+func TestANormalisationThatIsReadUnscaledIsOne(t *testing.T) {
+	build := func() (loss, unscaled *G.Node, bn *G.BatchNormOp) {
+		g := G.NewGraph()
+		y, _, _, bn, err := G.BatchNorm(weight(g, "x", 4, 3), weight(g, "scale", 1, 3), weight(g, "bias", 1, 3), 0.25, 1e-5)
+		if err == nil {
+			err = bn.SetStats(tensor.New(tensor.WithBacking([]float32{8, 8, 8})), tensor.Ones(tensor.Float32, 3))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range g.AllNodes() {
+			if n.Op() == G.Op(bn) {
+				unscaled = n
+			}
+		}
+		return G.Must(G.Mean(G.Must(G.Square(y)))), unscaled, bn
+	}
+	loss, unscaled, bn := build()
+	p, err := nn.Compile(loss, nn.Config{Outputs: G.Nodes{unscaled}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	step(t, p, nil)
+	out, err := p.Output(unscaled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "sum of a normalised column", []float32{out[0] + out[3] + out[6] + out[9] + 1}, []float64{1}, 1e-4)
+	// weight gives x's first column.
+	x, column := unscaled.Graph().ByName("x")[0].Value().Data().([]float32), 0.0
+	for i := range 4 {
+		column += float64(x[3*i]) / 4
+	}
+	mean, _ := bn.Stats()
+	near(t, "running mean that was 8", mean.Data().([]float32)[:1], []float64{0.75*8 + 0.25*column}, 1e-5)
+
+	loss, unscaled, _ = build()
+	q, err := nn.Compile(loss, nn.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	if _, err := nn.Compile(loss, nn.Config{Outputs: G.Nodes{unscaled}}); err == nil || !strings.Contains(err.Error(), "ask for its result only") {
+		t.Errorf("asked for after it was joined: error is %v, want one that says to ask for the result only", err)
 	}
 }
 
