@@ -2,6 +2,7 @@ package nn_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -140,6 +141,37 @@ func TestGorgoniasDropoutAndBatchNormKnowTrainingAndEvaluation(t *testing.T) {
 	}
 }
 
+func TestGorgoniasDropoutDropsAtItsRate(t *testing.T) {
+	var masks [][]float32
+	for seed := range uint64(2) {
+		g := G.NewGraph()
+		nn.Configure(g, nn.GraphConfig{Seed: seed})
+		p, err := nn.Compile(G.Must(G.Sum(G.Must(G.Dropout(weight(g, "x", 100, 100), 0.2)))), nn.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		step(t, p, nil)
+		mask, dropped := p.Params()[0].Gradient, 0
+		for i, d := range mask {
+			switch d {
+			case 0:
+				dropped++
+			case 1.25:
+			default:
+				t.Fatalf("gradient %d is %g, want 0 or 1/0.8", i, d)
+			}
+		}
+		if dropped < 1800 || dropped > 2200 {
+			t.Errorf("%d of 10000 were dropped, want a fifth", dropped)
+		}
+		masks = append(masks, mask)
+	}
+	if slices.Equal(masks[0], masks[1]) {
+		t.Error("two seeds drop the same")
+	}
+}
+
 func TestAUsersGraphShowsWhatItsTranslationLearned(t *testing.T) {
 	g := G.NewGraph()
 	x := nn.Input(g, "x", 6, 3)
@@ -218,6 +250,17 @@ func TestANormalisationThatIsReadUnscaledIsOne(t *testing.T) {
 	}
 	mean, _ := bn.Stats()
 	near(t, "running mean that was 8", mean.Data().([]float32)[:1], []float64{0.75*8 + 0.25*column}, 1e-5)
+
+	// The same if what reads it is the scaled one.
+	loss, unscaled, _ = build()
+	scaled := unscaled.Graph().To(unscaled.ID())
+	for scaled.Next() && fmt.Sprint(scaled.Node().(*G.Node).Op()) != "⊙ false" {
+	}
+	o, err := nn.Compile(loss, nn.Config{Outputs: G.Nodes{scaled.Node().(*G.Node)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
 
 	loss, unscaled, _ = build()
 	q, err := nn.Compile(loss, nn.Config{})
