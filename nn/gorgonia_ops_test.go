@@ -451,19 +451,21 @@ func foreignLayers() []foreignOp {
 		foreignOp{name: "GroupNorm", in: []foreignLeaf{signed(2, 4, 3, 3), positive(1, 4, 1, 1), signed(1, 4, 1, 1)},
 			build: func(in G.Nodes) (*G.Node, error) { return G.GroupNorm(in[0], in[1], in[2], 2, 4, 1e-3) }},
 		of2("BinaryXent", foreignLeaf{shape: []int{3, 4}, low: 0.2, high: 0.8}, foreignLeaf{shape: []int{3, 4}, low: 0.2, high: 0.8}, G.BinaryXent),
-		ctc("CTCLoss", G.ReductionMean, false).refusedWith("use ReductionSum, over LogSoftMax along the classes, and divide"),
-		ctc("CTCLoss of LogSoftMax", G.ReductionMean, true).refusedWith("use ReductionSum, over LogSoftMax along the classes, and divide"),
-		ctc("CTCLoss, sum", G.ReductionSum, false).refusedWith("from gorgonia.LogSoftMax along the classes"),
-		ctc("CTCLoss of LogSoftMax, sum", G.ReductionSum, true),
+		ctc("CTCLoss", G.ReductionMean, -1).refusedWith("use ReductionSum, over LogSoftMax along the classes, and divide"),
+		ctc("CTCLoss of LogSoftMax", G.ReductionMean, 2).refusedWith("use ReductionSum, over LogSoftMax along the classes, and divide"),
+		ctc("CTCLoss, sum", G.ReductionSum, -1).refusedWith("from gorgonia.LogSoftMax along the classes"),
+		ctc("CTCLoss of LogSoftMax along the batch, sum", G.ReductionSum, 1).refusedWith("from gorgonia.LogSoftMax along the classes"),
+		ctc("CTCLoss of LogSoftMax, sum", G.ReductionSum, 2),
 	}
 }
 
-func ctc(name string, reduction G.Reduction, logSoftMax bool) foreignOp {
+// ctc is CTCLoss over LogSoftMax along an axis, or over numbers that are no probabilities (-1).
+func ctc(name string, reduction G.Reduction, axis int) foreignOp {
 	in := []foreignLeaf{{shape: []int{5, 2, 4}, low: -2, high: -1}, integers([]int{2, 2}, 1, 2, 3, 1), integers([]int{2}, 5, 5), integers([]int{2}, 2, 2)}
 	return foreignOp{name: name, in: in, build: func(in G.Nodes) (*G.Node, error) {
 		x := in[0]
-		if logSoftMax {
-			x = G.Must(G.LogSoftMax(x, 2))
+		if axis >= 0 {
+			x = G.Must(G.LogSoftMax(x, axis))
 		}
 		return G.CTCLoss(x, in[1], in[2], in[3], reduction)
 	}}

@@ -213,6 +213,46 @@ func TestAUsersGraphShowsWhatItsTranslationLearned(t *testing.T) {
 	}
 }
 
+// An evaluation on a graph of its own, for another batch size, finds the statistics of the trained program by their names.
+func TestAnEvaluationWithAnotherBatchSharesGorgoniasStatistics(t *testing.T) {
+	build := func(batch int) (y *G.Node) {
+		x := nn.Input(G.NewGraph(), "x", batch, 3)
+		for i := range 2 {
+			var err error
+			if x, _, _, _, err = G.BatchNorm(x, weight(x.Graph(), fmt.Sprintf("scale%d", i), 1, 3), weight(x.Graph(), fmt.Sprintf("bias%d", i), 1, 3), 0.5, 1e-5); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return x
+	}
+	p, err := nn.Compile(G.Must(G.Mean(build(6))), nn.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	e, err := nn.Compile(build(2), nn.Config{Inference: true, Share: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	in, err := p.Input("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range in {
+		in[i] = float32(i % 5)
+	}
+	step(t, p, nil)
+	for i, s := range p.State() {
+		if got := e.State()[i]; got.Name != s.Name || &got.Value[0] != &s.Value[0] {
+			t.Errorf("state %d is %q of its own, want %q of the trained program", i, got.Name, s.Name)
+		}
+	}
+	if len(p.State()) != 4 {
+		t.Errorf("got %d states, want 4", len(p.State()))
+	}
+}
+
 // A normalisation whose result is read before it is scaled is not joined with the scale, and still moves its statistics once.
 func TestANormalisationThatIsReadUnscaledIsOne(t *testing.T) {
 	build := func() (loss, unscaled *G.Node, bn *G.BatchNormOp) {
