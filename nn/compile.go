@@ -60,7 +60,8 @@ func (c *Config) Validate() error {
 }
 
 // Compile prepares the graph of root, a loss, to run on a device: forward, backward and in memory that it takes now. It adds
-// the gradients' nodes to the graph.
+// the gradients' nodes to the graph. Where it has to replace ops of gorgonia's it makes a second graph of it, which shares the values of leaves
+// with the first (package translate); nodes of the user's graph go on to name outputs and parameters.
 //
 // Parameters live in the memory of their leaves' values, so that a graph shows what its program has learned, and two
 // programs of one graph share them; with Config.Share the values of the graph are not used. A leaf's value must not be replaced

@@ -14,6 +14,9 @@
 // The element type is that of the graph: float64 for finite differences, float32
 // to compare with what trains. Numbers go in and out as float64, row-major.
 //
+// It runs what executors get: gorgonia's own ops are translated first (package
+// translate).
+//
 // A Runner shares the leaves' values and the state with its graph: Set of a parameter
 // changes the graph's parameter, Step moves the graph's running statistics. One
 // goroutine at a time may use a graph through its Runners.

@@ -13,24 +13,20 @@ import (
 type rule func(t *translator, n *gorgonia.Node) (*rewrite, error)
 
 // rules has the rule for each type of op that has one.
-var rules map[string]rule
-
-func init() {
-	rules = map[string]rule{
-		"gorgonia.transposeOp":          convolution,
-		"*gorgonia.maxPoolOp":           maxPool,
-		"*gorgonia.globalAveragePoolOp": globalAveragePool,
-		"*gorgonia.upsampleOp":          upsample,
-		"*gorgonia.BatchNormOp":         batchNorm,
-		"gorgonia.elemBinOp":            scaledBatchNorm,
-		"*gorgonia.dropoutOp":           dropout,
-		"*gorgonia.softmaxOp":           softmax,
-		"gorgonia.elemUnaryOp":          unary,
-		"gorgonia.linAlgBinOp":          outerProduct,
-		"gorgonia.atOp":                 at,
-		"gorgonia.randomOp":             random,
-		"*gorgonia.avgPoolOp":           averagePool,
-	}
+var rules = map[string]rule{
+	"gorgonia.transposeOp":          convolution,
+	"*gorgonia.maxPoolOp":           maxPool,
+	"*gorgonia.globalAveragePoolOp": globalAveragePool,
+	"*gorgonia.upsampleOp":          upsample,
+	"*gorgonia.BatchNormOp":         batchNorm,
+	"gorgonia.elemBinOp":            scaledBatchNorm,
+	"*gorgonia.dropoutOp":           dropout,
+	"*gorgonia.softmaxOp":           softmax,
+	"gorgonia.elemUnaryOp":          unary,
+	"gorgonia.linAlgBinOp":          outerProduct,
+	"gorgonia.atOp":                 at,
+	"gorgonia.randomOp":             random,
+	"*gorgonia.avgPoolOp":           averagePool,
 }
 
 // dropout becomes ours, whose masks follow from seed, name and step. gorgonia's gradient divides by the probability to drop in place of that
