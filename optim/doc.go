@@ -28,6 +28,15 @@
 // scaled down so that its norm over the key is at most ClipNorm, where these
 // are set. Weight decay comes after that and is never clipped.
 //
+// # Range
+//
+// Rules that square the gradient take an element beyond ±2⁶⁰ for ±2⁶⁰, whose
+// square float32 can hold; as they divide by the root of such squares, the
+// step is the formula's. Sums of squares stop at the largest float32. So a
+// finite gradient, however large, leaves value and state finite, unless the
+// step itself is out of range (sgd, nag, test). One that is not finite makes
+// the value NaN.
+//
 // # Shards
 //
 // All rules but lars and lamb work element by element: a key that is cut into

@@ -9,6 +9,10 @@ import "math"
 //
 //	g = min(max(Scale·d, −Clip), Clip)·Shrink
 //
+// Rules that square the gradient (Adam, Adagrad, RMSProp, FTRL, Lamb) take one beyond ±2⁶⁰ for ±2⁶⁰: float32 could not hold its
+// square, and what they divide by grows as the gradient does. Their sums of squares stop at the largest float32. A gradient
+// that is not finite makes the value NaN.
+//
 // Every product and sum is rounded by itself, with no fused multiply-add: an element's result is the same bits on every path
 // and wherever the arrays are cut.
 type Update struct {
@@ -26,6 +30,9 @@ type Update struct {
 	Beta                float32
 	L1                  float32
 }
+
+// squarable is the largest gradient that is squared as it is: 256 such squares fit a float32's range.
+const squarable = 1 << 60
 
 // Ascend sets w ← w + ηg.
 func (u *Update) Ascend(value, grad []float32) {

@@ -24,6 +24,26 @@ func (u *Update) input(d float32) float32 { return float32(u.limited(d) * u.Shri
 // decayed is g + λw.
 func (u *Update) decayed(d, w float32) float32 { return u.input(d) + float32(u.Decay*w) }
 
+// bounded is h cut to ±squarable, or NaN if h is not finite.
+func bounded(h float32) float32 {
+	x := h
+	if x > squarable {
+		x = squarable
+	}
+	if x < -squarable {
+		x = -squarable
+	}
+	return x + (h - h)
+}
+
+// saturated is a sum of squares that stays finite.
+func saturated(s float32) float32 {
+	if s > math.MaxFloat32 {
+		return math.MaxFloat32
+	}
+	return s
+}
+
 func (u *Update) ascendPortable(value, grad []float32) {
 	c := *u // the compiler keeps a copy in registers
 	grad = grad[:len(value)]
@@ -65,7 +85,7 @@ func (u *Update) adamPortable(value, grad, mean, variance []float32) {
 	c := *u
 	grad, mean, variance = grad[:len(value)], mean[:len(value)], variance[:len(value)]
 	for i, w := range value {
-		g := c.decayed(grad[i], w)
+		g := bounded(c.decayed(grad[i], w))
 		m := float32(c.Beta1*mean[i]) + float32(c.Rest1*g)
 		v := float32(c.Beta2*variance[i]) + float32(c.Rest2*float32(g*g))
 		mean[i], variance[i] = m, v
@@ -77,8 +97,8 @@ func (u *Update) adagradPortable(value, grad, sum []float32) {
 	c := *u
 	grad, sum = grad[:len(value)], sum[:len(value)]
 	for i, w := range value {
-		g := c.decayed(grad[i], w)
-		s := sum[i] + float32(g*g)
+		g := bounded(c.decayed(grad[i], w))
+		s := saturated(sum[i] + float32(g*g))
 		sum[i] = s
 		value[i] = w - float32(c.Rate*g)/(sqrt(s)+c.Epsilon)
 	}
@@ -88,7 +108,7 @@ func (u *Update) rmspropPortable(value, grad, square, mean, m []float32) {
 	c := *u
 	grad, square = grad[:len(value)], square[:len(value)]
 	for i, w := range value {
-		g := c.decayed(grad[i], w)
+		g := bounded(c.decayed(grad[i], w))
 		s := float32(c.Beta2*square[i]) + float32(c.Rest2*float32(g*g))
 		square[i] = s
 		if mean != nil {
@@ -114,8 +134,8 @@ func (u *Update) ftrlPortable(value, grad, z, n []float32) {
 	c := *u
 	grad, z, n = grad[:len(value)], z[:len(value)], n[:len(value)]
 	for i, w := range value {
-		g := c.input(grad[i])
-		squares := n[i] + float32(g*g)
+		g := bounded(c.input(grad[i]))
+		squares := saturated(n[i] + float32(g*g))
 		root := sqrt(squares)
 		s := z[i] + g - float32(float32((root-sqrt(n[i]))*c.Inverse)*w)
 		z[i], n[i] = s, squares
@@ -132,7 +152,7 @@ func (u *Update) ftrlPortable(value, grad, z, n []float32) {
 
 // lambStep is r and the new mean and variance.
 func (u *Update) lambStep(w, d, mean, variance float32) (r, m, v float32) {
-	g := u.input(d)
+	g := bounded(u.input(d))
 	m = float32(u.Beta1*mean) + float32(u.Rest1*g)
 	v = float32(u.Beta2*variance) + float32(u.Rest2*float32(g*g))
 	return float32(u.Correction*m)/(float32(sqrt(v)*u.Root)+u.Epsilon) + float32(u.Decay*w), m, v

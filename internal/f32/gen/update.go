@@ -27,6 +27,9 @@ const (
 	beta
 	l1
 	minusL1
+	squarable
+	minusSquarable
+	largest // float32
 )
 
 // A coefficients tells where a loop finds its constants: in registers as far as these go, else in memory.
@@ -109,6 +112,16 @@ func (c coefficients) over(x, y reg.VecVirtual, isRooted bool) {
 	}
 	VADDPS(c.get(epsilon), d, d)
 	VDIVPS(d, x, x)
+}
+
+// bounded cuts h to ±squarable; what is not finite becomes NaN.
+func (c coefficients) bounded(h reg.VecVirtual) reg.VecVirtual {
+	zero := c.vec() // or NaN
+	VSUBPS(h, h, zero)
+	VMINPS(c.get(squarable), h, h)
+	VMAXPS(c.get(minusSquarable), h, h)
+	VADDPS(zero, h, h)
+	return h
 }
 
 func square(s isa, x reg.VecVirtual) reg.VecVirtual {
@@ -208,9 +221,9 @@ func withMomentum(s isa, isNesterov bool) {
 
 func adam(s isa) {
 	s.rule("adam", "is Adam; n is a multiple of the vector, not 0.", []string{"mean", "variance"},
-		[]int{scale, clip, floor, shrink, decay, beta1, rest1, beta2, rest2, root, epsilon, rate, keep},
+		[]int{scale, clip, floor, shrink, decay, beta1, rest1, beta2, rest2, root, epsilon, rate, keep, squarable, minusSquarable},
 		func(c coefficients, at place, w reg.VecVirtual) {
-			g := c.decayed(at("grad"), w)
+			g := c.bounded(c.decayed(at("grad"), w))
 			m := c.blend(beta1, at("mean"), rest1, g)
 			v := c.blend(beta2, at("variance"), rest2, square(s, g))
 			VMOVUPS(m, at("mean"))
@@ -224,11 +237,12 @@ func adam(s isa) {
 
 func adagrad(s isa) {
 	s.rule("adagrad", "is Adagrad; n is a multiple of the vector, not 0.", []string{"h"},
-		[]int{scale, clip, floor, shrink, decay, rate, epsilon},
+		[]int{scale, clip, floor, shrink, decay, rate, epsilon, squarable, minusSquarable, largest},
 		func(c coefficients, at place, w reg.VecVirtual) {
-			g := c.decayed(at("grad"), w)
+			g := c.bounded(c.decayed(at("grad"), w))
 			h := square(s, g)
 			VADDPS(at("h"), h, h)
+			VMINPS(h, c.get(largest), h) // lets a NaN through
 			VMOVUPS(h, at("h"))
 			u := c.times(g, rate)
 			c.over(u, h, false)
@@ -245,9 +259,9 @@ func rmsprop(s isa, isCentered, hasMomentum bool) {
 		name, slots = name+"Momentum", append(slots, "m")
 	}
 	s.rule(name, "is RMSProp with these slots; n is a multiple of the vector, not 0.", slots,
-		[]int{scale, clip, floor, shrink, decay, beta2, rest2, rate, epsilon, momentum},
+		[]int{scale, clip, floor, shrink, decay, beta2, rest2, rate, epsilon, momentum, squarable, minusSquarable},
 		func(c coefficients, at place, w reg.VecVirtual) {
-			g := c.decayed(at("grad"), w)
+			g := c.bounded(c.decayed(at("grad"), w))
 			v := c.blend(beta2, at("square"), rest2, square(s, g))
 			VMOVUPS(v, at("square"))
 			if isCentered {
@@ -272,11 +286,12 @@ func rmsprop(s isa, isCentered, hasMomentum bool) {
 
 func ftrl(s isa) {
 	s.rule("ftrl", "is FTRL; n is a multiple of the vector, not 0.", []string{"z", "squares"},
-		[]int{scale, clip, floor, shrink, inverse, beta, decay, l1, minusL1},
+		[]int{scale, clip, floor, shrink, inverse, beta, decay, l1, minusL1, squarable, minusSquarable, largest},
 		func(c coefficients, at place, w reg.VecVirtual) {
-			g, rise := c.input(at("grad")), s.vec()
+			g, rise := c.bounded(c.input(at("grad"))), s.vec()
 			n := square(s, g)
 			VADDPS(at("squares"), n, n)
+			VMINPS(n, c.get(largest), n) // lets a NaN through
 			VSQRTPS(at("squares"), rise)
 			VMOVUPS(n, at("squares"))
 			VSQRTPS(n, n) // the new root from here on
@@ -298,9 +313,9 @@ func ftrl(s isa) {
 
 // lamb is the update, or the sum of squares that must be known before it.
 func lamb(s isa, isSum bool) {
-	used := []int{scale, clip, floor, shrink, beta1, rest1, beta2, rest2, root, epsilon, correction, decay, rate}
+	used := []int{scale, clip, floor, shrink, beta1, rest1, beta2, rest2, root, epsilon, correction, decay, squarable, minusSquarable, rate}
 	r := func(c coefficients, at place, w reg.VecVirtual) (r, m, v reg.VecVirtual) {
-		g := c.input(at("grad"))
+		g := c.bounded(c.input(at("grad")))
 		m = c.blend(beta1, at("mean"), rest1, g)
 		v = c.blend(beta2, at("variance"), rest2, square(s, g))
 		r = c.times(m, correction)
@@ -324,7 +339,7 @@ func lamb(s isa, isSum bool) {
 	for _, array := range []string{"value", "grad", "mean", "variance"} {
 		arrays[array] = load(array, 4)
 	}
-	held := used[:12] // no rate
+	held := used[:14] // no rate
 	if s.lanes == 8 {
 		held = used[:4] // the sums take the other registers
 	}
