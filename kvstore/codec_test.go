@@ -96,13 +96,13 @@ func TestBytesDoNotDependOnTheMachine(t *testing.T) {
 func TestResidualsBelongToDevices(t *testing.T) {
 	var f feedback
 	c := Compression{Type: "2bit", Threshold: 0.5}
-	sum := make([]float32, 1)
-	f.sumOver(true, c, sum, [][]float32{{0.4}, {0.1}})
-	f.sumOver(true, c, sum, [][]float32{{0.2}, {0.2}})
+	sum, norms := make([]float32, 1), []float64{1, 1}
+	f.sumOver(true, c, sum, [][]float32{{0.4}, {0.1}}, norms, 0)
+	f.sumOver(true, c, sum, [][]float32{{0.2}, {0.2}}, norms, 0)
 	if sum[0] != 0.5 { // 0.6 on the first device, 0.3 on the second
 		t.Errorf("got %v, want 0.5", sum[0])
 	}
-	f.sumOver(true, Compression{Type: "2bit", Threshold: 0.25}, sum, [][]float32{{0.2}, {0.2}})
+	f.sumOver(true, Compression{Type: "2bit", Threshold: 0.25}, sum, [][]float32{{0.2}, {0.2}}, norms, 0)
 	if sum[0] != 0 {
 		t.Errorf("after another threshold: got %v, want 0", sum[0])
 	}

@@ -8,6 +8,17 @@ import (
 )
 
 // Compression says how pushed gradients, and the values sent back, travel.
+//
+// A gradient that the codes of its type cannot say:
+//
+//   - NaN or an infinite value: fp16, bf16 and topk send it, and it shows in the value. 2bit and 1bit have no code for it: the push is
+//     ErrNotFinite, names the key, and changes nothing. With WithGuard the contribution is refused, under every type.
+//   - A value of 65520 or more, under fp16: its shard travels as float32.
+//   - A value of 1024 quanta or more (2bit: thresholds, 1bit: ones), which would take as many pushes to leave the residual: its shard
+//     travels as float32, the gradient and all that its residual holds. So does a shard whose residual has grown that far, which is looked
+//     at every 64 rounds. The log says so once. If it happens often the threshold is too small.
+//
+// A value sent back beyond 65504 is infinite in fp16.
 type Compression struct {
 	// Type is "none" (or empty), "fp16", "bf16", "2bit", "1bit" or "topk". The last three keep what they leave out as a
 	// residual on the worker and add it to the next push (error feedback).

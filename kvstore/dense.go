@@ -15,10 +15,13 @@ type densePush struct {
 	acks     []wire.Ack
 	values   []wire.Value
 	payloads [][1][]byte
-	codes    []room // of each shard: its encoded gradient, or its swapped bytes
-	lengths  []int  // bytes of the codes
-	plain    []bool // by shard: it travels as it is, since it is not finite and the guard is to see that
-	encoded  bool   // codes hold a compressed gradient whose push failed; it will be sent again
+	codes    []room    // of each shard: its encoded gradient, or its swapped bytes
+	lengths  []int     // bytes of the codes
+	plain    []bool    // by shard: it travels as it is, float32
+	judged   []bool    // by shard: this worker has looked at norms
+	norms    []float64 // by shard: of the sum, over the weight
+	devices  []float64 // norms of the devices' gradients, where each is compressed by itself
+	encoded  bool      // codes or sum hold a compressed gradient whose push failed; it will be sent again
 	sum      []float32
 	landing  landing
 	nowhere  []float32 // where a value goes that nobody asked for
@@ -27,7 +30,8 @@ type densePush struct {
 func newDensePush(k *key) *densePush {
 	n := len(k.shards)
 	p := &densePush{op: newOp(k.s, "push", k.name, n), heads: make([]wire.Push, n), acks: make([]wire.Ack, n),
-		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]room, n), lengths: make([]int, n), plain: make([]bool, n)}
+		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]room, n), lengths: make([]int, n),
+		plain: make([]bool, n), judged: make([]bool, n), norms: make([]float64, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
 		c.key, c.shard = k, i
@@ -72,17 +76,25 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 	}
 	p := k.push
 	c := s.compressionOf(k)
-	p.gather(k, c, grads)
+	if err := k.learnLimits(ctx, verb, c); err != nil {
+		return err
+	}
+	seq, round := k.next()
+	weight, counted := math.Float32frombits(s.weight.Load()), s.counted.Load() && !k.aside
+	if err := p.gather(k, c, grads, verb, weight, round); err != nil {
+		return err
+	}
 	into := p.landing.aim(k, outs, &p.nowhere, c.answerCodec(), pull)
 
 	before := s.placing.placement.Load()
-	seq, round := k.next()
-	weight, counted := math.Float32frombits(s.weight.Load()), s.counted.Load() && !k.aside
 	p.verb, p.round = verb, round
 	for i := range p.heads {
 		n := int(k.shards[i].Length)
 		p.heads[i] = wire.Push{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Codec: p.codec(c), Threshold: c.Threshold,
-			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis(), Counted: counted}
+			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis(), Counted: counted, Judged: p.judged[i]}
+		if p.judged[i] {
+			p.heads[i].Norm = p.norms[i]
+		}
 		if p.plain[i] {
 			p.heads[i].Codec = wire.CodecFloat32
 		}
@@ -112,7 +124,7 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 		err = k.pull(ctx, verb, seq+1, round+1, outs)
 	}
 	k.pushed(err)
-	p.encoded = err != nil && p.codec(c) != wire.CodecFloat32
+	p.encoded = err != nil && c.codec() != wire.CodecFloat32
 	for i := range p.payloads {
 		p.payloads[i][0] = nil // the caller's memory is the caller's again
 		p.calls[i].dst, p.calls[i].got = nil, nil
@@ -122,60 +134,6 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 	}
 	copyTo(outs)
 	return nil
-}
-
-// codec returns the codec that gradients travel in: that of c, unless each device was compressed by itself before.
-func (p *densePush) codec(c Compression) uint8 {
-	if p.s.eachDevice {
-		return wire.CodecFloat32
-	}
-	return c.codec()
-}
-
-// gather makes the payloads: the sum of grads over the devices, compressed as c says.
-func (p *densePush) gather(k *key, c Compression, grads [][]float32) {
-	native := p.s.native
-	var sum []float32
-	switch {
-	case p.codec(c) != wire.CodecFloat32:
-		if p.encoded && k.fed.using == c.fedAs() {
-			for i := range p.payloads {
-				p.payloads[i][0] = p.codes[i].bytes(p.lengths[i])
-			}
-			return // the residual has this gradient already
-		}
-		sum = sumOf(grads, &p.sum)
-		var residual []float32
-		if c.feedback() {
-			residual = k.fed.residual(c, 0, k.size)
-		}
-		for i := range p.payloads {
-			from, to := k.span(i)
-			var r []float32
-			if residual != nil {
-				r = residual[from:to]
-			}
-			if p.plain[i] = r != nil && p.s.guard != nil && !finite(sum[from:to]); p.plain[i] { // else the residual would never be finite again
-				p.payloads[i][0] = p.codes[i].bytes(4 * (to - from))
-				copy(p.payloads[i][0], new(room).floats(native, sum[from:to]))
-			} else {
-				p.payloads[i][0] = p.codes[i].encode(native, c, &k.fed.top, r, sum[from:to])
-			}
-			p.lengths[i] = len(p.payloads[i][0])
-		}
-		return
-	case c.codec() != wire.CodecFloat32 && p.s.guard != nil && c.feedback() && !allFinite(grads):
-		sum = sumOf(grads, &p.sum)
-	case c.codec() != wire.CodecFloat32:
-		sum = grow(&p.sum, k.size)
-		k.fed.sumOver(native, c, sum, grads)
-	default:
-		sum = sumOf(grads, &p.sum)
-	}
-	for i := range p.payloads {
-		from, to := k.span(i)
-		p.payloads[i][0] = p.codes[i].floats(native, sum[from:to])
-	}
 }
 
 // span returns which of a dense key's values shard i holds.

@@ -67,6 +67,8 @@ var (
 	ErrConflict        = errors.New("workers disagree")
 	ErrUnsupported     = errors.New("not supported by this store")
 	ErrFull            = errors.New("table full") // it has as many rows, or its server as many bytes, as it may have
+	// ErrNotFinite: a gradient has a NaN or an infinite value, for which its compression has no code. Nothing was pushed.
+	ErrNotFinite = errors.New("gradient not finite")
 )
 
 // A Store is one worker's view of the job's parameters. See the package comment for what may be called together.
@@ -120,7 +122,7 @@ type Store interface {
 	// Residuals returns a copy of what this worker's compressed pushes have left out, for a checkpoint of this worker.
 	Residuals(ctx context.Context) (Residuals, error)
 	// SetResiduals replaces them, after SetCompression and after a Load, which forgets them: the run that Residuals was called
-	// in goes on. Those of another compression are ErrConflict. Neither may be called while this worker pushes.
+	// in goes on. Those of another compression are ErrConflict, those that are not finite ErrNotFinite. Neither may be called while this worker pushes.
 	SetResiduals(ctx context.Context, r Residuals) error
 	// SetWeight says what this worker's next contributions count in a mean, such as their number of examples; 1 at first.
 	SetWeight(weight float32)

@@ -184,7 +184,8 @@ func (e *engine) push(ctx context.Context, m *wire.Push, answer wire.Message, ds
 	if err != nil {
 		return nil, err
 	}
-	c := shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Counted: m.Counted, Codec: m.Codec, Threshold: m.Threshold}
+	c := shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Counted: m.Counted,
+		Judged: m.Judged, Norm: m.Norm, Codec: m.Codec, Threshold: m.Threshold}
 	for _, p := range payload {
 		c.Size += len(p)
 	}
@@ -235,7 +236,8 @@ func (e *engine) value(ctx context.Context, s *shard.Shard, want shard.Want, cod
 	defer v.Release()
 	n := len(v.Float32s())
 	missed, lead := v.HandTo(want.Node)
-	*answer.(*wire.Value) = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead, Caught: s.CaughtOf(want.Node)}
+	*answer.(*wire.Value) = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead, Caught: s.CaughtOf(want.Node),
+		Limit: v.Limit()}
 	if codec == wire.CodecFloat32 {
 		return dst[:copy(dst, v.Bytes())], nil
 	}

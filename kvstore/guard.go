@@ -1,9 +1,6 @@
 package kvstore
 
 import (
-	"math"
-
-	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/kvstore/shard"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -23,8 +20,10 @@ type Guard = shard.Guard
 // used all the same: a step is not done again.
 //
 // Every worker gives the same guard, another one is ErrConflict. What was held as usual is not in a checkpoint: after a Load the
-// measure begins anew, with Warmup. With compression by 2bit, 1bit or topk this worker looks at its gradients too: what is not finite
-// stays out of its residual. The look costs one pass over what comes in, a small part of adding it up.
+// measure begins anew, with Warmup. With compression by 2bit, 1bit or topk this worker looks at its gradients before they are compressed:
+// what is not finite, or larger than the limit that came with the value it pulled last, stays out of its residual and travels as it is, for
+// the servers to refuse or clip. A worker that has pushed a key eight times without a pull then pulls by itself to learn the limit.
+// The look costs one pass over what comes in, a small part of adding it up.
 func WithGuard(g Guard) Option {
 	return func(s *settings) { s.guard = &g }
 }
@@ -76,17 +75,4 @@ func (k *key) pulledRows(calls []call, values []wire.Value) {
 	for i := range calls {
 		k.look(calls[i].shard, &values[calls[i].shard])
 	}
-}
-
-// finite reports whether all values are.
-func finite(values []float32) bool { return f32.Squares(values) <= math.MaxFloat64 }
-
-// allFinite reports whether all values of all devices are.
-func allFinite(grads [][]float32) bool {
-	for _, g := range grads {
-		if !finite(g) {
-			return false
-		}
-	}
-	return true
 }

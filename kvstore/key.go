@@ -2,6 +2,7 @@ package kvstore
 
 import (
 	"context"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,7 @@ type key struct {
 	reinit    bool       // a Load brought the key: one Init is welcome
 	staleness Staleness  // of the value pulled last
 	caught    []uint64   // by shard: what the guard has caught of this worker's pushes; made when it is first needed
+	limits    limits     // the guard's
 	pulls     []*densePull
 	rowPulls  []*rowsPull
 }
@@ -117,6 +119,7 @@ func (k *key) pushed(err error) {
 	k.uncertain = false
 	k.seq++
 	k.round++
+	k.limits.pushes++
 }
 
 // moveTo makes round the next one to push to, after a first look at the servers or a Load.
@@ -124,6 +127,7 @@ func (k *key) moveTo(round uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.round = round
+	k.limits.known = false
 	k.kept.forget()
 	if k.uncertain { // the push that failed will not be sent again: its number may have been used up
 		k.seq++
@@ -155,18 +159,33 @@ func (f *feedback) residual(c Compression, i, n int) []float32 {
 	return f.residuals[i]
 }
 
-// sumOver adds grads up into sum, each compressed and decoded by itself.
-func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]float32) {
+// sumOver adds grads up into sum, each compressed and decoded by itself, but for those that the compression cannot carry. It reports
+// whether there were any.
+func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]float32, norms []float64, round uint64) (all bool) {
 	clear(sum)
+	all = true
 	scratch := grow(&f.scratch, len(sum))
 	for i, g := range grads {
 		var residual []float32
 		if c.feedback() {
 			residual = f.residual(c, i, len(sum))
 		}
-		addDecoded(native, c, sum, f.code.encode(native, c, &f.top, residual, g), scratch)
+		switch {
+		case c.carries(residual, g, norms[i], round):
+			addDecoded(native, c, sum, f.code.encode(native, c, &f.top, residual, g), scratch)
+			continue
+		case residual != nil:
+			f32.AddTo(sum, residual)
+			clear(residual)
+		}
+		f32.AddTo(sum, g)
+		all = false
 	}
+	return all
 }
+
+// norm is the Euclidean norm; it is not finite if any value is not.
+func norm(x []float32) float64 { return math.Sqrt(f32.Squares(x)) }
 
 // sumOf returns the sum of grads: the only one itself, or in *buffer.
 func sumOf(grads [][]float32, buffer *[]float32) []float32 {

@@ -3,6 +3,7 @@ package kvstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/paragon-train/paragon/wire"
@@ -58,6 +59,11 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 		}
 		if err := k.fits("set residuals", "device", devices); err != nil {
 			return err
+		}
+		for device, values := range devices {
+			if n := norm(values); !(n <= math.MaxFloat64) {
+				return keyError("set residuals", k.name, ErrNotFinite, "of device %d: a value is NaN or infinite and would never leave", device)
+			}
 		}
 	}
 	if found < len(r.Values) {

@@ -32,6 +32,7 @@ func (k *key) pulled(values []wire.Value) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.staleness = Staleness{}
+	k.limits.take(values)
 	for i := range values {
 		k.look(i, &values[i])
 		v, s := &values[i], &k.staleness

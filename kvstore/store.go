@@ -26,16 +26,17 @@ type store struct {
 	eachDevice bool // each local device's gradient is compressed by itself, before the sum
 	lossless   bool // compression is refused
 
-	crew    *crew
-	lookout *lookout
-	placing *placing
-	weight  atomic.Uint32 // float32 bits
-	counted atomic.Bool   // it is a number of examples
-	joining atomic.Bool   // this worker does not count yet
-	removed atomic.Bool   // it was asked to leave, and counts no more
-	gate    gate
-	noted   atomic.Int64 // when a wait was last logged, by the lookout's clock
-	closing chan struct{}
+	crew       *crew
+	lookout    *lookout
+	placing    *placing
+	weight     atomic.Uint32 // float32 bits
+	counted    atomic.Bool   // it is a number of examples
+	joining    atomic.Bool   // this worker does not count yet
+	removed    atomic.Bool   // it was asked to leave, and counts no more
+	gate       gate
+	toldBeyond atomic.Bool  // the log has said that gradients do not fit their codes
+	noted      atomic.Int64 // when a wait was last logged, by the lookout's clock
+	closing    chan struct{}
 
 	compression atomic.Pointer[Compression]
 

@@ -90,7 +90,7 @@ func (c *call) servePush(ctx context.Context) error {
 // contributionOf is what a push hands to its shard, but for the payload, of so many bytes.
 func contributionOf(m *wire.Push, size int) shard.Contribution {
 	return shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight,
-		Counted: m.Counted, Codec: m.Codec, Threshold: m.Threshold, Size: size}
+		Counted: m.Counted, Judged: m.Judged, Norm: m.Norm, Codec: m.Codec, Threshold: m.Threshold, Size: size}
 }
 
 // wantAfter is the value that answers a push.

@@ -103,6 +103,8 @@ type AwaitShard struct {
 //	    66     1  answercodec codec of the Value
 //	    67     4  wait        milliseconds the sender will wait for the answer
 //	    71     1  counted     the weight counts examples, for Counted
+//	    72     1  judged      the sender held norm against the limit of a Value: the guard does not judge this contribution's norm again
+//	    73     8  norm        float64: Euclidean norm of the gradient before it was compressed, over the weight if that is above 0; 0 unless judged
 //
 // Payload: the values. The server answers when it may: a contribution for the round after the open one is held, one further
 // ahead waits for its turn. Sent again: acknowledged (or answered with the Value), counted once. Introduced in version 1.
@@ -117,6 +119,8 @@ type Push struct {
 	AnswerCodec uint8
 	WaitMillis  uint32
 	Counted     bool
+	Judged      bool
+	Norm        float64
 }
 
 // Pull asks for a dense shard's value once at least Round rounds have closed. In dist_async it is answered at once, or,
@@ -148,8 +152,9 @@ type Pull struct {
 //	    25     8  missed      dist_async: rounds that other workers made between the value before the asker's newest push and that push
 //	    33     8  lead        dist_async: how many more pushes of the asker's it contains than of the slowest worker's
 //	    41     8  caught      how many of the asker's pushes to the shard its guard has refused or clipped
+//	    49     8  limit       float64: the largest norm that the guard takes as it is in the round after this value's; 0: any
 //
-// Payload: the values. Missed and lead are 0 in dist_sync and for keys of rows. Introduced in version 1.
+// Payload: the values. Missed and lead are 0 in dist_sync and for keys of rows, limit is for keys of rows. Introduced in version 1.
 type Value struct {
 	Generation uint64
 	Round      uint64
@@ -158,6 +163,7 @@ type Value struct {
 	Missed     uint64
 	Lead       uint64
 	Caught     uint64
+	Limit      float64
 }
 
 // PushRows carries one worker's gradient for some rows of one shard. No rows is a contribution too.

@@ -74,6 +74,8 @@ func (m *Push) fields(c *coder) {
 	c.u8(&m.AnswerCodec)
 	c.u32(&m.WaitMillis)
 	c.bool(&m.Counted)
+	c.bool(&m.Judged)
+	c.f64(&m.Norm)
 }
 
 func (m *Pull) Kind() Kind { return KindPull }
@@ -120,6 +122,7 @@ func (m *Value) fields(c *coder) {
 	c.u64(&m.Missed)
 	c.u64(&m.Lead)
 	c.u64(&m.Caught)
+	c.f64(&m.Limit)
 }
 
 func (m *PushRows) Kind() Kind { return KindPushRows }

@@ -38,7 +38,7 @@ func (t *Trainer) residuals(ctx context.Context) (tensors []checkpoint.Tensor, c
 }
 
 // loadResiduals puts back what the worker's own file has of them, after the store was loaded. Those of another compression
-// than this run's are left alone: its first push begins with none.
+// than this run's, or that are not finite, are left alone: its first push begins with none.
 func (t *Trainer) loadResiduals(ctx context.Context, place checkpoint.Place, name string) (err error) {
 	file, err := checkpoint.OpenIn(ctx, place, name)
 	if err != nil {
@@ -67,8 +67,8 @@ func (t *Trainer) loadResiduals(ctx context.Context, place checkpoint.Place, nam
 		}
 	}
 	err = t.cfg.Store.SetResiduals(ctx, left)
-	if errors.Is(err, kvstore.ErrConflict) {
-		t.cfg.Logger.Warn("the checkpoint is of another compression: what its pushes had left out is lost", "file", name, "error", err)
+	if errors.Is(err, kvstore.ErrConflict) || errors.Is(err, kvstore.ErrNotFinite) {
+		t.cfg.Logger.Warn("the checkpoint's residuals are of another compression, or not finite: what its pushes had left out is lost", "file", name, "error", err)
 		return nil
 	}
 	return err

@@ -32,7 +32,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	s.enter(m, c)
 	m.age.push(s.rounds, m.counted)
 	x := &s.single[0]
-	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm,
+	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm, judged: c.Judged,
 		payload: payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}}
 	s.judge(x)
 	if s.cfg.Rule == wire.RuleAverage && !x.verdict.refused() {

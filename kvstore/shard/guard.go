@@ -19,7 +19,8 @@ import (
 // and weight 0. With Factor the norm of each contribution (Euclidean, over the shard, divided by the contribution's weight if that is above
 // 0) is held against the median of the norms of this shard's recent contributions, of all workers. What it is held against is
 // fixed when the round before closes and norms are taken into it in rank order, so that the same contributions have the same
-// fate in every run. A norm of 0 is neither judged nor remembered. Keys of averages are looked at for what is not finite only.
+// fate in every run. What a worker compresses with error feedback it judges itself, before, by the limit that came with the value it
+// pulled last: see wire.Push. A norm of 0 is neither judged nor remembered. Keys of averages are looked at for what is not finite only.
 type Guard struct {
 	// Factor times the median is the largest norm that is taken as it is. Zero: norms are not looked at. A shard of few values
 	// has norms that vary much: 10 is low, 100 keeps out what is broken.
@@ -133,6 +134,17 @@ func (g *guard) limit() float64 {
 	return g.Factor * g.sorted[(len(g.sorted)-1)/2]
 }
 
+// valueLimit is the limit as it travels with a value: 0 if any norm is taken.
+func (s *Shard) valueLimit() float64 {
+	if s.guard == nil || s.cfg.Rule != wire.RuleOptimizer {
+		return 0
+	}
+	if limit := s.guard.limit(); limit <= math.MaxFloat64 {
+		return limit
+	}
+	return 0
+}
+
 // judge looks at a contribution that is about to be added up. One that is refused is left without values.
 func (s *Shard) judge(x *slot) {
 	g := s.guard
@@ -141,7 +153,7 @@ func (s *Shard) judge(x *slot) {
 	}
 	finite := x.norm <= math.MaxFloat64
 	limit := math.Inf(1)
-	if s.cfg.Rule == wire.RuleOptimizer {
+	if s.cfg.Rule == wire.RuleOptimizer && !x.judged {
 		limit = g.limit()
 	}
 	if finite && x.norm <= limit {

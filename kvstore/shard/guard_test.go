@@ -430,3 +430,47 @@ func BenchmarkGuard(b *testing.B) {
 		}
 	}
 }
+
+// What a worker has judged before it compressed it is looked at for what is not finite only, and its gradient's norm, not the code's, is
+// remembered. The value tells the limit for the next round.
+func TestJudgedContributionsAreTakenWithTheirNorms(t *testing.T) {
+	for _, mode := range []uint8{wire.ModeSync, wire.ModeAsync, wire.ModeAnyOrder} {
+		s, caught := watched(t, Guard{Factor: 4, Warmup: 2}, 1, 2, wire.RuleOptimizer)
+		if err := s.SetMode(mode); err != nil {
+			t.Fatal(err)
+		}
+		setOptimizer(t, s, optim.Config{Name: "test", LearningRate: 1})
+		limits := []float64{}
+		for round, x := range []struct {
+			values []float32
+			norm   float64 // 0: not judged
+		}{{[]float32{3, 4}, 0}, {[]float32{300, 400}, 7}, {[]float32{30, 40}, 6}, {[]float32{inf, 1}, 6}, {[]float32{30, 40}, 0}, {[]float32{nan, 1}, 5}} {
+			c := contribution(s, 0, uint64(round), x.values...)
+			c.Judged, c.Norm = x.norm > 0, x.norm
+			mustPush(t, s, c, Held)
+			v, _, _ := s.Pull(Want{Staleness: NoBound})
+			limits = append(limits, v.Limit())
+			v.Release()
+		}
+		wantValue(t, s, 6, 333, 444)
+		if want := []float64{0, 20, 24, 24, 24, 24}; !slices.Equal(limits, want) {
+			t.Errorf("mode %d: limits after each round: got %v, want %v", mode, limits, want)
+		}
+		var rounds []uint64
+		for _, x := range *caught {
+			rounds = append(rounds, x.Round)
+		}
+		if want := []uint64{3, 4, 5}; !slices.Equal(rounds, want) {
+			t.Errorf("mode %d: caught in rounds %v, want %v", mode, rounds, want)
+		}
+		for _, bad := range []Contribution{{Judged: true, Norm: math.NaN()}, {Judged: true, Norm: math.Inf(1)}, {Judged: true, Norm: -1}, {Norm: 3}} {
+			c := contribution(s, 0, 6, 1, 1)
+			c.Judged, c.Norm = bad.Judged, bad.Norm
+			if status, err := s.Push(c); status != Refused || err == nil || !strings.Contains(err.Error(), "got norm") {
+				t.Errorf("norm %v, judged %v: got %v and error %v, want it refused", bad.Norm, bad.Judged, status, err)
+			}
+			c.Data.Release()
+		}
+		wantNothingHeld(t, s)
+	}
+}

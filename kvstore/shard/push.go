@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"math"
+
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -17,6 +19,10 @@ type Contribution struct {
 	Threshold  float32 // of wire.Codec2Bit
 	Rows       int     // of a shard of rows: the number of rows in Data
 	Size       int     // of wire.CodecTopK: the bytes in Data
+	// Judged: the worker has held Norm, that of the gradient before it was compressed, over the weight, against the guard's limit, so
+	// the guard looks only for what is not finite and remembers Norm. See Version.Limit.
+	Judged bool
+	Norm   float64
 	// Data holds the values as wire.Push or wire.PushRows says. It becomes the shard's when Push returns Held or Repeated, and
 	// stays the caller's otherwise. Nil stands for no bytes.
 	Data *Buffer
@@ -45,6 +51,9 @@ func (s *Shard) Push(c Contribution) (Status, error) {
 	}
 	if s.guarded.Load() { // before the lock: others may work meanwhile
 		c.norm = s.normOf(&c)
+		if c.Judged && c.norm <= math.MaxFloat64 {
+			c.norm = c.Norm
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +109,7 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	if err := s.takeRows(c); err != nil {
 		return Refused, err
 	}
-	slot.seq, slot.weight, slot.counts, slot.norm = c.Seq, c.Weight, c.Counted, c.norm
+	slot.seq, slot.weight, slot.counts, slot.norm, slot.judged = c.Seq, c.Weight, c.Counted, c.norm, c.Judged
 	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
 	s.enter(m, c)
 	r.present++
@@ -128,6 +137,9 @@ func (s *Shard) check(c *Contribution) error {
 		return s.checkRows(c)
 	case wire.FormOpen:
 		return s.checkOpen(c)
+	}
+	if !(c.Norm >= 0) || c.Norm > math.MaxFloat64 || c.Norm != 0 && !c.Judged {
+		return s.refuse(wire.CodeMalformed, "push: got norm %v, judged: %v; want a finite number, at least 0, and 0 unless judged", c.Norm, c.Judged)
 	}
 	if c.Rows != 0 {
 		return s.refuse(wire.CodeUnsupported, "push: got rows, but the key is dense")

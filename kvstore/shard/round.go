@@ -22,6 +22,7 @@ type slot struct {
 	counts  bool    // examples
 	payload payload // until it is folded
 	norm    float64 // over the weight; 0: nobody looked
+	judged  bool    // by its worker: the norm is within the limit
 	verdict verdict // the guard's
 }
 

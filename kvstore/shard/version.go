@@ -8,6 +8,7 @@ type Version struct {
 	data       *Buffer
 	round      uint64
 	generation uint64
+	limit      float64
 	readers    int        // guarded by the shard's mutex, as is half
 	half       [2]*Buffer // the value in 16 bits, by codec, once somebody asked for it
 }
@@ -17,6 +18,9 @@ func (v *Version) Round() uint64 { return v.round }
 
 // Generation returns the generation under which the newest of them closed.
 func (v *Version) Generation() uint64 { return v.generation }
+
+// Limit returns the largest norm of a contribution that the guard takes as it is in the round after Round; 0: any.
+func (v *Version) Limit() float64 { return v.limit }
 
 // Float32s returns the value, which must not be written.
 func (v *Version) Float32s() []float32 { return v.data.Float32s(v.shard.n) }
@@ -114,5 +118,5 @@ func (s *Shard) replace(data *Buffer) {
 // publish says which round the value now contains.
 func (s *Shard) publish() {
 	s.current.forgetHalf()
-	s.current.round, s.current.generation = s.rounds, s.generation
+	s.current.round, s.current.generation, s.current.limit = s.rounds, s.generation, s.valueLimit()
 }
