@@ -49,17 +49,8 @@ func (s *store) PushPull(ctx context.Context, key string, grads, outs [][]float3
 }
 
 func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs [][]float32, pull bool) error {
-	k, err := s.lookup(verb, name, wire.FormDense)
+	k, err := s.toPush(verb, name, grads, outs)
 	if err != nil {
-		return err
-	}
-	if len(grads) == 0 {
-		return keyError(verb, name, ErrSize, "got no gradient, want one for each local device")
-	}
-	if err := k.fits(verb, "gradient", grads); err != nil {
-		return err
-	}
-	if err := k.fits(verb, "out", outs); err != nil {
 		return err
 	}
 	if s.joining.Load() {

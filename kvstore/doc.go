@@ -4,7 +4,7 @@
 // A key names one parameter tensor. Its value is cut into shards, and each shard lives on one server. Push adds a worker's
 // gradient to the key's open round. When every worker of the current generation has contributed, the contributions are
 // summed in rank order, the optimizer is applied once, and the round closes. Pull returns the value together with this
-// worker's last push. PushPull does both in one trip.
+// worker's last push. PushPull does both in one trip, PushPullMany does so for several keys.
 //
 //	kv, err := kvstore.Create(ctx, "dist_sync")
 //	err = kv.Init(ctx, "weight", weight)                       // every worker; rank 0's value counts
@@ -97,6 +97,10 @@ type Store interface {
 	Pull(ctx context.Context, key string, outs ...[]float32) error
 	// PushPull is one trip: it returns when the round closed and outs hold the new value. grads and outs may be the same.
 	PushPull(ctx context.Context, key string, grads, outs [][]float32) error
+	// PushPullMany is PushPull of several keys in one call, beside each other: it returns when the rounds of all have closed. No key may
+	// be named twice. Arguments are checked before anything is sent; after that keys fail by themselves, and those that do not count. An
+	// error is KeyErrors, which names each that failed: call again with those.
+	PushPullMany(ctx context.Context, entries []Entry) error
 
 	// InitRows is Init for a key of rows: numRows × rowLen values, row-major; nil value: zeros.
 	InitRows(ctx context.Context, key string, numRows, rowLen int, value []float32) error

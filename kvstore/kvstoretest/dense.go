@@ -33,6 +33,7 @@ func Assigning() []Case {
 		{Name: "init gives rank 0's value", Group: g, Run: initGivesRankZerosValue},
 		{Name: "push-pull without optimizer gives the sum", Group: g, Run: sumReplaces},
 		{Name: "push of lists and devices gives their sum", Group: g, Run: listsAddUp},
+		{Name: "push-pull of many keys", Group: g, Run: manyKeys},
 		{Name: "keys may be initialised in any order", Group: g, Run: anyOrder},
 		{Name: "misuse is an error that names the key", Group: g, Run: misuse},
 		{Name: "averaged keys", Group: g, Run: averages},

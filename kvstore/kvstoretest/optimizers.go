@@ -28,6 +28,7 @@ func others() []Case {
 		{Name: "devices compress by themselves", Types: []string{"device"}, Optimizer: &doubling, Run: deviceCompression},
 		{Name: "local refuses compression", Types: []string{"local"}, Run: localCompression},
 		{Name: "async push", Types: async, Optimizer: &doubling, Run: asyncPush},
+		{Name: "async push-pull of many keys", Types: async, Optimizer: &adding, Run: asyncManyKeys},
 		{Name: "async rows", Types: async, Optimizer: &doubling, Run: asyncRows},
 		{Name: "async save and load", Types: async, Optimizer: &optim.Config{Name: "adam"}, Run: asyncSave},
 		{Name: "async staleness", Types: async, Optimizer: &doubling, Options: []kvstore.Option{kvstore.WithStaleness(2)}, Run: staleness},

@@ -1,0 +1,118 @@
+package kvstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+// An Entry is one key's part of a PushPullMany.
+type Entry struct {
+	Key   string
+	Grads [][]float32 // one for each local device; they are summed
+	Outs  [][]float32 // the new value is copied into each; may be Grads
+}
+
+// A KeyError is how one key of a PushPullMany failed. Err names the key as well.
+type KeyError struct {
+	Key string
+	Err error
+}
+
+// KeyErrors are the keys of a PushPullMany that failed, in the order in which they were given. errors.Is and errors.As look into all of
+// them.
+type KeyErrors []KeyError
+
+// shownErrors is how many errors a message holds: if a server is gone, all keys fail alike.
+const shownErrors = 8
+
+func (e KeyErrors) Error() string {
+	if len(e) == 1 {
+		return e[0].Err.Error()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "kvstore: %d keys failed:", len(e))
+	for i, k := range e {
+		if i == shownErrors {
+			fmt.Fprintf(&b, "\nand %d more: %q", len(e)-i, k.Key)
+			for _, k := range e[i+1:] {
+				fmt.Fprintf(&b, ", %q", k.Key)
+			}
+			break
+		}
+		b.WriteString("\n" + k.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the keys' errors.
+func (e KeyErrors) Unwrap() []error {
+	errs := make([]error, len(e))
+	for i := range e {
+		errs[i] = e[i].Err
+	}
+	return errs
+}
+
+func (s *store) PushPullMany(ctx context.Context, entries []Entry) error {
+	const verb = "push-pull"
+	errs := make([]error, len(entries))
+	seen := make(map[string]bool, len(entries))
+	for i, e := range entries { // all is checked before anything is sent
+		if seen[e.Key] {
+			errs[i] = keyError(verb, e.Key, ErrConflict, "entry %d: the key is named twice in one call; a round takes one contribution of a worker", i)
+			continue
+		}
+		seen[e.Key] = true
+		_, errs[i] = s.toPush(verb, e.Key, e.Grads, e.Outs)
+	}
+	if err := failed(entries, errs); err != nil {
+		return err
+	}
+	one := func(i int) { errs[i] = s.pushDense(ctx, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, true) }
+	if s.inline { // answers come at once
+		for i := range entries {
+			one(i)
+		}
+		return failed(entries, errs)
+	}
+	// Beside each other: a round waits for all workers, who may name their keys in another order.
+	var trips sync.WaitGroup
+	for i := range entries {
+		trips.Go(func() { one(i) })
+	}
+	trips.Wait()
+	return failed(entries, errs)
+}
+
+// failed gathers the errors of entries; nil if there are none.
+func failed(entries []Entry, errs []error) error {
+	var all KeyErrors
+	for i, err := range errs {
+		if err != nil {
+			all = append(all, KeyError{entries[i].Key, err})
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return all
+}
+
+// toPush returns the key that a push is for, or what is wrong with its arguments.
+func (s *store) toPush(verb, name string, grads, outs [][]float32) (*key, error) {
+	k, err := s.lookup(verb, name, wire.FormDense)
+	if err != nil {
+		return nil, err
+	}
+	if len(grads) == 0 {
+		return nil, keyError(verb, name, ErrSize, "got no gradient, want one for each local device")
+	}
+	if err := k.fits(verb, "gradient", grads); err != nil {
+		return nil, err
+	}
+	return k, k.fits(verb, "out", outs)
+}
