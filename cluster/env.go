@@ -36,6 +36,7 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_TRANSPORT      auto (the default), unix or tcp: how nodes of one host reach each other; see transport.Auto
 //	PARAGON_HOSTS          where nodes are expected: worker/0/d1,worker/1/d2,server/0/d1
 //	PARAGON_JOIN           1: the job may be running already; see Config.Joining
+//	PARAGON_LOG            debug, info (the default), warn or error: see LogLevel
 //	PARAGON_STATE          where the scheduler keeps what it has decided: a file, or etcd://host:port/prefix
 //
 // Of the scheduler only:

@@ -32,6 +32,9 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 		return nil, fmt.Errorf("kvstore: create %q: unknown type, want one of %s", name, strings.Join(types, ", "))
 	}
 	set := newSettings(opts)
+	if set.err != nil {
+		return nil, fmt.Errorf("kvstore: create %q: %w", name, set.err)
+	}
 	if set.bounded && kind != "dist_async" {
 		return nil, fmt.Errorf("kvstore: create %q: %w: a bound on staleness is for dist_async", name, ErrUnsupported)
 	}
@@ -59,6 +62,13 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 		s.abandon(err)
 		return nil, err
 	}
+	if s.Rank() == 0 && name != "local" && name != "device" {
+		for _, line := range cluster.ForeignVariables(set.getenv) {
+			s.logger.Warn("kvstore: " + line)
+		}
+	}
+	m := node.Membership()
+	s.logger.Debug("kvstore: store created", "type", kind, "rank", s.Rank(), "generation", m.Generation, "workers", m.Workers, "servers", m.Servers)
 	return s, nil
 }
 

@@ -139,3 +139,48 @@ func TestAStoreThatCannotBeginLeavesNothingRunning(t *testing.T) {
 		}
 	})
 }
+
+// One variable says how much is logged; those of other systems that do nothing here are named once, with what does.
+func TestTheEnvironmentSaysHowMuchIsLogged(t *testing.T) {
+	var b bytes.Buffer
+	was := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&b, nil)))
+	defer slog.SetDefault(was)
+	for _, c := range []struct {
+		kind, env string
+		want, not []string
+	}{
+		{"dist_sync", "", []string{"a job of one worker"}, []string{"store created", "does nothing"}},
+		{"dist_sync", "PARAGON_LOG=debug", []string{"store created", "key placed"}, nil},
+		{"dist_async", "PS_VERBOSE=2", []string{"store created"}, nil},
+		{"dist_sync", "PARAGON_LOG=warn MXNET_KVSTORE_BIGARRAY_BOUND=1000", []string{"MXNET_KVSTORE_BIGARRAY_BOUND=1000 does nothing here"}, []string{"a job of one worker"}},
+		{"local", "PARAGON_LOG=error PS_RESEND=1", nil, []string{"does nothing", "store created"}},
+	} {
+		b.Reset()
+		kv, err := kvstore.Create(t.Context(), c.kind, kvstore.WithEnv(func(name string) string {
+			for _, x := range strings.Fields(c.env) {
+				if n, value, _ := strings.Cut(x, "="); n == name {
+					return value
+				}
+			}
+			return ""
+		}))
+		must(err)
+		must(kv.Init(t.Context(), "w", []float32{1}))
+		must(kv.Close())
+		for _, want := range c.want {
+			if strings.Count(b.String(), want) != 1 {
+				t.Errorf("%s with %q: got the log\n%s\nwant %q once", c.kind, c.env, &b, want)
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(b.String(), not) {
+				t.Errorf("%s with %q: got the log\n%s\nwithout %q", c.kind, c.env, &b, not)
+			}
+		}
+	}
+	_, err := kvstore.Create(t.Context(), "local", kvstore.WithEnv(func(name string) string { return map[string]string{"PARAGON_LOG": "loud"}[name] }))
+	if err == nil || !strings.Contains(err.Error(), `PARAGON_LOG="loud"`) {
+		t.Errorf("loud: got error %v", err)
+	}
+}

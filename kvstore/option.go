@@ -26,12 +26,12 @@ type settings struct {
 	getenv    func(string) string
 	noteEvery time.Duration
 	native    bool
+	err       error // in the environment
 }
 
 func newSettings(opts []Option) settings {
 	s := settings{
 		timeout:   DefaultTimeout,
-		logger:    slog.Default(),
 		staleness: math.MaxUint64,
 		getenv:    os.Getenv,
 		noteEvery: 5 * time.Second,
@@ -39,6 +39,14 @@ func newSettings(opts []Option) settings {
 	}
 	for _, o := range opts {
 		o(&s)
+	}
+	if s.logger == nil {
+		s.logger = slog.Default()
+		if level, given, err := cluster.LogLevel(s.getenv); err != nil {
+			s.err = err
+		} else if given {
+			s.logger = cluster.WithLevel(s.logger, level)
+		}
 	}
 	return s
 }
@@ -57,7 +65,8 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithLogger sends the store's log lines, such as whom a call waits for, to l. Without it they go to slog.Default.
+// WithLogger sends the store's log lines, such as whom a call waits for, to l. Without it they go to slog.Default, with the level that
+// PARAGON_LOG says (debug, info, warn or error), if it is set.
 func WithLogger(l *slog.Logger) Option {
 	return func(s *settings) {
 		if l != nil {

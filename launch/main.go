@@ -24,6 +24,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/launch/agent"
 	"github.com/paragon-train/paragon/launch/logline"
 )
@@ -32,6 +33,12 @@ func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 
 // exitUsage is the exit code for a command line that makes no sense.
 const exitUsage = 2
+
+// logLevel is what the environment says; run has checked it.
+func logLevel() slog.Level {
+	level, _, _ := cluster.LogLevel(os.Getenv)
+	return level
+}
 
 // A usageError is one about the command line.
 type usageError struct{ error }
@@ -46,7 +53,12 @@ type exitError int
 func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	log := slog.New(logline.New(stderr, slog.LevelInfo))
+	level, _, err := cluster.LogLevel(os.Getenv)
+	if err != nil {
+		fmt.Fprintf(stderr, "launch: %v\n", err)
+		return exitUsage
+	}
+	log := slog.New(logline.New(stderr, level))
 	slog.SetDefault(log)
 	if len(args) > 1 {
 		switch args[1] {
@@ -61,7 +73,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	app := newApp(stdout, stderr)
-	err := app.Run(joinBool(app, args))
+	err = app.Run(joinBool(app, args))
 	var exit exitError
 	var usage usageError
 	switch {

@@ -29,7 +29,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	out := lines.New(lines.Config{
 		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr),
 	})
-	log := slog.New(logline.New(printer{out}, slog.LevelInfo)) // log lines, too, come out whole
+	log := slog.New(logline.New(printer{out}, logLevel())) // log lines, too, come out whole
 	slog.SetDefault(log)
 	method := ssh.New(ssh.Config{Command: o.sshCommand, Executable: exe, AgentArgs: []string{"agent", o.hostTimeout.String()}, Logger: log})
 	startLocal := func(ctx context.Context) (*local.Machine, error) {

@@ -136,7 +136,7 @@ func searchCommand(c *cli.Context, out *os.File, stderr io.Writer) error {
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && term.IsTerminal(int(out.Fd())) {
 		log = status // it stands above the table
 	}
-	logger := slog.New(logline.New(log, slog.LevelInfo))
+	logger := slog.New(logline.New(log, logLevel()))
 	slog.SetDefault(logger)
 	s.Config.Logger, s.Jobs.Logger = logger, logger
 	if c.Bool("verbose") {
