@@ -110,7 +110,7 @@ func TestResidualsBelongToDevices(t *testing.T) {
 
 func TestCompressionValidate(t *testing.T) {
 	good := []Compression{{}, {Type: "none"}, {Type: "2bit"}, {Type: "2bit", Threshold: 2}, {Type: "1bit", Threshold: -1}, {Type: "fp16", Pull: "fp16"}, {Type: "bf16"},
-		{Type: "topk"}, {Type: "topk", Ratio: 1, Pull: "bf16"}, {Type: "2bit", Pull: "fp16"}, {Pull: "bf16"}, {Pull: "none"}}
+		{Type: "2bit", Scale: 1}, {Type: "2bit", Scale: 1e-6}, {Type: "topk"}, {Type: "topk", Ratio: 1, Pull: "bf16"}, {Type: "2bit", Pull: "fp16"}, {Pull: "bf16"}, {Pull: "none"}}
 	for _, c := range good {
 		if err := c.Validate(); err != nil {
 			t.Errorf("%+v: got error %v", c, err)
@@ -125,6 +125,9 @@ func TestCompressionValidate(t *testing.T) {
 		{Compression{Type: "1bit", Threshold: nan}, "got NaN"}, {Compression{Threshold: 1}, "got 1"}, {Compression{Type: "bf16", Threshold: 0.5}, "got 0.5"},
 		{Compression{Type: "topk", Threshold: 0.5}, "got 0.5"}, {Compression{Type: "topk", Ratio: -0.1}, "ratio: got -0.1"},
 		{Compression{Type: "topk", Ratio: 1.5}, "ratio: got 1.5"}, {Compression{Type: "topk", Ratio: math.NaN()}, "ratio: got NaN"},
+		{Compression{Type: "2bit", Scale: -1}, "scale: got -1"}, {Compression{Type: "2bit", Scale: math.NaN()}, "scale: got NaN"},
+		{Compression{Type: "2bit", Scale: 1e7}, "scale: got 1e+07"}, {Compression{Type: "2bit", Scale: 1e-7}, "scale: got 1e-07"},
+		{Compression{Type: "2bit", Scale: 1, Threshold: 0.5}, "threshold 0.5"}, {Compression{Type: "1bit", Scale: 1}, "only 2bit"},
 		{Compression{Type: "2bit", Ratio: 0.5}, "only topk"}, {Compression{Type: "1bit", Pull: "1bit"}, `"1bit" of values sent back`},
 	} {
 		if err := x.c.Validate(); err == nil || !strings.Contains(err.Error(), x.want) {
@@ -132,7 +135,7 @@ func TestCompressionValidate(t *testing.T) {
 		}
 	}
 	for want, c := range map[string]Compression{
-		"none": {}, "bf16": {Type: "bf16"}, "2bit threshold 0.5": {Type: "2bit"}, "1bit threshold -1": {Type: "1bit", Threshold: -1},
+		"2bit scale 0.5": {Type: "2bit", Scale: 0.5}, "none": {}, "bf16": {Type: "bf16"}, "2bit threshold 0.5": {Type: "2bit"}, "1bit threshold -1": {Type: "1bit", Threshold: -1},
 		"topk ratio 0.01, back fp16": {Type: "topk", Pull: "fp16"}, "none, back bf16": {Pull: "bf16"},
 	} {
 		if got := c.String(); got != want {

@@ -3,7 +3,9 @@ package kvstore
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
 
@@ -18,7 +20,8 @@ import (
 //     travels as float32, the gradient and all that its residual holds. So does a shard whose residual has grown that far, which is looked
 //     at every 64 rounds. The log says so once. If it happens often the threshold is too small.
 //
-// A value sent back beyond 65504 is infinite in fp16.
+// 1bit, and 2bit with a fixed Threshold, do badly under optimizers with second moments, such as adam: see
+// docs/design/0010-compression.md. A value sent back beyond 65504 is infinite in fp16.
 type Compression struct {
 	// Type is "none" (or empty), "fp16", "bf16", "2bit", "1bit" or "topk". The last three keep what they leave out as a
 	// residual on the worker and add it to the next push (error feedback).
@@ -29,6 +32,9 @@ type Compression struct {
 	Type string
 	// Threshold of 2bit (above 0) and 1bit. Zero means 0.5 for 2bit, and 0 for 1bit.
 	Threshold float32
+	// Scale of 2bit takes the place of Threshold: that of each push of a shard is Scale times the root mean square of its gradient, so one
+	// number suits all layers and all of a run. 1 is a good one. Zero: Threshold.
+	Scale float64
 	// Ratio of topk is the share of a shard's values that are sent, above 0 and at most 1, rounded to a whole number of
 	// values, at least one. Zero means 0.01.
 	Ratio float64
@@ -41,10 +47,12 @@ type Compression struct {
 func (c Compression) String() string {
 	c = c.withDefaults()
 	text := c.Type
-	switch c.Type {
-	case "2bit", "1bit":
+	switch {
+	case c.Scale != 0:
+		text += fmt.Sprintf(" scale %v", c.Scale)
+	case c.quantised():
 		text += fmt.Sprintf(" threshold %v", c.Threshold)
-	case "topk":
+	case c.Type == "topk":
 		text += fmt.Sprintf(" ratio %v", c.Ratio)
 	}
 	if c.Pull != "none" {
@@ -71,6 +79,13 @@ func (c Compression) Validate() error {
 	default:
 		return fmt.Errorf("kvstore: compression: unknown type %q, want none, fp16, bf16, 2bit, 1bit or topk", c.Type)
 	}
+	if c.Type != "2bit" && c.Scale != 0 {
+		return fmt.Errorf("kvstore: compression %q: scale: got %v, want none: only 2bit has one", c.Type, c.Scale)
+	}
+	if !(c.Scale >= 0 && c.Scale <= maxScale) || c.Scale != 0 && (c.Scale < 1/maxScale || c.Threshold != 0) {
+		return fmt.Errorf("kvstore: compression 2bit: scale: got %v and threshold %v, want a scale of %v to %v and no threshold, or no scale", c.Scale,
+			c.Threshold, 1/maxScale, maxScale)
+	}
 	if c.Type != "topk" && c.Ratio != 0 {
 		return fmt.Errorf("kvstore: compression %q: ratio: got %v, want none: only topk has one", c.Type, c.Ratio)
 	}
@@ -84,6 +99,30 @@ func (c Compression) Validate() error {
 	return fmt.Errorf("kvstore: compression: unknown type %q of values sent back, want none, fp16 or bf16", c.Pull)
 }
 
+// Warning says why c and an optimizer on the gradients that it compresses do not go together; empty: they do, or nothing is known
+// against it.
+func (c Compression) Warning(optimizer optim.Config) string {
+	adaptive := []string{"adam", "adamw", "adagrad", "rmsprop", "ftrl", "lamb"}
+	if !c.quantised() || c.Scale != 0 || !slices.Contains(adaptive, optimizer.Name) {
+		return ""
+	}
+	return fmt.Sprintf("compression %v with optimizer %s is likely to diverge: where each code has one size, a second moment says how often a value is "+
+		"sent, not how large it is (Tang et al., 1-bit Adam, ICML 2021); use 2bit with a Scale, topk, bf16 or fp16", c, optimizer.Name)
+}
+
+const maxScale = 1e6
+
+// at returns c for one push of n values whose gradient has this Euclidean norm: with its threshold.
+func (c Compression) at(norm float64, n int) Compression {
+	if c.Scale != 0 {
+		c.Threshold = float32(min(max(c.Scale*norm/math.Sqrt(float64(n)), leastThreshold), math.MaxFloat32))
+	}
+	return c
+}
+
+// leastThreshold is for gradients of zeros: a threshold is above 0.
+const leastThreshold = 1e-30
+
 // withDefaults returns c with its threshold and ratio filled in.
 func (c Compression) withDefaults() Compression {
 	if c.Type == "" {
@@ -92,7 +131,7 @@ func (c Compression) withDefaults() Compression {
 	if c.Pull == "" {
 		c.Pull = "none"
 	}
-	if c.Type == "2bit" && c.Threshold == 0 {
+	if c.Type == "2bit" && c.Threshold == 0 && c.Scale == 0 {
 		c.Threshold = 0.5
 	}
 	if c.Type == "topk" && c.Ratio == 0 {

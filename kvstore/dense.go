@@ -11,27 +11,28 @@ import (
 // A densePush is the push of a dense key, or push and pull in one trip. It is used again for each round.
 type densePush struct {
 	*op
-	heads    []wire.Push
-	acks     []wire.Ack
-	values   []wire.Value
-	payloads [][1][]byte
-	codes    []room    // of each shard: its encoded gradient, or its swapped bytes
-	lengths  []int     // bytes of the codes
-	plain    []bool    // by shard: it travels as it is, float32
-	judged   []bool    // by shard: this worker has looked at norms
-	norms    []float64 // by shard: of the sum, over the weight
-	devices  []float64 // norms of the devices' gradients, where each is compressed by itself
-	encoded  bool      // codes or sum hold a compressed gradient whose push failed; it will be sent again
-	sum      []float32
-	landing  landing
-	nowhere  []float32 // where a value goes that nobody asked for
+	heads      []wire.Push
+	acks       []wire.Ack
+	values     []wire.Value
+	payloads   [][1][]byte
+	codes      []room    // of each shard: its encoded gradient, or its swapped bytes
+	lengths    []int     // bytes of the codes
+	plain      []bool    // by shard: it travels as it is, float32
+	thresholds []float32 // by shard: of 2bit
+	judged     []bool    // by shard: this worker has looked at norms
+	norms      []float64 // by shard: of the sum, over the weight
+	devices    []float64 // norms of the devices' gradients, where each is compressed by itself
+	encoded    bool      // codes or sum hold a compressed gradient whose push failed; it will be sent again
+	sum        []float32
+	landing    landing
+	nowhere    []float32 // where a value goes that nobody asked for
 }
 
 func newDensePush(k *key) *densePush {
 	n := len(k.shards)
 	p := &densePush{op: newOp(k.s, "push", k.name, n), heads: make([]wire.Push, n), acks: make([]wire.Ack, n),
 		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]room, n), lengths: make([]int, n),
-		plain: make([]bool, n), judged: make([]bool, n), norms: make([]float64, n)}
+		plain: make([]bool, n), judged: make([]bool, n), norms: make([]float64, n), thresholds: make([]float32, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
 		c.key, c.shard = k, i
@@ -81,7 +82,7 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 	p.verb, p.round = verb, round
 	for i := range p.heads {
 		n := int(k.shards[i].Length)
-		p.heads[i] = wire.Push{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Codec: p.codec(c), Threshold: c.Threshold,
+		p.heads[i] = wire.Push{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Codec: p.codec(c), Threshold: p.thresholds[i],
 			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis(), Counted: counted, Judged: p.judged[i]}
 		if p.judged[i] {
 			p.heads[i].Norm = p.norms[i]

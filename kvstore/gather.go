@@ -69,6 +69,8 @@ func (p *densePush) gatherSum(k *key, c Compression, sum []float32, verb string,
 		if residual != nil {
 			r = residual[from:to]
 		}
+		c := c.at(p.norms[i], to-from)
+		p.thresholds[i] = c.Threshold
 		switch {
 		case p.plain[i]: // the servers judge it, and may refuse it
 			p.payloads[i][0] = p.asItIs(i, sum[from:to])

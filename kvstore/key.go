@@ -170,6 +170,7 @@ func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]
 		if c.feedback() {
 			residual = f.residual(c, i, len(sum))
 		}
+		c := c.at(norms[i], len(sum))
 		switch {
 		case c.carries(residual, g, norms[i], round):
 			addDecoded(native, c, sum, f.code.encode(native, c, &f.top, residual, g), scratch)

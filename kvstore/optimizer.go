@@ -36,6 +36,7 @@ func (s *store) SetOptimizer(ctx context.Context, cfg optim.Config) error {
 	}
 	s.mu.Lock()
 	s.optimizer = &cfg
+	s.warnOfMisfit()
 	saved := s.saved
 	s.saved = nil
 	s.mu.Unlock()

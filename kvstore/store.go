@@ -45,6 +45,7 @@ type store struct {
 	keys      map[string]*key
 	beginning map[string]bool // keys whose Init is under way
 	optimizer *optim.Config   // that this worker set
+	warned    string          // what the log last said of compression and optimizer
 	saved     *optim.Config   // that the last Load on rank 0 found, until it was put to use
 	era       uint64          // the change since which barriers and loads are counted
 	barriers  uint64
@@ -94,7 +95,19 @@ func (s *store) SetCompression(ctx context.Context, c Compression) error {
 		return fmt.Errorf("kvstore: set compression %v: %w", c, ErrClosed)
 	}
 	s.compression.Store(&c)
+	s.warnOfMisfit()
 	return nil
+}
+
+// warnOfMisfit logs, on one worker, that compression and optimizer do not go together. The caller holds mu.
+func (s *store) warnOfMisfit() {
+	if s.optimizer == nil || s.Rank() != 0 {
+		return
+	}
+	if text := s.compression.Load().Warning(*s.optimizer); text != "" && text != s.warned {
+		s.warned = text
+		s.logger.Warn("kvstore: " + text)
+	}
 }
 
 // compressionOf returns how a key travels: averaged keys always as they are.

@@ -133,6 +133,11 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 	if cfg.Optimizer.Reduction == "" {
 		cfg.Optimizer.Reduction = optim.Mean
 	}
+	if cfg.UpdateOnWorker && cfg.Store.Rank() == 0 { // the store does not know this optimizer
+		if text := cfg.Compression.Warning(cfg.Optimizer); text != "" {
+			cfg.Logger.Warn("worker: " + text)
+		}
+	}
 	params := cfg.Programs[0].Params()
 	t := &Trainer{cfg: cfg, keys: make([]string, len(params)), ready: make([]int, len(params)), elastic: elasticOf(cfg.Store)}
 	if err := t.makeUnits(); err != nil {

@@ -210,7 +210,8 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "kvstore", Value: "dist_sync", Usage: "dist_sync or dist_async; without a launcher a job of one worker"},
 		&cli.StringFlag{Name: "compression", Value: "none", Usage: "of pushed gradients: none, fp16, bf16, 2bit, 1bit or topk"},
 		&cli.Float64Flag{Name: "compression-ratio", Usage: "share of the values that topk sends (0: 0.01)"},
-		&cli.Float64Flag{Name: "compression-threshold", Usage: "threshold of 2bit (0: 0.5) or 1bit, in units of a gradient summed over a worker's batch"},
+		&cli.Float64Flag{Name: "compression-threshold", Usage: "threshold of 2bit or 1bit, in units of a gradient summed over a worker's batch"},
+		&cli.Float64Flag{Name: "compression-scale", Usage: "2bit without a threshold: the threshold of each layer and step is this times the root mean square of its gradient (0: 1)"},
 		&cli.StringFlag{Name: "compression-pull", Value: "none", Usage: "of values sent back: none, fp16 or bf16"},
 		&cli.IntFlag{Name: "staleness", Value: -1, Usage: "dist_async: by how many steps a worker may run ahead of the slowest (-1: no bound)"},
 		&cli.IntFlag{Name: "local-steps", Usage: "steps that a worker takes by itself between two exchanges, for slow links (0: none; each step exchanges gradients)"},
@@ -233,6 +234,10 @@ func resumes(c *cli.Context) bool {
 }
 
 func fromFlags(c *cli.Context) settings {
+	scale := c.Float64("compression-scale")
+	if c.String("compression") == "2bit" && scale == 0 && c.Float64("compression-threshold") == 0 {
+		scale = 1 // one threshold for all layers does not train this network under Adam
+	}
 	return settings{
 		data: c.String("data"), download: c.Bool("download"),
 		trainExamples: c.Int("train-examples"), testImages: c.Int("test-examples"),
@@ -243,7 +248,7 @@ func fromFlags(c *cli.Context) settings {
 		store: c.String("kvstore"), updateOnWorker: c.Bool("update-on-worker"),
 		compression: kvstore.Compression{
 			Type: c.String("compression"), Ratio: c.Float64("compression-ratio"),
-			Threshold: float32(c.Float64("compression-threshold")), Pull: c.String("compression-pull"),
+			Threshold: float32(c.Float64("compression-threshold")), Scale: scale, Pull: c.String("compression-pull"),
 		},
 		staleness: c.Int("staleness"), localSteps: c.Int("local-steps"), outerRate: c.Float64("outer-lr"), outerMomentum: c.Float64("outer-momentum"),
 		checkpoint: worker.CheckpointConfig{Dir: c.String("checkpoint-dir"), EverySteps: c.Int("checkpoint-steps"), Every: c.Duration("checkpoint-every"), Resume: resumes(c)},

@@ -28,6 +28,8 @@ func twoBit(w *Worker) {
 		}
 	}
 	w.follows(kvstore.Compression{Type: "2bit", Threshold: 0.5})
+	w.compress(kvstore.Compression{Type: "2bit", Scale: 1.5})
+	w.follows(kvstore.Compression{Type: "2bit", Scale: 1.5})
 	w.compress(kvstore.Compression{})
 }
 
@@ -86,7 +88,7 @@ func topK(w *Worker) {
 // same behind.
 func residuals(w *Worker) {
 	random := rand.New(rand.NewPCG(uint64(w.r), 5))
-	for _, c := range []kvstore.Compression{{Type: "2bit", Threshold: 0.75}, {Type: "1bit", Threshold: 0.25}, {Type: "topk", Ratio: 0.003, Pull: "bf16"}} {
+	for _, c := range []kvstore.Compression{{Type: "2bit", Threshold: 0.75}, {Type: "2bit", Scale: 2}, {Type: "1bit", Threshold: 0.25}, {Type: "topk", Ratio: 0.003, Pull: "bf16"}} {
 		w.compress(c)
 		now := func() map[string][][]float32 {
 			r, err := w.Store.Residuals(w.Ctx)
@@ -96,7 +98,7 @@ func residuals(w *Worker) {
 		if left := now(); len(left) > 0 {
 			w.failf("%s: residuals before the first push: got those of %d keys, want none", c, len(left))
 		}
-		keys, grads := map[string]int{w.key("small.%s", c.Type): 10, w.key("big.%s", c.Type): w.bigSize()}, map[string][]float32{}
+		keys, grads := map[string]int{w.key("small.%v", c): 10, w.key("big.%v", c): w.bigSize()}, map[string][]float32{}
 		push := func() {
 			for _, key := range slices.Sorted(maps.Keys(keys)) {
 				w.push(key, grads[key])
@@ -126,8 +128,8 @@ func residuals(w *Worker) {
 			return w.Store.SetResiduals(w.Ctx, kvstore.Residuals{Compression: before.Compression, Values: map[string][][]float32{key: values}})
 		}
 		w.is("residuals of no key", put("none", []float32{1}), kvstore.ErrUnknownKey)
-		w.is("short residuals", put(w.key("small.%s", c.Type), make([]float32, 9)), kvstore.ErrSize)
-		w.is("residuals of two devices", put(w.key("small.%s", c.Type), make([]float32, 10), make([]float32, 10)), kvstore.ErrConflict)
+		w.is("short residuals", put(w.key("small.%v", c), make([]float32, 9)), kvstore.ErrSize)
+		w.is("residuals of two devices", put(w.key("small.%v", c), make([]float32, 10), make([]float32, 10)), kvstore.ErrConflict)
 		w.compress(kvstore.Compression{Type: "2bit", Threshold: 0.125})
 		w.is("residuals of another compression", w.Store.SetResiduals(w.Ctx, before), kvstore.ErrConflict)
 		w.compress(kvstore.Compression{})
@@ -137,7 +139,7 @@ func residuals(w *Worker) {
 
 // follows pushes random gradients, the same on all workers, and compares with the formula and its residual.
 func (w *Worker) follows(c kvstore.Compression) {
-	key, size := w.key("random"), 12345
+	key, size := w.key("random.%v", c), 12345
 	w.init(key, make([]float32, size))
 	random := rand.New(rand.NewPCG(3, 4))
 	residual, want, out := make([]float32, size), make([]float32, size), make([]float32, size)
@@ -166,6 +168,13 @@ func quantise(c kvstore.Compression, residual, grad []float32) []float32 {
 			said[i], residual[i] = residual[i], 0
 		}
 		return said
+	}
+	if c.Scale > 0 {
+		squares := 0.0
+		for _, g := range grad {
+			squares += float64(g) * float64(g)
+		}
+		c.Threshold = float32(c.Scale * math.Sqrt(squares/float64(len(grad))))
 	}
 	for i, g := range grad {
 		residual[i] += g
