@@ -20,8 +20,8 @@ import (
 //     travels as float32, the gradient and all that its residual holds. So does a shard whose residual has grown that far, which is looked
 //     at every 64 rounds. The log says so once. If it happens often the threshold is too small.
 //
-// 1bit, and 2bit with a fixed Threshold, do badly under optimizers with second moments, such as adam: see
-// docs/design/0010-compression.md. A value sent back beyond 65504 is infinite in fp16.
+// 1bit, and 2bit with one Threshold for all, do badly under optimizers with second moments, such as adam; whatever has a residual needs a
+// smaller learning rate under momentum: docs/design/0010-compression.md has measurements. A value sent back beyond 65504 is infinite in fp16.
 type Compression struct {
 	// Type is "none" (or empty), "fp16", "bf16", "2bit", "1bit" or "topk". The last three keep what they leave out as a
 	// residual on the worker and add it to the next push (error feedback).
