@@ -164,3 +164,29 @@ func TestTheGuardCatchesSpikesOfDevices(t *testing.T) {
 		}
 	}
 }
+
+// Every optimizer takes a huge finite gradient as its formula does, in every store; see also package optim.
+func TestHugeGradientsLeaveValuesFinite(t *testing.T) {
+	for _, kind := range []string{"local", "device", "dist_sync", "dist_async"} {
+		for _, cfg := range []optim.Config{{Name: "sgd"}, {Name: "nag", Momentum: 0.9}, {Name: "adam"}, {Name: "adamw"}, {Name: "adagrad"}, {Name: "rmsprop"},
+			{Name: "rmsprop", Centered: true, Momentum: 0.9}, {Name: "ftrl"}, {Name: "lars"}, {Name: "lamb"}, {Name: "test"}} {
+			kv, _ := storeWithLog(t, kind)
+			ctx, n := t.Context(), 20 // whole vectors and some more
+			must(kv.SetOptimizer(ctx, cfg))
+			must(kv.Init(ctx, "w", slices.Repeat([]float32{1}, n)))
+			must(kv.InitRows(ctx, "e", 3, n, slices.Repeat([]float32{1}, 3*n)))
+			out, row := make([]float32, n), make([]float32, n)
+			for _, size := range []float32{1, 1e30, -2e19, 1} {
+				grad := slices.Repeat([]float32{size}, n)
+				must(kv.PushPull(ctx, "w", [][]float32{grad}, [][]float32{out}))
+				must(kv.PushRows(ctx, "e", []int64{1}, grad))
+			}
+			must(kv.PullRows(ctx, "e", []int64{1}, row))
+			for i := range n {
+				if out[i]-out[i] != 0 || row[i]-row[i] != 0 {
+					t.Fatalf("%s, %s: value %d is %v, of the row %v", kind, cfg.Name, i, out[i], row[i])
+				}
+			}
+		}
+	}
+}
