@@ -190,3 +190,24 @@ func TestHugeGradientsLeaveValuesFinite(t *testing.T) {
 		}
 	}
 }
+
+// After a Load the guard's measure begins anew, and so does what this worker knows of its limits: it compresses what it would have sent as it is.
+func TestLimitsAreForgottenWithALoad(t *testing.T) {
+	kv, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithEnv(nothing), kvstore.WithLogger(slog.New(slog.DiscardHandler)),
+		kvstore.WithGuard(kvstore.Guard{Factor: 10, Warmup: 2}))
+	must(err)
+	defer kv.Close()
+	ctx, out, file := t.Context(), make([]float32, 1), t.TempDir()+"/saved"
+	must(kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1}))
+	must(kv.SetCompression(ctx, kvstore.Compression{Type: "2bit"}))
+	must(kv.Init(ctx, "w", []float32{0}))
+	for range 4 {
+		must(kv.PushPull(ctx, "w", [][]float32{{0.5}}, [][]float32{out}))
+	}
+	must(kv.Save(ctx, file))
+	must(kv.Load(ctx, file))
+	must(kv.PushPull(ctx, "w", [][]float32{{100}}, [][]float32{out}))
+	if out[0] != 2.5 || kv.(kvstore.Guarded).Caught("w") != 0 {
+		t.Errorf("got %v and %d caught, want 2.5 and none", out[0], kv.(kvstore.Guarded).Caught("w"))
+	}
+}

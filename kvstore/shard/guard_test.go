@@ -444,7 +444,8 @@ func TestJudgedContributionsAreTakenWithTheirNorms(t *testing.T) {
 		for round, x := range []struct {
 			values []float32
 			norm   float64 // 0: not judged
-		}{{[]float32{3, 4}, 0}, {[]float32{300, 400}, 7}, {[]float32{30, 40}, 6}, {[]float32{inf, 1}, 6}, {[]float32{30, 40}, 0}, {[]float32{nan, 1}, 5}} {
+		}{{[]float32{3, 4}, 0}, {[]float32{300, 400}, 7}, {[]float32{30, 40}, 6}, {[]float32{inf, 1}, 6}, {[]float32{30, 40}, 0}, {[]float32{nan, 1}, 5},
+			{[]float32{1, 1}, 1000}} { // its worker had an older limit
 			c := contribution(s, 0, uint64(round), x.values...)
 			c.Judged, c.Norm = x.norm > 0, x.norm
 			mustPush(t, s, c, Held)
@@ -452,8 +453,8 @@ func TestJudgedContributionsAreTakenWithTheirNorms(t *testing.T) {
 			limits = append(limits, v.Limit())
 			v.Release()
 		}
-		wantValue(t, s, 6, 333, 444)
-		if want := []float64{0, 20, 24, 24, 24, 24}; !slices.Equal(limits, want) {
+		wantValue(t, s, 7, 334, 445)
+		if want := []float64{0, 20, 24, 24, 24, 24, 24}; !slices.Equal(limits, want) {
 			t.Errorf("mode %d: limits after each round: got %v, want %v", mode, limits, want)
 		}
 		var rounds []uint64
@@ -464,7 +465,7 @@ func TestJudgedContributionsAreTakenWithTheirNorms(t *testing.T) {
 			t.Errorf("mode %d: caught in rounds %v, want %v", mode, rounds, want)
 		}
 		for _, bad := range []Contribution{{Judged: true, Norm: math.NaN()}, {Judged: true, Norm: math.Inf(1)}, {Judged: true, Norm: -1}, {Norm: 3}} {
-			c := contribution(s, 0, 6, 1, 1)
+			c := contribution(s, 0, 7, 1, 1)
 			c.Judged, c.Norm = bad.Judged, bad.Norm
 			if status, err := s.Push(c); status != Refused || err == nil || !strings.Contains(err.Error(), "got norm") {
 				t.Errorf("norm %v, judged %v: got %v and error %v, want it refused", bad.Norm, bad.Judged, status, err)
