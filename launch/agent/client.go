@@ -217,12 +217,12 @@ func (c *Client) read(r io.Reader) {
 	if !errors.Is(err, io.EOF) {
 		c.lost = fmt.Errorf("%w: %w", c.lost, err)
 	}
+	close(c.gone) // first: who hears of the end of a process asks whether its agent is there
 	for _, h := range c.processes {
 		h.exit = process.Exit{Code: 255, Err: fmt.Sprintf("connection to %s lost", c.host)}
 		close(h.done)
 	}
 	clear(c.processes)
-	close(c.gone)
 	c.stop()
 }
 
