@@ -103,10 +103,7 @@ func (n *Node) until(ctx context.Context, ok func(*wire.Membership) bool) error 
 		select {
 		case <-changed:
 		case <-n.done:
-			if err := n.Err(); err != nil {
-				return err
-			}
-			return errors.New("the job has finished")
+			return n.why()
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the news of the membership: %w", ctx.Err())
 		}
@@ -133,13 +130,14 @@ func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire
 		case err == nil:
 			return "", nil
 		case alive && n.ctx.Err() != nil:
-			if why := n.Err(); why != nil {
-				return "", why
-			}
-			return "", errors.New("the job has finished")
+			return "", n.why()
 		case errors.As(err, &refusal):
 			if refusal.Code == wire.CodeTimeout {
 				return refusal.Text, err
+			}
+			if refusal.Code == wire.CodeUnknownNode && alive { // what the next heartbeat would bring
+				n.end(&LostError{refusal.Text})
+				return "", n.why()
 			}
 			if refusal.Code == wire.CodeUnavailable && alive { // the job has ended; the watch is about to say so
 				return "", n.ending(ctx, err)
@@ -170,9 +168,7 @@ func (n *Node) ending(ctx context.Context, known error) error {
 	defer t.Stop()
 	select {
 	case <-n.done:
-		if err := n.Err(); err != nil {
-			return err
-		}
+		return n.why()
 	case <-t.C:
 	case <-ctx.Done():
 	}

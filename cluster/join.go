@@ -90,10 +90,7 @@ func (n *Node) start(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-n.done:
-			if err := n.Err(); err != nil {
-				return err
-			}
-			return errors.New("cluster: join: the job has finished")
+			return n.why()
 		case <-ctx.Done():
 			return fmt.Errorf("cluster: join: %w (%w): waiting for %s", ctx.Err(), context.Cause(ctx), waitingFor(n.Membership()))
 		}
@@ -214,7 +211,7 @@ func (n *Node) hear(asked time.Time, err error) {
 	}
 	switch {
 	case refusal != nil && refusal.Code == wire.CodeUnknownNode:
-		n.end(fmt.Errorf("cluster: %w: %s", ErrLost, refusal.Text))
+		n.end(&LostError{refusal.Text})
 	case errors.Is(err, transport.ErrAuth):
 		n.end(fmt.Errorf("cluster: %w", err))
 	case silent > n.cfg.SchedulerTimeout && before > n.cfg.SchedulerTimeout/2:

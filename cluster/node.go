@@ -20,7 +20,9 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrFailed: the job failed; the text says why.
 	ErrFailed = errors.New("the job failed")
-	// ErrLost: the scheduler no longer counts the node as a member.
+	// ErrFinished: all workers that counted are done.
+	ErrFinished = errors.New("the job has finished")
+	// ErrLost: the scheduler no longer counts the node as a member. It is in the chain as a *LostError.
 	ErrLost = errors.New("no longer a member of the job")
 	// ErrRemoved: the node was asked to leave the job, and all it did counts. It leaves in order.
 	ErrRemoved = errors.New("removed from the job")
@@ -31,6 +33,22 @@ var (
 	// ErrScheduler: the scheduler was out of reach for too long.
 	ErrScheduler = errors.New("scheduler out of reach")
 )
+
+// HowToComeBack is what a person can do about a process that the job goes on without.
+const HowToComeBack = "end this process, and start it anew as one that joins (PARAGON_JOIN=1) if it should come back"
+
+// A LostError ends a node that the scheduler no longer counts: it was silent for longer than its lease, say. It is ErrLost.
+type LostError struct {
+	Reason string // in the scheduler's words
+}
+
+// Error says what to do, too.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("cluster: %v: %s; %s", ErrLost, e.Reason, HowToComeBack)
+}
+
+// Is says that it is ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // Node is a process's place in a job. Its methods may be called together from any goroutine.
 type Node struct {
@@ -110,6 +128,14 @@ func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
+}
+
+// why is Err of a node that has ended, for whoever cannot go on.
+func (n *Node) why() error {
+	if err := n.Err(); err != nil {
+		return err
+	}
+	return fmt.Errorf("cluster: %w", ErrFinished)
 }
 
 // end ends the node for a reason; the first one counts. All its waits end with it.
@@ -231,10 +257,7 @@ func (c *caller) Call(ctx context.Context, request, answer wire.Message, dst []b
 	if err != nil && errors.Is(err, transport.ErrClosed) {
 		select {
 		case <-c.n.done:
-			if why := c.n.Err(); why != nil {
-				return nil, fmt.Errorf("%w: %w", why, err)
-			}
-			return nil, fmt.Errorf("cluster: the job has finished: %w", err)
+			return nil, fmt.Errorf("%w: %w", c.n.why(), err)
 		default:
 		}
 	}
@@ -253,7 +276,7 @@ func (n *Node) Server(rank Rank) (transport.Caller, string, error) {
 		if n.err != nil {
 			return nil, "", n.err
 		}
-		return nil, "", errors.New("cluster: the job has finished")
+		return nil, "", fmt.Errorf("cluster: %w", ErrFinished)
 	}
 	for _, m := range n.membership.Nodes {
 		if m.Role != wire.RoleServer || m.Rank != int32(rank) {

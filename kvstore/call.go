@@ -127,7 +127,10 @@ func (c *call) try() error {
 			return err // the op ended for another reason, which it knows
 		}
 		code, again, err := c.judge(err)
-		if !again {
+		switch {
+		case !again && code == wire.CodeUnavailable:
+			return c.ended(err)
+		case !again:
 			return err
 		}
 		o.note(c, err)
@@ -138,7 +141,7 @@ func (c *call) try() error {
 			if doubt.IsZero() {
 				doubt = began
 			} else if time.Since(doubt) > grace {
-				return err
+				return c.unheard(err)
 			}
 		case code == wire.CodeTimeout && time.Since(began) > time.Second:
 			pause, doubt = firstPause, time.Time{} // it did wait
@@ -159,6 +162,28 @@ func (c *call) try() error {
 	}
 }
 
+// ended gives the scheduler a moment to say how a job has ended of which a server says so: then all calls end alike.
+func (c *call) ended(err error) error {
+	t := time.NewTimer(time.Second)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.op.Done():
+	case <-c.op.s.node.Done():
+		return fmt.Errorf("%w; %w", c.op.s.over(), err)
+	}
+	return err
+}
+
+// unheard says what it may mean that a server goes on refusing this worker, where the scheduler has not said why for so long.
+func (c *call) unheard(err error) error {
+	var r *refused
+	if errors.As(err, &r) && (r.refusal.Code == wire.CodeUnknownNode || r.refusal.Code == wire.CodeStaleGeneration && r.refusal.Generation > r.ours) {
+		return fmt.Errorf("%w; the scheduler has not told this worker of that for %v: it is cut off, and may have been held for lost; %s", err, grace, cluster.HowToComeBack)
+	}
+	return err
+}
+
 // grace is how long two nodes may differ about the generation, or not prove the job's secret, before a call gives up.
 const grace = 15 * time.Second
 
@@ -169,7 +194,12 @@ func (c *call) judge(err error) (code wire.Code, again bool, _ error) {
 	var r *refused
 	if errors.As(err, &r) {
 		switch code = r.refusal.Code; code {
-		case wire.CodeTimeout, wire.CodeBusy, wire.CodeStaleGeneration, wire.CodeUnknownNode:
+		case wire.CodeStaleGeneration, wire.CodeUnknownNode:
+			if c.op.s.removed.Load() {
+				return code, false, fmt.Errorf("%w: %w", ErrRemoved, err)
+			}
+			return code, true, err
+		case wire.CodeTimeout, wire.CodeBusy:
 			return code, true, err
 		}
 		return code, moves, err
@@ -186,12 +216,19 @@ func (s *store) explain(err error) error {
 	case errors.Is(err, transport.ErrConnection), errors.Is(err, transport.ErrAuth), errors.Is(err, transport.ErrClosed):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	over := false // whatever the error is
 	select {
-	case <-s.node.Done(): // whatever it was, it is over
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case <-s.node.Done():
+		over = true
 	default:
-		return err
+		for _, end := range []error{cluster.ErrLost, cluster.ErrFailed, cluster.ErrFinished, cluster.ErrScheduler} {
+			over = over || errors.Is(err, end)
+		}
 	}
+	if over && !errors.Is(err, ErrUnavailable) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
 }
 
 // stamp writes the membership of the moment into the request.

@@ -17,7 +17,7 @@ var ErrRemoved = cluster.ErrRemoved
 var ErrNeeded = cluster.ErrNeeded
 
 // ErrFinished: all workers that counted are done, before this one did.
-var ErrFinished = errors.New("the job has finished")
+var ErrFinished = cluster.ErrFinished
 
 // An Elastic store is one of a job whose workers may change while it runs. The stores of Create are; worker.Trainer and Fit do
 // all of the following. Whoever trains with the store itself does so:
@@ -165,6 +165,7 @@ func (s *store) Ready(ctx context.Context) error {
 		return nil
 	}
 	if err := s.ask(ctx, "ready", n.Ready); err != nil {
+		s.removed.Store(errors.Is(err, ErrRemoved))
 		if s.finished() {
 			return fmt.Errorf("%w: %w", ErrFinished, err)
 		}

@@ -87,6 +87,8 @@ func meaning(code wire.Code) error {
 		return ErrFull
 	case wire.CodeUnsupported:
 		return ErrUnsupported
+	case wire.CodeRemoved:
+		return ErrRemoved
 	case wire.CodeUnknownNode, wire.CodeUnavailable, wire.CodeTimeout, wire.CodeUnauthorised, wire.CodeBusy:
 		return ErrUnavailable
 	}

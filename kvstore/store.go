@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -206,17 +205,12 @@ func (s *store) within(ctx context.Context) (context.Context, context.CancelCaus
 	return ctx, cancel
 }
 
-// over says why the job is over for this node.
+// over says why the job is over for this node: in the node's words, whatever call hears of it first, and wherever.
 func (s *store) over() error {
-	err := s.node.Err()
-	switch {
-	case errors.Is(err, cluster.ErrLost):
-		return fmt.Errorf("%w: %w: the job goes on without this worker, which was silent for too long; end this process, and start it "+
-			"anew as one that joins (PARAGON_JOIN=1) if it should come back", ErrUnavailable, err)
-	case err != nil:
+	if err := s.node.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return fmt.Errorf("%w: the job has finished", ErrUnavailable)
+	return fmt.Errorf("%w: %w", ErrUnavailable, ErrFinished)
 }
 
 // waitMillis is how long a server is asked to hold a request before it says whom it waits for.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -25,6 +26,9 @@ func Run(ctx context.Context, cfg Config) error {
 	node, err := cluster.Join(ctx, cfg.Cluster)
 	if err != nil {
 		ln.Close()
+		if errors.Is(err, cluster.ErrFinished) { // before it began
+			return nil
+		}
 		return fmt.Errorf("server: %w", err)
 	}
 	defer node.Close()
