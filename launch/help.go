@@ -56,7 +56,8 @@ left, all stop.
 A worker that dies, or whose host does, is lost. --on-worker-loss shrink: the others go on,
 if they are --min-workers at least. wait: training stops at its next step until another
 worker is there. fail: the job fails. A lost worker is started again where it was, after 1 s,
-then 2 s, 4 s and so on, --rejoin times in a row at most. With --backups 1 a server may be lost,
+then 2 s, 4 s and so on, --rejoin times in a row at most; before all have joined the others wait
+for it. With --backups 1 a server may be lost,
 too. A scheduler that dies is started again at once, and training goes on meanwhile. A job that
 fails all the same is started again from its newest checkpoint, --restarts times, with
 PARAGON_RESUME=1 in the environment: examples/cifar10 --checkpoint-dir then resumes.

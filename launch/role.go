@@ -43,7 +43,9 @@ func runScheduler(ctx context.Context, getenv func(string) string, report func(l
 		}
 	},
 		// A launcher that is gone needs no word; its agent ends us.
-		Waiting: func(names []string) { _ = report(job.WaitingLine(names)) },
+		Presence: func(role cluster.Role, rank int, here bool) {
+			_ = report(job.PresenceLine(role.String(), rank, here))
+		},
 		Running: func() { _ = report(job.RunningLine()) },
 		Failed:  func(reason string) { _ = report(job.FailedLine(reason)) },
 	})

@@ -167,7 +167,7 @@ func (c *Core) counted(request uint64, m *wire.Counted) {
 // loseWorker goes on without a worker that counted, or fails the job, as the policy has it. Survivors stand in rounds that need
 // the worker, so the generation goes up at once; ranks and division follow with the change.
 func (c *Core) loseWorker(n *node, why string) {
-	n.state = lost
+	n.state, n.why = lost, why
 	c.keep(n)
 	e := c.set.Elastic
 	text, stay := c.lostText(n, why), c.staying()
@@ -245,7 +245,7 @@ func (c *Core) passChange(t time.Time) {
 	e := c.set.Elastic
 	for _, n := range c.nodes {
 		if c.mayBeDropped(n) && due(n.joinBy) {
-			why := fmt.Sprintf("not ready within %v", e.JoinTimeout)
+			why := fmt.Sprintf("not ready within %v: a worker that joins has to call Ready of its store, as worker.Fit does", e.JoinTimeout)
 			if n.State == wire.MemberReady {
 				why = fmt.Sprintf("no place for it within %v: the job has its %d workers", e.JoinTimeout, c.staying())
 			}

@@ -18,7 +18,7 @@ import (
 //	add     Host, Slots: ask for workers on it;        answer: Done
 //	remove  Host: ask all workers there to leave;      answer: Done
 //	failed  Host, Reason: it could not be added;       answer: Done
-//	lost    Host, PID, Reason: that process ended;     answer: Done
+//	lost    Host, PID, Reason: that process ended;     answer: Done, with Phase; found by Place, too
 //	left    Host, PID: that worker ended with code 0;  answer: Done
 //	stop    the whole job is about to be stopped;      answer: Done
 //
@@ -34,7 +34,8 @@ type ControlRequest struct {
 	Host       string `json:"host,omitempty"`
 	Slots      int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
 	PID        uint32 `json:"pid,omitempty"`
-	Rank       int    `json:"rank,omitempty"` // of the server that is meant
+	Place      string `json:"place,omitempty"` // as which the process was started, "worker/1"; its number may be that of a shell
+	Rank       int    `json:"rank,omitempty"`  // of the server that is meant
 	Reason     string `json:"reason,omitempty"`
 	After      uint64 `json:"after,omitempty"`
 	WaitMillis int64  `json:"wait_ms,omitempty"`
@@ -45,6 +46,7 @@ type Done struct {
 	Error string `json:"error,omitempty"`
 	Again bool   `json:"again,omitempty"` // it may be done a moment later
 	Rank  uint32 `json:"rank,omitempty"`  // of the server that "add-server" asked for
+	Phase string `json:"phase,omitempty"` // of the job, after "lost"
 }
 
 // Events is the answer to "events".
@@ -156,7 +158,10 @@ func (c *Core) control(request uint64, m *wire.Control) {
 			return
 		}
 		c.report(request, c.eventsAfter(r.After))
-	case "lost", "left":
+	case "lost":
+		refusal := c.ended(r)
+		c.report(request, Done{Error: refusal, Phase: phaseNames[c.phase]})
+	case "left":
 		c.report(request, Done{Error: c.ended(r)})
 	case "remove-server":
 		refusal, again := c.removeServer(r.Rank)
@@ -200,23 +205,36 @@ func (c *Core) act(r ControlRequest) string {
 // waited for. It returns why that says nothing. A worker that ended well and could not say so has done all that it had to; where others go on,
 // whose division would hold all of its share for used, it is lost nevertheless, and the servers tell what it did.
 func (c *Core) ended(r ControlRequest) string {
+	n := c.process(r)
+	switch {
+	case n == nil:
+		return fmt.Sprintf("no node lives on host %s whose process is %d", r.Host, r.PID)
+	case !c.open():
+	case r.Op == "lost":
+		c.lose(n, r.Reason)
+	case n.Role != wire.RoleWorker:
+		return fmt.Sprintf("%v is no worker", n)
+	case c.set.joins() && n.Counts() && len(c.counting(wire.RoleWorker)) > 1:
+		c.lose(n, "its process ended with code 0 and could not say so")
+	default:
+		c.depart(n, &wire.Leave{Node: n.Node, OK: true})
+	}
+	return ""
+}
+
+// process finds the node that lives in a process: by its number, or by what it was started as.
+func (c *Core) process(r ControlRequest) *node {
+	var at *node
 	for _, n := range c.nodes {
-		if n.state == living && n.Host == r.Host && n.PID == r.PID && r.PID != 0 {
-			switch {
-			case !c.open():
-			case r.Op == "lost":
-				c.lose(n, r.Reason)
-			case n.Role != wire.RoleWorker:
-				return fmt.Sprintf("%v is no worker", n)
-			case c.set.joins() && n.Counts() && len(c.counting(wire.RoleWorker)) > 1:
-				c.lose(n, "its process ended with code 0 and could not say so")
-			default:
-				c.depart(n, &wire.Leave{Node: n.Node, OK: true})
-			}
-			return ""
+		switch {
+		case n.state != living || n.Host != r.Host:
+		case n.PID == r.PID && r.PID != 0:
+			return n
+		case n.wanted >= 0 && r.Place == fmt.Sprintf("%s/%d", roleName(n.Role), n.wanted):
+			at = n
 		}
 	}
-	return fmt.Sprintf("no node lives on host %s whose process is %d", r.Host, r.PID)
+	return at
 }
 
 // maxReport bounds an answer's JSON, which must fit a head.

@@ -58,7 +58,7 @@ type node struct {
 	nonce  uint64
 	state  state
 	told   bool   // it was sent the job's end
-	why    string // it was dropped
+	why    string // it was lost or dropped
 
 	heard     time.Time
 	deadline  time.Time // lost if not heard of by then
@@ -122,7 +122,12 @@ func (c *Core) Step(e Event) Output {
 		e.At = c.now
 	}
 	c.pass(e.At)
-	if e.Stop != "" && c.open() {
+	switch {
+	case e.Stop == "" || !c.open():
+	case c.phase == wire.PhaseForming && len(c.living(wire.RoleWorker)) == 0: // nobody waits, and nothing is lost
+		c.note("%s; no worker is there, and the job ends before it began", e.Stop)
+		c.end(wire.PhaseFinished, "")
+	default:
 		c.fail(e.Stop)
 	}
 	switch m := e.Message.(type) {
@@ -376,11 +381,11 @@ func (c *Core) member(request, id uint64) *node {
 	}
 	switch n.state {
 	case lost:
-		if n.why != "" {
-			c.refuse(request, wire.CodeUnknownNode, "node %d (%v) was dropped: %s", id, n, n.why)
-		} else {
-			c.refuse(request, wire.CodeUnknownNode, "node %d (%v) was held for lost", id, n)
+		how := "held for lost"
+		if !n.Counts() {
+			how = "dropped"
 		}
+		c.refuse(request, wire.CodeUnknownNode, "node %d (%v) was %s%s", id, n, how, because(n.why))
 		return nil
 	case left:
 		c.refuse(request, wire.CodeUnknownNode, "node %d (%v) has left", id, n)

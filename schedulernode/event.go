@@ -22,9 +22,16 @@ type Event struct {
 // An Output is what the Core says to an Event.
 type Output struct {
 	Answers  []Answer
-	Notes    []string // for people
-	Warnings []string // for people who should look at it
-	Records  []Record // to be kept before anybody gets an answer
+	Notes    []string   // for people
+	Warnings []string   // for people who should look at it
+	Presence []Presence // while the job is forming
+	Records  []Record   // to be kept before anybody gets an answer
+}
+
+// A Presence says that a node has registered, or is gone again.
+type Presence struct {
+	Place Place // that it wants; rank -1: any
+	Here  bool
 }
 
 // A Record is a piece of what the Core has decided. Restore makes a Core of the newest value of each key.

@@ -56,6 +56,7 @@ func (c *Core) register(request uint64, m *wire.Register) {
 		c.refuse(request, wire.CodeConflict, "%s: ranks go from 0 to %d", who, count-1)
 		return
 	}
+	c.makeRoom(m)
 	here := c.living(m.Role)
 	for _, n := range here {
 		if n.wanted >= 0 && n.wanted == m.Rank {
@@ -78,10 +79,30 @@ func (c *Core) register(request uint64, m *wire.Register) {
 	}
 	n := c.newNode(m)
 	c.note("node %d registered: %s", n.Node, who)
+	c.presence(n, true)
 	c.registered(request, n)
 	if len(c.living(wire.RoleWorker)) == c.set.Workers && len(c.living(wire.RoleServer)) == c.set.Servers {
 		c.form()
 	}
+}
+
+// makeRoom gives up a node of a job that is forming whose connection is gone, where another process comes in its place.
+func (c *Core) makeRoom(m *wire.Register) {
+	if c.phase != wire.PhaseForming {
+		return
+	}
+	here := c.living(m.Role)
+	for _, n := range here {
+		if !n.cut.IsZero() && n.wanted == m.Rank && (m.Rank >= 0 || len(here) == c.count(m.Role) && n.Host == m.Host) {
+			c.lose(n, "its connection is gone, and another process has come in its place")
+			return
+		}
+	}
+}
+
+// presence tells of a node that has registered while the job is forming, or is gone again.
+func (c *Core) presence(n *node, here bool) {
+	c.out.Presence = append(c.out.Presence, Presence{Place{n.Role, int(n.wanted)}, here})
 }
 
 func (c *Core) newNode(m *wire.Register) *node {
@@ -258,6 +279,7 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 			return
 		}
 		c.note("node %d left while the job was forming", n.Node)
+		c.presence(n, false)
 	case !n.Counts():
 		c.drop(n, cmp.Or(m.Reason, "it left before it counted"))
 		n.state = left
@@ -290,10 +312,12 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 
 // lose holds a node for lost. While the job is forming another one may take its place.
 func (c *Core) lose(n *node, why string) {
+	n.why = why
 	switch {
 	case c.phase == wire.PhaseForming:
 		n.state = lost
 		c.keep(n)
+		c.presence(n, false)
 		c.note("node %d (%s on %s) lost while the job was forming: %s", n.Node, roleName(n.Role), n.Host, why)
 	case n.Role == wire.RoleServer:
 		c.loseServer(n, why)

@@ -24,8 +24,9 @@ type Config struct {
 	Kept State
 	// Ready, if set, is called with the address that Run listens on, as soon as it does.
 	Ready func(addr string)
-	// Waiting, if set, is called every few seconds while the job is forming, with the names of the nodes that are missing.
-	Waiting func(names []string)
+	// Presence, if set, is called while the job is forming for each node that registers, and for each of those that is gone again, with the
+	// rank that it wants; -1: any.
+	Presence func(role cluster.Role, rank int, here bool)
 	// Running, if set, is called as soon as the job is complete, or at once if it was before.
 	Running func()
 	// Failed, if set, is called with the reason as soon as the job fails, unless it does because the context has ended.
@@ -219,9 +220,6 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 		case <-say.C:
 			if w := core.Waiting(); len(w) > 0 {
 				s.log.Info("waiting for " + strings.Join(w, ", "))
-				if s.cfg.Waiting != nil {
-					s.cfg.Waiting(w)
-				}
 			} else if w := core.Pending(sayAfter); w != "" {
 				s.log.Info("waiting: " + w)
 			}
@@ -318,6 +316,11 @@ func (s *shell) flush(ctx context.Context) error {
 		}
 		for _, n := range out.Warnings {
 			s.log.Warn(n)
+		}
+		for _, x := range out.Presence {
+			if s.cfg.Presence != nil {
+				s.cfg.Presence(cluster.Role(x.Place.Role), x.Place.Rank, x.Here)
+			}
 		}
 		for _, a := range out.Answers {
 			if reply := s.waits[a.Request]; reply != nil {

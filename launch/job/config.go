@@ -127,6 +127,7 @@ type Node struct {
 	stopped        bool   // launch asked it to end, for no fault of its own
 	signalled      bool   // launch sent it a signal
 	joining        bool   // a worker that does not count yet
+	early          bool   // it was started in the place of one that ended before the job was complete, and has its rank
 	leaving        bool   // its host is being removed
 	member         bool   // a worker that counts, or has counted
 	lost           bool   // a worker that counted, and without which the job goes on

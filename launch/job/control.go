@@ -21,6 +21,7 @@ type Request struct {
 	Slots      int    `json:"slots,omitempty"`  // of add: workers that the host takes; 0: one
 	Rank       int    `json:"rank,omitempty"`   // of remove-server and server-failed
 	PID        int    `json:"pid,omitempty"`    // of lost and left: the process that ended
+	Place      string `json:"place,omitempty"`  // of lost: as which it was started, "worker/1"; its number may be that of a shell
 	Reason     string `json:"reason,omitempty"` // of failed: why the host cannot take part; of lost: how the process ended
 	After      uint64 `json:"after,omitempty"`  // of events: number of the last one that is known
 	WaitMillis uint32 `json:"wait_ms,omitempty"`
@@ -72,7 +73,7 @@ const (
 // has ErrRefused in its chain.
 type Control func(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error)
 
-// ask asks once.
+// ask asks once. A refusal that the scheduler explains comes with its answer.
 func (c Control) ask(ctx context.Context, addr string, credentials []string, q Request) ([]byte, error) {
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -92,10 +93,10 @@ func (c Control) ask(ctx context.Context, addr string, credentials []string, q R
 		return nil, fmt.Errorf("launch: %s: the scheduler answered %.100q: %w", q.Op, answer, err)
 	}
 	if done.Error != "" && done.Again {
-		return nil, fmt.Errorf("%w: %w: %s", ErrRefused, ErrLater, done.Error)
+		return answer, fmt.Errorf("%w: %w: %s", ErrRefused, ErrLater, done.Error)
 	}
 	if done.Error != "" {
-		return nil, fmt.Errorf("%w: %s", ErrRefused, done.Error)
+		return answer, fmt.Errorf("%w: %s", ErrRefused, done.Error)
 	}
 	return answer, nil
 }

@@ -144,6 +144,8 @@ func TestHostThatCannotJoinFailsAndTheJobGoesOn(t *testing.T) {
 				tc.change(&s)
 				go func() { time.Sleep(5 * time.Second); s.edit(t, "localhost\n127.0.0.2\n") }()
 				train := obedient(10 * time.Minute)
+				var out strings.Builder
+				s.logger = slog.New(slog.NewTextHandler(&out, nil))
 				res, err := s.run(t, func(p *proc) {
 					if tc.script != nil && p.env["DMLC_NODE_HOST"] == "127.0.0.2" {
 						tc.script(p)
@@ -159,6 +161,9 @@ func TestHostThatCannotJoinFailsAndTheJobGoesOn(t *testing.T) {
 				}
 				if _, log := s.files(t); log != "" {
 					t.Errorf("host_worker_log has %q, want nothing", log)
+				}
+				if want := "worker 2 on 127.0.0.2 ended before it counted: exit 3; a worker that joins a running job has to call Ready of its store"; strings.Contains(tc.want, "exit 3") != strings.Contains(out.String(), want) {
+					t.Errorf("%q stands in the log, or does not:\n%s", want, &out)
 				}
 			})
 		})

@@ -55,7 +55,7 @@ func (r *run) environment(n *Node) []string {
 		"PARAGON_START_TIMEOUT="+r.cfg.StartTimeout.String(),
 	)
 	env = append(env, r.credentials...)
-	if n.joining {
+	if n.joining || n.early { // an early one may find the job complete
 		env = append(env, "PARAGON_JOIN=1")
 	}
 	if state := r.cfg.Elastic.state(r.id); state != "" {
@@ -89,7 +89,7 @@ func (r *run) identity(role, name string) string {
 func (r *run) expected() string {
 	var all []string
 	for _, n := range r.nodes[1:] {
-		if !n.joining && n.Role != roleScheduler {
+		if !n.joining && !n.early && n.Role != roleScheduler {
 			all = append(all, fmt.Sprintf("%s/%d/%s", n.Role, n.Rank, r.hostName(n.host)))
 		}
 	}

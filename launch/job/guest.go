@@ -326,7 +326,7 @@ func (w *watch) bring(h hosts.Host, workers, attempt int) {
 		}
 		return func() {
 			if fresh && m != nil {
-				w.run.machines[w.run.key(h)] = m
+				m = w.adopt(w.run.key(h), m)
 			}
 			gone := w.working.Err() != nil || w.over || w.leaving[h.String()]
 			if err == nil && !gone {
@@ -511,6 +511,24 @@ func (w *watch) leave(h hosts.Host) {
 			}
 		}
 	})
+}
+
+// adopt makes a machine that was reached the one of its host, and returns it. Where others have reached the host meanwhile theirs is the one. What
+// is left over is closed.
+func (w *watch) adopt(key string, m Machine) Machine {
+	have := w.run.machines[key]
+	over := have
+	if have != nil && !lostMachine(have) {
+		m, over = have, m
+	}
+	w.run.machines[key] = m
+	if over != nil && over != m {
+		w.start(func(context.Context) func() {
+			over.Close() // its error, where the connection is gone, is told with the processes that it had
+			return func() {}
+		})
+	}
+	return m
 }
 
 // lostMachine reports whether the connection to a machine is gone.

@@ -45,6 +45,9 @@ func (w *watch) endedWell(n *Node) {
 	if n.Role == roleWorker && n.member && !n.leaving && w.stage == running && w.run.cfg.Elastic.Changes() {
 		w.sayLeft(n)
 	}
+	if n.Role == roleWorker && w.stage == running && !w.formed() {
+		w.after(joinedWordTime, w.endUnjoined)
+	}
 	if n.Role == roleScheduler && w.stage == running && w.formed() && w.run.cfg.Elastic.Changes() {
 		// All workers that counted have left the job, and may have more to do. Nobody takes in those that did not.
 		w.over = true
@@ -77,6 +80,8 @@ func (w *watch) goesOn(n *Node) bool {
 	case n.Role == roleServer && n.leaving:
 		n.fate = fateRemoved
 		return true
+	case !w.formed():
+		return w.startAgain(n)
 	case n.Role == roleServer:
 		return e.Backups > 0 && w.restartServer(n)
 	case n.leaving:
@@ -85,9 +90,14 @@ func (w *watch) goesOn(n *Node) bool {
 		return true
 	case !n.member: // it has never counted
 		n.fate = "ended before it counted"
+		hint := ""
+		if n.Exit.Signal == 0 && n.Exit.Err == "" && !n.asked() {
+			hint = "; a worker that joins a running job has to call Ready of its store (kvstore.Elastic) before it takes part, as worker.Fit does"
+		}
+		w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s ended before it counted: %s%s", n.Name(), n.Host, n.Exit, hint))
 		w.rejoin(n, n.Exit.String())
 		return true
-	case e.OnWorkerLoss == LossFail || !w.formed():
+	case e.OnWorkerLoss == LossFail:
 		return false
 	}
 	w.report(n)
@@ -343,6 +353,12 @@ func (w *watch) replace(n, again *Node, wait time.Duration) {
 	} else {
 		report = nil
 	}
+	comes := func(more int) {
+		if again.Role == roleWorker {
+			w.coming[n.host.String()] += more
+		}
+	}
+	comes(1)
 	w.start(func(ctx context.Context) func() {
 		t := time.NewTimer(wait)
 		defer t.Stop()
@@ -351,23 +367,25 @@ func (w *watch) replace(n, again *Node, wait time.Duration) {
 		case <-ctx.Done():
 		}
 		m, fresh, err := old, false, ctx.Err()
-		if err == nil && lostMachine(old) {
+		if err == nil && (old == nil || lostMachine(old)) { // nil: nothing was left there, and the connection was given up
 			m, fresh, err = w.run.reach(ctx, n.host, old)
 		}
 		return func() {
 			if w.stage > running {
 				return
 			}
-			if fresh {
-				w.run.machines[w.run.machineKey(n)] = m
+			if fresh && m != nil {
+				m = w.adopt(w.run.machineKey(n), m)
 			}
 			if err != nil {
+				comes(-1)
 				again.machine = old
 				w.unreplaced(again, err)
 				return
 			}
 			again.machine = m
 			w.launch(w.working, again, report, func(err error) {
+				comes(-1)
 				if err != nil {
 					w.unreplaced(again, err)
 				} else if report != nil {

@@ -7,16 +7,23 @@ import (
 	"syscall"
 )
 
-// A scheduler reports to its launcher by lines: first the address it listens on, then, as they happen, a WaitingLine every
-// few seconds while the job is not complete, the RunningLine once it is, and the FailedLine. Other lines are skipped.
+// A scheduler reports to its launcher by lines: first the address it listens on, then, as they happen, a PresenceLine for everybody who comes
+// or goes while the job is not complete, the RunningLine once it is, and the FailedLine. Other lines are skipped.
 const (
-	waitingWord = "waiting"
+	presentWord = "present"
+	absentWord  = "absent"
 	runningWord = "running"
 	failedWord  = "failed"
 )
 
-// WaitingLine says for whom a job waits that is not complete: "worker 1 on d2 (12 s)".
-func WaitingLine(names []string) string { return reportLine(waitingWord, names...) }
+// PresenceLine says that the node which was started as role and rank, "worker 1", has registered, or is gone.
+func PresenceLine(role string, rank int, here bool) string {
+	word := absentWord
+	if here {
+		word = presentWord
+	}
+	return reportLine(word, fmt.Sprintf("%s %d", role, rank))
+}
 
 // RunningLine says that the job is complete.
 func RunningLine() string { return runningWord }
@@ -36,8 +43,7 @@ const maxReport = 64 << 10
 
 // A report takes what the scheduler reports.
 type report struct {
-	address chan string   // the first line
-	waiting chan []string // newest WaitingLine; has room for one
+	address chan string // the first line
 	formed  *formation
 
 	buf   []byte
@@ -47,16 +53,55 @@ type report struct {
 	reason string
 }
 
-// A formation is whether the job was complete, as any of its schedulers has reported.
+// A formation is how far the job is on its way to be complete, as its schedulers have reported.
 type formation struct {
 	done chan struct{} // closed by the first RunningLine
 	once sync.Once
+	news chan struct{} // gets something when somebody has come or gone, if there is room
+
+	mu   sync.Mutex // guards here
+	here map[string]bool
 }
 
-func newFormation() *formation { return &formation{done: make(chan struct{})} }
+func newFormation() *formation {
+	return &formation{done: make(chan struct{}), news: make(chan struct{}, 1), here: make(map[string]bool)}
+}
+
+func (f *formation) set(name string, here bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if here {
+		f.here[name] = true
+	} else {
+		delete(f.here, name)
+	}
+	select {
+	case f.news <- struct{}{}:
+	default:
+	}
+}
+
+// has reports whether the node of a name has joined and is there.
+func (f *formation) has(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.here[name]
+}
+
+// anyWorker reports whether any worker has.
+func (f *formation) anyWorker() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name := range f.here {
+		if strings.HasPrefix(name, roleWorker+" ") {
+			return true
+		}
+	}
+	return false
+}
 
 func newReport(f *formation) *report {
-	return &report{address: make(chan string, 1), waiting: make(chan []string, 1), formed: f, first: true}
+	return &report{address: make(chan string, 1), formed: f, first: true}
 }
 
 // Write implements io.Writer for one goroutine.
@@ -80,12 +125,8 @@ func (r *report) line(line string) {
 	}
 	f := strings.Split(line, "\t")
 	switch f[0] {
-	case waitingWord:
-		select {
-		case <-r.waiting:
-		default:
-		}
-		r.waiting <- f[1:]
+	case presentWord, absentWord:
+		r.formed.set(strings.Join(f[1:], " "), f[0] == presentWord)
 	case runningWord:
 		r.formed.once.Do(func() { close(r.formed.done) })
 	case failedWord:
@@ -102,27 +143,6 @@ func (r *report) failed() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.reason
-}
-
-// never is the error of a job that waits for processes that have ended with code 0, so it can never be complete: some of its
-// workers have joined, these never did. Workers that use no store at all wait for nobody.
-func (r *run) never(waiting []string) string {
-	var ended []string
-	workers := 0
-	for _, name := range waiting {
-		for _, n := range r.nodes {
-			if n.Role != roleWorker || !strings.HasPrefix(name+" ", n.Name()+" ") {
-				continue
-			}
-			if workers++; n.ended && n.Exit.OK() {
-				ended = append(ended, fmt.Sprintf("%s on %s", n.Name(), n.Host))
-			}
-		}
-	}
-	if len(ended) == 0 || workers == len(r.cfg.Workers) {
-		return ""
-	}
-	return fmt.Sprintf("%s ended with exit 0 without joining, and the others wait: every worker must call kvstore.Create", strings.Join(ended, ", "))
 }
 
 // explain is the last line of a job that did not end well: what happened first, not what followed from it.
@@ -146,7 +166,7 @@ func (w *watch) explain() string {
 		}
 		return text
 	case w.first != nil:
-		text := fmt.Sprintf("launch: %s on %s failed: %s", w.first.Name(), w.first.Host, w.first.Exit)
+		text := fmt.Sprintf("launch: %s on %s failed: %s%s", w.first.Name(), w.first.Host, w.first.Exit, w.beforeComplete(w.first))
 		last := cut(w.first.Last, 500)
 		switch e := w.first.Exit; {
 		case w.first.asked():

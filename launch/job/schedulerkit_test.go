@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,8 @@ type fakeScheduler struct {
 	left     []string      // op host pid
 	refuse   map[string]string
 	away     bool
+	phase    string   // of the job; empty: running
+	lost     []string // as what the processes were started that it was told of while the job was forming
 	// decide, if set, is what the scheduler does about a request.
 	decide func(s *fakeScheduler, q Request)
 }
@@ -50,6 +53,12 @@ func (s *fakeScheduler) tell(e Event) {
 	s.more = make(chan struct{})
 }
 
+func (s *fakeScheduler) is(phase string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.phase = phase
+}
+
 func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error) {
 	if addr != "127.0.0.1:4711" || len(credentials) == 0 || !strings.HasPrefix(credentials[0], "PARAGON_SECRET=") {
 		return nil, fmt.Errorf("asked %s with %d credentials", addr, len(credentials))
@@ -61,11 +70,14 @@ func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []
 	s.mu.Lock()
 	away, more, refusal := s.away, s.more, s.refuse[q.Op+" "+q.Host]
 	switch {
+	case q.Op == "lost" && !away && q.Place != "":
+		s.lost = append(s.lost, fmt.Sprintf("%s %d", q.Place, q.PID))
 	case q.Op == "left":
 		s.left = append(s.left, fmt.Sprintf("left %s %d", q.Host, q.PID))
 	case q.Op != "events" && q.Op != "status" && q.Op != "lost" && !away:
 		s.requests = append(s.requests, strings.TrimSpace(q.Op+" "+q.Host+" "+q.Reason))
 	}
+	phase := cmp.Or(s.phase, "running")
 	s.mu.Unlock()
 	switch {
 	case away:
@@ -73,7 +85,7 @@ func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []
 	case refusal != "":
 		return nil, fmt.Errorf("%w: %s", ErrRefused, refusal)
 	case q.Op == "status":
-		return []byte(`{"phase":"running"}`), nil
+		return fmt.Appendf(nil, `{"phase":%q}`, phase), nil
 	case q.Op == "events":
 		if uint64(len(s.eventsAfter(q.After))) == 0 {
 			select {
@@ -87,6 +99,9 @@ func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []
 	}
 	if s.decide != nil {
 		s.decide(s, q)
+	}
+	if q.Op == "lost" {
+		return fmt.Appendf(nil, `{"phase":%q}`, phase), nil
 	}
 	return []byte(`{}`), nil
 }

@@ -112,7 +112,7 @@ func (w *watch) bringServer(e Event) {
 		m, fresh, err := w.run.reach(ctx, h, old)
 		return func() {
 			if fresh && m != nil {
-				w.run.machines[key] = m
+				m = w.adopt(key, m)
 			}
 			if err == nil {
 				err = context.Cause(ctx)

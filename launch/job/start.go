@@ -34,6 +34,7 @@ type run struct {
 	report      *report       // of the scheduler
 	formed      *formation
 	release     func()             // what Listening asked for
+	unstarted   []*Node            // processes whose host was lost before they were started; the job may go on
 	slots       map[string][]*Node // of each host, by the host's String: whose the GPUs of a slot are
 
 	authority *identity.Authority // of this job's certificates; nil: without TLS
@@ -158,17 +159,59 @@ func (r *run) start(ctx context.Context) error {
 	r.cfg.Output.Hold() // the table of who runs where comes first
 	errs := make([]error, len(r.nodes))
 	var all sync.WaitGroup
-	for i, n := range r.nodes[1:] {
+	for i, n := range r.nodes {
+		if n.Role == roleScheduler {
+			continue
+		}
 		spec := r.spec(n)
 		all.Go(func() { errs[i] = r.startNode(ctx, n, spec, nil) })
 	}
 	all.Wait()
+	for i, n := range r.nodes {
+		if errs[i] != nil && ctx.Err() == nil && lostMachine(n.machine) && r.machineKey(n) != "" && r.cfg.Elastic.attempts(n) > 0 {
+			n.Exit.Code, n.Exit.Err, n.ended = 127, strings.TrimPrefix(errs[i].Error(), "launch: "), true
+			r.unstarted, errs[i] = append(r.unstarted, n), nil
+		}
+	}
 	return errors.Join(errs...)
 }
 
-// startScheduler starts the scheduler and waits until it has told its port: it listens on a free one itself, so no other
-// process can take the port in between, and two jobs never meet.
+// startScheduler starts the scheduler, again if it is killed before it listens and the job survives its loss. One that ends by itself says
+// why, and would end again.
 func (r *run) startScheduler(ctx context.Context, n *Node) error {
+	for attempt := 1; ; attempt++ {
+		err := r.startSchedulerOnce(ctx, n)
+		if err == nil || n.handle == nil || ctx.Err() != nil || r.cfg.Elastic.State == "" || attempt > maxRestarts || lostMachine(n.machine) {
+			return err
+		}
+		select {
+		case <-n.handle.Done():
+		default: // it runs, and what it says is wrong
+			return err
+		}
+		if n.finish(); n.Exit.Signal == 0 {
+			return err
+		}
+		n.fate = "started again"
+		r.cfg.Logger.Warn(fmt.Sprintf("scheduler on %s ended before it listened: %s; starting it again", n.Host, n.Exit))
+		again := r.newNode(roleScheduler, 0, n.host)
+		again.machine = n.machine
+		r.nodes[0], r.nodes = again, append(r.nodes, n) // the first one is the scheduler that the others are told of
+		n, r.report = again, newReport(r.formed)
+		if attempt > 1 {
+			t := time.NewTimer(backOff(attempt-1) / 4)
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				t.Stop()
+			}
+		}
+	}
+}
+
+// startSchedulerOnce starts the scheduler and waits until it has told its port: it listens on a free one itself, so no other
+// process can take the port in between, and two jobs never meet.
+func (r *run) startSchedulerOnce(ctx context.Context, n *Node) error {
 	if err := r.startNode(ctx, n, r.spec(n), r.report); err != nil {
 		return err
 	}

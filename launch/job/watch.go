@@ -52,6 +52,7 @@ type watch struct {
 	bringing map[int]context.CancelCauseFunc // ends the work for servers that are being started, by rank
 	changed  bool                            // a worker was lost, left or joined
 	over     bool                            // the scheduler has ended well: nobody joins any more
+	warned   bool                            // that workers do not join
 }
 
 func newWatch(r *run) *watch {
@@ -74,8 +75,16 @@ func (w *watch) loop(ctx context.Context) int {
 	events, edits, stop := w.changes()
 	defer stop()
 	for _, n := range w.run.nodes {
-		w.run.attend(n)
+		if !n.ended {
+			w.run.attend(n)
+		}
 	}
+	for _, n := range w.run.unstarted {
+		if !w.goesOn(n) {
+			w.failed(n)
+		}
+	}
+	w.watchJoining()
 	done := ctx.Done()
 	for w.alive() > 0 || w.pending > 0 {
 		select {
@@ -83,8 +92,8 @@ func (w *watch) loop(ctx context.Context) int {
 			w.end(n)
 		case s := <-w.run.cfg.Interrupts:
 			w.signal(s)
-		case names := <-w.run.report.waiting:
-			w.wait(names)
+		case <-w.run.formed.news:
+			w.endUnjoined()
 		case f := <-w.results:
 			w.pending--
 			f()
@@ -199,7 +208,7 @@ func (w *watch) end(n *Node) {
 func (w *watch) failed(n *Node) {
 	if w.first == nil {
 		w.reason = w.run.report.failed() // before anybody ended: so this end follows from it
-		w.run.cfg.Logger.Error(fmt.Sprintf("%s on %s failed: %s; stopping the others", n.Name(), n.Host, n.Exit))
+		w.run.cfg.Logger.Error(fmt.Sprintf("%s on %s failed: %s%s; stopping the others", n.Name(), n.Host, n.Exit, w.beforeComplete(n)))
 		w.enter(settling)
 		w.blame()
 	}
@@ -208,17 +217,6 @@ func (w *watch) failed(n *Node) {
 	}
 	if w.blames(n) && (w.culprit == nil || w.names(n)) {
 		w.culprit = n
-	}
-}
-
-// wait takes note of whom a job that is not complete waits for, and ends one that never will be.
-func (w *watch) wait(names []string) {
-	if w.stage > running {
-		return
-	}
-	if w.reason = w.run.never(names); w.reason != "" {
-		w.run.cfg.Logger.Error(w.reason + "; stopping them")
-		w.enter(stopWorkers)
 	}
 }
 
@@ -239,6 +237,9 @@ func (w *watch) signal(s os.Signal) {
 func (w *watch) next() {
 	switch w.stage {
 	case finishing:
+		if len(w.run.cfg.Workers) > 1 && !w.formed() && !w.run.formed.anyWorker() {
+			w.warnOnce("all workers are done, and none has joined the job; " + howToJoin)
+		}
 		w.run.cfg.Logger.Info("all workers are done; stopping servers and scheduler, which did not end by themselves")
 		for _, n := range w.run.nodes {
 			n.stopped = true
