@@ -69,6 +69,9 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 	}
 	m := node.Membership()
 	s.logger.Debug("kvstore: store created", "type", kind, "rank", s.Rank(), "generation", m.Generation, "workers", m.Workers, "servers", m.Servers)
+	if s.joining.Load() {
+		s.logger.Info("this worker joins a job that runs: it has a rank and takes part once it has called Ready (kvstore.Elastic; worker.Fit does)")
+	}
 	return s, nil
 }
 

@@ -248,7 +248,7 @@ func (s *store) beginEra() {
 
 // notYet refuses what only members may do.
 func (s *store) notYet(verb string) error {
-	return fmt.Errorf("kvstore: %s: %w: this worker is joining and does not count yet; call Ready first", verb, ErrUnsupported)
+	return fmt.Errorf("kvstore: %s: %w: this worker is joining and does not count yet; call Ready first (worker.Fit does)", verb, ErrUnsupported)
 }
 
 // findRounds finds out at which round every key goes on.

@@ -95,7 +95,11 @@ func Split(length, numParts, part int, opts ...Option) (*Sampler, error) {
 	if numParts < 1 {
 		return nil, fmt.Errorf("sampler: split %d examples: got %d parts, want at least 1", length, numParts)
 	}
-	if part < 0 || part >= numParts {
+	if part == numParts { // what the store of a worker that joins says, until it counts
+		return nil, fmt.Errorf("sampler: split %d examples: got part %d, want 0 to %d; if it is the rank of a worker that joins a running job, "+
+			"it has none before it counts: call Ready of its store (kvstore.Elastic) first, or train with worker.Fit and a worker.Partition", length, part, numParts-1)
+	}
+	if part < 0 || part > numParts {
 		return nil, fmt.Errorf("sampler: split %d examples: got part %d, want 0 to %d", length, part, numParts-1)
 	}
 	s := &Sampler{whole: length, remain: length, part: part}

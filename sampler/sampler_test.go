@@ -166,7 +166,8 @@ func TestWrongNumbersAreErrors(t *testing.T) {
 	}{
 		{-1, 1, 0, sampler.Seed(0), "length -1"},
 		{10, 0, 0, sampler.Seed(0), "got 0 parts"},
-		{10, 2, 2, sampler.Seed(0), "got part 2, want 0 to 1"},
+		{10, 2, 2, sampler.Seed(0), "got part 2, want 0 to 1; if it is the rank of a worker that joins a running job, it has none before it counts: call Ready"},
+		{10, 2, 3, sampler.Seed(0), "got part 3, want 0 to 1"},
 		{10, 2, -1, sampler.Seed(0), "got part -1"},
 		{10, 2, 0, sampler.Remainder(9), "Policy(9)"},
 	} {
