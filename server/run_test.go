@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -26,6 +27,22 @@ func TestRunEndsWithTheJob(t *testing.T) {
 		for _, err := range job.Wait(10 * time.Second) {
 			if err != nil {
 				t.Errorf("a process of a job that finished: got %v, want nil", err)
+			}
+		}
+	})
+}
+
+// Where no worker ever joins the end of the scheduler is no failure, of the servers neither.
+func TestAServerOfAJobThatNeverBeganEndsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 2})
+		synctest.Wait()
+		job.StopScheduler()
+		<-job.ServerEnded(0)
+		<-job.ServerEnded(1)
+		for i, err := range job.Wait(10 * time.Second) { // the scheduler says that it was ended
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("process %d to end: got %v, want nil", i, err)
 			}
 		}
 	})

@@ -62,6 +62,8 @@ type Job struct {
 	servers   []process // by rank
 	ctx       context.Context
 
+	stopScheduler context.CancelFunc
+
 	mu   sync.Mutex // guards errs
 	errs []error    // of the processes that ended, in the order in which they did
 }
@@ -94,7 +96,9 @@ func New(t testing.TB, cfg Config) *Job {
 		j.running.Wait()
 	})
 	listens := make(chan string, 1)
-	failed := j.run(ctx, func(ctx context.Context) error {
+	scheduling, stop := context.WithCancel(ctx)
+	j.stopScheduler = stop
+	failed := j.run(scheduling, func(ctx context.Context) error {
 		return schedulernode.Run(ctx, schedulernode.Config{
 			Config: j.config(cluster.Scheduler, 0),
 			Ready:  func(addr string) { listens <- addr },
@@ -248,6 +252,9 @@ func (j *Job) Stores(t testing.TB, kind string, opts ...kvstore.Option) []kvstor
 
 // StopServer ends a server as SIGTERM would.
 func (j *Job) StopServer(rank int) { j.servers[rank].stop() }
+
+// StopScheduler ends the scheduler as SIGTERM does.
+func (j *Job) StopScheduler() { j.stopScheduler() }
 
 // Wait returns when scheduler and servers have ended by themselves, with what each of them returned; the test fails if they
 // take longer than the time given.
