@@ -63,7 +63,7 @@ func ChannelSumsAround(sum, sumSq []float64, x, center []float32) {
 	}
 }
 
-// ChannelGradSums is the reduction of batch normalisation's backward pass. With dz = dy where y > 0, else 0 (dz = dy if y is
+// ChannelGradSums is the reduction of batch normalisation's backward pass. With dz = ReLUGrad of dy and y (dz = dy if y is
 // nil), it adds Σ dz to sumDy and Σ dz·(x − center) to sumDyX, for each channel.
 func ChannelGradSums(sumDy, sumDyX []float64, dy, x, y, center []float32) {
 	c := len(sumDy)

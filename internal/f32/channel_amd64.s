@@ -349,29 +349,37 @@ wide:
 
 wideRow:
 	VMOVUPS     (DX)(R12*1), Z13
+	VCMPPS      $0x03, (R9)(R12*1), Z13, K2
 	VCMPPS      $0x01, (R9)(R12*1), Z0, K1
 	VMOVAPS.Z   Z13, K1, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
 	VMOVUPS     (BX)(R12*1), Z14
 	VSUBPS      Z3, Z14, Z14
 	VADDPS      Z13, Z1, Z1
 	VFMADD231PS Z13, Z14, Z2
 	VMOVUPS     64(DX)(R12*1), Z13
+	VCMPPS      $0x03, 64(R9)(R12*1), Z13, K2
 	VCMPPS      $0x01, 64(R9)(R12*1), Z0, K1
 	VMOVAPS.Z   Z13, K1, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
 	VMOVUPS     64(BX)(R12*1), Z14
 	VSUBPS      Z6, Z14, Z14
 	VADDPS      Z13, Z4, Z4
 	VFMADD231PS Z13, Z14, Z5
 	VMOVUPS     128(DX)(R12*1), Z13
+	VCMPPS      $0x03, 128(R9)(R12*1), Z13, K2
 	VCMPPS      $0x01, 128(R9)(R12*1), Z0, K1
 	VMOVAPS.Z   Z13, K1, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
 	VMOVUPS     128(BX)(R12*1), Z14
 	VSUBPS      Z9, Z14, Z14
 	VADDPS      Z13, Z7, Z7
 	VFMADD231PS Z13, Z14, Z8
 	VMOVUPS     192(DX)(R12*1), Z13
+	VCMPPS      $0x03, 192(R9)(R12*1), Z13, K2
 	VCMPPS      $0x01, 192(R9)(R12*1), Z0, K1
 	VMOVAPS.Z   Z13, K1, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
 	VMOVUPS     192(BX)(R12*1), Z14
 	VSUBPS      Z12, Z14, Z14
 	VADDPS      Z13, Z10, Z10
@@ -407,8 +415,10 @@ narrow:
 
 narrowRow:
 	VMOVUPS     (DX)(R12*1), Z4
+	VCMPPS      $0x03, (R9)(R12*1), Z4, K2
 	VCMPPS      $0x01, (R9)(R12*1), Z0, K1
 	VMOVAPS.Z   Z4, K1, Z4
+	VPTERNLOGD  $0xff, Z4, Z4, K2, Z4
 	VMOVUPS     (BX)(R12*1), Z5
 	VSUBPS      Z3, Z5, Z5
 	VADDPS      Z4, Z1, Z1
@@ -451,8 +461,10 @@ row:
 
 vector:
 	VMOVUPS     (CX)(R11*4), Z2
+	VCMPPS      $0x03, (R8)(R11*4), Z2, K2
 	VCMPPS      $0x01, (R8)(R11*4), Z0, K1
 	VMOVAPS.Z   Z2, K1, Z2
+	VPTERNLOGD  $0xff, Z2, Z2, K2, Z2
 	VMOVUPS     (DX)(R11*4), Z1
 	VMOVUPS     (SI)(R12*4), Z3
 	VFMADD213PS (DI)(R12*4), Z3, Z1
@@ -908,15 +920,19 @@ wide:
 
 wideRow:
 	VMOVUPS     (DX)(R12*1), Y7
+	VCMPPS      $0x03, (R9)(R12*1), Y7, Y9
 	VCMPPS      $0x01, (R9)(R12*1), Y0, Y8
 	VANDPS      Y8, Y7, Y7
+	VORPS       Y9, Y7, Y7
 	VMOVUPS     (BX)(R12*1), Y8
 	VSUBPS      Y3, Y8, Y8
 	VADDPS      Y7, Y1, Y1
 	VFMADD231PS Y7, Y8, Y2
 	VMOVUPS     32(DX)(R12*1), Y7
+	VCMPPS      $0x03, 32(R9)(R12*1), Y7, Y9
 	VCMPPS      $0x01, 32(R9)(R12*1), Y0, Y8
 	VANDPS      Y8, Y7, Y7
+	VORPS       Y9, Y7, Y7
 	VMOVUPS     32(BX)(R12*1), Y8
 	VSUBPS      Y6, Y8, Y8
 	VADDPS      Y7, Y4, Y4
@@ -948,8 +964,10 @@ narrow:
 
 narrowRow:
 	VMOVUPS     (DX)(R12*1), Y4
+	VCMPPS      $0x03, (R9)(R12*1), Y4, Y6
 	VCMPPS      $0x01, (R9)(R12*1), Y0, Y5
 	VANDPS      Y5, Y4, Y4
+	VORPS       Y6, Y4, Y4
 	VMOVUPS     (BX)(R12*1), Y5
 	VSUBPS      Y3, Y5, Y5
 	VADDPS      Y4, Y1, Y1
@@ -992,8 +1010,10 @@ row:
 
 vector:
 	VMOVUPS     (CX)(R11*4), Y2
+	VCMPPS      $0x03, (R8)(R11*4), Y2, Y3
 	VCMPPS      $0x01, (R8)(R11*4), Y0, Y1
 	VANDPS      Y1, Y2, Y2
+	VORPS       Y3, Y2, Y2
 	VMOVUPS     (DX)(R11*4), Y1
 	VMOVUPS     (SI)(R12*4), Y3
 	VFMADD213PS (DI)(R12*4), Y3, Y1

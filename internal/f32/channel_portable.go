@@ -29,8 +29,8 @@ func channelGradSumsPortable(sumDy, sumDyX, dy, x, y, center []float32, c int) {
 	n := len(sumDy)
 	for i := 0; i+n <= len(dy); i += c {
 		for j, d := range dy[i : i+n] {
-			if y != nil && !(y[i+j] > 0) {
-				continue
+			if y != nil {
+				d = throughReLU(d, y[i+j])
 			}
 			sumDy[j] += d
 			sumDyX[j] += d * (x[i+j] - center[j])
@@ -60,8 +60,8 @@ func normGradPortable(dx, dy, x, y, p, q, r []float32) {
 	for i := 0; i < len(dx); i += c {
 		for j := range c {
 			d := dy[i+j]
-			if y != nil && !(y[i+j] > 0) {
-				d = 0
+			if y != nil {
+				d = throughReLU(d, y[i+j])
 			}
 			dx[i+j] = p[j]*d + q[j]*x[i+j] + r[j]
 		}

@@ -20,10 +20,10 @@ func channelGradSumsHalfPortable(sumDy, sumDyX []float32, dy, x, y []uint16, cen
 	n := len(sumDy)
 	for i := 0; i+n <= len(dy); i += c {
 		for j, d := range dy[i : i+n] {
-			if y != nil && !(BFloat16Value(y[i+j]) > 0) {
-				continue
-			}
 			v := BFloat16Value(d)
+			if y != nil {
+				v = throughReLU(v, BFloat16Value(y[i+j]))
+			}
 			sumDy[j] += v
 			sumDyX[j] += v * (BFloat16Value(x[i+j]) - center[j])
 		}
@@ -52,8 +52,8 @@ func normGradHalfPortable(dx, dy, x, y []uint16, p, q, r []float32) {
 	for i := 0; i < len(dx); i += c {
 		for j := range c {
 			d := BFloat16Value(dy[i+j])
-			if y != nil && !(BFloat16Value(y[i+j]) > 0) {
-				d = 0
+			if y != nil {
+				d = throughReLU(d, BFloat16Value(y[i+j]))
 			}
 			dx[i+j] = BFloat16Bits(p[j]*d + q[j]*BFloat16Value(x[i+j]) + r[j])
 		}
@@ -83,10 +83,7 @@ func reluHalfPortable(dst, x []uint16) {
 
 func reluGradHalfPortable(dx, dy, y []uint16) {
 	for i, h := range dy {
-		if !(BFloat16Value(y[i]) > 0) {
-			h = 0
-		}
-		dx[i] = h
+		dx[i] = BFloat16Bits(throughReLU(BFloat16Value(h), BFloat16Value(y[i])))
 	}
 }
 

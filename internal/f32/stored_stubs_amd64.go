@@ -64,7 +64,7 @@ func addToHalfAVX512(dst *float32, x *uint16, n int)
 //go:noescape
 func reluHalfAVX512(dst *uint16, x *uint16, n int)
 
-// reluGradHalfAVX512 sets dx = dy where y > 0, else 0.
+// reluGradHalfAVX512 sets dx = dy where y > 0, else 0, and a NaN where one of them is.
 //
 //go:noescape
 func reluGradHalfAVX512(dx *uint16, dy *uint16, y *uint16, n int)

@@ -77,7 +77,8 @@ func MaxWhich(out []float32, chosen []uint8, x []float32, which uint8) {
 	kernels.maxWhich(out, chosen, x, which)
 }
 
-// ReLUGrad sets dx = dy where y > 0, else 0. y is the output of ReLU or its input: both have the same sign where it counts.
+// ReLUGrad sets dx = dy where y > 0, else 0; where y or dy is a NaN, dx is one, so that a run that diverged shows it in its gradients. y is the
+// output of ReLU or its input: both have the same sign where it counts.
 func ReLUGrad(dx, dy, y []float32) {
 	same2("ReLUGrad", len(dx), len(dy), len(y))
 	kernels.reluGrad(dx, dy, y)

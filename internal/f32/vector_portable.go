@@ -97,10 +97,17 @@ func maxWhichPortable(out []float32, chosen []uint8, x []float32, which uint8) {
 func reluGradPortable(dx, dy, y []float32) {
 	dy, y = dy[:len(dx)], y[:len(dx)]
 	for i := range dx {
-		v := float32(0)
-		if y[i] > 0 {
-			v = dy[i]
-		}
-		dx[i] = v
+		dx[i] = throughReLU(dy[i], y[i])
 	}
+}
+
+// throughReLU is ReLUGrad of one value.
+func throughReLU(dy, y float32) float32 {
+	switch {
+	case y > 0:
+		return dy
+	case y <= 0 && dy == dy:
+		return 0
+	}
+	return dy + y
 }

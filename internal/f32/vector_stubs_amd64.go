@@ -49,7 +49,7 @@ func maxAVX512(x *float32, n int) float32
 //go:noescape
 func reluAVX512(dst *float32, x *float32, n int)
 
-// reluGradAVX512 sets dx = dy where y > 0, else 0.
+// reluGradAVX512 sets dx = dy where y > 0, else 0, and a NaN where one of them is.
 //
 //go:noescape
 func reluGradAVX512(dx *float32, dy *float32, y *float32, n int)
@@ -99,7 +99,7 @@ func maxAVX2(x *float32, n int) float32
 //go:noescape
 func reluAVX2(dst *float32, x *float32, n int)
 
-// reluGradAVX2 sets dx = dy where y > 0, else 0.
+// reluGradAVX2 sets dx = dy where y > 0, else 0, and a NaN where one of them is.
 //
 //go:noescape
 func reluGradAVX2(dx *float32, dy *float32, y *float32, n int)

@@ -122,12 +122,9 @@ func TestReLUOfSpecialValues(t *testing.T) {
 			ReLU(y, x)
 			ReLUGrad(d, x, x)
 			for i := range y {
-				w, g := want[i%7], want[i%7]
-				if g != g {
-					g = 0
-				}
-				if y[i] != w && (y[i] == y[i] || w == w) || d[i] != g {
-					t.Errorf("x = %g: ReLU %g, ReLUGrad %g, want %g and %g", x[i], y[i], d[i], w, g)
+				w := want[i%7]
+				if y[i] != w && (y[i] == y[i] || w == w) || d[i] != w && (d[i] == d[i] || w == w) {
+					t.Errorf("x = %g: ReLU %g, ReLUGrad %g, want %g both", x[i], y[i], d[i], w)
 				}
 			}
 			ScaleShift(y, x, []float32{1, 1, 1, 1, 1, 1, 1}, make([]float32, 7), true)

@@ -48,11 +48,11 @@ func (e *Executor) dropout(o *plan.Op) (kernel, error) {
 				case y.BF16 != nil && keep:
 					y.BF16[i] = f32.BFloat16Bits(f32.BFloat16Value(x.BF16[i]) * scale)
 				case y.BF16 != nil:
-					y.BF16[i] = 0
+					y.BF16[i] = f32.BFloat16Bits(dropped(f32.BFloat16Value(x.BF16[i])))
 				case keep:
 					y.F32[i] = x.F32[i] * scale
 				default:
-					y.F32[i] = 0
+					y.F32[i] = dropped(x.F32[i])
 				}
 			}
 		}
@@ -68,6 +68,14 @@ func (e *Executor) dropout(o *plan.Op) (kernel, error) {
 			return nil
 		}
 	}}, nil
+}
+
+// dropped is 0, or x if it is a NaN.
+func dropped(x float32) float32 {
+	if x != x {
+		return x
+	}
+	return 0
 }
 
 // convert moves the numbers of a value to the other layout: a transposition of each image.

@@ -60,9 +60,9 @@ func (l *lowering) linear() (lowered, error) {
 	}
 	rows, in, out := o.In[0].Shape[0], o.In[0].Shape[1], o.In[1].Shape[0]
 	y, hasBias := o.Out[0], len(o.In) > 2
-	// The library adds a bias of the result's type; ours are float32.
-	apart := hasBias && typeOf(y) != kernels.Float32
-	p, err := l.product(product{M: rows, N: out, K: in, TransB: true, Out: typeOf(y), Bias: hasBias && !apart, ReLU: o.ReLU && !apart})
+	// The library adds a bias of the result's type; ours are float32. Its ReLU is max(x, 0), which may make a NaN 0.
+	apart := hasBias && (o.ReLU || typeOf(y) != kernels.Float32)
+	p, err := l.product(product{M: rows, N: out, K: in, TransB: true, Out: typeOf(y), Bias: hasBias && !apart})
 	if err != nil {
 		return lowered{}, err
 	}
@@ -71,6 +71,11 @@ func (l *lowering) linear() (lowered, error) {
 		return l.done(l.multiply(p, x, w, l.place(y), nil), func() launch {
 			t, at, b := typeOf(y), l.e.at(y), l.e.at(o.In[2])
 			return func(s drv.Stream) error { return l.e.gpu.kernels.BiasAdd(s, t, rows, out, 1, at, at, b, o.ReLU) }
+		}), nil
+	case o.ReLU:
+		return l.done(l.multiply(p, x, w, l.place(y), nil), func() launch {
+			t, at, n := typeOf(y), l.e.at(y), int64(y.Len())
+			return func(s drv.Stream) error { return l.e.gpu.kernels.ReLU(s, t, n, at, at) }
 		}), nil
 	case hasBias:
 		return l.done(l.multiply(p, x, w, l.place(y), l.place(o.In[2]))), nil

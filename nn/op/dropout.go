@@ -11,7 +11,7 @@ import (
 )
 
 // Dropout is y = x·m/(1−Rate) in training, with m 0 at probability Rate and
-// else 1, and y = x in evaluation.
+// else 1, and y = x in evaluation. A NaN stays, dropped or not.
 //
 // The mask needs no memory: element i in row-major order of the (N,C,...) shape
 // is kept at a step if Keep says so for the step's Key, a hash of Seed, Name,
@@ -90,6 +90,8 @@ func dropout[T float](o *Dropout, in []gorgonia.Value, shape tensor.Shape) (gorg
 	for i, v := range x {
 		if DropoutKeep(key, i, threshold) {
 			y[i] = v * scale
+		} else if v != v {
+			y[i] = v
 		}
 	}
 	return out, nil

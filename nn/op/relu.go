@@ -42,7 +42,7 @@ func (o *ReLU) SymDiff(_ gorgonia.Nodes, out, grad *gorgonia.Node) (gorgonia.Nod
 	return gorgonia.Nodes{dx}, err
 }
 
-// ReLUGrad is dx = dy where y > 0, else 0; the gradient at x = 0 is 0.
+// ReLUGrad is dx = dy where y > 0, else 0; the gradient at x = 0 is 0. Where y or dy is a NaN, dx is one.
 //
 // Arguments: y (the ReLU's result), dy like y. Result: dx like y.
 type ReLUGrad struct{ gradient }
@@ -65,8 +65,11 @@ func reluGrad[T float](_ *ReLUGrad, in []gorgonia.Value, shape tensor.Shape) (go
 	out, dx := dense[T](shape)
 	dy := numbers[T](in[1])
 	for i, v := range numbers[T](in[0]) {
-		if v > 0 {
+		switch {
+		case v > 0:
 			dx[i] = dy[i]
+		case !(v <= 0) || dy[i] != dy[i]:
+			dx[i] = v + dy[i]
 		}
 	}
 	return out, nil

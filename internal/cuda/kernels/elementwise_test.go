@@ -64,11 +64,16 @@ func TestElementwise(t *testing.T) {
 			b.must(b.ReLUGrad(0, typ, int64(n), dx, y, other))
 			want := mapped(bv, func(x float64) float64 { return x })
 			for i, v := range av {
-				if !(v > 0) {
+				if v <= 0 {
 					want[i] = 0
+				} else if v != v {
+					want[i] = v
 				}
 			}
 			same(b.t, "relu gradient", b.get(typ, dx, n), want)
+			sy, sdy := specials(n)
+			b.must(b.ReLUGrad(0, typ, int64(n), dx, b.put(typ, sy), b.put(typ, sdy)))
+			same(b.t, "relu gradient of NaNs", b.get(typ, dx, n), numbersOf(do(b.t, &op.ReLUGrad{}, dense(sy, n), dense(sdy, n))[0]))
 			b.must(b.Add(0, typ, int64(n), a, a, other, false)) // in place
 			near(b.t, "add in place", typ, b.get(typ, a, n), sum, 1)
 			y = b.empty(typ, n)
@@ -193,4 +198,13 @@ func TestBias(t *testing.T) {
 			b.used, b.blocks = 0, nil
 		}
 	})
+}
+
+// specials are n results of a ReLU with their gradients: all pairs of special numbers.
+func specials(n int) (y, dy []float64) {
+	special := []float64{math.NaN(), -1, 0, 2, math.Inf(1), math.Copysign(0, -1)}
+	for i := range n {
+		y, dy = append(y, special[i%6]), append(dy, special[i/6%6])
+	}
+	return y, dy
 }

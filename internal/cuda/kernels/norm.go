@@ -25,7 +25,7 @@ type BatchNorm struct {
 	RunVar        drv.Ptr
 	Eps, Momentum float64
 
-	// Mask, if not 0, gets one bit for each number of y, 1 where y > 0: bit i%8 of byte i/8 for number i. It is an eighth of
+	// Mask, if not 0, gets one bit for each number of y, 1 where y > 0 or is a NaN: bit i%8 of byte i/8 for number i. It is an eighth of
 	// Rows·C bytes; C must be a multiple of 8 then. The gradient reads it in place of y.
 	Mask drv.Ptr
 

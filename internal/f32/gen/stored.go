@@ -108,7 +108,7 @@ func stored() {
 	})
 	end()
 
-	s.text("reluGrad", "func(dx, dy, y *uint16, n int)", "sets dx = dy where y > 0, else 0.")
+	s.text("reluGrad", "func(dx, dy, y *uint16, n int)", "sets dx = dy where y > 0, else 0, and a NaN where one of them is.")
 	dx, dy, y, zero := load("dx", 2), load("dy", 2), load("y", 2), s.vec()
 	s.zero(zero)
 	s.each(func(i reg.GPVirtual, u int) {

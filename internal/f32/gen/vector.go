@@ -67,17 +67,21 @@ func (s isa) broadcast(name string) reg.VecVirtual {
 	return v
 }
 
-// keepPositive leaves in v the lanes where y > 0 and clears the others.
+// keepPositive leaves in v the lanes where y > 0 and clears the others. Those where y or v is a NaN become one: all bits set.
 func (s isa) keepPositive(y Op, zero, v reg.VecVirtual) {
 	if s.lanes == 16 {
-		k := K()
+		k, nan := K(), K()
+		VCMPPS(Imm(3), y, v, nan)
 		VCMPPS(Imm(1), y, zero, k) // 0 < y
 		VMOVAPS_Z(v, k, v)
+		VPTERNLOGD(Imm(0xff), v, v, nan, v)
 		return
 	}
-	m := s.vec()
+	m, nan := s.vec(), s.vec()
+	VCMPPS(Imm(3), y, v, nan)
 	VCMPPS(Imm(1), y, zero, m)
 	VANDPS(m, v, v)
+	VORPS(nan, v, v)
 }
 
 func vectors() {
@@ -224,7 +228,7 @@ func relus(s isa) {
 	})
 	end()
 
-	s.text("reluGrad", "func(dx, dy, y *float32, n int)", "sets dx = dy where y > 0, else 0.")
+	s.text("reluGrad", "func(dx, dy, y *float32, n int)", "sets dx = dy where y > 0, else 0, and a NaN where one of them is.")
 	dx, dy, y, zero := load("dx", 4), load("dy", 4), load("y", 4), s.vec()
 	s.zero(zero)
 	s.each(func(i reg.GPVirtual, u int) {

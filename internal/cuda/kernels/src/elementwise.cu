@@ -109,11 +109,11 @@ template <class T> DEVICE void relu_grad(T *dx, const T *y, const T *dy, i64 n, 
           open(p[u], v);
           open(q[u], w);
 #pragma unroll
-          for (int k = 0; k < 8; k++) w[k] = v[k] > 0 ? w[k] : 0;
+          for (int k = 0; k < 8; k++) w[k] = through_relu(w[k], v[k]);
           store(dx + (i + u * THREADS) * 8, w);
         }
     }
-  for (i64 i = scalar_first(n, vec); i < n; i += scalar_step()) put(dx[i], get(y[i]) > 0 ? get(dy[i]) : 0);
+  for (i64 i = scalar_first(n, vec); i < n; i += scalar_step()) put(dx[i], through_relu(get(dy[i]), get(y[i])));
 }
 
 // mix is the finaliser of SplitMix64, as op.Dropout has it.
@@ -129,14 +129,14 @@ struct Dropping {
   float scale;
   int c, hw;
 };
-// dropped is x, the number at place i, after dropout. With c the memory is (N,hw,c) and elements count in (N,c,hw).
+// dropped is x, the number at place i, after dropout, which keeps a NaN. With c the memory is (N,hw,c) and elements count in (N,c,hw).
 DEVICE float dropped(const Dropping &d, float x, i64 i) {
   i64 e = i;
   if (d.c) {
     i64 pixel = i / d.c, image = pixel / d.hw;
     e = (image * d.c + (i - pixel * d.c)) * d.hw + (pixel - image * d.hw);
   }
-  return mix(d.key + (u64)e) >> 32 >= d.threshold ? x * d.scale : 0;
+  return mix(d.key + (u64)e) >> 32 >= d.threshold ? x * d.scale : x == x ? 0 : x;
 }
 template <class T> DEVICE void dropout(T *y, const T *x, const Dropping &d, i64 n, int vec) {
   if (vec)

@@ -87,6 +87,8 @@ DEVICE float log_(float x) { return log2_approx(x) * 0.693147181f; }
 
 // relu keeps a NaN.
 DEVICE float relu(float x) { return x <= 0 ? 0 : x; }
+// through_relu is the gradient of relu, whose result is y: dy where y > 0, else 0, and a NaN where one of them is.
+DEVICE float through_relu(float dy, float y) { return y > 0 ? dy : y <= 0 && dy == dy ? 0 : dy + y; }
 DEVICE bool is_finite(float x) { return (float_bits(x) & 0x7f800000u) != 0x7f800000u; }
 
 struct bf16 { u16 bits; };
@@ -99,12 +101,12 @@ DEVICE void put(float &d, float x) { d = x; }
 DEVICE void put(bf16 &d, float x) { d.bits = (u16)two_bf16(x, 0); }
 DEVICE void put(f16 &d, float x) { d.bits = (u16)two_f16(x, 0); }
 
-// positive tells whether x is above zero after it was stored as T, which rounds the smallest numbers to zero.
+// passes tells whether x is above zero, or a NaN, after it was stored as T, which rounds the smallest numbers to zero.
 template <class T> struct smallest;
 template <> struct smallest<float> { static constexpr float half = 0; };
 template <> struct smallest<bf16> { static constexpr float half = 4.591774807899561e-41f; };  // 2^-134
 template <> struct smallest<f16> { static constexpr float half = 2.98023223876953125e-08f; }; // 2^-25
-template <class T> DEVICE bool positive(float x) { return x > smallest<T>::half; }
+template <class T> DEVICE bool passes(float x) { return !(x <= smallest<T>::half); }
 
 // quad and pair are sixteen and eight bytes of anything.
 #if defined(__CUDACC_RTC__)

@@ -171,7 +171,7 @@ template <int U, bool ADD, class T, int V> DEVICE void bn_apply_at(T *y, const T
       if (mask) {
         u32 bits = 0;
 #pragma unroll
-        for (int k = 0; k < V; k++) bits |= (u32)positive<T>(v[k]) << k;
+        for (int k = 0; k < V; k++) bits |= (u32)passes<T>(v[k]) << k;
         mask[at / 8 + u * THREADS] = (u8)bits;
       }
     if (with_relu) {

@@ -38,19 +38,19 @@ template <class T, int V, int U, bool BY_X> DEVICE void see(Seen<T, V, U> &s, co
   }
 }
 
-// masked makes dz of dy, in row u of those seen; x is the same row's.
+// masked makes dz of dy, in row u of those seen; x is the same row's. A NaN in dy stays.
 template <class T, int V, int U, bool BY_X> DEVICE void masked(float (&dy)[V], const float (&x)[V], const Seen<T, V, U> &s, const Where<T, V, BY_X> &m, int u) {
   if constexpr (BY_X) {
 #pragma unroll
-    for (int k = 0; k < V; k++) dy[k] = positive<T>(on_line(m.line, x[k], k)) ? dy[k] : 0;
+    for (int k = 0; k < V; k++) dy[k] = passes<T>(on_line(m.line, x[k], k)) || dy[k] != dy[k] ? dy[k] : 0;
   } else if (U == 1 && m.mode == MASK_BY_Y) {
     float y[V];
     open(s.y[u], y);
 #pragma unroll
-    for (int k = 0; k < V; k++) dy[k] = y[k] > 0 ? dy[k] : 0;
+    for (int k = 0; k < V; k++) dy[k] = through_relu(dy[k], y[k]);
   } else if (m.mode == MASK_BY_BITS) {
 #pragma unroll
-    for (int k = 0; k < V; k++) dy[k] = s.bits[u] >> k & 1 ? dy[k] : 0;
+    for (int k = 0; k < V; k++) dy[k] = s.bits[u] >> k & 1 || dy[k] != dy[k] ? dy[k] : 0;
   }
 }
 
