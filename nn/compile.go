@@ -35,9 +35,14 @@ type Config struct {
 	Params gorgonia.Nodes
 	// GradScale multiplies all gradients; 0 is 1. See Program.SetGradScale.
 	GradScale float32
+	// OwnMask says that the graph itself leaves padding out of its loss, as by an input of the caller's, so that a run may have any number of examples
+	// (see Program.SetExamples). Losses and batch normalisations then take all rows.
+	OwnMask bool
 	// Seed sets replicas apart: programs with another Seed drop other elements in Dropout.
 	Seed uint64
 }
+
+const maxThreads = 4096 // more is a slip of the pen
 
 // Validate names the first field that cannot be.
 func (c *Config) Validate() error {
@@ -49,8 +54,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("nn: Config.DType is %v, want one of %v", c.DType, dtypeNames)
 	case !device.gpu && c.DType > BFloat16:
 		return fmt.Errorf("nn: Config.DType is %v with Config.Device %q, want %v or %v: a CPU does not compute with it", c.DType, c.Device, Float32, BFloat16)
-	case c.Threads < 0:
-		return fmt.Errorf("nn: Config.Threads is %d, want at least 0", c.Threads)
+	case c.Threads < 0 || c.Threads > maxThreads:
+		return fmt.Errorf("nn: Config.Threads is %d, want 0 to %d", c.Threads, maxThreads)
 	case c.Share != nil && c.Share.executor == nil:
 		return errors.New("nn: Config.Share is a closed program")
 	case c.Share != nil && (device.gpu || c.Share.device.gpu) && device != c.Share.device:
@@ -110,7 +115,14 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 		return err
 	}
 	p.graph = request.Root.Graph()
+	if !cfg.OwnMask {
+		p.examples = plan.FindExamples(request.Root, request.Outputs)
+	}
+	request.Batch, p.there = p.examples.Batch, p.examples.Batch
 	if p.plan, err = plan.Build(request); err != nil {
+		return err
+	}
+	if err := checkRoom(p.plan); err != nil {
 		return err
 	}
 	tellSlow(p.plan, p.graph)
@@ -130,7 +142,7 @@ func (p *Program) onCPU(cfg Config) (err error) {
 		p.pool = pool.New(cfg.Threads)
 		p.ownsPool = true
 	}
-	e, err := cpu.New(p.plan, p.host, cpu.Config{Pool: p.pool, Stream: cfg.Seed, BFloat16: cfg.DType == BFloat16})
+	e, err := cpu.New(p.plan, p.host, cpu.Config{Pool: p.pool, Room: machineMemory(), Stream: cfg.Seed, BFloat16: cfg.DType == BFloat16})
 	if err == nil {
 		p.executor = e
 	}

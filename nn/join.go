@@ -77,6 +77,7 @@ func (g *Group) StepOverlapped(ctx context.Context, wait, ready func(i int)) err
 		if err := p.checkUnset(); err != nil {
 			return err
 		}
+		p.fillWeights()
 	}
 	return g.group.Run(ctx, plan.Hooks{Wait: wait, Ready: ready})
 }

@@ -22,6 +22,7 @@ type executor interface {
 	Number(v *plan.Value) (float64, error)
 	Output(v *plan.Value) ([]float32, error)
 	SetGradScale(s float32)
+	SetExamples(n int)
 	SetStep(step uint64)
 }
 
@@ -44,6 +45,8 @@ type Program struct {
 	state    []Param
 	pixels   map[string]*Pixels
 	unset    []string // inputs that nobody declared or filled, see checkUnset
+	examples plan.Examples
+	there    int      // examples of later runs
 	first    *Program // whose parameters it has in a Group; nil: its own
 }
 
@@ -144,6 +147,7 @@ func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) e
 	if err := p.checkUnset(); err != nil {
 		return err
 	}
+	p.fillWeights()
 	return p.executor.Run(ctx, false, plan.Hooks{Wait: wait, Ready: ready})
 }
 
@@ -156,6 +160,7 @@ func (p *Program) Forward(ctx context.Context) error {
 	if err := p.checkUnset(); err != nil {
 		return err
 	}
+	p.fillWeights()
 	return p.executor.Run(ctx, true, plan.Hooks{})
 }
 

@@ -65,6 +65,9 @@ func (e *ImageEvaluator) Evaluate(ctx context.Context) (scores Scores, err error
 			copy(images, batch.Images)
 		}
 		labels.Set(batch.Labels[:batch.N])
+		if err := e.Program.SetExamples(batch.N); err != nil {
+			return Scores{}, fmt.Errorf("worker: evaluate: %w", err)
+		}
 		if err := e.Program.Forward(ctx); err != nil {
 			return Scores{}, err
 		}

@@ -109,18 +109,10 @@ func (f *ImageFeed) Begin(ctx context.Context, epoch, step int) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	// A step without examples runs on the images of the step before it: a resumed run must see the same.
-	before := step > 0 && step*f.PerStep() >= f.Len()
-	if before {
-		step--
-	}
 	var err error
 	f.loader, err = data.NewLoader(f.cfg.Dataset, f.From(epoch, step), data.LoaderConfig{
 		BatchSize: f.PerStep(), Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers, Raw: f.pixels != nil,
 	})
-	if err == nil && before {
-		_, err = f.Next(ctx)
-	}
 	return err
 }
 

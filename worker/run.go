@@ -186,6 +186,9 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 	if err := r.divide(); err != nil {
 		return false, err
 	}
+	if err := r.checkLast(); err != nil {
+		return false, err
+	}
 	if !r.over() {
 		if len(r.cuts) > 0 && r.step == 0 && r.saver.due(r.trainer.Steps()) { // there were changes when it was time to save
 			if err := r.saver.save(ctx, r.position()); err != nil {

@@ -9,8 +9,9 @@ import (
 )
 
 // Step runs forward and backward once on every device, whose inputs the caller has filled, and hands the gradients to the
-// store as they become final. counts says how many examples count on each device (rows with label -1 do not); their sum is
-// the weight of this worker in the mean, and 0 only keeps the others' round going. Step returns when all gradients are final and on their way; their
+// store as they become final. counts says how many examples count on each device, the first ones of its inputs (and of these not rows with label
+// -1); their sum is the weight of this worker in the mean, and 0 only keeps the others' round going. A program whose loss would count the
+// padding of a short batch refuses it before anything is done (see nn.Program.SetExamples). Step returns when all gradients are final and on their way; their
 // exchange goes on behind the caller's back, also when ctx has ended, and the next Step waits for what it needs of it.
 //
 // The loss is the programs' own (Program.Loss). After an error the Trainer is of no use but for Close.
@@ -18,9 +19,17 @@ func (t *Trainer) Step(ctx context.Context, counts []int) error {
 	if len(counts) != len(t.cfg.Programs) {
 		return fmt.Errorf("worker: step %d: got counts for %d devices, want %d", t.steps, len(counts), len(t.cfg.Programs))
 	}
+	for d, n := range counts {
+		if err := t.cfg.Programs[d].CheckExamples(n); err != nil {
+			return fmt.Errorf("worker: step %d: device %d: %w", t.steps, d, err)
+		}
+	}
 	examples := 0
 	t.counts = counts
 	for d, n := range counts {
+		if err := t.cfg.Programs[d].SetExamples(n); err != nil {
+			return fmt.Errorf("worker: step %d: device %d: %w", t.steps, d, err)
+		}
 		t.cfg.Programs[d].SetGradScale(float32(n)) // the loss is a mean over the device's examples; the store wants sums
 		examples += n
 	}

@@ -20,7 +20,7 @@ type Config struct {
 	// Store is the job's store; the caller closes it after the Trainer.
 	Store kvstore.Store
 	// Programs are the compiled training programs, one for each local device, of one model: the same parameters in the same
-	// order. Their loss is the mean over the examples of the device; the Trainer sets their GradScale so that gradients are sums.
+	// order. Their loss is the mean over the examples of the device, which a short batch has fewer of (nn.Program.SetExamples); the Trainer sets their GradScale so that gradients are sums.
 	// Programs that are each on a GPU of its own are joined (nn.Join): they sum gradients among themselves before the store gets them.
 	Programs []*nn.Program
 	// Optimizer is the update rule. An empty Reduction means "mean": the sum of gradients over all workers is divided by

@@ -62,7 +62,7 @@ func Compile(examples int) (*nn.Program, error) {
 			return nil, err
 		}
 	}
-	return nn.Compile(loss, nn.Config{Threads: 1})
+	return nn.Compile(loss, nn.Config{Threads: 1, OwnMask: true})
 }
 
 // factor is what the last parameter weighs an example with.

@@ -9,11 +9,12 @@ import (
 	"github.com/paragon-train/paragon/nn/plan"
 )
 
-// channelSums prepares sums of two quantities for each channel over rows: sum adds to its two arguments what it finds in rows
-// lo to hi. Pieces are summed apart and added in order. The returned function leaves the totals in the first 2·c values of
-// doubles.
-func channelSums(e *Executor, rows, c int, sum func(a, b []float64, lo, hi int)) (run func(), a, b []float64) {
-	k := pieces(rows, rowGrain(c))
+// channelSums prepares sums of two quantities for each channel over at most most rows: sum adds to its two arguments what it finds in
+// rows lo to hi. Pieces are summed apart and added in order. The returned function goes over the first rows and leaves the totals in the first 2·c
+// values of doubles.
+func channelSums(e *Executor, most, c int, sum func(a, b []float64, lo, hi int)) (run func(rows int), a, b []float64) {
+	k := pieces(most, rowGrain(c))
+	var rows int
 	part := func(i int) ([]float64, []float64) {
 		p := e.doubles[2*c*i : 2*c*(i+1)]
 		return p[:c], p[c:]
@@ -25,7 +26,8 @@ func channelSums(e *Executor, rows, c int, sum func(a, b []float64, lo, hi int))
 		sum(a, b, i*rows/k, (i+1)*rows/k)
 	}
 	a, b = part(0)
-	return func() {
+	return func(n int) {
+		rows = n
 		e.pool.Run(k, piece)
 		for i := 1; i < k; i++ {
 			pa, pb := part(i)
@@ -50,17 +52,16 @@ func sumDoubles(rows, c int) int { return 2 * c * pieces(rows, rowGrain(c)) }
 //
 // loses only mean/deviation.
 type moments struct {
-	rows           int
 	mean, variance []float64
 
-	sums, shifts, products func() // Σ x and Σ x²; Σ (x−a); Σ x·(x−a)
+	sums, shifts, products func(rows int) // Σ x and Σ x²; Σ (x−a); Σ x·(x−a)
 	a, b                   []float64
 	near                   []float32 // a
 }
 
 func (e *Executor) newMoments(x f32.Array, c int) *moments {
 	rows := x.Len() / c
-	m := &moments{rows: rows, mean: make([]float64, c), variance: make([]float64, c), near: make([]float32, c)}
+	m := &moments{mean: make([]float64, c), variance: make([]float64, c), near: make([]float32, c)}
 	e.onesLike(x, (x.Len()/pieces(rows, rowGrain(c))+c)/c*c)
 	m.sums, m.a, m.b = channelSums(e, rows, c, func(a, b []float64, lo, hi int) { channelTotals(a, b, x.Part(lo*c, hi*c)) })
 	m.shifts, _, _ = channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
@@ -73,10 +74,10 @@ func (e *Executor) newMoments(x f32.Array, c int) *moments {
 	return m
 }
 
-// compute sets mean and variance.
-func (m *moments) compute() {
-	m.sums()
-	n, exact := float64(m.rows), true
+// compute sets mean and variance of the first rows, 1 or more.
+func (m *moments) compute(rows int) {
+	m.sums(rows)
+	n, exact := float64(rows), true
 	for k := range m.mean {
 		m.mean[k] = m.a[k] / n
 		m.variance[k] = m.b[k]/n - m.mean[k]*m.mean[k]
@@ -88,9 +89,9 @@ func (m *moments) compute() {
 	for k, v := range m.mean {
 		m.near[k] = float32(v)
 	}
-	m.shifts()
+	m.shifts(rows)
 	copy(m.mean, m.b) // Σ (x−a)
-	m.products()
+	m.products(rows)
 	for k, shift := range m.mean {
 		a, d := float64(m.near[k]), shift/n
 		m.mean[k] = a + d
@@ -98,7 +99,8 @@ func (m *moments) compute() {
 	}
 }
 
-// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the statistics and one that writes y.
+// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the statistics and one that writes y. Of examples that
+// are not there y is 0, the residual included.
 func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 	bn := o.Attr.(*op.BatchNorm2D)
 	state := e.host.States[bn.State.Name]
@@ -106,7 +108,7 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 		return kernel{}, fmt.Errorf("there is no state %q", bn.State.Name)
 	}
 	c := o.In[0].Channels()
-	rows := o.In[0].Len() / c
+	rows, images := o.In[0].Len()/c, o.In[0].Shape[0]
 	return kernel{doubles: sumDoubles(rows, c), bind: func() func() error {
 		x, gamma, beta := e.array(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2])
 		var res f32.Array
@@ -122,7 +124,12 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 		if len(o.Out) > 2 && o.Out[2] != nil {
 			invstd = e.floats(o.Out[2])
 		}
+		there := rows // of examples
 		normalise := e.split(rows, rowGrain(c), func(lo, hi int) {
+			if hi > there {
+				clearArray(y.Part(max(lo, there)*c, hi*c))
+				hi = max(lo, there)
+			}
 			scaleShift(y.Part(lo*c, hi*c), x.Part(lo*c, hi*c), res.Part(lo*c, hi*c), scale, shift, o.ReLU)
 		})
 		coefficients := func() {
@@ -139,8 +146,15 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 				coefficients()
 			}, normalise)
 		}
-		batch, m := e.newMoments(x, c), float64(rows)
-		return then(batch.compute, func() {
+		batch := e.newMoments(x, c)
+		return then(func() {
+			if there = rows / images * e.rows(images); there == 0 {
+				clear(mean)
+				clear(invstd)
+				return
+			}
+			batch.compute(there)
+			m := float64(there)
 			for k := range c {
 				mu, v := batch.mean[k], batch.variance[k]
 				mean[k], invstd[k] = float32(mu), float32(1/math.Sqrt(v+bn.Eps))
@@ -153,10 +167,10 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 }
 
 // batchNormGrad is op.BatchNorm2DGrad with the gradient of the ReLU behind the normalisation: one pass for the two sums, one
-// that writes dx.
+// that writes dx. Of examples that are not there dx is 0.
 func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
 	c := o.In[0].Channels()
-	rows := o.In[0].Len() / c
+	rows, images := o.In[0].Len()/c, o.In[0].Shape[0]
 	return kernel{doubles: sumDoubles(rows, c), bind: func() func() error {
 		x, gamma, mean, invstd, dy := e.array(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2]), e.floats(o.In[3]), e.array(o.In[4])
 		y := e.array(o.In[5])
@@ -165,8 +179,11 @@ func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
 			channelGradTotals(a, b, dy.Part(lo*c, hi*c), x.Part(lo*c, hi*c), y.Part(lo*c, hi*c), mean)
 		})
 		p, q, r := make([]float32, c), make([]float32, c), make([]float32, c)
-		m := float64(rows)
+		var there int // rows of examples
 		finish := func() {
+			there = rows / images * e.rows(images)
+			sums(there)
+			m := float64(max(there, 1))
 			for k := range c {
 				is, mu := float64(invstd[k]), float64(mean[k])
 				if dgamma != nil {
@@ -181,9 +198,13 @@ func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
 			}
 		}
 		if dx.None() {
-			return then(sums, finish)
+			return then(finish)
 		}
-		return then(sums, finish, e.split(rows, rowGrain(c), func(lo, hi int) {
+		return then(finish, e.split(rows, rowGrain(c), func(lo, hi int) {
+			if hi > there {
+				clearArray(dx.Part(max(lo, there)*c, hi*c))
+				hi = max(lo, there)
+			}
 			normGrad(dx.Part(lo*c, hi*c), dy.Part(lo*c, hi*c), x.Part(lo*c, hi*c), y.Part(lo*c, hi*c), p, q, r)
 		}))
 	}}, nil

@@ -75,7 +75,7 @@ func TestMomentsOfManyRows(t *testing.T) {
 			f32.Move(stored, f32.Array{F32: x})
 			f32.Move(f32.Array{F32: x}, stored)
 			m := e.newMoments(stored, c)
-			m.compute()
+			m.compute(rows)
 			for k := range c {
 				var mean, variance float64
 				for i := k; i < len(x); i += c {

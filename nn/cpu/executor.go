@@ -15,6 +15,7 @@ import (
 // Config is how an Executor runs.
 type Config struct {
 	Pool   *pool.Pool // threads; the executor does not close it
+	Room   int64      // bytes that a plan may need; 0: it is not known
 	Stream uint64     // of dropout: replicas with another one drop other elements
 	// BFloat16 rounds what convolutions and Linear multiply to bfloat16. Sums, and all other ops, are float32. Plans that store
 	// values as bfloat16 need it.
@@ -41,6 +42,8 @@ type Executor struct {
 	stream    uint64
 	step      uint64 // counts runs with gradients, for dropout
 	gradScale float32
+	examples  int  // of later runs; of a plan without Batch it says nothing
+	empty     bool // later runs have no examples: gradients are zero
 }
 
 // A kernel is an op that is ready but for its memory: bind is called when all memory has its place, and gives the function
@@ -67,6 +70,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		gemm:      f32.NewGemm(cfg.Pool),
 		stream:    cfg.Stream,
 		gradScale: 1,
+		examples:  p.Batch,
 	}
 	if cfg.BFloat16 {
 		e.newConv = conv.NewBFloat16
@@ -83,6 +87,9 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		kernels[i] = k
 	}
 	p.Place()
+	if need := p.Memory.Total(); cfg.Room > 0 && need > cfg.Room {
+		return nil, fmt.Errorf("cpu: it needs %.1f GB of memory, this machine has %.1f; take a smaller batch", float64(need)/1e9, float64(cfg.Room)/1e9)
+	}
 	e.arena = make([]float32, p.Memory.Arena/4)
 	e.doubles = make([]float64, doubles)
 	e.steps = make([]func() error, len(kernels))
@@ -102,6 +109,12 @@ func (e *Executor) SetGradScale(s float32) {
 		e.floats(e.plan.Seed)[0] = s
 	}
 }
+
+// SetExamples says that later runs have n examples, at most the plan's Batch.
+func (e *Executor) SetExamples(n int) { e.examples, e.empty = n, n == 0 }
+
+// rows is how many of some rows belong to examples of this run.
+func (e *Executor) rows(rows int) int { return e.plan.Rows(rows, e.examples) }
 
 // SetStep says how many runs with gradients came before, which decides what dropout drops.
 func (e *Executor) SetStep(step uint64) { e.step = step }
@@ -130,8 +143,10 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 			continue
 		}
 		for _, k := range e.plan.Ready[i] {
-			if e.plan.ScaleGrads && e.gradScale != 1 {
-				g := e.host.Grads[k]
+			switch g := e.host.Grads[k]; {
+			case e.empty: // the loss of nothing may be NaN
+				clear(g)
+			case e.plan.ScaleGrads && e.gradScale != 1:
 				f32.Scale(g, e.gradScale, g)
 			}
 			if hooks.Ready != nil {

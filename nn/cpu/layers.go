@@ -166,9 +166,10 @@ func (e *Executor) matMul(o *plan.Op) (kernel, error) {
 // columnSums sets sum to the sum of the rows of x.
 func (e *Executor) columnSums(sum []float32, x f32.Array) func() {
 	c := len(sum)
-	run, a, _ := channelSums(e, x.Len()/c, c, func(a, b []float64, lo, hi int) { channelTotals(a, b, x.Part(lo*c, hi*c)) })
+	rows := x.Len() / c
+	run, a, _ := channelSums(e, rows, c, func(a, b []float64, lo, hi int) { channelTotals(a, b, x.Part(lo*c, hi*c)) })
 	return func() {
-		run()
+		run(rows)
 		for k := range sum {
 			sum[k] = float32(a[k])
 		}

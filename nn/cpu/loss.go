@@ -60,7 +60,7 @@ func (e *Executor) softmaxGrad(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// labels checks class labels and counts those that are not −1.
+// labels checks class labels and counts those that are not −1: if they are more than the examples, those of the examples.
 func (e *Executor) labels(v *plan.Value, classes int) (func() (at func(i int) int, count int, err error), error) {
 	read, err := e.indices(v)
 	if err != nil {
@@ -78,7 +78,22 @@ func (e *Executor) labels(v *plan.Value, classes int) (func() (at func(i int) in
 				count++
 			}
 		}
-		return at, count, nil
+		there := e.rows(n)
+		if count <= there {
+			return at, count, nil
+		}
+		count = 0
+		for i := range there {
+			if at(i) >= 0 {
+				count++
+			}
+		}
+		return func(i int) int {
+			if i < there {
+				return at(i)
+			}
+			return -1
+		}, count, nil
 	}, nil
 }
 
@@ -166,11 +181,22 @@ func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// exampleNumbers returns a function that tells how many numbers of an MSE's argument belong to examples of this run.
+func (e *Executor) exampleNumbers(v *plan.Value, mode *op.Mode) func() int {
+	n := v.Len()
+	if mode == nil || len(v.Shape) == 0 {
+		return func() int { return n }
+	}
+	rows := v.Shape[0]
+	return func() int { return n / rows * e.rows(rows) }
+}
+
 func (e *Executor) mse(o *plan.Op) (kernel, error) {
-	n := o.In[0].Len()
-	k := pieces(n, grain)
+	k := pieces(o.In[0].Len(), grain)
+	there := e.exampleNumbers(o.In[0], o.Attr.(*op.MSE).Mode)
 	return kernel{doubles: k, bind: func() func() error {
 		x, t, loss := e.floats(o.In[0]), e.floats(o.In[1]), e.floats(o.Out[0])
+		var n int
 		piece := func(i int) {
 			sum := 0.0
 			for j := i * n / k; j < (i+1)*n/k; j++ {
@@ -180,24 +206,31 @@ func (e *Executor) mse(o *plan.Op) (kernel, error) {
 			e.doubles[i] = sum
 		}
 		return then(func() {
+			n = there()
 			e.pool.Run(k, piece)
 			sum := 0.0
 			for _, v := range e.doubles[:k] {
 				sum += v
 			}
-			loss[0] = float32(sum / float64(n))
+			loss[0] = float32(sum / float64(max(n, 1)))
 		})
 	}}, nil
 }
 
 func (e *Executor) mseGrad(o *plan.Op) (kernel, error) {
+	there := e.exampleNumbers(o.In[0], o.Attr.(*op.MSEGrad).Mode)
 	return kernel{bind: func() func() error {
 		dx, x, t, dloss := e.floats(o.Out[0]), e.floats(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2])
-		return then(e.split(len(dx), grain, func(lo, hi int) {
-			scale := 2 * dloss[0] / float32(len(dx))
-			for i := lo; i < hi; i++ {
+		var n int
+		each := e.split(len(dx), grain, func(lo, hi int) {
+			scale := 2 * dloss[0] / float32(max(n, 1))
+			for i := lo; i < min(hi, n); i++ {
 				dx[i] = scale * (x[i] - t[i])
 			}
-		}))
+			if hi > n {
+				clear(dx[max(lo, n):hi])
+			}
+		})
+		return then(func() { n = there() }, each)
 	}}, nil
 }

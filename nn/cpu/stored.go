@@ -81,6 +81,11 @@ func scaleShift(y, x, res f32.Array, scale, shift []float32, relu bool) {
 	}
 }
 
+func clearArray(y f32.Array) {
+	clear(y.F32)
+	clear(y.BF16)
+}
+
 func normGrad(dx, dy, x, y f32.Array, p, q, r []float32) {
 	if dx.BF16 != nil {
 		f32.NormGradBFloat16(dx.BF16, dy.BF16, x.BF16, y.BF16, p, q, r)

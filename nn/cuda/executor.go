@@ -67,6 +67,7 @@ type Executor struct {
 	rest          [3]drv.Event // see drain
 	watch         *watch
 	gradScale     float32
+	examples      int // of later runs
 	scaler        scaler
 	step          uint64    // runs with gradients, for dropout
 	held          bool      // the host's parameters and statistics stay as they are
@@ -99,7 +100,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		plan: p, host: host, gpu: cfg.GPU, cfg: cfg,
 		kept: make(map[*plan.Value]*kept), convs: make(map[convKey]convPlan), products: make(map[product]productPlan),
 		copies: make(map[int][]kernels.Tensor), unpacks: make(map[int]*kernels.Tensor), masks: make(map[*plan.Value]drv.Ptr),
-		held: cfg.Update != nil, gradScale: 1, scaler: newScaler(cfg.Type), watch: cfg.GPU.newWatch(),
+		held: cfg.Update != nil, gradScale: 1, examples: p.Batch, scaler: newScaler(cfg.Type), watch: cfg.GPU.newWatch(),
 	}
 	e.cfg.Share = nil
 	var free int64

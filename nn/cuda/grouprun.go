@@ -27,6 +27,7 @@ func (g *Group) Run(ctx context.Context, hooks plan.Hooks) error {
 				if err := in.take(e.host.Inputs[i].Data); err != nil {
 					return fmt.Errorf("%s: %w", e.gpu.Name(), err)
 				}
+				in.leaveOut(e.rows(len(in.ints)))
 			}
 		}
 	}

@@ -53,11 +53,24 @@ func (l *lowering) mse() lowered {
 	return l.done(func() launch {
 		x, target, out := e.at(o.In[0]), e.at(o.In[1]), e.at(o.Out[0])
 		if o.Kind == plan.MSE {
-			w := workspace()
-			return func(s drv.Stream) error { return e.gpu.kernels.MSE(s, t, n, out, x, target, w) }
+			w, mode := workspace(), o.Attr.(*op.MSE).Mode
+			return func(s drv.Stream) error {
+				if there := e.exampleNumbers(o.In[0], mode); there > 0 {
+					return e.gpu.kernels.MSE(s, t, there, out, x, target, w)
+				}
+				return e.zero(s, out, 0, 4)
+			}
 		}
-		dloss := e.at(o.In[2])
-		return func(s drv.Stream) error { return e.gpu.kernels.MSEGrad(s, t, n, out, x, target, dloss, 1) }
+		dloss, mode := e.at(o.In[2]), o.Attr.(*op.MSEGrad).Mode
+		return func(s drv.Stream) error {
+			there := e.exampleNumbers(o.In[0], mode)
+			if there > 0 {
+				if err := e.gpu.kernels.MSEGrad(s, t, there, out, x, target, dloss, 1); err != nil {
+					return err
+				}
+			}
+			return e.zero(s, out, t.Size()*there, t.Size()*n)
+		}
 	})
 }
 

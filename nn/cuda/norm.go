@@ -66,11 +66,17 @@ func (l *lowering) batchNorm() (lowered, error) {
 		if o.Out[2] != nil {
 			b.InvStd = e.at(o.Out[2])
 		}
-		if p != nil {
-			a := cudnn.NormArgs{X: b.X, Add: b.Add, Scale: b.Gamma, Bias: b.Beta, Y: b.Y, Mask: b.Mask, Mean: b.Mean, InvStd: b.InvStd, RunningMean: b.RunMean, RunningVar: b.RunVar}
-			return func(s drv.Stream) error { return p.Run(s, e.workspace, a) }
+		a := cudnn.NormArgs{X: b.X, Add: b.Add, Scale: b.Gamma, Bias: b.Beta, Y: b.Y, Mask: b.Mask, Mean: b.Mean, InvStd: b.InvStd, RunningMean: b.RunMean, RunningVar: b.RunVar}
+		images := o.In[0].Shape[0]
+		return func(s drv.Stream) error {
+			switch there := e.rows(images); {
+			case there < images:
+				return e.shortNorm(s, b, images, there)
+			case p != nil:
+				return p.Run(s, e.workspace, a)
+			}
+			return e.gpu.kernels.BatchNorm(s, b)
 		}
-		return func(s drv.Stream) error { return e.gpu.kernels.BatchNorm(s, b) }
 	}), nil
 }
 
@@ -120,11 +126,17 @@ func (l *lowering) batchNormGrad() (lowered, error) {
 			b.DAdd = e.at(o.Out[3])
 		}
 		b.Workspace = workspace()
-		if p != nil {
-			a := cudnn.NormGradArgs{X: b.X, DY: b.DY, Mask: mask, Scale: b.Gamma, Mean: b.Mean, InvStd: b.InvStd, DX: b.DX, DAdd: b.DAdd, DScale: b.DGamma, DBias: b.DBeta}
-			return func(s drv.Stream) error { return p.Run(s, e.workspace, a) }
+		a := cudnn.NormGradArgs{X: b.X, DY: b.DY, Mask: mask, Scale: b.Gamma, Mean: b.Mean, InvStd: b.InvStd, DX: b.DX, DAdd: b.DAdd, DScale: b.DGamma, DBias: b.DBeta}
+		images := o.In[0].Shape[0]
+		return func(s drv.Stream) error {
+			switch there := e.rows(images); {
+			case there < images:
+				return e.shortNormGrad(s, b, images, there)
+			case p != nil:
+				return p.Run(s, e.workspace, a)
+			}
+			return e.gpu.kernels.BatchNormGrad(s, b)
 		}
-		return func(s drv.Stream) error { return e.gpu.kernels.BatchNormGrad(s, b) }
 	}), nil
 }
 

@@ -29,6 +29,7 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 			if err := in.take(e.host.Inputs[i].Data); err != nil {
 				return err
 			}
+			in.leaveOut(e.rows(len(in.ints)))
 		}
 	}
 	err := e.launch(ctx, s, forward, hooks)
@@ -188,6 +189,9 @@ func (e *Executor) work(g *segment) error {
 	c, s := e.gpu.context, e.gpu.compute
 	if len(g.work) == 0 {
 		return nil
+	}
+	if e.short() {
+		return launchAll(g.work, s)
 	}
 	if g.exec == 0 && g.runs == 1 && !e.cfg.Eager && !g.eager {
 		exec, err := capture(c, s, g.work)

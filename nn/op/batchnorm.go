@@ -34,6 +34,9 @@ type BatchNormState struct {
 // same as 0.9. Like PyTorch, the running variance is the unbiased one; MXNet
 // keeps the biased one, which differs by M/(M−1). For M = 1 the factor is 1.
 //
+// In training, images of examples that are not there (see Mode) have no part in m, v and M, and their y is 0. If there is none the running
+// statistics stay as they are.
+//
 // Arguments: x (N,C,H,W), gamma (C), beta (C).
 // Result: Tuple{y like x, m (C), invstd (C)}; y is Take 0.
 // Gradients: dx, dgamma, dbeta from one BatchNorm2DGrad node.
@@ -86,14 +89,21 @@ func batchNorm2D[T float](o *BatchNorm2D, in []gorgonia.Value, shape tensor.Shap
 	it, invstd := dense[T](tensor.Shape{c})
 	x, gamma, beta := numbers[T](in[0]), numbers[T](in[1]), numbers[T](in[2])
 	runMean, runVar := numbers[T](o.State.Mean), numbers[T](o.State.Var)
-	count := float64(shape[0] * hw)
+	images := shape.Clone() // that count
+	if !o.Mode.Inference {
+		images[0] = o.Mode.Rows(shape[0])
+	}
+	if y = y[:images.TotalSize()]; len(y) == 0 {
+		return &Tuple{Values: []*tensor.Dense{yt, mt, it}}, nil
+	}
+	count := float64(images[0] * hw)
 	for k := range c {
 		if o.Mode.Inference {
 			mean[k] = runMean[k]
 			invstd[k] = T(1 / math.Sqrt(float64(runVar[k])+o.Eps))
 		} else {
-			m := sumChannel(x, shape, k, func(v T) float64 { return float64(v) }) / count
-			v := sumChannel(x, shape, k, func(v T) float64 { d := float64(v) - m; return d * d }) / count
+			m := sumChannel(x, images, k, func(v T) float64 { return float64(v) }) / count
+			v := sumChannel(x, images, k, func(v T) float64 { d := float64(v) - m; return d * d }) / count
 			mean[k], invstd[k] = T(m), T(1/math.Sqrt(v+o.Eps))
 			runMean[k] = T((1-o.Momentum)*float64(runMean[k]) + o.Momentum*m)
 			runVar[k] = T((1-o.Momentum)*float64(runVar[k]) + o.Momentum*v*count/max(count-1, 1))
@@ -131,6 +141,8 @@ func (o *BatchNorm2D) SymDiff(in gorgonia.Nodes, out, grad *gorgonia.Node) (gorg
 //	dbeta = Σ dy;  dgamma = Σ dy·x̂
 //	training:   dx = gamma·invstd·(dy − dbeta/M − x̂·dgamma/M)
 //	evaluation: dx = gamma·invstd·dy
+//
+// Images of examples that are not there have no part in sums and in M, and their dx is 0.
 //
 // Arguments: x (N,C,H,W), gamma (C), the BatchNorm2D node's Tuple (m and invstd
 // are read, y is not), dy like x. Result: Tuple{dx like x, dgamma (C), dbeta (C)}.
@@ -172,6 +184,11 @@ func batchNorm2DGrad[T float](o *BatchNorm2DGrad, in []gorgonia.Value, shape ten
 	bt, dbeta := dense[T](tensor.Shape{c})
 	x, gamma, dy := numbers[T](in[0]), numbers[T](in[1]), numbers[T](in[3])
 	mean, invstd := numbers[T](saved.Values[1]), numbers[T](saved.Values[2])
+	there := len(dy)
+	if !o.Mode.Inference {
+		there = hw * c * o.Mode.Rows(shape[0])
+	}
+	dy = dy[:there]
 	sumDy, sumDyX := make([]float64, c), make([]float64, c)
 	for i, d := range dy {
 		k := i / hw % c
@@ -181,7 +198,7 @@ func batchNorm2DGrad[T float](o *BatchNorm2DGrad, in []gorgonia.Value, shape ten
 	for k := range c {
 		dbeta[k], dgamma[k] = T(sumDy[k]), T(sumDyX[k])
 	}
-	count := T(shape[0] * hw)
+	count := T(max(there/c, 1))
 	for i, d := range dy {
 		k := i / hw % c
 		if !o.Mode.Inference {

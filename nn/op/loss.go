@@ -20,13 +20,15 @@ import (
 //
 // A label of −1 marks a row that is not there, the rest of a last, partial batch:
 // it adds nothing, has gradient zero, and B is the number of other rows. If there
-// is none the loss is 0.
+// is none the loss is 0. With a Mode, labels of examples that are not there count as −1 where more rows have a label than there are
+// examples: so −1 may mark any rows, and labels that were left from an earlier batch do not count.
 //
 // Arguments: x (N,K), labels (N) with −1 ≤ label < K. Result: a scalar.
 // Gradient: dx by SoftmaxCrossEntropyGrad; labels have none.
 type SoftmaxCrossEntropy struct {
 	traits
 	Smoothing float64 // 0 ≤ Smoothing < 1
+	Mode      *Mode
 }
 
 func (o *SoftmaxCrossEntropy) Arity() int { return 2 }
@@ -66,7 +68,7 @@ func (o *SoftmaxCrossEntropy) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 
 func softmaxCrossEntropy[T float](o *SoftmaxCrossEntropy, in []gorgonia.Value, _ tensor.Shape) (gorgonia.Value, error) {
 	x, classes := numbers[T](in[0]), in[0].Shape()[1]
-	labels, count, err := classLabels(o, in[1], classes)
+	labels, count, err := classLabels(o, o.Mode, in[1], classes)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +85,8 @@ func softmaxCrossEntropy[T float](o *SoftmaxCrossEntropy, in []gorgonia.Value, _
 	return scalar(T(sum / max(count, 1))), nil
 }
 
-// classLabels reads labels, and how many of them are not −1.
-func classLabels(o gorgonia.Op, v gorgonia.Value, classes int) (labels []int, count float64, err error) {
+// classLabels reads the labels that count, which may be the first ones, and how many of them are not −1.
+func classLabels(o gorgonia.Op, m *Mode, v gorgonia.Value, classes int) (labels []int, count float64, err error) {
 	if labels, err = Indices(v); err != nil {
 		return nil, 0, err
 	}
@@ -94,6 +96,14 @@ func classLabels(o gorgonia.Op, v gorgonia.Value, classes int) (labels []int, co
 		}
 		if l >= 0 {
 			count++
+		}
+	}
+	if there := m.Rows(len(labels)); count > float64(there) {
+		labels, count = labels[:there], 0
+		for _, l := range labels {
+			if l >= 0 {
+				count++
+			}
 		}
 	}
 	return labels, count, nil
@@ -120,7 +130,7 @@ func logSumExp[T float](row []T) float64 {
 }
 
 func (o *SoftmaxCrossEntropy) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia.Nodes, error) {
-	dx, err := Apply(&SoftmaxCrossEntropyGrad{Smoothing: o.Smoothing}, in[0], in[1], grad)
+	dx, err := Apply(&SoftmaxCrossEntropyGrad{Smoothing: o.Smoothing, Mode: o.Mode}, in[0], in[1], grad)
 	return gorgonia.Nodes{dx, nil}, err
 }
 
@@ -132,6 +142,7 @@ func (o *SoftmaxCrossEntropy) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node)
 type SoftmaxCrossEntropyGrad struct {
 	gradient
 	Smoothing float64
+	Mode      *Mode
 }
 
 func (o *SoftmaxCrossEntropyGrad) Arity() int { return 3 }
@@ -162,7 +173,7 @@ func (o *SoftmaxCrossEntropyGrad) Do(in ...gorgonia.Value) (gorgonia.Value, erro
 func softmaxCrossEntropyGrad[T float](o *SoftmaxCrossEntropyGrad, in []gorgonia.Value, shape tensor.Shape) (gorgonia.Value, error) {
 	out, dx := dense[T](shape)
 	x, classes, dloss := numbers[T](in[0]), shape[1], float64(number[T](in[2]))
-	labels, count, err := classLabels(o, in[1], classes)
+	labels, count, err := classLabels(o, o.Mode, in[1], classes)
 	if err != nil {
 		return nil, err
 	}

@@ -11,11 +11,15 @@ import (
 
 // MSE is the mean squared error over all elements: loss = 1/n · Σ (x − t)².
 //
+// With a Mode, rows of examples that are not there add nothing, have gradient zero, and n is the number of elements of the others. If there
+// is none the loss is 0.
+//
 // Arguments: x, t of one shape with Dims dimensions. Result: a scalar.
 // Gradients: dx by MSEGrad(x, t), dt by MSEGrad(t, x).
 type MSE struct {
 	traits
 	Dims int
+	Mode *Mode // nil: the rows are no examples, as those of a parameter
 }
 
 func (o *MSE) Arity() int            { return 2 }
@@ -36,31 +40,41 @@ func (o *MSE) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	return run(o, 0, in, mse[float32], mse[float64])
 }
 
-func mse[T float](_ *MSE, in []gorgonia.Value, _ tensor.Shape) (gorgonia.Value, error) {
+func mse[T float](o *MSE, in []gorgonia.Value, _ tensor.Shape) (gorgonia.Value, error) {
 	x, t := numbers[T](in[0]), numbers[T](in[1])
+	x = x[:there(o.Mode, in[0].Shape(), len(x))]
 	var sum float64
 	for i := range x {
 		d := float64(x[i]) - float64(t[i])
 		sum += d * d
 	}
-	return scalar(T(sum / float64(len(x)))), nil
+	return scalar(T(sum / float64(max(len(x), 1)))), nil
+}
+
+// there is how many of a value's n numbers belong to examples that are there.
+func there(m *Mode, shape tensor.Shape, n int) int {
+	if len(shape) == 0 {
+		return n
+	}
+	return n / shape[0] * m.Rows(shape[0])
 }
 
 func (o *MSE) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia.Nodes, error) {
-	dx, err := Apply(&MSEGrad{Dims: o.Dims}, in[0], in[1], grad)
+	dx, err := Apply(&MSEGrad{Dims: o.Dims, Mode: o.Mode}, in[0], in[1], grad)
 	if err != nil {
 		return nil, err
 	}
-	dt, err := Apply(&MSEGrad{Dims: o.Dims}, in[1], in[0], grad)
+	dt, err := Apply(&MSEGrad{Dims: o.Dims, Mode: o.Mode}, in[1], in[0], grad)
 	return gorgonia.Nodes{dx, dt}, err
 }
 
-// MSEGrad is dx = dloss · 2/n · (x − t).
+// MSEGrad is dx = dloss · 2/n · (x − t), n and rows that are not there as in MSE.
 //
 // Arguments: x, t of one shape with Dims dimensions, dloss (a scalar). Result: dx like x.
 type MSEGrad struct {
 	gradient
 	Dims int
+	Mode *Mode
 }
 
 func (o *MSEGrad) Arity() int            { return 3 }
@@ -80,9 +94,10 @@ func (o *MSEGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	return run(o, 0, in, mseGrad[float32], mseGrad[float64])
 }
 
-func mseGrad[T float](_ *MSEGrad, in []gorgonia.Value, shape tensor.Shape) (gorgonia.Value, error) {
+func mseGrad[T float](o *MSEGrad, in []gorgonia.Value, shape tensor.Shape) (gorgonia.Value, error) {
 	out, dx := dense[T](shape)
-	x, t, scale := numbers[T](in[0]), numbers[T](in[1]), 2*number[T](in[2])/T(shape.TotalSize())
+	dx = dx[:there(o.Mode, shape, len(dx))]
+	x, t, scale := numbers[T](in[0]), numbers[T](in[1]), 2*number[T](in[2])/T(max(len(dx), 1))
 	for i := range dx {
 		dx[i] = scale * (x[i] - t[i])
 	}

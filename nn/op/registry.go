@@ -20,6 +20,8 @@ const (
 	RoleInput
 	// RoleLabels leaves are set before each step, and nothing but a loss reads them.
 	RoleLabels
+	// RoleWeights is the leaf that whoever runs the graph fills with 1 for each example that is there and with 0 for others.
+	RoleWeights
 )
 
 func (r Role) String() string {
@@ -30,6 +32,8 @@ func (r Role) String() string {
 		return "input"
 	case RoleLabels:
 		return "labels"
+	case RoleWeights:
+		return "example weights"
 	}
 	return fmt.Sprintf("role %d", uint8(r))
 }

@@ -18,6 +18,9 @@ type Request struct {
 	Grads   gorgonia.Nodes // gradient of each parameter; nil: none is wanted
 	Seed    *gorgonia.Node // the constant 1 at which the gradients begin; nil without Grads
 
+	// Batch is the number of examples that the inputs have room for, 0 if nothing is ever left out: see Examples.
+	Batch int
+
 	// Inference means running statistics in batch normalisation and no dropout.
 	Inference bool
 
@@ -40,6 +43,7 @@ type Plan struct {
 	// Outputs are the values of Request.Outputs, row-major.
 	Outputs   []*Value
 	Inference bool
+	Batch     int // Request.Batch
 
 	// ScaleGrads says that Seed could not be used: who wants gradients multiplied must do it himself. Executors do it as
 	// each gradient becomes ready.
@@ -68,7 +72,7 @@ func Build(req Request) (*Plan, error) {
 	}
 	b := &builder{
 		req:   req,
-		plan:  &Plan{Inference: req.Inference},
+		plan:  &Plan{Inference: req.Inference, Batch: req.Batch},
 		nodes: make(map[*gorgonia.Node][]*Value),
 		other: make(map[*Value]*Value),
 		param: make(map[*gorgonia.Node]int),

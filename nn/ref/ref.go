@@ -26,6 +26,7 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/nn/plan"
 	"github.com/paragon-train/paragon/nn/translate"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -38,6 +39,8 @@ type Runner struct {
 	params gorgonia.Nodes
 	grads  map[string]*gorgonia.Node
 	mode   *op.Mode
+	batch  plan.Examples
+	there  int         // examples of later runs
 	step   gorgonia.VM // loss and gradients
 	only   gorgonia.VM // loss alone
 }
@@ -64,6 +67,8 @@ func New(loss *gorgonia.Node) (*Runner, error) {
 		step:   gorgonia.NewTapeMachine(g.ExactSubgraphRoots(append(gorgonia.Nodes{loss}, grads...)...)),
 		only:   gorgonia.NewTapeMachine(g.ExactSubgraphRoots(loss)),
 	}
+	r.batch = plan.FindExamples(loss, nil)
+	r.there = r.batch.Batch
 	for _, l := range op.Leaves(g) {
 		r.leaves[l.Node.Name()] = l.Node
 	}
@@ -110,7 +115,7 @@ func (r *Runner) Set(name string, values []float64) error {
 // statistics and raises the graph's step by one.
 func (r *Runner) Step() error {
 	r.mode.Inference = false
-	if err := run(r.step); err != nil {
+	if err := r.run(r.step); err != nil {
 		return err
 	}
 	r.mode.Step++
@@ -120,7 +125,32 @@ func (r *Runner) Step() error {
 // Forward computes the loss alone, in training mode and without raising the step.
 func (r *Runner) Forward() error {
 	r.mode.Inference = false
-	return run(r.only)
+	return r.run(r.only)
+}
+
+// SetExamples says that later steps have n examples, the first ones of the batch: see nn.Program.SetExamples.
+func (r *Runner) SetExamples(n int) error {
+	if err := r.batch.Check(n); err != nil {
+		return fmt.Errorf("ref: set examples: %w", err)
+	}
+	r.there = n
+	return nil
+}
+
+// run runs a machine on the examples that are there.
+func (r *Runner) run(m gorgonia.VM) error {
+	r.mode.Batch, r.mode.Examples = r.batch.Batch, r.there
+	defer func() { r.mode.Batch, r.mode.Examples = 0, 0 }()
+	if w := r.batch.Weights; w != nil {
+		weights := make([]float64, r.batch.Batch)
+		for i := range min(r.there, len(weights)) {
+			weights[i] = 1
+		}
+		if err := r.Set(w.Name(), weights); err != nil {
+			return err
+		}
+	}
+	return run(m)
 }
 
 // Eval computes a node in evaluation mode and returns its numbers. Labels that
@@ -135,7 +165,7 @@ func (r *Runner) Eval(n *gorgonia.Node) ([]float64, error) {
 	defer m.Close()
 	r.mode.Inference = true
 	defer func() { r.mode.Inference = false }()
-	if err := run(m); err != nil {
+	if err := r.run(m); err != nil {
 		return nil, err
 	}
 	return Numbers(n.Value())

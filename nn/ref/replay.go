@@ -69,6 +69,8 @@ type Replay struct {
 	Follow float64
 	// Step and Stream are what dropout goes by.
 	Step, Stream uint64
+	// Examples is how many examples of the plan's Batch are there.
+	Examples int
 
 	plan    *plan.Plan
 	host    *plan.Host
@@ -93,7 +95,7 @@ type Stored struct {
 // NewReplay prepares a replay of the next step: it reads parameters, inputs and running statistics. Operands of products are rounded to operand.
 // The plan is one that an executor has chosen types for; images in bytes are not known.
 func NewReplay(p *plan.Plan, host *plan.Host, operand Format) (*Replay, error) {
-	r := &Replay{Follow: 1e-3, plan: p, host: host, operand: operand, values: make(map[*plan.Value][]float64), pooled: make(map[*plan.Value]*tensor.Dense), states: make(map[string]*op.BatchNormState)}
+	r := &Replay{Follow: 1e-3, Examples: p.Batch, plan: p, host: host, operand: operand, values: make(map[*plan.Value][]float64), pooled: make(map[*plan.Value]*tensor.Dense), states: make(map[string]*op.BatchNormState)}
 	for i, v := range p.Params {
 		r.values[v.Root()] = float64s(host.Params[i])
 	}

@@ -97,8 +97,24 @@ func (r *Replay) compute(o *plan.Op) (out [][]float64, slack []float64, err erro
 		out, err = r.matMul(o)
 	case plan.Dropout:
 		d := *o.Attr.(*op.Dropout)
-		d.Mode = &op.Mode{Step: r.Step, Stream: r.Stream, Inference: r.plan.Inference}
+		d.Mode = r.mode()
 		out, err = r.do(&d, o.In...)
+	case plan.CrossEntropy:
+		c := *o.Attr.(*op.SoftmaxCrossEntropy)
+		c.Mode = r.modeLike(c.Mode)
+		out, err = r.do(&c, o.In...)
+	case plan.CrossEntropyGrad:
+		c := *o.Attr.(*op.SoftmaxCrossEntropyGrad)
+		c.Mode = r.modeLike(c.Mode)
+		out, err = r.do(&c, o.In...)
+	case plan.MSE:
+		c := *o.Attr.(*op.MSE)
+		c.Mode = r.modeLike(c.Mode)
+		out, err = r.do(&c, o.In...)
+	case plan.MSEGrad:
+		c := *o.Attr.(*op.MSEGrad)
+		c.Mode = r.modeLike(c.Mode)
+		out, err = r.do(&c, o.In...)
 	case plan.Generic:
 		err = fmt.Errorf("a replay has no such op")
 	default:
@@ -108,6 +124,19 @@ func (r *Replay) compute(o *plan.Op) (out [][]float64, slack []float64, err erro
 		rectify(out[0])
 	}
 	return out, nil, err
+}
+
+// mode is what the step goes by.
+func (r *Replay) mode() *op.Mode {
+	return &op.Mode{Inference: r.plan.Inference, Step: r.Step, Stream: r.Stream, Batch: r.plan.Batch, Examples: r.Examples}
+}
+
+// modeLike is mode in place of one of the graph's; nil for none.
+func (r *Replay) modeLike(m *op.Mode) *op.Mode {
+	if m == nil {
+		return nil
+	}
+	return r.mode()
 }
 
 // elementwise is done here, since Attr may be gorgonia's own op.
@@ -129,13 +158,22 @@ func (r *Replay) elementwise(o *plan.Op) ([][]float64, error) {
 		switch {
 		case o.Kind == plan.Add:
 			y[k] += v
-		case a[k] > 0:
-			y[k] = v
 		default:
-			y[k] = 0
+			y[k] = throughReLU(v, a[k])
 		}
 	}
 	return [][]float64{y}, nil
+}
+
+// throughReLU is op.ReLUGrad of one value.
+func throughReLU(dy, y float64) float64 {
+	switch {
+	case y > 0:
+		return dy
+	case y <= 0 && dy == dy:
+		return 0
+	}
+	return dy + y
 }
 
 func rectify(y []float64) {
@@ -258,7 +296,7 @@ func (r *Replay) batchNorm(o *plan.Op) ([][]float64, []float64, error) {
 	if state == nil {
 		return nil, nil, fmt.Errorf("there is no state %q", a.State.Name)
 	}
-	bn := &op.BatchNorm2D{Eps: a.Eps, Momentum: a.Momentum, State: state, Mode: &op.Mode{Inference: r.plan.Inference}}
+	bn := &op.BatchNorm2D{Eps: a.Eps, Momentum: a.Momentum, State: state, Mode: r.mode()}
 	out, err := r.do(bn, o.In[:3]...)
 	if err != nil {
 		return nil, nil, err
@@ -275,6 +313,9 @@ func (r *Replay) batchNorm(o *plan.Op) ([][]float64, []float64, error) {
 	if o.ReLU {
 		rectify(out[0])
 	}
+	if images := o.In[0].Shape[0]; !r.plan.Inference { // executors leave the residual out there, too
+		clear(out[0][len(out[0])/images*r.plan.Rows(images, r.Examples):])
+	}
 	return out, nil, nil
 }
 
@@ -290,9 +331,7 @@ func (r *Replay) batchNormGrad(o *plan.Op) ([][]float64, []float64, error) {
 		}
 		dz := make([]float64, len(dy))
 		for k, v := range y {
-			if v > 0 {
-				dz[k] = dy[k]
-			}
+			dz[k] = throughReLU(dy[k], v)
 		}
 		dy = dz
 	}
@@ -313,7 +352,7 @@ func (r *Replay) batchNormGrad(o *plan.Op) ([][]float64, []float64, error) {
 		saved.Values = append(saved.Values, vector(m))
 	}
 	d := tensor.New(tensor.WithShape(o.In[4].Shape.Clone()...), tensor.WithBacking(dy))
-	out, err := results(&op.BatchNorm2DGrad{Mode: &op.Mode{}}, x, gamma, saved, d)
+	out, err := results(&op.BatchNorm2DGrad{Mode: r.mode()}, x, gamma, saved, d)
 	return append(out, dy), nil, err
 }
 

@@ -1,0 +1,4 @@
+package nn
+
+// MachineMemory is machineMemory.
+var MachineMemory = machineMemory

@@ -1,0 +1,20 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/paragon-train/paragon/nn/plan"
+)
+
+// checkRoom is an error if the machine has not the memory that inputs and gradients take: making it would end the process.
+func checkRoom(p *plan.Plan) error {
+	var need int64
+	for _, v := range slices.Concat(p.Inputs, p.Grads) {
+		need += 4 * int64(v.Len())
+	}
+	if have := machineMemory(); have > 0 && (need > have || need < 0) {
+		return fmt.Errorf("its inputs and gradients need %.1f GB of memory, this machine has %.1f; take a smaller batch", float64(need)/1e9, float64(have)/1e9)
+	}
+	return nil
+}
