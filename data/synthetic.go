@@ -1,6 +1,7 @@
 package data
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -11,6 +12,9 @@ import (
 var SyntheticClasses = []string{"disc", "square", "triangle", "ring", "cross",
 	"rows", "columns", "checks", "star", "dots"}
 
+// MaxSynthetic is how many images Synthetic draws at most: 3 GB of them.
+const MaxSynthetic = 1_000_000
+
 // Synthetic draws n images of 3×32×32 in ten classes, as many of each as
 // possible. A class is a figure or a texture; its place, size, turn, colours,
 // background and noise vary from image to image, and dark on light is as
@@ -19,8 +23,12 @@ var SyntheticClasses = []string{"disc", "square", "triangle", "ring", "cross",
 // class, as they do in photographs.
 //
 // Image i depends on (seed, i) alone: a longer set begins with the shorter
-// one. Take another seed for the test set.
+// one. Take another seed for the test set. More than MaxSynthetic images are the
+// caller's bug.
 func Synthetic(n int, seed uint64) *ImageSet {
+	if n < 0 || n > MaxSynthetic {
+		panic(fmt.Sprintf("data: Synthetic: got %d images, want 0 to %d", n, MaxSynthetic))
+	}
 	set := &ImageSet{cifarShape, SyntheticClasses, make([]uint8, n*cifarShape.Size()), make([]uint8, n)}
 	workers := min(runtime.GOMAXPROCS(0), max(n, 1))
 	var group sync.WaitGroup

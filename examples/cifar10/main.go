@@ -23,6 +23,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/worker"
@@ -78,6 +79,12 @@ func run(c *cli.Context) error {
 	return train(context.Background(), s)
 }
 
+// What is asked for beyond these is a slip of the pen; below, nn.Compile says what does not fit the machine.
+const (
+	maxBatch = 1 << 16 // images of a device
+	maxWidth = 1 << 10
+)
+
 // settings are the flags.
 type settings struct {
 	data                      string
@@ -118,16 +125,12 @@ func (s *settings) validate() error {
 	switch {
 	case len(s.devices) == 0 || slices.Contains(s.devices, ""):
 		return fmt.Errorf("--devices is %q, want such as cpu:0 or cuda:0,cuda:1, or auto", strings.Join(s.devices, ","))
-	case s.trainExamples < 0:
-		return fmt.Errorf("--train-examples is %d, want at least 1, or 0 for all", s.trainExamples)
-	case s.testImages < 0:
-		return fmt.Errorf("--test-examples is %d, want at least 1, or 0 for all", s.testImages)
-	case s.width < 0:
-		return fmt.Errorf("--width is %d, want at least 1, or 0 for 64", s.width)
+	case s.width < 0 || s.width > maxWidth:
+		return fmt.Errorf("--width is %d, want 1 to %d, or 0 for 64", s.width, maxWidth)
 	case !(s.smoothing >= 0 && s.smoothing < 1):
 		return fmt.Errorf("--label-smoothing is %v, want at least 0 and below 1", s.smoothing)
-	case s.batch < 1:
-		return fmt.Errorf("--batch is %d, want at least 1", s.batch)
+	case s.batch < 1 || s.batch > maxBatch:
+		return fmt.Errorf("--batch is %d, want 1 to %d", s.batch, maxBatch)
 	case s.epochs < 1:
 		return fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
 	case !(s.warmEpochs >= 0 && s.warmEpochs <= float64(s.epochs)):
@@ -144,6 +147,11 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--checkpoint-steps is %d, want at least 1, or 0 for none", s.checkpoint.EverySteps)
 	case s.checkpoint.Every < 0:
 		return fmt.Errorf("--checkpoint-every is %v, want such as 10m, or 0 for none", s.checkpoint.Every)
+	}
+	for flag, n := range map[string]int{"train-examples": s.trainExamples, "test-examples": s.testImages} {
+		if n < 0 || s.data == "" && n > data.MaxSynthetic {
+			return fmt.Errorf("--%s is %d, want at least 1, or 0 for all; of drawn images at most %d", flag, n, data.MaxSynthetic)
+		}
 	}
 	if err := s.checkType(); err != nil {
 		return err

@@ -124,6 +124,9 @@ func loadData(ctx context.Context, s settings) (train, test *data.ImageSet, err 
 	if train, test, err = data.LoadCIFAR10(s.data); err != nil {
 		return nil, nil, err
 	}
+	if s.trainExamples > train.Len() || s.testImages > test.Len() {
+		return nil, nil, fmt.Errorf("--train-examples is %d and --test-examples %d, want at most the %d and %d images of %s, or 0 for all", s.trainExamples, s.testImages, train.Len(), test.Len(), s.data)
+	}
 	return train.Head(orElse(s.trainExamples, train.Len())), test.Head(orElse(s.testImages, test.Len())), nil
 }
 

@@ -51,6 +51,8 @@ func main() {
 	}
 }
 
+const maxBatch = 1 << 16 // more is a slip of the pen
+
 type settings struct {
 	data          string
 	download      bool
@@ -64,8 +66,8 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	switch {
 	case s.data == "":
 		return nil, errors.New("--data is empty, want the folder of MNIST's four files (with --download, the folder to fetch them into)")
-	case s.batch < 1:
-		return nil, fmt.Errorf("--batch is %d, want at least 1", s.batch)
+	case s.batch < 1 || s.batch > maxBatch:
+		return nil, fmt.Errorf("--batch is %d, want 1 to %d", s.batch, maxBatch)
 	case s.epochs < 1:
 		return nil, fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
 	}

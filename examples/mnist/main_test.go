@@ -60,6 +60,7 @@ func TestRefusesByName(t *testing.T) {
 	}{
 		{settings{batch: 1, epochs: 1}, "--data is empty"},
 		{settings{data: dir, epochs: 1}, "--batch is 0"},
+		{settings{data: dir, epochs: 1, batch: 99999999}, "--batch is 99999999, want 1 to 65536"},
 		{settings{data: dir, batch: 1}, "--epochs is 0"},
 		{settings{data: dir, batch: 1, epochs: 1}, dir + " has neither"},
 	} {

@@ -70,6 +70,9 @@ var space = tune.Space{
 
 // search runs in the process that searches, and in each worker of a trial: there tune.Run trains once and ends the process.
 func search(ctx context.Context, s settings) error {
+	if err := s.validate(); err != nil {
+		return err
+	}
 	resources := tune.Resources{Hosts: 1, Slots: 2, CPUsPerSlot: 1, Servers: 1}
 	if s.hosts != "" {
 		resources.Hosts, resources.Slots = 2, 1

@@ -90,12 +90,23 @@ func (o *reporting) Epoch(e worker.EpochInfo) {
 	}
 }
 
+// validate looks at what no worker of a trial should be the first to see.
+func (s settings) validate() error {
+	if most := data.MaxSynthetic; min(s.examples, s.tests) < 0 || s.data == "" && max(s.examples, s.tests) > most {
+		return fmt.Errorf("--train-examples is %d and --test-examples %d, want at least 1, or 0 for all; of drawn images at most %d", s.examples, s.tests, most)
+	}
+	return nil
+}
+
 func (s settings) load() (train, test *data.ImageSet, err error) {
 	if s.data == "" {
 		return data.Synthetic(orElse(s.examples, 2000), 1), data.Synthetic(orElse(s.tests, 500), 1<<32), nil
 	}
 	if train, test, err = data.LoadCIFAR10(s.data); err != nil {
 		return nil, nil, err
+	}
+	if s.examples > train.Len() || s.tests > test.Len() {
+		return nil, nil, fmt.Errorf("--train-examples is %d and --test-examples %d, want at most the %d and %d images of %s", s.examples, s.tests, train.Len(), test.Len(), s.data)
 	}
 	return train.Head(orElse(s.examples, train.Len())), test.Head(orElse(s.tests, test.Len())), nil
 }
