@@ -182,15 +182,14 @@ done:
 // func channelGradSumsAVX512(sumDy *float32, sumDyX *float32, dy *float32, x *float32, center *float32, n int, rows int, stride int)
 // Requires: AVX, AVX512F
 TEXT ·channelGradSumsAVX512(SB), NOSPLIT, $0-64
-	MOVQ   sumDy+0(FP), AX
-	MOVQ   sumDyX+8(FP), CX
-	MOVQ   dy+16(FP), DX
-	MOVQ   x+24(FP), BX
-	MOVQ   center+32(FP), SI
-	MOVQ   rows+48(FP), DI
-	MOVQ   stride+56(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   n+40(FP), R9
+	MOVQ sumDy+0(FP), AX
+	MOVQ sumDyX+8(FP), CX
+	MOVQ dy+16(FP), DX
+	MOVQ x+24(FP), BX
+	MOVQ center+32(FP), SI
+	MOVQ rows+48(FP), DI
+	MOVQ stride+56(FP), R8
+	MOVQ n+40(FP), R9
 
 wide:
 	CMPQ    R9, $0x40
@@ -285,16 +284,15 @@ done:
 // func normGradAVX512(dx *float32, dy *float32, x *float32, p *float32, q *float32, r *float32, n int, c int)
 // Requires: AVX, AVX512F
 TEXT ·normGradAVX512(SB), NOSPLIT, $0-64
-	MOVQ   dx+0(FP), AX
-	MOVQ   dy+8(FP), CX
-	MOVQ   x+16(FP), DX
-	MOVQ   p+24(FP), BX
-	MOVQ   q+32(FP), SI
-	MOVQ   r+40(FP), DI
-	VPXORD Z0, Z0, Z0
-	MOVQ   n+48(FP), R8
-	MOVQ   c+56(FP), R9
-	XORQ   R10, R10
+	MOVQ dx+0(FP), AX
+	MOVQ dy+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ p+24(FP), BX
+	MOVQ q+32(FP), SI
+	MOVQ r+40(FP), DI
+	MOVQ n+48(FP), R8
+	MOVQ c+56(FP), R9
+	XORQ R10, R10
 
 row:
 	XORQ R11, R11
@@ -318,16 +316,18 @@ vector:
 // func channelGradSumsMaskedAVX512(sumDy *float32, sumDyX *float32, dy *float32, x *float32, y *float32, center *float32, n int, rows int, stride int)
 // Requires: AVX, AVX512F
 TEXT ·channelGradSumsMaskedAVX512(SB), NOSPLIT, $0-72
-	MOVQ   sumDy+0(FP), AX
-	MOVQ   sumDyX+8(FP), CX
-	MOVQ   dy+16(FP), DX
-	MOVQ   x+24(FP), BX
-	MOVQ   center+40(FP), SI
-	MOVQ   rows+56(FP), DI
-	MOVQ   stride+64(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   y+32(FP), R9
-	MOVQ   n+48(FP), R10
+	MOVQ         sumDy+0(FP), AX
+	MOVQ         sumDyX+8(FP), CX
+	MOVQ         dy+16(FP), DX
+	MOVQ         x+24(FP), BX
+	MOVQ         center+40(FP), SI
+	MOVQ         rows+56(FP), DI
+	MOVQ         stride+64(FP), R8
+	MOVQ         y+32(FP), R9
+	MOVL         $0x08080822, R10
+	VMOVD        R10, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         n+48(FP), R10
 
 wide:
 	CMPQ    R10, $0x40
@@ -349,37 +349,37 @@ wide:
 
 wideRow:
 	VMOVUPS     (DX)(R12*1), Z13
-	VCMPPS      $0x03, (R9)(R12*1), Z13, K2
-	VCMPPS      $0x01, (R9)(R12*1), Z0, K1
-	VMOVAPS.Z   Z13, K1, Z13
-	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
+	VMOVUPS     (R9)(R12*1), Z14
+	VCMPPS      $0x03, Z13, Z13, K1
+	VFIXUPIMMPS $0x00, Z0, Z14, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K1, Z13
 	VMOVUPS     (BX)(R12*1), Z14
 	VSUBPS      Z3, Z14, Z14
 	VADDPS      Z13, Z1, Z1
 	VFMADD231PS Z13, Z14, Z2
 	VMOVUPS     64(DX)(R12*1), Z13
-	VCMPPS      $0x03, 64(R9)(R12*1), Z13, K2
-	VCMPPS      $0x01, 64(R9)(R12*1), Z0, K1
-	VMOVAPS.Z   Z13, K1, Z13
-	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
+	VMOVUPS     64(R9)(R12*1), Z14
+	VCMPPS      $0x03, Z13, Z13, K1
+	VFIXUPIMMPS $0x00, Z0, Z14, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K1, Z13
 	VMOVUPS     64(BX)(R12*1), Z14
 	VSUBPS      Z6, Z14, Z14
 	VADDPS      Z13, Z4, Z4
 	VFMADD231PS Z13, Z14, Z5
 	VMOVUPS     128(DX)(R12*1), Z13
-	VCMPPS      $0x03, 128(R9)(R12*1), Z13, K2
-	VCMPPS      $0x01, 128(R9)(R12*1), Z0, K1
-	VMOVAPS.Z   Z13, K1, Z13
-	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
+	VMOVUPS     128(R9)(R12*1), Z14
+	VCMPPS      $0x03, Z13, Z13, K1
+	VFIXUPIMMPS $0x00, Z0, Z14, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K1, Z13
 	VMOVUPS     128(BX)(R12*1), Z14
 	VSUBPS      Z9, Z14, Z14
 	VADDPS      Z13, Z7, Z7
 	VFMADD231PS Z13, Z14, Z8
 	VMOVUPS     192(DX)(R12*1), Z13
-	VCMPPS      $0x03, 192(R9)(R12*1), Z13, K2
-	VCMPPS      $0x01, 192(R9)(R12*1), Z0, K1
-	VMOVAPS.Z   Z13, K1, Z13
-	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
+	VMOVUPS     192(R9)(R12*1), Z14
+	VCMPPS      $0x03, Z13, Z13, K1
+	VFIXUPIMMPS $0x00, Z0, Z14, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K1, Z13
 	VMOVUPS     192(BX)(R12*1), Z14
 	VSUBPS      Z12, Z14, Z14
 	VADDPS      Z13, Z10, Z10
@@ -415,10 +415,10 @@ narrow:
 
 narrowRow:
 	VMOVUPS     (DX)(R12*1), Z4
-	VCMPPS      $0x03, (R9)(R12*1), Z4, K2
-	VCMPPS      $0x01, (R9)(R12*1), Z0, K1
-	VMOVAPS.Z   Z4, K1, Z4
-	VPTERNLOGD  $0xff, Z4, Z4, K2, Z4
+	VMOVUPS     (R9)(R12*1), Z5
+	VCMPPS      $0x03, Z4, Z4, K1
+	VFIXUPIMMPS $0x00, Z0, Z5, Z4
+	VPTERNLOGD  $0xff, Z4, Z4, K1, Z4
 	VMOVUPS     (BX)(R12*1), Z5
 	VSUBPS      Z3, Z5, Z5
 	VADDPS      Z4, Z1, Z1
@@ -444,27 +444,29 @@ done:
 // func normGradMaskedAVX512(dx *float32, dy *float32, x *float32, y *float32, p *float32, q *float32, r *float32, n int, c int)
 // Requires: AVX, AVX512F
 TEXT ·normGradMaskedAVX512(SB), NOSPLIT, $0-72
-	MOVQ   dx+0(FP), AX
-	MOVQ   dy+8(FP), CX
-	MOVQ   x+16(FP), DX
-	MOVQ   p+32(FP), BX
-	MOVQ   q+40(FP), SI
-	MOVQ   r+48(FP), DI
-	MOVQ   y+24(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   n+56(FP), R9
-	MOVQ   c+64(FP), R10
-	XORQ   R11, R11
+	MOVQ         dx+0(FP), AX
+	MOVQ         dy+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         p+32(FP), BX
+	MOVQ         q+40(FP), SI
+	MOVQ         r+48(FP), DI
+	MOVQ         y+24(FP), R8
+	MOVL         $0x08080822, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         n+56(FP), R9
+	MOVQ         c+64(FP), R10
+	XORQ         R11, R11
 
 row:
 	XORQ R12, R12
 
 vector:
 	VMOVUPS     (CX)(R11*4), Z2
-	VCMPPS      $0x03, (R8)(R11*4), Z2, K2
-	VCMPPS      $0x01, (R8)(R11*4), Z0, K1
-	VMOVAPS.Z   Z2, K1, Z2
-	VPTERNLOGD  $0xff, Z2, Z2, K2, Z2
+	VMOVUPS     (R8)(R11*4), Z1
+	VCMPPS      $0x03, Z2, Z2, K1
+	VFIXUPIMMPS $0x00, Z0, Z1, Z2
+	VPTERNLOGD  $0xff, Z2, Z2, K1, Z2
 	VMOVUPS     (DX)(R11*4), Z1
 	VMOVUPS     (SI)(R12*4), Z3
 	VFMADD213PS (DI)(R12*4), Z3, Z1
@@ -779,15 +781,14 @@ done:
 // func channelGradSumsAVX2(sumDy *float32, sumDyX *float32, dy *float32, x *float32, center *float32, n int, rows int, stride int)
 // Requires: AVX, FMA3
 TEXT ·channelGradSumsAVX2(SB), NOSPLIT, $0-64
-	MOVQ   sumDy+0(FP), AX
-	MOVQ   sumDyX+8(FP), CX
-	MOVQ   dy+16(FP), DX
-	MOVQ   x+24(FP), BX
-	MOVQ   center+32(FP), SI
-	MOVQ   rows+48(FP), DI
-	MOVQ   stride+56(FP), R8
-	VXORPS Y0, Y0, Y0
-	MOVQ   n+40(FP), R9
+	MOVQ sumDy+0(FP), AX
+	MOVQ sumDyX+8(FP), CX
+	MOVQ dy+16(FP), DX
+	MOVQ x+24(FP), BX
+	MOVQ center+32(FP), SI
+	MOVQ rows+48(FP), DI
+	MOVQ stride+56(FP), R8
+	MOVQ n+40(FP), R9
 
 wide:
 	CMPQ    R9, $0x10
@@ -862,16 +863,15 @@ done:
 // func normGradAVX2(dx *float32, dy *float32, x *float32, p *float32, q *float32, r *float32, n int, c int)
 // Requires: AVX, FMA3
 TEXT ·normGradAVX2(SB), NOSPLIT, $0-64
-	MOVQ   dx+0(FP), AX
-	MOVQ   dy+8(FP), CX
-	MOVQ   x+16(FP), DX
-	MOVQ   p+24(FP), BX
-	MOVQ   q+32(FP), SI
-	MOVQ   r+40(FP), DI
-	VXORPS Y0, Y0, Y0
-	MOVQ   n+48(FP), R8
-	MOVQ   c+56(FP), R9
-	XORQ   R10, R10
+	MOVQ dx+0(FP), AX
+	MOVQ dy+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ p+24(FP), BX
+	MOVQ q+32(FP), SI
+	MOVQ r+40(FP), DI
+	MOVQ n+48(FP), R8
+	MOVQ c+56(FP), R9
+	XORQ R10, R10
 
 row:
 	XORQ R11, R11
@@ -902,8 +902,8 @@ TEXT ·channelGradSumsMaskedAVX2(SB), NOSPLIT, $0-72
 	MOVQ   center+40(FP), SI
 	MOVQ   rows+56(FP), DI
 	MOVQ   stride+64(FP), R8
-	VXORPS Y0, Y0, Y0
 	MOVQ   y+32(FP), R9
+	VXORPS Y0, Y0, Y0
 	MOVQ   n+48(FP), R10
 
 wide:

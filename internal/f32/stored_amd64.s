@@ -93,15 +93,14 @@ done:
 // func channelGradSumsHalfAVX512(sumDy *float32, sumDyX *float32, dy *uint16, x *uint16, center *float32, n int, rows int, stride int)
 // Requires: AVX, AVX512F
 TEXT ·channelGradSumsHalfAVX512(SB), NOSPLIT, $0-64
-	MOVQ   sumDy+0(FP), AX
-	MOVQ   sumDyX+8(FP), CX
-	MOVQ   dy+16(FP), DX
-	MOVQ   x+24(FP), BX
-	MOVQ   center+32(FP), SI
-	MOVQ   rows+48(FP), DI
-	MOVQ   stride+56(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   n+40(FP), R9
+	MOVQ sumDy+0(FP), AX
+	MOVQ sumDyX+8(FP), CX
+	MOVQ dy+16(FP), DX
+	MOVQ x+24(FP), BX
+	MOVQ center+32(FP), SI
+	MOVQ rows+48(FP), DI
+	MOVQ stride+56(FP), R8
+	MOVQ n+40(FP), R9
 
 wide:
 	CMPQ    R9, $0x40
@@ -213,15 +212,14 @@ TEXT ·normGradHalfAVX512(SB), NOSPLIT, $0-64
 	MOVQ         q+32(FP), SI
 	MOVQ         r+40(FP), DI
 	MOVL         $0x00000001, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x00007fff, R8
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Z1
-	MOVL         $0x00007fff, R8
+	MOVL         $0x00000040, R8
 	VMOVD        R8, X2
 	VPBROADCASTD X2, Z2
-	MOVL         $0x00000040, R8
-	VMOVD        R8, X3
-	VPBROADCASTD X3, Z3
-	VPXORD       Z0, Z0, Z0
 	MOVQ         n+48(FP), R8
 	MOVQ         c+56(FP), R9
 	XORQ         R10, R10
@@ -232,18 +230,18 @@ row:
 vector:
 	VPMOVZXWD   (CX)(R10*2), Z4
 	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD   (DX)(R10*2), Z0
-	VPSLLD      $0x10, Z0, Z0
+	VPMOVZXWD   (DX)(R10*2), Z3
+	VPSLLD      $0x10, Z3, Z3
 	VMOVUPS     (SI)(R11*4), Z5
-	VFMADD213PS (DI)(R11*4), Z5, Z0
-	VFMADD231PS (BX)(R11*4), Z4, Z0
-	VPSRLD      $0x10, Z0, Z4
-	VPANDD      Z1, Z4, Z5
-	VPADDD      Z2, Z5, Z5
-	VPADDD      Z0, Z5, Z5
+	VFMADD213PS (DI)(R11*4), Z5, Z3
+	VFMADD231PS (BX)(R11*4), Z4, Z3
+	VPSRLD      $0x10, Z3, Z4
+	VPANDD      Z0, Z4, Z5
+	VPADDD      Z1, Z5, Z5
+	VPADDD      Z3, Z5, Z5
 	VPSRLD      $0x10, Z5, Z5
-	VCMPPS      $0x03, Z0, Z0, K1
-	VPORD       Z3, Z4, K1, Z5
+	VCMPPS      $0x03, Z3, Z3, K1
+	VPORD       Z2, Z4, K1, Z5
 	VPMOVDW     Z5, (AX)(R10*2)
 	ADDQ        $0x10, R10
 	ADDQ        $0x10, R11
@@ -257,16 +255,18 @@ vector:
 // func channelGradSumsMaskedHalfAVX512(sumDy *float32, sumDyX *float32, dy *uint16, x *uint16, y *uint16, center *float32, n int, rows int, stride int)
 // Requires: AVX, AVX512F
 TEXT ·channelGradSumsMaskedHalfAVX512(SB), NOSPLIT, $0-72
-	MOVQ   sumDy+0(FP), AX
-	MOVQ   sumDyX+8(FP), CX
-	MOVQ   dy+16(FP), DX
-	MOVQ   x+24(FP), BX
-	MOVQ   center+40(FP), SI
-	MOVQ   rows+56(FP), DI
-	MOVQ   stride+64(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   y+32(FP), R9
-	MOVQ   n+48(FP), R10
+	MOVQ         sumDy+0(FP), AX
+	MOVQ         sumDyX+8(FP), CX
+	MOVQ         dy+16(FP), DX
+	MOVQ         x+24(FP), BX
+	MOVQ         center+40(FP), SI
+	MOVQ         rows+56(FP), DI
+	MOVQ         stride+64(FP), R8
+	MOVQ         y+32(FP), R9
+	MOVL         $0x08080822, R10
+	VMOVD        R10, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         n+48(FP), R10
 
 wide:
 	CMPQ    R10, $0x40
@@ -291,10 +291,9 @@ wideRow:
 	VPSLLD      $0x10, Z13, Z13
 	VPMOVZXWD   (R9)(R12*1), Z14
 	VPSLLD      $0x10, Z14, Z14
-	VCMPPS      $0x03, Z14, Z13, K2
-	VCMPPS      $0x01, Z14, Z0, K1
-	VMOVAPS.Z   Z13, K1, Z13
-	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
+	VCMPPS      $0x03, Z13, Z13, K1
+	VFIXUPIMMPS $0x00, Z0, Z14, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K1, Z13
 	VPMOVZXWD   (BX)(R12*1), Z14
 	VPSLLD      $0x10, Z14, Z14
 	VSUBPS      Z3, Z14, Z14
@@ -304,10 +303,9 @@ wideRow:
 	VPSLLD      $0x10, Z13, Z13
 	VPMOVZXWD   32(R9)(R12*1), Z14
 	VPSLLD      $0x10, Z14, Z14
-	VCMPPS      $0x03, Z14, Z13, K2
-	VCMPPS      $0x01, Z14, Z0, K1
-	VMOVAPS.Z   Z13, K1, Z13
-	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
+	VCMPPS      $0x03, Z13, Z13, K1
+	VFIXUPIMMPS $0x00, Z0, Z14, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K1, Z13
 	VPMOVZXWD   32(BX)(R12*1), Z14
 	VPSLLD      $0x10, Z14, Z14
 	VSUBPS      Z6, Z14, Z14
@@ -317,10 +315,9 @@ wideRow:
 	VPSLLD      $0x10, Z13, Z13
 	VPMOVZXWD   64(R9)(R12*1), Z14
 	VPSLLD      $0x10, Z14, Z14
-	VCMPPS      $0x03, Z14, Z13, K2
-	VCMPPS      $0x01, Z14, Z0, K1
-	VMOVAPS.Z   Z13, K1, Z13
-	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
+	VCMPPS      $0x03, Z13, Z13, K1
+	VFIXUPIMMPS $0x00, Z0, Z14, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K1, Z13
 	VPMOVZXWD   64(BX)(R12*1), Z14
 	VPSLLD      $0x10, Z14, Z14
 	VSUBPS      Z9, Z14, Z14
@@ -330,10 +327,9 @@ wideRow:
 	VPSLLD      $0x10, Z13, Z13
 	VPMOVZXWD   96(R9)(R12*1), Z14
 	VPSLLD      $0x10, Z14, Z14
-	VCMPPS      $0x03, Z14, Z13, K2
-	VCMPPS      $0x01, Z14, Z0, K1
-	VMOVAPS.Z   Z13, K1, Z13
-	VPTERNLOGD  $0xff, Z13, Z13, K2, Z13
+	VCMPPS      $0x03, Z13, Z13, K1
+	VFIXUPIMMPS $0x00, Z0, Z14, Z13
+	VPTERNLOGD  $0xff, Z13, Z13, K1, Z13
 	VPMOVZXWD   96(BX)(R12*1), Z14
 	VPSLLD      $0x10, Z14, Z14
 	VSUBPS      Z12, Z14, Z14
@@ -373,10 +369,9 @@ narrowRow:
 	VPSLLD      $0x10, Z4, Z4
 	VPMOVZXWD   (R9)(R12*1), Z5
 	VPSLLD      $0x10, Z5, Z5
-	VCMPPS      $0x03, Z5, Z4, K2
-	VCMPPS      $0x01, Z5, Z0, K1
-	VMOVAPS.Z   Z4, K1, Z4
-	VPTERNLOGD  $0xff, Z4, Z4, K2, Z4
+	VCMPPS      $0x03, Z4, Z4, K1
+	VFIXUPIMMPS $0x00, Z0, Z5, Z4
+	VPTERNLOGD  $0xff, Z4, Z4, K1, Z4
 	VPMOVZXWD   (BX)(R12*1), Z5
 	VPSLLD      $0x10, Z5, Z5
 	VSUBPS      Z3, Z5, Z5
@@ -410,6 +405,9 @@ TEXT ·normGradMaskedHalfAVX512(SB), NOSPLIT, $0-72
 	MOVQ         q+40(FP), SI
 	MOVQ         r+48(FP), DI
 	MOVQ         y+24(FP), R8
+	MOVL         $0x08080822, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z0
 	MOVL         $0x00000001, R9
 	VMOVD        R9, X1
 	VPBROADCASTD X1, Z1
@@ -419,7 +417,6 @@ TEXT ·normGradMaskedHalfAVX512(SB), NOSPLIT, $0-72
 	MOVL         $0x00000040, R9
 	VMOVD        R9, X3
 	VPBROADCASTD X3, Z3
-	VPXORD       Z0, Z0, Z0
 	MOVQ         n+56(FP), R9
 	MOVQ         c+64(FP), R10
 	XORQ         R11, R11
@@ -432,10 +429,9 @@ vector:
 	VPSLLD      $0x10, Z5, Z5
 	VPMOVZXWD   (R8)(R11*2), Z4
 	VPSLLD      $0x10, Z4, Z4
-	VCMPPS      $0x03, Z4, Z5, K2
-	VCMPPS      $0x01, Z4, Z0, K1
-	VMOVAPS.Z   Z5, K1, Z5
-	VPTERNLOGD  $0xff, Z5, Z5, K2, Z5
+	VCMPPS      $0x03, Z5, Z5, K1
+	VFIXUPIMMPS $0x00, Z0, Z4, Z5
+	VPTERNLOGD  $0xff, Z5, Z5, K1, Z5
 	VPMOVZXWD   (DX)(R11*2), Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVUPS     (SI)(R12*4), Z6
@@ -860,58 +856,56 @@ test1:
 // func reluGradHalfAVX512(dx *uint16, dy *uint16, y *uint16, n int)
 // Requires: AVX, AVX512F
 TEXT ·reluGradHalfAVX512(SB), NOSPLIT, $0-32
-	MOVQ   dx+0(FP), AX
-	MOVQ   dy+8(FP), CX
-	MOVQ   y+16(FP), DX
-	VPXORD Z0, Z0, Z0
-	MOVQ   n+24(FP), BX
-	XORQ   SI, SI
-	MOVQ   BX, DI
-	SUBQ   $0x40, DI
-	JMP    test4
+	MOVQ         dx+0(FP), AX
+	MOVQ         dy+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVL         $0x08080822, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         n+24(FP), BX
+	XORQ         SI, SI
+	MOVQ         BX, DI
+	SUBQ         $0x40, DI
+	JMP          test4
 
 loop4:
-	VPMOVZXWD  (CX)(SI*2), Z1
-	VPSLLD     $0x10, Z1, Z1
-	VPMOVZXWD  (DX)(SI*2), Z2
-	VPSLLD     $0x10, Z2, Z2
-	VCMPPS     $0x03, Z2, Z1, K2
-	VCMPPS     $0x01, Z2, Z0, K1
-	VMOVAPS.Z  Z1, K1, Z1
-	VPTERNLOGD $0xff, Z1, Z1, K2, Z1
-	VPSRLD     $0x10, Z1, Z1
-	VPMOVDW    Z1, (AX)(SI*2)
-	VPMOVZXWD  32(CX)(SI*2), Z1
-	VPSLLD     $0x10, Z1, Z1
-	VPMOVZXWD  32(DX)(SI*2), Z2
-	VPSLLD     $0x10, Z2, Z2
-	VCMPPS     $0x03, Z2, Z1, K2
-	VCMPPS     $0x01, Z2, Z0, K1
-	VMOVAPS.Z  Z1, K1, Z1
-	VPTERNLOGD $0xff, Z1, Z1, K2, Z1
-	VPSRLD     $0x10, Z1, Z1
-	VPMOVDW    Z1, 32(AX)(SI*2)
-	VPMOVZXWD  64(CX)(SI*2), Z1
-	VPSLLD     $0x10, Z1, Z1
-	VPMOVZXWD  64(DX)(SI*2), Z2
-	VPSLLD     $0x10, Z2, Z2
-	VCMPPS     $0x03, Z2, Z1, K2
-	VCMPPS     $0x01, Z2, Z0, K1
-	VMOVAPS.Z  Z1, K1, Z1
-	VPTERNLOGD $0xff, Z1, Z1, K2, Z1
-	VPSRLD     $0x10, Z1, Z1
-	VPMOVDW    Z1, 64(AX)(SI*2)
-	VPMOVZXWD  96(CX)(SI*2), Z1
-	VPSLLD     $0x10, Z1, Z1
-	VPMOVZXWD  96(DX)(SI*2), Z2
-	VPSLLD     $0x10, Z2, Z2
-	VCMPPS     $0x03, Z2, Z1, K2
-	VCMPPS     $0x01, Z2, Z0, K1
-	VMOVAPS.Z  Z1, K1, Z1
-	VPTERNLOGD $0xff, Z1, Z1, K2, Z1
-	VPSRLD     $0x10, Z1, Z1
-	VPMOVDW    Z1, 96(AX)(SI*2)
-	ADDQ       $0x40, SI
+	VPMOVZXWD   (CX)(SI*2), Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPMOVZXWD   (DX)(SI*2), Z2
+	VPSLLD      $0x10, Z2, Z2
+	VCMPPS      $0x03, Z1, Z1, K1
+	VFIXUPIMMPS $0x00, Z0, Z2, Z1
+	VPTERNLOGD  $0xff, Z1, Z1, K1, Z1
+	VPSRLD      $0x10, Z1, Z1
+	VPMOVDW     Z1, (AX)(SI*2)
+	VPMOVZXWD   32(CX)(SI*2), Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPMOVZXWD   32(DX)(SI*2), Z2
+	VPSLLD      $0x10, Z2, Z2
+	VCMPPS      $0x03, Z1, Z1, K1
+	VFIXUPIMMPS $0x00, Z0, Z2, Z1
+	VPTERNLOGD  $0xff, Z1, Z1, K1, Z1
+	VPSRLD      $0x10, Z1, Z1
+	VPMOVDW     Z1, 32(AX)(SI*2)
+	VPMOVZXWD   64(CX)(SI*2), Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPMOVZXWD   64(DX)(SI*2), Z2
+	VPSLLD      $0x10, Z2, Z2
+	VCMPPS      $0x03, Z1, Z1, K1
+	VFIXUPIMMPS $0x00, Z0, Z2, Z1
+	VPTERNLOGD  $0xff, Z1, Z1, K1, Z1
+	VPSRLD      $0x10, Z1, Z1
+	VPMOVDW     Z1, 64(AX)(SI*2)
+	VPMOVZXWD   96(CX)(SI*2), Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPMOVZXWD   96(DX)(SI*2), Z2
+	VPSLLD      $0x10, Z2, Z2
+	VCMPPS      $0x03, Z1, Z1, K1
+	VFIXUPIMMPS $0x00, Z0, Z2, Z1
+	VPTERNLOGD  $0xff, Z1, Z1, K1, Z1
+	VPSRLD      $0x10, Z1, Z1
+	VPMOVDW     Z1, 96(AX)(SI*2)
+	ADDQ        $0x40, SI
 
 test4:
 	CMPQ SI, DI
@@ -919,17 +913,16 @@ test4:
 	JMP  test1
 
 loop1:
-	VPMOVZXWD  (CX)(SI*2), Z1
-	VPSLLD     $0x10, Z1, Z1
-	VPMOVZXWD  (DX)(SI*2), Z2
-	VPSLLD     $0x10, Z2, Z2
-	VCMPPS     $0x03, Z2, Z1, K2
-	VCMPPS     $0x01, Z2, Z0, K1
-	VMOVAPS.Z  Z1, K1, Z1
-	VPTERNLOGD $0xff, Z1, Z1, K2, Z1
-	VPSRLD     $0x10, Z1, Z1
-	VPMOVDW    Z1, (AX)(SI*2)
-	ADDQ       $0x10, SI
+	VPMOVZXWD   (CX)(SI*2), Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPMOVZXWD   (DX)(SI*2), Z2
+	VPSLLD      $0x10, Z2, Z2
+	VCMPPS      $0x03, Z1, Z1, K1
+	VFIXUPIMMPS $0x00, Z0, Z2, Z1
+	VPTERNLOGD  $0xff, Z1, Z1, K1, Z1
+	VPSRLD      $0x10, Z1, Z1
+	VPMOVDW     Z1, (AX)(SI*2)
+	ADDQ        $0x10, SI
 
 test1:
 	CMPQ SI, BX

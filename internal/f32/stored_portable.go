@@ -20,10 +20,12 @@ func channelGradSumsHalfPortable(sumDy, sumDyX []float32, dy, x, y []uint16, cen
 	n := len(sumDy)
 	for i := 0; i+n <= len(dy); i += c {
 		for j, d := range dy[i : i+n] {
-			v := BFloat16Value(d)
 			if y != nil {
-				v = throughReLU(v, BFloat16Value(y[i+j]))
+				if d = throughReLUHalf(d, y[i+j]); d == 0 {
+					continue
+				}
 			}
+			v := BFloat16Value(d)
 			sumDy[j] += v
 			sumDyX[j] += v * (BFloat16Value(x[i+j]) - center[j])
 		}
@@ -51,11 +53,11 @@ func normGradHalfPortable(dx, dy, x, y []uint16, p, q, r []float32) {
 	c := len(p)
 	for i := 0; i < len(dx); i += c {
 		for j := range c {
-			d := BFloat16Value(dy[i+j])
+			h := dy[i+j]
 			if y != nil {
-				d = throughReLU(d, BFloat16Value(y[i+j]))
+				h = throughReLUHalf(h, y[i+j])
 			}
-			dx[i+j] = BFloat16Bits(p[j]*d + q[j]*BFloat16Value(x[i+j]) + r[j])
+			dx[i+j] = BFloat16Bits(p[j]*BFloat16Value(h) + q[j]*BFloat16Value(x[i+j]) + r[j])
 		}
 	}
 }
@@ -81,9 +83,21 @@ func reluHalfPortable(dst, x []uint16) {
 	}
 }
 
+// throughReLUHalf is throughReLU of bfloat16.
+func throughReLUHalf(d, g uint16) uint16 {
+	z := d
+	if int16(g) <= 0 {
+		z = 0
+	}
+	if max(d<<1, g<<1) > 0x7f80<<1 {
+		z = 0x7fc0
+	}
+	return z
+}
+
 func reluGradHalfPortable(dx, dy, y []uint16) {
 	for i, h := range dy {
-		dx[i] = BFloat16Bits(throughReLU(BFloat16Value(h), BFloat16Value(y[i])))
+		dx[i] = throughReLUHalf(h, y[i])
 	}
 }
 

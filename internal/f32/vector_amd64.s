@@ -421,42 +421,44 @@ test1:
 // func reluGradAVX512(dx *float32, dy *float32, y *float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·reluGradAVX512(SB), NOSPLIT, $0-32
-	MOVQ   dx+0(FP), AX
-	MOVQ   dy+8(FP), CX
-	MOVQ   y+16(FP), DX
-	VPXORD Z0, Z0, Z0
-	MOVQ   n+24(FP), BX
-	XORQ   SI, SI
-	MOVQ   BX, DI
-	SUBQ   $0x40, DI
-	JMP    test4
+	MOVQ         dx+0(FP), AX
+	MOVQ         dy+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVL         $0x08080822, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         n+24(FP), BX
+	XORQ         SI, SI
+	MOVQ         BX, DI
+	SUBQ         $0x40, DI
+	JMP          test4
 
 loop4:
-	VMOVUPS    (CX)(SI*4), Z1
-	VCMPPS     $0x03, (DX)(SI*4), Z1, K2
-	VCMPPS     $0x01, (DX)(SI*4), Z0, K1
-	VMOVAPS.Z  Z1, K1, Z1
-	VPTERNLOGD $0xff, Z1, Z1, K2, Z1
-	VMOVUPS    Z1, (AX)(SI*4)
-	VMOVUPS    64(CX)(SI*4), Z1
-	VCMPPS     $0x03, 64(DX)(SI*4), Z1, K2
-	VCMPPS     $0x01, 64(DX)(SI*4), Z0, K1
-	VMOVAPS.Z  Z1, K1, Z1
-	VPTERNLOGD $0xff, Z1, Z1, K2, Z1
-	VMOVUPS    Z1, 64(AX)(SI*4)
-	VMOVUPS    128(CX)(SI*4), Z1
-	VCMPPS     $0x03, 128(DX)(SI*4), Z1, K2
-	VCMPPS     $0x01, 128(DX)(SI*4), Z0, K1
-	VMOVAPS.Z  Z1, K1, Z1
-	VPTERNLOGD $0xff, Z1, Z1, K2, Z1
-	VMOVUPS    Z1, 128(AX)(SI*4)
-	VMOVUPS    192(CX)(SI*4), Z1
-	VCMPPS     $0x03, 192(DX)(SI*4), Z1, K2
-	VCMPPS     $0x01, 192(DX)(SI*4), Z0, K1
-	VMOVAPS.Z  Z1, K1, Z1
-	VPTERNLOGD $0xff, Z1, Z1, K2, Z1
-	VMOVUPS    Z1, 192(AX)(SI*4)
-	ADDQ       $0x40, SI
+	VMOVUPS     (CX)(SI*4), Z1
+	VMOVUPS     (DX)(SI*4), Z2
+	VCMPPS      $0x03, Z1, Z1, K1
+	VFIXUPIMMPS $0x00, Z0, Z2, Z1
+	VPTERNLOGD  $0xff, Z1, Z1, K1, Z1
+	VMOVUPS     Z1, (AX)(SI*4)
+	VMOVUPS     64(CX)(SI*4), Z1
+	VMOVUPS     64(DX)(SI*4), Z2
+	VCMPPS      $0x03, Z1, Z1, K1
+	VFIXUPIMMPS $0x00, Z0, Z2, Z1
+	VPTERNLOGD  $0xff, Z1, Z1, K1, Z1
+	VMOVUPS     Z1, 64(AX)(SI*4)
+	VMOVUPS     128(CX)(SI*4), Z1
+	VMOVUPS     128(DX)(SI*4), Z2
+	VCMPPS      $0x03, Z1, Z1, K1
+	VFIXUPIMMPS $0x00, Z0, Z2, Z1
+	VPTERNLOGD  $0xff, Z1, Z1, K1, Z1
+	VMOVUPS     Z1, 128(AX)(SI*4)
+	VMOVUPS     192(CX)(SI*4), Z1
+	VMOVUPS     192(DX)(SI*4), Z2
+	VCMPPS      $0x03, Z1, Z1, K1
+	VFIXUPIMMPS $0x00, Z0, Z2, Z1
+	VPTERNLOGD  $0xff, Z1, Z1, K1, Z1
+	VMOVUPS     Z1, 192(AX)(SI*4)
+	ADDQ        $0x40, SI
 
 test4:
 	CMPQ SI, DI
@@ -464,13 +466,13 @@ test4:
 	JMP  test1
 
 loop1:
-	VMOVUPS    (CX)(SI*4), Z1
-	VCMPPS     $0x03, (DX)(SI*4), Z1, K2
-	VCMPPS     $0x01, (DX)(SI*4), Z0, K1
-	VMOVAPS.Z  Z1, K1, Z1
-	VPTERNLOGD $0xff, Z1, Z1, K2, Z1
-	VMOVUPS    Z1, (AX)(SI*4)
-	ADDQ       $0x10, SI
+	VMOVUPS     (CX)(SI*4), Z1
+	VMOVUPS     (DX)(SI*4), Z2
+	VCMPPS      $0x03, Z1, Z1, K1
+	VFIXUPIMMPS $0x00, Z0, Z2, Z1
+	VPTERNLOGD  $0xff, Z1, Z1, K1, Z1
+	VMOVUPS     Z1, (AX)(SI*4)
+	ADDQ        $0x10, SI
 
 test1:
 	CMPQ SI, BX

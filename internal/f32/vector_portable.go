@@ -1,5 +1,7 @@
 package f32
 
+import "math"
+
 func addPortable(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -101,13 +103,15 @@ func reluGradPortable(dx, dy, y []float32) {
 	}
 }
 
-// throughReLU is ReLUGrad of one value.
+// throughReLU is ReLUGrad of one value, without branches: it looks at bits.
 func throughReLU(dy, y float32) float32 {
-	switch {
-	case y > 0:
-		return dy
-	case y <= 0 && dy == dy:
-		return 0
+	d, g := math.Float32bits(dy), math.Float32bits(y)
+	z := d
+	if int32(g) <= 0 {
+		z = 0
 	}
-	return dy + y
+	if max(d<<1, g<<1) > 0x7f800000<<1 {
+		z = 0x7fc00000
+	}
+	return math.Float32frombits(z)
 }

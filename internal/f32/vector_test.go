@@ -225,6 +225,7 @@ func BenchmarkVector(b *testing.B) {
 			{"Axpy", 12, func() { Axpy(x, 1e-3, y) }},
 			{"Sum", 4, func() { Sum(x) }},
 			{"ReLU", 8, func() { ReLU(x, y) }},
+			{"ReLUGrad", 12, func() { ReLUGrad(x, y, y) }},
 		} {
 			b.Run(fmt.Sprintf("op=%s/floats=%d", op.name, n), func(b *testing.B) {
 				b.SetBytes(int64(op.bytes) * int64(n))

@@ -123,10 +123,9 @@ func channelGradSums(s isa, masked bool) {
 	sumDy, sumDyX, dy, x, center, count, stride := gp("sumDy"), gp("sumDyX"), gp("dy"), gp("x"), gp("center"), gp("rows"), gp("stride")
 	pointers, arrays := []reg.GPVirtual{sumDy, sumDyX, center}, []reg.GPVirtual{dy, x}
 	var y reg.GPVirtual
-	zero := s.vec()
-	s.zero(zero)
+	var keep func(y Op, v reg.VecVirtual)
 	if masked {
-		y = gp("y")
+		y, keep = gp("y"), s.keeper()
 		arrays = append(arrays, y)
 	}
 	width := 4
@@ -146,7 +145,7 @@ func channelGradSums(s isa, masked bool) {
 				d, v := s.vec(), s.vec()
 				s.load(inRow(dy, i*s.lanes*s.size()), d)
 				if masked {
-					s.keepPositive(s.operand(inRow(y, i*s.lanes*s.size())), zero, d)
+					keep(s.operand(inRow(y, i*s.lanes*s.size())), d)
 				}
 				s.load(inRow(x, i*s.lanes*s.size()), v)
 				VSUBPS(c[i], v, v)
@@ -220,16 +219,16 @@ func normGrad(s isa, masked bool) {
 	s.text(name, params, "is NormGrad; n values, not 0, c channels, a multiple of the vector.")
 	dx, dy, x, p, q, r := load("dx", s.size()), load("dy", s.size()), load("x", s.size()), load("p", 4), load("q", 4), load("r", 4)
 	var y stream
+	var keep func(y Op, v reg.VecVirtual)
 	if masked {
-		y = load("y", s.size())
+		y, keep = load("y", s.size()), s.keeper()
 	}
-	zero, store := s.vec(), s.storer()
-	s.zero(zero)
+	store := s.storer()
 	s.channelLoop(func(i, j reg.GPVirtual) {
 		v, d, f := s.vec(), s.vec(), s.vec()
 		s.load(dy.at(i, s.lanes, 0), d)
 		if masked {
-			s.keepPositive(s.operand(y.at(i, s.lanes, 0)), zero, d)
+			keep(s.operand(y.at(i, s.lanes, 0)), d)
 		}
 		s.load(x.at(i, s.lanes, 0), v)
 		VMOVUPS(q.at(j, s.lanes, 0), f)

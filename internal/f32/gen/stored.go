@@ -109,12 +109,11 @@ func stored() {
 	end()
 
 	s.text("reluGrad", "func(dx, dy, y *uint16, n int)", "sets dx = dy where y > 0, else 0, and a NaN where one of them is.")
-	dx, dy, y, zero := load("dx", 2), load("dy", 2), load("y", 2), s.vec()
-	s.zero(zero)
+	dx, dy, y, keep := load("dx", 2), load("dy", 2), load("y", 2), s.keeper()
 	s.each(func(i reg.GPVirtual, u int) {
 		v := s.vec()
 		s.load(dy.at(i, s.lanes, u), v)
-		s.keepPositive(s.operand(y.at(i, s.lanes, u)), zero, v)
+		keep(s.operand(y.at(i, s.lanes, u)), v)
 		VPSRLD(Imm(16), v, v)
 		VPMOVDW(v, dx.at(i, s.lanes, u))
 	})

@@ -67,21 +67,34 @@ func (s isa) broadcast(name string) reg.VecVirtual {
 	return v
 }
 
-// keepPositive leaves in v the lanes where y > 0 and clears the others. Those where y or v is a NaN become one: all bits set.
-func (s isa) keepPositive(y Op, zero, v reg.VecVirtual) {
+// keeper prepares a function that leaves in v the lanes where y > 0 and clears the others. Those where y or v is a NaN become one.
+//
+// With AVX-512 VFIXUPIMMPS does it by what y is: its table has four bits for each of QNaN, SNaN, zero, one, −Inf, Inf, negative and
+// positive; 0 leaves v, 2 is y as a quiet NaN, 8 is +0. Lanes of v that were NaNs then get all bits set.
+func (s isa) keeper() func(y Op, v reg.VecVirtual) {
 	if s.lanes == 16 {
-		k, nan := K(), K()
-		VCMPPS(Imm(3), y, v, nan)
-		VCMPPS(Imm(1), y, zero, k) // 0 < y
-		VMOVAPS_Z(v, k, v)
-		VPTERNLOGD(Imm(0xff), v, v, nan, v)
-		return
+		table := s.constant(0x08080822)
+		return func(y Op, v reg.VecVirtual) {
+			nan := K()
+			if m, ok := y.(Mem); ok {
+				r := s.vec()
+				VMOVUPS(m, r)
+				y = r
+			}
+			VCMPPS(Imm(3), v, v, nan)
+			VFIXUPIMMPS(Imm(0), table, y, v)
+			VPTERNLOGD(Imm(0xff), v, v, nan, v)
+		}
 	}
-	m, nan := s.vec(), s.vec()
-	VCMPPS(Imm(3), y, v, nan)
-	VCMPPS(Imm(1), y, zero, m)
-	VANDPS(m, v, v)
-	VORPS(nan, v, v)
+	zero := s.vec()
+	s.zero(zero)
+	return func(y Op, v reg.VecVirtual) {
+		m, nan := s.vec(), s.vec()
+		VCMPPS(Imm(3), y, v, nan)
+		VCMPPS(Imm(1), y, zero, m) // 0 < y
+		VANDPS(m, v, v)
+		VORPS(nan, v, v)
+	}
 }
 
 func vectors() {
@@ -229,12 +242,11 @@ func relus(s isa) {
 	end()
 
 	s.text("reluGrad", "func(dx, dy, y *float32, n int)", "sets dx = dy where y > 0, else 0, and a NaN where one of them is.")
-	dx, dy, y, zero := load("dx", 4), load("dy", 4), load("y", 4), s.vec()
-	s.zero(zero)
+	dx, dy, y, keep := load("dx", 4), load("dy", 4), load("y", 4), s.keeper()
 	s.each(func(i reg.GPVirtual, u int) {
 		v := s.vec()
 		VMOVUPS(dy.at(i, s.lanes, u), v)
-		s.keepPositive(y.at(i, s.lanes, u), zero, v)
+		keep(y.at(i, s.lanes, u), v)
 		VMOVUPS(v, dx.at(i, s.lanes, u))
 	})
 	end()
