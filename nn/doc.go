@@ -22,9 +22,12 @@
 //
 // # Shapes and types
 //
-// Images are (N, C, H, W). Sizes are static: a graph is for one batch size N. A
-// last, partial batch is padded and its missing rows get the label −1, which
-// SoftmaxCrossEntropy leaves out. Numbers are float32, labels and ids int32;
+// Images are (N, C, H, W). Sizes are static: a graph is for one batch size N, the
+// first dimension of its inputs. A last, partial batch is padded, and
+// Program.SetExamples says how many examples are there: losses of this package
+// leave out the rows behind them, of the mean too (SoftmaxCrossEntropy also rows
+// with label −1), and so do the statistics of batch normalisations. Other losses
+// average by ExampleWeights. Numbers are float32, labels and ids int32;
 // Configure makes a float64 graph, for checks by finite differences.
 //
 // # Initial values

@@ -11,6 +11,11 @@
 // batch B. (Config.Reduction "sum" gives the sum up to the optimizer instead.) Batch norm normalises over each device's own batch, and its running statistics are averaged over workers at the
 // end of an epoch.
 //
+// Short batches. Step is told how many examples count on each device, the first ones of its inputs: the last batch of an epoch, of an elastic
+// division or of a smaller share has fewer. The rest is padding, which has no part in losses of package nn, in gradients and in batch norm's
+// statistics; a loss of another kind averages by nn.ExampleWeights. A program in which padding would count takes whole batches only: Fit says
+// so before the first step.
+//
 // The optimizer runs on the servers, or, with Config.UpdateOnWorker, on every worker, which then pulls the mean gradient.
 //
 // For slow links a store may be made with local steps (kvstore.WithLocalSteps(H)). A worker then takes H steps by itself with

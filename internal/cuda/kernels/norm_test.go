@@ -247,3 +247,46 @@ func TestBatchNormRefusesWhatItCannotDo(t *testing.T) {
 		t.Error("a sum of i32 gave no error")
 	}
 }
+
+// A NaN in a gradient comes out of a normalisation's gradient also where the ReLU lets nothing through.
+func TestBatchNormGradKeepsNaN(t *testing.T) {
+	everyWay(t, func(b *box, typ Type) {
+		if b.order != 0 || b.skew != 0 {
+			return
+		}
+		for _, how := range []string{"y", "bits", "x"} {
+			s := shape{2, 8, 3, 3}
+			c := newNorm(b, typ, s, true, false, 0)
+			n := s.all()
+			f := c.forward(typ, true)
+			f.Y = b.empty(typ, n)
+			if how == "bits" {
+				f.Mask = b.room(n / 8)
+			}
+			b.must(b.BatchNorm(0, f))
+			dy, held := make([]float64, n), make([]bool, 8)
+			for i, y := range b.get(typ, f.Y, n) {
+				if y == 0 {
+					dy[i], held[i%8] = math.NaN(), true
+				}
+			}
+			g := BatchNormGrad{Type: typ, Rows: f.Rows, C: 8, X: c.xp, DY: b.put(typ, dy), Gamma: c.gp, Mean: c.mat, InvStd: c.iat,
+				DX: b.empty(typ, n), DGamma: b.empty(Float32, 8), DBeta: b.empty(Float32, 8), Workspace: c.workspace}
+			switch how {
+			case "y":
+				g.Y = f.Y
+			case "bits":
+				g.Mask = f.Mask
+			case "x":
+				g.Beta = c.bp
+			}
+			b.must(b.BatchNormGrad(0, g))
+			for k, v := range b.get(Float32, g.DGamma, 8) {
+				if held[k] && v == v {
+					b.t.Errorf("mask by %s: dgamma of channel %d is %g, want NaN", how, k, v)
+				}
+			}
+			b.used, b.blocks = 0, nil
+		}
+	})
+}
