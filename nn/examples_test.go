@@ -315,3 +315,38 @@ func TestSetExamplesKnowsWherePaddingWouldCount(t *testing.T) {
 		})
 	}
 }
+
+// Programs of one graph have one memory of weights; each run has its own program's.
+func TestProgramsThatShareExampleWeightsHaveTheirOwn(t *testing.T) {
+	G := gorgonia.Must
+	g := gorgonia.NewGraph()
+	y := nn.Linear(nn.Input(g, "x", 4, 2), "fc", nn.LinearConfig{Out: 1})
+	w := nn.ExampleWeights(g, 4)
+	loss := G(gorgonia.Sum(G(gorgonia.HadamardProd(G(gorgonia.Sum(G(gorgonia.Sub(y, y)), 1)), w)))) // zero
+	count := G(gorgonia.Sum(w))
+	root := G(gorgonia.Add(loss, count))
+	var programs []*nn.Program
+	for _, inference := range []bool{false, true} {
+		p, err := nn.Compile(root, nn.Config{Threads: 1, Inference: inference})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		programs = append(programs, p)
+	}
+	if err := programs[1].SetExamples(2); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		step(t, programs[0], nil)
+		if got := programs[0].Loss(); got != 4 {
+			t.Errorf("the weights of the one that trains add up to %g, want 4", got)
+		}
+		if err := programs[1].Forward(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := programs[1].Loss(); got != 2 {
+			t.Errorf("the weights of the one that evaluates add up to %g, want 2", got)
+		}
+	}
+}
