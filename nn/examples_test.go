@@ -282,10 +282,19 @@ func TestSetExamplesKnowsWherePaddingWouldCount(t *testing.T) {
 			}
 			return G(gorgonia.Sum(G(gorgonia.HadamardProd(G(gorgonia.Mean(linear(nn.Input(g, "x", 4, 2)), 1)), w))))
 		}},
-		{"inputs that differ, with a loss of ours", 4, "", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		{"inputs that differ, with a loss of ours", 0, "what a batch is, is not known", func(g *gorgonia.ExprGraph) *gorgonia.Node {
 			ids := nn.Flatten(nn.Embedding(nn.IDs(g, "ids", 12), "table", nn.EmbeddingConfig{Rows: 9, Dim: 2}))
 			y := linear(G(gorgonia.Reshape(ids, tensor.Shape{4, 6})))
 			return nn.MSE(nn.Add(y, nn.Linear(nn.Input(g, "x", 4, 2), "fc2", nn.LinearConfig{Out: 3})), nn.Input(g, "t", 4, 3))
+		}},
+		{"inputs that differ, with weights that say what a batch is", 4, "", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			nn.ExampleWeights(g, 4)
+			ids := nn.Flatten(nn.Embedding(nn.IDs(g, "ids", 12), "table", nn.EmbeddingConfig{Rows: 9, Dim: 2}))
+			return nn.MSE(linear(G(gorgonia.Reshape(ids, tensor.Shape{4, 6}))), nn.Input(g, "t", 4, 3))
+		}},
+		{"inputs that differ, with labels", 0, "", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			ids := nn.Flatten(nn.Embedding(nn.IDs(g, "ids", 12), "table", nn.EmbeddingConfig{Rows: 9, Dim: 2}))
+			return nn.SoftmaxCrossEntropy(linear(G(gorgonia.Reshape(ids, tensor.Shape{4, 6}))), nn.Labels(g, "labels", 4))
 		}},
 		{"inputs that differ, with another loss", 0, "first dimensions [4 12]", func(g *gorgonia.ExprGraph) *gorgonia.Node {
 			ids := nn.Embedding(nn.IDs(g, "ids", 12), "table", nn.EmbeddingConfig{Rows: 9, Dim: 2})

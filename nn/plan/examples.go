@@ -11,7 +11,8 @@ import (
 
 // Examples is what a graph's batch is, and whether it may be short: filled with fewer examples than it has room for.
 type Examples struct {
-	// Batch is the number of examples that the inputs have room for, their first dimension; 0: they differ.
+	// Batch is the number of examples that the inputs have room for, their first dimension, or the size of the graph's leaf of weights; 0: there
+	// is none, and inputs differ in it.
 	Batch int
 	// Weights is the leaf of the examples' weights that the graph reads; nil without.
 	Weights *gorgonia.Node
@@ -39,9 +40,12 @@ func FindExamples(root *gorgonia.Node, outputs gorgonia.Nodes) Examples {
 	var data gorgonia.Nodes
 	for _, l := range op.Leaves(root.Graph()) {
 		switch {
-		case !reached[l.Node]:
 		case l.Role == op.RoleWeights:
-			e.Weights = l.Node
+			e.Batch = l.Node.Shape()[0]
+			if reached[l.Node] {
+				e.Weights = l.Node
+			}
+		case !reached[l.Node]:
 		case l.Role != op.RoleParameter && l.Node.Shape().Dims() > 0:
 			data = append(data, l.Node)
 			e.sizes = append(e.sizes, l.Node.Shape()[0])
@@ -49,7 +53,9 @@ func FindExamples(root *gorgonia.Node, outputs gorgonia.Nodes) Examples {
 	}
 	slices.Sort(e.sizes)
 	e.sizes = slices.Compact(e.sizes)
-	e.Batch = e.batch(reached)
+	if e.Batch == 0 && len(e.sizes) == 1 {
+		e.Batch = e.sizes[0]
+	}
 	if e.Weights == nil && root.Shape().IsScalar() {
 		s := examplesSearch{batch: e.Batch, padded: make(map[*gorgonia.Node]bool), seen: make(map[*gorgonia.Node]bool)}
 		for _, n := range data {
@@ -58,30 +64,6 @@ func FindExamples(root *gorgonia.Node, outputs gorgonia.Nodes) Examples {
 		e.Whole = s.counts(root)
 	}
 	return e
-}
-
-// batch is the size of a batch.
-func (e *Examples) batch(reached map[*gorgonia.Node]bool) int {
-	if e.Weights != nil {
-		return e.Weights.Shape()[0]
-	}
-	if len(e.sizes) == 1 {
-		return e.sizes[0]
-	}
-	var rows []int // of losses
-	for n := range reached {
-		switch n.Op().(type) {
-		case *op.SoftmaxCrossEntropy, *op.MSE:
-			if s := op.Children(n)[0].Shape(); s.Dims() > 0 && slices.Contains(e.sizes, s[0]) {
-				rows = append(rows, s[0])
-			}
-		}
-	}
-	slices.Sort(rows)
-	if rows = slices.Compact(rows); len(rows) == 1 {
-		return rows[0]
-	}
-	return 0
 }
 
 // Check is an error if a batch cannot have n examples.
@@ -141,7 +123,10 @@ func (s *examplesSearch) counts(n *gorgonia.Node) error {
 		return s.joins(op.Children(n)[0])
 	case *op.MSE:
 		rows := op.Children(n)[0].Shape()
-		if o.Mode == nil || s.batch == 0 || rows.Dims() == 0 || rows[0]%s.batch != 0 {
+		if s.batch == 0 {
+			return fmt.Errorf("what a batch is, is not known; nn.ExampleWeights(graph, batch) says it")
+		}
+		if o.Mode == nil || rows.Dims() == 0 || rows[0]%s.batch != 0 {
 			return fmt.Errorf("padding would count in %v of %v, whose rows are not those of examples; %s", o, rows, whatToDo)
 		}
 		for _, c := range op.Children(n) {
