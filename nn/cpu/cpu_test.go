@@ -131,6 +131,9 @@ func TestExecutorRunsAPlanInTheHostsMemory(t *testing.T) {
 		Params: [][]float32{{1, 2}, {0, -10}},
 		States: map[string]*plan.State{"bn": {Mean: []float32{2, 0}, Var: []float32{1, 4}}},
 	}
+	if _, err := New(p, host, Config{Pool: threads, Room: 50}); err == nil || !strings.Contains(err.Error(), "this machine has") {
+		t.Errorf("with 50 bytes of memory: got error %v, want one that says what the machine has", err)
+	}
 	e, err := New(p, host, Config{Pool: threads})
 	if err != nil {
 		t.Fatal(err)
