@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/paragon-train/paragon/internal/scratch"
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
@@ -31,11 +32,11 @@ type doomed struct {
 // keepFolder makes the folder that checkpoints go to. s.mu is held.
 func (s *Study) keepFolder() (string, error) {
 	if s.folder == "" {
-		dir, err := os.MkdirTemp("", "tune-")
+		temp, err := scratch.New("study")
 		if err != nil {
 			return "", fmt.Errorf("tune: make a folder for checkpoints: %w", err)
 		}
-		s.folder, s.temp = dir, true
+		s.folder, s.temp = temp.Path, temp
 	}
 	return s.folder, nil
 }

@@ -296,8 +296,8 @@ func (s *Study) Close() error {
 		}
 	}
 	s.mu.Unlock()
-	if s.temp {
-		err = errors.Join(err, os.RemoveAll(s.folder))
+	if s.temp != nil {
+		err = errors.Join(err, s.temp.Remove())
 	}
 	s.unlock()
 	return err

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/scratch"
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
@@ -23,9 +24,9 @@ type Study struct {
 	now     func() time.Time
 	logger  *slog.Logger
 	journal *journal
-	lock    *os.File // nil: not locked
-	folder  string   // where checkpoints go
-	temp    bool     // the folder is to be removed
+	lock    *os.File        // nil: not locked
+	folder  string          // where checkpoints go
+	temp    *scratch.Folder // if the folder is to be removed
 
 	over   chan struct{} // closed when the study is halted or broken
 	once   sync.Once     // closes over

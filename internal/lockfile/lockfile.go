@@ -15,13 +15,50 @@ import (
 var ErrTaken = errors.New("another process has it")
 
 // Take takes an open file for this process, until the file is closed or the process ends, however it ends.
-func Take(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return ErrTaken
+func Take(f *os.File) error { return flock(f, unix.LOCK_EX|unix.LOCK_NB) }
+
+// Free reports whether no process has the open file. Then none can take it until f is closed.
+func Free(f *os.File) bool { return flock(f, unix.LOCK_SH|unix.LOCK_NB) == nil }
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return ErrTaken
+		default:
+			return fmt.Errorf("lockfile: lock %s: %w", f.Name(), err)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("lockfile: lock %s: %w", f.Name(), err)
+}
+
+// attempts bounds how often Create begins anew.
+const attempts = 100
+
+// Create makes a file of this process at path, for this user alone, and takes it. The path is nobody else's. Whoever removes files that
+// nobody has may meet the file before it is taken: then it is made again.
+func Create(path string) (*os.File, error) {
+	for range attempts {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("lockfile: %w", err)
+		}
+		if err = flock(f, unix.LOCK_EX); err == nil && At(f, path) { // it waits for no more than a removal
+			return f, nil
+		}
+		if f.Close(); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+	return nil, fmt.Errorf("lockfile: %s was removed %d times before it was taken", path, attempts)
+}
+
+// At reports whether the open file is the one at path: it was not removed or replaced.
+func At(f *os.File, path string) bool {
+	ours, err1 := f.Stat()
+	there, err2 := os.Lstat(path)
+	return err1 == nil && err2 == nil && os.SameFile(ours, there)
 }

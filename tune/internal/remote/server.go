@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/scratch"
 )
 
 const (
@@ -33,7 +34,7 @@ type Backend interface {
 type Server struct {
 	listener net.Listener
 	address  string
-	dir      string // of the socket; "" for TCP
+	dir      *scratch.Folder // of the socket; nil for TCP
 	serving  sync.WaitGroup
 	strange  chan struct{} // holds one for each connection that has not said whose it is
 
@@ -50,13 +51,12 @@ func Listen(host string) (*Server, error) {
 	var err error
 	if host == "" {
 		// The path of a socket is short: a folder of the study may be too deep.
-		if s.dir, err = os.MkdirTemp("", "paragon-tune"); err != nil {
+		if s.dir, err = scratch.New("tune"); err != nil {
 			return nil, fmt.Errorf("tune: listen: %w", err)
 		}
-		path := filepath.Join(s.dir, "socket")
+		path := filepath.Join(s.dir.Path, "socket")
 		if s.listener, err = net.Listen("unix", path); err != nil {
-			os.RemoveAll(s.dir)
-			return nil, fmt.Errorf("tune: listen: %w", err)
+			return nil, errors.Join(fmt.Errorf("tune: listen: %w", err), s.dir.Remove())
 		}
 		s.address = "unix:" + path
 	} else {
@@ -82,8 +82,8 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	err := s.listener.Close()
 	s.serving.Wait()
-	if s.dir != "" {
-		err = errors.Join(err, os.RemoveAll(s.dir))
+	if s.dir != nil {
+		err = errors.Join(err, s.dir.Remove())
 	}
 	return err
 }
