@@ -39,12 +39,15 @@ type nodeLine struct {
 	gpus int // -1: all
 }
 
+// lineEnds are those that editors write.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
 // parseNodes reads a hosts file. # begins a comment.
 func parseNodes(file, text string) ([]nodeLine, error) {
 	var nodes []nodeLine
-	for i, line := range strings.Split(text, "\n") {
+	for i, line := range strings.Split(lineEnds.Replace(text), "\n") {
 		line, _, _ = strings.Cut(line, "#")
-		fields := strings.Fields(line)
+		fields := strings.Fields(strings.TrimLeft(line, "\ufeff")) // some editors begin a file with this mark
 		if len(fields) == 0 {
 			continue
 		}

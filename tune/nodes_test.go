@@ -17,6 +17,11 @@ func TestHostsFilesAreRead(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
+	for _, text := range []string{"\ufeffd1\r\n\r\n# all\r\nme@d2:22 slots=4 gpus=2 \t# big\r\n[::1]:2 gpus=0", "\ufeff# all\rd1\r\ufeffme@d2:22 slots=4\tgpus=2\r[::1]:2 gpus=0 \r"} {
+		if got, err := parseNodes("hosts", text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: got %+v, %v, want %+v", text, got, err, want)
+		}
+	}
 	for _, tc := range []struct{ file, want string }{
 		{"-oProxyCommand=x", "is no host"},
 		{"d1;reboot", "is no host"},

@@ -8,17 +8,23 @@
 //	[fe80::1%eth0]:22
 //	d2 slots=4          # d2 takes four workers
 //
+// It is UTF-8, whatever editor wrote it: byte order marks, and line ends of Windows and of old Macs, say nothing. Nor do small and capital
+// letters in names, a dot at their end, or the ways to write an IPv6 address.
+//
 // Place fills it: workers take the slots in the file's order (a host without slots= has one), so that worker i is on host
 // i mod H when no line has slots. Servers are spread evenly, server i on host i mod H, whatever the slots.
 package hosts
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // A Host is one line of a hosts file.
@@ -49,7 +55,17 @@ func (h Host) String() string {
 }
 
 // Same reports whether two lines name the same login, so that one connection serves both.
-func (h Host) Same(o Host) bool { return h.User == o.User && h.Name == o.Name && h.Port == o.Port }
+func (h Host) Same(o Host) bool {
+	return h.User == o.User && h.Port == o.Port && plain(h.Name) == plain(o.Name)
+}
+
+// plain is the one of a name's forms by which it is known to be the same.
+func plain(name string) string {
+	if a, err := netip.ParseAddr(name); err == nil {
+		return a.String()
+	}
+	return strings.ToLower(strings.TrimSuffix(name, "."))
+}
 
 // Read reads the hosts file at path.
 func Read(path string) ([]Host, error) {
@@ -73,9 +89,13 @@ func Parse(r io.Reader, path string) ([]Host, error) {
 	if len(b) > maxFile {
 		return nil, fmt.Errorf("launch: hosts file %s: has more than %d bytes; is it a hosts file?", path, maxFile)
 	}
+	if bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")) {
+		return nil, fmt.Errorf("launch: hosts file %s is UTF-16; save it as UTF-8", path)
+	}
 	var all []Host
-	for i, line := range strings.Split(string(b), "\n") {
+	for i, line := range strings.Split(lineEnds.Replace(string(b)), "\n") {
 		line, _, _ = strings.Cut(line, "#")
+		line = strings.TrimLeft(line, byteOrderMark) // one stands inside the file where files were put together
 		fields := strings.Fields(line)
 		if len(fields) == 0 {
 			continue
@@ -93,6 +113,14 @@ func Parse(r io.Reader, path string) ([]Host, error) {
 	return all, nil
 }
 
+// byteOrderMark is what some editors begin a file with.
+const byteOrderMark = "\ufeff"
+
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// MaxSlots bounds the workers of one host: no job has more nodes.
+const MaxSlots = 5000
+
 // ParseLine reads the words of one line: [user@]host[:port] [slots=N].
 func ParseLine(fields []string) (Host, error) {
 	h, err := ParseHost(fields[0])
@@ -108,8 +136,8 @@ func ParseLine(fields []string) (Host, error) {
 			return Host{}, fmt.Errorf("slots= is given twice for %s", h.Name)
 		}
 		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > 1<<16 {
-			return Host{}, fmt.Errorf("slots=%s is no number of workers; write slots=N with N from 1 to %d", value, 1<<16)
+		if err != nil || n < 1 || n > MaxSlots {
+			return Host{}, fmt.Errorf("slots=%s is no number of workers; write slots=N with N from 1 to %d", value, MaxSlots)
 		}
 		h.Slots = n
 	}
@@ -179,12 +207,11 @@ func isName(s string) bool {
 	if s == "" || s[0] == '-' {
 		return false
 	}
-	for i := range len(s) {
-		c := s[i]
+	for _, c := range s {
 		switch {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '-', c == '_', c == '%':
-		case c >= 0x80: // an internationalised name
-		default:
+		case c >= 0x80 && (unicode.IsLetter(c) || unicode.IsMark(c) || unicode.IsDigit(c)): // an internationalised name
+		default: // also what nobody sees, and bytes that are no UTF-8
 			return false
 		}
 	}

@@ -38,6 +38,34 @@ me@10.0.0.7:2222	slots=2   # two GPUs
 	}
 }
 
+// What an editor does to a file's form says nothing of its hosts.
+func TestTheFormOfAFileSaysNothing(t *testing.T) {
+	want, err := Parse(strings.NewReader("d1\n\nme@d2:22 slots=2\n::1\n"), "hosts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]string{
+		"byte order mark":                "\ufeffd1\n\nme@d2:22 slots=2\n::1\n",
+		"Windows":                        "\ufeffd1\r\n\r\nme@d2:22 slots=2\r\n::1\r\n",
+		"old Macs":                       "d1\r\rme@d2:22 slots=2\r::1\r",
+		"files that were put together":   "\ufeffd1\n\n\ufeffme@d2:22 slots=2\n\ufeff\ufeff::1",
+		"spaces and tabs":                " d1 \t\n\t\n\tme@d2:22\t  slots=2 \n ::1\u00a0",
+		"a mark of its own line":         "\ufeff# hosts\rd1\n\ufeff\nme@d2:22 slots=2 # two\n::1",
+		"capitals, dots and long zeroes": "D1.\n\nme@D2:22 slots=2\n[0:0:0:0:0:0:0:1]\n",
+	} {
+		got, err := Parse(strings.NewReader(file), "hosts")
+		if err != nil || len(got) != len(want) {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
+			continue
+		}
+		for i, h := range got {
+			if !h.Same(want[i]) || h.Slots != want[i].Slots {
+				t.Errorf("%s: host %d is %+v, want %+v", name, i, h, want[i])
+			}
+		}
+	}
+}
+
 func TestParseNamesTheBadLine(t *testing.T) {
 	for _, tc := range []struct{ file, want string }{
 		{"", "names no host"},
@@ -50,6 +78,11 @@ func TestParseNamesTheBadLine(t *testing.T) {
 		{"d1 slots=x", "slots=x is no number"},
 		{"d1 slots=2 slots=3", "twice"},
 		{"d1 cpus=2", `"cpus=2" after the host is unknown`},
+		{"d1 slots=5001", "slots=5001 is no number of workers; write slots=N with N from 1 to 5000"},
+		{"d\ufeff1", "is no host name"},
+		{"d1\u200b", "is no host name"},
+		{"d1\xff", "is no host name"},
+		{"\xff\xfed\x001\x00", "is UTF-16; save it as UTF-8"},
 		{"d1 d2", `"d2" after the host is unknown`},
 		{"-oProxyCommand=touch", "is no host name"},
 		{"a;b", "is no host name"},

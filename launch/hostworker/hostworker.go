@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,6 +42,7 @@ const (
 type Files struct {
 	Path    string // of host_worker
 	LogPath string // of host_worker_log
+	NewLog  bool   // host_worker_log was not there before
 
 	mu     sync.Mutex // guards the rest, and the files
 	log    *os.File   // locked as long as the job lives
@@ -57,6 +59,8 @@ func Open(dir string, base []hosts.Host) (*Files, error) {
 		return nil, fmt.Errorf("launch: worker host file: %w", err)
 	}
 	f := &Files{Path: filepath.Join(dir, Name), LogPath: filepath.Join(dir, LogName), listed: distinct(base)}
+	_, err = os.Lstat(f.LogPath)
+	f.NewLog = errors.Is(err, fs.ErrNotExist)
 	if f.log, err = os.OpenFile(f.LogPath, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
 		return nil, fmt.Errorf("launch: worker host log file: %w", err)
 	}
@@ -121,13 +125,16 @@ func (f *Files) Poll() (Change, error) {
 	f.bad = ""
 	now = distinct(now)
 	var c Change
-	for _, h := range now {
-		switch old := find(f.listed, h); {
-		case old == nil:
+	for i, h := range now {
+		old := find(f.listed, h)
+		if old == nil {
 			c.Added = append(c.Added, h)
-		case max(old.Slots, 1) != max(h.Slots, 1):
+			continue
+		}
+		if max(old.Slots, 1) != max(h.Slots, 1) {
 			c.Slots = append(c.Slots, h)
 		}
+		now[i].Name = old.Name // the job knows it by that spelling
 	}
 	for _, h := range f.listed {
 		if find(now, h) == nil {
@@ -172,6 +179,9 @@ func (f *Files) Remove(h hosts.Host) error {
 	})
 }
 
+// loneReturns makes line ends of old Macs ordinary ones.
+var loneReturns = strings.NewReplacer("\r\n", "\r\n", "\r", "\n")
+
 // edit changes the lines of host_worker; nil leaves them.
 func (f *Files) edit(change func(lines []string) []string) error {
 	f.mu.Lock()
@@ -180,10 +190,11 @@ func (f *Files) edit(change func(lines []string) []string) error {
 	if err != nil {
 		return fmt.Errorf("launch: worker host file: %w", err)
 	}
-	if len(text) > 0 && text[len(text)-1] != '\n' {
-		text = append(text, '\n')
+	all := loneReturns.Replace(string(text))
+	if all != "" && !strings.HasSuffix(all, "\n") {
+		all += "\n"
 	}
-	lines := change(strings.SplitAfter(string(text), "\n"))
+	lines := change(strings.SplitAfter(all, "\n"))
 	if lines == nil {
 		return nil
 	}

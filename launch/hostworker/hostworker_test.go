@@ -67,6 +67,67 @@ func TestFilesBeginWithTheHostsOfTheJob(t *testing.T) {
 	}
 }
 
+// A host that stays in the list stays in the job, however an editor writes the list.
+func TestEditsOfFormChangeNothing(t *testing.T) {
+	f := open(t, t.TempDir(), "d1\nme@d2:2222 slots=3\nfe80::1\n")
+	for _, text := range []string{
+		"\ufeffd1\nme@d2:2222 slots=3\nfe80::1\n", "d1\r\nme@d2:2222 slots=3\r\nfe80::1", "\ufeffd1\rme@d2:2222 slots=3\rfe80::1\r",
+		"fe80:0:0:0:0:0:0:1 \t\n\tme@D2:2222   slots=3\n\nd1.\n# end", "d1 slots=1\nd1\n\ufeffme@d2:2222 slots=3\n[fe80::1]\n",
+	} {
+		if err := os.WriteFile(f.Path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := f.Poll(); err != nil || !c.Empty() {
+			t.Errorf("Poll after %q: %+v, %v, want no change", text, c, err)
+		}
+	}
+	// What is then removed is named as the job knows it.
+	if err := os.WriteFile(f.Path, []byte("\ufeffD1\r\nD2"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := f.Poll(); err != nil || names(c.Removed) != "me@d2:2222/3 fe80::1/0" || names(c.Added) != "D2/0" {
+		t.Errorf("Poll: %+v, %v, want D2 added, and me@d2:2222 and fe80::1 removed", c, err)
+	}
+	if got := names(f.Hosts()); got != "d1/0 D2/0" {
+		t.Errorf("the hosts are %s, want d1 as before, and D2", got)
+	}
+	// A name with a letter that nobody sees is an error, and no host.
+	if err := os.WriteFile(f.Path, []byte("d1\u200b\nD2\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := f.Poll(); err == nil || !strings.Contains(err.Error(), "is no host name") || !c.Empty() {
+		t.Errorf("Poll: %+v, %v, want an error and no change", c, err)
+	}
+}
+
+func TestRemoveTakesOneLineWhateverTheLineEnds(t *testing.T) {
+	for text, want := range map[string]string{
+		"d1\rd2\rd3\r": "d2\nd3\n", "\ufeffd1\r\nd2\r\nd3": "d2\r\nd3\n", "# all\rD1\rd2\rd3": "# all\nd2\nd3\n",
+	} {
+		f := open(t, t.TempDir(), "d1\nd2\nd3\n")
+		if err := os.WriteFile(f.Path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Remove(hosts.Host{Name: "d1"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, f.Path); got != want {
+			t.Errorf("%q without d1 is %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestOpenTellsWhetherTheLogIsNew(t *testing.T) {
+	dir := t.TempDir()
+	for _, want := range []bool{true, false} {
+		f, err := Open(dir, parse(t, "d1\n"))
+		if err != nil || f.NewLog != want {
+			t.Fatalf("Open: %v, the log is new: %t, want %t", err, f.NewLog, want)
+		}
+		f.Close()
+	}
+}
+
 // Numbers go on over restarts of whoever writes the log, whatever stands behind its last whole line.
 func TestLogLinesAreNumberedOverRestarts(t *testing.T) {
 	dir := t.TempDir()

@@ -208,6 +208,20 @@ func TestParametersFillTheCommand(t *testing.T) {
 	}
 }
 
+// What an editor does to a file's form says nothing of the search.
+func TestTheFormOfAFileSaysNothing(t *testing.T) {
+	plain := "metric: a\nmode: max\ncommand: ./x\nspace:\n  lr: {real: [0, 1]}\nsamples: 7\n"
+	for name, text := range map[string]string{
+		"byte order mark": "\ufeff" + plain, "Windows": "\ufeff" + strings.ReplaceAll(plain, "\n", "\r\n"), "old Macs": strings.ReplaceAll(plain, "\n", "\r"),
+		"spaces at the end": strings.ReplaceAll(plain, "\n", " \t\n"),
+	} {
+		s, err := Parse("study.yaml", []byte(text))
+		if err != nil || s.Config.Samples != 7 || s.Config.Metric != "a" || !slices.Equal(s.Command(tune.MustParams("lr", 0.5)), []string{"./x", "--lr=0.5"}) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAFileIsFoundBesideItsLog(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Find(dir); !errors.Is(err, ErrNoFile) {
