@@ -19,12 +19,21 @@ func (m *Method) Sync(ctx context.Context, machine *Machine, src, dst string) er
 	}
 	src = strings.TrimSuffix(src, "/") + "/"
 	m.cfg.Logger.Info(fmt.Sprintf("rsync %s -> %s:%s", src, h.Name, dst))
+	return m.rsync(ctx, h, src, dst)
+}
+
+// Copy copies a file of this machine into the folder dst of the host as Sync does: where one fails the other does, too.
+func (m *Method) Copy(ctx context.Context, machine *Machine, file, dst string) error {
+	return m.rsync(ctx, machine.host, file, dst)
+}
+
+func (m *Method) rsync(ctx context.Context, h hosts.Host, src, dst string) error {
 	cmd := exec.Command("rsync", m.rsyncArgs(h, src, dst)...)
 	cmd.SysProcAttr = groupAttr()
 	var errs tail
 	cmd.Stderr = &errs
 	if err := runContext(ctx, cmd); err != nil {
-		return explain(h, errs.String(), fmt.Errorf("rsync %s -> %s:%s: %w", src, h.Name, dst, err))
+		return m.explain(h, errs.String(), fmt.Errorf("rsync %s -> %s:%s: %w", src, h.Name, dst, err))
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -164,7 +165,7 @@ func (m *Method) connect(ctx context.Context, h hosts.Host) (*Machine, error) {
 			cmd.Process.Kill()
 		}
 		cmd.Wait()
-		return nil, explain(h, errs.String(), err)
+		return nil, m.explain(h, errs.String(), err)
 	}
 	errs.live()
 	machine := &Machine{Client: client, host: h, cmd: cmd}
@@ -244,7 +245,7 @@ func (m *Method) install(ctx context.Context, h hosts.Host, system string) error
 	var errs tail
 	cmd.Stdin, cmd.Stderr = f, &errs
 	if err := runContext(ctx, cmd); err != nil {
-		return explain(h, errs.String(), fmt.Errorf("copy the launch program to ~/.cache/paragon: %w", err))
+		return m.explain(h, errs.String(), fmt.Errorf("copy the launch program to ~/.cache/paragon: %w", err))
 	}
 	return nil
 }
@@ -265,22 +266,17 @@ func runContext(ctx context.Context, cmd *exec.Cmd) error {
 	return err
 }
 
+// frame is what ssh draws around a warning.
+var frame = regexp.MustCompile(`@{5,}|@ +WARNING`)
+
 // explain puts what ssh said into an error, and what to do about it.
-func explain(h hosts.Host, said string, err error) error {
+func (m *Method) explain(h hosts.Host, said string, err error) error {
 	if said == "" {
 		return fmt.Errorf("launch: host %s: %w", h, err)
 	}
-	for _, e := range []struct{ text, hint string }{
-		{"Could not resolve hostname", "is the name in the hosts file right?"},
-		{"Host key verification failed", "log in once by hand to accept its key: ssh " + h.String()},
-		{"Permission denied", "give your key to the host: ssh-copy-id " + h.String() + "; or load it: ssh-add"},
-		{"Connection refused", "does sshd run there, on this port?"},
-		{"timed out", "is the host up, and does a firewall let ssh through?"},
-		{"No route to host", "is the host up, and on the same network?"},
-	} {
-		if strings.Contains(said, e.text) {
-			return fmt.Errorf("launch: host %s: %s; %s", h, said, e.hint)
-		}
+	if hint := hint(m, h, said); hint != "" {
+		said = strings.Join(strings.Fields(frame.ReplaceAllString(said, " ")), " ")
+		return fmt.Errorf("launch: host %s: %s; %s", h, said, hint)
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) || errors.Is(err, io.EOF) {

@@ -3,6 +3,7 @@ package ssh
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,14 +38,38 @@ func TestRsyncArgsQuoteTheSSHCommandAndTheFolder(t *testing.T) {
 }
 
 func TestExplainSaysWhatToDo(t *testing.T) {
-	h := hosts.Host{Name: "d1"}
-	for _, tc := range []struct{ said, want string }{
-		{"", "launch: host d1: cause"},
-		{"ssh: connect to host d1 port 22: Connection refused", "launch: host d1: ssh: connect to host d1 port 22: Connection refused; does sshd run there, on this port?"},
-		{"something else", "launch: host d1: something else: cause"},
+	const changed = `@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@ @ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @ @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@ ` +
+		`IT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY! Offending ED25519 key in %s:3 Host key for %s has changed and you have requested strict checking. Host key verification failed.`
+	host, port := hosts.Host{User: "me", Name: "d1"}, hosts.Host{User: "me", Name: "d1", Port: 2222}
+	for _, tc := range []struct {
+		h          hosts.Host
+		said, want string
+		not        string
+	}{
+		{host, "", "launch: host me@d1: cause", ";"},
+		{host, "ssh: connect to host d1 port 22: Connection refused", "launch: host me@d1: ssh: connect to host d1 port 22: Connection refused; does sshd run there, on this port?", ""},
+		{host, "something else", "launch: host me@d1: something else: cause", ";"},
+		{host, "No ED25519 host key is known for d1 and you have requested strict checking. Host key verification failed.", "log in once by hand to accept its key: ssh -F 'my config' me@d1", "attack"},
+		{port, "Host key verification failed.", "log in once by hand to accept its key: ssh -F 'my config' me@d1 -p 2222", "attack"},
+		{host, fmt.Sprintf(changed, "/home/me/.ssh/known_hosts", "d1"), "either the host was installed anew, or somebody else answers in its place (an attack)", "log in once by hand"},
+		{host, fmt.Sprintf(changed, "/home/me/.ssh/known_hosts", "d1"), "forget the old one: ssh-keygen -R d1", "@@"},
+		{port, fmt.Sprintf(changed, "/etc/known", "[d1]:2222"), "forget the old one: ssh-keygen -f /etc/known -R '[d1]:2222'", "log in once by hand"},
+		{port, changed[len(changed)-40:], "log in once", ""},
+		{host, "me@d1: Permission denied (publickey).", "give your key to the host: ssh-copy-id me@d1; or load it: ssh-add", "folder"},
+		{port, "me@d1: Permission denied (publickey,keyboard-interactive).", "give your key to the host: ssh-copy-id -p 2222 me@d1; or", "folder"},
+		{host, `rsync: [Receiver] mkdir "/job" failed: Permission denied (13) rsync error: error in file IO (code 11) at main.c(791) [Receiver=3.2.7]`, "its user may not write that folder", "key"},
+		{host, `rsync: [generator] recv_generator: mkdir "/job/x" failed: Permission denied (13) rsync error: some files/attrs were not transferred (code 23) at main.c(1338) [sender=3.2.7]`, "its user may not write that folder", "key"},
+		{host, `rsync: [sender] opendir "/home/me/job/private" failed: Permission denied (13) rsync error: some files could not be transferred (code 23) at main.c(1338) [sender=3.2.7]`, "a file in the current folder of this machine cannot be read", "key"},
+		{host, "mkdir: cannot create directory '/home/me/.cache': Permission denied", "its user may not write that folder", "key"},
+		{host, "/bin/sh: 1: exec: /home/me/.cache/paragon/launch-01: Permission denied", "noexec", "key"},
+		{host, "protocol version mismatch -- is your shell clean? (see the rsync manpage for an explanation) rsync error: protocol incompatibility (code 2)", "a login script there prints something", ""},
+		{host, "bash: line 1: rsync: command not found rsync: connection unexpectedly closed (0 bytes received so far) [sender]", "install rsync there", ""},
+		{host, `rsync: [receiver] write failed on "/job/data": No space left on device (28)`, "make room on the host's disk", ""},
+		{host, "kex_exchange_identification: read: Connection reset by peer", "MaxStartups", ""},
 	} {
-		if got := explain(h, tc.said, errors.New("cause")).Error(); got != tc.want {
-			t.Errorf("explain(%q) = %q, want %q", tc.said, got, tc.want)
+		got := New(Config{Command: []string{"ssh", "-F", "my config"}}).explain(tc.h, tc.said, errors.New("cause")).Error()
+		if !strings.Contains(got, tc.want) || tc.not != "" && strings.Contains(got, tc.not) {
+			t.Errorf("explain(%q) =\n%q, want\n%q, and not %q", tc.said, got, tc.want, tc.not)
 		}
 	}
 }
