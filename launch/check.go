@@ -40,6 +40,9 @@ func (o *options) runCheck(ctx context.Context, method *ssh.Method, stdout io.Wr
 	reports := preflight.Check(ctx, preflight.Config{
 		Hosts: all, SyncDir: o.syncDir, Timeout: o.startTimeout,
 		Dial: func(ctx context.Context, h hosts.Host) (preflight.Machine, error) { return method.Dial(ctx, h) },
+		Copy: func(ctx context.Context, m preflight.Machine, file, dir string) error {
+			return method.Copy(ctx, m.(*ssh.Machine), file, dir)
+		},
 		Launcher: func(reached []preflight.Machine) (string, error) {
 			if o.hostIP != "" {
 				return o.hostIP, nil

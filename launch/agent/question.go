@@ -6,16 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
 // A Question asks a machine about itself, for preflight checks and for preparing a folder.
 type Question struct {
 	MakeDir  string        // make this folder and its parents
+	Own      bool          // MakeDir must be one's own, as rsync -a needs it, which sets its times
+	Remove   []string      // remove these files, and folders if they are empty, in this order
 	Programs []string      // which of these are in PATH?
 	Listen   string        // listen on host:port for Hold, and greet who connects
 	Hold     time.Duration // how long to listen
@@ -25,6 +31,9 @@ type Question struct {
 // An Answer is the agent's.
 type Answer struct {
 	Err       string            // the Question as a whole, or MakeDir, came to nothing
+	Made      []string          // folders that MakeDir made, the innermost first
+	Left      []string          // of Remove what is still there
+	RemoveErr string            // why the first of these could not be removed; a folder that is not empty is no error
 	Time      time.Time         // the machine's clock
 	Missing   []string          // Programs that are not there
 	Listening string            // the address, with its port
@@ -44,8 +53,24 @@ func answer(ctx context.Context, body []byte) Answer {
 	}
 	a := Answer{Time: time.Now()}
 	if q.MakeDir != "" {
-		if err := os.MkdirAll(q.MakeDir, 0o777); err != nil {
+		var err error
+		if a.Made, err = makeDir(q.MakeDir); err == nil && q.Own {
+			err = checkOwn(q.MakeDir)
+		}
+		if err != nil {
 			a.Err = err.Error()
+		}
+	}
+	for _, path := range q.Remove {
+		err := os.Remove(path)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			a.Left = append(a.Left, path)
+		}
+		if a.RemoveErr == "" && !errors.Is(err, syscall.ENOTEMPTY) {
+			a.RemoveErr = err.Error()
 		}
 	}
 	for _, p := range q.Programs {
@@ -77,6 +102,35 @@ func answer(ctx context.Context, body []byte) Answer {
 		all.Wait()
 	}
 	return a
+}
+
+// makeDir is os.MkdirAll, and tells which folders it made, the innermost first.
+func makeDir(path string) (made []string, err error) {
+	var missing []string
+	for p := filepath.Clean(path); ; p = filepath.Dir(p) {
+		if _, err := os.Lstat(p); !errors.Is(err, fs.ErrNotExist) || p == filepath.Dir(p) {
+			break
+		}
+		missing = append(missing, p)
+	}
+	for _, p := range slices.Backward(missing) {
+		if os.Mkdir(p, 0o777) == nil {
+			made = slices.Insert(made, 0, p)
+		}
+	}
+	return made, os.MkdirAll(path, 0o777)
+}
+
+// checkOwn sets a folder's time of change to what it is, which only its owner may.
+func checkOwn(path string) error {
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Chtimes(path, time.Time{}, info.ModTime())
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s belongs to another user, and rsync cannot set its times; choose a folder of one's own", path)
+	}
+	return err
 }
 
 // Greet listens on addr in the background until hold has passed or ctx ends, and greets everybody who connects. It returns

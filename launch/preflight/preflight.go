@@ -1,7 +1,8 @@
 // Package preflight finds out before a job starts whether its hosts can be used, and says what is wrong with each.
 //
-// For every host: ssh logs in without asking, rsync and the target folder are there if they are needed, the host reaches the
-// launching machine, the launching machine and every other host reach it, and its clock agrees.
+// For every host: ssh logs in without asking, rsync copies a small file into the target folder if one is needed, the host reaches the
+// launching machine, the launching machine and every other host reach it, and its clock agrees. Nothing stays there: the file is removed, and
+// so are folders that were made for it.
 package preflight
 
 import (
@@ -30,10 +31,11 @@ type Machine interface {
 type Config struct {
 	Hosts    []hosts.Host
 	Dial     func(ctx context.Context, h hosts.Host) (Machine, error)
-	SyncDir  string                                  // must be there or be makeable; needs rsync on both sides
-	Launcher func(reached []Machine) (string, error) // address of the launching machine for the hosts
-	MaxSkew  time.Duration                           // of clocks: 2 s
-	Timeout  time.Duration                           // for everything: 1 min
+	SyncDir  string                                                       // must be there or be makeable; needs rsync on both sides
+	Copy     func(ctx context.Context, m Machine, file, dir string) error // copies a file into a folder there, with rsync; for SyncDir
+	Launcher func(reached []Machine) (string, error)                      // address of the launching machine for the hosts
+	MaxSkew  time.Duration                                                // of clocks: 2 s
+	Timeout  time.Duration                                                // for everything: 1 min
 
 	now func() time.Time // time.Now, or a test's clock
 }
@@ -46,7 +48,9 @@ type Report struct {
 	Problems []string
 
 	machine Machine
-	port    string // host:port it listens on
+	port    string   // host:port it listens on
+	made    []string // folders that were made there, the innermost first
+	copies  bool     // rsync can be tried
 }
 
 // Check checks all hosts at once. The reports follow the hosts.
@@ -76,8 +80,10 @@ func Check(ctx context.Context, cfg Config) []*Report {
 		if _, err := exec.LookPath("rsync"); err != nil {
 			for _, r := range reports {
 				r.problem("this machine has no rsync, which --sync-dst-dir needs; install it here")
+				r.copies = false
 			}
 		}
+		trySync(ctx, cfg, reports)
 	}
 	var reached []*Report
 	var machines []Machine
@@ -130,13 +136,14 @@ func (r *Report) login(ctx context.Context, cfg Config) {
 		return
 	}
 	r.machine, r.Address = m, m.Address()
-	q := agent.Question{MakeDir: cfg.SyncDir, Listen: net.JoinHostPort(r.Address, "0"), Hold: cfg.Timeout}
+	q := agent.Question{MakeDir: cfg.SyncDir, Own: cfg.SyncDir != "", Listen: net.JoinHostPort(r.Address, "0"), Hold: cfg.Timeout}
 	if cfg.SyncDir != "" {
 		q.Programs = []string{"rsync"}
 	}
 	before := cfg.now()
 	a, err := m.Ask(ctx, q)
 	took := cfg.now().Sub(before)
+	r.made, r.copies = a.Made, err == nil && len(a.Missing) == 0 && cfg.SyncDir != ""
 	if err != nil {
 		r.problem("%v", err)
 		if a.Time.IsZero() {

@@ -66,6 +66,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 	cfg := Config{
 		SyncDir: "/job", Timeout: 30 * time.Second, now: func() time.Time { return noon },
 		Launcher: func([]Machine) (string, error) { return "127.0.0.1", nil },
+		Copy:     func(context.Context, Machine, string, string) error { return nil },
 		Dial: func(_ context.Context, h hosts.Host) (Machine, error) {
 			if m := machines[h.Name]; m != nil {
 				return m, nil

@@ -183,6 +183,19 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
+// Force has sshd run a command of a shell in place of what a client asks for, which is in $SSH_ORIGINAL_COMMAND; empty: it runs that.
+func (s *Server) Force(command string) error {
+	text, err := os.ReadFile(s.serverConfig)
+	if err != nil {
+		return err
+	}
+	kept, _, _ := strings.Cut(string(text), "ForceCommand ")
+	if command != "" {
+		kept += "ForceCommand " + command + "\n"
+	}
+	return os.WriteFile(s.serverConfig, []byte(kept), 0o600)
+}
+
 // Cut kills all connections.
 func (s *Server) Cut() {
 	s.mu.Lock()
