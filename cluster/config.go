@@ -14,8 +14,8 @@ import (
 	"github.com/paragon-train/paragon/transport"
 )
 
-// maxNodes bounds the nodes of a job: its membership must fit one frame.
-const maxNodes = 5000
+// MaxNodes bounds the nodes of a job, workers and servers: its membership must fit one frame.
+const MaxNodes = 5000
 
 // WithDefaults returns the Config with the zero fields set to what they stand for.
 func (c Config) WithDefaults() Config {
@@ -65,10 +65,10 @@ func (c Config) Validate() error {
 		return bad("Role", uint8(c.Role), "want Scheduler, Server or Worker")
 	case err != nil:
 		return bad("Scheduler", fmt.Sprintf("%q", c.Scheduler), "want host:port")
-	case c.NumWorkers < 1 || c.NumWorkers > maxNodes:
-		return bad("NumWorkers", c.NumWorkers, fmt.Sprintf("want 1 to %d", maxNodes))
-	case c.NumServers < 1 || c.NumServers > maxNodes:
-		return bad("NumServers", c.NumServers, fmt.Sprintf("want 1 to %d", maxNodes))
+	case c.NumWorkers < 1 || c.NumWorkers > MaxNodes:
+		return bad("NumWorkers", c.NumWorkers, fmt.Sprintf("want 1 to %d", MaxNodes))
+	case c.NumServers < 1 || c.NumServers > MaxNodes:
+		return bad("NumServers", c.NumServers, fmt.Sprintf("want 1 to %d", MaxNodes))
 	case c.Role == Worker && !c.Joining && (c.Rank < -1 || c.Rank >= c.NumWorkers):
 		return bad("Rank", c.Rank, fmt.Sprintf("want -1, for any, or a worker's, 0 to %d", c.NumWorkers-1))
 	case c.Role == Server && (c.Rank < -1 || c.Rank >= c.NumServers && !c.Joining):
@@ -101,8 +101,8 @@ func (c Config) validateElastic() error {
 		return bad("OnWorkerLoss", fmt.Sprintf("%q", e.OnWorkerLoss), "want shrink, wait or fail")
 	case e.MinWorkers < 0 || e.MinWorkers > c.NumWorkers && c.Role == Scheduler:
 		return bad("MinWorkers", e.MinWorkers, fmt.Sprintf("want 1 to the job's %d workers", c.NumWorkers))
-	case e.MaxWorkers < 0 || e.MaxWorkers > maxNodes || e.MaxWorkers > 0 && e.MaxWorkers < c.NumWorkers && c.Role == Scheduler:
-		return bad("MaxWorkers", e.MaxWorkers, fmt.Sprintf("want 0, for any, or the job's %d workers to %d", c.NumWorkers, maxNodes))
+	case e.MaxWorkers < 0 || e.MaxWorkers > MaxNodes || e.MaxWorkers > 0 && e.MaxWorkers < c.NumWorkers && c.Role == Scheduler:
+		return bad("MaxWorkers", e.MaxWorkers, fmt.Sprintf("want 0, for any, or the job's %d workers to %d", c.NumWorkers, MaxNodes))
 	case e.JoinTimeout < 0 || e.RejoinTimeout < 0:
 		return errors.New("cluster: Elastic.JoinTimeout and RejoinTimeout: want none below zero")
 	case e.Backups < 0 || e.Backups > 1:

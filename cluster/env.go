@@ -67,9 +67,9 @@ func FromEnv(getenv func(string) string) (Config, error) {
 	e := env{getenv: getenv}
 	cfg := Config{
 		Scheduler:         net.JoinHostPort(getenv("DMLC_PS_ROOT_URI"), strconv.Itoa(e.number("DMLC_PS_ROOT_PORT", 0, 0, 65535))),
-		NumWorkers:        e.number("DMLC_NUM_WORKER", 0, 1, maxNodes),
-		NumServers:        e.number("DMLC_NUM_SERVER", 0, 1, maxNodes),
-		Rank:              e.number("PARAGON_RANK", -1, -1, maxNodes-1),
+		NumWorkers:        e.number("DMLC_NUM_WORKER", 0, 1, MaxNodes),
+		NumServers:        e.number("DMLC_NUM_SERVER", 0, 1, MaxNodes),
+		Rank:              e.number("PARAGON_RANK", -1, -1, MaxNodes-1),
 		Host:              getenv("DMLC_NODE_HOST"),
 		Job:               getenv("PARAGON_JOB"),
 		HeartbeatInterval: e.duration("PARAGON_HEARTBEAT"),
@@ -81,8 +81,8 @@ func FromEnv(getenv func(string) string) (Config, error) {
 	cfg.Elastic = Elastic{
 		Enabled:       e.flag("PARAGON_ELASTIC"),
 		OnWorkerLoss:  LossPolicy(getenv("PARAGON_ON_WORKER_LOSS")),
-		MinWorkers:    e.number("PARAGON_MIN_WORKERS", 0, 1, maxNodes),
-		MaxWorkers:    e.number("PARAGON_MAX_WORKERS", 0, 1, maxNodes),
+		MinWorkers:    e.number("PARAGON_MIN_WORKERS", 0, 1, MaxNodes),
+		MaxWorkers:    e.number("PARAGON_MAX_WORKERS", 0, 1, MaxNodes),
 		JoinTimeout:   e.duration("PARAGON_JOIN_TIMEOUT"),
 		RejoinTimeout: e.duration("PARAGON_REJOIN_TIMEOUT"),
 		Backups:       e.number("PARAGON_BACKUPS", 0, 0, 1),
@@ -264,8 +264,8 @@ func (e *env) hosts(name string) map[Place]string {
 			return nil
 		}
 		rank, err := strconv.Atoi(f[1])
-		if err != nil || rank < 0 || rank >= maxNodes {
-			e.fail(name, "%q: want a rank from 0 to %d", item, maxNodes-1)
+		if err != nil || rank < 0 || rank >= MaxNodes {
+			e.fail(name, "%q: want a rank from 0 to %d", item, MaxNodes-1)
 			return nil
 		}
 		hosts[Place{role, Rank(rank)}] = f[2]

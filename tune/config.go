@@ -46,6 +46,9 @@ const (
 // defaultName is the name of a study that was given none.
 const defaultName = "study"
 
+// MaxParallel bounds the trials that run at once.
+const MaxParallel = 10_000
+
 // Config says what to search for and how. The zero value of each field but
 // Space is usable.
 type Config struct {
@@ -81,7 +84,7 @@ type Config struct {
 	// KeepDiverged asks the scheduler also about values that are not finite; else
 	// such a value ends its trial.
 	KeepDiverged bool
-	// Parallel is how many trials run at once; 0 is 1.
+	// Parallel is how many trials run at once; 0 is 1. At most MaxParallel.
 	Parallel int
 	// Resources are those of one trial.
 	Resources Resources
@@ -141,8 +144,8 @@ func (c *Config) Validate() error {
 	if c.Samples < -1 {
 		bad("Samples is %d: want -1 (no limit), 0 (one) or more", c.Samples)
 	}
-	if c.Parallel < 0 {
-		bad("Parallel is %d: want 0 (one) or more", c.Parallel)
+	if c.Parallel < 0 || c.Parallel > MaxParallel {
+		bad("Parallel is %d: want 0 (one) to %d", c.Parallel, MaxParallel)
 	}
 	for _, d := range []struct {
 		name  string

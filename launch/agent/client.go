@@ -53,8 +53,8 @@ type Client struct {
 	lost      error // set before gone is closed
 }
 
-// queued bounds the frames that wait for a slow connection.
-const queued = 1024
+// queued bounds the frames that wait for a slow connection: a job's most processes are all started and then told to end twice.
+const queued = 16 << 10
 
 // NewClient greets the agent that reads in and writes out; host is its name in errors. The agent ends when the Client is
 // closed, or when this process ends. Until NewClient returns, closing out ends it too.

@@ -36,6 +36,9 @@ type Request struct {
 	UUIDs []string // these and no others, divided as with Auto; a host with none of them is an error
 }
 
+// maxEach bounds the GPUs of one worker: no machine has more.
+const maxEach = 1024
+
 // Parse reads the value of --gpus: a number, auto, or UUIDs with commas between them.
 func Parse(s string) (Request, error) {
 	if s == "auto" {
@@ -45,8 +48,8 @@ func Parse(s string) (Request, error) {
 		switch {
 		case n == 0:
 			return Request{Each: -1}, nil
-		case n < 0:
-			return Request{}, fmt.Errorf("launch: --gpus is %d, want 0 or more", n)
+		case n < 0 || n > maxEach:
+			return Request{}, fmt.Errorf("launch: --gpus is %d, want 0 to %d", n, maxEach)
 		}
 		return Request{Each: n}, nil
 	}

@@ -20,7 +20,7 @@ func TestWhatIsAskedForIsRead(t *testing.T) {
 		{"0", Request{Each: -1}, ""},
 		{"auto", Request{Auto: true}, ""},
 		{"GPU-a,GPU-b-1", Request{UUIDs: []string{"GPU-a", "GPU-b-1"}}, ""},
-		{"-1", Request{}, "0 or more"},
+		{"-1", Request{}, "want 0 to 1024"},
 		{"", Request{}, "want a number"},
 		{"GPU-a,1", Request{}, `"1"`},
 		{"GPU-a,GPU-a", Request{}, "twice"},

@@ -112,13 +112,14 @@ func (c *Config) setDefaults() error {
 // A Node is one process of the job, and how it ended.
 type Node struct {
 	Role string // scheduler, server or worker
-	Rank int
+	Rank int    // the one it has, or had last; of a worker that joins its number, until it has one
 	Host string
 	PID  int          // 0: it was never started
 	Exit process.Exit // how it ended
 	Last string       // its last line of output
 
 	host           hosts.Host
+	number         int // of a worker: how many there were before it, so nobody else's; of a server its rank
 	handle         process.Handle
 	machine        Machine
 	stdout, stderr *lines.Stream

@@ -47,10 +47,9 @@ func (r *run) environment(n *Node) []string {
 		"DMLC_NUM_WORKER="+strconv.Itoa(len(r.cfg.Workers)),
 		"DMLC_NUM_SERVER="+strconv.Itoa(len(r.cfg.Servers)),
 		"DMLC_NODE_HOST="+r.hostName(n.host),
-		"DMLC_TASK_ID="+strconv.Itoa(n.Rank),
+		"DMLC_TASK_ID="+strconv.Itoa(n.number),
 		"PARAGON_RANK="+strconv.Itoa(rank),
 		"PARAGON_LISTEN="+listen,
-		"PARAGON_HOSTS="+r.expected(),
 		"PARAGON_JOB="+r.id,
 		"PARAGON_START_TIMEOUT="+r.cfg.StartTimeout.String(),
 	)
@@ -62,7 +61,7 @@ func (r *run) environment(n *Node) []string {
 		env = append(env, "PARAGON_STATE="+state)
 	}
 	if n.Role == roleScheduler {
-		env = append(env, r.cfg.Elastic.environment()...)
+		env = append(append(env, "PARAGON_HOSTS="+r.expected()), r.cfg.Elastic.environment()...)
 	}
 	if r.cfg.Interface != "" {
 		env = append(env, "DMLC_INTERFACE="+r.cfg.Interface)
@@ -85,15 +84,23 @@ func (r *run) identity(role, name string) string {
 	return variable + id.Encode()
 }
 
+// maxExpected bounds what expected says: Linux has room for 128 KiB in one variable. Whom it leaves out the scheduler knows by rank only.
+const maxExpected = 100 << 10
+
 // expected tells the scheduler where everybody comes up, so that it can name whom it waits for: worker/0/d1,server/0/d1.
 func (r *run) expected() string {
-	var all []string
+	var b strings.Builder
 	for _, n := range r.nodes[1:] {
-		if !n.joining && !n.early && n.Role != roleScheduler {
-			all = append(all, fmt.Sprintf("%s/%d/%s", n.Role, n.Rank, r.hostName(n.host)))
+		if n.joining || n.early || n.Role == roleScheduler {
+			continue
 		}
+		item := fmt.Sprintf(",%s/%d/%s", n.Role, n.number, r.hostName(n.host))
+		if b.Len()+len(item) > maxExpected {
+			break
+		}
+		b.WriteString(item)
 	}
-	return strings.Join(all, ",")
+	return strings.TrimPrefix(b.String(), ",")
 }
 
 // hostName is what the job's nodes call a host. Where hosts come and go it is what the operator calls it, with user and port.

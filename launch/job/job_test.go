@@ -217,8 +217,7 @@ func TestEnvironmentNamesTheJob(t *testing.T) {
 		for name, want := range map[string]string{
 			"DMLC_ROLE": "worker", "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": "4711", "DMLC_NUM_WORKER": "2",
 			"DMLC_NUM_SERVER": "1", "DMLC_NODE_HOST": "localhost", "DMLC_TASK_ID": "1", "PARAGON_RANK": "1", "PARAGON_LISTEN": "127.0.0.1:0",
-			"PARAGON_HOSTS": "server/0/localhost,worker/0/localhost,worker/1/localhost",
-			"A":             "2", "PARAGON_START_TIMEOUT": "1m0s",
+			"A": "2", "PARAGON_START_TIMEOUT": "1m0s",
 		} {
 			if w[name] != want {
 				t.Errorf("worker 1 has %s=%s, want %s", name, w[name], want)
@@ -228,6 +227,9 @@ func TestEnvironmentNamesTheJob(t *testing.T) {
 			t.Errorf("job %q and secret %q, want 16 and 64 digits", w["PARAGON_JOB"], w["PARAGON_SECRET"])
 		}
 		sched := s.local.procs["scheduler"].env
+		if _, told := w["PARAGON_HOSTS"]; told || sched["PARAGON_HOSTS"] != "server/0/localhost,worker/0/localhost,worker/1/localhost" {
+			t.Errorf("the scheduler has PARAGON_HOSTS=%s, and worker 1 has it: %t; want all places for the scheduler alone", sched["PARAGON_HOSTS"], told)
+		}
 		if sched["DMLC_PS_ROOT_PORT"] != "0" || sched["A"] != "1" || sched["PARAGON_SECRET"] != w["PARAGON_SECRET"] {
 			t.Errorf("scheduler has port %s, A=%s", sched["DMLC_PS_ROOT_PORT"], sched["A"])
 		}

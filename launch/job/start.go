@@ -70,7 +70,7 @@ func newRun(cfg Config) *run {
 
 // newNode is a process that is not started yet.
 func (r *run) newNode(role string, rank int, host hosts.Host) *Node {
-	n := &Node{Role: role, Rank: rank, Host: host.String(), host: host}
+	n := &Node{Role: role, Rank: rank, Host: host.String(), host: host, number: rank}
 	number := len(r.nodes) // a colour of its own
 	n.stdout, n.stderr = r.cfg.Output.Stdout(n.Name(), number), r.cfg.Output.Stderr(n.Name(), number)
 	return n
