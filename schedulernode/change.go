@@ -366,7 +366,9 @@ func (c *Core) commit() {
 	}
 	stay = append(stay, enter...)
 	c.shares = nil
+	moved := false
 	for rank, n := range stay {
+		moved = moved || n.Rank >= 0 && n.Rank != int32(rank)
 		n.Rank = int32(rank)
 		c.shares = append(c.shares, n.Node)
 		c.keep(n)
@@ -378,6 +380,9 @@ func (c *Core) commit() {
 	clear(c.settle)
 	c.note("change %d committed after %s: generation %d has %d workers from step %d, epoch %d, on", number, seconds(took), c.generation, c.workers, c.division.Steps, c.division.Epoch)
 	c.noteRanks()
+	if moved {
+		c.tellEvent(HostEvent{Action: EventRanks})
+	}
 	for _, n := range gone {
 		c.gone(n)
 	}

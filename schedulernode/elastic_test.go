@@ -268,7 +268,7 @@ func TestAJobGrowsAndShrinks(t *testing.T) {
 		for _, e := range events.Events {
 			got += fmt.Sprintf("%d %s %s\n", e.Number, e.Action, e.Host)
 		}
-		want := "1 ADD_QUEUED w2\n2 ADD_QUEUED w3\n3 ADDED w2\n4 ADDED w3\n5 REMOVAL_QUEUED w1\n6 LOST w2\n7 REMOVED w1\n"
+		want := "1 ADD_QUEUED w2\n2 ADD_QUEUED w3\n3 ADDED w2\n4 ADDED w3\n5 REMOVAL_QUEUED w1\n6 LOST w2\n7 RANKS \n8 REMOVED w1\n"
 		if got != want {
 			t.Errorf("events:\n%swant\n%s", got, want)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/wire"
 )
 
@@ -24,6 +25,7 @@ const (
 	EventLost    = "LOST"    // a worker or a server there was lost
 	EventLeaving = "LEAVING" // a worker there is let go, since it was told to end; others stay there
 	EventLeft    = "LEFT"    // it has left
+	EventRanks   = "RANKS"   // workers have other ranks now, which Status tells; of no host
 )
 
 // The actions of servers that come and go as asked.
@@ -91,6 +93,7 @@ func (c *Core) tellEvent(e HostEvent) {
 		c.happened = c.happened[1:]
 	}
 	switch {
+	case e.Action == EventRanks: // noted with the ranks
 	case !strings.HasPrefix(e.Action, "SERVER_"):
 		c.note("host %s: %s%s", e.Host, e.Action, because(e.Reason))
 	case e.Host == "":
@@ -143,6 +146,9 @@ func (c *Core) addHost(name string, slots int) string {
 	}
 	if most := c.set.mostWorkers(); most > 0 && c.staying()+c.coming() >= most {
 		return fmt.Sprintf("host %s can not be added: the job has %d workers and %d are coming, want at most %d in all", name, c.staying(), c.coming(), most)
+	}
+	if n := len(c.living(wire.RoleWorker)) + len(c.living(wire.RoleServer)); n+max(slots, 1) > cluster.MaxNodes {
+		return fmt.Sprintf("host %s can not be added with slots=%d: the job has %d workers and servers, want at most %d in all", name, max(slots, 1), n, cluster.MaxNodes)
 	}
 	c.setHost(name, HostAddQueued, "")
 	c.hosts[name].by = c.now.Add(c.set.Elastic.JoinTimeout)

@@ -172,17 +172,17 @@ func (m *Member) Counts() bool { return m.State == MemberCounts || m.State == Me
 // order of parts. What remains after the last cut is shared by the workers of the generation, part i for rank i. Used beyond
 // the length of a share stands for all of it. An epoch after Epoch has no cuts.
 type Division struct {
-	Epoch uint64 // to which the cuts belong
-	Steps uint64 // done in all when the division was made
-	Cuts  []Cut
+	Epoch uint64 `json:"epoch"` // to which the cuts belong
+	Steps uint64 `json:"steps"` // done in all when the division was made
+	Cuts  []Cut  `json:"cuts"`
 	// Change is the number of the change that made the division; 0: none did.
-	Change uint64
+	Change uint64 `json:"change"`
 }
 
 // Cut is one point in an epoch at which what was left of it was divided anew.
 type Cut struct {
-	Parts uint32
-	Used  []uint64 // of each part
+	Parts uint32   `json:"parts"`
+	Used  []uint64 `json:"used"` // of each part
 }
 
 // Heartbeat keeps a node's lease and tells its progress. Answer: Ack, whose revision tells whether a Watch is due.

@@ -37,6 +37,7 @@ const (
 	actionLost          = "LOST"
 	actionLeaving       = "LEAVING" // a worker leaves, others stay on its host
 	actionLeft          = "LEFT"
+	actionRanks         = "RANKS" // workers have other ranks now; of no host
 
 	actionServerQueued  = "SERVER_QUEUED"
 	actionServerAdded   = "SERVER_ADDED"

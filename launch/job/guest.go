@@ -138,6 +138,9 @@ func (w *watch) event(e Event) {
 	case actionServerQueued, actionServerAdded, actionServerRemoved, actionServerFailed:
 		w.serverEvent(e)
 		return
+	case actionRanks:
+		w.learnRanks()
+		return
 	}
 	h, err := hosts.ParseHost(e.Host)
 	if err != nil {
@@ -154,15 +157,22 @@ func (w *watch) event(e Event) {
 	case actionAdded:
 		w.changed = true
 		w.counts(h, e)
+		w.learnRanks()
 		w.say(e, "joined the job")
 		w.present(h, true, e)
 	case actionRemovalQueued:
 		w.list(h, false)
-		w.say(e, "leaves the job at its next step")
+		if w.here[h.String()] {
+			w.say(e, "leaves the job at its next step")
+		}
 		w.dismiss(h)
 	case actionRemoved:
 		w.changed = true
-		w.say(e, "has left the job")
+		if w.here[h.String()] {
+			w.say(e, "has left the job")
+		} else {
+			w.say(e, "was removed; it had no worker in the job")
+		}
 		w.present(h, false, e)
 		w.expect(h)
 	case actionLeaving:

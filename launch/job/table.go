@@ -17,7 +17,11 @@ func (r *run) sentences() string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Created worker host file %s\nCreated worker host log file %s\n", files.Path, files.LogPath)
+	log := "Created worker host log file"
+	if !files.NewLog {
+		log = "Appending to worker host log file"
+	}
+	fmt.Fprintf(&b, "Created worker host file %s\n%s %s\n", files.Path, log, files.LogPath)
 	for _, role := range []string{roleServer, roleWorker} {
 		for _, n := range r.nodes {
 			if n.Role == role {

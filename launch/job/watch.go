@@ -53,6 +53,8 @@ type watch struct {
 	changed  bool                            // a worker was lost, left or joined
 	over     bool                            // the scheduler has ended well: nobody joins any more
 	warned   bool                            // that workers do not join
+
+	ranking, rankAgain bool // the scheduler is being asked for the workers' ranks, and will be once more
 }
 
 func newWatch(r *run) *watch {

@@ -77,7 +77,7 @@ const plain = "\x1b[0m"
 type Stream struct {
 	m      *Merger
 	out    *sink
-	name   string
+	name   string // guarded by m.mu
 	color  string
 	line   []byte // held back
 	cut    bool   // the line's first pieces are out
@@ -107,6 +107,14 @@ func (m *Merger) stream(out *sink, color bool, name string, number int) *Stream 
 		s.color = colors[number%len(colors)]
 	}
 	return s
+}
+
+// Rename gives the process another name, for the lines that follow. It may be called together with the other methods.
+func (s *Stream) Rename(name string) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.name = name
+	s.m.width = max(s.m.width, len(name))
 }
 
 // Write takes output of the process. It never fails: a launcher whose own output is gone ends by other means.

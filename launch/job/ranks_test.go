@@ -1,0 +1,115 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A line of output carries the rank that its worker has, also after a change has given it another one. A worker that joins has a number that is
+// nobody's rank until it has one.
+func TestOutputCarriesTheRankAfterAChange(t *testing.T) {
+	for _, shell := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var s setup
+			f := newFakeScheduler()
+			s.elastic(t, f)
+			var nodes atomic.Value
+			nodes.Store("")
+			s.cfg.Elastic.Control = func(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error) {
+				var q Request
+				if err := json.Unmarshal(request, &q); err != nil || q.Op != "status" {
+					return f.control(ctx, addr, credentials, request)
+				}
+				return []byte(`{"phase":"running","nodes":[` + nodes.Load().(string) + `]}`), nil
+			}
+			pid := func(n int) int {
+				if shell {
+					return n + 1000 // that of the program which the shell runs
+				}
+				return n
+			}
+			go func() {
+				time.Sleep(2500 * time.Millisecond)
+				all := fmt.Sprintf(`{"node":1,"role":"server","rank":0,"host":"localhost","pid":100},{"node":3,"role":"worker","rank":0,"host":"localhost","pid":%d,"state":"counts"}`, pid(101))
+				nodes.Store(all)
+				f.tell(Event{Action: actionLost, Host: "localhost", PID: pid(100)})
+				f.tell(Event{Action: actionRanks})
+				time.Sleep(3 * time.Second)
+				nodes.Store(all + fmt.Sprintf(`,{"node":4,"role":"worker","rank":1,"host":"localhost","pid":%d,"state":"counts"}`, pid(102)))
+				f.tell(Event{Action: actionAdded, Host: "localhost", Role: roleWorker, PID: pid(102)})
+			}()
+			res, err := s.run(t, func(p *proc) {
+				if p.name == "worker 0" {
+					p.after(2*time.Second, 1)
+					return
+				}
+				for begin := time.Now(); p.env["DMLC_ROLE"] == "worker" && time.Since(begin) < 10*time.Second; time.Sleep(time.Second) {
+					fmt.Fprintf(p.out.Stdout, "%s since %v\n", p.name, time.Since(begin))
+				}
+				p.after(time.Minute, 0)
+			})
+			if err != nil || res.Code != 0 {
+				t.Errorf("Run: code %d, %v, want 0", res.Code, err)
+			}
+			for _, want := range []string{
+				"worker 1  | worker 1 since 1s\n", "worker 0  | worker 1 since 3s\n", "worker 0  | worker 1 since 9s\n",
+				"worker 2  | worker 2 since 1s\n", "worker 1  | worker 2 since 4s\n", "worker     0     localhost  101  exit 0\n", "worker     1     localhost  102  exit 0\n",
+				"worker     0     localhost  100  exit 1, lost",
+			} {
+				if got := strings.ReplaceAll(s.out.String(), "exit 0      ", "exit 0\n"); !strings.Contains(got, want) {
+					t.Errorf("shell %t: the output has no %q:\n%s", shell, want, s.out.String())
+				}
+			}
+		})
+	}
+}
+
+// A host that never was in the job does not leave it.
+func TestOnlyWhoJoinedLeaves(t *testing.T) {
+	for _, joined := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var s setup
+			f := newFakeScheduler()
+			s.elastic(t, f)
+			go func() {
+				time.Sleep(5 * time.Second)
+				f.happen(actionAddQueued, "127.0.0.2", "")
+				time.Sleep(5 * time.Second)
+				if joined {
+					f.happen(actionAdded, "127.0.0.2", "")
+				} else {
+					f.happen(actionFailed, "127.0.0.2", "no room")
+				}
+				time.Sleep(5 * time.Second)
+				f.happen(actionRemovalQueued, "127.0.0.2", "")
+				f.happen(actionRemoved, "127.0.0.2", "")
+			}()
+			train := obedient(time.Minute)
+			var log strings.Builder
+			_, err := s.runLogged(t, slog.New(slog.NewTextHandler(&log, nil)), func(p *proc) {
+				if p.env["DMLC_NODE_HOST"] == "127.0.0.2" {
+					p.after(11*time.Second, 0)
+					return
+				}
+				train(p)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			leaves, left := "host 127.0.0.2 leaves the job at its next step", "host 127.0.0.2 has left the job"
+			if !joined {
+				left = "host 127.0.0.2 was removed; it had no worker in the job"
+			}
+			if strings.Contains(log.String(), leaves) != joined || !strings.Contains(log.String(), left) || !joined && strings.Contains(log.String(), "has left") {
+				t.Errorf("joined %t: the log is\n%s", joined, log.String())
+			}
+		})
+	}
+}
