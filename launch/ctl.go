@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,6 +15,7 @@ import (
 	"github.com/paragon-train/paragon/launch/hosts"
 	"github.com/paragon-train/paragon/launch/job"
 	"github.com/paragon-train/paragon/launch/record"
+	"github.com/paragon-train/paragon/schedulernode"
 )
 
 // runCtl is `launch ctl`.
@@ -54,7 +56,7 @@ func runCtl(args []string, stdout, stderr io.Writer) int {
 }
 
 func jobFlag() cli.Flag {
-	return &cli.StringFlag{Name: "job", Usage: "`ID` of the job, or how it begins", DefaultText: "the only one that runs, or was started in this folder"}
+	return &cli.StringFlag{Name: "job", Usage: "`ID` of the job, or how it begins", DefaultText: "the one that was started in this folder; to look at, also the only one that runs"}
 }
 
 func addCommand() *cli.Command {
@@ -98,8 +100,8 @@ func waitFlag(until string) cli.Flag {
 // A controller asks the scheduler of one job.
 type controller struct{ record.Record }
 
-// findJob finds the job that the command is about.
-func findJob(c *cli.Context) (*controller, error) {
+// findJob finds the job that the command is about, with record.Find or record.FindToChange.
+func findJob(c *cli.Context, find func(dir, id, here string) (record.Record, error)) (*controller, error) {
 	dir, err := record.Dir(os.Getenv)
 	if err != nil {
 		return nil, err
@@ -108,7 +110,10 @@ func findJob(c *cli.Context) (*controller, error) {
 	if err != nil {
 		here = "" // it is only asked for where there are several
 	}
-	r, err := record.Find(dir, c.String("job"), here)
+	r, err := find(dir, c.String("job"), here)
+	if err == nil {
+		err = r.Open()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -141,13 +146,11 @@ func changeHost(c *cli.Context, op string) error {
 	if err != nil {
 		return err
 	}
-	k, err := findJob(c)
+	k, err := findJob(c, record.FindToChange)
 	if err != nil {
 		return err
 	}
-	var before struct {
-		LastEvent uint64 `json:"last_event"`
-	}
+	var before schedulernode.Status
 	if _, err := k.ask(c.Context, job.Request{Op: "status"}, &before); err != nil {
 		return err
 	}
@@ -160,6 +163,12 @@ func changeHost(c *cli.Context, op string) error {
 	what := "is being added; it counts when its workers are ready"
 	if op == "remove" {
 		what = "is being removed; its workers leave at the next step"
+		in := func(n schedulernode.NodeStatus) bool {
+			return n.Role == "worker" && n.Host == h.String() && (n.State == "counts" || n.State == "leaving")
+		}
+		if before.LeftOut == 0 && !slices.ContainsFunc(before.Nodes, in) {
+			what = "was removed; it had no worker in the job"
+		}
 	}
 	fmt.Fprintf(c.App.Writer, "host %s %s. See launch ctl status.\n", h, what)
 	return nil

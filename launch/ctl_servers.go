@@ -10,8 +10,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/launch/hosts"
 	"github.com/paragon-train/paragon/launch/job"
+	"github.com/paragon-train/paragon/launch/record"
 	"github.com/paragon-train/paragon/schedulernode"
 )
 
@@ -61,7 +63,7 @@ func addServer(c *cli.Context) error {
 		}
 		host = h.String()
 	}
-	k, err := findJob(c)
+	k, err := findJob(c, record.FindToChange)
 	if err != nil {
 		return err
 	}
@@ -117,10 +119,10 @@ func removeServer(c *cli.Context) error {
 		return usagef("ctl remove-server: got %q, want the rank of one server; launch ctl status shows them", c.Args().Slice())
 	}
 	rank, err := strconv.Atoi(c.Args().First())
-	if err != nil || rank < 0 {
-		return usagef("ctl remove-server: got %q, want a server's rank, from 0 on", c.Args().First())
+	if err != nil || rank < 0 || rank >= cluster.MaxNodes {
+		return usagef("ctl remove-server: got %q, want a server's rank, 0 to %d", c.Args().First(), cluster.MaxNodes-1)
 	}
-	k, err := findJob(c)
+	k, err := findJob(c, record.FindToChange)
 	if err != nil {
 		return err
 	}

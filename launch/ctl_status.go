@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/launch/job"
+	"github.com/paragon-train/paragon/launch/record"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/schedulernode"
 )
@@ -54,7 +55,7 @@ func look(c *cli.Context, op string, answer any, write func(w io.Writer, k *cont
 	if c.NArg() > 0 {
 		return usagef("ctl %s: got %q, want flags only", op, c.Args().First())
 	}
-	k, err := findJob(c)
+	k, err := findJob(c, record.Find)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func ctl(args ...string) (code int, stdout, stderr string) {
 func (l *launcher) ctl(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
 	cmd := exec.Command(launchProgram, append([]string{"ctl"}, args...)...)
-	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+l.records)
+	cmd.Dir, cmd.Env = l.Dir, append(os.Environ(), "XDG_RUNTIME_DIR="+l.records)
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)
@@ -51,11 +51,14 @@ func TestCtlChangesARunningJob(t *testing.T) {
 	j.wantCtl(t, 1, "host 127.0.0.2 is in the job already", "add", "127.0.0.2")
 	j.wantCtl(t, 1, "host 127.0.0.9 has no worker", "remove", "127.0.0.9")
 	j.wantCtl(t, 1, "host 10.9.9.9 FAILED: host 10.9.9.9 is not this machine", "add", "--wait", "10.9.9.9")
+	j.wantCtl(t, 1, "host 10.9.9.8 FAILED", "add", "--wait", "10.9.9.8")
+	j.wantCtl(t, 0, `^host 10\.9\.9\.8 was removed; it had no worker in the job\. See launch ctl status\.\n$`, "remove", "10.9.9.8")
+	j.await(t, "host 10.9.9.8 was removed; it had no worker in the job")
 	out := j.wantCtl(t, 0, `(?m)^job `+job+`: running, 4 workers, generation \d+, since \S+ in .*: .*launch\.test$`, "status", "--job", job[:5])
 	for _, want := range []string{
 		`(?m)^role +rank +host +pid +state +epoch +step +heard of$`, `(?m)^server +0 +localhost +\d+ +counts +\S.* ago$`,
 		`(?m)^worker +3 +127\.0\.0\.2 +\d+ +counts +0 +\d+ +\S+ ago$`, `(?m)^localhost +ADDED`, `(?m)^127\.0\.0\.2 +ADDED`,
-		`(?m)^10\.9\.9\.9 +FAILED +host 10\.9\.9\.9 is not this machine`,
+		`(?m)^10\.9\.9\.9 +FAILED +host 10\.9\.9\.9 is not this machine`, `(?m)^10\.9\.9\.8 +REMOVED`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("the status has no line like %s:\n%s", want, out)
@@ -63,7 +66,7 @@ func TestCtlChangesARunningJob(t *testing.T) {
 	}
 	_, text := j.ctl(t, "status", "--json")
 	var s schedulernode.Status
-	if err := json.Unmarshal([]byte(text), &s); err != nil || s.Job != job || len(s.Nodes) != 5 || len(s.Hosts) != 3 || s.Hosts[0].Status != "FAILED" {
+	if err := json.Unmarshal([]byte(text), &s); err != nil || s.Job != job || len(s.Nodes) != 5 || len(s.Hosts) != 4 || s.Hosts[1].Status != "FAILED" {
 		t.Errorf("the status as JSON: %v\n%s", err, text)
 	}
 	j.wantCtl(t, 0, `^host 127\.0\.0\.2 REMOVED\n$`, "remove", "--wait", "127.0.0.2")
@@ -72,6 +75,13 @@ func TestCtlChangesARunningJob(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(j.dir, "host_worker")); err != nil || string(b) != "localhost slots=2\n10.9.9.9\n" {
 		t.Errorf("host_worker has %q, %v", b, err)
 	}
+	elsewhere := *j.launcher
+	elsewhere.Cmd = &exec.Cmd{Dir: t.TempDir()}
+	elsewhere.wantCtl(t, 0, "^job "+job+": running, 2 workers", "status")
+	for _, args := range []string{"add 127.0.0.2", "remove localhost", "add-server", "remove-server 0"} {
+		elsewhere.wantCtl(t, 1, `^launch: no job was started in this folder, and a job of another one is changed only by its ID; say which:\n  --job `+job+` `, strings.Fields(args)...)
+	}
+	elsewhere.wantCtl(t, 1, "host 127.0.0.9 has no worker", "remove", "--job", job[:5], "127.0.0.9")
 	j.finish(t)
 	j.wantLog(t, "0 ADDED 127.0.0.2 #\n1 REMOVED 127.0.0.2 #\n")
 	j.wantCtl(t, 1, "no job of yours runs on this machine", "status")

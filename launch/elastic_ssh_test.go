@@ -63,7 +63,7 @@ func TestHostThatIsCutOffIsLostAndComesAgain(t *testing.T) {
 	j, s := startElasticOver(t, 2, 2)
 	s.CutHost(s.Addresses[1])
 	j.await(t, "worker 0  | goes on as 0 of 1")
-	j.await(t, "worker 2  | begins as 1 of 2, joined true")
+	j.await(t, "| begins as 1 of 2, joined true")
 	j.finish(t)
 	j.wantOutput(t, "connection to "+j.host(s, 1)+" lost, lost, the job went on")
 	j.wantLog(t, strings.ReplaceAll("0 REMOVED <1> #\n1 ADDED <1> #\n", "<1>", j.host(s, 1)))

@@ -92,14 +92,35 @@ func startLauncher(t *testing.T, dir string, args ...string) *launcher {
 
 func startProgram(t *testing.T, program, dir string, args ...string) *launcher {
 	t.Helper()
-	l := &launcher{Cmd: exec.Command(program, args...), done: make(chan struct{})}
+	return startWith(t, program, dir, nil, args...)
+}
+
+// startWith starts a launcher with more variables in its environment.
+func startWith(t *testing.T, program, dir string, env []string, args ...string) *launcher {
+	t.Helper()
+	return startCommand(t, nil, exec.Command(program, args...), dir, env)
+}
+
+// startOutput starts a launcher whose standard output is a file.
+func startOutput(t *testing.T, stdout *os.File, dir string, env []string, args ...string) *launcher {
+	t.Helper()
+	return startCommand(t, stdout, exec.Command(launchProgram, args...), dir, env)
+}
+
+func startCommand(t *testing.T, stdout *os.File, cmd *exec.Cmd, dir string, env []string) *launcher {
+	t.Helper()
+	program, args := cmd.Path, cmd.Args[1:]
+	l := &launcher{Cmd: cmd, done: make(chan struct{})}
 	l.stdout, l.stderr = &output{on: make(chan struct{}, 1)}, &output{on: make(chan struct{}, 1)}
 	l.Stdout, l.Stderr, l.Dir = l.stdout, l.stderr, dir
+	if stdout != nil {
+		l.Stdout = stdout
+	}
 	if program != launchProgram {
 		l.Env = append(os.Environ(), asLauncher+"=1")
 	}
 	l.records = t.TempDir() // no record of a test stands among the user's
-	l.Env = append(l.Environ(), "XDG_RUNTIME_DIR="+l.records)
+	l.Env = append(append(l.Environ(), "XDG_RUNTIME_DIR="+l.records), env...)
 	l.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	l.WaitDelay = time.Second
 	if err := l.Start(); err != nil {
@@ -119,17 +140,24 @@ func startProgram(t *testing.T, program, dir string, args ...string) *launcher {
 // await waits until some output of the launcher holds want.
 func (l *launcher) await(t *testing.T, want string) {
 	t.Helper()
+	l.awaitTimes(t, want, 1)
+}
+
+// awaitTimes waits until want stands there so often.
+func (l *launcher) awaitTimes(t *testing.T, want string, times int) {
+	t.Helper()
 	deadline := time.After(patience)
-	for !strings.Contains(l.stdout.String(), want) && !strings.Contains(l.stderr.String(), want) {
+	there := func() int { return strings.Count(l.stdout.String(), want) + strings.Count(l.stderr.String(), want) }
+	for there() < times {
 		select {
 		case <-l.stdout.on:
 		case <-l.stderr.on:
 		case <-l.done:
-			if !strings.Contains(l.stdout.String(), want) && !strings.Contains(l.stderr.String(), want) {
-				t.Fatalf("launch ended without a word of %q", want)
+			if n := there(); n < times {
+				t.Fatalf("launch ended, and %q stands there %d times, want %d", want, n, times)
 			}
 		case <-deadline:
-			t.Fatalf("no output %q after %s", want, patience)
+			t.Fatalf("%q stands there %d times after %s, want %d", want, there(), patience, times)
 		}
 	}
 }

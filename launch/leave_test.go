@@ -165,8 +165,7 @@ func TestAHostWhoseWorkersGetSIGTERMLeavesTheJob(t *testing.T) {
 	j.await(t, "worker 4  | step ")
 	j.term(t, 4)
 	j.term(t, 3)
-	j.await(t, "worker 3  | left the job")
-	j.await(t, "worker 4  | left the job")
+	j.awaitTimes(t, "| left the job", 2) // whoever goes last may have another rank by then
 	j.end(t, 0, 3)
 	j.wantLog(t, "0 ADDED 127.0.0.2 #\n1 REMOVED 127.0.0.2 #\n")
 	if b, err := os.ReadFile(filepath.Join(j.dir, "host_worker")); err != nil || strings.Contains(string(b), "127.0.0.2") {
@@ -203,8 +202,7 @@ func TestAHostThatIsTakenAwayLeavesTheJob(t *testing.T) {
 	if err := syscall.Kill(agent, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	j.await(t, "worker 1  | left the job")
-	j.await(t, "worker 3  | left the job")
+	j.awaitTimes(t, "| left the job", 2) // whoever goes last may have another rank by then
 	j.end(t, 0, 2)
 	j.wantLog(t, fmt.Sprintf("0 REMOVED %s #\n", j.host(s, 1)))
 	if strings.Contains(j.stderr.String(), "was lost") {

@@ -25,8 +25,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/scratch"
 	"github.com/paragon-train/paragon/launch/agent"
 	"github.com/paragon-train/paragon/launch/logline"
+	"github.com/paragon-train/paragon/launch/record"
 )
 
 func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
@@ -117,11 +119,24 @@ func runAgent(args []string, log *slog.Logger) int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Executable: exe, Lease: lease, Adopt: true, Logger: log}); err != nil {
+	err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Executable: exe, Lease: lease, Adopt: true, Logger: log})
+	if lease < 0 {
+		sweep()
+	}
+	if err != nil {
 		log.Error(err.Error())
 		return 1
 	}
 	return 0
+}
+
+// sweep removes the folders and records of launchers that were killed. The agent of this machine does so when it ends: it may outlive its
+// launcher, whose files these then are.
+func sweep() {
+	scratch.Sweep()
+	if dir, err := record.Dir(os.Getenv); err == nil {
+		record.Sweep(dir)
+	}
 }
 
 func newApp(stdout, stderr io.Writer) *cli.App {

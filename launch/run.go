@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/paragon-train/paragon/internal/scratch"
 	"github.com/paragon-train/paragon/launch/hosts"
 	"github.com/paragon-train/paragon/launch/job"
 	"github.com/paragon-train/paragon/launch/lines"
@@ -76,11 +77,12 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "launch-")
+	folder, err := scratch.New("launch")
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer folder.Remove()
+	dir := folder.Path
 	if o.ssh {
 		// A stopped launcher could not tell the agents that it lives, and they would end the job.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)

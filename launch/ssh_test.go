@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,12 +130,24 @@ func (c *twoHosts) stubbornJob(t *testing.T) (*launcher, string) {
 	return l, job
 }
 
-func TestKilledLauncherLeavesNoProcessOnAnyHost(t *testing.T) {
+func TestKilledLauncherLeavesNoProcessAndNoSecretOnAnyHost(t *testing.T) {
 	t.Parallel()
-	l, job := newHosts(t).stubbornJob(t)
+	c := newHosts(t)
+	c.flags = append(c.flags, "--scheduler-host", fmt.Sprintf("%s:%d", c.Addresses[1], c.Port), "--on-worker-loss", "shrink")
+	l, job := c.stubbornJob(t)
+	secrets := secretsOf(job)
+	if len(secrets) < 6 { // one for all, and a key for each of five
+		t.Fatalf("the job's processes have %d secrets, want 6", len(secrets))
+	}
 	at := time.Now()
 	l.Process.Kill()
+	<-l.done
+	wantNoSecret(t, secrets, c.Home, c.dir, l.records)
 	wantNoProcess(t, job, at)
+	wantNoSecret(t, secrets, c.Home, c.dir, l.records)
+	if state := filepath.Join(c.Home, ".paragon", "state"); len(filesBelow(t, state)) != 0 {
+		t.Errorf("the scheduler's host has %q, want nothing of the job", filesBelow(t, state))
+	}
 }
 
 func TestInterruptLeavesNoProcessOnAnyHost(t *testing.T) {
@@ -182,6 +196,11 @@ func TestStartErrorsNameTheHostAndSayWhatToDo(t *testing.T) {
 	}
 	port := closed.Addr().(*net.TCPAddr).Port
 	closed.Close()
+	key, err := os.ReadFile(filepath.Join(filepath.Dir(c.Config), "user.pub")) // some other key
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := c.file(t, "changed", fmt.Sprintf("[127.0.0.2]:%d %s[127.0.0.3]:%[1]d %[2]s", c.Port, key))
 	for _, tc := range []struct {
 		name, hosts string
 		args        []string
@@ -192,6 +211,8 @@ func TestStartErrorsNameTheHostAndSayWhatToDo(t *testing.T) {
 		{"nobody listens", fmt.Sprintf("127.0.0.2:%d\n", port), nil, []string{fmt.Sprintf("host 127.0.0.2:%d", port), "Connection refused", "does sshd run there"}},
 		{"unknown key", fmt.Sprintf("localhost:%d\n127.0.0.1:%[1]d\n", c.Port), []string{"--ssh-command", strings.Join(c.Client, " ") + " -o HostName=127.0.0.2 -o HostKeyAlias=other"},
 			[]string{"host localhost", "host 127.0.0.1", "Host key verification failed", "log in once by hand"}},
+		{"changed key", c.Hosts(), []string{"--ssh-command", strings.Join(c.Client, " ") + " -o UserKnownHostsFile=" + changed},
+			[]string{"either the host was installed anew, or somebody else answers in its place", fmt.Sprintf("ssh-keygen -f %s -R '[127.0.0.2]:%d'", changed, c.Port)}},
 		{"wrong user", fmt.Sprintf("no-such-user@127.0.0.2:%d", c.Port), nil, []string{"host no-such-user@127.0.0.2", "Permission denied", "ssh-copy-id"}},
 		{"no folder", c.Hosts(), []string{"--sync-dst-dir", "/proc/none"}, []string{"make folder for --sync-dst-dir", "/proc/none"}},
 	} {
@@ -222,6 +243,9 @@ func TestCheckSaysWhatIsWrongWithEachHost(t *testing.T) {
 	if n := strings.Count(l.stdout.String(), " ok\n"); n != 2 {
 		t.Errorf("good hosts: %d are ok, want 2", n)
 	}
+	if _, err := os.Stat(dst); err == nil {
+		t.Errorf("the check has left the folder %s behind", dst)
+	}
 	hosts := c.file(t, "hosts.bad", "no-such-host.invalid\n"+c.Hosts())
 	l = c.launch(t, "-H", hosts, "--check", "--sync-dst-dir", "/proc/none")
 	if code := l.exit(t); code != 1 {
@@ -234,5 +258,83 @@ func TestCheckSaysWhatIsWrongWithEachHost(t *testing.T) {
 		if !strings.Contains(l.stdout.String(), want) {
 			t.Errorf("bad hosts: the report has no %q", want)
 		}
+	}
+}
+
+// The check copies a file as the job will copy its folder, so that it fails where the job would. It leaves nothing behind, and what was there
+// as it was.
+func TestCheckReallyCopiesAFile(t *testing.T) {
+	t.Parallel()
+	sshtest.Program(t, "rsync", "rsync")
+	c := newHosts(t)
+	root := t.TempDir()
+	dst := filepath.Join(root, "a", "b c")
+	for name, setup := range map[string]struct {
+		make func(t *testing.T)
+		code int
+		want string
+	}{
+		"nothing is there": {func(*testing.T) {}, 0, " ok\n"},
+		"a part is there":  {func(t *testing.T) { mustWrite(t, filepath.Join(root, "a", "other"), "x") }, 0, " ok\n"},
+		"all is there":     {func(t *testing.T) { mustWrite(t, filepath.Join(dst, "other"), "x") }, 0, " ok\n"},
+		// As an interactive greeting in .bashrc does, whatever shell this user has.
+		"a login shell that prints": {func(t *testing.T) {
+			c.forceCommand(t, `echo welcome; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"`)
+		}, 1, "a login script there prints something"},
+		"rsync fails there": {func(t *testing.T) {
+			c.forceCommand(t, `case "$SSH_ORIGINAL_COMMAND" in rsync*) echo "rsync: [Receiver] mkdir failed: Permission denied (13)" >&2; exit 11;; esac; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"`)
+		}, 1, "its user may not write that folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setup.make(t)
+			before := filesAndFolders(t, root)
+			l := c.launch(t, "--check", "--sync-dst-dir", dst)
+			if code := l.exit(t); code != setup.code || !strings.Contains(l.stdout.String(), setup.want) {
+				t.Errorf("exit code %d, want %d and %q", code, setup.code, setup.want)
+			}
+			if after := filesAndFolders(t, root); !slices.Equal(before, after) {
+				t.Errorf("after the check there is\n%q\nbefore it there was\n%q", after, before)
+			}
+			c.forceCommand(t, "")
+			if err := os.RemoveAll(filepath.Join(root, "a")); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func mustWrite(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filesAndFolders are all below dir, with their modes.
+func filesAndFolders(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				all = append(all, fmt.Sprintf("%s %s", info.Mode(), path))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// forceCommand has sshd run a command in place of what is asked for; empty: that.
+func (c *twoHosts) forceCommand(t *testing.T, command string) {
+	t.Helper()
+	if err := c.Force(command); err != nil {
+		t.Fatal(err)
 	}
 }

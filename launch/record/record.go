@@ -1,7 +1,9 @@
 // Package record keeps, for every job that runs on this machine, a file by which other commands find it.
 //
-// The file holds the job's secret, so only its user can read it, and no command line ever shows one. The launcher holds a lock on
-// it as long as it lives: a record without one is what a killed launcher left, and is removed by whoever meets it.
+// The job's secrets are not in the file. They lie in the launcher's memory, in a file without a name that processes of the same user can
+// open (Linux: memfd_create and /proc), so a launcher that is killed leaves no secret. Elsewhere they stand in the record, which only its
+// user can read. The launcher holds a lock on the record as long as it lives: one without is what a killed launcher left, and is removed by
+// whoever meets it, at the latest when the next job starts.
 package record
 
 import (
@@ -9,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,8 +29,11 @@ type Record struct {
 	Dir       string    `json:"dir"`       // in which it was started
 	Command   []string  `json:"command"`   // of the workers
 	Started   time.Time `json:"started"`
+	Host      string    `json:"host"` // this machine, as it calls itself; Write sets it
+	// Memory is the file in the launcher's memory with the Credentials; empty: they stand here. Write sets it.
+	Memory string `json:"memory,omitempty"`
 	// Credentials are the variables by which one is known to the job's nodes: NAME=VALUE.
-	Credentials []string `json:"credentials"`
+	Credentials []string `json:"credentials,omitempty"`
 }
 
 // Dir is the folder of the records: paragon/jobs in $XDG_RUNTIME_DIR, else ~/.paragon/jobs.
@@ -46,41 +52,128 @@ func Dir(getenv func(string) string) (string, error) {
 
 // A File is the record of a job of this process.
 type File struct {
-	f    *os.File
-	path string
+	f      *os.File
+	path   string
+	memory *os.File // with the credentials; nil: they are in f
 }
 
-const suffix = ".json"
+const (
+	suffix      = ".json"
+	draftSuffix = ".new"
+)
 
-// Write makes the record in dir, for this user alone.
+// Write makes the record in dir, for this user alone, and removes those that killed launchers left.
 func Write(dir string, r Record) (*File, error) {
+	failed := func(err error) error { return fmt.Errorf("launch: record of job %s: %w", r.Job, err) }
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("launch: record of job %s: %w", r.Job, err)
+		return nil, failed(err)
 	}
-	path := filepath.Join(dir, r.Job+suffix)
-	draft := path + ".new" // nobody looks at it before it is locked and whole
-	f, err := os.OpenFile(draft, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	Sweep(dir)
+	credentials, err := json.Marshal(kept{r.Job, r.Credentials})
 	if err != nil {
-		return nil, fmt.Errorf("launch: record of job %s: %w", r.Job, err)
+		return nil, failed(err)
 	}
-	err = lockfile.Take(f)
+	file := &File{path: filepath.Join(dir, r.Job+suffix)}
+	if file.memory, r.Memory = inMemory(credentials); file.memory != nil {
+		r.Credentials = nil
+	}
+	r.Host = thisHost()
+	draft := filepath.Join(dir, r.Job+draftEnd()) // nobody looks at it before it is locked and whole
+	if file.f, err = lockfile.Create(draft); err != nil {
+		return nil, failed(errors.Join(err, file.close()))
+	}
+	b, err := json.MarshalIndent(r, "", "\t")
 	if err == nil {
-		var b []byte
-		if b, err = json.MarshalIndent(r, "", "\t"); err == nil {
-			_, err = f.Write(append(b, '\n'))
-		}
+		_, err = file.f.Write(append(b, '\n'))
 	}
 	if err == nil {
-		err = os.Rename(draft, path)
+		err = os.Rename(draft, file.path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("launch: record of job %s: %w", r.Job, errors.Join(err, f.Close(), os.Remove(draft)))
+		return nil, failed(errors.Join(err, file.close(), os.Remove(draft)))
 	}
-	return &File{f, path}, nil
+	return file, nil
 }
+
+// kept is what lies in a launcher's memory.
+type kept struct {
+	Job         string   `json:"job"`
+	Credentials []string `json:"credentials"`
+}
+
+// thisHost is part of what says whose a file is: on a network file system locks of other hosts may not be seen.
+func thisHost() string {
+	host, _ := os.Hostname()
+	return host
+}
+
+func draftEnd() string { return "." + url.PathEscape(thisHost()) + draftSuffix }
 
 // Remove takes the record away: the job is over.
-func (f *File) Remove() error { return errors.Join(os.Remove(f.path), f.f.Close()) }
+func (f *File) Remove() error { return errors.Join(os.Remove(f.path), f.close()) }
+
+func (f *File) close() (err error) {
+	for _, file := range []*os.File{f.f, f.memory} {
+		if file != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}
+	return err
+}
+
+// Open reads the credentials of a job of All or Find.
+func (r *Record) Open() error {
+	if r.Memory == "" {
+		return nil
+	}
+	failed := func(err error) error {
+		return fmt.Errorf("launch: job %s: read its credentials from its launcher (process %d on %s): %w; run this where, and as whom, launch was started",
+			r.Job, r.PID, r.Host, err)
+	}
+	if r.Host != thisHost() {
+		return failed(fmt.Errorf("this is %s", thisHost()))
+	}
+	b, err := os.ReadFile(r.Memory)
+	if err != nil {
+		return failed(err)
+	}
+	var k kept
+	if err := json.Unmarshal(b, &k); err != nil || k.Job != r.Job { // the process's number means another one here, as in a container
+		return failed(errors.New("that process is another one"))
+	}
+	r.Credentials = k.Credentials
+	return nil
+}
+
+// Sweep removes what killed launchers left.
+func Sweep(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case strings.HasSuffix(name, suffix):
+			read(filepath.Join(dir, name))
+		case strings.HasSuffix(name, draftEnd()):
+			if f, err := os.Open(filepath.Join(dir, name)); err == nil {
+				removeUnowned(f)
+				f.Close()
+			}
+		}
+	}
+}
+
+// removeUnowned removes the open file that nobody holds a lock on, and reports whether somebody does.
+func removeUnowned(f *os.File) (owned bool) {
+	if !lockfile.Free(f) {
+		return true
+	}
+	if lockfile.At(f, f.Name()) {
+		os.Remove(f.Name())
+	}
+	return false
+}
 
 // All are the jobs that run, oldest first.
 func All(dir string) ([]Record, error) {
@@ -104,18 +197,18 @@ func All(dir string) ([]Record, error) {
 	return all, nil
 }
 
-// read reads the record of a living job.
+// read reads the record of a living job, and removes that of a killed launcher of this host.
 func read(path string) (r Record, ok bool) {
 	f, err := os.Open(path)
 	if err != nil {
 		return r, false // it has just ended, or is another user's
 	}
 	defer f.Close()
-	if err := lockfile.Take(f); err == nil {
-		os.Remove(path) // whoever wrote it was killed
-		return r, false
+	whole := json.NewDecoder(f).Decode(&r) == nil && r.Job != ""
+	if whole && r.Host != "" && r.Host != thisHost() {
+		return r, !lockfile.Free(f)
 	}
-	return r, json.NewDecoder(f).Decode(&r) == nil && r.Job != ""
+	return r, removeUnowned(f) && whole
 }
 
 // ErrNone is in the chain of Find's error when no job runs.
@@ -123,41 +216,50 @@ var ErrNone = errors.New("no job of yours runs on this machine")
 
 // Find returns the job whose ID begins with id; with an empty id the only one that runs, or of several the only one that was started in the
 // folder here.
-func Find(dir, id, here string) (Record, error) {
+func Find(dir, id, here string) (Record, error) { return find(dir, id, here, false) }
+
+// FindToChange is Find for who changes the job: without an id only one that was started in the folder here will do.
+func FindToChange(dir, id, here string) (Record, error) { return find(dir, id, here, true) }
+
+func find(dir, id, here string, change bool) (Record, error) {
 	all, err := All(dir)
 	if err != nil {
 		return Record{}, err
 	}
-	var fit []Record
+	if len(all) == 0 {
+		return Record{}, fmt.Errorf("launch: %w; run this where, and as whom, launch was started", ErrNone)
+	}
+	var fit, mine []Record
 	for _, r := range all {
 		if strings.HasPrefix(r.Job, id) {
 			fit = append(fit, r)
+			if here != "" && sameFolder(r.Dir, here) {
+				mine = append(mine, r)
+			}
 		}
 	}
 	switch {
-	case len(all) == 0:
-		return Record{}, fmt.Errorf("launch: %w; run this where, and as whom, launch was started", ErrNone)
-	case len(fit) == 1:
+	case len(fit) == 1 && (id != "" || !change):
 		return fit[0], nil
-	case id == "" && here != "":
-		if mine := slices.DeleteFunc(slices.Clone(fit), func(r Record) bool { return !sameFolder(r.Dir, here) }); len(mine) == 1 {
-			return mine[0], nil
-		}
+	case len(mine) == 1 && id == "":
+		return mine[0], nil
+	case len(fit) == 0:
+		return Record{}, fmt.Errorf("launch: no job's ID begins with %q; there are:%s", id, list(all))
+	case id != "":
+		return Record{}, fmt.Errorf("launch: the IDs of %d jobs begin with %q; say which:%s", len(fit), id, list(fit))
+	case change && len(mine) == 0:
+		return Record{}, fmt.Errorf("launch: no job was started in this folder, and a job of another one is changed only by its ID; say which:%s", list(fit))
 	}
+	return Record{}, fmt.Errorf("launch: %d jobs run on this machine, and not exactly one was started in this folder; say which:%s", len(fit), list(fit))
+}
+
+// list has the jobs as flags that name them.
+func list(all []Record) string {
 	var b strings.Builder
-	if len(fit) > 0 {
-		all = fit
-	}
 	for _, r := range all {
 		fmt.Fprintf(&b, "\n  --job %s  since %s in %s: %s", r.Job, r.Started.Format(time.DateTime), r.Dir, strings.Join(r.Command, " "))
 	}
-	if len(fit) == 0 {
-		return Record{}, fmt.Errorf("launch: no job's ID begins with %q; there are:%s", id, &b)
-	}
-	if id != "" {
-		return Record{}, fmt.Errorf("launch: the IDs of %d jobs begin with %q; say which:%s", len(all), id, &b)
-	}
-	return Record{}, fmt.Errorf("launch: %d jobs run on this machine, and not exactly one was started in this folder; say which:%s", len(all), &b)
+	return b.String()
 }
 
 func sameFolder(a, b string) bool {
