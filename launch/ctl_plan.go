@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/schedulernode"
@@ -38,8 +39,9 @@ order: a small key may lie on another server, and the balance stays.`,
 			switch {
 			case c.NArg() != 1:
 				return usagef("ctl plan: got %d files, want one: launch ctl plan --servers 4 model.safetensors", c.NArg())
-			case c.Int("servers") < 1 || c.Int("servers") > 1<<16:
-				return usagef("ctl plan: --servers is %d, want 1 to %d", c.Int("servers"), 1<<16)
+			}
+			if err := checkNumber("ctl plan: --servers", c.Int("servers"), 1, cluster.MaxNodes, ""); err != nil {
+				return err
 			}
 			keys, err := kvstore.Declarations(c.Args().First())
 			if err != nil {

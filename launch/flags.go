@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/cluster"
 	"github.com/paragon-train/paragon/launch/gpus"
 	"github.com/paragon-train/paragon/launch/hosts"
 	"github.com/paragon-train/paragon/launch/job"
@@ -112,21 +113,25 @@ func (o *options) readNumbers(c *cli.Context) error {
 		o.workers = 1
 	case !c.IsSet("num-workers"):
 		return usagef("how many workers? give -n NUMBER")
-	case o.workers < 1:
-		return usagef("-n is %d, want at least 1 worker", o.workers)
 	}
-	switch {
-	case !c.IsSet("num-servers"):
+	if !c.IsSet("num-servers") {
 		o.servers = o.workers
-	case o.servers < 1:
-		return usagef("-s is %d, want at least 1 server", o.servers)
+	}
+	if err := checkNumber("-n", o.workers, 1, cluster.MaxNodes, " workers"); err != nil {
+		return err
+	}
+	if err := checkNumber("-s", o.servers, 1, cluster.MaxNodes, " servers"); err != nil {
+		return err
+	}
+	if err := checkNodes(o.workers, o.servers, c.IsSet("num-servers")); err != nil {
+		return err
 	}
 	for _, d := range []struct {
 		name         string
 		value, least time.Duration
 	}{{"start-timeout", o.startTimeout, 0}, {"stop-timeout", o.stopTimeout, 0}, {"host-timeout", o.hostTimeout, time.Second}} {
-		if d.value <= d.least {
-			return usagef("--%s is %s, want more than %s, such as 30s or 5m", d.name, d.value, d.least)
+		if d.value <= d.least || d.value > maxTime {
+			return usagef("--%s is %s, want more than %s, such as 30s or 5m, and at most %.0fh", d.name, d.value, d.least, maxTime.Hours())
 		}
 	}
 	return nil
@@ -171,6 +176,13 @@ func (o *options) readHosts(c *cli.Context) error {
 	var err error
 	if o.place, err = hosts.Place(o.hosts, o.workers, o.servers); err != nil {
 		return usageError{err}
+	}
+	count := 0 // of connections
+	if o.ssh {
+		count = len(o.hosts)
+	}
+	if err := machineLimits().check(o.workers, o.servers, count); err != nil {
+		return err
 	}
 	if s := c.String("scheduler-host"); s != "" {
 		h, err := hosts.ParseHost(s)
@@ -243,15 +255,15 @@ func (o *options) readElastic(c *cli.Context) error {
 		}
 	}
 	if c.IsSet("max-workers") {
-		if e.MaxWorkers = c.Int("max-workers"); e.MaxWorkers < o.workers {
-			return usagef("--max-workers is %d, want at least the %d of -n", e.MaxWorkers, o.workers)
+		if e.MaxWorkers = c.Int("max-workers"); e.MaxWorkers < o.workers || e.MaxWorkers > cluster.MaxNodes {
+			return usagef("--max-workers is %d, want at least the %d of -n and at most %d", e.MaxWorkers, o.workers, cluster.MaxNodes)
 		}
 	}
 	switch e.JoinTimeout = c.Duration("join-timeout"); {
-	case e.JoinTimeout < time.Second:
-		return usagef("--join-timeout is %s, want at least 1s, such as 30s or 5m", e.JoinTimeout)
-	case e.Rejoin < 0:
-		return usagef("--rejoin is %d, want 0, for never, or more", e.Rejoin)
+	case e.JoinTimeout < time.Second || e.JoinTimeout > maxTime:
+		return usagef("--join-timeout is %s, want at least 1s, such as 30s or 5m, and at most %.0fh", e.JoinTimeout, maxTime.Hours())
+	case e.Rejoin < 0 || e.Rejoin > maxRetries:
+		return usagef("--rejoin is %d, want 0, for never, to %d", e.Rejoin, maxRetries)
 	case e.Backups < 0 || e.Backups > 1:
 		return usagef("--backups is %d, want 0 or 1", e.Backups)
 	case e.Backups == 1 && o.servers < 2:
@@ -263,8 +275,8 @@ func (o *options) readElastic(c *cli.Context) error {
 		}
 		e.PrepareData = []string{"/bin/sh", "-c", text}
 	}
-	if o.restarts = c.Int("restarts"); o.restarts < 0 {
-		return usagef("--restarts is %d, want 0, for never, or more", o.restarts)
+	if o.restarts = c.Int("restarts"); o.restarts < 0 || o.restarts > maxRetries {
+		return usagef("--restarts is %d, want 0, for never, to %d", o.restarts, maxRetries)
 	}
 	return o.readState(c)
 }

@@ -82,9 +82,23 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 	}
 	for _, tc := range []struct{ args, want string }{
 		{"./p", "give -n NUMBER"},
-		{"-n 0 ./p", "-n is 0, want at least 1 worker"},
+		{"-n 0 ./p", "-n is 0, want 1 to 5000 workers"},
 		{"-n two ./p", `invalid value "two" for flag -n`},
 		{"-n 1 -s -1 ./p", "-s is -1"},
+		{"-n 99999999999 ./p", "-n is 99999999999, want 1 to 5000 workers"},
+		{"-n 20000 ./p", "-n is 20000, want 1 to 5000 workers"},
+		{"-n 99999999999999999999 ./p", `invalid value "99999999999999999999" for flag -n`},
+		{"-n 1 -s 5001 ./p", "-s is 5001, want 1 to 5000 servers"},
+		{"-n 3000 ./p", "-n 3000 and 3000 servers (as many, since -s is not given) are 6000 nodes, want at most 5000 in all; give -s NUMBER"},
+		{"-n 3000 -s 2001 ./p", "-n 3000 and 2001 servers are 5001 nodes, want at most 5000 in all; start fewer"},
+		{"-n 1 --gpus 99999999999 ./p", "--gpus is 99999999999, want 0 to 1024"},
+		{"-n 1 --restarts 1000001 ./p", "--restarts is 1000001, want 0, for never, to 1000000"},
+		{"-n 1 --elastic-training-enabled --rejoin 1000001 ./p", "--rejoin is 1000001, want 0, for never, to 1000000"},
+		{"-n 1 --elastic-training-enabled --max-workers 5001 ./p", "--max-workers is 5001, want at least the 1 of -n and at most 5000"},
+		{"-n 1 --elastic-training-enabled --join-timeout 87601h ./p", "--join-timeout is 87601h0m0s, want at least 1s, such as 30s or 5m, and at most 87600h"},
+		{"-n 1 --start-timeout 87601h ./p", "and at most 87600h"},
+		{"-n 1 --stop-timeout 87601h ./p", "and at most 87600h"},
+		{"-n 1 --host-timeout 87601h ./p", "and at most 87600h"},
 		{"-n 2", "no command for the workers"},
 		{"-n 1 --num-worker 2 p", "there is no flag -num-worker; did you mean --num-workers?"},
 		{"-n 1 --lr 2", "there is no flag -lr; flags of the workers' command stand behind it"},
@@ -96,7 +110,7 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 1 --sync-dst-dir /x p", "--sync-dst-dir is for jobs on several hosts"},
 		{"-n 1 -H /no/such/file p", "read hosts file: open /no/such/file"},
 		{"-n 2 -H " + hostfile + " p", "2 workers need 2 slots"},
-		{"-n 1 --gpus -1 p", "--gpus is -1, want 0 or more"},
+		{"-n 1 --gpus -1 p", "--gpus is -1, want 0 to 1024"},
 		{"-n 1 --gpus 0,1 p", "want a number, auto, or UUIDs"},
 		{"-n 1 --on-worker-loss die p", `--on-worker-loss "die" is unknown; it is shrink, wait or fail`},
 		{"-n 2 --min-workers 1 p", "--min-workers is for jobs that go on without a lost worker; give --on-worker-loss shrink or wait"},
@@ -133,6 +147,35 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tc.want) || !errors.As(err, &usage) {
 			t.Errorf("launch %s: error %v, want a usage error with %q", tc.args, err, tc.want)
 		}
+	}
+}
+
+// What cannot run is refused before anything is started, with the limit that it meets.
+func TestLimitsOfTheMachineAreNamed(t *testing.T) {
+	for _, tc := range []struct {
+		limits                  limits
+		workers, servers, hosts int
+		want                    string
+	}{
+		{limits{}, 4999, 1, 0, ""},
+		{limits{files: 1024}, 400, 100, 0, ""},
+		{limits{files: 1024}, 500, 10, 0, "500 workers and 10 servers need 1036 open files on this machine for the pipes of its processes, and a process may have 1024 (ulimit -n)"},
+		{limits{files: 1024}, 1000, 1, 100, ""},
+		{limits{files: 1024}, 1000, 10, 100, "need 1026 open files on this machine for the scheduler's connections"},
+		{limits{files: 1024}, 500, 1, 400, "need 1216 open files on this machine for the connections to 400 hosts"},
+		{limits{tasks: 100, cause: "ulimit -u"}, 60, 7, 0, ""},
+		{limits{tasks: 100, cause: "ulimit -u"}, 60, 8, 0, "60 workers and 8 servers need 104 processes and threads on this machine, and no more than 100 can be added (ulimit -u)"},
+		{limits{tasks: 100, cause: "ulimit -u"}, 1000, 100, 80, ""},
+		{limits{tasks: 100, cause: "ulimit -u"}, 1000, 100, 90, "need 102 processes"},
+	} {
+		err := tc.limits.check(tc.workers, tc.servers, tc.hosts)
+		var usage usageError
+		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || !errors.As(err, &usage)) {
+			t.Errorf("%+v, %d workers, %d servers, %d hosts: %v, want %q", tc.limits, tc.workers, tc.servers, tc.hosts, err, tc.want)
+		}
+	}
+	if l := machineLimits(); l.files > 0 && l.files < 16 || l.tasks > 0 && l.cause == "" {
+		t.Errorf("this machine's limits are %+v", l)
 	}
 }
 

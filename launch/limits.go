@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paragon-train/paragon/cluster"
+)
+
+const (
+	maxRetries = 1_000_000
+	maxTime    = 10 * 365 * 24 * time.Hour // ten years
+)
+
+// checkNumber refuses a number of the command line that is out of bounds; what names the things that are counted, and may be empty.
+func checkNumber(flag string, n, least, most int, what string) error {
+	if n < least || n > most {
+		return usagef("%s is %d, want %d to %d%s", flag, n, least, most, what)
+	}
+	return nil
+}
+
+// limits are those of this machine for one process or one user. 0: not known, or none.
+type limits struct {
+	files uint64 // that a process may have open
+	tasks uint64 // processes and threads that may be added to those that run
+	cause string // what sets the limit of tasks
+}
+
+// What a job needs at least of this machine; more is likely.
+const (
+	agentFiles  = 2  // pipes of the agent for each of its processes
+	sshFiles    = 3  // pipes of the launcher for each connection
+	ownFiles    = 16 // of agent or launcher for themselves
+	goTasks     = 4  // threads of a server or scheduler
+	launchTasks = 8  // threads of launcher and agent
+)
+
+// check refuses a job that cannot run here because of the limits: better before anything is started than in the middle of it. hosts is 0
+// where all processes run on this machine.
+func (l limits) check(workers, servers, hosts int) error {
+	nodes := uint64(workers + servers)
+	files, what := nodes*agentFiles+ownFiles, "the pipes of its processes"
+	tasks := uint64(launchTasks + workers + (servers+1)*goTasks)
+	if hosts > 0 {
+		files, what = uint64(hosts)*sshFiles+ownFiles, fmt.Sprintf("the connections to %d hosts", hosts)
+		tasks = uint64(launchTasks + hosts + goTasks)
+	}
+	if scheduler := nodes + ownFiles; scheduler > files {
+		files, what = scheduler, "the scheduler's connections"
+	}
+	switch {
+	case l.files > 0 && files > l.files:
+		return usagef("%d workers and %d servers need %d open files on this machine for %s, and a process may have %d (ulimit -n); start fewer, or raise that limit",
+			workers, servers, files, what, l.files)
+	case l.tasks > 0 && tasks > l.tasks:
+		return usagef("%d workers and %d servers need %d processes and threads on this machine, and no more than %d can be added (%s); start fewer, or raise that limit",
+			workers, servers, tasks, l.tasks, l.cause)
+	}
+	return nil
+}
+
+// machineLimits reads the limits of this machine, as far as it tells them.
+func machineLimits() limits {
+	var l limits
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) == nil && r.Max < math.MaxInt64 {
+		l.files = max(r.Cur, r.Max) // Go raises it as far as it may
+	}
+	lower := func(n uint64, cause string) {
+		if n < math.MaxInt64 && (l.tasks == 0 || n < l.tasks) {
+			l.tasks, l.cause = max(n, 1), cause
+		}
+	}
+	if os.Geteuid() != 0 && unix.Getrlimit(unix.RLIMIT_NPROC, &r) == nil {
+		lower(r.Cur, "ulimit -u")
+	}
+	if n, ok := readNumber("/proc/sys/kernel/threads-max"); ok {
+		lower(n, "kernel.threads-max")
+	}
+	if n, ok := readNumber("/proc/sys/kernel/pid_max"); ok {
+		lower(n, "kernel.pid_max")
+	}
+	// Control groups, version 2: each one up to the root has a limit.
+	b, err := os.ReadFile("/proc/self/cgroup")
+	path, ok := strings.CutPrefix(string(bytes.TrimSpace(b)), "0::/")
+	for err == nil && ok {
+		dir := filepath.Join("/sys/fs/cgroup", path)
+		most, limited := readNumber(filepath.Join(dir, "pids.max"))
+		now, known := readNumber(filepath.Join(dir, "pids.current"))
+		if limited && known {
+			lower(most-min(now, most), "pids.max of "+dir)
+		}
+		if path == "" {
+			break
+		}
+		if path = filepath.Dir(path); path == "." {
+			path = ""
+		}
+	}
+	return l
+}
+
+func readNumber(path string) (uint64, bool) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+	return n, err == nil // "max" is no number
+}
+
+// checkNodes refuses more nodes than a job can have.
+func checkNodes(workers, servers int, serversGiven bool) error {
+	if workers+servers <= cluster.MaxNodes {
+		return nil
+	}
+	why, advice := "", "start fewer"
+	if !serversGiven {
+		why, advice = " (as many, since -s is not given)", "give -s NUMBER"
+	}
+	return usagef("-n %d and %d servers%s are %d nodes, want at most %d in all; %s", workers, servers, why, workers+servers, cluster.MaxNodes, advice)
+}
