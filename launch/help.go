@@ -73,7 +73,11 @@ process has the environment of a plain ssh command; OMP_NUM_THREADS, KMP_AFFINIT
 LD_LIBRARY_PATH, GOMAXPROCS, GOMEMLIMIT and GODEBUG are passed on where set, others with --env.
 Without --sync-dst-dir the command runs in a folder of the same name as the current one.
 
+A job has 5000 workers and servers at most. What this machine does not allow (open files, processes)
+is refused before anything starts.
+
 Exit code: that of the first process that failed (128+n for signal n), 130 after Ctrl-C,
-2 for a wrong command line, 1 if the job could not be started, else 0. A process without
+2 for a wrong command line, 1 if the job could not be started or the standard output could not
+be written, else 0. A process without
 which the job went on does not count, unless its loss was the one too many. After Ctrl-C the
 workers have --stop-timeout to save their state; a second Ctrl-C kills all at once.`

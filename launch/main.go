@@ -55,6 +55,11 @@ type exitError int
 func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
+	out := &standardOutput{w: stdout, stderr: stderr}
+	return out.code(runCommand(args, out, stderr))
+}
+
+func runCommand(args []string, stdout, stderr io.Writer) int {
 	level, _, err := cluster.LogLevel(os.Getenv)
 	if err != nil {
 		fmt.Fprintf(stderr, "launch: %v\n", err)

@@ -60,11 +60,6 @@ const exitInterrupted = 130
 
 // runTune is `launch tune`.
 func runTune(args []string, stdout, stderr io.Writer) int {
-	out, ok := stdout.(*os.File)
-	if !ok {
-		fmt.Fprintln(stderr, "launch tune: the output is no file")
-		return 1
-	}
 	app := &cli.App{
 		Name:            "launch tune",
 		Usage:           "search hyper-parameters of a command",
@@ -83,12 +78,12 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 			&cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "that of the file, or runs/NAME"},
 			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "that of the file, or as many as fit"},
 		},
-		Commands: []*cli.Command{tuneShowCommand(out), tuneWhyCommand(out), tuneReplayCommand(out)},
+		Commands: []*cli.Command{tuneShowCommand(stdout), tuneWhyCommand(stdout), tuneReplayCommand(stdout)},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("tune: got %d arguments, want the file of the study: launch tune study.yaml (flags stand before it)", c.NArg())
 			}
-			return searchCommand(c, out, stderr)
+			return searchCommand(c, stdout, stderr)
 		},
 	}
 	for _, cmd := range app.Commands {
@@ -114,7 +109,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 }
 
 // searchCommand is `launch tune FILE`.
-func searchCommand(c *cli.Context, out *os.File, stderr io.Writer) error {
+func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 	s, err := study.Load(c.Args().First())
 	if err != nil {
 		return err
@@ -123,19 +118,23 @@ func searchCommand(c *cli.Context, out *os.File, stderr io.Writer) error {
 		s.Config.Dir = c.String("dir")
 	}
 	if c.IsSet("parallel") {
-		if s.Config.Parallel = c.Int("parallel"); s.Config.Parallel < 1 {
-			return usagef("tune: --parallel is %d, want at least 1", s.Config.Parallel)
+		s.Config.Parallel = c.Int("parallel")
+		if err := checkNumber("tune: --parallel", s.Config.Parallel, 1, tune.MaxParallel, " trials"); err != nil {
+			return err
 		}
 	}
 	if s.Config.Resume, err = resumeMode(c.Bool("resume"), c.String("failed")); err != nil {
 		return err
 	}
-	status := show.NewStatus(out)
-	status.Name = s.Config.Name
+	status := show.NewLines(out)
 	log := stderr
-	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && term.IsTerminal(int(out.Fd())) {
-		log = status // it stands above the table
+	if f := fileOf(out); f != nil && term.IsTerminal(int(f.Fd())) {
+		status = show.NewStatus(f)
+		if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			log = status // it stands above the table
+		}
 	}
+	status.Name = s.Config.Name
 	logger := slog.New(logline.New(log, logLevel()))
 	slog.SetDefault(logger)
 	s.Config.Logger, s.Jobs.Logger = logger, logger

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,7 +27,7 @@ func logFile(path string) (string, error) {
 	return path, nil
 }
 
-func tuneShowCommand(out *os.File) *cli.Command {
+func tuneShowCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
 		Usage:     "show a search that was kept, or that runs",
@@ -62,7 +63,7 @@ func tuneShowCommand(out *os.File) *cli.Command {
 	}
 }
 
-func tuneWhyCommand(out *os.File) *cli.Command {
+func tuneWhyCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "why",
 		Usage:     "say what was decided about a trial, by which rule, and against which others",
@@ -99,7 +100,7 @@ func trimTrial(s string) string {
 	return s
 }
 
-func tuneReplayCommand(out *os.File) *cli.Command {
+func tuneReplayCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "replay",
 		Usage:     "derive every proposal and decision of a log again",
