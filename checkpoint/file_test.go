@@ -46,8 +46,9 @@ func TestAFileHasTheBytesOfTheFormat(t *testing.T) {
 		Uint8s("u", []int{3}, []uint8{7, 8, 9}),
 		Float32s("w", []int{1, 2}, []float32{1, -2}),
 		Int64s("n", nil, []int64{-1}))
-	want := raw(`{"__metadata__":{"a":"1","b":"2"},"n":{"dtype":"I64","shape":[],"data_offsets":[0,8]},`+
-		`"w":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]},"u":{"dtype":"U8","shape":[3],"data_offsets":[16,19]}}`+"    ",
+	want := raw(`{"__metadata__":{"a":"1","b":"2","paragon.crc32c":"d061f027 48674bc7 aa36f2c9 f132df67"},`+
+		`"n":{"dtype":"I64","shape":[],"data_offsets":[0,8]},`+
+		`"w":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]},"u":{"dtype":"U8","shape":[3],"data_offsets":[16,19]}}`+"     ",
 		"\xff\xff\xff\xff\xff\xff\xff\xff"+"\x00\x00\x80\x3f\x00\x00\x00\xc0"+"\x07\x08\x09")
 	if !bytes.Equal(got, want) {
 		t.Errorf("got\n%q, want\n%q", got, want)
@@ -185,14 +186,14 @@ func TestWritingWhatDoesNotFitIsAnErrorThatNamesTheTensor(t *testing.T) {
 	}{
 		{[]Tensor{Float32s("w", []int{2, 2}, make([]float32, 3))}, `tensor "w": got 3 values for shape [2 2], want 4`},
 		{[]Tensor{Float32s("w", []int{-1}, nil)}, "no dimension below 0"},
-		{[]Tensor{Stream("w", F32, []int{1 << 30, 1 << 30, 1 << 30}, three)}, "want fewer than 2⁶³ bytes"},
+		{[]Tensor{Stream("w", F32, []int{1 << 30, 1 << 30, 1 << 30}, three)}, "fewer than 2⁶³"},
 		{[]Tensor{Stream("w", F32, []int{1 << 30, 1 << 30}, three), Stream("v", F32, []int{1 << 30, 1 << 30}, three)}, "fewer than 2⁶³ in all"},
 		{[]Tensor{Float32sAs("w", I64, []int{1}, []float32{1})}, "want F32, F16 or BF16"},
 		{[]Tensor{Stream("w", "F8", nil, three)}, `got type "F8"`},
-		{[]Tensor{Float32s("", nil, []float32{1})}, "a name that is not empty"},
-		{[]Tensor{Float32s(metadataName, nil, []float32{1})}, "a name that is not empty"},
+		{[]Tensor{Float32s("", nil, []float32{1})}, "an empty name"},
+		{[]Tensor{Float32s(metadataName, nil, []float32{1})}, "which the format reserves"},
 		{[]Tensor{Float32s("\xff", nil, []float32{1})}, "not UTF-8"},
-		{[]Tensor{Float32s("w", nil, []float32{1}), Int64s("w", nil, []int64{1})}, "not there twice"},
+		{[]Tensor{Float32s("w", nil, []float32{1}), Int64s("w", nil, []int64{1})}, "it is there twice"},
 		{[]Tensor{Stream("w", U8, []int{2}, three)}, "got 1 bytes more than its shape has"},
 		{[]Tensor{Stream("w", U8, []int{4}, three)}, `tensor "w": got 3 bytes, want 4`},
 		{[]Tensor{Stream("w", U8, []int{4}, func(io.Writer) error { return own })}, `tensor "w": after 0 of 4 bytes: source is gone`},
@@ -222,10 +223,23 @@ func TestADamagedFileIsAnErrorThatSaysWhere(t *testing.T) {
 		{"more", raw("{}x", ""), "after the object"},
 		{"twice", raw("{"+w+","+w+"}", "12345678"), "not there twice"},
 		{"unknown field", raw(`{"w":{"dtype":"U8","shape":[],"data_offsets":[0,1],"x":1}}`, "1"), "unknown field"},
-		{"type", raw(`{"w":{"dtype":"F9","shape":[],"data_offsets":[0,1]}}`, "1"), `tensor "w": got type "F9"`},
+		{"no type", raw(`{"w":{"shape":[],"data_offsets":[0,1]}}`, "1"), `type "", want 2, a shape and a type`},
+		{"type", raw(`{"w":{"dtype":null,"shape":[],"data_offsets":[0,1]}}`, "1"), `tensor "w": dtype: got <nil>, want a string`},
+		{"other case", raw(`{"w":{"DType":"U8","shape":[],"data_offsets":[0,1]}}`, "1"), `unknown field "DType"`},
+		{"type twice", raw(`{"w":{"dtype":"U8","dtype":"I8","shape":[],"data_offsets":[0,1]}}`, "1"), `key "dtype", want a string that is not there twice`},
+		{"shape twice", raw(`{"w":{"dtype":"U8","shape":[1],"shape":[],"data_offsets":[0,1]}}`, "1"), `key "shape", want a string that is not there twice`},
+		{"metadata twice", raw(`{"__metadata__":{},"__metadata__":{}}`, ""), "not there twice"},
+		{"key of metadata twice", raw(`{"__metadata__":{"a":"1","a":"2"}}`, ""), "not there twice"},
+		{"not UTF-8", raw("{\"w\xff\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", "1"), "not UTF-8"},
+		{"half a character", raw(`{"w\ud800":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}`, "1"), "half a pair of surrogates"},
+		{"half a character and another", raw(`{"w\ud800\u0041":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}`, "1"), "half a pair of surrogates"},
+		{"no name", raw(`{"":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}`, "1"), "empty name"},
+		{"fraction", raw(`{"w":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}}`, "1"), "want an integer"},
+		{"no number", raw(`{"w":{"dtype":"U8","shape":[null],"data_offsets":[0,0]}}`, ""), "want an integer"},
+		{"half a byte", raw(`{"w":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}`, "12"), "want whole bytes"},
 		{"no offsets", raw(`{"w":{"dtype":"U8","shape":[]}}`, "1"), "got 0 data_offsets"},
 		{"three offsets", raw(`{"w":{"dtype":"U8","shape":[],"data_offsets":[0,1,2]}}`, "1"), "got 3 data_offsets"},
-		{"no shape", raw(`{"w":{"dtype":"U8","data_offsets":[0,1]}}`, "1"), "and a shape"},
+		{"no shape", raw(`{"w":{"dtype":"U8","data_offsets":[0,1]}}`, "1"), "a shape and a type"},
 		{"negative", raw(`{"w":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}`, "1"), "no dimension below 0"},
 		{"overflow", raw(`{"w":{"dtype":"U8","shape":[2147483647,2147483647,4],"data_offsets":[0,1]}}`, "1"), "fewer than 2⁶³"},
 		{"size", raw(`{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, "1234"), "got data from 0 to 4, want 8 bytes for shape [2] of F32"},
@@ -235,6 +249,7 @@ func TestADamagedFileIsAnErrorThatSaysWhere(t *testing.T) {
 			`tensor "b": data begins at 1, want 2`},
 		{"short", raw("{"+w+"}", "1234567"), "bytes, want 70: header 62, data 8"},
 		{"long", raw("{"+w+"}", "123456789"), "bytes, want 70"},
+		{"no metadata", raw(`{"__metadata__":null}`, ""), "__metadata__"},
 		{"metadata", raw(`{"__metadata__":{"a":1}}`, ""), "__metadata__"},
 	} {
 		_, err := NewFile(bytes.NewReader(c.b), int64(len(c.b)), "x.safetensors")
@@ -273,7 +288,9 @@ func TestReadingWhatIsNotThereIsAnError(t *testing.T) {
 func FuzzFile(f *testing.F) {
 	f.Add(encode(f, map[string]string{"a": "b"}, Float32s("w", []int{2}, []float32{1, 2}), Uint8s("u", []int{1}, []uint8{1}), Float32s("none", []int{0}, nil)))
 	f.Add(raw(`{"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"v":{"dtype":"BOOL","shape":[],"data_offsets":[2,3]}}`, "123"))
-	f.Add(raw(`{"__metadata__":null}  `, ""))
+	f.Add(raw(`{"__metadata__":{}}  `, ""))
+	f.Add(raw(`{"f":{"dtype":"F4","shape":[2],"data_offsets":[0,1]},"x":{"dtype":"F9","shape":[7],"data_offsets":[1,3]}}`, "123"))
+	f.Add(raw(`{"\ud83d\ude00":{"dtype":"C64","shape":[0,3],"data_offsets":[0,0]}}`, ""))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		file, err := NewFile(bytes.NewReader(b), int64(len(b)), "fuzz")
 		if err != nil {
@@ -287,7 +304,7 @@ func FuzzFile(f *testing.F) {
 				t.Fatal(err)
 			}
 			total += info.Bytes
-			if info.Name != "" {
+			if info.DType.Bits() > 0 {
 				tensors = append(tensors, Stream(info.Name, info.DType, info.Shape, func(w io.Writer) error { _, err := w.Write(data); return err }))
 			}
 		}
@@ -298,11 +315,13 @@ func FuzzFile(f *testing.F) {
 		again := decode(t, once)
 		var rewritten []Tensor
 		for _, info := range again.Tensors() {
-			s, err := again.Section(info.Name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rewritten = append(rewritten, Stream(info.Name, info.DType, info.Shape, func(w io.Writer) error { _, err := io.Copy(w, s); return err }))
+			rewritten = append(rewritten, Stream(info.Name, info.DType, info.Shape, func(w io.Writer) error {
+				s, err := again.Section(info.Name)
+				if err == nil {
+					_, err = io.Copy(w, s)
+				}
+				return err
+			}))
 		}
 		if twice := encode(t, again.Metadata(), rewritten...); !bytes.Equal(once, twice) {
 			t.Errorf("written twice: got\n%q, want\n%q", twice, once)

@@ -1,11 +1,10 @@
 package checkpoint
 
 import (
-	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"slices"
@@ -15,8 +14,8 @@ import (
 )
 
 // ErrDamaged is what errors.Is finds in the error of a file that is not a
-// whole safetensors file.
-var ErrDamaged = errors.New("not a whole safetensors file")
+// whole safetensors file, or not what its checksums say.
+var ErrDamaged = errors.New("damaged file")
 
 // ErrNoTensor is what errors.Is finds in the error of a name that the file
 // does not have.
@@ -29,7 +28,8 @@ type Info struct {
 	Shape []int
 	Bytes int64 // length of its data
 
-	offset int64 // in the file
+	offset int64  // in the file
+	sum    uint32 // of its data, where the file has checksums
 }
 
 // A File is a safetensors file open for reading.
@@ -40,6 +40,9 @@ type File struct {
 	metadata map[string]string
 	infos    []Info // in the order of their data
 	byName   map[string]int
+	size     int64
+	summed   bool // it has checksums
+	sum      uint32
 }
 
 // Open opens the file and reads its header.
@@ -71,7 +74,7 @@ func read(r Source, name string) (*File, error) {
 
 // NewFile reads the header of size bytes of r; name is for errors.
 func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
-	f := &File{name: name, r: r, close: func() error { return nil }, byName: map[string]int{}}
+	f := &File{name: name, r: r, size: size, close: func() error { return nil }, byName: map[string]int{}}
 	if err := f.readHeader(size); err != nil {
 		return nil, fmt.Errorf("checkpoint: open %s: %w", name, err)
 	}
@@ -81,7 +84,7 @@ func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
 // Close closes what Open opened.
 func (f *File) Close() error { return f.close() }
 
-// Metadata returns the file's own strings.
+// Metadata returns the file's own strings, but for its checksums.
 func (f *File) Metadata() map[string]string {
 	m := make(map[string]string, len(f.metadata))
 	for k, v := range f.metadata {
@@ -126,7 +129,8 @@ func (f *File) readHeader(size int64) error {
 	if n > MaxHeader || int64(n) > size-8 {
 		return damaged("header: got a length of %d bytes in a file of %d, want at most %d", n, size, min(MaxHeader, size-8))
 	}
-	header := make([]byte, n)
+	head := make([]byte, 8+n)
+	header := head[copy(head, length[:]):]
 	if _, err := f.r.ReadAt(header, 8); err != nil && !(err == io.EOF && int64(n) == size-8) {
 		return fmt.Errorf("read header, bytes 8 to %d: %w", 7+n, err)
 	}
@@ -161,64 +165,15 @@ func (f *File) readHeader(size int64) error {
 	if end := 8 + int64(n) + at; end != size {
 		return damaged("got %d bytes, want %d: header %d, data %d", size, end, 8+n, at)
 	}
-	return nil
-}
-
-// parse reads the header's JSON. The order of keys, names that come twice and
-// fields that are not known all matter, so it goes token by token.
-func (f *File) parse(header []byte) error {
-	if len(header) == 0 || header[0] != '{' {
-		return fmt.Errorf("got %.10q, want a JSON object", header)
-	}
-	d := json.NewDecoder(bytes.NewReader(header))
-	d.DisallowUnknownFields()
-	if _, err := d.Token(); err != nil {
-		return err
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return fmt.Errorf("byte %d: %w", d.InputOffset(), err)
-		}
-		name, ok := token.(string)
-		if !ok || seen[name] {
-			return fmt.Errorf("byte %d: got key %v, want a string that is not there twice", d.InputOffset(), token)
-		}
-		seen[name] = true
-		if name == metadataName {
-			if err := d.Decode(&f.metadata); err != nil {
-				return fmt.Errorf("%s: %w", metadataName, err)
-			}
-			continue
-		}
-		var e entry
-		if err := d.Decode(&e); err != nil {
-			return fmt.Errorf("tensor %q: %w", name, err)
-		}
-		if len(e.Offsets) != 2 || e.Shape == nil {
-			return fmt.Errorf("tensor %q: got %d data_offsets and shape %v, want 2 and a shape", name, len(e.Offsets), e.Shape)
-		}
-		begin, end := e.Offsets[0], e.Offsets[1]
-		want, err := sizeOf(e.DType, e.Shape)
-		if err != nil {
-			return fmt.Errorf("tensor %q: %w", name, err)
-		}
-		if begin < 0 || end < begin || end-begin != want {
-			return fmt.Errorf("tensor %q: got data from %d to %d, want %d bytes for shape %v of %s", name, begin, end, want, e.Shape, e.DType)
-		}
-		f.infos = append(f.infos, Info{Name: name, DType: e.DType, Shape: e.Shape, Bytes: want, offset: begin})
-	}
-	if _, err := d.Token(); err != nil {
-		return fmt.Errorf("byte %d: %w", d.InputOffset(), err)
-	}
-	if rest := bytes.TrimRight(header[d.InputOffset():], " "); len(rest) > 0 {
-		return fmt.Errorf("byte %d: got %.10q after the object, want spaces", d.InputOffset(), rest)
+	if err := f.takeSums(head); err != nil {
+		return damaged("header: %w", err)
 	}
 	return nil
 }
 
 // ReadBytes reads the tensor's data as it lies in the file; dst has its length.
+// Like all that read a whole tensor it compares the data with the file's
+// checksum, if there is one: after ErrDamaged dst has what cannot be trusted.
 func (f *File) ReadBytes(name string, dst []byte) error {
 	info, err := f.Tensor(name)
 	if err != nil {
@@ -227,10 +182,19 @@ func (f *File) ReadBytes(name string, dst []byte) error {
 	if int64(len(dst)) != info.Bytes {
 		return fmt.Errorf("checkpoint: %s: tensor %q: got room for %d bytes, want %d", f.name, name, len(dst), info.Bytes)
 	}
-	return f.readAt(info, dst, 0)
+	return f.readWhole(info, dst)
 }
 
-// Section returns a reader of the tensor's data.
+// readWhole reads and compares all of a tensor's data.
+func (f *File) readWhole(info Info, dst []byte) error {
+	if err := f.readAt(info, dst, 0); err != nil {
+		return err
+	}
+	return f.compare(info, crc32.Checksum(dst, castagnoli))
+}
+
+// Section returns a reader of the tensor's data, which it does not verify: see
+// Verify.
 func (f *File) Section(name string) (*io.SectionReader, error) {
 	info, err := f.Tensor(name)
 	if err != nil {
@@ -291,7 +255,7 @@ func (f *File) ReadUint8s(name string, dst []uint8) error {
 	if err != nil {
 		return err
 	}
-	return f.readAt(info, dst, 0)
+	return f.readWhole(info, dst)
 }
 
 // sized returns the tensor if it has n elements of one of the types.
@@ -313,16 +277,17 @@ func (f *File) sized(name string, n int, types ...DType) (Info, error) {
 func scan[T any](f *File, info Info, dst []T, get func(b []byte) T) error {
 	const buffer = 256 << 10
 	size := info.DType.Size()
-	b := make([]byte, min(buffer, len(dst)*size))
+	b, sum := make([]byte, min(buffer, len(dst)*size)), uint32(0)
 	for done := 0; done < len(dst); {
 		k := min(len(dst)-done, buffer/size)
 		if err := f.readAt(info, b[:k*size], int64(done*size)); err != nil {
 			return err
 		}
+		sum = crc32.Update(sum, castagnoli, b[:k*size])
 		for i := range k {
 			dst[done+i] = get(b[i*size : i*size+size])
 		}
 		done += k
 	}
-	return nil
+	return f.compare(info, sum)
 }

@@ -62,7 +62,8 @@ func Uint8s(name string, shape []int, values []uint8) Tensor {
 }
 
 // Stream is a tensor of any type whose bytes, little-endian and row-major, a
-// function writes: as many as the shape says, in any pieces.
+// function writes: as many as the shape says, in any pieces. It is called
+// twice and writes the same bytes: the first time their checksum is taken.
 func Stream(name string, dtype DType, shape []int, write func(w io.Writer) error) Tensor {
 	return Tensor{name, dtype, shape, -1, write}
 }
@@ -79,18 +80,37 @@ func (t Tensor) bytes() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if have := int64(t.have) * int64(t.dtype.Size()); t.have >= 0 && have != n {
-		return 0, fmt.Errorf("got %d values for shape %v, want %d", t.have, t.shape, n/int64(t.dtype.Size()))
+	if size := int64(t.dtype.Size()); t.have >= 0 && int64(t.have)*size != n { // types of less than a byte are streams
+		return 0, fmt.Errorf("got %d values for shape %v, want %d", t.have, t.shape, n/size)
 	}
 	return n, nil
 }
 
 // sizeOf returns the bytes of a tensor, checked against overflow.
 func sizeOf(dtype DType, shape []int) (int64, error) {
-	n := int64(dtype.Size())
-	if n == 0 {
+	bits := int64(dtype.Bits())
+	n, err := elements(shape)
+	switch {
+	case bits == 0:
 		return 0, fmt.Errorf("got type %q, want one of safetensors' types", dtype)
+	case err != nil:
+		return 0, err
+	case n > math.MaxInt64/max(bits/8, 1):
+		return 0, fmt.Errorf("got shape %v of %s, want fewer than 2⁶³ bytes", shape, dtype)
+	case bits%8 == 0:
+		return n * (bits / 8), nil
+	case n%4 != 0: // 4 elements of 6 bits are 3 bytes, of 4 bits 2
+		if bits == 4 && n%2 == 0 {
+			break
+		}
+		return 0, fmt.Errorf("got shape %v of %s, %d elements of %d bits, want whole bytes", shape, dtype, n, bits)
 	}
+	return n/4*(bits/2) + n%4*bits/8, nil
+}
+
+// elements returns the number of values of a shape, checked against overflow.
+func elements(shape []int) (int64, error) {
+	n := int64(1)
 	for _, d := range shape {
 		if d < 0 {
 			return 0, fmt.Errorf("got shape %v, want no dimension below 0", shape)
@@ -104,7 +124,7 @@ func sizeOf(dtype DType, shape []int) (int64, error) {
 			break
 		}
 		if int64(d) > math.MaxInt64/n {
-			return 0, fmt.Errorf("got shape %v of %s, want fewer than 2⁶³ bytes", shape, dtype)
+			return 0, fmt.Errorf("got shape %v, want fewer than 2⁶³ values", shape)
 		}
 		n *= int64(d)
 	}

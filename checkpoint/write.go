@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/paragon-train/paragon/internal/vfs"
@@ -26,28 +28,51 @@ type entry struct {
 	Offsets []int64 `json:"data_offsets"`
 }
 
-// Write writes a safetensors file. Tensors may come in any order; the bytes
-// depend on what is given alone.
+// Write writes a safetensors file, with checksums. Tensors may come in any
+// order; the bytes depend on what is given alone.
 func Write(w io.Writer, metadata map[string]string, tensors []Tensor) error {
 	tensors = slices.Clone(tensors)
-	slices.SortStableFunc(tensors, func(a, b Tensor) int { return b.dtype.Size() - a.dtype.Size() })
-	header, sizes, err := encodeHeader(metadata, tensors)
+	slices.SortStableFunc(tensors, func(a, b Tensor) int { return b.dtype.Bits() - a.dtype.Bits() })
+	sizes, err := measure(tensors)
+	if err != nil {
+		return err
+	}
+	sums := make([]uint32, len(tensors))
+	for i := range tensors {
+		if sums[i], err = tensors[i].writeTo(io.Discard, sizes[i]); err != nil {
+			return err
+		}
+	}
+	header, err := encodeHeader(metadata, tensors, sizes, sums)
 	if err != nil {
 		return err
 	}
 	if _, err := w.Write(header); err != nil {
 		return fmt.Errorf("checkpoint: write header of %d bytes: %w", len(header), err)
 	}
-	for i, t := range tensors {
-		l := &limited{w: w, left: sizes[i]}
-		if err := t.write(l); err != nil {
-			return fmt.Errorf("checkpoint: write tensor %q: after %d of %d bytes: %w", t.name, sizes[i]-l.left, sizes[i], err)
+	for i := range tensors {
+		sum, err := tensors[i].writeTo(w, sizes[i])
+		if err == nil && sum != sums[i] {
+			err = fmt.Errorf("checkpoint: write tensor %q: %w", tensors[i].name, errChanged)
 		}
-		if l.left != 0 {
-			return fmt.Errorf("checkpoint: write tensor %q: got %d bytes, want %d", t.name, sizes[i]-l.left, sizes[i])
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// writeTo writes the tensor's size bytes and returns their checksum.
+func (t *Tensor) writeTo(w io.Writer, size int64) (uint32, error) {
+	s := &summing{w: w}
+	l := &limited{w: s, left: size}
+	if err := t.write(l); err != nil {
+		return 0, fmt.Errorf("checkpoint: write tensor %q: after %d of %d bytes: %w", t.name, size-l.left, size, err)
+	}
+	if l.left != 0 {
+		return 0, fmt.Errorf("checkpoint: write tensor %q: got %d bytes, want %d", t.name, size-l.left, size)
+	}
+	return s.sum, nil
 }
 
 // limited refuses to write more than is left.
@@ -65,19 +90,35 @@ func (l *limited) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// encodeHeader returns everything before the data, and the size of each
-// tensor.
-func encodeHeader(metadata map[string]string, tensors []Tensor) (header []byte, sizes []int64, err error) {
+// measure checks names and shapes, and returns the size of each tensor.
+func measure(tensors []Tensor) (sizes []int64, err error) {
+	seen, at := map[string]bool{}, int64(0)
+	for _, t := range tensors {
+		if err := checkName(t.name); err != nil {
+			return nil, fmt.Errorf("checkpoint: write: %w", err)
+		}
+		if seen[t.name] {
+			return nil, fmt.Errorf("checkpoint: write tensor %q: it is there twice", t.name)
+		}
+		seen[t.name] = true
+		n, err := t.bytes()
+		if err == nil && at+n < at {
+			err = fmt.Errorf("got %d bytes after %d, want fewer than 2⁶³ in all", n, at)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint: write tensor %q: %w", t.name, err)
+		}
+		at += n
+		sizes = append(sizes, n)
+	}
+	return sizes, nil
+}
+
+// encodeHeader returns everything before the data.
+func encodeHeader(metadata map[string]string, tensors []Tensor, sizes []int64, sums []uint32) ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, 8))
-	b.WriteByte('{')
-	field := func(name string, value any) error {
-		if !utf8.ValidString(name) {
-			return fmt.Errorf("checkpoint: write tensor %q: its name is not UTF-8", name)
-		}
-		if b.Len() > 9 {
-			b.WriteByte(',')
-		}
+	field := func(before byte, name string, value any) error {
 		key, err := json.Marshal(name)
 		if err != nil {
 			return err
@@ -86,54 +127,54 @@ func encodeHeader(metadata map[string]string, tensors []Tensor) (header []byte, 
 		if err != nil {
 			return err
 		}
+		b.WriteByte(before)
 		b.Write(key)
 		b.WriteByte(':')
 		b.Write(text)
 		return nil
 	}
-	for k, v := range metadata {
+	own := maps.Clone(metadata)
+	if own == nil {
+		own = map[string]string{}
+	}
+	for k, v := range own {
 		if !utf8.ValidString(k) || !utf8.ValidString(v) {
-			return nil, nil, fmt.Errorf("checkpoint: write metadata %q: it is not UTF-8; encode it", k)
+			return nil, fmt.Errorf("checkpoint: write metadata %q: it is not UTF-8; encode it", k)
 		}
 	}
-	if len(metadata) > 0 {
-		if err := field(metadataName, metadata); err != nil { // json sorts the keys
-			return nil, nil, err
-		}
+	if _, ok := own[metaSums]; ok {
+		return nil, fmt.Errorf("checkpoint: write metadata %q: the name is that of the checksums, which are added; take another one", metaSums)
 	}
-	seen, at := map[string]bool{}, int64(0)
-	for _, t := range tensors {
-		if seen[t.name] || t.name == metadataName || t.name == "" {
-			return nil, nil, fmt.Errorf("checkpoint: write tensor %q: want a name that is not empty, not %s and not there twice", t.name, metadataName)
-		}
-		seen[t.name] = true
-		n, err := t.bytes()
-		if err == nil && at+n < at {
-			err = fmt.Errorf("got %d bytes after %d, want fewer than 2⁶³ in all", n, at)
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("checkpoint: write tensor %q: %w", t.name, err)
-		}
+	list := strings.Builder{}
+	list.WriteString(noSum)
+	for _, sum := range sums {
+		list.WriteString(" " + sumText(sum))
+	}
+	own[metaSums] = list.String()
+	if err := field('{', metadataName, own); err != nil { // json sorts the keys
+		return nil, err
+	}
+	at := int64(0)
+	for i, t := range tensors {
 		shape := t.shape
 		if shape == nil {
 			shape = []int{} // a number
 		}
-		if err := field(t.name, entry{t.dtype, shape, []int64{at, at + n}}); err != nil {
-			return nil, nil, err
+		if err := field(',', t.name, entry{t.dtype, shape, []int64{at, at + sizes[i]}}); err != nil {
+			return nil, err
 		}
-		at += n
-		sizes = append(sizes, n)
+		at += sizes[i]
 	}
 	b.WriteByte('}')
 	for b.Len()%8 != 0 {
 		b.WriteByte(' ')
 	}
-	header = b.Bytes()
+	header := b.Bytes()
 	if len(header)-8 > MaxHeader {
-		return nil, nil, fmt.Errorf("checkpoint: write header: got %d bytes, want at most %d", len(header)-8, MaxHeader)
+		return nil, fmt.Errorf("checkpoint: write header: got %d bytes, want at most %d", len(header)-8, MaxHeader)
 	}
 	binary.LittleEndian.PutUint64(header, uint64(len(header)-8))
-	return header, sizes, nil
+	return sealed(header, headerSums)
 }
 
 // Save writes a safetensors file in place of the one at path, if any. It is

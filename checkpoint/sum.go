@@ -1,0 +1,151 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strings"
+)
+
+// metaSums is the file's own string with its checksums: CRC-32C (Castagnoli), eight hexadecimal digits each, a space between two. The first
+// is that of everything before the data, with these eight digits as zeros; then comes one for each tensor, in the order of the data. The
+// first one so stands for the whole file.
+const metaSums = "paragon.crc32c"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) // in hardware on amd64 and arm64
+
+// noSum holds the place of a checksum in what it is the checksum of.
+const noSum = "00000000"
+
+func sumText(sum uint32) string { return fmt.Sprintf("%08x", sum) }
+
+// parseSum is strict: one spelling for each number.
+func parseSum(text string) (sum uint32, err error) {
+	if len(text) != len(noSum) || strings.Trim(text, "0123456789abcdef") != "" {
+		return 0, fmt.Errorf("got the checksum %.20q, want eight hexadecimal digits", text)
+	}
+	_, err = fmt.Sscanf(text, "%08x", &sum)
+	return sum, err
+}
+
+// fieldAt returns where the value behind a field's name begins in JSON text, or -1. A quote within a string has a backslash before it.
+func fieldAt(text, field []byte) int {
+	for from := 0; ; {
+		i := bytes.Index(text[from:], field)
+		if i < 0 {
+			return -1
+		}
+		if at := from + i; at > 0 && text[at-1] != '\\' {
+			return at + len(field)
+		}
+		from += i + len(field)
+	}
+}
+
+// sealed puts the checksum of text in the place of noSum, the value of a field.
+func sealed(text, field []byte) ([]byte, error) {
+	at := fieldAt(text, field)
+	if at < 0 || !bytes.HasPrefix(text[at:], []byte(noSum)) {
+		return nil, fmt.Errorf("checkpoint: got text without %s%s", field, noSum)
+	}
+	copy(text[at:], sumText(crc32.Checksum(text, castagnoli)))
+	return text, nil
+}
+
+// unsealed returns the checksum that is the value of a field in text, and the one that text has.
+func unsealed(text, field []byte) (noted, got uint32, err error) {
+	at := fieldAt(text, field)
+	if at < 0 || len(text) < at+len(noSum) {
+		return 0, 0, fmt.Errorf("got no checksum behind %s", field)
+	}
+	if noted, err = parseSum(string(text[at : at+len(noSum)])); err != nil {
+		return 0, 0, err
+	}
+	got = crc32.Update(0, castagnoli, text[:at])
+	got = crc32.Update(got, castagnoli, []byte(noSum))
+	return noted, crc32.Update(got, castagnoli, text[at+len(noSum):]), nil
+}
+
+// summing is a writer that adds up the checksum of what is written, and passes it on.
+type summing struct {
+	w   io.Writer
+	sum uint32
+}
+
+func (s *summing) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	s.sum = crc32.Update(s.sum, castagnoli, p[:n])
+	return n, err
+}
+
+// headerSums is where the header's text has its first checksum; quotes within strings are escaped, so it cannot be elsewhere.
+var headerSums = []byte(`"` + metaSums + `":"`)
+
+// takeSums takes the checksums from the file's own strings, and holds the first against the header, of which head is the whole text,
+// its length included.
+func (f *File) takeSums(head []byte) error {
+	text, ok := f.metadata[metaSums]
+	if !ok {
+		return nil
+	}
+	delete(f.metadata, metaSums)
+	noted, got, err := unsealed(head, headerSums)
+	if err != nil {
+		return fmt.Errorf("%s in the metadata: %w", metaSums, err)
+	}
+	if noted != got {
+		return fmt.Errorf("got the checksum %08x, want %08x as noted in it", got, noted)
+	}
+	list := strings.Split(text, " ")
+	if len(list) != 1+len(f.infos) {
+		return fmt.Errorf("%s in the metadata: got %d checksums, want %d: of the header and of each tensor", metaSums, len(list), 1+len(f.infos))
+	}
+	for i := range f.infos {
+		if f.infos[i].sum, err = parseSum(list[1+i]); err != nil {
+			return fmt.Errorf("%s in the metadata: tensor %q: %w", metaSums, f.infos[i].Name, err)
+		}
+	}
+	f.sum, f.summed = noted, true
+	return nil
+}
+
+// HasChecksums tells whether the file has checksums, as all have that this package writes. What is read of another file, or of one written
+// before there were any, is not verified.
+func (f *File) HasChecksums() bool { return f.summed }
+
+// Verify reads the whole file and compares it with its checksums: an error of the data is one that names the tensor, and ErrDamaged. Without
+// checksums there is nothing to compare.
+func (f *File) Verify() error {
+	if !f.summed {
+		return nil
+	}
+	buffer := make([]byte, 1<<20)
+	for _, info := range f.infos {
+		sum := uint32(0)
+		for at := int64(0); at < info.Bytes; {
+			b := buffer[:min(int64(len(buffer)), info.Bytes-at)]
+			if err := f.readAt(info, b, at); err != nil {
+				return err
+			}
+			sum = crc32.Update(sum, castagnoli, b)
+			at += int64(len(b))
+		}
+		if err := f.compare(info, sum); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare holds the checksum of a tensor that was read against the file's.
+func (f *File) compare(info Info, sum uint32) error {
+	if !f.summed || sum == info.sum {
+		return nil
+	}
+	return fmt.Errorf("checkpoint: %s: tensor %q: %w", f.name, info.Name, damaged("its %d bytes have the checksum %08x, want %08x", info.Bytes, sum, info.sum))
+}
+
+// errChanged is what Write finds when a tensor was written with other bytes than it had before.
+var errChanged = errors.New("its values changed while it was written")
