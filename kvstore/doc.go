@@ -91,6 +91,9 @@ type Store interface {
 	// InitAverage is Init for a key that no optimizer touches: a closed round's sum over the sum of weights (SetWeight)
 	// replaces the value. For batch norm's running statistics and for mean gradients that workers apply themselves.
 	InitAverage(ctx context.Context, key string, value []float32) error
+	// SetShape says how the values of a dense key lie as a tensor, row-major, after its Init: files of Save then have this shape in place of
+	// [size]; of rank 0, which saves them, it counts. Another one than before, or than that of a file that was loaded, is ErrSize.
+	SetShape(key string, shape ...int) error
 	// Push adds this worker's gradient, one slice for each local device (they are summed), to the key's open round.
 	Push(ctx context.Context, key string, grads ...[]float32) error
 	// Pull copies the value, including this worker's last push, into every out.
@@ -152,7 +155,8 @@ type Store interface {
 	// Load brings back what Save wrote, also into another number of servers or workers. Every worker calls it; rank 0 reads
 	// the file, the others wait until it is done. The file must hold every key that is initialised; more is welcome, and the
 	// keys may be initialised afterwards. The optimizer is not brought back, only its state and the learning rates that were
-	// set by hand: call SetOptimizer before or after, with the same config. Before anything changes all of the file is checked.
+	// set by hand: call SetOptimizer before or after, with the same config. Before anything changes all of the file is checked, with its
+	// checksums; one of an older version, without any, is loaded with a warning. A damaged file is checkpoint.ErrDamaged.
 	Load(ctx context.Context, uri string) error
 	// Close leaves the job in order: this worker is done, and the others go on without it. When all workers have, the servers end.
 	// Where shards have backups it waits, for up to 5 s, until these have this worker's last pushes.

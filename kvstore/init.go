@@ -28,10 +28,10 @@ func (s *store) InitRows(ctx context.Context, key string, numRows, rowLen int, v
 }
 
 func (s *store) init(ctx context.Context, d wire.Declare, value []float32) error {
-	switch {
-	case d.Name == "" || len(d.Name) > wire.MaxKeyName:
-		return keyError("init", d.Name, nil, "got a name of %d bytes, want 1 to %d", len(d.Name), wire.MaxKeyName)
-	case d.Size == 0 && d.Form != wire.FormOpen:
+	if err := wire.CheckKeyName(d.Name); err != nil {
+		return keyError("init", d.Name, err, "")
+	}
+	if d.Size == 0 && d.Form != wire.FormOpen {
 		return keyError("init", d.Name, ErrSize, "got no values, want at least one")
 	}
 	old, err := s.begin(d.Name)

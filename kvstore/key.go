@@ -41,6 +41,7 @@ type key struct {
 	round     uint64     // rounds that must have closed for the last of them to be in the value
 	uncertain bool       // a push failed part of the way: some shards may hold it
 	reinit    bool       // a Load brought the key: one Init is welcome
+	shape     []int      // of a dense key's tensor; nil: not known
 	staleness Staleness  // of the value pulled last
 	caught    []uint64   // by shard: what the guard has caught of this worker's pushes; made when it is first needed
 	limits    limits     // the guard's

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
@@ -119,8 +120,14 @@ func (s *store) lead(ctx context.Context, uri string) error {
 	}
 	defer file.Close()
 	saved, cfg, err := s.check(file)
+	if err == nil {
+		err = file.Verify()
+	}
 	if err != nil {
 		return fmt.Errorf("kvstore: load %s: %w", uri, err)
+	}
+	if !file.HasChecksums() {
+		s.logger.Warn("the file has no checksums, as an older version of Paragon wrote it: it is not verified", "file", uri)
 	}
 	keys := make([]*key, len(saved))
 	for i := range saved {
@@ -145,6 +152,7 @@ func (s *store) lead(ctx context.Context, uri string) error {
 			return err
 		}
 		k.moveTo(saved[i].Round)
+		k.takeShape(saved[i].Shape)
 		if err := k.afterLoad(ctx); err != nil {
 			return err
 		}
@@ -179,8 +187,11 @@ func (k *savedKey) declare() wire.Declare {
 // check reads the metadata and holds them against the tensors, this worker's keys and its optimizer.
 func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) {
 	meta := file.Metadata()
-	if got := meta[metaStore]; got != layout {
-		return nil, nil, fmt.Errorf("%s in the metadata: got %q, want %q: this is no file that Save wrote", metaStore, got, layout)
+	switch got := meta[metaStore]; {
+	case got != layout && got != oldLayout:
+		return nil, nil, fmt.Errorf("%s in the metadata: got %q, want %q or %q: this is no file that Save wrote", metaStore, got, layout, oldLayout)
+	case got == layout && !file.HasChecksums():
+		return nil, nil, fmt.Errorf("%w: it has no checksums, which a file with %s %q in the metadata has", checkpoint.ErrDamaged, metaStore, layout)
 	}
 	var saved []savedKey
 	if err := json.Unmarshal([]byte(meta[metaKeys]), &saved); err != nil {
@@ -208,13 +219,22 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 	found := map[string]*savedKey{}
 	for i := range saved {
 		x := &saved[i]
-		if x.Name == "" || len(x.Name) > wire.MaxKeyName || found[x.Name] != nil {
-			return nil, nil, fmt.Errorf("%s in the metadata: entry %d: got the name %q, want each once, of 1 to %d bytes", metaKeys, i, x.Name, wire.MaxKeyName)
+		if err := wire.CheckKeyName(x.Name); err != nil {
+			return nil, nil, fmt.Errorf("%s in the metadata: entry %d: %w", metaKeys, i, err)
+		}
+		if s.movedStatistic(x) {
+			x.tensor, x.Name = x.Name, x.Name[len(oldStatistics):]
+		}
+		if found[x.Name] != nil {
+			return nil, nil, fmt.Errorf("%s in the metadata: entry %d: got the name %q twice", metaKeys, i, x.Name)
 		}
 		found[x.Name] = x
 		rows, open := x.Form == "rows" || x.Form == "open", x.Form == "open"
 		if x.Size == 0 && !open || x.Size > math.MaxInt/16 || !rows && x.Form != "dense" || rows != (x.RowLength > 0) || rows && x.Size%x.RowLength != 0 || rows && x.Average {
 			return nil, nil, fmt.Errorf("key %q: got form %q, %d values in rows of %d, average %v", x.Name, x.Form, x.Size, x.RowLength, x.Average)
+		}
+		if err := x.checkShape(s.known(x.Name)); err != nil {
+			return nil, nil, fmt.Errorf("key %q: %w", x.Name, err)
 		}
 		if _, err := shard.DecodeTable(x.Table); err != nil || !rows && x.Table != "" {
 			return nil, nil, fmt.Errorf("key %q: the table %q: %w", x.Name, x.Table, cmp.Or(err, errors.New("got one for a dense key, want none")))
@@ -228,7 +248,7 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 			}
 		}
 		for j := -1; j < len(x.Slots); j++ {
-			name := x.Name
+			name := x.tensorName()
 			if j >= 0 {
 				name = slotName(x.Name, x.Slots[j])
 			}
@@ -251,6 +271,22 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 		}
 	}
 	return saved, cfg, nil
+}
+
+// oldStatistics is what the names of averaged keys began with, where package worker had running statistics in files of layout 1.
+const oldStatistics = "state/"
+
+// movedStatistic tells whether a saved key is a running statistic that has another name now.
+func (s *store) movedStatistic(x *savedKey) bool {
+	name, old := strings.CutPrefix(x.Name, oldStatistics)
+	return old && x.Average && s.known(x.Name) == nil && s.known(name) != nil
+}
+
+// known returns a key that is initialised here, or nil.
+func (s *store) known(name string) *key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keys[name]
 }
 
 // holds checks that a file has a tensor of the key's shape.
@@ -287,7 +323,7 @@ func (k *key) write(ctx context.Context, file *checkpoint.File, x *savedKey, opt
 	slots := x.Slots
 	tensors := make([][]float32, 1+len(slots))
 	for i := range tensors {
-		name := x.Name
+		name := x.tensorName()
 		if i > 0 {
 			name = slotName(x.Name, slots[i-1])
 		}

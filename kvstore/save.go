@@ -1,6 +1,7 @@
 package kvstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,18 +11,19 @@ import (
 	"github.com/paragon-train/paragon/wire"
 )
 
-// What Save writes: a safetensors file with, for each key, the tensor "<key>" (of the key's length, or rows × row length)
-// and one "<key>/<slot>" of the same shape for each slot of the optimizer; of an open vocabulary these are the rows that were
+// What Save writes: a safetensors file with, for each key, the tensor "<key>" (of the key's shape, where SetShape told it, else of its
+// length; rows × row length) and one "<key>/<slot>" of the same shape for each slot of the optimizer; of an open vocabulary these are the rows that were
 // made, and "<key>/ids" holds their IDs, rising as numbers without sign. Its metadata are
 //
-//	paragon.store      "1", the version of this layout
+//	paragon.store      "2", the version of this layout; "1" had neither shapes nor checksums
 //	paragon.optimizer  the optimizer's JSON with the learning rates that were set by hand; absent if there was none
 //	paragon.keys       JSON list of savedKey, by name
 const (
 	metaStore     = "paragon.store"
 	metaOptimizer = "paragon.optimizer"
 	metaKeys      = "paragon.keys"
-	layout        = "1"
+	layout        = "2"
+	oldLayout     = "1"
 )
 
 // savedKey describes one key in a file.
@@ -34,6 +36,9 @@ type savedKey struct {
 	Round     uint64   `json:"round"` // rounds closed
 	Slots     []string `json:"slots,omitempty"`
 	Table     string   `json:"table,omitempty"` // JSON of shard.Table
+	Shape     []int    `json:"shape,omitzero"`  // of a dense key; nil: not known
+
+	tensor string // its name in the file, if it is not Name
 }
 
 func (s *store) Save(ctx context.Context, uri string) error {
@@ -50,6 +55,9 @@ func (s *store) Save(ctx context.Context, uri string) error {
 	return n.Write(ctx, uri)
 }
 
+// tensorName returns the name of the tensor of the key's value.
+func (k *savedKey) tensorName() string { return cmp.Or(k.tensor, k.Name) }
+
 // slotName returns the name of the tensor of a slot.
 func slotName(key, slot string) string { return key + "/" + slot }
 
@@ -61,6 +69,9 @@ type keyState struct {
 }
 
 func (k *savedKey) shape() []int {
+	if k.Shape != nil {
+		return k.Shape
+	}
 	if k.RowLength > 0 {
 		return []int{int(k.Size / k.RowLength), int(k.RowLength)}
 	}
@@ -88,7 +99,7 @@ func (k *key) read(ctx context.Context) (*keyState, string, error) {
 	}
 	seq, round := k.wanted()
 	state := &keyState{savedKey: savedKey{Name: k.name, Form: "dense", Average: k.rule == wire.RuleAverage, Size: uint64(k.size),
-		RowLength: uint64(k.rowLen), Round: round, Table: k.table}}
+		RowLength: uint64(k.rowLen), Round: round, Table: k.table, Shape: k.shapeOf()}}
 	if k.form == wire.FormRows {
 		state.Form = "rows"
 	}

@@ -2,6 +2,7 @@ package kvstore_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -138,4 +139,77 @@ func TestSaveNamesTheURIsItCannotWrite(t *testing.T) {
 	if err := kv.Save(t.Context(), filepath.Join(dir, "plain#path?")); err != nil {
 		t.Errorf("save to a plain path with # and ?: %v", err)
 	}
+}
+
+// Files have the shapes that the program told, also of the optimizer's state, and they come back with the file.
+func TestSaveKeepsShapes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.safetensors")
+	kv := local(t, "adam", 24)
+	must(kv.SetShape("x", 2, 3, 4))
+	must(kv.Init(t.Context(), "number", []float32{1}))
+	must(kv.SetShape("number"))
+	must(kv.Save(t.Context(), file))
+	wantShapes(t, file, map[string]string{"x": "[2 3 4]", "x/mean": "[2 3 4]", "number": "[]", "number/variance": "[]"})
+
+	again := local(t, "adam", 24) // which tells no shape
+	must(again.Load(t.Context(), file))
+	must(again.Save(t.Context(), file))
+	wantShapes(t, file, map[string]string{"x": "[2 3 4]", "x/variance": "[2 3 4]", "number": "[]"})
+
+	other := local(t, "adam", 24)
+	must(other.SetShape("x", 4, 6))
+	if err := other.Load(t.Context(), file); !errors.Is(err, kvstore.ErrSize) || !strings.Contains(err.Error(), "[2 3 4]") || !strings.Contains(err.Error(), "[4 6]") {
+		t.Errorf("load into another shape: got error %v, want one with both", err)
+	}
+	loaded, err := kvstore.Create(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loaded.Close()
+	must(loaded.Load(t.Context(), file))
+	must(loaded.Init(t.Context(), "x", make([]float32, 24)))
+	if err := loaded.SetShape("x", 6, 4); !errors.Is(err, kvstore.ErrSize) {
+		t.Errorf("another shape than the file's: got error %v", err)
+	}
+}
+
+func wantShapes(t *testing.T, file string, want map[string]string) {
+	t.Helper()
+	f, err := checkpoint.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for name, shape := range want {
+		if info, err := f.Tensor(name); err != nil || fmt.Sprint(info.Shape) != shape {
+			t.Errorf("%s: got the shape %v (%v), want %s", name, info.Shape, err, shape)
+		}
+	}
+}
+
+// What the metadata of a file says of keys may be anything.
+func FuzzDeclarations(f *testing.F) {
+	f.Add("2", `[{"name":"x","form":"dense","size":6,"shape":[2,3],"round":1,"slots":["mean"]}]`, `{"name":"adam"}`)
+	f.Add("1", `[{"name":"x","form":"rows","size":6,"row_length":3,"table":"{}"},{"name":"o","form":"open","row_length":2,"size":2}]`, "")
+	f.Add("2", `[{"name":"x","form":"dense","size":18446744073709551615,"shape":[4294967296,4294967296]}]`, "")
+	f.Fuzz(func(t *testing.T, layout, keys, optimizer string) {
+		path := filepath.Join(t.TempDir(), "x.safetensors")
+		six := []float32{1, 2, 3, 4, 5, 6}
+		err := checkpoint.Save(path, map[string]string{"paragon.store": layout, "paragon.keys": keys, "paragon.optimizer": optimizer}, []checkpoint.Tensor{
+			checkpoint.Float32s("x", []int{2, 3}, six), checkpoint.Float32s("x/mean", []int{2, 3}, six), checkpoint.Float32s("o", []int{1, 2}, six[:2]),
+			checkpoint.Int64s("o/ids", []int{1}, []int64{7}),
+		})
+		if err != nil {
+			t.Skip(err) // not UTF-8
+		}
+		declared, err := kvstore.Declarations(path)
+		if err != nil {
+			return
+		}
+		for _, d := range declared {
+			if d.Size > 6 || d.Name == "" {
+				t.Errorf("got %+v of a file with 6 values", d)
+			}
+		}
+	})
 }

@@ -63,10 +63,10 @@ func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Me
 		}
 		return o
 	}
+	if err := wire.CheckKeyName(d.Name); err != nil {
+		return &wire.Nack{Code: wire.CodeMalformed, Generation: generation, Text: "declare a key: " + err.Error()}
+	}
 	switch {
-	case len(d.Name) == 0 || len(d.Name) > wire.MaxKeyName:
-		return &wire.Nack{Code: wire.CodeMalformed, Generation: generation,
-			Text: fmt.Sprintf("a key's name has 1 to %d bytes, got %d", wire.MaxKeyName, len(d.Name))}
 	case d.Form != wire.FormDense && d.Form != wire.FormRows && d.Form != wire.FormOpen:
 		return refuse(wire.CodeMalformed, "form %d is not known", d.Form)
 	case d.Rule != wire.RuleOptimizer && d.Rule != wire.RuleAverage:

@@ -308,6 +308,25 @@ func misuse(w *Worker) {
 	w.is("a row before", kv.PushRows(ctx, rows, []int64{-1}, small[:1]), kvstore.ErrSize)
 	w.is("too few values for the rows", kv.PushRows(ctx, rows, []int64{0, 1}, small[:1]), kvstore.ErrSize)
 	w.is("init of no rows", kv.InitRows(ctx, w.key("none"), 0, 1, nil), kvstore.ErrSize)
+	// what could not be saved: safetensors files have names in JSON, one of which is theirs
+	for name, text := range map[string]string{"": "empty name", "__metadata__": "__metadata__", "a\xff": "UTF-8", strings.Repeat("x", 1025): "1025 bytes"} {
+		for kind, err := range map[string]error{
+			"init": kv.Init(ctx, name, small), "init average": kv.InitAverage(ctx, name, small), "init rows": kv.InitRows(ctx, name, 2, 1, nil),
+			"init table": kv.InitTable(ctx, name, kvstore.Table{RowLen: 1}),
+		} {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				w.failf("%s of %.20q: got error %v, want one with %q", kind, name, err, text)
+			}
+		}
+	}
+	w.is("shape of no key", kv.SetShape("nobody", 1), kvstore.ErrUnknownKey)
+	w.is("shape of rows", kv.SetShape(rows, 2, 1), kvstore.ErrUnsupported)
+	for _, shape := range [][]int{{3}, {2, 2}, {}, {-1, -2}, {0}, {1 << 62, 1 << 62, 2}} {
+		w.is("shape of another size", kv.SetShape(key, shape...), kvstore.ErrSize)
+	}
+	w.ok(kv.SetShape(key, 2, 1))
+	w.ok(kv.SetShape(key, 2, 1))
+	w.is("another shape", kv.SetShape(key, 1, 2), kvstore.ErrSize)
 	for _, c := range []kvstore.Compression{{Type: "3bit"}, {Type: "2bit", Threshold: -1}, {Type: "fp16", Threshold: 1}, {Type: "2bit", Pull: "2bit"}, {Type: "topk", Ratio: 2}} {
 		if kv.SetCompression(ctx, c) == nil {
 			w.failf("compression %+v: got no error", c)

@@ -1,6 +1,7 @@
 package kvstoretest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -226,10 +227,18 @@ func refusedLoads(dir, good string) func(w *Worker) []float32 {
 			}
 		}
 		load("no file", filepath.Join(dir, "none"), "no such file")
-		load("half a file", damaged("half", func(b []byte) []byte { return b[:len(b)/2] }), "safetensors")
-		load("an empty file", damaged("empty", func(b []byte) []byte { return nil }), "safetensors")
-		load("another format", damaged("text", func(b []byte) []byte { return []byte(strings.Repeat("text ", 100)) }), "safetensors")
-		load("another header", damaged("header", func(b []byte) []byte { b[9] = '!'; return b }), "safetensors")
+		const text = "damaged file"
+		load("half a file", damaged("half", func(b []byte) []byte { return b[:len(b)/2] }), text)
+		load("an empty file", damaged("empty", func(b []byte) []byte { return nil }), text)
+		load("another format", damaged("text", func(b []byte) []byte { return []byte(strings.Repeat("text ", 100)) }), text)
+		load("another header", damaged("header", func(b []byte) []byte { b[9] = '!'; return b }), text)
+		for i := range 5 { // all over the file
+			name := fmt.Sprintf("bit%d", i)
+			load(name, damaged(name, func(b []byte) []byte { b[i*(len(b)-1)/4] ^= 1 << i; return b }), text)
+		}
+		load("a file that has lost its checksums", damaged("bare", func(b []byte) []byte {
+			return bytes.Replace(b, []byte("paragon.crc32c"), []byte("paragon.nothing")[:14], 1)
+		}), text)
 		w.init("more", fill(2, 1))
 		err := w.Store.Load(w.Ctx, good)
 		if w.r == 0 {

@@ -25,7 +25,9 @@ func TestConfigIsRefusedByField(t *testing.T) {
 		{"larger than the key", func(c *Config) { c.Size = 3 }, wire.CodeSize, "within the key's 3"},
 		{"too large", func(c *Config) { c.Offset, c.Length, c.Size = 0, MaxLength+1, MaxLength+1 }, wire.CodeSize, "want at most"},
 		{"index", func(c *Config) { c.Index = 3 }, wire.CodeMalformed, "got shard 3 of 3"},
-		{"no name", func(c *Config) { c.Name = "" }, wire.CodeMalformed, "name of 0 bytes"},
+		{"no name", func(c *Config) { c.Name = "" }, wire.CodeMalformed, "empty name"},
+		{"the header's name", func(c *Config) { c.Name = "__metadata__" }, wire.CodeMalformed, "__metadata__"},
+		{"not UTF-8", func(c *Config) { c.Name = "a\xff" }, wire.CodeMalformed, "not UTF-8"},
 		{"long name", func(c *Config) { c.Name = strings.Repeat("x", wire.MaxKeyName+1) }, wire.CodeMalformed, "name of 1025 bytes"},
 	} {
 		cfg := Config{Name: "w", Form: wire.FormDense, Rule: wire.RuleOptimizer, Offset: 2, Length: 4, Size: 10, Shards: 3, Index: 1}

@@ -80,8 +80,9 @@ func (c Config) Validate() error {
 		return bad(wire.CodeSize, "got %d values, want at most %d", c.Length, uint64(MaxLength))
 	case c.Index >= c.Shards:
 		return bad(wire.CodeMalformed, "got shard %d of %d", c.Index, c.Shards)
-	case len(c.Name) == 0 || len(c.Name) > wire.MaxKeyName:
-		return bad(wire.CodeMalformed, "got a name of %d bytes, want 1 to %d", len(c.Name), wire.MaxKeyName)
+	}
+	if err := wire.CheckKeyName(c.Name); err != nil {
+		return bad(wire.CodeMalformed, "%v", err)
 	}
 	return nil
 }

@@ -1,0 +1,89 @@
+package kvstore
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/paragon-train/paragon/wire"
+)
+
+func (s *store) SetShape(key string, shape ...int) error {
+	k, err := s.lookup("set shape", key, wire.FormDense)
+	if err != nil {
+		return err
+	}
+	if err := checkShape(shape, uint64(k.size)); err != nil {
+		return keyError("set shape", key, ErrSize, "%v", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !sameShape(k.shape, shape) {
+		return keyError("set shape", key, ErrSize, "got %v, want %v as it is already", shape, k.shape)
+	}
+	k.shape = append([]int{}, shape...) // not nil, for a single number either
+	return nil
+}
+
+// maxDims is more than any tensor has.
+const maxDims = 64
+
+// checkShape checks that so many values make a shape.
+func checkShape(shape []int, size uint64) error {
+	if len(shape) > maxDims {
+		return fmt.Errorf("got a shape of %d dimensions, want at most %d", len(shape), maxDims)
+	}
+	n := uint64(1)
+	for _, d := range shape {
+		if d < 1 || n > math.MaxInt64/uint64(d) {
+			return fmt.Errorf("got the shape %v, want one of %d values", shape, size)
+		}
+		n *= uint64(d)
+	}
+	if n != size {
+		return fmt.Errorf("got the shape %v of %d values, want one of %d", shape, n, size)
+	}
+	return nil
+}
+
+// sameShape tells whether two shapes of a key can both be right: nil is not known, and a single dimension says nothing.
+func sameShape(a, b []int) bool {
+	return a == nil || b == nil || len(a) == 1 || len(b) == 1 || slices.Equal(a, b)
+}
+
+// shapeOf returns the key's shape; nil: not known.
+func (k *key) shapeOf() []int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.shape
+}
+
+// takeShape takes over the shape of a file that was loaded.
+func (k *key) takeShape(shape []int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.shape == nil {
+		k.shape = shape
+	}
+}
+
+// checkShape holds the shape of a saved key against the values that it has, and against that of the key here, if there is one.
+func (x *savedKey) checkShape(here *key) error {
+	if x.Shape == nil {
+		return nil
+	}
+	if x.Form != "dense" {
+		return errors.New("got a shape for a key of rows, want none")
+	}
+	if err := checkShape(x.Shape, x.Size); err != nil {
+		return err
+	}
+	if here == nil {
+		return nil
+	}
+	if have := here.shapeOf(); !sameShape(have, x.Shape) {
+		return fmt.Errorf("%w: the file holds the shape %v, want %v", ErrSize, x.Shape, have)
+	}
+	return nil
+}

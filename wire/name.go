@@ -1,0 +1,25 @@
+package wire
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// reservedName is what safetensors files keep for themselves among the names of tensors.
+const reservedName = "__metadata__"
+
+// CheckKeyName says why a key cannot have a name; nil: it can. Values are saved under their keys' names in safetensors files, whose
+// header is JSON: a name is UTF-8, and not the one that the header uses itself.
+func CheckKeyName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("got an empty name, want 1 to %d bytes", MaxKeyName)
+	case len(name) > MaxKeyName:
+		return fmt.Errorf("got a name of %d bytes, want 1 to %d", len(name), MaxKeyName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("got the name %q, which is not UTF-8: it could not be saved", name)
+	case name == reservedName:
+		return fmt.Errorf("got the name %s, which safetensors files keep for themselves: it could not be saved", name)
+	}
+	return nil
+}
