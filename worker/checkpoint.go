@@ -1,16 +1,9 @@
 package worker
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"path"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
@@ -25,14 +18,15 @@ import (
 //	worker-R.safetensors  what is rank R's own: running statistics of each device, what its compressed pushes have left
 //	                      out, the scale of a loss in float16; with UpdateOnWorker or local steps, its parameters too
 //	complete.json         written last, by rank 0, when all workers have told that their parts are there: a folder without it
-//	                      is not a checkpoint
+//	                      is not a checkpoint. It names the files that rank 0 sees, with their sizes and checksums
 //
 // A checkpoint is of one step of all workers, and is written while training goes on: each worker copies what is its own, rank 0 reads the
 // servers' state during the next step, and both write what they have beside the training. One is written at a time. If the
 // next one is due before, or Fit ends, that waits for it. What could not be written is logged at once, and is Fit's error
 // when the next checkpoint is due or Fit ends. In a store without rounds (dist_async) all workers wait until it is written.
 //
-// Workers on several hosts either share Dir or keep their own part of it each.
+// Workers on several hosts either share Dir or keep their own part of it each. Rank 0 verifies the files that complete.json names, and each
+// worker its own.
 //
 // A job of another number of workers may go on from it: what remains of the epoch is divided anew. A rank without a file of its
 // own takes rank 0's running statistics (batch norm's, which differ little and are averaged at the end of the epoch) and
@@ -51,8 +45,15 @@ type CheckpointConfig struct {
 	EveryEpochs int
 	// Keep is how many checkpoints stay; 0: 2.
 	Keep int
-	// Resume starts from the newest checkpoint in Dir, if there is one: the very same run goes on.
+	// Resume starts from the newest checkpoint in Dir, if there is one: the very same run goes on. All of it is read and compared with its
+	// checksums before anything changes. One that is damaged ends Fit with a *DamageError, which names the newest whole one.
 	Resume bool
+	// ResumeStep resumes from the checkpoint after so many steps; 0: from the newest. Newer ones that are damaged are removed; one
+	// that is whole is an error, as the run would write over it.
+	ResumeStep uint64
+	// Fallback resumes from the newest whole checkpoint where newer ones are damaged: these are removed, with a warning. For jobs that nobody
+	// watches: set it where launch --restarts starts the program again (PARAGON_RESUME=1).
+	Fallback bool
 }
 
 // Validate names the first field that cannot be.
@@ -66,6 +67,8 @@ func (c *CheckpointConfig) Validate() error {
 		return fmt.Errorf("worker: CheckpointConfig.EveryEpochs is %d, want 0 or more", c.EveryEpochs)
 	case c.Keep < 0:
 		return fmt.Errorf("worker: CheckpointConfig.Keep is %d, want 0 or more", c.Keep)
+	case c.ResumeStep > 0 && !c.Resume:
+		return fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and Resume is false, want true", c.ResumeStep)
 	case c.Resume && c.Dir == "":
 		return errors.New("worker: CheckpointConfig.Resume is true and Dir is empty, want the folder to resume from")
 	}
@@ -88,6 +91,7 @@ type manifest struct {
 	position
 	Workers       int `json:"workers"`
 	StepsPerEpoch int `json:"steps_per_epoch"` // of the division
+	checkpoint.Manifest
 }
 
 // version is that of the manifest: older programs know no cuts.
@@ -98,86 +102,20 @@ func (p *position) version() int {
 	return 1
 }
 
-const (
-	manifestFile = "complete.json"
-	storeFile    = "store.safetensors"
-)
-
-func stepFolder(steps uint64) string { return fmt.Sprintf("step-%08d", steps) }
-func workerFile(rank int) string     { return fmt.Sprintf("worker-%d.safetensors", rank) }
-
-// A folder is one checkpoint's in a place, complete or not.
-type folder struct {
-	steps uint64
-	files []string // names in the place
-}
-
-func (f *folder) complete() bool { return slices.Contains(f.files, f.name(manifestFile)) }
-
-func (f *folder) name(file string) string { return path.Join(stepFolder(f.steps), file) }
-
-// listFolders returns the folders that are in a place, steps rising.
-func listFolders(ctx context.Context, place checkpoint.Place) (found []folder, err error) {
-	names, err := place.List(ctx, "step-")
-	if err != nil {
-		return nil, fmt.Errorf("worker: look for checkpoints: %w", err)
-	}
-	for _, name := range names {
-		dir, _, _ := strings.Cut(name, "/")
-		number, _ := strings.CutPrefix(dir, "step-")
-		steps, err := strconv.ParseUint(number, 10, 64)
-		if err != nil || dir == name || dir != stepFolder(steps) {
-			continue
-		}
-		i := slices.IndexFunc(found, func(f folder) bool { return f.steps == steps })
-		if i < 0 {
-			i, found = len(found), append(found, folder{steps: steps})
-		}
-		found[i].files = append(found[i].files, name)
-	}
-	slices.SortFunc(found, func(a, b folder) int { return cmp.Compare(a.steps, b.steps) })
-	return found, nil
-}
-
 // readManifest reads that of a complete checkpoint.
-func readManifest(ctx context.Context, place checkpoint.Place, f *folder) (m manifest, err error) {
-	name := f.name(manifestFile)
-	file, err := place.Open(ctx, name)
+func readManifest(ctx context.Context, place checkpoint.Place, s *checkpoint.Step) (m manifest, err error) {
+	own, err := s.ReadManifest(ctx, place, &m)
 	if err != nil {
-		return m, fmt.Errorf("worker: read checkpoint: %w", err)
+		return m, err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	size, err := file.Size()
-	if err == nil && size > manifestLimit {
-		err = fmt.Errorf("got %d bytes, want at most %d", size, manifestLimit)
-	}
-	if err != nil {
-		return m, fmt.Errorf("worker: read checkpoint %s: %w", name, err)
-	}
-	text := make([]byte, size)
-	if n, err := file.ReadAt(text, 0); n < len(text) {
-		return m, fmt.Errorf("worker: read checkpoint %s: %w", name, err)
-	}
-	if err := json.Unmarshal(text, &m); err != nil {
-		return m, fmt.Errorf("worker: checkpoint %s is damaged (%w); remove its folder to resume from an older one", name, err)
-	}
-	if m.Version != m.position.version() || m.Steps != f.steps || m.Epoch < 0 || m.Step < 0 {
-		return m, fmt.Errorf("worker: checkpoint %s: got version %d, epoch %d, step %d, %d steps in all; want version 1 (2 with cuts), none below 0, and the folder's %d", name, m.Version, m.Epoch, m.Step, m.Steps, f.steps)
+	m.Manifest = own
+	name := s.Name(checkpoint.ManifestFile)
+	switch {
+	case m.Steps != s.Steps || m.Epoch < 0 || m.Step < 0 || m.Version < 1 || m.Workers < 0:
+		return m, fmt.Errorf("worker: checkpoint %s: %w: got version %d, epoch %d, step %d, %d workers, %d steps in all; want version 1 (2 with cuts), none below 0, and the folder's %d",
+			name, checkpoint.ErrDamaged, m.Version, m.Epoch, m.Step, m.Workers, m.Steps, s.Steps)
+	case m.Version != m.position.version():
+		return m, fmt.Errorf("worker: checkpoint %s: got version %d with %d cuts, want version 1 (2 with cuts): a later version of Paragon wrote it", name, m.Version, len(m.Cuts))
 	}
 	return m, nil
-}
-
-// manifestLimit is far more than a manifest takes.
-const manifestLimit = 16 << 20
-
-// writeManifest writes complete.json, whole or not at all.
-func writeManifest(ctx context.Context, place checkpoint.Place, m manifest) error {
-	text, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return err
-	}
-	return place.Write(ctx, path.Join(stepFolder(m.Steps), manifestFile), func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
 }

@@ -56,7 +56,7 @@ func (t *Trainer) pullFresh(ctx context.Context) error {
 		}
 	}
 	for s, state := range t.cfg.Programs[0].State() {
-		if err := t.cfg.Store.Pull(ctx, statePrefix+state.Name, t.stateValues(s)...); err != nil {
+		if err := t.cfg.Store.Pull(ctx, state.Name, t.stateValues(s)...); err != nil {
 			return fmt.Errorf("worker: pull %s: %w", state.Name, err)
 		}
 	}

@@ -270,7 +270,7 @@ func TestAJoinAndAStopTogether(t *testing.T) {
 // the checkpoint, leaves the others going: all its steps count.
 func TestALossBetweenEpochs(t *testing.T) {
 	for _, lost := range []int{0, 2} {
-		for _, when := range []string{"state/bn.running_mean", "evaluation"} {
+		for _, when := range []string{"bn.running_mean", "evaluation"} {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				die := func(ctx context.Context, w *elasticWorker, what string) {

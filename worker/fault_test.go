@@ -51,7 +51,7 @@ func (s *faultyStore) Pull(ctx context.Context, key string, outs ...[]float32) e
 func (s *faultyStore) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
 	kind := "exchange"
 	switch {
-	case strings.HasPrefix(key, "state/"):
+	case strings.Contains(key, ".running_"):
 		kind = "average"
 	case strings.HasPrefix(key, "paragon/"):
 		kind = "agree"

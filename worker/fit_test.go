@@ -57,6 +57,7 @@ type rigConfig struct {
 	bound    *uint64
 
 	compression kvstore.Compression // with a store that compresses
+	logger      *slog.Logger        // nil: none
 }
 
 func (c *rigConfig) options() (opts []kvstore.Option) {
@@ -102,7 +103,7 @@ func newRig(t *testing.T, cfg rigConfig) *fitRig {
 	evaluation := compile(t, loss, nn.Config{Inference: true, Share: r.programs[0], Outputs: G.Nodes{logits}})
 	trainer := newTrainer(t, worker.Config{
 		Store: r.store, Programs: r.programs, Optimizer: optim.Config{Name: "adam", LearningRate: 0.01}, UpdateOnWorker: cfg.onWorker, Compression: cfg.compression,
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: cmp.Or(cfg.logger, slog.New(slog.DiscardHandler)),
 	})
 	var err error
 	r.feed, err = worker.NewImageFeed(worker.ImageFeedConfig{

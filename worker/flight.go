@@ -54,15 +54,25 @@ func (f *flight) run(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	if err := writeManifest(ctx, f.place, f.manifest); err != nil {
+	if err := f.writeManifest(ctx); err != nil {
 		f.failed(ctx, err)
 		return
 	}
-	f.logger.Info("checkpoint written", "folder", stepFolder(f.steps), "epoch", f.manifest.Epoch, "step", f.manifest.Step, "took", time.Since(begin))
+	f.logger.Info("checkpoint written", "folder", checkpoint.StepFolder(f.steps), "epoch", f.manifest.Epoch, "step", f.manifest.Step, "took", time.Since(begin))
 	if err := prune(ctx, f.place, f.keep, f.steps); err != nil {
 		f.failed(ctx, fmt.Errorf("remove old checkpoint: %w", err))
 	}
 	f.complete.Store(true)
+}
+
+// writeManifest completes the checkpoint: with the checksums of all files as they lie there now.
+func (f *flight) writeManifest(ctx context.Context) error {
+	files, err := (&checkpoint.Step{Steps: f.steps}).FileSums(ctx, f.place, f.manifest.Workers)
+	if err != nil {
+		return err
+	}
+	f.manifest.Manifest = checkpoint.Sealed(files)
+	return checkpoint.WriteManifest(ctx, f.place, f.steps, f.manifest)
 }
 
 func (f *flight) writeParts(ctx context.Context) error {
@@ -72,7 +82,7 @@ func (f *flight) writeParts(ctx context.Context) error {
 	if !f.leads {
 		return nil
 	}
-	return f.snapshot.WriteTo(ctx, f.place, path.Join(stepFolder(f.steps), storeFile))
+	return f.snapshot.WriteTo(ctx, f.place, path.Join(checkpoint.StepFolder(f.steps), checkpoint.StoreFile))
 }
 
 // failed says at once what Fit learns later.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
@@ -15,12 +16,12 @@ import (
 // pushes have left out, the scale of a loss in few bits, and, with UpdateOnWorker or local steps, the parameters and the optimizer's state.
 
 // copyOwn returns a copy of what is the worker's own.
-func (t *Trainer) copyOwn(ctx context.Context) (meta map[string]string, tensors []checkpoint.Tensor, err error) {
+func (t *Trainer) copyOwn(ctx context.Context, steps uint64) (meta map[string]string, tensors []checkpoint.Tensor, err error) {
 	tensors, compression, err := t.residuals(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	meta = map[string]string{"format": "paragon-worker-1"}
+	meta = map[string]string{metaFormat: ownFormat, metaStep: fmt.Sprint(steps), metaRank: fmt.Sprint(t.cfg.Store.Rank())}
 	if compression != "" {
 		meta[metaCompression] = compression
 	}
@@ -33,13 +34,44 @@ func (t *Trainer) copyOwn(ctx context.Context) (meta map[string]string, tensors 
 	return meta, tensors, nil
 }
 
-// loadOwn reads the worker's own file into the programs; loadResiduals reads the rest.
-func (t *Trainer) loadOwn(ctx context.Context, place checkpoint.Place, name string) (err error) {
+// What a worker's own file says of itself.
+const (
+	metaFormat = "format"
+	metaStep   = "paragon.step"
+	metaRank   = "paragon.rank"
+	ownFormat  = "paragon-worker-2"
+	oldFormat  = "paragon-worker-1" // without checksums, step and rank
+)
+
+// ownFile is the name in a place of a worker's own file.
+func ownFile(steps uint64, rank int) string {
+	return path.Join(checkpoint.StepFolder(steps), checkpoint.WorkerFile(rank))
+}
+
+// verifyOwn checks that a file is that of a rank after so many steps, and whole.
+func verifyOwn(file *checkpoint.File, steps uint64, rank int) error {
+	meta := file.Metadata()
+	if meta[metaFormat] == oldFormat && !file.HasChecksums() {
+		return nil
+	}
+	if meta[metaFormat] != ownFormat || !file.HasChecksums() || meta[metaStep] != fmt.Sprint(steps) || meta[metaRank] != fmt.Sprint(rank) {
+		return fmt.Errorf("%s: %w: got format %q, step %q, rank %q, checksums %v; want %s of step %d and rank %d with checksums",
+			ownFile(steps, rank), checkpoint.ErrDamaged, meta[metaFormat], meta[metaStep], meta[metaRank], file.HasChecksums(), ownFormat, steps, rank)
+	}
+	return file.Verify()
+}
+
+// loadOwn reads a rank's own file, all of which it verifies first, into the programs; loadResiduals reads the rest.
+func (t *Trainer) loadOwn(ctx context.Context, place checkpoint.Place, steps uint64, rank int) (err error) {
+	name := ownFile(steps, rank)
 	file, err := checkpoint.OpenIn(ctx, place, name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := verifyOwn(file, steps, rank); err != nil {
+		return err
+	}
 	for _, own := range t.ownTensors() {
 		if err := file.ReadFloat32s(own.name, own.values); err != nil {
 			return err

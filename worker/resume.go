@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
@@ -30,7 +29,7 @@ func (s *saver) resume(ctx context.Context, feed Feed) (r resumed, err error) {
 		s.trainer.cfg.Logger.Info("no checkpoint to resume from: starting anew", "folder", s.cfg.Dir)
 		return r, nil
 	}
-	r.from = checkpoint.Join(s.cfg.Dir, stepFolder(m.Steps))
+	r.from = checkpoint.Join(s.cfg.Dir, checkpoint.StepFolder(m.Steps))
 	r.at, r.past, err = s.divide(m, feed)
 	if err == nil {
 		err = s.load(ctx, m, r.from)
@@ -47,25 +46,8 @@ func (s *saver) resume(ctx context.Context, feed Feed) (r resumed, err error) {
 // mix its own with those of another run.
 func (s *saver) newest(ctx context.Context) (m manifest, err error) {
 	if s.cfg.Dir != "" && s.trainer.cfg.Store.Rank() == 0 {
-		folders, err := listFolders(ctx, s.place)
-		if err != nil {
+		if m, err = s.choose(ctx); err != nil {
 			return m, err
-		}
-		for _, f := range slices.Backward(folders) {
-			if f.complete() {
-				if m, err = readManifest(ctx, s.place, &f); err != nil {
-					return m, err
-				}
-				break
-			}
-		}
-		if m.Version != 0 && !s.cfg.Resume {
-			return m, fmt.Errorf("worker: folder %s has checkpoints of another run, the newest after %d steps: resume it, remove them, or take another folder", s.cfg.Dir, m.Steps)
-		}
-		if m.Version != 0 {
-			if err := s.clear(ctx); err != nil {
-				return m, err
-			}
 		}
 	}
 	cuts := cutNumbers(m.Cuts)
@@ -141,14 +123,14 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 // load brings the checkpoint in a folder to the store and the programs.
 func (s *saver) load(ctx context.Context, m manifest, from string) error {
 	store := s.trainer.cfg.Store
-	own := path.Join(stepFolder(m.Steps), workerFile(store.Rank()))
-	err := s.trainer.loadOwn(ctx, s.place, own)
+	own := true
+	err := s.trainer.loadOwn(ctx, s.place, m.Steps, store.Rank())
 	if errors.Is(err, fs.ErrNotExist) && store.Rank() != 0 {
 		// The rank is new, or was lost while it saved, or (dist_async) rank 0 saved alone.
-		first := s.trainer.loadOwn(ctx, s.place, path.Join(stepFolder(m.Steps), workerFile(0)))
+		first := s.trainer.loadOwn(ctx, s.place, m.Steps, 0)
 		if first == nil {
 			s.trainer.cfg.Logger.Info("no file of this rank in the checkpoint: running statistics are those of rank 0", "rank", store.Rank())
-			own, err = "", nil // what rank 0's pushes have left out is not this worker's
+			own, err = false, nil // what rank 0's pushes have left out is not this worker's
 		} else if !errors.Is(first, fs.ErrNotExist) {
 			err = first
 		}
@@ -158,14 +140,14 @@ func (s *saver) load(ctx context.Context, m manifest, from string) error {
 		return fmt.Errorf("%w; each worker needs its own file or that of rank 0: bring it there, or share the folder", err)
 	case err != nil:
 		return err
-	case s.trainer.local != nil && s.trainer.local.done > 0 && (own == "" || m.Workers != store.NumWorkers()):
+	case s.trainer.local != nil && s.trainer.local.done > 0 && (!own || m.Workers != store.NumWorkers()):
 		return fmt.Errorf("it was written in the middle of a round of local steps by %d workers and this job has %d, or rank %d has no file of its own in it; go on with as many and all files, or from the end of an epoch", m.Workers, store.NumWorkers(), store.Rank())
 	}
-	if err := store.Load(ctx, checkpoint.Join(from, storeFile)); err != nil {
+	if err := store.Load(ctx, checkpoint.Join(from, checkpoint.StoreFile)); err != nil {
 		return err
 	}
-	if own != "" {
-		if err := s.trainer.loadResiduals(ctx, s.place, own); err != nil {
+	if own {
+		if err := s.trainer.loadResiduals(ctx, s.place, ownFile(m.Steps, store.Rank())); err != nil {
 			return err
 		}
 	}

@@ -94,7 +94,7 @@ func TestResumeNamesWhatItRefuses(t *testing.T) {
 		change func(t *testing.T, folder string, cfg *rigConfig)
 		want   string
 	}{
-		{"half a manifest", manifest(`{"version": 1,`), "complete.json is damaged"},
+		{"half a manifest", manifest(`{"version": 1,`), "complete.json: damaged file"},
 		{"a later version", manifest(`{"version": 2, "steps": 24, "epoch": 2, "step": 8, "workers": 1, "steps_per_epoch": 8}`), "got version 2"},
 		{"another step", manifest(`{"version": 1, "steps": 23, "epoch": 2, "step": 8, "workers": 1, "steps_per_epoch": 8}`), "23 steps in all; want version 1 (2 with cuts), none below 0, and the folder's 24"},
 		{"a negative step", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": -8, "workers": 1, "steps_per_epoch": 8}`), "step -8"},
@@ -106,7 +106,7 @@ func TestResumeNamesWhatItRefuses(t *testing.T) {
 			if err := os.Remove(filepath.Join(folder, "worker-0.safetensors")); err != nil {
 				t.Fatal(err)
 			}
-		}, "each worker needs its own file"},
+		}, "worker-0.safetensors: damaged file: it is missing"},
 		{"half an own file", cut("worker-0.safetensors"), "worker-0.safetensors"},
 		{"half a store", cut("store.safetensors"), "store.safetensors"},
 		{"the update on the worker", func(_ *testing.T, _ string, cfg *rigConfig) { cfg.onWorker = true }, "param/conv.weight"},

@@ -154,11 +154,11 @@ func (s *saver) begin(ctx context.Context, at position) error {
 		s.ranks = append(s.ranks, rank)
 	}
 	f := &flight{
-		place: s.place, logger: s.trainer.cfg.Logger, name: path.Join(stepFolder(at.Steps), workerFile(rank)), steps: at.Steps,
+		place: s.place, logger: s.trainer.cfg.Logger, name: path.Join(checkpoint.StepFolder(at.Steps), checkpoint.WorkerFile(rank)), steps: at.Steps,
 		written: make(chan struct{}), all: make(chan struct{}), done: make(chan struct{}),
 	}
 	var err error
-	if f.metadata, f.tensors, err = s.trainer.copyOwn(ctx); err != nil {
+	if f.metadata, f.tensors, err = s.trainer.copyOwn(ctx, at.Steps); err != nil {
 		return fail(err)
 	}
 	ctx, f.cancel = context.WithCancel(ctx)
@@ -232,14 +232,14 @@ func (s *saver) pruneOwn(f *flight) error {
 		return nil
 	}
 	ctx := context.Background()
-	folders, err := listFolders(ctx, s.place)
+	folders, err := checkpoint.ListSteps(ctx, s.place)
 	if err != nil {
 		return err
 	}
-	folders = slices.DeleteFunc(folders, func(x folder) bool { return x.steps > f.steps }) // rank 0 may be ahead
+	folders = slices.DeleteFunc(folders, func(x checkpoint.Step) bool { return x.Steps > f.steps }) // rank 0 may be ahead
 	for _, x := range folders[:max(0, len(folders)-s.cfg.Keep)] {
 		for _, rank := range s.ranks {
-			if err := s.place.Remove(ctx, x.name(workerFile(rank))); err != nil {
+			if err := s.place.Remove(ctx, x.Name(checkpoint.WorkerFile(rank))); err != nil {
 				return fmt.Errorf("worker: remove old checkpoint: %w", err)
 			}
 		}
@@ -249,28 +249,37 @@ func (s *saver) pruneOwn(f *flight) error {
 
 // prune removes all but the newest checkpoints, and what crashes have left, up to a step.
 func prune(ctx context.Context, place checkpoint.Place, keep int, upTo uint64) error {
-	folders, err := listFolders(ctx, place)
+	folders, err := checkpoint.ListSteps(ctx, place)
 	if err != nil {
 		return err
 	}
 	complete := 0
 	for _, x := range slices.Backward(folders) {
-		if x.steps > upTo {
+		if x.Steps > upTo {
 			continue
 		}
-		if x.complete() {
+		if x.Complete() {
 			if complete++; complete <= keep {
 				continue
 			}
-			// The manifest goes first: a folder half removed is no checkpoint.
-			if err := place.Remove(ctx, x.name(manifestFile)); err != nil {
-				return err
-			}
 		}
-		for _, name := range x.files {
-			if err := place.Remove(ctx, name); err != nil {
-				return err
-			}
+		if err := removeStep(ctx, place, &x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeStep removes a checkpoint. The manifest goes first: a folder half removed is no checkpoint.
+func removeStep(ctx context.Context, place checkpoint.Place, x *checkpoint.Step) error {
+	if x.Complete() {
+		if err := place.Remove(ctx, x.Name(checkpoint.ManifestFile)); err != nil {
+			return err
+		}
+	}
+	for _, name := range x.Files {
+		if err := place.Remove(ctx, name); err != nil {
+			return err
 		}
 	}
 	return nil

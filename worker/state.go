@@ -7,18 +7,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// statePrefix opens the keys of running statistics, which the store averages and no optimizer touches.
-const statePrefix = "state/"
-
-// initState gives the running statistics their keys; rank 0's first values count.
+// initState gives the running statistics their keys, which the store averages and no optimizer touches; rank 0's first values count. A key is
+// the statistic's own name, that of PyTorch: bn1.running_mean.
 func (t *Trainer) initState(ctx context.Context) error {
 	for s, state := range t.cfg.Programs[0].State() {
-		key := statePrefix + state.Name
-		if err := t.cfg.Store.InitAverage(ctx, key, state.Value); err != nil {
-			return fmt.Errorf("worker: init %s: %w", key, err)
+		if err := t.cfg.Store.InitAverage(ctx, state.Name, state.Value); err != nil {
+			return fmt.Errorf("worker: init %s: %w", state.Name, err)
 		}
-		if err := t.cfg.Store.Pull(ctx, key, t.stateValues(s)...); err != nil {
-			return fmt.Errorf("worker: pull first value of %s: %w", key, err)
+		if err := t.cfg.Store.Pull(ctx, state.Name, t.stateValues(s)...); err != nil {
+			return fmt.Errorf("worker: pull first value of %s: %w", state.Name, err)
 		}
 	}
 	return nil
@@ -53,7 +50,7 @@ func (t *Trainer) AverageState(ctx context.Context) error {
 				pushed = [][]float32{make([]float32, len(values[0]))}
 			}
 			group.Go(func() error {
-				if err := t.cfg.Store.PushPull(ctx, statePrefix+state.Name, pushed, values); err != nil {
+				if err := t.cfg.Store.PushPull(ctx, state.Name, pushed, values); err != nil {
 					return fmt.Errorf("worker: average %s: %w", state.Name, err)
 				}
 				return nil

@@ -180,6 +180,9 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 		if err := initialise(ctx, p.Name, p.Value); err != nil {
 			return nil, fmt.Errorf("worker: init %s: %w", p.Name, err)
 		}
+		if err := cfg.Store.SetShape(p.Name, p.Shape...); err != nil {
+			return nil, fmt.Errorf("worker: %w", err)
+		}
 		for _, program := range holders {
 			own := program.Params()[i]
 			grads[i] = append(grads[i], own.Gradient)

@@ -139,3 +139,12 @@ func (p place) Remove(ctx context.Context, name string) error {
 }
 
 func (place) Close() error { return nil }
+
+// Change changes what a file holds.
+func (b *Bucket) Change(name string, change func(content []byte)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	content := slices.Clone(b.files[name])
+	change(content)
+	b.files[name] = content
+}

@@ -1,0 +1,108 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/paragon-train/paragon/checkpoint"
+)
+
+// A DamageError ends Fit when the checkpoint to resume from is damaged. Nothing has changed then.
+type DamageError struct {
+	Folder string // of the checkpoint
+	Err    error  // names the file and the tensor
+	// Whole is the number of steps of the newest older checkpoint that is whole, for CheckpointConfig.ResumeStep; 0: there is none.
+	Whole uint64
+}
+
+func (e *DamageError) Error() string {
+	if e.Whole == 0 {
+		return fmt.Sprintf("worker: checkpoint %s cannot be resumed from: %v; there is no older one that is whole", e.Folder, e.Err)
+	}
+	return fmt.Sprintf("worker: checkpoint %s cannot be resumed from: %v; the newest whole one is %s: resume from it with CheckpointConfig.ResumeStep %d",
+		e.Folder, e.Err, checkpoint.StepFolder(e.Whole), e.Whole)
+}
+
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// choose finds the checkpoint to go on from, all of it verified; Version 0: none. What stands in its way is removed: newer ones that are
+// damaged, and what was never completed.
+func (s *saver) choose(ctx context.Context) (m manifest, err error) {
+	all, err := checkpoint.ListSteps(ctx, s.place)
+	if err != nil {
+		return m, err
+	}
+	all = slices.DeleteFunc(all, func(x checkpoint.Step) bool { return !x.Complete() })
+	switch {
+	case len(all) == 0 && s.cfg.ResumeStep > 0:
+		return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has no checkpoint", s.cfg.ResumeStep, s.cfg.Dir)
+	case len(all) == 0:
+		return m, nil
+	case !s.cfg.Resume:
+		return m, fmt.Errorf("worker: folder %s has checkpoints of another run, the newest after %d steps: resume it, remove them, or take another folder", s.cfg.Dir, all[len(all)-1].Steps)
+	}
+	var broken []checkpoint.Step
+	for len(all) > 0 {
+		x := all[len(all)-1]
+		all = all[:len(all)-1]
+		wanted := s.cfg.ResumeStep == 0 || s.cfg.ResumeStep == x.Steps
+		m, err := s.verify(ctx, &x)
+		switch {
+		case err == nil && wanted:
+			return m, s.makeWay(ctx, m, broken)
+		case err == nil && x.Steps > s.cfg.ResumeStep:
+			return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has a newer checkpoint that is whole, after %d steps: resume from that, or move it elsewhere first",
+				s.cfg.ResumeStep, s.cfg.Dir, x.Steps)
+		case x.Steps < s.cfg.ResumeStep:
+			return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has no such checkpoint; the nearest older one is after %d steps", s.cfg.ResumeStep, s.cfg.Dir, x.Steps)
+		case !errors.Is(err, checkpoint.ErrDamaged):
+			return m, err
+		case wanted && (!s.cfg.Fallback || len(all) == 0):
+			return m, s.damageOf(ctx, &x, err, all)
+		}
+		s.trainer.cfg.Logger.Warn("a checkpoint is damaged: looking for an older one", "folder", s.uri(x.Steps), "error", err)
+		broken = append(broken, x)
+	}
+	return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has no such checkpoint", s.cfg.ResumeStep, s.cfg.Dir)
+}
+
+// verify reads all files of a checkpoint that this worker sees.
+func (s *saver) verify(ctx context.Context, x *checkpoint.Step) (manifest, error) {
+	m, err := readManifest(ctx, s.place, x)
+	if err != nil {
+		return m, err
+	}
+	return m, x.Verify(ctx, s.place, m.Manifest)
+}
+
+// makeWay removes what would get mixed with what the run writes from now on.
+func (s *saver) makeWay(ctx context.Context, m manifest, broken []checkpoint.Step) error {
+	if m.Checksum == "" {
+		s.trainer.cfg.Logger.Warn("the checkpoint has no checksums, as an older version of Paragon wrote it: it is not verified", "folder", s.uri(m.Steps))
+	}
+	for _, x := range broken {
+		if err := removeStep(ctx, s.place, &x); err != nil {
+			return fmt.Errorf("worker: remove damaged checkpoint: %w", err)
+		}
+		s.trainer.cfg.Logger.Warn("removed a damaged checkpoint: resuming from an older one", "folder", s.uri(x.Steps), "resumes from", s.uri(m.Steps))
+	}
+	return s.clear(ctx)
+}
+
+// damageOf makes the error of a damaged checkpoint; older ones come before it.
+func (s *saver) damageOf(ctx context.Context, x *checkpoint.Step, damage error, older []checkpoint.Step) error {
+	e := &DamageError{Folder: s.uri(x.Steps), Err: damage}
+	for _, y := range slices.Backward(older) {
+		if _, err := s.verify(ctx, &y); err == nil {
+			e.Whole = y.Steps
+			break
+		}
+	}
+	return e
+}
+
+func (s *saver) uri(steps uint64) string {
+	return checkpoint.Join(s.cfg.Dir, checkpoint.StepFolder(steps))
+}
