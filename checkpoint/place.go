@@ -159,6 +159,22 @@ func SaveTo(ctx context.Context, place Place, name string, metadata map[string]s
 	return nil
 }
 
+// SaveURI is Save to what a URI names.
+func SaveURI(ctx context.Context, uri string, metadata map[string]string, tensors []Tensor) error {
+	if file, err := LocalPath(uri); err == nil {
+		return Save(file, metadata, tensors)
+	}
+	at, name, err := SplitURI(uri)
+	if err != nil {
+		return err
+	}
+	place, err := OpenPlace(ctx, at)
+	if err != nil {
+		return err
+	}
+	return errors.Join(SaveTo(ctx, place, name, metadata, tensors), place.Close())
+}
+
 // OpenIn is Open in a place.
 func OpenIn(ctx context.Context, place Place, name string) (*File, error) {
 	r, err := place.Open(ctx, name)

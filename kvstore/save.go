@@ -7,6 +7,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/wire"
 )
@@ -21,7 +22,7 @@ import (
 const (
 	metaStore     = "paragon.store"
 	metaOptimizer = "paragon.optimizer"
-	metaKeys      = "paragon.keys"
+	metaKeys      = checkpoint.StoreKeys
 	layout        = "2"
 	oldLayout     = "1"
 )

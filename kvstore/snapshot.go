@@ -90,25 +90,14 @@ func (n *Snapshot) Wait() error {
 
 // Write writes the file that Save writes. uri is as for Save.
 func (n *Snapshot) Write(ctx context.Context, uri string) error {
-	if file, err := checkpoint.LocalPath(uri); err == nil {
-		meta, err := n.metadata()
-		if err == nil {
-			err = checkpoint.Save(file, meta, n.tensors)
-		}
-		if err != nil {
-			return fmt.Errorf("kvstore: save: %w", err) // which names the path
-		}
-		return nil
+	meta, err := n.metadata()
+	if err == nil {
+		err = checkpoint.SaveURI(ctx, uri, meta, n.tensors)
 	}
-	at, name, err := checkpoint.SplitURI(uri)
 	if err != nil {
-		return fmt.Errorf("kvstore: save: %w", unsupported(err))
+		return fmt.Errorf("kvstore: save: %w", unsupported(err)) // which names the path
 	}
-	place, err := checkpoint.OpenPlace(ctx, at)
-	if err != nil {
-		return fmt.Errorf("kvstore: save: %w", unsupported(err))
-	}
-	return errors.Join(n.WriteTo(ctx, place, name), place.Close())
+	return nil
 }
 
 // WriteTo is Write to a file of a place.

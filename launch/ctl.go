@@ -28,7 +28,7 @@ func runCtl(args []string, stdout, stderr io.Writer) int {
 		ErrWriter:       stderr,
 		ExitErrHandler:  func(*cli.Context, error) {},
 		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return usageError{fmt.Errorf("launch ctl: %w", err)} },
-		Commands:        []*cli.Command{statusCommand(), whyCommand(), addCommand(), removeCommand(), addServerCommand(), removeServerCommand(), planCommand()},
+		Commands:        []*cli.Command{statusCommand(), whyCommand(), addCommand(), removeCommand(), addServerCommand(), removeServerCommand(), planCommand(), exportCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return usagef("ctl: there is no %q; there are status, why, add, remove, add-server, remove-server and plan", c.Args().First())

@@ -60,7 +60,8 @@ then 2 s, 4 s and so on, --rejoin times in a row at most; before all have joined
 for it. With --backups 1 a server may be lost,
 too. A scheduler that dies is started again at once, and training goes on meanwhile. A job that
 fails all the same is started again from its newest checkpoint, --restarts times, with
-PARAGON_RESUME=1 in the environment: examples/cifar10 --checkpoint-dir then resumes.
+PARAGON_RESUME=1 in the environment: examples/cifar10 --checkpoint-dir then resumes. A damaged
+checkpoint is passed over for the newest whole one then (worker.CheckpointConfig.Fallback).
 
 With --gpus each worker sees its own GPUs of its host, by UUID in CUDA_VISIBLE_DEVICES (-1 for none),
 and calls them cuda:0, cuda:1 and so on. A host with too few is an error.

@@ -69,6 +69,8 @@ func (c *CheckpointConfig) Validate() error {
 		return fmt.Errorf("worker: CheckpointConfig.Keep is %d, want 0 or more", c.Keep)
 	case c.ResumeStep > 0 && !c.Resume:
 		return fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and Resume is false, want true", c.ResumeStep)
+	case c.ResumeStep > 0 && c.Fallback:
+		return fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and Fallback is true, want one of them: Fallback takes the newest whole checkpoint", c.ResumeStep)
 	case c.Resume && c.Dir == "":
 		return errors.New("worker: CheckpointConfig.Resume is true and Dir is empty, want the folder to resume from")
 	}

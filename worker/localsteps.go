@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
@@ -166,7 +167,7 @@ func joinNumber(value []float32) (n uint64) {
 func (l *localSteps) tensors() []ownTensor {
 	splitNumber(l.numbers, uint64(l.done))
 	splitNumber(l.numbers[pieces:], l.examples)
-	return []ownTensor{{"local/round", []int{len(l.numbers)}, l.numbers}}
+	return []ownTensor{{checkpoint.OwnRound, []int{len(l.numbers)}, l.numbers}}
 }
 
 // loaded takes over what a checkpoint brought into tensors. The anchors are the servers' values.

@@ -136,7 +136,7 @@ func (t *Trainer) ownTensors() []ownTensor {
 	var tensors []ownTensor
 	for d, program := range t.cfg.Programs {
 		for _, s := range program.State() {
-			tensors = append(tensors, ownTensor{fmt.Sprintf("device%d/%s", d, s.Name), s.Shape, s.Value})
+			tensors = append(tensors, ownTensor{checkpoint.OwnState(d, s.Name), s.Shape, s.Value})
 		}
 	}
 	if t.update == nil {
@@ -146,7 +146,7 @@ func (t *Trainer) ownTensors() []ownTensor {
 		tensors = append(tensors, t.local.tensors()...)
 	}
 	for i, p := range t.cfg.Programs[0].Params() {
-		tensors = append(tensors, ownTensor{"param/" + p.Name, p.Shape, p.Value})
+		tensors = append(tensors, ownTensor{checkpoint.OwnParam + p.Name, p.Shape, p.Value})
 		for _, slot := range t.update.states[i].Slots {
 			tensors = append(tensors, ownTensor{"optim/" + slot.Name + "/" + p.Name, p.Shape, slot.Values})
 		}

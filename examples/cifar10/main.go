@@ -38,9 +38,18 @@ func main() {
 		fmt.Fprintln(os.Stderr, "cifar10: stopped as asked")
 		os.Exit(143)
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "cifar10:", err)
+		fmt.Fprintln(os.Stderr, "cifar10:", withFlags(err))
 		os.Exit(1)
 	}
+}
+
+// withFlags says of a damaged checkpoint which flags go on from the one before it.
+func withFlags(err error) error {
+	var damaged *worker.DamageError
+	if errors.As(err, &damaged) && damaged.Whole > 0 {
+		return fmt.Errorf("%w (--resume --resume-step %d)", err, damaged.Whole)
+	}
+	return err
 }
 
 func newApp() *cli.App {
@@ -113,6 +122,7 @@ type settings struct {
 	outerMomentum  float64
 	updateOnWorker bool
 	checkpoint     worker.CheckpointConfig
+	initFrom       string
 	out            string
 	printHash      bool
 
@@ -143,6 +153,8 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--outer-lr is %v, want above 0", s.outerRate)
 	case s.checkpoint.Resume && s.checkpoint.Dir == "":
 		return errors.New("--resume needs --checkpoint-dir, the folder to resume from")
+	case s.checkpoint.ResumeStep > 0 && !s.checkpoint.Resume:
+		return errors.New("--resume-step needs --resume")
 	case s.checkpoint.EverySteps < 0:
 		return fmt.Errorf("--checkpoint-steps is %d, want at least 1, or 0 for none", s.checkpoint.EverySteps)
 	case s.checkpoint.Every < 0:
@@ -230,15 +242,24 @@ func flags() []cli.Flag {
 		&cli.IntFlag{Name: "checkpoint-steps", Usage: "save after so many steps, besides the end of each epoch"},
 		&cli.DurationFlag{Name: "checkpoint-every", Usage: "save whenever so much time has passed, such as 10m, besides the end of each epoch; not with dist_async"},
 		&cli.BoolFlag{Name: "resume", Usage: "go on from the newest checkpoint in --checkpoint-dir; launch --restarts sets it when it starts the job again", EnvVars: []string{"PARAGON_RESUME"}},
+		&cli.Uint64Flag{Name: "resume-step", Usage: "with --resume: go on from the checkpoint after so many steps, where newer ones are damaged (0: the newest)"},
+		&cli.StringFlag{Name: "init-from", Usage: "begin with the model in a file: PyTorch's state dict (.safetensors), or a checkpoint"},
 		&cli.StringFlag{Name: "out", Value: "out", Usage: "folder for the picture of the curves"},
 		&cli.BoolFlag{Name: "print-hash", Usage: "print the SHA-256 of the parameters at the end"},
 	}
 }
 
-// resumes tells whether to resume. A job without checkpoints that launch starts again begins anew.
-func resumes(c *cli.Context) bool {
-	again := c.String("checkpoint-dir") == "" && os.Getenv("PARAGON_RESUME") != ""
-	return c.Bool("resume") && !again
+// checkpoints tells where and when to save, and whether to resume. A job without checkpoints that launch starts again begins anew; one with
+// checkpoints goes on from the newest whole one.
+func checkpoints(c *cli.Context) worker.CheckpointConfig {
+	cfg := worker.CheckpointConfig{
+		Dir: c.String("checkpoint-dir"), EverySteps: c.Int("checkpoint-steps"), Every: c.Duration("checkpoint-every"),
+		Resume: c.Bool("resume"), ResumeStep: c.Uint64("resume-step"),
+	}
+	if os.Getenv("PARAGON_RESUME") != "" {
+		cfg.Resume, cfg.ResumeStep, cfg.Fallback = cfg.Resume && cfg.Dir != "", 0, true
+	}
+	return cfg
 }
 
 func fromFlags(c *cli.Context) settings {
@@ -259,7 +280,7 @@ func fromFlags(c *cli.Context) settings {
 			Threshold: float32(c.Float64("compression-threshold")), Scale: scale, Pull: c.String("compression-pull"),
 		},
 		staleness: c.Int("staleness"), localSteps: c.Int("local-steps"), outerRate: c.Float64("outer-lr"), outerMomentum: c.Float64("outer-momentum"),
-		checkpoint: worker.CheckpointConfig{Dir: c.String("checkpoint-dir"), EverySteps: c.Int("checkpoint-steps"), Every: c.Duration("checkpoint-every"), Resume: resumes(c)},
-		out:        c.String("out"), printHash: c.Bool("print-hash"),
+		checkpoint: checkpoints(c), initFrom: c.String("init-from"),
+		out: c.String("out"), printHash: c.Bool("print-hash"),
 	}
 }

@@ -59,6 +59,42 @@ func TestAJobThatIsStartedAgainResumes(t *testing.T) {
 	}
 }
 
+// By hand a damaged checkpoint is an error with the flags that go on from the one before it; a job that launch starts again takes that by itself. A
+// model of a checkpoint is a beginning, too.
+func TestADamagedCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	flags := []string{"--out", t.TempDir(), "--width", "2", "--checkpoint-dir", dir, "--checkpoint-steps", "1", "--epochs", "1"}
+	if err := cifar10(t, flags...); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "step-00000003", "store.safetensors")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)/2] ^= 1
+	if err := os.WriteFile(path, content, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	err = cifar10(t, append(flags, "--resume")...)
+	if err == nil || !strings.Contains(withFlags(err).Error(), "(--resume --resume-step 2)") || !strings.Contains(err.Error(), "store.safetensors: tensor ") {
+		t.Errorf("resume: got error %v, want one that names the tensor and --resume-step 2", err)
+	}
+	if err := cifar10(t, append(flags, "--resume-step", "2")...); err == nil || !strings.Contains(err.Error(), "needs --resume") {
+		t.Errorf("without --resume: got error %v", err)
+	}
+	if err := cifar10(t, "--out", t.TempDir(), "--width", "2", "--max-steps", "1", "--init-from", filepath.Join(dir, "step-00000002")); err != nil {
+		t.Errorf("--init-from: %v", err)
+	}
+	if err := cifar10(t, "--out", t.TempDir(), "--width", "2", "--max-steps", "1", "--init-from", dir); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("--init-from a damaged checkpoint: got error %v", err)
+	}
+	t.Setenv("PARAGON_RESUME", "1")
+	if err := cifar10(t, flags...); err != nil {
+		t.Errorf("started again: %v", err)
+	}
+}
+
 func TestTrainsWithOtherFlags(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("makes three more whole ResNet18: runs with PARAGON_TEST_SLOW=1 (make slowtest)")

@@ -66,6 +66,13 @@ func train(ctx context.Context, s settings) (err error) {
 	if store.Rank() == 0 {
 		fmt.Println(memoryPlan(programs, s.devices))
 	}
+	if s.initFrom != "" {
+		unused, err := worker.ImportModel(ctx, programs[0], s.initFrom)
+		if err != nil {
+			return fmt.Errorf("--init-from: %w", err)
+		}
+		fmt.Printf("Model of %s; not used: %q\n", s.initFrom, unused)
+	}
 	normalise := data.Augment{Mean: data.CIFAR10Mean, Std: data.CIFAR10Std}
 	augment := normalise
 	if s.augment {

@@ -1,0 +1,114 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An Exported tells what Export wrote.
+type Exported struct {
+	From     string // the file or the checkpoint's folder
+	Steps    uint64 // taken; 0: not known
+	Tensors  int
+	Bytes    int64
+	Verified bool     // what was read had checksums
+	Flat     bool     // what was read had no shapes, as an older version wrote it: a convolution's weight is one long row
+	LeftOut  []string // open vocabularies, which PyTorch has nothing like
+}
+
+// Export writes a model's state dict as a safetensors file that PyTorch loads as it is:
+//
+//	model.load_state_dict(safetensors.torch.load_file("model.safetensors"))
+//
+// It holds the parameters and batch normalisation's running statistics under their own names, which are PyTorch's where the model's layers are named as there
+// (nn.ResNet18 and its kin as torchvision's resnet18), with PyTorch's layouts: a convolution's weight is (out, in, height, width), a linear layer's (out, in),
+// a table of embeddings (rows, length). num_batches_tracked is the number of steps. The optimizer's state stays behind.
+//
+// from is a job's place of checkpoints, of which it takes the newest; one checkpoint's folder in it; or a file of kvstore's Save. It is verified first. Where
+// workers update the parameters it takes theirs, else the store's; statistics are the mean over all devices of the workers whose files are there.
+func Export(ctx context.Context, from, to string) (_ *Exported, err error) {
+	m, err := openModel(ctx, from)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: export %s: %w", from, err)
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	e := &Exported{From: m.from, Steps: m.steps, Verified: m.summed, Flat: m.flat, LeftOut: m.leftOut}
+	var tensors []Tensor
+	for _, name := range m.names() {
+		a := m.arrays[name]
+		n, err := elements(a.shape)
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint: export %s: %q: %w", m.from, name, err)
+		}
+		values := make([]float32, n) // no more than the file has
+		if err := a.read(values); err != nil {
+			return nil, fmt.Errorf("checkpoint: export %s: %w", m.from, err)
+		}
+		tensors = append(tensors, Float32s(name, a.shape, values))
+		e.Bytes += 4 * n
+		if layer, ok := strings.CutSuffix(name, runningMean); ok && m.steps > 0 && m.arrays[layer+batches] == nil {
+			tensors = append(tensors, Int64s(layer+batches, nil, []int64{int64(m.steps)}))
+			e.Bytes += 8
+		}
+	}
+	if e.Tensors = len(tensors); e.Tensors == 0 {
+		return nil, fmt.Errorf("checkpoint: export %s: got no parameters there", m.from)
+	}
+	return e, SaveURI(ctx, to, map[string]string{"format": "pt"}, tensors) // as PyTorch's library marks its own
+}
+
+// What PyTorch calls a batch normalisation's statistics.
+const (
+	runningMean = ".running_mean"
+	batches     = ".num_batches_tracked"
+)
+
+// An Array is where Import puts a parameter or statistic.
+type Array struct {
+	Name   string
+	Shape  []int
+	Values []float32
+}
+
+// Import reads a model's parameters and statistics into arrays, such as those of a program that is to start from them: from PyTorch's state dict in a
+// safetensors file (safetensors.torch.save_file), or from whatever Export reads. Types F64, F32, F16 and BF16 are read. An array that is not there, or there
+// with another shape, is an error, and before all of them have been read and verified none is changed. It returns the names for which there was no array.
+func Import(ctx context.Context, from string, into []Array) (unused []string, err error) {
+	m, err := openModel(ctx, from)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: import %s: %w", from, err)
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	wanted := map[string]bool{}
+	read := make([][]float32, len(into))
+	for i, to := range into {
+		a := m.arrays[to.Name]
+		if a == nil {
+			return nil, fmt.Errorf("checkpoint: import %s: %q: %w", m.from, to.Name, ErrNoTensor)
+		}
+		n, err := elements(a.shape)
+		if err == nil && (n != int64(len(to.Values)) || !m.flat && !slices.Equal(a.shape, to.Shape)) {
+			err = fmt.Errorf("got shape %v, want %v", a.shape, to.Shape)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint: import %s: %q: %w", m.from, to.Name, err)
+		}
+		read[i] = make([]float32, n)
+		if err := a.read(read[i]); err != nil {
+			return nil, fmt.Errorf("checkpoint: import %s: %w", m.from, err)
+		}
+		wanted[to.Name] = true
+	}
+	for i, to := range into {
+		copy(to.Values, read[i])
+	}
+	for _, name := range m.names() {
+		if !wanted[name] && !strings.HasSuffix(name, batches) {
+			unused = append(unused, name)
+		}
+	}
+	return append(unused, m.leftOut...), nil
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/checkpoint"
+)
+
+func exportCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "export",
+		Usage:     "write a checkpoint's model as a file that PyTorch loads",
+		ArgsUsage: "CHECKPOINTS MODEL.safetensors",
+		Description: `Writes the parameters and the running statistics of a checkpoint as a state dict, without a job:
+
+   launch ctl export ckpt model.safetensors                     the newest checkpoint in ckpt
+   launch ctl export ckpt/step-00001000 model.safetensors       this one
+   launch ctl export saved.safetensors model.safetensors        a file of the store's Save
+
+   model = torchvision.models.resnet18(num_classes=10)          # ResNet18 with the ImageNet stem
+   model.load_state_dict(safetensors.torch.load_file("model.safetensors"))
+
+Names and layouts are PyTorch's; the optimizer's state stays behind. What is read is verified. For a .pth file: torch.save(safetensors.torch.load_file(
+"model.safetensors"), "model.pth"). In a program: checkpoint.Export, and checkpoint.Import for the other way.`,
+		HideHelpCommand: true,
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return usageError{fmt.Errorf("launch ctl export: %w", err)}
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 2 || !strings.HasSuffix(c.Args().Get(1), ".safetensors") {
+				return usagef("ctl export: got %q, want a checkpoint and a file .safetensors: launch ctl export ckpt model.safetensors", c.Args().Slice())
+			}
+			e, err := checkpoint.Export(c.Context, c.Args().Get(0), c.Args().Get(1))
+			if err != nil {
+				return fmt.Errorf("launch: ctl export: %w", err)
+			}
+			if !e.Verified {
+				fmt.Fprintf(c.App.ErrWriter, "launch: %s has no checksums, as an older version wrote it: it is not verified\n", e.From)
+			}
+			if e.Flat {
+				fmt.Fprintf(c.App.ErrWriter, "launch: %s has no shapes, as an older version wrote it: PyTorch will not take weights of more than one dimension. Resume it and let it save once\n", e.From)
+			}
+			if len(e.LeftOut) > 0 {
+				fmt.Fprintf(c.App.ErrWriter, "launch: left out, as PyTorch has no open vocabularies: %s\n", strings.Join(e.LeftOut, ", "))
+			}
+			_, err = fmt.Fprintf(c.App.Writer, "wrote %d tensors, %d bytes, of %s after %d steps: %s\n", e.Tensors, e.Bytes, e.From, e.Steps, c.Args().Get(1))
+			return err
+		},
+	}
+}
