@@ -142,6 +142,9 @@ func writeFolder(path string, write func(dir string) error, sync bool) (int64, e
 		bytes, err = syncTree(temp, sync)
 	}
 	if err == nil {
+		err = writeSums(temp, sync)
+	}
+	if err == nil {
 		if err = os.RemoveAll(path); err == nil { // left by a crash, and not in the log
 			err = os.Rename(temp, path)
 		}

@@ -17,7 +17,7 @@ func (s *Study) collect() {
 	needed := s.l.needed()
 	for _, c := range slices.Clone(s.l.stale) {
 		if !needed[c.keptStep] {
-			s.drop(c.keptStep, c.bytes)
+			_ = s.drop(c.keptStep, c.bytes) // a study that cannot log says so elsewhere
 		}
 	}
 	if s.cfg.CheckpointBytes == 0 {
@@ -27,7 +27,7 @@ func (s *Study) collect() {
 		if s.l.kept <= s.cfg.CheckpointBytes {
 			return
 		}
-		s.drop(v.keptStep, v.bytes)
+		_ = s.drop(v.keptStep, v.bytes)
 	}
 	if s.l.kept > s.cfg.CheckpointBytes && !s.warned {
 		s.warned = true
@@ -36,11 +36,13 @@ func (s *Study) collect() {
 	}
 }
 
-func (s *Study) drop(k keptStep, bytes int64) {
+func (s *Study) drop(k keptStep, bytes int64) error {
 	e := Event{Kind: EventDrop, Trial: k.trial, Attempt: k.attempt, Step: k.step, Bytes: bytes}
-	if s.emit(&e, func() error { return s.l.drop(&e) }) == nil {
+	err := s.emit(&e, func() error { return s.l.drop(&e) })
+	if err == nil {
 		s.doomed = append(s.doomed, doomed{e.Seq, filepath.Join(s.folder, k.folder())})
 	}
+	return err
 }
 
 // needed are the checkpoints that attempts go on from, now or later.

@@ -111,7 +111,7 @@ func (r *Reporter) Folder() (string, error) {
 // kept whole or not at all. Called before the report of that step it takes effect with the
 // report, so that a trial that goes on from it has reported the step; a pause finds it then. A
 // step that was kept before is not written again. Of a trial with several workers rank 0 writes;
-// on others write is not called. The folder is one of the search's machine: workers on other machines
+// on others write is not called. A file .tune-checksums is added to the folder: no attempt goes on from one whose files are others then. The folder is one of the search's machine: workers on other machines
 // reach it only if they share its file system.
 func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
 	if r.search != nil {

@@ -227,6 +227,13 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 			}
 			continue
 		}
+		if from := (keptStep{e.Donor, e.Restore, e.RestoreOf}); !e.New && from.step >= 0 {
+			if whole, err := s.stillWhole(from); err != nil {
+				return Trial{}, 0, err
+			} else if !whole {
+				continue // the trial goes on from another one, or from the start
+			}
+		}
 		e.Location = location
 		if err := s.emit(&e, func() error { return s.l.begin(&e) }); err != nil {
 			return Trial{}, 0, err
