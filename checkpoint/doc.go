@@ -14,6 +14,12 @@
 // without holes, row-major; Write puts wider types first, so that each lies at
 // a multiple of its own width.
 //
+// Write adds a string of its own, which other tools pass over: paragon.crc32c
+// has the CRC-32C of the header, with these eight digits as zeros, and of each
+// tensor in the order of the data, in hexadecimal with spaces between. Open
+// compares the first, Verify and whatever reads a whole tensor the others. A
+// tool that changes a file has to leave that string out.
+//
 // Save writes a file so that a crash leaves the old one or the new:
 //
 //	err := checkpoint.Save("model.safetensors", map[string]string{"step": "1000"},
@@ -22,6 +28,10 @@
 //	f, err := checkpoint.Open("model.safetensors")
 //	defer f.Close()
 //	err = f.ReadFloat32s("fc.weight", w)
+//
+// A job's checkpoint is a folder of such files, a Step, with a Manifest that
+// has their checksums. Export writes the model in one as a state dict that
+// PyTorch loads, and Import reads such a file.
 //
 // Files may come from anyone: lengths are checked before memory is taken, and
 // whatever is wrong is an error that names the file, the tensor and the bytes.
