@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -121,6 +122,37 @@ func BenchmarkSave(b *testing.B) {
 	b.SetBytes(4 * int64(len(values)))
 	for b.Loop() {
 		if err := Save(path, nil, []Tensor{Float32s("w", []int{len(values)}, values)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// What a save takes of the processor. go test -run - -bench Write ./checkpoint/
+func BenchmarkWrite(b *testing.B) {
+	values := make([]float32, 11<<20)
+	b.SetBytes(4 * int64(len(values)))
+	for b.Loop() {
+		if err := Write(io.Discard, nil, []Tensor{Float32s("w", []int{len(values)}, values)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// go test -run - -bench Verify ./checkpoint/
+func BenchmarkVerify(b *testing.B) {
+	values := make([]float32, 11<<20)
+	path := filepath.Join(b.TempDir(), "a.safetensors")
+	if err := Save(path, nil, []Tensor{Float32s("w", []int{len(values)}, values)}); err != nil {
+		b.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	b.SetBytes(4 * int64(len(values)))
+	for b.Loop() {
+		if err := f.Verify(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/f32"
 )
@@ -30,7 +31,7 @@ func Float32sAs(name string, dtype DType, shape []int, values []float32) Tensor 
 	t := Tensor{name: name, dtype: dtype, shape: shape, have: len(values)}
 	switch dtype {
 	case F32:
-		t.write = pieces(values, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
+		t.write = asTheyLie(values)
 	case F16:
 		t.write = pieces(values, 2, func(b []byte, x float32) { binary.LittleEndian.PutUint16(b, f32.Float16Bits(x)) })
 	case BF16:
@@ -129,6 +130,20 @@ func elements(shape []int) (int64, error) {
 		n *= int64(d)
 	}
 	return n, nil
+}
+
+// littleEndian tells whether this machine's numbers lie as a file's do.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// asTheyLie returns a function that writes the values from where they are, if the machine can.
+func asTheyLie(values []float32) func(io.Writer) error {
+	if !littleEndian {
+		return pieces(values, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
+	}
+	return func(w io.Writer) error {
+		_, err := w.Write(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values)))
+		return err
+	}
 }
 
 // pieces returns a function that writes the values through a small buffer.
