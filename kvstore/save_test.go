@@ -3,6 +3,7 @@ package kvstore_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -212,4 +213,26 @@ func FuzzDeclarations(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A load finds the damage of the last key before it has changed the first.
+func TestLoadOfADamagedFileChangesNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.safetensors")
+	kv := local(t, "adam", 3)
+	must(kv.Init(t.Context(), "z", make([]float32, 5)))
+	must(kv.Save(t.Context(), file))
+	content, err := os.ReadFile(file)
+	must(err)
+	content[len(content)-1] ^= 0x80 // of z/variance
+	must(os.WriteFile(file, content, 0o666))
+	must(kv.Push(t.Context(), "x", []float32{1, 2, 3}))
+	before, after := make([]float32, 3), make([]float32, 3)
+	must(kv.Pull(t.Context(), "x", before))
+	if err := kv.Load(t.Context(), file); !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), `x.safetensors: tensor "z/variance"`) {
+		t.Errorf("got error %v, want %v that names file and tensor", err, checkpoint.ErrDamaged)
+	}
+	must(kv.Pull(t.Context(), "x", after))
+	if fmt.Sprint(before) != fmt.Sprint(after) {
+		t.Errorf("x: got %v, want %v as before", after, before)
+	}
 }

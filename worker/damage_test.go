@@ -252,6 +252,12 @@ func resumeJob(t *testing.T, dirs []string, fallback bool) (rigs []*fitRig, errs
 		building.Go(func() { rigs[rank] = newRig(t, rigConfig{store: store}) })
 	}
 	building.Wait()
+	before := rigs[1].values()
+	defer func() {
+		if i := firstDifference(rigs[1].values(), before); i >= 0 && errs[1] != nil {
+			t.Errorf("rank 1: value %d has changed, and the resume failed", i)
+		}
+	}()
 	onWorkers(t, stores, func(rank int, store kvstore.Store) error {
 		rigs[rank].cfg.Checkpoint = worker.CheckpointConfig{Dir: dirs[rank], Resume: true, Fallback: fallback}
 		if _, errs[rank] = worker.Fit(t.Context(), rigs[rank].cfg); errs[rank] != nil {
@@ -343,5 +349,20 @@ func TestADamagedCheckpointInABucketIsPassedOver(t *testing.T) {
 		if i := firstDifference(r.values(), first.values()); fallback && i >= 0 {
 			t.Errorf("value %d differs at the end", i)
 		}
+	}
+}
+
+// A damaged checkpoint that a run has passed over is not there any more: it could be taken for the newest one, or be mixed with a new one.
+func TestADamagedCheckpointThatWasPassedOverIsRemoved(t *testing.T) {
+	dir, _ := threeCheckpoints(t)
+	flip("worker-0.safetensors", 200, 3).change(t, dir, filepath.Join(dir, "step-00000024", "worker-0.safetensors"))
+	r := newFitRig(t, false)
+	r.cfg.MaxSteps, r.cfg.Checkpoint = 17, worker.CheckpointConfig{Dir: dir, Resume: true, Fallback: true, Keep: 3}
+	if _, err := worker.Fit(t.Context(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	found, _ := filepath.Glob(filepath.Join(dir, "step-*"))
+	if want := []string{"step-00000008", "step-00000016", "step-00000017"}; len(found) != 3 || filepath.Base(found[2]) != want[2] || filepath.Base(found[0]) != want[0] {
+		t.Errorf("got %q, want %q", found, want)
 	}
 }

@@ -176,3 +176,34 @@ func TestExportOfAnOlderVersionSaysThatItIsFlat(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// In the middle of a round of local steps the model is what the workers agreed on last, not the copy of one of them.
+func TestExportInTheMiddleOfLocalSteps(t *testing.T) {
+	dir := t.TempDir()
+	r := newRig(t, rigConfig{local: 3})
+	r.cfg.MaxSteps, r.cfg.Checkpoint = 6, worker.CheckpointConfig{Dir: dir, EverySteps: 5}
+	if _, err := worker.Fit(t.Context(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "model.safetensors")
+	if _, err := checkpoint.Export(t.Context(), filepath.Join(dir, "step-00000005"), to); err != nil {
+		t.Fatal(err)
+	}
+	_, values := exported(t, to)
+	read := func(file, tensor string) []float32 {
+		f, err := checkpoint.Open(filepath.Join(dir, "step-00000005", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		v := make([]float32, 36)
+		if err := f.ReadFloat32s(tensor, v); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	store, own := read("store.safetensors", "conv.weight"), read("worker-0.safetensors", "param/conv.weight")
+	if !slices.Equal(values["conv.weight"], store) || slices.Equal(own, store) {
+		t.Errorf("conv.weight: got %v, want the store's %v, not the worker's %v", values["conv.weight"], store, own)
+	}
+}
