@@ -390,10 +390,13 @@ func (w *watch) launch(ctx context.Context, n *Node, report *report, done func(e
 			} else {
 				w.run.freeGPUs(n)
 			}
-			if err == nil {
-				if w.stage >= stopWorkers || n.Role == roleWorker && (w.working.Err() != nil || w.over || w.leaving[n.host.String()]) {
-					w.turnOut(n, "stopped before it counted", 0)
-				}
+			switch {
+			case err != nil:
+			case w.stage >= stopAll || n.Role == roleWorker && w.working.Err() != nil: // the others have been told, or will be
+				n.stopped, n.fate = true, "stopped before it counted"
+				n.signal(syscall.SIGTERM)
+			case n.Role == roleWorker && (w.over || w.leaving[n.host.String()]):
+				w.turnOut(n, "stopped before it counted", 0)
 			}
 			done(err)
 		}

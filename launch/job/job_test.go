@@ -142,9 +142,10 @@ type setup struct {
 	local      *fake
 	logger     *slog.Logger
 	forming    bool
-	place      []hosts.Host  // of workers; nil: two on localhost
-	servers    []hosts.Host  // nil: one, where the first worker is
-	lostAt     time.Duration // after its start the connection to the machine is gone; 0: never
+	place      []hosts.Host        // of workers; nil: two on localhost
+	servers    []hosts.Host        // nil: one, where the first worker is
+	lostAt     time.Duration       // after its start the connection to the machine is gone; 0: never
+	machine    func(*fake) Machine // makes another one of it; nil: it is the machine
 }
 
 // run runs a job of two workers and a server, all on one fake machine, on fake time.
@@ -162,7 +163,12 @@ func (s *setup) run(t *testing.T, script func(p *proc)) (Result, error) {
 		s.cfg.Servers = s.servers
 	}
 	s.cfg.Command, s.cfg.Role = []string{"train"}, []string{"role"}
-	s.cfg.Local = func(context.Context) (Machine, error) { return s.local, nil }
+	s.cfg.Local = func(context.Context) (Machine, error) {
+		if s.machine != nil {
+			return s.machine(s.local), nil
+		}
+		return s.local, nil
+	}
 	if s.interrupts != nil {
 		s.cfg.Interrupts = s.interrupts
 	}
