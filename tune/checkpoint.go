@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -254,9 +253,8 @@ func (s *Study) reconcile() error {
 
 // isCheckpoint says whether a name is one of those that checkpoints have, whole or not.
 func isCheckpoint(name string) bool {
-	name, _ = strings.CutSuffix(strings.TrimPrefix(name, "step-"), vfs.TempSuffix)
-	step, attempt, ok := strings.Cut(name, ".")
-	_, err := strconv.Atoi(step)
-	_, err2 := strconv.Atoi(attempt)
-	return ok && err == nil && err2 == nil
+	name, _ = strings.CutSuffix(name, vfs.TempSuffix)
+	var k keptStep
+	_, err := fmt.Sscanf(name, "step-%d.%d", &k.step, &k.attempt)
+	return err == nil && k.step >= 0 && name == filepath.Base(k.folder()) // all of the name, as it is written
 }
