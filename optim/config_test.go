@@ -126,6 +126,26 @@ func TestFactorsPreferTheExactKeyThenTheFirstPattern(t *testing.T) {
 	}
 }
 
+// A norm over a part of a key is another one: a key that is cut would be clipped, or scaled, by each part's own.
+func TestRulesWithNormsWantWholeKeys(t *testing.T) {
+	for _, c := range []struct {
+		cfg  optim.Config
+		want bool
+	}{
+		{optim.Config{Name: "sgd"}, false},
+		{optim.Config{Name: "adam", ClipGradient: 0.5}, false}, // goes by each number alone
+		{optim.Config{Name: "adam", ClipNorm: 0.5}, true},
+		{optim.Config{Name: "sgd", ClipNorm: 1e-9}, true},
+		{optim.Config{Name: "sgd", ClipNorm: 2}, true},
+		{optim.Config{Name: "lars"}, true},
+		{optim.Config{Name: "lamb"}, true},
+	} {
+		if got := c.cfg.WholeKeys(); got != c.want {
+			t.Errorf("%s with ClipNorm %v: got whole keys %v, want %v", c.cfg.Name, c.cfg.ClipNorm, got, c.want)
+		}
+	}
+}
+
 func TestScaleForDividesUnderMean(t *testing.T) {
 	for _, c := range []struct {
 		reduction    string
