@@ -191,6 +191,12 @@ func TestDefaultsAreThoseOfTheFields(t *testing.T) {
 		d.Network != transport.Auto || d.Host == "" || d.Logger == nil {
 		t.Errorf("got %+v", d)
 	}
+	if d.Elastic.JoinTimeout != 5*time.Minute || d.Elastic.RejoinTimeout != 5*time.Minute {
+		t.Errorf("got a join timeout of %v and a rejoin timeout of %v, want 5m0s each", d.Elastic.JoinTimeout, d.Elastic.RejoinTimeout)
+	}
+	if d := (Config{}).WithDefaults(); d.Lease != 10*time.Second || d.SchedulerTimeout != 10*time.Second {
+		t.Errorf("got a lease of %v and a scheduler timeout of %v, want 10s each", d.Lease, d.SchedulerTimeout)
+	}
 	if d := (Config{State: "/s"}).WithDefaults(); d.SchedulerTimeout != 10*time.Minute || d.Elastic.OnWorkerLoss != LossFail || d.Elastic.MinWorkers != 1 {
 		t.Errorf("with a state: got %+v", d)
 	}
