@@ -67,6 +67,9 @@ func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []
 	if err := json.Unmarshal(request, &q); err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	away, more, refusal := s.away, s.more, s.refuse[q.Op+" "+q.Host]
 	switch {

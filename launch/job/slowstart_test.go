@@ -199,6 +199,8 @@ func TestAReasonNamesTheProcessThatItIsAbout(t *testing.T) {
 		{"server 1 on d1 lost: x", true, []string{"server 1 d1"}, []string{"server 1 d1"}},
 		{"worker 1 on d1 lost: x", true, nil, []string{"worker 0 d1", "worker 1 d1", "worker 11 d1"}},
 		{"worker 1 on d11 lost: x", true, nil, []string{"worker 1 d11"}},
+		{"worker 1 on d1: the disk is full", true, nil, []string{"worker 0 d1", "worker 1 d1", "worker 11 d1"}},
+		{"worker 1 on d1:2222: the disk is full", true, nil, nil},
 		{"the disk is full", true, nil, nil},
 		{"", false, nil, nil},
 	} {

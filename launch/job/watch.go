@@ -168,7 +168,8 @@ func (w *watch) blames(n *Node) bool {
 		return w.names(n)
 	}
 	who, rest, _ := strings.Cut(w.reason, " on ")
-	return n.ended && !n.Exit.OK() && strings.HasPrefix(who, roleWorker+" ") && strings.HasPrefix(rest, w.run.hostName(n.host)+" ")
+	what, here := strings.CutPrefix(rest, w.run.hostName(n.host)) // " lost: …" or ": …"
+	return n.ended && !n.Exit.OK() && strings.HasPrefix(who, roleWorker+" ") && here && (strings.HasPrefix(what, " ") || strings.HasPrefix(what, ": "))
 }
 
 // blame looks for the culprit among those without which the job went on at first: the last one that ended.
