@@ -348,6 +348,8 @@ func TestGuardSaysWhatIsWrong(t *testing.T) {
 		{Guard{Factor: math.NaN()}, "Factor: got NaN"},
 		{Guard{Factor: math.Inf(1)}, "Factor: got +Inf"},
 		{Guard{Clip: true}, "without a Factor"},
+		{Guard{Window: 9}, "without a Factor"},
+		{Guard{Warmup: 3}, "without a Factor"},
 		{Guard{Factor: 2, Window: -1}, "Window: got -1"},
 		{Guard{Factor: 2, Window: 1 << 20}, "Window: got 1048576"},
 		{Guard{Factor: 2, Window: 4, Warmup: 5}, "Warmup: got 5"},
