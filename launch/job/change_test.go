@@ -185,3 +185,31 @@ func TestAConfigThatCannotBeIsCodeTwo(t *testing.T) {
 		}
 	}
 }
+
+// A server that was removed has done its part, however its process ends.
+func TestAServerThatWasRemovedMayEndAsItLikes(t *testing.T) {
+	for _, code := range []int{0, 7} {
+		synctest.Test(t, func(t *testing.T) {
+			var s setup
+			f := newFakeScheduler()
+			s.elastic(t, f)
+			s.cfg.Elastic.Backups = 1
+			train, starts := obedient(time.Minute), 0
+			time.AfterFunc(5*time.Second, func() { f.tell(Event{Action: actionServerQueued, Rank: 1}) })
+			time.AfterFunc(7*time.Second, func() { f.tell(Event{Action: actionServerAdded, Rank: 1, Host: "localhost"}) })
+			time.AfterFunc(10*time.Second, func() { f.tell(Event{Action: actionServerRemoved, Rank: 0, Host: "localhost"}) })
+			res, err := s.run(t, func(p *proc) {
+				if p.name == "server 0" {
+					starts++
+					p.after(11*time.Second, code)
+					return
+				}
+				train(p)
+			})
+			i := slices.IndexFunc(res.Nodes, func(n *Node) bool { return n.Name() == "server 0" })
+			if err != nil || res.Code != 0 || starts != 1 || res.Nodes[i].fate != fateRemoved {
+				t.Errorf("server 0 ends with %d: code %d, %v, started %d times, fate %q, want 0, once and %q", code, res.Code, err, starts, res.Nodes[i].fate, fateRemoved)
+			}
+		})
+	}
+}
