@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,8 +39,12 @@ func TestAServerEndsThoughTheSchedulerHearsNothing(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutALoggerTakesTheDefaultOne(t *testing.T) {
+func TestAServerWithoutALoggerTakesThatOfItsNode(t *testing.T) {
 	if s := New(Config{}); s.cfg.Logger == nil {
 		t.Error("the server has no logger")
+	}
+	own := slog.New(slog.DiscardHandler)
+	if s := New(Config{Cluster: cluster.Config{Logger: own}}); s.cfg.Logger != own {
+		t.Error("the server does not have the logger of its node")
 	}
 }
