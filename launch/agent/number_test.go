@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -28,5 +30,37 @@ func TestANumberInUseIsRefusedAndTheAgentGoesOn(t *testing.T) {
 	}
 	if e := await(t, again); e.Code != 3 {
 		t.Errorf("the next process: got %s, want exit 3", e)
+	}
+}
+
+// An agent that has just ended says nothing more; one whose bytes make no sense is given up for them.
+func TestWhyAnAgentWasLostIsTold(t *testing.T) {
+	for _, tc := range []struct {
+		name, bytes, want string // want: what stands behind the plain words
+	}{
+		{"it ended", "", ""},
+		{"a frame that is too long", string([]byte{byte(kindExit), 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}), `body of 4294967295 bytes, want at most`},
+		{"half a frame", string([]byte{byte(kindExit), 1, 0, 0, 0, 9, 0, 0, 0, '{'}), "unexpected EOF"},
+	} {
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe()
+		go io.Copy(io.Discard, inR)
+		go func() {
+			io.WriteString(outW, magic)
+			f := &frameWriter{w: outW}
+			f.sendJSON(kindHello, 0, Hello{})
+			io.WriteString(outW, tc.bytes)
+			outW.Close()
+		}()
+		c, err := NewClient(t.Context(), "d1", inW, outR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-c.Gone()
+		_, err = c.Start(t.Context(), shell("true"), process.Output{})
+		plain := "launch: start worker 0 on d1: d1: " + ErrLost.Error()
+		if !errors.Is(err, ErrLost) || tc.want == "" && err.Error() != plain || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %q and %q", tc.name, err, plain, tc.want)
+		}
 	}
 }
