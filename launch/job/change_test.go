@@ -116,7 +116,7 @@ func TestAServerThatIsStartedTooLateIsEnded(t *testing.T) {
 			machine.fake = m
 			return machine
 		}
-		time.AfterFunc(4*time.Second, func() { machine.start = 5 * time.Second })
+		time.AfterFunc(4*time.Second, func() { machine.start.Store(int64(5 * time.Second)) })
 		time.AfterFunc(10*time.Second, func() { s.interrupts <- syscall.SIGTERM })
 		begin, count := time.Now(), 0
 		var signal time.Duration

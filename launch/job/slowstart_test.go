@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -19,12 +20,12 @@ import (
 type slow struct {
 	*fake
 	name  string
-	start time.Duration
+	start atomic.Int64 // nanoseconds
 }
 
 func (m *slow) Start(ctx context.Context, spec process.Spec, out process.Output) (process.Handle, error) {
 	if spec.Name == m.name {
-		time.Sleep(m.start)
+		time.Sleep(time.Duration(m.start.Load()))
 	}
 	return m.fake.Start(context.WithoutCancel(ctx), spec, out)
 }
@@ -70,7 +71,7 @@ func TestAWorkerThatIsStartedTooLateIsEnded(t *testing.T) {
 					return machine
 				}
 				time.AfterFunc(4500*time.Millisecond, func() {
-					machine.start = came - 5*time.Second // host_worker is read a half second later
+					machine.start.Store(int64(came - 5*time.Second)) // host_worker is read a half second later
 					s.edit(t, "localhost\n127.0.0.2\n")
 				})
 				res, err := s.run(t, func(p *proc) {
