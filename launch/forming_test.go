@@ -39,12 +39,12 @@ func TestProcessesKilledBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 			j, open := startForming(t, how)
 			kill(t, j.process(t, "server", 0))
 			kill(t, j.worker(t, 1))
-			j.awaitCount(t, "registered: worker 1 on ", 2)
-			j.awaitCount(t, "registered: server 0 on ", 2)
+			j.awaitTimes(t, "registered: worker 1 on ", 2)
+			j.awaitTimes(t, "registered: server 0 on ", 2)
 			kill(t, j.process(t, "scheduler", 0)) // it goes on with those who had registered
 			kill(t, j.worker(t, 1))
 			j.await(t, "scheduler on localhost goes on at ")
-			j.awaitCount(t, "registered: worker 1 on ", 3)
+			j.awaitTimes(t, "registered: worker 1 on ", 3)
 			kill(t, j.worker(t, 0)) // has not registered
 			open()
 			j.await(t, "begins as 0 of 2, joined false")
@@ -80,7 +80,7 @@ func TestHostCutOffBeforeTheJobIsCompleteComesAgain(t *testing.T) {
 	}
 	j, open := startForming(t, "exec", "-H", hosts, "--ssh-command", strings.Join(s.Client, " "))
 	s.CutHost(s.Addresses[1])
-	j.awaitCount(t, "registered: worker 1 on ", 2)
+	j.awaitTimes(t, "registered: worker 1 on ", 2)
 	open()
 	j.await(t, "begins as 0 of 2, joined false")
 	j.await(t, "begins as 1 of 2, joined false")
