@@ -14,7 +14,7 @@ d1
 me@10.0.0.7:2222	slots=2   # two GPUs
 [fe80::1]:22
 ::1
-  d2 slots=1` + "\r\nd3\nd4 slots=65536"
+  d2 slots=1` + "\r\nd3\nd4 slots=5000"
 	got, err := Parse(strings.NewReader(file), "hosts")
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ me@10.0.0.7:2222	slots=2   # two GPUs
 		{Name: "::1", Line: 6},
 		{Name: "d2", Slots: 1, Line: 7},
 		{Name: "d3", Line: 8},
-		{Name: "d4", Slots: 65536, Line: 9},
+		{Name: "d4", Slots: 5000, Line: 9},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Parse: -want +got:\n%s", diff)
@@ -78,7 +78,7 @@ func TestParseNamesTheBadLine(t *testing.T) {
 		{"d1 slots=0", "slots=0 is no number"},
 		{"d1 slots=x", "slots=x is no number"},
 		{"d1 slots=-1", "slots=-1 is no number"},
-		{"d1 slots=65537", "slots=65537 is no number of workers; write slots=N with N from 1 to 65536"},
+		{"d1 slots=5001", "slots=5001 is no number of workers; write slots=N with N from 1 to 5000"},
 		{"d1 slots=2 slots=3", "twice"},
 		{"d1 cpus=2", `"cpus=2" after the host is unknown`},
 		{"d1 slots=5001", "slots=5001 is no number of workers; write slots=N with N from 1 to 5000"},
