@@ -23,6 +23,8 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # Numeric loops without goroutines are left without instrumentation: they are most of the time of tests under the race detector.
 PLAIN := gonum.org/... gorgonia.org/... ./nn/op/... ./nn/ref/...
 RACEFLAGS := $(if $(RACE),$(RACE) $(foreach p,$(PLAIN),-gcflags=$(p)=-race=false))
+# One package more at a time than there are processors: many tests wait for processes and networks.
+PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./nn/cpu/...
 
@@ -36,19 +38,20 @@ help: ## list the targets
 build: ## build launch, the examples and gpucheck into bin/
 	$(BUILD) -o $(BIN)/ ./launch ./examples/... ./cmd/...
 
+# go vet is a part of make lint. go test would run it over all packages of other modules, too.
 test: testpaths ## run the tests with the race detector (under ten minutes on two cores)
 	@[ -n "$(RACE)" ] || echo "there is no C compiler: tests run without the race detector (install gcc)"
-	$(GO) test $(RACEFLAGS) -timeout 15m ./...
+	$(GO) test $(RACEFLAGS) -vet=off $(PACKAGES) -timeout 15m ./...
 
 # The cache of go test does not see the variable, which is read before tests begin: -count=1.
 testpaths: ## test the numeric code's portable and AVX2 paths, and on arm64 where qemu-aarch64-static is installed
 	@set -e; for path in portable avx2; do \
 		if [ $$path = avx2 ] && ! grep -qsw avx2 /proc/cpuinfo; then echo "this machine has no AVX2; skipped"; continue; fi; \
 		echo "PARAGON_CPU=$$path"; \
-		PARAGON_CPU=$$path $(GO) test -count=1 -short -timeout 5m $(NUMERIC) ./nn; \
+		PARAGON_CPU=$$path $(GO) test -count=1 -short -vet=off -timeout 5m $(NUMERIC) ./nn; \
 	done
 	@if command -v qemu-aarch64-static >/dev/null; then echo "arm64"; \
-		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -count=1 -short -timeout 10m $(NUMERIC); \
+		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -count=1 -short -vet=off -timeout 10m $(NUMERIC); \
 	else echo "qemu-aarch64-static is not installed; arm64 is vetted only (make lint)"; fi
 
 slowtest: ## run the tests that take long, too: whole trainings, many seeds
