@@ -28,13 +28,13 @@ func (w *watch) startAgain(n *Node) bool {
 	w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s ended before the job was complete: %s; starting it again in %s (attempt %d of %d)",
 		n.Name(), n.Host, n.Exit, wait, attempt, most))
 	q := Request{Op: "lost", Host: w.run.hostName(n.host), PID: n.PID, Place: fmt.Sprintf("%s/%d", n.Role, n.Rank), Reason: n.Exit.String()}
-	w.coming[n.host.String()]++
+	w.comes(n, 1)
 	w.start(func(ctx context.Context) func() {
 		answer, _ := w.run.ask(ctx, q) // a refusal says that the process had not registered
 		var told struct{ Phase string }
 		json.Unmarshal(answer, &told)
 		return func() {
-			w.coming[n.host.String()]--
+			w.comes(n, -1)
 			switch {
 			case w.stage > running || ctx.Err() != nil:
 			case told.Phase == formingPhase:

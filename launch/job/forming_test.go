@@ -123,6 +123,24 @@ func TestProcessesThatDieBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 		{"a worker, again and again", nil, func(p *proc, n int) bool { return p.name == "worker 1" && p.killed(0) }, 137,
 			[]string{"worker 1 1s", "worker 1 2s", "worker 1 4s"}, nil,
 			"launch: worker 1 on localhost failed: signal 9 (killed), before the job was complete, 3 times in a row; if nobody did that, "},
+		{"a worker, again and again, while another one ended well and joined nobody", nil, func(p *proc, n int) bool {
+			if p.env["DMLC_ROLE"] == "worker" {
+				p.after(3500*time.Millisecond, 0)
+			}
+			if p.name == "worker 1" {
+				p.exit.Code = 3
+			}
+			return p.env["DMLC_ROLE"] == "worker"
+		}, 3, []string{"worker 1 11s", "worker 1 1s", "worker 1 5.5s"}, nil, "worker 1 on localhost failed: exit 3, before the job was complete, 3 times in a row"},
+		{"a worker once, while another one ended well, and neither joins", nil, func(p *proc, n int) bool {
+			if p.env["DMLC_ROLE"] == "worker" {
+				p.after(3500*time.Millisecond, 0)
+			}
+			if p.name == "worker 1" && n == 1 {
+				p.exit.Code = 3
+			}
+			return p.env["DMLC_ROLE"] == "worker"
+		}, 0, []string{"worker 1 1s", "worker 1 5.5s"}, nil, "exit 3, started again"},
 		{"a worker, where none is started again", func(e *Elastic) { e.Rejoin = 0 }, func(p *proc, n int) bool { return p.name == "worker 1" && p.killed(0) }, 137,
 			[]string{"worker 1 1s"}, nil, "launch: worker 1 on localhost failed: signal 9 (killed), before the job was complete; with --rejoin 1 or more it is started again"},
 		{"a worker of a job that no loss is for", func(e *Elastic) { e.OnWorkerLoss = LossFail }, func(p *proc, n int) bool { return p.name == "worker 1" && p.killed(0) }, 137,

@@ -205,7 +205,10 @@ func (w *watch) noWorker() {
 	for _, n := range w.run.nodes {
 		done = done || n.Role == roleWorker && n.ended && n.Exit.OK() && n.member && !n.leaving && !n.lost
 	}
-	if done {
+	switch {
+	case done && !w.formed() && w.comingAny():
+		return // a worker that failed is being started again, and how that ends counts
+	case done:
 		for _, n := range w.run.nodes {
 			if n.Role == roleWorker && !n.ended {
 				n.stopped, n.fate = true, "stopped before it counted"
@@ -214,8 +217,7 @@ func (w *watch) noWorker() {
 		}
 		w.enter(finishing)
 		return
-	}
-	if !w.run.cfg.Elastic.Changes() {
+	case !w.run.cfg.Elastic.Changes():
 		w.enter(finishing)
 		return
 	}
@@ -353,12 +355,7 @@ func (w *watch) replace(n, again *Node, wait time.Duration) {
 	} else {
 		report = nil
 	}
-	comes := func(more int) {
-		if again.Role == roleWorker {
-			w.coming[n.host.String()] += more
-		}
-	}
-	comes(1)
+	w.comes(again, 1)
 	w.start(func(ctx context.Context) func() {
 		t := time.NewTimer(wait)
 		defer t.Stop()
@@ -378,14 +375,14 @@ func (w *watch) replace(n, again *Node, wait time.Duration) {
 				m = w.adopt(w.run.machineKey(n), m)
 			}
 			if err != nil {
-				comes(-1)
+				w.comes(again, -1)
 				again.machine = old
 				w.unreplaced(again, err)
 				return
 			}
 			again.machine = m
 			w.launch(w.working, again, report, func(err error) {
-				comes(-1)
+				w.comes(again, -1)
 				if err != nil {
 					w.unreplaced(again, err)
 				} else if report != nil {
@@ -433,6 +430,13 @@ func (r *run) machineKey(n *Node) string {
 		return ""
 	}
 	return r.key(n.host)
+}
+
+// comes counts a worker that will be started again on its host, or with -1 is no longer about to be. Nobody waits for other processes.
+func (w *watch) comes(n *Node, more int) {
+	if n.Role == roleWorker {
+		w.coming[n.host.String()] += more
+	}
 }
 
 func (w *watch) comingAny() bool {
