@@ -53,6 +53,10 @@ func (c *Core) join(request uint64, m *wire.Register) {
 		c.refuse(request, wire.CodeConflict, "%s can not join: the host is %s; add it first", who, h.status)
 		return
 	}
+	if n := len(c.living(wire.RoleWorker)) + len(c.living(wire.RoleServer)); n >= cluster.MaxNodes {
+		c.refuse(request, wire.CodeConflict, "%s can not join: the job has %d workers and servers, and no job has more", who, n)
+		return
+	}
 	n := c.newNode(m)
 	n.Rank, n.State = -1, wire.MemberJoining
 	n.joinBy = c.now.Add(c.set.Elastic.JoinTimeout)

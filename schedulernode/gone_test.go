@@ -114,3 +114,35 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// A job has no more workers and servers than its membership has room for, whoever comes.
+func TestNobodyJoinsAJobThatIsFull(t *testing.T) {
+	set := Settings{Job: "j", Workers: 1, Servers: 1, Heartbeat: time.Second, Lease: 10 * time.Second, StartTimeout: time.Minute, Elastic: cluster.Elastic{Enabled: true}}
+	now := time.Unix(1_000_000, 0)
+	c, request := NewCore(set, now), uint64(0)
+	register := func(m wire.Register) wire.Message {
+		t.Helper()
+		request++
+		m.Job, m.Workers, m.Servers, m.Nonce = "j", 1, 1, request
+		for _, a := range c.Step(Event{At: now, Request: request, Message: &m}).Answers {
+			if a.Request == request {
+				return a.Message
+			}
+		}
+		return nil
+	}
+	register(wire.Register{Role: wire.RoleServer, Rank: 0, Host: "s0", Addr: "s0:1"})
+	register(wire.Register{Role: wire.RoleWorker, Rank: 0, Host: "w0"})
+	joins := wire.Register{Role: wire.RoleWorker, Rank: -1, Host: "w1", Joining: true}
+	for len(c.nodes) < cluster.MaxNodes-1 {
+		n := *c.nodes[1]
+		n.Node, n.nonce = c.lastNode()+1, ^c.lastNode()
+		c.nodes = append(c.nodes, &n)
+	}
+	if got, ok := register(joins).(*wire.Registered); !ok {
+		t.Errorf("the last one that there is room for: got %+v", got)
+	}
+	if got, ok := register(joins).(*wire.Nack); !ok || got.Code != wire.CodeConflict || !strings.Contains(got.Text, "the job has 5000 workers and servers") {
+		t.Errorf("one more: got %+v, want it refused, since the job is full", got)
+	}
+}
