@@ -2,8 +2,11 @@ package main
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/launch/record"
 )
 
 func TestLiveHeapsAreReadFromTheCollectorsLines(t *testing.T) {
@@ -58,5 +61,21 @@ func TestGrowthIsFound(t *testing.T) {
 		if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
 			t.Errorf("got %q, want %q", got, test.want)
 		}
+	}
+}
+
+// The scheduler answers only those who have the job's credentials.
+func TestTheJobIsFoundWithItsCredentials(t *testing.T) {
+	dir, j := t.TempDir(), &job{}
+	if there, err := j.find(dir); there || err != nil {
+		t.Fatalf("before there is a job: %v, %v", there, err)
+	}
+	f, err := record.Write(dir, record.Record{Job: "0123", Scheduler: "127.0.0.1:1", Credentials: []string{"PARAGON_SECRET=x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Remove()
+	if there, err := j.find(dir); !there || err != nil || !slices.Equal(j.where.Credentials, []string{"PARAGON_SECRET=x"}) {
+		t.Errorf("got %v, %v with the credentials %q, want those of the job", there, err, j.where.Credentials)
 	}
 }

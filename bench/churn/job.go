@@ -90,9 +90,7 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 		return j, err
 	}
 	return j, j.until(ctx, "the job trains", func() (bool, error) {
-		if j.where, err = record.Find(dir, "", ""); errors.Is(err, record.ErrNone) {
-			return false, nil
-		} else if err != nil {
+		if there, err := j.find(dir); err != nil || !there {
 			return false, err
 		}
 		s, err := j.status(ctx)
@@ -107,6 +105,18 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 		}
 		return steps == workers, nil
 	})
+}
+
+// find reports whether launch has written where its job is.
+func (j *job) find(dir string) (there bool, err error) {
+	j.where, err = record.Find(dir, "", "")
+	if errors.Is(err, record.ErrNone) {
+		return false, nil
+	}
+	if err == nil {
+		err = j.where.Open()
+	}
+	return err == nil, err
 }
 
 // close ends the job.
