@@ -22,7 +22,7 @@ func (s *store) SetShape(key string, shape ...int) error {
 	if !sameShape(k.shape, shape) {
 		return keyError("set shape", key, ErrSize, "got %v, want %v as it is already", shape, k.shape)
 	}
-	k.shape = append([]int{}, shape...) // not nil, for a single number either
+	k.learnShape(append([]int{}, shape...)) // not nil, for a single number either
 	return nil
 }
 
@@ -63,7 +63,12 @@ func (k *key) shapeOf() []int {
 func (k *key) takeShape(shape []int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.shape == nil {
+	k.learnShape(shape)
+}
+
+// learnShape notes a shape that agrees with the one that is known, unless it says less. The caller holds mu.
+func (k *key) learnShape(shape []int) {
+	if shape != nil && (k.shape == nil || len(shape) != 1) {
 		k.shape = shape
 	}
 }
