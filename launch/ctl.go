@@ -154,6 +154,7 @@ func changeHost(c *cli.Context, op string) error {
 	if _, err := k.ask(c.Context, job.Request{Op: "status"}, &before); err != nil {
 		return err
 	}
+	h = asKnown(h, &before)
 	if _, err := k.ask(c.Context, job.Request{Op: op, Host: h.String(), Slots: h.Slots}, &struct{}{}); err != nil {
 		return err
 	}
@@ -172,6 +173,17 @@ func changeHost(c *cli.Context, op string) error {
 	}
 	fmt.Fprintf(c.App.Writer, "host %s %s. See launch ctl status.\n", h, what)
 	return nil
+}
+
+// asKnown spells a host as the job does, which knows hosts by their text.
+func asKnown(h hosts.Host, s *schedulernode.Status) hosts.Host {
+	for _, known := range s.Hosts {
+		if o, err := hosts.ParseHost(known.Host); err == nil && o.Same(h) {
+			h.Name = o.Name
+			return h
+		}
+	}
+	return h
 }
 
 func hostArgument(c *cli.Context, op string) (hosts.Host, error) {

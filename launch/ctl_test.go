@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/launch/hosts"
 	"github.com/paragon-train/paragon/launch/record"
 	"github.com/paragon-train/paragon/schedulernode"
 )
@@ -163,6 +164,26 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 	for _, command := range []string{"add", "remove", "status", "why"} {
 		if _, out, _ := ctl(command, "--help"); !strings.Contains(out, "launch ctl "+command) || !strings.Contains(out, "--job ID") {
 			t.Errorf("launch ctl %s --help has no example:\n%s", command, out)
+		}
+	}
+}
+
+// A host that is spelled otherwise than in the job is that host.
+func TestCtlSpellsHostsAsTheJobDoes(t *testing.T) {
+	s := &schedulernode.Status{Hosts: []schedulernode.HostStatus{{Host: "d1"}, {Host: "me@D2.net:2222"}, {Host: "::1"}}}
+	for _, tc := range []struct{ given, want string }{
+		{"D1", "d1"}, {"d1.", "d1"}, {"d1", "d1"}, {"me@d2.NET:2222", "me@D2.net:2222"}, {"d2.net", "d2.net"}, {"0:0:0::1", "::1"}, {"D3", "D3"},
+	} {
+		h, err := hosts.ParseHost(tc.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := hosts.ParseHost(tc.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := asKnown(h, s); got != want {
+			t.Errorf("%s: got %v, want %v", tc.given, got, want)
 		}
 	}
 }
