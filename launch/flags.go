@@ -177,19 +177,19 @@ func (o *options) readHosts(c *cli.Context) error {
 	if o.place, err = hosts.Place(o.hosts, o.workers, o.servers); err != nil {
 		return usageError{err}
 	}
-	count := 0 // of connections
-	if o.ssh {
-		count = len(o.hosts)
-	}
-	if err := machineLimits().check(o.workers, o.servers, count); err != nil {
-		return err
-	}
 	if s := c.String("scheduler-host"); s != "" {
 		h, err := hosts.ParseHost(s)
 		if err != nil {
 			return usagef("--scheduler-host: %v", err)
 		}
 		o.schedulerHost = &h
+	}
+	count := 0 // of connections
+	if o.ssh {
+		count = len(o.hosts)
+	}
+	if err := machineLimits().check(o.workers, o.servers, count, o.schedulerHost == nil); err != nil {
+		return err
 	}
 	switch v := c.String("tls"); v {
 	case "auto":

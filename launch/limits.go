@@ -45,8 +45,8 @@ const (
 )
 
 // check refuses a job that cannot run here because of the limits: better before anything is started than in the middle of it. hosts is 0
-// where all processes run on this machine.
-func (l limits) check(workers, servers, hosts int) error {
+// where all workers and servers run on this machine; scheduler tells whether the scheduler does.
+func (l limits) check(workers, servers, hosts int, scheduler bool) error {
 	nodes := uint64(workers + servers)
 	files, what := nodes*agentFiles+ownFiles, "the pipes of its processes"
 	tasks := uint64(launchTasks + workers + (servers+1)*goTasks)
@@ -54,8 +54,8 @@ func (l limits) check(workers, servers, hosts int) error {
 		files, what = uint64(hosts)*sshFiles+ownFiles, fmt.Sprintf("the connections to %d hosts", hosts)
 		tasks = uint64(launchTasks + hosts + goTasks)
 	}
-	if scheduler := nodes + ownFiles; scheduler > files {
-		files, what = scheduler, "the scheduler's connections"
+	if own := nodes + ownFiles; scheduler && own > files {
+		files, what = own, "the scheduler's connections"
 	}
 	switch {
 	case l.files > 0 && files > l.files:
