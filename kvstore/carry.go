@@ -138,9 +138,9 @@ func (s *store) tellBeyond(c Compression, k *key, shard int, round uint64) {
 	if s.toldBeyond.Swap(true) {
 		return
 	}
-	what := fmt.Sprintf("values beyond %d times what %s says in a push", reach, c)
+	what := fmt.Sprintf("a gradient or residual reaches %d times the quantum of %v", reach, c)
 	if c.Type == "fp16" {
-		what = "values that fp16 has no number for"
+		what = fmt.Sprintf("a gradient reaches %v, which fp16 rounds to infinity", largestHalf)
 	}
-	s.logger.Warn("kvstore: "+what+": such shards travel uncompressed", "key", k.name, "shard", shard, "round", round, "rank", s.Rank())
+	s.logger.Warn("kvstore: "+what+"; such shards are sent uncompressed (logged once)", "key", k.name, "shard", shard, "round", round, "rank", s.Rank())
 }

@@ -119,7 +119,7 @@ func TestAGradientBeyondItsCodeTravelsAsItIs(t *testing.T) {
 			if want := before[0] + 0.5; x.c.Type != "1bit" && out[0] != want {
 				t.Errorf("%s, %v: a push later got %v, want %v", kind, x.c, out[0], want)
 			}
-			if got := strings.Count(log.String(), "travel uncompressed"); got != 1 {
+			if got := strings.Count(log.String(), "are sent uncompressed"); got != 1 {
 				t.Errorf("%s, %v: got %d lines in the log, want 1:\n%s", kind, x.c, got, log)
 			}
 		}

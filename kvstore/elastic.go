@@ -165,7 +165,9 @@ func (s *store) Ready(ctx context.Context) error {
 		return nil
 	}
 	if err := s.ask(ctx, "ready", n.Ready); err != nil {
-		s.removed.Store(errors.Is(err, ErrRemoved))
+		if errors.Is(err, ErrRemoved) { // for good, whatever the next attempt meets
+			s.removed.Store(true)
+		}
 		if s.finished() {
 			return fmt.Errorf("%w: %w", ErrFinished, err)
 		}

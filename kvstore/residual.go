@@ -62,7 +62,7 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 		}
 		for device, values := range devices {
 			if n := norm(values); !(n <= math.MaxFloat64) {
-				return keyError("set residuals", k.name, ErrNotFinite, "of device %d: a value is NaN or infinite and would never leave", device)
+				return keyError("set residuals", k.name, ErrNotFinite, "device %d: a value is NaN or infinite, which would stay in the residual for ever", device)
 			}
 		}
 	}
