@@ -49,7 +49,7 @@ the next step. host_worker_log gets a line for each host that came or went:
 A host that cannot join (ssh, --prepare-data, --join-timeout) is FAILED, with the reason in
 launch ctl status, and the job goes on. To try it again: launch ctl add HOST. The workers of a
 host that is removed take part up to that step and end with 0; its servers stay. A worker that
-gets SIGTERM from somebody else than launch leaves the same way, if the program sees to it
+gets SIGTERM from outside the launcher leaves the same way, if the program sees to it
 (worker.FitConfig.Leave); with the last one of a host the host does. Where too few would be
 left, all stop.
 

@@ -224,7 +224,7 @@ func TestAJobThatNeedsTheWorkerThatGetsSIGTERMStops(t *testing.T) {
 		if n := strings.Count(j.stdout.String(), "| stopped\n"); n != 3 {
 			t.Errorf("%q: %d workers stopped, want 3", flags, n)
 		}
-		j.wantOutput(t, "somebody else than launch sent", "exit 143, somebody sent it SIGTERM")
+		j.wantOutput(t, "got SIGTERM from outside the launcher", "exit 143, got SIGTERM from outside the launcher")
 		j.wantCheckpoint(t, 3)
 	}
 }

@@ -53,7 +53,7 @@ func (r *run) forgottenText() string {
 	if r.forgotten == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d more came and went before\n", r.forgotten)
+	return fmt.Sprintf("%d earlier processes that ended are not shown\n", r.forgotten)
 }
 
 // kept is what is remembered of a last line.

@@ -49,7 +49,7 @@ func TestProcessesThatCameAndWentAreForgotten(t *testing.T) {
 		if res.Nodes[0].Role != roleScheduler {
 			t.Errorf("the first process is %s, want the scheduler", res.Nodes[0].Name())
 		}
-		if want := "more came and went before\n"; !strings.Contains(s.out.String(), want) {
+		if want := "earlier processes that ended are not shown\n"; !strings.Contains(s.out.String(), want) {
 			t.Errorf("the table does not say %q", want)
 		}
 	})

@@ -148,7 +148,7 @@ func TestProcessesThatDieBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 		{"a worker of a job that waits for another", func(e *Elastic) { e.OnWorkerLoss = LossWait }, func(p *proc, n int) bool { return p.name == "worker 1" && n == 1 && p.killed(0) }, 0,
 			[]string{"worker 1 1s", "worker 1 2s"}, []string{"worker/1 101"}, ""},
 		{"a worker that somebody told to end", nil, func(p *proc, n int) bool { p.exit.Code = 143; return p.name == "worker 1" }, 143,
-			[]string{"worker 1 1s"}, nil, "somebody else than launch sent it"},
+			[]string{"worker 1 1s"}, nil, "got SIGTERM from outside the launcher"},
 		{"a server", nil, func(p *proc, n int) bool { return p.name == "server 0" && n == 1 && p.killed(time.Second) }, 0,
 			[]string{"server 0 1s", "server 0 3s"}, []string{"server/0 100"}, "server 0 on localhost ended before the job was complete: signal 9 (killed); starting it again in 1s (attempt 1 of 2)"},
 		{"a server that has backups", func(e *Elastic) { e.Backups, e.OnWorkerLoss, e.Rejoin = 1, LossFail, 0 }, func(p *proc, n int) bool { return p.name == "server 0" && n == 1 && p.killed(time.Second) }, 0,

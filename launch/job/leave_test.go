@@ -148,7 +148,7 @@ func TestAnElasticJobThatStoppedInOrderEndsAtOnce(t *testing.T) {
 		if took := time.Since(begin); took > 21*time.Second {
 			t.Errorf("the launcher ended after %s, want the 20 s of the workers", took)
 		}
-		if want := "launch: the job has ended: its workers have stopped in order, for somebody else than launch sent one of them SIGTERM\n"; !strings.HasSuffix(s.out.String(), want) {
+		if want := "launch: the job has ended: all workers stopped cleanly: one of them got SIGTERM from outside the launcher\n"; !strings.HasSuffix(s.out.String(), want) {
 			t.Errorf("the output does not end in %q:\n%s", want, s.out.String())
 		}
 	})

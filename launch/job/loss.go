@@ -138,7 +138,7 @@ func (w *watch) lose(n *Node, why string) {
 	n.lost, n.fate = true, "lost, the job went on"
 	w.lost, w.changed = n, true
 	if n.asked() { // whoever did wants none in its place, and the others may be about to end, too
-		w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s ended: %s, for somebody else than launch sent it or another worker SIGTERM", n.Name(), n.Host, n.Exit))
+		w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s ended: %s: it or another worker got SIGTERM from outside the launcher", n.Name(), n.Host, n.Exit))
 		return
 	}
 	w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on", n.Name(), n.Host, why))
@@ -244,7 +244,7 @@ func (w *watch) noWorker() {
 			}
 			w.reason, w.first = "no worker is left", w.lost
 			if w.over && w.lost != nil && w.lost.asked() {
-				w.reason = "its workers have stopped in order, for somebody else than launch sent one of them SIGTERM"
+				w.reason = "all workers stopped cleanly: one of them got SIGTERM from outside the launcher"
 			}
 			w.run.cfg.Logger.Error(w.reason + "; stopping servers and scheduler")
 			w.enter(stopWorkers)

@@ -150,7 +150,7 @@ func TestLastLossDecidesTheExitCodeHoweverRanksWereDealt(t *testing.T) {
 		table, end string
 	}{
 		{"failed", 4, "exit 4  ", "lost: x; no worker is left\n"},
-		{"told by somebody to stop", 143, "exit 143, somebody sent it SIGTERM", "; somebody else than launch sent it SIGTERM\n"},
+		{"told by somebody to stop", 143, "exit 143, got SIGTERM from outside the launcher", "; it got SIGTERM from outside the launcher\n"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var s setup

@@ -162,7 +162,7 @@ func (w *watch) explain() string {
 		}
 		text := "launch: the job failed: " + w.reason
 		if c := w.culprit; c != nil && c.asked() {
-			text += "; somebody else than launch sent it SIGTERM"
+			text += "; it got SIGTERM from outside the launcher"
 		}
 		return text
 	case w.first != nil:
@@ -170,7 +170,7 @@ func (w *watch) explain() string {
 		last := cut(w.first.Last, 500)
 		switch e := w.first.Exit; {
 		case w.first.asked():
-			text += "; somebody else than launch sent it or another worker SIGTERM"
+			text += "; it or another worker got SIGTERM from outside the launcher"
 		case e.Signal == syscall.SIGKILL:
 			text += "; if nobody did that, the machine may have run out of memory (dmesg)"
 		case e.Signal == 0 && e.Err == "" && last != "" && !strings.Contains(last, " INFO "):

@@ -54,7 +54,7 @@ func endTable(r *run) string {
 		ended := n.Exit.String()
 		switch {
 		case n.asked():
-			ended += ", somebody sent it SIGTERM"
+			ended += ", got SIGTERM from outside the launcher"
 		case n.fate != "":
 			ended += ", " + n.fate
 		case n.stopped && !n.Exit.OK():

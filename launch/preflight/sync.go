@@ -85,7 +85,7 @@ func copyAll(ctx context.Context, cfg Config, reports []*Report) error {
 		if err != nil {
 			r.problem("%v", err)
 		} else if a.RemoveErr != "" && len(r.Problems) == 0 {
-			r.problem("rsync had nothing to say, but what it copied is not there as it should be: %s", a.RemoveErr)
+			r.problem("rsync reported no error, but the file that it copied could not be removed: %s", a.RemoveErr)
 		}
 	})
 	return nil
