@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"testing"
@@ -14,7 +15,18 @@ func TestAProcessIsFoundByItsEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// Start returns while the kernel may still be laying out the process's memory, its environment too. It runs once it answers.
+	if _, err := in.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	list, err := Find("PROCS_TEST", mark)
