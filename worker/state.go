@@ -21,7 +21,7 @@ func (t *Trainer) initState(ctx context.Context) error {
 	return nil
 }
 
-// stateValues returns statistic s on every device.
+// stateValues returns statistic s on every device; Config.Validate has seen that all have the same ones.
 func (t *Trainer) stateValues(s int) [][]float32 {
 	values := make([][]float32, len(t.cfg.Programs))
 	for d, program := range t.cfg.Programs {

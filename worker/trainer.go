@@ -60,16 +60,25 @@ func (c *Config) Validate() error {
 	case c.UpdateOnWorker && c.Optimizer.Reduction != optim.Sum && c.Compression.String() != "none":
 		return fmt.Errorf("worker: Config.Compression is %v with UpdateOnWorker, want none: mean gradients travel whole; with Optimizer.Reduction %q they are compressed", c.Compression, optim.Sum)
 	}
-	first := c.Programs[0].Params()
 	for d, program := range c.Programs[1:] {
-		params := program.Params()
-		if len(params) != len(first) {
-			return fmt.Errorf("worker: Config.Programs[%d] has %d parameters, Programs[0] has %d, want the same model", d+1, len(params), len(first))
+		if err := alike("parameter", d+1, program.Params(), c.Programs[0].Params()); err != nil {
+			return err
 		}
-		for i, p := range params {
-			if p.Name != first[i].Name || !slices.Equal(p.Shape, first[i].Shape) {
-				return fmt.Errorf("worker: parameter %d of Config.Programs[%d] is %s %v, of Programs[0] %s %v, want the same model", i, d+1, p.Name, p.Shape, first[i].Name, first[i].Shape)
-			}
+		if err := alike("running statistic", d+1, program.State(), c.Programs[0].State()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alike is an error if the parameters or statistics of a device's program are not those of the first one, in the same order.
+func alike(what string, device int, list, first []nn.Param) error {
+	if len(list) != len(first) {
+		return fmt.Errorf("worker: Config.Programs[%d] has %d %ss, Programs[0] has %d, want the same model", device, len(list), what, len(first))
+	}
+	for i, p := range list {
+		if p.Name != first[i].Name || !slices.Equal(p.Shape, first[i].Shape) {
+			return fmt.Errorf("worker: %s %d of Config.Programs[%d] is %s %v, of Programs[0] %s %v, want the same model", what, i, device, p.Name, p.Shape, first[i].Name, first[i].Shape)
 		}
 	}
 	return nil

@@ -162,6 +162,18 @@ func TestTwoDevicesAreOneWithTwiceTheBatch(t *testing.T) {
 	}
 }
 
+// maybeNormalised compiles a linear layer, the same parameters with and without a batch normalisation before it.
+func maybeNormalised(t *testing.T, normalised bool) *nn.Program {
+	g := G.NewGraph()
+	x := nn.Input(g, "x", 4, 2, 1, 1)
+	if normalised {
+		x = nn.BatchNorm2D(x, "bn", nn.BatchNormConfig{})
+	}
+	before := len(nn.Parameters(g))
+	y := nn.Linear(nn.GlobalAvgPool2D(x), "fc", nn.LinearConfig{Out: 1})
+	return compile(t, nn.MSE(y, nn.Input(g, "t", 4, 1)), nn.Config{Threads: 1, Params: nn.Parameters(g)[before:]})
+}
+
 func TestTrainerNamesWhatItRefuses(t *testing.T) {
 	program := sumPlusOne(t)
 	good := worker.Config{Store: newStore(t, "local"), Programs: []*nn.Program{program}, Optimizer: optim.Config{Name: "sgd"}}
@@ -174,6 +186,9 @@ func TestTrainerNamesWhatItRefuses(t *testing.T) {
 		{"no store", func(c *worker.Config) { c.Store = nil }, "Config.Store is nil"},
 		{"no programs", func(c *worker.Config) { c.Programs = nil }, "Config.Programs is empty"},
 		{"another model", func(c *worker.Config) { c.Programs = append(c.Programs, mlp(t, 2)) }, "want the same model"},
+		{"other statistics", func(c *worker.Config) {
+			c.Programs = []*nn.Program{maybeNormalised(t, false), maybeNormalised(t, true)}
+		}, "Config.Programs[1] has 2 running statistics, Programs[0] has 0"},
 		{"unknown optimizer", func(c *worker.Config) { c.Optimizer.Name = "sgdd" }, `"sgdd"`},
 		{"compressed means", func(c *worker.Config) { c.UpdateOnWorker, c.Compression.Type = true, "fp16" }, "want none"},
 		{"unknown optimizer on the worker", func(c *worker.Config) { c.UpdateOnWorker, c.Optimizer.Name = true, "sgdd" }, `"sgdd"`},
