@@ -308,8 +308,29 @@ func TestANormalisationThatIsReadUnscaledIsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	if _, err := nn.Compile(loss, nn.Config{Outputs: G.Nodes{unscaled}}); err == nil || !strings.Contains(err.Error(), "ask for its result only") {
-		t.Errorf("asked for after it was joined: error is %v, want one that says to ask for the result only", err)
+	if _, err := nn.Compile(loss, nn.Config{Outputs: G.Nodes{unscaled}}); err == nil || !strings.Contains(err.Error(), "name the same Config.Outputs in both") {
+		t.Errorf("asked for after it was joined: got error %v, want one that says to name the same outputs", err)
+	}
+}
+
+// What was an input when the gradients were taken is one in later programs, too, when it has a value by then.
+func TestAnInputOfATranslatedGraphStaysOne(t *testing.T) {
+	g := G.NewGraph()
+	x := G.NewMatrix(g, tensor.Float32, G.WithShape(4, 2), G.WithName("x"))
+	y := G.Must(G.Dropout(G.Must(G.Mul(x, weight(g, "w", 2, 3))), 0.5))
+	loss := G.Must(G.Mean(G.Must(G.Square(y))))
+	for i := range 2 {
+		p, err := nn.Compile(loss, nn.Config{Threads: 1, Inference: i > 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if len(p.Params()) != 1 || p.Params()[0].Name != "w" {
+			t.Errorf("program %d: got %d parameters, want w alone", i, len(p.Params()))
+		}
+		if err := G.Let(x, tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(4, 2))); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ type Registry struct {
 
 	// Translation is the graph as executors get it; nil: it needs none so far, or it is one itself.
 	Translation *Translation
-	// Slow has the kinds of gorgonia's ops of which was said that they are slow.
+	// Slow has the kinds of gorgonia's slow ops that package nn has logged.
 	Slow map[string]bool
 
 	roles  map[int64]Role // by node ID
@@ -132,20 +132,29 @@ func Leaves(g *gorgonia.ExprGraph) []Leaf {
 	for _, n := range g.AllNodes() {
 		if n.IsVar() && !isRegistry(n) {
 			out = append(out, Leaf{Node: n})
-			differentiated = differentiated || n.Deriv() != nil
+			differentiated = differentiated || r.hasGradient(n)
 		}
 	}
 	for i, l := range out {
 		switch {
 		case r != nil && r.roles[l.Node.ID()] != 0:
 			out[i].Role = r.roles[l.Node.ID()]
-		case l.Node.Value() == nil, differentiated && l.Node.Deriv() == nil:
+		case l.Node.Value() == nil, differentiated && !r.hasGradient(l.Node):
 			out[i].Role = RoleInput
 		default:
 			out[i].Role = RoleParameter
 		}
 	}
 	return out
+}
+
+// hasGradient tells whether the graph, or its Translation in its place, was differentiated for a leaf.
+func (r *Registry) hasGradient(leaf *gorgonia.Node) bool {
+	if leaf.Deriv() != nil || r == nil || r.Translation == nil {
+		return leaf.Deriv() != nil
+	}
+	n := r.Translation.Nodes[leaf]
+	return n != nil && n.Deriv() != nil
 }
 
 func isRegistry(n *gorgonia.Node) bool {

@@ -193,13 +193,14 @@ func (t *translator) build(n *gorgonia.Node) (*gorgonia.Node, error) {
 	}
 	switch {
 	case w != nil:
-		if w.fuses != nil {
-			if t.to.Fused[w.fuses] {
-				return nil, fmt.Errorf("%v was compiled before together with the scale and bias around it, or without: ask for its result only", w.fuses)
-			}
+		if w.fuses != nil && t.to.Fused[w.fuses] {
+			return nil, fmt.Errorf("an earlier program of this graph compiled %v together with its scale and bias, or without them, and this one would do otherwise: name the same Config.Outputs in both", w.fuses)
+		}
+		m, err := w.build(args)
+		if err == nil && w.fuses != nil {
 			t.to.Fused[w.fuses] = true
 		}
-		return w.build(args)
+		return m, err
 	case len(from) == 0 && n.Value() != nil:
 		return t.to.Graph.AddNode(gorgonia.NewConstant(n.Value(), gorgonia.WithName(n.Name()))), nil
 	case len(from) == 0:
