@@ -42,7 +42,7 @@ type Config struct {
 	Seed uint64
 }
 
-const maxThreads = 4096 // more is a slip of the pen
+const maxThreads = 4096 // more is taken for a mistake
 
 // Validate names the first field that cannot be.
 func (c *Config) Validate() error {
@@ -116,7 +116,7 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	}
 	p.graph = request.Root.Graph()
 	if !cfg.OwnMask {
-		p.examples = plan.FindExamples(request.Root, request.Outputs)
+		p.examples = plan.FindExamples(request.Root, request.Outputs, cfg.Inference)
 	}
 	request.Batch, p.there = p.examples.Batch, p.examples.Batch
 	if p.plan, err = plan.Build(request); err != nil {
@@ -125,7 +125,7 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	if err := checkRoom(p.plan); err != nil {
 		return err
 	}
-	tellSlow(p.plan, p.graph)
+	logSlow(p.plan, p.graph)
 	if p.host, err = newHost(p.plan, p.graph, cfg.Share, p.device.gpu); err != nil {
 		return err
 	}

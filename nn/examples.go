@@ -15,8 +15,8 @@ import (
 //	weights := nn.ExampleWeights(g, batch)
 //	loss := Σ losses·weights / Σ weights // losses of shape (batch)
 //
-// It also says how large a batch is, where inputs differ in their first dimension. A graph has one such input, named example_weights; asked again for the same batch, it is the same node. gorgonia's own machines, which do not
-// fill it, see ones.
+// It also says how large a batch is, where inputs differ in their first dimension. A graph has one such input, named example_weights; asked
+// again for the same batch, it is the same node, and for another one it panics. gorgonia's own machines, which do not fill it, see ones.
 func ExampleWeights(g *gorgonia.ExprGraph, batch int) *gorgonia.Node {
 	const name = "example_weights"
 	for _, l := range op.Leaves(g) {
@@ -37,8 +37,8 @@ func ExampleWeights(g *gorgonia.ExprGraph, batch int) *gorgonia.Node {
 	return n
 }
 
-// Batch is the number of examples that a run has room for: the first dimension of the inputs, or of ExampleWeights. 0: inputs differ in it and
-// there are no ExampleWeights, or Config.OwnMask is set.
+// Batch is the number of examples that a run has room for: the first dimension of the inputs, or of ExampleWeights. 0: it is not known, as inputs
+// differ in it and there are no ExampleWeights, or Config.OwnMask is set.
 func (p *Program) Batch() int { return p.examples.Batch }
 
 // SetExamples says that later runs have n examples, the first ones of the batch. The rest of the inputs is padding, finite numbers that have no

@@ -282,7 +282,7 @@ func TestSetExamplesKnowsWherePaddingWouldCount(t *testing.T) {
 			}
 			return G(gorgonia.Sum(G(gorgonia.HadamardProd(G(gorgonia.Mean(linear(nn.Input(g, "x", 4, 2)), 1)), w))))
 		}},
-		{"inputs that differ, with a loss of ours", 0, "what a batch is, is not known", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		{"inputs that differ, with a loss of ours", 0, "the batch size is not known", func(g *gorgonia.ExprGraph) *gorgonia.Node {
 			ids := nn.Flatten(nn.Embedding(nn.IDs(g, "ids", 12), "table", nn.EmbeddingConfig{Rows: 9, Dim: 2}))
 			y := linear(G(gorgonia.Reshape(ids, tensor.Shape{4, 6})))
 			return nn.MSE(nn.Add(y, nn.Linear(nn.Input(g, "x", 4, 2), "fc2", nn.LinearConfig{Out: 3})), nn.Input(g, "t", 4, 3))
@@ -295,6 +295,34 @@ func TestSetExamplesKnowsWherePaddingWouldCount(t *testing.T) {
 		{"inputs that differ, with labels", 0, "", func(g *gorgonia.ExprGraph) *gorgonia.Node {
 			ids := nn.Flatten(nn.Embedding(nn.IDs(g, "ids", 12), "table", nn.EmbeddingConfig{Rows: 9, Dim: 2}))
 			return nn.SoftmaxCrossEntropy(linear(G(gorgonia.Reshape(ids, tensor.Shape{4, 6}))), nn.Labels(g, "labels", 4))
+		}},
+		{"inputs that differ, with a batch normalisation", 0, "the batch size is not known", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			y := nn.BatchNorm2D(nn.Input(g, "x", 4, 3, 2, 2), "bn", nn.BatchNormConfig{})
+			y = G(gorgonia.Reshape(G(gorgonia.Transpose(y, 0, 2, 3, 1)), tensor.Shape{16, 3}))
+			return nn.SoftmaxCrossEntropy(y, nn.Labels(g, "labels", 16)) // a class for each pixel
+		}},
+		{"a batch normalisation of rows that are no examples", 4, "rows are not those of examples", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			y := nn.BatchNorm2D(G(gorgonia.Transpose(nn.Input(g, "x", 4, 3, 2, 2), 1, 0, 2, 3)), "bn", nn.BatchNormConfig{})
+			y = nn.Flatten(G(gorgonia.Transpose(y, 1, 0, 2, 3)))
+			return nn.SoftmaxCrossEntropy(linear(y), nn.Labels(g, "labels", 4))
+		}},
+		{"each example with each other", 4, "padding would count in A × B over examples", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			y := linear(nn.Input(g, "x", 4, 2))
+			return nn.SoftmaxCrossEntropy(G(gorgonia.Mul(y, G(gorgonia.Transpose(nn.Input(g, "other", 4, 3), 1, 0)))), nn.Labels(g, "labels", 4))
+		}},
+		{"two batches as one", 4, "padding would count in Concat(axis=0) over examples", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			y := linear(G(gorgonia.Concat(0, nn.Input(g, "x", 4, 2), nn.Input(g, "other", 4, 2))))
+			return nn.MSE(y, G(gorgonia.Concat(0, nn.Input(g, "t", 4, 3), nn.Input(g, "u", 4, 3))))
+		}},
+		{"softmax over examples", 4, "padding would count in Softmax{0, false}() over examples", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			return nn.MSE(G(gorgonia.SoftMax(linear(nn.Input(g, "x", 4, 2)), 0)), nn.Input(g, "t", 4, 3))
+		}},
+		{"a loss of losses in many ways", 4, "", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			loss := nn.MSE(linear(nn.Input(g, "x", 4, 2)), nn.Input(g, "t", 4, 3))
+			for range 50 {
+				loss = G(gorgonia.Add(loss, G(gorgonia.Neg(loss))))
+			}
+			return loss
 		}},
 		{"inputs that differ, with another loss", 0, "first dimensions [4 12]", func(g *gorgonia.ExprGraph) *gorgonia.Node {
 			ids := nn.Embedding(nn.IDs(g, "ids", 12), "table", nn.EmbeddingConfig{Rows: 9, Dim: 2})
@@ -322,6 +350,22 @@ func TestSetExamplesKnowsWherePaddingWouldCount(t *testing.T) {
 				t.Errorf("with OwnMask the batch is %d, and two examples give error %v, want 0 and none", own.Batch(), err)
 			}
 		})
+	}
+}
+
+// Weights that only an output reads say nothing of the loss.
+func TestWeightsOfAnOutputAreNotThoseOfTheLoss(t *testing.T) {
+	G := gorgonia.Must
+	g := gorgonia.NewGraph()
+	y := nn.Linear(nn.Input(g, "x", 4, 2), "fc", nn.LinearConfig{Out: 1})
+	hits := G(gorgonia.Sum(G(gorgonia.HadamardProd(G(gorgonia.Sum(y, 1)), nn.ExampleWeights(g, 4)))))
+	p, err := nn.Compile(G(gorgonia.Mean(G(gorgonia.Square(y)))), nn.Config{Threads: 1, Outputs: gorgonia.Nodes{hits}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.SetExamples(2); err == nil || !strings.Contains(err.Error(), "would count in the loss") {
+		t.Errorf("two examples: got error %v, want one that says that padding would count in the loss", err)
 	}
 }
 

@@ -10,21 +10,21 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// slowNumbers is how many numbers an op of gorgonia's has to take or make before it is worth a word.
+// slowNumbers is the size of an op's largest argument or result, in numbers, from which on a slow op is logged.
 const slowNumbers = 4096
 
-// tellSlow logs which of gorgonia's ops a program runs as they are and that ops of ours are faster than, once for each kind and graph.
-func tellSlow(p *plan.Plan, g *gorgonia.ExprGraph) {
-	told := op.RegistryOf(g).Slow
+// logSlow logs which of gorgonia's ops a program runs as they are and that ops of ours are faster than, once for each kind and graph.
+func logSlow(p *plan.Plan, g *gorgonia.ExprGraph) {
+	logged := op.RegistryOf(g).Slow
 	for _, o := range p.Ops {
 		if o.Kind != plan.Generic {
 			continue
 		}
 		kind, instead := faster(o.Attr)
-		if kind == "" || told[kind] || largest(o) < slowNumbers {
+		if kind == "" || logged[kind] || largest(o) < slowNumbers {
 			continue
 		}
-		told[kind] = true
+		logged[kind] = true
 		slog.Info("an op of gorgonia's runs at gorgonia's speed in a compiled program", "op", kind, "use", instead)
 	}
 }

@@ -2,8 +2,8 @@ package worker
 
 import "fmt"
 
-// checkLast is an error if a program would refuse the last batch of this worker's share of the division: so that it is told before the first
-// one. It knows feeds that fill one device after the other, as ImageFeed does; what other feeds give, Step looks at.
+// checkLast is an error if a program would refuse the last batch of this worker's share of the division: so that a run fails
+// before its first step. It knows feeds that fill one device after the other, as ImageFeed does; Step checks what other feeds give.
 func (r *run) checkLast() error {
 	programs := r.trainer.cfg.Programs
 	batch := programs[0].Batch()

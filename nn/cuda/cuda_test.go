@@ -139,7 +139,7 @@ func build(t testing.TB, m model, inference bool, outputs func(*gorgonia.ExprGra
 	g := gorgonia.NewGraph()
 	nn.Configure(g, nn.GraphConfig{Seed: 7})
 	loss := m.build(g)
-	r := plan.Request{Root: loss, Batch: plan.FindExamples(loss, nil).Batch, Inference: inference, Residuals: true}
+	r := plan.Request{Root: loss, Batch: plan.FindExamples(loss, nil, inference).Batch, Inference: inference, Residuals: true}
 	if inference {
 		r.Params = nn.Parameters(g)
 	} else {

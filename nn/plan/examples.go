@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// Examples is what a graph's batch is, and whether it may be short: filled with fewer examples than it has room for.
+// Examples says how many examples a graph's batch has room for, and whether it may be short: filled with fewer.
 type Examples struct {
 	// Batch is the number of examples that the inputs have room for, their first dimension, or the size of the graph's leaf of weights; 0: there
 	// is none, and inputs differ in it.
@@ -24,19 +25,12 @@ type Examples struct {
 
 // FindExamples looks at the graph of a root, a loss or in inference any node, and of further outputs.
 //
-// Padding does not count if every way from an input to the root goes through a loss of ours, and no op below adds up over examples; ours
-// that do, batch normalisations, leave it out. With a leaf of weights the graph says itself what counts.
-func FindExamples(root *gorgonia.Node, outputs gorgonia.Nodes) Examples {
+// Padding does not count if every path from an input to the root goes through a loss of ours, and no op below mixes examples; in training
+// batch normalisations of ours do, and leave it out. Where the root reads the leaf of weights, the graph says itself what counts.
+func FindExamples(root *gorgonia.Node, outputs gorgonia.Nodes, inference bool) Examples {
 	var e Examples
-	reached := make(map[*gorgonia.Node]bool)
-	for todo := append(gorgonia.Nodes{root}, outputs...); len(todo) > 0; {
-		n := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if !reached[n] {
-			reached[n] = true
-			todo = append(todo, op.Children(n)...)
-		}
-	}
+	below := reachable(gorgonia.Nodes{root})
+	reached := reachable(append(gorgonia.Nodes{root}, outputs...))
 	var data gorgonia.Nodes
 	for _, l := range op.Leaves(root.Graph()) {
 		switch {
@@ -56,14 +50,28 @@ func FindExamples(root *gorgonia.Node, outputs gorgonia.Nodes) Examples {
 	if e.Batch == 0 && len(e.sizes) == 1 {
 		e.Batch = e.sizes[0]
 	}
-	if e.Weights == nil && root.Shape().IsScalar() {
-		s := examplesSearch{batch: e.Batch, padded: make(map[*gorgonia.Node]bool), seen: make(map[*gorgonia.Node]bool)}
+	if !below[e.Weights] && root.Shape().IsScalar() {
+		s := examplesSearch{batch: e.Batch, inference: inference, padded: make(map[*gorgonia.Node]bool), fine: make(map[*gorgonia.Node]bool), seen: make(map[*gorgonia.Node]bool)}
 		for _, n := range data {
 			s.padded[n] = e.Batch == 0 || n.Shape()[0]%e.Batch == 0
 		}
 		e.Whole = s.counts(root)
 	}
 	return e
+}
+
+// reachable is the set of nodes that the given ones are computed from, themselves included.
+func reachable(nodes gorgonia.Nodes) map[*gorgonia.Node]bool {
+	reached := make(map[*gorgonia.Node]bool)
+	for todo := slices.Clone(nodes); len(todo) > 0; {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !reached[n] {
+			reached[n] = true
+			todo = append(todo, op.Children(n)...)
+		}
+	}
+	return reached
 }
 
 // Check is an error if a batch cannot have n examples.
@@ -88,11 +96,13 @@ func (p *Plan) Rows(rows, n int) int {
 	return (&op.Mode{Batch: p.Batch, Examples: n}).Rows(rows)
 }
 
-// examplesSearch looks for a way on which padding counts.
+// examplesSearch looks for a path on which padding counts.
 type examplesSearch struct {
-	batch  int
-	padded map[*gorgonia.Node]bool // has rows of examples; known of nodes that are in it
-	seen   map[*gorgonia.Node]bool // below a loss of ours
+	batch     int // 0: not known
+	inference bool
+	padded    map[*gorgonia.Node]bool // has rows of examples; known of nodes that are in it
+	fine      map[*gorgonia.Node]bool // counts found no error
+	seen      map[*gorgonia.Node]bool // joins was here
 }
 
 // depends is true of nodes that are made of rows of examples.
@@ -113,18 +123,26 @@ func (s *examplesSearch) depends(n *gorgonia.Node) bool {
 
 const whatToDo = "only whole batches are taken: use a loss of nn, or average over examples by nn.ExampleWeights, or set Config.OwnMask if the graph leaves padding out itself"
 
+const unknownBatch = "the batch size is not known, as inputs differ in their first dimension; nn.ExampleWeights(graph, batch) says it"
+
 // counts is an error if padding counts in n, which is made of losses.
 func (s *examplesSearch) counts(n *gorgonia.Node) error {
-	if !s.depends(n) {
+	if s.fine[n] || !s.depends(n) {
 		return nil
 	}
+	err := s.countsIn(n)
+	s.fine[n] = err == nil
+	return err
+}
+
+func (s *examplesSearch) countsIn(n *gorgonia.Node) error {
 	switch o := n.Op().(type) {
 	case *op.SoftmaxCrossEntropy:
 		return s.joins(op.Children(n)[0])
 	case *op.MSE:
 		rows := op.Children(n)[0].Shape()
 		if s.batch == 0 {
-			return fmt.Errorf("what a batch is, is not known; nn.ExampleWeights(graph, batch) says it")
+			return errors.New(unknownBatch)
 		}
 		if o.Mode == nil || rows.Dims() == 0 || rows[0]%s.batch != 0 {
 			return fmt.Errorf("padding would count in %v of %v, whose rows are not those of examples; %s", o, rows, whatToDo)
@@ -148,23 +166,47 @@ func (s *examplesSearch) counts(n *gorgonia.Node) error {
 	return nil
 }
 
-// joins is an error if n, or what it is made of, is a sum over examples or the largest of them. Ops are told as foreign tells them.
+// joins is an error if n, or what it is made of, mixes examples. gorgonia's types of ops are not exported: they are told by the type's name
+// and the op's text.
 func (s *examplesSearch) joins(n *gorgonia.Node) error {
 	if s.seen[n] || !s.depends(n) {
 		return nil
 	}
 	s.seen[n] = true
-	switch o := n.Op(); fmt.Sprintf("%T", o) {
-	case "*gorgonia.sumOp", "*gorgonia.maxOp", "gorgonia.sumOp", "gorgonia.maxOp":
-		axes := strings.FieldsFunc(fmt.Sprint(o), func(r rune) bool { return strings.ContainsRune(" []", r) })
-		if len(axes) == 1 || slices.Contains(axes[1:], "0") {
-			return fmt.Errorf("padding would count in %v over examples; %s", o, whatToDo)
+	children := op.Children(n)
+	if o, ok := n.Op().(*op.BatchNorm2D); ok && !s.inference {
+		rows := children[0].Shape()
+		switch {
+		case s.batch == 0:
+			return fmt.Errorf("padding would count in the statistics of %v: %s", o, unknownBatch)
+		case rows[0]%s.batch != 0:
+			return fmt.Errorf("padding would count in the statistics of %v of %v, whose rows are not those of examples; %s", o, rows, whatToDo)
 		}
 	}
-	for _, c := range op.Children(n) {
+	if s.mixes(n, children) {
+		return fmt.Errorf("padding would count in %v over examples; %s", n.Op(), whatToDo)
+	}
+	for _, c := range children {
 		if err := s.joins(c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// mixes tells whether n's op makes numbers of several examples, or puts their rows in another order than one example after the other.
+func (s *examplesSearch) mixes(n *gorgonia.Node, children gorgonia.Nodes) bool {
+	text := fmt.Sprint(n.Op())
+	switch strings.TrimPrefix(fmt.Sprintf("%T", n.Op()), "*") {
+	case "gorgonia.sumOp", "gorgonia.maxOp":
+		axes := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" []", r) })
+		return len(axes) == 1 || slices.Contains(axes[1:], "0")
+	case "gorgonia.softmaxOp":
+		return strings.HasPrefix(text, "Softmax{0,") || n.Shape().Dims() == 1
+	case "gorgonia.concatOp":
+		return text == "Concat(axis=0)"
+	case "gorgonia.linAlgBinOp": // each example with each other; a batched product, of 3 dimensions, is of one example each
+		return n.Shape().Dims() < 3 && s.depends(children[0]) && s.depends(children[1])
+	}
+	return false
 }

@@ -67,7 +67,7 @@ func New(loss *gorgonia.Node) (*Runner, error) {
 		step:   gorgonia.NewTapeMachine(g.ExactSubgraphRoots(append(gorgonia.Nodes{loss}, grads...)...)),
 		only:   gorgonia.NewTapeMachine(g.ExactSubgraphRoots(loss)),
 	}
-	r.batch = plan.FindExamples(loss, nil)
+	r.batch = plan.FindExamples(loss, nil, false)
 	r.there = r.batch.Batch
 	for _, l := range op.Leaves(g) {
 		r.leaves[l.Node.Name()] = l.Node
