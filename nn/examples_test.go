@@ -202,6 +202,50 @@ func TestAShortBatchEqualsASmallerGraph(t *testing.T) {
 	}
 }
 
+// A run without examples has no gradients and moves no statistics where the batch size is not known, too, and whatever the loss is made of.
+func TestARunWithoutExamplesHasNoGradients(t *testing.T) {
+	onFakes(t)
+	m := model{"two inputs and a decay", 10, func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		x := nn.BatchNorm2D(nn.Input(g, "x", 4, 6, 2, 2), "bn", nn.BatchNormConfig{})
+		x = nn.Linear(nn.GlobalAvgPool2D(x), "fc", nn.LinearConfig{Out: 10})
+		y := nn.Linear(nn.Input(g, "y", 3, 6), "fc2", nn.LinearConfig{Out: 10})
+		w := slices.DeleteFunc(nn.Parameters(g), func(n *gorgonia.Node) bool { return n.Shape().Dims() != 2 })
+		loss := nn.Add(nn.SoftmaxCrossEntropy(x, nn.Labels(g, "labels", 4)), nn.SoftmaxCrossEntropy(y, nn.Labels(g, "labels2", 3)))
+		return nn.Add(loss, nn.MSE(w[0], w[1]))
+	}}
+	for name, s := range map[string]stepper{
+		"reference": referenceStepper(t, m),
+		"cpu":       programStepper(t, m, nn.Config{Threads: 1}),
+		"own mask":  programStepper(t, m, nn.Config{Threads: 1, OwnMask: true}),
+		"cuda":      programStepper(t, m, nn.Config{Device: "cuda:0", DType: nn.Float32}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for input, n := range map[string]int{"x": 4 * 6 * 2 * 2, "y": 3 * 6, "labels": 4, "labels2": 3} {
+				values := make([]float64, n)
+				for i := range values {
+					values[i] = float64(i % 5)
+				}
+				s.input(input, values)
+			}
+			before := s.state()
+			if err := s.set(0); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.step(); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(s.state(), before) {
+				t.Error("it moved the running statistics")
+			}
+			for _, p := range s.params {
+				if g := s.grad(p); slices.ContainsFunc(g, func(v float64) bool { return v != 0 }) {
+					t.Errorf("%s has the gradient %v, want zeros", p, g[:min(len(g), 4)])
+				}
+			}
+		})
+	}
+}
+
 // same compares two vectors by the length of their difference.
 func same(t *testing.T, what string, got, want []float64, tolerance float64) {
 	t.Helper()

@@ -43,7 +43,7 @@ type Executor struct {
 	step      uint64 // counts runs with gradients, for dropout
 	gradScale float32
 	examples  int  // of later runs; of a plan without Batch it says nothing
-	empty     bool // later runs have no examples: gradients are zero
+	empty     bool // later runs have no examples, also where Batch is not known: gradients are zero
 }
 
 // A kernel is an op that is ready but for its memory: bind is called when all memory has its place, and gives the function
@@ -88,7 +88,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 	}
 	p.Place()
 	if need := p.Memory.Total(); cfg.Room > 0 && need > cfg.Room {
-		return nil, fmt.Errorf("cpu: it needs %.1f GB of memory, this machine has %.1f; take a smaller batch", float64(need)/1e9, float64(cfg.Room)/1e9)
+		return nil, fmt.Errorf("cpu: the program needs %.1f GB of memory, this machine has %.1f; take a smaller batch", float64(need)/1e9, float64(cfg.Room)/1e9)
 	}
 	e.arena = make([]float32, p.Memory.Arena/4)
 	e.doubles = make([]float64, doubles)
@@ -114,7 +114,12 @@ func (e *Executor) SetGradScale(s float32) {
 func (e *Executor) SetExamples(n int) { e.examples, e.empty = n, n == 0 }
 
 // rows is how many of some rows belong to examples of this run.
-func (e *Executor) rows(rows int) int { return e.plan.Rows(rows, e.examples) }
+func (e *Executor) rows(rows int) int {
+	if e.empty {
+		return 0
+	}
+	return e.plan.Rows(rows, e.examples)
+}
 
 // SetStep says how many runs with gradients came before, which decides what dropout drops.
 func (e *Executor) SetStep(step uint64) { e.step = step }

@@ -9,13 +9,18 @@ import (
 
 // SetExamples says that later runs have n examples, at most the plan's Batch. Runs of a short batch are launched kernel by kernel: graphs and the
 // library's normalisations are made for whole ones.
-func (e *Executor) SetExamples(n int) { e.examples = n }
+func (e *Executor) SetExamples(n int) { e.examples, e.empty = n, n == 0 }
 
-// short tells whether the batch has less examples than room.
-func (e *Executor) short() bool { return e.examples < e.plan.Batch }
+// short tells whether the batch has fewer examples than room.
+func (e *Executor) short() bool { return e.empty || e.examples < e.plan.Batch }
 
 // rows is how many of some rows belong to examples of this run.
-func (e *Executor) rows(rows int) int { return e.plan.Rows(rows, e.examples) }
+func (e *Executor) rows(rows int) int {
+	if e.empty {
+		return 0
+	}
+	return e.plan.Rows(rows, e.examples)
+}
 
 // zero writes zeros to an array's bytes from a place on.
 func (e *Executor) zero(s drv.Stream, at drv.Ptr, from, bytes int64) error {

@@ -67,7 +67,8 @@ type Executor struct {
 	rest          [3]drv.Event // see drain
 	watch         *watch
 	gradScale     float32
-	examples      int // of later runs
+	examples      int  // of later runs; of a plan without Batch it says nothing
+	empty         bool // later runs have no examples, also where Batch is not known: gradients are zero
 	scaler        scaler
 	step          uint64    // runs with gradients, for dropout
 	held          bool      // the host's parameters and statistics stay as they are

@@ -87,6 +87,9 @@ func (e *Executor) launch(ctx context.Context, s *schedule, forward bool, hooks 
 
 // factors are what the loss's gradient is and what gradients are multiplied by at their end.
 func (e *Executor) factors() (seed, factor float32) {
+	if e.empty {
+		return 0, 0
+	}
 	seed, factor = e.gradScale, e.gradScale
 	if e.scaler.on {
 		seed, factor = e.scaler.scale, e.gradScale/e.scaler.scale

@@ -34,15 +34,17 @@ import (
 
 // Runner computes one loss and its gradients.
 type Runner struct {
-	loss   *gorgonia.Node
-	leaves map[string]*gorgonia.Node
-	params gorgonia.Nodes
-	grads  map[string]*gorgonia.Node
-	mode   *op.Mode
-	batch  plan.Examples
-	there  int         // examples of later runs
-	step   gorgonia.VM // loss and gradients
-	only   gorgonia.VM // loss alone
+	loss      *gorgonia.Node
+	leaves    map[string]*gorgonia.Node
+	params    gorgonia.Nodes
+	grads     map[string]*gorgonia.Node
+	mode      *op.Mode
+	batch     plan.Examples
+	there     int         // examples of later runs
+	empty     bool        // later runs have no examples, also where the batch size is not known: gradients are zero
+	stepEmpty bool        // the last Step had none
+	step      gorgonia.VM // loss and gradients
+	only      gorgonia.VM // loss alone
 }
 
 // New prepares loss, a scalar node, and differentiates its graph unless that
@@ -119,6 +121,7 @@ func (r *Runner) Step() error {
 		return err
 	}
 	r.mode.Step++
+	r.stepEmpty = r.empty
 	return nil
 }
 
@@ -133,13 +136,16 @@ func (r *Runner) SetExamples(n int) error {
 	if err := r.batch.Check(n); err != nil {
 		return fmt.Errorf("ref: set examples: %w", err)
 	}
-	r.there = n
+	r.there, r.empty = n, n == 0
 	return nil
 }
 
 // run runs a machine on the examples that are there.
 func (r *Runner) run(m gorgonia.VM) error {
 	r.mode.Batch, r.mode.Examples = r.batch.Batch, r.there
+	if r.empty {
+		r.mode.Batch = 1 // any number of rows is a multiple of it, and none counts
+	}
 	defer func() { r.mode.Batch, r.mode.Examples = 0, 0 }()
 	if w := r.batch.Weights; w != nil {
 		weights := make([]float64, r.batch.Batch)
@@ -202,7 +208,11 @@ func (r *Runner) Grad(name string) []float64 {
 	if !ok {
 		panic(fmt.Sprintf("ref: Grad: the loss depends on no parameter %q", name))
 	}
-	return mustNumbers(n.Value())
+	g := mustNumbers(n.Value())
+	if r.stepEmpty {
+		clear(g)
+	}
+	return g
 }
 
 func (r *Runner) leaf(name string) *gorgonia.Node {
