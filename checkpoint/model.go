@@ -21,9 +21,9 @@ const (
 	// OwnRound is in a worker's own file where it takes local steps: the store's values are the model then.
 	OwnRound = "local/round"
 
-	asidePrefix = "paragon/" // keys that are no part of a model
-	oldState    = "state/"   // running statistics' keys, once
-	ownDevice   = "device"
+	internalPrefix = "paragon/" // opens the runtime's own keys, which are no part of a model
+	oldState       = "state/"   // opened running statistics' keys in files without checksums
+	ownDevice      = "device"
 )
 
 // OwnState is the name of a running statistic of one device in a worker's own file.
@@ -41,7 +41,6 @@ type model struct {
 }
 
 type modelArray struct {
-	name  string
 	shape []int
 	read  func(dst []float32) error
 }
@@ -185,7 +184,7 @@ func (m *model) addStore(f *File) error {
 	}
 	m.flat = !f.summed
 	for _, k := range keys {
-		if strings.HasPrefix(k.Name, asidePrefix) {
+		if strings.HasPrefix(k.Name, internalPrefix) {
 			continue
 		}
 		if k.Form == "open" {
@@ -209,7 +208,7 @@ func (m *model) addStore(f *File) error {
 }
 
 func (m *model) add(name string, f *File, info Info) {
-	m.arrays[name] = &modelArray{name, info.Shape, func(dst []float32) error { return f.ReadFloat32s(info.Name, dst) }}
+	m.arrays[name] = &modelArray{info.Shape, func(dst []float32) error { return f.ReadFloat32s(info.Name, dst) }}
 }
 
 // addUpdated takes the parameters that a worker updates itself: all have the same.
@@ -244,7 +243,7 @@ func (m *model) addStatistics(workers []*File) {
 		}
 	}
 	for name, from := range all {
-		m.arrays[name] = &modelArray{name, shapes[name], func(dst []float32) error {
+		m.arrays[name] = &modelArray{shapes[name], func(dst []float32) error {
 			sum, one := make([]float64, len(dst)), make([]float32, len(dst))
 			for _, x := range from {
 				if err := x.f.ReadFloat32s(x.name, one); err != nil {
