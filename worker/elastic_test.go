@@ -49,7 +49,7 @@ func countingModel(t *testing.T, examples, parameters int, state bool) *nn.Progr
 		z := nn.Input(g, "z", 2, 1, 2, 2)
 		loss = G.Must(G.Add(loss, G.Must(G.Sum(nn.Flatten(nn.BatchNorm2D(z, "bn", nn.BatchNormConfig{}))))))
 	}
-	return compile(t, loss, nn.Config{})
+	return compile(t, loss, nn.Config{OwnMask: true})
 }
 
 // An elasticPlan says what a job is like in which workers come and go.

@@ -30,7 +30,7 @@ func bowl(t *testing.T, n int) *nn.Program {
 		ones[i] = 1
 	}
 	w := G.NewVector(g, tensor.Float32, G.WithShape(n), G.WithName("w"), G.WithValue(tensor.New(tensor.WithShape(n), tensor.WithBacking(ones))))
-	return compile(t, G.Must(G.Sum(G.Must(G.Square(G.Must(G.Sub(w, nn.Input(g, "c", n))))))), nn.Config{})
+	return compile(t, G.Must(G.Sum(G.Must(G.Square(G.Must(G.Sub(w, nn.Input(g, "c", n))))))), nn.Config{OwnMask: true})
 }
 
 // target is c of a worker's step.
