@@ -12,7 +12,12 @@ import (
 	"github.com/paragon-train/paragon/nn/op"
 )
 
+// The loops over numbers below are left without instrumentation: they read and write what only they have, and the memory of the device, which is
+// the lock's of the Fake.
+
 // load reads n numbers.
+//
+//go:norace
 func (f *Fake) load(p drv.Ptr, t kernels.Type, n int) []float32 {
 	out := make([]float32, n)
 	m := f.memory(p, int64(n)*t.Size())
@@ -34,6 +39,8 @@ func (f *Fake) load(p drv.Ptr, t kernels.Type, n int) []float32 {
 }
 
 // store writes numbers, rounded to the type.
+//
+//go:norace
 func (f *Fake) store(p drv.Ptr, t kernels.Type, x []float32) {
 	m := f.memory(p, int64(len(x))*t.Size())
 	for i, v := range x {
@@ -60,22 +67,29 @@ func (f *Fake) number(p drv.Ptr, missing float32) float32 {
 
 type fakeKernels struct{ *Fake }
 
-// each sets y[i] = do(i, a[i], b[i]...).
-func (k fakeKernels) each(s drv.Stream, name string, to, from kernels.Type, n int64, y drv.Ptr, do func(i int, x []float32) float32, args ...drv.Ptr) error {
+// An elementwise makes number i of a result of those of one or two operands.
+type elementwise func(i int, a, b float32) float32
+
+// each sets y[i] = do(i, a[i], b[i]). That prepare, called when the work is done, gives do lets do hold what it reads from the device once.
+func (k fakeKernels) each(s drv.Stream, name string, to, from kernels.Type, n int64, y drv.Ptr, prepare func() elementwise, args ...drv.Ptr) error {
 	return k.give(s, fmt.Sprintf("%s %v %v %d", name, to, from, n), func() {
-		in := make([][]float32, len(args))
-		for j, p := range args {
-			in[j] = k.load(p, from, int(n))
+		a := k.load(args[0], from, int(n))
+		b := a
+		if len(args) > 1 {
+			b = k.load(args[1], from, int(n))
 		}
-		out, x := make([]float32, n), make([]float32, len(args))
-		for i := range out {
-			for j := range in {
-				x[j] = in[j][i]
-			}
-			out[i] = do(i, x)
-		}
-		k.Fake.store(y, to, out)
+		prepare().apply(a, b)
+		k.Fake.store(y, to, a)
 	})
+}
+
+func ready(do elementwise) func() elementwise { return func() elementwise { return do } }
+
+//go:norace
+func (do elementwise) apply(a, b []float32) {
+	for i, v := range a {
+		a[i] = do(i, v, b[i])
+	}
 }
 
 func relu(v float32, on bool) float32 {
@@ -86,18 +100,24 @@ func relu(v float32, on bool) float32 {
 }
 
 func (k fakeKernels) Cast(s drv.Stream, to, from kernels.Type, n int64, dst, src drv.Ptr) error {
-	return k.each(s, "cast", to, from, n, dst, func(_ int, x []float32) float32 { return x[0] }, src)
+	return k.each(s, "cast", to, from, n, dst, ready(func(_ int, a, _ float32) float32 { return a }), src)
 }
 
 func (k fakeKernels) Scale(s drv.Stream, t kernels.Type, n int64, dst, src drv.Ptr, constant float32, factor drv.Ptr) error {
-	return k.each(s, "scale", t, t, n, dst, func(_ int, x []float32) float32 { return x[0] * constant * k.number(factor, 1) }, src)
+	return k.each(s, "scale", t, t, n, dst, func() elementwise {
+		f := k.number(factor, 1)
+		return func(_ int, a, _ float32) float32 { return a * constant * f }
+	}, src)
 }
 
 func (k fakeKernels) Unscale(s drv.Stream, from kernels.Type, n int64, dst, src drv.Ptr, constant float32, factor, found drv.Ptr) error {
-	return k.each(s, "unscale", kernels.Float32, from, n, dst, func(_ int, x []float32) float32 {
-		v := x[0] * constant * k.number(factor, 1)
-		k.look(v, found)
-		return v
+	return k.each(s, "unscale", kernels.Float32, from, n, dst, func() elementwise {
+		f := k.number(factor, 1)
+		return func(_ int, a, _ float32) float32 {
+			v := a * constant * f
+			k.look(v, found)
+			return v
+		}
 	}, src)
 }
 
@@ -108,37 +128,41 @@ func (k fakeKernels) look(v float32, found drv.Ptr) {
 }
 
 func (k fakeKernels) Add(s drv.Stream, t kernels.Type, n int64, y, a, b drv.Ptr, on bool) error {
-	return k.each(s, "add", t, t, n, y, func(_ int, x []float32) float32 { return relu(x[0]+x[1], on) }, a, b)
+	return k.each(s, "add", t, t, n, y, ready(func(_ int, a, b float32) float32 { return relu(a+b, on) }), a, b)
 }
 
 func (k fakeKernels) ReLU(s drv.Stream, t kernels.Type, n int64, y, x drv.Ptr) error {
-	return k.each(s, "relu", t, t, n, y, func(_ int, x []float32) float32 { return relu(x[0], true) }, x)
+	return k.each(s, "relu", t, t, n, y, ready(func(_ int, a, _ float32) float32 { return relu(a, true) }), x)
 }
 
 func (k fakeKernels) ReLUGrad(s drv.Stream, t kernels.Type, n int64, dx, y, dy drv.Ptr) error {
-	return k.each(s, "relu_grad", t, t, n, dx, func(_ int, x []float32) float32 {
-		if x[0] > 0 {
-			return x[1]
+	return k.each(s, "relu_grad", t, t, n, dx, ready(func(_ int, y, dy float32) float32 {
+		if y > 0 {
+			return dy
 		}
 		return 0
-	}, y, dy)
+	}), y, dy)
 }
 
 func (k fakeKernels) Dropout(s drv.Stream, t kernels.Type, n int64, y, x, key drv.Ptr, threshold uint64, scale float32, c, hw int) error {
-	return k.each(s, "dropout", t, t, n, y, func(i int, x []float32) float32 {
-		if c != 0 {
-			i = (i/c/hw*c+i%c)*hw + i/c%hw
+	return k.each(s, "dropout", t, t, n, y, func() elementwise {
+		drawn := binary.LittleEndian.Uint64(k.memory(key, 8))
+		return func(i int, a, _ float32) float32 {
+			if c != 0 {
+				i = (i/c/hw*c+i%c)*hw + i/c%hw
+			}
+			if op.DropoutKeep(drawn, i, threshold) {
+				return a * scale
+			}
+			return 0
 		}
-		if op.DropoutKeep(binary.LittleEndian.Uint64(k.memory(key, 8)), i, threshold) {
-			return x[0] * scale
-		}
-		return 0
 	}, x)
 }
 
 func (k fakeKernels) BiasAdd(s drv.Stream, t kernels.Type, n, c, inner int, y, x, b drv.Ptr, on bool) error {
-	return k.each(s, "bias_add", t, t, int64(n*c*inner), y, func(i int, x []float32) float32 {
-		return relu(x[0]+k.load(b, kernels.Float32, c)[i/inner%c], on)
+	return k.each(s, "bias_add", t, t, int64(n*c*inner), y, func() elementwise {
+		bias := k.load(b, kernels.Float32, c)
+		return func(i int, a, _ float32) float32 { return relu(a+bias[i/inner%c], on) }
 	}, x)
 }
 
@@ -166,32 +190,36 @@ func (k fakeKernels) BatchNormWorkspace(c int) int64 { return int64(8*c) + 4 }
 func (k fakeKernels) MSEWorkspace() int64            { return 8 }
 
 func (k fakeKernels) BatchNorm(s drv.Stream, b kernels.BatchNorm) error {
-	return k.give(s, fmt.Sprintf("bn %v %d %d relu %v add %v mask %v", b.Type, b.Rows, b.C, b.ReLU, b.Add != 0, b.Mask != 0), func() {
-		k.memory(b.Workspace, k.BatchNormWorkspace(b.C))
-		mean, v := make([]float64, b.C), make([]float64, b.C)
-		x := k.load(b.X, b.Type, b.Rows*b.C)
-		for i, xi := range x {
-			mean[i%b.C] += float64(xi) / float64(b.Rows)
-		}
-		for i, xi := range x {
-			d := float64(xi) - mean[i%b.C]
-			v[i%b.C] += d * d / float64(b.Rows)
-		}
-		runMean, runVar := k.load(b.RunMean, kernels.Float32, b.C), k.load(b.RunVar, kernels.Float32, b.C)
-		invstd := make([]float32, b.C)
-		for c := range mean {
-			invstd[c] = float32(1 / math.Sqrt(v[c]+b.Eps))
-			runMean[c] = float32((1-b.Momentum)*float64(runMean[c]) + b.Momentum*mean[c])
-			runVar[c] = float32((1-b.Momentum)*float64(runVar[c]) + b.Momentum*v[c]*float64(b.Rows)/max(float64(b.Rows)-1, 1))
-		}
-		k.Fake.store(b.RunMean, kernels.Float32, runMean)
-		k.Fake.store(b.RunVar, kernels.Float32, runVar)
-		k.Fake.store(b.Mean, kernels.Float32, narrow(mean))
-		k.Fake.store(b.InvStd, kernels.Float32, invstd)
-		k.normalise(b, narrow(mean), invstd)
-	})
+	return k.give(s, fmt.Sprintf("bn %v %d %d relu %v add %v mask %v", b.Type, b.Rows, b.C, b.ReLU, b.Add != 0, b.Mask != 0), func() { k.batchNorm(b) })
 }
 
+//go:norace
+func (k fakeKernels) batchNorm(b kernels.BatchNorm) {
+	k.memory(b.Workspace, k.BatchNormWorkspace(b.C))
+	mean, v := make([]float64, b.C), make([]float64, b.C)
+	x := k.load(b.X, b.Type, b.Rows*b.C)
+	for i, xi := range x {
+		mean[i%b.C] += float64(xi) / float64(b.Rows)
+	}
+	for i, xi := range x {
+		d := float64(xi) - mean[i%b.C]
+		v[i%b.C] += d * d / float64(b.Rows)
+	}
+	runMean, runVar := k.load(b.RunMean, kernels.Float32, b.C), k.load(b.RunVar, kernels.Float32, b.C)
+	invstd := make([]float32, b.C)
+	for c := range mean {
+		invstd[c] = float32(1 / math.Sqrt(v[c]+b.Eps))
+		runMean[c] = float32((1-b.Momentum)*float64(runMean[c]) + b.Momentum*mean[c])
+		runVar[c] = float32((1-b.Momentum)*float64(runVar[c]) + b.Momentum*v[c]*float64(b.Rows)/max(float64(b.Rows)-1, 1))
+	}
+	k.Fake.store(b.RunMean, kernels.Float32, runMean)
+	k.Fake.store(b.RunVar, kernels.Float32, runVar)
+	k.Fake.store(b.Mean, kernels.Float32, narrow(mean))
+	k.Fake.store(b.InvStd, kernels.Float32, invstd)
+	k.normalise(b, narrow(mean), invstd)
+}
+
+//go:norace
 func (k fakeKernels) normalise(b kernels.BatchNorm, mean, invstd []float32) {
 	x, gamma, beta := k.load(b.X, b.Type, b.Rows*b.C), k.load(b.Gamma, kernels.Float32, b.C), k.load(b.Beta, kernels.Float32, b.C)
 	add := make([]float32, len(x))
@@ -225,57 +253,61 @@ func (k fakeKernels) BatchNormEval(s drv.Stream, b kernels.BatchNorm) error {
 }
 
 func (k fakeKernels) BatchNormGrad(s drv.Stream, b kernels.BatchNormGrad) error {
-	return k.give(s, fmt.Sprintf("bn_grad %v %d %d dx %v add %v y %v mask %v beta %v", b.Type, b.Rows, b.C, b.DX != 0, b.DAdd != 0, b.Y != 0, b.Mask != 0, b.Beta != 0), func() {
-		n := b.Rows * b.C
-		x, dz := k.load(b.X, b.Type, n), k.load(b.DY, b.Type, n)
-		gamma, mean, invstd := k.load(b.Gamma, kernels.Float32, b.C), k.load(b.Mean, kernels.Float32, b.C), k.load(b.InvStd, kernels.Float32, b.C)
-		if b.Y != 0 {
-			for i, y := range k.load(b.Y, b.Type, n) {
-				if !(y > 0) {
-					dz[i] = 0
-				}
+	return k.give(s, fmt.Sprintf("bn_grad %v %d %d dx %v add %v y %v mask %v beta %v", b.Type, b.Rows, b.C, b.DX != 0, b.DAdd != 0, b.Y != 0, b.Mask != 0, b.Beta != 0), func() { k.batchNormGrad(b) })
+}
+
+//go:norace
+func (k fakeKernels) batchNormGrad(b kernels.BatchNormGrad) {
+	n := b.Rows * b.C
+	x, dz := k.load(b.X, b.Type, n), k.load(b.DY, b.Type, n)
+	gamma, mean, invstd := k.load(b.Gamma, kernels.Float32, b.C), k.load(b.Mean, kernels.Float32, b.C), k.load(b.InvStd, kernels.Float32, b.C)
+	if b.Y != 0 {
+		for i, y := range k.load(b.Y, b.Type, n) {
+			if !(y > 0) {
+				dz[i] = 0
 			}
 		}
-		if b.Mask != 0 {
-			for i := range dz {
-				if k.memory(b.Mask, int64(n/8))[i/8]>>(i%8)&1 == 0 {
-					dz[i] = 0
-				}
+	}
+	if b.Mask != 0 {
+		mask := k.memory(b.Mask, int64(n/8))
+		for i := range dz {
+			if mask[i/8]>>(i%8)&1 == 0 {
+				dz[i] = 0
 			}
 		}
-		if b.Beta != 0 {
-			beta := k.load(b.Beta, kernels.Float32, b.C)
-			for i := range dz {
-				c := i % b.C
-				if y := gamma[c]*invstd[c]*x[i] + (beta[c] - mean[c]*gamma[c]*invstd[c]); !(y > 0) {
-					dz[i] = 0
-				}
+	}
+	if b.Beta != 0 {
+		beta := k.load(b.Beta, kernels.Float32, b.C)
+		for i := range dz {
+			c := i % b.C
+			if y := gamma[c]*invstd[c]*x[i] + (beta[c] - mean[c]*gamma[c]*invstd[c]); !(y > 0) {
+				dz[i] = 0
 			}
 		}
-		sum, dot := make([]float64, b.C), make([]float64, b.C)
+	}
+	sum, dot := make([]float64, b.C), make([]float64, b.C)
+	for i, d := range dz {
+		c := i % b.C
+		sum[c] += float64(d)
+		dot[c] += float64(d) * float64((x[i]-mean[c])*invstd[c])
+	}
+	if b.DAdd != 0 {
+		k.Fake.store(b.DAdd, b.Type, dz)
+	}
+	if b.DGamma != 0 {
+		k.Fake.store(b.DGamma, kernels.Float32, narrow(dot))
+	}
+	if b.DBeta != 0 {
+		k.Fake.store(b.DBeta, kernels.Float32, narrow(sum))
+	}
+	if b.DX != 0 {
+		m := float64(b.Rows)
 		for i, d := range dz {
 			c := i % b.C
-			sum[c] += float64(d)
-			dot[c] += float64(d) * float64((x[i]-mean[c])*invstd[c])
+			dz[i] = float32(float64(gamma[c]*invstd[c]) * (float64(d) - sum[c]/m - float64((x[i]-mean[c])*invstd[c])*dot[c]/m))
 		}
-		if b.DAdd != 0 {
-			k.Fake.store(b.DAdd, b.Type, dz)
-		}
-		if b.DGamma != 0 {
-			k.Fake.store(b.DGamma, kernels.Float32, narrow(dot))
-		}
-		if b.DBeta != 0 {
-			k.Fake.store(b.DBeta, kernels.Float32, narrow(sum))
-		}
-		if b.DX != 0 {
-			m := float64(b.Rows)
-			for i, d := range dz {
-				c := i % b.C
-				dz[i] = float32(float64(gamma[c]*invstd[c]) * (float64(d) - sum[c]/m - float64((x[i]-mean[c])*invstd[c])*dot[c]/m))
-			}
-			k.Fake.store(b.DX, b.Type, dz)
-		}
-	})
+		k.Fake.store(b.DX, b.Type, dz)
+	}
 }
 
 func (k fakeKernels) ToChannelsLast(s drv.Stream, to, from kernels.Type, n, c, pixels, padded int, dst, src drv.Ptr) error {
@@ -339,13 +371,16 @@ func (k fakeKernels) Pixels(s drv.Stream, p kernels.Pixels) error {
 }
 
 // windows calls f with each number of y and those of x in its window; NHWC.
+//
+//go:norace
 func windows(p kernels.Pool, f func(y int, inside []int, which []int)) {
 	oh, ow := p.Out()
+	var inside, which []int
 	for n := range p.N {
 		for i := range oh {
 			for j := range ow {
 				for c := range p.C {
-					var inside, which []int
+					inside, which = inside[:0], which[:0]
 					for r := range p.Kernel[0] {
 						for v := range p.Kernel[1] {
 							h, w := i*p.Stride[0]-p.Pad[0]+r, j*p.Stride[1]-p.Pad[1]+v
@@ -568,8 +603,9 @@ func (k fakeKernels) MSE(s drv.Stream, t kernels.Type, n int64, loss, x, target,
 }
 
 func (k fakeKernels) MSEGrad(s drv.Stream, t kernels.Type, n int64, dx, x, target, dloss drv.Ptr, scale float32) error {
-	return k.each(s, "mse_grad", t, t, n, dx, func(_ int, x []float32) float32 {
-		return scale * k.number(dloss, 1) * 2 / float32(n) * (x[0] - x[1])
+	return k.each(s, "mse_grad", t, t, n, dx, func() elementwise {
+		d := k.number(dloss, 1)
+		return func(_ int, a, b float32) float32 { return scale * d * 2 / float32(n) * (a - b) }
 	}, x, target)
 }
 
@@ -609,8 +645,9 @@ func (k fakeKernels) Unpack(s drv.Stream, t *kernels.Table, constant float32, fa
 	return k.give(s, fmt.Sprintf("unpack %d", len(k.tables[t])), func() {
 		for _, e := range k.tables[t] {
 			in, out := k.load(e.ChannelLast, e.Type, e.PadK*e.PadC*e.R*e.S), make([]float32, e.K*e.C*e.R*e.S)
+			f := k.number(factor, 1)
 			forms(e, func(a, b int) {
-				out[a] = in[b] * constant * k.number(factor, 1)
+				out[a] = in[b] * constant * f
 				k.look(out[a], found)
 			})
 			k.Fake.store(e.RowMajor, kernels.Float32, out)
@@ -676,9 +713,7 @@ func (p fakeConv) Run(s drv.Stream, workspace, x, w, y drv.Ptr) error {
 	c := p.c
 	oh, ow := c.OutSize()
 	return p.give(s, fmt.Sprintf("%v %v", p.pass, c), func() {
-		for i := range p.memory(workspace, p.Workspace()) {
-			p.memory(workspace, p.Workspace())[i] = 0xCD
-		}
+		overwrite(p.memory(workspace, p.Workspace()), 0xCD)
 		nx, nw, ny := c.N*c.H*c.W*c.C, c.K*c.R*c.S*c.C, c.N*oh*ow*c.K
 		xs, ws, ys := make([]float32, nx), make([]float32, nw), make([]float32, ny)
 		if p.pass != cudnn.BackwardData || c.Accumulate {
@@ -690,34 +725,7 @@ func (p fakeConv) Run(s drv.Stream, workspace, x, w, y drv.Ptr) error {
 		if p.pass != cudnn.Forward {
 			ys = p.load(y, fromDNN(c.Out), ny)
 		}
-		for n := range c.N {
-			for i := range oh {
-				for j := range ow {
-					for r := range c.R {
-						for v := range c.S {
-							h, u := i*c.Stride[0]-c.Pad[0]+r, j*c.Stride[1]-c.Pad[1]+v
-							if h < 0 || h >= c.H || u < 0 || u >= c.W {
-								continue
-							}
-							for o := range c.K {
-								yi := ((n*oh+i)*ow+j)*c.K + o
-								xi, wi := ((n*c.H+h)*c.W+u)*c.C, ((o*c.R+r)*c.S+v)*c.C
-								for q := range c.C {
-									switch p.pass {
-									case cudnn.Forward:
-										ys[yi] += xs[xi+q] * ws[wi+q]
-									case cudnn.BackwardData:
-										xs[xi+q] += ys[yi] * ws[wi+q]
-									default:
-										ws[wi+q] += ys[yi] * xs[xi+q]
-									}
-								}
-							}
-						}
-					}
-				}
-			}
-		}
+		p.convolve(xs, ws, ys)
 		switch p.pass {
 		case cudnn.Forward:
 			p.store(y, fromDNN(c.Out), ys)
@@ -727,6 +735,42 @@ func (p fakeConv) Run(s drv.Stream, workspace, x, w, y drv.Ptr) error {
 			p.store(w, fromDNN(c.Weight), ws)
 		}
 	})
+}
+
+// convolve adds to xs, ws or ys what its pass makes of the other two.
+//
+//go:norace
+func (p fakeConv) convolve(xs, ws, ys []float32) {
+	c := p.c
+	oh, ow := c.OutSize()
+	for n := range c.N {
+		for i := range oh {
+			for j := range ow {
+				for r := range c.R {
+					for v := range c.S {
+						h, u := i*c.Stride[0]-c.Pad[0]+r, j*c.Stride[1]-c.Pad[1]+v
+						if h < 0 || h >= c.H || u < 0 || u >= c.W {
+							continue
+						}
+						for o := range c.K {
+							yi := ((n*oh+i)*ow+j)*c.K + o
+							xi, wi := ((n*c.H+h)*c.W+u)*c.C, ((o*c.R+r)*c.S+v)*c.C
+							for q := range c.C {
+								switch p.pass {
+								case cudnn.Forward:
+									ys[yi] += xs[xi+q] * ws[wi+q]
+								case cudnn.BackwardData:
+									xs[xi+q] += ys[yi] * ws[wi+q]
+								default:
+									ws[wi+q] += ys[yi] * xs[xi+q]
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
 }
 
 type fakeProduct struct {
@@ -743,26 +787,32 @@ func (p fakeProduct) Run(s drv.Stream, workspace, a, b, c, bias drv.Ptr) error {
 	m := p.m
 	return p.give(s, fmt.Sprintf("product %+v", m), func() {
 		p.memory(workspace, p.Workspace())
-		x, y, out := p.load(a, m.In, m.M*m.K), p.load(b, m.In, m.K*m.N), make([]float32, m.M*m.N)
-		for i := range m.M {
-			for j := range m.N {
-				sum := 0.0
-				for q := range m.K {
-					xi, yi := i*m.K+q, q*m.N+j
-					if m.TransA {
-						xi = q*m.M + i
-					}
-					if m.TransB {
-						yi = j*m.K + q
-					}
-					sum += float64(x[xi]) * float64(y[yi])
-				}
-				if m.Bias {
-					sum += float64(p.load(bias, kernels.Float32, m.N)[j])
-				}
-				out[i*m.N+j] = relu(float32(sum), m.ReLU)
-			}
+		added := make([]float32, m.N)
+		if m.Bias {
+			added = p.load(bias, kernels.Float32, m.N)
 		}
-		p.store(c, m.Out, out)
+		p.store(c, m.Out, m.multiplied(p.load(a, m.In, m.M*m.K), p.load(b, m.In, m.K*m.N), added))
 	})
+}
+
+//go:norace
+func (m product) multiplied(x, y, bias []float32) []float32 {
+	out := make([]float32, m.M*m.N)
+	for i := range m.M {
+		for j := range m.N {
+			sum := 0.0
+			for q := range m.K {
+				xi, yi := i*m.K+q, q*m.N+j
+				if m.TransA {
+					xi = q*m.M + i
+				}
+				if m.TransB {
+					yi = j*m.K + q
+				}
+				sum += float64(x[xi]) * float64(y[yi])
+			}
+			out[i*m.N+j] = relu(float32(sum+float64(bias[j])), m.ReLU)
+		}
+	}
+	return out
 }
