@@ -38,16 +38,27 @@ const (
 	guardedRows = 50
 )
 
+// noise are random numbers, drawn once: under the race detector drawing them for each round takes longer than the round.
+var noise = sync.OnceValue(func() []float32 {
+	random := rand.New(rand.NewPCG(3, 3))
+	x := make([]float32, 1<<18)
+	for i := range x {
+		x[i] = random.Float32() - 0.5
+	}
+	return x
+})
+
+// gradient returns n numbers of noise from a place that is drawn. They are only read.
+func gradient(random *rand.Rand, n int) []float32 {
+	x := noise()
+	at := random.IntN(len(x) - n)
+	return x[at : at+n : at+n]
+}
+
 // step makes one round of all keys.
 func (g *guardedRun) step(ctx context.Context, kv kvstore.Store, round int, dense, mean, rows, open []float32) error {
 	random := rand.New(rand.NewPCG(uint64(round), uint64(kv.Rank())))
-	grad := func(n int) []float32 {
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = random.Float32() - 0.5
-		}
-		return x
-	}
+	grad := func(n int) []float32 { return gradient(random, n) }
 	var ids []int64
 	for i := range int64(guardedRows) {
 		if random.IntN(3) == 0 {

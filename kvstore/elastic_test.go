@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -205,10 +206,7 @@ func (w *hand) push(ctx context.Context, flag []float32) error {
 	}
 	job.SetCounted(true)
 	kv.SetWeight(examplesOf)
-	grads := map[string][]float32{"a": {own}, "b": {own, own}, "c": make([]float32, 30_000)}
-	for i := range grads["c"] {
-		grads["c"][i] = own
-	}
+	grads := map[string][]float32{"a": {own}, "b": {own, own}, "c": slices.Repeat([]float32{own}, 30_000)}
 	var calls sync.WaitGroup
 	errs := make([]error, len(crowdKeys))
 	for i, key := range crowdKeys {

@@ -53,10 +53,7 @@ func train(ctx context.Context, kv kvstore.Store, rounds int) ([]float32, error)
 	}
 	for round := range rounds {
 		random := rand.New(rand.NewPCG(uint64(round), uint64(kv.Rank())))
-		grad := make([]float32, size)
-		for i := range grad {
-			grad[i] = random.Float32() - 0.5
-		}
+		grad := gradient(random, size)
 		var err error
 		if round%2 == 0 {
 			err = kv.PushPull(ctx, "dense", [][]float32{grad}, [][]float32{value})

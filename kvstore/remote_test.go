@@ -38,7 +38,7 @@ func TestStoresWithinAHost(t *testing.T) {
 
 // The job's store, over TCP.
 func TestStoresOverTCP(t *testing.T) {
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: unlessShort([]int{2}, 4, 7), Servers: []int{2, 1}})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: unlessShort([]int{2}, 4, 7), Servers: []int{2, 1}, Edge: smallEdge()})
 	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: []int{1}, Types: []string{"dist_device_sync"}, Servers: []int{3, 2}, Edge: smallEdge()})
 }
 
@@ -50,8 +50,8 @@ func unlessShort[T any](quick []T, more ...T) []T {
 	return append(quick, more...)
 }
 
-// smallEdge is the edge of big arrays (kvstoretest.Harness) where another test takes those of the predecessors: over TCP and within a
-// host. PARAGON_TEST_SLOW asks for these everywhere.
+// smallEdge is the edge of big arrays (kvstoretest.Harness) where another test takes those of the predecessors: over TCP
+// TestJobsOfProcesses, and within a host TestStoresWithinAHost. PARAGON_TEST_SLOW asks for these everywhere.
 func smallEdge() int {
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
 		return 0

@@ -153,7 +153,9 @@ func (w *Worker) follows(c kvstore.Compression) {
 	}
 }
 
-// quantise is the formula: what a code says of residual + grad; the rest stays in residual.
+// quantise is the formula: what a code says of residual + grad; the rest stays in residual. All three are the caller's own.
+//
+//go:norace
 func quantise(c kvstore.Compression, residual, grad []float32) []float32 {
 	said := make([]float32, len(grad))
 	if c.Type == "topk" {
@@ -206,13 +208,17 @@ func deviceCompression(w *Worker) {
 		return s
 	}
 	run := func(c kvstore.Compression, steps ...step) {
-		for _, size := range []int{4 * 4, 100 * 100, 2000 * 2000} {
+		big := 2000 * 2000
+		if w.edge < 1200 {
+			big = w.bigSize()
+		}
+		for _, size := range []int{4 * 4, 100 * 100, big} {
 			w.compress(c)
 			key := w.key("%s.%v.%d", c.Type, c.Threshold, size)
 			w.init(key, make([]float32, size))
 			out := make([]float32, size)
 			for i, s := range steps {
-				if size > 1e6 && (i > 4 || c.Threshold < 0) {
+				if size == big && (i > 4 || c.Threshold < 0) {
 					break // the small sizes go through the rest
 				}
 				grad := fill(size, s.push)

@@ -116,12 +116,14 @@ var trained = optim.Config{Name: "adam", LearningRate: 0.01, WeightDecay: 0.001,
 const (
 	saveAt = 3
 	steps  = 6
+
+	bigTrained = 70_000 // values, so that it is cut over the servers
 )
 
 // The keys of a small training, whose gradients follow from step and rank.
 func initTraining(w *Worker, value float32) {
 	w.init("dense", fill(4321, value))
-	w.init("big", fill(300_000, value))
+	w.init("big", fill(bigTrained, value))
 	w.ok(w.Store.InitRows(w.Ctx, "rows", 11, 3, fill(33, value)))
 	w.ok(w.Store.InitAverage(w.Ctx, "average", fill(5, value)))
 	normal := kvstore.Initializer{Name: "normal", Mean: 1, Deviation: 0.1, Seed: 3}
@@ -134,8 +136,8 @@ func train(w *Worker, from, to int) {
 	for step := from; step < to; step++ {
 		random := rand.New(rand.NewPCG(uint64(step), uint64(w.r)))
 		w.push("dense", uniform(random, 4321, -1, 1))
-		out := make([]float32, 300_000)
-		w.pushPull("big", [][]float32{uniform(random, 300_000, -1, 1)}, [][]float32{out})
+		out := make([]float32, bigTrained)
+		w.pushPull("big", [][]float32{uniform(random, bigTrained, -1, 1)}, [][]float32{out})
 		w.pushRows("rows", []int64{int64(step), 9, int64(w.r % 11)}, uniform(random, 9, -1, 1))
 		w.push("average", uniform(random, 5, -1, 1))
 		w.pushRows("words", []int64{int64(step) - 2, 9, int64(w.r%11) << 50}, uniform(random, 9, -1, 1))
@@ -144,7 +146,7 @@ func train(w *Worker, from, to int) {
 }
 
 func values(w *Worker) []float32 {
-	all := append(w.pulled("dense", 4321), w.pulled("big", 300_000)...)
+	all := append(w.pulled("dense", 4321), w.pulled("big", bigTrained)...)
 	for _, key := range []string{"rows", "words", "table"} {
 		rows := make([]float32, 33)
 		ids := []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
