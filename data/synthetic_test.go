@@ -56,43 +56,15 @@ func softmaxAccuracy(train, test *ImageSet, features func(*ImageSet, int) []floa
 	}
 	n := len(x[0])
 	w := make([]float32, 10*(n+1))
-	logits := func(x []float32) (p [10]float64) {
-		sum, largest := 0.0, math.Inf(-1)
-		for c := range p {
-			row := w[c*(n+1) : (c+1)*(n+1)]
-			z := row[n]
-			for k, v := range x {
-				z += row[k] * v
-			}
-			p[c] = float64(z)
-			largest = max(largest, p[c])
-		}
-		for c := range p {
-			p[c] = math.Exp(p[c] - largest)
-			sum += p[c]
-		}
-		for c := range p {
-			p[c] /= sum
-		}
-		return p
-	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for range epochs {
 		for _, i := range r.Perm(len(x)) {
-			p := logits(x[i])
-			p[train.Label(i)]--
-			for c := range p {
-				row, step := w[c*(n+1):(c+1)*(n+1)], rate*float32(p[c])
-				for k, v := range x[i] {
-					row[k] -= step * v
-				}
-				row[n] -= step
-			}
+			learn(w, x[i], train.Label(i), rate)
 		}
 	}
 	right := 0
 	for i := range test.Len() {
-		p := logits(features(test, i))
+		p := logits(w, features(test, i))
 		best := 0
 		for c := range p {
 			if p[c] > p[best] {
@@ -104,6 +76,48 @@ func softmaxAccuracy(train, test *ImageSet, features func(*ImageSet, int) []floa
 		}
 	}
 	return float64(right) / float64(test.Len())
+}
+
+// logits are the probabilities of the classes. As in the other loops over numbers here, nothing else runs meanwhile, and the race detector would
+// take most of the time.
+//
+//go:norace
+func logits(w, x []float32) (p [10]float64) {
+	n := len(x)
+	sum, largest := 0.0, math.Inf(-1)
+	for c := range p {
+		row := w[c*(n+1) : (c+1)*(n+1)]
+		z := row[n]
+		for k, v := range x {
+			z += row[k] * v
+		}
+		p[c] = float64(z)
+		largest = max(largest, p[c])
+	}
+	for c := range p {
+		p[c] = math.Exp(p[c] - largest)
+		sum += p[c]
+	}
+	for c := range p {
+		p[c] /= sum
+	}
+	return p
+}
+
+// learn makes one step on an example.
+//
+//go:norace
+func learn(w, x []float32, label int, rate float32) {
+	n := len(x)
+	p := logits(w, x)
+	p[label]--
+	for c := range p {
+		row, step := w[c*(n+1):(c+1)*(n+1)], rate*float32(p[c])
+		for k, v := range x {
+			row[k] -= step * v
+		}
+		row[n] -= step
+	}
 }
 
 // filters are random 5×5 filters over brightness; a feature is the mean of
@@ -126,6 +140,7 @@ func randomFilters(n int) filters {
 	return f
 }
 
+//go:norace
 func (f filters) features(x []float32) []float32 {
 	grey := make([]float32, 1024)
 	for i := range grey {
