@@ -2,7 +2,6 @@ package conv
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -29,6 +28,8 @@ func pairRunners(t *testing.T, threads ...int) []runner {
 }
 
 // rounded is v as bfloat16.
+//
+//go:norace
 func rounded(v []float32) []float32 {
 	r := make([]float32, len(v))
 	for i := range v {
@@ -61,10 +62,8 @@ func checkPairs(t *testing.T, s Shape, seed uint64, runners []runner) {
 			got       []float32
 			want, abs []float64
 		}{{"y", y, exact.y, exact.absY}, {"dx", dx, exact.dx, exact.absDx}, {"dw", dw, exact.dw, exact.absDw}} {
-			for i, v := range c.want {
-				if d, bound := math.Abs(float64(c.got[i])-v), (0x1p-7+0x1p-15)*c.abs[i]; !(d <= bound) {
-					t.Fatalf("%s%s[%d] is %g, want %g within %.3g", name, c.name, i, c.got[i], v, bound)
-				}
+			if i := beyond(c.got, c.want, c.abs, 0x1p-7+0x1p-15); i >= 0 {
+				t.Fatalf("%s%s[%d] is %g, want %g within %.3g", name, c.name, i, c.got[i], c.want[i], (0x1p-7+0x1p-15)*c.abs[i])
 			}
 		}
 	}

@@ -67,8 +67,9 @@ func TestStoredImagesGiveTheSameSums(t *testing.T) {
 				sameArray(t, name+"y", y, wantY)
 				sameArray(t, name+"dx", dx, wantDx)
 				sameArray(t, name+"dw", f32.Array{F32: dw}, wantDw)
+				added := wide(sum)
 				for i, v := range wantDx {
-					got, want := float64(wide(sum)[i]), float64(old[i])+float64(v)
+					got, want := float64(added[i]), float64(old[i])+float64(v)
 					if d := math.Abs(got - want); !(d <= 0x1p-8*math.Abs(want)+1e-4) {
 						t.Fatalf("%sdx[%d] added to %g is %g, want %g", name, i, old[i], got, want)
 					}
