@@ -34,7 +34,10 @@ func TestRunReportsEachWork(t *testing.T) {
 	for _, transport := range transportNames {
 		var out bytes.Buffer
 		r := newReport(&out)
-		j := job{size: size{2, 2, false}, transport: transport, works: []string{"latency", "small", "rows/zipf-sgd"}, scale: 0.01}
+		j := job{size: size{2, 2, false}, transport: transport, works: []string{"latency", "small"}, scale: 0.01}
+		if transport == transportNames[0] { // a batch of rows takes seconds under the race detector
+			j.works = append(j.works, "rows/zipf-sgd")
+		}
 		if err := j.run(t.Context(), r); err != nil {
 			t.Fatalf("over %s: %v", transport, err)
 		}

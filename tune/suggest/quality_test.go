@@ -94,6 +94,9 @@ func TestNoParametersComeTwice(t *testing.T) {
 	}, Value: func(p tune.Params) float64 { return float64(p.Int("n")) }} // (3 + 2)·5·2 = 50
 	for name, s := range all() {
 		trials := 30
+		if name == "GP" {
+			trials = 20 // each takes long
+		}
 		for _, p := range []suggesttest.Problem{suggesttest.Branin(), suggesttest.Mixed(), finite} {
 			if p.Name == "finite" {
 				trials = 50
@@ -136,7 +139,11 @@ func TestSuggestersServeEverySpace(t *testing.T) {
 			s := suggester()
 			rng := randFor(spaceName + name)
 			v.FixedParts = make(map[int]tune.Params)
-			for i := range 40 {
+			trials := 40
+			if name == "GP" {
+				trials = 24 // each takes long; three of each state
+			}
+			for i := range trials {
 				if spaceName == "grid" {
 					v.FixedParts[i], _ = tune.Params{}.With("batch", 32*(i%2+1))
 				}
@@ -196,8 +203,12 @@ func TestProposalsStayQuick(t *testing.T) {
 		if _, err := suggester.Suggest(v, n, randFor("warm")); err != nil {
 			t.Fatal(err)
 		}
+		limit := 500 * time.Millisecond
+		if name == "GP" {
+			limit = 4 * time.Second // some tens of milliseconds
+		}
 		best := time.Hour
-		for i := range 3 {
+		for i := 0; i < 3 && best > limit; i++ {
 			start := processorTime(t)
 			if _, err := suggester.Suggest(v, n, randFor(name+string(rune('a'+i)))); err != nil {
 				t.Fatal(err)
@@ -205,10 +216,6 @@ func TestProposalsStayQuick(t *testing.T) {
 			best = min(best, processorTime(t)-start)
 		}
 		t.Logf("%s: %v", name, best)
-		limit := 500 * time.Millisecond
-		if name == "GP" {
-			limit = 4 * time.Second // some tens of milliseconds
-		}
 		if best > limit { // some milliseconds, and many times that under the race detector
 			t.Errorf("%s takes %v after %d trials", name, best, n)
 		}
