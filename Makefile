@@ -20,6 +20,8 @@ PEERS_ARGS ?=
 GPUCHECK_ARGS ?=
 # The race detector needs cgo and with it a C compiler; Go says whether it found one.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+# A program under the race detector sleeps for a second before it exits; tests start hundreds.
+export GORACE ?= atexit_sleep_ms=0
 # Numeric loops without goroutines are left without instrumentation: they are most of the time of tests under the race detector.
 PLAIN := gonum.org/... gorgonia.org/... ./nn/op/... ./nn/ref/...
 RACEFLAGS := $(if $(RACE),$(RACE) $(foreach p,$(PLAIN),-gcflags=$(p)=-race=false))
