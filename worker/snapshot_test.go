@@ -181,6 +181,7 @@ func TestCheckpointsByTheClock(t *testing.T) {
 			r := newFitRig(t, false)
 			r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, Every: 150 * time.Second, EveryEpochs: 9}
 			r.cfg.MaxSteps, r.cfg.Evaluator = 14, nil
+			r.cfg.Feed = settledFeed{r.cfg.Feed}
 			begin := time.Now()
 			var took time.Duration
 			r.cfg.Observers = afterStep(func(int) {
@@ -195,6 +196,14 @@ func TestCheckpointsByTheClock(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A settledFeed gives a batch once all other goroutines of the bubble wait, so that what a step begins with does not depend on who is faster.
+type settledFeed struct{ worker.Feed }
+
+func (f settledFeed) Next(ctx context.Context) ([]int, error) {
+	synctest.Wait()
+	return f.Feed.Next(ctx)
 }
 
 // A checkpoint is not complete before the slowest worker has written its part, though rank 0 has long written its own.
