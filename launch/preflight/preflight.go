@@ -37,7 +37,8 @@ type Config struct {
 	MaxSkew  time.Duration                                                // of clocks: 2 s
 	Timeout  time.Duration                                                // for everything: 1 min
 
-	now func() time.Time // time.Now, or a test's clock
+	now      func() time.Time             // time.Now, or a test's clock
+	lookPath func(string) (string, error) // exec.LookPath, or a test's programs
 }
 
 // A Report is what was found out about one host.
@@ -64,6 +65,9 @@ func Check(ctx context.Context, cfg Config) []*Report {
 	if cfg.now == nil {
 		cfg.now = time.Now
 	}
+	if cfg.lookPath == nil {
+		cfg.lookPath = exec.LookPath
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Timeout, fmt.Errorf("no answer within %s", cfg.Timeout))
 	defer cancel()
 	reports := make([]*Report, len(cfg.Hosts))
@@ -77,7 +81,7 @@ func Check(ctx context.Context, cfg Config) []*Report {
 		}
 	})
 	if cfg.SyncDir != "" {
-		if _, err := exec.LookPath("rsync"); err != nil {
+		if _, err := cfg.lookPath("rsync"); err != nil {
 			for _, r := range reports {
 				r.problem("this machine has no rsync, which --sync-dst-dir needs; install it here")
 				r.copies = false

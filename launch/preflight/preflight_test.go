@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,27 @@ func (m *fake) Ask(ctx context.Context, q agent.Question) (agent.Answer, error) 
 	return a, nil
 }
 
+// found is a machine that has every program.
+func found(program string) (string, error) { return "/usr/bin/" + program, nil }
+
+func TestALaunchingMachineWithoutRsyncIsAProblemOfEachHost(t *testing.T) {
+	cfg := Config{
+		Hosts: []hosts.Host{{Name: "d1"}, {Name: "d2"}}, SyncDir: "/job", now: func() time.Time { return noon },
+		lookPath: func(program string) (string, error) { return "", &exec.Error{Name: program, Err: exec.ErrNotFound} },
+		Dial:     func(context.Context, hosts.Host) (Machine, error) { return &fake{address: "127.0.0.1"}, nil },
+		Launcher: func([]Machine) (string, error) { return "127.0.0.1", nil },
+		Copy: func(context.Context, Machine, string, string) error {
+			t.Error("a file was copied without rsync")
+			return nil
+		},
+	}
+	for _, r := range Check(t.Context(), cfg) {
+		if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "this machine has no rsync") {
+			t.Errorf("%s: problems %q, want one that says that rsync is missing here", r.Host, r.Problems)
+		}
+	}
+}
+
 func TestCheckFindsWhatIsWrong(t *testing.T) {
 	machines := map[string]*fake{
 		"good": {address: "127.0.0.1"},
@@ -64,7 +86,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		}},
 	}
 	cfg := Config{
-		SyncDir: "/job", Timeout: 30 * time.Second, now: func() time.Time { return noon },
+		SyncDir: "/job", Timeout: 30 * time.Second, now: func() time.Time { return noon }, lookPath: found,
 		Launcher: func([]Machine) (string, error) { return "127.0.0.1", nil },
 		Copy:     func(context.Context, Machine, string, string) error { return nil },
 		Dial: func(_ context.Context, h hosts.Host) (Machine, error) {
