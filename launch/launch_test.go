@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/testbuild"
 )
 
 // launchProgram is the launch program, built for these tests. It is built without the race detector, whose processes take long
@@ -35,14 +37,11 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "launch-test-")
 	if err == nil {
 		launchProgram = filepath.Join(dir, "launch")
-		build := exec.Command("go", "build", "-o", launchProgram, ".")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		build.Stderr = os.Stderr
-		err = build.Run()
+		err = testbuild.Programs(dir, "launch")
 	}
 	code := 1
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "build launch for its tests: ", err)
+		fmt.Fprintln(os.Stderr, err)
 	} else {
 		code = m.Run()
 	}

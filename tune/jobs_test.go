@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/testbuild"
 	"github.com/paragon-train/paragon/tune"
 )
 
@@ -271,13 +271,13 @@ func TestADistributedTrialIsAJobOfWorkersAndServers(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("needs two processors")
 	}
-	launch := filepath.Join(t.TempDir(), "launch")
-	if out, err := exec.Command("go", "build", "-o", launch, "github.com/paragon-train/paragon/launch").CombinedOutput(); err != nil {
-		t.Fatalf("build launch: %v\n%s", err, out)
+	folder := t.TempDir()
+	if err := testbuild.Programs(folder, "launch"); err != nil {
+		t.Fatal(err)
 	}
 	t.Setenv(kindVariable, "well")
 	j := tune.Distributed(tune.Resources{Hosts: 1, Slots: 2, CPUsPerSlot: 1, Servers: 1})
-	j.Launch = launch
+	j.Launch = filepath.Join(folder, "launch")
 	cfg := jobsConfig(t, j)
 	cfg.Space = tune.Space{tune.Grid("x", 1, 2)}
 	result := mustRun(t, cfg)

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/testbuild"
 )
 
 // Real processes: what launcher, scheduler, servers and workers have resident, and live on their heaps, is flat while servers, then workers,
@@ -14,9 +16,8 @@ func TestMemoryOfProcessesIsFlat(t *testing.T) {
 		t.Skip("takes minutes; set PARAGON_TEST_SLOW")
 	}
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", dir+"/", "github.com/paragon-train/paragon/launch", "github.com/paragon-train/paragon/bench/churn")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := testbuild.Programs(dir, "launch", "bench/churn"); err != nil {
+		t.Fatal(err)
 	}
 	for _, what := range [][]string{{"-servers", "400"}, {"-workers", "120"}} {
 		out, err := exec.Command(filepath.Join(dir, "churn"), append(what, "-launch", filepath.Join(dir, "launch"))...).CombinedOutput()

@@ -14,6 +14,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/paragon-train/paragon/internal/cuda/fake"
+	"github.com/paragon-train/paragon/internal/testbuild"
 	"github.com/paragon-train/paragon/nn"
 )
 
@@ -49,10 +50,8 @@ func report(b *testing.B, alone, job, cpu time.Duration) {
 func build(b *testing.B) (folder string) {
 	b.Helper()
 	folder = b.TempDir()
-	cmd := exec.Command("go", "build", "-o", folder+string(filepath.Separator), "./launch", "./examples/cifar10")
-	cmd.Dir = filepath.Join("..", "..")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("go build: %v\n%s", err, out)
+	if err := testbuild.Programs(folder, "launch", "examples/cifar10"); err != nil {
+		b.Fatal(err)
 	}
 	return folder
 }

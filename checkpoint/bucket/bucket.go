@@ -11,19 +11,15 @@ import (
 	"sync"
 
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/azureblob" // azblob://
-	_ "gocloud.dev/blob/gcsblob"   // gs://
 	"gocloud.dev/blob/memblob"
-	_ "gocloud.dev/blob/s3blob" // s3://
+	_ "gocloud.dev/blob/s3blob"
 	"gocloud.dev/gcerrors"
 
 	"github.com/paragon-train/paragon/checkpoint"
 )
 
 func init() {
-	for _, scheme := range []string{"s3", "gs", "azblob"} {
-		checkpoint.RegisterPlace(scheme, open)
-	}
+	checkpoint.RegisterPlace("s3", open)
 	checkpoint.RegisterPlace(memblob.Scheme, openMemory)
 }
 

@@ -1,14 +1,14 @@
 package main
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/testbuild"
 )
 
 // builtPrograms is the folder of programs that tests share; TestMain removes it.
@@ -26,14 +26,11 @@ func programs(t *testing.T) string {
 		if b.dir, b.err = os.MkdirTemp("", "gpucheck-programs-"); b.err != nil {
 			return
 		}
-		const module = "github.com/paragon-train/paragon/"
-		args := []string{"build", "-ldflags=-s -w", "-o", b.dir + "/", module + "launch", module + "examples/cifar10"}
+		packages := []string{"launch", "examples/cifar10"}
 		if raceDetector {
-			args = append(args, module+"cmd/gpucheck")
+			packages = append(packages, "cmd/gpucheck")
 		}
-		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-			b.err = fmt.Errorf("%w\n%s", err, out)
-		}
+		b.err = testbuild.Programs(b.dir, packages...)
 	})
 	if b.err != nil {
 		t.Fatal(b.err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/testbuild"
 	"github.com/paragon-train/paragon/launch/ssh/sshtest"
 )
 
@@ -35,10 +36,8 @@ func run(t *testing.T, env []string, args ...string) string {
 		t.Skip("builds launch and starts processes")
 	}
 	if _, err := os.Stat(filepath.Join(programs, "launch")); err != nil {
-		for _, pkg := range []string{"launch", "examples/tune-cifar10"} {
-			if out, err := exec.Command("go", "build", "-o", programs, "github.com/paragon-train/paragon/"+pkg).CombinedOutput(); err != nil {
-				t.Fatalf("build %s: %v\n%s", pkg, err, out)
-			}
+		if err := testbuild.Programs(programs, "launch", "examples/tune-cifar10"); err != nil {
+			t.Fatal(err)
 		}
 	}
 	dir := t.TempDir()

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/testbuild"
 )
 
 // Six trials of two workers and a server each, in real processes.
@@ -18,10 +20,8 @@ func TestSixDistributedTrialsHaveABestConfiguration(t *testing.T) {
 		t.Skip("builds launch and starts 18 processes")
 	}
 	bin, dir := t.TempDir(), t.TempDir()
-	for _, pkg := range []string{"launch", "examples/tune-distributed"} {
-		if out, err := exec.Command("go", "build", "-o", bin, "github.com/paragon-train/paragon/"+pkg).CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", pkg, err, out)
-		}
+	if err := testbuild.Programs(bin, "launch", "examples/tune-distributed"); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
