@@ -23,9 +23,6 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # A program under the race detector sleeps for a second before it exits; tests start hundreds. It also maps its shadow anew for each large array,
 # whose pages then fault one by one: a third of the time of tests with large arrays. With the threshold (bytes) it writes zeros.
 export GORACE ?= atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000000
-# Numeric loops without goroutines are left without instrumentation: they are most of the time of tests under the race detector.
-PLAIN := gonum.org/... gorgonia.org/... ./nn/op/... ./nn/ref/...
-RACEFLAGS := $(if $(RACE),$(RACE) $(foreach p,$(PLAIN),-gcflags=$(p)=-race=false))
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 # The SDKs of two clouds are a tenth of all that is compiled; make lint and make slowtest have them.
@@ -46,7 +43,7 @@ build: ## build launch, the examples and gpucheck into bin/
 # go vet is a part of make lint. go test would run it over all packages of other modules, too.
 test: testpaths ## run the tests with the race detector (under ten minutes on two cores)
 	@[ -n "$(RACE)" ] || echo "there is no C compiler: tests run without the race detector (install gcc)"
-	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./...
+	$(GO) test $(RACE) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./...
 
 # The cache of go test does not see the variable, which is read before tests begin: -count=1.
 testpaths: ## test the numeric code's portable and AVX2 paths, and on arm64 where qemu-aarch64-static is installed

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/paragon-train/paragon/kvstore"
@@ -15,6 +16,38 @@ type parting struct {
 	told   atomic.Bool // it was told to end
 	may    atomic.Bool // the job goes on without it
 	needed atomic.Bool // the job does not, so all stop
+
+	mu      sync.Mutex
+	unready context.CancelFunc // ends what a joining worker does before it says that it is ready; nil: it has said so, or does not join
+}
+
+// beforeReady returns the context of what a joining worker does before it says that it is ready. A worker that may leave by then counts nowhere:
+// the scheduler has removed it, servers do not know it, and nobody would answer it. ready ends that; its error says that the worker may leave.
+func (p *parting) beforeReady(ctx context.Context) (early context.Context, ready func() error) {
+	early, cancel := context.WithCancel(ctx)
+	p.mu.Lock()
+	p.unready = cancel
+	p.mu.Unlock()
+	if p.may.Load() {
+		cancel()
+	}
+	return early, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		defer cancel()
+		p.unready = nil
+		return early.Err()
+	}
+}
+
+// granted takes note that the job goes on without this worker.
+func (p *parting) granted() {
+	p.may.Store(true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unready != nil {
+		p.unready()
+	}
 }
 
 // watchLeave asks to leave once the configuration says so. The function it returns ends that.
@@ -46,7 +79,7 @@ func (r *run) askLeave(ctx context.Context) {
 	switch err := r.elastic.AskLeave(ctx, "it was told to end"); {
 	case err == nil:
 		log.Info("told to end: this worker leaves the job at the next boundary, the others go on")
-		r.leave.may.Store(true)
+		r.leave.granted()
 	case errors.Is(err, kvstore.ErrNeeded):
 		log.Info("told to end, and the job does not go on without this worker: all stop", "err", err)
 		r.leave.needed.Store(true)

@@ -86,14 +86,18 @@ func readCuts(list []uint64) (cuts []sampler.Cut) {
 
 // join makes a worker that came to a running job a member of it: when it returns, this worker is where the others are.
 func (r *run) join(ctx context.Context) (err error) {
-	if _, err = r.trainer.broadcast(ctx, nil); err != nil { // its key belongs to those that a checkpoint holds
+	early, ready := r.leave.beforeReady(ctx)
+	if _, err = r.trainer.broadcast(early, nil); err != nil { // its key belongs to those that a checkpoint holds
 		return fmt.Errorf("worker: join: %w", err)
 	}
-	if r.stop, err = newAgreement(ctx, r.trainer); err != nil {
+	if r.stop, err = newAgreement(early, r.trainer); err != nil {
 		return err
 	}
-	if err := r.trainer.initMembers(ctx); err != nil {
+	if err := r.trainer.initMembers(early); err != nil {
 		return err
+	}
+	if err := ready(); err != nil {
+		return fmt.Errorf("worker: join: %w", err)
 	}
 	if err := r.elastic.Ready(ctx); err != nil {
 		return fmt.Errorf("worker: join: %w", err)
