@@ -23,6 +23,11 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # A program under the race detector sleeps for a second before it exits; tests start hundreds. It also maps its shadow anew for each large array,
 # whose pages then fault one by one: a third of the time of tests with large arrays. With the threshold (bytes) it writes zeros.
 export GORACE ?= atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000000
+# The plain loops of ops are left without instrumentation: they are most of the time of nn's tests under the race detector. A package here may use
+# neither sync/atomic nor generic code of sync (Map, OnceFunc): the linker may take its copy for the whole program, and the race
+# detector would report what that orders. So gorgonia, which has a sync.Map, is not here; a test of package nn looks.
+PLAIN := ./nn/op
+RACEFLAGS := $(if $(RACE),$(RACE) $(foreach p,$(PLAIN),-gcflags=$(p)=-race=false))
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 # The SDKs of two clouds are a tenth of all that is compiled; make lint and make slowtest have them.
