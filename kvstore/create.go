@@ -56,8 +56,6 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 		return nil, fmt.Errorf("kvstore: create %q: %w", name, err)
 	}
 	s := newStore(set, kind, node)
-	_, s.inline = node.(*alone)
-	s.eachDevice, s.lossless = kind == "device", kind == "local"
 	if err := s.tellOptimizer(ctx, "create "+name, ""); err != nil {
 		s.abandon(err)
 		return nil, err

@@ -54,8 +54,10 @@ type store struct {
 var _ Store = (*store)(nil)
 
 func newStore(set settings, kind string, node Node) *store {
+	_, inline := node.(*alone)
 	s := &store{
 		settings: set, kind: kind, async: kind == "dist_async", node: node,
+		inline: inline, eachDevice: kind == "device", lossless: kind == "local",
 		crew: newCrew(), closing: make(chan struct{}), keys: map[string]*key{}, beginning: map[string]bool{},
 		gate: newGate(),
 	}
@@ -65,10 +67,10 @@ func newStore(set settings, kind string, node Node) *store {
 	s.noted.Store(-int64(s.noteEvery))
 	s.SetWeight(1)
 	s.beginEra()
-	s.followPlaces()
 	if n, ok := node.(changing); ok {
 		s.joining.Store(n.Joining())
 	}
+	s.followPlaces() // last: its goroutine uses all of the store
 	return s
 }
 
