@@ -48,7 +48,7 @@ build: ## build launch, the examples and gpucheck into bin/
 # go vet is a part of make lint. go test would run it over all packages of other modules, too.
 test: testpaths ## run the tests with the race detector (under ten minutes on two cores)
 	@[ -n "$(RACE)" ] || echo "there is no C compiler: tests run without the race detector (install gcc)"
-	$(GO) test $(RACE) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./...
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./...
 
 # The cache of go test does not see the variable, which is read before tests begin: -count=1.
 testpaths: ## test the numeric code's portable and AVX2 paths, and on arm64 where qemu-aarch64-static is installed
