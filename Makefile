@@ -26,14 +26,14 @@ export GORACE ?= atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000000
 # The plain loops of ops are left without instrumentation: they are most of the time of nn's tests under the race detector. A package here may use
 # neither sync/atomic nor generic code of sync (Map, OnceFunc): the linker may take its copy for the whole program, and the race
 # detector would report what that orders. So gorgonia, which has a sync.Map, is not here; a test of package nn looks.
-PLAIN := ./nn/op
+PLAIN := ./internal/compute/op
 RACEFLAGS := $(if $(RACE),$(RACE) $(foreach p,$(PLAIN),-gcflags=$(p)=-race=false))
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 # The SDKs of two clouds are a tenth of all that is compiled; make lint and make slowtest have them.
 TAGS := -tags s3only
 # What has kernels of its own for each path.
-NUMERIC := ./internal/f32 ./nn/cpu/...
+NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
 .PHONY: all help build test testpaths slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
 
@@ -65,7 +65,7 @@ slowtest: ## run the tests that take long, too: whole trainings, many seeds
 	PARAGON_TEST_SLOW=1 $(GO) test $(RACE) -timeout 3h ./...
 
 simulate: ## run whole jobs on fake time with faults from SEEDS seeds, FIRST and on (one alone: SEED=17)
-	$(GO) test ./internal/simulate -run TestSimulation -count=1 -v -timeout 3h $(if $(SEED),-seed $(SEED) -times 20,-seeds $(SEEDS) -first $(FIRST))
+	$(GO) test ./internal/testing/simulate -run TestSimulation -count=1 -v -timeout 3h $(if $(SEED),-seed $(SEED) -times 20,-seeds $(SEEDS) -first $(FIRST))
 
 soak: ## train for MINUTES with a fault every 20 to 60 s (Linux, root, iproute2; SOAK_ARGS: flags of bench/soak)
 	$(BUILD) -o $(BIN)/ ./launch ./bench/soak

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/alloctest"
+	"github.com/paragon-train/paragon/internal/testing/alloctest"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // alone is the Node of a job of one worker within this process. Its one server is an engine, to which the store's requests go

@@ -9,13 +9,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/internal/faultnet"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/testing/faultnet"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/kvstore/kvstoretest"
 	"github.com/paragon-train/paragon/server"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
 )
 
 // A board is a scheduler in memory: workers reach it by calling it, the servers are real ones on a network.

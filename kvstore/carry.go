@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // What a code cannot carry travels as it is, float32, one shard at a time: see Compression.

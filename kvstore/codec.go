@@ -5,7 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // valuesSize returns the bytes that n values sent back take under a codec: float32, float16 or bfloat16.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/wire"
 )
 
 // Compression says how pushed gradients, and the values sent back, travel.

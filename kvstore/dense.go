@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A densePush is the push of a dense key, or push and pull in one trip. It is used again for each round.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // ErrRemoved: this worker was asked to leave the job, and all that it did counts. Close the store and end in order.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
 )
 
 // An engine holds shards in this process and answers a worker's requests as a server does, without a connection between.

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // codec returns the codec that gradients travel in: that of c, unless each device was compressed by itself before.

@@ -1,8 +1,8 @@
 package kvstore
 
 import (
-	"github.com/paragon-train/paragon/kvstore/shard"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A Guard keeps bad gradients out of the rounds: see WithGuard.

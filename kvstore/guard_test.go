@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/alloctest"
-	"github.com/paragon-train/paragon/internal/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/alloctest"
+	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )

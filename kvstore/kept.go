@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // Kept are a worker's newest pushes of a key that were acknowledged before their rounds had closed. A server holds what it

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/kvstore/shard"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A key is what a worker knows of one key: where its shards are, and how far this worker has come with it.

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
 )
 
 func (s *store) Load(ctx context.Context, uri string) error {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // An Entry is one key's part of a PushPullMany.

@@ -3,9 +3,9 @@ package kvstore
 import (
 	"context"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A Node is what a store needs of a worker's place in a job. *cluster.Node is one, and says what each method does; a store

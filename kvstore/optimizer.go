@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/wire"
 )
 
 func (s *store) SetOptimizer(ctx context.Context, cfg optim.Config) error {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
 )
 
 // An Option changes what Create makes.

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/alloctest"
-	"github.com/paragon-train/paragon/internal/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/alloctest"
+	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/transport"
 )
 
 // quietJob hardly has heartbeats: they take memory, and on a busy machine there is one in every few rounds.

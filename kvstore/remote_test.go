@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/kvstore/kvstoretest"
-	"github.com/paragon-train/paragon/transport"
 )
 
 // openJob returns a harness's Open for whole jobs: a scheduler and servers as their programs run them.

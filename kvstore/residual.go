@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // Residuals are what a worker's compressed pushes have left out so far (error feedback). They are the worker's own, and so in

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/wire"
 )
 
 // What Save writes: a safetensors file with, for each key, the tensor "<key>" (of the key's shape, where SetShape told it, else of its

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // Declarations returns what a store asks of the scheduler for the keys of a safetensors file: those of a file that Save wrote,

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 func (s *store) SetShape(key string, shape ...int) error {

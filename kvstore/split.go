@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/internal/shard"
 )
 
 // A split sorts the rows of one call by shard, and within a shard so that they rise and come once. Its memory stays for the

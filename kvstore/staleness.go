@@ -1,6 +1,6 @@
 package kvstore
 
-import "github.com/paragon-train/paragon/wire"
+import "github.com/paragon-train/paragon/internal/wire"
 
 // A Staleness says how old a value was, in dist_async. Of a key in several shards each number is the largest.
 type Staleness struct {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"math"
 
-	"github.com/paragon-train/paragon/kvstore/shard"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A Table describes a key of rows, such as an embedding. The servers make it: no worker holds it.

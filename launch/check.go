@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/paragon-train/paragon/launch/hosts"
-	"github.com/paragon-train/paragon/launch/job"
-	"github.com/paragon-train/paragon/launch/preflight"
-	"github.com/paragon-train/paragon/launch/ssh"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/launch/internal/job"
+	"github.com/paragon-train/paragon/launch/internal/preflight"
 )
 
 // thisMachine is the launching one, as far as its addresses go.

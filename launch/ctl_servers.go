@@ -10,10 +10,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/launch/hosts"
-	"github.com/paragon-train/paragon/launch/job"
-	"github.com/paragon-train/paragon/launch/record"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/schedulernode"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/launch/job"
-	"github.com/paragon-train/paragon/launch/record"
+	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/schedulernode"
 )

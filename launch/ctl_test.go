@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/launch/hosts"
-	"github.com/paragon-train/paragon/launch/record"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/schedulernode"
 )
 

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/launch/hosts"
-	"github.com/paragon-train/paragon/launch/hostworker"
-	"github.com/paragon-train/paragon/launch/job"
-	"github.com/paragon-train/paragon/launch/record"
-	"github.com/paragon-train/paragon/launch/ssh"
-	"github.com/paragon-train/paragon/transport"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/launch/internal/hostworker"
+	"github.com/paragon-train/paragon/launch/internal/job"
 )
 
 // remoteState is where a scheduler on another host keeps its state.

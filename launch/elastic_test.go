@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/kvstore"
-	"github.com/paragon-train/paragon/launch/hosts"
 )
 
 // stopFile names the variable that makes an elastic worker of this program: it trains until the file is there.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/launch/gpus"
-	"github.com/paragon-train/paragon/launch/hosts"
-	"github.com/paragon-train/paragon/launch/job"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/launch/internal/job"
 )
 
 const elasticFlag = "elastic-training-enabled"

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/testbuild"
+	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
 // launchProgram is the launch program, built for these tests. It is built without the race detector, whose processes take long

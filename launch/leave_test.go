@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/countmodel"
+	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/testing/countmodel"
 	"github.com/paragon-train/paragon/kvstore"
-	"github.com/paragon-train/paragon/launch/ssh/sshtest"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/worker"
 )

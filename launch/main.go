@@ -8,7 +8,7 @@
 //
 // `launch ctl` looks at a job that runs and changes its hosts, and tells how keys would lie on servers. `launch tune` searches
 // hyper-parameters of a command, each trial a process or a job of its own. Two words as the first argument are for launch's own use: `launch agent` supervises the processes of one host (package
-// launch/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says.
+// internal/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says.
 package main
 
 import (
@@ -24,11 +24,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/internal/scratch"
-	"github.com/paragon-train/paragon/launch/agent"
-	"github.com/paragon-train/paragon/launch/logline"
-	"github.com/paragon-train/paragon/launch/record"
+	"github.com/paragon-train/paragon/launch/internal/logline"
 )
 
 func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/launch/job"
-	"github.com/paragon-train/paragon/launch/process"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/schedulernode"
 	"github.com/paragon-train/paragon/server"
 )

@@ -12,13 +12,13 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/scratch"
-	"github.com/paragon-train/paragon/launch/hosts"
-	"github.com/paragon-train/paragon/launch/job"
-	"github.com/paragon-train/paragon/launch/lines"
-	"github.com/paragon-train/paragon/launch/local"
-	"github.com/paragon-train/paragon/launch/logline"
-	"github.com/paragon-train/paragon/launch/ssh"
+	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/launch/internal/job"
+	"github.com/paragon-train/paragon/launch/internal/lines"
+	"github.com/paragon-train/paragon/launch/internal/local"
+	"github.com/paragon-train/paragon/launch/internal/logline"
 )
 
 // run carries the command line out.

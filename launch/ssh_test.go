@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/launch/agent"
-	"github.com/paragon-train/paragon/launch/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/ssh/sshtest"
 )
 
 // twoHosts are two hosts to log in to, with a hosts file, a folder to launch from and the flags that use them.

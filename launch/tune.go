@@ -15,10 +15,10 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"github.com/paragon-train/paragon/launch/logline"
-	"github.com/paragon-train/paragon/launch/study"
+	"github.com/paragon-train/paragon/launch/internal/logline"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/show"
+	"github.com/paragon-train/paragon/tune/study"
 )
 
 const tuneDescription = `Searches the parameters of a command: it runs the command many times, with other flags each time, stops what does

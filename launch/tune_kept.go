@@ -10,9 +10,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/launch/study"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/show"
+	"github.com/paragon-train/paragon/tune/study"
 )
 
 // logFile is the log in the folder path, or path itself.

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/paragon-train/paragon/internal/compute/cpu"
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/compute/plan"
+	"github.com/paragon-train/paragon/internal/compute/translate"
 	"github.com/paragon-train/paragon/internal/pool"
-	"github.com/paragon-train/paragon/nn/cpu"
-	"github.com/paragon-train/paragon/nn/op"
-	"github.com/paragon-train/paragon/nn/plan"
-	"github.com/paragon-train/paragon/nn/translate"
 	"gorgonia.org/gorgonia"
 )
 

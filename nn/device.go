@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda"
 	"github.com/paragon-train/paragon/internal/cuda/dl"
-	"github.com/paragon-train/paragon/nn/cuda"
 )
 
 // device is a parsed Config.Device.

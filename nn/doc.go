@@ -13,12 +13,12 @@
 //	loss := nn.SoftmaxCrossEntropy(logits, labels)
 //	prog, err := nn.Compile(loss, nn.Config{Device: "cpu:0"})
 //
-// The layers are ops of package nn/op, where their formulas stand. gorgonia's
+// The layers are ops of package internal/compute/op, where their formulas stand. gorgonia's
 // own functions may be mixed in anywhere, and a graph built by them alone can be
 // compiled too: every leaf with a value is then a parameter, except those that
 // DeclareInput names. Compile replaces gorgonia's ops by ours where they mean the
 // same, corrects wrong gradients, and refuses what it can do neither with; see
-// package nn/translate and docs/design/0026.
+// package internal/compute/translate and docs/design/0026.
 //
 // # Shapes and types
 //
@@ -39,7 +39,7 @@
 // # Devices
 //
 // Programs run on CPUs ("cpu:0") and, where a driver and its libraries are found, on NVIDIA GPUs ("cuda:0"; Devices lists them, package
-// nn/cuda says how). A graph, its values and all that a program shows are the same on both.
+// internal/compute/cuda says how). A graph, its values and all that a program shows are the same on both.
 //
 // # Training and evaluation
 //

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/compute/ref"
 	"github.com/paragon-train/paragon/nn"
-	"github.com/paragon-train/paragon/nn/op"
-	"github.com/paragon-train/paragon/nn/ref"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

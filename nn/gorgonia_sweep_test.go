@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/compute/translate"
 	"github.com/paragon-train/paragon/nn"
-	"github.com/paragon-train/paragon/nn/op"
-	"github.com/paragon-train/paragon/nn/translate"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

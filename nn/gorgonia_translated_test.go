@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/nn"
-	"github.com/paragon-train/paragon/nn/op"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

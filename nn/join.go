@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/paragon-train/paragon/nn/cuda"
-	"github.com/paragon-train/paragon/nn/plan"
+	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
 // A Group is programs of one model on several GPUs of this process that take steps together, as one program with all of their batches

@@ -1,7 +1,7 @@
 package nn
 
 import (
-	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/internal/compute/op"
 	"gorgonia.org/gorgonia"
 )
 

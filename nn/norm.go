@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/internal/compute/op"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

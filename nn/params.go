@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/shm"
-	"github.com/paragon-train/paragon/nn/op"
-	"github.com/paragon-train/paragon/nn/plan"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/paragon-train/paragon/nn/cuda"
+	"github.com/paragon-train/paragon/internal/compute/cuda"
 )
 
 // PixelsConfig says how the bytes of images become the numbers of an input.

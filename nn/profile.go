@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/paragon-train/paragon/nn/cpu"
+	"github.com/paragon-train/paragon/internal/compute/cpu"
 )
 
 // OpTime is the time that one operation of a program's plan took.

@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/pool"
-	"github.com/paragon-train/paragon/nn/cuda"
-	"github.com/paragon-train/paragon/nn/plan"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/alloctest"
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/testing/alloctest"
 	"github.com/paragon-train/paragon/nn"
-	"github.com/paragon-train/paragon/nn/op"
 	"gorgonia.org/gorgonia"
 )
 

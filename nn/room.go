@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/paragon-train/paragon/nn/plan"
+	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
 // checkRoom is an error if the machine has not the memory that inputs and gradients take: making it would end the process.

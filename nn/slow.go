@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/paragon-train/paragon/nn/op"
-	"github.com/paragon-train/paragon/nn/plan"
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/compute/plan"
 	"gorgonia.org/gorgonia"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A spot is what the planner knows of a shard's backup.

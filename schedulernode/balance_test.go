@@ -3,7 +3,7 @@ package schedulernode
 import (
 	"testing"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
 )
 
 // A backup that is to be somewhere else is none before it has been filled there: a loss meanwhile must not take it for one.

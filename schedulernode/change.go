@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A change is a step to the next membership that is pending; later causes join it. It is committed when every worker that

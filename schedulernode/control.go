@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A ControlRequest is the JSON of a wire.Control. Op is one of

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A Core is the state of a job's scheduler. It is not for use by several goroutines.

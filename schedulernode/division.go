@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // maxUsed bounds the numbers in the cuts of one epoch: a membership must fit a frame.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // The cuts of an epoch go out with every membership, which must fit a frame: a job whose epoch was divided too often fails, and says so.

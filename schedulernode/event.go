@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // An Event is something that happened to the scheduler. It holds all that the Core may know of it.

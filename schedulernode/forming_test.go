@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A scheduler that is ended before any worker came ends no work of anybody: the job has not failed.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // fuzzed is a core of a running job that may change, and what it has kept.

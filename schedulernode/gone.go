@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // maxGone is how many nodes that have left or were lost are remembered, and how many hosts that were removed or have failed: the newest.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A scheduler remembers, and keeps, a bounded number of nodes and hosts, however many come and go. It goes on with the records of

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // The statuses of a host of workers.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // The records of a Core. All but the first have many keys.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A key that no file can hold is refused before any server has it, also of a worker that does not look.

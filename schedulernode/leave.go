@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // askLeave lets a worker go that was told to end, as the removal of its host would, if the job can do without it. One that counts goes at

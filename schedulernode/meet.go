@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // Meetings are names for which nodes wait until something happens, once: a barrier until all workers are at it, an await

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 func (c *Core) register(request uint64, m *wire.Register) {

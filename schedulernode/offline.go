@@ -3,7 +3,7 @@ package schedulernode
 import (
 	"fmt"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // PlanKeys plans keys as the scheduler of a job with so many servers does when they are declared in this order: the same plans,

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/schedulernode"
 )
 

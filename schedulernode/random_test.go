@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 var (

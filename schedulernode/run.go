@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/identity"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // Config says which job Run schedules.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the core says into the scripts")

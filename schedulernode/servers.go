@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A coming server was asked for and has not registered yet.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A hold says why a node is not held for lost although its lease is over. It keeps its place, and its lease begins anew when it is heard

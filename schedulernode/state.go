@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A State keeps what a Core has decided where it outlives the scheduler. Its methods are called one at a time.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // lonely is the place of server 1, node 2, in a job in which others are out of reach.

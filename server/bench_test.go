@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

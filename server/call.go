@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/identity"
-	"github.com/paragon-train/paragon/kvstore/shard"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A call is one request from its head to the end of its answer, and everything it holds. Calls are kept for reuse.

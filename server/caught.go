@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/kvstore/shard"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // caught is what the guard has refused and clipped: counts by worker, and lines for the log. Shards tell it under their locks, so it

@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // Config configures a server. The zero value of a field but Cluster takes the default beside it.

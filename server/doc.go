@@ -2,7 +2,7 @@
 // answers workers.
 //
 // Run takes part in a job until the job ends. Inside it, a Server is the state and the transport.Handler: it routes each
-// request to the shard it names (package kvstore/shard holds the rules of a round) and waits where an answer must wait. A request
+// request to the shard it names (package internal/shard holds the rules of a round) and waits where an answer must wait. A request
 // that waits holds a goroutine and no lock; different shards work at the same time and never wait for each other.
 //
 // # Memory

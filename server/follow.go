@@ -5,9 +5,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/wire"
 )
 
 // A staging is a shard that its primary is giving to this server.

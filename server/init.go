@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/paragon-train/paragon/kvstore/shard"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // serveInit creates a shard; one that exists keeps its value.

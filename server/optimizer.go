@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/wire"
 )
 
 // serveSetOptimizer sets mode and optimizer. The first counts; the same again is acknowledged.

@@ -1,9 +1,9 @@
 package server
 
 import (
-	"github.com/paragon-train/paragon/kvstore/shard"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // promptValues is how many values a dense shard has at most whose pushes and pulls are answered by the reader of their connection:

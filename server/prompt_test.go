@@ -3,8 +3,8 @@ package server
 import (
 	"testing"
 
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // try gives a request to Prompt alone.

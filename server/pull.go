@@ -3,8 +3,8 @@ package server
 import (
 	"context"
 
-	"github.com/paragon-train/paragon/kvstore/shard"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 func checkAnswerCodec(codec uint8) error {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/paragon-train/paragon/kvstore/shard"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 func (c *call) preparePush(n int) (err error) {

@@ -12,9 +12,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
 )
 
 // A rig calls a Server's Handler as the transport does, without sockets.

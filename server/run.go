@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // Run joins the job as a server and serves until the job has ended: nil if it finished, else why it failed. When ctx ends first, the

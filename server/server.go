@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
 )
 
 // A Server is one server's shards and what it knows of the job. It is a transport.Handler; all of its methods may be called together.

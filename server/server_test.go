@@ -10,11 +10,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/alloctest"
-	"github.com/paragon-train/paragon/kvstore/shard"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/testing/alloctest"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/transport"
-	"github.com/paragon-train/paragon/wire"
 )
 
 func TestPushedRoundIsPulled(t *testing.T) {

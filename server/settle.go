@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
 )
 
 // A teller tells the scheduler what a lost worker counted. *cluster.Node is one.

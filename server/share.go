@@ -3,7 +3,7 @@ package server
 import (
 	"sync"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // shares counts what each worker has under way at one shard, so that no sender can make the server take memory without

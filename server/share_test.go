@@ -3,7 +3,7 @@ package server
 import (
 	"testing"
 
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // What workers had under way at a shard is forgotten with them, however many come and go; one that has something under way keeps its count.

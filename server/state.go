@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/paragon-train/paragon/kvstore/shard"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // serveReadState answers with all that a shard is. Only a few states are read at once, the others wait.

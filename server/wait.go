@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/kvstore/shard"
-	"github.com/paragon-train/paragon/wire"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // await returns once the shard has what is wanted, with its Version if it is dense. Its time is the call's, counted from

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/testbuild"
+	"github.com/paragon-train/paragon/internal/testing/testbuild"
 	"github.com/paragon-train/paragon/tune"
 )
 

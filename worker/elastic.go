@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

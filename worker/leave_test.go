@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/worker"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/sampler"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/sampler"

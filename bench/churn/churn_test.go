@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/launch/record"
+	"github.com/paragon-train/paragon/internal/record"
 )
 
 func TestLiveHeapsAreReadFromTheCollectorsLines(t *testing.T) {

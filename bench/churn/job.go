@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/launch/record"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/schedulernode"
 )
 

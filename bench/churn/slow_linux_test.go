@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/testbuild"
+	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
 // Real processes: what launcher, scheduler, servers and workers have resident, and live on their heaps, is flat while servers, then workers,

@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/compute/cpu/conv"
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/pool"
-	"github.com/paragon-train/paragon/nn/cpu/conv"
 	"github.com/urfave/cli/v2"
 )
 

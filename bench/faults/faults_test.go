@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/netlab"
+	"github.com/paragon-train/paragon/internal/testing/netlab"
 )
 
 // The test program is also the processes of the jobs.

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/netlab"
+	"github.com/paragon-train/paragon/internal/testing/netlab"
 )
 
 // The job that faults meet.

@@ -4,8 +4,8 @@
 //	go build -o faults ./bench/faults && sudo ./faults              # all of them: some minutes
 //	sudo ./faults -only 'kill|partition' -v                         # with all that the processes log
 //
-// Each fault meets a job of its own, of real processes in network namespaces (package internal/netlab): a scheduler, servers and
-// workers, each on a host of its own. The workers train a model whose parameters count examples (package internal/countmodel), so
+// Each fault meets a job of its own, of real processes in network namespaces (package internal/testing/netlab): a scheduler, servers and
+// workers, each on a host of its own. The workers train a model whose parameters count examples (package internal/testing/countmodel), so
 // that what is lost or doubled shows in the values at the end; one more parameter rounds, and tells whether the values are those of a run without
 // faults, bit for bit. It needs Linux, root, iproute2 and /dev/net/tun.
 package main
@@ -20,7 +20,7 @@ import (
 	"regexp"
 	"syscall"
 
-	"github.com/paragon-train/paragon/internal/netlab"
+	"github.com/paragon-train/paragon/internal/testing/netlab"
 )
 
 func main() {

@@ -15,13 +15,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/cluster"
-	"github.com/paragon-train/paragon/internal/countmodel"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/testing/countmodel"
+	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/schedulernode"
 	"github.com/paragon-train/paragon/server"
-	"github.com/paragon-train/paragon/transport"
 	"github.com/paragon-train/paragon/worker"
 )
 

@@ -14,7 +14,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/paragon-train/paragon/internal/cuda/fake"
-	"github.com/paragon-train/paragon/internal/testbuild"
+	"github.com/paragon-train/paragon/internal/testing/testbuild"
 	"github.com/paragon-train/paragon/nn"
 )
 

@@ -12,11 +12,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/schedulernode"
 	"github.com/paragon-train/paragon/server"
-	"github.com/paragon-train/paragon/transport"
 )
 
 // What a process of a job is told besides the job's own variables.

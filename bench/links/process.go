@@ -16,7 +16,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
-	"github.com/paragon-train/paragon/cluster"
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"

@@ -2,7 +2,7 @@
 // parameters, on images of CIFAR-10 (PARAGON_TEST_DATA), by this repository's executors and by PyTorch's autocast from the very
 // same parameters and images.
 //
-//	go run ./bench/precision --batch 64                       # nn/cpu in bfloat16, and PyTorch on the CPU where python3 has it
+//	go run ./bench/precision --batch 64                       # the CPU executor in bfloat16, and PyTorch on the CPU where python3 has it
 //	go run ./bench/precision --batch 128 --device cuda:0      # a GPU's bf16 and fp16, and PyTorch on it
 //
 // A line is: who, batch, |g16 − g32| / |g32| over all parameters, the same for the parameter where it is most, and the loss's error.

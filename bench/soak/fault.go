@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/netlab"
+	"github.com/paragon-train/paragon/internal/testing/netlab"
 )
 
 // A fault is something that may happen to the job.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/netlab"
+	"github.com/paragon-train/paragon/internal/testing/netlab"
 )
 
 // The job: workers and servers on the first hosts; two more may be added.

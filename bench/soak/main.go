@@ -3,8 +3,8 @@
 //	make soak MINUTES=60
 //	go build -o bin/ ./launch ./bench/soak && sudo bin/soak -minutes 60 -launch bin/launch
 //
-// It runs `launch` as users do, with hosts reached by ssh: each host is a network namespace (package internal/netlab), and in place of the ssh client
-// stands this program, which runs what it is asked in the namespace. The workers train the model of package internal/countmodel,
+// It runs `launch` as users do, with hosts reached by ssh: each host is a network namespace (package internal/testing/netlab), and in place of the ssh client
+// stands this program, which runs what it is asked in the namespace. The workers train the model of package internal/testing/countmodel,
 // whose parameters tell how often each example was used. Faults are drawn from a seed: kill -9 of workers, servers and the
 // scheduler, hosts that are cut off or stand still for less and for more than their lease, lossy and slow links, hosts and servers added and removed.
 //

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/countmodel"
+	"github.com/paragon-train/paragon/internal/testing/countmodel"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/worker"

@@ -11,7 +11,7 @@ import (
 var targets = []struct {
 	name, suffix string
 	bound        float64
-}{{"gradient against nn/ref, float32", ", float32" + gradientSuffix, 1e-5}, {"gradient against nn/ref rounding as it does, bf16", ", bf16" + roundedSuffix, 1e-2}}
+}{{"gradient against the reference, float32", ", float32" + gradientSuffix, 1e-5}, {"gradient against the reference rounding as it does, bf16", ", bf16" + roundedSuffix, 1e-2}}
 
 // bars compares the speeds of this run with PyTorch's and with each other, and gathers the gradients' errors. What was not measured
 // is a row that says so; of tiny networks a speed is no more than told.
@@ -72,7 +72,7 @@ func bars(rows []row, small bool) []row {
 	return out
 }
 
-// gradientBar is the largest error of gradients against nn/ref; that of others is told.
+// gradientBar is the largest error of gradients against the reference; that of others is told.
 func gradientBar(rows []row, name, suffix string, bound float64) row {
 	bar := row{Section: "bars", Name: name, Status: skip, Detail: "it was not measured"}
 	var all []string

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/testbuild"
+	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
 // builtPrograms is the folder of programs that tests share; TestMain removes it.

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/kvstore"
-	"github.com/paragon-train/paragon/nn/op"
 	"github.com/paragon-train/paragon/optim"
 )
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/nn"
-	"github.com/paragon-train/paragon/nn/cuda"
-	"github.com/paragon-train/paragon/nn/plan"
 	"gorgonia.org/gorgonia"
 )
 

@@ -170,13 +170,13 @@ func TestBarsCompareTheBestOfEach(t *testing.T) {
 		rate("endtoend", endToEndName, 45000)}
 	rows = append(rows, rate("torch", "compile-graph bf16, batch 256", 80000), rate("torch", "eager-graph bf16, batch 512", 999999), rate("endtoend", "2 workers, 2 servers, one GPU", 999999),
 		rate("endtoend", "the store alone, 1 worker and server", 999999), rate("steps", "bf16, batch 512, graphs and norms of cuDNN", 999999),
-		row{Section: "gradients", Name: "narrow, float32: gradient", Value: 2e-6, Unit: "relative error", Detail: "against nn/ref; most in x"},
-		row{Section: "gradients", Name: "whole, float32: gradient", Value: 3e-3, Unit: "relative error", Detail: "against nn/cpu; most in x"},
-		row{Section: "gradients", Name: "narrow, bf16: gradient", Value: 0.3, Unit: "relative error", Detail: "against nn/ref; most in x"},
+		row{Section: "gradients", Name: "narrow, float32: gradient", Value: 2e-6, Unit: "relative error", Detail: "against the reference; most in x"},
+		row{Section: "gradients", Name: "whole, float32: gradient", Value: 3e-3, Unit: "relative error", Detail: "against the CPU executor; most in x"},
+		row{Section: "gradients", Name: "narrow, bf16: gradient", Value: 0.3, Unit: "relative error", Detail: "against the reference; most in x"},
 		row{Section: "gradients", Name: "narrow, bf16: gradient, rounding at the same places", Value: 0.02, Unit: "relative error", Detail: "most in x"})
 	want := map[string]status{"GPU only, of torch.compile": ok, "GPU only, of eager PyTorch": ok, "end to end, of GPU only": miss,
-		"gradient against nn/ref, float32": ok, "gradient against nn/ref rounding as it does, bf16": miss}
-	values := map[string]float64{"GPU only, of torch.compile": 90000. / 80000, "GPU only, of eager PyTorch": 1.5, "end to end, of GPU only": 0.5, "gradient against nn/ref, float32": 2e-6, "gradient against nn/ref rounding as it does, bf16": 0.02}
+		"gradient against the reference, float32": ok, "gradient against the reference rounding as it does, bf16": miss}
+	values := map[string]float64{"GPU only, of torch.compile": 90000. / 80000, "GPU only, of eager PyTorch": 1.5, "end to end, of GPU only": 0.5, "gradient against the reference, float32": 2e-6, "gradient against the reference rounding as it does, bf16": 0.02}
 	for _, r := range bars(rows, false) {
 		if s, there := want[r.Name]; there && s != r.Status {
 			t.Errorf("%s: got %+v, want %s", r.Name, r, s)

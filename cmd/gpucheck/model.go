@@ -7,14 +7,14 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/compute/plan"
+	"github.com/paragon-train/paragon/internal/compute/ref"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/shm"
 	"github.com/paragon-train/paragon/nn"
-	"github.com/paragon-train/paragon/nn/cuda"
-	"github.com/paragon-train/paragon/nn/op"
-	"github.com/paragon-train/paragon/nn/plan"
-	"github.com/paragon-train/paragon/nn/ref"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

@@ -8,9 +8,9 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/ref"
 	"github.com/paragon-train/paragon/nn"
-	"github.com/paragon-train/paragon/nn/cuda"
-	"github.com/paragon-train/paragon/nn/ref"
 	"gorgonia.org/gorgonia"
 )
 
@@ -131,11 +131,11 @@ func (c *checker) net(name string, m model, cfg cuda.Config, steps int, lossBoun
 	return nil
 }
 
-// What ends the names of rows of gradients, and begins what is said of those that nn/ref judges: the bars look for them.
+// What ends the names of rows of gradients, and begins what is said of those that the reference judges: the bars look for them.
 const (
 	gradientSuffix = ": gradient"
 	roundedSuffix  = gradientSuffix + ", rounding at the same places"
-	refName        = "nn/ref"
+	refName        = "the reference"
 	againstRef     = "against " + refName
 )
 
@@ -146,8 +146,8 @@ type judge struct {
 	grads map[string][]float64
 }
 
-// checkGradients compares gradients of the network that is measured: of a narrow one with nn/ref in float64, which is slow and exact, and of the whole
-// one with nn/cpu in float32. A ReLU that rounding turns over changes a gradient by more than rounding itself: of the whole network with
+// checkGradients compares gradients of the network that is measured: of a narrow one with the reference in float64, which is slow and exact, and of the whole
+// one with the CPU executor in float32. A ReLU that rounding turns over changes a gradient by more than rounding itself: of the whole network with
 // new parameters PyTorch's own gradient in bfloat16 is off by a third of its length, and by 3e-3 between two that compute in float32 (note 24). So
 // what 16 bits compute is also judged op by op, by the reference that rounds at the same places.
 func checkGradients(c *checker) error {
@@ -278,7 +278,7 @@ func byCPU(c *checker, m model, p *program) (judge, error) {
 	if err := q.Step(c.ctx, nil); err != nil {
 		return judge{}, err
 	}
-	j := judge{"nn/cpu", q.Loss(), map[string][]float64{}}
+	j := judge{"the CPU executor", q.Loss(), map[string][]float64{}}
 	for _, w := range q.Params() {
 		j.grads[w.Name] = float64s(w.Gradient)
 	}

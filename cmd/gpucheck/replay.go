@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/paragon-train/paragon/nn/cuda"
-	"github.com/paragon-train/paragon/nn/ref"
+	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/ref"
 )
 
 // operand is how a type rounds what is multiplied.

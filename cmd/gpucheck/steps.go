@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/cuda/cudnn"
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
-	"github.com/paragon-train/paragon/nn/cuda"
-	"github.com/paragon-train/paragon/nn/plan"
 )
 
 // flopPerImage is what a training step of ResNet18 for images of 32×32 takes: three times the forward pass's 0.5554 G products and sums.

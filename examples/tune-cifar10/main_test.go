@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/testbuild"
-	"github.com/paragon-train/paragon/launch/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
 // programs are the folder of launch and of this example, built once.

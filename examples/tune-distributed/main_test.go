@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/testbuild"
+	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
 // Six trials of two workers and a server each, in real processes.

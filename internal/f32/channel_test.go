@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/alloctest"
+	"github.com/paragon-train/paragon/internal/testing/alloctest"
 )
 
 var channelShapes = [][2]int{{1, 1}, {5, 3}, {3, 8}, {130, 16}, {129, 24}, {7, 64}, {300, 70}, {2, 300}, {140, 272}, {9, 512}}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/alloctest"
 	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/testing/alloctest"
 )
 
 func normal(r *rand.Rand, n int) []float32 {

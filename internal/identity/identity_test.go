@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/faultnet"
+	"github.com/paragon-train/paragon/internal/testing/faultnet"
 )
 
 func authority(t testing.TB, job string) *Authority {

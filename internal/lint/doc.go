@@ -1,12 +1,14 @@
 // Package lint holds the picture of the packages: who may import whom.
 //
 //	launch (command)   examples/*   bench/*   cmd/*    may use anything below
-//	tune                                               a search over a plain function
+//	tune                                               a search over a plain function, a command, or distributed jobs
 //	worker        server        schedulernode          the three roles, which never import each other
 //	adapt                                              batch size and replicas
-//	kvstore  ->  cluster  ->  transport  ->  wire      kvstore/shard is shared with servers and the scheduler
-//	nn    optim    sampler    data    checkpoint    metrics
-//	internal/...
+//	kvstore    nn    optim    sampler    data    checkpoint    metrics
+//	internal/cluster -> internal/transport -> internal/wire      how nodes talk; internal/shard: what servers and in-process stores share
+//	internal/{ssh, agent, hosts, gpus, process}        how processes are started on hosts
+//	internal/compute                                   executors of nn
+//	internal/{f32, pool, shm, vfs, cuda, ...}          machinery; internal/testing: harnesses
 //
 // It also has the table of the files that may depend on the wall clock, which may jump.
 //

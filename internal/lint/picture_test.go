@@ -25,45 +25,63 @@ type row struct {
 }
 
 // anything is for commands: nobody imports them.
-var anything = []string{"tune", "worker", "server", "schedulernode", "adapt", "kvstore", "cluster", "transport", "wire",
-	"nn", "optim", "sampler", "data", "checkpoint", "metrics", "internal"}
+var anything = []string{"tune", "worker", "server", "schedulernode", "adapt", "kvstore", "nn", "optim", "sampler", "data", "checkpoint", "metrics", "internal"}
+
+// machinery knows nothing of jobs; the rest of internal stands above it.
+var machinery = []string{"internal/cuda", "internal/f32", "internal/gpustat", "internal/identity", "internal/lockfile", "internal/pool", "internal/procs",
+	"internal/scratch", "internal/shm", "internal/vfs"}
+
+// and are machinery and more.
+func and(more ...string) []string { return append(more, machinery...) }
 
 // picture has the rows from the top down. The longest folder that fits counts.
-var picture = []row{
+var picture = append([]row{
 	{"!launch", append([]string{"launch"}, anything...)},
-	{"launch", []string{"internal"}}, // start methods know nothing of the roles
-	{"!launch/study", []string{"tune", "metrics", "internal"}},
+	{"launch/internal", and("internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/record")}, // they know nothing of the roles
 	{"examples", anything},
-	{"bench", append([]string{"launch"}, anything...)},
-	{"cmd", append([]string{"launch"}, anything...)},
+	{"bench", anything},
+	{"cmd", anything},
 
-	{"tune", []string{"adapt", "checkpoint", "metrics", "sampler", "internal"}},
+	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh")},
 
-	// The roles meet in wire alone.
-	{"worker", []string{"adapt", "kvstore", "cluster", "nn", "optim", "sampler", "data", "!checkpoint", "metrics", "internal"}},
-	{"server", []string{"!kvstore/shard", "cluster", "transport", "wire", "optim", "!checkpoint", "metrics", "internal"}},
-	{"schedulernode", []string{"adapt", "!kvstore/shard", "cluster", "transport", "wire", "optim", "!checkpoint", "metrics", "internal"}},
+	// The roles meet in internal/wire alone.
+	{"worker", and("adapt", "kvstore", "internal/cluster", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
+	{"server", and("internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
+	{"schedulernode", and("adapt", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
 
 	{"adapt", nil},
 
-	{"kvstore", []string{"cluster", "transport", "wire", "optim", "!checkpoint", "metrics", "internal"}},
-	{"!kvstore/shard", []string{"wire", "optim", "internal"}}, // shared by roles, so it stands below cluster
-	{"cluster", []string{"transport", "wire", "internal"}},
-	{"transport", []string{"wire", "internal"}},
-	{"wire", []string{"internal"}},
+	{"kvstore", and("internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
+	{"internal/shard", and("internal/wire", "optim")},
+	{"internal/cluster", and("internal/transport", "internal/wire")},
+	{"internal/transport", and("internal/wire")},
+	{"internal/wire", machinery},
 
-	{"nn", []string{"internal"}},
-	{"optim", []string{"internal"}},
-	{"sampler", []string{"internal"}},
-	{"data", []string{"sampler", "internal"}},
-	{"checkpoint", []string{"internal"}},
-	{"metrics", []string{"internal"}},
+	{"nn", and("internal/compute")},
+	{"internal/compute", machinery},
+	{"optim", machinery},
+	{"sampler", machinery},
+	{"data", and("sampler")},
+	{"checkpoint", machinery},
+	{"metrics", machinery},
 
-	{"internal", nil},
-	// Helpers of tests stand above what they help to test.
-	{"!internal/jobtest", anything},
-	{"!internal/simulate", anything},
-	{"!internal/countmodel", anything},
+	// Start methods.
+	{"internal/ssh", and("internal/agent", "internal/hosts")},
+	{"internal/agent", and("internal/gpus", "internal/process")},
+	{"internal/process", and("internal/gpus")},
+	{"internal/gpus", machinery},
+	{"internal/hosts", nil},
+	{"internal/record", machinery},
+
+	{"internal/testing", anything}, // helpers of tests stand above what they help to test
+	{"internal/lint", nil},
+}, rowsOf(machinery)...)
+
+func rowsOf(folders []string) (rows []row) {
+	for _, f := range folders {
+		rows = append(rows, row{f, machinery})
+	}
+	return rows
 }
 
 // covers reports whether the name of a row or of an import stands for pkg.
@@ -159,7 +177,7 @@ func TestImportsFollowThePicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(imports["launch"]) == 0 || len(imports["cluster"]) == 0 {
+	if len(imports["launch"]) == 0 || len(imports["internal/cluster"]) == 0 {
 		t.Fatalf("the imports of launch and cluster were not found among %d packages", len(imports))
 	}
 	for _, v := range violations(imports) {
@@ -177,35 +195,38 @@ func TestPictureRefuses(t *testing.T) {
 		{"schedulernode", "server", false},
 		{"server", "schedulernode", false},
 		{"server", "kvstore", false},
-		{"server", "kvstore/shard", true},
+		{"server", "internal/shard", true},
 		{"kvstore", "server", false},
-		{"kvstore", "kvstore/shard", true},
-		{"kvstore/shard", "kvstore", false},
-		{"kvstore/shard", "cluster", false},
+		{"kvstore", "internal/shard", true},
+		{"internal/shard", "kvstore", false},
+		{"internal/shard", "internal/cluster", false},
 		{"kvstore/kvstoretest", "kvstore", true},
-		{"transport", "cluster", false},
-		{"wire", "transport", false},
+		{"internal/transport", "internal/cluster", false},
+		{"internal/wire", "internal/transport", false},
 		{"nn", "kvstore", false},
-		{"nn/cpu", "nn/op", true},
-		{"nn/cpu", "worker", false},
+		{"internal/compute/cpu", "internal/compute/op", true},
+		{"internal/compute/cpu", "worker", false},
 		{"optim", "nn", false},
 		{"sampler", "kvstore", false},
-		{"data", "cluster", false},
+		{"data", "internal/cluster", false},
 		{"checkpoint", "worker", false},
 		{"metrics", "kvstore", false},
-		{"internal/f32", "wire", false},
+		{"internal/f32", "internal/wire", false},
 		{"launch", "server", true},
-		{"launch/ssh", "launch/agent", true},
-		{"launch/ssh", "server", false},
+		{"internal/ssh", "internal/agent", true},
+		{"internal/ssh", "server", false},
+		{"launch/internal/job", "internal/cluster", false},
+		{"nn", "internal/wire", false},
+		{"internal/f32", "optim", false},
 		{"examples/mnist", "worker", true},
-		{"examples/mnist", "launch/job", false},
+		{"examples/mnist", "launch/internal/job", false},
 		{"adapt", "kvstore", false},
 		{"tune", "kvstore", false},
 		{"tune", "worker", false},
 		{"tune", "launch", false},
 		{"tune/suggest", "tune", true},
 		{"tune/show", "metrics", true},
-		{"newcomer", "wire", false},
+		{"newcomer", "internal/wire", false},
 	} {
 		bad := violations(map[string][]string{tc.pkg: {tc.imports}})
 		if ok := len(bad) == 0; ok != tc.ok {

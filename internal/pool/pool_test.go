@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/alloctest"
+	"github.com/paragon-train/paragon/internal/testing/alloctest"
 )
 
 func TestRunCallsEachPieceOnce(t *testing.T) {

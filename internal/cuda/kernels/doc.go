@@ -1,4 +1,4 @@
-// Package kernels holds the CUDA kernels of nn/cuda: all operations of a plan but convolutions and matrix products, and what
+// Package kernels holds the CUDA kernels of internal/compute/cuda: all operations of a plan but convolutions and matrix products, and what
 // moves numbers between the host's layout and the device's.
 //
 // The sources in src are one text for three compilers. clang makes kernels.ptx of it (make generate), which is embedded and

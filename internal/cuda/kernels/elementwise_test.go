@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/internal/compute/op"
 )
 
 // random is n numbers around 0, the same for the same seed.

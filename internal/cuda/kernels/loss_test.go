@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/internal/compute/op"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

@@ -7,8 +7,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/nn/op"
 	"gorgonia.org/tensor"
 )
 

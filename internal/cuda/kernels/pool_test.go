@@ -7,7 +7,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/internal/compute/op"
 	"gorgonia.org/tensor"
 )
 

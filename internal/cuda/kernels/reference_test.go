@@ -5,7 +5,7 @@ package kernels
 import (
 	"testing"
 
-	"github.com/paragon-train/paragon/nn/op"
+	"github.com/paragon-train/paragon/internal/compute/op"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

@@ -1,0 +1,278 @@
+// Package agent supervises the processes of a job on one host, so that none of them outlives the launcher.
+//
+// The launcher runs one agent on each host (`launch agent`), directly or through ssh, and holds its standard input and
+// output. Over them go frames: the launcher says what to start, with environment and secrets, so that nothing of it is on a
+// command line; the agent sends back output and exit codes. The input is also the lifeline: when it ends (the launcher was
+// killed, the connection broke) or has been silent for Lease, the agent stops everything it started, first by SIGTERM, then
+// by SIGKILL, and ends. An agent that is itself told to end, as its host is, gives its processes the time to leave the job in order. On Linux this includes grandchildren that left their process group, because the agent adopts them.
+//
+// Serve is the agent's side, Client the launcher's.
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/process"
+)
+
+// PingInterval is how often a Client tells its agent that it lives.
+const PingInterval = 500 * time.Millisecond
+
+// Config configures Serve.
+type Config struct {
+	Executable string        // what a Spec with Self runs
+	Lease      time.Duration // silence of the launcher after which it counts as gone; 4 s; negative: it may be silent as long as it lives
+	Grace      time.Duration // from SIGTERM to SIGKILL when the launcher is gone; 3 s, and at most 500 ms once the Lease passed
+	Drain      time.Duration // the same when the agent is told to end, as its host is, and the launcher lives; 20 s
+	Adopt      bool          // adopt and kill orphaned descendants; only for a process that is nothing but an agent
+	Logger     *slog.Logger  // slog.Default()
+
+	// GPUs lists the UUIDs of this machine's GPUs; nil: gpus.List of the driver's files.
+	GPUs func() ([]string, error)
+}
+
+// server is one agent at work.
+type server struct {
+	cfg Config
+	out *frameWriter
+
+	mu       sync.Mutex // guards children, and is held from a fork until the child stands there
+	children map[uint32]*child
+	running  sync.WaitGroup
+	told     sync.WaitGroup // children whose end the launcher has not been told
+}
+
+type frame struct {
+	kind   kind
+	number uint32
+	body   []byte
+}
+
+// Serve runs an agent until in ends, falls silent, or ctx ends. When it returns, no process it started is left. The error
+// is nil if in ended or ctx did.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
+	if cfg.Lease == 0 {
+		cfg.Lease = 4 * time.Second
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = 3 * time.Second
+	}
+	if cfg.Drain == 0 {
+		cfg.Drain = 20 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	s := &server{cfg: cfg, out: &frameWriter{w: out}, children: make(map[uint32]*child)}
+
+	// The kernel kills our children when the thread that forked them ends, so this one must not end before Serve does.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	if cfg.Adopt {
+		stop, err := s.adopt()
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	if err := s.hello(out); err != nil {
+		return fmt.Errorf("launch: agent: greet the launcher: %w", err)
+	}
+
+	frames, readErr := make(chan frame), make(chan error, 1)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			k, number, body, _, err := readFrame(in, nil)
+			if err != nil {
+				readErr <- err
+				return
+			}
+			select {
+			case frames <- frame{k, number, body}:
+			case <-done:
+				return
+			}
+		}
+	}()
+
+	lease := time.NewTimer(max(cfg.Lease, 0))
+	defer lease.Stop()
+	if cfg.Lease < 0 {
+		lease.Stop()
+	}
+	for {
+		select {
+		case f := <-frames:
+			if cfg.Lease > 0 {
+				lease.Reset(cfg.Lease)
+			}
+			s.handle(ctx, f)
+		case err := <-readErr:
+			s.stop(cfg.Grace)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("launch: agent: read from the launcher: %w", err)
+		case <-lease.C:
+			s.stop(min(cfg.Grace, 500*time.Millisecond))
+			return fmt.Errorf("launch: agent: the launcher has been silent for %s", cfg.Lease)
+		case <-ctx.Done():
+			s.drain(ctx, frames, readErr, lease)
+			return nil
+		}
+	}
+}
+
+// drain ends all children when this host is about to end, say: they have the time to leave the job in order, as long as the launcher is there.
+func (s *server) drain(ctx context.Context, frames <-chan frame, readErr <-chan error, lease *time.Timer) {
+	gone := make(chan struct{})
+	s.signalAll(syscall.SIGTERM)
+	go func() { s.told.Wait(); close(gone) }()
+	limit := time.NewTimer(s.cfg.Drain)
+	defer limit.Stop()
+	for {
+		select {
+		case <-gone:
+			s.await(s.cfg.Grace)
+		case <-limit.C:
+			s.await(0)
+		case <-readErr:
+			s.await(s.cfg.Grace)
+		case <-lease.C:
+			s.await(min(s.cfg.Grace, 500*time.Millisecond))
+		case f := <-frames:
+			if s.cfg.Lease > 0 {
+				lease.Reset(s.cfg.Lease)
+			}
+			if f.kind == kindStart {
+				s.out.sendJSON(kindExit, f.number, exitBody{Code: 127, Err: "launch: agent: nothing is started here any more: the agent was told to end"})
+			} else {
+				s.handle(ctx, f)
+			}
+			continue
+		}
+		return
+	}
+}
+
+func (s *server) hello(out io.Writer) error {
+	if _, err := io.WriteString(out, magic); err != nil {
+		return err
+	}
+	name, _ := os.Hostname()
+	dir, _ := os.Getwd()
+	return s.out.sendJSON(kindHello, 0, Hello{Hostname: name, PID: os.Getpid(), Dir: dir, SSHConnection: os.Getenv("SSH_CONNECTION")})
+}
+
+func (s *server) handle(ctx context.Context, f frame) {
+	switch f.kind {
+	case kindStart:
+		var spec process.Spec
+		err := json.Unmarshal(f.body, &spec)
+		if err == nil {
+			err = s.start(f.number, spec)
+		}
+		if err != nil {
+			s.out.sendJSON(kindExit, f.number, exitBody{Code: 127, Err: err.Error()})
+		}
+	case kindSignal:
+		var b signalBody
+		if err := json.Unmarshal(f.body, &b); err != nil {
+			s.cfg.Logger.Warn(fmt.Sprintf("launch: agent: read signal for process %d: %v", f.number, err))
+			return
+		}
+		s.mu.Lock()
+		c := s.children[f.number]
+		s.mu.Unlock()
+		if c != nil {
+			c.signal(syscall.Signal(b.Signal))
+		}
+	case kindAsk:
+		go func() { s.out.sendJSON(kindAnswer, f.number, answer(ctx, f.body)) }()
+	}
+}
+
+// stop ends all children: SIGTERM, then SIGKILL after grace.
+func (s *server) stop(grace time.Duration) {
+	s.signalAll(syscall.SIGTERM)
+	s.await(grace)
+}
+
+// await returns when all children have ended; after grace they get SIGKILL.
+func (s *server) await(grace time.Duration) {
+	gone := make(chan struct{})
+	go func() { s.running.Wait(); close(gone) }()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-gone:
+	case <-timer.C:
+		s.signalAll(syscall.SIGKILL)
+		timer.Reset(500 * time.Millisecond)
+		select {
+		case <-gone:
+		case <-timer.C: // in the kernel (a hung disk): nothing more can be done, SIGKILL stays pending
+		}
+	}
+	if s.cfg.Adopt {
+		s.killDescendants(500 * time.Millisecond)
+	}
+}
+
+func (s *server) signalAll(sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.children {
+		c.signal(sig)
+	}
+}
+
+// readHello reads past whatever login scripts print, up to the agent's first line and its Hello.
+func readHello(r *lineReader) (Hello, error) {
+	var before bytes.Buffer
+	for {
+		line, err := r.line(4096)
+		if err != nil {
+			return Hello{}, helloError(before.String()+line, err)
+		}
+		if line == magic {
+			break
+		}
+		if before.Len() < 4096 {
+			before.WriteString(line)
+		}
+	}
+	k, _, body, _, err := readFrame(r, nil)
+	if err != nil {
+		return Hello{}, helloError(before.String(), err)
+	}
+	var h Hello
+	if k != kindHello {
+		return Hello{}, fmt.Errorf("launch: agent began with frame %q, want %q", byte(k), byte(kindHello))
+	}
+	if err := json.Unmarshal(body, &h); err != nil {
+		return Hello{}, fmt.Errorf("launch: read the agent's greeting: %w", err)
+	}
+	return h, nil
+}
+
+func helloError(before string, err error) error {
+	if before = string(bytes.TrimSpace([]byte(before))); before != "" {
+		return fmt.Errorf("launch: no agent answered, but: %s: %w", before, err)
+	}
+	return fmt.Errorf("launch: no agent answered: %w", err)
+}

@@ -1,0 +1,211 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/compute/plan"
+	"github.com/paragon-train/paragon/internal/f32"
+)
+
+// channelSums prepares sums of two quantities for each channel over at most most rows: sum adds to its two arguments what it finds in
+// rows lo to hi. Pieces are summed apart and added in order. The returned function goes over the first rows and leaves the totals in the first 2·c
+// values of doubles.
+func channelSums(e *Executor, most, c int, sum func(a, b []float64, lo, hi int)) (run func(rows int), a, b []float64) {
+	k := pieces(most, rowGrain(c))
+	var rows int
+	part := func(i int) ([]float64, []float64) {
+		p := e.doubles[2*c*i : 2*c*(i+1)]
+		return p[:c], p[c:]
+	}
+	piece := func(i int) {
+		a, b := part(i)
+		clear(a)
+		clear(b)
+		sum(a, b, i*rows/k, (i+1)*rows/k)
+	}
+	a, b = part(0)
+	return func(n int) {
+		rows = n
+		e.pool.Run(k, piece)
+		for i := 1; i < k; i++ {
+			pa, pb := part(i)
+			for j := range c {
+				a[j] += pa[j]
+				b[j] += pb[j]
+			}
+		}
+	}, a, b
+}
+
+// sumDoubles is what channelSums needs.
+func sumDoubles(rows, c int) int { return 2 * c * pieces(rows, rowGrain(c)) }
+
+// A moments is what gives a batch normalisation its statistics.
+//
+// The first pass sums x and x². The difference of their means loses (mean/deviation)² times float32's precision, so a second
+// pass follows in the rare case that a channel's mean is more than ten times its deviation. With d = Σ (x−a)/m for an a near
+// the mean,
+//
+//	mean = a + d,  variance = (Σ x·(x−a) − a·Σ (x−a))/m − d²
+//
+// loses only mean/deviation.
+type moments struct {
+	mean, variance []float64
+
+	sums, shifts, products func(rows int) // Σ x and Σ x²; Σ (x−a); Σ x·(x−a)
+	a, b                   []float64
+	near                   []float32 // a
+}
+
+func (e *Executor) newMoments(x f32.Array, c int) *moments {
+	rows := x.Len() / c
+	m := &moments{mean: make([]float64, c), variance: make([]float64, c), near: make([]float32, c)}
+	e.onesLike(x, (x.Len()/pieces(rows, rowGrain(c))+c)/c*c)
+	m.sums, m.a, m.b = channelSums(e, rows, c, func(a, b []float64, lo, hi int) { channelTotals(a, b, x.Part(lo*c, hi*c)) })
+	m.shifts, _, _ = channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
+		n := (hi - lo) * c
+		channelGradTotals(a, b, e.onesLike(x, n).Part(0, n), x.Part(lo*c, hi*c), f32.Array{}, m.near)
+	})
+	m.products, _, _ = channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
+		channelGradTotals(a, b, x.Part(lo*c, hi*c), x.Part(lo*c, hi*c), f32.Array{}, m.near)
+	})
+	return m
+}
+
+// compute sets mean and variance of the first rows, 1 or more.
+func (m *moments) compute(rows int) {
+	m.sums(rows)
+	n, exact := float64(rows), true
+	for k := range m.mean {
+		m.mean[k] = m.a[k] / n
+		m.variance[k] = m.b[k]/n - m.mean[k]*m.mean[k]
+		exact = exact && !(100*m.variance[k] < m.mean[k]*m.mean[k])
+	}
+	if exact {
+		return
+	}
+	for k, v := range m.mean {
+		m.near[k] = float32(v)
+	}
+	m.shifts(rows)
+	copy(m.mean, m.b) // Σ (x−a)
+	m.products(rows)
+	for k, shift := range m.mean {
+		a, d := float64(m.near[k]), shift/n
+		m.mean[k] = a + d
+		m.variance[k] = max((m.b[k]-a*shift)/n-d*d, 0)
+	}
+}
+
+// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the statistics and one that writes y. Of examples that
+// are not there y is 0, the residual included.
+func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
+	bn := o.Attr.(*op.BatchNorm2D)
+	state := e.host.States[bn.State.Name]
+	if state == nil {
+		return kernel{}, fmt.Errorf("there is no state %q", bn.State.Name)
+	}
+	c := o.In[0].Channels()
+	rows, images := o.In[0].Len()/c, o.In[0].Shape[0]
+	return kernel{doubles: sumDoubles(rows, c), bind: func() func() error {
+		x, gamma, beta := e.array(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2])
+		var res f32.Array
+		if len(o.In) > 3 {
+			res = e.array(o.In[3])
+		}
+		y := e.array(o.Out[0])
+		scale, shift := make([]float32, c), make([]float32, c)
+		mean, invstd := make([]float32, c), make([]float32, c)
+		if len(o.Out) > 1 && o.Out[1] != nil {
+			mean = e.floats(o.Out[1])
+		}
+		if len(o.Out) > 2 && o.Out[2] != nil {
+			invstd = e.floats(o.Out[2])
+		}
+		there := rows // of examples
+		normalise := e.split(rows, rowGrain(c), func(lo, hi int) {
+			if hi > there {
+				clearArray(y.Part(max(lo, there)*c, hi*c))
+				hi = max(lo, there)
+			}
+			scaleShift(y.Part(lo*c, hi*c), x.Part(lo*c, hi*c), res.Part(lo*c, hi*c), scale, shift, o.ReLU)
+		})
+		coefficients := func() {
+			for k := range c {
+				scale[k] = gamma[k] * invstd[k]
+				shift[k] = beta[k] - mean[k]*scale[k]
+			}
+		}
+		if e.plan.Inference {
+			return then(func() {
+				for k := range c {
+					mean[k], invstd[k] = state.Mean[k], float32(1/math.Sqrt(float64(state.Var[k])+bn.Eps))
+				}
+				coefficients()
+			}, normalise)
+		}
+		batch := e.newMoments(x, c)
+		return then(func() {
+			if there = rows / images * e.rows(images); there == 0 {
+				clear(mean)
+				clear(invstd)
+				return
+			}
+			batch.compute(there)
+			m := float64(there)
+			for k := range c {
+				mu, v := batch.mean[k], batch.variance[k]
+				mean[k], invstd[k] = float32(mu), float32(1/math.Sqrt(v+bn.Eps))
+				state.Mean[k] = float32((1-bn.Momentum)*float64(state.Mean[k]) + bn.Momentum*mu)
+				state.Var[k] = float32((1-bn.Momentum)*float64(state.Var[k]) + bn.Momentum*v*m/max(m-1, 1))
+			}
+			coefficients()
+		}, normalise)
+	}}, nil
+}
+
+// batchNormGrad is op.BatchNorm2DGrad with the gradient of the ReLU behind the normalisation: one pass for the two sums, one
+// that writes dx. Of examples that are not there dx is 0.
+func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
+	c := o.In[0].Channels()
+	rows, images := o.In[0].Len()/c, o.In[0].Shape[0]
+	return kernel{doubles: sumDoubles(rows, c), bind: func() func() error {
+		x, gamma, mean, invstd, dy := e.array(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2]), e.floats(o.In[3]), e.array(o.In[4])
+		y := e.array(o.In[5])
+		dx, dgamma, dbeta := e.array(o.Out[0]), e.floats(o.Out[1]), e.floats(o.Out[2])
+		sums, sumDy, sumDyX := channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
+			channelGradTotals(a, b, dy.Part(lo*c, hi*c), x.Part(lo*c, hi*c), y.Part(lo*c, hi*c), mean)
+		})
+		p, q, r := make([]float32, c), make([]float32, c), make([]float32, c)
+		var there int // rows of examples
+		finish := func() {
+			there = rows / images * e.rows(images)
+			sums(there)
+			m := float64(max(there, 1))
+			for k := range c {
+				is, mu := float64(invstd[k]), float64(mean[k])
+				if dgamma != nil {
+					dgamma[k] = float32(sumDyX[k] * is)
+				}
+				if dbeta != nil {
+					dbeta[k] = float32(sumDy[k])
+				}
+				pk := float64(gamma[k]) * is
+				qk := -pk * is * is * sumDyX[k] / m
+				p[k], q[k], r[k] = float32(pk), float32(qk), float32(-pk*sumDy[k]/m-qk*mu)
+			}
+		}
+		if dx.None() {
+			return then(finish)
+		}
+		return then(finish, e.split(rows, rowGrain(c), func(lo, hi int) {
+			if hi > there {
+				clearArray(dx.Part(max(lo, there)*c, hi*c))
+				hi = max(lo, there)
+			}
+			normGrad(dx.Part(lo*c, hi*c), dy.Part(lo*c, hi*c), x.Part(lo*c, hi*c), y.Part(lo*c, hi*c), p, q, r)
+		}))
+	}}, nil
+}

@@ -1,0 +1,77 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/compute/plan"
+	"github.com/paragon-train/paragon/internal/f32"
+)
+
+// ids checks that the ids name rows of a table, and returns how to read them.
+func (e *Executor) ids(v *plan.Value, rows int) (func() (func(i int) int, error), error) {
+	read, err := e.indices(v)
+	if err != nil {
+		return nil, err
+	}
+	n := v.Len()
+	return func() (func(i int) int, error) {
+		at := read()
+		for i := range n {
+			if id := at(i); id < 0 || id >= rows {
+				return nil, fmt.Errorf("id %d at position %d, want 0 to %d", id, i, rows-1)
+			}
+		}
+		return at, nil
+	}, nil
+}
+
+func (e *Executor) embedding(o *plan.Op) (kernel, error) {
+	rows, dim := o.In[0].Shape[0], o.In[0].Shape[1]
+	return kernel{bind: func() func() error {
+		y, w := e.floats(o.Out[0]), e.floats(o.In[0])
+		ids, err := e.ids(o.In[1], rows)
+		if err != nil {
+			return func() error { return err }
+		}
+		var at func(i int) int
+		look := e.split(o.In[1].Len(), rowGrain(dim), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				id := at(i)
+				copy(y[i*dim:(i+1)*dim], w[id*dim:(id+1)*dim])
+			}
+		})
+		return func() error {
+			if at, err = ids(); err != nil {
+				return err
+			}
+			look()
+			return nil
+		}
+	}}, nil
+}
+
+// embeddingGrad adds rows in the order of the ids.
+func (e *Executor) embeddingGrad(o *plan.Op) (kernel, error) {
+	rows, dim := o.Out[0].Shape[0], o.Out[0].Shape[1]
+	return kernel{bind: func() func() error {
+		dw, dy := e.floats(o.Out[0]), e.floats(o.In[1])
+		ids, err := e.ids(o.In[0], rows)
+		if err != nil {
+			return func() error { return err }
+		}
+		zero := e.split(len(dw), grain, func(lo, hi int) { clear(dw[lo:hi]) })
+		n := o.In[0].Len()
+		return func() error {
+			at, err := ids()
+			if err != nil {
+				return err
+			}
+			zero()
+			for i := range n {
+				id := at(i)
+				f32.AddTo(dw[id*dim:(id+1)*dim], dy[i*dim:(i+1)*dim])
+			}
+			return nil
+		}
+	}}, nil
+}

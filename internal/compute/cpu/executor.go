@@ -1,0 +1,205 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/paragon-train/paragon/internal/compute/cpu/conv"
+	"github.com/paragon-train/paragon/internal/compute/plan"
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/pool"
+	"gorgonia.org/gorgonia"
+)
+
+// Config is how an Executor runs.
+type Config struct {
+	Pool   *pool.Pool // threads; the executor does not close it
+	Room   int64      // bytes that a plan may need; 0: it is not known
+	Stream uint64     // of dropout: replicas with another one drop other elements
+	// BFloat16 rounds what convolutions and Linear multiply to bfloat16. Sums, and all other ops, are float32. Plans that store
+	// values as bfloat16 need it.
+	BFloat16 bool
+}
+
+// An Executor runs one plan.
+type Executor struct {
+	plan  *plan.Plan
+	host  *plan.Host
+	pool  *pool.Pool
+	steps []func() error // one for each op of the plan
+
+	arena    []float32
+	kept     map[*plan.Value][]float32       // memory of outputs, constants and the seed
+	boxes    map[*plan.Value]*gorgonia.Value // values that are no float32 numbers in memory of ours
+	doubles  []float64                       // for sums within one op
+	convs    map[conv.Shape]*conv.Plan
+	newConv  func(conv.Shape, *pool.Pool) (*conv.Plan, error)
+	gemm     *f32.Gemm
+	ones     []float32 // as many as a piece has values
+	halfOnes []uint16  // the same as bfloat16
+
+	stream    uint64
+	step      uint64 // counts runs with gradients, for dropout
+	gradScale float32
+	examples  int  // of later runs; of a plan without Batch it says nothing
+	empty     bool // later runs have no examples, also where Batch is not known: gradients are zero
+}
+
+// A kernel is an op that is ready but for its memory: bind is called when all memory has its place, and gives the function
+// that a run calls.
+type kernel struct {
+	scratch int64 // bytes of memory for this op alone, see Executor.scratch
+	doubles int   // float64 numbers for this op alone, see Executor.doubles
+	bind    func() func() error
+}
+
+// New prepares p to run over the memory of host. It places the temporaries of p.
+func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
+	if err := checkStorage(p, cfg); err != nil {
+		return nil, err
+	}
+	e := &Executor{
+		plan:      p,
+		host:      host,
+		pool:      cfg.Pool,
+		kept:      make(map[*plan.Value][]float32),
+		boxes:     make(map[*plan.Value]*gorgonia.Value),
+		convs:     make(map[conv.Shape]*conv.Plan),
+		newConv:   conv.New,
+		gemm:      f32.NewGemm(cfg.Pool),
+		stream:    cfg.Stream,
+		gradScale: 1,
+		examples:  p.Batch,
+	}
+	if cfg.BFloat16 {
+		e.newConv = conv.NewBFloat16
+	}
+	kernels := make([]kernel, len(p.Ops))
+	doubles := 0
+	for i, o := range p.Ops {
+		k, err := e.kernel(o)
+		if err != nil {
+			return nil, fmt.Errorf("cpu: node %q: %v: %w", o.Node, o.Kind, err)
+		}
+		o.Scratch = k.scratch
+		doubles = max(doubles, k.doubles)
+		kernels[i] = k
+	}
+	p.Place()
+	if need := p.Memory.Total(); cfg.Room > 0 && need > cfg.Room {
+		return nil, fmt.Errorf("cpu: the program needs %.1f GB of memory, this machine has %.1f; take a smaller batch", float64(need)/1e9, float64(cfg.Room)/1e9)
+	}
+	e.arena = make([]float32, p.Memory.Arena/4)
+	e.doubles = make([]float64, doubles)
+	e.steps = make([]func() error, len(kernels))
+	for i, k := range kernels {
+		e.steps[i] = k.bind()
+	}
+	if p.Seed != nil {
+		e.floats(p.Seed)[0] = 1
+	}
+	return e, nil
+}
+
+// SetGradScale multiplies the gradients of later runs by s.
+func (e *Executor) SetGradScale(s float32) {
+	e.gradScale = s
+	if e.plan.Seed != nil {
+		e.floats(e.plan.Seed)[0] = s
+	}
+}
+
+// SetExamples says that later runs have n examples, at most the plan's Batch.
+func (e *Executor) SetExamples(n int) { e.examples, e.empty = n, n == 0 }
+
+// rows is how many of some rows belong to examples of this run.
+func (e *Executor) rows(rows int) int {
+	if e.empty {
+		return 0
+	}
+	return e.plan.Rows(rows, e.examples)
+}
+
+// SetStep says how many runs with gradients came before, which decides what dropout drops.
+func (e *Executor) SetStep(step uint64) { e.step = step }
+
+// Run goes through the plan once, or with forward only through the ops that the loss and the outputs need. It looks at ctx
+// between ops. After an error the gradients, outputs and running statistics are in no defined state.
+func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) error {
+	for i, step := range e.steps {
+		if forward && !e.plan.Forward[i] {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("cpu: run: stopped before op %d of %d: %w", i, len(e.steps), err)
+		}
+		if hooks.Wait != nil {
+			for _, k := range e.plan.FirstUse[i] {
+				hooks.Wait(k)
+			}
+		}
+		runtime.Gosched() // lets through what moves gradients: on one core a goroutine that computes gives way every 10 ms only
+		if err := step(); err != nil {
+			o := e.plan.Ops[i]
+			return fmt.Errorf("cpu: run node %q: %v: %w", o.Node, o.Kind, err)
+		}
+		if forward {
+			continue
+		}
+		for _, k := range e.plan.Ready[i] {
+			switch g := e.host.Grads[k]; {
+			case e.empty: // the loss of nothing may be NaN
+				clear(g)
+			case e.plan.ScaleGrads && e.gradScale != 1:
+				f32.Scale(g, e.gradScale, g)
+			}
+			if hooks.Ready != nil {
+				hooks.Ready(k)
+			}
+		}
+	}
+	if !forward {
+		e.step++
+	}
+	return nil
+}
+
+// split returns a function that calls f over [0,n) in pieces of about grain, on all threads. The pieces depend on n and grain
+// only.
+func (e *Executor) split(n, grain int, f func(lo, hi int)) func() {
+	k := pieces(n, grain)
+	piece := func(i int) { f(i*n/k, (i+1)*n/k) }
+	return func() { e.pool.Run(k, piece) }
+}
+
+// pieces is the number of pieces that n is cut into: each about grain, but where they would be few, and more than one, each a quarter
+// of it, for more threads.
+func pieces(n, grain int) int {
+	k := max(1, (n+grain-1)/grain)
+	if k > 1 {
+		k = max(k, min(64, 4*k, n))
+	}
+	return k
+}
+
+// grain is the number of values in a piece of an elementwise pass: large against the cost of handing it out, small enough for
+// the second-level cache.
+const grain = 16384
+
+// rowGrain is grain in rows of c values.
+func rowGrain(c int) int { return max(1, grain/c) }
+
+// then makes a step of functions that cannot fail.
+func then(fs ...func()) func() error {
+	if len(fs) == 1 {
+		f := fs[0]
+		return func() error { f(); return nil }
+	}
+	return func() error {
+		for _, f := range fs {
+			f()
+		}
+		return nil
+	}
+}

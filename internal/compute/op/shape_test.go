@@ -1,0 +1,96 @@
+package op_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// Shapes that do not fit are errors that name the op and the shapes, and never
+// reach a loop.
+func TestShapesThatDoNotFitAreErrors(t *testing.T) {
+	s := func(d ...int) tensor.Shape { return d }
+	bn := state(gorgonia.NewGraph(), "bn", tensor.Float64, 3)
+	cases := []struct {
+		op   gorgonia.Op
+		in   []tensor.Shape
+		want string
+	}{
+		{&op.Conv2D{Stride: one}, []tensor.Shape{s(1, 3, 4, 4), s(2, 4, 3, 3)}, "x (1, 3, 4, 4) has 3 channels and w (2, 4, 3, 3) takes 4"},
+		{&op.Conv2D{Stride: one}, []tensor.Shape{s(1, 3, 4), s(2, 3, 3, 3)}, "argument 0 has shape (1, 3, 4), want 4 dimensions"},
+		{&op.Conv2D{Stride: one}, []tensor.Shape{s(1, 3, 4, 4)}, "got 1 arguments, want 2"},
+		{&op.Conv2D{}, []tensor.Shape{s(1, 3, 4, 4), s(2, 3, 3, 3)}, "want kernel and stride of at least 1"},
+		{&op.Conv2DBackwardData{Stride: one, XShape: s(1, 3, 4, 4)}, []tensor.Shape{s(2, 3, 3, 3), s(1, 2, 3, 3)}, "dy is (1, 2, 3, 3), want (1, 2, 2, 2)"},
+		{&op.Conv2DBackwardWeight{Stride: one, WShape: s(2, 3, 3, 3)}, []tensor.Shape{s(1, 3, 4, 4), s(1, 1, 2, 2)}, "dy is (1, 1, 2, 2), want (1, 2, 2, 2)"},
+		{&op.BiasAdd{Dims: 2}, []tensor.Shape{s(2, 3), s(2)}, "x is (2, 3) and b (2)"},
+		{&op.BiasGrad{Dims: 1}, []tensor.Shape{s(2)}, "dy is (2), want (N,C,...)"},
+		{&op.BatchNorm2D{State: bn}, []tensor.Shape{s(1, 4, 2, 2), s(4), s(4)}, "running mean (3)"},
+		{&op.BatchNorm2DGrad{}, []tensor.Shape{s(1, 4, 2, 2), s(3), s(1, 4, 2, 2), s(1, 4, 2, 2)}, "gamma (3)"},
+		{&op.Add{}, []tensor.Shape{s(2, 3), s(3, 2)}, "want one shape"},
+		{&op.MaxPool2D{Kernel: three, Stride: one}, []tensor.Shape{s(1, 1, 2, 2)}, "does not fit"},
+		{&op.MaxPool2DGrad{Kernel: two, Stride: two}, []tensor.Shape{s(1, 1, 4, 4), s(1, 1, 4, 4)}, "dy is (1, 1, 4, 4), want (1, 1, 2, 2)"},
+		{&op.AvgPool2D{Kernel: two, Stride: two, Pad: two}, []tensor.Shape{s(1, 1, 4, 4)}, "more than half"},
+		{&op.AvgPool2DGrad{Kernel: two, Stride: two, XShape: s(1, 1, 4, 4)}, []tensor.Shape{s(1, 1, 4, 4)}, "dy is (1, 1, 4, 4), want (1, 1, 2, 2)"},
+		{&op.GlobalAvgPool2D{}, []tensor.Shape{s(1, 4)}, "want 4 dimensions"},
+		{&op.GlobalAvgPool2DGrad{Height: 1, Width: 1}, []tensor.Shape{s(1, 4, 1)}, "want 2 dimensions"},
+		{&op.Upsample2D{}, []tensor.Shape{s(1, 4, 2, 2)}, "scale is 0, want at least 1"},
+		{&op.Upsample2DGrad{Scale: 2}, []tensor.Shape{s(1, 4, 2, 3)}, "want height and width in multiples of 2"},
+		{&op.Linear{Bias: true}, []tensor.Shape{s(2, 3), s(4, 3), s(3)}, "want (B,In), (Out,In) and (Out)"},
+		{&op.LinearGrad{}, []tensor.Shape{s(2, 3), s(4, 3), s(2, 3)}, "want (B,In), (Out,In) and (B,Out)"},
+		{&op.Reshape{From: s(2, 3), To: s(7)}, []tensor.Shape{s(2, 3)}, "x is (2, 3)"},
+		{&op.Embedding{IDDims: 1}, []tensor.Shape{s(5, 2), s(3, 1)}, "want 1 dimensions"},
+		{&op.EmbeddingGrad{IDDims: 1, Rows: 5}, []tensor.Shape{s(3), s(4, 2)}, "ids are (3) and dy is (4, 2)"},
+		{&op.SoftmaxCrossEntropy{}, []tensor.Shape{s(2, 3), s(3)}, "logits are (2, 3) and labels (3)"},
+		{&op.SoftmaxCrossEntropy{Smoothing: 1}, []tensor.Shape{s(2, 3), s(2)}, "smoothing is 1, want 0 ≤ smoothing < 1"},
+		{&op.SoftmaxCrossEntropyGrad{}, []tensor.Shape{s(2, 3), s(3), s()}, "logits are (2, 3) and labels (3)"},
+		{&op.MSE{Dims: 1}, []tensor.Shape{s(2), s(3)}, "want one shape"},
+		{&op.MSEGrad{Dims: 1}, []tensor.Shape{s(2), s(2)}, "got 2 arguments, want 3"},
+		{&op.Dropout{Rate: -0.1}, []tensor.Shape{s(2)}, "want 0 ≤ rate < 1"},
+		{&op.Take{From: 2}, []tensor.Shape{s(2)}, "want 2 dimensions"},
+	}
+	for _, c := range cases {
+		ds := make([]gorgonia.DimSizer, len(c.in))
+		for i := range c.in {
+			ds[i] = c.in[i]
+		}
+		if got, err := c.op.InferShape(ds...); err == nil || !strings.HasPrefix(err.Error(), "op: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v of %v: shape %v, error %v, want an error with %q", c.op, c.in, got, err, c.want)
+		}
+	}
+}
+
+func TestTakeWantsTheTupleItWasMadeFor(t *testing.T) {
+	tuple := &op.Tuple{Values: []*tensor.Dense{iota(1, 2, 2), iota(5, 3)}}
+	v, err := (&op.Take{Index: 1, Shape: tensor.Shape{3}, From: 2}).Do(tuple)
+	if err != nil || v.Data().([]float64)[0] != 5 {
+		t.Errorf("take 1 gives %v, %v, want 5 6 7", v, err)
+	}
+	for _, c := range []struct {
+		take op.Take
+		v    gorgonia.Value
+		want string
+	}{
+		{op.Take{Index: 2, Shape: tensor.Shape{3}, From: 2}, tuple, "the tuple is Tuple((2, 2), (3))"},
+		{op.Take{Index: 1, Shape: tensor.Shape{4}, From: 2}, tuple, "the tuple is Tuple((2, 2), (3))"},
+		{op.Take{Shape: tensor.Shape{2, 2}, From: 2}, iota(1, 2, 2), "want *op.Tuple"},
+	} {
+		if _, err := c.take.Do(c.v); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v of %v: error %v, want one with %q", &c.take, c.v, err, c.want)
+		}
+	}
+}
+
+// A batch normalisation's mean and scale have no gradient; asking for one is an
+// error and not a wrong number.
+func TestOnlyTheFirstResultIsDifferentiable(t *testing.T) {
+	g := gorgonia.NewGraph()
+	x := leaf(g, "x", 2, 3, 2, 2)
+	bn := must(op.Apply(&op.BatchNorm2D{State: state(g, "bn", tensor.Float64, 3), Mode: op.RegistryOf(g).Mode}, x, leaf(g, "gamma", 3), leaf(g, "beta", 3)))
+	mean := must(op.Apply(&op.Take{Index: 1, Shape: tensor.Shape{3}, From: 4}, bn))
+	if _, _, err := op.Gradients(lossOf(mean)); err == nil {
+		t.Error("gradient of a batch mean: got no error")
+	}
+}

@@ -1,0 +1,266 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// poolKey finds the forward op of a MaxPool2DGrad: the same pool over the same argument.
+type poolKey struct {
+	x                   *Value
+	kernel, stride, pad [2]int
+}
+
+// lower appends the op of node n.
+func (b *builder) lower(n *gorgonia.Node) error {
+	if _, done := b.nodes[n]; done {
+		return nil
+	}
+	children := op.Children(n)
+	if n.Op() == nil || len(children) == 0 && n.Value() != nil {
+		b.leaf(n)
+		return nil
+	}
+	in := make([]*Value, len(children))
+	for i, c := range children {
+		in[i] = b.nodes[c][0]
+	}
+	l := lowering{b, n, children, in}
+	return l.lower()
+}
+
+// lowering is one node on its way.
+type lowering struct {
+	b        *builder
+	n        *gorgonia.Node
+	children gorgonia.Nodes
+	in       []*Value // result 0 of each child
+}
+
+func (l *lowering) lower() error {
+	images := func(kind Kind) error { return l.emit(kind, ChannelsLast, nil) }
+	switch o := l.n.Op().(type) {
+	case *op.Take:
+		all := l.b.nodes[l.children[0]]
+		if o.Index >= len(all) {
+			return fmt.Errorf("plan: node %q: %v of a node with %d results", l.n.Name(), o, len(all))
+		}
+		l.b.nodes[l.n] = all[o.Index : o.Index+1]
+		return nil
+	case *op.Reshape:
+		l.alias()
+		return nil
+	case *op.Dropout:
+		if l.b.req.Inference || o.Rate == 0 {
+			l.b.nodes[l.n] = l.in[:1]
+			return nil
+		}
+		return l.alike(Dropout)
+	case *op.ReLU:
+		return l.alike(ReLU)
+	case *op.ReLUGrad:
+		return l.alike(ReLUGrad)
+	case *op.Add:
+		return l.alike(Add)
+	case *op.BiasAdd:
+		return images(BiasAdd)
+	case *op.BiasGrad:
+		return images(BiasGrad)
+	case *op.Conv2D:
+		return images(Conv2D)
+	case *op.Conv2DBackwardData:
+		return images(ConvBackwardData)
+	case *op.Conv2DBackwardWeight:
+		return images(ConvBackwardWeight)
+	case *op.BatchNorm2D:
+		c := tensor.Shape{l.in[0].Channels()}
+		if l.b.req.Inference {
+			return images(BatchNorm)
+		}
+		return l.emit(BatchNorm, ChannelsLast, []tensor.Shape{c, c})
+	case *op.BatchNorm2DGrad:
+		return l.batchNormGrad()
+	case *op.MaxPool2D:
+		if err := images(MaxPool); err != nil {
+			return err
+		}
+		if l.b.pools == nil {
+			l.b.pools = make(map[poolKey]*Op)
+		}
+		l.b.pools[poolKey{l.in[0].Root(), o.Kernel, o.Stride, o.Pad}] = l.last()
+		return nil
+	case *op.MaxPool2DGrad:
+		return l.maxPoolGrad(o)
+	case *op.AvgPool2D:
+		return images(AvgPool)
+	case *op.AvgPool2DGrad:
+		return images(AvgPoolGrad)
+	case *op.GlobalAvgPool2D:
+		return images(GlobalAvgPool)
+	case *op.GlobalAvgPool2DGrad:
+		return images(GlobalAvgPoolGrad)
+	case *op.Upsample2D:
+		return images(Upsample)
+	case *op.Upsample2DGrad:
+		return images(UpsampleGrad)
+	case *op.Linear:
+		return l.emit(Linear, RowMajor, nil)
+	case *op.LinearGrad:
+		more := []tensor.Shape{l.in[1].Shape}
+		if o.Bias {
+			more = append(more, tensor.Shape{l.in[1].Shape[0]})
+		}
+		return l.emit(LinearGrad, RowMajor, more)
+	case *op.Embedding:
+		return l.emit(Embedding, RowMajor, nil)
+	case *op.EmbeddingGrad:
+		return l.emit(EmbeddingGrad, RowMajor, nil)
+	case *op.Softmax:
+		return l.emit(Softmax, RowMajor, nil)
+	case *op.SoftmaxGrad:
+		return l.emit(SoftmaxGrad, RowMajor, nil)
+	case *op.SoftmaxCrossEntropy:
+		return l.emit(CrossEntropy, RowMajor, nil)
+	case *op.SoftmaxCrossEntropyGrad:
+		return l.emit(CrossEntropyGrad, RowMajor, nil)
+	case *op.MSE:
+		return l.alike(MSE)
+	case *op.MSEGrad:
+		return l.alike(MSEGrad)
+	}
+	return l.foreign()
+}
+
+// emit appends an op of ours. Arguments and results with four dimensions are in the given layout, except weights: arguments
+// of convolutions that are OIHW and a convolution's weight gradient. more are the shapes of results from 1 on.
+func (l *lowering) emit(kind Kind, layout Layout, more []tensor.Shape) error {
+	o := &Op{Kind: kind, Node: l.n.Name(), Attr: l.n.Op()}
+	for i, v := range l.in {
+		if err := l.check(i, v); err != nil {
+			return err
+		}
+		want := layout
+		if kind == Conv2D && i == 1 || kind == ConvBackwardData && i == 0 {
+			want = RowMajor
+		}
+		o.In = append(o.In, l.b.as(v, want, l.n.Name()))
+	}
+	shapes := append([]tensor.Shape{l.n.Shape()}, more...)
+	for i, s := range shapes {
+		v := l.b.newValue(l.n.Name(), s, tensor.Float32)
+		if len(s) == 4 && kind != ConvBackwardWeight {
+			v.Layout = layout
+		}
+		if i > 0 {
+			v.Name = fmt.Sprintf("%s result %d", v.Name, i)
+		}
+		o.Out = append(o.Out, v)
+	}
+	l.b.plan.Ops = append(l.b.plan.Ops, o)
+	l.b.nodes[l.n] = o.Out
+	return nil
+}
+
+// alike emits an elementwise op: all arguments with four dimensions in one layout, channel-last if one of them is.
+func (l *lowering) alike(kind Kind) error {
+	layout := RowMajor
+	for _, v := range l.in {
+		layout = max(layout, v.Layout)
+	}
+	return l.emit(kind, layout, nil)
+}
+
+func (l *lowering) last() *Op { return l.b.plan.Ops[len(l.b.plan.Ops)-1] }
+
+// check is an error if argument i is of a type that our ops do not compute with.
+func (l *lowering) check(i int, v *Value) error {
+	isIndex := false
+	switch l.n.Op().(type) {
+	case *op.Embedding, *op.SoftmaxCrossEntropy, *op.SoftmaxCrossEntropyGrad:
+		isIndex = i == 1
+	case *op.EmbeddingGrad:
+		isIndex = i == 0
+	}
+	if v.Dtype == tensor.Float32 {
+		return nil
+	}
+	if !isIndex {
+		return fmt.Errorf("plan: node %q: %v: argument %d (%q) is %v; executors compute in float32", l.n.Name(), l.n.Op(), i, v.Name, v.Dtype)
+	}
+	switch v.Dtype {
+	case tensor.Int, tensor.Int32, tensor.Int64:
+		return nil
+	}
+	return fmt.Errorf("plan: node %q: %v: argument %d (%q) is %v, want int32, int64, int or float32", l.n.Name(), l.n.Op(), i, v.Name, v.Dtype)
+}
+
+// alias gives the node's argument another shape without moving it.
+func (l *lowering) alias() {
+	v := l.b.as(l.in[0], RowMajor, l.n.Name())
+	a := l.b.newValue(l.n.Name(), l.n.Shape(), v.Dtype)
+	a.Alias, a.Source, a.Index = v, v.Source, v.Index
+	l.b.nodes[l.n] = []*Value{a}
+}
+
+// batchNormGrad takes mean and invstd out of the tuple.
+func (l *lowering) batchNormGrad() error {
+	saved := l.b.nodes[l.children[2]]
+	if len(saved) != 3 {
+		return fmt.Errorf("plan: node %q: %v: argument 2 is %q, want a batch normalisation in training", l.n.Name(), l.n.Op(), l.children[2].Name())
+	}
+	x, gamma, dy := l.in[0], l.in[1], l.in[3]
+	l.in = []*Value{x, gamma, saved[1], saved[2], dy, nil}[:5]
+	if err := l.emit(BatchNormGrad, ChannelsLast, []tensor.Shape{gamma.Shape, gamma.Shape}); err != nil {
+		return err
+	}
+	o := l.last()
+	o.In = append(o.In, nil)
+	return nil
+}
+
+// maxPoolGrad makes the forward op keep which element it chose.
+func (l *lowering) maxPoolGrad(o *op.MaxPool2DGrad) error {
+	if area := o.Kernel[0] * o.Kernel[1]; area > 256 {
+		return fmt.Errorf("plan: node %q: %v: a window of %d elements, want at most 256", l.n.Name(), o, area)
+	}
+	forward := l.b.pools[poolKey{l.in[0].Root(), o.Kernel, o.Stride, o.Pad}]
+	if forward == nil {
+		return fmt.Errorf("plan: node %q: %v: its forward op is not in the graph", l.n.Name(), o)
+	}
+	if len(forward.Out) == 1 {
+		choice := l.b.newValue(forward.Out[0].Name+" choice", forward.Out[0].Shape, tensor.Uint8)
+		choice.Bytes, choice.Boxed, choice.Layout = 1, false, ChannelsLast
+		forward.Out = append(forward.Out, choice)
+	}
+	dy := l.in[1]
+	l.in = []*Value{dy}
+	if err := l.emit(MaxPoolGrad, ChannelsLast, nil); err != nil {
+		return err
+	}
+	g := l.last()
+	g.In = []*Value{forward.Out[1], g.In[0]}
+	return nil
+}
+
+// as returns v in a layout, through a Convert op where numbers have to move. Values that have not four dimensions have one
+// layout only.
+func (b *builder) as(v *Value, layout Layout, node string) *Value {
+	if v.Layout == layout || len(v.Shape) != 4 {
+		return v
+	}
+	if o, ok := b.other[v]; ok {
+		return o
+	}
+	o := b.newValue(v.Name, v.Shape, v.Dtype)
+	o.Layout, o.Boxed = layout, v.Boxed
+	if v.Shape[1] == 1 || v.Shape[2]*v.Shape[3] == 1 {
+		o.Alias, o.Source, o.Index = v, v.Source, v.Index
+	} else {
+		b.plan.Ops = append(b.plan.Ops, &Op{Kind: Convert, Node: node, In: []*Value{v}, Out: []*Value{o}})
+	}
+	b.other[v], b.other[o] = o, v
+	return o
+}

@@ -1,0 +1,77 @@
+// Package process says what a start method is to start, and how it ended.
+//
+// A Spec goes to a machine, which gives a Handle for the running process; the Handle's Exit comes once the process and all
+// that it left in its process group are gone and its output has been delivered.
+package process
+
+import (
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/gpus"
+)
+
+// A Spec is one process to be started. It travels to other hosts as JSON.
+type Spec struct {
+	Name    string     // "worker 0": in messages
+	Dir     string     // working directory; empty: that of whoever starts it
+	Command []string   // program and arguments, not read by any shell
+	Self    bool       // Command holds arguments for the launch program itself
+	Env     []string   // NAME=VALUE, added to the environment of whoever starts it; the last of a NAME counts
+	Sharers int        // if above 1 and nobody set GOMAXPROCS, that becomes the machine's cores divided by this, at least 1
+	GPUs    *gpus.Want // if not nil, the process sees these GPUs of its machine and no others
+	Report  bool       // give the process a pipe to report through, see ReportFD
+}
+
+// ReportEnv names the variable that holds the number of the file descriptor a process started with Report writes to.
+const ReportEnv = "PARAGON_REPORT_FD"
+
+// Output takes what a process writes. Each writer is called from one goroutine; nil drops it.
+type Output struct {
+	Stdout, Stderr, Report io.Writer
+}
+
+// An Exit is how a process ended.
+type Exit struct {
+	Code    int            // exit code, if neither of the others is set
+	Signal  syscall.Signal // that killed it
+	Err     string         // it could not be started, or its machine was lost
+	Elapsed time.Duration  // from its start
+}
+
+// Status is the exit status as a shell gives it: 128+n for signal n, 127 for a process that could not be started and 255
+// for one whose machine was lost are for whoever made Err to put into Code.
+func (e Exit) Status() int {
+	switch {
+	case e.Signal != 0:
+		return 128 + int(e.Signal)
+	case e.Err != "" && e.Code == 0:
+		return 255
+	}
+	return e.Code
+}
+
+// OK reports whether the process ended by itself with code 0.
+func (e Exit) OK() bool { return e.Status() == 0 }
+
+func (e Exit) String() string {
+	switch {
+	case e.Err != "":
+		return e.Err
+	case e.Signal != 0:
+		return fmt.Sprintf("signal %d (%s)", int(e.Signal), e.Signal)
+	}
+	return fmt.Sprintf("exit %d", e.Code)
+}
+
+// A Handle is a process that was started. Its methods may be called together.
+type Handle interface {
+	PID() int
+	// Signal sends a signal to the process and its group. It does not wait, and says nothing if the process is gone.
+	Signal(syscall.Signal)
+	// Done is closed when the process ended; Exit tells how and waits for that.
+	Done() <-chan struct{}
+	Exit() Exit
+}

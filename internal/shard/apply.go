@@ -1,0 +1,110 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// apply changes the value by the sum, as round number step, and empties the sum.
+func (s *Shard) apply(step uint64) error {
+	var err error
+	switch {
+	case s.vocabulary != nil:
+		err = s.applyOpen(step)
+	case s.n == 0:
+	case s.cfg.RowLen > 0:
+		err = s.applyRows(step)
+	case s.sum.data == nil && s.sum.refused: // the guard kept all of it out
+		s.sum.stays = true
+		s.writable() // who reads the value keeps it, with its round
+	case s.sum.data == nil:
+		err = fmt.Errorf("close round %d: no contributions", step)
+	case s.cfg.Rule == wire.RuleAverage:
+		if s.sum.weight > 0 {
+			total, weight := s.sum.data.Float32s(s.n), float32(s.sum.weight)
+			for i := range total {
+				total[i] /= weight
+			}
+			s.takeSum()
+		} else {
+			s.writable()
+		}
+	case s.opt == nil:
+		s.takeSum()
+	default:
+		// The value changes in place while nobody reads it.
+		pass := s.pass(step)
+		err = pass.Update(s.writable(), s.sum.data.Float32s(s.n), s.state)
+	}
+	if err == nil && s.backup.on {
+		s.keep(step)
+	}
+	s.resetSum()
+	if err != nil {
+		return s.refuse(wire.CodeInternal, "round %d: %v", step, err)
+	}
+	return nil
+}
+
+func (s *Shard) pass(step uint64) optim.Pass {
+	cfg := s.opt.Config()
+	return s.opt.At(step, cfg.ScaleFor(s.sum.weight), s.factors)
+}
+
+// takeSum makes the sum's memory the value's.
+func (s *Shard) takeSum() {
+	data := s.sum.data
+	s.sum.data = nil
+	s.replace(data)
+}
+
+// Optimizer returns the config of the optimizer in use, or false.
+func (s *Shard) Optimizer() (optim.Config, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opt == nil {
+		return optim.Config{}, false
+	}
+	return s.opt.Config(), true
+}
+
+// SetOptimizer makes all shards apply opt from their next round on, or none of them if one has to refuse: a cut key under a
+// rule that needs whole keys (wire.CodeUnsupported), or a shard that has closed round from already (wire.CodeConflict; NoBound
+// asks nothing). A rule with the same slots goes on with the state; for another one the state begins anew. Shards of the average
+// rule stay as they are. No shard may be named twice; callers with shards in common name them in one order.
+func SetOptimizer(shards []*Shard, opt *optim.Optimizer, from uint64) error {
+	cfg := opt.Config()
+	for _, s := range shards {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case s.err != nil:
+			return s.err
+		case s.cfg.Rule == wire.RuleAverage:
+		case s.cfg.Shards > 1 && cfg.WholeKeys():
+			return s.refuse(wire.CodeUnsupported, "optimizer %s needs norms of whole keys, but the key is cut into %d shards", cfg.Name, s.cfg.Shards)
+		case s.rounds > from:
+			return s.refuse(wire.CodeConflict, "optimizer change from round %d on: %d rounds have closed", from, s.rounds)
+		}
+	}
+	for _, s := range shards {
+		if s.cfg.Rule == wire.RuleAverage {
+			continue
+		}
+		s.setOptimizer(opt)
+	}
+	return nil
+}
+
+func (s *Shard) setOptimizer(opt *optim.Optimizer) {
+	if opt.Check(s.state, s.n) != nil {
+		s.state = opt.NewState(s.n)
+		if s.vocabulary != nil {
+			s.vocabulary.setSlots(opt.NewState(1).Slots)
+		}
+	}
+	s.opt, s.factors = opt, opt.Factors(s.cfg.Name)
+	s.backup.spoiled = s.backup.spoiled || s.backup.filling
+}

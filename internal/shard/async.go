@@ -1,0 +1,88 @@
+package shard
+
+import (
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// SetMode chooses the mode, one of those of package wire, before the first contribution; after it another mode is an error.
+func (s *Shard) SetMode(mode uint8) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mode == mode {
+		return nil
+	}
+	if s.pushed {
+		return s.refuse(wire.CodeConflict, "mode: got %d, but contributions came under mode %d", mode, s.mode)
+	}
+	s.mode, s.async = mode, mode == wire.ModeAsync
+	s.wake()
+	return nil
+}
+
+// pushAsync applies one contribution. A member's contributions are applied in the order of their sequence numbers.
+func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
+	if m.known && c.Seq != m.counted+1 || s.shut() {
+		return Ahead, nil
+	}
+	if err := s.takeRows(c); err != nil {
+		return Refused, err
+	}
+	s.pushed = true
+	s.enter(m, c)
+	m.age.push(s.rounds, m.counted)
+	x := &s.single[0]
+	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm, judged: c.Judged,
+		payload: payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}}
+	s.judge(x)
+	if s.cfg.Rule == wire.RuleAverage && !x.verdict.refused() {
+		s.keepNewest(m, &x.payload, x.weight)
+	} else {
+		s.fold(x)
+	}
+	s.remember(s.single[:])
+	if err := s.apply(s.rounds); err != nil {
+		s.fail(err)
+		return Held, nil
+	}
+	m.counted, m.known = c.Seq, true
+	if !x.verdict.refused() {
+		s.recordNewest(m)
+	}
+	s.count(Counted{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counts: c.Counted, Norm: x.norm, Verdict: uint8(x.verdict)})
+	s.rounds++
+	s.publish()
+	s.announce()
+	s.wake()
+	return Held, nil
+}
+
+// keepNewest makes p the member's newest contribution and the sum that of all members' newest.
+func (s *Shard) keepNewest(m *member, p *payload, weight float32) {
+	if s.n == 0 {
+		p.data.Release()
+		return
+	}
+	if m.newest == nil {
+		m.newest = s.pool.Get(4 * s.n)
+	}
+	p.decodeTo(m.newest.Float32s(s.n))
+	p.data.Release()
+	m.newestWeight = weight
+	s.sum.data = s.pool.Get(4 * s.n)
+	total := s.sum.data.Float32s(s.n)
+	clear(total)
+	for _, o := range s.ranked {
+		if o.newest != nil {
+			f32.AddTo(total, o.newest.Float32s(s.n))
+			s.sum.weight += float64(o.newestWeight)
+		}
+	}
+}
+
+// Async reports whether the mode is asynchronous.
+func (s *Shard) Async() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.async
+}

@@ -1,0 +1,361 @@
+package shard
+
+import (
+	"errors"
+
+	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// A Counted is one contribution that a round counts.
+type Counted struct {
+	Node   uint64
+	Seq    uint64
+	Weight float32
+	Counts bool // examples, as Contribution.Counted says
+	// What the guard made of it.
+	Norm    float64
+	Verdict uint8
+}
+
+// A Record is one closed round on its way to the shard's backup. It holds what the backup needs to change its value by the same rule
+// to the same bits: the sum of the contributions, or what has become the value.
+type Record struct {
+	Round      uint64  // its number
+	Generation uint64  // under which it closed
+	Form       uint8   // of the data: one of wire.Record...
+	Rows       int     // of wire.RecordRows
+	Weight     float64 // sum of the weights
+	// Config is the JSON of the optimizer that was applied, if Configured; empty: none. A record without it means the one of the
+	// record before.
+	Configured bool
+	Config     string
+	Counts     []Counted
+
+	data    *Buffer // the sum, rows, or a copy
+	version *Version
+	size    int // bytes of the data
+	lent    bool
+}
+
+// Bytes returns the data as it travels, until Commit.
+func (r *Record) Bytes() []byte {
+	switch {
+	case r.version != nil:
+		return r.version.Bytes()
+	case r.data != nil:
+		return r.data.Bytes(r.size)
+	}
+	return nil
+}
+
+// SetClosed makes f be called, under the shard's mutex, when a round has closed that a backup must have; Lend hands it out.
+func (s *Shard) SetClosed(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.backup.closed = f
+}
+
+// A backup is what a shard knows of its backup.
+type backup struct {
+	closed  func()
+	on      bool    // it has the whole state: no round is answered from before it has that, too
+	filling bool    // it is being given the state: no round closes meanwhile
+	spoiled bool    // the state was replaced since the filling began, or the backup was given it
+	pending *Record // closed and not acknowledged; the next round does not close before that
+	spare   *Record
+	told    *optim.Optimizer // that records have told it
+	first   bool             // nothing has been told
+	newest  []*member        // while the state is copied: those whose newest contributions belong to it
+}
+
+// ErrAgain: a round closed since the caller waited, and the backup has it not. Wait again.
+var ErrAgain = errors.New("shard: a round has closed meanwhile: wait again")
+
+// gated reports whether the value must not be shown: it holds a round that the backup has not. In async mode a value that is
+// being copied is not shown either, so that a contribution whose turn has not come has something to wait for.
+func (s *Shard) gated() bool { return s.backup.pending != nil || s.async && s.backup.filling }
+
+// shut reports whether no round may close.
+func (s *Shard) shut() bool { return s.backup.pending != nil || s.backup.filling }
+
+// keep makes a record of the sum that was just applied as round number step. The sum is the record's then.
+func (s *Shard) keep(step uint64) {
+	b := &s.backup
+	r := b.spare
+	if b.spare = nil; r == nil {
+		r = &Record{}
+	}
+	*r = Record{Round: step, Generation: s.generation, Weight: s.sum.weight, Form: wire.RecordNone, Counts: r.Counts[:0]}
+	if b.first || b.told != s.opt {
+		r.Configured, b.told, b.first = true, s.opt, false
+		r.Config, _ = s.config() // which was decoded from such JSON
+	}
+	switch {
+	case s.cfg.HasRows():
+		s.keepRows(r)
+	case s.n == 0:
+	case s.sum.stays:
+	case s.cfg.Rule == wire.RuleAverage && s.async: // Counts say whose
+	case s.cfg.Rule == wire.RuleAverage && s.sum.weight <= 0:
+	case s.cfg.Rule == wire.RuleAverage, s.opt == nil:
+		r.Form, r.version, r.size = wire.RecordValue, s.acquire(), 4*s.n
+	default:
+		r.Form, r.data, r.size = wire.RecordSum, s.sum.data, 4*s.n
+		s.sum.data = nil
+	}
+	b.pending = r
+}
+
+// keepRows takes the sum of rows. Rows of an open vocabulary go by their IDs.
+func (s *Shard) keepRows(r *Record) {
+	rowLen := int(s.cfg.RowLen)
+	rows, values := s.sum.rows.total(rowLen)
+	r.Form, r.Rows, r.size = wire.RecordRows, len(rows), RowsPayloadSize(len(rows), rowLen)
+	if len(rows) == 0 {
+		return
+	}
+	if first := &s.sum.rows.first; first.data != nil {
+		r.data = first.data
+		*first = payload{}
+	} else {
+		r.data = s.pool.Get(r.size)
+		copy(r.data.Int64s(len(rows)), rows)
+		copy(r.data.Float32s(2*len(rows) + len(values))[2*len(rows):], values)
+	}
+	if s.vocabulary != nil {
+		to := r.data.Int64s(len(rows))
+		for i, row := range to {
+			to[i] = s.vocabulary.id(int(row))
+		}
+	}
+}
+
+// recordNewest adds a copy of a member's newest contribution to the record.
+func (s *Shard) recordNewest(m *member) {
+	r := s.backup.pending
+	if r == nil || m.newest == nil {
+		return
+	}
+	r.Form, r.data, r.size = wire.RecordNewest, s.pool.Get(4*s.n), 4*s.n
+	copy(r.data.Float32s(s.n), m.newest.Float32s(s.n))
+}
+
+// count adds a contribution to the record of the round that was just applied.
+func (s *Shard) count(c Counted) {
+	if r := s.backup.pending; r != nil {
+		r.Counts = append(r.Counts, c)
+	}
+}
+
+// announce says that a record waits.
+func (s *Shard) announce() {
+	if s.backup.pending != nil && s.backup.closed != nil {
+		s.backup.closed()
+	}
+}
+
+// Lend returns the round that the backup has yet to acknowledge, nil if there is none. It stays what it is until Commit, which whoever
+// took it must call, once.
+func (s *Shard) Lend() *Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.backup.pending; r != nil && !r.lent {
+		r.lent = true
+		return r
+	}
+	return nil
+}
+
+// Commit takes a record back. With acknowledged its round is answered from now on, and the next one may close; else Lend gives it out
+// again.
+func (s *Shard) Commit(r *Record, acknowledged bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.lent = false
+	if s.backup.pending != r {
+		s.discard(r)
+		return
+	}
+	if !acknowledged {
+		return
+	}
+	s.backup.pending = nil
+	s.discard(r)
+	s.goOn()
+}
+
+// goOn answers those who waited for the value before the next round may change it.
+func (s *Shard) goOn() {
+	s.wake()
+	s.closeRounds()
+}
+
+func (s *Shard) discard(r *Record) {
+	r.data.Release()
+	if r.version != nil {
+		s.release(r.version)
+	}
+	r.data, r.version = nil, nil
+	s.backup.spare = r
+}
+
+// Detach makes the shard go on without a backup: what was closed is answered.
+func (s *Shard) Detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.detach()
+	s.goOn()
+}
+
+func (s *Shard) detach() {
+	b := &s.backup
+	b.on, b.filling = false, false
+	if r := b.pending; r != nil {
+		b.pending = nil
+		if !r.lent {
+			s.discard(r)
+		}
+	}
+}
+
+// Guarded reports whether a backup has the whole state, and whether it has yet to acknowledge a round.
+func (s *Shard) Guarded() (on, pending bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.backup.on, s.backup.pending != nil
+}
+
+// Follow is Commit's other side: the backup applies a round that has closed at the primary. A round that it has already is
+// acknowledged; a gap is wire.CodeGap: the backup needs the whole state. It owns data, which holds what r says.
+func (s *Shard) Follow(r *Record, data *Buffer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	owned := data
+	defer func() { owned.Release() }()
+	switch {
+	case s.err != nil:
+		return s.err
+	case r.Round < s.rounds:
+		return nil
+	case r.Round > s.rounds:
+		return s.refuse(wire.CodeGap, "follow: got round %d, want %d", r.Round, s.rounds)
+	}
+	if r.Configured {
+		if err := s.configure(r.Config); err != nil {
+			return err
+		}
+	}
+	s.resetSum()
+	switch {
+	case r.Form == wire.RecordNone:
+	case r.Form == wire.RecordSum && !s.cfg.HasRows() && s.opt != nil && s.cfg.Rule == wire.RuleOptimizer && data != nil:
+		s.sum.data, s.sum.weight, owned = data, r.Weight, nil
+		if err := s.apply(r.Round); err != nil {
+			return err
+		}
+	case r.Form == wire.RecordValue && !s.cfg.HasRows() && data != nil:
+		s.replace(data)
+		owned = nil
+	case r.Form == wire.RecordNewest && s.cfg.Rule == wire.RuleAverage && len(r.Counts) == 1 && data != nil:
+		if m := s.members[r.Counts[0].Node]; m != nil {
+			s.keepNewest(m, &payload{data: data}, r.Counts[0].Weight)
+			owned = nil
+			if err := s.apply(r.Round); err != nil {
+				return err
+			}
+		}
+	case r.Form == wire.RecordRows && s.cfg.HasRows():
+		if err := s.checkRecord(r, data); err != nil {
+			return err
+		}
+		s.sum.rows.first, s.sum.weight, owned = payload{data: data, rows: r.Rows}, r.Weight, nil
+		if r.Rows == 0 {
+			s.sum.rows.first = payload{}
+			owned = data
+		}
+		if err := s.apply(r.Round); err != nil {
+			return err
+		}
+	default:
+		return s.refuse(wire.CodeMalformed, "follow round %d: got data of form %d for form %d and rule %d", r.Round, r.Form, s.cfg.Form, s.cfg.Rule)
+	}
+	for _, c := range r.Counts {
+		m := s.members[c.Node]
+		if m != nil {
+			m.counted, m.known = max(m.counted, c.Seq), true
+		}
+		if c.Counts {
+			s.ledger.follows(m, c.Node, uint64(c.Weight))
+		}
+		if s.guard != nil {
+			s.recall(c.Node, c.Norm, verdict(c.Verdict))
+		}
+	}
+	if s.guard != nil {
+		s.giveIn()
+	}
+	s.pushed = true
+	s.rounds++
+	s.publish()
+	s.current.generation = r.Generation
+	s.open.begin(s.ranked, s.rounds)
+	s.next.begin(s.ranked, s.rounds+1)
+	return nil
+}
+
+// checkRecord looks at the rows of a record, whose IDs become numbers.
+func (s *Shard) checkRecord(r *Record, data *Buffer) error {
+	if r.Rows == 0 {
+		return nil
+	}
+	if data == nil {
+		return s.refuse(wire.CodeMalformed, "follow round %d: got no data for %d rows", r.Round, r.Rows)
+	}
+	rows := data.Int64s(r.Rows)
+	if s.vocabulary != nil {
+		if err := s.vocabulary.take(rows); err != nil {
+			return s.full("follow", err)
+		}
+	}
+	for i, row := range rows {
+		if row < 0 || row >= int64(s.rowCount()) {
+			return s.refuse(wire.CodeMalformed, "follow round %d: rows[%d]: got row %d, want 0 to %d", r.Round, i, row, s.rowCount()-1)
+		}
+	}
+	return nil
+}
+
+// configure sets the optimizer that the primary had, by its JSON; empty: none.
+func (s *Shard) configure(config string) error {
+	if s.cfg.Rule == wire.RuleAverage {
+		return nil
+	}
+	if config == "" {
+		s.opt = nil
+		return nil
+	}
+	have, err := s.config()
+	if err != nil || have == config {
+		return err
+	}
+	cfg, err := optim.Decode([]byte(config))
+	if err != nil {
+		return s.refuse(wire.CodeMalformed, "follow: %v", err)
+	}
+	opt, err := optim.New(cfg)
+	if err != nil {
+		return s.refuse(wire.CodeMalformed, "follow: %v", err)
+	}
+	s.setOptimizer(opt)
+	return nil
+}
+
+// SameOptimizer reports whether the shard's optimizer says what opt says; nil is none.
+func (s *Shard) SameOptimizer(opt *optim.Optimizer) bool {
+	have, ok := s.Optimizer()
+	if opt == nil || !ok {
+		return opt == nil && !ok
+	}
+	return have.Equal(opt.Config())
+}

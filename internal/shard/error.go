@@ -1,0 +1,20 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// An Error is a request that the shard refuses. Its code is the one a server sends as a Nack.
+type Error struct {
+	Code wire.Code
+	Text string
+}
+
+func (e *Error) Error() string { return "shard: " + e.Text }
+
+// refuse returns an Error that opens with the shard's name.
+func (s *Shard) refuse(code wire.Code, format string, args ...any) error {
+	return &Error{Code: code, Text: s.cfg.String() + ": " + fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,272 @@
+package shard
+
+import (
+	"math"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// A Snapshot is all that a shard is apart from the numbers of its value and slots, and apart from who contributed to its open rounds:
+// what a new backup is told first.
+type Snapshot struct {
+	Round      uint64 // rounds closed
+	Generation uint64 // under which the newest of them closed
+	Mode       uint8
+	Config     string   // the optimizer's JSON; empty: none
+	Slots      []string // of its state
+	Rows       uint64   // of an open vocabulary
+	Pushed     bool     // contributions have come
+	AnySeq     bool     // a member's first contribution may have any sequence number
+	Members    []MemberState
+	Counted    bool              // contributions have counted examples
+	Left       map[uint64]uint64 // how many those of workers that have left, in closed rounds
+	Guard      *Guard            // nil: none
+	Norms      []float64         // that it holds others against, the oldest first
+	Barren     int
+}
+
+// A MemberState is what a shard knows of a worker.
+type MemberState struct {
+	Node     uint64
+	Counted  uint64 // highest sequence number that counts
+	Base     uint64
+	Examples uint64 // in closed rounds
+	Known    bool
+	Newest   bool // async mode, average rule: its newest contribution is one of the arrays
+	Weight   float32
+	Caught   uint64 // contributions that the guard has refused or clipped
+}
+
+// BeginFill begins to give a new backup the state. Until EndFill or Detach no round closes, so that the numbers which ReadFill and
+// ReadFillRows copy belong together; values are pulled meanwhile.
+func (s *Shard) BeginFill() (Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return Snapshot{}, s.err
+	}
+	config, err := s.config()
+	if err != nil {
+		return Snapshot{}, err
+	}
+	b := &s.backup
+	b.filling, b.on, b.spoiled, b.told, b.first = true, false, false, s.opt, false
+	x := Snapshot{Round: s.rounds, Generation: s.current.generation, Mode: s.mode, Config: config, Slots: slotNames(s.slots()),
+		Pushed: s.pushed, AnySeq: s.anySeq, Rows: uint64(s.rowCount())}
+	b.newest = nil
+	for _, m := range s.ranked {
+		if m.newest != nil {
+			b.newest = append(b.newest, m)
+		}
+		x.Members = append(x.Members, MemberState{Node: m.Node, Counted: m.counted, Base: m.base, Examples: m.examples - s.held(m.Node), Known: m.known, Newest: m.newest != nil, Weight: m.newestWeight,
+			Caught: m.caught})
+	}
+	if g := s.guard; g != nil {
+		x.Guard, x.Norms, x.Barren = &g.given, g.inOrder(), g.barren
+	}
+	x.Counted = s.ledger.used
+	for node, examples := range s.ledger.left {
+		if x.Left == nil {
+			x.Left = map[uint64]uint64{}
+		}
+		x.Left[node] = examples - s.held(node)
+	}
+	return x, nil
+}
+
+// EndFill says that the backup has the state: from now on no round is answered before it has that, too. It returns false where the
+// state was replaced meanwhile; then it must be filled anew.
+func (s *Shard) EndFill() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := &s.backup
+	if s.err != nil || !b.filling || b.spoiled {
+		return false
+	}
+	b.filling, b.on = false, true
+	if r := b.pending; r != nil { // the state had it
+		b.pending = nil
+		if !r.lent {
+			s.discard(r)
+		}
+	}
+	s.goOn()
+	return true
+}
+
+// Spoiled reports whether a shard that has a backup became what a state says: the backup must be filled anew.
+func (s *Shard) Spoiled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.backup.spoiled
+}
+
+// spoil takes note that the state was replaced. A shard with a backup closes no round until that has the new one.
+func (s *Shard) spoil() {
+	b := &s.backup
+	if !b.on && !b.filling {
+		return
+	}
+	b.on, b.filling, b.spoiled = false, true, true
+	if r := b.pending; r != nil { // it belongs to what was replaced
+		b.pending = nil
+		if !r.lent {
+			s.discard(r)
+		}
+	}
+	if b.closed != nil {
+		b.closed()
+	}
+}
+
+// fillArray returns one of the arrays of a state: 0 is the value, then come the slots, then the newest contributions of the members that
+// have one.
+func (s *Shard) fillArray(array int) []float32 {
+	slots := s.slots()
+	switch {
+	case array < 0 || s.vocabulary != nil:
+		return nil
+	case array == 0:
+		return s.current.Float32s()
+	case array <= len(slots):
+		return slots[array-1].Values
+	}
+	if array -= 1 + len(slots); array >= len(s.backup.newest) || s.backup.newest[array].newest == nil {
+		return nil // nil: the member was lost meanwhile
+	}
+	return s.backup.newest[array].newest.Float32s(s.n)
+}
+
+// ReadFill copies values of one array, from index from on. False: the state was replaced meanwhile.
+func (s *Shard) ReadFill(array, from int, dst []float32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || !s.backup.filling || s.backup.spoiled {
+		return false
+	}
+	all := s.fillArray(array)
+	if len(all)-from < len(dst) {
+		return false
+	}
+	copy(dst, all[from:])
+	return true
+}
+
+// ReadFillRows is ReadRows within a fill.
+func (s *Shard) ReadFillRows(from, count uint64) (RowState, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || !s.backup.filling || s.backup.spoiled {
+		return RowState{}, false
+	}
+	st, err := s.readRows(from, count)
+	return st, err == nil
+}
+
+// Restore returns a shard that is what a Snapshot says; WriteFill and WriteFillRows bring the numbers.
+func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Shard, error) {
+	s, err := New(cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mode, s.async = x.Mode, x.Mode == wire.ModeAsync
+	if err := s.configure(x.Config); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.opt != nil && !slices.Equal(x.Slots, s.opt.SlotNames()):
+		return nil, s.refuse(wire.CodeMalformed, "fill: got slots %q, want %q, those of %s", x.Slots, s.opt.SlotNames(), s.opt.Config().Name)
+	case s.opt == nil && len(x.Slots) > 0: // of an optimizer that will be set
+		s.state = &optim.State{}
+		for _, name := range x.Slots {
+			slot := optim.Slot{Name: name}
+			if s.vocabulary == nil {
+				slot.Values = make([]float32, s.n)
+			} else {
+				s.vocabulary.slots = append(s.vocabulary.slots, optim.Slot{Name: name, Values: []float32{0}})
+			}
+			s.state.Slots = append(s.state.Slots, slot)
+		}
+	}
+	s.rounds, s.anySeq, s.pushed = x.Round, x.AnySeq, x.Pushed
+	s.setMembers(generation, members)
+	for _, state := range x.Members {
+		m := s.members[state.Node]
+		if m == nil {
+			m = &member{Member: Member{Node: state.Node}} // only for the arrays' order
+		}
+		m.examples, m.caught = state.Examples, state.Caught
+		if s.members[state.Node] == nil {
+			s.ledger.departs(m)
+		}
+		m.counted, m.base, m.known = state.Counted, state.Base, state.Known
+		if state.Newest {
+			m.newest, m.newestWeight = s.pool.Get(4*s.n), state.Weight
+			s.backup.newest = append(s.backup.newest, m)
+		}
+	}
+	if x.Guard != nil {
+		g := &guard{Guard: x.Guard.withDefaults(), given: *x.Guard, barren: x.Barren}
+		for _, norm := range x.Norms {
+			if !(norm > 0 && norm <= math.MaxFloat64) {
+				return nil, s.refuse(wire.CodeMalformed, "fill: got the norm %v, want finite ones above 0", norm)
+			}
+			g.add(norm)
+		}
+		s.guard = g
+		s.guarded.Store(true)
+	}
+	s.ledger.used = x.Counted
+	for node, examples := range x.Left {
+		s.ledger.departs(&member{Member: Member{Node: node}, examples: examples})
+	}
+	s.publish()
+	s.current.generation = x.Generation
+	return s, nil
+}
+
+// WriteFill is ReadFill's other side.
+func (s *Shard) WriteFill(array, from int, values []float32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	all := s.fillArray(array)
+	if from < 0 || from > len(all) || len(values) > len(all)-from {
+		return s.refuse(wire.CodeMalformed, "fill: got values %d to %d of array %d, want at most %d", from, from+len(values), array, len(all))
+	}
+	copy(all[from:], values)
+	return nil
+}
+
+// WriteFillRows adds rows with their state, as ReadFillRows has them.
+func (s *Shard) WriteFillRows(rows int, data *Buffer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.vocabulary
+	switch {
+	case s.err != nil:
+		return s.err
+	case o == nil:
+		return s.refuse(wire.CodeUnsupported, "fill: got rows, but the key has no open vocabulary")
+	}
+	ids, values := rowData(data, rows, o.rowLen, 1+len(s.slots()))
+	had := o.rows
+	if err := o.take(ids); err != nil {
+		return s.full("fill", err)
+	}
+	if o.rows != had+rows {
+		return s.refuse(wire.CodeMalformed, "fill: got %d rows, of which %d are here or came twice", rows, had+rows-o.rows)
+	}
+	for i, row := range ids {
+		for k := range values {
+			copy(o.Row(row, k-1), values[k][i*o.rowLen:(i+1)*o.rowLen])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,322 @@
+package shard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A Guard keeps bad gradients out of the rounds. It travels as JSON. Its zero value refuses what is not finite, no more.
+//
+// A contribution of which any value is NaN or infinite is refused: it counts as present, so that its round closes, with no value
+// and weight 0. With Factor the norm of each contribution (Euclidean, over the shard, divided by the contribution's weight if that is above
+// 0) is held against the median of the norms of this shard's recent contributions, of all workers. What it is held against is
+// fixed when the round before closes and norms are taken into it in rank order, so that the same contributions have the same
+// fate in every run. What a worker compresses with error feedback it judges itself, before, by the limit that came with the value it
+// pulled last: see wire.Push. A norm of 0 is neither judged nor remembered. Keys of averages are looked at for what is not finite only.
+type Guard struct {
+	// Factor times the median is the largest norm that is taken as it is. Zero: norms are not looked at. A shard of few values
+	// has norms that vary much: 10 is low, 100 keeps out what is broken.
+	Factor float64 `json:"factor,omitempty"`
+	// Clip scales a contribution with a larger norm down to that limit; otherwise it is refused.
+	Clip bool `json:"clip,omitempty"`
+	// Window is how many norms the median is of. Zero: 128.
+	Window int `json:"window,omitempty"`
+	// Warmup is how many norms there must be before any is judged. Zero: 16.
+	Warmup int `json:"warmup,omitempty"`
+}
+
+const maxWindow = 1 << 16
+
+// Validate returns an error that names the field, the value and the rule.
+func (g Guard) Validate() error {
+	switch d := g.withDefaults(); {
+	case g.Factor != 0 && !(g.Factor > 1 && g.Factor <= math.MaxFloat32):
+		return fmt.Errorf("guard: Factor: got %v, want more than 1, or 0 for norms not to be looked at", g.Factor)
+	case g.Factor == 0 && (g.Clip || g.Window != 0 || g.Warmup != 0):
+		return fmt.Errorf("guard: Clip, Window and Warmup: got %v, %d and %d without a Factor, want none: they are about norms", g.Clip, g.Window, g.Warmup)
+	case g.Window < 0 || g.Window > maxWindow:
+		return fmt.Errorf("guard: Window: got %d, want 0 (128) to %d", g.Window, maxWindow)
+	case g.Warmup < 0 || d.Warmup > d.Window:
+		return fmt.Errorf("guard: Warmup: got %d, want 0 (16) to Window, %d", g.Warmup, d.Window)
+	}
+	return nil
+}
+
+func (g Guard) withDefaults() Guard {
+	if g.Window == 0 {
+		g.Window = 128
+	}
+	if g.Warmup == 0 {
+		g.Warmup = min(16, g.Window)
+	}
+	return g
+}
+
+// Encode returns the JSON of a valid guard.
+func (g Guard) Encode() (string, error) {
+	if err := g.Validate(); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(g)
+	return string(data), err
+}
+
+// DecodeGuard reads what Encode made. Unknown fields are errors.
+func DecodeGuard(text string) (Guard, error) {
+	var g Guard
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&g); err != nil {
+		return Guard{}, fmt.Errorf("guard: %w", err)
+	}
+	if d.More() {
+		return Guard{}, fmt.Errorf("guard: got more after the JSON object")
+	}
+	return g, g.Validate()
+}
+
+// A Caught is a contribution that the guard has refused or clipped.
+type Caught struct {
+	Node    uint64
+	Rank    uint32
+	Round   uint64
+	Norm    float64 // over the contribution's weight; NaN or infinite: it was not finite
+	Limit   float64 // largest that is taken; infinite while there is none
+	Clipped bool
+}
+
+// A guard is a Guard at work on one shard.
+type guard struct {
+	Guard            // with defaults
+	given  Guard     // without
+	norms  []float64 // of recent contributions; the oldest is at next once there are Window of them
+	next   int
+	sorted []float64 // the same
+	barren int       // contributions refused for their norm since one was taken
+}
+
+// SetGuard makes all shards look at contributions from now on.
+func SetGuard(shards []*Shard, g Guard) {
+	for _, s := range shards {
+		s.mu.Lock()
+		s.guard = &guard{Guard: g.withDefaults(), given: g}
+		s.guarded.Store(true)
+		s.mu.Unlock()
+	}
+}
+
+// CaughtOf returns how many of a member's contributions the guard has refused or clipped.
+func (s *Shard) CaughtOf(node uint64) uint64 {
+	if !s.guarded.Load() {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.members[node]; m != nil {
+		return m.caught
+	}
+	return 0
+}
+
+// limit is the largest norm that is taken as it is.
+func (g *guard) limit() float64 {
+	if g.Factor == 0 || len(g.sorted) < g.Warmup {
+		return math.Inf(1)
+	}
+	return g.Factor * g.sorted[(len(g.sorted)-1)/2]
+}
+
+// valueLimit is the limit as it travels with a value: 0 if any norm is taken.
+func (s *Shard) valueLimit() float64 {
+	if s.guard == nil || s.cfg.Rule != wire.RuleOptimizer {
+		return 0
+	}
+	if limit := s.guard.limit(); limit <= math.MaxFloat64 {
+		return limit
+	}
+	return 0
+}
+
+// judge looks at a contribution that is about to be added up. One that is refused is left without values.
+func (s *Shard) judge(x *slot) {
+	g := s.guard
+	if g == nil || x.norm == 0 {
+		return
+	}
+	finite := x.norm <= math.MaxFloat64
+	limit := math.Inf(1)
+	if s.cfg.Rule == wire.RuleOptimizer && !x.judged {
+		limit = g.limit()
+	}
+	if finite && x.norm <= limit {
+		return
+	}
+	c := Caught{Node: x.node, Rank: x.rank, Round: s.rounds, Norm: x.norm, Limit: limit, Clipped: finite && g.Clip}
+	if c.Clipped {
+		s.shrink(&x.payload, float32(limit/x.norm))
+		x.norm, x.verdict = limit, clipped
+	} else {
+		x.payload.data.Release()
+		x.payload, x.verdict = payload{}, notFinite
+		if finite {
+			x.verdict = tooLarge
+		}
+	}
+	if s.cfg.Caught != nil {
+		s.cfg.Caught(c)
+	}
+}
+
+// A verdict is what the guard has done with a contribution.
+type verdict uint8
+
+const (
+	taken verdict = iota // as it came
+	clipped
+	tooLarge
+	notFinite
+)
+
+func (v verdict) refused() bool { return v >= tooLarge }
+
+// remember takes in what came of a closed round's contributions. Where nothing was taken for eight rounds since all norms were too large,
+// it is the gradients that have changed and not a worker that is broken: the window begins anew.
+func (s *Shard) remember(slots []slot) {
+	if s.guard == nil {
+		return
+	}
+	for i := range slots {
+		s.recall(slots[i].node, slots[i].norm, slots[i].verdict)
+	}
+	s.giveIn()
+}
+
+// recall takes in what came of one contribution.
+func (s *Shard) recall(node uint64, norm float64, v verdict) {
+	g := s.guard
+	if m := s.members[node]; m != nil && v != taken {
+		m.caught++
+	}
+	switch {
+	case g.Factor == 0 || s.cfg.Rule != wire.RuleOptimizer:
+	case v == tooLarge:
+		g.barren++
+	case !v.refused() && norm > 0:
+		g.barren = 0
+		g.add(norm)
+	}
+}
+
+func (s *Shard) giveIn() {
+	g := s.guard
+	if g.barren >= barrenRounds*max(1, len(s.ranked)) {
+		g.forget()
+	}
+}
+
+const barrenRounds = 8
+
+// inOrder returns the norms, the oldest first.
+func (g *guard) inOrder() []float64 { return slices.Concat(g.norms[g.next:], g.norms[:g.next]) }
+
+func (g *guard) forget() { g.norms, g.sorted, g.next, g.barren = g.norms[:0], g.sorted[:0], 0, 0 }
+
+// add takes in a norm in the place of the oldest.
+func (g *guard) add(norm float64) {
+	if len(g.norms) < g.Window {
+		if g.norms == nil {
+			g.norms, g.sorted = make([]float64, 0, g.Window), make([]float64, 0, g.Window)
+		}
+		g.norms = append(g.norms, norm)
+	} else {
+		i, _ := slices.BinarySearch(g.sorted, g.norms[g.next])
+		g.sorted = slices.Delete(g.sorted, i, i+1)
+		g.norms[g.next] = norm
+		g.next = (g.next + 1) % g.Window
+	}
+	i, _ := slices.BinarySearch(g.sorted, norm)
+	g.sorted = slices.Insert(g.sorted, i, norm)
+}
+
+// normOf returns a contribution's norm over its weight, in one pass: it is NaN or infinite if any value is. The sum is of float64,
+// in which no float32's square overflows, and the same on every machine.
+func (s *Shard) normOf(c *Contribution) float64 {
+	norm := math.Sqrt(s.squaresOf(c))
+	if c.Weight > 0 {
+		norm /= float64(c.Weight)
+	}
+	return norm
+}
+
+func (s *Shard) squaresOf(c *Contribution) float64 {
+	if s.cfg.RowLen > 0 {
+		p := payload{data: c.Data, rows: c.Rows}
+		_, values := p.rowValues(int(s.cfg.RowLen))
+		return f32.Squares(values)
+	}
+	if s.n == 0 {
+		return 0
+	}
+	switch c.Codec {
+	case wire.CodecFloat16, wire.CodecBFloat16:
+		p := payload{data: c.Data, codec: c.Codec}
+		sum := 0.0
+		scratch := s.pool.Get(4096)
+		defer scratch.Release()
+		part := scratch.Float32s(1024) // stays in the first-level cache
+		for from := 0; from < s.n; from += len(part) {
+			to := min(from+len(part), s.n)
+			p.decodePart(part[:to-from], from)
+			sum += f32.Squares(part[:to-from])
+		}
+		return sum
+	case wire.Codec2Bit:
+		return float64(c.Threshold) * float64(c.Threshold) * float64(nonZeros(c.Data.Bytes(f32.Code2BitLen(s.n))))
+	case wire.Codec1Bit:
+		return float64(s.n)
+	case wire.CodecTopK:
+		if c.Size == 4*s.n {
+			break
+		}
+		count := int(binary.LittleEndian.Uint32(c.Data.Bytes(4)))
+		return f32.Squares(c.Data.Float32s(2 + count)[2:])
+	}
+	return f32.Squares(c.Data.Float32s(s.n))
+}
+
+// nonZeros counts the codes of wire.Codec2Bit that are not zero, which have their upper bit set.
+func nonZeros(code []byte) int {
+	n := 0
+	for ; len(code) >= 8; code = code[8:] {
+		n += bits.OnesCount64(binary.LittleEndian.Uint64(code) & 0xaaaaaaaaaaaaaaaa)
+	}
+	for _, b := range code {
+		n += bits.OnesCount8(b & 0xaa)
+	}
+	return n
+}
+
+// shrink scales a payload's values.
+func (s *Shard) shrink(p *payload, by float32) {
+	if s.cfg.RowLen > 0 {
+		_, values := p.rowValues(int(s.cfg.RowLen))
+		f32.Scale(values, by, values)
+		return
+	}
+	if p.codec != wire.CodecFloat32 {
+		data := s.pool.Get(4 * s.n)
+		p.decodeTo(data.Float32s(s.n))
+		p.data.Release()
+		*p = payload{data: data}
+	}
+	values := p.data.Float32s(s.n)
+	f32.Scale(values, by, values)
+}

@@ -1,0 +1,90 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A Member is a worker whose contributions a round needs.
+type Member struct {
+	Node uint64
+	Rank uint32
+	// From is the first round that needs this member; the rounds before it close without it.
+	From uint64
+}
+
+// A member is what the shard knows of one worker.
+type member struct {
+	Member
+	counted uint64 // highest sequence number in a closed round; in async mode, applied
+	known   bool   // counted is known: async mode wants its successor next
+	// examples is what its contributions counted, of those that count examples.
+	examples uint64
+	caught   uint64 // its contributions that the guard refused or clipped
+	// Async mode. A worker that comes late is taken to have made base contributions, as many as the slowest had: nobody waits
+	// for what it has missed.
+	base uint64
+	age  age
+	// Async mode and average rule: the newest contribution, decoded, and its weight.
+	newest       *Buffer
+	newestWeight float32
+}
+
+// SetMembers replaces the set of workers. It holds for the open round at once, which closes if nobody in the set is
+// missing. What a worker no longer in the set has contributed came whole and counts whole, also if it was a round ahead: it was
+// acknowledged. Requests of another generation are refused from now on.
+func (s *Shard) SetMembers(generation uint64, members []Member) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	return s.setMembers(generation, members)
+}
+
+func (s *Shard) setMembers(generation uint64, members []Member) error {
+	fresh := make(map[uint64]*member, len(members))
+	base := s.slowest()
+	ranked := make([]*member, 0, len(members))
+	for _, m := range members {
+		if fresh[m.Node] != nil {
+			return s.refuse(wire.CodeMalformed, "members: node %d is named twice", m.Node)
+		}
+		known := s.members[m.Node]
+		if known == nil {
+			known = &member{Member: m, known: !s.anySeq, base: base}
+			s.ledger.arrives(known)
+		} else {
+			m.From = min(m.From, known.From)
+		}
+		known.Member = m
+		fresh[m.Node] = known
+		ranked = append(ranked, known)
+	}
+	for node, m := range s.members {
+		if fresh[node] == nil {
+			m.newest.Release()
+			m.newest = nil
+			s.ledger.departs(m)
+		}
+	}
+	slices.SortFunc(ranked, func(a, b *member) int {
+		if a.Rank != b.Rank {
+			return int(int64(a.Rank) - int64(b.Rank))
+		}
+		if a.Node < b.Node {
+			return -1
+		}
+		return 1
+	})
+	old := s.members
+	s.generation, s.members, s.ranked = generation, fresh, ranked
+	s.expel(old)
+	s.open.change(s.ranked, s.rounds)
+	s.next.change(s.ranked, s.rounds+1)
+	s.foldReady()
+	s.closeRounds()
+	s.wake()
+	return nil
+}

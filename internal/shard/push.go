@@ -1,0 +1,162 @@
+package shard
+
+import (
+	"math"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A Contribution is one worker's gradient for one round of the shard.
+type Contribution struct {
+	Generation uint64
+	Node       uint64
+	Seq        uint64 // number of this worker's pushes of this shard, from 1
+	Round      uint64 // that it belongs to, from 0; not read in async mode
+	Weight     float32
+	Counted    bool    // Weight is a number of examples, see Counted of a Shard
+	Codec      uint8   // of Data, of a dense shard
+	Threshold  float32 // of wire.Codec2Bit
+	Rows       int     // of a shard of rows: the number of rows in Data
+	Size       int     // of wire.CodecTopK: the bytes in Data
+	// Judged: the worker has held Norm, that of the gradient before it was compressed, over the weight, against the guard's limit, so
+	// the guard looks only for what is not finite and remembers Norm. See Version.Limit.
+	Judged bool
+	Norm   float64
+	// Data holds the values as wire.Push or wire.PushRows says. It becomes the shard's when Push returns Held or Repeated, and
+	// stays the caller's otherwise. Nil stands for no bytes.
+	Data *Buffer
+
+	norm float64 // for the guard
+}
+
+// A Status says what became of a Contribution.
+type Status int
+
+const (
+	// Refused comes with an error.
+	Refused Status = iota
+	// Held: it counts in its round, once.
+	Held
+	// Repeated: it had come before and counts once.
+	Repeated
+	// Ahead: its turn has not come. Await Turn(c), then push it again.
+	Ahead
+)
+
+// Push takes a contribution. Its Data must have the length that PayloadSize or RowsPayloadSize gives.
+func (s *Shard) Push(c Contribution) (Status, error) {
+	if err := s.check(&c); err != nil {
+		return Refused, err
+	}
+	if s.guarded.Load() { // before the lock: others may work meanwhile
+		c.norm = s.normOf(&c)
+		if c.Judged && c.norm <= math.MaxFloat64 {
+			c.norm = c.Norm
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return Refused, s.err
+	}
+	if c.Generation != s.generation {
+		return Refused, s.refuse(wire.CodeStaleGeneration, "push: got generation %d, want %d", c.Generation, s.generation)
+	}
+	m := s.members[c.Node]
+	if m == nil {
+		return Refused, s.refuse(wire.CodeUnknownNode, "push: node %d is not a worker of generation %d", c.Node, s.generation)
+	}
+	if c.Seq <= m.counted {
+		c.Data.Release()
+		return Repeated, nil
+	}
+	if s.async {
+		return s.pushAsync(m, &c)
+	}
+	return s.pushSync(m, &c)
+}
+
+func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
+	var r *round
+	switch {
+	case c.Round < s.rounds:
+		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: round %d had closed without it, round %d is open", c.Seq, m.Rank, c.Round, s.rounds)
+	case c.Round == s.rounds:
+		r = &s.open
+	case c.Round == s.rounds+1 && s.backup.pending == nil: // so that a worker never has more than two rounds to send again
+		r = &s.next
+	default:
+		return Ahead, nil
+	}
+	slot := r.find(m)
+	if slot == nil {
+		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, want at least %d, the first it counts in", c.Seq, m.Rank, c.Round, m.From)
+	}
+	if slot.seq == c.Seq {
+		c.Data.Release()
+		return Repeated, nil
+	}
+	if slot.seq != 0 {
+		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: its push %d already counts in round %d", c.Seq, m.Rank, slot.seq, c.Round)
+	}
+	if o := s.open.find(m); r == &s.next && o != nil && c.Seq <= o.seq {
+		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, but its push %d was for round %d", c.Seq, m.Rank, c.Round, o.seq, s.rounds)
+	}
+	if x := s.next.find(m); r == &s.open && x != nil && x.seq != 0 && c.Seq >= x.seq {
+		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, but its push %d was for round %d", c.Seq, m.Rank, c.Round, x.seq, s.rounds+1)
+	}
+	if err := s.takeRows(c); err != nil {
+		return Refused, err
+	}
+	slot.seq, slot.weight, slot.counts, slot.norm, slot.judged = c.Seq, c.Weight, c.Counted, c.norm, c.Judged
+	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
+	s.enter(m, c)
+	r.present++
+	s.pushed = true
+	if r == &s.open {
+		s.foldReady()
+		s.closeRounds()
+	}
+	return Held, nil
+}
+
+// check looks at everything that does not depend on the shard's state.
+func (s *Shard) check(c *Contribution) error {
+	if c.Seq == 0 {
+		return s.refuse(wire.CodeMalformed, "push: got sequence number 0, want them from 1")
+	}
+	if !(c.Weight >= 0) || c.Weight > maxWeight {
+		return s.refuse(wire.CodeMalformed, "push: got weight %v, want a finite number, at least 0", c.Weight)
+	}
+	if err := s.checkCounted(c); err != nil {
+		return err
+	}
+	switch s.cfg.Form {
+	case wire.FormRows:
+		return s.checkRows(c)
+	case wire.FormOpen:
+		return s.checkOpen(c)
+	}
+	if !(c.Norm >= 0) || c.Norm > math.MaxFloat64 || c.Norm != 0 && !c.Judged {
+		return s.refuse(wire.CodeMalformed, "push: got norm %v, judged: %v; want a finite number, at least 0, and 0 unless judged", c.Norm, c.Judged)
+	}
+	if c.Rows != 0 {
+		return s.refuse(wire.CodeUnsupported, "push: got rows, but the key is dense")
+	}
+	if _, _, err := PayloadSize(c.Codec, s.n); err != nil {
+		return s.refuse(wire.CodeUnsupported, "push: %v", err)
+	}
+	if c.Codec == wire.Codec2Bit && !(c.Threshold > 0 && c.Threshold <= maxWeight) {
+		return s.refuse(wire.CodeMalformed, "push: got threshold %v, want a finite number above 0", c.Threshold)
+	}
+	if c.Data == nil && s.n > 0 {
+		return s.refuse(wire.CodeSize, "push: got no values, want %d", s.n)
+	}
+	if c.Codec == wire.CodecTopK && s.n > 0 {
+		if err := f32.CheckTopK(c.Data.Bytes(c.Size), s.n); err != nil {
+			return s.refuse(wire.CodeMalformed, "push: topk: %v", err)
+		}
+	}
+	return nil
+}

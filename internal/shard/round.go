@@ -1,0 +1,186 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A round is one aggregation of the shard while contributions come in.
+type round struct {
+	slots   []slot // of the members it needs, in the order in which they are added
+	folded  int    // slots[:folded] are in the sum, their memory is released
+	present int    // slots with a contribution
+}
+
+// A slot is one member's place in a round.
+type slot struct {
+	node    uint64
+	rank    uint32
+	seq     uint64 // of the contribution; 0: none yet
+	weight  float32
+	counts  bool    // examples
+	payload payload // until it is folded
+	norm    float64 // over the weight; 0: nobody looked
+	judged  bool    // by its worker: the norm is within the limit
+	verdict verdict // the guard's
+}
+
+// begin empties the round and makes a slot for each member that counts in round number n.
+func (r *round) begin(ranked []*member, n uint64) {
+	clear(r.slots)
+	r.slots, r.folded, r.present = r.slots[:0], 0, 0
+	for _, m := range ranked {
+		if m.From <= n {
+			r.slots = append(r.slots, slot{node: m.Node, rank: m.Rank})
+		}
+	}
+}
+
+// find returns the member's slot, or nil.
+func (r *round) find(m *member) *slot {
+	if i := int(m.Rank); i < len(r.slots) && r.slots[i].node == m.Node {
+		return &r.slots[i]
+	}
+	for i := range r.slots {
+		if r.slots[i].node == m.Node {
+			return &r.slots[i]
+		}
+	}
+	return nil
+}
+
+// change makes the round's slots those of the members that count in round number n, and of those that no longer do but
+// have contributed. What is in the sum already stays in front.
+func (r *round) change(ranked []*member, n uint64) {
+	old := slices.Clone(r.slots)
+	folded := r.folded
+	r.begin(ranked, n)
+	fresh := slices.Clone(r.slots)
+	r.slots = append(r.slots[:0], old[:folded]...)
+	var rest []slot
+	for _, s := range old[folded:] {
+		i := slices.IndexFunc(fresh, func(f slot) bool { return f.node == s.node })
+		switch {
+		case i >= 0:
+			s.rank = fresh[i].rank
+			rest = append(rest, s)
+		case s.seq != 0:
+			rest = append(rest, s)
+		}
+	}
+	for _, f := range fresh {
+		if !slices.ContainsFunc(old, func(s slot) bool { return s.node == f.node }) {
+			rest = append(rest, f)
+		}
+	}
+	slices.SortStableFunc(rest, func(a, b slot) int { return int(int64(a.rank) - int64(b.rank)) })
+	r.slots = append(r.slots, rest...)
+	r.folded = folded
+	r.present = 0
+	for i := range r.slots {
+		if r.slots[i].seq != 0 {
+			r.present++
+		}
+	}
+}
+
+// drop gives all contributions up.
+func (r *round) drop() {
+	for i := range r.slots {
+		r.slots[i].payload.data.Release()
+		r.slots[i].payload = payload{}
+	}
+}
+
+// A sum is what the folded contributions of the open round add up to.
+type sum struct {
+	data   *Buffer // dense; nil: nothing yet
+	rows   rowSum  // of rows
+	weight float64
+	// refused: the guard kept a contribution out.
+	refused bool
+	stays   bool // the value does, since there is nothing else
+}
+
+// foldReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that are there, to the sum and
+// releases their memory.
+func (s *Shard) foldReady() {
+	r := &s.open
+	if s.mode == wire.ModeAnyOrder {
+		for i, next := r.folded, r.folded; i < len(r.slots); i++ {
+			if r.slots[i].seq != 0 {
+				r.slots[i], r.slots[next] = r.slots[next], r.slots[i]
+				next++
+			}
+		}
+	}
+	for r.folded < len(r.slots) && r.slots[r.folded].seq != 0 {
+		slot := &r.slots[r.folded]
+		s.judge(slot)
+		s.fold(slot)
+		r.folded++
+	}
+}
+
+// fold adds one contribution, which becomes the sum's own.
+func (s *Shard) fold(x *slot) {
+	p := x.payload
+	x.payload = payload{}
+	if x.verdict.refused() {
+		s.sum.refused = true
+		return
+	}
+	s.sum.weight += float64(x.weight)
+	if s.cfg.RowLen > 0 {
+		s.sum.rows.add(s, &p)
+		return
+	}
+	if s.n == 0 {
+		p.data.Release()
+		return
+	}
+	switch {
+	case s.sum.data != nil:
+		p.addTo(s.sum.data.Float32s(s.n), s.pool)
+		p.data.Release()
+	case p.codec == wire.CodecFloat32:
+		s.sum.data = p.data // the first one's memory is the sum's
+	default:
+		s.sum.data = s.pool.Get(4 * s.n)
+		p.decodeTo(s.sum.data.Float32s(s.n))
+		p.data.Release()
+	}
+}
+
+// reset empties the sum.
+func (s *Shard) resetSum() {
+	s.sum.data.Release()
+	s.sum.data, s.sum.weight, s.sum.refused, s.sum.stays = nil, 0, false, false
+	s.sum.rows.reset()
+}
+
+// closeRounds closes the open round, and the next ones, for as long as nobody is missing.
+func (s *Shard) closeRounds() {
+	for s.err == nil && !s.shut() && len(s.ranked) > 0 && len(s.open.slots) > 0 && s.open.present == len(s.open.slots) {
+		if err := s.apply(s.rounds); err != nil {
+			s.fail(err)
+			return
+		}
+		s.remember(s.open.slots)
+		for i := range s.open.slots {
+			slot := &s.open.slots[i]
+			if m := s.members[slot.node]; m != nil {
+				m.counted = slot.seq
+			}
+			s.count(Counted{Node: slot.node, Seq: slot.seq, Weight: slot.weight, Counts: slot.counts, Norm: slot.norm, Verdict: uint8(slot.verdict)})
+		}
+		s.rounds++
+		s.publish()
+		s.open, s.next = s.next, s.open
+		s.next.begin(s.ranked, s.rounds+1)
+		s.announce()
+		s.wake()
+		s.foldReady()
+	}
+}

@@ -1,0 +1,162 @@
+package shard
+
+import (
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// RowsPayloadSize returns the bytes of a PushRows payload: the row numbers, then the values.
+func RowsPayloadSize(rows, rowLen int) int { return rows * (8 + 4*rowLen) }
+
+// checkRows looks at a contribution to a shard of rows. Its row numbers must rise strictly, so that a row comes once.
+func (s *Shard) checkRows(c *Contribution) error {
+	if c.Codec != wire.CodecFloat32 {
+		return s.refuse(wire.CodeUnsupported, "push rows: got codec %d, want float32", c.Codec)
+	}
+	if c.Rows < 0 || c.Rows > s.numRows || c.Rows > 0 && c.Data == nil {
+		return s.refuse(wire.CodeSize, "push rows: got %d rows, want at most %d, with their values", c.Rows, s.numRows)
+	}
+	if c.Rows == 0 {
+		return nil
+	}
+	last := int64(-1)
+	for i, row := range c.Data.Int64s(c.Rows) {
+		if row <= last || row >= int64(s.numRows) {
+			return s.refuse(wire.CodeMalformed, "push rows: rows[%d]: got row %d after %d, want them rising and below %d", i, row, last, s.numRows)
+		}
+		last = row
+	}
+	return nil
+}
+
+// rowValues returns the row numbers and values of a payload of rows.
+func (p *payload) rowValues(rowLen int) (rows []int64, values []float32) {
+	if p.rows == 0 {
+		return nil, nil
+	}
+	return p.data.Int64s(p.rows), p.data.Float32s(2*p.rows + p.rows*rowLen)[2*p.rows:]
+}
+
+// A rowSum adds up rows. The first contribution is kept as it came, and is the sum if it stays the only one. Otherwise the
+// rows are added up in memory that grows to the most rows that a round ever touched, and stays.
+type rowSum struct {
+	first  payload   // data is nil once it has been merged
+	rows   []int64   // in the order in which they were first touched, which rank order makes the same in every run
+	values []float32 // of rows
+	place  []int32   // for each row of the shard: 1 + its index in rows, or 0
+}
+
+// add adds a contribution, which becomes the sum's own.
+func (r *rowSum) add(s *Shard, p *payload) {
+	switch {
+	case p.rows == 0:
+		p.data.Release()
+	case r.first.data == nil && len(r.rows) == 0:
+		r.first = *p
+	default:
+		if r.first.data != nil {
+			r.merge(s, &r.first)
+			r.first = payload{}
+		}
+		r.merge(s, p)
+	}
+}
+
+func (r *rowSum) merge(s *Shard, p *payload) {
+	rowLen := int(s.cfg.RowLen)
+	rows, values := p.rowValues(rowLen)
+	if n := s.rowCount(); n > len(r.place) {
+		r.place = append(r.place, make([]int32, n-len(r.place))...)
+	}
+	for i, row := range rows {
+		v := values[i*rowLen : (i+1)*rowLen]
+		if k := int(r.place[row]); k > 0 {
+			f32.AddTo(r.values[(k-1)*rowLen:k*rowLen], v)
+			continue
+		}
+		r.rows = append(r.rows, row)
+		r.values = append(r.values, v...)
+		r.place[row] = int32(len(r.rows))
+	}
+	p.data.Release()
+}
+
+// total returns the rows that were touched and their sums.
+func (r *rowSum) total(rowLen int) (rows []int64, values []float32) {
+	if r.first.data != nil {
+		return r.first.rowValues(rowLen)
+	}
+	return r.rows, r.values
+}
+
+func (r *rowSum) reset() {
+	r.first.data.Release()
+	r.first = payload{}
+	for _, row := range r.rows {
+		r.place[row] = 0
+	}
+	r.rows, r.values = r.rows[:0], r.values[:0]
+}
+
+// rowCount returns how many rows the shard has at the moment.
+func (s *Shard) rowCount() int {
+	if s.vocabulary != nil {
+		return s.vocabulary.rows
+	}
+	return s.numRows
+}
+
+// applyOpen is applyRows of an open vocabulary.
+func (s *Shard) applyOpen(step uint64) error {
+	o := s.vocabulary
+	rows, values := s.sum.rows.total(o.rowLen)
+	if s.opt != nil {
+		return s.pass(step).UpdateTable(rows, o.rowLen, o, values)
+	}
+	for i, row := range rows {
+		copy(o.Row(row, -1), values[i*o.rowLen:(i+1)*o.rowLen])
+	}
+	return nil
+}
+
+func (s *Shard) applyRows(step uint64) error {
+	rowLen, value := int(s.cfg.RowLen), s.current.Float32s()
+	rows, values := s.sum.rows.total(rowLen)
+	if s.opt != nil {
+		pass := s.pass(step)
+		return pass.UpdateRows(rows, rowLen, value, values, s.state)
+	}
+	f32.ScatterRows(value, values, rows, rowLen)
+	return nil
+}
+
+// PullRows copies row rows[i] of a shard of rows into row i of out, all of one round, and returns the number of rounds they
+// contain and the generation under which the newest closed. Wait for a round with Pull first; ErrAgain is for shards with a backup.
+func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64, err error) {
+	rowLen := int(s.cfg.RowLen)
+	if rowLen == 0 {
+		return 0, 0, s.refuse(wire.CodeUnsupported, "pull rows: the key is dense")
+	}
+	if len(out) != len(rows)*rowLen {
+		return 0, 0, s.refuse(wire.CodeSize, "pull rows: got room for %d values, want %d rows of %d", len(out), len(rows), rowLen)
+	}
+	for i, row := range rows {
+		if s.vocabulary == nil && (row < 0 || row >= int64(s.numRows)) {
+			return 0, 0, s.refuse(wire.CodeSize, "pull rows: rows[%d]: got row %d, want 0 to %d", i, row, s.numRows-1)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, 0, s.err
+	}
+	if s.gated() {
+		return 0, 0, ErrAgain
+	}
+	if s.vocabulary != nil {
+		s.vocabulary.pull(rows, out)
+	} else {
+		f32.GatherRows(out, s.current.Float32s(), rows, rowLen)
+	}
+	return s.current.round, s.current.generation, nil
+}

@@ -1,0 +1,207 @@
+package shard
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// A Config says what a shard is a part of. It does not change.
+type Config struct {
+	Key    uint64
+	Index  uint32 // of the shard in the key's plan
+	Name   string // of the key: for multipliers and messages
+	Form   uint8  // wire.FormDense, wire.FormRows or wire.FormOpen
+	Rule   uint8  // wire.RuleOptimizer or wire.RuleAverage
+	Offset uint64 // of the shard in the key; of a key of rows, the shard's index
+	Length uint64 // values of the shard
+	RowLen uint64 // values of one row; 0 for a dense key
+	Size   uint64 // values of the whole key
+	Shards uint32 // shards of the whole key
+	Table  Table  // of rows
+	Pool   *Pool  // where the shard takes its memory from; nil: a pool of its own
+	// Grow, unless nil, is asked before an open vocabulary takes so many bytes more for values and index, and told of those that
+	// it gives back as a negative number. Its error refuses the contribution. It is called under the shard's mutex.
+	Grow func(bytes int64) error
+	// Caught, unless nil, is told what the guard has refused or clipped. It is called under the shard's mutex.
+	Caught func(Caught)
+}
+
+// ConfigOf returns the Config that an InitShard describes. It fails where the table is not what Encode makes.
+func ConfigOf(m *wire.InitShard, pool *Pool) (Config, error) {
+	c := Config{
+		Key: m.Key, Index: m.Shard, Name: m.Name, Form: m.Form, Rule: m.Rule,
+		Offset: m.Offset, Length: m.Length, RowLen: m.RowLen, Size: m.Size, Shards: m.Shards, Pool: pool,
+	}
+	var err error
+	if c.Table, err = DecodeTable(m.Table); err != nil {
+		err = &Error{Code: wire.CodeMalformed, Text: c.String() + ": " + err.Error()}
+	}
+	return c, err
+}
+
+// HasRows reports whether the key is one of rows, be they counted or of an open vocabulary.
+func (c *Config) HasRows() bool { return c.Form != wire.FormDense }
+
+// String names the shard for messages: key "conv1.weight" shard 2.
+func (c Config) String() string { return fmt.Sprintf("key %q shard %d", c.Name, c.Index) }
+
+// MaxLength is the largest number of values of one shard: 16 Gi values, or what fits the machine's int.
+const MaxLength = min(1<<34, uint64(^uint(0)>>4))
+
+// Validate returns an *Error that names the first field that breaks a rule.
+func (c Config) Validate() error {
+	bad := func(code wire.Code, format string, args ...any) error {
+		return &Error{Code: code, Text: c.String() + ": " + fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case c.Form != wire.FormDense && c.Form != wire.FormRows && c.Form != wire.FormOpen:
+		return bad(wire.CodeMalformed, "form: got %d, want %d (dense), %d (rows) or %d (open vocabulary)", c.Form, wire.FormDense, wire.FormRows, wire.FormOpen)
+	case c.Rule != wire.RuleOptimizer && c.Rule != wire.RuleAverage:
+		return bad(wire.CodeMalformed, "rule: got %d, want %d (optimizer) or %d (average)", c.Rule, wire.RuleOptimizer, wire.RuleAverage)
+	case c.HasRows() && c.Rule == wire.RuleAverage:
+		return bad(wire.CodeUnsupported, "a key of rows cannot have the average rule")
+	case c.Form == wire.FormRows && (c.RowLen == 0 || c.Length%c.RowLen != 0):
+		return bad(wire.CodeSize, "got %d values in rows of %d, want whole rows", c.Length, c.RowLen)
+	case c.Form == wire.FormOpen && (c.RowLen == 0 || c.RowLen > maxRowLen || c.Length != 0 || c.Size != 0):
+		return bad(wire.CodeSize, "got %d values in rows of %d, want none yet, in rows of 1 to %d: an open vocabulary", c.Length, c.RowLen, uint64(maxRowLen))
+	case c.Form != wire.FormOpen && c.Table.MaxRows != 0:
+		return bad(wire.CodeMalformed, "limit of rows: got %d, want 0 unless the vocabulary is open", c.Table.MaxRows)
+	case c.Form == wire.FormDense && c.Table != Table{}:
+		return bad(wire.CodeMalformed, "table: got %+v, want none for a dense key", c.Table)
+	case c.Form == wire.FormDense && c.RowLen != 0:
+		return bad(wire.CodeMalformed, "row length: got %d, want 0 for a dense key", c.RowLen)
+	case c.Length > c.Size || c.Form == wire.FormDense && c.Offset > c.Size-c.Length:
+		return bad(wire.CodeSize, "got %d values from %d on, want them within the key's %d", c.Length, c.Offset, c.Size)
+	case c.Length > MaxLength:
+		return bad(wire.CodeSize, "got %d values, want at most %d", c.Length, uint64(MaxLength))
+	case c.Index >= c.Shards:
+		return bad(wire.CodeMalformed, "got shard %d of %d", c.Index, c.Shards)
+	}
+	if err := wire.CheckKeyName(c.Name); err != nil {
+		return bad(wire.CodeMalformed, "%v", err)
+	}
+	return nil
+}
+
+// maxRowLen is the longest row of an open vocabulary: with its state it fits a frame.
+const maxRowLen = 1 << 20
+
+// A Shard is one shard of one key. See the package comment.
+type Shard struct {
+	cfg     Config // immutable, as are pool, n and numRows
+	pool    *Pool
+	n       int // values
+	numRows int // of a key of rows
+
+	guarded atomic.Bool // guard is not nil
+
+	mu sync.Mutex // guards all below, and the reader counts of the shard's Versions
+
+	generation uint64
+	members    map[uint64]*member
+	ranked     []*member // the members in rank order
+	mode       uint8
+	async      bool // mode is wire.ModeAsync
+	pushed     bool // a contribution was accepted
+	anySeq     bool // restored from a state: a member's first contribution may have any sequence number
+
+	rounds     uint64 // closed; the open round's number
+	open, next round
+	sum        sum
+	ledger     ledger
+	guard      *guard  // nil: contributions are taken as they come
+	single     [1]slot // async mode: the contribution that is being applied
+
+	opt     *optim.Optimizer // nil: none
+	factors optim.Factors
+	state   *optim.State
+
+	vocabulary *open // nil unless the vocabulary is open; then n and numRows are 0
+
+	current      *Version
+	spareVersion []*Version
+
+	backup backup
+
+	waits     []*Wait
+	spareWait []*Wait
+	err       error // not nil: the shard ended, and all requests with it
+}
+
+// New returns a shard with value as its first value, which is copied; nil means zeros. It has no members and is in sync mode.
+func New(cfg Config, value []float32) (*Shard, error) {
+	if !littleEndian() {
+		return nil, &Error{Code: wire.CodeUnsupported, Text: cfg.String() + ": this machine is big-endian, want a little-endian one"}
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Shard{cfg: cfg, pool: cfg.Pool, n: int(cfg.Length), members: map[uint64]*member{}, mode: wire.ModeSync}
+	if s.pool == nil {
+		s.pool = &Pool{}
+	}
+	if cfg.Form == wire.FormRows {
+		s.numRows = int(cfg.Length / cfg.RowLen)
+	}
+	if value != nil && len(value) != s.n {
+		return nil, s.refuse(wire.CodeSize, "init: got %d values, want %d", len(value), s.n)
+	}
+	if cfg.Form == wire.FormOpen {
+		s.vocabulary = newOpen(&cfg)
+	}
+	var data *Buffer
+	switch {
+	case cfg.HasRows(): // rows are sent from copies, and memory that is shared would be taken by a look at a row
+		data = newBuffer(4 * s.n)
+	case value == nil:
+		data = s.pool.zeroed(4 * s.n)
+	default:
+		data = s.pool.Get(4 * s.n)
+	}
+	if value == nil {
+		s.firstValues(data.Float32s(s.n))
+	} else {
+		copy(data.Float32s(s.n), value)
+	}
+	s.current = &Version{shard: s, data: data}
+	return s, nil
+}
+
+// firstValues fills a shard of rows that came without values, as its table says.
+func (s *Shard) firstValues(value []float32) {
+	if s.numRows == 0 || s.cfg.Table.Initializer.zeros() {
+		return
+	}
+	spread, rowLen, key := NewSpread(s.cfg.Size/s.cfg.RowLen, int(s.cfg.Shards)), int(s.cfg.RowLen), hashOf(s.cfg.Name)
+	for i := range s.numRows {
+		s.cfg.Table.Initializer.fill(key, spread.Row(int(s.cfg.Index), int64(i)), value[i*rowLen:(i+1)*rowLen])
+	}
+}
+
+// Config returns what New was given.
+func (s *Shard) Config() Config { return s.cfg }
+
+// Rounds returns how many rounds have closed.
+func (s *Shard) Rounds() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rounds
+}
+
+// Fail ends the shard: every wait and every further request ends with err.
+func (s *Shard) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail(err)
+}
+
+func (s *Shard) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+	s.wake()
+}

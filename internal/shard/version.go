@@ -1,0 +1,122 @@
+package shard
+
+import "github.com/paragon-train/paragon/internal/wire"
+
+// A Version is a dense shard's value after some round. It does not change until Release.
+type Version struct {
+	shard      *Shard
+	data       *Buffer
+	round      uint64
+	generation uint64
+	limit      float64
+	readers    int        // guarded by the shard's mutex, as is half
+	half       [2]*Buffer // the value in 16 bits, by codec, once somebody asked for it
+}
+
+// Round returns the number of rounds that the value contains.
+func (v *Version) Round() uint64 { return v.round }
+
+// Generation returns the generation under which the newest of them closed.
+func (v *Version) Generation() uint64 { return v.generation }
+
+// Limit returns the largest norm of a contribution that the guard takes as it is in the round after Round; 0: any.
+func (v *Version) Limit() float64 { return v.limit }
+
+// Float32s returns the value, which must not be written.
+func (v *Version) Float32s() []float32 { return v.data.Float32s(v.shard.n) }
+
+// Bytes returns the value as it travels: little-endian float32.
+func (v *Version) Bytes() []byte { return v.data.Bytes(4 * v.shard.n) }
+
+// Encoded returns the value in a codec of 16 bits, or as Bytes does, until Release. It is encoded once for all readers.
+func (v *Version) Encoded(codec uint8) ([]byte, error) {
+	if codec == wire.CodecFloat32 {
+		return v.Bytes(), nil
+	}
+	s := v.shard
+	i := int(codec) - int(wire.CodecFloat16)
+	if i < 0 || i >= len(v.half) {
+		return nil, s.refuse(wire.CodeUnsupported, "got codec %d for a value, want float32 (0), float16 (1) or bfloat16 (2)", codec)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v.half[i] == nil {
+		b, err := Encode(s.pool, codec, v.Float32s())
+		if err != nil {
+			return nil, err
+		}
+		v.half[i] = b
+	}
+	return v.half[i].Bytes(2 * s.n), nil
+}
+
+// forgetHalf gives up what Encoded made, before the value changes or goes.
+func (v *Version) forgetHalf() {
+	for i := range v.half {
+		v.half[i].Release()
+		v.half[i] = nil
+	}
+}
+
+// Release ends the use of the value. It is called once for each Version that was handed out.
+func (v *Version) Release() {
+	s := v.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.release(v)
+}
+
+// acquire hands the newest Version to one more reader. Values of rows are changed in place and have no Versions.
+func (s *Shard) acquire() *Version {
+	if s.numRows > 0 || s.cfg.RowLen > 0 {
+		return nil
+	}
+	s.current.readers++
+	return s.current
+}
+
+func (s *Shard) release(v *Version) {
+	if v.readers <= 0 {
+		panic("shard: Version released twice")
+	}
+	v.readers--
+	if v.readers == 0 && v != s.current {
+		v.data.Release()
+		v.data = nil
+		v.forgetHalf()
+		s.spareVersion = append(s.spareVersion, v)
+	}
+}
+
+// writable returns the value's numbers for a change in place. If somebody still reads them, a copy takes their place first.
+func (s *Shard) writable() []float32 {
+	if s.current.readers > 0 {
+		old := s.current.Float32s()
+		s.replace(s.pool.Get(4 * s.n))
+		copy(s.current.Float32s(), old)
+	}
+	return s.current.Float32s()
+}
+
+// replace makes data the newest value's memory.
+func (s *Shard) replace(data *Buffer) {
+	if s.current.readers == 0 {
+		s.current.data.Release()
+		s.current.data = data
+		return
+	}
+	var v *Version
+	if k := len(s.spareVersion); k > 0 {
+		v, s.spareVersion = s.spareVersion[k-1], s.spareVersion[:k-1]
+	} else {
+		v = &Version{shard: s}
+	}
+	v.data = data
+	s.current = v
+}
+
+// publish says which round the value now contains.
+func (s *Shard) publish() {
+	s.current.forgetHalf()
+	s.current.round, s.current.generation, s.current.limit = s.rounds, s.generation, s.valueLimit()
+}

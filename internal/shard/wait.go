@@ -1,0 +1,227 @@
+package shard
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A Want says which value is wanted.
+type Want struct {
+	Node  uint64
+	Round uint64 // sync mode: at least so many rounds have closed
+	// Async mode: this many contributions of Node are in it, and every other member has made at least
+	// Seq − Staleness of its own: what Ho et al. 2013 (SSP, section 3) guarantee the worker at clock Seq. NoBound as Staleness
+	// asks nothing of the others.
+	Seq       uint64
+	Staleness uint64
+}
+
+// NoBound is the Staleness that bounds nothing.
+const NoBound = math.MaxUint64
+
+// A Wait is a Want in the shard's queue. It ends with one call of Result, after Done, or of Cancel; after that it must not
+// be touched.
+type Wait struct {
+	shard   *Shard
+	want    Want
+	done    chan struct{} // holds one token once the wait is over
+	over    bool
+	version *Version
+	err     error
+}
+
+// Pull returns the value if it is there, else a Wait for it. Of a shard of rows the Version is nil: PullRows reads it.
+func (s *Shard) Pull(want Want) (*Version, *Wait, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, nil, s.err
+	}
+	if s.has(&want) {
+		return s.acquire(), nil, nil
+	}
+	var w *Wait
+	if k := len(s.spareWait); k > 0 {
+		w, s.spareWait = s.spareWait[k-1], s.spareWait[:k-1]
+	} else {
+		w = &Wait{shard: s, done: make(chan struct{}, 1)}
+	}
+	w.want = want
+	s.waits = append(s.waits, w)
+	return nil, w, nil
+}
+
+// TryPull returns the value if it is there.
+func (s *Shard) TryPull(want Want) (v *Version, ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || !s.has(&want) {
+		return nil, false, s.err
+	}
+	return s.acquire(), true, nil
+}
+
+// Await is Pull that waits, until ctx ends.
+func (s *Shard) Await(ctx context.Context, want Want) (*Version, error) {
+	v, w, err := s.Pull(want)
+	if w == nil {
+		return v, err
+	}
+	select {
+	case <-w.Done():
+		return w.Result()
+	case <-ctx.Done():
+		w.Cancel()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Turn returns the Want for which a contribution that is Ahead has to wait.
+func Turn(c Contribution) Want {
+	return Want{Node: c.Node, Round: max(c.Round, 1) - 1, Seq: c.Seq - 1, Staleness: NoBound}
+}
+
+// Done returns a channel that yields once when the wait is over.
+func (w *Wait) Done() <-chan struct{} { return w.done }
+
+// Result returns the value waited for, or the error that ended the shard. It is called once, after Done.
+func (w *Wait) Result() (*Version, error) {
+	s := w.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !w.over {
+		panic("shard: Wait.Result before Done")
+	}
+	v, err := w.version, w.err
+	s.forget(w)
+	return v, err
+}
+
+// Cancel gives the wait up.
+func (w *Wait) Cancel() {
+	s := w.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.over {
+		select { // the token that nobody will read
+		case <-w.done:
+		default:
+		}
+		if w.version != nil {
+			s.release(w.version)
+		}
+	} else {
+		for i, x := range s.waits {
+			if x == w {
+				s.waits = append(s.waits[:i], s.waits[i+1:]...)
+				break
+			}
+		}
+	}
+	s.forget(w)
+}
+
+func (s *Shard) forget(w *Wait) {
+	w.over, w.version, w.err = false, nil, nil
+	s.spareWait = append(s.spareWait, w)
+}
+
+// has reports whether the value satisfies want.
+func (s *Shard) has(want *Want) bool {
+	if s.gated() {
+		return false
+	}
+	if !s.async {
+		return s.rounds >= want.Round
+	}
+	if m := s.members[want.Node]; m != nil && m.counted < want.Seq {
+		return false
+	}
+	if want.Staleness == NoBound {
+		return true
+	}
+	for _, m := range s.ranked {
+		if s.late(m, want) {
+			return false
+		}
+	}
+	return true
+}
+
+// late reports whether want waits for m, another worker than the one that asks.
+func (s *Shard) late(m *member, want *Want) bool {
+	made := want.Seq
+	if asks := s.members[want.Node]; asks != nil {
+		made += asks.base
+	}
+	return m.Node != want.Node && want.Staleness != NoBound && m.progress() < made && made-m.progress() > want.Staleness
+}
+
+// wake ends the waits whose value is there, or all if the shard has ended.
+func (s *Shard) wake() {
+	keep := s.waits[:0]
+	for _, w := range s.waits {
+		if s.err == nil && !s.has(&w.want) {
+			keep = append(keep, w)
+			continue
+		}
+		s.end(w, s.err)
+	}
+	clear(s.waits[len(keep):])
+	s.waits = keep
+}
+
+// end ends a wait, with the value if err is nil. The caller takes it off the queue.
+func (s *Shard) end(w *Wait, err error) {
+	w.over, w.err = true, err
+	if err == nil {
+		w.version = s.acquire()
+	}
+	w.done <- struct{}{}
+}
+
+// expel ends the waits of nodes that were members of old and no longer are.
+func (s *Shard) expel(old map[uint64]*member) {
+	s.waits = slices.DeleteFunc(s.waits, func(w *Wait) bool {
+		if old[w.want.Node] == nil || s.members[w.want.Node] != nil {
+			return false
+		}
+		s.end(w, s.refuse(wire.CodeUnknownNode, "wait: node %d is no longer a worker in generation %d", w.want.Node, s.generation))
+		return true
+	})
+}
+
+// A Laggard is a member that a wait is waiting for.
+type Laggard struct {
+	Node uint64
+	Rank uint32
+	// Done counts what it has contributed: in sync mode the rounds it has taken part in up to now, closed or
+	// open; in async mode its contributions.
+	Done uint64
+}
+
+// Laggards returns the members that want waits for, in rank order. None: the value is there.
+func (s *Shard) Laggards(want Want) []Laggard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []Laggard
+	if s.has(&want) {
+		return nil
+	}
+	for _, m := range s.ranked {
+		switch {
+		case s.async:
+			if m.Node == want.Node && m.counted < want.Seq || s.late(m, &want) {
+				list = append(list, Laggard{Node: m.Node, Rank: m.Rank, Done: m.counted})
+			}
+		default:
+			if slot := s.open.find(m); slot != nil && slot.seq == 0 {
+				list = append(list, Laggard{Node: m.Node, Rank: m.Rank, Done: s.rounds})
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,66 @@
+package ssh
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/hosts"
+)
+
+// Sync copies what is in the folder src of this machine into the folder dst of the host, by rsync; .git stays here. Files
+// that are in dst alone stay there.
+func (m *Method) Sync(ctx context.Context, machine *Machine, src, dst string) error {
+	h := machine.host
+	if _, err := machine.Ask(ctx, agent.Question{MakeDir: dst}); err != nil {
+		return fmt.Errorf("launch: make folder for --sync-dst-dir: %w", err)
+	}
+	src = strings.TrimSuffix(src, "/") + "/"
+	m.cfg.Logger.Info(fmt.Sprintf("rsync %s -> %s:%s", src, h.Name, dst))
+	return m.rsync(ctx, h, src, dst)
+}
+
+// Copy copies a file of this machine into the folder dst of the host as Sync does: where one fails the other does, too.
+func (m *Method) Copy(ctx context.Context, machine *Machine, file, dst string) error {
+	return m.rsync(ctx, machine.host, file, dst)
+}
+
+func (m *Method) rsync(ctx context.Context, h hosts.Host, src, dst string) error {
+	cmd := exec.Command("rsync", m.rsyncArgs(h, src, dst)...)
+	cmd.SysProcAttr = groupAttr()
+	var errs tail
+	cmd.Stderr = &errs
+	if err := runContext(ctx, cmd); err != nil {
+		return m.explain(h, errs.String(), fmt.Errorf("rsync %s -> %s:%s: %w", src, h.Name, dst, err))
+	}
+	return nil
+}
+
+// rsyncArgs: the folder's name is protected from the remote shell (-s), and ssh runs as for the agent.
+func (m *Method) rsyncArgs(h hosts.Host, src, dst string) []string {
+	var rsh []string
+	for _, w := range append([]string{m.cfg.Command[0]}, m.options(h)...) {
+		rsh = append(rsh, rsyncQuote(w))
+	}
+	name := h.Name
+	if strings.Contains(name, ":") {
+		name = "[" + name + "]"
+	}
+	if h.User != "" {
+		name = h.User + "@" + name
+	}
+	if strings.HasPrefix(dst, "-") {
+		dst = "./" + dst
+	}
+	return []string{"-azs", "--exclude=.git", "-e", strings.Join(rsh, " "), "--", src, name + ":" + dst + "/"}
+}
+
+// rsyncQuote quotes a word for rsync's -e, where a quote is doubled inside quotes of its own kind.
+func rsyncQuote(w string) string {
+	if w != "" && !strings.ContainsAny(w, " '\"") {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", "''") + "'"
+}

@@ -1,0 +1,276 @@
+// Package jobtest runs whole jobs inside one test: a scheduler and servers as their programs run them, over connections in
+// memory or TCP on this machine, and places for workers.
+//
+//	job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 3})
+//	stores := job.Stores(t, "dist_sync")          // all workers at once, rank 0 first
+//	node, err := cluster.Join(ctx, job.WorkerConfig(1)) // or one worker by hand
+//	job.Net.Cut("worker1", "server0")              // faults: see package faultnet; hosts are scheduler, server0, ..., worker0, ...
+//
+// What a job starts ends with the test. Under testing/synctest a job in memory lives on fake time, with all its leases.
+package jobtest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/testing/faultnet"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/schedulernode"
+	"github.com/paragon-train/paragon/server"
+)
+
+// A Config says which job is run. The zero value of a field takes the default beside it.
+type Config struct {
+	Workers int // 1
+	Servers int // 1
+	// TCP: over TCP on this machine, at free ports. Without it connections are in memory.
+	TCP bool
+	// Over is the system's network that TCP asks for, if another than transport.TCP.
+	Over transport.Network
+	// Seed decides what Net decides, and is logged.
+	Seed uint64
+
+	Secret    []byte        // none
+	TLS       bool          // every process has a certificate
+	Heartbeat time.Duration // cluster's
+	Lease     time.Duration // cluster's; over TCP a minute: time is real there, and the machine may be busy
+	Start     time.Duration // 20 s, over TCP two minutes: how long the job may be forming
+	Server    server.Config // its Cluster and Logger are not read
+	Elastic   cluster.Elastic
+	Logger    *slog.Logger // drops all
+}
+
+// A Job is a scheduler and servers that run, and workers that may come.
+type Job struct {
+	// Net connects the job's hosts, if it is in memory.
+	Net *faultnet.Network
+
+	t         testing.TB
+	cfg       Config
+	scheduler string // its address
+	authority *identity.Authority
+	running   sync.WaitGroup
+	servers   []process // by rank
+	ctx       context.Context
+
+	stopScheduler context.CancelFunc
+
+	mu   sync.Mutex // guards errs
+	errs []error    // of the processes that ended, in the order in which they did
+}
+
+// New starts scheduler and servers. They form the job when the workers come.
+func New(t testing.TB, cfg Config) *Job {
+	t.Helper()
+	cfg.Workers, cfg.Servers = max(cfg.Workers, 1), max(cfg.Servers, 1)
+	if cfg.TCP {
+		cfg.Lease, cfg.Start = cmp.Or(cfg.Lease, time.Minute), cmp.Or(cfg.Start, 2*time.Minute)
+	}
+	cfg.Start = cmp.Or(cfg.Start, 20*time.Second)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	j := &Job{t: t, cfg: cfg, scheduler: "127.0.0.1:0"}
+	if !cfg.TCP {
+		j.Net = faultnet.New(cfg.Seed)
+		j.scheduler = "scheduler:0"
+	}
+	if cfg.TLS {
+		var err error
+		if j.authority, err = identity.NewAuthority("jobtest"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		cancel()
+		j.running.Wait()
+	})
+	listens := make(chan string, 1)
+	scheduling, stop := context.WithCancel(ctx)
+	j.stopScheduler = stop
+	failed := j.run(scheduling, func(ctx context.Context) error {
+		return schedulernode.Run(ctx, schedulernode.Config{
+			Config: j.config(cluster.Scheduler, 0),
+			Ready:  func(addr string) { listens <- addr },
+		})
+	})
+	select {
+	case j.scheduler = <-listens:
+	case err := <-failed:
+		t.Fatalf("jobtest: scheduler: %v", err)
+	}
+	j.ctx, j.servers = ctx, make([]process, cfg.Servers)
+	for rank := range cfg.Servers {
+		j.StartServer(rank)
+	}
+	return j
+}
+
+// A process is one that can be ended.
+type process struct {
+	stop  context.CancelFunc
+	host  *faultnet.Host // of a job in memory
+	ended <-chan struct{}
+}
+
+// StartServer starts the server of a rank, at the start or anew after it ended. One of a rank from the job's Servers on must have been
+// asked for; give those ranks in their order.
+func (j *Job) StartServer(rank int) {
+	ctx, stop := context.WithCancel(j.ctx)
+	sc := j.cfg.Server
+	sc.Cluster, sc.Logger = j.config(cluster.Server, rank), j.cfg.Logger
+	if sc.Cluster.Joining = rank >= j.cfg.Servers; rank == len(j.servers) {
+		j.servers = append(j.servers, process{})
+	}
+	ended := make(chan struct{})
+	p := process{stop: stop, ended: ended}
+	p.host, _ = sc.Cluster.Network.(*faultnet.Host)
+	j.servers[rank] = p
+	j.run(ctx, func(ctx context.Context) error {
+		defer close(ended)
+		return server.Run(ctx, sc)
+	})
+}
+
+// ServerEnded returns a channel that is closed when the server of a rank, as it was started last, has ended.
+func (j *Job) ServerEnded(rank int) <-chan struct{} { return j.servers[rank].ended }
+
+// KillServer ends a server of a job in memory as SIGKILL does: its connections are cut and it says nothing any more. If silent, nobody is
+// told, as when a host loses its power.
+func (j *Job) KillServer(rank int, silent bool) {
+	p := j.servers[rank]
+	p.host.Kill(silent)
+	p.stop()
+	<-p.ended
+}
+
+// run runs one process of the job; the channel gets what it returned.
+func (j *Job) run(ctx context.Context, f func(context.Context) error) chan error {
+	ended := make(chan error, 1)
+	j.running.Go(func() {
+		err := f(ctx)
+		ended <- err
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.errs = append(j.errs, err)
+	})
+	return ended
+}
+
+// config is what one process of the job is told.
+func (j *Job) config(role cluster.Role, rank int) cluster.Config {
+	names := map[cluster.Role]string{cluster.Scheduler: "scheduler", cluster.Server: fmt.Sprint("server", rank), cluster.Worker: fmt.Sprint("worker", rank)}
+	c := cluster.Config{
+		Role: role, Rank: rank, Scheduler: j.scheduler, NumWorkers: j.cfg.Workers, NumServers: j.cfg.Servers,
+		Host: names[role], Job: "jobtest", Secret: j.cfg.Secret,
+		HeartbeatInterval: j.cfg.Heartbeat, Lease: j.cfg.Lease, StartTimeout: j.cfg.Start, Elastic: j.cfg.Elastic, Logger: j.cfg.Logger,
+	}
+	c.Identity = j.identity(role.String(), names[role])
+	switch {
+	case j.cfg.TCP:
+		c.Network, c.Listen = transport.TCP, "127.0.0.1:0"
+		if j.cfg.Over != nil {
+			c.Network = j.cfg.Over
+		}
+	default:
+		c.Network, c.Listen = j.Net.Host(names[role]), names[role]+":0"
+	}
+	return c
+}
+
+// identity is a new one for a process; nil without TLS.
+func (j *Job) identity(role, name string) *identity.Identity {
+	if j.authority == nil {
+		return nil
+	}
+	id, err := j.authority.Issue(role, name)
+	if err != nil {
+		panic(err) // a role that is not known
+	}
+	return id
+}
+
+// WorkerConfig is the place of the worker of a rank.
+func (j *Job) WorkerConfig(rank int) cluster.Config { return j.config(cluster.Worker, rank) }
+
+// JoinerConfig is the place of a worker that joins the running job, on host worker followed by number. Give those numbers from the
+// job's Workers on.
+func (j *Job) JoinerConfig(number int) cluster.Config {
+	c := j.config(cluster.Worker, number)
+	c.Rank, c.Joining = -1, true
+	return c
+}
+
+// Control asks the scheduler something in JSON, as its tools do.
+func (j *Job) Control(ctx context.Context, request string) (string, error) {
+	c := j.config(cluster.Worker, 0)
+	network := c.Network
+	if !j.cfg.TCP {
+		network = j.Net.Host("tools")
+	}
+	tc := transport.Config{Network: network, Secret: j.cfg.Secret, Identity: j.identity(identity.Launcher, "tools")}
+	answer, err := cluster.Control(ctx, j.scheduler, tc, []byte(request))
+	return string(answer), err
+}
+
+// Stores joins all workers and returns their stores, rank 0 first. They are closed when t ends, unless they were before.
+func (j *Job) Stores(t testing.TB, kind string, opts ...kvstore.Option) []kvstore.Store {
+	t.Helper()
+	stores := make([]kvstore.Store, j.cfg.Workers)
+	errs := make([]error, j.cfg.Workers)
+	var joining sync.WaitGroup
+	for rank := range stores {
+		joining.Go(func() {
+			// The caller's options come last: they may name another logger.
+			all := append([]kvstore.Option{kvstore.WithConfig(j.WorkerConfig(rank)), kvstore.WithLogger(j.cfg.Logger)}, opts...)
+			stores[rank], errs[rank] = kvstore.Create(context.Background(), kind, all...)
+		})
+	}
+	joining.Wait()
+	for rank, err := range errs {
+		if err != nil {
+			t.Errorf("jobtest: store of worker %d: %v", rank, err)
+		} else {
+			t.Cleanup(func() { stores[rank].Close() })
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return stores
+}
+
+// StopServer ends a server as SIGTERM would.
+func (j *Job) StopServer(rank int) { j.servers[rank].stop() }
+
+// StopScheduler ends the scheduler as SIGTERM does.
+func (j *Job) StopScheduler() { j.stopScheduler() }
+
+// Wait returns when scheduler and servers have ended by themselves, with what each of them returned; the test fails if they
+// take longer than the time given.
+func (j *Job) Wait(within time.Duration) []error {
+	j.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		j.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(within):
+		j.t.Fatalf("jobtest: the job has not ended after %v", within)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]error(nil), j.errs...)
+}

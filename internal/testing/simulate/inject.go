@@ -1,0 +1,224 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/testing/faultnet"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/schedulernode"
+)
+
+// inject carries out the plan's faults and returns which of them met anything. It ends early with the job.
+func (j *job) inject() []Fault {
+	var done []Fault
+	for _, f := range j.plan.Faults {
+		select {
+		case <-time.After(time.Until(j.begin.Add(f.At))):
+		case <-j.over:
+			return done
+		}
+		select {
+		case <-j.over: // at the same moment
+			return done
+		default:
+		}
+		if j.carryOut(f) {
+			j.say("FAULT", "%v", f)
+			done = append(done, f)
+		}
+	}
+	return done
+}
+
+func (j *job) carryOut(f Fault) bool {
+	n := j.node(f.A)
+	if f.A != "" && f.Kind != Join && (n == nil || ended(n)) {
+		return false
+	}
+	later := func(what func()) {
+		j.later.Go(func() {
+			select {
+			case <-time.After(f.For):
+			case <-j.over:
+			}
+			what()
+		})
+	}
+	// Delays of jitter are rules of all links, which Restore of one link leaves alone.
+	switch f.Kind {
+	case KillWorker, KillServer, LoseWorker, LoseServer:
+		j.kill(n, f.Kind == LoseWorker || f.Kind == LoseServer)
+	case KillScheduler:
+		n = j.node("scheduler")
+		if ended(n) {
+			return false
+		}
+		j.disk.unmount()
+		j.kill(n, false)
+		if j.plan.Journal {
+			later(func() {
+				select {
+				case <-j.over: // nobody needs it any more
+				default:
+					<-n.ended
+					j.startScheduler()
+				}
+			})
+		}
+	case Cut:
+		j.net.Cut(f.A, f.B)
+	case Break:
+		j.net.Break(f.A, f.B, f.For)
+	case Drop:
+		j.net.Drop(f.A, f.B)
+		later(func() { j.net.Restore(f.A, f.B) })
+	case Refuse:
+		j.net.Refuse(f.A, f.B)
+		j.net.Cut(f.A, f.B)
+		later(func() { j.net.Restore(f.A, f.B) })
+	case Slow:
+		j.net.Delay(f.A, f.B, 0, 200*time.Millisecond)
+		j.net.Delay(f.B, f.A, 0, 200*time.Millisecond)
+		later(func() {
+			j.net.Restore(f.A, f.B)
+			j.net.Restore(f.B, f.A)
+		})
+	case Join:
+		rank, _ := strconv.Atoi(strings.TrimPrefix(f.A, "worker"))
+		j.startWorker(rank)
+	case Remove:
+		go j.control(schedulernode.ControlRequest{Op: "remove", Host: f.A}, nil)
+	case Leave:
+		select {
+		case <-n.told: // before
+			return false
+		default:
+			close(n.told)
+		}
+	case AddServer:
+		j.later.Go(j.addServer)
+	case RemoveServer:
+		j.later.Go(func() { j.removeServer(f.A) })
+	case Pause:
+		n.host.Freeze()
+		later(n.host.Thaw)
+	case Partition:
+		links := j.between(j.plan.half())
+		for _, l := range links {
+			j.net.Drop(l[0], l[1])
+		}
+		later(func() {
+			for _, l := range links {
+				j.net.Restore(l[0], l[1])
+			}
+		})
+	}
+	return true
+}
+
+// control asks the scheduler something, once, from a host of its own.
+func (j *job) control(r schedulernode.ControlRequest, into any) error {
+	request, _ := json.Marshal(r)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	answer, err := cluster.Control(ctx, schedulerAddress, transport.Config{Network: j.net.Host("control"), Logger: j.logger("control")}, request)
+	j.say("control", "%s: %s, error %v", request, answer, err)
+	if err == nil && into != nil {
+		err = json.Unmarshal(answer, into)
+	}
+	return err
+}
+
+// insist asks the scheduler until it does what is asked, or will not, or the job is over.
+func (j *job) insist(r schedulernode.ControlRequest) (done schedulernode.Done, ok bool) {
+	for {
+		done = schedulernode.Done{}
+		if err := j.control(r, &done); err == nil && !done.Again {
+			return done, done.Error == ""
+		}
+		select {
+		case <-j.over:
+			return done, false
+		case <-time.After(200 * time.Millisecond):
+		}
+		if s := j.node("scheduler"); ended(s) && !(j.plan.Journal && j.wasKilled(s)) {
+			return done, false
+		}
+	}
+}
+
+func (j *job) wasKilled(n *node) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return n.killed
+}
+
+// addServer does what a launcher does that is asked for one more server.
+func (j *job) addServer() {
+	done, ok := j.insist(schedulernode.ControlRequest{Op: "add-server"})
+	if !ok {
+		return
+	}
+	if before := j.node(fmt.Sprint("server", done.Rank)); before != nil { // it was removed
+		select {
+		case <-before.ended:
+		case <-j.over:
+			return
+		}
+	}
+	select {
+	case <-j.over:
+	default:
+		j.startServer(int(done.Rank), true)
+	}
+}
+
+// removeServer asks for the end of a server.
+func (j *job) removeServer(name string) {
+	rank, _ := strconv.Atoi(strings.TrimPrefix(name, "server"))
+	j.insist(schedulernode.ControlRequest{Op: "remove-server", Rank: rank})
+}
+
+// between returns the links that lead from the hosts to the others, and back.
+func (j *job) between(hosts []string) (links [][2]string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for name := range j.nodes {
+		if strings.HasPrefix(name, "worker") { // workers do not speak with each other
+			continue
+		}
+		for _, h := range hosts {
+			links = append(links, [2]string{h, name}, [2]string{name, h})
+		}
+	}
+	slices.SortFunc(links, func(a, b [2]string) int { return strings.Compare(a[0]+" "+a[1], b[0]+" "+b[1]) })
+	return links
+}
+
+func ended(n *node) bool {
+	select {
+	case <-n.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// calm takes all faults back, so that what is left can end.
+func (j *job) calm() {
+	j.mu.Lock()
+	all := slices.Clone(j.all)
+	j.mu.Unlock()
+	for _, n := range all {
+		n.host.Thaw()
+	}
+	j.net.Heal()
+	j.net.Delay(faultnet.Any, faultnet.Any, 0, time.Millisecond)
+}

@@ -1,0 +1,185 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/testing/faultnet"
+	"github.com/paragon-train/paragon/schedulernode"
+	"github.com/paragon-train/paragon/server"
+)
+
+// A job is one run of a plan.
+type job struct {
+	plan   Plan
+	net    *faultnet.Network
+	ledger *ledger
+	disk   *disk         // of the scheduler
+	over   chan struct{} // closed when all processes have ended, or cannot be waited for any longer
+	begin  time.Time     // all workers began
+	ready  sync.WaitGroup
+	later  sync.WaitGroup                                                   // what faults do when they end
+	alter  func(ctx context.Context, key string, c *contribution) []float32 // of tests
+
+	mu    sync.Mutex // guards the rest
+	nodes map[string]*node
+	all   []*node // also those that others took the place of
+	trace bytes.Buffer
+	done  map[string]bool // hosts of workers that ended in order
+	tells map[share][]int // of examples, as workers say that they were used
+	odd   []string        // where workers say different things
+}
+
+// A share is a part of a division of an epoch.
+type share struct{ epoch, division, part int }
+
+// A node is one process of the job.
+type node struct {
+	name   string
+	host   *faultnet.Host
+	cancel context.CancelCauseFunc
+	told   chan struct{} // closed when a worker is told to end
+	ended  chan struct{}
+	err    error // once ended
+
+	// Guarded by the job's mu.
+	killed  bool
+	counted bool // of a worker: it was a member
+}
+
+var errKilled = errors.New("killed by the simulation")
+
+func newJob(p Plan) *job {
+	j := &job{plan: p, net: faultnet.New(p.Seed), ledger: newLedger(), disk: newDisk(p.Seed), over: make(chan struct{}), nodes: map[string]*node{}, done: map[string]bool{}, tells: map[share][]int{}}
+	j.net.Delay(faultnet.Any, faultnet.Any, 10*time.Microsecond, p.Jitter)
+	return j
+}
+
+// say writes a line into the trace.
+func (j *job) say(who, format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var t time.Duration
+	if !j.begin.IsZero() {
+		t = time.Since(j.begin)
+	}
+	fmt.Fprintf(&j.trace, "%9.4fs %-10s %s\n", t.Seconds(), who, fmt.Sprintf(format, args...))
+}
+
+// logger carries a node's log into the trace.
+func (j *job) logger(name string) *slog.Logger {
+	return slog.New(slog.NewTextHandler(writer(func(b []byte) { j.say(name, "%s", bytes.TrimSpace(b)) }), &slog.HandlerOptions{
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), nil
+}
+
+var _ io.Writer = writer(nil)
+
+// start begins a process on a host; what was there before must have ended.
+func (j *job) start(name string, run func(ctx context.Context, n *node) error) *node {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	n := &node{name: name, host: j.net.Host(name), cancel: cancel, told: make(chan struct{}), ended: make(chan struct{})}
+	j.mu.Lock()
+	j.nodes[name] = n
+	j.all = append(j.all, n)
+	j.mu.Unlock()
+	go func() {
+		defer close(n.ended)
+		n.err = run(ctx, n)
+		j.say(name, "ended: %v", n.err)
+	}()
+	return n
+}
+
+// kill ends a process without a word of its own.
+func (j *job) kill(n *node, silent bool) {
+	j.mu.Lock()
+	n.killed = true
+	j.mu.Unlock()
+	n.host.Kill(silent)
+	n.cancel(errKilled)
+}
+
+func (j *job) node(name string) *node {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.nodes[name]
+}
+
+// config is what a process is told.
+func (j *job) config(n *node, role cluster.Role, rank int) cluster.Config {
+	cfg := cluster.Config{
+		Role: role, Rank: rank, Scheduler: schedulerAddress, NumWorkers: j.plan.Workers, NumServers: j.plan.Servers,
+		Host: n.name, Job: "simulation", Network: n.host, Listen: n.name + ":0",
+		HeartbeatInterval: heartbeat, Lease: lease, StartTimeout: time.Minute, Logger: j.logger(n.name),
+		Elastic: cluster.Elastic{Enabled: j.plan.Elastic, JoinTimeout: 20 * time.Second, RejoinTimeout: 20 * time.Second, Backups: j.plan.Backups},
+	}
+	if j.plan.Journal {
+		cfg.State = "kept" // by disk; nodes need to know no more
+	}
+	return cfg
+}
+
+const schedulerAddress = "scheduler:9000"
+
+func (j *job) startScheduler() {
+	j.start("scheduler", func(ctx context.Context, n *node) error {
+		cfg := schedulernode.Config{Config: j.config(n, cluster.Scheduler, -1)}
+		if j.plan.Journal {
+			cfg.Kept = j.disk.mount()
+		}
+		return schedulernode.Run(ctx, cfg)
+	})
+}
+
+func (j *job) startServer(rank int, joining bool) {
+	j.start(fmt.Sprint("server", rank), func(ctx context.Context, n *node) error {
+		cfg := server.Config{Cluster: j.config(n, cluster.Server, rank)}
+		cfg.Cluster.Joining = joining
+		return server.Run(ctx, cfg)
+	})
+}
+
+func (j *job) startWorker(rank int) {
+	j.start(fmt.Sprint("worker", rank), func(ctx context.Context, n *node) error {
+		run := j.runFit
+		if j.plan.Program == Sums {
+			run = j.runSums
+		}
+		err := run(ctx, n, rank)
+		if err == nil {
+			j.mu.Lock()
+			j.done[n.name] = true
+			j.mu.Unlock()
+			if j.plan.Launcher {
+				j.later.Go(func() { j.sayLeft(n) })
+			}
+		}
+		return err
+	})
+}
+
+// sayLeft tells the scheduler of a worker that ended well.
+func (j *job) sayLeft(n *node) {
+	j.insist(schedulernode.ControlRequest{Op: "left", Host: n.name, PID: uint32(os.Getpid())})
+}

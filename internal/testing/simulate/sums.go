@@ -1,0 +1,194 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// patience is how long a store's call waits for others: longer than any fault lasts.
+const patience = 40 * time.Second
+
+// join makes a worker's store, with the ledger around it.
+func (j *job) join(ctx context.Context, n *node, rank int) (*recorder, error) {
+	cfg := j.config(n, 0, rank)
+	if cfg.Joining = rank >= j.plan.Workers; cfg.Joining {
+		cfg.Rank = -1
+	}
+	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithConfig(cfg), kvstore.WithTimeout(patience), kvstore.WithLogger(cfg.Logger))
+	if err != nil {
+		return nil, err
+	}
+	r := newRecorder(kv, n.name, j.ledger)
+	r.alter = j.alter
+	return r, nil
+}
+
+// begun waits until all workers of the first membership have come so far, and begins the time of faults. Later ones do not wait.
+func (j *job) begun(rank int) {
+	if rank >= j.plan.Workers {
+		return
+	}
+	j.ready.Done()
+	j.ready.Wait()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.begin.IsZero() {
+		j.begin = time.Now()
+	}
+}
+
+// absent says that a worker will not come so far.
+func (j *job) absent(rank int) {
+	if rank < j.plan.Workers {
+		j.ready.Done()
+	}
+}
+
+// counts notes that a worker is a member that counts.
+func (j *job) counts(n *node) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n.counted = true
+}
+
+// code is element i of a worker's gradient in a step: a number from 1 to 512 that no other worker and step has in the same place, but by chance.
+func code(rank, step, i int) float32 {
+	x := uint64(rank+1)*0x9e3779b97f4a7c15 ^ uint64(step+1)*0xbf58476d1ce4e5b9 ^ uint64(i+1)*0x94d049bb133111eb
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return float32(1 + (x^x>>31)%512)
+}
+
+// flagKey is the key by which workers agree on when to stop for a change of the members.
+const flagKey = "paragon/flag"
+
+// runSums is a worker that pushes codes to several keys, each on one server, and pulls their sums over workers and steps.
+func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
+	p := &j.plan
+	kv, err := j.join(ctx, n, rank)
+	if err != nil {
+		j.absent(rank)
+		return err
+	}
+	defer func() {
+		if errors.Is(err, kvstore.ErrRemoved) { // perhaps before it counted
+			err = nil
+		}
+		err = kvstore.Leave(kv, err)
+	}()
+	defer j.askLeave(ctx, n, kv)()
+	err = kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1})
+	name := func(k int) string { return fmt.Sprint("key", k) }
+	length := func(k int) int { return 5 + 3*k }
+	for k := 0; k < p.Keys && err == nil; k++ {
+		err = kv.Init(ctx, name(k), make([]float32, length(k)))
+	}
+	if err == nil && p.Elastic {
+		err = kv.InitAverage(ctx, flagKey, []float32{0})
+	}
+	if err == nil && !kv.Joining() {
+		err = kv.Barrier(ctx)
+	}
+	if j.begun(rank); err != nil {
+		return err
+	}
+	step := 0
+	if kv.Joining() {
+		if err := kv.Ready(ctx); err != nil {
+			return err
+		}
+		step = int(kv.Division().Steps)
+	}
+	j.counts(n)
+	pace := rand.New(rand.NewPCG(p.Seed, uint64(rank)))
+	for ; step < p.Steps; step++ {
+		if err := sleep(ctx, time.Duration(pace.Int64N(int64(compute)))); err != nil {
+			return err
+		}
+		var group errgroup.Group
+		for k := range p.Keys {
+			grad, out := make([]float32, length(k)), make([]float32, length(k))
+			for i := range grad {
+				grad[i] = code(rank, step, 100*k+i)
+			}
+			group.Go(func() error {
+				if !p.Split {
+					return kv.PushPull(ctx, name(k), [][]float32{grad}, [][]float32{out})
+				}
+				if err := kv.Push(ctx, name(k), grad); err != nil {
+					return err
+				}
+				return kv.Pull(ctx, name(k), out)
+			})
+		}
+		raised := []float32{0}
+		if p.Elastic {
+			if kv.Pending() != 0 {
+				raised[0] = 1
+			}
+			group.Go(func() error { return kv.PushPull(ctx, flagKey, [][]float32{raised}, [][]float32{raised}) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		if raised[0] != 0 {
+			if err := j.arrive(ctx, kv, step+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// askLeave asks for a worker that it may leave, once it is told to end. If it may not it goes on. What it returns ends that.
+func (j *job) askLeave(ctx context.Context, n *node, kv *recorder) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-n.told:
+			j.say(n.name, "asked to leave: %v", kv.AskLeave(ctx, "it was told to end"))
+		case <-ctx.Done():
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// arrive takes part in the change that somebody has heard of.
+func (j *job) arrive(ctx context.Context, kv *recorder, steps int) error {
+	change, err := kv.AwaitPending(ctx) // others may have heard of it before this worker
+	if err != nil {
+		return err
+	}
+	if err := kv.Arrive(ctx, cluster.Arrival{Change: change, Steps: uint64(steps)}); err != nil {
+		return err
+	}
+	if got := kv.Division().Steps; got != uint64(steps) {
+		return fmt.Errorf("simulation: after step %d the division says %d steps are done", steps, got)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,129 @@
+package transport
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// Before the first frame both ends of a connection prove that they hold the job's secret:
+//
+//	client  hello: "PRGN", version, flags, 2 zeros, 32 random bytes
+//	server  hello: the same with its own random bytes, then HMAC-SHA256(secret, "paragon server" client-hello server-hello)
+//	client  HMAC-SHA256(secret, "paragon client" client-hello server-hello)
+//	server  one byte: 1, or 0 for a proof that is wrong
+//
+// Each end proves itself over random bytes of the other, and the two proofs differ in their first words, so that neither a
+// recording nor a reflection is of use. All lengths are fixed and the whole has handshakeTimeout: a stranger costs a
+// goroutine and a few hundred bytes for some seconds. An empty secret is a secret that everybody holds.
+//
+// Then follows what the flags say, within the same time: TLS on a connection that leaves the host (secure.go), where both have an
+// Identity; the offer of memory on one that does not (auto_linux.go). So nobody who does not hold the secret gets as far as
+// to have a certificate read, or memory mapped. The proofs cover the flags: nobody between can take TLS out.
+const (
+	helloSize = 40
+	proofSize = sha256.Size
+
+	helloTLS = 1 // flag: TLS comes next
+)
+
+func newHello(flags byte) (h [helloSize]byte) {
+	copy(h[:], "PRGN")
+	h[4], h[5] = wire.Version, flags
+	rand.Read(h[8:]) // never fails
+	return h
+}
+
+func checkHello(h []byte) error {
+	if string(h[:4]) != "PRGN" || h[5]&^helloTLS|h[6]|h[7] != 0 {
+		return fmt.Errorf("not a peer of ours: it began with %q", h[:8])
+	}
+	if h[4] != wire.Version {
+		return fmt.Errorf("it speaks version %d, want %d", h[4], wire.Version)
+	}
+	return nil
+}
+
+// checkFlags compares what both ends are about to do.
+func checkFlags(mine, theirs byte) error {
+	switch {
+	case mine == theirs:
+		return nil
+	case theirs&helloTLS != 0:
+		return fmt.Errorf("%w: it wants TLS, and this process has no certificate; launch gives one to each process, unless with --tls off", ErrAuth)
+	}
+	return fmt.Errorf("%w: it has no certificate, and this process wants TLS; launch gives one to each process, unless with --tls off", ErrAuth)
+}
+
+func proof(secret []byte, who string, client, server []byte) []byte {
+	m := hmac.New(sha256.New, secret)
+	m.Write([]byte("paragon " + who))
+	m.Write(client)
+	m.Write(server)
+	return m.Sum(nil)
+}
+
+// proveToServer is the client's half. Its errors hold ErrAuth where the peer answered and did not agree.
+func proveToServer(nc net.Conn, secret []byte, flags byte) error {
+	mine := newHello(flags)
+	if _, err := nc.Write(mine[:]); err != nil {
+		return err
+	}
+	var theirs [helloSize + proofSize]byte
+	if _, err := io.ReadFull(nc, theirs[:]); err != nil {
+		return err
+	}
+	if err := checkHello(theirs[:]); err != nil {
+		return fmt.Errorf("%w: %w", ErrAuth, err)
+	}
+	if !hmac.Equal(theirs[helloSize:], proof(secret, "server", mine[:], theirs[:helloSize])) {
+		return fmt.Errorf("%w: it holds another secret", ErrAuth)
+	}
+	if err := checkFlags(flags, theirs[5]); err != nil {
+		return err
+	}
+	if _, err := nc.Write(proof(secret, "client", mine[:], theirs[:helloSize])); err != nil {
+		return err
+	}
+	var ok [1]byte
+	if _, err := io.ReadFull(nc, ok[:]); err != nil {
+		return err
+	}
+	if ok[0] != 1 {
+		return fmt.Errorf("%w: it did not accept ours", ErrAuth)
+	}
+	return nil
+}
+
+// proveToClient is the server's half.
+func proveToClient(nc net.Conn, secret []byte, flags byte) error {
+	var theirs [helloSize]byte
+	if _, err := io.ReadFull(nc, theirs[:]); err != nil {
+		return err
+	}
+	if err := checkHello(theirs[:]); err != nil {
+		return err
+	}
+	mine := newHello(flags)
+	if _, err := nc.Write(append(mine[:], proof(secret, "server", theirs[:], mine[:])...)); err != nil {
+		return err
+	}
+	if err := checkFlags(flags, theirs[5]); err != nil { // which the client has been told
+		return err
+	}
+	var p [proofSize]byte
+	if _, err := io.ReadFull(nc, p[:]); err != nil {
+		return err
+	}
+	if !hmac.Equal(p[:], proof(secret, "client", theirs[:], mine[:])) {
+		nc.Write([]byte{0})
+		return fmt.Errorf("%w: it holds another secret", ErrAuth)
+	}
+	_, err := nc.Write([]byte{1})
+	return err
+}

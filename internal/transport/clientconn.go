@@ -1,0 +1,263 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A call is one request waiting for its answer. It is in the pending map of its connection from before its frame is written
+// until somebody takes it out: the reader, to fill it, kill, to fail it, or its caller, who gives it up. Whoever takes it
+// out alone may touch it; the reader and kill then end it, once.
+type call struct {
+	addr    string
+	answer  wire.Message
+	dst     []byte
+	filled  []byte
+	err     error
+	since   uint64        // what the connection had read when the call was made
+	done    chan struct{} // gets a value at the end; nil if
+	started *Started      // what the call belongs to is told
+}
+
+func newCall() *call { return &call{done: make(chan struct{}, 1)} }
+
+// end tells the caller that the call is over. Nobody else touches it then.
+func (k *call) end() {
+	if k.started != nil {
+		k.started.over()
+	} else {
+		k.done <- struct{}{}
+	}
+}
+
+// A clientConn is one connection of a Client.
+type clientConn struct {
+	addr string
+	nc   net.Conn
+	w    *frameWriter
+	dead chan struct{} // closed by kill
+
+	mu      sync.Mutex // guards all below
+	pending map[uint32]*call
+	lastID  uint32
+	frames  uint64 // answers read
+	retired bool   // takes no new calls, and is closed when the last one has ended
+	err     error  // why it was killed
+}
+
+func newClientConn(addr string, nc net.Conn) *clientConn {
+	cc := &clientConn{addr: addr, nc: nc, dead: make(chan struct{}), pending: make(map[uint32]*call)}
+	cc.w = newFrameWriter(nc, cc.dead, false)
+	return cc
+}
+
+func (cc *clientConn) usable() bool {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	return cc.err == nil && !cc.retired
+}
+
+// register makes the call known to the reader. It must come before the first byte of the request, or an early answer would
+// find nobody.
+func (cc *clientConn) register(k *call) (id uint32, ok bool) {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	if cc.err != nil || cc.retired {
+		return 0, false
+	}
+	cc.lastID++
+	for cc.pending[cc.lastID] != nil { // after 2³² calls, one that still waits
+		cc.lastID++
+	}
+	cc.pending[cc.lastID] = k
+	k.since = cc.frames
+	return cc.lastID, true
+}
+
+// take takes a call out of the pending ones; it returns nil if somebody else has it.
+func (cc *clientConn) take(id uint32) *call {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	k := cc.pending[id]
+	delete(cc.pending, id)
+	return k
+}
+
+// kill closes the connection and fails all calls on it.
+func (cc *clientConn) kill(err error) {
+	cc.mu.Lock()
+	if cc.err != nil {
+		cc.mu.Unlock()
+		return
+	}
+	if !errors.Is(err, ErrClosed) {
+		err = fmt.Errorf("%w: %w", ErrConnection, err)
+	}
+	cc.err = err
+	pending := cc.pending
+	cc.pending = nil
+	cc.mu.Unlock()
+	close(cc.dead)
+	cc.nc.Close()
+	for _, k := range pending {
+		k.err = err
+		k.end()
+	}
+}
+
+// send writes the request. After an error the call is over and nothing touches its memory.
+func (cc *clientConn) send(ctx context.Context, id uint32, k *call, request wire.Message, size int, payload [][]byte) error {
+	taken, err := cc.w.small(id, request, size, payload)
+	begun := false
+	if !taken && err == nil {
+		begun, err = cc.w.large(ctx, id, request, orderOf(request), size, payload)
+	}
+	if err == nil {
+		return nil
+	}
+	if begun {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		cc.kill(fmt.Errorf("a %v was cut off: %w", request.Kind(), err))
+	}
+	if cc.take(id) == nil { // somebody else has it, most likely kill
+		cc.settle(k)
+		if k.err == nil { // the whole answer came before the write it shared with others failed
+			k.done <- struct{}{}
+			return nil
+		}
+		if ctx.Err() == nil {
+			err = k.err
+		}
+	}
+	return err
+}
+
+// settle waits until whoever took the call out is done with it.
+func (cc *clientConn) settle(k *call) {
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	select {
+	case <-k.done:
+	case <-late.C:
+		cc.kill(errors.New("the peer stopped in the middle of an answer"))
+		<-k.done
+	}
+}
+
+// wait waits for the answer, or gives the call up when ctx ends.
+func (cc *clientConn) wait(ctx context.Context, id uint32, k *call) ([]byte, error) {
+	select {
+	case <-k.done:
+		return k.filled, k.err
+	case <-ctx.Done():
+	}
+	if cc.take(id) != nil {
+		cc.gaveUp(ctx, k)
+		return nil, fmt.Errorf("no answer: %w", ctx.Err())
+	}
+	cc.settle(k) // the answer is just being read into the caller's memory
+	if k.err != nil && errors.Is(k.err, ErrConnection) {
+		return nil, fmt.Errorf("no whole answer: %w", ctx.Err())
+	}
+	return k.filled, k.err
+}
+
+// gaveUp retires a connection on which nothing at all has come since the call that ran out of time was made: its other end
+// may be gone without a word. Calls that wait there for long may go on doing so; new ones go elsewhere.
+func (cc *clientConn) gaveUp(ctx context.Context, k *call) {
+	cc.mu.Lock()
+	if cc.frames == k.since && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		cc.retired = true
+	}
+	empty := cc.retired && len(cc.pending) == 0
+	cc.mu.Unlock()
+	if empty {
+		cc.kill(errors.New("the peer was silent"))
+	}
+}
+
+// read reads answers until the connection breaks, and says why it did.
+func (cc *clientConn) read() error {
+	br := newFrameReader(cc.nc)
+	var header [wire.HeaderSize]byte
+	var head []byte
+	for {
+		if err := br.full(header[:]); err != nil {
+			return err
+		}
+		h, err := wire.ParseHeader(header[:])
+		if err != nil {
+			return err
+		}
+		cc.mu.Lock()
+		known := int32(h.ID-cc.lastID) <= 0
+		k := cc.pending[h.ID]
+		delete(cc.pending, h.ID)
+		cc.frames++
+		done := cc.retired && len(cc.pending) == 0
+		cc.mu.Unlock()
+		if !known {
+			return fmt.Errorf("an answer to request %d, which was never made", h.ID)
+		}
+		if k == nil { // given up
+			err = br.discard(h.Head + h.Payload)
+		} else {
+			head, err = k.fill(br, h, head)
+			if err != nil {
+				k.err = fmt.Errorf("%w: %w", ErrConnection, err)
+			}
+			k.end()
+		}
+		if err != nil {
+			return err
+		}
+		if done {
+			return errors.New("retired")
+		}
+		if cap(head) > keepScratch {
+			head = nil
+		}
+	}
+}
+
+// fill reads the frame into the call. Its error is the connection's; the call's own is in k.err.
+func (k *call) fill(br *frameReader, h wire.Header, scratch []byte) ([]byte, error) {
+	if cap(scratch) < h.Head {
+		scratch = make([]byte, h.Head)
+	}
+	scratch = scratch[:h.Head]
+	if err := br.full(scratch); err != nil {
+		return scratch, err
+	}
+	if k.err = k.open(h, scratch); k.err != nil {
+		return scratch, br.discard(h.Payload)
+	}
+	k.filled = k.dst[:h.Payload]
+	return scratch, br.full(k.filled)
+}
+
+// open decodes the head and checks that the payload fits.
+func (k *call) open(h wire.Header, head []byte) error {
+	if h.Kind == wire.KindNack && k.answer.Kind() != wire.KindNack {
+		var n wire.Nack
+		if err := n.DecodeHead(head); err != nil {
+			return err
+		}
+		return &Refusal{Addr: k.addr, Code: n.Code, Generation: n.Generation, Text: n.Text}
+	}
+	if h.Kind != k.answer.Kind() {
+		return fmt.Errorf("got %v as the answer, want %v", h.Kind, k.answer.Kind())
+	}
+	if h.Payload > len(k.dst) {
+		return fmt.Errorf("got %d bytes of payload, want at most %d", h.Payload, len(k.dst))
+	}
+	return k.answer.DecodeHead(head)
+}

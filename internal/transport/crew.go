@@ -1,0 +1,59 @@
+package transport
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A crew serves the requests of one connection, each on a goroutine of its own, for any may wait for others. Goroutines stay for
+// the next request, with the stacks that they have grown; up to maxIdle of them wait at a time.
+type crew struct {
+	c    *serverConn
+	jobs chan job
+	quit <-chan struct{}
+	idle atomic.Int32
+	wg   sync.WaitGroup
+}
+
+const maxIdle = 64
+
+// A job is a request that was read, or why it is refused.
+type job struct {
+	h       wire.Header
+	r       *Request
+	refused error
+}
+
+func newCrew(c *serverConn) *crew {
+	return &crew{c: c, jobs: make(chan job), quit: c.ctx.Done()}
+}
+
+// do serves a request soon. Only the connection's reader calls it.
+func (w *crew) do(j job) {
+	select {
+	case w.jobs <- j:
+	default:
+		w.wg.Add(1)
+		go w.work(j)
+	}
+}
+
+func (w *crew) work(j job) {
+	defer w.wg.Done()
+	for {
+		w.c.serveOne(j)
+		j = job{}
+		if w.idle.Add(1) > maxIdle {
+			w.idle.Add(-1)
+			return
+		}
+		select {
+		case j = <-w.jobs:
+			w.idle.Add(-1)
+		case <-w.quit:
+			return
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A serverConn is one connection of a Server: one goroutine reads requests and answers those that need not wait, each of the
+// others is served by another, one writes small answers.
+type serverConn struct {
+	s      *Server
+	nc     net.Conn
+	role   string // of the client, where TLS tells it
+	w      *frameWriter
+	ctx    context.Context // ends when the connection does
+	cancel context.CancelFunc
+	turns  chan struct{} // a value for each request being worked on
+	crew   *crew
+	spare  spares[Request]
+	owes   bool           // the reader's: answers of its own are collected and to be written before it waits
+	wg     sync.WaitGroup // of the writer
+}
+
+func newServerConn(s *Server, nc net.Conn, role string) *serverConn {
+	c := &serverConn{s: s, nc: nc, role: role, turns: make(chan struct{}, s.cfg.MaxInFlight)}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.w = newFrameWriter(nc, c.ctx.Done(), true)
+	c.crew = newCrew(c)
+	return c
+}
+
+// serve works until the connection ends and everything of it is gone.
+func (c *serverConn) serve() {
+	c.wg.Go(func() { c.w.run(c.fail) })
+	err := c.read()
+	c.fail(err)
+	c.crew.wg.Wait()
+	c.wg.Wait()
+}
+
+// fail closes the connection; requests under way see their context end.
+func (c *serverConn) fail(err error) {
+	if err != nil && c.ctx.Err() == nil && !errors.Is(err, io.EOF) {
+		c.s.cfg.Logger.Debug("transport: connection ended", "from", c.nc.RemoteAddr().String(), "err", err)
+	}
+	c.cancel()
+	c.nc.Close()
+}
+
+// read reads requests until the connection breaks.
+func (c *serverConn) read() error {
+	br := newFrameReader(c.nc)
+	var header [wire.HeaderSize]byte
+	for {
+		if br.buffered() < len(header) {
+			if err := c.settle(); err != nil {
+				return err
+			}
+		}
+		if err := br.full(header[:]); err != nil {
+			return err
+		}
+		h, err := wire.ParseHeader(header[:])
+		if err != nil {
+			return err
+		}
+		// What has begun must come to an end, or a silent peer would hold the memory for ever.
+		slow := br.buffered() < h.Head+h.Payload
+		if slow {
+			if err := c.settle(); err != nil {
+				return err
+			}
+			c.nc.SetReadDeadline(time.Now().Add(frameTime(h.Payload)))
+		}
+		if err := c.request(br, h); err != nil {
+			return err
+		}
+		if slow {
+			c.nc.SetReadDeadline(time.Time{})
+		}
+	}
+}
+
+// settle has the reader's own answers written: those of requests that came together go together.
+func (c *serverConn) settle() error {
+	if !c.owes {
+		return nil
+	}
+	c.owes = false
+	return c.w.flushBatch()
+}
+
+// request reads the rest of one request and serves it, or starts to. Its error is the connection's.
+func (c *serverConn) request(br *frameReader, h wire.Header) error {
+	r := c.spare.take()
+	if r == nil {
+		r = new(Request)
+	}
+	r.Kind, r.Remote, r.Peer = h.Kind, c.nc.RemoteAddr(), c.role
+	if cap(r.Head) < h.Head {
+		r.Head = make([]byte, h.Head)
+	}
+	r.Head = r.Head[:h.Head]
+	if err := br.full(r.Head); err != nil {
+		c.recycle(r)
+		return err
+	}
+	var refused error
+	if h.Payload > 0 {
+		r.Payload, refused = c.buffer(r, h.Payload)
+		if refused != nil {
+			if err := br.discard(h.Payload); err != nil {
+				c.recycle(r)
+				return err
+			}
+		} else if err := br.full(r.Payload); err != nil {
+			c.drop(r)
+			c.recycle(r)
+			return err
+		}
+	}
+	if refused == nil && c.s.p != nil && h.Head+h.Payload <= smallFrame && c.prompt(h, r) {
+		return nil
+	}
+	select {
+	case c.turns <- struct{}{}:
+	default:
+		if err := c.settle(); err != nil {
+			return c.abandon(r, refused, err)
+		}
+		select {
+		case c.turns <- struct{}{}:
+		case <-c.ctx.Done():
+			return c.abandon(r, refused, c.ctx.Err())
+		}
+	}
+	c.crew.do(job{h, r, refused})
+	return nil
+}
+
+// abandon gives up a request that was read and will not be served, because of err.
+func (c *serverConn) abandon(r *Request, refused, err error) error {
+	if refused == nil && (len(r.Payload) > 0 || r.Value != nil) {
+		c.drop(r)
+	}
+	c.recycle(r)
+	return err
+}
+
+// prompt answers a request at once, if the Handler can.
+func (c *serverConn) prompt(h wire.Header, r *Request) bool {
+	resp, done, err := c.tryHandle(r)
+	switch {
+	case err != nil:
+		resp = Response{Message: nack(err)}
+	case !done:
+		return false
+	}
+	if taken, _ := c.w.collect(h.ID, resp.Message, payloadSize(resp.Payload), resp.Payload); !taken {
+		c.answer(h.ID, resp)
+	} else {
+		c.owes = true
+		if resp.Release != nil {
+			resp.Release()
+		}
+	}
+	c.recycle(r)
+	return true
+}
+
+// serveOne answers a request that was read.
+func (c *serverConn) serveOne(j job) {
+	resp, err := Response{}, j.refused
+	if err == nil {
+		resp, err = c.handle(j.r)
+	}
+	if err != nil {
+		resp.Message, resp.Payload = nack(err), nil
+	}
+	c.answer(j.h.ID, resp)
+	c.recycle(j.r)
+	<-c.turns
+}
+
+func (c *serverConn) recycle(r *Request) {
+	head := r.Head[:0]
+	if cap(head) > keepScratch {
+		head = nil
+	}
+	*r = Request{Head: head}
+	c.spare.give(r)
+}
+
+// answer writes the response, or gives it up when the connection is gone.
+func (c *serverConn) answer(id uint32, resp Response) {
+	if resp.Release != nil {
+		defer resp.Release()
+	}
+	err := c.write(id, resp)
+	if errors.Is(err, wire.ErrMalformed) { // ours, beyond the limits
+		err = c.write(id, Response{Message: nack(fmt.Errorf("the answer: %v", err))})
+	}
+	if err != nil {
+		c.fail(err)
+	}
+}
+
+func (c *serverConn) write(id uint32, resp Response) error {
+	size := payloadSize(resp.Payload)
+	taken, err := c.w.small(id, resp.Message, size, resp.Payload)
+	if taken || err != nil {
+		return err
+	}
+	_, err = c.w.large(noCancel, id, resp.Message, resp.Order, size, resp.Payload)
+	return err
+}
+
+var noCancel = context.Background()
+
+// handle, buffer and drop call the Handler; a panic of it is an answer, not the end of the process.
+
+func (c *serverConn) handle(r *Request) (resp Response, err error) {
+	defer c.caught(r, &err)
+	resp, err = c.s.h.Serve(c.ctx, r)
+	if err == nil && resp.Message == nil {
+		err = errors.New("the handler has no answer")
+	}
+	return resp, err
+}
+
+func (c *serverConn) tryHandle(r *Request) (resp Response, done bool, err error) {
+	defer c.caught(r, &err)
+	resp, done, err = c.s.p.Prompt(r)
+	if err == nil && done && resp.Message == nil {
+		err = errors.New("the handler has no answer")
+	}
+	return resp, done, err
+}
+
+func (c *serverConn) buffer(r *Request, n int) (b []byte, err error) {
+	defer c.caught(r, &err)
+	b, err = c.s.h.Buffer(r, n)
+	if err == nil && len(b) != n {
+		err = fmt.Errorf("a buffer of %d bytes for a payload of %d", len(b), n)
+	}
+	return b, err
+}
+
+func (c *serverConn) drop(r *Request) {
+	var err error
+	defer c.caught(r, &err)
+	c.s.h.Drop(r)
+}
+
+func (c *serverConn) caught(r *Request, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic while serving a %v: %v", r.Kind, p)
+		c.s.cfg.Logger.Error("transport: handler panicked", "kind", r.Kind.String(), "panic", p, "stack", string(debug.Stack()))
+	}
+}

@@ -1,0 +1,291 @@
+// Package hostworker keeps the two files by which operators change the hosts of a running job, and see what came of it.
+//
+// host_worker has one worker host a line, as a hosts file does (comments, blank lines and slots=N are taken); who edits it
+// adds hosts to the job and removes hosts from it. Its lines count as a set: their order says nothing, and a host that stands
+// there twice stands there once. host_worker_log gets a line for each host that has been added or removed:
+//
+//	SEQ ADDED|REMOVED HOST NS
+//
+// with SEQ from 0 on, one more for each line of the file, also where an earlier job or launcher wrote it, and NS nanoseconds since
+// 1970.
+package hostworker
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/lockfile"
+)
+
+// The files' names.
+const (
+	Name    = "host_worker"
+	LogName = Name + "_log"
+)
+
+// The actions of the log.
+const (
+	Added   = "ADDED"
+	Removed = "REMOVED"
+)
+
+// Files are the two files of one job. The methods may be called together.
+type Files struct {
+	Path    string // of host_worker
+	LogPath string // of host_worker_log
+	NewLog  bool   // host_worker_log was not there before
+
+	mu     sync.Mutex // guards the rest, and the files
+	log    *os.File   // locked as long as the job lives
+	next   uint64     // SEQ of the next line
+	listed []hosts.Host
+	bad    string // the text that the last Poll could not read: told once
+}
+
+// Open takes the files in dir for a job that begins on the given hosts: host_worker is written anew, host_worker_log is made or
+// gone on with. Only one job at a time can have a folder's files.
+func Open(dir string, base []hosts.Host) (*Files, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("launch: worker host file: %w", err)
+	}
+	f := &Files{Path: filepath.Join(dir, Name), LogPath: filepath.Join(dir, LogName), listed: distinct(base)}
+	_, err = os.Lstat(f.LogPath)
+	f.NewLog = errors.Is(err, fs.ErrNotExist)
+	if f.log, err = os.OpenFile(f.LogPath, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
+		return nil, fmt.Errorf("launch: worker host log file: %w", err)
+	}
+	if err := lockfile.Take(f.log); err != nil {
+		f.log.Close()
+		if errors.Is(err, lockfile.ErrTaken) {
+			return nil, fmt.Errorf("launch: worker host log file %s belongs to a job that still runs; start this one in another folder", f.LogPath)
+		}
+		return nil, err
+	}
+	if f.next, err = nextNumber(f.log); err != nil {
+		f.log.Close()
+		return nil, fmt.Errorf("launch: worker host log file %s: %w", f.LogPath, err)
+	}
+	var b strings.Builder
+	for _, h := range f.listed {
+		b.WriteString(line(h))
+	}
+	if err := replace(f.Path, []byte(b.String())); err != nil {
+		f.log.Close()
+		return nil, fmt.Errorf("launch: worker host file: %w", err)
+	}
+	return f, nil
+}
+
+// Close gives the files up; they stay.
+func (f *Files) Close() error { return f.log.Close() }
+
+// Hosts are those that the file names, as far as it has been read.
+func (f *Files) Hosts() []hosts.Host {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]hosts.Host(nil), f.listed...)
+}
+
+// A Change is what an edit of host_worker asks for.
+type Change struct {
+	Added, Removed []hosts.Host // in the file's order, and in the order of the file before
+	Slots          []hosts.Host // hosts that stay, with another number of slots
+}
+
+// Empty reports whether nothing is asked for.
+func (c Change) Empty() bool { return len(c.Added)+len(c.Removed)+len(c.Slots) == 0 }
+
+// Poll reads host_worker and returns what has changed since the last time. A file that cannot be read, or that names no host at
+// all, changes nothing: its error is returned once.
+func (f *Files) Poll() (Change, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text, err := os.ReadFile(f.Path)
+	var now []hosts.Host
+	if err == nil {
+		now, err = hosts.Parse(bytes.NewReader(text), f.Path)
+	}
+	if err != nil {
+		told := f.bad
+		if f.bad = err.Error(); f.bad == told {
+			return Change{}, nil
+		}
+		return Change{}, fmt.Errorf("%w; the job keeps its hosts", err)
+	}
+	f.bad = ""
+	now = distinct(now)
+	var c Change
+	for i, h := range now {
+		old := find(f.listed, h)
+		if old == nil {
+			c.Added = append(c.Added, h)
+			continue
+		}
+		if max(old.Slots, 1) != max(h.Slots, 1) {
+			c.Slots = append(c.Slots, h)
+		}
+		now[i].Name = old.Name // the job knows it by that spelling
+	}
+	for _, h := range f.listed {
+		if find(now, h) == nil {
+			c.Removed = append(c.Removed, h)
+		}
+	}
+	f.listed = now
+	return c, nil
+}
+
+// Add writes a host into host_worker that was added by other means than its edit; what stands there stays.
+func (f *Files) Add(h hosts.Host) error {
+	return f.edit(func(text []string) []string {
+		if find(f.listed, h) != nil {
+			return nil
+		}
+		f.listed = append(f.listed, h)
+		return append(text, line(h))
+	})
+}
+
+// Remove takes a host's lines out of host_worker.
+func (f *Files) Remove(h hosts.Host) error {
+	return f.edit(func(text []string) []string {
+		if find(f.listed, h) == nil {
+			return nil
+		}
+		var listed []hosts.Host
+		for _, l := range f.listed {
+			if !l.Same(h) {
+				listed = append(listed, l)
+			}
+		}
+		f.listed = listed
+		kept := []string{} // not nil: nil changes nothing
+		for _, l := range text {
+			if in, err := hosts.Parse(strings.NewReader(l), ""); err != nil || !in[0].Same(h) {
+				kept = append(kept, l)
+			}
+		}
+		return kept
+	})
+}
+
+// loneReturns makes line ends of old Macs ordinary ones.
+var loneReturns = strings.NewReplacer("\r\n", "\r\n", "\r", "\n")
+
+// edit changes the lines of host_worker; nil leaves them.
+func (f *Files) edit(change func(lines []string) []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text, err := os.ReadFile(f.Path)
+	if err != nil {
+		return fmt.Errorf("launch: worker host file: %w", err)
+	}
+	all := loneReturns.Replace(string(text))
+	if all != "" && !strings.HasSuffix(all, "\n") {
+		all += "\n"
+	}
+	lines := change(strings.SplitAfter(all, "\n"))
+	if lines == nil {
+		return nil
+	}
+	if err := replace(f.Path, []byte(strings.Join(lines, ""))); err != nil {
+		return fmt.Errorf("launch: worker host file: %w", err)
+	}
+	return nil
+}
+
+// Log writes a line into host_worker_log: action happened to host, at a time in nanoseconds since 1970.
+func (f *Files) Log(action, host string, nanoseconds int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, err := fmt.Fprintf(f.log, "%d %s %s %d\n", f.next, action, host, nanoseconds); err != nil {
+		return fmt.Errorf("launch: worker host log file: %w", err)
+	}
+	f.next++
+	return nil
+}
+
+// nextNumber is the SEQ that follows the file's last line. A last line that was cut is ended first.
+func nextNumber(file *os.File) (uint64, error) {
+	b, err := io.ReadAll(file)
+	if err != nil {
+		return 0, err
+	}
+	if len(b) > 0 && b[len(b)-1] != '\n' {
+		if _, err := file.WriteString("\n"); err != nil {
+			return 0, err
+		}
+	}
+	var next uint64
+	for l := range strings.Lines(string(b)) {
+		first, _, _ := strings.Cut(l, " ")
+		if n, err := strconv.ParseUint(first, 10, 63); err == nil && n >= next {
+			next = n + 1
+		}
+	}
+	return next, nil
+}
+
+// line is h as a line of the file.
+func line(h hosts.Host) string {
+	if h.Slots > 1 {
+		return fmt.Sprintf("%s slots=%d\n", h, h.Slots)
+	}
+	return h.String() + "\n"
+}
+
+// Places are the hosts of so many workers, each once, with as many slots as workers run there.
+func Places(workers []hosts.Host) []hosts.Host {
+	out := distinct(workers)
+	for i := range out {
+		out[i].Slots = 0
+		for _, w := range workers {
+			if w.Same(out[i]) {
+				out[i].Slots++
+			}
+		}
+	}
+	return out
+}
+
+// distinct has the hosts of all once, in their order.
+func distinct(all []hosts.Host) []hosts.Host {
+	var out []hosts.Host
+	for _, h := range all {
+		if h.Line = 0; find(out, h) == nil {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func find(all []hosts.Host, h hosts.Host) *hosts.Host {
+	for i := range all {
+		if all[i].Same(h) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// replace writes a file so that nobody ever reads a part of it.
+func replace(path string, text []byte) error {
+	next := path + ".tmp"
+	if err := os.WriteFile(next, text, 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(next, path); err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+// Package job runs one job: a scheduler, its servers and workers, on machines that a start method reaches.
+//
+// Run starts the scheduler first, which picks a free port and reports it, then all servers and workers at once. Their output
+// is merged by lines. The job ends well when every worker has ended with code 0; servers and scheduler then end by
+// themselves or are stopped. The first process that fails decides the exit code, and the others are stopped: workers get
+// SIGTERM first, while the servers they may need for a checkpoint still run, then everybody does, then comes SIGKILL. In a job whose
+// hosts may leave the scheduler hears before that all are to stop: a worker that gets SIGTERM from somebody else leaves alone.
+//
+// Processes may come and go while the job runs, as far as Elastic says so. The scheduler decides, Run carries it out: it passes edits
+// of host_worker on to the scheduler, follows its events, reaches and prepares hosts, starts workers that join, ends those that
+// were removed, starts again what died, and says to the scheduler what failed or ended. Repeat starts a whole job again that failed.
+package job
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/launch/internal/lines"
+)
+
+// A Machine starts processes on one host. Its methods may be called together. When it closes, or the launcher dies, no
+// process that it started is left.
+type Machine interface {
+	Start(ctx context.Context, spec process.Spec, out process.Output) (process.Handle, error)
+	// Address is where processes there are reached by others: an IP address.
+	Address() string
+	// LauncherAddress is how the machine sees the launching one; empty on the launching machine itself.
+	LauncherAddress() string
+	Close() error
+}
+
+// Config says what to run. Fields without a default must be set.
+type Config struct {
+	Workers       []hosts.Host // by rank: where each runs
+	Servers       []hosts.Host // by rank
+	SchedulerHost *hosts.Host  // nil: the launching machine
+
+	Command []string // the workers' program and arguments
+	Role    []string // arguments that make the launch program a scheduler or server
+	Dir     string   // working directory of servers and workers on their hosts; empty: that of the agent
+
+	Env       []string // NAME=VALUE for every process
+	ServerEnv []string // and for servers only
+	WorkerEnv []string // and for workers only
+
+	GPUs gpus.Request // of each worker
+
+	// Dial connects to a host of the hosts file, and prepares it; nil: everything runs on the launching machine. Local
+	// connects to that.
+	Dial  func(ctx context.Context, h hosts.Host) (Machine, error)
+	Local func(ctx context.Context) (Machine, error)
+
+	Elastic Elastic // how processes may come and go
+
+	// Listening, if set, is called once the scheduler listens; what it returns is called when the job has ended.
+	Listening func(w Where) (ended func(), err error)
+
+	HostIP    string // the scheduler's address; default: one that all hosts reach
+	Interface string // DMLC_INTERFACE of all processes
+	TLS       bool   // processes on different hosts encrypt what they say, and show each other certificates of the job
+
+	StartTimeout time.Duration // for reaching all hosts, and for the job to be complete: 5 min
+	StopTimeout  time.Duration // from SIGTERM to SIGKILL: 4 s
+	FinishTime   time.Duration // for servers and scheduler to end after the last worker did: 3 s
+
+	Interrupts <-chan os.Signal // each stops the job: the first by SIGTERM, the next by SIGKILL
+	Output     *lines.Merger
+	Logger     *slog.Logger // slog.Default()
+}
+
+func (c *Config) setDefaults() error {
+	if len(c.Workers) == 0 {
+		return fmt.Errorf("launch: a job needs a worker, got none")
+	}
+	if len(c.Command) == 0 {
+		return fmt.Errorf("launch: no command for the workers")
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		name  string
+		value time.Duration
+	}{
+		{&c.StartTimeout, "start timeout", 5 * time.Minute},
+		{&c.StopTimeout, "stop timeout", 4 * time.Second},
+		{&c.FinishTime, "finish time", 3 * time.Second},
+	} {
+		switch {
+		case *d.field == 0:
+			*d.field = d.value
+		case *d.field < 0:
+			return fmt.Errorf("launch: %s is %s, want more than 0", d.name, *d.field)
+		}
+	}
+	if err := c.Elastic.setDefaults(); err != nil {
+		return err
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Output == nil {
+		c.Output = lines.New(lines.Config{})
+	}
+	return nil
+}
+
+// A Node is one process of the job, and how it ended.
+type Node struct {
+	Role string // scheduler, server or worker
+	Rank int    // the one it has, or had last; of a worker that joins its number, until it has one
+	Host string
+	PID  int          // 0: it was never started
+	Exit process.Exit // how it ended
+	Last string       // its last line of output
+
+	host           hosts.Host
+	number         int // of a worker: how many there were before it, so nobody else's; of a server its rank
+	handle         process.Handle
+	machine        Machine
+	stdout, stderr *lines.Stream
+	started        time.Time
+	ended          bool
+	stopped        bool   // launch asked it to end, for no fault of its own
+	signalled      bool   // launch sent it a signal
+	joining        bool   // a worker that does not count yet
+	early          bool   // it was started in the place of one that ended before the job was complete, and has its rank
+	leaving        bool   // its host is being removed
+	member         bool   // a worker that counts, or has counted
+	lost           bool   // a worker that counted, and without which the job goes on
+	told           bool   // the scheduler told of that loss
+	attempt        int    // how often it was started again, in a row
+	fate           string // for the table: what became of it, while the job went on; fateRemoved or words
+}
+
+// Where says how to reach a job.
+type Where struct {
+	Job         string
+	Scheduler   string   // host:port
+	Credentials []string // the variables with the job's secrets, NAME=VALUE
+}
+
+// Name is "worker 0", "server 1" or "scheduler".
+func (n *Node) Name() string {
+	switch n.Role {
+	case roleScheduler:
+		return n.Role
+	case rolePrepare:
+		return n.Role + " " + n.host.Name
+	}
+	return fmt.Sprintf("%s %d", n.Role, n.Rank)
+}
+
+const (
+	roleScheduler = "scheduler"
+	roleServer    = "server"
+	roleWorker    = "worker"
+	rolePrepare   = "prepare" // no process of the job: it readies a host
+)
+
+// A Result is how a job ended.
+type Result struct {
+	Code  int // exit code: 0, that of the first process that failed, or 128 + the signal that stopped the job
+	Nodes []*Node
+
+	interrupted bool
+}
+
+// fateRemoved is the fate of a process that was asked to leave, and did.
+const fateRemoved = "removed"

@@ -1,0 +1,99 @@
+package job
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/launch/internal/hostworker"
+)
+
+// Elastic says how the processes of a job may change while it runs. The zero value is a job whose processes are fixed: the first
+// one that fails ends it.
+type Elastic struct {
+	Enabled      bool   // hosts may join and leave
+	OnWorkerLoss string // what the scheduler does when a worker is lost: shrink, wait or fail; empty: shrink where Enabled, else fail
+
+	MinWorkers, MaxWorkers int           // 0: the scheduler's defaults
+	JoinTimeout            time.Duration // for reaching a new host and preparing it, and again for its workers to be ready; 0: 5 min
+	Rejoin                 int           // how often a lost worker is started again where it was
+	PrepareData            []string      // must end with 0 on a new host before a worker is started there; nil: nothing
+	Backups                int           // of every shard: a server may be lost
+	State                  string        // the folder, or etcd://host:port/prefix, where the scheduler keeps what it decided, to be started again; empty: nowhere
+
+	// Files name the wanted hosts, and tell of those that came and went; nil: there are none.
+	Files *hostworker.Files
+
+	// Here reports whether a host is the launching machine; nil: all are. Only jobs without a Dial ask.
+	Here func(h hosts.Host) bool
+
+	// Command is how a host is reached, for the log; nil: "local" and the host.
+	Command func(h hosts.Host) string
+
+	Control Control // how to ask the scheduler
+}
+
+// The policies of OnWorkerLoss.
+const (
+	LossShrink = "shrink"
+	LossWait   = "wait"
+	LossFail   = "fail"
+)
+
+const defaultJoinTimeout = 5 * time.Minute
+
+func (e *Elastic) setDefaults() error {
+	if e.OnWorkerLoss == "" {
+		if e.OnWorkerLoss = LossFail; e.Enabled {
+			e.OnWorkerLoss = LossShrink
+		}
+	}
+	if e.JoinTimeout == 0 {
+		e.JoinTimeout = defaultJoinTimeout
+	}
+	switch {
+	case e.OnWorkerLoss != LossShrink && e.OnWorkerLoss != LossWait && e.OnWorkerLoss != LossFail:
+		return fmt.Errorf("launch: on-worker-loss is %q, want shrink, wait or fail", e.OnWorkerLoss)
+	case e.JoinTimeout < 0 || e.Rejoin < 0 || e.Backups < 0 || e.MinWorkers < 0 || e.MaxWorkers < 0:
+		return fmt.Errorf("launch: join timeout %s, rejoin %d, backups %d, workers %d to %d: want none below 0",
+			e.JoinTimeout, e.Rejoin, e.Backups, e.MinWorkers, e.MaxWorkers)
+	case e.Changes() && e.Control == nil:
+		return fmt.Errorf("launch: a job that changes needs a way to ask its scheduler")
+	}
+	return nil
+}
+
+// Changes reports whether processes may come and go while the job runs.
+func (e *Elastic) Changes() bool {
+	return e.Enabled || e.OnWorkerLoss != LossFail || e.Backups > 0
+}
+
+// state is where the scheduler of a job keeps what it decided.
+func (e *Elastic) state(id string) string {
+	switch {
+	case e.State == "":
+		return ""
+	case strings.HasPrefix(e.State, "etcd://"):
+		return e.State + "/" + id
+	}
+	return e.State + "/scheduler-" + id
+}
+
+// environment is what the scheduler is told of it.
+func (e *Elastic) environment() []string {
+	env := []string{"PARAGON_ON_WORKER_LOSS=" + e.OnWorkerLoss}
+	if e.Enabled {
+		env = append(env, "PARAGON_ELASTIC=1", "PARAGON_JOIN_TIMEOUT="+e.JoinTimeout.String())
+	}
+	for _, v := range []struct {
+		name  string
+		value int
+	}{{"PARAGON_MIN_WORKERS", e.MinWorkers}, {"PARAGON_MAX_WORKERS", e.MaxWorkers}, {"PARAGON_BACKUPS", e.Backups}} {
+		if v.value > 0 {
+			env = append(env, v.name+"="+strconv.Itoa(v.value))
+		}
+	}
+	return env
+}

@@ -1,0 +1,64 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/hosts"
+)
+
+// resumeEnv tells the workers of a job that is started again to go on from their newest checkpoint.
+const resumeEnv = "PARAGON_RESUME=1"
+
+// Repeat is Run, and starts a job that failed again, as a new job with PARAGON_RESUME=1 in its environment, up to so many times. A
+// job that was interrupted, or never ran, is not started again, unless it had run before. Where hosts come and go the new job
+// has the hosts that were wanted last.
+func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return Result{Code: 2}, err
+	}
+	for attempt := 0; ; attempt++ {
+		res, err := Run(ctx, cfg)
+		switch {
+		case res.Code == 0 && err == nil, res.interrupted, ctx.Err() != nil, attempt >= restarts:
+			return res, err
+		case attempt == 0 && errors.Is(err, ErrStart):
+			return res, err
+		}
+		if err != nil {
+			cfg.Logger.Error(err.Error())
+		}
+		if attempt == 0 {
+			cfg.Env = append(cfg.Env[:len(cfg.Env):len(cfg.Env)], resumeEnv)
+		}
+		if f := cfg.Elastic.Files; f != nil {
+			cfg.Workers = wanted(f.Hosts(), cfg.Elastic)
+		}
+		wait := backOff(attempt + 1)
+		cfg.Logger.Warn(fmt.Sprintf("starting the job again in %s, from its newest checkpoint (restart %d of %d)", wait, attempt+1, restarts))
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return res, err
+		case s := <-cfg.Interrupts:
+			t.Stop()
+			return Result{Code: SignalCode(s), Nodes: res.Nodes, interrupted: true}, nil
+		}
+	}
+}
+
+// wanted places a worker on each slot of the hosts.
+func wanted(all []hosts.Host, e Elastic) (workers []hosts.Host) {
+	for _, h := range all {
+		for range max(h.Slots, 1) {
+			if e.MaxWorkers == 0 || len(workers) < e.MaxWorkers {
+				workers = append(workers, h)
+			}
+		}
+	}
+	return workers
+}
