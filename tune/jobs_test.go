@@ -63,12 +63,20 @@ func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 	return nil
 }
 
-// In a process of a trial Run does not return.
+// In a process of a trial Run does not search.
 func init() {
 	if kind := os.Getenv(kindVariable); kind != "" {
-		_, err := tune.Run(context.Background(), trial, tune.Config{Name: "jobs", Space: space(), Metric: "value"})
-		fmt.Fprintln(os.Stderr, "Run has returned in a process of a trial:", err)
-		os.Exit(7)
+		result, err := tune.Run(context.Background(), trial, tune.Config{Name: "jobs", Space: space(), Metric: "value"})
+		var ended *tune.TrialEnded
+		if result != nil || !errors.As(err, &ended) {
+			fmt.Fprintf(os.Stderr, "Run returned %v and %v in a process of a trial\n", result, err)
+			os.Exit(7)
+		}
+		if code := tune.ExitCode(err); code != 0 {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(code)
+		}
+		os.Exit(0)
 	}
 }
 

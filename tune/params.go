@@ -223,8 +223,8 @@ func (p Params) Bool(name string) bool {
 	return v
 }
 
-// String returns a text. (Params are printed by Format, not by this.)
-func (p Params) String(name string) string {
+// Text returns a text.
+func (p Params) Text(name string) string {
 	v, ok := p.must(name, "string").(string)
 	if !ok {
 		panic(p.wrong(name, "a string", p.must(name, "string")))

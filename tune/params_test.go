@@ -58,7 +58,7 @@ func TestBadParamsAreErrorsThatNameThem(t *testing.T) {
 
 func TestAWrongNameOrTypePanicsWithAMessageThatNamesBoth(t *testing.T) {
 	p := tune.MustParams("lr", 0.1, "layers", 3, "optimizer", "sgd", "nesterov", true)
-	if p.Float("lr") != 0.1 || p.Float("layers") != 3 || p.Int("layers") != 3 || p.String("optimizer") != "sgd" || !p.Bool("nesterov") {
+	if p.Float("lr") != 0.1 || p.Float("layers") != 3 || p.Int("layers") != 3 || p.Text("optimizer") != "sgd" || !p.Bool("nesterov") {
 		t.Errorf("values of %v are not as set", p)
 	}
 	for want, f := range map[string]func(){
@@ -66,7 +66,7 @@ func TestAWrongNameOrTypePanicsWithAMessageThatNamesBoth(t *testing.T) {
 		`parameter "lr" is 0.1, of type float: it was asked for as an integer`:      func() { p.Int("lr") },
 		`parameter "optimizer" is sgd, of type string: it was asked for as a float`: func() { p.Float("optimizer") },
 		`parameter "layers" is 3, of type integer: it was asked for as a bool`:      func() { p.Bool("layers") },
-		`parameter "nesterov" is true, of type bool: it was asked for as a string`:  func() { _ = p.String("nesterov") },
+		`parameter "nesterov" is true, of type bool: it was asked for as a string`:  func() { _ = p.Text("nesterov") },
 	} {
 		func() {
 			defer func() {

@@ -29,8 +29,8 @@ var (
 // is, unless the search could not begin; then it is nil.
 //
 // In a process that a Runner of trials has started (Distributed, or any command of a study), Run
-// does not search: it runs the trainable once, as the worker that the process is, and ends the
-// process.
+// does not search: it runs the trainable once, as the worker that the process is, and its error is
+// a *TrialEnded; ExitCode says what to end with in both.
 //
 // When ctx ends, trials are asked to return and will go on when the study is resumed; the
 // error is the cause of ctx.
@@ -39,7 +39,7 @@ func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
 		if err == nil {
 			err = attend(ctx, search, f, cfg)
 		}
-		os.Exit(leave(err))
+		return nil, trialEnded(err)
 	}
 	if cfg.Runner == nil {
 		if f == nil {

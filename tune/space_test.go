@@ -34,7 +34,7 @@ func TestSamplesStayInTheSpaceAndFollowItsDistributions(t *testing.T) {
 		if err := space.Contains(p); err != nil {
 			t.Fatal(err)
 		}
-		if p.Has("momentum") == p.Has("beta") || p.Has("momentum") != (p.String("optimizer") == "sgd") || p.Has("deep") != p.Bool("bool") {
+		if p.Has("momentum") == p.Has("beta") || p.Has("momentum") != (p.Text("optimizer") == "sgd") || p.Has("deep") != p.Bool("bool") {
 			t.Fatalf("branches of %v", p)
 		}
 		for name, v := range p.All() {

@@ -78,12 +78,43 @@ func gpuValue(gpus []string) string {
 	return strings.Join(gpus, ",")
 }
 
-// leave says what ended a worker, and returns its exit code. A trial that ended since it was told to has ended well.
-func leave(err error) int {
-	if err == nil || errors.Is(err, ErrStop) || errors.Is(err, ErrPause) {
+// A TrialEnded is the error of Run in a process of a trial: the trainable was run, and nothing is left to do there.
+type TrialEnded struct {
+	Err error // why the trial failed; nil: it ended well
+}
+
+func (e *TrialEnded) Error() string {
+	if e.Err == nil {
+		return "tune: this process was a worker of a trial, which has ended well"
+	}
+	return e.Err.Error()
+}
+
+func (e *TrialEnded) Unwrap() error { return e.Err }
+
+// trialEnded is Run's error after a trainable's. A trial that ended since it was told to has ended well.
+func trialEnded(err error) *TrialEnded {
+	if errors.Is(err, ErrStop) || errors.Is(err, ErrPause) {
+		err = nil
+	}
+	return &TrialEnded{err}
+}
+
+// ExitCode is what a program ends with after Run: 0 without an error, and in a process of a trial that ended well; else 1.
+//
+//	result, err := tune.Run(ctx, train, cfg)
+//	if code := tune.ExitCode(err); code != 0 {
+//		fmt.Fprintln(os.Stderr, err)
+//		os.Exit(code)
+//	}
+//	if err != nil {
+//		return // a process of a trial, which ended well
+//	}
+func ExitCode(err error) int {
+	var ended *TrialEnded
+	if err == nil || errors.As(err, &ended) && ended.Err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, err)
 	return 1
 }
 

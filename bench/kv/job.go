@@ -1,22 +1,14 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/paragon-train/paragon/bench/internal/processes"
 	"github.com/paragon-train/paragon/internal/identity"
 )
 
@@ -28,87 +20,23 @@ type job struct {
 	scale     float64
 	profile   string
 	peer      []string // command of another program that plays the works; nil: this one
-
-	processes []*child
-}
-
-// A child is one process of a job.
-type child struct {
-	name   string
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	stdout *bufio.Reader
-	stderr bytes.Buffer
 }
 
 // run runs the job and reports each work as it ends.
 func (j *job) run(ctx context.Context, r *report) (err error) {
-	defer func() { err = errors.Join(err, j.end(err != nil)) }()
-	var secret [16]byte
-	rand.Read(secret[:]) // never fails
-	plan, err := plan(j.works, j.scale)
+	running, err := j.start(ctx)
 	if err != nil {
 		return err
 	}
-	var authority *identity.Authority
-	if j.transport == secure {
-		if authority, err = identity.NewAuthority("bench"); err != nil {
-			return err
-		}
-	}
-	backups := 0
-	if j.backups {
-		backups = 1
-	}
-	start := func(role string, rank int, scheduler string) (*child, error) {
-		shown := "" // with no authority
-		if authority != nil {
-			id, err := authority.Issue(role, fmt.Sprintf("%s %d", role, rank))
-			if err != nil {
-				return nil, err
-			}
-			shown = id.Encode()
-		}
-		host, port, err := net.SplitHostPort(scheduler)
-		if err != nil {
-			return nil, err
-		}
-		return j.start(ctx, fmt.Sprintf("%s %d", role, rank), "DMLC_ROLE="+role, "DMLC_PS_ROOT_URI="+host, "DMLC_PS_ROOT_PORT="+port,
-			fmt.Sprintf("DMLC_NUM_WORKER=%d", j.workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", j.servers), fmt.Sprintf("PARAGON_RANK=%d", rank),
-			"PARAGON_SECRET="+hex.EncodeToString(secret[:]), "PARAGON_IDENTITY="+shown, "DMLC_NODE_HOST=127.0.0.1",
-			roleEnv+"="+role, workEnv+"="+strings.Join(j.works, ","), scaleEnv+"="+strconv.FormatFloat(j.scale, 'g', -1, 64),
-			fmt.Sprintf("PARAGON_BACKUPS=%d", backups), transportEnv+"="+j.transport, profileEnv+"="+j.profile, planEnv+"="+plan)
-	}
-	sched, err := start("scheduler", 0, "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	addr, err := sched.stdout.ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("the scheduler did not say where it listens: %w", err)
-	}
-	addr = strings.TrimSpace(addr)
-	for rank := range j.servers {
-		if _, err := start("server", rank, addr); err != nil {
-			return err
-		}
-	}
-	var workers []*child
-	for rank := range j.workers {
-		w, err := start("worker", rank, addr)
-		if err != nil {
-			return err
-		}
-		workers = append(workers, w)
-	}
+	defer func() { err = errors.Join(err, running.End(err != nil)) }()
 	for _, name := range j.works {
 		m := measured{job: j.size, transport: j.transport}
 		if m.work, err = findWork(name); err != nil {
 			return err
 		}
 		skip := false
-		for _, w := range workers {
-			e, err := w.event(name, true)
+		for _, w := range running.Workers {
+			e, err := nextEvent(w, name, true)
 			if err != nil {
 				return err
 			}
@@ -117,51 +45,57 @@ func (j *job) run(ctx context.Context, r *report) (err error) {
 		if skip {
 			continue
 		}
-		before, workersBefore := j.cpu(""), j.cpu("worker")
-		for _, w := range workers {
-			e, err := w.event(name, false)
+		before, workersBefore := running.CPU(""), running.CPU("worker")
+		for _, w := range running.Workers {
+			e, err := nextEvent(w, name, false)
 			if err != nil {
 				return err
 			}
 			m.add(e)
 		}
-		m.cpu, m.workerCPU = j.cpu("")-before, j.cpu("worker")-workersBefore
+		m.cpu, m.workerCPU = running.CPU("")-before, running.CPU("worker")-workersBefore
 		r.line(&m)
 	}
 	return nil
 }
 
-func (j *job) start(ctx context.Context, name string, env ...string) (*child, error) {
-	command := j.peer
-	if command == nil {
-		exe, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		command = []string{exe}
-	}
-	var err error
-	c := &child{name: name, cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
-	c.cmd.Env, c.cmd.Stderr, c.cmd.WaitDelay = append(os.Environ(), env...), &c.stderr, 5*time.Second
-	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	stdout, err := c.cmd.StdoutPipe()
+func (j *job) start(ctx context.Context) (*processes.Running, error) {
+	plan, err := plan(j.works, j.scale)
 	if err != nil {
 		return nil, err
 	}
-	c.stdout = bufio.NewReader(stdout)
-	if err := c.cmd.Start(); err != nil {
-		return nil, err
+	var authority *identity.Authority
+	if j.transport == secure {
+		if authority, err = identity.NewAuthority("bench"); err != nil {
+			return nil, err
+		}
 	}
-	j.processes = append(j.processes, c)
-	return c, nil
+	backups := 0
+	if j.backups {
+		backups = 1
+	}
+	return processes.Job{
+		Workers: j.workers, Servers: j.servers,
+		Env: []string{roleEnv + "=job", workEnv + "=" + strings.Join(j.works, ","), scaleEnv + "=" + strconv.FormatFloat(j.scale, 'g', -1, 64),
+			fmt.Sprintf("PARAGON_BACKUPS=%d", backups), transportEnv + "=" + j.transport, profileEnv + "=" + j.profile, planEnv + "=" + plan},
+		EnvOf: func(role string, rank int) ([]string, error) {
+			if authority == nil {
+				return []string{"PARAGON_IDENTITY="}, nil
+			}
+			id, err := authority.Issue(role, fmt.Sprintf("%s %d", role, rank))
+			if err != nil {
+				return nil, err
+			}
+			return []string{"PARAGON_IDENTITY=" + id.Encode()}, nil
+		},
+		Command: func(string) []string { return j.peer },
+	}.Start(ctx)
 }
 
-// event reads the child's next event, which must be this one.
-func (c *child) event(work string, begin bool) (event, error) {
+// nextEvent reads a worker's next event, which must be this one.
+func nextEvent(p *processes.Process, work string, begin bool) (event, error) {
 	var e event
-	line, err := c.stdout.ReadBytes('\n')
+	line, err := p.Out.ReadBytes('\n')
 	if err == nil {
 		err = json.Unmarshal(line, &e)
 	}
@@ -169,48 +103,7 @@ func (c *child) event(work string, begin bool) (event, error) {
 		err = fmt.Errorf("got %q, want work %s", line, work)
 	}
 	if err != nil {
-		return e, fmt.Errorf("%s: %w", c.name, err)
+		return e, fmt.Errorf("%s: %w", p.Name, err)
 	}
 	return e, nil
-}
-
-// end waits for all processes; where the job is broken they are ended first.
-func (j *job) end(broken bool) error {
-	var first error
-	for i := len(j.processes) - 1; i >= 0; i-- { // workers first: they say what was wrong
-		c := j.processes[i]
-		if broken {
-			c.stdin.Close()
-		}
-		io.Copy(io.Discard, c.stdout)
-		if err := c.cmd.Wait(); err != nil && first == nil {
-			first = fmt.Errorf("%s: %w: %s", c.name, err, bytes.TrimSpace(c.stderr.Bytes()))
-		}
-	}
-	return first
-}
-
-// cpu returns the CPU time that all processes of a role have used ("": of any), or 0 where the system does not tell it.
-func (j *job) cpu(role string) time.Duration {
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on all of Linux' common machines
-	total := time.Duration(0)
-	for _, c := range j.processes {
-		if !strings.HasPrefix(c.name, role) {
-			continue
-		}
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
-		if err != nil {
-			return 0
-		}
-		// pid (name) state ppid ...; utime and stime are fields 14 and 15.
-		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-		if len(f) < 13 {
-			return 0
-		}
-		for _, text := range f[11:13] {
-			n, _ := strconv.ParseInt(text, 10, 64)
-			total += time.Duration(n) * tick
-		}
-	}
-	return total
 }

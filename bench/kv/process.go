@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,11 +11,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paragon-train/paragon/bench/internal/processes"
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
-	"github.com/paragon-train/paragon/schedulernode"
-	"github.com/paragon-train/paragon/server"
 )
 
 // What a process of a job is told besides the job's own variables.
@@ -47,43 +45,41 @@ func network(name string) (transport.Network, error) {
 	return nil, fmt.Errorf("got %q, want some of %s", name, strings.Join(transportNames, ", "))
 }
 
-// process is one process of a job. It ends with its standard input, whatever becomes of the command that started it.
+// process is one process of a job.
 func process() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	cfg, err := cluster.FromEnv(os.Getenv)
+	stop := func() {}
+	defer func() { stop() }()
+	return processes.Main(slog.LevelWarn, func(cfg *cluster.Config) (err error) {
+		if cfg.Network, err = network(os.Getenv(transportEnv)); err != nil {
+			return err
+		}
+		folder := os.Getenv(profileEnv)
+		if folder == "" || cfg.Role == cluster.Scheduler {
+			return nil
+		}
+		stop, err = profile(folder, fmt.Sprintf("%s%d.pprof", os.Getenv("DMLC_ROLE"), cfg.Rank))
+		return err
+	}, play)
+}
+
+// profile writes a CPU profile until stop is called.
+func profile(folder, name string) (stop func(), err error) {
+	none := func() {}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return none, err
+	}
+	f, err := os.Create(filepath.Join(folder, name))
 	if err != nil {
-		return err
+		return none, err
 	}
-	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if cfg.Network, err = network(os.Getenv(transportEnv)); err != nil {
-		return err
+	if err := pprof.StartCPUProfile(f); err != nil {
+		f.Close()
+		return none, err
 	}
-	if folder := os.Getenv(profileEnv); folder != "" && cfg.Role != cluster.Scheduler {
-		if err := os.MkdirAll(folder, 0o777); err != nil {
-			return err
-		}
-		f, err := os.Create(filepath.Join(folder, fmt.Sprintf("%s%d.pprof", os.Getenv("DMLC_ROLE"), cfg.Rank)))
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
-	}
-	switch cfg.Role {
-	case cluster.Scheduler:
-		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
-	case cluster.Server:
-		return server.Run(ctx, server.Config{Cluster: cfg})
-	}
-	return play(ctx, cfg)
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+	}, nil
 }
 
 // An event is a line of a worker's standard output.

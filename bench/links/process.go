@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -16,39 +15,23 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/paragon-train/paragon/bench/internal/processes"
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/schedulernode"
-	"github.com/paragon-train/paragon/server"
 	"github.com/paragon-train/paragon/worker"
 )
 
-// process is one process of a job. It ends with its standard input.
+// process is one process of a job.
 func process() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	var s settings
-	if err := json.Unmarshal([]byte(os.Getenv(settingsEnv)), &s); err != nil {
-		return err
-	}
-	cfg, err := cluster.FromEnv(os.Getenv)
-	if err != nil {
-		return err
-	}
-	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	switch cfg.Role {
-	case cluster.Scheduler:
-		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
-	case cluster.Server:
-		return server.Run(ctx, server.Config{Cluster: cfg})
-	}
-	return train(ctx, cfg, &s)
+	return processes.Main(slog.LevelWarn, nil, func(ctx context.Context, cfg cluster.Config) error {
+		var s settings
+		if err := json.Unmarshal([]byte(os.Getenv(settingsEnv)), &s); err != nil {
+			return fmt.Errorf("%s: %w", settingsEnv, err)
+		}
+		return train(ctx, cfg, &s)
+	})
 }
 
 // train is a worker.

@@ -1,21 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"os"
-	"os/exec"
-	"strings"
-	"time"
 
+	"github.com/paragon-train/paragon/bench/internal/processes"
 	"github.com/paragon-train/paragon/metrics"
 )
 
@@ -64,70 +55,21 @@ func (r *result) at(examples float64) (accuracy, seconds float64) {
 	return before.Accuracy, before.Seconds
 }
 
-// A child is one process of a job.
-type child struct {
-	name   string
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	stdout *bufio.Reader
-	stderr bytes.Buffer
-}
-
 // run runs one job.
 func run(ctx context.Context, s settings) (r result, err error) {
-	var children []*child
-	defer func() {
-		for i := len(children) - 1; i >= 0; i-- { // workers first: they say what was wrong
-			c := children[i]
-			if err != nil {
-				c.stdin.Close()
-			}
-			io.Copy(io.Discard, c.stdout)
-			if end := c.cmd.Wait(); end != nil {
-				err = errors.Join(err, fmt.Errorf("%s: %w: %s", c.name, end, bytes.TrimSpace(c.stderr.Bytes())))
-			}
-		}
-	}()
 	told, err := json.Marshal(s)
 	if err != nil {
 		return r, err
 	}
-	var secret [16]byte
-	rand.Read(secret[:]) // never fails
-	start := func(role string, rank int, scheduler string) (*child, error) {
-		host, port, err := net.SplitHostPort(scheduler)
-		if err != nil {
-			return nil, err
-		}
-		c, err := startChild(ctx, fmt.Sprintf("%s %d", role, rank), "DMLC_ROLE="+role, "DMLC_PS_ROOT_URI="+host, "DMLC_PS_ROOT_PORT="+port,
-			fmt.Sprintf("DMLC_NUM_WORKER=%d", s.Workers), "DMLC_NUM_SERVER=1", fmt.Sprintf("PARAGON_RANK=%d", rank),
-			"PARAGON_SECRET="+hex.EncodeToString(secret[:]), "DMLC_NODE_HOST=127.0.0.1", roleEnv+"="+role, settingsEnv+"="+string(told))
-		if err == nil {
-			children = append(children, c)
-		}
-		return c, err
-	}
-	scheduler, err := start("scheduler", 0, "127.0.0.1:0")
+	job := processes.Job{Workers: s.Workers, Servers: 1, Env: []string{settingsEnv + "=" + string(told), roleEnv + "=job"}}
+	running, err := job.Start(ctx)
 	if err != nil {
 		return r, err
 	}
-	addr, err := scheduler.stdout.ReadString('\n')
-	if err != nil {
-		return r, fmt.Errorf("the scheduler did not say where it listens: %w", err)
-	}
-	addr = strings.TrimSpace(addr)
-	if _, err := start("server", 0, addr); err != nil {
-		return r, err
-	}
-	workers := make([]*child, s.Workers)
-	for rank := range workers {
-		if workers[rank], err = start("worker", rank, addr); err != nil {
-			return r, err
-		}
-	}
-	for rank, w := range workers {
+	defer func() { err = errors.Join(err, running.End(err != nil)) }()
+	for rank, w := range running.Workers {
 		var own report
-		line, err := w.stdout.ReadBytes('\n')
+		line, err := w.Out.ReadBytes('\n')
 		if err == nil {
 			err = json.Unmarshal(line, &own)
 		}
@@ -142,22 +84,4 @@ func run(ctx context.Context, s settings) (r result, err error) {
 		}
 	}
 	return r, nil
-}
-
-func startChild(ctx context.Context, name string, env ...string) (*child, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	c := &child{name: name, cmd: exec.CommandContext(ctx, exe)}
-	c.cmd.Env, c.cmd.Stderr, c.cmd.WaitDelay = append(os.Environ(), env...), &c.stderr, 5*time.Second
-	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	c.stdout = bufio.NewReader(stdout)
-	return c, c.cmd.Start()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -12,44 +11,28 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/paragon-train/paragon/bench/internal/processes"
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/schedulernode"
-	"github.com/paragon-train/paragon/server"
 	"github.com/paragon-train/paragon/worker"
 )
 
-// process is one process of a job. It ends with its standard input, whatever becomes of the command that started it.
+// process is one process of a job.
 func process() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	cfg, err := cluster.FromEnv(os.Getenv)
-	if err != nil {
-		return err
-	}
-	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	switch cfg.Role {
-	case cluster.Scheduler:
-		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
-	case cluster.Server:
-		return server.Run(ctx, server.Config{Cluster: cfg})
-	}
-	var s settings
-	if err := json.Unmarshal([]byte(os.Getenv(settingsEnv)), &s); err != nil {
-		return fmt.Errorf("%s: %w", settingsEnv, err)
-	}
-	r, err := train(ctx, s, cfg)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(r)
+	return processes.Main(slog.LevelError, nil, func(ctx context.Context, cfg cluster.Config) error {
+		var s settings
+		if err := json.Unmarshal([]byte(os.Getenv(settingsEnv)), &s); err != nil {
+			return fmt.Errorf("%s: %w", settingsEnv, err)
+		}
+		r, err := train(ctx, s, cfg)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(r)
+	})
 }
 
 // train is a worker's part.

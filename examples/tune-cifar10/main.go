@@ -41,12 +41,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := search(ctx, s); err != nil {
+	err := search(ctx, s)
+	if code := tune.ExitCode(err); code != 0 {
 		fmt.Fprintln(os.Stderr, "tune-cifar10:", err)
 		if errors.Is(err, context.Canceled) {
 			fmt.Fprintln(os.Stderr, "tune-cifar10: all that was reported is kept; --resume goes on")
 		}
-		os.Exit(1)
+		os.Exit(code)
 	}
 }
 
@@ -68,7 +69,7 @@ var space = tune.Space{
 	tune.Real("weight_decay", 1e-6, 1e-2).Log(),
 }
 
-// search runs in the process that searches, and in each worker of a trial: there tune.Run trains once and ends the process.
+// search runs in the process that searches, and in each worker of a trial: there tune.Run trains once and returns a *tune.TrialEnded.
 func search(ctx context.Context, s settings) error {
 	if err := s.validate(); err != nil {
 		return err

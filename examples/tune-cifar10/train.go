@@ -49,7 +49,7 @@ func (s settings) train(ctx context.Context, p tune.Params, r *tune.Reporter) (e
 		return err
 	}
 	defer feed.Close()
-	update := optim.Config{Name: p.String("optimizer"), LearningRate: p.Float(p.String("optimizer") + "_lr"), WeightDecay: p.Float("weight_decay")}
+	update := optim.Config{Name: p.Text("optimizer"), LearningRate: p.Float(p.Text("optimizer") + "_lr"), WeightDecay: p.Float("weight_decay")}
 	if p.Has("momentum") {
 		update.Momentum = p.Float("momentum")
 	}

@@ -33,9 +33,10 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if _, err := search(ctx, s); err != nil {
+	_, err := search(ctx, s)
+	if code := tune.ExitCode(err); code != 0 {
 		fmt.Fprintln(os.Stderr, "tune-distributed:", err)
-		os.Exit(1)
+		os.Exit(code)
 	}
 }
 
@@ -46,7 +47,7 @@ type settings struct {
 }
 
 // search runs in two kinds of processes: in the one that searches, and in each worker of a trial, where tune.Run runs train once and
-// ends the process.
+// returns a *tune.TrialEnded.
 func search(ctx context.Context, s settings) (*tune.Result, error) {
 	jobs := tune.Distributed(tune.Resources{Hosts: 1, Slots: s.slots, CPUsPerSlot: 1, Servers: 1})
 	jobs.HostFile, jobs.Address, jobs.Folder = s.hosts, s.address, s.folder

@@ -52,7 +52,7 @@ func TestExploreMovesEachKindOfParameter(t *testing.T) {
 		if n := p.Int("layers"); n != 8 && n != 5 { // 8.4 and 5.6, cut
 			t.Errorf("layers: got %d, want 8 or 5", n)
 		}
-		if o := p.String("opt"); o == "b" {
+		if o := p.Text("opt"); o == "b" {
 			t.Errorf("opt did not move to a neighbour: %v (%s)", p, how)
 		}
 		if err := pbtSpace.Contains(p); err != nil {
@@ -101,7 +101,7 @@ func TestExploreResamplesMutatesAndKeepsWhatIsFixed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Int("layers") != 7 || p.Bool("nesterov") || p.String("opt") != "b" {
+		if p.Int("layers") != 7 || p.Bool("nesterov") || p.Text("opt") != "b" {
 			t.Errorf("got %v, want only lr to change", p)
 		}
 		if lr := p.Float("lr"); lr < 0.05 || lr > 0.2 {

@@ -16,7 +16,7 @@ func ExampleTPE() {
 	}
 	result, err := tune.Run(context.Background(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
 		loss := (p.Float("learning rate") - 0.1) * (p.Float("learning rate") - 0.1)
-		if p.String("optimizer") == "adam" {
+		if p.Text("optimizer") == "adam" {
 			loss++
 		}
 		return r.Report(1, map[string]float64{"loss": loss})
@@ -26,7 +26,7 @@ func ExampleTPE() {
 		return
 	}
 	best := result.BestConfig()
-	fmt.Printf("%s, learning rate %.1f\n", best.String("optimizer"), best.Float("learning rate"))
+	fmt.Printf("%s, learning rate %.1f\n", best.Text("optimizer"), best.Float("learning rate"))
 	// Output: sgd, learning rate 0.1
 }
 

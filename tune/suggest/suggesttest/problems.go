@@ -61,7 +61,7 @@ func Mixed() Problem {
 	}, func(p tune.Params) float64 {
 		lr, layers := math.Log10(p.Float("learning rate")), float64(p.Int("layers"))
 		v := 0.01 * (layers - 5) * (layers - 5)
-		if p.String("optimizer") == "sgd" {
+		if p.Text("optimizer") == "sgd" {
 			m := p.Float("momentum")
 			return v + 0.1*(lr+1.5)*(lr+1.5) + 0.8*(m-0.9)*(m-0.9)
 		}

@@ -1,0 +1,184 @@
+// Package processes runs a benchmark's job as processes of its own: a scheduler, servers and workers, each the benchmark's program in another
+// role, or another program that reads the same variables.
+//
+//	running, err := processes.Job{Workers: 2, Servers: 1, Env: []string{settings}}.Start(ctx)
+//	defer func() { err = errors.Join(err, running.End(err != nil)) }()
+//	line, err := running.Workers[0].Out.ReadBytes('\n')
+//
+// In such a process Main plays the scheduler or a server, or calls what a worker does.
+package processes
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Job says what processes there are.
+type Job struct {
+	Workers, Servers int
+	Env              []string // variables of all, besides those of the job
+	// Of one process, where it is not as the others; each may be nil.
+	EnvOf   func(role string, rank int) ([]string, error) // more variables
+	Command func(role string) []string                    // in place of this program
+	Address func(role string) string                      // at which others reach it, in place of 127.0.0.1
+}
+
+// A Process is one of a running job. It is to end when its standard input does.
+type Process struct {
+	Name   string        // "worker 0"
+	Out    *bufio.Reader // its standard output
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stderr bytes.Buffer
+}
+
+// Running are the processes of a job that was started.
+type Running struct {
+	Workers []*Process // by rank
+	all     []*Process
+}
+
+// Start starts the scheduler, then servers and workers. After an error no process is left.
+func (j Job) Start(ctx context.Context) (*Running, error) {
+	r := &Running{}
+	if err := j.start(ctx, r); err != nil {
+		return nil, errors.Join(err, r.End(true))
+	}
+	return r, nil
+}
+
+func (j Job) start(ctx context.Context, r *Running) error {
+	var secret [16]byte
+	rand.Read(secret[:]) // never fails
+	one := func(role string, rank int, scheduler string) (*Process, error) {
+		host, port, err := net.SplitHostPort(scheduler)
+		if err != nil {
+			return nil, err
+		}
+		env := append(os.Environ(), "DMLC_ROLE="+role, "DMLC_PS_ROOT_URI="+host, "DMLC_PS_ROOT_PORT="+port,
+			fmt.Sprintf("DMLC_NUM_WORKER=%d", j.Workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", j.Servers), fmt.Sprintf("PARAGON_RANK=%d", rank),
+			"PARAGON_SECRET="+hex.EncodeToString(secret[:]), "DMLC_NODE_HOST="+j.address(role))
+		env = append(env, j.Env...)
+		if j.EnvOf != nil {
+			more, err := j.EnvOf(role, rank)
+			if err != nil {
+				return nil, err
+			}
+			env = append(env, more...)
+		}
+		return j.process(ctx, r, role, rank, env)
+	}
+	scheduler, err := one("scheduler", 0, net.JoinHostPort(j.address("scheduler"), "0"))
+	if err != nil {
+		return err
+	}
+	addr, err := scheduler.Out.ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("the scheduler did not say where it listens: %w", err)
+	}
+	addr = strings.TrimSpace(addr)
+	for rank := range j.Servers {
+		if _, err := one("server", rank, addr); err != nil {
+			return err
+		}
+	}
+	for rank := range j.Workers {
+		w, err := one("worker", rank, addr)
+		if err != nil {
+			return err
+		}
+		r.Workers = append(r.Workers, w)
+	}
+	return nil
+}
+
+func (j Job) address(role string) string {
+	if j.Address == nil {
+		return "127.0.0.1"
+	}
+	return j.Address(role)
+}
+
+func (j Job) process(ctx context.Context, r *Running, role string, rank int, env []string) (*Process, error) {
+	var command []string
+	if j.Command != nil {
+		command = j.Command(role)
+	}
+	if command == nil {
+		exe, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		command = []string{exe}
+	}
+	p := &Process{Name: fmt.Sprintf("%s %d", role, rank), cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
+	p.cmd.Env, p.cmd.Stderr, p.cmd.WaitDelay = env, &p.stderr, 5*time.Second
+	var err error
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.Out = bufio.NewReader(stdout)
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	r.all = append(r.all, p)
+	return p, nil
+}
+
+// End waits for all processes; where the job is broken they are ended first. Its errors have what the failed ones wrote to standard error.
+func (r *Running) End(broken bool) (err error) {
+	if broken {
+		for _, p := range r.all {
+			p.stdin.Close()
+		}
+	}
+	for i := len(r.all) - 1; i >= 0; i-- { // workers first: they say what was wrong
+		p := r.all[i]
+		_, _ = io.Copy(io.Discard, p.Out)
+		if end := p.cmd.Wait(); end != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w: %s", p.Name, end, bytes.TrimSpace(p.stderr.Bytes())))
+		}
+	}
+	return err
+}
+
+// CPU returns the CPU time that all processes of a role have used ("": of any), or 0 where the system does not tell it.
+func (r *Running) CPU(role string) time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on all of Linux' common machines
+	total := time.Duration(0)
+	for _, p := range r.all {
+		if !strings.HasPrefix(p.Name, role) {
+			continue
+		}
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+		if err != nil {
+			return 0
+		}
+		// pid (name) state ppid ...; utime and stime are fields 14 and 15.
+		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if len(f) < 13 {
+			return 0
+		}
+		for _, text := range f[11:13] {
+			n, _ := strconv.ParseInt(text, 10, 64)
+			total += time.Duration(n) * tick
+		}
+	}
+	return total
+}
