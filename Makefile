@@ -35,29 +35,35 @@ TAGS := -tags s3only
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testpaths slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
+.PHONY: all help build test testall testpaths testarm64 slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build launch, the examples and gpucheck into bin/
 	$(BUILD) -o $(BIN)/ ./launch ./examples/... ./cmd/...
 
-# go vet is a part of make lint. go test would run it over all packages of other modules, too.
-test: testpaths ## run the tests with the race detector (under ten minutes on two cores)
+# Both are compilers, processes and waits in turns: together they keep the processors busy.
+test: ## run the tests, with the race detector (under ten minutes on two cores)
 	@[ -n "$(RACE)" ] || echo "there is no C compiler: tests run without the race detector (install gcc)"
+	@$(MAKE) --no-print-directory -j2 testall testpaths
+
+# go vet is a part of make lint. go test would run it over all packages of other modules, too.
+testall:
 	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./...
 
-# The cache of go test does not see the variable, which is read before tests begin: -count=1.
-testpaths: ## test the numeric code's portable and AVX2 paths, and on arm64 where qemu-aarch64-static is installed
+# Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
+testpaths: ## test whole models on the numeric code's portable and AVX2 paths
 	@set -e; for path in portable avx2; do \
 		if [ $$path = avx2 ] && ! grep -qsw avx2 /proc/cpuinfo; then echo "this machine has no AVX2; skipped"; continue; fi; \
 		echo "PARAGON_CPU=$$path"; \
-		CGO_ENABLED=0 PARAGON_CPU=$$path $(GO) test -count=1 -short -vet=off -timeout 5m $(NUMERIC) ./nn; \
+		CGO_ENABLED=0 PARAGON_CPU=$$path $(GO) test -count=1 -short -vet=off -timeout 5m ./nn; \
 	done
-	@if command -v qemu-aarch64-static >/dev/null; then echo "arm64"; \
+
+testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
+	@if command -v qemu-aarch64-static >/dev/null; then \
 		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -count=1 -short -vet=off -timeout 10m $(NUMERIC); \
 	else echo "qemu-aarch64-static is not installed; arm64 is vetted only (make lint)"; fi
 
