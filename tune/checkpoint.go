@@ -94,7 +94,7 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 	if err != nil {
 		return err
 	}
-	if err := s.settle(seq); err != nil {
+	if err := s.awaitWritten(seq); err != nil {
 		return err
 	}
 	s.sweep()

@@ -134,7 +134,7 @@ func (c *Config) Validate() error {
 		bad("Mode is %d: want tune.Max or tune.Min", c.Mode)
 	}
 	if c.Metric != "" {
-		if _, err := c.Mode.settle(c.Metric); err != nil {
+		if _, err := c.Mode.resolve(c.Metric); err != nil {
 			all = append(all, err)
 		}
 	}

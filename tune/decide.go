@@ -19,7 +19,7 @@ func (l *ledger) record(e *Event) error {
 		return fmt.Errorf("event %d: report of trial %d at step %d after step %d", e.Seq, e.Trial, e.Step, t.Step())
 	}
 	if l.metric == "" {
-		metric, mode, err := l.settle(e.Metrics)
+		metric, mode, err := l.chooseMetric(e.Metrics)
 		if err != nil {
 			return err
 		}
@@ -47,12 +47,12 @@ func (l *ledger) record(e *Event) error {
 
 func (l *ledger) clock(t *Trial, e *Event) { t.Elapsed = t.run.before + e.At - t.run.since }
 
-// settle is the metric to use when the config names none.
-func (l *ledger) settle(m Metrics) (string, Mode, error) {
+// chooseMetric is the metric to use when the config names none.
+func (l *ledger) chooseMetric(m Metrics) (string, Mode, error) {
 	if len(m) != 1 {
 		return "", Auto, fmt.Errorf("tune: Config.Metric is not set, and the first report has %s: set it to one of them: %w", orNone(m.Names()), ErrNoMetric)
 	}
-	mode, err := l.cfg.Mode.settle(m[0].Name)
+	mode, err := l.cfg.Mode.resolve(m[0].Name)
 	return m[0].Name, mode, err
 }
 

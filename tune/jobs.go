@@ -233,7 +233,7 @@ func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
 	if err != nil {
 		return err
 	}
-	t.session = server.Open(task, t.own, t)
+	t.session = server.Open(task, t.share, t)
 	defer t.session.Close()
 	return t.run(ctx)
 }
@@ -255,8 +255,8 @@ func (t *jobTrial) task(root string) (remote.Task, error) {
 	return task, nil
 }
 
-// own is a rank's share of what the trial was given. Rank i runs on host i div Slots, as the hosts file that launch gets says.
-func (t *jobTrial) own(rank int) (cpus []int, gpus []string) {
+// share is a rank's share of what the trial was given. Rank i runs on host i div Slots, as the hosts file that launch gets says.
+func (t *jobTrial) share(rank int) (cpus []int, gpus []string) {
 	part, slot := t.grant.Parts[rank/t.resources.Slots], rank%t.resources.Slots
 	cpus = part.CPUs[slot*t.resources.CPUsPerSlot : (slot+1)*t.resources.CPUsPerSlot]
 	gpus = slices.Clone(part.GPUs[slot*t.resources.GPUs : (slot+1)*t.resources.GPUs])

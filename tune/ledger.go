@@ -78,7 +78,7 @@ func newLedger(cfg *Config) (*ledger, error) {
 		l.scheduler = FIFO{}
 	}
 	if l.mode = cfg.Mode; l.metric != "" {
-		if l.mode, err = cfg.Mode.settle(l.metric); err != nil {
+		if l.mode, err = cfg.Mode.resolve(l.metric); err != nil {
 			return nil, err
 		}
 	}

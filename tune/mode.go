@@ -63,8 +63,8 @@ func (m Mode) Score(value float64) float64 {
 // small are parts of names of what one makes small.
 var small = []string{"loss", "error", "regret", "perplexity", "rmse", "mse", "mae", "latency"}
 
-// settle returns the mode to use for the metric.
-func (m Mode) settle(metric string) (Mode, error) {
+// resolve returns the mode to use for the metric.
+func (m Mode) resolve(metric string) (Mode, error) {
 	if m != Auto {
 		return m, nil
 	}

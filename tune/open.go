@@ -128,7 +128,7 @@ func (s *Study) open() error {
 		if s.cfg.Resume == ResumeNever {
 			return ErrExists
 		}
-		return s.l.fold(e, false)
+		return s.l.applyEvent(e, false)
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -166,7 +166,7 @@ func (s *Study) first() error {
 	if err != nil {
 		return err
 	}
-	return s.settle(e.Seq)
+	return s.awaitWritten(e.Seq)
 }
 
 // again takes a study up as Config.Resume says.
@@ -178,7 +178,7 @@ func (s *Study) again() error {
 	if err != nil {
 		return err
 	}
-	if err := s.settle(seq); err != nil {
+	if err := s.awaitWritten(seq); err != nil {
 		return err
 	}
 	s.sweep()

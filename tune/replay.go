@@ -53,7 +53,7 @@ func replay(fsys vfs.FS, path string, cfg Config) (Replayed, error) {
 		r.Events++
 		r.Proposals += b2i(e.Kind == EventStart && e.New)
 		r.Decisions += b2i(e.Kind == EventReport)
-		return l.fold(e, true)
+		return l.applyEvent(e, true)
 	})
 	if err != nil {
 		return r, fmt.Errorf("tune: replay %s: %w", path, err)

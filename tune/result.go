@@ -82,7 +82,7 @@ func (r *Result) Value(t Trial) float64 { return r.value(&t) }
 // BestBy returns the trial with the best value of any metric that was reported, over all its
 // reports, and that value. The error names the metrics there are.
 func (r *Result) BestBy(metric string, mode Mode) (Trial, float64, error) {
-	mode, err := mode.settle(metric)
+	mode, err := mode.resolve(metric)
 	if err != nil {
 		return Trial{Number: -1}, math.NaN(), err
 	}

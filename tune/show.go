@@ -44,7 +44,7 @@ func Load(path string, cfg Config) (*Result, error) {
 			}
 			cfg.Name = e.Header.Name
 		}
-		return l.fold(e, false)
+		return l.applyEvent(e, false)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tune: load %s: %w", path, err)

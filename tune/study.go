@@ -123,9 +123,9 @@ func (s *Study) setFatal(err error) {
 	s.once.Do(func() { close(s.over) })
 }
 
-// settle waits until the event is on the disk, and shows it to the observers. If it cannot be,
+// awaitWritten waits until the event is on the disk, and shows it to the observers. If it cannot be,
 // the study is over.
-func (s *Study) settle(seq uint64) error {
+func (s *Study) awaitWritten(seq uint64) error {
 	err := s.journal.wait(seq)
 	if err != nil || len(s.cfg.Observers) > 0 {
 		s.mu.Lock()
@@ -160,7 +160,7 @@ func (s *Study) ask(ctx context.Context, location string) (Trial, error) {
 	if err != nil {
 		return Trial{}, err
 	}
-	return t, s.settle(seq)
+	return t, s.awaitWritten(seq)
 }
 
 // startable waits for the start of a trial. Of many that wait one looks.
@@ -198,7 +198,7 @@ func (s *Study) TryAsk() (Trial, error) {
 	if err != nil {
 		return Trial{}, err
 	}
-	return t, s.settle(seq)
+	return t, s.awaitWritten(seq)
 }
 
 // start begins the next trial. s.mu is held.

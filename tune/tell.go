@@ -27,7 +27,7 @@ func (s *Study) tell(trial, attempt, step int, metrics map[string]float64) (Deci
 	if err != nil {
 		return Decision{}, err
 	}
-	if err := s.settle(seq); err != nil {
+	if err := s.awaitWritten(seq); err != nil {
 		return Decision{}, err
 	}
 	return d, nil
@@ -118,7 +118,7 @@ func (s *Study) checkMetrics(t *Trial, step int, m Metrics) error {
 		}
 	}
 	if s.l.metric == "" {
-		if _, _, err := s.l.settle(m); err != nil {
+		if _, _, err := s.l.chooseMetric(m); err != nil {
 			s.fail(err)
 			return err
 		}

@@ -158,7 +158,7 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	nc, err := c.cfg.Network.Dial(dctx, c.addr)
 	if err == nil {
 		raw := nc
-		if nc, err = c.meet(dctx, raw); err != nil {
+		if nc, err = c.shakeHands(dctx, raw); err != nil {
 			raw.Close()
 		}
 	}
@@ -176,12 +176,12 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	return c.adopt(nc)
 }
 
-// meet runs all that comes before the first frame, which ends with ctx.
-func (c *Client) meet(ctx context.Context, raw net.Conn) (net.Conn, error) {
+// shakeHands runs all that comes before the first frame, which ends with ctx.
+func (c *Client) shakeHands(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	past := time.Unix(1, 0)
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(past) })
 	deadline, _ := ctx.Deadline()
-	nc, err := c.cfg.meetServer(raw, deadline)
+	nc, err := c.cfg.handshakeServer(raw, deadline)
 	if !stop() && err == nil {
 		nc.Close()
 		err = ctx.Err()

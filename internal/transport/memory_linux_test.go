@@ -55,7 +55,7 @@ func dialMet(ctx context.Context, n Network, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := new(Config).meetServer(nc, time.Now().Add(10*time.Second))
+	conn, err := new(Config).handshakeServer(nc, time.Now().Add(10*time.Second))
 	if err != nil {
 		nc.Close()
 	}
@@ -67,7 +67,7 @@ func acceptMet(ln net.Listener) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, _, err := new(Config).meetClient(nc, time.Now().Add(10*time.Second))
+	conn, _, err := new(Config).handshakeClient(nc, time.Now().Add(10*time.Second))
 	if err != nil {
 		nc.Close()
 	}
@@ -353,7 +353,7 @@ func TestStrangersOfTheSameUserHaveNothingMapped(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _, err = cfg.meetClient(nc, time.Now().Add(300*time.Millisecond))
+			_, _, err = cfg.handshakeClient(nc, time.Now().Add(300*time.Millisecond))
 			nc.Close()
 			over <- err
 		}

@@ -122,7 +122,7 @@ func (s *Server) accept(nc net.Conn) {
 	s.conns[nc] = nc
 	s.wg.Go(func() {
 		defer s.gone(nc)
-		conn, role, err := s.cfg.meetClient(nc, time.Now().Add(handshakeTimeout))
+		conn, role, err := s.cfg.handshakeClient(nc, time.Now().Add(handshakeTimeout))
 		s.strangers.leave(nc)
 		if err != nil {
 			s.warn(nc, err)

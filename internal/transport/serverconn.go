@@ -16,24 +16,24 @@ import (
 // A serverConn is one connection of a Server: one goroutine reads requests and answers those that need not wait, each of the
 // others is served by another, one writes small answers.
 type serverConn struct {
-	s      *Server
-	nc     net.Conn
-	role   string // of the client, where TLS tells it
-	w      *frameWriter
-	ctx    context.Context // ends when the connection does
-	cancel context.CancelFunc
-	turns  chan struct{} // a value for each request being worked on
-	crew   *crew
-	spare  spares[Request]
-	owes   bool           // the reader's: answers of its own are collected and to be written before it waits
-	wg     sync.WaitGroup // of the writer
+	s        *Server
+	nc       net.Conn
+	role     string // of the client, where TLS tells it
+	w        *frameWriter
+	ctx      context.Context // ends when the connection does
+	cancel   context.CancelFunc
+	turns    chan struct{} // a value for each request being worked on
+	requests *requestPool
+	spare    spares[Request]
+	owes     bool           // the reader's: answers of its own are collected and to be written before it waits
+	wg       sync.WaitGroup // of the writer
 }
 
 func newServerConn(s *Server, nc net.Conn, role string) *serverConn {
 	c := &serverConn{s: s, nc: nc, role: role, turns: make(chan struct{}, s.cfg.MaxInFlight)}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.w = newFrameWriter(nc, c.ctx.Done(), true)
-	c.crew = newCrew(c)
+	c.requests = newRequestPool(c)
 	return c
 }
 
@@ -42,7 +42,7 @@ func (c *serverConn) serve() {
 	c.wg.Go(func() { c.w.run(c.fail) })
 	err := c.read()
 	c.fail(err)
-	c.crew.wg.Wait()
+	c.requests.wg.Wait()
 	c.wg.Wait()
 }
 
@@ -142,7 +142,7 @@ func (c *serverConn) request(br *frameReader, h wire.Header) error {
 			return c.abandon(r, refused, c.ctx.Err())
 		}
 	}
-	c.crew.do(job{h, r, refused})
+	c.requests.do(job{h, r, refused})
 	return nil
 }
 

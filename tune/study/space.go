@@ -39,15 +39,15 @@ func (r *reader) param(e entry, field string) (tune.Param, bool) {
 	if len(r.errs) > before {
 		return p, false
 	}
-	if err := (tune.Space{alone(p)}).Validate(); err != nil {
+	if err := (tune.Space{withoutCondition(p)}).Validate(); err != nil {
 		r.bad(e.value, field, "%v", err)
 		return p, false
 	}
 	return p, true
 }
 
-// alone is the parameter without its condition, which is about the parameters before it.
-func alone(p tune.Param) tune.Param {
+// withoutCondition is the parameter without its condition, which is about the parameters before it.
+func withoutCondition(p tune.Param) tune.Param {
 	p.Parent, p.ParentValues = "", nil
 	return p
 }

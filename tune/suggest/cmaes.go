@@ -32,7 +32,7 @@ func (c *CMAES) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, e
 	m, recs := c.reader.read(v)
 	fixed := v.Fixed(number)
 	given := m.given(fixed)
-	s := c.fold(m, recs)
+	s := c.replay(m, recs)
 	if s == nil {
 		return m.params(m.startPoint(recs, given, &c.matrices, v.Seed(), number, rng), fixed)
 	}
@@ -58,8 +58,8 @@ func (c *CMAES) population(d int) int {
 	return 4 + int(3*math.Log(float64(d)))
 }
 
-// fold runs the finished records through the populations.
-func (c *CMAES) fold(m *model, recs []record) *cmaState {
+// replay runs the finished records through the populations.
+func (c *CMAES) replay(m *model, recs []record) *cmaState {
 	d := len(m.dims)
 	done := make([]*record, 0, len(recs))
 	for i := range recs {

@@ -268,7 +268,7 @@ func (l *lowering) convWeight() (lowered, error) {
 		return l.done(l.run(p, x, l.place(dw), dy)), nil
 	}
 	if r := dw.Root(); r.Source == plan.Gradient && !e.isRead(r) {
-		at, err := e.own("gradients of weights", tensorBytes(t))
+		at, err := e.allocate("gradients of weights", tensorBytes(t))
 		if err != nil {
 			return lowered{}, err
 		}
@@ -285,8 +285,8 @@ func (l *lowering) convWeight() (lowered, error) {
 	}), nil
 }
 
-// own takes memory of the device that lives as long as the executor.
-func (e *Executor) own(what string, bytes int64) (drv.Ptr, error) {
+// allocate takes memory of the device that lives as long as the executor.
+func (e *Executor) allocate(what string, bytes int64) (drv.Ptr, error) {
 	at, err := e.gpu.malloc(what, bytes)
 	if err == nil && at != 0 {
 		e.owned = append(e.owned, at)

@@ -20,7 +20,7 @@ type copyLink struct {
 func (l *copyLink) gathers() bool { return !l.host }
 
 func (l *copyLink) gather(pieces []piece) error {
-	if err := l.meet(); err != nil {
+	if err := l.joinStreams(); err != nil {
 		return err
 	}
 	return onAll(l.ranks, func(j int) error {
@@ -44,7 +44,7 @@ func (l *copyLink) gather(pieces []piece) error {
 // nobody else reads, so only what was there before has to be waited for, and of copies through the host that others took theirs.
 func (l *copyLink) reduce(pieces []piece) error {
 	if !l.host {
-		if err := l.meet(); err != nil {
+		if err := l.joinStreams(); err != nil {
 			return err
 		}
 	}
@@ -63,7 +63,7 @@ func (l *copyLink) reduce(pieces []piece) error {
 
 // expose copies every rank's numbers to the host, once the others have taken what was there.
 func (l *copyLink) expose(p piece) error {
-	if err := l.meet(); err != nil {
+	if err := l.joinStreams(); err != nil {
 		return err
 	}
 	err := onAll(l.ranks, func(i int) error {
@@ -73,7 +73,7 @@ func (l *copyLink) expose(p piece) error {
 	if err != nil {
 		return err
 	}
-	return l.meet()
+	return l.joinStreams()
 }
 
 func (l *copyLink) add(p piece, j int) error {
@@ -104,8 +104,8 @@ func (l *copyLink) add(p piece, j int) error {
 	return nil
 }
 
-// meet lets each rank's stream wait for what is on the others' now.
-func (l *copyLink) meet() error {
+// joinStreams lets each rank's stream wait for what is on the others' now.
+func (l *copyLink) joinStreams() error {
 	if err := onAll(l.ranks, func(i int) error { return l.ranks[i].context.Record(l.ranks[i].met, l.ranks[i].stream) }); err != nil {
 		return err
 	}

@@ -47,11 +47,11 @@ type Executor struct {
 	workspace drv.Ptr   // of the libraries, within one op
 	store     *store
 	grads     mirrors
-	inputs    []input               // by input of the plan
-	floats    mirrors               // of float32 inputs
-	kept      map[*plan.Value]*kept // memory of outputs and constants
-	keptOrder []*kept               // outputs
-	numbers   numbers               // that change from run to run
+	inputs    []input                      // by input of the plan
+	floats    mirrors                      // of float32 inputs
+	kept      map[*plan.Value]*valueMemory // memory of outputs and constants
+	keptOrder []*valueMemory               // outputs
+	numbers   numbers                      // that change from run to run
 	convs     map[convKey]convPlan
 	products  map[product]productPlan
 	norms     norms
@@ -77,14 +77,14 @@ type Executor struct {
 	closed        bool
 }
 
-// kept is memory of a value that outlives a run.
-type kept struct {
+// valueMemory is the memory of a value that outlives a run.
+type valueMemory struct {
 	value  *plan.Value
 	device drv.Ptr
 	host   []byte // pinned, of outputs
 }
 
-func (k *kept) floats() []float32 {
+func (k *valueMemory) floats() []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&k.host[0])), k.value.Len())
 }
 
@@ -99,7 +99,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 	}
 	e := &Executor{
 		plan: p, host: host, gpu: cfg.GPU, cfg: cfg,
-		kept: make(map[*plan.Value]*kept), convs: make(map[convKey]convPlan), products: make(map[product]productPlan),
+		kept: make(map[*plan.Value]*valueMemory), convs: make(map[convKey]convPlan), products: make(map[product]productPlan),
 		copies: make(map[int][]kernels.Tensor), unpacks: make(map[int]*kernels.Tensor), masks: make(map[*plan.Value]drv.Ptr),
 		held: cfg.Update != nil, gradScale: 1, examples: p.Batch, scaler: newScaler(cfg.Type), watch: cfg.GPU.newWatch(),
 	}
@@ -280,7 +280,7 @@ func (e *Executor) allocKept() error {
 		if r.Boxed {
 			return fmt.Errorf("cuda: %q is %v, want float32", r.Name, r.Dtype)
 		}
-		k := &kept{value: r}
+		k := &valueMemory{value: r}
 		var err error
 		if k.device, err = e.gpu.malloc("outputs", r.Size()); err != nil {
 			return err

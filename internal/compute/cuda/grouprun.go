@@ -40,12 +40,12 @@ func (g *Group) Run(ctx context.Context, hooks plan.Hooks) error {
 			return fmt.Errorf("cuda: run on %v: %w", g, err)
 		}
 	}
-	look := g.look()
-	err := g.launch(ctx, hooks, look)
+	watch := g.watchExchange()
+	err := g.launch(ctx, hooks, watch)
 	if err == nil {
-		err = g.collect(ctx, hooks, look)
+		err = g.collect(ctx, hooks, watch)
 	}
-	look.end()
+	watch.end()
 	if err != nil {
 		return fmt.Errorf("cuda: run on %v: %w", g, g.breakOff(err))
 	}
@@ -64,7 +64,7 @@ type stopped struct{ error }
 func (s stopped) Unwrap() error { return s.error }
 
 // launch gives all of a step to the devices, segment by segment, so that each exchange is asked of all.
-func (g *Group) launch(ctx context.Context, hooks plan.Hooks, look *lookout) error {
+func (g *Group) launch(ctx context.Context, hooks plan.Hooks, watch *exchangeWatch) error {
 	if err := g.link.err(); err != nil {
 		return err
 	}
@@ -86,10 +86,10 @@ func (g *Group) launch(ctx context.Context, hooks plan.Hooks, look *lookout) err
 		if err := ctx.Err(); err != nil {
 			return stopped{fmt.Errorf("stopped before segment %d of %d: %w", k, len(segments), err)}
 		}
-		look.calls(true)
+		watch.calls(true)
 		err := g.launchSegment(k)
-		look.calls(false)
-		if broken := look.saw(); broken != nil {
+		watch.calls(false)
+		if broken := watch.saw(); broken != nil {
 			err = broken // of which what the call says is a consequence
 		}
 		if err != nil {
@@ -188,7 +188,7 @@ func (g *Group) take(k, i int) error {
 }
 
 // collect waits for the sums, and hands them to the hooks.
-func (g *Group) collect(ctx context.Context, hooks plan.Hooks, look *lookout) error {
+func (g *Group) collect(ctx context.Context, hooks plan.Hooks, watch *exchangeWatch) error {
 	first, segments := g.members[0], g.schedules[0].segments
 	held := first.scaler.on // nobody gets a gradient before it is known that all are finite
 	from := 0
@@ -198,7 +198,7 @@ func (g *Group) collect(ctx context.Context, hooks plan.Hooks, look *lookout) er
 			continue
 		}
 		err := g.wait(k)
-		if broken := look.saw(); broken != nil {
+		if broken := watch.saw(); broken != nil {
 			err = broken // what was broken off counts as done for the GPUs
 		}
 		if err != nil {

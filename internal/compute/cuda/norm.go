@@ -43,7 +43,7 @@ func (l *lowering) batchNorm() (lowered, error) {
 	}
 	if masked && o.ReLU && c%8 == 0 && e.gradientReads(o) {
 		var err error
-		if b.Mask, err = e.own("masks of ReLUs", (int64(b.Rows)*int64(c)+7)/8); err != nil {
+		if b.Mask, err = e.allocate("masks of ReLUs", (int64(b.Rows)*int64(c)+7)/8); err != nil {
 			return lowered{}, err
 		}
 		e.masks[o.Out[0]] = b.Mask

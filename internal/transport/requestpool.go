@@ -7,9 +7,9 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A crew serves the requests of one connection, each on a goroutine of its own, for any may wait for others. Goroutines stay for
+// A requestPool serves the requests of one connection, each on a goroutine of its own, for any may wait for others. Goroutines stay for
 // the next request, with the stacks that they have grown; up to maxIdle of them wait at a time.
-type crew struct {
+type requestPool struct {
 	c    *serverConn
 	jobs chan job
 	quit <-chan struct{}
@@ -26,12 +26,12 @@ type job struct {
 	refused error
 }
 
-func newCrew(c *serverConn) *crew {
-	return &crew{c: c, jobs: make(chan job), quit: c.ctx.Done()}
+func newRequestPool(c *serverConn) *requestPool {
+	return &requestPool{c: c, jobs: make(chan job), quit: c.ctx.Done()}
 }
 
 // do serves a request soon. Only the connection's reader calls it.
-func (w *crew) do(j job) {
+func (w *requestPool) do(j job) {
 	select {
 	case w.jobs <- j:
 	default:
@@ -40,7 +40,7 @@ func (w *crew) do(j job) {
 	}
 }
 
-func (w *crew) work(j job) {
+func (w *requestPool) work(j job) {
 	defer w.wg.Done()
 	for {
 		w.c.serveOne(j)

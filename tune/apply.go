@@ -16,9 +16,9 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("event %d: the log says %s, and now it would be %s", e.Seq, e.Got, e.Want)
 }
 
-// fold applies an event of the log. What the scheduler and the stoppers decide about it must
+// applyEvent applies an event of the log. What the scheduler and the stoppers decide about it must
 // be what the log says; if all is set, so must proposals and choices.
-func (l *ledger) fold(e *Event, all bool) error {
+func (l *ledger) applyEvent(e *Event, all bool) error {
 	if all && (e.Kind == EventStart || e.Kind == EventExhausted) {
 		if err := l.derive(e); err != nil {
 			return err

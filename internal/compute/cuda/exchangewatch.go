@@ -11,9 +11,9 @@ const (
 	abortLimit = 10 * time.Second
 )
 
-// A lookout asks, while a step of a group is under way, whether something went wrong in the background, and breaks the exchanges off then:
+// An exchangeWatch asks, while a step of a group is under way, whether something went wrong in the background, and breaks the exchanges off then:
 // GPUs, and the thread that asks for exchanges, would wait for ever. Steps that are over before its first look cost a timer.
-type lookout struct {
+type exchangeWatch struct {
 	g     *Group
 	timer *time.Timer
 
@@ -23,9 +23,9 @@ type lookout struct {
 	err   error
 }
 
-// look begins a lookout.
-func (g *Group) look() *lookout {
-	l := &lookout{g: g}
+// watchExchange begins to watch a step.
+func (g *Group) watchExchange() *exchangeWatch {
+	l := &exchangeWatch{g: g}
 	if g.link.breaks() {
 		l.mu.Lock()
 		l.timer = time.AfterFunc(lookEvery, l.once)
@@ -34,7 +34,7 @@ func (g *Group) look() *lookout {
 	return l
 }
 
-func (l *lookout) once() {
+func (l *exchangeWatch) once() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over {
@@ -54,7 +54,7 @@ func (l *lookout) once() {
 }
 
 // calls notes the time of a call that may not return, and ends that with false.
-func (l *lookout) calls(begins bool) {
+func (l *exchangeWatch) calls(begins bool) {
 	if l.timer == nil {
 		return
 	}
@@ -66,14 +66,14 @@ func (l *lookout) calls(begins bool) {
 }
 
 // saw is what went wrong, nil for nothing.
-func (l *lookout) saw() error {
+func (l *exchangeWatch) saw() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
 // end returns when it looks no more.
-func (l *lookout) end() {
+func (l *exchangeWatch) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.over = true

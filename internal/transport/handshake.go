@@ -21,9 +21,9 @@ func (cfg *Config) flagsFor(nc net.Conn) byte {
 	return helloTLS
 }
 
-// meetServer is all that comes before the first frame, for the end that dialled. It returns the connection for the frames, which
+// handshakeServer is all that comes before the first frame, for the end that dialled. It returns the connection for the frames, which
 // closes nc; after an error nc is still to be closed.
-func (cfg *Config) meetServer(nc net.Conn, deadline time.Time) (net.Conn, error) {
+func (cfg *Config) handshakeServer(nc net.Conn, deadline time.Time) (net.Conn, error) {
 	if err := nc.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (cfg *Config) meetServer(nc net.Conn, deadline time.Time) (net.Conn, error)
 	return conn, nil
 }
 
-// meetClient is the same for the end that was dialled. It returns the client's role, too, where a certificate tells it.
-func (cfg *Config) meetClient(nc net.Conn, deadline time.Time) (conn net.Conn, role string, err error) {
+// handshakeClient is the same for the end that was dialled. It returns the client's role, too, where a certificate tells it.
+func (cfg *Config) handshakeClient(nc net.Conn, deadline time.Time) (conn net.Conn, role string, err error) {
 	if err := nc.SetDeadline(deadline); err != nil {
 		return nil, "", err
 	}

@@ -49,9 +49,9 @@ func FuzzStranger(f *testing.F) {
 		var err error
 		switch how % 4 {
 		case 0:
-			_, _, err = cfg.meetClient(nc, time.Time{})
+			_, _, err = cfg.handshakeClient(nc, time.Time{})
 		case 1:
-			_, err = cfg.meetServer(nc, time.Time{})
+			_, err = cfg.handshakeServer(nc, time.Time{})
 		case 2:
 			_, _, err = secureToClient(nc, id.Server())
 		case 3:
