@@ -21,38 +21,17 @@ import (
 // runCtl is `launch ctl`.
 func runCtl(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
-		Name:            "launch ctl",
-		Usage:           "look at a job, and change its hosts",
-		HideHelpCommand: true,
-		Writer:          stdout,
-		ErrWriter:       stderr,
-		ExitErrHandler:  func(*cli.Context, error) {},
-		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return usageError{fmt.Errorf("launch ctl: %w", err)} },
-		Commands:        []*cli.Command{statusCommand(), whyCommand(), addCommand(), removeCommand(), addServerCommand(), removeServerCommand(), planCommand(), exportCommand()},
+		Name:     "launch ctl",
+		Usage:    "look at a job, and change its hosts",
+		Commands: []*cli.Command{statusCommand(), whyCommand(), addCommand(), removeCommand(), addServerCommand(), removeServerCommand(), planCommand(), exportCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return usagef("ctl: there is no %q; there are status, why, add, remove, add-server, remove-server and plan", c.Args().First())
+				return unknownCommand(c.App, c.Args().First())
 			}
 			return cli.ShowAppHelp(c)
 		},
 	}
-	for _, cmd := range app.Commands {
-		cmd.HideHelpCommand = true
-		cmd.OnUsageError = func(_ *cli.Context, err error, _ bool) error {
-			return usageError{fmt.Errorf("launch ctl %s: %w", cmd.Name, err)}
-		}
-	}
-	err := app.Run(append([]string{"launch ctl"}, args...))
-	var usage usageError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "%v\nSee launch ctl --help.\n", err)
-		return exitUsage
-	}
-	fmt.Fprintln(stderr, err)
-	return 1
+	return runSubApp(app, args, stdout, stderr)
 }
 
 func jobFlag() cli.Flag {

@@ -145,7 +145,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		{"remove a b", exitUsage, `got ["a" "b"], want one host`},
 		{"add d3 slots=0", exitUsage, "slots=0 is no number of workers"},
 		{"add a;b", exitUsage, `"a;b" is no host name`},
-		{"add --slots 2 d3", exitUsage, "flag provided but not defined: -slots"},
+		{"add --slots 2 d3", exitUsage, "there is no flag -slots"},
 		{"status x", exitUsage, `ctl status: got "x", want flags only`},
 		{"stat", exitUsage, `there is no "stat"; there are status, why, add, remove, add-server, remove-server and plan`},
 		{"add d3", 1, "no job of yours runs on this machine; run this where, and as whom, launch was started"},

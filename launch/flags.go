@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -355,44 +354,11 @@ func joinBool(app *cli.App, args []string) []string {
 	return out
 }
 
-// explainFlag says what to do about a flag that cannot be read.
+// explainFlag says what to do about a flag of launch itself that cannot be read.
 func explainFlag(app *cli.App, err error) error {
-	name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
-	if !ok {
-		return fmt.Errorf("launch: %w", err)
+	explained := suggestFlag(app.VisibleFlags(), err)
+	if name, ok := strings.CutPrefix(err.Error(), undefinedFlag); ok && nearest(app.VisibleFlags(), strings.TrimLeft(name, "-")) == "" {
+		return fmt.Errorf("launch: %w; flags of the workers' command stand behind it", explained)
 	}
-	best, least := "", 3
-	for _, f := range app.VisibleFlags() {
-		for _, n := range f.Names() {
-			if d := distance(n, strings.TrimLeft(name, "-")); 2*d < len(n) && d < least {
-				best, least = n, d
-			}
-		}
-	}
-	text := "launch: there is no flag -" + name
-	if best != "" {
-		return errors.New(text + "; did you mean --" + best + "?")
-	}
-	return errors.New(text + "; flags of the workers' command stand behind it")
-}
-
-// distance is the number of letters to insert, delete or replace to make b of a (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("launch: %w", explained)
 }

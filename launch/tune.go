@@ -61,15 +61,10 @@ const exitInterrupted = 130
 // runTune is `launch tune`.
 func runTune(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
-		Name:            "launch tune",
-		Usage:           "search hyper-parameters of a command",
-		UsageText:       "launch tune [flags] STUDY.YAML\nlaunch tune show|why|replay ...",
-		Description:     tuneDescription,
-		HideHelpCommand: true,
-		Writer:          stdout,
-		ErrWriter:       stderr,
-		ExitErrHandler:  func(*cli.Context, error) {},
-		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return usageError{fmt.Errorf("launch tune: %w", err)} },
+		Name:        "launch tune",
+		Usage:       "search hyper-parameters of a command",
+		UsageText:   "launch tune [flags] STUDY.YAML\nlaunch tune show|why|replay ...",
+		Description: tuneDescription,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "resume", Usage: "go on with the search that the study's folder holds, if there is one", DisableDefaultText: true},
 			&cli.StringFlag{Name: "failed", Usage: "with --resume: what becomes of failed trials: keep, resume (from their checkpoints) or restart", Value: "keep"},
@@ -86,26 +81,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 			return searchCommand(c, stdout, stderr)
 		},
 	}
-	for _, cmd := range app.Commands {
-		cmd.HideHelpCommand = true
-		cmd.OnUsageError = func(_ *cli.Context, err error, _ bool) error {
-			return usageError{fmt.Errorf("launch tune %s: %w", cmd.Name, err)}
-		}
-	}
-	err := app.Run(append([]string{"launch tune"}, args...))
-	var exit exitError
-	var usage usageError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit):
-		return int(exit)
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "%v\nSee launch tune --help.\n", err)
-		return exitUsage
-	}
-	fmt.Fprintln(stderr, err)
-	return 1
+	return runSubApp(app, args, stdout, stderr)
 }
 
 // searchCommand is `launch tune FILE`.

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// runSubApp runs a part of launch that has commands or flags of its own, such as `launch ctl`, and returns the exit code.
+func runSubApp(app *cli.App, args []string, stdout, stderr io.Writer) int {
+	app.HideHelpCommand = true
+	app.Writer, app.ErrWriter = stdout, stderr
+	app.ExitErrHandler = func(*cli.Context, error) {} // the code is returned
+	app.OnUsageError = func(c *cli.Context, err error, _ bool) error {
+		return usageError{fmt.Errorf("%s: %w", app.Name, suggestFlag(c.App.VisibleFlags(), err))}
+	}
+	for _, cmd := range app.Commands {
+		cmd.HideHelpCommand = true
+		cmd.OnUsageError = func(_ *cli.Context, err error, _ bool) error {
+			return usageError{fmt.Errorf("%s %s: %w", app.Name, cmd.Name, suggestFlag(cmd.VisibleFlags(), err))}
+		}
+	}
+	err := app.Run(append([]string{app.Name}, args...))
+	var exit exitError
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return int(exit)
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "%v\nSee %s --help.\n", err, app.Name)
+		return exitUsage
+	}
+	fmt.Fprintln(stderr, err)
+	return 1
+}
+
+// unknownCommand refuses what is none of an app's commands.
+func unknownCommand(app *cli.App, name string) error {
+	var names []string
+	for _, cmd := range app.VisibleCommands() {
+		names = append(names, cmd.Name)
+	}
+	last := len(names) - 1
+	return usagef("%s: there is no %q; there are %s and %s", strings.TrimPrefix(app.Name, "launch "), name, strings.Join(names[:last], ", "), names[last])
+}
+
+const undefinedFlag = "flag provided but not defined: -" // how package flag says it
+
+// suggestFlag names the flag that was perhaps meant by one that there is not.
+func suggestFlag(flags []cli.Flag, err error) error {
+	name, ok := strings.CutPrefix(err.Error(), undefinedFlag)
+	if !ok {
+		return err
+	}
+	text := "there is no flag -" + name
+	if best := nearest(flags, strings.TrimLeft(name, "-")); best != "" {
+		text += "; did you mean --" + best + "?"
+	}
+	return errors.New(text)
+}
+
+// nearest is the name of a flag that differs from name by a letter or two; empty: there is none.
+func nearest(flags []cli.Flag, name string) string {
+	best, least := "", 3
+	for _, f := range flags {
+		for _, n := range f.Names() {
+			if d := distance(n, name); 2*d < len(n) && d < least {
+				best, least = n, d
+			}
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, delete or replace to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := diagonal
+			if a[i] != b[j] {
+				d++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(d, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
