@@ -147,7 +147,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		{"add a;b", exitUsage, `"a;b" is no host name`},
 		{"add --slots 2 d3", exitUsage, "there is no flag -slots"},
 		{"status x", exitUsage, `ctl status: got "x", want flags only`},
-		{"stat", exitUsage, `there is no "stat"; there are status, why, add, remove, add-server, remove-server and plan`},
+		{"stat", exitUsage, `there is no "stat"; there are status, why, add, remove, add-server, remove-server, plan and export`},
 		{"add d3", 1, "no job of yours runs on this machine; run this where, and as whom, launch was started"},
 	} {
 		code, out, stderr := ctl(strings.Fields(tc.args)...)
