@@ -241,6 +241,7 @@ func TestInitialValuesHaveTheStatedSpread(t *testing.T) {
 		{"XavierUniform gain", nn.XavierUniform(2), 2 * math.Sqrt(2/(fanIn+fanOut)), 2 * math.Sqrt(6/(fanIn+fanOut))},
 		{"XavierNormal", nn.XavierNormal(1), math.Sqrt(2 / (fanIn + fanOut)), 0},
 		{"MSRA", nn.MSRA(), math.Sqrt(2 / fanIn), 0},
+		{"He", nn.He(), math.Sqrt(2 / fanIn), 0},
 		{"MSRAOut", nn.MSRAOut(), math.Sqrt(2 / fanOut), 0},
 		{"MSRAUniform", nn.MSRAUniform(), math.Sqrt(2 / fanIn), math.Sqrt(6 / fanIn)},
 	}

@@ -63,6 +63,9 @@ func XavierNormal(gain float64) Init {
 // 2015, equation 10).
 func MSRA() Init { return fans(func(in, _ float64) Init { return Normal(math.Sqrt(2 / in)) }) }
 
+// He is MSRA by its first author's name, as Keras calls it; PyTorch says kaiming_normal_.
+func He() Init { return MSRA() }
+
 // MSRAOut has the deviation √(2/fanOut), which keeps the variance of gradients
 // (He and others, 2015, equation 14); residual networks are usually started so.
 func MSRAOut() Init { return fans(func(_, out float64) Init { return Normal(math.Sqrt(2 / out)) }) }

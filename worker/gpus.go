@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/gpustat"
@@ -19,22 +20,20 @@ type gpuReader interface {
 type GPUs struct {
 	out    io.Writer
 	reader gpuReader // nil: there is none
-	why    error
+	why    error     // there is none; nil: there is no GPU, either
 }
 
-// NewGPUs returns an observer for a worker on these devices, or none if no GPU is among them.
-func NewGPUs(out io.Writer, devices []string) []Observer {
-	for _, d := range devices {
-		if strings.HasPrefix(d, "cuda") {
-			g := &GPUs{out: out}
-			r, err := gpustat.Open()
-			if g.why = err; err == nil {
-				g.reader = r
-			}
-			return []Observer{g}
-		}
+// NewGPUs returns an observer for a worker on these devices ("cuda:0", "cpu:0"). Without a GPU among them it is silent.
+func NewGPUs(out io.Writer, devices []string) *GPUs {
+	g := &GPUs{out: out}
+	if !slices.ContainsFunc(devices, func(d string) bool { return strings.HasPrefix(d, "cuda") }) {
+		return g
 	}
-	return nil
+	r, err := gpustat.Open()
+	if g.why = err; err == nil {
+		g.reader = r
+	}
+	return g
 }
 
 // read returns the GPUs that this process may use; after an error it asks no more.
@@ -45,7 +44,7 @@ func (g *GPUs) read() []gpustat.GPU {
 	gpus, err := g.reader.Read()
 	if err != nil {
 		g.why = err
-		fmt.Fprintf(g.out, "No more of the GPUs: %v\n", err)
+		fmt.Fprintf(g.out, "No more telemetry of the GPUs: %v\n", err)
 		g.End()
 	}
 	return gpustat.Visible(gpus)
@@ -53,9 +52,8 @@ func (g *GPUs) read() []gpustat.GPU {
 
 // Begin shows the table.
 func (g *GPUs) Begin(Run) {
-	if g.reader == nil {
-		fmt.Fprintf(g.out, "Nothing of the GPUs: %v\n", g.why)
-		return
+	if g.why != nil {
+		fmt.Fprintf(g.out, "No telemetry of the GPUs: %v\n", g.why)
 	}
 	if gpus := g.read(); g.reader != nil {
 		_ = gpustat.WriteTable(g.out, gpus) // for a person; training goes on without

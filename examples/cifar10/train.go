@@ -103,7 +103,7 @@ func train(ctx context.Context, s settings) (err error) {
 	epochs, err := worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop, Leave: s.leave,
 		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
-		Observers: append(worker.NewGPUs(os.Stdout, s.devices), worker.NewProgress(os.Stdout)),
+		Observers: []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), worker.NewProgress(os.Stdout)},
 	})
 	if err != nil {
 		return err
