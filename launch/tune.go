@@ -261,7 +261,7 @@ func search(ctx context.Context, file string, s *study.Study, status *show.Statu
 		fmt.Fprintf(out, "\ninterrupted; all that was reported is kept in %s\nto go on: %s\n", cfg.Dir, again)
 		return exitError(exitInterrupted)
 	}
-	if err != nil && result.TaskID() < 0 {
+	if err != nil && result.BestTrial().Number < 0 {
 		return err
 	}
 	written, wrote := writeResults(cfg.Dir, result)
@@ -311,7 +311,7 @@ func printBest(out io.Writer, s *study.Study, r *tune.Result, written []string) 
 	if best.Number < 0 {
 		fmt.Fprintln(out, "\nno trial has a result")
 	} else {
-		fmt.Fprintf(out, "\nbest: %s with %s %.6g\n", best.Name(), r.Metric, r.BestReward())
+		fmt.Fprintf(out, "\nbest: %s with %s %.6g\n", best.Name(), r.Metric, r.Value(r.BestTrial()))
 		for name, value := range best.Params.All() {
 			fmt.Fprintf(out, "  %s: %v\n", name, value)
 		}

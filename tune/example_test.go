@@ -33,7 +33,7 @@ func ExampleRun() {
 		return
 	}
 	fmt.Printf("first: lr=%.4g\n", result.Trials()[0].Params.Float("lr"))
-	fmt.Printf("best of %d: accuracy %.2f\n", len(result.Trials()), result.BestReward())
+	fmt.Printf("best of %d: accuracy %.2f\n", len(result.Trials()), result.Value(result.BestTrial()))
 	// Output:
 	// first: lr=0.003162
 	// best of 20: accuracy 1.00
@@ -71,7 +71,7 @@ func ExampleStudy() {
 			return
 		}
 	}
-	fmt.Println("best:", study.Result().BestConfig())
+	fmt.Println("best:", study.Result().BestTrial().Params)
 	// Output:
 	// layers=1 1 continue
 	// layers=2 0 continue

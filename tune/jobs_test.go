@@ -108,8 +108,8 @@ func TestTrialsRunInProcessesOfTheirOwn(t *testing.T) {
 	j.Output = &out
 	cfg := jobsConfig(t, j)
 	result := mustRun(t, cfg)
-	if got := result.BestReward(); got != 34 || result.BestConfig().Int("x") != 3 {
-		t.Errorf("best is %v with %v, want 34 with x=3", got, result.BestConfig())
+	if got := result.Value(result.BestTrial()); got != 34 || result.BestTrial().Params.Int("x") != 3 {
+		t.Errorf("best is %v with %v, want 34 with x=3", got, result.BestTrial().Params)
 	}
 	for _, x := range result.Trials() {
 		if x.State != tune.Completed || len(x.Reports) != 4 || x.Location != "local" || len(x.Checkpoints) == 0 {
@@ -200,8 +200,8 @@ func TestCommandsReportByLines(t *testing.T) {
 	}}
 	cfg := jobsConfig(t, j)
 	result := mustRun(t, cfg)
-	if result.BestReward() != 35 || len(result.BestTrial().Reports) != 5 {
-		t.Errorf("best is %v after %d reports, want 35 after 5", result.BestReward(), len(result.BestTrial().Reports))
+	if result.Value(result.BestTrial()) != 35 || len(result.BestTrial().Reports) != 5 {
+		t.Errorf("best is %v after %d reports, want 35 after 5", result.Value(result.BestTrial()), len(result.BestTrial().Reports))
 	}
 	j = &tune.Jobs{NoServers: true, Command: []string{"sh", "-c", `s=0; while true; do s=$((s+1)); echo "value=$s step=$s"; sleep 0.05; done`}}
 	cfg = jobsConfig(t, j)

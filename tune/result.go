@@ -46,17 +46,10 @@ func (l *ledger) result() *Result {
 func (r *Result) Trials() []Trial { return r.trials }
 
 // BestTrial is the trial with the best result, the earliest of equals. Its Number is -1 if no
-// trial has a finite one; Run has an error then.
+// trial has a finite one; Run has an error then. In AutoGluon's words, BestTrial().Params is
+// get_best_config(), Value(BestTrial()) get_best_reward(), and BestTrial().Number
+// get_best_task_id().
 func (r *Result) BestTrial() Trial { return r.best }
-
-// BestConfig are the best trial's parameters.
-func (r *Result) BestConfig() Params { return r.best.Params }
-
-// BestReward is the best trial's result, as it was reported; NaN if there is none.
-func (r *Result) BestReward() float64 { return r.value(&r.best) }
-
-// TaskID is the best trial's number, or -1.
-func (r *Result) TaskID() int { return r.best.Number }
 
 // DecisionHash sums up all parameters proposed and all that was decided, in hexadecimal. Two
 // searches in which the same was reported in the same order have the same.

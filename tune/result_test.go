@@ -56,8 +56,8 @@ func TestTheBestAreConfirmedWithNewSeeds(t *testing.T) {
 		t.Errorf("confirmed again: got %v (%v), want %v", again[0].Values, err, all[0].Values)
 	}
 	best, err := res.RunBest(t.Context())
-	if err != nil || best.State != tune.Completed || !best.Params.Equal(res.BestConfig()) || best.Seed == res.BestTrial().Seed {
-		t.Errorf("run best: got %s with %v (%v), want completed with %v and another seed", best.State, best.Params, err, res.BestConfig())
+	if err != nil || best.State != tune.Completed || !best.Params.Equal(res.BestTrial().Params) || best.Seed == res.BestTrial().Seed {
+		t.Errorf("run best: got %s with %v (%v), want completed with %v and another seed", best.State, best.Params, err, res.BestTrial().Params)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestABestByAnotherMetricAndErrorsThatNameTheCandidates(t *testing.T) {
 	if _, _, err := res.BestBy("speed", tune.Max); !errors.Is(err, tune.ErrNoMetric) || !strings.Contains(err.Error(), "reported were accuracy, loss") {
 		t.Errorf("best by what nobody reported: got %v", err)
 	}
-	if top := res.Top(3); len(top) != 3 || top[0].Number != res.TaskID() || top[1].Params.Float("x") < top[2].Params.Float("x") {
+	if top := res.Top(3); len(top) != 3 || top[0].Number != res.BestTrial().Number || top[1].Params.Float("x") < top[2].Params.Float("x") {
 		t.Errorf("top 3: got %v", top)
 	}
 	_, err = tune.Run(t.Context(), func(context.Context, tune.Params, *tune.Reporter) error { return errors.New("no data") },
@@ -473,11 +473,11 @@ func TestAResultIsShownAndLoadedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := res.View()
-	if v.Len() != 9 || v.Count(tune.Completed) != 9 || v.Metric() != "accuracy" || v.Elapsed() != res.Elapsed || v.Result(v.Trial(res.TaskID())) != res.BestReward() {
-		t.Errorf("view: got %d trials, %d completed, metric %q, best %v", v.Len(), v.Count(tune.Completed), v.Metric(), v.Result(v.Trial(res.TaskID())))
+	if v.Len() != 9 || v.Count(tune.Completed) != 9 || v.Metric() != "accuracy" || v.Elapsed() != res.Elapsed || v.Result(v.Trial(res.BestTrial().Number)) != res.Value(res.BestTrial()) {
+		t.Errorf("view: got %d trials, %d completed, metric %q, best %v", v.Len(), v.Count(tune.Completed), v.Metric(), v.Result(v.Trial(res.BestTrial().Number)))
 	}
 	again, err := tune.Load(dir, cfg)
-	if err != nil || again.DecisionHash() != res.DecisionHash() || again.BestReward() != res.BestReward() || again.Name != "toy" {
+	if err != nil || again.DecisionHash() != res.DecisionHash() || again.Value(again.BestTrial()) != res.Value(res.BestTrial()) || again.Name != "toy" {
 		t.Errorf("loaded: got %+v (%v)", again, err)
 	}
 	for _, file := range []string{"curves.png", "curves.svg"} {

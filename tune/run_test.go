@@ -45,13 +45,13 @@ func TestRunFindsTheBestOfItsSamples(t *testing.T) {
 			if n := len(res.Trials()); n != 50 {
 				t.Errorf("parallel %d: got %d trials, want 50", parallel, n)
 			}
-			if x := res.BestConfig().Float("x"); math.Abs(x-0.3) > 0.05 {
+			if x := res.BestTrial().Params.Float("x"); math.Abs(x-0.3) > 0.05 {
 				t.Errorf("parallel %d: got best x %v, want one near 0.3", parallel, x)
 			}
-			if got, want := res.BestReward(), curve(res.BestConfig().Float("x"), 5); got != want {
+			if got, want := res.Value(res.BestTrial()), curve(res.BestTrial().Params.Float("x"), 5); got != want {
 				t.Errorf("parallel %d: got best reward %v, want %v", parallel, got, want)
 			}
-			if best := res.Trials()[res.TaskID()]; best.State != tune.Completed || len(best.Reports) != 5 || best.Attempts != 1 {
+			if best := res.Trials()[res.BestTrial().Number]; best.State != tune.Completed || len(best.Reports) != 5 || best.Attempts != 1 {
 				t.Errorf("parallel %d: best trial is %s with %d reports in %d attempts, want completed, 5, 1", parallel, best.State, len(best.Reports), best.Attempts)
 			}
 		}
@@ -127,8 +127,8 @@ func TestTrialsFailEachInItsClassAndTheSearchGoesOn(t *testing.T) {
 				t.Errorf("trial %d: got %s %q after %d tries, error %q; want %s %q after %d, %q", i, x.State, x.Failure, tries[i].Load(), x.Error, want.state, want.failure, want.tries, want.text)
 			}
 		}
-		if res.TaskID() != 2 {
-			t.Errorf("best: got trial %d, want 2", res.TaskID())
+		if res.BestTrial().Number != 2 {
+			t.Errorf("best: got trial %d, want 2", res.BestTrial().Number)
 		}
 	})
 }
@@ -153,8 +153,8 @@ func TestATrialThatNeverReturnsIsGivenUp(t *testing.T) {
 		if x := res.Trials()[0]; x.State != tune.Failed || x.Failure != tune.Silent || !strings.Contains(x.Error, "given up") {
 			t.Errorf("trial 0: got %s %q: %s", x.State, x.Failure, x.Error)
 		}
-		if n := len(res.Trials()); n != 3 || res.TaskID() != 1 {
-			t.Errorf("got %d trials, best %d; want 3, 1", n, res.TaskID())
+		if n := len(res.Trials()); n != 3 || res.BestTrial().Number != 1 {
+			t.Errorf("got %d trials, best %d; want 3, 1", n, res.BestTrial().Number)
 		}
 		close(release)
 	})
@@ -174,8 +174,8 @@ func TestValuesThatAreNotFiniteEndTheTrialAndNeverWin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.TaskID() != 3 || res.BestReward() != 3 {
-			t.Errorf("keep %t: got best trial %d with %v, want 3 with 3", keep, res.TaskID(), res.BestReward())
+		if res.BestTrial().Number != 3 || res.Value(res.BestTrial()) != 3 {
+			t.Errorf("keep %t: got best trial %d with %v, want 3 with 3", keep, res.BestTrial().Number, res.Value(res.BestTrial()))
 		}
 		for _, x := range res.Trials()[:3] {
 			state, reports := tune.Pruned, 1

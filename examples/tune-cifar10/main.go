@@ -99,7 +99,7 @@ func search(ctx context.Context, s settings) error {
 	if err := errors.Join(result.TrainingCurves(curves), show.HTML(page, result.Name, result.View())); err != nil {
 		return err
 	}
-	fmt.Printf("\nBest: %v\naccuracy %.4f, trial %d of %d\nCurves: %s\nReport: %s\n", result.BestConfig(), result.BestReward(), result.TaskID(), len(result.Trials()), curves, page)
+	fmt.Printf("\nBest: %v\naccuracy %.4f, trial %d of %d\nCurves: %s\nReport: %s\n", result.BestTrial().Params, result.Value(result.BestTrial()), result.BestTrial().Number, len(result.Trials()), curves, page)
 	if s.again {
 		t, err := result.RunBest(ctx)
 		if err != nil {

@@ -65,7 +65,7 @@ func search(ctx context.Context, s settings) (*tune.Result, error) {
 	if err != nil {
 		return result, err
 	}
-	fmt.Printf("\nBest hyperparameters found were: %v\nloss %.6f, trial %d of %d\n", result.BestConfig(), result.BestReward(), result.TaskID(), len(result.Trials()))
+	fmt.Printf("\nBest hyperparameters found were: %v\nloss %.6f, trial %d of %d\n", result.BestTrial().Params, result.Value(result.BestTrial()), result.BestTrial().Number, len(result.Trials()))
 	return result, nil
 }
 

@@ -95,6 +95,6 @@ func search(ctx context.Context, s settings) (*tune.Result, error) {
 	if err := result.TrainingCurves(curves); err != nil {
 		return result, err
 	}
-	fmt.Printf("\nThe best configuration and accuracy are: %v, %.4f\nCurves: %s\n", result.BestConfig(), result.BestReward(), curves)
+	fmt.Printf("\nThe best configuration and accuracy are: %v, %.4f\nCurves: %s\n", result.BestTrial().Params, result.Value(result.BestTrial()), curves)
 	return result, nil
 }

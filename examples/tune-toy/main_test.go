@@ -16,7 +16,7 @@ func TestTwentyTrialsHaveABestOneAndAPicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The last x lies between 9 and 18, and so the accuracy of all trials between these.
-	if got := result.BestReward(); len(result.Trials()) != 20 || got < 0.9949 || got > 0.99998 {
+	if got := result.Value(result.BestTrial()); len(result.Trials()) != 20 || got < 0.9949 || got > 0.99998 {
 		t.Errorf("the best of %d trials has %v, want 20 and at least 1-1.8^-9 = 0.99496", len(result.Trials()), got)
 	}
 	if lr := result.Trials()[0].Params.Float("lr"); lr < 0.00316 || lr > 0.00317 {

@@ -25,7 +25,7 @@ func ExampleASHA() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("best quality:", result.BestConfig().Int("quality"))
+	fmt.Println("best quality:", result.BestTrial().Params.Int("quality"))
 	// Output: best quality: 16
 }
 

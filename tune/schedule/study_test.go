@@ -147,7 +147,7 @@ func TestStudiesEndAndReplay(t *testing.T) {
 			if replayed.DecisionHash != result.DecisionHash() {
 				t.Errorf("replayed to hash %s, want %s", replayed.DecisionHash, result.DecisionHash())
 			}
-			t.Log(fmt.Sprintf("%d trials, %d completed, %d went on, %d copies, best %.3f", len(result.Trials()), completed, resumed, changed, result.BestReward()))
+			t.Log(fmt.Sprintf("%d trials, %d completed, %d went on, %d copies, best %.3f", len(result.Trials()), completed, resumed, changed, result.Value(result.BestTrial())))
 		})
 	}
 }

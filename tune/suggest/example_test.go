@@ -25,7 +25,7 @@ func ExampleTPE() {
 		fmt.Println(err)
 		return
 	}
-	best := result.BestConfig()
+	best := result.BestTrial().Params
 	fmt.Printf("%s, learning rate %.1f\n", best.Text("optimizer"), best.Float("learning rate"))
 	// Output: sgd, learning rate 0.1
 }
