@@ -1,0 +1,88 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// movingNode is a Node of a job whose shards have moved: the placement is 2 once news is closed.
+type movingNode struct {
+	*alone
+	news  chan struct{}
+	fails int32 // so many questions for places are not answered
+	asked atomic.Int32
+}
+
+func (n *movingNode) moved() bool {
+	select {
+	case <-n.news:
+		return true
+	default:
+		return false
+	}
+}
+
+func (n *movingNode) Membership() wire.Membership {
+	m := n.alone.Membership()
+	if m.Placement = 1; n.moved() {
+		m.Placement = 2
+	}
+	return m
+}
+
+func (n *movingNode) Changed() <-chan struct{} {
+	if n.moved() {
+		return nil
+	}
+	return n.news
+}
+
+func (n *movingNode) Server(cluster.Rank) (transport.Caller, string, error) {
+	return n.engine, aloneAddr, nil
+}
+
+func (n *movingNode) Places(context.Context, uint64) (wire.Places, error) {
+	if n.asked.Add(1) <= n.fails {
+		return wire.Places{}, errors.New("the scheduler is away")
+	}
+	return wire.Places{Placement: 2, Places: []wire.Place{{Key: 0, Shard: 0, Server: 3}}}, nil
+}
+
+// Where the scheduler cannot say where shards are, it is asked again after a pause, until it can: who sends to a server that is gone waits
+// for the answer.
+func TestPlacesAreAskedForUntilTheyAreKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &movingNode{alone: newAlone(), news: make(chan struct{}), fails: 3}
+		kv, err := Create(t.Context(), "dist", WithNode(n), WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kv.Close()
+		if err := kv.Init(t.Context(), "x", []float32{1, 2}); err != nil {
+			t.Fatal(err)
+		}
+		s := kv.(*store)
+		close(n.news)
+		for attempt := int32(1); attempt <= n.fails+1; attempt++ {
+			synctest.Wait()
+			if known := s.placing.placement.Load() == 2; n.asked.Load() != attempt || known != (attempt > n.fails) {
+				t.Fatalf("after %d pauses: asked %d times, placement %d; want %d times", attempt-1, n.asked.Load(), s.placing.placement.Load(), attempt)
+			}
+			time.Sleep(placesPause)
+		}
+		synctest.Wait()
+		if got := fmt.Sprint(n.asked.Load(), s.keys["x"].servers[0].Load()); got != "4 3" {
+			t.Errorf("questions and the shard's server: got %s, want 4 and 3", got)
+		}
+	})
+}
