@@ -183,11 +183,7 @@ func (o *options) readHosts(c *cli.Context) error {
 		}
 		o.schedulerHost = &h
 	}
-	count := 0 // of connections
-	if o.ssh {
-		count = len(o.hosts)
-	}
-	if err := machineLimits().check(o.workers, o.servers, count, o.schedulerHost == nil); err != nil {
+	if err := machineLimits().check(o.workers, o.servers, o.connections(), o.schedulerHost == nil); err != nil {
 		return err
 	}
 	switch v := c.String("tls"); v {
@@ -202,6 +198,14 @@ func (o *options) readHosts(c *cli.Context) error {
 		o.syncDir = rest // ssh and rsync start in the home directory
 	}
 	return o.readAddress()
+}
+
+// connections is how many hosts the launcher connects to: none where all runs on this machine.
+func (o *options) connections() int {
+	if !o.ssh {
+		return 0
+	}
+	return len(o.hosts)
 }
 
 func (o *options) readAddress() error {
