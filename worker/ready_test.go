@@ -1,0 +1,36 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+// refusingStore fails every exchange.
+type refusingStore struct {
+	kvstore.Store
+	err error
+}
+
+func (s refusingStore) PushPull(context.Context, string, [][]float32, [][]float32) error {
+	return s.err
+}
+
+// A gradient that cannot be handed in, since the exchange of the last step has failed, is an error of its step: it would count nowhere.
+func TestAGradientThatIsNotHandedInIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		grads := [][][]float32{{make([]float32, 3)}}
+		refused := errors.New("refused")
+		trainer := &Trainer{cfg: Config{Store: refusingStore{err: refused}}, units: make([]unit, 1), ready: make([]int, 1)}
+		trainer.exchange = newExchange(t.Context(), trainer.cfg.Store, []string{"w"}, grads, grads, func(int) error { return nil })
+		defer trainer.exchange.close()
+		trainer.exchange.submit(0)
+		synctest.Wait()
+		if err := trainer.gradientReady(t.Context(), 0, 4); !errors.Is(err, refused) || trainer.begun {
+			t.Errorf("got error %v, handed in: %v; want %v", err, trainer.begun, refused)
+		}
+	})
+}
