@@ -77,7 +77,7 @@ func (r *Result) Value(t Trial) float64 { return r.value(&t) }
 func (r *Result) BestBy(metric string, mode Mode) (Trial, float64, error) {
 	mode, err := mode.resolve(metric)
 	if err != nil {
-		return Trial{Number: -1}, math.NaN(), err
+		return Trial{Number: -1, Best: -1}, math.NaN(), err
 	}
 	best, value := Trial{Number: -1, Best: -1}, math.NaN()
 	for _, t := range r.trials {
