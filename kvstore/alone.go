@@ -6,14 +6,15 @@ import (
 	"sync"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// alone is the Node of a job of one worker within this process. Its one server is an engine, to which the store's requests go
-// as they are: what holds for a job's servers holds here.
+// alone is the Node of a job of one worker within this process. Its one server has the request handler of a job's servers, to which the
+// store's requests go as they are.
 type alone struct {
-	engine *engine
+	server *shardserver.Local
 
 	mu    sync.Mutex // guards the rest
 	plans map[string]wire.KeyPlan
@@ -29,7 +30,7 @@ const (
 )
 
 func newAlone() *alone {
-	return &alone{engine: newEngine(), plans: map[string]wire.KeyPlan{}, table: map[string]string{}, done: make(chan struct{})}
+	return &alone{server: shardserver.NewLocal(aloneAddr, aloneMembership()), plans: map[string]wire.KeyPlan{}, table: map[string]string{}, done: make(chan struct{})}
 }
 
 func (a *alone) ID() cluster.NodeID             { return aloneNode }
@@ -38,13 +39,15 @@ func (a *alone) Generation() cluster.Generation { return aloneGeneration }
 func (a *alone) Err() error                     { return nil }
 func (a *alone) Done() <-chan struct{}          { return a.done }
 
-func (a *alone) Membership() wire.Membership {
+func (a *alone) Membership() wire.Membership { return aloneMembership() }
+
+func aloneMembership() wire.Membership {
 	return wire.Membership{Generation: aloneGeneration, Revision: 1, Phase: wire.PhaseRunning, Workers: 1, Servers: 1,
 		Nodes: []wire.Member{{Node: aloneNode, Role: wire.RoleWorker}}}
 }
 
 func (a *alone) Server(cluster.Rank) (transport.Caller, string, error) {
-	return a.engine, aloneAddr, nil
+	return a.server, aloneAddr, nil
 }
 
 // Declare makes a plan of one shard.

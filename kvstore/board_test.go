@@ -10,18 +10,18 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/kvstore/kvstoretest"
-	"github.com/paragon-train/paragon/server"
 )
 
 // A board is a scheduler in memory: workers reach it by calling it, the servers are real ones on a network.
 type board struct {
 	sliceSize uint64
-	servers   []*server.Server
+	servers   []*shardserver.Server
 	addrs     []string
 
 	mu         sync.Mutex // guards the rest
@@ -52,7 +52,7 @@ func newBoard(t testing.TB, workers int, networks []transport.Network) *board {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := server.New(server.Config{Logger: quiet})
+		s := shardserver.New(shardserver.Config{Logger: quiet})
 		ts := transport.NewServer(ln, s, transport.Config{Network: network, Logger: quiet})
 		var wg sync.WaitGroup
 		wg.Go(func() { ts.Serve() })

@@ -20,7 +20,7 @@ import (
 // actor is a Node whose one server says what the test wants.
 type actor struct {
 	*alone
-	answer func(ctx context.Context, request wire.Message) error // nil: the engine answers
+	answer func(ctx context.Context, request wire.Message) error // nil: the shards answer
 
 	mu         sync.Mutex
 	generation cluster.Generation
@@ -45,12 +45,12 @@ func (a *actor) Call(ctx context.Context, request, answer wire.Message, dst []by
 			return nil, err
 		}
 	}
-	if p, ok := request.(*wire.Push); ok { // the engine knows one generation
+	if p, ok := request.(*wire.Push); ok { // the shards know one generation
 		q := *p
 		q.Generation = aloneGeneration
 		request = &q
 	}
-	return a.engine.Call(ctx, request, answer, dst, payload...)
+	return a.server.Call(ctx, request, answer, dst, payload...)
 }
 
 // openActor makes a store with one key, "x", of two values.

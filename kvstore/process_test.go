@@ -47,7 +47,7 @@ func process() error {
 	case cluster.Scheduler:
 		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
 	case cluster.Server:
-		return server.Run(ctx, server.Config{Cluster: cfg})
+		return server.Run(ctx, server.Config{Logger: quiet})
 	}
 	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithTimeout(kvstoretest.Timeout), kvstore.WithLogger(quiet))
 	if err != nil {

@@ -70,11 +70,7 @@ func openState(cfg *cluster.Config) (done func(), err error) {
 }
 
 func runServer(ctx context.Context, getenv func(string) string, _ func(line string) error) error {
-	cfg, err := cluster.FromEnv(getenv)
-	if err != nil {
-		return err
-	}
-	return server.Run(ctx, server.Config{Cluster: cfg})
+	return server.Run(ctx, server.Config{Env: getenv})
 }
 
 // runRole is `launch role`.

@@ -1,240 +1,53 @@
+// Package server is the role that holds the parameters: it owns shards, closes their rounds, applies the optimizer and
+// answers workers. Programs need it only to run a server within a process of their own; else launch starts servers.
 package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime/debug"
-	"slices"
-	"sync"
-	"sync/atomic"
+	"log/slog"
+	"os"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/shard"
-	"github.com/paragon-train/paragon/internal/transport"
-	"github.com/paragon-train/paragon/internal/wire"
-	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/shardserver"
 )
 
-// A Server is one server's shards and what it knows of the job. It is a transport.Handler; all of its methods may be called together.
-type Server struct {
-	cfg   Config
-	pool  *shard.Pool
-	view  atomic.Pointer[view] // replaced under mu
-	reads chan struct{}        // a value for each ReadState under way
+// Config configures a server. The zero value of a field takes the default beside it.
+type Config struct {
+	// Env is asked for the variables that describe the job, such as DMLC_PS_ROOT_URI: os.Getenv.
+	Env func(name string) string
 
-	rounds  atomic.Uint64 // the most rounds that any shard was pushed to
-	bytes   atomic.Int64  // of values and indices here
-	loading atomic.Int64  // bytes of first values and states on their way
-	panics  atomic.Int64
-	caught  caught
-	told    atomic.Int64 // when a wait was last explained in the log, by now
+	MaxShards int           // shards held: 1 Mi
+	MaxBytes  int64         // of all values and indices of rows together, without optimizer state: 16 GiB
+	MaxWait   time.Duration // the longest a request may wait, whatever it asks for: 1 h
+	// ExplainAfter is how long requests wait before the log says whom for, every so often: 5 s.
+	ExplainAfter time.Duration
+	// CatchUp is how long a request of a newer generation than the server knows waits for the server to hear of it: 5 s.
+	CatchUp time.Duration
 
-	began time.Time     // of the clock of now
-	done  chan struct{} // closed by Fail
-
-	peers   Peers // nil: no shard has a backup
-	copiers *copiers
-
-	mu        sync.RWMutex // guards all below; never taken while a shard's own is held
-	entries   map[place]*entry
-	staged    map[place]*staging // that primaries are giving to this server
-	places    *places            // nil: no shard has a backup
-	awaited   map[place]*awaited
-	mode      uint8 // 0: nobody said
-	modeBy    string
-	base      optim.Config // as SetOptimizer gave it
-	opt       *optim.Optimizer
-	optBy     string
-	guard     *shard.Guard // nil: none
-	err       error
-	spareCall []*call
-	spareMu   sync.Mutex // guards spareCall
+	Logger *slog.Logger // slog.Default(), with the level that PARAGON_LOG says
 }
 
-// A place names a shard.
-type place struct {
-	key   uint64
-	index uint32
-}
-
-// An entry is one shard and the shares of the workers that use it.
-type entry struct {
-	shard *shard.Shard
-	cfg   shard.Config
-	shares
-	standing standing
-}
-
-// awaited is a shard that does not exist yet and has waiters.
-type awaited struct {
-	created chan struct{}
-	waiters int
-}
-
-// New returns a Server without shards and members. It starts nothing.
-func New(cfg Config) *Server {
-	s := &Server{
-		cfg:     cfg.withDefaults(),
-		began:   time.Now(),
-		pool:    &shard.Pool{Shared: true},
-		reads:   make(chan struct{}, maxStateReads),
-		done:    make(chan struct{}),
-		entries: map[place]*entry{},
-		staged:  map[place]*staging{},
-		awaited: map[place]*awaited{},
+// Run joins the job that the environment describes as a server, whatever role the environment says, and serves until the job has
+// ended: nil if it finished, else why it failed. When ctx ends first, the server leaves, which fails the job, and Run returns ctx's cause.
+func Run(ctx context.Context, cfg Config) error {
+	if cfg.Env == nil {
+		cfg.Env = os.Getenv
 	}
-	s.view.Store(newView(wire.Membership{}, nil))
-	return s
-}
-
-// Fail ends all waits and refuses all further requests with CodeUnavailable and the reason.
-func (s *Server) Fail(reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return
-	}
-	s.err = transport.Refuse(wire.CodeUnavailable, s.view.Load().generation, "server: %s", reason)
-	for _, e := range s.entries {
-		e.shard.Fail(s.err)
-	}
-	close(s.done)
-}
-
-// Rounds returns how many rounds the busiest shard has been pushed to.
-func (s *Server) Rounds() uint64 { return s.rounds.Load() }
-
-// Buffer is called for requests with a payload. See transport.Handler.
-func (s *Server) Buffer(r *transport.Request, n int) (b []byte, err error) {
-	c := s.newCall()
-	defer s.recovered(r.Kind, &err)
-	defer func() {
-		if b == nil {
-			c.finish()
-		}
-	}()
-	if err := c.prepare(r, n); err != nil {
-		return nil, s.nack(err)
-	}
-	c.data = s.pool.Get(n)
-	r.Value = c
-	return c.data.Bytes(n), nil
-}
-
-// Drop is called when the payload for which Buffer gave memory did not come.
-func (s *Server) Drop(r *transport.Request) {
-	if c, ok := r.Value.(*call); ok {
-		c.finish()
-	}
-}
-
-// Serve answers a request. See transport.Handler.
-func (s *Server) Serve(ctx context.Context, r *transport.Request) (resp transport.Response, err error) {
-	defer s.recovered(r.Kind, &err)
-	c, ok := r.Value.(*call)
-	if !ok {
-		c = s.newCall()
-	}
-	defer func() { // the call lives on until its answer is written
-		if resp.Release == nil {
-			c.finish()
-		}
-	}()
-	if !ok {
-		if err := c.prepare(r, 0); err != nil {
-			return transport.Response{}, s.nack(err)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+		if level, given, err := cluster.LogLevel(cfg.Env); err != nil {
+			return fmt.Errorf("server: %w", err)
+		} else if given {
+			cfg.Logger = cluster.WithLevel(cfg.Logger, level)
 		}
 	}
-	if err := c.serve(ctx, r); err != nil {
-		return transport.Response{}, s.nack(err)
+	job, err := cluster.FromEnv(cfg.Env)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
 	}
-	return c.response(), nil
-}
-
-// recovered makes a panic an answer: no request may end the process.
-func (s *Server) recovered(kind wire.Kind, err *error) {
-	if p := recover(); p != nil {
-		s.panics.Add(1)
-		s.cfg.Logger.Error("server: panic while serving", "kind", kind.String(), "panic", p, "stack", string(debug.Stack()))
-		*err = transport.Refuse(wire.CodeInternal, 0, "server: %v: panic: %v", kind, p)
-	}
-}
-
-// nack makes an error a Refusal with the server's generation.
-func (s *Server) nack(err error) error {
-	generation := s.view.Load().generation
-	var refusal *transport.Refusal
-	var refused *shard.Error
-	switch {
-	case errors.As(err, &refusal):
-		return &transport.Refusal{Code: refusal.Code, Generation: generation, Text: refusal.Text}
-	case errors.As(err, &refused):
-		return transport.Refuse(refused.Code, generation, "server: %s", refused.Text)
-	case errors.Is(err, wire.ErrMalformed):
-		return transport.Refuse(wire.CodeMalformed, generation, "server: %v", err)
-	}
-	return transport.Refuse(wire.CodeInternal, generation, "server: %v", err)
-}
-
-func refuse(code wire.Code, format string, args ...any) error {
-	return &transport.Refusal{Code: code, Text: "server: " + fmt.Sprintf(format, args...)}
-}
-
-// find returns a shard, or CodeUnknownKey.
-func (s *Server) find(o *wire.Origin) (*entry, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	at := place{o.Key, o.Shard}
-	if e := s.entries[at]; e != nil {
-		if err := e.ours(); err != nil {
-			return nil, err
-		}
-		return e, nil
-	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	if s.places != nil {
-		if x, ok := s.places.post(at, uint32(s.peers.Rank())); ok && x.role != primary {
-			return nil, refuse(wire.CodeMoved, "key %d shard %d is at server %d", o.Key, o.Shard, s.places.at[at].Server)
-		}
-	}
-	return nil, refuse(wire.CodeUnknownKey, "key %d shard %d has no value here yet", o.Key, o.Shard)
-}
-
-// shards returns all shards in the order of their places. The caller holds mu.
-func (s *Server) shards() []*shard.Shard {
-	places := make([]place, 0, len(s.entries))
-	for p := range s.entries {
-		places = append(places, p)
-	}
-	slices.SortFunc(places, func(a, b place) int {
-		switch {
-		case a.key != b.key && a.key < b.key, a.key == b.key && a.index < b.index:
-			return -1
-		}
-		return 1
-	})
-	list := make([]*shard.Shard, len(places))
-	for i, p := range places {
-		list[i] = s.entries[p].shard
-	}
-	return list
-}
-
-// primaries returns the shards of shards that workers use here. The caller holds mu.
-func (s *Server) primaries() []*shard.Shard {
-	backups := map[*shard.Shard]bool{}
-	for _, e := range s.entries {
-		if e.at().role == follower {
-			backups[e.shard] = true
-		}
-	}
-	return slices.DeleteFunc(s.shards(), func(sh *shard.Shard) bool { return backups[sh] })
-}
-
-// wait returns how long a request that asks for millis may wait.
-func (s *Server) wait(millis uint32) time.Duration {
-	return min(time.Duration(millis)*time.Millisecond, s.cfg.MaxWait)
+	job.Logger = cfg.Logger
+	return shardserver.Run(ctx, job, shardserver.Config{MaxShards: cfg.MaxShards, MaxBytes: cfg.MaxBytes, MaxWait: cfg.MaxWait,
+		ExplainAfter: cfg.ExplainAfter, CatchUp: cfg.CatchUp, Logger: cfg.Logger})
 }

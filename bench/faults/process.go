@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/testing/countmodel"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/schedulernode"
-	"github.com/paragon-train/paragon/server"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -117,7 +117,7 @@ func process() error {
 	case cluster.Scheduler:
 		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { _ = out.Encode(event{Address: addr}) }})
 	case cluster.Server:
-		return server.Run(ctx, server.Config{Cluster: cfg})
+		return shardserver.Run(ctx, cfg, shardserver.Config{})
 	}
 	slog.SetDefault(cfg.Logger)
 	return train(ctx, cfg, &s, out)

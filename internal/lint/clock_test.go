@@ -20,16 +20,16 @@ var wallCalls = []string{"Unix", "UnixNano", "UnixMilli", "UnixMicro", "ModTime"
 
 // wall has the files that may ask for the wall clock's time, and why a jump does no harm.
 var wall = map[string]string{
-	"server/member.go":             "where a clock begins that goes on by the monotonic one",
-	"launch/internal/job/guest.go": "the stamp of an event, for people; its number says what comes after what",
-	"internal/agent/question.go":   "the time of a folder, which is set to what it is",
-	"schedulernode/hosts.go":       "the stamp of an event, for people; its number says what comes after what",
-	"tune/study.go":                "the stamp of an event, for people; its number says what comes after what",
-	"tune/encode.go":               "as it stands in the log",
-	"tune/scan.go":                 "as it is read from the log",
-	"metrics/events.go":            "stamps in a file, for charts",
-	"tune/show/files.go":           "stamps in a file, for charts",
-	"bench/soak/main.go":           "a seed",
+	"internal/shardserver/member.go": "where a clock begins that goes on by the monotonic one",
+	"launch/internal/job/guest.go":   "the stamp of an event, for people; its number says what comes after what",
+	"internal/agent/question.go":     "the time of a folder, which is set to what it is",
+	"schedulernode/hosts.go":         "the stamp of an event, for people; its number says what comes after what",
+	"tune/study.go":                  "the stamp of an event, for people; its number says what comes after what",
+	"tune/encode.go":                 "as it stands in the log",
+	"tune/scan.go":                   "as it is read from the log",
+	"metrics/events.go":              "stamps in a file, for charts",
+	"tune/show/files.go":             "stamps in a file, for charts",
+	"bench/soak/main.go":             "a seed",
 
 	"cmd/gpucheck/parent.go":      "when a report was begun, for people",
 	"internal/cuda/fake/build.go": "how long the tests' cache has been left alone",

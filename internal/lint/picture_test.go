@@ -46,12 +46,13 @@ var picture = append([]row{
 
 	// The roles meet in internal/wire alone.
 	{"worker", and("adapt", "kvstore", "internal/cluster", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
-	{"server", and("internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
+	{"server", and("internal/shardserver", "internal/cluster")},
 	{"schedulernode", and("adapt", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
 
 	{"adapt", nil},
 
-	{"kvstore", and("internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
+	{"kvstore", and("internal/shardserver", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
+	{"internal/shardserver", and("internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim")},
 	{"internal/shard", and("internal/wire", "optim")},
 	{"internal/cluster", and("internal/transport", "internal/wire")},
 	{"internal/transport", and("internal/wire")},
@@ -195,7 +196,9 @@ func TestPictureRefuses(t *testing.T) {
 		{"schedulernode", "server", false},
 		{"server", "schedulernode", false},
 		{"server", "kvstore", false},
-		{"server", "internal/shard", true},
+		{"server", "internal/shardserver", true},
+		{"internal/shardserver", "internal/shard", true},
+		{"internal/shardserver", "kvstore", false},
 		{"kvstore", "server", false},
 		{"kvstore", "internal/shard", true},
 		{"internal/shard", "kvstore", false},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -19,6 +20,7 @@ func others() []Case {
 		{Name: "sgd", Optimizer: &optim.Config{Name: "sgd", LearningRate: 0.01}, Run: sgd},
 		{Name: "sgd over groups and singles", Optimizer: &optim.Config{Name: "sgd", LearningRate: 0.1}, Run: groups},
 		{Name: "the learning rate changes at a named round", Optimizer: &optim.Config{Name: "sgd", LearningRate: 0.05}, Run: learningRate},
+		{Name: "old learning rates are dropped", Optimizer: &optim.Config{Name: "sgd", LearningRate: 0.05}, Run: manyRates},
 		{Name: "embedding", Optimizer: &optim.Config{Name: "sgd", LearningRate: 0.1, Reduction: optim.Mean}, Run: embedding},
 		{Name: "adam", Optimizer: &optim.Config{Name: "adam", LearningRate: 0.1, Epsilon: 1e-8, Reduction: optim.Mean}, Run: adam},
 		{Name: "the mean counts weights", Optimizer: &optim.Config{Name: "sgd", LearningRate: 1, Reduction: optim.Mean}, Run: weightedMean},
@@ -76,6 +78,39 @@ func sgd(w *Worker) {
 	w.init(key, make([]float32, 4))
 	w.push(key, fill(4, 1))
 	w.near(key, w.pulled(key, 4), fill(4, -0.01*float32(w.n)), 1e-8)
+}
+
+// A rate for every round does not make the optimizer, and with it checkpoints, grow: rates that no round to come needs are dropped. A key
+// that is averaged needs none, and nobody need ever push to it.
+func manyRates(w *Worker) {
+	const rounds = 40
+	key := w.key("x")
+	w.init(key, make([]float32, 1))
+	w.ok(w.Store.InitAverage(w.Ctx, w.key("statistics"), make([]float32, 1)))
+	want := float32(0)
+	for round := range uint64(rounds) {
+		if w.r == 0 {
+			w.ok(w.Store.SetLearningRate(w.Ctx, round, float64(round)))
+		}
+		w.pushPull(key, [][]float32{{-1}}, [][]float32{make([]float32, 1)})
+		want += float32(round) * float32(w.n)
+	}
+	w.near(key, w.pulled(key, 1), []float32{want}, 1e-2)
+	if w.r == 0 {
+		dir, err := os.MkdirTemp("", "kvstoretest")
+		w.ok(err)
+		defer os.RemoveAll(dir)
+		path := filepath.Join(dir, "state.safetensors")
+		w.ok(w.Store.Save(w.Ctx, path))
+		file, err := checkpoint.Open(path)
+		w.ok(err)
+		defer file.Close()
+		cfg, err := optim.Decode([]byte(file.Metadata()["paragon.optimizer"]))
+		w.ok(err)
+		if n := len(cfg.Changes); n < 1 || n > 2 {
+			w.failf("the optimizer after %d rates, one for each round: got %d in the file, want the last one or two", rounds, n)
+		}
+	}
 }
 
 // Keys pushed together and one by one go the same way: relative L1 error below 1e-6 against the formula.

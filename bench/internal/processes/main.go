@@ -8,8 +8,8 @@ import (
 	"os"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/schedulernode"
-	"github.com/paragon-train/paragon/server"
 )
 
 // Main is a process of a job, as its variables say. It ends with its standard input, whatever becomes of the command that started it.
@@ -35,7 +35,7 @@ func Main(level slog.Level, prepare func(cfg *cluster.Config) error, worker func
 	case cluster.Scheduler:
 		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
 	case cluster.Server:
-		return server.Run(ctx, server.Config{Cluster: cfg})
+		return shardserver.Run(ctx, cfg, shardserver.Config{})
 	}
 	return worker(ctx, cfg)
 }

@@ -21,11 +21,11 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/schedulernode"
-	"github.com/paragon-train/paragon/server"
 )
 
 // A Config says which job is run. The zero value of a field takes the default beside it.
@@ -39,12 +39,12 @@ type Config struct {
 	// Seed decides what Net decides, and is logged.
 	Seed uint64
 
-	Secret    []byte        // none
-	TLS       bool          // every process has a certificate
-	Heartbeat time.Duration // cluster's
-	Lease     time.Duration // cluster's; over TCP a minute: time is real there, and the machine may be busy
-	Start     time.Duration // 20 s, over TCP two minutes: how long the job may be forming
-	Server    server.Config // its Cluster and Logger are not read
+	Secret    []byte             // none
+	TLS       bool               // every process has a certificate
+	Heartbeat time.Duration      // cluster's
+	Lease     time.Duration      // cluster's; over TCP a minute: time is real there, and the machine may be busy
+	Start     time.Duration      // 20 s, over TCP two minutes: how long the job may be forming
+	Server    shardserver.Config // its Logger is not read
 	Elastic   cluster.Elastic
 	Logger    *slog.Logger // drops all
 }
@@ -127,18 +127,18 @@ type process struct {
 // asked for; give those ranks in their order.
 func (j *Job) StartServer(rank int) {
 	ctx, stop := context.WithCancel(j.ctx)
-	sc := j.cfg.Server
-	sc.Cluster, sc.Logger = j.config(cluster.Server, rank), j.cfg.Logger
-	if sc.Cluster.Joining = rank >= j.cfg.Servers; rank == len(j.servers) {
+	own, sc := j.config(cluster.Server, rank), j.cfg.Server
+	sc.Logger = j.cfg.Logger
+	if own.Joining = rank >= j.cfg.Servers; rank == len(j.servers) {
 		j.servers = append(j.servers, process{})
 	}
 	ended := make(chan struct{})
 	p := process{stop: stop, ended: ended}
-	p.host, _ = sc.Cluster.Network.(*faultnet.Host)
+	p.host, _ = own.Network.(*faultnet.Host)
 	j.servers[rank] = p
 	j.run(ctx, func(ctx context.Context) error {
 		defer close(ended)
-		return server.Run(ctx, sc)
+		return shardserver.Run(ctx, own, sc)
 	})
 }
 

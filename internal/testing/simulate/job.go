@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/schedulernode"
-	"github.com/paragon-train/paragon/server"
 )
 
 // A job is one run of a plan.
@@ -154,9 +154,9 @@ func (j *job) startScheduler() {
 
 func (j *job) startServer(rank int, joining bool) {
 	j.start(fmt.Sprint("server", rank), func(ctx context.Context, n *node) error {
-		cfg := server.Config{Cluster: j.config(n, cluster.Server, rank)}
-		cfg.Cluster.Joining = joining
-		return server.Run(ctx, cfg)
+		cfg := j.config(n, cluster.Server, rank)
+		cfg.Joining = joining
+		return shardserver.Run(ctx, cfg, shardserver.Config{})
 	})
 }
 

@@ -1,0 +1,286 @@
+package shardserver
+
+import (
+	"context"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A call is one request from its head to the end of its answer, and everything it holds. Calls are kept for reuse.
+type call struct {
+	s       *Server
+	release func() // finish, made once
+
+	// The head, by kind.
+	init         wire.InitShard
+	awaitShard   wire.AwaitShard
+	push         wire.Push
+	pull         wire.Pull
+	pushRows     wire.PushRows
+	pullRows     wire.PullRows
+	setOptimizer wire.SetOptimizer
+	setRate      wire.SetRate
+	readState    wire.ReadState
+	writeState   wire.WriteState
+	readRows     wire.ReadRows
+	writeRows    wire.WriteRows
+	readUsage    wire.ReadUsage
+	replicate    wire.Replicate
+	fill         wire.Fill
+	fillPart     wire.FillPart
+	origin       *wire.Origin // within the head
+	kind         wire.Kind
+
+	entry   *entry         // the shard, where the kind has one
+	data    *shard.Buffer  // the payload
+	size    int            // and its bytes, of a push
+	held    bool           // the shard has the push
+	out     *shard.Buffer  // an answer's payload
+	version *shard.Version // or the version it is read from
+	loading int64          // share of Server.loading
+	reading bool           // holds a place in Server.reads
+	pushing *int           // share of the shard's payloads
+	pulling *int           // share of the shard's answers
+
+	ack     wire.Ack
+	value   wire.Value
+	state   wire.State
+	rows    wire.Rows
+	usage   wire.Usage
+	message wire.Message
+	payload [1][]byte
+	filled  bool // payload is used
+
+	timer   *time.Timer
+	started time.Time // of the wait
+}
+
+func (s *Server) newCall() *call {
+	s.spareMu.Lock()
+	defer s.spareMu.Unlock()
+	if n := len(s.spareCall); n > 0 {
+		c := s.spareCall[n-1]
+		s.spareCall = s.spareCall[:n-1]
+		return c
+	}
+	c := &call{s: s}
+	c.release = c.finish
+	return c
+}
+
+// finish gives everything back. It is called once, when the answer was written or when there is none.
+func (c *call) finish() {
+	s := c.s
+	c.data.Release()
+	c.out.Release()
+	if c.version != nil {
+		c.version.Release()
+	}
+	c.endPush()
+	c.endPull()
+	if c.loading > 0 {
+		s.loading.Add(-c.loading)
+	}
+	if c.reading {
+		<-s.reads
+	}
+	c.entry, c.data, c.out, c.version, c.loading, c.reading = nil, nil, nil, nil, 0, false
+	c.origin, c.message, c.payload[0], c.filled, c.held = nil, nil, nil, false, false
+	c.started = time.Time{}
+	s.spareMu.Lock()
+	defer s.spareMu.Unlock()
+	if len(s.spareCall) < 4096 {
+		s.spareCall = append(s.spareCall, c)
+	}
+}
+
+// response is the answer that serve has made. It gives everything back once it was written.
+func (c *call) response() transport.Response {
+	resp := transport.Response{Message: c.message, Release: c.release}
+	if c.filled {
+		resp.Payload = c.payload[:]
+	}
+	if c.origin != nil {
+		resp.Order = c.origin.Order()
+	}
+	return resp
+}
+
+func (c *call) answerAck() error {
+	c.ack = wire.Ack{Generation: c.s.view.Load().generation}
+	c.message = &c.ack
+	return nil
+}
+
+func (c *call) answer(m wire.Message, payload []byte) error {
+	c.message, c.payload[0], c.filled = m, payload, len(payload) > 0
+	return nil
+}
+
+// prepare decodes the head and checks all that can be checked before memory is taken for a payload of n bytes.
+func (c *call) prepare(r *transport.Request, n int) error {
+	head := c.head(r.Kind)
+	if head == nil {
+		return refuse(wire.CodeUnsupported, "got a %v, which servers do not answer", r.Kind)
+	}
+	if r.Peer != "" && r.Peer != identity.Server {
+		switch r.Kind {
+		case wire.KindReplicate, wire.KindFill, wire.KindFillPart:
+			return refuse(wire.CodeUnauthorised, "a %s may not ask for a %v", r.Peer, r.Kind)
+		}
+	}
+	if err := head.DecodeHead(r.Head); err != nil {
+		return err
+	}
+	return c.check(r.Kind, n)
+}
+
+// head is where a request of a kind is decoded to; nil: servers do not answer it.
+func (c *call) head(kind wire.Kind) wire.Message {
+	switch kind {
+	case wire.KindInitShard:
+		return &c.init
+	case wire.KindAwaitShard:
+		return &c.awaitShard
+	case wire.KindPush:
+		return &c.push
+	case wire.KindPushRows:
+		return &c.pushRows
+	case wire.KindPull:
+		return &c.pull
+	case wire.KindPullRows:
+		return &c.pullRows
+	case wire.KindSetOptimizer:
+		return &c.setOptimizer
+	case wire.KindSetRate:
+		return &c.setRate
+	case wire.KindReadState:
+		return &c.readState
+	case wire.KindWriteState:
+		return &c.writeState
+	case wire.KindReadRows:
+		return &c.readRows
+	case wire.KindWriteRows:
+		return &c.writeRows
+	case wire.KindReadUsage:
+		return &c.readUsage
+	case wire.KindReplicate:
+		return &c.replicate
+	case wire.KindFill:
+		return &c.fill
+	case wire.KindFillPart:
+		return &c.fillPart
+	}
+	return nil
+}
+
+// check is prepare for a head that is there.
+func (c *call) check(kind wire.Kind, n int) (err error) {
+	c.kind = kind
+	size := uint64(0) // of the payload
+	switch kind {
+	case wire.KindPush:
+		return c.preparePush(n)
+	case wire.KindPushRows:
+		return c.preparePushRows(n)
+	case wire.KindPull:
+		return c.preparePull(n)
+	case wire.KindPullRows:
+		return c.preparePullRows(n)
+	case wire.KindInitShard:
+		c.origin = &c.init.Origin
+		if !c.init.Zeros {
+			size = 4 * min(c.init.Length, shard.MaxLength)
+		}
+	case wire.KindAwaitShard:
+		c.origin = &c.awaitShard.Origin
+	case wire.KindSetOptimizer:
+		c.origin = &c.setOptimizer.Origin
+	case wire.KindSetRate:
+		c.origin = &c.setRate.Origin
+	case wire.KindReadState:
+		c.origin = &c.readState.Origin
+		c.entry, err = c.s.find(c.origin)
+	case wire.KindWriteState:
+		c.origin = &c.writeState.Init.Origin
+		if len(c.writeState.Slots) > maxSlots {
+			return refuse(wire.CodeSize, "write state: got %d slots, want at most %d", len(c.writeState.Slots), maxSlots)
+		}
+		size = 4 * min(c.writeState.Init.Length, shard.MaxLength) * uint64(1+len(c.writeState.Slots))
+	case wire.KindReadRows:
+		c.origin = &c.readRows.Origin
+		c.entry, err = c.s.find(c.origin)
+	case wire.KindWriteRows:
+		size, err = c.prepareWriteRows()
+	case wire.KindReadUsage:
+		c.origin = &c.readUsage.Origin
+	case wire.KindReplicate:
+		size, err = c.prepareReplicate()
+	case wire.KindFillPart:
+		size, err = c.prepareFillPart()
+	}
+	switch {
+	case err != nil:
+		return err
+	case uint64(n) != size && c.origin == nil:
+		return refuse(wire.CodeSize, "%v: got %d bytes of payload, want %d", kind, n, size)
+	case uint64(n) != size:
+		return refuse(wire.CodeSize, "%v of key %d shard %d: got %d bytes of payload, want %d", kind, c.origin.Key, c.origin.Shard, n, size)
+	case n == 0:
+		return nil
+	}
+	if loading := c.s.loading.Add(int64(n)); loading > c.s.limits.loading {
+		c.s.loading.Add(-int64(n))
+		return refuse(wire.CodeBusy, "%v: %d bytes of values are on their way in, want at most %d", kind, loading, c.s.limits.loading)
+	}
+	c.loading = int64(n)
+	return nil
+}
+
+// serve makes the answer.
+func (c *call) serve(ctx context.Context) error {
+	switch c.kind {
+	case wire.KindReplicate:
+		return c.serveReplicate(ctx)
+	case wire.KindFill:
+		return c.serveFill(ctx)
+	case wire.KindFillPart:
+		return c.serveFillPart(ctx)
+	}
+	if err := c.s.admit(ctx, c); err != nil {
+		return err
+	}
+	switch c.kind {
+	case wire.KindInitShard:
+		return c.serveInit(ctx)
+	case wire.KindAwaitShard:
+		return c.serveAwaitShard(ctx)
+	case wire.KindPush:
+		return c.servePush(ctx)
+	case wire.KindPushRows:
+		return c.servePushRows(ctx)
+	case wire.KindPull:
+		return c.servePull(ctx)
+	case wire.KindPullRows:
+		return c.servePullRows(ctx)
+	case wire.KindSetOptimizer:
+		return c.serveSetOptimizer()
+	case wire.KindSetRate:
+		return c.serveSetRate()
+	case wire.KindReadState:
+		return c.serveReadState(ctx)
+	case wire.KindWriteState:
+		return c.serveWriteState(ctx)
+	case wire.KindReadRows:
+		return c.serveReadRows(ctx)
+	case wire.KindWriteRows:
+		return c.serveWriteRows(ctx)
+	case wire.KindReadUsage:
+		return c.serveReadUsage()
+	}
+	return refuse(wire.CodeUnsupported, "got a %v", c.kind)
+}

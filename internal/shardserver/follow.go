@@ -1,0 +1,321 @@
+package shardserver
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// A staging is a shard that its primary is giving to this server.
+type staging struct {
+	shard  *shard.Shard
+	cfg    shard.Config
+	from   uint64 // the primary's node
+	number uint64 // of the fill
+	base   string
+	config string
+	mode   uint8
+	guard  *shard.Guard
+	bytes  int64
+}
+
+func leftOf(left map[uint64]uint64) (list []wire.NodeCount) {
+	for node, count := range left {
+		list = append(list, wire.NodeCount{Node: node, Count: count})
+	}
+	slices.SortFunc(list, func(a, b wire.NodeCount) int { return cmp.Compare(a.Node, b.Node) })
+	return list
+}
+
+// admitCopy checks that the sender is the shard's primary and this server its backup. Of what the server has not heard yet it waits for
+// the news.
+func (s *Server) admitCopy(ctx context.Context, c *call, m *wire.Copy) error {
+	if s.peers == nil {
+		return refuse(wire.CodeUnsupported, "%v: this server has no backups", c.kind)
+	}
+	v := s.view.Load()
+	if m.Generation > v.generation || m.Placement > v.placement {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.CatchUp)
+		defer cancel()
+		for ; m.Generation > v.generation || m.Placement > v.placement; v = s.view.Load() {
+			select {
+			case <-v.next:
+			case <-s.done:
+				return s.ended()
+			case <-ctx.Done():
+				return refuse(wire.CodeStaleGeneration, "%v: sender's generation %d and placement %d, ours still %d and %d", c.kind, m.Generation, m.Placement, v.generation, v.placement)
+			}
+		}
+	}
+	x, err := s.whereabouts(ctx, place{m.Key, m.Shard})
+	if err != nil {
+		return err
+	}
+	if x.role != follower || x.other != m.Node {
+		return refuse(wire.CodeMoved, "%v of key %d shard %d: node %d is not its primary with this server as its backup in placement %d, sender's %d",
+			c.kind, m.Key, m.Shard, m.Node, v.placement, m.Placement)
+	}
+	return nil
+}
+
+// prepareReplicate checks a round's head and returns the bytes that it comes with.
+func (c *call) prepareReplicate() (size uint64, err error) {
+	m := &c.replicate
+	c.s.mu.RLock()
+	e := c.s.entries[place{m.Key, m.Shard}]
+	c.s.mu.RUnlock()
+	if e == nil {
+		return 0, refuse(wire.CodeGap, "replicate: key %d shard %d is not here", m.Key, m.Shard)
+	}
+	c.entry = e
+	switch m.Form {
+	case wire.RecordNone:
+		return 0, nil
+	case wire.RecordSum, wire.RecordValue, wire.RecordNewest:
+		return 4 * min(e.cfg.Length, wire.MaxPayload), nil
+	case wire.RecordRows:
+		each := 8 + 4*min(e.cfg.RowLen, wire.MaxPayload)
+		if most := wire.MaxPayload / each; m.Rows > most {
+			return 0, refuse(wire.CodeSize, "replicate: %v: got %d rows, want at most %d", e.cfg, m.Rows, most)
+		}
+		return m.Rows * each, nil
+	}
+	return 0, refuse(wire.CodeMalformed, "replicate: %v: got form %d, want %d to %d", e.cfg, m.Form, wire.RecordNone, wire.RecordNewest)
+}
+
+// serveReplicate applies a round that has closed at the primary.
+func (c *call) serveReplicate(ctx context.Context) error {
+	s, m := c.s, &c.replicate
+	if err := s.admitCopy(ctx, c, &m.Copy); err != nil {
+		return err
+	}
+	s.mu.RLock()
+	e := s.entries[place{m.Key, m.Shard}]
+	s.mu.RUnlock()
+	if e == nil {
+		return refuse(wire.CodeGap, "replicate: key %d shard %d is not here", m.Key, m.Shard)
+	}
+	// From here to the end of Follow the post stays, or a primary that is none any more might slip a round in.
+	st := &e.standing
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	switch {
+	case st.post.role != follower || st.post.other != m.Node:
+		return refuse(wire.CodeMoved, "replicate: %v: node %d is not its primary in placement %d", e.cfg, m.Node, st.post.placement)
+	case st.from != m.Node || st.filled != m.Number || e != c.entry:
+		return refuse(wire.CodeGap, "replicate: %v: got fill %d of node %d, want %d of node %d", e.cfg, m.Number, m.Node, st.filled, st.from)
+	}
+	r := &shard.Record{Round: m.Round, Generation: m.Closed, Form: m.Form, Rows: int(m.Rows), Weight: m.Weight, Configured: m.Configured, Config: m.Config}
+	for _, x := range m.Counts {
+		r.Counts = append(r.Counts, shard.Counted{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Counts: x.Counted, Norm: x.Norm, Verdict: x.Verdict})
+	}
+	data := c.data
+	c.data = nil
+	if err := e.shard.Follow(r, data); err != nil {
+		return err
+	}
+	return c.answerAck()
+}
+
+// serveFill makes a shard of which the primary brings the numbers next.
+func (c *call) serveFill(ctx context.Context) error {
+	s, m := c.s, &c.fill
+	if err := s.admitCopy(ctx, c, &m.Copy); err != nil {
+		return err
+	}
+	if m.Init.Key != m.Key || m.Init.Shard != m.Shard {
+		return refuse(wire.CodeMalformed, "fill: got key %d shard %d, want key %d shard %d", m.Init.Key, m.Init.Shard, m.Key, m.Shard)
+	}
+	if len(m.Slots) > maxSlots {
+		return refuse(wire.CodeSize, "fill: got %d slots, want at most %d", len(m.Slots), maxSlots)
+	}
+	if m.Mode < wire.ModeSync || m.Mode > wire.ModeAnyOrder {
+		return refuse(wire.CodeMalformed, "fill: got mode %d, want %d to %d", m.Mode, wire.ModeSync, wire.ModeAnyOrder)
+	}
+	cfg, err := shard.ConfigOf(&m.Init, s.pool)
+	if err == nil {
+		err = cfg.Validate()
+	}
+	if err != nil {
+		return err
+	}
+	cfg.Grow = s.grow
+	cfg.Caught = func(x shard.Caught) { s.caught.take(&cfg, s.view.Load(), x) }
+	at := place{m.Key, m.Shard}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	if old := s.staged[at]; old != nil {
+		if old.from == m.Node && old.number > m.Number {
+			return refuse(wire.CodeGap, "fill: %v: got number %d, want at least %d", cfg, m.Number, old.number)
+		}
+		s.unstage(at)
+	}
+	if len(s.entries)+len(s.staged) >= s.cfg.MaxShards {
+		return refuse(wire.CodeFull, "fill of %v: %d shards are here, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
+	}
+	if err := s.grow(int64(4 * cfg.Length)); err != nil {
+		return refuse(wire.CodeFull, "fill of %v: %v", cfg, err)
+	}
+	x := &shard.Snapshot{Round: m.Round, Generation: m.Closed, Mode: m.Mode, Config: m.Config, Slots: m.Slots, Rows: m.Rows, Pushed: m.Pushed, AnySeq: m.AnySeq,
+		Counted: m.Counted, Left: map[uint64]uint64{}}
+	for _, w := range m.Members {
+		x.Members = append(x.Members, shard.MemberState{Node: w.Node, Counted: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
+			Caught: w.Caught})
+	}
+	for _, w := range m.Left {
+		x.Left[w.Node] = w.Count
+	}
+	if m.Guard != "" {
+		g, err := shard.DecodeGuard(m.Guard)
+		if err != nil {
+			return refuse(wire.CodeMalformed, "fill: %v", err)
+		}
+		x.Guard, x.Norms, x.Barren = &g, m.Norms, int(m.Barren)
+	}
+	v := s.view.Load()
+	sh, err := shard.Restore(cfg, x, v.generation, v.members)
+	if err != nil {
+		s.bytes.Add(-int64(4 * cfg.Length))
+		return err
+	}
+	s.staged[at] = &staging{shard: sh, cfg: cfg, from: m.Node, number: m.Number, base: m.Base, config: m.Config, mode: m.Mode, guard: x.Guard, bytes: int64(4 * cfg.Length)}
+	return c.answerAck()
+}
+
+// unstage forgets a shard that was being filled. The caller holds mu.
+func (s *Server) unstage(at place) {
+	x := s.staged[at]
+	delete(s.staged, at)
+	x.shard.Forget(refuse(wire.CodeMoved, "%v is filled anew", x.cfg))
+	s.bytes.Add(-x.bytes)
+}
+
+// prepareFillPart returns the bytes that a part comes with.
+func (c *call) prepareFillPart() (size uint64, err error) {
+	m := &c.fillPart
+	c.s.mu.RLock()
+	x := c.s.staged[place{m.Key, m.Shard}]
+	c.s.mu.RUnlock()
+	if x == nil || x.number != m.Number || x.from != m.Node {
+		return 0, refuse(wire.CodeGap, "fill part: key %d shard %d: fill %d has not begun", m.Key, m.Shard, m.Number)
+	}
+	each := uint64(4)
+	if x.cfg.Form == wire.FormOpen {
+		each = uint64(shard.OpenPayloadSize(1, int(x.cfg.RowLen), x.shard.SlotCount()))
+	}
+	if most := wire.MaxPayload / each; m.Count > most {
+		return 0, refuse(wire.CodeSize, "fill part: %v: got %d, want at most %d", x.cfg, m.Count, most)
+	}
+	return m.Count * each, nil
+}
+
+// serveFillPart takes numbers in. The last ones put the shard in its place.
+func (c *call) serveFillPart(ctx context.Context) error {
+	s, m := c.s, &c.fillPart
+	if err := s.admitCopy(ctx, c, &m.Copy); err != nil {
+		return err
+	}
+	at := place{m.Key, m.Shard}
+	s.mu.RLock()
+	x := s.staged[at]
+	s.mu.RUnlock()
+	if x == nil || x.number != m.Number || x.from != m.Node {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		if e := s.entries[at]; e != nil && m.Last && e.filledBy(m.Node, m.Number) {
+			return c.answerAck() // sent again
+		}
+		return refuse(wire.CodeGap, "fill part: key %d shard %d: fill %d has not begun", m.Key, m.Shard, m.Number)
+	}
+	var err error
+	switch {
+	case x.cfg.Form == wire.FormOpen && m.Count > 0:
+		err = x.shard.WriteFillRows(int(m.Count), c.data)
+	case x.cfg.Form == wire.FormOpen, m.Count == 0:
+	default:
+		err = x.shard.WriteFill(int(m.Array), int(min(m.From, shard.MaxLength)), c.data.Float32s(int(m.Count)))
+	}
+	if err != nil {
+		return err
+	}
+	if m.Last {
+		if err := s.install(at, x); err != nil {
+			return err
+		}
+	}
+	return c.answerAck()
+}
+
+func (e *entry) filledBy(node, number uint64) bool {
+	e.standing.mu.Lock()
+	defer e.standing.mu.Unlock()
+	return e.standing.from == node && e.standing.filled == number
+}
+
+// install makes a filled shard the one that is here.
+func (s *Server) install(at place, x *staging) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	if s.staged[at] != x {
+		return refuse(wire.CodeGap, "fill part: %v: fill %d was given up", x.cfg, x.number)
+	}
+	post, ok := s.places.post(at, uint32(s.peers.Rank()))
+	if !ok || post.role != follower || post.other != x.from {
+		return refuse(wire.CodeMoved, "fill part: %v: node %d is not its primary in placement %d", x.cfg, x.from, s.places.placement)
+	}
+	v := s.view.Load()
+	if err := x.shard.SetMembers(v.generation, v.members); err != nil {
+		return err
+	}
+	delete(s.staged, at)
+	if s.entries[at] != nil {
+		s.drop(at, refuse(wire.CodeMoved, "%v is filled anew", x.cfg))
+	}
+	e := &entry{shard: x.shard, cfg: x.cfg}
+	e.standing = standing{post: post, settled: make(chan struct{}), from: x.from, filled: x.number}
+	s.entries[at] = e
+	s.learn(x)
+	return nil
+}
+
+// learn takes mode and optimizer of the job from a shard, on a server that no worker has told. The caller holds mu.
+func (s *Server) learn(x *staging) {
+	if s.mode == 0 {
+		s.mode, s.modeBy, s.guard = x.mode, "a shard that came here", x.guard
+	}
+	if x.config == "" {
+		return
+	}
+	cfg, err := optim.Decode([]byte(x.config))
+	if err != nil || s.opt != nil && !later(s.opt.Config(), cfg) {
+		return // it was decoded before
+	}
+	opt, err := optim.New(cfg)
+	if err != nil {
+		return
+	}
+	base := cfg
+	if b, err := optim.Decode([]byte(x.base)); err == nil {
+		base = b
+	}
+	if err := shard.SetOptimizer(s.primaries(), opt, shard.NoBound); err == nil {
+		s.base, s.opt, s.optBy = base, opt, "a shard that came here"
+	}
+}
+
+// later reports whether got is the same optimizer as have with learning rates that were set by hand later.
+func later(have, got optim.Config) bool {
+	h, g := have.Changes, got.Changes
+	have.Changes, got.Changes = nil, nil
+	return len(g) > 0 && (len(h) == 0 || g[len(g)-1].Step > h[len(h)-1].Step) && have.Equal(got)
+}

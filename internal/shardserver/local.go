@@ -1,0 +1,142 @@
+package shardserver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A Local is a server for workers of this process: requests reach its shards as they are given, without frames and connections. It
+// is a transport.Caller. A panic is the caller's, and nobody is limited in what they have under way: all share one memory.
+type Local struct {
+	s    *Server
+	addr string // of refusals
+}
+
+var _ transport.Caller = (*Local)(nil)
+
+// NewLocal returns a Local without shards; m has its workers. It starts nothing.
+func NewLocal(addr string, m wire.Membership) *Local {
+	cfg := Config{MaxShards: int(^uint(0) >> 1), MaxBytes: local.loading}
+	l := &Local{newServer(cfg, local, &shard.Pool{}), addr}
+	_ = l.s.SetMembership(m) // there is no shard yet that could refuse it
+	return l
+}
+
+// Close does nothing: memory is collected.
+func (l *Local) Close() error { return nil }
+
+// Call carries out one request. See transport.Caller.
+func (l *Local) Call(ctx context.Context, request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
+	c := l.s.newCall()
+	defer c.finish()
+	err := c.serveLocal(ctx, request, payload)
+	if err == nil {
+		var got []byte
+		if got, err = c.handOver(answer, dst); err == nil {
+			return got, nil
+		}
+	}
+	err = l.s.nack(err)
+	var refusal *transport.Refusal
+	if errors.As(err, &refusal) {
+		refusal.Addr = l.addr
+	}
+	return nil, err
+}
+
+func (c *call) serveLocal(ctx context.Context, request wire.Message, payload [][]byte) error {
+	if !c.take(request) {
+		return refuse(wire.CodeUnsupported, "got a %v, which stores within a process do not answer", request.Kind())
+	}
+	n := 0
+	for _, p := range payload {
+		n += len(p)
+	}
+	if err := c.check(request.Kind(), n); err != nil {
+		return err
+	}
+	if n > 0 {
+		c.data = c.s.pool.Get(n)
+		b := c.data.Bytes(n)
+		for _, p := range payload {
+			b = b[copy(b, p):]
+		}
+	}
+	return c.serve(ctx)
+}
+
+// take copies a request that a worker makes to where it would be decoded to.
+func (c *call) take(request wire.Message) bool {
+	switch m := request.(type) {
+	case *wire.InitShard:
+		c.init = *m
+	case *wire.AwaitShard:
+		c.awaitShard = *m
+	case *wire.Push:
+		c.push = *m
+	case *wire.PushRows:
+		c.pushRows = *m
+	case *wire.Pull:
+		c.pull = *m
+	case *wire.PullRows:
+		c.pullRows = *m
+	case *wire.SetOptimizer:
+		c.setOptimizer = *m
+	case *wire.SetRate:
+		c.setRate = *m
+	case *wire.ReadState:
+		c.readState = *m
+	case *wire.WriteState:
+		c.writeState = *m
+	case *wire.ReadRows:
+		c.readRows = *m
+	case *wire.WriteRows:
+		c.writeRows = *m
+	case *wire.ReadUsage:
+		c.readUsage = *m
+	default:
+		return false
+	}
+	return true
+}
+
+// handOver copies the answer and its payload, of which it returns the filled part of dst.
+func (c *call) handOver(answer wire.Message, dst []byte) ([]byte, error) {
+	ok := false
+	switch a := answer.(type) {
+	case *wire.Ack:
+		if ok = c.message == &c.ack; ok {
+			*a = c.ack
+		}
+	case *wire.Value:
+		if ok = c.message == &c.value; ok {
+			*a = c.value
+		}
+	case *wire.State:
+		if ok = c.message == &c.state; ok {
+			*a = c.state
+		}
+	case *wire.Rows:
+		if ok = c.message == &c.rows; ok {
+			*a = c.rows
+		}
+	case *wire.Usage:
+		if ok = c.message == &c.usage; ok {
+			*a = c.usage
+		}
+	}
+	if !ok {
+		return nil, refuse(wire.CodeInternal, "%v: the answer is a %v, want a %v", c.kind, c.message.Kind(), answer.Kind())
+	}
+	if !c.filled {
+		return nil, nil
+	}
+	if len(dst) < len(c.payload[0]) {
+		return nil, refuse(wire.CodeSize, "%v: got room for %d bytes, want %d", c.kind, len(dst), len(c.payload[0]))
+	}
+	return dst[:copy(dst, c.payload[0])], nil
+}

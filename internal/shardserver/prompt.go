@@ -1,0 +1,96 @@
+package shardserver
+
+import (
+	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// promptValues is how many values a dense shard has at most whose pushes and pulls are answered by the reader of their connection:
+// sum and update of so many take microseconds.
+const promptValues = 4096
+
+// Prompt answers pushes to small dense shards, and pulls from them, that need not wait: many small keys cost a goroutine each
+// otherwise. See transport.PromptHandler.
+func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done bool, err error) {
+	if r.Kind != wire.KindPush && r.Kind != wire.KindPull {
+		return transport.Response{}, false, nil
+	}
+	defer s.recovered(r.Kind, &err)
+	c, ok := r.Value.(*call)
+	if !ok {
+		c = s.newCall()
+		r.Value = c
+	}
+	keep := false
+	defer func() { // the call lives on until its answer is written, or in Serve
+		if !keep {
+			r.Value = nil
+			c.finish()
+		}
+	}()
+	if !ok {
+		if err := c.prepare(r, 0); err != nil {
+			return transport.Response{}, false, s.nack(err)
+		}
+	}
+	if c.entry.cfg.Length > promptValues || !s.knows(c.origin) {
+		keep = true
+		return transport.Response{}, false, nil
+	}
+	if r.Kind == wire.KindPush {
+		done, err = c.tryPush()
+	} else {
+		done, err = c.tryAnswer(wantOf(&c.pull), c.pull.Codec)
+	}
+	if err != nil {
+		return transport.Response{}, false, s.nack(err)
+	}
+	keep = true
+	if !done {
+		return transport.Response{}, false, nil
+	}
+	return c.response(), true, nil
+}
+
+// knows tells whether the sender is a worker that counts in the server's generation. If not, admit waits, or says what is wrong.
+func (s *Server) knows(o *wire.Origin) bool {
+	v := s.view.Load()
+	w := v.workers[o.Node]
+	if o.Generation != v.generation || w == nil || w.joins || w.rank != o.Rank {
+		return false
+	}
+	w.heard.Store(s.now())
+	return true
+}
+
+// tryPush is servePush without waits.
+func (c *call) tryPush() (done bool, err error) {
+	m := &c.push
+	x := contributionOf(m, c.size)
+	x.Data = c.data
+	switch status, err := c.entry.shard.Push(x); status {
+	case shard.Held, shard.Repeated:
+		c.took(x.Round)
+	case shard.Ahead:
+		return false, nil
+	default:
+		return false, err
+	}
+	if !m.Answer {
+		if c.behind() {
+			return false, nil
+		}
+		return true, c.answerAck()
+	}
+	return c.tryAnswer(wantAfter(m), m.AnswerCodec)
+}
+
+// tryAnswer answers with the value, if it is there.
+func (c *call) tryAnswer(want shard.Want, codec uint8) (done bool, err error) {
+	v, ok, err := c.entry.shard.TryPull(want)
+	if !ok {
+		return false, err
+	}
+	return true, c.answerVersion(v, want.Node, codec)
+}
