@@ -48,6 +48,12 @@ func (c *call) awaitRound(ctx context.Context, node, round uint64, millis uint32
 // beginRead takes one of the places for reads of state.
 func (c *call) beginRead(ctx context.Context, millis uint32) error {
 	s := c.s
+	select {
+	case s.reads <- struct{}{}:
+		c.reading = true
+		return nil
+	default:
+	}
 	c.setTimer(s.wait(millis) - time.Since(c.started))
 	select {
 	case s.reads <- struct{}{}:
