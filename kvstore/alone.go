@@ -11,7 +11,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// alone is the Node of a job of one worker within this process. Its one server has the request handler of a job's servers, to which the
+// alone is the member of a job of one worker within this process. Its one server has the request handler of a job's servers, to which the
 // store's requests go as they are.
 type alone struct {
 	server *shardserver.Local

@@ -271,7 +271,7 @@ func openOn(t testing.TB, c kvstoretest.Config, network func(host string) transp
 	b := newBoard(t, c.Workers, networks)
 	stores := make([]kvstore.Store, c.Workers)
 	for r := range stores {
-		opts := append([]kvstore.Option{kvstore.WithNode(b.node(r, network(fmt.Sprintf("w%d", r))))}, c.Options...)
+		opts := append([]kvstore.Option{kvstore.WithMember(b.node(r, network(fmt.Sprintf("w%d", r))))}, c.Options...)
 		kv, err := kvstore.Create(context.Background(), c.Type, opts...)
 		if err != nil {
 			t.Fatal(err)

@@ -74,9 +74,9 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 }
 
 // join returns the store's place in a job: the one it was given, the environment's, or one within this process.
-func (set *settings) join(ctx context.Context, name string) (Node, error) {
+func (set *settings) join(ctx context.Context, name string) (member, error) {
 	if name == "local" || name == "device" {
-		if set.node != nil || set.config != nil {
+		if _, given := cluster.ConfigFrom(ctx); given || set.node != nil {
 			return nil, fmt.Errorf("%w: it is within this process and joins no job; use dist_sync or dist_async", ErrUnsupported)
 		}
 		return newAlone(), nil
@@ -84,9 +84,8 @@ func (set *settings) join(ctx context.Context, name string) (Node, error) {
 	if set.node != nil {
 		return set.node, nil
 	}
-	var cfg cluster.Config
-	if set.config != nil {
-		cfg = *set.config
+	cfg, given := cluster.ConfigFrom(ctx)
+	if given {
 		cfg.Role = cluster.Worker
 	} else {
 		var err error

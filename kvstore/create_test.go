@@ -63,7 +63,7 @@ func TestCreateRefusesOptionsThatMeanNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "got 0, want at least 1") {
 		t.Errorf("no local steps: got error %v, want one that says 0 and 1", err)
 	}
-	_, err = kvstore.Create(context.Background(), "local", kvstore.WithConfig(cluster.Config{}))
+	_, err = kvstore.Create(cluster.WithConfig(context.Background(), cluster.Config{}), "local")
 	if !errors.Is(err, kvstore.ErrUnsupported) {
 		t.Errorf("local with a job: got error %v, want %v", err, kvstore.ErrUnsupported)
 	}
@@ -103,7 +103,7 @@ func TestLeavingWorkerIsStillCounted(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	stays, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithNode(nodes[1]))
+	stays, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithMember(nodes[1]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestAStoreThatCannotBeginLeavesNothingRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{})
 		job.Net.Drop("worker0", "server0")
-		_, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithConfig(job.WorkerConfig(0)), kvstore.WithTimeout(3*time.Second))
+		_, err := kvstore.Create(cluster.WithConfig(t.Context(), job.WorkerConfig(0)), "dist_sync", kvstore.WithTimeout(3*time.Second))
 		if !errors.Is(err, kvstore.ErrUnavailable) {
 			t.Errorf("got error %v, want %v", err, kvstore.ErrUnavailable)
 		}

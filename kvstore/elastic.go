@@ -8,6 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/sampler"
 )
 
 // ErrRemoved: this worker was asked to leave the job, and all that it did counts. Close the store and end in order.
@@ -16,8 +17,34 @@ var ErrRemoved = cluster.ErrRemoved
 // ErrNeeded: this worker can not leave alone, for the job does not go on without it.
 var ErrNeeded = cluster.ErrNeeded
 
+// ErrLost: the others hold this worker for lost, because it was silent for longer than its lease.
+var ErrLost = cluster.ErrLost
+
 // ErrFinished: all workers that counted are done, before this one did.
 var ErrFinished = cluster.ErrFinished
+
+// A NodeID names a process of the job for ever: ranks change with the membership, and a process that is started anew has another one.
+type NodeID uint64
+
+// A Division says which worker has which examples of an epoch: what remains after the cuts (see sampler.Divide) is shared by the
+// workers, part i for rank i. An epoch after Epoch has no cuts.
+type Division struct {
+	Change uint64 // the number of the change that made the division; 0: none did
+	Epoch  uint64 // to which the cuts belong
+	Steps  uint64 // done in all when the division was made
+	Cuts   []sampler.Cut
+}
+
+// An Arrival is what a worker says at a boundary.
+type Arrival struct {
+	Change uint64 // the pending change; 0: others have said that there is one, and it is waited for
+	Steps  uint64 // done in all
+	Epoch  uint64 // in which the next step is
+	Used   uint64 // examples of its share of this division that its steps of the epoch used
+	// Bases has for each worker of the division the examples that it had used before: the servers count them from a worker's
+	// beginning (SetCounted), and of a worker that is lost the difference is what it has used of its share.
+	Bases map[NodeID]uint64
+}
 
 // An Elastic store is one of a job whose workers may change while it runs. The stores of Create are; worker.Trainer and Fit do
 // all of the following. Whoever trains with the store itself does so:
@@ -32,7 +59,7 @@ var ErrFinished = cluster.ErrFinished
 //		if sum > 0 { // all see the same sum, so all are here after the same step
 //			change, err := job.AwaitPending(ctx) // the others may have heard of it before this worker
 //			// ...
-//			err = job.Arrive(ctx, cluster.Arrival{Change: change, Steps: step + 1})
+//			err = job.Arrive(ctx, kvstore.Arrival{Change: change, Steps: step + 1})
 //			if errors.Is(err, kvstore.ErrRemoved) {
 //				return kv.Close() // this worker was asked to leave
 //			}
@@ -46,7 +73,7 @@ var ErrFinished = cluster.ErrFinished
 //
 // Calls that are under way when the membership changes go on in the new generation; they are sent again where need be and count
 // once. If it is this worker that the others hold for lost, because it was silent for longer than its lease, all calls are
-// ErrUnavailable with cluster.ErrLost in the chain.
+// ErrUnavailable with ErrLost in the chain.
 type Elastic interface {
 	// Joining says that this worker does not count yet: it may initialise keys, pull, set the optimizer and compression, and read,
 	// but a push, a barrier or a load is ErrUnsupported.
@@ -63,7 +90,7 @@ type Elastic interface {
 	// Arrive says that this worker is at the boundary, and returns once all are and the change is made: Rank, NumWorkers and
 	// Generation are then new. No other call of this store may be under way. ErrRemoved is in the error's chain if this worker was
 	// asked to leave.
-	Arrive(ctx context.Context, a cluster.Arrival) error
+	Arrive(ctx context.Context, a Arrival) error
 	// AskLeave asks that this worker may leave while the others go on, for a reason that people read; a worker program calls it, from any
 	// goroutine, when it is told to end (SIGTERM). Nil: it may. It goes on until the next Arrive, which is ErrRemoved then, as is Ready
 	// if it does not count yet. ErrNeeded is in the error's chain if the job does not go on without it: it was not started with
@@ -71,10 +98,10 @@ type Elastic interface {
 	// of reach is asked until it answers, ctx ends or the store is closed.
 	AskLeave(ctx context.Context, reason string) error
 	// Division says which examples of the epoch were used before the last change.
-	Division() wire.Division
+	Division() Division
 	// Members are the workers that count, in rank order.
-	Members() []cluster.NodeID
-	NodeID() cluster.NodeID
+	Members() []NodeID
+	NodeID() NodeID
 	// SetCounted says whether the weight (SetWeight) of the next contributions is a number of examples that this worker has used.
 	// The servers add them up, so that the examples of a lost worker are handed out again, except those of steps that came whole:
 	// to all keys but those whose names begin with "paragon/", which are not part of what is trained.
@@ -85,7 +112,7 @@ type Elastic interface {
 
 var _ Elastic = (*store)(nil)
 
-// changing is what a Node has to offer beyond Node in a job whose membership may change.
+// changing is what a member has to offer beyond member in a job whose membership may change.
 type changing interface {
 	Joining() bool
 	Ready(ctx context.Context) error
@@ -97,11 +124,26 @@ type changing interface {
 
 var _ changing = (*cluster.Node)(nil)
 
-func (s *store) Joining() bool             { return s.joining.Load() }
-func (s *store) Division() wire.Division   { return s.node.Membership().Division }
-func (s *store) NodeID() cluster.NodeID    { return s.node.ID() }
-func (s *store) SetCounted(counted bool)   { s.counted.Store(counted) }
-func (s *store) Members() []cluster.NodeID { return counting(s.node.Membership()) }
+func (s *store) Joining() bool           { return s.joining.Load() }
+func (s *store) NodeID() NodeID          { return NodeID(s.node.ID()) }
+func (s *store) SetCounted(counted bool) { s.counted.Store(counted) }
+func (s *store) Members() []NodeID       { return counting(s.node.Membership()) }
+
+func (s *store) Division() Division {
+	d := s.node.Membership().Division
+	division := Division{Change: d.Change, Epoch: d.Epoch, Steps: d.Steps}
+	for _, c := range d.Cuts {
+		cut := sampler.Cut{Parts: int(c.Parts), Used: make([]int, len(c.Used))}
+		for part, n := range c.Used {
+			cut.Used[part] = int(min(n, mostUsed))
+		}
+		division.Cuts = append(division.Cuts, cut)
+	}
+	return division
+}
+
+// mostUsed stands for all of a share: no data set has as many examples, and sums of it fit an int.
+const mostUsed = 1 << 30
 
 func (s *store) Progress(steps, epoch uint64) {
 	if n, ok := s.node.(interface{ Progress(step, epoch uint64) }); ok {
@@ -110,11 +152,11 @@ func (s *store) Progress(steps, epoch uint64) {
 }
 
 // counting returns the workers that count, in rank order.
-func counting(m wire.Membership) []cluster.NodeID {
-	var list []cluster.NodeID
+func counting(m wire.Membership) []NodeID {
+	var list []NodeID
 	for i := range m.Nodes { // sorted by role, then rank
 		if n := &m.Nodes[i]; n.Role == wire.RoleWorker && n.Counts() {
-			list = append(list, cluster.NodeID(n.Node))
+			list = append(list, NodeID(n.Node))
 		}
 	}
 	return list
@@ -179,7 +221,7 @@ func (s *store) Ready(ctx context.Context) error {
 	return s.findRounds(ctx)
 }
 
-func (s *store) Arrive(ctx context.Context, a cluster.Arrival) error {
+func (s *store) Arrive(ctx context.Context, a Arrival) error {
 	verb := fmt.Sprintf("arrive at change %d", a.Change)
 	n, ok := s.node.(changing)
 	switch {
@@ -191,7 +233,11 @@ func (s *store) Arrive(ctx context.Context, a cluster.Arrival) error {
 	if under := s.gate.under(); under > 0 {
 		return fmt.Errorf("kvstore: %s: %d other calls of this worker are under way, want none at a boundary", verb, under)
 	}
-	err := s.ask(ctx, verb, func(ctx context.Context) error { return n.Arrive(ctx, a) })
+	told := cluster.Arrival{Change: a.Change, Steps: a.Steps, Epoch: a.Epoch, Used: a.Used, Bases: make(map[cluster.NodeID]uint64, len(a.Bases))}
+	for id, count := range a.Bases {
+		told.Bases[cluster.NodeID(id)] = count
+	}
+	err := s.ask(ctx, verb, func(ctx context.Context) error { return n.Arrive(ctx, told) })
 	s.removed.Store(errors.Is(err, ErrRemoved))
 	switch {
 	case err == nil:
@@ -242,7 +288,7 @@ func (s *store) finished() bool {
 // beginEra begins the counts of what all workers number alike: a worker that has joined knows nothing of earlier ones. An era is named
 // for the change that began it: the generation may go up again, when a worker is lost, before all have seen that of the change.
 func (s *store) beginEra() {
-	change := s.Division().Change
+	change := s.node.Membership().Division.Change
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.era, s.barriers, s.loads = change, 0, 0
@@ -271,11 +317,11 @@ func (s *store) findRounds(ctx context.Context) error {
 }
 
 // leader returns the worker that does what one has to do for all: the one of the lowest rank among those that count.
-func (s *store) leader() cluster.NodeID {
+func (s *store) leader() NodeID {
 	if list := s.Members(); len(list) > 0 {
 		return list[0]
 	}
-	return s.node.ID() // a Node that knows of no members is alone
+	return s.NodeID() // a node that knows of no members is alone
 }
 
 // whileFollowing runs f until it returns, or until change says that the membership is another than f was meant for: then f's

@@ -18,7 +18,6 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
-	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -40,10 +39,10 @@ type crowd struct {
 	mu      sync.Mutex                   // guards the rest, and the kv and dead of each hand
 	sums    map[string]map[uint64]uint64 // by key and step
 	ended   map[string]error             // by host
-	cuts    map[uint64]wire.Division     // by change
-	shares  map[uint64][]cluster.NodeID  // who shared the division that began with a change
+	cuts    map[uint64]kvstore.Division  // by change
+	shares  map[uint64][]kvstore.NodeID  // who shared the division that began with a change
 	hands   map[string]*hand
-	since   map[cluster.NodeID]uint64 // the step from which on each counts
+	since   map[kvstore.NodeID]uint64 // the step from which on each counts
 }
 
 // A hand is one of its workers.
@@ -73,7 +72,7 @@ func (c *crowd) on(host string) *hand {
 }
 
 // node returns the ID of the worker on a host, which has made its store.
-func (c *crowd) node(host string) cluster.NodeID {
+func (c *crowd) node(host string) kvstore.NodeID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hands[host].kv.(kvstore.Elastic).NodeID()
@@ -99,7 +98,7 @@ var crowdKeys = []string{"a", "b", "c", "rows"}
 
 func (w *hand) work(ctx context.Context, cfg cluster.Config) (err error) {
 	c := w.c
-	kv, err := kvstore.Create(ctx, "dist_sync", append([]kvstore.Option{kvstore.WithConfig(cfg), kvstore.WithLogger(c.logger), kvstore.WithTimeout(2 * time.Minute)}, c.opts...)...)
+	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", append([]kvstore.Option{kvstore.WithLogger(c.logger), kvstore.WithTimeout(2 * time.Minute)}, c.opts...)...)
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
@@ -120,7 +119,7 @@ func (w *hand) work(ctx context.Context, cfg cluster.Config) (err error) {
 	}
 	if job.Joining() {
 		for what, err := range map[string]error{"push": kv.Push(ctx, "a", []float32{1}), "push rows": kv.PushRows(ctx, "rows", nil, nil),
-			"barrier": kv.Barrier(ctx), "load": kv.Load(ctx, "/nowhere"), "rate": kv.SetLearningRate(ctx, 9, 1), "arrive": job.Arrive(ctx, cluster.Arrival{})} {
+			"barrier": kv.Barrier(ctx), "load": kv.Load(ctx, "/nowhere"), "rate": kv.SetLearningRate(ctx, 9, 1), "arrive": job.Arrive(ctx, kvstore.Arrival{})} {
 			if !errors.Is(err, kvstore.ErrUnsupported) || !strings.Contains(err.Error(), "call Ready first") {
 				return fmt.Errorf("%s of a joining worker: got error %v, want %v that says to call Ready", what, err, kvstore.ErrUnsupported)
 			}
@@ -171,7 +170,7 @@ func (w *hand) work(ctx context.Context, cfg cluster.Config) (err error) {
 		if flag[0] == 0 {
 			continue
 		}
-		arrival := cluster.Arrival{Steps: w.step + 1, Used: examplesOf * (w.step + 1 - began), Bases: map[cluster.NodeID]uint64{}}
+		arrival := kvstore.Arrival{Steps: w.step + 1, Used: examplesOf * (w.step + 1 - began), Bases: map[kvstore.NodeID]uint64{}}
 		c.mu.Lock()
 		for id, from := range c.since { // a trainer of its own tells those who join
 			arrival.Bases[id] = examplesOf * (max(began, from) - from)
@@ -273,7 +272,7 @@ func newCrowd(t *testing.T, workers int, steps uint64, seed uint64, elastic clus
 		logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	c := &crowd{t: t, steps: steps, logger: logger, sums: map[string]map[uint64]uint64{}, ended: map[string]error{},
-		cuts: map[uint64]wire.Division{}, shares: map[uint64][]cluster.NodeID{}, hands: map[string]*hand{}, since: map[cluster.NodeID]uint64{}}
+		cuts: map[uint64]kvstore.Division{}, shares: map[uint64][]kvstore.NodeID{}, hands: map[string]*hand{}, since: map[kvstore.NodeID]uint64{}}
 	elastic.Enabled = true
 	c.job = jobtest.New(t, jobtest.Config{Workers: workers, Servers: 2, Seed: seed, Elastic: elastic, Lease: 2 * time.Second, Heartbeat: 500 * time.Millisecond, Logger: logger})
 
@@ -307,7 +306,7 @@ func (c *crowd) wantEnded(want map[string]error) {
 
 // wantLedger checks what the divisions say that lost workers have used against the sums that they were in: all of a step's, or the
 // step was not acknowledged.
-func (c *crowd) wantLedger(lost ...cluster.NodeID) {
+func (c *crowd) wantLedger(lost ...kvstore.NodeID) {
 	c.t.Helper()
 	for _, id := range lost {
 		found := false
@@ -345,7 +344,7 @@ func (c *crowd) wantLedger(lost ...cluster.NodeID) {
 			}
 			used := uint64(0)
 			if len(d.Cuts) > 0 && len(d.Cuts) > len(c.cuts[before].Cuts) {
-				used = d.Cuts[len(d.Cuts)-1].Used[part]
+				used = uint64(d.Cuts[len(d.Cuts)-1].Used[part])
 			}
 			if used != examplesOf*whole {
 				c.t.Errorf("node %d, lost before change %d: it used %d examples says the division, want %d: %d of its steps came whole", id, change, used, examplesOf*whole, whole)
@@ -380,7 +379,7 @@ func TestWorkersComeAndGoWhileOthersTrain(t *testing.T) {
 					wait := time.Duration(draw(20_000)) * time.Microsecond
 					c.running.Go(func() { time.Sleep(wait); f() })
 				}
-				var lost []cluster.NodeID
+				var lost []kvstore.NodeID
 				kill := func(host string) {
 					soon(func() { c.kill(host, seed%2 == 0) })
 					mu.Lock()
@@ -439,7 +438,7 @@ func TestAnInitGoesOnWhenItsWorkerIsLost(t *testing.T) {
 				if rank == 0 {
 					cfg.Network = host
 				}
-				kv, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithConfig(cfg), kvstore.WithLogger(c.logger))
+				kv, err := kvstore.Create(cluster.WithConfig(t.Context(), cfg), "dist_sync", kvstore.WithLogger(c.logger))
 				if err != nil {
 					t.Error(err)
 					return
@@ -492,7 +491,7 @@ func TestALoadWhoseReaderIsLostIsAnError(t *testing.T) {
 				if rank == 0 {
 					cfg.Network = host
 				}
-				kv, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithConfig(cfg), kvstore.WithLogger(c.logger))
+				kv, err := kvstore.Create(cluster.WithConfig(t.Context(), cfg), "dist_sync", kvstore.WithLogger(c.logger))
 				if err == nil {
 					err = kv.Init(t.Context(), "x", make([]float32, 1000))
 				}
@@ -562,7 +561,7 @@ func TestArriveWantsNothingUnderWay(t *testing.T) {
 		var pulling sync.WaitGroup
 		pulling.Go(func() { stores[0].PushPull(ctx, "x", [][]float32{{1}}, nil) })
 		synctest.Wait()
-		if err := stores[0].(kvstore.Elastic).Arrive(t.Context(), cluster.Arrival{Change: 1}); err == nil || !strings.Contains(err.Error(), "1 other calls of this worker are under way") {
+		if err := stores[0].(kvstore.Elastic).Arrive(t.Context(), kvstore.Arrival{Change: 1}); err == nil || !strings.Contains(err.Error(), "1 other calls of this worker are under way") {
 			t.Errorf("got error %v, want one that names the call", err)
 		}
 		cancel()
@@ -573,7 +572,7 @@ func TestArriveWantsNothingUnderWay(t *testing.T) {
 	defer kv.Close()
 	job := kv.(kvstore.Elastic)
 	must(job.Ready(t.Context()))
-	if err := job.Arrive(t.Context(), cluster.Arrival{}); !errors.Is(err, kvstore.ErrUnsupported) {
+	if err := job.Arrive(t.Context(), kvstore.Arrival{}); !errors.Is(err, kvstore.ErrUnsupported) {
 		t.Errorf("arrive in a local store: got error %v, want %v", err, kvstore.ErrUnsupported)
 	}
 	if got := job.Members(); job.Joining() || job.Pending() != 0 || len(got) != 1 || got[0] != job.NodeID() {
@@ -589,7 +588,7 @@ func TestAsynchronousWorkersComeAndGo(t *testing.T) {
 		create := func(cfg cluster.Config) (kvstore.Store, error) {
 			host := c.job.Net.Host(cfg.Host)
 			cfg.Network = host
-			kv, err := kvstore.Create(ctx, "dist_async", kvstore.WithConfig(cfg), kvstore.WithLogger(c.logger), kvstore.WithStaleness(1))
+			kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_async", kvstore.WithLogger(c.logger), kvstore.WithStaleness(1))
 			if err == nil {
 				c.add(cfg.Host, &hand{c: c, host: host, kv: kv})
 				t.Cleanup(func() { kv.Close() })
@@ -641,7 +640,7 @@ func TestAsynchronousWorkersComeAndGo(t *testing.T) {
 				job := kv.(kvstore.Elastic)
 				change, err := job.AwaitPending(ctx)
 				if err == nil {
-					err = job.Arrive(ctx, cluster.Arrival{Change: change, Steps: 3})
+					err = job.Arrive(ctx, kvstore.Arrival{Change: change, Steps: 3})
 				}
 				if err != nil {
 					t.Error(err)

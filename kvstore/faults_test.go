@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
@@ -176,7 +177,7 @@ func TestWorkersMustAgreeOnTheMode(t *testing.T) {
 	for rank, kind := range []string{"dist_sync", "dist_async"} {
 		wg.Go(func() {
 			var kv kvstore.Store
-			kv, errs[rank] = kvstore.Create(t.Context(), kind, kvstore.WithConfig(job.WorkerConfig(rank)))
+			kv, errs[rank] = kvstore.Create(cluster.WithConfig(t.Context(), job.WorkerConfig(rank)), kind)
 			if errs[rank] == nil {
 				errs[rank] = kv.Init(t.Context(), "x", []float32{1})
 				if errs[rank] == nil {

@@ -5,8 +5,26 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A Guard keeps bad gradients out of the rounds: see WithGuard.
-type Guard = shard.Guard
+// A Guard keeps bad gradients out of the rounds: see WithGuard. Its zero value refuses what is not finite, no more.
+//
+// A contribution of which any value is NaN or infinite is refused. With Factor the norm of each contribution (Euclidean, over the shard,
+// divided by the contribution's weight if that is above 0) is held against the median of the norms of the shard's recent contributions, of all
+// workers: as it was when the round before closed, so that the same contributions have the same fate in every run. A norm of 0 is neither
+// judged nor remembered. Keys of averages are looked at for what is not finite only.
+type Guard struct {
+	// Factor times the median is the largest norm that is taken as it is. Zero: norms are not looked at. A shard of few values
+	// has norms that vary much: 10 is low, 100 keeps out what is broken.
+	Factor float64
+	// Clip scales a contribution with a larger norm down to that limit; otherwise it is refused.
+	Clip bool
+	// Window is how many norms the median is of. Zero: 128.
+	Window int
+	// Warmup is how many norms there must be before any is judged. Zero: 16.
+	Warmup int
+}
+
+// Validate returns an error that names the field, the value and the rule.
+func (g Guard) Validate() error { return shard.Guard(g).Validate() }
 
 // WithGuard lets the servers look at every contribution, shard by shard. Without it what is NaN or infinite goes into the sum as it is.
 //

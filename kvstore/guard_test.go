@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/testing/alloctest"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
@@ -123,7 +124,7 @@ func TestTheGuardIsTheSameOnAllWorkers(t *testing.T) {
 		var wg sync.WaitGroup
 		for rank := range guards {
 			wg.Go(func() {
-				kv, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithConfig(job.WorkerConfig(rank)), kvstore.WithGuard(guards[rank]))
+				kv, err := kvstore.Create(cluster.WithConfig(t.Context(), job.WorkerConfig(rank)), "dist_sync", kvstore.WithGuard(guards[rank]))
 				if errs[rank] = err; err == nil {
 					errs[rank] = kv.Barrier(t.Context())
 					kv.Close()

@@ -183,7 +183,7 @@ func (k *key) initHead(i int) wire.InitShard {
 // one goes on with values of its own: a shard that has one keeps it.
 func (k *key) initOrAwait(ctx context.Context, value []float32) error {
 	s := k.s
-	leads := func(wire.Membership) bool { return s.leader() == s.node.ID() }
+	leads := func(wire.Membership) bool { return s.leader() == s.NodeID() }
 	for !leads(wire.Membership{}) {
 		changed, err := s.whileFollowing(ctx, leads, k.awaitShards)
 		if !changed {

@@ -30,10 +30,10 @@ func TestAWorkerThatAsksLeavesAtTheBoundary(t *testing.T) {
 		go func() { asked <- jobs[1].AskLeave(t.Context(), "told to, again") }()
 		synctest.Wait() // it is under way at the boundary
 		arrived := make(chan error, 1)
-		go func() { arrived <- jobs[1].Arrive(t.Context(), cluster.Arrival{Change: 1}) }()
+		go func() { arrived <- jobs[1].Arrive(t.Context(), kvstore.Arrival{Change: 1}) }()
 		time.Sleep(300 * time.Millisecond)
 		job.Net.Restore("worker1", "scheduler")
-		if err := jobs[0].Arrive(t.Context(), cluster.Arrival{Change: 1}); err != nil {
+		if err := jobs[0].Arrive(t.Context(), kvstore.Arrival{Change: 1}); err != nil {
 			t.Errorf("the worker that stays arrives: %v", err)
 		}
 		if err := <-arrived; !errors.Is(err, kvstore.ErrRemoved) {

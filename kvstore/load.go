@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -33,7 +32,7 @@ func (s *store) Load(ctx context.Context, uri string) error {
 	if err != nil {
 		return err
 	}
-	if leader := s.leader(); leader != s.node.ID() {
+	if leader := s.leader(); leader != s.NodeID() {
 		return s.follow(ctx, verb, name, leader)
 	}
 	err = s.lead(ctx, uri)
@@ -50,7 +49,7 @@ func (s *store) Load(ctx context.Context, uri string) error {
 
 // follow waits for the worker that leads and then finds out at which round each key goes on. If that worker is lost before it has
 // said that it is done, the servers may have got some of the file.
-func (s *store) follow(ctx context.Context, verb, name string, leader cluster.NodeID) error {
+func (s *store) follow(ctx context.Context, verb, name string, leader NodeID) error {
 	await := func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

@@ -24,7 +24,7 @@ type quitting struct {
 
 func openQuitting(t *testing.T) (*store, *quitting) {
 	q := &quitting{actor: &actor{alone: newAlone(), generation: 1}, told: make(chan struct{}), ended: make(chan struct{})}
-	kv, err := Create(t.Context(), "dist", WithNode(q), WithLogger(slog.New(slog.DiscardHandler)))
+	kv, err := Create(t.Context(), "dist", withMember(q), WithLogger(slog.New(slog.DiscardHandler)))
 	if err == nil {
 		err = kv.Init(t.Context(), "x", []float32{1, 2})
 	}
@@ -100,7 +100,7 @@ func TestTheEndOfANodeIsOneErrorWhoeverTellsIt(t *testing.T) {
 					},
 					"init":    func(ctx context.Context, kv *store) error { return kv.Init(ctx, "y", []float32{1, 2}) },
 					"barrier": func(ctx context.Context, kv *store) error { return kv.Barrier(ctx) },
-					"arrive":  func(ctx context.Context, kv *store) error { return kv.Arrive(ctx, cluster.Arrival{}) },
+					"arrive":  func(ctx context.Context, kv *store) error { return kv.Arrive(ctx, Arrival{}) },
 				} {
 					if verb == "arrive" && end.err == nil {
 						continue // it says that this worker was removed

@@ -210,7 +210,7 @@ func TestMemoryIsFlatWhileWorkersComeAndGo(t *testing.T) {
 	round := 0
 	flat(t, 30, 16<<10, func(int) {
 		round++
-		kv, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithConfig(j.JoinerConfig(round)))
+		kv, err := kvstore.Create(cluster.WithConfig(t.Context(), j.JoinerConfig(round)), "dist_sync")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,7 @@ func openActor(t *testing.T, opts ...Option) (*store, *actor, *bytes.Buffer) {
 	t.Helper()
 	log := &bytes.Buffer{}
 	a := &actor{alone: newAlone(), generation: 1}
-	opts = append([]Option{WithNode(a), WithLogger(slog.New(slog.NewTextHandler(log, nil)))}, opts...)
+	opts = append([]Option{withMember(a), WithLogger(slog.New(slog.NewTextHandler(log, nil)))}, opts...)
 	kv, err := Create(t.Context(), "dist", opts...)
 	if err != nil {
 		t.Fatal(err)

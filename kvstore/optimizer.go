@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -63,7 +64,7 @@ func (s *store) optimizerOp(verb, config string) (*op, error) {
 	guard := ""
 	if s.guard != nil {
 		var err error
-		if guard, err = s.guard.Encode(); err != nil {
+		if guard, err = shard.Guard(*s.guard).Encode(); err != nil {
 			return nil, fmt.Errorf("kvstore: %s: %w", verb, err)
 		}
 	}

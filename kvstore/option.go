@@ -21,8 +21,7 @@ type settings struct {
 	guard     *Guard
 	local     int // steps in a round; 0: none
 	localSet  bool
-	config    *cluster.Config
-	node      Node
+	node      member
 	getenv    func(string) string
 	noteEvery time.Duration
 	native    bool
@@ -96,17 +95,13 @@ func WithSumsInAnyOrder() Option {
 	return func(s *settings) { s.anyOrder = true }
 }
 
-// WithConfig joins the job that cfg describes, in place of the environment's. Its Role is set to worker.
-func WithConfig(cfg cluster.Config) Option {
-	return func(s *settings) { s.config = &cfg }
-}
-
-// WithNode takes a place in a job that is already held, in place of joining one. Close leaves and closes it.
-func WithNode(n Node) Option {
+// withMember takes a place in a job that is already held, in place of joining one. Close leaves and closes it.
+func withMember(n member) Option {
 	return func(s *settings) { s.node = n }
 }
 
-// WithEnv reads the environment through getenv in place of os.Getenv.
+// WithEnv reads the environment, which describes the job, through getenv in place of os.Getenv; launch
+// --help lists the variables.
 func WithEnv(getenv func(string) string) Option {
 	return func(s *settings) { s.getenv = getenv }
 }

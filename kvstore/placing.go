@@ -12,7 +12,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// placer is what a Node has to offer beyond Node in a job whose shards may come to other servers. *cluster.Node is one.
+// placer is what a member has to offer beyond member in a job whose shards may come to other servers. *cluster.Node is one.
 type placer interface {
 	Changed() <-chan struct{}
 	Places(ctx context.Context, from uint64) (wire.Places, error)

@@ -13,13 +13,13 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A store is a Store over a Node: that of a job, or the one of a job of one worker within this process. Everything but where
+// A store is a Store over a member: that of a job, or the one of a job of one worker within this process. Everything but where
 // the shards are is the same for both.
 type store struct {
 	settings
 	kind  string
 	async bool
-	node  Node
+	node  member
 
 	inline     bool // requests are answered at once, on the goroutine that asks
 	eachDevice bool // each local device's gradient is compressed by itself, before the sum
@@ -53,7 +53,7 @@ type store struct {
 
 var _ Store = (*store)(nil)
 
-func newStore(set settings, kind string, node Node) *store {
+func newStore(set settings, kind string, node member) *store {
 	_, inline := node.(*alone)
 	s := &store{
 		settings: set, kind: kind, async: kind == "dist_async", node: node,
@@ -245,7 +245,7 @@ func (s *store) part(ok bool, reason string) error {
 	s.gate.wait()
 	s.crew.close()
 	s.lookout.close()
-	ctx := context.Background() // the Node knows how long it may take to leave in order
+	ctx := context.Background() // the node knows how long it may take to leave in order
 	if !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, leaveTimeout)

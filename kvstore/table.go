@@ -28,7 +28,18 @@ type Table struct {
 //	{}                                                  zeros
 //	{Name: "uniform", Low: -0.05, High: 0.05, Seed: 1}
 //	{Name: "normal", Deviation: 0.01, Seed: 1}
-type Initializer = shard.Initializer
+type Initializer struct {
+	// Name is "zeros" (or empty), "uniform" or "normal".
+	Name string
+	// Low and High bound what "uniform" draws.
+	Low, High float64
+	// Mean and Deviation are those of "normal".
+	Mean, Deviation float64
+	Seed            uint64
+}
+
+// Validate returns an error that names the field, the value and the rule.
+func (i Initializer) Validate() error { return shard.Initializer(i).Validate() }
 
 func (s *store) InitTable(ctx context.Context, key string, t Table) error {
 	size := uint64(0)
@@ -40,7 +51,7 @@ func (s *store) InitTable(ctx context.Context, key string, t Table) error {
 	case t.MaxRows < 0 || t.MaxRows > 0 && t.Rows > 0:
 		return keyError("init", key, ErrSize, "limit of rows: got %d with %d rows, want 0 unless the vocabulary is open", t.MaxRows, t.Rows)
 	}
-	table, err := shard.Table{Initializer: t.Initializer, MaxRows: uint64(t.MaxRows)}.Encode()
+	table, err := shard.Table{Initializer: shard.Initializer(t.Initializer), MaxRows: uint64(t.MaxRows)}.Encode()
 	if err != nil {
 		return keyError("init", key, err, "")
 	}
@@ -65,7 +76,13 @@ type Usage struct {
 
 // CaughtCount says how many of one worker's contributions the guard of one server has refused or clipped; each shard of a key
 // is one.
-type CaughtCount = wire.CaughtCount
+type CaughtCount struct {
+	Node    NodeID
+	Rank    uint32 // that the worker had last
+	Host    string
+	Refused uint64
+	Clipped uint64
+}
 
 func (s *store) Usage(ctx context.Context) ([]Usage, error) {
 	var answers []*wire.Usage
@@ -79,7 +96,10 @@ func (s *store) Usage(ctx context.Context) ([]Usage, error) {
 	}
 	list := make([]Usage, len(answers))
 	for i, a := range answers {
-		list[i] = Usage{Server: i, Shards: a.Shards, Rows: a.Rows, Values: a.Values, State: a.State, Index: a.Index, Caught: a.Caught}
+		list[i] = Usage{Server: i, Shards: a.Shards, Rows: a.Rows, Values: a.Values, State: a.State, Index: a.Index}
+		for _, c := range a.Caught {
+			list[i].Caught = append(list[i].Caught, CaughtCount{Node: NodeID(c.Node), Rank: c.Rank, Host: c.Host, Refused: c.Refused, Clipped: c.Clipped})
+		}
 	}
 	return list, nil
 }

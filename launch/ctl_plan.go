@@ -47,13 +47,26 @@ order: a small key may lie on another server, and the balance stays.`,
 			if err != nil {
 				return fmt.Errorf("launch: ctl plan: %w", err)
 			}
-			plans, err := schedulernode.PlanKeys(c.Int("servers"), keys)
+			plans, err := schedulernode.PlanKeys(c.Int("servers"), declared(keys))
 			if err != nil {
 				return fmt.Errorf("launch: ctl plan: %w", err)
 			}
 			return writePlan(c.App.Writer, c.Int("servers"), plans, c.Bool("keys"))
 		},
 	}
+}
+
+// declared are keys as the scheduler is asked for them.
+func declared(keys []kvstore.Declaration) []wire.Declare {
+	forms := map[string]uint8{"dense": wire.FormDense, "rows": wire.FormRows, "open": wire.FormOpen}
+	list := make([]wire.Declare, len(keys))
+	for i, k := range keys {
+		list[i] = wire.Declare{Name: k.Name, Form: forms[k.Form], Rule: wire.RuleOptimizer, Size: k.Size, RowLen: k.RowLen, Table: k.Table, Whole: k.Whole}
+		if k.Average {
+			list[i].Rule = wire.RuleAverage
+		}
+	}
+	return list
 }
 
 // writePlan writes what each server holds, and with keys where each key lies.

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/kvstore"
 )
@@ -94,7 +93,7 @@ func trainUntilStopped() (err error) {
 			if err != nil {
 				return err
 			}
-			if err := job.Arrive(ctx, cluster.Arrival{Change: change, Steps: step}); err != nil {
+			if err := job.Arrive(ctx, kvstore.Arrival{Change: change, Steps: step}); err != nil {
 				return err
 			}
 			fmt.Printf("goes on as %d of %d\n", kv.Rank(), kv.NumWorkers())

@@ -189,8 +189,8 @@ func (p *Program) SetStep(step uint64) {
 	}
 }
 
-// Memory is what the program takes, in bytes.
-func (p *Program) Memory() plan.Memory { return p.plan.Memory }
+// Memory is what the program takes.
+func (p *Program) Memory() Memory { return Memory(p.plan.Memory) }
 
 // Plan lists the operations of a step, one a line.
 func (p *Program) Plan() string { return p.plan.String() }

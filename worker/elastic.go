@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -104,7 +103,7 @@ func quotients(row []float32, one float32, numbers []uint64) {
 
 // members tells the others which node is of this rank and what it had used before the division, and returns the same of all
 // workers. Of one that was lost meanwhile the node is 0.
-func (t *Trainer) members(ctx context.Context, rank, workers int, base uint64) (nodes []cluster.NodeID, bases []uint64, err error) {
+func (t *Trainer) members(ctx context.Context, rank, workers int, base uint64) (nodes []kvstore.NodeID, bases []uint64, err error) {
 	row := make([]float32, membersSize)
 	for first := 0; first < workers; first += membersRound {
 		clear(row)
@@ -123,7 +122,7 @@ func (t *Trainer) members(ctx context.Context, rank, workers int, base uint64) (
 			if of[0] > 0 {
 				quotients(of[1:], of[0], numbers[:])
 			}
-			nodes, bases = append(nodes, cluster.NodeID(numbers[0])), append(bases, numbers[1])
+			nodes, bases = append(nodes, kvstore.NodeID(numbers[0])), append(bases, numbers[1])
 		}
 	}
 	return nodes, bases, nil

@@ -173,11 +173,11 @@ func (j *elasticJob) start(number int, joining bool) *elasticWorker {
 
 func (w *elasticWorker) run(cfg cluster.Config) (err error) {
 	p := &w.j.plan
-	opts := []kvstore.Option{kvstore.WithConfig(cfg), kvstore.WithLogger(w.j.log.With("on", w.number))}
+	opts := []kvstore.Option{kvstore.WithLogger(w.j.log.With("on", w.number))}
 	if p.local > 0 {
 		opts = append(opts, kvstore.WithLocalSteps(p.local))
 	}
-	if w.store, err = kvstore.Create(w.ctx, "dist_sync", opts...); err != nil {
+	if w.store, err = kvstore.Create(cluster.WithConfig(w.ctx, cfg), "dist_sync", opts...); err != nil {
 		return err
 	}
 	defer func() {

@@ -15,6 +15,7 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
@@ -272,7 +273,7 @@ func TestWorkersMustAgreeOnLocalSteps(t *testing.T) {
 	var running sync.WaitGroup
 	for rank := range errs {
 		running.Go(func() {
-			store, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithConfig(job.WorkerConfig(rank)), kvstore.WithLocalSteps(4+rank))
+			store, err := kvstore.Create(cluster.WithConfig(t.Context(), job.WorkerConfig(rank)), "dist_sync", kvstore.WithLocalSteps(4+rank))
 			if err != nil {
 				errs[rank] = err
 				return

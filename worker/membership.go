@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/sampler"
 )
 
@@ -118,16 +118,7 @@ func (r *run) join(ctx context.Context) (err error) {
 }
 
 // toldCuts are the cuts of the epoch that the scheduler knows.
-func (r *run) toldCuts() (cuts []sampler.Cut) {
-	for _, c := range r.elastic.Division().Cuts {
-		cut := sampler.Cut{Parts: int(c.Parts)}
-		for _, n := range c.Used {
-			cut.Used = append(cut.Used, int(min(n, 1<<30))) // more than there are stands for all
-		}
-		cuts = append(cuts, cut)
-	}
-	return cuts
-}
+func (r *run) toldCuts() []sampler.Cut { return r.elastic.Division().Cuts }
 
 // meet tells the other workers of a new division who this worker is, and those that have just come what only the others know.
 func (r *run) meet(ctx context.Context, start bool) error {
@@ -135,7 +126,7 @@ func (r *run) meet(ctx context.Context, start bool) error {
 	if err != nil {
 		return err
 	}
-	bases := map[cluster.NodeID]uint64{}
+	bases := map[kvstore.NodeID]uint64{}
 	if slices.Contains(nodes, 0) { // lost already: what was known of it holds
 		bases = r.bases
 	}
@@ -247,7 +238,7 @@ func (r *run) boundary(ctx context.Context, e *epochRun) error {
 	if err != nil {
 		return fmt.Errorf("worker: epoch %d step %d: %w", r.epoch, r.before+r.step, err)
 	}
-	arrival := cluster.Arrival{Change: change, Steps: r.trainer.Steps(), Epoch: uint64(r.epoch), Bases: r.bases}
+	arrival := kvstore.Arrival{Change: change, Steps: r.trainer.Steps(), Epoch: uint64(r.epoch), Bases: r.bases}
 	if r.divided != nil {
 		if want := r.divided.Used(r.rank, r.step); r.used != want {
 			return fmt.Errorf("worker: epoch %d step %d: feed %T brought %d examples in %d steps of the division, and says that these use %d", r.epoch, r.before+r.step, r.cfg.Feed, r.used, r.step, want)

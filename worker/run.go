@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/sampler"
@@ -33,14 +32,14 @@ type run struct {
 	stopping      bool          // all were asked to stop
 	present       int           // workers that take part: fewer than workers if some are done and have left
 	past          past
-	nodes         []cluster.NodeID          // of the division, by rank; 0: lost at once
-	bases         map[cluster.NodeID]uint64 // what they had used before the division, since they counted first
+	nodes         []kvstore.NodeID          // of the division, by rank; 0: lost at once
+	bases         map[kvstore.NodeID]uint64 // what they had used before the division, since they counted first
 
 	epochs []EpochInfo
 }
 
 func newRun(cfg FitConfig) *run {
-	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, bases: map[cluster.NodeID]uint64{}, saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newLookahead(cfg.Feed)}
+	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, bases: map[kvstore.NodeID]uint64{}, saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newLookahead(cfg.Feed)}
 	r.divided, _ = cfg.Feed.(DividedFeed)
 	return r
 }

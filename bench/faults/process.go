@@ -125,7 +125,7 @@ func process() error {
 
 // train is a worker.
 func train(ctx context.Context, cfg cluster.Config, s *settings, out *json.Encoder) (err error) {
-	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithConfig(cfg), kvstore.WithLogger(cfg.Logger), kvstore.WithTimeout(time.Minute))
+	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", kvstore.WithLogger(cfg.Logger), kvstore.WithTimeout(time.Minute))
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func play(ctx context.Context, cfg cluster.Config) error {
 	if err != nil {
 		return err
 	}
-	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithConfig(cfg), kvstore.WithLogger(cfg.Logger))
+	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", kvstore.WithLogger(cfg.Logger))
 	if err != nil {
 		return err
 	}

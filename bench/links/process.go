@@ -36,7 +36,7 @@ func process() error {
 
 // train is a worker.
 func train(ctx context.Context, cfg cluster.Config, s *settings) (err error) {
-	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithConfig(cfg), kvstore.WithLogger(cfg.Logger))
+	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", kvstore.WithLogger(cfg.Logger))
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func train(ctx context.Context, s settings, cfg cluster.Config) (r report, err e
 	if err != nil {
 		return r, err
 	}
-	opts := []kvstore.Option{kvstore.WithConfig(cfg), kvstore.WithLogger(cfg.Logger)}
+	opts := []kvstore.Option{kvstore.WithLogger(cfg.Logger)}
 	if s.Mode.Staleness >= 0 {
 		opts = append(opts, kvstore.WithStaleness(uint64(s.Mode.Staleness)))
 	}
@@ -52,7 +52,7 @@ func train(ctx context.Context, s settings, cfg cluster.Config) (r report, err e
 		update.Optimizer = optim.Config{Name: "sgd", LearningRate: s.Rate}
 		update.Outer = optim.Config{Name: "sgd", LearningRate: 1}
 	}
-	kv, err := kvstore.Create(ctx, s.Mode.Store, opts...)
+	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), s.Mode.Store, opts...)
 	if err != nil {
 		return r, err
 	}

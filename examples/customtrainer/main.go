@@ -14,7 +14,6 @@ import (
 	"math/rand/v2"
 	"os"
 
-	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -155,7 +154,7 @@ func (m *membership) afterStep(ctx context.Context, step int) error {
 	if err != nil {
 		return err
 	}
-	if err := m.job.Arrive(ctx, cluster.Arrival{Change: change, Steps: uint64(step + 1)}); err != nil {
+	if err := m.job.Arrive(ctx, kvstore.Arrival{Change: change, Steps: uint64(step + 1)}); err != nil {
 		return err
 	}
 	fmt.Printf("worker %d of %d now, after step %d\n", m.kv.Rank(), m.kv.NumWorkers(), step)

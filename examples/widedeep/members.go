@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/sampler"
 )
@@ -92,7 +91,7 @@ func (m *membership) afterStep(ctx context.Context, epoch, used int) (changed bo
 	if err != nil {
 		return false, err
 	}
-	if err := m.job.Arrive(ctx, cluster.Arrival{Change: change, Steps: m.steps, Epoch: uint64(epoch), Used: uint64(used)}); err != nil {
+	if err := m.job.Arrive(ctx, kvstore.Arrival{Change: change, Steps: m.steps, Epoch: uint64(epoch), Used: uint64(used)}); err != nil {
 		return false, err
 	}
 	fmt.Printf("worker %d of %d now, epoch %d, %d steps in all\n", m.kv.Rank(), m.kv.NumWorkers(), epoch, m.steps)

@@ -51,7 +51,7 @@ var picture = append([]row{
 
 	{"adapt", nil},
 
-	{"kvstore", and("internal/shardserver", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
+	{"kvstore", and("internal/shardserver", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "sampler", "!checkpoint", "metrics")},
 	{"internal/shardserver", and("internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim")},
 	{"internal/shard", and("internal/wire", "optim")},
 	{"internal/cluster", and("internal/transport", "internal/wire")},

@@ -232,8 +232,8 @@ func (j *Job) Stores(t testing.TB, kind string, opts ...kvstore.Option) []kvstor
 	for rank := range stores {
 		joining.Go(func() {
 			// The caller's options come last: they may name another logger.
-			all := append([]kvstore.Option{kvstore.WithConfig(j.WorkerConfig(rank)), kvstore.WithLogger(j.cfg.Logger)}, opts...)
-			stores[rank], errs[rank] = kvstore.Create(context.Background(), kind, all...)
+			all := append([]kvstore.Option{kvstore.WithLogger(j.cfg.Logger)}, opts...)
+			stores[rank], errs[rank] = kvstore.Create(cluster.WithConfig(context.Background(), j.WorkerConfig(rank)), kind, all...)
 		})
 	}
 	joining.Wait()

@@ -23,7 +23,7 @@ func (j *job) join(ctx context.Context, n *node, rank int) (*recorder, error) {
 	if cfg.Joining = rank >= j.plan.Workers; cfg.Joining {
 		cfg.Rank = -1
 	}
-	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithConfig(cfg), kvstore.WithTimeout(patience), kvstore.WithLogger(cfg.Logger))
+	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", kvstore.WithTimeout(patience), kvstore.WithLogger(cfg.Logger))
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (j *job) arrive(ctx context.Context, kv *recorder, steps int) error {
 	if err != nil {
 		return err
 	}
-	if err := kv.Arrive(ctx, cluster.Arrival{Change: change, Steps: uint64(steps)}); err != nil {
+	if err := kv.Arrive(ctx, kvstore.Arrival{Change: change, Steps: uint64(steps)}); err != nil {
 		return err
 	}
 	if got := kv.Division().Steps; got != uint64(steps) {

@@ -8,9 +8,9 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A Node is what a store needs of a worker's place in a job. *cluster.Node is one, and says what each method does; a store
+// A member is a worker's place in a job, as far as a store needs it. *cluster.Node is one, and says what each method does; a store
 // within one process has one of its own, a job of one worker. Its methods may be called together.
-type Node interface {
+type member interface {
 	ID() cluster.NodeID
 	Rank() cluster.Rank
 	Generation() cluster.Generation
@@ -26,4 +26,4 @@ type Node interface {
 	Close() error
 }
 
-var _ Node = (*cluster.Node)(nil)
+var _ member = (*cluster.Node)(nil)

@@ -1,0 +1,17 @@
+package cluster
+
+import "context"
+
+type configKey struct{}
+
+// WithConfig returns a context under which kvstore.Create joins the job of cfg as a worker: for tests and measurements that run many nodes
+// in one process. Programs are described by their environment.
+func WithConfig(ctx context.Context, cfg Config) context.Context {
+	return context.WithValue(ctx, configKey{}, cfg)
+}
+
+// ConfigFrom returns the Config that WithConfig gave the context, or false.
+func ConfigFrom(ctx context.Context) (Config, bool) {
+	cfg, ok := ctx.Value(configKey{}).(Config)
+	return cfg, ok
+}
