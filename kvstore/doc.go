@@ -71,19 +71,39 @@ var (
 	ErrNotFinite = errors.New("gradient not finite")
 )
 
-// A Store is one worker's view of the job's parameters. See the package comment for what may be called together.
+// A Store is one worker's view of the job's parameters: the sum of what follows, of which code may ask for the part that it needs.
+// See the package comment for what may be called together.
 type Store interface {
+	Dense
+	Rows
+	Control
+	Checkpoints
+	Elastic
+
 	// Type is the name given to Create, "dist" as "dist_sync".
 	Type() string
 	Rank() int
 	// NumWorkers is that of the newest change of the membership: a worker that has left in order, or was lost, is still counted.
-	// Elastic.Members are those that live.
+	// Members are those that live.
 	NumWorkers() int
+	// InitialWorkers is the number of workers that the job was started with: what is divided by it, such as a schedule, is the same on
+	// a worker that joins later.
+	InitialWorkers() int
 	// LocalSteps is what WithLocalSteps was given; 0: workers exchange gradients at every step.
 	LocalSteps() int
 	// Generation is the version of the membership; 1 in a store within the process.
 	Generation() uint64
 
+	// Close leaves the job in order: this worker is done, and the others go on without it. When all workers have, the servers end.
+	// Where shards have backups it waits, for up to 5 s, until these have this worker's last pushes.
+	Close() error
+	// Abort leaves the job because of cause, and fails it for everybody: the others learn who failed and why. A Close or
+	// Abort after the first does nothing. See Leave.
+	Abort(cause error) error
+}
+
+// Dense are the calls about keys whose values are pushed and pulled whole.
+type Dense interface {
 	// Init gives a key its first value. Every worker calls it, in any order of keys; rank 0's value counts; it returns
 	// when the value can be pulled. A second Init of a key by the same worker is ErrDuplicateInit, except the first one
 	// after a Load that brought the key: the loaded value stays.
@@ -104,7 +124,13 @@ type Store interface {
 	// be named twice. Arguments are checked before anything is sent; after that keys fail by themselves, and those that do not count. An
 	// error is KeyErrors, which names each that failed: call again with those.
 	PushPullMany(ctx context.Context, entries []Entry) error
+	// Staleness tells how old the value of a dense key was that this worker pulled last; of a key of rows, or one never pulled,
+	// all is 0.
+	Staleness(key string) Staleness
+}
 
+// Rows are the calls about keys of rows, such as embeddings.
+type Rows interface {
 	// InitRows is Init for a key of rows: numRows × rowLen values, row-major; nil value: zeros.
 	InitRows(ctx context.Context, key string, numRows, rowLen int, value []float32) error
 	// InitTable is InitRows for a table that the servers make: rows by number with first values drawn from a seed, or an open
@@ -115,7 +141,10 @@ type Store interface {
 	PushRows(ctx context.Context, key string, rows []int64, grad []float32) error
 	// PullRows copies rows[i] of the value into row i of out (len(rows) × rowLen).
 	PullRows(ctx context.Context, key string, rows []int64, out []float32) error
+}
 
+// Control are the calls about the job as a whole.
+type Control interface {
 	// SetOptimizer makes the servers apply cfg to each closed round; without it a closed round's sum replaces the value.
 	// Every worker calls it with the same cfg (another one is ErrConflict); it counts once and keeps existing state if unchanged.
 	SetOptimizer(ctx context.Context, cfg optim.Config) error
@@ -126,23 +155,19 @@ type Store interface {
 	// they are. Every worker should call it alike. The store "local" sends nothing and refuses it; in "device" each local
 	// device's gradient is compressed by itself, elsewhere their sum.
 	SetCompression(ctx context.Context, c Compression) error
-	// Residuals returns a copy of what this worker's compressed pushes have left out, for a checkpoint of this worker.
-	Residuals(ctx context.Context) (Residuals, error)
-	// SetResiduals replaces them, after SetCompression and after a Load, which forgets them: the run that Residuals was called
-	// in goes on. Those of another compression are ErrConflict, those that are not finite ErrNotFinite. Neither may be called while this worker pushes.
-	SetResiduals(ctx context.Context, r Residuals) error
 	// SetWeight says what this worker's next contributions count in a mean, such as their number of examples; 1 at first.
 	SetWeight(weight float32)
-
-	// Staleness tells how old the value of a dense key was that this worker pulled last; of a key of rows, or one never pulled,
-	// all is 0.
-	Staleness(key string) Staleness
-
-	// Usage returns what each server holds, by rank. What is on its way, and memory kept for the next rounds, is not in it.
-	Usage(ctx context.Context) ([]Usage, error)
-
 	// Barrier returns when every worker has called it.
 	Barrier(ctx context.Context) error
+	// Usage returns what each server holds, by rank. What is on its way, and memory kept for the next rounds, is not in it.
+	Usage(ctx context.Context) ([]Usage, error)
+	// Caught returns how many of this worker's contributions to shards of the key the guard (WithGuard) has refused or clipped, as far
+	// as what was pulled told.
+	Caught(key string) uint64
+}
+
+// Checkpoints are the calls that write and read the job's state.
+type Checkpoints interface {
 	// Save writes all parameters and optimizer state of one consistent round into one safetensors file on this worker's
 	// host, or into a bucket: uri is a path, file:///path, or a URL that checkpoint.OpenPlace knows. One worker's call is enough; no worker need take part but the one that calls, which
 	// must not push meanwhile. The keys are those that this worker has initialised. In an asynchronous store what the other
@@ -158,21 +183,23 @@ type Store interface {
 	// set by hand: call SetOptimizer before or after, with the same config. Before anything changes all of the file is checked, with its
 	// checksums; one of an older version, without any, is loaded with a warning. A damaged file is checkpoint.ErrDamaged.
 	Load(ctx context.Context, uri string) error
-	// Close leaves the job in order: this worker is done, and the others go on without it. When all workers have, the servers end.
-	// Where shards have backups it waits, for up to 5 s, until these have this worker's last pushes.
-	Close() error
-	// Abort leaves the job because of cause, and fails it for everybody: the others learn who failed and why. A Close or
-	// Abort after the first does nothing. See Leave.
-	Abort(cause error) error
+	// Residuals returns a copy of what this worker's compressed pushes have left out, for a checkpoint of this worker.
+	Residuals(ctx context.Context) (Residuals, error)
+	// SetResiduals replaces them, after SetCompression and after a Load, which forgets them: the run that Residuals was called
+	// in goes on. Those of another compression are ErrConflict, those that are not finite ErrNotFinite. Neither may be called while this worker pushes.
+	SetResiduals(ctx context.Context, r Residuals) error
 }
 
-// Leave ends a worker's part in the job as its work ended: Close if err is nil, else Abort. It returns err, joined with what
-// went wrong on the way out:
+// Leave ends a worker's part in the job as its work ended: Close if err is nil or ErrRemoved, for then the others go on; else Abort. It
+// returns err, joined with what went wrong on the way out:
 //
 //	defer func() { err = kvstore.Leave(kv, err) }()
 func Leave(s Store, err error) error {
-	if err != nil {
-		return errors.Join(err, s.Abort(err))
+	switch {
+	case err == nil:
+		return s.Close()
+	case errors.Is(err, ErrRemoved):
+		return errors.Join(err, s.Close())
 	}
-	return s.Close()
+	return errors.Join(err, s.Abort(err))
 }

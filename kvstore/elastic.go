@@ -46,20 +46,19 @@ type Arrival struct {
 	Bases map[NodeID]uint64
 }
 
-// An Elastic store is one of a job whose workers may change while it runs. The stores of Create are; worker.Trainer and Fit do
+// Elastic are the calls about a job whose workers may change while it runs. worker.Trainer and Fit do
 // all of the following. Whoever trains with the store itself does so:
 //
-//	job := kv.(kvstore.Elastic)
 //	// A worker that joins a running job initialises keys and sets the same optimizer as the others; it gets values and
 //	// contributes nothing. Of one that was there from the start Ready returns at once.
-//	err := job.Ready(ctx)
+//	err := kv.Ready(ctx)
 //	for step := uint64(0); ; step++ {
-//		// ... a step, in which every worker pushes to the same keys; among them a flag, 1 where job.Pending() != 0, of which
+//		// ... a step, in which every worker pushes to the same keys; among them a flag, 1 where kv.Pending() != 0, of which
 //		// every worker pulls the sum ...
 //		if sum > 0 { // all see the same sum, so all are here after the same step
-//			change, err := job.AwaitPending(ctx) // the others may have heard of it before this worker
+//			change, err := kv.AwaitPending(ctx) // the others may have heard of it before this worker
 //			// ...
-//			err = job.Arrive(ctx, kvstore.Arrival{Change: change, Steps: step + 1})
+//			err = kv.Arrive(ctx, kvstore.Arrival{Change: change, Steps: step + 1})
 //			if errors.Is(err, kvstore.ErrRemoved) {
 //				return kv.Close() // this worker was asked to leave
 //			}
@@ -109,8 +108,6 @@ type Elastic interface {
 	// Progress says how many steps this worker has done and in which epoch it is, for those who look at the job. It costs next to nothing.
 	Progress(steps, epoch uint64)
 }
-
-var _ Elastic = (*store)(nil)
 
 // changing is what a member has to offer beyond member in a job whose membership may change.
 type changing interface {

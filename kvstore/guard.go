@@ -46,15 +46,6 @@ func WithGuard(g Guard) Option {
 	return func(s *settings) { s.guard = &g }
 }
 
-// A Guarded store tells what was caught of this worker. The stores of Create are.
-type Guarded interface {
-	// Caught returns how many of this worker's contributions to shards of the key the guard has refused or clipped, as far as what
-	// was pulled told.
-	Caught(key string) uint64
-}
-
-var _ Guarded = (*store)(nil)
-
 func (s *store) Caught(name string) uint64 {
 	s.mu.Lock()
 	k := s.keys[name]

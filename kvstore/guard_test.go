@@ -60,7 +60,7 @@ func TestTheGuardKeepsWhatIsNotFiniteOut(t *testing.T) {
 					if want := []float32{rounds, rounds}; !slices.Equal(out, want) { // the mean of one is 1, too
 						return fmt.Errorf("rows: got %v, want %v", out, want)
 					}
-					w, e := kv.(kvstore.Guarded).Caught("w"), kv.(kvstore.Guarded).Caught("e")
+					w, e := kv.Caught("w"), kv.Caught("e")
 					if rank == 0 && w+e != 0 || rank == 1 && (w != 1 || e != 1) {
 						return fmt.Errorf("caught: got %d of w and %d of e", w, e)
 					}
@@ -161,8 +161,8 @@ func TestTheGuardWorksInThisProcess(t *testing.T) {
 			must(kv.Push(ctx, "w", grads...))
 			must(kv.Pull(ctx, "w", out))
 		}
-		if want := float32(2 + 8 + 2); out[0] != want || kv.(kvstore.Guarded).Caught("w") != 2 {
-			t.Errorf("%s: got %v and %d caught, want %v and 2", kind, out, kv.(kvstore.Guarded).Caught("w"), want)
+		if want := float32(2 + 8 + 2); out[0] != want || kv.Caught("w") != 2 {
+			t.Errorf("%s: got %v and %d caught, want %v and 2", kind, out, kv.Caught("w"), want)
 		}
 		must(kv.Close())
 	}
@@ -184,7 +184,7 @@ func TestWhatIsNotFiniteIsSentAgainAsItWas(t *testing.T) {
 		}
 		job.Net.Heal()
 		must(kv.PushPull(ctx, "w", [][]float32{grad}, [][]float32{out}))
-		if got := kv.(kvstore.Guarded).Caught("w"); got != 1 || out[0] != 0.5 || out[n-1] != 0 {
+		if got := kv.Caught("w"); got != 1 || out[0] != 0.5 || out[n-1] != 0 {
 			t.Errorf("got %d caught, first value %v, last %v; want 1, 0.5 and 0", got, out[0], out[n-1])
 		}
 	})

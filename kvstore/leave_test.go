@@ -3,6 +3,7 @@ package kvstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,4 +89,71 @@ func TestOnlyWorkersOfAJobCanLeaveIt(t *testing.T) {
 	if err := kv.(kvstore.Elastic).AskLeave(t.Context(), "told to"); !errors.Is(err, kvstore.ErrNeeded) {
 		t.Errorf("ask to leave a local store: got error %v, want ErrNeeded", err)
 	}
+}
+
+// farewell is a store that notes how it was left.
+type farewell struct {
+	kvstore.Store
+	closed, aborted error
+}
+
+var errClosed = errors.New("closed")
+
+func (f *farewell) Close() error            { f.closed = errClosed; return nil }
+func (f *farewell) Abort(cause error) error { f.aborted = cause; return nil }
+
+// A worker that was removed leaves in order: its end is no failure of the job.
+func TestLeaveEndsAsTheWorkDid(t *testing.T) {
+	broken := errors.New("broken")
+	for _, err := range []error{nil, broken, kvstore.ErrRemoved, fmt.Errorf("arrive: %w", kvstore.ErrRemoved)} {
+		f := &farewell{}
+		got := kvstore.Leave(f, err)
+		if !errors.Is(got, err) {
+			t.Errorf("leave after %v: got %v, want it in the chain", err, got)
+		}
+		inOrder := err == nil || errors.Is(err, kvstore.ErrRemoved)
+		if (f.closed != nil) != inOrder || (f.aborted != nil) == inOrder {
+			t.Errorf("leave after %v: closed %v, aborted for %v, want it closed in order: %v", err, f.closed != nil, f.aborted, inOrder)
+		}
+	}
+}
+
+// What a job was started with is the same for those who join it later, and after others have left.
+func TestInitialWorkersAreThoseOfTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 2, Elastic: cluster.Elastic{Enabled: true}})
+		stores := job.Stores(t, "dist_sync")
+		if err := stores[1].AskLeave(t.Context(), "told to"); err != nil {
+			t.Fatal(err)
+		}
+		gone := make(chan error, 1)
+		go func() { gone <- stores[1].Arrive(t.Context(), kvstore.Arrival{}) }()
+		if err := stores[0].Arrive(t.Context(), kvstore.Arrival{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-gone; !errors.Is(err, kvstore.ErrRemoved) {
+			t.Fatalf("arrive of the worker that leaves: got %v, want ErrRemoved", err)
+		}
+		if err := kvstore.Leave(stores[1], nil); err != nil {
+			t.Error(err)
+		}
+		joiner, err := kvstore.Create(cluster.WithConfig(t.Context(), job.JoinerConfig(2)), "dist_sync")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer joiner.Close()
+		for _, kv := range []kvstore.Store{stores[0], joiner} {
+			if got := kv.InitialWorkers(); got != 2 {
+				t.Errorf("node %d: got %d initial workers, want 2", kv.NodeID(), got)
+			}
+		}
+		if got := stores[0].NumWorkers(); got != 1 {
+			t.Errorf("workers now: got %d, want 1", got)
+		}
+	})
+	kv, err := kvstore.Create(t.Context(), "local")
+	if err != nil || kv.InitialWorkers() != 1 {
+		t.Fatalf("a store within the process: got %v and error %v, want one initial worker", kv, err)
+	}
+	kv.Close()
 }

@@ -60,7 +60,7 @@ func runSpiked(t *testing.T, kind string, c kvstore.Compression, guard kvstore.G
 				return nil
 			}
 			residuals, err := kv.Residuals(ctx)
-			got.residuals, got.caught = residuals.Values, kv.(kvstore.Guarded).Caught("w")
+			got.residuals, got.caught = residuals.Values, kv.Caught("w")
 			return err
 		})
 		got.log = log.String()
@@ -149,7 +149,7 @@ func TestTheGuardCatchesSpikesOfDevices(t *testing.T) {
 			}
 			residuals, err := kv.Residuals(ctx)
 			must(err)
-			return out, kv.(kvstore.Guarded).Caught("w"), residuals.Values
+			return out, kv.Caught("w"), residuals.Values
 		}
 		nan := float32(math.NaN())
 		values, _, residuals := run(nan, 0.3)
@@ -207,7 +207,7 @@ func TestLimitsAreForgottenWithALoad(t *testing.T) {
 	must(kv.Save(ctx, file))
 	must(kv.Load(ctx, file))
 	must(kv.PushPull(ctx, "w", [][]float32{{100}}, [][]float32{out}))
-	if out[0] != 2.5 || kv.(kvstore.Guarded).Caught("w") != 0 {
-		t.Errorf("got %v and %d caught, want 2.5 and none", out[0], kv.(kvstore.Guarded).Caught("w"))
+	if out[0] != 2.5 || kv.Caught("w") != 0 {
+		t.Errorf("got %v and %d caught, want 2.5 and none", out[0], kv.Caught("w"))
 	}
 }

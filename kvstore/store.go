@@ -74,9 +74,16 @@ func newStore(set settings, kind string, node member) *store {
 	return s
 }
 
-func (s *store) Type() string       { return s.kind }
-func (s *store) Rank() int          { return int(s.node.Rank()) }
-func (s *store) NumWorkers() int    { return int(s.node.Membership().Workers) }
+func (s *store) Type() string    { return s.kind }
+func (s *store) Rank() int       { return int(s.node.Rank()) }
+func (s *store) NumWorkers() int { return int(s.node.Membership().Workers) }
+func (s *store) InitialWorkers() int {
+	if n, ok := s.node.(interface{ InitialWorkers() int }); ok {
+		return n.InitialWorkers()
+	}
+	return s.NumWorkers() // of a job that does not change
+}
+
 func (s *store) LocalSteps() int    { return s.local }
 func (s *store) Generation() uint64 { return uint64(s.node.Generation()) }
 

@@ -22,7 +22,6 @@ import (
 // A hookedStore is an elastic store that calls a hook before each exchange and save.
 type hookedStore struct {
 	kvstore.Store
-	kvstore.Elastic
 	hook func(ctx context.Context, what string)
 	late bool        // it hears of changes only when it asks for them
 	news atomic.Bool // it has
@@ -42,16 +41,16 @@ func (s *hookedStore) Pending() uint64 {
 	if s.late && !s.news.Load() {
 		return 0
 	}
-	return s.Elastic.Pending()
+	return s.Store.Pending()
 }
 
 func (s *hookedStore) AwaitMembers(ctx context.Context, most int) error {
 	s.news.Store(true)
-	return s.Elastic.AwaitMembers(ctx, most)
+	return s.Store.AwaitMembers(ctx, most)
 }
 
 func hooked(store kvstore.Store, hook func(ctx context.Context, what string)) *hookedStore {
-	return &hookedStore{Store: store, Elastic: store.(kvstore.Elastic), hook: hook}
+	return &hookedStore{Store: store, hook: hook}
 }
 
 // hang is where a worker that is killed in the middle of a call stays.

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 )
 
@@ -44,13 +43,9 @@ func (t *Trainer) TakeStaleness() *Staleness {
 // TakeCaught returns how many of this worker's contributions the servers' guard has refused or clipped since the last call, as far as the values that
 // were pulled have told.
 func (t *Trainer) TakeCaught() uint64 {
-	store, ok := t.cfg.Store.(kvstore.Guarded)
-	if !ok {
-		return 0
-	}
 	var all uint64
 	for _, key := range t.keys {
-		all += store.Caught(key)
+		all += t.cfg.Store.Caught(key)
 	}
 	fresh := all - min(t.caught, all)
 	t.caught = all

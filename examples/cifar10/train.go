@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/paragon-train/paragon/data"
@@ -85,7 +84,7 @@ func train(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer feed.Close()
-	update, err := optimizer(s, stepsPerEpoch(s, trainSet.Len(), startWorkers(store)))
+	update, err := optimizer(s, stepsPerEpoch(s, trainSet.Len(), store.InitialWorkers()))
 	if err != nil {
 		return err
 	}
@@ -142,16 +141,6 @@ func orElse(n, otherwise int) int {
 		return n
 	}
 	return otherwise
-}
-
-// startWorkers is the number of workers with which the job began: a worker that joins it sets the same schedule as the others did.
-func startWorkers(store kvstore.Store) int {
-	if job, ok := store.(kvstore.Elastic); ok && job.Joining() {
-		if n, err := strconv.Atoi(os.Getenv("DMLC_NUM_WORKER")); err == nil && n > 0 {
-			return n
-		}
-	}
-	return store.NumWorkers()
 }
 
 // stepsPerEpoch is how many steps an epoch has with so many workers.

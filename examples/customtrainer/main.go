@@ -43,13 +43,7 @@ func train(ctx context.Context, store string) (worst float32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		if errors.Is(err, kvstore.ErrRemoved) {
-			err = errors.Join(err, kv.Close()) // in order: the others go on
-			return
-		}
-		err = kvstore.Leave(kv, err)
-	}()
+	defer func() { err = kvstore.Leave(kv, err) }()
 
 	// y = x·truth, with a little noise; every worker draws the same set and trains on its own rows.
 	random := rand.New(rand.NewPCG(1, 2))

@@ -63,13 +63,7 @@ func train(ctx context.Context, path string, batch, epochs int, buckets int64) (
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		if errors.Is(err, kvstore.ErrRemoved) {
-			err = errors.Join(err, kv.Close()) // in order: the others go on
-			return
-		}
-		err = kvstore.Leave(kv, err)
-	}()
+	defer func() { err = kvstore.Leave(kv, err) }()
 
 	// The last tenth is for testing.
 	trainRows := clicks.Len() * 9 / 10

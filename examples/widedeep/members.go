@@ -25,7 +25,7 @@ type membership struct {
 
 // join returns once this worker counts: at once if it was there from the start.
 func join(ctx context.Context, kv kvstore.Store) (*membership, error) {
-	m := &membership{kv: kv, job: kv.(kvstore.Elastic), flag: make([]float32, 1)}
+	m := &membership{kv: kv, job: kv, flag: make([]float32, 1)}
 	if err := kv.InitAverage(ctx, "flag", m.flag); err != nil {
 		return nil, err
 	}

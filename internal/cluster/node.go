@@ -90,6 +90,9 @@ func (n *Node) ID() NodeID { return n.id }
 // Role is the node's role.
 func (n *Node) Role() Role { return n.cfg.Role }
 
+// InitialWorkers is the number of workers that the job was started with.
+func (n *Node) InitialWorkers() int { return n.cfg.NumWorkers }
+
 // Rank is the node's rank in the newest generation known. That of a worker which does not count yet is the number of workers
 // that do.
 func (n *Node) Rank() Rank { return n.standing.Load().rank }

@@ -59,7 +59,6 @@ func (l *ledger) hold(c *contribution) {
 // A recorder is a store that keeps a ledger of one worker's pushes.
 type recorder struct {
 	kvstore.Store
-	kvstore.Elastic
 	who    string
 	ledger *ledger
 	// alter, of tests of the checks, says what is pushed in place of what the ledger says.
@@ -71,7 +70,7 @@ type recorder struct {
 }
 
 func newRecorder(s kvstore.Store, who string, l *ledger) *recorder {
-	return &recorder{Store: s, Elastic: s.(kvstore.Elastic), who: who, ledger: l, open: map[string]*contribution{}, done: -1}
+	return &recorder{Store: s, who: who, ledger: l, open: map[string]*contribution{}, done: -1}
 }
 
 func (r *recorder) before() int {
