@@ -65,17 +65,17 @@ func (g *guardedRun) step(ctx context.Context, kv kvstore.Store, round int, dens
 			ids = append(ids, i)
 		}
 	}
-	kv.SetWeight(float32(1 + kv.Rank()))
+	by := kv.Weighted(float32(1+kv.Rank()), false)
 	if g.apart {
-		if err := errors.Join(kv.Push(ctx, "dense", grad(guardedSize)), kv.Push(ctx, "mean", grad(500))); err != nil {
+		if err := errors.Join(by.Push(ctx, "dense", grad(guardedSize)), by.Push(ctx, "mean", grad(500))); err != nil {
 			return err
 		}
-	} else if err := errors.Join(kv.PushPull(ctx, "dense", [][]float32{grad(guardedSize)}, [][]float32{dense}),
-		kv.PushPull(ctx, "mean", [][]float32{grad(500)}, [][]float32{mean})); err != nil {
+	} else if err := errors.Join(by.PushPull(ctx, "dense", [][]float32{grad(guardedSize)}, [][]float32{dense}),
+		by.PushPull(ctx, "mean", [][]float32{grad(500)}, [][]float32{mean})); err != nil {
 		return err
 	}
 	x := grad(3 * len(ids))
-	if err := errors.Join(kv.PushRows(ctx, "rows", ids, x), kv.PushRows(ctx, "open", ids, x)); err != nil {
+	if err := errors.Join(by.PushRows(ctx, "rows", ids, x), by.PushRows(ctx, "open", ids, x)); err != nil {
 		return err
 	}
 	all := make([]int64, guardedRows)

@@ -3,7 +3,6 @@ package kvstore
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -41,15 +40,7 @@ func newDensePush(k *key) *densePush {
 	return p
 }
 
-func (s *store) Push(ctx context.Context, key string, grads ...[]float32) error {
-	return s.pushDense(ctx, "push", key, grads, nil, false)
-}
-
-func (s *store) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
-	return s.pushDense(ctx, "push-pull", key, grads, outs, true)
-}
-
-func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs [][]float32, pull bool) error {
+func (s *store) pushDense(ctx context.Context, by pusher, verb, name string, grads, outs [][]float32, pull bool) error {
 	k, err := s.toPush(verb, name, grads, outs)
 	if err != nil {
 		return err
@@ -72,7 +63,7 @@ func (s *store) pushDense(ctx context.Context, verb, name string, grads, outs []
 		return err
 	}
 	seq, round := k.next()
-	weight, counted := math.Float32frombits(s.weight.Load()), s.counted.Load() && !k.aside
+	weight, counted := by.weight, by.counted && !k.aside
 	if err := p.gather(k, c, grads, verb, weight, round); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@
 // Rules. Every worker uses the same keys with the same sizes; another size is ErrSize and names the key. Calls for different
 // keys may be made together; two calls for one key may not, except that several Pulls of it may. A worker may push one round
 // ahead of a key's open round; a further push waits. Without an optimizer a closed round's sum replaces the value. The
-// store sums; with optim.Config's Reduction "mean" the servers divide by the sum of the weights that counted (SetWeight).
+// store sums; with optim.Config's Reduction "mean" the servers divide by the sum of the weights that counted (Weighted).
 //
 // Waiting. A call waits until its context ends, the store's timeout (WithTimeout) is over, or the job has ended; every few
 // seconds the log says whom it waits for. Broken connections are made anew and requests repeated meanwhile, which changes
@@ -74,6 +74,7 @@ var (
 // A Store is one worker's view of the job's parameters: the sum of what follows, of which code may ask for the part that it needs.
 // See the package comment for what may be called together.
 type Store interface {
+	Pusher // with weight 1
 	Dense
 	Rows
 	Control
@@ -89,6 +90,11 @@ type Store interface {
 	// InitialWorkers is the number of workers that the job was started with: what is divided by it, such as a schedule, is the same on
 	// a worker that joins later.
 	InitialWorkers() int
+	// Weighted returns a Pusher of this store whose contributions count with a weight in a mean, such as their number of examples. With
+	// counted the weight is a number of examples that this worker has used: the servers add them up, so that the examples of a lost
+	// worker are handed out again, except those of steps that came whole: to all keys but those whose names begin with "paragon/",
+	// which are not part of what is trained.
+	Weighted(weight float32, counted bool) Pusher
 	// LocalSteps is what WithLocalSteps was given; 0: workers exchange gradients at every step.
 	LocalSteps() int
 	// Generation is the version of the membership; 1 in a store within the process.
@@ -102,28 +108,35 @@ type Store interface {
 	Abort(cause error) error
 }
 
-// Dense are the calls about keys whose values are pushed and pulled whole.
-type Dense interface {
-	// Init gives a key its first value. Every worker calls it, in any order of keys; rank 0's value counts; it returns
-	// when the value can be pulled. A second Init of a key by the same worker is ErrDuplicateInit, except the first one
-	// after a Load that brought the key: the loaded value stays.
-	Init(ctx context.Context, key string, value []float32) error
-	// InitAverage is Init for a key that no optimizer touches: a closed round's sum over the sum of weights (SetWeight)
-	// replaces the value. For batch norm's running statistics and for mean gradients that workers apply themselves.
-	InitAverage(ctx context.Context, key string, value []float32) error
-	// SetShape says how the values of a dense key lie as a tensor, row-major, after its Init: files of Save then have this shape in place of
-	// [size]; of rank 0, which saves them, it counts. Another one than before, or than that of a file that was loaded, is ErrSize.
-	SetShape(key string, shape ...int) error
+// A Pusher contributes this worker's gradients to rounds, each with the same weight.
+type Pusher interface {
 	// Push adds this worker's gradient, one slice for each local device (they are summed), to the key's open round.
 	Push(ctx context.Context, key string, grads ...[]float32) error
-	// Pull copies the value, including this worker's last push, into every out.
-	Pull(ctx context.Context, key string, outs ...[]float32) error
 	// PushPull is one trip: it returns when the round closed and outs hold the new value. grads and outs may be the same.
 	PushPull(ctx context.Context, key string, grads, outs [][]float32) error
 	// PushPullMany is PushPull of several keys in one call, beside each other: it returns when the rounds of all have closed. No key may
 	// be named twice. Arguments are checked before anything is sent; after that keys fail by themselves, and those that do not count. An
 	// error is KeyErrors, which names each that failed: call again with those.
 	PushPullMany(ctx context.Context, entries []Entry) error
+	// PushRows adds rows to the open round: row i of grad (len(rows) × rowLen) belongs to rows[i]. Rows need not be sorted
+	// or unique; duplicates add up. No rows is a contribution too, which a round needs from every worker.
+	PushRows(ctx context.Context, key string, rows []int64, grad []float32) error
+}
+
+// Dense are the calls about keys whose values are pushed and pulled whole.
+type Dense interface {
+	// Init gives a key its first value. Every worker calls it, in any order of keys; rank 0's value counts; it returns
+	// when the value can be pulled. A second Init of a key by the same worker is ErrDuplicateInit, except the first one
+	// after a Load that brought the key: the loaded value stays.
+	Init(ctx context.Context, key string, value []float32) error
+	// InitAverage is Init for a key that no optimizer touches: a closed round's sum over the sum of weights (Weighted)
+	// replaces the value. For batch norm's running statistics and for mean gradients that workers apply themselves.
+	InitAverage(ctx context.Context, key string, value []float32) error
+	// SetShape says how the values of a dense key lie as a tensor, row-major, after its Init: files of Save then have this shape in place of
+	// [size]; of rank 0, which saves them, it counts. Another one than before, or than that of a file that was loaded, is ErrSize.
+	SetShape(key string, shape ...int) error
+	// Pull copies the value, including this worker's last push, into every out.
+	Pull(ctx context.Context, key string, outs ...[]float32) error
 	// Staleness tells how old the value of a dense key was that this worker pulled last; of a key of rows, or one never pulled,
 	// all is 0.
 	Staleness(key string) Staleness
@@ -136,9 +149,6 @@ type Rows interface {
 	// InitTable is InitRows for a table that the servers make: rows by number with first values drawn from a seed, or an open
 	// vocabulary, whose rows are named by any int64 and made on first use. Every worker gives the same Table; another one is ErrConflict.
 	InitTable(ctx context.Context, key string, t Table) error
-	// PushRows adds rows to the open round: row i of grad (len(rows) × rowLen) belongs to rows[i]. Rows need not be sorted
-	// or unique; duplicates add up. No rows is a contribution too, which a round needs from every worker.
-	PushRows(ctx context.Context, key string, rows []int64, grad []float32) error
 	// PullRows copies rows[i] of the value into row i of out (len(rows) × rowLen).
 	PullRows(ctx context.Context, key string, rows []int64, out []float32) error
 }
@@ -155,8 +165,6 @@ type Control interface {
 	// they are. Every worker should call it alike. The store "local" sends nothing and refuses it; in "device" each local
 	// device's gradient is compressed by itself, elsewhere their sum.
 	SetCompression(ctx context.Context, c Compression) error
-	// SetWeight says what this worker's next contributions count in a mean, such as their number of examples; 1 at first.
-	SetWeight(weight float32)
 	// Barrier returns when every worker has called it.
 	Barrier(ctx context.Context) error
 	// Usage returns what each server holds, by rank. What is on its way, and memory kept for the next rounds, is not in it.

@@ -42,7 +42,7 @@ type Arrival struct {
 	Epoch  uint64 // in which the next step is
 	Used   uint64 // examples of its share of this division that its steps of the epoch used
 	// Bases has for each worker of the division the examples that it had used before: the servers count them from a worker's
-	// beginning (SetCounted), and of a worker that is lost the difference is what it has used of its share.
+	// beginning (Weighted), and of a worker that is lost the difference is what it has used of its share.
 	Bases map[NodeID]uint64
 }
 
@@ -101,10 +101,6 @@ type Elastic interface {
 	// Members are the workers that count, in rank order.
 	Members() []NodeID
 	NodeID() NodeID
-	// SetCounted says whether the weight (SetWeight) of the next contributions is a number of examples that this worker has used.
-	// The servers add them up, so that the examples of a lost worker are handed out again, except those of steps that came whole:
-	// to all keys but those whose names begin with "paragon/", which are not part of what is trained.
-	SetCounted(counted bool)
 	// Progress says how many steps this worker has done and in which epoch it is, for those who look at the job. It costs next to nothing.
 	Progress(steps, epoch uint64)
 }
@@ -121,10 +117,9 @@ type changing interface {
 
 var _ changing = (*cluster.Node)(nil)
 
-func (s *store) Joining() bool           { return s.joining.Load() }
-func (s *store) NodeID() NodeID          { return NodeID(s.node.ID()) }
-func (s *store) SetCounted(counted bool) { s.counted.Store(counted) }
-func (s *store) Members() []NodeID       { return counting(s.node.Membership()) }
+func (s *store) Joining() bool     { return s.joining.Load() }
+func (s *store) NodeID() NodeID    { return NodeID(s.node.ID()) }
+func (s *store) Members() []NodeID { return counting(s.node.Membership()) }
 
 func (s *store) Division() Division {
 	d := s.node.Membership().Division

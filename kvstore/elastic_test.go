@@ -196,15 +196,11 @@ func (w *hand) work(ctx context.Context, cfg cluster.Config) (err error) {
 // push makes the round of a step: flag gets what all say.
 func (w *hand) push(ctx context.Context, flag []float32) error {
 	kv, c := w.kv, w.c
-	job := kv.(kvstore.Elastic)
-	own := float32(uint64(1) << job.NodeID())
-	job.SetCounted(false)
-	kv.SetWeight(1)
+	own := float32(uint64(1) << kv.NodeID())
 	if err := kv.PushPull(ctx, "flag", [][]float32{flag}, [][]float32{flag}); err != nil {
 		return err
 	}
-	job.SetCounted(true)
-	kv.SetWeight(examplesOf)
+	by := kv.Weighted(examplesOf, true)
 	grads := map[string][]float32{"a": {own}, "b": {own, own}, "c": slices.Repeat([]float32{own}, 30_000)}
 	var calls sync.WaitGroup
 	errs := make([]error, len(crowdKeys))
@@ -215,15 +211,15 @@ func (w *hand) push(ctx context.Context, flag []float32) error {
 			case key == "rows":
 				rows := []int64{0, 1, 2, 3, 4} // two shards
 				out = make([]float32, len(rows))
-				if errs[i] = kv.PushRows(ctx, key, rows, []float32{own, own, own, own, own}); errs[i] == nil {
+				if errs[i] = by.PushRows(ctx, key, rows, []float32{own, own, own, own, own}); errs[i] == nil {
 					errs[i] = kv.PullRows(ctx, key, rows, out)
 				}
 			case (w.step+uint64(i))%2 == 0:
 				out = grads[key]
-				errs[i] = kv.PushPull(ctx, key, [][]float32{out}, [][]float32{out})
+				errs[i] = by.PushPull(ctx, key, [][]float32{out}, [][]float32{out})
 			default:
 				out = grads[key]
-				if errs[i] = kv.Push(ctx, key, out); errs[i] == nil {
+				if errs[i] = by.Push(ctx, key, out); errs[i] == nil {
 					errs[i] = kv.Pull(ctx, key, out)
 				}
 			}

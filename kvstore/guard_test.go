@@ -196,9 +196,9 @@ func TestWatchedRemoteRoundsTakeNoMemory(t *testing.T) {
 		ctx, n := context.Background(), 50_000
 		must(kv.SetCompression(ctx, c))
 		must(kv.Init(ctx, "w", make([]float32, n)))
-		kv.(kvstore.Elastic).SetCounted(true)
+		by := kv.Weighted(1, true)
 		grads, outs := [][]float32{slices.Repeat([]float32{1}, n)}, [][]float32{make([]float32, n)}
-		call := func() { must(kv.PushPull(ctx, "w", grads, outs)) }
+		call := func() { must(by.PushPull(ctx, "w", grads, outs)) }
 		for range 300 { // all connections, and the window of norms
 			call()
 		}

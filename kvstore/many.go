@@ -57,7 +57,7 @@ func (e KeyErrors) Unwrap() []error {
 	return errs
 }
 
-func (s *store) PushPullMany(ctx context.Context, entries []Entry) error {
+func (s *store) pushPullMany(ctx context.Context, by pusher, entries []Entry) error {
 	const verb = "push-pull"
 	errs := make([]error, len(entries))
 	seen := make(map[string]bool, len(entries))
@@ -72,7 +72,9 @@ func (s *store) PushPullMany(ctx context.Context, entries []Entry) error {
 	if err := failed(entries, errs); err != nil {
 		return err
 	}
-	one := func(i int) { errs[i] = s.pushDense(ctx, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, true) }
+	one := func(i int) {
+		errs[i] = s.pushDense(ctx, by, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, true)
+	}
 	if s.inline { // answers come at once
 		for i := range entries {
 			one(i)

@@ -47,7 +47,7 @@ func newRowsPush(k *key) *rowsPush {
 	return p
 }
 
-func (s *store) PushRows(ctx context.Context, name string, rows []int64, grad []float32) error {
+func (s *store) pushRows(ctx context.Context, by pusher, name string, rows []int64, grad []float32) error {
 	k, err := s.lookup("push rows", name, wire.FormRows)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (s *store) PushRows(ctx context.Context, name string, rows []int64, grad []
 	before := s.placing.placement.Load()
 	seq, round := k.next()
 	p.round = round
-	weight, counted := math.Float32frombits(s.weight.Load()), s.counted.Load()
+	weight, counted := by.weight, by.counted
 	for i := range p.heads {
 		x := &p.split.shards[i]
 		p.heads[i] = wire.PushRows{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Rows: uint64(len(x.rows)), WaitMillis: s.waitMillis(), Counted: counted}

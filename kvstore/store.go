@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,10 +27,8 @@ type store struct {
 	crew       *crew
 	lookout    *lookout
 	placing    *placing
-	weight     atomic.Uint32 // float32 bits
-	counted    atomic.Bool   // it is a number of examples
-	joining    atomic.Bool   // this worker does not count yet
-	removed    atomic.Bool   // it was asked to leave, and counts no more
+	joining    atomic.Bool // this worker does not count yet
+	removed    atomic.Bool // it was asked to leave, and counts no more
 	gate       gate
 	toldBeyond atomic.Bool  // the log has said that gradients do not fit their codes
 	noted      atomic.Int64 // when a wait was last logged, by the lookout's clock
@@ -65,7 +62,6 @@ func newStore(set settings, kind string, node member) *store {
 	s.compression.Store(&none)
 	s.lookout = newLookout(s)
 	s.noted.Store(-int64(s.noteEvery))
-	s.SetWeight(1)
 	s.beginEra()
 	if n, ok := node.(changing); ok {
 		s.joining.Store(n.Joining())
@@ -87,7 +83,7 @@ func (s *store) InitialWorkers() int {
 func (s *store) LocalSteps() int    { return s.local }
 func (s *store) Generation() uint64 { return uint64(s.node.Generation()) }
 
-func (s *store) SetWeight(weight float32) { s.weight.Store(math.Float32bits(weight)) }
+func (s *store) Weighted(weight float32, counted bool) Pusher { return pusher{s, weight, counted} }
 
 func (s *store) SetCompression(ctx context.Context, c Compression) error {
 	if err := c.Validate(); err != nil {

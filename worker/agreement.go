@@ -91,8 +91,9 @@ func (a *agreement) begin(ctx context.Context, step uint64) {
 	}
 	a.flags[laneMark], a.flags[laneOne] = a.mark, 1
 	ctx, a.cancel = context.WithCancel(ctx)
+	pusher := a.trainer.pusher
 	go func() {
-		a.done <- a.trainer.cfg.Store.PushPull(ctx, agreementKey, [][]float32{a.flags}, [][]float32{a.sums})
+		a.done <- pusher.PushPull(ctx, agreementKey, [][]float32{a.flags}, [][]float32{a.sums})
 	}()
 }
 

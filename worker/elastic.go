@@ -24,23 +24,17 @@ func joins(store kvstore.Store) bool {
 	return ok && elastic.Joining()
 }
 
-// aside makes exchanges that are not a step's, with a weight of their own, while nothing else is under way.
-func (t *Trainer) aside(weight float32, exchanges func() error) error {
-	t.cfg.Store.SetWeight(weight)
-	if t.counting {
-		t.elastic.SetCounted(false)
-		defer t.elastic.SetCounted(true)
+// weigh says what this worker's contributions count from now on: until the next step's those of this step. Nothing is under way.
+func (t *Trainer) weigh(weight uint64) {
+	if t.pusher == nil || t.weight != weight || t.told != t.counting {
+		t.weight, t.told = weight, t.counting
+		t.pusher = t.cfg.Store.Weighted(float32(weight), t.counting)
+		t.exchange.pusher = t.pusher
 	}
-	return exchanges()
 }
 
 // count says whether the weights of the next steps tell the servers which examples were used.
-func (t *Trainer) count(counting bool) {
-	if t.elastic != nil {
-		t.counting = counting
-		t.elastic.SetCounted(counting)
-	}
-}
+func (t *Trainer) count(counting bool) { t.counting = counting && t.elastic != nil }
 
 // pullFresh brings all values of the store to this worker, which has just become a member.
 func (t *Trainer) pullFresh(ctx context.Context) error {
@@ -85,9 +79,7 @@ func (t *Trainer) initMembers(ctx context.Context) error {
 
 // addUp exchanges a row of values, to which every worker adds what it knows.
 func (t *Trainer) addUp(ctx context.Context, row []float32) error {
-	return t.aside(1, func() error {
-		return t.cfg.Store.PushPull(ctx, membersKey, [][]float32{row}, [][]float32{row})
-	})
+	return t.cfg.Store.PushPull(ctx, membersKey, [][]float32{row}, [][]float32{row})
 }
 
 // quotients decodes numbers of a row by the value of 1 beside them.

@@ -28,8 +28,21 @@ type hookedStore struct {
 }
 
 func (s *hookedStore) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
-	s.hook(ctx, key)
-	return s.Store.PushPull(ctx, key, grads, outs)
+	return s.Weighted(1, false).PushPull(ctx, key, grads, outs)
+}
+
+func (s *hookedStore) Weighted(weight float32, counted bool) kvstore.Pusher {
+	return hookedStorePusher{s.Store.Weighted(weight, counted), s}
+}
+
+type hookedStorePusher struct {
+	kvstore.Pusher
+	of *hookedStore
+}
+
+func (p hookedStorePusher) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	p.of.hook(ctx, key)
+	return p.Pusher.PushPull(ctx, key, grads, outs)
 }
 
 func (s *hookedStore) Snapshot(ctx context.Context) (*kvstore.Snapshot, error) {

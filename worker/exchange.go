@@ -18,10 +18,10 @@ import (
 // small ones share messages of the network. Which of several is written first, where they wait for one connection, is the
 // store's matter: keys that were initialised earlier, the first layers.
 type exchange struct {
-	store kvstore.Store
-	keys  []string
-	grads [][][]float32 // by parameter, by device
-	outs  [][][]float32 // by parameter, by device
+	pusher kvstore.Pusher // of the step; replaced while nothing is under way
+	keys   []string
+	grads  [][][]float32 // by parameter, by device
+	outs   [][][]float32 // by parameter, by device
 	// pulled is called once the new value of parameter i is there, before wait(i) returns; from several goroutines.
 	pulled func(i int) error
 	begin  []chan struct{} // by parameter: it was handed in
@@ -44,8 +44,8 @@ type exchange struct {
 
 // newExchange starts the goroutines. Their requests last until close: ctx gives them its values, not its end, as a step's
 // requests go on when the step is done.
-func newExchange(ctx context.Context, store kvstore.Store, keys []string, grads, outs [][][]float32, pulled func(i int) error) *exchange {
-	e := &exchange{store: store, keys: keys, grads: grads, outs: outs, pulled: pulled,
+func newExchange(ctx context.Context, pusher kvstore.Pusher, keys []string, grads, outs [][][]float32, pulled func(i int) error) *exchange {
+	e := &exchange{pusher: pusher, keys: keys, grads: grads, outs: outs, pulled: pulled,
 		begin: make([]chan struct{}, len(keys)), pending: make([]bool, len(keys))}
 	e.changed = sync.NewCond(&e.mu)
 	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -174,7 +174,7 @@ func (e *exchange) run(ctx context.Context, i int) {
 }
 
 func (e *exchange) trip(ctx context.Context, i int) error {
-	if err := e.store.PushPull(ctx, e.keys[i], e.grads[i], e.outs[i]); err != nil {
+	if err := e.pusher.PushPull(ctx, e.keys[i], e.grads[i], e.outs[i]); err != nil {
 		return fmt.Errorf("worker: exchange %s: %w", e.keys[i], err)
 	}
 	return e.pulled(i)

@@ -49,6 +49,19 @@ func (s *faultyStore) Pull(ctx context.Context, key string, outs ...[]float32) e
 }
 
 func (s *faultyStore) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	return s.Weighted(1, false).PushPull(ctx, key, grads, outs)
+}
+
+func (s *faultyStore) Weighted(weight float32, counted bool) kvstore.Pusher {
+	return faultyStorePusher{s.Store.Weighted(weight, counted), s}
+}
+
+type faultyStorePusher struct {
+	kvstore.Pusher
+	of *faultyStore
+}
+
+func (p faultyStorePusher) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
 	kind := "exchange"
 	switch {
 	case strings.Contains(key, ".running_"):
@@ -56,10 +69,10 @@ func (s *faultyStore) PushPull(ctx context.Context, key string, grads, outs [][]
 	case strings.HasPrefix(key, "paragon/"):
 		kind = "agree"
 	}
-	if err := s.fault(ctx, kind); err != nil {
+	if err := p.of.fault(ctx, kind); err != nil {
 		return err
 	}
-	return s.Store.PushPull(ctx, key, grads, outs)
+	return p.Pusher.PushPull(ctx, key, grads, outs)
 }
 
 func (s *faultyStore) Barrier(ctx context.Context) error {

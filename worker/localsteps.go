@@ -126,7 +126,7 @@ func (t *Trainer) Sync(ctx context.Context) error {
 	if err := t.Flush(ctx); err != nil || t.local == nil || t.local.done == 0 {
 		return err
 	}
-	t.cfg.Store.SetWeight(float32(t.local.examples))
+	t.weigh(t.local.examples)
 	for i := range t.keys {
 		t.local.difference(i, t.local.examples)
 		t.exchange.submit(i)
@@ -140,7 +140,7 @@ func (t *Trainer) weighLocal(ctx context.Context) error {
 	if err := t.Flush(ctx); err != nil {
 		return err
 	}
-	t.cfg.Store.SetWeight(float32(t.local.examples))
+	t.weigh(t.local.examples)
 	return nil
 }
 

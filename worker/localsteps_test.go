@@ -157,8 +157,21 @@ func (s *countingStore) Push(ctx context.Context, key string, grads ...[]float32
 }
 
 func (s *countingStore) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
-	s.pushes.Add(1)
-	return s.Store.PushPull(ctx, key, grads, outs)
+	return s.Weighted(1, false).PushPull(ctx, key, grads, outs)
+}
+
+func (s *countingStore) Weighted(weight float32, counted bool) kvstore.Pusher {
+	return countingStorePusher{s.Store.Weighted(weight, counted), s}
+}
+
+type countingStorePusher struct {
+	kvstore.Pusher
+	of *countingStore
+}
+
+func (p countingStorePusher) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	p.of.pushes.Add(1)
+	return p.Pusher.PushPull(ctx, key, grads, outs)
 }
 
 // One local step by SGD, and workers' values averaged: the steps of synchronous SGD.

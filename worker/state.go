@@ -41,21 +41,20 @@ func (t *Trainer) AverageState(ctx context.Context) error {
 	if t.fresh {
 		weight = 0
 	}
-	return t.aside(weight, func() error {
-		group, ctx := errgroup.WithContext(ctx)
-		for s, state := range t.cfg.Programs[0].State() {
-			values := t.stateValues(s)
-			pushed := values
-			if weight == 0 {
-				pushed = [][]float32{make([]float32, len(values[0]))}
-			}
-			group.Go(func() error {
-				if err := t.cfg.Store.PushPull(ctx, state.Name, pushed, values); err != nil {
-					return fmt.Errorf("worker: average %s: %w", state.Name, err)
-				}
-				return nil
-			})
+	pusher := t.cfg.Store.Weighted(weight, false)
+	group, ctx := errgroup.WithContext(ctx)
+	for s, state := range t.cfg.Programs[0].State() {
+		values := t.stateValues(s)
+		pushed := values
+		if weight == 0 {
+			pushed = [][]float32{make([]float32, len(values[0]))}
 		}
-		return group.Wait()
-	})
+		group.Go(func() error {
+			if err := pusher.PushPull(ctx, state.Name, pushed, values); err != nil {
+				return fmt.Errorf("worker: average %s: %w", state.Name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }

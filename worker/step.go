@@ -121,7 +121,7 @@ func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
 		if _, err := t.exchange.flush(ctx); err != nil {
 			return err
 		}
-		t.cfg.Store.SetWeight(float32(weight))
+		t.weigh(weight)
 		t.round.Store(t.steps)
 		t.begun = true
 		if t.onWeight != nil {

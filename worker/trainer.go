@@ -96,6 +96,9 @@ type Trainer struct {
 
 	elastic  kvstore.Elastic // nil: workers neither come nor go
 	counting bool            // the weights of steps tell the servers which examples were used
+	pusher   kvstore.Pusher  // with the weight of the step
+	weight   uint64          // which is this
+	told     bool            // and counting was this
 	fresh    bool            // it came to a running job and has used no example yet: the running statistics are not its own
 	onWeight func()          // called once in a step, when the store has the weight of its gradients; nil: nothing
 

@@ -24,8 +24,21 @@ type pushes struct {
 }
 
 func (p *pushes) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
-	p.n.Add(int64(len(grads)))
-	return p.Store.PushPull(ctx, key, grads, outs)
+	return p.Weighted(1, false).PushPull(ctx, key, grads, outs)
+}
+
+func (p *pushes) Weighted(weight float32, counted bool) kvstore.Pusher {
+	return pushesPusher{p.Store.Weighted(weight, counted), p}
+}
+
+type pushesPusher struct {
+	kvstore.Pusher
+	of *pushes
+}
+
+func (p pushesPusher) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	p.of.n.Add(int64(len(grads)))
+	return p.Pusher.PushPull(ctx, key, grads, outs)
 }
 
 // GPUs of one worker are joined: the store gets one sum, and the steps are those of CPUs, of which it gets a gradient each, wherever

@@ -67,7 +67,7 @@ func train(ctx context.Context, store string) (worst float32, err error) {
 	if err := kv.Init(ctx, "weight", weight); err != nil { // rank 0's zeros count
 		return 0, err
 	}
-	kv.SetWeight(batch) // the servers divide by the examples of all workers
+	weighted := kv.Weighted(batch, false) // the servers divide by the examples of all workers
 	members, err := join(ctx, kv)
 	if err != nil {
 		return 0, err
@@ -90,7 +90,7 @@ func train(ctx context.Context, store string) (worst float32, err error) {
 				gradient[i] += diff * x
 			}
 		}
-		if err := kv.PushPull(ctx, "weight", [][]float32{gradient}, [][]float32{weight}); err != nil {
+		if err := weighted.PushPull(ctx, "weight", [][]float32{gradient}, [][]float32{weight}); err != nil {
 			return 0, err
 		}
 		if err := members.afterStep(ctx, step); err != nil {

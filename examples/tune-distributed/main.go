@@ -104,7 +104,7 @@ func train(ctx context.Context, p tune.Params, r *tune.Reporter) (err error) {
 	if err := kv.Init(ctx, "weight", weight); err != nil {
 		return err
 	}
-	kv.SetWeight(batch)
+	weighted := kv.Weighted(batch, false) // the servers divide by the examples of all workers
 	steps := examples / batch / kv.NumWorkers()
 	for epoch := 1; epoch <= p.Int("epochs"); epoch++ {
 		var loss float64
@@ -121,7 +121,7 @@ func train(ctx context.Context, p tune.Params, r *tune.Reporter) (err error) {
 					gradient[i] += diff * x
 				}
 			}
-			if err := kv.PushPull(ctx, "weight", [][]float32{gradient}, [][]float32{weight}); err != nil {
+			if err := weighted.PushPull(ctx, "weight", [][]float32{gradient}, [][]float32{weight}); err != nil {
 				return err
 			}
 		}

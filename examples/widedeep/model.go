@@ -92,7 +92,6 @@ func (m *model) init(ctx context.Context, kv kvstore.Store, buckets int64) error
 			return err
 		}
 	}
-	kv.SetWeight(float32(m.batch)) // gradients are sums over the batch; the servers divide by all examples
 	return nil
 }
 
@@ -128,14 +127,15 @@ func (m *model) step(ctx context.Context, kv kvstore.Store, examples int) error 
 	if err := m.program.Step(ctx, nil); err != nil {
 		return err
 	}
+	by := kv.Weighted(float32(m.batch), false) // gradients are sums over the batch; the servers divide by all examples
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range m.shared {
 		group.Go(func() error {
-			return kv.PushPull(ctx, p.Name, [][]float32{p.Gradient}, [][]float32{p.Value})
+			return by.PushPull(ctx, p.Name, [][]float32{p.Gradient}, [][]float32{p.Value})
 		})
 	}
-	group.Go(func() error { return kv.PushRows(ctx, deepTable, m.ids, m.deep.Gradient) })
-	group.Go(func() error { return kv.PushRows(ctx, wideTable, m.ids, m.wide.Gradient) })
+	group.Go(func() error { return by.PushRows(ctx, deepTable, m.ids, m.deep.Gradient) })
+	group.Go(func() error { return by.PushRows(ctx, wideTable, m.ids, m.wide.Gradient) })
 	return group.Wait()
 }
 

@@ -273,15 +273,14 @@ func averages(w *Worker) {
 	key := w.key("x")
 	w.ok(w.Store.InitAverage(w.Ctx, key, fill(smallSize, 7)))
 	w.all(key, w.pulled(key, smallSize), 7)
-	w.Store.SetWeight(1)
 	out := make([]float32, smallSize)
 	w.pushPull(key, [][]float32{fill(smallSize, float32(2*w.r))}, [][]float32{out})
 	w.all(key+" with equal weights", out, float32(w.n-1))
 	// sums over 1, 2, ... examples of the value 3 each
-	w.Store.SetWeight(float32(w.r + 1))
-	w.pushPull(key, [][]float32{fill(smallSize, 3*float32(w.r+1))}, [][]float32{out})
+	w.ok(w.Store.Weighted(float32(w.r+1), false).PushPull(w.Ctx, key, [][]float32{fill(smallSize, 3*float32(w.r+1))}, [][]float32{out}))
 	w.all(key+" with weights", out, 3)
-	w.Store.SetWeight(1)
+	w.pushPull(key, [][]float32{fill(smallSize, float32(2*w.r))}, [][]float32{out})
+	w.all(key+" with equal weights again", out, float32(w.n-1)) // a weight is of its own push alone
 }
 
 func misuse(w *Worker) {

@@ -213,10 +213,8 @@ func adam(w *Worker) {
 func weightedMean(w *Worker) {
 	key := w.key("x")
 	w.init(key, fill(3, 1))
-	w.Store.SetWeight(float32(w.r + 1))
-	w.push(key, fill(3, 5*float32(w.r+1)))
+	w.ok(w.Store.Weighted(float32(w.r+1), false).Push(w.Ctx, key, fill(3, 5*float32(w.r+1))))
 	w.near(key, w.pulled(key, 3), fill(3, -4), 1e-6)
-	w.Store.SetWeight(1)
 }
 
 // The same optimizer again keeps everything; another one is refused.

@@ -83,20 +83,46 @@ func (r *recorder) before() int {
 }
 
 func (r *recorder) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	return r.pushPull(ctx, r.Store, key, grads, outs)
+}
+
+func (r *recorder) Weighted(weight float32, counted bool) kvstore.Pusher {
+	return recordingPusher{r.Store.Weighted(weight, counted), r}
+}
+
+// A recordingPusher is a recorder's, with a weight.
+type recordingPusher struct {
+	kvstore.Pusher
+	r *recorder
+}
+
+func (p recordingPusher) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	return p.r.pushPull(ctx, p.Pusher, key, grads, outs)
+}
+
+func (r *recorder) pushPull(ctx context.Context, by kvstore.Pusher, key string, grads, outs [][]float32) error {
 	if own(key) {
-		return r.Store.PushPull(ctx, key, grads, outs)
+		return by.PushPull(ctx, key, grads, outs)
 	}
 	c := r.ledger.begin(r.who, key, grads[0], r.before())
-	err := r.Store.PushPull(ctx, key, [][]float32{r.sent(ctx, key, c)}, outs)
+	err := by.PushPull(ctx, key, [][]float32{r.sent(ctx, key, c)}, outs)
 	if err == nil {
 		r.ledger.end(c, outs[0])
 	}
 	return err
 }
 
+func (p recordingPusher) Push(ctx context.Context, key string, grads ...[]float32) error {
+	return p.r.push(ctx, p.Pusher, key, grads...)
+}
+
 func (r *recorder) Push(ctx context.Context, key string, grads ...[]float32) error {
+	return r.push(ctx, r.Store, key, grads...)
+}
+
+func (r *recorder) push(ctx context.Context, by kvstore.Pusher, key string, grads ...[]float32) error {
 	c := r.ledger.begin(r.who, key, grads[0], r.before())
-	err := r.Store.Push(ctx, key, r.sent(ctx, key, c))
+	err := by.Push(ctx, key, r.sent(ctx, key, c))
 	if err == nil {
 		r.ledger.hold(c)
 		r.mu.Lock()

@@ -1,0 +1,45 @@
+package kvstore
+
+import "context"
+
+// A pusher makes a store's contributions with a weight.
+type pusher struct {
+	s       *store
+	weight  float32
+	counted bool // it is a number of examples
+}
+
+func (p pusher) Push(ctx context.Context, key string, grads ...[]float32) error {
+	return p.s.pushDense(ctx, p, "push", key, grads, nil, false)
+}
+
+func (p pusher) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	return p.s.pushDense(ctx, p, "push-pull", key, grads, outs, true)
+}
+
+func (p pusher) PushPullMany(ctx context.Context, entries []Entry) error {
+	return p.s.pushPullMany(ctx, p, entries)
+}
+
+func (p pusher) PushRows(ctx context.Context, key string, rows []int64, grad []float32) error {
+	return p.s.pushRows(ctx, p, key, rows, grad)
+}
+
+// alike is how contributions count that say nothing of weights.
+func (s *store) alike() pusher { return pusher{s, 1, false} }
+
+func (s *store) Push(ctx context.Context, key string, grads ...[]float32) error {
+	return s.alike().Push(ctx, key, grads...)
+}
+
+func (s *store) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	return s.alike().PushPull(ctx, key, grads, outs)
+}
+
+func (s *store) PushPullMany(ctx context.Context, entries []Entry) error {
+	return s.alike().PushPullMany(ctx, entries)
+}
+
+func (s *store) PushRows(ctx context.Context, key string, rows []int64, grad []float32) error {
+	return s.alike().PushRows(ctx, key, rows, grad)
+}
