@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 // A guarded run is some rounds of a job whose shards have backups.
@@ -302,7 +302,7 @@ func TestServersComeAndGoWithoutATrace(t *testing.T) {
 					}
 					t.Errorf("seed %d: %s was never done", seed, request)
 				}
-				status := func() (s schedulernode.Status) {
+				status := func() (s control.Status) {
 					answer, err := job.Control(context.Background(), `{"op":"status"}`)
 					if err == nil {
 						err = json.Unmarshal([]byte(answer), &s)
@@ -315,7 +315,7 @@ func TestServersComeAndGoWithoutATrace(t *testing.T) {
 				// settled waits until the servers that are here share the values.
 				settled := func(when string, servers int) {
 					t.Helper()
-					var s schedulernode.Status
+					var s control.Status
 					for range 500 {
 						s = status()
 						here, least, most, filling := 0, uint64(math.MaxUint64), uint64(0), 0
@@ -373,7 +373,7 @@ func TestCloseWaitsForTheLastPushes(t *testing.T) {
 			return errors.Join(kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1}), kv.Init(ctx, "w", make([]float32, 10)))
 		})
 		primary := -1
-		var s schedulernode.Status
+		var s control.Status
 		answer, err := job.Control(ctx, `{"op":"status"}`)
 		if err := errors.Join(err, json.Unmarshal([]byte(answer), &s)); err != nil {
 			t.Fatal(err)

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 // holding is what the process has at a moment when nothing is under way.
@@ -161,7 +161,7 @@ func (j *flatJob) ask(t *testing.T, request string) {
 // settled waits until so many servers share the shards, and every backup is whole.
 func (j *flatJob) settled(t *testing.T, servers int) {
 	t.Helper()
-	var s schedulernode.Status
+	var s control.Status
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		answer, err := j.Control(context.Background(), `{"op":"status"}`)
 		if err == nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,10 +11,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/launch/internal/job"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 // runCtl is `launch ctl`.
@@ -52,7 +51,7 @@ The host is reached, gets the job's folder (--sync-dst-dir), is prepared (--prep
 ready, while training goes on. --wait waits until it counts, and ends with 1 if it cannot join. The file host_worker then
 names the host, too.`,
 		Flags:  []cli.Flag{jobFlag(), waitFlag("counts")},
-		Action: func(c *cli.Context) error { return changeHost(c, "add") },
+		Action: func(c *cli.Context) error { return changeHost(c, control.OpAdd) },
 	}
 }
 
@@ -68,7 +67,7 @@ func removeCommand() *cli.Command {
 They take part in the steps up to the next boundary and end with exit code 0; the others go on with all data. Servers on the
 host stay.`,
 		Flags:  []cli.Flag{jobFlag(), waitFlag("has left")},
-		Action: func(c *cli.Context) error { return changeHost(c, "remove") },
+		Action: func(c *cli.Context) error { return changeHost(c, control.OpRemove) },
 	}
 }
 
@@ -103,18 +102,15 @@ func findJob(c *cli.Context, find func(dir, id, here string) (record.Record, err
 const askFor = 10 * time.Second
 
 // ask puts a request, and reads the answer into a struct. raw is the answer as it came.
-func (k *controller) ask(ctx context.Context, q job.Request, answer any) (raw []byte, err error) {
+func (k *controller) ask(ctx context.Context, q control.Request, answer control.Answer) (raw []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor+time.Duration(q.WaitMillis)*time.Millisecond)
 	defer cancel()
-	raw, err = job.Ask(ctx, control, k.Scheduler, k.Credentials, q)
+	raw, err = job.Ask(ctx, askScheduler, k.Scheduler, k.Credentials, q, answer)
 	switch {
-	case errors.Is(err, job.ErrRefused):
+	case errors.Is(err, control.ErrRefused):
 		return nil, fmt.Errorf("launch: job %s: %w", k.Job, err)
 	case err != nil:
 		return nil, fmt.Errorf("launch: job %s: its scheduler at %s does not answer: %w", k.Job, k.Scheduler, err)
-	}
-	if err := json.Unmarshal(raw, answer); err != nil {
-		return nil, fmt.Errorf("launch: job %s: read the scheduler's answer: %w", k.Job, err)
 	}
 	return raw, nil
 }
@@ -129,22 +125,22 @@ func changeHost(c *cli.Context, op string) error {
 	if err != nil {
 		return err
 	}
-	var before schedulernode.Status
-	if _, err := k.ask(c.Context, job.Request{Op: "status"}, &before); err != nil {
+	var before control.Status
+	if _, err := k.ask(c.Context, control.Request{Op: control.OpStatus}, &before); err != nil {
 		return err
 	}
 	h = asKnown(h, &before)
-	if _, err := k.ask(c.Context, job.Request{Op: op, Host: h.String(), Slots: h.Slots}, &struct{}{}); err != nil {
+	if _, err := k.ask(c.Context, control.Request{Op: op, Host: h.String(), Slots: h.Slots}, &control.Done{}); err != nil {
 		return err
 	}
 	if c.Bool("wait") {
 		return k.await(c, h, before.LastEvent)
 	}
 	what := "is being added; it counts when its workers are ready"
-	if op == "remove" {
+	if op == control.OpRemove {
 		what = "is being removed; its workers leave at the next step"
-		in := func(n schedulernode.NodeStatus) bool {
-			return n.Role == "worker" && n.Host == h.String() && (n.State == "counts" || n.State == "leaving")
+		in := func(n control.Node) bool {
+			return n.Role == control.Worker && n.Host == h.String() && (n.State == control.NodeCounts || n.State == control.NodeLeaving)
 		}
 		if before.LeftOut == 0 && !slices.ContainsFunc(before.Nodes, in) {
 			what = "was removed; it had no worker in the job"
@@ -155,7 +151,7 @@ func changeHost(c *cli.Context, op string) error {
 }
 
 // asKnown spells a host as the job does, which knows hosts by their text.
-func asKnown(h hosts.Host, s *schedulernode.Status) hosts.Host {
+func asKnown(h hosts.Host, s *control.Status) hosts.Host {
 	for _, known := range s.Hosts {
 		if o, err := hosts.ParseHost(known.Host); err == nil && o.Same(h) {
 			h.Name = o.Name
@@ -183,11 +179,8 @@ func hostArgument(c *cli.Context, op string) (hosts.Host, error) {
 // await waits until what was asked for has happened to the host.
 func (k *controller) await(c *cli.Context, h hosts.Host, after uint64) error {
 	for {
-		var got struct {
-			Phase  string      `json:"phase"`
-			Events []job.Event `json:"events"`
-		}
-		if _, err := k.ask(c.Context, job.Request{Op: "events", After: after, WaitMillis: 10_000}, &got); err != nil {
+		var got control.Events
+		if _, err := k.ask(c.Context, control.Request{Op: control.OpEvents, After: after, WaitMillis: 10_000}, &got); err != nil {
 			return err
 		}
 		for _, e := range got.Events {
@@ -196,14 +189,14 @@ func (k *controller) await(c *cli.Context, h hosts.Host, after uint64) error {
 				continue
 			}
 			switch e.Action {
-			case "ADDED", "REMOVED":
+			case control.Added, control.Removed:
 				fmt.Fprintf(c.App.Writer, "host %s %s\n", h, e.Action)
 				return nil
-			case "FAILED":
+			case control.HostFailed:
 				return fmt.Errorf("launch: host %s FAILED: %s", h, e.Reason)
 			}
 		}
-		if got.Phase != "running" && got.Phase != "forming" {
+		if got.Phase != control.Running && got.Phase != control.Forming {
 			return fmt.Errorf("launch: job %s has %s", k.Job, got.Phase)
 		}
 	}

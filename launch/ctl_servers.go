@@ -11,10 +11,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/record"
-	"github.com/paragon-train/paragon/launch/internal/job"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 func addServerCommand() *cli.Command {
@@ -67,16 +66,12 @@ func addServer(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var before struct {
-		LastEvent uint64 `json:"last_event"`
-	}
-	if _, err := k.ask(c.Context, job.Request{Op: "status"}, &before); err != nil {
+	var before control.Status
+	if _, err := k.ask(c.Context, control.Request{Op: control.OpStatus}, &before); err != nil {
 		return err
 	}
-	var done struct {
-		Rank int `json:"rank"`
-	}
-	if _, err := k.ask(c.Context, job.Request{Op: "add-server", Host: host}, &done); err != nil {
+	var done control.Done
+	if _, err := k.ask(c.Context, control.Request{Op: control.OpAddServer, Host: host}, &done); err != nil {
 		return err
 	}
 	if !c.Bool("wait") {
@@ -84,25 +79,22 @@ func addServer(c *cli.Context) error {
 		return nil
 	}
 	for after := before.LastEvent; ; {
-		var got struct {
-			Phase  string      `json:"phase"`
-			Events []job.Event `json:"events"`
-		}
-		if _, err := k.ask(c.Context, job.Request{Op: "events", After: after, WaitMillis: 10_000}, &got); err != nil {
+		var got control.Events
+		if _, err := k.ask(c.Context, control.Request{Op: control.OpEvents, After: after, WaitMillis: 10_000}, &got); err != nil {
 			return err
 		}
 		for _, e := range got.Events {
 			after = max(after, e.Number)
 			switch {
-			case e.Role != "server" || e.Rank != done.Rank:
-			case e.Action == "SERVER_ADDED":
+			case e.Role != control.Server || e.Rank != done.Rank:
+			case e.Action == control.ServerAdded:
 				fmt.Fprintf(c.App.Writer, "server %d on %s ADDED\n", done.Rank, e.Host)
 				return nil
-			case e.Action == "SERVER_FAILED", e.Action == "SERVER_REMOVED":
+			case e.Action == control.ServerFailed, e.Action == control.ServerRemoved:
 				return fmt.Errorf("launch: server %d could not be added: %s", done.Rank, e.Reason)
 			}
 		}
-		if got.Phase != "running" {
+		if got.Phase != control.Running {
 			return fmt.Errorf("launch: job %s has %s", k.Job, got.Phase)
 		}
 	}
@@ -127,8 +119,8 @@ func removeServer(c *cli.Context) error {
 		return err
 	}
 	for begin := time.Now(); ; {
-		_, err = k.ask(c.Context, job.Request{Op: "remove-server", Rank: rank}, &struct{}{})
-		if !errors.Is(err, job.ErrLater) || time.Since(begin) > movesFor {
+		_, err = k.ask(c.Context, control.Request{Op: control.OpRemoveServer, Rank: rank}, &control.Done{})
+		if !errors.Is(err, control.ErrLater) || time.Since(begin) > movesFor {
 			break
 		}
 		select {
@@ -147,8 +139,8 @@ func removeServer(c *cli.Context) error {
 // awaitBackups waits until no backup is being filled, in a job that runs, and writes what somebody should see to.
 func (k *controller) awaitBackups(ctx context.Context, w io.Writer) error {
 	for begin := time.Now(); ; {
-		var s schedulernode.Status
-		if _, err := k.ask(ctx, job.Request{Op: "status"}, &s); err != nil {
+		var s control.Status
+		if _, err := k.ask(ctx, control.Request{Op: control.OpStatus}, &s); err != nil {
 			return err
 		}
 		filling := 0
@@ -156,7 +148,7 @@ func (k *controller) awaitBackups(ctx context.Context, w io.Writer) error {
 			filling += x.Filling
 		}
 		switch {
-		case filling == 0 || s.Phase != "running":
+		case filling == 0 || s.Phase != control.Running:
 			for _, text := range s.Warnings {
 				fmt.Fprintf(w, "warning: %s\n", text)
 			}

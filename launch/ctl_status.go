@@ -10,10 +10,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/record"
-	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/metrics"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 func statusCommand() *cli.Command {
@@ -29,8 +28,8 @@ REMOVAL_QUEUED, REMOVED or FAILED, with the reason:
 Run it where, and as whom, launch runs.`,
 		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write all of it as JSON", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {
-			var s schedulernode.Status
-			return look(c, "status", &s, func(w io.Writer, k *controller) error { return writeStatus(w, k, s, time.Now()) })
+			var s control.Status
+			return look(c, control.OpStatus, &s, func(w io.Writer, k *controller) error { return writeStatus(w, k, s, time.Now()) })
 		},
 	}
 }
@@ -44,14 +43,14 @@ func whyCommand() *cli.Command {
    launch ctl why`,
 		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write all of it as JSON", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {
-			var y schedulernode.Why
-			return look(c, "why", &y, func(w io.Writer, k *controller) error { return writeWhy(w, y) })
+			var y control.Why
+			return look(c, control.OpWhy, &y, func(w io.Writer, k *controller) error { return writeWhy(w, y) })
 		},
 	}
 }
 
 // look asks the scheduler for something and writes it.
-func look(c *cli.Context, op string, answer any, write func(w io.Writer, k *controller) error) error {
+func look(c *cli.Context, op string, answer control.Answer, write func(w io.Writer, k *controller) error) error {
 	if c.NArg() > 0 {
 		return usagef("ctl %s: got %q, want flags only", op, c.Args().First())
 	}
@@ -59,7 +58,7 @@ func look(c *cli.Context, op string, answer any, write func(w io.Writer, k *cont
 	if err != nil {
 		return err
 	}
-	raw, err := k.ask(c.Context, job.Request{Op: op}, answer)
+	raw, err := k.ask(c.Context, control.Request{Op: op}, answer)
 	if err != nil {
 		return err
 	}
@@ -76,7 +75,7 @@ func look(c *cli.Context, op string, answer any, write func(w io.Writer, k *cont
 }
 
 // writeStatus writes the tables of a job.
-func writeStatus(w io.Writer, k *controller, s schedulernode.Status, now time.Time) error {
+func writeStatus(w io.Writer, k *controller, s control.Status, now time.Time) error {
 	fmt.Fprintf(w, "job %s: %s%s, %s, generation %d, since %s in %s: %s\n", s.Job, s.Phase, because(s.Reason), count(s.Workers, "worker"), s.Generation,
 		ago(now.Sub(k.Started)), k.Dir, strings.Join(k.Command, " "))
 	if len(s.Waiting) > 0 {
@@ -98,7 +97,7 @@ func writeStatus(w io.Writer, k *controller, s schedulernode.Status, now time.Ti
 		if n.Rank < 0 {
 			rank = nil
 		}
-		if n.Role != "worker" {
+		if n.Role != control.Worker {
 			epoch, step = nil, nil
 		}
 		nodes.Row(n.Role, rank, n.Host, n.PID, n.State, epoch, step, ago(time.Duration(n.HeardMillis)*time.Millisecond)+" ago")
@@ -130,7 +129,7 @@ func writeStatus(w io.Writer, k *controller, s schedulernode.Status, now time.Ti
 }
 
 // writeWhy writes who waits for whom.
-func writeWhy(w io.Writer, y schedulernode.Why) error {
+func writeWhy(w io.Writer, y control.Why) error {
 	if len(y.Waits) == 0 {
 		fmt.Fprintln(w, "Nobody waits for anybody at the scheduler.")
 	} else {

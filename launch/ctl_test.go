@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/record"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 func ctl(args ...string) (code int, stdout, stderr string) {
@@ -66,7 +66,7 @@ func TestCtlChangesARunningJob(t *testing.T) {
 		}
 	}
 	_, text := j.ctl(t, "status", "--json")
-	var s schedulernode.Status
+	var s control.Status
 	if err := json.Unmarshal([]byte(text), &s); err != nil || s.Job != job || len(s.Nodes) != 5 || len(s.Hosts) != 4 || s.Hosts[1].Status != "FAILED" {
 		t.Errorf("the status as JSON: %v\n%s", err, text)
 	}
@@ -170,7 +170,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 
 // A host that is spelled otherwise than in the job is that host.
 func TestCtlSpellsHostsAsTheJobDoes(t *testing.T) {
-	s := &schedulernode.Status{Hosts: []schedulernode.HostStatus{{Host: "d1"}, {Host: "me@D2.net:2222"}, {Host: "::1"}}}
+	s := &control.Status{Hosts: []control.Host{{Host: "d1"}, {Host: "me@D2.net:2222"}, {Host: "::1"}}}
 	for _, tc := range []struct{ given, want string }{
 		{"D1", "d1"}, {"d1.", "d1"}, {"d1", "d1"}, {"me@d2.NET:2222", "me@D2.net:2222"}, {"d2.net", "d2.net"}, {"0:0:0::1", "::1"}, {"D3", "D3"},
 	} {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/internal/ssh"
@@ -26,7 +27,7 @@ const remoteState = "~/.paragon/state"
 // files up.
 func (o *options) setElastic(cfg *job.Config, method *ssh.Method, dir, cwd string) (done func(), err error) {
 	e := &cfg.Elastic
-	e.Control = control
+	e.Control = askScheduler
 	if e.State = o.state; e.State == "" && e.Changes() {
 		if e.State = dir; o.schedulerHost != nil {
 			e.State = remoteState
@@ -58,8 +59,8 @@ func isHere(h hosts.Host) bool {
 	return h.Name == "localhost" || err == nil && h.Name == name
 }
 
-// control asks a scheduler.
-func control(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error) {
+// askScheduler carries a request to a scheduler.
+func askScheduler(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error) {
 	cfg, err := cluster.TransportFromEnv(func(name string) string {
 		for _, v := range credentials {
 			if value, ok := strings.CutPrefix(v, name+"="); ok {
@@ -75,7 +76,7 @@ func control(ctx context.Context, addr string, credentials []string, request []b
 	answer, err := cluster.Control(ctx, addr, cfg, request)
 	var refusal *transport.Refusal
 	if errors.As(err, &refusal) {
-		return nil, fmt.Errorf("%w: %w", job.ErrRefused, err)
+		return nil, fmt.Errorf("%w: %w", control.ErrRefused, err)
 	}
 	return answer, err
 }

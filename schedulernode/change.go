@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -49,7 +50,7 @@ func (c *Core) join(request uint64, m *wire.Register) {
 		c.refuse(request, wire.CodeConflict, "%s can not join: the job runs and its membership does not change", who)
 		return
 	}
-	if h := c.hosts[m.Host]; h != nil && (h.status == HostRemovalQueued || h.status == HostRemoved) {
+	if h := c.hosts[m.Host]; h != nil && (h.status == control.RemovalQueued || h.status == control.Removed) {
 		c.refuse(request, wire.CodeConflict, "%s can not join: the host is %s; add it first", who, h.status)
 		return
 	}
@@ -61,9 +62,9 @@ func (c *Core) join(request uint64, m *wire.Register) {
 	n.Rank, n.State = -1, wire.MemberJoining
 	n.joinBy = c.now.Add(c.set.Elastic.JoinTimeout)
 	h := c.hosts[m.Host]
-	if h == nil || h.status == HostFailed {
-		c.setHost(m.Host, HostAddQueued, "")
-	} else if h.status == HostAddQueued {
+	if h == nil || h.status == control.HostFailed {
+		c.setHost(m.Host, control.AddQueued, "")
+	} else if h.status == control.AddQueued {
 		h.by = time.Time{} // from now on it is the node's time that counts
 	}
 	c.note("node %d registered: %s joins", n.Node, who)
@@ -205,11 +206,11 @@ func (c *Core) loseWorker(n *node, why string) {
 	}
 	c.generation++
 	c.noteRanks()
-	c.tellEvent(HostEvent{Action: EventLost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: text})
-	if h := c.hosts[n.Host]; h != nil && h.status == HostRemovalQueued {
+	c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: text})
+	if h := c.hosts[n.Host]; h != nil && h.status == control.RemovalQueued {
 		c.hostLeft(n.Host)
 	} else if !c.peopled(n.Host) {
-		c.setHost(n.Host, HostFailed, text)
+		c.setHost(n.Host, control.HostFailed, text)
 	}
 	c.changed()
 	c.checkBarriers()
@@ -227,7 +228,7 @@ func (c *Core) drop(n *node, why string) {
 	for _, w := range c.bounds.remove(func(w wait) bool { return w.node == n.Node }) {
 		c.refuse(w.request, wire.CodeUnknownNode, "node %d (%v) was dropped: %s", n.Node, n, why)
 	}
-	if h := c.hosts[n.Host]; h != nil && h.status == HostAddQueued && !c.peopled(n.Host) {
+	if h := c.hosts[n.Host]; h != nil && h.status == control.AddQueued && !c.peopled(n.Host) {
 		c.failHost(n.Host, why)
 	}
 	c.changed()
@@ -385,16 +386,16 @@ func (c *Core) commit() {
 	c.note("change %d committed after %s: generation %d has %d workers from step %d, epoch %d, on", number, seconds(took), c.generation, c.workers, c.division.Steps, c.division.Epoch)
 	c.noteRanks()
 	if moved {
-		c.tellEvent(HostEvent{Action: EventRanks})
+		c.tellEvent(control.Event{Action: control.Ranks})
 	}
 	for _, n := range gone {
 		c.gone(n)
 	}
 	for _, n := range enter {
-		if h := c.hosts[n.Host]; h == nil || h.status == HostAddQueued || h.status == HostFailed {
-			c.setHost(n.Host, HostAdded, "")
+		if h := c.hosts[n.Host]; h == nil || h.status == control.AddQueued || h.status == control.HostFailed {
+			c.setHost(n.Host, control.Added, "")
 		}
-		c.tellEvent(HostEvent{Action: EventAdded, Host: n.Host, Role: roleName(n.Role), PID: n.PID})
+		c.tellEvent(control.Event{Action: control.Added, Host: n.Host, Role: roleName(n.Role), PID: n.PID})
 	}
 	c.changed()
 	for _, w := range c.bounds.remove(func(w wait) bool { n := c.node(w.node); return n != nil && (n.state == removed || n.counts()) }) {

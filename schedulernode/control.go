@@ -1,131 +1,15 @@
 package schedulernode
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
-
-// A ControlRequest is the JSON of a wire.Control. Op is one of
-//
-//	status  answer: Status
-//	why     answer: Why
-//	events  answer: Events after number After, at once if there are any or the job has ended, else after WaitMillis at most
-//	add     Host, Slots: ask for workers on it;        answer: Done
-//	remove  Host: ask all workers there to leave;      answer: Done
-//	failed  Host, Reason: it could not be added;       answer: Done
-//	lost    Host, PID, Reason: that process ended;     answer: Done, with Phase; found by Place, too
-//	left    Host, PID: that worker ended with code 0;  answer: Done
-//	stop    the whole job is about to be stopped;      answer: Done
-//
-// and, where shards have backups,
-//
-//	add-server     Host (may be empty): ask for one more server;   answer: Done
-//	remove-server  Rank: its shards go to others, and it ends;     answer: Done
-//	server-failed  Rank, Reason: it could not be started;          answer: Done
-//
-// An answer with Error set says why nothing was done.
-type ControlRequest struct {
-	Op         string `json:"op"`
-	Host       string `json:"host,omitempty"`
-	Slots      int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
-	PID        uint32 `json:"pid,omitempty"`
-	Place      string `json:"place,omitempty"` // as which the process was started, "worker/1"; its number may be that of a shell
-	Rank       int    `json:"rank,omitempty"`  // of the server that is meant
-	Reason     string `json:"reason,omitempty"`
-	After      uint64 `json:"after,omitempty"`
-	WaitMillis int64  `json:"wait_ms,omitempty"`
-}
-
-// Done is the answer to a request that something be done.
-type Done struct {
-	Error string `json:"error,omitempty"`
-	Again bool   `json:"again,omitempty"` // it may be done a moment later
-	Rank  uint32 `json:"rank,omitempty"`  // of the server that "add-server" asked for
-	Phase string `json:"phase,omitempty"` // of the job, after "lost"
-}
-
-// Events is the answer to "events".
-type Events struct {
-	Error  string      `json:"error,omitempty"`
-	Phase  string      `json:"phase"`
-	Reason string      `json:"reason,omitempty"` // why the job failed
-	Last   uint64      `json:"last"`             // number of the newest event
-	Events []HostEvent `json:"events"`
-}
-
-// Status is the answer to "status".
-type Status struct {
-	Error      string        `json:"error,omitempty"`
-	Job        string        `json:"job"`
-	Phase      string        `json:"phase"`
-	Reason     string        `json:"reason,omitempty"`
-	Generation uint64        `json:"generation"`
-	Revision   uint64        `json:"revision"`
-	Workers    int           `json:"workers"` // that count
-	Elastic    bool          `json:"elastic"`
-	Change     *ChangeStatus `json:"change,omitempty"` // the pending one
-	Waiting    []string      `json:"waiting,omitempty"`
-	Warnings   []string      `json:"warnings,omitempty"` // what somebody should see to
-	Division   wire.Division `json:"division"`
-	Nodes      []NodeStatus  `json:"nodes"`
-	LeftOut    int           `json:"nodes_left_out,omitempty"` // nodes that did not fit
-	Hosts      []HostStatus  `json:"hosts"`
-	LastEvent  uint64        `json:"last_event"`
-
-	// Of jobs whose shards have backups.
-	Placement uint64         `json:"placement,omitempty"` // goes up when shards move
-	Servers   []ServerStatus `json:"servers,omitempty"`
-}
-
-// ChangeStatus is a pending change and what it waits for.
-type ChangeStatus struct {
-	Number   uint64   `json:"number"`
-	Causes   []string `json:"causes"`
-	Seconds  float64  `json:"seconds"`
-	WaitsFor string   `json:"waits_for"`
-}
-
-// NodeStatus is one node.
-type NodeStatus struct {
-	Node        uint64 `json:"node"`
-	Role        string `json:"role"`
-	Rank        int32  `json:"rank"`
-	Host        string `json:"host"`
-	Addr        string `json:"addr,omitempty"`
-	PID         uint32 `json:"pid"`
-	State       string `json:"state"` // counts, joining, ready, leaving, removed
-	Step        uint64 `json:"step"`
-	Epoch       uint64 `json:"epoch"`
-	HeardMillis int64  `json:"heard_ms"` // since it was heard of
-}
-
-// HostStatus is one host of workers.
-type HostStatus struct {
-	Host   string `json:"host"`
-	Status string `json:"status"`
-	Reason string `json:"reason,omitempty"`
-}
-
-// Why is the answer to "why": who waits for whom at the scheduler, longest first.
-type Why struct {
-	Error string `json:"error,omitempty"`
-	Waits []Wait `json:"waits"`
-	// Behind are the workers whose last step is not the newest, furthest behind first: rounds wait for them.
-	Behind []string `json:"behind,omitempty"`
-}
-
-// Wait is one wait.
-type Wait struct {
-	Who     string  `json:"who"`
-	At      string  `json:"at"`
-	For     string  `json:"for"`
-	Seconds float64 `json:"seconds"`
-}
 
 // A poll is a request for events that are still to come.
 type poll struct {
@@ -134,68 +18,64 @@ type poll struct {
 	deadline time.Time
 }
 
-var phaseNames = [...]string{wire.PhaseForming: "forming", wire.PhaseRunning: "running", wire.PhaseFinished: "finished", wire.PhaseFailed: "failed"}
+var phaseNames = [...]string{wire.PhaseForming: control.Forming, wire.PhaseRunning: control.Running, wire.PhaseFinished: control.Finished, wire.PhaseFailed: control.Failed}
 
-var memberStates = [...]string{wire.MemberCounts: "counts", wire.MemberJoining: "joining", wire.MemberReady: "ready", wire.MemberLeaving: "leaving"}
+var memberStates = [...]string{wire.MemberCounts: control.NodeCounts, wire.MemberJoining: control.NodeJoining, wire.MemberReady: control.NodeReady, wire.MemberLeaving: control.NodeLeaving}
 
 // control answers people and their tools.
 func (c *Core) control(request uint64, m *wire.Control) {
-	var r ControlRequest
-	d := json.NewDecoder(strings.NewReader(m.Request))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
-		c.refuse(request, wire.CodeMalformed, "control: %v", err)
+	r, err := control.DecodeRequest([]byte(m.Request))
+	switch {
+	case errors.Is(err, control.ErrMalformed):
+		c.refuse(request, wire.CodeMalformed, "%v", err)
+		return
+	case err != nil:
+		c.report(request, &control.Done{Error: err.Error()})
 		return
 	}
 	switch r.Op {
-	case "status":
+	case control.OpStatus:
 		c.report(request, c.status())
-	case "why":
+	case control.OpWhy:
 		c.report(request, c.why())
-	case "events":
-		if wait := min(r.WaitMillis, 60_000); c.events <= r.After && wait > 0 && c.open() {
-			c.polls = append(c.polls, poll{request, r.After, c.now.Add(time.Duration(wait) * time.Millisecond)})
+	case control.OpEvents:
+		if c.events <= r.After && r.WaitMillis > 0 && c.open() {
+			c.polls = append(c.polls, poll{request, r.After, c.now.Add(time.Duration(r.WaitMillis) * time.Millisecond)})
 			return
 		}
 		c.report(request, c.eventsAfter(r.After))
-	case "lost":
+	case control.OpLost:
 		refusal := c.ended(r)
-		c.report(request, Done{Error: refusal, Phase: phaseNames[c.phase]})
-	case "left":
-		c.report(request, Done{Error: c.ended(r)})
-	case "remove-server":
+		c.report(request, &control.Done{Error: refusal, Phase: phaseNames[c.phase]})
+	case control.OpLeft:
+		c.report(request, &control.Done{Error: c.ended(r)})
+	case control.OpRemoveServer:
 		refusal, again := c.removeServer(r.Rank)
-		c.report(request, Done{Error: refusal, Again: again})
-	case "add-server":
+		c.report(request, &control.Done{Error: refusal, Again: again})
+	case control.OpAddServer:
 		rank, refusal := c.addServer(r.Host)
-		c.report(request, Done{Error: refusal, Rank: rank})
-	case "server-failed":
-		c.report(request, Done{Error: c.serverFailed(r.Rank, r.Reason)})
-	case "stop":
-		c.report(request, Done{Error: c.stop()})
-	case "add", "remove", "failed":
-		c.report(request, Done{Error: c.act(r)})
-	default:
-		c.report(request, Done{Error: fmt.Sprintf("op %q: want status, why, events, add, remove, add-server, remove-server, failed, server-failed, lost, left or stop", r.Op)})
+		c.report(request, &control.Done{Error: refusal, Rank: rank})
+	case control.OpServerFailed:
+		c.report(request, &control.Done{Error: c.serverFailed(r.Rank, r.Reason)})
+	case control.OpStop:
+		c.report(request, &control.Done{Error: c.stop()})
+	case control.OpAdd, control.OpRemove, control.OpFailed:
+		c.report(request, &control.Done{Error: c.act(r)})
 	}
 }
 
 // act does what is asked of a host, or returns why it can not be.
-func (c *Core) act(r ControlRequest) string {
+func (c *Core) act(r control.Request) string {
 	switch {
-	case r.Host == "" || strings.ContainsAny(r.Host, "/ \t\r\n") || len(r.Host) > 255:
-		return fmt.Sprintf("host %q: want a name of 1 to 255 bytes without spaces and slashes", r.Host)
-	case r.Slots < 0 || r.Slots > 1<<16:
-		return fmt.Sprintf("host %s: %d slots, want 1 to %d", r.Host, r.Slots, 1<<16)
 	case !c.set.Elastic.Enabled:
 		return "the job's hosts can not change: it was not started with --elastic-training-enabled"
 	case !c.open():
 		return "the job has " + phaseNames[c.phase] + because(c.reason)
 	case c.phase == wire.PhaseForming:
 		return "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
-	case r.Op == "add":
+	case r.Op == control.OpAdd:
 		return c.addHost(r.Host, r.Slots)
-	case r.Op == "remove":
+	case r.Op == control.OpRemove:
 		return c.removeHost(r.Host)
 	}
 	return c.hostFailed(r.Host, r.Reason)
@@ -204,13 +84,13 @@ func (c *Core) act(r ControlRequest) string {
 // ended takes the word of whoever started a process that it has ended: nothing more will be heard of it, so its lease need not be
 // waited for. It returns why that says nothing. A worker that ended well and could not say so has done all that it had to; where others go on,
 // whose division would hold all of its share for used, it is lost nevertheless, and the servers tell what it did.
-func (c *Core) ended(r ControlRequest) string {
+func (c *Core) ended(r control.Request) string {
 	n := c.process(r)
 	switch {
 	case n == nil:
 		return fmt.Sprintf("no node lives on host %s whose process is %d", r.Host, r.PID)
 	case !c.open():
-	case r.Op == "lost":
+	case r.Op == control.OpLost:
 		c.lose(n, r.Reason)
 	case n.Role != wire.RoleWorker:
 		return fmt.Sprintf("%v is no worker", n)
@@ -223,7 +103,7 @@ func (c *Core) ended(r ControlRequest) string {
 }
 
 // process finds the node that lives in a process: by its number, or by what it was started as.
-func (c *Core) process(r ControlRequest) *node {
+func (c *Core) process(r control.Request) *node {
 	var at *node
 	for _, n := range c.nodes {
 		switch {
@@ -237,20 +117,17 @@ func (c *Core) process(r ControlRequest) *node {
 	return at
 }
 
-// maxReport bounds an answer's JSON, which must fit a head.
-const maxReport = wire.MaxHead - 64
-
-func (c *Core) report(request uint64, answer any) {
-	b, err := json.Marshal(answer)
-	if err != nil || len(b) > maxReport {
-		c.refuse(request, wire.CodeInternal, "control: an answer of %d bytes, want at most %d (%v)", len(b), maxReport, err)
+func (c *Core) report(request uint64, answer control.Answer) {
+	b, err := control.EncodeAnswer(answer)
+	if err != nil {
+		c.refuse(request, wire.CodeInternal, "%v", err)
 		return
 	}
 	c.answer(request, &wire.Report{Answer: string(b)})
 }
 
-func (c *Core) eventsAfter(after uint64) Events {
-	e := Events{Phase: phaseNames[c.phase], Reason: c.reason, Last: c.events, Events: []HostEvent{}}
+func (c *Core) eventsAfter(after uint64) *control.Events {
+	e := &control.Events{Phase: phaseNames[c.phase], Reason: c.reason, Last: c.events, Events: []control.Event{}}
 	for _, h := range c.happened {
 		if h.Number > after && len(e.Events) < 1000 { // the rest comes with the next request
 			e.Events = append(e.Events, h)
@@ -273,10 +150,10 @@ func (c *Core) tellEvents() {
 // maxStatusNodes bounds the nodes of one Status.
 const maxStatusNodes = 2000
 
-func (c *Core) status() Status {
-	s := Status{Job: c.set.Job, Phase: phaseNames[c.phase], Reason: c.reason, Generation: c.generation, Revision: c.revision,
+func (c *Core) status() *control.Status {
+	s := &control.Status{Job: c.set.Job, Phase: phaseNames[c.phase], Reason: c.reason, Generation: c.generation, Revision: c.revision,
 		Workers: len(c.counting(wire.RoleWorker)), Elastic: c.set.Elastic.Enabled, Waiting: c.Waiting(), Division: c.division,
-		Nodes: []NodeStatus{}, Hosts: []HostStatus{}, LastEvent: c.events,
+		Nodes: []control.Node{}, Hosts: []control.Host{}, LastEvent: c.events,
 		Placement: c.placement, Servers: c.serverStatus()}
 	if c.phase == wire.PhaseRunning {
 		s.Waiting = c.Held()
@@ -285,14 +162,15 @@ func (c *Core) status() Status {
 		s.Warnings = append(s.Warnings, text)
 	}
 	if g := c.change; g.number > 0 {
-		s.Change = &ChangeStatus{g.number, g.causes, c.now.Sub(g.since).Seconds(), c.obstacles(0)}
+		s.Change = &control.Change{Number: g.number, Causes: g.causes, Seconds: c.now.Sub(g.since).Seconds(), WaitsFor: c.obstacles(0)}
 	}
 	add := func(n *node, state string) {
 		if len(s.Nodes) == maxStatusNodes {
 			s.LeftOut++
 			return
 		}
-		s.Nodes = append(s.Nodes, NodeStatus{n.Node, roleName(n.Role), n.Rank, n.Host, n.Addr, n.PID, state, n.step, n.epoch, c.now.Sub(n.heard).Milliseconds()})
+		s.Nodes = append(s.Nodes, control.Node{Node: n.Node, Role: roleName(n.Role), Rank: n.Rank, Host: n.Host, Addr: n.Addr, PID: n.PID,
+			State: state, Step: n.step, Epoch: n.epoch, HeardMillis: c.now.Sub(n.heard).Milliseconds()})
 	}
 	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
 		for _, n := range c.living(role) {
@@ -301,21 +179,21 @@ func (c *Core) status() Status {
 	}
 	for _, n := range c.nodes {
 		if n.state == removed {
-			add(n, "removed")
+			add(n, control.NodeRemoved)
 		}
 	}
 	for _, name := range c.hostNames() {
-		s.Hosts = append(s.Hosts, HostStatus{name, c.hosts[name].status, c.hosts[name].reason})
+		s.Hosts = append(s.Hosts, control.Host{Host: name, Status: c.hosts[name].status, Reason: c.hosts[name].reason})
 	}
 	return s
 }
 
-func (c *Core) why() Why {
-	w := Why{Waits: []Wait{}}
+func (c *Core) why() *control.Why {
+	w := &control.Why{Waits: []control.Wait{}}
 	add := func(waits []wait, what func(wait) string, whom func(wait) string) {
 		for _, x := range waits {
 			if len(w.Waits) < maxStatusNodes {
-				w.Waits = append(w.Waits, Wait{c.who(x.node), what(x), whom(x), c.now.Sub(x.since).Seconds()})
+				w.Waits = append(w.Waits, control.Wait{Who: c.who(x.node), At: what(x), For: whom(x), Seconds: c.now.Sub(x.since).Seconds()})
 			}
 		}
 	}
@@ -332,10 +210,10 @@ func (c *Core) why() Why {
 	add(c.bounds.waits, func(x wait) string { return x.name }, func(x wait) string { return c.obstacles(x.node) })
 	for _, n := range c.nodes {
 		if n.state == living && n.hold != notHeld && len(w.Waits) < maxStatusNodes {
-			w.Waits = append(w.Waits, Wait{"the job", "a silent node", c.heldText(n), c.now.Sub(n.heldSince).Seconds()})
+			w.Waits = append(w.Waits, control.Wait{Who: "the job", At: "a silent node", For: c.heldText(n), Seconds: c.now.Sub(n.heldSince).Seconds()})
 		}
 	}
-	slices.SortStableFunc(w.Waits, func(a, b Wait) int { return int(b.Seconds*1000) - int(a.Seconds*1000) })
+	slices.SortStableFunc(w.Waits, func(a, b control.Wait) int { return int(b.Seconds*1000) - int(a.Seconds*1000) })
 	newest := uint64(0)
 	workers := c.counting(wire.RoleWorker)
 	for _, n := range workers {
@@ -347,7 +225,7 @@ func (c *Core) why() Why {
 		w.Behind = append(w.Behind, c.describe(n))
 	}
 	if c.phase == wire.PhaseForming {
-		w.Waits = append(w.Waits, Wait{"the job", "start", strings.Join(c.missing(), ", "), c.now.Sub(c.start).Seconds()})
+		w.Waits = append(w.Waits, control.Wait{Who: "the job", At: "start", For: strings.Join(c.missing(), ", "), Seconds: c.now.Sub(c.start).Seconds()})
 	}
 	return w
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -29,7 +30,7 @@ type Core struct {
 	shares   []uint64 // the worker of each part of the division
 	stopping bool     // the launcher is about to stop the whole job
 	hosts    map[string]*host
-	happened []HostEvent
+	happened []control.Event
 	events   uint64 // number of the last one
 
 	waitsFor bool // some node may be waited for although its lease is over

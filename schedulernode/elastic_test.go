@@ -2,7 +2,6 @@ package schedulernode_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -124,18 +124,14 @@ func (j *job) worker(rank int, host string, joining bool) *cluster.Node {
 }
 
 // control asks the scheduler.
-func (j *job) control(r schedulernode.ControlRequest, answer any) {
+func (j *job) control(r control.Request, answer control.Answer) {
 	j.t.Helper()
-	b, err := json.Marshal(r)
-	if err != nil {
-		j.t.Fatal(err)
-	}
 	cfg := j.config(cluster.Worker, 0, "control")
-	if b, err = cluster.Control(j.t.Context(), j.addr, transport.Config{Network: cfg.Network, Secret: cfg.Secret}, b); err != nil {
-		j.t.Fatalf("%+v: %v", r, err)
-	}
-	if err := json.Unmarshal(b, answer); err != nil {
-		j.t.Fatalf("%+v: %s: %v", r, b, err)
+	raw, err := control.Ask(j.t.Context(), func(ctx context.Context, request []byte) ([]byte, error) {
+		return cluster.Control(ctx, j.addr, transport.Config{Network: cfg.Network, Secret: cfg.Secret}, request)
+	}, r, answer)
+	if err != nil && !errors.Is(err, control.ErrRefused) {
+		j.t.Fatalf("%+v: %s: %v", r, raw, err)
 	}
 }
 
@@ -187,11 +183,11 @@ func TestAJobGrowsAndShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		j, w, server := startElastic(t, 2, 17)
-		var done schedulernode.Done
+		var done control.Done
 		var wg sync.WaitGroup
 		for i := 2; i < 4; i++ {
 			host := fmt.Sprint("w", i)
-			j.control(schedulernode.ControlRequest{Op: "add", Host: host}, &done)
+			j.control(control.Request{Op: control.OpAdd, Host: host}, &done)
 			n := j.worker(-1, host, true)
 			if !n.Joining() || n.Rank() != 2 || n.Membership().Workers != 2 {
 				t.Errorf("worker on %s joins: joining %v, rank %d of %d", host, n.Joining(), n.Rank(), n.Membership().Workers)
@@ -229,7 +225,7 @@ func TestAJobGrowsAndShrinks(t *testing.T) {
 		}
 
 		// Worker 1 is asked to leave, worker 2 dies before it has come: the others stand at a barrier meanwhile.
-		j.control(schedulernode.ControlRequest{Op: "remove", Host: "w1"}, &done)
+		j.control(control.Request{Op: control.OpRemove, Host: "w1"}, &done)
 		if done.Error != "" {
 			t.Errorf("remove: %s", done.Error)
 		}
@@ -262,8 +258,8 @@ func TestAJobGrowsAndShrinks(t *testing.T) {
 		if err := w[1].Leave(ctx, true, ""); err != nil {
 			t.Errorf("leave: %v", err)
 		}
-		var events schedulernode.Events
-		j.control(schedulernode.ControlRequest{Op: "events"}, &events)
+		var events control.Events
+		j.control(control.Request{Op: control.OpEvents}, &events)
 		got := ""
 		for _, e := range events.Events {
 			got += fmt.Sprintf("%d %s %s\n", e.Number, e.Action, e.Host)
@@ -317,8 +313,8 @@ func TestAJoinerIsRemoved(t *testing.T) {
 		ready := make(chan error, 1)
 		go func() { ready <- n.Ready(t.Context()) }()
 		synctest.Wait()
-		var done schedulernode.Done
-		j.control(schedulernode.ControlRequest{Op: "remove", Host: "w9"}, &done)
+		var done control.Done
+		j.control(control.Request{Op: control.OpRemove, Host: "w9"}, &done)
 		if err := <-ready; !errors.Is(err, cluster.ErrRemoved) || done.Error != "" {
 			t.Errorf("ready: got %v and %q, want ErrRemoved", err, done.Error)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -89,7 +90,7 @@ func (c *Core) forgetHosts() {
 	}
 	var gone []string
 	for name, h := range c.hosts {
-		if (h.status == HostRemoved || h.status == HostFailed) && !peopled[name] {
+		if (h.status == control.Removed || h.status == control.HostFailed) && !peopled[name] {
 			gone = append(gone, name)
 		}
 	}

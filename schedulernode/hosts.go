@@ -4,59 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
-
-// The statuses of a host of workers.
-const (
-	HostAddQueued     = "ADD_QUEUED"     // wanted; no worker there counts yet
-	HostAdded         = "ADDED"          // a worker there counts
-	HostRemovalQueued = "REMOVAL_QUEUED" // its workers were asked to leave
-	HostRemoved       = "REMOVED"
-	HostFailed        = "FAILED" // it could not be added, or its workers were lost
-)
-
-// The actions of events: the statuses that a host gets (ADDED comes for each worker there that counts from now on), and
-const (
-	EventLost    = "LOST"    // a worker or a server there was lost
-	EventLeaving = "LEAVING" // a worker there is let go, since it was told to end; others stay there
-	EventLeft    = "LEFT"    // it has left
-	EventRanks   = "RANKS"   // workers have other ranks now, which Status tells; of no host
-)
-
-// The actions of servers that come and go as asked.
-const (
-	EventServerQueued  = "SERVER_QUEUED" // wanted at a rank; the launcher starts it
-	EventServerAdded   = "SERVER_ADDED"
-	EventServerRemoved = "SERVER_REMOVED" // its shards are at others; it ends
-	EventServerFailed  = "SERVER_FAILED"  // it could not be added
-)
-
-// The actions that are statuses, too.
-const (
-	EventAddQueued     = HostAddQueued
-	EventAdded         = HostAdded
-	EventRemovalQueued = HostRemovalQueued
-	EventRemoved       = HostRemoved
-	EventFailed        = HostFailed
-)
-
-// A HostEvent is something that happened to a host.
-type HostEvent struct {
-	Number uint64 `json:"number"` // from 1, without gaps, for the life of the job
-	TimeNS int64  `json:"time_ns"`
-	Action string `json:"action"`
-	Host   string `json:"host"`
-	Slots  int    `json:"slots,omitempty"` // of ADD_QUEUED: workers that are asked for; 0: one
-	Role   string `json:"role,omitempty"`  // of ADDED, LEAVING and LEFT: worker; of LOST: what was lost, worker or server
-	Rank   uint32 `json:"rank,omitempty"`  // of a server that comes or goes
-	PID    uint32 `json:"pid,omitempty"`   // of ADDED, LEAVING, LEFT and LOST: that process's
-	Reason string `json:"reason,omitempty"`
-}
 
 // maxEvents bounds the memory for events.
 const maxEvents = 10_000
@@ -79,11 +32,11 @@ func (c *Core) setHost(name, status, reason string) {
 
 // event tells what happened to a host.
 func (c *Core) event(action, name, reason string) {
-	c.tellEvent(HostEvent{Action: action, Host: name, Reason: reason})
+	c.tellEvent(control.Event{Action: action, Host: name, Reason: reason})
 }
 
 // tellEvent numbers an event and tells those who wait for it.
-func (c *Core) tellEvent(e HostEvent) {
+func (c *Core) tellEvent(e control.Event) {
 	c.events++
 	e.Number, e.TimeNS = c.events, c.now.UnixNano()
 	c.happened = append(c.happened, e)
@@ -93,8 +46,8 @@ func (c *Core) tellEvent(e HostEvent) {
 		c.happened = c.happened[1:]
 	}
 	switch {
-	case e.Action == EventRanks: // noted with the ranks
-	case !strings.HasPrefix(e.Action, "SERVER_"):
+	case e.Action == control.Ranks: // noted with the ranks
+	case !e.OfServer():
 		c.note("host %s: %s%s", e.Host, e.Action, because(e.Reason))
 	case e.Host == "":
 		c.note("server %d: %s%s", e.Rank, e.Action, because(e.Reason))
@@ -120,15 +73,15 @@ func (c *Core) peopled(name string) bool {
 
 // failHost says that a host could not be added.
 func (c *Core) failHost(name, why string) {
-	c.setHost(name, HostFailed, why)
-	c.event(EventFailed, name, why)
+	c.setHost(name, control.HostFailed, why)
+	c.event(control.HostFailed, name, why)
 }
 
 // hostLeft says that a worker of a host left that was asked to; with the last one the host is removed.
 func (c *Core) hostLeft(name string) {
-	if h := c.hosts[name]; h != nil && h.status == HostRemovalQueued && !c.peopled(name) {
-		c.setHost(name, HostRemoved, "")
-		c.event(EventRemoved, name, "")
+	if h := c.hosts[name]; h != nil && h.status == control.RemovalQueued && !c.peopled(name) {
+		c.setHost(name, control.Removed, "")
+		c.event(control.Removed, name, "")
 	}
 }
 
@@ -136,11 +89,11 @@ func (c *Core) hostLeft(name string) {
 func (c *Core) addHost(name string, slots int) string {
 	if h := c.hosts[name]; h != nil {
 		switch h.status {
-		case HostAddQueued:
+		case control.AddQueued:
 			return fmt.Sprintf("host %s is being added already", name)
-		case HostAdded:
+		case control.Added:
 			return fmt.Sprintf("host %s is in the job already", name)
-		case HostRemovalQueued:
+		case control.RemovalQueued:
 			return fmt.Sprintf("host %s is being removed; add it again when it is", name)
 		}
 	}
@@ -150,9 +103,9 @@ func (c *Core) addHost(name string, slots int) string {
 	if n := len(c.living(wire.RoleWorker)) + len(c.living(wire.RoleServer)); n+max(slots, 1) > cluster.MaxNodes {
 		return fmt.Sprintf("host %s can not be added with slots=%d: the job has %d workers and servers, want at most %d in all", name, max(slots, 1), n, cluster.MaxNodes)
 	}
-	c.setHost(name, HostAddQueued, "")
+	c.setHost(name, control.AddQueued, "")
 	c.hosts[name].by = c.now.Add(c.set.Elastic.JoinTimeout)
-	c.tellEvent(HostEvent{Action: EventAddQueued, Host: name, Slots: slots})
+	c.tellEvent(control.Event{Action: control.AddQueued, Host: name, Slots: slots})
 	return ""
 }
 
@@ -164,7 +117,7 @@ func (c *Core) coming() (n int) {
 		}
 	}
 	for name, h := range c.hosts {
-		if h.status == HostAddQueued && !c.peopled(name) {
+		if h.status == control.AddQueued && !c.peopled(name) {
 			n++
 		}
 	}
@@ -177,9 +130,9 @@ func (c *Core) removeHost(name string) string {
 	switch {
 	case h == nil:
 		return fmt.Sprintf("host %s has no worker", name)
-	case h.status == HostRemoved:
+	case h.status == control.Removed:
 		return fmt.Sprintf("host %s was removed already", name)
-	case h.status == HostRemovalQueued:
+	case h.status == control.RemovalQueued:
 		return fmt.Sprintf("host %s is being removed already", name)
 	}
 	stay := 0
@@ -197,8 +150,8 @@ func (c *Core) removeHost(name string) string {
 	if asked && stay < c.set.Elastic.MinWorkers {
 		return fmt.Sprintf("host %s can not be removed: it would leave %d, want at least %d workers", name, stay, c.set.Elastic.MinWorkers)
 	}
-	c.setHost(name, HostRemovalQueued, "")
-	c.event(EventRemovalQueued, name, "")
+	c.setHost(name, control.RemovalQueued, "")
+	c.event(control.RemovalQueued, name, "")
 	for _, n := range here {
 		if n.Counts() {
 			n.State = wire.MemberLeaving
@@ -220,7 +173,7 @@ func (c *Core) removeHost(name string) string {
 // hostFailed takes the launcher's word that it could not start a worker on a host. It returns why it does not matter.
 func (c *Core) hostFailed(name, why string) string {
 	h := c.hosts[name]
-	if h == nil || h.status != HostAddQueued {
+	if h == nil || h.status != control.AddQueued {
 		status := "not known"
 		if h != nil {
 			status = h.status

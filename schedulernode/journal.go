@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -20,7 +21,7 @@ import (
 //	barrier/N, signal/N  a name that happened
 //	host/NAME            keptHost
 //	place/NUMBER         keptPlaces: where the shards of a key are, if they have backups
-//	event/N              HostEvent
+//	event/N              control.Event
 //
 // Times are not kept: leases and all else that runs out begins anew. Nor are heartbeats, watches and other waits: who
 // waited asks again.
@@ -155,7 +156,7 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 		case "place":
 			err = c.restorePlaces(rest, r.Value)
 		case "event":
-			var e HostEvent
+			var e control.Event
 			if err = json.Unmarshal(r.Value, &e); err == nil {
 				c.happened = append(c.happened, e)
 				c.events = e.Number
@@ -178,7 +179,7 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 		c.change.settleBy = now.Add(c.set.Elastic.RejoinTimeout)
 	}
 	for name, h := range c.hosts {
-		if h.status == HostAddQueued && !c.peopled(name) {
+		if h.status == control.AddQueued && !c.peopled(name) {
 			h.by = now.Add(c.set.Elastic.JoinTimeout)
 		}
 	}

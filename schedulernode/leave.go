@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -63,13 +64,13 @@ func (c *Core) letGo(n *node, why string) {
 		return x.state == living && x.Role == wire.RoleWorker && x.Host == n.Host && x.State != wire.MemberLeaving
 	}
 	if slices.ContainsFunc(c.nodes, stays) {
-		c.tellEvent(HostEvent{Action: EventLeaving, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: why})
+		c.tellEvent(control.Event{Action: control.Leaving, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: why})
 		if n.state == removed {
 			c.gone(n)
 		}
 	} else {
-		c.setHost(n.Host, HostRemovalQueued, "")
-		c.event(EventRemovalQueued, n.Host, why)
+		c.setHost(n.Host, control.RemovalQueued, "")
+		c.event(control.RemovalQueued, n.Host, why)
 		c.hostLeft(n.Host)
 	}
 	c.changed()
@@ -91,12 +92,12 @@ func (c *Core) gone(n *node) {
 	h := c.hosts[n.Host]
 	switch {
 	case h == nil:
-	case h.status == HostRemovalQueued:
+	case h.status == control.RemovalQueued:
 		c.hostLeft(n.Host)
 	default:
-		c.tellEvent(HostEvent{Action: EventLeft, Host: n.Host, Role: roleName(n.Role), PID: n.PID})
-		if h.status == HostAdded && !c.peopled(n.Host) { // those who were to stay were lost meanwhile
-			c.setHost(n.Host, HostFailed, "its workers were lost or have left")
+		c.tellEvent(control.Event{Action: control.Left, Host: n.Host, Role: roleName(n.Role), PID: n.PID})
+		if h.status == control.Added && !c.peopled(n.Host) { // those who were to stay were lost meanwhile
+			c.setHost(n.Host, control.HostFailed, "its workers were lost or have left")
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -145,7 +146,7 @@ func (c *Core) form() {
 	c.generation++
 	for _, n := range c.living(wire.RoleWorker) {
 		c.shares = append(c.shares, n.Node)
-		c.setHost(n.Host, HostAdded, "")
+		c.setHost(n.Host, control.Added, "")
 	}
 	for _, n := range c.nodes {
 		c.keep(n)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -425,7 +426,7 @@ func (w *world) askLeave(x *worker) {
 // hostLeaves says that a host is being removed, or was.
 func (w *world) hostLeaves(name string) bool {
 	h := w.core.hosts[name]
-	return h != nil && (h.status == HostRemovalQueued || h.status == HostRemoved)
+	return h != nil && (h.status == control.RemovalQueued || h.status == control.Removed)
 }
 
 func (w *world) any() *worker {

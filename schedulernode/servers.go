@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -27,8 +28,6 @@ const maxServers = 1 << 12
 // new one. It returns why that can not be.
 func (c *Core) addServer(host string) (rank uint32, refusal string) {
 	switch {
-	case strings.ContainsAny(host, "/ \t\r\n") || len(host) > 255:
-		return 0, fmt.Sprintf("host %q: want a name of up to 255 bytes without spaces and slashes", host)
 	case c.phase == wire.PhaseForming:
 		return 0, "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
 	case c.phase != wire.PhaseRunning:
@@ -44,7 +43,7 @@ func (c *Core) addServer(host string) (rank uint32, refusal string) {
 	}
 	c.newServers = append(c.newServers, comingServer{keptServer{rank, host}, c.now.Add(c.set.Elastic.JoinTimeout)})
 	c.dirty.job = true
-	c.serverEvent(EventServerQueued, host, rank, 0, "")
+	c.serverEvent(control.ServerQueued, host, rank, 0, "")
 	return rank, ""
 }
 
@@ -99,7 +98,7 @@ func (c *Core) serverFailed(rank int, reason string) string {
 	for _, x := range c.newServers {
 		if int(x.Rank) == rank {
 			c.serverCame(x.Rank)
-			c.serverEvent(EventServerFailed, x.Host, x.Rank, 0, reason)
+			c.serverEvent(control.ServerFailed, x.Host, x.Rank, 0, reason)
 			return ""
 		}
 	}
@@ -117,21 +116,10 @@ func (c *Core) passServers(t time.Time) {
 
 // serverEvent tells what happened to a server that comes or goes.
 func (c *Core) serverEvent(action, host string, rank, pid uint32, reason string) {
-	c.tellEvent(HostEvent{Action: action, Host: host, Role: roleName(wire.RoleServer), Rank: rank, PID: pid, Reason: reason})
+	c.tellEvent(control.Event{Action: action, Host: host, Role: roleName(wire.RoleServer), Rank: rank, PID: pid, Reason: reason})
 }
 
-// ServerStatus is one rank of a server, in jobs whose shards have backups.
-type ServerStatus struct {
-	Rank    uint32 `json:"rank"`
-	Host    string `json:"host,omitempty"`
-	Status  string `json:"status"`  // HERE, COMING, REMOVED or LOST
-	Shards  int    `json:"shards"`  // that workers use here
-	Values  uint64 `json:"values"`  // of those
-	Backups int    `json:"backups"` // shards that it keeps for others
-	Filling int    `json:"filling"` // of these, how many it is being given
-}
-
-func (c *Core) serverStatus() (list []ServerStatus) {
+func (c *Core) serverStatus() (list []control.ServerStatus) {
 	if !c.plan.backups || c.phase == wire.PhaseForming {
 		return nil
 	}
@@ -140,20 +128,20 @@ func (c *Core) serverStatus() (list []ServerStatus) {
 		all = max(all, int(x.Rank)+1)
 	}
 	for rank := range all {
-		s := ServerStatus{Rank: uint32(rank), Status: "LOST"}
+		s := control.ServerStatus{Rank: uint32(rank), Status: control.RankLost}
 		n := c.newestServer(s.Rank)
 		switch {
 		case rank < c.ranks && !c.plan.gone[rank]:
-			s.Status = "HERE"
+			s.Status = control.RankHere
 		case c.removedServer(s.Rank):
-			s.Status = "REMOVED"
+			s.Status = control.RankRemoved
 		}
 		if n != nil {
 			s.Host = n.Host
 		}
 		for _, x := range c.newServers {
 			if x.Rank == s.Rank {
-				s.Status, s.Host = "COMING", x.Host
+				s.Status, s.Host = control.RankComing, x.Host
 			}
 		}
 		list = append(list, s)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +13,8 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/record"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 // The processes that stay.
@@ -181,7 +180,7 @@ func (j *job) until(ctx context.Context, what string, ok func() (bool, error)) e
 }
 
 // ask asks the scheduler as launch ctl does, and reads the answer.
-func (j *job) ask(ctx context.Context, q schedulernode.ControlRequest, answer any) error {
+func (j *job) ask(ctx context.Context, q control.Request, answer control.Answer) error {
 	tc, err := cluster.TransportFromEnv(func(name string) string {
 		for _, v := range j.where.Credentials {
 			if value, ok := strings.CutPrefix(v, name+"="); ok {
@@ -193,49 +192,42 @@ func (j *job) ask(ctx context.Context, q schedulernode.ControlRequest, answer an
 	if err != nil {
 		return err
 	}
-	request, err := json.Marshal(q)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	b, err := cluster.Control(ctx, j.where.Scheduler, tc, request)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(b, answer)
+	_, err = control.Ask(ctx, func(ctx context.Context, request []byte) ([]byte, error) {
+		return cluster.Control(ctx, j.where.Scheduler, tc, request)
+	}, q, answer)
+	return err
 }
 
 // act has something done, asking again where that may help later. It returns the rank of a server that was asked for.
-func (j *job) act(ctx context.Context, q schedulernode.ControlRequest) (rank uint32, err error) {
+func (j *job) act(ctx context.Context, q control.Request) (rank uint32, err error) {
 	err = j.until(ctx, "the scheduler agrees to "+q.Op, func() (bool, error) {
-		var done schedulernode.Done
-		if err := j.ask(ctx, q, &done); err != nil {
-			return false, err
-		}
-		if done.Error != "" && !done.Again {
-			return false, errors.New(done.Error)
+		var done control.Done
+		err := j.ask(ctx, q, &done)
+		if errors.Is(err, control.ErrLater) {
+			return false, nil
 		}
 		rank = done.Rank
-		return done.Error == "", nil
+		return err == nil, err
 	})
 	return rank, err
 }
 
-func (j *job) status(ctx context.Context) (s schedulernode.Status, err error) {
-	return s, j.ask(ctx, schedulernode.ControlRequest{Op: "status"}, &s)
+func (j *job) status(ctx context.Context) (s control.Status, err error) {
+	return s, j.ask(ctx, control.Request{Op: control.OpStatus}, &s)
 }
 
 // server is a round: a server comes, has its share of the shards, and goes.
 func (j *job) server(ctx context.Context) error {
-	rank, err := j.act(ctx, schedulernode.ControlRequest{Op: "add-server"})
+	rank, err := j.act(ctx, control.Request{Op: control.OpAddServer})
 	if err != nil {
 		return err
 	}
 	if err := j.settled(ctx, servers+1); err != nil {
 		return err
 	}
-	if _, err := j.act(ctx, schedulernode.ControlRequest{Op: "remove-server", Rank: int(rank)}); err != nil {
+	if _, err := j.act(ctx, control.Request{Op: control.OpRemoveServer, Rank: int(rank)}); err != nil {
 		return err
 	}
 	return j.settled(ctx, servers)
@@ -243,7 +235,7 @@ func (j *job) server(ctx context.Context) error {
 
 // settled waits until so many servers have shards, and every shard a whole backup.
 func (j *job) settled(ctx context.Context, want int) error {
-	var s schedulernode.Status
+	var s control.Status
 	err := j.until(ctx, fmt.Sprintf("%d servers share the shards", want), func() (bool, error) {
 		var err error
 		if s, err = j.status(ctx); err != nil {
@@ -272,7 +264,7 @@ func (j *job) worker(ctx context.Context) error {
 		op   string
 		want int
 	}{{"add", workers + 1}, {"remove", workers}} {
-		if _, err := j.act(ctx, schedulernode.ControlRequest{Op: x.op, Host: guest}); err != nil {
+		if _, err := j.act(ctx, control.Request{Op: x.op, Host: guest}); err != nil {
 			return err
 		}
 		err := j.until(ctx, fmt.Sprintf("%d workers train", x.want), func() (bool, error) {

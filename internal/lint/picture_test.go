@@ -37,17 +37,17 @@ func and(more ...string) []string { return append(more, machinery...) }
 // picture has the rows from the top down. The longest folder that fits counts.
 var picture = append([]row{
 	{"!launch", append([]string{"launch"}, anything...)},
-	{"launch/internal", and("internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/record")}, // they know nothing of the roles
+	{"launch/internal", and("internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/record", "internal/control")}, // they know nothing of the roles
 	{"examples", anything},
 	{"bench", anything},
 	{"cmd", anything},
 
-	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh")},
+	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control")},
 
 	// The roles meet in internal/wire alone.
 	{"worker", and("adapt", "kvstore", "internal/cluster", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
 	{"server", and("internal/shardserver", "internal/cluster")},
-	{"schedulernode", and("adapt", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
+	{"schedulernode", and("adapt", "internal/control", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
 
 	{"adapt", nil},
 
@@ -57,6 +57,7 @@ var picture = append([]row{
 	{"internal/cluster", and("internal/transport", "internal/wire")},
 	{"internal/transport", and("internal/wire")},
 	{"internal/wire", machinery},
+	{"internal/control", and("internal/wire")},
 
 	{"nn", and("internal/compute")},
 	{"internal/compute", machinery},

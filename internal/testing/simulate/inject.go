@@ -2,7 +2,7 @@ package simulate
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/transport"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 // inject carries out the plan's faults and returns which of them met anything. It ends early with the job.
@@ -94,7 +94,7 @@ func (j *job) carryOut(f Fault) bool {
 		rank, _ := strconv.Atoi(strings.TrimPrefix(f.A, "worker"))
 		j.startWorker(rank)
 	case Remove:
-		go j.control(schedulernode.ControlRequest{Op: "remove", Host: f.A}, nil)
+		go j.control(control.Request{Op: control.OpRemove, Host: f.A}, &control.Done{})
 	case Leave:
 		select {
 		case <-n.told: // before
@@ -124,24 +124,23 @@ func (j *job) carryOut(f Fault) bool {
 }
 
 // control asks the scheduler something, once, from a host of its own.
-func (j *job) control(r schedulernode.ControlRequest, into any) error {
-	request, _ := json.Marshal(r)
+func (j *job) control(r control.Request, into control.Answer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	answer, err := cluster.Control(ctx, schedulerAddress, transport.Config{Network: j.net.Host("control"), Logger: j.logger("control")}, request)
-	j.say("control", "%s: %s, error %v", request, answer, err)
-	if err == nil && into != nil {
-		err = json.Unmarshal(answer, into)
-	}
+	_, err := control.Ask(ctx, func(ctx context.Context, request []byte) ([]byte, error) {
+		answer, err := cluster.Control(ctx, schedulerAddress, transport.Config{Network: j.net.Host("control"), Logger: j.logger("control")}, request)
+		j.say("control", "%s: %s, error %v", request, answer, err)
+		return answer, err
+	}, r, into)
 	return err
 }
 
 // insist asks the scheduler until it does what is asked, or will not, or the job is over.
-func (j *job) insist(r schedulernode.ControlRequest) (done schedulernode.Done, ok bool) {
+func (j *job) insist(r control.Request) (done control.Done, ok bool) {
 	for {
-		done = schedulernode.Done{}
-		if err := j.control(r, &done); err == nil && !done.Again {
-			return done, done.Error == ""
+		done = control.Done{}
+		if err := j.control(r, &done); err == nil || errors.Is(err, control.ErrRefused) && !errors.Is(err, control.ErrLater) {
+			return done, err == nil
 		}
 		select {
 		case <-j.over:
@@ -162,7 +161,7 @@ func (j *job) wasKilled(n *node) bool {
 
 // addServer does what a launcher does that is asked for one more server.
 func (j *job) addServer() {
-	done, ok := j.insist(schedulernode.ControlRequest{Op: "add-server"})
+	done, ok := j.insist(control.Request{Op: control.OpAddServer})
 	if !ok {
 		return
 	}
@@ -183,7 +182,7 @@ func (j *job) addServer() {
 // removeServer asks for the end of a server.
 func (j *job) removeServer(name string) {
 	rank, _ := strconv.Atoi(strings.TrimPrefix(name, "server"))
-	j.insist(schedulernode.ControlRequest{Op: "remove-server", Rank: rank})
+	j.insist(control.Request{Op: control.OpRemoveServer, Rank: rank})
 }
 
 // between returns the links that lead from the hosts to the others, and back.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/schedulernode"
@@ -181,5 +182,5 @@ func (j *job) startWorker(rank int) {
 
 // sayLeft tells the scheduler of a worker that ended well.
 func (j *job) sayLeft(n *node) {
-	j.insist(schedulernode.ControlRequest{Op: "left", Host: n.name, PID: uint32(os.Getpid())})
+	j.insist(control.Request{Op: control.OpLeft, Host: n.name, PID: uint32(os.Getpid())})
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 )
 
@@ -20,8 +21,8 @@ func TestAWorkerThatEndsAsItLeavesIsNotReplaced(t *testing.T) {
 			var s setup
 			f := newFakeScheduler()
 			s.elastic(t, f)
-			time.AfterFunc(10*time.Second, func() { f.tell(Event{Action: actionLeaving, Host: "localhost", Role: roleWorker, PID: 101}) })
-			time.AfterFunc(12*time.Second, func() { f.tell(Event{Action: actionLeft, Host: "localhost", Role: roleWorker, PID: 101}) })
+			time.AfterFunc(10*time.Second, func() { f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, PID: 101}) })
+			time.AfterFunc(12*time.Second, func() { f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, PID: 101}) })
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "worker 1" {
 					p.after(11*time.Second, code)
@@ -78,12 +79,12 @@ func TestAHostThatCannotBeReachedAgainHasFailed(t *testing.T) {
 
 // Once a worker has come, the rank in the scheduler's reason is not the number of the launcher: who failed on that host is to blame.
 func TestAReasonIsOfRanksAsTheyAreAfterAChange(t *testing.T) {
-	for action, reason := range map[string]string{actionAdded: " lost: connection closed", actionRemoved: ": the disk is full", actionLeft: " lost: no heartbeat"} {
+	for action, reason := range map[string]string{control.Added: " lost: connection closed", control.Removed: ": the disk is full", control.Left: " lost: no heartbeat"} {
 		synctest.Test(t, func(t *testing.T) {
 			var s setup
 			f := newFakeScheduler()
 			s.elastic(t, f)
-			time.AfterFunc(5*time.Second, func() { f.tell(Event{Action: action, Host: "127.0.0.9", Role: roleWorker, PID: 999}) })
+			time.AfterFunc(5*time.Second, func() { f.tell(control.Event{Action: action, Host: "127.0.0.9", Role: roleWorker, PID: 999}) })
 			res, err := s.run(t, func(p *proc) {
 				switch p.name {
 				case "scheduler":
@@ -195,9 +196,9 @@ func TestAServerThatWasRemovedMayEndAsItLikes(t *testing.T) {
 			s.elastic(t, f)
 			s.cfg.Elastic.Backups = 1
 			train, starts := obedient(time.Minute), 0
-			time.AfterFunc(5*time.Second, func() { f.tell(Event{Action: actionServerQueued, Rank: 1}) })
-			time.AfterFunc(7*time.Second, func() { f.tell(Event{Action: actionServerAdded, Rank: 1, Host: "localhost"}) })
-			time.AfterFunc(10*time.Second, func() { f.tell(Event{Action: actionServerRemoved, Rank: 0, Host: "localhost"}) })
+			time.AfterFunc(5*time.Second, func() { f.tell(control.Event{Action: control.ServerQueued, Rank: 1}) })
+			time.AfterFunc(7*time.Second, func() { f.tell(control.Event{Action: control.ServerAdded, Rank: 1, Host: "localhost"}) })
+			time.AfterFunc(10*time.Second, func() { f.tell(control.Event{Action: control.ServerRemoved, Rank: 0, Host: "localhost"}) })
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "server 0" {
 					starts++

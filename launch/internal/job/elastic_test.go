@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 )
 
@@ -73,12 +74,12 @@ func TestHostWorkerFollowsTheScheduler(t *testing.T) {
 		s.elastic(t, f)
 		go func() {
 			time.Sleep(5 * time.Second)
-			agree(f, Request{Op: "add", Host: "127.0.0.2"})
+			agree(f, control.Request{Op: control.OpAdd, Host: "127.0.0.2"})
 			time.Sleep(5 * time.Second)
 			if worker, _ := s.files(t); worker != "localhost\n127.0.0.2\n" {
 				t.Errorf("host_worker after an add has %q", worker)
 			}
-			agree(f, Request{Op: "remove", Host: "127.0.0.2"})
+			agree(f, control.Request{Op: control.OpRemove, Host: "127.0.0.2"})
 		}()
 		train := obedient(time.Minute)
 		res, err := s.run(t, func(p *proc) {
@@ -133,9 +134,9 @@ func TestHostThatCannotJoinFailsAndTheJobGoesOn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var s setup
 				f := newFakeScheduler()
-				f.decide = func(f *fakeScheduler, q Request) {
+				f.decide = func(f *fakeScheduler, q control.Request) {
 					if q.Op == "add" {
-						f.happen(actionAddQueued, q.Host, "")
+						f.happen(control.AddQueued, q.Host, "")
 					} else {
 						agree(f, q)
 					}
@@ -260,9 +261,9 @@ func TestHostThatLeftAsTheJobEndedIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
 		f := newFakeScheduler()
-		f.decide = func(f *fakeScheduler, q Request) {
+		f.decide = func(f *fakeScheduler, q control.Request) {
 			if q.Op == "remove" {
-				f.happen(actionRemovalQueued, q.Host, "") // and then nothing
+				f.happen(control.RemovalQueued, q.Host, "") // and then nothing
 				return
 			}
 			agree(f, q)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 // A worker that is still joining when all others are done is not waited for.
@@ -16,7 +18,7 @@ func TestJobEndsWithItsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
 		f := newFakeScheduler()
-		f.decide = func(f *fakeScheduler, q Request) { f.happen(actionAddQueued, q.Host, "") }
+		f.decide = func(f *fakeScheduler, q control.Request) { f.happen(control.AddQueued, q.Host, "") }
 		s.elastic(t, f)
 		go func() { time.Sleep(5 * time.Second); s.edit(t, "localhost\n127.0.0.2\n127.0.0.3\n") }()
 		begin := time.Now()
@@ -38,7 +40,7 @@ func TestInterruptEndsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := setup{interrupts: make(chan os.Signal, 2)}
 		f := newFakeScheduler()
-		f.decide = func(f *fakeScheduler, q Request) { f.happen(actionAddQueued, q.Host, "") }
+		f.decide = func(f *fakeScheduler, q control.Request) { f.happen(control.AddQueued, q.Host, "") }
 		s.elastic(t, f)
 		s.cfg.Elastic.PrepareData = []string{"fetch"}
 		go func() {

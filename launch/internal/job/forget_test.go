@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 // However many servers come and go, the launcher remembers the newest, and says how many more there were.
@@ -19,10 +21,10 @@ func TestProcessesThatCameAndWentAreForgotten(t *testing.T) {
 		go func() {
 			time.Sleep(time.Second)
 			for range rounds {
-				f.tell(Event{Action: actionServerQueued, Rank: 1, Host: "localhost"})
+				f.tell(control.Event{Action: control.ServerQueued, Rank: 1, Host: "localhost"})
 				time.Sleep(time.Second)
-				f.tell(Event{Action: actionServerAdded, Rank: 1, Host: "localhost"})
-				f.tell(Event{Action: actionServerRemoved, Rank: 1, Host: "localhost"})
+				f.tell(control.Event{Action: control.ServerAdded, Rank: 1, Host: "localhost"})
+				f.tell(control.Event{Action: control.ServerRemoved, Rank: 1, Host: "localhost"})
 				time.Sleep(2 * time.Second)
 			}
 		}()

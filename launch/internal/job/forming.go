@@ -2,15 +2,10 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
-)
 
-// What the scheduler calls a job that is not complete yet, and one that is.
-const (
-	formingPhase = "forming"
-	runningPhase = "running"
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 // startAgain starts a worker or a server that ended before the job was complete again, if the job survives losses. It is started as the same one:
@@ -27,25 +22,24 @@ func (w *watch) startAgain(n *Node) bool {
 	wait, begun := backOff(attempt), time.Now()
 	w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s ended before the job was complete: %s; starting it again in %s (attempt %d of %d)",
 		n.Name(), n.Host, n.Exit, wait, attempt, most))
-	q := Request{Op: "lost", Host: w.run.hostName(n.host), PID: n.PID, Place: fmt.Sprintf("%s/%d", n.Role, n.Rank), Reason: n.Exit.String()}
+	q := control.Request{Op: control.OpLost, Host: w.run.hostName(n.host), PID: uint32(n.PID), Place: fmt.Sprintf("%s/%d", n.Role, n.Rank), Reason: n.Exit.String()}
 	w.comes(n, 1)
 	w.start(func(ctx context.Context) func() {
-		answer, _ := w.run.ask(ctx, q) // a refusal says that the process had not registered
-		var told struct{ Phase string }
-		json.Unmarshal(answer, &told)
+		var told control.Done
+		w.run.ask(ctx, q, &told) // a refusal says that the process had not registered, and in which phase the job is
 		return func() {
 			w.comes(n, -1)
 			switch {
 			case w.stage > running || ctx.Err() != nil:
-			case told.Phase == formingPhase:
+			case told.Phase == control.Forming:
 				n.lost, n.told, n.fate = true, true, "started again"
 				again := w.run.newNode(n.Role, n.Rank, n.host)
 				again.early, again.member, again.attempt = true, n.member, attempt
 				w.replace(n, again, max(0, wait-time.Since(begun)))
 			case n.lost: // the scheduler's word of it came first
-			case told.Phase == runningPhase && n.Role == roleWorker:
+			case told.Phase == control.Running && n.Role == roleWorker:
 				w.lose(n, n.Exit.String())
-			case told.Phase == runningPhase && w.run.cfg.Elastic.Backups > 0 && w.restartServer(n):
+			case told.Phase == control.Running && w.run.cfg.Elastic.Backups > 0 && w.restartServer(n):
 			default:
 				w.failed(n)
 			}

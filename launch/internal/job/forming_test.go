@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/process"
 )
@@ -212,9 +213,9 @@ func TestWorkerThatDiesAsTheJobBecomesCompleteIsReplacedOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			j := newFormingJob(t)
 			begin := time.Now()
-			j.f.decide = func(f *fakeScheduler, q Request) {
+			j.f.decide = func(f *fakeScheduler, q control.Request) {
 				if q.Op == "lost" && q.Place != "" {
-					f.tell(Event{Action: actionLost, Host: "localhost", PID: 101, Reason: "worker 1 on localhost lost: signal 9 (killed)"})
+					f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: 101, Reason: "worker 1 on localhost lost: signal 9 (killed)"})
 					if eventFirst { // the launcher follows them once it knows that the job is complete
 						time.Sleep(time.Second)
 					}
@@ -234,7 +235,7 @@ func TestWorkerThatDiesAsTheJobBecomesCompleteIsReplacedOnce(t *testing.T) {
 				case "worker 1":
 					p.killed(5 * time.Second)
 				case "worker 2":
-					j.f.tell(Event{Action: actionAdded, Host: "localhost", Role: "worker", PID: 102})
+					j.f.tell(control.Event{Action: control.Added, Host: "localhost", Role: "worker", PID: 102})
 					p.after(time.Minute-time.Since(begin), 0)
 				default:
 					p.after(time.Minute, 0)
@@ -262,7 +263,7 @@ func TestALaterLossIsNotThatOfAWorkerThatWasStartedAgain(t *testing.T) {
 		go func() {
 			<-j.done
 			time.Sleep(10 * time.Second)
-			j.f.tell(Event{Action: actionLost, Host: "localhost", PID: 777, Reason: "worker 0 on localhost lost: no heartbeat for 10 s"})
+			j.f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: 777, Reason: "worker 0 on localhost lost: no heartbeat for 10 s"})
 		}()
 		res, err := j.run(t, j.script(func(p *proc, n int) bool { return p.name == "worker 1" && n == 1 && p.killed(0) }))
 		if err != nil || res.Code != 0 || len(j.started) != 5 {

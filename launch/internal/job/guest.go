@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/process"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
@@ -27,7 +28,7 @@ const filesEvery = time.Second
 const leaveTime = 15 * time.Second
 
 // changes starts whoever tells of the scheduler's events and of edits of host_worker. stop waits for them.
-func (w *watch) changes() (events <-chan Event, edits <-chan hostworker.Change, stop func()) {
+func (w *watch) changes() (events <-chan control.Event, edits <-chan hostworker.Change, stop func()) {
 	e := &w.run.cfg.Elastic
 	if !e.Changes() {
 		return nil, nil, w.rest
@@ -35,7 +36,7 @@ func (w *watch) changes() (events <-chan Event, edits <-chan hostworker.Change, 
 	ctx, cancel := context.WithCancel(context.Background())
 	all := make(chan struct{})
 	left := 1
-	happened, edited := make(chan Event), make(chan hostworker.Change)
+	happened, edited := make(chan control.Event), make(chan hostworker.Change)
 	go func() { w.run.follow(ctx, happened); all <- struct{}{} }()
 	if e.Files != nil {
 		left++
@@ -82,12 +83,12 @@ func (r *run) watchFiles(ctx context.Context, files *hostworker.Files, to chan<-
 
 // A request is one to the scheduler, and what is done with its end.
 type request struct {
-	Request
+	control.Request
 	done func(err error)
 }
 
 // tell asks the scheduler for something, after all that was asked before.
-func (w *watch) tell(q Request, done func(err error)) {
+func (w *watch) tell(q control.Request, done func(err error)) {
 	w.requests = append(w.requests, request{q, done})
 	if len(w.requests) == 1 {
 		w.tellNext()
@@ -97,7 +98,7 @@ func (w *watch) tell(q Request, done func(err error)) {
 func (w *watch) tellNext() {
 	q := w.requests[0]
 	w.start(func(ctx context.Context) func() {
-		_, err := w.run.ask(ctx, q.Request)
+		err := w.run.do(ctx, q.Request)
 		return func() {
 			w.requests = w.requests[1:]
 			if ctx.Err() == nil {
@@ -117,14 +118,14 @@ func (w *watch) edit(c hostworker.Change) {
 		log.Warn(fmt.Sprintf("%s: slots= of %s counts when the host is added; to change it, remove the host, and add it again once it has left", hostworker.Name, h))
 	}
 	for _, h := range c.Removed {
-		w.tell(Request{Op: "remove", Host: h.String()}, func(err error) {
+		w.tell(control.Request{Op: control.OpRemove, Host: h.String()}, func(err error) {
 			if err != nil {
 				log.Error(fmt.Sprintf("%s: remove %s: %v", hostworker.Name, h, err))
 			}
 		})
 	}
 	for _, h := range c.Added {
-		w.tell(Request{Op: "add", Host: h.String(), Slots: h.Slots}, func(err error) {
+		w.tell(control.Request{Op: control.OpAdd, Host: h.String(), Slots: h.Slots}, func(err error) {
 			if err != nil {
 				log.Error(fmt.Sprintf("%s: add %s: %v", hostworker.Name, h, err))
 			}
@@ -133,12 +134,12 @@ func (w *watch) edit(c hostworker.Change) {
 }
 
 // event carries out what the scheduler has decided about a host.
-func (w *watch) event(e Event) {
-	switch e.Action {
-	case actionServerQueued, actionServerAdded, actionServerRemoved, actionServerFailed:
+func (w *watch) event(e control.Event) {
+	switch {
+	case e.OfServer():
 		w.serverEvent(e)
 		return
-	case actionRanks:
+	case e.Action == control.Ranks:
 		w.learnRanks()
 		return
 	}
@@ -149,24 +150,24 @@ func (w *watch) event(e Event) {
 	}
 	h.Slots = max(e.Slots, w.slots(h))
 	switch e.Action {
-	case actionAddQueued:
+	case control.AddQueued:
 		w.list(h, true)
 		if w.stage == running {
 			w.welcome(h)
 		}
-	case actionAdded:
+	case control.Added:
 		w.changed = true
 		w.counts(h, e)
 		w.learnRanks()
 		w.say(e, "joined the job")
 		w.present(h, true, e)
-	case actionRemovalQueued:
+	case control.RemovalQueued:
 		w.list(h, false)
 		if w.here[h.String()] {
 			w.say(e, "leaves the job at its next step")
 		}
 		w.dismiss(h)
-	case actionRemoved:
+	case control.Removed:
 		w.changed = true
 		if w.here[h.String()] {
 			w.say(e, "has left the job")
@@ -175,16 +176,16 @@ func (w *watch) event(e Event) {
 		}
 		w.present(h, false, e)
 		w.expect(h)
-	case actionLeaving:
+	case control.Leaving:
 		w.say(e, "lets a worker go at its next step")
 		w.part(h, e)
-	case actionLeft:
+	case control.Left:
 		w.changed = true
 		w.say(e, "goes on without a worker that has left")
 		if n := w.part(h, e); n != nil && !n.ended {
 			w.turnOut(n, "removed, had to be stopped", leaveTime)
 		}
-	case actionLost:
+	case control.Lost:
 		if w.stage > running { // it is the end of the job that takes them away
 			return
 		}
@@ -193,7 +194,7 @@ func (w *watch) event(e Event) {
 		} else {
 			w.gone(h, e)
 		}
-	case actionFailed:
+	case control.HostFailed:
 		w.run.cfg.Logger.Error(fmt.Sprintf("host %s could not join: %s; the job goes on without it", e.Host, e.Reason))
 		w.turnAway(h, e.Reason)
 	}
@@ -201,9 +202,9 @@ func (w *watch) event(e Event) {
 
 // part takes note of a worker that leaves alone, since somebody told it to, and returns it; nil: it is not known which, for a shell stands
 // before it.
-func (w *watch) part(h hosts.Host, e Event) *Node {
+func (w *watch) part(h hosts.Host, e control.Event) *Node {
 	for _, n := range w.run.nodes {
-		if n.Role != roleWorker || !n.host.Same(h) || n.PID != e.PID {
+		if n.Role != roleWorker || !n.host.Same(h) || uint32(n.PID) != e.PID {
 			continue
 		}
 		if n.leaving = true; n.ended && n.Exit.OK() && n.fate == "" {
@@ -215,11 +216,11 @@ func (w *watch) part(h hosts.Host, e Event) *Node {
 }
 
 // counts takes note of a worker that counts from now on.
-func (w *watch) counts(h hosts.Host, e Event) {
+func (w *watch) counts(h hosts.Host, e control.Event) {
 	var it *Node
 	for _, n := range w.run.nodes {
 		// A shell may stand before the worker: then its number says nothing, and it is the one that was started first.
-		if n.Role == roleWorker && n.host.Same(h) && !n.member && (n.PID == e.PID || it == nil && !n.ended) {
+		if n.Role == roleWorker && n.host.Same(h) && !n.member && (uint32(n.PID) == e.PID || it == nil && !n.ended) {
 			it = n
 		}
 	}
@@ -241,7 +242,7 @@ func (w *watch) slots(h hosts.Host) int {
 }
 
 // present writes into host_worker_log that a host has workers which count, or none any more, if that is news.
-func (w *watch) present(h hosts.Host, here bool, e Event) {
+func (w *watch) present(h hosts.Host, here bool, e control.Event) {
 	if w.here[h.String()] == here {
 		return
 	}
@@ -251,7 +252,7 @@ func (w *watch) present(h hosts.Host, here bool, e Event) {
 		action = hostworker.Added
 	}
 	if files := w.run.cfg.Elastic.Files; files != nil {
-		if err := files.Log(action, e.Host, e.Time); err != nil {
+		if err := files.Log(action, e.Host, e.TimeNS); err != nil {
 			w.run.cfg.Logger.Error(err.Error())
 		}
 	}
@@ -266,12 +267,12 @@ func (w *watch) departed() {
 	}
 	for _, n := range w.run.nodes {
 		if n.Role == roleWorker && n.fate == fateRemoved && w.here[n.host.String()] && !stayed(n.host) {
-			w.present(n.host, false, Event{Host: n.host.String(), Time: time.Now().UnixNano()})
+			w.present(n.host, false, control.Event{Host: n.host.String(), TimeNS: time.Now().UnixNano()})
 		}
 	}
 }
 
-func (w *watch) say(e Event, what string) {
+func (w *watch) say(e control.Event, what string) {
 	text := fmt.Sprintf("host %s %s", e.Host, what)
 	if e.Reason != "" {
 		text += ": " + e.Reason
@@ -406,7 +407,7 @@ func (w *watch) launch(ctx context.Context, n *Node, report *report, done func(e
 // fail tells the scheduler that a host cannot take part.
 func (w *watch) fail(h hosts.Host, err error) {
 	text := strings.TrimPrefix(err.Error(), "launch: ")
-	w.tell(Request{Op: "failed", Host: h.String(), Reason: text}, func(err error) {
+	w.tell(control.Request{Op: control.OpFailed, Host: h.String(), Reason: text}, func(err error) {
 		if err != nil { // it has other workers, say
 			w.run.cfg.Logger.Warn(fmt.Sprintf("host %s: %s (%v)", h, text, err))
 		}

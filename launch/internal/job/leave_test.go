@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 // A worker that gets SIGTERM leaves an elastic job alone, and the job goes on. So the scheduler is told of an interrupt before any worker
@@ -70,9 +72,9 @@ func TestAWorkerThatLeavesAloneIsNotReplaced(t *testing.T) {
 				news += 3 * time.Second
 			}
 			time.AfterFunc(news, func() {
-				f.tell(Event{Action: actionLeaving, Host: "localhost", Role: roleWorker, PID: 101, Reason: "worker 1 on localhost asks to leave: it was told to end"})
+				f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, PID: 101, Reason: "worker 1 on localhost asks to leave: it was told to end"})
 			})
-			time.AfterFunc(news+time.Second, func() { f.tell(Event{Action: actionLeft, Host: "localhost", Role: roleWorker, PID: 101}) })
+			time.AfterFunc(news+time.Second, func() { f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, PID: 101}) })
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "worker 1" {
 					p.after(12*time.Second, tc.code)
@@ -104,8 +106,8 @@ func TestAWorkerThatLeftAndStaysIsEnded(t *testing.T) {
 		s.elastic(t, f)
 		begin := time.Now()
 		time.AfterFunc(7*time.Second, func() {
-			f.tell(Event{Action: actionLeaving, Host: "localhost", Role: roleWorker, PID: 101})
-			f.tell(Event{Action: actionLeft, Host: "localhost", Role: roleWorker, PID: 101})
+			f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, PID: 101})
+			f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, PID: 101})
 		})
 		var took time.Duration
 		res, err := s.run(t, func(p *proc) {

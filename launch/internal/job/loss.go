@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 )
 
@@ -108,14 +109,14 @@ func (w *watch) goesOn(n *Node) bool {
 // sayLeft tells the scheduler of a worker that is done: one that was cut off from it could not say so itself. As a rule the scheduler knows,
 // and may have ended with the job.
 func (w *watch) sayLeft(n *Node) {
-	q := Request{Op: "left", Host: w.run.hostName(n.host), PID: n.PID}
+	q := control.Request{Op: control.OpLeft, Host: w.run.hostName(n.host), PID: uint32(n.PID)}
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), w.run.cfg.FinishTime)
 		defer cancel()
 		asked := make(chan struct{})
 		go func() {
 			defer close(asked)
-			w.run.ask(ctx, q) // a refusal says that it knows
+			w.run.do(ctx, q) // a refusal says that it knows
 		}()
 		select {
 		case <-asked:
@@ -128,7 +129,7 @@ func (w *watch) sayLeft(n *Node) {
 
 // report tells the scheduler of a process that ended: it would notice by itself, a little later.
 func (w *watch) report(n *Node) {
-	w.tell(Request{Op: "lost", Host: w.run.hostName(n.host), PID: n.PID, Reason: n.Exit.String()}, func(error) {
+	w.tell(control.Request{Op: control.OpLost, Host: w.run.hostName(n.host), PID: uint32(n.PID), Reason: n.Exit.String()}, func(error) {
 		// It may know already, or it knew the process by another number: that of the program which a shell ran.
 	})
 }
@@ -150,7 +151,7 @@ const goneTime = 5 * time.Second
 
 // gone takes note of a worker that the scheduler holds for lost. Its process may live, stopped or cut off: it is of no use any
 // more, and another one takes its place.
-func (w *watch) gone(h hosts.Host, e Event) {
+func (w *watch) gone(h hosts.Host, e control.Event) {
 	var it *Node
 	var living []*Node
 	for _, n := range w.run.nodes {
@@ -161,7 +162,7 @@ func (w *watch) gone(h hosts.Host, e Event) {
 			living = append(living, n)
 		}
 		// A shell may stand before the worker: then its number says nothing, and it is the one that ended.
-		if n.PID == e.PID || it == nil && n.ended && !n.told {
+		if uint32(n.PID) == e.PID || it == nil && n.ended && !n.told {
 			it = n
 		}
 	}
@@ -185,9 +186,9 @@ func (w *watch) gone(h hosts.Host, e Event) {
 
 // goneServer takes note of a server that the scheduler holds for lost. Should its process live, stopped say, it is made to end:
 // then another one takes its place.
-func (w *watch) goneServer(h hosts.Host, e Event) {
+func (w *watch) goneServer(h hosts.Host, e control.Event) {
 	for _, n := range w.run.nodes {
-		if n.Role != roleServer || n.PID != e.PID || !n.host.Same(h) || n.ended {
+		if n.Role != roleServer || uint32(n.PID) != e.PID || !n.host.Same(h) || n.ended {
 			continue
 		}
 		w.start(func(ctx context.Context) func() {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 // A line of output carries the rank that its worker has, also after a change has given it another one. A worker that joins has a number that is
@@ -23,13 +25,13 @@ func TestOutputCarriesTheRankAfterAChange(t *testing.T) {
 			var nodes atomic.Value
 			nodes.Store("")
 			s.cfg.Elastic.Control = func(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error) {
-				var q Request
+				var q control.Request
 				if err := json.Unmarshal(request, &q); err != nil || q.Op != "status" {
 					return f.control(ctx, addr, credentials, request)
 				}
 				return []byte(`{"phase":"running","nodes":[` + nodes.Load().(string) + `]}`), nil
 			}
-			pid := func(n int) int {
+			pid := func(n uint32) uint32 {
 				if shell {
 					return n + 1000 // that of the program which the shell runs
 				}
@@ -37,13 +39,13 @@ func TestOutputCarriesTheRankAfterAChange(t *testing.T) {
 			}
 			go func() {
 				time.Sleep(2500 * time.Millisecond)
-				all := fmt.Sprintf(`{"node":1,"role":"server","rank":0,"host":"localhost","pid":100},{"node":3,"role":"worker","rank":0,"host":"localhost","pid":%d,"state":"counts"}`, pid(101))
+				all := fmt.Sprintf(`{"node":1,"role":"server","rank":0,"host":"localhost","pid":100,"state":"counts"},{"node":3,"role":"worker","rank":0,"host":"localhost","pid":%d,"state":"counts"}`, pid(101))
 				nodes.Store(all)
-				f.tell(Event{Action: actionLost, Host: "localhost", PID: pid(100)})
-				f.tell(Event{Action: actionRanks})
+				f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: pid(100)})
+				f.tell(control.Event{Action: control.Ranks})
 				time.Sleep(3 * time.Second)
 				nodes.Store(all + fmt.Sprintf(`,{"node":4,"role":"worker","rank":1,"host":"localhost","pid":%d,"state":"counts"}`, pid(102)))
-				f.tell(Event{Action: actionAdded, Host: "localhost", Role: roleWorker, PID: pid(102)})
+				f.tell(control.Event{Action: control.Added, Host: "localhost", Role: roleWorker, PID: pid(102)})
 			}()
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "worker 0" {
@@ -80,16 +82,16 @@ func TestOnlyWhoJoinedLeaves(t *testing.T) {
 			s.elastic(t, f)
 			go func() {
 				time.Sleep(5 * time.Second)
-				f.happen(actionAddQueued, "127.0.0.2", "")
+				f.happen(control.AddQueued, "127.0.0.2", "")
 				time.Sleep(5 * time.Second)
 				if joined {
-					f.happen(actionAdded, "127.0.0.2", "")
+					f.happen(control.Added, "127.0.0.2", "")
 				} else {
-					f.happen(actionFailed, "127.0.0.2", "no room")
+					f.happen(control.HostFailed, "127.0.0.2", "no room")
 				}
 				time.Sleep(5 * time.Second)
-				f.happen(actionRemovalQueued, "127.0.0.2", "")
-				f.happen(actionRemoved, "127.0.0.2", "")
+				f.happen(control.RemovalQueued, "127.0.0.2", "")
+				f.happen(control.Removed, "127.0.0.2", "")
 			}()
 			train := obedient(time.Minute)
 			var log strings.Builder

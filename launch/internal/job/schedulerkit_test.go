@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
@@ -21,7 +22,7 @@ import (
 // A fakeScheduler answers requests as the scheduler does, and tells of what the test lets happen.
 type fakeScheduler struct {
 	mu       sync.Mutex
-	events   []Event
+	events   []control.Event
 	more     chan struct{} // closed at each event
 	requests []string      // but for events, status, lost and left: op host
 	left     []string      // op host pid
@@ -30,7 +31,7 @@ type fakeScheduler struct {
 	phase    string   // of the job; empty: running
 	lost     []string // as what the processes were started that it was told of while the job was forming
 	// decide, if set, is what the scheduler does about a request.
-	decide func(s *fakeScheduler, q Request)
+	decide func(s *fakeScheduler, q control.Request)
 }
 
 func newFakeScheduler() *fakeScheduler {
@@ -38,16 +39,16 @@ func newFakeScheduler() *fakeScheduler {
 }
 
 func (s *fakeScheduler) happen(action, host, reason string) {
-	s.tell(Event{Action: action, Host: host, Reason: reason})
+	s.tell(control.Event{Action: action, Host: host, Reason: reason})
 }
 
-func (s *fakeScheduler) tell(e Event) {
+func (s *fakeScheduler) tell(e control.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.Action == actionLost && e.Role == "" {
+	if e.Action == control.Lost && e.Role == "" {
 		e.Role = roleWorker
 	}
-	e.Number, e.Time = uint64(len(s.events)+1), int64(1000+len(s.events))
+	e.Number, e.TimeNS = uint64(len(s.events)+1), int64(1000+len(s.events))
 	s.events = append(s.events, e)
 	close(s.more)
 	s.more = make(chan struct{})
@@ -63,7 +64,7 @@ func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []
 	if addr != "127.0.0.1:4711" || len(credentials) == 0 || !strings.HasPrefix(credentials[0], "PARAGON_SECRET=") {
 		return nil, fmt.Errorf("asked %s with %d credentials", addr, len(credentials))
 	}
-	var q Request
+	var q control.Request
 	if err := json.Unmarshal(request, &q); err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []
 	case away:
 		return nil, errors.New("connection refused")
 	case refusal != "":
-		return nil, fmt.Errorf("%w: %s", ErrRefused, refusal)
+		return nil, fmt.Errorf("%w: %s", control.ErrRefused, refusal)
 	case q.Op == "status":
 		return fmt.Appendf(nil, `{"phase":%q}`, phase), nil
 	case q.Op == "events":
@@ -98,7 +99,7 @@ func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []
 				return nil, ctx.Err()
 			}
 		}
-		return json.Marshal(eventsAnswer{s.eventsAfter(q.After)})
+		return json.Marshal(control.Events{Phase: phase, Events: s.eventsAfter(q.After)})
 	}
 	if s.decide != nil {
 		s.decide(s, q)
@@ -109,7 +110,7 @@ func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []
 	return []byte(`{}`), nil
 }
 
-func (s *fakeScheduler) eventsAfter(n uint64) []Event {
+func (s *fakeScheduler) eventsAfter(n uint64) []control.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.events[min(int(n), len(s.events)):])
@@ -168,16 +169,16 @@ func obedient(train time.Duration) func(p *proc) {
 }
 
 // agree is a scheduler that does what it is asked, a second later.
-func agree(s *fakeScheduler, q Request) {
+func agree(s *fakeScheduler, q control.Request) {
 	switch q.Op {
 	case "add":
-		s.happen(actionAddQueued, q.Host, "")
-		time.AfterFunc(2*time.Second, func() { s.happen(actionAdded, q.Host, "") })
+		s.happen(control.AddQueued, q.Host, "")
+		time.AfterFunc(2*time.Second, func() { s.happen(control.Added, q.Host, "") })
 	case "remove":
-		s.happen(actionRemovalQueued, q.Host, "")
-		time.AfterFunc(time.Second, func() { s.happen(actionRemoved, q.Host, "") })
+		s.happen(control.RemovalQueued, q.Host, "")
+		time.AfterFunc(time.Second, func() { s.happen(control.Removed, q.Host, "") })
 	case "failed":
-		s.happen(actionFailed, q.Host, q.Reason)
+		s.happen(control.HostFailed, q.Host, q.Reason)
 	}
 }
 

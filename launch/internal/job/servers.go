@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 )
 
@@ -14,31 +15,31 @@ import (
 var errUnwanted = errors.New("it is no longer wanted")
 
 // serverEvent carries out what the scheduler has decided about a server that comes or goes as asked.
-func (w *watch) serverEvent(e Event) {
+func (w *watch) serverEvent(e control.Event) {
 	name := fmt.Sprintf("server %d", e.Rank)
 	if e.Host != "" {
 		name += " on " + e.Host
 	}
 	log := w.run.cfg.Logger
 	switch e.Action {
-	case actionServerQueued:
+	case control.ServerQueued:
 		if w.stage == running {
 			w.bringServer(e)
 		}
-	case actionServerAdded:
-		delete(w.asked, e.Rank)
+	case control.ServerAdded:
+		delete(w.asked, int(e.Rank))
 		log.Info(name + " joined the job; shards move to it")
-	case actionServerRemoved:
+	case control.ServerRemoved:
 		log.Info(name + " was removed from the job; its shards are at other servers")
 		for _, n := range w.run.nodes {
-			if n.Role == roleServer && n.Rank == e.Rank && n.ended && n.Exit.OK() && n.fate == "" {
+			if n.Role == roleServer && n.Rank == int(e.Rank) && n.ended && n.Exit.OK() && n.fate == "" {
 				n.fate = fateRemoved // it ended before this news came
 			}
 		}
-		w.sendAway(e.Rank, "removed, had to be stopped")
-	case actionServerFailed:
+		w.sendAway(int(e.Rank), "removed, had to be stopped")
+	case control.ServerFailed:
 		log.Error(fmt.Sprintf("%s could not be added: %s; the job goes on without it", name, e.Reason))
-		w.sendAway(e.Rank, "could not be added: "+e.Reason)
+		w.sendAway(int(e.Rank), "could not be added: "+e.Reason)
 	}
 }
 
@@ -79,35 +80,35 @@ func (w *watch) serverHost() (best hosts.Host) {
 }
 
 // bringServer starts the server that the scheduler wants.
-func (w *watch) bringServer(e Event) {
+func (w *watch) bringServer(e control.Event) {
 	h, err := w.serverHost(), error(nil)
 	if e.Host != "" {
 		h, err = hosts.ParseHost(e.Host)
 	}
 	if err != nil {
-		w.serverFailed(e.Rank, err)
+		w.serverFailed(int(e.Rank), err)
 		return
 	}
 	limit := w.run.cfg.Elastic.JoinTimeout
 	ctx, stop := context.WithTimeoutCause(w.working, limit, fmt.Errorf("not done after %s (--join-timeout)", limit))
 	ctx, cancel := context.WithCancelCause(ctx)
-	w.bringing[e.Rank] = cancel
+	w.bringing[int(e.Rank)] = cancel
 	end := func(err error) {
 		if errors.Is(context.Cause(ctx), errUnwanted) || w.working.Err() != nil {
 			err = nil
 		}
 		cancel(nil)
 		stop()
-		delete(w.bringing, e.Rank)
+		delete(w.bringing, int(e.Rank))
 		if err != nil {
-			w.serverFailed(e.Rank, err)
+			w.serverFailed(int(e.Rank), err)
 		}
 	}
 	key := w.run.key(h)
 	old := w.run.machines[key]
-	n := w.run.newNode(roleServer, e.Rank, h)
+	n := w.run.newNode(roleServer, int(e.Rank), h)
 	n.joining = true
-	w.asked[e.Rank] = n
+	w.asked[int(e.Rank)] = n
 	w.start(func(context.Context) func() {
 		m, fresh, err := w.run.reach(ctx, h, old)
 		return func() {
@@ -137,7 +138,7 @@ func (w *watch) bringServer(e Event) {
 // serverFailed tells the scheduler that a server could not be added.
 func (w *watch) serverFailed(rank int, err error) {
 	text := strings.TrimPrefix(err.Error(), "launch: ")
-	w.tell(Request{Op: "server-failed", Rank: rank, Reason: text}, func(err error) {
+	w.tell(control.Request{Op: control.OpServerFailed, Rank: rank, Reason: text}, func(err error) {
 		if err != nil && w.stage == running {
 			w.run.cfg.Logger.Warn(fmt.Sprintf("server %d: %s (%v)", rank, text, err))
 		}

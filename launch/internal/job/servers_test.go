@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 func TestLostServerIsReplacedWhereThereAreBackups(t *testing.T) {
@@ -50,12 +52,12 @@ func TestServersAreStartedAndLetGo(t *testing.T) {
 		train, got := obedient(time.Minute), map[string]int{}
 		go func() {
 			time.Sleep(5 * time.Second)
-			f.tell(Event{Action: actionServerQueued, Rank: 1})
-			f.tell(Event{Action: actionServerQueued, Rank: 2, Host: "d/7"})
+			f.tell(control.Event{Action: control.ServerQueued, Rank: 1})
+			f.tell(control.Event{Action: control.ServerQueued, Rank: 2, Host: "d/7"})
 			time.Sleep(time.Second)
-			f.tell(Event{Action: actionServerAdded, Rank: 1, Host: "localhost"})
+			f.tell(control.Event{Action: control.ServerAdded, Rank: 1, Host: "localhost"})
 			time.Sleep(10 * time.Second)
-			f.tell(Event{Action: actionServerRemoved, Rank: 0, Host: "localhost"})
+			f.tell(control.Event{Action: control.ServerRemoved, Rank: 0, Host: "localhost"})
 		}()
 		res, err := s.run(t, func(p *proc) {
 			p.m.mu.Lock()
@@ -103,7 +105,7 @@ func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {
 			var workers atomic.Int32
 			go func() {
 				time.Sleep(12 * time.Second)
-				f.tell(Event{Action: actionLost, Host: "localhost", Role: "server", PID: 100, Reason: "server 0 on localhost lost: no heartbeat for 10 s"})
+				f.tell(control.Event{Action: control.Lost, Host: "localhost", Role: "server", PID: 100, Reason: "server 0 on localhost lost: no heartbeat for 10 s"})
 			}()
 			res, err := s.run(t, func(p *proc) {
 				switch {

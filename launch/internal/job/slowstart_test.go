@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/process"
 )
@@ -45,7 +46,7 @@ func TestAWorkerThatIsStartedTooLateIsEnded(t *testing.T) {
 			s.cfg.Env = append(s.cfg.Env, "SCHEDULER=15s")
 		}, true, 0},
 		{"its host is removed", func(_ *setup, f *fakeScheduler, _ *time.Duration) {
-			time.AfterFunc(came-3*time.Second, func() { f.happen(actionRemovalQueued, "127.0.0.2", "") })
+			time.AfterFunc(came-3*time.Second, func() { f.happen(control.RemovalQueued, "127.0.0.2", "") })
 		}, true, 0},
 		{"the job is stopped", func(s *setup, _ *fakeScheduler, _ *time.Duration) {
 			time.AfterFunc(came-time.Second, func() { s.interrupts <- syscall.SIGTERM })
@@ -55,9 +56,9 @@ func TestAWorkerThatIsStartedTooLateIsEnded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := setup{interrupts: make(chan os.Signal, 2)}
 				f := newFakeScheduler()
-				f.decide = func(f *fakeScheduler, q Request) {
+				f.decide = func(f *fakeScheduler, q control.Request) {
 					if q.Op == "add" {
-						f.happen(actionAddQueued, q.Host, "")
+						f.happen(control.AddQueued, q.Host, "")
 					}
 				}
 				s.elastic(t, f)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 // A stage is how far the job is on its way to its end; it only grows.
@@ -306,7 +308,7 @@ func (w *watch) stopTogether() {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), tellTime)
 		defer cancel()
-		w.run.ask(ctx, Request{Op: "stop"})
+		w.run.do(ctx, control.Request{Op: control.OpStop})
 		select {
 		case w.results <- terminate:
 		case <-w.run.over:

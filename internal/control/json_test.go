@@ -1,4 +1,4 @@
-package schedulernode
+package control
 
 import (
 	"reflect"
@@ -27,7 +27,7 @@ func TestAnswersHaveSnakeCaseKeys(t *testing.T) {
 			check(path+"."+f.Name, f.Type)
 		}
 	}
-	for _, x := range []any{Status{}, Why{}, Events{}, Done{}, ControlRequest{}} {
+	for _, x := range []any{Status{}, Why{}, Events{}, Done{}, Request{}} {
 		check(reflect.TypeOf(x).Name(), reflect.TypeOf(x))
 	}
 	if len(seen) < 12 {

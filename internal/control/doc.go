@@ -1,0 +1,73 @@
+// Package control is what launcher, scheduler and tools say to each other about a job, as JSON.
+//
+// A tool asks the scheduler with a Request, which travels in a wire.Control; the answer, in a wire.Report, is a Status, a Why,
+// Events or a Done, as the request's Op has it. The scheduler tells its launcher by Reports, a line each, on a pipe. Whom to
+// blame for the end of a job is a Failure: a code with fields. Its String is the one place that makes a sentence of them.
+//
+// All decoders are strict: an unknown field, a value out of its range and more bytes than the limit are errors that name the thing.
+// Fields may be added under a new Version.
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Version is that of the requests and answers below. A request without one is from a person, and means this one.
+const Version = 1
+
+// Roles, as they are called in JSON.
+const (
+	Scheduler = "scheduler"
+	Server    = "server"
+	Worker    = "worker"
+)
+
+// The phases of a job.
+const (
+	Forming  = "forming" // nodes are missing
+	Running  = "running"
+	Finished = "finished" // all workers have left in order
+	Failed   = "failed"
+)
+
+// ErrMalformed is in the chain of errors of text that is not the JSON it should be.
+var ErrMalformed = errors.New("malformed")
+
+// A malformedError is one with ErrMalformed in its chain, which it does not print.
+type malformedError struct{ error }
+
+func (malformedError) Is(target error) bool { return target == ErrMalformed }
+func (e malformedError) Unwrap() error      { return e.error }
+
+func malformed(what, format string, args ...any) error {
+	return malformedError{fmt.Errorf("control: "+what+": "+format, args...)}
+}
+
+// decode reads JSON of at most so many bytes and nothing behind it.
+func decode(what string, text []byte, most int, into any) error {
+	if len(text) > most {
+		return malformed(what, "%d bytes, want at most %d", len(text), most)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return malformed(what, "%w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return malformed(what, "more behind the JSON")
+	}
+	return nil
+}
+
+// encode is for structs of this package, which always marshal unless a number is not finite.
+func encode(what string, v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("control: %s: %w", what, err)
+	}
+	return b, nil
+}

@@ -1,0 +1,86 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+)
+
+// The statuses of a host of workers, which are also the actions of events: ADDED comes for each worker there that counts from now on.
+const (
+	AddQueued     = "ADD_QUEUED"     // wanted; no worker there counts yet
+	Added         = "ADDED"          // a worker there counts
+	RemovalQueued = "REMOVAL_QUEUED" // its workers were asked to leave
+	Removed       = "REMOVED"
+	HostFailed    = "FAILED" // it could not be added, or its workers were lost
+)
+
+// Further actions of events.
+const (
+	Lost    = "LOST"    // a worker or a server there was lost
+	Leaving = "LEAVING" // a worker there is let go, since it was told to end; others stay there
+	Left    = "LEFT"    // it has left
+	Ranks   = "RANKS"   // workers have other ranks now, which Status tells; of no host
+
+	ServerQueued  = "SERVER_QUEUED" // wanted at a rank; the launcher starts it
+	ServerAdded   = "SERVER_ADDED"
+	ServerRemoved = "SERVER_REMOVED" // its shards are at others; it ends
+	ServerFailed  = "SERVER_FAILED"  // it could not be added
+)
+
+var hostActions = []string{AddQueued, Added, RemovalQueued, Removed, HostFailed, Lost, Leaving, Left}
+var serverActions = []string{ServerQueued, ServerAdded, ServerRemoved, ServerFailed}
+
+// An Event is something that happened to a host, or to a server that comes or goes as asked.
+type Event struct {
+	Number uint64 `json:"number"` // from 1, without gaps, for the life of the job
+	TimeNS int64  `json:"time_ns"`
+	Action string `json:"action"`
+	Host   string `json:"host"`
+	Slots  int    `json:"slots,omitempty"` // of ADD_QUEUED: workers that are asked for; 0: one
+	Role   string `json:"role,omitempty"`  // of ADDED, LEAVING and LEFT: worker; of LOST: what was lost, worker or server
+	Rank   uint32 `json:"rank,omitempty"`  // of a server that comes or goes
+	PID    uint32 `json:"pid,omitempty"`   // of ADDED, LEAVING, LEFT and LOST: that process's, as its host numbers them
+	Reason string `json:"reason,omitempty"`
+}
+
+// OfServer reports whether the event is of a server that comes or goes as asked, and not of a host.
+func (e *Event) OfServer() bool { return slices.Contains(serverActions, e.Action) }
+
+func (e *Event) check() error {
+	switch {
+	case e.Action != Ranks && !slices.Contains(hostActions, e.Action) && !e.OfServer():
+		return fmt.Errorf("control: event %d: action %q is not known", e.Number, e.Action)
+	case e.Role != "" && e.Role != Worker && e.Role != Server:
+		return fmt.Errorf("control: event %d: role %q: want worker or server", e.Number, e.Role)
+	case e.Slots < 0 || e.Slots > MaxSlots:
+		return fmt.Errorf("control: event %d: %d slots, want 0 to %d", e.Number, e.Slots, MaxSlots)
+	case e.Rank > maxRank:
+		return fmt.Errorf("control: event %d: rank %d, want at most %d", e.Number, e.Rank, maxRank)
+	}
+	return nil
+}
+
+// Events is the answer to OpEvents.
+type Events struct {
+	Error  string  `json:"error,omitempty"`
+	Phase  string  `json:"phase"`
+	Reason string  `json:"reason,omitempty"` // why the job failed
+	Last   uint64  `json:"last"`             // number of the newest event
+	Events []Event `json:"events"`
+}
+
+func (e *Events) refusal() (string, bool) { return e.Error, false }
+
+func (e *Events) check() error {
+	last := uint64(0)
+	for i := range e.Events {
+		if n := e.Events[i].Number; n <= last {
+			return fmt.Errorf("control: events: number %d comes after %d", n, last)
+		}
+		last = e.Events[i].Number
+		if err := e.Events[i].check(); err != nil {
+			return err
+		}
+	}
+	return checkPhase("events", e.Phase)
+}

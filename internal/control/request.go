@@ -1,0 +1,114 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// The operations of a Request.
+const (
+	OpStatus = "status" // answer: Status
+	OpWhy    = "why"    // answer: Why
+	OpEvents = "events" // After, WaitMillis: Events after that number, at once if there are any or the job has ended, else after the wait
+
+	// The answer to all others is Done.
+	OpAdd    = "add"    // Host, Slots: ask for workers on it
+	OpRemove = "remove" // Host: ask all workers there to leave
+	OpFailed = "failed" // Host, Reason: it could not be added
+	OpLost   = "lost"   // Host, PID, Place, Cause: that process ended; Done has the Phase
+	OpLeft   = "left"   // Host, PID: that worker's process ended with code 0
+	OpStop   = "stop"   // the whole job is about to be stopped
+
+	// Where shards have backups.
+	OpAddServer    = "add-server"    // Host (may be empty): ask for one more server; Done has its Rank
+	OpRemoveServer = "remove-server" // Rank: its shards go to others, and it ends
+	OpServerFailed = "server-failed" // Rank, Reason: it could not be started
+)
+
+// ops are all operations, as messages name them.
+var ops = []string{OpStatus, OpWhy, OpEvents, OpAdd, OpRemove, OpAddServer, OpRemoveServer, OpFailed, OpServerFailed, OpLost, OpLeft, OpStop}
+
+// Limits of a Request.
+const (
+	MaxRequest    = 64 << 10 // bytes of its JSON
+	MaxReason     = 8 << 10  // bytes
+	MaxHostName   = 255      // bytes
+	MaxSlots      = 1 << 16
+	MaxWaitMillis = 60_000
+	maxRank       = 1 << 16
+)
+
+// A Request is what a launcher or a tool asks of the scheduler.
+type Request struct {
+	Version    int    `json:"version,omitempty"`
+	Op         string `json:"op"`
+	Host       string `json:"host,omitempty"`
+	Slots      int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
+	PID        uint32 `json:"pid,omitempty"`
+	Place      string `json:"place,omitempty"` // as which the process was started, "worker/1"; its number may be that of a shell
+	Rank       int    `json:"rank,omitempty"`  // of the server that is meant
+	Reason     string `json:"reason,omitempty"`
+	After      uint64 `json:"after,omitempty"`
+	WaitMillis int64  `json:"wait_ms,omitempty"`
+}
+
+// Encode returns the JSON of a request that keeps the limits. A longer Reason is cut.
+func (r Request) Encode() ([]byte, error) {
+	r.Version = Version
+	r.Reason = clip(r.Reason, MaxReason)
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	return encode("request", r)
+}
+
+// DecodeRequest reads a request. ErrMalformed is in the error's chain if it is no JSON of one; else the error says which field is out of range.
+func DecodeRequest(text []byte) (Request, error) {
+	var r Request
+	if err := decode("request", text, MaxRequest, &r); err != nil {
+		return Request{}, err
+	}
+	return r, r.check()
+}
+
+func (r *Request) check() error {
+	known := false
+	for _, op := range ops {
+		known = known || r.Op == op
+	}
+	// Where a host may be added its name is a key, and part of a path.
+	named := r.Op == OpAdd || r.Op == OpRemove || r.Op == OpFailed
+	bad := strings.ContainsAny(r.Host, "/ \t\r\n") || len(r.Host) > MaxHostName
+	switch {
+	case r.Version != 0 && r.Version != Version:
+		return fmt.Errorf("version %d of a request: want %d; use the launch program that the job was started with", r.Version, Version)
+	case !known:
+		return fmt.Errorf("op %q: want %s or %s", r.Op, strings.Join(ops[:len(ops)-1], ", "), ops[len(ops)-1])
+	case named && (bad || r.Host == ""):
+		return fmt.Errorf("host %q: want a name of 1 to %d bytes without spaces and slashes", r.Host, MaxHostName)
+	case bad:
+		return fmt.Errorf("host %q: want a name of up to %d bytes without spaces and slashes", r.Host, MaxHostName)
+	case r.Slots < 0 || r.Slots > MaxSlots:
+		return fmt.Errorf("host %s: %d slots, want 1 to %d", r.Host, r.Slots, MaxSlots)
+	case r.Rank < 0 || r.Rank > maxRank:
+		return fmt.Errorf("there is no server %d: want a rank of 0 to %d", r.Rank, maxRank)
+	case len(r.Reason) > MaxReason:
+		return fmt.Errorf("reason of %d bytes, want at most %d", len(r.Reason), MaxReason)
+	case r.WaitMillis < 0 || r.WaitMillis > MaxWaitMillis:
+		return fmt.Errorf("wait_ms %d: want 0 to %d", r.WaitMillis, MaxWaitMillis)
+	}
+	return nil
+}
+
+// clip cuts text to so many bytes, of whole characters. What is no UTF-8, JSON would replace by longer characters.
+func clip(text string, most int) string {
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
