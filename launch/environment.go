@@ -38,7 +38,7 @@ var variable = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_]*)(?:[=:](.*))?$`)
 // ours are the variables that launch sets itself.
 var ours = map[string]bool{
 	"DMLC_ROLE": true, "DMLC_PS_ROOT_URI": true, "DMLC_PS_ROOT_PORT": true, "DMLC_NUM_WORKER": true, "DMLC_NUM_SERVER": true,
-	"DMLC_NODE_HOST": true, "DMLC_TASK_ID": true, "PARAGON_RANK": true, "PARAGON_HOSTS": true, "PARAGON_LISTEN": true, "PARAGON_JOB": true,
+	"DMLC_NODE_HOST": true, "DMLC_TASK_ID": true, "PARAGON_RANK": true, "PARAGON_HOSTS": true, "PARAGON_LISTEN": true, "PARAGON_JOB": true, "PARAGON_PROCESS": true,
 	"PARAGON_SECRET": true, "PARAGON_IDENTITY": true, "PARAGON_START_TIMEOUT": true, "PARAGON_REPORT_FD": true, "PARAGON_JOIN": true, "PARAGON_STATE": true,
 	"PARAGON_ELASTIC": true, "PARAGON_ON_WORKER_LOSS": true, "PARAGON_MIN_WORKERS": true, "PARAGON_MAX_WORKERS": true,
 	"PARAGON_JOIN_TIMEOUT": true, "PARAGON_BACKUPS": true,

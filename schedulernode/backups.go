@@ -380,7 +380,7 @@ func (c *Core) replaceServer(n *node, text string) {
 	c.generation++
 	c.note("%s: generation %d, placement %d: its shards' backups take its place, of %d keys", text, c.generation, c.placement, len(keys))
 	if n.state != removed {
-		c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: text})
+		c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: text})
 	}
 	c.sayBare()
 	c.changed()
@@ -421,7 +421,7 @@ func (c *Core) enterServer(request uint64, m *wire.Register, rank uint32) {
 	c.note("node %d registered: server %d on %s comes, placement %d: it backs shards of %d keys", n.Node, rank, n.Host, c.placement, len(keys))
 	c.registered(request, n)
 	if c.serverCame(rank) {
-		c.serverEvent(control.ServerAdded, n.Host, rank, n.PID, "")
+		c.serverEvent(control.ServerAdded, n.Host, rank, n, "")
 	}
 	c.sayBare()
 	c.changed()
@@ -479,7 +479,7 @@ func (c *Core) removeServer(rank int) (refusal string, again bool) {
 		return "servers can be removed only where shards have backups: start the job with --backups 1", false
 	case rank >= 0 && rank < maxServers && c.comes(int32(rank)):
 		c.serverCame(uint32(rank))
-		c.serverEvent(control.ServerRemoved, "", uint32(rank), 0, "it was removed before it came")
+		c.serverEvent(control.ServerRemoved, "", uint32(rank), nil, "it was removed before it came")
 		return "", false
 	case rank < 0 || rank >= len(c.plan.gone) || c.plan.gone[rank]:
 		return fmt.Sprintf("there is no server %d", rank), false
@@ -493,7 +493,7 @@ func (c *Core) removeServer(rank int) (refusal string, again bool) {
 	n.state, c.unsteady = removed, true
 	c.keep(n)
 	c.replaceServer(n, fmt.Sprintf("%v was removed as asked", n))
-	c.serverEvent(control.ServerRemoved, n.Host, uint32(rank), n.PID, "")
+	c.serverEvent(control.ServerRemoved, n.Host, uint32(rank), n, "")
 	return "", false
 }
 

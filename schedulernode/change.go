@@ -206,7 +206,7 @@ func (c *Core) loseWorker(n *node, why string) {
 	}
 	c.generation++
 	c.noteRanks()
-	c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: text})
+	c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: text})
 	if h := c.hosts[n.Host]; h != nil && h.status == control.RemovalQueued {
 		c.hostLeft(n.Host)
 	} else if !c.peopled(n.Host) {
@@ -395,7 +395,7 @@ func (c *Core) commit() {
 		if h := c.hosts[n.Host]; h == nil || h.status == control.AddQueued || h.status == control.HostFailed {
 			c.setHost(n.Host, control.Added, "")
 		}
-		c.tellEvent(control.Event{Action: control.Added, Host: n.Host, Role: roleName(n.Role), PID: n.PID})
+		c.tellEvent(control.Event{Action: control.Added, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process})
 	}
 	c.changed()
 	for _, w := range c.bounds.remove(func(w wait) bool { n := c.node(w.node); return n != nil && (n.state == removed || n.counts()) }) {

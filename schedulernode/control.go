@@ -85,10 +85,10 @@ func (c *Core) act(r control.Request) string {
 // waited for. It returns why that says nothing. A worker that ended well and could not say so has done all that it had to; where others go on,
 // whose division would hold all of its share for used, it is lost nevertheless, and the servers tell what it did.
 func (c *Core) ended(r control.Request) string {
-	n := c.process(r)
+	n := c.nodeOf(r.Process)
 	switch {
 	case n == nil:
-		return fmt.Sprintf("no node lives on host %s whose process is %d", r.Host, r.PID)
+		return fmt.Sprintf("no node lives in process %d", r.Process)
 	case !c.open():
 	case r.Op == control.OpLost:
 		c.lose(n, r.Reason)
@@ -102,19 +102,14 @@ func (c *Core) ended(r control.Request) string {
 	return ""
 }
 
-// process finds the node that lives in a process: by its number, or by what it was started as.
-func (c *Core) process(r control.Request) *node {
-	var at *node
+// nodeOf finds the node that lives in a process; nil: none does.
+func (c *Core) nodeOf(process uint32) *node {
 	for _, n := range c.nodes {
-		switch {
-		case n.state != living || n.Host != r.Host:
-		case n.PID == r.PID && r.PID != 0:
+		if n.state == living && n.process == process && process != 0 {
 			return n
-		case n.wanted >= 0 && r.Place == fmt.Sprintf("%s/%d", roleName(n.Role), n.wanted):
-			at = n
 		}
 	}
-	return at
+	return nil
 }
 
 func (c *Core) report(request uint64, answer control.Answer) {
@@ -169,7 +164,7 @@ func (c *Core) status() *control.Status {
 			s.LeftOut++
 			return
 		}
-		s.Nodes = append(s.Nodes, control.Node{Node: n.Node, Role: roleName(n.Role), Rank: n.Rank, Host: n.Host, Addr: n.Addr, PID: n.PID,
+		s.Nodes = append(s.Nodes, control.Node{Node: n.Node, Role: roleName(n.Role), Rank: n.Rank, Host: n.Host, Addr: n.Addr, PID: n.PID, Process: n.process,
 			State: state, Step: n.step, Epoch: n.epoch, HeardMillis: c.now.Sub(n.heard).Milliseconds()})
 	}
 	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {

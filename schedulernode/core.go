@@ -55,11 +55,12 @@ type Core struct {
 // A node is one that registered, also after it left.
 type node struct {
 	wire.Member
-	wanted int32
-	nonce  uint64
-	state  state
-	told   bool   // it was sent the job's end
-	why    string // it was lost or dropped
+	wanted  int32
+	process uint32 // the number that the launcher gave its process; 0: it was started by hand
+	nonce   uint64
+	state   state
+	told    bool   // it was sent the job's end
+	why     string // it was lost or dropped
 
 	heard     time.Time
 	deadline  time.Time // lost if not heard of by then

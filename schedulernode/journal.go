@@ -55,11 +55,12 @@ type keptSettlement struct {
 
 type keptNode struct {
 	wire.Member
-	Wanted int32
-	Nonce  uint64
-	Life   state
-	Why    string `json:",omitempty"`
-	Joins  bool   `json:",omitempty"` // its time to join runs
+	Wanted  int32
+	Process uint32 `json:",omitempty"`
+	Nonce   uint64
+	Life    state
+	Why     string `json:",omitempty"`
+	Joins   bool   `json:",omitempty"` // its time to join runs
 }
 
 type keptKey struct {
@@ -100,7 +101,7 @@ func (c *Core) put(key string, value any) {
 // record adds the records of what has changed since the last event.
 func (c *Core) record() {
 	for _, n := range c.dirty.nodes {
-		c.put(nodeKey(n.Node), keptNode{n.Member, n.wanted, n.nonce, n.state, n.why, !n.joinBy.IsZero()})
+		c.put(nodeKey(n.Node), keptNode{n.Member, n.wanted, n.process, n.nonce, n.state, n.why, !n.joinBy.IsZero()})
 	}
 	for _, k := range c.dirty.places {
 		c.put(fmt.Sprintf("place/%08d", k.plan.Key), k.kept())
@@ -236,7 +237,7 @@ func (c *Core) restoreNode(value []byte) error {
 	case k.Role != wire.RoleServer && k.Role != wire.RoleWorker, int(k.State) >= len(memberStates), k.Life > removed:
 		return fmt.Errorf("role %d, state %d, life %d: one is not known", k.Role, k.State, k.Life)
 	}
-	n := &node{Member: k.Member, wanted: k.Wanted, nonce: k.Nonce, state: k.Life, why: k.Why, heard: c.now, deadline: c.now.Add(c.set.Lease)}
+	n := &node{Member: k.Member, wanted: k.Wanted, process: k.Process, nonce: k.Nonce, state: k.Life, why: k.Why, heard: c.now, deadline: c.now.Add(c.set.Lease)}
 	if k.Joins {
 		n.joinBy = c.now.Add(c.set.Elastic.JoinTimeout)
 	}

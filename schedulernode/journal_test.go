@@ -42,7 +42,7 @@ func essence(c *Core) map[string]any {
 	m.Waiting = nil // has times
 	nodes := make([]keptNode, 0, len(c.nodes))
 	for _, n := range c.nodes {
-		nodes = append(nodes, keptNode{n.Member, n.wanted, n.nonce, n.state, n.why, !n.joinBy.IsZero()})
+		nodes = append(nodes, keptNode{n.Member, n.wanted, n.process, n.nonce, n.state, n.why, !n.joinBy.IsZero()})
 	}
 	hosts := make(map[string]keptHost)
 	for name, h := range c.hosts {

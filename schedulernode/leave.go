@@ -64,7 +64,7 @@ func (c *Core) letGo(n *node, why string) {
 		return x.state == living && x.Role == wire.RoleWorker && x.Host == n.Host && x.State != wire.MemberLeaving
 	}
 	if slices.ContainsFunc(c.nodes, stays) {
-		c.tellEvent(control.Event{Action: control.Leaving, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Reason: why})
+		c.tellEvent(control.Event{Action: control.Leaving, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: why})
 		if n.state == removed {
 			c.gone(n)
 		}
@@ -95,7 +95,7 @@ func (c *Core) gone(n *node) {
 	case h.status == control.RemovalQueued:
 		c.hostLeft(n.Host)
 	default:
-		c.tellEvent(control.Event{Action: control.Left, Host: n.Host, Role: roleName(n.Role), PID: n.PID})
+		c.tellEvent(control.Event{Action: control.Left, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process})
 		if h.status == control.Added && !c.peopled(n.Host) { // those who were to stay were lost meanwhile
 			c.setHost(n.Host, control.HostFailed, "its workers were lost or have left")
 		}

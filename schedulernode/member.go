@@ -109,7 +109,7 @@ func (c *Core) presence(n *node, here bool) {
 func (c *Core) newNode(m *wire.Register) *node {
 	n := &node{
 		Member: wire.Member{Node: c.lastNode() + 1, Role: m.Role, Rank: m.Rank, PID: m.PID, Host: m.Host, Addr: m.Addr},
-		wanted: m.Rank, nonce: m.Nonce, heard: c.now, deadline: c.now.Add(c.set.Lease),
+		wanted: m.Rank, process: m.Process, nonce: m.Nonce, heard: c.now, deadline: c.now.Add(c.set.Lease),
 	}
 	c.nodes = append(c.nodes, n)
 	c.keep(n)

@@ -21,7 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the core says into the scr
 // request is numbered by its order in the script; #n is the answer to request n, which may come much later. Commands:
 //
 //	new workers= servers= [lease= start= patience= hosts=worker/1/d2,... elastic=1 loss=shrink min= max= join= rejoin= backups=1]
-//	register role= [node= rank= host= addr= nonce= workers= servers= job= pid= joining=1]
+//	register role= [node= rank= host= addr= nonce= workers= servers= job= pid= process= joining=1]
 //	ready node= [wait=]                arrive node= change= [steps= epoch= used= bases=node/count,... wait=]
 //	counted node= lost= [examples=]    control {JSON}                 askleave node= [reason=]
 //	watch node= revision= [wait=]      heartbeat node= [step=]        leave node= [failed=reason]
@@ -198,7 +198,7 @@ func (s *script) do(t *testing.T, line string) string {
 	case "register":
 		m = &wire.Register{Node: a.num("node", 0), Role: roleOf(a["role"]), Rank: int32(a.num("rank", 1<<64-1)),
 			Workers: uint32(a.num("workers", uint64(s.set.Workers))), Servers: uint32(a.num("servers", uint64(s.set.Servers))),
-			PID: uint32(a.num("pid", 100)), Nonce: a.num("nonce", 1000+s.request), Job: a.or("job", "j"), Host: a.or("host", "d1"),
+			PID: uint32(a.num("pid", 100)), Process: uint32(a.num("process", 0)), Nonce: a.num("nonce", 1000+s.request), Job: a.or("job", "j"), Host: a.or("host", "d1"),
 			Addr: a.or("addr", "d1:9000"), Joining: a["joining"] != ""}
 	case "watch":
 		m = &wire.Watch{Node: a.num("node", 1), Revision: a.num("revision", 0), WaitMillis: a.millis("wait", 30*time.Second)}

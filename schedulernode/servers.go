@@ -43,7 +43,7 @@ func (c *Core) addServer(host string) (rank uint32, refusal string) {
 	}
 	c.newServers = append(c.newServers, comingServer{keptServer{rank, host}, c.now.Add(c.set.Elastic.JoinTimeout)})
 	c.dirty.job = true
-	c.serverEvent(control.ServerQueued, host, rank, 0, "")
+	c.serverEvent(control.ServerQueued, host, rank, nil, "")
 	return rank, ""
 }
 
@@ -98,7 +98,7 @@ func (c *Core) serverFailed(rank int, reason string) string {
 	for _, x := range c.newServers {
 		if int(x.Rank) == rank {
 			c.serverCame(x.Rank)
-			c.serverEvent(control.ServerFailed, x.Host, x.Rank, 0, reason)
+			c.serverEvent(control.ServerFailed, x.Host, x.Rank, nil, reason)
 			return ""
 		}
 	}
@@ -114,9 +114,13 @@ func (c *Core) passServers(t time.Time) {
 	}
 }
 
-// serverEvent tells what happened to a server that comes or goes.
-func (c *Core) serverEvent(action, host string, rank, pid uint32, reason string) {
-	c.tellEvent(control.Event{Action: action, Host: host, Role: roleName(wire.RoleServer), Rank: rank, PID: pid, Reason: reason})
+// serverEvent tells what happened to a server that comes or goes; n is nil while there is none.
+func (c *Core) serverEvent(action, host string, rank uint32, n *node, reason string) {
+	e := control.Event{Action: action, Host: host, Role: roleName(wire.RoleServer), Rank: rank, Reason: reason}
+	if n != nil {
+		e.PID, e.Process = n.PID, n.process
+	}
+	c.tellEvent(e)
 }
 
 func (c *Core) serverStatus() (list []control.ServerStatus) {

@@ -72,6 +72,7 @@ type Config struct {
 	Listen     string // address servers listen on, and are reached at if it names a host; default: the address that reaches the scheduler, port 0
 	Addr       string // of servers: what others reach it at, as Listen tells
 	Job        string // the job's ID
+	Process    uint32 // the number that launch gave this process, never used again in the job; 0: it was started by hand
 	Secret     []byte // the job's secret; empty only on loopback
 
 	// Identity is this process's certificate and key; nil: connections between hosts are not encrypted. All nodes of a job have

@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"strconv"
@@ -28,6 +29,7 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_LISTEN         address servers listen on, host:port, before both
 //	PARAGON_RANK           wanted rank; none or -1: any
 //	PARAGON_JOB            ID of the job
+//	PARAGON_PROCESS        number of this process that launch gave it, never used again in the job; none or 0: started by hand
 //	PARAGON_SECRET         secret of the job, in hexadecimal digits
 //	PARAGON_IDENTITY       this process's certificate and key, as launch writes them; none: no TLS between hosts
 //	PARAGON_HEARTBEAT      such as 1s: time between heartbeats
@@ -72,6 +74,7 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		Rank:              e.number("PARAGON_RANK", -1, -1, MaxNodes-1),
 		Host:              getenv("DMLC_NODE_HOST"),
 		Job:               getenv("PARAGON_JOB"),
+		Process:           uint32(e.number("PARAGON_PROCESS", 0, 0, math.MaxInt32)),
 		HeartbeatInterval: e.duration("PARAGON_HEARTBEAT"),
 		Lease:             e.duration("PARAGON_LEASE"),
 		StartTimeout:      e.duration("PARAGON_START_TIMEOUT"),

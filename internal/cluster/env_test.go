@@ -28,13 +28,13 @@ func with(pairs ...string) vars {
 }
 
 func TestFromEnvReadsAJob(t *testing.T) {
-	got, err := FromEnv(with("PARAGON_RANK", "1", "PARAGON_JOB", "j7", "PARAGON_SECRET", "00ff10", "PARAGON_HEARTBEAT", "500ms",
+	got, err := FromEnv(with("PARAGON_RANK", "1", "PARAGON_JOB", "j7", "PARAGON_PROCESS", "12", "PARAGON_SECRET", "00ff10", "PARAGON_HEARTBEAT", "500ms",
 		"PARAGON_LEASE", "4s", "PARAGON_START_TIMEOUT", "1m30s", "DMLC_NODE_HOST", "d2",
 		"PARAGON_HOSTS", "worker/0/d1, worker/1/d2,server/2/10.0.0.7").get)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Config{Role: Worker, Scheduler: "127.0.0.1:9091", NumWorkers: 2, NumServers: 3, Rank: 1, Host: "d2", Job: "j7",
+	want := Config{Role: Worker, Scheduler: "127.0.0.1:9091", NumWorkers: 2, NumServers: 3, Rank: 1, Host: "d2", Job: "j7", Process: 12,
 		Secret: []byte{0, 0xff, 0x10}, HeartbeatInterval: 500 * time.Millisecond, Lease: 4 * time.Second, StartTimeout: 90 * time.Second,
 		ExpectedHosts: map[Place]string{{Worker, 0}: "d1", {Worker, 1}: "d2", {Server, 2}: "10.0.0.7"}}
 	if d := cmp.Diff(want, got); d != "" {
@@ -62,6 +62,7 @@ func TestFromEnvSaysWhichVariableIsWrong(t *testing.T) {
 		{"DMLC_NUM_SERVER", "-1", `cluster: DMLC_NUM_SERVER="-1": want a number from 1 to 5000`},
 		{"DMLC_NUM_SERVER", "", `cluster: DMLC_NUM_SERVER not set: a job needs all of DMLC_ROLE, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER`},
 		{"PARAGON_RANK", "2", `cluster: Rank 2: want -1, for any, or a worker's, 0 to 1`},
+		{"PARAGON_PROCESS", "-1", `cluster: PARAGON_PROCESS="-1": want a number from 0 to 2147483647`},
 		{"PARAGON_RANK", "x", `cluster: PARAGON_RANK="x": want a number from -1 to 4999`},
 		{"PARAGON_SECRET", "geheim", `cluster: PARAGON_SECRET: want hexadecimal digits, two for each byte`},
 		{"PARAGON_HEARTBEAT", "5", `cluster: PARAGON_HEARTBEAT="5": want a time above zero with its unit, such as 10s or 500ms`},

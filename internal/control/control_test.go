@@ -31,7 +31,9 @@ func TestRequestsAreStrict(t *testing.T) {
 		{`{"op":"events","wait_ms":60001}`, "wait_ms 60001: want 0 to 60000"},
 		{`{"op":"events","wait_ms":-1}`, "wait_ms -1"},
 		{`{"op":"events","after":-1}`, "after"},
-		{`{"op":"lost","pid":4294967296}`, "pid"},
+		{`{"op":"lost","process":4294967296}`, "process"},
+		{`{"op":"lost"}`, "op lost: want the number of a process"},
+		{`{"op":"left","process":0}`, "op left: want the number of a process"},
 		{`{"op":"failed","host":"d","reason":"` + strings.Repeat("x", MaxReason+1) + `"}`, "reason of 8193 bytes, want at most 8192"},
 		{`{"op":"` + strings.Repeat("x", MaxRequest) + `"}`, "want at most 65536"},
 	} {
@@ -126,7 +128,7 @@ func TestRefusalsAreErrors(t *testing.T) {
 
 func FuzzRequest(f *testing.F) {
 	for _, op := range ops {
-		b, err := json.Marshal(Request{Op: op, Host: "d1", Slots: 2, Rank: 1, Reason: "é", After: 7, WaitMillis: 10})
+		b, err := json.Marshal(Request{Op: op, Host: "d1", Process: 5, Slots: 2, Rank: 1, Reason: "é", After: 7, WaitMillis: 10})
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -40,7 +40,9 @@ type Event struct {
 	Role   string `json:"role,omitempty"`  // of ADDED, LEAVING and LEFT: worker; of LOST: what was lost, worker or server
 	Rank   uint32 `json:"rank,omitempty"`  // of a server that comes or goes
 	PID    uint32 `json:"pid,omitempty"`   // of ADDED, LEAVING, LEFT and LOST: that process's, as its host numbers them
-	Reason string `json:"reason,omitempty"`
+	// Process is the number that the launcher gave that process; 0: it was started by hand.
+	Process uint32 `json:"process,omitempty"`
+	Reason  string `json:"reason,omitempty"`
 }
 
 // OfServer reports whether the event is of a server that comes or goes as asked, and not of a host.

@@ -16,8 +16,8 @@ const (
 	OpAdd    = "add"    // Host, Slots: ask for workers on it
 	OpRemove = "remove" // Host: ask all workers there to leave
 	OpFailed = "failed" // Host, Reason: it could not be added
-	OpLost   = "lost"   // Host, PID, Place, Cause: that process ended; Done has the Phase
-	OpLeft   = "left"   // Host, PID: that worker's process ended with code 0
+	OpLost   = "lost"   // Process, Reason: it ended; Done has the Phase
+	OpLeft   = "left"   // Process: it was a worker's, and ended with code 0
 	OpStop   = "stop"   // the whole job is about to be stopped
 
 	// Where shards have backups.
@@ -45,9 +45,8 @@ type Request struct {
 	Op         string `json:"op"`
 	Host       string `json:"host,omitempty"`
 	Slots      int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
-	PID        uint32 `json:"pid,omitempty"`
-	Place      string `json:"place,omitempty"` // as which the process was started, "worker/1"; its number may be that of a shell
-	Rank       int    `json:"rank,omitempty"`  // of the server that is meant
+	Process    uint32 `json:"process,omitempty"`
+	Rank       int    `json:"rank,omitempty"` // of the server that is meant
 	Reason     string `json:"reason,omitempty"`
 	After      uint64 `json:"after,omitempty"`
 	WaitMillis int64  `json:"wait_ms,omitempty"`
@@ -89,6 +88,8 @@ func (r *Request) check() error {
 		return fmt.Errorf("host %q: want a name of 1 to %d bytes without spaces and slashes", r.Host, MaxHostName)
 	case bad:
 		return fmt.Errorf("host %q: want a name of up to %d bytes without spaces and slashes", r.Host, MaxHostName)
+	case (r.Op == OpLost || r.Op == OpLeft) && r.Process == 0:
+		return fmt.Errorf("op %s: want the number of a process that the launcher started", r.Op)
 	case r.Slots < 0 || r.Slots > MaxSlots:
 		return fmt.Errorf("host %s: %d slots, want 1 to %d", r.Host, r.Slots, MaxSlots)
 	case r.Rank < 0 || r.Rank > maxRank:

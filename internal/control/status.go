@@ -59,6 +59,7 @@ type Node struct {
 	Host        string `json:"host"`
 	Addr        string `json:"addr,omitempty"`
 	PID         uint32 `json:"pid"`
+	Process     uint32 `json:"process,omitempty"` // the number that the launcher gave it; 0: it was started by hand
 	State       string `json:"state"`
 	Step        uint64 `json:"step"`
 	Epoch       uint64 `json:"epoch"`

@@ -45,9 +45,10 @@ const (
 //	    13     4  workers     number of workers it was told of
 //	    17     4  servers     number of servers it was told of
 //	    21     4  pid
-//	    25     8  nonce       drawn once by the process, so that its registration, sent again after a lost answer, is known again
-//	    33     1  joining     the job may be running already: the node counts only once it is ready and a change was committed
-//	    34     .  job         string: the job's ID
+//	    25     4  process     number that the launcher gave the process, never used again in the job; 0: it was started by hand
+//	    29     8  nonce       drawn once by the process, so that its registration, sent again after a lost answer, is known again
+//	    37     1  joining     the job may be running already: the node counts only once it is ready and a change was committed
+//	    38     .  job         string: the job's ID
 //	     .     .  host        string: for people, as in the hosts file
 //	     .     .  addr        string: host:port others reach it at; empty for workers
 //
@@ -59,6 +60,7 @@ type Register struct {
 	Workers uint32
 	Servers uint32
 	PID     uint32
+	Process uint32
 	Nonce   uint64
 	Joining bool
 	Job     string

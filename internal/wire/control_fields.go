@@ -64,6 +64,7 @@ func (m *Register) fields(c *coder) {
 	c.u32(&m.Workers)
 	c.u32(&m.Servers)
 	c.u32(&m.PID)
+	c.u32(&m.Process)
 	c.u64(&m.Nonce)
 	c.bool(&m.Joining)
 	c.string(&m.Job)

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
@@ -30,6 +30,8 @@ type job struct {
 	later  sync.WaitGroup                                                   // what faults do when they end
 	alter  func(ctx context.Context, key string, c *contribution) []float32 // of tests
 
+	processes atomic.Uint32 // numbers given to processes
+
 	mu    sync.Mutex // guards the rest
 	nodes map[string]*node
 	all   []*node // also those that others took the place of
@@ -44,12 +46,13 @@ type share struct{ epoch, division, part int }
 
 // A node is one process of the job.
 type node struct {
-	name   string
-	host   *faultnet.Host
-	cancel context.CancelCauseFunc
-	told   chan struct{} // closed when a worker is told to end
-	ended  chan struct{}
-	err    error // once ended
+	name    string
+	process uint32 // its number, as a launcher gives it
+	host    *faultnet.Host
+	cancel  context.CancelCauseFunc
+	told    chan struct{} // closed when a worker is told to end
+	ended   chan struct{}
+	err     error // once ended
 
 	// Guarded by the job's mu.
 	killed  bool
@@ -99,7 +102,7 @@ var _ io.Writer = writer(nil)
 // start begins a process on a host; what was there before must have ended.
 func (j *job) start(name string, run func(ctx context.Context, n *node) error) *node {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	n := &node{name: name, host: j.net.Host(name), cancel: cancel, told: make(chan struct{}), ended: make(chan struct{})}
+	n := &node{name: name, process: j.processes.Add(1), host: j.net.Host(name), cancel: cancel, told: make(chan struct{}), ended: make(chan struct{})}
 	j.mu.Lock()
 	j.nodes[name] = n
 	j.all = append(j.all, n)
@@ -131,7 +134,7 @@ func (j *job) node(name string) *node {
 func (j *job) config(n *node, role cluster.Role, rank int) cluster.Config {
 	cfg := cluster.Config{
 		Role: role, Rank: rank, Scheduler: schedulerAddress, NumWorkers: j.plan.Workers, NumServers: j.plan.Servers,
-		Host: n.name, Job: "simulation", Network: n.host, Listen: n.name + ":0",
+		Host: n.name, Job: "simulation", Process: n.process, Network: n.host, Listen: n.name + ":0",
 		HeartbeatInterval: heartbeat, Lease: lease, StartTimeout: time.Minute, Logger: j.logger(n.name),
 		Elastic: cluster.Elastic{Enabled: j.plan.Elastic, JoinTimeout: 20 * time.Second, RejoinTimeout: 20 * time.Second, Backups: j.plan.Backups},
 	}
@@ -182,5 +185,5 @@ func (j *job) startWorker(rank int) {
 
 // sayLeft tells the scheduler of a worker that ended well.
 func (j *job) sayLeft(n *node) {
-	j.insist(control.Request{Op: control.OpLeft, Host: n.name, PID: uint32(os.Getpid())})
+	j.insist(control.Request{Op: control.OpLeft, Process: n.process})
 }

@@ -21,8 +21,10 @@ func TestAWorkerThatEndsAsItLeavesIsNotReplaced(t *testing.T) {
 			var s setup
 			f := newFakeScheduler()
 			s.elastic(t, f)
-			time.AfterFunc(10*time.Second, func() { f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, PID: 101}) })
-			time.AfterFunc(12*time.Second, func() { f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, PID: 101}) })
+			time.AfterFunc(10*time.Second, func() {
+				f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, Process: 4})
+			})
+			time.AfterFunc(12*time.Second, func() { f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, Process: 4}) })
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "worker 1" {
 					p.after(11*time.Second, code)
@@ -84,7 +86,7 @@ func TestAReasonIsOfRanksAsTheyAreAfterAChange(t *testing.T) {
 			var s setup
 			f := newFakeScheduler()
 			s.elastic(t, f)
-			time.AfterFunc(5*time.Second, func() { f.tell(control.Event{Action: action, Host: "127.0.0.9", Role: roleWorker, PID: 999}) })
+			time.AfterFunc(5*time.Second, func() { f.tell(control.Event{Action: action, Host: "127.0.0.9", Role: roleWorker, Process: 999}) })
 			res, err := s.run(t, func(p *proc) {
 				switch p.name {
 				case "scheduler":

@@ -119,7 +119,8 @@ type Node struct {
 	Last string       // its last line of output
 
 	host           hosts.Host
-	number         int // of a worker: how many there were before it, so nobody else's; of a server its rank
+	process        uint32 // its own number, which no other process of the job ever has
+	number         int    // of a worker: how many there were before it, so nobody else's; of a server its rank
 	handle         process.Handle
 	machine        Machine
 	stdout, stderr *lines.Stream

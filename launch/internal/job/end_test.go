@@ -73,7 +73,7 @@ func TestSchedulerIsToldOfWorkersThatAreDone(t *testing.T) {
 		var want []string
 		for _, n := range res.Nodes {
 			if n.Role == roleWorker {
-				want = append(want, fmt.Sprintf("left localhost %d", n.PID))
+				want = append(want, fmt.Sprintf("left %d", n.process))
 			}
 		}
 		synctest.Wait()

@@ -51,6 +51,7 @@ func (r *run) environment(n *Node) []string {
 		"PARAGON_RANK="+strconv.Itoa(rank),
 		"PARAGON_LISTEN="+listen,
 		"PARAGON_JOB="+r.id,
+		"PARAGON_PROCESS="+strconv.FormatUint(uint64(n.process), 10),
 		"PARAGON_START_TIMEOUT="+r.cfg.StartTimeout.String(),
 	)
 	env = append(env, r.credentials...)

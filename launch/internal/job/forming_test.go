@@ -107,18 +107,18 @@ func TestProcessesThatDieBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 		die     func(p *proc, n int) bool
 		code    int
 		started []string // of those that died
-		told    []string // what the scheduler was told
+		told    []uint32 // the processes that the scheduler was told of
 		want    string   // in the log or the output
 	}{
 		{"a worker", nil, func(p *proc, n int) bool { return p.name == "worker 1" && n == 1 && p.killed(3*time.Second) }, 0,
-			[]string{"worker 1 1s", "worker 1 5s"}, []string{"worker/1 101"},
+			[]string{"worker 1 1s", "worker 1 5s"}, []uint32{4},
 			"worker 1 on localhost ended before the job was complete: signal 9 (killed); starting it again in 1s (attempt 1 of 2)"},
 		{"a worker that ends by itself", nil, func(p *proc, n int) bool {
 			if p.name == "worker 1" && n == 1 {
 				p.after(3*time.Second, 3)
 			}
 			return p.name == "worker 1" && n == 1
-		}, 0, []string{"worker 1 1s", "worker 1 5s"}, []string{"worker/1 101"}, "exit 3, started again"},
+		}, 0, []string{"worker 1 1s", "worker 1 5s"}, []uint32{4}, "exit 3, started again"},
 		{"all workers at once", nil, func(p *proc, n int) bool { return strings.HasPrefix(p.name, "worker") && n < 3 && p.killed(0) }, 0,
 			[]string{"worker 0 1s", "worker 0 2s", "worker 0 4s", "worker 1 1s", "worker 1 2s", "worker 1 4s"}, nil, "(attempt 2 of 2)"},
 		{"a worker, again and again", nil, func(p *proc, n int) bool { return p.name == "worker 1" && p.killed(0) }, 137,
@@ -147,13 +147,13 @@ func TestProcessesThatDieBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 		{"a worker of a job that no loss is for", func(e *Elastic) { e.OnWorkerLoss = LossFail }, func(p *proc, n int) bool { return p.name == "worker 1" && p.killed(0) }, 137,
 			[]string{"worker 1 1s"}, nil, "launch: worker 1 on localhost failed: signal 9 (killed), before the job was complete"},
 		{"a worker of a job that waits for another", func(e *Elastic) { e.OnWorkerLoss = LossWait }, func(p *proc, n int) bool { return p.name == "worker 1" && n == 1 && p.killed(0) }, 0,
-			[]string{"worker 1 1s", "worker 1 2s"}, []string{"worker/1 101"}, ""},
+			[]string{"worker 1 1s", "worker 1 2s"}, []uint32{4}, ""},
 		{"a worker that somebody told to end", nil, func(p *proc, n int) bool { p.exit.Code = 143; return p.name == "worker 1" }, 143,
 			[]string{"worker 1 1s"}, nil, "got SIGTERM from outside the launcher"},
 		{"a server", nil, func(p *proc, n int) bool { return p.name == "server 0" && n == 1 && p.killed(time.Second) }, 0,
-			[]string{"server 0 1s", "server 0 3s"}, []string{"server/0 100"}, "server 0 on localhost ended before the job was complete: signal 9 (killed); starting it again in 1s (attempt 1 of 2)"},
+			[]string{"server 0 1s", "server 0 3s"}, []uint32{2}, "server 0 on localhost ended before the job was complete: signal 9 (killed); starting it again in 1s (attempt 1 of 2)"},
 		{"a server that has backups", func(e *Elastic) { e.Backups, e.OnWorkerLoss, e.Rejoin = 1, LossFail, 0 }, func(p *proc, n int) bool { return p.name == "server 0" && n == 1 && p.killed(time.Second) }, 0,
-			[]string{"server 0 1s", "server 0 3s"}, []string{"server/0 100"}, "(attempt 1 of 8)"},
+			[]string{"server 0 1s", "server 0 3s"}, []uint32{2}, "(attempt 1 of 8)"},
 		{"the scheduler, before it listens", nil, func(p *proc, n int) bool { return p.name == "scheduler" && n < 4 && p.killed(0) }, 0,
 			[]string{"scheduler 0s", "scheduler 1s", "scheduler 2.25s", "scheduler 3.75s"}, nil, "scheduler on localhost ended before it listened: signal 9 (killed); starting it again"},
 		{"the scheduler and a worker", nil, func(p *proc, n int) bool {
@@ -165,7 +165,7 @@ func TestProcessesThatDieBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 				return p.killed(2 * time.Second)
 			}
 			return false
-		}, 0, []string{"scheduler 0s", "scheduler 3s", "worker 1 1s", "worker 1 4s"}, []string{"worker/1 101"}, ""},
+		}, 0, []string{"scheduler 0s", "scheduler 3s", "worker 1 1s", "worker 1 4s"}, []uint32{4}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestProcessesThatDieBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 					t.Errorf("started %q, want %q", got, tc.started)
 				}
 				if tc.told != nil && !slices.Equal(j.f.lost, tc.told) {
-					t.Errorf("the scheduler was told of %q, want %q", j.f.lost, tc.told)
+					t.Errorf("the scheduler was told of processes %d, want %d", j.f.lost, tc.told)
 				}
 				if text := j.log.String() + j.out.String(); !strings.Contains(text, tc.want) {
 					t.Errorf("the output has no %q:\n%s", tc.want, text)
@@ -214,8 +214,8 @@ func TestWorkerThatDiesAsTheJobBecomesCompleteIsReplacedOnce(t *testing.T) {
 			j := newFormingJob(t)
 			begin := time.Now()
 			j.f.decide = func(f *fakeScheduler, q control.Request) {
-				if q.Op == "lost" && q.Place != "" {
-					f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: 101, Reason: "worker 1 on localhost lost: signal 9 (killed)"})
+				if q.Op == control.OpLost && q.Process == 4 {
+					f.tell(control.Event{Action: control.Lost, Host: "localhost", Process: 4, Reason: "worker 1 on localhost lost: signal 9 (killed)"})
 					if eventFirst { // the launcher follows them once it knows that the job is complete
 						time.Sleep(time.Second)
 					}
@@ -235,7 +235,7 @@ func TestWorkerThatDiesAsTheJobBecomesCompleteIsReplacedOnce(t *testing.T) {
 				case "worker 1":
 					p.killed(5 * time.Second)
 				case "worker 2":
-					j.f.tell(control.Event{Action: control.Added, Host: "localhost", Role: "worker", PID: 102})
+					j.f.tell(control.Event{Action: control.Added, Host: "localhost", Role: "worker", Process: 5})
 					p.after(time.Minute-time.Since(begin), 0)
 				default:
 					p.after(time.Minute, 0)
@@ -255,15 +255,15 @@ func TestWorkerThatDiesAsTheJobBecomesCompleteIsReplacedOnce(t *testing.T) {
 	}
 }
 
-// A worker that was started again before the job was complete is no member of it: a later loss on its host, of a process whose number is a
-// shell's, is not its.
+// A worker that was started again before the job was complete is no member of it: a later loss on its host, of a process that launch
+// did not start, is not its.
 func TestALaterLossIsNotThatOfAWorkerThatWasStartedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newFormingJob(t)
 		go func() {
 			<-j.done
 			time.Sleep(10 * time.Second)
-			j.f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: 777, Reason: "worker 0 on localhost lost: no heartbeat for 10 s"})
+			j.f.tell(control.Event{Action: control.Lost, Host: "localhost", Process: 777, Reason: "worker 0 on localhost lost: no heartbeat for 10 s"})
 		}()
 		res, err := j.run(t, j.script(func(p *proc, n int) bool { return p.name == "worker 1" && n == 1 && p.killed(0) }))
 		if err != nil || res.Code != 0 || len(j.started) != 5 {

@@ -157,7 +157,7 @@ func (w *watch) event(e control.Event) {
 		}
 	case control.Added:
 		w.changed = true
-		w.counts(h, e)
+		w.counts(e)
 		w.learnRanks()
 		w.say(e, "joined the job")
 		w.present(h, true, e)
@@ -178,11 +178,11 @@ func (w *watch) event(e control.Event) {
 		w.expect(h)
 	case control.Leaving:
 		w.say(e, "lets a worker go at its next step")
-		w.part(h, e)
+		w.part(e)
 	case control.Left:
 		w.changed = true
 		w.say(e, "goes on without a worker that has left")
-		if n := w.part(h, e); n != nil && !n.ended {
+		if n := w.part(e); n != nil && !n.ended {
 			w.turnOut(n, "removed, had to be stopped", leaveTime)
 		}
 	case control.Lost:
@@ -190,7 +190,7 @@ func (w *watch) event(e control.Event) {
 			return
 		}
 		if w.say(e, "lost a "+e.Role); e.Role == roleServer {
-			w.goneServer(h, e)
+			w.goneServer(e)
 		} else {
 			w.gone(h, e)
 		}
@@ -200,32 +200,22 @@ func (w *watch) event(e control.Event) {
 	}
 }
 
-// part takes note of a worker that leaves alone, since somebody told it to, and returns it; nil: it is not known which, for a shell stands
-// before it.
-func (w *watch) part(h hosts.Host, e control.Event) *Node {
-	for _, n := range w.run.nodes {
-		if n.Role != roleWorker || !n.host.Same(h) || uint32(n.PID) != e.PID {
-			continue
-		}
-		if n.leaving = true; n.ended && n.Exit.OK() && n.fate == "" {
-			n.fate = fateRemoved // it ended before this news came
-		}
-		return n
+// part takes note of a worker that leaves alone, since somebody told it to, and returns it; nil: launch did not start it.
+func (w *watch) part(e control.Event) *Node {
+	n := w.run.nodeOf(e.Process)
+	if n == nil {
+		return nil
 	}
-	return nil
+	if n.leaving = true; n.ended && n.Exit.OK() && n.fate == "" {
+		n.fate = fateRemoved // it ended before this news came
+	}
+	return n
 }
 
 // counts takes note of a worker that counts from now on.
-func (w *watch) counts(h hosts.Host, e control.Event) {
-	var it *Node
-	for _, n := range w.run.nodes {
-		// A shell may stand before the worker: then its number says nothing, and it is the one that was started first.
-		if n.Role == roleWorker && n.host.Same(h) && !n.member && (uint32(n.PID) == e.PID || it == nil && !n.ended) {
-			it = n
-		}
-	}
-	if it != nil {
-		it.joining, it.member = false, true
+func (w *watch) counts(e control.Event) {
+	if n := w.run.nodeOf(e.Process); n != nil {
+		n.joining, n.member = false, true
 	}
 }
 

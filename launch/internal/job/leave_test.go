@@ -72,9 +72,9 @@ func TestAWorkerThatLeavesAloneIsNotReplaced(t *testing.T) {
 				news += 3 * time.Second
 			}
 			time.AfterFunc(news, func() {
-				f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, PID: 101, Reason: "worker 1 on localhost asks to leave: it was told to end"})
+				f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, Process: 4, Reason: "worker 1 on localhost asks to leave: it was told to end"})
 			})
-			time.AfterFunc(news+time.Second, func() { f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, PID: 101}) })
+			time.AfterFunc(news+time.Second, func() { f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, Process: 4}) })
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "worker 1" {
 					p.after(12*time.Second, tc.code)
@@ -106,8 +106,8 @@ func TestAWorkerThatLeftAndStaysIsEnded(t *testing.T) {
 		s.elastic(t, f)
 		begin := time.Now()
 		time.AfterFunc(7*time.Second, func() {
-			f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, PID: 101})
-			f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, PID: 101})
+			f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, Process: 4})
+			f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, Process: 4})
 		})
 		var took time.Duration
 		res, err := s.run(t, func(p *proc) {

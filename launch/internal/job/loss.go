@@ -109,7 +109,7 @@ func (w *watch) goesOn(n *Node) bool {
 // sayLeft tells the scheduler of a worker that is done: one that was cut off from it could not say so itself. As a rule the scheduler knows,
 // and may have ended with the job.
 func (w *watch) sayLeft(n *Node) {
-	q := control.Request{Op: control.OpLeft, Host: w.run.hostName(n.host), PID: uint32(n.PID)}
+	q := control.Request{Op: control.OpLeft, Process: n.process}
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), w.run.cfg.FinishTime)
 		defer cancel()
@@ -129,8 +129,8 @@ func (w *watch) sayLeft(n *Node) {
 
 // report tells the scheduler of a process that ended: it would notice by itself, a little later.
 func (w *watch) report(n *Node) {
-	w.tell(control.Request{Op: control.OpLost, Host: w.run.hostName(n.host), PID: uint32(n.PID), Reason: n.Exit.String()}, func(error) {
-		// It may know already, or it knew the process by another number: that of the program which a shell ran.
+	w.tell(control.Request{Op: control.OpLost, Process: n.process, Reason: n.Exit.String()}, func(error) {
+		// It may know already.
 	})
 }
 
@@ -152,23 +152,7 @@ const goneTime = 5 * time.Second
 // gone takes note of a worker that the scheduler holds for lost. Its process may live, stopped or cut off: it is of no use any
 // more, and another one takes its place.
 func (w *watch) gone(h hosts.Host, e control.Event) {
-	var it *Node
-	var living []*Node
-	for _, n := range w.run.nodes {
-		if n.Role != roleWorker || !n.host.Same(h) || !n.member {
-			continue
-		}
-		if !n.ended && !n.lost {
-			living = append(living, n)
-		}
-		// A shell may stand before the worker: then its number says nothing, and it is the one that ended.
-		if uint32(n.PID) == e.PID || it == nil && n.ended && !n.told {
-			it = n
-		}
-	}
-	if it == nil && len(living) == 1 {
-		it = living[0]
-	}
+	it := w.run.nodeOf(e.Process)
 	if it != nil {
 		it.told = true
 		if !it.lost && !it.leaving { // it may also have ended with 0, and never left the job
@@ -177,8 +161,8 @@ func (w *watch) gone(h hosts.Host, e control.Event) {
 				w.turnOut(it, "", goneTime)
 			}
 		}
-		living = slices.DeleteFunc(living, func(n *Node) bool { return n == it })
 	}
+	living := slices.DeleteFunc(w.on(h), func(n *Node) bool { return !n.member || n.lost || n == it })
 	if len(living) == 0 {
 		w.present(h, false, e)
 	}
@@ -186,18 +170,17 @@ func (w *watch) gone(h hosts.Host, e control.Event) {
 
 // goneServer takes note of a server that the scheduler holds for lost. Should its process live, stopped say, it is made to end:
 // then another one takes its place.
-func (w *watch) goneServer(h hosts.Host, e control.Event) {
-	for _, n := range w.run.nodes {
-		if n.Role != roleServer || uint32(n.PID) != e.PID || !n.host.Same(h) || n.ended {
-			continue
-		}
-		w.start(func(ctx context.Context) func() {
-			if !within(ctx, n, goneTime) {
-				n.signal(syscall.SIGKILL) // it has nothing left to do in order
-			}
-			return func() {}
-		})
+func (w *watch) goneServer(e control.Event) {
+	n := w.run.nodeOf(e.Process)
+	if n == nil || n.ended {
+		return
 	}
+	w.start(func(ctx context.Context) func() {
+		if !within(ctx, n, goneTime) {
+			n.signal(syscall.SIGKILL) // it has nothing left to do in order
+		}
+		return func() {}
+	})
 }
 
 // noWorker decides what becomes of a job in which no worker runs that counts.

@@ -83,7 +83,7 @@ func TestLostHostIsLoggedOnce(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			s.edit(t, "localhost\n127.0.0.2\n")
 			time.Sleep(12 * time.Second)
-			f.tell(control.Event{Action: control.Lost, Host: "127.0.0.2", PID: 102, Reason: "connection closed"})
+			f.tell(control.Event{Action: control.Lost, Host: "127.0.0.2", Process: 5, Reason: "connection closed"})
 			time.Sleep(5 * time.Second)
 			s.edit(t, "localhost\n")
 		}()
@@ -116,7 +116,7 @@ func TestStaleWorkerIsEndedAndReplaced(t *testing.T) {
 		train := obedient(time.Minute)
 		go func() {
 			time.Sleep(12 * time.Second)
-			f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: 101, Reason: "no heartbeat for 10 s"})
+			f.tell(control.Event{Action: control.Lost, Host: "localhost", Process: 4, Reason: "no heartbeat for 10 s"})
 		}()
 		res, err := s.run(t, func(p *proc) {
 			switch p.name {
@@ -163,7 +163,7 @@ func TestLastLossDecidesTheExitCodeHoweverRanksWereDealt(t *testing.T) {
 				switch p.name {
 				case "worker 0":
 					p.after(10*time.Second, 9)
-					f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: 100, Reason: "worker 0 on localhost lost: x"})
+					f.tell(control.Event{Action: control.Lost, Host: "localhost", Process: 3, Reason: "worker 0 on localhost lost: x"})
 				case "worker 1": // rank 0 by now
 					p.after(20*time.Second, tc.code)
 				case "server 0": // hears of the end sooner than the launcher hears of the scheduler's
@@ -199,7 +199,7 @@ func TestWorkerThatEndsWithoutLeavingIsLost(t *testing.T) {
 				p.after(30*time.Second, 9)
 			case "worker 1":
 				time.AfterFunc(15*time.Second, func() {
-					f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: 101, Reason: "no heartbeat for 10 s"})
+					f.tell(control.Event{Action: control.Lost, Host: "localhost", Process: 4, Reason: "no heartbeat for 10 s"})
 				})
 				p.after(5*time.Second, 0)
 			default:
@@ -283,12 +283,12 @@ func TestJobEndsWithThoseThatCameAgain(t *testing.T) {
 				p.after(30*time.Second, 0)
 			case "worker 1":
 				p.after(5*time.Second, 9)
-				f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: 101})
+				f.tell(control.Event{Action: control.Lost, Host: "localhost", Process: 4})
 			case "worker 2":
 				p.after(5*time.Second, 9) // has not counted yet
 			case "worker 3": // counts, and has more to do than worker 0
 				time.Sleep(time.Second)
-				f.tell(control.Event{Action: control.Added, Host: "localhost", Role: "worker", PID: 103})
+				f.tell(control.Event{Action: control.Added, Host: "localhost", Role: "worker", Process: 6})
 				p.after(40*time.Second-time.Since(begin), 0)
 				ends = time.Since(begin)
 			case "scheduler", "server 0":
@@ -313,7 +313,7 @@ func TestJobEndsWithThoseThatCameAgain(t *testing.T) {
 				p.after(60*time.Second, 0)
 			case "worker 1":
 				p.after(25*time.Second, 9)
-				f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: 101})
+				f.tell(control.Event{Action: control.Lost, Host: "localhost", Process: 4})
 			case "worker 2":
 				p.after(forEver, 0)
 				ends = time.Since(begin)
@@ -336,14 +336,14 @@ func TestJobEndsWithThoseThatCameAgain(t *testing.T) {
 			switch p.name {
 			case "worker 0":
 				p.after(5*time.Second, 9)
-				f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: 100})
+				f.tell(control.Event{Action: control.Lost, Host: "localhost", Process: 3})
 			case "worker 2": // takes its place
 				time.Sleep(2 * time.Second)
-				f.tell(control.Event{Action: control.Added, Host: "localhost", Role: "worker", PID: 102})
+				f.tell(control.Event{Action: control.Added, Host: "localhost", Role: "worker", Process: 5})
 				p.after(30*time.Second-time.Since(begin), 0)
 			case "worker 1":
 				p.after(6*time.Second, 9)
-				f.tell(control.Event{Action: control.Lost, Host: "localhost", PID: 101})
+				f.tell(control.Event{Action: control.Lost, Host: "localhost", Process: 4})
 			case "worker 3":
 				p.after(forEver, 0) // looks for a scheduler that is gone
 			default:

@@ -1,9 +1,7 @@
 package job
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/paragon-train/paragon/internal/control"
 )
@@ -34,27 +32,11 @@ func (w *watch) learnRanks() {
 
 // rename gives workers the ranks that the scheduler knows them by.
 func (w *watch) rename(nodes []control.Node) {
-	nodes = slices.DeleteFunc(nodes, func(x control.Node) bool { return x.Role != roleWorker || x.Rank < 0 || x.State == control.NodeRemoved })
-	slices.SortFunc(nodes, func(a, b control.Node) int { return cmp.Compare(a.Node, b.Node) })
-	var workers []*Node
-	for _, n := range w.run.nodes {
-		if n.Role == roleWorker && n.member && !n.ended {
-			workers = append(workers, n)
+	for _, x := range nodes {
+		n := w.run.nodeOf(x.Process)
+		if n != nil && n.Role == roleWorker && n.member && !n.ended && x.Rank >= 0 && x.State != control.NodeRemoved {
+			n.rerank(int(x.Rank))
 		}
-	}
-	// Where a shell stands before a worker its number says nothing: then those of a host are taken in the order in which they came.
-	for _, exact := range []bool{true, false} {
-		nodes = slices.DeleteFunc(nodes, func(x control.Node) bool {
-			i := slices.IndexFunc(workers, func(n *Node) bool {
-				return w.run.hostName(n.host) == x.Host && (!exact || uint32(n.PID) == x.PID)
-			})
-			if i < 0 {
-				return false
-			}
-			workers[i].rerank(int(x.Rank))
-			workers = slices.Delete(workers, i, i+1)
-			return true
-		})
 	}
 }
 

@@ -25,11 +25,12 @@ type fakeScheduler struct {
 	events   []control.Event
 	more     chan struct{} // closed at each event
 	requests []string      // but for events, status, lost and left: op host
-	left     []string      // op host pid
+	left     []string      // op process
 	refuse   map[string]string
 	away     bool
-	phase    string   // of the job; empty: running
-	lost     []string // as what the processes were started that it was told of while the job was forming
+	phase    string                   // of the job; empty: running
+	lost     []uint32                 // the processes that it was told of
+	started  func(host string) uint32 // the process of the newest worker that was started there to join
 	// decide, if set, is what the scheduler does about a request.
 	decide func(s *fakeScheduler, q control.Request)
 }
@@ -47,6 +48,9 @@ func (s *fakeScheduler) tell(e control.Event) {
 	defer s.mu.Unlock()
 	if e.Action == control.Lost && e.Role == "" {
 		e.Role = roleWorker
+	}
+	if e.Action == control.Added && e.Process == 0 && s.started != nil {
+		e.Process = s.started(e.Host)
 	}
 	e.Number, e.TimeNS = uint64(len(s.events)+1), int64(1000+len(s.events))
 	s.events = append(s.events, e)
@@ -74,10 +78,10 @@ func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []
 	s.mu.Lock()
 	away, more, refusal := s.away, s.more, s.refuse[q.Op+" "+q.Host]
 	switch {
-	case q.Op == "lost" && !away && q.Place != "":
-		s.lost = append(s.lost, fmt.Sprintf("%s %d", q.Place, q.PID))
+	case q.Op == "lost" && !away:
+		s.lost = append(s.lost, q.Process)
 	case q.Op == "left":
-		s.left = append(s.left, fmt.Sprintf("left %s %d", q.Host, q.PID))
+		s.left = append(s.left, fmt.Sprintf("left %d", q.Process))
 	case q.Op != "events" && q.Op != "status" && q.Op != "lost" && !away:
 		s.requests = append(s.requests, strings.TrimSpace(q.Op+" "+q.Host+" "+q.Reason))
 	}
@@ -130,6 +134,16 @@ func (s *setup) elastic(t *testing.T, f *fakeScheduler) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { files.Close() })
+	f.started = func(host string) (process uint32) {
+		s.local.mu.Lock()
+		defer s.local.mu.Unlock()
+		for _, p := range s.local.procs {
+			if p.env["DMLC_ROLE"] == roleWorker && p.env["PARAGON_JOIN"] == "1" && p.env["DMLC_NODE_HOST"] == host {
+				process = max(process, p.process())
+			}
+		}
+		return process
+	}
 	s.cfg.Elastic = Elastic{Enabled: true, Control: f.control, Files: files, State: "journal", Rejoin: 2}
 }
 

@@ -105,7 +105,7 @@ func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {
 			var workers atomic.Int32
 			go func() {
 				time.Sleep(12 * time.Second)
-				f.tell(control.Event{Action: control.Lost, Host: "localhost", Role: "server", PID: 100, Reason: "server 0 on localhost lost: no heartbeat for 10 s"})
+				f.tell(control.Event{Action: control.Lost, Host: "localhost", Role: "server", Process: 2, Reason: "server 0 on localhost lost: no heartbeat for 10 s"})
 			}()
 			res, err := s.run(t, func(p *proc) {
 				switch {

@@ -28,6 +28,7 @@ type run struct {
 	nodes       []*Node
 	forgotten   int                // processes that came and went, and of which nothing is remembered
 	workers     int                // numbers given to workers
+	processes   uint32             // numbers given to processes
 	machines    map[string]Machine // by the host's String; "" is the launching machine
 	ended       chan *Node
 	over        chan struct{} // closed when nobody takes from ended any more
@@ -70,10 +71,21 @@ func newRun(cfg Config) *run {
 
 // newNode is a process that is not started yet.
 func (r *run) newNode(role string, rank int, host hosts.Host) *Node {
-	n := &Node{Role: role, Rank: rank, Host: host.String(), host: host, number: rank}
+	r.processes++
+	n := &Node{Role: role, Rank: rank, Host: host.String(), host: host, process: r.processes, number: rank}
 	number := len(r.nodes) // a colour of its own
 	n.stdout, n.stderr = r.cfg.Output.Stdout(n.Name(), number), r.cfg.Output.Stderr(n.Name(), number)
 	return n
+}
+
+// nodeOf is the node of a process; nil: launch did not start it, or nothing is remembered of it.
+func (r *run) nodeOf(process uint32) *Node {
+	for _, n := range r.nodes {
+		if n.process == process {
+			return n
+		}
+	}
+	return nil
 }
 
 // dial connects to every machine of the job, each once. All errors are told, so that one attempt shows all bad hosts.
