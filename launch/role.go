@@ -13,12 +13,11 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/process"
-	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/schedulernode"
 	"github.com/paragon-train/paragon/server"
 )
 
-// A role is this program as a part of the job; report tells the launcher what job.Report takes: first the address that a
+// A role is this program as a part of the job; report tells the launcher: first the address that a
 // scheduler listens on.
 type role func(ctx context.Context, getenv func(string) string, report func(line string) error) error
 
@@ -43,11 +42,7 @@ func runScheduler(ctx context.Context, getenv func(string) string, report func(l
 		}
 	},
 		// A launcher that is gone needs no word; its agent ends us.
-		Presence: func(role cluster.Role, rank int, here bool) {
-			_ = report(job.PresenceLine(role.String(), rank, here))
-		},
-		Running: func() { _ = report(job.RunningLine()) },
-		Failed:  func(reason string) { _ = report(job.FailedLine(reason)) },
+		Report: func(line string) { _ = report(line) },
 	})
 }
 

@@ -370,12 +370,15 @@ func (p *planner) filling() bool {
 }
 
 // replaceServer goes on without a server: its shards' backups take its place.
-func (c *Core) replaceServer(n *node, text string) {
+func (c *Core) replaceServer(n *node, cause control.Cause) {
+	loss := c.loss(n, cause)
 	keys, err := c.plan.lose(uint32(n.Rank))
 	if err != nil {
-		c.fail(fmt.Sprintf("%s; %v", text, err))
+		loss.Code, loss.Text = control.NoBackup, err.Error()
+		c.fail(loss)
 		return
 	}
+	text := loss.String()
 	c.placedAnew(keys)
 	c.generation++
 	c.note("%s: generation %d, placement %d: its shards' backups take its place, of %d keys", text, c.generation, c.placement, len(keys))
@@ -492,7 +495,7 @@ func (c *Core) removeServer(rank int) (refusal string, again bool) {
 	n := c.node(c.serverOf(uint32(rank)))
 	n.state, c.unsteady = removed, true
 	c.keep(n)
-	c.replaceServer(n, fmt.Sprintf("%v was removed as asked", n))
+	c.replaceServer(n, control.Cause{Kind: control.CauseRemoved})
 	c.serverEvent(control.ServerRemoved, n.Host, uint32(rank), n, "")
 	return "", false
 }

@@ -21,10 +21,11 @@ type change struct {
 	causes  []string
 	arrived map[uint64]*wire.Arrive // by node
 
-	want     int       // so many workers must count afterwards; 0: any number
-	rejoinBy time.Time // of want: fails if they are not there by then
-	asked    bool      // servers, for what they counted of lost workers
-	settleBy time.Time // fails if those are not settled by then; zero: nobody was asked
+	loss     *control.Failure // for which others are wanted
+	want     int              // so many workers must count afterwards; 0: any number
+	rejoinBy time.Time        // of want: fails if they are not there by then
+	asked    bool             // servers, for what they counted of lost workers
+	settleBy time.Time        // fails if those are not settled by then; zero: nobody was asked
 }
 
 // A settlement is what servers tell of a lost worker.
@@ -171,20 +172,23 @@ func (c *Core) counted(request uint64, m *wire.Counted) {
 
 // loseWorker goes on without a worker that counted, or fails the job, as the policy has it. Survivors stand in rounds that need
 // the worker, so the generation goes up at once; ranks and division follow with the change.
-func (c *Core) loseWorker(n *node, why string) {
-	n.state, n.why = lost, why
+func (c *Core) loseWorker(n *node, cause control.Cause) {
+	n.state, n.why = lost, cause.String()
 	c.keep(n)
 	e := c.set.Elastic
-	text, stay := c.lostText(n, why), c.staying()
+	loss, stay := c.loss(n, cause), c.staying()
+	text := loss.String()
 	switch {
 	case e.OnWorkerLoss == cluster.LossFail:
-		c.fail(text)
+		c.fail(loss)
 		return
 	case stay == 0:
-		c.fail(text + "; no worker is left")
+		loss.Code = control.NoWorkerLeft
+		c.fail(loss)
 		return
 	case e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay+len(c.admitted()) < e.MinWorkers:
-		c.fail(fmt.Sprintf("%s; %d left, want at least %d workers", text, stay, e.MinWorkers))
+		loss.Code, loss.Left, loss.Least = control.TooFewWorkers, stay, e.MinWorkers
+		c.fail(loss)
 		return
 	}
 	c.begin(text)
@@ -197,7 +201,9 @@ func (c *Core) loseWorker(n *node, why string) {
 		want = e.MinWorkers
 	}
 	if want > 0 {
-		c.change.want = max(c.change.want, want)
+		if c.change.want = max(c.change.want, want); c.change.loss == nil {
+			c.change.loss = &loss
+		}
 		c.change.rejoinBy = c.now.Add(e.RejoinTimeout)
 	}
 	c.settle[n.Node] = &settlement{n.Node, make(map[uint64]uint64)}
@@ -273,11 +279,22 @@ func (c *Core) passChange(t time.Time) {
 		c.passServers(t)
 	}
 	if due(c.change.settleBy) {
-		c.fail(fmt.Sprintf("change %d: after %v still waiting for %s", c.change.number, e.RejoinTimeout, c.obstacles(0)))
+		c.fail(c.changeTimeout())
 	}
 	if due(c.change.rejoinBy) {
-		c.fail(fmt.Sprintf("%s; no other worker has come within %v", c.change.causes[0], e.RejoinTimeout))
+		f := c.changeTimeout()
+		if c.change.loss != nil {
+			waited := f.WaitedNS
+			f = *c.change.loss
+			f.Code, f.WaitedNS = control.NotReplaced, waited
+		}
+		c.fail(f)
 	}
+}
+
+// changeTimeout says that the pending change waits too long.
+func (c *Core) changeTimeout() control.Failure {
+	return control.Failure{Code: control.ChangeTimeout, Rank: -1, Change: c.change.number, WaitedNS: int64(c.set.Elastic.RejoinTimeout), Waiting: []string{c.obstacles(0)}}
 }
 
 // counters lists the servers that have not told what they counted of a lost worker.
@@ -383,7 +400,7 @@ func (c *Core) commit() {
 	number, took := c.change.number, c.now.Sub(c.change.since)
 	c.change = change{}
 	clear(c.settle)
-	c.note("change %d committed after %s: generation %d has %d workers from step %d, epoch %d, on", number, seconds(took), c.generation, c.workers, c.division.Steps, c.division.Epoch)
+	c.note("change %d committed after %s: generation %d has %d workers from step %d, epoch %d, on", number, control.Seconds(took), c.generation, c.workers, c.division.Steps, c.division.Epoch)
 	c.noteRanks()
 	if moved {
 		c.tellEvent(control.Event{Action: control.Ranks})

@@ -91,11 +91,11 @@ func (c *Core) ended(r control.Request) string {
 		return fmt.Sprintf("no node lives in process %d", r.Process)
 	case !c.open():
 	case r.Op == control.OpLost:
-		c.lose(n, r.Reason)
+		c.lose(n, r.Cause)
 	case n.Role != wire.RoleWorker:
 		return fmt.Sprintf("%v is no worker", n)
 	case c.set.joins() && n.Counts() && len(c.counting(wire.RoleWorker)) > 1:
-		c.lose(n, "its process ended with code 0 and could not say so")
+		c.lose(n, control.Cause{Kind: control.CauseUnsaid})
 	default:
 		c.depart(n, &wire.Leave{Node: n.Node, OK: true})
 	}
@@ -122,7 +122,7 @@ func (c *Core) report(request uint64, answer control.Answer) {
 }
 
 func (c *Core) eventsAfter(after uint64) *control.Events {
-	e := &control.Events{Phase: phaseNames[c.phase], Reason: c.reason, Last: c.events, Events: []control.Event{}}
+	e := &control.Events{Phase: phaseNames[c.phase], Reason: c.reason, Failure: c.failure, Last: c.events, Events: []control.Event{}}
 	for _, h := range c.happened {
 		if h.Number > after && len(e.Events) < 1000 { // the rest comes with the next request
 			e.Events = append(e.Events, h)
@@ -146,7 +146,7 @@ func (c *Core) tellEvents() {
 const maxStatusNodes = 2000
 
 func (c *Core) status() *control.Status {
-	s := &control.Status{Job: c.set.Job, Phase: phaseNames[c.phase], Reason: c.reason, Generation: c.generation, Revision: c.revision,
+	s := &control.Status{Job: c.set.Job, Phase: phaseNames[c.phase], Reason: c.reason, Failure: c.failure, Generation: c.generation, Revision: c.revision,
 		Workers: len(c.counting(wire.RoleWorker)), Elastic: c.set.Elastic.Enabled, Waiting: c.Waiting(), Division: c.division,
 		Nodes: []control.Node{}, Hosts: []control.Host{}, LastEvent: c.events,
 		Placement: c.placement, Servers: c.serverStatus()}

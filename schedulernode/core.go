@@ -19,8 +19,9 @@ type Core struct {
 	phase      uint8
 	generation uint64
 	revision   uint64
-	reason     string
-	nodes      []*node // by ID; of those that are gone the newest, see forgetNodes
+	reason     string           // why the job failed, for people
+	failure    *control.Failure // the same, with fields
+	nodes      []*node          // by ID; of those that are gone the newest, see forgetNodes
 
 	workers  int // that the job has: what it waits for while it is forming, later those of the last change
 	changes  uint64
@@ -130,7 +131,7 @@ func (c *Core) Step(e Event) Output {
 		c.note("%s; no worker is there, and the job ends before it began", e.Stop)
 		c.end(wire.PhaseFinished, "")
 	default:
-		c.fail(e.Stop)
+		c.fail(control.Failure{Code: control.SchedulerEnded, Rank: -1, Text: e.Stop})
 	}
 	switch m := e.Message.(type) {
 	case nil:
@@ -218,6 +219,9 @@ func (c *Core) Next() time.Time {
 // Phase is the job's phase and, where it failed, the reason.
 func (c *Core) Phase() (phase uint8, reason string) { return c.phase, c.reason }
 
+// Failure says why the job failed; nil: it has not.
+func (c *Core) Failure() *control.Failure { return c.failure }
+
 // Waiting names the nodes that are missing while the job is forming.
 func (c *Core) Waiting() []string {
 	if c.phase != wire.PhaseForming {
@@ -232,7 +236,7 @@ func (c *Core) Pending(least time.Duration) string {
 	if c.change.number == 0 || c.phase != wire.PhaseRunning || took < least {
 		return ""
 	}
-	return fmt.Sprintf("change %d (%s) for %s, %s", c.change.number, strings.Join(c.change.causes, "; "), c.obstacles(0), seconds(took))
+	return fmt.Sprintf("change %d (%s) for %s, %s", c.change.number, strings.Join(c.change.causes, "; "), c.obstacles(0), control.Seconds(took))
 }
 
 // Settled says that the job has ended and every node that lives knows it, also those that were removed and have not left yet.
@@ -277,13 +281,13 @@ func (c *Core) pass(t time.Time) {
 	// Where something was due long ago, it was the scheduler that slept, not the nodes: their leases begin anew.
 	if due := c.Next(); !due.IsZero() {
 		if slept := t.Sub(due); slept > c.set.Heartbeat {
-			c.note("the scheduler stood still for %s: all leases begin anew", seconds(slept))
+			c.note("the scheduler stood still for %s: all leases begin anew", control.Seconds(slept))
 			c.renew(t)
 		}
 	}
 	c.now = t
 	if c.phase == wire.PhaseForming && !t.Before(c.start.Add(c.set.StartTimeout)) {
-		c.fail(fmt.Sprintf("start: after %v still waiting for %s", c.set.StartTimeout, strings.Join(c.missing(), ", ")))
+		c.fail(control.Failure{Code: control.StartTimeout, Rank: -1, WaitedNS: int64(c.set.StartTimeout), Waiting: c.missing()})
 	}
 	for _, n := range c.nodes {
 		switch {
@@ -306,13 +310,13 @@ func (c *Core) pass(t time.Time) {
 	})
 	late := c.barriers.late(t)
 	for _, w := range late {
-		c.refuse(w.request, wire.CodeTimeout, "barrier %q: waited %s for %s", w.name, seconds(t.Sub(w.since)), c.notAt(w.name))
+		c.refuse(w.request, wire.CodeTimeout, "barrier %q: waited %s for %s", w.name, control.Seconds(t.Sub(w.since)), c.notAt(w.name))
 	}
 	for _, w := range late { // they are no longer at the barrier
 		delete(c.barriers.at[w.name], w.node)
 	}
 	for _, w := range c.bounds.late(t) {
-		c.refuse(w.request, wire.CodeTimeout, "%s: waited %s for %s", w.name, seconds(t.Sub(w.since)), c.obstacles(w.node))
+		c.refuse(w.request, wire.CodeTimeout, "%s: waited %s for %s", w.name, control.Seconds(t.Sub(w.since)), c.obstacles(w.node))
 	}
 	c.polls = slices.DeleteFunc(c.polls, func(p poll) bool {
 		over := !t.Before(p.deadline)
@@ -322,7 +326,7 @@ func (c *Core) pass(t time.Time) {
 		return over
 	})
 	for _, w := range c.signals.late(t) {
-		c.refuse(w.request, wire.CodeTimeout, "signal %q: waited %s, nobody has given it", w.name, seconds(t.Sub(w.since)))
+		c.refuse(w.request, wire.CodeTimeout, "signal %q: waited %s, nobody has given it", w.name, control.Seconds(t.Sub(w.since)))
 	}
 }
 
@@ -438,12 +442,4 @@ func (c *Core) declare(request uint64, m *wire.Declare) {
 			}
 		}
 	}
-}
-
-// seconds prints a time as people say it in a log.
-func seconds(d time.Duration) string {
-	if d < 10*time.Second && d%time.Second != 0 {
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-	return fmt.Sprintf("%d s", int(d.Seconds()))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -49,7 +50,7 @@ func (c *Core) divide() bool {
 		d.Cuts = append(d.Cuts, cut)
 	}
 	if numbers > maxUsed {
-		c.fail(fmt.Sprintf("change %d: epoch %d was divided %d times, into %d parts in all, want at most %d", c.change.number, d.Epoch, len(d.Cuts), numbers, maxUsed))
+		c.fail(control.Failure{Code: control.TooManyCuts, Rank: -1, Change: c.change.number, Text: fmt.Sprintf("change %d: epoch %d was divided %d times, into %d parts in all, want at most %d", c.change.number, d.Epoch, len(d.Cuts), numbers, maxUsed)})
 		return false
 	}
 	c.division = d

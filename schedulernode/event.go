@@ -30,8 +30,9 @@ type Output struct {
 
 // A Presence says that a node has registered, or is gone again.
 type Presence struct {
-	Place Place // that it wants; rank -1: any
-	Here  bool
+	Place   Place  // that it wants; rank -1: any
+	Process uint32 // the number that the launcher gave it; 0: it was started by hand
+	Here    bool
 }
 
 // A Record is a piece of what the Core has decided. Restore makes a Core of the newest value of each key.

@@ -49,7 +49,7 @@ func TestThoseWhoComeAndGoWhileTheJobIsFormingAreToldOf(t *testing.T) {
 	register(wire.RoleServer, 0)
 	step(&wire.Leave{Node: 3, OK: true}) // the job runs
 	w, s := func(rank int) Place { return Place{wire.RoleWorker, rank} }, Place{wire.RoleServer, 0}
-	want := []Presence{{w(1), true}, {w(0), true}, {w(1), false}, {w(0), false}, {w(-1), true}, {w(1), true}, {s, true}}
+	want := []Presence{{w(1), 0, true}, {w(0), 0, true}, {w(1), 0, false}, {w(0), 0, false}, {w(-1), 0, true}, {w(1), 0, true}, {s, 0, true}}
 	if fmt.Sprint(told) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", told, want)
 	}

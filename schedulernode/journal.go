@@ -31,7 +31,9 @@ type keptJob struct {
 	Phase      uint8
 	Generation uint64
 	Revision   uint64
-	Reason     string `json:",omitempty"`
+	Reason     string           `json:",omitempty"`
+	Failure    *control.Failure `json:",omitempty"`
+	Loss       *control.Failure `json:",omitempty"`
 	Workers    int
 	Changes    uint64
 	Placement  uint64       `json:",omitempty"`
@@ -113,7 +115,7 @@ func (c *Core) record() {
 }
 
 func (c *Core) keptJob() keptJob {
-	k := keptJob{Job: c.set.Job, Phase: c.phase, Generation: c.generation, Revision: c.revision, Reason: c.reason, Workers: c.workers,
+	k := keptJob{Job: c.set.Job, Phase: c.phase, Generation: c.generation, Revision: c.revision, Reason: c.reason, Failure: c.failure, Loss: c.change.loss, Workers: c.workers,
 		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Ranks: c.ranks, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Stopping: c.stopping, Division: c.division, Shares: c.shares}
 	for _, x := range c.newServers {
 		k.Coming = append(k.Coming, x.keptServer)
@@ -196,7 +198,7 @@ func (c *Core) restoreJob(value []byte) error {
 	if k.Job != c.set.Job {
 		return fmt.Errorf("it is of job %q, this is job %q", k.Job, c.set.Job)
 	}
-	c.phase, c.generation, c.revision, c.reason = k.Phase, k.Generation, k.Revision, k.Reason
+	c.phase, c.generation, c.revision, c.reason, c.failure = k.Phase, k.Generation, k.Revision, k.Reason, k.Failure
 	if k.Placement > 0 {
 		c.placement, c.unsteady = k.Placement, k.Unsteady
 	}
@@ -212,7 +214,7 @@ func (c *Core) restoreJob(value []byte) error {
 	}
 	c.workers, c.changes, c.division, c.shares, c.stopping = k.Workers, k.Changes, k.Division, k.Shares, k.Stopping
 	if k.Pending {
-		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, want: k.Want, asked: k.Asked, arrived: make(map[uint64]*wire.Arrive)}
+		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, loss: k.Loss, want: k.Want, asked: k.Asked, arrived: make(map[uint64]*wire.Arrive)}
 		if k.Want > 0 {
 			c.change.rejoinBy = c.now.Add(c.set.Elastic.RejoinTimeout)
 		}

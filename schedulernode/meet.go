@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -153,7 +154,7 @@ func (c *Core) notAt(name string) string {
 
 // describe names a node and says how far it is.
 func (c *Core) describe(n *node) string {
-	return fmt.Sprintf("%v (last step %d, heard of %s ago)", n, n.step, seconds(c.now.Sub(n.heard)))
+	return fmt.Sprintf("%v (last step %d, heard of %s ago)", n, n.step, control.Seconds(c.now.Sub(n.heard)))
 }
 
 func (c *Core) newWait(request, node uint64, name string, millis uint32) wait {

@@ -95,7 +95,7 @@ func (c *Core) makeRoom(m *wire.Register) {
 	here := c.living(m.Role)
 	for _, n := range here {
 		if !n.cut.IsZero() && n.wanted == m.Rank && (m.Rank >= 0 || len(here) == c.count(m.Role) && n.Host == m.Host) {
-			c.lose(n, "its connection is gone, and another process has come in its place")
+			c.lose(n, control.Cause{Kind: control.CauseOther})
 			return
 		}
 	}
@@ -103,7 +103,7 @@ func (c *Core) makeRoom(m *wire.Register) {
 
 // presence tells of a node that has registered while the job is forming, or is gone again.
 func (c *Core) presence(n *node, here bool) {
-	c.out.Presence = append(c.out.Presence, Presence{Place{n.Role, int(n.wanted)}, here})
+	c.out.Presence = append(c.out.Presence, Presence{Place{n.Role, int(n.wanted)}, n.process, here})
 }
 
 func (c *Core) newNode(m *wire.Register) *node {
@@ -220,7 +220,7 @@ func (c *Core) missing() (names []string) {
 				more++
 				continue
 			}
-			names = append(names, fmt.Sprintf("%s (%s)", name, seconds(c.now.Sub(c.start))))
+			names = append(names, fmt.Sprintf("%s (%s)", name, control.Seconds(c.now.Sub(c.start))))
 		}
 	}
 	if more > 0 {
@@ -276,7 +276,7 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 		c.note("node %d on %s, which was removed, left", n.Node, n.Host)
 	case c.phase == wire.PhaseForming:
 		if !m.OK {
-			c.fail(fmt.Sprintf("%v: %s", n, m.Reason))
+			c.fail(c.nodeError(n, m.Reason))
 			return
 		}
 		c.note("node %d left while the job was forming", n.Node)
@@ -285,14 +285,16 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 		c.drop(n, cmp.Or(m.Reason, "it left before it counted"))
 		n.state = left
 	case !m.OK && n.Role == wire.RoleWorker && c.set.Elastic.OnWorkerLoss != cluster.LossFail:
-		c.loseWorker(n, m.Reason)
+		c.loseWorker(n, control.Cause{Kind: control.CauseError, Text: m.Reason})
 		n.state = left
 	case n.Role == wire.RoleServer && c.plan.backups:
-		c.replaceServer(n, fmt.Sprintf("%v left: %s", n, cmp.Or(m.Reason, "in order")))
+		c.replaceServer(n, control.Cause{Kind: control.CauseLeft, Text: m.Reason})
 	case !m.OK:
-		c.fail(fmt.Sprintf("%v: %s", n, m.Reason))
+		c.fail(c.nodeError(n, m.Reason))
 	case n.Role == wire.RoleServer:
-		c.fail(fmt.Sprintf("%v left while the job runs", n))
+		f := c.loss(n, control.Cause{Kind: control.CauseLeft})
+		f.Code = control.NodeLeft
+		c.fail(f)
 	case len(c.counting(wire.RoleWorker)) == 0:
 		c.note("%v left: the job has finished", n)
 		c.end(wire.PhaseFinished, "")
@@ -312,7 +314,8 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 }
 
 // lose holds a node for lost. While the job is forming another one may take its place.
-func (c *Core) lose(n *node, why string) {
+func (c *Core) lose(n *node, cause control.Cause) {
+	why := cause.String()
 	n.why = why
 	switch {
 	case c.phase == wire.PhaseForming:
@@ -321,35 +324,40 @@ func (c *Core) lose(n *node, why string) {
 		c.presence(n, false)
 		c.note("node %d (%s on %s) lost while the job was forming: %s", n.Node, roleName(n.Role), n.Host, why)
 	case n.Role == wire.RoleServer:
-		c.loseServer(n, why)
+		c.loseServer(n, cause)
 	case n.Counts():
-		c.loseWorker(n, why)
+		c.loseWorker(n, cause)
 	default:
 		c.drop(n, why)
 	}
 }
 
 // loseServer is for a server that is lost while the job runs. Without backups its shards are gone, and the job fails.
-func (c *Core) loseServer(n *node, why string) {
+func (c *Core) loseServer(n *node, cause control.Cause) {
 	n.state = lost
 	c.keep(n)
 	if c.plan.backups {
-		c.replaceServer(n, c.lostText(n, why))
+		c.replaceServer(n, cause)
 		return
 	}
-	c.fail(c.lostText(n, why))
+	c.fail(c.loss(n, cause))
 }
 
-// lostText says who was lost, and why.
-func (c *Core) lostText(n *node, why string) string {
-	at := ""
-	if n.step > 0 {
-		at = fmt.Sprintf(" (last step %d)", n.step)
-	}
-	return fmt.Sprintf("%v lost: %s%s", n, why, at)
+// loss is the failure of a job that does not survive the loss of a node.
+func (c *Core) loss(n *node, cause control.Cause) control.Failure {
+	return control.Failure{Code: control.NodeLost, Role: roleName(n.Role), Rank: int(n.Rank), Host: n.Host, Process: n.process, Step: n.step, Cause: cause}
 }
 
-func (c *Core) fail(reason string) {
+// nodeError is the failure of a job of which a node says what went wrong with it.
+func (c *Core) nodeError(n *node, text string) control.Failure {
+	f := c.loss(n, control.Cause{Kind: control.CauseError, Text: text})
+	f.Code = control.NodeError
+	return f
+}
+
+func (c *Core) fail(f control.Failure) {
+	c.failure = &f
+	reason := f.String()
 	c.note("the job failed: %s", reason)
 	c.end(wire.PhaseFailed, reason)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -24,13 +25,9 @@ type Config struct {
 	Kept State
 	// Ready, if set, is called with the address that Run listens on, as soon as it does.
 	Ready func(addr string)
-	// Presence, if set, is called while the job is forming for each node that registers, and for each of those that is gone again, with the
-	// rank that it wants; -1: any.
-	Presence func(role cluster.Role, rank int, here bool)
-	// Running, if set, is called as soon as the job is complete, or at once if it was before.
-	Running func()
-	// Failed, if set, is called with the reason as soon as the job fails, unless it does because the context has ended.
-	Failed func(reason string)
+	// Report, if set, is called with each line for the launcher, as internal/control.Report has it: who registers, or is gone again, while
+	// the job is forming; that it is complete; and why it failed, unless it did because the context has ended.
+	Report func(line string)
 }
 
 const (
@@ -163,7 +160,7 @@ type shell struct {
 	log    *slog.Logger
 	cfg    Config
 	state  State         // nil: nothing is kept
-	ran    bool          // of loop: Running was called
+	ran    bool          // of loop: it was told that the job is complete
 	held   []Output      // of loop: not kept yet, and so not told
 	stop   bool          // of loop: the job was open when the context ended
 	last   atomic.Uint64 // number of the last request
@@ -195,9 +192,9 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 			return err
 		}
 		phase, _ := core.Phase()
-		if phase == wire.PhaseRunning && !s.ran && s.cfg.Running != nil {
+		if phase == wire.PhaseRunning && !s.ran {
 			s.ran = true
-			s.cfg.Running()
+			s.report(control.Report{Running: true})
 		}
 		if end == nil && phase > wire.PhaseRunning {
 			end = time.After(linger)
@@ -269,10 +266,23 @@ func (s *shell) gone(core *Core, e Event) {
 func (s *shell) step(core *Core, e Event) {
 	before, _ := core.Phase()
 	out := core.Step(e)
-	if after, reason := core.Phase(); after == wire.PhaseFailed && before != after && e.Stop == "" && s.cfg.Failed != nil {
-		s.cfg.Failed(reason)
+	if after, _ := core.Phase(); after == wire.PhaseFailed && before != after && e.Stop == "" {
+		s.report(control.Report{Failed: core.Failure()})
 	}
 	s.held = append(s.held, out)
+}
+
+// report tells the launcher.
+func (s *shell) report(r control.Report) {
+	if s.cfg.Report == nil {
+		return
+	}
+	line, err := r.Line()
+	if err != nil {
+		s.log.Error("the launcher is not told", "err", err)
+		return
+	}
+	s.cfg.Report(line)
 }
 
 // flush keeps what was decided and then tells it. While it can not be kept, nothing is told: for the nodes the scheduler is out
@@ -318,8 +328,11 @@ func (s *shell) flush(ctx context.Context) error {
 			s.log.Warn(n)
 		}
 		for _, x := range out.Presence {
-			if s.cfg.Presence != nil {
-				s.cfg.Presence(cluster.Role(x.Place.Role), x.Place.Rank, x.Here)
+			p := &control.Presence{Role: roleName(x.Place.Role), Rank: x.Place.Rank, Process: x.Process}
+			if x.Here {
+				s.report(control.Report{Present: p})
+			} else {
+				s.report(control.Report{Absent: p})
 			}
 		}
 		for _, a := range out.Answers {
@@ -367,8 +380,8 @@ func admit(role string, m wire.Message) error {
 	if role == "" {
 		return nil
 	}
-	_, control := m.(*wire.Control)
-	if launcher := role == identity.Launcher; launcher != control {
+	_, asks := m.(*wire.Control)
+	if launcher := role == identity.Launcher; launcher != asks {
 		return transport.Refuse(wire.CodeUnauthorised, 0, "a %s may not ask for a %v", role, m.Kind())
 	}
 	if r, ok := m.(*wire.Register); ok && cluster.Role(r.Role).String() != role {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -83,7 +84,13 @@ func (j *job) start() {
 	ctx, stop := context.WithCancelCause(j.t.Context())
 	j.stop = stop
 	cfg := schedulernode.Config{Config: j.config(cluster.Scheduler, -1, "sched"), Ready: func(addr string) { ready <- addr },
-		Failed: func(reason string) { j.failed <- reason }}
+		Report: func(line string) {
+			if r, err := control.DecodeReport([]byte(line)); err != nil {
+				j.t.Errorf("report %s: %v", line, err)
+			} else if r.Failed != nil {
+				j.failed <- r.Failed.String()
+			}
+		}}
 	if j.kept != nil {
 		cfg.Kept = j.kept
 	}

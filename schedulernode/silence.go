@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -79,13 +80,13 @@ func (c *Core) overdue(n *node) {
 	until := n.heldSince.Add(max(c.set.Patience+c.set.Lease, least))
 	if h == notHeld || !c.now.Before(until) {
 		n.hold = notHeld
-		c.lose(n, fmt.Sprintf("no heartbeat for %s", seconds(c.now.Sub(n.heard))))
+		c.lose(n, control.Cause{Kind: control.CauseSilence, SilenceNS: int64(c.now.Sub(n.heard))})
 		return
 	}
 	n.deadline = until
 	if n.hold != h {
 		n.hold, c.waitsFor = h, true
-		c.warn("%s: waiting for up to %s", c.heldText(n), seconds(until.Sub(c.now)))
+		c.warn("%s: waiting for up to %s", c.heldText(n), control.Seconds(until.Sub(c.now)))
 	}
 }
 
@@ -125,7 +126,7 @@ func (c *Core) heardOf(n *node) {
 	n.heard, n.deadline, n.cut = c.now, c.now.Add(c.set.Lease), time.Time{}
 	if n.hold != notHeld {
 		n.hold = notHeld
-		c.warn("%v is heard of again, after %s", n, seconds(away))
+		c.warn("%v is heard of again, after %s", n, control.Seconds(away))
 	}
 	if !c.waitsFor {
 		return

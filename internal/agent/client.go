@@ -219,7 +219,7 @@ func (c *Client) read(r io.Reader) {
 	}
 	close(c.gone) // first: who hears of the end of a process asks whether its agent is there
 	for _, h := range c.processes {
-		h.exit = process.Exit{Code: 255, Err: fmt.Sprintf("connection to %s lost", c.host)}
+		h.exit = process.Exit{Code: 255, Lost: true, Err: fmt.Sprintf("connection to %s lost", c.host)}
 		close(h.done)
 	}
 	clear(c.processes)

@@ -32,7 +32,9 @@ func TestRequestsAreStrict(t *testing.T) {
 		{`{"op":"events","wait_ms":-1}`, "wait_ms -1"},
 		{`{"op":"events","after":-1}`, "after"},
 		{`{"op":"lost","process":4294967296}`, "process"},
-		{`{"op":"lost"}`, "op lost: want the number of a process"},
+		{`{"op":"lost","cause":{"kind":"unsaid"}}`, "op lost: want the number of a process"},
+		{`{"op":"lost","process":3}`, "op lost: want the cause"},
+		{`{"op":"lost","process":3,"cause":{"kind":"magic"}}`, `cause kind "magic"`},
 		{`{"op":"left","process":0}`, "op left: want the number of a process"},
 		{`{"op":"failed","host":"d","reason":"` + strings.Repeat("x", MaxReason+1) + `"}`, "reason of 8193 bytes, want at most 8192"},
 		{`{"op":"` + strings.Repeat("x", MaxRequest) + `"}`, "want at most 65536"},
@@ -128,7 +130,7 @@ func TestRefusalsAreErrors(t *testing.T) {
 
 func FuzzRequest(f *testing.F) {
 	for _, op := range ops {
-		b, err := json.Marshal(Request{Op: op, Host: "d1", Process: 5, Slots: 2, Rank: 1, Reason: "é", After: 7, WaitMillis: 10})
+		b, err := json.Marshal(Request{Op: op, Host: "d1", Process: 5, Cause: Cause{Kind: CauseExit, Exit: 3}, Slots: 2, Rank: 1, Reason: "é", After: 7, WaitMillis: 10})
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -64,16 +64,23 @@ func (e *Event) check() error {
 
 // Events is the answer to OpEvents.
 type Events struct {
-	Error  string  `json:"error,omitempty"`
-	Phase  string  `json:"phase"`
-	Reason string  `json:"reason,omitempty"` // why the job failed
-	Last   uint64  `json:"last"`             // number of the newest event
-	Events []Event `json:"events"`
+	Error  string `json:"error,omitempty"`
+	Phase  string `json:"phase"`
+	Reason string `json:"reason,omitempty"` // why the job failed, for people
+	// Failure is the same as a code with fields.
+	Failure *Failure `json:"failure,omitempty"`
+	Last    uint64   `json:"last"` // number of the newest event
+	Events  []Event  `json:"events"`
 }
 
 func (e *Events) refusal() (string, bool) { return e.Error, false }
 
 func (e *Events) check() error {
+	if e.Failure != nil {
+		if err := e.Failure.check("events"); err != nil {
+			return err
+		}
+	}
 	last := uint64(0)
 	for i := range e.Events {
 		if n := e.Events[i].Number; n <= last {

@@ -8,7 +8,7 @@ import (
 
 // What people and their tools read has names of one style.
 func TestAnswersHaveSnakeCaseKeys(t *testing.T) {
-	style := regexp.MustCompile(`^[a-z]+(_[a-z]+)*(,omitempty)?$`)
+	style := regexp.MustCompile(`^[a-z]+(_[a-z]+)*(,omit(empty|zero))?$`)
 	seen := make(map[reflect.Type]bool)
 	var check func(path string, x reflect.Type)
 	check = func(path string, x reflect.Type) {
@@ -27,7 +27,7 @@ func TestAnswersHaveSnakeCaseKeys(t *testing.T) {
 			check(path+"."+f.Name, f.Type)
 		}
 	}
-	for _, x := range []any{Status{}, Why{}, Events{}, Done{}, Request{}} {
+	for _, x := range []any{Status{}, Why{}, Events{}, Done{}, Request{}, Report{}} {
 		check(reflect.TypeOf(x).Name(), reflect.TypeOf(x))
 	}
 	if len(seen) < 12 {

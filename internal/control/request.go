@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -16,7 +17,7 @@ const (
 	OpAdd    = "add"    // Host, Slots: ask for workers on it
 	OpRemove = "remove" // Host: ask all workers there to leave
 	OpFailed = "failed" // Host, Reason: it could not be added
-	OpLost   = "lost"   // Process, Reason: it ended; Done has the Phase
+	OpLost   = "lost"   // Process, Cause: it ended; Done has the Phase
 	OpLeft   = "left"   // Process: it was a worker's, and ended with code 0
 	OpStop   = "stop"   // the whole job is about to be stopped
 
@@ -48,6 +49,7 @@ type Request struct {
 	Process    uint32 `json:"process,omitempty"`
 	Rank       int    `json:"rank,omitempty"` // of the server that is meant
 	Reason     string `json:"reason,omitempty"`
+	Cause      Cause  `json:"cause,omitzero"`
 	After      uint64 `json:"after,omitempty"`
 	WaitMillis int64  `json:"wait_ms,omitempty"`
 }
@@ -55,7 +57,7 @@ type Request struct {
 // Encode returns the JSON of a request that keeps the limits. A longer Reason is cut.
 func (r Request) Encode() ([]byte, error) {
 	r.Version = Version
-	r.Reason = clip(r.Reason, MaxReason)
+	r.Reason, r.Cause.Text = clip(r.Reason, MaxReason), clip(r.Cause.Text, MaxReason)
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -96,10 +98,14 @@ func (r *Request) check() error {
 		return fmt.Errorf("there is no server %d: want a rank of 0 to %d", r.Rank, maxRank)
 	case len(r.Reason) > MaxReason:
 		return fmt.Errorf("reason of %d bytes, want at most %d", len(r.Reason), MaxReason)
+	case len(r.Cause.Text) > MaxReason:
+		return fmt.Errorf("cause of %d bytes, want at most %d", len(r.Cause.Text), MaxReason)
+	case r.Op == OpLost && r.Cause.Kind == "":
+		return errors.New("op lost: want the cause")
 	case r.WaitMillis < 0 || r.WaitMillis > MaxWaitMillis:
 		return fmt.Errorf("wait_ms %d: want 0 to %d", r.WaitMillis, MaxWaitMillis)
 	}
-	return nil
+	return r.Cause.check("request")
 }
 
 // clip cuts text to so many bytes, of whole characters. What is no UTF-8, JSON would replace by longer characters.

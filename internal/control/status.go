@@ -13,7 +13,8 @@ type Status struct {
 	Error      string        `json:"error,omitempty"`
 	Job        string        `json:"job"`
 	Phase      string        `json:"phase"`
-	Reason     string        `json:"reason,omitempty"` // why the job failed
+	Reason     string        `json:"reason,omitempty"` // why the job failed, for people
+	Failure    *Failure      `json:"failure,omitempty"`
 	Generation uint64        `json:"generation"`
 	Revision   uint64        `json:"revision"`
 	Workers    int           `json:"workers"` // that count
@@ -97,6 +98,11 @@ func (s *Status) refusal() (string, bool) { return s.Error, false }
 func (s *Status) check() error {
 	if err := checkPhase("status", s.Phase); err != nil {
 		return err
+	}
+	if s.Failure != nil {
+		if err := s.Failure.check("status"); err != nil {
+			return err
+		}
 	}
 	switch g := s.Change; {
 	case s.Workers < 0 || s.LeftOut < 0:

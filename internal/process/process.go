@@ -38,6 +38,7 @@ type Exit struct {
 	Code    int            // exit code, if neither of the others is set
 	Signal  syscall.Signal // that killed it
 	Err     string         // it could not be started, or its machine was lost
+	Lost    bool           // its machine was lost, and the process with it
 	Elapsed time.Duration  // from its start
 }
 

@@ -79,9 +79,9 @@ func TestAHostThatCannotBeReachedAgainHasFailed(t *testing.T) {
 	})
 }
 
-// Once a worker has come, the rank in the scheduler's reason is not the number of the launcher: who failed on that host is to blame.
+// Once a worker has come, the rank in the scheduler's failure is not the number of the launcher: the process counts.
 func TestAReasonIsOfRanksAsTheyAreAfterAChange(t *testing.T) {
-	for action, reason := range map[string]string{control.Added: " lost: connection closed", control.Removed: ": the disk is full", control.Left: " lost: no heartbeat"} {
+	for action, reason := range map[string]control.Code{control.Added: control.NodeLost, control.Removed: control.NodeError, control.Left: control.NoWorkerLeft} {
 		synctest.Test(t, func(t *testing.T) {
 			var s setup
 			f := newFakeScheduler()
@@ -91,7 +91,7 @@ func TestAReasonIsOfRanksAsTheyAreAfterAChange(t *testing.T) {
 				switch p.name {
 				case "scheduler":
 					time.Sleep(10 * time.Second)
-					fmt.Fprintln(p.out.Report, FailedLine("worker 5 on localhost"+reason))
+					fmt.Fprintln(p.out.Report, failedLine("worker", 5, 3, reason, control.Cause{Kind: control.CauseError, Text: "x"}))
 					p.after(forEver, 0)
 				case "server 0": // ends for it, before the one that it is about
 					p.after(10*time.Second+time.Millisecond, 1)
@@ -102,7 +102,7 @@ func TestAReasonIsOfRanksAsTheyAreAfterAChange(t *testing.T) {
 				}
 			})
 			if err != nil || res.Code != 4 {
-				t.Errorf("%s: code %d, %v, want 4, of the worker that failed on the host", action+reason, res.Code, err)
+				t.Errorf("%s, %s: code %d, %v, want 4, of the worker that is to blame", action, reason, res.Code, err)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ func (w *watch) startAgain(n *Node) bool {
 	wait, begun := backOff(attempt), time.Now()
 	w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s ended before the job was complete: %s; starting it again in %s (attempt %d of %d)",
 		n.Name(), n.Host, n.Exit, wait, attempt, most))
-	q := control.Request{Op: control.OpLost, Process: n.process, Reason: n.Exit.String()}
+	q := control.Request{Op: control.OpLost, Process: n.process, Cause: causeOf(n.Exit)}
 	w.comes(n, 1)
 	w.start(func(ctx context.Context) func() {
 		var told control.Done

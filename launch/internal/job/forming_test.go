@@ -67,7 +67,7 @@ func (j *formingJob) script(die func(p *proc, n int) bool) func(p *proc) {
 			io.WriteString(p.out.Report, "127.0.0.1:4711\n")
 			select {
 			case <-j.done:
-				io.WriteString(p.out.Report, RunningLine()+"\n")
+				io.WriteString(p.out.Report, runningLine+"\n")
 				p.after(time.Minute+time.Second, 0)
 			case s := <-p.signals:
 				p.exit.Signal = s
@@ -230,7 +230,7 @@ func TestWorkerThatDiesAsTheJobBecomesCompleteIsReplacedOnce(t *testing.T) {
 				case "scheduler":
 					io.WriteString(p.out.Report, "127.0.0.1:4711\n")
 					time.Sleep(5*time.Second + time.Millisecond)
-					io.WriteString(p.out.Report, RunningLine()+"\n")
+					io.WriteString(p.out.Report, runningLine+"\n")
 					p.after(time.Minute, 0)
 				case "worker 1":
 					p.killed(5 * time.Second)

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/internal/process"
@@ -84,7 +85,7 @@ func (m *fake) Start(_ context.Context, spec process.Spec, out process.Output) (
 	m.mu.Unlock()
 	go func() {
 		if spec.Report && !m.forming {
-			io.WriteString(out.Report, m.address+":4711\n"+RunningLine()+"\n")
+			io.WriteString(out.Report, m.address+":4711\n"+runningLine+"\n")
 		}
 		m.script(p)
 		p.exit.Elapsed = time.Since(p.start)
@@ -304,7 +305,7 @@ func TestFirstFailureByTimeDecidesTheExitCode(t *testing.T) {
 
 // The last line says what happened first: why the job failed as far as the scheduler knew by then, else who failed, and how.
 func TestLastLineTellsTheCause(t *testing.T) {
-	lost := FailedLine("worker 1 on localhost lost: no heartbeat\nfor 2 s")
+	lost := failedLine("worker", 1, 4, control.NodeLost, control.Cause{Kind: control.CauseSilence, SilenceNS: int64(2 * time.Second)})
 	for _, tc := range []struct {
 		name   string
 		script func(p *proc)
@@ -332,7 +333,7 @@ func TestLastLineTellsTheCause(t *testing.T) {
 				p.after(time.Minute+time.Millisecond, 1)
 			case "scheduler":
 				time.Sleep(time.Minute)
-				fmt.Fprintln(p.out.Report, FailedLine("worker 1 on localhost: the disk is full"))
+				fmt.Fprintln(p.out.Report, failedLine("worker", 1, 4, control.NodeError, control.Cause{Kind: control.CauseError, Text: "the disk is full"}))
 				p.after(forEver, 0)
 			default:
 				p.after(forEver, 0)

@@ -72,7 +72,7 @@ func (w *watch) goesOn(n *Node) bool {
 	switch {
 	case n.lost:
 		return true
-	case w.stage > running || w.run.report.failed() != "":
+	case w.stage > running || w.run.report.failed() != nil:
 		return false
 	case w.run.machineKey(n) == "" && lostMachine(n.machine):
 		return false // all that ran beside the launcher is gone, and nothing can be started there
@@ -129,7 +129,7 @@ func (w *watch) sayLeft(n *Node) {
 
 // report tells the scheduler of a process that ended: it would notice by itself, a little later.
 func (w *watch) report(n *Node) {
-	w.tell(control.Request{Op: control.OpLost, Process: n.process, Reason: n.Exit.String()}, func(error) {
+	w.tell(control.Request{Op: control.OpLost, Process: n.process, Cause: causeOf(n.Exit)}, func(error) {
 		// It may know already.
 	})
 }
@@ -226,11 +226,11 @@ func (w *watch) noWorker() {
 					return // the scheduler gives it its time
 				}
 			}
-			w.reason, w.first = "no worker is left", w.lost
+			w.failure, w.first = &control.Failure{Code: control.NoWorkerLeft, Rank: -1}, w.lost
 			if w.over && w.lost != nil && w.lost.asked() {
-				w.reason = "all workers stopped cleanly: one of them got SIGTERM from outside the launcher"
+				w.failure.Code = control.StoppedByOthers
 			}
-			w.run.cfg.Logger.Error(w.reason + "; stopping servers and scheduler")
+			w.run.cfg.Logger.Error(w.failure.String() + "; stopping servers and scheduler")
 			w.enter(stopWorkers)
 		}
 	})
@@ -334,7 +334,7 @@ func (w *watch) replace(n, again *Node, wait time.Duration) {
 	}
 	report := w.run.report
 	if again.Role == roleScheduler {
-		report = newReport(w.run.formed)
+		report = newReport(w.run.formed, w.run.cfg.Logger)
 		w.run.report = report
 	} else {
 		report = nil

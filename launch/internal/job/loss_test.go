@@ -144,7 +144,7 @@ func TestStaleWorkerIsEndedAndReplaced(t *testing.T) {
 	})
 }
 
-// Whoever ended is told by the text of the scheduler, who counts workers by their ranks of now, and by who failed on that host.
+// The scheduler names the process that is to blame, whatever rank it has by now.
 func TestLastLossDecidesTheExitCodeHoweverRanksWereDealt(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -171,7 +171,7 @@ func TestLastLossDecidesTheExitCodeHoweverRanksWereDealt(t *testing.T) {
 					p.exit.Code = 1
 				case "scheduler":
 					time.Sleep(20*time.Second + 30*time.Millisecond)
-					fmt.Fprintln(p.out.Report, FailedLine("worker 0 on localhost lost: x; no worker is left"))
+					fmt.Fprintln(p.out.Report, failedLine("worker", 0, 4, control.NoWorkerLeft, control.Cause{Kind: control.CauseError, Text: "x"}))
 					time.Sleep(30 * time.Millisecond)
 					p.exit.Code = 1
 				}
@@ -225,7 +225,7 @@ func TestLossThatTheJobDoesNotSurviveDecidesTheExitCode(t *testing.T) {
 					p.after(10*time.Second, 9)
 				case "scheduler":
 					time.Sleep(10*time.Second + 50*time.Millisecond)
-					fmt.Fprintln(p.out.Report, FailedLine(lost+" on localhost lost: x; that is too much"))
+					fmt.Fprintln(p.out.Report, failedLine(lost[:6], 0, map[string]uint32{"server": 2, "worker": 3}[lost[:6]], control.NoBackup, control.Cause{Kind: control.CauseError, Text: "x"}))
 					time.Sleep(30 * time.Millisecond)
 					p.exit.Code = 1
 				default: // the others fail for it, one by one
@@ -253,7 +253,7 @@ func TestLossThatIsTooMuchDecidesTheExitCode(t *testing.T) {
 				p.after(10*time.Second, 3)
 			case "scheduler":
 				time.Sleep(10*time.Second + 50*time.Millisecond)
-				fmt.Fprintln(p.out.Report, FailedLine("worker 1 on localhost lost: connection closed; 1 worker is left, want 2"))
+				fmt.Fprintln(p.out.Report, failedLine("worker", 1, 4, control.TooFewWorkers, control.Cause{Kind: control.CauseError, Text: "connection closed"}))
 				p.exit.Code = 1
 			default:
 				p.after(forEver, 0)
@@ -262,7 +262,7 @@ func TestLossThatIsTooMuchDecidesTheExitCode(t *testing.T) {
 		if err != nil || res.Code != 3 {
 			t.Errorf("Run: code %d, %v, want 3", res.Code, err)
 		}
-		if want := "launch: the job failed: worker 1 on localhost lost: connection closed; 1 worker is left, want 2\n"; !strings.HasSuffix(s.out.String(), want) {
+		if want := "launch: the job failed: worker 1 on localhost lost: connection closed; 1 left, want at least 2 workers\n"; !strings.HasSuffix(s.out.String(), want) {
 			t.Errorf("the output does not end in %q:\n%s", want, s.out.String())
 		}
 	})

@@ -2,41 +2,14 @@ package job
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/process"
 )
-
-// A scheduler reports to its launcher by lines: first the address it listens on, then, as they happen, a PresenceLine for everybody who comes
-// or goes while the job is not complete, the RunningLine once it is, and the FailedLine. Other lines are skipped.
-const (
-	presentWord = "present"
-	absentWord  = "absent"
-	runningWord = "running"
-	failedWord  = "failed"
-)
-
-// PresenceLine says that the node which was started as role and rank, "worker 1", has registered, or is gone.
-func PresenceLine(role string, rank int, here bool) string {
-	word := absentWord
-	if here {
-		word = presentWord
-	}
-	return reportLine(word, fmt.Sprintf("%s %d", role, rank))
-}
-
-// RunningLine says that the job is complete.
-func RunningLine() string { return runningWord }
-
-// FailedLine says why the job failed.
-func FailedLine(reason string) string { return reportLine(failedWord, reason) }
-
-func reportLine(word string, fields ...string) string {
-	for _, f := range fields {
-		word += "\t" + strings.Join(strings.Fields(f), " ")
-	}
-	return word
-}
 
 // maxReport bounds one line of a report.
 const maxReport = 64 << 10
@@ -45,12 +18,13 @@ const maxReport = 64 << 10
 type report struct {
 	address chan string // the first line
 	formed  *formation
+	log     *slog.Logger
 
 	buf   []byte
 	first bool
 
-	mu     sync.Mutex // guards reason
-	reason string
+	mu      sync.Mutex // guards failure
+	failure *control.Failure
 }
 
 // A formation is how far the job is on its way to be complete, as its schedulers have reported.
@@ -60,20 +34,20 @@ type formation struct {
 	news chan struct{} // gets something when somebody has come or gone, if there is room
 
 	mu   sync.Mutex // guards here
-	here map[string]bool
+	here map[control.Presence]bool
 }
 
 func newFormation() *formation {
-	return &formation{done: make(chan struct{}), news: make(chan struct{}, 1), here: make(map[string]bool)}
+	return &formation{done: make(chan struct{}), news: make(chan struct{}, 1), here: make(map[control.Presence]bool)}
 }
 
-func (f *formation) set(name string, here bool) {
+func (f *formation) set(p control.Presence, here bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if here {
-		f.here[name] = true
+		f.here[p] = true
 	} else {
-		delete(f.here, name)
+		delete(f.here, p)
 	}
 	select {
 	case f.news <- struct{}{}:
@@ -81,27 +55,29 @@ func (f *formation) set(name string, here bool) {
 	}
 }
 
-// has reports whether the node of a name has joined and is there.
-func (f *formation) has(name string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.here[name]
+// has reports whether the node of a process has joined and is there.
+func (f *formation) has(process uint32) bool {
+	return f.any(func(p control.Presence) bool { return p.Process == process })
 }
 
 // anyWorker reports whether any worker has.
 func (f *formation) anyWorker() bool {
+	return f.any(func(p control.Presence) bool { return p.Role == roleWorker })
+}
+
+func (f *formation) any(is func(control.Presence) bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for name := range f.here {
-		if strings.HasPrefix(name, roleWorker+" ") {
+	for p := range f.here {
+		if is(p) {
 			return true
 		}
 	}
 	return false
 }
 
-func newReport(f *formation) *report {
-	return &report{address: make(chan string, 1), formed: f, first: true}
+func newReport(f *formation, log *slog.Logger) *report {
+	return &report{address: make(chan string, 1), formed: f, first: true, log: log}
 }
 
 // Write implements io.Writer for one goroutine.
@@ -123,26 +99,52 @@ func (r *report) line(line string) {
 		r.address <- line
 		return
 	}
-	f := strings.Split(line, "\t")
-	switch f[0] {
-	case presentWord, absentWord:
-		r.formed.set(strings.Join(f[1:], " "), f[0] == presentWord)
-	case runningWord:
+	got, err := control.DecodeReport([]byte(line))
+	switch {
+	case err != nil:
+		r.log.Warn(fmt.Sprintf("launch: the scheduler reports %.100q: %v", line, err))
+	case got.Present != nil:
+		r.formed.set(*got.Present, true)
+	case got.Absent != nil:
+		r.formed.set(*got.Absent, false)
+	case got.Running:
 		r.formed.once.Do(func() { close(r.formed.done) })
-	case failedWord:
+	case got.Failed != nil:
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.reason == "" {
-			r.reason = strings.Join(f[1:], " ")
+		if r.failure == nil {
+			r.failure = got.Failed
 		}
 	}
 }
 
-// failed is why the job failed, as far as the scheduler knows by now.
-func (r *report) failed() string {
+// failed is why the job failed, as far as the scheduler knows by now; nil: it has not.
+func (r *report) failed() *control.Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reason
+	return r.failure
+}
+
+// ending is why the job failed, as it is told: a worker that the scheduler holds for lost may have ended with code 0.
+func (w *watch) ending() control.Failure {
+	f := *w.failure
+	if n := w.run.nodeOf(f.Process); n != nil && n.Role == roleWorker && n.ended && n.Exit.OK() && f.OfLoss() {
+		f = control.Failure{Code: control.NotClosed, Role: n.Role, Rank: n.Rank, Host: n.Host, Process: n.process, Cause: causeOf(n.Exit)}
+	}
+	return f
+}
+
+// causeOf is how a process ended.
+func causeOf(e process.Exit) control.Cause {
+	switch {
+	case e.Lost:
+		return control.Cause{Kind: control.CauseMachine, Exit: e.Code, Text: e.Err}
+	case e.Err != "":
+		return control.Cause{Kind: control.CauseStart, Exit: e.Code, Text: e.Err}
+	case e.Signal != 0:
+		return control.Cause{Kind: control.CauseSignal, Signal: int(e.Signal)}
+	}
+	return control.Cause{Kind: control.CauseExit, Exit: e.Code}
 }
 
 // explain is the last line of a job that did not end well: what happened first, not what followed from it.
@@ -150,17 +152,11 @@ func (w *watch) explain() string {
 	switch {
 	case w.interrupt != nil:
 		return fmt.Sprintf("launch: stopped by %s", w.interrupt)
-	case w.reason != "":
-		for _, n := range w.run.nodes {
-			if n.Role == roleWorker && n.ended && n.Exit.OK() && w.names(n) && strings.Contains(w.reason, " lost: ") {
-				return fmt.Sprintf("launch: the job failed: %s on %s ended with exit 0 without closing its store, while others trained; call Close before the program ends",
-					n.Name(), n.Host)
-			}
+	case w.failure != nil:
+		if w.failure.Code == control.StoppedByOthers {
+			return "launch: the job has ended: " + w.failure.String()
 		}
-		if w.first != nil && w.first == w.lost && w.over && w.first.asked() {
-			return "launch: the job has ended: " + w.reason
-		}
-		text := "launch: the job failed: " + w.reason
+		text := "launch: the job failed: " + w.ending().String()
 		if c := w.culprit; c != nil && c.asked() {
 			text += "; it got SIGTERM from outside the launcher"
 		}

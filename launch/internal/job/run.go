@@ -108,7 +108,7 @@ func (r *run) collect() {
 			n.finish()
 		default:
 			if !n.ended {
-				n.Exit.Err, n.Exit.Code = "not known: its machine does not answer", 255
+				n.Exit.Err, n.Exit.Code, n.Exit.Lost = "not known: its machine does not answer", 255, true
 			}
 		}
 	}

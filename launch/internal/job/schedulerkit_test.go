@@ -201,3 +201,28 @@ func (s *setup) runLogged(t *testing.T, log *slog.Logger, script func(p *proc)) 
 	s.logger = log
 	return s.run(t, script)
 }
+
+// reported is the line by which a scheduler reports.
+func reported(r control.Report) string {
+	line, err := r.Line()
+	if err != nil {
+		panic(err)
+	}
+	return line
+}
+
+var runningLine = reported(control.Report{Running: true})
+
+// failedLine says that a node on localhost was lost: the process of that number, of the rank that the scheduler knows it by.
+func failedLine(role string, rank int, process uint32, code control.Code, cause control.Cause) string {
+	return reported(control.Report{Failed: &control.Failure{Code: code, Role: role, Rank: rank, Host: "localhost", Process: process, Cause: cause, Left: 1, Least: 2}})
+}
+
+// presenceLine says that the node of a process has registered, or is gone.
+func presenceLine(role string, rank int, process uint32, here bool) string {
+	p := &control.Presence{Role: role, Rank: rank, Process: process}
+	if here {
+		return reported(control.Report{Present: p})
+	}
+	return reported(control.Report{Absent: p})
+}

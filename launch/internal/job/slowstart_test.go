@@ -178,46 +178,25 @@ func TestAJobChangesWhereSomethingMayComeOrGo(t *testing.T) {
 	}
 }
 
-// The scheduler's reason names a process by its role, its rank and its host. A worker's rank is not its number once others have come or gone:
-// then it is one that failed on the host.
-func TestAReasonNamesTheProcessThatItIsAbout(t *testing.T) {
-	node := func(role string, rank int, host string, code int) *Node {
-		n := &Node{Role: role, Rank: rank, host: hosts.Host{Name: host}, Host: host, ended: true}
-		n.Exit.Code = code
-		return n
+// Who is to blame is the process that the scheduler names, if it failed, whatever rank and host others have.
+func TestBlameIsOfTheProcessThatFailed(t *testing.T) {
+	node := func(number uint32, code int, ended bool) *Node {
+		return &Node{Role: roleWorker, Rank: 1, Host: "d1", process: number, ended: ended, Exit: process.Exit{Code: code}}
 	}
-	all := []*Node{node(roleScheduler, 0, "d1", 1), node(roleServer, 1, "d1", 1), node(roleWorker, 0, "d1", 1), node(roleWorker, 1, "d1", 1), node(roleWorker, 11, "d1", 1),
-		node(roleWorker, 2, "d1", 0), node(roleWorker, 1, "d11", 1), node(roleServer, 1, "d11", 1)}
-	alive := node(roleWorker, 3, "d1", 1)
-	alive.ended = false
-	all = append(all, alive)
-	for _, tc := range []struct {
-		reason        string
-		changed       bool
-		names, blames []string
-	}{
-		{"worker 1 on d1 lost: no heartbeat", false, []string{"worker 1 d1"}, []string{"worker 1 d1"}},
-		{"server 1 on d1 lost: x", false, []string{"server 1 d1"}, []string{"server 1 d1"}},
-		{"server 1 on d1 lost: x", true, []string{"server 1 d1"}, []string{"server 1 d1"}},
-		{"worker 1 on d1 lost: x", true, nil, []string{"worker 0 d1", "worker 1 d1", "worker 11 d1"}},
-		{"worker 1 on d11 lost: x", true, nil, []string{"worker 1 d11"}},
-		{"worker 1 on d1: the disk is full", true, nil, []string{"worker 0 d1", "worker 1 d1", "worker 11 d1"}},
-		{"worker 1 on d1:2222: the disk is full", true, nil, nil},
-		{"the disk is full", true, nil, nil},
-		{"", false, nil, nil},
-	} {
-		w := &watch{run: &run{}, reason: tc.reason, changed: tc.changed}
-		var names, blames []string
+	all := []*Node{node(1, 0, true), node(2, 3, true), node(3, 3, true), node(4, 0, false)}
+	for process, want := range map[uint32][]uint32{0: nil, 1: nil, 2: {2}, 3: {3}, 4: nil, 5: nil} {
+		w := &watch{run: &run{}, failure: &control.Failure{Code: control.NodeLost, Role: roleWorker, Rank: 1, Host: "d1", Process: process}}
+		var got []uint32
 		for _, n := range all {
-			if w.names(n) {
-				names = append(names, n.Name()+" "+n.Host)
-			}
 			if w.blames(n) {
-				blames = append(blames, n.Name()+" "+n.Host)
+				got = append(got, n.process)
 			}
 		}
-		if !slices.Equal(names, tc.names) || !slices.Equal(blames, tc.blames) {
-			t.Errorf("%q, changed %v: it names %q and blames %q, want %q and %q", tc.reason, tc.changed, names, blames, tc.names, tc.blames)
+		if !slices.Equal(got, want) {
+			t.Errorf("process %d is to blame: got %d, want %d", process, got, want)
 		}
+	}
+	if w := (&watch{run: &run{}}); w.blames(all[1]) {
+		t.Error("a process is to blame, and nothing failed")
 	}
 }

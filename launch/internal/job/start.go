@@ -46,7 +46,7 @@ func newRun(cfg Config) *run {
 		cfg: cfg, port: "0", machines: make(map[string]Machine), formed: newFormation(), workers: len(cfg.Workers),
 		slots: make(map[string][]*Node), ended: make(chan *Node), over: make(chan struct{}),
 	}
-	r.report = newReport(r.formed)
+	r.report = newReport(r.formed, cfg.Logger)
 	var secret string
 	r.id, secret = newIdentity()
 	r.credentials = []string{"PARAGON_SECRET=" + secret}
@@ -209,7 +209,7 @@ func (r *run) startScheduler(ctx context.Context, n *Node) error {
 		again := r.newNode(roleScheduler, 0, n.host)
 		again.machine = n.machine
 		r.nodes[0], r.nodes = again, append(r.nodes, n) // the first one is the scheduler that the others are told of
-		n, r.report = again, newReport(r.formed)
+		n, r.report = again, newReport(r.formed, r.cfg.Logger)
 		if attempt > 1 {
 			t := time.NewTimer(backOff(attempt-1) / 4)
 			select {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 const (
@@ -57,15 +59,15 @@ func (w *watch) endUnjoined() {
 	}
 	var ended []string
 	for _, n := range w.run.nodes {
-		if n.Role == roleWorker && n.ended && n.Exit.OK() && !w.run.formed.has(n.Name()) && time.Since(n.endedAt()) >= joinedWordTime {
+		if n.Role == roleWorker && n.ended && n.Exit.OK() && !w.run.formed.has(n.process) && time.Since(n.endedAt()) >= joinedWordTime {
 			ended = append(ended, fmt.Sprintf("%s on %s", n.Name(), n.Host))
 		}
 	}
 	switch {
 	case len(ended) == 0:
 	case w.run.formed.anyWorker():
-		w.reason = fmt.Sprintf("%s ended with exit 0 without joining, and the others wait: every worker must call kvstore.Create", strings.Join(ended, ", "))
-		w.run.cfg.Logger.Error(w.reason + "; stopping them")
+		w.failure = &control.Failure{Code: control.NotJoined, Rank: -1, Waiting: ended}
+		w.run.cfg.Logger.Error(w.failure.String() + "; stopping them")
 		w.enter(stopWorkers)
 	default:
 		w.warnOnce(fmt.Sprintf("%s ended with exit 0 without joining the job; %s", strings.Join(ended, ", "), howToJoin))

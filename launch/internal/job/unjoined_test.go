@@ -56,9 +56,11 @@ func TestWorkersThatDoNotJoinAreToldOf(t *testing.T) {
 					case "worker 1":
 						p.after(tc.work[1], 0)
 					case "scheduler":
-						io.WriteString(p.out.Report, "127.0.0.1:4711\n"+PresenceLine("server", 0, true)+"\n")
+						io.WriteString(p.out.Report, "127.0.0.1:4711\n"+presenceLine("server", 0, 2, true)+"\n")
 						if tc.joins != nil {
-							tc.joins(func(rank int, here bool) { io.WriteString(p.out.Report, PresenceLine("worker", rank, here)+"\n") })
+							tc.joins(func(rank int, here bool) {
+								io.WriteString(p.out.Report, presenceLine("worker", rank, uint32(3+rank), here)+"\n")
+							})
 						}
 						fallthrough
 					default:

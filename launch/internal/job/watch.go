@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 
@@ -28,12 +27,12 @@ type watch struct {
 	run       *run
 	stage     stage
 	timer     *time.Timer
-	deadline  time.Time // of the processes that were asked to stop
-	first     *Node     // that failed, by the time of its end
-	culprit   *Node     // that failed and whom the reason names: the others' failures follow from its, even if they ended first
-	interrupt os.Signal // that stopped the job
-	cancelled bool      // the context ended
-	reason    string    // the scheduler's, why the job failed
+	deadline  time.Time        // of the processes that were asked to stop
+	first     *Node            // that failed, by the time of its end
+	culprit   *Node            // that failed and whom the scheduler blames: the others' failures follow from its, even if they ended first
+	interrupt os.Signal        // that stopped the job
+	cancelled bool             // the context ended
+	failure   *control.Failure // why the job failed, as the scheduler says, or the launcher found out
 
 	// What is under way besides the processes: each ends by a function that loop calls.
 	working context.Context // ends when the job no longer changes
@@ -152,37 +151,23 @@ func (w *watch) code() int {
 			return w.culprit.Exit.Status()
 		}
 		return w.first.Exit.Status()
-	case w.cancelled, w.reason != "":
+	case w.cancelled, w.failure != nil:
 		return 1
 	}
 	return 0
 }
 
-// names reports whether the scheduler's reason names the process. Once workers have come or gone the scheduler's ranks are no longer
-// the launcher's numbers of workers.
-func (w *watch) names(n *Node) bool {
-	return (n.Role != roleWorker || !w.changed) && strings.HasPrefix(w.reason, fmt.Sprintf("%s on %s", n.Name(), w.run.hostName(n.host)))
-}
-
-// blames reports whether the process may be the one that the scheduler's reason names: one that failed on that host.
+// blames reports whether the process is the one that the scheduler blames, and failed.
 func (w *watch) blames(n *Node) bool {
-	if n.Role != roleWorker || !w.changed {
-		return w.names(n)
-	}
-	who, rest, _ := strings.Cut(w.reason, " on ")
-	what, here := strings.CutPrefix(rest, w.run.hostName(n.host)) // " lost: …" or ": …"
-	return n.ended && !n.Exit.OK() && strings.HasPrefix(who, roleWorker+" ") && here && (strings.HasPrefix(what, " ") || strings.HasPrefix(what, ": "))
+	return w.failure != nil && w.failure.Process == n.process && n.ended && !n.Exit.OK()
 }
 
-// blame looks for the culprit among those without which the job went on at first: the last one that ended.
+// blame looks for the culprit among those without which the job went on at first.
 func (w *watch) blame() {
 	for _, n := range w.run.nodes {
-		if (n.lost || n.Role == roleServer && n.ended && !n.Exit.OK()) && w.blames(n) && (w.culprit == nil || w.culprit.endedAt().Before(n.endedAt())) {
-			w.culprit = n
+		if (n.lost || n.Role == roleServer) && w.blames(n) {
+			w.culprit, n.fate = n, ""
 		}
-	}
-	if w.culprit != nil {
-		w.culprit.fate = ""
 	}
 }
 
@@ -212,7 +197,7 @@ func (w *watch) end(n *Node) {
 // failed takes note of a process whose failure the job does not survive.
 func (w *watch) failed(n *Node) {
 	if w.first == nil {
-		w.reason = w.run.report.failed() // before anybody ended: so this end follows from it
+		w.failure = w.run.report.failed() // before anybody ended: so this end follows from it
 		w.run.cfg.Logger.Error(fmt.Sprintf("%s on %s failed: %s%s; stopping the others", n.Name(), n.Host, n.Exit, w.beforeComplete(n)))
 		w.enter(settling)
 		w.blame()
@@ -220,7 +205,7 @@ func (w *watch) failed(n *Node) {
 	if w.first == nil || n.endedAt().Before(w.first.endedAt()) {
 		w.first = n
 	}
-	if w.blames(n) && (w.culprit == nil || w.names(n)) {
+	if w.blames(n) {
 		w.culprit = n
 	}
 }
@@ -300,7 +285,7 @@ func (w *watch) stopTogether() {
 			w.send(syscall.SIGTERM, roleWorker)
 		}
 	}
-	if !w.run.cfg.Elastic.Enabled || !w.formed() || w.over || w.run.report.failed() != "" {
+	if !w.run.cfg.Elastic.Enabled || !w.formed() || w.over || w.run.report.failed() != nil {
 		terminate()
 		return
 	}

@@ -1,0 +1,91 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+)
+
+// maxReport bounds the JSON of a Report.
+const maxReport = 64 << 10
+
+// A Report is one line that a scheduler writes to its launcher, behind the first one, which is the address that it listens on. Exactly one of
+// its fields is set.
+type Report struct {
+	Present *Presence `json:"present,omitempty"` // while the job is forming, a node has registered
+	Absent  *Presence `json:"absent,omitempty"`  // and is gone again
+	Running bool      `json:"running,omitempty"` // the job is complete
+	Failed  *Failure  `json:"failed,omitempty"`
+}
+
+// A Presence is a node that wants to be in the job.
+type Presence struct {
+	Role    string `json:"role"`
+	Rank    int    `json:"rank"`              // that it wants; -1: any
+	Process uint32 `json:"process,omitempty"` // 0: it was started by hand
+}
+
+// Line is the report as a line, without its end.
+func (r Report) Line() (string, error) {
+	if f := r.Failed; f != nil && f.Code != "" { // what people wrote may be long
+		c := *f
+		c.Text, c.Cause.Text = clip(c.Text, MaxReason), clip(c.Cause.Text, MaxReason)
+		c.Waiting = clipList(c.Waiting, maxReport/4)
+		r.Failed = &c
+	}
+	if err := r.check(); err != nil {
+		return "", err
+	}
+	b, err := encode("report", r)
+	if err == nil && len(b) > maxReport {
+		err = fmt.Errorf("control: a report of %d bytes, want at most %d", len(b), maxReport)
+	}
+	return string(b), err
+}
+
+// DecodeReport reads a line.
+func DecodeReport(line []byte) (Report, error) {
+	var r Report
+	if err := decode("report", line, maxReport, &r); err != nil {
+		return Report{}, err
+	}
+	return r, r.check()
+}
+
+func (r *Report) check() error {
+	set := 0
+	for _, p := range []*Presence{r.Present, r.Absent} {
+		if p == nil {
+			continue
+		}
+		set++
+		if p.Role != Worker && p.Role != Server {
+			return fmt.Errorf("control: report: role %q: want worker or server", p.Role)
+		}
+		if p.Rank < -1 || p.Rank > maxRank {
+			return fmt.Errorf("control: report: rank %d, want -1 to %d", p.Rank, maxRank)
+		}
+	}
+	if r.Running {
+		set++
+	}
+	if r.Failed != nil {
+		set++
+		if err := r.Failed.check("report"); err != nil {
+			return err
+		}
+	}
+	if set != 1 {
+		return errors.New("control: report: want one of present, absent, running and failed")
+	}
+	return nil
+}
+
+// clipList leaves out the end of a list that has more bytes.
+func clipList(list []string, most int) []string {
+	for i, s := range list {
+		if most -= len(s); most < 0 {
+			return append(list[:i:i], fmt.Sprintf("%d more", len(list)-i))
+		}
+	}
+	return list
+}

@@ -1,0 +1,147 @@
+package lint
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// decidedByCode are the folders in which nothing is decided by the text of an error or of a reason: errors answer errors.Is and errors.As, and
+// reasons are codes with fields (internal/control).
+var decidedByCode = []string{"launch", "schedulernode", "server", "kvstore", "worker", "tune"}
+
+// matchers look for text in text.
+var matchers = []string{"Contains", "ContainsAny", "HasPrefix", "HasSuffix", "CutPrefix", "CutSuffix", "Cut", "Index", "LastIndex", "EqualFold", "Split", "Fields",
+	"MatchString", "FindString", "FindStringSubmatch", "FindAllString", "FindStringIndex"}
+
+// readsAsText are the functions that may: what they read is another program's or library's.
+var readsAsText = map[string]string{
+	"launch.explainFlag": "the command-line library says only so which flag is not known",
+}
+
+// proseNames are what text for people is called.
+var proseNames = []string{"reason", "why", "refusal", "failure", "fate"}
+
+// textMatches are the places in a file where text of an error or a reason is looked into.
+func textMatches(fset *token.FileSet, pkg string, f *ast.File) (bad []string) {
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Body == nil || readsAsText[pkg+"."+fn.Name.Name] != "" {
+			continue
+		}
+		prose := make(map[string]bool) // variables that hold such text
+		var isProse func(e ast.Expr) bool
+		isProse = func(e ast.Expr) bool {
+			found := false
+			ast.Inspect(e, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CallExpr:
+					if s, ok := n.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Error" && len(n.Args) == 0 {
+						found = true
+					}
+				case *ast.SelectorExpr:
+					found = found || slices.Contains(proseNames, strings.ToLower(n.Sel.Name))
+				case *ast.Ident:
+					found = found || prose[n.Name] || slices.Contains(proseNames, n.Name)
+				}
+				return !found
+			})
+			return found
+		}
+		at := func(n ast.Node, what string) {
+			bad = append(bad, fmt.Sprintf("%s: %s looks into the text of an error or a reason; use errors.Is, errors.As or a code of internal/control", fset.Position(n.Pos()), what))
+		}
+		ast.Inspect(fn.Body, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				for i, r := range n.Rhs {
+					if id, ok := n.Lhs[min(i, len(n.Lhs)-1)].(*ast.Ident); ok {
+						if _, made := r.(*ast.CallExpr); made && isProse(r) || prose[id.Name] {
+							prose[id.Name] = true
+						}
+					}
+				}
+			case *ast.CallExpr:
+				s, ok := n.Fun.(*ast.SelectorExpr)
+				if ok && slices.Contains(matchers, s.Sel.Name) && len(n.Args) > 0 && isProse(n.Args[0]) {
+					at(n, s.Sel.Name)
+				}
+			case *ast.BinaryExpr:
+				if n.Op != token.EQL && n.Op != token.NEQ {
+					break
+				}
+				for _, p := range [][2]ast.Expr{{n.X, n.Y}, {n.Y, n.X}} {
+					if text, ok := p[1].(*ast.BasicLit); ok && text.Kind == token.STRING && text.Value != `""` && isProse(p[0]) {
+						at(n, "a comparison")
+					}
+				}
+			}
+			return true
+		})
+	}
+	return bad
+}
+
+func TestNothingIsDecidedByTheTextOfAnError(t *testing.T) {
+	files := 0
+	for _, folder := range decidedByCode {
+		root := filepath.Join("..", "..", folder)
+		err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && d.Name() == "testdata", d.IsDir() && d.Name() == "kvstoretest":
+				return filepath.SkipDir
+			case d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
+				return nil
+			}
+			files++
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, file, nil, 0)
+			if err != nil {
+				return err
+			}
+			for _, v := range textMatches(fset, folder, f) {
+				t.Error(v)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files < 100 {
+		t.Errorf("only %d files were looked at", files)
+	}
+}
+
+func TestTextMatchesAreFound(t *testing.T) {
+	for body, want := range map[string]int{
+		`_ = strings.Contains(err.Error(), "lost")`:                        1,
+		`_ = strings.HasPrefix(w.reason, "worker")`:                        1,
+		`who, _, _ := strings.Cut(w.reason, " on ")`:                       1,
+		`text := err.Error(); _ = strings.Contains(text, "lost")`:          1,
+		`_ = lost.FindStringSubmatch(err.Error())`:                         1,
+		`_ = e.Reason == "the disk is full"`:                               1,
+		`_ = err.Error() != "gone"`:                                        1,
+		`_ = e.Reason != ""`:                                               0,
+		`text := strings.TrimPrefix(err.Error(), "launch: "); print(text)`: 0,
+		`_ = strings.Contains(state, "://")`:                               0,
+		`_ = errors.Is(err, ErrLost)`:                                      0,
+	} {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, "x.go", "package x\nfunc f() {\n"+body+"\n}\n", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := textMatches(fset, "x", f); len(got) != want {
+			t.Errorf("%s: found %q, want %d", body, got, want)
+		}
+	}
+}
