@@ -30,16 +30,27 @@ type holding struct {
 	mappings   int
 }
 
+// busyGoroutines counts goroutines but those that serve requests or make calls, which stay for the next one: as many as there were at one time.
+func busyGoroutines() (n int) {
+	stacks := make([]byte, 1<<20)
+	for s := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if !strings.Contains(s, "transport.(*requestPool).work") && !strings.Contains(s, "kvstore.(*crew).work") {
+			n++
+		}
+	}
+	return n
+}
+
 // inUse measures after collections, and waits a little for what ends by itself: goroutines of connections that are closed.
 func inUse() holding {
-	var h holding
+	h := holding{goroutines: busyGoroutines()}
 	for range 4 { // finalizers give shared memory back, in turns
 		runtime.GC()
 	}
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	h.heap, h.goroutines = int64(m.HeapAlloc), runtime.NumGoroutine()
+	h.heap = int64(m.HeapAlloc)
 	if list, err := os.ReadDir("/proc/self/fd"); err == nil {
 		h.files = len(list)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// movingNode is a Node of a job whose shards have moved: the placement is 2 once news is closed.
+// movingNode is a member of a job whose shards have moved: the placement is 2 once news is closed.
 type movingNode struct {
 	*alone
 	news  chan struct{}
@@ -48,7 +48,7 @@ func (n *movingNode) Changed() <-chan struct{} {
 }
 
 func (n *movingNode) Server(cluster.Rank) (transport.Caller, string, error) {
-	return n.engine, aloneAddr, nil
+	return n.server, aloneAddr, nil
 }
 
 func (n *movingNode) Places(context.Context, uint64) (wire.Places, error) {
@@ -63,7 +63,7 @@ func (n *movingNode) Places(context.Context, uint64) (wire.Places, error) {
 func TestPlacesAreAskedForUntilTheyAreKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &movingNode{alone: newAlone(), news: make(chan struct{}), fails: 3}
-		kv, err := Create(t.Context(), "dist", WithNode(n), WithLogger(slog.New(slog.DiscardHandler)))
+		kv, err := Create(t.Context(), "dist", withMember(n), WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			t.Fatal(err)
 		}

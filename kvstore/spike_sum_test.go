@@ -33,7 +33,7 @@ func TestTheGuardCatchesDevicesWhoseSumIsTooLarge(t *testing.T) {
 			}
 			residuals, err := kv.Residuals(ctx)
 			must(err)
-			return fmt.Sprint(slices.Clone(out), residuals.Values), kv.(kvstore.Guarded).Caught("w")
+			return fmt.Sprint(slices.Clone(out), residuals.Values), kv.Caught("w")
 		}
 		want, _ := run(float32(math.NaN()), 0.3)
 		if got, caught := run(5, 5); got != want || caught != 1 { // the usual norm is about 0.7

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 // onHosts makes s a job over ssh, on machines of their own, and returns how often each of them was connected to. after is when the
@@ -76,7 +78,7 @@ func TestNoHostIsReachedAgainOnceTheSchedulerHasEnded(t *testing.T) {
 					p.after(ends, 0)
 				case p.name == "worker 1":
 					time.Sleep(19500 * time.Millisecond)
-					f.tell(Event{Action: actionLost, Host: "d2", PID: 101, Reason: "worker 1 on d2 lost: connection closed"})
+					f.tell(control.Event{Action: control.Lost, Host: "d2", Process: 4, Reason: "worker 1 on d2 lost: connection closed"})
 					p.exit.Code, p.exit.Err = 255, "connection to d2 lost"
 				default:
 					train(p)
@@ -103,15 +105,17 @@ func TestTheSchedulerIsToldOfAWorkerThatFails(t *testing.T) {
 			var s setup
 			f := newFakeScheduler()
 			var told []string
-			f.decide = func(_ *fakeScheduler, q Request) {
-				if q.Op == "lost" {
-					told = append(told, fmt.Sprintf("%s %d: %s", q.Host, q.PID, q.Reason))
+			f.decide = func(_ *fakeScheduler, q control.Request) {
+				if q.Op == control.OpLost {
+					told = append(told, fmt.Sprintf("process %d: %v", q.Process, q.Cause))
 				}
 			}
 			s.elastic(t, f)
 			s.cfg.Elastic.Rejoin = 0
 			if leaving {
-				time.AfterFunc(10*time.Second, func() { f.tell(Event{Action: actionLeaving, Host: "localhost", Role: roleWorker, PID: 101}) })
+				time.AfterFunc(10*time.Second, func() {
+					f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, Process: 4})
+				})
 			}
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "worker 1" {
@@ -120,7 +124,7 @@ func TestTheSchedulerIsToldOfAWorkerThatFails(t *testing.T) {
 				}
 				obedient(time.Minute)(p)
 			})
-			if want := []string{"localhost 101: signal 9 (killed)"}; err != nil || res.Code != 0 || !slices.Equal(told, want) {
+			if want := []string{"process 4: signal 9 (killed)"}; err != nil || res.Code != 0 || !slices.Equal(told, want) {
 				t.Errorf("leaving: %v: code %d, %v; the scheduler was told of %q, want %q", leaving, res.Code, err, told, want)
 			}
 		})
