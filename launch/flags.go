@@ -361,7 +361,7 @@ func joinBool(app *cli.App, args []string) []string {
 // explainFlag says what to do about a flag of launch itself that cannot be read.
 func explainFlag(app *cli.App, err error) error {
 	explained := suggestFlag(app.VisibleFlags(), err)
-	if name, ok := strings.CutPrefix(err.Error(), undefinedFlag); ok && nearest(app.VisibleFlags(), strings.TrimLeft(name, "-")) == "" {
+	if name, ok := unknownFlag(err); ok && nearest(app.VisibleFlags(), strings.TrimLeft(name, "-")) == "" {
 		return fmt.Errorf("launch: %w; flags of the workers' command stand behind it", explained)
 	}
 	return fmt.Errorf("launch: %w", explained)

@@ -49,11 +49,14 @@ func unknownCommand(app *cli.App, name string) error {
 	return usagef("%s: there is no %q; there are %s and %s", strings.TrimPrefix(app.Name, "launch "), name, strings.Join(names[:last], ", "), names[last])
 }
 
-const undefinedFlag = "flag provided but not defined: -" // how package flag says it
+// unknownFlag is the name of a flag that there is not, if that is what the error says. Package flag has no other way to tell.
+func unknownFlag(err error) (name string, ok bool) {
+	return strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+}
 
 // suggestFlag names the flag that was perhaps meant by one that there is not.
 func suggestFlag(flags []cli.Flag, err error) error {
-	name, ok := strings.CutPrefix(err.Error(), undefinedFlag)
+	name, ok := unknownFlag(err)
 	if !ok {
 		return err
 	}
