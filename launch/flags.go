@@ -49,6 +49,7 @@ func flags() []cli.Flag {
 		&cli.IntFlag{Name: "restarts", Usage: "start a job that failed again, from its newest checkpoint, up to `NUMBER` times", DefaultText: "0"},
 		&cli.StringFlag{Name: "state", Usage: "the scheduler keeps what it decides in folder `PATH` of its host, or in etcd://host:port/prefix",
 			DefaultText: "a folder of this job, if workers or servers may be lost"},
+		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
 	}
 }
 
@@ -72,6 +73,7 @@ type options struct {
 	elastic          job.Elastic
 	restarts         int
 	state            string
+	result           string
 	command          []string
 	gpus             gpus.Request
 }
@@ -80,7 +82,13 @@ func readOptions(c *cli.Context) (*options, error) {
 	o := &options{
 		workers: c.Int("num-workers"), servers: c.Int("num-servers"), hostfile: c.Path("hostfile"), syncDir: c.String("sync-dst-dir"),
 		hostIP: c.String("host-ip"), netName: c.String("interface"), check: c.Bool("check"),
-		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"), hostTimeout: c.Duration("host-timeout"),
+		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"), hostTimeout: c.Duration("host-timeout"), result: c.Path("result"),
+	}
+	switch {
+	case c.IsSet("result") && o.result == "":
+		return nil, usagef("--result is empty; give a file")
+	case o.result != "" && o.check:
+		return nil, usagef("--result tells how a job ended, and --check starts none; leave one of them out")
 	}
 	if err := o.readNumbers(c); err != nil {
 		return nil, err

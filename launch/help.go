@@ -77,6 +77,10 @@ Without --sync-dst-dir the command runs in a folder of the same name as the curr
 A job has 5000 workers and servers at most. What this machine does not allow (open files, processes)
 is refused before anything starts.
 
+With --result FILE launch writes how the job ended, as JSON: exit code, the failure and the process
+to blame as codes with fields, each process, the hosts that were lost, what came and went. FILE is
+there once it is whole; an older one is removed at the start.
+
 Exit code: that of the first process that failed (128+n for signal n), 130 after Ctrl-C,
 2 for a wrong command line, 1 if the job could not be started or the standard output could not
 be written, else 0. A process without

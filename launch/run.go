@@ -23,9 +23,46 @@ import (
 
 // run carries the command line out.
 func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if o.result == "" {
+		_, err := o.runJob(ctx, stdout, stderr)
+		return err
+	}
+	file, err := openResult(o.result)
+	if err != nil {
+		return err
+	}
+	res, err := o.runJob(ctx, stdout, stderr)
+	code := 0
+	var exit exitError
+	switch {
+	case errors.As(err, &exit):
+		code = int(exit)
+	case err != nil: // launch prints it, and ends with 1
+		code, res.err = 1, err
+	}
+	if s, ok := stdout.(*standardOutput); ok && code == 0 && s.code(0) != 0 {
+		code, res.err = s.code(0), errors.New("the standard output could not be written")
+	}
+	if writing := file.write(res.Report(res.err, code)); writing != nil {
+		err = errors.Join(err, writing)
+		if code > 0 {
+			slog.Error(writing.Error()) // the exit code is that of the job
+		}
+	}
+	return err
+}
+
+// An outcome is how the job ended.
+type outcome struct {
+	job.Result
+	err error // nil, or why the job could not be started or was not left clean
+}
+
+// runJob runs the job to its end. The error that is no exitError has not been told yet.
+func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("launch: find own program: %w", err)
+		return outcome{}, fmt.Errorf("launch: find own program: %w", err)
 	}
 	out := lines.New(lines.Config{
 		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr),
@@ -37,7 +74,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return local.Start(ctx, []string{exe, "agent", noLease}, printer{out})
 	}
 	if o.check {
-		return o.runCheck(ctx, method, stdout)
+		return outcome{}, o.runCheck(ctx, method, stdout)
 	}
 
 	interrupts, caught := make(chan os.Signal, 8), make(chan os.Signal, 8)
@@ -75,11 +112,11 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	cwd, err := os.Getwd()
 	if err != nil {
-		return fmt.Errorf("launch: %w", err)
+		return outcome{}, fmt.Errorf("launch: %w", err)
 	}
 	folder, err := scratch.New("launch")
 	if err != nil {
-		return fmt.Errorf("launch: %w", err)
+		return outcome{}, fmt.Errorf("launch: %w", err)
 	}
 	defer folder.Remove()
 	dir := folder.Path
@@ -91,13 +128,16 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 		if cfg.Dir = cwd; o.syncDir != "" {
 			cfg.Dir = o.syncDir
 		}
-	} else if cfg.Command, err = buildUnless(ctx, interrupts, o.command, dir); err != nil {
-		return err
+	} else {
+		var stopped job.Result
+		if cfg.Command, stopped, err = buildUnless(ctx, interrupts, o.command, dir); err != nil {
+			return outcome{Result: stopped}, err
+		}
 	}
 	cfg.Elastic = o.elastic
 	close, err := o.setElastic(&cfg, method, dir, cwd)
 	if err != nil {
-		return err
+		return outcome{}, err
 	}
 	defer close()
 	cfg.Listening = func(w job.Where) (func(), error) { return o.record(w, cwd, log), nil }
@@ -109,13 +149,13 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 		res.Code = max(res.Code, 1)
 	}
 	if res.Code != 0 {
-		return exitError(res.Code)
+		return outcome{res, err}, exitError(res.Code)
 	}
-	return nil
+	return outcome{res, err}, nil
 }
 
-// buildUnless is buildGoRun, unless an interrupt comes first.
-func buildUnless(ctx context.Context, interrupts <-chan os.Signal, command []string, dir string) ([]string, error) {
+// buildUnless is buildGoRun, unless an interrupt comes first: then the job has ended, and the error has its exit code.
+func buildUnless(ctx context.Context, interrupts <-chan os.Signal, command []string, dir string) ([]string, job.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var err error
@@ -123,11 +163,11 @@ func buildUnless(ctx context.Context, interrupts <-chan os.Signal, command []str
 	go func() { command, err = buildGoRun(ctx, command, dir); close(done) }()
 	select {
 	case <-done:
-		return command, err
+		return command, job.Result{}, err
 	case s := <-interrupts:
 		cancel()
 		<-done
-		return nil, exitError(job.SignalCode(s))
+		return nil, job.Stopped(s), exitError(job.SignalCode(s))
 	}
 }
 

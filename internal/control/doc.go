@@ -1,7 +1,8 @@
 // Package control is what launcher, scheduler and tools say to each other about a job, as JSON.
 //
 // A tool asks the scheduler with a Request, which travels in a wire.Control; the answer, in a wire.Report, is a Status, a Why,
-// Events or a Done, as the request's Op has it. The scheduler tells its launcher by Reports, a line each, on a pipe. Whom to
+// Events or a Done, as the request's Op has it. The scheduler tells its launcher by Reports, a line each, on a pipe. How a job ended
+// the launcher writes as a Result. Whom to
 // blame for the end of a job is a Failure: a code with fields. Its String is the one place that makes a sentence of them.
 //
 // All decoders are strict: an unknown field, a value out of its range and more bytes than the limit are errors that name the thing.

@@ -81,15 +81,23 @@ func (e *Events) check() error {
 			return err
 		}
 	}
+	if err := checkEvents("events", e.Events); err != nil {
+		return err
+	}
+	return checkPhase("events", e.Phase)
+}
+
+// checkEvents refuses events that are not in their order, or are none.
+func checkEvents(of string, events []Event) error {
 	last := uint64(0)
-	for i := range e.Events {
-		if n := e.Events[i].Number; n <= last {
-			return fmt.Errorf("control: events: number %d comes after %d", n, last)
+	for i := range events {
+		if n := events[i].Number; n <= last {
+			return fmt.Errorf("control: %s: number %d comes after %d", of, n, last)
 		}
-		last = e.Events[i].Number
-		if err := e.Events[i].check(); err != nil {
+		last = events[i].Number
+		if err := events[i].check(); err != nil {
 			return err
 		}
 	}
-	return checkPhase("events", e.Phase)
+	return nil
 }

@@ -210,8 +210,8 @@ func TestAServerThatWasRemovedMayEndAsItLikes(t *testing.T) {
 				train(p)
 			})
 			i := slices.IndexFunc(res.Nodes, func(n *Node) bool { return n.Name() == "server 0" })
-			if err != nil || res.Code != 0 || starts != 1 || res.Nodes[i].fate != fateRemoved {
-				t.Errorf("server 0 ends with %d: code %d, %v, started %d times, fate %q, want 0, once and %q", code, res.Code, err, starts, res.Nodes[i].fate, fateRemoved)
+			if err != nil || res.Code != 0 || starts != 1 || res.Nodes[i].fate.code != control.FateRemoved {
+				t.Errorf("server 0 ends with %d: code %d, %v, started %d times, fate %q, want 0, once and %q", code, res.Code, err, starts, res.Nodes[i].fate.code, control.FateRemoved)
 			}
 		})
 	}

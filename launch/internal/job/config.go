@@ -18,6 +18,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/process"
@@ -126,16 +127,17 @@ type Node struct {
 	stdout, stderr *lines.Stream
 	started        time.Time
 	ended          bool
-	stopped        bool   // launch asked it to end, for no fault of its own
-	signalled      bool   // launch sent it a signal
-	joining        bool   // a worker that does not count yet
-	early          bool   // it was started in the place of one that ended before the job was complete, and has its rank
-	leaving        bool   // its host is being removed
-	member         bool   // a worker that counts, or has counted
-	lost           bool   // a worker that counted, and without which the job goes on
-	told           bool   // the scheduler told of that loss
-	attempt        int    // how often it was started again, in a row
-	fate           string // for the table: what became of it, while the job went on; fateRemoved or words
+	stopped        bool // launch asked it to end, for no fault of its own
+	signalled      bool // launch sent it a signal
+	joining        bool // a worker that does not count yet
+	early          bool // it was started in the place of one that ended before the job was complete, and has its rank
+	leaving        bool // its host is being removed
+	member         bool // a worker that counts, or has counted
+	lost           bool // a worker that counted, and without which the job goes on
+	told           bool // the scheduler told of that loss
+	lostMachine    bool // at the end of the job the connection to its machine was lost
+	attempt        int  // how often it was started again, in a row
+	fate           fate
 }
 
 // Where says how to reach a job.
@@ -168,8 +170,14 @@ type Result struct {
 	Code  int // exit code: 0, that of the first process that failed, or 128 + the signal that stopped the job
 	Nodes []*Node
 
-	interrupted bool
+	job       string
+	phase     string             // control.Starting, Forming or Running
+	signal    os.Signal          // that stopped it
+	cancelled bool               // its context ended
+	failure   *control.Failure   // nil: it ended well, was cancelled, or failed for the culprit
+	culprit   *Node              // whose exit decided the code
+	lostHosts []control.LostHost // hosts that were not reached
+	changes   []control.Event
+	restarts  int
+	leftOut   [2]int // processes and changes
 }
-
-// fateRemoved is the fate of a process that was asked to leave, and did.
-const fateRemoved = "removed"

@@ -24,7 +24,7 @@ func (w *watch) forget() {
 		return
 	}
 	w.run.nodes = slices.DeleteFunc(w.run.nodes, func(n *Node) bool {
-		if over <= 0 || !n.ended || n.fate == "" || n.Role == roleScheduler || n == w.first || n == w.culprit || n == w.lost {
+		if over <= 0 || !n.ended || n.fate.code == "" || n.Role == roleScheduler || n == w.first || n == w.culprit || n == w.lost {
 			return false
 		}
 		over--

@@ -32,7 +32,7 @@ func (w *watch) startAgain(n *Node) bool {
 			switch {
 			case w.stage > running || ctx.Err() != nil:
 			case told.Phase == control.Forming:
-				n.lost, n.told, n.fate = true, true, "started again"
+				n.lost, n.told, n.fate = true, true, fate{code: control.FateRestarted}
 				again := w.run.newNode(n.Role, n.Rank, n.host)
 				again.early, again.member, again.attempt = true, n.member, attempt
 				w.replace(n, again, max(0, wait-time.Since(begun)))

@@ -135,6 +135,10 @@ func (w *watch) edit(c hostworker.Change) {
 
 // event carries out what the scheduler has decided about a host.
 func (w *watch) event(e control.Event) {
+	if w.membership = append(w.membership, e); len(w.membership) > maxChanges {
+		w.membership = slices.Delete(w.membership, 0, 1)
+		w.membershipLeftOut++
+	}
 	switch {
 	case e.OfServer():
 		w.serverEvent(e)
@@ -183,7 +187,7 @@ func (w *watch) event(e control.Event) {
 		w.changed = true
 		w.say(e, "goes on without a worker that has left")
 		if n := w.part(e); n != nil && !n.ended {
-			w.turnOut(n, "removed, had to be stopped", leaveTime)
+			w.turnOut(n, fate{control.FateRemoved, "had to be stopped"}, leaveTime)
 		}
 	case control.Lost:
 		if w.stage > running { // it is the end of the job that takes them away
@@ -206,8 +210,8 @@ func (w *watch) part(e control.Event) *Node {
 	if n == nil {
 		return nil
 	}
-	if n.leaving = true; n.ended && n.Exit.OK() && n.fate == "" {
-		n.fate = fateRemoved // it ended before this news came
+	if n.leaving = true; n.ended && n.Exit.OK() && n.fate.code == "" {
+		n.fate = fate{code: control.FateRemoved} // it ended before this news came
 	}
 	return n
 }
@@ -252,11 +256,11 @@ func (w *watch) present(h hosts.Host, here bool, e control.Event) {
 func (w *watch) departed() {
 	stayed := func(h hosts.Host) bool {
 		return slices.ContainsFunc(w.run.nodes, func(n *Node) bool {
-			return n.Role == roleWorker && n.host.Same(h) && (!n.ended || n.member && n.fate == "")
+			return n.Role == roleWorker && n.host.Same(h) && (!n.ended || n.member && n.fate.code == "")
 		})
 	}
 	for _, n := range w.run.nodes {
-		if n.Role == roleWorker && n.fate == fateRemoved && w.here[n.host.String()] && !stayed(n.host) {
+		if n.Role == roleWorker && n.fate.code == control.FateRemoved && w.here[n.host.String()] && !stayed(n.host) {
 			w.present(n.host, false, control.Event{Host: n.host.String(), TimeNS: time.Now().UnixNano()})
 		}
 	}
@@ -384,10 +388,10 @@ func (w *watch) launch(ctx context.Context, n *Node, report *report, done func(e
 			switch {
 			case err != nil:
 			case w.stage >= stopAll || n.Role == roleWorker && w.working.Err() != nil: // the others have been told, or will be
-				n.stopped, n.fate = true, "stopped before it counted"
+				n.stopped, n.fate = true, fate{code: control.FateUnneeded}
 				n.signal(syscall.SIGTERM)
 			case n.Role == roleWorker && (w.over || w.leaving[n.host.String()]):
-				w.turnOut(n, "stopped before it counted", 0)
+				w.turnOut(n, fate{code: control.FateUnneeded}, 0)
 			}
 			done(err)
 		}
@@ -411,7 +415,7 @@ func (w *watch) dismiss(h hosts.Host) {
 	w.cancel(h)
 	for _, n := range w.on(h) {
 		if n.leaving = true; !n.member {
-			w.turnOut(n, "removed before it counted", 0)
+			w.turnOut(n, fate{control.FateRemoved, "before it had joined"}, 0)
 		}
 	}
 }
@@ -428,13 +432,13 @@ func (w *watch) cancel(h hosts.Host) {
 // expect sees to it that the workers of a removed host end.
 func (w *watch) expect(h hosts.Host) {
 	for _, n := range w.run.nodes {
-		if n.Role == roleWorker && n.host.Same(h) && n.ended && n.Exit.OK() && n.fate == "" {
-			n.fate = fateRemoved // it ended before this news came
+		if n.Role == roleWorker && n.host.Same(h) && n.ended && n.Exit.OK() && n.fate.code == "" {
+			n.fate = fate{code: control.FateRemoved} // it ended before this news came
 		}
 	}
 	for _, n := range w.on(h) {
 		if n.member {
-			w.turnOut(n, "removed, had to be stopped", leaveTime)
+			w.turnOut(n, fate{control.FateRemoved, "had to be stopped"}, leaveTime)
 		}
 	}
 	w.leave(h)
@@ -445,18 +449,18 @@ func (w *watch) turnAway(h hosts.Host, reason string) {
 	w.cancel(h)
 	for _, n := range w.on(h) {
 		if !n.member {
-			w.turnOut(n, "could not join: "+reason, 0)
+			w.turnOut(n, fate{control.FateRefused, "could not join: " + reason}, 0)
 		}
 	}
 }
 
 // turnOut ends a process that is no longer wanted: after a time it gets SIGTERM, later SIGKILL.
-func (w *watch) turnOut(n *Node, fate string, after time.Duration) {
+func (w *watch) turnOut(n *Node, why fate, after time.Duration) {
 	w.start(func(ctx context.Context) func() {
 		if !within(ctx, n, after) {
 			return func() {
-				if n.stopped = true; n.fate == "" && !n.ended {
-					n.fate = fate
+				if n.stopped = true; n.fate.code == "" && !n.ended {
+					n.fate = why
 				}
 				n.signal(syscall.SIGTERM)
 				w.start(func(ctx context.Context) func() {

@@ -40,8 +40,8 @@ func (w *watch) formed() bool {
 
 // endedWell takes note of a process that ended with code 0.
 func (w *watch) endedWell(n *Node) {
-	if n.Role != roleScheduler && n.fate == "" && n.leaving {
-		n.fate = fateRemoved
+	if n.Role != roleScheduler && n.fate.code == "" && n.leaving {
+		n.fate = fate{code: control.FateRemoved}
 	}
 	if n.Role == roleWorker && n.member && !n.leaving && w.stage == running && w.run.cfg.Elastic.Changes() {
 		w.sayLeft(n)
@@ -57,7 +57,7 @@ func (w *watch) endedWell(n *Node) {
 		}
 		for _, n := range w.run.nodes {
 			if n.Role == roleWorker && !n.ended && !n.member {
-				w.turnOut(n, "stopped before it counted", goneTime)
+				w.turnOut(n, fate{code: control.FateUnneeded}, goneTime)
 			}
 		}
 		if w.workers() == 0 {
@@ -79,18 +79,18 @@ func (w *watch) goesOn(n *Node) bool {
 	case n.Role == roleScheduler:
 		return e.State != "" && w.restartScheduler(n)
 	case n.Role == roleServer && n.leaving:
-		n.fate = fateRemoved
+		n.fate = fate{code: control.FateRemoved}
 		return true
 	case !w.formed():
 		return w.startAgain(n)
 	case n.Role == roleServer:
 		return e.Backups > 0 && w.restartServer(n)
 	case n.leaving:
-		n.fate = fateRemoved
+		n.fate = fate{code: control.FateRemoved}
 		w.report(n) // it may not have come as far as that
 		return true
 	case !n.member: // it has never counted
-		n.fate = "ended before it counted"
+		n.fate = fate{code: control.FateNotJoined}
 		hint := ""
 		if n.Exit.Signal == 0 && n.Exit.Err == "" && !n.asked() {
 			hint = "; a worker that joins a running job has to call Ready of its store (kvstore.Elastic) before it takes part, as worker.Fit does"
@@ -136,7 +136,7 @@ func (w *watch) report(n *Node) {
 
 // lose takes note of a worker that counted, and without which the job goes on.
 func (w *watch) lose(n *Node, why string) {
-	n.lost, n.fate = true, "lost, the job went on"
+	n.lost, n.fate = true, fate{code: control.FateLost}
 	w.lost, w.changed = n, true
 	if n.asked() { // whoever did wants none in its place, and the others may be about to end, too
 		w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s ended: %s: it or another worker got SIGTERM from outside the launcher", n.Name(), n.Host, n.Exit))
@@ -158,7 +158,7 @@ func (w *watch) gone(h hosts.Host, e control.Event) {
 		if !it.lost && !it.leaving { // it may also have ended with 0, and never left the job
 			w.lose(it, e.Reason)
 			if !it.ended {
-				w.turnOut(it, "", goneTime)
+				w.turnOut(it, fate{}, goneTime)
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func (w *watch) noWorker() {
 	case done:
 		for _, n := range w.run.nodes {
 			if n.Role == roleWorker && !n.ended {
-				n.stopped, n.fate = true, "stopped before it counted"
+				n.stopped, n.fate = true, fate{code: control.FateUnneeded}
 				n.signal(syscall.SIGTERM)
 			}
 		}
@@ -243,7 +243,7 @@ func (w *watch) rejoin(n *Node, why string) {
 		attempt = 1
 	}
 	if e := &w.run.cfg.Elastic; e.Rejoin > 0 && attempt > e.Rejoin {
-		n.fate += fmt.Sprintf(", not started again after %d attempts", e.Rejoin)
+		n.fate.note = fmt.Sprintf("not started again after %d attempts", e.Rejoin)
 	}
 	w.bringAgain(n.host, attempt, fmt.Errorf("%s ended: %s", n.Name(), why), n.member)
 }
@@ -292,7 +292,7 @@ func (w *watch) restartScheduler(n *Node) bool {
 	if w.restarts > 1 {
 		wait = backOff(w.restarts-1) / 4
 	}
-	n.fate = "started again"
+	n.fate = fate{code: control.FateRestarted}
 	w.run.cfg.Logger.Warn(fmt.Sprintf("scheduler on %s ended: %s; starting it again, training goes on meanwhile", n.Host, n.Exit))
 	w.replace(n, again, wait)
 	return true
@@ -305,15 +305,15 @@ func (w *watch) restartServer(n *Node) bool {
 		attempt = 1
 	}
 	if w.asked[n.Rank] != nil {
-		n.fate = "ended before it counted"
+		n.fate = fate{code: control.FateNotJoined}
 		w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s ended before it counted: %s", n.Name(), n.Host, n.Exit))
 	} else {
-		n.fate = "lost, its backups took over"
+		n.fate = fate{code: control.FateLost}
 		w.run.cfg.Logger.Warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on with the backups of its shards", n.Name(), n.Host, n.Exit))
 	}
 	w.report(n)
 	if attempt > maxRestarts {
-		n.fate += fmt.Sprintf("; not started again after %d attempts", maxRestarts)
+		n.fate.note = fmt.Sprintf("not started again after %d attempts", maxRestarts)
 		if w.asked[n.Rank] != nil {
 			w.serverFailed(n.Rank, fmt.Errorf("%s", n.Exit))
 		}

@@ -21,8 +21,9 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 	}
 	for attempt := 0; ; attempt++ {
 		res, err := Run(ctx, cfg)
+		res.restarts = attempt
 		switch {
-		case res.Code == 0 && err == nil, res.interrupted, ctx.Err() != nil, attempt >= restarts:
+		case res.Code == 0 && err == nil, res.signal != nil, ctx.Err() != nil, attempt >= restarts:
 			return res, err
 		case attempt == 0 && errors.Is(err, ErrStart):
 			return res, err
@@ -46,7 +47,8 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 			return res, err
 		case s := <-cfg.Interrupts:
 			t.Stop()
-			return Result{Code: SignalCode(s), Nodes: res.Nodes, interrupted: true}, nil
+			res.Code, res.signal = SignalCode(s), s
+			return res, nil
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 // settle is how long after a failure others are listened to: the process that failed first may be heard of last.
@@ -41,16 +43,20 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		interrupt(fmt.Errorf("stopped by %s", stopped))
 		err = <-started
 	}
-	res := Result{Nodes: r.nodes}
+	res := Result{Nodes: r.nodes, job: r.id, phase: control.Starting}
 	switch {
 	case stopped != nil:
-		res.interrupted = true
+		res.signal = stopped
 		res.Code = SignalCode(stopped)
 		if err == nil {
 			err = fmt.Errorf("launch: stopped by %s", stopped)
 		}
 	case err != nil:
-		res.Code = 1
+		res.Code, res.cancelled = 1, ctx.Err() != nil
+	}
+	res.lostHosts = r.lostHosts
+	if stopped != nil || ctx.Err() != nil {
+		res.lostHosts = nil // the launcher has not waited for them
 	}
 	defer func() {
 		if r.release != nil {
@@ -62,16 +68,27 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		cfg.Output.Release()
 		r.close()
 		r.collect()
+		res.Nodes = r.nodes
 		return res, fmt.Errorf("%w:\n%w", ErrStart, err)
 	}
 	cfg.Output.Print(r.sentences() + startTable(r))
 	cfg.Output.Release()
 	w := newWatch(r)
 	res.Code = w.loop(ctx)
-	res.interrupted = w.interrupt != nil
+	res.signal, res.cancelled, res.phase, res.changes = w.interrupt, w.cancelled, control.Forming, w.membership
+	if w.formed() {
+		res.phase = control.Running
+	}
 	err = r.close()
 	r.collect()
-	res.Nodes = r.nodes
+	res.Nodes, res.leftOut = r.nodes, [2]int{r.forgotten, w.membershipLeftOut}
+	if res.culprit = w.first; w.first != nil && w.culprit != nil {
+		res.culprit = w.culprit
+	}
+	if w.failure != nil {
+		f := w.ending()
+		res.failure = &f
+	}
 	cfg.Output.Print(endTable(r))
 	if text := w.explain(); text != "" {
 		cfg.Output.Print(text + "\n")
@@ -81,6 +98,10 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 
 // close closes all machines at once.
 func (r *run) close() error {
+	for _, n := range r.nodes {
+		n.lostMachine = n.machine != nil && lostMachine(n.machine) // closed ones are gone, too
+		n.signalled = n.signalled || !n.ended && n.handle != nil   // the machine does that now
+	}
 	var mu sync.Mutex
 	var errs []error
 	var all sync.WaitGroup

@@ -32,19 +32,19 @@ func (w *watch) serverEvent(e control.Event) {
 	case control.ServerRemoved:
 		log.Info(name + " was removed from the job; its shards are at other servers")
 		for _, n := range w.run.nodes {
-			if n.Role == roleServer && n.Rank == int(e.Rank) && n.ended && n.Exit.OK() && n.fate == "" {
-				n.fate = fateRemoved // it ended before this news came
+			if n.Role == roleServer && n.Rank == int(e.Rank) && n.ended && n.Exit.OK() && n.fate.code == "" {
+				n.fate = fate{code: control.FateRemoved} // it ended before this news came
 			}
 		}
-		w.sendAway(int(e.Rank), "removed, had to be stopped")
+		w.sendAway(int(e.Rank), fate{control.FateRemoved, "had to be stopped"})
 	case control.ServerFailed:
 		log.Error(fmt.Sprintf("%s could not be added: %s; the job goes on without it", name, e.Reason))
-		w.sendAway(int(e.Rank), "could not be added: "+e.Reason)
+		w.sendAway(int(e.Rank), fate{control.FateRefused, "could not be added: " + e.Reason})
 	}
 }
 
 // sendAway ends the server of a rank: one that has counted ends by itself.
-func (w *watch) sendAway(rank int, fate string) {
+func (w *watch) sendAway(rank int, why fate) {
 	if cancel := w.bringing[rank]; cancel != nil {
 		cancel(errUnwanted)
 	}
@@ -52,7 +52,7 @@ func (w *watch) sendAway(rank int, fate string) {
 	for _, n := range w.run.nodes {
 		if n.Role == roleServer && n.Rank == rank && !n.ended {
 			n.leaving = true
-			w.turnOut(n, fate, leaveTime)
+			w.turnOut(n, why, leaveTime)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (w *watch) bringServer(e control.Event) {
 			w.launch(ctx, n, nil, func(err error) {
 				if err == nil && ctx.Err() != nil && w.stage == running {
 					n.leaving = true
-					w.turnOut(n, "stopped before it counted", 0)
+					w.turnOut(n, fate{code: control.FateUnneeded}, 0)
 				}
 				end(err)
 			})

@@ -79,8 +79,8 @@ func TestServersAreStartedAndLetGo(t *testing.T) {
 			t.Errorf("Run: code %d, %v, servers started: %v; want 0, and servers 0 and 1 once", res.Code, err, got)
 		}
 		for _, n := range res.Nodes {
-			if n.Name() == "server 0" && n.fate != "removed" {
-				t.Errorf("server 0: got %q, want removed", n.fate)
+			if n.Name() == "server 0" && n.fate.code != control.FateRemoved {
+				t.Errorf("server 0: got %q, want removed", n.fate.code)
 			}
 		}
 		if asked := f.asked(); len(asked) != 1 || !strings.HasPrefix(asked[0], "server-failed  ") || !strings.Contains(asked[0], "d/7") {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/internal/process"
@@ -26,6 +28,7 @@ type run struct {
 	port        string
 	addr        string // both
 	nodes       []*Node
+	lostHosts   []control.LostHost // not reached at the start
 	forgotten   int                // processes that came and went, and of which nothing is remembered
 	workers     int                // numbers given to workers
 	processes   uint32             // numbers given to processes
@@ -123,6 +126,8 @@ func (r *run) dial(ctx context.Context) error {
 	for i, t := range targets {
 		if errs[i] == nil {
 			r.machines[t.key] = machines[i]
+		} else {
+			r.lostHosts = append(r.lostHosts, control.LostHost{Host: cmp.Or(t.key, hosts.Local.String()), Reason: plainText(errs[i])})
 		}
 	}
 	for i, n := range r.nodes {
@@ -204,7 +209,7 @@ func (r *run) startScheduler(ctx context.Context, n *Node) error {
 		if n.finish(); n.Exit.Signal == 0 {
 			return err
 		}
-		n.fate = "started again"
+		n.fate = fate{code: control.FateRestarted}
 		r.cfg.Logger.Warn(fmt.Sprintf("scheduler on %s ended before it listened: %s; starting it again", n.Host, n.Exit))
 		again := r.newNode(roleScheduler, 0, n.host)
 		again.machine = n.machine

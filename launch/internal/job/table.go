@@ -55,8 +55,8 @@ func endTable(r *run) string {
 		switch {
 		case n.asked():
 			ended += ", got SIGTERM from outside the launcher"
-		case n.fate != "":
-			ended += ", " + n.fate
+		case n.fate.code != "":
+			ended += ", " + n.fate.words(n.Role)
 		case n.stopped && !n.Exit.OK():
 			ended += ", as asked"
 		}

@@ -55,6 +55,9 @@ type watch struct {
 	over     bool                            // the scheduler has ended well: nobody joins any more
 	warned   bool                            // that workers do not join
 
+	membership        []control.Event // the newest
+	membershipLeftOut int
+
 	ranking, rankAgain bool // the scheduler is being asked for the workers' ranks, and will be once more
 }
 
@@ -166,7 +169,7 @@ func (w *watch) blames(n *Node) bool {
 func (w *watch) blame() {
 	for _, n := range w.run.nodes {
 		if (n.lost || n.Role == roleServer) && w.blames(n) {
-			w.culprit, n.fate = n, ""
+			w.culprit, n.fate = n, fate{}
 		}
 	}
 }
@@ -232,7 +235,7 @@ func (w *watch) next() {
 		}
 		w.run.cfg.Logger.Info("all workers are done; stopping servers and scheduler, which did not end by themselves")
 		for _, n := range w.run.nodes {
-			n.stopped = true
+			n.stopped = n.stopped || !n.ended
 		}
 		w.send(syscall.SIGTERM, roleServer, roleScheduler)
 		w.stage = stopAll

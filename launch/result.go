@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/paragon-train/paragon/internal/control"
+)
+
+// A resultFile is the file of --result. It has a name only when it is whole; until then a temporary file beside it keeps the place.
+type resultFile struct {
+	path string
+	next *os.File // nil: written
+}
+
+// openResult makes sure that the result can be written, and removes the result of an earlier job: a launch that is killed leaves none.
+func openResult(path string) (*resultFile, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return nil, fmt.Errorf("launch: --result %s is no regular file", path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("launch: --result: %w", err)
+	}
+	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return nil, fmt.Errorf("launch: --result: %w", err)
+	}
+	f := &resultFile{path: path, next: next}
+	err = next.Chmod(0o644) // no secrets inside
+	if err == nil {
+		if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		f.drop()
+		return nil, fmt.Errorf("launch: --result: %w", err)
+	}
+	return f, nil
+}
+
+// write writes the result.
+func (f *resultFile) write(r *control.Result) error {
+	defer f.drop()
+	b, err := control.EncodeResult(r)
+	if err == nil {
+		_, err = f.next.Write(b)
+	}
+	if err == nil {
+		err = f.next.Sync()
+	}
+	if err == nil {
+		err = os.Rename(f.next.Name(), f.path)
+	}
+	if err != nil {
+		return fmt.Errorf("launch: --result: %w", err)
+	}
+	return nil
+}
+
+// drop removes the temporary file, unless it has become the result.
+func (f *resultFile) drop() {
+	f.next.Close()
+	os.Remove(f.next.Name())
+}
