@@ -44,7 +44,7 @@ func TestSumsInAnyOrderAreWhole(t *testing.T) {
 
 func TestSumsInAnyOrderAreForSynchronousStores(t *testing.T) {
 	_, err := kvstore.Create(t.Context(), "dist_async", kvstore.WithSumsInAnyOrder())
-	if !errors.Is(err, kvstore.ErrUnsupported) || !strings.Contains(err.Error(), "sums in any order are for dist_sync") {
+	if !errors.Is(err, kvstore.ErrUnsupported) || !strings.Contains(err.Error(), "use WithSumsInAnyOrder with dist_sync") {
 		t.Errorf("dist_async: got error %v", err)
 	}
 	kv, err := kvstore.Create(t.Context(), "local", kvstore.WithSumsInAnyOrder())

@@ -179,7 +179,7 @@ func (c *call) ended(err error) error {
 func (c *call) unheard(err error) error {
 	var r *refused
 	if errors.As(err, &r) && (r.refusal.Code == wire.CodeUnknownNode || r.refusal.Code == wire.CodeStaleGeneration && r.refusal.Generation > r.ours) {
-		return fmt.Errorf("%w; for %v the scheduler has not confirmed it: this worker may be cut off from the scheduler and declared lost; %s", err, grace, cluster.HowToComeBack)
+		return fmt.Errorf("%w; the scheduler has not confirmed this for %v: this worker may be cut off from the scheduler and declared lost; %s", err, grace, cluster.HowToComeBack)
 	}
 	return err
 }

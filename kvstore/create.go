@@ -36,15 +36,15 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 		return nil, fmt.Errorf("kvstore: create %q: %w", name, set.err)
 	}
 	if set.bounded && kind != "dist_async" {
-		return nil, fmt.Errorf("kvstore: create %q: %w: a bound on staleness is for dist_async", name, ErrUnsupported)
+		return nil, fmt.Errorf("kvstore: create %q: %w: only dist_async takes a bound on staleness", name, ErrUnsupported)
 	}
 	switch {
 	case set.anyOrder && kind == "dist_async":
-		return nil, fmt.Errorf("kvstore: create %q: %w: there are no sums, each push is applied by itself; sums in any order are for dist_sync", name, ErrUnsupported)
+		return nil, fmt.Errorf("kvstore: create %q: %w: dist_async applies each push by itself and has no sums; use WithSumsInAnyOrder with dist_sync", name, ErrUnsupported)
 	case set.localSet && set.local < 1:
 		return nil, fmt.Errorf("kvstore: create %q: local steps: got %d, want at least 1", name, set.local)
 	case set.localSet && kind == "dist_async":
-		return nil, fmt.Errorf("kvstore: create %q: %w: local steps end in a round, which dist_async has not; use dist_sync", name, ErrUnsupported)
+		return nil, fmt.Errorf("kvstore: create %q: %w: local steps end with a round, and dist_async has no rounds; use dist_sync", name, ErrUnsupported)
 	}
 	if set.guard != nil {
 		if err := set.guard.Validate(); err != nil {
@@ -68,7 +68,7 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 	m := node.Membership()
 	s.logger.Debug("kvstore: store created", "type", kind, "rank", s.Rank(), "generation", m.Generation, "workers", m.Workers, "servers", m.Servers)
 	if s.joining.Load() {
-		s.logger.Info("this worker joins a job that runs: it has a rank and takes part once it has called Ready (kvstore.Elastic; worker.Fit does)")
+		s.logger.Info("this worker joins a running job: it gets a rank and takes part after it calls Ready (kvstore.Elastic; worker.Fit does so)")
 	}
 	return s, nil
 }
@@ -77,7 +77,7 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 func (set *settings) join(ctx context.Context, name string) (member, error) {
 	if name == "local" || name == "device" {
 		if _, given := cluster.ConfigFrom(ctx); given || set.node != nil {
-			return nil, fmt.Errorf("%w: it is within this process and joins no job; use dist_sync or dist_async", ErrUnsupported)
+			return nil, fmt.Errorf("%w: this store lives in the process and joins no job; use dist_sync or dist_async", ErrUnsupported)
 		}
 		return newAlone(), nil
 	}
@@ -91,14 +91,14 @@ func (set *settings) join(ctx context.Context, name string) (member, error) {
 		var err error
 		cfg, err = cluster.FromEnv(set.getenv)
 		if errors.Is(err, cluster.ErrNoJob) {
-			set.logger.Info("no job in the environment: a job of one worker within this process", "store", name)
+			set.logger.Info("no job in the environment: running as a job of one worker within this process", "store", name)
 			return newAlone(), nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		if cfg.Role != cluster.Worker {
-			return nil, fmt.Errorf("%w: the environment gives this process another role than worker (DMLC_ROLE)", ErrUnsupported)
+			return nil, fmt.Errorf("%w: the environment gives this process the role %q, want worker (DMLC_ROLE)", ErrUnsupported, cfg.Role)
 		}
 	}
 	if cfg.Logger == nil {

@@ -511,7 +511,7 @@ func TestALoadWhoseReaderIsLostIsAnError(t *testing.T) {
 		loading.Go(func() { stores[0].Load(t.Context(), path) })
 		loading.Go(func() {
 			err := stores[1].Load(t.Context(), path)
-			if !errors.Is(err, kvstore.ErrUnavailable) || !strings.Contains(err.Error(), "was lost before it was done") || !strings.Contains(err.Error(), "load it again") {
+			if !errors.Is(err, kvstore.ErrUnavailable) || !strings.Contains(err.Error(), "was lost before it finished") || !strings.Contains(err.Error(), "load again") {
 				t.Errorf("got error %v, want %v that says what to do", err, kvstore.ErrUnavailable)
 			}
 		})

@@ -38,6 +38,6 @@ func ExampleStore_pushPullMany() {
 	// Output:
 	// [0.5 1.5] [0] <nil>
 	// kvstore: 2 keys failed:
-	// kvstore: push-pull key "weights": unknown key: initialise it first
+	// kvstore: push-pull key "weights": unknown key: call Init first
 	// kvstore: push-pull key "bias": wrong size: gradient 0: got 2 values, want 1
 }

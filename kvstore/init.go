@@ -18,7 +18,7 @@ func (s *store) InitAverage(ctx context.Context, key string, value []float32) er
 
 func (s *store) InitRows(ctx context.Context, key string, numRows, rowLen int, value []float32) error {
 	if numRows <= 0 || rowLen <= 0 || numRows > math.MaxInt/rowLen {
-		return keyError("init", key, ErrSize, "got %d rows of %d values, want at least one of one", numRows, rowLen)
+		return keyError("init", key, ErrSize, "got %d rows of %d values, want at least one row of one value", numRows, rowLen)
 	}
 	if value != nil && len(value) != numRows*rowLen {
 		return keyError("init", key, ErrSize, "got %d values, want %d: %d rows of %d", len(value), numRows*rowLen, numRows, rowLen)
@@ -102,7 +102,7 @@ func (k *key) sameAs(d *wire.Declare) error {
 func describe(form, rule uint8, size, rowLen uint64) string {
 	switch {
 	case form == wire.FormOpen:
-		return fmt.Sprintf("an open vocabulary in rows of %d values", rowLen)
+		return fmt.Sprintf("an open vocabulary with rows of %d values", rowLen)
 	case form == wire.FormRows && rowLen > 0:
 		return fmt.Sprintf("%d rows of %d values", size/rowLen, rowLen)
 	case rule == wire.RuleAverage:

@@ -81,7 +81,7 @@ func (t *kept) again(ctx context.Context, k *key, shards []int) {
 		if !p.used {
 			continue
 		}
-		o := newOp(k.s, "push again", k.name, len(shards))
+		o := newOp(k.s, "resend push", k.name, len(shards))
 		o.round, o.own = p.round, true
 		for j, i := range shards {
 			c := &o.calls[j]
@@ -93,7 +93,7 @@ func (t *kept) again(ctx context.Context, k *key, shards []int) {
 			}
 		}
 		if err := o.run(ctx); err != nil && ctx.Err() == nil {
-			k.s.logger.Warn("kvstore: push again", "key", k.name, "round", p.round, "err", err)
+			k.s.logger.Warn("kvstore: resend push", "key", k.name, "round", p.round, "err", err)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (s *store) awaitKept() {
 				err = s.PullRows(ctx, k.name, nil, nil)
 			}
 			if err != nil && !errors.Is(err, ErrClosed) {
-				s.logger.Warn("kvstore: close: a push whose round is open is lost, should its server be", "key", k.name, "err", err)
+				s.logger.Warn("kvstore: close: the last push is not at the backup servers; it is lost if its server fails before the round closes", "key", k.name, "err", err)
 			}
 		})
 	}

@@ -80,7 +80,7 @@ func (k *key) take(ctx context.Context, verb string) error {
 	case k.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return keyError(verb, k.name, ctx.Err(), "waited for this worker's call before")
+		return keyError(verb, k.name, ctx.Err(), "waited for an earlier call of this worker on the key")
 	case <-k.s.closing:
 		return keyError(verb, k.name, ErrClosed, "")
 	}

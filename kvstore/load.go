@@ -64,7 +64,7 @@ func (s *store) follow(ctx context.Context, verb, name string, leader NodeID) er
 		err := s.node.Await(ctx, name+"/done")
 		cancel()
 		if <-failed == nil {
-			return fmt.Errorf("%w: the worker that reads it could not load it and says why", ErrUnavailable)
+			return fmt.Errorf("%w: the worker that reads the file could not load it; see its error", ErrUnavailable)
 		}
 		return err
 	}
@@ -81,8 +81,8 @@ func (s *store) follow(ctx context.Context, verb, name string, leader NodeID) er
 		if await(last) == nil {
 			return nil
 		}
-		return fmt.Errorf("%w: the worker that read it (node %d) was lost before it was done: some keys may have been loaded and others not; "+
-			"load it again", ErrUnavailable, leader)
+		return fmt.Errorf("%w: the worker that read the file (node %d) was lost before it finished: some keys may be loaded and others not; "+
+			"load again", ErrUnavailable, leader)
 	})
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (s *store) lead(ctx context.Context, uri string) error {
 		return fmt.Errorf("kvstore: load %s: %w", uri, err)
 	}
 	if !file.HasChecksums() {
-		s.logger.Warn("the file has no checksums, as an older version of Paragon wrote it: it is not verified", "file", uri)
+		s.logger.Warn("kvstore: load: the file has no checksums (an older version of Paragon wrote it); it is not verified", "file", uri)
 	}
 	keys := make([]*key, len(saved))
 	for i := range saved {
@@ -188,9 +188,9 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 	meta := file.Metadata()
 	switch got := meta[metaStore]; {
 	case got != layout && got != oldLayout:
-		return nil, nil, fmt.Errorf("%s in the metadata: got %q, want %q or %q: this is no file that Save wrote", metaStore, got, layout, oldLayout)
+		return nil, nil, fmt.Errorf("%s in the metadata: got %q, want %q or %q: Save did not write this file", metaStore, got, layout, oldLayout)
 	case got == layout && !file.HasChecksums():
-		return nil, nil, fmt.Errorf("%w: it has no checksums, which a file with %s %q in the metadata has", checkpoint.ErrDamaged, metaStore, layout)
+		return nil, nil, fmt.Errorf("%w: it has no checksums, and a file with %s %q in the metadata must have them", checkpoint.ErrDamaged, metaStore, layout)
 	}
 	var saved []savedKey
 	if err := json.Unmarshal([]byte(meta[metaKeys]), &saved); err != nil {
@@ -262,7 +262,7 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 	for _, k := range s.sorted() {
 		x := found[k.name]
 		if x == nil {
-			return nil, nil, fmt.Errorf("key %q: %w: it is initialised here, but not in the file", k.name, ErrUnknownKey)
+			return nil, nil, fmt.Errorf("key %q: %w: this worker has initialised it, and the file does not hold it", k.name, ErrUnknownKey)
 		}
 		d := x.declare()
 		if err := k.sameAs(&d); err != nil {

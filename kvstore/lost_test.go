@@ -164,7 +164,7 @@ func TestARefusalThatTheSchedulerDoesNotExplainSaysWhatToDo(t *testing.T) {
 			a.answer = func(context.Context, wire.Message) error { return refusal(code, 6, "no, because") }
 			began := time.Now()
 			err := kv.Push(t.Context(), "x", []float32{3, 4})
-			if err == nil || !strings.Contains(err.Error(), "for 15s the scheduler has not confirmed it") || !strings.Contains(err.Error(), "PARAGON_JOIN=1") {
+			if err == nil || !strings.Contains(err.Error(), "the scheduler has not confirmed this for 15s") || !strings.Contains(err.Error(), "PARAGON_JOIN=1") {
 				t.Errorf("code %d: got error %v, want one that says what to do", code, err)
 			}
 			if took := time.Since(began); took < grace {

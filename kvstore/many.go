@@ -63,7 +63,7 @@ func (s *store) pushPullMany(ctx context.Context, by pusher, entries []Entry) er
 	seen := make(map[string]bool, len(entries))
 	for i, e := range entries { // all is checked before anything is sent
 		if seen[e.Key] {
-			errs[i] = keyError(verb, e.Key, ErrConflict, "entry %d: the key is named twice in one call; a round takes one contribution of a worker", i)
+			errs[i] = keyError(verb, e.Key, ErrConflict, "entry %d: the key is named twice in one call; a round takes one contribution from each worker", i)
 			continue
 		}
 		seen[e.Key] = true

@@ -69,7 +69,7 @@ func TestAFileWithBadMetadataIsRefused(t *testing.T) {
 		{"a slot that is not there", []saved{dense.with("slots", []string{"mean"})}, []checkpoint.Tensor{x6}, `"x/mean"`},
 		{"IDs that are not there", []saved{open}, []checkpoint.Tensor{x32}, `"x/ids"`},
 		{"fewer IDs than rows", []saved{open}, []checkpoint.Tensor{x32, ids(1, 2)}, `tensor "x/ids": got I64 [2], want I64 [3]`},
-		{"an ID twice", []saved{open}, []checkpoint.Tensor{x32, ids(1, 2, 2)}, `tensor "x/ids": [2]: got 2 after 2, want them rising`},
+		{"an ID twice", []saved{open}, []checkpoint.Tensor{x32, ids(1, 2, 2)}, `tensor "x/ids": [2]: got 2 after 2, want increasing IDs`},
 		{"IDs that do not rise as numbers without sign", []saved{open}, []checkpoint.Tensor{x32, ids(-1, 2, 9)}, "[1]: got 2 after 18446744073709551615"},
 	} {
 		file := filepath.Join(t.TempDir(), "x.safetensors")

@@ -98,7 +98,7 @@ func (s *store) SetLearningRate(ctx context.Context, round uint64, rate float64)
 	// A round that this worker has not pushed to can't close before all servers know the rate.
 	for _, k := range s.sorted() {
 		if _, next := k.next(); !s.async && k.rule == wire.RuleOptimizer && round < next {
-			return keyError("set learning rate", k.name, ErrConflict, "from round %d on: this worker has pushed to it already; name round %d or a later one", round, next)
+			return keyError("set learning rate", k.name, ErrConflict, "got round %d, to which this worker has pushed already; want round %d or later", round, next)
 		}
 	}
 	return s.everyServer(ctx, "set learning rate", func(c *call) {

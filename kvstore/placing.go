@@ -94,7 +94,7 @@ func (p *placing) run() {
 				if p.ctx.Err() != nil {
 					return
 				}
-				p.s.logger.Warn("kvstore: places of shards", "err", err)
+				p.s.logger.Warn("kvstore: read where shards are; trying again", "err", err)
 				soon = time.After(placesPause)
 			} else {
 				missed = false
@@ -169,13 +169,13 @@ func (p *placing) greet(m *wire.Membership) {
 		config = string(data)
 	}
 	p.work.Go(func() {
-		o, err := p.s.optimizerOp("greet new servers", config)
+		o, err := p.s.optimizerOp("set optimizer on new servers", config)
 		if err == nil {
 			o.own = true
 			err = o.run(p.ctx)
 		}
 		if err != nil && p.ctx.Err() == nil {
-			p.s.logger.Warn("kvstore: greet new servers", "err", err)
+			p.s.logger.Warn("kvstore: set optimizer on new servers", "err", err)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func (s *store) Residuals(ctx context.Context) (Residuals, error) {
 func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 	now := s.fedAs()
 	if was := r.Compression.withDefaults().fedAs(); was != now && len(r.Values) > 0 {
-		return fmt.Errorf("kvstore: set residuals: %w: they belong to compression %v, and %v is set", ErrConflict, was, now)
+		return fmt.Errorf("kvstore: set residuals: %w: got those of compression %v, want %v as set now", ErrConflict, was, now)
 	}
 	if !now.feedback() && len(r.Values) > 0 {
 		return fmt.Errorf("kvstore: set residuals: %w: compression %v has none, got those of %d keys", ErrConflict, now, len(r.Values))
@@ -52,7 +52,7 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 		}
 		found++
 		if k.form != wire.FormDense || k.rule == wire.RuleAverage {
-			return keyError("set residuals", k.name, ErrUnsupported, "it is never compressed")
+			return keyError("set residuals", k.name, ErrUnsupported, "its pushes are never compressed")
 		}
 		if len(devices) > 1 && !s.eachDevice {
 			return keyError("set residuals", k.name, ErrConflict, "got those of %d devices, want one: their sum is compressed", len(devices))
@@ -62,7 +62,7 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 		}
 		for device, values := range devices {
 			if n := norm(values); !(n <= math.MaxFloat64) {
-				return keyError("set residuals", k.name, ErrNotFinite, "device %d: a value is NaN or infinite, which would stay in the residual for ever", device)
+				return keyError("set residuals", k.name, ErrNotFinite, "device %d: a value is NaN or infinite, which would never leave the residual", device)
 			}
 		}
 	}

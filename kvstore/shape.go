@@ -20,7 +20,7 @@ func (s *store) SetShape(key string, shape ...int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !sameShape(k.shape, shape) {
-		return keyError("set shape", key, ErrSize, "got %v, want %v as it is already", shape, k.shape)
+		return keyError("set shape", key, ErrSize, "got %v, want %v as set before", shape, k.shape)
 	}
 	k.learnShape(append([]int{}, shape...)) // not nil, for a single number either
 	return nil

@@ -152,7 +152,7 @@ func savable(uri string) error {
 		return err
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("it is a folder, want a file")
+		return fmt.Errorf("got a folder, want a file")
 	}
 	info, err := os.Stat(filepath.Dir(path))
 	if err == nil && !info.IsDir() {

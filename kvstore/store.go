@@ -142,7 +142,7 @@ func (s *store) lookup(verb, name string, form uint8) (*key, error) {
 	case closed:
 		return nil, keyError(verb, name, ErrClosed, "")
 	case k == nil:
-		return nil, keyError(verb, name, ErrUnknownKey, "initialise it first")
+		return nil, keyError(verb, name, ErrUnknownKey, "call Init first")
 	case (k.form == wire.FormDense) == (form == wire.FormDense): // rows are rows, by number or by ID
 	case form == wire.FormDense:
 		return nil, keyError(verb, name, ErrUnsupported, "it is a key of rows; use PushRows and PullRows")
@@ -225,7 +225,7 @@ func (s *store) Close() error { return s.part(true, "") }
 
 func (s *store) Abort(cause error) error {
 	if cause == nil {
-		return errors.New("kvstore: abort: the cause is nil, want the error that ended this worker; Close leaves in order")
+		return errors.New("kvstore: abort: the cause is nil, want the error that ended this worker; to leave without an error call Close")
 	}
 	return s.part(false, cause.Error())
 }

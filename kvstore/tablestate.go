@@ -77,7 +77,7 @@ func (k *key) readOpen(ctx context.Context) (*keyState, string, error) {
 				return fail(ErrConflict, "got the state after round %d: this worker pushed while it saved", st.Round)
 			}
 			if from[i] > 0 && servers[i] != c.rank() { // whose rows are in another order
-				return fail(ErrConflict, "server %d had the first rows and is gone; save again", servers[i])
+				return fail(ErrConflict, "the first rows came from server %d, which has left the job; save again", servers[i])
 			}
 			servers[i] = c.rank()
 			all.add(c.got, rows)
@@ -222,7 +222,7 @@ func checkIDs(file *checkpoint.File, x *savedKey) error {
 	}
 	for i := 1; i < len(ids); i++ {
 		if uint64(ids[i]) <= uint64(ids[i-1]) {
-			return fmt.Errorf("tensor %q: [%d]: got %d after %d, want them rising, as numbers without sign", name, i, uint64(ids[i]), uint64(ids[i-1]))
+			return fmt.Errorf("tensor %q: [%d]: got %d after %d, want increasing IDs, compared as unsigned numbers", name, i, uint64(ids[i]), uint64(ids[i-1]))
 		}
 	}
 	return nil

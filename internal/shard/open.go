@@ -229,7 +229,7 @@ func (s *Shard) checkOpen(c *Contribution) error {
 	}
 	ids := c.Data.Int64s(c.Rows)
 	if i := notRising(ids); i > 0 {
-		return s.refuse(wire.CodeMalformed, "push rows: rows[%d]: got ID %d after %d, want them rising, as numbers without sign", i, uint64(ids[i]), uint64(ids[i-1]))
+		return s.refuse(wire.CodeMalformed, "push rows: rows[%d]: got ID %d after %d, want increasing IDs, compared as unsigned numbers", i, uint64(ids[i]), uint64(ids[i-1]))
 	}
 	return nil
 }

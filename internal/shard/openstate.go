@@ -106,7 +106,7 @@ func (s *Shard) WriteRows(round uint64, first bool, slots []string, rows int, da
 	}
 	ids, values := rowData(data, rows, o.rowLen, 1+len(slots))
 	if i := notRising(ids); i > 0 {
-		return s.refuse(wire.CodeMalformed, "write rows: rows[%d]: got ID %d after %d, want them rising, as numbers without sign", i, uint64(ids[i]), uint64(ids[i-1]))
+		return s.refuse(wire.CodeMalformed, "write rows: rows[%d]: got ID %d after %d, want increasing IDs, compared as unsigned numbers", i, uint64(ids[i]), uint64(ids[i-1]))
 	}
 	if !first {
 		for i, id := range ids {

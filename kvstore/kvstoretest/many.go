@@ -71,7 +71,7 @@ func manyKeys(w *Worker) {
 		is   error
 		text string
 	}{
-		{wrong[1].Key, kvstore.ErrUnknownKey, "initialise it first"}, {wrong[2].Key, kvstore.ErrSize, "got 99 values, want 100"},
+		{wrong[1].Key, kvstore.ErrUnknownKey, "call Init first"}, {wrong[2].Key, kvstore.ErrSize, "got 99 values, want 100"},
 		{wrong[4].Key, kvstore.ErrSize, "got 8 values, want 7"}, {wrong[5].Key, kvstore.ErrConflict, "named twice"},
 		{wrong[6].Key, kvstore.ErrSize, "got no gradient"},
 	} {
