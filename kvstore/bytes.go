@@ -8,11 +8,11 @@ import (
 
 // Values travel little-endian. Where the machine is too, they are sent from and received into the caller's own memory.
 
-// littleEndian tells whether this machine is.
+// littleEndian reports whether this machine is little-endian.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// memory returns the bytes that values occupy.
-func memory(values []float32) []byte {
+// bytesOf returns the bytes that values occupy.
+func bytesOf(values []float32) []byte {
 	if len(values) == 0 {
 		return nil
 	}
@@ -20,9 +20,9 @@ func memory(values []float32) []byte {
 }
 
 // floats returns values as they travel: their own memory, or r where the byte order differs.
-func (r *room) floats(native bool, values []float32) []byte {
+func (r *alignedBuffer) floats(native bool, values []float32) []byte {
 	if native {
-		return memory(values)
+		return bytesOf(values)
 	}
 	b := r.bytes(4 * len(values))
 	for i, v := range values {
@@ -31,15 +31,15 @@ func (r *room) floats(native bool, values []float32) []byte {
 	return b
 }
 
-// landing returns the memory that values are received into: their own, or r where the byte order differs.
-func (r *room) landing(native bool, values []float32) []byte {
+// receiveBuffer returns the memory that values are received into: their own, or r where the byte order differs.
+func (r *alignedBuffer) receiveBuffer(native bool, values []float32) []byte {
 	if native {
-		return memory(values)
+		return bytesOf(values)
 	}
 	return r.bytes(4 * len(values))
 }
 
-// decodeFloats turns bytes that came into values, unless they are the values' own memory.
+// decodeFloats decodes received bytes into values. On a little-endian machine the bytes were received into values already.
 func decodeFloats(native bool, values []float32, got []byte) {
 	if native {
 		return
@@ -50,7 +50,7 @@ func decodeFloats(native bool, values []float32, got []byte) {
 }
 
 // rowNumbers returns row numbers as they travel: their own memory, or r where the byte order differs.
-func (r *room) rowNumbers(native bool, rows []int64) []byte {
+func (r *alignedBuffer) rowNumbers(native bool, rows []int64) []byte {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (r *room) rowNumbers(native bool, rows []int64) []byte {
 	return b
 }
 
-// grow returns *buffer with length n, made anew only if it is too small. Its content is not kept.
+// grow returns *buffer with length n, reallocated only if it is too small. The content is undefined.
 func grow[T any](buffer *[]T, n int) []T {
 	if cap(*buffer) < n {
 		*buffer = make([]T, n)

@@ -12,16 +12,15 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A call is one request to one server, repeated until it is answered. It belongs to an op and is used again by the op's
-// next run.
+// A call is one request to one server, repeated until it is answered. It belongs to an op, and the op's next run reuses it.
 type call struct {
 	op     *op
-	key    *key // whose shard it is about; nil: the server as such
+	key    *key // whose shard the request is about; nil: it is about the whole server
 	shard  int  // -1: none
-	server int  // without a key: the server's rank
+	server int  // the server's rank, if key is nil
 
 	request, answer wire.Message
-	origin          *wire.Origin // of the request: stamped with the membership of the moment
+	origin          *wire.Origin // the request's; stamp fills in the current membership
 	payload         [][]byte
 	dst             []byte
 
@@ -29,11 +28,12 @@ type call struct {
 
 	started transport.Started
 	sent    bool        // the first attempt was started
-	over    atomic.Bool // and has ended
-	first   error       // with this
+	over    atomic.Bool // the first attempt has ended
+	first   error       // the error of the first attempt
 }
 
-// Pauses between two attempts: the first, and the longest.
+// Pauses between two attempts double from the first to the longest. Most repeats wait for news of the membership, which takes milliseconds; a
+// server that is restarted takes seconds, and one request a second does not burden it.
 const (
 	firstPause   = 5 * time.Millisecond
 	longestPause = time.Second
@@ -49,11 +49,11 @@ func (c *call) run() {
 
 func (c *call) end() {
 	if o := c.op; o.left.Add(-1) == 0 {
-		o.tell()
+		o.wakeWaiter()
 	}
 }
 
-// start makes the first attempt without a goroutine for it, if the request is small and can leave at once. run makes the others.
+// start makes the first attempt without a goroutine of its own, if the request is small and can be sent at once. run makes the others.
 func (c *call) start() bool {
 	c.sent = false
 	peer, _, err := c.op.s.node.Server(cluster.Rank(c.rank()))
@@ -79,13 +79,13 @@ func (c *call) answered() {
 		c.end()
 		return
 	}
-	if !errors.Is(err, transport.ErrClosed) { // of that the peer says more when it is asked again
+	if !errors.Is(err, transport.ErrClosed) { // a repeated request gets an error that says more than ErrClosed
 		c.first = err
 	}
-	c.op.s.crew.do(c)
+	c.op.s.pool.do(c)
 }
 
-// giveUp ends the first attempt when the op has, and cut ends its connection if that was not enough.
+// giveUp cancels the first attempt once the op has ended; cut closes its connection if that was not enough.
 func (c *call) giveUp() {
 	if c.sent {
 		c.started.GiveUp(context.Canceled)
@@ -102,13 +102,13 @@ func (c *call) cut() {
 func (c *call) try() error {
 	o, node := c.op, c.op.s.node
 	pause := firstPause
-	var doubt time.Time // since when attempts have failed in a way that may pass or may not
+	var doubt time.Time // since when every attempt has failed with an error that may or may not be temporary
 	for {
 		began := time.Now()
 		var got []byte
 		err := c.first
 		if c.first = nil; err != nil {
-			began = began.Add(o.mark.began - o.s.lookout.now())
+			began = began.Add(o.watch.began - o.s.watcher.now())
 		} else {
 			c.stamp()
 			var peer transport.Caller
@@ -120,31 +120,31 @@ func (c *call) try() error {
 			c.got = got
 			return nil
 		}
-		if c.gone(err) {
+		if c.serverRemoved(err) {
 			return nil
 		}
 		if o.Err() != nil {
-			return err // the op ended for another reason, which it knows
+			return err // the op has recorded why it ended
 		}
-		code, again, err := c.judge(err)
+		code, again, err := c.classify(err)
 		switch {
 		case !again && code == wire.CodeUnavailable:
-			return c.ended(err)
+			return c.awaitJobEnd(err)
 		case !again:
 			return err
 		}
-		o.note(c, err)
+		o.noteAttempt(c, err)
 		switch {
 		case code == wire.CodeStaleGeneration, code == wire.CodeUnknownNode, code == wire.CodeMoved, code == wire.CodeUnavailable, errors.Is(err, transport.ErrAuth):
-			// The peer, or this node, has yet to hear of a change: of a node that is no member any more Done is closed. And a
-			// connection that breaks while it is made may look like one that was refused.
+			// The peer or this node has not yet heard of a membership change. (A node that is no longer a member stops here too: its
+			// Done is closed.) A connection that breaks during the handshake may look like a failed authentication.
 			if doubt.IsZero() {
 				doubt = began
-			} else if time.Since(doubt) > grace {
-				return c.unheard(err)
+			} else if time.Since(doubt) > staleGrace {
+				return c.explainUnconfirmed(err)
 			}
 		case code == wire.CodeTimeout && time.Since(began) > time.Second:
-			pause, doubt = firstPause, time.Time{} // it did wait
+			pause, doubt = firstPause, time.Time{} // the server held the request for as long as it was asked to: it works
 		default:
 			doubt = time.Time{}
 		}
@@ -156,40 +156,42 @@ func (c *call) try() error {
 			return err
 		case <-node.Done():
 			t.Stop()
-			return fmt.Errorf("%w; %w", o.s.over(), err)
+			return fmt.Errorf("%w; %w", o.s.jobEndError(), err)
 		}
 		pause = min(2*pause, longestPause)
 	}
 }
 
-// ended gives the scheduler a moment to say how a job has ended of which a server says so: then all calls end alike.
-func (c *call) ended(err error) error {
+// awaitJobEnd waits a second for the scheduler to say why the job has ended, when a server reports the end first: so all calls return the same
+// cause.
+func (c *call) awaitJobEnd(err error) error {
 	t := time.NewTimer(time.Second)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-c.op.Done():
 	case <-c.op.s.node.Done():
-		return fmt.Errorf("%w; %w", c.op.s.over(), err)
+		return fmt.Errorf("%w; %w", c.op.s.jobEndError(), err)
 	}
 	return err
 }
 
-// unheard says what it may mean that a server goes on refusing this worker, where the scheduler has not said why for so long.
-func (c *call) unheard(err error) error {
+// explainUnconfirmed adds what to do when a server has refused this worker's membership for staleGrace and the scheduler has not said why.
+func (c *call) explainUnconfirmed(err error) error {
 	var r *refused
 	if errors.As(err, &r) && (r.refusal.Code == wire.CodeUnknownNode || r.refusal.Code == wire.CodeStaleGeneration && r.refusal.Generation > r.ours) {
-		return fmt.Errorf("%w; the scheduler has not confirmed this for %v: this worker may be cut off from the scheduler and declared lost; %s", err, grace, cluster.HowToComeBack)
+		return fmt.Errorf("%w; the scheduler has not confirmed this for %v: this worker may be cut off from the scheduler and declared lost; %s", err, staleGrace, cluster.HowToComeBack)
 	}
 	return err
 }
 
-// grace is how long two nodes may differ about the generation, or not prove the job's secret, before a call gives up.
-const grace = 15 * time.Second
+// staleGrace is how long two nodes may disagree about the generation, or fail to prove the job's secret, before a call gives up. It is longer than
+// the default lease (10 s): within a lease the scheduler tells either node about the change.
+const staleGrace = 15 * time.Second
 
-// judge says whether a failed attempt is worth repeating, and puts it into this package's words.
-func (c *call) judge(err error) (code wire.Code, again bool, _ error) {
-	moves := c.moves(err)
+// classify says whether to repeat a failed attempt, and wraps its error in this package's errors.
+func (c *call) classify(err error) (code wire.Code, again bool, _ error) {
+	moves := c.shardMayMove(err)
 	err = c.op.s.explain(err)
 	var r *refused
 	if errors.As(err, &r) {
@@ -207,7 +209,7 @@ func (c *call) judge(err error) (code wire.Code, again bool, _ error) {
 	return 0, moves || errors.Is(err, transport.ErrConnection) || errors.Is(err, transport.ErrAuth), err
 }
 
-// explain puts an error of a node or a transport into this package's words.
+// explain wraps an error of cluster or transport in this package's errors.
 func (s *store) explain(err error) error {
 	var r *transport.Refusal
 	switch {
@@ -216,7 +218,7 @@ func (s *store) explain(err error) error {
 	case errors.Is(err, transport.ErrConnection), errors.Is(err, transport.ErrAuth), errors.Is(err, transport.ErrClosed):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	over := false // whatever the error is
+	over := false // the job has ended for this node
 	select {
 	case <-s.node.Done():
 		over = true
@@ -231,13 +233,13 @@ func (s *store) explain(err error) error {
 	return err
 }
 
-// stamp writes the membership of the moment into the request.
+// stamp writes the current membership into the request.
 func (c *call) stamp() {
 	node := c.op.s.node
 	for {
 		g := node.Generation()
 		c.origin.Node, c.origin.Rank = uint64(node.ID()), uint32(node.Rank())
-		if c.origin.Generation = uint64(g); node.Generation() == g { // the rank is that generation's
+		if c.origin.Generation = uint64(g); node.Generation() == g { // so the rank read above belongs to generation g
 			return
 		}
 	}

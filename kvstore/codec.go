@@ -16,7 +16,7 @@ func valuesSize(codec uint8, n int) int {
 	return 4 * n
 }
 
-// codeSize returns the most bytes that the code of n values takes.
+// codeSize returns the most bytes that n encoded values take.
 func (c Compression) codeSize(n int) int {
 	switch c.Type {
 	case "2bit":
@@ -29,18 +29,18 @@ func (c Compression) codeSize(n int) int {
 	return valuesSize(c.codec(), n)
 }
 
-// room is memory for encoded values, aligned for any of them.
-type room []uint64
+// An alignedBuffer is memory for encoded values, aligned for every codec.
+type alignedBuffer []uint64
 
-// bytes returns n bytes of it, grown if need be.
-func (r *room) bytes(n int) []byte {
+// bytes returns n bytes of it, grown if needed.
+func (r *alignedBuffer) bytes(n int) []byte {
 	grow((*[]uint64)(r), (n+7)/8)
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(*r))), 8*len(*r))[:n]
 }
 
-// encode writes grad as c says and returns it in memory of r. With error feedback residual, as long as grad, takes part; top
-// is for topk.
-func (r *room) encode(native bool, c Compression, top *f32.TopK, residual, grad []float32) []byte {
+// encode encodes grad with c into r's memory. With error feedback residual, as long as grad, is added before and updated after; only topk
+// uses top.
+func (r *alignedBuffer) encode(native bool, c Compression, top *f32.TopK, residual, grad []float32) []byte {
 	code := r.bytes(c.codeSize(len(grad)))
 	switch c.Type {
 	case "topk":
@@ -61,7 +61,7 @@ func (r *room) encode(native bool, c Compression, top *f32.TopK, residual, grad 
 	return code
 }
 
-// addDecoded adds to dst what a code says; scratch is as long as dst.
+// addDecoded adds the decoded values to dst; scratch is as long as dst.
 func addDecoded(native bool, c Compression, dst []float32, code []byte, scratch []float32) {
 	switch c.Type {
 	case "2bit":
@@ -76,7 +76,7 @@ func addDecoded(native bool, c Compression, dst []float32, code []byte, scratch 
 	}
 }
 
-// decodeHalves decodes 16-bit values. It may change code.
+// decodeHalves decodes 16-bit values. It may overwrite code.
 func decodeHalves(native bool, codec uint8, dst []float32, code []byte) {
 	swapHalves(native, code)
 	if codec == wire.CodecFloat16 {
@@ -86,12 +86,12 @@ func decodeHalves(native bool, codec uint8, dst []float32, code []byte) {
 	}
 }
 
-// halves views bytes, which come from a room, as 16-bit numbers in this machine's order.
+// halves views the bytes of an alignedBuffer as 16-bit numbers in this machine's byte order.
 func halves(code []byte) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(code))), len(code)/2)
 }
 
-// swapHalves turns 16-bit numbers from this machine's order into little-endian and back.
+// swapHalves converts 16-bit numbers between this machine's byte order and little-endian.
 func swapHalves(native bool, code []byte) {
 	if native {
 		return

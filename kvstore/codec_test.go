@@ -29,7 +29,7 @@ func TestCodesAreThoseOfTheFormula(t *testing.T) {
 		{Compression{Type: "1bit", Threshold: 0.5}, []float32{.3, -.2, 0, 1.5, -2, .01, -.01, 4, .5}, "11000000", nil, nil},
 		{Compression{Type: "1bit", Threshold: -0.5}, []float32{.3, -.2, 0, 1.5, -2, .01, -.01, 4, .5}, "f7800000", nil, nil},
 	} {
-		var r room
+		var r alignedBuffer
 		residual := make([]float32, len(x.grad))
 		code := r.encode(true, x.c, &f32.TopK{}, residual, x.grad)
 		if got := fmt.Sprintf("%x", code); got != x.code {
@@ -70,13 +70,13 @@ func TestBytesDoNotDependOnTheMachine(t *testing.T) {
 		t.Skip("this machine is big-endian: there is no other path to compare with")
 	}
 	values := []float32{1, -2.5, float32(math.Inf(1)), 1e-40, 3.1415927}
-	var a, b room
+	var a, b alignedBuffer
 	if x, y := a.floats(true, values), b.floats(false, values); !bytes.Equal(x, y) {
 		t.Errorf("floats: got %x, want %x", y, x)
 	}
 	back := make([]float32, len(values))
-	in := b.landing(false, back)
-	copy(in, memory(values))
+	in := b.receiveBuffer(false, back)
+	copy(in, bytesOf(values))
 	decodeFloats(false, back, in)
 	if !slices.Equal(back, values) {
 		t.Errorf("decoded floats: got %v, want %v", back, values)

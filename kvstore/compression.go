@@ -169,8 +169,8 @@ func halfCodec(kind string) uint8 {
 // feedback reports whether what a push leaves out is added to the next one.
 func (c Compression) feedback() bool { return c.Type == "2bit" || c.Type == "1bit" || c.Type == "topk" }
 
-// fedAs returns what residuals depend on.
-func (c Compression) fedAs() Compression {
+// forResiduals returns what residuals depend on.
+func (c Compression) forResiduals() Compression {
 	c.Pull = ""
 	return c
 }

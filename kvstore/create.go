@@ -9,7 +9,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 )
 
-// Types are the names that Create knows.
+// types are the names that Create accepts.
 var types = []string{"local", "device", "dist", "dist_sync", "dist_device_sync", "dist_async"}
 
 // Create joins the job described by the environment and returns its store, or makes one within this process.
@@ -56,7 +56,7 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 		return nil, fmt.Errorf("kvstore: create %q: %w", name, err)
 	}
 	s := newStore(set, kind, node)
-	if err := s.tellOptimizer(ctx, "create "+name, ""); err != nil {
+	if err := s.sendOptimizer(ctx, "create "+name, ""); err != nil {
 		s.abandon(err)
 		return nil, err
 	}
@@ -73,13 +73,13 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 	return s, nil
 }
 
-// join returns the store's place in a job: the one it was given, the environment's, or one within this process.
+// join returns the store's membership in a job: the one given by an option, the environment's, or that of a job within this process.
 func (set *settings) join(ctx context.Context, name string) (member, error) {
 	if name == "local" || name == "device" {
 		if _, given := cluster.ConfigFrom(ctx); given || set.node != nil {
 			return nil, fmt.Errorf("%w: this store lives in the process and joins no job; use dist_sync or dist_async", ErrUnsupported)
 		}
-		return newAlone(), nil
+		return newInProcess(), nil
 	}
 	if set.node != nil {
 		return set.node, nil
@@ -92,7 +92,7 @@ func (set *settings) join(ctx context.Context, name string) (member, error) {
 		cfg, err = cluster.FromEnv(set.getenv)
 		if errors.Is(err, cluster.ErrNoJob) {
 			set.logger.Info("no job in the environment: running as a job of one worker within this process", "store", name)
-			return newAlone(), nil
+			return newInProcess(), nil
 		}
 		if err != nil {
 			return nil, err
@@ -107,11 +107,11 @@ func (set *settings) join(ctx context.Context, name string) (member, error) {
 	return cluster.Join(ctx, cfg)
 }
 
-// abandon ends a store that could not begin, and with it the job: the other workers would wait for this one.
+// abandon closes a store whose creation failed, and fails the job: the other workers would wait for this one.
 func (s *store) abandon(cause error) {
-	s.placing.close()
-	s.crew.close()
-	s.lookout.close()
+	s.placement.close()
+	s.pool.close()
+	s.watcher.close()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	s.node.Leave(ctx, false, cause.Error())

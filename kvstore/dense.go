@@ -14,23 +14,23 @@ type densePush struct {
 	acks       []wire.Ack
 	values     []wire.Value
 	payloads   [][1][]byte
-	codes      []room    // of each shard: its encoded gradient, or its swapped bytes
-	lengths    []int     // bytes of the codes
-	plain      []bool    // by shard: it travels as it is, float32
-	thresholds []float32 // by shard: of 2bit
-	judged     []bool    // by shard: this worker has looked at norms
-	norms      []float64 // by shard: of the sum, over the weight
-	devices    []float64 // norms of the devices' gradients, where each is compressed by itself
-	encoded    bool      // codes or sum hold a compressed gradient whose push failed; it will be sent again
+	codes      []alignedBuffer // of each shard: its encoded gradient, or its swapped bytes
+	lengths    []int           // bytes of the codes
+	plain      []bool          // by shard: it travels as it is, float32
+	thresholds []float32       // by shard: of 2bit
+	judged     []bool          // by shard: this worker has looked at norms
+	norms      []float64       // by shard: of the sum, over the weight
+	devices    []float64       // norms of the devices' gradients, where each is compressed by itself
+	encoded    bool            // codes or sum hold a compressed gradient whose push failed; it will be sent again
 	sum        []float32
-	landing    landing
+	answers    answerBuffers
 	nowhere    []float32 // where a value goes that nobody asked for
 }
 
 func newDensePush(k *key) *densePush {
 	n := len(k.shards)
 	p := &densePush{op: newOp(k.s, "push", k.name, n), heads: make([]wire.Push, n), acks: make([]wire.Ack, n),
-		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]room, n), lengths: make([]int, n),
+		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]alignedBuffer, n), lengths: make([]int, n),
 		plain: make([]bool, n), judged: make([]bool, n), norms: make([]float64, n), thresholds: make([]float32, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
@@ -63,13 +63,13 @@ func (s *store) pushDense(ctx context.Context, by pusher, verb, name string, gra
 		return err
 	}
 	seq, round := k.next()
-	weight, counted := by.weight, by.counted && !k.aside
-	if err := p.gather(k, c, grads, verb, weight, round); err != nil {
+	weight, counted := by.weight, by.counted && !k.auxiliary
+	if err := p.makePayloads(k, c, grads, verb, weight, round); err != nil {
 		return err
 	}
-	into := p.landing.aim(k, outs, &p.nowhere, c.answerCodec(), pull)
+	into := p.answers.prepare(k, outs, &p.nowhere, c.answerCodec(), pull)
 
-	before := s.placing.placement.Load()
+	before := s.placement.version.Load()
 	p.verb, p.round = verb, round
 	for i := range p.heads {
 		n := int(k.shards[i].Length)
@@ -86,20 +86,20 @@ func (s *store) pushDense(ctx context.Context, by pusher, verb, name string, gra
 		}
 		call := &p.calls[i]
 		if pull {
-			call.answer, call.dst = &p.values[i], p.landing.room(k, into, i)
+			call.answer, call.dst = &p.values[i], p.answers.shardBuffer(k, into, i)
 		} else {
 			call.answer, call.dst = &p.acks[i], nil
 		}
 	}
 	err = p.run(ctx)
 	if err == nil && pull {
-		err = p.landing.land(k, p.op, p.values, into)
+		err = p.answers.decode(k, p.op, p.values, into)
 	}
 	switch {
 	case err != nil:
 	case pull:
 		k.pulled(p.values)
-		k.answered(p.values)
+		k.roundsClosed(p.values)
 	default:
 		k.acknowledged(before, round, p.heads, nil, p.calls)
 	}
@@ -140,7 +140,7 @@ type densePull struct {
 	*op
 	heads   []wire.Pull
 	values  []wire.Value
-	landing landing
+	answers answerBuffers
 	nowhere []float32
 }
 
@@ -176,19 +176,19 @@ func (k *key) pull(ctx context.Context, verb string, seq, round uint64, outs [][
 	}
 	defer keepIdle(k, &k.pulls, p)
 	codec := s.compressionOf(k).answerCodec()
-	into := p.landing.aim(k, outs, &p.nowhere, codec, true)
+	into := p.answers.prepare(k, outs, &p.nowhere, codec, true)
 	p.verb, p.round = verb, round
 	for i := range p.heads {
 		p.heads[i] = wire.Pull{Origin: k.origin(i, seq), Round: round, Codec: codec, WaitMillis: s.waitMillis(), Staleness: s.staleness}
-		p.calls[i].dst = p.landing.room(k, into, i)
+		p.calls[i].dst = p.answers.shardBuffer(k, into, i)
 	}
 	err := p.run(ctx)
 	if err == nil {
-		err = p.landing.land(k, p.op, p.values, into)
+		err = p.answers.decode(k, p.op, p.values, into)
 	}
 	if err == nil {
 		k.pulled(p.values)
-		k.answered(p.values)
+		k.roundsClosed(p.values)
 	}
 	for i := range p.calls {
 		p.calls[i].dst, p.calls[i].got = nil, nil
@@ -226,21 +226,21 @@ func copyTo(outs [][]float32) {
 	}
 }
 
-// A landing is where the answers of a dense key's shards come in: the caller's memory, or rooms from which they are decoded.
-type landing struct {
-	codec  uint8
-	direct bool
-	rooms  []room
+// A answerBuffers is where the answers of a dense key's shards come in: the caller's memory, or rooms from which they are decoded.
+type answerBuffers struct {
+	codec   uint8
+	direct  bool
+	buffers []alignedBuffer
 }
 
-// aim returns the slice that the value will be in.
-func (l *landing) aim(k *key, outs [][]float32, nowhere *[]float32, codec uint8, pull bool) []float32 {
+// prepare returns the slice that the value will be in.
+func (l *answerBuffers) prepare(k *key, outs [][]float32, nowhere *[]float32, codec uint8, pull bool) []float32 {
 	if !pull {
 		return nil
 	}
 	l.codec, l.direct = codec, codec == wire.CodecFloat32 && k.s.native
-	if l.rooms == nil && !l.direct {
-		l.rooms = make([]room, len(k.shards))
+	if l.buffers == nil && !l.direct {
+		l.buffers = make([]alignedBuffer, len(k.shards))
 	}
 	if len(outs) > 0 {
 		return outs[0]
@@ -248,17 +248,17 @@ func (l *landing) aim(k *key, outs [][]float32, nowhere *[]float32, codec uint8,
 	return grow(nowhere, k.size)
 }
 
-// room returns the memory that shard i's answer is read into.
-func (l *landing) room(k *key, into []float32, i int) []byte {
+// shardBuffer returns the memory that shard i's answer is read into.
+func (l *answerBuffers) shardBuffer(k *key, into []float32, i int) []byte {
 	from, to := k.span(i)
 	if l.direct {
-		return memory(into[from:to])
+		return bytesOf(into[from:to])
 	}
-	return l.rooms[i].bytes(valuesSize(l.codec, to-from))
+	return l.buffers[i].bytes(valuesSize(l.codec, to-from))
 }
 
-// land checks the answers and decodes what did not come in directly.
-func (l *landing) land(k *key, o *op, values []wire.Value, into []float32) error {
+// decode checks the answers and decodes what did not come in directly.
+func (l *answerBuffers) decode(k *key, o *op, values []wire.Value, into []float32) error {
 	for i := range values {
 		from, to := k.span(i)
 		v, got := &values[i], o.calls[i].got

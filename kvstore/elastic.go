@@ -185,7 +185,7 @@ func (s *store) hear(ctx context.Context, verb string, wanted func(*wire.Members
 			select {
 			case <-news:
 			case <-s.node.Done():
-				return s.over()
+				return s.jobEndError()
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -222,7 +222,7 @@ func (s *store) Arrive(ctx context.Context, a Arrival) error {
 	case s.joining.Load():
 		return s.notYet(verb)
 	}
-	if under := s.gate.under(); under > 0 {
+	if under := s.inFlight.programCalls(); under > 0 {
 		return fmt.Errorf("kvstore: %s: %d other calls of this worker are under way, want none at a boundary", verb, under)
 	}
 	told := cluster.Arrival{Change: a.Change, Steps: a.Steps, Epoch: a.Epoch, Used: a.Used, Bases: make(map[cluster.NodeID]uint64, len(a.Bases))}

@@ -62,8 +62,8 @@ func (s *store) Caught(name string) uint64 {
 	return total
 }
 
-// look takes note of what shard i says that it has caught. The caller holds mu.
-func (k *key) look(i int, v *wire.Value) {
+// noteCaught takes note of what shard i says that it has caught. The caller holds mu.
+func (k *key) noteCaught(i int, v *wire.Value) {
 	if v.Caught == 0 {
 		return
 	}
@@ -82,6 +82,6 @@ func (k *key) pulledRows(calls []call, values []wire.Value) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range calls {
-		k.look(calls[i].shard, &values[calls[i].shard])
+		k.noteCaught(calls[i].shard, &values[calls[i].shard])
 	}
 }

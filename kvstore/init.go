@@ -34,13 +34,13 @@ func (s *store) init(ctx context.Context, d wire.Declare, value []float32) error
 	if d.Size == 0 && d.Form != wire.FormOpen {
 		return keyError("init", d.Name, ErrSize, "got no values, want at least one")
 	}
-	old, err := s.begin(d.Name)
+	old, err := s.beginInit(d.Name)
 	if err != nil {
 		return err
 	}
-	defer s.end(d.Name)
+	defer s.endInit(d.Name)
 	if old != nil { // a Load brought the key: its value stays
-		return old.sameAs(&d)
+		return old.checkSame(&d)
 	}
 	k, err := s.place(ctx, d)
 	if err != nil {
@@ -58,8 +58,8 @@ func (s *store) init(ctx context.Context, d wire.Declare, value []float32) error
 	return nil
 }
 
-// begin claims a key's name for an Init. It returns the key if a Load brought it.
-func (s *store) begin(name string) (*key, error) {
+// beginInit claims a key's name for an Init. It returns the key if a Load brought it.
+func (s *store) beginInit(name string) (*key, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.keys[name]
@@ -70,24 +70,24 @@ func (s *store) begin(name string) (*key, error) {
 	switch {
 	case s.closed:
 		return nil, keyError("init", name, ErrClosed, "")
-	case s.beginning[name], k != nil && !k.reinit:
+	case s.initialising[name], k != nil && !k.reinit:
 		return nil, keyError("init", name, ErrDuplicateInit, "by this worker")
 	}
 	if k != nil {
 		k.reinit = false
 	}
-	s.beginning[name] = true
+	s.initialising[name] = true
 	return k, nil
 }
 
-func (s *store) end(name string) {
+func (s *store) endInit(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.beginning, name)
+	delete(s.initialising, name)
 }
 
-// sameAs checks that an Init after a Load speaks of the same key.
-func (k *key) sameAs(d *wire.Declare) error {
+// checkSame checks that an Init after a Load speaks of the same key.
+func (k *key) checkSame(d *wire.Declare) error {
 	if k.form != d.Form || k.rule != d.Rule || uint64(k.size) != d.Size || uint64(k.rowLen) != d.RowLen {
 		return keyError("init", k.name, ErrSize, "got %s, want %s as loaded",
 			describe(d.Form, d.Rule, d.Size, d.RowLen), describe(k.form, k.rule, uint64(k.size), uint64(k.rowLen)))
@@ -118,7 +118,7 @@ func (s *store) place(ctx context.Context, d wire.Declare) (*key, error) {
 	s.mu.Unlock()
 	d.Whole = d.Rule == wire.RuleOptimizer && opt != nil && opt.WholeKeys()
 	var plan wire.KeyPlan
-	before := s.placing.placement.Load()
+	before := s.placement.version.Load()
 	err := s.ask(ctx, fmt.Sprintf("init key %q", d.Name), func(ctx context.Context) (err error) {
 		plan, err = s.node.Declare(ctx, d)
 		return err
@@ -131,7 +131,7 @@ func (s *store) place(ctx context.Context, d wire.Declare) (*key, error) {
 	}
 	k := newKey(s, &plan)
 	k.table = d.Table
-	s.placing.add(k, before)
+	s.placement.track(k, before)
 	s.logger.Debug("kvstore: key placed", "key", k.name, "values", k.size, "shards", len(k.shards))
 	if d.Whole && len(k.shards) > 1 {
 		return nil, keyError("init", d.Name, ErrUnsupported, "%s needs norms over whole keys, but the key is cut into %d shards: "+
@@ -202,14 +202,14 @@ func (k *key) initShards(ctx context.Context, value []float32) error {
 		if value == nil {
 			return nil
 		}
-		var r room
-		c.payload = [][]byte{r.floats(k.s.native, k.part(i, value))}
+		var r alignedBuffer
+		c.payload = [][]byte{r.floats(k.s.native, k.shardValues(i, value))}
 		return k.fitsFrame("init", i, len(c.payload[0]))
 	}, nil)
 }
 
-// part returns the values of shard i of the whole key's: a part of value, or for rows gathered from it.
-func (k *key) part(i int, value []float32) []float32 {
+// shardValues returns the values of shard i of the whole key's: a part of value, or for rows gathered from it.
+func (k *key) shardValues(i int, value []float32) []float32 {
 	if k.form == wire.FormDense {
 		from, to := k.span(i)
 		return value[from:to]
@@ -226,8 +226,8 @@ func (k *key) part(i int, value []float32) []float32 {
 	return part
 }
 
-// join is part backwards: it puts the values of shard i where they belong.
-func (k *key) join(i int, value, part []float32) {
+// putShardValues is part backwards: it puts the values of shard i where they belong.
+func (k *key) putShardValues(i int, value, part []float32) {
 	if k.form == wire.FormDense {
 		from, to := k.span(i)
 		copy(value[from:to], part)

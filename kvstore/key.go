@@ -14,27 +14,27 @@ import (
 
 // A key is what a worker knows of one key: where its shards are, and how far this worker has come with it.
 type key struct {
-	s      *store
-	name   string
-	id     uint64
-	form   uint8
-	rule   uint8
-	aside  bool // what workers tell each other beside the model: its contributions count no examples
-	size   int
-	rowLen int // of a key of rows
-	table  string
-	rows   int
-	spread shard.Spread
-	shards []wire.ShardPlace
+	s         *store
+	name      string
+	id        uint64
+	form      uint8
+	rule      uint8
+	auxiliary bool // what workers tell each other beside the model: its contributions count no examples
+	size      int
+	rowLen    int // of a key of rows
+	table     string
+	rows      int
+	spread    shard.Spread
+	shards    []wire.ShardPlace
 	// servers are those of the shards at the moment; their ranks in shards are those at first.
-	servers []atomic.Uint32
-	kept    kept
+	servers      []atomic.Uint32
+	unreplicated unreplicatedPushes
 
 	// turn holds a token while a call that pushes is under way; such calls follow one another.
-	turn chan struct{}
-	push *densePush // these belong to the holder of the turn; each is made by its first use
-	sent *rowsPush
-	fed  feedback
+	turn     chan struct{}
+	push     *densePush // these belong to the holder of the turn; each is made by its first use
+	sent     *rowsPush
+	feedback feedback
 
 	mu        sync.Mutex // guards the rest
 	seq       uint64     // pushes of this worker that were acknowledged
@@ -44,20 +44,20 @@ type key struct {
 	shape     []int      // of a dense key's tensor; nil: not known
 	staleness Staleness  // of the value pulled last
 	caught    []uint64   // by shard: what the guard has caught of this worker's pushes; made when it is first needed
-	limits    limits     // the guard's
+	limits    normLimits // the guard's
 	pulls     []*densePull
 	rowPulls  []*rowsPull
 }
 
-// asidePrefix begins the names of keys of which no value is part of what is trained.
-const asidePrefix = "paragon/"
+// auxiliaryPrefix begins the names of keys of which no value is part of what is trained.
+const auxiliaryPrefix = "paragon/"
 
 func newKey(s *store, plan *wire.KeyPlan) *key {
 	k := &key{
-		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, aside: strings.HasPrefix(plan.Name, asidePrefix), size: int(plan.Size), rowLen: int(plan.RowLen),
+		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, auxiliary: strings.HasPrefix(plan.Name, auxiliaryPrefix), size: int(plan.Size), rowLen: int(plan.RowLen),
 		shards: plan.Shards, turn: make(chan struct{}, 1),
 	}
-	k.kept.turn = make(chan struct{}, 1)
+	k.unreplicated.busy = make(chan struct{}, 1)
 	k.servers = make([]atomic.Uint32, len(k.shards))
 	for i := range k.shards {
 		k.servers[i].Store(k.shards[i].Server)
@@ -129,7 +129,7 @@ func (k *key) moveTo(round uint64) {
 	defer k.mu.Unlock()
 	k.round = round
 	k.limits.known = false
-	k.kept.forget()
+	k.unreplicated.clear()
 	if k.uncertain { // the push that failed will not be sent again: its number may have been used up
 		k.seq++
 		k.uncertain = false
@@ -145,13 +145,13 @@ type feedback struct {
 	using     Compression
 	residuals [][]float32
 	scratch   []float32
-	code      room
+	code      alignedBuffer
 	top       f32.TopK
 }
 
 // residual returns device i's, all zeros at first and after a change of compression.
 func (f *feedback) residual(c Compression, i, n int) []float32 {
-	if c = c.fedAs(); f.using != c {
+	if c = c.forResiduals(); f.using != c {
 		*f = feedback{using: c}
 	}
 	for len(f.residuals) <= i {
@@ -173,7 +173,7 @@ func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]
 		}
 		c := c.at(norms[i], len(sum))
 		switch {
-		case c.carries(residual, g, norms[i], round):
+		case c.canEncode(residual, g, norms[i], round):
 			addDecoded(native, c, sum, f.code.encode(native, c, &f.top, residual, g), scratch)
 			continue
 		case residual != nil:

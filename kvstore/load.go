@@ -33,9 +33,9 @@ func (s *store) Load(ctx context.Context, uri string) error {
 		return err
 	}
 	if leader := s.leader(); leader != s.NodeID() {
-		return s.follow(ctx, verb, name, leader)
+		return s.awaitLoad(ctx, verb, name, leader)
 	}
-	err = s.lead(ctx, uri)
+	err = s.loadFile(ctx, uri)
 	mark := name + "/done"
 	if err != nil {
 		mark = name + "/failed"
@@ -47,9 +47,9 @@ func (s *store) Load(ctx context.Context, uri string) error {
 	return told
 }
 
-// follow waits for the worker that leads and then finds out at which round each key goes on. If that worker is lost before it has
+// awaitLoad waits for the worker that leads and then finds out at which round each key goes on. If that worker is lost before it has
 // said that it is done, the servers may have got some of the file.
-func (s *store) follow(ctx context.Context, verb, name string, leader NodeID) error {
+func (s *store) awaitLoad(ctx context.Context, verb, name string, leader NodeID) error {
 	await := func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -111,8 +111,8 @@ func (k *key) afterLoad(ctx context.Context) error {
 	return nil
 }
 
-// lead reads the file, checks all of it, and only then writes the servers' state.
-func (s *store) lead(ctx context.Context, uri string) error {
+// loadFile reads the file, checks all of it, and only then writes the servers' state.
+func (s *store) loadFile(ctx context.Context, uri string) error {
 	file, err := checkpoint.OpenURI(ctx, uri)
 	if err != nil {
 		return fmt.Errorf("kvstore: load %s: %w", uri, unsupported(err))
@@ -147,7 +147,7 @@ func (s *store) lead(ctx context.Context, uri string) error {
 		}
 	}
 	for i, k := range keys {
-		if err := k.write(ctx, file, &saved[i], s.startingSlots(&saved[i])); err != nil {
+		if err := k.writeShards(ctx, file, &saved[i], s.initialSlots(&saved[i])); err != nil {
 			return err
 		}
 		k.moveTo(saved[i].Round)
@@ -166,7 +166,7 @@ func (s *store) lead(ctx context.Context, uri string) error {
 		s.saved = cfg
 	}
 	s.mu.Unlock()
-	return s.bringRates(ctx, cfg, now)
+	return s.restoreRates(ctx, cfg, now)
 }
 
 func (k *savedKey) declare() wire.Declare {
@@ -221,7 +221,7 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 		if err := wire.CheckKeyName(x.Name); err != nil {
 			return nil, nil, fmt.Errorf("%s in the metadata: entry %d: %w", metaKeys, i, err)
 		}
-		if s.movedStatistic(x) {
+		if s.renamedStatistic(x) {
 			x.tensor, x.Name = x.Name, x.Name[len(oldStatistics):]
 		}
 		if found[x.Name] != nil {
@@ -232,7 +232,7 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 		if x.Size == 0 && !open || x.Size > math.MaxInt/16 || !rows && x.Form != "dense" || rows != (x.RowLength > 0) || rows && x.Size%x.RowLength != 0 || rows && x.Average {
 			return nil, nil, fmt.Errorf("key %q: got form %q, %d values in rows of %d, average %v", x.Name, x.Form, x.Size, x.RowLength, x.Average)
 		}
-		if err := x.checkShape(s.known(x.Name)); err != nil {
+		if err := x.checkShape(s.initialised(x.Name)); err != nil {
 			return nil, nil, fmt.Errorf("key %q: %w", x.Name, err)
 		}
 		if _, err := shard.DecodeTable(x.Table); err != nil || !rows && x.Table != "" {
@@ -251,7 +251,7 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 			if j >= 0 {
 				name = slotName(x.Name, x.Slots[j])
 			}
-			if err := holds(file, name, x); err != nil {
+			if err := checkTensor(file, name, x); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -265,7 +265,7 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 			return nil, nil, fmt.Errorf("key %q: %w: this worker has initialised it, and the file does not hold it", k.name, ErrUnknownKey)
 		}
 		d := x.declare()
-		if err := k.sameAs(&d); err != nil {
+		if err := k.checkSame(&d); err != nil {
 			return nil, nil, errors.Join(fmt.Errorf("key %q: the file holds %s", k.name, describe(d.Form, d.Rule, d.Size, d.RowLen)), err)
 		}
 	}
@@ -275,21 +275,21 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 // oldStatistics is what the names of averaged keys began with, where package worker had running statistics in files of layout 1.
 const oldStatistics = "state/"
 
-// movedStatistic tells whether a saved key is a running statistic that has another name now.
-func (s *store) movedStatistic(x *savedKey) bool {
+// renamedStatistic tells whether a saved key is a running statistic that has another name now.
+func (s *store) renamedStatistic(x *savedKey) bool {
 	name, old := strings.CutPrefix(x.Name, oldStatistics)
-	return old && x.Average && s.known(x.Name) == nil && s.known(name) != nil
+	return old && x.Average && s.initialised(x.Name) == nil && s.initialised(name) != nil
 }
 
-// known returns a key that is initialised here, or nil.
-func (s *store) known(name string) *key {
+// initialised returns a key that is initialised here, or nil.
+func (s *store) initialised(name string) *key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.keys[name]
 }
 
-// holds checks that a file has a tensor of the key's shape.
-func holds(file *checkpoint.File, name string, x *savedKey) error {
+// checkTensor checks that a file has a tensor of the key's shape.
+func checkTensor(file *checkpoint.File, name string, x *savedKey) error {
 	t, err := file.Tensor(name)
 	if err != nil {
 		return err
@@ -300,8 +300,8 @@ func holds(file *checkpoint.File, name string, x *savedKey) error {
 	return nil
 }
 
-// startingSlots returns the optimizer's slots for a key that was saved without any, when there is an optimizer now.
-func (s *store) startingSlots(x *savedKey) *optim.Optimizer {
+// initialSlots returns the optimizer's slots for a key that was saved without any, when there is an optimizer now.
+func (s *store) initialSlots(x *savedKey) *optim.Optimizer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.optimizer == nil || x.Average || len(x.Slots) > 0 {
@@ -314,8 +314,8 @@ func (s *store) startingSlots(x *savedKey) *optim.Optimizer {
 	return o
 }
 
-// write makes every shard of the key what the file says. Slots that the file lacks start as opt says, if it is not nil.
-func (k *key) write(ctx context.Context, file *checkpoint.File, x *savedKey, opt *optim.Optimizer) error {
+// writeShards makes every shard of the key what the file says. Slots that the file lacks start as opt says, if it is not nil.
+func (k *key) writeShards(ctx context.Context, file *checkpoint.File, x *savedKey, opt *optim.Optimizer) error {
 	if k.form == wire.FormOpen {
 		return k.writeOpen(ctx, file, x, opt)
 	}
@@ -341,8 +341,8 @@ func (k *key) write(ctx context.Context, file *checkpoint.File, x *savedKey, opt
 		c.request, c.origin, c.answer = head, &head.Init.Origin, &wire.Ack{}
 		c.payload = c.payload[:0]
 		for _, values := range tensors {
-			var r room
-			c.payload = append(c.payload, r.floats(k.s.native, k.part(i, values)))
+			var r alignedBuffer
+			c.payload = append(c.payload, r.floats(k.s.native, k.shardValues(i, values)))
 		}
 		return nil
 	}, nil)

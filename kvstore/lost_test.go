@@ -23,7 +23,7 @@ type quitting struct {
 }
 
 func openQuitting(t *testing.T) (*store, *quitting) {
-	q := &quitting{actor: &actor{alone: newAlone(), generation: 1}, told: make(chan struct{}), ended: make(chan struct{})}
+	q := &quitting{actor: &actor{inProcess: newInProcess(), generation: 1}, told: make(chan struct{}), ended: make(chan struct{})}
 	kv, err := Create(t.Context(), "dist", withMember(q), WithLogger(slog.New(slog.DiscardHandler)))
 	if err == nil {
 		err = kv.Init(t.Context(), "x", []float32{1, 2})
@@ -167,8 +167,8 @@ func TestARefusalThatTheSchedulerDoesNotExplainSaysWhatToDo(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "the scheduler has not confirmed this for 15s") || !strings.Contains(err.Error(), "PARAGON_JOIN=1") {
 				t.Errorf("code %d: got error %v, want one that says what to do", code, err)
 			}
-			if took := time.Since(began); took < grace {
-				t.Errorf("code %d: gave up after %v, want %v", code, took, grace)
+			if took := time.Since(began); took < staleGrace {
+				t.Errorf("code %d: gave up after %v, want %v", code, took, staleGrace)
 			}
 			kv.removed.Store(true) // it knows why
 			began = time.Now()

@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A member is a worker's place in a job, as far as a store needs it. *cluster.Node is one, and says what each method does; a store
-// within one process has one of its own, a job of one worker. Its methods may be called together.
+// A member is a worker's membership in a job, as far as a store needs it: a *cluster.Node, which documents the methods, or an inProcess. Its methods
+// may be called concurrently.
 type member interface {
 	ID() cluster.NodeID
 	Rank() cluster.Rank

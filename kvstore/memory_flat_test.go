@@ -34,7 +34,7 @@ type holding struct {
 func busyGoroutines() (n int) {
 	stacks := make([]byte, 1<<20)
 	for s := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
-		if !strings.Contains(s, "transport.(*requestPool).work") && !strings.Contains(s, "kvstore.(*crew).work") {
+		if !strings.Contains(s, "transport.(*requestPool).work") && !strings.Contains(s, "kvstore.(*callPool).work") {
 			n++
 		}
 	}

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// An op is one call of a Store: requests to some peers, beside each other, that end together. It is the context of its
-// requests, and may be run again and again without taking memory; two runs may not overlap.
+// An op is one operation of a Store: concurrent requests to servers that succeed or fail together. It is the context of its requests. It may be
+// run again and again without allocating; two runs may not overlap.
 type op struct {
-	s     *store
-	verb  string
-	key   string
-	round uint64
-	calls []call
-	own   bool // the store's, which no call of the program waits for: it goes on over a boundary
+	s          *store
+	verb       string
+	key        string
+	round      uint64
+	calls      []call
+	background bool // started by the store itself: no call of the program waits for it, and it may run across a membership change
 
-	left atomic.Int32
-	wake chan struct{} // holds a value after left became 0 and after stop was closed, perhaps one too many
-	mark mark          // the lookout's
+	left  atomic.Int32
+	wake  chan struct{} // holds a token once left is 0 or stop is closed; perhaps a stale one, so waiters look again
+	watch watchEntry    // the opWatcher's
 
-	mu     sync.Mutex // guards the rest
-	stop   chan struct{}
-	cause  error
-	waits  string // what the last unsuccessful attempt said
-	waiter *call  // and whose it was
-	after  []after
-	lastID uint64 // of after
+	mu         sync.Mutex // guards the rest
+	stop       chan struct{}
+	cause      error
+	lastAnswer string // the text of the last failed attempt
+	lastCall   *call  // the call that made it
+	after      []after
+	lastID     uint64 // the newest entry's in after
 }
 
 // after is a function to call when the op fails.
@@ -56,10 +56,10 @@ func (o *op) run(ctx context.Context) error {
 		return o.wrap(err)
 	}
 	s := o.s
-	if err := s.enter(o.own); err != nil {
+	if err := s.enter(o.background); err != nil {
 		return o.wrap(err)
 	}
-	defer s.leave(o.own)
+	defer s.leave(o.background)
 	o.reset()
 	if len(o.calls) == 0 {
 		return nil
@@ -71,55 +71,54 @@ func (o *op) run(ctx context.Context) error {
 		}
 		return o.result()
 	}
-	watched := s.lookout.add(o, ctx)
+	watched := s.watcher.add(o, ctx)
 	for i := range o.calls {
 		if c := &o.calls[i]; !c.start() {
-			s.crew.do(c)
+			s.pool.do(c)
 		}
 	}
 	if watched || ctx.Done() == nil {
 		o.wait()
 	} else {
-		o.waitBesides(ctx)
+		o.waitWatchingContext(ctx)
 	}
-	s.lookout.remove(o)
+	s.watcher.remove(o)
 	return o.result()
 }
 
-// wait returns when all requests have ended. Somebody else watches the context. A goroutine that waits for one thing alone costs half of
-// one that waits for three.
+// wait returns when all requests have ended. It does not watch the context: a receive from one channel costs half of a select over three.
 func (o *op) wait() {
 	for o.left.Load() != 0 {
 		<-o.wake
 		if o.left.Load() != 0 && o.Err() != nil {
-			o.finish()
+			o.abort()
 			return
 		}
 	}
 }
 
-// waitBesides is wait that watches ctx itself.
-func (o *op) waitBesides(ctx context.Context) {
+// waitWatchingContext is wait, and watches ctx.
+func (o *op) waitWatchingContext(ctx context.Context) {
 	for o.left.Load() != 0 {
 		select {
 		case <-o.wake:
 		case <-ctx.Done():
-			o.ended(ctx)
+			o.contextEnded(ctx)
 		}
 		if o.left.Load() != 0 && o.Err() != nil {
-			o.finish()
+			o.abort()
 			return
 		}
 	}
 }
 
-// ended fails the op since its context has ended.
-func (o *op) ended(ctx context.Context) {
-	o.fail(o.wrap(o.waitedFor(ctx.Err(), o.s.lookout.now()-o.mark.began)))
+// contextEnded fails the op because its context has ended.
+func (o *op) contextEnded(ctx context.Context) {
+	o.fail(o.wrap(o.waitedFor(ctx.Err(), o.s.watcher.now()-o.watch.began)))
 }
 
-// finish waits for the requests of an op that has failed.
-func (o *op) finish() {
+// abort cancels the requests of an op that has failed, and waits for them.
+func (o *op) abort() {
 	for i := range o.calls {
 		o.calls[i].giveUp()
 	}
@@ -136,20 +135,21 @@ func (o *op) finish() {
 	}
 }
 
-// tell wakes who waits for the op.
-func (o *op) tell() {
+// wakeWaiter wakes the goroutine that waits for the op.
+func (o *op) wakeWaiter() {
 	select {
 	case o.wake <- struct{}{}:
-	default: // a value is there, and left and cause are looked at after it was taken
+	default: // a token is there, and the waiter reads left and cause after it takes that
 	}
 }
 
-// readGrace is how long an answer may take that is just being read when its op ends, before its connection does.
+// readGrace is how long an answer that is being read when its op ends may still take; then its connection is closed, which costs all other
+// requests on it.
 const readGrace = 100 * time.Millisecond
 
-// reset makes the op ready for its next run. While none is under way nobody else writes to the op.
+// reset makes the op ready for its next run. Between runs nothing else writes to the op.
 func (o *op) reset() {
-	if o.cause == nil && o.waiter == nil {
+	if o.cause == nil && o.lastCall == nil {
 		return
 	}
 	o.mu.Lock()
@@ -157,17 +157,17 @@ func (o *op) reset() {
 	if o.cause != nil {
 		o.cause, o.stop = nil, make(chan struct{})
 	}
-	o.waits, o.waiter = "", nil
+	o.lastAnswer, o.lastCall = "", nil
 }
 
-// fail ends all requests of the op; the first cause stays.
+// fail ends all requests of the op. The first cause is kept.
 func (o *op) fail(cause error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.cause == nil {
 		o.cause = cause
 		close(o.stop)
-		o.tell()
+		o.wakeWaiter()
 		for _, a := range o.after {
 			go a.f()
 		}
@@ -175,11 +175,11 @@ func (o *op) fail(cause error) {
 	}
 }
 
-// result is how a run ended that has.
+// result is the error of a run that has ended.
 func (o *op) result() error { return o.cause }
 
-// note keeps what an attempt said that will be repeated.
-func (o *op) note(c *call, err error) {
+// noteAttempt keeps the error of an attempt that will be repeated, for waiting.
+func (o *op) noteAttempt(c *call, err error) {
 	text := err.Error()
 	var r *refused
 	if errors.As(err, &r) && r.refusal.Text != "" {
@@ -187,20 +187,20 @@ func (o *op) note(c *call, err error) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.waits, o.waiter = text, c
+	o.lastAnswer, o.lastCall = text, c
 }
 
-// waiting says whom the op waits for.
+// waiting says which server the op waits for, and what that answered last.
 func (o *op) waiting() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.waiter == nil {
+	if o.lastCall == nil {
 		for i := range o.calls {
 			return "no answer yet from " + o.calls[i].peer()
 		}
 		return ""
 	}
-	return o.waiter.peer() + ": " + o.waits
+	return o.lastCall.peer() + ": " + o.lastAnswer
 }
 
 func (o *op) waitedFor(cause error, waited time.Duration) error {
@@ -211,12 +211,12 @@ func (o *op) wrap(err error) error {
 	return &ShardError{Verb: o.verb, Key: o.key, Shard: -1, Round: o.round, Err: err}
 }
 
-// log writes a line about a long wait, for one op at a time of those that wait together.
+// log writes a line about a long wait: one line in noteEvery for all ops that wait at the same time (9/10 of it, because timers are not exact).
 func (o *op) log(waited time.Duration) {
 	s := o.s
-	now := int64(s.lookout.now())
-	last := s.noted.Load()
-	if now-last < int64(s.noteEvery)*9/10 || !s.noted.CompareAndSwap(last, now) {
+	now := int64(s.watcher.now())
+	last := s.lastNoted.Load()
+	if now-last < int64(s.noteEvery)*9/10 || !s.lastNoted.CompareAndSwap(last, now) {
 		return
 	}
 	s.logger.Info("waiting", "call", o.verb, "key", o.key, "round", o.round, "seconds", int(waited.Seconds()), "for", o.waiting())

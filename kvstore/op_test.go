@@ -19,7 +19,7 @@ import (
 
 // actor is a Node whose one server says what the test wants.
 type actor struct {
-	*alone
+	*inProcess
 	answer func(ctx context.Context, request wire.Message) error // nil: the shards answer
 
 	mu         sync.Mutex
@@ -47,7 +47,7 @@ func (a *actor) Call(ctx context.Context, request, answer wire.Message, dst []by
 	}
 	if p, ok := request.(*wire.Push); ok { // the shards know one generation
 		q := *p
-		q.Generation = aloneGeneration
+		q.Generation = inProcessGeneration
 		request = &q
 	}
 	return a.server.Call(ctx, request, answer, dst, payload...)
@@ -57,7 +57,7 @@ func (a *actor) Call(ctx context.Context, request, answer wire.Message, dst []by
 func openActor(t *testing.T, opts ...Option) (*store, *actor, *bytes.Buffer) {
 	t.Helper()
 	log := &bytes.Buffer{}
-	a := &actor{alone: newAlone(), generation: 1}
+	a := &actor{inProcess: newInProcess(), generation: 1}
 	opts = append([]Option{withMember(a), WithLogger(slog.New(slog.NewTextHandler(log, nil)))}, opts...)
 	kv, err := Create(t.Context(), "dist", opts...)
 	if err != nil {

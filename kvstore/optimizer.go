@@ -32,7 +32,7 @@ func (s *store) SetOptimizer(ctx context.Context, cfg optim.Config) error {
 			}
 		}
 	}
-	if err := s.tellOptimizer(ctx, "set optimizer", string(data)); err != nil {
+	if err := s.sendOptimizer(ctx, "set optimizer", string(data)); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -41,11 +41,11 @@ func (s *store) SetOptimizer(ctx context.Context, cfg optim.Config) error {
 	saved := s.saved
 	s.saved = nil
 	s.mu.Unlock()
-	return s.bringRates(ctx, saved, &cfg)
+	return s.restoreRates(ctx, saved, &cfg)
 }
 
-// tellOptimizer sends the mode, the guard and, unless it is empty, the optimizer's JSON to all servers.
-func (s *store) tellOptimizer(ctx context.Context, verb, config string) error {
+// sendOptimizer sends the mode, the guard and, unless it is empty, the optimizer's JSON to all servers.
+func (s *store) sendOptimizer(ctx context.Context, verb, config string) error {
 	o, err := s.optimizerOp(verb, config)
 	if err != nil {
 		return err
@@ -107,9 +107,9 @@ func (s *store) SetLearningRate(ctx context.Context, round uint64, rate float64)
 	})
 }
 
-// bringRates sets the learning rates that had been set by hand when a checkpoint was saved: rounds from the loaded one on
+// restoreRates sets the learning rates that had been set by hand when a checkpoint was saved: rounds from the loaded one on
 // go on with them. An optimizer that differs from the saved one in anything else is the caller's word and is left alone.
-func (s *store) bringRates(ctx context.Context, saved, now *optim.Config) error {
+func (s *store) restoreRates(ctx context.Context, saved, now *optim.Config) error {
 	if saved == nil || now == nil || saved.Equal(*now) {
 		return nil
 	}

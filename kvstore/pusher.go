@@ -25,21 +25,21 @@ func (p pusher) PushRows(ctx context.Context, key string, rows []int64, grad []f
 	return p.s.pushRows(ctx, p, key, rows, grad)
 }
 
-// alike is how contributions count that say nothing of weights.
-func (s *store) alike() pusher { return pusher{s, 1, false} }
+// unweighted is how contributions count that say nothing of weights.
+func (s *store) unweighted() pusher { return pusher{s, 1, false} }
 
 func (s *store) Push(ctx context.Context, key string, grads ...[]float32) error {
-	return s.alike().Push(ctx, key, grads...)
+	return s.unweighted().Push(ctx, key, grads...)
 }
 
 func (s *store) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
-	return s.alike().PushPull(ctx, key, grads, outs)
+	return s.unweighted().PushPull(ctx, key, grads, outs)
 }
 
 func (s *store) PushPullMany(ctx context.Context, entries []Entry) error {
-	return s.alike().PushPullMany(ctx, entries)
+	return s.unweighted().PushPullMany(ctx, entries)
 }
 
 func (s *store) PushRows(ctx context.Context, key string, rows []int64, grad []float32) error {
-	return s.alike().PushRows(ctx, key, rows, grad)
+	return s.unweighted().PushRows(ctx, key, rows, grad)
 }

@@ -19,14 +19,14 @@ type Residuals struct {
 }
 
 func (s *store) Residuals(ctx context.Context) (Residuals, error) {
-	now := s.fedAs()
+	now := s.residualCompression()
 	r := Residuals{Compression: now, Values: map[string][][]float32{}}
 	for _, k := range s.sorted() {
 		if err := k.take(ctx, "residuals"); err != nil {
 			return Residuals{}, err
 		}
-		if k.fed.using == now {
-			for _, values := range k.fed.residuals {
+		if k.feedback.using == now {
+			for _, values := range k.feedback.residuals {
 				r.Values[k.name] = append(r.Values[k.name], slices.Clone(values))
 			}
 		}
@@ -36,8 +36,8 @@ func (s *store) Residuals(ctx context.Context) (Residuals, error) {
 }
 
 func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
-	now := s.fedAs()
-	if was := r.Compression.withDefaults().fedAs(); was != now && len(r.Values) > 0 {
+	now := s.residualCompression()
+	if was := r.Compression.withDefaults().forResiduals(); was != now && len(r.Values) > 0 {
 		return fmt.Errorf("kvstore: set residuals: %w: got those of compression %v, want %v as set now", ErrConflict, was, now)
 	}
 	if !now.feedback() && len(r.Values) > 0 {
@@ -74,9 +74,9 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 			return err
 		}
 		k.forget()
-		k.fed.using = now
+		k.feedback.using = now
 		for _, values := range r.Values[k.name] {
-			k.fed.residuals = append(k.fed.residuals, slices.Clone(values))
+			k.feedback.residuals = append(k.feedback.residuals, slices.Clone(values))
 		}
 		k.give()
 	}
@@ -85,13 +85,13 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 
 // forget gives up what compressed pushes have left behind. The caller holds the turn.
 func (k *key) forget() {
-	k.fed = feedback{}
+	k.feedback = feedback{}
 	if k.push != nil {
 		k.push.encoded = false
 	}
 }
 
-// fedAs returns what residuals now belong to.
-func (s *store) fedAs() Compression {
-	return s.compression.Load().fedAs()
+// residualCompression returns what residuals now belong to.
+func (s *store) residualCompression() Compression {
+	return s.compression.Load().forResiduals()
 }

@@ -66,9 +66,9 @@ func (s *store) pushRows(ctx context.Context, by pusher, name string, rows []int
 		k.sent = newRowsPush(k)
 	}
 	p := k.sent
-	p.split.of(&k.spread, len(k.shards), rows, true)
+	p.split.divide(&k.spread, len(k.shards), rows, true)
 	p.split.add(k.rowLen, grad)
-	before := s.placing.placement.Load()
+	before := s.placement.version.Load()
 	seq, round := k.next()
 	p.round = round
 	weight, counted := by.weight, by.counted
@@ -114,8 +114,8 @@ func (s *store) PullRows(ctx context.Context, name string, rows []int64, out []f
 		p = newRowsPull(k)
 	}
 	defer keepIdle(k, &k.rowPulls, p)
-	p.split.of(&k.spread, len(k.shards), rows, false)
-	p.split.room(k.rowLen)
+	p.split.divide(&k.spread, len(k.shards), rows, false)
+	p.split.makeValues(k.rowLen)
 	seq, round := k.wanted()
 	p.round = round
 	p.calls = p.all[:0]
@@ -129,7 +129,7 @@ func (s *store) PullRows(ctx context.Context, name string, rows []int64, out []f
 		p.calls = p.all[:len(p.calls)+1]
 		c := &p.calls[len(p.calls)-1]
 		c.key, c.shard, c.request, c.origin = k, i, &p.heads[i], &p.heads[i].Origin
-		c.answer, c.payload, c.dst, c.got = &p.values[i], p.payloads[i][:], x.code[1].landing(s.native, x.values), nil
+		c.answer, c.payload, c.dst, c.got = &p.values[i], p.payloads[i][:], x.code[1].receiveBuffer(s.native, x.values), nil
 	}
 	if err := p.run(ctx); err != nil {
 		return err

@@ -34,7 +34,7 @@ func TestSplitSendsRowsOnceAndBringsThemBack(t *testing.T) {
 		}
 		var p split
 		spread := shard.NewSpread(uint64(table), shards)
-		p.of(&spread, shards, rows, true)
+		p.divide(&spread, shards, rows, true)
 		p.add(rowLen, grad)
 		got := make([]float32, table*rowLen)
 		for i := range p.shards {
@@ -50,7 +50,7 @@ func TestSplitSendsRowsOnceAndBringsThemBack(t *testing.T) {
 			t.Fatalf("trial %d: %d rows over %d shards: got sums %v, want %v", trial, len(rows), shards, got, want)
 		}
 		out := make([]float32, len(rows)*rowLen)
-		p.of(&spread, shards, rows, false)
+		p.divide(&spread, shards, rows, false)
 		p.scatter(rowLen, out)
 		for i, r := range rows {
 			if !slices.Equal(out[i*rowLen:(i+1)*rowLen], want[int(r)*rowLen:(int(r)+1)*rowLen]) {
@@ -64,7 +64,7 @@ func TestSplitSendsRowsOnceAndBringsThemBack(t *testing.T) {
 func TestSplitAddsDuplicatesInOrder(t *testing.T) {
 	var s split
 	spread := shard.NewSpread(4, 1)
-	s.of(&spread, 1, []int64{3, 1, 3, 3}, true)
+	s.divide(&spread, 1, []int64{3, 1, 3, 3}, true)
 	s.add(1, []float32{1e8, 5, 1, -1e8})
 	if got := s.shards[0].values[1]; got != 0 { // 1e8 + 1 is 1e8 in float32
 		t.Errorf("row 3: got %v, want 0", got)

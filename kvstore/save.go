@@ -112,7 +112,7 @@ func (k *key) read(ctx context.Context) (*keyState, string, error) {
 		if err := k.fitsFrame("save", i, size); err != nil {
 			return err
 		}
-		var r room
+		var r alignedBuffer
 		c.dst = r.bytes(min(size*(1+slots), wire.MaxPayload))
 		return nil
 	}
@@ -144,12 +144,12 @@ func (k *key) read(ctx context.Context) (*keyState, string, error) {
 		for j, values := range state.values {
 			part := c.got[4*n*j : 4*n*(j+1)]
 			if k.s.native {
-				k.join(i, values, viewFloats(part))
+				k.putShardValues(i, values, viewFloats(part))
 				continue
 			}
 			own := make([]float32, n)
 			decodeFloats(false, own, part)
-			k.join(i, values, own)
+			k.putShardValues(i, values, own)
 		}
 		c.got, c.dst = nil, nil
 		return nil

@@ -29,11 +29,11 @@ type shardRows struct {
 	rows   []int64   // part of split.rows
 	values []float32 // of rows
 	first  int       // index in split.rows
-	code   [2]room
+	code   [2]alignedBuffer
 }
 
-// of splits rows over the n shards of a spread, for a pull or a push.
-func (s *split) of(spread *shard.Spread, n int, rows []int64, push bool) {
+// divide splits rows over the n shards of a spread, for a pull or a push.
+func (s *split) divide(spread *shard.Spread, n int, rows []int64, push bool) {
 	if s.shards == nil {
 		s.shards = make([]shardRows, n)
 	}
@@ -73,8 +73,8 @@ func (s *split) of(spread *shard.Spread, n int, rows []int64, push bool) {
 	}
 }
 
-// room makes room for the values of all unique rows.
-func (s *split) room(rowLen int) {
+// makeValues makes room for the values of all unique rows.
+func (s *split) makeValues(rowLen int) {
 	values := grow(&s.values, len(s.rows)*rowLen)
 	for i := range s.shards {
 		x := &s.shards[i]
@@ -85,7 +85,7 @@ func (s *split) room(rowLen int) {
 
 // add fills every shard's values from grad, of whose rows those of the same number add up in the caller's order.
 func (s *split) add(rowLen int, grad []float32) {
-	s.room(rowLen)
+	s.makeValues(rowLen)
 	f32.GatherRows(s.values, grad, s.first, rowLen)
 	f32.AddRows(s.values, s.twice, grad, s.again, rowLen)
 }

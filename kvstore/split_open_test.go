@@ -27,7 +27,7 @@ func TestSplitSortsAnOpenVocabulary(t *testing.T) {
 				what := fmt.Sprintf("%d rows over %d shards, IDs times 2^%d", n, shards, shift)
 				var p split
 				spread := shard.NewSpread(0, shards)
-				p.of(&spread, shards, rows, true)
+				p.divide(&spread, shards, rows, true)
 				p.add(1, grad)
 				came := 0
 				for i := range p.shards {
@@ -46,8 +46,8 @@ func TestSplitSortsAnOpenVocabulary(t *testing.T) {
 					t.Fatalf("%s: got %d rows, want each of the %d once", what, came, len(want))
 				}
 				out := make([]float32, n)
-				p.of(&spread, shards, rows, false)
-				p.room(1)
+				p.divide(&spread, shards, rows, false)
+				p.makeValues(1)
 				for i := range p.shards {
 					for j, row := range p.shards[i].rows {
 						p.shards[i].values[j] = want[row]

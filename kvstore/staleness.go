@@ -32,9 +32,9 @@ func (k *key) pulled(values []wire.Value) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.staleness = Staleness{}
-	k.limits.take(values)
+	k.limits.update(values)
 	for i := range values {
-		k.look(i, &values[i])
+		k.noteCaught(i, &values[i])
 		v, s := &values[i], &k.staleness
 		s.Round, s.Missed, s.Lead = max(s.Round, v.Round), max(s.Missed, v.Missed), max(s.Lead, v.Lead)
 	}

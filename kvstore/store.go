@@ -12,61 +12,60 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A store is a Store over a member: that of a job, or the one of a job of one worker within this process. Everything but where
-// the shards are is the same for both.
+// A store is a Store over a member of a job, which may be a job of one worker within this process. Only where the shards are differs.
 type store struct {
 	settings
 	kind  string
 	async bool
 	node  member
 
-	inline     bool // requests are answered at once, on the goroutine that asks
+	inline     bool // requests are answered at once, on the caller's goroutine
 	eachDevice bool // each local device's gradient is compressed by itself, before the sum
 	lossless   bool // compression is refused
 
-	crew       *crew
-	lookout    *lookout
-	placing    *placing
-	joining    atomic.Bool // this worker does not count yet
-	removed    atomic.Bool // it was asked to leave, and counts no more
-	gate       gate
-	toldBeyond atomic.Bool  // the log has said that gradients do not fit their codes
-	noted      atomic.Int64 // when a wait was last logged, by the lookout's clock
-	closing    chan struct{}
+	pool               *callPool
+	watcher            *opWatcher
+	placement          *placementTracker
+	joining            atomic.Bool // this worker has joined but is not yet a member of a generation: Ready has not returned
+	removed            atomic.Bool // this worker was asked to leave and is no longer a member
+	inFlight           inFlight
+	warnedUncompressed atomic.Bool  // warnUncompressed has logged its line
+	lastNoted          atomic.Int64 // when a wait was last logged, on the watcher's clock
+	closing            chan struct{}
 
 	compression atomic.Pointer[Compression]
 
-	mu        sync.Mutex // guards the rest
-	closed    bool
-	keys      map[string]*key
-	beginning map[string]bool // keys whose Init is under way
-	optimizer *optim.Config   // that this worker set
-	warned    string          // what the log last said of compression and optimizer
-	saved     *optim.Config   // that the last Load on rank 0 found, until it was put to use
-	era       uint64          // the change since which barriers and loads are counted
-	barriers  uint64
-	loads     uint64
+	mu           sync.Mutex // guards the rest
+	closed       bool
+	keys         map[string]*key
+	initialising map[string]bool // keys whose Init is under way
+	optimizer    *optim.Config   // what this worker set
+	warned       string          // the last line logged by warnOfMisfit
+	saved        *optim.Config   // the optimizer in the file of the last Load on rank 0, until restoreRates has used it
+	era          uint64          // the change since which barriers and loads are counted
+	barriers     uint64
+	loads        uint64
 }
 
 var _ Store = (*store)(nil)
 
 func newStore(set settings, kind string, node member) *store {
-	_, inline := node.(*alone)
+	_, inline := node.(*inProcess)
 	s := &store{
 		settings: set, kind: kind, async: kind == "dist_async", node: node,
 		inline: inline, eachDevice: kind == "device", lossless: kind == "local",
-		crew: newCrew(), closing: make(chan struct{}), keys: map[string]*key{}, beginning: map[string]bool{},
-		gate: newGate(),
+		pool: newCallPool(), closing: make(chan struct{}), keys: map[string]*key{}, initialising: map[string]bool{},
+		inFlight: newInFlight(),
 	}
 	none := Compression{}.withDefaults()
 	s.compression.Store(&none)
-	s.lookout = newLookout(s)
-	s.noted.Store(-int64(s.noteEvery))
+	s.watcher = newOpWatcher(s)
+	s.lastNoted.Store(-int64(s.noteEvery))
 	s.beginEra()
 	if n, ok := node.(changing); ok {
 		s.joining.Store(n.Joining())
 	}
-	s.followPlaces() // last: its goroutine uses all of the store
+	s.trackPlacement() // last, because its goroutine uses all of the store
 	return s
 }
 
@@ -77,7 +76,7 @@ func (s *store) InitialWorkers() int {
 	if n, ok := s.node.(interface{ InitialWorkers() int }); ok {
 		return n.InitialWorkers()
 	}
-	return s.NumWorkers() // of a job that does not change
+	return s.NumWorkers() // this member's job never changes
 }
 
 func (s *store) LocalSteps() int    { return s.local }
@@ -103,7 +102,7 @@ func (s *store) SetCompression(ctx context.Context, c Compression) error {
 	return nil
 }
 
-// warnOfMisfit logs, on one worker, that compression and optimizer do not go together. The caller holds mu.
+// warnOfMisfit logs, on rank 0, that compression and optimizer are a bad combination. The caller holds mu.
 func (s *store) warnOfMisfit() {
 	if s.optimizer == nil || s.Rank() != 0 {
 		return
@@ -114,7 +113,7 @@ func (s *store) warnOfMisfit() {
 	}
 }
 
-// compressionOf returns how a key travels: averaged keys always as they are.
+// compressionOf returns the compression of a key's pushes: none for averaged keys.
 func (s *store) compressionOf(k *key) Compression {
 	if k.rule == wire.RuleAverage {
 		return Compression{Type: "none"}
@@ -143,7 +142,7 @@ func (s *store) lookup(verb, name string, form uint8) (*key, error) {
 		return nil, keyError(verb, name, ErrClosed, "")
 	case k == nil:
 		return nil, keyError(verb, name, ErrUnknownKey, "call Init first")
-	case (k.form == wire.FormDense) == (form == wire.FormDense): // rows are rows, by number or by ID
+	case (k.form == wire.FormDense) == (form == wire.FormDense): // both are keys of rows, with numbered rows or with IDs
 	case form == wire.FormDense:
 		return nil, keyError(verb, name, ErrUnsupported, "it is a key of rows; use PushRows and PullRows")
 	default:
@@ -152,24 +151,24 @@ func (s *store) lookup(verb, name string, form uint8) (*key, error) {
 	return k, nil
 }
 
-// enter counts a call as under way; leave ends it. Close waits for them. One of the store's own is none of the program's, which must have
-// none under way at a boundary.
-func (s *store) enter(own bool) error {
-	if !s.gate.enter(own) {
+// enter counts a call as under way, until leave. Close waits for these calls. Background calls are counted apart, because the program must have no
+// call under way at a membership change, while the store may.
+func (s *store) enter(background bool) error {
+	if !s.inFlight.enter(background) {
 		return ErrClosed
 	}
 	return nil
 }
 
-func (s *store) leave(own bool) { s.gate.leave(own) }
+func (s *store) leave(background bool) { s.inFlight.leave(background) }
 
-// ask runs a question to the scheduler within the store's timeout.
+// ask runs a request to the scheduler within the store's timeout.
 func (s *store) ask(ctx context.Context, verb string, question func(context.Context) error) error {
 	if err := s.enter(false); err != nil {
 		return fmt.Errorf("kvstore: %s: %w", verb, err)
 	}
 	defer s.leave(false)
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.callContext(ctx)
 	defer cancel(nil)
 	err := question(ctx)
 	if err == nil {
@@ -181,8 +180,8 @@ func (s *store) ask(ctx context.Context, verb string, question func(context.Cont
 	return fmt.Errorf("kvstore: %s: %w", verb, s.explain(err))
 }
 
-// within returns ctx cut short by the store's timeout, the end of the job, and Close.
-func (s *store) within(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+// callContext returns a context that also ends with the store's timeout, the end of the job, and Close.
+func (s *store) callContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if err := context.Cause(ctx); err != nil {
 		return ctx, cancel
@@ -202,7 +201,7 @@ func (s *store) within(ctx context.Context) (context.Context, context.CancelCaus
 		case <-timeout:
 			cancel(fmt.Errorf("%w: waited %v", ErrUnavailable, s.timeout))
 		case <-s.node.Done():
-			cancel(s.over())
+			cancel(s.jobEndError())
 		case <-s.closing:
 			cancel(ErrClosed)
 		}
@@ -210,30 +209,30 @@ func (s *store) within(ctx context.Context) (context.Context, context.CancelCaus
 	return ctx, cancel
 }
 
-// over says why the job is over for this node: in the node's words, whatever call hears of it first, and wherever.
-func (s *store) over() error {
+// jobEndError is why the job has ended for this node. Every call returns this error, whichever notices the end first.
+func (s *store) jobEndError() error {
 	if err := s.node.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, ErrFinished)
 }
 
-// waitMillis is how long a server is asked to hold a request before it says whom it waits for.
+// waitMillis is how long a server may hold a request before it must answer with the name of whom it waits for.
 func (s *store) waitMillis() uint32 { return uint32(s.noteEvery.Milliseconds()) }
 
-func (s *store) Close() error { return s.part(true, "") }
+func (s *store) Close() error { return s.endMembership(true, "") }
 
 func (s *store) Abort(cause error) error {
 	if cause == nil {
 		return errors.New("kvstore: abort: the cause is nil, want the error that ended this worker; to leave without an error call Close")
 	}
-	return s.part(false, cause.Error())
+	return s.endMembership(false, cause.Error())
 }
 
-// part leaves the job, in order or (ok false) for a reason that fails it.
-func (s *store) part(ok bool, reason string) error {
+// endMembership leaves the job: cleanly if ok, else with a reason that fails it.
+func (s *store) endMembership(ok bool, reason string) error {
 	if ok {
-		s.awaitKept()
+		s.awaitReplication()
 	}
 	s.mu.Lock()
 	if s.closed {
@@ -241,14 +240,14 @@ func (s *store) part(ok bool, reason string) error {
 		return nil
 	}
 	s.closed = true
-	s.gate.shut()
+	s.inFlight.refuse()
 	close(s.closing)
 	s.mu.Unlock()
-	s.placing.close()
-	s.gate.wait()
-	s.crew.close()
-	s.lookout.close()
-	ctx := context.Background() // the node knows how long it may take to leave in order
+	s.placement.close()
+	s.inFlight.wait()
+	s.pool.close()
+	s.watcher.close()
+	ctx := context.Background() // the node bounds the time of a clean leave itself
 	if !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, leaveTimeout)
@@ -266,5 +265,5 @@ func (s *store) part(ok bool, reason string) error {
 	return nil
 }
 
-// leaveTimeout bounds the goodbye of a worker that failed.
+// leaveTimeout bounds the leave request of a worker that failed. It equals the default lease: later the scheduler declares the worker lost anyway.
 const leaveTimeout = 10 * time.Second

@@ -49,7 +49,7 @@ func (k *key) readOpen(ctx context.Context) (*keyState, string, error) {
 				head.Count = 0
 			}
 			c.request, c.origin, c.answer = head, &head.Origin, &wire.Rows{}
-			var r room
+			var r alignedBuffer
 			c.dst = r.bytes(shard.OpenPayloadSize(int(head.Count), k.rowLen, maxSlots))
 			return nil
 		}

@@ -17,7 +17,7 @@ import (
 
 // movingNode is a member of a job whose shards have moved: the placement is 2 once news is closed.
 type movingNode struct {
-	*alone
+	*inProcess
 	news  chan struct{}
 	fails int32 // so many questions for places are not answered
 	asked atomic.Int32
@@ -33,7 +33,7 @@ func (n *movingNode) moved() bool {
 }
 
 func (n *movingNode) Membership() wire.Membership {
-	m := n.alone.Membership()
+	m := n.inProcess.Membership()
 	if m.Placement = 1; n.moved() {
 		m.Placement = 2
 	}
@@ -48,7 +48,7 @@ func (n *movingNode) Changed() <-chan struct{} {
 }
 
 func (n *movingNode) Server(cluster.Rank) (transport.Caller, string, error) {
-	return n.server, aloneAddr, nil
+	return n.server, inProcessAddr, nil
 }
 
 func (n *movingNode) Places(context.Context, uint64) (wire.Places, error) {
@@ -62,7 +62,7 @@ func (n *movingNode) Places(context.Context, uint64) (wire.Places, error) {
 // for the answer.
 func TestPlacesAreAskedForUntilTheyAreKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &movingNode{alone: newAlone(), news: make(chan struct{}), fails: 3}
+		n := &movingNode{inProcess: newInProcess(), news: make(chan struct{}), fails: 3}
 		kv, err := Create(t.Context(), "dist", withMember(n), WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			t.Fatal(err)
@@ -75,10 +75,10 @@ func TestPlacesAreAskedForUntilTheyAreKnown(t *testing.T) {
 		close(n.news)
 		for attempt := int32(1); attempt <= n.fails+1; attempt++ {
 			synctest.Wait()
-			if known := s.placing.placement.Load() == 2; n.asked.Load() != attempt || known != (attempt > n.fails) {
-				t.Fatalf("after %d pauses: asked %d times, placement %d; want %d times", attempt-1, n.asked.Load(), s.placing.placement.Load(), attempt)
+			if known := s.placement.version.Load() == 2; n.asked.Load() != attempt || known != (attempt > n.fails) {
+				t.Fatalf("after %d pauses: asked %d times, placement %d; want %d times", attempt-1, n.asked.Load(), s.placement.version.Load(), attempt)
 			}
-			time.Sleep(placesPause)
+			time.Sleep(refreshPause)
 		}
 		synctest.Wait()
 		if got := fmt.Sprint(n.asked.Load(), s.keys["x"].servers[0].Load()); got != "4 3" {

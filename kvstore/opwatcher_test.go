@@ -13,8 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// Each wait ends with its own context and with no other's, whether the context is one call's, or shared by calls in turn, which the lookout
-// watches, or takes the place of such a one; and it says whom it waited for.
+// Each wait ends with its own context and with no other's, whether the context is one call's, or shared by successive calls, which the opWatcher
+// watches, or replaces such a one; and the error says whom the call waited for.
 func TestWaitsEndWithTheirOwnContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv, a, _ := openActor(t)
@@ -50,10 +50,10 @@ func TestWaitsEndWithTheirOwnContext(t *testing.T) {
 			}
 			calls.Wait()
 			a.answer = nil
-			l := kv.lookout
+			l := kv.watcher
 			l.mu.Lock()
-			if l.under != 0 || l.ended != nil || l.first != nil {
-				t.Errorf("turn %d: the lookout counts %d ops under a context that has ended (watched: %v), first %v, want none", turn, l.under, l.ended != nil, l.first)
+			if l.watchedOps != 0 || l.contextDone != nil || l.first != nil {
+				t.Errorf("turn %d: the opWatcher counts %d ops under a context that has ended (watched: %v), first %v, want none", turn, l.watchedOps, l.contextDone != nil, l.first)
 			}
 			l.mu.Unlock()
 			endShared()
@@ -62,34 +62,34 @@ func TestWaitsEndWithTheirOwnContext(t *testing.T) {
 	})
 }
 
-// A gate that is shut lets nobody in and waits for those inside; calls of the store's own are not the program's.
-func TestAGateWaitsForThoseInside(t *testing.T) {
+// A store that closes refuses new calls and waits for those under way; background calls are not counted as the program's.
+func TestInFlightRefusesNewCallsAndWaitsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
-		for _, own := range []bool{false, true, false} {
-			if !g.enter(own) {
-				t.Fatal("an open gate refused a call")
+		g := newInFlight()
+		for _, background := range []bool{false, true, false} {
+			if !g.enter(background) {
+				t.Fatal("got a call refused before refuse")
 			}
 		}
-		if got := g.under(); got != 2 {
+		if got := g.programCalls(); got != 2 {
 			t.Errorf("got %d calls of the program, want 2", got)
 		}
-		g.shut()
+		g.refuse()
 		over := false
 		go func() { g.wait(); over = true }()
-		for i, own := range []bool{false, false, true} {
-			if g.enter(own) {
-				t.Error("a shut gate let a call in")
+		for i, background := range []bool{false, false, true} {
+			if g.enter(background) {
+				t.Error("got a call let in after refuse")
 			}
 			synctest.Wait()
 			if over {
-				t.Fatalf("the wait ended with %d calls inside", 3-i)
+				t.Fatalf("wait returned with %d calls under way", 3-i)
 			}
-			g.leave(own)
+			g.leave(background)
 		}
 		synctest.Wait()
-		if !over || g.under() != 0 {
-			t.Errorf("after the last call: waited %v, %d calls of the program, want true and 0", over, g.under())
+		if !over || g.programCalls() != 0 {
+			t.Errorf("after the last call: waited %v, %d calls of the program, want true and 0", over, g.programCalls())
 		}
 	})
 }

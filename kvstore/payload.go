@@ -16,40 +16,40 @@ func (p *densePush) codec(c Compression) uint8 {
 	return c.codec()
 }
 
-// gather makes the payloads: the sum of grads over the devices, compressed as c says. An error leaves residuals as they were.
-func (p *densePush) gather(k *key, c Compression, grads [][]float32, verb string, weight float32, round uint64) error {
-	again := p.encoded && k.fed.using == c.fedAs() // the residual has this gradient already
+// makePayloads makes the payloads: the sum of grads over the devices, compressed as c says. An error leaves residuals as they were.
+func (p *densePush) makePayloads(k *key, c Compression, grads [][]float32, verb string, weight float32, round uint64) error {
+	again := p.encoded && k.feedback.using == c.forResiduals() // the residual has this gradient already
 	if !again {
 		clear(p.plain)
 		clear(p.judged)
 	}
 	switch {
 	case again && p.s.eachDevice:
-		p.bringSum(k, p.sum)
+		p.setSum(k, p.sum)
 	case again:
 		for i := range p.payloads {
 			p.payloads[i][0] = p.codes[i].bytes(p.lengths[i])
 		}
 	case c.codec() == wire.CodecFloat32:
-		p.bringSum(k, sumOf(grads, &p.sum))
+		p.setSum(k, sumOf(grads, &p.sum))
 	case p.s.eachDevice:
-		return p.gatherDevices(k, c, grads, verb, weight, round)
+		return p.compressDevices(k, c, grads, verb, weight, round)
 	default:
-		return p.gatherSum(k, c, sumOf(grads, &p.sum), verb, weight, round)
+		return p.compressSum(k, c, sumOf(grads, &p.sum), verb, weight, round)
 	}
 	return nil
 }
 
-// bringSum makes the payloads of a sum that travels as it is.
-func (p *densePush) bringSum(k *key, sum []float32) {
+// setSum makes the payloads of a sum that travels as it is.
+func (p *densePush) setSum(k *key, sum []float32) {
 	for i := range p.payloads {
 		from, to := k.span(i)
 		p.payloads[i][0] = p.codes[i].floats(p.s.native, sum[from:to])
 	}
 }
 
-// gatherSum compresses the devices' sum.
-func (p *densePush) gatherSum(k *key, c Compression, sum []float32, verb string, weight float32, round uint64) error {
+// compressSum compresses the devices' sum.
+func (p *densePush) compressSum(k *key, c Compression, sum []float32, verb string, weight float32, round uint64) error {
 	s := p.s
 	for i := range p.payloads { // all is looked at before a residual changes
 		from, to := k.span(i)
@@ -57,11 +57,11 @@ func (p *densePush) gatherSum(k *key, c Compression, sum []float32, verb string,
 		if p.norms[i], p.plain[i], err = k.inspect(c, verb, sum[from:to], i, -1, weight); err != nil {
 			return err
 		}
-		p.judged[i] = s.watches(c) && !p.plain[i]
+		p.judged[i] = s.judgesNorms(c) && !p.plain[i]
 	}
 	var residual []float32
 	if c.feedback() {
-		residual = k.fed.residual(c, 0, k.size)
+		residual = k.feedback.residual(c, 0, k.size)
 	}
 	for i := range p.payloads {
 		from, to := k.span(i)
@@ -73,35 +73,35 @@ func (p *densePush) gatherSum(k *key, c Compression, sum []float32, verb string,
 		p.thresholds[i] = c.Threshold
 		switch {
 		case p.plain[i]: // the servers judge it, and may refuse it
-			p.payloads[i][0] = p.asItIs(i, sum[from:to])
-		case c.carries(r, sum[from:to], p.norms[i], round):
-			p.payloads[i][0] = p.codes[i].encode(s.native, c, &k.fed.top, r, sum[from:to])
+			p.payloads[i][0] = p.uncompressed(i, sum[from:to])
+		case c.canEncode(r, sum[from:to], p.norms[i], round):
+			p.payloads[i][0] = p.codes[i].encode(s.native, c, &k.feedback.top, r, sum[from:to])
 		default:
-			s.tellBeyond(c, k, i, round)
+			s.warnUncompressed(c, k, i, round)
 			p.plain[i] = true
 			if r == nil {
-				p.payloads[i][0] = p.asItIs(i, sum[from:to])
+				p.payloads[i][0] = p.uncompressed(i, sum[from:to])
 				break
 			}
 			f32.AddTo(r, sum[from:to])
-			p.payloads[i][0] = p.asItIs(i, r)
+			p.payloads[i][0] = p.uncompressed(i, r)
 			clear(r)
 		}
 		p.lengths[i] = len(p.payloads[i][0])
-		p.norms[i] = overWeight(p.norms[i], weight)
+		p.norms[i] = perWeight(p.norms[i], weight)
 	}
 	return nil
 }
 
-// asItIs returns a copy of values as float32 travel, in shard i's room.
-func (p *densePush) asItIs(i int, values []float32) []byte {
+// uncompressed returns a copy of values as float32 travel, in shard i's room.
+func (p *densePush) uncompressed(i int, values []float32) []byte {
 	b := p.codes[i].bytes(4 * len(values))
-	copy(b, new(room).floats(p.s.native, values))
+	copy(b, new(alignedBuffer).floats(p.s.native, values))
 	return b
 }
 
-// gatherDevices compresses each device's gradient by itself. A store that does so is within this process, where a key is one shard.
-func (p *densePush) gatherDevices(k *key, c Compression, grads [][]float32, verb string, weight float32, round uint64) error {
+// compressDevices compresses each device's gradient by itself. A store that does so is within this process, where a key is one shard.
+func (p *densePush) compressDevices(k *key, c Compression, grads [][]float32, verb string, weight float32, round uint64) error {
 	s, plain := p.s, false
 	norms := grow(&p.devices, len(grads))
 	for d, g := range grads {
@@ -112,7 +112,7 @@ func (p *densePush) gatherDevices(k *key, c Compression, grads [][]float32, verb
 		norms[d], plain = n, plain || isPlain
 	}
 	sum := grow(&p.sum, k.size)
-	if plain || s.watches(c) {
+	if plain || s.judgesNorms(c) {
 		copy(sum, grads[0])
 		for _, g := range grads[1:] {
 			f32.AddTo(sum, g)
@@ -121,13 +121,13 @@ func (p *densePush) gatherDevices(k *key, c Compression, grads [][]float32, verb
 		if err != nil {
 			return err
 		}
-		p.norms[0], plain = overWeight(n, weight), plain || isPlain
+		p.norms[0], plain = perWeight(n, weight), plain || isPlain
 	}
-	p.plain[0], p.judged[0] = plain, s.watches(c) && !plain
-	if !plain && !k.fed.sumOver(s.native, c, sum, grads, norms, round) {
-		s.tellBeyond(c, k, 0, round)
+	p.plain[0], p.judged[0] = plain, s.judgesNorms(c) && !plain
+	if !plain && !k.feedback.sumOver(s.native, c, sum, grads, norms, round) {
+		s.warnUncompressed(c, k, 0, round)
 	}
-	p.bringSum(k, sum)
+	p.setSum(k, sum)
 	return nil
 }
 
@@ -148,10 +148,10 @@ func (k *key) inspect(c Compression, verb string, grad []float32, i, device int,
 	case !isFinite:
 		from, _ := k.span(i)
 		return n, false, k.checkFinite(verb, c, grad, from, device)
-	case guarded && s.watches(c):
+	case guarded && s.judgesNorms(c):
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		return n, !k.limits.allows(i, overWeight(n, weight)), nil
+		return n, !k.limits.allows(i, perWeight(n, weight)), nil
 	}
 	return n, false, nil
 }
@@ -159,7 +159,7 @@ func (k *key) inspect(c Compression, verb string, grad []float32, i, device int,
 // learnLimits pulls if this worker is to judge norms and has not heard the guard's limits for long. Of a program that pulls what it pushes it
 // asks nothing.
 func (k *key) learnLimits(ctx context.Context, verb string, c Compression) error {
-	if !k.s.watches(c) {
+	if !k.s.judgesNorms(c) {
 		return nil
 	}
 	k.mu.Lock()

@@ -1,0 +1,200 @@
+package kvstore
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// An opWatcher ends the waiting ops of a store when their timeout is over, their context ends, the job ends or the store closes, and logs long
+// waits. One goroutine does so for all ops, because watching all this in each op costs more, and small ops come by the hundred thousand a
+// second.
+type opWatcher struct {
+	s    *store
+	base time.Time // zero of the watcher's clock
+	quit chan struct{}
+	wg   sync.WaitGroup
+
+	mu          sync.Mutex // guards the rest, and the watchEntry of each op
+	first, last *op        // the waiting ops, in the order in which they began
+	running     bool       // the goroutine was started
+	asleep      bool       // the goroutine has no timer set and must be woken for a new op
+	wake        chan struct{}
+	endReason   func() error // why every op ends at once; nil: ops may wait
+
+	// Most ops of a program share one context. The goroutine watches one context at a time: it takes up that of two successive ops with the
+	// same context, and keeps it while ops wait under it. An op with another context watches its own.
+	watchedContext context.Context
+	contextDone    <-chan struct{} // watchedContext's Done; nil: no context is watched
+	watchedOps     int             // waiting ops whose context is watchedContext
+	lastDone       <-chan struct{} // Done of the previous op's context
+}
+
+// A watchEntry is an op's entry in the opWatcher's list.
+type watchEntry struct {
+	before, after *op
+	began, due    time.Duration // on the watcher's clock; due: the time of the op's next check
+	watched       bool          // the op's context is watchedContext
+}
+
+func newOpWatcher(s *store) *opWatcher {
+	return &opWatcher{s: s, base: time.Now(), quit: make(chan struct{}), wake: make(chan struct{}, 1)}
+}
+
+// now is the time on the watcher's clock, which takes half as long to read as time.Now.
+func (l *opWatcher) now() time.Duration { return time.Since(l.base) }
+
+// add watches an op until remove. It reports whether the op's context is watched, too.
+func (l *opWatcher) add(o *op, ctx context.Context) (watched bool) {
+	now, ended := l.now(), ctx.Done()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o.watch = watchEntry{before: l.last, began: now, due: now + l.s.nextCheck(0)}
+	if l.last != nil {
+		l.last.watch.after = o
+	} else {
+		l.first = o
+	}
+	l.last = o
+	if ended != nil {
+		if ended != l.contextDone && ended == l.lastDone && l.watchedOps == 0 {
+			l.watchedContext, l.contextDone, l.asleep = ctx, ended, true // asleep, so that the goroutine is woken and selects on the new context
+		}
+		l.lastDone = ended
+		if watched = ended == l.contextDone; watched {
+			o.watch.watched = true
+			l.watchedOps++
+		}
+	}
+	switch {
+	case l.endReason != nil:
+		o.fail(o.wrap(l.endReason()))
+	case !l.running:
+		l.running = true
+		l.wg.Go(l.run)
+	case l.asleep:
+		l.asleep = false
+		select {
+		case l.wake <- struct{}{}:
+		default: // a token is there: the goroutine is about to check
+		}
+	}
+	return watched
+}
+
+func (l *opWatcher) remove(o *op) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := &o.watch
+	if m.before != nil {
+		m.before.watch.after = m.after
+	} else {
+		l.first = m.after
+	}
+	if m.after != nil {
+		m.after.watch.before = m.before
+	} else {
+		l.last = m.before
+	}
+	m.before, m.after = nil, nil
+	if m.watched {
+		m.watched = false
+		l.watchedOps--
+	}
+}
+
+func (l *opWatcher) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	done, closing := l.s.node.Done(), l.s.closing
+	for {
+		var due <-chan time.Time
+		left, any, ended := l.check()
+		if any {
+			timer.Reset(left)
+			due = timer.C
+		}
+		select {
+		case <-due:
+		case <-l.wake:
+		case <-ended:
+			l.endWatched(ended)
+		case <-done:
+			done = nil
+			l.endAll(l.s.jobEndError)
+		case <-closing:
+			closing = nil
+			l.endAll(func() error { return ErrClosed })
+		case <-l.quit:
+			return
+		}
+	}
+}
+
+// check times out or logs the ops that are due. It returns the time until the next op is due, whether there is one, and the Done of the watched
+// context.
+func (l *opWatcher) check() (left time.Duration, any bool, ended <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	for o := l.first; o != nil; o = o.watch.after {
+		m := &o.watch
+		if m.due <= now {
+			waited := now - m.began
+			if timeout := l.s.timeout; timeout > 0 && waited >= timeout {
+				o.fail(o.wrap(o.waitedFor(ErrUnavailable, waited)))
+				m.due = now + l.s.noteEvery // the op has failed; its requests are ending
+			} else {
+				o.log(waited)
+				m.due = now + l.s.nextCheck(waited)
+			}
+		}
+		if d := m.due - now; !any || d < left {
+			left, any = d, true
+		}
+	}
+	l.asleep = !any
+	return left, any, l.contextDone
+}
+
+// endWatched fails the ops under the watched context, which has ended.
+func (l *opWatcher) endWatched(ended <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.contextDone != ended {
+		return // another context is watched since
+	}
+	for o := l.first; o != nil; o = o.watch.after {
+		if o.watch.watched {
+			o.watch.watched = false
+			o.contextEnded(l.watchedContext)
+		}
+	}
+	l.watchedContext, l.contextDone, l.lastDone, l.watchedOps = nil, nil, nil, 0
+}
+
+// endAll ends all ops, and all that begin later, for a reason.
+func (l *opWatcher) endAll(why func() error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.endReason == nil {
+		l.endReason = why
+	}
+	for o := l.first; o != nil; o = o.watch.after {
+		o.fail(o.wrap(why()))
+	}
+}
+
+// close ends the goroutine. No op may be waiting.
+func (l *opWatcher) close() {
+	close(l.quit)
+	l.wg.Wait()
+}
+
+// nextCheck is the time until the next check of an op that has waited this long.
+func (s *store) nextCheck(waited time.Duration) time.Duration {
+	if s.timeout > 0 {
+		return min(s.noteEvery, s.timeout-waited)
+	}
+	return s.noteEvery
+}

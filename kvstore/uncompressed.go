@@ -1,0 +1,147 @@
+package kvstore
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A shard that its compression cannot encode is sent uncompressed, as float32: see Compression.
+
+// maxQuanta is the largest value, in quanta, that is still encoded. Each push takes one quantum from the residual, so a value of this size needs
+// as many pushes to drain, and from 2²⁴ quanta on, subtracting one would not change a float32 at all.
+const maxQuanta = 1024
+
+// residualRounds is how often a residual's size is checked: it also grows where gradients stay above a quantum. The check reads the whole residual,
+// so it is not made in every round.
+const residualRounds = 64
+
+// fp16Overflow is the smallest number that float16 rounds to infinity.
+const fp16Overflow = 65520
+
+// quantum is the step of 2bit and 1bit, whose codes stand for plus, minus or (2bit) no quantum.
+func (c Compression) quantum() float32 {
+	if c.Type == "1bit" {
+		return 1
+	}
+	return c.Threshold
+}
+
+// quantised reports whether c is 2bit or 1bit.
+func (c Compression) quantised() bool { return c.Type == "2bit" || c.Type == "1bit" }
+
+// canEncode reports whether c can encode a gradient with this Euclidean norm plus a residual, which is nil without error feedback.
+func (c Compression) canEncode(residual, grad []float32, norm float64, round uint64) bool {
+	switch {
+	case c.quantised():
+		limit := maxQuanta * c.quantum()
+		return !reaches(grad, norm, limit) && (round%residualRounds != residualRounds-1 || !reaches(residual, math.Inf(1), limit))
+	case c.Type == "fp16": // fp16 can encode NaN and infinity
+		return !(norm <= math.MaxFloat64) || !reaches(grad, norm, fp16Overflow)
+	}
+	return true
+}
+
+// reaches reports whether any value of x has a magnitude of limit or more. norm is x's, or infinite if it is not known.
+func reaches(x []float32, norm float64, limit float32) bool {
+	if norm < float64(limit) {
+		return false
+	}
+	const part = 256 // few enough that the norm of a part below limit, which proves all its values below, is the usual case
+	for len(x) > 0 {
+		p := x[:min(part, len(x))]
+		x = x[len(p):]
+		if math.Sqrt(f32.Squares(p)) < float64(limit) {
+			continue
+		}
+		for _, v := range p {
+			if !(v < limit && v > -limit) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkFinite returns an error for a gradient that is not finite, if the compression cannot encode it. from is the index of the gradient's first
+// value in the key.
+func (k *key) checkFinite(verb string, c Compression, grad []float32, from, device int) error {
+	if !c.quantised() {
+		return nil
+	}
+	what := "value"
+	if device >= 0 {
+		what = fmt.Sprintf("device %d: value", device)
+	}
+	for i, v := range grad {
+		if v-v != 0 {
+			return keyError(verb, k.name, ErrNotFinite, "%s %d is %v, which %s cannot carry; nothing was pushed. Find where it comes from, or let "+
+				"WithGuard leave such gradients out", what, from+i, v, c.Type)
+		}
+	}
+	return nil
+}
+
+// judgesNorms reports whether this worker compares norms with the guard's limits before it compresses: what compression leaves out stays in the
+// residual, where no server could judge it.
+func (s *store) judgesNorms(c Compression) bool {
+	return s.guard != nil && s.guard.Factor > 0 && c.feedback()
+}
+
+// maxLimitAge is how many pushes may use the limits that came with one value. A worker that pulls after every push always has the servers' own
+// limits. Norms drift slowly, so limits a few rounds old are close; a worker that seldom pulls makes one pull more in eight pushes.
+const maxLimitAge = 8
+
+// A normLimits holds the guard's limits on norms, by shard, as they came with the value pulled last.
+type normLimits struct {
+	known  bool
+	pushes int // made since the limits came
+	norms  []float64
+	rounds []uint64
+}
+
+// usable reports whether one more push may use the limits.
+func (l *normLimits) usable() bool { return l.known && l.pushes < maxLimitAge }
+
+// update takes the limits from the answers to a pull.
+func (l *normLimits) update(values []wire.Value) {
+	if l.norms == nil {
+		l.norms, l.rounds = make([]float64, len(values)), make([]uint64, len(values))
+	}
+	if !l.known {
+		clear(l.rounds)
+	}
+	for i := range values {
+		if v := &values[i]; v.Round >= l.rounds[i] {
+			l.norms[i], l.rounds[i] = v.Limit, v.Round
+		}
+	}
+	l.known, l.pushes = true, 0
+}
+
+// allows reports whether a norm is within shard i's limit.
+func (l *normLimits) allows(i int, norm float64) bool {
+	return l.norms == nil || l.norms[i] == 0 || norm <= l.norms[i]
+}
+
+// perWeight is the norm that the guard judges: divided by the contribution's weight.
+func perWeight(norm float64, weight float32) float64 {
+	if weight > 0 {
+		return norm / float64(weight)
+	}
+	return norm
+}
+
+// warnUncompressed logs, once, that a gradient cannot be encoded and is sent uncompressed.
+func (s *store) warnUncompressed(c Compression, k *key, shard int, round uint64) {
+	if s.warnedUncompressed.Swap(true) {
+		return
+	}
+	what := fmt.Sprintf("a gradient or residual reaches %d times the quantum of %v", maxQuanta, c)
+	if c.Type == "fp16" {
+		what = fmt.Sprintf("a gradient reaches %v, which fp16 rounds to infinity", fp16Overflow)
+	}
+	s.logger.Warn("kvstore: "+what+"; such shards are sent uncompressed (logged once)", "key", k.name, "shard", shard, "round", round, "rank", s.Rank())
+}
