@@ -9,31 +9,32 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// Compression says how pushed gradients, and the values sent back, travel.
+// Compression says how pushed gradients, and the values sent back, are encoded.
 //
-// A gradient that the codes of its type cannot say:
+// What a type cannot encode:
 //
-//   - NaN or an infinite value: fp16, bf16 and topk send it, and it shows in the value. 2bit and 1bit have no code for it: the push is
-//     ErrNotFinite, names the key, and changes nothing. With WithGuard the contribution is refused, under every type.
-//   - A value of 65520 or more, under fp16: its shard travels as float32.
-//   - A value of 1024 quanta or more (2bit: thresholds, 1bit: ones), which would take as many pushes to leave the residual: its shard
-//     travels as float32, the gradient and all that its residual holds. So does a shard whose residual has grown that far, which is looked
-//     at every 64 rounds. The log says so once. If it happens often the threshold is too small.
+//   - NaN or an infinite value: fp16, bf16 and topk send it, and it reaches the value. 2bit and 1bit have no code for it: the push fails
+//     with ErrNotFinite, which names the key, and changes nothing. With WithGuard the contribution is refused, under every type.
+//   - A value of 65520 or more, under fp16: its shard is sent as float32.
+//   - A value of 1024 quanta or more (a quantum is the threshold for 2bit, 1 for 1bit), which would need as many pushes to drain from the
+//     residual: the shard's gradient and residual are sent together as float32. So is a shard whose residual has grown that large, which is
+//     checked every 64 rounds. The log says so once. If it happens often the threshold is too small.
 //
-// 1bit, and 2bit with one Threshold for all, do badly under optimizers with second moments, such as adam; whatever has a residual needs a
-// smaller learning rate under momentum: docs/design/0010-compression.md has measurements. A value sent back beyond 65504 is infinite in fp16.
+// 1bit, and 2bit with one Threshold for all shards, train badly with optimizers that have second moments, such as adam. With momentum every type
+// that has a residual needs a smaller learning rate. docs/design/0010-compression.md has measurements. With Pull "fp16" a value beyond 65504
+// becomes infinite.
 type Compression struct {
 	// Type is "none" (or empty), "fp16", "bf16", "2bit", "1bit" or "topk". The last three keep what they leave out as a
 	// residual on the worker and add it to the next push (error feedback).
 	//
-	// "topk" sends of each shard the values of gradient plus residual that are largest in magnitude, as they are, of equal
-	// ones the first: Stich, Cordonnier and Jaggi, "Sparsified SGD with Memory", NeurIPS 2018. A shard of which this would
-	// not be shorter, such as one of three values, travels whole.
+	// "topk" sends, for each shard, the values of gradient plus residual that are largest in magnitude, uncompressed; of equal ones the
+	// first (Stich, Cordonnier and Jaggi, "Sparsified SGD with Memory", NeurIPS 2018). A shard for which this saves no bytes, such as one of
+	// three values, is sent whole.
 	Type string
 	// Threshold of 2bit (above 0) and 1bit. Zero means 0.5 for 2bit, and 0 for 1bit.
 	Threshold float32
-	// Scale of 2bit takes the place of Threshold: that of each push of a shard is Scale times the root mean square of its gradient, so one
-	// number suits all layers and all of a run. 1 is a good one. Zero: Threshold.
+	// Scale of 2bit replaces Threshold: each push of a shard uses Scale times the root mean square of its gradient as the threshold, so that one
+	// number fits all layers through a whole run. 1 is a good value. Zero: Threshold.
 	Scale float64
 	// Ratio of topk is the share of a shard's values that are sent, above 0 and at most 1, rounded to a whole number of
 	// values, at least one. Zero means 0.01.
@@ -61,7 +62,7 @@ func (c Compression) String() string {
 	return text
 }
 
-// Validate says what is wrong with c, if anything is.
+// Validate returns an error that names the field, the value and the rule.
 func (c Compression) Validate() error {
 	switch c.Type {
 	case "", "none", "fp16", "bf16", "topk":
@@ -99,8 +100,7 @@ func (c Compression) Validate() error {
 	return fmt.Errorf("kvstore: compression: unknown type %q of values sent back, want none, fp16 or bf16", c.Pull)
 }
 
-// Warning says why c and an optimizer on the gradients that it compresses do not go together; empty: they do, or nothing is known
-// against it.
+// Warning says why c and an optimizer are a bad combination; empty: no reason is known.
 func (c Compression) Warning(optimizer optim.Config) string {
 	adaptive := []string{"adam", "adamw", "adagrad", "rmsprop", "ftrl", "lamb"}
 	if !c.quantised() || c.Scale != 0 || !slices.Contains(adaptive, optimizer.Name) {
@@ -112,7 +112,7 @@ func (c Compression) Warning(optimizer optim.Config) string {
 
 const maxScale = 1e6
 
-// at returns c for one push of n values whose gradient has this Euclidean norm: with its threshold.
+// at returns c with the threshold for one push of n values, whose gradient has this Euclidean norm.
 func (c Compression) at(norm float64, n int) Compression {
 	if c.Scale != 0 {
 		c.Threshold = float32(min(max(c.Scale*norm/math.Sqrt(float64(n)), leastThreshold), math.MaxFloat32))
@@ -120,7 +120,7 @@ func (c Compression) at(norm float64, n int) Compression {
 	return c
 }
 
-// leastThreshold is for gradients of zeros: a threshold is above 0.
+// leastThreshold is the threshold for a gradient of zeros: a threshold must be above 0.
 const leastThreshold = 1e-30
 
 // withDefaults returns c with its threshold and ratio filled in.
@@ -169,7 +169,7 @@ func halfCodec(kind string) uint8 {
 // feedback reports whether what a push leaves out is added to the next one.
 func (c Compression) feedback() bool { return c.Type == "2bit" || c.Type == "1bit" || c.Type == "topk" }
 
-// forResiduals returns what residuals depend on.
+// forResiduals returns c with only those fields that residuals depend on.
 func (c Compression) forResiduals() Compression {
 	c.Pull = ""
 	return c

@@ -8,20 +8,19 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A Declaration is what a store asks a place for when a key is initialised.
+// A Declaration describes a key to the scheduler, which then places its shards.
 type Declaration struct {
 	Name    string
-	Form    string // "dense", "rows" or "open": a vocabulary without a number of rows
+	Form    string // "dense", "rows" or "open" (an open vocabulary)
 	Average bool   // InitAverage: no optimizer touches it
-	Size    uint64 // values; 0 of an open vocabulary
-	RowLen  uint64 // values of one row; 0 of a dense key
-	Table   string // of rows: their first values, as JSON
+	Size    uint64 // values; 0 for an open vocabulary
+	RowLen  uint64 // values in a row; 0 for a dense key
+	Table   string // for rows: their Initializer and MaxRows, as JSON
 	Whole   bool   // its optimizer needs norms of the whole key, so it must not be cut into shards
 }
 
-// Declarations returns what a store declares for the keys of a safetensors file: those of a file that Save wrote,
-// in the order of their names and whole where its optimizer needs whole keys; of another file every tensor, as a dense key of
-// its number of values, in the order of the file.
+// Declarations returns the declarations of the keys in a safetensors file. A file that Save wrote gives its keys by name, Whole where its optimizer
+// needs whole keys. Any other file gives each tensor, in the file's order, as a dense key.
 func Declarations(uri string) ([]Declaration, error) {
 	file, err := checkpoint.OpenURI(context.Background(), uri)
 	if err != nil {

@@ -7,31 +7,31 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A densePush is the push of a dense key, or push and pull in one trip. It is used again for each round.
+// A densePush is the push, or the push-pull, of a dense key. It is reused for each round.
 type densePush struct {
 	*op
-	heads      []wire.Push
-	acks       []wire.Ack
-	values     []wire.Value
-	payloads   [][1][]byte
-	codes      []alignedBuffer // of each shard: its encoded gradient, or its swapped bytes
-	lengths    []int           // bytes of the codes
-	plain      []bool          // by shard: it travels as it is, float32
-	thresholds []float32       // by shard: of 2bit
-	judged     []bool          // by shard: this worker has looked at norms
-	norms      []float64       // by shard: of the sum, over the weight
-	devices    []float64       // norms of the devices' gradients, where each is compressed by itself
-	encoded    bool            // codes or sum hold a compressed gradient whose push failed; it will be sent again
-	sum        []float32
-	answers    answerBuffers
-	nowhere    []float32 // where a value goes that nobody asked for
+	heads              []wire.Push
+	acks               []wire.Ack
+	values             []wire.Value
+	payloads           [][1][]byte
+	codes              []alignedBuffer // by shard: the encoded gradient, or its bytes in little-endian order
+	lengths            []int           // by shard: bytes used of codes
+	uncompressedShards []bool          // by shard: sent as float32
+	thresholds         []float32       // by shard: 2bit's threshold
+	judged             []bool          // by shard: this worker has compared the norm with the guard's limit
+	norms              []float64       // by shard: the norm of the devices' sum, divided by the weight
+	deviceNorms        []float64       // norms of the devices' gradients, where each is compressed by itself
+	encoded            bool            // codes or sum hold a compressed gradient whose push failed; it will be sent again
+	sum                []float32
+	answers            answerBuffers
+	discarded          []float32 // receives a value that the caller did not ask for
 }
 
 func newDensePush(k *key) *densePush {
 	n := len(k.shards)
 	p := &densePush{op: newOp(k.s, "push", k.name, n), heads: make([]wire.Push, n), acks: make([]wire.Ack, n),
 		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]alignedBuffer, n), lengths: make([]int, n),
-		plain: make([]bool, n), judged: make([]bool, n), norms: make([]float64, n), thresholds: make([]float32, n)}
+		uncompressedShards: make([]bool, n), judged: make([]bool, n), norms: make([]float64, n), thresholds: make([]float32, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
 		c.key, c.shard = k, i
@@ -41,18 +41,18 @@ func newDensePush(k *key) *densePush {
 }
 
 func (s *store) pushDense(ctx context.Context, by pusher, verb, name string, grads, outs [][]float32, pull bool) error {
-	k, err := s.toPush(verb, name, grads, outs)
+	k, err := s.checkPush(verb, name, grads, outs)
 	if err != nil {
 		return err
 	}
 	if s.joining.Load() {
 		return s.notYet(fmt.Sprintf("%s key %q", verb, name))
 	}
-	if err := k.take(ctx, verb); err != nil {
+	if err := k.lockPushes(ctx, verb); err != nil {
 		return err
 	}
-	defer k.give()
-	then := pull && s.async && s.bounded // the answer to a push waits for nobody: the value comes by a pull of its own
+	defer k.unlockPushes()
+	then := pull && s.async && s.bounded // the answer to a push does not wait for slow workers, so a pull of its own brings the value
 	pull = pull && !then
 	if k.push == nil {
 		k.push = newDensePush(k)
@@ -67,7 +67,7 @@ func (s *store) pushDense(ctx context.Context, by pusher, verb, name string, gra
 	if err := p.makePayloads(k, c, grads, verb, weight, round); err != nil {
 		return err
 	}
-	into := p.answers.prepare(k, outs, &p.nowhere, c.answerCodec(), pull)
+	into := p.answers.prepare(k, outs, &p.discarded, c.answerCodec(), pull)
 
 	before := s.placement.version.Load()
 	p.verb, p.round = verb, round
@@ -78,7 +78,7 @@ func (s *store) pushDense(ctx context.Context, by pusher, verb, name string, gra
 		if p.judged[i] {
 			p.heads[i].Norm = p.norms[i]
 		}
-		if p.plain[i] {
+		if p.uncompressedShards[i] {
 			p.heads[i].Codec = wire.CodecFloat32
 		}
 		if p.heads[i].Codec != wire.Codec2Bit {
@@ -109,7 +109,7 @@ func (s *store) pushDense(ctx context.Context, by pusher, verb, name string, gra
 	k.pushed(err)
 	p.encoded = err != nil && c.codec() != wire.CodecFloat32
 	for i := range p.payloads {
-		p.payloads[i][0] = nil // the caller's memory is the caller's again
+		p.payloads[i][0] = nil // do not keep the caller's memory
 		p.calls[i].dst, p.calls[i].got = nil, nil
 	}
 	if err != nil {
@@ -119,14 +119,14 @@ func (s *store) pushDense(ctx context.Context, by pusher, verb, name string, gra
 	return nil
 }
 
-// span returns which of a dense key's values shard i holds.
+// span returns the range of a dense key's values that shard i holds.
 func (k *key) span(i int) (from, to int) {
 	from = int(k.shards[i].Offset)
 	return from, from + int(k.shards[i].Length)
 }
 
-// fits checks that every slice has the key's size.
-func (k *key) fits(verb, what string, slices [][]float32) error {
+// checkSizes checks that every slice has the key's size.
+func (k *key) checkSizes(verb, what string, slices [][]float32) error {
 	for i, x := range slices {
 		if len(x) != k.size {
 			return keyError(verb, k.name, ErrSize, "%s %d: got %d values, want %d", what, i, len(x), k.size)
@@ -135,13 +135,13 @@ func (k *key) fits(verb, what string, slices [][]float32) error {
 	return nil
 }
 
-// A densePull is one pull of a dense key. Several may be under way; they are kept for the next ones.
+// A densePull is one pull of a dense key. Several may be under way; they are reused.
 type densePull struct {
 	*op
-	heads   []wire.Pull
-	values  []wire.Value
-	answers answerBuffers
-	nowhere []float32
+	heads     []wire.Pull
+	values    []wire.Value
+	answers   answerBuffers
+	discarded []float32
 }
 
 func newDensePull(k *key) *densePull {
@@ -160,14 +160,14 @@ func (s *store) Pull(ctx context.Context, key string, outs ...[]float32) error {
 	if err != nil {
 		return err
 	}
-	if err := k.fits("pull", "out", outs); err != nil {
+	if err := k.checkSizes("pull", "out", outs); err != nil {
 		return err
 	}
 	seq, round := k.wanted()
 	return k.pull(ctx, "pull", seq, round, outs)
 }
 
-// pull copies the value into outs once it holds this worker's first seq pushes and, in a synchronous store, so many rounds.
+// pull copies the value into outs once it contains this worker's first seq pushes and, in a synchronous store, the first round rounds.
 func (k *key) pull(ctx context.Context, verb string, seq, round uint64, outs [][]float32) error {
 	s := k.s
 	p := takeIdle(k, &k.pulls)
@@ -176,7 +176,7 @@ func (k *key) pull(ctx context.Context, verb string, seq, round uint64, outs [][
 	}
 	defer keepIdle(k, &k.pulls, p)
 	codec := s.compressionOf(k).answerCodec()
-	into := p.answers.prepare(k, outs, &p.nowhere, codec, true)
+	into := p.answers.prepare(k, outs, &p.discarded, codec, true)
 	p.verb, p.round = verb, round
 	for i := range p.heads {
 		p.heads[i] = wire.Pull{Origin: k.origin(i, seq), Round: round, Codec: codec, WaitMillis: s.waitMillis(), Staleness: s.staleness}
@@ -226,14 +226,14 @@ func copyTo(outs [][]float32) {
 	}
 }
 
-// A answerBuffers is where the answers of a dense key's shards come in: the caller's memory, or rooms from which they are decoded.
+// answerBuffers receive the answers of a dense key's shards: in the caller's memory, or in buffers from which the values are decoded.
 type answerBuffers struct {
 	codec   uint8
 	direct  bool
 	buffers []alignedBuffer
 }
 
-// prepare returns the slice that the value will be in.
+// prepare returns the slice that will hold the value.
 func (l *answerBuffers) prepare(k *key, outs [][]float32, nowhere *[]float32, codec uint8, pull bool) []float32 {
 	if !pull {
 		return nil
@@ -257,7 +257,7 @@ func (l *answerBuffers) shardBuffer(k *key, into []float32, i int) []byte {
 	return l.buffers[i].bytes(valuesSize(l.codec, to-from))
 }
 
-// decode checks the answers and decodes what did not come in directly.
+// decode checks the answers, and decodes those that were not received in place.
 func (l *answerBuffers) decode(k *key, o *op, values []wire.Value, into []float32) error {
 	for i := range values {
 		from, to := k.span(i)

@@ -17,33 +17,32 @@
 // store sums; with optim.Config's Reduction "mean" the servers divide by the sum of the weights that counted (Weighted).
 //
 // Waiting. A call waits until its context ends, the store's timeout (WithTimeout) is over, or the job has ended; every few
-// seconds the log says whom it waits for. Broken connections are made anew and requests repeated meanwhile, which changes
-// nothing: each counts once. A push that has failed for good may have reached some shards; pushing again sends the same
-// contribution, with the gradient given then to the shards it has not reached. Errors answer errors.Is with those below and
-// errors.As with a *ShardError, which says where.
+// seconds the log says whom it waits for. Meanwhile broken connections are restored and requests repeated; a repeated request counts
+// once. A push that returns an error may have reached some shards; pushing again repeats the same contribution, and only the shards that
+// it has not reached use the new gradient. Errors answer errors.Is with those below and errors.As with a *ShardError, which says where.
 //
-// Rows. A key of rows is a table of which a worker pulls and pushes the rows that its batch names: each travels once, in whatever
-// number and order it is named, duplicates of a push add up, and the optimizer touches no other row (lazy updates: see
-// optim.Pass.UpdateRows). Rows spread over all servers so that the rows drawn most, or those at regular distances, do not share one.
+// Rows. A key of rows is a table; a worker pulls and pushes only the rows that its batch uses. Each row is sent once, however often it is
+// named; duplicates in a push add up, and the optimizer changes no other row (lazy updates: see optim.Pass.UpdateRows). Rows are spread
+// over all servers, so that neither the most frequent rows nor rows at regular distances end up on one server.
 //
 //	err = kv.InitTable(ctx, "words", kvstore.Table{RowLen: 16, MaxRows: 50e6, // Rows: 0 opens the vocabulary
 //		Initializer: kvstore.Initializer{Name: "normal", Deviation: 0.01, Seed: 1}})
 //	err = kv.PullRows(ctx, "words", ids, rows)      // ids: any int64, such as hashes; rows: len(ids) × 16
 //	err = kv.PushRows(ctx, "words", ids, gradients)
 //
-// The rows of an open vocabulary are made when they are first pushed to, with values that depend on seed, key and ID alone; until then a
-// pull computes these. Usage tells what servers hold, and beyond MaxRows or a server's memory a push is ErrFull.
+// A row of an open vocabulary is made by the first push to it, with first values that depend on seed, key and ID alone; a pull before that
+// returns the same values. Usage says what servers hold; a push beyond MaxRows or a server's memory is ErrFull.
 //
 // In "dist_async" each push is applied at once; WithStaleness bounds how far a worker may run ahead of the slowest. Staleness
-// tells how old the values were.
+// says how old the values were.
 //
-// WithLocalSteps asks whoever trains with a synchronous store to exchange values once in some steps, in place of gradients at
-// every step: for slow links. worker.Trainer does.
+// WithLocalSteps is for slow links: a trainer exchanges values every so many steps in place of gradients at every step. worker.Trainer
+// does so.
 //
-// Workers may join, leave and be lost while the job runs: see Elastic. WithGuard keeps gradients out that are not finite or far too large.
+// Workers may join, leave and be lost while the job runs: see Elastic. WithGuard keeps out gradients that are not finite or far too large.
 //
 // The stores "local" and "device" live in this process, for one worker and its devices, with the same semantics; they
-// pass the same suite, kvstoretest.
+// pass the same test suite, kvstoretest.
 package kvstore
 
 import (
@@ -63,16 +62,16 @@ var (
 	ErrSize            = errors.New("wrong size")
 	ErrStaleGeneration = errors.New("stale generation")
 	ErrClosed          = errors.New("store closed")
-	ErrUnavailable     = errors.New("job unavailable") // the job failed, ended, or a node of it could not be reached in time
+	ErrUnavailable     = errors.New("job unavailable") // the job failed or ended, or a node could not be reached in time
 	ErrConflict        = errors.New("workers disagree")
 	ErrUnsupported     = errors.New("not supported by this store")
-	ErrFull            = errors.New("table full") // it has as many rows, or its server as many bytes, as it may have
+	ErrFull            = errors.New("table full") // the limit of rows, or of its server's memory, is reached
 	// ErrNotFinite: a gradient has a NaN or an infinite value, for which its compression has no code. Nothing was pushed.
 	ErrNotFinite = errors.New("gradient not finite")
 )
 
-// A Store is one worker's view of the job's parameters: the sum of what follows, of which code may ask for the part that it needs.
-// See the package comment for what may be called together.
+// A Store gives one worker access to the job's parameters. It is the sum of smaller interfaces, so that code can ask for only the part that it
+// needs. The package comment says what may be called together.
 type Store interface {
 	Pusher // with weight 1
 	Dense
@@ -84,27 +83,27 @@ type Store interface {
 	// Type is the name given to Create, "dist" as "dist_sync".
 	Type() string
 	Rank() int
-	// NumWorkers is that of the newest change of the membership: a worker that has left in order, or was lost, is still counted.
-	// Members are those that live.
+	// NumWorkers is the number of workers as of the newest generation: a worker that has since left or been lost is still counted. Members
+	// returns those that are alive.
 	NumWorkers() int
-	// InitialWorkers is the number of workers that the job was started with: what is divided by it, such as a schedule, is the same on
-	// a worker that joins later.
+	// InitialWorkers is the number of workers that the job was started with. It is the same on a worker that joins later, so schedules may
+	// depend on it.
 	InitialWorkers() int
-	// Weighted returns a Pusher of this store whose contributions count with a weight in a mean, such as their number of examples. With
-	// counted the weight is a number of examples that this worker has used: the servers add them up, so that the examples of a lost
-	// worker are handed out again, except those of steps that came whole: to all keys but those whose names begin with "paragon/",
-	// which are not part of what is trained.
+	// Weighted returns a Pusher of this store whose contributions have a weight in a mean, such as their number of examples. With counted
+	// the weight is the number of examples that this worker has used, and the servers add them up. If the worker is lost, its examples are
+	// handed out again, except those of acknowledged steps: steps of which every key has the contribution. Keys whose names begin with
+	// "paragon/" are not part of the model and do not matter for that.
 	Weighted(weight float32, counted bool) Pusher
 	// LocalSteps is what WithLocalSteps was given; 0: workers exchange gradients at every step.
 	LocalSteps() int
 	// Generation is the version of the membership; 1 in a store within the process.
 	Generation() uint64
 
-	// Close leaves the job in order: this worker is done, and the others go on without it. When all workers have, the servers end.
-	// Where shards have backups it waits, for up to 5 s, until these have this worker's last pushes.
+	// Close leaves the job: this worker is done, and the others go on without it. The servers end when all workers have left. With
+	// backups it waits, for up to 5 s, until these have this worker's last pushes.
 	Close() error
-	// Abort leaves the job because of cause, and fails it for everybody: the others learn who failed and why. A Close or
-	// Abort after the first does nothing. See Leave.
+	// Abort leaves the job because of cause, and fails the job: the other workers' calls return who failed and why. A Close or Abort
+	// after the first does nothing. See Leave.
 	Abort(cause error) error
 }
 
@@ -114,12 +113,12 @@ type Pusher interface {
 	Push(ctx context.Context, key string, grads ...[]float32) error
 	// PushPull is one trip: it returns when the round closed and outs hold the new value. grads and outs may be the same.
 	PushPull(ctx context.Context, key string, grads, outs [][]float32) error
-	// PushPullMany is PushPull of several keys in one call, beside each other: it returns when the rounds of all have closed. No key may
-	// be named twice. Arguments are checked before anything is sent; after that keys fail by themselves, and those that do not count. An
-	// error is KeyErrors, which names each that failed: call again with those.
+	// PushPullMany is PushPull of several keys at the same time: it returns when the rounds of all have closed. No key may be named
+	// twice. All arguments are checked before anything is sent. After that each key fails or counts by itself. The error is KeyErrors,
+	// which names each key that failed: call again with those.
 	PushPullMany(ctx context.Context, entries []Entry) error
 	// PushRows adds rows to the open round: row i of grad (len(rows) × rowLen) belongs to rows[i]. Rows need not be sorted
-	// or unique; duplicates add up. No rows is a contribution too, which a round needs from every worker.
+	// or unique; duplicates add up. An empty list of rows is a contribution, too; a round needs one from every worker.
 	PushRows(ctx context.Context, key string, rows []int64, grad []float32) error
 }
 
@@ -132,13 +131,13 @@ type Dense interface {
 	// InitAverage is Init for a key that no optimizer touches: a closed round's sum over the sum of weights (Weighted)
 	// replaces the value. For batch norm's running statistics and for mean gradients that workers apply themselves.
 	InitAverage(ctx context.Context, key string, value []float32) error
-	// SetShape says how the values of a dense key lie as a tensor, row-major, after its Init: files of Save then have this shape in place of
-	// [size]; of rank 0, which saves them, it counts. Another one than before, or than that of a file that was loaded, is ErrSize.
+	// SetShape sets the shape (row-major) that a dense key's tensor has in files of Save, in place of [size]. It is called after Init, by
+	// the worker that saves. A shape other than the one set before, or loaded from a file, is ErrSize.
 	SetShape(key string, shape ...int) error
 	// Pull copies the value, including this worker's last push, into every out.
 	Pull(ctx context.Context, key string, outs ...[]float32) error
-	// Staleness tells how old the value of a dense key was that this worker pulled last; of a key of rows, or one never pulled,
-	// all is 0.
+	// Staleness says how old the value was that this worker pulled last of a dense key. It is zero for a key of rows, and for one never
+	// pulled.
 	Staleness(key string) Staleness
 }
 
@@ -161,45 +160,47 @@ type Control interface {
 	// SetLearningRate replaces the learning rate (and its schedule) from the round given on, on all servers; one worker's call
 	// is enough. A round that a key has already closed is ErrConflict.
 	SetLearningRate(ctx context.Context, round uint64, rate float64) error
-	// SetCompression compresses this worker's pushes of dense keys from now on, except those of InitAverage, which travel as
-	// they are. Every worker should call it alike. The store "local" sends nothing and refuses it; in "device" each local
-	// device's gradient is compressed by itself, elsewhere their sum.
+	// SetCompression compresses this worker's pushes of dense keys from now on, except those of InitAverage, which are never
+	// compressed. Every worker should set the same. The store "local" sends nothing and refuses it; in "device" each local device's
+	// gradient is compressed by itself, elsewhere their sum.
 	SetCompression(ctx context.Context, c Compression) error
 	// Barrier returns when every worker has called it.
 	Barrier(ctx context.Context) error
-	// Usage returns what each server holds, by rank. What is on its way, and memory kept for the next rounds, is not in it.
+	// Usage returns what each server holds, by rank. It does not include payloads in transit and buffers kept for reuse.
 	Usage(ctx context.Context) ([]Usage, error)
-	// Caught returns how many of this worker's contributions to shards of the key the guard (WithGuard) has refused or clipped, as far
-	// as what was pulled told.
+	// Caught returns how many of this worker's contributions to shards of the key the guard (WithGuard) had refused or clipped by the time
+	// of this worker's last pull.
 	Caught(key string) uint64
 }
 
 // Checkpoints are the calls that write and read the job's state.
 type Checkpoints interface {
 	// Save writes all parameters and optimizer state of one consistent round into one safetensors file on this worker's
-	// host, or into a bucket: uri is a path, file:///path, or a URL that checkpoint.OpenPlace knows. One worker's call is enough; no worker need take part but the one that calls, which
-	// must not push meanwhile. The keys are those that this worker has initialised. In an asynchronous store what the other
-	// workers push meanwhile is in some shards and not in others, unless all wait at a Barrier.
+	// host, or into a bucket: uri is a path, file:///path, or a URL that checkpoint.OpenPlace knows. One worker's call is enough; it must
+	// not push meanwhile. The keys are those that this worker has initialised. In an asynchronous store the file may hold a push that
+	// another worker makes meanwhile in some shards and not in others, unless all workers wait at a Barrier.
 	Save(ctx context.Context, uri string) error
-	// Snapshot reads what Save writes into this worker's memory, as of now, and returns before it has: this worker's next push to
-	// a key waits until that key has been read, and no round of a synchronous store closes without that push. Nothing else
-	// waits, and nobody else need take part. The reading ends with ctx. What Save says of an asynchronous store holds.
+	// Snapshot starts to read what Save would write now into this worker's memory, and returns at once. This worker's next push to a key
+	// waits until that key has been read; no round of a synchronous store closes without that push, so the Snapshot is consistent.
+	// Nothing else waits, and no other worker need take part. The reading ends with ctx. As with Save, in an asynchronous store a
+	// shard may be read between two pushes.
 	Snapshot(ctx context.Context) (*Snapshot, error)
-	// Load brings back what Save wrote, also into another number of servers or workers. Every worker calls it; rank 0 reads
-	// the file, the others wait until it is done. The file must hold every key that is initialised; more is welcome, and the
-	// keys may be initialised afterwards. The optimizer is not brought back, only its state and the learning rates that were
-	// set by hand: call SetOptimizer before or after, with the same config. Before anything changes all of the file is checked, with its
-	// checksums; one of an older version, without any, is loaded with a warning. A damaged file is checkpoint.ErrDamaged.
+	// Load restores what Save wrote, also with another number of servers or workers. Every worker calls it; rank 0 reads the file, the
+	// others wait until it is done. The file must hold every key that is initialised; it may hold more, and keys may be initialised after
+	// it. Load restores the optimizer's state and the rates of SetLearningRate, not the optimizer: call SetOptimizer before or after, with
+	// the same config. All of the file is checked against its checksums before anything changes; a file without them, from an older
+	// version, is loaded with a warning. A damaged file is checkpoint.ErrDamaged.
 	Load(ctx context.Context, uri string) error
 	// Residuals returns a copy of what this worker's compressed pushes have left out, for a checkpoint of this worker.
 	Residuals(ctx context.Context) (Residuals, error)
-	// SetResiduals replaces them, after SetCompression and after a Load, which forgets them: the run that Residuals was called
-	// in goes on. Those of another compression are ErrConflict, those that are not finite ErrNotFinite. Neither may be called while this worker pushes.
+	// SetResiduals restores them in a run that resumes, after SetCompression and after Load, which sets residuals to zero. Residuals of
+	// another compression are ErrConflict, and values that are not finite ErrNotFinite. Neither method may be called while this worker
+	// pushes.
 	SetResiduals(ctx context.Context, r Residuals) error
 }
 
-// Leave ends a worker's part in the job as its work ended: Close if err is nil or ErrRemoved, for then the others go on; else Abort. It
-// returns err, joined with what went wrong on the way out:
+// Leave ends a worker's part in the job: with Close if err is nil or ErrRemoved, so that the others go on, else with Abort. It returns err,
+// joined with the error of Close or Abort:
 //
 //	defer func() { err = kvstore.Leave(kv, err) }()
 func Leave(s Store, err error) error {

@@ -296,7 +296,7 @@ func (s *store) findRounds(ctx context.Context) error {
 	var finding sync.WaitGroup
 	keys := s.sorted()
 	errs := make([]error, len(keys))
-	places := make(chan struct{}, batch)
+	places := make(chan struct{}, shardsAtOnce)
 	for i, k := range keys {
 		places <- struct{}{}
 		finding.Go(func() {

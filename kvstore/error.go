@@ -15,7 +15,7 @@ type ShardError struct {
 	Key   string // empty for calls that concern no single key
 	Shard int    // index in the key's plan; -1: the whole key
 	Round uint64 // the round pushed to, or the number of rounds that a pulled value must contain; only with a Key
-	Peer  string // who was asked, such as "server 1 at 10.0.0.7:9090"; empty: nobody was
+	Peer  string // the server asked, such as "server 1 at 10.0.0.7:9090"; empty: no request was made
 	Err   error
 }
 
@@ -41,7 +41,7 @@ func (e *ShardError) Error() string {
 
 func (e *ShardError) Unwrap() error { return e.Err }
 
-// refused is a peer's Nack in the words of this package.
+// refused is a peer's Nack as an error of this package.
 type refused struct {
 	is      error // nil: none of ours
 	ours    uint64
@@ -95,7 +95,7 @@ func meaning(code wire.Code) error {
 	return nil
 }
 
-// keyError is an error found in this process, before anybody was asked.
+// keyError is an error found in this process, before any request.
 func keyError(verb, key string, cause error, format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	if cause == nil {

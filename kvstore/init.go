@@ -86,7 +86,7 @@ func (s *store) endInit(name string) {
 	delete(s.initialising, name)
 }
 
-// checkSame checks that an Init after a Load speaks of the same key.
+// checkSame checks that an Init after a Load describes the same key.
 func (k *key) checkSame(d *wire.Declare) error {
 	if k.form != d.Form || k.rule != d.Rule || uint64(k.size) != d.Size || uint64(k.rowLen) != d.RowLen {
 		return keyError("init", k.name, ErrSize, "got %s, want %s as loaded",
@@ -98,7 +98,7 @@ func (k *key) checkSame(d *wire.Declare) error {
 	return nil
 }
 
-// describe says what a key is.
+// describe describes a key's form and size.
 func describe(form, rule uint8, size, rowLen uint64) string {
 	switch {
 	case form == wire.FormOpen:
@@ -140,7 +140,7 @@ func (s *store) place(ctx context.Context, d wire.Declare) (*key, error) {
 	return k, nil
 }
 
-// checkPlan checks that a plan is one of the key that was declared, and covers it.
+// checkPlan checks that a plan is of the declared key, and that its shards cover the key.
 func checkPlan(d *wire.Declare, p *wire.KeyPlan) error {
 	if p.Name != d.Name || p.Form != d.Form || p.Rule != d.Rule || p.Size != d.Size || p.RowLen != d.RowLen {
 		return fmt.Errorf("got key %q of %s, want %q of %s", p.Name, describe(p.Form, p.Rule, p.Size, p.RowLen), d.Name, describe(d.Form, d.Rule, d.Size, d.RowLen))
@@ -179,8 +179,8 @@ func (k *key) initHead(i int) wire.InitShard {
 		RowLen: uint64(k.rowLen), Size: uint64(k.size), Shards: uint32(len(k.shards)), Name: k.name, Table: k.table}
 }
 
-// initOrAwait gives the shards their first values, or waits until the worker has that leads. When it is lost meanwhile, the next
-// one goes on with values of its own: a shard that has one keeps it.
+// initOrAwait initialises the shards if this worker leads (its rank is 0), else waits until the leader has. If the leader is lost meanwhile, the
+// next one goes on with its own values; a shard that is initialised already keeps its value.
 func (k *key) initOrAwait(ctx context.Context, value []float32) error {
 	s := k.s
 	leads := func(wire.Membership) bool { return s.leader() == s.NodeID() }
@@ -208,7 +208,7 @@ func (k *key) initShards(ctx context.Context, value []float32) error {
 	}, nil)
 }
 
-// shardValues returns the values of shard i of the whole key's: a part of value, or for rows gathered from it.
+// shardValues returns shard i's part of the whole key's value: a subslice, or a copy for rows.
 func (k *key) shardValues(i int, value []float32) []float32 {
 	if k.form == wire.FormDense {
 		from, to := k.span(i)
@@ -226,7 +226,7 @@ func (k *key) shardValues(i int, value []float32) []float32 {
 	return part
 }
 
-// putShardValues is part backwards: it puts the values of shard i where they belong.
+// putShardValues is the inverse of shardValues: it copies shard i's values to their place in value.
 func (k *key) putShardValues(i int, value, part []float32) {
 	if k.form == wire.FormDense {
 		from, to := k.span(i)
@@ -251,15 +251,15 @@ func (k *key) awaitShards(ctx context.Context) error {
 	}, nil)
 }
 
-// batch is how many shards of a key are initialised, read or written at one time: enough to keep servers and connections
-// busy, few enough to bound the memory.
-const batch = 16
+// shardsAtOnce is how many shards of a key are initialised, read or written at one time: enough to keep servers and connections busy, few enough
+// to bound the memory.
+const shardsAtOnce = 16
 
-// inBatches asks all shards of a key something, some at a time: fill makes shard i's request, done (which may be nil) looks
-// at its answer.
+// inBatches sends a request to every shard of a key, shardsAtOnce at a time: fill makes shard i's request, done (which may be nil) handles its
+// answer.
 func (k *key) inBatches(ctx context.Context, verb string, fill, done func(c *call, i int) error) error {
-	for from := 0; from < len(k.shards); from += batch {
-		o := newOp(k.s, verb, k.name, min(batch, len(k.shards)-from))
+	for from := 0; from < len(k.shards); from += shardsAtOnce {
+		o := newOp(k.s, verb, k.name, min(shardsAtOnce, len(k.shards)-from))
 		_, o.round = k.wanted()
 		for j := range o.calls {
 			c := &o.calls[j]
@@ -283,7 +283,7 @@ func (k *key) inBatches(ctx context.Context, verb string, fill, done func(c *cal
 	return nil
 }
 
-// fitsFrame refuses what no frame can carry.
+// fitsFrame returns an error for a payload that is too large for a frame.
 func (k *key) fitsFrame(verb string, i, bytes int) error {
 	if bytes > wire.MaxPayload {
 		return keyError(verb, k.name, ErrUnsupported, "shard %d takes %d bytes, a frame at most %d", i, bytes, wire.MaxPayload)
@@ -295,7 +295,7 @@ func (k *key) fitsFrame(verb string, i, bytes int) error {
 // agree; in an asynchronous store the number does not matter.
 func (k *key) findRound(ctx context.Context) error {
 	if k.s.async {
-		k.moveTo(0)
+		k.setRound(0)
 		return nil
 	}
 	small := 0
@@ -319,6 +319,6 @@ func (k *key) findRound(ctx context.Context) error {
 	if err := o.run(ctx); err != nil {
 		return err
 	}
-	k.moveTo(value.Round)
+	k.setRound(value.Round)
 	return nil
 }

@@ -12,50 +12,50 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A key is what a worker knows of one key: where its shards are, and how far this worker has come with it.
+// A key is a worker's state of one key: where its shards are, and which rounds this worker has pushed to.
 type key struct {
 	s         *store
 	name      string
 	id        uint64
 	form      uint8
 	rule      uint8
-	auxiliary bool // what workers tell each other beside the model: its contributions count no examples
+	auxiliary bool // data that workers exchange apart from the model: its contributions count no examples
 	size      int
 	rowLen    int // of a key of rows
 	table     string
 	rows      int
 	spread    shard.Spread
 	shards    []wire.ShardPlace
-	// servers are those of the shards at the moment; their ranks in shards are those at first.
+	// servers are the ranks of the shards' current servers; shards has those of the first plan.
 	servers      []atomic.Uint32
 	unreplicated unreplicatedPushes
 
-	// turn holds a token while a call that pushes is under way; such calls follow one another.
-	turn     chan struct{}
-	push     *densePush // these belong to the holder of the turn; each is made by its first use
+	// turn is held while a call that pushes is under way, so that pushes of a key follow one another. A channel, so that a wait for it ends with a context.
+	pushLock chan struct{}
+	push     *densePush // push, sent and feedback belong to the holder of pushLock; the first two are made when first used
 	sent     *rowsPush
 	feedback feedback
 
-	mu        sync.Mutex // guards the rest
-	seq       uint64     // pushes of this worker that were acknowledged
-	round     uint64     // rounds that must have closed for the last of them to be in the value
-	uncertain bool       // a push failed part of the way: some shards may hold it
-	reinit    bool       // a Load brought the key: one Init is welcome
-	shape     []int      // of a dense key's tensor; nil: not known
-	staleness Staleness  // of the value pulled last
-	caught    []uint64   // by shard: what the guard has caught of this worker's pushes; made when it is first needed
-	limits    normLimits // the guard's
-	pulls     []*densePull
-	rowPulls  []*rowsPull
+	mu         sync.Mutex // guards the rest
+	acked      uint64     // pushes of this worker that were acknowledged
+	round      uint64     // rounds that must have closed before the value contains the last of them
+	unresolved bool       // the last push failed: some shards may have counted it
+	reinit     bool       // a Load brought the key: one more Init is allowed
+	shape      []int      // of a dense key's tensor; nil: not known
+	staleness  Staleness  // of the value pulled last
+	caught     []uint64   // by shard: how many of this worker's pushes the guard has refused or clipped; made when first needed
+	limits     normLimits // the guard's
+	pulls      []*densePull
+	rowPulls   []*rowsPull
 }
 
-// auxiliaryPrefix begins the names of keys of which no value is part of what is trained.
+// auxiliaryPrefix begins the names of keys that are not part of the model.
 const auxiliaryPrefix = "paragon/"
 
 func newKey(s *store, plan *wire.KeyPlan) *key {
 	k := &key{
 		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, auxiliary: strings.HasPrefix(plan.Name, auxiliaryPrefix), size: int(plan.Size), rowLen: int(plan.RowLen),
-		shards: plan.Shards, turn: make(chan struct{}, 1),
+		shards: plan.Shards, pushLock: make(chan struct{}, 1),
 	}
 	k.unreplicated.busy = make(chan struct{}, 1)
 	k.servers = make([]atomic.Uint32, len(k.shards))
@@ -69,15 +69,15 @@ func newKey(s *store, plan *wire.KeyPlan) *key {
 	return k
 }
 
-// take waits for the turn to push.
-func (k *key) take(ctx context.Context, verb string) error {
+// lockPushes takes pushLock.
+func (k *key) lockPushes(ctx context.Context, verb string) error {
 	select {
-	case k.turn <- struct{}{}:
+	case k.pushLock <- struct{}{}:
 		return nil
 	default:
 	}
 	select {
-	case k.turn <- struct{}{}:
+	case k.pushLock <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return keyError(verb, k.name, ctx.Err(), "waited for an earlier call of this worker on the key")
@@ -86,17 +86,17 @@ func (k *key) take(ctx context.Context, verb string) error {
 	}
 }
 
-func (k *key) give() { <-k.turn }
+func (k *key) unlockPushes() { <-k.pushLock }
 
-// next returns the number of this worker's last push, and the round of its next one: in an asynchronous store, where each
-// push is a round of its own, its place among this worker's.
+// next returns the number of this worker's last push, and the round of its next one. In an asynchronous store, where each push is a round by
+// itself, that is the number of pushes so far.
 func (k *key) next() (seq, round uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.s.async {
-		return k.seq, k.seq
+		return k.acked, k.acked
 	}
-	return k.seq, k.round
+	return k.acked, k.round
 }
 
 // wanted returns what a pull asks for: the number of this worker's last push, and how many rounds must have closed.
@@ -104,35 +104,35 @@ func (k *key) wanted() (seq, round uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.s.async {
-		return k.seq, 0
+		return k.acked, 0
 	}
-	return k.seq, k.round
+	return k.acked, k.round
 }
 
-// pushed takes note of how a push ended.
+// pushed records how a push ended.
 func (k *key) pushed(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
-		k.uncertain = true
+		k.unresolved = true
 		return
 	}
-	k.uncertain = false
-	k.seq++
+	k.unresolved = false
+	k.acked++
 	k.round++
 	k.limits.pushes++
 }
 
-// moveTo makes round the next one to push to, after a first look at the servers or a Load.
-func (k *key) moveTo(round uint64) {
+// setRound sets the next round to push to, as read from a server or loaded from a file.
+func (k *key) setRound(round uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.round = round
 	k.limits.known = false
 	k.unreplicated.clear()
-	if k.uncertain { // the push that failed will not be sent again: its number may have been used up
-		k.seq++
-		k.uncertain = false
+	if k.unresolved { // the failed push will not be repeated, and a shard may have counted its number
+		k.acked++
+		k.unresolved = false
 	}
 }
 
@@ -140,7 +140,7 @@ func (k *key) origin(shard int, seq uint64) wire.Origin {
 	return wire.Origin{Key: k.id, Shard: uint32(shard), Seq: seq}
 }
 
-// A feedback is what compressed pushes of a key have left out so far, for each device that is compressed by itself.
+// A feedback holds the residuals of a key's compressed pushes, one for each device whose gradient is compressed by itself.
 type feedback struct {
 	using     Compression
 	residuals [][]float32
@@ -149,7 +149,7 @@ type feedback struct {
 	top       f32.TopK
 }
 
-// residual returns device i's, all zeros at first and after a change of compression.
+// residual returns device i's residual, zeros at first and after a change of compression.
 func (f *feedback) residual(c Compression, i, n int) []float32 {
 	if c = c.forResiduals(); f.using != c {
 		*f = feedback{using: c}
@@ -160,8 +160,8 @@ func (f *feedback) residual(c Compression, i, n int) []float32 {
 	return f.residuals[i]
 }
 
-// sumOver adds grads up into sum, each compressed and decoded by itself, but for those that the compression cannot carry. It reports
-// whether there were any.
+// sumOver adds up grads into sum, each compressed and decoded by itself. Those that c cannot encode are added as they are, with their residuals. It
+// reports whether all were encoded.
 func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]float32, norms []float64, round uint64) (all bool) {
 	clear(sum)
 	all = true
@@ -189,7 +189,7 @@ func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]
 // norm is the Euclidean norm; it is not finite if any value is not.
 func norm(x []float32) float64 { return math.Sqrt(f32.Squares(x)) }
 
-// sumOf returns the sum of grads: the only one itself, or in *buffer.
+// sumOf returns the sum of grads: grads[0] itself if it is the only one, else in *buffer.
 func sumOf(grads [][]float32, buffer *[]float32) []float32 {
 	if len(grads) == 1 {
 		return grads[0]

@@ -27,7 +27,7 @@ func (s *store) Load(ctx context.Context, uri string) error {
 	s.loads++
 	name := fmt.Sprintf("load/%d/%d", s.era, s.loads)
 	s.mu.Unlock()
-	// Nobody's push may still be under way when the servers get other values.
+	// No worker's push may be under way when the servers' values are replaced.
 	err := s.ask(ctx, verb, func(ctx context.Context) error { return s.node.Barrier(ctx, name) })
 	if err != nil {
 		return err
@@ -42,13 +42,13 @@ func (s *store) Load(ctx context.Context, uri string) error {
 	}
 	told := s.ask(ctx, verb, func(ctx context.Context) error { return s.node.Signal(ctx, mark) })
 	if err != nil {
-		return err // the others' waits end by the mark, or with the job
+		return err // the other workers' waits end with the signal, or with the job
 	}
 	return told
 }
 
-// awaitLoad waits for the worker that leads and then finds out at which round each key goes on. If that worker is lost before it has
-// said that it is done, the servers may have got some of the file.
+// awaitLoad waits until the leader has loaded the file, and then reads each key's round from the servers. If the leader is lost before it signals
+// that it is done, the servers may hold a part of the file.
 func (s *store) awaitLoad(ctx context.Context, verb, name string, leader NodeID) error {
 	await := func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -71,11 +71,11 @@ func (s *store) awaitLoad(ctx context.Context, verb, name string, leader NodeID)
 	gone := func(m wire.Membership) bool { return !slices.Contains(counting(m), leader) }
 	err := s.ask(ctx, verb, func(ctx context.Context) error {
 		changed, err := s.whileFollowing(ctx, gone, await)
-		var refusal *transport.Refusal // the scheduler may have heard of the loss first
+		var refusal *transport.Refusal // the scheduler may notice the loss before this worker does
 		if !changed && !(errors.As(err, &refusal) && refusal.Code == wire.CodeUnavailable) {
 			return err
 		}
-		// It may have been done, and lost or gone after that.
+		// The leader may have finished before it was lost or left.
 		last, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		if await(last) == nil {
@@ -98,24 +98,24 @@ func (s *store) awaitLoad(ctx context.Context, verb, name string, leader NodeID)
 	return nil
 }
 
-// afterLoad forgets what a push has left behind, and lets the key be initialised once more.
+// afterLoad drops the key's residuals, and allows one more Init of it.
 func (k *key) afterLoad(ctx context.Context) error {
-	if err := k.take(ctx, "load"); err != nil {
+	if err := k.lockPushes(ctx, "load"); err != nil {
 		return err
 	}
-	defer k.give()
-	k.forget()
+	defer k.unlockPushes()
+	k.dropResiduals()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reinit = true
 	return nil
 }
 
-// loadFile reads the file, checks all of it, and only then writes the servers' state.
+// loadFile checks all of the file, and only then writes it to the servers.
 func (s *store) loadFile(ctx context.Context, uri string) error {
 	file, err := checkpoint.OpenURI(ctx, uri)
 	if err != nil {
-		return fmt.Errorf("kvstore: load %s: %w", uri, unsupported(err))
+		return fmt.Errorf("kvstore: load %s: %w", uri, wrapUnsupported(err))
 	}
 	defer file.Close()
 	saved, cfg, err := s.check(file)
@@ -150,7 +150,7 @@ func (s *store) loadFile(ctx context.Context, uri string) error {
 		if err := k.writeShards(ctx, file, &saved[i], s.initialSlots(&saved[i])); err != nil {
 			return err
 		}
-		k.moveTo(saved[i].Round)
+		k.setRound(saved[i].Round)
 		k.takeShape(saved[i].Shape)
 		if err := k.afterLoad(ctx); err != nil {
 			return err
@@ -183,7 +183,7 @@ func (k *savedKey) declare() wire.Declare {
 	return d
 }
 
-// check reads the metadata and holds them against the tensors, this worker's keys and its optimizer.
+// check reads the metadata and compares it with the file's tensors, this worker's keys and its optimizer.
 func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) {
 	meta := file.Metadata()
 	switch got := meta[metaStore]; {
@@ -272,23 +272,23 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 	return saved, cfg, nil
 }
 
-// oldStatistics is what the names of averaged keys began with, where package worker had running statistics in files of layout 1.
+// oldStatistics is the prefix of the names of running statistics, as package worker wrote them in files of layout 1.
 const oldStatistics = "state/"
 
-// renamedStatistic tells whether a saved key is a running statistic that has another name now.
+// renamedStatistic reports whether a saved key is a running statistic under its old name.
 func (s *store) renamedStatistic(x *savedKey) bool {
 	name, old := strings.CutPrefix(x.Name, oldStatistics)
 	return old && x.Average && s.initialised(x.Name) == nil && s.initialised(name) != nil
 }
 
-// initialised returns a key that is initialised here, or nil.
+// initialised returns the key of this name, or nil if this worker has not initialised it.
 func (s *store) initialised(name string) *key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.keys[name]
 }
 
-// checkTensor checks that a file has a tensor of the key's shape.
+// checkTensor checks that a file has this tensor, with the key's shape.
 func checkTensor(file *checkpoint.File, name string, x *savedKey) error {
 	t, err := file.Tensor(name)
 	if err != nil {
@@ -300,7 +300,7 @@ func checkTensor(file *checkpoint.File, name string, x *savedKey) error {
 	return nil
 }
 
-// initialSlots returns the optimizer's slots for a key that was saved without any, when there is an optimizer now.
+// initialSlots returns the optimizer whose initial slots a key gets that was saved without slots; nil if there is none.
 func (s *store) initialSlots(x *savedKey) *optim.Optimizer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -314,7 +314,7 @@ func (s *store) initialSlots(x *savedKey) *optim.Optimizer {
 	return o
 }
 
-// writeShards makes every shard of the key what the file says. Slots that the file lacks start as opt says, if it is not nil.
+// writeShards writes the file's values and slots to every shard of the key. If opt is not nil, slots that the file lacks start with opt's values.
 func (k *key) writeShards(ctx context.Context, file *checkpoint.File, x *savedKey, opt *optim.Optimizer) error {
 	if k.form == wire.FormOpen {
 		return k.writeOpen(ctx, file, x, opt)

@@ -16,7 +16,7 @@ type Entry struct {
 	Outs  [][]float32 // the new value is copied into each; may be Grads
 }
 
-// A KeyError is how one key of a PushPullMany failed. Err names the key as well.
+// A KeyError is the error of one key of a PushPullMany. Err names the key as well.
 type KeyError struct {
 	Key string
 	Err error
@@ -26,7 +26,7 @@ type KeyError struct {
 // them.
 type KeyErrors []KeyError
 
-// shownErrors is how many errors a message holds: if a server is gone, all keys fail alike.
+// shownErrors is how many errors a message shows: after the loss of a server all keys fail with the same cause.
 const shownErrors = 8
 
 func (e KeyErrors) Error() string {
@@ -61,13 +61,13 @@ func (s *store) pushPullMany(ctx context.Context, by pusher, entries []Entry) er
 	const verb = "push-pull"
 	errs := make([]error, len(entries))
 	seen := make(map[string]bool, len(entries))
-	for i, e := range entries { // all is checked before anything is sent
+	for i, e := range entries { // check all entries before anything is sent
 		if seen[e.Key] {
 			errs[i] = keyError(verb, e.Key, ErrConflict, "entry %d: the key is named twice in one call; a round takes one contribution from each worker", i)
 			continue
 		}
 		seen[e.Key] = true
-		_, errs[i] = s.toPush(verb, e.Key, e.Grads, e.Outs)
+		_, errs[i] = s.checkPush(verb, e.Key, e.Grads, e.Outs)
 	}
 	if err := failed(entries, errs); err != nil {
 		return err
@@ -75,13 +75,13 @@ func (s *store) pushPullMany(ctx context.Context, by pusher, entries []Entry) er
 	one := func(i int) {
 		errs[i] = s.pushDense(ctx, by, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, true)
 	}
-	if s.inline { // answers come at once
+	if s.inline { // requests are answered on this goroutine
 		for i := range entries {
 			one(i)
 		}
 		return failed(entries, errs)
 	}
-	// Beside each other: a round waits for all workers, who may name their keys in another order.
+	// Concurrently: a round waits for all workers, and another worker may name its keys in another order.
 	var trips sync.WaitGroup
 	for i := range entries {
 		trips.Go(func() { one(i) })
@@ -90,7 +90,7 @@ func (s *store) pushPullMany(ctx context.Context, by pusher, entries []Entry) er
 	return failed(entries, errs)
 }
 
-// failed gathers the errors of entries; nil if there are none.
+// failed returns the errors of entries as KeyErrors; nil if there are none.
 func failed(entries []Entry, errs []error) error {
 	var all KeyErrors
 	for i, err := range errs {
@@ -104,8 +104,8 @@ func failed(entries []Entry, errs []error) error {
 	return all
 }
 
-// toPush returns the key that a push is for, or what is wrong with its arguments.
-func (s *store) toPush(verb, name string, grads, outs [][]float32) (*key, error) {
+// checkPush checks the arguments of a push and returns its key.
+func (s *store) checkPush(verb, name string, grads, outs [][]float32) (*key, error) {
 	k, err := s.lookup(verb, name, wire.FormDense)
 	if err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func (s *store) toPush(verb, name string, grads, outs [][]float32) (*key, error)
 	if len(grads) == 0 {
 		return nil, keyError(verb, name, ErrSize, "got no gradient, want one for each local device")
 	}
-	if err := k.fits(verb, "gradient", grads); err != nil {
+	if err := k.checkSizes(verb, "gradient", grads); err != nil {
 		return nil, err
 	}
-	return k, k.fits(verb, "out", outs)
+	return k, k.checkSizes(verb, "out", outs)
 }

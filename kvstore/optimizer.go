@@ -74,7 +74,7 @@ func (s *store) optimizerOp(verb, config string) (*op, error) {
 	}), nil
 }
 
-// everyServer asks all servers something.
+// everyServer sends a request to every server.
 func (s *store) everyServer(ctx context.Context, verb string, fill func(c *call)) error {
 	return s.toEveryServer(verb, fill).run(ctx)
 }
@@ -95,7 +95,7 @@ func (s *store) SetLearningRate(ctx context.Context, round uint64, rate float64)
 	if s.joining.Load() {
 		return s.notYet("set learning rate")
 	}
-	// A round that this worker has not pushed to can't close before all servers know the rate.
+	// A round that this worker has not pushed to cannot close before all servers have the rate.
 	for _, k := range s.sorted() {
 		if _, next := k.next(); !s.async && k.rule == wire.RuleOptimizer && round < next {
 			return keyError("set learning rate", k.name, ErrConflict, "got round %d, to which this worker has pushed already; want round %d or later", round, next)
@@ -107,8 +107,8 @@ func (s *store) SetLearningRate(ctx context.Context, round uint64, rate float64)
 	})
 }
 
-// restoreRates sets the learning rates that had been set by hand when a checkpoint was saved: rounds from the loaded one on
-// go on with them. An optimizer that differs from the saved one in anything else is the caller's word and is left alone.
+// restoreRates sets the learning rates that SetLearningRate had set when the checkpoint was saved, for the rounds from the loaded one on. It does
+// nothing if the optimizer differs from the saved one in anything else: then the caller has chosen another.
 func (s *store) restoreRates(ctx context.Context, saved, now *optim.Config) error {
 	if saved == nil || now == nil || saved.Equal(*now) {
 		return nil
@@ -127,7 +127,7 @@ func (s *store) restoreRates(ctx context.Context, saved, now *optim.Config) erro
 		from := ch.Step
 		if from < round {
 			if i+1 < len(saved.Changes) && saved.Changes[i+1].Step <= round {
-				continue // replaced since
+				continue // a later change took its place
 			}
 			from = round
 		}

@@ -80,28 +80,26 @@ func WithStaleness(k uint64) Option {
 	return func(s *settings) { s.staleness, s.bounded = k, true }
 }
 
-// WithLocalSteps is for slow links: workers take h steps by themselves and then push by how far they came, which the servers
-// average and apply with an outer optimizer (local SGD; DiLoCo, Douillard et al. 2023). The store itself works as ever and
-// only carries the word, as LocalSteps, to those that train with it: worker.Trainer does. At least 1, the same on all workers;
-// dist_async refuses it.
+// WithLocalSteps is for slow links: each worker takes h steps by itself and then pushes the difference of its parameters, which the servers average
+// and apply with an outer optimizer (local SGD; DiLoCo, Douillard et al. 2023). The store does not change; it only passes h on, as
+// LocalSteps, to a trainer that does this, such as worker.Trainer. h is at least 1 and the same on all workers; dist_async refuses it.
 func WithLocalSteps(h int) Option {
 	return func(s *settings) { s.local, s.localSet = h, true }
 }
 
 // WithSumsInAnyOrder lets the servers of a synchronous store add gradients as they come. By default they add them in rank order, so that a
-// run repeats bit for bit, and hold those that come too early. With many workers that costs memory, and time between the
-// last gradient and the new value; see docs/design/0008-store-speed.md. All workers say the same; dist_async refuses it.
+// run repeats bit for bit, and hold back those that come early. With many workers that costs memory, and time between the last gradient and
+// the new value; see docs/design/0008-store-speed.md. All workers must give it, or none; dist_async refuses it.
 func WithSumsInAnyOrder() Option {
 	return func(s *settings) { s.anyOrder = true }
 }
 
-// withMember takes a place in a job that is already held, in place of joining one. Close leaves and closes it.
+// withMember makes Create use this membership in place of joining a job. Close leaves the job and closes it.
 func withMember(n member) Option {
 	return func(s *settings) { s.node = n }
 }
 
-// WithEnv reads the environment, which describes the job, through getenv in place of os.Getenv; launch
-// --help lists the variables.
+// WithEnv reads the environment variables that describe the job with getenv in place of os.Getenv; launch --help lists them.
 func WithEnv(getenv func(string) string) Option {
 	return func(s *settings) { s.getenv = getenv }
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// codec returns the codec that gradients travel in: that of c, unless each device was compressed by itself before.
+// codec returns the codec of the payloads: c's, or float32 where each device's gradient was compressed and decoded before the sum.
 func (p *densePush) codec(c Compression) uint8 {
 	if p.s.eachDevice {
 		return wire.CodecFloat32
@@ -16,11 +16,11 @@ func (p *densePush) codec(c Compression) uint8 {
 	return c.codec()
 }
 
-// makePayloads makes the payloads: the sum of grads over the devices, compressed as c says. An error leaves residuals as they were.
+// makePayloads fills the payloads with the devices' sum, compressed with c. After an error the residuals are as before.
 func (p *densePush) makePayloads(k *key, c Compression, grads [][]float32, verb string, weight float32, round uint64) error {
-	again := p.encoded && k.feedback.using == c.forResiduals() // the residual has this gradient already
+	again := p.encoded && k.feedback.using == c.forResiduals() // the gradient is encoded, and its remainder is in the residual, since a push that failed
 	if !again {
-		clear(p.plain)
+		clear(p.uncompressedShards)
 		clear(p.judged)
 	}
 	switch {
@@ -40,7 +40,7 @@ func (p *densePush) makePayloads(k *key, c Compression, grads [][]float32, verb 
 	return nil
 }
 
-// setSum makes the payloads of a sum that travels as it is.
+// setSum fills the payloads with a sum, uncompressed.
 func (p *densePush) setSum(k *key, sum []float32) {
 	for i := range p.payloads {
 		from, to := k.span(i)
@@ -51,13 +51,13 @@ func (p *densePush) setSum(k *key, sum []float32) {
 // compressSum compresses the devices' sum.
 func (p *densePush) compressSum(k *key, c Compression, sum []float32, verb string, weight float32, round uint64) error {
 	s := p.s
-	for i := range p.payloads { // all is looked at before a residual changes
+	for i := range p.payloads { // inspect all shards before any residual changes
 		from, to := k.span(i)
 		var err error
-		if p.norms[i], p.plain[i], err = k.inspect(c, verb, sum[from:to], i, -1, weight); err != nil {
+		if p.norms[i], p.uncompressedShards[i], err = k.inspect(c, verb, sum[from:to], i, -1, weight); err != nil {
 			return err
 		}
-		p.judged[i] = s.judgesNorms(c) && !p.plain[i]
+		p.judged[i] = s.judgesNorms(c) && !p.uncompressedShards[i]
 	}
 	var residual []float32
 	if c.feedback() {
@@ -72,13 +72,13 @@ func (p *densePush) compressSum(k *key, c Compression, sum []float32, verb strin
 		c := c.at(p.norms[i], to-from)
 		p.thresholds[i] = c.Threshold
 		switch {
-		case p.plain[i]: // the servers judge it, and may refuse it
+		case p.uncompressedShards[i]: // for the servers' guard to judge
 			p.payloads[i][0] = p.uncompressed(i, sum[from:to])
 		case c.canEncode(r, sum[from:to], p.norms[i], round):
 			p.payloads[i][0] = p.codes[i].encode(s.native, c, &k.feedback.top, r, sum[from:to])
 		default:
 			s.warnUncompressed(c, k, i, round)
-			p.plain[i] = true
+			p.uncompressedShards[i] = true
 			if r == nil {
 				p.payloads[i][0] = p.uncompressed(i, sum[from:to])
 				break
@@ -93,17 +93,17 @@ func (p *densePush) compressSum(k *key, c Compression, sum []float32, verb strin
 	return nil
 }
 
-// uncompressed returns a copy of values as float32 travel, in shard i's room.
+// uncompressed returns a copy of values as float32 bytes, in shard i's buffer.
 func (p *densePush) uncompressed(i int, values []float32) []byte {
 	b := p.codes[i].bytes(4 * len(values))
 	copy(b, new(alignedBuffer).floats(p.s.native, values))
 	return b
 }
 
-// compressDevices compresses each device's gradient by itself. A store that does so is within this process, where a key is one shard.
+// compressDevices compresses each device's gradient by itself. Only a store within this process does so, where a key has one shard.
 func (p *densePush) compressDevices(k *key, c Compression, grads [][]float32, verb string, weight float32, round uint64) error {
 	s, plain := p.s, false
-	norms := grow(&p.devices, len(grads))
+	norms := grow(&p.deviceNorms, len(grads))
 	for d, g := range grads {
 		n, isPlain, err := k.inspect(c, verb, g, 0, d, weight)
 		if err != nil {
@@ -123,7 +123,7 @@ func (p *densePush) compressDevices(k *key, c Compression, grads [][]float32, ve
 		}
 		p.norms[0], plain = perWeight(n, weight), plain || isPlain
 	}
-	p.plain[0], p.judged[0] = plain, s.judgesNorms(c) && !plain
+	p.uncompressedShards[0], p.judged[0] = plain, s.judgesNorms(c) && !plain
 	if !plain && !k.feedback.sumOver(s.native, c, sum, grads, norms, round) {
 		s.warnUncompressed(c, k, 0, round)
 	}
@@ -131,9 +131,9 @@ func (p *densePush) compressDevices(k *key, c Compression, grads [][]float32, ve
 	return nil
 }
 
-// inspect returns the norm of what is to be compressed for shard i, where the compression or the guard asks for it, and whether it must travel
-// as it is for the servers' guard to judge it. What is not finite is an error where no code can say it and no guard looks. device is -1
-// for the sum of all.
+// inspect returns the norm of shard i's gradient, if the compression or the guard needs it, and whether it must be sent uncompressed for the servers'
+// guard to judge. A gradient that is not finite is an error if c cannot encode it and there is no guard. device is -1 for the sum of all
+// devices.
 func (k *key) inspect(c Compression, verb string, grad []float32, i, device int, weight float32) (n float64, plain bool, _ error) {
 	s := k.s
 	guarded := s.guard != nil && c.feedback()
@@ -143,7 +143,7 @@ func (k *key) inspect(c Compression, verb string, grad []float32, i, device int,
 	n = norm(grad)
 	isFinite := n <= math.MaxFloat64
 	switch {
-	case guarded && !isFinite: // one NaN would stay in the residual for ever
+	case guarded && !isFinite: // a NaN would never leave the residual
 		return n, true, nil
 	case !isFinite:
 		from, _ := k.span(i)
@@ -156,8 +156,8 @@ func (k *key) inspect(c Compression, verb string, grad []float32, i, device int,
 	return n, false, nil
 }
 
-// learnLimits pulls if this worker is to judge norms and has not heard the guard's limits for long. Of a program that pulls what it pushes it
-// asks nothing.
+// learnLimits pulls if this worker judges norms and its copy of the guard's limits is too old. A program that pulls what it pushes never needs
+// this.
 func (k *key) learnLimits(ctx context.Context, verb string, c Compression) error {
 	if !k.s.judgesNorms(c) {
 		return nil

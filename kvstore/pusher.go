@@ -2,11 +2,11 @@ package kvstore
 
 import "context"
 
-// A pusher makes a store's contributions with a weight.
+// A pusher is a store's Pusher with a weight.
 type pusher struct {
 	s       *store
 	weight  float32
-	counted bool // it is a number of examples
+	counted bool // the weight is a number of examples
 }
 
 func (p pusher) Push(ctx context.Context, key string, grads ...[]float32) error {
@@ -25,7 +25,7 @@ func (p pusher) PushRows(ctx context.Context, key string, rows []int64, grad []f
 	return p.s.pushRows(ctx, p, key, rows, grad)
 }
 
-// unweighted is how contributions count that say nothing of weights.
+// unweighted is the pusher of the store's own methods: weight 1.
 func (s *store) unweighted() pusher { return pusher{s, 1, false} }
 
 func (s *store) Push(ctx context.Context, key string, grads ...[]float32) error {

@@ -9,12 +9,12 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// Residuals are what a worker's compressed pushes have left out so far (error feedback). They are the worker's own, and so in
-// no file of Save.
+// Residuals are what a worker's compressed pushes have left out so far (error feedback). They belong to one worker, so files of Save do not hold
+// them.
 type Residuals struct {
-	// Compression that they belong to; with another one they would say nothing.
+	// Compression is what made them; they mean nothing under another one.
 	Compression Compression
-	// Values are by key, then by local device; where the devices' sum is compressed there is one.
+	// Values are by key, then by local device; one only where the devices' sum is compressed.
 	Values map[string][][]float32
 }
 
@@ -22,7 +22,7 @@ func (s *store) Residuals(ctx context.Context) (Residuals, error) {
 	now := s.residualCompression()
 	r := Residuals{Compression: now, Values: map[string][][]float32{}}
 	for _, k := range s.sorted() {
-		if err := k.take(ctx, "residuals"); err != nil {
+		if err := k.lockPushes(ctx, "residuals"); err != nil {
 			return Residuals{}, err
 		}
 		if k.feedback.using == now {
@@ -30,7 +30,7 @@ func (s *store) Residuals(ctx context.Context) (Residuals, error) {
 				r.Values[k.name] = append(r.Values[k.name], slices.Clone(values))
 			}
 		}
-		k.give()
+		k.unlockPushes()
 	}
 	return r, nil
 }
@@ -45,7 +45,7 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 	}
 	keys := s.sorted()
 	found := 0
-	for _, k := range keys { // all is checked before anything changes
+	for _, k := range keys { // check everything before anything changes
 		devices, ok := r.Values[k.name]
 		if !ok {
 			continue
@@ -57,7 +57,7 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 		if len(devices) > 1 && !s.eachDevice {
 			return keyError("set residuals", k.name, ErrConflict, "got those of %d devices, want one: their sum is compressed", len(devices))
 		}
-		if err := k.fits("set residuals", "device", devices); err != nil {
+		if err := k.checkSizes("set residuals", "device", devices); err != nil {
 			return err
 		}
 		for device, values := range devices {
@@ -70,28 +70,28 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 		return fmt.Errorf("kvstore: set residuals: %w: %d of %d keys are not initialised here", ErrUnknownKey, len(r.Values)-found, len(r.Values))
 	}
 	for _, k := range keys {
-		if err := k.take(ctx, "set residuals"); err != nil {
+		if err := k.lockPushes(ctx, "set residuals"); err != nil {
 			return err
 		}
-		k.forget()
+		k.dropResiduals()
 		k.feedback.using = now
 		for _, values := range r.Values[k.name] {
 			k.feedback.residuals = append(k.feedback.residuals, slices.Clone(values))
 		}
-		k.give()
+		k.unlockPushes()
 	}
 	return nil
 }
 
-// forget gives up what compressed pushes have left behind. The caller holds the turn.
-func (k *key) forget() {
+// dropResiduals sets the key's residuals to zero. The caller holds pushLock.
+func (k *key) dropResiduals() {
 	k.feedback = feedback{}
 	if k.push != nil {
 		k.push.encoded = false
 	}
 }
 
-// residualCompression returns what residuals now belong to.
+// residualCompression is the current compression, as far as residuals depend on it.
 func (s *store) residualCompression() Compression {
 	return s.compression.Load().forResiduals()
 }

@@ -58,10 +58,10 @@ func (s *store) pushRows(ctx context.Context, by pusher, name string, rows []int
 	if s.joining.Load() {
 		return s.notYet(fmt.Sprintf("push rows key %q", name))
 	}
-	if err := k.take(ctx, "push rows"); err != nil {
+	if err := k.lockPushes(ctx, "push rows"); err != nil {
 		return err
 	}
-	defer k.give()
+	defer k.unlockPushes()
 	if k.sent == nil {
 		k.sent = newRowsPush(k)
 	}
@@ -84,14 +84,14 @@ func (s *store) pushRows(ctx context.Context, by pusher, name string, rows []int
 	return err
 }
 
-// A rowsPull is one pull of rows. Several may be under way; they are kept for the next ones.
+// A rowsPull is one pull of rows. Several may be under way; they are reused.
 type rowsPull struct {
 	*op
 	heads    []wire.PullRows
 	values   []wire.Value
 	payloads [][1][]byte
 	split    split
-	all      []call // one for each shard; op.calls holds those that are needed
+	all      []call // one for each shard; op.calls holds those in use
 }
 
 func newRowsPull(k *key) *rowsPull {
@@ -122,7 +122,7 @@ func (s *store) PullRows(ctx context.Context, name string, rows []int64, out []f
 	for i := range p.heads {
 		x := &p.split.shards[i]
 		if len(x.rows) == 0 && len(rows) > 0 {
-			continue // no rows at all: one shard after the other is asked for none, so that the pull waits as others do
+			continue // a pull of no rows asks every shard for none, so that it waits for the round as other pulls do
 		}
 		p.heads[i] = wire.PullRows{Origin: k.origin(i, seq), Round: round, Rows: uint64(len(x.rows)), WaitMillis: s.waitMillis(), Staleness: s.staleness}
 		p.payloads[i][0] = x.code[0].rowNumbers(s.native, x.rows)

@@ -12,12 +12,12 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// What Save writes: a safetensors file with, for each key, the tensor "<key>" (of the key's shape, where SetShape told it, else of its
-// length; rows × row length) and one "<key>/<slot>" of the same shape for each slot of the optimizer; of an open vocabulary these are the rows that were
-// made, and "<key>/ids" holds their IDs, rising as numbers without sign. Its metadata are
+// Save writes a safetensors file. For each key it has the tensor "<key>" (with the shape given to SetShape, else [size]; rows × row length for rows)
+// and, for each slot of the optimizer, "<key>/<slot>" with the same shape. For an open vocabulary these hold the rows that were made, and
+// "<key>/ids" holds their IDs, in increasing order as unsigned numbers. The metadata are
 //
 //	paragon.store      "2", the version of this layout; "1" had neither shapes nor checksums
-//	paragon.optimizer  the optimizer's JSON with the learning rates that were set by hand; absent if there was none
+//	paragon.optimizer  the optimizer's JSON, with the rates of SetLearningRate; absent if there was no optimizer
 //	paragon.keys       JSON list of savedKey, by name
 const (
 	metaStore     = "paragon.store"
@@ -39,11 +39,11 @@ type savedKey struct {
 	Table     string   `json:"table,omitempty"` // JSON of shard.Table
 	Shape     []int    `json:"shape,omitzero"`  // of a dense key; nil: not known
 
-	tensor string // its name in the file, if it is not Name
+	tensor string // the tensor's name in the file, if it is not Name
 }
 
 func (s *store) Save(ctx context.Context, uri string) error {
-	if err := savable(uri); err != nil { // before anything is asked of the servers
+	if err := checkTarget(uri); err != nil { // before any request to the servers
 		return fmt.Errorf("kvstore: save %s: %w", uri, err)
 	}
 	n, err := s.Snapshot(ctx)
@@ -79,10 +79,10 @@ func (k *savedKey) shape() []int {
 	return []int{int(k.Size)}
 }
 
-// maxSlots is more than any rule has.
+// maxSlots bounds the slots in a file's metadata; no optimizer has as many.
 const maxSlots = 4
 
-// read collects a key from its shards, after the last round that this worker has pushed to, and the optimizer's JSON.
+// read reads a key's value and slots from its shards, as of the last round that this worker has pushed to, and the optimizer's JSON.
 func (k *key) read(ctx context.Context) (*keyState, string, error) {
 	if k.form == wire.FormOpen {
 		return k.readOpen(ctx)
@@ -160,7 +160,7 @@ func (k *key) read(ctx context.Context) (*keyState, string, error) {
 	return state, config, nil
 }
 
-// viewFloats views bytes, which come from a room, as values in this machine's order.
+// viewFloats views the bytes of an alignedBuffer as values in this machine's byte order.
 func viewFloats(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }

@@ -22,14 +22,14 @@ func (s *store) SetShape(key string, shape ...int) error {
 	if !sameShape(k.shape, shape) {
 		return keyError("set shape", key, ErrSize, "got %v, want %v as set before", shape, k.shape)
 	}
-	k.learnShape(append([]int{}, shape...)) // not nil, for a single number either
+	k.learnShape(append([]int{}, shape...)) // not nil, even for a scalar: nil means not known
 	return nil
 }
 
-// maxDims is more than any tensor has.
+// maxDims bounds the dimensions of a shape from a file; no model has tensors with as many.
 const maxDims = 64
 
-// checkShape checks that so many values make a shape.
+// checkShape checks that a shape has size values.
 func checkShape(shape []int, size uint64) error {
 	if len(shape) > maxDims {
 		return fmt.Errorf("got a shape of %d dimensions, want at most %d", len(shape), maxDims)
@@ -47,7 +47,7 @@ func checkShape(shape []int, size uint64) error {
 	return nil
 }
 
-// sameShape tells whether two shapes of a key can both be right: nil is not known, and a single dimension says nothing.
+// sameShape reports whether two shapes of a key agree. A nil shape, which is not known, and one with a single dimension agree with any.
 func sameShape(a, b []int) bool {
 	return a == nil || b == nil || len(a) == 1 || len(b) == 1 || slices.Equal(a, b)
 }
@@ -59,21 +59,21 @@ func (k *key) shapeOf() []int {
 	return k.shape
 }
 
-// takeShape takes over the shape of a file that was loaded.
+// takeShape sets the shape found in a loaded file.
 func (k *key) takeShape(shape []int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.learnShape(shape)
 }
 
-// learnShape notes a shape that agrees with the one that is known, unless it says less. The caller holds mu.
+// learnShape sets the shape, which agrees with the known one, unless it has a single dimension and the known one has more. The caller holds mu.
 func (k *key) learnShape(shape []int) {
 	if shape != nil && (k.shape == nil || len(shape) != 1) {
 		k.shape = shape
 	}
 }
 
-// checkShape holds the shape of a saved key against the values that it has, and against that of the key here, if there is one.
+// checkShape compares the shape of a saved key with its number of values, and with the shape of the key here, if there is one.
 func (x *savedKey) checkShape(here *key) error {
 	if x.Shape == nil {
 		return nil

@@ -15,16 +15,16 @@ import (
 	"github.com/paragon-train/paragon/checkpoint"
 )
 
-// A Snapshot is all that Save writes, of one moment, in this worker's memory.
+// A Snapshot is what Save would have written at one moment, in this worker's memory.
 type Snapshot struct {
-	done    chan struct{} // closed when all has been read; what follows is written before
+	done    chan struct{} // closed when all has been read; the fields below are set before
 	err     error
 	keys    []savedKey
 	tensors []checkpoint.Tensor
 	config  string // JSON of the optimizer
 }
 
-// snapshotReads is how many keys are read at once.
+// snapshotReads is how many keys are read at once: enough to keep the servers busy, few enough that the first keys are free for their next push soon.
 const snapshotReads = 4
 
 func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
@@ -33,9 +33,9 @@ func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
 	}
 	keys := s.sorted()
 	for i, k := range keys {
-		if err := k.take(ctx, "snapshot"); err != nil {
+		if err := k.lockPushes(ctx, "snapshot"); err != nil {
 			for _, k := range keys[:i] {
-				k.give()
+				k.unlockPushes()
 			}
 			s.leave(false)
 			return nil, err
@@ -50,8 +50,8 @@ func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return n, nil
 }
 
-// read reads the keys, whose turns the caller has taken, and gives each turn when its key is read. Gradients come from the last layers
-// first, and so keys that were initialised last are read first.
+// read reads the keys, whose pushLock the caller holds, and unlocks each when it is read. Gradients of the last layers are pushed first, so keys
+// that were initialised last are read first.
 func (n *Snapshot) read(ctx context.Context, keys []*key) error {
 	type part struct {
 		state  *keyState
@@ -65,7 +65,7 @@ func (n *Snapshot) read(ctx context.Context, keys []*key) error {
 	group.SetLimit(snapshotReads)
 	for _, k := range slices.SortedFunc(slices.Values(keys), func(a, b *key) int { return cmp.Compare(b.id, a.id) }) {
 		group.Go(func() (err error) {
-			defer k.give()
+			defer k.unlockPushes()
 			parts[k].state, parts[k].config, err = k.read(ctx)
 			return err
 		})
@@ -82,25 +82,25 @@ func (n *Snapshot) read(ctx context.Context, keys []*key) error {
 	return nil
 }
 
-// Wait returns when all has been read: from then on the Snapshot asks nothing of the store any more.
+// Wait returns when all has been read: from then on the Snapshot does not use the store.
 func (n *Snapshot) Wait() error {
 	<-n.done
 	return n.err
 }
 
-// Write writes the file that Save writes. uri is as for Save.
+// Write writes the file, as Save does. uri is as for Save.
 func (n *Snapshot) Write(ctx context.Context, uri string) error {
 	meta, err := n.metadata()
 	if err == nil {
 		err = checkpoint.SaveURI(ctx, uri, meta, n.tensors)
 	}
 	if err != nil {
-		return fmt.Errorf("kvstore: save: %w", unsupported(err)) // which names the path
+		return fmt.Errorf("kvstore: save: %w", wrapUnsupported(err)) // the error names the path
 	}
 	return nil
 }
 
-// WriteTo is Write to a file of a place.
+// WriteTo is Write to a file in a checkpoint.Place.
 func (n *Snapshot) WriteTo(ctx context.Context, place checkpoint.Place, name string) error {
 	meta, err := n.metadata()
 	if err == nil {
@@ -127,7 +127,7 @@ func (n *Snapshot) metadata() (map[string]string, error) {
 	return meta, nil
 }
 
-// tensors returns what a file holds of the key.
+// tensors returns the key's tensors in a file.
 func (k *keyState) tensors() (list []checkpoint.Tensor) {
 	if k.open != nil {
 		return k.open.tensors(&k.savedKey)
@@ -142,11 +142,11 @@ func (k *keyState) tensors() (list []checkpoint.Tensor) {
 	return list
 }
 
-// savable says what is wrong with a URI, as far as can be seen beforehand.
-func savable(uri string) error {
+// checkTarget returns an error for a URI that cannot be written, as far as that can be known beforehand.
+func checkTarget(uri string) error {
 	path, err := checkpoint.LocalPath(uri)
 	if errors.Is(err, checkpoint.ErrScheme) {
-		return nil // opening it tells
+		return nil // opening the place checks it
 	}
 	if err != nil {
 		return err
@@ -161,8 +161,8 @@ func savable(uri string) error {
 	return err
 }
 
-// unsupported puts an error of checkpoint into this package's words.
-func unsupported(err error) error {
+// wrapUnsupported adds ErrUnsupported to checkpoint's error for an unknown scheme.
+func wrapUnsupported(err error) error {
 	if errors.Is(err, checkpoint.ErrScheme) {
 		return fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/paragon-train/paragon/internal/shard"
 )
 
-// A split sorts the rows of one call by shard, and within a shard so that they rise and come once. Its memory stays for the
-// next call.
+// A split sorts the rows of one call by shard and, within a shard, in increasing order without duplicates. Its memory is reused by the next
+// call.
 type split struct {
 	shards []shardRows
-	rows   []int64   // unique, as numbers within their shards, one shard's after the other's
+	rows   []int64   // unique row numbers within their shards, shard after shard
 	values []float32 // of rows
-	// Of a pull: place has for each of the caller's rows its index in rows.
+	// For a pull: place has, for each of the caller's rows, its index in rows.
 	place []int64
-	// Of a push: first has for each of rows the index of the first of the caller's that are this one; the caller's row
-	// again[i] is one more of row twice[i].
+	// For a push: first has, for each of rows, the index of the caller's first row with that number. The caller's row again[i] is a duplicate of
+	// row twice[i].
 	first        []int64
 	twice, again []int64
 
@@ -73,7 +73,7 @@ func (s *split) divide(spread *shard.Spread, n int, rows []int64, push bool) {
 	}
 }
 
-// makeValues makes room for the values of all unique rows.
+// makeValues allocates the values of all unique rows.
 func (s *split) makeValues(rowLen int) {
 	values := grow(&s.values, len(s.rows)*rowLen)
 	for i := range s.shards {
@@ -83,7 +83,7 @@ func (s *split) makeValues(rowLen int) {
 	}
 }
 
-// add fills every shard's values from grad, of whose rows those of the same number add up in the caller's order.
+// add fills every shard's values from grad. Rows with the same number are added up, in the caller's order.
 func (s *split) add(rowLen int, grad []float32) {
 	s.makeValues(rowLen)
 	f32.GatherRows(s.values, grad, s.first, rowLen)
@@ -95,15 +95,15 @@ func (s *split) scatter(rowLen int, out []float32) {
 	f32.GatherRows(out, s.values, s.place, rowLen)
 }
 
-// A sorting orders rows by shard, then by number, as one without sign, then as the caller named them.
+// A sorting orders rows by shard, then by number (unsigned), then in the caller's order.
 type sorting struct {
-	starts []int64 // of each shard's rows where all are counted one shard after the other; none for an open vocabulary
+	starts []int64 // the first of each shard's rows, when rows are numbered shard after shard; none for an open vocabulary
 
-	// Rows of a table are sorted as one number each: that count, then in the low atBits the index in the caller's rows.
+	// Rows of a table are sorted as one number each: that row number, and in the low atBits the index in the caller's rows.
 	packed, sparePacked []uint64
 	atBits              int
 
-	// Those of an open vocabulary take their ID's 64 bits.
+	// Rows of an open vocabulary are sorted by their 64-bit IDs.
 	open, spareOpen []openPlace
 	usesOpen        bool
 }
@@ -137,7 +137,7 @@ func (s *sorting) sort(spread *shard.Spread, n int, rows []int64) {
 	}
 	switch {
 	case sorted:
-	case len(order) < few:
+	case len(order) < smallSort:
 		slices.Sort(order)
 	default:
 		spare := grow(&s.sparePacked, len(order))
@@ -209,16 +209,15 @@ func (s *sorting) each(yield func(r sortedRow, at int) bool) {
 	}
 }
 
-// few is how many rows a comparison sort takes faster than passes over counts.
-const few = 128
+// smallSort is the number of rows up to which a comparison sort is faster than a radix sort.
+const smallSort = 128
 
-// digit is how many bits a pass of a sort sorts by: its counts fit the first-level cache. A pass leaves the order of those whose
-// digits are equal.
+// digit is the number of bits that one pass of the radix sort sorts by: the counts of a pass fit the first-level cache. A pass is stable.
 const digit = 10
 
 type counts [1 << digit]uint32
 
-// begin turns counts into where each digit's first one goes.
+// begin turns counts into the index of each digit's first element.
 func (c *counts) begin() {
 	first := uint32(0)
 	for i, n := range c {

@@ -2,13 +2,13 @@ package kvstore
 
 import "github.com/paragon-train/paragon/internal/wire"
 
-// A Staleness says how old a value was, in dist_async. Of a key in several shards each number is the largest.
+// A Staleness says how old a value was, in dist_async. For a key with several shards each number is the largest of all shards.
 type Staleness struct {
 	// Round is how many rounds the value contains; in dist_async each push of a worker is a round.
 	Round uint64
 	// Missed is how many rounds other workers made between the value that this worker had before its newest push and that push:
-	// the gradient was computed without them. Nothing bounds it but the number of workers and WithStaleness together. 0 in a
-	// synchronous store.
+	// the gradient was computed without them. Only WithStaleness, together with the number of workers,
+	// bounds it. 0 in a synchronous store.
 	Missed uint64
 	// Lead is how many of its pushes the worker was ahead of the slowest when it got the value: with WithStaleness(k), at most k.
 	// 0 in a synchronous store.
@@ -27,7 +27,7 @@ func (s *store) Staleness(name string) Staleness {
 	return k.staleness
 }
 
-// pulled takes note of the answers that brought a value.
+// pulled records what the answers of a pull say about the value.
 func (k *key) pulled(values []wire.Value) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

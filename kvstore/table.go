@@ -8,18 +8,18 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A Table describes a key of rows, such as an embedding. The servers make it: no worker holds it.
+// A Table describes a key of rows, such as an embedding. The servers make its rows, so that no worker needs the memory for all of them.
 type Table struct {
 	// Rows is the number of rows, 0 to Rows−1. Zero opens the vocabulary: every int64 names a row, such as a hash of a word, and
-	// a row is made when it is first pushed to. A pull of one that was not made gives its first value and takes no memory.
+	// a row is made by the first push to it. A pull of a row before that returns its first values and takes no memory.
 	Rows int64
 	// RowLen is the number of values of a row.
 	RowLen int
 	// Initializer gives rows their first values; its zero value gives zeros.
 	Initializer Initializer
-	// MaxRows bounds the rows of an open vocabulary, over all servers. Each shard takes an even share of it, so that a table
-	// may be full a little earlier. A push of rows beyond it is ErrFull, and none of that shard's rows counts. Zero: what
-	// servers' memory takes.
+	// MaxRows limits the rows of an open vocabulary, over all servers. Each shard has an equal share of the limit, so a table may be
+	// full a little earlier. A push of rows beyond it is ErrFull, and that shard counts none of the push's rows. Zero: only servers'
+	// memory limits the rows.
 	MaxRows int64
 }
 
@@ -31,9 +31,9 @@ type Table struct {
 type Initializer struct {
 	// Name is "zeros" (or empty), "uniform" or "normal".
 	Name string
-	// Low and High bound what "uniform" draws.
+	// Low and High are the bounds of "uniform".
 	Low, High float64
-	// Mean and Deviation are those of "normal".
+	// Mean and Deviation (standard) are those of "normal".
 	Mean, Deviation float64
 	Seed            uint64
 }
@@ -65,20 +65,20 @@ func (s *store) InitTable(ctx context.Context, key string, t Table) error {
 // A Usage is what one server holds for the job, in bytes of memory taken.
 type Usage struct {
 	Server int    // rank
-	Shards uint64 // of all keys
-	Rows   uint64 // of open vocabularies
+	Shards uint64 // shards of all keys
+	Rows   uint64 // rows of open vocabularies
 	Values uint64 // bytes of values
 	State  uint64 // bytes of the optimizer's state
-	Index  uint64 // bytes by which rows of open vocabularies are found
-	// Caught counts by worker what the server's guard has refused and clipped, also of workers that have left.
+	Index  uint64 // bytes of the index from IDs to rows, for open vocabularies
+	// Caught has the number of contributions that the server's guard has refused and clipped, by worker, including workers that have left.
 	Caught []CaughtCount
 }
 
-// CaughtCount says how many of one worker's contributions the guard of one server has refused or clipped; each shard of a key
-// is one.
+// CaughtCount is the number of one worker's contributions that one server's guard has refused or clipped. Contributions to several shards of a
+// key are counted one by one.
 type CaughtCount struct {
 	Node    NodeID
-	Rank    uint32 // that the worker had last
+	Rank    uint32 // the worker's newest rank
 	Host    string
 	Refused uint64
 	Clipped uint64

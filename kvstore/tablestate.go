@@ -15,20 +15,20 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// pageBytes is about how much of an open vocabulary's shard travels at once in a save or a load.
+// pageBytes is about how much of an open vocabulary's shard is sent at once in a save or a load.
 const pageBytes = 4 << 20
 
 // idsName returns the name of the tensor that holds the IDs of an open vocabulary's rows.
 func idsName(key string) string { return key + "/ids" }
 
-// An openState is all that the servers hold of an open vocabulary, in the order in which it came.
+// An openState is all that the servers hold of an open vocabulary, in the order of their answers.
 type openState struct {
 	rowLen int
 	ids    []int64
 	values [][]float32 // the value, then the slots
 }
 
-// readOpen is read for an open vocabulary: page after page from each shard, some shards at a time.
+// readOpen is read for an open vocabulary: page after page from each shard, shardsAtOnce shards at a time.
 func (k *key) readOpen(ctx context.Context) (*keyState, string, error) {
 	seq, round := k.wanted()
 	state := &keyState{savedKey: savedKey{Name: k.name, Form: "open", RowLength: uint64(k.rowLen), Round: round, Table: k.table}}
@@ -76,7 +76,7 @@ func (k *key) readOpen(ctx context.Context) (*keyState, string, error) {
 			if !k.s.async && st.Round != round {
 				return fail(ErrConflict, "got the state after round %d: this worker pushed while it saved", st.Round)
 			}
-			if from[i] > 0 && servers[i] != c.rank() { // whose rows are in another order
+			if from[i] > 0 && servers[i] != c.rank() { // another server may hold the rows in another order
 				return fail(ErrConflict, "the first rows came from server %d, which has left the job; save again", servers[i])
 			}
 			servers[i] = c.rank()
@@ -94,7 +94,7 @@ func (k *key) readOpen(ctx context.Context) (*keyState, string, error) {
 	return state, config, nil
 }
 
-// add appends what an answer holds.
+// add appends an answer's rows.
 func (o *openState) add(b []byte, rows int) {
 	for range rows {
 		o.ids = append(o.ids, int64(binary.LittleEndian.Uint64(b)))
@@ -108,7 +108,7 @@ func (o *openState) add(b []byte, rows int) {
 	}
 }
 
-// tensors returns what a file holds of the vocabulary: its rows in the order of their IDs, as numbers without sign.
+// tensors returns the vocabulary's tensors in a file: rows in the order of their IDs as unsigned numbers.
 func (o *openState) tensors(k *savedKey) []checkpoint.Tensor {
 	order := make([]int32, len(o.ids))
 	for i := range order {
@@ -169,7 +169,7 @@ func (k *key) writeOpen(ctx context.Context, file *checkpoint.File, x *savedKey,
 			slots, tensors = append(slots[:len(slots):len(slots)], slot.Name), append(tensors, slot.Values)
 		}
 	}
-	mine := make([][]int32, len(k.shards)) // the rows of each shard
+	mine := make([][]int32, len(k.shards)) // by shard: indices of its rows
 	for i, id := range ids {
 		to, _ := k.spread.Of(id)
 		mine[to] = append(mine[to], int32(i))
@@ -205,7 +205,7 @@ func (k *key) writeOpen(ctx context.Context, file *checkpoint.File, x *savedKey,
 	return nil
 }
 
-// checkIDs checks that a file's IDs are what tensors writes: rising, so that each comes once.
+// checkIDs checks that a file's IDs increase, as tensors writes them, so that each comes once.
 func checkIDs(file *checkpoint.File, x *savedKey) error {
 	name := idsName(x.Name)
 	t, err := file.Tensor(name)
