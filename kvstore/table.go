@@ -33,7 +33,7 @@ type Initializer struct {
 	Name string
 	// Low and High are the bounds of "uniform".
 	Low, High float64
-	// Mean and Deviation (standard) are those of "normal".
+	// Mean and Deviation (the standard deviation) are those of "normal".
 	Mean, Deviation float64
 	Seed            uint64
 }

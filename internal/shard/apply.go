@@ -7,7 +7,7 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// apply changes the value by the sum, as round number step, and empties the sum.
+// apply applies the sum to the value, as round number step, and empties the sum.
 func (s *Shard) apply(step uint64) error {
 	var err error
 	switch {
@@ -16,9 +16,9 @@ func (s *Shard) apply(step uint64) error {
 	case s.n == 0:
 	case s.cfg.RowLen > 0:
 		err = s.applyRows(step)
-	case s.sum.data == nil && s.sum.refused: // the guard kept all of it out
-		s.sum.stays = true
-		s.writable() // who reads the value keeps it, with its round
+	case s.sum.data == nil && s.sum.refused: // the guard has refused every contribution
+		s.sum.keepsValue = true
+		s.writable() // readers keep the Version they have, with its round number
 	case s.sum.data == nil:
 		err = fmt.Errorf("close round %d: no contributions", step)
 	case s.cfg.Rule == wire.RuleAverage:
@@ -34,12 +34,12 @@ func (s *Shard) apply(step uint64) error {
 	case s.opt == nil:
 		s.takeSum()
 	default:
-		// The value changes in place while nobody reads it.
+		// The value changes in place if no reader holds it.
 		pass := s.pass(step)
 		err = pass.Update(s.writable(), s.sum.data.Float32s(s.n), s.state)
 	}
-	if err == nil && s.backup.on {
-		s.keep(step)
+	if err == nil && s.backup.inSync {
+		s.recordRound(step)
 	}
 	s.resetSum()
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Shard) pass(step uint64) optim.Pass {
 	return s.opt.At(step, cfg.ScaleFor(s.sum.weight), s.factors)
 }
 
-// takeSum makes the sum's memory the value's.
+// takeSum makes the sum the value, without a copy.
 func (s *Shard) takeSum() {
 	data := s.sum.data
 	s.sum.data = nil
@@ -70,10 +70,10 @@ func (s *Shard) Optimizer() (optim.Config, bool) {
 	return s.opt.Config(), true
 }
 
-// SetOptimizer makes all shards apply opt from their next round on, or none of them if one has to refuse: a cut key under a
-// rule that needs whole keys (wire.CodeUnsupported), or a shard that has closed round from already (wire.CodeConflict; NoBound
-// asks nothing). A rule with the same slots goes on with the state; for another one the state begins anew. Shards of the average
-// rule stay as they are. No shard may be named twice; callers with shards in common name them in one order.
+// SetOptimizer makes all shards apply opt from their next round on, or none if one has to refuse: a shard of a cut key, when the rule needs whole
+// keys (wire.CodeUnsupported), or a shard that has closed round from already (wire.CodeConflict; NoBound: no check). A rule with the same slots
+// keeps the state; for another rule the state begins anew. Shards of the average rule are skipped. No shard may be named twice. Callers
+// with shards in common must name them in the same order, because the shards are locked in that order.
 func SetOptimizer(shards []*Shard, opt *optim.Optimizer, from uint64) error {
 	cfg := opt.Config()
 	for _, s := range shards {
@@ -106,5 +106,5 @@ func (s *Shard) setOptimizer(opt *optim.Optimizer) {
 		}
 	}
 	s.opt, s.factors = opt, opt.Factors(s.cfg.Name)
-	s.backup.spoiled = s.backup.spoiled || s.backup.filling
+	s.backup.stale = s.backup.stale || s.backup.filling
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// SetMode chooses the mode, one of those of package wire, before the first contribution; after it another mode is an error.
+// SetMode sets the mode, one of package wire's. After the first contribution another mode is an error.
 func (s *Shard) SetMode(mode uint8) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -13,7 +13,7 @@ func (s *Shard) SetMode(mode uint8) error {
 		return nil
 	}
 	if s.pushed {
-		return s.refuse(wire.CodeConflict, "mode: got %d, but contributions came under mode %d", mode, s.mode)
+		return s.refuse(wire.CodeConflict, "mode: got %d after contributions in mode %d", mode, s.mode)
 	}
 	s.mode, s.async = mode, mode == wire.ModeAsync
 	s.wake()
@@ -22,15 +22,15 @@ func (s *Shard) SetMode(mode uint8) error {
 
 // pushAsync applies one contribution. A member's contributions are applied in the order of their sequence numbers.
 func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
-	if m.known && c.Seq != m.counted+1 || s.shut() {
+	if m.known && c.Seq != m.counted+1 || s.roundsBlocked() {
 		return Ahead, nil
 	}
 	if err := s.takeRows(c); err != nil {
 		return Refused, err
 	}
 	s.pushed = true
-	s.enter(m, c)
-	m.age.push(s.rounds, m.counted)
+	s.countExamples(m, c)
+	m.staleness.push(s.rounds, m.counted)
 	x := &s.single[0]
 	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm, judged: c.Judged,
 		payload: payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}}
@@ -38,9 +38,9 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	if s.cfg.Rule == wire.RuleAverage && !x.verdict.refused() {
 		s.keepNewest(m, &x.payload, x.weight)
 	} else {
-		s.fold(x)
+		s.aggregate(x)
 	}
-	s.remember(s.single[:])
+	s.learnNorms(s.single[:])
 	if err := s.apply(s.rounds); err != nil {
 		s.fail(err)
 		return Held, nil
@@ -49,7 +49,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	if !x.verdict.refused() {
 		s.recordNewest(m)
 	}
-	s.count(Counted{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counts: c.Counted, Norm: x.norm, Verdict: uint8(x.verdict)})
+	s.recordContribution(Counted{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counts: c.Counted, Norm: x.norm, Verdict: uint8(x.verdict)})
 	s.rounds++
 	s.publish()
 	s.announce()
@@ -57,7 +57,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	return Held, nil
 }
 
-// keepNewest makes p the member's newest contribution and the sum that of all members' newest.
+// keepNewest makes p the member's newest contribution, and the sum the sum of all members' newest contributions.
 func (s *Shard) keepNewest(m *member, p *payload, weight float32) {
 	if s.n == 0 {
 		p.data.Release()

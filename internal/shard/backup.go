@@ -13,21 +13,21 @@ type Counted struct {
 	Seq    uint64
 	Weight float32
 	Counts bool // examples, as Contribution.Counted says
-	// What the guard made of it.
+	// The guard's findings.
 	Norm    float64
 	Verdict uint8
 }
 
-// A Record is one closed round on its way to the shard's backup. It holds what the backup needs to change its value by the same rule
-// to the same bits: the sum of the contributions, or what has become the value.
+// A Record replicates one closed round to the shard's backup. It holds the sum of the contributions, or the new value, so that the backup's value
+// becomes the same bit for bit.
 type Record struct {
 	Round      uint64  // its number
 	Generation uint64  // under which it closed
-	Form       uint8   // of the data: one of wire.Record...
-	Rows       int     // of wire.RecordRows
+	Form       uint8   // form of the data, a wire.Record constant
+	Rows       int     // rows in data, for wire.RecordRows
 	Weight     float64 // sum of the weights
-	// Config is the JSON of the optimizer that was applied, if Configured; empty: none. A record without it means the one of the
-	// record before.
+	// Config is the JSON of the optimizer that was applied (empty: none), if Configured. Otherwise it is the optimizer of the record
+	// before.
 	Configured bool
 	Config     string
 	Counts     []Counted
@@ -38,7 +38,7 @@ type Record struct {
 	lent    bool
 }
 
-// Bytes returns the data as it travels, until Commit.
+// Bytes returns the data as it is sent. It is valid until Commit.
 func (r *Record) Bytes() []byte {
 	switch {
 	case r.version != nil:
@@ -49,54 +49,54 @@ func (r *Record) Bytes() []byte {
 	return nil
 }
 
-// SetClosed makes f be called, under the shard's mutex, when a round has closed that a backup must have; Lend hands it out.
+// SetClosed sets a function that is called, under the shard's mutex, when there is a closed round to replicate; Lend returns it.
 func (s *Shard) SetClosed(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.backup.closed = f
 }
 
-// A backup is what a shard knows of its backup.
-type backup struct {
-	closed  func()
-	on      bool    // it has the whole state: no round is answered from before it has that, too
-	filling bool    // it is being given the state: no round closes meanwhile
-	spoiled bool    // the state was replaced since the filling began, or the backup was given it
-	pending *Record // closed and not acknowledged; the next round does not close before that
-	spare   *Record
-	told    *optim.Optimizer // that records have told it
-	first   bool             // nothing has been told
-	newest  []*member        // while the state is copied: those whose newest contributions belong to it
+// A backupState is what a primary knows about its shard's backup.
+type backupState struct {
+	closed        func()
+	inSync        bool    // the backup has the whole state: a round's value is shown only after the backup has the round
+	filling       bool    // the state is being copied to the backup: no round closes meanwhile
+	stale         bool    // the state was replaced (a Load) after the copy to the backup began
+	pending       *Record // closed, and not yet acknowledged by the backup; the next round closes only after that
+	spare         *Record
+	sentOptimizer *optim.Optimizer // the optimizer that the backup was last sent
+	nothingSent   bool             // the backup has been sent no optimizer yet
+	newest        []*member        // while the state is copied: the members whose newest contributions are part of it
 }
 
-// ErrAgain: a round closed since the caller waited, and the backup has it not. Wait again.
+// ErrAgain: since the caller's wait another round has closed, which the backup does not have yet. Wait again.
 var ErrAgain = errors.New("shard: a round has closed meanwhile: wait again")
 
-// gated reports whether the value must not be shown: it holds a round that the backup has not. In async mode a value that is
-// being copied is not shown either, so that a contribution whose turn has not come has something to wait for.
-func (s *Shard) gated() bool { return s.backup.pending != nil || s.async && s.backup.filling }
+// awaitsBackup reports whether the value must not be shown, because it contains a round that the backup does not have. In async mode a value that is
+// being copied is not shown either, so that a contribution that comes too early can wait for the end of the copy.
+func (s *Shard) awaitsBackup() bool { return s.backup.pending != nil || s.async && s.backup.filling }
 
-// shut reports whether no round may close.
-func (s *Shard) shut() bool { return s.backup.pending != nil || s.backup.filling }
+// roundsBlocked reports whether no round may close.
+func (s *Shard) roundsBlocked() bool { return s.backup.pending != nil || s.backup.filling }
 
-// keep makes a record of the sum that was just applied as round number step. The sum is the record's then.
-func (s *Shard) keep(step uint64) {
+// recordRound makes a Record of the sum that was just applied as round number step. It takes the sum's memory.
+func (s *Shard) recordRound(step uint64) {
 	b := &s.backup
 	r := b.spare
 	if b.spare = nil; r == nil {
 		r = &Record{}
 	}
 	*r = Record{Round: step, Generation: s.generation, Weight: s.sum.weight, Form: wire.RecordNone, Counts: r.Counts[:0]}
-	if b.first || b.told != s.opt {
-		r.Configured, b.told, b.first = true, s.opt, false
-		r.Config, _ = s.config() // which was decoded from such JSON
+	if b.nothingSent || b.sentOptimizer != s.opt {
+		r.Configured, b.sentOptimizer, b.nothingSent = true, s.opt, false
+		r.Config, _ = s.config() // cannot fail: the optimizer was decoded from such JSON
 	}
 	switch {
 	case s.cfg.HasRows():
-		s.keepRows(r)
+		s.recordRows(r)
 	case s.n == 0:
-	case s.sum.stays:
-	case s.cfg.Rule == wire.RuleAverage && s.async: // Counts say whose
+	case s.sum.keepsValue:
+	case s.cfg.Rule == wire.RuleAverage && s.async: // Counts say whose contribution it is
 	case s.cfg.Rule == wire.RuleAverage && s.sum.weight <= 0:
 	case s.cfg.Rule == wire.RuleAverage, s.opt == nil:
 		r.Form, r.version, r.size = wire.RecordValue, s.acquire(), 4*s.n
@@ -107,8 +107,8 @@ func (s *Shard) keep(step uint64) {
 	b.pending = r
 }
 
-// keepRows takes the sum of rows. Rows of an open vocabulary go by their IDs.
-func (s *Shard) keepRows(r *Record) {
+// recordRows puts the sum of rows into a record. Rows of an open vocabulary are named by their IDs.
+func (s *Shard) recordRows(r *Record) {
 	rowLen := int(s.cfg.RowLen)
 	rows, values := s.sum.rows.total(rowLen)
 	r.Form, r.Rows, r.size = wire.RecordRows, len(rows), RowsPayloadSize(len(rows), rowLen)
@@ -141,22 +141,21 @@ func (s *Shard) recordNewest(m *member) {
 	copy(r.data.Float32s(s.n), m.newest.Float32s(s.n))
 }
 
-// count adds a contribution to the record of the round that was just applied.
-func (s *Shard) count(c Counted) {
+// recordContribution adds a contribution to the record of the round that was just applied.
+func (s *Shard) recordContribution(c Counted) {
 	if r := s.backup.pending; r != nil {
 		r.Counts = append(r.Counts, c)
 	}
 }
 
-// announce says that a record waits.
+// announce reports that a record waits to be sent.
 func (s *Shard) announce() {
 	if s.backup.pending != nil && s.backup.closed != nil {
 		s.backup.closed()
 	}
 }
 
-// Lend returns the round that the backup has yet to acknowledge, nil if there is none. It stays what it is until Commit, which whoever
-// took it must call, once.
+// Lend returns the round that the backup has yet to acknowledge, or nil. It does not change until Commit, which the caller must call once.
 func (s *Shard) Lend() *Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,8 +166,8 @@ func (s *Shard) Lend() *Record {
 	return nil
 }
 
-// Commit takes a record back. With acknowledged its round is answered from now on, and the next one may close; else Lend gives it out
-// again.
+// Commit takes a record back. If it was acknowledged, the round's value is shown from now on and the next round may close; else Lend returns the
+// record again.
 func (s *Shard) Commit(r *Record, acknowledged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,11 +181,11 @@ func (s *Shard) Commit(r *Record, acknowledged bool) {
 	}
 	s.backup.pending = nil
 	s.discard(r)
-	s.goOn()
+	s.releaseWaits()
 }
 
-// goOn answers those who waited for the value before the next round may change it.
-func (s *Shard) goOn() {
+// releaseWaits ends the waits for the value before the next round can change it.
+func (s *Shard) releaseWaits() {
 	s.wake()
 	s.closeRounds()
 }
@@ -200,17 +199,17 @@ func (s *Shard) discard(r *Record) {
 	s.backup.spare = r
 }
 
-// Detach makes the shard go on without a backup: what was closed is answered.
+// Detach makes the shard go on without a backup: closed rounds are shown at once.
 func (s *Shard) Detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.detach()
-	s.goOn()
+	s.releaseWaits()
 }
 
 func (s *Shard) detach() {
 	b := &s.backup
-	b.on, b.filling = false, false
+	b.inSync, b.filling = false, false
 	if r := b.pending; r != nil {
 		b.pending = nil
 		if !r.lent {
@@ -219,15 +218,15 @@ func (s *Shard) detach() {
 	}
 }
 
-// Guarded reports whether a backup has the whole state, and whether it has yet to acknowledge a round.
-func (s *Shard) Guarded() (on, pending bool) {
+// BackupStatus reports whether a backup has the whole state, and whether it has yet to acknowledge a round.
+func (s *Shard) BackupStatus() (on, pending bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.backup.on, s.backup.pending != nil
+	return s.backup.inSync, s.backup.pending != nil
 }
 
-// Follow is Commit's other side: the backup applies a round that has closed at the primary. A round that it has already is
-// acknowledged; a gap is wire.CodeGap: the backup needs the whole state. It owns data, which holds what r says.
+// Follow applies to a backup a round that has closed at the primary. A round that it has already is acknowledged; a round that skips one is
+// wire.CodeGap: the backup needs the whole state. Follow takes data, whose form r describes.
 func (s *Shard) Follow(r *Record, data *Buffer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,14 +285,14 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 			m.counted, m.known = max(m.counted, c.Seq), true
 		}
 		if c.Counts {
-			s.ledger.follows(m, c.Node, uint64(c.Weight))
+			s.examples.countRecord(m, c.Node, uint64(c.Weight))
 		}
 		if s.guard != nil {
-			s.recall(c.Node, c.Norm, verdict(c.Verdict))
+			s.learnNorm(c.Node, c.Norm, verdict(c.Verdict))
 		}
 	}
 	if s.guard != nil {
-		s.giveIn()
+		s.resetIfStuck()
 	}
 	s.pushed = true
 	s.rounds++
@@ -304,7 +303,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	return nil
 }
 
-// checkRecord looks at the rows of a record, whose IDs become numbers.
+// checkRecord checks the rows of a record, and replaces IDs by row numbers.
 func (s *Shard) checkRecord(r *Record, data *Buffer) error {
 	if r.Rows == 0 {
 		return nil
@@ -314,7 +313,7 @@ func (s *Shard) checkRecord(r *Record, data *Buffer) error {
 	}
 	rows := data.Int64s(r.Rows)
 	if s.vocabulary != nil {
-		if err := s.vocabulary.take(rows); err != nil {
+		if err := s.vocabulary.rowsOf(rows); err != nil {
 			return s.full("follow", err)
 		}
 	}
@@ -326,7 +325,7 @@ func (s *Shard) checkRecord(r *Record, data *Buffer) error {
 	return nil
 }
 
-// configure sets the optimizer that the primary had, by its JSON; empty: none.
+// configure sets the primary's optimizer from its JSON; empty: none.
 func (s *Shard) configure(config string) error {
 	if s.cfg.Rule == wire.RuleAverage {
 		return nil
@@ -351,7 +350,7 @@ func (s *Shard) configure(config string) error {
 	return nil
 }
 
-// SameOptimizer reports whether the shard's optimizer says what opt says; nil is none.
+// SameOptimizer reports whether the shard's optimizer has opt's config; nil: no optimizer.
 func (s *Shard) SameOptimizer(opt *optim.Optimizer) bool {
 	have, ok := s.Optimizer()
 	if opt == nil || !ok {

@@ -26,8 +26,8 @@ func TestOptimizerThatIsSetSpoilsAFill(t *testing.T) {
 			t.Errorf("%s: the backup has %+v, want adam", c.name, cfg)
 		}
 		setOptimizer(t, s, optim.Config{Name: "sgd", LearningRate: 0.5}) // goes with the next record
-		if on, _ := s.Guarded(); !on || s.Spoiled() {
-			t.Errorf("%s: an optimizer set after the fill: got backup %v, spoiled %v, want true and false", c.name, on, s.Spoiled())
+		if on, _ := s.BackupStatus(); !on || s.StateReplaced() {
+			t.Errorf("%s: an optimizer set after the fill: got backup %v, spoiled %v, want true and false", c.name, on, s.StateReplaced())
 		}
 	}
 }

@@ -276,7 +276,7 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 					if b != nil && rng.IntN(3) == 0 {
 						if _, w, err := s.Pull(Want{Round: s.rounds}); err != nil {
 							t.Fatal(err)
-						} else if on, pending := s.Guarded(); !on || pending && w == nil {
+						} else if on, pending := s.BackupStatus(); !on || pending && w == nil {
 							t.Fatalf("seed %d: backup %v, round pending %v, and the value of round %d was shown", seed, on, pending, s.rounds)
 						} else if w != nil {
 							w.Cancel()
@@ -306,7 +306,7 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 					rank := rng.IntN(workers)
 					if c.mode == wire.ModeAsync { // in the order of the quiet run, for the sake of the bits
 						rank = slices.Index(next[:], slices.Min(next[:]))
-						if _, pending := s.Guarded(); pending {
+						if _, pending := s.BackupStatus(); pending {
 							deliver()
 						}
 					}
@@ -323,7 +323,7 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 						}
 					}
 					if slices.Min(next[:]) == rounds {
-						if _, pending := s.Guarded(); !pending && s.rounds == quiet.rounds {
+						if _, pending := s.BackupStatus(); !pending && s.rounds == quiet.rounds {
 							break
 						}
 						if b != nil {
@@ -431,8 +431,8 @@ func TestWrittenStateSpoilsTheBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustPush(t, s, contribution(s, 0, 4, 5, 6), Held)
-	if on, _ := s.Guarded(); on || !s.Spoiled() || s.Rounds() != 4 {
-		t.Errorf("got backup %v, spoiled %v, %d rounds; want false, true, and none closed after 4", on, s.Spoiled(), s.Rounds())
+	if on, _ := s.BackupStatus(); on || !s.StateReplaced() || s.Rounds() != 4 {
+		t.Errorf("got backup %v, spoiled %v, %d rounds; want false, true, and none closed after 4", on, s.StateReplaced(), s.Rounds())
 	}
 	if b := fillFrom(t, s, 1, 1, 10, func() { s.WriteState(5, nil, []float32{7, 8}) }); b != nil {
 		t.Error("a state was written meanwhile, and the fill went through")

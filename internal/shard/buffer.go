@@ -9,14 +9,14 @@ import (
 	"github.com/paragon-train/paragon/internal/shm"
 )
 
-// A Buffer is memory for one payload, aligned for every kind of number in it. It has one owner at a time, who hands it on or
-// calls Release; after that it must not be touched.
+// A Buffer is memory for one payload, aligned for every type of number. It has one owner at a time, which passes it on or calls Release; after
+// that it must not touch it.
 type Buffer struct {
 	words []uint64
 	pool  *Pool
 	class int
-	part  bool // of a slab, whose memory the collector has back only with all of it
-	empty bool // its pages are the system's, see Sweep; it holds zeros
+	part  bool // part of a slab, which the collector frees only as a whole
+	empty bool // Sweep has returned its pages to the system; it reads as zeros
 }
 
 // Bytes returns the first n bytes.
@@ -34,27 +34,27 @@ func (b *Buffer) Int64s(n int) []int64 {
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(b.words))), len(b.words))[:n:n]
 }
 
-// Release gives the memory back. Releasing nil does nothing.
+// Release returns the memory to its Pool. Releasing nil does nothing.
 func (b *Buffer) Release() {
 	if b != nil && b.pool != nil {
 		b.pool.put(b)
 	}
 }
 
-// A Pool keeps released Buffers for reuse, by size class: four to each power of two, so that at most a fifth of a buffer
-// is unused. Its zero value is ready and its methods may be called together. It keeps at most MaxIdle bytes; what comes
-// back beyond that is left to the garbage collector, except pieces of shared memory. Sweep gives back what is not needed any more.
+// A Pool keeps released Buffers for reuse, by size class: four to each power of two, so that at most a fifth of a buffer is unused. Its zero value
+// is ready to use and its methods may be called concurrently. It keeps at most MaxIdle bytes; Buffers released beyond that are left to the
+// garbage collector, except those of shared memory. Sweep frees memory that is no longer needed.
 type Pool struct {
 	MaxIdle int64 // zero: 1 GiB
-	// Shared takes buffers from memory that other processes of the host can map, so that they copy values from where they lie.
+	// Shared allocates buffers in memory that other processes of the host can map, so that they read values in place.
 	Shared bool
 
 	mu    sync.Mutex // guards all below
 	free  [classes][]*Buffer
-	least [classes]int // the fewest that free had since the last Sweep
-	idle  int64        // bytes of free with pages
+	least [classes]int // by class: the smallest length of free since the last Sweep
+	idle  int64        // bytes of free whose pages are in memory
 	taken int64
-	slab  []uint64 // what is left of it
+	slab  []uint64 // the unused rest of the newest slab
 	slabs int      // words of all slabs
 }
 
@@ -63,8 +63,8 @@ const (
 	classes  = 4 * 64
 )
 
-// Shared memory is taken in slabs, since each block of it is a descriptor and a mapping in every worker. A slab is as large as all before it
-// together, within these bounds: the collector counts all of it as in use.
+// Shared memory is allocated in slabs, because each block costs a file descriptor and a mapping in every worker. A slab is as large as all before
+// it together, within these bounds: the collector counts a whole slab as in use.
 const (
 	firstSlab = 4 << 20 / 8
 	slabWords = 32 << 20 / 8
@@ -73,14 +73,14 @@ const (
 // newBuffer returns a Buffer of n zeros that belongs to no Pool.
 func newBuffer(n int) *Buffer { return &Buffer{words: make([]uint64, (n+7)/8)} }
 
-// Get returns a Buffer of at least n bytes. What it holds is not defined.
+// Get returns a Buffer of at least n bytes, with undefined content.
 func (p *Pool) Get(n int) *Buffer {
 	b, _ := p.get(n)
 	return b
 }
 
-// zeroed returns a Buffer of n bytes that are all zero. Memory that is new is so already, and is not touched: a large table
-// takes memory as its rows are.
+// zeroed returns a Buffer of n zero bytes. New memory is zero already and is not touched, so that a large table takes memory only for the rows
+// that are used.
 func (p *Pool) zeroed(n int) *Buffer {
 	b, used := p.get(n)
 	if used {
@@ -125,7 +125,7 @@ func (p *Pool) fresh(n int) (words []uint64, part bool) {
 	if n > len(p.slab) {
 		size := min(max(firstSlab, 4*n, p.slabs), slabWords)
 		slab := shm.Shared(size)
-		if slab == nil { // this system has no such memory, or this process has as much as it may
+		if slab == nil { // no shared memory on this system, or this process has reached its limit
 			return make([]uint64, n), false
 		}
 		p.slab = slab
@@ -136,14 +136,14 @@ func (p *Pool) fresh(n int) (words []uint64, part bool) {
 	return words, true
 }
 
-// Sweep gives back what was not needed since the last Sweep: ordinary memory is left to the garbage collector, and the pages of shared
-// memory go to the system at once. The addresses of shared memory stay for the next use, so that processes that have it mapped need not map
-// other memory instead. It returns the bytes that it gave back. Whoever owns the pool calls it every so often.
+// Sweep frees the Buffers that were not needed since the last Sweep, and returns their bytes. Ordinary memory is left to the garbage collector; the
+// pages of shared memory go back to the system at once. Their addresses are kept for reuse, so that processes that have mapped them need no
+// new mapping. The pool's owner calls Sweep at regular intervals.
 func (p *Pool) Sweep() (given int64) {
 	for class := range p.free {
 		p.mu.Lock()
 		n := p.least[class]
-		spare := slices.Clone(p.free[class][:n]) // the longest there: Get takes the newest
+		spare := slices.Clone(p.free[class][:n]) // the oldest in the list: Get takes the newest
 		p.free[class] = slices.Delete(p.free[class], 0, n)
 		p.least[class] = len(p.free[class])
 		p.mu.Unlock()
@@ -171,7 +171,7 @@ func (p *Pool) Sweep() (given int64) {
 	return given
 }
 
-// Taken returns how many bytes are handed out at the moment.
+// Taken returns how many bytes are in use now.
 func (p *Pool) Taken() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,7 +204,7 @@ func classOf(n int) (class, words int) {
 	return 4*(octave-3) + steps, 1<<octave + steps*quarter
 }
 
-// littleEndian reports whether numbers in memory look as they do on the wire. New refuses to work where they don't.
+// littleEndian reports whether numbers in memory have the byte order of the wire. New is an error where they do not.
 func littleEndian() bool {
 	one := uint16(1)
 	return *(*byte)(unsafe.Pointer(&one)) == 1

@@ -9,7 +9,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// PayloadSize returns the least and the most bytes of n values in a codec of package wire.
+// PayloadSize returns the smallest and the largest size, in bytes, of n values in a codec of package wire.
 func PayloadSize(codec uint8, n int) (least, most int, err error) {
 	switch codec {
 	case wire.CodecFloat32:
@@ -28,13 +28,13 @@ func PayloadSize(codec uint8, n int) (least, most int, err error) {
 	return least, least, nil
 }
 
-// A payload is a contribution as it came.
+// A payload is a contribution's data, as received.
 type payload struct {
 	data      *Buffer
 	codec     uint8
 	threshold float32
 	rows      int
-	size      int // of wire.CodecTopK: bytes
+	size      int // bytes, for wire.CodecTopK
 }
 
 // decodeTo writes the payload's values to dst.
@@ -74,10 +74,10 @@ func (p *payload) addTo(dst []float32, pool *Pool) {
 	}
 }
 
-// partLen values stay in the first-level cache.
+// partLen values fit the first-level cache.
 const partLen = 1024
 
-// decodePart writes the values of 16 bits from number from on to dst.
+// decodePart decodes 16-bit values to dst, beginning with value number from.
 func (p *payload) decodePart(dst []float32, from int) {
 	halves := p.halves(from, from+len(dst))
 	if p.codec == wire.CodecFloat16 {
@@ -95,7 +95,7 @@ func (b *Buffer) uint16s(n int) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(b.words))), 4*len(b.words))[:n:n]
 }
 
-// Encode returns values in a codec, for an answer: float32, float16 or bfloat16.
+// Encode encodes values for an answer: as float32, float16 or bfloat16.
 func Encode(pool *Pool, codec uint8, values []float32) (*Buffer, error) {
 	switch codec {
 	case wire.CodecFloat32:

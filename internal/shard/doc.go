@@ -1,18 +1,17 @@
 // Package shard is the state of one shard of one key: its value, the round that is open, who has contributed to it, and
 // what the optimizer remembers.
 //
-// It is the core that servers and the stores within a process share: contributions and questions in, answers and values
-// out. It has no socket, no clock and no goroutine of its own. A Shard sits under one mutex, its own; all of its methods
-// may be called together, and different shards never wait for each other.
+// Servers and in-process stores share it. It has no socket, no clock and no goroutine. Each Shard has one mutex: all of its methods may be called
+// concurrently, and different shards never wait for each other.
 //
 // # Rounds
 //
 // In sync mode the open round closes when every member has contributed once: the set of contributors decides, never a
-// count of messages. Contributions are added in rank order, so that a run repeats bit for bit; those next in order are
-// added on arrival and their memory is given back, others are held as they came. (In wire.ModeAnyOrder all are added on arrival: no memory
-// is held and a round closes sooner after its last contribution, but runs do not repeat bit for bit.) A member may be one round ahead (that
-// contribution is held), one further ahead is told to wait. A contribution that comes again is acknowledged and counted once;
-// a second one for the same round is an error and is never summed.
+// count of messages. Contributions are added in rank order, so that a run repeats bit for bit: one that is next in order is added on
+// arrival and its memory is released, others are held until their turn. (In wire.ModeAnyOrder all are added on arrival: no memory is held
+// and a round closes sooner after its last contribution, but runs do not repeat bit for bit.) A member may be one round ahead (its
+// contribution is held); two rounds ahead it has to wait. A contribution that is sent again is acknowledged and counts once; another one
+// for the same round is an error and is never added.
 //
 // When the round closes,
 //
@@ -23,14 +22,14 @@
 //	RuleAverage                       the sum divided by the sum of the weights replaces the value; where all weights
 //	                                  are 0 the value stays
 //
-// In async mode each contribution is a round of its own, applied when it comes; a pull may ask that the slowest member be at
-// most so many contributions behind. Under RuleAverage the value is the sum of the members' newest contributions over the sum of their weights.
+// In async mode each contribution is a round of its own, applied on arrival; a pull may demand that the slowest member be at
+// most some number of contributions behind. Under RuleAverage the value is the sum of the members' newest contributions over the sum of their weights.
 //
 // # Rows
 //
 // A shard of rows changes only the rows that a round names. In an open vocabulary rows are named by 64-bit IDs; a contribution's IDs
-// become numbers of rows when it is accepted, and new rows are made then, with values that depend on seed, key and ID alone. From
-// there on it is a contribution as any other, so that rounds know nothing of IDs. A Spread says which shard has which row.
+// are replaced by row numbers when it is accepted, and new rows are made then, with values that depend on seed, key and ID alone. After
+// that it is like any other contribution, and rounds know nothing of IDs. A Spread says which shard has which row.
 //
 // # Use
 //
@@ -42,6 +41,6 @@
 //	copy(out, v.Float32s())
 //	v.Release()
 //
-// A Version is the value after some round. It does not change while it is held, and holding it delays nobody: rounds go on
-// in other memory. In steady state a round allocates nothing.
+// A Version is the value after some round. It does not change while it is held, and holding it delays no round: later rounds use other memory. In
+// steady state a round allocates nothing.
 package shard

@@ -6,7 +6,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// An Error is a request that the shard refuses. Its code is the one a server sends as a Nack.
+// An Error says why the shard refuses a request. Its code is the one that a server sends in a Nack.
 type Error struct {
 	Code wire.Code
 	Text string
@@ -14,7 +14,7 @@ type Error struct {
 
 func (e *Error) Error() string { return "shard: " + e.Text }
 
-// refuse returns an Error that opens with the shard's name.
+// refuse returns an Error whose text begins with the shard's name.
 func (s *Shard) refuse(code wire.Code, format string, args ...any) error {
 	return &Error{Code: code, Text: s.cfg.String() + ": " + fmt.Sprintf(format, args...)}
 }

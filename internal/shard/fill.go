@@ -8,39 +8,39 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A Snapshot is all that a shard is apart from the numbers of its value and slots, and apart from who contributed to its open rounds:
-// what a new backup is told first.
+// A Snapshot is the first part of a shard's state that a new backup gets: all but the arrays of values and slots, and but the contributions to open
+// rounds.
 type Snapshot struct {
 	Round      uint64 // rounds closed
-	Generation uint64 // under which the newest of them closed
+	Generation uint64 // under which the newest round closed
 	Mode       uint8
 	Config     string   // the optimizer's JSON; empty: none
-	Slots      []string // of its state
-	Rows       uint64   // of an open vocabulary
-	Pushed     bool     // contributions have come
+	Slots      []string // names of its slots
+	Rows       uint64   // rows of an open vocabulary
+	Pushed     bool     // a contribution has been accepted
 	AnySeq     bool     // a member's first contribution may have any sequence number
 	Members    []MemberState
 	Counted    bool              // contributions have counted examples
-	Left       map[uint64]uint64 // how many those of workers that have left, in closed rounds
+	Left       map[uint64]uint64 // examples in closed rounds of workers that have left, by node
 	Guard      *Guard            // nil: none
-	Norms      []float64         // that it holds others against, the oldest first
+	Norms      []float64         // the guard's window of norms, the oldest first
 	Barren     int
 }
 
-// A MemberState is what a shard knows of a worker.
+// A MemberState is a shard's state of one worker.
 type MemberState struct {
 	Node     uint64
 	Counted  uint64 // highest sequence number that counts
 	Base     uint64
 	Examples uint64 // in closed rounds
 	Known    bool
-	Newest   bool // async mode, average rule: its newest contribution is one of the arrays
+	Newest   bool // async mode with the average rule: its newest contribution is one of the arrays
 	Weight   float32
 	Caught   uint64 // contributions that the guard has refused or clipped
 }
 
-// BeginFill begins to give a new backup the state. Until EndFill or Detach no round closes, so that the numbers which ReadFill and
-// ReadFillRows copy belong together; values are pulled meanwhile.
+// BeginFill begins to copy the state to a new backup. No round closes until EndFill or Detach, so that what ReadFill and ReadFillRows copy is
+// consistent. Pulls are answered meanwhile.
 func (s *Shard) BeginFill() (Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	b := &s.backup
-	b.filling, b.on, b.spoiled, b.told, b.first = true, false, false, s.opt, false
+	b.filling, b.inSync, b.stale, b.sentOptimizer, b.nothingSent = true, false, false, s.opt, false
 	x := Snapshot{Round: s.rounds, Generation: s.current.generation, Mode: s.mode, Config: config, Slots: slotNames(s.slots()),
 		Pushed: s.pushed, AnySeq: s.anySeq, Rows: uint64(s.rowCount())}
 	b.newest = nil
@@ -60,57 +60,57 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 		if m.newest != nil {
 			b.newest = append(b.newest, m)
 		}
-		x.Members = append(x.Members, MemberState{Node: m.Node, Counted: m.counted, Base: m.base, Examples: m.examples - s.held(m.Node), Known: m.known, Newest: m.newest != nil, Weight: m.newestWeight,
+		x.Members = append(x.Members, MemberState{Node: m.Node, Counted: m.counted, Base: m.base, Examples: m.examples - s.openExamples(m.Node), Known: m.known, Newest: m.newest != nil, Weight: m.newestWeight,
 			Caught: m.caught})
 	}
 	if g := s.guard; g != nil {
-		x.Guard, x.Norms, x.Barren = &g.given, g.inOrder(), g.barren
+		x.Guard, x.Norms, x.Barren = &g.given, g.oldestFirst(), g.refusedSince
 	}
-	x.Counted = s.ledger.used
-	for node, examples := range s.ledger.left {
+	x.Counted = s.examples.used
+	for node, examples := range s.examples.left {
 		if x.Left == nil {
 			x.Left = map[uint64]uint64{}
 		}
-		x.Left[node] = examples - s.held(node)
+		x.Left[node] = examples - s.openExamples(node)
 	}
 	return x, nil
 }
 
-// EndFill says that the backup has the state: from now on no round is answered before it has that, too. It returns false where the
-// state was replaced meanwhile; then it must be filled anew.
+// EndFill ends the copy: from now on a round's value is shown only after the backup has the round. It returns false if the state was replaced
+// meanwhile; then the backup must be filled again.
 func (s *Shard) EndFill() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := &s.backup
-	if s.err != nil || !b.filling || b.spoiled {
+	if s.err != nil || !b.filling || b.stale {
 		return false
 	}
-	b.filling, b.on = false, true
-	if r := b.pending; r != nil { // the state had it
+	b.filling, b.inSync = false, true
+	if r := b.pending; r != nil { // the state contains that round
 		b.pending = nil
 		if !r.lent {
 			s.discard(r)
 		}
 	}
-	s.goOn()
+	s.releaseWaits()
 	return true
 }
 
-// Spoiled reports whether a shard that has a backup became what a state says: the backup must be filled anew.
-func (s *Shard) Spoiled() bool {
+// StateReplaced reports whether the state was replaced (a Load) since the shard has a backup: the backup must be filled again.
+func (s *Shard) StateReplaced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.backup.spoiled
+	return s.backup.stale
 }
 
-// spoil takes note that the state was replaced. A shard with a backup closes no round until that has the new one.
-func (s *Shard) spoil() {
+// markStale records that the state was replaced. A shard with a backup closes no round until the backup has the new state.
+func (s *Shard) markStale() {
 	b := &s.backup
-	if !b.on && !b.filling {
+	if !b.inSync && !b.filling {
 		return
 	}
-	b.on, b.filling, b.spoiled = false, true, true
-	if r := b.pending; r != nil { // it belongs to what was replaced
+	b.inSync, b.filling, b.stale = false, true, true
+	if r := b.pending; r != nil { // the record is of the replaced state
 		b.pending = nil
 		if !r.lent {
 			s.discard(r)
@@ -121,8 +121,7 @@ func (s *Shard) spoil() {
 	}
 }
 
-// fillArray returns one of the arrays of a state: 0 is the value, then come the slots, then the newest contributions of the members that
-// have one.
+// fillArray returns one array of a state: array 0 is the value, then come the slots, then the newest contributions of the members that have one.
 func (s *Shard) fillArray(array int) []float32 {
 	slots := s.slots()
 	switch {
@@ -134,16 +133,16 @@ func (s *Shard) fillArray(array int) []float32 {
 		return slots[array-1].Values
 	}
 	if array -= 1 + len(slots); array >= len(s.backup.newest) || s.backup.newest[array].newest == nil {
-		return nil // nil: the member was lost meanwhile
+		return nil // nil if the member was lost meanwhile
 	}
 	return s.backup.newest[array].newest.Float32s(s.n)
 }
 
-// ReadFill copies values of one array, from index from on. False: the state was replaced meanwhile.
+// ReadFill copies values of one array, beginning at index from. It returns false if the state was replaced meanwhile.
 func (s *Shard) ReadFill(array, from int, dst []float32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil || !s.backup.filling || s.backup.spoiled {
+	if s.err != nil || !s.backup.filling || s.backup.stale {
 		return false
 	}
 	all := s.fillArray(array)
@@ -154,18 +153,18 @@ func (s *Shard) ReadFill(array, from int, dst []float32) bool {
 	return true
 }
 
-// ReadFillRows is ReadRows within a fill.
+// ReadFillRows is ReadRows, between BeginFill and EndFill.
 func (s *Shard) ReadFillRows(from, count uint64) (RowState, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil || !s.backup.filling || s.backup.spoiled {
+	if s.err != nil || !s.backup.filling || s.backup.stale {
 		return RowState{}, false
 	}
 	st, err := s.readRows(from, count)
 	return st, err == nil
 }
 
-// Restore returns a shard that is what a Snapshot says; WriteFill and WriteFillRows bring the numbers.
+// Restore returns a shard in the state of a Snapshot; WriteFill and WriteFillRows add its arrays.
 func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Shard, error) {
 	s, err := New(cfg, nil)
 	if err != nil {
@@ -180,7 +179,7 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 	switch {
 	case s.opt != nil && !slices.Equal(x.Slots, s.opt.SlotNames()):
 		return nil, s.refuse(wire.CodeMalformed, "fill: got slots %q, want %q, those of %s", x.Slots, s.opt.SlotNames(), s.opt.Config().Name)
-	case s.opt == nil && len(x.Slots) > 0: // of an optimizer that will be set
+	case s.opt == nil && len(x.Slots) > 0: // for an optimizer that will be set later
 		s.state = &optim.State{}
 		for _, name := range x.Slots {
 			slot := optim.Slot{Name: name}
@@ -197,11 +196,11 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 	for _, state := range x.Members {
 		m := s.members[state.Node]
 		if m == nil {
-			m = &member{Member: Member{Node: state.Node}} // only for the arrays' order
+			m = &member{Member: Member{Node: state.Node}} // not a member; its array takes part in the order
 		}
 		m.examples, m.caught = state.Examples, state.Caught
 		if s.members[state.Node] == nil {
-			s.ledger.departs(m)
+			s.examples.memberLeft(m)
 		}
 		m.counted, m.base, m.known = state.Counted, state.Base, state.Known
 		if state.Newest {
@@ -210,7 +209,7 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 		}
 	}
 	if x.Guard != nil {
-		g := &guard{Guard: x.Guard.withDefaults(), given: *x.Guard, barren: x.Barren}
+		g := &guard{Guard: x.Guard.withDefaults(), given: *x.Guard, refusedSince: x.Barren}
 		for _, norm := range x.Norms {
 			if !(norm > 0 && norm <= math.MaxFloat64) {
 				return nil, s.refuse(wire.CodeMalformed, "fill: got the norm %v, want finite ones above 0", norm)
@@ -220,16 +219,16 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 		s.guard = g
 		s.guarded.Store(true)
 	}
-	s.ledger.used = x.Counted
+	s.examples.used = x.Counted
 	for node, examples := range x.Left {
-		s.ledger.departs(&member{Member: Member{Node: node}, examples: examples})
+		s.examples.memberLeft(&member{Member: Member{Node: node}, examples: examples})
 	}
 	s.publish()
 	s.current.generation = x.Generation
 	return s, nil
 }
 
-// WriteFill is ReadFill's other side.
+// WriteFill writes at a backup what ReadFill has read.
 func (s *Shard) WriteFill(array, from int, values []float32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +243,7 @@ func (s *Shard) WriteFill(array, from int, values []float32) error {
 	return nil
 }
 
-// WriteFillRows adds rows with their state, as ReadFillRows has them.
+// WriteFillRows adds at a backup the rows that ReadFillRows has read, with their state.
 func (s *Shard) WriteFillRows(rows int, data *Buffer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,11 +256,11 @@ func (s *Shard) WriteFillRows(rows int, data *Buffer) error {
 	}
 	ids, values := rowData(data, rows, o.rowLen, 1+len(s.slots()))
 	had := o.rows
-	if err := o.take(ids); err != nil {
+	if err := o.rowsOf(ids); err != nil {
 		return s.full("fill", err)
 	}
 	if o.rows != had+rows {
-		return s.refuse(wire.CodeMalformed, "fill: got %d rows, of which %d are here or came twice", rows, had+rows-o.rows)
+		return s.refuse(wire.CodeMalformed, "fill: got %d rows, of which %d are duplicates", rows, had+rows-o.rows)
 	}
 	for i, row := range ids {
 		for k := range values {

@@ -1,24 +1,24 @@
 package shard
 
-// Forget ends the shard with err and gives all its memory back: value, optimizer state, contributions, and what its backup has yet to
-// acknowledge. A Version that is being read, and a Record that is lent, go when they are released.
+// Forget ends the shard with err and releases all its memory: value, optimizer state, contributions, and the record that its backup has yet to
+// acknowledge. A Version that is in use, and a Record that is lent, are freed when they are released.
 func (s *Shard) Forget(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.detach()
 	s.fail(err)
 	s.dropContributions()
-	for _, m := range s.backup.newest { // of a backup: also of workers that are no members
+	for _, m := range s.backup.newest { // a backup's: it has also workers that are not members
 		m.newest.Release()
 		m.newest = nil
 	}
 	s.backup.newest = nil
 	if s.vocabulary != nil {
-		s.vocabulary.forget()
+		s.vocabulary.clear()
 	}
 	s.sum, s.state, s.spareVersion = sum{}, nil, nil
 	last := s.current
-	s.current = &Version{shard: s} // without values: err stands before every use
+	s.current = &Version{shard: s} // without values: every use returns err before it reads them
 	if last.readers == 0 {
 		last.data.Release()
 		last.data = nil

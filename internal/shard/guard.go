@@ -13,23 +13,23 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A Guard keeps bad gradients out of the rounds. It travels as JSON. Its zero value refuses what is not finite, no more.
+// A Guard keeps bad gradients out of the rounds. It is sent as JSON. Its zero value refuses only what is not finite.
 //
 // A contribution of which any value is NaN or infinite is refused: it counts as present, so that its round closes, with no value
 // and weight 0. With Factor the norm of each contribution (Euclidean, over the shard, divided by the contribution's weight if that is above
-// 0) is held against the median of the norms of this shard's recent contributions, of all workers. What it is held against is
-// fixed when the round before closes and norms are taken into it in rank order, so that the same contributions have the same
-// fate in every run. What a worker compresses with error feedback it judges itself, before, by the limit that came with the value it
-// pulled last: see wire.Push. A norm of 0 is neither judged nor remembered. Keys of averages are looked at for what is not finite only.
+// 0) is compared with the median norm of this shard's recent contributions, from all workers. The median is fixed when the round before closes,
+// and norms enter the window in rank order, so that every run judges the same contributions in the same way. With error feedback the worker
+// judges its gradient before it compresses it, by the limit that came with the value it pulled last: see wire.Push. A norm of 0 is neither
+// judged nor remembered. Averaged keys are only checked for values that are not finite.
 type Guard struct {
-	// Factor times the median is the largest norm that is taken as it is. Zero: norms are not looked at. A shard of few values
-	// has norms that vary much: 10 is low, 100 keeps out what is broken.
+	// Factor times the median is the largest norm that is accepted unchanged. Zero: norms are not judged. The norms of a shard with few
+	// values vary much: 10 is low, 100 keeps out only what is clearly broken.
 	Factor float64 `json:"factor,omitempty"`
 	// Clip scales a contribution with a larger norm down to that limit; otherwise it is refused.
 	Clip bool `json:"clip,omitempty"`
-	// Window is how many norms the median is of. Zero: 128.
+	// Window is the number of norms that the median is taken of. Zero: 128.
 	Window int `json:"window,omitempty"`
-	// Warmup is how many norms there must be before any is judged. Zero: 16.
+	// Warmup is the number of norms that must have come before any is judged. Zero: 16.
 	Warmup int `json:"warmup,omitempty"`
 }
 
@@ -69,7 +69,7 @@ func (g Guard) Encode() (string, error) {
 	return string(data), err
 }
 
-// DecodeGuard reads what Encode made. Unknown fields are errors.
+// DecodeGuard decodes the JSON of Encode. Unknown fields are errors.
 func DecodeGuard(text string) (Guard, error) {
 	var g Guard
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
@@ -88,22 +88,22 @@ type Caught struct {
 	Node    uint64
 	Rank    uint32
 	Round   uint64
-	Norm    float64 // over the contribution's weight; NaN or infinite: it was not finite
-	Limit   float64 // largest that is taken; infinite while there is none
+	Norm    float64 // divided by the contribution's weight; NaN or infinite: the contribution was not finite
+	Limit   float64 // the limit at that time; infinite if there was none
 	Clipped bool
 }
 
-// A guard is a Guard at work on one shard.
+// A guard is one shard's Guard with its state.
 type guard struct {
-	Guard            // with defaults
-	given  Guard     // without
-	norms  []float64 // of recent contributions; the oldest is at next once there are Window of them
-	next   int
-	sorted []float64 // the same
-	barren int       // contributions refused for their norm since one was taken
+	Guard                  // with defaults
+	given        Guard     // as given, without defaults
+	norms        []float64 // of recent contributions, a ring of Window; next is the oldest's index once it is full
+	next         int
+	sorted       []float64 // the same
+	refusedSince int       // contributions refused for their norm since the last accepted one
 }
 
-// SetGuard makes all shards look at contributions from now on.
+// SetGuard makes all shards judge contributions from now on.
 func SetGuard(shards []*Shard, g Guard) {
 	for _, s := range shards {
 		s.mu.Lock()
@@ -126,7 +126,7 @@ func (s *Shard) CaughtOf(node uint64) uint64 {
 	return 0
 }
 
-// limit is the largest norm that is taken as it is.
+// limit is the largest norm that is accepted unchanged.
 func (g *guard) limit() float64 {
 	if g.Factor == 0 || len(g.sorted) < g.Warmup {
 		return math.Inf(1)
@@ -134,7 +134,7 @@ func (g *guard) limit() float64 {
 	return g.Factor * g.sorted[(len(g.sorted)-1)/2]
 }
 
-// valueLimit is the limit as it travels with a value: 0 if any norm is taken.
+// valueLimit is the limit as it is sent with a value: 0 if every norm is accepted.
 func (s *Shard) valueLimit() float64 {
 	if s.guard == nil || s.cfg.Rule != wire.RuleOptimizer {
 		return 0
@@ -145,7 +145,7 @@ func (s *Shard) valueLimit() float64 {
 	return 0
 }
 
-// judge looks at a contribution that is about to be added up. One that is refused is left without values.
+// judge judges a contribution before it is added to the sum. A refused one loses its values.
 func (s *Shard) judge(x *slot) {
 	g := s.guard
 	if g == nil || x.norm == 0 {
@@ -175,11 +175,11 @@ func (s *Shard) judge(x *slot) {
 	}
 }
 
-// A verdict is what the guard has done with a contribution.
+// A verdict is the guard's decision about a contribution.
 type verdict uint8
 
 const (
-	taken verdict = iota // as it came
+	accepted verdict = iota // unchanged
 	clipped
 	tooLarge
 	notFinite
@@ -187,49 +187,51 @@ const (
 
 func (v verdict) refused() bool { return v >= tooLarge }
 
-// remember takes in what came of a closed round's contributions. Where nothing was taken for eight rounds since all norms were too large,
-// it is the gradients that have changed and not a worker that is broken: the window begins anew.
-func (s *Shard) remember(slots []slot) {
+// learnNorms adds a closed round's norms to the window. If every contribution of resetAfter rounds was refused for its norm, the gradients have
+// changed and no worker is broken: the window begins anew.
+func (s *Shard) learnNorms(slots []slot) {
 	if s.guard == nil {
 		return
 	}
 	for i := range slots {
-		s.recall(slots[i].node, slots[i].norm, slots[i].verdict)
+		s.learnNorm(slots[i].node, slots[i].norm, slots[i].verdict)
 	}
-	s.giveIn()
+	s.resetIfStuck()
 }
 
-// recall takes in what came of one contribution.
-func (s *Shard) recall(node uint64, norm float64, v verdict) {
+// learnNorm adds one contribution's norm to the window, or counts its refusal.
+func (s *Shard) learnNorm(node uint64, norm float64, v verdict) {
 	g := s.guard
-	if m := s.members[node]; m != nil && v != taken {
+	if m := s.members[node]; m != nil && v != accepted {
 		m.caught++
 	}
 	switch {
 	case g.Factor == 0 || s.cfg.Rule != wire.RuleOptimizer:
 	case v == tooLarge:
-		g.barren++
+		g.refusedSince++
 	case !v.refused() && norm > 0:
-		g.barren = 0
+		g.refusedSince = 0
 		g.add(norm)
 	}
 }
 
-func (s *Shard) giveIn() {
+func (s *Shard) resetIfStuck() {
 	g := s.guard
-	if g.barren >= barrenRounds*max(1, len(s.ranked)) {
+	if g.refusedSince >= resetAfter*max(1, len(s.ranked)) {
 		g.forget()
 	}
 }
 
-const barrenRounds = 8
+// resetAfter is the number of rounds in which every contribution must be refused before the window begins anew: one bad batch lasts a round or two, a
+// change of the gradients stays.
+const resetAfter = 8
 
-// inOrder returns the norms, the oldest first.
-func (g *guard) inOrder() []float64 { return slices.Concat(g.norms[g.next:], g.norms[:g.next]) }
+// oldestFirst returns the window's norms, the oldest first.
+func (g *guard) oldestFirst() []float64 { return slices.Concat(g.norms[g.next:], g.norms[:g.next]) }
 
-func (g *guard) forget() { g.norms, g.sorted, g.next, g.barren = g.norms[:0], g.sorted[:0], 0, 0 }
+func (g *guard) forget() { g.norms, g.sorted, g.next, g.refusedSince = g.norms[:0], g.sorted[:0], 0, 0 }
 
-// add takes in a norm in the place of the oldest.
+// add puts a norm into the window in place of the oldest.
 func (g *guard) add(norm float64) {
 	if len(g.norms) < g.Window {
 		if g.norms == nil {
@@ -246,8 +248,8 @@ func (g *guard) add(norm float64) {
 	g.sorted = slices.Insert(g.sorted, i, norm)
 }
 
-// normOf returns a contribution's norm over its weight, in one pass: it is NaN or infinite if any value is. The sum is of float64,
-// in which no float32's square overflows, and the same on every machine.
+// normOf returns a contribution's norm divided by its weight, in one pass. It is NaN or infinite if any value is. The squares are summed in float64,
+// in which no float32's square overflows, in the same order on every machine.
 func (s *Shard) normOf(c *Contribution) float64 {
 	norm := math.Sqrt(s.squaresOf(c))
 	if c.Weight > 0 {
@@ -271,7 +273,7 @@ func (s *Shard) squaresOf(c *Contribution) float64 {
 		sum := 0.0
 		scratch := s.pool.Get(4096)
 		defer scratch.Release()
-		part := scratch.Float32s(1024) // stays in the first-level cache
+		part := scratch.Float32s(1024) // fits the first-level cache
 		for from := 0; from < s.n; from += len(part) {
 			to := min(from+len(part), s.n)
 			p.decodePart(part[:to-from], from)

@@ -197,7 +197,7 @@ func TestTheGuardGivesInToANewMeasure(t *testing.T) {
 	if len(*caught) != 100 {
 		t.Fatalf("got %d caught, want 100", len(*caught))
 	}
-	for range barrenRounds {
+	for range resetAfter {
 		both(1000, 1000)
 	}
 	if before := valueOf(s)[0]; before != 110 {

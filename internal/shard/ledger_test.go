@@ -41,7 +41,7 @@ func TestExamplesOfALostWorkerAreKnownUntilSettled(t *testing.T) {
 		members(4, s, 0, 1, 2)(t)
 		wantCounted(t, s, 1, 32, true)
 		members(5, s, 0)(t)
-		s.Settled()
+		s.ForgetLeft()
 		wantCounted(t, s, 1, 0, true)
 		wantCounted(t, s, 0, 7, true)
 	}

@@ -10,30 +10,30 @@ import (
 type Member struct {
 	Node uint64
 	Rank uint32
-	// From is the first round that needs this member; the rounds before it close without it.
+	// From is the first round that needs this member; earlier rounds close without it.
 	From uint64
 }
 
-// A member is what the shard knows of one worker.
+// A member is the shard's state of one worker.
 type member struct {
 	Member
 	counted uint64 // highest sequence number in a closed round; in async mode, applied
-	known   bool   // counted is known: async mode wants its successor next
-	// examples is what its contributions counted, of those that count examples.
+	known   bool   // counted is known: in async mode the next contribution must be its successor
+	// examples is the sum of the examples that its contributions counted.
 	examples uint64
 	caught   uint64 // its contributions that the guard refused or clipped
-	// Async mode. A worker that comes late is taken to have made base contributions, as many as the slowest had: nobody waits
-	// for what it has missed.
-	base uint64
-	age  age
+	// Async mode: a worker that joins late starts with base contributions, as many as the slowest member had, so that no worker waits for
+	// those that it has missed.
+	base      uint64
+	staleness staleness
 	// Async mode and average rule: the newest contribution, decoded, and its weight.
 	newest       *Buffer
 	newestWeight float32
 }
 
-// SetMembers replaces the set of workers. It holds for the open round at once, which closes if nobody in the set is
-// missing. What a worker no longer in the set has contributed came whole and counts whole, also if it was a round ahead: it was
-// acknowledged. Requests of another generation are refused from now on.
+// SetMembers replaces the set of workers. The open round closes at once if every worker of the new set has contributed. Contributions of a worker
+// that is no longer in the set were acknowledged, so they count, even one made a round ahead. Requests of another generation are refused from
+// now on.
 func (s *Shard) SetMembers(generation uint64, members []Member) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 		known := s.members[m.Node]
 		if known == nil {
 			known = &member{Member: m, known: !s.anySeq, base: base}
-			s.ledger.arrives(known)
+			s.examples.memberJoined(known)
 		} else {
 			m.From = min(m.From, known.From)
 		}
@@ -66,7 +66,7 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 		if fresh[node] == nil {
 			m.newest.Release()
 			m.newest = nil
-			s.ledger.departs(m)
+			s.examples.memberLeft(m)
 		}
 	}
 	slices.SortFunc(ranked, func(a, b *member) int {
@@ -83,7 +83,7 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 	s.expel(old)
 	s.open.change(s.ranked, s.rounds)
 	s.next.change(s.ranked, s.rounds+1)
-	s.foldReady()
+	s.aggregateReady()
 	s.closeRounds()
 	s.wake()
 	return nil

@@ -11,45 +11,45 @@ import (
 type Contribution struct {
 	Generation uint64
 	Node       uint64
-	Seq        uint64 // number of this worker's pushes of this shard, from 1
-	Round      uint64 // that it belongs to, from 0; not read in async mode
+	Seq        uint64 // number of this push among the worker's pushes to this shard, from 1
+	Round      uint64 // the round that it belongs to, from 0; ignored in async mode
 	Weight     float32
 	Counted    bool    // Weight is a number of examples, see Counted of a Shard
-	Codec      uint8   // of Data, of a dense shard
-	Threshold  float32 // of wire.Codec2Bit
-	Rows       int     // of a shard of rows: the number of rows in Data
-	Size       int     // of wire.CodecTopK: the bytes in Data
-	// Judged: the worker has held Norm, that of the gradient before it was compressed, over the weight, against the guard's limit, so
-	// the guard looks only for what is not finite and remembers Norm. See Version.Limit.
+	Codec      uint8   // of Data, for a dense shard
+	Threshold  float32 // for wire.Codec2Bit
+	Rows       int     // rows in Data, for a shard of rows
+	Size       int     // bytes in Data, for wire.CodecTopK
+	// Judged: the worker has compared Norm (of the gradient before compression, divided by the weight) with the guard's limit. So the guard
+	// only checks that the values are finite, and remembers Norm. See Version.Limit.
 	Judged bool
 	Norm   float64
-	// Data holds the values as wire.Push or wire.PushRows says. It becomes the shard's when Push returns Held or Repeated, and
-	// stays the caller's otherwise. Nil stands for no bytes.
+	// Data holds the values, as wire.Push or wire.PushRows describes. The shard owns it if Push returns Held or Repeated, the caller
+	// otherwise. Nil means no bytes.
 	Data *Buffer
 
 	norm float64 // for the guard
 }
 
-// A Status says what became of a Contribution.
+// A Status is the result of a Push.
 type Status int
 
 const (
 	// Refused comes with an error.
 	Refused Status = iota
-	// Held: it counts in its round, once.
+	// Held: the contribution counts in its round, once.
 	Held
-	// Repeated: it had come before and counts once.
+	// Repeated: it came before, and counts once.
 	Repeated
-	// Ahead: its turn has not come. Await Turn(c), then push it again.
+	// Ahead: it came too early. Await Turn(c), then push it again.
 	Ahead
 )
 
-// Push takes a contribution. Its Data must have the length that PayloadSize or RowsPayloadSize gives.
+// Push adds a contribution to its round. Its Data must have the length that PayloadSize or RowsPayloadSize gives.
 func (s *Shard) Push(c Contribution) (Status, error) {
 	if err := s.check(&c); err != nil {
 		return Refused, err
 	}
-	if s.guarded.Load() { // before the lock: others may work meanwhile
+	if s.guarded.Load() { // before the lock, which others may hold meanwhile
 		c.norm = s.normOf(&c)
 		if c.Judged && c.norm <= math.MaxFloat64 {
 			c.norm = c.Norm
@@ -81,10 +81,10 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	var r *round
 	switch {
 	case c.Round < s.rounds:
-		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: round %d had closed without it, round %d is open", c.Seq, m.Rank, c.Round, s.rounds)
+		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: round %d closed without it; round %d is open now", c.Seq, m.Rank, c.Round, s.rounds)
 	case c.Round == s.rounds:
 		r = &s.open
-	case c.Round == s.rounds+1 && s.backup.pending == nil: // so that a worker never has more than two rounds to send again
+	case c.Round == s.rounds+1 && s.backup.pending == nil: // pending: so that a worker never has more than two rounds to resend
 		r = &s.next
 	default:
 		return Ahead, nil
@@ -111,17 +111,17 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	}
 	slot.seq, slot.weight, slot.counts, slot.norm, slot.judged = c.Seq, c.Weight, c.Counted, c.norm, c.Judged
 	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
-	s.enter(m, c)
+	s.countExamples(m, c)
 	r.present++
 	s.pushed = true
 	if r == &s.open {
-		s.foldReady()
+		s.aggregateReady()
 		s.closeRounds()
 	}
 	return Held, nil
 }
 
-// check looks at everything that does not depend on the shard's state.
+// check checks all that does not depend on the shard's state.
 func (s *Shard) check(c *Contribution) error {
 	if c.Seq == 0 {
 		return s.refuse(wire.CodeMalformed, "push: got sequence number 0, want them from 1")
@@ -129,7 +129,7 @@ func (s *Shard) check(c *Contribution) error {
 	if !(c.Weight >= 0) || c.Weight > maxWeight {
 		return s.refuse(wire.CodeMalformed, "push: got weight %v, want a finite number, at least 0", c.Weight)
 	}
-	if err := s.checkCounted(c); err != nil {
+	if err := s.checkExamples(c); err != nil {
 		return err
 	}
 	switch s.cfg.Form {

@@ -6,30 +6,30 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A round is one aggregation of the shard while contributions come in.
+// A round is one aggregation of the shard, open for contributions.
 type round struct {
-	slots   []slot // of the members it needs, in the order in which they are added
-	folded  int    // slots[:folded] are in the sum, their memory is released
-	present int    // slots with a contribution
+	slots      []slot // one for each member that it needs, in the order of the sum
+	aggregated int    // slots[:aggregated] are in the sum; their memory is released
+	present    int    // slots with a contribution
 }
 
 // A slot is one member's place in a round.
 type slot struct {
 	node    uint64
 	rank    uint32
-	seq     uint64 // of the contribution; 0: none yet
+	seq     uint64 // the contribution's sequence number; 0: none yet
 	weight  float32
 	counts  bool    // examples
-	payload payload // until it is folded
-	norm    float64 // over the weight; 0: nobody looked
-	judged  bool    // by its worker: the norm is within the limit
+	payload payload // until it is in the sum
+	norm    float64 // divided by the weight; 0: not computed
+	judged  bool    // its worker has compared the norm with the limit
 	verdict verdict // the guard's
 }
 
-// begin empties the round and makes a slot for each member that counts in round number n.
+// begin empties the round and makes a slot for each member that round n needs.
 func (r *round) begin(ranked []*member, n uint64) {
 	clear(r.slots)
-	r.slots, r.folded, r.present = r.slots[:0], 0, 0
+	r.slots, r.aggregated, r.present = r.slots[:0], 0, 0
 	for _, m := range ranked {
 		if m.From <= n {
 			r.slots = append(r.slots, slot{node: m.Node, rank: m.Rank})
@@ -50,11 +50,11 @@ func (r *round) find(m *member) *slot {
 	return nil
 }
 
-// change makes the round's slots those of the members that count in round number n, and of those that no longer do but
-// have contributed. What is in the sum already stays in front.
+// change replaces the slots by those of the members that round n needs, and of former members that have contributed. Slots already in the sum stay
+// in front.
 func (r *round) change(ranked []*member, n uint64) {
 	old := slices.Clone(r.slots)
-	folded := r.folded
+	folded := r.aggregated
 	r.begin(ranked, n)
 	fresh := slices.Clone(r.slots)
 	r.slots = append(r.slots[:0], old[:folded]...)
@@ -76,7 +76,7 @@ func (r *round) change(ranked []*member, n uint64) {
 	}
 	slices.SortStableFunc(rest, func(a, b slot) int { return int(int64(a.rank) - int64(b.rank)) })
 	r.slots = append(r.slots, rest...)
-	r.folded = folded
+	r.aggregated = folded
 	r.present = 0
 	for i := range r.slots {
 		if r.slots[i].seq != 0 {
@@ -85,7 +85,7 @@ func (r *round) change(ranked []*member, n uint64) {
 	}
 }
 
-// drop gives all contributions up.
+// drop drops all contributions.
 func (r *round) drop() {
 	for i := range r.slots {
 		r.slots[i].payload.data.Release()
@@ -93,38 +93,38 @@ func (r *round) drop() {
 	}
 }
 
-// A sum is what the folded contributions of the open round add up to.
+// A sum is the sum of the open round's aggregated contributions.
 type sum struct {
-	data   *Buffer // dense; nil: nothing yet
-	rows   rowSum  // of rows
+	data   *Buffer // of a dense shard; nil: nothing yet
+	rows   rowSum  // of a shard of rows
 	weight float64
-	// refused: the guard kept a contribution out.
-	refused bool
-	stays   bool // the value does, since there is nothing else
+	// refused: the guard has refused a contribution.
+	refused    bool
+	keepsValue bool // the value does not change, because no contribution is left
 }
 
-// foldReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that are there, to the sum and
+// aggregateReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that are there, to the sum and
 // releases their memory.
-func (s *Shard) foldReady() {
+func (s *Shard) aggregateReady() {
 	r := &s.open
 	if s.mode == wire.ModeAnyOrder {
-		for i, next := r.folded, r.folded; i < len(r.slots); i++ {
+		for i, next := r.aggregated, r.aggregated; i < len(r.slots); i++ {
 			if r.slots[i].seq != 0 {
 				r.slots[i], r.slots[next] = r.slots[next], r.slots[i]
 				next++
 			}
 		}
 	}
-	for r.folded < len(r.slots) && r.slots[r.folded].seq != 0 {
-		slot := &r.slots[r.folded]
+	for r.aggregated < len(r.slots) && r.slots[r.aggregated].seq != 0 {
+		slot := &r.slots[r.aggregated]
 		s.judge(slot)
-		s.fold(slot)
-		r.folded++
+		s.aggregate(slot)
+		r.aggregated++
 	}
 }
 
-// fold adds one contribution, which becomes the sum's own.
-func (s *Shard) fold(x *slot) {
+// aggregate adds one contribution to the sum, which takes its memory.
+func (s *Shard) aggregate(x *slot) {
 	p := x.payload
 	x.payload = payload{}
 	if x.verdict.refused() {
@@ -145,7 +145,7 @@ func (s *Shard) fold(x *slot) {
 		p.addTo(s.sum.data.Float32s(s.n), s.pool)
 		p.data.Release()
 	case p.codec == wire.CodecFloat32:
-		s.sum.data = p.data // the first one's memory is the sum's
+		s.sum.data = p.data // the first contribution's memory becomes the sum
 	default:
 		s.sum.data = s.pool.Get(4 * s.n)
 		p.decodeTo(s.sum.data.Float32s(s.n))
@@ -153,27 +153,27 @@ func (s *Shard) fold(x *slot) {
 	}
 }
 
-// reset empties the sum.
+// resetSum empties the sum.
 func (s *Shard) resetSum() {
 	s.sum.data.Release()
-	s.sum.data, s.sum.weight, s.sum.refused, s.sum.stays = nil, 0, false, false
+	s.sum.data, s.sum.weight, s.sum.refused, s.sum.keepsValue = nil, 0, false, false
 	s.sum.rows.reset()
 }
 
-// closeRounds closes the open round, and the next ones, for as long as nobody is missing.
+// closeRounds closes the open round if every member has contributed, and then the next ones.
 func (s *Shard) closeRounds() {
-	for s.err == nil && !s.shut() && len(s.ranked) > 0 && len(s.open.slots) > 0 && s.open.present == len(s.open.slots) {
+	for s.err == nil && !s.roundsBlocked() && len(s.ranked) > 0 && len(s.open.slots) > 0 && s.open.present == len(s.open.slots) {
 		if err := s.apply(s.rounds); err != nil {
 			s.fail(err)
 			return
 		}
-		s.remember(s.open.slots)
+		s.learnNorms(s.open.slots)
 		for i := range s.open.slots {
 			slot := &s.open.slots[i]
 			if m := s.members[slot.node]; m != nil {
 				m.counted = slot.seq
 			}
-			s.count(Counted{Node: slot.node, Seq: slot.seq, Weight: slot.weight, Counts: slot.counts, Norm: slot.norm, Verdict: uint8(slot.verdict)})
+			s.recordContribution(Counted{Node: slot.node, Seq: slot.seq, Weight: slot.weight, Counts: slot.counts, Norm: slot.norm, Verdict: uint8(slot.verdict)})
 		}
 		s.rounds++
 		s.publish()
@@ -181,6 +181,6 @@ func (s *Shard) closeRounds() {
 		s.next.begin(s.ranked, s.rounds+1)
 		s.announce()
 		s.wake()
-		s.foldReady()
+		s.aggregateReady()
 	}
 }

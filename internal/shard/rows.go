@@ -8,7 +8,7 @@ import (
 // RowsPayloadSize returns the bytes of a PushRows payload: the row numbers, then the values.
 func RowsPayloadSize(rows, rowLen int) int { return rows * (8 + 4*rowLen) }
 
-// checkRows looks at a contribution to a shard of rows. Its row numbers must rise strictly, so that a row comes once.
+// checkRows checks a contribution to a shard of rows. Its row numbers must increase, so that each comes once.
 func (s *Shard) checkRows(c *Contribution) error {
 	if c.Codec != wire.CodecFloat32 {
 		return s.refuse(wire.CodeUnsupported, "push rows: got codec %d, want float32", c.Codec)
@@ -22,7 +22,7 @@ func (s *Shard) checkRows(c *Contribution) error {
 	last := int64(-1)
 	for i, row := range c.Data.Int64s(c.Rows) {
 		if row <= last || row >= int64(s.numRows) {
-			return s.refuse(wire.CodeMalformed, "push rows: rows[%d]: got row %d after %d, want them rising and below %d", i, row, last, s.numRows)
+			return s.refuse(wire.CodeMalformed, "push rows: rows[%d]: got row %d after %d, want increasing numbers below %d", i, row, last, s.numRows)
 		}
 		last = row
 	}
@@ -37,16 +37,16 @@ func (p *payload) rowValues(rowLen int) (rows []int64, values []float32) {
 	return p.data.Int64s(p.rows), p.data.Float32s(2*p.rows + p.rows*rowLen)[2*p.rows:]
 }
 
-// A rowSum adds up rows. The first contribution is kept as it came, and is the sum if it stays the only one. Otherwise the
-// rows are added up in memory that grows to the most rows that a round ever touched, and stays.
+// A rowSum adds up rows. A single contribution is the sum without a copy. Two or more are added up in memory that grows to the most rows that a round
+// ever touched, and is reused.
 type rowSum struct {
-	first  payload   // data is nil once it has been merged
-	rows   []int64   // in the order in which they were first touched, which rank order makes the same in every run
+	first  payload   // data is nil once it is added up
+	rows   []int64   // in the order of first use, which is the same in every run because contributions come in rank order
 	values []float32 // of rows
-	place  []int32   // for each row of the shard: 1 + its index in rows, or 0
+	place  []int32   // by row of the shard: 1 + its index in rows, or 0
 }
 
-// add adds a contribution, which becomes the sum's own.
+// add adds a contribution, and takes its memory.
 func (r *rowSum) add(s *Shard, p *payload) {
 	switch {
 	case p.rows == 0:
@@ -98,7 +98,7 @@ func (r *rowSum) reset() {
 	r.rows, r.values = r.rows[:0], r.values[:0]
 }
 
-// rowCount returns how many rows the shard has at the moment.
+// rowCount returns how many rows the shard has now.
 func (s *Shard) rowCount() int {
 	if s.vocabulary != nil {
 		return s.vocabulary.rows
@@ -106,7 +106,7 @@ func (s *Shard) rowCount() int {
 	return s.numRows
 }
 
-// applyOpen is applyRows of an open vocabulary.
+// applyOpen is applyRows for an open vocabulary.
 func (s *Shard) applyOpen(step uint64) error {
 	o := s.vocabulary
 	rows, values := s.sum.rows.total(o.rowLen)
@@ -150,7 +150,7 @@ func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64,
 	if s.err != nil {
 		return 0, 0, s.err
 	}
-	if s.gated() {
+	if s.awaitsBackup() {
 		return 0, 0, ErrAgain
 	}
 	if s.vocabulary != nil {

@@ -9,28 +9,28 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A Config says what a shard is a part of. It does not change.
+// A Config describes a shard and its key. It does not change.
 type Config struct {
 	Key    uint64
 	Index  uint32 // of the shard in the key's plan
 	Name   string // of the key: for multipliers and messages
 	Form   uint8  // wire.FormDense, wire.FormRows or wire.FormOpen
 	Rule   uint8  // wire.RuleOptimizer or wire.RuleAverage
-	Offset uint64 // of the shard in the key; of a key of rows, the shard's index
+	Offset uint64 // first value of the shard in the key; for a key of rows, the shard's index
 	Length uint64 // values of the shard
 	RowLen uint64 // values of one row; 0 for a dense key
 	Size   uint64 // values of the whole key
 	Shards uint32 // shards of the whole key
-	Table  Table  // of rows
-	Pool   *Pool  // where the shard takes its memory from; nil: a pool of its own
-	// Grow, unless nil, is asked before an open vocabulary takes so many bytes more for values and index, and told of those that
-	// it gives back as a negative number. Its error refuses the contribution. It is called under the shard's mutex.
+	Table  Table  // for a key of rows
+	Pool   *Pool  // where the shard allocates; nil: a pool of its own
+	// Grow, unless nil, is called before an open vocabulary allocates this many bytes for values and index, and with a negative number when
+	// it frees some. Its error refuses the contribution. It is called under the shard's mutex.
 	Grow func(bytes int64) error
-	// Caught, unless nil, is told what the guard has refused or clipped. It is called under the shard's mutex.
+	// Caught, unless nil, is called with each contribution that the guard refuses or clips, under the shard's mutex.
 	Caught func(Caught)
 }
 
-// ConfigOf returns the Config that an InitShard describes. It fails where the table is not what Encode makes.
+// ConfigOf returns the Config that an InitShard describes. A table that Table.Encode did not make is an error.
 func ConfigOf(m *wire.InitShard, pool *Pool) (Config, error) {
 	c := Config{
 		Key: m.Key, Index: m.Shard, Name: m.Name, Form: m.Form, Rule: m.Rule,
@@ -43,13 +43,13 @@ func ConfigOf(m *wire.InitShard, pool *Pool) (Config, error) {
 	return c, err
 }
 
-// HasRows reports whether the key is one of rows, be they counted or of an open vocabulary.
+// HasRows reports whether the key is a key of rows, numbered or in an open vocabulary.
 func (c *Config) HasRows() bool { return c.Form != wire.FormDense }
 
 // String names the shard for messages: key "conv1.weight" shard 2.
 func (c Config) String() string { return fmt.Sprintf("key %q shard %d", c.Name, c.Index) }
 
-// MaxLength is the largest number of values of one shard: 16 Gi values, or what fits the machine's int.
+// MaxLength is the largest number of values in one shard: 16 Gi values, or what an int can count.
 const MaxLength = min(1<<34, uint64(^uint(0)>>4))
 
 // Validate returns an *Error that names the first field that breaks a rule.
@@ -87,7 +87,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// maxRowLen is the longest row of an open vocabulary: with its state it fits a frame.
+// maxRowLen is the most values in a row of an open vocabulary: with its state it fits a frame.
 const maxRowLen = 1 << 20
 
 // A Shard is one shard of one key. See the package comment.
@@ -112,24 +112,24 @@ type Shard struct {
 	rounds     uint64 // closed; the open round's number
 	open, next round
 	sum        sum
-	ledger     ledger
-	guard      *guard  // nil: contributions are taken as they come
+	examples   exampleCounts
+	guard      *guard  // nil: contributions are not judged
 	single     [1]slot // async mode: the contribution that is being applied
 
 	opt     *optim.Optimizer // nil: none
 	factors optim.Factors
 	state   *optim.State
 
-	vocabulary *open // nil unless the vocabulary is open; then n and numRows are 0
+	vocabulary *vocabulary // nil unless the key is an open vocabulary; then n and numRows are 0
 
 	current      *Version
 	spareVersion []*Version
 
-	backup backup
+	backup backupState
 
 	waits     []*Wait
 	spareWait []*Wait
-	err       error // not nil: the shard ended, and all requests with it
+	err       error // not nil: the shard has ended, and every request returns this
 }
 
 // New returns a shard with value as its first value, which is copied; nil means zeros. It has no members and is in sync mode.
@@ -151,11 +151,11 @@ func New(cfg Config, value []float32) (*Shard, error) {
 		return nil, s.refuse(wire.CodeSize, "init: got %d values, want %d", len(value), s.n)
 	}
 	if cfg.Form == wire.FormOpen {
-		s.vocabulary = newOpen(&cfg)
+		s.vocabulary = newVocabulary(&cfg)
 	}
 	var data *Buffer
 	switch {
-	case cfg.HasRows(): // rows are sent from copies, and memory that is shared would be taken by a look at a row
+	case cfg.HasRows(): // rows are sent from copies, and reading a row of shared memory would allocate its page
 		data = newBuffer(4 * s.n)
 	case value == nil:
 		data = s.pool.zeroed(4 * s.n)
@@ -171,7 +171,7 @@ func New(cfg Config, value []float32) (*Shard, error) {
 	return s, nil
 }
 
-// firstValues fills a shard of rows that came without values, as its table says.
+// firstValues fills a shard of rows that was initialised without values, from its table's Initializer.
 func (s *Shard) firstValues(value []float32) {
 	if s.numRows == 0 || s.cfg.Table.Initializer.zeros() {
 		return
@@ -182,7 +182,7 @@ func (s *Shard) firstValues(value []float32) {
 	}
 }
 
-// Config returns what New was given.
+// Config returns the Config given to New.
 func (s *Shard) Config() Config { return s.cfg }
 
 // Rounds returns how many rounds have closed.

@@ -2,23 +2,23 @@ package shard
 
 import "math/bits"
 
-// A Spread says which shard of a key holds which row, and as which of its rows. All nodes of a job use the same one.
+// A Spread maps each row of a key to a shard and a row number there. All nodes of a job use the same one.
 //
-// A key of numRows rows is dealt out in groups of as many rows as there are shards, one row of each group to each shard. The
-// group turns by a hash of its number, so that rows at regular distances, as columns of features lay them out, spread too:
+// The rows of a key are divided into groups of as many rows as there are shards; each shard gets one row of each group. A group is rotated by a hash
+// of its number, so that rows at regular distances, as columns of features are laid out, are spread, too:
 //
 //	q = r / n, shard = (r + turn(q)) mod n, row of the shard = q
 //
-// The last group, if it is not whole, does not turn. Rows of an open vocabulary go by a hash of their ID and keep it. Where
-// rows are drawn by Zipf's law each shard then gets its share of those drawn most.
+// An incomplete last group is not rotated. A row of an open vocabulary goes to a shard by a hash of its ID, and keeps its ID there. With row
+// frequencies by Zipf's law each shard then has its share of the most frequent rows.
 type Spread struct {
 	shards uint64
 	rows   uint64 // 0: open
-	whole  uint64 // groups that are whole
-	magic  uint64 // ⌈2⁶⁴/shards⌉, where it divides exactly; else 0
+	whole  uint64 // complete groups
+	magic  uint64 // ⌈2⁶⁴/shards⌉ if multiplying by it divides exactly; else 0
 }
 
-// NewSpread returns that of a key of numRows rows (0: an open vocabulary) over shards.
+// NewSpread returns the Spread of a key with numRows rows (0: an open vocabulary) over shards.
 func NewSpread(numRows uint64, shards int) Spread {
 	n := uint64(shards)
 	s := Spread{shards: n, rows: numRows, whole: numRows / n}
@@ -28,7 +28,7 @@ func NewSpread(numRows uint64, shards int) Spread {
 	return s
 }
 
-// Of returns the shard of a row and the row's number there; of an open vocabulary its ID.
+// Of returns the shard of a row and the row's number there (for an open vocabulary, its ID).
 func (s *Spread) Of(row int64) (shard int, at int64) {
 	n, r := s.shards, uint64(row)
 	if s.rows == 0 {
@@ -54,7 +54,7 @@ func (s *Spread) Of(row int64) (shard int, at int64) {
 	return int(m), int64(q)
 }
 
-// Row is Of backwards.
+// Row is the inverse of Of.
 func (s *Spread) Row(shard int, at int64) int64 {
 	if s.rows == 0 {
 		return at
@@ -83,10 +83,10 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Open reports whether the rows are those of an open vocabulary.
+// Open reports whether this is the Spread of an open vocabulary.
 func (s *Spread) Open() bool { return s.rows == 0 }
 
-// Rows returns the number of rows of the key; 0 of an open vocabulary.
+// Rows returns the number of rows of the key; 0 for an open vocabulary.
 func (s *Spread) Rows() uint64 { return s.rows }
 
 // Len returns the number of rows of a shard.

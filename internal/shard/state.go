@@ -7,7 +7,7 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A State is all that a shard is, apart from who contributed to its open rounds.
+// A State is the whole state of a shard, but for contributions to open rounds.
 type State struct {
 	Generation uint64 // under which the newest round closed
 	Round      uint64 // rounds closed
@@ -17,7 +17,7 @@ type State struct {
 	Values *Buffer
 }
 
-// ReadState copies the shard's state after the newest closed round. Wait for a round with Pull first. The caller
+// ReadState copies the shard's state as of the newest closed round. Wait for a round with Pull first. The caller
 // releases Values.
 func (s *Shard) ReadState() (State, error) {
 	s.mu.Lock()
@@ -25,7 +25,7 @@ func (s *Shard) ReadState() (State, error) {
 	if s.err != nil {
 		return State{}, s.err
 	}
-	if s.gated() {
+	if s.awaitsBackup() {
 		return State{}, ErrAgain
 	}
 	if s.vocabulary != nil {
@@ -73,9 +73,9 @@ func (s *Shard) slots() []optim.Slot {
 	return s.state.Slots
 }
 
-// WriteState replaces the value, the optimizer's slots and the number of closed rounds. values holds the value and then the
-// slots, and is copied. Contributions to open rounds are dropped; sent again they are acknowledged and do not count. The
-// slots must be those of the optimizer that is set; without an optimizer they are kept for the one that will be.
+// WriteState replaces the value, the optimizer's slots and the number of closed rounds. values holds the value and then the slots, and is copied.
+// Contributions to open rounds are dropped; if they are sent again they are acknowledged and do not count. The slots must be those of the
+// current optimizer; without one they are kept for the next.
 func (s *Shard) WriteState(round uint64, slots []string, values []float32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *Shard) WriteState(round uint64, slots []string, values []float32) error
 	return nil
 }
 
-// beginState gives up what was under way, before the shard becomes what a state says; endState opens the round after it.
+// beginState drops the open rounds before the state is replaced; endState opens the round after the new state's.
 func (s *Shard) beginState() {
 	if !s.pushed {
 		s.anySeq = true
@@ -113,7 +113,7 @@ func (s *Shard) beginState() {
 }
 
 func (s *Shard) endState(round uint64) {
-	s.spoil()
+	s.markStale()
 	s.rounds = round
 	s.publish()
 	s.open.begin(s.ranked, s.rounds)
@@ -121,7 +121,7 @@ func (s *Shard) endState(round uint64) {
 	s.wake()
 }
 
-// dropContributions gives up what came for open rounds, and remembers that it came.
+// dropContributions drops the contributions to open rounds, and remembers their sequence numbers.
 func (s *Shard) dropContributions() {
 	for _, r := range []*round{&s.open, &s.next} {
 		for i := range r.slots {
@@ -133,7 +133,7 @@ func (s *Shard) dropContributions() {
 	}
 	for _, m := range s.ranked {
 		m.newest.Release()
-		m.newest, m.age = nil, age{}
+		m.newest, m.staleness = nil, staleness{}
 	}
 	s.resetSum()
 	if s.guard != nil {

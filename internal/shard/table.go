@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// A Table says what the rows of a key begin with and how many an open vocabulary may have. It travels as JSON.
+// A Table holds the first values of a key's rows and the limit of an open vocabulary's rows. It is sent as JSON.
 type Table struct {
 	Initializer Initializer `json:"initializer,omitzero"`
-	// MaxRows bounds the rows of an open vocabulary over all of its shards; each takes an even share, rounded up. Zero: no bound.
+	// MaxRows limits the rows of an open vocabulary over all of its shards; each has an equal share, rounded up. Zero: no limit.
 	MaxRows uint64 `json:"max_rows,omitempty"`
 }
 
-// An Initializer gives rows their first values. They depend on the seed, the key's name and the row's number or ID alone: not
-// on who asks first, nor on the number of servers.
+// An Initializer gives rows their first values. They depend on the seed, the key's name and the row's number or ID alone, not
+// on the order of requests or the number of servers.
 type Initializer struct {
 	// Name is "zeros" (or empty), "uniform" or "normal".
 	Name string `json:"name,omitempty"`
-	// Low and High bound what "uniform" draws.
+	// Low and High are the bounds of "uniform".
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`
-	// Mean and Deviation are those of "normal".
+	// Mean and Deviation (the standard deviation) are those of "normal".
 	Mean      float64 `json:"mean,omitempty"`
 	Deviation float64 `json:"deviation,omitempty"`
 	Seed      uint64  `json:"seed,omitempty"`
@@ -83,7 +83,7 @@ func (i *Initializer) fill(key uint64, id int64, row []float32) {
 		clear(row)
 		return
 	}
-	state := Mix(Mix(Mix(i.Seed)^key) ^ uint64(id)) // of a SplitMix64 stream for the row alone
+	state := Mix(Mix(Mix(i.Seed)^key) ^ uint64(id)) // of a SplitMix64 stream of this row
 	next := func() uint64 {
 		state += 0x9e3779b97f4a7c15
 		return Mix(state)
@@ -105,10 +105,10 @@ func (i *Initializer) fill(key uint64, id int64, row []float32) {
 	}
 }
 
-// unit turns random bits into a number from 0 to below 1.
+// unit maps random bits to a number in [0, 1).
 func unit(x uint64) float64 { return float64(x>>11) * 0x1p-53 }
 
-// hashOf is FNV-1a of a key's name.
+// hashOf is the FNV-1a hash of a key's name.
 func hashOf(name string) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for _, b := range []byte(name) {
@@ -117,7 +117,7 @@ func hashOf(name string) uint64 {
 	return h
 }
 
-// Encode returns the table as JSON, after a check; empty for one that says nothing.
+// Encode checks the table and returns its JSON; empty for the zero Table.
 func (t Table) Encode() (string, error) {
 	if err := t.Initializer.Validate(); err != nil {
 		return "", err
@@ -129,10 +129,10 @@ func (t Table) Encode() (string, error) {
 	return string(data), err
 }
 
-// maxTable is more than any Table takes as JSON.
+// maxTable bounds the JSON of a Table that a peer sends; every valid one is shorter.
 const maxTable = 4096
 
-// DecodeTable reads what Encode wrote. Anything else is an error.
+// DecodeTable decodes the JSON of Encode. Anything else is an error.
 func DecodeTable(text string) (Table, error) {
 	var t Table
 	if text == "" {

@@ -10,7 +10,7 @@ type Version struct {
 	generation uint64
 	limit      float64
 	readers    int        // guarded by the shard's mutex, as is half
-	half       [2]*Buffer // the value in 16 bits, by codec, once somebody asked for it
+	half       [2]*Buffer // the value in 16 bits, by codec, once a reader asked for it
 }
 
 // Round returns the number of rounds that the value contains.
@@ -19,16 +19,16 @@ func (v *Version) Round() uint64 { return v.round }
 // Generation returns the generation under which the newest of them closed.
 func (v *Version) Generation() uint64 { return v.generation }
 
-// Limit returns the largest norm of a contribution that the guard takes as it is in the round after Round; 0: any.
+// Limit returns the largest norm of a contribution to the next round that the guard accepts unchanged; 0: any.
 func (v *Version) Limit() float64 { return v.limit }
 
-// Float32s returns the value, which must not be written.
+// Float32s returns the value, which must not be changed.
 func (v *Version) Float32s() []float32 { return v.data.Float32s(v.shard.n) }
 
-// Bytes returns the value as it travels: little-endian float32.
+// Bytes returns the value as it is sent: little-endian float32.
 func (v *Version) Bytes() []byte { return v.data.Bytes(4 * v.shard.n) }
 
-// Encoded returns the value in a codec of 16 bits, or as Bytes does, until Release. It is encoded once for all readers.
+// Encoded returns the value in a 16-bit codec, or as Bytes does. It is valid until Release. The value is encoded once for all readers.
 func (v *Version) Encoded(codec uint8) ([]byte, error) {
 	if codec == wire.CodecFloat32 {
 		return v.Bytes(), nil
@@ -50,7 +50,7 @@ func (v *Version) Encoded(codec uint8) ([]byte, error) {
 	return v.half[i].Bytes(2 * s.n), nil
 }
 
-// forgetHalf gives up what Encoded made, before the value changes or goes.
+// forgetHalf frees what Encoded made, before the value changes or is freed.
 func (v *Version) forgetHalf() {
 	for i := range v.half {
 		v.half[i].Release()
@@ -58,7 +58,7 @@ func (v *Version) forgetHalf() {
 	}
 }
 
-// Release ends the use of the value. It is called once for each Version that was handed out.
+// Release ends the use of the value. It must be called once for each Version returned.
 func (v *Version) Release() {
 	s := v.shard
 	s.mu.Lock()
@@ -66,7 +66,7 @@ func (v *Version) Release() {
 	s.release(v)
 }
 
-// acquire hands the newest Version to one more reader. Values of rows are changed in place and have no Versions.
+// acquire returns the newest Version to one more reader. Shards of rows change their values in place and have no Versions.
 func (s *Shard) acquire() *Version {
 	if s.numRows > 0 || s.cfg.RowLen > 0 {
 		return nil
@@ -88,7 +88,7 @@ func (s *Shard) release(v *Version) {
 	}
 }
 
-// writable returns the value's numbers for a change in place. If somebody still reads them, a copy takes their place first.
+// writable returns the value's numbers for a change in place. If a reader still holds them, a copy replaces them first.
 func (s *Shard) writable() []float32 {
 	if s.current.readers > 0 {
 		old := s.current.Float32s()
@@ -98,7 +98,7 @@ func (s *Shard) writable() []float32 {
 	return s.current.Float32s()
 }
 
-// replace makes data the newest value's memory.
+// replace makes data the newest value.
 func (s *Shard) replace(data *Buffer) {
 	if s.current.readers == 0 {
 		s.current.data.Release()
@@ -115,7 +115,7 @@ func (s *Shard) replace(data *Buffer) {
 	s.current = v
 }
 
-// publish says which round the value now contains.
+// publish sets the round that the value now contains.
 func (s *Shard) publish() {
 	s.current.forgetHalf()
 	s.current.round, s.current.generation, s.current.limit = s.rounds, s.generation, s.valueLimit()

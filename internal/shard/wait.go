@@ -8,22 +8,20 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A Want says which value is wanted.
+// A Want says which value a pull asks for.
 type Want struct {
 	Node  uint64
-	Round uint64 // sync mode: at least so many rounds have closed
-	// Async mode: this many contributions of Node are in it, and every other member has made at least
-	// Seq − Staleness of its own: what Ho et al. 2013 (SSP, section 3) guarantee the worker at clock Seq. NoBound as Staleness
-	// asks nothing of the others.
+	Round uint64 // sync mode: at least this many rounds have closed
+	// Async mode: the value contains this many contributions of Node, and at least Seq − Staleness of every other member: the guarantee of
+	// Ho et al. 2013 (SSP, section 3) for the worker at clock Seq. NoBound as Staleness demands nothing of the others.
 	Seq       uint64
 	Staleness uint64
 }
 
-// NoBound is the Staleness that bounds nothing.
+// NoBound is the Staleness without a bound.
 const NoBound = math.MaxUint64
 
-// A Wait is a Want in the shard's queue. It ends with one call of Result, after Done, or of Cancel; after that it must not
-// be touched.
+// A Wait is a Want in the shard's queue. It ends with one call of Result, after Done, or of Cancel, and must not be used after that.
 type Wait struct {
 	shard   *Shard
 	want    Want
@@ -33,7 +31,7 @@ type Wait struct {
 	err     error
 }
 
-// Pull returns the value if it is there, else a Wait for it. Of a shard of rows the Version is nil: PullRows reads it.
+// Pull returns the value if it is available, else a Wait for it. For a shard of rows the Version is nil: PullRows reads the rows.
 func (s *Shard) Pull(want Want) (*Version, *Wait, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +52,7 @@ func (s *Shard) Pull(want Want) (*Version, *Wait, error) {
 	return nil, w, nil
 }
 
-// TryPull returns the value if it is there.
+// TryPull returns the value if it is available.
 func (s *Shard) TryPull(want Want) (v *Version, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +62,7 @@ func (s *Shard) TryPull(want Want) (v *Version, ok bool, err error) {
 	return s.acquire(), true, nil
 }
 
-// Await is Pull that waits, until ctx ends.
+// Await is Pull, and waits until ctx ends.
 func (s *Shard) Await(ctx context.Context, want Want) (*Version, error) {
 	v, w, err := s.Pull(want)
 	if w == nil {
@@ -79,15 +77,15 @@ func (s *Shard) Await(ctx context.Context, want Want) (*Version, error) {
 	}
 }
 
-// Turn returns the Want for which a contribution that is Ahead has to wait.
+// Turn returns the Want to wait for before a contribution that is Ahead is pushed again.
 func Turn(c Contribution) Want {
 	return Want{Node: c.Node, Round: max(c.Round, 1) - 1, Seq: c.Seq - 1, Staleness: NoBound}
 }
 
-// Done returns a channel that yields once when the wait is over.
+// Done returns a channel from which one receive succeeds when the wait is over.
 func (w *Wait) Done() <-chan struct{} { return w.done }
 
-// Result returns the value waited for, or the error that ended the shard. It is called once, after Done.
+// Result returns the value, or the error that ended the shard. It is called once, after Done.
 func (w *Wait) Result() (*Version, error) {
 	s := w.shard
 	s.mu.Lock()
@@ -100,13 +98,13 @@ func (w *Wait) Result() (*Version, error) {
 	return v, err
 }
 
-// Cancel gives the wait up.
+// Cancel ends the wait without a result.
 func (w *Wait) Cancel() {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.over {
-		select { // the token that nobody will read
+		select { // take the token that no one will receive
 		case <-w.done:
 		default:
 		}
@@ -131,7 +129,7 @@ func (s *Shard) forget(w *Wait) {
 
 // has reports whether the value satisfies want.
 func (s *Shard) has(want *Want) bool {
-	if s.gated() {
+	if s.awaitsBackup() {
 		return false
 	}
 	if !s.async {
@@ -151,7 +149,7 @@ func (s *Shard) has(want *Want) bool {
 	return true
 }
 
-// late reports whether want waits for m, another worker than the one that asks.
+// late reports whether want waits for m, which is not the worker that asks.
 func (s *Shard) late(m *member, want *Want) bool {
 	made := want.Seq
 	if asks := s.members[want.Node]; asks != nil {
@@ -160,7 +158,7 @@ func (s *Shard) late(m *member, want *Want) bool {
 	return m.Node != want.Node && want.Staleness != NoBound && m.progress() < made && made-m.progress() > want.Staleness
 }
 
-// wake ends the waits whose value is there, or all if the shard has ended.
+// wake ends the waits whose value is available, or all if the shard has ended.
 func (s *Shard) wake() {
 	keep := s.waits[:0]
 	for _, w := range s.waits {
@@ -183,7 +181,7 @@ func (s *Shard) end(w *Wait, err error) {
 	w.done <- struct{}{}
 }
 
-// expel ends the waits of nodes that were members of old and no longer are.
+// expel ends the waits of nodes that are members of old and not of the new set.
 func (s *Shard) expel(old map[uint64]*member) {
 	s.waits = slices.DeleteFunc(s.waits, func(w *Wait) bool {
 		if old[w.want.Node] == nil || s.members[w.want.Node] != nil {
@@ -198,12 +196,12 @@ func (s *Shard) expel(old map[uint64]*member) {
 type Laggard struct {
 	Node uint64
 	Rank uint32
-	// Done counts what it has contributed: in sync mode the rounds it has taken part in up to now, closed or
-	// open; in async mode its contributions.
+	// Done is, in sync mode, the number of rounds, closed or open, that it has contributed to; in async mode the number of its
+	// contributions.
 	Done uint64
 }
 
-// Laggards returns the members that want waits for, in rank order. None: the value is there.
+// Laggards returns the members that want waits for, in rank order; none if the value is available.
 func (s *Shard) Laggards(want Want) []Laggard {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -191,7 +191,7 @@ func passes(code wire.Code) bool {
 // step does one thing: it fills the backup, or hands a round on. False: there was nothing to do.
 func (j *job) step(k *copiers, x post) (did bool, err error) {
 	e := j.e
-	on, pending := e.shard.Guarded()
+	on, pending := e.shard.BackupStatus()
 	if !on {
 		return true, j.fill(k, x)
 	}

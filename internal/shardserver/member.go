@@ -85,7 +85,7 @@ func (s *Server) setMembership(m wire.Membership, p *places) error {
 			return fmt.Errorf("server: membership of generation %d: %w", v.generation, err)
 		}
 		if v.settled {
-			sh.Settled()
+			sh.ForgetLeft()
 		}
 	}
 	return nil

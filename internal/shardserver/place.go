@@ -337,7 +337,7 @@ func (c *call) awaitCopied(ctx context.Context, e *entry) error {
 		st.mu.Lock()
 		without := st.refused || st.post.other == 0
 		st.mu.Unlock()
-		if on, _ := e.shard.Guarded(); on || without {
+		if on, _ := e.shard.BackupStatus(); on || without {
 			return nil
 		}
 		select { // it was settled with what it was before

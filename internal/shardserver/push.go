@@ -154,7 +154,7 @@ func (c *call) behind() bool {
 	if c.s.peers == nil || !c.entry.shard.Async() {
 		return false
 	}
-	_, pending := c.entry.shard.Guarded()
+	_, pending := c.entry.shard.BackupStatus()
 	return pending
 }
 

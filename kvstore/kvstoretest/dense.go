@@ -54,7 +54,7 @@ func Doubling() []Case {
 		{Name: "rows twice and in any order add up", Run: duplicateRows},
 		{Name: "rows of an open vocabulary are made when pushed", Run: openRows},
 		{Name: "a full table refuses rows", Run: fullTable},
-		{Name: "tables that cannot be", Run: badTables},
+		{Name: "invalid tables are refused", Run: badTables},
 		{Name: "2bit", Run: twoBit},
 		{Name: "1bit", Run: oneBit},
 		{Name: "topk", Run: topK},

@@ -37,13 +37,13 @@ func runJobs(t *testing.T, h Harness, kind string, workers int) {
 			}
 		}
 	})
-	t.Run("a load that cannot be changes nothing", func(t *testing.T) {
+	t.Run("a refused load changes nothing", func(t *testing.T) {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "state.safetensors")
 		run(t, open(t, servers[0]), trainAndSave(file))
 		run(t, open(t, servers[len(servers)-1]), refusedLoads(dir, file))
 	})
-	t.Run("a save that cannot be leaves nothing behind", func(t *testing.T) {
+	t.Run("a failed save leaves nothing behind", func(t *testing.T) {
 		dir := t.TempDir()
 		run(t, open(t, servers[0]), func(w *Worker) []float32 {
 			w.init(w.key("x"), fill(3, 1))
@@ -67,7 +67,7 @@ func runJobs(t *testing.T, h Harness, kind string, workers int) {
 			return nil
 		})
 	})
-	t.Run("a closed store answers ErrClosed", func(t *testing.T) {
+	t.Run("a closed store returns ErrClosed", func(t *testing.T) {
 		stores := open(t, servers[0])
 		key := "x"
 		run(t, stores, func(w *Worker) []float32 { w.init(key, fill(2, 1)); return nil })

@@ -7,38 +7,38 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// An open is the rows of an open vocabulary: each is named by an ID, made when it is first pushed to, and found by a hash of
-// its ID. A row keeps the number that it was made with. Rows lie in pages, each with its values, its state and its IDs, so that
-// nothing is copied when there are more; only the index is made anew at each doubling.
-type open struct {
+// A vocabulary holds the rows of an open vocabulary. A row is named by an ID, made by the first push to it, and found by a hash of its ID. Rows are
+// numbered as they are made. They are stored in pages, each with values, optimizer state and IDs, so that growth copies nothing but the index,
+// which is rebuilt at each doubling.
+type vocabulary struct {
 	rowLen int
-	limit  int // rows; 0: none but what the index can count
+	limit  int // most rows; 0: as many as the index can count
 	init   Initializer
 	key    uint64                  // hash of the key's name
-	grow   func(bytes int64) error // asks for memory before it is taken; nil: it is there
+	grow   func(bytes int64) error // asks for memory before it is allocated; nil: no limit
 	shift  int                     // a page has 1<<shift rows
-	slots  []optim.Slot            // one value each: what a new row's state begins with
-	index  []uint32                // by the low bits of Mix(ID), then onwards: 1 + row, or 0. At most three quarters are used
+	slots  []optim.Slot            // of one value each, the first value of a new row's state
+	index  []uint32                // a hash table with linear probing by the low bits of Mix(ID): 1 + row, or 0. At most three quarters full
 	rows   int
-	pages  []*page
+	pages  []*rowPage
 	found  []int64 // scratch
 }
 
-// A page is room for some rows.
-type page struct {
+// A rowPage holds 1<<shift rows.
+type rowPage struct {
 	ids  []int64
 	data [][]float32 // the value, then the slots
 }
 
 const (
-	pageValues = 64 << 10 // about: 256 KB
+	pageValues = 64 << 10 // values in a page, about: 256 KB, so that small tables stay small and large ones have few pages
 	maxPage    = 12       // 4096 rows
 	firstIndex = 1024
-	mostRows   = min(1<<32-2, uint64(^uint(0)>>1)) // that an index can count
+	mostRows   = min(1<<32-2, uint64(^uint(0)>>1)) // rows that an index can count
 )
 
-func newOpen(cfg *Config) *open {
-	o := &open{rowLen: int(cfg.RowLen), init: cfg.Table.Initializer, key: hashOf(cfg.Name), grow: cfg.Grow}
+func newVocabulary(cfg *Config) *vocabulary {
+	o := &vocabulary{rowLen: int(cfg.RowLen), init: cfg.Table.Initializer, key: hashOf(cfg.Name), grow: cfg.Grow}
 	if most := cfg.Table.MaxRows; most > 0 {
 		o.limit = int(min((most-1)/uint64(cfg.Shards)+1, mostRows))
 	}
@@ -48,21 +48,23 @@ func newOpen(cfg *Config) *open {
 	return o
 }
 
-func (o *open) page(row int) (*page, int) { return o.pages[row>>o.shift], row & (1<<o.shift - 1) }
+func (o *vocabulary) page(row int) (*rowPage, int) {
+	return o.pages[row>>o.shift], row & (1<<o.shift - 1)
+}
 
-func (o *open) id(row int) int64 {
+func (o *vocabulary) id(row int) int64 {
 	p, i := o.page(row)
 	return p.ids[i]
 }
 
-// Row is optim.Table's.
-func (o *open) Row(row int64, slot int) []float32 {
+// Row implements optim.Table.
+func (o *vocabulary) Row(row int64, slot int) []float32 {
 	p, i := o.page(int(row))
 	return p.data[1+slot][i*o.rowLen : (i+1)*o.rowLen : (i+1)*o.rowLen]
 }
 
 // find returns the row of an ID, or -1.
-func (o *open) find(id int64) int64 {
+func (o *vocabulary) find(id int64) int64 {
 	if len(o.index) == 0 {
 		return -1
 	}
@@ -78,8 +80,8 @@ func (o *open) find(id int64) int64 {
 	}
 }
 
-// pull copies rows, those that were not made as they would be.
-func (o *open) pull(ids []int64, out []float32) {
+// pull copies rows. A row that does not exist yet is copied with its first values.
+func (o *vocabulary) pull(ids []int64, out []float32) {
 	for i, id := range ids {
 		to := out[i*o.rowLen : (i+1)*o.rowLen]
 		if row := o.find(id); row >= 0 {
@@ -90,9 +92,8 @@ func (o *open) pull(ids []int64, out []float32) {
 	}
 }
 
-// take puts the rows of IDs, which come once each, in the place of the IDs, and makes those that are new. On an error nothing
-// has changed.
-func (o *open) take(ids []int64) error {
+// rowsOf replaces IDs, which are unique, by row numbers, and makes new rows. On an error nothing has changed.
+func (o *vocabulary) rowsOf(ids []int64) error {
 	if cap(o.found) < len(ids) {
 		o.found = make([]int64, len(ids))
 	}
@@ -118,8 +119,8 @@ func (o *open) take(ids []int64) error {
 	return nil
 }
 
-// reserve makes room for more rows, or returns an error and changes nothing.
-func (o *open) reserve(fresh int) error {
+// reserve allocates room for more rows, or returns an error and changes nothing.
+func (o *vocabulary) reserve(fresh int) error {
 	total := o.rows + fresh
 	if o.limit > 0 && total > o.limit || total > int(mostRows) {
 		most := o.limit
@@ -143,7 +144,7 @@ func (o *open) reserve(fresh int) error {
 		}
 	}
 	for len(o.pages) < pages {
-		p := &page{ids: make([]int64, 1<<o.shift)}
+		p := &rowPage{ids: make([]int64, 1<<o.shift)}
 		for range 1 + len(o.slots) {
 			p.data = append(p.data, make([]float32, o.rowLen<<o.shift))
 		}
@@ -152,17 +153,17 @@ func (o *open) reserve(fresh int) error {
 	if size > len(o.index) {
 		o.index = make([]uint32, size)
 		for row := range o.rows {
-			o.enter(row)
+			o.addToIndex(row)
 		}
 	}
 	return nil
 }
 
-// pageBytes is what grow is asked for a page: values and IDs, without state.
-func (o *open) pageBytes() int64 { return int64(4*o.rowLen+8) << o.shift }
+// pageBytes is the size of a page that grow is asked for: values and IDs, without optimizer state.
+func (o *vocabulary) pageBytes() int64 { return int64(4*o.rowLen+8) << o.shift }
 
-// enter puts a row into the index.
-func (o *open) enter(row int) {
+// addToIndex puts a row into the index.
+func (o *vocabulary) addToIndex(row int) {
 	mask := uint64(len(o.index) - 1)
 	i := Mix(uint64(o.id(row))) & mask
 	for o.index[i] != 0 {
@@ -171,22 +172,22 @@ func (o *open) enter(row int) {
 	o.index[i] = uint32(row + 1)
 }
 
-// add makes a row, for which there is room.
-func (o *open) add(id int64) int64 {
+// add makes a row. There must be room for it.
+func (o *vocabulary) add(id int64) int64 {
 	row := o.rows
 	o.rows++
 	p, i := o.page(row)
 	p.ids[i] = id
-	o.enter(row)
+	o.addToIndex(row)
 	o.init.fill(o.key, id, o.Row(int64(row), -1))
 	for k := range o.slots {
-		o.begin(k, o.Row(int64(row), k))
+		o.resetSlot(k, o.Row(int64(row), k))
 	}
 	return int64(row)
 }
 
-// begin sets a row's state in a slot to what it begins with.
-func (o *open) begin(slot int, values []float32) {
+// resetSlot sets a row's state in a slot to its first value.
+func (o *vocabulary) resetSlot(slot int, values []float32) {
 	if first := o.slots[slot].Values[0]; first != 0 {
 		for j := range values {
 			values[j] = first
@@ -194,29 +195,29 @@ func (o *open) begin(slot int, values []float32) {
 	}
 }
 
-// setSlots gives all rows a new state.
-func (o *open) setSlots(slots []optim.Slot) {
+// setSlots gives all rows the state of a new optimizer.
+func (o *vocabulary) setSlots(slots []optim.Slot) {
 	o.slots = slots
 	for n, p := range o.pages {
 		p.data = p.data[:1:1]
 		used := min(o.rows-n<<o.shift, 1<<o.shift)
 		for k := range slots {
 			values := make([]float32, o.rowLen<<o.shift)
-			o.begin(k, values[:used*o.rowLen])
+			o.resetSlot(k, values[:used*o.rowLen])
 			p.data = append(p.data, values)
 		}
 	}
 }
 
-// forget drops all rows.
-func (o *open) forget() {
+// clear drops all rows.
+func (o *vocabulary) clear() {
 	if o.grow != nil {
 		_ = o.grow(-int64(len(o.pages))*o.pageBytes() - 4*int64(len(o.index)))
 	}
 	o.rows, o.pages, o.index = 0, nil, nil
 }
 
-// checkOpen looks at a contribution to a shard of an open vocabulary. Its IDs rise strictly, as numbers without sign.
+// checkOpen checks a contribution to a shard of an open vocabulary. Its IDs must increase, as unsigned numbers.
 func (s *Shard) checkOpen(c *Contribution) error {
 	if c.Codec != wire.CodecFloat32 {
 		return s.refuse(wire.CodeUnsupported, "push rows: got codec %d, want float32", c.Codec)
@@ -228,14 +229,14 @@ func (s *Shard) checkOpen(c *Contribution) error {
 		return nil
 	}
 	ids := c.Data.Int64s(c.Rows)
-	if i := notRising(ids); i > 0 {
+	if i := firstUnsorted(ids); i > 0 {
 		return s.refuse(wire.CodeMalformed, "push rows: rows[%d]: got ID %d after %d, want increasing IDs, compared as unsigned numbers", i, uint64(ids[i]), uint64(ids[i-1]))
 	}
 	return nil
 }
 
-// notRising returns the first index of an ID that does not rise, or 0.
-func notRising(ids []int64) int {
+// firstUnsorted returns the first index of an ID that is not larger than the one before, or 0.
+func firstUnsorted(ids []int64) int {
 	for i := 1; i < len(ids); i++ {
 		if uint64(ids[i]) <= uint64(ids[i-1]) {
 			return i
@@ -244,19 +245,19 @@ func notRising(ids []int64) int {
 	return 0
 }
 
-// takeRows makes a contribution that is about to be held one of row numbers. A new row has its first value, so that nobody can
-// tell when it was made.
+// takeRows replaces the IDs of a contribution that is about to be held by row numbers, and makes new rows. These have their first values, so a pull
+// returns the same whether or not they exist.
 func (s *Shard) takeRows(c *Contribution) error {
 	if s.vocabulary == nil || c.Rows == 0 {
 		return nil
 	}
-	if err := s.vocabulary.take(c.Data.Int64s(c.Rows)); err != nil {
+	if err := s.vocabulary.rowsOf(c.Data.Int64s(c.Rows)); err != nil {
 		return s.full("push rows", err)
 	}
 	return nil
 }
 
-// full puts the shard's name before an error of the vocabulary.
+// full adds the shard's name to an error of the vocabulary.
 func (s *Shard) full(verb string, err error) error {
 	if e, ok := err.(*Error); ok {
 		return s.refuse(e.Code, "%s: %s", verb, e.Text)

@@ -7,12 +7,12 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A RowState is some rows of an open vocabulary's shard.
+// A RowState holds some rows of an open vocabulary's shard.
 type RowState struct {
 	Generation uint64
 	Round      uint64 // rounds closed
 	Total      int    // rows that the shard has
-	Rows       int    // of them here
+	Rows       int    // rows in Data
 	Config     string // the optimizer's JSON; empty: none
 	Slots      []string
 	// Data holds the IDs (int64), the values, and each slot's values.
@@ -22,12 +22,12 @@ type RowState struct {
 // OpenPayloadSize returns the bytes of rows with their values and slots.
 func OpenPayloadSize(rows, rowLen, slots int) int { return rows * (8 + 4*rowLen*(1+slots)) }
 
-// ReadRows copies at most count rows of an open vocabulary from row number from on, in the order in which they were made. Wait for a
-// round with Pull first. The caller releases Data.
+// ReadRows copies at most count rows of an open vocabulary, beginning at row number from, in the order in which they were made. Wait for a round with
+// Pull first. The caller releases Data.
 func (s *Shard) ReadRows(from, count uint64) (RowState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err == nil && s.gated() {
+	if s.err == nil && s.awaitsBackup() {
 		return RowState{}, ErrAgain
 	}
 	return s.readRows(from, count)
@@ -71,7 +71,7 @@ func (s *Shard) readRows(from, count uint64) (RowState, error) {
 	return st, nil
 }
 
-// rowData views IDs and arrays of values in a Buffer.
+// rowData returns the IDs and the arrays of values in a Buffer.
 func rowData(b *Buffer, rows, rowLen, arrays int) (ids []int64, values [][]float32) {
 	if rows == 0 {
 		return nil, make([][]float32, arrays)
@@ -84,10 +84,9 @@ func rowData(b *Buffer, rows, rowLen, arrays int) (ids []int64, values [][]float
 	return b.Int64s(rows), values
 }
 
-// WriteRows adds rows with their state to an open vocabulary, as RowState has them but with IDs that rise as numbers without
-// sign, and says how many rounds have closed. With first all rows that were there are forgotten and contributions to open rounds
-// dropped, as WriteState does. The slots must be those of the optimizer that is set; without one they are kept for the one that
-// will be.
+// WriteRows adds rows with their state to an open vocabulary and sets the number of closed rounds. The layout is RowState's, with IDs that increase as
+// unsigned numbers. With first all existing rows and all contributions to open rounds are dropped before, as WriteState does. The slots must
+// be those of the current optimizer; without one they are kept for the next.
 func (s *Shard) WriteRows(round uint64, first bool, slots []string, rows int, data *Buffer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +104,7 @@ func (s *Shard) WriteRows(round uint64, first bool, slots []string, rows int, da
 		return s.refuse(wire.CodeConflict, "write rows: got slots %q, want %q as before", slots, slotNames(s.slots()))
 	}
 	ids, values := rowData(data, rows, o.rowLen, 1+len(slots))
-	if i := notRising(ids); i > 0 {
+	if i := firstUnsorted(ids); i > 0 {
 		return s.refuse(wire.CodeMalformed, "write rows: rows[%d]: got ID %d after %d, want increasing IDs, compared as unsigned numbers", i, uint64(ids[i]), uint64(ids[i-1]))
 	}
 	if !first {
@@ -117,7 +116,7 @@ func (s *Shard) WriteRows(round uint64, first bool, slots []string, rows int, da
 	}
 	if first {
 		s.beginState()
-		o.forget()
+		o.clear()
 		o.slots = nil
 		s.state = &optim.State{}
 		for _, name := range slots {
@@ -128,7 +127,7 @@ func (s *Shard) WriteRows(round uint64, first bool, slots []string, rows int, da
 			o.slots = s.opt.NewState(1).Slots
 		}
 	}
-	if err := o.take(ids); err != nil {
+	if err := o.rowsOf(ids); err != nil {
 		return s.full("write rows", err)
 	}
 	for i, row := range ids {
@@ -152,11 +151,11 @@ func slotNames(slots []optim.Slot) []string {
 type Usage struct {
 	Rows   uint64 // of an open vocabulary
 	Values uint64
-	State  uint64 // of the optimizer
-	Index  uint64 // by which rows of an open vocabulary are found
+	State  uint64 // bytes of the optimizer's state
+	Index  uint64 // bytes of an open vocabulary's index
 }
 
-// Usage returns what the shard holds. Contributions that wait are not in it.
+// Usage returns what the shard holds, without contributions to open rounds.
 func (s *Shard) Usage() Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +169,7 @@ func (s *Shard) Usage() Usage {
 		Index: 8*room + 4*uint64(len(o.index))}
 }
 
-// Sum returns what shards hold together.
+// Sum returns the sum of what shards hold.
 func Sum(shards []*Shard) Usage {
 	var all Usage
 	for _, s := range shards {

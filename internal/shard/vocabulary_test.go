@@ -15,8 +15,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// vocabulary returns a shard of an open vocabulary in rows of rowLen for workers of nodes 1, 2, ...
-func vocabulary(t testing.TB, workers, rowLen int, table Table, change ...func(*Config)) *Shard {
+// openShard returns a shard of an open vocabulary in rows of rowLen for workers of nodes 1, 2, ...
+func openShard(t testing.TB, workers, rowLen int, table Table, change ...func(*Config)) *Shard {
 	t.Helper()
 	cfg := Config{Name: "words", Form: wire.FormOpen, Rule: wire.RuleOptimizer, RowLen: uint64(rowLen), Shards: 1, Table: table}
 	for _, f := range change {
@@ -48,7 +48,7 @@ func pulledRows(t testing.TB, s *Shard, ids ...int64) []float32 {
 func TestRowsOfAnOpenVocabularyDoNotDependOnWhoAsksFirst(t *testing.T) {
 	table := Table{Initializer: Initializer{Name: "normal", Mean: 2, Deviation: 0.5, Seed: 9}}
 	ids := []int64{3, -7, math.MinInt64, math.MaxInt64, 1 << 33, 0}
-	a, b := vocabulary(t, 1, 5, table), vocabulary(t, 1, 5, table, func(c *Config) { c.Shards, c.Index = 8, 5 })
+	a, b := openShard(t, 1, 5, table), openShard(t, 1, 5, table, func(c *Config) { c.Shards, c.Index = 8, 5 })
 	for _, s := range []*Shard{a, b} {
 		setOptimizer(t, s, optim.Config{Name: "adagrad", LearningRate: 1, InitialAccumulator: 0.25})
 	}
@@ -75,7 +75,7 @@ func TestRowsOfAnOpenVocabularyDoNotDependOnWhoAsksFirst(t *testing.T) {
 	if w := want[5] - float32(1/(math.Sqrt(1.25)+1e-10)); math.Abs(float64(got[0]-w)) > 1e-6 {
 		t.Errorf("row -7 after a push: got %v at first, want %v, with an accumulator that began at 0.25", got[0], w)
 	}
-	other := vocabulary(t, 1, 5, Table{Initializer: Initializer{Name: "normal", Mean: 2, Deviation: 0.5, Seed: 10}})
+	other := openShard(t, 1, 5, Table{Initializer: Initializer{Name: "normal", Mean: 2, Deviation: 0.5, Seed: 10}})
 	if slices.Equal(pulledRows(t, other, ids...), want) {
 		t.Error("another seed: got the same values")
 	}
@@ -120,7 +120,7 @@ func TestInitializersDrawWhatTheySay(t *testing.T) {
 func TestOpenVocabularyIsAMapOfRows(t *testing.T) {
 	const rowLen = 2
 	random := rand.New(rand.NewPCG(4, 4))
-	s := vocabulary(t, 2, rowLen, Table{Initializer: Initializer{Name: "uniform", Low: -1, High: 1}})
+	s := openShard(t, 2, rowLen, Table{Initializer: Initializer{Name: "uniform", Low: -1, High: 1}})
 	setOptimizer(t, s, optim.Config{Name: "test", LearningRate: 1})
 	model := map[int64][]float32{}
 	for round := range uint64(40) {
@@ -169,8 +169,8 @@ func TestOpenVocabularyIsAMapOfRows(t *testing.T) {
 func TestAFullTableRefusesAllOfAPush(t *testing.T) {
 	var taken int64
 	for name, s := range map[string]*Shard{
-		"limit of rows": vocabulary(t, 1, 1, Table{MaxRows: 40}, func(c *Config) { c.Shards = 10 }), // a tenth of it
-		"limit of bytes": vocabulary(t, 1, 1<<14, Table{}, func(c *Config) {
+		"limit of rows": openShard(t, 1, 1, Table{MaxRows: 40}, func(c *Config) { c.Shards = 10 }), // a tenth of it
+		"limit of bytes": openShard(t, 1, 1<<14, Table{}, func(c *Config) {
 			c.Grow = func(n int64) error {
 				if taken+n > 1<<19 {
 					return errors.New("got too many bytes")
@@ -195,7 +195,7 @@ func TestAFullTableRefusesAllOfAPush(t *testing.T) {
 }
 
 func TestOpenVocabularyRefusesBadRequests(t *testing.T) {
-	s := vocabulary(t, 1, 2, Table{})
+	s := openShard(t, 1, 2, Table{})
 	for _, ids := range [][]int64{{1, 1}, {2, 1}, {-1, 0}} {
 		if _, err := s.Push(rowsPush(s, 0, 0, ids, make([]float32, 2*len(ids))...)); codeOf(err) != wire.CodeMalformed {
 			t.Errorf("push of IDs %v: got %v, want code %d", ids, err, wire.CodeMalformed)
@@ -240,7 +240,7 @@ func TestOpenVocabularyRefusesBadRequests(t *testing.T) {
 
 func TestSteadyRoundsOfAnOpenVocabularyAllocateNothing(t *testing.T) {
 	for _, rowLen := range []int{8, 2000} {
-		s := vocabulary(t, 2, rowLen, Table{Initializer: Initializer{Name: "normal", Deviation: 1}})
+		s := openShard(t, 2, rowLen, Table{Initializer: Initializer{Name: "normal", Deviation: 1}})
 		setOptimizer(t, s, optim.Config{Name: "adagrad"})
 		ids := []int64{3, 30, 60, -5}
 		out, round := make([]float32, 5*rowLen), uint64(0)
@@ -295,7 +295,7 @@ func BenchmarkOpenRows(b *testing.B) {
 	const tableRows, rowLen, batch = 1 << 20, 16, 1024 * 26
 	for _, name := range []string{"sgd", "adagrad"} {
 		b.Run(fmt.Sprintf("optimizer=%s", name), func(b *testing.B) {
-			s := vocabulary(b, 1, rowLen, Table{})
+			s := openShard(b, 1, rowLen, Table{})
 			setOptimizer(b, s, optim.Config{Name: name})
 			random := rand.New(rand.NewPCG(1, 1))
 			id := func(n int64) int64 { return int64(Mix(uint64(n))) }

@@ -1,0 +1,88 @@
+package shard
+
+import "github.com/paragon-train/paragon/internal/wire"
+
+// exampleCounts are the numbers of examples that the shard has got from each worker: the sums of the weights of contributions that count examples. A
+// contribution is added when the shard accepts it, because from then on it is part of its round even if the worker is lost.
+type exampleCounts struct {
+	used bool              // a contribution has counted examples
+	left map[uint64]uint64 // by node: of workers that are no longer members, until ForgetLeft
+}
+
+// maxExamples bounds the examples of one contribution: up to it every whole number is a float32.
+const maxExamples = 1 << 24
+
+// checkExamples checks the weight of a contribution that counts examples.
+func (s *Shard) checkExamples(c *Contribution) error {
+	if c.Counted && (c.Weight > maxExamples || c.Weight != float32(uint64(c.Weight))) {
+		return s.refuse(wire.CodeMalformed, "push: got weight %v as a number of examples, want a whole number up to %d", c.Weight, maxExamples)
+	}
+	return nil
+}
+
+// countExamples adds the examples of an accepted contribution.
+func (s *Shard) countExamples(m *member, c *Contribution) {
+	if c.Counted {
+		s.examples.used = true
+		m.examples += uint64(c.Weight)
+	}
+}
+
+// memberLeft keeps the count of a worker that is no longer a member; memberJoined returns it to one that is a member again.
+func (l *exampleCounts) memberLeft(m *member) {
+	if m.examples > 0 {
+		if l.left == nil {
+			l.left = map[uint64]uint64{}
+		}
+		l.left[m.Node] = m.examples
+	}
+}
+
+func (l *exampleCounts) memberJoined(m *member) {
+	m.examples = l.left[m.Node]
+	delete(l.left, m.Node)
+}
+
+// Counted returns how many examples of a node the shard's closed and open rounds contain, also of a worker that has left. It is false if no
+// contribution to this shard ever counted examples.
+func (s *Shard) Counted(node uint64) (examples uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.members[node]; m != nil {
+		return m.examples, s.examples.used
+	}
+	return s.examples.left[node], s.examples.used
+}
+
+// ForgetLeft drops the counts of workers that are no longer members.
+func (s *Shard) ForgetLeft() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.examples.left)
+}
+
+// countRecord is countExamples at a backup, which gets closed rounds. m is nil for a worker that has left.
+func (l *exampleCounts) countRecord(m *member, node, examples uint64) {
+	l.used = true
+	switch {
+	case m != nil:
+		m.examples += examples
+	case examples > 0:
+		if l.left == nil {
+			l.left = map[uint64]uint64{}
+		}
+		l.left[node] += examples
+	}
+}
+
+// openExamples returns how many examples of a node are in open rounds.
+func (s *Shard) openExamples(node uint64) (examples uint64) {
+	for _, r := range []*round{&s.open, &s.next} {
+		for i := range r.slots {
+			if x := &r.slots[i]; x.node == node && x.seq != 0 && x.counts {
+				examples += uint64(x.weight)
+			}
+		}
+	}
+	return examples
+}
