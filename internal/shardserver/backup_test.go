@@ -26,13 +26,13 @@ func newBackup(t *testing.T) (r *rig, place func(placement uint64, server, backu
 	r = newRig(t, 1)
 	peers := &lonely{}
 	r.s.SetPeers(t.Context(), peers)
-	t.Cleanup(func() { r.s.copiers.close() })
+	t.Cleanup(func() { r.s.replicator.close() })
 	place = func(placement uint64, server, backup uint32) {
 		t.Helper()
 		peers.places = wire.Places{Placement: placement, Next: 8, Keys: 8, Places: []wire.Place{{Key: 7, Server: server, Backup: backup}}}
 		m := wire.Membership{Generation: 1, Phase: wire.PhaseRunning, Placement: placement, Nodes: []wire.Member{
 			{Node: 1, Role: wire.RoleServer}, {Node: 2, Role: wire.RoleServer, Rank: 1}, {Node: 10, Role: wire.RoleWorker}}}
-		p, err := r.s.readPlaces(t.Context(), &m)
+		p, err := r.s.readPlacement(t.Context(), &m)
 		if err == nil {
 			err = r.s.setMembership(m, p)
 		}

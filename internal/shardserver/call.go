@@ -10,10 +10,10 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A call is one request from its head to the end of its answer, and everything it holds. Calls are kept for reuse.
+// A call is one request, from its head to the end of its answer, with all that it holds. Calls are reused.
 type call struct {
 	s       *Server
-	release func() // finish, made once
+	release func() // the method value finish, allocated once
 
 	// The head, by kind.
 	init         wire.InitShard
@@ -32,19 +32,19 @@ type call struct {
 	replicate    wire.Replicate
 	fill         wire.Fill
 	fillPart     wire.FillPart
-	origin       *wire.Origin // within the head
+	origin       *wire.Origin // in the head
 	kind         wire.Kind
 
-	entry   *entry         // the shard, where the kind has one
+	entry   *entry         // the shard, if requests of this kind name one
 	data    *shard.Buffer  // the payload
-	size    int            // and its bytes, of a push
+	size    int            // bytes of a push's payload
 	held    bool           // the shard has the push
 	out     *shard.Buffer  // an answer's payload
-	version *shard.Version // or the version it is read from
-	loading int64          // share of Server.loading
-	reading bool           // holds a place in Server.reads
-	pushing *int           // share of the shard's payloads
-	pulling *int           // share of the shard's answers
+	version *shard.Version // or the version that the answer is sent from
+	loading int64          // bytes counted in Server.loading
+	reading bool           // holds a token of Server.reads
+	pushing *int           // the sender's count of payloads at the shard
+	pulling *int           // the sender's count of answers at the shard
 
 	ack     wire.Ack
 	value   wire.Value
@@ -56,7 +56,7 @@ type call struct {
 	filled  bool // payload is used
 
 	timer   *time.Timer
-	started time.Time // of the wait
+	started time.Time // when the call's first wait began
 }
 
 func (s *Server) newCall() *call {
@@ -72,7 +72,7 @@ func (s *Server) newCall() *call {
 	return c
 }
 
-// finish gives everything back. It is called once, when the answer was written or when there is none.
+// finish releases all that the call holds. It is called once: when the answer is written, or when there is none.
 func (c *call) finish() {
 	s := c.s
 	c.data.Release()
@@ -98,7 +98,7 @@ func (c *call) finish() {
 	}
 }
 
-// response is the answer that serve has made. It gives everything back once it was written.
+// response is the answer that serve has made. Its Release finishes the call.
 func (c *call) response() transport.Response {
 	resp := transport.Response{Message: c.message, Release: c.release}
 	if c.filled {
@@ -111,7 +111,7 @@ func (c *call) response() transport.Response {
 }
 
 func (c *call) answerAck() error {
-	c.ack = wire.Ack{Generation: c.s.view.Load().generation}
+	c.ack = wire.Ack{Generation: c.s.membership.Load().generation}
 	c.message = &c.ack
 	return nil
 }
@@ -121,7 +121,7 @@ func (c *call) answer(m wire.Message, payload []byte) error {
 	return nil
 }
 
-// prepare decodes the head and checks all that can be checked before memory is taken for a payload of n bytes.
+// prepare decodes the head and checks all that can be checked before memory is allocated for a payload of n bytes.
 func (c *call) prepare(r *transport.Request, n int) error {
 	head := c.head(r.Kind)
 	if head == nil {
@@ -139,7 +139,7 @@ func (c *call) prepare(r *transport.Request, n int) error {
 	return c.check(r.Kind, n)
 }
 
-// head is where a request of a kind is decoded to; nil: servers do not answer it.
+// head returns the message that a request of a kind is decoded into; nil: servers do not answer this kind.
 func (c *call) head(kind wire.Kind) wire.Message {
 	switch kind {
 	case wire.KindInitShard:
@@ -178,7 +178,7 @@ func (c *call) head(kind wire.Kind) wire.Message {
 	return nil
 }
 
-// check is prepare for a head that is there.
+// check is prepare after the head is decoded.
 func (c *call) check(kind wire.Kind, n int) (err error) {
 	c.kind = kind
 	size := uint64(0) // of the payload

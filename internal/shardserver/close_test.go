@@ -28,11 +28,11 @@ func TestAServerEndsThoughTheSchedulerHearsNothing(t *testing.T) {
 			r := newRig(t, 2)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // so that a failing test ends
 			defer cancel()
-			settling := newSettling(ctx, r.s, deaf{answers})
-			settling.of(1, []uint64{11})
+			settling := newLossReporter(ctx, r.s, deaf{answers})
+			settling.report(1, []uint64{11})
 			time.Sleep(time.Minute)
 			begin := time.Now()
-			if settling.close(); time.Since(begin) > tellPause {
+			if settling.close(); time.Since(begin) > reportPause {
 				t.Errorf("answers %v: closing took %v, want none", answers, time.Since(begin))
 			}
 		})

@@ -11,39 +11,39 @@ import (
 
 // Config configures a server. The zero value of a field takes the default beside it.
 type Config struct {
-	MaxShards int           // shards held: 1 Mi
-	MaxBytes  int64         // of all values and indices of rows together, without optimizer state: 16 GiB
-	MaxWait   time.Duration // the longest a request may wait, whatever it asks for: 1 h
-	// ExplainAfter is how long requests wait before the log says whom for, every so often: 5 s.
+	MaxShards int           // most shards: 1 Mi
+	MaxBytes  int64         // most bytes of values and indices of rows, without optimizer state: 16 GiB
+	MaxWait   time.Duration // the longest wait of a request, whatever it asks for: 1 h
+	// ExplainAfter is how long requests wait before the log says for whom, and the time between two such lines: 5 s.
 	ExplainAfter time.Duration
-	// CatchUp is how long a request of a newer generation than the server knows waits for the server to hear of it: 5 s.
+	// CatchUp is how long a request of a newer generation waits for the server to learn of that generation: 5 s.
 	CatchUp time.Duration
 
-	Logger *slog.Logger // that of Run's cluster.Config, or slog.Default()
+	Logger *slog.Logger // the Logger of Run's cluster.Config, else slog.Default()
 }
 
-// What one worker may have under way at one shard. The shard itself holds at most two contributions of each worker.
+// Limits for one worker at one shard. The shard itself holds at most two contributions of each worker, so these leave room for repeats and for several
+// pulls of a program.
 const (
-	maxPushes = 4  // payloads read or waiting for their turn
-	maxPulls  = 16 // answers waited for or being written
+	maxPushes = 4  // payloads being read or waiting for their round
+	maxPulls  = 16 // answers waiting or being written
 )
 
-// Limits over all shards: how many states are read at once, and how many bytes of first values and states may be on
-// their way into shards.
+// Limits over all shards: states read at once, and bytes of first values and states being received.
 const (
 	maxStateReads   = 4
 	maxLoadingBytes = 32 * wire.MaxPayload
-	maxSlots        = 8 // of an optimizer's state in a WriteState
+	maxSlots        = 8 // slots of an optimizer in a WriteState; no rule has as many
 )
 
-// limits bound what senders can make a server hold, and what one frame carries.
+// limits bound the memory that senders can make a server hold, and the size of a frame.
 type limits struct {
-	pushes, pulls int    // of one worker at one shard
+	pushes, pulls int    // for one worker at one shard
 	loading       int64  // bytes of first values and states
 	payload       uint64 // bytes of one request or answer
 }
 
-// remote are the limits for senders in other processes; those of this process share its memory, and no frame is between.
+// remote are the limits for senders in other processes. Senders in this process share its memory and use no frames.
 var (
 	remote = limits{maxPushes, maxPulls, maxLoadingBytes, wire.MaxPayload}
 	local  = limits{math.MaxInt, math.MaxInt, math.MaxInt64, shard.MaxLength}

@@ -113,7 +113,7 @@ func TestAJoiningWorkerDoesNotChooseTheOptimizer(t *testing.T) {
 	r.must(joins(optim.Config{Name: "adam"}), nil)
 	guarded := joins(optim.Config{})
 	guarded.Guard = "{}"
-	if text := r.refused(guarded, nil, wire.CodeConflict); !strings.Contains(text, "said none") {
+	if text := r.refused(guarded, nil, wire.CodeConflict); !strings.Contains(text, "had set none") {
 		t.Errorf("got %q, want it to say what the others said", text)
 	}
 	guarded.Guard = "{"
@@ -144,7 +144,7 @@ func TestLostWorkersAreSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 2)
 		x := &told{examples: map[cluster.NodeID]uint64{}, deaf: 2}
-		settling := newSettling(t.Context(), r.s, x)
+		settling := newLossReporter(t.Context(), r.s, x)
 		defer settling.close()
 		if got := r.s.Counted(11); got != math.MaxUint64 {
 			t.Errorf("a server without shards: got %d examples, want MaxUint64", got)
@@ -164,14 +164,14 @@ func TestLostWorkersAreSettled(t *testing.T) {
 		lose := wire.Membership{Change: 1, Settle: []uint64{11}}
 		for generation := range uint64(3) {
 			r.crew(2+generation, lose, []uint64{10})
-			settling.of(1, lose.Settle)
+			settling.report(1, lose.Settle)
 		}
-		settling.tells.Wait()
+		settling.sends.Wait()
 		if got := x.examples[11]; got != 1032 {
 			t.Errorf("got %d, want 1032: 32 examples, told once", got)
 		}
 		r.crew(5, wire.Membership{}, []uint64{10})
-		settling.of(1, nil)
+		settling.report(1, nil)
 		if got := r.s.Counted(11); got != 0 {
 			t.Errorf("after it was settled: got %d, want 0", got)
 		}

@@ -12,7 +12,7 @@ import (
 // serveInit creates a shard; one that exists keeps its value.
 func (c *call) serveInit(ctx context.Context) error {
 	m := &c.init
-	if !c.s.view.Load().leads(m.Node) {
+	if !c.s.membership.Load().isLeader(m.Node) {
 		return refuse(wire.CodeBusy, "init of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Name, m.Shard, m.Rank)
 	}
 	var value []float32
@@ -21,7 +21,7 @@ func (c *call) serveInit(ctx context.Context) error {
 	}
 	e, _, err := c.s.create(ctx, m, value)
 	if err == nil {
-		err = c.awaitSettled(ctx, e)
+		err = c.awaitSynced(ctx, e)
 	}
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func (c *call) serveInit(ctx context.Context) error {
 	return c.answerAck()
 }
 
-// create returns the shard that m describes, which it makes if need be, and whether it did.
+// create returns the shard that m describes, and whether it is new.
 func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32) (*entry, bool, error) {
 	cfg, err := shard.ConfigOf(m, s.pool)
 	if err == nil {
@@ -38,30 +38,30 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	if err != nil {
 		return nil, false, err
 	}
-	cfg.Grow = s.grow
-	at := place{m.Key, m.Shard}
-	var x post
+	cfg.Grow = s.reserve
+	at := shardID{m.Key, m.Shard}
+	var x assignment
 	if s.peers != nil {
-		if x, err = s.whereabouts(ctx, at); err != nil {
+		if x, err = s.assignmentOf(ctx, at); err != nil {
 			return nil, false, err
 		}
 	}
-	cfg.Caught = func(x shard.Caught) { s.caught.take(&cfg, s.view.Load(), x) }
+	cfg.Caught = func(x shard.Caught) { s.guardLog.record(&cfg, s.membership.Load(), x) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return nil, false, s.err
 	}
-	if x.role == follower || x.role == stranger || x.role != alone && x.placement != s.places.placement {
-		return nil, false, refuse(wire.CodeMoved, "init of %v: it belongs to another server", cfg)
+	if x.role == backup || x.role == elsewhere || x.role != unreplicated && x.number != s.placement.number {
+		return nil, false, refuse(wire.CodeMoved, "init of %v: another server has this shard", cfg)
 	}
 	if e := s.entries[at]; e != nil {
-		return e, false, same(&e.cfg, &cfg)
+		return e, false, sameShard(&e.cfg, &cfg)
 	}
 	if len(s.entries) >= s.cfg.MaxShards {
-		return nil, false, refuse(wire.CodeBusy, "init of %v: %d shards are here, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
+		return nil, false, refuse(wire.CodeBusy, "init of %v: this server has %d shards, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
 	}
-	if err := s.grow(int64(4 * cfg.Length)); err != nil {
+	if err := s.reserve(int64(4 * cfg.Length)); err != nil {
 		return nil, false, refuse(wire.CodeFull, "init of %v: %v", cfg, err)
 	}
 	created := false
@@ -74,7 +74,7 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	if err != nil {
 		return nil, false, err
 	}
-	v := s.view.Load()
+	v := s.membership.Load()
 	if err := sh.SetMembers(v.generation, v.members); err != nil {
 		return nil, false, err
 	}
@@ -94,29 +94,29 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	e := &entry{shard: sh, cfg: cfg}
 	s.entries[at] = e
 	created = true
-	e.standing = standing{post: x, settled: make(chan struct{})}
+	e.replica = replicaState{assignment: x, synced: make(chan struct{})}
 	if s.peers != nil {
-		s.serveShard(e)
+		s.replicate(e)
 	}
 	if x.other == 0 {
-		s.settled(at, e)
+		s.shardSynced(at, e)
 	} else {
-		s.copiers.notify(s, at, e)
+		s.replicator.notify(s, at, e)
 	}
 	return e, true, nil
 }
 
-// grow accounts for bytes of values and indices that a shard is about to take, or has given back. It takes no lock.
-func (s *Server) grow(bytes int64) error {
+// reserve counts bytes of values and indices that a shard is about to allocate, or (negative) has freed. It takes no lock.
+func (s *Server) reserve(bytes int64) error {
 	if have := s.bytes.Add(bytes); bytes > 0 && have > s.cfg.MaxBytes {
 		s.bytes.Add(-bytes)
-		return fmt.Errorf("got %d bytes more, %d are here, want at most %d together on this server", bytes, have-bytes, s.cfg.MaxBytes)
+		return fmt.Errorf("got %d bytes beside %d in use, want at most %d on this server", bytes, have-bytes, s.cfg.MaxBytes)
 	}
 	return nil
 }
 
-// same returns an error unless two descriptions of one shard agree.
-func same(have, got *shard.Config) error {
+// sameShard returns an error unless two descriptions of one shard agree.
+func sameShard(have, got *shard.Config) error {
 	switch {
 	case have.Length != got.Length || have.Size != got.Size || have.RowLen != got.RowLen || have.Offset != got.Offset:
 		return refuse(wire.CodeSize, "init of %v: got %d values from %d on of %d in rows of %d, want %d from %d on of %d in rows of %d",
@@ -130,27 +130,27 @@ func same(have, got *shard.Config) error {
 	return nil
 }
 
-// serveAwaitShard answers once the shard exists.
+// serveAwaitShard answers when the shard exists.
 func (c *call) serveAwaitShard(ctx context.Context) error {
 	s, m := c.s, &c.awaitShard
-	at := place{m.Key, m.Shard}
+	at := shardID{m.Key, m.Shard}
 	s.mu.Lock()
 	if s.err != nil {
 		s.mu.Unlock()
 		return s.ended()
 	}
 	if e := s.entries[at]; e != nil {
-		if err := e.ours(); err == nil || e.at().role != primary {
+		if err := e.checkUsable(); err == nil || e.assignment().role != primary {
 			s.mu.Unlock()
 			if err != nil {
 				return err
 			}
 			return c.answerAck()
 		}
-	} else if s.places != nil {
-		if x, ok := s.places.post(at, uint32(s.peers.Rank())); ok && x.role != primary {
+	} else if s.placement != nil {
+		if x, ok := s.placement.assignmentOf(at, uint32(s.peers.Rank())); ok && x.role != primary {
 			s.mu.Unlock()
-			return refuse(wire.CodeMoved, "await of key %d shard %d: it is at another server", m.Key, m.Shard)
+			return refuse(wire.CodeMoved, "await of key %d shard %d: another server has this shard", m.Key, m.Shard)
 		}
 	}
 	a := s.awaited[at]
@@ -178,6 +178,6 @@ func (c *call) serveAwaitShard(ctx context.Context) error {
 	case <-ctx.Done():
 		return refuse(wire.CodeUnavailable, "await of key %d shard %d: the connection ended while it waited", m.Key, m.Shard)
 	case <-timer.C:
-		return refuse(wire.CodeTimeout, "await of key %d shard %d: rank 0 has not given it a value for %v", m.Key, m.Shard, wait)
+		return refuse(wire.CodeTimeout, "await of key %d shard %d: rank 0 has not initialised it for %v", m.Key, m.Shard, wait)
 	}
 }

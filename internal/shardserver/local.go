@@ -9,24 +9,24 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A Local is a server for workers of this process: requests reach its shards as they are given, without frames and connections. It
-// is a transport.Caller. A panic is the caller's, and nobody is limited in what they have under way: all share one memory.
+// A Local is a server for workers of this process: requests reach its shards by direct calls, without frames and connections. It is a
+// transport.Caller. A panic reaches the caller, and there are no quotas, because all share one memory.
 type Local struct {
 	s    *Server
-	addr string // of refusals
+	addr string // for the Addr of refusals
 }
 
 var _ transport.Caller = (*Local)(nil)
 
-// NewLocal returns a Local without shards; m has its workers. It starts nothing.
+// NewLocal returns a Local without shards, for the workers in m. It starts no goroutine.
 func NewLocal(addr string, m wire.Membership) *Local {
 	cfg := Config{MaxShards: int(^uint(0) >> 1), MaxBytes: local.loading}
 	l := &Local{newServer(cfg, local, &shard.Pool{}), addr}
-	_ = l.s.SetMembership(m) // there is no shard yet that could refuse it
+	_ = l.s.SetMembership(m) // cannot fail: there is no shard yet
 	return l
 }
 
-// Close does nothing: memory is collected.
+// Close does nothing; the garbage collector frees the memory.
 func (l *Local) Close() error { return nil }
 
 // Call carries out one request. See transport.Caller.
@@ -50,7 +50,7 @@ func (l *Local) Call(ctx context.Context, request, answer wire.Message, dst []by
 
 func (c *call) serveLocal(ctx context.Context, request wire.Message, payload [][]byte) error {
 	if !c.take(request) {
-		return refuse(wire.CodeUnsupported, "got a %v, which stores within a process do not answer", request.Kind())
+		return refuse(wire.CodeUnsupported, "got a %v, which an in-process store does not answer", request.Kind())
 	}
 	n := 0
 	for _, p := range payload {
@@ -69,7 +69,7 @@ func (c *call) serveLocal(ctx context.Context, request wire.Message, payload [][
 	return c.serve(ctx)
 }
 
-// take copies a request that a worker makes to where it would be decoded to.
+// take copies a worker's request to where a server would decode it.
 func (c *call) take(request wire.Message) bool {
 	switch m := request.(type) {
 	case *wire.InitShard:
@@ -104,7 +104,7 @@ func (c *call) take(request wire.Message) bool {
 	return true
 }
 
-// handOver copies the answer and its payload, of which it returns the filled part of dst.
+// handOver copies the answer and its payload, and returns the filled part of dst.
 func (c *call) handOver(answer wire.Message, dst []byte) ([]byte, error) {
 	ok := false
 	switch a := answer.(type) {

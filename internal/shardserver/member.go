@@ -11,24 +11,24 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A view is the membership at one revision, as far as a server needs it. It does not change.
-type view struct {
-	generation uint64
-	workers    map[uint64]*worker
-	members    []shard.Member // the workers that count, in rank order
-	placement  uint64
-	settled    bool          // nobody will ask for workers that have left
-	next       chan struct{} // closed when another view takes its place
+// A membership is the job's membership at one revision, as far as a server needs it. It is immutable.
+type membership struct {
+	generation    uint64
+	workers       map[uint64]*worker
+	members       []shard.Member // the members of the generation, in rank order; no joining workers
+	placement     uint64
+	lossesSettled bool          // the scheduler has the example counts of all lost workers
+	replaced      chan struct{} // closed when a newer membership replaces this one
 }
 
-// A worker is what a server knows of one worker.
+// A worker is a server's state of one worker.
 type worker struct {
 	node  uint64
 	rank  uint32
-	joins bool // it does not count yet: it may ask for what is here, and changes nothing
+	joins bool // it is joining and not yet a member: it may read and must not change anything
 	host  string
 	pid   uint32
-	heard *atomic.Int64 // when its last request came, Unix nanoseconds; shared by all views
+	heard *atomic.Int64 // when its last request came, in Unix nanoseconds; shared by all memberships
 }
 
 func (w *worker) String() string {
@@ -38,9 +38,9 @@ func (w *worker) String() string {
 	return fmt.Sprintf("worker %d on %s (node %d, pid %d)", w.rank, w.host, w.node, w.pid)
 }
 
-func newView(m wire.Membership, old *view) *view {
-	v := &view{generation: m.Generation, placement: m.Placement, workers: map[uint64]*worker{}, next: make(chan struct{})}
-	v.settled = m.Change == 0 && len(m.Settle) == 0
+func newMembership(m wire.Membership, old *membership) *membership {
+	v := &membership{generation: m.Generation, placement: m.Placement, workers: map[uint64]*worker{}, replaced: make(chan struct{})}
+	v.lossesSettled = m.Change == 0 && len(m.Settle) == 0
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
 		if n.Role != wire.RoleWorker || n.Counts() && n.Rank < 0 {
@@ -59,46 +59,48 @@ func newView(m wire.Membership, old *view) *view {
 	return v
 }
 
-// leads reports whether the node does what one has to do for all: the worker of the lowest rank among those that count.
-func (v *view) leads(node uint64) bool { return len(v.members) > 0 && v.members[0].Node == node }
+// isLeader reports whether the node is the leader: the member of the lowest rank, which initialises and loads for all.
+func (v *membership) isLeader(node uint64) bool {
+	return len(v.members) > 0 && v.members[0].Node == node
+}
 
-// SetMembership tells the server who takes part. Open rounds no longer wait for workers that are not in it; new ones count in
-// them from their start, for a change is made when nothing is under way.
+// SetMembership sets the job's members. Open rounds no longer wait for workers that are not among them. New workers are needed in open rounds from their
+// start, because the membership changes when no round is under way.
 func (s *Server) SetMembership(m wire.Membership) error { return s.setMembership(m, nil) }
 
-// setMembership is SetMembership with the places of shards, if they are new.
-func (s *Server) setMembership(m wire.Membership, p *places) error {
+// setMembership is SetMembership, and sets the placement, if it is not nil.
+func (s *Server) setMembership(m wire.Membership, p *placement) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p != nil {
-		s.setPlaces(p)
+		s.setPlacement(p)
 	}
-	old := s.view.Load()
-	v := newView(m, old)
-	s.view.Store(v)
-	defer close(old.next)
+	old := s.membership.Load()
+	v := newMembership(m, old)
+	s.membership.Store(v)
+	defer close(old.replaced)
 	for _, e := range s.entries {
-		e.shares.forget(v)
+		e.quota.forget(v)
 	}
 	for _, sh := range s.shards() {
 		if err := sh.SetMembers(v.generation, v.members); err != nil {
 			return fmt.Errorf("server: membership of generation %d: %w", v.generation, err)
 		}
-		if v.settled {
+		if v.lossesSettled {
 			sh.ForgetLeft()
 		}
 	}
 	return nil
 }
 
-// Counted returns how many examples of a worker are in all shards here: the least of what any shard says whose contributions
-// count examples, MaxUint64 where none does (see wire.Counted). Once the worker is not in the membership any more the number is final.
+// Counted returns how many examples of a worker all shards of this server have: the least count of any shard whose contributions count examples;
+// MaxUint64 if there is none (see wire.Counted). The number is final once the worker is no longer a member.
 func (s *Server) Counted(node uint64) uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	least := uint64(math.MaxUint64)
 	for _, e := range s.entries {
-		if e.at().role == follower {
+		if e.assignment().role == backup {
 			continue
 		}
 		if n, ok := e.shard.Counted(node); ok {
@@ -108,16 +110,16 @@ func (s *Server) Counted(node uint64) uint64 {
 	return least
 }
 
-// admit checks who asks. A request of a generation that the server has not heard of yet waits for the news.
+// admit checks the sender. A request of a generation that the server does not know yet waits for it.
 func (s *Server) admit(ctx context.Context, c *call) error {
 	o := c.origin
-	v := s.view.Load()
+	v := s.membership.Load()
 	if o.Generation > v.generation {
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.CatchUp)
 		defer cancel()
-		for ; o.Generation > v.generation; v = s.view.Load() {
+		for ; o.Generation > v.generation; v = s.membership.Load() {
 			select {
-			case <-v.next:
+			case <-v.replaced:
 			case <-s.done:
 				return s.ended()
 			case <-ctx.Done():
@@ -133,8 +135,8 @@ func (s *Server) admit(ctx context.Context, c *call) error {
 		return refuse(wire.CodeUnknownNode, "%v: node %d is not a worker of generation %d", c.kind, o.Node, v.generation)
 	}
 	if w.joins {
-		if !mayAsk(c.kind) {
-			return refuse(wire.CodeUnsupported, "%v: %s does not count yet", c.kind, w)
+		if !allowedWhileJoining(c.kind) {
+			return refuse(wire.CodeUnsupported, "%v: %s is joining and not yet a member", c.kind, w)
 		}
 	} else if w.rank != o.Rank {
 		return refuse(wire.CodeConflict, "%v: node %d is rank %d in generation %d, got rank %d", c.kind, o.Node, w.rank, v.generation, o.Rank)
@@ -146,9 +148,9 @@ func (s *Server) admit(ctx context.Context, c *call) error {
 // now is the time in nanoseconds by a clock that does not jump, and takes half as long to read as time.Now. It begins with Unix time.
 func (s *Server) now() int64 { return s.began.UnixNano() + int64(time.Since(s.began)) }
 
-// mayAsk reports whether workers that do not count yet may send requests of a kind: those that change nothing. To set the optimizer
-// is one of them where the same is set already.
-func mayAsk(kind wire.Kind) bool {
+// allowedWhileJoining reports whether joining workers may send requests of a kind: those that change nothing. SetOptimizer is one of them if the same
+// optimizer is set already.
+func allowedWhileJoining(kind wire.Kind) bool {
 	switch kind {
 	case wire.KindAwaitShard, wire.KindPull, wire.KindPullRows, wire.KindSetOptimizer, wire.KindReadState, wire.KindReadRows, wire.KindReadUsage:
 		return true
@@ -156,16 +158,16 @@ func mayAsk(kind wire.Kind) bool {
 	return false
 }
 
-// ended returns why the server ended.
+// ended returns why the server has ended.
 func (s *Server) ended() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.err
 }
 
-// who names a node for messages.
-func (s *Server) who(node uint64) string {
-	if w := s.view.Load().workers[node]; w != nil {
+// describe names a node for messages.
+func (s *Server) describe(node uint64) string {
+	if w := s.membership.Load().workers[node]; w != nil {
 		return w.String()
 	}
 	return fmt.Sprintf("node %d", node)

@@ -9,10 +9,10 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// serveSetOptimizer sets mode and optimizer. The first counts; the same again is acknowledged.
+// serveSetOptimizer sets mode and optimizer. The first request sets them; the same again is acknowledged.
 func (c *call) serveSetOptimizer() error {
 	s, m := c.s, &c.setOptimizer
-	by := s.who(m.Node)
+	by := s.describe(m.Node)
 	if m.Mode < wire.ModeSync || m.Mode > wire.ModeAnyOrder {
 		return refuse(wire.CodeMalformed, "set optimizer: got mode %d, want %d (sync), %d (async) or %d (sync, sums in any order)", m.Mode, wire.ModeSync, wire.ModeAsync, wire.ModeAnyOrder)
 	}
@@ -36,9 +36,9 @@ func (c *call) serveSetOptimizer() error {
 	if s.err != nil {
 		return s.err
 	}
-	// A worker that joins asks whether it means what the others mean. It may be here before they are.
-	if w := s.view.Load().workers[m.Node]; w != nil && w.joins && (s.mode == 0 || m.Config != "" && s.opt == nil) {
-		return refuse(wire.CodeBusy, "set optimizer: %s says it, but none of the workers that count has yet", by)
+	// A joining worker checks that its optimizer is the others'. It may come before any of them has set one.
+	if w := s.membership.Load().workers[m.Node]; w != nil && w.joins && (s.mode == 0 || m.Config != "" && s.opt == nil) {
+		return refuse(wire.CodeBusy, "set optimizer: joining %s set it before any member of the job has", by)
 	}
 	first := s.mode == 0
 	if err := s.setMode(m.Mode, by); err != nil {
@@ -70,7 +70,7 @@ func (s *Server) setMode(mode uint8, by string) error {
 		return nil
 	}
 	if s.mode != 0 {
-		return refuse(wire.CodeConflict, "mode: %s says %s, but %s said %s", by, modeName(mode), s.modeBy, modeName(s.mode))
+		return refuse(wire.CodeConflict, "mode: %s set %s, but %s had set %s", by, modeName(mode), s.modeBy, modeName(s.mode))
 	}
 	for _, sh := range s.shards() {
 		if err := sh.SetMode(mode); err != nil {
@@ -81,7 +81,7 @@ func (s *Server) setMode(mode uint8, by string) error {
 	return nil
 }
 
-// setGuard takes the guard of the first who says the mode; the others say the same.
+// setGuard sets the guard together with the mode; later requests must have the same.
 func (s *Server) setGuard(guard *shard.Guard, first bool, by string) error {
 	if first {
 		if s.guard = guard; guard != nil {
@@ -90,7 +90,7 @@ func (s *Server) setGuard(guard *shard.Guard, first bool, by string) error {
 		return nil
 	}
 	if (guard == nil) != (s.guard == nil) || guard != nil && *guard != *s.guard {
-		return refuse(wire.CodeConflict, "guard: %s says %s, but %s said %s", by, guardText(guard), s.modeBy, guardText(s.guard))
+		return refuse(wire.CodeConflict, "guard: %s set %s, but %s had set %s", by, guardText(guard), s.modeBy, guardText(s.guard))
 	}
 	return nil
 }
@@ -102,8 +102,8 @@ func guardText(g *shard.Guard) string {
 	return fmt.Sprintf("%+v", *g)
 }
 
-// setOptimizer compares all but the learning rates that were set by hand: a worker that names its optimizer again after
-// SetRate, or after the load of a state that remembers one, means the same optimizer.
+// setOptimizer compares all but the rates of SetRate: a worker that sets its optimizer again after SetRate, or after the load of a state with such
+// rates, means the same optimizer.
 func (s *Server) setOptimizer(cfg optim.Config, by string) error {
 	if s.opt != nil {
 		have, got := s.base, cfg
@@ -111,7 +111,7 @@ func (s *Server) setOptimizer(cfg optim.Config, by string) error {
 			have.Changes, got.Changes = nil, nil
 		}
 		if !have.Equal(got) {
-			return refuse(wire.CodeConflict, "set optimizer: %s says %s, but %s said %s", by, encoded(cfg), s.optBy, encoded(s.base))
+			return refuse(wire.CodeConflict, "set optimizer: %s set %s, but %s had set %s", by, encoded(cfg), s.optBy, encoded(s.base))
 		}
 		if len(cfg.Changes) == 0 || len(s.base.Changes) > 0 || len(s.opt.Config().Changes) > 0 {
 			return nil
@@ -121,7 +121,7 @@ func (s *Server) setOptimizer(cfg optim.Config, by string) error {
 	if err != nil {
 		return refuse(wire.CodeMalformed, "set optimizer: %v", err)
 	}
-	if err := shard.SetOptimizer(s.primaries(), opt, shard.NoBound); err != nil { // backups do as their primaries
+	if err := shard.SetOptimizer(s.primaries(), opt, shard.NoBound); err != nil { // backups follow their primaries
 		return err
 	}
 	s.base, s.opt, s.optBy = cfg, opt, by
@@ -147,19 +147,19 @@ func (c *call) serveSetRate() error {
 	if s.err != nil {
 		return s.err
 	}
-	if s.opt == nil && s.view.Load().guarded() {
-		return refuse(wire.CodeBusy, "set rate: this server is new and nobody has told it the optimizer yet")
+	if s.opt == nil && s.membership.Load().hasBackups() {
+		return refuse(wire.CodeBusy, "set rate: this server is new and no worker has sent it the optimizer yet")
 	}
 	if s.opt == nil {
 		return refuse(wire.CodeConflict, "set rate: there is no optimizer; set one first")
 	}
 	cfg := s.opt.Config()
 	if k := len(cfg.Changes); k > 0 && cfg.Changes[k-1] == (optim.Change{Step: m.Round, LearningRate: m.Rate}) {
-		return c.answerAck() // sent again
+		return c.answerAck() // a repeated request
 	}
 	shards := s.shards()
 	cfg = cfg.WithLearningRate(m.Round, m.Rate)
-	cfg.Changes = still(cfg.Changes, shards) // backups may need older ones than their primaries
+	cfg.Changes = neededChanges(cfg.Changes, shards) // backups, which lag behind, may need older changes than their primaries
 	opt, err := optim.New(cfg)
 	if err != nil {
 		return refuse(wire.CodeConflict, "set rate: %v", err)
@@ -171,11 +171,11 @@ func (c *call) serveSetRate() error {
 	return c.answerAck()
 }
 
-// still returns the changes that a round to come may need: a rate for each step would else grow the config without end.
-func still(changes []optim.Change, shards []*shard.Shard) []optim.Change {
+// neededChanges drops changes that no future round needs: a program that sets a rate at each step would otherwise grow the config without bound.
+func neededChanges(changes []optim.Change, shards []*shard.Shard) []optim.Change {
 	open := uint64(math.MaxUint64)
 	for _, sh := range shards {
-		if sh.Config().Rule == wire.RuleOptimizer { // no rate touches the others, and nobody need ever push to them
+		if sh.Config().Rule == wire.RuleOptimizer { // the learning rate does not apply to the others, which may never be pushed to
 			open = min(open, sh.Rounds())
 		}
 	}

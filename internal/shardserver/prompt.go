@@ -6,12 +6,12 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// promptValues is how many values a dense shard has at most whose pushes and pulls are answered by the reader of their connection:
-// sum and update of so many take microseconds.
+// promptValues is the size, in values, up to which a dense shard's pushes and pulls are answered by the goroutine that reads their connection: their sum
+// and update take microseconds, less than starting another goroutine.
 const promptValues = 4096
 
-// Prompt answers pushes to small dense shards, and pulls from them, that need not wait: many small keys cost a goroutine each
-// otherwise. See transport.PromptHandler.
+// Prompt answers pushes to small dense shards, and pulls from them, that need not wait. Without it many small keys would cost a goroutine each. See
+// transport.PromptHandler.
 func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done bool, err error) {
 	if r.Kind != wire.KindPush && r.Kind != wire.KindPull {
 		return transport.Response{}, false, nil
@@ -23,7 +23,7 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 		r.Value = c
 	}
 	keep := false
-	defer func() { // the call lives on until its answer is written, or in Serve
+	defer func() { // the call is finished after its answer is written, or by Serve
 		if !keep {
 			r.Value = nil
 			c.finish()
@@ -53,9 +53,9 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 	return c.response(), true, nil
 }
 
-// knows tells whether the sender is a worker that counts in the server's generation. If not, admit waits, or says what is wrong.
+// knows reports whether the sender is a member of the server's generation. If not, Serve's admit waits or refuses it.
 func (s *Server) knows(o *wire.Origin) bool {
-	v := s.view.Load()
+	v := s.membership.Load()
 	w := v.workers[o.Node]
 	if o.Generation != v.generation || w == nil || w.joins || w.rank != o.Rank {
 		return false
@@ -64,21 +64,21 @@ func (s *Server) knows(o *wire.Origin) bool {
 	return true
 }
 
-// tryPush is servePush without waits.
+// tryPush is servePush, if it need not wait.
 func (c *call) tryPush() (done bool, err error) {
 	m := &c.push
 	x := contributionOf(m, c.size)
 	x.Data = c.data
 	switch status, err := c.entry.shard.Push(x); status {
 	case shard.Held, shard.Repeated:
-		c.took(x.Round)
+		c.accepted(x.Round)
 	case shard.Ahead:
 		return false, nil
 	default:
 		return false, err
 	}
 	if !m.Answer {
-		if c.behind() {
+		if c.backupLacks() {
 			return false, nil
 		}
 		return true, c.answerAck()
@@ -86,7 +86,7 @@ func (c *call) tryPush() (done bool, err error) {
 	return c.tryAnswer(wantAfter(m), m.AnswerCodec)
 }
 
-// tryAnswer answers with the value, if it is there.
+// tryAnswer answers with the value, if it is available.
 func (c *call) tryAnswer(want shard.Want, codec uint8) (done bool, err error) {
 	v, ok, err := c.entry.shard.TryPull(want)
 	if !ok {

@@ -57,12 +57,12 @@ func (c *call) servePull(ctx context.Context) error {
 	return c.answerValue(ctx, wantOf(m), m.Codec, m.WaitMillis)
 }
 
-// wantOf is the value that a pull asks for.
+// wantOf returns the Want of a pull.
 func wantOf(m *wire.Pull) shard.Want {
 	return shard.Want{Node: m.Node, Round: m.Round, Seq: m.Seq, Staleness: m.Staleness}
 }
 
-// answerValue waits for the value and answers with it, from the shard's own memory if it travels as float32.
+// answerValue waits for the value and answers with it: from the shard's own memory, if it is sent as float32.
 func (c *call) answerValue(ctx context.Context, want shard.Want, codec uint8, millis uint32) error {
 	v, err := c.await(ctx, want, millis)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *call) answerValue(ctx context.Context, want shard.Want, codec uint8, mi
 	return c.answerVersion(v, want.Node, codec)
 }
 
-// answerVersion answers node with a value, which becomes the call's.
+// answerVersion answers node with a Version, which the call then owns.
 func (c *call) answerVersion(v *shard.Version, node uint64, codec uint8) error {
 	c.version = v
 	n := int(c.entry.cfg.Length)

@@ -87,13 +87,13 @@ func (c *call) servePush(ctx context.Context) error {
 	return c.answerValue(ctx, wantAfter(m), m.AnswerCodec, m.WaitMillis)
 }
 
-// contributionOf is what a push hands to its shard, but for the payload, of so many bytes.
+// contributionOf returns a push's Contribution, without its payload of size bytes.
 func contributionOf(m *wire.Push, size int) shard.Contribution {
 	return shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight,
 		Counted: m.Counted, Judged: m.Judged, Norm: m.Norm, Codec: m.Codec, Threshold: m.Threshold, Size: size}
 }
 
-// wantAfter is the value that answers a push.
+// wantAfter returns the Want of a push's answer.
 func wantAfter(m *wire.Push) shard.Want {
 	return shard.Want{Node: m.Node, Round: m.Round + 1, Seq: m.Seq, Staleness: shard.NoBound}
 }
@@ -112,18 +112,18 @@ func (c *call) servePushRows(ctx context.Context) error {
 	return c.answerAck()
 }
 
-// contribute hands the payload to the shard, waiting for its turn if need be.
+// contribute pushes the payload to the shard, and waits first if it is too early.
 func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint32) error {
 	x.Data = c.data
 	for {
 		status, err := c.entry.shard.Push(x)
 		switch status {
 		case shard.Held, shard.Repeated:
-			c.took(x.Round)
+			c.accepted(x.Round)
 			return nil
 		case shard.Ahead:
 			if millis == 0 {
-				return refuse(wire.CodeTooFarAhead, "%v: %v: got round %d, but %d have closed; one may be ahead by one", c.kind, c.entry.cfg, x.Round, c.entry.shard.Rounds())
+				return refuse(wire.CodeTooFarAhead, "%v: %v: got round %d after %d closed rounds, want at most one round ahead", c.kind, c.entry.cfg, x.Round, c.entry.shard.Rounds())
 			}
 			v, err := c.await(ctx, shard.Turn(x), millis)
 			if err != nil {
@@ -138,19 +138,19 @@ func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint
 	}
 }
 
-// took takes note that the shard has the payload.
-func (c *call) took(round uint64) {
+// accepted records that the shard owns the payload.
+func (c *call) accepted(round uint64) {
 	c.data, c.held = nil, true
 	c.endPush()
-	c.s.caught.log(c.s.cfg.Logger)
+	c.s.guardLog.flush(c.s.cfg.Logger)
 	for seen := c.s.rounds.Load(); round >= seen; seen = c.s.rounds.Load() {
 		c.s.rounds.CompareAndSwap(seen, round+1)
 	}
 }
 
-// behind reports whether the backup lacks an asynchronous contribution, which its worker forgets once it is acknowledged. In sync mode
-// workers keep theirs until the round has closed.
-func (c *call) behind() bool {
+// backupLacks reports whether the backup lacks an asynchronous contribution, whose worker drops its copy once it is acknowledged. In sync mode workers
+// keep their copies until the round has closed.
+func (c *call) backupLacks() bool {
 	if c.s.peers == nil || !c.entry.shard.Async() {
 		return false
 	}
@@ -160,7 +160,7 @@ func (c *call) behind() bool {
 
 // awaitBackup waits until the backup has an asynchronous contribution.
 func (c *call) awaitBackup(ctx context.Context, node, seq uint64, millis uint32) error {
-	if !c.behind() {
+	if !c.backupLacks() {
 		return nil
 	}
 	v, err := c.await(ctx, shard.Want{Node: node, Seq: seq, Staleness: shard.NoBound}, millis)

@@ -33,7 +33,7 @@ func (c *call) serveReadRows(ctx context.Context) error {
 	return c.answer(&c.rows, c.out.Bytes(shard.OpenPayloadSize(st.Rows, int(c.entry.cfg.RowLen), len(st.Slots))))
 }
 
-// prepareWriteRows checks the head and returns the bytes of payload that it asks for.
+// prepareWriteRows checks the head and returns the size of its payload.
 func (c *call) prepareWriteRows() (size uint64, err error) {
 	m := &c.writeRows
 	c.origin = &m.Init.Origin
@@ -47,34 +47,34 @@ func (c *call) prepareWriteRows() (size uint64, err error) {
 	return m.Rows * each, nil
 }
 
-// serveWriteRows adds rows to an open vocabulary, whose shard it makes if need be.
+// serveWriteRows adds rows to an open vocabulary, and creates the shard if needed.
 func (c *call) serveWriteRows(ctx context.Context) error {
 	m := &c.writeRows
-	if !c.s.view.Load().leads(m.Init.Node) {
+	if !c.s.membership.Load().isLeader(m.Init.Node) {
 		return refuse(wire.CodeBusy, "write rows of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Init.Name, m.Init.Shard, m.Init.Rank)
 	}
 	e, _, err := c.s.create(ctx, &m.Init, nil)
 	if err != nil {
 		return err
 	}
-	e.standing.touch()
+	e.replica.stateReplaced()
 	if err := e.shard.WriteRows(m.Round, m.First, m.Slots, int(m.Rows), c.data); err != nil {
 		return err
 	}
-	if err := c.awaitCopied(ctx, e); err != nil {
+	if err := c.awaitStateCopied(ctx, e); err != nil {
 		return err
 	}
 	return c.answerAck()
 }
 
-// serveReadUsage answers with what the server holds.
+// serveReadUsage answers with the server's Usage.
 func (c *call) serveReadUsage() error {
 	s := c.s
 	s.mu.RLock()
 	shards := s.shards()
 	s.mu.RUnlock()
 	total := shard.Sum(shards)
-	c.usage = wire.Usage{Generation: s.view.Load().generation, Shards: uint64(len(shards)), Rows: total.Rows, Values: total.Values,
-		State: total.State, Index: total.Index, Caught: s.caught.counts()}
+	c.usage = wire.Usage{Generation: s.membership.Load().generation, Shards: uint64(len(shards)), Rows: total.Rows, Values: total.Values,
+		State: total.State, Index: total.Index, Caught: s.guardLog.counts()}
 	return c.answer(&c.usage, nil)
 }

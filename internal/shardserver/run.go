@@ -38,7 +38,7 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 
 	s := New(cfg)
 	s.SetPeers(context.WithoutCancel(ctx), node)
-	defer s.copiers.close()
+	defer s.replicator.close()
 	tc := job.Transport()
 	tc.Logger = cfg.Logger
 	ts := transport.NewServer(ln, s, tc)
@@ -50,17 +50,17 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 
 	err = s.follow(ctx, node, served)
 	s.Fail(reasonOf(err))
-	// Workers that wait are told why on their open connections, and close these when they end.
+	// Waiting requests are answered with the reason; workers close their connections when they end.
 	quiet, cancel := context.WithTimeout(context.Background(), linger)
 	defer cancel()
-	_ = ts.Alone(quiet) // its error says only that somebody stayed
+	_ = ts.Alone(quiet) // its error says only that a connection is still open
 	return err
 }
 
-// linger bounds how long a server stays for its workers once the job has ended and they have been told.
+// linger bounds how long a server waits for workers to close their connections once the job has ended. A worker needs one round trip for it.
 const linger = 2 * time.Second
 
-// reasonOf is what workers are told that still ask.
+// reasonOf is the reason in answers to requests that still come.
 func reasonOf(err error) string {
 	if err == nil {
 		return "the job has finished"
@@ -74,13 +74,13 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 	defer progress.Stop()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
-	settling := newSettling(ctx, s, node)
-	defer settling.close()
+	losses := newLossReporter(ctx, s, node)
+	defer losses.close()
 	for {
 		changed := node.Changed()
 		m := node.Membership()
 		if m.Phase == wire.PhaseRunning && !slices.ContainsFunc(m.Nodes, func(n wire.Member) bool { return n.Node == uint64(node.ID()) }) {
-			s.cfg.Logger.Info("server: removed from the job as asked; others have its shards")
+			s.cfg.Logger.Info("server: removed from the job as requested; other servers have its shards")
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 			if err := node.Leave(ctx, true, "removed"); err != nil {
@@ -89,15 +89,15 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 			return nil
 		}
 		var soon <-chan time.Time
-		if m.Phase > wire.PhaseRunning { // Done is about to be closed; no round closes over those who are left
+		if m.Phase > wire.PhaseRunning { // the job is ending: Done will be closed, and no further round may close
 			changed = nil
-		} else if p, err := s.readPlaces(ctx, &m); err != nil { // a newer membership is on its way, or the job has ended
-			soon = time.After(placesPause)
+		} else if p, err := s.readPlacement(ctx, &m); err != nil { // a newer membership is about to arrive, or the job has ended
+			soon = time.After(placementPause)
 		} else if err := s.setMembership(m, p); err != nil {
 			s.leave(node, err)
 			return err
 		} else {
-			settling.of(m.Placement, m.Settle)
+			losses.report(m.Placement, m.Settle)
 		}
 		for again := false; !again; {
 			select {
@@ -129,13 +129,14 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 	}
 }
 
-// sweepEvery is how long memory is kept that nothing needs: that of shards which have moved to other servers, say.
+// sweepEvery is how often unused memory is freed, such as that of shards that have moved to other servers. A few steps' time, so that buffers
+// that every round needs stay.
 const sweepEvery = 10 * time.Second
 
-// placesPause is the time between two attempts to learn where shards are.
-const placesPause = 20 * time.Millisecond
+// placementPause is the time between two attempts to read the placement. Workers' requests wait meanwhile, so it is short.
+const placementPause = 20 * time.Millisecond
 
-// leave tells the job that it loses this server, within a second.
+// leave tells the scheduler, within a second, that this server ends.
 func (s *Server) leave(node *cluster.Node, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -16,35 +16,35 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A Server is one server's shards and what it knows of the job. It is a transport.Handler; all of its methods may be called together.
+// A Server holds one server's shards and its state of the job. It is a transport.Handler; all of its methods may be called concurrently.
 type Server struct {
 	cfg Config
 	limits
-	pool  *shard.Pool
-	view  atomic.Pointer[view] // replaced under mu
-	reads chan struct{}        // a value for each ReadState under way
+	pool       *shard.Pool
+	membership atomic.Pointer[membership] // replaced under mu
+	reads      chan struct{}              // a token for each ReadState under way
 
-	rounds  atomic.Uint64 // the most rounds that any shard was pushed to
-	bytes   atomic.Int64  // of values and indices here
-	loading atomic.Int64  // bytes of first values and states on their way
-	panics  atomic.Int64
-	caught  caught
-	told    atomic.Int64 // when a wait was last explained in the log, by now
+	rounds        atomic.Uint64 // the rounds that the busiest shard has been pushed to
+	bytes         atomic.Int64  // bytes of values and indices in use
+	loading       atomic.Int64  // bytes of first values and states being received
+	panics        atomic.Int64
+	guardLog      guardLog
+	lastExplained atomic.Int64 // when a wait was last explained in the log, on the clock of now
 
-	began time.Time     // of the clock of now
+	began time.Time     // zero of the clock of now
 	done  chan struct{} // closed by Fail
 
-	peers   Peers // nil: no shard has a backup
-	copiers *copiers
+	peers      Peers // nil: no shard has a backup
+	replicator *replicator
 
-	mu        sync.RWMutex // guards all below; never taken while a shard's own is held
-	entries   map[place]*entry
-	staged    map[place]*staging // that primaries are giving to this server
-	places    *places            // nil: no shard has a backup
-	awaited   map[place]*awaited
-	mode      uint8 // 0: nobody said
+	mu        sync.RWMutex // guards all below; never taken while a shard's mutex is held
+	entries   map[shardID]*entry
+	incoming  map[shardID]*incomingShard // being copied to this server, their new backup
+	placement *placement                 // nil: no shard has a backup
+	awaited   map[shardID]*awaited
+	mode      uint8 // 0: not set yet
 	modeBy    string
-	base      optim.Config // as SetOptimizer gave it
+	base      optim.Config // as given to SetOptimizer, without the changes of SetRate
 	opt       *optim.Optimizer
 	optBy     string
 	guard     *shard.Guard // nil: none
@@ -53,42 +53,42 @@ type Server struct {
 	spareMu   sync.Mutex // guards spareCall
 }
 
-// A place names a shard.
-type place struct {
+// A shardID names a shard.
+type shardID struct {
 	key   uint64
 	index uint32
 }
 
-// An entry is one shard and the shares of the workers that use it.
+// An entry is one shard, with its replication and the quotas of the workers that use it.
 type entry struct {
 	shard *shard.Shard
 	cfg   shard.Config
-	shares
-	standing standing
+	quota
+	replica replicaState
 }
 
-// awaited is a shard that does not exist yet and has waiters.
+// An awaited is a shard that does not exist yet, and for which requests wait.
 type awaited struct {
 	created chan struct{}
 	waiters int
 }
 
-// New returns a Server without shards and members. It starts nothing.
+// New returns a Server without shards and members. It starts no goroutine.
 func New(cfg Config) *Server { return newServer(cfg, remote, &shard.Pool{Shared: true}) }
 
 func newServer(cfg Config, l limits, pool *shard.Pool) *Server {
 	s := &Server{
-		cfg:     cfg.withDefaults(),
-		limits:  l,
-		began:   time.Now(),
-		pool:    pool,
-		reads:   make(chan struct{}, maxStateReads),
-		done:    make(chan struct{}),
-		entries: map[place]*entry{},
-		staged:  map[place]*staging{},
-		awaited: map[place]*awaited{},
+		cfg:      cfg.withDefaults(),
+		limits:   l,
+		began:    time.Now(),
+		pool:     pool,
+		reads:    make(chan struct{}, maxStateReads),
+		done:     make(chan struct{}),
+		entries:  map[shardID]*entry{},
+		incoming: map[shardID]*incomingShard{},
+		awaited:  map[shardID]*awaited{},
 	}
-	s.view.Store(newView(wire.Membership{}, nil))
+	s.membership.Store(newMembership(wire.Membership{}, nil))
 	return s
 }
 
@@ -99,7 +99,7 @@ func (s *Server) Fail(reason string) {
 	if s.err != nil {
 		return
 	}
-	s.err = transport.Refuse(wire.CodeUnavailable, s.view.Load().generation, "server: %s", reason)
+	s.err = transport.Refuse(wire.CodeUnavailable, s.membership.Load().generation, "server: %s", reason)
 	for _, e := range s.entries {
 		e.shard.Fail(s.err)
 	}
@@ -109,7 +109,7 @@ func (s *Server) Fail(reason string) {
 // Rounds returns how many rounds the busiest shard has been pushed to.
 func (s *Server) Rounds() uint64 { return s.rounds.Load() }
 
-// Buffer is called for requests with a payload. See transport.Handler.
+// Buffer returns the memory for a request's payload. See transport.Handler.
 func (s *Server) Buffer(r *transport.Request, n int) (b []byte, err error) {
 	c := s.newCall()
 	defer s.recovered(r.Kind, &err)
@@ -126,7 +126,7 @@ func (s *Server) Buffer(r *transport.Request, n int) (b []byte, err error) {
 	return c.data.Bytes(n), nil
 }
 
-// Drop is called when the payload for which Buffer gave memory did not come.
+// Drop releases the memory of a payload that did not arrive whole. See transport.Handler.
 func (s *Server) Drop(r *transport.Request) {
 	if c, ok := r.Value.(*call); ok {
 		c.finish()
@@ -140,7 +140,7 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (resp transpor
 	if !ok {
 		c = s.newCall()
 	}
-	defer func() { // the call lives on until its answer is written
+	defer func() { // the call is finished after its answer is written
 		if resp.Release == nil {
 			c.finish()
 		}
@@ -156,7 +156,7 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (resp transpor
 	return c.response(), nil
 }
 
-// recovered makes a panic an answer: no request may end the process.
+// recovered turns a panic into an answer: no request may end the process.
 func (s *Server) recovered(kind wire.Kind, err *error) {
 	if p := recover(); p != nil {
 		s.panics.Add(1)
@@ -165,9 +165,9 @@ func (s *Server) recovered(kind wire.Kind, err *error) {
 	}
 }
 
-// nack makes an error a Refusal with the server's generation.
+// nack turns an error into a Refusal with the server's generation.
 func (s *Server) nack(err error) error {
-	generation := s.view.Load().generation
+	generation := s.membership.Load().generation
 	var refusal *transport.Refusal
 	var refused *shard.Error
 	switch {
@@ -189,9 +189,9 @@ func refuse(code wire.Code, format string, args ...any) error {
 func (s *Server) find(o *wire.Origin) (*entry, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	at := place{o.Key, o.Shard}
+	at := shardID{o.Key, o.Shard}
 	if e := s.entries[at]; e != nil {
-		if err := e.ours(); err != nil {
+		if err := e.checkUsable(); err != nil {
 			return nil, err
 		}
 		return e, nil
@@ -199,21 +199,21 @@ func (s *Server) find(o *wire.Origin) (*entry, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	if s.places != nil {
-		if x, ok := s.places.post(at, uint32(s.peers.Rank())); ok && x.role != primary {
-			return nil, refuse(wire.CodeMoved, "key %d shard %d is at server %d", o.Key, o.Shard, s.places.at[at].Server)
+	if s.placement != nil {
+		if x, ok := s.placement.assignmentOf(at, uint32(s.peers.Rank())); ok && x.role != primary {
+			return nil, refuse(wire.CodeMoved, "key %d shard %d is at server %d", o.Key, o.Shard, s.placement.at[at].Server)
 		}
 	}
 	return nil, refuse(wire.CodeUnknownKey, "key %d shard %d has no value here yet", o.Key, o.Shard)
 }
 
-// shards returns all shards in the order of their places. The caller holds mu.
+// shards returns all shards, sorted by shardID. The caller holds mu.
 func (s *Server) shards() []*shard.Shard {
-	places := make([]place, 0, len(s.entries))
+	places := make([]shardID, 0, len(s.entries))
 	for p := range s.entries {
 		places = append(places, p)
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	slices.SortFunc(places, func(a, b shardID) int {
 		switch {
 		case a.key != b.key && a.key < b.key, a.key == b.key && a.index < b.index:
 			return -1
@@ -227,11 +227,11 @@ func (s *Server) shards() []*shard.Shard {
 	return list
 }
 
-// primaries returns the shards of shards that workers use here. The caller holds mu.
+// primaries returns all shards but those of which this server is a backup. The caller holds mu.
 func (s *Server) primaries() []*shard.Shard {
 	backups := map[*shard.Shard]bool{}
 	for _, e := range s.entries {
-		if e.at().role == follower {
+		if e.assignment().role == backup {
 			backups[e.shard] = true
 		}
 	}

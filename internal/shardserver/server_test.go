@@ -143,7 +143,7 @@ func TestRequestIsRefusedByName(t *testing.T) {
 		{"unknown node", func(m *wire.Push) { m.Node = 77 }, 8, wire.CodeUnknownNode, "node 77"},
 		{"another's rank", func(m *wire.Push) { m.Rank = 1 }, 8, wire.CodeConflict, "node 10 is rank 0"},
 		{"closed round", func(m *wire.Push) { m.Weight = float32(math.NaN()) }, 8, wire.CodeMalformed, "weight NaN"},
-		{"too far ahead, no time", func(m *wire.Push) { m.Round, m.WaitMillis = 2, 0 }, 8, wire.CodeTooFarAhead, "got round 2, but 0 have closed"},
+		{"too far ahead, no time", func(m *wire.Push) { m.Round, m.WaitMillis = 2, 0 }, 8, wire.CodeTooFarAhead, "got round 2 after 0 closed rounds"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, _ := push(0, 0, 0, 1, 2)
@@ -216,7 +216,7 @@ func TestOptimizerIsOneForAll(t *testing.T) {
 		}
 	}
 	text = r.refused(setOptimizer(t, 1, wire.ModeAsync, sgd), nil, wire.CodeConflict)
-	if !strings.Contains(text, "worker 1 on b (node 11, pid 101) says dist_async, but worker 0 on a (node 10, pid 100) said dist_sync") {
+	if !strings.Contains(text, "worker 1 on b (node 11, pid 101) set dist_async, but worker 0 on a (node 10, pid 100) had set dist_sync") {
 		t.Errorf("text: got %q, want both workers and modes in it", text)
 	}
 	bad := setOptimizer(t, 1, wire.ModeSync, sgd)
@@ -366,13 +366,13 @@ func TestSteadyPushPullAllocatesNothing(t *testing.T) {
 // A fault of ours is an answer too.
 func TestPanicIsAnAnswer(t *testing.T) {
 	r := newRig(t, 1)
-	r.s.entries[place{3, 0}] = &entry{cfg: shard.Config{Form: wire.FormDense, Length: 1}} // without a shard
+	r.s.entries[shardID{3, 0}] = &entry{cfg: shard.Config{Form: wire.FormDense, Length: 1}} // without a shard
 	r.refused(pull(0, 3, 0), nil, wire.CodeInternal)
 	m, b := push(0, 3, 0, 1)
 	r.refused(m, b, wire.CodeInternal)
 	if got := r.s.panics.Load(); got != 2 {
 		t.Errorf("panics counted: got %d, want 2", got)
 	}
-	delete(r.s.entries, place{3, 0})
+	delete(r.s.entries, shardID{3, 0})
 	r.wantTaken(0)
 }

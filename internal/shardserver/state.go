@@ -8,7 +8,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// serveReadState answers with all that a shard is. Only a few states are read at once, the others wait.
+// serveReadState answers with a shard's state. Only a few states are read at once; other requests wait.
 func (c *call) serveReadState(ctx context.Context) error {
 	m := &c.readState
 	if err := c.awaitRound(ctx, m.Node, m.Round, m.WaitMillis); err != nil {
@@ -35,7 +35,7 @@ func (c *call) serveReadState(ctx context.Context) error {
 	return c.answer(&c.state, c.out.Bytes(4*int(cfg.Length)*(1+len(st.Slots))))
 }
 
-// awaitRound waits until so many rounds have closed, before a read.
+// awaitRound waits until this many rounds have closed.
 func (c *call) awaitRound(ctx context.Context, node, round uint64, millis uint32) error {
 	c.started = time.Now()
 	v, err := c.await(ctx, shard.Want{Node: node, Round: round, Staleness: shard.NoBound}, millis)
@@ -45,7 +45,7 @@ func (c *call) awaitRound(ctx context.Context, node, round uint64, millis uint32
 	return err
 }
 
-// beginRead takes one of the places for reads of state.
+// beginRead takes a token for a read of state.
 func (c *call) beginRead(ctx context.Context, millis uint32) error {
 	s := c.s
 	select {
@@ -71,10 +71,10 @@ func (c *call) beginRead(ctx context.Context, millis uint32) error {
 	}
 }
 
-// serveWriteState replaces all that a shard is, and creates it if need be.
+// serveWriteState replaces a shard's state, and creates the shard if needed.
 func (c *call) serveWriteState(ctx context.Context) error {
 	m := &c.writeState
-	if !c.s.view.Load().leads(m.Init.Node) {
+	if !c.s.membership.Load().isLeader(m.Init.Node) {
 		return refuse(wire.CodeBusy, "write state of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Init.Name, m.Init.Shard, m.Init.Rank)
 	}
 	var values []float32
@@ -85,11 +85,11 @@ func (c *call) serveWriteState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.standing.touch()
+	e.replica.stateReplaced()
 	if err := e.shard.WriteState(m.Round, m.Slots, values); err != nil {
 		return err
 	}
-	if err := c.awaitCopied(ctx, e); err != nil {
+	if err := c.awaitStateCopied(ctx, e); err != nil {
 		return err
 	}
 	return c.answerAck()

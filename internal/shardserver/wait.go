@@ -10,8 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// await returns once the shard has what is wanted, with its Version if it is dense. Its time is the call's, counted from
-// the call's first wait.
+// await returns once the shard satisfies want, with a Version if it is dense. Its deadline is the call's, counted from the call's first wait.
 func (c *call) await(ctx context.Context, want shard.Want, millis uint32) (*shard.Version, error) {
 	v, w, err := c.entry.shard.Pull(want)
 	if w == nil {
@@ -61,12 +60,12 @@ func (c *call) setTimer(d time.Duration) {
 	}
 }
 
-// waiting says for whom the call waits: pull of key "w" shard 0 by worker 0 on a (...) has waited 5 s for round 3: worker 1
+// waiting says whom the call waits for: pull of key "w" shard 0 by worker 0 on a (...) has waited 5 s for round 3: worker 1
 // on b (node 2, pid 7) has contributed to 2, was last heard from 6 s ago.
 func (c *call) waiting(want shard.Want) string {
 	var b strings.Builder
 	now := time.Now()
-	fmt.Fprintf(&b, "%v of %v by %s has waited %v", c.kind, c.entry.cfg, c.s.who(c.origin.Node), rounded(now.Sub(c.started)))
+	fmt.Fprintf(&b, "%v of %v by %s has waited %v", c.kind, c.entry.cfg, c.s.describe(c.origin.Node), rounded(now.Sub(c.started)))
 	if want.Staleness == shard.NoBound || want.Seq == 0 {
 		fmt.Fprintf(&b, " for %d rounds", want.Round)
 	}
@@ -80,8 +79,8 @@ func (c *call) waiting(want shard.Want) string {
 		if i == 0 {
 			sep = ":"
 		}
-		fmt.Fprintf(&b, "%s %s has contributed %d times", sep, c.s.who(l.Node), l.Done)
-		if w := c.s.view.Load().workers[l.Node]; w != nil {
+		fmt.Fprintf(&b, "%s %s has contributed %d times", sep, c.s.describe(l.Node), l.Done)
+		if w := c.s.membership.Load().workers[l.Node]; w != nil {
 			if heard := w.heard.Load(); heard != 0 {
 				fmt.Fprintf(&b, ", was last heard from %v ago", rounded(time.Duration(c.s.now()-heard)))
 			} else {
@@ -99,10 +98,10 @@ func rounded(d time.Duration) time.Duration {
 	return d.Round(100 * time.Millisecond)
 }
 
-// explain logs for whom a call waits, for one call at a time and not too often.
+// explain logs whom a call waits for: one line in ExplainAfter, whatever the number of waiting calls.
 func (s *Server) explain(c *call, want shard.Want) {
-	now, last := s.now(), s.told.Load()
-	if time.Duration(now-last) < s.cfg.ExplainAfter || !s.told.CompareAndSwap(last, now) {
+	now, last := s.now(), s.lastExplained.Load()
+	if time.Duration(now-last) < s.cfg.ExplainAfter || !s.lastExplained.CompareAndSwap(last, now) {
 		return
 	}
 	s.cfg.Logger.Warn("server: " + c.waiting(want))

@@ -13,40 +13,40 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// Copiers hand what shards become on to their backups: each shard has at most one at work, which ends when there is nothing to hand on.
-// Their goroutines are kept for the next ones.
-type copiers struct {
+// A replicator brings shards' closed rounds and states to their backups. At most one goroutine works for a shard, until there is nothing left to
+// replicate; then it takes the next shard.
+type replicator struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	jobs   chan *job
+	jobs   chan *replication
 	work   sync.WaitGroup
-	fills  chan struct{} // a value for each fill under way
+	fills  chan struct{} // a token for each fill under way
 
-	mu    sync.Mutex    // guards the rest
-	ended bool          // no new goroutines
-	news  chan struct{} // closed when shards are placed anew
+	mu              sync.Mutex    // guards the rest
+	ended           bool          // no new goroutines may start
+	placementChange chan struct{} // closed by the next change of the placement
 }
 
-// A job is a shard that has something to hand on.
-type job struct {
+// A replication is the replicator's work for one shard.
+type replication struct {
 	s  *Server
-	at place
+	at shardID
 	e  *entry
 
-	head wire.Replicate // of the rounds it hands on
+	head wire.Replicate // reused for each round
 	ack  wire.Ack
 }
 
-// maxFills is how many backups are filled at one time by one server: no round of their shards closes meanwhile, those of the others do.
+// maxFills is how many backups one server fills at a time. No round of these shards closes meanwhile, so it is small beside the number of shards.
 const maxFills = 4
 
-func newCopiers(ctx context.Context) *copiers {
-	k := &copiers{jobs: make(chan *job), fills: make(chan struct{}, maxFills), news: make(chan struct{})}
+func newReplicator(ctx context.Context) *replicator {
+	k := &replicator{jobs: make(chan *replication), fills: make(chan struct{}, maxFills), placementChange: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	return k
 }
 
-func (k *copiers) close() {
+func (k *replicator) close() {
 	k.mu.Lock()
 	k.ended = true
 	k.mu.Unlock()
@@ -54,23 +54,23 @@ func (k *copiers) close() {
 	k.work.Wait()
 }
 
-func (k *copiers) changed() {
+func (k *replicator) placementChanged() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	close(k.news)
-	k.news = make(chan struct{})
+	close(k.placementChange)
+	k.placementChange = make(chan struct{})
 }
 
-// notify says that a shard may have something to hand on. It waits for nothing.
-func (k *copiers) notify(s *Server, at place, e *entry) {
-	st := &e.standing
+// notify makes the replicator look for work at a shard. It does not block.
+func (k *replicator) notify(s *Server, at shardID, e *entry) {
+	st := &e.replica
 	st.mu.Lock()
 	st.wakes++
 	first := st.wakes == 1
-	if st.job == nil {
-		st.job = &job{s: s, at: at, e: e}
+	if st.replication == nil {
+		st.replication = &replication{s: s, at: at, e: e}
 	}
-	j := st.job
+	j := st.replication
 	st.mu.Unlock()
 	if !first {
 		return
@@ -86,15 +86,15 @@ func (k *copiers) notify(s *Server, at place, e *entry) {
 	}
 }
 
-// run hands on what j has, then what others have.
-func (k *copiers) run(j *job) {
+// run works for j, then for other shards.
+func (k *replicator) run(j *replication) {
 	for {
 		for {
-			st := &j.e.standing
+			st := &j.e.replica
 			st.mu.Lock()
 			seen := st.wakes
 			st.mu.Unlock()
-			j.serve(k)
+			j.work(k)
 			st.mu.Lock()
 			over := st.wakes == seen || k.ctx.Err() != nil
 			if over {
@@ -113,15 +113,15 @@ func (k *copiers) run(j *job) {
 	}
 }
 
-// The pauses between two attempts: the first, and the longest.
+// Pauses between two attempts double from the first to the longest. They are short, because workers' pushes wait for the backup.
 const (
 	firstPause   = 2 * time.Millisecond
 	longestPause = 500 * time.Millisecond
-	refusedPause = 5 * time.Second // after a backup said that it cannot
+	refusedPause = 5 * time.Second // after a backup has refused the shard, which it will most likely do again
 )
 
-// pause waits, or until shards are placed anew. It reports whether the server goes on.
-func (k *copiers) pause(news <-chan struct{}, d time.Duration) bool {
+// pause waits for d or until the placement changes. It returns false if the server ends.
+func (k *replicator) pause(news <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -133,22 +133,22 @@ func (k *copiers) pause(news <-chan struct{}, d time.Duration) bool {
 	return k.ctx.Err() == nil
 }
 
-// serve hands on until there is nothing left, or the shard is not this server's any more.
-func (j *job) serve(k *copiers) {
+// work replicates until there is nothing left, or this server is no longer the shard's primary.
+func (j *replication) work(k *replicator) {
 	e := j.e
-	said := time.Now()
+	loggedAt := time.Now()
 	for pause := firstPause; k.ctx.Err() == nil; pause = min(2*pause, longestPause) {
 		k.mu.Lock()
-		news := k.news
+		news := k.placementChange
 		k.mu.Unlock()
-		x := e.at()
+		x := e.assignment()
 		if x.role != primary {
 			return
 		}
 		if x.other == 0 {
 			e.shard.Detach()
 			j.s.mu.Lock()
-			j.s.settled(j.at, e)
+			j.s.shardSynced(j.at, e)
 			j.s.mu.Unlock()
 			return
 		}
@@ -163,14 +163,14 @@ func (j *job) serve(k *copiers) {
 			return
 		}
 		var refusal *transport.Refusal
-		if errors.As(err, &refusal) && !passes(refusal.Code) {
-			j.s.cfg.Logger.Warn("server: a backup refuses its shard, which goes on without", "shard", e.cfg.String(), "backup", x.rank, "err", err)
-			if err := j.abandon(k, x); err == nil && k.pause(news, refusedPause) {
+		if errors.As(err, &refusal) && !temporary(refusal.Code) {
+			j.s.cfg.Logger.Warn("server: a backup refuses a shard; the shard goes on without a backup", "shard", e.cfg.String(), "backup", x.rank, "err", err)
+			if err := j.detach(k, x); err == nil && k.pause(news, refusedPause) {
 				continue
 			}
 		}
-		if time.Since(said) > j.s.cfg.ExplainAfter {
-			said = time.Now()
+		if time.Since(loggedAt) > j.s.cfg.ExplainAfter {
+			loggedAt = time.Now()
 			j.s.cfg.Logger.Info("server: waiting for a backup", "shard", e.cfg.String(), "backup", x.rank, "err", err)
 		}
 		if !k.pause(news, pause) {
@@ -179,8 +179,8 @@ func (j *job) serve(k *copiers) {
 	}
 }
 
-// passes reports whether a refusal may be another answer soon.
-func passes(code wire.Code) bool {
+// temporary reports whether a refused request may succeed if it is repeated soon.
+func temporary(code wire.Code) bool {
 	switch code {
 	case wire.CodeMoved, wire.CodeGap, wire.CodeBusy, wire.CodeTimeout, wire.CodeStaleGeneration, wire.CodeUnavailable, wire.CodeUnauthorised:
 		return true
@@ -188,8 +188,8 @@ func passes(code wire.Code) bool {
 	return false
 }
 
-// step does one thing: it fills the backup, or hands a round on. False: there was nothing to do.
-func (j *job) step(k *copiers, x post) (did bool, err error) {
+// step fills the backup or sends it one round. It returns false if there was nothing to do.
+func (j *replication) step(k *replicator, x assignment) (did bool, err error) {
 	e := j.e
 	on, pending := e.shard.BackupStatus()
 	if !on {
@@ -213,7 +213,7 @@ func (j *job) step(k *copiers, x post) (did bool, err error) {
 	for _, c := range r.Counts {
 		m.Counts = append(m.Counts, wire.CountedPush{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counted: c.Counts, Norm: c.Norm, Verdict: c.Verdict})
 	}
-	err = j.ask(k, x, m, data)
+	err = j.send(k, x, m, data)
 	e.shard.Commit(r, err == nil)
 	var refusal *transport.Refusal
 	if errors.As(err, &refusal) && refusal.Code == wire.CodeGap {
@@ -222,18 +222,18 @@ func (j *job) step(k *copiers, x post) (did bool, err error) {
 	return true, err
 }
 
-func (j *job) number() uint64 {
-	j.e.standing.mu.Lock()
-	defer j.e.standing.mu.Unlock()
-	return j.e.standing.number
+func (j *replication) number() uint64 {
+	j.e.replica.mu.Lock()
+	defer j.e.replica.mu.Unlock()
+	return j.e.replica.fillNumber
 }
 
-func (s *Server) copyOf(e *entry, x post) wire.Copy {
-	return wire.Copy{Generation: s.view.Load().generation, Node: uint64(s.peers.ID()), Placement: x.placement, Key: e.cfg.Key, Shard: e.cfg.Index}
+func (s *Server) copyOf(e *entry, x assignment) wire.Copy {
+	return wire.Copy{Generation: s.membership.Load().generation, Node: uint64(s.peers.ID()), Placement: x.number, Key: e.cfg.Key, Shard: e.cfg.Index}
 }
 
-// ask sends one request to the backup.
-func (j *job) ask(k *copiers, x post, m wire.Message, payload ...[]byte) error {
+// send sends one request to the backup.
+func (j *replication) send(k *replicator, x assignment, m wire.Message, payload ...[]byte) error {
 	peer, _, err := j.s.peers.Server(cluster.Rank(x.rank))
 	if err != nil {
 		return err
@@ -244,11 +244,11 @@ func (j *job) ask(k *copiers, x post, m wire.Message, payload ...[]byte) error {
 	return err
 }
 
-// askTimeout is how long a backup may take for one request before it is asked again.
+// askTimeout is how long a backup may take for one request before it is repeated. A large shard on a slow link takes seconds.
 const askTimeout = 30 * time.Second
 
-// fill gives the backup all that the shard is.
-func (j *job) fill(k *copiers, x post) error {
+// fill copies the shard's whole state to the backup.
+func (j *replication) fill(k *replicator, x assignment) error {
 	select {
 	case k.fills <- struct{}{}:
 	case <-k.ctx.Done():
@@ -256,70 +256,70 @@ func (j *job) fill(k *copiers, x post) error {
 	}
 	defer func() { <-k.fills }()
 	e := j.e
-	st := &e.standing
+	st := &e.replica
 	st.mu.Lock()
-	if st.post != x {
+	if st.assignment != x {
 		st.mu.Unlock()
-		return nil // the next step sees to it
+		return nil // the next step uses the new assignment
 	}
-	st.unsettle()
+	st.clearSynced()
 	st.refused = false
-	st.number++
-	number, term := st.number, st.term
-	said := st.said
+	st.fillNumber++
+	number, backupNumber := st.fillNumber, st.backupNumber
+	reported := st.reportedFilled
 	st.mu.Unlock()
 
-	err := j.send(k, x, number)
+	err := j.sendState(k, x, number)
 	if err == nil && !e.shard.EndFill() {
 		err = fmt.Errorf("server: fill of %v: its state was replaced meanwhile", e.cfg)
 	}
 	if err != nil {
-		if !said { // nobody counts on the backup yet: rounds go on
+		if !reported { // the scheduler does not know of this backup yet, so rounds may close without it
 			e.shard.Detach()
 		}
 		return err
 	}
 	st.mu.Lock()
-	if st.term != term { // the next step sees to it
+	if st.backupNumber != backupNumber { // the next step fills the new backup
 		st.mu.Unlock()
 		return nil
 	}
-	st.said = true
+	st.reportedFilled = true
 	st.mu.Unlock()
-	if said {
-		j.settle(term)
+	if reported {
+		j.synced(backupNumber)
 		return nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.ended {
-		k.work.Go(func() { // beside the rounds that follow: the scheduler may be out of reach
-			if err := j.tell(k, x, true); err == nil {
-				j.settle(term)
+		k.work.Go(func() { // concurrently with the next rounds: the scheduler may be down
+			if err := j.reportFilled(k, x, true); err == nil {
+				j.synced(backupNumber)
 			} else if k.ctx.Err() == nil {
-				j.s.cfg.Logger.Warn("server: tell of a filled backup", "shard", e.cfg.String(), "backup", x.rank, "err", err)
+				j.s.cfg.Logger.Warn("server: report a filled backup", "shard", e.cfg.String(), "backup", x.rank, "err", err)
 			}
 		})
 	}
 	return nil
 }
 
-// settle ends the waits for a backup, if it is still that of the term.
-func (j *job) settle(term uint64) {
+// synced ends the waits for the backup with this number, if it is still the shard's.
+func (j *replication) synced(backupNumber uint64) {
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
-	st := &j.e.standing
+	st := &j.e.replica
 	st.mu.Lock()
-	same := st.post.role == primary && st.term == term
+	same := st.assignment.role == primary && st.backupNumber == backupNumber
 	st.mu.Unlock()
 	if same {
-		j.s.settled(j.at, j.e)
+		j.s.shardSynced(j.at, j.e)
 	}
 }
 
-// tell tells the scheduler whether the backup has the whole state.
-func (j *job) tell(k *copiers, x post, ok bool) error {
-	err := j.s.peers.Filled(k.ctx, wire.Filled{Placement: x.placement, OK: ok,
+// reportFilled tells the scheduler whether the backup has the whole state.
+func (j *replication) reportFilled(k *replicator, x assignment, ok bool) error {
+	err := j.s.peers.Filled(k.ctx, wire.Filled{Placement: x.number, OK: ok,
 		Shards: []wire.FilledShard{{Key: j.at.key, Shard: j.at.index, Backup: x.other}}})
 	if errors.Is(err, cluster.ErrMoved) {
 		return fmt.Errorf("%w: %w", err, &transport.Refusal{Code: wire.CodeMoved})
@@ -327,19 +327,19 @@ func (j *job) tell(k *copiers, x post, ok bool) error {
 	return err
 }
 
-// abandon makes the shard go on without a backup that refuses it, once the scheduler knows.
-func (j *job) abandon(k *copiers, x post) error {
-	st := &j.e.standing
+// detach makes the shard go on without a backup that refuses it. It tells the scheduler first, so that this does not promote the backup later.
+func (j *replication) detach(k *replicator, x assignment) error {
+	st := &j.e.replica
 	st.mu.Lock()
-	said, term := st.said, st.term
+	reported, backupNumber := st.reportedFilled, st.backupNumber
 	st.mu.Unlock()
-	if said {
-		if err := j.tell(k, x, false); err != nil {
+	if reported {
+		if err := j.reportFilled(k, x, false); err != nil {
 			return err
 		}
 		st.mu.Lock()
-		if st.term == term {
-			st.said = false
+		if st.backupNumber == backupNumber {
+			st.reportedFilled = false
 		}
 		st.mu.Unlock()
 	}
@@ -347,15 +347,15 @@ func (j *job) abandon(k *copiers, x post) error {
 	st.refused = true
 	st.mu.Unlock()
 	j.e.shard.Detach()
-	j.settle(term)
+	j.synced(backupNumber)
 	return nil
 }
 
-// partValues is how many values a FillPart has at most.
+// partValues is the most values of one FillPart: 4 MiB, small beside a server's memory and large beside a frame's cost.
 const partValues = 1 << 20
 
-// send brings a snapshot and its numbers to the backup.
-func (j *job) send(k *copiers, x post, number uint64) error {
+// sendState sends a snapshot and its arrays to the backup.
+func (j *replication) sendState(k *replicator, x assignment, number uint64) error {
 	e, s := j.e, j.s
 	snap, err := e.shard.BeginFill()
 	if err != nil {
@@ -389,15 +389,15 @@ func (j *job) send(k *copiers, x post, number uint64) error {
 		}
 		m.Norms, m.Barren = snap.Norms, uint32(snap.Barren)
 	}
-	if err := j.ask(k, x, m); err != nil {
+	if err := j.send(k, x, m); err != nil {
 		return err
 	}
 	part := wire.FillPart{Number: number}
-	post := func(payload []byte) error {
+	sendPart := func(payload []byte) error {
 		part.Copy = s.copyOf(e, x)
-		return j.ask(k, x, &part, payload)
+		return j.send(k, x, &part, payload)
 	}
-	gone := fmt.Errorf("server: fill of %v: its state was replaced meanwhile", cfg)
+	replaced := fmt.Errorf("server: fill of %v: its state was replaced meanwhile", cfg)
 	if cfg.Form == wire.FormOpen {
 		each := max(1, partValues/(2+int(cfg.RowLen)*arrays))
 		for {
@@ -406,13 +406,13 @@ func (j *job) send(k *copiers, x post, number uint64) error {
 			st, ok := e.shard.ReadFillRows(part.From, part.Count)
 			if !ok || uint64(st.Rows) != part.Count {
 				st.Data.Release()
-				return gone
+				return replaced
 			}
 			var payload []byte
 			if st.Rows > 0 {
 				payload = st.Data.Bytes(shard.OpenPayloadSize(st.Rows, int(cfg.RowLen), len(st.Slots)))
 			}
-			err := post(payload)
+			err := sendPart(payload)
 			st.Data.Release()
 			if err != nil || part.Last {
 				return err
@@ -428,9 +428,9 @@ func (j *job) send(k *copiers, x post, number uint64) error {
 			part.Count = min(partValues, cfg.Length-part.From)
 			part.Last = array == arrays-1 && part.From+part.Count == cfg.Length
 			if !e.shard.ReadFill(array, int(part.From), buffer.Float32s(int(part.Count))) {
-				return gone
+				return replaced
 			}
-			if err := post(buffer.Bytes(4 * int(part.Count))); err != nil {
+			if err := sendPart(buffer.Bytes(4 * int(part.Count))); err != nil {
 				return err
 			}
 			part.From += part.Count

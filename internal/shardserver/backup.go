@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A staging is a shard that its primary is giving to this server.
-type staging struct {
+// An incomingShard is a shard that its primary is copying to this server, its new backup.
+type incomingShard struct {
 	shard  *shard.Shard
 	cfg    shard.Config
 	from   uint64 // the primary's node
@@ -31,19 +31,19 @@ func leftOf(left map[uint64]uint64) (list []wire.NodeCount) {
 	return list
 }
 
-// admitCopy checks that the sender is the shard's primary and this server its backup. Of what the server has not heard yet it waits for
-// the news.
-func (s *Server) admitCopy(ctx context.Context, c *call, m *wire.Copy) error {
+// checkPrimary checks that the sender is the shard's primary and this server its backup. If the sender knows a newer generation or placement, it
+// waits until this server knows it, too.
+func (s *Server) checkPrimary(ctx context.Context, c *call, m *wire.Copy) error {
 	if s.peers == nil {
 		return refuse(wire.CodeUnsupported, "%v: this server has no backups", c.kind)
 	}
-	v := s.view.Load()
+	v := s.membership.Load()
 	if m.Generation > v.generation || m.Placement > v.placement {
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.CatchUp)
 		defer cancel()
-		for ; m.Generation > v.generation || m.Placement > v.placement; v = s.view.Load() {
+		for ; m.Generation > v.generation || m.Placement > v.placement; v = s.membership.Load() {
 			select {
-			case <-v.next:
+			case <-v.replaced:
 			case <-s.done:
 				return s.ended()
 			case <-ctx.Done():
@@ -51,25 +51,25 @@ func (s *Server) admitCopy(ctx context.Context, c *call, m *wire.Copy) error {
 			}
 		}
 	}
-	x, err := s.whereabouts(ctx, place{m.Key, m.Shard})
+	x, err := s.assignmentOf(ctx, shardID{m.Key, m.Shard})
 	if err != nil {
 		return err
 	}
-	if x.role != follower || x.other != m.Node {
+	if x.role != backup || x.other != m.Node {
 		return refuse(wire.CodeMoved, "%v of key %d shard %d: node %d is not its primary with this server as its backup in placement %d, sender's %d",
 			c.kind, m.Key, m.Shard, m.Node, v.placement, m.Placement)
 	}
 	return nil
 }
 
-// prepareReplicate checks a round's head and returns the bytes that it comes with.
+// prepareReplicate checks a Replicate's head and returns the size of its payload.
 func (c *call) prepareReplicate() (size uint64, err error) {
 	m := &c.replicate
 	c.s.mu.RLock()
-	e := c.s.entries[place{m.Key, m.Shard}]
+	e := c.s.entries[shardID{m.Key, m.Shard}]
 	c.s.mu.RUnlock()
 	if e == nil {
-		return 0, refuse(wire.CodeGap, "replicate: key %d shard %d is not here", m.Key, m.Shard)
+		return 0, refuse(wire.CodeGap, "replicate: key %d shard %d: this server does not have it", m.Key, m.Shard)
 	}
 	c.entry = e
 	switch m.Form {
@@ -90,22 +90,22 @@ func (c *call) prepareReplicate() (size uint64, err error) {
 // serveReplicate applies a round that has closed at the primary.
 func (c *call) serveReplicate(ctx context.Context) error {
 	s, m := c.s, &c.replicate
-	if err := s.admitCopy(ctx, c, &m.Copy); err != nil {
+	if err := s.checkPrimary(ctx, c, &m.Copy); err != nil {
 		return err
 	}
 	s.mu.RLock()
-	e := s.entries[place{m.Key, m.Shard}]
+	e := s.entries[shardID{m.Key, m.Shard}]
 	s.mu.RUnlock()
 	if e == nil {
-		return refuse(wire.CodeGap, "replicate: key %d shard %d is not here", m.Key, m.Shard)
+		return refuse(wire.CodeGap, "replicate: key %d shard %d: this server does not have it", m.Key, m.Shard)
 	}
-	// From here to the end of Follow the post stays, or a primary that is none any more might slip a round in.
-	st := &e.standing
+	// The lock keeps the assignment unchanged until Follow returns, so that no former primary's round is applied.
+	st := &e.replica
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	switch {
-	case st.post.role != follower || st.post.other != m.Node:
-		return refuse(wire.CodeMoved, "replicate: %v: node %d is not its primary in placement %d", e.cfg, m.Node, st.post.placement)
+	case st.assignment.role != backup || st.assignment.other != m.Node:
+		return refuse(wire.CodeMoved, "replicate: %v: node %d is not its primary in placement %d", e.cfg, m.Node, st.assignment.number)
 	case st.from != m.Node || st.filled != m.Number || e != c.entry:
 		return refuse(wire.CodeGap, "replicate: %v: got fill %d of node %d, want %d of node %d", e.cfg, m.Number, m.Node, st.filled, st.from)
 	}
@@ -121,10 +121,10 @@ func (c *call) serveReplicate(ctx context.Context) error {
 	return c.answerAck()
 }
 
-// serveFill makes a shard of which the primary brings the numbers next.
+// serveFill makes an incoming shard; FillParts with its arrays follow.
 func (c *call) serveFill(ctx context.Context) error {
 	s, m := c.s, &c.fill
-	if err := s.admitCopy(ctx, c, &m.Copy); err != nil {
+	if err := s.checkPrimary(ctx, c, &m.Copy); err != nil {
 		return err
 	}
 	if m.Init.Key != m.Key || m.Init.Shard != m.Shard {
@@ -143,24 +143,24 @@ func (c *call) serveFill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.Grow = s.grow
-	cfg.Caught = func(x shard.Caught) { s.caught.take(&cfg, s.view.Load(), x) }
-	at := place{m.Key, m.Shard}
+	cfg.Grow = s.reserve
+	cfg.Caught = func(x shard.Caught) { s.guardLog.record(&cfg, s.membership.Load(), x) }
+	at := shardID{m.Key, m.Shard}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return s.err
 	}
-	if old := s.staged[at]; old != nil {
+	if old := s.incoming[at]; old != nil {
 		if old.from == m.Node && old.number > m.Number {
 			return refuse(wire.CodeGap, "fill: %v: got number %d, want at least %d", cfg, m.Number, old.number)
 		}
-		s.unstage(at)
+		s.dropIncoming(at)
 	}
-	if len(s.entries)+len(s.staged) >= s.cfg.MaxShards {
-		return refuse(wire.CodeFull, "fill of %v: %d shards are here, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
+	if len(s.entries)+len(s.incoming) >= s.cfg.MaxShards {
+		return refuse(wire.CodeFull, "fill of %v: this server has %d shards, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
 	}
-	if err := s.grow(int64(4 * cfg.Length)); err != nil {
+	if err := s.reserve(int64(4 * cfg.Length)); err != nil {
 		return refuse(wire.CodeFull, "fill of %v: %v", cfg, err)
 	}
 	x := &shard.Snapshot{Round: m.Round, Generation: m.Closed, Mode: m.Mode, Config: m.Config, Slots: m.Slots, Rows: m.Rows, Pushed: m.Pushed, AnySeq: m.AnySeq,
@@ -179,29 +179,29 @@ func (c *call) serveFill(ctx context.Context) error {
 		}
 		x.Guard, x.Norms, x.Barren = &g, m.Norms, int(m.Barren)
 	}
-	v := s.view.Load()
+	v := s.membership.Load()
 	sh, err := shard.Restore(cfg, x, v.generation, v.members)
 	if err != nil {
 		s.bytes.Add(-int64(4 * cfg.Length))
 		return err
 	}
-	s.staged[at] = &staging{shard: sh, cfg: cfg, from: m.Node, number: m.Number, base: m.Base, config: m.Config, mode: m.Mode, guard: x.Guard, bytes: int64(4 * cfg.Length)}
+	s.incoming[at] = &incomingShard{shard: sh, cfg: cfg, from: m.Node, number: m.Number, base: m.Base, config: m.Config, mode: m.Mode, guard: x.Guard, bytes: int64(4 * cfg.Length)}
 	return c.answerAck()
 }
 
-// unstage forgets a shard that was being filled. The caller holds mu.
-func (s *Server) unstage(at place) {
-	x := s.staged[at]
-	delete(s.staged, at)
-	x.shard.Forget(refuse(wire.CodeMoved, "%v is filled anew", x.cfg))
+// dropIncoming drops an incoming shard. The caller holds mu.
+func (s *Server) dropIncoming(at shardID) {
+	x := s.incoming[at]
+	delete(s.incoming, at)
+	x.shard.Forget(refuse(wire.CodeMoved, "%v is being filled again", x.cfg))
 	s.bytes.Add(-x.bytes)
 }
 
-// prepareFillPart returns the bytes that a part comes with.
+// prepareFillPart returns the size of a FillPart's payload.
 func (c *call) prepareFillPart() (size uint64, err error) {
 	m := &c.fillPart
 	c.s.mu.RLock()
-	x := c.s.staged[place{m.Key, m.Shard}]
+	x := c.s.incoming[shardID{m.Key, m.Shard}]
 	c.s.mu.RUnlock()
 	if x == nil || x.number != m.Number || x.from != m.Node {
 		return 0, refuse(wire.CodeGap, "fill part: key %d shard %d: fill %d has not begun", m.Key, m.Shard, m.Number)
@@ -216,21 +216,21 @@ func (c *call) prepareFillPart() (size uint64, err error) {
 	return m.Count * each, nil
 }
 
-// serveFillPart takes numbers in. The last ones put the shard in its place.
+// serveFillPart adds a part of an array to an incoming shard. The last part installs the shard.
 func (c *call) serveFillPart(ctx context.Context) error {
 	s, m := c.s, &c.fillPart
-	if err := s.admitCopy(ctx, c, &m.Copy); err != nil {
+	if err := s.checkPrimary(ctx, c, &m.Copy); err != nil {
 		return err
 	}
-	at := place{m.Key, m.Shard}
+	at := shardID{m.Key, m.Shard}
 	s.mu.RLock()
-	x := s.staged[at]
+	x := s.incoming[at]
 	s.mu.RUnlock()
 	if x == nil || x.number != m.Number || x.from != m.Node {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
 		if e := s.entries[at]; e != nil && m.Last && e.filledBy(m.Node, m.Number) {
-			return c.answerAck() // sent again
+			return c.answerAck() // a repeated request
 		}
 		return refuse(wire.CodeGap, "fill part: key %d shard %d: fill %d has not begun", m.Key, m.Shard, m.Number)
 	}
@@ -254,51 +254,51 @@ func (c *call) serveFillPart(ctx context.Context) error {
 }
 
 func (e *entry) filledBy(node, number uint64) bool {
-	e.standing.mu.Lock()
-	defer e.standing.mu.Unlock()
-	return e.standing.from == node && e.standing.filled == number
+	e.replica.mu.Lock()
+	defer e.replica.mu.Unlock()
+	return e.replica.from == node && e.replica.filled == number
 }
 
-// install makes a filled shard the one that is here.
-func (s *Server) install(at place, x *staging) error {
+// install makes an incoming shard this server's backup of it.
+func (s *Server) install(at shardID, x *incomingShard) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return s.err
 	}
-	if s.staged[at] != x {
-		return refuse(wire.CodeGap, "fill part: %v: fill %d was given up", x.cfg, x.number)
+	if s.incoming[at] != x {
+		return refuse(wire.CodeGap, "fill part: %v: fill %d was cancelled", x.cfg, x.number)
 	}
-	post, ok := s.places.post(at, uint32(s.peers.Rank()))
-	if !ok || post.role != follower || post.other != x.from {
-		return refuse(wire.CodeMoved, "fill part: %v: node %d is not its primary in placement %d", x.cfg, x.from, s.places.placement)
+	assigned, ok := s.placement.assignmentOf(at, uint32(s.peers.Rank()))
+	if !ok || assigned.role != backup || assigned.other != x.from {
+		return refuse(wire.CodeMoved, "fill part: %v: node %d is not its primary in placement %d", x.cfg, x.from, s.placement.number)
 	}
-	v := s.view.Load()
+	v := s.membership.Load()
 	if err := x.shard.SetMembers(v.generation, v.members); err != nil {
 		return err
 	}
-	delete(s.staged, at)
+	delete(s.incoming, at)
 	if s.entries[at] != nil {
-		s.drop(at, refuse(wire.CodeMoved, "%v is filled anew", x.cfg))
+		s.drop(at, refuse(wire.CodeMoved, "%v is being filled again", x.cfg))
 	}
 	e := &entry{shard: x.shard, cfg: x.cfg}
-	e.standing = standing{post: post, settled: make(chan struct{}), from: x.from, filled: x.number}
+	e.replica = replicaState{assignment: assigned, synced: make(chan struct{}), from: x.from, filled: x.number}
 	s.entries[at] = e
-	s.learn(x)
+	s.adoptOptimizer(x)
 	return nil
 }
 
-// learn takes mode and optimizer of the job from a shard, on a server that no worker has told. The caller holds mu.
-func (s *Server) learn(x *staging) {
+// adoptOptimizer takes the job's mode and optimizer from an installed shard, on a server that no worker has sent them. The caller holds mu.
+func (s *Server) adoptOptimizer(x *incomingShard) {
 	if s.mode == 0 {
-		s.mode, s.modeBy, s.guard = x.mode, "a shard that came here", x.guard
+		s.mode, s.modeBy, s.guard = x.mode, "a replicated shard", x.guard
 	}
 	if x.config == "" {
 		return
 	}
 	cfg, err := optim.Decode([]byte(x.config))
-	if err != nil || s.opt != nil && !later(s.opt.Config(), cfg) {
-		return // it was decoded before
+	if err != nil || s.opt != nil && !hasLaterRates(s.opt.Config(), cfg) {
+		return // cannot be invalid: the shard has decoded it
 	}
 	opt, err := optim.New(cfg)
 	if err != nil {
@@ -309,12 +309,12 @@ func (s *Server) learn(x *staging) {
 		base = b
 	}
 	if err := shard.SetOptimizer(s.primaries(), opt, shard.NoBound); err == nil {
-		s.base, s.opt, s.optBy = base, opt, "a shard that came here"
+		s.base, s.opt, s.optBy = base, opt, "a replicated shard"
 	}
 }
 
-// later reports whether got is the same optimizer as have with learning rates that were set by hand later.
-func later(have, got optim.Config) bool {
+// hasLaterRates reports whether got is the same optimizer as have, with later changes of the learning rate.
+func hasLaterRates(have, got optim.Config) bool {
 	h, g := have.Changes, got.Changes
 	have.Changes, got.Changes = nil, nil
 	return len(g) > 0 && (len(h) == 0 || g[len(g)-1].Step > h[len(h)-1].Step) && have.Equal(got)
