@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -41,7 +42,7 @@ func addCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "add",
 		Usage:     "add a host to a job that runs",
-		ArgsUsage: "HOST [slots=N]",
+		ArgsUsage: "HOST [slots=N] [gpus=N] [cpus=N]",
 		Description: `Asks for a worker on HOST (or N workers), of a job that was started with --elastic-training-enabled:
 
    launch ctl add d3
@@ -130,7 +131,7 @@ func changeHost(c *cli.Context, op string) error {
 		return err
 	}
 	h = asKnown(h, &before)
-	if _, err := k.ask(c.Context, control.Request{Op: op, Host: h.String(), Slots: h.Slots}, &control.Done{}); err != nil {
+	if _, err := k.ask(c.Context, control.Request{Op: op, Host: h.String(), Slots: h.Slots, GPUs: h.GPUs, CPUs: h.CPUs}, &control.Done{}); err != nil {
 		return err
 	}
 	if c.Bool("wait") {
@@ -166,7 +167,7 @@ func hostArgument(c *cli.Context, op string) (hosts.Host, error) {
 	switch {
 	case len(args) == 0:
 		return hosts.Host{}, usagef("ctl %s: which host? launch ctl %s HOST", op, op)
-	case len(args) > 2 || len(args) == 2 && op != "add":
+	case len(args) > 1 && (op != "add" || !strings.Contains(args[1], "=")):
 		return hosts.Host{}, usagef("ctl %s: got %q, want one host; flags stand before it", op, args)
 	}
 	h, err := hosts.ParseLine(args)

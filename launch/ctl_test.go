@@ -43,11 +43,19 @@ func (l *launcher) wantCtl(t *testing.T, code int, want string, args ...string) 
 	return out
 }
 
+func (j *elasticJob) wantHosts(t *testing.T, want string) {
+	t.Helper()
+	if b, err := os.ReadFile(filepath.Join(j.dir, "host_worker")); err != nil || string(b) != want {
+		t.Errorf("host_worker has %q, %v, want %q", b, err, want)
+	}
+}
+
 func TestCtlChangesARunningJob(t *testing.T) {
 	t.Parallel()
 	j := startElastic(t)
 	job := j.job(t)
-	j.wantCtl(t, 0, `^host 127\.0\.0\.2 ADDED\n$`, "add", "--wait", "127.0.0.2", "slots=2")
+	j.wantCtl(t, 0, `^host 127\.0\.0\.2 ADDED\n$`, "add", "--wait", "127.0.0.2", "slots=2", "gpus=0", "cpus=1")
+	j.wantHosts(t, "localhost slots=2\n127.0.0.2 slots=2 gpus=0 cpus=1\n")
 	j.await(t, "worker 0  | goes on as 0 of 4")
 	j.wantCtl(t, 1, "host 127.0.0.2 is in the job already", "add", "127.0.0.2")
 	j.wantCtl(t, 1, "host 127.0.0.9 has no worker", "remove", "127.0.0.9")
@@ -73,9 +81,7 @@ func TestCtlChangesARunningJob(t *testing.T) {
 	j.wantCtl(t, 0, `^host 127\.0\.0\.2 REMOVED\n$`, "remove", "--wait", "127.0.0.2")
 	j.await(t, "worker 3  | removed from the job")
 	j.wantCtl(t, 0, "Nobody waits for anybody", "why")
-	if b, err := os.ReadFile(filepath.Join(j.dir, "host_worker")); err != nil || string(b) != "localhost slots=2\n10.9.9.9\n" {
-		t.Errorf("host_worker has %q, %v", b, err)
-	}
+	j.wantHosts(t, "localhost slots=2\n10.9.9.9\n")
 	elsewhere := *j.launcher
 	elsewhere.Cmd = &exec.Cmd{Dir: t.TempDir()}
 	elsewhere.wantCtl(t, 0, "^job "+job+": running, 2 workers", "status")
@@ -143,7 +149,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 	}{
 		{"add", exitUsage, "which host? launch ctl add HOST"},
 		{"remove a b", exitUsage, `got ["a" "b"], want one host`},
-		{"add d3 slots=0", exitUsage, "slots=0 is no number of workers"},
+		{"add d3 slots=0", exitUsage, "d3: got slots=0, want a number of workers from 1 to 5000"},
 		{"add a;b", exitUsage, `"a;b" is no host name`},
 		{"add --slots 2 d3", exitUsage, "there is no flag -slots"},
 		{"status x", exitUsage, `ctl status: got "x", want flags only`},

@@ -22,7 +22,7 @@ func flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "num-workers", Aliases: []string{"n"}, Usage: "`NUMBER` of workers", DefaultText: "must be given"},
 		&cli.IntFlag{Name: "num-servers", Aliases: []string{"s"}, Usage: "`NUMBER` of servers", DefaultText: "as many as workers"},
-		&cli.PathFlag{Name: "hostfile", Aliases: []string{"H"}, Usage: "hosts `FILE`: host, host:port or host slots=N on each line", TakesFile: true},
+		&cli.PathFlag{Name: "hostfile", Aliases: []string{"H"}, Usage: "hosts `FILE`: host[:port] [slots=N] [gpus=N] [cpus=N] on each line", TakesFile: true},
 		&cli.StringFlag{Name: "launcher", Usage: "how processes start: local or ssh", DefaultText: "ssh with -H, else local"},
 		&cli.StringFlag{Name: "sync-dst-dir", Usage: "copy the current folder to `DIR` on each host by rsync, and run there (ssh)"},
 		&cli.StringSliceFlag{Name: "env", Usage: "give every process `NAME` (as it is here), NAME=VALUE or NAME:VALUE; repeatable"},
@@ -170,7 +170,7 @@ func (o *options) readHosts(c *cli.Context) error {
 		o.ssh = true
 		var err error
 		if o.hosts, err = hosts.Read(o.hostfile); err != nil {
-			return usageError{err}
+			return usageError{fmt.Errorf("launch: %w", err)}
 		}
 		if o.sshCommand, err = splitWords(c.String("ssh-command")); err != nil || len(o.sshCommand) == 0 {
 			return usagef("--ssh-command %q is no command: %v", c.String("ssh-command"), err)
@@ -182,7 +182,7 @@ func (o *options) readHosts(c *cli.Context) error {
 	}
 	var err error
 	if o.place, err = hosts.Place(o.hosts, o.workers, o.servers); err != nil {
-		return usageError{err}
+		return usageError{fmt.Errorf("launch: %w", err)}
 	}
 	if s := c.String("scheduler-host"); s != "" {
 		h, err := hosts.ParseHost(s)

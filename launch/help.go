@@ -36,8 +36,10 @@ A local "go run" is built once, and every worker runs the program itself.
 Hosts file: one host a line, in the order that gives the ranks; # begins a comment.
     d1
     me@10.0.0.7:2222
-    d2 slots=4
-Workers fill the slots in the file's order; a host without slots= has one, and workers
+    d2 slots=4 gpus=2 cpus=16
+slots= is the number of workers on a host. gpus= is how many of its GPUs the workers may use, the
+first ones in the order of nvidia-smi (0: none; without --gpus each worker sees all of these). cpus=
+is how many of its processors all processes of the job there run on. Workers fill the slots in the file's order; a host without slots= has one, and workers
 beyond the last slot go round over those hosts. So without slots, worker i runs on host
 i mod H. Server i runs on host i mod H, whatever the slots. A rank keeps its host when
 the job is started again.

@@ -74,7 +74,7 @@ func (c *Core) act(r control.Request) string {
 	case c.phase == wire.PhaseForming:
 		return "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
 	case r.Op == control.OpAdd:
-		return c.addHost(r.Host, r.Slots)
+		return c.addHost(r)
 	case r.Op == control.OpRemove:
 		return c.removeHost(r.Host)
 	}

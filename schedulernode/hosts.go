@@ -86,7 +86,8 @@ func (c *Core) hostLeft(name string) {
 }
 
 // addHost asks for workers on a host; the launcher, which hears of it, starts them. It returns why it can not be.
-func (c *Core) addHost(name string, slots int) string {
+func (c *Core) addHost(r control.Request) string {
+	name, slots := r.Host, r.Slots
 	if h := c.hosts[name]; h != nil {
 		switch h.status {
 		case control.AddQueued:
@@ -105,7 +106,7 @@ func (c *Core) addHost(name string, slots int) string {
 	}
 	c.setHost(name, control.AddQueued, "")
 	c.hosts[name].by = c.now.Add(c.set.Elastic.JoinTimeout)
-	c.tellEvent(control.Event{Action: control.AddQueued, Host: name, Slots: slots})
+	c.tellEvent(control.Event{Action: control.AddQueued, Host: name, Slots: slots, GPUs: r.GPUs, CPUs: r.CPUs})
 	return ""
 }
 

@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/process"
 )
 
@@ -73,6 +74,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
+	}
+	if cfg.GPUs == nil {
+		cfg.GPUs = func() ([]string, error) { return gpus.List(gpus.Folder, gpus.SMI) }
 	}
 	s := &server{cfg: cfg, out: &frameWriter{w: out}, children: make(map[uint32]*child)}
 
@@ -202,7 +206,7 @@ func (s *server) handle(ctx context.Context, f frame) {
 			c.signal(syscall.Signal(b.Signal))
 		}
 	case kindAsk:
-		go func() { s.out.sendJSON(kindAnswer, f.number, answer(ctx, f.body)) }()
+		go func() { s.out.sendJSON(kindAnswer, f.number, answer(ctx, f.body, s.cfg.GPUs)) }()
 	}
 }
 

@@ -9,12 +9,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/affinity"
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/process"
 )
@@ -142,6 +145,14 @@ func TestProcessesSeeTheirOwnGPUs(t *testing.T) {
 		{gpus.Want{Request: gpus.Request{Each: -1}, Slot: 0, Workers: 1}, "-1", ""},
 		{gpus.Want{Request: gpus.Request{Each: 2}, Slot: 0, Workers: 2}, "", "on d1: start "},
 		{gpus.Want{Request: gpus.Request{Each: 2}, Slot: 0, Workers: 2}, "", "got 3 GPUs, want 4"},
+		{gpus.Want{Limit: 2, Slot: 1, Workers: 2}, "GPU-a,GPU-b", ""},
+		{gpus.Want{Limit: -1, Slot: 0, Workers: 1}, "-1", ""},
+		{gpus.Want{Request: gpus.Request{Auto: true}, Limit: 2, Slot: 1, Workers: 2}, "GPU-b", ""},
+		{gpus.Want{Request: gpus.Request{Auto: true}, Limit: -1, Slot: 0, Workers: 1}, "-1", ""},
+		{gpus.Want{Request: gpus.Request{Each: 1}, Limit: 2, Slot: 0, Workers: 3}, "", "within gpus=2 of the hosts file: got 2 GPUs, want 3"},
+		{gpus.Want{Request: gpus.Request{Each: 1}, Limit: -1, Slot: 0, Workers: 1}, "", "within gpus=0 of the hosts file: got no"},
+		{gpus.Want{Request: gpus.Request{UUIDs: []string{"GPU-c"}}, Limit: 2, Slot: 0, Workers: 1}, "", "within gpus=2 of the hosts file: got no"},
+		{gpus.Want{Limit: 4, Slot: 0, Workers: 1}, "", "got 3 GPUs, want 4: gpus=4 stands in the hosts file"},
 	} {
 		out := newOutput()
 		spec := shell(`printf %s "$CUDA_VISIBLE_DEVICES"`)
@@ -158,6 +169,31 @@ func TestProcessesSeeTheirOwnGPUs(t *testing.T) {
 		}
 		if await(t, h); out.String() != tc.out {
 			t.Errorf("%+v: got %q, want %q", tc.want, out, tc.out)
+		}
+	}
+}
+
+// A process of a host with cpus= runs on so many of its processors, and on all where there are fewer.
+func TestProcessesRunOnTheProcessorsTheyMayUse(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux binds processes to processors")
+	}
+	c, _ := serve(t, Config{})
+	have := len(affinity.Own())
+	for _, cpus := range []int{0, 1, 1 << 16} {
+		out := newOutput()
+		spec := shell("unset OMP_NUM_THREADS; nproc")
+		spec.CPUs = cpus
+		h, err := c.Start(t.Context(), spec, process.Output{Stdout: out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := have
+		if cpus > 0 {
+			want = min(cpus, have)
+		}
+		if await(t, h); strings.TrimSpace(out.String()) != strconv.Itoa(want) {
+			t.Errorf("cpus=%d: the process has %q processors, want %d of %d", cpus, out, want, have)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/affinity"
 	"github.com/paragon-train/paragon/internal/process"
 )
 
@@ -76,7 +76,7 @@ func (s *server) start(number uint32, spec process.Spec) error {
 		closeAll()
 		return fmt.Errorf("launch: start %s: number %d is in use", spec.Name, number)
 	}
-	err = cmd.Start()
+	err = affinity.Start(firstCPUs(spec.CPUs), cmd.Start)
 	if err == nil {
 		s.children[number] = c
 		s.running.Add(1)
@@ -206,15 +206,15 @@ func (s *server) command(spec process.Spec) (*exec.Cmd, error) {
 			return nil, fmt.Errorf("launch: start %s: %s is no directory", spec.Name, spec.Dir)
 		}
 	}
-	env := withShare(append(os.Environ(), spec.Env...), spec.Sharers, runtime.GOMAXPROCS(0))
+	cores := runtime.GOMAXPROCS(0)
+	if cpus := firstCPUs(spec.CPUs); len(cpus) > 0 {
+		cores = min(cores, len(cpus))
+	}
+	env := withShare(append(os.Environ(), spec.Env...), spec.Sharers, cores)
 	if spec.GPUs != nil {
-		list := s.cfg.GPUs
-		if list == nil {
-			list = func() ([]string, error) { return gpus.List(gpus.Folder, gpus.SMI) }
-		}
-		visible, err := spec.GPUs.Variable(list)
+		visible, err := spec.GPUs.Variable(s.cfg.GPUs)
 		if err != nil {
-			return nil, fmt.Errorf("launch: start %s: --gpus: %w", spec.Name, err)
+			return nil, fmt.Errorf("launch: start %s: GPUs: %w", spec.Name, err)
 		}
 		env = append(env, visible)
 	}
@@ -233,6 +233,15 @@ func (s *server) command(spec process.Spec) (*exec.Cmd, error) {
 	}
 	cmd := &exec.Cmd{Path: path, Args: args, Dir: spec.Dir, Env: env, SysProcAttr: childAttr()}
 	return cmd, nil
+}
+
+// firstCPUs are the first so many of this machine's processors, or all if there are fewer; none where n sets no limit.
+func firstCPUs(n int) []int {
+	if n <= 0 {
+		return nil
+	}
+	own := affinity.Own()
+	return own[:min(n, len(own))]
 }
 
 // withShare gives a process its share of the cores. Go's goroutines then stay within it: threads of a worker that only move

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/affinity"
 )
 
 // A Question asks a machine about itself, for preflight checks and for preparing a folder.
@@ -26,11 +28,12 @@ type Question struct {
 	Listen   string        // listen on host:port for Hold, and greet who connects
 	Hold     time.Duration // how long to listen
 	Dial     []string      // connect to these and wait for the greeting
+	Hardware bool          // which processors and GPUs are there?
 }
 
 // An Answer is the agent's.
 type Answer struct {
-	Err       string            // the Question as a whole, or MakeDir, came to nothing
+	Err       string            // the Question as a whole, MakeDir or Hardware failed
 	Made      []string          // folders that MakeDir made, the innermost first
 	Left      []string          // of Remove what is still there
 	RemoveErr string            // why the first of these could not be removed; a folder that is not empty is no error
@@ -39,6 +42,8 @@ type Answer struct {
 	Listening string            // the address, with its port
 	ListenErr string            // why it could not listen
 	Dial      map[string]string // for each address why it could not be reached, or ""
+	CPUs      []int             // Hardware: the processors that the agent may use, by number
+	GPUs      []string          // Hardware: UUIDs
 }
 
 const greeting = "paragon\n"
@@ -46,7 +51,7 @@ const greeting = "paragon\n"
 // dialTimeout bounds each connection that a Question asks for.
 const dialTimeout = 5 * time.Second
 
-func answer(ctx context.Context, body []byte) Answer {
+func answer(ctx context.Context, body []byte, listGPUs func() ([]string, error)) Answer {
 	var q Question
 	if err := json.Unmarshal(body, &q); err != nil {
 		return Answer{Err: fmt.Sprintf("launch: agent: read question: %v", err)}
@@ -76,6 +81,13 @@ func answer(ctx context.Context, body []byte) Answer {
 	for _, p := range q.Programs {
 		if _, err := exec.LookPath(p); err != nil {
 			a.Missing = append(a.Missing, p)
+		}
+	}
+	if q.Hardware {
+		var err error
+		a.CPUs = affinity.Own()
+		if a.GPUs, err = listGPUs(); err != nil {
+			a.Err = err.Error()
 		}
 	}
 	if q.Listen != "" {

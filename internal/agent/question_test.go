@@ -2,11 +2,14 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/affinity"
 )
 
 func ask(t *testing.T, q Question) Answer {
@@ -15,7 +18,18 @@ func ask(t *testing.T, q Question) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer(t.Context(), b)
+	return answer(t.Context(), b, func() ([]string, error) { return []string{"GPU-a", "GPU-b"}, nil })
+}
+
+func TestAMachineSaysWhatItHas(t *testing.T) {
+	a := ask(t, Question{Hardware: true})
+	if want := affinity.Own(); a.Err != "" || !slices.Equal(a.CPUs, want) || !slices.Equal(a.GPUs, []string{"GPU-a", "GPU-b"}) {
+		t.Errorf("got processors %v, GPUs %q and error %q, want %v and two GPUs", a.CPUs, a.GPUs, a.Err, want)
+	}
+	broken := func() ([]string, error) { return nil, errors.New("the driver does not answer") }
+	if a := answer(t.Context(), []byte(`{"Hardware": true}`), broken); a.Err != "the driver does not answer" {
+		t.Errorf("with a broken driver: got error %q", a.Err)
+	}
 }
 
 // Who makes a folder for a moment knows what to remove afterwards, and removes nothing else.

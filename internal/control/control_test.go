@@ -130,7 +130,7 @@ func TestRefusalsAreErrors(t *testing.T) {
 
 func FuzzRequest(f *testing.F) {
 	for _, op := range ops {
-		b, err := json.Marshal(Request{Op: op, Host: "d1", Process: 5, Cause: Cause{Kind: CauseExit, Exit: 3}, Slots: 2, Rank: 1, Reason: "é", After: 7, WaitMillis: 10})
+		b, err := json.Marshal(Request{Op: op, Host: "d1", Process: 5, Cause: Cause{Kind: CauseExit, Exit: 3}, Slots: 2, GPUs: -1, CPUs: 4, Rank: 1, Reason: "é", After: 7, WaitMillis: 10})
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -6,7 +6,7 @@
 // blame for the end of a job is a Failure: a code with fields. Its String is the one place that makes a sentence of them.
 //
 // All decoders are strict: an unknown field, a value out of its range and more bytes than the limit are errors that name the thing.
-// Fields may be added under a new Version.
+// Fields may be added under a new Version, since a side that does not know a field refuses the message. No release has had Version 1 yet.
 package control
 
 import (

@@ -37,6 +37,8 @@ type Event struct {
 	Action string `json:"action"`
 	Host   string `json:"host"`
 	Slots  int    `json:"slots,omitempty"` // of ADD_QUEUED: workers that are asked for; 0: one
+	GPUs   int    `json:"gpus,omitempty"`  // of ADD_QUEUED: GPUs that may be used there; 0: all, -1: none
+	CPUs   int    `json:"cpus,omitempty"`  // of ADD_QUEUED: processors that may be used there; 0: all
 	Role   string `json:"role,omitempty"`  // of ADDED, LEAVING and LEFT: worker; of LOST: what was lost, worker or server
 	Rank   uint32 `json:"rank,omitempty"`  // of a server that comes or goes
 	PID    uint32 `json:"pid,omitempty"`   // of ADDED, LEAVING, LEFT and LOST: that process's, as its host numbers them
@@ -56,6 +58,8 @@ func (e *Event) check() error {
 		return fmt.Errorf("control: event %d: role %q: want worker or server", e.Number, e.Role)
 	case e.Slots < 0 || e.Slots > MaxSlots:
 		return fmt.Errorf("control: event %d: %d slots, want 0 to %d", e.Number, e.Slots, MaxSlots)
+	case e.GPUs < -1 || e.GPUs > MaxGPUs || e.CPUs < 0 || e.CPUs > MaxCPUs:
+		return fmt.Errorf("control: event %d: gpus %d and cpus %d, want -1 to %d and 0 to %d", e.Number, e.GPUs, e.CPUs, MaxGPUs, MaxCPUs)
 	case e.Rank > maxRank:
 		return fmt.Errorf("control: event %d: rank %d, want at most %d", e.Number, e.Rank, maxRank)
 	}

@@ -14,7 +14,7 @@ const (
 	OpEvents = "events" // After, WaitMillis: Events after that number, at once if there are any or the job has ended, else after the wait
 
 	// The answer to all others is Done.
-	OpAdd    = "add"    // Host, Slots: ask for workers on it
+	OpAdd    = "add"    // Host, Slots, GPUs, CPUs: ask for workers on it
 	OpRemove = "remove" // Host: ask all workers there to leave
 	OpFailed = "failed" // Host, Reason: it could not be added
 	OpLost   = "lost"   // Process, Cause: it ended; Done has the Phase
@@ -36,6 +36,8 @@ const (
 	MaxReason     = 8 << 10  // bytes
 	MaxHostName   = 255      // bytes
 	MaxSlots      = 1 << 16
+	MaxGPUs       = 1 << 16
+	MaxCPUs       = 1 << 16
 	MaxWaitMillis = 60_000
 	maxRank       = 1 << 16
 )
@@ -46,6 +48,8 @@ type Request struct {
 	Op         string `json:"op"`
 	Host       string `json:"host,omitempty"`
 	Slots      int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
+	GPUs       int    `json:"gpus,omitempty"`  // GPUs that may be used there; 0: all, -1: none
+	CPUs       int    `json:"cpus,omitempty"`  // processors that may be used there; 0: all
 	Process    uint32 `json:"process,omitempty"`
 	Rank       int    `json:"rank,omitempty"` // of the server that is meant
 	Reason     string `json:"reason,omitempty"`
@@ -94,6 +98,8 @@ func (r *Request) check() error {
 		return fmt.Errorf("op %s: want the number of a process that the launcher started", r.Op)
 	case r.Slots < 0 || r.Slots > MaxSlots:
 		return fmt.Errorf("host %s: %d slots, want 1 to %d", r.Host, r.Slots, MaxSlots)
+	case r.GPUs < -1 || r.GPUs > MaxGPUs || r.CPUs < 0 || r.CPUs > MaxCPUs:
+		return fmt.Errorf("host %s: gpus %d and cpus %d, want -1 to %d and 0 to %d", r.Host, r.GPUs, r.CPUs, MaxGPUs, MaxCPUs)
 	case r.Rank < 0 || r.Rank > maxRank:
 		return fmt.Errorf("there is no server %d: want a rank of 0 to %d", r.Rank, maxRank)
 	case len(r.Reason) > MaxReason:

@@ -72,24 +72,38 @@ var uuid = regexp.MustCompile(`^GPU-[0-9A-Za-z-]+$`)
 // Empty says that nothing is asked for.
 func (r Request) Empty() bool { return r.Each == 0 && !r.Auto && len(r.UUIDs) == 0 }
 
-// A Want is a Request for one of a host's workers. It travels to the host.
+// A Want is a Request for one of a host's workers. It travels to the host. With a Limit and an empty Request a worker gets all GPUs within
+// the limit.
 type Want struct {
 	Request
 	Slot, Workers int // the worker's place among those of its host
+	Limit         int // only the first so many of the host's GPUs may be used (gpus= of a hosts file); 0: all, below 0: none
 }
 
 // Variable is the environment variable for the worker, by the GPUs that its host has.
 func (w Want) Variable(list func() ([]string, error)) (string, error) {
 	var have []string
-	if w.Each >= 0 {
+	if w.Each >= 0 && w.Limit >= 0 {
 		var err error
 		if have, err = list(); err != nil {
 			return "", err
 		}
 	}
-	share, err := w.Share(have, w.Slot, w.Workers)
-	if err != nil {
-		return "", err
+	if w.Limit > 0 {
+		if len(have) < w.Limit {
+			return "", fmt.Errorf("%s, want %d: gpus=%d stands in the hosts file", count(have), w.Limit, w.Limit)
+		}
+		have = have[:w.Limit]
+	}
+	share := have
+	if !w.Empty() {
+		var err error
+		if share, err = w.Share(have, w.Slot, w.Workers); err != nil {
+			if w.Limit != 0 {
+				err = fmt.Errorf("within gpus=%d of the hosts file: %w", max(w.Limit, 0), err)
+			}
+			return "", err
+		}
 	}
 	return Variable + "=" + Visible(share), nil
 }

@@ -6,10 +6,13 @@
 //	d1
 //	me@10.0.0.7:2222
 //	[fe80::1%eth0]:22
-//	d2 slots=4          # d2 takes four workers
+//	d2 slots=4 gpus=2 cpus=16
 //
-// It is UTF-8, whatever editor wrote it: byte order marks, and line ends of Windows and of old Macs, say nothing. Nor do small and capital
-// letters in names, a dot at their end, or the ways to write an IPv6 address.
+// slots= is how many workers may run on the host, gpus= how many of its GPUs a job may use (0: none) and cpus= how many of its
+// processors. Launch and tune read the same file and mean the same by it.
+//
+// The file is UTF-8. Byte order marks, line ends of Windows and of old Macs, capital letters in names, a dot at the end of a name and
+// the different ways to write an IPv6 address make no difference.
 //
 // Place fills it: workers take the slots in the file's order (a host without slots= has one), so that worker i is on host
 // i mod H when no line has slots. Servers are spread evenly, server i on host i mod H, whatever the slots.
@@ -32,9 +35,14 @@ type Host struct {
 	User  string // who to log in as; empty: as the ssh configuration says
 	Name  string // host name or address, without brackets
 	Port  int    // of sshd; 0: as the ssh configuration says
-	Slots int    // workers it takes; 0: no slots= was given
+	Slots int    // workers that may run there; 0: not given
+	GPUs  int    // GPUs that may be used there; 0: not given, NoGPUs: none
+	CPUs  int    // processors that may be used there; 0: not given
 	Line  int    // where it stands in the file
 }
+
+// NoGPUs in Host.GPUs means that no GPU of the host may be used, which a hosts file writes as gpus=0.
+const NoGPUs = -1
 
 // Local is the launching machine, for jobs without a hosts file.
 var Local = Host{Name: "localhost"}
@@ -54,10 +62,31 @@ func (h Host) String() string {
 	return s
 }
 
+// Entry is the host as a line of a hosts file, with its limits. ParseLine reads it.
+func (h Host) Entry() string {
+	s := h.String()
+	if h.Slots > 0 {
+		s += fmt.Sprintf(" slots=%d", h.Slots)
+	}
+	if h.GPUs != 0 {
+		s += fmt.Sprintf(" gpus=%d", max(h.GPUs, 0))
+	}
+	if h.CPUs > 0 {
+		s += fmt.Sprintf(" cpus=%d", h.CPUs)
+	}
+	return s
+}
+
+// SameLimits reports whether two lines give the same gpus= and cpus=.
+func (h Host) SameLimits(o Host) bool { return h.GPUs == o.GPUs && h.CPUs == o.CPUs }
+
 // Same reports whether two lines name the same login, so that one connection serves both.
 func (h Host) Same(o Host) bool {
-	return h.User == o.User && h.Port == o.Port && plain(h.Name) == plain(o.Name)
+	return h.key() == o.key()
 }
+
+// key is the same for all lines of one login.
+func (h Host) key() Host { return Host{User: h.User, Name: plain(h.Name), Port: h.Port} }
 
 // plain is the one of a name's forms by which it is known to be the same.
 func plain(name string) string {
@@ -71,7 +100,7 @@ func plain(name string) string {
 func Read(path string) ([]Host, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("launch: read hosts file: %w", err)
+		return nil, fmt.Errorf("read hosts file: %w", err)
 	}
 	defer f.Close()
 	return Parse(f, path)
@@ -84,15 +113,16 @@ const maxFile = 1 << 20
 func Parse(r io.Reader, path string) ([]Host, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("launch: read hosts file %s: %w", path, err)
+		return nil, fmt.Errorf("read hosts file %s: %w", path, err)
 	}
 	if len(b) > maxFile {
-		return nil, fmt.Errorf("launch: hosts file %s: has more than %d bytes; is it a hosts file?", path, maxFile)
+		return nil, fmt.Errorf("hosts file %s: has more than %d bytes; is it a hosts file?", path, maxFile)
 	}
 	if bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")) {
-		return nil, fmt.Errorf("launch: hosts file %s is UTF-16; save it as UTF-8", path)
+		return nil, fmt.Errorf("hosts file %s is UTF-16; save it as UTF-8", path)
 	}
 	var all []Host
+	first := make(map[Host]Host) // by key
 	for i, line := range strings.Split(lineEnds.Replace(string(b)), "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		line = strings.TrimLeft(line, byteOrderMark) // one stands inside the file where files were put together
@@ -102,13 +132,18 @@ func Parse(r io.Reader, path string) ([]Host, error) {
 		}
 		h, err := ParseLine(fields)
 		if err != nil {
-			return nil, fmt.Errorf("launch: %s line %d: %w", path, i+1, err)
+			return nil, fmt.Errorf("%s line %d: %w", path, i+1, err)
 		}
 		h.Line = i + 1
+		if o, ok := first[h.key()]; ok && !o.SameLimits(h) {
+			return nil, fmt.Errorf("%s line %d: %s: got other gpus= and cpus= than on line %d, want the same on all lines of a host", path, h.Line, h, o.Line)
+		} else if !ok {
+			first[h.key()] = h
+		}
 		all = append(all, h)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("launch: hosts file %s names no host; write one a line: host, host:port or host slots=N", path)
+		return nil, fmt.Errorf("hosts file %s names no host; write one on each line: host[:port] [slots=N] [gpus=N] [cpus=N]", path)
 	}
 	return all, nil
 }
@@ -118,28 +153,44 @@ const byteOrderMark = "\ufeff"
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// MaxSlots bounds the workers of one host: no job has more nodes.
-const MaxSlots = 5000
+// Limits of the numbers of a line.
+const (
+	MaxSlots = 5000    // no job has more nodes
+	MaxGPUs  = 1024    // no machine has more
+	MaxCPUs  = 1 << 16 // no machine has more
+)
 
-// ParseLine reads the words of one line: [user@]host[:port] [slots=N].
+// ParseLine reads the words of one line: [user@]host[:port] [slots=N] [gpus=N] [cpus=N].
 func ParseLine(fields []string) (Host, error) {
 	h, err := ParseHost(fields[0])
 	if err != nil {
 		return Host{}, err
 	}
 	for _, f := range fields[1:] {
-		value, ok := strings.CutPrefix(f, "slots=")
-		if !ok {
-			return Host{}, fmt.Errorf("%q after the host is unknown; only slots=N may follow", f)
+		name, value, _ := strings.Cut(f, "=")
+		var field *int
+		least, most, what := 1, 0, ""
+		switch name {
+		case "slots":
+			field, most, what = &h.Slots, MaxSlots, "workers"
+		case "gpus":
+			field, least, most, what = &h.GPUs, 0, MaxGPUs, "GPUs"
+		case "cpus":
+			field, most, what = &h.CPUs, MaxCPUs, "processors"
 		}
-		if h.Slots != 0 {
-			return Host{}, fmt.Errorf("slots= is given twice for %s", h.Name)
+		if field == nil || name == f {
+			return Host{}, fmt.Errorf("%s: got %q, want slots=N, gpus=N or cpus=N", h, f)
+		}
+		if *field != 0 {
+			return Host{}, fmt.Errorf("%s: got %s= twice, want it once", h, name)
 		}
 		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > MaxSlots {
-			return Host{}, fmt.Errorf("slots=%s is no number of workers; write slots=N with N from 1 to %d", value, MaxSlots)
+		if err != nil || n < least || n > most {
+			return Host{}, fmt.Errorf("%s: got %s, want a number of %s from %d to %d", h, f, what, least, most)
 		}
-		h.Slots = n
+		if *field = n; n == 0 {
+			*field = NoGPUs
+		}
 	}
 	return h, nil
 }

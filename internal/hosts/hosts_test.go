@@ -14,7 +14,7 @@ d1
 me@10.0.0.7:2222	slots=2   # two GPUs
 [fe80::1]:22
 ::1
-  d2 slots=1` + "\r\nd3\nd4 slots=5000"
+  d2 slots=1` + "\r\nd3\nd4 slots=5000\nd5 cpus=8 gpus=2 slots=3\nd6 gpus=0"
 	got, err := Parse(strings.NewReader(file), "hosts")
 	if err != nil {
 		t.Fatal(err)
@@ -27,6 +27,8 @@ me@10.0.0.7:2222	slots=2   # two GPUs
 		{Name: "d2", Slots: 1, Line: 7},
 		{Name: "d3", Line: 8},
 		{Name: "d4", Slots: 5000, Line: 9},
+		{Name: "d5", Slots: 3, GPUs: 2, CPUs: 8, Line: 10},
+		{Name: "d6", GPUs: NoGPUs, Line: 11},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Parse: -want +got:\n%s", diff)
@@ -35,6 +37,11 @@ me@10.0.0.7:2222	slots=2   # two GPUs
 		again, err := ParseHost(h.String())
 		if err != nil || !again.Same(h) {
 			t.Errorf("ParseHost(%q) = %+v, %v, want %+v", h.String(), again, err, h)
+		}
+		again, err = ParseLine(strings.Fields(h.Entry())) // and Entry is what ParseLine reads
+		again.Line = h.Line
+		if err != nil || again != h {
+			t.Errorf("ParseLine(%q) = %+v, %v, want %+v", h.Entry(), again, err, h)
 		}
 	}
 }
@@ -75,18 +82,25 @@ func TestParseNamesTheBadLine(t *testing.T) {
 		{"d1:ssh", `port "ssh"`},
 		{"d1:0", `port "0"`},
 		{"d1:70000", `port "70000"`},
-		{"d1 slots=0", "slots=0 is no number"},
-		{"d1 slots=x", "slots=x is no number"},
-		{"d1 slots=-1", "slots=-1 is no number"},
-		{"d1 slots=5001", "slots=5001 is no number of workers; write slots=N with N from 1 to 5000"},
-		{"d1 slots=2 slots=3", "twice"},
-		{"d1 cpus=2", `"cpus=2" after the host is unknown`},
-		{"d1 slots=5001", "slots=5001 is no number of workers; write slots=N with N from 1 to 5000"},
+		{"d1 slots=0", "hosts line 1: d1: got slots=0, want a number of workers from 1 to 5000"},
+		{"d1 slots=x", "got slots=x, want a number"},
+		{"d1 slots=-1", "got slots=-1, want a number"},
+		{"d1 slots=5001", "got slots=5001, want a number of workers from 1 to 5000"},
+		{"d1 slots=2 slots=3", "got slots= twice"},
+		{"d1\nd2 gpus=", "hosts line 2: d2: got gpus=, want a number of GPUs from 0 to 1024"},
+		{"d1 gpus=-1", "got gpus=-1, want"},
+		{"d1 gpus=0 gpus=0", "got gpus= twice"},
+		{"d1 gpus=1025", "want a number of GPUs from 0 to 1024"},
+		{"d1 cpus=0", "got cpus=0, want a number of processors from 1 to 65536"},
+		{"d1 cpus=1 cpus=1", "got cpus= twice"},
+		{"d1 cores=2", `d1: got "cores=2", want slots=N, gpus=N or cpus=N`},
+		{"d1 gpus=1\nd2\nD1 gpus=2", "hosts line 3: D1: got other gpus= and cpus= than on line 1"},
+		{"d1 slots", `got "slots", want slots=N`},
 		{"d\ufeff1", "is no host name"},
 		{"d1\u200b", "is no host name"},
 		{"d1\xff", "is no host name"},
 		{"\xff\xfed\x001\x00", "is UTF-16; save it as UTF-8"},
-		{"d1 d2", `"d2" after the host is unknown`},
+		{"d1 d2", `d1: got "d2", want slots=N, gpus=N or cpus=N`},
 		{"-oProxyCommand=touch", "is no host name"},
 		{"a;b", "is no host name"},
 		{"@d1", `user ""`},
@@ -108,7 +122,7 @@ func TestParseNamesTheBadLine(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add("::%$")
-	f.Add("d1\nme@d2:22 slots=3 # x\n[::1]:2\n")
+	f.Add("d1\nme@d2:22 slots=3 cpus=4 # x\n[::1]:2 gpus=0\n")
 	f.Fuzz(func(t *testing.T, file string) {
 		all, err := Parse(strings.NewReader(file), "hosts")
 		if err != nil {
@@ -118,8 +132,9 @@ func FuzzParse(f *testing.F) {
 			if strings.HasPrefix(h.Name, "-") || strings.ContainsAny(h.Name+h.User, " \t\n'\"$`;&|<>()") {
 				t.Errorf("Parse(%q) lets %+v through", file, h)
 			}
-			if again, err := ParseHost(h.String()); err != nil || !again.Same(h) {
-				t.Errorf("ParseHost(%q) = %+v, %v, want %+v", h.String(), again, err, h)
+			again, err := ParseLine(strings.Fields(h.Entry()))
+			if again.Line, again.Name = h.Line, h.Name; err != nil || again != h {
+				t.Errorf("ParseLine(%q) = %+v, %v, want %+v", h.Entry(), again, err, h)
 			}
 		}
 	})

@@ -15,7 +15,7 @@ type Placement struct {
 // The same arguments give the same placement, so ranks stay where they were when a job is started again.
 func Place(all []Host, workers, servers int) (Placement, error) {
 	if len(all) == 0 {
-		return Placement{}, fmt.Errorf("launch: place %d workers and %d servers: no host", workers, servers)
+		return Placement{}, fmt.Errorf("place %d workers and %d servers: no host", workers, servers)
 	}
 	var p Placement
 	var open []Host // hosts without a limit
@@ -31,7 +31,7 @@ func Place(all []Host, workers, servers int) (Placement, error) {
 		}
 	}
 	if len(p.Workers) < workers && len(open) == 0 {
-		return Placement{}, fmt.Errorf("launch: %d workers need %d slots, the hosts have %d; lower -n, raise slots= or add hosts",
+		return Placement{}, fmt.Errorf("%d workers need %d slots, the hosts have %d; lower -n, raise slots= or add hosts",
 			workers, workers, slots)
 	}
 	for i := 0; len(p.Workers) < workers; i++ {

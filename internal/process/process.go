@@ -20,8 +20,9 @@ type Spec struct {
 	Command []string   // program and arguments, not read by any shell
 	Self    bool       // Command holds arguments for the launch program itself
 	Env     []string   // NAME=VALUE, added to the environment of whoever starts it; the last of a NAME counts
-	Sharers int        // if above 1 and nobody set GOMAXPROCS, that becomes the machine's cores divided by this, at least 1
+	Sharers int        // if above 1 and nobody set GOMAXPROCS, that becomes the number of its processors divided by this, at least 1
 	GPUs    *gpus.Want // if not nil, the process sees these GPUs of its machine and no others
+	CPUs    int        // if above 0, the process runs on the first so many of its machine's processors, or on all if there are fewer
 	Report  bool       // give the process a pipe to report through, see ReportFD
 }
 

@@ -1,6 +1,6 @@
 // Package hostworker keeps the two files by which operators change the hosts of a running job, and see what came of it.
 //
-// host_worker has one worker host a line, as a hosts file does (comments, blank lines and slots=N are taken); who edits it
+// host_worker has one worker host a line, as a hosts file does (with comments, blank lines, slots=N, gpus=N and cpus=N); who edits it
 // adds hosts to the job and removes hosts from it. Its lines count as a set: their order says nothing, and a host that stands
 // there twice stands there once. host_worker_log gets a line for each host that has been added or removed:
 //
@@ -99,11 +99,11 @@ func (f *Files) Hosts() []hosts.Host {
 // A Change is what an edit of host_worker asks for.
 type Change struct {
 	Added, Removed []hosts.Host // in the file's order, and in the order of the file before
-	Slots          []hosts.Host // hosts that stay, with another number of slots
+	Resized        []hosts.Host // hosts that stay, with other slots=, gpus= or cpus=
 }
 
 // Empty reports whether nothing is asked for.
-func (c Change) Empty() bool { return len(c.Added)+len(c.Removed)+len(c.Slots) == 0 }
+func (c Change) Empty() bool { return len(c.Added)+len(c.Removed)+len(c.Resized) == 0 }
 
 // Poll reads host_worker and returns what has changed since the last time. A file that cannot be read, or that names no host at
 // all, changes nothing: its error is returned once.
@@ -120,7 +120,7 @@ func (f *Files) Poll() (Change, error) {
 		if f.bad = err.Error(); f.bad == told {
 			return Change{}, nil
 		}
-		return Change{}, fmt.Errorf("%w; the job keeps its hosts", err)
+		return Change{}, fmt.Errorf("launch: %w; the job keeps its hosts", err)
 	}
 	f.bad = ""
 	now = distinct(now)
@@ -131,8 +131,8 @@ func (f *Files) Poll() (Change, error) {
 			c.Added = append(c.Added, h)
 			continue
 		}
-		if max(old.Slots, 1) != max(h.Slots, 1) {
-			c.Slots = append(c.Slots, h)
+		if max(old.Slots, 1) != max(h.Slots, 1) || !old.SameLimits(h) {
+			c.Resized = append(c.Resized, h)
 		}
 		now[i].Name = old.Name // the job knows it by that spelling
 	}
@@ -236,12 +236,12 @@ func nextNumber(file *os.File) (uint64, error) {
 	return next, nil
 }
 
-// line is h as a line of the file.
+// line is h as a line of the file. One slot is what a host has anyway.
 func line(h hosts.Host) string {
-	if h.Slots > 1 {
-		return fmt.Sprintf("%s slots=%d\n", h, h.Slots)
+	if h.Slots == 1 {
+		h.Slots = 0
 	}
-	return h.String() + "\n"
+	return h.Entry() + "\n"
 }
 
 // Places are the hosts of so many workers, each once, with as many slots as workers run there.

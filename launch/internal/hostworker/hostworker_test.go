@@ -55,8 +55,8 @@ func names(all []hosts.Host) string {
 
 func TestFilesBeginWithTheHostsOfTheJob(t *testing.T) {
 	dir := t.TempDir()
-	f := open(t, dir, "d1\nme@d2:2222 slots=3\nd1\n")
-	if got, want := read(t, filepath.Join(dir, "host_worker")), "d1\nme@d2:2222 slots=3\n"; got != want {
+	f := open(t, dir, "d1\nme@d2:2222 slots=3 gpus=2 cpus=8\nd1\nd3 gpus=0\n")
+	if got, want := read(t, filepath.Join(dir, "host_worker")), "d1\nme@d2:2222 slots=3 gpus=2 cpus=8\nd3 gpus=0\n"; got != want {
 		t.Errorf("host_worker has %q, want %q", got, want)
 	}
 	if got := read(t, filepath.Join(dir, "host_worker_log")); got != "" {
@@ -176,6 +176,7 @@ func TestEditsAreReadAsSetsOfHosts(t *testing.T) {
 		{"removed", "d1\nd2\nd3\n", "d2", "", "d1/0 d3/0", ""},
 		{"replaced", "d1\nd2\n", "d1\nd3\n", "d3/0", "d2/0", ""},
 		{"another port is another host", "d1:22\n", "d1:23\n", "d1:23/0", "d1:22/0", ""},
+		{"limits", "d1\nd2 gpus=1\nd3 cpus=2", "d1 gpus=0\nd2 gpus=1\nd3 cpus=3\n", "", "", "d1/0 d3/0"},
 		{"slots", "d1\nd2 slots=2\n", "d1 slots=4\nd2\n", "", "", "d1/4 d2/0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -184,8 +185,8 @@ func TestEditsAreReadAsSetsOfHosts(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, err := f.Poll()
-			if err != nil || names(c.Added) != tc.added || names(c.Removed) != tc.removed || names(c.Slots) != tc.slots {
-				t.Errorf("Poll: added %q, removed %q, slots %q, %v, want %q, %q, %q", names(c.Added), names(c.Removed), names(c.Slots), err,
+			if err != nil || names(c.Added) != tc.added || names(c.Removed) != tc.removed || names(c.Resized) != tc.slots {
+				t.Errorf("Poll: added %q, removed %q, slots %q, %v, want %q, %q, %q", names(c.Added), names(c.Removed), names(c.Resized), err,
 					tc.added, tc.removed, tc.slots)
 			}
 			if c, err := f.Poll(); err != nil || !c.Empty() {
@@ -197,7 +198,7 @@ func TestEditsAreReadAsSetsOfHosts(t *testing.T) {
 
 func TestFileThatCannotBeReadChangesNothingAndIsToldOnce(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
-		{"d1\nd2 slot=3\n", `line 2: "slot=3" after the host is unknown`},
+		{"d1\nd2 slot=3\n", `line 2: d2: got "slot=3", want slots=N`},
 		{"# nobody\n", "names no host"},
 		{"", "names no host"},
 	} {

@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/hosts"
 )
 
-// gpus says which of its host's GPUs a worker gets: those of the first slot that no other worker there has. A worker that is
+// gpus says which of its host's GPUs a worker gets; nil: nothing is said. With --gpus they are those of the first slot that no other worker there has. A worker that is
 // started again where another one ended gets that one's.
 func (r *run) gpus(n *Node) *gpus.Want {
-	if r.cfg.GPUs.Empty() {
+	if r.cfg.GPUs.Empty() && n.host.GPUs == 0 {
 		return nil
 	}
 	key := n.host.String()
@@ -26,7 +27,17 @@ func (r *run) gpus(n *Node) *gpus.Want {
 			workers++
 		}
 	}
-	return &gpus.Want{Request: r.cfg.GPUs, Slot: slot, Workers: max(workers, n.host.Slots, len(slots))}
+	return &gpus.Want{Request: r.cfg.GPUs, Slot: slot, Workers: max(workers, n.host.Slots, len(slots)), Limit: n.host.GPUs}
+}
+
+// limited is a host with the gpus= and cpus= that the job began with: who names a host for a server or the scheduler does not repeat them.
+func (r *run) limited(h hosts.Host) hosts.Host {
+	for _, o := range slices.Concat(r.cfg.Workers, r.cfg.Servers) {
+		if o.Same(h) {
+			h.GPUs, h.CPUs = o.GPUs, o.CPUs
+		}
+	}
+	return h
 }
 
 // freeGPUs says that a worker was not started after all.

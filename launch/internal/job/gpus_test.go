@@ -5,6 +5,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/launch/internal/lines"
 )
 
 func TestWorkersOfAHostGetSlotsOfTheirOwn(t *testing.T) {
@@ -31,5 +32,22 @@ func TestWorkersOfAHostGetSlotsOfTheirOwn(t *testing.T) {
 	r.cfg.GPUs = gpus.Request{}
 	if got := r.gpus(&Node{host: one}); got != nil {
 		t.Errorf("without --gpus: got %+v, want nothing", got)
+	}
+	for _, tc := range []struct {
+		role string
+		host hosts.Host
+		want int
+	}{{roleWorker, hosts.Host{Name: "d1", CPUs: 3}, 3}, {roleServer, hosts.Host{Name: "D2"}, 7}, {roleServer, hosts.Host{Name: "d9"}, 0}, {roleScheduler, hosts.Host{Name: "d2"}, 7}} {
+		r := newRun(Config{Workers: []hosts.Host{{Name: "d2", CPUs: 7}}, Output: lines.New(lines.Config{})})
+		n := r.newNode(tc.role, 0, tc.host)
+		n.machine = &fake{}
+		if spec := r.spec(n); spec.CPUs != tc.want {
+			t.Errorf("%s on %s: got %d processors, want %d", tc.role, tc.host.Entry(), spec.CPUs, tc.want)
+		}
+	}
+	for _, limit := range []int{2, hosts.NoGPUs} {
+		if got := r.gpus(&Node{host: hosts.Host{Name: "d4", GPUs: limit}}); got == nil || got.Limit != limit || !got.Empty() {
+			t.Errorf("gpus=%d without --gpus: got %+v, want the limit alone", limit, got)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,8 +115,8 @@ func (w *watch) tellNext() {
 // edit passes on what an edit of host_worker asks for; the scheduler decides.
 func (w *watch) edit(c hostworker.Change) {
 	log := w.run.cfg.Logger
-	for _, h := range c.Slots {
-		log.Warn(fmt.Sprintf("%s: slots= of %s counts when the host is added; to change it, remove the host, and add it again once it has left", hostworker.Name, h))
+	for _, h := range c.Resized {
+		log.Warn(fmt.Sprintf("%s: slots=, gpus= and cpus= of %s take effect when the host is added; to change them, remove the host, and add it again once it has left", hostworker.Name, h))
 	}
 	for _, h := range c.Removed {
 		w.tell(control.Request{Op: control.OpRemove, Host: h.String()}, func(err error) {
@@ -125,7 +126,7 @@ func (w *watch) edit(c hostworker.Change) {
 		})
 	}
 	for _, h := range c.Added {
-		w.tell(control.Request{Op: control.OpAdd, Host: h.String(), Slots: h.Slots}, func(err error) {
+		w.tell(control.Request{Op: control.OpAdd, Host: h.String(), Slots: h.Slots, GPUs: h.GPUs, CPUs: h.CPUs}, func(err error) {
 			if err != nil {
 				log.Error(fmt.Sprintf("%s: add %s: %v", hostworker.Name, h, err))
 			}
@@ -152,7 +153,8 @@ func (w *watch) event(e control.Event) {
 		w.run.cfg.Logger.Error(fmt.Sprintf("launch: %s of a host: %v", e.Action, err))
 		return
 	}
-	h.Slots = max(e.Slots, w.slots(h))
+	listed := w.listed(h)
+	h.Slots, h.GPUs, h.CPUs = max(e.Slots, listed.Slots), cmp.Or(e.GPUs, listed.GPUs), cmp.Or(e.CPUs, listed.CPUs)
 	switch e.Action {
 	case control.AddQueued:
 		w.list(h, true)
@@ -223,16 +225,16 @@ func (w *watch) counts(e control.Event) {
 	}
 }
 
-// slots is how many workers host_worker says that a host takes.
-func (w *watch) slots(h hosts.Host) int {
+// listed is a host as host_worker has it; the zero Host: it has not.
+func (w *watch) listed(h hosts.Host) hosts.Host {
 	if files := w.run.cfg.Elastic.Files; files != nil {
 		for _, l := range files.Hosts() {
 			if l.Same(h) {
-				return l.Slots
+				return l
 			}
 		}
 	}
-	return 0
+	return hosts.Host{}
 }
 
 // present writes into host_worker_log that a host has workers which count, or none any more, if that is news.

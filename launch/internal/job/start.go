@@ -75,6 +75,9 @@ func newRun(cfg Config) *run {
 // newNode is a process that is not started yet.
 func (r *run) newNode(role string, rank int, host hosts.Host) *Node {
 	r.processes++
+	if role != roleWorker {
+		host = r.limited(host)
+	}
 	n := &Node{Role: role, Rank: rank, Host: host.String(), host: host, process: r.processes, number: rank}
 	number := len(r.nodes) // a colour of its own
 	n.stdout, n.stderr = r.cfg.Output.Stdout(n.Name(), number), r.cfg.Output.Stderr(n.Name(), number)
@@ -252,7 +255,7 @@ func (r *run) startSchedulerOnce(ctx context.Context, n *Node) error {
 
 // spec says what n is.
 func (r *run) spec(n *Node) process.Spec {
-	spec := process.Spec{Name: n.Name(), Env: r.environment(n), Dir: r.cfg.Dir, Sharers: r.sharers(n)}
+	spec := process.Spec{Name: n.Name(), Env: r.environment(n), Dir: r.cfg.Dir, Sharers: r.sharers(n), CPUs: n.host.CPUs}
 	if n.Role == roleWorker {
 		spec.Command = r.cfg.Command
 		spec.GPUs = r.gpus(n)
