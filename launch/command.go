@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,57 +19,6 @@ func command(args []string) []string {
 		return []string{"/bin/sh", "-c", args[0]}
 	}
 	return args
-}
-
-// splitWords splits s into words as a shell does, with quotes and backslashes but without expansions.
-func splitWords(s string) ([]string, error) {
-	var words []string
-	var word strings.Builder
-	inWord := false
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; c {
-		case ' ', '\t', '\n':
-			if inWord {
-				words = append(words, word.String())
-				word.Reset()
-				inWord = false
-			}
-		case '\'':
-			end := strings.IndexByte(s[i+1:], '\'')
-			if end < 0 {
-				return nil, errors.New("a single quote is not closed")
-			}
-			word.WriteString(s[i+1 : i+1+end])
-			i, inWord = i+1+end, true
-		case '"':
-			inWord = true
-			for i++; ; i++ {
-				if i >= len(s) {
-					return nil, errors.New("a double quote is not closed")
-				}
-				if s[i] == '"' {
-					break
-				}
-				if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("\"\\$`", s[i+1]) >= 0 {
-					i++
-				}
-				word.WriteByte(s[i])
-			}
-		case '\\':
-			if i++; i >= len(s) {
-				return nil, errors.New("a backslash ends it")
-			}
-			word.WriteByte(s[i])
-			inWord = true
-		default:
-			word.WriteByte(c)
-			inWord = true
-		}
-	}
-	if inWord {
-		words = append(words, word.String())
-	}
-	return words, nil
 }
 
 // goRunFlags are the build flags of `go run` that take a value in the next word.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -17,51 +16,6 @@ func TestCommandRunsOneQuotedWordInAShell(t *testing.T) {
 	} {
 		if got := command(tc.args); !slices.Equal(got, tc.want) {
 			t.Errorf("command(%q) = %q, want %q", tc.args, got, tc.want)
-		}
-	}
-}
-
-func TestSplitWordsSplitsAsAShellDoes(t *testing.T) {
-	for _, tc := range []struct {
-		in   string
-		want []string // nil: an error
-	}{
-		{"ssh -F config", []string{"ssh", "-F", "config"}},
-		{"  a\t'b c'\"d\\\"e\"\\ f  '' ", []string{"a", "b cd\"e f", ""}},
-		{"", []string{}},
-		{"'a", nil},
-		{`"a\"`, nil},
-		{`a\`, nil},
-	} {
-		got, err := splitWords(tc.in)
-		if (err == nil) != (tc.want != nil) || !slices.Equal(got, tc.want) {
-			t.Errorf("splitWords(%q) = %q, %v, want %q", tc.in, got, err, tc.want)
-		}
-	}
-}
-
-// FuzzSplitWords: a quoted word comes back whole, whatever it holds.
-func FuzzSplitWords(f *testing.F) {
-	f.Add("a b", "it's \"$x\"\n`y`\\")
-	f.Fuzz(func(t *testing.T, a, b string) {
-		quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-		got, err := splitWords(quote(a) + " " + quote(b))
-		if err != nil || !slices.Equal(got, []string{a, b}) {
-			t.Errorf("splitWords of %q and %q quoted = %q, %v", a, b, got, err)
-		}
-		splitWords(a) // never panics
-	})
-}
-
-func TestSplitWordsAgreesWithTheShell(t *testing.T) {
-	for _, s := range []string{`a 'b  c' "d\$e\\f\g" \'h\ i '"' "'" `, `x"y"'z'w`, "''", `""`, `a\\b`} {
-		out, err := exec.Command("/bin/sh", "-c", "for w in "+s+"; do printf '%s\\n' \"$w\"; done").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := splitWords(s)
-		if err != nil || strings.Join(got, "\n")+"\n" != string(out) {
-			t.Errorf("splitWords(%s) = %q, %v, want %q", s, got, err, out)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/job"
 )
 
@@ -37,7 +38,7 @@ func flags() []cli.Flag {
 		&cli.DurationFlag{Name: "stop-timeout", Usage: "workers that are asked to stop have `TIME` to save their state", Value: 4 * time.Second},
 		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that hears nothing of launch for `TIME` stops its processes (ssh)", Value: 4 * time.Second},
 		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing", DisableDefaultText: true},
-		&cli.StringFlag{Name: "ssh-command", Usage: "the ssh client, with options (`WORDS` as in a shell)", Value: "ssh", EnvVars: []string{"PARAGON_SSH"}},
+		&cli.StringFlag{Name: "ssh-command", Usage: "the ssh client, with options (`WORDS` as in a shell)", Value: "ssh", EnvVars: []string{ssh.Variable}},
 		&cli.StringFlag{Name: elasticFlag, Usage: "let hosts join and leave while the job runs: True or False", DefaultText: "False"},
 		&cli.StringFlag{Name: "on-worker-loss", Usage: "when a worker is lost: shrink, wait for another one, or fail", DefaultText: "shrink if elastic, else fail"},
 		&cli.IntFlag{Name: "min-workers", Usage: "with fewer than `NUMBER` workers the job fails", Value: 1},
@@ -172,7 +173,7 @@ func (o *options) readHosts(c *cli.Context) error {
 		if o.hosts, err = hosts.Read(o.hostfile); err != nil {
 			return usageError{fmt.Errorf("launch: %w", err)}
 		}
-		if o.sshCommand, err = splitWords(c.String("ssh-command")); err != nil || len(o.sshCommand) == 0 {
+		if o.sshCommand, err = ssh.SplitWords(c.String("ssh-command")); err != nil || len(o.sshCommand) == 0 {
 			return usagef("--ssh-command %q is no command: %v", c.String("ssh-command"), err)
 		}
 	case "slurm", "kubernetes", "mpi", "sge", "yarn":
@@ -202,8 +203,8 @@ func (o *options) readHosts(c *cli.Context) error {
 	default:
 		return usagef("--tls %q is unknown; it is auto, on or off", v)
 	}
-	if rest, ok := strings.CutPrefix(o.syncDir, "~/"); ok {
-		o.syncDir = rest // ssh and rsync start in the home directory
+	if o.syncDir != "" {
+		o.syncDir = ssh.Folder(o.syncDir)
 	}
 	return o.readAddress()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/logline"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/show"
@@ -207,19 +208,7 @@ func commandText(s *study.Study, p tune.Params) string {
 	if len(words) == 3 && words[0] == "/bin/sh" && words[1] == "-c" {
 		return strings.TrimSpace(words[2])
 	}
-	return strings.Join(shellWords(words), " ")
-}
-
-// shellWords are words as one would type them.
-func shellWords(words []string) []string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = w
-		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$`;&|<>()*?[]{}~#!") {
-			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return quoted
+	return ssh.Quote(words)
 }
 
 // keepFile keeps the study's file in its folder once the search has begun.
@@ -256,7 +245,7 @@ func search(ctx context.Context, file string, s *study.Study, status *show.Statu
 	if ctx.Err() != nil && err != nil {
 		again := "launch tune --resume "
 		if cfg.Dir != "" && s.Config.Dir != "" {
-			again += shellWords([]string{resumeWord(file, s)})[0]
+			again += ssh.Quote([]string{resumeWord(file, s)})
 		}
 		fmt.Fprintf(out, "\ninterrupted; all that was reported is kept in %s\nto go on: %s\n", cfg.Dir, again)
 		return exitError(exitInterrupted)

@@ -177,6 +177,21 @@ func parseMetrics(line string) (step int, metrics map[string]float64, ok bool) {
 	return step, metrics, stepped && len(metrics) > 0
 }
 
+// A tail keeps the last part of what is written to it.
+type tail struct{ b []byte }
+
+const tailBytes = 64 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	if over := len(t.b) - tailBytes; over > 0 {
+		t.b = append(t.b[:0], t.b[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return string(t.b) }
+
 // A lineWriter calls to with each line, without its end; end calls it with a last line that has none.
 type lineWriter struct {
 	to   func(line []byte)

@@ -2,20 +2,20 @@ package tune
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"sync"
+	"log/slog"
 	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/affinity"
+	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/process"
 )
 
 // stopTimeout is how long a trial's processes have to end when they are told to; less if the search gives a trial up before.
 const stopTimeout = 10 * time.Second
-
-// drainTimeout is how long output is waited for when the process that wrote it is gone.
-const drainTimeout = 2 * time.Second
 
 // stopAfter is how long the processes of an attempt have to end: they are to be gone before the search gives the attempt up.
 func (a *Attempt) stopAfter() time.Duration {
@@ -25,63 +25,60 @@ func (a *Attempt) stopAfter() time.Duration {
 	return stopTimeout
 }
 
-// execute runs the command until it and all that it left in its process group is gone. When ctx ends it is told to end, and after patience
-// it is killed. group says whether the whole group is told, or the command alone, which then tells the others.
-func execute(ctx context.Context, cmd *exec.Cmd, stdout, stderr io.Writer, patience time.Duration, group bool) error {
-	var read sync.WaitGroup
-	var ours, theirs []*os.File
-	closeAll := func(files []*os.File) {
-		for _, f := range files {
-			f.Close()
-		}
-	}
-	for _, to := range []io.Writer{stdout, stderr} {
-		r, w, err := os.Pipe()
-		if err != nil {
-			closeAll(append(ours, theirs...))
-			return fmt.Errorf("tune: start a process: %w", err)
-		}
-		ours, theirs = append(ours, r), append(theirs, w)
-		read.Go(func() { _, _ = io.Copy(to, r) }) // it ends with the last writer, or at the deadline
-	}
-	cmd.Stdout, cmd.Stderr = theirs[0], theirs[1]
-	err := cmd.Start()
-	closeAll(theirs)
+// killTimeout bounds the wait for processes that were killed.
+const killTimeout = 5 * time.Second
+
+// execute runs a process on these processors (none: all) until it and its process group are gone. When ctx ends the group gets SIGTERM, and
+// after patience SIGKILL. An agent within this process starts it: should this process die, the kernel kills the other one.
+func execute(ctx context.Context, spec process.Spec, out process.Output, cpus []int, patience time.Duration, logger *slog.Logger) (process.Exit, error) {
+	in, toAgent := io.Pipe()
+	fromAgent, agentOut := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		err := affinity.Start(cpus, func() error {
+			return agent.Serve(context.Background(), in, agentOut, agent.Config{Lease: -1, Logger: logger})
+		})
+		agentOut.Close()
+		in.Close()
+		served <- err
+	}()
+	client, err := agent.NewClient(context.Background(), localName, toAgent, fromAgent)
 	if err != nil {
-		read.Wait()
-		closeAll(ours)
-		return err
+		return process.Exit{}, fmt.Errorf("tune: start %s: %w", spec.Name, errors.Join(err, <-served))
 	}
-	pid := cmd.Process.Pid
-	ended := make(chan struct{})
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-ended:
-			return
-		case <-ctx.Done():
-		}
-		if group {
-			_ = syscall.Kill(-pid, syscall.SIGTERM)
-		} else {
-			_ = syscall.Kill(pid, syscall.SIGTERM)
-		}
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case <-ended:
-		case <-timer.C:
-			_ = syscall.Kill(-pid, syscall.SIGKILL)
-		}
-	})
-	err = cmd.Wait()
-	close(ended)
-	watch.Wait()
-	_ = syscall.Kill(-pid, syscall.SIGKILL) // what it left behind
-	for _, r := range ours {
-		_ = r.SetReadDeadline(time.Now().Add(drainTimeout)) // who left the group may keep it open
+	defer func() {
+		closing, cancel := context.WithTimeout(context.Background(), killTimeout)
+		defer cancel()
+		_ = client.Close(closing)
+	}()
+	h, err := client.Start(context.Background(), spec, out)
+	if err != nil {
+		return process.Exit{}, err
 	}
-	read.Wait()
-	closeAll(ours)
-	return err
+	select {
+	case <-h.Done():
+		return h.Exit(), nil
+	case <-ctx.Done():
+	}
+	h.Signal(syscall.SIGTERM)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-h.Done():
+		return h.Exit(), nil
+	case <-timer.C:
+	}
+	h.Signal(syscall.SIGKILL)
+	timer.Reset(killTimeout)
+	select {
+	case <-h.Done():
+		return h.Exit(), nil
+	case <-timer.C:
+		return process.Exit{}, fmt.Errorf("tune: %s (process %d) is still there %v after SIGKILL", spec.Name, h.PID(), killTimeout)
+	}
 }
+
+// An exitError is the end of a process that did not end well.
+type exitError struct{ exit process.Exit }
+
+func (e *exitError) Error() string { return e.exit.String() }

@@ -15,9 +15,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
@@ -41,7 +44,12 @@ type Jobs struct {
 	// Resources are those of one trial; Config.Resources, if any of them is set, count instead. Hosts times Slots workers are
 	// spread evenly over Hosts different nodes. Zero Servers is one server.
 	Resources Resources
-	// HostFile names the hosts, a line each: HOST [slots=PROCESSORS] [gpus=GPUS]. "" is this machine alone.
+	// HostFile names the hosts, one on each line, as for launch:
+	//
+	//	[user@]host[:port] [slots=N] [gpus=N] [cpus=N]
+	//
+	// slots is how many workers of trials run there at a time (without it as many as processors and GPUs allow), gpus how many of its GPUs
+	// trials may use (0: none) and cpus how many of its processors (without them all). "" is this machine alone.
 	HostFile string
 	// Folder is where trials run on hosts; the current folder is copied there for each. "" runs in a folder of the same name as
 	// the current one, which then must be there.
@@ -58,7 +66,7 @@ type Jobs struct {
 	Launch string
 	// LaunchFlags are further flags for it.
 	LaunchFlags []string
-	// SSH is the ssh client with options; "" is that of the variable PARAGON_SSH, or ssh.
+	// SSH is the ssh client with options, in words as in a shell; "" is that of the variable PARAGON_SSH, or ssh.
 	SSH string
 	// Output gets what workers print, each line behind "[ worker HOST ] :". nil: it is only in the trial's folder, in a file
 	// worker_RANK.log for each rank.
@@ -69,7 +77,8 @@ type Jobs struct {
 	once   sync.Once
 	failed error // of prepare
 	nodes  *slots.Allocator
-	mu     sync.Mutex // guards Output
+	remote *ssh.Method // reaches the hosts; nil: this machine alone
+	mu     sync.Mutex  // guards Output
 }
 
 // Distributed returns a Runner of distributed trials on this machine.
@@ -82,46 +91,6 @@ const defaultStart = 2 * time.Minute
 func (j *Jobs) prepare(ctx context.Context) error {
 	j.once.Do(func() { j.failed = j.findNodes(ctx) })
 	return j.failed
-}
-
-func (j *Jobs) findNodes(ctx context.Context) (err error) {
-	if j.nodes, err = slots.New(); err != nil {
-		return err
-	}
-	if j.HostFile == "" {
-		return j.nodes.Add(localNode())
-	}
-	if j.Address == "" {
-		return errors.New("tune: Jobs.HostFile is given, but not Jobs.Address: at which address do the hosts reach this machine?")
-	}
-	text, err := os.ReadFile(j.HostFile)
-	if err != nil {
-		return fmt.Errorf("tune: hosts file: %w", err)
-	}
-	lines, err := parseNodes(j.HostFile, string(text))
-	if err != nil {
-		return err
-	}
-	found := make([]slots.Node, len(lines))
-	errs := make([]error, len(lines))
-	var all sync.WaitGroup
-	for i, n := range lines {
-		all.Go(func() { found[i], errs[i] = j.ask(ctx, n) })
-	}
-	all.Wait()
-	for i, n := range found {
-		if errs[i] != nil {
-			j.logger().Warn("tune: a host is left out", "host", lines[i].host, "error", errs[i])
-			continue
-		}
-		if err := j.nodes.Add(n); err != nil {
-			return err
-		}
-	}
-	if len(j.nodes.Usage()) == 0 {
-		return fmt.Errorf("tune: hosts file %s: no host can be used: %w", j.HostFile, errors.Join(errs...))
-	}
-	return nil
 }
 
 func (j *Jobs) logger() *slog.Logger {
@@ -149,7 +118,7 @@ func (j *Jobs) resources(given Resources) Resources {
 
 func (j *Jobs) request(given Resources) slots.Request {
 	r := j.resources(given)
-	return slots.Request{Hosts: r.Hosts, CPUs: r.Slots * r.CPUsPerSlot, GPUs: r.Slots * r.GPUs}
+	return slots.Request{Hosts: r.Hosts, Workers: r.Slots, CPUs: r.Slots * r.CPUsPerSlot, GPUs: r.Slots * r.GPUs}
 }
 
 // Fits implements Placer.
@@ -256,14 +225,14 @@ func (t *jobTrial) task(root string) (remote.Task, error) {
 }
 
 // share is a rank's share of what the trial was given. Rank i runs on host i div Slots, as the hosts file that launch gets says.
-func (t *jobTrial) share(rank int) (cpus []int, gpus []string) {
+func (t *jobTrial) share(rank int) (cpus []int, devices []string) {
 	part, slot := t.grant.Parts[rank/t.resources.Slots], rank%t.resources.Slots
 	cpus = part.CPUs[slot*t.resources.CPUsPerSlot : (slot+1)*t.resources.CPUsPerSlot]
-	gpus = slices.Clone(part.GPUs[slot*t.resources.GPUs : (slot+1)*t.resources.GPUs])
-	if gpus == nil {
-		gpus = []string{}
+	devices = slices.Clone(part.GPUs[slot*t.resources.GPUs : (slot+1)*t.resources.GPUs])
+	if devices == nil {
+		devices = []string{}
 	}
-	return cpus, gpus
+	return cpus, devices
 }
 
 // Decide implements remote.Backend.
@@ -316,16 +285,15 @@ func (t *jobTrial) run(ctx context.Context) error {
 	if t.jobs.HostFile == "" {
 		cpus = t.grant.Parts[0].CPUs
 	}
-	err = withProcess(cpus, func(attr *syscall.SysProcAttr) error {
-		cmd := exec.Command(command[0], command[1:]...)
-		cmd.SysProcAttr = attr
-		cmd.Env = append(append(os.Environ(), t.session.Environment()...), t.environment()...)
-		patience := t.attempt.stopAfter()
-		if !t.jobs.NoServers {
-			patience += patience / 2 // launch ends its processes in order
-		}
-		return execute(ctx, cmd, t.out.stdout(), t.out.stderr(), patience, t.jobs.NoServers)
-	})
+	patience := t.attempt.stopAfter()
+	if !t.jobs.NoServers {
+		patience += patience / 2 // launch ends its processes in order
+	}
+	spec := process.Spec{Name: fmt.Sprintf("trial %d", t.attempt.Trial), Command: command, Env: append(t.session.Environment(), t.environment()...)}
+	exit, err := execute(ctx, spec, process.Output{Stdout: t.out.stdout(), Stderr: t.out.stderr()}, cpus, patience, t.jobs.logger())
+	if err == nil && !exit.OK() {
+		err = &exitError{exit}
+	}
 	close(over)
 	watch.Wait()
 	if closed := t.out.close(); err == nil {
@@ -362,7 +330,7 @@ func (t *jobTrial) environment() []string {
 	if t.jobs.HostFile != "" {
 		return nil // each process is told its own
 	}
-	return []string{gpuVariable + "=" + gpuValue(t.grant.Parts[0].GPUs)}
+	return []string{gpus.Variable + "=" + gpus.Visible(t.grant.Parts[0].GPUs)}
 }
 
 // command is what starts the trial.
@@ -396,15 +364,20 @@ func (t *jobTrial) command() ([]string, error) {
 	args := []string{launch, "-n", strconv.Itoa(t.workers()), "-s", strconv.Itoa(r.Servers), "--start-timeout", r.StartTimeout.String(),
 		"--stop-timeout", t.attempt.stopAfter().String(), "--env-worker", remote.AddressVariable, "--env-worker", remote.TokenVariable}
 	if j.HostFile != "" {
-		hosts := filepath.Join(t.folder, "hosts")
+		file := filepath.Join(t.folder, "hosts")
 		var lines strings.Builder
 		for _, p := range t.grant.Parts {
-			fmt.Fprintf(&lines, "%s slots=%d\n", p.Node, r.Slots)
+			h, err := hosts.ParseHost(p.Node)
+			if err != nil {
+				return nil, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
+			}
+			h.Slots = r.Slots
+			fmt.Fprintln(&lines, h.Entry())
 		}
-		if err := os.WriteFile(hosts, []byte(lines.String()), 0o666); err != nil {
+		if err := os.WriteFile(file, []byte(lines.String()), 0o666); err != nil {
 			return nil, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
 		}
-		args = append(args, "-H", hosts, "--host-ip", j.Address)
+		args = append(args, "-H", file, "--host-ip", j.Address, "--gpus", gpuFlag(t.grant))
 		if j.SSH != "" {
 			args = append(args, "--ssh-command", j.SSH)
 		}
@@ -418,10 +391,22 @@ func (t *jobTrial) command() ([]string, error) {
 			}
 		}
 	} else {
-		args = append(args, "--env-worker", gpuVariable)
+		args = append(args, "--env-worker", gpus.Variable)
 	}
 	args = append(append(args, j.LaunchFlags...), "--")
 	return append(args, program...), nil
+}
+
+// gpuFlag is launch's --gpus for what a trial was given: the UUIDs of its GPUs, which launch divides over the workers of each host.
+func gpuFlag(g *slots.Grant) string {
+	var all []string
+	for _, p := range g.Parts {
+		all = append(all, p.GPUs...)
+	}
+	if len(all) == 0 {
+		return "0"
+	}
+	return strings.Join(all, ",")
 }
 
 // launchProgram finds launch.

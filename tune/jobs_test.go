@@ -214,7 +214,7 @@ func TestCommandsReportByLines(t *testing.T) {
 	j = &tune.Jobs{NoServers: true, Command: []string{"sh", "-c", `echo "value=1 step=1"; echo nonsense >&2; exit 3`}}
 	cfg = jobsConfig(t, j)
 	for _, x := range mustRun(t, cfg).Trials() {
-		if x.State != tune.Failed || x.Failure != tune.UserCode || !strings.Contains(x.Error, "exit status 3: nonsense") {
+		if x.State != tune.Failed || x.Failure != tune.UserCode || !strings.Contains(x.Error, "exit 3: nonsense") {
 			t.Errorf("a command that fails: %s (%s) %q", x.State, x.Failure, x.Error)
 		}
 	}

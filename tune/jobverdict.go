@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"regexp"
 	"strings"
 	"syscall"
@@ -54,7 +53,7 @@ func (t *jobTrial) verdict(ctx context.Context, err error) error {
 	if ranOutOfMemory(said) {
 		return Fail(OutOfMemory, fmt.Errorf("%w: %s", err, t.lastWords()))
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && killed(exit) {
+	if ended, ok := errors.AsType[*exitError](err); ok && ended.exit.Status() == 128+int(syscall.SIGKILL) {
 		return Fail(NodeLost, fmt.Errorf("a process was killed: %w: %s", err, t.lastWords()))
 	}
 	if class == "" {
@@ -78,14 +77,6 @@ func ranOutOfMemory(said string) bool {
 	return false
 }
 
-// killed says whether a process was ended by SIGKILL, which nobody in a job uses on one that does its work.
-func killed(exit *exec.ExitError) bool {
-	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		return s.Signal() == syscall.SIGKILL
-	}
-	return exit.ExitCode() == 128+int(syscall.SIGKILL)
-}
-
 // lastWords is launch's last line, which says what went wrong, or the program's last error.
 func (t *jobTrial) lastWords() string {
 	said := t.out.erred.String()
@@ -99,21 +90,4 @@ func (t *jobTrial) lastWords() string {
 		}
 	}
 	return lines[len(lines)-1]
-}
-
-// suspect asks a host that was lost whether it is there, and sets it aside if not: trials that are on it end.
-func (j *Jobs) suspect(host string) {
-	for _, u := range j.nodes.Usage() {
-		name, _, _ := cutPort(u.Name)
-		if u.Name != host && name != host || u.Name == localName {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), nodeTimeout)
-		_, err := j.ssh(ctx, u.Name, nil, "true")
-		cancel()
-		if err != nil {
-			j.logger().Warn("tune: a host is set aside; add it again when it is back", "host", u.Name, "error", err)
-			_ = j.nodes.Lose(u.Name) // another trial may have been faster
-		}
-	}
 }

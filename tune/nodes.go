@@ -1,18 +1,22 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/affinity"
+	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
@@ -20,178 +24,147 @@ import (
 // localName is what this machine is called as a node.
 const localName = "local"
 
-// nodeTimeout is how long a host may take to say what it has.
-const nodeTimeout = 20 * time.Second
+// hostTimeout bounds a question to a host. A host that does not have this launch program yet gets it first.
+const hostTimeout = time.Minute
 
-func firstCPUs(n int) []int {
-	cpus := make([]int, n)
-	for i := range cpus {
-		cpus[i] = i
+// agentLease is after which time without a sign of this process a host ends what this process runs there.
+const agentLease = 4 * time.Second
+
+// findNodes makes a node of each host, or of this machine.
+func (j *Jobs) findNodes(ctx context.Context) (err error) {
+	if j.nodes, err = slots.New(); err != nil {
+		return err
 	}
-	return cpus
-}
-
-// A NodeLine is one line of a hosts file: HOST [slots=N] [gpus=N], where HOST is what ssh takes, with user and port. slots is how many
-// processors trials may have of it; without it they may have all.
-type nodeLine struct {
-	host string
-	cpus int // -1: all
-	gpus int // -1: all
-}
-
-// lineEnds are those that editors write.
-var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
-
-// parseNodes reads a hosts file. # begins a comment.
-func parseNodes(file, text string) ([]nodeLine, error) {
-	var nodes []nodeLine
-	for i, line := range strings.Split(lineEnds.Replace(text), "\n") {
-		line, _, _ = strings.Cut(line, "#")
-		fields := strings.Fields(strings.TrimLeft(line, "\ufeff")) // some editors begin a file with this mark
-		if len(fields) == 0 {
+	if j.HostFile == "" {
+		return j.nodes.Add(j.localNode())
+	}
+	switch {
+	case j.Address == "":
+		return errors.New("tune: Jobs.HostFile is set, but Jobs.Address is not: at which address do the hosts reach this machine?")
+	case j.NoServers:
+		return errors.New("tune: Jobs.NoServers runs trials on this machine alone: leave out Jobs.HostFile")
+	}
+	all, err := hosts.Read(j.HostFile)
+	if err != nil {
+		return fmt.Errorf("tune: %w", err)
+	}
+	if j.remote, err = j.newRemote(); err != nil {
+		return err
+	}
+	all = hosts.Merge(all)
+	found := make([]slots.Node, len(all))
+	errs := make([]error, len(all))
+	var asking sync.WaitGroup
+	for i, h := range all {
+		asking.Go(func() { found[i], errs[i] = j.askHost(ctx, h) })
+	}
+	asking.Wait()
+	for i, n := range found {
+		if errs[i] != nil {
+			j.logger().Warn("tune: a host cannot be used and is left out", "host", all[i].String(), "error", errs[i])
 			continue
 		}
-		n := nodeLine{host: fields[0], cpus: -1, gpus: -1}
-		if strings.HasPrefix(n.host, "-") || strings.ContainsAny(n.host, "'\"$`;&|<>()\\*?=") {
-			return nil, fmt.Errorf("tune: %s line %d: %q is no host", file, i+1, n.host)
+		if err := j.nodes.Add(n); err != nil {
+			return err
 		}
-		for _, f := range fields[1:] {
-			name, value, _ := strings.Cut(f, "=")
-			k, err := strconv.Atoi(value)
-			if err != nil || k < 0 || k > 1<<16 || name != "slots" && name != "gpus" {
-				return nil, fmt.Errorf("tune: %s line %d: %q is unknown; write host, slots=N, gpus=N", file, i+1, f)
-			}
-			if name == "slots" {
-				n.cpus = k
-			} else {
-				n.gpus = k
-			}
-		}
-		if slices.ContainsFunc(nodes, func(o nodeLine) bool { return o.host == n.host }) {
-			return nil, fmt.Errorf("tune: %s line %d: host %s is there twice", file, i+1, n.host)
-		}
-		nodes = append(nodes, n)
 	}
-	return nodes, nil
+	if len(j.nodes.Usage()) == 0 {
+		return fmt.Errorf("tune: hosts file %s: no host can be used: %w", j.HostFile, errors.Join(errs...))
+	}
+	return nil
 }
 
-// localNode is this machine, with the processors this process may use and the GPUs that CUDA_VISIBLE_DEVICES leaves.
-func localNode() slots.Node {
-	n := slots.Node{Name: localName, CPUs: ownCPUs()}
-	for i := range countGPUs("/proc/driver/nvidia/gpus") {
-		n.GPUs = append(n.GPUs, strconv.Itoa(i))
-	}
-	if visible, ok := os.LookupEnv(gpuVariable); ok {
-		n.GPUs = nil
-		for id := range strings.SplitSeq(visible, ",") {
-			if id = strings.TrimSpace(id); id == "" || id == "-1" {
-				break // CUDA reads no further
-			}
-			n.GPUs = append(n.GPUs, id)
-		}
+// localNode is this machine, with the processors and GPUs that this process may use.
+func (j *Jobs) localNode() slots.Node {
+	n := slots.Node{Name: localName, CPUs: affinity.Own()}
+	var err error
+	if n.GPUs, err = gpus.Usable(os.LookupEnv, gpus.Installed); err != nil {
+		j.logger().Warn("tune: the GPUs of this machine cannot be listed; trials get none", "error", err)
 	}
 	return n
 }
 
-// countGPUs is how many GPUs the driver knows.
-func countGPUs(dir string) int {
-	entries, err := os.ReadDir(dir)
+// newRemote makes what reaches hosts by ssh.
+func (j *Jobs) newRemote() (*ssh.Method, error) {
+	command := cmp.Or(j.SSH, os.Getenv(ssh.Variable), "ssh")
+	words, err := ssh.SplitWords(command)
+	if err != nil || len(words) == 0 {
+		return nil, fmt.Errorf("tune: the ssh client %q is no command: %v", command, err)
+	}
+	launch, err := j.launchProgram()
 	if err != nil {
-		return 0 // no driver
+		return nil, err
 	}
-	return len(entries)
+	return ssh.New(ssh.Config{Command: words, Executable: launch, AgentArgs: []string{"agent", agentLease.String()}, Logger: j.logger()}), nil
 }
 
-// ask lets a host say how many processors and GPUs it has.
-func (j *Jobs) ask(ctx context.Context, n nodeLine) (slots.Node, error) {
-	node := slots.Node{Name: n.host}
-	if n.cpus < 0 || n.gpus < 0 {
-		ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
-		defer cancel()
-		out, err := j.ssh(ctx, n.host, nil, "getconf _NPROCESSORS_ONLN; ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l")
-		if err != nil {
-			return node, fmt.Errorf("tune: ask %s what it has: %w", n.host, err)
-		}
-		var cpus, gpus int
-		if _, err := fmt.Sscan(out, &cpus, &gpus); err != nil || cpus < 1 || cpus > 1<<16 || gpus < 0 || gpus > 1<<10 {
-			return node, fmt.Errorf("tune: ask %s what it has: it says %.80q, want the numbers of processors and GPUs", n.host, out)
-		}
-		if n.cpus < 0 {
-			n.cpus = cpus
-		}
-		if n.gpus < 0 {
-			n.gpus = gpus
-		}
-	}
-	node.CPUs = firstCPUs(n.cpus)
-	for i := range n.gpus {
-		node.GPUs = append(node.GPUs, strconv.Itoa(i))
-	}
-	return node, nil
-}
-
-// sshWords is the ssh client with its options.
-func (j *Jobs) sshWords() []string {
-	if words := strings.Fields(j.SSH); len(words) > 0 {
-		return words
-	}
-	if words := strings.Fields(os.Getenv("PARAGON_SSH")); len(words) > 0 {
-		return words
-	}
-	return []string{"ssh"}
-}
-
-// ssh runs a command on a host and returns what it prints.
-func (j *Jobs) ssh(ctx context.Context, host string, in io.Reader, command string) (string, error) {
-	words := append(j.sshWords(), "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
-	name, port, ok := cutPort(host)
-	if ok {
-		words = append(words, "-p", port)
-	}
-	cmd := exec.CommandContext(ctx, words[0], append(words[1:], "--", name, command)...)
-	var out, errs tail
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &errs
-	cmd.WaitDelay = time.Second
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return "", fmt.Errorf("ssh %s: %w%s", host, err, colon(strings.TrimSpace(errs.String())))
-	}
-	return out.String(), nil
-}
-
-// cutPort splits host:port; an IPv6 address needs brackets.
-func cutPort(host string) (name, port string, ok bool) {
-	i := strings.LastIndexByte(host, ':')
-	if i < 0 || strings.Count(host, ":") > 1 && !strings.HasSuffix(host[:i], "]") {
-		return strings.Trim(host, "[]"), "", false
-	}
-	return strings.Trim(host[:i], "[]"), host[i+1:], true
-}
-
-func colon(s string) string {
-	if s == "" {
-		return ""
-	}
-	return ": " + s
-}
-
-// Add adds a host, as a line of a hosts file, while a search runs. Trials may run there at once.
-func (j *Jobs) Add(ctx context.Context, line string) error {
-	nodes, err := parseNodes("host", line)
+// onHost connects to a host and calls f.
+func (j *Jobs) onHost(ctx context.Context, h hosts.Host, f func(context.Context, *ssh.Machine) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, hostTimeout, fmt.Errorf("no answer within %v", hostTimeout))
+	defer cancel()
+	m, err := j.remote.Dial(ctx, h)
 	if err != nil {
 		return err
 	}
-	if len(nodes) != 1 {
-		return fmt.Errorf("tune: add %q: want one host", line)
+	err = f(ctx, m)
+	if closed := m.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// askHost asks a host for its processors and GPUs, and makes a node of those that the hosts file allows.
+func (j *Jobs) askHost(ctx context.Context, h hosts.Host) (slots.Node, error) {
+	var has agent.Answer
+	err := j.onHost(ctx, h, func(ctx context.Context, m *ssh.Machine) (err error) {
+		has, err = m.Ask(ctx, agent.Question{Hardware: true})
+		return err
+	})
+	if err != nil {
+		return slots.Node{}, err
+	}
+	return nodeOf(h, has)
+}
+
+func nodeOf(h hosts.Host, has agent.Answer) (slots.Node, error) {
+	n := slots.Node{Name: h.String(), Slots: h.Slots, CPUs: has.CPUs}
+	if h.CPUs > 0 {
+		n.CPUs = n.CPUs[:min(h.CPUs, len(n.CPUs))]
+	}
+	switch {
+	case h.GPUs == hosts.NoGPUs:
+		return n, nil
+	case has.GPUErr != "":
+		return n, fmt.Errorf("%s; to use the host without GPUs write gpus=0 in the hosts file", has.GPUErr)
+	case h.GPUs > len(has.GPUs):
+		return n, fmt.Errorf("the hosts file says gpus=%d, and the host has %d", h.GPUs, len(has.GPUs))
+	}
+	n.GPUs = has.GPUs
+	if h.GPUs > 0 {
+		n.GPUs = n.GPUs[:h.GPUs]
+	}
+	return n, nil
+}
+
+// Add adds a host while a search runs, by a line of a hosts file. Trials may run there at once.
+func (j *Jobs) Add(ctx context.Context, line string) error {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return errors.New("tune: add a host: got an empty line, want HOST [slots=N] [gpus=N] [cpus=N]")
+	}
+	h, err := hosts.ParseLine(words)
+	if err != nil {
+		return fmt.Errorf("tune: add a host: %w", err)
 	}
 	if err := j.prepare(ctx); err != nil {
 		return err
 	}
-	node, err := j.ask(ctx, nodes[0])
+	if j.remote == nil {
+		return fmt.Errorf("tune: add host %s: Jobs.HostFile is not set: trials run on this machine alone", h)
+	}
+	node, err := j.askHost(ctx, h)
 	if err != nil {
-		return err
+		return fmt.Errorf("tune: add host %s: %w", h, err)
 	}
 	if err := j.nodes.Add(node); err != nil {
 		return fmt.Errorf("tune: %w", err)
@@ -199,10 +172,15 @@ func (j *Jobs) Add(ctx context.Context, line string) error {
 	return nil
 }
 
-// Remove takes a host out: no more trials start there, and those that run come to their end.
+// Remove removes a host: no more trials start there, and those that run there run to their end.
 func (j *Jobs) Remove(host string) error {
 	if err := j.prepare(context.Background()); err != nil {
 		return err
+	}
+	if h, err := hosts.ParseHost(host); err == nil {
+		if known, ok := j.known(h); ok {
+			host = known.String()
+		}
 	}
 	if err := j.nodes.Drain(host); err != nil {
 		return fmt.Errorf("tune: %w", err)
@@ -210,9 +188,31 @@ func (j *Jobs) Remove(host string) error {
 	return nil
 }
 
-// Nodes is a table of the nodes: what each has and what of it is in use.
+// hosts are those of the nodes, in their order; none if trials run on this machine.
+func (j *Jobs) hosts() (all []hosts.Host) {
+	if j.HostFile == "" {
+		return nil
+	}
+	for _, u := range j.nodes.Usage() {
+		if h, err := hosts.ParseHost(u.Name); err == nil { // a node's name is a host's String
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// known is a host as the nodes spell it.
+func (j *Jobs) known(h hosts.Host) (hosts.Host, bool) {
+	all := j.hosts()
+	if i := slices.IndexFunc(all, h.Same); i >= 0 {
+		return all[i], true
+	}
+	return h, false
+}
+
+// Nodes is a table of the nodes: what each has and how much of it is in use.
 func (j *Jobs) Nodes() (metrics.Table, error) {
-	t := metrics.Table{Columns: []string{"node", "CPUs", "in use", "GPUs", "in use", "state"}}
+	t := metrics.Table{Columns: []string{"node", "slots", "in use", "CPUs", "in use", "GPUs", "in use", "state"}}
 	if err := j.prepare(context.Background()); err != nil {
 		return t, err
 	}
@@ -221,7 +221,11 @@ func (j *Jobs) Nodes() (metrics.Table, error) {
 		if u.Leaving {
 			state = "leaving"
 		}
-		t.Row(u.Name, u.CPUs, u.UsedCPUs, u.GPUs, u.UsedGPUs, state)
+		limit := "any"
+		if u.Slots > 0 {
+			limit = fmt.Sprint(u.Slots)
+		}
+		t.Row(u.Name, limit, u.UsedSlots, u.CPUs, u.UsedCPUs, u.GPUs, u.UsedGPUs, state)
 	}
 	return t, nil
 }
@@ -234,14 +238,9 @@ func (j *Jobs) Room(given Resources) (int, error) {
 	r := j.request(given)
 	n := 0 // parts of trials, one a host
 	for _, u := range j.nodes.Usage() {
-		if u.Leaving {
-			continue
+		if fit := u.Fit(r); !u.Leaving {
+			n += min(fit, math.MaxInt32)
 		}
-		fit := u.CPUs / r.CPUs
-		if r.GPUs > 0 {
-			fit = min(fit, u.GPUs/r.GPUs)
-		}
-		n += fit
 	}
 	return max(n/r.Hosts, 1), nil
 }
@@ -252,57 +251,55 @@ func (j *Jobs) UploadFiles(ctx context.Context, files ...string) error {
 	if err := j.prepare(ctx); err != nil {
 		return err
 	}
-	var errs []error
-	for _, u := range j.nodes.Usage() {
-		if u.Name == localName {
-			continue
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s is not a regular file", file)
 		}
-		for _, file := range files {
-			if err := j.upload(ctx, u.Name, file); err != nil {
-				errs = append(errs, fmt.Errorf("tune: upload %s: %w", file, err))
-			}
+		if err != nil {
+			return fmt.Errorf("tune: upload a file: %w", err)
 		}
 	}
+	all := j.hosts()
+	errs := make([]error, len(all))
+	var copying sync.WaitGroup
+	for i, h := range all {
+		copying.Go(func() {
+			m, err := j.remote.Dial(ctx, h)
+			if err != nil {
+				errs[i] = fmt.Errorf("tune: upload files: %w", err)
+				return
+			}
+			defer m.Close()
+			folder := ssh.Folder(j.Folder)
+			_, err = m.Ask(ctx, agent.Question{MakeDir: folder})
+			for _, file := range files {
+				if err == nil {
+					err = j.remote.Copy(ctx, m, file, folder)
+				}
+			}
+			if err != nil {
+				errs[i] = fmt.Errorf("tune: upload files: %w", err)
+			}
+		})
+	}
+	copying.Wait()
 	return errors.Join(errs...)
 }
 
-func (j *Jobs) upload(ctx context.Context, host, file string) error {
-	f, err := os.Open(file)
+// suspect connects to a host that a job has lost, and removes it if that fails: trials that run on it end.
+func (j *Jobs) suspect(host string) {
+	h, err := hosts.ParseHost(host)
 	if err != nil {
-		return err
+		return
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	known, ok := j.known(h)
+	if !ok {
+		return
+	}
+	err = j.onHost(context.Background(), known, func(context.Context, *ssh.Machine) error { return nil })
 	if err != nil {
-		return err
+		j.logger().Warn("tune: a host cannot be reached and is removed; add it again when it is back", "host", known.String(), "error", err)
+		_ = j.nodes.Lose(known.String()) // another trial may have been faster
 	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("it is no file")
-	}
-	folder := j.Folder
-	if folder == "" {
-		folder = "."
-	}
-	to := quote(folder + "/" + filepath.Base(file))
-	// Under another name first: a copy that is cut off is not taken for the file.
-	_, err = j.ssh(ctx, host, f, fmt.Sprintf("mkdir -p %s && cat > %s.part && chmod %o %s.part && mv %s.part %s", quote(folder), to, info.Mode().Perm(), to, to, to))
-	return err
 }
-
-// quote makes a word for a shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// A tail keeps the last part of what is written to it.
-type tail struct{ b []byte }
-
-const tailBytes = 64 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.b = append(t.b, p...)
-	if over := len(t.b) - tailBytes; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string { return string(t.b) }

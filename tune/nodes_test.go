@@ -1,152 +1,177 @@
 package tune
 
 import (
-	"bytes"
 	"context"
-	"math"
+	"errors"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/affinity"
+	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
-func TestHostsFilesAreRead(t *testing.T) {
-	got, err := parseNodes("hosts", "d1\n\n# all\nme@d2:22 slots=4 gpus=2 # big\n[::1]:2 gpus=0\n")
-	want := []nodeLine{{"d1", -1, -1}, {"me@d2:22", 4, 2}, {"[::1]:2", -1, 0}}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v, want %+v", got, err, want)
-	}
-	for _, text := range []string{"\ufeffd1\r\n\r\n# all\r\nme@d2:22 slots=4 gpus=2 \t# big\r\n[::1]:2 gpus=0", "\ufeff# all\rd1\r\ufeffme@d2:22 slots=4\tgpus=2\r[::1]:2 gpus=0 \r"} {
-		if got, err := parseNodes("hosts", text); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: got %+v, %v, want %+v", text, got, err, want)
-		}
-	}
-	for _, tc := range []struct{ file, want string }{
-		{"-oProxyCommand=x", "is no host"},
-		{"d1;reboot", "is no host"},
-		{"d1\nd1", "line 2: host d1 is there twice"},
-		{"d1 slots=x", "write host, slots=N, gpus=N"},
-		{"d1 slots=-1", "write host"},
-		{"d1 cores=4", "write host"},
-	} {
-		if _, err := parseNodes("hosts", tc.file); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%q: got %v, want an error with %q", tc.file, err, tc.want)
-		}
-	}
-}
-
-func TestLinesWithMetricsAreTold(t *testing.T) {
-	for _, tc := range []struct {
-		line    string
-		step    int
-		metrics map[string]float64
-	}{
-		{"accuracy=0.5 step=3", 3, map[string]float64{"accuracy": 0.5}},
-		{"step=0, loss=-1e-3, top5=+Inf", 0, map[string]float64{"loss": -1e-3, "top5": math.Inf(1)}},
-		{"step=3", 0, nil},
-		{"accuracy=0.5", 0, nil},
-		{"epoch 3 accuracy=0.5 step=3", 0, nil},
-		{"accuracy=0.5 step=1.5", 0, nil},
-		{"accuracy=0.5 step=-1", 0, nil},
-		{"accuracy=0.5 step=1 step=2", 0, nil},
-		{"accuracy=good step=1", 0, nil},
-		{"=1 step=1", 0, nil},
-		{"", 0, nil},
-	} {
-		step, metrics, ok := parseMetrics(tc.line)
-		if ok != (tc.metrics != nil) || ok && (step != tc.step || !reflect.DeepEqual(metrics, tc.metrics)) {
-			t.Errorf("%q: got step %d, %v, %v, want %d, %v", tc.line, step, metrics, ok, tc.step, tc.metrics)
-		}
-	}
-}
-
-func FuzzHostsFile(f *testing.F) {
-	f.Add("d1 slots=2\n[fe80::1%eth0]:22 gpus=1 # x")
-	f.Fuzz(func(t *testing.T, text string) {
-		nodes, err := parseNodes("hosts", text)
-		if err != nil {
-			return
-		}
-		for _, n := range nodes {
-			if n.host == "" || n.host[0] == '-' || strings.ContainsAny(n.host, " '\"$`;&|<>()") {
-				t.Errorf("%q lets %+v through", text, n)
+// This test program is copied to hosts as launch is, and is an agent there.
+func init() {
+	if len(os.Args) == 3 && os.Args[1] == "agent" {
+		gpus := func() ([]string, error) {
+			if os.Getenv("PARAGON_TEST_GPUS") == "" {
+				return nil, errors.New("the driver does not answer")
 			}
+			return strings.Split(os.Getenv("PARAGON_TEST_GPUS"), ","), nil
 		}
-	})
-}
-
-func FuzzMetricsLine(f *testing.F) {
-	f.Add("accuracy=0.5 step=3")
-	f.Fuzz(func(t *testing.T, line string) {
-		if step, metrics, ok := parseMetrics(line); ok && (step < 0 || len(metrics) == 0) {
-			t.Errorf("%q gives step %d and %v", line, step, metrics)
+		if err := agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Config{Lease: -1, GPUs: gpus}); err != nil {
+			os.Exit(1)
 		}
-	})
-}
-
-func TestLongOutputIsTakenInPieces(t *testing.T) {
-	var lines []int
-	w := &lineWriter{to: func(line []byte) { lines = append(lines, len(line)) }}
-	for range 10 {
-		_, _ = w.Write(bytes.Repeat([]byte{'x'}, maxOutputLine/4))
-	}
-	_, _ = w.Write([]byte("\r\nab\n\n"))
-	if want := []int{maxOutputLine, maxOutputLine, maxOutputLine / 2, 2, 0}; !reflect.DeepEqual(lines, want) {
-		t.Errorf("lines have %v bytes, want %v", lines, want)
+		os.Exit(0)
 	}
 }
 
-// A stand-in for ssh runs the command here, and writes down for which host.
-func standInForSSH(t *testing.T) (client, asked string) {
+// fakeSSH is a program in place of ssh: hosts are this machine, with a home folder of their own; "gone" is none.
+func fakeSSH(t *testing.T, gpus string) (client, home string) {
 	t.Helper()
 	dir := t.TempDir()
-	client, asked = filepath.Join(dir, "ssh"), filepath.Join(dir, "asked")
-	script := "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\necho \"$2\" >> " + asked + "\n[ \"$2\" = gone ] && { echo no route >&2; exit 255; }\ncd " + dir + " && exec sh -c \"$3\"\n"
+	client, home = filepath.Join(dir, "an ssh"), filepath.Join(dir, "home")
+	if err := os.Mkdir(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := `#!/bin/sh
+while :; do case "$1" in -o|-p|-l) shift 2;; -*) shift;; *) break;; esac; done
+host=$1; shift
+[ "$host" = gone ] && { echo "ssh: connect to host gone port 22: Connection refused" >&2; exit 255; }
+export HOME=` + ssh.Quote([]string{home}) + ` SSH_CONNECTION="127.0.0.1 1 127.0.0.2 22" PARAGON_TEST_GPUS=` + gpus + `
+cd && exec sh -c "$*"
+`
 	if err := os.WriteFile(client, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return client, asked
+	return ssh.Quote([]string{client}), home
 }
 
-func TestHostsAreAskedWhatTheyHaveAndGetFiles(t *testing.T) {
-	client, asked := standInForSSH(t)
-	dir := t.TempDir()
-	hosts := filepath.Join(dir, "hosts")
-	if err := os.WriteFile(hosts, []byte("d1\ngone\nd2 slots=3 gpus=1\n"), 0o666); err != nil {
+func writeHosts(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	j := &Jobs{HostFile: hosts, Address: "127.0.0.1", SSH: client, Folder: filepath.Join(dir, "it's there")}
-	if err := j.Fits(Resources{Hosts: 2, GPUs: 1}); err == nil || !strings.Contains(err.Error(), "d1 has ") || !strings.Contains(err.Error(), "d2 has 3 CPUs and 1 GPU") || strings.Contains(err.Error(), "gone") {
-		t.Errorf("got %v, want what d1 and d2 have", err)
+	return file
+}
+
+// A host is asked for its processors and GPUs by the same agent as in a job of launch, and the hosts file limits them.
+func TestHostsOfferWhatTheHostsFileAllows(t *testing.T) {
+	client, home := fakeSSH(t, "GPU-a,GPU-b")
+	t.Setenv(ssh.Variable, client)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	j := &Jobs{HostFile: writeHosts(t, "d1\ngone # a comment\nme@d2:2222 slots=3 gpus=1 cpus=1\nd3 gpus=9\nd4 gpus=0\n"), Address: "127.0.0.1", Launch: self,
+		Folder: "~/it's there", Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	if err := j.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cpus := len(affinity.Own())
+	want := []slots.Usage{{Name: "d1", CPUs: cpus, GPUs: 2}, {Name: "me@d2:2222", Slots: 3, CPUs: 1, GPUs: 1}, {Name: "d4", CPUs: cpus}}
+	if got := j.nodes.Usage(); !slices.Equal(got, want) {
+		t.Errorf("the nodes are %+v, want %+v", got, want)
+	}
+	for _, want := range []string{"host=gone", "does sshd run there, on this port?", "host=d3", "the hosts file says gpus=9, and the host has 2"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, log.String())
+		}
 	}
 	table, err := j.Nodes()
-	if err != nil || !strings.Contains(table.String(), "d2") {
+	if err != nil || !strings.Contains(table.String(), "me@d2:2222") {
 		t.Errorf("the table is\n%s%v", table.String(), err)
 	}
-	file := filepath.Join(dir, "data.txt")
+
+	g, err := j.Acquire(t.Context(), Resources{GPUs: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := gpuFlag(g.(jobPlace).Grant), "GPU-a"; got != want {
+		t.Errorf("launch gets --gpus %s, want %s", got, want)
+	}
+	g.Release()
+
+	file := filepath.Join(t.TempDir(), "data.txt")
 	if err := os.WriteFile(file, []byte("42"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.UploadFiles(context.Background(), file); err != nil {
+	if err := j.UploadFiles(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(filepath.Join(j.Folder, "data.txt")); string(got) != "42" || err != nil {
-		t.Errorf("the file holds %q, %v", got, err)
+	if got, err := os.ReadFile(filepath.Join(home, "it's there", "data.txt")); string(got) != "42" || err != nil {
+		t.Errorf("the uploaded file holds %q, %v", got, err)
 	}
-	if got, _ := os.ReadFile(asked); strings.Count(string(got), "d2") != 1 {
-		t.Errorf("asked were\n%s\nwant d2 for the file alone", got)
+	if err := j.UploadFiles(t.Context(), home); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("upload of a folder: got %v", err)
 	}
-	if err := j.Add(context.Background(), "d3 slots=1 gpus=0"); err != nil {
+
+	if err := j.Add(t.Context(), "d5 slots=1 gpus=0"); err != nil {
 		t.Error(err)
 	}
-	if err := j.Remove("d1"); err != nil {
-		t.Error(err)
+	if err := j.Add(t.Context(), "d6 slots=none"); err == nil || !strings.Contains(err.Error(), "d6: got slots=none, want a number of workers") {
+		t.Errorf("add with a bad line: got %v", err)
+	}
+	for _, host := range []string{"D1.", "d4"} {
+		if err := j.Remove(host); err != nil {
+			t.Error(err)
+		}
 	}
 	if err := j.Fits(Resources{Hosts: 3}); err == nil {
-		t.Error("three nodes fit into d2 and d3")
+		t.Error("three nodes fit into d2 and d5")
 	}
-	if err := (&Jobs{HostFile: hosts}).Fits(Resources{}); err == nil || !strings.Contains(err.Error(), "Jobs.Address") {
-		t.Errorf("without an address: %v", err)
+	if n, err := j.Room(Resources{}); err != nil || n != 2 {
+		t.Errorf("room for %d trials (%v), want 2: cpus=1 of d2, slots=1 of d5", n, err)
+	}
+
+	// A host that a job has lost is asked for; one that answers stays.
+	j.suspect("d5")
+	if _, ok := j.known(hosts.Host{Name: "d5"}); !ok {
+		t.Error("a host that answers was removed")
+	}
+	if err := j.nodes.Add(slots.Node{Name: "gone", CPUs: []int{0}}); err != nil {
+		t.Fatal(err)
+	}
+	if j.suspect("gone"); len(j.hosts()) != 2 {
+		t.Errorf("the hosts are %v, want d2 and d5 without the one that does not answer", j.hosts())
+	}
+}
+
+func TestJobsSayWhichHostsTheyCannotUse(t *testing.T) {
+	client, _ := fakeSSH(t, "")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	for _, tc := range []struct {
+		name, file string
+		jobs       *Jobs
+		want       string
+	}{
+		{"no address", "d1\n", &Jobs{}, "Jobs.Address"},
+		{"without a job", "d1\n", &Jobs{Address: "127.0.0.1", NoServers: true}, "leave out Jobs.HostFile"},
+		{"a bad line", "d1\nd2 cores=4\n", &Jobs{Address: "127.0.0.1"}, `hosts line 2: d2: got "cores=4", want slots=N, gpus=N or cpus=N`},
+		{"a bad client", "d1\n", &Jobs{Address: "127.0.0.1", SSH: "ssh 'x"}, "a single quote is not closed"},
+		{"no host answers", "gone\n", &Jobs{Address: "127.0.0.1"}, "no host can be used: "},
+		{"a broken driver", "d1\n", &Jobs{Address: "127.0.0.1"}, "the driver does not answer; to use the host without GPUs write gpus=0"},
+	} {
+		j := tc.jobs
+		if j.HostFile, j.Launch, j.Logger = writeHosts(t, tc.file), self, quiet; j.SSH == "" {
+			j.SSH = client
+		}
+		if err := j.Fits(Resources{}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want an error with %q", tc.name, err, tc.want)
+		}
 	}
 }

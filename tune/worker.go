@@ -9,8 +9,9 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strings"
 
+	"github.com/paragon-train/paragon/internal/affinity"
+	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 )
 
@@ -56,26 +57,15 @@ func attend(ctx context.Context, search *remote.Client, f Trainable, cfg Config)
 // occupy keeps the process to the processors and GPUs that the search has given it.
 func occupy(task remote.Task) error {
 	if len(task.CPUs) > 0 {
-		if err := setAffinity(task.CPUs); err != nil {
+		if err := affinity.Process(task.CPUs); err != nil {
 			return fmt.Errorf("tune: trial %d: %w", task.Trial, err)
 		}
 		runtime.GOMAXPROCS(len(task.CPUs))
 	}
 	if task.GPUs != nil {
-		return os.Setenv(gpuVariable, gpuValue(task.GPUs))
+		return os.Setenv(gpus.Variable, gpus.Visible(task.GPUs))
 	}
 	return nil
-}
-
-// gpuVariable is what CUDA goes by.
-const gpuVariable = "CUDA_VISIBLE_DEVICES"
-
-// gpuValue names GPUs for CUDA: "-1" is none.
-func gpuValue(gpus []string) string {
-	if len(gpus) == 0 {
-		return "-1"
-	}
-	return strings.Join(gpus, ",")
 }
 
 // A TrialEnded is the error of Run in a process of a trial: the trainable was run, and nothing is left to do there.

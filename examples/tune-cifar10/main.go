@@ -32,7 +32,7 @@ func main() {
 	flag.IntVar(&s.epochs, "epochs", 9, "epochs of a trial that is not stopped")
 	flag.IntVar(&s.trials, "trials", 12, "trials to run")
 	flag.IntVar(&s.parallel, "parallel", 1, "trials that run at once")
-	flag.StringVar(&s.hosts, "hosts", "", "file of hosts that run trials, a line each: HOST [slots=N]; the two workers of a trial run on two of them")
+	flag.StringVar(&s.hosts, "hosts", "", "file of hosts that run trials, one on each line: HOST [slots=N] [gpus=N] [cpus=N]; the two workers of a trial run on two of them")
 	flag.StringVar(&s.address, "address", "", "with --hosts: the address at which they reach this machine")
 	flag.StringVar(&s.folder, "folder", "", "with --hosts: folder there that the current one is copied to")
 	flag.StringVar(&s.dir, "dir", "runs/cifar10", "folder of the search")

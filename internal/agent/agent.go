@@ -39,7 +39,7 @@ type Config struct {
 	Adopt      bool          // adopt and kill orphaned descendants; only for a process that is nothing but an agent
 	Logger     *slog.Logger  // slog.Default()
 
-	// GPUs lists the UUIDs of this machine's GPUs; nil: gpus.List of the driver's files.
+	// GPUs lists the UUIDs of this machine's GPUs; nil: gpus.Installed.
 	GPUs func() ([]string, error)
 }
 
@@ -76,7 +76,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 		cfg.Logger = slog.Default()
 	}
 	if cfg.GPUs == nil {
-		cfg.GPUs = func() ([]string, error) { return gpus.List(gpus.Folder, gpus.SMI) }
+		cfg.GPUs = gpus.Installed
 	}
 	s := &server{cfg: cfg, out: &frameWriter{w: out}, children: make(map[uint32]*child)}
 

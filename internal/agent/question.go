@@ -33,7 +33,7 @@ type Question struct {
 
 // An Answer is the agent's.
 type Answer struct {
-	Err       string            // the Question as a whole, MakeDir or Hardware failed
+	Err       string            // the Question as a whole, or MakeDir, failed
 	Made      []string          // folders that MakeDir made, the innermost first
 	Left      []string          // of Remove what is still there
 	RemoveErr string            // why the first of these could not be removed; a folder that is not empty is no error
@@ -44,6 +44,7 @@ type Answer struct {
 	Dial      map[string]string // for each address why it could not be reached, or ""
 	CPUs      []int             // Hardware: the processors that the agent may use, by number
 	GPUs      []string          // Hardware: UUIDs
+	GPUErr    string            // why the GPUs could not be listed
 }
 
 const greeting = "paragon\n"
@@ -87,7 +88,7 @@ func answer(ctx context.Context, body []byte, listGPUs func() ([]string, error))
 		var err error
 		a.CPUs = affinity.Own()
 		if a.GPUs, err = listGPUs(); err != nil {
-			a.Err = err.Error()
+			a.GPUErr = err.Error()
 		}
 	}
 	if q.Listen != "" {

@@ -156,13 +156,13 @@ func Visible(share []string) string {
 func List(folder string, smi func() ([]byte, error)) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("launch: list GPUs: %w", err)
+		return nil, fmt.Errorf("list GPUs: %w", err)
 	}
 	var found []string
 	for _, e := range entries { // in the order of names, which are places on the bus
 		text, err := os.ReadFile(filepath.Join(folder, e.Name(), "information"))
 		if err != nil {
-			return nil, fmt.Errorf("launch: list GPUs: %w", err)
+			return nil, fmt.Errorf("list GPUs: %w", err)
 		}
 		for _, line := range strings.Split(string(text), "\n") {
 			name, value, _ := strings.Cut(line, ":")
@@ -180,7 +180,7 @@ func List(folder string, smi func() ([]byte, error)) ([]string, error) {
 		return found, nil // there is no driver
 	}
 	if err != nil {
-		return nil, fmt.Errorf("launch: list GPUs: nvidia-smi -L: %w: %s", err, strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("list GPUs: nvidia-smi -L: %w: %s", err, strings.TrimSpace(string(text)))
 	}
 	found = nil
 	for _, m := range listed.FindAllSubmatch(text, -1) {
@@ -188,6 +188,29 @@ func List(folder string, smi func() ([]byte, error)) ([]string, error) {
 	}
 	return found, nil
 }
+
+// Usable lists the GPUs of this machine that a process with this environment may use: those that Variable names, as it names them, or else the
+// UUIDs of all.
+func Usable(lookup func(string) (string, bool), list func() ([]string, error)) ([]string, error) {
+	visible, ok := lookup(Variable)
+	if !ok {
+		return list()
+	}
+	var found []string
+	for id := range strings.SplitSeq(visible, ",") {
+		if id = strings.TrimSpace(id); id == "" || id == None {
+			break // CUDA reads no further
+		}
+		found = append(found, id)
+	}
+	return found, nil
+}
+
+// Installed lists the UUIDs of this machine's GPUs.
+func Installed() ([]string, error) { return List(Folder, SMI) }
+
+// IsUUID reports whether a GPU is named by its UUID, and not by its number.
+func IsUUID(id string) bool { return uuid.MatchString(id) }
 
 // listed is a GPU in what nvidia-smi -L prints. Parts of GPUs (MIG) are listed below theirs, by another kind of name.
 var listed = regexp.MustCompile(`(?m)^GPU \d+:.*\(UUID: (GPU-[0-9A-Za-z-]+)\)`)

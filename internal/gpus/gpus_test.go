@@ -71,6 +71,18 @@ func TestEachWorkerGetsItsOwn(t *testing.T) {
 	}
 }
 
+func TestTheVariableLimitsTheGPUsOfAProcess(t *testing.T) {
+	all := func() ([]string, error) { return []string{"GPU-a", "GPU-b"}, nil }
+	for value, want := range map[string][]string{
+		"unset": {"GPU-a", "GPU-b"}, "": nil, "-1": nil, "1": {"1"}, " GPU-b , 0": {"GPU-b", "0"}, "0,-1,1": {"0"},
+	} {
+		lookup := func(string) (string, bool) { return value, value != "unset" }
+		if got, err := Usable(lookup, all); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s=%q: got %q, %v, want %q", Variable, value, got, err, want)
+		}
+	}
+}
+
 func TestGPUsAreFoundInTheDriversFiles(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "gpus")
 	none := func() ([]byte, error) { return nil, &exec.Error{Name: "nvidia-smi", Err: exec.ErrNotFound} }

@@ -96,6 +96,26 @@ func plain(name string) string {
 	return strings.ToLower(strings.TrimSuffix(name, "."))
 }
 
+// Merge has each host once, in the order of the first lines. The slots of a host's lines add up; a line without slots= sets no limit.
+func Merge(all []Host) []Host {
+	var merged []Host
+	index := make(map[Host]int) // in merged, by key
+	for _, h := range all {
+		i, ok := index[h.key()]
+		if !ok {
+			index[h.key()] = len(merged)
+			merged = append(merged, h)
+			continue
+		}
+		if merged[i].Slots == 0 || h.Slots == 0 {
+			merged[i].Slots = 0
+		} else {
+			merged[i].Slots += h.Slots
+		}
+	}
+	return merged
+}
+
 // Read reads the hosts file at path.
 func Read(path string) ([]Host, error) {
 	f, err := os.Open(path)

@@ -74,6 +74,20 @@ func TestTheFormOfAFileSaysNothing(t *testing.T) {
 	}
 }
 
+func TestMergeAddsUpTheSlotsOfAHost(t *testing.T) {
+	all, err := Parse(strings.NewReader("d1 slots=2 gpus=1\nd2\nD1. slots=3 gpus=1\nd2 slots=4\nd1:22 slots=1"), "hosts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, h := range Merge(all) {
+		got = append(got, h.Entry())
+	}
+	if want := []string{"d1 slots=5 gpus=1", "d2", "d1:22 slots=1"}; !cmp.Equal(got, want) {
+		t.Errorf("Merge: got %q, want %q", got, want)
+	}
+}
+
 func TestParseNamesTheBadLine(t *testing.T) {
 	for _, tc := range []struct{ file, want string }{
 		{"", "names no host"},

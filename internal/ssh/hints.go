@@ -59,7 +59,7 @@ type target struct {
 }
 
 // login is the command that logs in by hand.
-func (t target) login() string { return strings.Join(quoted(t.m.Words(t.h)), " ") }
+func (t target) login() string { return Quote(t.m.Words(t.h)) }
 
 // copyID is the command that gives the host one's key.
 func (t target) copyID() string {
@@ -88,16 +88,5 @@ func (t target) forget() string {
 	if m := offending.FindStringSubmatch(t.said); m != nil && !strings.HasSuffix(m[1], "/.ssh/known_hosts") {
 		words = append(words, "-f", m[1])
 	}
-	return strings.Join(quoted(append(words, "-R", name)), " ")
-}
-
-// quoted are words as one would type them.
-func quoted(words []string) []string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		if out[i] = w; w == "" || strings.ContainsAny(w, " \t\n'\"\\$`;&|<>()*?[]{}~#!") {
-			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return out
+	return Quote(append(words, "-R", name))
 }

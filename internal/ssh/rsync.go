@@ -10,6 +10,17 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts"
 )
 
+// Folder is a folder of a host as this package takes it. ~/ stands for the home folder there, where ssh and rsync start; "" is the home folder.
+func Folder(dir string) string {
+	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
+		dir = rest
+	}
+	if dir == "" {
+		return "."
+	}
+	return dir
+}
+
 // Sync copies what is in the folder src of this machine into the folder dst of the host, by rsync; .git stays here. Files
 // that are in dst alone stay there.
 func (m *Method) Sync(ctx context.Context, machine *Machine, src, dst string) error {

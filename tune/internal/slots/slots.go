@@ -1,15 +1,14 @@
-// Package slots gives out the processors and GPUs of nodes to trials.
+// Package slots allocates the slots, processors and GPUs of nodes to trials.
 //
-// One Allocator owns all of them: what is given out is in nobody else's hands
-// until it is given back. Requests are served in the order in which they came; one
-// that has to wait holds back those behind it, so that a large one is not passed
-// by small ones for ever. Nodes come and go meanwhile.
+// One Allocator owns all of them: each is allocated to one trial at a time. Requests are served in the order of their arrival. A request that
+// has to wait holds back those behind it, so that small requests cannot starve a large one. Nodes may be added and removed at any time.
 package slots
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -20,19 +19,25 @@ var ErrLost = errors.New("its node has gone")
 
 // A Node is a machine.
 type Node struct {
-	Name string
-	CPUs []int    // numbers of processors, as in an affinity set
-	GPUs []string // as CUDA_VISIBLE_DEVICES takes them: numbers or UUIDs
+	Name  string
+	CPUs  []int    // numbers of processors, as in an affinity set
+	GPUs  []string // as CUDA_VISIBLE_DEVICES takes them: numbers or UUIDs
+	Slots int      // workers that run there at a time; 0: as many as processors and GPUs allow
 }
 
-// A Request is what one trial needs: on each of Hosts different nodes, so many processors and GPUs. Zero Hosts is one. A request for
-// nothing of a kind can share a node that has none of it left.
+// A Request is what one trial needs: on each of Hosts different nodes, slots for so many Workers, and so many processors and GPUs for all
+// of them. Zero Hosts is one. A request for nothing of a kind can share a node that has none of it left.
 type Request struct {
-	Hosts, CPUs, GPUs int
+	Hosts, Workers, CPUs, GPUs int
 }
+
+func (r Request) negative() bool { return r.Hosts < 0 || r.Workers < 0 || r.CPUs < 0 || r.GPUs < 0 }
 
 func (r Request) String() string {
 	text := fmt.Sprintf("%s and %s", count(r.CPUs, "CPU"), count(r.GPUs, "GPU"))
+	if r.Workers > 1 {
+		text = fmt.Sprintf("%d workers, %s", r.Workers, text)
+	}
 	if r.Hosts > 1 {
 		text += fmt.Sprintf(" on each of %d nodes", r.Hosts)
 	}
@@ -103,7 +108,8 @@ type node struct {
 	Node
 	cpuOf    []*Grant // who has it; nil: free
 	gpuOf    []*Grant
-	draining bool // gives out nothing any more
+	workers  map[*Grant]int // how many run for whom
+	draining bool           // gives out nothing any more
 }
 
 type waiting struct {
@@ -139,7 +145,7 @@ func (a *Allocator) Add(n Node) error {
 		return fmt.Errorf("slots: add node %s: it is there already", n.Name)
 	}
 	n.CPUs, n.GPUs = slices.Clone(n.CPUs), slices.Clone(n.GPUs)
-	a.nodes = append(a.nodes, &node{Node: n, cpuOf: make([]*Grant, len(n.CPUs)), gpuOf: make([]*Grant, len(n.GPUs))})
+	a.nodes = append(a.nodes, &node{Node: n, cpuOf: make([]*Grant, len(n.CPUs)), gpuOf: make([]*Grant, len(n.GPUs)), workers: make(map[*Grant]int)})
 	a.serve()
 	return nil
 }
@@ -189,14 +195,14 @@ func (a *Allocator) Lose(name string) error {
 
 // Fits is an error that names the request and the nodes if they could not serve it even if all were free.
 func (a *Allocator) Fits(r Request) error {
-	if r.Hosts < 0 || r.CPUs < 0 || r.GPUs < 0 {
+	if r.negative() {
 		return fmt.Errorf("slots: request %+v: want no number below 0", r)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	able := 0
 	for _, n := range a.nodes {
-		if !n.draining && len(n.CPUs) >= r.CPUs && len(n.GPUs) >= r.GPUs {
+		if !n.draining && n.usage().Fit(r) > 0 {
 			able++
 		}
 	}
@@ -213,6 +219,9 @@ func (a *Allocator) describe() string {
 	var parts []string
 	for _, n := range a.nodes {
 		text := fmt.Sprintf("%s has %s and %s", n.Name, count(len(n.CPUs), "CPU"), count(len(n.GPUs), "GPU"))
+		if n.Slots > 0 {
+			text = fmt.Sprintf("%s has %s, %s and %s", n.Name, count(n.Slots, "slot"), count(len(n.CPUs), "CPU"), count(len(n.GPUs), "GPU"))
+		}
 		if n.draining {
 			text += " (leaving)"
 		}
@@ -223,7 +232,7 @@ func (a *Allocator) describe() string {
 
 // Acquire waits until the request can be served. When ctx ends its error says how long the queue was before it and what is there.
 func (a *Allocator) Acquire(ctx context.Context, r Request) (*Grant, error) {
-	if r.Hosts < 0 || r.CPUs < 0 || r.GPUs < 0 {
+	if r.negative() {
 		return nil, fmt.Errorf("slots: request %+v: want no number below 0", r)
 	}
 	w := &waiting{request: r, grant: make(chan *Grant, 1)}
@@ -252,10 +261,25 @@ func (a *Allocator) Acquire(ctx context.Context, r Request) (*Grant, error) {
 
 // Usage is what a node has and what of it is given out.
 type Usage struct {
-	Name               string
-	CPUs, GPUs         int
-	UsedCPUs, UsedGPUs int
-	Leaving            bool
+	Name                          string
+	Slots, CPUs, GPUs             int // Slots 0: any number
+	UsedSlots, UsedCPUs, UsedGPUs int
+	Leaving                       bool
+}
+
+// Fit is how many requests for one host a node that is free could serve together. Of nothing there is any number.
+func (u Usage) Fit(r Request) int {
+	n := math.MaxInt
+	slots := u.Slots
+	if slots == 0 {
+		slots = math.MaxInt
+	}
+	for _, x := range []struct{ have, want int }{{slots, r.Workers}, {u.CPUs, r.CPUs}, {u.GPUs, r.GPUs}} {
+		if x.want > 0 {
+			n = min(n, x.have/x.want)
+		}
+	}
+	return n
 }
 
 // Usage tells about all nodes, in the order in which they were added.
@@ -264,9 +288,14 @@ func (a *Allocator) Usage() []Usage {
 	defer a.mu.Unlock()
 	var all []Usage
 	for _, n := range a.nodes {
-		all = append(all, Usage{n.Name, len(n.CPUs), len(n.GPUs), len(n.CPUs) - n.left(n.cpuOf), len(n.GPUs) - n.left(n.gpuOf), n.draining})
+		all = append(all, n.usage())
 	}
 	return all
+}
+
+func (n *node) usage() Usage {
+	return Usage{Name: n.Name, Slots: n.Slots, CPUs: len(n.CPUs), GPUs: len(n.GPUs),
+		UsedSlots: n.busy(), UsedCPUs: len(n.CPUs) - left(n.cpuOf), UsedGPUs: len(n.GPUs) - left(n.gpuOf), Leaving: n.draining}
 }
 
 // serve gives to those who wait first for as long as there is enough.
@@ -286,7 +315,8 @@ func (a *Allocator) serve() {
 func (a *Allocator) take(r Request) *Grant {
 	var able []*node
 	for _, n := range a.nodes {
-		if !n.draining && n.left(n.cpuOf) >= r.CPUs && n.left(n.gpuOf) >= r.GPUs {
+		room := n.Slots == 0 || n.Slots-n.busy() >= r.Workers
+		if !n.draining && room && left(n.cpuOf) >= r.CPUs && left(n.gpuOf) >= r.GPUs {
 			able = append(able, n)
 		}
 	}
@@ -299,10 +329,10 @@ func (a *Allocator) take(r Request) *Grant {
 		if r.GPUs == 0 && (len(x.GPUs) > 0) != (len(y.GPUs) > 0) {
 			return b2i(len(x.GPUs) > 0) - b2i(len(y.GPUs) > 0)
 		}
-		if d := x.left(x.gpuOf) - y.left(y.gpuOf); d != 0 {
+		if d := left(x.gpuOf) - left(y.gpuOf); d != 0 {
 			return d
 		}
-		return x.left(x.cpuOf) - y.left(y.cpuOf)
+		return left(x.cpuOf) - left(y.cpuOf)
 	})
 	chosen := able[:hosts]
 	g := &Grant{of: a, lost: make(chan struct{})}
@@ -344,7 +374,7 @@ func (a *Allocator) names() string {
 
 // drop takes out a node that is leaving and holds nothing.
 func (a *Allocator) drop(n *node) {
-	if n.draining && n.left(n.cpuOf) == len(n.CPUs) && n.left(n.gpuOf) == len(n.GPUs) && !a.within(n) {
+	if n.draining && left(n.cpuOf) == len(n.CPUs) && left(n.gpuOf) == len(n.GPUs) && !a.within(n) {
 		a.nodes = slices.DeleteFunc(a.nodes, func(x *node) bool { return x == n })
 	}
 }
@@ -359,18 +389,27 @@ func (a *Allocator) within(n *node) bool {
 	return false
 }
 
-func (n *node) left(of []*Grant) int {
-	left := 0
+// left is how many nobody has.
+func left(of []*Grant) (n int) {
 	for _, g := range of {
 		if g == nil {
-			left++
+			n++
 		}
 	}
-	return left
+	return n
+}
+
+// busy is how many slots are in use.
+func (n *node) busy() (workers int) {
+	for _, k := range n.workers {
+		workers += k
+	}
+	return workers
 }
 
 func (n *node) take(g *Grant, r Request) Part {
 	p := Part{Node: n.Name}
+	n.workers[g] = r.Workers
 	for i := range n.cpuOf {
 		if len(p.CPUs) < r.CPUs && n.cpuOf[i] == nil {
 			n.cpuOf[i], p.CPUs = g, append(p.CPUs, n.CPUs[i])
@@ -386,6 +425,7 @@ func (n *node) take(g *Grant, r Request) Part {
 
 // free gives back what a grant has of the node.
 func (n *node) free(g *Grant) {
+	delete(n.workers, g)
 	for i := range n.cpuOf {
 		if n.cpuOf[i] == g {
 			n.cpuOf[i] = nil

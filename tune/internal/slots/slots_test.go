@@ -32,7 +32,7 @@ func mustAcquire(t *testing.T, a *Allocator, r Request) *Grant {
 	return g
 }
 
-var two = []Node{{"a", []int{0, 1, 2, 3}, []string{"0", "1"}}, {"b", []int{4, 5}, nil}}
+var two = []Node{{Name: "a", CPUs: []int{0, 1, 2, 3}, GPUs: []string{"0", "1"}}, {Name: "b", CPUs: []int{4, 5}}}
 
 func TestARequestGetsPartsOfSoManyNodes(t *testing.T) {
 	for _, tc := range []struct {
@@ -62,6 +62,9 @@ func TestARequestGetsPartsOfSoManyNodes(t *testing.T) {
 
 func TestWhatNeverFitsIsAnErrorThatNamesTheNodes(t *testing.T) {
 	a := allocator(t, two...)
+	if err := a.Fits(Request{Workers: 9, CPUs: 4}); err != nil {
+		t.Errorf("a node without a number of slots runs as many workers as its processors allow: %v", err)
+	}
 	for _, tc := range []struct {
 		request Request
 		want    string
@@ -85,6 +88,35 @@ func TestWhatNeverFitsIsAnErrorThatNamesTheNodes(t *testing.T) {
 			t.Errorf("node %+v is taken", n)
 		}
 	}
+}
+
+func TestANodeRunsNoMoreWorkersThanItHasSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := allocator(t, Node{Name: "a", CPUs: []int{0, 1, 2, 3}, Slots: 3})
+		if err := a.Fits(Request{Workers: 4}); err == nil || !strings.Contains(err.Error(), "it needs 4 workers, 0 CPUs and 0 GPUs, and that never fits: a has 3 slots, 4 CPUs and 0 GPUs") {
+			t.Errorf("got %v, want an error that names the slots", err)
+		}
+		first := mustAcquire(t, a, Request{Workers: 2, CPUs: 1})
+		if u := a.Usage()[0]; u.Slots != 3 || u.UsedSlots != 2 || u.Fit(Request{Workers: 1, CPUs: 1}) != 3 {
+			t.Errorf("got %+v with room for %d, want 2 of 3 slots in use and room for 3 in all", u, u.Fit(Request{Workers: 1, CPUs: 1}))
+		}
+		served := false
+		var all sync.WaitGroup
+		all.Go(func() {
+			g := mustAcquire(t, a, Request{Workers: 2, CPUs: 1})
+			served = true
+			g.Release()
+		})
+		synctest.Wait()
+		if served {
+			t.Error("4 workers run in 3 slots")
+		}
+		first.Release()
+		all.Wait()
+		if u := a.Usage()[0]; !served || u.UsedSlots != 0 {
+			t.Errorf("served %v, %+v, want the second request served and no slot in use", served, u)
+		}
+	})
 }
 
 func TestALargeRequestIsNotPassedBySmallOnes(t *testing.T) {
@@ -188,7 +220,7 @@ func TestALostNodeEndsItsGrants(t *testing.T) {
 }
 
 func TestNothingIsGivenTwice(t *testing.T) {
-	a := allocator(t, Node{"a", []int{0, 1, 2, 3, 4}, []string{"0", "1"}}, Node{"b", []int{0, 1, 2}, []string{"2"}}, Node{"c", []int{7}, nil})
+	a := allocator(t, Node{Name: "a", CPUs: []int{0, 1, 2, 3, 4}, GPUs: []string{"0", "1"}}, Node{Name: "b", CPUs: []int{0, 1, 2}, GPUs: []string{"2"}}, Node{Name: "c", CPUs: []int{7}})
 	var mu sync.Mutex
 	held := make(map[any]bool)
 	var all sync.WaitGroup
