@@ -27,7 +27,8 @@ export GORACE ?= atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000000
 # neither sync/atomic nor generic code of sync (Map, OnceFunc): the linker may take its copy for the whole program, and the race
 # detector would report what that orders. So gorgonia, which has a sync.Map, is not here; a test of package nn looks.
 PLAIN := ./internal/compute/op
-RACEFLAGS := $(if $(RACE),$(RACE) $(foreach p,$(PLAIN),-gcflags=$(p)=-race=false))
+# Nobody debugs these test programs: without tables for a debugger compilation takes a tenth less.
+RACEFLAGS := $(if $(RACE),$(RACE) -gcflags=all=-dwarf=false $(foreach p,$(PLAIN),-gcflags=$(p)='-dwarf=false -race=false'))
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 # The SDKs of two clouds are a tenth of all that is compiled; make lint and make slowtest have them.
@@ -55,7 +56,9 @@ testall:
 	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./...
 
 # Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
-testpaths: ## test whole models on the numeric code's portable and AVX2 paths
+# Real data sets are unpacked here, too: under the race detector that takes ten times as long.
+testpaths: ## test whole models on the numeric code's portable and AVX2 paths, and real data without the race detector
+	CGO_ENABLED=0 $(GO) test -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
 	@set -e; for path in portable avx2; do \
 		if [ $$path = avx2 ] && ! grep -qsw avx2 /proc/cpuinfo; then echo "this machine has no AVX2; skipped"; continue; fi; \
 		echo "PARAGON_CPU=$$path"; \

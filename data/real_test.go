@@ -29,8 +29,8 @@ func realData(t *testing.T, elem ...string) string {
 
 func TestCIFAR10LoadsFromItsArchive(t *testing.T) {
 	path := realData(t, "cifar10")
-	if testing.Short() || raceEnabled && os.Getenv("PARAGON_TEST_REQUIRE") != "all" {
-		t.Skip("unpacks 170 MB in one goroutine: runs without -short and -race, or under PARAGON_TEST_REQUIRE=all")
+	if testing.Short() || raceEnabled {
+		t.Skip("unpacks 170 MB in one goroutine: runs without -short and without -race (make testpaths)")
 	}
 	train, test, err := LoadCIFAR10(path)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestCIFAR10LoadsFromItsArchive(t *testing.T) {
 
 func TestMNISTLoadsFromItsFiles(t *testing.T) {
 	path, images, first := realData(t, "mnist"), 60_000, 5
-	if raceEnabled && os.Getenv("PARAGON_TEST_REQUIRE") != "all" { // unpacking 60,000 images takes long: those of the test set are in both places
+	if raceEnabled { // unpacking 60,000 images takes long: those of the test set are in both places
 		path, images, first = linked(t, path, "t10k", "t10k"), 10_000, 7
 	}
 	train, test, err := LoadMNIST(path)

@@ -88,18 +88,20 @@ func TestGPFindsTheMinimum(t *testing.T) {
 
 // No parameters come twice while there are others: on continuous spaces never, on finite ones not before all were tried.
 func TestNoParametersComeTwice(t *testing.T) {
-	finite := suggesttest.Problem{Name: "finite", Space: tune.Space{
-		tune.Choice("a", "x", "y", "z"), tune.Int("n", 1, 5), tune.Bool("b"),
-		tune.Real("q", 0, 1).Quantise(0.5).When("a", "x"),
-	}, Value: func(p tune.Params) float64 { return float64(p.Int("n")) }} // (3 + 2)·5·2 = 50
+	finite := func(most int) suggesttest.Problem {
+		return suggesttest.Problem{Name: "finite", Space: tune.Space{
+			tune.Choice("a", "x", "y", "z"), tune.Int("n", 1, most), tune.Bool("b"),
+			tune.Real("q", 0, 1).Quantise(0.5).When("a", "x"),
+		}, Value: func(p tune.Params) float64 { return float64(p.Int("n")) }} // (3 + 2)·most·2 combinations
+	}
 	for name, s := range all() {
-		trials := 30
+		trials, most := 30, 5
 		if name == "GP" {
-			trials = 20 // each takes long
+			trials, most = 20, 2 // each takes long
 		}
-		for _, p := range []suggesttest.Problem{suggesttest.Branin(), suggesttest.Mixed(), finite} {
+		for _, p := range []suggesttest.Problem{suggesttest.Branin(), suggesttest.Mixed(), finite(most)} {
 			if p.Name == "finite" {
-				trials = 50
+				trials = 10 * most
 			}
 			_, v, err := p.Run(s(), trials, 8, 3)
 			if err != nil {
