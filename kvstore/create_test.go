@@ -153,7 +153,7 @@ func TestTheEnvironmentSaysHowMuchIsLogged(t *testing.T) {
 		{"dist_sync", "", []string{"a job of one worker"}, []string{"store created", "does nothing"}},
 		{"dist_sync", "PARAGON_LOG=debug", []string{"store created", "key placed"}, nil},
 		{"dist_async", "PS_VERBOSE=2", []string{"store created"}, nil},
-		{"dist_sync", "PARAGON_LOG=warn MXNET_KVSTORE_BIGARRAY_BOUND=1000", []string{"MXNET_KVSTORE_BIGARRAY_BOUND=1000 does nothing here"}, []string{"a job of one worker"}},
+		{"dist_sync", "PARAGON_LOG=warn MXNET_KVSTORE_BIGARRAY_BOUND=1000", []string{"MXNET_KVSTORE_BIGARRAY_BOUND=1000 has no effect in Paragon"}, []string{"a job of one worker"}},
 		{"local", "PARAGON_LOG=error PS_RESEND=1", nil, []string{"does nothing", "store created"}},
 	} {
 		b.Reset()

@@ -10,38 +10,37 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// askTimeout is how long one attempt may take beyond the wait that the request asks for.
+// askTimeout is how long one attempt may take beyond the wait that the request asks for. A scheduler that works answers within milliseconds.
 const askTimeout = 5 * time.Second
 
-// Declare asks for the plan of a key. Generation and Node are filled in.
+// Declare asks the scheduler for the plan of a key. It fills in Generation and Node.
 func (n *Node) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, error) {
 	var plan wire.KeyPlan
 	for {
 		d.Generation, d.Node = uint64(n.Generation()), uint64(n.id)
 		_, err := n.ask(ctx, 0, &d, &plan, true)
-		if n.stale(err, d.Generation) {
-			err = n.newer(ctx, d.Generation)
+		if n.isStale(err, d.Generation) {
+			err = n.awaitNewer(ctx, d.Generation)
 			if err == nil {
 				continue
 			}
 		}
 		if err != nil {
-			return wire.KeyPlan{}, fmt.Errorf("cluster: declare key %q: %w", d.Name, asRemoved(err))
+			return wire.KeyPlan{}, fmt.Errorf("cluster: declare key %q: %w", d.Name, explainRemoval(err))
 		}
 		return plan, nil
 	}
 }
 
-// Barrier returns when every worker that counts has called it with the same name. A name is used once in a job. Waits of some
-// seconds are logged with the names of those who are not there yet. It goes on when the membership changes: over those who
-// count then.
+// Barrier returns when every worker has called it with the same name. A name is used once in a job. Waits of more than a few seconds are logged with
+// the names of the workers that have not called it. If the membership changes meanwhile, it waits for the new members.
 func (n *Node) Barrier(ctx context.Context, name string) error {
-	return n.meet(ctx, fmt.Sprintf("barrier %q", name), &wire.Ack{}, func(generation uint64, wait uint32) wire.Message {
+	return n.waitAtScheduler(ctx, fmt.Sprintf("barrier %q", name), &wire.Ack{}, func(generation uint64, wait uint32) wire.Message {
 		return &wire.Barrier{Generation: generation, Node: uint64(n.id), WaitMillis: wait, Name: name}
 	})
 }
 
-// Signal marks a name as happened.
+// Signal ends all present and future Awaits of this name.
 func (n *Node) Signal(ctx context.Context, name string) error {
 	if _, err := n.ask(ctx, 0, &wire.Signal{Node: uint64(n.id), Name: name}, &wire.Ack{}, true); err != nil {
 		return fmt.Errorf("cluster: signal %q: %w", name, err)
@@ -49,22 +48,22 @@ func (n *Node) Signal(ctx context.Context, name string) error {
 	return nil
 }
 
-// Await returns once the name was signalled.
+// Await returns when some node has signalled the name.
 func (n *Node) Await(ctx context.Context, name string) error {
-	return n.meet(ctx, fmt.Sprintf("await %q", name), &wire.Ack{}, func(_ uint64, wait uint32) wire.Message {
+	return n.waitAtScheduler(ctx, fmt.Sprintf("await %q", name), &wire.Ack{}, func(_ uint64, wait uint32) wire.Message {
 		return &wire.Await{Node: uint64(n.id), WaitMillis: wait, Name: name}
 	})
 }
 
-// meet repeats a request that the scheduler answers when others have done their part, and logs whom it waits for. Each attempt
-// is made for the newest generation.
-func (n *Node) meet(ctx context.Context, what string, answer *wire.Ack, request func(generation uint64, wait uint32) wire.Message) error {
+// waitAtScheduler repeats a request that the scheduler answers when other nodes have done something, and logs whom it waits for. Each attempt carries
+// the newest generation.
+func (n *Node) waitAtScheduler(ctx context.Context, what string, answer *wire.Ack, request func(generation uint64, wait uint32) wire.Message) error {
 	missing := ""
 	for {
 		generation := uint64(n.Generation())
-		text, err := n.ask(ctx, sayAfter, request(generation, uint32(sayAfter/time.Millisecond)), answer, true)
-		if n.stale(err, generation) {
-			if err = n.newer(ctx, generation); err == nil {
+		text, err := n.ask(ctx, logEvery, request(generation, uint32(logEvery/time.Millisecond)), answer, true)
+		if n.isStale(err, generation) {
+			if err = n.awaitNewer(ctx, generation); err == nil {
 				continue
 			}
 		}
@@ -82,19 +81,19 @@ func (n *Node) meet(ctx context.Context, what string, answer *wire.Ack, request 
 	}
 }
 
-// stale says that the scheduler refused a request since it was made for a generation that has passed.
-func (n *Node) stale(err error, generation uint64) bool {
+// isStale reports whether the scheduler refused a request because its generation is old.
+func (n *Node) isStale(err error, generation uint64) bool {
 	var refusal *transport.Refusal
 	return errors.As(err, &refusal) && refusal.Code == wire.CodeStaleGeneration && refusal.Generation > generation
 }
 
-// newer waits until the node knows a newer generation.
-func (n *Node) newer(ctx context.Context, generation uint64) error {
-	return n.until(ctx, func(m *wire.Membership) bool { return m.Generation > generation })
+// awaitNewer waits until the node knows a newer generation.
+func (n *Node) awaitNewer(ctx context.Context, generation uint64) error {
+	return n.awaitMembership(ctx, func(m *wire.Membership) bool { return m.Generation > generation })
 }
 
-// until waits until the membership is as wanted.
-func (n *Node) until(ctx context.Context, ok func(*wire.Membership) bool) error {
+// awaitMembership waits until the membership satisfies ok.
+func (n *Node) awaitMembership(ctx context.Context, ok func(*wire.Membership) bool) error {
 	for {
 		changed := n.Changed()
 		if m := n.Membership(); ok(&m) {
@@ -103,16 +102,16 @@ func (n *Node) until(ctx context.Context, ok func(*wire.Membership) bool) error 
 		select {
 		case <-changed:
 		case <-n.done:
-			return n.why()
+			return n.endError()
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the news of the membership: %w", ctx.Err())
+			return fmt.Errorf("wait for a newer membership: %w", ctx.Err())
 		}
 	}
 }
 
-// ask sends a request to the scheduler until it is answered, ctx ends or (alive) the node does; the scheduler may be out
-// of reach for a while. An attempt may take the wait that the request asks for and a little more. Of a CodeTimeout the text
-// is returned, too.
+// ask repeats a request to the scheduler, which may be unreachable for a while, until it is answered, ctx ends or (alive) the node ends. An attempt may
+// take wait, which the request asks for, and askTimeout. For a CodeTimeout it also returns the refusal's text, which says whom the scheduler
+// waits for.
 func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire.Message, alive bool) (timeout string, err error) {
 	if alive {
 		var cancel context.CancelFunc
@@ -121,7 +120,7 @@ func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire
 		defer context.AfterFunc(n.ctx, cancel)()
 	}
 	begun, said := time.Now(), time.Now()
-	for pause := firstWait; ; pause = min(2*pause, lastWait) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		attempt, cancel := context.WithTimeout(ctx, wait+askTimeout)
 		_, err = n.sched.Call(attempt, request, answer, nil)
 		cancel()
@@ -130,17 +129,17 @@ func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire
 		case err == nil:
 			return "", nil
 		case alive && n.ctx.Err() != nil:
-			return "", n.why()
+			return "", n.endError()
 		case errors.As(err, &refusal):
 			if refusal.Code == wire.CodeTimeout {
 				return refusal.Text, err
 			}
-			if refusal.Code == wire.CodeUnknownNode && alive { // what the next heartbeat would bring
+			if refusal.Code == wire.CodeUnknownNode && alive { // the next heartbeat would be refused the same way
 				n.end(&LostError{refusal.Text})
-				return "", n.why()
+				return "", n.endError()
 			}
-			if refusal.Code == wire.CodeUnavailable && alive { // the job has ended; the watch is about to say so
-				return "", n.ending(ctx, err)
+			if refusal.Code == wire.CodeUnavailable && alive { // the job has ended, and watch will learn how
+				return "", n.awaitEnd(ctx, err)
 			}
 			return "", err
 		case ctx.Err() != nil:
@@ -148,7 +147,7 @@ func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire
 		case !errors.Is(err, transport.ErrConnection) && !errors.Is(err, context.DeadlineExceeded):
 			return "", err
 		}
-		if time.Since(said) >= sayAfter {
+		if time.Since(said) >= logEvery {
 			said = time.Now()
 			n.cfg.Logger.Info(fmt.Sprintf("waiting for the scheduler at %s (%d s)", n.cfg.Scheduler, int(time.Since(begun).Seconds())), "err", err)
 		}
@@ -162,13 +161,13 @@ func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire
 	}
 }
 
-// ending waits a moment for the node to learn how the job ended, and says that, or what was known.
-func (n *Node) ending(ctx context.Context, known error) error {
+// awaitEnd waits a second for watch to learn how the job ended, and returns that, or known.
+func (n *Node) awaitEnd(ctx context.Context, known error) error {
 	t := time.NewTimer(time.Second)
 	defer t.Stop()
 	select {
 	case <-n.done:
-		return n.why()
+		return n.endError()
 	case <-t.C:
 	case <-ctx.Done():
 	}

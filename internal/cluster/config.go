@@ -14,10 +14,10 @@ import (
 	"github.com/paragon-train/paragon/internal/transport"
 )
 
-// MaxNodes bounds the nodes of a job, workers and servers: its membership must fit one frame.
+// MaxNodes is the most workers and servers of a job together: its membership must fit one frame.
 const MaxNodes = 5000
 
-// WithDefaults returns the Config with the zero fields set to what they stand for.
+// WithDefaults returns the Config with zero fields replaced by their defaults.
 func (c Config) WithDefaults() Config {
 	if c.Host == "" {
 		c.Host, _ = os.Hostname()
@@ -54,7 +54,7 @@ func (e Elastic) withDefaults() Elastic {
 	return e
 }
 
-// Validate reports the first field that cannot be right, with its value and the rule.
+// Validate returns an error that names the first invalid field, its value and the rule.
 func (c Config) Validate() error {
 	host, _, err := net.SplitHostPort(c.Scheduler)
 	bad := func(field string, value any, rule string) error {
@@ -70,9 +70,9 @@ func (c Config) Validate() error {
 	case c.NumServers < 1 || c.NumServers > MaxNodes:
 		return bad("NumServers", c.NumServers, fmt.Sprintf("want 1 to %d", MaxNodes))
 	case c.Role == Worker && !c.Joining && (c.Rank < -1 || c.Rank >= c.NumWorkers):
-		return bad("Rank", c.Rank, fmt.Sprintf("want -1, for any, or a worker's, 0 to %d", c.NumWorkers-1))
+		return bad("Rank", c.Rank, fmt.Sprintf("want 0 to %d, or -1 for any", c.NumWorkers-1))
 	case c.Role == Server && (c.Rank < -1 || c.Rank >= c.NumServers && !c.Joining):
-		return bad("Rank", c.Rank, fmt.Sprintf("want -1, for any, or a server's, 0 to %d", c.NumServers-1))
+		return bad("Rank", c.Rank, fmt.Sprintf("want 0 to %d, or -1 for any", c.NumServers-1))
 	case c.HeartbeatInterval < 0 || c.Lease < 0 || c.StartTimeout < 0 || c.SchedulerTimeout < 0:
 		return errors.New("cluster: HeartbeatInterval, Lease, StartTimeout and SchedulerTimeout: want none below zero")
 	}
@@ -83,10 +83,10 @@ func (c Config) Validate() error {
 		return bad("Lease", d.Lease, fmt.Sprintf("want at least two heartbeats of %v", d.HeartbeatInterval))
 	}
 	if c.Identity != nil && c.Identity.Role() != c.Role.String() {
-		return bad("Identity", c.Identity, fmt.Sprintf("it is a %s's, and this process is a %v", c.Identity.Role(), c.Role))
+		return bad("Identity", c.Identity, fmt.Sprintf("got the certificate of a %s, want one of a %v, the role of this process", c.Identity.Role(), c.Role))
 	}
-	if len(c.Secret) == 0 && c.ofSystem() && !loopback(host) {
-		return bad("Secret", "is empty", fmt.Sprintf("only a job on loopback may do without, and the scheduler is at %s", host))
+	if len(c.Secret) == 0 && c.usesSystemNetwork() && !loopback(host) {
+		return bad("Secret", "is empty", fmt.Sprintf("want one unless the scheduler listens on loopback; it is at %s", host))
 	}
 	return nil
 }
@@ -102,19 +102,19 @@ func (c Config) validateElastic() error {
 	case e.MinWorkers < 0 || e.MinWorkers > c.NumWorkers && c.Role == Scheduler:
 		return bad("MinWorkers", e.MinWorkers, fmt.Sprintf("want 1 to the job's %d workers", c.NumWorkers))
 	case e.MaxWorkers < 0 || e.MaxWorkers > MaxNodes || e.MaxWorkers > 0 && e.MaxWorkers < c.NumWorkers && c.Role == Scheduler:
-		return bad("MaxWorkers", e.MaxWorkers, fmt.Sprintf("want 0, for any, or the job's %d workers to %d", c.NumWorkers, MaxNodes))
+		return bad("MaxWorkers", e.MaxWorkers, fmt.Sprintf("want %d (the job's workers) to %d, or 0 for any number", c.NumWorkers, MaxNodes))
 	case e.JoinTimeout < 0 || e.RejoinTimeout < 0:
 		return errors.New("cluster: Elastic.JoinTimeout and RejoinTimeout: want none below zero")
 	case e.Backups < 0 || e.Backups > 1:
 		return bad("Backups", e.Backups, "want 0 or 1")
 	case e.Backups > 0 && c.NumServers < 2 && c.Role == Scheduler:
-		return bad("Backups", e.Backups, fmt.Sprintf("a backup is on another server, and there is %d", c.NumServers))
+		return bad("Backups", e.Backups, fmt.Sprintf("want 0 with %d server: a backup is on another server", c.NumServers))
 	}
 	return nil
 }
 
-// ofSystem tells whether the network is one of the operating system's, not a test's.
-func (c Config) ofSystem() bool {
+// usesSystemNetwork reports whether the network is the operating system's, not a test's.
+func (c Config) usesSystemNetwork() bool {
 	return c.Network == nil || c.Network == transport.Auto || c.Network == transport.Unix || c.Network == transport.TCP
 }
 
@@ -123,7 +123,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Transport is how this node speaks to peers of a role, and with no role, to all who may ask it.
+// Transport returns this node's transport.Config: to call peers of a role or, without a role, to serve all roles.
 func (c Config) Transport(peers ...Role) transport.Config {
 	t := transport.Config{Network: c.Network, Secret: c.Secret, Identity: c.Identity, Logger: c.Logger}
 	for _, r := range peers {

@@ -15,18 +15,18 @@ func TestRanksAreThoseThatTheJobHas(t *testing.T) {
 		joining bool
 		want    string // empty: it is good
 	}{
-		{Worker, -2, false, "cluster: Rank -2: want -1, for any, or a worker's, 0 to 1"},
+		{Worker, -2, false, "cluster: Rank -2: want 0 to 1, or -1 for any"},
 		{Worker, -1, false, ""},
 		{Worker, 0, false, ""},
 		{Worker, 1, false, ""},
-		{Worker, 2, false, "cluster: Rank 2: want -1, for any, or a worker's, 0 to 1"},
+		{Worker, 2, false, "cluster: Rank 2: want 0 to 1, or -1 for any"},
 		{Worker, 2, true, ""},
 		{Worker, 100, true, ""},
-		{Server, -2, false, "cluster: Rank -2: want -1, for any, or a server's, 0 to 2"},
-		{Server, -2, true, "cluster: Rank -2: want -1, for any, or a server's, 0 to 2"},
+		{Server, -2, false, "cluster: Rank -2: want 0 to 2, or -1 for any"},
+		{Server, -2, true, "cluster: Rank -2: want 0 to 2, or -1 for any"},
 		{Server, -1, false, ""},
 		{Server, 2, false, ""},
-		{Server, 3, false, "cluster: Rank 3: want -1, for any, or a server's, 0 to 2"},
+		{Server, 3, false, "cluster: Rank 3: want 0 to 2, or -1 for any"},
 		{Server, 3, true, ""},
 		{Scheduler, 7, false, ""}, // there is one, whatever its rank is called
 	} {

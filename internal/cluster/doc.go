@@ -1,14 +1,13 @@
-// Package cluster is a node's place in a job: it joins through the scheduler, keeps the lease alive, and knows the
-// membership and its generation.
+// Package cluster is a node's membership in a job: it joins through the scheduler, renews its lease, and follows the membership and its generation.
 //
-// A node is one process in one role. Join registers it, waits until the job is complete (or says whom it waits for, and
-// gives up after StartTimeout), and from then on heartbeats and watches the membership until Leave or Close. When the job
-// fails or the scheduler says that the node is lost, Done is closed and Err says why; every wait of the node ends with it.
+// A node is one process in one role. Join registers it and waits until the job is complete; meanwhile it logs whom it waits for, and after
+// StartTimeout it returns an error. From then on the node sends heartbeats and watches the membership until Leave or Close. When the job
+// fails or the scheduler declares the node lost, Done is closed, Err says why, and every wait of the node ends.
 //
-// The membership may change while the job runs. A worker that joins a running job (Config.Joining) does not count until Ready
-// returns. Members look at Pending after each step; when a change is pending and all have agreed on the step after which it
-// is made, each calls Arrive, with nothing under way, and is a member of the next generation when it returns. A member that was
-// asked to leave, or asked for that itself (AskLeave), gets ErrRemoved instead, and ends. Barriers, signals and declarations go on over such changes.
+// The membership may change while the job runs. A worker that joins a running job (Config.Joining) is not a member until Ready returns.
+// Members read Pending after each step. When a change is pending and all have agreed on the step after which it is made, each calls Arrive,
+// with nothing under way; when Arrive returns it is a member of the next generation. A member that was asked to leave, or has asked to
+// (AskLeave), gets ErrRemoved instead, and ends. Barriers, signals and declarations continue across such changes.
 //
 //	cfg, err := cluster.FromEnv(os.Getenv)
 //	node, err := cluster.Join(ctx, cfg)
@@ -27,7 +26,7 @@ import (
 // A NodeID is unique for the life of a job and never reused.
 type NodeID uint64
 
-// A Rank counts the nodes of one role from 0; it may change with the generation.
+// A Rank numbers the nodes of one role from 0; it may change with the generation.
 type Rank uint32
 
 // A Generation is a version of the membership.
@@ -55,13 +54,13 @@ func (r Role) String() string {
 	return fmt.Sprintf("role %d", uint8(r))
 }
 
-// A Place is a role and a rank in it.
+// A Place is a role and a rank in that role.
 type Place struct {
 	Role Role
 	Rank Rank
 }
 
-// Config says which job a node joins and as what. FromEnv fills it from the environment; programs may fill it themselves.
+// Config says which job a node joins, and in which role. FromEnv fills it from the environment; programs may fill it themselves.
 type Config struct {
 	Role       Role
 	Scheduler  string // host:port of the scheduler; in the scheduler, the address it listens on
@@ -69,32 +68,32 @@ type Config struct {
 	NumServers int
 	Rank       int    // wanted rank within the role; -1: any
 	Host       string // name of this host, as in the hosts file; default: os.Hostname
-	Listen     string // address servers listen on, and are reached at if it names a host; default: the address that reaches the scheduler, port 0
-	Addr       string // of servers: what others reach it at, as Listen tells
+	Listen     string // address that servers listen on, and that others dial if it names a host; default: this host's address on the route to the scheduler, port 0
+	Addr       string // of a server: the address that others dial, from Listen
 	Job        string // the job's ID
 	Process    uint32 // the number that launch gave this process, never used again in the job; 0: it was started by hand
 	Secret     []byte // the job's secret; empty only on loopback
 
-	// Identity is this process's certificate and key; nil: connections between hosts are not encrypted. All nodes of a job have
-	// one, or none has.
+	// Identity is this process's certificate and key; nil: connections between hosts are not encrypted. Either all nodes of a job have one
+	// or none.
 	Identity *transport.Identity
 
-	HeartbeatInterval time.Duration // 1 s; the scheduler's counts
-	Lease             time.Duration // 10 s; the scheduler's counts
+	HeartbeatInterval time.Duration // 1 s; nodes use the scheduler's
+	Lease             time.Duration // 10 s; nodes use the scheduler's
 	StartTimeout      time.Duration // 5 min: how long Join waits for the others
-	SchedulerTimeout  time.Duration // Lease, or 10 min where State is set: how long the scheduler may be out of reach before the node gives up
+	SchedulerTimeout  time.Duration // Lease, or 10 min with State: how long the scheduler may be unreachable before the node ends
 
-	// Joining says that the job may be running already. Join then returns before the node counts; Ready makes it count.
+	// Joining: the job may be running already. Then Join returns before the node is a member; Ready makes it one.
 	Joining bool
 
-	// State says where the scheduler keeps what it has decided, so that it can be started again: the path of a file or
-	// etcd://host:port/prefix. Empty: nowhere. Other nodes only need to know that it is kept.
+	// State is where the scheduler keeps its journal, so that it can be restarted: the path of a file or etcd://host:port/prefix. Empty:
+	// nowhere. Other nodes only need to know whether there is one.
 	State string
 
 	Elastic Elastic // only the scheduler uses it
 
-	// ExpectedHosts says where nodes should come up, so that the scheduler can name the hosts of those it waits for. Only
-	// the scheduler uses it; it may be nil.
+	// ExpectedHosts says where nodes will be started, so that the scheduler can name the hosts of missing nodes. Only the scheduler uses it;
+	// it may be nil.
 	ExpectedHosts map[Place]string
 
 	Network transport.Network // transport.Auto
@@ -105,11 +104,11 @@ type Config struct {
 type Elastic struct {
 	Enabled       bool          // workers may join and leave
 	OnWorkerLoss  LossPolicy    // "": LossShrink where Enabled, else LossFail
-	MinWorkers    int           // 1: with fewer the job fails; a silent one is waited for before that
+	MinWorkers    int           // 1: with fewer the job fails, after a wait for workers that are only silent
 	MaxWorkers    int           // 0: any number
-	JoinTimeout   time.Duration // 5 min: how long a worker that joins may take until it is ready
-	RejoinTimeout time.Duration // 5 min: how long another worker is waited for, by LossWait and where there would be fewer than MinWorkers
-	Backups       int           // of every shard, on other servers; 0 or 1
+	JoinTimeout   time.Duration // 5 min: how long a joining worker may take until Ready
+	RejoinTimeout time.Duration // 5 min: how long the job waits for a replacement, with LossWait or below MinWorkers
+	Backups       int           // backups of every shard, on other servers: 0 or 1
 }
 
 // A LossPolicy says what the loss of a worker does to a running job.
@@ -118,6 +117,6 @@ type LossPolicy string
 // The policies.
 const (
 	LossFail   LossPolicy = "fail"   // the job fails
-	LossShrink LossPolicy = "shrink" // those who live go on, if they are MinWorkers at least
-	LossWait   LossPolicy = "wait"   // training stops at its next boundary until another worker has come, or RejoinTimeout is over
+	LossShrink LossPolicy = "shrink" // the others go on, if there are at least MinWorkers
+	LossWait   LossPolicy = "wait"   // training pauses after the current step until a replacement has joined, for up to RejoinTimeout
 )

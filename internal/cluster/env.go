@@ -14,10 +14,10 @@ import (
 	"github.com/paragon-train/paragon/internal/transport"
 )
 
-// The variables that say where a job is; without any of them there is none.
+// jobVariables are all set in a job; if none is set there is no job.
 var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER"}
 
-// FromEnv reads a job from the environment. ErrNoJob is in the error's chain when no variable tells of a job.
+// FromEnv reads a job from the environment. ErrNoJob is in the error's chain if no job variable is set.
 //
 //	DMLC_ROLE              worker, server or scheduler
 //	DMLC_PS_ROOT_URI       host of the scheduler
@@ -26,7 +26,7 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	DMLC_NUM_SERVER        number of servers
 //	DMLC_NODE_HOST         this host, as in the hosts file; if it is an IP address, servers listen on it
 //	DMLC_INTERFACE         network interface on whose address servers listen
-//	PARAGON_LISTEN         address servers listen on, host:port, before both
+//	PARAGON_LISTEN         address servers listen on, host:port; overrides the two above
 //	PARAGON_RANK           wanted rank; none or -1: any
 //	PARAGON_JOB            ID of the job
 //	PARAGON_PROCESS        number of this process that launch gave it, never used again in the job; none or 0: started by hand
@@ -39,15 +39,15 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_HOSTS          where nodes are expected: worker/0/d1,worker/1/d2,server/0/d1
 //	PARAGON_JOIN           1: the job may be running already; see Config.Joining
 //	PARAGON_LOG            debug, info (the default), warn or error: see LogLevel
-//	PARAGON_STATE          where the scheduler keeps what it has decided: a file, or etcd://host:port/prefix
+//	PARAGON_STATE          where the scheduler keeps its journal: a file, or etcd://host:port/prefix
 //
-// Of the scheduler only:
+// Only the scheduler reads:
 //
 //	PARAGON_ELASTIC         1: workers may join and leave
 //	PARAGON_ON_WORKER_LOSS  shrink, wait or fail
 //	PARAGON_MIN_WORKERS     with fewer the job fails
-//	PARAGON_MAX_WORKERS     more are not taken
-//	PARAGON_JOIN_TIMEOUT    such as 5m: how long a worker that joins may take until it is ready
+//	PARAGON_MAX_WORKERS     more may not join
+//	PARAGON_JOIN_TIMEOUT    such as 5m: how long a joining worker may take until it is ready
 //	PARAGON_REJOIN_TIMEOUT  such as 5m: how long "wait" waits
 //	PARAGON_BACKUPS         0 or 1: backups of every shard
 //
@@ -110,8 +110,8 @@ func FromEnv(getenv func(string) string) (Config, error) {
 	return cfg, e.err
 }
 
-// TransportFromEnv reads how to speak to a job's scheduler without being a node of it, for Control: PARAGON_SECRET, PARAGON_IDENTITY
-// and PARAGON_TRANSPORT, as FromEnv does.
+// TransportFromEnv reads the transport.Config for Control, for a process that is not a node of the job: PARAGON_SECRET, PARAGON_IDENTITY and
+// PARAGON_TRANSPORT, as FromEnv does.
 func TransportFromEnv(getenv func(string) string) (transport.Config, error) {
 	e := env{getenv: getenv}
 	t := e.transport()
@@ -122,7 +122,7 @@ func TransportFromEnv(getenv func(string) string) (transport.Config, error) {
 	return t, e.err
 }
 
-// transport reads the secrets. Their values stay out of messages, which end up in logs.
+// transport reads the secrets. Errors do not contain their values, because errors end up in logs.
 func (e *env) transport() transport.Config {
 	t := transport.Config{Network: e.network()}
 	var err error
@@ -219,7 +219,7 @@ func (e *env) listen() string {
 	return ""
 }
 
-// interfaceAddr is the first address of an interface, IPv4 before IPv6.
+// interfaceAddr returns the first address of an interface, IPv4 before IPv6.
 func interfaceAddr(name string) (string, error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {

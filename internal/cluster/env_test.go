@@ -61,7 +61,7 @@ func TestFromEnvSaysWhichVariableIsWrong(t *testing.T) {
 		{"DMLC_NUM_WORKER", "0", `cluster: DMLC_NUM_WORKER="0": want a number from 1 to 5000`},
 		{"DMLC_NUM_SERVER", "-1", `cluster: DMLC_NUM_SERVER="-1": want a number from 1 to 5000`},
 		{"DMLC_NUM_SERVER", "", `cluster: DMLC_NUM_SERVER not set: a job needs all of DMLC_ROLE, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER`},
-		{"PARAGON_RANK", "2", `cluster: Rank 2: want -1, for any, or a worker's, 0 to 1`},
+		{"PARAGON_RANK", "2", `cluster: Rank 2: want 0 to 1, or -1 for any`},
 		{"PARAGON_PROCESS", "-1", `cluster: PARAGON_PROCESS="-1": want a number from 0 to 2147483647`},
 		{"PARAGON_RANK", "x", `cluster: PARAGON_RANK="x": want a number from -1 to 4999`},
 		{"PARAGON_SECRET", "geheim", `cluster: PARAGON_SECRET: want hexadecimal digits, two for each byte`},
@@ -74,7 +74,7 @@ func TestFromEnvSaysWhichVariableIsWrong(t *testing.T) {
 		{"PARAGON_TRANSPORT", "udp", `cluster: PARAGON_TRANSPORT="udp": want auto, unix or tcp`},
 		{"PARAGON_HOSTS", "worker/d1", `cluster: PARAGON_HOSTS="worker/d1": "worker/d1" is not ROLE/RANK/HOST, such as worker/0/d1`},
 		{"PARAGON_HOSTS", "worker/0/d1,server/x/d1", `"server/x/d1": want a rank from 0 to 4999`},
-		{"DMLC_PS_ROOT_URI", "10.1.2.3", `cluster: Secret is empty: only a job on loopback may do without, and the scheduler is at 10.1.2.3`},
+		{"DMLC_PS_ROOT_URI", "10.1.2.3", `cluster: Secret is empty: want one unless the scheduler listens on loopback; it is at 10.1.2.3`},
 	} {
 		_, err := FromEnv(with(c.name, c.value).get)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -102,7 +102,7 @@ func TestFromEnvReadsHowTheMembershipMayChange(t *testing.T) {
 		{"PARAGON_JOIN", "2", `cluster: PARAGON_JOIN="2": want 1 or 0`},
 		{"PARAGON_ON_WORKER_LOSS", "cry", `cluster: Elastic.OnWorkerLoss "cry": want shrink, wait or fail`},
 		{"PARAGON_MIN_WORKERS", "3", `cluster: Elastic.MinWorkers 3: want 1 to the job's 2 workers`},
-		{"PARAGON_MAX_WORKERS", "1", `cluster: Elastic.MaxWorkers 1: want 0, for any, or the job's 2 workers to 5000`},
+		{"PARAGON_MAX_WORKERS", "1", `cluster: Elastic.MaxWorkers 1: want 2 (the job's workers) to 5000, or 0 for any number`},
 		{"PARAGON_BACKUPS", "2", `cluster: PARAGON_BACKUPS="2": want a number from 0 to 1`},
 		{"PARAGON_JOIN_TIMEOUT", "0s", `cluster: PARAGON_JOIN_TIMEOUT="0s": want a time above zero`},
 	} {
@@ -111,7 +111,7 @@ func TestFromEnvReadsHowTheMembershipMayChange(t *testing.T) {
 		}
 	}
 	one := with("DMLC_ROLE", "scheduler", "DMLC_NUM_SERVER", "1", "PARAGON_BACKUPS", "1")
-	if _, err := FromEnv(one.get); err == nil || !strings.Contains(err.Error(), "Elastic.Backups 1: a backup is on another server, and there is 1") {
+	if _, err := FromEnv(one.get); err == nil || !strings.Contains(err.Error(), "Elastic.Backups 1: want 0 with 1 server: a backup is on another server") {
 		t.Errorf("a backup of one server: got %v", err)
 	}
 }
@@ -175,7 +175,7 @@ func TestJoinRefusesAConfigThatCannotBe(t *testing.T) {
 		{"scheduler", func(c *Config) { c.Role = Scheduler }, "cluster: join: a scheduler does not join its job, it runs it"},
 		{"address", func(c *Config) { c.Scheduler = "d1" }, `cluster: Scheduler "d1": want host:port`},
 		{"no addr", func(c *Config) { c.Role = Server }, "cluster: join: Addr is empty: a server listens first, see Listen"},
-		{"server rank", func(c *Config) { c.Role, c.Rank = Server, 1 }, "cluster: Rank 1: want -1, for any, or a server's, 0 to 0"},
+		{"server rank", func(c *Config) { c.Role, c.Rank = Server, 1 }, "cluster: Rank 1: want 0 to 0, or -1 for any"},
 		{"time", func(c *Config) { c.Lease = -1 }, "want none below zero"},
 	} {
 		cfg := good

@@ -33,7 +33,7 @@ func TestFromEnvReadsTheIdentity(t *testing.T) {
 		t.Errorf("TransportFromEnv: got %+v and error %v", tc, err)
 	}
 	for _, tc := range []struct{ name, role, text, want string }{
-		{"another role's", "server", text, "cluster: Identity worker 1 of job j7: it is a worker's, and this process is a server"},
+		{"another role's", "server", text, "cluster: Identity worker 1 of job j7: got the certificate of a worker, want one of a server, the role of this process"},
 		{"half of it", "worker", text[:len(text)/2], "cluster: PARAGON_IDENTITY: identity: decode: "},
 	} {
 		_, err := FromEnv(with("DMLC_ROLE", tc.role, "PARAGON_IDENTITY", tc.text).get)

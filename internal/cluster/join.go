@@ -15,15 +15,14 @@ import (
 )
 
 const (
-	sayAfter  = 5 * time.Second // waits longer than this are told, again and again
-	watchWait = 20 * time.Second
-	firstWait = 100 * time.Millisecond // between attempts to reach the scheduler, doubled up to lastWait
-	lastWait  = 2 * time.Second
+	logEvery     = 5 * time.Second        // time between log lines about one wait, and before the first
+	watchWait    = 20 * time.Second       // how long the scheduler holds a Watch without news; a repeat costs one small frame
+	firstPause   = 100 * time.Millisecond // between attempts to reach the scheduler, doubled up to longestPause
+	longestPause = 2 * time.Second        // a restarted scheduler is found this soon, and many nodes do not flood it
 )
 
-// Join registers with the scheduler and returns when the job is complete: all its workers and servers are there and the
-// membership has its first generation. While it waits it logs whom for. A node that joins a job which runs does not wait, and
-// does not count yet.
+// Join registers with the scheduler and returns when the job is complete: all its workers and servers have registered and the membership has its first
+// generation. While it waits it logs whom for. With Config.Joining in a running job it returns at once, and the node is not yet a member.
 func Join(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -39,15 +38,15 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 	tc.Connections = 1
 	n := &Node{
 		cfg: cfg, sched: transport.NewClient(cfg.Scheduler, tc),
-		done: make(chan struct{}), changed: make(chan struct{}), callers: make(map[string]*caller), heard: time.Now(),
+		done: make(chan struct{}), changed: make(chan struct{}), callers: make(map[string]*caller), lastHeard: time.Now(),
 	}
-	n.standing.Store(&standing{})
+	n.position.Store(&position{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	// The scheduler, once found, gives up at its own StartTimeout and knows more to say about it.
+	// The scheduler has the same StartTimeout and a better error: leave it time to answer.
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout+askTimeout, fmt.Errorf("StartTimeout of %v", cfg.StartTimeout))
 	defer cancel()
 	if err := n.start(ctx); err != nil {
-		if n.id != 0 && n.Err() == nil { // the others need not wait for this node's lease to end
+		if n.id != 0 && n.Err() == nil { // so that the others need not wait until this node's lease expires
 			gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 			n.ask(gone, 0, &wire.Leave{Node: uint64(n.id), OK: true}, &wire.Ack{}, false)
@@ -72,7 +71,7 @@ func (n *Node) start(ctx context.Context) error {
 	heartbeat := time.Duration(reg.HeartbeatMillis) * time.Millisecond
 	lease := time.Duration(reg.LeaseMillis) * time.Millisecond
 	if heartbeat <= 0 || lease < heartbeat {
-		return fmt.Errorf("cluster: the scheduler gave times that cannot be: heartbeat %v, lease %v", heartbeat, lease)
+		return fmt.Errorf("cluster: the scheduler sent heartbeat %v and lease %v, want both above zero and the lease at least the heartbeat", heartbeat, lease)
 	}
 	n.wg.Go(func() { n.heartbeats(heartbeat, lease) })
 	n.wg.Go(n.watch)
@@ -90,7 +89,7 @@ func (n *Node) start(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-n.done:
-			return n.why()
+			return n.endError()
 		case <-ctx.Done():
 			return fmt.Errorf("cluster: join: %w (%w): waiting for %s", ctx.Err(), context.Cause(ctx), waitingFor(n.Membership()))
 		}
@@ -99,12 +98,12 @@ func (n *Node) start(ctx context.Context) error {
 
 func waitingFor(m wire.Membership) string {
 	if len(m.Waiting) == 0 {
-		return "the scheduler's word"
+		return "the scheduler"
 	}
 	return strings.Join(m.Waiting, ", ")
 }
 
-// register tells the scheduler of the node, again if it has an ID.
+// register registers the node; with an ID it does so again.
 func (n *Node) register(ctx context.Context) (*wire.Registered, error) {
 	m := &wire.Register{
 		Node: uint64(n.id), Role: uint8(n.cfg.Role), Rank: int32(n.cfg.Rank), Workers: uint32(n.cfg.NumWorkers), Servers: uint32(n.cfg.NumServers),
@@ -115,7 +114,7 @@ func (n *Node) register(ctx context.Context) (*wire.Registered, error) {
 	return &reg, err
 }
 
-// heartbeats keeps the lease until the node ends.
+// heartbeats renews the lease until the node ends.
 func (n *Node) heartbeats(every, lease time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -127,7 +126,7 @@ func (n *Node) heartbeats(every, lease time.Duration) {
 		asked := time.Now()
 		_, err := n.sched.Call(ctx, m, &wire.Ack{}, nil)
 		cancel()
-		n.hear(asked, err)
+		n.recordAnswer(asked, err)
 		select {
 		case <-tick.C:
 		case <-n.ctx.Done():
@@ -138,44 +137,44 @@ func (n *Node) heartbeats(every, lease time.Duration) {
 
 // watch follows the membership until the node ends.
 func (n *Node) watch() {
-	pause, away := firstWait, false
+	pause, away := firstPause, false
 	for n.ctx.Err() == nil {
 		m := n.Membership()
 		wait := watchWait
 		if m.Phase < wire.PhaseRunning {
-			wait = sayAfter
+			wait = logEvery
 		}
 		var got wire.Membership
 		asked := time.Now()
 		ctx, cancel := context.WithTimeout(n.ctx, wait+5*time.Second)
 		_, err := n.sched.Call(ctx, &wire.Watch{Node: uint64(n.id), Revision: m.Revision, WaitMillis: uint32(wait / time.Millisecond)}, &got, nil)
 		cancel()
-		n.hear(asked, err)
+		n.recordAnswer(asked, err)
 		if err != nil {
-			if time.Since(asked) > time.Second { // there was a connection
-				pause = firstWait
+			if time.Since(asked) > time.Second { // the request was held: the scheduler was reachable
+				pause = firstPause
 			}
 			n.pause(&pause)
 			away = away || errors.Is(err, transport.ErrConnection)
 			continue
 		}
-		if away { // it may be another process, which knows the node from what the first one kept
+		if away { // it may be a restarted scheduler, which knows this node from the journal only
 			asked := time.Now()
 			again, cancel := context.WithTimeout(n.ctx, askTimeout)
 			_, err := n.register(again)
 			cancel()
-			n.hear(asked, err)
+			n.recordAnswer(asked, err)
 			away = err != nil
 		}
-		pause = firstWait
+		pause = firstPause
 		n.update(&got)
-		if got.Phase == wire.PhaseForming && m.Revision != 0 { // not at once: the others need a moment
+		if got.Phase == wire.PhaseForming && m.Revision != 0 { // not the first time: other nodes register within moments
 			n.cfg.Logger.Info("waiting for " + waitingFor(got))
 		}
 	}
 }
 
-// pause waits before another attempt, longer each time.
+// pause waits before the next attempt, longer each time.
 func (n *Node) pause(d *time.Duration) {
 	t := time.NewTimer(*d)
 	defer t.Stop()
@@ -183,25 +182,26 @@ func (n *Node) pause(d *time.Duration) {
 	case <-t.C:
 	case <-n.ctx.Done():
 	}
-	*d = min(2**d, lastWait)
+	*d = min(2**d, longestPause)
 }
 
-// hear judges how a call to the scheduler ended that was made at a time. A call that was under way when this process was
-// stopped fails when it goes on: only one that was made while nothing was heard tells that the scheduler is out of reach, and the next one
-// may bring its word that this node is lost.
-func (n *Node) hear(asked time.Time, err error) {
+// recordAnswer records the result of a call to the scheduler that began at a time, and ends the node if the scheduler says that it is lost or is
+// unreachable for too long. When this process is stopped and continued, a call that was under way fails. So the scheduler counts as
+// unreachable only after a call that began while it had been silent for a while; the first call after the stop may bring the news that
+// this node is lost.
+func (n *Node) recordAnswer(asked time.Time, err error) {
 	if n.ctx.Err() != nil {
 		return
 	}
 	var refusal *transport.Refusal
 	n.mu.Lock()
 	if err == nil || errors.As(err, &refusal) {
-		n.heard = time.Now()
+		n.lastHeard = time.Now()
 	}
-	silent, before := time.Since(n.heard), asked.Sub(n.heard)
-	say := silent >= sayAfter && time.Since(n.said) >= sayAfter
+	silent, before := time.Since(n.lastHeard), asked.Sub(n.lastHeard)
+	say := silent >= logEvery && time.Since(n.lastLogged) >= logEvery
 	if say {
-		n.said = time.Now()
+		n.lastLogged = time.Now()
 	}
 	running := n.membership.Phase == wire.PhaseRunning
 	n.mu.Unlock()
@@ -215,6 +215,6 @@ func (n *Node) hear(asked time.Time, err error) {
 	case errors.Is(err, transport.ErrAuth):
 		n.end(fmt.Errorf("cluster: %w", err))
 	case silent > n.cfg.SchedulerTimeout && before > n.cfg.SchedulerTimeout/2:
-		n.end(fmt.Errorf("cluster: %w: %s not heard of for %v: %w", ErrScheduler, n.cfg.Scheduler, silent.Round(time.Second), err))
+		n.end(fmt.Errorf("cluster: %w: %s did not answer for %v: %w", ErrScheduler, n.cfg.Scheduler, silent.Round(time.Second), err))
 	}
 }

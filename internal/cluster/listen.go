@@ -7,21 +7,21 @@ import (
 	"net/netip"
 )
 
-// Listen opens the listener of a server: at cfg.Listen, or at the address that reaches the scheduler and a free port. Addr is
-// what others reach it at, for Config.Addr:
+// Listen opens a server's listener: on cfg.Listen, or on a free port of this host's address on the route to the scheduler. addr is the address that
+// others dial, for Config.Addr:
 //
 //	ln, addr, err := cluster.Listen(ctx, cfg)
 //	cfg.Addr = addr
 //	node, err := cluster.Join(ctx, cfg)
 //	srv := transport.NewServer(ln, handler, cfg.Transport())
-//	srv.Serve() // workers that came early have waited in the listener
+//	srv.Serve() // workers that dial earlier wait in the listener's backlog
 func Listen(ctx context.Context, cfg Config) (ln net.Listener, addr string, err error) {
 	cfg = cfg.WithDefaults()
 	at := cfg.Listen
 	if at == "" {
 		host := ""
-		if cfg.ofSystem() {
-			if host, err = reaching(ctx, cfg.Scheduler); err != nil {
+		if cfg.usesSystemNetwork() {
+			if host, err = localAddrTo(ctx, cfg.Scheduler); err != nil {
 				return nil, "", fmt.Errorf("cluster: find the address that reaches the scheduler at %s: %w", cfg.Scheduler, err)
 			}
 		}
@@ -37,8 +37,8 @@ func Listen(ctx context.Context, cfg Config) (ln net.Listener, addr string, err 
 	return ln, addr, nil
 }
 
-// reaching is this host's address on the way to another one. Nothing is sent: connecting a datagram socket picks the route.
-func reaching(ctx context.Context, addr string) (string, error) {
+// localAddrTo returns this host's address on the route to another host. Nothing is sent: connecting a datagram socket picks the route.
+func localAddrTo(ctx context.Context, addr string) (string, error) {
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "udp", addr)
 	if err != nil {

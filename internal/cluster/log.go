@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// LogLevel reads how much the processes of a job log, and whether the environment says so at all.
+// LogLevel reads the log level of a job's processes, and reports whether the environment sets one.
 //
 //	PARAGON_LOG  debug, info (the default), warn or error
 //	PS_VERBOSE   ps-lite's; 1 and more is debug, unless PARAGON_LOG is set
@@ -32,7 +32,7 @@ func LogLevel(getenv func(string) string) (level slog.Level, given bool, _ error
 	return slog.LevelInfo, false, nil
 }
 
-// WithLevel returns a logger that writes what l writes, of a level of its own.
+// WithLevel returns a logger like l with another level.
 func WithLevel(l *slog.Logger, level slog.Level) *slog.Logger {
 	return slog.New(leveled{l.Handler(), level})
 }
@@ -50,25 +50,25 @@ func (h leveled) WithGroup(name string) slog.Handler {
 	return leveled{h.Handler.WithGroup(name), h.level}
 }
 
-// foreign are variables of ps-lite and MXNet that do nothing here, and what does.
-var foreign = []struct{ name, instead string }{
-	{"MXNET_KVSTORE_BIGARRAY_BOUND", "the scheduler cuts and places arrays by bytes, there is nothing to set"},
-	{"MXNET_KVSTORE_SLICE_THRESHOLD", "the scheduler cuts and places arrays by bytes, there is nothing to set"},
-	{"MXNET_KVSTORE_REDUCTION_NTHREADS", "sums use vector instructions on the caller's thread, there is nothing to set"},
+// unusedVariables are variables of ps-lite and MXNet that have no effect in Paragon, and what to use instead.
+var unusedVariables = []struct{ name, instead string }{
+	{"MXNET_KVSTORE_BIGARRAY_BOUND", "the scheduler cuts and places arrays by bytes; there is no setting"},
+	{"MXNET_KVSTORE_SLICE_THRESHOLD", "the scheduler cuts and places arrays by bytes; there is no setting"},
+	{"MXNET_KVSTORE_REDUCTION_NTHREADS", "sums use vector instructions on the caller's thread; there is no setting"},
 	{"MXNET_UPDATE_ON_KVSTORE", "use worker.Config.UpdateOnWorker"},
 	{"DMLC_PS_VAN_TYPE", "use PARAGON_TRANSPORT=auto, unix or tcp"},
-	{"PS_RESEND", "requests are always repeated until they are answered"},
-	{"PS_RESEND_TIMEOUT", "requests are always repeated until they are answered"},
+	{"PS_RESEND", "requests are always repeated until they are answered; there is no setting"},
+	{"PS_RESEND_TIMEOUT", "requests are always repeated until they are answered; there is no setting"},
 	{"PS_HEARTBEAT_INTERVAL", "use PARAGON_HEARTBEAT, such as 1s"},
 	{"PS_HEARTBEAT_TIMEOUT", "use PARAGON_LEASE, such as 10s"},
 }
 
-// ForeignVariables returns a line for each variable of ps-lite and MXNet that is set and does nothing here; it says what to use.
+// ForeignVariables returns a line for each variable of ps-lite and MXNet that is set and has no effect; the line says what to use.
 func ForeignVariables(getenv func(string) string) []string {
 	var lines []string
-	for _, f := range foreign {
+	for _, f := range unusedVariables {
 		if v := getenv(f.name); v != "" {
-			lines = append(lines, fmt.Sprintf("%s=%s does nothing here: %s", f.name, v, f.instead))
+			lines = append(lines, fmt.Sprintf("%s=%s has no effect in Paragon: %s", f.name, v, f.instead))
 		}
 	}
 	return lines

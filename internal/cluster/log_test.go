@@ -53,7 +53,7 @@ func TestALevelOfItsOwn(t *testing.T) {
 
 func TestVariablesThatDoNothingHereAreNamed(t *testing.T) {
 	got := cluster.ForeignVariables(environment("MXNET_KVSTORE_BIGARRAY_BOUND=4000", "PS_HEARTBEAT_TIMEOUT=5", "PS_VERBOSE=1", "DMLC_ROLE=worker"))
-	if len(got) != 2 || !strings.HasPrefix(got[0], "MXNET_KVSTORE_BIGARRAY_BOUND=4000 does nothing here: ") || !strings.Contains(got[1], "PARAGON_LEASE") {
+	if len(got) != 2 || !strings.HasPrefix(got[0], "MXNET_KVSTORE_BIGARRAY_BOUND=4000 has no effect in Paragon: ") || !strings.Contains(got[1], "PARAGON_LEASE") {
 		t.Errorf("got %q", got)
 	}
 	if got := cluster.ForeignVariables(environment()); got != nil {

@@ -14,43 +14,43 @@ import (
 
 // Errors that callers ask for.
 var (
-	// ErrNoJob: the environment describes no job at all, so that a program may run alone.
+	// ErrNoJob: the environment describes no job, so a program may run as a job of its own.
 	ErrNoJob = errors.New("no job in the environment")
-	// ErrClosed: the node ended by itself, by Leave or Close.
+	// ErrClosed: Leave or Close ended the node.
 	ErrClosed = errors.New("closed")
 	// ErrFailed: the job failed; the text says why.
 	ErrFailed = errors.New("the job failed")
-	// ErrFinished: all workers that counted are done.
+	// ErrFinished: all workers are done.
 	ErrFinished = errors.New("the job has finished")
-	// ErrLost: the scheduler no longer counts the node as a member. It is in the chain as a *LostError.
+	// ErrLost: the scheduler has declared the node lost. It is in the error's chain as a *LostError.
 	ErrLost = errors.New("no longer a member of the job")
-	// ErrRemoved: the node was asked to leave the job, and all it did counts. It leaves in order.
+	// ErrRemoved: the node was asked to leave the job. All its steps count, and its process should end with code 0.
 	ErrRemoved = errors.New("removed from the job")
-	// ErrNeeded: the job does not go on without the node, so it can not leave alone; the text says why.
+	// ErrNeeded: the node may not leave, because the job would not go on without it; the text says why.
 	ErrNeeded = errors.New("the job does not go on without this worker")
-	// ErrNoServer: there is no server of a rank, or none any more.
+	// ErrNoServer: there is no server of this rank (any more).
 	ErrNoServer = errors.New("no such server")
-	// ErrScheduler: the scheduler was out of reach for too long.
-	ErrScheduler = errors.New("scheduler out of reach")
+	// ErrScheduler: the scheduler was unreachable for too long.
+	ErrScheduler = errors.New("scheduler unreachable")
 )
 
-// HowToComeBack is what a person can do about a process that the job goes on without.
-const HowToComeBack = "end this process, and start it anew as one that joins (PARAGON_JOIN=1) if it should come back"
+// HowToComeBack tells a person what to do with a process that the job has lost.
+const HowToComeBack = "end this process; to take part again, start a new one with PARAGON_JOIN=1"
 
-// A LostError ends a node that the scheduler no longer counts: it was silent for longer than its lease, say. It is ErrLost.
+// A LostError ends a node that the scheduler has declared lost, for example because its lease expired. It is ErrLost.
 type LostError struct {
 	Reason string // in the scheduler's words
 }
 
-// Error says what to do, too.
+// Error also says what to do.
 func (e *LostError) Error() string {
 	return fmt.Sprintf("cluster: %v: %s; %s", ErrLost, e.Reason, HowToComeBack)
 }
 
-// Is says that it is ErrLost.
+// Is makes it ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// Node is a process's place in a job. Its methods may be called together from any goroutine.
+// A Node is a process's membership in a job. Its methods may be called concurrently.
 type Node struct {
 	cfg   Config
 	sched *transport.Client
@@ -60,26 +60,26 @@ type Node struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	wg     sync.WaitGroup // heartbeats and watch
-	nonce  uint64         // drawn once
+	nonce  uint64         // random, of this process
 
 	pending  atomic.Uint64            // membership.Change
-	standing atomic.Pointer[standing] // of membership; stored under mu, read for every request
+	position atomic.Pointer[position] // in membership; stored under mu, read for every request
 
 	mu         sync.Mutex // guards all below
 	err        error      // why done is closed
 	ended      bool       // done is closed
 	membership wire.Membership
-	counts     bool // the node counts in the membership
+	member     bool // the node is a member of the generation, not only joining
 	changed    chan struct{}
-	heard      time.Time // of the scheduler
-	said       time.Time // when it was last told that the scheduler is not heard of
+	lastHeard  time.Time // when the scheduler last answered
+	lastLogged time.Time // when the log last said that the scheduler does not answer
 	step       uint64
 	epoch      uint64
 	callers    map[string]*caller // by address
 }
 
-// A standing is what a node is in one membership.
-type standing struct {
+// A position is a node's generation and rank in one membership.
+type position struct {
 	generation Generation
 	rank       Rank
 }
@@ -93,12 +93,11 @@ func (n *Node) Role() Role { return n.cfg.Role }
 // InitialWorkers is the number of workers that the job was started with.
 func (n *Node) InitialWorkers() int { return n.cfg.NumWorkers }
 
-// Rank is the node's rank in the newest generation known. That of a worker which does not count yet is the number of workers
-// that do.
-func (n *Node) Rank() Rank { return n.standing.Load().rank }
+// Rank is the node's rank in the newest generation known. A joining worker's rank is the number of workers of that generation.
+func (n *Node) Rank() Rank { return n.position.Load().rank }
 
 // Generation is the newest generation known.
-func (n *Node) Generation() Generation { return n.standing.Load().generation }
+func (n *Node) Generation() Generation { return n.position.Load().generation }
 
 // Membership is the newest membership known. The slices are shared and must not be changed.
 func (n *Node) Membership() wire.Membership {
@@ -107,41 +106,40 @@ func (n *Node) Membership() wire.Membership {
 	return n.membership
 }
 
-// Changed returns a channel that is closed when the membership is another than it is now. Take the channel first, then
-// read Membership, then wait.
+// Changed returns a channel that is closed when the membership changes. Get the channel first, then read Membership, then wait.
 func (n *Node) Changed() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.changed
 }
 
-// Progress tells what the next heartbeats say: the last step finished and its epoch (of servers, the rounds closed).
+// Progress sets what the next heartbeats report: the last finished step and its epoch (for a server, the rounds closed).
 func (n *Node) Progress(step, epoch uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.step, n.epoch = step, epoch
 }
 
-// Done is closed when the job ended for this node: it finished (Err is nil), it failed (ErrFailed), the scheduler holds the
-// node for lost (ErrLost) or is out of reach (ErrScheduler), or the node was closed (ErrClosed).
+// Done is closed when the job has ended for this node: it finished (Err is nil), it failed (ErrFailed), the scheduler has declared the node lost
+// (ErrLost) or is unreachable (ErrScheduler), or the node was closed (ErrClosed).
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Err says why Done is closed; nil while it is not, and when the job finished in order.
+// Err is why Done is closed; nil before that, and when the job has finished.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
 }
 
-// why is Err of a node that has ended, for whoever cannot go on.
-func (n *Node) why() error {
+// endError is Err of a node that has ended; ErrFinished where Err is nil.
+func (n *Node) endError() error {
 	if err := n.Err(); err != nil {
 		return err
 	}
 	return fmt.Errorf("cluster: %w", ErrFinished)
 }
 
-// end ends the node for a reason; the first one counts. All its waits end with it.
+// end ends the node, and all its waits, for a reason. The first reason is kept.
 func (n *Node) end(err error) {
 	n.mu.Lock()
 	if n.ended {
@@ -158,8 +156,8 @@ func (n *Node) end(err error) {
 	}
 }
 
-// Close ends the node without a word: the scheduler finds out when its lease is over. It returns when all of the node's
-// goroutines and connections are gone.
+// Close ends the node without telling the scheduler, which will declare it lost when its lease expires. It returns when all of the node's goroutines
+// and connections have ended.
 func (n *Node) Close() error {
 	n.end(ErrClosed)
 	err := n.sched.Close()
@@ -167,10 +165,9 @@ func (n *Node) Close() error {
 	return err
 }
 
-// Leave tells the scheduler that the node ends, in order or (ok false) for a reason that fails the job, and closes the node.
-// The scheduler is told even where the job has ended already, so that it need not wait for this node. A node that leaves in order waits for
-// a scheduler that is out of reach, for up to Config.SchedulerTimeout: else it would be held for lost. After that it ends nevertheless, with
-// a warning and no error: what it had to do is done.
+// Leave tells the scheduler that the node ends, cleanly or (ok false) for a reason that fails the job, and closes the node. It does so even after the
+// job has ended, so that the scheduler need not wait for this node. On a clean leave it tries for up to Config.SchedulerTimeout to reach the
+// scheduler, which would otherwise declare the node lost. If that fails it logs a warning and returns nil, because the node's work is done.
 func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
 	n.end(ErrClosed) // no heartbeat may come after the leave
 	over := !errors.Is(n.Err(), ErrClosed)
@@ -186,7 +183,7 @@ func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
 	_, err := n.ask(ctx, 0, &wire.Leave{Node: uint64(n.id), OK: ok, Reason: reason}, &wire.Ack{}, false)
 	n.Close()
 	if ok && !over && (errors.Is(err, transport.ErrConnection) || errors.Is(err, context.DeadlineExceeded)) {
-		n.cfg.Logger.Warn("the scheduler could not be told that this node is done, and will take it for lost; all that it did counts", "err", err)
+		n.cfg.Logger.Warn("the leave request did not reach the scheduler, which will declare this node lost; its acknowledged steps still count", "err", err)
 		return nil
 	}
 	if err != nil && !over && !errors.Is(err, transport.ErrClosed) {
@@ -195,29 +192,29 @@ func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
 	return nil
 }
 
-// update takes a membership in.
+// update replaces the membership by a newer one.
 func (n *Node) update(m *wire.Membership) {
 	n.mu.Lock()
-	n.heard = time.Now()
+	n.lastHeard = time.Now()
 	if m.Revision > n.membership.Revision || m.Phase == wire.PhaseForming {
 		grown := m.Revision > n.membership.Revision
 		n.membership = *m
 		n.pending.Store(m.Change)
-		now := &standing{Generation(m.Generation), n.standing.Load().rank}
+		now := &position{Generation(m.Generation), n.position.Load().rank}
 		for _, member := range m.Nodes {
 			if member.Node == uint64(n.id) && m.Phase != wire.PhaseForming {
-				now.rank, n.counts = Rank(member.Rank), member.Counts()
-				if !n.counts {
+				now.rank, n.member = Rank(member.Rank), member.Counts()
+				if !n.member {
 					now.rank = Rank(m.Workers)
 				}
 			}
 		}
-		n.standing.Store(now)
+		n.position.Store(now)
 		if grown {
 			close(n.changed)
 			n.changed = make(chan struct{})
 		}
-		n.dismiss()
+		n.closeFormerServers()
 	}
 	n.mu.Unlock()
 	switch m.Phase {
@@ -228,9 +225,8 @@ func (n *Node) update(m *wire.Membership) {
 	}
 }
 
-// dismiss closes the Clients to servers that are no members any more: calls to one that is silent would wait for ever. The caller
-// holds mu.
-func (n *Node) dismiss() {
+// closeFormerServers closes the Clients to servers that are no longer members: calls to a silent one would wait for ever. The caller holds mu.
+func (n *Node) closeFormerServers() {
 	if n.ended || n.membership.Phase != wire.PhaseRunning {
 		return
 	}
@@ -248,7 +244,7 @@ func (n *Node) dismiss() {
 	}
 }
 
-// A caller is the Client to a server; its errors tell why the job ended, where that is the cause.
+// A caller is the Client to a server. If the job's end breaks a call, the error says why the job ended.
 type caller struct {
 	*transport.Client
 	n *Node
@@ -260,7 +256,7 @@ func (c *caller) Call(ctx context.Context, request, answer wire.Message, dst []b
 	if err != nil && errors.Is(err, transport.ErrClosed) {
 		select {
 		case <-c.n.done:
-			return nil, fmt.Errorf("%w: %w", c.n.why(), err)
+			return nil, fmt.Errorf("%w: %w", c.n.endError(), err)
 		default:
 		}
 	}
@@ -270,8 +266,8 @@ func (c *caller) Call(ctx context.Context, request, answer wire.Message, dst []b
 // Close does nothing: the node owns its callers.
 func (c *caller) Close() error { return nil }
 
-// Server returns the Caller to the server of a rank and the server's address. The Caller belongs to the node: it is shared,
-// and closed by Close and by the end of the job.
+// Server returns the Caller to the server of a rank and the server's address. The node owns the Caller: it is shared, and
+// Close and the end of the job close it.
 func (n *Node) Server(rank Rank) (transport.Caller, string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -46,7 +46,7 @@ func TestAWorkerThatCannotSayThatItIsDoneFailsNothing(t *testing.T) {
 			if len(r.Wrong) > 0 || !r.Finished || r.Lost != 0 || r.Doubled != 0 {
 				t.Fatalf("%v%q, finished %v, examples lost %d, doubled %d", &plan, r.Wrong, r.Finished, r.Lost, r.Doubled)
 			}
-			if want := "could not be told that this node is done"; !strings.Contains(r.Trace, want) {
+			if want := "leave request did not reach the scheduler"; !strings.Contains(r.Trace, want) {
 				t.Fatalf("the trace has no %q: the plan does not meet what it is for:\n%s", want, r.Trace)
 			}
 		})
