@@ -74,7 +74,7 @@ func object(d *json.Decoder, value func(key string) error) error {
 		}
 		key, ok := token.(string)
 		if !ok || seen[key] {
-			return fmt.Errorf("got key %q, want a string that is not there twice", fmt.Sprint(token))
+			return fmt.Errorf("got key %q, want a string, each key once", fmt.Sprint(token))
 		}
 		seen[key] = true
 		if err := value(key); err != nil {

@@ -54,7 +54,7 @@ func RegisterPlace(scheme string, open Opener) {
 	openersMu.Lock()
 	defer openersMu.Unlock()
 	if openers[scheme] != nil || scheme == "file" {
-		panic(fmt.Sprintf("checkpoint: RegisterPlace: scheme %q is there already", scheme))
+		panic(fmt.Sprintf("checkpoint: RegisterPlace: scheme %q is registered already", scheme))
 	}
 	openers[scheme] = open
 }

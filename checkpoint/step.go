@@ -153,7 +153,7 @@ func parseManifest(text []byte, m any) (own Manifest, err error) {
 	case err != nil:
 		return own, err
 	case noted != got:
-		return own, fmt.Errorf("got the checksum %08x, want %08x as noted in it", got, noted)
+		return own, fmt.Errorf("got the checksum %08x, want %08x as recorded in it", got, noted)
 	}
 	for _, f := range own.Files {
 		if f.Name == "" || f.Name != path.Base(f.Name) {

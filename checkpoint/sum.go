@@ -96,7 +96,7 @@ func (f *File) takeSums(head []byte) error {
 		return fmt.Errorf("%s in the metadata: %w", metaSums, err)
 	}
 	if noted != got {
-		return fmt.Errorf("got the checksum %08x, want %08x as noted in it", got, noted)
+		return fmt.Errorf("got the checksum %08x, want %08x as recorded in it", got, noted)
 	}
 	list := strings.Split(text, " ")
 	if len(list) != 1+len(f.infos) {

@@ -98,7 +98,7 @@ func measure(tensors []Tensor) (sizes []int64, err error) {
 			return nil, fmt.Errorf("checkpoint: write: %w", err)
 		}
 		if seen[t.name] {
-			return nil, fmt.Errorf("checkpoint: write tensor %q: it is there twice", t.name)
+			return nil, fmt.Errorf("checkpoint: write tensor %q: the name is used twice", t.name)
 		}
 		seen[t.name] = true
 		n, err := t.bytes()

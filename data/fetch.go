@@ -91,7 +91,7 @@ func Fetch(ctx context.Context, client *http.Client, dir string, files ...File) 
 			}
 		}
 		if err := errors.Join(errs...); err != nil {
-			return fmt.Errorf("%w; fetch it by hand to %s, or start again to go on", err, path)
+			return fmt.Errorf("%w; download it by hand to %s, or run again to resume", err, path)
 		}
 	}
 	return nil

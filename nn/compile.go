@@ -153,7 +153,7 @@ func (p *Program) onCPU(cfg Config) (err error) {
 func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, error) {
 	for i, n := range cfg.Outputs {
 		if n == nil || n.Graph() != root.Graph() {
-			return plan.Request{}, fmt.Errorf("output %d is no node of the root's graph", i)
+			return plan.Request{}, fmt.Errorf("output %d is not a node of the root's graph", i)
 		}
 	}
 	graph, err := translate.Of(!cfg.Inference, append(gorgonia.Nodes{root}, cfg.Outputs...)...)
@@ -196,7 +196,7 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, e
 			return r, fmt.Errorf("Config.Params: %q has no value; give parameters their values (gorgonia.WithInit, WithValue or Let) before Compile", p.Name())
 		}
 		if gradient[of] == nil {
-			return r, fmt.Errorf("Config.Params: %q is no parameter that the loss depends on", p.Name())
+			return r, fmt.Errorf("Config.Params: %q is not a parameter that the loss depends on", p.Name())
 		}
 		r.Params, r.Grads = append(r.Params, of), append(r.Grads, gradient[of])
 	}

@@ -49,7 +49,7 @@ type Device struct {
 func Devices() []Device {
 	devices, err := list(cuda.Options{})
 	if err != nil {
-		slog.Warn("there is an NVIDIA driver, and its GPUs cannot be used", "error", err)
+		slog.Warn("an NVIDIA driver is installed, but its GPUs cannot be used", "error", err)
 	}
 	return devices
 }
@@ -88,7 +88,7 @@ func ParseDevices(names []string) ([]string, error) {
 		return AutoDevices(), nil
 	}
 	if len(names) == 0 {
-		return nil, errors.New("nn: devices: got none, want such as cpu:0, or auto")
+		return nil, errors.New("nn: devices: got an empty list, want names such as cpu:0, or auto")
 	}
 	for _, name := range names {
 		if _, err := parseDevice(name); err != nil || name == "" {

@@ -40,7 +40,7 @@ func (p *Pixels) Draw(i, dx, dy int, flip bool) {
 }
 
 // ErrNoPixels says that a program's device takes numbers, not bytes, or that the program uses the input in a way that needs numbers.
-var ErrNoPixels = errors.New("the device takes no images in bytes")
+var ErrNoPixels = errors.New("the device does not take images as bytes")
 
 // Pixels makes a float32 input one of bytes, which the device shifts, mirrors and normalises: a quarter of the bytes travel, and the
 // host has nothing to compute. The memory of Input is not read from then on. It is called before the first step; asked again, with the

@@ -60,7 +60,7 @@ func (p *Program) Parts(ctx context.Context, n int, used func() time.Duration) (
 		Parts(ctx context.Context, n int, used func() time.Duration) ([]cpu.Parts, error)
 	})
 	if !ok {
-		return nil, errors.New("nn: parts: the program's device does not tell them")
+		return nil, errors.New("nn: parts: the program's device does not measure them")
 	}
 	parts, err := e.Parts(ctx, n, used)
 	if err != nil {

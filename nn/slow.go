@@ -25,7 +25,7 @@ func logSlow(p *plan.Plan, g *gorgonia.ExprGraph) {
 			continue
 		}
 		logged[kind] = true
-		slog.Info("an op of gorgonia's runs at gorgonia's speed in a compiled program", "op", kind, "use", instead)
+		slog.Info("an op has no kernel of its own and runs at gorgonia's speed in a compiled program", "op", kind, "use", instead)
 	}
 }
 

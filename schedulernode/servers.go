@@ -24,7 +24,7 @@ type keptServer struct {
 // maxServers bounds the ranks of servers.
 const maxServers = 1 << 12
 
-// addServer asks for one more server; the launcher, which hears of it, starts it. It gets the rank of one that was removed as asked, or a
+// addServer asks for one more server; the launcher, which hears of it, starts it. It gets the rank of one that was removed as requested, or a
 // new one. It returns why that can not be.
 func (c *Core) addServer(host string) (rank uint32, refusal string) {
 	switch {
@@ -47,7 +47,7 @@ func (c *Core) addServer(host string) (rank uint32, refusal string) {
 	return rank, ""
 }
 
-// removedServer says that the newest server of a rank was removed as asked: nobody will start it again.
+// removedServer says that the newest server of a rank was removed as requested: nobody will start it again.
 func (c *Core) removedServer(rank uint32) bool {
 	n := c.newestServer(rank)
 	return n != nil && (n.state == removed || n.state == left) && c.plan.gone[rank]

@@ -55,7 +55,7 @@ func churn() error {
 	flags.StringVar(&c.launch, "launch", "bin/launch", "the launch program")
 	flags.StringVar(&c.png, "png", "", "file of the picture, .png or .svg; none: no picture")
 	flags.DurationVar(&c.step, "step", 40*time.Millisecond, "pause of a worker after each step, so that the machine is not busy")
-	flags.BoolVar(&c.state, "state", false, "let the scheduler keep a journal (launch --state), and tell its size")
+	flags.BoolVar(&c.state, "state", false, "let the scheduler keep a journal (launch --state), and print its size")
 	flags.BoolVar(&c.verbose, "v", false, "show what launch says")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return err

@@ -306,7 +306,7 @@ func (j *job) listening(host string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%s listens nowhere", host)
+	return "", fmt.Errorf("%s has no listening port", host)
 }
 
 // A disturbance is what a stranger does.

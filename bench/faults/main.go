@@ -43,7 +43,7 @@ func table() error {
 	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
 	seed := flags.Uint64("seed", 1, "of the links' losses")
 	only := flags.String("only", "", "regular expression of the faults' names")
-	list := flags.Bool("list", false, "say which faults there are")
+	list := flags.Bool("list", false, "list the faults")
 	verbose := flags.Bool("v", false, "show what the processes log")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return err
@@ -86,7 +86,7 @@ func table() error {
 		writeRow(os.Stdout, f, r, quiet)
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d faults did what they must not", bad)
+		return fmt.Errorf("%d faults had effects that they must not have", bad)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func checkAccuracy(c *checker) error {
 	all := testLine.FindAllStringSubmatch(text, -1)
 	if len(all) == 0 {
 		if err == nil {
-			err = fmt.Errorf("there is no accuracy in %q", firstLine(text))
+			err = fmt.Errorf("found no accuracy in %q", firstLine(text))
 		}
 		return err
 	}

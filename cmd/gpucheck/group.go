@@ -62,7 +62,7 @@ func checkGroup(c *checker) error {
 }
 
 // errNoWay is that of GPUs that have no such way between them.
-var errNoWay = errors.New("there is no such way here")
+var errNoWay = errors.New("not available on this machine")
 
 // groupEnded is a row for an error.
 func (c *checker) groupEnded(name string, err error) {

@@ -98,7 +98,7 @@ func checkHeaders(c *checker) error {
 	var search dl.Search
 	result := headers.Check(headers.Folders(&search))
 	if len(result.Files) == 0 {
-		c.skipped("constants", "there are no header files of CUDA here")
+		c.skipped("constants", "CUDA's header files are not installed")
 		return nil
 	}
 	r := row{Name: "constants", Status: ok, Value: float64(result.Compared), Unit: "equal", Detail: fmt.Sprintf("of %d; in no header: %v; read: %v", len(headers.Values), result.Missing, result.Files)}

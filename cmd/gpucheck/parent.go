@@ -91,7 +91,7 @@ func noGPU(rows []row) string {
 			return r.Detail
 		}
 	}
-	return "the section libraries did not come to an end"
+	return "the section libraries did not end"
 }
 
 // built names the commit that this program was built from, if it is known.

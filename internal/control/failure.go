@@ -64,8 +64,8 @@ const (
 	CauseStart   CauseKind = "start"   // Text: its process could not be started
 	CauseSilence CauseKind = "silence" // no heartbeat for SilenceNS
 	CauseError   CauseKind = "error"   // Text: its own words
-	CauseUnsaid  CauseKind = "unsaid"  // its process ended with code 0 and could not say so
-	CauseOther   CauseKind = "other"   // its connection is gone, and another process has come in its place
+	CauseUnsaid  CauseKind = "unsaid"  // its process ended with code 0, and its leave request did not arrive
+	CauseOther   CauseKind = "other"   // its connection broke, and another process took its place
 	CauseLeft    CauseKind = "left"    // it left by itself; Text: why
 	CauseRemoved CauseKind = "removed" // as asked
 )
@@ -133,13 +133,13 @@ func (c Cause) String() string {
 	case CauseSilence:
 		return "no heartbeat for " + Seconds(time.Duration(c.SilenceNS))
 	case CauseUnsaid:
-		return "its process ended with code 0 and could not say so"
+		return "its process ended with code 0, and its leave request did not arrive"
 	case CauseOther:
-		return "its connection is gone, and another process has come in its place"
+		return "its connection broke, and another process took its place"
 	case CauseLeft:
-		return "left: " + cmp.Or(c.Text, "in order")
+		return "left: " + cmp.Or(c.Text, "no reason given")
 	case CauseRemoved:
-		return "was removed as asked"
+		return "was removed as requested"
 	}
 	return c.Text
 }
@@ -177,7 +177,7 @@ func (f Failure) String() string {
 	case TooFewWorkers:
 		return fmt.Sprintf("%s; %d left, want at least %d workers", f.loss(), f.Left, f.Least)
 	case NotReplaced:
-		return fmt.Sprintf("%s; no other worker has come within %v", f.loss(), waited)
+		return fmt.Sprintf("%s; no replacement has joined within %v", f.loss(), waited)
 	case NoBackup:
 		return f.loss() + "; " + f.Text
 	case NodeError:

@@ -41,10 +41,10 @@ func newHello(flags byte) (h [helloSize]byte) {
 
 func checkHello(h []byte) error {
 	if string(h[:4]) != "PRGN" || h[5]&^helloTLS|h[6]|h[7] != 0 {
-		return fmt.Errorf("not a peer of ours: it began with %q", h[:8])
+		return fmt.Errorf("not a Paragon peer: its first bytes are %q", h[:8])
 	}
 	if h[4] != wire.Version {
-		return fmt.Errorf("it speaks version %d, want %d", h[4], wire.Version)
+		return fmt.Errorf("it uses protocol version %d, want %d", h[4], wire.Version)
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func proveToServer(nc net.Conn, secret []byte, flags byte) error {
 		return fmt.Errorf("%w: %w", ErrAuth, err)
 	}
 	if !hmac.Equal(theirs[helloSize:], proof(secret, "server", mine[:], theirs[:helloSize])) {
-		return fmt.Errorf("%w: it holds another secret", ErrAuth)
+		return fmt.Errorf("%w: its secret differs from this process's", ErrAuth)
 	}
 	if err := checkFlags(flags, theirs[5]); err != nil {
 		return err
@@ -95,7 +95,7 @@ func proveToServer(nc net.Conn, secret []byte, flags byte) error {
 		return err
 	}
 	if ok[0] != 1 {
-		return fmt.Errorf("%w: it did not accept ours", ErrAuth)
+		return fmt.Errorf("%w: it did not accept the proof of this process, whose secret differs from its own", ErrAuth)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func proveToClient(nc net.Conn, secret []byte, flags byte) error {
 	if _, err := nc.Write(append(mine[:], proof(secret, "server", theirs[:], mine[:])...)); err != nil {
 		return err
 	}
-	if err := checkFlags(flags, theirs[5]); err != nil { // which the client has been told
+	if err := checkFlags(flags, theirs[5]); err != nil { // the client sees the same flags and returns an error, too
 		return err
 	}
 	var p [proofSize]byte
@@ -122,7 +122,7 @@ func proveToClient(nc net.Conn, secret []byte, flags byte) error {
 	}
 	if !hmac.Equal(p[:], proof(secret, "client", theirs[:], mine[:])) {
 		nc.Write([]byte{0})
-		return fmt.Errorf("%w: it holds another secret", ErrAuth)
+		return fmt.Errorf("%w: its secret differs from this process's", ErrAuth)
 	}
 	_, err := nc.Write([]byte{1})
 	return err

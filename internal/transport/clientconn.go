@@ -205,7 +205,7 @@ func (cc *clientConn) read() error {
 		done := cc.retired && len(cc.pending) == 0
 		cc.mu.Unlock()
 		if !known {
-			return fmt.Errorf("an answer to request %d, which was never made", h.ID)
+			return fmt.Errorf("an answer to request %d, which was never sent", h.ID)
 		}
 		if k == nil { // given up
 			err = br.discard(h.Head + h.Payload)

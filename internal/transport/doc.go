@@ -43,7 +43,7 @@ var (
 	// ErrClosed: the Client or Server was closed.
 	ErrClosed = errors.New("closed")
 	// ErrAuth: the peer does not hold the job's secret, or has no certificate of the job and of the right role.
-	ErrAuth = errors.New("peer did not prove that it is of this job")
+	ErrAuth = errors.New("peer did not prove that it belongs to this job")
 )
 
 // A Refusal is a Nack as an error: the peer was reached and said no.

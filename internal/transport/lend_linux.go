@@ -155,7 +155,7 @@ type borrowed struct {
 func (c *memoryConn) readLent(p []byte) (int, error) {
 	rec := &c.record
 	if rec.block > uint32(len(c.blocks.mappings)) || c.blocks.mappings[rec.block-1] == nil {
-		return 0, fmt.Errorf("the peer lends of its block %d, which has not come", rec.block)
+		return 0, fmt.Errorf("the peer lends memory of its block %d before it has sent the block", rec.block)
 	}
 	all := c.blocks.mappings[rec.block-1].Bytes()
 	if rec.offset > uint64(len(all)) || uint64(rec.left) > uint64(len(all))-rec.offset {
@@ -178,9 +178,9 @@ func takeLoan(claim *uint32) error {
 	for {
 		switch was := atomic.LoadUint32(claim); {
 		case was&claimWithdrawn != 0:
-			return errors.New("the peer has given up a write")
+			return errors.New("the peer cancelled a write")
 		case was&^claimRefused == 0:
-			return errors.New("the peer lends more than it says")
+			return errors.New("the peer lends more bytes than it announced")
 		case atomic.CompareAndSwapUint32(claim, was, was-1):
 			return nil
 		}

@@ -257,10 +257,10 @@ func TestMemoryRefusesRecordsThatCannotBe(t *testing.T) {
 		{"more bytes than there are", 100, 0, 0, "is not among"},
 		{"no bytes", 0, 0, 0, "is not among"},
 		{"bytes without end", 1 << 31, 1, 0, "is not among"},
-		{"a block that has not come", 100_000, 7, 0, "has not come"},
+		{"a block that has not come", 100_000, 7, 0, "before it has sent the block"},
 		{"bytes behind a block", 100_000, 1, 1 << 40, "of a block of"},
 		{"bytes over the end of a block", 1 << 30, 1, 0, "of a block of"},
-		{"more than was lent", 100_000, 1, 0, "lends more than it says"},
+		{"more than was lent", 100_000, 1, 0, "lends more bytes than it announced"},
 		{"a block out of turn", 0, 9, 0, "sends its block 9, want 2"},
 	} {
 		a, b := pair(t)

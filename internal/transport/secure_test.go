@@ -71,10 +71,10 @@ func TestPeersWithoutTheRightCertificateAreTurnedAway(t *testing.T) {
 		}, "it has no certificate, and this process wants TLS", "it wants TLS, and this process has no certificate"},
 		{"another secret", func(t *testing.T, server, client *Config) {
 			client.Secret = []byte("wrong")
-		}, "it holds another secret", ""},
+		}, "its secret differs from this process's", ""},
 		{"another secret and no certificate", func(t *testing.T, server, client *Config) {
 			client.Secret, client.Identity = []byte("wrong"), nil
-		}, "it holds another secret", ""},
+		}, "its secret differs from this process's", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -165,6 +165,6 @@ func (s *Server) warn(nc net.Conn, err error) {
 	}
 	s.mu.Unlock()
 	if !quiet {
-		s.cfg.Logger.Warn("transport: connection refused", "from", nc.RemoteAddr().String(), "err", err, "others since the last word", others)
+		s.cfg.Logger.Warn("transport: connection refused", "from", nc.RemoteAddr().String(), "err", err, "others since the last line", others)
 	}
 }

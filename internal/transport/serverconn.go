@@ -231,7 +231,7 @@ func (c *serverConn) handle(r *Request) (resp Response, err error) {
 	defer c.caught(r, &err)
 	resp, err = c.s.h.Serve(c.ctx, r)
 	if err == nil && resp.Message == nil {
-		err = errors.New("the handler has no answer")
+		err = errors.New("the handler returned no answer")
 	}
 	return resp, err
 }
@@ -240,7 +240,7 @@ func (c *serverConn) tryHandle(r *Request) (resp Response, done bool, err error)
 	defer c.caught(r, &err)
 	resp, done, err = c.s.p.Prompt(r)
 	if err == nil && done && resp.Message == nil {
-		err = errors.New("the handler has no answer")
+		err = errors.New("the handler returned no answer")
 	}
 	return resp, done, err
 }

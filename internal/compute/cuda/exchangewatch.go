@@ -42,7 +42,7 @@ func (l *exchangeWatch) once() {
 	}
 	limit := l.g.members[0].cfg.Timeout
 	if l.err = l.g.link.err(); l.err == nil && !l.since.IsZero() && time.Since(l.since) > limit {
-		l.err = fmt.Errorf("an exchange was asked for and the call has not returned for %v: %w", limit, errHangs)
+		l.err = fmt.Errorf("an all-reduce was started and has not returned for %v: %w", limit, errHangs)
 	}
 	if l.err == nil {
 		l.timer.Reset(lookEvery)

@@ -442,7 +442,7 @@ func (e *Executor) Close() error {
 	e.watch.close()
 	if e.watch.hangs {
 		e.gpu.hangs = true
-		return fmt.Errorf("cuda: close on %s: its memory is not given back: %w", e.gpu.Name(), errHangs)
+		return fmt.Errorf("cuda: close on %s: its memory is not freed: %w", e.gpu.Name(), errHangs)
 	}
 	return e.gpu.context.Do(func() error {
 		c := e.gpu.context

@@ -241,7 +241,7 @@ func (w *watch) wait(e drv.Event, limit time.Duration) error {
 		return err
 	case <-w.timer.C:
 		w.hangs = true
-		return fmt.Errorf("nothing was done for %v: %w", limit, errHangs)
+		return fmt.Errorf("no progress for %v: %w", limit, errHangs)
 	}
 }
 

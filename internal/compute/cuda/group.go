@@ -52,13 +52,13 @@ func (g *Group) open(link Link) error {
 		case e.closed:
 			return fmt.Errorf("the executor on %s is closed", e.gpu.Name())
 		case e.cfg.Update != nil || e.plan.Grads == nil:
-			return fmt.Errorf("the executor on %s gives the host no gradients", e.gpu.Name())
+			return fmt.Errorf("the executor on %s does not copy gradients to the host", e.gpu.Name())
 		case e.cfg.Type != first.cfg.Type:
 			return fmt.Errorf("%s computes in %v and %s in %v, want one type", first.gpu.Name(), first.cfg.Type, e.gpu.Name(), e.cfg.Type)
 		case context == nil:
 			return fmt.Errorf("%s is no GPU of the driver", e.gpu.Name())
 		case seen[e.gpu.context.Info().Ordinal]:
-			return fmt.Errorf("%s is there twice", e.gpu.Name())
+			return fmt.Errorf("%s is named twice", e.gpu.Name())
 		}
 		seen[context.Info().Ordinal] = true
 		g.ranks = append(g.ranks, &rank{GPU: e.gpu, context: context})
@@ -220,7 +220,7 @@ func (g *Group) Close() error {
 	}
 	g.closed = true
 	if slices.ContainsFunc(g.members, func(e *Executor) bool { return e.watch.hangs }) {
-		return fmt.Errorf("cuda: close a group of %d GPUs: its memory is not given back: %w", len(g.ranks), errHangs)
+		return fmt.Errorf("cuda: close a group of %d GPUs: its memory is not freed: %w", len(g.ranks), errHangs)
 	}
 	var errs []error
 	if g.link != nil && g.failed == nil { // else abort has closed what there was

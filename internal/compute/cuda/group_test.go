@@ -277,7 +277,7 @@ func TestExecutorsThatDoNotBelongTogetherAreNotJoined(t *testing.T) {
 		says    string
 	}{
 		{"none", nil, "no executors"},
-		{"one GPU twice", []*cuda.Executor{a, make(joinable[1], 0, cuda.Config{})}, "there twice"},
+		{"one GPU twice", []*cuda.Executor{a, make(joinable[1], 0, cuda.Config{})}, "named twice"},
 		{"another model", []*cuda.Executor{a, make(joinable[0], 1, cuda.Config{})}, "differ: 6 and 8 parameters"},
 		{"another size", []*cuda.Executor{a, make(other, 1, cuda.Config{})}, "of 36"},
 		{"another type", []*cuda.Executor{a, make(joinable[1], 1, cuda.Config{Type: cuda.Float32})}, "want one type"},

@@ -68,7 +68,7 @@ func TestAnExchangeThatBreaksWithinAStepEndsIt(t *testing.T) {
 		{"nccl_hangs_at", 4, 6, []string{"rank 1 (cuda:1)", "behind nccl"}},
 		{"nccl_call_hangs_at", 1, 3, []string{"rank 1 (cuda:1)", "internal error", "behind nccl"}},
 		{"nccl_call_hangs_at", 4, 3, []string{"rank 1 (cuda:1)", "internal error", "behind nccl"}},
-		{"nccl_hangs_at", 2, 0, []string{"nothing was done for 300ms", "cuda:"}},
+		{"nccl_hangs_at", 2, 0, []string{"no progress for 300ms", "cuda:"}},
 		{"nccl_call_hangs_at", 2, 0, []string{"has not returned for 300ms"}},
 	} {
 		for _, before := range []int{0, 2} {

@@ -21,7 +21,7 @@ func (e *Executor) Inspect(ctx context.Context, see func(op int, results [][]flo
 	case e.failed != nil:
 		return fmt.Errorf("cuda: inspect on %s: it was lost before: %w", e.gpu.Name(), e.failed)
 	case e.full == nil || e.cfg.Update != nil:
-		return fmt.Errorf("cuda: inspect on %s: the program gives the host no gradients", e.gpu.Name())
+		return fmt.Errorf("cuda: inspect on %s: the program does not copy gradients to the host", e.gpu.Name())
 	}
 	for i := range e.inputs {
 		if in := &e.inputs[i]; in.ints != nil {

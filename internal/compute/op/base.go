@@ -111,7 +111,7 @@ func Apply(o gorgonia.Op, children ...*gorgonia.Node) (*gorgonia.Node, error) {
 		return nil, fmt.Errorf("op: apply %v to %v: hash %08x collides with node %v; rename one of its leaves", o, names(children), n.Hashcode(), n)
 	}
 	if s, ok := o.(Stateful); ok && got != gorgonia.Op(s) {
-		return nil, fmt.Errorf("op: apply %v: a node with this name is there already; state needs a name of its own", o)
+		return nil, fmt.Errorf("op: apply %v: the graph has a node of this name already; give each state a name of its own", o)
 	}
 	return n, nil
 }
