@@ -38,6 +38,7 @@ func flags() []cli.Flag {
 		&cli.DurationFlag{Name: "stop-timeout", Usage: "workers that are asked to stop have `TIME` to save their state", Value: 4 * time.Second},
 		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that hears nothing of launch for `TIME` stops its processes (ssh)", Value: 4 * time.Second},
 		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing", DisableDefaultText: true},
+		&cli.StringFlag{Name: "output", Usage: "write what the processes print to the standard output as text, or as json for programs", Value: "text"},
 		&cli.StringFlag{Name: "ssh-command", Usage: "the ssh client, with options (`WORDS` as in a shell)", Value: "ssh", EnvVars: []string{ssh.Variable}},
 		&cli.StringFlag{Name: elasticFlag, Usage: "let hosts join and leave while the job runs: True or False", DefaultText: "False"},
 		&cli.StringFlag{Name: "on-worker-loss", Usage: "when a worker is lost: shrink, wait for another one, or fail", DefaultText: "shrink if elastic, else fail"},
@@ -76,6 +77,7 @@ type options struct {
 	state            string
 	result           string
 	command          []string
+	json             bool // the output
 	gpus             gpus.Request
 }
 
@@ -90,6 +92,14 @@ func readOptions(c *cli.Context) (*options, error) {
 		return nil, usagef("--result is empty; give a file")
 	case o.result != "" && o.check:
 		return nil, usagef("--result tells how a job ended, and --check starts none; leave one of them out")
+	}
+	switch v := c.String("output"); {
+	case v != "text" && v != "json":
+		return nil, usagef("--output %q is unknown; it is text or json", v)
+	case v == "json" && o.check:
+		return nil, usagef("--output json is for the output of processes, and --check starts none; leave one of them out")
+	default:
+		o.json = v == "json"
 	}
 	if err := o.readNumbers(c); err != nil {
 		return nil, err

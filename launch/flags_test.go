@@ -99,6 +99,8 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 1 --start-timeout 87601h ./p", "and at most 87600h"},
 		{"-n 1 --stop-timeout 87601h ./p", "and at most 87600h"},
 		{"-n 1 --host-timeout 87601h ./p", "and at most 87600h"},
+		{"-n 1 --output yaml ./p", `--output "yaml" is unknown; it is text or json`},
+		{"-n 1 --output json --check", "--output json is for the output of processes, and --check starts none"},
 		{"-n 2", "no command for the workers"},
 		{"-n 1 --num-worker 2 p", "there is no flag -num-worker; did you mean --num-workers?"},
 		{"-n 1 --lr 2", "there is no flag -lr; flags of the workers' command stand behind it"},

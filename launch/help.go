@@ -83,6 +83,11 @@ With --result FILE launch writes how the job ended, as JSON: exit code, the fail
 to blame as codes with fields, each process, the hosts that were lost, what came and went. FILE is
 there once it is whole; an older one is removed at the start.
 
+With --output json the standard output has a line of JSON for each line that a process printed, such as
+    {"role":"worker","rank":0,"stream":"stdout","text":"accuracy=0.91 step=3"}
+and the standard error has the messages of launch. A line above 64 KiB comes in pieces, all but the last
+with "more":true.
+
 Exit code: that of the first process that failed (128+n for signal n), 130 after Ctrl-C,
 2 for a wrong command line, 1 if the job could not be started or the standard output could not
 be written, else 0. A process without

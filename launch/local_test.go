@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 func TestLocalJobRunsAllRolesAndEndsWithZero(t *testing.T) {
@@ -33,6 +35,33 @@ func TestLocalJobRunsAllRolesAndEndsWithZero(t *testing.T) {
 		t.Errorf("the table at the end has exit 0 %d times, want 5", n)
 	}
 	wantNoProcess(t, l.job(t), time.Now())
+}
+
+// With --output json a program reads whose line is whose without a look at any text.
+func TestOutputAsJSON(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	l := startLauncher(t, "", "-n", "2", "-s", "1", "--output", "json", `echo "worker 7 | rank $PARAGON_RANK"; printf err >&2`)
+	if code := l.exit(t); code != 0 {
+		t.Fatalf("exit code %d, want 0", code)
+	}
+	got := make(map[control.Line]int)
+	if err := control.ReadLines(strings.NewReader(l.stdout.String()), func(line control.Line) { got[line]++ }); err != nil {
+		t.Fatal(err)
+	}
+	for rank := range 2 {
+		for _, want := range []control.Line{
+			{Role: control.Worker, Rank: rank, Stream: control.Stdout, Text: fmt.Sprintf("worker 7 | rank %d", rank)},
+			{Role: control.Worker, Rank: rank, Stream: control.Stderr, Text: "err"},
+		} {
+			if got[want] != 1 {
+				t.Errorf("the line %+v is there %d times, want once, in\n%s", want, got[want], l.stdout)
+			}
+		}
+	}
+	if !strings.Contains(l.stderr.String(), "LAST LINE") {
+		t.Errorf("the standard error has no table at the end:\n%s", l.stderr)
+	}
 }
 
 func TestExitCodeIsThatOfTheFirstFailure(t *testing.T) {

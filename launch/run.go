@@ -13,10 +13,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/lines"
 	"github.com/paragon-train/paragon/internal/scratch"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/job"
-	"github.com/paragon-train/paragon/launch/internal/lines"
 	"github.com/paragon-train/paragon/launch/internal/local"
 	"github.com/paragon-train/paragon/launch/internal/logline"
 )
@@ -65,7 +65,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		return outcome{}, fmt.Errorf("launch: find own program: %w", err)
 	}
 	out := lines.New(lines.Config{
-		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr),
+		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr), JSON: o.json,
 	})
 	log := slog.New(logline.New(printer{out}, logLevel())) // log lines, too, come out whole
 	slog.SetDefault(log)

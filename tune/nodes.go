@@ -212,7 +212,7 @@ func (j *Jobs) known(h hosts.Host) (hosts.Host, bool) {
 
 // Nodes is a table of the nodes: what each has and how much of it is in use.
 func (j *Jobs) Nodes() (metrics.Table, error) {
-	t := metrics.Table{Columns: []string{"node", "slots", "in use", "CPUs", "in use", "GPUs", "in use", "state"}}
+	t := metrics.Table{Columns: []string{"node", "CPUs", "in use", "GPUs", "in use", "slots", "in use", "state"}}
 	if err := j.prepare(context.Background()); err != nil {
 		return t, err
 	}
@@ -225,7 +225,7 @@ func (j *Jobs) Nodes() (metrics.Table, error) {
 		if u.Slots > 0 {
 			limit = fmt.Sprint(u.Slots)
 		}
-		t.Row(u.Name, limit, u.UsedSlots, u.CPUs, u.UsedCPUs, u.GPUs, u.UsedGPUs, state)
+		t.Row(u.Name, u.CPUs, u.UsedCPUs, u.GPUs, u.UsedGPUs, limit, u.UsedSlots, state)
 	}
 	return t, nil
 }

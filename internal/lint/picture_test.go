@@ -37,12 +37,12 @@ func and(more ...string) []string { return append(more, machinery...) }
 // picture has the rows from the top down. The longest folder that fits counts.
 var picture = append([]row{
 	{"!launch", append([]string{"launch"}, anything...)},
-	{"launch/internal", and("internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/record", "internal/control")}, // they know nothing of the roles
+	{"launch/internal", and("internal/lines", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/record", "internal/control")}, // they know nothing of the roles
 	{"examples", anything},
 	{"bench", anything},
 	{"cmd", anything},
 
-	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control")},
+	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/lines")},
 
 	// The roles meet in internal/wire alone.
 	{"worker", and("adapt", "kvstore", "internal/cluster", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
@@ -66,6 +66,8 @@ var picture = append([]row{
 	{"data", and("sampler")},
 	{"checkpoint", machinery},
 	{"metrics", machinery},
+
+	{"internal/lines", and("internal/control")},
 
 	// Start methods.
 	{"internal/ssh", and("internal/agent", "internal/hosts")},

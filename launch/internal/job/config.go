@@ -21,8 +21,8 @@ import (
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/lines"
 	"github.com/paragon-train/paragon/internal/process"
-	"github.com/paragon-train/paragon/launch/internal/lines"
 )
 
 // A Machine starts processes on one host. Its methods may be called together. When it closes, or the launcher dies, no
@@ -157,6 +157,9 @@ func (n *Node) Name() string {
 	}
 	return fmt.Sprintf("%s %d", n.Role, n.Rank)
 }
+
+// source is the node as its output names it.
+func (n *Node) source() lines.Source { return lines.Source{Name: n.Name(), Role: n.Role, Rank: n.Rank} }
 
 const (
 	roleScheduler = "scheduler"

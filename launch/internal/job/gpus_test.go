@@ -5,7 +5,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/launch/internal/lines"
+	"github.com/paragon-train/paragon/internal/lines"
 )
 
 func TestWorkersOfAHostGetSlotsOfTheirOwn(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/lines"
 	"github.com/paragon-train/paragon/internal/process"
-	"github.com/paragon-train/paragon/launch/internal/lines"
 )
 
 // A fake machine runs scripts: what a process does from its start on, and when it is signalled.

@@ -45,6 +45,6 @@ func (n *Node) rerank(rank int) {
 		return
 	}
 	n.Rank = rank
-	n.stdout.Rename(n.Name())
-	n.stderr.Rename(n.Name())
+	n.stdout.Rename(n.source())
+	n.stderr.Rename(n.source())
 }

@@ -80,7 +80,7 @@ func (r *run) newNode(role string, rank int, host hosts.Host) *Node {
 	}
 	n := &Node{Role: role, Rank: rank, Host: host.String(), host: host, process: r.processes, number: rank}
 	number := len(r.nodes) // a colour of its own
-	n.stdout, n.stderr = r.cfg.Output.Stdout(n.Name(), number), r.cfg.Output.Stderr(n.Name(), number)
+	n.stdout, n.stderr = r.cfg.Output.Stdout(n.source(), number), r.cfg.Output.Stderr(n.source(), number)
 	return n
 }
 

@@ -1,4 +1,5 @@
-// Package lines merges the output of many processes by whole lines, each behind the name of its process.
+// Package lines merges the output of many processes by whole lines: as text with each line behind the name of its process, as JSON, or as
+// calls of a function.
 //
 // A Merger owns the two streams of the launcher; a Stream is one of the two streams of one process and an io.Writer. A line
 // is written once it is complete, so lines of different processes never mix. A carriage return that is not part of a line's
@@ -17,6 +18,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 // MaxLine is how many bytes of one line are held back, waiting for its end.
@@ -27,8 +30,10 @@ const BarInterval = 5 * time.Second
 
 // Config configures a Merger.
 type Config struct {
-	Stdout, Stderr           io.Writer // nil: dropped
-	ColorStdout, ColorStderr bool      // colour the names, as terminals read it
+	Stdout, Stderr           io.Writer          // nil: dropped
+	ColorStdout, ColorStderr bool               // colour the names, as terminals read it
+	JSON                     bool               // write each line of a process, of whichever stream, to Stdout as a control.Line
+	Each                     func(control.Line) // if not nil, it gets the lines, one at a time, and nothing is written
 	Now                      func() time.Time
 }
 
@@ -73,11 +78,19 @@ var colors = []string{"\x1b[36m", "\x1b[32m", "\x1b[35m", "\x1b[34m", "\x1b[31m"
 
 const plain = "\x1b[0m"
 
+// A Source is a process whose output is taken.
+type Source struct {
+	Name string // "worker 0": before its lines
+	Role string // worker, server, scheduler or prepare
+	Rank int
+}
+
 // A Stream is the stdout or stderr of one process. Its methods may be called together with those of other Streams only.
 type Stream struct {
 	m      *Merger
 	out    *sink
-	name   string // guarded by m.mu
+	kind   string // control.Stdout or control.Stderr
+	source Source // guarded by m.mu
 	color  string
 	line   []byte // held back
 	cut    bool   // the line's first pieces are out
@@ -88,20 +101,24 @@ type Stream struct {
 	panic  bool // last is why a Go program died; its goroutines follow
 }
 
-// Stdout is the standard output of the process called name; number picks its colour.
-func (m *Merger) Stdout(name string, number int) *Stream {
-	return m.stream(m.stdout, m.cfg.ColorStdout, name, number)
+// Stdout takes the standard output of a process; number picks its colour.
+func (m *Merger) Stdout(source Source, number int) *Stream {
+	return m.stream(m.stdout, control.Stdout, m.cfg.ColorStdout, source, number)
 }
 
-// Stderr is the standard error of the process called name.
-func (m *Merger) Stderr(name string, number int) *Stream {
-	return m.stream(m.stderr, m.cfg.ColorStderr, name, number)
+// Stderr takes the standard error of a process.
+func (m *Merger) Stderr(source Source, number int) *Stream {
+	out := m.stderr
+	if m.cfg.JSON {
+		out = m.stdout
+	}
+	return m.stream(out, control.Stderr, m.cfg.ColorStderr, source, number)
 }
 
-func (m *Merger) stream(out *sink, color bool, name string, number int) *Stream {
-	s := &Stream{m: m, out: out, name: name}
+func (m *Merger) stream(out *sink, kind string, color bool, source Source, number int) *Stream {
+	s := &Stream{m: m, out: out, kind: kind, source: source}
 	m.mu.Lock()
-	m.width = max(m.width, len(name))
+	m.width = max(m.width, len(source.Name))
 	m.mu.Unlock()
 	if color {
 		s.color = colors[number%len(colors)]
@@ -109,12 +126,12 @@ func (m *Merger) stream(out *sink, color bool, name string, number int) *Stream 
 	return s
 }
 
-// Rename gives the process another name, for the lines that follow. It may be called together with the other methods.
-func (s *Stream) Rename(name string) {
+// Rename gives the process another name and rank, for the lines that follow. It may be called together with the other methods.
+func (s *Stream) Rename(source Source) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	s.name = name
-	s.m.width = max(s.m.width, len(name))
+	s.source = source
+	s.m.width = max(s.m.width, len(source.Name))
 }
 
 // Write takes output of the process. It never fails: a launcher whose own output is gone ends by other means.
@@ -155,7 +172,7 @@ func (s *Stream) hold(p []byte) {
 			whole = len(s.line) // not UTF-8 at all
 		}
 		rest := bytes.Clone(s.line[whole:])
-		s.emit(s.line[:whole])
+		s.emit(s.line[:whole], true)
 		s.line = append(s.line[:0], rest...)
 		s.cut = true
 	}
@@ -168,7 +185,7 @@ func (s *Stream) back() {
 	s.line, s.cut = s.line[:0], false
 	if now := s.m.cfg.Now(); now.Sub(s.shown) >= BarInterval {
 		s.shown = now
-		s.emit(s.draft)
+		s.emit(s.draft, false)
 		s.draft = s.draft[:0]
 	}
 }
@@ -180,7 +197,7 @@ func (s *Stream) end() {
 		line = s.draft // "text\r\n"
 	}
 	if len(line) > 0 || !s.cut && s.shown.IsZero() {
-		s.emit(line)
+		s.emit(line, false)
 	}
 	s.line, s.draft, s.cut, s.shown = s.line[:0], s.draft[:0], false, time.Time{}
 }
@@ -202,7 +219,8 @@ func (s *Stream) Last() string {
 // lastWords begin the line in which a Go program says why it dies; many more follow.
 var lastWords = []string{"panic: ", "fatal error: ", "SIGABRT: ", "SIGSEGV: ", "SIGBUS: ", "SIGFPE: ", "SIGILL: ", "SIGQUIT: "}
 
-func (s *Stream) emit(line []byte) {
+// emit passes a line on. more: its rest follows.
+func (s *Stream) emit(line []byte, more bool) {
 	if len(bytes.TrimSpace(line)) > 0 {
 		s.lastMu.Lock()
 		panicked := slices.ContainsFunc(lastWords, func(w string) bool { return strings.HasPrefix(string(line), w) })
@@ -214,10 +232,30 @@ func (s *Stream) emit(line []byte) {
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
+	b := s.text(line)
+	if s.m.cfg.JSON || s.m.cfg.Each != nil {
+		l := control.Line{Role: s.source.Role, Rank: s.source.Rank, Stream: s.kind, Text: string(line), More: more}
+		if s.m.cfg.Each != nil {
+			s.m.cfg.Each(l)
+			return
+		}
+		b = l.Encode()
+	}
+	if s.m.hold && s.m.bytes+len(b) <= maxHeld {
+		s.m.held, s.m.bytes = append(s.m.held, heldLine{s.out, b}), s.m.bytes+len(b)
+		return
+	}
+	s.m.release()
+	s.m.write(s.out, b)
+}
+
+// text is a line behind the name of its process. The caller holds m.mu.
+func (s *Stream) text(line []byte) []byte {
+	name := s.source.Name
 	b := make([]byte, 0, len(s.color)+s.m.width+len(plain)+3+len(line)+1)
 	b = append(b, s.color...)
-	b = append(b, s.name...)
-	b = append(b, strings.Repeat(" ", s.m.width-len(s.name))...)
+	b = append(b, name...)
+	b = append(b, strings.Repeat(" ", s.m.width-len(name))...)
 	b = append(b, " |"...)
 	if s.color != "" {
 		b = append(b, plain...)
@@ -226,13 +264,7 @@ func (s *Stream) emit(line []byte) {
 		b = append(b, ' ')
 		b = append(b, line...)
 	}
-	b = append(b, '\n')
-	if s.m.hold && s.m.bytes+len(b) <= maxHeld {
-		s.m.held, s.m.bytes = append(s.m.held, heldLine{s.out, b}), s.m.bytes+len(b)
-		return
-	}
-	s.m.release()
-	s.m.write(s.out, b)
+	return append(b, '\n')
 }
 
 // Hold keeps lines of processes back until Release, so that what Print writes meanwhile stands before them.

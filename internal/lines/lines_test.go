@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 func TestStreamWritesWholeLines(t *testing.T) {
@@ -31,8 +34,8 @@ func TestStreamWritesWholeLines(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var out bytes.Buffer
 			m := New(Config{Stdout: &out, Now: func() time.Time { return time.Unix(1, 0) }})
-			m.Stderr("scheduler", 1)
-			s := m.Stdout("worker 0", 0)
+			m.Stderr(Source{Name: "scheduler"}, 1)
+			s := m.Stdout(Source{Name: "worker 0"}, 0)
 			for _, w := range tc.writes {
 				s.Write([]byte(w))
 			}
@@ -54,7 +57,7 @@ func TestStreamWritesWholeLines(t *testing.T) {
 func TestProgressBarIsShownEveryFewSeconds(t *testing.T) {
 	now := time.Unix(100, 0)
 	var out bytes.Buffer
-	s := New(Config{Stdout: &out, Now: func() time.Time { return now }}).Stdout("w", 0)
+	s := New(Config{Stdout: &out, Now: func() time.Time { return now }}).Stdout(Source{Name: "w"}, 0)
 	for i := range 12 {
 		fmt.Fprintf(s, "\r%d s", i)
 		now = now.Add(time.Second)
@@ -70,7 +73,7 @@ func TestLinesOfSeveralProcessesNeverMix(t *testing.T) {
 	m := New(Config{Stdout: &out, Stderr: &out})
 	var all sync.WaitGroup
 	for p := range 8 {
-		s := m.Stdout(fmt.Sprintf("worker %d", p), p)
+		s := m.Stdout(Source{Name: fmt.Sprintf("worker %d", p)}, p)
 		all.Go(func() {
 			for i := range 200 {
 				fmt.Fprintf(s, "line %d", i)
@@ -96,7 +99,7 @@ func TestLinesOfSeveralProcessesNeverMix(t *testing.T) {
 func TestHoldLetsTheTableStandFirst(t *testing.T) {
 	var out bytes.Buffer
 	m := New(Config{Stdout: &out, Stderr: &out})
-	s := m.Stdout("w", 0)
+	s := m.Stdout(Source{Name: "w"}, 0)
 	fmt.Fprintln(s, "before")
 	m.Hold()
 	fmt.Fprintln(s, "early")
@@ -120,8 +123,8 @@ func TestHoldLetsTheTableStandFirst(t *testing.T) {
 func TestColorsOnlyWhereAskedFor(t *testing.T) {
 	var out, err bytes.Buffer
 	m := New(Config{Stdout: &out, Stderr: &err, ColorStdout: true})
-	fmt.Fprintln(m.Stdout("worker 0", 0), "x")
-	fmt.Fprintln(m.Stderr("worker 0", 0), "y")
+	fmt.Fprintln(m.Stdout(Source{Name: "worker 0"}, 0), "x")
+	fmt.Fprintln(m.Stderr(Source{Name: "worker 0"}, 0), "y")
 	if got, want := out.String(), "\x1b[36mworker 0 |\x1b[0m x\n"; got != want {
 		t.Errorf("stdout: %q, want %q", got, want)
 	}
@@ -130,11 +133,51 @@ func TestColorsOnlyWhereAskedFor(t *testing.T) {
 	}
 }
 
+// In JSON every line, whatever it holds, comes back as its process printed it, with the process's role and rank.
+func TestLinesAsJSON(t *testing.T) {
+	long := strings.Repeat("x", MaxLine)
+	var out, err bytes.Buffer
+	m := New(Config{Stdout: &out, Stderr: &err, JSON: true, ColorStdout: true})
+	worker := Source{Name: "worker 3", Role: "worker", Rank: 3}
+	stdout, stderr := m.Stdout(worker, 0), m.Stderr(worker, 0)
+	fmt.Fprint(stdout, "accuracy=0.5 step=1\nserver 0 | a \"quote\" \x01\n")
+	fmt.Fprint(stderr, "warning\n")
+	m.Print("launch: a message\n")
+	stdout.Rename(Source{Name: "worker 0", Role: "worker"})
+	fmt.Fprint(stdout, long+"rest\n\nlast")
+	stdout.Flush()
+	var got []control.Line
+	if err := control.ReadLines(&out, func(l control.Line) { got = append(got, l) }); err != nil {
+		t.Fatal(err)
+	}
+	want := []control.Line{
+		{Role: "worker", Rank: 3, Stream: "stdout", Text: "accuracy=0.5 step=1"},
+		{Role: "worker", Rank: 3, Stream: "stdout", Text: "server 0 | a \"quote\" \x01"},
+		{Role: "worker", Rank: 3, Stream: "stderr", Text: "warning"},
+		{Role: "worker", Rank: 0, Stream: "stdout", Text: long, More: true},
+		{Role: "worker", Rank: 0, Stream: "stdout", Text: "rest"},
+		{Role: "worker", Rank: 0, Stream: "stdout"},
+		{Role: "worker", Rank: 0, Stream: "stdout", Text: "last"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %.400v, want %.400v", got, want)
+	}
+	if err.String() != "launch: a message\n" {
+		t.Errorf("stderr is %q, want the launcher's message alone", err.String())
+	}
+	var called []control.Line
+	s := New(Config{Each: func(l control.Line) { called = append(called, l) }}).Stderr(worker, 0)
+	fmt.Fprint(s, "a\nb\n")
+	if want := []control.Line{{Role: "worker", Rank: 3, Stream: "stderr", Text: "a"}, {Role: "worker", Rank: 3, Stream: "stderr", Text: "b"}}; !slices.Equal(called, want) {
+		t.Errorf("Each got %v, want %v", called, want)
+	}
+}
+
 func FuzzStream(f *testing.F) {
 	f.Add("a\nb\r\nc\rd", 3)
 	f.Fuzz(func(t *testing.T, text string, cut int) {
 		var out bytes.Buffer
-		s := New(Config{Stdout: &out}).Stdout("w", 0)
+		s := New(Config{Stdout: &out}).Stdout(Source{Name: "w"}, 0)
 		if cut < 0 || cut > len(text) {
 			cut = len(text) / 2
 		}
@@ -158,7 +201,7 @@ func FuzzStream(f *testing.F) {
 
 func TestLastLineOfAPanicIsItsReason(t *testing.T) {
 	for _, why := range []string{"panic: index out of range", "fatal error: concurrent map writes", "SIGABRT: abort"} {
-		s := New(Config{}).Stderr("worker 0", 0)
+		s := New(Config{}).Stderr(Source{Name: "worker 0"}, 0)
 		fmt.Fprintf(s, "step 3\n%s\n\ngoroutine 1 [running]:\nmain.main()\n\t/train.go:84 +0x14af\ngs 0x0\n", why)
 		if got := s.Last(); got != why {
 			t.Errorf("Last() = %q, want %q", got, why)
@@ -172,7 +215,7 @@ func TestHurryDoesNotWaitForReaders(t *testing.T) {
 		r, w := io.Pipe()
 		var stderr bytes.Buffer
 		m := New(Config{Stdout: w, Stderr: &stderr})
-		s := m.Stdout("worker 0", 0)
+		s := m.Stdout(Source{Name: "worker 0"}, 0)
 		wrote := make(chan struct{})
 		go func() {
 			for range 1000 {
