@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,42 +10,80 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/lines"
+	"github.com/paragon-train/paragon/internal/process"
 )
 
-// maxOutputLine is how long a line of a process may be before it is taken in pieces.
-const maxOutputLine = 64 << 10
+// The files of an attempt, besides worker_RANK.log.
+const (
+	launchLog  = "launch.log"  // launch's messages, and the lines of processes other than workers
+	resultFile = "result.json" // how the job ended
+)
 
-// A jobOutput takes what a trial's processes print: launch puts "worker 0 | " and the like before each line. Each rank's lines go into a
-// file of their own, the rest into launch.log; rank 0's are looked through for metrics.
+// A jobOutput takes what the processes of a trial print. The lines of each rank go into a file of its own; the standard output of rank 0 is
+// searched for metrics.
 type jobOutput struct {
 	trial *jobTrial
+	out   process.Output // what the trial's process writes to
+	end   func() error   // takes what is left, once the process has ended
+	found func(step int, metrics map[string]float64)
 
-	mu    sync.Mutex // guards all below
-	files map[string]*os.File
-	errs  []error
-	lines []*lineWriter
-	said  tail // the newest lines, for errors
-	erred tail // those of the standard error
+	mu       sync.Mutex // guards all below
+	files    map[string]*os.File
+	errs     []error
+	within   map[stream]bool // the newest piece of the stream's line has more behind it
+	said     tail            // the newest lines of the processes
+	messages tail            // the newest ones of launch
+	last     string          // the last line of a standard error, or of a standard output, that is not blank
+	erred    bool            // last is of a standard error
 }
 
-func newJobOutput(t *jobTrial) (*jobOutput, error) {
-	return &jobOutput{trial: t, files: make(map[string]*os.File)}, nil
+// A stream is one of the two of a process.
+type stream struct {
+	role string
+	rank int
+	kind string
 }
 
-func (o *jobOutput) stdout() io.Writer { return o.writer(true) }
-func (o *jobOutput) stderr() io.Writer { return o.writer(false) }
-
-func (o *jobOutput) writer(stdout bool) io.Writer {
-	w := &lineWriter{to: func(line []byte) { o.line(line, stdout) }}
-	o.lines = append(o.lines, w)
-	return w
-}
-
-// close closes the files. What could not be written is no failure of the trial.
-func (o *jobOutput) close() error {
-	for _, w := range o.lines {
-		w.end()
+func newJobOutput(t *jobTrial) *jobOutput {
+	o := &jobOutput{trial: t, files: make(map[string]*os.File), within: make(map[stream]bool)}
+	o.found = o.report
+	if t.jobs.NoServers { // one process, which is rank 0
+		m := lines.New(lines.Config{Each: o.line})
+		self := lines.Source{Role: control.Worker}
+		stdout, stderr := m.Stdout(self, 0), m.Stderr(self, 0)
+		o.out = process.Output{Stdout: stdout, Stderr: stderr}
+		o.end = func() error { stdout.Flush(); stderr.Flush(); return nil }
+		return o
 	}
+	r, w := io.Pipe() // launch's, with --output json
+	read := make(chan error, 1)
+	go func() {
+		err := control.ReadLines(r, o.line)
+		_, _ = io.Copy(io.Discard, r) // launch does not wait for a reader
+		read <- err
+	}()
+	o.out = process.Output{Stdout: w, Stderr: launchMessages{o}}
+	o.end = func() error { return errors.Join(w.Close(), <-read) }
+	return o
+}
+
+// launchMessages takes launch's standard error.
+type launchMessages struct{ o *jobOutput }
+
+func (m launchMessages) Write(p []byte) (int, error) {
+	m.o.mu.Lock()
+	defer m.o.mu.Unlock()
+	m.o.write(launchLog, p)
+	_, _ = m.o.messages.Write(p)
+	return len(p), nil
+}
+
+// close closes the files. What could not be written does not make the trial fail.
+func (o *jobOutput) close() {
+	err := o.end()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, f := range o.files {
@@ -54,89 +91,74 @@ func (o *jobOutput) close() error {
 			o.errs = append(o.errs, err)
 		}
 	}
-	if err := errors.Join(o.errs...); err != nil {
-		o.trial.jobs.logger().Warn("tune: output of a trial is not whole", "trial", o.trial.attempt.Trial, "error", err)
+	if err := errors.Join(append(o.errs, err)...); err != nil {
+		o.trial.jobs.logger().Warn("tune: the logs of a trial are incomplete", "trial", o.trial.attempt.Trial, "error", err)
 	}
-	return nil
 }
 
-func (o *jobOutput) line(line []byte, stdout bool) {
-	name, rest := o.whose(line)
+// line takes a line of a process.
+func (o *jobOutput) line(l control.Line) {
+	from := stream{l.Role, l.Rank, l.Stream}
+	text := l.Text
+	if !l.More {
+		text += "\n"
+	}
+	file := launchLog
+	if l.Role == control.Worker {
+		file = fmt.Sprintf("worker_%d.log", l.Rank)
+	}
 	o.mu.Lock()
-	fmt.Fprintf(&o.said, "%s\n", line)
-	if !stdout {
-		fmt.Fprintf(&o.erred, "%s\n", line)
+	piece := o.within[from] || l.More
+	o.within[from] = l.More
+	fmt.Fprint(&o.said, text)
+	if erred := l.Stream == control.Stderr; strings.TrimSpace(l.Text) != "" && (erred || !o.erred) {
+		o.last, o.erred = l.Text, erred
 	}
-	file := "launch.log"
-	if rank, ok := strings.CutPrefix(name, "worker "); ok {
-		file = "worker_" + rank + ".log"
+	o.write(file, []byte(text))
+	o.mu.Unlock()
+	if l.Role != control.Worker {
+		return
 	}
-	if err := o.write(file, rest); err != nil && len(o.errs) < 3 {
+	o.show(l)
+	if l.Rank == 0 && l.Stream == control.Stdout && !piece {
+		if step, metrics, ok := parseMetrics(l.Text); ok {
+			o.found(step, metrics)
+		}
+	}
+}
+
+// write appends to a file of the attempt. The caller holds mu.
+func (o *jobOutput) write(file string, text []byte) {
+	f, err := o.files[file], error(nil)
+	if f == nil {
+		if f, err = os.Create(filepath.Join(o.trial.folder, file)); err == nil {
+			o.files[file] = f
+		}
+	}
+	if err == nil {
+		_, err = f.Write(text)
+	}
+	if err != nil && len(o.errs) < 3 {
 		o.errs = append(o.errs, err)
 	}
-	o.mu.Unlock()
-	if rank, ok := strings.CutPrefix(name, "worker "); ok {
-		o.show(rank, rest)
-	}
-	if name == "worker 0" && stdout {
-		if step, metrics, ok := parseMetrics(string(rest)); ok {
-			o.report(step, metrics)
-		}
-	}
-}
-
-// whose tells from launch's prefix which process a line is of; "" is launch itself. Without servers there is one process, worker 0.
-func (o *jobOutput) whose(line []byte) (name string, rest []byte) {
-	if o.trial.jobs.NoServers {
-		return "worker 0", line
-	}
-	before, after, ok := bytes.Cut(line, []byte("| "))
-	if !ok {
-		if before, ok = bytes.CutSuffix(line, []byte("|")); !ok { // an empty line
-			return "", line
-		}
-	}
-	name = strings.TrimRight(string(before), " ")
-	for _, role := range []string{"worker ", "server "} {
-		if rank, ok := strings.CutPrefix(name, role); ok {
-			if _, err := strconv.ParseUint(rank, 10, 31); err == nil {
-				return name, after
-			}
-		}
-	}
-	return "", line
-}
-
-func (o *jobOutput) write(file string, line []byte) error {
-	f := o.files[file]
-	if f == nil {
-		var err error
-		if f, err = os.Create(filepath.Join(o.trial.folder, file)); err != nil {
-			return err
-		}
-		o.files[file] = f
-	}
-	_, err := f.Write(append(line, '\n'))
-	return err
 }
 
 // show copies a worker's line to Jobs.Output.
-func (o *jobOutput) show(rank string, line []byte) {
+func (o *jobOutput) show(l control.Line) {
 	j := o.trial.jobs
 	if j.Output == nil {
 		return
 	}
-	n, _ := strconv.Atoi(rank)
 	node := localName
-	if i := n / o.trial.resources.Slots; i < len(o.trial.grant.Parts) {
+	if i := l.Rank / o.trial.resources.Slots; i < len(o.trial.grant.Parts) {
 		node = o.trial.grant.Parts[i].Node
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	fmt.Fprintf(j.Output, "[ worker %s ] : %s\n", node, line)
+	fmt.Fprintf(j.Output, "[ worker %s ] : %s\n", node, l.Text)
 }
 
-// report hands in what was found on a line, and ends the processes if the trial is to stop: they do not hear the answer.
+// report reports the metrics of a line, and ends the processes if the trial is to stop: they do not hear the answer.
 func (o *jobOutput) report(step int, metrics map[string]float64) {
 	t := o.trial
 	if t.session.Joined() > 0 {
@@ -145,7 +167,7 @@ func (o *jobOutput) report(step int, metrics map[string]float64) {
 	a, err := t.Decide(step, metrics)
 	switch {
 	case err != nil:
-		t.jobs.logger().Warn("tune: a line with metrics is no report", "trial", t.attempt.Trial, "error", err)
+		t.jobs.logger().Warn("tune: a line with metrics was refused", "trial", t.attempt.Trial, "error", err)
 	case Action(a.Action) != Continue:
 		t.stop()
 	}
@@ -182,6 +204,12 @@ type tail struct{ b []byte }
 
 const tailBytes = 64 << 10
 
+// lastLine is the last line that is not blank.
+func (t *tail) lastLine() string {
+	text := strings.TrimSpace(t.String())
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
+
 func (t *tail) Write(p []byte) (int, error) {
 	t.b = append(t.b, p...)
 	if over := len(t.b) - tailBytes; over > 0 {
@@ -191,31 +219,3 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 func (t *tail) String() string { return string(t.b) }
-
-// A lineWriter calls to with each line, without its end; end calls it with a last line that has none.
-type lineWriter struct {
-	to   func(line []byte)
-	part []byte
-}
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 {
-		line, rest, whole := bytes.Cut(p, []byte{'\n'})
-		w.part = append(w.part, line...)
-		if !whole && len(w.part) < maxOutputLine {
-			return n, nil
-		}
-		w.to(bytes.TrimSuffix(w.part, []byte{'\r'}))
-		w.part = w.part[:0]
-		p = rest
-	}
-	return n, nil
-}
-
-func (w *lineWriter) end() {
-	if len(w.part) > 0 {
-		w.to(w.part)
-		w.part = nil
-	}
-}

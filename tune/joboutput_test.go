@@ -1,10 +1,17 @@
 package tune
 
 import (
-	"bytes"
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
 func TestLinesWithMetricsAreTold(t *testing.T) {
@@ -41,14 +48,45 @@ func FuzzMetricsLine(f *testing.F) {
 	})
 }
 
-func TestLongOutputIsTakenInPieces(t *testing.T) {
-	var lines []int
-	w := &lineWriter{to: func(line []byte) { lines = append(lines, len(line)) }}
-	for range 10 {
-		_, _ = w.Write(bytes.Repeat([]byte{'x'}, maxOutputLine/4))
+// Metrics are on whole lines of rank 0's standard output, whatever other processes and streams print.
+func TestMetricsAreOnWholeLinesOfRank0(t *testing.T) {
+	o := newJobOutput(&jobTrial{jobs: &Jobs{}, folder: t.TempDir(), resources: Resources{Slots: 2}, grant: &slots.Grant{}})
+	var got []int
+	o.found = func(step int, _ map[string]float64) { got = append(got, step) }
+	for i, l := range []control.Line{
+		{Role: control.Worker, Stream: control.Stdout},
+		{Role: control.Worker, Stream: control.Stderr},
+		{Role: control.Worker, Rank: 1, Stream: control.Stdout},
+		{Role: control.Server, Stream: control.Stdout},
+		{Role: control.Worker, Stream: control.Stdout, More: true},
+		{Role: control.Worker, Stream: control.Stdout}, // the rest of the line before
+		{Role: control.Worker, Stream: control.Stdout},
+	} {
+		l.Text = fmt.Sprintf("value=1 step=%d", i)
+		if _, err := o.out.Stdout.Write(l.Encode()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	_, _ = w.Write([]byte("\r\nab\n\n"))
-	if want := []int{maxOutputLine, maxOutputLine, maxOutputLine / 2, 2, 0}; !reflect.DeepEqual(lines, want) {
-		t.Errorf("lines have %v bytes, want %v", lines, want)
+	if _, err := o.out.Stderr.Write([]byte("launch: worker 0 | value=1 step=9\n")); err != nil {
+		t.Fatal(err)
+	}
+	o.close()
+	if want := []int{0, 6}; !slices.Equal(got, want) {
+		t.Errorf("metrics were found at steps %v, want %v", got, want)
+	}
+	for file, want := range map[string]string{
+		"worker_0.log": "value=1 step=0\nvalue=1 step=1\nvalue=1 step=4value=1 step=5\nvalue=1 step=6\n",
+		"worker_1.log": "value=1 step=2\n",
+	} {
+		if text, err := os.ReadFile(filepath.Join(o.trial.folder, file)); err != nil || string(text) != want {
+			t.Errorf("%s holds %q, %v, want %q", file, text, err, want)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(o.trial.folder, launchLog))
+	if err != nil || !strings.Contains(string(text), "launch: worker 0 | value=1 step=9\n") || !strings.Contains(string(text), "value=1 step=3\n") {
+		t.Errorf("%s holds %q, %v, want launch's message and the server's line", launchLog, text, err)
+	}
+	if got, want := o.last, "value=1 step=1"; got != want {
+		t.Errorf("the last line of a standard error is %q, want %q", got, want)
 	}
 }

@@ -77,8 +77,3 @@ func execute(ctx context.Context, spec process.Spec, out process.Output, cpus []
 		return process.Exit{}, fmt.Errorf("tune: %s (process %d) is still there %v after SIGKILL", spec.Name, h.PID(), killTimeout)
 	}
 }
-
-// An exitError is the end of a process that did not end well.
-type exitError struct{ exit process.Exit }
-
-func (e *exitError) Error() string { return e.exit.String() }

@@ -275,9 +275,7 @@ func (t *jobTrial) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t.stop = func() { cancel(t.told()) }
-	if t.out, err = newJobOutput(t); err != nil {
-		return err
-	}
+	t.out = newJobOutput(t)
 	var watch sync.WaitGroup
 	over := make(chan struct{})
 	watch.Go(func() { t.watch(cancel, over) })
@@ -290,16 +288,11 @@ func (t *jobTrial) run(ctx context.Context) error {
 		patience += patience / 2 // launch ends its processes in order
 	}
 	spec := process.Spec{Name: fmt.Sprintf("trial %d", t.attempt.Trial), Command: command, Env: append(t.session.Environment(), t.environment()...)}
-	exit, err := execute(ctx, spec, process.Output{Stdout: t.out.stdout(), Stderr: t.out.stderr()}, cpus, patience, t.jobs.logger())
-	if err == nil && !exit.OK() {
-		err = &exitError{exit}
-	}
+	exit, err := execute(ctx, spec, t.out.out, cpus, patience, t.jobs.logger())
 	close(over)
 	watch.Wait()
-	if closed := t.out.close(); err == nil {
-		err = closed
-	}
-	return t.verdict(ctx, err)
+	t.out.close()
+	return t.verdict(ctx, exit, err)
 }
 
 // watch ends the trial when a node of it has gone, and when its workers do not come.
@@ -361,7 +354,7 @@ func (t *jobTrial) command() ([]string, error) {
 		return nil, err
 	}
 	r := t.resources
-	args := []string{launch, "-n", strconv.Itoa(t.workers()), "-s", strconv.Itoa(r.Servers), "--start-timeout", r.StartTimeout.String(),
+	args := []string{launch, "--output", "json", "--result", filepath.Join(t.folder, resultFile), "-n", strconv.Itoa(t.workers()), "-s", strconv.Itoa(r.Servers), "--start-timeout", r.StartTimeout.String(),
 		"--stop-timeout", t.attempt.stopAfter().String(), "--env-worker", remote.AddressVariable, "--env-worker", remote.TokenVariable}
 	if j.HostFile != "" {
 		file := filepath.Join(t.folder, "hosts")

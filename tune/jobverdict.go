@@ -4,22 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/process"
 )
 
-// outOfMemory is what programs say that ran out of memory.
+// outOfMemory is what programs and libraries print that have run out of memory.
 var outOfMemory = regexp.MustCompile(`(?i)out of memory|cannot allocate memory|CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc|MemoryError|oom-kill`)
 
-// launchGuess is what launch says of every process that was killed, which is no sign.
-const launchGuess = "may have run out of memory"
-
-// hostLost is what launch says of a host that it does not reach.
-var hostLost = regexp.MustCompile(`connection to (\S+) lost|(\S+): connection to the agent lost`)
-
-// verdict says how an attempt ended whose processes have ended with err.
-func (t *jobTrial) verdict(ctx context.Context, err error) error {
+// verdict says how an attempt ended. err is why its process could not be run; else exit is how it ended.
+func (t *jobTrial) verdict(ctx context.Context, exit process.Exit, err error) error {
 	told := t.told()
 	cause := context.Cause(ctx)
 	if failed, ok := errors.AsType[*TrialError](cause); ok {
@@ -28,66 +28,113 @@ func (t *jobTrial) verdict(ctx context.Context, err error) error {
 	if ctx.Err() != nil && told == nil {
 		return cause // the search ends, or has given up waiting
 	}
-	var failures []string
-	class := Failure("")
-	for rank := range t.workers() {
-		if d, ok := t.session.Ended()[rank]; ok && d.Error != "" && !d.Obeyed {
-			failures = append(failures, fmt.Sprintf("rank %d: %s", rank, d.Error))
-			if class == "" || d.Class == string(OutOfMemory) {
-				class = Failure(d.Class)
-			}
-		}
-	}
-	said := t.out.said.String()
+	well := err == nil && exit.OK()
 	switch {
-	case told != nil && (err == nil || ctx.Err() != nil):
-		return told // it has done what it was told
-	case err == nil:
+	case told != nil && (well || ctx.Err() != nil):
+		return told // it did what it was told to
+	case well:
 		return nil
+	case err != nil:
+		return Fail(UserCode, err)
 	}
-	if lost := hostLost.FindStringSubmatch(said); lost != nil {
-		host := lost[1] + lost[2]
-		t.jobs.suspect(host)
-		return Fail(NodeLost, fmt.Errorf("connection to %s lost: %s", host, t.lastWords()))
-	}
-	if ranOutOfMemory(said) {
-		return Fail(OutOfMemory, fmt.Errorf("%w: %s", err, t.lastWords()))
-	}
-	if ended, ok := errors.AsType[*exitError](err); ok && ended.exit.Status() == 128+int(syscall.SIGKILL) {
-		return Fail(NodeLost, fmt.Errorf("a process was killed: %w: %s", err, t.lastWords()))
-	}
-	if class == "" {
-		class = UserCode
-	}
-	words := t.lastWords()
-	if len(failures) > 0 {
-		words = strings.Join(failures[:min(len(failures), 3)], "; ")
-	}
-	return Fail(class, fmt.Errorf("%w: %s", err, words))
-}
-
-// ranOutOfMemory looks through what the programs said. Launch's own lines do not count: of a process that was killed they say that it
-// may have been for want of memory.
-func ranOutOfMemory(said string) bool {
-	for line := range strings.Lines(said) {
-		if !strings.HasPrefix(line, "launch: ") && outOfMemory.MatchString(line) {
-			return true
+	class, why := t.blameExit(exit)
+	if !t.jobs.NoServers {
+		switch result, err := t.readResult(); {
+		case err == nil:
+			class, why = t.blame(result)
+		case errors.Is(err, fs.ErrNotExist): // launch refused its command line, or was killed
+			if last := t.out.messages.lastLine(); last != "" {
+				why += ": " + last
+			}
+		default:
+			why = fmt.Sprintf("%s; its result cannot be read: %v", why, err)
 		}
 	}
-	return false
-}
-
-// lastWords is launch's last line, which says what went wrong, or the program's last error.
-func (t *jobTrial) lastWords() string {
-	said := t.out.erred.String()
-	if strings.TrimSpace(said) == "" {
-		said = t.out.said.String()
+	if class == UserCode && outOfMemory.MatchString(t.out.said.String()) {
+		class = OutOfMemory
 	}
-	lines := strings.Split(strings.TrimSpace(said), "\n")
-	for i := len(lines) - 1; i >= 0; i-- {
-		if strings.HasPrefix(lines[i], "launch: ") {
-			return lines[i]
+	if class == UserCode {
+		if said, by := t.workersSay(); said != "" {
+			class, why = by, why+": "+said
 		}
 	}
-	return lines[len(lines)-1]
+	return Fail(class, errors.New(why))
+}
+
+// readResult reads how launch says that the job ended. There is none if launch was killed.
+func (t *jobTrial) readResult() (*control.Result, error) {
+	text, err := os.ReadFile(filepath.Join(t.folder, resultFile))
+	if err != nil {
+		return nil, err
+	}
+	return control.DecodeResult(text)
+}
+
+// workersSay is what workers said went wrong, and the class of it: out of memory if any is.
+func (t *jobTrial) workersSay() (text string, class Failure) {
+	var all []string
+	for rank := range t.workers() {
+		d, ok := t.session.Ended()[rank]
+		if !ok || d.Error == "" || d.Obeyed {
+			continue
+		}
+		if len(all) < 3 {
+			all = append(all, fmt.Sprintf("rank %d: %s", rank, d.Error))
+		}
+		if class == "" || d.Class == string(OutOfMemory) {
+			class = Failure(d.Class)
+		}
+	}
+	return strings.Join(all, "; "), class
+}
+
+// blameExit is the class of a process's end, and what to say of it.
+func (t *jobTrial) blameExit(exit process.Exit) (Failure, string) {
+	text := exit.String()
+	if t.out.last != "" {
+		text += ": " + t.out.last
+	}
+	// Nothing in a job uses SIGKILL on a process that does its work.
+	if exit.Status() == 128+int(syscall.SIGKILL) {
+		return NodeLost, "a process was killed: " + text
+	}
+	return UserCode, text
+}
+
+// blame is the class of a job's end, and what to say of it. Hosts that were lost are asked whether they are there.
+func (t *jobTrial) blame(r *control.Result) (Failure, string) {
+	text := fmt.Sprintf("exit %d", r.ExitCode)
+	if r.Failure != nil {
+		text = r.Failure.String()
+	}
+	if r.Culprit != nil && r.Culprit.LastLine != "" {
+		text += ": " + r.Culprit.LastLine
+	}
+	var lost []string
+	for _, h := range r.LostHosts {
+		t.jobs.suspect(h.Host)
+		lost = append(lost, h.Host+" ("+h.Reason+")")
+	}
+	if len(lost) > 0 {
+		return NodeLost, fmt.Sprintf("lost host %s: %s", strings.Join(lost, ", "), text)
+	}
+	cause := control.Cause{}
+	if r.Culprit != nil {
+		cause = r.Culprit.Cause
+	} else if r.Failure != nil {
+		cause = r.Failure.Cause
+	}
+	if cause.Kind == control.CauseSignal && cause.Signal == int(syscall.SIGKILL) || cause.Kind == control.CauseExit && cause.Exit == 128+int(syscall.SIGKILL) {
+		return NodeLost, "a process was killed: " + text
+	}
+	if r.Failure != nil {
+		switch r.Failure.Code {
+		case control.StartTimeout, control.Interrupted, control.StoppedByOthers:
+			return NodeLost, text
+		}
+		if r.Failure.OfLoss() && (cause.Kind == control.CauseSilence || cause.Kind == control.CauseMachine) {
+			return NodeLost, text
+		}
+	}
+	return UserCode, text
 }

@@ -1,17 +1,99 @@
 package tune
 
-import "testing"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
 
-func TestMemoryIsWhatTheProgramsSayAndNotWhatLaunchSupposes(t *testing.T) {
-	for said, want := range map[string]bool{
-		"worker 0 | fatal error: runtime: out of memory\nlaunch: worker 0 on localhost failed: exit status 2":                                              true,
-		"server 0 | panic: mmap: cannot allocate memory":                                                                                                   true,
-		"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20 MiB":                                                                        true,
-		"worker 1 | step 3\nlaunch: worker 1 on localhost failed: signal 9 (killed); if nobody did that, the machine may have run out of memory (dmesg)\n": false,
-		"": false,
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/tune/internal/remote"
+)
+
+// A verdict follows from the codes of launch's result, whatever its sentences say.
+func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
+	blamed := func(cause control.Cause, last string) *control.Result {
+		return &control.Result{ExitCode: 3, Phase: control.Running, Processes: []control.ProcessEnd{},
+			Failure: &control.Failure{Code: control.ProcessFailed, Role: control.Worker, Rank: 1, Host: "d1", Cause: cause},
+			Culprit: &control.ProcessEnd{Process: 4, Role: control.Worker, Rank: 1, Host: "d1", Fate: control.FateEnded, Cause: cause, LastLine: last, HostLost: cause.Kind == control.CauseMachine}}
+	}
+	failed := func(f control.Failure) *control.Result {
+		return &control.Result{ExitCode: 1, Phase: control.Forming, Processes: []control.ProcessEnd{}, Failure: &f}
+	}
+	exited, killed := control.Cause{Kind: control.CauseExit, Exit: 3}, control.Cause{Kind: control.CauseSignal, Signal: int(syscall.SIGKILL)}
+	lost := blamed(control.Cause{Kind: control.CauseMachine, Text: "connection to d1 lost"}, "")
+	lost.LostHosts = []control.LostHost{{Host: "d1", Reason: "connection to d1 lost"}}
+	for _, tc := range []struct {
+		name   string
+		result *control.Result
+		exit   process.Exit
+		said   string // by a process
+		launch string // launch's message
+		class  Failure
+		want   string
+	}{
+		{"a program's error", blamed(exited, "no data"), process.Exit{Code: 3}, "", "", UserCode, "worker 1 on d1 failed: exit 3: no data"},
+		{"a program that speaks of a lost host", blamed(exited, ""), process.Exit{Code: 3}, "connection to d1 lost", "", UserCode, "worker 1 on d1 failed: exit 3"},
+		{"killed", blamed(killed, ""), process.Exit{Code: 137}, "", "launch: the machine may have run out of memory", NodeLost, "a process was killed: worker 1 on d1 failed: signal 9 (killed)"},
+		{"a shell's child was killed", blamed(control.Cause{Kind: control.CauseExit, Exit: 137}, ""), process.Exit{Code: 137}, "", "", NodeLost, "a process was killed"},
+		{"a lost host", lost, process.Exit{Code: 255}, "", "", NodeLost, "lost host d1 (connection to d1 lost): "},
+		{"out of memory", blamed(exited, ""), process.Exit{Code: 3}, "fatal error: runtime: out of memory", "", OutOfMemory, "exit 3"},
+		{"silence", failed(control.Failure{Code: control.NodeLost, Role: control.Worker, Host: "d1", Cause: control.Cause{Kind: control.CauseSilence, SilenceNS: 1e9}}), process.Exit{Code: 1}, "", "", NodeLost, "no heartbeat"},
+		{"a server that ended", failed(control.Failure{Code: control.NoBackup, Role: control.Server, Host: "d1", Cause: exited, Text: "its shards are nowhere else"}), process.Exit{Code: 1}, "", "", UserCode, "nowhere else"},
+		{"not all came", failed(control.Failure{Code: control.StartTimeout, Rank: -1, WaitedNS: 1e9, Waiting: []string{"worker 1"}}), process.Exit{Code: 1}, "", "", NodeLost, "after 1s still waiting for worker 1"},
+		{"stopped from outside", failed(control.Failure{Code: control.StoppedByOthers, Rank: -1}), process.Exit{Code: 1}, "", "", NodeLost, "SIGTERM from outside"},
+		{"could not start", failed(control.Failure{Code: control.NotStarted, Rank: -1, Text: "there is no directory /job"}), process.Exit{Code: 1}, "", "", UserCode, "there is no directory /job"},
+		{"refused by launch", nil, process.Exit{Code: 2}, "", "launch: there is no flag -x\n\n", UserCode, "exit 2: launch: there is no flag -x"},
+		{"launch was killed", nil, process.Exit{Signal: syscall.SIGKILL}, "", "", NodeLost, "a process was killed: signal 9 (killed)"},
 	} {
-		if got := ranOutOfMemory(said); got != want {
-			t.Errorf("%q: got %v, want %v", said, got, want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			x := &jobTrial{jobs: &Jobs{}, folder: t.TempDir(), resources: Resources{Hosts: 1, Slots: 2}, session: &remote.Session{}}
+			x.out = newJobOutput(x)
+			t.Cleanup(x.out.close)
+			if tc.result != nil {
+				text, err := control.EncodeResult(tc.result)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(x.folder, resultFile), text, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			x.out.line(control.Line{Role: control.Server, Stream: control.Stderr, Text: tc.said})
+			if _, err := x.out.out.Stderr.Write([]byte(tc.launch)); err != nil {
+				t.Fatal(err)
+			}
+			x.out.last = ""
+			err := x.verdict(t.Context(), tc.exit, nil)
+			if classOf(err) != tc.class || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %s with %q", err, tc.class, tc.want)
+			}
+		})
+	}
+}
+
+func TestAResultThatCannotBeReadIsNamed(t *testing.T) {
+	x := &jobTrial{jobs: &Jobs{}, folder: t.TempDir(), resources: Resources{Hosts: 1, Slots: 1}, session: &remote.Session{}}
+	x.out = newJobOutput(x)
+	t.Cleanup(x.out.close)
+	text, err := json.Marshal(map[string]any{"version": 99})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(x.folder, resultFile), text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.verdict(t.Context(), process.Exit{Code: 1}, nil); classOf(err) != UserCode || !strings.Contains(err.Error(), "exit 1; its result cannot be read: control: result: version 99") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupted"))
+	if err := x.verdict(ctx, process.Exit{Code: 1}, nil); err == nil || err.Error() != "interrupted" {
+		t.Errorf("after an interrupt: got %v", err)
 	}
 }

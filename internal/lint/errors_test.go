@@ -88,6 +88,75 @@ func textMatches(fset *token.FileSet, pkg string, f *ast.File) (bad []string) {
 	return bad
 }
 
+// launchersWords are parts of what launch prints. Package tune runs launch and reads its result and its JSON, never its sentences.
+var launchersWords = []string{"launch:", "worker ", "server ", "lost", "connection to", "failed:", " | "}
+
+// launcherTexts are the places in a file where text is searched for launch's words.
+func launcherTexts(fset *token.FileSet, f *ast.File) (bad []string) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		s, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || !slices.Contains(matchers, s.Sel.Name) && s.Sel.Name != "MustCompile" {
+			return true
+		}
+		for _, arg := range call.Args {
+			ast.Inspect(arg, func(n ast.Node) bool {
+				text, ok := n.(*ast.BasicLit)
+				if ok && text.Kind == token.STRING && slices.ContainsFunc(launchersWords, func(w string) bool { return strings.Contains(text.Value, w) }) {
+					bad = append(bad, fmt.Sprintf("%s: %s looks for %s, which launch prints; use control.Result and control.Line", fset.Position(n.Pos()), s.Sel.Name, text.Value))
+				}
+				return true
+			})
+		}
+		return true
+	})
+	return bad
+}
+
+func TestTuneDoesNotReadWhatLaunchPrints(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(filepath.Join("..", "..", "tune"), func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		files++
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, file, nil, 0)
+		if err != nil {
+			return err
+		}
+		for _, v := range launcherTexts(fset, f) {
+			t.Error(v)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 50 {
+		t.Errorf("only %d files were looked at", files)
+	}
+	for body, want := range map[string]int{
+		"var hostLost = regexp.MustCompile(`connection to (\\S+) lost`)":                                 1,
+		`func f() { rank, ok := strings.CutPrefix(name, "worker "); _ = bytes.Cut(line, []byte("| ")) }`: 1,
+		`func f() { _ = bytes.Cut(line, []byte(" | ")) }`:                                                1,
+		"var memory = regexp.MustCompile(`out of memory`)":                                               0,
+		`func f() { fmt.Println("worker ", strings.Cut(line, "=")) }`:                                    0,
+	} {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, "x.go", "package x\n"+body+"\n", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := launcherTexts(fset, f); len(got) != want {
+			t.Errorf("%s: found %q, want %d", body, got, want)
+		}
+	}
+}
+
 func TestNothingIsDecidedByTheTextOfAnError(t *testing.T) {
 	files := 0
 	for _, folder := range decidedByCode {
