@@ -115,8 +115,12 @@ func TestStudiesEndAndReplay(t *testing.T) {
 					if name == "stoppers" {
 						want = 4
 					}
-					if got := trial.Step(); got != want {
-						t.Errorf("trial %d is completed at step %d", trial.Number, got)
+					got := trial.Step()
+					if n := len(trial.Changes); n > 0 { // the checkpoint it was given may be of the last step: then it had nothing to report any more
+						got = max(got, trial.Changes[n-1].DonorStep)
+					}
+					if got != want {
+						t.Errorf("trial %d is completed at step %d, want %d", trial.Number, got, want)
 					}
 				}
 				if trial.Attempts > 1 {
