@@ -149,7 +149,7 @@ func TestAWorkerThatGetsSIGTERMLeavesTheJob(t *testing.T) {
 	j.term(t, 1)
 	j.await(t, "worker 1  | left the job")
 	j.end(t, 0, 2)
-	j.wantOutput(t, "done as 0 of 2", "done as 1 of 2", "exit 0, removed", "host localhost lets a worker go at its next step: worker 1 on localhost asks to leave: it was told to end")
+	j.wantOutput(t, "done as 0 of 2", "done as 1 of 2", "exit 0, removed", "host localhost lets a worker leave at its next step: worker 1 on localhost asks to leave: it was told to end")
 	if strings.Contains(j.stderr.String(), "was lost") {
 		t.Error("the launcher says that a worker was lost")
 	}

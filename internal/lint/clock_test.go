@@ -21,7 +21,7 @@ var wallCalls = []string{"Unix", "UnixNano", "UnixMilli", "UnixMicro", "ModTime"
 // wall has the files that may ask for the wall clock's time, and why a jump does no harm.
 var wall = map[string]string{
 	"internal/shardserver/member.go": "where a clock begins that goes on by the monotonic one",
-	"launch/internal/job/guest.go":   "the stamp of an event, for people; its number says what comes after what",
+	"launch/internal/job/hosts.go":   "the stamp of an event, for people; its number says what comes after what",
 	"internal/agent/question.go":     "the time of a folder, which is set to what it is",
 	"schedulernode/hosts.go":         "the stamp of an event, for people; its number says what comes after what",
 	"tune/study.go":                  "the stamp of an event, for people; its number says what comes after what",

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
@@ -33,6 +34,8 @@ type Machine interface {
 	Address() string
 	// LauncherAddress is how the machine sees the launching one; empty on the launching machine itself.
 	LauncherAddress() string
+	// Gone is closed when the machine is lost; so are the processes that it had.
+	Gone() <-chan struct{}
 	Close() error
 }
 
@@ -119,25 +122,24 @@ type Node struct {
 	Exit process.Exit // how it ended
 	Last string       // its last line of output
 
-	host           hosts.Host
-	process        uint32 // its own number, which no other process of the job ever has
-	number         int    // of a worker: how many there were before it, so nobody else's; of a server its rank
-	handle         process.Handle
-	machine        Machine
-	stdout, stderr *lines.Stream
-	started        time.Time
-	ended          bool
-	stopped        bool // launch asked it to end, for no fault of its own
-	signalled      bool // launch sent it a signal
-	joining        bool // a worker that does not count yet
-	early          bool // it was started in the place of one that ended before the job was complete, and has its rank
-	leaving        bool // its host is being removed
-	member         bool // a worker that counts, or has counted
-	lost           bool // a worker that counted, and without which the job goes on
-	told           bool // the scheduler told of that loss
-	lostMachine    bool // at the end of the job the connection to its machine was lost
-	attempt        int  // how often it was started again, in a row
-	fate           fate
+	host        hosts.Host
+	process     uint32 // its own number, which no other process of the job ever has
+	number      int    // of a worker: how many there were before it, so nobody else's; of a server its rank
+	machine     *machine
+	goal        any // what it was started for while the job runs: *joiningHost, *replacement or *wantedServer
+	started     time.Time
+	ended       bool
+	stopped     bool           // launch asked it to end, for no fault of its own
+	signalled   bool           // launch sent it a signal
+	owed        syscall.Signal // to be sent once it has been started; 0: none
+	joining     bool           // a worker or a server that has not joined yet
+	early       bool           // it was started in the place of one that ended before the job was complete, and has its rank
+	leaving     bool           // it, or its host, is being removed
+	member      bool           // a worker that is in the job, or was
+	lost        bool           // a worker that was in the job, and without which the job goes on
+	lostMachine bool           // at the end of the job the connection to its machine was lost
+	attempt     int            // how often it was started again, in a row
+	fate        fate
 }
 
 // Where says how to reach a job.

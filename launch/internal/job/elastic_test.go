@@ -163,7 +163,7 @@ func TestHostThatCannotJoinFailsAndTheJobGoesOn(t *testing.T) {
 				if _, log := s.files(t); log != "" {
 					t.Errorf("host_worker_log has %q, want nothing", log)
 				}
-				if want := "worker 2 on 127.0.0.2 ended before it counted: exit 3; a worker that joins a running job has to call Ready of its store"; strings.Contains(tc.want, "exit 3") != strings.Contains(out.String(), want) {
+				if want := "worker 2 on 127.0.0.2 ended before it had joined: exit 3; a worker that joins a running job has to call Ready of its store"; strings.Contains(tc.want, "exit 3") != strings.Contains(out.String(), want) {
 					t.Errorf("%q stands in the log, or does not:\n%s", want, &out)
 				}
 			})

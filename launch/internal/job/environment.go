@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/identity"
 )
 
 // newIdentity makes the job's ID and its secret, both in hexadecimal.
@@ -20,108 +20,76 @@ func newIdentity() (id, secret string) {
 }
 
 // environment is what a process finds in its environment: the user's variables first, so that ours win.
-func (r *run) environment(n *Node) []string {
-	env := slices.Clone(r.cfg.Env)
-	switch n.Role {
+func (s *shell) environment(a startProcess, m Machine) []string {
+	env := slices.Clone(s.cfg.Env)
+	switch a.role {
 	case roleServer:
-		env = append(env, r.cfg.ServerEnv...)
+		env = append(env, s.cfg.ServerEnv...)
 	case roleWorker:
-		env = append(env, r.cfg.WorkerEnv...)
-	}
-	rank := n.Rank
-	if n.joining && n.Role == roleWorker {
-		rank = -1 // its rank is the scheduler's to give
+		env = append(env, s.cfg.WorkerEnv...)
 	}
 	listen := "" // the interface decides
-	if r.cfg.Interface == "" {
-		listen = n.machine.Address()
-		if n.machine.LauncherAddress() == "" || n.Role == roleScheduler {
-			listen = r.address // here, others reach it where they reach the scheduler
+	if s.cfg.Interface == "" {
+		listen = m.Address()
+		if m.LauncherAddress() == "" || a.role == roleScheduler {
+			listen = a.address // here, others reach it where they reach the scheduler
 		}
 		listen = net.JoinHostPort(listen, "0")
 	}
 	env = append(env,
-		"DMLC_ROLE="+n.Role,
-		"DMLC_PS_ROOT_URI="+r.address,
-		"DMLC_PS_ROOT_PORT="+r.port,
-		"DMLC_NUM_WORKER="+strconv.Itoa(len(r.cfg.Workers)),
-		"DMLC_NUM_SERVER="+strconv.Itoa(len(r.cfg.Servers)),
-		"DMLC_NODE_HOST="+r.hostName(n.host),
-		"DMLC_TASK_ID="+strconv.Itoa(n.number),
-		"PARAGON_RANK="+strconv.Itoa(rank),
+		"DMLC_ROLE="+a.role,
+		"DMLC_PS_ROOT_URI="+a.address,
+		"DMLC_PS_ROOT_PORT="+a.port,
+		"DMLC_NUM_WORKER="+strconv.Itoa(len(s.cfg.Workers)),
+		"DMLC_NUM_SERVER="+strconv.Itoa(len(s.cfg.Servers)),
+		"DMLC_NODE_HOST="+a.hostName,
+		"DMLC_TASK_ID="+strconv.Itoa(a.number),
+		"PARAGON_RANK="+strconv.Itoa(a.rank),
 		"PARAGON_LISTEN="+listen,
-		"PARAGON_JOB="+r.id,
-		"PARAGON_PROCESS="+strconv.FormatUint(uint64(n.process), 10),
-		"PARAGON_START_TIMEOUT="+r.cfg.StartTimeout.String(),
+		"PARAGON_JOB="+s.id,
+		"PARAGON_PROCESS="+strconv.FormatUint(uint64(a.process), 10),
+		"PARAGON_START_TIMEOUT="+s.cfg.StartTimeout.String(),
 	)
-	env = append(env, r.credentials...)
-	if n.joining || n.early { // an early one may find the job complete
+	env = append(env, s.credentials...)
+	if a.joins {
 		env = append(env, "PARAGON_JOIN=1")
 	}
-	if state := r.cfg.Elastic.state(r.id); state != "" {
+	if state := s.cfg.Elastic.state(s.id); state != "" {
 		env = append(env, "PARAGON_STATE="+state)
 	}
-	if n.Role == roleScheduler {
-		env = append(append(env, "PARAGON_HOSTS="+r.expected()), r.cfg.Elastic.environment()...)
+	if a.role == roleScheduler {
+		env = append(append(env, "PARAGON_HOSTS="+a.hosts), s.cfg.Elastic.environment()...)
 	}
-	if r.cfg.Interface != "" {
-		env = append(env, "DMLC_INTERFACE="+r.cfg.Interface)
+	if s.cfg.Interface != "" {
+		env = append(env, "DMLC_INTERFACE="+s.cfg.Interface)
 	}
-	return append(env, r.identity(n.Role, n.Name()))
+	return append(env, s.identity(a.role, a.name))
 }
 
 // identity is the variable with the certificate and key of a process that is about to start, a new one each time. Without TLS it is
 // empty: launch may run as a process of another job.
-func (r *run) identity(role, name string) string {
+func (s *shell) identity(role, name string) string {
 	const variable = "PARAGON_IDENTITY="
-	if r.authority == nil {
+	if s.authority == nil {
 		return variable
 	}
-	id, err := r.authority.Issue(role, name)
+	id, err := s.authority.Issue(role, name)
 	if err != nil { // the process will say what it lacks
-		r.cfg.Logger.Error(fmt.Sprintf("launch: %v", err))
+		s.cfg.Logger.Error(fmt.Sprintf("launch: %v", err))
 		return variable
 	}
 	return variable + id.Encode()
 }
 
-// maxExpected bounds what expected says: Linux has room for 128 KiB in one variable. Whom it leaves out the scheduler knows by rank only.
-const maxExpected = 100 << 10
-
-// expected tells the scheduler where everybody comes up, so that it can name whom it waits for: worker/0/d1,server/0/d1.
-func (r *run) expected() string {
-	var b strings.Builder
-	for _, n := range r.nodes[1:] {
-		if n.joining || n.early || n.Role == roleScheduler {
-			continue
-		}
-		item := fmt.Sprintf(",%s/%d/%s", n.Role, n.number, r.hostName(n.host))
-		if b.Len()+len(item) > maxExpected {
-			break
-		}
-		b.WriteString(item)
-	}
-	return strings.TrimPrefix(b.String(), ",")
-}
-
-// hostName is what the job's nodes call a host. Where hosts come and go it is what the operator calls it, with user and port.
-func (r *run) hostName(h hosts.Host) string {
-	if r.cfg.Elastic.Enabled {
-		return h.String()
-	}
-	return h.Name
-}
-
-// sharers is how many processes of n's role its machine runs, n among them: each gets its share of the cores. Workers and servers
-// take the cores in turns, so one role's number does not matter to the other.
-func (r *run) sharers(n *Node) int {
-	count := 0
-	for _, o := range r.nodes {
-		if o.Role == n.Role && o.machine == n.machine && !o.ended && o != n {
-			count++
+// controlVariables are those by which the launcher asks the scheduler.
+func (s *shell) controlVariables() []string {
+	variables := append(slices.Clone(s.credentials), s.identity(identity.Launcher, identity.Launcher))
+	for _, v := range s.cfg.Env {
+		if strings.HasPrefix(v, "PARAGON_TRANSPORT=") {
+			variables = append(variables, v)
 		}
 	}
-	return count + 1
+	return variables
 }
 
 // An Addressed is a Machine, as far as its addresses go.
@@ -166,25 +134,6 @@ func SchedulerAddress[M Addressed](scheduler M, all []M) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("launch: choose the scheduler's address: no address of this machine is seen by the hosts; give --host-ip or --interface")
-}
-
-// checkAddresses refuses hosts that the others cannot reach.
-func (r *run) checkAddresses() error {
-	var loop, far string
-	for _, n := range r.nodes {
-		if n.machine.LauncherAddress() == "" {
-			continue
-		}
-		if isLoopback(n.machine.Address()) {
-			loop = n.Host
-		} else {
-			far = n.Host
-		}
-	}
-	if loop != "" && far != "" {
-		return fmt.Errorf("launch: host %s has a loopback address, where %s cannot reach it; write its name or address on the network into the hosts file", loop, far)
-	}
-	return nil
 }
 
 func ownAddresses() map[string]bool {

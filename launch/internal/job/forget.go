@@ -3,7 +3,6 @@ package job
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // maxEnded is how many processes that came and went are remembered one by one, for the table at the end: the newest.
@@ -13,9 +12,9 @@ const maxEnded = 1000
 const maxLast = 8 << 10
 
 // forget forgets the oldest processes that have ended while the job went on, and hosts of which nothing is left.
-func (w *watch) forget() {
+func (c *core) forget() {
 	over := -maxEnded
-	for _, n := range w.run.nodes {
+	for _, n := range c.nodes {
 		if n.ended {
 			over++
 		}
@@ -23,43 +22,32 @@ func (w *watch) forget() {
 	if over <= 0 {
 		return
 	}
-	w.run.nodes = slices.DeleteFunc(w.run.nodes, func(n *Node) bool {
-		if over <= 0 || !n.ended || n.fate.code == "" || n.Role == roleScheduler || n == w.first || n == w.culprit || n == w.lost {
+	c.nodes = slices.DeleteFunc(c.nodes, func(n *Node) bool {
+		if over <= 0 || !n.ended || n.fate.code == "" || n.Role == roleScheduler || n == c.first || n == c.culprit || n == c.lost {
 			return false
 		}
 		over--
-		w.run.forgotten++
+		c.forgotten++
 		return true
 	})
-	here := make(map[string]bool)
-	for _, n := range w.run.nodes {
-		here[n.host.String()] = true
+	used := make(map[string]bool)
+	for _, n := range c.nodes {
+		used[n.host.String()] = true
 	}
-	for g := range w.guests {
-		here[g.host.String()] = true
+	for _, j := range c.joining {
+		used[j.host.String()] = true
 	}
-	for host := range w.leaving {
-		if !here[host] && w.coming[host] == 0 {
-			delete(w.leaving, host)
-			delete(w.waves, host)
-			delete(w.coming, host)
-			delete(w.here, host)
+	for host, s := range c.hostStates {
+		if s.leaving && !used[host] && s.coming == 0 {
+			delete(c.hostStates, host)
 		}
 	}
 }
 
 // forgottenText says of how many processes the table has no row.
-func (r *run) forgottenText() string {
-	if r.forgotten == 0 {
+func (c *core) forgottenText() string {
+	if c.forgotten == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d earlier processes that ended are not shown\n", r.forgotten)
-}
-
-// kept is what is remembered of a last line.
-func kept(last string) string {
-	if len(last) > maxLast {
-		last = last[:maxLast]
-	}
-	return strings.Clone(last)
+	return fmt.Sprintf("%d earlier processes that ended are not shown\n", c.forgotten)
 }

@@ -289,7 +289,7 @@ func TestJobWaitsForWorkersThatAreStartedAgain(t *testing.T) {
 			switch {
 			case h.Name == "d1":
 			case dialled:
-				time.Sleep(3 * aloneTime)
+				time.Sleep(3 * noWorkerTime)
 			default:
 				dialled = true
 				time.AfterFunc(time.Second, func() { close(m.gone) })

@@ -524,11 +524,11 @@ func TestSchedulerAddressIsOneThatAllReach(t *testing.T) {
 }
 
 func TestHostOnLoopbackAmongOthersIsRefused(t *testing.T) {
-	r := &run{nodes: []*Node{
-		{Host: "localhost", machine: &fake{address: "127.0.0.1", launcher: "127.0.0.1"}},
-		{Host: "d2", machine: &fake{address: "10.0.0.2", launcher: "10.0.0.1"}},
+	c := &core{nodes: []*Node{
+		{Host: "localhost", machine: &machine{address: "127.0.0.1", launcher: "127.0.0.1"}},
+		{Host: "d2", machine: &machine{address: "10.0.0.2", launcher: "10.0.0.1"}},
 	}}
-	if err := r.checkAddresses(); err == nil || !strings.Contains(err.Error(), "host localhost has a loopback address, where d2 cannot reach it") {
+	if err := c.checkAddresses(); err == nil || !strings.Contains(err.Error(), "host localhost has a loopback address, where d2 cannot reach it") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func TestTheSchedulerIsToldThatAllStop(t *testing.T) {
 		at, late time.Duration
 	}{
 		{"elastic", func(*setup, *fakeScheduler) {}, []string{"stop"}, 5 * time.Second, 0},
-		{"scheduler away", func(_ *setup, f *fakeScheduler) { f.away = true }, nil, 5 * time.Second, tellTime},
+		{"scheduler away", func(_ *setup, f *fakeScheduler) { f.away = true }, nil, 5 * time.Second, stopAskTime},
 		{"fixed size", func(s *setup, f *fakeScheduler) { s.cfg.Elastic = Elastic{Control: f.control} }, nil, 5 * time.Second, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {

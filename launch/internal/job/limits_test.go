@@ -3,6 +3,7 @@ package job
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts"
 )
@@ -17,7 +18,7 @@ func TestPlacesOfTheLargestJobFitTheEnvironment(t *testing.T) {
 	if err := cfg.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
-	text := newRun(cfg).expected()
+	text := newCore(cfg.settings("j"), time.Now()).expected()
 	items := strings.Split(text, ",")
 	if want := "server/0/" + h.Name; len(text) > 100<<10 || len(items) < 300 || items[0] != want || items[len(items)-1] != "server/"+strings.Split(items[len(items)-1], "/")[1]+"/"+h.Name {
 		t.Errorf("%d places in %d bytes, from %q to %q; want whole ones in at most %d bytes", len(items), len(text), items[0], items[len(items)-1], 100<<10)

@@ -135,7 +135,7 @@ func TestStaleWorkerIsEndedAndReplaced(t *testing.T) {
 		if want := 12*time.Second + firstBackOff; again != want {
 			t.Errorf("another worker was started after %s, want %s", again, want)
 		}
-		if want := 12*time.Second + goneTime + 4*time.Second; took != want {
+		if want := 12*time.Second + lostEndTime + 4*time.Second; took != want {
 			t.Errorf("the stale one was killed after %s, want %s", took, want)
 		}
 		if _, log := s.files(t); log != "" {
@@ -323,8 +323,8 @@ func TestJobEndsWithThoseThatCameAgain(t *testing.T) {
 				t.Errorf("%s was started", p.name)
 			}
 		})
-		if err != nil || res.Code != 0 || ends != 30*time.Second+goneTime || time.Since(begin) != time.Minute {
-			t.Errorf("Run: code %d, %v, after %s, worker 2 was ended after %s; want 0 after a minute, %s\n%s", res.Code, err, time.Since(begin), ends, 30*time.Second+goneTime, s.out.String())
+		if err != nil || res.Code != 0 || ends != 30*time.Second+lostEndTime || time.Since(begin) != time.Minute {
+			t.Errorf("Run: code %d, %v, after %s, worker 2 was ended after %s; want 0 after a minute, %s\n%s", res.Code, err, time.Since(begin), ends, 30*time.Second+lostEndTime, s.out.String())
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {

@@ -1,50 +1,38 @@
 package job
 
-import (
-	"context"
+import "github.com/paragon-train/paragon/internal/control"
 
-	"github.com/paragon-train/paragon/internal/control"
-)
+// ranksRequest is the goal of a request for the workers' ranks.
+type ranksRequest struct{}
 
-// learnRanks asks the scheduler which rank each worker has now: after a change others than the launcher's numbers. The lines of the
+// askRanks asks the scheduler which rank each worker has now: after a change others than the launcher's numbers. The lines of the
 // workers' output carry them.
-func (w *watch) learnRanks() {
-	if w.ranking {
-		w.rankAgain = true
-		return
-	}
-	w.ranking = true
-	w.start(func(ctx context.Context) func() {
-		var status control.Status
-		err := w.run.ask(ctx, control.Request{Op: control.OpStatus}, &status)
-		return func() {
-			w.ranking = false
-			if err == nil { // else the old names stay
-				w.rename(status.Nodes)
-			}
-			if w.rankAgain && ctx.Err() == nil {
-				w.rankAgain = false
-				w.learnRanks()
-			}
-		}
-	})
-}
-
-// rename gives workers the ranks that the scheduler knows them by.
-func (w *watch) rename(nodes []control.Node) {
-	for _, x := range nodes {
-		n := w.run.nodeOf(x.Process)
-		if n != nil && n.Role == roleWorker && n.member && !n.ended && x.Rank >= 0 && x.State != control.NodeRemoved {
-			n.rerank(int(x.Rank))
-		}
+func (c *core) askRanks() {
+	switch {
+	case c.stage != running:
+	case c.ranksAsked:
+		c.ranksAgain = true
+	default:
+		c.ranksAsked = true
+		c.ask(control.Request{Op: control.OpStatus}, 0, ranksRequest{})
 	}
 }
 
-func (n *Node) rerank(rank int) {
-	if n.Rank == rank {
-		return
+// ranksAnswered gives workers the ranks that the scheduler knows them by.
+func (c *core) ranksAnswered(e answered) {
+	c.ranksAsked = false
+	if e.err == nil { // else the old names stay
+		for _, x := range e.status.Nodes {
+			n := c.find(x.Process)
+			if n == nil || n.Role != roleWorker || !n.member || n.ended || x.Rank < 0 || x.State == control.NodeRemoved || n.Rank == int(x.Rank) {
+				continue
+			}
+			n.Rank = int(x.Rank)
+			c.do(rename{n.process, n.source()})
+		}
 	}
-	n.Rank = rank
-	n.stdout.Rename(n.source())
-	n.stderr.Rename(n.source())
+	if c.ranksAgain {
+		c.ranksAgain = false
+		c.askRanks()
+	}
 }

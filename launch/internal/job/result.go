@@ -43,6 +43,23 @@ func (f fate) words(role string) string {
 	return text
 }
 
+// result is how the job ended.
+func (c *core) result() Result {
+	r := Result{Code: c.code(), Nodes: c.nodes, job: c.set.ID, phase: control.Starting, cancelled: c.cancelled, failure: c.finalFailure(),
+		culprit: c.culpritNode(), lostHosts: c.lostHosts, changes: c.changes, leftOut: [2]int{c.forgotten, c.changesLeftOut}}
+	if c.interrupt.signal != 0 {
+		r.signal = c.interrupt.signal
+	}
+	switch {
+	case c.start.err != nil:
+	case c.formed:
+		r.phase = control.Running
+	default:
+		r.phase = control.Forming
+	}
+	return r
+}
+
 // Report is the result as tools read it. err is what Run or Repeat returned with it, code the exit code of launch.
 func (r *Result) Report(err error, code int) *control.Result {
 	out := &control.Result{Job: r.job, ExitCode: code, Phase: cmp.Or(r.phase, control.Starting), Restarts: r.restarts, Cancelled: r.cancelled,

@@ -202,8 +202,8 @@ func (s *setup) runLogged(t *testing.T, log *slog.Logger, script func(p *proc)) 
 	return s.run(t, script)
 }
 
-// reported is the line by which a scheduler reports.
-func reported(r control.Report) string {
+// reportLine is the line by which a scheduler reports.
+func reportLine(r control.Report) string {
 	line, err := r.Line()
 	if err != nil {
 		panic(err)
@@ -211,18 +211,18 @@ func reported(r control.Report) string {
 	return line
 }
 
-var runningLine = reported(control.Report{Running: true})
+var runningLine = reportLine(control.Report{Running: true})
 
 // failedLine says that a node on localhost was lost: the process of that number, of the rank that the scheduler knows it by.
 func failedLine(role string, rank int, process uint32, code control.Code, cause control.Cause) string {
-	return reported(control.Report{Failed: &control.Failure{Code: code, Role: role, Rank: rank, Host: "localhost", Process: process, Cause: cause, Left: 1, Least: 2}})
+	return reportLine(control.Report{Failed: &control.Failure{Code: code, Role: role, Rank: rank, Host: "localhost", Process: process, Cause: cause, Left: 1, Least: 2}})
 }
 
 // presenceLine says that the node of a process has registered, or is gone.
 func presenceLine(role string, rank int, process uint32, here bool) string {
 	p := &control.Presence{Role: role, Rank: rank, Process: process}
 	if here {
-		return reported(control.Report{Present: p})
+		return reportLine(control.Report{Present: p})
 	}
-	return reported(control.Report{Absent: p})
+	return reportLine(control.Report{Absent: p})
 }

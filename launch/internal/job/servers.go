@@ -1,74 +1,79 @@
 package job
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 )
 
-// errUnwanted ends the work for a server that is no longer wanted.
-var errUnwanted = errors.New("it is no longer wanted")
+// A wantedServer is a server that was asked for and has not joined.
+type wantedServer struct {
+	node *Node
+	err  error // why the work for it ends; nil: it does not
+	idle bool  // nothing is under way for it: its process runs, or will never do
+}
+
+// errNotWanted ends the work for a server that is no longer wanted.
+var errNotWanted = errors.New("it is no longer wanted")
 
 // serverEvent carries out what the scheduler has decided about a server that comes or goes as asked.
-func (w *watch) serverEvent(e control.Event) {
-	name := fmt.Sprintf("server %d", e.Rank)
+func (c *core) serverEvent(e control.Event) {
+	rank := int(e.Rank)
+	name := fmt.Sprintf("server %d", rank)
 	if e.Host != "" {
 		name += " on " + e.Host
 	}
-	log := w.run.cfg.Logger
 	switch e.Action {
 	case control.ServerQueued:
-		if w.stage == running {
-			w.bringServer(e)
+		if c.stage == running {
+			c.addServer(e)
 		}
 	case control.ServerAdded:
-		delete(w.asked, int(e.Rank))
-		log.Info(name + " joined the job; shards move to it")
+		delete(c.wanted, rank)
+		c.info(name + " joined the job; shards move to it")
 	case control.ServerRemoved:
-		log.Info(name + " was removed from the job; its shards are at other servers")
-		for _, n := range w.run.nodes {
-			if n.Role == roleServer && n.Rank == int(e.Rank) && n.ended && n.Exit.OK() && n.fate.code == "" {
+		c.info(name + " was removed from the job; its shards are at other servers")
+		for _, n := range c.nodes {
+			if n.Role == roleServer && n.Rank == rank && n.ended && n.Exit.OK() && n.fate.code == "" {
 				n.fate = fate{code: control.FateRemoved} // it ended before this news came
 			}
 		}
-		w.sendAway(int(e.Rank), fate{control.FateRemoved, "had to be stopped"})
+		c.dismissServer(rank, fate{control.FateRemoved, "had to be stopped"})
 	case control.ServerFailed:
-		log.Error(fmt.Sprintf("%s could not be added: %s; the job goes on without it", name, e.Reason))
-		w.sendAway(int(e.Rank), fate{control.FateRefused, "could not be added: " + e.Reason})
+		c.error(fmt.Sprintf("%s could not be added: %s; the job goes on without it", name, e.Reason))
+		c.dismissServer(rank, fate{control.FateRefused, "could not be added: " + e.Reason})
 	}
 }
 
-// sendAway ends the server of a rank: one that has counted ends by itself.
-func (w *watch) sendAway(rank int, why fate) {
-	if cancel := w.bringing[rank]; cancel != nil {
-		cancel(errUnwanted)
+// dismissServer ends the server of a rank: one that was in the job ends by itself.
+func (c *core) dismissServer(rank int, why fate) {
+	if s := c.wanted[rank]; s != nil {
+		c.cancelServer(s, errNotWanted)
+		delete(c.wanted, rank)
 	}
-	delete(w.asked, rank)
-	for _, n := range w.run.nodes {
+	for _, n := range c.nodes {
 		if n.Role == roleServer && n.Rank == rank && !n.ended {
 			n.leaving = true
-			w.turnOut(n, why, leaveTime)
+			c.evict(n, why, leaveTime)
 		}
 	}
 }
 
 // serverHost chooses where one more server runs: of the hosts that the job began with servers on, the one with the fewest.
-func (w *watch) serverHost() (best hosts.Host) {
+func (c *core) serverHost() (best hosts.Host) {
 	least := -1
-	for _, h := range w.run.cfg.Servers {
+	for _, h := range c.set.Servers {
 		count := 0
-		for _, n := range w.run.nodes {
+		for _, n := range c.nodes {
 			if n.Role == roleServer && !n.ended && !n.leaving && n.host.Same(h) {
 				count++
 			}
 		}
-		for _, n := range w.asked {
-			if n.host.Same(h) && !slices.Contains(w.run.nodes, n) {
+		for _, s := range c.wanted {
+			if s.node.host.Same(h) && !slices.Contains(c.nodes, s.node) {
 				count++
 			}
 		}
@@ -79,68 +84,72 @@ func (w *watch) serverHost() (best hosts.Host) {
 	return best
 }
 
-// bringServer starts the server that the scheduler wants.
-func (w *watch) bringServer(e control.Event) {
-	h, err := w.serverHost(), error(nil)
+// addServer starts the server that the scheduler wants.
+func (c *core) addServer(e control.Event) {
+	h, rank := c.serverHost(), int(e.Rank)
 	if e.Host != "" {
-		h, err = hosts.ParseHost(e.Host)
-	}
-	if err != nil {
-		w.serverFailed(int(e.Rank), err)
-		return
-	}
-	limit := w.run.cfg.Elastic.JoinTimeout
-	ctx, stop := context.WithTimeoutCause(w.working, limit, fmt.Errorf("not done after %s (--join-timeout)", limit))
-	ctx, cancel := context.WithCancelCause(ctx)
-	w.bringing[int(e.Rank)] = cancel
-	end := func(err error) {
-		if errors.Is(context.Cause(ctx), errUnwanted) || w.working.Err() != nil {
-			err = nil
-		}
-		cancel(nil)
-		stop()
-		delete(w.bringing, int(e.Rank))
-		if err != nil {
-			w.serverFailed(int(e.Rank), err)
+		var err error
+		if h, err = hosts.ParseHost(e.Host); err != nil {
+			c.serverFailed(rank, err)
+			return
 		}
 	}
-	key := w.run.key(h)
-	old := w.run.machines[key]
-	n := w.run.newNode(roleServer, int(e.Rank), h)
-	n.joining = true
-	w.asked[int(e.Rank)] = n
-	w.start(func(context.Context) func() {
-		m, fresh, err := w.run.reach(ctx, h, old)
-		return func() {
-			if fresh && m != nil {
-				m = w.adopt(key, m)
-			}
-			if err == nil {
-				err = context.Cause(ctx)
-			}
-			if err != nil {
-				end(err)
-				return
-			}
-			w.run.cfg.Logger.Info(fmt.Sprintf("starting server %d on %s", n.Rank, n.Host))
-			n.machine = m
-			w.launch(ctx, n, nil, func(err error) {
-				if err == nil && ctx.Err() != nil && w.stage == running {
-					n.leaving = true
-					w.turnOut(n, fate{code: control.FateUnneeded}, 0)
-				}
-				end(err)
-			})
-		}
-	})
+	n := c.newNode(roleServer, rank, h)
+	s := &wantedServer{node: n}
+	n.joining, n.goal = true, s
+	c.wanted[rank] = s
+	c.after(c.set.JoinTimeout, serverLimit{s})
+	c.reach(h, s)
 }
 
-// serverFailed tells the scheduler that a server could not be added.
-func (w *watch) serverFailed(rank int, err error) {
-	text := strings.TrimPrefix(err.Error(), "launch: ")
-	w.tell(control.Request{Op: control.OpServerFailed, Rank: rank, Reason: text}, func(err error) {
-		if err != nil && w.stage == running {
-			w.run.cfg.Logger.Warn(fmt.Sprintf("server %d: %s (%v)", rank, text, err))
+// serverLimit ends what takes too long.
+type serverLimit struct{ *wantedServer }
+
+func (l serverLimit) run(c *core) {
+	c.cancelServer(l.wantedServer, fmt.Errorf("not done after %s (--join-timeout)", c.set.JoinTimeout))
+}
+
+// cancelServer ends the work that starts a server.
+func (c *core) cancelServer(s *wantedServer, why error) {
+	if s.idle || s.err != nil {
+		return
+	}
+	s.err = why
+	for _, id := range sortedKeys(c.connections) {
+		if c.connections[id].goal == any(s) {
+			c.do(giveUp{id, why.Error()})
 		}
-	})
+	}
+	if c.launching[s.node.process] != nil {
+		c.do(giveUpStart{s.node.process, why.Error()})
+	}
+}
+
+func (c *core) serverHostReached(s *wantedServer, m *machine, err error) {
+	if s.err != nil {
+		err = s.err
+	}
+	if err != nil || c.stage != running {
+		c.serverOver(s, err)
+		return
+	}
+	c.info(fmt.Sprintf("starting server %d on %s", s.node.Rank, s.node.Host))
+	s.node.machine = m
+	c.startNode(s.node)
+}
+
+func (c *core) serverLaunched(s *wantedServer, err error) {
+	if err == nil && s.err != nil && c.stage == running {
+		s.node.leaving = true
+		c.evict(s.node, fate{code: control.FateUnneeded}, 0)
+	}
+	c.serverOver(s, err)
+}
+
+// serverOver ends the work for a server; err says why it does not run.
+func (c *core) serverOver(s *wantedServer, err error) {
+	s.idle = true
+	if err != nil && s.err != errNotWanted && c.stage == running {
+		c.serverFailed(s.node.Rank, err)
+	}
 }

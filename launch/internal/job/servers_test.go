@@ -123,8 +123,8 @@ func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {
 				}
 				train(p)
 			})
-			if err != nil || res.Code != 0 || servers != 2 || took != 12*time.Second+goneTime {
-				t.Errorf("Run: code %d, %v, %d servers, the first ended after %s; want 0, 2 servers, %s", res.Code, err, servers, took, 12*time.Second+goneTime)
+			if err != nil || res.Code != 0 || servers != 2 || took != 12*time.Second+lostEndTime {
+				t.Errorf("Run: code %d, %v, %d servers, the first ended after %s; want 0, 2 servers, %s", res.Code, err, servers, took, 12*time.Second+lostEndTime)
 			}
 			if got, want := workers.Load(), map[bool]int32{false: 2, true: 1}[alone]; got != want {
 				t.Errorf("%d workers were started, want %d", got, want)

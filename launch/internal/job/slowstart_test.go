@@ -185,10 +185,10 @@ func TestBlameIsOfTheProcessThatFailed(t *testing.T) {
 	}
 	all := []*Node{node(1, 0, true), node(2, 3, true), node(3, 3, true), node(4, 0, false)}
 	for process, want := range map[uint32][]uint32{0: nil, 1: nil, 2: {2}, 3: {3}, 4: nil, 5: nil} {
-		w := &watch{run: &run{}, failure: &control.Failure{Code: control.NodeLost, Role: roleWorker, Rank: 1, Host: "d1", Process: process}}
+		c := &core{failure: &control.Failure{Code: control.NodeLost, Role: roleWorker, Rank: 1, Host: "d1", Process: process}}
 		var got []uint32
 		for _, n := range all {
-			if w.blames(n) {
+			if c.blames(n) {
 				got = append(got, n.process)
 			}
 		}
@@ -196,7 +196,7 @@ func TestBlameIsOfTheProcessThatFailed(t *testing.T) {
 			t.Errorf("process %d is to blame: got %d, want %d", process, got, want)
 		}
 	}
-	if w := (&watch{run: &run{}}); w.blames(all[1]) {
+	if (&core{}).blames(all[1]) {
 		t.Error("a process is to blame, and nothing failed")
 	}
 }

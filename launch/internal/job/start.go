@@ -1,297 +1,325 @@
 package job
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/identity"
-	"github.com/paragon-train/paragon/internal/process"
 )
 
-// run is one job under way.
-type run struct {
-	cfg         Config
-	id          string
-	credentials []string // the variables with the secrets that all processes of the job share
-	controls    []string // the variables by which the launcher asks the scheduler
-	address     string   // the scheduler's
-	port        string
-	addr        string // both
-	nodes       []*Node
-	lostHosts   []control.LostHost // not reached at the start
-	forgotten   int                // processes that came and went, and of which nothing is remembered
-	workers     int                // numbers given to workers
-	processes   uint32             // numbers given to processes
-	machines    map[string]Machine // by the host's String; "" is the launching machine
-	ended       chan *Node
-	over        chan struct{} // closed when nobody takes from ended any more
-	report      *report       // of the scheduler
-	formed      *formation
-	release     func()             // what Listening asked for
-	unstarted   []*Node            // processes whose host was lost before they were started; the job may go on
-	slots       map[string][]*Node // of each host, by the host's String: whose the GPUs of a slot are
-
-	authority *identity.Authority // of this job's certificates; nil: without TLS
+// startup is how far the start of a job has come: all machines are connected, then the scheduler is started, which picks a free port
+// and reports it, then everybody else is started at once.
+type startup struct {
+	targets   []*initialConnection
+	scheduler *Node // waited for to listen; nil: not now
+	attempt   int   // how often it was started
+	announced bool  // that it listens; everybody else is being started
+	early     []ended
+	failed    map[uint32]error // of processes
+	errs      []error          // of the rest
+	aborted   error            // why the start is given up; nil: it is not
+	late      bool             // since it takes too long
+	err       error            // at the end: why the job was not started
 }
 
-func newRun(cfg Config) *run {
-	r := &run{
-		cfg: cfg, port: "0", machines: make(map[string]Machine), formed: newFormation(), workers: len(cfg.Workers),
-		slots: make(map[string][]*Node), ended: make(chan *Node), over: make(chan struct{}),
-	}
-	r.report = newReport(r.formed, cfg.Logger)
-	var secret string
-	r.id, secret = newIdentity()
-	r.credentials = []string{"PARAGON_SECRET=" + secret}
-	add := func(role string, rank int, host hosts.Host) {
-		n := r.newNode(role, rank, host)
-		n.member = role == roleWorker
-		r.nodes = append(r.nodes, n)
-	}
-	scheduler := hosts.Local
-	if cfg.SchedulerHost != nil {
-		scheduler = *cfg.SchedulerHost
-	}
-	add(roleScheduler, 0, scheduler)
-	for i, h := range cfg.Servers {
-		add(roleServer, i, h)
-	}
-	for i, h := range cfg.Workers {
-		add(roleWorker, i, h)
-	}
-	return r
+// An initialConnection is one that the job begins with.
+type initialConnection struct {
+	err error
 }
 
-// newNode is a process that is not started yet.
-func (r *run) newNode(role string, rank int, host hosts.Host) *Node {
-	r.processes++
-	if role != roleWorker {
-		host = r.limited(host)
+// startLimit ends a start that takes too long.
+type startLimit struct{}
+
+func (startLimit) run(c *core) {
+	if c.stage == starting {
+		c.start.late = true
+		c.abort(fmt.Errorf("not there after %s (--start-timeout)", c.set.StartTimeout))
 	}
-	n := &Node{Role: role, Rank: rank, Host: host.String(), host: host, process: r.processes, number: rank}
-	number := len(r.nodes) // a colour of its own
-	n.stdout, n.stderr = r.cfg.Output.Stdout(n.source(), number), r.cfg.Output.Stderr(n.source(), number)
-	return n
 }
 
-// nodeOf is the node of a process; nil: launch did not start it, or nothing is remembered of it.
-func (r *run) nodeOf(process uint32) *Node {
-	for _, n := range r.nodes {
-		if n.process == process {
-			return n
-		}
-	}
-	return nil
-}
-
-// dial connects to every machine of the job, each once. All errors are told, so that one attempt shows all bad hosts.
-func (r *run) dial(ctx context.Context) error {
-	type target struct {
-		key  string
-		dial func(context.Context) (Machine, error)
-	}
-	var targets []target
+// connectAll connects to every machine of the job, each once. All errors are told, so that one attempt shows all bad hosts.
+func (c *core) connectAll() {
+	c.start.failed = make(map[uint32]error)
+	c.after(c.set.StartTimeout, startLimit{})
 	seen := make(map[string]bool)
-	use := func(h *hosts.Host) string {
-		t := target{"", r.cfg.Local}
-		if h != nil && r.cfg.Dial != nil {
-			t = target{h.String(), func(ctx context.Context) (Machine, error) { return r.cfg.Dial(ctx, *h) }}
+	use := func(key string, h hosts.Host) {
+		if seen[key] {
+			return
 		}
-		if !seen[t.key] {
-			seen[t.key] = true
-			targets = append(targets, t)
-		}
-		return t.key
-	}
-	keys := []string{use(r.cfg.SchedulerHost)}
-	for _, h := range r.cfg.Servers {
-		keys = append(keys, use(&h))
-	}
-	for _, h := range r.cfg.Workers {
-		keys = append(keys, use(&h))
-	}
-	machines, errs := make([]Machine, len(targets)), make([]error, len(targets))
-	var all sync.WaitGroup
-	for i, t := range targets {
-		all.Go(func() { machines[i], errs[i] = t.dial(ctx) })
-	}
-	all.Wait()
-	for i, t := range targets {
-		if errs[i] == nil {
-			r.machines[t.key] = machines[i]
+		seen[key] = true
+		t := &initialConnection{}
+		c.start.targets = append(c.start.targets, t)
+		k := &connection{id: c.id(), key: key, host: h, goal: t}
+		c.connections[k.id] = k
+		if a := (connect{id: k.id}); key == "" {
+			c.do(a)
 		} else {
-			r.lostHosts = append(r.lostHosts, control.LostHost{Host: cmp.Or(t.key, hosts.Local.String()), Reason: plainText(errs[i])})
+			a.host = &h
+			c.do(a)
 		}
 	}
-	for i, n := range r.nodes {
-		n.machine = r.machines[keys[i]]
+	for _, n := range c.nodes {
+		use(c.machineKey(n), n.host)
 	}
-	return errors.Join(errs...)
 }
 
-// start brings all processes up.
-func (r *run) start(ctx context.Context) error {
-	if r.cfg.TLS {
-		var err error
-		if r.authority, err = identity.NewAuthority(r.id); err != nil {
-			return fmt.Errorf("launch: %w", err)
-		}
-	}
-	r.controls = append(slices.Clone(r.credentials), r.identity(identity.Launcher, identity.Launcher))
-	for _, v := range r.cfg.Env {
-		if strings.HasPrefix(v, "PARAGON_TRANSPORT=") {
-			r.controls = append(r.controls, v)
-		}
-	}
-	if err := r.dial(ctx); err != nil {
-		return err
-	}
-	if err := r.checkAddresses(); err != nil {
-		return err
-	}
-	scheduler := r.nodes[0]
-	if r.address = r.cfg.HostIP; r.address == "" {
-		var err error
-		if r.address, err = SchedulerAddress(scheduler.machine, slices.Collect(maps.Values(r.machines))); err != nil {
-			return err
-		}
-	}
-	if err := r.startScheduler(ctx, scheduler); err != nil {
-		return err
-	}
-	r.addr = net.JoinHostPort(r.address, r.port)
-	if r.cfg.Listening != nil {
-		var err error
-		if r.release, err = r.cfg.Listening(Where{Job: r.id, Scheduler: r.addr, Credentials: r.controls}); err != nil {
-			return err
-		}
-	}
-	r.cfg.Output.Hold() // the table of who runs where comes first
-	errs := make([]error, len(r.nodes))
-	var all sync.WaitGroup
-	for i, n := range r.nodes {
-		if n.Role == roleScheduler {
-			continue
-		}
-		spec := r.spec(n)
-		all.Go(func() { errs[i] = r.startNode(ctx, n, spec, nil) })
-	}
-	all.Wait()
-	for i, n := range r.nodes {
-		if errs[i] != nil && ctx.Err() == nil && lostMachine(n.machine) && r.machineKey(n) != "" && r.cfg.Elastic.attempts(n) > 0 {
-			n.Exit.Code, n.Exit.Err, n.ended = 127, strings.TrimPrefix(errs[i].Error(), "launch: "), true
-			r.unstarted, errs[i] = append(r.unstarted, n), nil
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// startScheduler starts the scheduler, again if it is killed before it listens and the job survives its loss. One that ends by itself says
-// why, and would end again.
-func (r *run) startScheduler(ctx context.Context, n *Node) error {
-	for attempt := 1; ; attempt++ {
-		err := r.startSchedulerOnce(ctx, n)
-		if err == nil || n.handle == nil || ctx.Err() != nil || r.cfg.Elastic.State == "" || attempt > maxRestarts || lostMachine(n.machine) {
-			return err
-		}
-		select {
-		case <-n.handle.Done():
-		default: // it runs, and what it says is wrong
-			return err
-		}
-		if n.finish(); n.Exit.Signal == 0 {
-			return err
-		}
-		n.fate = fate{code: control.FateRestarted}
-		r.cfg.Logger.Warn(fmt.Sprintf("scheduler on %s ended before it listened: %s; starting it again", n.Host, n.Exit))
-		again := r.newNode(roleScheduler, 0, n.host)
-		again.machine = n.machine
-		r.nodes[0], r.nodes = again, append(r.nodes, n) // the first one is the scheduler that the others are told of
-		n, r.report = again, newReport(r.formed, r.cfg.Logger)
-		if attempt > 1 {
-			t := time.NewTimer(backOff(attempt-1) / 4)
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-				t.Stop()
+func (c *core) connectedAtStart(k *connection, e connected) {
+	if e.err != nil {
+		k.goal.(*initialConnection).err = e.err
+		if c.start.aborted == nil || c.start.late { // else it was not waited for
+			host := k.host.String()
+			if k.key == "" {
+				host = hosts.Local.String()
 			}
+			c.lostHosts = append(c.lostHosts, control.LostHost{Host: host, Reason: plainText(e.err)})
 		}
-	}
-}
-
-// startSchedulerOnce starts the scheduler and waits until it has told its port: it listens on a free one itself, so no other
-// process can take the port in between, and two jobs never meet.
-func (r *run) startSchedulerOnce(ctx context.Context, n *Node) error {
-	if err := r.startNode(ctx, n, r.spec(n), r.report); err != nil {
-		return err
-	}
-	select {
-	case line := <-r.report.address:
-		host, port, err := net.SplitHostPort(line)
-		if err != nil || port == "0" {
-			return fmt.Errorf("launch: scheduler on %s reported %q, want its host:port", n.Host, line)
-		}
-		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() && r.cfg.HostIP == "" {
-			r.address = host
-		}
-		r.port = port
-		return nil
-	case <-n.handle.Done():
-		return fmt.Errorf("launch: scheduler on %s ended before it listened: %s", n.Host, n.handle.Exit())
-	case <-ctx.Done():
-		return fmt.Errorf("launch: wait for the scheduler on %s to listen: %w", n.Host, context.Cause(ctx))
-	}
-}
-
-// spec says what n is.
-func (r *run) spec(n *Node) process.Spec {
-	spec := process.Spec{Name: n.Name(), Env: r.environment(n), Dir: r.cfg.Dir, Sharers: r.sharers(n), CPUs: n.host.CPUs}
-	if n.Role == roleWorker {
-		spec.Command = r.cfg.Command
-		spec.GPUs = r.gpus(n)
 	} else {
-		spec.Command, spec.Self = r.cfg.Role, true
+		m := &machine{id: e.id, key: k.key, address: e.address, launcher: e.launcher}
+		c.byID[m.id], c.machines[k.key] = m, m
 	}
-	if n.Role == roleScheduler {
-		spec.Report = true
-		if r.cfg.SchedulerHost == nil {
-			spec.Dir = "" // runs where launch does
-		}
+	if len(c.connections) > 0 {
+		return
 	}
-	return spec
+	for _, t := range c.start.targets {
+		c.start.errs = append(c.start.errs, t.err)
+	}
+	for _, n := range c.nodes {
+		n.machine = c.machines[c.machineKey(n)]
+	}
+	if c.startOver() {
+		return
+	}
+	if err := c.checkAddresses(); err != nil {
+		c.failStart(err)
+		return
+	}
+	if c.address = c.set.HostIP; c.address != "" {
+		c.startScheduler()
+		return
+	}
+	c.do(chooseAddress{c.nodes[0].machine.id})
 }
 
-func (r *run) startNode(ctx context.Context, n *Node, spec process.Spec, report *report) error {
-	output := process.Output{Stdout: n.stdout, Stderr: n.stderr}
-	if report != nil {
-		output.Report = report
+// startOver ends a start that has failed or was given up.
+func (c *core) startOver() bool {
+	if errors.Join(c.start.errs...) == nil && len(c.start.failed) == 0 && c.start.aborted == nil {
+		return false
 	}
-	n.started = time.Now()
-	h, err := n.machine.Start(ctx, spec, output)
-	if err != nil {
-		return err
+	c.failStart(nil)
+	return true
+}
+
+// checkAddresses refuses hosts that the others cannot reach.
+func (c *core) checkAddresses() error {
+	var loop, far string
+	for _, n := range c.nodes {
+		switch {
+		case n.machine.launcher == "":
+		case isLoopback(n.machine.address):
+			loop = n.Host
+		default:
+			far = n.Host
+		}
 	}
-	n.handle, n.PID = h, h.PID()
+	if loop != "" && far != "" {
+		return fmt.Errorf("launch: host %s has a loopback address, where %s cannot reach it; write its name or address on the network into the hosts file", loop, far)
+	}
 	return nil
 }
 
-// attend hears of n's end.
-func (r *run) attend(n *Node) {
-	go func() {
-		<-n.handle.Done() // at the latest when the machine is closed
-		select {
-		case r.ended <- n:
-		case <-r.over:
+func (c *core) addressChosen(e addressChosen) {
+	switch {
+	case c.stage != starting || c.address != "":
+	case e.err != nil:
+		c.failStart(e.err)
+	case !c.startOver():
+		c.address = e.address
+		c.startScheduler()
+	}
+}
+
+func (c *core) startScheduler() {
+	c.start.attempt++
+	c.start.scheduler = c.nodes[0]
+	c.startNode(c.nodes[0])
+}
+
+// schedulerListens takes the first line of a scheduler's report: it listens on a free port itself, so no other process can take the port in
+// between, and two jobs never meet.
+func (c *core) schedulerListens(e listening) {
+	n := c.find(e.process)
+	if n == nil || n.Role != roleScheduler {
+		return
+	}
+	host, port, err := net.SplitHostPort(e.line)
+	if c.stage != starting {
+		switch {
+		case c.stage > running:
+		case err != nil || port != c.port:
+			c.error(fmt.Sprintf("launch: scheduler on %s reported %q, want port %s as before", n.Host, e.line, c.port))
+		default:
+			c.info(fmt.Sprintf("scheduler on %s goes on at %s", n.Host, e.line))
 		}
-	}()
+		return
+	}
+	if n != c.start.scheduler {
+		return
+	}
+	c.start.scheduler = nil
+	if err != nil || port == "0" {
+		c.failStart(fmt.Errorf("launch: scheduler on %s reported %q, want its host:port", n.Host, e.line))
+		return
+	}
+	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() && c.set.HostIP == "" {
+		c.address = host
+	}
+	c.port = port
+	c.do(announce{c.address, c.port})
+}
+
+// announced starts everybody else.
+func (c *core) announced(err error) {
+	switch {
+	case c.stage != starting:
+		return
+	case err != nil:
+		c.failStart(err)
+		return
+	case c.startOver():
+		return
+	}
+	c.start.announced = true
+	c.do(holdOutput{}) // the table of who runs where comes first
+	for _, n := range c.nodes {
+		if n.Role != roleScheduler {
+			c.startNode(n)
+		}
+	}
+}
+
+// startedAtStart goes on when a process was started, or could not be.
+func (c *core) startedAtStart(n *Node, err error) {
+	if err != nil {
+		c.start.failed[n.process] = err
+	}
+	switch {
+	case len(c.launching) > 0:
+	case c.start.announced:
+		c.allStarted()
+	default:
+		c.startOver() // else the scheduler is waited for to listen
+	}
+}
+
+// allStarted begins the job when all first processes have been started. One whose host was lost before may be started again.
+func (c *core) allStarted() {
+	var unstarted []*Node
+	for _, n := range c.nodes {
+		if err := c.start.failed[n.process]; err != nil && c.start.aborted == nil && n.machine.lost && c.machineKey(n) != "" && c.attempts(n) > 0 {
+			delete(c.start.failed, n.process)
+			n.Exit.Code, n.Exit.Err, n.ended = 127, plainText(err), true
+			unstarted = append(unstarted, n)
+		}
+	}
+	if c.startOver() {
+		return
+	}
+	c.stage = running
+	c.timers = nil
+	c.do(showStart{})
+	if c.formed {
+		c.followJob()
+	}
+	for _, n := range unstarted {
+		if !c.goesOn(n) {
+			c.failed(n)
+		}
+	}
+	if len(c.set.Workers) > 1 { // a single worker needs no job
+		c.after(joinWarnTime, noneJoined{})
+	}
+	early := c.start.early
+	c.start.early = nil
+	for _, e := range early {
+		c.processEnded(e)
+	}
+}
+
+// endedAtStart takes the end of a process before all are started. A scheduler that is killed before it listens is started again, if the job
+// survives its loss; one that ends by itself says why, and would end again.
+func (c *core) endedAtStart(n *Node, e ended) {
+	if n != c.start.scheduler {
+		c.start.early = append(c.start.early, e)
+		return
+	}
+	n.finish(e)
+	c.start.scheduler = nil
+	if c.start.aborted != nil || !c.set.State || c.start.attempt > maxRestarts || n.machine.lost || n.Exit.Signal == 0 {
+		c.failStart(fmt.Errorf("launch: scheduler on %s ended before it listened: %s", n.Host, n.Exit))
+		return
+	}
+	n.fate = fate{code: control.FateRestarted}
+	c.warn(fmt.Sprintf("scheduler on %s ended before it listened: %s; starting it again", n.Host, n.Exit))
+	again := c.newNode(roleScheduler, 0, n.host)
+	again.machine = n.machine
+	c.nodes = append(c.nodes, n)
+	c.nodes[0] = again // the first one is the scheduler that the others are told of
+	c.reported = nil
+	if c.start.attempt > 1 {
+		c.after(backOff(c.start.attempt-1)/4, schedulerRestart{})
+	} else {
+		c.startScheduler()
+	}
+}
+
+// schedulerRestart starts a scheduler that never listened again.
+type schedulerRestart struct{}
+
+func (schedulerRestart) run(c *core) {
+	if c.stage == starting && c.start.aborted == nil {
+		c.startScheduler()
+	}
+}
+
+// abort gives the start up: what is under way ends, and says what it was.
+func (c *core) abort(why error) {
+	if c.start.aborted != nil {
+		return
+	}
+	c.start.aborted = why
+	for _, id := range sortedKeys(c.connections) {
+		c.do(giveUp{id, why.Error()})
+	}
+	for _, process := range sortedKeys(c.launching) {
+		c.do(giveUpStart{process, why.Error()})
+	}
+	if len(c.connections) > 0 || len(c.launching) > 0 {
+		return
+	}
+	if n := c.start.scheduler; n != nil {
+		c.failStart(fmt.Errorf("launch: wait for the scheduler on %s to listen: %w", n.Host, why))
+		return
+	}
+	c.failStart(nil)
+}
+
+// failStart ends the job before it has begun.
+func (c *core) failStart(err error) {
+	errs := append(c.start.errs, err)
+	for _, n := range c.nodes {
+		errs = append(errs, c.start.failed[n.process])
+	}
+	c.start.err = errors.Join(errs...)
+	if c.start.err == nil {
+		c.start.err = fmt.Errorf("launch: %w", c.start.aborted)
+	}
+	c.close()
+}
+
+// backOff is how long to wait before the attempt, from 1 on.
+func backOff(attempt int) time.Duration {
+	return min(firstBackOff<<min(attempt-1, 10), lastBackOff)
 }

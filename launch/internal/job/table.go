@@ -3,16 +3,16 @@ package job
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
 // sentences are what the first elastic launcher said at its start, for those who look for them.
-func (r *run) sentences() string {
-	files := r.cfg.Elastic.Files
+func sentences(files *hostworker.Files, nodes []*Node) string {
 	if files == nil {
 		return ""
 	}
@@ -23,7 +23,7 @@ func (r *run) sentences() string {
 	}
 	fmt.Fprintf(&b, "Created worker host file %s\n%s %s\n", files.Path, log, files.LogPath)
 	for _, role := range []string{roleServer, roleWorker} {
-		for _, n := range r.nodes {
+		for _, n := range nodes {
 			if n.Role == role {
 				fmt.Fprintf(&b, "Launching %s node at ip: %s\n", role, n.host.Name)
 			}
@@ -33,12 +33,12 @@ func (r *run) sentences() string {
 }
 
 // startTable shows who runs where.
-func startTable(r *run) string {
+func startTable(c *core) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "job %s: scheduler at %s:%s\n", r.id, r.address, r.port)
+	fmt.Fprintf(&b, "job %s: scheduler at %s:%s\n", c.set.ID, c.address, c.port)
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "ROLE\tRANK\tHOST\tPID")
-	for _, n := range r.nodes {
+	for _, n := range c.nodes {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", n.Role, rankText(n), n.Host, n.PID)
 	}
 	t.Flush()
@@ -46,15 +46,15 @@ func startTable(r *run) string {
 }
 
 // endTable shows how each process ended.
-func endTable(r *run) string {
+func endTable(c *core) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "ROLE\tRANK\tHOST\tPID\tENDED\tTIME\tLAST LINE")
-	for _, n := range r.nodes {
+	for _, n := range c.nodes {
 		ended := n.Exit.String()
 		switch {
 		case n.asked():
-			ended += ", got SIGTERM from outside the launcher"
+			ended += ", " + outside
 		case n.fate.code != "":
 			ended += ", " + n.fate.words(n.Role)
 		case n.stopped && !n.Exit.OK():
@@ -63,18 +63,13 @@ func endTable(r *run) string {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", n.Role, rankText(n), n.Host, n.PID, ended, elapsed(n.Exit.Elapsed), cut(n.Last, 60))
 	}
 	t.Flush()
-	b.WriteString(r.forgottenText())
+	b.WriteString(c.forgottenText())
 	// tabwriter pads the last column of rows with an empty last line
 	lines := strings.Split(b.String(), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	return strings.Join(lines, "\n")
-}
-
-// asked reports whether a worker ended since somebody else than the launcher had asked it to, in order: the code says so.
-func (n *Node) asked() bool {
-	return n.Role == roleWorker && n.ended && !n.signalled && n.Exit.Signal == 0 && n.Exit.Code == 128+int(syscall.SIGTERM)
 }
 
 func rankText(n *Node) string {

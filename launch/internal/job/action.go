@@ -1,0 +1,110 @@
+package job
+
+import (
+	"log/slog"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/lines"
+)
+
+// An action is something that the shell is to do: one of the types below.
+type action any
+
+type (
+	// connect connects to a host, or to the launching machine; the machine gets the number id.
+	connect struct {
+		id   int
+		host *hosts.Host // nil: the launching machine
+	}
+	// checkHost finds out whether a host is the launching machine, where there are no others.
+	checkHost struct {
+		id   int
+		host hosts.Host
+	}
+	// giveUp ends a connect, a checkHost or an ask that is under way. Its answer comes all the same.
+	giveUp struct {
+		id  int
+		why string
+	}
+	// closeMachine closes a connection.
+	closeMachine struct{ machine int }
+	// chooseAddress finds the address at which all machines reach a scheduler on one of them.
+	chooseAddress struct{ scheduler int }
+	// announce tells others that the scheduler listens.
+	announce struct{ address, port string }
+
+	// open makes the streams of a process that will be started.
+	open struct {
+		process uint32
+		source  lines.Source
+		colour  int
+	}
+	// rename gives the lines of its output another name.
+	rename struct {
+		process uint32
+		source  lines.Source
+	}
+	startProcess struct {
+		process       uint32
+		machine       int
+		name, role    string
+		rank          int // -1: the scheduler gives it one
+		number        int // DMLC_TASK_ID
+		host          hosts.Host
+		hostName      string // what the job's nodes call it
+		joins         bool   // it joins a job that may be complete
+		sharers       int    // processes of its role on its machine
+		gpus          *gpus.Want
+		address, port string // the scheduler's
+		hosts         string // of a scheduler: where everybody comes up
+		launcherDir   bool   // it runs in the launcher's folder
+	}
+	// giveUpStart ends a startProcess that is under way. Its answer comes all the same.
+	giveUpStart struct {
+		process uint32
+		why     string
+	}
+	signalProcess struct {
+		process uint32
+		signal  syscall.Signal
+	}
+
+	// ask asks the scheduler, again until it answers, for at most limit; 0: until it is given up. Where the id is 0 nobody waits for the answer.
+	ask struct {
+		id int
+		control.Request
+		limit time.Duration
+	}
+	// follow begins to hand over the scheduler's events and edits of host_worker.
+	follow struct{}
+	// listHost makes host_worker name a host, or not.
+	listHost struct {
+		host  hosts.Host
+		named bool
+	}
+	// logHost writes a line into host_worker_log.
+	logHost struct {
+		action, host string
+		timeNS       int64
+	}
+
+	// tell tells the user something.
+	tell struct {
+		level slog.Level
+		text  string
+	}
+	// announceWorker says that a worker is being started on a host, in the words of the first elastic launcher.
+	announceWorker struct{ host hosts.Host }
+	// holdOutput keeps the processes' output back until showStart shows who runs where.
+	holdOutput struct{}
+	showStart  struct{}
+
+	// closeAll closes all connections, which ends what still runs.
+	closeAll struct{}
+	// end is the last action.
+	end struct{}
+)

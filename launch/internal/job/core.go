@@ -1,0 +1,244 @@
+package job
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/hosts"
+)
+
+// A core decides what becomes of one job, from its first connection to its end. It takes events, one at a time, and answers
+// each with actions, which the shell carries out. It does nothing else: it has no clock (an event comes with its time), starts
+// no goroutine, and neither reads nor writes anything. It is not for use by several goroutines.
+type core struct {
+	set   settings
+	now   time.Time
+	out   []action
+	stage stage
+	start startup
+
+	deadline  time.Time        // of the processes that were asked to stop
+	stageOver time.Time        // when the stage has lasted long enough; zero: it ends by itself
+	first     *Node            // that failed, by the time of its end
+	culprit   *Node            // that failed, and that the scheduler blames: the others failed because it did, even those that ended before it
+	interrupt signalled        // that stopped the job; zero: none
+	cancelled bool             // whoever called Run gave up
+	failure   *control.Failure // why the job failed, as the scheduler says, or the launcher found out
+	reported  *control.Failure // the same, as far as the present scheduler has reported
+
+	nodes     []*Node // all processes of the job that were started, or are to be at the start; the first one is the scheduler that it began with
+	launching map[uint32]*Node
+	forgotten int    // processes that came and went, and of which nothing is remembered
+	workers   int    // numbers given to workers
+	processes uint32 // numbers given to processes
+	gpuSlots  map[string][]*Node
+
+	ids         int                 // numbers given to connections and requests
+	connections map[int]*connection // under way
+	byID        map[int]*machine    // all that are connected, or are being closed
+	machines    map[string]*machine // those in use, by key
+	asked       map[int]any         // requests to the scheduler whose answer has not come, and what they are about
+
+	address, port string // the scheduler's
+
+	formed  bool                      // the job was complete
+	present map[control.Presence]bool // who has registered, as schedulers report while the job is forming
+
+	timers []timer
+	serial int // numbers given to timers
+
+	hostStates map[string]*hostState
+	joining    []*joiningHost
+	lost       *Node           // the worker that was lost last, while the job went on
+	queue      []queuedRequest // to the scheduler, in order; the first is under way
+	restarts   int             // of the scheduler in a row
+	wanted     map[int]*wantedServer
+	done       bool // the scheduler has ended well: nobody joins any more
+	warned     bool // that workers do not join
+
+	ranksAsked, ranksAgain bool // the scheduler is being asked for the workers' ranks, and will be once more
+
+	lostHosts      []control.LostHost // that were not reached at the start
+	changes        []control.Event    // the newest
+	changesLeftOut int
+}
+
+// settings are what the core knows of the Config.
+type settings struct {
+	ID               string
+	Workers, Servers []hosts.Host
+	Scheduler        *hosts.Host // nil: the launching machine
+	Remote           bool        // hosts are connected to; else everything runs on the launching machine
+	HostIP           string
+	GPUs             gpus.Request
+	StartTimeout     time.Duration
+	StopTimeout      time.Duration
+	FinishTime       time.Duration
+	Elastic          bool // hosts may join and leave
+	Changes          bool // processes may come and go while the job runs
+	OnWorkerLoss     string
+	JoinTimeout      time.Duration
+	Rejoin, Backups  int
+	Prepare          bool // a host is prepared before its workers start
+	State            bool // the scheduler can be started again
+}
+
+// hostState is what is known of a host whose processes come and go.
+type hostState struct {
+	leaving bool // it is being removed, or was
+	wave    int  // goes up when it is added or removed, which ends what was meant for it before
+	coming  int  // workers that will be started there again after a while
+	member  bool // it has workers that are in the job
+}
+
+func newCore(set settings, now time.Time) *core {
+	c := &core{set: set, now: now, workers: len(set.Workers), launching: make(map[uint32]*Node), gpuSlots: make(map[string][]*Node),
+		connections: make(map[int]*connection), byID: make(map[int]*machine), machines: make(map[string]*machine), asked: make(map[int]any),
+		port: "0", present: make(map[control.Presence]bool), hostStates: make(map[string]*hostState), wanted: make(map[int]*wantedServer)}
+	add := func(role string, rank int, h hosts.Host) {
+		n := c.newNode(role, rank, h)
+		n.member = role == roleWorker
+		c.nodes = append(c.nodes, n)
+	}
+	scheduler := hosts.Local
+	if set.Scheduler != nil {
+		scheduler = *set.Scheduler
+	}
+	add(roleScheduler, 0, scheduler)
+	for i, h := range set.Servers {
+		add(roleServer, i, h)
+	}
+	for i, h := range set.Workers {
+		add(roleWorker, i, h)
+		c.host(h).member = true
+	}
+	c.connectAll()
+	return c
+}
+
+// step takes an event and says what is to be done. Time never runs backwards: an event from before the last one is taken to have
+// happened at the same time. A nil event says only that time has passed.
+func (c *core) step(e event, now time.Time) []action {
+	if now.After(c.now) {
+		c.now = now
+	}
+	c.runTimers()
+	if e != nil {
+		c.take(e)
+	}
+	c.checkEnd()
+	return c.actions()
+}
+
+// actions are what is to be done since they were asked for last.
+func (c *core) actions() []action {
+	out := c.out
+	c.out = nil
+	return out
+}
+
+func (c *core) take(e event) {
+	switch e := e.(type) {
+	case connected:
+		c.connected(e)
+	case machineLost:
+		if m := c.byID[e.machine]; m != nil {
+			m.lost = true
+		}
+	case machineClosed:
+		c.machineClosed(e)
+	case addressChosen:
+		c.addressChosen(e)
+	case announced:
+		c.announced(e.err)
+	case started:
+		c.processStarted(e)
+	case startFailed:
+		c.processNotStarted(e)
+	case ended:
+		c.processEnded(e)
+	case listening:
+		c.schedulerListens(e)
+	case reported:
+		c.schedulerReports(e)
+	case answered:
+		c.answered(e)
+	case schedulerSaid:
+		if c.stage >= running && c.stage < closing {
+			c.schedulerEvent(e)
+		}
+	case edited:
+		if c.stage == running {
+			c.edited(e)
+		}
+	case signalled:
+		c.signalled(e)
+	case cancelled:
+		c.cancel(e)
+	case allClosed:
+		c.allClosed()
+	}
+}
+
+// do adds an action.
+func (c *core) do(a action) { c.out = append(c.out, a) }
+
+func (c *core) tell(level slog.Level, text string) { c.do(tell{level, text}) }
+func (c *core) info(text string)                   { c.tell(slog.LevelInfo, text) }
+func (c *core) warn(text string)                   { c.tell(slog.LevelWarn, text) }
+func (c *core) error(text string)                  { c.tell(slog.LevelError, text) }
+
+// id numbers a connection or a request.
+func (c *core) id() int {
+	c.ids++
+	return c.ids
+}
+
+// host is what is known of a host.
+func (c *core) host(h hosts.Host) *hostState {
+	s := c.hostStates[h.String()]
+	if s == nil {
+		s = &hostState{}
+		c.hostStates[h.String()] = s
+	}
+	return s
+}
+
+// alive is how many processes run.
+func (c *core) alive() int {
+	count := 0
+	for _, n := range c.nodes {
+		if !n.ended {
+			count++
+		}
+	}
+	return count
+}
+
+// busy reports whether something is under way besides the processes that run.
+func (c *core) busy() bool {
+	return len(c.connections)+len(c.launching)+len(c.asked)+c.closingMachines() > 0 || slices.ContainsFunc(c.joining, (*joiningHost).prepares) ||
+		c.stage == running && len(c.timers) > 0
+}
+
+// checkEnd begins to close all when no process is left, and nothing is under way.
+func (c *core) checkEnd() {
+	if c.stage >= running && c.stage < closing && c.alive() == 0 && !c.busy() {
+		c.close()
+	}
+}
+
+// activeWorkers is how many workers run. While the job does, those that have not joined yet are none of them: nobody will take them in when
+// all others are done.
+func (c *core) activeWorkers() int {
+	count := 0
+	for _, n := range c.nodes {
+		if n.Role == roleWorker && !n.ended && (n.member || c.stage > running) {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,83 @@
+package job
+
+import (
+	"syscall"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/launch/internal/hostworker"
+)
+
+// An event is something that happened: one of the types below.
+type event any
+
+type (
+	// connected answers connect and checkHost.
+	connected struct {
+		id                int
+		address, launcher string // of the machine
+		err               error  // nil: the machine has the number id
+	}
+	// machineLost says that the connection to a machine is lost. It comes before the ends of the processes that were lost with it.
+	machineLost struct{ machine int }
+	// machineClosed answers closeMachine.
+	machineClosed struct {
+		machine int
+		err     error
+	}
+	// addressChosen answers chooseAddress.
+	addressChosen struct {
+		address string
+		err     error
+	}
+	// announced answers announce.
+	announced struct{ err error }
+
+	// started and startFailed answer startProcess.
+	started struct {
+		process uint32
+		pid     int
+	}
+	startFailed struct {
+		process uint32
+		err     error
+	}
+	// ended comes once for every process that was started, when its output has been read.
+	ended struct {
+		process uint32
+		exit    process.Exit
+		last    string // its last line of output
+	}
+
+	// listening is the first line that a scheduler reports, reported are those that follow.
+	listening struct {
+		process uint32
+		line    string
+	}
+	reported struct {
+		process uint32
+		control.Report
+	}
+	// answered answers ask, unless its id is 0.
+	answered struct {
+		id     int
+		done   control.Done
+		status control.Status
+		err    error
+	}
+	// schedulerSaid is one of the scheduler's events; listed is its host as host_worker has it, the zero Host: it has not.
+	schedulerSaid struct {
+		control.Event
+		listed hosts.Host
+	}
+	// edited is an edit of host_worker.
+	edited struct{ hostworker.Change }
+
+	// signalled is a signal that the launcher got; the zero value is none.
+	signalled struct{ signal syscall.Signal }
+	// cancelled says that the job is to be given up, and why.
+	cancelled struct{ err error }
+	// allClosed answers closeAll. The ends of all processes that are known have come before it.
+	allClosed struct{}
+)

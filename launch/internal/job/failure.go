@@ -1,0 +1,184 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/process"
+)
+
+// code is the exit code of the job.
+func (c *core) code() int {
+	switch n := c.culpritNode(); {
+	case c.interrupt.signal != 0:
+		return SignalCode(c.interrupt.signal)
+	case c.start.err != nil:
+		return 1
+	case n != nil:
+		return n.Exit.Status()
+	case c.cancelled, c.failure != nil:
+		return 1
+	}
+	return 0
+}
+
+// culpritNode is the process whose exit decides the code; nil: none does.
+func (c *core) culpritNode() *Node {
+	if c.first != nil && c.culprit != nil {
+		return c.culprit
+	}
+	return c.first
+}
+
+// blames reports whether the process is the one that the scheduler blames, and failed.
+func (c *core) blames(n *Node) bool {
+	return c.failure != nil && c.failure.Process == n.process && n.ended && !n.Exit.OK()
+}
+
+// ended takes note of the end of a process.
+func (c *core) ended(n *Node) {
+	switch {
+	case n.Exit.OK(): // servers and scheduler may end before the last worker does, once all have left the job
+		c.endedWell(n)
+	case c.stage > settling || n.stopped:
+	case c.goesOn(n):
+	default:
+		c.failed(n)
+	}
+	if c.activeWorkers() == 0 {
+		switch c.stage {
+		case running:
+			c.noWorker()
+		case stopWorkers:
+			c.enter(stopAll)
+		}
+	}
+	c.release(n.host)
+	c.forget()
+}
+
+// failed takes note of a process whose failure the job does not survive.
+func (c *core) failed(n *Node) {
+	if c.first == nil {
+		c.failure = c.reported // it was reported before anybody ended: so this end follows from it
+		c.error(fmt.Sprintf("%s on %s failed: %s%s; stopping the others", n.Name(), n.Host, n.Exit, c.beforeComplete(n)))
+		c.enter(settling)
+		for _, o := range c.nodes { // the culprit may be one without which the job went on at first
+			if (o.lost || o.Role == roleServer) && c.blames(o) {
+				c.culprit, o.fate = o, fate{}
+			}
+		}
+	}
+	if c.first == nil || n.endedAt().Before(c.first.endedAt()) {
+		c.first = n
+	}
+	if c.blames(n) {
+		c.culprit = n
+	}
+}
+
+// schedulerReports takes what the present scheduler reports behind its first line.
+func (c *core) schedulerReports(e reported) {
+	switch {
+	case e.Present != nil:
+		c.present[*e.Present] = true
+		c.endUnjoined()
+	case e.Absent != nil:
+		delete(c.present, *e.Absent)
+		c.endUnjoined()
+	case e.Running:
+		if !c.formed {
+			c.formed = true
+			if c.stage == running {
+				c.followJob()
+			}
+		}
+	case e.Failed != nil:
+		if n := c.scheduler(); c.reported == nil && n != nil && n.process == e.process {
+			c.reported = e.Failed
+		}
+	}
+}
+
+// scheduler is the present one.
+func (c *core) scheduler() (newest *Node) {
+	for _, n := range c.nodes {
+		if n.Role == roleScheduler && (newest == nil || n.process > newest.process) {
+			newest = n
+		}
+	}
+	for _, n := range c.launching {
+		if n.Role == roleScheduler && (newest == nil || n.process > newest.process) {
+			newest = n
+		}
+	}
+	return newest
+}
+
+// followJob lets the scheduler's events come from now on, where there are any.
+func (c *core) followJob() {
+	if c.set.Changes {
+		c.do(follow{})
+	}
+}
+
+// finalFailure is why the job failed, as it is told: a worker that the scheduler declared lost may have ended with code 0.
+func (c *core) finalFailure() *control.Failure {
+	if c.failure == nil {
+		return nil
+	}
+	f := *c.failure
+	if n := c.find(f.Process); n != nil && n.Role == roleWorker && n.ended && n.Exit.OK() && f.OfLoss() {
+		f = control.Failure{Code: control.NotClosed, Role: n.Role, Rank: n.Rank, Host: n.Host, Process: n.process, Cause: causeOf(n.Exit)}
+	}
+	return &f
+}
+
+// causeOf is how a process ended.
+func causeOf(e process.Exit) control.Cause {
+	switch {
+	case e.Lost:
+		return control.Cause{Kind: control.CauseMachine, Exit: e.Code, Text: e.Err}
+	case e.Err != "":
+		return control.Cause{Kind: control.CauseStart, Exit: e.Code, Text: e.Err}
+	case e.Signal != 0:
+		return control.Cause{Kind: control.CauseSignal, Signal: int(e.Signal)}
+	}
+	return control.Cause{Kind: control.CauseExit, Exit: e.Code}
+}
+
+// outside is what is said of a worker that stopped in order although the launcher had sent it no signal.
+const outside = "got SIGTERM from outside the launcher"
+
+// explain is the last line of a job that did not end well: what happened first, not what followed from it.
+func (c *core) explain() string {
+	switch {
+	case c.interrupt.signal != 0:
+		return fmt.Sprintf("launch: stopped by %s", c.interrupt.signal)
+	case c.failure != nil:
+		if c.failure.Code == control.StoppedByOthers {
+			return "launch: the job has ended: " + c.failure.String()
+		}
+		text := "launch: the job failed: " + c.finalFailure().String()
+		if n := c.culprit; n != nil && n.asked() {
+			text += "; it " + outside
+		}
+		return text
+	case c.first != nil:
+		n := c.first
+		text := fmt.Sprintf("launch: %s on %s failed: %s%s", n.Name(), n.Host, n.Exit, c.beforeComplete(n))
+		last := cut(n.Last, 500)
+		switch e := n.Exit; {
+		case n.asked():
+			text += "; it or another worker " + outside
+		case e.Signal == syscall.SIGKILL:
+			text += "; if nobody did that, the machine may have run out of memory (dmesg)"
+		case e.Signal == 0 && e.Err == "" && last != "" && !strings.Contains(last, " INFO "):
+			text += ": " + last
+		}
+		return text
+	}
+	return ""
+}

@@ -1,0 +1,216 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/identity"
+)
+
+// A shell carries out what the core decides, and tells it what happens. What may take long runs beside the loop of run; all
+// that the shell has belongs to the loop.
+type shell struct {
+	cfg         Config
+	id          string
+	credentials []string            // the variables with the secrets that all processes of the job share
+	controls    []string            // the variables by which the launcher asks the scheduler
+	authority   *identity.Authority // of this job's certificates; nil: without TLS
+
+	events  chan event
+	over    chan struct{}   // closed when nobody takes events any more
+	ctx     context.Context // ends with the job
+	working sync.WaitGroup
+	release func() // what Listening asked for
+
+	machines  map[int]Machine
+	lost      map[int]bool // machines of which the core knows that they are lost
+	closing   bool         // all machines are being closed
+	processes map[uint32]*runningProcess
+	giveUps   map[int]context.CancelCauseFunc // of connections and requests that are under way, by their number
+	address   string                          // the scheduler's, host:port
+	closeErr  error
+}
+
+func newShell(cfg Config) *shell {
+	s := &shell{cfg: cfg, events: make(chan event), over: make(chan struct{}), machines: make(map[int]Machine), lost: make(map[int]bool),
+		processes: make(map[uint32]*runningProcess), giveUps: make(map[int]context.CancelCauseFunc)}
+	var secret string
+	s.id, secret = newIdentity()
+	s.credentials = []string{"PARAGON_SECRET=" + secret}
+	return s
+}
+
+// run drives the core until it has ended.
+func (s *shell) run(ctx context.Context, c *core) {
+	var stop context.CancelFunc
+	s.ctx, stop = context.WithCancel(context.Background())
+	defer s.working.Wait()
+	defer func() {
+		if s.release != nil {
+			s.release()
+		}
+	}()
+	defer close(s.over)
+	defer stop()
+	defer s.cfg.Output.Release() // of a job that was not started
+	clock := time.NewTimer(0)
+	defer clock.Stop()
+	done := ctx.Done()
+	for actions := c.actions(); ; {
+		for _, a := range actions {
+			if _, ended := a.(end); ended {
+				return
+			}
+			s.perform(c, a)
+		}
+		clock.Stop()
+		if next := c.next(); !next.IsZero() {
+			clock.Reset(time.Until(next))
+		}
+		var happened []event
+		select {
+		case e := <-s.events:
+			happened = s.receive(e)
+		case <-clock.C:
+			happened = []event{nil}
+		case sig := <-s.cfg.Interrupts:
+			happened = []event{signalled{systemSignal(sig)}}
+		case <-done:
+			done = nil
+			happened = []event{cancelled{context.Cause(ctx)}}
+		}
+		actions = nil
+		for _, e := range happened {
+			actions = append(actions, c.step(e, time.Now())...)
+		}
+	}
+}
+
+// send hands an event to the loop, and reports whether that still takes any.
+func (s *shell) send(e event) bool {
+	select {
+	case s.events <- e:
+		return true
+	case <-s.over:
+		return false
+	}
+}
+
+// perform carries out an action.
+func (s *shell) perform(c *core, a action) {
+	switch a := a.(type) {
+	case connect:
+		s.connect(a)
+	case checkHost:
+		s.checkHost(a)
+	case giveUp:
+		if cancel := s.giveUps[a.id]; cancel != nil {
+			cancel(errors.New(a.why))
+		}
+	case closeMachine:
+		s.closeMachine(a)
+	case chooseAddress:
+		s.chooseAddress(a)
+	case announce:
+		s.announce(a)
+	case open:
+		s.open(a)
+	case rename:
+		s.rename(a)
+	case startProcess:
+		s.start(a)
+	case giveUpStart:
+		if p := s.processes[a.process]; p != nil && p.giveUp != nil {
+			p.giveUp(errors.New(a.why))
+		}
+	case signalProcess:
+		if p := s.processes[a.process]; p != nil && p.handle != nil {
+			p.handle.Signal(a.signal)
+		}
+	case ask:
+		s.ask(a)
+	case follow:
+		s.follow()
+	case listHost:
+		s.listHost(a)
+	case logHost:
+		s.logHost(a)
+	case tell:
+		s.cfg.Logger.Log(context.Background(), a.level, a.text)
+	case announceWorker:
+		s.cfg.Output.Print(fmt.Sprintf("Launching new worker jobs :%s\n", s.command(a.host)))
+	case holdOutput:
+		s.cfg.Output.Hold()
+	case showStart:
+		s.cfg.Output.Print(sentences(s.cfg.Elastic.Files, c.nodes) + startTable(c))
+		s.cfg.Output.Release()
+	case closeAll:
+		s.closeAll()
+	default:
+		panic(fmt.Sprintf("launch: action %T is not known", a))
+	}
+}
+
+// receive makes of what came to the loop what the core is to hear.
+func (s *shell) receive(e event) []event {
+	switch e := e.(type) {
+	case connectedMachine:
+		return s.machineConnected(e)
+	case machineGone:
+		return s.loss(e.machine)
+	case processStart:
+		e.p.handle = e.handle
+		return []event{started{e.p.number, e.handle.PID()}}
+	case processFailure:
+		delete(s.processes, e.p.number)
+		return append(s.loss(e.p.machine), startFailed{e.p.number, e.err})
+	case processEnd:
+		return s.processEnded(e.p)
+	case machinesClosed:
+		return s.machinesClosed(e)
+	case announcement:
+		s.release = e.release
+		return []event{announced{e.err}}
+	case schedulerSaid:
+		e.listed = s.listed(e.Host)
+		return []event{e}
+	case answered:
+		delete(s.giveUps, e.id)
+	case connected:
+		delete(s.giveUps, e.id)
+	}
+	return []event{e}
+}
+
+// ask asks the scheduler beside the loop.
+func (s *shell) ask(a ask) {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	if a.id != 0 {
+		s.giveUps[a.id] = cancel
+	}
+	s.working.Go(func() {
+		defer cancel(nil)
+		if a.limit > 0 {
+			var stop context.CancelFunc
+			ctx, stop = context.WithTimeout(ctx, a.limit)
+			defer stop()
+		}
+		e := answered{id: a.id}
+		e.done, e.status, e.err = s.askScheduler(ctx, a.Request)
+		if a.id != 0 {
+			s.send(e)
+		}
+	})
+}
+
+// systemSignal is s as the system knows it.
+func systemSignal(s interface{ Signal() }) syscall.Signal {
+	if n, ok := s.(syscall.Signal); ok && n != 0 {
+		return n
+	}
+	return syscall.SIGTERM
+}

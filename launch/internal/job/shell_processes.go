@@ -1,0 +1,152 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/lines"
+	"github.com/paragon-train/paragon/internal/process"
+)
+
+// A runningProcess is one that runs, or is about to.
+type runningProcess struct {
+	number         uint32
+	machine        int
+	handle         process.Handle          // nil: it has not been started
+	giveUp         context.CancelCauseFunc // ends its start
+	stdout, stderr *lines.Stream
+}
+
+// What comes to the loop from processes.
+type (
+	processStart struct {
+		p      *runningProcess
+		handle process.Handle
+	}
+	processFailure struct {
+		p   *runningProcess
+		err error
+	}
+	processEnd struct{ p *runningProcess }
+)
+
+func (s *shell) open(a open) {
+	out := s.cfg.Output
+	s.processes[a.process] = &runningProcess{number: a.process, stdout: out.Stdout(a.source, a.colour), stderr: out.Stderr(a.source, a.colour)}
+}
+
+func (s *shell) rename(a rename) {
+	if p := s.processes[a.process]; p != nil {
+		p.stdout.Rename(a.source)
+		p.stderr.Rename(a.source)
+	}
+}
+
+// start starts a process beside the loop, and waits for its end there.
+func (s *shell) start(a startProcess) {
+	p, m := s.processes[a.process], s.machines[a.machine]
+	output := process.Output{Stdout: p.stdout, Stderr: p.stderr}
+	if a.role == roleScheduler {
+		output.Report = &reportReader{process: a.process, send: s.send, log: s.cfg.Logger}
+	}
+	var ctx context.Context
+	ctx, p.giveUp = context.WithCancelCause(s.ctx)
+	p.machine = a.machine
+	spec := s.spec(a, m)
+	s.working.Go(func() {
+		defer p.giveUp(nil)
+		h, err := m.Start(ctx, spec, output)
+		if err != nil {
+			s.send(processFailure{p, err})
+			return
+		}
+		if !s.send(processStart{p, h}) {
+			return
+		}
+		select {
+		case <-h.Done(): // at the latest when the machine is closed
+			s.send(processEnd{p})
+		case <-s.over:
+		}
+	})
+}
+
+// processEnded is the end of a process, once.
+func (s *shell) processEnded(p *runningProcess) []event {
+	if s.processes[p.number] == nil {
+		return nil
+	}
+	delete(s.processes, p.number) // with the lines that its streams hold back
+	exit := p.handle.Exit()
+	p.stdout.Flush()
+	p.stderr.Flush()
+	last := p.stderr.Last()
+	if last == "" || exit.OK() && p.stdout.Last() != "" {
+		last = p.stdout.Last()
+	}
+	return append(s.loss(p.machine), ended{p.number, exit, last})
+}
+
+// spec says what a process is.
+func (s *shell) spec(a startProcess, m Machine) process.Spec {
+	spec := process.Spec{Name: a.name, Dir: s.cfg.Dir, Sharers: a.sharers, GPUs: a.gpus, CPUs: a.host.CPUs}
+	switch a.role {
+	case rolePrepare:
+		env := append(slices.Clone(s.cfg.Env), s.cfg.WorkerEnv...)
+		spec.Command, spec.Env, spec.Sharers = s.cfg.Elastic.PrepareData, append(env, "DMLC_NODE_HOST="+a.hostName), 0
+		spec.CPUs = 0 // it runs before the workers
+		return spec
+	case roleWorker:
+		spec.Command = s.cfg.Command
+	default:
+		spec.Command, spec.Self = s.cfg.Role, true
+	}
+	spec.Env, spec.Report = s.environment(a, m), a.role == roleScheduler
+	if a.launcherDir {
+		spec.Dir = ""
+	}
+	return spec
+}
+
+// maxReport bounds one line of a report.
+const maxReport = 64 << 10
+
+// A reportReader makes events of what a scheduler reports.
+type reportReader struct {
+	process uint32
+	send    func(event) bool
+	log     *slog.Logger
+	buf     []byte
+	listens bool // it has said where it listens
+}
+
+// Write implements io.Writer for one goroutine.
+func (r *reportReader) Write(p []byte) (int, error) {
+	r.buf = append(r.buf, p...)
+	for {
+		line, rest, found := strings.Cut(string(r.buf), "\n")
+		if !found && len(line) <= maxReport {
+			return len(p), nil
+		}
+		r.buf = []byte(rest)
+		r.line(line)
+	}
+}
+
+func (r *reportReader) line(line string) {
+	if !r.listens {
+		r.listens = true
+		r.send(listening{r.process, line})
+		return
+	}
+	got, err := control.DecodeReport([]byte(line))
+	if err != nil {
+		r.log.Warn(fmt.Sprintf("launch: the scheduler reports %.100q: %v", line, err))
+		return
+	}
+	r.send(reported{r.process, got})
+}

@@ -1,0 +1,176 @@
+package job
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
+)
+
+// A stage is how far the job is on its way to its end; it only grows.
+type stage int
+
+const (
+	starting    stage = iota // not all first processes have been started
+	running                  // also while nodes have to register yet
+	finishing                // all workers ended well; servers and scheduler are ending by themselves
+	settling                 // something failed; what else did?
+	stopWorkers              // workers have SIGTERM
+	stopAll                  // everybody has SIGTERM
+	killing                  // everybody has SIGKILL
+	closing                  // all connections are being closed
+	over
+)
+
+const (
+	// settleTime is how long after a failure others are listened to: the process that failed first may be heard of last.
+	settleTime = 250 * time.Millisecond
+	// killTime is how long everybody has between the last SIGTERM and SIGKILL, and after that to be gone.
+	killTime = 500 * time.Millisecond
+	// stopAskTime bounds what a scheduler that is out of reach may take of the time to stop.
+	stopAskTime = 300 * time.Millisecond
+)
+
+// enter goes on to a later stage.
+func (c *core) enter(s stage) {
+	if s <= c.stage {
+		return
+	}
+	if c.stage == running {
+		c.rest()
+	}
+	c.stage, c.stageOver = s, time.Time{}
+	switch s {
+	case finishing:
+		c.lasts(c.set.FinishTime)
+	case settling:
+		c.lasts(settleTime)
+	case stopWorkers:
+		c.deadline = c.now.Add(c.set.StopTimeout)
+		if c.activeWorkers() == 0 {
+			c.enter(stopAll)
+			return
+		}
+		c.lasts(c.set.StopTimeout)
+		c.stopTogether()
+	case stopAll:
+		c.signalAll(syscall.SIGTERM, roleServer, roleScheduler)
+		c.lasts(max(c.deadline.Sub(c.now), killTime))
+	case killing:
+		c.signalAll(syscall.SIGKILL, roleWorker, roleServer, roleScheduler)
+		for _, j := range c.joining {
+			if j.prepares() && j.preparation.PID != 0 {
+				c.signal(j.preparation, syscall.SIGKILL)
+			}
+		}
+		c.lasts(killTime)
+	}
+}
+
+// lasts bounds the present stage.
+func (c *core) lasts(d time.Duration) { c.stageOver = c.now.Add(d) }
+
+// nextStage goes on to what follows when the time of a stage is over.
+func (c *core) nextStage() {
+	switch c.stage {
+	case finishing:
+		if len(c.set.Workers) > 1 && !c.formed && !c.anyWorkerPresent() {
+			c.warnOnce("all workers are done, and none has joined the job; " + howToJoin)
+		}
+		c.info("all workers are done; stopping servers and scheduler, which did not end by themselves")
+		for _, n := range c.nodes {
+			n.stopped = n.stopped || !n.ended
+		}
+		c.deadline = c.now.Add(c.set.StopTimeout)
+		c.enter(stopAll)
+	case settling:
+		c.enter(stopWorkers)
+	case stopWorkers:
+		c.enter(stopAll)
+	case stopAll:
+		c.enter(killing)
+	case killing:
+		c.close() // closing the machines ends what is left
+	}
+}
+
+// stopRequest is the goal of the request that tells the scheduler that all are to stop.
+type stopRequest struct{}
+
+// stopTogether sends all workers SIGTERM. Where one that gets it would leave the job alone the scheduler is told first that all are to stop;
+// should it not hear, workers who are all told agree to stop by themselves.
+func (c *core) stopTogether() {
+	if !c.set.Elastic || !c.formed || c.done || c.reported != nil {
+		c.signalAll(syscall.SIGTERM, roleWorker)
+		return
+	}
+	c.ask(control.Request{Op: control.OpStop}, stopAskTime, stopRequest{})
+}
+
+// signalled takes a signal: the first asks the processes to stop, the second kills them.
+func (c *core) signalled(e signalled) {
+	switch {
+	case c.stage >= closing:
+	case c.interrupt.signal != 0:
+		if c.stage > starting {
+			c.enter(killing)
+		}
+	default:
+		c.interrupt = e
+		if c.stage == starting {
+			c.abort(fmt.Errorf("stopped by %s", e.signal))
+		} else if c.stage < stopWorkers {
+			c.warn(fmt.Sprintf("%s: stopping all processes; once more kills them", e.signal))
+			c.enter(stopWorkers)
+		}
+	}
+}
+
+// cancel gives the job up for whoever called Run.
+func (c *core) cancel(e cancelled) {
+	if c.stage >= closing {
+		return
+	}
+	c.cancelled = true
+	if c.stage == starting {
+		c.abort(e.err)
+	} else {
+		c.enter(stopWorkers)
+	}
+}
+
+// close closes all connections, which ends what is left.
+func (c *core) close() {
+	if c.stage >= closing {
+		return
+	}
+	if c.stage > starting {
+		c.logDeparted()
+	}
+	for _, e := range c.start.early { // of a start that failed
+		if n := c.find(e.process); n != nil && !n.ended {
+			n.finish(e)
+		}
+	}
+	c.stage, c.stageOver, c.timers = closing, time.Time{}, nil
+	for _, n := range c.nodes {
+		n.lostMachine = n.machine != nil && n.machine.lost // closed ones are lost, too
+		n.signalled = n.signalled || !n.ended && n.PID != 0
+	}
+	c.do(closeAll{})
+}
+
+// allClosed ends the job.
+func (c *core) allClosed() {
+	if c.stage != closing {
+		return
+	}
+	c.stage = over
+	for _, n := range c.nodes {
+		if !n.ended && n.PID != 0 {
+			n.Exit.Err, n.Exit.Code, n.Exit.Lost = "not known: its machine does not answer", 255, true
+		}
+	}
+	c.do(end{})
+}
