@@ -35,6 +35,7 @@ type core struct {
 	workers   int    // numbers given to workers
 	processes uint32 // numbers given to processes
 	gpuSlots  map[string][]*Node
+	limits    []hosts.Host // those with gpus= or cpus= that the job began with, each once; nil: not collected yet
 
 	ids         int                 // numbers given to connections and requests
 	connections map[int]*connection // under way

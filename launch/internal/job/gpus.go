@@ -32,7 +32,20 @@ func (c *core) gpus(n *Node) *gpus.Want {
 
 // limited is a host with the gpus= and cpus= that the job began with: who names a host for a server or the scheduler does not repeat them.
 func (c *core) limited(h hosts.Host) hosts.Host {
-	for _, o := range slices.Concat(c.set.Workers, c.set.Servers) {
+	if h.GPUs != 0 || h.CPUs != 0 {
+		return h
+	}
+	if c.limits == nil { // of each host with limits one
+		c.limits = []hosts.Host{}
+		seen := make(map[string]bool)
+		for _, o := range slices.Concat(c.set.Workers, c.set.Servers) {
+			if key := o.String(); (o.GPUs != 0 || o.CPUs != 0) && !seen[key] {
+				seen[key] = true
+				c.limits = append(c.limits, o)
+			}
+		}
+	}
+	for _, o := range c.limits {
 		if o.Same(h) {
 			h.GPUs, h.CPUs = o.GPUs, o.CPUs
 		}
