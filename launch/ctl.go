@@ -35,13 +35,13 @@ func runCtl(args []string, stdout, stderr io.Writer) int {
 }
 
 func jobFlag() cli.Flag {
-	return &cli.StringFlag{Name: "job", Usage: "`ID` of the job, or how it begins", DefaultText: "the one that was started in this folder; to look at, also the only one that runs"}
+	return &cli.StringFlag{Name: "job", Usage: "`ID` of the job, or its first characters", DefaultText: "the one started in this folder; status and why also take the only one that runs"}
 }
 
 func addCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "add",
-		Usage:     "add a host to a job that runs",
+		Usage:     "add a host to a running job",
 		ArgsUsage: "HOST [slots=N] [gpus=N] [cpus=N]",
 		Description: `Asks for a worker on HOST (or N workers), of a job that was started with --elastic-training-enabled:
 
@@ -59,7 +59,7 @@ names the host, too.`,
 func removeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "remove",
-		Usage:     "take a host out of a job that runs",
+		Usage:     "remove a host from a running job",
 		ArgsUsage: "HOST",
 		Description: `Asks all workers on HOST to leave the job:
 
@@ -166,9 +166,9 @@ func hostArgument(c *cli.Context, op string) (hosts.Host, error) {
 	args := c.Args().Slice()
 	switch {
 	case len(args) == 0:
-		return hosts.Host{}, usagef("ctl %s: which host? launch ctl %s HOST", op, op)
+		return hosts.Host{}, usagef("ctl %s: no host is given; write launch ctl %s HOST", op, op)
 	case len(args) > 1 && (op != "add" || !strings.Contains(args[1], "=")):
-		return hosts.Host{}, usagef("ctl %s: got %q, want one host; flags stand before it", op, args)
+		return hosts.Host{}, usagef("ctl %s: got %q, want one host; put flags before it", op, args)
 	}
 	h, err := hosts.ParseLine(args)
 	if err != nil {

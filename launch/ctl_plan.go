@@ -16,7 +16,7 @@ import (
 func planCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
-		Usage:     "tell how the keys of a file would lie on the servers",
+		Usage:     "show how the keys of a file would be placed on servers",
 		ArgsUsage: "FILE.safetensors",
 		Description: `Places the keys of a safetensors file as the scheduler of a job with so many servers does, without a job:
 

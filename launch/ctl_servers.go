@@ -19,7 +19,7 @@ import (
 func addServerCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "add-server",
-		Usage:     "add a server to a job that runs",
+		Usage:     "add a server to a running job",
 		ArgsUsage: "[HOST]",
 		Description: `Starts one more server, on HOST or where the job has fewest, of a job that was started with --backups 1:
 
@@ -36,7 +36,7 @@ until the server is there, and ends with 1 if it cannot be.`,
 func removeServerCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "remove-server",
-		Usage:     "take a server out of a job that runs",
+		Usage:     "remove a server from a running job",
 		ArgsUsage: "RANK",
 		Description: `Gives the shards of server RANK to other servers, which have them as backups, and ends it, while training goes on, of a job
 that was started with --backups 1:
@@ -53,7 +53,7 @@ survives the next loss.`,
 func addServer(c *cli.Context) error {
 	args, host := c.Args().Slice(), ""
 	if len(args) > 1 {
-		return usagef("ctl add-server: got %q, want one host at most; flags stand before it", args)
+		return usagef("ctl add-server: got %q, want one host at most; put flags before it", args)
 	}
 	if len(args) == 1 {
 		h, err := hosts.ParseHost(args[0])

@@ -18,7 +18,7 @@ import (
 func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
-		Usage: "tell who is in a job, and what becomes of its hosts",
+		Usage: "show the members of a job and the state of its hosts",
 		Description: `Shows the processes of a job, how far each worker is, and the status of each host of workers: ADD_QUEUED, ADDED,
 REMOVAL_QUEUED, REMOVED or FAILED, with the reason:
 
@@ -26,7 +26,7 @@ REMOVAL_QUEUED, REMOVED or FAILED, with the reason:
    launch ctl status --json | jq '.hosts[] | select(.status == "FAILED")'
 
 Run it where, and as whom, launch runs.`,
-		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write all of it as JSON", DisableDefaultText: true}},
+		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write everything as JSON", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {
 			var s control.Status
 			return look(c, control.OpStatus, &s, func(w io.Writer, k *controller) error { return writeStatus(w, k, s, time.Now()) })
@@ -37,11 +37,11 @@ Run it where, and as whom, launch runs.`,
 func whyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "why",
-		Usage: "tell who waits for whom in a job",
+		Usage: "show who waits for whom in a job",
 		Description: `Shows what the job's nodes wait for, and which workers are behind the others, so that rounds wait for them:
 
    launch ctl why`,
-		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write all of it as JSON", DisableDefaultText: true}},
+		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write everything as JSON", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {
 			var y control.Why
 			return look(c, control.OpWhy, &y, func(w io.Writer, k *controller) error { return writeWhy(w, y) })

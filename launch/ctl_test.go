@@ -147,7 +147,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		code int
 		want string
 	}{
-		{"add", exitUsage, "which host? launch ctl add HOST"},
+		{"add", exitUsage, "no host is given; write launch ctl add HOST"},
 		{"remove a b", exitUsage, `got ["a" "b"], want one host`},
 		{"add d3 slots=0", exitUsage, "d3: got slots=0, want a number of workers from 1 to 5000"},
 		{"add a;b", exitUsage, `"a;b" is no host name`},

@@ -250,7 +250,7 @@ func TestKilledSchedulerIsStartedAgainAndTheJobGoesOn(t *testing.T) {
 	j := startElastic(t)
 	for range 2 {
 		kill(t, j.process(t, "scheduler", 0))
-		j.await(t, "scheduler on localhost goes on at ")
+		j.await(t, "scheduler on localhost listens again at ")
 	}
 	j.edit(t, "localhost slots=2\n127.0.0.2\n") // it still decides
 	j.await(t, "worker 2  | begins as 2 of 3, joined true")

@@ -62,7 +62,7 @@ func parseVariable(s string, lookup func(string) (string, bool)) (string, error)
 	}
 	switch {
 	case strings.IndexByte(value, 0) >= 0:
-		return "", fmt.Errorf("%s: its value has a zero byte, which no environment can hold", name)
+		return "", fmt.Errorf("%s: its value has a zero byte, which an environment cannot hold", name)
 	case ours[name]:
 		return "", fmt.Errorf("%s: launch sets this variable itself", name)
 	}

@@ -26,30 +26,30 @@ func flags() []cli.Flag {
 		&cli.PathFlag{Name: "hostfile", Aliases: []string{"H"}, Usage: "hosts `FILE`: host[:port] [slots=N] [gpus=N] [cpus=N] on each line", TakesFile: true},
 		&cli.StringFlag{Name: "launcher", Usage: "how processes start: local or ssh", DefaultText: "ssh with -H, else local"},
 		&cli.StringFlag{Name: "sync-dst-dir", Usage: "copy the current folder to `DIR` on each host by rsync, and run there (ssh)"},
-		&cli.StringSliceFlag{Name: "env", Usage: "give every process `NAME` (as it is here), NAME=VALUE or NAME:VALUE; repeatable"},
+		&cli.StringSliceFlag{Name: "env", Usage: "set variable `NAME` (with its value here), NAME=VALUE or NAME:VALUE in every process; repeatable"},
 		&cli.StringSliceFlag{Name: "env-server", Usage: "the same for servers only"},
 		&cli.StringSliceFlag{Name: "env-worker", Usage: "the same for workers only"},
-		&cli.StringFlag{Name: "gpus", Usage: "GPUs of each worker: a `NUMBER`, auto (a host's, divided over its workers), or the UUIDs to divide", DefaultText: "all are seen by all"},
+		&cli.StringFlag{Name: "gpus", Usage: "GPUs of each worker: a `NUMBER`, auto (a host's, divided over its workers), or the UUIDs to divide", DefaultText: "every worker sees all GPUs"},
 		&cli.StringFlag{Name: "scheduler-host", Usage: "run the scheduler on `HOST` (ssh)", DefaultText: "this machine"},
-		&cli.StringFlag{Name: "host-ip", Usage: "`ADDRESS` at which the hosts reach the scheduler", DefaultText: "found by itself"},
-		&cli.StringFlag{Name: "interface", Usage: "take that address from network interface `NAME`, and tell the processes its name"},
-		&cli.StringFlag{Name: "tls", Usage: "encrypt what hosts say to each other: `on`, off or auto, which is on over ssh", Value: "auto"},
-		&cli.DurationFlag{Name: "start-timeout", Usage: "give up if not all processes are there after `TIME`", Value: 5 * time.Minute},
+		&cli.StringFlag{Name: "host-ip", Usage: "`ADDRESS` at which the hosts reach the scheduler", DefaultText: "detected"},
+		&cli.StringFlag{Name: "interface", Usage: "use the address of network interface `NAME`, and pass its name to the processes"},
+		&cli.StringFlag{Name: "tls", Usage: "encrypt the traffic between hosts: `on`, off or auto (on over ssh)", Value: "auto"},
+		&cli.DurationFlag{Name: "start-timeout", Usage: "give up if not all processes have joined after `TIME`", Value: 5 * time.Minute},
 		&cli.DurationFlag{Name: "stop-timeout", Usage: "workers that are asked to stop have `TIME` to save their state", Value: 4 * time.Second},
-		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that hears nothing of launch for `TIME` stops its processes (ssh)", Value: 4 * time.Second},
+		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that loses contact with launch for `TIME` stops its processes (ssh)", Value: 4 * time.Second},
 		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing", DisableDefaultText: true},
 		&cli.StringFlag{Name: "output", Usage: "write what the processes print to the standard output as text, or as json for programs", Value: "text"},
 		&cli.StringFlag{Name: "ssh-command", Usage: "the ssh client, with options (`WORDS` as in a shell)", Value: "ssh", EnvVars: []string{ssh.Variable}},
 		&cli.StringFlag{Name: elasticFlag, Usage: "let hosts join and leave while the job runs: True or False", DefaultText: "False"},
 		&cli.StringFlag{Name: "on-worker-loss", Usage: "when a worker is lost: shrink, wait for another one, or fail", DefaultText: "shrink if elastic, else fail"},
-		&cli.IntFlag{Name: "min-workers", Usage: "with fewer than `NUMBER` workers the job fails", Value: 1},
+		&cli.IntFlag{Name: "min-workers", Usage: "the job fails when fewer than `NUMBER` workers are left", Value: 1},
 		&cli.IntFlag{Name: "max-workers", Usage: "no more than `NUMBER` workers join", DefaultText: "any number"},
 		&cli.DurationFlag{Name: "join-timeout", Usage: "a host that is added has `TIME` to be prepared, and its workers to be ready", Value: 5 * time.Minute},
 		&cli.IntFlag{Name: "rejoin", Usage: "start a lost worker again where it was, up to `NUMBER` times in a row", Value: 3},
 		&cli.StringFlag{Name: "prepare-data", Usage: "`COMMAND` that must succeed on an added host before its workers start"},
 		&cli.IntFlag{Name: "backups", Usage: "keep each shard on `NUMBER` more servers (0 or 1): with 1, a server may be lost", DefaultText: "0"},
 		&cli.IntFlag{Name: "restarts", Usage: "start a job that failed again, from its newest checkpoint, up to `NUMBER` times", DefaultText: "0"},
-		&cli.StringFlag{Name: "state", Usage: "the scheduler keeps what it decides in folder `PATH` of its host, or in etcd://host:port/prefix",
+		&cli.StringFlag{Name: "state", Usage: "the scheduler keeps its state in folder `PATH` of its host, or in etcd://host:port/prefix",
 			DefaultText: "a folder of this job, if workers or servers may be lost"},
 		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
 	}
@@ -95,7 +95,7 @@ func readOptions(c *cli.Context) (*options, error) {
 	}
 	switch v := c.String("output"); {
 	case v != "text" && v != "json":
-		return nil, usagef("--output %q is unknown; it is text or json", v)
+		return nil, usagef("--output %q is unknown; want text or json", v)
 	case v == "json" && o.check:
 		return nil, usagef("--output json is for the output of processes, and --check starts none; leave one of them out")
 	default:
@@ -130,7 +130,7 @@ func (o *options) readNumbers(c *cli.Context) error {
 	case !c.IsSet("num-workers") && o.check:
 		o.workers = 1
 	case !c.IsSet("num-workers"):
-		return usagef("how many workers? give -n NUMBER")
+		return usagef("the number of workers is missing; give -n NUMBER")
 	}
 	if !c.IsSet("num-servers") {
 		o.servers = o.workers
@@ -187,9 +187,9 @@ func (o *options) readHosts(c *cli.Context) error {
 			return usagef("--ssh-command %q is no command: %v", c.String("ssh-command"), err)
 		}
 	case "slurm", "kubernetes", "mpi", "sge", "yarn":
-		return usagef("--launcher %s: this version has no such start method; it has local and ssh", launcher)
+		return usagef("--launcher %s is not supported; want local or ssh", launcher)
 	default:
-		return usagef("--launcher %q is unknown; it is local or ssh", launcher)
+		return usagef("--launcher %q is unknown; want local or ssh", launcher)
 	}
 	var err error
 	if o.place, err = hosts.Place(o.hosts, o.workers, o.servers); err != nil {
@@ -211,7 +211,7 @@ func (o *options) readHosts(c *cli.Context) error {
 	case "on", "off":
 		o.tls = v == "on"
 	default:
-		return usagef("--tls %q is unknown; it is auto, on or off", v)
+		return usagef("--tls %q is unknown; want auto, on or off", v)
 	}
 	if o.syncDir != "" {
 		o.syncDir = ssh.Folder(o.syncDir)
@@ -230,7 +230,7 @@ func (o *options) connections() int {
 func (o *options) readAddress() error {
 	if o.hostIP != "" {
 		if net.ParseIP(o.hostIP) == nil {
-			return usagef("--host-ip %q is no IP address", o.hostIP)
+			return usagef("--host-ip %q is not an IP address", o.hostIP)
 		}
 		return nil
 	}
@@ -253,7 +253,7 @@ func (o *options) readElastic(c *cli.Context) error {
 	switch policy {
 	case "", job.LossShrink, job.LossWait, job.LossFail:
 	default:
-		return usagef("--on-worker-loss %q is unknown; it is shrink, wait or fail", policy)
+		return usagef("--on-worker-loss %q is unknown; want shrink, wait or fail", policy)
 	}
 	o.elastic = job.Elastic{Enabled: enabled, OnWorkerLoss: policy, Backups: c.Int("backups")}
 	e := &o.elastic
@@ -312,11 +312,11 @@ func (o *options) readState(c *cli.Context) error {
 	case strings.HasPrefix(o.state, "etcd://"):
 		u, err := url.Parse(o.state)
 		if err != nil || u.Hostname() == "" || u.Port() == "" {
-			return usagef("--state %q is no address of etcd; write etcd://host:port/prefix", o.state)
+			return usagef("--state %q is not an address of etcd; write etcd://host:port/prefix", o.state)
 		}
 		o.state = strings.TrimSuffix(o.state, "/")
 	case strings.Contains(o.state, "://"):
-		return usagef("--state %q: it is a folder, or etcd://host:port/prefix", o.state)
+		return usagef("--state %q: want a folder or etcd://host:port/prefix", o.state)
 	case o.state == "":
 		return usagef("--state is empty; give a folder, or etcd://host:port/prefix")
 	case o.schedulerHost == nil:
@@ -326,7 +326,7 @@ func (o *options) readState(c *cli.Context) error {
 		}
 		o.state = abs
 	case !filepath.IsAbs(o.state):
-		return usagef("--state %s is on the scheduler's host; give the whole path, from / on", o.state)
+		return usagef("--state %s is on the scheduler's host; give an absolute path", o.state)
 	}
 	return nil
 }
@@ -381,7 +381,7 @@ func joinBool(app *cli.App, args []string) []string {
 func explainFlag(app *cli.App, err error) error {
 	explained := suggestFlag(app.VisibleFlags(), err)
 	if name, ok := unknownFlag(err); ok && nearest(app.VisibleFlags(), strings.TrimLeft(name, "-")) == "" {
-		return fmt.Errorf("launch: %w; flags of the workers' command stand behind it", explained)
+		return fmt.Errorf("launch: %w; put flags of the workers' command after the command", explained)
 	}
 	return fmt.Errorf("launch: %w", explained)
 }

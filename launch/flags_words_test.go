@@ -15,8 +15,8 @@ func TestAFlagThatIsNearlyOneIsNamed(t *testing.T) {
 		"-n 1 --chkec p":                   "did you mean --check?",
 		"-n 1 --elastic-trainng-enable p":  "did you mean --elastic-training-enabled?",
 		"-n 1 --elastic-training-enable p": "did you mean --elastic-training-enabled?",
-		"-n 1 --tl2x on p":                 "flags of the workers' command stand behind it",
-		"-n 1 --envs-of-worker A p":        "flags of the workers' command stand behind it",
+		"-n 1 --tl2x on p":                 "put flags of the workers' command after the command",
+		"-n 1 --envs-of-worker A p":        "put flags of the workers' command after the command",
 	} {
 		if _, err := read(strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("launch %s: got error %v, want one with %q", args, err, want)

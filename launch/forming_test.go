@@ -43,7 +43,7 @@ func TestProcessesKilledBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 			j.awaitTimes(t, "registered: server 0 on ", 2)
 			kill(t, j.process(t, "scheduler", 0)) // it goes on with those who had registered
 			kill(t, j.worker(t, 1))
-			j.await(t, "scheduler on localhost goes on at ")
+			j.await(t, "scheduler on localhost listens again at ")
 			j.awaitTimes(t, "registered: worker 1 on ", 3)
 			kill(t, j.worker(t, 0)) // has not registered
 			open()

@@ -37,59 +37,62 @@ Hosts file: one host a line, in the order that gives the ranks; # begins a comme
     d1
     me@10.0.0.7:2222
     d2 slots=4 gpus=2 cpus=16
-slots= is the number of workers on a host. gpus= is how many of its GPUs the workers may use, the
-first ones in the order of nvidia-smi (0: none; without --gpus each worker sees all of these). cpus=
-is how many of its processors all processes of the job there run on. Workers fill the slots in the file's order; a host without slots= has one, and workers
-beyond the last slot go round over those hosts. So without slots, worker i runs on host
-i mod H. Server i runs on host i mod H, whatever the slots. A rank keeps its host when
-the job is started again.
+slots= is the number of workers on a host. gpus= is how many of its GPUs the workers may
+use, the first ones in the order of nvidia-smi (0: none); without --gpus each worker sees all
+of these. cpus= is how many of its processors the processes of the job there run on. Workers
+fill the slots in the order of the file. A host without slots= has one slot, and workers
+beyond the last slot go round over these hosts. So without slots= worker i runs on host
+i mod H. Server i runs on host i mod H, whatever the slots. A rank keeps its host when the
+job is started again.
 
 With --elastic-training-enabled the file host_worker in the current folder names the
-workers' hosts, as a hosts file does; an edit is seen within a second and takes effect at
-the next step. host_worker_log gets a line for each host that came or went:
+workers' hosts, as a hosts file does. An edit is seen within a second and takes effect at
+the next step. host_worker_log gets a line for each host that joined or left:
     SEQ ADDED|REMOVED HOST NANOSECONDS
-A host that cannot join (ssh, --prepare-data, --join-timeout) is FAILED, with the reason in
-launch ctl status, and the job goes on. To try it again: launch ctl add HOST. The workers of a
-host that is removed take part up to that step and end with 0; its servers stay. A worker that
-gets SIGTERM from outside the launcher leaves the same way, if the program sees to it
-(worker.FitConfig.Leave); with the last one of a host the host does. Where too few would be
-left, all stop.
+A host that cannot join (ssh, --prepare-data, --join-timeout) is FAILED, launch ctl status
+shows the reason, and the job goes on. To try it again: launch ctl add HOST. The workers of
+a removed host take part up to the next step and end with code 0; its servers stay. A worker
+that gets SIGTERM from outside the launcher leaves in the same way, if the program supports
+it (worker.FitConfig.Leave). When the last worker of a host leaves, the host leaves. If too
+few workers would be left, all stop.
 
-A worker that dies, or whose host does, is lost. --on-worker-loss shrink: the others go on,
-if they are --min-workers at least. wait: training stops at its next step until another
-worker is there. fail: the job fails. A lost worker is started again where it was, after 1 s,
-then 2 s, 4 s and so on, --rejoin times in a row at most; before all have joined the others wait
-for it. With --backups 1 a server may be lost,
-too. A scheduler that dies is started again at once, and training goes on meanwhile. A job that
-fails all the same is started again from its newest checkpoint, --restarts times, with
-PARAGON_RESUME=1 in the environment: examples/cifar10 --checkpoint-dir then resumes. A damaged
-checkpoint is passed over for the newest whole one then (worker.CheckpointConfig.Fallback).
+A worker is lost when its process or its host dies. --on-worker-loss says what follows.
+shrink: the others go on, if at least --min-workers are left. wait: training stops at the
+next step until another worker has joined. fail: the job fails. A lost worker is started
+again on its host after 1 s, then 2 s, 4 s and so on, at most --rejoin times in a row.
+Before the job is complete, the other workers wait for it. With --backups 1 a server may be
+lost, too. A scheduler that dies is started again at once; training continues meanwhile. A
+job that fails nevertheless is started again from its newest checkpoint, --restarts times,
+with PARAGON_RESUME=1 in the environment: examples/cifar10 --checkpoint-dir then resumes.
+If the newest checkpoint is damaged, the newest intact one is used
+(worker.CheckpointConfig.Fallback).
 
-With --gpus each worker sees its own GPUs of its host, by UUID in CUDA_VISIBLE_DEVICES (-1 for none),
-and calls them cuda:0, cuda:1 and so on. A host with too few is an error.
+With --gpus each worker sees its own GPUs of its host, by UUID in CUDA_VISIBLE_DEVICES (-1
+for none), and calls them cuda:0, cuda:1 and so on. A host with too few GPUs is an error.
 
 Every process finds the job in its environment: DMLC_ROLE, DMLC_PS_ROOT_URI,
 DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_NODE_HOST, DMLC_TASK_ID and
-PARAGON_* (among them a secret, which no command line and no log shows, and with --tls a
-certificate, by which processes know each other between hosts). Over ssh a
-process has the environment of a plain ssh command; OMP_NUM_THREADS, KMP_AFFINITY,
-LD_LIBRARY_PATH, GOMAXPROCS, GOMEMLIMIT and GODEBUG are passed on where set, others with --env.
+PARAGON_*. Among these is a secret, which appears on no command line and in no log, and with
+--tls a certificate, by which processes on different hosts authenticate each other. Over ssh
+a process has the environment of a plain ssh command; OMP_NUM_THREADS, KMP_AFFINITY,
+LD_LIBRARY_PATH, GOMAXPROCS, GOMEMLIMIT and GODEBUG are passed on if set, others with --env.
 Without --sync-dst-dir the command runs in a folder of the same name as the current one.
 
-A job has 5000 workers and servers at most. What this machine does not allow (open files, processes)
-is refused before anything starts.
+A job has at most 5000 workers and servers. A job that exceeds the limits of this machine
+(open files, processes) is refused before anything starts.
 
-With --result FILE launch writes how the job ended, as JSON: exit code, the failure and the process
-to blame as codes with fields, each process, the hosts that were lost, what came and went. FILE is
-there once it is whole; an older one is removed at the start.
+With --result FILE launch writes how the job ended, as JSON: the exit code, the failure and
+the process to blame as codes with fields, every process, lost hosts and membership changes.
+FILE appears when it is complete; an older FILE is removed at the start.
 
-With --output json the standard output has a line of JSON for each line that a process printed, such as
+With --output json the standard output has a line of JSON for each line that a process
+printed, such as
     {"role":"worker","rank":0,"stream":"stdout","text":"accuracy=0.91 step=3"}
-and the standard error has the messages of launch. A line above 64 KiB comes in pieces, all but the last
-with "more":true.
+and the standard error has the messages of launch. A line above 64 KiB comes in pieces, all
+but the last with "more":true.
 
-Exit code: that of the first process that failed (128+n for signal n), 130 after Ctrl-C,
-2 for a wrong command line, 1 if the job could not be started or the standard output could not
-be written, else 0. A process without
-which the job went on does not count, unless its loss was the one too many. After Ctrl-C the
-workers have --stop-timeout to save their state; a second Ctrl-C kills all at once.`
+Exit code: that of the first process that failed (128+n for signal n), 130 after
+Ctrl-C, 2 for a wrong command line, 1 if the job could not be started or the standard output
+could not be written, else 0. A process that the job survived does not count, unless its
+loss made the job fail. After Ctrl-C the workers have --stop-timeout to save their state; a
+second Ctrl-C kills all processes at once.`

@@ -23,7 +23,7 @@ func (o *standardOutput) Write(p []byte) (int, error) {
 		defer o.mu.Unlock()
 		if o.err == nil {
 			o.err = err
-			fmt.Fprintf(o.stderr, "launch: write standard output: %v; what stands there is not whole\n", err)
+			fmt.Fprintf(o.stderr, "launch: write standard output: %v; the output is incomplete\n", err)
 		}
 	}
 	return n, err

@@ -21,7 +21,7 @@ func openResult(path string) (*resultFile, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
-		return nil, fmt.Errorf("launch: --result %s is no regular file", path)
+		return nil, fmt.Errorf("launch: --result %s is not a regular file", path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("launch: --result: %w", err)
 	}

@@ -111,8 +111,8 @@ func TestAResultThatCannotBeWrittenIsRefusedAtTheStart(t *testing.T) {
 	dir := t.TempDir()
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none", "r.json"): "no such file or directory",
-		dir:                                  "is no regular file",
-		os.DevNull:                           "is no regular file",
+		dir:                                  "is not a regular file",
+		os.DevNull:                           "is not a regular file",
 	} {
 		l := startLauncher(t, "", "-n", "1", "-s", "1", "--result", path, "true")
 		if code := l.exit(t); code != 1 || !strings.Contains(l.stderr.String(), "launch: --result") || !strings.Contains(l.stderr.String(), want) || strings.Contains(l.stderr.String(), "job ") {

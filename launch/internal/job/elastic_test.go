@@ -122,7 +122,7 @@ func TestHostThatCannotJoinFailsAndTheJobGoesOn(t *testing.T) {
 			if strings.HasPrefix(p.name, "prepare ") {
 				p.stubborn()
 			}
-		}, "failed 127.0.0.2 prepare-data: not done after 20s (--join-timeout)"},
+		}, "failed 127.0.0.2 prepare-data: gave up after 20s (--join-timeout)"},
 		{"the worker ends at once, each time", func(s *setup) {}, func(p *proc) {
 			if p.env["DMLC_NODE_HOST"] == "127.0.0.2" {
 				p.exit.Code = 3

@@ -174,7 +174,7 @@ func (c *core) explain() string {
 		case n.asked():
 			text += "; it or another worker " + outside
 		case e.Signal == syscall.SIGKILL:
-			text += "; if nobody did that, the machine may have run out of memory (dmesg)"
+			text += "; if nobody killed it, its host may have run out of memory (see dmesg)"
 		case e.Signal == 0 && e.Err == "" && last != "" && !strings.Contains(last, " INFO "):
 			text += ": " + last
 		}

@@ -123,7 +123,7 @@ func TestProcessesThatDieBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 			[]string{"worker 0 1s", "worker 0 2s", "worker 0 4s", "worker 1 1s", "worker 1 2s", "worker 1 4s"}, nil, "(attempt 2 of 2)"},
 		{"a worker, again and again", nil, func(p *proc, n int) bool { return p.name == "worker 1" && p.killed(0) }, 137,
 			[]string{"worker 1 1s", "worker 1 2s", "worker 1 4s"}, nil,
-			"launch: worker 1 on localhost failed: signal 9 (killed), before the job was complete, 3 times in a row; if nobody did that, "},
+			"launch: worker 1 on localhost failed: signal 9 (killed), before the job was complete, 3 times in a row; if nobody killed it, "},
 		{"a worker, again and again, while another one ended well and joined nobody", nil, func(p *proc, n int) bool {
 			if p.env["DMLC_ROLE"] == "worker" {
 				p.after(3500*time.Millisecond, 0)

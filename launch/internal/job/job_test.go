@@ -496,7 +496,7 @@ func TestHostThatDoesNotAnswerIsGivenUp(t *testing.T) {
 			Logger: slog.New(slog.DiscardHandler),
 		}
 		_, err := Run(t.Context(), cfg)
-		for _, want := range []string{"host d1: connection refused", "host d2: not there after 1m0s (--start-timeout)"} {
+		for _, want := range []string{"host d1: connection refused", "host d2: gave up after 1m0s (--start-timeout)"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want %q in it", err, want)
 			}
@@ -528,7 +528,7 @@ func TestHostOnLoopbackAmongOthersIsRefused(t *testing.T) {
 		{Host: "localhost", machine: &machine{address: "127.0.0.1", launcher: "127.0.0.1"}},
 		{Host: "d2", machine: &machine{address: "10.0.0.2", launcher: "10.0.0.1"}},
 	}}
-	if err := c.checkAddresses(); err == nil || !strings.Contains(err.Error(), "host localhost has a loopback address, where d2 cannot reach it") {
+	if err := c.checkAddresses(); err == nil || !strings.Contains(err.Error(), "host localhost has a loopback address, which d2 cannot reach") {
 		t.Errorf("error %v", err)
 	}
 }

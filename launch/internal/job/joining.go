@@ -39,7 +39,7 @@ type joinLimit struct{ host *joiningHost }
 
 func (l joinLimit) run(c *core) {
 	if slices.Contains(c.joining, l.host) {
-		c.cancelJoin(l.host, fmt.Sprintf("not done after %s (--join-timeout)", c.set.JoinTimeout))
+		c.cancelJoin(l.host, fmt.Sprintf("gave up after %s (--join-timeout)", c.set.JoinTimeout))
 	}
 }
 

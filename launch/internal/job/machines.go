@@ -75,7 +75,7 @@ func (c *core) connected(e connected) {
 		m, fresh = &machine{id: e.id, key: k.key, address: e.address, launcher: e.launcher}, true
 		c.byID[m.id] = m
 		if isLoopback(m.address) != isLoopback(c.address) {
-			e.err = fmt.Errorf("launch: host %s has the address %s, and the scheduler %s; one of them is a loopback address, which the other's host does not reach",
+			e.err = fmt.Errorf("launch: host %s has the address %s, and the scheduler %s; other hosts cannot reach a loopback address",
 				k.host, m.address, c.address)
 			c.closeMachine(m)
 			m, fresh = nil, false

@@ -25,7 +25,7 @@ func (c *core) restartScheduler(n *Node) bool {
 		wait = backOff(c.restarts-1) / 4
 	}
 	n.fate = fate{code: control.FateRestarted}
-	c.warn(fmt.Sprintf("scheduler on %s ended: %s; starting it again, training goes on meanwhile", n.Host, n.Exit))
+	c.warn(fmt.Sprintf("scheduler on %s ended: %s; starting it again; training continues meanwhile", n.Host, n.Exit))
 	c.replace(n, c.newNode(roleScheduler, 0, n.host), wait)
 	return true
 }

@@ -17,7 +17,7 @@ type wantedServer struct {
 }
 
 // errNotWanted ends the work for a server that is no longer wanted.
-var errNotWanted = errors.New("it is no longer wanted")
+var errNotWanted = errors.New("the server is no longer wanted")
 
 // serverEvent carries out what the scheduler has decided about a server that comes or goes as asked.
 func (c *core) serverEvent(e control.Event) {
@@ -106,7 +106,7 @@ func (c *core) addServer(e control.Event) {
 type serverLimit struct{ *wantedServer }
 
 func (l serverLimit) run(c *core) {
-	c.cancelServer(l.wantedServer, fmt.Errorf("not done after %s (--join-timeout)", c.set.JoinTimeout))
+	c.cancelServer(l.wantedServer, fmt.Errorf("gave up after %s (--join-timeout)", c.set.JoinTimeout))
 }
 
 // cancelServer ends the work that starts a server.

@@ -36,7 +36,7 @@ type startLimit struct{}
 func (startLimit) run(c *core) {
 	if c.stage == starting {
 		c.start.late = true
-		c.abort(fmt.Errorf("not there after %s (--start-timeout)", c.set.StartTimeout))
+		c.abort(fmt.Errorf("gave up after %s (--start-timeout)", c.set.StartTimeout))
 	}
 }
 
@@ -125,7 +125,7 @@ func (c *core) checkAddresses() error {
 		}
 	}
 	if loop != "" && far != "" {
-		return fmt.Errorf("launch: host %s has a loopback address, where %s cannot reach it; write its name or address on the network into the hosts file", loop, far)
+		return fmt.Errorf("launch: host %s has a loopback address, which %s cannot reach; put its network name or address into the hosts file", loop, far)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (c *core) schedulerListens(e listening) {
 		case err != nil || port != c.port:
 			c.error(fmt.Sprintf("launch: scheduler on %s reported %q, want port %s as before", n.Host, e.line, c.port))
 		default:
-			c.info(fmt.Sprintf("scheduler on %s goes on at %s", n.Host, e.line))
+			c.info(fmt.Sprintf("scheduler on %s listens again at %s", n.Host, e.line))
 		}
 		return
 	}

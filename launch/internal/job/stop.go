@@ -121,7 +121,7 @@ func (c *core) signalled(e signalled) {
 		if c.stage == starting {
 			c.abort(fmt.Errorf("stopped by %s", e.signal))
 		} else if c.stage < stopWorkers {
-			c.warn(fmt.Sprintf("%s: stopping all processes; once more kills them", e.signal))
+			c.warn(fmt.Sprintf("%s: stopping all processes; a second signal kills them", e.signal))
 			c.enter(stopWorkers)
 		}
 	}
@@ -169,7 +169,7 @@ func (c *core) allClosed() {
 	c.stage = over
 	for _, n := range c.nodes {
 		if !n.ended && n.PID != 0 {
-			n.Exit.Err, n.Exit.Code, n.Exit.Lost = "not known: its machine does not answer", 255, true
+			n.Exit.Err, n.Exit.Code, n.Exit.Lost = "unknown: its host does not answer", 255, true
 		}
 	}
 	c.do(end{})
