@@ -49,9 +49,9 @@ func addCommand() *cli.Command {
    launch ctl add --wait me@10.0.0.7:2222 slots=4
 
 The host is reached, gets the job's folder (--sync-dst-dir), is prepared (--prepare-data), and joins when its workers are
-ready, while training goes on. --wait waits until it counts, and ends with 1 if it cannot join. The file host_worker then
-names the host, too.`,
-		Flags:  []cli.Flag{jobFlag(), waitFlag("counts")},
+ready; training continues meanwhile. --wait waits until it has joined, and ends with 1 if it cannot. The host is also added to the
+file host_worker.`,
+		Flags:  []cli.Flag{jobFlag(), waitFlag("has joined")},
 		Action: func(c *cli.Context) error { return changeHost(c, control.OpAdd) },
 	}
 }
@@ -65,8 +65,7 @@ func removeCommand() *cli.Command {
 
    launch ctl remove d3
 
-They take part in the steps up to the next boundary and end with exit code 0; the others go on with all data. Servers on the
-host stay.`,
+They take part up to the next step and end with exit code 0; the other workers take over their data. Servers on the host stay.`,
 		Flags:  []cli.Flag{jobFlag(), waitFlag("has left")},
 		Action: func(c *cli.Context) error { return changeHost(c, control.OpRemove) },
 	}

@@ -21,14 +21,14 @@ func addServerCommand() *cli.Command {
 		Name:      "add-server",
 		Usage:     "add a server to a running job",
 		ArgsUsage: "[HOST]",
-		Description: `Starts one more server, on HOST or where the job has fewest, of a job that was started with --backups 1:
+		Description: `Starts one more server, on HOST or on the host with the fewest servers, of a job that was started with --backups 1:
 
    launch ctl add-server
    launch ctl add-server --wait d3
 
-Shards move to it while training goes on, until all servers hold as much; launch ctl status shows how much each one holds. --wait waits
-until the server is there, and ends with 1 if it cannot be.`,
-		Flags:  []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "wait", Usage: "wait until the server is there", DisableDefaultText: true}},
+Shards move to it during training until all servers hold about as much; launch ctl status shows how much each one holds. --wait waits
+until the server has joined, and ends with 1 if it cannot.`,
+		Flags:  []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "wait", Usage: "wait until the server has joined", DisableDefaultText: true}},
 		Action: addServer,
 	}
 }
@@ -38,13 +38,13 @@ func removeServerCommand() *cli.Command {
 		Name:      "remove-server",
 		Usage:     "remove a server from a running job",
 		ArgsUsage: "RANK",
-		Description: `Gives the shards of server RANK to other servers, which have them as backups, and ends it, while training goes on, of a job
-that was started with --backups 1:
+		Description: `Moves the shards of server RANK to the servers that have their backups, and ends it, during training, of a job that was started
+with --backups 1:
 
    launch ctl remove-server 2
 
-Where shards of it are just moving, it waits until they have come; it ends when all shards have whole backups again, so that the job
-survives the next loss.`,
+Shards that are moving are waited for. The command ends when all shards have complete backups again, so that the job survives the next
+loss.`,
 		Flags:  []cli.Flag{jobFlag()},
 		Action: removeServer,
 	}

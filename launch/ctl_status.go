@@ -25,7 +25,7 @@ REMOVAL_QUEUED, REMOVED or FAILED, with the reason:
    launch ctl status
    launch ctl status --json | jq '.hosts[] | select(.status == "FAILED")'
 
-Run it where, and as whom, launch runs.`,
+Run it on the machine where launch runs, as the same user.`,
 		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write everything as JSON", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {
 			var s control.Status
@@ -91,7 +91,7 @@ func writeStatus(w io.Writer, k *controller, s control.Status, now time.Time) er
 		}
 		fmt.Fprintln(w)
 	}
-	nodes := metrics.Table{Columns: []string{"role", "rank", "host", "pid", "state", "epoch", "step", "heard of"}}
+	nodes := metrics.Table{Columns: []string{"role", "rank", "host", "pid", "state", "epoch", "step", "heartbeat"}}
 	for _, n := range s.Nodes {
 		rank, epoch, step := any(n.Rank), any(n.Epoch), any(n.Step)
 		if n.Rank < 0 {
@@ -106,7 +106,7 @@ func writeStatus(w io.Writer, k *controller, s control.Status, now time.Time) er
 	for _, h := range s.Hosts {
 		hosts.Row(h.Host, h.Status, h.Reason)
 	}
-	servers := metrics.Table{Columns: []string{"server", "host", "status", "shards", "values", "backups", "still coming"}}
+	servers := metrics.Table{Columns: []string{"server", "host", "status", "shards", "values", "backups", "incoming"}}
 	for _, x := range s.Servers {
 		servers.Row(fmt.Sprint(x.Rank), x.Host, x.Status, x.Shards, x.Values, x.Backups, x.Filling)
 	}
@@ -131,7 +131,7 @@ func writeStatus(w io.Writer, k *controller, s control.Status, now time.Time) er
 // writeWhy writes who waits for whom.
 func writeWhy(w io.Writer, y control.Why) error {
 	if len(y.Waits) == 0 {
-		fmt.Fprintln(w, "Nobody waits for anybody at the scheduler.")
+		fmt.Fprintln(w, "No one is waiting at the scheduler.")
 	} else {
 		t := metrics.Table{Columns: []string{"who", "waits", "at", "for"}}
 		for _, x := range y.Waits {
@@ -143,7 +143,7 @@ func writeWhy(w io.Writer, y control.Why) error {
 	}
 	for i, b := range y.Behind {
 		if i == 0 {
-			fmt.Fprintln(w, "\nRounds wait for those whose last step is not the newest, furthest behind first:")
+			fmt.Fprintln(w, "\nRounds wait for these workers, which are behind the newest step, slowest first:")
 		}
 		fmt.Fprintf(w, "  %s\n", b)
 	}

@@ -163,7 +163,7 @@ func (r *Report) login(ctx context.Context, cfg Config) {
 	r.port = a.Listening
 	r.Skew = a.Time.Sub(before.Add(took / 2)).Round(time.Millisecond)
 	if limit := cfg.MaxSkew + took/2; r.Skew > limit || r.Skew < -limit {
-		r.problem("its clock is off by %s; set it by NTP", r.Skew.Round(100*time.Millisecond))
+		r.problem("its clock is off by %s; synchronize it by NTP", r.Skew.Round(100*time.Millisecond))
 	}
 }
 
@@ -185,12 +185,12 @@ func (r *Report) dial(ctx context.Context, launcher string, all []*Report) {
 	}
 	for _, addr := range q.Dial {
 		if text := a.Dial[addr]; text != "" {
-			r.problem("cannot reach %s: %s; is there a firewall, or a wrong address?", names[addr], text)
+			r.problem("cannot reach %s: %s; check firewall and address", names[addr], text)
 		}
 	}
 	if r.port != "" {
 		if err := agent.CheckGreeting(ctx, r.port); err != nil {
-			r.problem("cannot be reached from the launching machine: %v; is there a firewall?", err)
+			r.problem("cannot be reached from the launching machine: %v; check the firewall", err)
 		}
 	}
 }
