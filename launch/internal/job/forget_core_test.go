@@ -1,0 +1,43 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/hosts"
+)
+
+// The oldest processes that the job survived are forgotten, and hosts that left with them; what the end of the job may be about is not.
+func TestWhatIsForgotten(t *testing.T) {
+	c := &core{hostStates: make(map[string]*hostState)}
+	add := func(role, host string, code control.Fate) *Node {
+		n := &Node{Role: role, host: hosts.Host{Name: host}, process: uint32(len(c.nodes) + 1), ended: true, fate: fate{code: code}}
+		c.nodes = append(c.nodes, n)
+		return n
+	}
+	scheduler := add(roleScheduler, "d1", control.FateRestarted)
+	c.first, c.culprit, c.lost = add(roleWorker, "d1", control.FateLost), add(roleWorker, "d1", control.FateLost), add(roleWorker, "d1", control.FateLost)
+	ordinary, living := add(roleWorker, "d1", ""), add(roleWorker, "d1", control.FateRemoved)
+	living.ended = false
+	stays := []*Node{scheduler, c.first, c.culprit, c.lost, ordinary, living}
+	for i := range maxEnded {
+		add(roleWorker, fmt.Sprint("h", i), control.FateRemoved)
+	}
+	for i := range 8 {
+		c.host(hosts.Host{Name: fmt.Sprint("h", i)}).leaving = i != 1
+	}
+	c.host(hosts.Host{Name: "h2"}).coming = 1
+	c.joining = []*joiningHost{{host: hosts.Host{Name: "h3"}}}
+	c.forget()
+	if len(c.nodes) != maxEnded+1 || c.forgotten != 5 || !slices.Equal(c.nodes[:6], stays) || c.nodes[6].host.Name != "h5" {
+		t.Errorf("%d processes are left, %d forgotten, from %s on; want %d, 5, and those behind h4", len(c.nodes), c.forgotten, c.nodes[6].host.Name, maxEnded+1)
+	}
+	if got, want := sortedKeys(c.hostStates), []string{"h1", "h2", "h3", "h5", "h6", "h7"}; !slices.Equal(got, want) {
+		t.Errorf("hosts %q are left, want %q", got, want)
+	}
+	if c.forget(); c.forgotten != 5 {
+		t.Errorf("%d processes were forgotten, want no more", c.forgotten)
+	}
+}
