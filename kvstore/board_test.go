@@ -31,6 +31,7 @@ type board struct {
 	load       []uint64
 	barriers   map[string]*meeting
 	signals    map[string]chan struct{}
+	values     map[string]string // of signals
 	clients    []*transport.Client
 }
 
@@ -42,7 +43,7 @@ type meeting struct {
 // newBoard starts servers, each on the network that it is given, and makes the board of a job of so many workers.
 func newBoard(t testing.TB, workers int, networks []transport.Network) *board {
 	b := &board{sliceSize: 20_000, generation: 1, workers: map[int]bool{}, plans: map[string]wire.KeyPlan{},
-		load: make([]uint64, len(networks)), barriers: map[string]*meeting{}, signals: map[string]chan struct{}{}}
+		load: make([]uint64, len(networks)), barriers: map[string]*meeting{}, signals: map[string]chan struct{}{}, values: map[string]string{}}
 	for r := range workers {
 		b.workers[r] = true
 	}
@@ -224,12 +225,23 @@ func (n *boardNode) signal(name string) chan struct{} {
 	return c
 }
 
-func (n *boardNode) Signal(ctx context.Context, name string) error {
-	close(n.signal(name))
+func (n *boardNode) Signal(ctx context.Context, name, value string) error {
+	c := n.signal(name)
+	n.b.mu.Lock()
+	defer n.b.mu.Unlock()
+	n.b.values[name] = value
+	close(c)
 	return nil
 }
 
-func (n *boardNode) Await(ctx context.Context, name string) error { return wait(ctx, n.signal(name)) }
+func (n *boardNode) Await(ctx context.Context, name string) (string, error) {
+	if err := wait(ctx, n.signal(name)); err != nil {
+		return "", err
+	}
+	n.b.mu.Lock()
+	defer n.b.mu.Unlock()
+	return n.b.values[name], nil
+}
 
 func (n *boardNode) Done() <-chan struct{} { return n.done }
 func (n *boardNode) Err() error            { return n.err }

@@ -166,6 +166,10 @@ type Control interface {
 	SetCompression(ctx context.Context, c Compression) error
 	// Barrier returns when every worker has called it.
 	Barrier(ctx context.Context) error
+	// Broadcast returns on every worker the value that the worker of the lowest rank makes. The other workers' make is not called, unless that
+	// one is lost before it has sent the value. Every worker calls it; calls are matched in order, as those of Barrier. A value has
+	// at most MaxBroadcast bytes of UTF-8. An error of make is returned on its worker alone; the others wait for it.
+	Broadcast(ctx context.Context, make func() (string, error)) (string, error)
 	// Usage returns what each server holds, by rank. It does not include payloads in transit and buffers kept for reuse.
 	Usage(ctx context.Context) ([]Usage, error)
 	// Caught returns how many of this worker's contributions to shards of the key the guard (WithGuard) had refused or clipped by the time

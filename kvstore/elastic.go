@@ -31,19 +31,28 @@ type NodeID uint64
 type Division struct {
 	Change uint64 // the number of the change that made the division; 0: none did
 	Epoch  uint64 // to which the cuts belong
+	Step   uint64 // of that epoch, the next one when the division was made
 	Steps  uint64 // done in all when the division was made
+	Stop   bool   // the workers had agreed to stop there
 	Cuts   []sampler.Cut
 }
 
-// An Arrival is what a worker says at a boundary.
+// An Arrival is what a worker says at a boundary. All workers say the same, but for Used.
 type Arrival struct {
 	Change uint64 // the pending change; 0: others have said that there is one, and it is waited for
 	Steps  uint64 // done in all
 	Epoch  uint64 // in which the next step is
+	Step   uint64 // of that epoch, the next one
 	Used   uint64 // examples of its share of this division that its steps of the epoch used
-	// Bases has for each worker of the division the examples that it had used before: the servers count them from a worker's
-	// beginning (Weighted), and of a worker that is lost the difference is what it has used of its share.
-	Bases map[NodeID]uint64
+	Stop   bool   // the workers have agreed to stop here, which those who join must know
+	// Earlier has for each worker of the division, by rank, the examples that it used since the division was made in epochs before
+	// Epoch; empty: none. The servers count what a worker uses (Weighted) from the time it joined; of one that is lost the rest is
+	// what it used of its share.
+	Earlier []uint64
+	// Resumed and Cuts are of a run that goes on from a checkpoint in the middle of Epoch, up to the first change: the cuts that the epoch had
+	// there, and for each worker, by rank, how many examples of its share the run had used there, which Used includes.
+	Resumed []uint64
+	Cuts    []sampler.Cut
 }
 
 // Elastic are the calls about a job whose workers may change while it runs. worker.Trainer and Fit do
@@ -110,7 +119,7 @@ type changing interface {
 	Joining() bool
 	Ready(ctx context.Context) error
 	Pending() uint64
-	Arrive(ctx context.Context, a cluster.Arrival) error
+	Arrive(ctx context.Context, a wire.Arrive) error
 	AskLeave(ctx context.Context, reason string) error
 	Changed() <-chan struct{}
 }
@@ -123,7 +132,7 @@ func (s *store) Members() []NodeID { return counting(s.node.Membership()) }
 
 func (s *store) Division() Division {
 	d := s.node.Membership().Division
-	division := Division{Change: d.Change, Epoch: d.Epoch, Steps: d.Steps}
+	division := Division{Change: d.Change, Epoch: d.Epoch, Step: d.Step, Steps: d.Steps, Stop: d.Stop}
 	for _, c := range d.Cuts {
 		cut := sampler.Cut{Parts: int(c.Parts), Used: make([]int, len(c.Used))}
 		for part, n := range c.Used {
@@ -225,9 +234,13 @@ func (s *store) Arrive(ctx context.Context, a Arrival) error {
 	if under := s.inFlight.programCalls(); under > 0 {
 		return fmt.Errorf("kvstore: %s: %d other calls of this worker are under way, want none at a boundary", verb, under)
 	}
-	told := cluster.Arrival{Change: a.Change, Steps: a.Steps, Epoch: a.Epoch, Used: a.Used, Bases: make(map[cluster.NodeID]uint64, len(a.Bases))}
-	for id, count := range a.Bases {
-		told.Bases[cluster.NodeID(id)] = count
+	told := wire.Arrive{Change: a.Change, Steps: a.Steps, Epoch: a.Epoch, Step: a.Step, Used: a.Used, Stop: a.Stop, Earlier: a.Earlier, Resumed: a.Resumed}
+	for _, c := range a.Cuts {
+		cut := wire.Cut{Parts: uint32(c.Parts)}
+		for _, n := range c.Used {
+			cut.Used = append(cut.Used, uint64(n))
+		}
+		told.Cuts = append(told.Cuts, cut)
 	}
 	err := s.ask(ctx, verb, func(ctx context.Context) error { return n.Arrive(ctx, told) })
 	s.removed.Store(errors.Is(err, ErrRemoved))
@@ -283,7 +296,7 @@ func (s *store) beginEra() {
 	change := s.node.Membership().Division.Change
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.era, s.barriers, s.loads = change, 0, 0
+	s.era, s.barriers, s.loads, s.broadcasts = change, 0, 0, 0
 }
 
 // notYet refuses what only members may do.

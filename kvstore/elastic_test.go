@@ -42,7 +42,6 @@ type crowd struct {
 	cuts    map[uint64]kvstore.Division  // by change
 	shares  map[uint64][]kvstore.NodeID  // who shared the division that began with a change
 	hands   map[string]*hand
-	since   map[kvstore.NodeID]uint64 // the step from which on each counts
 }
 
 // A hand is one of its workers.
@@ -135,11 +134,6 @@ func (w *hand) work(ctx context.Context, cfg cluster.Config) (err error) {
 	member := func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for _, id := range job.Members() {
-			if _, known := c.since[id]; !known {
-				c.since[id] = w.step
-			}
-		}
 		d := job.Division()
 		if have, ok := c.cuts[d.Change]; ok && fmt.Sprint(have) != fmt.Sprint(d) {
 			c.t.Errorf("division of change %d: got %+v, another worker %+v", d.Change, d, have)
@@ -170,12 +164,7 @@ func (w *hand) work(ctx context.Context, cfg cluster.Config) (err error) {
 		if flag[0] == 0 {
 			continue
 		}
-		arrival := kvstore.Arrival{Steps: w.step + 1, Used: examplesOf * (w.step + 1 - began), Bases: map[kvstore.NodeID]uint64{}}
-		c.mu.Lock()
-		for id, from := range c.since { // a trainer of its own tells those who join
-			arrival.Bases[id] = examplesOf * (max(began, from) - from)
-		}
-		c.mu.Unlock()
+		arrival := kvstore.Arrival{Steps: w.step + 1, Used: examplesOf * (w.step + 1 - began)}
 		if arrival.Change, err = job.AwaitPending(ctx); err != nil {
 			return err
 		}
@@ -268,7 +257,7 @@ func newCrowd(t *testing.T, workers int, steps uint64, seed uint64, elastic clus
 		logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	c := &crowd{t: t, steps: steps, logger: logger, sums: map[string]map[uint64]uint64{}, ended: map[string]error{},
-		cuts: map[uint64]kvstore.Division{}, shares: map[uint64][]kvstore.NodeID{}, hands: map[string]*hand{}, since: map[kvstore.NodeID]uint64{}}
+		cuts: map[uint64]kvstore.Division{}, shares: map[uint64][]kvstore.NodeID{}, hands: map[string]*hand{}}
 	elastic.Enabled = true
 	c.job = jobtest.New(t, jobtest.Config{Workers: workers, Servers: 2, Seed: seed, Elastic: elastic, Lease: 2 * time.Second, Heartbeat: 500 * time.Millisecond, Logger: logger})
 

@@ -73,9 +73,11 @@ func (a *inProcess) Declare(_ context.Context, d wire.Declare) (wire.KeyPlan, er
 
 // There are no other workers to wait for.
 
-func (a *inProcess) Barrier(ctx context.Context, _ string) error { return ctx.Err() }
-func (a *inProcess) Signal(ctx context.Context, _ string) error  { return ctx.Err() }
-func (a *inProcess) Await(ctx context.Context, _ string) error   { return ctx.Err() }
+func (a *inProcess) Barrier(ctx context.Context, _ string) error   { return ctx.Err() }
+func (a *inProcess) Signal(ctx context.Context, _, _ string) error { return ctx.Err() }
+func (a *inProcess) Await(ctx context.Context, _ string) (string, error) {
+	return "", ctx.Err()
+}
 
 func (a *inProcess) Leave(context.Context, bool, string) error { return a.Close() }
 

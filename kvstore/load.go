@@ -36,34 +36,26 @@ func (s *store) Load(ctx context.Context, uri string) error {
 		return s.awaitLoad(ctx, verb, name, leader)
 	}
 	err = s.loadFile(ctx, uri)
-	mark := name + "/done"
+	result := ""
 	if err != nil {
-		mark = name + "/failed"
+		result = loadFailed
 	}
-	told := s.ask(ctx, verb, func(ctx context.Context) error { return s.node.Signal(ctx, mark) })
+	told := s.ask(ctx, verb, func(ctx context.Context) error { return s.node.Signal(ctx, name, result) })
 	if err != nil {
 		return err // the other workers' waits end with the signal, or with the job
 	}
 	return told
 }
 
+// loadFailed is the value of a load's signal if the leader could not load the file.
+const loadFailed = "failed"
+
 // awaitLoad waits until the leader has loaded the file, and then reads each key's round from the servers. If the leader is lost before it signals
 // that it is done, the servers may hold a part of the file.
 func (s *store) awaitLoad(ctx context.Context, verb, name string, leader NodeID) error {
 	await := func(ctx context.Context) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		failed := make(chan error, 1)
-		go func() {
-			err := s.node.Await(ctx, name+"/failed")
-			if err == nil {
-				cancel()
-			}
-			failed <- err
-		}()
-		err := s.node.Await(ctx, name+"/done")
-		cancel()
-		if <-failed == nil {
+		result, err := s.node.Await(ctx, name)
+		if err == nil && result == loadFailed {
 			return fmt.Errorf("%w: the worker that reads the file could not load it; see its error", ErrUnavailable)
 		}
 		return err

@@ -53,10 +53,10 @@ func (q *quitting) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, e
 	return wire.KeyPlan{}, q.ask(ctx)
 }
 func (q *quitting) Barrier(ctx context.Context, _ string) error         { return q.ask(ctx) }
-func (q *quitting) Signal(ctx context.Context, _ string) error          { return q.ask(ctx) }
-func (q *quitting) Await(ctx context.Context, _ string) error           { return q.ask(ctx) }
+func (q *quitting) Signal(ctx context.Context, _, _ string) error       { return q.ask(ctx) }
+func (q *quitting) Await(ctx context.Context, _ string) (string, error) { return "", q.ask(ctx) }
 func (q *quitting) Ready(ctx context.Context) error                     { return q.ask(ctx) }
-func (q *quitting) Arrive(ctx context.Context, _ cluster.Arrival) error { return q.ask(ctx) }
+func (q *quitting) Arrive(ctx context.Context, _ wire.Arrive) error     { return q.ask(ctx) }
 func (q *quitting) AskLeave(ctx context.Context, _ string) error        { return q.ask(ctx) }
 func (q *quitting) Joining() bool                                       { return false }
 func (q *quitting) Pending() uint64                                     { return 0 }
@@ -101,6 +101,10 @@ func TestTheEndOfANodeIsOneErrorWhoeverTellsIt(t *testing.T) {
 					"init":    func(ctx context.Context, kv *store) error { return kv.Init(ctx, "y", []float32{1, 2}) },
 					"barrier": func(ctx context.Context, kv *store) error { return kv.Barrier(ctx) },
 					"arrive":  func(ctx context.Context, kv *store) error { return kv.Arrive(ctx, Arrival{}) },
+					"broadcast": func(ctx context.Context, kv *store) error {
+						_, err := kv.Broadcast(ctx, func() (string, error) { return "x", nil })
+						return err
+					},
 				} {
 					if verb == "arrive" && end.err == nil {
 						continue // it says that this worker was removed

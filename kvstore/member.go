@@ -18,8 +18,8 @@ type member interface {
 	Server(rank cluster.Rank) (transport.Caller, string, error)
 	Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, error)
 	Barrier(ctx context.Context, name string) error
-	Signal(ctx context.Context, name string) error
-	Await(ctx context.Context, name string) error
+	Signal(ctx context.Context, name, value string) error
+	Await(ctx context.Context, name string) (value string, err error)
 	Done() <-chan struct{}
 	Err() error
 	Leave(ctx context.Context, ok bool, reason string) error

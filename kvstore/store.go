@@ -42,9 +42,10 @@ type store struct {
 	optimizer    *optim.Config   // what this worker set
 	warned       string          // the last line logged by warnOfMisfit
 	saved        *optim.Config   // the optimizer in the file of the last Load on rank 0, until restoreRates has used it
-	era          uint64          // the change since which barriers and loads are counted
+	era          uint64          // the change since which barriers, loads and broadcasts are counted
 	barriers     uint64
 	loads        uint64
+	broadcasts   uint64
 }
 
 var _ Store = (*store)(nil)

@@ -140,6 +140,9 @@ func (c *Core) arrive(request uint64, m *wire.Arrive) {
 		c.refuse(request, wire.CodeConflict, "arrive at change %d: the newest is %d", m.Change, c.changes)
 	case n.Role != wire.RoleWorker || !n.Counts():
 		c.refuse(request, wire.CodeUnsupported, "arrive at change %d: %v does not count", m.Change, n)
+	case !c.fits(m):
+		c.refuse(request, wire.CodeConflict, "arrive at change %d: %d counts of earlier epochs, %d of a resumed run and the cuts %v, want none or one for each of %d parts, and of each cut one for each part",
+			m.Change, len(m.Earlier), len(m.Resumed), m.Cuts, len(c.shares))
 	default:
 		c.change.arrived[n.Node] = m
 		c.bounds.waits = append(c.bounds.waits, c.newWait(request, n.Node, fmt.Sprintf("change %d", m.Change), m.WaitMillis))
@@ -367,7 +370,8 @@ func (c *Core) obstacles(asker uint64) string {
 // commit makes the pending change.
 func (c *Core) commit() {
 	enter := c.admitted()
-	if !c.divide() {
+	total, ok := c.divide()
+	if !ok {
 		return
 	}
 	var gone []*node
@@ -387,12 +391,12 @@ func (c *Core) commit() {
 		n.State, n.joinBy = wire.MemberCounts, time.Time{}
 	}
 	stay = append(stay, enter...)
-	c.shares = nil
+	c.shares, c.before = nil, nil
 	moved := false
 	for rank, n := range stay {
 		moved = moved || n.Rank >= 0 && n.Rank != int32(rank)
 		n.Rank = int32(rank)
-		c.shares = append(c.shares, n.Node)
+		c.shares, c.before = append(c.shares, n.Node), append(c.before, total[n.Node])
 		c.keep(n)
 	}
 	c.workers = len(stay)

@@ -29,6 +29,7 @@ type Core struct {
 	settle   map[uint64]*settlement
 	division wire.Division
 	shares   []uint64 // the worker of each part of the division
+	before   []uint64 // by part: examples that its worker had used when the division was made, since it counted first
 	stopping bool     // the launcher is about to stop the whole job
 	hosts    map[string]*host
 	happened []control.Event

@@ -59,7 +59,8 @@ func randomEvents(seed uint64) (set Settings, events []Event) {
 			m = &wire.Ready{Node: node, WaitMillis: wait}
 		case k < 22:
 			m = &wire.Arrive{Node: node, Generation: rng.Uint64N(3), Change: rng.Uint64N(4), Steps: uint64(i), Used: rng.Uint64N(50), WaitMillis: wait,
-				Bases: []wire.NodeCount{{Node: node, Count: rng.Uint64N(9)}}}
+				Step: rng.Uint64N(9), Earlier: slices.Repeat([]uint64{rng.Uint64N(9)}, rng.IntN(4)), Resumed: slices.Repeat([]uint64{rng.Uint64N(3)}, rng.IntN(4)),
+				Cuts: []wire.Cut{{Parts: 2, Used: make([]uint64, 1+rng.IntN(2))}}}
 		case k == 22:
 			m = &wire.Counted{Node: node, Lost: rng.Uint64N(9), Examples: rng.Uint64N(100)}
 		case k == 23:

@@ -18,12 +18,12 @@ func TestAnEpochIsDividedSoOftenAndNoMore(t *testing.T) {
 		core.phase = wire.PhaseRunning
 		for id := range uint64(2) {
 			core.nodes = append(core.nodes, &node{Member: wire.Member{Node: 1 + id, Role: wire.RoleWorker, Rank: int32(id)}})
-			core.shares = append(core.shares, 1+id)
+			core.shares, core.before = append(core.shares, 1+id), append(core.before, 0)
 		}
 		arrived := map[uint64]*wire.Arrive{1: {Epoch: 4, Steps: 2, Used: 10}, 2: {Epoch: 4, Steps: 2, Used: 12}}
 		core.change = change{number: 9, arrived: arrived}
 		core.division = wire.Division{Change: 8, Epoch: 4, Cuts: []wire.Cut{{Parts: 2, Used: make([]uint64, c.before)}}}
-		got := core.divide()
+		_, got := core.divide()
 		if got != c.want || (core.phase == wire.PhaseFailed) == c.want {
 			t.Errorf("%d numbers and 2 more: got divided %v and phase %d, want divided %v", c.before, got, core.phase, c.want)
 		}

@@ -156,7 +156,7 @@ func pending(t *testing.T, n *cluster.Node) uint64 {
 }
 
 // arriveAll lets nodes arrive together and returns their errors.
-func arriveAll(ctx context.Context, a cluster.Arrival, nodes ...*cluster.Node) []error {
+func arriveAll(ctx context.Context, a wire.Arrive, nodes ...*cluster.Node) []error {
 	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
 	for i, n := range nodes {
@@ -201,7 +201,7 @@ func TestAJobGrowsAndShrinks(t *testing.T) {
 		}
 		synctest.Wait()
 		change := pending(t, w[0])
-		for _, err := range arriveAll(ctx, cluster.Arrival{Change: change, Steps: 5, Used: 50}, w[0], w[1]) {
+		for _, err := range arriveAll(ctx, wire.Arrive{Change: change, Steps: 5, Used: 50}, w[0], w[1]) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -248,7 +248,7 @@ func TestAJobGrowsAndShrinks(t *testing.T) {
 		if n := w[3]; n.Generation() != 3 || n.Rank() != 3 || n.Membership().Workers != 4 {
 			t.Errorf("after the loss: rank %d of %d in generation %d, want 3 of 4 in 3", n.Rank(), n.Membership().Workers, n.Generation())
 		}
-		errs := arriveAll(ctx, cluster.Arrival{Change: change, Steps: 9, Used: 5, Bases: map[cluster.NodeID]uint64{w[2].ID(): 10}}, w[0], w[1], w[3])
+		errs := arriveAll(ctx, wire.Arrive{Change: change, Steps: 9, Used: 5, Earlier: []uint64{0, 0, 10, 0}}, w[0], w[1], w[3])
 		if errs[0] != nil || errs[2] != nil || !errors.Is(errs[1], cluster.ErrRemoved) {
 			t.Errorf("arrive: %v, want ErrRemoved of the second alone", errs)
 		}
@@ -281,7 +281,7 @@ func TestAPausedWorkerIsRefusedAndJoinsAnew(t *testing.T) {
 		j.net.Drop("w1", faultnet.Any)
 		j.net.Drop(faultnet.Any, "w1")
 		change := pending(t, w[0])
-		if err := w[0].Arrive(ctx, cluster.Arrival{Change: change, Steps: 3, Used: 3}); err != nil {
+		if err := w[0].Arrive(ctx, wire.Arrive{Change: change, Steps: 3, Used: 3}); err != nil {
 			t.Fatal(err)
 		}
 		j.net.Heal()
@@ -295,7 +295,7 @@ func TestAPausedWorkerIsRefusedAndJoinsAnew(t *testing.T) {
 		ready := make(chan error, 1)
 		go func() { ready <- again.Ready(ctx) }()
 		change = pending(t, w[0])
-		if err := errors.Join(w[0].Arrive(ctx, cluster.Arrival{Change: change, Steps: 5, Used: 2}), <-ready); err != nil {
+		if err := errors.Join(w[0].Arrive(ctx, wire.Arrive{Change: change, Steps: 5, Used: 2}), <-ready); err != nil {
 			t.Error(err)
 		}
 		if again.Rank() != 1 || again.ID() == w[1].ID() {
@@ -332,7 +332,7 @@ func TestASchedulerGoesOnWhereAnotherEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w[0].Signal(ctx, "before"); err != nil {
+		if err := w[0].Signal(ctx, "before", "v"); err != nil {
 			t.Fatal(err)
 		}
 		restart := func(away time.Duration) {
@@ -347,8 +347,9 @@ func TestASchedulerGoesOnWhereAnotherEnded(t *testing.T) {
 		go func() { barrier <- w[0].Barrier(ctx, "over a restart") }()
 		synctest.Wait()
 		restart(time.Minute)
-		if err := errors.Join(w[1].Barrier(ctx, "over a restart"), <-barrier, w[1].Await(ctx, "before")); err != nil {
-			t.Error(err)
+		value, err := w[1].Await(ctx, "before")
+		if err := errors.Join(w[1].Barrier(ctx, "over a restart"), <-barrier, err); err != nil || value != "v" {
+			t.Errorf("after a restart: the signal of before has value %q, want that it was given; %v", value, err)
 		}
 		again, err := w[1].Declare(ctx, wire.Declare{Name: "a", Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: 10})
 		if err != nil || again.Hash != plan.Hash {
@@ -359,10 +360,10 @@ func TestASchedulerGoesOnWhereAnotherEnded(t *testing.T) {
 		ready, first := make(chan error, 1), make(chan error, 1)
 		go func() { ready <- n.Ready(ctx) }()
 		change := pending(t, w[0])
-		go func() { first <- w[0].Arrive(ctx, cluster.Arrival{Change: change, Steps: 7, Used: 7}) }()
+		go func() { first <- w[0].Arrive(ctx, wire.Arrive{Change: change, Steps: 7, Used: 7}) }()
 		synctest.Wait()
 		restart(30 * time.Second)
-		if err := errors.Join(w[1].Arrive(ctx, cluster.Arrival{Change: change, Steps: 7, Used: 7}), <-first, <-ready); err != nil {
+		if err := errors.Join(w[1].Arrive(ctx, wire.Arrive{Change: change, Steps: 7, Used: 7}), <-first, <-ready); err != nil {
 			t.Error(err)
 		}
 		if n.Rank() != 2 || w[1].Generation() != 2 {
@@ -410,7 +411,7 @@ func TestALossWhileTheSchedulerIsAway(t *testing.T) {
 		if took := time.Since(start); took > 12*time.Second {
 			t.Errorf("the loss was found after %v, want the lease of 10s", took)
 		}
-		if err := w[0].Arrive(t.Context(), cluster.Arrival{Change: change, Steps: 1, Bases: map[cluster.NodeID]uint64{w[1].ID(): 0}}); err != nil {
+		if err := w[0].Arrive(t.Context(), wire.Arrive{Change: change, Steps: 1}); err != nil {
 			t.Error(err)
 		}
 		if used := w[0].Membership().Division.Cuts[0].Used; !slices.Equal(used, []uint64{0, 4}) {

@@ -18,7 +18,7 @@ import (
 //	job                  keptJob
 //	node/ID              keptNode
 //	key/NUMBER           keptKey: declarations in their order
-//	barrier/N, signal/N  a name that happened
+//	barrier/N, signal/N  keptName: a name that happened
 //	host/NAME            keptHost
 //	place/NUMBER         keptPlaces: where the shards of a key are, if they have backups
 //	event/N              control.Event
@@ -48,6 +48,12 @@ type keptJob struct {
 	Settle     []keptSettlement
 	Division   wire.Division
 	Shares     []uint64
+	Before     []uint64 `json:",omitempty"` // what the workers of Shares had used before the division
+}
+
+type keptName struct {
+	Name  string
+	Value string `json:",omitempty"`
 }
 
 type keptSettlement struct {
@@ -116,7 +122,7 @@ func (c *Core) record() {
 
 func (c *Core) keptJob() keptJob {
 	k := keptJob{Job: c.set.Job, Phase: c.phase, Generation: c.generation, Revision: c.revision, Reason: c.reason, Failure: c.failure, Loss: c.change.loss, Workers: c.workers,
-		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Ranks: c.ranks, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Stopping: c.stopping, Division: c.division, Shares: c.shares}
+		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Ranks: c.ranks, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Stopping: c.stopping, Division: c.division, Shares: c.shares, Before: c.before}
 	for _, x := range c.newServers {
 		k.Coming = append(k.Coming, x.keptServer)
 	}
@@ -148,9 +154,9 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 		case "key":
 			err = c.restoreKey(r.Value)
 		case "barrier":
-			err = c.barriers.restore(rest, string(r.Value))
+			err = c.barriers.restore(rest, r.Value)
 		case "signal":
-			err = c.signals.restore(rest, string(r.Value))
+			err = c.signals.restore(rest, r.Value)
 		case "host":
 			var k keptHost
 			if err = json.Unmarshal(r.Value, &k); err == nil {
@@ -212,7 +218,7 @@ func (c *Core) restoreJob(value []byte) error {
 		}
 		c.newServers = append(c.newServers, comingServer{x, c.now.Add(c.set.Elastic.JoinTimeout)})
 	}
-	c.workers, c.changes, c.division, c.shares, c.stopping = k.Workers, k.Changes, k.Division, k.Shares, k.Stopping
+	c.workers, c.changes, c.division, c.shares, c.before, c.stopping = k.Workers, k.Changes, k.Division, k.Shares, k.Before, k.Stopping
 	if k.Pending {
 		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, loss: k.Loss, want: k.Want, asked: k.Asked, arrived: make(map[uint64]*wire.Arrive)}
 		if k.Want > 0 {
@@ -288,7 +294,11 @@ func (c *Core) restoreServers() {
 	c.plan.recount()
 }
 
-func (m *meetings) restore(number, name string) error {
+func (m *meetings) restore(number string, value []byte) error {
+	var k keptName
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
+	}
 	n, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
 		return err
@@ -299,7 +309,7 @@ func (m *meetings) restore(number, name string) error {
 	if want := m.first + uint64(len(m.order)); n != want {
 		return fmt.Errorf("want number %d", want)
 	}
-	m.mark(name)
+	m.mark(k.Name, k.Value)
 	return nil
 }
 
@@ -315,6 +325,9 @@ func (c *Core) checkRestored() error {
 	}
 	if len(c.shares) > 0 && c.workers != len(c.shares) {
 		return fmt.Errorf("%d workers, and %d parts of the division", c.workers, len(c.shares))
+	}
+	if len(c.before) != len(c.shares) {
+		return fmt.Errorf("%d parts of the division, and examples used before of %d", len(c.shares), len(c.before))
 	}
 	for id := range c.settle {
 		if c.node(id) == nil {

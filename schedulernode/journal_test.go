@@ -107,8 +107,9 @@ func TestRecordsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		{"job=" + job + `,"Shares":[1,1]}|node/1=` + node, "1 workers, and 2 parts of the division"},
 		{"job=" + job + `,"Settle":[{"Lost":9}]}|node/1=` + node, "node 9 is to be settled, and is not known"},
 		{`job={"Job":"j","Phase":2,"Workers":2,"Shares":[1]}|node/1=` + node, "2 workers, and 1 parts of the division"},
+		{`job={"Job":"j","Phase":2,"Workers":1,"Shares":[1]}|node/1=` + node, "1 parts of the division, and examples used before of 0"},
 		{`job={"Job":"j","Phase":9}`, "phase 9 is not known"},
-		{"job=" + job + `}|barrier/1=a|barrier/3=b`, `record "barrier/3": want number 2`},
+		{"job=" + job + `}|barrier/1={"Name":"a"}|barrier/3={"Name":"b"}`, `record "barrier/3": want number 2`},
 		{"job=" + job + `}|key/0={"Declare":{"Name":"a"}}`, `record "key/0": malformed`},
 		{"job={", "unexpected end of JSON input"},
 	} {

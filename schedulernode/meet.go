@@ -18,13 +18,17 @@ type meetings struct {
 	kind  string
 	waits []wait
 	at    map[string]map[uint64]bool // barriers: the nodes that arrived
-	done  map[string]bool
-	order []string // of done, oldest first
-	first uint64   // number of the first of them; they are numbered as they happened
+	done  map[string]string          // names that happened, with their values
+	order []string                   // of done, oldest first
+	first uint64                     // number of the first of them; they are numbered as they happened
+	bytes int                        // of all values
 }
 
-// maxNames bounds the memory for names that happened.
-const maxNames = 1 << 16
+// Bounds of the memory for what happened: names, and bytes of their values (one value is at most wire.MaxHead).
+const (
+	maxNames  = 1 << 16
+	maxValues = 8 << 20
+)
 
 // A wait is a request that waits for a name.
 type wait struct {
@@ -70,21 +74,29 @@ func (m *meetings) forget(request uint64) {
 }
 
 // mark marks a name as happened.
-func (m *meetings) mark(name string) {
+func (m *meetings) mark(name, value string) {
 	if m.done == nil {
-		m.done = make(map[string]bool)
+		m.done = make(map[string]string)
 	}
-	m.done[name] = true
+	m.done[name] = value
+	m.bytes += len(value)
 	m.order = append(m.order, name)
 }
 
+// happened reports whether a name did.
+func (m *meetings) happened(name string) bool {
+	_, ok := m.done[name]
+	return ok
+}
+
 // happen marks a name and takes out those who wait for it.
-func (c *Core) happen(m *meetings, name string) []wait {
-	if !m.done[name] {
-		c.out.Records = append(c.out.Records, Record{m.record(len(m.order)), []byte(name)})
-		m.mark(name)
+func (c *Core) happen(m *meetings, name, value string) []wait {
+	if !m.happened(name) {
+		c.put(m.record(len(m.order)), keptName{name, value})
+		m.mark(name, value)
 		if len(m.order) > maxNames {
 			c.out.Records = append(c.out.Records, Record{Key: m.record(0)})
+			m.bytes -= len(m.done[m.order[0]])
 			delete(m.done, m.order[0])
 			m.order = m.order[1:]
 			m.first++
@@ -110,7 +122,7 @@ func (c *Core) barrier(request uint64, m *wire.Barrier) {
 		c.refuse(request, wire.CodeUnsupported, "barrier %q: %v does not count yet", m.Name, n)
 		return
 	}
-	if c.barriers.done[m.Name] {
+	if c.barriers.happened(m.Name) {
 		c.ack(request)
 		return
 	}
@@ -135,7 +147,7 @@ func (c *Core) checkBarriers() {
 		if i < 0 {
 			return
 		}
-		for _, w := range c.happen(&c.barriers, c.barriers.waits[i].name) {
+		for _, w := range c.happen(&c.barriers, c.barriers.waits[i].name, "") {
 			c.ack(w.request)
 		}
 	}
@@ -165,8 +177,12 @@ func (c *Core) signal(request uint64, m *wire.Signal) {
 	if n := c.current(request, m.Node, c.generation); n == nil {
 		return
 	}
-	for _, w := range c.happen(&c.signals, m.Name) {
-		c.ack(w.request)
+	if !c.signals.happened(m.Name) && c.signals.bytes+len(m.Value) > maxValues {
+		c.refuse(request, wire.CodeFull, "signal %q: a value of %d bytes beside %d that are kept, want at most %d in all", m.Name, len(m.Value), c.signals.bytes, maxValues)
+		return
+	}
+	for _, w := range c.happen(&c.signals, m.Name, m.Value) {
+		c.answer(w.request, &wire.Signalled{Value: c.signals.done[m.Name]})
 	}
 	c.ack(request)
 }
@@ -177,8 +193,8 @@ func (c *Core) await(request uint64, m *wire.Await) {
 	if n := c.current(request, m.Node, c.generation); n == nil {
 		return
 	}
-	if c.signals.done[m.Name] {
-		c.ack(request)
+	if value, ok := c.signals.done[m.Name]; ok {
+		c.answer(request, &wire.Signalled{Value: value})
 		return
 	}
 	members := c.counting(wire.RoleWorker)

@@ -145,7 +145,7 @@ func (c *Core) form() {
 	c.assign()
 	c.generation++
 	for _, n := range c.living(wire.RoleWorker) {
-		c.shares = append(c.shares, n.Node)
+		c.shares, c.before = append(c.shares, n.Node), append(c.before, 0)
 		c.setHost(n.Host, control.Added, "")
 	}
 	for _, n := range c.nodes {

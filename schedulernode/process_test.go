@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/schedulernode"
 )
 
@@ -115,9 +116,9 @@ func killSchedulers(t *testing.T, state string) {
 	ready, first := make(chan error, 1), make(chan error, 1)
 	go func() { ready <- n.Ready(ctx) }()
 	change := pending(t, w[0])
-	go func() { first <- w[0].Arrive(ctx, cluster.Arrival{Change: change, Steps: 1, Used: 1}) }()
+	go func() { first <- w[0].Arrive(ctx, wire.Arrive{Change: change, Steps: 1, Used: 1}) }()
 	kill()
-	if err := errors.Join(w[1].Arrive(ctx, cluster.Arrival{Change: change, Steps: 1, Used: 1}), <-first, <-ready); err != nil {
+	if err := errors.Join(w[1].Arrive(ctx, wire.Arrive{Change: change, Steps: 1, Used: 1}), <-first, <-ready); err != nil {
 		t.Fatalf("%v\n%s", err, j.log)
 	}
 	for _, n := range append(w, n) {

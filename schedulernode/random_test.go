@@ -46,15 +46,16 @@ type world struct {
 
 // A worker is one worker program.
 type worker struct {
-	id     uint64
-	host   string
-	dead   bool // its process is gone, the scheduler may not know yet
-	member bool // it counts
-	asks   wire.Message
-	share  []int  // examples of the epoch, by the division
-	done   int    // of them
-	total  uint64 // examples of acknowledged steps since it counted first: what servers have counted
-	base   uint64 // of them, before this division
+	id      uint64
+	host    string
+	dead    bool // its process is gone, the scheduler may not know yet
+	member  bool // it counts
+	asks    wire.Message
+	share   []int  // examples of the epoch, by the division
+	done    int    // of them
+	total   uint64 // examples of acknowledged steps since it counted first: what servers have counted
+	base    uint64 // of them, before this division and epoch
+	divided uint64 // of them, before this division
 }
 
 func (w *world) fatal(format string, args ...any) {
@@ -221,13 +222,13 @@ func (w *world) train() {
 		}
 	}
 	if number := w.core.change.number; number > 0 {
-		var bases []wire.NodeCount
+		var earlier []uint64
 		for _, id := range w.core.shares {
 			i := slices.IndexFunc(w.workers, func(x *worker) bool { return x.id == id })
-			bases = append(bases, wire.NodeCount{Node: id, Count: w.workers[i].base})
+			earlier = append(earlier, w.workers[i].base-w.workers[i].divided)
 		}
 		for _, x := range all {
-			x.asks = &wire.Arrive{Generation: w.core.generation, Node: x.id, Change: number, Steps: w.steps, Epoch: w.epoch, Used: uint64(x.done), WaitMillis: 5000, Bases: bases}
+			x.asks = &wire.Arrive{Generation: w.core.generation, Node: x.id, Change: number, Steps: w.steps, Epoch: w.epoch, Used: uint64(x.done), WaitMillis: 5000, Earlier: earlier}
 		}
 		for _, x := range all {
 			if a, ok := x.asks.(*wire.Arrive); ok && w.core.change.number == a.Change {
@@ -299,7 +300,7 @@ func (w *world) renewed() {
 		}
 	}
 	for rank, x := range all {
-		x.member, x.base, x.share, x.done = true, x.total, shares[rank], 0
+		x.member, x.base, x.divided, x.share, x.done = true, x.total, x.total, shares[rank], 0
 	}
 }
 

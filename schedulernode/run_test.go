@@ -187,9 +187,12 @@ func wholeJob(t *testing.T, n *faultnet.Network) {
 				}
 			}
 			if rank == 0 {
-				check("signal", node.Signal(ctx, "loaded"))
+				check("signal", node.Signal(ctx, "loaded", "v"))
 			} else {
-				check("await", node.Await(ctx, "loaded"))
+				value, err := node.Await(ctx, "loaded")
+				if check("await", err); value != "v" {
+					t.Errorf("worker %d: await: got value %q, want that of the signal", rank, value)
+				}
 			}
 			node.Progress(7, 1)
 			check("barrier", node.Barrier(ctx, "end"))
@@ -261,7 +264,10 @@ func TestALostWorkerFailsTheJobForEveryone(t *testing.T) {
 					go func() { ch <- f() }()
 				}
 				wait("barrier", func() error { return w[0].Barrier(ctx, "b") })
-				wait("await", func() error { return w[0].Await(ctx, "s") })
+				wait("await", func() error {
+					_, err := w[0].Await(ctx, "s")
+					return err
+				})
 				wait("call", func() error {
 					for { // as the store does: what was not answered is asked again
 						s, _, err := w[0].Server(1)

@@ -22,10 +22,10 @@ var rewrite = flag.Bool("rewrite", false, "write what the core says into the scr
 //
 //	new workers= servers= [lease= start= patience= hosts=worker/1/d2,... elastic=1 loss=shrink min= max= join= rejoin= backups=1]
 //	register role= [node= rank= host= addr= nonce= workers= servers= job= pid= process= joining=1]
-//	ready node= [wait=]                arrive node= change= [steps= epoch= used= bases=node/count,... wait=]
+//	ready node= [wait=]                arrive node= change= [steps= epoch= step= used= stop= earlier=count,... resumed=count,... cut=used,... wait=]
 //	counted node= lost= [examples=]    control {JSON}                 askleave node= [reason=]
 //	watch node= revision= [wait=]      heartbeat node= [step=]        leave node= [failed=reason]
-//	barrier node= name= [wait= gen=]   signal node= name=             await node= name= [wait=]
+//	barrier node= name= [wait= gen=]   signal node= name= [value=]             await node= name= [wait=]
 //	declare node= name= [size= rows= rowlen= rule=average whole= gen=]
 //	gone request=                      whoever made it is gone
 //	run for=                           time passes; the core is stepped whenever it wants
@@ -82,6 +82,16 @@ type script struct {
 }
 
 type args map[string]string
+
+// list is a list of numbers.
+func (a args) list(name string) (list []uint64) {
+	for f := range strings.SplitSeq(a[name], ",") {
+		if n, err := strconv.ParseUint(f, 10, 64); err == nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}
 
 func (a args) num(name string, other uint64) uint64 {
 	if a[name] == "" {
@@ -160,13 +170,9 @@ func (s *script) do(t *testing.T, line string) string {
 		m = &wire.Ready{Node: a.num("node", 1), WaitMillis: a.millis("wait", time.Minute)}
 	case "arrive":
 		r := &wire.Arrive{Generation: s.core.generation, Node: a.num("node", 1), Change: a.num("change", 1), Steps: a.num("steps", 0), Epoch: a.num("epoch", 0),
-			Used: a.num("used", 0), WaitMillis: a.millis("wait", time.Minute)}
-		for b := range strings.SplitSeq(a["bases"], ",") {
-			if node, count, ok := strings.Cut(b, "/"); ok {
-				x, _ := strconv.ParseUint(node, 10, 64)
-				y, _ := strconv.ParseUint(count, 10, 64)
-				r.Bases = append(r.Bases, wire.NodeCount{Node: x, Count: y})
-			}
+			Step: a.num("step", 0), Used: a.num("used", 0), Stop: a["stop"] != "", Earlier: a.list("earlier"), Resumed: a.list("resumed"), WaitMillis: a.millis("wait", time.Minute)}
+		if used := a.list("cut"); used != nil {
+			r.Cuts = []wire.Cut{{Parts: uint32(len(used)), Used: used}}
 		}
 		m = r
 	case "askleave":
@@ -209,7 +215,7 @@ func (s *script) do(t *testing.T, line string) string {
 	case "barrier":
 		m = &wire.Barrier{Generation: a.num("gen", 1), Node: a.num("node", 1), Name: a["name"], WaitMillis: a.millis("wait", time.Minute)}
 	case "signal":
-		m = &wire.Signal{Node: a.num("node", 1), Name: a["name"]}
+		m = &wire.Signal{Node: a.num("node", 1), Name: a["name"], Value: a["value"]}
 	case "await":
 		m = &wire.Await{Node: a.num("node", 1), Name: a["name"], WaitMillis: a.millis("wait", time.Minute)}
 	case "push":
@@ -267,6 +273,8 @@ func show(m wire.Message) string {
 	switch m := m.(type) {
 	case *wire.Ack:
 		return "ack"
+	case *wire.Signalled:
+		return fmt.Sprintf("signalled %q", m.Value)
 	case *wire.Nack:
 		return fmt.Sprintf("%v: %s", m.Code, m.Text)
 	case *wire.Registered:

@@ -120,7 +120,7 @@ func TestALossWhileACheckpointIsWritten(t *testing.T) {
 									return
 								}
 								die := what == "save" && when == "save"
-								if what == "paragon/members" && when == "first barrier" && w.step == 4 {
+								if what == "paragon/present" && when == "first barrier" && w.step == 4 {
 									saves++
 									die = saves == 2 // the first counts who is there
 								}
@@ -161,8 +161,8 @@ func TestAnotherNumberOfWorkersGoesOn(t *testing.T) {
 	}
 	for _, cut := range cuts {
 		for _, sizes := range [][]int{{3, 2, 4}, {2, 5, 2}, {2, 3, 4}, {3, 3, 3}} {
-			for _, moving := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%v cut %d moving %v", sizes, cut, moving), func(t *testing.T) {
+			for _, how := range []string{"still", "joining", "losing"} {
+				t.Run(fmt.Sprintf("%v cut %d %s", sizes, cut, how), func(t *testing.T) {
 					dir := t.TempDir()
 					var before []*elasticJob
 					for i, workers := range sizes {
@@ -170,8 +170,11 @@ func TestAnotherNumberOfWorkersGoesOn(t *testing.T) {
 							stop := make(chan struct{})
 							plan := elasticPlan{workers: workers, servers: 2, examples: 157, batch: 3, epochs: 2, optimizer: counted,
 								at: func(j *elasticJob, w *elasticWorker, n int) {
-									if moving && w.number == 0 && n == 1 {
+									switch {
+									case how == "joining" && w.number == 0 && n == 1:
 										j.start(workers, true)
+									case how == "losing" && w.number == 1 && n == 2:
+										j.kill(w, false)
 									}
 									if i < 2 && w.number == 0 && n == cut && j.first("stop") {
 										close(stop)
@@ -183,7 +186,7 @@ func TestAnotherNumberOfWorkersGoesOn(t *testing.T) {
 								}}
 							j := runElastic(t, plan)
 							for _, w := range j.workers {
-								if w.err != nil && !errors.Is(w.err, worker.ErrStopped) {
+								if w.err != nil && !w.killed && !errors.Is(w.err, worker.ErrStopped) {
 									t.Errorf("job %d worker %d: got error %v, want none or ErrStopped", i, w.number, w.err)
 								}
 							}

@@ -317,6 +317,17 @@ func (j *elasticJob) wantOnce() {
 				return
 			}
 		}
+		steps := map[int]bool{}
+		for _, w := range j.workers { // also of those who came in the middle of the epoch
+			for _, e := range w.epochs {
+				if e.Epoch == epoch {
+					steps[e.First+len(e.Losses)] = true
+				}
+			}
+		}
+		if len(steps) > 1 {
+			j.t.Errorf("epoch %d has %v steps, as its workers count them, want one number", epoch, steps)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ var errFault = errors.New("fault")
 // faultyStore fails, or never answers, the call number at (from 1) of a kind.
 type faultyStore struct {
 	kvstore.Store
-	kind  string // "exchange" (of a gradient), "agree" (on stopping), "average" (of state), "pull", "barrier" or "save"
+	kind  string // "exchange" (of a gradient), "agree" (on stopping), "average" (of state), "broadcast", "barrier" or "save"
 	at    int64
 	hangs bool // instead of failing: the call and those after it wait for the end of their context
 	calls atomic.Int64
@@ -41,11 +41,11 @@ func (s *faultyStore) fault(ctx context.Context, kind string) error {
 	return nil
 }
 
-func (s *faultyStore) Pull(ctx context.Context, key string, outs ...[]float32) error {
-	if err := s.fault(ctx, "pull"); err != nil {
-		return err
+func (s *faultyStore) Broadcast(ctx context.Context, make func() (string, error)) (string, error) {
+	if err := s.fault(ctx, "broadcast"); err != nil {
+		return "", err
 	}
-	return s.Store.Pull(ctx, key, outs...)
+	return s.Store.Broadcast(ctx, make)
 }
 
 func (s *faultyStore) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
@@ -126,7 +126,7 @@ func TestFitEndsWithTheErrorOfWhatFails(t *testing.T) {
 		faults = append(faults, store("exchange", at, "worker: exchange "))
 	}
 	faults = append(faults,
-		store("pull", 1, "worker: resume"), store("agree", 1, "agree on stopping"), store("agree", 8, "agree on stopping"), store("average", 1, "average "),
+		store("broadcast", 1, "worker: resume"), store("agree", 1, "agree on stopping"), store("agree", 8, "agree on stopping"), store("average", 1, "average "),
 		store("barrier", 1, "checkpoint at step "), store("barrier", 2, "checkpoint at step "), store("save", 2, "checkpoint at step "))
 	for _, devices := range []int{1, 2} {
 		for _, f := range faults {
@@ -148,7 +148,7 @@ func TestFitEndsWithTheErrorOfWhatFails(t *testing.T) {
 // A store that never answers holds Fit no longer than its context, wherever it is.
 func TestFitEndsWithItsContext(t *testing.T) {
 	for _, devices := range []int{1, 2} {
-		for kind, calls := range map[string][]int64{"exchange": {1, 2, 9, 33}, "agree": {1, 2, 9}, "average": {1, 2}, "pull": {1}, "barrier": {1, 2}, "save": {1, 2}} {
+		for kind, calls := range map[string][]int64{"exchange": {1, 2, 9, 33}, "agree": {1, 2, 9}, "average": {1, 2}, "broadcast": {1}, "barrier": {1, 2}, "save": {1, 2}} {
 			for _, at := range calls {
 				t.Run(fmt.Sprintf("devices=%d/%s %d", devices, kind, at), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {

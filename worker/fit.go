@@ -186,6 +186,10 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Trainer.fitted {
+		return nil, errors.New("worker: fit: the trainer has been through Fit before, want a new store and trainer for each run")
+	}
+	cfg.Trainer.fitted = true
 	r := newRun(cfg)
 	defer r.saver.close()
 	if cfg.Leave != nil {

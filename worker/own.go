@@ -173,28 +173,3 @@ func (t *Trainer) pullAll(ctx context.Context) error {
 	}
 	return nil
 }
-
-// broadcastKey is the key by which rank 0 tells the others a few numbers.
-const broadcastKey = "paragon/broadcast"
-
-// broadcastLength is the most numbers that broadcast takes.
-const broadcastLength = 8
-
-// broadcast gives every worker rank 0's numbers. It may be used once in a job: the key's first value carries them.
-func (t *Trainer) broadcast(ctx context.Context, numbers []uint64) ([]uint64, error) {
-	value := make([]float32, broadcastLength*pieces)
-	for i, n := range numbers {
-		splitNumber(value[i*pieces:], n)
-	}
-	if err := t.cfg.Store.InitAverage(ctx, broadcastKey, value); err != nil {
-		return nil, err
-	}
-	if err := t.cfg.Store.Pull(ctx, broadcastKey, value); err != nil {
-		return nil, err
-	}
-	got := make([]uint64, len(numbers))
-	for i := range got {
-		got[i] = joinNumber(value[i*pieces:])
-	}
-	return got, nil
-}

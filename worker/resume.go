@@ -2,20 +2,20 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/sampler"
 )
 
 // resumed is where a run begins.
 type resumed struct {
 	at   position
-	past past   // what the epoch had come to before this job
+	past past
 	from string // folder; empty: anew
 }
 
@@ -45,39 +45,31 @@ func (s *saver) resume(ctx context.Context, feed Feed) (r resumed, err error) {
 // newest tells all workers which checkpoint rank 0 found; Version 0: none. A run that starts anew finds none, or it would
 // mix its own with those of another run.
 func (s *saver) newest(ctx context.Context) (m manifest, err error) {
-	if s.cfg.Dir != "" && s.trainer.cfg.Store.Rank() == 0 {
-		if m, err = s.choose(ctx); err != nil {
-			return m, err
+	var failed error // of rank 0, which says what is wrong
+	text, err := s.trainer.cfg.Store.Broadcast(ctx, func() (string, error) {
+		if s.cfg.Dir == "" {
+			return "{}", nil
 		}
-	}
-	cuts := cutNumbers(m.Cuts)
-	// Also a run that starts anew takes part: the broadcast's key belongs to those that a checkpoint holds.
-	numbers, err := s.trainer.broadcast(ctx, []uint64{
-		uint64(m.Version), uint64(m.Epoch), uint64(m.Step), m.Steps, uint64(m.Workers), uint64(m.StepsPerEpoch), uint64(len(cuts)),
+		var found manifest
+		if found, failed = s.choose(ctx); failed != nil {
+			return "", failed
+		}
+		found.Manifest = checkpoint.Manifest{} // the sums of its files have been compared
+		text, err := json.Marshal(found)
+		return string(text), err
 	})
-	if errors.Is(err, kvstore.ErrDuplicateInit) {
-		return m, errors.New("worker: fit: the store has been through Fit before, want a new store and trainer for each run")
+	switch {
+	case failed != nil:
+		return m, failed
+	case err == nil:
+		err = json.Unmarshal([]byte(text), &m)
 	}
 	if err != nil {
 		return m, fmt.Errorf("worker: resume: %w", err)
 	}
-	m.Version, m.Epoch, m.Step, m.Steps = int(numbers[0]), int(numbers[1]), int(numbers[2]), numbers[3]
-	m.Workers, m.StepsPerEpoch = int(numbers[4]), int(numbers[5])
-	if numbers[6] == 0 {
-		return m, nil
-	}
-	if s.trainer.async() {
+	if len(m.Cuts) > 0 && s.trainer.async() {
 		return m, fmt.Errorf("worker: resume: the checkpoint after %d steps is of the middle of an epoch in which the workers changed, want a store with rounds: dist_sync", m.Steps)
 	}
-	rest := make([]uint64, numbers[6])
-	copy(rest, cuts)
-	if err := s.trainer.initMembers(ctx); err != nil { // a checkpoint with cuts has this key, too
-		return m, err
-	}
-	if err := s.trainer.share(ctx, s.trainer.cfg.Store.Rank() == 0, rest); err != nil {
-		return m, err
-	}
-	m.Cuts = readCuts(rest)
 	return m, nil
 }
 
@@ -107,7 +99,7 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 		at.Epoch, at.Step, at.Cuts = m.Epoch+1, 0, nil
 	}
 	if !ok || at.Epoch > m.Epoch {
-		return at, past{epoch: at.Epoch}, nil
+		return at, p, nil
 	}
 	used := make([]int, m.Workers)
 	for part := range used {
@@ -117,7 +109,7 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 		at.Cuts = append(slices.Clone(m.Cuts), sampler.Cut{Parts: m.Workers, Used: used})
 		at.Step, used = 0, nil
 	}
-	return at, past{epoch: at.Epoch, cuts: at.Cuts, offset: used}, nil
+	return at, past{cuts: at.Cuts, used: used}, nil
 }
 
 // load brings the checkpoint in a folder to the store and the programs.

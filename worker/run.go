@@ -30,16 +30,14 @@ type run struct {
 	stale         bool          // the feed is to be divided before it begins
 	joined        bool          // this worker came to a running job
 	stopping      bool          // all were asked to stop
-	present       int           // workers that take part: fewer than workers if some are done and have left
 	past          past
-	nodes         []kvstore.NodeID          // of the division, by rank; 0: lost at once
-	bases         map[kvstore.NodeID]uint64 // what they had used before the division, since they counted first
+	earlier       []uint64 // by part: examples used since the division was made, in epochs before this one; nil: none
 
 	epochs []EpochInfo
 }
 
 func newRun(cfg FitConfig) *run {
-	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, bases: map[kvstore.NodeID]uint64{}, saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newLookahead(cfg.Feed)}
+	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newLookahead(cfg.Feed)}
 	r.divided, _ = cfg.Feed.(DividedFeed)
 	return r
 }
@@ -97,10 +95,7 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 		return "", err
 	}
 	if r.elastic != nil {
-		if err := r.trainer.initMembers(ctx); err != nil {
-			return "", err
-		}
-		if err := r.meet(ctx, true); err != nil {
+		if err := r.trainer.beginRoll(ctx); err != nil {
 			return "", err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/rollcall"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
@@ -95,6 +96,8 @@ type Trainer struct {
 	local    *localSteps  // nil without
 
 	elastic  kvstore.Elastic // nil: workers neither come nor go
+	roll     *rollcall.Roll  // nil: they do not, or Fit has not begun
+	fitted   bool            // Fit was called
 	counting bool            // the weights of steps tell the servers which examples were used
 	pusher   kvstore.Pusher  // with the weight of the step
 	weight   uint64          // which is this

@@ -18,7 +18,7 @@ type leavingStore struct {
 
 func (s *leavingStore) InitAverage(ctx context.Context, key string, value []float32) error {
 	err := s.Store.InitAverage(ctx, key, value)
-	if err == nil && key == "paragon/members" {
+	if err == nil && key == "paragon/present" {
 		s.leave()
 		time.Sleep(100 * time.Millisecond) // the scheduler has agreed
 	}

@@ -40,24 +40,26 @@ func (n *Node) Barrier(ctx context.Context, name string) error {
 	})
 }
 
-// Signal ends all present and future Awaits of this name.
-func (n *Node) Signal(ctx context.Context, name string) error {
-	if _, err := n.ask(ctx, 0, &wire.Signal{Node: uint64(n.id), Name: name}, &wire.Ack{}, true); err != nil {
+// Signal ends all present and future Awaits of this name, which return the value. The first signal of a name counts.
+func (n *Node) Signal(ctx context.Context, name, value string) error {
+	if _, err := n.ask(ctx, 0, &wire.Signal{Node: uint64(n.id), Name: name, Value: value}, &wire.Ack{}, true); err != nil {
 		return fmt.Errorf("cluster: signal %q: %w", name, err)
 	}
 	return nil
 }
 
-// Await returns when some node has signalled the name.
-func (n *Node) Await(ctx context.Context, name string) error {
-	return n.waitAtScheduler(ctx, fmt.Sprintf("await %q", name), &wire.Ack{}, func(_ uint64, wait uint32) wire.Message {
+// Await returns the value of a name when some node has signalled it.
+func (n *Node) Await(ctx context.Context, name string) (value string, err error) {
+	var signalled wire.Signalled
+	err = n.waitAtScheduler(ctx, fmt.Sprintf("await %q", name), &signalled, func(_ uint64, wait uint32) wire.Message {
 		return &wire.Await{Node: uint64(n.id), WaitMillis: wait, Name: name}
 	})
+	return signalled.Value, err
 }
 
 // waitAtScheduler repeats a request that the scheduler answers when other nodes have done something, and logs whom it waits for. Each attempt carries
 // the newest generation.
-func (n *Node) waitAtScheduler(ctx context.Context, what string, answer *wire.Ack, request func(generation uint64, wait uint32) wire.Message) error {
+func (n *Node) waitAtScheduler(ctx context.Context, what string, answer wire.Message, request func(generation uint64, wait uint32) wire.Message) error {
 	missing := ""
 	for {
 		generation := uint64(n.Generation())

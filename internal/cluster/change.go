@@ -1,11 +1,9 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -34,34 +32,22 @@ func (n *Node) Ready(ctx context.Context) error {
 	return n.awaitRevision(ctx, "ready", err, ack.Revision)
 }
 
-// An Arrival is what a worker reports at a membership change.
-type Arrival struct {
-	Change uint64            // the pending change; 0: wait for it, because other workers know of one
-	Steps  uint64            // steps done in all
-	Epoch  uint64            // epoch of the next step
-	Used   uint64            // examples of its share of this division used by its steps in the epoch
-	Bases  map[NodeID]uint64 // by worker of the division: what it had used before, see wire.Arrive
-}
-
-// Arrive tells the scheduler that the node has reached the step of the change and has nothing under way. It returns when the change is committed: Rank
+// Arrive tells the scheduler that the node has reached the step of the change and has nothing under way. a is as wire.Arrive says; the node
+// fills in generation, node and wait. Change 0: other workers know of a change, wait for it. Arrive returns when the change is committed: Rank
 // and Membership are then those of the new generation. ErrRemoved is in the error's chain if the node was asked to leave.
-func (n *Node) Arrive(ctx context.Context, a Arrival) error {
+func (n *Node) Arrive(ctx context.Context, a wire.Arrive) error {
 	if a.Change == 0 {
 		if err := n.awaitMembership(ctx, func(m *wire.Membership) bool { return m.Change != 0 }); err != nil {
 			return fmt.Errorf("cluster: arrive: %w", err)
 		}
 		a.Change = n.Pending()
 	}
-	m := wire.Arrive{Node: uint64(n.id), Change: a.Change, Steps: a.Steps, Epoch: a.Epoch, Used: a.Used}
-	for id, count := range a.Bases {
-		m.Bases = append(m.Bases, wire.NodeCount{Node: uint64(id), Count: count})
-	}
-	slices.SortFunc(m.Bases, func(a, b wire.NodeCount) int { return cmp.Compare(a.Node, b.Node) })
+	a.Node = uint64(n.id)
 	var ack wire.Ack
 	what := fmt.Sprintf("arrive at change %d", a.Change)
 	err := n.waitAtScheduler(ctx, what, &ack, func(generation uint64, wait uint32) wire.Message {
-		m.Generation, m.WaitMillis = generation, wait
-		return &m
+		a.Generation, a.WaitMillis = generation, wait
+		return &a
 	})
 	return n.awaitRevision(ctx, what, err, ack.Revision)
 }

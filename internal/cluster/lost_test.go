@@ -57,10 +57,10 @@ func TestWhateverALostNodeAsksFirstItHearsThatItIsLost(t *testing.T) {
 			return err
 		},
 		"barrier":   func(ctx context.Context, n *cluster.Node) error { return n.Barrier(ctx, "b") },
-		"signal":    func(ctx context.Context, n *cluster.Node) error { return n.Signal(ctx, "s") },
-		"await":     func(ctx context.Context, n *cluster.Node) error { return n.Await(ctx, "s") },
+		"signal":    func(ctx context.Context, n *cluster.Node) error { return n.Signal(ctx, "s", "") },
+		"await":     func(ctx context.Context, n *cluster.Node) error { _, err := n.Await(ctx, "s"); return err },
 		"ready":     func(ctx context.Context, n *cluster.Node) error { return n.Ready(ctx) },
-		"arrive":    func(ctx context.Context, n *cluster.Node) error { return n.Arrive(ctx, cluster.Arrival{Change: 1}) },
+		"arrive":    func(ctx context.Context, n *cluster.Node) error { return n.Arrive(ctx, wire.Arrive{Change: 1}) },
 		"ask leave": func(ctx context.Context, n *cluster.Node) error { return n.AskLeave(ctx, "SIGTERM") },
 		"counted":   func(ctx context.Context, n *cluster.Node) error { return n.Counted(ctx, 1, 3, 9) },
 		"filled":    func(ctx context.Context, n *cluster.Node) error { return n.Filled(ctx, wire.Filled{}) },

@@ -45,15 +45,16 @@ var picture = append([]row{
 	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/lines")},
 
 	// The roles meet in internal/wire alone.
-	{"worker", and("adapt", "kvstore", "internal/cluster", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
+	{"worker", and("adapt", "kvstore", "internal/cluster", "internal/rollcall", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
 	{"server", and("internal/shardserver", "internal/cluster")},
 	{"schedulernode", and("adapt", "internal/control", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
 
 	{"adapt", nil},
 
-	{"kvstore", and("internal/shardserver", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "sampler", "!checkpoint", "metrics")},
+	{"kvstore", and("internal/shardserver", "internal/shard", "internal/rollcall", "internal/cluster", "internal/transport", "internal/wire", "optim", "sampler", "!checkpoint", "metrics")},
 	{"internal/shardserver", and("internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim")},
 	{"internal/shard", and("internal/wire", "optim")},
+	{"internal/rollcall", nil},
 	{"internal/cluster", and("internal/transport", "internal/wire")},
 	{"internal/transport", and("internal/wire")},
 	{"internal/wire", machinery},

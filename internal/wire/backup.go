@@ -212,3 +212,9 @@ type Place struct {
 
 // NoServer stands for no server.
 const NoServer = 0xffffffff
+
+// NodeCount is a number of examples of one node.
+type NodeCount struct {
+	Node  uint64
+	Count uint64
+}

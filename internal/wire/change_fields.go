@@ -60,9 +60,13 @@ func (m *Arrive) fields(c *coder) {
 	c.u64(&m.Change)
 	c.u64(&m.Steps)
 	c.u64(&m.Epoch)
+	c.u64(&m.Step)
 	c.u64(&m.Used)
+	c.bool(&m.Stop)
 	c.u32(&m.WaitMillis)
-	list(c, &m.Bases, 16, func(c *coder, x *NodeCount) { x.fields(c) })
+	list(c, &m.Earlier, 8, (*coder).u64)
+	list(c, &m.Resumed, 8, (*coder).u64)
+	list(c, &m.Cuts, 8, func(c *coder, x *Cut) { x.fields(c) })
 }
 
 func (m *Counted) Kind() Kind { return KindCounted }
@@ -122,16 +126,13 @@ func (m *Report) fields(c *coder) {
 	c.text(&m.Answer, MaxHead)
 }
 
-func (m *NodeCount) fields(c *coder) {
-	c.u64(&m.Node)
-	c.u64(&m.Count)
-}
-
 func (m *Division) fields(c *coder) {
 	c.u64(&m.Epoch)
 	c.u64(&m.Steps)
 	list(c, &m.Cuts, 8, func(c *coder, x *Cut) { x.fields(c) })
 	c.u64(&m.Change)
+	c.u64(&m.Step)
+	c.bool(&m.Stop)
 }
 
 func (m *Cut) fields(c *coder) {

@@ -129,8 +129,8 @@ const (
 //	     .     .  division    a Division
 //
 // A Member is node 8, role 1, rank 4 (int32), pid 4, state 1, host string, addr string. Members come sorted by role, then by
-// rank; those that do not count yet have rank -1 and come last. A Division is epoch 8, steps 8, cuts: list of parts 4, used:
-// list of uint64; change 8. Introduced in version 1.
+// rank; those that do not count yet have rank -1 and come last. A Division is epoch 8, steps 8, cuts: list of Cut; change 8, step 8,
+// stop 1. A Cut is parts 4, used: list of uint64. Introduced in version 1.
 type Membership struct {
 	Generation uint64
 	Revision   uint64
@@ -179,6 +179,8 @@ type Division struct {
 	Cuts  []Cut  `json:"cuts"`
 	// Change is the number of the change that made the division; 0: none did.
 	Change uint64 `json:"change"`
+	Step   uint64 `json:"step,omitempty"` // of Epoch, the next one
+	Stop   bool   `json:"stop,omitempty"` // all workers agreed to stop at this step
 }
 
 // Cut is one point in an epoch at which what was left of it was divided anew.
@@ -219,7 +221,7 @@ type Ready struct {
 // Arrive says that a worker is at the boundary at which the pending change is made: it has nothing under way, and contributes
 // to nothing until the answer. Answer: Ack once the change was committed, which it is when all workers that count have
 // arrived and lost ones are settled; CodeTimeout, whose text names who is missing; or, for a worker that was asked to leave,
-// CodeRemoved. Repeating it after a lost answer is harmless.
+// CodeRemoved. Repeating it after a lost answer is harmless. All workers that arrive at a change say the same, but for node and used.
 //
 //	offset  size  field
 //	     0     8  generation
@@ -227,27 +229,31 @@ type Ready struct {
 //	    16     8  change      Membership.Change
 //	    24     8  steps       done in all
 //	    32     8  epoch       in which the next step is
-//	    40     8  used        examples of its share of this division that its acknowledged steps of the epoch used
-//	    48     4  wait        milliseconds
-//	    52     .  bases       list of node 8, count 8: for each worker of the division, how many examples it had used before the
-//	                          division (or, if that is later, before the epoch), since it counted first
+//	    40     8  step        of the epoch, the next one
+//	    48     8  used        examples of its share of this division that its acknowledged steps of the epoch used
+//	    56     1  stop        all workers agreed to stop at this step
+//	    57     4  wait        milliseconds
+//	    61     .  earlier     list of uint64, by part of the division: examples that its worker used since the division was made, in
+//	                          epochs before this one; empty: none
+//	     .     .  resumed     list of uint64, by part: how many of the examples used of its share were used before this job, by the run
+//	                          that it resumes; empty: none
+//	     .     .  cuts        list of Cut: those of the epoch that were made before this job; taken until the job's first change
 //
-// Introduced in version 1.
+// The scheduler adds up what each worker has used. Of a worker that was lost the servers tell the sum (see Counted): what is beyond the
+// examples used before this division is what it used of its share. Introduced in version 1.
 type Arrive struct {
 	Generation uint64
 	Node       uint64
 	Change     uint64
 	Steps      uint64
 	Epoch      uint64
+	Step       uint64
 	Used       uint64
+	Stop       bool
 	WaitMillis uint32
-	Bases      []NodeCount
-}
-
-// NodeCount is a number of examples of one node.
-type NodeCount struct {
-	Node  uint64
-	Count uint64
+	Earlier    []uint64
+	Resumed    []uint64
+	Cuts       []Cut
 }
 
 // Counted tells how many examples of a lost worker (Membership.Settle) are in all shards of a server: the least, over its
@@ -337,17 +343,20 @@ type Barrier struct {
 	Name       string
 }
 
-// Signal marks a name as happened; Await waits for the mark. Rank 0 uses them to tell the others that a load is complete.
-// Answer to both: Ack; Await may get CodeTimeout.
+// Signal marks a name as happened, with a value; Await waits for the mark. Rank 0 uses them to tell the others that a load is complete,
+// and what it broadcasts. The first signal of a name counts. Answer to Signal: Ack, or CodeFull if the values that the scheduler keeps
+// would be too long. Answer to Await: Signalled, or CodeTimeout.
 //
 //	offset  size  field (Signal)
 //	     0     8  node
 //	     8     .  name        string
+//	     .     .  value       string, of any length that fits a head
 //
 // Introduced in version 1.
 type Signal struct {
-	Node uint64
-	Name string
+	Node  uint64
+	Name  string
+	Value string
 }
 
 // Await waits for a Signal of the same name.
@@ -362,6 +371,16 @@ type Await struct {
 	Node       uint64
 	WaitMillis uint32
 	Name       string
+}
+
+// Signalled is the answer to Await.
+//
+//	offset  size  field
+//	     0     .  value       string: that of the signal, of any length that fits a head
+//
+// Introduced in version 1.
+type Signalled struct {
+	Value string
 }
 
 // The forms of a key.

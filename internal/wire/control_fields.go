@@ -272,6 +272,7 @@ func (m *Signal) DecodeHead(b []byte) error {
 func (m *Signal) fields(c *coder) {
 	c.u64(&m.Node)
 	c.string(&m.Name)
+	c.text(&m.Value, MaxHead)
 }
 
 func (m *Await) Kind() Kind { return KindAwait }
@@ -293,6 +294,22 @@ func (m *Await) fields(c *coder) {
 	c.u32(&m.WaitMillis)
 	c.string(&m.Name)
 }
+
+func (m *Signalled) Kind() Kind { return KindSignalled }
+
+func (m *Signalled) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Signalled) DecodeHead(b []byte) error {
+	c := decoder(KindSignalled, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Signalled) fields(c *coder) { c.text(&m.Value, MaxHead) }
 
 func (m *Member) fields(c *coder) {
 	c.u64(&m.Node)

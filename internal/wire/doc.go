@@ -84,6 +84,7 @@ const (
 	KindFilled       Kind = 53
 	KindReadPlaces   Kind = 54
 	KindPlaces       Kind = 55
+	KindSignalled    Kind = 56
 )
 
 // A Code says why a request was refused.

@@ -49,6 +49,7 @@ var kinds = [...]struct {
 	KindFilled:       {"filled", func() Message { return new(Filled) }},
 	KindReadPlaces:   {"read places", func() Message { return new(ReadPlaces) }},
 	KindPlaces:       {"places", func() Message { return new(Places) }},
+	KindSignalled:    {"signalled", func() Message { return new(Signalled) }},
 }
 
 // New returns an empty message of the kind, or nil if the kind is not known.

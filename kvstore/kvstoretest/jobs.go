@@ -67,6 +67,30 @@ func runJobs(t *testing.T, h Harness, kind string, workers int) {
 			return nil
 		})
 	})
+	t.Run("a broadcast gives everyone what rank 0 makes", func(t *testing.T) {
+		long := strings.Repeat("ü", kvstore.MaxBroadcast/2)
+		run(t, open(t, servers[0]), func(w *Worker) []float32 {
+			for _, value := range []string{"first", "", long} {
+				got, err := w.Store.Broadcast(w.Ctx, func() (string, error) {
+					if w.r > 0 {
+						w.failf("broadcast: rank %d is asked for the value, want rank 0 alone", w.r)
+					}
+					return value, nil
+				})
+				if w.ok(err); got != value {
+					w.failf("broadcast: got %.9q (%d bytes), want %.9q (%d)", got, len(got), value, len(value))
+				}
+			}
+			if w.r == 0 { // what cannot be told is an error of its worker alone
+				for _, bad := range []string{long + "x", "\xff"} {
+					if got, err := w.Store.Broadcast(w.Ctx, func() (string, error) { return bad, nil }); err == nil || !strings.Contains(err.Error(), "want at most 524288 bytes of UTF-8") {
+						w.failf("broadcast of %d bytes, %.5q: got %.9q and error %v", len(bad), bad, got, err)
+					}
+				}
+			}
+			return nil
+		})
+	})
 	t.Run("a closed store returns ErrClosed", func(t *testing.T) {
 		stores := open(t, servers[0])
 		key := "x"
@@ -79,9 +103,10 @@ func runJobs(t *testing.T, h Harness, kind string, workers int) {
 				t.Errorf("close rank %d again: %v", i, err)
 			}
 			ctx := context.Background()
+			_, broadcast := kv.Broadcast(ctx, func() (string, error) { return "", nil })
 			for what, err := range map[string]error{
 				"push": kv.Push(ctx, key, fill(2, 1)), "pull": kv.Pull(ctx, key, fill(2, 1)), "init": kv.Init(ctx, "y", fill(2, 1)),
-				"barrier": kv.Barrier(ctx), "set optimizer": kv.SetOptimizer(ctx, doubling), "load": kv.Load(ctx, "x"),
+				"barrier": kv.Barrier(ctx), "broadcast": broadcast, "set optimizer": kv.SetOptimizer(ctx, doubling), "load": kv.Load(ctx, "x"),
 			} {
 				if !errors.Is(err, kvstore.ErrClosed) {
 					t.Errorf("%s on a closed store: got error %v, want %v", what, err, kvstore.ErrClosed)

@@ -1,0 +1,100 @@
+// Package rollcall lets the workers of a job find out, all alike, whether one of them was lost up to a step and whether the
+// membership is to change there.
+//
+// Every worker calls the roll after the same step, when the store has acknowledged all that it pushed: it pushes to a key of the runtime that it
+// is there, and whether it has heard of a pending change. The round closes once, over the workers that live, so all see the same. Where
+// fewer came than were expected, the others were lost, perhaps in the middle of that step, or are done and have left: all wait until the
+// scheduler tells of that, and call again.
+package rollcall
+
+import (
+	"context"
+	"fmt"
+)
+
+// A Store is what the roll needs of a kvstore.Store.
+type Store interface {
+	Rank() int
+	NumWorkers() int
+	InitAverage(ctx context.Context, key string, value []float32) error
+	PushPull(ctx context.Context, key string, grads, outs [][]float32) error
+	Pending() uint64
+	AwaitMembers(ctx context.Context, most int) error
+}
+
+// Key is the key that the workers push to.
+const Key = "paragon/present"
+
+// size is the length of the key's value: one lane for the pending change, the others for workers. It is 1 KB, for which a round costs no more than
+// for one value. More workers take a round for each perRound of them.
+const (
+	size     = 256
+	perRound = size - 1
+)
+
+// A Roll is one worker's. It is used by one goroutine at a time.
+type Roll struct {
+	store    Store
+	expected int
+	row      []float32
+}
+
+// New gives the key its place. Every worker calls it, one that joins before it is ready, and then Expect.
+func New(ctx context.Context, store Store) (*Roll, error) {
+	r := &Roll{store: store, row: make([]float32, size)}
+	if err := store.InitAverage(ctx, Key, r.row); err != nil {
+		return nil, fmt.Errorf("init %s: %w", Key, err)
+	}
+	r.Expect()
+	return r, nil
+}
+
+// Expect says that all workers of the membership take part from now on: after each change.
+func (r *Roll) Expect() { r.expected = r.store.NumWorkers() }
+
+// Call tells whether a change of the membership is to be made now: on all workers alike, after the same step. If not, all that are expected have
+// done that step. Nothing else of the store may be under way.
+func (r *Roll) Call(ctx context.Context) (change bool, err error) {
+	for {
+		present, change, err := r.round(ctx)
+		if err != nil || change || present >= r.expected {
+			return change, err
+		}
+		if err := r.store.AwaitMembers(ctx, present); err != nil {
+			return false, err
+		}
+		r.expected = present
+	}
+}
+
+// Barrier returns when all workers that live have come to it.
+func (r *Roll) Barrier(ctx context.Context) error {
+	_, _, err := r.round(ctx)
+	return err
+}
+
+// round tells how many workers take part, and whether any of them has heard of a change.
+func (r *Roll) round(ctx context.Context) (present int, change bool, err error) {
+	rank, workers := r.store.Rank(), r.store.NumWorkers()
+	for first := 0; first < workers; first += perRound {
+		clear(r.row)
+		if r.store.Pending() != 0 {
+			r.row[0] = 1
+		}
+		if first <= rank && rank < first+perRound {
+			r.row[1+rank-first] = 1
+		}
+		row := [][]float32{r.row}
+		if err := r.store.PushPull(ctx, Key, row, row); err != nil {
+			return 0, false, fmt.Errorf("find out who has come to the step: %w", err)
+		}
+		// The value is the mean of what was pushed: above 0 where anybody pushed 1.
+		change = change || r.row[0] > 0
+		for _, v := range r.row[1:] {
+			if v > 0 {
+				present++
+			}
+		}
+	}
+	return present, change, nil
+}
