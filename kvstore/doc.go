@@ -39,7 +39,8 @@
 // WithLocalSteps is for slow links: a trainer exchanges values every so many steps in place of gradients at every step. worker.Trainer
 // does so.
 //
-// Workers may join, leave and be lost while the job runs: see Elastic. WithGuard keeps out gradients that are not finite or far too large.
+// Workers may join, leave and be lost while the job runs: an ElasticSampler hands out the examples, each exactly once an epoch. WithGuard keeps
+// out gradients that are not finite or far too large.
 //
 // The stores "local" and "device" live in this process, for one worker and its devices, with the same semantics; they
 // pass the same test suite, kvstoretest.

@@ -55,29 +55,15 @@ type Arrival struct {
 	Cuts    []sampler.Cut
 }
 
-// Elastic are the calls about a job whose workers may change while it runs. worker.Trainer and Fit do
-// all of the following. Whoever trains with the store itself does so:
+// Elastic are the calls about a job whose workers may change while it runs. An ElasticSampler makes them for a training loop, and worker.Fit for a
+// worker.Feed; by themselves they serve loops that have no examples to share:
 //
-//	// A worker that joins a running job initialises keys and sets the same optimizer as the others; it gets values and
-//	// contributes nothing. Of one that was there from the start Ready returns at once.
-//	err := kv.Ready(ctx)
-//	for step := uint64(0); ; step++ {
-//		// ... a step, in which every worker pushes to the same keys; among them a flag, 1 where kv.Pending() != 0, of which
-//		// every worker pulls the sum ...
-//		if sum > 0 { // all see the same sum, so all are here after the same step
-//			change, err := kv.AwaitPending(ctx) // the others may have heard of it before this worker
-//			// ...
-//			err = kv.Arrive(ctx, kvstore.Arrival{Change: change, Steps: step + 1})
-//			if errors.Is(err, kvstore.ErrRemoved) {
-//				return kv.Close() // this worker was asked to leave
-//			}
-//			// kv.Rank() and kv.NumWorkers() are new. Those who were there have the values that they pulled.
-//		}
-//	}
-//
-// A worker that is told to end while the others go on calls AskLeave and goes on like this, until Arrive is ErrRemoved.
-//
-// A lost worker needs nothing of this: rounds close without it, and the job has one worker less from the next Arrive on.
+//   - A worker that joins a running job initialises keys and sets the same optimizer as the others, and calls Ready. It counts when Ready
+//     returns: from the open round of every key on.
+//   - In each step every worker pushes a flag beside its gradients, 1 where Pending is not 0, to a key of InitAverage. All see the same value. Where it is
+//     above 0 each calls AwaitPending, for the others may have heard of the change first, and Arrive; then Rank and NumWorkers are new.
+//   - A worker that is told to end while the others go on calls AskLeave, and goes on until its Arrive is ErrRemoved.
+//   - A lost worker needs nothing of this: rounds close without it, and the job has one worker less from the next Arrive on.
 //
 // Calls that are under way when the membership changes go on in the new generation; they are sent again where need be and count
 // once. If it is this worker that the others hold for lost, because it was silent for longer than its lease, all calls are

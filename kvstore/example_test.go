@@ -41,3 +41,47 @@ func ExampleStore_pushPullMany() {
 	// kvstore: push-pull key "weights": unknown key: call Init first
 	// kvstore: push-pull key "bias": wrong size: gradient 0: got 2 values, want 1
 }
+
+// A training loop whose workers may join, leave and be lost while it runs. Alone it is a job of one worker.
+func ExampleElasticSampler() {
+	ctx := context.Background()
+	kv, err := kvstore.Create(ctx, "local") // "dist_sync" in a job of launch --elastic-training-enabled
+	if err != nil {
+		panic(err)
+	}
+	defer kv.Close()
+	data := []float32{1, 2, 3, 4, 5}
+	mean, gradient := []float32{0}, []float32{0}
+	if err := kv.SetOptimizer(ctx, optim.Config{Name: "sgd", LearningRate: 0.5, Reduction: optim.Mean}); err != nil {
+		panic(err)
+	}
+	if err := kv.Init(ctx, "mean", mean); err != nil {
+		panic(err)
+	}
+	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: len(data), Batch: 2, Epochs: 2, Seed: 1})
+	if err != nil {
+		panic(err)
+	}
+	if err := kv.Pull(ctx, "mean", mean); err != nil { // what the others have come to, if this worker joins them
+		panic(err)
+	}
+	for epoch := range examples.Epochs() {
+		var used float32
+		for batch := range examples.Batches(ctx) {
+			gradient[0] = 0
+			for _, i := range batch {
+				gradient[0] += mean[0] - data[i]
+				used += data[i]
+			}
+			if err := examples.Pusher().PushPull(ctx, "mean", [][]float32{gradient}, [][]float32{mean}); err != nil {
+				panic(err)
+			}
+		}
+		fmt.Printf("epoch %d: %g of 15 used, %d steps, mean %.1f\n", epoch, used, examples.Steps(), mean[0])
+	}
+	fmt.Println(kvstore.Leave(kv, examples.Err()))
+	// Output:
+	// epoch 0: 15 of 15 used, 3 steps, mean 1.8
+	// epoch 1: 15 of 15 used, 6 steps, mean 3.7
+	// <nil>
+}

@@ -17,7 +17,6 @@ import (
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
-	"github.com/paragon-train/paragon/sampler"
 )
 
 func main() {
@@ -82,52 +81,40 @@ func train(ctx context.Context, path string, batch, epochs int, buckets int64) (
 		return 0, err
 	}
 
-	members, err := join(ctx, kv)
+	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: trainRows, Batch: batch, Epochs: epochs, Seed: 1})
 	if err != nil {
 		return 0, err
 	}
-	defer members.leaveOnTerm()()
+	defer leaveOnTerm(kv)()
 	if err := m.pull(ctx, kv); err != nil {
 		return 0, err
 	}
-	for epoch := members.epoch; epoch < epochs; epoch++ {
+	for epoch := range examples.Epochs() {
 		var lossSum float64
-		steps := 0
-		for rest := true; rest; { // again with what is left when workers come or go
-			part, err := sampler.Divide(trainRows, members.cuts(epoch), kv.NumWorkers(), kv.Rank(), sampler.Seed(1), sampler.Remainder(sampler.Drop))
-			if err != nil {
+		used := 0
+		for rows := range examples.Batches(ctx) {
+			if err := m.fill(ctx, kv, clicks, rows); err != nil {
 				return 0, err
 			}
-			rest = false
-			used := 0
-			rows := make([]int, 0, batch)
-			for i := range part.Epoch(epoch) {
-				if rows = append(rows, i); len(rows) < batch {
-					continue
-				}
-				if err := m.fill(ctx, kv, clicks, rows); err != nil {
-					return 0, err
-				}
-				if err := m.step(ctx, kv, batch); err != nil {
-					return 0, err
-				}
-				lossSum += m.program.Loss()
-				steps++
-				used += batch
-				rows = rows[:0]
-				if rest, err = members.afterStep(ctx, epoch, used); err != nil {
-					return 0, err
-				}
-				if rest {
-					break
-				}
+			if err := m.step(ctx, examples.Pusher(), len(rows)); err != nil {
+				return 0, err
 			}
+			if len(rows) > 0 {
+				lossSum += m.program.Loss() * float64(len(rows))
+				used += len(rows)
+			}
+		}
+		if err := examples.Err(); err != nil {
+			return 0, err
 		}
 		var loss float64
 		if loss, area, err = m.evaluate(ctx, kv, clicks, trainRows); err != nil {
 			return 0, err
 		}
-		fmt.Printf("worker %d of %d, epoch %d: Train_loss %.6f, Test_loss %.6f, Test_AUC %.4f\n", kv.Rank(), kv.NumWorkers(), epoch, lossSum/float64(max(steps, 1)), loss, area)
+		fmt.Printf("worker %d of %d, epoch %d: Train_loss %.6f, Test_loss %.6f, Test_AUC %.4f\n", kv.Rank(), kv.NumWorkers(), epoch, lossSum/float64(max(used, 1)), loss, area)
+	}
+	if err := examples.Err(); err != nil {
+		return 0, err
 	}
 	if kv.Rank() == 0 {
 		if err := tell(ctx, kv); err != nil {

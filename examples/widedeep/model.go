@@ -53,7 +53,7 @@ func graph(batch int) (loss, logits *gorgonia.Node) {
 
 func newModel(batch int) (*model, error) {
 	loss, logits := graph(batch)
-	program, err := nn.Compile(loss, nn.Config{Outputs: gorgonia.Nodes{logits}, GradScale: float32(batch)})
+	program, err := nn.Compile(loss, nn.Config{Outputs: gorgonia.Nodes{logits}})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (m *model) pull(ctx context.Context, kv kvstore.Store) error {
 	return nil
 }
 
-// fill reads rows into the inputs and pulls what they look up.
+// fill reads rows into the inputs, a whole batch of them or fewer, and pulls what they look up.
 func (m *model) fill(ctx context.Context, kv kvstore.Store, clicks *data.ClickSet, rows []int) error {
 	labels := make([]int32, len(rows))
 	for b, i := range rows {
@@ -116,26 +116,31 @@ func (m *model) fill(ctx context.Context, kv kvstore.Store, clicks *data.ClickSe
 		labels[b] = int32(label)
 	}
 	m.labels.Set(labels)
-	if err := kv.PullRows(ctx, deepTable, m.ids, m.deep.Value); err != nil {
+	if err := m.program.SetExamples(len(rows)); err != nil {
 		return err
 	}
-	return kv.PullRows(ctx, wideTable, m.ids, m.wide.Value)
+	values := len(rows) * data.CriteoCategorical
+	if err := kv.PullRows(ctx, deepTable, m.ids[:values], m.deep.Value[:values*width]); err != nil {
+		return err
+	}
+	return kv.PullRows(ctx, wideTable, m.ids[:values], m.wide.Value[:values])
 }
 
-// step trains on the batch that fill brought.
-func (m *model) step(ctx context.Context, kv kvstore.Store, examples int) error {
+// step trains on the rows that fill brought. Without any it pushes zeros, as the rounds need every worker.
+func (m *model) step(ctx context.Context, by kvstore.Pusher, rows int) error {
+	m.program.SetGradScale(float32(rows)) // gradients are sums over the rows; the servers divide by those of all workers
 	if err := m.program.Step(ctx, nil); err != nil {
 		return err
 	}
-	by := kv.Weighted(float32(m.batch), false) // gradients are sums over the batch; the servers divide by all examples
+	values := rows * data.CriteoCategorical
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range m.shared {
 		group.Go(func() error {
 			return by.PushPull(ctx, p.Name, [][]float32{p.Gradient}, [][]float32{p.Value})
 		})
 	}
-	group.Go(func() error { return by.PushRows(ctx, deepTable, m.ids, m.deep.Gradient) })
-	group.Go(func() error { return by.PushRows(ctx, wideTable, m.ids, m.wide.Gradient) })
+	group.Go(func() error { return by.PushRows(ctx, deepTable, m.ids[:values], m.deep.Gradient[:values*width]) })
+	group.Go(func() error { return by.PushRows(ctx, wideTable, m.ids[:values], m.wide.Gradient[:values]) })
 	return group.Wait()
 }
 

@@ -33,6 +33,7 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 			return grad
 		}, "the value is not the one before plus"},
 		{"a step's examples are lost", Counts, scaled(0), "the value is not the one before plus"},
+		{"a step's examples are lost by a loop", Loop, scaled(0), "the value is not the one before plus"},
 		{"a wait has no end", Sums, func(ctx context.Context, c *contribution) []float32 {
 			<-ctx.Done()
 			return c.grad

@@ -167,8 +167,11 @@ func (j *job) startServer(rank int, joining bool) {
 func (j *job) startWorker(rank int) {
 	j.start(fmt.Sprint("worker", rank), func(ctx context.Context, n *node) error {
 		run := j.runFit
-		if j.plan.Program == Sums {
+		switch j.plan.Program {
+		case Sums:
 			run = j.runSums
+		case Loop:
+			run = j.runLoop
 		}
 		err := run(ctx, n, rank)
 		if err == nil {

@@ -75,9 +75,10 @@ const (
 	Sums   Program = iota // pushes and pulls of numbers that tell who pushed, without a trainer
 	Counts                // worker.Fit of a model whose parameters count how often each example was used
 	Floats                // worker.Fit with momentum and means: values that round
+	Loop                  // a loop over kvstore.ElasticSampler that counts how often each example was used
 )
 
-func (p Program) String() string { return [...]string{"sums", "counts", "floats"}[p] }
+func (p Program) String() string { return [...]string{"sums", "counts", "floats", "loop"}[p] }
 
 // A Config says what plans may hold. The zero value of a field takes the default beside it.
 type Config struct {
@@ -97,7 +98,7 @@ type Plan struct {
 	Seed             uint64
 	Workers, Servers int
 	Program          Program
-	Keys             int // of Sums
+	Keys             int // of Sums and Loop
 	Steps            int // of Sums
 	Examples, Epochs int // of the others
 	Batch            int
@@ -121,7 +122,7 @@ const (
 func NewPlan(seed uint64, cfg Config) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x73696d756c617465))
 	if len(cfg.Programs) == 0 {
-		cfg.Programs = []Program{Sums, Counts, Floats}
+		cfg.Programs = []Program{Sums, Counts, Floats, Loop}
 	}
 	p := Plan{
 		Config: cfg, Seed: seed, Workers: 2 + r.IntN(3), Servers: 1 + r.IntN(3), Program: cfg.Programs[r.IntN(len(cfg.Programs))],

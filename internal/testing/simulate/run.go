@@ -185,10 +185,10 @@ func (j *job) check(c *checks, r *Report) {
 		r.Rounds += len(rounds)
 	}
 	r.values = r1
-	if p.Program != Sums && r.Finished {
+	if (p.Program == Counts || p.Program == Floats) && r.Finished {
 		j.checkUsed(c)
 	}
-	if p.Program == Counts && r.Finished {
+	if (p.Program == Counts || p.Program == Loop) && r.Finished {
 		r.Lost, r.Doubled = c.examples(j.ledger.keys, in, p.Examples, p.Epochs)
 	}
 	r.Gaps = j.ledger.gaps(j.begin, r.Injected)

@@ -1,0 +1,239 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/rollcall"
+	"github.com/paragon-train/paragon/sampler"
+)
+
+// SamplerConfig configures an ElasticSampler. All workers give the same one.
+type SamplerConfig struct {
+	Examples int    // of the data set
+	Batch    int    // examples of one step of one worker; the last ones of an epoch may have fewer
+	Epochs   int    // passes over the data set in all
+	First    int    // epoch to begin with, of a run that goes on from a checkpoint of the end of an epoch
+	Seed     uint64 // of the order in which the examples are read
+}
+
+// Validate names the first field that cannot be.
+func (c *SamplerConfig) Validate() error {
+	switch {
+	case c.Examples < 1:
+		return fmt.Errorf("kvstore: SamplerConfig.Examples is %d, want at least 1", c.Examples)
+	case c.Batch < 1:
+		return fmt.Errorf("kvstore: SamplerConfig.Batch is %d, want at least 1", c.Batch)
+	case c.Epochs < 1:
+		return fmt.Errorf("kvstore: SamplerConfig.Epochs is %d, want at least 1", c.Epochs)
+	case c.First < 0 || c.First > c.Epochs:
+		return fmt.Errorf("kvstore: SamplerConfig.First is %d, want 0 to %d", c.First, c.Epochs)
+	}
+	return nil
+}
+
+// An ElasticSampler hands the examples of a data set to the workers of a job so that each is used exactly once an epoch, while workers
+// join, leave and are lost. It is for training loops of one's own; worker.Fit does the same for a worker.Feed.
+//
+//	// All keys have been initialised, and the optimizer was set.
+//	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: len(xs), Batch: 32, Epochs: 10, Seed: 1})
+//	err = kv.Pull(ctx, "weight", weight) // what the others have come to, on a worker that joins
+//	for epoch := range examples.Epochs() {
+//		for batch := range examples.Batches(ctx) {
+//			// ... the sum of the gradients of the examples that batch names ...
+//			err = examples.Pusher().PushPull(ctx, "weight", gradients, weights)
+//		}
+//		// where Err is nil every worker has come to the end of the epoch
+//	}
+//	err = examples.Err()
+//
+// A step is one turn of the inner loop. In each step every worker pushes once to the same keys, by Pusher; one that has no more examples
+// while others do gets an empty batch and pushes zeros, since a round needs a contribution of every worker. All pushes and pulls of
+// a step have returned when the turn ends. Then the workers agree whether the membership changes now. If so, those that are
+// ready join, those that were asked to leave are out (Err is ErrRemoved), and what is left of the epoch is divided over the workers that
+// there are; Rank and NumWorkers of the store are new. The examples of a step that a lost worker did not finish are handed out again,
+// unless the step's contributions had come to all keys.
+//
+// A turn that ends by break or return is no finished step: its examples have not been used. In a job of one worker, and in an asynchronous store, which
+// has no step that all workers have in common, the shares stay as they are. An ElasticSampler belongs to one goroutine.
+type ElasticSampler struct {
+	store Store
+	cfg   SamplerConfig
+	roll  *rollcall.Roll // nil: the workers stay as they are
+	err   error
+
+	epoch int
+	step  uint64        // of the epoch, the next one
+	steps uint64        // done in all
+	cuts  []sampler.Cut // of the epoch
+
+	// Of the division, which is what is left of the epoch after the cuts, shared by the workers.
+	share   []int    // this worker's examples, in order
+	used    int      // of them
+	last    uint64   // step with which it ends: the longest share is used up
+	workers int      // that share it
+	earlier []uint64 // by rank: examples used since the division of the last change, in epochs before this one; nil: none
+
+	batch  []int
+	pusher Pusher
+	weight int // of pusher
+}
+
+// NewElasticSampler returns once this worker counts: at once, unless it joins a running job. Every worker calls it once, when it has initialised all keys,
+// and pulls their values after it. ErrRemoved is in the error's chain if this worker was asked to leave before it counted, ErrFinished if the
+// job ended in order before.
+func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*ElasticSampler, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if store.LocalSteps() > 0 {
+		return nil, fmt.Errorf("kvstore: elastic sampler: %w: the store has local steps (WithLocalSteps), and all workers push in every step; use worker.Fit", ErrUnsupported)
+	}
+	s := &ElasticSampler{store: store, cfg: cfg, epoch: cfg.First}
+	switch kind := store.Type(); {
+	case kind == "dist_sync" || kind == "dist_device_sync":
+		var err error
+		if s.roll, err = rollcall.New(ctx, store); err != nil {
+			return nil, fmt.Errorf("kvstore: elastic sampler: %w", err)
+		}
+	case store.Joining():
+		return nil, fmt.Errorf("kvstore: elastic sampler: %w: this worker joins a running job with store %s, want dist_sync", ErrUnsupported, kind)
+	}
+	if err := store.Ready(ctx); err != nil {
+		return nil, err
+	}
+	if s.roll != nil {
+		s.roll.Expect()
+		if d := store.Division(); d.Change > 0 {
+			s.epoch, s.step, s.steps, s.cuts = int(d.Epoch), d.Step, d.Steps, d.Cuts
+		}
+	}
+	return s, s.divide()
+}
+
+// Epochs returns the epochs that are left, from the one in which this worker begins. The loop over them takes all Batches of each. It ends
+// with the last one, or with an error: see Err.
+func (s *ElasticSampler) Epochs() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for s.err == nil && s.epoch < s.cfg.Epochs {
+			if !yield(s.epoch) || s.err != nil {
+				return
+			}
+			if s.step < s.last {
+				s.err = fmt.Errorf("kvstore: elastic sampler: epoch %d: step %d of %d was not taken, want all Batches of an epoch before the next one", s.epoch, s.step, s.last)
+				return
+			}
+			s.nextEpoch()
+		}
+	}
+}
+
+// Batches returns the batches of this worker that are left of the epoch, each as the numbers of its examples, from 0. A batch is valid until
+// the next one. It ends with the epoch, or with an error: see Err.
+func (s *ElasticSampler) Batches(ctx context.Context) iter.Seq[[]int] {
+	return func(yield func([]int) bool) {
+		for s.err == nil && s.step < s.last {
+			s.batch = s.share[s.used:min(s.used+s.cfg.Batch, len(s.share))]
+			if n := len(s.batch); s.pusher == nil || s.weight != n {
+				s.pusher, s.weight = s.store.Weighted(float32(n), s.roll != nil), n
+			}
+			if !yield(s.batch) {
+				return
+			}
+			s.err = s.finish(ctx)
+		}
+	}
+}
+
+// Pusher contributes to the rounds of this step, from any goroutine. A contribution weighs as many as the batch has examples: with optim.Mean the
+// servers divide the sum of gradients by the examples of all workers. They add up the weights, so that it is known which examples a worker had
+// used if it is lost.
+func (s *ElasticSampler) Pusher() Pusher { return s.pusher }
+
+// Steps is the number of steps done in all, those before this worker joined included.
+func (s *ElasticSampler) Steps() uint64 { return s.steps }
+
+// Err says what ended the loops; nil: all epochs were done. It is ErrRemoved where this worker was asked to leave: all its steps count, and the
+// others go on. Leave knows what to do.
+func (s *ElasticSampler) Err() error { return s.err }
+
+// finish ends a step, and makes the change of the membership that is due.
+func (s *ElasticSampler) finish(ctx context.Context) error {
+	s.used += len(s.batch)
+	s.step++
+	s.steps++
+	s.store.Progress(s.steps, uint64(s.epoch))
+	if s.roll == nil {
+		return nil
+	}
+	change, err := s.roll.Call(ctx)
+	if err == nil && change {
+		err = s.change(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("kvstore: elastic sampler: epoch %d after step %d: %w", s.epoch, s.step, err)
+	}
+	return nil
+}
+
+// change makes the pending change: every worker does after the same step.
+func (s *ElasticSampler) change(ctx context.Context) error {
+	number, err := s.store.AwaitPending(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.store.Arrive(ctx, Arrival{Change: number, Steps: s.steps, Epoch: uint64(s.epoch), Step: s.step, Used: uint64(s.used), Earlier: s.earlier})
+	if err != nil {
+		return err
+	}
+	d := s.store.Division()
+	if d.Epoch != uint64(s.epoch) || d.Steps != s.steps {
+		return fmt.Errorf("the new division is of epoch %d after %d steps, want epoch %d after %d", d.Epoch, d.Steps, s.epoch, s.steps)
+	}
+	s.roll.Expect()
+	s.cuts, s.earlier = d.Cuts, nil
+	return s.divide()
+}
+
+// nextEpoch begins an epoch, of which each worker has the share of its rank.
+func (s *ElasticSampler) nextEpoch() {
+	if s.roll != nil {
+		if s.earlier == nil {
+			s.earlier = make([]uint64, s.workers)
+		}
+		for rank := range s.earlier {
+			part, err := s.part(rank)
+			if s.err = errors.Join(s.err, err); err == nil {
+				s.earlier[rank] += uint64(part.Len())
+			}
+		}
+	}
+	s.epoch, s.step, s.cuts = s.epoch+1, 0, nil
+	s.err = errors.Join(s.err, s.divide())
+}
+
+// divide finds out which examples are this worker's.
+func (s *ElasticSampler) divide() error {
+	s.workers = s.store.NumWorkers()
+	own, err := s.part(s.store.Rank())
+	if err != nil {
+		return err
+	}
+	s.share, s.used = slices.Collect(own.Epoch(s.epoch)), 0
+	longest := own
+	if s.roll != nil { // all take part in every round; rank 0 has the longest share
+		if longest, err = s.part(0); err != nil {
+			return err
+		}
+	}
+	s.last = s.step + uint64((longest.Len()+s.cfg.Batch-1)/s.cfg.Batch)
+	return nil
+}
+
+// part is the share of a rank.
+func (s *ElasticSampler) part(rank int) (*sampler.Sampler, error) {
+	return sampler.Divide(s.cfg.Examples, s.cuts, s.workers, rank, sampler.Seed(s.cfg.Seed))
+}

@@ -1,0 +1,274 @@
+package kvstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/testing/faultnet"
+	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// A loopJob is a job whose workers train with the store alone: two keys count how often each example was used.
+type loopJob struct {
+	t       *testing.T
+	job     *jobtest.Job
+	cfg     kvstore.SamplerConfig
+	at      func(w *loopWorker, epoch, step int) // before the pushes of a step, and between them where the step is negative
+	running sync.WaitGroup
+	mu      sync.Mutex // guards the rest
+	workers []*loopWorker
+}
+
+type loopWorker struct {
+	j      *loopJob
+	number int
+	host   *faultnet.Host
+	kv     kvstore.Store
+	seen   []string // epochs, and how many workers there were at their end
+	values [2][]float32
+	err    error
+}
+
+var loopKeys = [2]string{"a", "b"}
+
+func (j *loopJob) start(number int, cfg cluster.Config) *loopWorker {
+	w := &loopWorker{j: j, number: number, host: cfg.Network.(*faultnet.Host)}
+	j.mu.Lock()
+	j.workers = append(j.workers, w)
+	j.mu.Unlock()
+	j.running.Go(func() { w.err = w.run(j.t.Context(), cfg) })
+	return w
+}
+
+func (j *loopJob) join(number int) { j.start(number, j.job.JoinerConfig(number)) }
+
+func (w *loopWorker) run(ctx context.Context, cfg cluster.Config) (err error) {
+	j := w.j
+	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", kvstore.WithTimeout(time.Minute))
+	if err != nil {
+		return err
+	}
+	defer func() { err = kvstore.Leave(kv, err) }()
+	w.kv = kv
+	err = kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1})
+	for _, key := range loopKeys {
+		err = errors.Join(err, kv.Init(ctx, key, make([]float32, j.cfg.Examples)))
+	}
+	if err != nil {
+		return err
+	}
+	examples, err := kvstore.NewElasticSampler(ctx, kv, j.cfg)
+	if err != nil {
+		return err
+	}
+	for epoch := range examples.Epochs() {
+		for batch := range examples.Batches(ctx) {
+			grad := make([]float32, j.cfg.Examples)
+			for _, i := range batch {
+				grad[i]++
+			}
+			step := int(examples.Steps())
+			j.at(w, epoch, step)
+			for i, key := range loopKeys {
+				if i > 0 {
+					j.at(w, epoch, -step)
+				}
+				w.values[i] = make([]float32, j.cfg.Examples)
+				if err := examples.Pusher().PushPull(ctx, key, [][]float32{grad}, [][]float32{w.values[i]}); err != nil {
+					return err
+				}
+			}
+		}
+		if examples.Err() == nil {
+			w.seen = append(w.seen, fmt.Sprintf("%d:%d", epoch, kv.NumWorkers()))
+		}
+	}
+	return examples.Err()
+}
+
+// runLoop runs such a job to its end: each example is used once an epoch by steps that brought both keys.
+func runLoop(t *testing.T, workers int, cfg kvstore.SamplerConfig, at func(w *loopWorker, epoch, step int)) *loopJob {
+	t.Helper()
+	j := &loopJob{t: t, cfg: cfg, at: at}
+	j.job = jobtest.New(t, jobtest.Config{Workers: workers, Servers: 2, Elastic: cluster.Elastic{Enabled: true}, Lease: 2 * time.Second, Heartbeat: 500 * time.Millisecond})
+	for i := range workers {
+		j.start(i, j.job.WorkerConfig(i))
+	}
+	j.running.Wait()
+	ended := 0
+	for _, w := range j.workers {
+		if w.err != nil {
+			continue
+		}
+		ended++
+		for i := range cfg.Examples {
+			if n := min(w.values[0][i], w.values[1][i]); n != float32(cfg.Epochs) {
+				t.Errorf("worker %d: example %d was used %v times in %d epochs", w.number, i, n, cfg.Epochs)
+				return j
+			}
+		}
+	}
+	if ended == 0 {
+		for _, w := range j.workers {
+			t.Errorf("worker %d ended with error %v, want one at least without", w.number, w.err)
+		}
+	}
+	return j
+}
+
+// Whatever happens to the workers, every example is used once an epoch.
+func TestEveryExampleOnceOverAJoinALeaveAndALoss(t *testing.T) {
+	for _, lostIn := range []int{13, 14, 15} {
+		t.Run(fmt.Sprint("lost in step ", lostIn), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := kvstore.SamplerConfig{Examples: 100, Batch: 4, Epochs: 3, Seed: 7}
+				j := runLoop(t, 3, cfg, func(w *loopWorker, epoch, step int) {
+					time.Sleep(100 * time.Millisecond)
+					switch {
+					case w.number == 0 && step == 2:
+						w.j.join(3)
+					case w.number == 1 && step == 9:
+						if err := w.kv.AskLeave(t.Context(), "told to"); err != nil {
+							t.Error(err)
+						}
+					case w.number == 2 && step == -lostIn:
+						w.host.Kill(false)
+					}
+				})
+				errs := make([]error, 4)
+				for _, w := range j.workers {
+					errs[w.number] = w.err
+				}
+				if errs[0] != nil || errs[3] != nil || !errors.Is(errs[1], kvstore.ErrRemoved) || errs[2] == nil {
+					t.Errorf("got errors %q, want none of workers 0 and 3, ErrRemoved of 1, and one of the lost 2", errs)
+				}
+				if got := fmt.Sprint(j.workers[0].seen); got != "[0:4 1:2 2:2]" && got != "[0:4 1:3 2:2]" {
+					t.Errorf("worker 0 saw epochs and workers %s, want 4 workers at the end of the first, 2 in the last", got)
+				}
+			})
+		})
+	}
+}
+
+// A worker is lost in the last step of an epoch, and the others hear of that late: they wait for the news before they begin the next one.
+func TestALossInTheLastStepOfAnEpoch(t *testing.T) {
+	for _, end := range []int{1, 2} { // the first epoch's, and the job's
+		t.Run(fmt.Sprint("epoch ", end), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := kvstore.SamplerConfig{Examples: 24, Batch: 2, Epochs: 2} // 4 steps an epoch
+				runLoop(t, 3, cfg, func(w *loopWorker, epoch, step int) {
+					switch {
+					case step == 4*end-1 && w.number == 0:
+						w.j.job.Net.Delay("scheduler", "worker0", 300*time.Millisecond, 300*time.Millisecond)
+						w.j.job.Net.Delay("scheduler", "worker1", 300*time.Millisecond, 300*time.Millisecond)
+					case step == -(4*end-1) && w.number == 2:
+						w.host.Kill(false)
+					}
+				})
+			})
+		})
+	}
+}
+
+// Without changes the examples come in the order of package sampler, and the store's other kinds have them as well.
+func TestTheExamplesAreThoseOfTheSampler(t *testing.T) {
+	for _, kind := range []string{"local", "device", "dist_sync", "dist_async"} {
+		kv, err := kvstore.Create(t.Context(), kind)
+		if err == nil {
+			err = kv.Init(t.Context(), "x", []float32{0})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := kvstore.NewElasticSampler(t.Context(), kv, kvstore.SamplerConfig{Examples: 7, Batch: 3, Epochs: 3, First: 1, Seed: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sizes []int
+		for epoch := range s.Epochs() {
+			var used []int
+			for batch := range s.Batches(t.Context()) {
+				used = append(used, batch...)
+				sizes = append(sizes, len(batch))
+			}
+			if slices.Sort(used); !slices.Equal(used, []int{0, 1, 2, 3, 4, 5, 6}) {
+				t.Errorf("store %s: epoch %d has examples %v, want each of 7 once", kind, epoch, used)
+			}
+		}
+		if got := fmt.Sprint(sizes); got != "[3 3 1 3 3 1]" || s.Err() != nil || s.Steps() != 6 {
+			t.Errorf("store %s: batches of %s examples in %d steps, error %v; want [3 3 1 3 3 1] in 6", kind, got, s.Steps(), s.Err())
+		}
+		if err := kv.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A turn that ends early is no step, and the next epoch does not begin without it.
+func TestABatchThatWasBrokenOffComesAgain(t *testing.T) {
+	kv, err := kvstore.Create(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	s, err := kvstore.NewElasticSampler(t.Context(), kv, kvstore.SamplerConfig{Examples: 4, Batch: 2, Epochs: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, again []int
+	epochs := 0
+	for range s.Epochs() {
+		epochs++
+		for batch := range s.Batches(t.Context()) {
+			first = slices.Clone(batch)
+			break
+		}
+		for batch := range s.Batches(t.Context()) {
+			if again = batch; s.Steps() == 1 {
+				break
+			}
+			if !slices.Equal(again, first) {
+				t.Errorf("after a break: got batch %v, want %v again", again, first)
+			}
+		}
+	}
+	if want := "epoch 0: step 1 of 2 was not taken"; epochs != 1 || s.Err() == nil || !strings.Contains(s.Err().Error(), want) {
+		t.Errorf("after %d epochs: got error %v, want %q after the first", epochs, s.Err(), want)
+	}
+}
+
+func TestASamplerThatCannotBeNamesTheField(t *testing.T) {
+	kv, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithLocalSteps(4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	good := kvstore.SamplerConfig{Examples: 1, Batch: 1, Epochs: 1, First: 1}
+	for _, c := range []struct {
+		change func(*kvstore.SamplerConfig)
+		want   string
+	}{
+		{func(c *kvstore.SamplerConfig) { c.Examples = 0 }, "SamplerConfig.Examples is 0, want at least 1"},
+		{func(c *kvstore.SamplerConfig) { c.Batch = -1 }, "SamplerConfig.Batch is -1, want at least 1"},
+		{func(c *kvstore.SamplerConfig) { c.Epochs = 0 }, "SamplerConfig.Epochs is 0, want at least 1"},
+		{func(c *kvstore.SamplerConfig) { c.First = 2 }, "SamplerConfig.First is 2, want 0 to 1"},
+		{func(c *kvstore.SamplerConfig) { c.First = -1 }, "SamplerConfig.First is -1, want 0 to 1"},
+		{func(*kvstore.SamplerConfig) {}, "the store has local steps"},
+	} {
+		cfg := good
+		c.change(&cfg)
+		if _, err := kvstore.NewElasticSampler(t.Context(), kv, cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: got error %v, want %q", cfg, err, c.want)
+		}
+	}
+}
