@@ -16,7 +16,7 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("event %d: the log says %s, and now it would be %s", e.Seq, e.Got, e.Want)
 }
 
-// applyEvent applies an event of the log. What the scheduler and the stoppers decide about it must
+// applyEvent applies an event of the log. What the scheduler and the pruners decide about it must
 // be what the log says; if all is set, so must proposals and choices.
 func (l *ledger) applyEvent(e *Event, all bool) error {
 	if all && (e.Kind == EventStart || e.Kind == EventExhausted) {

@@ -65,7 +65,7 @@ type Config struct {
 	Scope Scope
 	// Samples is how many times the space is sampled, and with each sample the whole
 	// grid is gone through. 0 is 1; -1 is no limit: the study ends by Timeout, a
-	// stopper, or an exhausted Suggester.
+	// pruner, or an exhausted Suggester.
 	Samples int
 	// Points are tried first, each in place of one sample. A point that fixes all axes of
 	// the grid is one trial; one that does not is a trial for each point of the rest.
@@ -79,8 +79,8 @@ type Config struct {
 	Suggester Suggester
 	// Scheduler stops and pauses trials; nil is FIFO.
 	Scheduler Scheduler
-	// Stoppers end trials or the study.
-	Stoppers []Stopper
+	// Pruners end trials or the study.
+	Pruners []Pruner
 	// KeepDiverged asks the scheduler also about values that are not finite; else
 	// such a value ends its trial.
 	KeepDiverged bool

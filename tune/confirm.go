@@ -35,7 +35,7 @@ func (r *Result) rerun(ctx context.Context, what string, settings []Params, time
 	c.program = r.cfg.programName()
 	c.Name, c.Metric, c.Mode = r.Name+"-"+what, r.Metric, r.Mode
 	c.Seed = mix(r.cfg.Seed, streamConfirm, uint64(len(what)))
-	c.Suggester, c.Scheduler, c.Stoppers, c.Observers = nil, nil, nil, nil
+	c.Suggester, c.Scheduler, c.Pruners, c.Observers = nil, nil, nil, nil
 	c.Timeout, c.MaxFailed, c.DefaultFirst = 0, 0, false
 	c.Space = fixedSpace(r.cfg.Space)
 	c.Points = nil

@@ -56,8 +56,8 @@ func (l *ledger) chooseMetric(m Metrics) (string, Mode, error) {
 	return m[0].Name, mode, err
 }
 
-// decide asks stoppers and the scheduler about the newest report of a trial. The second
-// result is the rule of a stopper that ends the study.
+// decide asks pruners and the scheduler about the newest report of a trial. The second
+// result is the rule of a pruner that ends the study.
 func (l *ledger) decide(e *Event) (Decision, string) {
 	t := l.trials[e.Trial]
 	r := t.Reports[len(t.Reports)-1]
@@ -66,8 +66,8 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 	}
 	var enough string
 	own := Go()
-	for _, s := range l.cfg.Stoppers { // all are asked, for they may keep caches
-		halt := s.Stop(l, t.Number)
+	for _, s := range l.cfg.Pruners { // all are asked, for they may keep caches
+		halt := s.Prune(l, t.Number)
 		if halt.Study && enough == "" {
 			enough = halt.Rule
 			if enough == "" {

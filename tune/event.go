@@ -22,7 +22,7 @@ const (
 	EventEnd EventKind = "end"
 	// EventExhausted says that there will be no new trials.
 	EventExhausted EventKind = "exhausted"
-	// EventHalt ends the study: its time is over, a stopper or the caller says so.
+	// EventHalt ends the study: its time is over, a pruner or the caller says so.
 	EventHalt EventKind = "halt"
 	// EventRequeue takes trials up again whose attempts were lost or failed.
 	EventRequeue EventKind = "requeue"

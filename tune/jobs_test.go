@@ -143,7 +143,7 @@ func TestTrialsThatAreProcessesRunOnceMoreAfterTheSearch(t *testing.T) {
 
 func TestAProcessThatIsToldToStopStops(t *testing.T) {
 	cfg := jobsConfig(t, processes(t, "well"))
-	cfg.Stoppers = []tune.Stopper{haltAt{2}}
+	cfg.Pruners = []tune.Pruner{haltAt{2}}
 	for _, x := range mustRun(t, cfg).Trials() {
 		if x.State != tune.Pruned || x.Step() != 2 {
 			t.Errorf("trial %d is %s at step %d, want pruned at 2", x.Number, x.State, x.Step())
@@ -153,7 +153,7 @@ func TestAProcessThatIsToldToStopStops(t *testing.T) {
 
 type haltAt struct{ step int }
 
-func (s haltAt) Stop(v tune.View, trial int) tune.Halt {
+func (s haltAt) Prune(v tune.View, trial int) tune.Halt {
 	if v.Trial(trial).Step() >= s.step {
 		return tune.Halt{Trial: tune.Stop, Rule: "enough"}
 	}
@@ -205,7 +205,7 @@ func TestCommandsReportByLines(t *testing.T) {
 	}
 	j = &tune.Jobs{NoServers: true, Command: []string{"sh", "-c", `s=0; while true; do s=$((s+1)); echo "value=$s step=$s"; sleep 0.05; done`}}
 	cfg = jobsConfig(t, j)
-	cfg.Stoppers = []tune.Stopper{haltAt{3}}
+	cfg.Pruners = []tune.Pruner{haltAt{3}}
 	for _, x := range mustRun(t, cfg).Trials() {
 		if x.State != tune.Pruned {
 			t.Errorf("trial %d that reports without end is %s: %s, want pruned", x.Number, x.State, x.Error)

@@ -34,7 +34,7 @@ type ledger struct {
 	halted    string // the rule that ended the study, "" if none did
 	haltErr   string
 	judged    bool   // a report had the metric
-	enough    string // the rule of a stopper that ended it: this lasts over resumes
+	enough    string // the rule of a pruner that ended it: this lasts over resumes
 
 	kept  int64       // bytes of checkpoints
 	stale []keptBytes // checkpoints of parameters that their trials have left, to be removed

@@ -20,7 +20,7 @@ type Replayed struct {
 
 // Replay goes through the log of a study, in path or in the folder path, and derives all again
 // that was proposed and decided, in the order in which reports came: parameters, which trial
-// started when, every answer. cfg is the study's, with a Suggester, a Scheduler and Stoppers that
+// started when, every answer. cfg is the study's, with a Suggester, a Scheduler and Pruners that
 // were not used yet. An error that answers errors.As for *DivergedError says at which event the
 // log has something else.
 func Replay(path string, cfg Config) (Replayed, error) {

@@ -89,15 +89,15 @@ type stopAt struct {
 	study bool
 }
 
-func (s stopAt) Stop(v tune.View, trial int) tune.Halt {
+func (s stopAt) Prune(v tune.View, trial int) tune.Halt {
 	if r, ok := v.Trial(trial).Last(); ok && v.Score(r.Value) >= v.Score(s.value) {
 		return tune.Halt{Trial: tune.Complete, Study: s.study, Rule: fmt.Sprintf("reached %v", s.value)}
 	}
 	return tune.Halt{}
 }
 
-func TestStoppersEndTrialsAndTheStudyAlsoWhenItIsResumed(t *testing.T) {
-	cfg := tune.Config{Space: line, Samples: 20, Metric: "accuracy", Logger: quiet, Stoppers: []tune.Stopper{stopAt{value: 0.6}}}
+func TestPrunersEndTrialsAndTheStudyAlsoWhenItIsResumed(t *testing.T) {
+	cfg := tune.Config{Space: line, Samples: 20, Metric: "accuracy", Logger: quiet, Pruners: []tune.Pruner{stopAt{value: 0.6}}}
 	res, err := tune.Run(t.Context(), train(10), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestStoppersEndTrialsAndTheStudyAlsoWhenItIsResumed(t *testing.T) {
 			t.Errorf("trial %d: %s by %q after %d reports with %v", x.Number, x.State, x.Rule, len(x.Reports), last.Value)
 		}
 	}
-	cfg.Stoppers = []tune.Stopper{stopAt{0.9, true}}
+	cfg.Pruners = []tune.Pruner{stopAt{0.9, true}}
 	cfg.Dir, cfg.Resume, cfg.Parallel = t.TempDir(), tune.ResumeAuto, 3
 	if res, err = tune.Run(t.Context(), train(10), cfg); err != nil || res.Halted != "reached 0.9" || len(res.Trials()) > 19 {
 		t.Errorf("got %d trials, halted %q (%v); want fewer than 20 and reached 0.9", len(res.Trials()), res.Halted, err)

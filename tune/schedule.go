@@ -19,7 +19,7 @@ type Scheduler interface {
 	// restart of the search (then Trial.Attempts is above 1).
 	Started(v View, trial int)
 	// Reported decides about a new report that has the metric, with a view that
-	// includes it. It is not called for a report that is answered by a stopper, by an
+	// includes it. It is not called for a report that is answered by a pruner, by an
 	// order given before, or by its value not being finite. rng is derived from the
 	// study's seed, the trial, the step and how often the trial has exploited.
 	Reported(v View, trial int, rng *rand.Rand) Decision
@@ -143,17 +143,18 @@ func (FIFO) Ended(View, int) {}
 // Next implements Scheduler.
 func (FIFO) Next(View) Pick { return Pick{} }
 
-// A Stopper ends trials, or the whole study, by a rule of its own. It is asked
+// A Pruner ends trials, or the whole study, by a rule of its own. It is asked
 // after each report that has the metric, before the scheduler, and is a pure
 // function of the view; caches are allowed as for a Suggester.
-type Stopper interface {
-	Stop(v View, trial int) Halt
+type Pruner interface {
+	// Prune says whether the trial that reported, or the whole study, ends here.
+	Prune(v View, trial int) Halt
 }
 
-// A Halt is what a Stopper says; the zero value is to go on.
+// A Halt is the answer of a Pruner. The zero Halt lets trial and study go on.
 type Halt struct {
-	// Trial ends the trial that reported: Complete if it has all it was to get, Stop
-	// if it is given up; "" goes on.
+	// Trial ends the trial that reported: Complete if it is finished, Stop if it is
+	// pruned; "" lets it go on.
 	Trial Action
 	// Study ends the whole study: running trials are stopped.
 	Study bool

@@ -25,7 +25,7 @@ func (r *Result) View() View {
 }
 
 // Load reads what a study has found so far from its log, in path or in the folder path, while
-// the study may go on. cfg is the study's; its Scheduler and Stoppers must not be in use.
+// the study may go on. cfg is the study's; its Scheduler and Pruners must not be in use.
 func Load(path string, cfg Config) (*Result, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, logName)

@@ -105,7 +105,7 @@ func (s *Study) emit(e *Event, apply func() error) error {
 	return nil
 }
 
-// safely calls f, in which a scheduler, a stopper or a suggester of the user's may panic.
+// safely calls f, in which a scheduler, a pruner or a suggester of the user's may panic.
 func (s *Study) safely(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -16,7 +16,7 @@ const (
 	Running   State = "running"   // an attempt is under way
 	Paused    State = "paused"    // stopped by the scheduler, which may go on with it
 	Completed State = "completed" // trained to its end
-	Pruned    State = "pruned"    // stopped early by the scheduler or a stopper
+	Pruned    State = "pruned"    // stopped early by the scheduler or a pruner
 	Failed    State = "failed"    // failed, with no budget left to try again
 	Stopped   State = "stopped"   // stopped since the study was
 )

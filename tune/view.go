@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A View is what suggesters, schedulers, stoppers and observers see of a study.
+// A View is what suggesters, schedulers, pruners and observers see of a study.
 // It is read only, and good until the call it was handed to returns.
 type View interface {
 	Space() Space

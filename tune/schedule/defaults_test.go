@@ -68,7 +68,7 @@ func TestAPlateauHasTheDefaultsItSays(t *testing.T) {
 		for i, x := range c.reports {
 			v.Report(trial, i+1, x)
 		}
-		if got := c.p.Stop(v, 0); (got.Trial == tune.Complete) != c.over {
+		if got := c.p.Prune(v, 0); (got.Trial == tune.Complete) != c.over {
 			t.Errorf("%+v after %v: got %+v, want over: %v", c.p, c.reports, got, c.over)
 		}
 	}

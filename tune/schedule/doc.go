@@ -15,5 +15,5 @@
 // Each decision says its rule, the value, the cutoff and the best of the trials that it was compared with. A
 // scheduler with wrong fields stops nothing, and says what is wrong in each decision's rule; Validate says it before.
 //
-// Stoppers (MaxStep, Reached, TrialPlateau, StudyPlateau, StudyTime, TrialTime, Number) end one trial or the whole study.
+// Pruners (MaxStep, Reached, TrialPlateau, StudyPlateau, StudyTime, TrialTime, Number) end one trial or the whole study.
 package schedule

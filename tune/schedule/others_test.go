@@ -145,7 +145,7 @@ func TestThresholdAndCombinations(t *testing.T) {
 	}
 }
 
-func TestStoppers(t *testing.T) {
+func TestPruners(t *testing.T) {
 	v := &tunetest.View{}
 	for _, x := range []float64{0.5, 0.9001, 0.9, 0.9002} {
 		v.Done(tune.Params{}, x)
@@ -157,7 +157,7 @@ func TestStoppers(t *testing.T) {
 	trial, study := tune.Halt{Trial: tune.Complete}, tune.Halt{Study: true}
 	for _, tc := range []struct {
 		name string
-		s    tune.Stopper
+		s    tune.Pruner
 		want tune.Halt
 	}{
 		{"step", MaxStep(5), trial},
@@ -178,12 +178,12 @@ func TestStoppers(t *testing.T) {
 		{"trial time left", TrialTime(6 * time.Second), tune.Halt{}},
 		{"number", Number(4), study},
 		{"number left", Number(5), tune.Halt{}},
-		{"any", AnyStopper{MaxStep(5), Number(4)}, tune.Halt{Trial: tune.Complete, Study: true}},
-		{"all", AllStoppers{MaxStep(5), Number(4)}, tune.Halt{}},
-		{"all agree", AllStoppers{MaxStep(5), TrialTime(time.Second)}, trial},
-		{"func", StopFunc(func(v tune.View, trial int) tune.Halt { return tune.Halt{Trial: tune.Stop} }), tune.Halt{Trial: tune.Stop}},
+		{"any", AnyPruner{MaxStep(5), Number(4)}, tune.Halt{Trial: tune.Complete, Study: true}},
+		{"all", AllPruners{MaxStep(5), Number(4)}, tune.Halt{}},
+		{"all agree", AllPruners{MaxStep(5), TrialTime(time.Second)}, trial},
+		{"func", PruneFunc(func(v tune.View, trial int) tune.Halt { return tune.Halt{Trial: tune.Stop} }), tune.Halt{Trial: tune.Stop}},
 	} {
-		got := tc.s.Stop(v, a.Number)
+		got := tc.s.Prune(v, a.Number)
 		if got.Trial != tc.want.Trial || got.Study != tc.want.Study {
 			t.Errorf("%s: got %+v, want %+v (at %v)", tc.name, got, tc.want, v.Now)
 		}

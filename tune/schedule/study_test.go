@@ -76,8 +76,8 @@ func config(name string, dir string) tune.Config {
 		cfg.Scheduler, cfg.Suggester = &schedule.PBT{Interval: 2}, nil
 	case "population in step":
 		cfg.Scheduler, cfg.Suggester = &schedule.PBT{Interval: 2, Synchronous: true}, nil
-	case "stoppers":
-		cfg.Stoppers = []tune.Stopper{schedule.MaxStep(4), schedule.Number(9)}
+	case "pruners":
+		cfg.Pruners = []tune.Pruner{schedule.MaxStep(4), schedule.Number(9)}
 	default:
 		panic(name)
 	}
@@ -88,7 +88,7 @@ func config(name string, dir string) tune.Config {
 // a step lost or done twice, and replay to the same decisions.
 func TestStudiesEndAndReplay(t *testing.T) {
 	for _, name := range []string{"stopping", "stopping with a guard", "brackets", "promotion", "promotion with a guard", "optuna", "determined", "hyperband", "ray's hyperband",
-		"optuna's hyperband", "median", "percentile", "population", "population in step", "stoppers"} {
+		"optuna's hyperband", "median", "percentile", "population", "population in step", "pruners"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -112,7 +112,7 @@ func TestStudiesEndAndReplay(t *testing.T) {
 				if trial.State == tune.Completed {
 					completed++
 					want := (steps)
-					if name == "stoppers" {
+					if name == "pruners" {
 						want = 4
 					}
 					got := trial.Step()

@@ -16,7 +16,7 @@
 //
 // A parameter is {real: [low, high]}, {int: [low, high]}, bool, {choice: [values]} or just the list, {normal: [mean, deviation]},
 // {lognormal: ...}, {grid: [values]}, or one value that stays; with log, step, default and when beside it. A suggester, a scheduler and
-// a stopper is a word, or a word with options: those of the structs in packages suggest and schedule, in lower case.
+// a pruner is a word, or a word with options: those of the structs in packages suggest and schedule, in lower case.
 //
 // Names of parameters in braces stand for their values. A word that names a parameter which a trial does not have is left out, and so is
 // the flag before it. A command without braces gets all parameters as flags, --lr=0.01.

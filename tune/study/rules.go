@@ -48,7 +48,7 @@ var schedulers = []rule{
 	{"all", func() any { return new(schedule.All) }},
 }
 
-var stoppers = []rule{
+var pruners = []rule{
 	{"max_step", func() any { return new(schedule.MaxStep) }},
 	{"reached", func() any { return new(reached) }},
 	{"trial_plateau", func() any { return new(schedule.TrialPlateau) }},
@@ -165,25 +165,25 @@ type span time.Duration
 
 func (s *span) read(r *reader, n *yaml.Node, field string) { *s = span(r.duration(n, field)) }
 
-// A stopper is one of the file's list.
-type stopper struct{ tune.Stopper }
+// A pruner is one of the file's list.
+type pruner struct{ tune.Pruner }
 
-func (s *stopper) read(r *reader, n *yaml.Node, field string) {
-	name, made := r.choose(n, field, stoppers)
+func (s *pruner) read(r *reader, n *yaml.Node, field string) {
+	name, made := r.choose(n, field, pruners)
 	switch x := made.(type) {
 	case *schedule.MaxStep:
-		s.Stopper = *x
+		s.Pruner = *x
 	case *reached:
-		s.Stopper = schedule.Reached(*x)
+		s.Pruner = schedule.Reached(*x)
 	case *schedule.TrialPlateau:
-		s.Stopper = *x
+		s.Pruner = *x
 	case *schedule.StudyPlateau:
-		s.Stopper = x
+		s.Pruner = x
 	case *schedule.Number:
-		s.Stopper = *x
+		s.Pruner = *x
 	case *span:
-		if s.Stopper = schedule.StudyTime(*x); name == "trial_time" {
-			s.Stopper = schedule.TrialTime(*x)
+		if s.Pruner = schedule.StudyTime(*x); name == "trial_time" {
+			s.Pruner = schedule.TrialTime(*x)
 		}
 	}
 	if n.Kind == yaml.ScalarNode && name != "" && name != "trial_plateau" && name != "study_plateau" {

@@ -32,7 +32,7 @@ type file struct {
 	Seed         uint64
 	Suggester    tune.Suggester
 	Scheduler    tune.Scheduler
-	Stoppers     []stopper
+	Pruners     []pruner
 	KeepDiverged bool
 
 	Parallel        int
@@ -192,8 +192,8 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	for _, p := range f.Points {
 		c.Points = append(c.Points, tune.Point(p))
 	}
-	for _, x := range f.Stoppers {
-		c.Stoppers = append(c.Stoppers, x.Stopper)
+	for _, x := range f.Pruners {
+		c.Pruners = append(c.Pruners, x.Pruner)
 	}
 	if len(r.errs) == 0 {
 		if err := c.Validate(); err != nil {

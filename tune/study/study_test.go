@@ -47,7 +47,7 @@ scheduler:
     min_delta: 1e-3
     inner:
       asha: {max_step: 27, eta: 4, guard: {min_reports: 3}}
-stoppers:
+pruners:
   - reached: 0.99
   - reached: {value: 0.98, trial_only: true}
   - max_step: 27
@@ -82,7 +82,7 @@ func TestAFileSaysAllThatASearchHas(t *testing.T) {
 		Samples: 20, Points: []tune.Point{{"lr": 0.05, "optimizer": "adam"}}, DefaultFirst: true, Seed: 7,
 		Suggester: &suggest.Limit{Max: 3, Suggester: &suggest.TPE{Startup: 4, PriorWeight: 0.5, Rules: suggest.Optuna}},
 		Scheduler: &schedule.Patience{Reports: 3, MinDelta: 1e-3, Inner: &schedule.ASHA{MaxStep: 27, Eta: 4, Guard: &schedule.Guard{MinReports: 3}}},
-		Stoppers: []tune.Stopper{schedule.Reached{Value: 0.99}, schedule.Reached{Value: 0.98, TrialOnly: true}, schedule.MaxStep(27),
+		Pruners: []tune.Pruner{schedule.Reached{Value: 0.99}, schedule.Reached{Value: 0.98, TrialOnly: true}, schedule.MaxStep(27),
 			schedule.TrialTime(90 * time.Second), schedule.StudyTime(2 * time.Hour), schedule.TrialPlateau{}, &schedule.StudyPlateau{Patience: 9}, schedule.Number(50)},
 		Parallel: 4, Resources: tune.Resources{Hosts: 1, Slots: 2, CPUsPerSlot: 3, GPUs: 1, Servers: 2, StartTimeout: 30 * time.Second},
 		Timeout: time.Hour, ReportTimeout: 5 * time.Minute, Grace: 3 * time.Second, MaxFailed: 9, CheckpointBytes: 1e9, Dir: "out",
@@ -99,7 +99,7 @@ func TestAFileSaysAllThatASearchHas(t *testing.T) {
 	}
 }
 
-func TestEverySuggesterSchedulerAndStopperIsInTheFile(t *testing.T) {
+func TestEverySuggesterSchedulerAndPrunerIsInTheFile(t *testing.T) {
 	base := "metric: a\nmode: max\ncommand: ./x\nspace: {lr: {real: [0, 1]}}\n"
 	for _, text := range []string{
 		"suggester: random", "suggester: sobol", "suggester: gp", "suggester: {cmaes: {sigma: 0.2}}", "suggester: {external: {command: ./s.py --x, deadline: 5s}}",
@@ -137,8 +137,8 @@ func TestMistakesNameLineAndField(t *testing.T) {
 		{base + "suggester: {external: {}}", "external needs the program"},
 		{base + "scheduler: {asha: {}}", "f line 5: scheduler.asha: "},
 		{base + "scheduler: {asha: {max_step: 3}, median: {}}", "f line 5: scheduler: got 2 names, want one"},
-		{base + "stoppers: [reached]", "f line 5: stoppers[0]: reached needs its value"},
-		{base + "stoppers: reached", `f line 5: stoppers: got "reached", want a list`},
+		{base + "pruners: [reached]", "f line 5: pruners[0]: reached needs its value"},
+		{base + "pruners: reached", `f line 5: pruners: got "reached", want a list`},
 		{base + "hosts: h", "f line 5: address: it must be there with hosts"},
 		{base + "upload: [a]", "f line 5: upload: it is for hosts"},
 		{base + "judge: first", "f line 5: judge: "},

@@ -1,4 +1,4 @@
-// Package tunetest helps to test suggesters, schedulers and stoppers: a View to
+// Package tunetest helps to test suggesters, schedulers and pruners: a View to
 // fill by hand, without a study.
 package tunetest
 

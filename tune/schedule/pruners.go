@@ -13,8 +13,8 @@ import (
 // MaxStep completes a trial at its first report of this step or a later one.
 type MaxStep int
 
-// Stop implements tune.Stopper.
-func (m MaxStep) Stop(v tune.View, trial int) tune.Halt {
+// Prune implements tune.Pruner.
+func (m MaxStep) Prune(v tune.View, trial int) tune.Halt {
 	if v.Trial(trial).Step() < int(m) {
 		return tune.Halt{}
 	}
@@ -27,8 +27,8 @@ type Reached struct {
 	TrialOnly bool
 }
 
-// Stop implements tune.Stopper.
-func (r Reached) Stop(v tune.View, trial int) tune.Halt {
+// Prune implements tune.Pruner.
+func (r Reached) Prune(v tune.View, trial int) tune.Halt {
 	last, ok := v.Trial(trial).Last()
 	if !ok || v.Score(last.Value) < v.Score(r.Value) {
 		return tune.Halt{}
@@ -49,8 +49,8 @@ type TrialPlateau struct {
 	HasLevel bool
 }
 
-// Stop implements tune.Stopper.
-func (p TrialPlateau) Stop(v tune.View, trial int) tune.Halt {
+// Prune implements tune.Pruner.
+func (p TrialPlateau) Prune(v tune.View, trial int) tune.Halt {
 	n, grace, limit := p.Reports, p.Grace, p.Deviation
 	if n <= 0 {
 		n = 4
@@ -102,8 +102,8 @@ type StudyPlateau struct {
 	halt  tune.Halt
 }
 
-// Stop implements tune.Stopper.
-func (p *StudyPlateau) Stop(v tune.View, _ int) tune.Halt {
+// Prune implements tune.Pruner.
+func (p *StudyPlateau) Prune(v tune.View, _ int) tune.Halt {
 	ended := v.Count(tune.Completed) + v.Count(tune.Pruned)
 	if ended == p.ended {
 		return p.halt
@@ -151,8 +151,8 @@ func (p *StudyPlateau) Stop(v tune.View, _ int) tune.Halt {
 // StudyTime ends the study at the first report after it has run so long, over all times it was resumed.
 type StudyTime time.Duration
 
-// Stop implements tune.Stopper.
-func (s StudyTime) Stop(v tune.View, _ int) tune.Halt {
+// Prune implements tune.Pruner.
+func (s StudyTime) Prune(v tune.View, _ int) tune.Halt {
 	if v.Elapsed() < time.Duration(s) {
 		return tune.Halt{}
 	}
@@ -162,8 +162,8 @@ func (s StudyTime) Stop(v tune.View, _ int) tune.Halt {
 // TrialTime completes a trial at the first report after it has trained so long.
 type TrialTime time.Duration
 
-// Stop implements tune.Stopper.
-func (s TrialTime) Stop(v tune.View, trial int) tune.Halt {
+// Prune implements tune.Pruner.
+func (s TrialTime) Prune(v tune.View, trial int) tune.Halt {
 	if v.Trial(trial).Elapsed < time.Duration(s) {
 		return tune.Halt{}
 	}
@@ -173,25 +173,25 @@ func (s TrialTime) Stop(v tune.View, trial int) tune.Halt {
 // Number ends the study at the first report after so many trials have ended by themselves or by a rule.
 type Number int
 
-// Stop implements tune.Stopper.
-func (n Number) Stop(v tune.View, _ int) tune.Halt {
+// Prune implements tune.Pruner.
+func (n Number) Prune(v tune.View, _ int) tune.Halt {
 	if v.Count(tune.Completed)+v.Count(tune.Pruned) < int(n) {
 		return tune.Halt{}
 	}
 	return tune.Halt{Study: true, Rule: fmt.Sprintf("%d trials have ended", int(n))}
 }
 
-// AnyStopper does what the first of its stoppers says that says anything; AllStoppers only what all say.
+// AnyPruner does what the first of its pruners says that says anything; AllPruners only what all say.
 type (
-	AnyStopper  []tune.Stopper
-	AllStoppers []tune.Stopper
+	AnyPruner  []tune.Pruner
+	AllPruners []tune.Pruner
 )
 
-// Stop implements tune.Stopper.
-func (a AnyStopper) Stop(v tune.View, trial int) tune.Halt {
+// Prune implements tune.Pruner.
+func (a AnyPruner) Prune(v tune.View, trial int) tune.Halt {
 	var result tune.Halt
 	for _, s := range a {
-		h := s.Stop(v, trial)
+		h := s.Prune(v, trial)
 		if result.Rule == "" {
 			result.Rule = h.Rule
 		}
@@ -203,8 +203,8 @@ func (a AnyStopper) Stop(v tune.View, trial int) tune.Halt {
 	return result
 }
 
-// Stop implements tune.Stopper.
-func (a AllStoppers) Stop(v tune.View, trial int) tune.Halt {
+// Prune implements tune.Pruner.
+func (a AllPruners) Prune(v tune.View, trial int) tune.Halt {
 	if len(a) == 0 {
 		return tune.Halt{}
 	}
@@ -212,7 +212,7 @@ func (a AllStoppers) Stop(v tune.View, trial int) tune.Halt {
 	action := tune.Complete
 	both := true
 	for i, s := range a {
-		h := s.Stop(v, trial)
+		h := s.Prune(v, trial)
 		result.Study = result.Study && h.Study
 		if h.Trial == "" || h.Trial == tune.Continue {
 			both = false
@@ -234,8 +234,8 @@ func (a AllStoppers) Stop(v tune.View, trial int) tune.Halt {
 	return result
 }
 
-// StopFunc is a stopper of the user's own: a pure function of the view.
-type StopFunc func(v tune.View, trial int) tune.Halt
+// PruneFunc is a pruner of the user's own: a pure function of the view.
+type PruneFunc func(v tune.View, trial int) tune.Halt
 
-// Stop implements tune.Stopper.
-func (f StopFunc) Stop(v tune.View, trial int) tune.Halt { return f(v, trial) }
+// Prune implements tune.Pruner.
+func (f PruneFunc) Prune(v tune.View, trial int) tune.Halt { return f(v, trial) }
