@@ -86,7 +86,7 @@ func TestCtlChangesARunningJob(t *testing.T) {
 	elsewhere.Cmd = &exec.Cmd{Dir: t.TempDir()}
 	elsewhere.wantCtl(t, 0, "^job "+job+": running, 2 workers", "status")
 	for _, args := range []string{"add 127.0.0.2", "remove localhost", "add-server", "remove-server 0"} {
-		elsewhere.wantCtl(t, 1, `^launch: no job was started in this folder, and a job of another one is changed only by its ID; say which:\n  --job `+job+` `, strings.Fields(args)...)
+		elsewhere.wantCtl(t, 1, `^launch: no job was started in this folder; to change a job of another folder give its ID:\n  --job `+job+` `, strings.Fields(args)...)
 	}
 	elsewhere.wantCtl(t, 1, "host 127.0.0.9 has no worker", "remove", "--job", job[:5], "127.0.0.9")
 	j.finish(t)
@@ -154,7 +154,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		{"add --slots 2 d3", exitUsage, "there is no flag -slots"},
 		{"status x", exitUsage, `ctl status: got "x", want flags only`},
 		{"stat", exitUsage, `there is no "stat"; there are status, why, add, remove, add-server, remove-server, plan and export`},
-		{"add d3", 1, "no job of yours runs on this machine; run this where, and as whom, launch was started"},
+		{"add d3", 1, "no job of yours runs on this machine; run this on the same machine and as the same user as launch"},
 	} {
 		code, out, stderr := ctl(strings.Fields(tc.args)...)
 		if code != tc.code || !strings.Contains(stderr, tc.want) {

@@ -161,7 +161,7 @@ func TestTuneGoesOnAfterCtrlCAndAfterKill(t *testing.T) {
 			if hashOf(t, again) != hashOf(t, whole) {
 				t.Errorf("it has decided otherwise than a search without a break:\n%s\nand without:\n%s", again, whole)
 			}
-			wantText(t, "the output", again, `^count: taken up again, 3 trials$`)
+			wantText(t, "the output", again, `^count: resumed, 3 trials$`)
 		})
 	}
 }
@@ -208,7 +208,7 @@ func TestTuneGoesOnPastATrialThatGoesWrong(t *testing.T) {
 	const script = `i=0; while [ $i -lt 3 ]; do i=$((i+1)); if [ {x} = 2 ] && [ $i = 2 ]; then BAD; fi; echo value=$((10*{x}+i)) step=$i; sleep 0.02; done`
 	for name, tc := range map[string]struct{ bad, more, want string }{
 		"fails":           {`echo no such file >&2; exit 3`, "", `^trial-000001: attempt 1 failed \(user code\): .*exit 3: no such file$`},
-		"deaf":            {`trap "" TERM; sleep 600; sleep 600`, "report_timeout: 500ms\ngrace: 200ms", `^trial-000001: attempt 1 failed \(silent\): .*it did not report for 500ms, after step 1`},
+		"deaf":            {`trap "" TERM; sleep 600; sleep 600`, "report_timeout: 500ms\ngrace: 200ms", `^trial-000001: attempt 1 failed \(silent\): .*no report for 500ms, after step 1`},
 		"NaN":             {`echo value=NaN step=2; sleep 0.1; exit 0`, "", `^trial-000001: pruned after step 2, value NaN`},
 		"memory":          {`echo cannot allocate memory >&2; exit 1`, "", `^trial-000001: attempt 1 failed \(out of memory\)`},
 		"killed":          {`[ -e once ] || { touch once; kill -9 $$; }`, "", `^trial-000001: completed after step 3`},

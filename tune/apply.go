@@ -13,7 +13,7 @@ type DivergedError struct {
 }
 
 func (e *DivergedError) Error() string {
-	return fmt.Sprintf("event %d: the log says %s, and now it would be %s", e.Seq, e.Got, e.Want)
+	return fmt.Sprintf("event %d: got %s in the log, want %s by the current configuration", e.Seq, e.Got, e.Want)
 }
 
 // applyEvent applies an event of the log. What the scheduler and the pruners decide about it must
@@ -30,7 +30,7 @@ func (l *ledger) applyEvent(e *Event, all bool) error {
 	switch e.Kind {
 	case EventStudy:
 		if e.Seq != 0 {
-			return fmt.Errorf("event %d: a study begins, and is not the first event", e.Seq)
+			return fmt.Errorf("event %d: a study event that is not the first event", e.Seq)
 		}
 	case EventOpen:
 		l.open()
@@ -80,7 +80,7 @@ func said(b []byte) string {
 func (l *ledger) foldEnd(e *Event) error {
 	t := l.Trial(e.Trial)
 	if t == nil {
-		return fmt.Errorf("event %d: end of trial %d, which is not there", e.Seq, e.Trial)
+		return fmt.Errorf("event %d: end of trial %d, which does not exist", e.Seq, e.Trial)
 	}
 	again := *e
 	l.judgeEnd(&again)

@@ -79,7 +79,7 @@ func (l *ledger) propose(rule string) (e Event, err error) {
 	}
 	for name, want := range fixed.All() {
 		if got, ok := p.Get(name); ok && !sameValue(got, want) {
-			return Event{}, fmt.Errorf("tune: propose trial %d: %T: parameter %q is %s, want %s, which is fixed", number, l.suggester, name, formatValue(got), formatValue(want))
+			return Event{}, fmt.Errorf("tune: propose trial %d: %T: parameter %q got %s, want the fixed value %s", number, l.suggester, name, formatValue(got), formatValue(want))
 		}
 	}
 	return Event{Kind: EventStart, New: true, Trial: number, Attempt: 1, Params: p, Origin: origin, Rule: rule}, nil
@@ -98,7 +98,7 @@ func (l *ledger) begin(e *Event) error {
 		l.hash.start(e)
 	} else {
 		if t = l.Trial(e.Trial); t == nil || t.run.active || e.Attempt != t.Attempts+1 || t.State != Paused && t.State != Pending {
-			return fmt.Errorf("event %d: starts trial %d attempt %d, which cannot start now", e.Seq, e.Trial, e.Attempt)
+			return fmt.Errorf("event %d: starts trial %d attempt %d, which cannot start in its state", e.Seq, e.Trial, e.Attempt)
 		}
 		if t.State == Paused { // chosen by the scheduler: a decision
 			l.hash.goOn(e)

@@ -52,9 +52,9 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 	case s.broken() != nil:
 		err = s.fatal
 	case t == nil || !t.run.active || t.Attempts != attempt:
-		err = fmt.Errorf("%s: its attempt %d is over: %w", where, attempt, ErrStop)
+		err = fmt.Errorf("%s: attempt %d has ended: %w", where, attempt, ErrStop)
 	case t.run.told == Exploit:
-		err = fmt.Errorf("%s: it goes on from another trial's: %w", where, ErrPause)
+		err = fmt.Errorf("%s: the trial continues from another trial's checkpoint: %w", where, ErrPause)
 	case step < 0:
 		err = fmt.Errorf("%s: want a step of 0 or more", where)
 	}
@@ -74,7 +74,7 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 	s.mu.Lock()
 	if !t.run.active || t.Attempts != attempt || t.run.told == Exploit {
 		s.mu.Unlock()
-		return errors.Join(fmt.Errorf("%s: its attempt %d is over: %w", where, attempt, ErrStop), os.RemoveAll(path))
+		return errors.Join(fmt.Errorf("%s: attempt %d has ended: %w", where, attempt, ErrStop), os.RemoveAll(path))
 	}
 	c := keptBytes{keptStep{trial, step, attempt}, bytes}
 	if old, ok := s.staged[trial]; ok && old.attempt == attempt && old.step != step {
@@ -244,7 +244,7 @@ func (s *Study) reconcile() error {
 	for _, path := range folders {
 		if !known[path] && isCheckpoint(filepath.Base(path)) {
 			if err := os.RemoveAll(path); err != nil {
-				return fmt.Errorf("tune: remove a checkpoint that the log does not have: %w", err)
+				return fmt.Errorf("tune: remove a checkpoint that is not in the log: %w", err)
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func (s *Study) collect() {
 	}
 	if s.l.kept > s.cfg.CheckpointBytes && !s.warned {
 		s.warned = true
-		s.logger.Warn("tune: checkpoints exceed their budget, and all that are left are needed", "study", s.cfg.Name,
+		s.logger.Warn("tune: checkpoints exceed their budget, and all of them are still needed", "study", s.cfg.Name,
 			"bytes", s.l.kept, "budget", s.cfg.CheckpointBytes)
 	}
 }

@@ -29,7 +29,7 @@ func (r *Result) RunBest(ctx context.Context) (Trial, error) {
 // rerun runs each of the parameters so many times, in a study of its own.
 func (r *Result) rerun(ctx context.Context, what string, settings []Params, times int) (*Result, error) {
 	if r.cfg.Runner == nil {
-		return nil, fmt.Errorf("tune: study %s: its result has nothing to train with: Run has, or set Config.Runner", r.Name)
+		return nil, fmt.Errorf("tune: study %s: this result has no runner to train with: use the result of tune.Run, or set Config.Runner", r.Name)
 	}
 	c := r.cfg
 	c.program = r.cfg.programName()

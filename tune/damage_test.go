@@ -81,7 +81,7 @@ func TestATrialDoesNotGoOnFromADamagedCheckpoint(t *testing.T) {
 			if from != tc.want {
 				t.Errorf("goes on from step %d, want %d\n%s", from, tc.want, log.String())
 			}
-			if tc.want < 2 && !strings.Contains(log.String(), "a checkpoint is damaged and dropped") {
+			if tc.want < 2 && !strings.Contains(log.String(), "a checkpoint is damaged and is dropped") {
 				t.Errorf("got the log %s", log.String())
 			}
 			replayed, err := tune.Replay(dir, cfg)

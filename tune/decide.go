@@ -13,7 +13,7 @@ const maxCompetitors = 64
 func (l *ledger) record(e *Event) error {
 	t := l.Trial(e.Trial)
 	if t == nil || !t.run.active || e.Attempt != t.Attempts {
-		return fmt.Errorf("event %d: report of trial %d attempt %d, which does not run", e.Seq, e.Trial, e.Attempt)
+		return fmt.Errorf("event %d: report of trial %d attempt %d, which is not running", e.Seq, e.Trial, e.Attempt)
 	}
 	if e.Step <= t.Step() {
 		return fmt.Errorf("event %d: report of trial %d at step %d after step %d", e.Seq, e.Trial, e.Step, t.Step())

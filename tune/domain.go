@@ -172,7 +172,7 @@ func (s Spec) Check(value any) (any, error) {
 		return nil, fmt.Errorf("tune: parameter %q: value %s is of type %s, want a number", s.Name, formatValue(v), typeName(v))
 	}
 	if s.Kind == KindInt && x != math.Trunc(x) {
-		return nil, fmt.Errorf("tune: parameter %q: value %v is not whole", s.Name, x)
+		return nil, fmt.Errorf("tune: parameter %q: value %v is not an integer", s.Name, x)
 	}
 	switch s.Kind {
 	case KindReal, KindInt:

@@ -81,11 +81,11 @@ var (
 	// ErrNoMetric is in the chain of errors about a metric that nobody reported,
 	// or that is not clear among several.
 	ErrNoMetric = errors.New("no such metric")
-	// ErrExists is Run's and NewStudy's when the folder holds a study already and
+	// ErrExists is Run's and NewStudy's when the folder already holds a study and
 	// Config.Resume does not say to go on with it.
-	ErrExists = errors.New("the folder holds a study already")
-	// ErrLocked is theirs when another process searches in the folder.
-	ErrLocked = errors.New("another process searches in the folder")
+	ErrExists = errors.New("the folder already holds a study")
+	// ErrLocked is theirs when another process runs a search in the folder.
+	ErrLocked = errors.New("another process runs a search in the folder")
 )
 
 // classOf returns the class of an attempt's error.

@@ -32,7 +32,7 @@ func (t *Trial) hasResult() bool {
 func (l *ledger) finish(e *Event) error {
 	t := l.Trial(e.Trial)
 	if t == nil || !t.run.active || e.Attempt != t.Attempts {
-		return fmt.Errorf("event %d: end of trial %d attempt %d, which does not run", e.Seq, e.Trial, e.Attempt)
+		return fmt.Errorf("event %d: end of trial %d attempt %d, which is not running", e.Seq, e.Trial, e.Attempt)
 	}
 	l.clock(t, e)
 	t.run.active = false
@@ -106,7 +106,7 @@ func (l *ledger) requeue(e *Event) error {
 	for _, n := range e.Trials {
 		t := l.Trial(n)
 		if t == nil || t.run.active || t.State == Completed || t.State == Pruned {
-			return fmt.Errorf("event %d: takes up trial %d, which cannot be", e.Seq, n)
+			return fmt.Errorf("event %d: requeues trial %d, which is running or has finished", e.Seq, n)
 		}
 		if e.Fresh {
 			t.run.restore = keptStep{n, -1, 0}
@@ -124,7 +124,7 @@ func (l *ledger) abandon(e *Event) error {
 	for _, n := range e.Trials {
 		t := l.Trial(n)
 		if t == nil || t.run.active || t.State.Final() {
-			return fmt.Errorf("event %d: gives up trial %d, which cannot be", e.Seq, n)
+			return fmt.Errorf("event %d: gives up trial %d, which is running or has finished", e.Seq, n)
 		}
 		l.end(t, Stopped, e.Rule)
 	}
@@ -135,12 +135,12 @@ func (l *ledger) abandon(e *Event) error {
 func (l *ledger) keep(e *Event) error {
 	t := l.Trial(e.Trial)
 	if t == nil || e.Bytes < 0 {
-		return fmt.Errorf("event %d: checkpoint of trial %d, which is not there", e.Seq, e.Trial)
+		return fmt.Errorf("event %d: checkpoint of trial %d, which does not exist", e.Seq, e.Trial)
 	}
 	c := Checkpoint{e.Step, e.Attempt, e.Bytes}
 	i, ok := slices.BinarySearchFunc(t.Checkpoints, e.Step, func(c Checkpoint, step int) int { return c.Step - step })
 	if ok {
-		return fmt.Errorf("event %d: checkpoint of trial %d step %d, which is there", e.Seq, e.Trial, e.Step)
+		return fmt.Errorf("event %d: checkpoint of trial %d step %d, which exists already", e.Seq, e.Trial, e.Step)
 	}
 	t.Checkpoints = slices.Insert(t.Checkpoints, i, c)
 	l.kept += e.Bytes
@@ -152,7 +152,7 @@ func (l *ledger) keep(e *Event) error {
 func (l *ledger) drop(e *Event) error {
 	t := l.Trial(e.Trial)
 	if t == nil {
-		return fmt.Errorf("event %d: drops a checkpoint of trial %d, which is not there", e.Seq, e.Trial)
+		return fmt.Errorf("event %d: drops a checkpoint of trial %d, which does not exist", e.Seq, e.Trial)
 	}
 	gone := keptStep{t.Number, e.Step, e.Attempt}
 	t.Checkpoints = slices.DeleteFunc(t.Checkpoints, func(c Checkpoint) bool { return c.of(t.Number) == gone })

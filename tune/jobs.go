@@ -178,7 +178,7 @@ type jobTrial struct {
 func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
 	place, ok := a.Place.(jobPlace)
 	if !ok {
-		return errors.New("tune: Jobs.Run: the attempt has no place of these Jobs")
+		return errors.New("tune: Jobs.Run: the attempt's Place was not acquired from these Jobs")
 	}
 	t := &jobTrial{jobs: j, attempt: a, reporter: r, resources: j.resources(a.Resources), grant: place.Grant}
 	root, err := r.Folder()
@@ -304,14 +304,14 @@ func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 		case <-over:
 			return
 		case <-t.grant.Lost():
-			cancel(Fail(NodeLost, fmt.Errorf("node %s has gone", t.grant.Gone())))
+			cancel(Fail(NodeLost, fmt.Errorf("node %s was removed", t.grant.Gone())))
 			return
 		case <-start.C:
 			if t.jobs.Command != nil {
 				continue // a program of its own need not say that it is there
 			}
 			if n := t.session.Joined(); n < t.workers() {
-				cancel(Fail(NodeLost, fmt.Errorf("after %v %d of %d workers have called tune.Run", t.resources.StartTimeout, n, t.workers())))
+				cancel(Fail(NodeLost, fmt.Errorf("after %v only %d of %d workers have called tune.Run", t.resources.StartTimeout, n, t.workers())))
 				return
 			}
 		}

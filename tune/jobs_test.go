@@ -171,7 +171,7 @@ func TestFailuresOfProcessesHaveTheirClass(t *testing.T) {
 		{"panic", tune.Failed, tune.UserCode, 1, "two is bad"},
 		{"memory", tune.Failed, tune.OutOfMemory, 2, "no room"},
 		{"killed", tune.Completed, tune.NodeLost, 2, "killed"},
-		{"hang", tune.Failed, tune.Silent, 1, "did not"},
+		{"hang", tune.Failed, tune.Silent, 1, "no report for"},
 	} {
 		t.Run(tc.kind, func(t *testing.T) {
 			cfg := jobsConfig(t, processes(t, tc.kind))

@@ -155,7 +155,7 @@ func (l *ledger) step(e *Event) error {
 		return fmt.Errorf("event %d: want event %d", e.Seq, l.seq)
 	}
 	if e.At < l.elapsed {
-		return fmt.Errorf("event %d: its time %v is before %v, that of the event before it", e.Seq, e.At, l.elapsed)
+		return fmt.Errorf("event %d: its time %v is before %v, the time of the previous event", e.Seq, e.At, l.elapsed)
 	}
 	l.seq, l.elapsed = e.Seq+1, e.At
 	return nil

@@ -118,7 +118,7 @@ func (s *Study) open() error {
 	end, err := readLog(s.fsys, path, func(e *Event) error {
 		if e.Seq == 0 {
 			if e.Kind != EventStudy {
-				return errors.New("the first event is not that of a study")
+				return errors.New("the first event is not a study event")
 			}
 			if err := e.Header.differs(s.cfg.header()); err != nil {
 				return err
@@ -142,7 +142,7 @@ func (s *Study) open() error {
 		return fmt.Errorf("tune: resume %s: %w", path, err)
 	}
 	if end.Torn > 0 {
-		s.logger.Warn("tune: the end of the log was not written whole and is cut off; no trial had heard of it", "log", path, "line", end.Lines+1, "bytes", end.Torn, "found", end.Why)
+		s.logger.Warn("tune: the last line of the log is incomplete and is removed; no trial had received its answer", "log", path, "line", end.Lines+1, "bytes", end.Torn, "found", end.Why)
 	}
 	f, err := s.fsys.Append(path, end.Bytes)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestACheckpointWhoseAttemptEndsMeanwhileIsNotKept(t *testing.T) {
 		folder = filepath.Dir(dir)
 		return s.Finish(x.Number, Fail(NodeLost, errors.New("gone")))
 	})
-	if !errors.Is(err, ErrStop) || !strings.Contains(err.Error(), "its attempt 1 is over") {
+	if !errors.Is(err, ErrStop) || !strings.Contains(err.Error(), "attempt 1 has ended") {
 		t.Errorf("got error %v, want %v, as attempt 1 is over", err, ErrStop)
 	}
 	free(t, s)

@@ -30,7 +30,7 @@ type pair struct {
 // may be of any integer or float type, bool or string.
 func NewParams(namesAndValues ...any) (Params, error) {
 	if len(namesAndValues)%2 != 0 {
-		return Params{}, fmt.Errorf("tune: parameters: got %d arguments, want names and values in turn", len(namesAndValues))
+		return Params{}, fmt.Errorf("tune: parameters: got %d arguments, want alternating names and values", len(namesAndValues))
 	}
 	list := make([]pair, 0, len(namesAndValues)/2)
 	for i := 0; i < len(namesAndValues); i += 2 {
@@ -39,7 +39,7 @@ func NewParams(namesAndValues ...any) (Params, error) {
 			return Params{}, fmt.Errorf("tune: parameters: argument %d is %T, want a name", i, namesAndValues[i])
 		}
 		if slices.ContainsFunc(list, func(q pair) bool { return q.name == name }) {
-			return Params{}, fmt.Errorf("tune: parameters: %q is there twice", name)
+			return Params{}, fmt.Errorf("tune: parameters: %q is given twice", name)
 		}
 		if err := validName(name); err != nil {
 			return Params{}, err
@@ -190,7 +190,7 @@ func (p Params) must(name, want string) any {
 }
 
 func (p Params) wrong(name, want string, value any) string {
-	return fmt.Sprintf("tune: parameter %q is %s, of type %s: it was asked for as %s", name, formatValue(value), typeName(value), want)
+	return fmt.Sprintf("tune: parameter %q is %s, of type %s, but was read as %s", name, formatValue(value), typeName(value), want)
 }
 
 // Float returns a number; an integer is converted.

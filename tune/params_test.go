@@ -41,8 +41,8 @@ func TestParamsStayExactlyWhatTheyAreThroughJSON(t *testing.T) {
 
 func TestBadParamsAreErrorsThatNameThem(t *testing.T) {
 	for in, want := range map[string]string{
-		`[1]`: "want {", `{"a":null}`: `"a": got <nil>`, `{"a":[1]}`: `"a": got [`, `{"a":1,"a":2}`: `"a" is there twice`,
-		`{"a":{"b":1},"a.b":2}`: `"a.b" is there twice`, `{"a":9223372036854775808}`: "beyond 64 bits", `{"a":1e999}`: "beyond a float64", `{"":1}`: "no name",
+		`[1]`: "want {", `{"a":null}`: `"a": got <nil>`, `{"a":[1]}`: `"a": got [`, `{"a":1,"a":2}`: `"a" is given twice`,
+		`{"a":{"b":1},"a.b":2}`: `"a.b" is given twice`, `{"a":9223372036854775808}`: "beyond 64 bits", `{"a":1e999}`: "beyond a float64", `{"":1}`: "no name",
 	} {
 		var p tune.Params
 		if err := json.Unmarshal([]byte(in), &p); err == nil || !strings.Contains(err.Error(), want) {
@@ -62,11 +62,11 @@ func TestAWrongNameOrTypePanicsWithAMessageThatNamesBoth(t *testing.T) {
 		t.Errorf("values of %v are not as set", p)
 	}
 	for want, f := range map[string]func(){
-		`no parameter "rate": there are lr, layers, optimizer, nesterov`:            func() { p.Float("rate") },
-		`parameter "lr" is 0.1, of type float: it was asked for as an integer`:      func() { p.Int("lr") },
-		`parameter "optimizer" is sgd, of type string: it was asked for as a float`: func() { p.Float("optimizer") },
-		`parameter "layers" is 3, of type integer: it was asked for as a bool`:      func() { p.Bool("layers") },
-		`parameter "nesterov" is true, of type bool: it was asked for as a string`:  func() { _ = p.Text("nesterov") },
+		`no parameter "rate": there are lr, layers, optimizer, nesterov`:        func() { p.Float("rate") },
+		`parameter "lr" is 0.1, of type float, but was read as an integer`:      func() { p.Int("lr") },
+		`parameter "optimizer" is sgd, of type string, but was read as a float`: func() { p.Float("optimizer") },
+		`parameter "layers" is 3, of type integer, but was read as a bool`:      func() { p.Bool("layers") },
+		`parameter "nesterov" is true, of type bool, but was read as a string`:  func() { _ = p.Text("nesterov") },
 	} {
 		func() {
 			defer func() {

@@ -99,7 +99,7 @@ func (p *Params) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("tune: parameters: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("tune: parameters: more follows the object")
+		return fmt.Errorf("tune: parameters: unexpected text after the object")
 	}
 	p.list = list
 	return nil
@@ -118,7 +118,7 @@ func wantDelim(d *json.Decoder, want json.Delim) error {
 
 func readObject(d *json.Decoder, prefix string, list []pair) ([]pair, error) {
 	if strings.Count(prefix, ".") > 32 {
-		return nil, fmt.Errorf("%s: more than 32 objects inside each other", prefix)
+		return nil, fmt.Errorf("%s: objects nested more than 32 deep", prefix)
 	}
 	for d.More() {
 		t, err := d.Token()
@@ -144,10 +144,10 @@ func readObject(d *json.Decoder, prefix string, list []pair) ([]pair, error) {
 			return nil, fmt.Errorf("%q: %w", name, err)
 		}
 		if slices.ContainsFunc(list, func(q pair) bool { return q.name == name }) {
-			return nil, fmt.Errorf("%q is there twice", name)
+			return nil, fmt.Errorf("%q is given twice", name)
 		}
 		if len(list) == maxParams {
-			return nil, fmt.Errorf("there are more than %d", maxParams)
+			return nil, fmt.Errorf("got more than %d parameters", maxParams)
 		}
 		list = append(list, pair{name, value})
 	}

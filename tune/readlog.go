@@ -75,7 +75,7 @@ func scanLog(path string, r io.Reader, size int64, seq uint64, yield func(*Event
 		if bad != nil {
 			end.Torn, end.Why = size-end.Bytes, bad
 			if at, ok := goodLine(lines, &d, end.Lines+2); ok {
-				return end, fmt.Errorf("tune: log %s line %d is damaged: %w; line %d after it is not", path, end.Lines+1, bad, at)
+				return end, fmt.Errorf("tune: log %s line %d is damaged: %w; line %d after it is intact", path, end.Lines+1, bad, at)
 			}
 			return end, nil
 		}

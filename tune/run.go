@@ -15,9 +15,9 @@ import (
 
 var (
 	// errSilent is the cause of the end of an attempt that did not report.
-	errSilent = errors.New("it did not report")
+	errSilent = errors.New("no report")
 	// errExited is what became of a trainable that ended its goroutine.
-	errExited = errors.New("it ended its goroutine in place of returning (runtime.Goexit, or FailNow of a test)")
+	errExited = errors.New("the trainable ended its goroutine instead of returning (runtime.Goexit, or FailNow of a test)")
 	// errOver is the cause of the end of an attempt whose study is over.
 	errOver = errors.New("the study is over")
 	// ErrNoResult is Run's when the search is over and no trial has a finite value of the metric.
@@ -154,7 +154,7 @@ func (s *Study) slot(ctx context.Context, slot int) {
 			if place, err = p.Acquire(ctx, s.cfg.Resources); err != nil {
 				if ctx.Err() == nil {
 					s.mu.Lock()
-					s.fail(fmt.Errorf("tune: study %s: find a place for a trial: %w", s.cfg.Name, err))
+					s.fail(fmt.Errorf("tune: study %s: allocate resources for a trial: %w", s.cfg.Name, err))
 					s.mu.Unlock()
 				}
 				return
@@ -192,10 +192,10 @@ func (s *Study) attempt(ctx context.Context, slot int, place Place, t Trial) {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errSilent):
 		if err = Fail(Silent, cause); gone {
-			err = Fail(Silent, fmt.Errorf("%w, and did not return when it was told to: it is given up, and may still run", cause))
+			err = Fail(Silent, fmt.Errorf("%w, and it did not return when asked to: it is abandoned and may still be running", cause))
 		}
 	case gone:
-		err = Fail(Silent, errors.New("it did not return when it was told to: it is given up, and may still run"))
+		err = Fail(Silent, errors.New("it did not return when asked to: it is abandoned and may still be running"))
 	case cause != nil:
 		outcome = Interrupted
 	}
@@ -203,7 +203,7 @@ func (s *Study) attempt(ctx context.Context, slot int, place Place, t Trial) {
 		outcome = Interrupted
 	}
 	if gone {
-		s.logger.Warn("tune: a trial did not return when it was told to; the search goes on without it", "study", s.cfg.Name, "trial", t.Number, "attempt", t.Attempts, "location", t.Location)
+		s.logger.Warn("tune: a trial did not return when asked to; the search continues without it", "study", s.cfg.Name, "trial", t.Number, "attempt", t.Attempts, "location", t.Location)
 	}
 	_ = s.finish(t.Number, t.Attempts, outcome, err) // an error is the study's, and kept there
 	s.sweep()
@@ -267,12 +267,12 @@ func (s *Study) await(ctx context.Context, cancel context.CancelCauseFunc, r *Re
 			case cancelled:
 				return nil, true
 			case !told.IsZero():
-				s.logger.Warn("tune: waiting for a trial that was told to return", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "for", time.Since(told).Round(time.Millisecond))
+				s.logger.Warn("tune: waiting for a trial that was asked to return", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "for", time.Since(told).Round(time.Millisecond))
 				cancel(context.Canceled)
 				ended, cancelled = nil, true
 			case s.cfg.ReportTimeout > 0:
 				cause := fmt.Errorf("%w for %v, after %s", errSilent, s.cfg.ReportTimeout, stepName(step))
-				s.logger.Warn("tune: a trial is silent and is ended", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "cause", cause)
+				s.logger.Warn("tune: a trial did not report in time and is stopped", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "cause", cause)
 				cancel(cause)
 				ended, cancelled = nil, true
 			default:

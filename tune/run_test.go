@@ -118,7 +118,7 @@ func TestTrialsFailEachInItsClassAndTheSearchGoesOn(t *testing.T) {
 			{tune.Failed, tune.UserCode, 1, "panic: out of ideas"},
 			{tune.Failed, tune.OutOfMemory, 2, "48 GiB wanted"},
 			{tune.Completed, tune.NodeLost, 3, "host is gone"},
-			{tune.Failed, tune.Silent, 1, "did not report for 1m0s, after its start"},
+			{tune.Failed, tune.Silent, 1, "no report for 1m0s, after its start"},
 			{tune.Failed, tune.UserCode, 1, "returned without a report"},
 			{tune.Completed, "", 1, ""},
 		} {
@@ -150,7 +150,7 @@ func TestATrialThatNeverReturnsIsGivenUp(t *testing.T) {
 		if took := time.Since(start); took != 61*time.Second {
 			t.Errorf("the search took %v, want 1m1s", took)
 		}
-		if x := res.Trials()[0]; x.State != tune.Failed || x.Failure != tune.Silent || !strings.Contains(x.Error, "given up") {
+		if x := res.Trials()[0]; x.State != tune.Failed || x.Failure != tune.Silent || !strings.Contains(x.Error, "abandoned") {
 			t.Errorf("trial 0: got %s %q: %s", x.State, x.Failure, x.Error)
 		}
 		if n := len(res.Trials()); n != 3 || res.BestTrial().Number != 1 {
@@ -197,7 +197,7 @@ func TestAnUnknownMetricIsAnErrorThatNamesWhatWasReported(t *testing.T) {
 	}{
 		{"acuracy", map[string]float64{"loss": 1, "accuracy": 2}, `trial 0 step 1: metric "acuracy" was not reported, but accuracy, loss`},
 		{"", map[string]float64{"loss": 1, "accuracy": 2}, "Config.Metric is not set, and the first report has accuracy, loss"},
-		{"", map[string]float64{"loss": 1}, `metric "loss" sounds like one to be made small`},
+		{"", map[string]float64{"loss": 1}, `metric "loss" looks like one to minimize`},
 	} {
 		runs := 0
 		res, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {

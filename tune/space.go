@@ -36,7 +36,7 @@ func (s Space) validate(i int) error {
 	}
 	for _, q := range s[:i] {
 		if q.Name == p.Name && !disjoint(q.Spec, p.Spec) {
-			return errors.New("the name is there twice, and not under different values of one parent")
+			return errors.New("the name is used twice, and not under different values of one parent")
 		}
 	}
 	if p.Parent != "" {
@@ -94,10 +94,10 @@ func (s Spec) validate() error {
 			return fmt.Errorf("range [%v, %v]: want two finite numbers, the first not above the second", s.Low, s.High)
 		}
 		if s.Log && s.Low <= 0 {
-			return fmt.Errorf("range [%v, %v]: Log wants it above 0", s.Low, s.High)
+			return fmt.Errorf("range [%v, %v]: Log needs bounds above 0", s.Low, s.High)
 		}
 		if !finite(s.High - s.Low) {
-			return fmt.Errorf("range [%v, %v] is wider than a float64", s.Low, s.High)
+			return fmt.Errorf("range [%v, %v] is wider than a float64 can hold", s.Low, s.High)
 		}
 		if s.Kind == KindInt && (math.Abs(s.Low) > 1<<53 || math.Abs(s.High) > 1<<53) {
 			return fmt.Errorf("range [%v, %v]: want bounds within ±2^53", s.Low, s.High)
@@ -120,7 +120,7 @@ func (s Spec) validate() error {
 		}
 		for i, v := range s.Values {
 			if slices.ContainsFunc(s.Values[:i], func(w any) bool { return equalNumbers(v, w) }) {
-				return fmt.Errorf("value %s is there twice", formatValue(v))
+				return fmt.Errorf("value %s is given twice", formatValue(v))
 			}
 		}
 	case KindDerived:
@@ -178,7 +178,7 @@ func (s Space) Fill(fixed Params, propose func(p Param, before Params) (any, err
 				return Params{}, fmt.Errorf("tune: there is no parameter %q in the space: there are %s", name, orNone(s.names()))
 			}
 			if !full.Has(name) {
-				return Params{}, fmt.Errorf("tune: parameter %q has a value, but is not there with %v", name, full)
+				return Params{}, fmt.Errorf("tune: parameter %q has a value, but its condition does not hold with %v", name, full)
 			}
 		}
 	}

@@ -126,10 +126,10 @@ func TestDefaultsAreTheMiddleAndTriedFirst(t *testing.T) {
 func TestAWrongSpaceIsAnErrorThatNamesTheParameter(t *testing.T) {
 	for want, space := range map[string]tune.Space{
 		`parameter 0 "a": range [2, 1]`:                              {tune.Real("a", 2, 1)},
-		`parameter 0 "b": range [0, 1]: Log wants it above 0`:        {tune.Real("b", 0, 1).Log()},
-		`parameter 1 "a": the name is there twice`:                   {tune.Real("a", 0, 1), tune.Int("a", 0, 1)},
+		`parameter 0 "b": range [0, 1]: Log needs bounds above 0`:    {tune.Real("b", 0, 1).Log()},
+		`parameter 1 "a": the name is used twice`:                    {tune.Real("a", 0, 1), tune.Int("a", 0, 1)},
 		`parameter 0 "c": got no values`:                             {tune.Choice("c")},
-		`parameter 0 "d": value 1 is there twice`:                    {tune.Choice("d", 1, 1.0)},
+		`parameter 0 "d": value 1 is given twice`:                    {tune.Choice("d", 1, 1.0)},
 		`parameter 0 "e": When("f"): there is no such parameter`:     {tune.Real("e", 0, 1).When("f", 1), tune.Int("f", 0, 1)},
 		`parameter 1 "g": When("c"): tune: parameter "c": value z`:   {tune.Choice("c", "x", "y"), tune.Real("g", 0, 1).When("c", "z")},
 		`parameter 0 "h": default: tune: parameter "h": value 7`:     {tune.Real("h", 0, 1).Default(7)},

@@ -101,7 +101,7 @@ func (s *Study) stillWhole(k keptStep) (bool, error) {
 	known, err := verifyFolder(dir)
 	switch {
 	case err == nil && !known:
-		s.logger.Warn("tune: a checkpoint has no checksums, as an older version kept it: it is not verified", "trial", k.trial, "step", k.step)
+		s.logger.Warn("tune: a checkpoint of an older version has no checksums and is not verified", "trial", k.trial, "step", k.step)
 		return true, nil
 	case err == nil:
 		return true, nil
@@ -109,7 +109,7 @@ func (s *Study) stillWhole(k keptStep) (bool, error) {
 		s.logger.Warn("tune: a checkpoint could not be verified", "trial", k.trial, "step", k.step, "error", err)
 		return true, nil
 	}
-	s.logger.Warn("tune: a checkpoint is damaged and dropped: the trial goes on from an older one, or from the start", "trial", k.trial, "step", k.step, "folder", dir, "error", err)
+	s.logger.Warn("tune: a checkpoint is damaged and is dropped; the trial resumes from an older one, or starts over", "trial", k.trial, "step", k.step, "folder", dir, "error", err)
 	bytes := int64(0)
 	for _, c := range s.l.trials[k.trial].Checkpoints {
 		if c.of(k.trial) == k {

@@ -276,7 +276,7 @@ func readHello(r *lineReader) (Hello, error) {
 
 func helloError(before string, err error) error {
 	if before = string(bytes.TrimSpace([]byte(before))); before != "" {
-		return fmt.Errorf("launch: no agent answered, but: %s: %w", before, err)
+		return fmt.Errorf("launch: no agent answered; the host printed: %s: %w", before, err)
 	}
 	return fmt.Errorf("launch: no agent answered: %w", err)
 }

@@ -152,7 +152,7 @@ func TestProcessesSeeTheirOwnGPUs(t *testing.T) {
 		{gpus.Want{Request: gpus.Request{Each: 1}, Limit: 2, Slot: 0, Workers: 3}, "", "within gpus=2 of the hosts file: got 2 GPUs, want 3"},
 		{gpus.Want{Request: gpus.Request{Each: 1}, Limit: -1, Slot: 0, Workers: 1}, "", "within gpus=0 of the hosts file: got no"},
 		{gpus.Want{Request: gpus.Request{UUIDs: []string{"GPU-c"}}, Limit: 2, Slot: 0, Workers: 1}, "", "within gpus=2 of the hosts file: got no"},
-		{gpus.Want{Limit: 4, Slot: 0, Workers: 1}, "", "got 3 GPUs, want 4: gpus=4 stands in the hosts file"},
+		{gpus.Want{Limit: 4, Slot: 0, Workers: 1}, "", "got 3 GPUs, want 4: the hosts file has gpus=4"},
 	} {
 		out := newOutput()
 		spec := shell(`printf %s "$CUDA_VISIBLE_DEVICES"`)

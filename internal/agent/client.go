@@ -171,7 +171,7 @@ func (c *Client) send(k kind, number uint32, v any) error {
 	case <-c.gone:
 		return c.lost
 	default:
-		return fmt.Errorf("%d messages wait already: %w", queued, ErrLost)
+		return fmt.Errorf("%d messages are queued already: %w", queued, ErrLost)
 	}
 }
 
@@ -234,7 +234,7 @@ func (c *Client) deliver(k kind, number uint32, body []byte) error {
 	case k == kindAnswer && a != nil:
 		var v Answer
 		if err := json.Unmarshal(body, &v); err != nil {
-			return fmt.Errorf("launch: read answer: %w", err)
+			return fmt.Errorf("launch: read an answer: %w", err)
 		}
 		select {
 		case a <- v:

@@ -141,7 +141,7 @@ func checkOwn(path string) error {
 		err = os.Chtimes(path, time.Time{}, info.ModTime())
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%s belongs to another user, and rsync cannot set its times; choose a folder of one's own", path)
+		return fmt.Errorf("%s belongs to another user, so rsync cannot set its times; choose a folder of your own", path)
 	}
 	return err
 }
@@ -181,7 +181,7 @@ func CheckGreeting(ctx context.Context, addr string) error {
 	c.SetDeadline(time.Now().Add(dialTimeout))
 	b, err := io.ReadAll(io.LimitReader(c, 64))
 	if err == nil && string(b) != greeting {
-		err = errors.New("somebody else answered there")
+		err = errors.New("another program answered")
 	}
 	return err
 }

@@ -91,7 +91,7 @@ func (w Want) Variable(list func() ([]string, error)) (string, error) {
 	}
 	if w.Limit > 0 {
 		if len(have) < w.Limit {
-			return "", fmt.Errorf("%s, want %d: gpus=%d stands in the hosts file", count(have), w.Limit, w.Limit)
+			return "", fmt.Errorf("%s, want %d: the hosts file has gpus=%d", count(have), w.Limit, w.Limit)
 		}
 		have = have[:w.Limit]
 	}
@@ -136,7 +136,7 @@ func (r Request) Share(have []string, slot, workers int) ([]string, error) {
 func count(have []string) string {
 	switch len(have) {
 	case 0:
-		return "got no NVIDIA GPU of this host (nvidia-smi -L lists those that its driver knows)"
+		return "got no NVIDIA GPU (nvidia-smi -L lists those that the driver knows)"
 	case 1:
 		return "got 1 GPU"
 	}

@@ -48,7 +48,7 @@ func TestEachWorkerGetsItsOwn(t *testing.T) {
 		{"one each", Request{Each: 1}, four, 3, []string{"GPU-0", "GPU-1", "GPU-2"}, ""},
 		{"two each", Request{Each: 2}, four, 2, []string{"GPU-0,GPU-1", "GPU-2,GPU-3"}, ""},
 		{"too many", Request{Each: 2}, four, 3, nil, "got 4 GPUs, want 6"},
-		{"none at all", Request{Each: 1}, nil, 1, nil, "of this host (nvidia-smi -L lists those that its driver knows), want 1"},
+		{"none at all", Request{Each: 1}, nil, 1, nil, "got no NVIDIA GPU (nvidia-smi -L lists those that the driver knows), want 1"},
 		{"nobody", Request{Each: -1}, four, 2, []string{None, None}, ""},
 		{"auto", Request{Auto: true}, four, 3, []string{"GPU-0", "GPU-1", "GPU-2,GPU-3"}, ""},
 		{"auto without", Request{Auto: true}, nil, 2, []string{None, None}, ""},

@@ -156,7 +156,7 @@ func Parse(r io.Reader, path string) ([]Host, error) {
 		}
 		h.Line = i + 1
 		if o, ok := first[h.key()]; ok && !o.SameLimits(h) {
-			return nil, fmt.Errorf("%s line %d: %s: got other gpus= and cpus= than on line %d, want the same on all lines of a host", path, h.Line, h, o.Line)
+			return nil, fmt.Errorf("%s line %d: %s: got other gpus= or cpus= than on line %d, want the same on all lines of a host", path, h.Line, h, o.Line)
 		} else if !ok {
 			first[h.key()] = h
 		}

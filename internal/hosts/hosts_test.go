@@ -108,7 +108,7 @@ func TestParseNamesTheBadLine(t *testing.T) {
 		{"d1 cpus=0", "got cpus=0, want a number of processors from 1 to 65536"},
 		{"d1 cpus=1 cpus=1", "got cpus= twice"},
 		{"d1 cores=2", `d1: got "cores=2", want slots=N, gpus=N or cpus=N`},
-		{"d1 gpus=1\nd2\nD1 gpus=2", "hosts line 3: D1: got other gpus= and cpus= than on line 1"},
+		{"d1 gpus=1\nd2\nD1 gpus=2", "hosts line 3: D1: got other gpus= or cpus= than on line 1"},
 		{"d1 slots", `got "slots", want slots=N`},
 		{"d\ufeff1", "is no host name"},
 		{"d1\u200b", "is no host name"},

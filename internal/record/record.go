@@ -45,7 +45,7 @@ func Dir(getenv func(string) string) (string, error) {
 	}
 	home := getenv("HOME")
 	if home == "" {
-		return "", errors.New("launch: no folder for the records of jobs: neither XDG_RUNTIME_DIR nor HOME is set")
+		return "", errors.New("launch: no folder for the records of jobs: set XDG_RUNTIME_DIR or HOME")
 	}
 	return filepath.Join(home, ".paragon", "jobs"), nil
 }
@@ -127,7 +127,7 @@ func (r *Record) Open() error {
 		return nil
 	}
 	failed := func(err error) error {
-		return fmt.Errorf("launch: job %s: read its credentials from its launcher (process %d on %s): %w; run this where, and as whom, launch was started",
+		return fmt.Errorf("launch: job %s: read its credentials from its launcher (process %d on %s): %w; run this on the same machine and as the same user as launch",
 			r.Job, r.PID, r.Host, err)
 	}
 	if r.Host != thisHost() {
@@ -139,7 +139,7 @@ func (r *Record) Open() error {
 	}
 	var k kept
 	if err := json.Unmarshal(b, &k); err != nil || k.Job != r.Job { // the process's number means another one here, as in a container
-		return failed(errors.New("that process is another one"))
+		return failed(errors.New("that process is not the launcher of the job"))
 	}
 	r.Credentials = k.Credentials
 	return nil
@@ -227,7 +227,7 @@ func find(dir, id, here string, change bool) (Record, error) {
 		return Record{}, err
 	}
 	if len(all) == 0 {
-		return Record{}, fmt.Errorf("launch: %w; run this where, and as whom, launch was started", ErrNone)
+		return Record{}, fmt.Errorf("launch: %w; run this on the same machine and as the same user as launch", ErrNone)
 	}
 	var fit, mine []Record
 	for _, r := range all {
@@ -244,13 +244,13 @@ func find(dir, id, here string, change bool) (Record, error) {
 	case len(mine) == 1 && id == "":
 		return mine[0], nil
 	case len(fit) == 0:
-		return Record{}, fmt.Errorf("launch: no job's ID begins with %q; there are:%s", id, list(all))
+		return Record{}, fmt.Errorf("launch: no job has an ID that begins with %q; the jobs are:%s", id, list(all))
 	case id != "":
-		return Record{}, fmt.Errorf("launch: the IDs of %d jobs begin with %q; say which:%s", len(fit), id, list(fit))
+		return Record{}, fmt.Errorf("launch: the IDs of %d jobs begin with %q; give more of one:%s", len(fit), id, list(fit))
 	case change && len(mine) == 0:
-		return Record{}, fmt.Errorf("launch: no job was started in this folder, and a job of another one is changed only by its ID; say which:%s", list(fit))
+		return Record{}, fmt.Errorf("launch: no job was started in this folder; to change a job of another folder give its ID:%s", list(fit))
 	}
-	return Record{}, fmt.Errorf("launch: %d jobs run on this machine, and not exactly one was started in this folder; say which:%s", len(fit), list(fit))
+	return Record{}, fmt.Errorf("launch: %d jobs run on this machine, and not exactly one of them was started in this folder; give the ID of one:%s", len(fit), list(fit))
 }
 
 // list has the jobs as flags that name them.

@@ -86,7 +86,7 @@ func TestOpenSaysWhereAJobIs(t *testing.T) {
 		want string
 	}{
 		{Record{Host: "elsewhere", Memory: other}, "job 0123: read its credentials from its launcher (process 7 on elsewhere): this is "},
-		{Record{Host: thisHost(), Memory: other}, "that process is another one; run this where, and as whom, launch was started"},
+		{Record{Host: thisHost(), Memory: other}, "that process is not the launcher of the job; run this on the same machine and as the same user as launch"},
 		{Record{Host: thisHost(), Memory: other + "x"}, "no such file"},
 	} {
 		tc.r.Job, tc.r.PID = "0123", 7
@@ -155,9 +155,9 @@ func TestOneOfSeveralJobsIsFoundByTheBeginningOfItsID(t *testing.T) {
 	for _, tc := range []struct{ id, want, err string }{
 		{"a", "aa11", ""},
 		{"bc33", "bc33", ""},
-		{"", "", "3 jobs run on this machine, and not exactly one was started in this folder; say which:"},
-		{"b", "", "the IDs of 2 jobs begin with \"b\"; say which:\n  --job bb22"},
-		{"x", "", `no job's ID begins with "x"; there are:`},
+		{"", "", "3 jobs run on this machine, and not exactly one of them was started in this folder; give the ID of one:"},
+		{"b", "", "the IDs of 2 jobs begin with \"b\"; give more of one:\n  --job bb22"},
+		{"x", "", `no job has an ID that begins with "x"; the jobs are:`},
 	} {
 		got, err := Find(dir, tc.id, "")
 		if got.Job != tc.want || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
@@ -238,7 +238,7 @@ func TestAnotherFoldersJobIsChangedByItsIDOnly(t *testing.T) {
 		if (err == nil) != tc.ok || tc.ok && r.Job != "aa11" {
 			t.Errorf("FindToChange %q in %s: %q, %v, want it found: %t", tc.id, tc.here, r.Job, err, tc.ok)
 		}
-		if want := "no job was started in this folder, and a job of another one is changed only by its ID; say which:\n  --job aa11 "; !tc.ok && !strings.Contains(err.Error(), want) {
+		if want := "no job was started in this folder; to change a job of another folder give its ID:\n  --job aa11 "; !tc.ok && !strings.Contains(err.Error(), want) {
 			t.Errorf("FindToChange %q in %s: %v, want %q", tc.id, tc.here, err, want)
 		}
 	}

@@ -373,7 +373,7 @@ func TestASearchThatIsTakenUpKeepsItsNameAndItsBest(t *testing.T) {
 	v := search(3)
 	s.Observe(v, tune.Event{Kind: tune.EventOpen})
 	s.Observe(v, tune.Event{Kind: tune.EventReport, Trial: 0, Metrics: tune.Metrics{{Name: v.Metric(), Value: v.Result(bestTrial(v))}}})
-	if got, want := b.String(), "mnist: taken up again, 3 trials\n"; got != want {
+	if got, want := b.String(), "mnist: resumed, 3 trials\n"; got != want {
 		t.Errorf("got %q, want %q: what is no better than before is not told", got, want)
 	}
 }

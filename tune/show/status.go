@@ -187,7 +187,7 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 	case tune.EventStudy:
 		return s.title() + ": begun"
 	case tune.EventOpen:
-		return fmt.Sprintf("%s: taken up again, %s", s.title(), plural(v.Len(), "trial"))
+		return fmt.Sprintf("%s: resumed, %s", s.title(), plural(v.Len(), "trial"))
 	case tune.EventExhausted:
 		return s.title() + ": no more new trials"
 	case tune.EventHalt:

@@ -67,7 +67,7 @@ func (c command) names() []string {
 // check says what is wrong with the command for a space.
 func (c command) check(s tune.Space, flags bool) error {
 	if len(c.words()) == 0 {
-		return fmt.Errorf("it is empty: want what trains once, such as ./train --lr {lr}")
+		return fmt.Errorf("it is empty: want the command of a trial, such as ./train --lr {lr}")
 	}
 	var known []string
 	for _, p := range s {
@@ -90,7 +90,7 @@ func (c command) check(s tune.Space, flags bool) error {
 	}
 	for _, p := range s {
 		if !slices.Contains(names, p.Name) && flags {
-			return fmt.Errorf("it names parameters, but not {%s}; name it where its value belongs, or set flags: false if the program knows of it otherwise", p.Name)
+			return fmt.Errorf("it names parameters, but not {%s}; name it where its value belongs, or set flags: false if the program gets it in another way", p.Name)
 		}
 	}
 	return nil

@@ -78,7 +78,7 @@ func (r *reader) entries(n *yaml.Node, field string) []entry {
 			continue
 		}
 		if slices.ContainsFunc(all, func(e entry) bool { return e.key == key.Value }) {
-			r.bad(key, join(field, key.Value), "it is there twice")
+			r.bad(key, join(field, key.Value), "it is given twice")
 			continue
 		}
 		all = append(all, entry{key.Value, key, follow(n.Content[i+1])})

@@ -132,7 +132,7 @@ func (r *reader) paramOption(p tune.Param, f entry, field string) tune.Param {
 	case "when":
 		all := r.entries(f.value, at)
 		if len(all) != 1 {
-			r.bad(f.at, at, "want one parameter with the values at which this one is there, such as {optimizer: sgd} or {optimizer: [sgd, nag]}")
+			r.bad(f.at, at, "want the parameter and the values that this one depends on, such as {optimizer: sgd} or {optimizer: [sgd, nag]}")
 			return p
 		}
 		values := []any(nil)

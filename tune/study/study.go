@@ -32,7 +32,7 @@ type file struct {
 	Seed         uint64
 	Suggester    tune.Suggester
 	Scheduler    tune.Scheduler
-	Pruners     []pruner
+	Pruners      []pruner
 	KeepDiverged bool
 
 	Parallel        int
@@ -203,11 +203,11 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	if f.Hosts == "" {
 		for _, name := range []string{"address", "folder", "upload", "ssh"} {
 			if n := at(top, name); n != top {
-				r.bad(n, name, "it is for hosts: name their file too, hosts: FILE")
+				r.bad(n, name, "it is used with hosts only: set hosts: FILE, too")
 			}
 		}
 	} else if f.Address == "" {
-		r.bad(at(top, "hosts"), "address", "it must be there with hosts: at which address do the hosts reach this machine?")
+		r.bad(at(top, "hosts"), "address", "hosts needs it: the address at which the hosts reach this machine")
 	}
 	// One process without servers needs no job around it, unless it is to run elsewhere.
 	res := f.Resources

@@ -129,7 +129,7 @@ func (e *External) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params
 	}
 	switch {
 	case a.Error != "":
-		return tune.Params{}, fmt.Errorf("suggest: External: %s: trial %d: it says: %s", e.Command[0], number, a.Error)
+		return tune.Params{}, fmt.Errorf("suggest: External: %s: trial %d: the program answers: %s", e.Command[0], number, a.Error)
 	case a.Wait:
 		return tune.Params{}, tune.ErrWait
 	case a.Exhausted:
@@ -204,7 +204,7 @@ func (e *External) ask(r request) (answer, error) {
 			}
 			var a answer
 			if err := json.Unmarshal(line, &a); err != nil {
-				return answer{}, fmt.Errorf("answer %.100q is no JSON object of an answer: %w", line, err)
+				return answer{}, fmt.Errorf("answer %.100q: want a JSON object: %w", line, err)
 			}
 			if a.ID != r.ID {
 				return answer{}, fmt.Errorf("answer has id %d, want %d", a.ID, r.ID)

@@ -58,7 +58,7 @@ func (r *Repeat) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, 
 		if leader := number - (number-first)%r.Times; leader < number {
 			t := v.Trial(leader)
 			if t == nil {
-				return tune.Params{}, errors.New("suggest: Repeat: the first trial of the group is not known")
+				return tune.Params{}, errors.New("suggest: Repeat: the first trial of the group is missing")
 			}
 			return t.Params, nil
 		}

@@ -63,11 +63,11 @@ func Dial(ctx context.Context, lookup func(string) (string, bool)) (c *Client, f
 	_ = conn.SetDeadline(time.Now().Add(dialTimeout))
 	m, err := c.ask(message{Hello: &hello{token, rank}})
 	if err == nil && m.Task == nil {
-		err = errors.New("the answer is no task")
+		err = errors.New("got another answer, want a task")
 	}
 	if err != nil {
 		conn.Close()
-		return nil, true, fmt.Errorf("tune: rank %d: be known to the search at %s: %w", rank, address, err)
+		return nil, true, fmt.Errorf("tune: rank %d: register with the search at %s: %w", rank, address, err)
 	}
 	_ = conn.SetDeadline(time.Time{})
 	c.task = *m.Task
@@ -89,7 +89,7 @@ func (c *Client) Report(ctx context.Context, step int, metrics map[string]float6
 			return err
 		}
 		if m.Answer == nil {
-			return c.breaks("to a report came no answer")
+			return c.breaks("got another message, want the answer to a report")
 		}
 		answer = *m.Answer
 		return nil
@@ -111,7 +111,7 @@ func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string
 			return err
 		}
 		if m.Folder == nil {
-			return c.breaks("to a checkpoint came no folder")
+			return c.breaks("got another message, want the folder of a checkpoint")
 		}
 		if m.Folder.Dir == "" {
 			return nil
@@ -128,7 +128,7 @@ func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string
 		case err != nil:
 			return err
 		case m.Kept == nil:
-			return c.breaks("what was written was not kept")
+			return c.breaks("the search did not confirm the checkpoint")
 		}
 		return nil
 	})
@@ -149,7 +149,7 @@ func (c *Client) Done(ctx context.Context, d Done) error {
 		err = closeErr
 	}
 	if err != nil {
-		return fmt.Errorf("tune: trial %d rank %d: say that it is done: %w", c.task.Trial, c.rank, err)
+		return fmt.Errorf("tune: trial %d rank %d: report its end: %w", c.task.Trial, c.rank, err)
 	}
 	return nil
 }

@@ -202,7 +202,7 @@ func parse(line []byte) (message, error) {
 		return message{}, fmt.Errorf("message %.80q: %w", bytes.TrimSpace(line), err)
 	}
 	if rest := bytes.TrimSpace(line[d.InputOffset():]); len(rest) > 0 {
-		return message{}, fmt.Errorf("message %.80q: %d bytes behind it", bytes.TrimSpace(line), len(rest))
+		return message{}, fmt.Errorf("message %.80q: %d bytes after it", bytes.TrimSpace(line), len(rest))
 	}
 	if k := m.kinds(); k != 1 {
 		return message{}, fmt.Errorf("message %.80q has %d kinds, want one", bytes.TrimSpace(line), k)

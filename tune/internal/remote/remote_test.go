@@ -194,9 +194,9 @@ func TestWhoIsNotOfTheTrialIsRefused(t *testing.T) {
 	x := s.Open(task, nil, newBackend(t, 1))
 	dial(t, x, 1)
 	for _, tc := range []struct{ variable, value, want string }{
-		{TokenVariable, "guess", "the token is not that of a trial that runs"},
+		{TokenVariable, "guess", "unknown token"},
 		{"PARAGON_RANK", "2", "trial 7 has 2 workers"},
-		{"PARAGON_RANK", "1", "rank 1 of trial 7 has been here already"},
+		{"PARAGON_RANK", "1", "rank 1 of trial 7 has connected already"},
 		{"PARAGON_RANK", "x", `PARAGON_RANK is "x", want a rank`},
 		{AddressVariable, "unix:/nowhere/at/all", "reach the search at unix:/nowhere/at/all"},
 		{AddressVariable, "http://x", "want unix:PATH or tcp:HOST:PORT"},
@@ -213,7 +213,7 @@ func TestWhoIsNotOfTheTrialIsRefused(t *testing.T) {
 		}
 	}
 	x.Close()
-	if _, _, err := Dial(t.Context(), environment(x)); err == nil || !strings.Contains(err.Error(), "it has ended") {
+	if _, _, err := Dial(t.Context(), environment(x)); err == nil || !strings.Contains(err.Error(), "the trial has ended") {
 		t.Errorf("of an attempt that has ended: %v", err)
 	}
 	if c, found, err := Dial(t.Context(), func(string) (string, bool) { return "", false }); c != nil || found || err != nil {
@@ -288,7 +288,7 @@ func TestMessagesOfTheWrongShapeAreErrors(t *testing.T) {
 		{`{}`, "has 0 kinds"},
 		{`{"hello":{"token":"x","rank":0},"bye":{}}`, "has 2 kinds"},
 		{`{"helo":{}}`, "unknown field"},
-		{`{"bye":{}} {"bye":{}}`, "behind it"},
+		{`{"bye":{}} {"bye":{}}`, "bytes after it"},
 		{`{"report":{"step":1,"metrics":{"a":"many"}}}`, `metric "a" is "many", want a number`},
 		{`{"report":{"step":1,"metrics":{"a":null}}}`, `metric "a" is null`},
 		{`{"report":{"step":1,"metrics":{"":1}}}`, "want 1 to 256"},

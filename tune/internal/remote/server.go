@@ -162,7 +162,7 @@ func (s *Server) find(h hello) (*Session, error) {
 			return session, nil
 		}
 	}
-	return nil, errors.New("the token is not that of a trial that runs: it has ended, or belongs to another search")
+	return nil, errors.New("unknown token: the trial has ended, or belongs to another search")
 }
 
 // A Session is one attempt of a trial.
@@ -248,7 +248,7 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 	}
 	if x.joined[rank] {
 		x.mu.Unlock()
-		_ = w.send(message{Error: &failure{fmt.Sprintf("rank %d of trial %d has been here already", rank, x.task.Trial)}})
+		_ = w.send(message{Error: &failure{fmt.Sprintf("rank %d of trial %d has connected already", rank, x.task.Trial)}})
 		return
 	}
 	x.joined[rank] = true
@@ -258,7 +258,7 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 		x.mu.Lock()
 		delete(x.conns, c)
 		if _, said := x.left[rank]; !said {
-			x.left[rank] = Done{Error: "its connection ended before it said that it was done"}
+			x.left[rank] = Done{Error: "its connection closed before it reported its end"}
 		}
 		x.changed.Broadcast()
 		x.mu.Unlock()
@@ -292,7 +292,7 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 			x.mu.Unlock()
 			answer = message{Bye: &struct{}{}}
 		default:
-			_ = w.send(message{Error: &failure{"this is no request"}})
+			_ = w.send(message{Error: &failure{"want a request"}})
 			return
 		}
 	}
@@ -353,7 +353,7 @@ func (x *Session) checkpoint(c net.Conn, w *wire, step int) message {
 			return err
 		case m.Written == nil:
 			broken = true
-			return errors.New("the process did not say what became of its checkpoint")
+			return errors.New("the process did not confirm its checkpoint")
 		case m.Written.Error != "":
 			return errors.New(m.Written.Error)
 		}

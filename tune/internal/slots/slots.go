@@ -15,7 +15,7 @@ import (
 )
 
 // ErrLost is the cause of the end of a Grant one of whose nodes has gone.
-var ErrLost = errors.New("its node has gone")
+var ErrLost = errors.New("its node was removed")
 
 // A Node is a machine.
 type Node struct {
@@ -142,7 +142,7 @@ func (a *Allocator) Add(n Node) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.find(n.Name) != nil {
-		return fmt.Errorf("slots: add node %s: it is there already", n.Name)
+		return fmt.Errorf("slots: add node %s: it exists already", n.Name)
 	}
 	n.CPUs, n.GPUs = slices.Clone(n.CPUs), slices.Clone(n.GPUs)
 	a.nodes = append(a.nodes, &node{Node: n, cpuOf: make([]*Grant, len(n.CPUs)), gpuOf: make([]*Grant, len(n.GPUs)), workers: make(map[*Grant]int)})
@@ -168,7 +168,7 @@ func (a *Allocator) Drain(name string) error {
 	defer a.mu.Unlock()
 	n := a.find(name)
 	if n == nil {
-		return fmt.Errorf("slots: drain node %s: there is none of this name; there are %s", name, a.names())
+		return fmt.Errorf("slots: drain node %s: there is no such node; the nodes are %s", name, a.names())
 	}
 	n.draining = true
 	a.drop(n)
@@ -181,7 +181,7 @@ func (a *Allocator) Lose(name string) error {
 	defer a.mu.Unlock()
 	n := a.find(name)
 	if n == nil {
-		return fmt.Errorf("slots: lose node %s: there is none of this name; there are %s", name, a.names())
+		return fmt.Errorf("slots: lose node %s: there is no such node; the nodes are %s", name, a.names())
 	}
 	a.nodes = slices.DeleteFunc(a.nodes, func(x *node) bool { return x == n })
 	for g := range a.grants {
@@ -209,7 +209,7 @@ func (a *Allocator) Fits(r Request) error {
 	if able >= max(r.Hosts, 1) {
 		return nil
 	}
-	return fmt.Errorf("slots: it needs %v, and that never fits: %s", r, a.describe())
+	return fmt.Errorf("slots: it needs %v, which does not fit: %s", r, a.describe())
 }
 
 func (a *Allocator) describe() string {
@@ -256,7 +256,7 @@ func (a *Allocator) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	if before < 0 { // served meanwhile
 		return <-w.grant, nil
 	}
-	return nil, fmt.Errorf("slots: wait for %v, with %s before it; %s: %w", r, count(before, "request"), nodes, context.Cause(ctx))
+	return nil, fmt.Errorf("slots: wait for %v with %s ahead in the queue; %s: %w", r, count(before, "request"), nodes, context.Cause(ctx))
 }
 
 // Usage is what a node has and what of it is given out.

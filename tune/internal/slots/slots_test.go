@@ -69,7 +69,7 @@ func TestWhatNeverFitsIsAnErrorThatNamesTheNodes(t *testing.T) {
 		request Request
 		want    string
 	}{
-		{Request{CPUs: 5}, "it needs 5 CPUs and 0 GPUs, and that never fits: a has 4 CPUs and 2 GPUs, b has 2 CPUs and 0 GPUs"},
+		{Request{CPUs: 5}, "it needs 5 CPUs and 0 GPUs, which does not fit: a has 4 CPUs and 2 GPUs, b has 2 CPUs and 0 GPUs"},
 		{Request{Hosts: 2, GPUs: 1}, "0 CPUs and 1 GPU on each of 2 nodes"},
 		{Request{Hosts: 3}, "on each of 3 nodes"},
 		{Request{CPUs: -1}, "want no number below 0"},
@@ -93,7 +93,7 @@ func TestWhatNeverFitsIsAnErrorThatNamesTheNodes(t *testing.T) {
 func TestANodeRunsNoMoreWorkersThanItHasSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := allocator(t, Node{Name: "a", CPUs: []int{0, 1, 2, 3}, Slots: 3})
-		if err := a.Fits(Request{Workers: 4}); err == nil || !strings.Contains(err.Error(), "it needs 4 workers, 0 CPUs and 0 GPUs, and that never fits: a has 3 slots, 4 CPUs and 0 GPUs") {
+		if err := a.Fits(Request{Workers: 4}); err == nil || !strings.Contains(err.Error(), "it needs 4 workers, 0 CPUs and 0 GPUs, which does not fit: a has 3 slots, 4 CPUs and 0 GPUs") {
 			t.Errorf("got %v, want an error that names the slots", err)
 		}
 		first := mustAcquire(t, a, Request{Workers: 2, CPUs: 1})
@@ -160,7 +160,7 @@ func TestWhoGivesUpWaitingLetsOthersOn(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			_, err := a.Acquire(ctx, Request{CPUs: 2})
-			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wait for 2 CPUs and 0 GPUs, with 0 requests before it; a has 2 CPUs") {
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wait for 2 CPUs and 0 GPUs with 0 requests ahead in the queue; a has 2 CPUs") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -188,7 +188,7 @@ func TestANodeThatLeavesGivesOutNothingMore(t *testing.T) {
 	if u := a.Usage(); len(u) != 1 {
 		t.Errorf("usage %+v, want b to be gone", u)
 	}
-	if err := a.Drain("b"); err == nil || !strings.Contains(err.Error(), "there are a") {
+	if err := a.Drain("b"); err == nil || !strings.Contains(err.Error(), "the nodes are a") {
 		t.Errorf("of a node that is not there: %v", err)
 	}
 }
