@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-// A Point is parameters by name, to be tried before others. A parameter that is
-// left out is proposed, or gone through if it is an axis of the grid.
+// A Point is a set of parameters by name, to be tried before others. A parameter
+// that is left out is proposed; an axis of the grid takes all its values.
 type Point map[string]any
 
-// A ResumeMode says what becomes of a study that Config.Dir already holds.
+// A ResumeMode says what to do with a study that Config.Dir already holds.
 type ResumeMode string
 
 const (
-	// ResumeNever, the zero mode, is an error if there is one (ErrExists).
+	// ResumeNever, the zero mode, returns ErrExists if there is one.
 	ResumeNever ResumeMode = ""
-	// ResumeAuto goes on if there is one: trials that were running go on from their
-	// checkpoints. If there is none it begins one.
+	// ResumeAuto resumes the study if there is one, and starts one if not. Trials that
+	// were running continue from their checkpoints.
 	ResumeAuto ResumeMode = "auto"
-	// ResumeErrored is ResumeAuto, and failed trials go on from their checkpoints.
+	// ResumeErrored is ResumeAuto, and failed trials continue from their checkpoints.
 	ResumeErrored ResumeMode = "errored"
-	// RestartErrored is ResumeAuto, and failed trials run again from the start.
+	// RestartErrored is ResumeAuto, and failed trials start over.
 	RestartErrored ResumeMode = "restart errored"
-	// ErroredOnly runs failed trials again, from their checkpoints, and nothing else:
+	// ErroredOnly continues failed trials from their checkpoints and runs no others:
 	// neither those that were running nor new ones.
 	ErroredOnly ResumeMode = "errored only"
 	// ResumeNew runs new trials only: those that were running are stopped.
 	ResumeNew ResumeMode = "new"
 )
 
-// A Scope says which value of a trial counts among others.
+// A Scope says which of its reports a trial is ranked by.
 type Scope string
 
 const (
@@ -43,7 +43,7 @@ const (
 	LastReport Scope = "last"
 )
 
-// defaultName is the name of a study that was given none.
+// defaultName is the name of a study without one.
 const defaultName = "study"
 
 // MaxParallel bounds the trials that run at once.
@@ -54,22 +54,22 @@ const MaxParallel = 10_000
 type Config struct {
 	// Name of the study; "" is "study".
 	Name string
-	// Space is what is searched.
+	// Space is the parameters to search.
 	Space Space
-	// Metric is the one to make large or small. "" is the only one that is reported;
-	// if there are several, the first report ends the study with an error that names them.
+	// Metric is the one to maximize or minimize. "" stands for the only metric in the
+	// reports; if there are several, the study ends with an error that names them.
 	Metric string
 	// Mode says which values are good; see Auto.
 	Mode Mode
-	// Scope says which of a trial's values counts among others.
+	// Scope says which of its reports a trial is ranked by.
 	Scope Scope
-	// Samples is how many times the space is sampled, and with each sample the whole
-	// grid is gone through. 0 is 1; -1 is no limit: the study ends by Timeout, a
-	// pruner, or an exhausted Suggester.
+	// Samples is how many times the space is sampled; each sample runs the whole grid.
+	// 0 is 1; -1 is no limit: the study ends by Timeout, a pruner, or an exhausted
+	// Suggester.
 	Samples int
 	// Points are tried first, each in place of one sample. A point that fixes all axes of
-	// the grid is one trial; one that does not is a trial for each point of the rest.
-	// All are tried, even if there are more than Samples.
+	// the grid is one trial; otherwise it is one trial for each point of the other axes.
+	// All points are tried, even if there are more than Samples.
 	Points []Point
 	// DefaultFirst tries the defaults of the space after the points, in place of a sample.
 	DefaultFirst bool
@@ -81,43 +81,43 @@ type Config struct {
 	Scheduler Scheduler
 	// Pruners end trials or the study.
 	Pruners []Pruner
-	// KeepDiverged asks the scheduler also about values that are not finite; else
-	// such a value ends its trial.
+	// KeepDiverged passes values that are not finite to the scheduler; otherwise such a
+	// value ends its trial.
 	KeepDiverged bool
 	// Parallel is how many trials run at once; 0 is 1. At most MaxParallel.
 	Parallel int
 	// Resources are those of one trial.
 	Resources Resources
-	// Timeout ends the study when it has run so long, over all times it was resumed.
+	// Timeout ends the study when it has run for this long, summed over all resumes.
 	// 0 is no limit.
 	Timeout time.Duration
 	// ReportTimeout is how long a trial may run without a report. Then its ctx is
-	// cancelled, and it has failed with class Silent. 0 is no limit.
+	// cancelled, and the trial fails with class Silent. 0 is no limit.
 	ReportTimeout time.Duration
-	// Grace is how long an attempt may take to return once it was told to; then its
-	// ctx is cancelled, and after as long again it is given up: the search goes on
-	// without waiting for it. 0 is 30 seconds.
+	// Grace is how long an attempt may take to return when asked to. Then its ctx is
+	// cancelled, and after the same time again it is abandoned: the search continues
+	// without it. 0 is 30 seconds.
 	Grace time.Duration
-	// Retries are budgets of further tries by class of failure.
+	// Retries are the numbers of retries by class of failure.
 	Retries Retries
-	// MaxFailed ends the study with an error when so many trials have failed for good.
+	// MaxFailed ends the study with an error when this many trials have failed for good.
 	// 0 is no limit, 1 stops at the first.
 	MaxFailed int
 	// Dir keeps the log, checkpoints and results; "" keeps none, and checkpoints go to
 	// a temporary folder.
 	Dir string
-	// Resume says what becomes of a study that Dir already holds.
+	// Resume says what to do with a study that Dir already holds.
 	Resume ResumeMode
 	// CheckpointBytes is the budget of all checkpoints together. When they exceed it,
-	// those nobody needs are removed: older ones first, then those of trials that are
-	// over, the worst first. Newest checkpoints of trials that may go on and of the
-	// best trial are kept in any case. 0 is no limit.
+	// unneeded ones are removed: older ones first, then those of finished trials, the
+	// worst trials first. The newest checkpoint of the best trial, and of each trial that
+	// may continue, is always kept. 0 is no limit.
 	CheckpointBytes int64
 	// Runner runs trials; nil calls the Trainable in this process.
 	Runner Runner
 	// Observers are told of all events.
 	Observers []Observer
-	// Logger says what people should know; nil is slog.Default.
+	// Logger gets messages for people; nil is slog.Default.
 	Logger *slog.Logger
 
 	program string // the Name that the program's Run has, if the study is another one made of it (Confirm, RunBest)
@@ -190,5 +190,5 @@ func (c *Config) Validate() error {
 	return errors.Join(all...)
 }
 
-// programName is the Name by which trials that are processes of the program itself find out that they are of this study.
+// programName is the study name by which a process of this program checks that its trial belongs to this study.
 func (c *Config) programName() string { return cmp.Or(c.program, c.Name, defaultName) }

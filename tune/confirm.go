@@ -12,9 +12,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// RunBest trains once more with the best parameters, with a seed of its own and nothing to
-// stop it early, and returns that trial. If the study has a folder, it is in its folder "best";
-// a run that was cut off there goes on.
+// RunBest trains once more with the best parameters, with a new seed and without scheduler and
+// pruners, and returns that trial. If the study has a folder, it uses the folder "best" in it;
+// a run that was interrupted there resumes.
 func (r *Result) RunBest(ctx context.Context) (Trial, error) {
 	if r.best.Number < 0 {
 		return Trial{Number: -1, Best: -1}, r.nothing()
@@ -26,7 +26,7 @@ func (r *Result) RunBest(ctx context.Context) (Trial, error) {
 	return res.trials[0], err
 }
 
-// rerun runs each of the parameters so many times, in a study of its own.
+// rerun runs each set of parameters so many times, in a new study.
 func (r *Result) rerun(ctx context.Context, what string, settings []Params, times int) (*Result, error) {
 	if r.cfg.Runner == nil {
 		return nil, fmt.Errorf("tune: study %s: this result has no runner to train with: use the result of tune.Run, or set Config.Runner", r.Name)
@@ -39,7 +39,7 @@ func (r *Result) rerun(ctx context.Context, what string, settings []Params, time
 	c.Timeout, c.MaxFailed, c.DefaultFirst = 0, 0, false
 	c.Space = fixedSpace(r.cfg.Space)
 	c.Points = nil
-	for range times { // one after the other, so that a search cut off has some of each
+	for range times { // round by round, so that an interrupted search has some runs of each
 		for _, p := range settings {
 			point := Point{}
 			for name, v := range p.All() {
@@ -70,28 +70,27 @@ func fixedSpace(s Space) Space {
 
 // A Contender is one of the best trials of a search, run again.
 type Contender struct {
-	// Trial is its number in the search, Found its result there: the best of many, so
-	// probably too good.
+	// Trial is its number in the search, Found its result there. Found is the best of many
+	// noisy results, so it is biased upwards.
 	Trial  int
 	Params Params
 	Found  float64
 	// Values are the results of the new runs.
 	Values []float64
-	// Mean of Values, and the interval that has the true mean with a probability of 95 %
-	// (Student's t).
+	// Mean of Values, and its 95 % confidence interval (Student's t).
 	Mean, Low, High float64
 	// Best is the probability that its true mean is the best of all contenders.
 	Best float64
 }
 
-// Confirm runs the k best trials again, each so many times (at least twice) with new seeds and
-// nothing to stop them early, and says how sure it is which is best. Contenders are in the order of
-// the search. If the study has a folder, it is in its folder "confirm", and goes on there if it
-// was cut off.
+// Confirm runs each of the k best trials again, so many times (at least twice), with new seeds and
+// without scheduler and pruners, and estimates the probability that each is the best. Contenders are
+// in the order of the search. If the study has a folder, it uses the folder "confirm" in it, and
+// resumes there after an interruption.
 //
-// The true means are taken as independent, each distributed as its runs' mean plus their
-// standard error times Student's t with one degree less than there are runs; probabilities are
-// shares of 20,000 draws.
+// The true means are taken as independent. Each is distributed as the mean of its n runs plus their
+// standard error times Student's t with n-1 degrees of freedom. Probabilities are shares of 20,000
+// draws.
 func (r *Result) Confirm(ctx context.Context, k, times int) ([]Contender, error) {
 	top := r.Top(k)
 	if len(top) == 0 {

@@ -8,25 +8,25 @@ type EventKind string
 const (
 	// EventStudy is the first: the study's name, space, metric, mode and seed.
 	EventStudy EventKind = "study"
-	// EventOpen is a process that took the study up again.
+	// EventOpen is a process that resumed the study.
 	EventOpen EventKind = "open"
 	// EventStart is a new trial, or a further attempt of one.
 	EventStart EventKind = "start"
-	// EventReport is a report together with what was decided about it.
+	// EventReport is a report together with its decision.
 	EventReport EventKind = "report"
-	// EventCheckpoint is a checkpoint that a trial kept; EventDrop one that was removed
-	// to keep within the budget.
+	// EventCheckpoint is a checkpoint that a trial saved; EventDrop one that was removed
+	// to stay within the budget.
 	EventCheckpoint EventKind = "checkpoint"
 	EventDrop       EventKind = "drop"
 	// EventEnd is the end of an attempt.
 	EventEnd EventKind = "end"
 	// EventExhausted says that there will be no new trials.
 	EventExhausted EventKind = "exhausted"
-	// EventHalt ends the study: its time is over, a pruner or the caller says so.
+	// EventHalt ends the study: by its timeout, a pruner or the caller.
 	EventHalt EventKind = "halt"
-	// EventRequeue takes trials up again whose attempts were lost or failed.
+	// EventRequeue queues trials again whose attempts were lost or failed.
 	EventRequeue EventKind = "requeue"
-	// EventAbandon gives up trials whose attempts were lost.
+	// EventAbandon stops trials whose attempts were lost.
 	EventAbandon EventKind = "abandon"
 )
 
@@ -34,31 +34,31 @@ const (
 type Event struct {
 	// Seq numbers events from 0 without gaps.
 	Seq uint64
-	// Time is the wall clock, for people. At is how long the study had run, without
-	// the time between two processes; it never decreases.
+	// Time is the wall clock, for people. At is how long the study had run, not
+	// counting the time between two processes; it never decreases.
 	Time time.Time
 	At   time.Duration
 	Kind EventKind
 
-	// Trial and Attempt say whose event it is: of start, report, checkpoint, drop, end.
+	// Trial and Attempt of a start, report, checkpoint, drop and end.
 	Trial, Attempt int
 
-	// Of a start: New is the trial's first; then Params and Origin are there. Else
-	// Restore is the step of the checkpoint it goes on from (-1: none), of trial Donor,
-	// and Params are there if they have changed.
+	// Of a start: New is set for the trial's first attempt, with Params and Origin.
+	// Otherwise Restore is the step of the checkpoint it continues from (-1: none), which
+	// is trial Donor's, and Params are set if they have changed.
 	New     bool
 	Params  Params
 	Origin  Origin
 	Donor   int
 	Restore int
-	// RestoreOf is the attempt of Donor that kept that checkpoint.
+	// RestoreOf is the attempt of Donor that saved that checkpoint.
 	RestoreOf int
 
 	// Of a report, a checkpoint, a drop.
 	Step     int
 	Metrics  Metrics
 	Decision Decision
-	// Bytes is the size of a checkpoint. Kept says that a report has one: it was kept for the
+	// Bytes is the size of a checkpoint. Kept says that a report has one: it was saved for the
 	// same step before, and takes effect with the report.
 	Bytes int64
 	Kept  bool
@@ -74,7 +74,7 @@ type Event struct {
 	Rule string
 	// Location says where an attempt runs.
 	Location string
-	// Trials are those of a requeue or an abandon; Fresh says that they begin from the start.
+	// Trials are those of a requeue or an abandon; Fresh says that they start over.
 	Trials []int
 	Fresh  bool
 
@@ -86,18 +86,18 @@ type Event struct {
 type Outcome string
 
 const (
-	// Returned is an attempt that ended by itself and without an error.
+	// Returned is an attempt that returned without an error.
 	Returned Outcome = "returned"
-	// Obeyed is an attempt that ended since it was told to.
+	// Obeyed is an attempt that returned because it was asked to.
 	Obeyed Outcome = "obeyed"
 	// Broke is an attempt that failed.
 	Broke Outcome = "failed"
-	// Interrupted is an attempt that was cut off with the search: the trial goes on
-	// when the search is resumed.
+	// Interrupted is an attempt that ended with the search: the trial continues when the
+	// search is resumed.
 	Interrupted Outcome = "interrupted"
 )
 
-// A Header says what a log is about. A study that is resumed must have the same.
+// A Header identifies the study of a log. A study that is resumed must have the same.
 type Header struct {
 	Version int
 	Name    string
@@ -110,9 +110,9 @@ type Header struct {
 	Scheduler, Suggester string
 }
 
-// An Observer is told of every event, in the order of the log, after the event
-// is on the disk. The view may already hold later events. It should be quick,
-// for reports wait meanwhile, and must not call the study.
+// An Observer is called for every event, in the order of the log, after the event
+// is on disk. The view may already hold later events. It should be quick, since
+// reports wait for it, and must not call the study.
 type Observer interface {
 	Observe(v View, e Event)
 }
@@ -123,8 +123,8 @@ type Ticker interface {
 	Tick(v View, now time.Time)
 }
 
-// A Closer is an Observer that Run closes when the search is over, with the view
-// as it then is.
+// A Closer is an Observer that Run closes when the search is over, with the final
+// view.
 type Closer interface {
 	Observer
 	Close(v View) error

@@ -6,23 +6,23 @@ import (
 	"syscall"
 )
 
-// A Failure is the class of what made a trial fail. Each has its own budget of
-// further tries.
+// A Failure is the class of a trial's failure. Each class has its own budget of
+// retries.
 type Failure string
 
 const (
 	// UserCode is an error or a panic of the trainable.
 	UserCode Failure = "user code"
-	// OutOfMemory is memory that did not suffice, of the host or a GPU.
+	// OutOfMemory is a lack of memory on the host or a GPU.
 	OutOfMemory Failure = "out of memory"
-	// NodeLost is a host, process or connection that went away.
+	// NodeLost is a lost host, process or connection.
 	NodeLost Failure = "node lost"
 	// Silent is a trial that did not report within Config.ReportTimeout.
 	Silent Failure = "silent"
 )
 
-// Retries are budgets of further tries of one trial, by class of failure. Zero
-// is the default, which is none but for NodeLost; below zero is none.
+// Retries are the numbers of retries of one trial, by class of failure. Zero is
+// the default: none, and 3 for NodeLost. Below zero is none.
 type Retries struct {
 	UserCode    int
 	OutOfMemory int
@@ -61,7 +61,7 @@ func (e *TrialError) Error() string {
 }
 func (e *TrialError) Unwrap() error { return e.Err }
 
-// Fail gives an error that a trainable or a Runner returns a class. Of nil it is nil.
+// Fail gives an error of a trainable or a Runner a class. Fail of nil is nil.
 func Fail(class Failure, err error) error {
 	if err == nil {
 		return nil
@@ -70,21 +70,21 @@ func Fail(class Failure, err error) error {
 }
 
 var (
-	// ErrStop in the chain of an error of Report tells the trainable to return: the
-	// trial, or the study, is to end.
+	// ErrStop in the chain of an error of Report asks the trainable to return: the
+	// trial or the study ends.
 	ErrStop = errors.New("the trial is to stop")
-	// ErrPause in the chain of an error of Report tells the trainable to return: the
-	// trial may go on later, in a new attempt, from its checkpoint or another trial's.
+	// ErrPause in the chain of an error of Report asks the trainable to return: the
+	// trial may continue later, in a new attempt, from its checkpoint or another trial's.
 	ErrPause = errors.New("the trial is to pause")
-	// ErrDone is Study.Ask's: there are no more trials to run.
+	// ErrDone is returned by Study.Ask: there are no more trials to run.
 	ErrDone = errors.New("tune: the study is done")
-	// ErrNoMetric is in the chain of errors about a metric that nobody reported,
-	// or that is not clear among several.
+	// ErrNoMetric is in the chain of errors about a metric that no trial reported,
+	// or that is ambiguous.
 	ErrNoMetric = errors.New("no such metric")
-	// ErrExists is Run's and NewStudy's when the folder already holds a study and
-	// Config.Resume does not say to go on with it.
+	// ErrExists is returned by Run and NewStudy when the folder already holds a study and
+	// Config.Resume does not allow to resume it.
 	ErrExists = errors.New("the folder already holds a study")
-	// ErrLocked is theirs when another process runs a search in the folder.
+	// ErrLocked is returned by them when another process runs a search in the folder.
 	ErrLocked = errors.New("another process runs a search in the folder")
 )
 

@@ -10,8 +10,8 @@ import (
 type Mode uint8
 
 const (
-	// Auto, the zero Mode, is Max, unless the name of the metric sounds like
-	// something to be made small (loss, error): then it is an error that asks.
+	// Auto, the zero Mode, is Max. For a metric whose name suggests that it is
+	// minimized (loss, error), it is an error that asks for a Mode.
 	Auto Mode = iota
 	// Max wants large values.
 	Max
@@ -47,8 +47,8 @@ func ParseMode(s string) (Mode, error) {
 	}
 }
 
-// Score orients a value of the metric so that larger is better. What is not
-// finite is worse than all that is: it has the score -Inf.
+// Score orients a value of the metric so that larger is better. A value that is
+// not finite has the score -Inf.
 func (m Mode) Score(value float64) float64 {
 	switch {
 	case math.IsNaN(value) || math.IsInf(value, 0):
@@ -60,7 +60,7 @@ func (m Mode) Score(value float64) float64 {
 	}
 }
 
-// small are parts of names of what one makes small.
+// small are parts of names of metrics to minimize.
 var small = []string{"loss", "error", "regret", "perplexity", "rmse", "mse", "mae", "latency"}
 
 // resolve returns the mode to use for the metric.
