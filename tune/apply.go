@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// A DivergedError says where a log and what is derived from it differ.
+// A DivergedError is the first event at which a log differs from what is recomputed.
 type DivergedError struct {
 	Seq uint64
-	// Got is what the log says, Want what is derived now; both as in the log.
+	// Got is from the log, Want is recomputed; both as the log writes them.
 	Got, Want string
 }
 
@@ -16,8 +16,8 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("event %d: got %s in the log, want %s by the current configuration", e.Seq, e.Got, e.Want)
 }
 
-// applyEvent applies an event of the log. What the scheduler and the pruners decide about it must
-// be what the log says; if all is set, so must proposals and choices.
+// applyEvent applies an event of the log. The decisions of scheduler and pruners must be those of the log;
+// if all is set, proposals and choices must be, too.
 func (l *ledger) applyEvent(e *Event, all bool) error {
 	if all && (e.Kind == EventStart || e.Kind == EventExhausted) {
 		if err := l.derive(e); err != nil {
@@ -87,7 +87,7 @@ func (l *ledger) foldEnd(e *Event) error {
 	if again.Outcome != e.Outcome || again.Failure != e.Failure || again.Error != e.Error {
 		return &DivergedError{e.Seq, fmt.Sprintf("%s %s %s", e.Outcome, e.Failure, e.Error), fmt.Sprintf("%s %s %s", again.Outcome, again.Failure, again.Error)}
 	}
-	// Budgets may change from one process to the next, so what the log says about a retry holds.
+	// Retries may change from one process to the next, so a retry in the log stands.
 	return l.finish(e)
 }
 

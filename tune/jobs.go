@@ -25,23 +25,23 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
-// Jobs is a Runner that runs each trial as a job of its own: workers, servers and a scheduler, started by the launch program on this
-// machine or on hosts that ssh reaches. Its processors and GPUs are given to no other trial meanwhile.
+// Jobs is a Runner that runs each trial as a separate job of workers, servers and a scheduler. The launch program starts it on this
+// machine or, over ssh, on hosts. Processors and GPUs are allocated to one trial at a time.
 //
-// The workers run this very program: Run, in each of them, runs the trainable once and ends the process, and
-// kvstore.Create in the trainable joins the trial's job. All workers report the same steps; only what rank 0 reports counts, and all get
-// the same answer, so they stop after the same step. A program that is not made so says how it does on a line of its own,
+// The workers run this same program: in each of them tune.Run runs the trainable once and returns, and kvstore.Create in the trainable
+// joins the trial's job. All workers report the same steps. Rank 0's reports count, and all workers get the same answer, so they stop
+// after the same step. A program that does not call tune.Run prints its metrics, one report on each line of rank 0's standard output,
 //
 //	accuracy=0.91 loss=0.3 step=5
 //
-// and is ended when the trial is to stop.
+// and is terminated when the trial must stop.
 //
-// A job that has not started within Resources.StartTimeout, a process that is killed and a host that is lost are failures of class
-// NodeLost; the trial then goes on from its newest checkpoint. A host that cannot be reached any more is set aside.
+// A job that has not started within Resources.StartTimeout, a killed process and a lost host are failures of class NodeLost: the trial
+// is retried from its newest checkpoint. A host that can no longer be reached is removed.
 //
-// The fields may be set until the search begins.
+// Set the fields before the search begins.
 type Jobs struct {
-	// Resources are those of one trial; Config.Resources, if any of them is set, count instead. Hosts times Slots workers are
+	// Resources are those of one trial; Config.Resources, if any field of it is set, replaces them. Hosts times Slots workers are
 	// spread evenly over Hosts different nodes. Zero Servers is one server.
 	Resources Resources
 	// HostFile names the hosts, one on each line, as for launch:
@@ -51,16 +51,16 @@ type Jobs struct {
 	// slots is how many workers of trials run there at a time (without it as many as processors and GPUs allow), gpus how many of its GPUs
 	// trials may use (0: none) and cpus how many of its processors (without them all). "" is this machine alone.
 	HostFile string
-	// Folder is where trials run on hosts; the current folder is copied there for each. "" runs in a folder of the same name as
-	// the current one, which then must be there.
+	// Folder is where trials run on hosts; the current folder is copied there for each trial. "" is a folder with the path of the
+	// current one, which must exist there.
 	Folder string
-	// Address is this machine's, as hosts reach it. It must be given if HostFile is.
+	// Address is the one at which hosts reach this machine. It is required with HostFile.
 	Address string
-	// Command is what workers run; nil is this program with its arguments.
+	// Command is the command of the workers; nil is this program with its arguments.
 	Command []string
 	// CommandFor, if not nil, makes the command for a trial's parameters from Command.
 	CommandFor func(command []string, p Params) ([]string, error)
-	// NoServers runs one process without a job: neither servers nor a scheduler.
+	// NoServers runs each trial as one process on this machine, without servers and scheduler.
 	NoServers bool
 	// Launch is the launch program; "" is the one beside this program, or else in PATH.
 	Launch string
@@ -68,10 +68,10 @@ type Jobs struct {
 	LaunchFlags []string
 	// SSH is the ssh client with options, in words as in a shell; "" is that of the variable PARAGON_SSH, or ssh.
 	SSH string
-	// Output gets what workers print, each line behind "[ worker HOST ] :". nil: it is only in the trial's folder, in a file
-	// worker_RANK.log for each rank.
+	// Output gets the lines that workers print, each after "[ worker HOST ] :". They are in worker_RANK.log of the attempt's folder
+	// in any case.
 	Output io.Writer
-	// Logger says what people should know; nil is slog.Default.
+	// Logger gets messages for people; nil is slog.Default.
 	Logger *slog.Logger
 
 	once   sync.Once
@@ -100,7 +100,7 @@ func (j *Jobs) logger() *slog.Logger {
 	return slog.Default()
 }
 
-// resources are those of one trial, without zeros where one is meant.
+// resources are those of one trial, with defaults in place of zeros.
 func (j *Jobs) resources(given Resources) Resources {
 	r := j.Resources
 	if given != (Resources{}) {
@@ -158,7 +158,7 @@ func (p jobPlace) Location() string {
 	return strings.Join(names, ",")
 }
 
-// A jobTrial is one attempt that runs.
+// A jobTrial is one running attempt.
 type jobTrial struct {
 	jobs      *Jobs
 	attempt   Attempt
@@ -170,7 +170,7 @@ type jobTrial struct {
 	out       *jobOutput
 
 	mu     sync.Mutex // guards answer
-	answer error      // what the newest report was answered, if it tells the trial to return
+	answer error      // the answer to the newest report, if it asks the trial to return
 	stop   func()     // ends the processes
 }
 
@@ -224,7 +224,7 @@ func (t *jobTrial) task(root string) (remote.Task, error) {
 	return task, nil
 }
 
-// share is a rank's share of what the trial was given. Rank i runs on host i div Slots, as the hosts file that launch gets says.
+// share is a rank's share of the processors and GPUs of the trial. Rank i runs on host i/Slots, by the hosts file that launch gets.
 func (t *jobTrial) share(rank int) (cpus []int, devices []string) {
 	part, slot := t.grant.Parts[rank/t.resources.Slots], rank%t.resources.Slots
 	cpus = part.CPUs[slot*t.resources.CPUsPerSlot : (slot+1)*t.resources.CPUsPerSlot]
@@ -259,7 +259,7 @@ func (t *jobTrial) Checkpoint(step int, write func(dir string) error) error {
 	return t.reporter.Checkpoint(step, write)
 }
 
-// told is what the trial was answered last, if it was to return.
+// told is the newest answer to the trial, if it asks the trial to return.
 func (t *jobTrial) told() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -295,7 +295,7 @@ func (t *jobTrial) run(ctx context.Context) error {
 	return t.verdict(ctx, exit, err)
 }
 
-// watch ends the trial when a node of it has gone, and when its workers do not come.
+// watch ends the trial when one of its nodes was removed, or its workers do not connect in time.
 func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 	start := time.NewTimer(t.resources.StartTimeout)
 	defer start.Stop()
@@ -308,7 +308,7 @@ func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 			return
 		case <-start.C:
 			if t.jobs.Command != nil {
-				continue // a program of its own need not say that it is there
+				continue // a plain command does not connect
 			}
 			if n := t.session.Joined(); n < t.workers() {
 				cancel(Fail(NodeLost, fmt.Errorf("after %v only %d of %d workers have called tune.Run", t.resources.StartTimeout, n, t.workers())))
@@ -318,10 +318,10 @@ func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 	}
 }
 
-// environment is what processes find besides the address of the search.
+// environment are the variables of the processes besides the address of the search.
 func (t *jobTrial) environment() []string {
 	if t.jobs.HostFile != "" {
-		return nil // each process is told its own
+		return nil // launch sets it by --gpus
 	}
 	return []string{gpus.Variable + "=" + gpus.Visible(t.grant.Parts[0].GPUs)}
 }
@@ -377,7 +377,7 @@ func (t *jobTrial) command() ([]string, error) {
 		if j.Folder != "" {
 			args = append(args, "--sync-dst-dir", j.Folder)
 		}
-		// The current folder is what a host has of ours.
+		// On a host this program is in the copy of the current folder.
 		if here, err := os.Getwd(); err == nil && filepath.IsAbs(program[0]) {
 			if rel, err := filepath.Rel(here, program[0]); err == nil && !strings.HasPrefix(rel, "..") {
 				program[0] = "./" + rel
@@ -390,7 +390,7 @@ func (t *jobTrial) command() ([]string, error) {
 	return append(args, program...), nil
 }
 
-// gpuFlag is launch's --gpus for what a trial was given: the UUIDs of its GPUs, which launch divides over the workers of each host.
+// gpuFlag is launch's --gpus for a trial: the UUIDs of its GPUs, which launch divides over the workers of each host.
 func gpuFlag(g *slots.Grant) string {
 	var all []string
 	for _, p := range g.Parts {

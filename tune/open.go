@@ -14,7 +14,7 @@ import (
 
 const logVersion = 1
 
-// header is what the log says it is about.
+// header identifies the study in the log.
 func (c *Config) header() *Header {
 	h := &Header{Version: logVersion, Name: c.Name, Metric: c.Metric, Mode: c.Mode, Seed: c.Seed,
 		Suggester: typeOf(c.Suggester, Random{}), Scheduler: typeOf(c.Scheduler, FIFO{})}
@@ -79,7 +79,7 @@ func formatAll(values []any) string {
 	return string(append(b, ']'))
 }
 
-// differs says what of a study may not change and has.
+// differs names a property of a study that has changed and must not.
 func (h *Header) differs(now *Header) error {
 	for _, f := range []struct {
 		name      string
@@ -98,7 +98,7 @@ func (h *Header) differs(now *Header) error {
 	return nil
 }
 
-// open makes the study's log, or reads it and goes on with it.
+// open creates the study's log, or reads it and resumes.
 func (s *Study) open() error {
 	s.opened = s.now()
 	if s.cfg.Dir == "" {
@@ -169,7 +169,7 @@ func (s *Study) first() error {
 	return s.awaitWritten(e.Seq)
 }
 
-// again takes a study up as Config.Resume says.
+// again resumes a study as Config.Resume says.
 func (s *Study) again() error {
 	s.mu.Lock()
 	err := s.takeUp()
@@ -276,8 +276,8 @@ func (s *Study) unlock() {
 	}
 }
 
-// Close writes what is left of the log and lets go of the folder. Trials that run are not
-// ended by it: they go on when the study is resumed.
+// Close writes the rest of the log and unlocks the folder. It does not end running trials: they
+// continue when the study is resumed.
 func (s *Study) Close() error {
 	s.mu.Lock()
 	if s.closed {

@@ -17,18 +17,18 @@ const (
 	KindChoice    Kind = "choice"    // one of Values
 	KindNormal    Kind = "normal"    // float64, normally distributed
 	KindLogNormal Kind = "lognormal" // float64, its logarithm is normally distributed
-	KindGrid      Kind = "grid"      // each of Values in turn: an axis of the grid
+	KindGrid      Kind = "grid"      // every one of Values: an axis of the grid
 	KindDerived   Kind = "derived"   // a function of the parameters before it
 )
 
-// A Spec is what there is to know about a parameter. Suggesters read it; users
-// make it with Real, Int, Choice and so on.
+// A Spec describes a parameter. Suggesters read it; users make it with Real, Int,
+// Choice and so on.
 type Spec struct {
 	Name string
 	Kind Kind
 	// Low and High are the bounds of a real or an int, both included.
 	Low, High float64
-	// Log says that the logarithm is what is uniform, not the value.
+	// Log makes the logarithm uniform, not the value.
 	Log bool
 	// Step above 0 leaves the values Low, Low+Step, ... up to High (for a normal
 	// one: the multiples of Step). Of an int it is at least 1.
@@ -41,8 +41,8 @@ type Spec struct {
 	// Nil is the middle of the range (of the logarithms, if Log), the mean, false,
 	// the first choice.
 	Default any
-	// Parent, if not "", is the parameter this one depends on: it is there only if the
-	// parent is and has one of ParentValues.
+	// Parent, if not "", is the parameter this one depends on: it is active only if the
+	// parent is active and has one of ParentValues.
 	Parent       string
 	ParentValues []any
 	// Derive computes a derived parameter of those that come before it.
@@ -77,10 +77,9 @@ func Choice(name string, values ...any) Param {
 	return Param{Spec: Spec{Name: name, Kind: KindChoice}}.withValues(values)
 }
 
-// Grid is an axis of the grid: its values are gone through, not sampled. A space
-// with several axes has the product of them, the last axis fastest. A study has as
-// many trials as samples times points of the grid; the other parameters are
-// proposed anew for each.
+// Grid is an axis of the grid: all its values are tried, not sampled. Several axes
+// make their product, the last axis fastest. A study has as many trials as samples
+// times points of the grid; the other parameters are proposed for each trial.
 func Grid(name string, values ...any) Param {
 	return Param{Spec: Spec{Name: name, Kind: KindGrid}}.withValues(values)
 }
@@ -96,8 +95,8 @@ func LogNormal(name string, mean, deviation float64) Param {
 	return Param{Spec: Spec{Name: name, Kind: KindLogNormal, Mean: mean, Deviation: deviation}}
 }
 
-// Derived is computed from the parameters that stand before it in the space. It
-// is not searched, but part of the parameters. derive must be a pure function.
+// Derived is computed from the parameters before it in the space. It is not searched,
+// but is part of the parameters. derive must be a pure function.
 func Derived(name string, derive func(Params) any) Param {
 	return Param{Spec: Spec{Name: name, Kind: KindDerived, Derive: derive}}
 }
@@ -190,8 +189,8 @@ func (p Param) Default(value any) Param {
 	return p
 }
 
-// When makes the parameter conditional: it is there only if the parameter
-// parent, which stands before it in the space, is there and has one of the values.
+// When makes the parameter conditional: it is active only if parent, which comes
+// before it in the space, is active and has one of the values.
 func (p Param) When(parent string, values ...any) Param {
 	p.Parent, p.ParentValues = parent, nil
 	for _, v := range values {
@@ -207,11 +206,11 @@ func (p Param) When(parent string, values ...any) Param {
 	return p
 }
 
-// Searched says whether a suggester has to propose a value: not for a derived
-// parameter, whose value follows, nor for an axis of the grid, which is gone through.
+// Searched says whether a suggester proposes the value. It does not for a derived
+// parameter and for an axis of the grid.
 func (s Spec) Searched() bool { return s.Kind != KindDerived && s.Kind != KindGrid }
 
-// Active says whether the parameter is there, given those before it.
+// Active says whether the parameter is active, given those before it.
 func (s Spec) Active(before Params) bool {
 	if s.Parent == "" {
 		return true

@@ -11,12 +11,12 @@ import (
 
 // Params are the parameters of one trial: names and values in the order of the
 // space. A value is a float64, int64, bool or string. Params never change; the
-// zero value is empty. Through JSON they stay exactly what they are: a float64
-// is always written with a point or an exponent, an int64 without.
+// zero value is empty. JSON preserves values and types: a float64 is always written
+// with a point or an exponent, an int64 without.
 //
-// Float, Int, Bool and String panic if the name or the type is wrong, with a
-// message that says what there is. In a trial that is a failure of class
-// UserCode, not the end of the search.
+// Float, Int, Bool and Text panic if the name or the type is wrong, with a message
+// that names the parameters. In a trial the panic is a failure of class UserCode; the
+// search continues.
 type Params struct {
 	list []pair
 }
@@ -26,7 +26,7 @@ type pair struct {
 	value any
 }
 
-// NewParams makes parameters of names and values in turn, in this order. Values
+// NewParams makes parameters of alternating names and values, in this order. Values
 // may be of any integer or float type, bool or string.
 func NewParams(namesAndValues ...any) (Params, error) {
 	if len(namesAndValues)%2 != 0 {
@@ -130,7 +130,7 @@ func (p Params) Get(name string) (any, bool) {
 	return nil, false
 }
 
-// Has says whether the parameter is there. One that is conditional may not be.
+// Has says whether there is such a parameter. A conditional one may be inactive.
 func (p Params) Has(name string) bool {
 	_, ok := p.Get(name)
 	return ok
@@ -145,7 +145,7 @@ func (p Params) Names() []string {
 	return names
 }
 
-// All goes through names and values in their order.
+// All iterates over names and values in their order.
 func (p Params) All() func(yield func(name string, value any) bool) {
 	return func(yield func(string, any) bool) {
 		for _, q := range p.list {

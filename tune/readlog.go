@@ -19,16 +19,16 @@ const maxLine = 16 << 20
 type logEnd struct {
 	Lines int
 	Bytes int64
-	// Torn is how many bytes of unfinished lines follow, which a crash left; Why says
-	// what is wrong with the first.
+	// Torn is the number of bytes of incomplete lines after that, left by a crash; Why is
+	// the error of the first.
 	Torn int64
 	Why  error
 }
 
-// ReadLog goes through the events of a study's log, in order: path is the study's folder or
-// the file itself. What a crash may leave at its end, lines that were not on the disk and so
-// had no effect, is passed over; anything else that is wrong is an error that names the line.
-// An error of yield ends it and is returned as it is.
+// ReadLog calls yield for the events of a study's log, in order. path is the study's folder or the
+// log file. Incomplete lines at its end, which a crash may leave and which had no effect, are
+// skipped; any other damage is an error that names the line. ReadLog returns an error of yield
+// unchanged.
 func ReadLog(path string, yield func(Event) error) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, logName)

@@ -8,21 +8,20 @@ import (
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
-// A Replayed is what Replay derived.
+// A Replayed is the result of Replay.
 type Replayed struct {
-	// Events, Proposals and Decisions are how many were gone through and derived again.
+	// Events, Proposals and Decisions are the numbers of events read, and of proposals and decisions recomputed.
 	Events, Proposals, Decisions int
 	// DecisionHash is that of the whole log.
 	DecisionHash string
-	// Torn is how many bytes of unfinished lines the log ends in.
+	// Torn is the number of bytes of incomplete lines at the end of the log.
 	Torn int64
 }
 
-// Replay goes through the log of a study, in path or in the folder path, and derives all again
-// that was proposed and decided, in the order in which reports came: parameters, which trial
-// started when, every answer. cfg is the study's, with a Suggester, a Scheduler and Pruners that
-// were not used yet. An error that answers errors.As for *DivergedError says at which event the
-// log has something else.
+// Replay reads the log of a study, at path or in the folder path, and recomputes every proposal and
+// decision in the order of the reports: parameters, which trial started when, every answer. cfg is
+// the study's, with an unused Suggester, Scheduler and Pruners. A *DivergedError in the chain of the
+// error (errors.As) names the first event where the log differs.
 func Replay(path string, cfg Config) (Replayed, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, logName)

@@ -11,8 +11,8 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/remote"
 )
 
-// A Reporter is how one attempt of a trial talks to its study. Its methods may be called
-// from several goroutines, but reports come in the order of their steps.
+// A Reporter connects one attempt of a trial with its study. Its methods may be called from
+// several goroutines, but reports must come in the order of their steps.
 type Reporter struct {
 	study   *Study
 	search  *remote.Client // in place of study: the search is another process
@@ -20,16 +20,16 @@ type Reporter struct {
 	attempt int
 	seed    uint64
 	restore keptStep
-	ctx     context.Context // ends when the attempt is to
+	ctx     context.Context // ends when the attempt must end
 
 	mu     sync.Mutex // guards all below
 	heard  time.Time  // of the newest report
 	step   int        // of the newest report, -1 before
-	told   time.Time  // when it was told to return
+	told   time.Time  // when it was asked to return
 	notify chan struct{}
 }
 
-// Reporter returns the Reporter of a trial that Ask gave out, for its attempt.
+// Reporter returns the Reporter for the attempt of a trial that Ask returned.
 func (s *Study) Reporter(t Trial) *Reporter { return s.reporter(context.Background(), t) }
 
 func (s *Study) reporter(ctx context.Context, t Trial) *Reporter {
@@ -40,10 +40,9 @@ func (s *Study) reporter(ctx context.Context, t Trial) *Reporter {
 		heard: time.Now(), step: -1, notify: make(chan struct{}, 1)}
 }
 
-// Report hands in metrics at a step and returns when the study has decided, and the decision
-// is on the disk. Steps increase; a step that was reported before changes nothing. An error
-// that answers errors.Is for ErrStop or ErrPause asks the trainable to return, best with
-// this error; so does any other.
+// Report reports metrics at a step. It returns when the study has decided and the decision is on
+// disk. Steps increase; reporting a step again changes nothing. Any error asks the trainable to
+// return with it; ErrStop and ErrPause in its chain (errors.Is) are decisions of the study.
 func (r *Reporter) Report(step int, metrics map[string]float64) error {
 	if r.search != nil {
 		return r.report(step, metrics)
@@ -61,8 +60,8 @@ func (r *Reporter) Report(step int, metrics map[string]float64) error {
 	return nil
 }
 
-// Decide is Report for a Runner that passes the decision on: it returns what was decided. Only
-// the search's own process has it.
+// Decide is Report for a Runner that forwards the decision. It works in the process of the search
+// only.
 func (r *Reporter) Decide(step int, metrics map[string]float64) (Decision, error) {
 	d, err := r.study.tell(r.trial, r.attempt, step, metrics)
 	r.study.sweep()
@@ -85,11 +84,11 @@ func (r *Reporter) Trial() int { return r.trial }
 // Attempt is the attempt's number, from 1.
 func (r *Reporter) Attempt() int { return r.attempt }
 
-// Seed is the trial's own: training that is random only by it can be repeated.
+// Seed is the trial's: training whose only randomness comes from it can be repeated.
 func (r *Reporter) Seed() uint64 { return r.seed }
 
-// Folder makes the trial's own folder, which all its attempts share, and returns it. If the
-// study keeps none it is a temporary one; on another machine than the search's there is none: "".
+// Folder makes and returns the trial's folder, which all its attempts share. It is temporary if the
+// study has no Dir, and "" on another machine than the search's.
 func (r *Reporter) Folder() (string, error) {
 	if r.search != nil {
 		return r.search.Task().Folder, nil
@@ -107,12 +106,13 @@ func (r *Reporter) Folder() (string, error) {
 	return dir, nil
 }
 
-// Checkpoint keeps what write puts into a folder as the trial's state after a step. It is
-// kept whole or not at all. Called before the report of that step it takes effect with the
-// report, so that a trial that goes on from it has reported the step; a pause finds it then. A
-// step that was kept before is not written again. Of a trial with several workers rank 0 writes;
-// on others write is not called. A file .tune-checksums is added to the folder: no attempt goes on from one whose files are others then. The folder is one of the search's machine: workers on other machines
-// reach it only if they share its file system.
+// Checkpoint saves what write puts into a folder as the trial's state after a step, whole or not at
+// all. Call it before the report of that step: it takes effect with the report, so a trial that
+// continues from it has reported the step, and a pause at that step finds it. A step that was saved
+// before is not written again. Of a trial with several workers rank 0 writes; on the others write is
+// not called. A file .tune-checksums is added to the folder; a checkpoint whose files do not match it is
+// dropped. The folder is on the search's machine: workers on other machines reach it only through a shared
+// file system.
 func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
 	if r.search != nil {
 		return r.search.Checkpoint(r.ctx, step, write)
@@ -120,9 +120,9 @@ func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
 	return r.study.checkpoint(r.trial, r.attempt, step, write)
 }
 
-// Restore returns the folder of the checkpoint this attempt goes on from and the step it was
-// kept at; not ok if it begins from the start. It may be another trial's (Exploit). It is there
-// until the attempt keeps a checkpoint of its own.
+// Restore returns the folder and step of the checkpoint to continue from; ok is false if the attempt
+// starts from the beginning. It may be another trial's (Exploit). It exists until the attempt saves a
+// checkpoint.
 func (r *Reporter) Restore() (dir string, step int, ok bool) {
 	if r.restore.step < 0 {
 		return "", -1, false

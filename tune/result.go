@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A Result is what a search found. It stays as it is.
+// A Result is what a search found. It never changes.
 type Result struct {
-	// Name of the study, Metric and Mode that it searched for, rule that Halted it ("": it came to its end).
+	// Name, Metric and Mode of the study, and the rule that Halted it ("": it ran to its end).
 	Name   string
 	Metric string
 	Mode   Mode
 	Halted string
-	// Elapsed is how long the study had run, over all times it was resumed.
+	// Elapsed is how long the study had run, summed over all resumes.
 	Elapsed time.Duration
 
 	cfg    Config
@@ -45,14 +45,14 @@ func (l *ledger) result() *Result {
 // Trials are all trials, by number.
 func (r *Result) Trials() []Trial { return r.trials }
 
-// BestTrial is the trial with the best result, the earliest of equals. Its Number is -1 if no
-// trial has a finite one; Run has an error then. In AutoGluon's words, BestTrial().Params is
+// BestTrial is the trial with the best result, the earliest among equals. Its Number is -1 if no
+// trial has a finite result; Run returns an error then. In AutoGluon's words, BestTrial().Params is
 // get_best_config(), Value(BestTrial()) get_best_reward(), and BestTrial().Number
 // get_best_task_id().
 func (r *Result) BestTrial() Trial { return r.best }
 
-// DecisionHash sums up all parameters proposed and all that was decided, in hexadecimal. Two
-// searches in which the same was reported in the same order have the same.
+// DecisionHash is a hash of all proposed parameters and all decisions, in hexadecimal. Two searches
+// with the same reports in the same order have the same hash.
 func (r *Result) DecisionHash() string { return r.hash }
 
 // value is the result of a trial, or NaN.
@@ -72,8 +72,8 @@ func (r *Result) value(t *Trial) float64 {
 // Value returns the result of a trial by the study's metric and scope; NaN if it has none.
 func (r *Result) Value(t Trial) float64 { return r.value(&t) }
 
-// BestBy returns the trial with the best value of any metric that was reported, over all its
-// reports, and that value. The error names the metrics there are.
+// BestBy returns the trial with the best value of a reported metric, over all its reports, and that
+// value. The error names the reported metrics.
 func (r *Result) BestBy(metric string, mode Mode) (Trial, float64, error) {
 	mode, err := mode.resolve(metric)
 	if err != nil {
@@ -127,7 +127,7 @@ func (r *Result) Top(k int) []Trial {
 	return all[:min(max(k, 0), len(all))]
 }
 
-// nothing is the error of a search without a result: it says what became of the trials.
+// nothing is the error of a search without a result: it counts the trials by state.
 func (r *Result) nothing() error {
 	counts := map[State]int{}
 	example := ""

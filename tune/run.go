@@ -14,25 +14,25 @@ import (
 )
 
 var (
-	// errSilent is the cause of the end of an attempt that did not report.
+	// errSilent is the cause when an attempt is cancelled because it did not report.
 	errSilent = errors.New("no report")
-	// errExited is what became of a trainable that ended its goroutine.
+	// errExited is the error of a trainable that ended its goroutine.
 	errExited = errors.New("the trainable ended its goroutine instead of returning (runtime.Goexit, or FailNow of a test)")
-	// errOver is the cause of the end of an attempt whose study is over.
+	// errOver is the cause when an attempt is cancelled because its study is over.
 	errOver = errors.New("the study is over")
-	// ErrNoResult is Run's when the search is over and no trial has a finite value of the metric.
+	// ErrNoResult is returned by Run when no trial has a finite value of the metric.
 	ErrNoResult = errors.New("no trial has a result")
 )
 
 // Run searches: it runs the trainable with parameters of the space until there are no more
-// trials to run, the time is over, or ctx ends. Whatever the error, the result has what there
-// is, unless the search could not begin; then it is nil.
+// trials to run, the timeout has passed, or ctx ends. The result is nil only if the search
+// could not begin; with any other error it has what was found so far.
 //
-// In a process that a Runner of trials has started (Distributed, or any command of a study), Run
-// does not search: it runs the trainable once, as the worker that the process is, and its error is
-// a *TrialEnded; ExitCode says what to end with in both.
+// In a process that a Runner started for a trial (Distributed, or a command of a study), Run
+// does not search. It runs the trainable once, as one worker of the trial, and returns a
+// *TrialEnded. ExitCode gives the exit code for both cases.
 //
-// When ctx ends, trials are asked to return and will go on when the study is resumed; the
+// When ctx ends, trials are asked to return, and continue when the study is resumed. The
 // error is the cause of ctx.
 func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
 	if search, found, err := remote.Dial(ctx, os.LookupEnv); found {
@@ -69,12 +69,12 @@ func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
 
 const defaultGrace = 30 * time.Second
 
-// drive runs trials in parallel slots until there are no more.
+// drive runs trials in Config.Parallel slots until there are no more.
 func (s *Study) drive(ctx context.Context) error {
 	trials, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var helpers sync.WaitGroup
-	idle := make(chan struct{}) // closed when all slots are through
+	idle := make(chan struct{}) // closed when all slots have ended
 	helpers.Go(func() {
 		s.watch(ctx, idle)
 		cancel(errOver)
@@ -100,7 +100,7 @@ func (s *Study) drive(ctx context.Context) error {
 	return nil
 }
 
-// watch returns when the study is over, and ends it when its time is.
+// watch returns when the study is over, and ends it at its timeout.
 func (s *Study) watch(ctx context.Context, idle chan struct{}) {
 	var timeout <-chan time.Time
 	if s.cfg.Timeout > 0 {
@@ -144,7 +144,7 @@ func (s *Study) tick(tickers []Ticker, idle chan struct{}) {
 	}
 }
 
-// slot runs one trial after the other.
+// slot runs trials one after another.
 func (s *Study) slot(ctx context.Context, slot int) {
 	for ctx.Err() == nil {
 		var place Place
@@ -174,7 +174,7 @@ func (s *Study) slot(ctx context.Context, slot int) {
 	}
 }
 
-// attempt runs one attempt to its end, or until it is given up.
+// attempt runs one attempt to its end, or until it is abandoned.
 func (s *Study) attempt(ctx context.Context, slot int, place Place, t Trial) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -205,7 +205,7 @@ func (s *Study) attempt(ctx context.Context, slot int, place Place, t Trial) {
 	if gone {
 		s.logger.Warn("tune: a trial did not return when asked to; the search continues without it", "study", s.cfg.Name, "trial", t.Number, "attempt", t.Attempts, "location", t.Location)
 	}
-	_ = s.finish(t.Number, t.Attempts, outcome, err) // an error is the study's, and kept there
+	_ = s.finish(t.Number, t.Attempts, outcome, err) // the study keeps an error
 	s.sweep()
 }
 
@@ -219,15 +219,15 @@ func safely(ctx context.Context, runner Runner, a Attempt, r *Reporter) (err err
 	return runner.Run(ctx, a, r)
 }
 
-// await waits for the attempt. It cancels it when it is silent for too long, or was told to
-// return and did not; and gives it up, gone, when it does not return after that either.
+// await waits for the attempt. It cancels an attempt that does not report in time, or does not return
+// when asked to. gone reports that the attempt did not return after that either, and is abandoned.
 func (s *Study) await(ctx context.Context, cancel context.CancelCauseFunc, r *Reporter, done chan error) (err error, gone bool) {
 	grace := cmp.Or(s.cfg.Grace, defaultGrace)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	notice := noticeAfter
 	ended, cancelled := ctx.Done(), false
-	var last time.Time // of which the timer is about
+	var last time.Time // the report that the timer counts from
 	for {
 		r.mu.Lock()
 		heard, told, step := r.heard, r.told, r.step
@@ -252,7 +252,7 @@ func (s *Study) await(ctx context.Context, cancel context.CancelCauseFunc, r *Re
 		case err := <-done:
 			return err, false
 		case <-r.notify:
-			if cancelled { // what it says now does not win it time
+			if cancelled { // a report no longer extends its time
 				select {
 				case err := <-done:
 					return err, false
@@ -283,7 +283,7 @@ func (s *Study) await(ctx context.Context, cancel context.CancelCauseFunc, r *Re
 	}
 }
 
-// noticeAfter is after which time without a report people are told, if that has no limit.
+// noticeAfter is the time without a report after which a message is logged, if Config.ReportTimeout is not set.
 const noticeAfter = 10 * time.Minute
 
 func stepName(step int) string {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A Trainable trains with parameters p and reports to r. It returns nil when it
-// is through, or the error that Report told it to return with. It should watch
-// ctx, which ends when the study does. It runs together with other trials.
+// A Trainable trains with parameters p and reports to r. It returns nil when the
+// training is complete, or the error of Report. It should return when ctx ends,
+// which it does with the study. It runs concurrently with other trials.
 type Trainable func(ctx context.Context, p Params, r *Reporter) error
 
 // Resources are what one trial needs. The zero value is one slot of this process.
@@ -27,7 +27,7 @@ type Resources struct {
 	StartTimeout time.Duration
 }
 
-// An Attempt is one try at running a trial.
+// An Attempt is one run of a trial: its first, a retry or a continuation.
 type Attempt struct {
 	Study  string
 	Trial  int
@@ -40,7 +40,7 @@ type Attempt struct {
 	// Folder is the trial's own, for logs and results; it is made when first asked
 	// for by Reporter.Folder. "" if the study keeps none.
 	Folder string
-	// Place is what the Runner's Acquire gave, or nil.
+	// Place is the one that the Runner's Acquire returned, or nil.
 	Place Place
 
 	program string        // Config.program
@@ -50,18 +50,18 @@ type Attempt struct {
 // A Runner runs attempts of trials: in this process, as commands, as distributed
 // jobs. Its methods are called from several goroutines.
 type Runner interface {
-	// Run runs one attempt until it is over and leaves nothing of it behind. Reports go
-	// through r, of a distributed trial those of rank 0; an error of r.Report is to be
-	// passed on to the trial, and returned when it has ended. Errors get their class by
-	// Fail; without one they are of class UserCode. When ctx ends, so must the attempt.
+	// Run runs one attempt until it has ended and leaves nothing of it behind. It reports to
+	// r; of a distributed trial rank 0 counts. It passes an error of r.Report on to the
+	// trial, and returns it once the trial has ended. Fail gives an error a class; without
+	// it the class is UserCode. The attempt must end when ctx does.
 	Run(ctx context.Context, a Attempt, r *Reporter) error
 }
 
-// A Placer is a Runner that has places of its own to give out, such as hosts
-// that come and go. Without it every slot is a place.
+// A Placer is a Runner that allocates places, such as hosts that come and go. With
+// any other Runner every slot is a place.
 type Placer interface {
 	Runner
-	// Fits is an error that says why if no trial with these resources can ever run.
+	// Fits returns an error if no trial with these resources can ever run.
 	Fits(Resources) error
 	// Acquire waits for a place for one attempt.
 	Acquire(ctx context.Context, r Resources) (Place, error)
@@ -69,9 +69,9 @@ type Placer interface {
 
 // A Place is where one attempt can run.
 type Place interface {
-	// Location is what people see: "local", "10.0.0.7:gpu0".
+	// Location is the place as tables and logs show it: "local", "10.0.0.7:gpu0".
 	Location() string
-	// Release gives the place back after the attempt, or unused.
+	// Release frees the place, after the attempt or unused.
 	Release()
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// View shows the result as observers see a study. It stays good.
+// View is the result as observers see a study. It remains valid.
 func (r *Result) View() View {
 	l := &ledger{cfg: &r.cfg, metric: r.Metric, mode: r.Mode, counts: map[State]int{}, best: r.best.Number, exhausted: true, elapsed: r.Elapsed}
 	l.plan, _ = newPlan(&r.cfg) // it was valid when the study began
@@ -24,8 +24,8 @@ func (r *Result) View() View {
 	return l
 }
 
-// Load reads what a study has found so far from its log, in path or in the folder path, while
-// the study may go on. cfg is the study's; its Scheduler and Pruners must not be in use.
+// Load reads the result so far from a study's log, at path or in the folder path. The study may be
+// running. cfg is the study's; its Scheduler and Pruners must not be in use.
 func Load(path string, cfg Config) (*Result, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, logName)
@@ -56,7 +56,7 @@ func Load(path string, cfg Config) (*Result, error) {
 const maxNamed = 6
 
 // TrainingCurves draws the metric of every trial over its steps into a file that ends in .png or
-// .svg. The best trials have a colour and a name; the others stand grey behind them.
+// .svg. The best trials have a colour and a name; the others are grey.
 func (r *Result) TrainingCurves(file string) error {
 	p := CurvePanel(r.View())
 	p.Title = r.Name

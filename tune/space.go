@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// A Space is what is searched: parameters in their order. A conditional or
-// derived one stands after those it depends on.
+// A Space is the ordered list of parameters to search. A conditional or derived
+// parameter comes after those it depends on.
 //
-// A name may stand several times if at most one of them is there at a time:
+// A name may be used several times if at most one of them is active at a time:
 // Real("lr", ...).When("optimizer", "sgd") and Real("lr", ...).When("optimizer", "adam").
 type Space []Param
 
@@ -142,11 +142,11 @@ func (s Space) Param(name string) (Param, bool) {
 	return s[i], true
 }
 
-// Fill walks through the space in its order and makes full parameters: of each
-// parameter that is there, given those before it, the value in fixed counts;
-// else a derived one is computed, and for the others propose says the value,
-// which may lie on the edge but not outside. A value of fixed that the space
-// does not have, or that is not there in this branch, is an error that names it.
+// Fill makes full parameters in the order of the space. A parameter that is active,
+// given those before it, takes its value from fixed, or is computed if it is derived,
+// or takes the value that propose returns, which must lie within its bounds, both
+// included. A value in fixed of an unknown or inactive parameter is an error that
+// names it.
 func (s Space) Fill(fixed Params, propose func(p Param, before Params) (any, error)) (Params, error) {
 	list := make([]pair, 0, len(s))
 	used := 0
@@ -202,8 +202,8 @@ func (s Space) names() []string {
 	return names
 }
 
-// Sample draws all parameters at random, but for those in fixed. How many
-// numbers it draws does not depend on what they are.
+// Sample draws all parameters at random except those in fixed. The number of random
+// numbers drawn does not depend on their values.
 func (s Space) Sample(rng *rand.Rand, fixed Params) (Params, error) {
 	drawn := make(map[string]float64, len(s))
 	for _, p := range s {
@@ -212,7 +212,7 @@ func (s Space) Sample(rng *rand.Rand, fixed Params) (Params, error) {
 	return s.Fill(fixed, func(p Param, _ Params) (any, error) { return p.FromUnit(drawn[p.Name]), nil })
 }
 
-// Defaults are the parameters with their defaults, but for those in fixed.
+// Defaults are the parameters with their default values, except those in fixed.
 func (s Space) Defaults(fixed Params) (Params, error) {
 	return s.Fill(fixed, func(p Param, _ Params) (any, error) {
 		if p.Kind == KindGrid {
@@ -222,8 +222,8 @@ func (s Space) Defaults(fixed Params) (Params, error) {
 	})
 }
 
-// Contains says whether these are full parameters of the space: each that is
-// there with a value of its own, and no other.
+// Contains checks that these are full parameters of the space: every active
+// parameter with one of its values, and no other.
 func (s Space) Contains(p Params) error {
 	full, err := s.Fill(p, func(q Param, _ Params) (any, error) {
 		return nil, fmt.Errorf("tune: parameter %q is missing: there are %v", q.Name, p)

@@ -28,7 +28,7 @@ import (
 // left out where the type says it; then bounds or values; then name=, q=, step=, default=, and
 // when=PARENT:VALUE|VALUE. A parameter's name is the field's in lower case, words joined by
 // underscores. A field that is not zero in v is the default. A conditional field may stand
-// before its parent: the parameters are put in an order that works.
+// before its parent: parents are moved to the front.
 func SpaceOf(v any) (Space, error) {
 	r := reflect.Indirect(reflect.ValueOf(v))
 	if !r.IsValid() || r.Kind() != reflect.Struct {
@@ -65,7 +65,7 @@ func parentsFirst(s Space) Space {
 				later = append(later, p)
 			}
 		}
-		if len(later) == len(rest) { // no such parent, or a circle: Validate says so
+		if len(later) == len(rest) { // no such parent, or a cycle: Validate reports it
 			return append(out, later...)
 		}
 		rest = later
@@ -274,7 +274,7 @@ func parseAs(f reflect.Value, s string) (any, error) {
 	}
 }
 
-// literal is a value of unknown type: a number or a truth value if it looks like one.
+// literal is a value of unknown type: a number or a bool if it reads as one.
 func literal(s string) any {
 	if v, err := parseNumber(s); err == nil {
 		return v
@@ -285,9 +285,9 @@ func literal(s string) any {
 	return s
 }
 
-// Decode puts the parameters into the fields of a struct, whose names are those that SpaceOf
-// gives them. A field whose parameter is not there, as that of another branch, is left as it is.
-// A parameter without a field, or of a type that does not fit, is an error.
+// Decode sets the fields of a struct to the parameters, by the names that SpaceOf gives them. A
+// field of an inactive parameter is left unchanged. A parameter without a field, or of a type that
+// does not fit, is an error.
 func (p Params) Decode(v any) error {
 	r := reflect.ValueOf(v)
 	if r.Kind() != reflect.Pointer || r.IsNil() || r.Elem().Kind() != reflect.Struct {

@@ -15,9 +15,9 @@ import (
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
-// A Study is one search that its owner drives: Ask says which trial to run, Tell hands in
-// what it reports and says what was decided, Finish says that it is over. Run is a loop
-// around these. The methods may be called from several goroutines.
+// A Study is one search that the caller drives: Ask returns the next trial to run, Tell takes
+// its reports and returns the decisions, Finish takes its end. Run is a loop around these. The
+// methods may be called from several goroutines.
 type Study struct {
 	cfg     Config
 	fsys    vfs.FS
@@ -30,7 +30,7 @@ type Study struct {
 
 	over   chan struct{} // closed when the study is halted or broken
 	once   sync.Once     // closes over
-	asking chan struct{} // held by the one who waits for something to run
+	asking chan struct{} // held by the goroutine that waits for something to run
 
 	mu      sync.Mutex // guards all below, and the order of the journal
 	l       *ledger
@@ -40,16 +40,16 @@ type Study struct {
 	waited  uint64        // the next event when there was nothing to run, plus 1
 	unseen  []Event       // not yet shown to the observers
 	fatal   error         // what ended the study
-	unsound bool          // the ledger may have what the log has not: nothing more may follow
+	unsound bool          // the ledger may be ahead of the log: no event may follow
 	closed  bool
 	staged  map[int]keptBytes   // by trial: checkpoints of steps not yet reported
-	keeping map[int]*sync.Mutex // by trial: held by who keeps a checkpoint of it
-	doomed  []doomed            // folders to remove once the log says so
+	keeping map[int]*sync.Mutex // by trial: held by the goroutine that saves a checkpoint of it
+	doomed  []doomed            // folders to remove once the log has their removal
 	warned  bool                // that checkpoints exceed their budget
 }
 
-// NewStudy begins a study, or goes on with the one in cfg.Dir if cfg.Resume says so. Close
-// ends it. Trials that ran when the study was last left are asked for again first.
+// NewStudy begins a study, or resumes the one in cfg.Dir as cfg.Resume says. Close ends it. Trials
+// that were running when the study last ended are the first that Ask returns.
 func NewStudy(cfg Config) (*Study, error) { return newStudy(cfg, vfs.OS{}) }
 
 func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
@@ -77,7 +77,7 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	return s, nil
 }
 
-// emit numbers an event and puts it into the log; apply has it take effect. s.mu is held.
+// emit numbers an event and appends it to the log; apply changes the ledger. s.mu is held.
 func (s *Study) emit(e *Event, apply func() error) error {
 	if s.closed {
 		return errors.New("tune: the study is closed")
@@ -123,7 +123,7 @@ func (s *Study) setFatal(err error) {
 	s.once.Do(func() { close(s.over) })
 }
 
-// awaitWritten waits until the event is on the disk, and shows it to the observers. If it cannot be,
+// awaitWritten waits until the event is on disk, and shows it to the observers. If it cannot be written,
 // the study is over.
 func (s *Study) awaitWritten(seq uint64) error {
 	err := s.journal.wait(seq)
@@ -151,8 +151,8 @@ func (s *Study) show() {
 	}
 }
 
-// Ask waits until there is a trial to run, and returns it as it is at its start: its
-// Attempts says which attempt is to be run. ErrDone: there are no more.
+// Ask waits for a trial to run and returns it as it is at its start; its Attempts is the number of
+// the attempt to run. It returns ErrDone when there are no more.
 func (s *Study) Ask(ctx context.Context) (Trial, error) { return s.ask(ctx, "") }
 
 func (s *Study) ask(ctx context.Context, location string) (Trial, error) {
@@ -163,7 +163,7 @@ func (s *Study) ask(ctx context.Context, location string) (Trial, error) {
 	return t, s.awaitWritten(seq)
 }
 
-// startable waits for the start of a trial. Of many that wait one looks.
+// startable waits for the start of a trial. Of several goroutines that wait one does the work.
 func (s *Study) startable(ctx context.Context, location string) (Trial, uint64, error) {
 	select {
 	case s.asking <- struct{}{}:
@@ -189,8 +189,8 @@ func (s *Study) startable(ctx context.Context, location string) (Trial, uint64, 
 	}
 }
 
-// TryAsk is Ask for drivers that have something else to do: it returns ErrWait if there is
-// nothing to run before another report or end.
+// TryAsk is Ask without waiting: it returns ErrWait if there is nothing to run before another
+// report or end of a trial.
 func (s *Study) TryAsk() (Trial, error) {
 	s.mu.Lock()
 	t, seq, err := s.start("")
@@ -231,7 +231,7 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 			if whole, err := s.stillWhole(from); err != nil {
 				return Trial{}, 0, err
 			} else if !whole {
-				continue // the trial goes on from another one, or from the start
+				continue // the trial continues from another checkpoint, or starts over
 			}
 		}
 		e.Location = location
@@ -242,7 +242,7 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 	}
 }
 
-// broken is why nothing more can be done, or nil. s.mu is held.
+// broken is the error that ended the study, or nil. s.mu is held.
 func (s *Study) broken() error {
 	if err := s.journal.broken(); err != nil {
 		s.setFatal(err)
@@ -268,7 +268,7 @@ func (s *Study) halt(rule, text string) {
 	_ = s.emit(&e, func() error { s.l.halt(&e); return nil }) // it fails only once the study is closed
 }
 
-// Halt ends the study: no more trials start, and those that run are told to stop.
+// Halt ends the study: no more trials start, and running trials are asked to stop.
 func (s *Study) Halt(rule string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +278,7 @@ func (s *Study) Halt(rule string) {
 	s.halt(rule, "")
 }
 
-// View calls f with the study as it is. f must not call the study, nor keep what it sees.
+// View calls f with the current state of the study. f must not call the study, nor keep the view.
 func (s *Study) View(f func(View)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,7 +288,7 @@ func (s *Study) View(f func(View)) {
 // maxText bounds messages in the log.
 const maxText = 8 << 10
 
-// clip makes a message one that the log takes.
+// clip shortens a message for the log.
 func clip(text string) string {
 	if len(text) > maxText {
 		text = text[:maxText] + fmt.Sprintf("... (%d bytes)", len(text))

@@ -10,10 +10,9 @@ import (
 // maxMetrics bounds a report.
 const maxMetrics = 1000
 
-// Tell hands in what a trial reports at a step, and returns what was decided when that is on
-// the disk. Steps increase; one that was told before changes nothing, and gets its answer
-// again, or Continue if an earlier attempt told it. Any decision but Continue asks to end
-// the attempt and call Finish.
+// Tell reports metrics of a trial at a step, and returns the decision when it is on disk. Steps
+// increase. Telling a step again changes nothing and returns the same decision, or Continue if an
+// earlier attempt reported it. After any decision but Continue, end the attempt and call Finish.
 func (s *Study) Tell(trial, step int, metrics map[string]float64) (Decision, error) {
 	return s.tell(trial, 0, step, metrics)
 }
@@ -134,14 +133,13 @@ func (s *Study) checkMetrics(t *Trial, step int, m Metrics) error {
 	return err
 }
 
-// Finish says that the attempt of a trial is over: err is nil if it came to its end, an error
-// that answers ErrStop or ErrPause if it was told to, or what it failed with, which Fail gives
-// a class.
+// Finish ends the attempt of a trial. err is nil if the training is complete, has ErrStop or ErrPause in
+// its chain if the attempt was asked to end, and is else its failure, with a class from Fail.
 func (s *Study) Finish(trial int, err error) error {
 	return s.finish(trial, 0, Returned, err)
 }
 
-// Interrupt says that the attempt of a trial was cut off and is to be run again.
+// Interrupt ends the attempt of a trial that was interrupted and must run again.
 func (s *Study) Interrupt(trial int) error {
 	return s.finish(trial, 0, Interrupted, nil)
 }

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// A State says where a trial is in its life.
+// A State is the state of a trial.
 type State string
 
 // The states of a trial.
 const (
-	Pending   State = "pending"   // to be started, or to go on, as soon as a slot is free
+	Pending   State = "pending"   // to start or continue as soon as a slot is free
 	Running   State = "running"   // an attempt is under way
-	Paused    State = "paused"    // stopped by the scheduler, which may go on with it
+	Paused    State = "paused"    // paused by the scheduler, which may continue it
 	Completed State = "completed" // trained to its end
 	Pruned    State = "pruned"    // stopped early by the scheduler or a pruner
 	Failed    State = "failed"    // failed, with no budget left to try again
-	Stopped   State = "stopped"   // stopped since the study was
+	Stopped   State = "stopped"   // stopped with the study
 )
 
-// Final says whether the state is for good (until a search is resumed in a mode
-// that takes failed trials up again).
+// Final says whether the trial has ended. A failed trial may still be retried when the
+// search is resumed.
 func (s State) Final() bool {
 	return s == Completed || s == Pruned || s == Failed || s == Stopped
 }
@@ -34,7 +34,7 @@ type Origin string
 const (
 	FromPoint     Origin = "point"     // one of Config.Points
 	FromDefault   Origin = "default"   // the defaults of the space
-	FromSuggester Origin = "suggester" // proposed; axes of the grid are gone through
+	FromSuggester Origin = "suggester" // proposed by the Suggester; axes of the grid take all their values
 )
 
 // A Metric is one reported number.
@@ -89,7 +89,7 @@ func metricsOf(reported map[string]float64) Metrics {
 	return m
 }
 
-// A Report is what a trial told at a step.
+// A Report is one report of a trial.
 type Report struct {
 	Step int
 	// Value is the study's metric as it was reported; NaN if the report has none.
@@ -104,30 +104,30 @@ type Report struct {
 	Elapsed time.Duration
 	// At is how long the study had run by then.
 	At time.Duration
-	// Action is what was decided.
+	// Action is the decision.
 	Action Action
 }
 
-// A Checkpoint is a folder that a trial kept at a step.
+// A Checkpoint is a folder that a trial saved at a step.
 type Checkpoint struct {
 	Step int
-	// Attempt is the attempt that kept it.
+	// Attempt is the attempt that saved it.
 	Attempt int
 	Bytes   int64
 }
 
-// A Change is a moment when a trial went on from another trial's checkpoint.
+// A Change is an exploit: the trial continued from another trial's checkpoint.
 type Change struct {
 	// Step is the trial's own step at which it was decided.
 	Step int
-	// Donor is whose checkpoint was taken, DonorStep the checkpoint's step.
+	// Donor is the trial whose checkpoint it took, and DonorStep the checkpoint's step.
 	Donor, DonorStep int
 	// Before are the parameters until then.
 	Before Params
 }
 
-// A Trial is one setting tried. Those that a View gives out are read only, and
-// good until the call they were handed to returns; Clone keeps one longer.
+// A Trial is one setting tried. A Trial of a View is read-only, and valid until the
+// call the view was passed to returns; Clone makes a copy that remains valid.
 type Trial struct {
 	Number int
 	Params Params
@@ -152,9 +152,9 @@ type Trial struct {
 	Attempts int
 	// Changes are the exploits of population-based training, in order.
 	Changes []Change
-	// Checkpoints are those kept, in order of increasing step.
+	// Checkpoints are the saved ones, in order of increasing step.
 	Checkpoints []Checkpoint
-	// Location says where the newest attempt runs or ran, as its Runner tells.
+	// Location says where the newest attempt runs or ran.
 	Location string
 	// StartedAt and EndedAt are on the study's clock; EndedAt is 0 until the trial
 	// is final.
@@ -165,12 +165,12 @@ type Trial struct {
 	run runState
 }
 
-// Name is what the trial is called in messages and folders: trial-000007.
+// Name is the trial's name in messages and folders: trial-000007.
 func (t *Trial) Name() string { return trialName(t.Number) }
 
 func trialName(number int) string { return fmt.Sprintf("trial-%06d", number) }
 
-// Clone returns a copy that stays as it is.
+// Clone returns a copy that never changes.
 func (t *Trial) Clone() Trial {
 	c := *t
 	c.Reports = slices.Clone(t.Reports)

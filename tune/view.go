@@ -6,11 +6,11 @@ import (
 )
 
 // A View is what suggesters, schedulers, pruners and observers see of a study.
-// It is read only, and good until the call it was handed to returns.
+// It is read-only, and valid until the call it was passed to returns.
 type View interface {
 	Space() Space
-	// Metric and Mode say what is searched for. Metric is "" before the first
-	// report of a study that was not told.
+	// Metric and Mode are the study's. Metric is "" before the first report if
+	// Config.Metric is not set.
 	Metric() string
 	Mode() Mode
 	// Seed is the study's.
@@ -25,15 +25,15 @@ type View interface {
 	Count(State) int
 	// Score orients a value so that larger is better; -Inf if it is not finite.
 	Score(value float64) float64
-	// Result is the value by which a trial is judged among others, as it was
-	// reported: its best, or its last if Config.Scope says so. NaN: it has none yet.
+	// Result is the value by which a trial is ranked, as it was reported: its best
+	// or, by Config.Scope, its last. NaN: it has none yet.
 	Result(t *Trial) float64
-	// Fixed are the parameters of a trial that are not for the suggester to
-	// choose: axes of the grid and values of a point. Space.Fill takes them.
+	// Fixed are the parameters of a trial that the suggester does not choose: axes
+	// of the grid and values of a point. Space.Fill takes them.
 	Fixed(number int) Params
 	// Exhausted says that there will be no new trials.
 	Exhausted() bool
-	// Elapsed is how long the study had run at the newest event, over all times it
-	// was resumed. It does not move between events.
+	// Elapsed is how long the study had run at the newest event, summed over all
+	// resumes. It does not change between events.
 	Elapsed() time.Duration
 }

@@ -54,7 +54,7 @@ func attend(ctx context.Context, search *remote.Client, f Trainable, cfg Config)
 	return f(ctx, p, r)
 }
 
-// occupy keeps the process to the processors and GPUs that the search has given it.
+// occupy binds the process to the processors and GPUs that the search allocated to it.
 func occupy(task remote.Task) error {
 	if len(task.CPUs) > 0 {
 		if err := affinity.Process(task.CPUs); err != nil {
@@ -68,21 +68,21 @@ func occupy(task remote.Task) error {
 	return nil
 }
 
-// A TrialEnded is the error of Run in a process of a trial: the trainable was run, and nothing is left to do there.
+// A TrialEnded is the error of Run in a process of a trial: the trainable has run, and the process should exit.
 type TrialEnded struct {
-	Err error // why the trial failed; nil: it ended well
+	Err error // why the trial failed; nil: it succeeded
 }
 
 func (e *TrialEnded) Error() string {
 	if e.Err == nil {
-		return "tune: this process was a worker of a trial, which has ended well"
+		return "tune: this process was a worker of a trial, which succeeded"
 	}
 	return e.Err.Error()
 }
 
 func (e *TrialEnded) Unwrap() error { return e.Err }
 
-// trialEnded is Run's error after a trainable's. A trial that ended since it was told to has ended well.
+// trialEnded is Run's error after the trainable returned err. A trial that ended because it was asked to has succeeded.
 func trialEnded(err error) *TrialEnded {
 	if errors.Is(err, ErrStop) || errors.Is(err, ErrPause) {
 		err = nil
@@ -90,7 +90,7 @@ func trialEnded(err error) *TrialEnded {
 	return &TrialEnded{err}
 }
 
-// ExitCode is what a program ends with after Run: 0 without an error, and in a process of a trial that ended well; else 1.
+// ExitCode is the exit code of a program after Run: 0 without an error, and in a process of a trial that succeeded; else 1.
 //
 //	result, err := tune.Run(ctx, train, cfg)
 //	if code := tune.ExitCode(err); code != 0 {
@@ -98,7 +98,7 @@ func trialEnded(err error) *TrialEnded {
 //		os.Exit(code)
 //	}
 //	if err != nil {
-//		return // a process of a trial, which ended well
+//		return // a process of a trial, which succeeded
 //	}
 func ExitCode(err error) int {
 	var ended *TrialEnded
