@@ -7,18 +7,15 @@
 package ssh
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/exec"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -264,72 +261,4 @@ func runContext(ctx context.Context, cmd *exec.Cmd) error {
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-// frame is what ssh draws around a warning.
-var frame = regexp.MustCompile(`@{5,}|@ +WARNING`)
-
-// explain puts what ssh said into an error, and what to do about it.
-func (m *Method) explain(h hosts.Host, said string, err error) error {
-	if said == "" {
-		return fmt.Errorf("launch: host %s: %w", h, err)
-	}
-	if hint := hint(m, h, said); hint != "" {
-		said = strings.Join(strings.Fields(frame.ReplaceAllString(said, " ")), " ")
-		return fmt.Errorf("launch: host %s: %s; %s", h, said, hint)
-	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) || errors.Is(err, io.EOF) {
-		return fmt.Errorf("launch: host %s: %s (%w)", h, said, err)
-	}
-	return fmt.Errorf("launch: host %s: %s: %w", h, said, err)
-}
-
-// A tail keeps the last lines of what ssh says until the connection stands; from then on it logs each line.
-type tail struct {
-	mu   sync.Mutex
-	kept []byte
-	log  func(string)
-	on   bool
-}
-
-const maxTail = 2 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept = append(t.kept, p...)
-	if len(t.kept) > maxTail {
-		t.kept = t.kept[len(t.kept)-maxTail:]
-	}
-	if t.on {
-		t.flush()
-	}
-	return len(p), nil
-}
-
-// live says that what came so far was no error, a banner say, and what follows is for the log.
-func (t *tail) live() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept, t.on = nil, t.log != nil
-}
-
-func (t *tail) flush() {
-	for {
-		line, rest, ok := bytes.Cut(t.kept, []byte("\n"))
-		if !ok {
-			return
-		}
-		t.kept = rest
-		if s := strings.TrimSpace(string(line)); s != "" {
-			t.log(s)
-		}
-	}
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.Join(strings.Fields(string(t.kept)), " ")
 }

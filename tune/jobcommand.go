@@ -1,0 +1,111 @@
+package tune
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/tune/internal/remote"
+	"github.com/paragon-train/paragon/tune/internal/slots"
+)
+
+// command is what starts the trial.
+func (t *jobTrial) command() ([]string, error) {
+	j := t.jobs
+	program := j.Command
+	if program == nil {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("tune: find this program: %w", err)
+		}
+		program = append([]string{self}, os.Args[1:]...)
+	}
+	if j.CommandFor != nil {
+		var err error
+		if program, err = j.CommandFor(slices.Clone(program), t.attempt.Params); err != nil {
+			return nil, fmt.Errorf("tune: command of trial %d: %w", t.attempt.Trial, err)
+		}
+	}
+	if len(program) == 0 || program[0] == "" {
+		return nil, errors.New("tune: Jobs.Command is empty")
+	}
+	if j.NoServers {
+		return program, nil
+	}
+	launch, err := j.launchProgram()
+	if err != nil {
+		return nil, err
+	}
+	r := t.resources
+	args := []string{launch, "--output", "json", "--result", filepath.Join(t.folder, resultFile), "-n", strconv.Itoa(t.workers()), "-s", strconv.Itoa(r.Servers), "--start-timeout", r.StartTimeout.String(),
+		"--stop-timeout", t.attempt.stopAfter().String(), "--env-worker", remote.AddressVariable, "--env-worker", remote.TokenVariable}
+	if j.HostFile != "" {
+		file := filepath.Join(t.folder, "hosts")
+		var lines strings.Builder
+		for _, p := range t.grant.Parts {
+			h, err := hosts.ParseHost(p.Node)
+			if err != nil {
+				return nil, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
+			}
+			h.Slots = r.Slots
+			fmt.Fprintln(&lines, h.Entry())
+		}
+		if err := os.WriteFile(file, []byte(lines.String()), 0o666); err != nil {
+			return nil, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
+		}
+		args = append(args, "-H", file, "--host-ip", j.Address, "--gpus", gpuFlag(t.grant))
+		if j.SSH != "" {
+			args = append(args, "--ssh-command", j.SSH)
+		}
+		if j.Folder != "" {
+			args = append(args, "--sync-dst-dir", j.Folder)
+		}
+		// On a host this program is in the copy of the current folder.
+		if here, err := os.Getwd(); err == nil && filepath.IsAbs(program[0]) {
+			if rel, err := filepath.Rel(here, program[0]); err == nil && !strings.HasPrefix(rel, "..") {
+				program[0] = "./" + rel
+			}
+		}
+	} else {
+		args = append(args, "--env-worker", gpus.Variable)
+	}
+	args = append(append(args, j.LaunchFlags...), "--")
+	return append(args, program...), nil
+}
+
+// gpuFlag is launch's --gpus for a trial: the UUIDs of its GPUs, which launch divides over the workers of each host.
+func gpuFlag(g *slots.Grant) string {
+	var all []string
+	for _, p := range g.Parts {
+		all = append(all, p.GPUs...)
+	}
+	if len(all) == 0 {
+		return "0"
+	}
+	return strings.Join(all, ",")
+}
+
+// launchProgram finds launch.
+func (j *Jobs) launchProgram() (string, error) {
+	if j.Launch != "" {
+		return filepath.Abs(j.Launch)
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), "launch")
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath("launch")
+	if err != nil {
+		return "", fmt.Errorf("tune: the launch program is neither beside this program nor in PATH; build it (go build github.com/paragon-train/paragon/launch) or set Jobs.Launch: %w", err)
+	}
+	return path, nil
+}

@@ -1,0 +1,187 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/tune/internal/remote"
+	"github.com/paragon-train/paragon/tune/internal/slots"
+)
+
+// A jobTrial is one running attempt.
+type jobTrial struct {
+	jobs      *Jobs
+	attempt   Attempt
+	reporter  *Reporter
+	resources Resources
+	grant     *slots.Grant
+	folder    string // of the attempt
+	session   *remote.Session
+	out       *jobOutput
+
+	mu     sync.Mutex // guards answer
+	answer error      // the answer to the newest report, if it asks the trial to return
+	stop   func()     // ends the processes
+}
+
+// Run implements Runner.
+func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
+	place, ok := a.Place.(jobPlace)
+	if !ok {
+		return errors.New("tune: Jobs.Run: the attempt's Place was not acquired from these Jobs")
+	}
+	t := &jobTrial{jobs: j, attempt: a, reporter: r, resources: j.resources(a.Resources), grant: place.Grant}
+	root, err := r.Folder()
+	if err != nil {
+		return err
+	}
+	t.folder = filepath.Join(root, fmt.Sprintf("attempt-%d", a.Number))
+	if err := os.MkdirAll(t.folder, 0o777); err != nil {
+		return fmt.Errorf("tune: trial %d: %w", a.Trial, err)
+	}
+	server, err := remote.Listen(j.Address)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := server.Close(); closed != nil {
+			err = errors.Join(err, closed)
+		}
+	}()
+	task, err := t.task(root)
+	if err != nil {
+		return err
+	}
+	t.session = server.Open(task, t.share, t)
+	defer t.session.Close()
+	return t.run(ctx)
+}
+
+func (t *jobTrial) workers() int { return t.resources.Hosts * t.resources.Slots }
+
+func (t *jobTrial) task(root string) (remote.Task, error) {
+	params, err := json.Marshal(t.attempt.Params)
+	if err != nil {
+		return remote.Task{}, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
+	}
+	task := remote.Task{Study: cmp.Or(t.attempt.program, t.attempt.Study), Trial: t.attempt.Trial, Attempt: t.attempt.Number, Params: params, Seed: t.attempt.Seed, Workers: t.workers()}
+	if t.jobs.HostFile == "" {
+		task.Folder = root
+	}
+	if dir, step, ok := t.reporter.Restore(); ok {
+		task.Restore = &remote.Restore{Dir: dir, Step: step, Donor: t.reporter.Donor()}
+	}
+	return task, nil
+}
+
+// share is a rank's share of the processors and GPUs of the trial. Rank i runs on host i/Slots, by the hosts file that launch gets.
+func (t *jobTrial) share(rank int) (cpus []int, devices []string) {
+	part, slot := t.grant.Parts[rank/t.resources.Slots], rank%t.resources.Slots
+	cpus = part.CPUs[slot*t.resources.CPUsPerSlot : (slot+1)*t.resources.CPUsPerSlot]
+	devices = slices.Clone(part.GPUs[slot*t.resources.GPUs : (slot+1)*t.resources.GPUs])
+	if devices == nil {
+		devices = []string{}
+	}
+	return cpus, devices
+}
+
+// Decide implements remote.Backend.
+func (t *jobTrial) Decide(step int, metrics map[string]float64) (remote.Answer, error) {
+	err := t.reporter.Report(step, metrics)
+	switch {
+	case err == nil:
+		return remote.Answer{Action: string(Continue)}, nil
+	case errors.Is(err, ErrStop) || errors.Is(err, ErrPause):
+		t.mu.Lock()
+		t.answer = err
+		t.mu.Unlock()
+		action := Stop
+		if errors.Is(err, ErrPause) {
+			action = Pause
+		}
+		return remote.Answer{Action: string(action), Rule: err.Error()}, nil
+	}
+	return remote.Answer{}, err
+}
+
+// Checkpoint implements remote.Backend.
+func (t *jobTrial) Checkpoint(step int, write func(dir string) error) error {
+	return t.reporter.Checkpoint(step, write)
+}
+
+// told is the newest answer to the trial, if it asks the trial to return.
+func (t *jobTrial) told() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.answer
+}
+
+// run starts the processes and waits for their end.
+func (t *jobTrial) run(ctx context.Context) error {
+	command, err := t.command()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t.stop = func() { cancel(t.told()) }
+	t.out = newJobOutput(t)
+	var watch sync.WaitGroup
+	over := make(chan struct{})
+	watch.Go(func() { t.watch(cancel, over) })
+	cpus := []int(nil)
+	if t.jobs.HostFile == "" {
+		cpus = t.grant.Parts[0].CPUs
+	}
+	patience := t.attempt.stopAfter()
+	if !t.jobs.NoServers {
+		patience += patience / 2 // launch ends its processes in order
+	}
+	spec := process.Spec{Name: fmt.Sprintf("trial %d", t.attempt.Trial), Command: command, Env: append(t.session.Environment(), t.environment()...)}
+	exit, err := execute(ctx, spec, t.out.out, cpus, patience, t.jobs.logger())
+	close(over)
+	watch.Wait()
+	t.out.close()
+	return t.verdict(ctx, exit, err)
+}
+
+// watch ends the trial when one of its nodes was removed, or its workers do not connect in time.
+func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
+	start := time.NewTimer(t.resources.StartTimeout)
+	defer start.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-t.grant.Lost():
+			cancel(Fail(NodeLost, fmt.Errorf("node %s was removed", t.grant.Gone())))
+			return
+		case <-start.C:
+			if t.jobs.Command != nil {
+				continue // a plain command does not connect
+			}
+			if n := t.session.Joined(); n < t.workers() {
+				cancel(Fail(NodeLost, fmt.Errorf("after %v only %d of %d workers have called tune.Run", t.resources.StartTimeout, n, t.workers())))
+				return
+			}
+		}
+	}
+}
+
+// environment are the variables of the processes besides the address of the search.
+func (t *jobTrial) environment() []string {
+	if t.jobs.HostFile != "" {
+		return nil // launch sets it by --gpus
+	}
+	return []string{gpus.Variable + "=" + gpus.Visible(t.grant.Parts[0].GPUs)}
+}

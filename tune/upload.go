@@ -1,0 +1,54 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/ssh"
+)
+
+// UploadFiles copies files to the folder on every host where trials run: Jobs.Folder, or the home folder. On this machine there is
+// nothing to do.
+func (j *Jobs) UploadFiles(ctx context.Context, files ...string) error {
+	if err := j.prepare(ctx); err != nil {
+		return err
+	}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s is not a regular file", file)
+		}
+		if err != nil {
+			return fmt.Errorf("tune: upload a file: %w", err)
+		}
+	}
+	all := j.hosts()
+	errs := make([]error, len(all))
+	var copying sync.WaitGroup
+	for i, h := range all {
+		copying.Go(func() {
+			m, err := j.remote.Dial(ctx, h)
+			if err != nil {
+				errs[i] = fmt.Errorf("tune: upload files: %w", err)
+				return
+			}
+			defer m.Close()
+			folder := ssh.Folder(j.Folder)
+			_, err = m.Ask(ctx, agent.Question{MakeDir: folder})
+			for _, file := range files {
+				if err == nil {
+					err = j.remote.Copy(ctx, m, file, folder)
+				}
+			}
+			if err != nil {
+				errs[i] = fmt.Errorf("tune: upload files: %w", err)
+			}
+		})
+	}
+	copying.Wait()
+	return errors.Join(errs...)
+}
