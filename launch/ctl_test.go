@@ -150,7 +150,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		{"add", exitUsage, "no host is given; write launch ctl add HOST"},
 		{"remove a b", exitUsage, `got ["a" "b"], want one host`},
 		{"add d3 slots=0", exitUsage, "d3: got slots=0, want a number of workers from 1 to 5000"},
-		{"add a;b", exitUsage, `"a;b" is no host name`},
+		{"add a;b", exitUsage, `"a;b" is not a host name`},
 		{"add --slots 2 d3", exitUsage, "there is no flag -slots"},
 		{"status x", exitUsage, `ctl status: got "x", want flags only`},
 		{"stat", exitUsage, `there is no "stat"; there are status, why, add, remove, add-server, remove-server, plan and export`},

@@ -212,7 +212,7 @@ func TestStartErrorsNameTheHostAndSayWhatToDo(t *testing.T) {
 		{"unknown key", fmt.Sprintf("localhost:%d\n127.0.0.1:%[1]d\n", c.Port), []string{"--ssh-command", strings.Join(c.Client, " ") + " -o HostName=127.0.0.2 -o HostKeyAlias=other"},
 			[]string{"host localhost", "host 127.0.0.1", "Host key verification failed", "log in once by hand"}},
 		{"changed key", c.Hosts(), []string{"--ssh-command", strings.Join(c.Client, " ") + " -o UserKnownHostsFile=" + changed},
-			[]string{"either the host was installed anew, or somebody else answers in its place", fmt.Sprintf("ssh-keygen -f %s -R '[127.0.0.2]:%d'", changed, c.Port)}},
+			[]string{"either the host was reinstalled, or another machine answers in its place", fmt.Sprintf("ssh-keygen -f %s -R '[127.0.0.2]:%d'", changed, c.Port)}},
 		{"wrong user", fmt.Sprintf("no-such-user@127.0.0.2:%d", c.Port), nil, []string{"host no-such-user@127.0.0.2", "Permission denied", "ssh-copy-id"}},
 		{"no folder", c.Hosts(), []string{"--sync-dst-dir", "/proc/none"}, []string{"make folder for --sync-dst-dir", "/proc/none"}},
 	} {

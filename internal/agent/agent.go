@@ -1,10 +1,11 @@
 // Package agent supervises the processes of a job on one host, so that none of them outlives the launcher.
 //
-// The launcher runs one agent on each host (`launch agent`), directly or through ssh, and holds its standard input and
-// output. Over them go frames: the launcher says what to start, with environment and secrets, so that nothing of it is on a
-// command line; the agent sends back output and exit codes. The input is also the lifeline: when it ends (the launcher was
-// killed, the connection broke) or has been silent for Lease, the agent stops everything it started, first by SIGTERM, then
-// by SIGKILL, and ends. An agent that is itself told to end, as its host is, gives its processes the time to leave the job in order. On Linux this includes grandchildren that left their process group, because the agent adopts them.
+// The launcher runs one agent on each host (`launch agent`), directly or through ssh, and exchanges frames with it over the
+// agent's standard input and output. The launcher sends what to start, with environment and secrets, so no command line
+// shows them. The agent sends output and exit codes. The input is also a lease: when it ends (the launcher was killed, the
+// connection broke) or is silent for Lease, the agent stops everything it started, first by SIGTERM, then by SIGKILL, and
+// exits. On Linux this includes grandchildren that left their process group, because the agent adopts them. An agent that gets
+// SIGTERM itself, as on a shutdown of its host, gives its processes time (Drain) to leave the job.
 //
 // Serve is the agent's side, Client the launcher's.
 package agent
@@ -27,15 +28,15 @@ import (
 	"github.com/paragon-train/paragon/internal/process"
 )
 
-// PingInterval is how often a Client tells its agent that it lives.
+// PingInterval is the interval at which an idle Client renews the lease of its agent.
 const PingInterval = 500 * time.Millisecond
 
 // Config configures Serve.
 type Config struct {
 	Executable string        // what a Spec with Self runs
-	Lease      time.Duration // silence of the launcher after which it counts as gone; 4 s; negative: it may be silent as long as it lives
-	Grace      time.Duration // from SIGTERM to SIGKILL when the launcher is gone; 3 s, and at most 500 ms once the Lease passed
-	Drain      time.Duration // the same when the agent is told to end, as its host is, and the launcher lives; 20 s
+	Lease      time.Duration // silence of the launcher after which it is taken for dead; 0: 4 s; negative: no limit
+	Grace      time.Duration // from SIGTERM to SIGKILL when the launcher is gone; 0: 3 s; at most 500 ms after the Lease has expired
+	Drain      time.Duration // from SIGTERM to SIGKILL when the agent gets SIGTERM and the launcher lives; 0: 20 s
 	Adopt      bool          // adopt and kill orphaned descendants; only for a process that is nothing but an agent
 	Logger     *slog.Logger  // slog.Default()
 
@@ -48,10 +49,10 @@ type server struct {
 	cfg Config
 	out *frameWriter
 
-	mu       sync.Mutex // guards children, and is held from a fork until the child stands there
+	mu       sync.Mutex // guards children; held from a fork until the child is in it
 	children map[uint32]*child
 	running  sync.WaitGroup
-	told     sync.WaitGroup // children whose end the launcher has not been told
+	told     sync.WaitGroup // children whose exit was not sent yet
 }
 
 type frame struct {
@@ -60,8 +61,8 @@ type frame struct {
 	body   []byte
 }
 
-// Serve runs an agent until in ends, falls silent, or ctx ends. When it returns, no process it started is left. The error
-// is nil if in ended or ctx did.
+// Serve runs an agent until in ends, the lease expires, or ctx ends. When it returns, no process that it started is left. The
+// error is nil if in or ctx ended.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	if cfg.Lease == 0 {
 		cfg.Lease = 4 * time.Second
@@ -141,7 +142,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	}
 }
 
-// drain ends all children when this host is about to end, say: they have the time to leave the job in order, as long as the launcher is there.
+// drain ends all children, as on a shutdown of this host. While the launcher lives they have the time of Drain to leave the job.
 func (s *server) drain(ctx context.Context, frames <-chan frame, readErr <-chan error, lease *time.Timer) {
 	gone := make(chan struct{})
 	s.signalAll(syscall.SIGTERM)
@@ -229,7 +230,7 @@ func (s *server) await(grace time.Duration) {
 		timer.Reset(500 * time.Millisecond)
 		select {
 		case <-gone:
-		case <-timer.C: // in the kernel (a hung disk): nothing more can be done, SIGKILL stays pending
+		case <-timer.C: // it is stuck in the kernel (a hung disk); SIGKILL stays pending
 		}
 	}
 	if s.cfg.Adopt {
@@ -245,7 +246,7 @@ func (s *server) signalAll(sig syscall.Signal) {
 	}
 }
 
-// readHello reads past whatever login scripts print, up to the agent's first line and its Hello.
+// readHello skips what login scripts print, and reads the agent's first line and its Hello.
 func readHello(r *lineReader) (Hello, error) {
 	var before bytes.Buffer
 	for {

@@ -32,12 +32,12 @@ type child struct {
 	started time.Time
 
 	mu       sync.Mutex
-	reaped   bool // the process ID is no longer ours
-	stopping bool // somebody asked it to end
+	reaped   bool // the process ID may be reused
+	stopping bool // it got SIGTERM or the like
 	killed   chan struct{}
 }
 
-// start starts a child and everything that follows from it.
+// start starts a child, and the goroutines that copy its output and wait for its end.
 func (s *server) start(number uint32, spec process.Spec) error {
 	cmd, err := s.command(spec)
 	if err != nil {
@@ -137,12 +137,12 @@ func (s *server) copyOutput(k kind, number uint32, r *os.File) {
 	}
 }
 
-// wait returns once the process has ended and its group is gone. A process that was asked to end may leave part of its group
-// at work (a shell or `go run` dies of a SIGTERM that the program below it uses to write a checkpoint): what still holds the
-// output may go on until it is done or SIGKILL comes. Otherwise a process that ends takes its group along.
+// wait returns once the process has ended and its group is gone. A process that was asked to end may leave members of its group
+// running (a shell or `go run` dies of a SIGTERM on which the program below it writes a checkpoint). Members that hold the output
+// open may run until they are done or get SIGKILL. Otherwise the group is killed when the process ends.
 func (c *child) wait(drained <-chan struct{}) exitBody {
 	pid := c.cmd.Process.Pid
-	awaitExit(pid) // not yet reaped: the process ID, and so the group's, stays ours
+	awaitExit(pid) // not reaped yet: the IDs of the process and its group cannot be reused
 	elapsed := time.Since(c.started)
 	c.mu.Lock()
 	stopping := c.stopping
@@ -244,8 +244,8 @@ func firstCPUs(n int) []int {
 	return own[:min(n, len(own))]
 }
 
-// withShare gives a process its share of the cores. Go's goroutines then stay within it: threads of a worker that only move
-// gradients do not take a neighbour's core away for moments, at the price of two switches each.
+// withShare sets GOMAXPROCS to a process's share of the cores, so that threads of one worker that only move gradients do not
+// preempt another worker's computing threads, which would cost two context switches each time.
 func withShare(env []string, sharers, cores int) []string {
 	set := func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }
 	if sharers < 2 || slices.ContainsFunc(env, set) {

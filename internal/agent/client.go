@@ -18,7 +18,7 @@ import (
 // ErrLost is in the chain of errors of a Client whose agent is gone.
 var ErrLost = errors.New("connection to the agent lost")
 
-// A lineReader reads lines first and frames after.
+// A lineReader reads lines first, and frames after them.
 type lineReader struct{ *bufio.Reader }
 
 // line reads a line with its newline; one longer than limit comes in pieces.
@@ -53,11 +53,11 @@ type Client struct {
 	lost      error // set before gone is closed
 }
 
-// queued bounds the frames that wait for a slow connection: a job's most processes are all started and then told to end twice.
+// queued bounds the frames that wait for a slow connection. It suffices to start the most processes of a job (5000) and to signal each twice.
 const queued = 16 << 10
 
-// NewClient greets the agent that reads in and writes out; host is its name in errors. The agent ends when the Client is
-// closed, or when this process ends. Until NewClient returns, closing out ends it too.
+// NewClient connects to the agent that reads in and writes out; host is its name in errors. The agent exits when the Client is
+// closed or this process ends.
 func NewClient(ctx context.Context, host string, in io.WriteCloser, out io.ReadCloser) (*Client, error) {
 	stop := context.AfterFunc(ctx, func() { out.Close() })
 	r := &lineReader{bufio.NewReaderSize(out, 64<<10)}
@@ -80,13 +80,13 @@ func NewClient(ctx context.Context, host string, in io.WriteCloser, out io.ReadC
 	return c, nil
 }
 
-// Hello is what the agent said of its machine.
+// Hello is the agent's description of its machine.
 func (c *Client) Hello() Hello { return c.hello }
 
 // Gone is closed when the agent is gone.
 func (c *Client) Gone() <-chan struct{} { return c.gone }
 
-// Start starts a process. It returns when the process runs, or with why it does not.
+// Start starts a process. It returns when the process runs, or an error if it cannot be started.
 func (c *Client) Start(ctx context.Context, spec process.Spec, out process.Output) (process.Handle, error) {
 	h := &handle{client: c, out: out, started: make(chan struct{}), done: make(chan struct{})}
 	c.mu.Lock()
@@ -107,7 +107,7 @@ func (c *Client) Start(ctx context.Context, spec process.Spec, out process.Outpu
 	case <-h.done:
 		select {
 		case <-h.started:
-			return h, nil // ran and ended already
+			return h, nil // it started, and has ended already
 		default:
 		}
 		return nil, fmt.Errorf("launch: on %s: %s", c.host, strings.TrimPrefix(h.exit.Err, "launch: "))
@@ -117,7 +117,7 @@ func (c *Client) Start(ctx context.Context, spec process.Spec, out process.Outpu
 	}
 }
 
-// Ask asks the machine.
+// Ask sends a question to the agent and waits for the answer.
 func (c *Client) Ask(ctx context.Context, q Question) (Answer, error) {
 	ch := make(chan Answer, 1)
 	c.mu.Lock()
@@ -146,7 +146,7 @@ func (c *Client) Ask(ctx context.Context, q Question) (Answer, error) {
 	}
 }
 
-// Close tells the agent to stop what still runs and to end, and waits for that, at most until ctx ends.
+// Close makes the agent stop its processes and exit. It waits for that until ctx ends.
 func (c *Client) Close(ctx context.Context) error {
 	c.stop()
 	select {
@@ -177,7 +177,7 @@ func (c *Client) send(k kind, number uint32, v any) error {
 
 // write sends what is queued, and a ping when nothing is.
 func (c *Client) write(ctx context.Context) {
-	defer c.in.Close() // the agent takes this as the end
+	defer c.in.Close() // the agent exits on it
 	ping := time.NewTicker(PingInterval)
 	defer ping.Stop()
 	for {
@@ -192,7 +192,7 @@ func (c *Client) write(ctx context.Context) {
 			return
 		}
 		if _, err := c.in.Write(b); err != nil {
-			return // read finds out, too
+			return // read fails, too
 		}
 	}
 }
@@ -217,7 +217,7 @@ func (c *Client) read(r io.Reader) {
 	if !errors.Is(err, io.EOF) {
 		c.lost = fmt.Errorf("%w: %w", c.lost, err)
 	}
-	close(c.gone) // first: who hears of the end of a process asks whether its agent is there
+	close(c.gone) // before done of the processes: its readers look at Gone
 	for _, h := range c.processes {
 		h.exit = process.Exit{Code: 255, Lost: true, Err: fmt.Sprintf("connection to %s lost", c.host)}
 		close(h.done)

@@ -44,7 +44,7 @@ const headLen = 9
 // maxBody bounds a body; the largest is a Spec, whose environment Linux lets grow to a few MB.
 const maxBody = 8 << 20
 
-// magic is the agent's first line, behind whatever the login scripts of its host print.
+// magic is the agent's first line, after the output of login scripts.
 const magic = "paragon-agent 1\n"
 
 type signalBody struct{ Signal int }
@@ -62,7 +62,7 @@ func (e exitBody) exit() process.Exit {
 	return process.Exit{Code: e.Code, Signal: syscall.Signal(e.Signal), Err: e.Err, Elapsed: e.Elapsed}
 }
 
-// Hello is what an agent tells of its machine.
+// Hello describes the agent's machine.
 type Hello struct {
 	Hostname      string
 	PID           int

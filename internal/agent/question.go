@@ -22,20 +22,20 @@ import (
 // A Question asks a machine about itself, for preflight checks and for preparing a folder.
 type Question struct {
 	MakeDir  string        // make this folder and its parents
-	Own      bool          // MakeDir must be one's own, as rsync -a needs it, which sets its times
+	Own      bool          // MakeDir must belong to this user: rsync -a sets its times
 	Remove   []string      // remove these files, and folders if they are empty, in this order
 	Programs []string      // which of these are in PATH?
-	Listen   string        // listen on host:port for Hold, and greet who connects
+	Listen   string        // listen on host:port for Hold, and greet each connection
 	Hold     time.Duration // how long to listen
 	Dial     []string      // connect to these and wait for the greeting
 	Hardware bool          // which processors and GPUs are there?
 }
 
-// An Answer is the agent's.
+// An Answer answers a Question.
 type Answer struct {
 	Err       string            // the Question as a whole, or MakeDir, failed
 	Made      []string          // folders that MakeDir made, the innermost first
-	Left      []string          // of Remove what is still there
+	Left      []string          // those of Remove that still exist
 	RemoveErr string            // why the first of these could not be removed; a folder that is not empty is no error
 	Time      time.Time         // the machine's clock
 	Missing   []string          // Programs that are not there
@@ -117,7 +117,7 @@ func answer(ctx context.Context, body []byte, listGPUs func() ([]string, error))
 	return a
 }
 
-// makeDir is os.MkdirAll, and tells which folders it made, the innermost first.
+// makeDir is os.MkdirAll; it returns the folders that it made, the innermost first.
 func makeDir(path string) (made []string, err error) {
 	var missing []string
 	for p := filepath.Clean(path); ; p = filepath.Dir(p) {
@@ -134,7 +134,7 @@ func makeDir(path string) (made []string, err error) {
 	return made, os.MkdirAll(path, 0o777)
 }
 
-// checkOwn sets a folder's time of change to what it is, which only its owner may.
+// checkOwn checks that a folder belongs to this user: only its owner may set its modification time.
 func checkOwn(path string) error {
 	info, err := os.Stat(path)
 	if err == nil {
@@ -146,7 +146,7 @@ func checkOwn(path string) error {
 	return err
 }
 
-// Greet listens on addr in the background until hold has passed or ctx ends, and greets everybody who connects. It returns
+// Greet listens on addr in the background until hold has passed or ctx ends, and sends a greeting on each connection. It returns
 // the address with its port.
 func Greet(ctx context.Context, addr string, hold time.Duration) (string, error) {
 	l, err := net.Listen("tcp", addr)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childAttr puts a child into its own session and has the kernel kill it should the agent be killed.
+// childAttr puts a child into its own session; the kernel kills it if the agent dies.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -80,7 +80,7 @@ func (s *server) killDescendants(limit time.Duration) {
 		if living == 0 {
 			return
 		}
-		time.Sleep(5 * time.Millisecond) // the kernel tells of no end but that of direct children
+		time.Sleep(5 * time.Millisecond) // the kernel notifies only of direct children
 	}
 }
 

@@ -1,8 +1,8 @@
-// Package gpus finds the NVIDIA GPUs of a host without any library, and gives each worker its own.
+// Package gpus lists the NVIDIA GPUs of a host without any library, and assigns them to workers.
 //
-// The driver describes its GPUs in files, /proc/driver/nvidia/gpus/*/information; where there are none, as in some containers, its
-// command nvidia-smi is asked. A GPU is known by its UUID, which is the same in every process and tool, whereas numbers are
-// not: CUDA_VISIBLE_DEVICES with UUIDs is how a worker is told.
+// The driver describes its GPUs in files, /proc/driver/nvidia/gpus/*/information. Where these are missing, as in some containers,
+// nvidia-smi is run. A GPU is named by its UUID, which is the same in every process and tool, whereas numbers are not. A worker gets
+// its UUIDs in CUDA_VISIBLE_DEVICES.
 package gpus
 
 import (
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Variable tells a process which GPUs it may use; None is no GPU.
+// Variable names the GPUs that a process may use; the value None is no GPU.
 const (
 	Variable = "CUDA_VISIBLE_DEVICES"
 	None     = "-1"
@@ -108,7 +108,7 @@ func (w Want) Variable(list func() ([]string, error)) (string, error) {
 	return Variable + "=" + Visible(share), nil
 }
 
-// Share is what of a host's GPUs the worker in a slot gets, of so many workers there: UUIDs, none or more.
+// Share is the GPUs (UUIDs) of the worker in a slot, of the given number of workers on a host that has these GPUs.
 func (r Request) Share(have []string, slot, workers int) ([]string, error) {
 	if slot < 0 || slot >= workers {
 		return nil, fmt.Errorf("got slot %d of %d workers", slot, workers)
@@ -132,7 +132,7 @@ func (r Request) Share(have []string, slot, workers int) ([]string, error) {
 	return have[slot*len(have)/workers : (slot+1)*len(have)/workers], nil
 }
 
-// count tells how many GPUs there are that may be used, and where to look if there are none.
+// count says for an error how many usable GPUs there are, and where to look if there are none.
 func count(have []string) string {
 	switch len(have) {
 	case 0:
@@ -151,22 +151,22 @@ func Visible(share []string) string {
 	return strings.Join(share, ",")
 }
 
-// List returns the UUIDs of the GPUs that a folder such as Folder describes, in the order of their places on the bus. If the folder is not there
-// smi, which may be nil, is asked for what nvidia-smi -L prints. No GPU is not an error.
+// List returns the UUIDs of the GPUs that a folder such as Folder describes, in bus order. If the folder does not exist
+// or is incomplete, smi, which may be nil, returns the output of nvidia-smi -L. No GPU is not an error.
 func List(folder string, smi func() ([]byte, error)) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list GPUs: %w", err)
 	}
 	var found []string
-	for _, e := range entries { // in the order of names, which are places on the bus
+	for _, e := range entries { // names are places on the bus, in order
 		text, err := os.ReadFile(filepath.Join(folder, e.Name(), "information"))
 		if err != nil {
 			return nil, fmt.Errorf("list GPUs: %w", err)
 		}
 		for _, line := range strings.Split(string(text), "\n") {
 			name, value, _ := strings.Cut(line, ":")
-			// A GPU that nobody has used since the machine began may not know its UUID yet, and has question marks.
+			// A GPU that was not used since boot may not know its UUID yet and show question marks.
 			if id := strings.TrimSpace(value); strings.TrimSpace(name) == "GPU UUID" && uuid.MatchString(id) {
 				found = append(found, id)
 			}
@@ -212,7 +212,7 @@ func Installed() ([]string, error) { return List(Folder, SMI) }
 // IsUUID reports whether a GPU is named by its UUID, and not by its number.
 func IsUUID(id string) bool { return uuid.MatchString(id) }
 
-// listed is a GPU in what nvidia-smi -L prints. Parts of GPUs (MIG) are listed below theirs, by another kind of name.
+// listed matches a GPU in the output of nvidia-smi -L. Instances of a partitioned GPU (MIG) are indented and have other names.
 var listed = regexp.MustCompile(`(?m)^GPU \d+:.*\(UUID: (GPU-[0-9A-Za-z-]+)\)`)
 
 // SMI runs nvidia-smi -L.

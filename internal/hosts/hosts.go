@@ -1,6 +1,6 @@
 // Package hosts reads hosts files and says which process of a job runs on which host.
 //
-// A hosts file has one host a line, in the order that gives the ranks:
+// A hosts file has one host on each line. The order of the lines gives the order of the ranks:
 //
 //	# comments and blank lines are skipped
 //	d1
@@ -14,8 +14,8 @@
 // The file is UTF-8. Byte order marks, line ends of Windows and of old Macs, capital letters in names, a dot at the end of a name and
 // the different ways to write an IPv6 address make no difference.
 //
-// Place fills it: workers take the slots in the file's order (a host without slots= has one), so that worker i is on host
-// i mod H when no line has slots. Servers are spread evenly, server i on host i mod H, whatever the slots.
+// Place assigns ranks to hosts: workers take the slots in the order of the file (a host without slots= has one), so with no
+// slots= at all worker i runs on host i mod H. Server i runs on host i mod H, whatever the slots.
 package hosts
 
 import (
@@ -32,13 +32,13 @@ import (
 
 // A Host is one line of a hosts file.
 type Host struct {
-	User  string // who to log in as; empty: as the ssh configuration says
+	User  string // login name; empty: from the ssh configuration
 	Name  string // host name or address, without brackets
-	Port  int    // of sshd; 0: as the ssh configuration says
+	Port  int    // of sshd; 0: from the ssh configuration
 	Slots int    // workers that may run there; 0: not given
 	GPUs  int    // GPUs that may be used there; 0: not given, NoGPUs: none
 	CPUs  int    // processors that may be used there; 0: not given
-	Line  int    // where it stands in the file
+	Line  int    // line number in the file, from 1
 }
 
 // NoGPUs in Host.GPUs means that no GPU of the host may be used, which a hosts file writes as gpus=0.
@@ -88,7 +88,7 @@ func (h Host) Same(o Host) bool {
 // key is the same for all lines of one login.
 func (h Host) key() Host { return Host{User: h.User, Name: plain(h.Name), Port: h.Port} }
 
-// plain is the one of a name's forms by which it is known to be the same.
+// plain is the canonical form of a host name or address.
 func plain(name string) string {
 	if a, err := netip.ParseAddr(name); err == nil {
 		return a.String()
@@ -145,7 +145,7 @@ func Parse(r io.Reader, path string) ([]Host, error) {
 	first := make(map[Host]Host) // by key
 	for i, line := range strings.Split(lineEnds.Replace(string(b)), "\n") {
 		line, _, _ = strings.Cut(line, "#")
-		line = strings.TrimLeft(line, byteOrderMark) // one stands inside the file where files were put together
+		line = strings.TrimLeft(line, byteOrderMark) // it is inside the file where files were concatenated
 		fields := strings.Fields(line)
 		if len(fields) == 0 {
 			continue
@@ -168,7 +168,7 @@ func Parse(r io.Reader, path string) ([]Host, error) {
 	return all, nil
 }
 
-// byteOrderMark is what some editors begin a file with.
+// byteOrderMark is written by some editors at the start of a file.
 const byteOrderMark = "\ufeff"
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
@@ -222,7 +222,7 @@ func ParseHost(s string) (Host, error) {
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		h.User, rest = rest[:i], rest[i+1:]
 		if !isName(h.User) {
-			return Host{}, fmt.Errorf("user %q of %q is no user name; write user@host", h.User, s)
+			return Host{}, fmt.Errorf("user %q of %q is not a user name; write user@host", h.User, s)
 		}
 	}
 	h.Name = rest
@@ -252,10 +252,10 @@ func ParseHost(s string) (Host, error) {
 			return Host{}, fmt.Errorf("%q is neither host:port nor an IPv6 address; write host:port or [address]:port", s)
 		}
 		if zoned && !isName(zone) {
-			return Host{}, fmt.Errorf("zone %q of %q is no interface's name; write address%%interface", zone, s)
+			return Host{}, fmt.Errorf("zone %q of %q is not the name of an interface; write address%%interface", zone, s)
 		}
 	} else if !isName(h.Name) {
-		return Host{}, fmt.Errorf("%q is no host name; write host, host:port or user@host", s)
+		return Host{}, fmt.Errorf("%q is not a host name; write host, host:port or user@host", s)
 	}
 	return h, nil
 }
@@ -266,7 +266,7 @@ func (h *Host) setPort(s, port string, given bool) error {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return fmt.Errorf("port %q of %q is no port; write host:port with a port from 1 to 65535", port, s)
+		return fmt.Errorf("port %q of %q is not a port; write host:port with a port from 1 to 65535", port, s)
 	}
 	h.Port = int(n)
 	return nil
@@ -282,7 +282,7 @@ func isName(s string) bool {
 		switch {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '-', c == '_', c == '%':
 		case c >= 0x80 && (unicode.IsLetter(c) || unicode.IsMark(c) || unicode.IsDigit(c)): // an internationalised name
-		default: // also what nobody sees, and bytes that are no UTF-8
+		default: // invisible characters, too, and bytes that are not UTF-8
 			return false
 		}
 	}

@@ -1,7 +1,7 @@
-// Package process says what a start method is to start, and how it ended.
+// Package process describes a process to start, and how it ended.
 //
-// A Spec goes to a machine, which gives a Handle for the running process; the Handle's Exit comes once the process and all
-// that it left in its process group are gone and its output has been delivered.
+// A machine starts a Spec and returns a Handle for the running process. The Handle's Exit is available once the process and its
+// process group are gone and its output has been delivered.
 package process
 
 import (
@@ -16,14 +16,14 @@ import (
 // A Spec is one process to be started. It travels to other hosts as JSON.
 type Spec struct {
 	Name    string     // "worker 0": in messages
-	Dir     string     // working directory; empty: that of whoever starts it
-	Command []string   // program and arguments, not read by any shell
+	Dir     string     // working directory; empty: the agent's
+	Command []string   // program and arguments; no shell reads them
 	Self    bool       // Command holds arguments for the launch program itself
-	Env     []string   // NAME=VALUE, added to the environment of whoever starts it; the last of a NAME counts
+	Env     []string   // NAME=VALUE, added to the agent's environment; the last of a NAME counts
 	Sharers int        // if above 1 and nobody set GOMAXPROCS, that becomes the number of its processors divided by this, at least 1
 	GPUs    *gpus.Want // if not nil, the process sees these GPUs of its machine and no others
 	CPUs    int        // if above 0, the process runs on the first so many of its machine's processors, or on all if there are fewer
-	Report  bool       // give the process a pipe to report through, see ReportFD
+	Report  bool       // give the process a pipe for reports, see ReportEnv
 }
 
 // ReportEnv names the variable that holds the number of the file descriptor a process started with Report writes to.
@@ -37,14 +37,14 @@ type Output struct {
 // An Exit is how a process ended.
 type Exit struct {
 	Code    int            // exit code, if neither of the others is set
-	Signal  syscall.Signal // that killed it
-	Err     string         // it could not be started, or its machine was lost
+	Signal  syscall.Signal // the signal that killed it
+	Err     string         // why it could not be started, or that its machine was lost
 	Lost    bool           // its machine was lost, and the process with it
 	Elapsed time.Duration  // from its start
 }
 
-// Status is the exit status as a shell gives it: 128+n for signal n, 127 for a process that could not be started and 255
-// for one whose machine was lost are for whoever made Err to put into Code.
+// Status is the exit status as a shell gives it: 128+n for signal n. The agent sets Code to 127 if the process could not be
+// started, and to 255 if its machine was lost.
 func (e Exit) Status() int {
 	switch {
 	case e.Signal != 0:
@@ -71,9 +71,9 @@ func (e Exit) String() string {
 // A Handle is a process that was started. Its methods may be called together.
 type Handle interface {
 	PID() int
-	// Signal sends a signal to the process and its group. It does not wait, and says nothing if the process is gone.
+	// Signal sends a signal to the process and its group. It does not wait, and does nothing if the process is gone.
 	Signal(syscall.Signal)
-	// Done is closed when the process ended; Exit tells how and waits for that.
+	// Done is closed when the process has ended; Exit waits for that and says how it ended.
 	Done() <-chan struct{}
 	Exit() Exit
 }

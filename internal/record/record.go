@@ -1,9 +1,9 @@
 // Package record keeps, for every job that runs on this machine, a file by which other commands find it.
 //
-// The job's secrets are not in the file. They lie in the launcher's memory, in a file without a name that processes of the same user can
-// open (Linux: memfd_create and /proc), so a launcher that is killed leaves no secret. Elsewhere they stand in the record, which only its
-// user can read. The launcher holds a lock on the record as long as it lives: one without is what a killed launcher left, and is removed by
-// whoever meets it, at the latest when the next job starts.
+// The job's secrets are not in this file. They are in an unnamed file in the launcher's memory that processes of the same user can open
+// (Linux: memfd_create and /proc), so a killed launcher leaves no secret. On other systems they are in the record, which only its user
+// can read. The launcher holds a lock on the record while it lives. A record without a lock was left by a killed launcher, and is removed
+// by the next command that sees it, at the latest when the next job starts.
 package record
 
 import (
@@ -29,10 +29,10 @@ type Record struct {
 	Dir       string    `json:"dir"`       // in which it was started
 	Command   []string  `json:"command"`   // of the workers
 	Started   time.Time `json:"started"`
-	Host      string    `json:"host"` // this machine, as it calls itself; Write sets it
-	// Memory is the file in the launcher's memory with the Credentials; empty: they stand here. Write sets it.
+	Host      string    `json:"host"` // this machine's host name; Write sets it
+	// Memory is the path of the file in the launcher's memory with the Credentials; empty: they are here. Write sets it.
 	Memory string `json:"memory,omitempty"`
-	// Credentials are the variables by which one is known to the job's nodes: NAME=VALUE.
+	// Credentials are the variables that authenticate a process to the job's nodes: NAME=VALUE.
 	Credentials []string `json:"credentials,omitempty"`
 }
 
@@ -69,7 +69,7 @@ func Write(dir string, r Record) (*File, error) {
 		return nil, failed(err)
 	}
 	Sweep(dir)
-	credentials, err := json.Marshal(kept{r.Job, r.Credentials})
+	credentials, err := json.Marshal(memoryFile{r.Job, r.Credentials})
 	if err != nil {
 		return nil, failed(err)
 	}
@@ -95,13 +95,13 @@ func Write(dir string, r Record) (*File, error) {
 	return file, nil
 }
 
-// kept is what lies in a launcher's memory.
-type kept struct {
+// A memoryFile is the content of the file in a launcher's memory.
+type memoryFile struct {
 	Job         string   `json:"job"`
 	Credentials []string `json:"credentials"`
 }
 
-// thisHost is part of what says whose a file is: on a network file system locks of other hosts may not be seen.
+// thisHost identifies the host of a record: on a network file system locks of other hosts may be invisible.
 func thisHost() string {
 	host, _ := os.Hostname()
 	return host
@@ -109,7 +109,7 @@ func thisHost() string {
 
 func draftEnd() string { return "." + url.PathEscape(thisHost()) + draftSuffix }
 
-// Remove takes the record away: the job is over.
+// Remove removes the record when the job is over.
 func (f *File) Remove() error { return errors.Join(os.Remove(f.path), f.close()) }
 
 func (f *File) close() (err error) {
@@ -137,15 +137,15 @@ func (r *Record) Open() error {
 	if err != nil {
 		return failed(err)
 	}
-	var k kept
-	if err := json.Unmarshal(b, &k); err != nil || k.Job != r.Job { // the process's number means another one here, as in a container
+	var k memoryFile
+	if err := json.Unmarshal(b, &k); err != nil || k.Job != r.Job { // the process ID names another process here, as in a container
 		return failed(errors.New("that process is not the launcher of the job"))
 	}
 	r.Credentials = k.Credentials
 	return nil
 }
 
-// Sweep removes what killed launchers left.
+// Sweep removes the records of killed launchers.
 func Sweep(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -175,7 +175,7 @@ func removeUnowned(f *os.File) (owned bool) {
 	return false
 }
 
-// All are the jobs that run, oldest first.
+// All returns the running jobs, oldest first.
 func All(dir string) ([]Record, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,11 +197,11 @@ func All(dir string) ([]Record, error) {
 	return all, nil
 }
 
-// read reads the record of a living job, and removes that of a killed launcher of this host.
+// read reads the record of a running job, and removes the record of a killed launcher of this host.
 func read(path string) (r Record, ok bool) {
 	f, err := os.Open(path)
 	if err != nil {
-		return r, false // it has just ended, or is another user's
+		return r, false // it has just ended, or belongs to another user
 	}
 	defer f.Close()
 	whole := json.NewDecoder(f).Decode(&r) == nil && r.Job != ""
@@ -214,11 +214,11 @@ func read(path string) (r Record, ok bool) {
 // ErrNone is in the chain of Find's error when no job runs.
 var ErrNone = errors.New("no job of yours runs on this machine")
 
-// Find returns the job whose ID begins with id; with an empty id the only one that runs, or of several the only one that was started in the
-// folder here.
+// Find returns the job whose ID begins with id. With an empty id it returns the only running job, or of several the only one that was
+// started in the current folder.
 func Find(dir, id, here string) (Record, error) { return find(dir, id, here, false) }
 
-// FindToChange is Find for who changes the job: without an id only one that was started in the folder here will do.
+// FindToChange is Find for commands that change the job: without an id it finds only a job that was started in the current folder.
 func FindToChange(dir, id, here string) (Record, error) { return find(dir, id, here, true) }
 
 func find(dir, id, here string, change bool) (Record, error) {

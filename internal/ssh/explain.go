@@ -13,10 +13,10 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts"
 )
 
-// frame is what ssh draws around a warning.
+// frame matches the box that ssh draws around a warning.
 var frame = regexp.MustCompile(`@{5,}|@ +WARNING`)
 
-// explain puts what ssh said into an error, and what to do about it.
+// explain makes an error of what ssh printed, with a hint on what to do.
 func (m *Method) explain(h hosts.Host, said string, err error) error {
 	if said == "" {
 		return fmt.Errorf("launch: host %s: %w", h, err)
@@ -32,7 +32,7 @@ func (m *Method) explain(h hosts.Host, said string, err error) error {
 	return fmt.Errorf("launch: host %s: %s: %w", h, said, err)
 }
 
-// A tail keeps the last lines of what ssh says until the connection stands; from then on it logs each line.
+// A tail keeps the last lines of ssh's standard error until the connection is established; from then on it logs each line.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte
@@ -55,7 +55,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// live says that what came so far was no error, a banner say, and what follows is for the log.
+// live marks the connection as established: the lines so far (a banner, say) are no error, and those that follow are logged.
 func (t *tail) live() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

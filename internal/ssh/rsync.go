@@ -21,8 +21,8 @@ func Folder(dir string) string {
 	return dir
 }
 
-// Sync copies what is in the folder src of this machine into the folder dst of the host, by rsync; .git stays here. Files
-// that are in dst alone stay there.
+// Sync copies the contents of the folder src of this machine, except .git, into the folder dst of the host by rsync. It does
+// not delete files in dst.
 func (m *Method) Sync(ctx context.Context, machine *Machine, src, dst string) error {
 	h := machine.host
 	if _, err := machine.Ask(ctx, agent.Question{MakeDir: dst}); err != nil {
@@ -33,7 +33,7 @@ func (m *Method) Sync(ctx context.Context, machine *Machine, src, dst string) er
 	return m.rsync(ctx, h, src, dst)
 }
 
-// Copy copies a file of this machine into the folder dst of the host as Sync does: where one fails the other does, too.
+// Copy copies a file of this machine into the folder dst of the host with the same command as Sync.
 func (m *Method) Copy(ctx context.Context, machine *Machine, file, dst string) error {
 	return m.rsync(ctx, machine.host, file, dst)
 }
@@ -49,7 +49,7 @@ func (m *Method) rsync(ctx context.Context, h hosts.Host, src, dst string) error
 	return nil
 }
 
-// rsyncArgs: the folder's name is protected from the remote shell (-s), and ssh runs as for the agent.
+// rsyncArgs are rsync's arguments: -s protects the folder's name from the remote shell; ssh runs with the same options as for the agent.
 func (m *Method) rsyncArgs(h hosts.Host, src, dst string) []string {
 	var rsh []string
 	for _, w := range append([]string{m.cfg.Command[0]}, m.options(h)...) {

@@ -1,9 +1,9 @@
 // Package ssh starts processes on other hosts through OpenSSH's client.
 //
-// The client runs with the user's own configuration, keys and agent, but never asks anything (BatchMode). On a host it runs
-// one agent, which starts all processes of the job there: environment and secrets travel over ssh's standard input, so that
-// no command line shows them, and the processes end with the connection. The agent is this launch program itself; it is
-// copied to ~/.cache/paragon of a host that does not have this very build yet.
+// The client runs with the user's own configuration, keys and ssh agent, but never prompts (BatchMode). On each host it runs
+// one agent of ours (package agent), which starts all processes of the job there. Environment and secrets travel over ssh's
+// standard input, so no command line shows them, and the processes end with the connection. The agent is the launch program
+// itself, which is copied to ~/.cache/paragon of a host that does not have this build yet.
 package ssh
 
 import (
@@ -55,7 +55,7 @@ func New(cfg Config) *Method {
 	return &Method{cfg: cfg}
 }
 
-// connectTimeout bounds the making of one connection, and with it what an unreachable host costs.
+// connectTimeout bounds one attempt to connect, and so the time that an unreachable host costs.
 const connectTimeout = 20 * time.Second
 
 // options are ssh's, without the host.
@@ -69,7 +69,7 @@ func (m *Method) options(h hosts.Host) []string {
 	return args
 }
 
-// Words is the command that reaches h, without the options that are ours.
+// Words is the command that logs in to h, without the options that this package adds.
 func (m *Method) Words(h hosts.Host) []string {
 	words := append(append([]string(nil), m.cfg.Command...), m.login(h))
 	if h.Port != 0 {
@@ -175,8 +175,8 @@ func (m *Method) connect(ctx context.Context, h hosts.Host) (*Machine, error) {
 	return nil, fmt.Errorf("launch: host %s: its sshd set SSH_CONNECTION to %q, want four fields", h, client.Hello().SSHConnection)
 }
 
-// Address is the one at which ssh reached the host: an address of its own, whatever the hosts file or ssh's configuration
-// call it, and whatever stands between.
+// Address is the host's own address at which ssh reached it, whatever name the hosts file or ssh's configuration gives it,
+// and behind any NAT or jump host.
 func (m *Machine) Address() string { return m.address }
 
 // LauncherAddress is where the connection came from, as the host sees it.
@@ -193,7 +193,7 @@ func (m *Machine) Close() error {
 		if m.err = m.Client.Close(ctx); m.err != nil {
 			m.cmd.Process.Kill()
 		}
-		m.cmd.Wait() // the exit code of ssh says nothing that the agent has not told
+		m.cmd.Wait() // the exit code of ssh adds nothing to what the agent reported
 	})
 	return m.err
 }
@@ -215,7 +215,7 @@ func (m *Method) fingerprint() error {
 	return m.err
 }
 
-// systems are the names that uname gives to what Go builds for.
+// systems maps names of uname to GOOS and GOARCH.
 var systems = map[string]string{
 	"Linux": "linux", "Darwin": "darwin", "FreeBSD": "freebsd",
 	"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "i386": "386", "i686": "386",
@@ -247,10 +247,10 @@ func (m *Method) install(ctx context.Context, h hosts.Host, system string) error
 	return nil
 }
 
-// groupAttr keeps a terminal's Ctrl-C, which is for the launcher, from the command.
+// groupAttr makes a process group of its own: a terminal's Ctrl-C is for the launcher.
 func groupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// runContext runs a command that ctx may end.
+// runContext runs a command and kills it when ctx ends.
 func runContext(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err

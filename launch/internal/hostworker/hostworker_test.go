@@ -95,7 +95,7 @@ func TestEditsOfFormChangeNothing(t *testing.T) {
 	if err := os.WriteFile(f.Path, []byte("d1\u200b\nD2\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := f.Poll(); err == nil || !strings.Contains(err.Error(), "is no host name") || !c.Empty() {
+	if c, err := f.Poll(); err == nil || !strings.Contains(err.Error(), "is not a host name") || !c.Empty() {
 		t.Errorf("Poll: %+v, %v, want an error and no change", c, err)
 	}
 }
