@@ -172,7 +172,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkText finds text that is not Unicode, which encoding/json would replace without a word: bytes that are not UTF-8, and escapes of half a
+// checkText finds text that is not Unicode, which encoding/json would replace silently: bytes that are not UTF-8, and escapes of half a
 // pair of surrogates. Backslashes stand within strings only.
 func checkText(b []byte) error {
 	if !utf8.Valid(b) {

@@ -248,7 +248,7 @@ func TestServersMayBeLostOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// A server that ends in order, or is silent, is no other case than one that is killed.
+// A server that shuts down, or is silent, is handled as one that is killed.
 func TestServerThatEndsInOrderIsReplaced(t *testing.T) {
 	g := guardedRun{optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9}, kind: "dist_sync", rounds: 6}
 	want := g.run(t, 3, 0, nil)

@@ -89,7 +89,7 @@ func must(err error) {
 	}
 }
 
-// A worker that leaves in order does not change what the others know of their place: the generation stays.
+// A worker that is done and leaves does not change the others' ranks: the generation stays.
 func TestLeavingWorkerIsStillCounted(t *testing.T) {
 	job := jobtest.New(t, jobtest.Config{Workers: 2})
 	nodes := make([]*cluster.Node, 2)

@@ -14,7 +14,7 @@ import (
 // ErrRemoved: this worker was asked to leave the job, and all that it did counts. Close the store and end in order.
 var ErrRemoved = cluster.ErrRemoved
 
-// ErrNeeded: this worker can not leave alone, for the job does not go on without it.
+// ErrNeeded: this worker cannot leave alone, for the job does not go on without it.
 var ErrNeeded = cluster.ErrNeeded
 
 // ErrLost: the others hold this worker for lost, because it was silent for longer than its lease.

@@ -114,7 +114,7 @@ func TestBrokenConnectionsChangeNothing(t *testing.T) {
 				w, s := fmt.Sprint("worker", random.IntN(workers)), fmt.Sprint("server", random.IntN(servers))
 				job.Net.Heal()
 				switch random.IntN(6) {
-				case 0: // what is sent vanishes without a word, until the next tick
+				case 0: // what is sent is dropped silently, until the next tick
 					job.Net.Drop(w, s)
 				case 1:
 					job.Net.Drop(s, w)
@@ -136,7 +136,7 @@ func TestBrokenConnectionsChangeNothing(t *testing.T) {
 	}
 }
 
-// Workers that end in order leave the others to go on by themselves.
+// When workers are done and leave, the others go on by themselves.
 func TestAWorkerThatLeavesIsNotWaitedFor(t *testing.T) {
 	job := jobtest.New(t, jobtest.Config{Workers: 3, Servers: 2})
 	stores := job.Stores(t, "dist_sync", kvstore.WithTimeout(kvstoretest.Timeout))

@@ -13,7 +13,7 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A worker that asks to leave goes at the next boundary. The request is none of the program's calls, which may not be under way there.
+// A worker that asks to leave does so at the next change. The request does not count as a call of the program, which may not be under way then.
 func TestAWorkerThatAsksLeavesAtTheBoundary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: 2, Elastic: cluster.Elastic{Enabled: true}})
@@ -102,7 +102,7 @@ var errClosed = errors.New("closed")
 func (f *farewell) Close() error            { f.closed = errClosed; return nil }
 func (f *farewell) Abort(cause error) error { f.aborted = cause; return nil }
 
-// A worker that was removed leaves in order: its end is no failure of the job.
+// A removed worker leaves cleanly: its end is no failure of the job.
 func TestLeaveEndsAsTheWorkDid(t *testing.T) {
 	broken := errors.New("broken")
 	for _, err := range []error{nil, broken, kvstore.ErrRemoved, fmt.Errorf("arrive: %w", kvstore.ErrRemoved)} {

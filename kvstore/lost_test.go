@@ -65,7 +65,7 @@ func (q *quitting) Changed() <-chan struct{}                            { return
 // A node that ends ends every call with the same error, whoever tells it: the server, whose connection is closed or who refuses, the
 // scheduler, or the node itself.
 func TestTheEndOfANodeIsOneErrorWhoeverTellsIt(t *testing.T) {
-	lost := &cluster.LostError{Reason: "node 4 (worker 1 on d2) was held for lost: no heartbeat for 10 s"}
+	lost := &cluster.LostError{Reason: "node 4 (worker 1 on d2) was declared lost: no heartbeat for 10 s"}
 	failed := fmt.Errorf("cluster: %w: worker 0 on d1 lost", cluster.ErrFailed)
 	for _, end := range []struct {
 		name  string

@@ -141,7 +141,7 @@ func TestStalenessBoundsTheFastWorkers(t *testing.T) {
 	}
 }
 
-// A worker that leaves, in order, holds nobody back any more.
+// A worker that has left no longer holds back the others.
 func TestWorkerThatLeavesFreesThoseThatWaitForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 1}).Stores(t, "dist_async", kvstore.WithStaleness(1), kvstore.WithTimeout(time.Minute))

@@ -25,7 +25,7 @@ type fault struct {
 	prepare   func(j *job) error // before the job starts
 	inject    func(ctx context.Context, j *job) error
 
-	ends   bool          // the job can not go on
+	ends   bool          // the job cannot go on
 	same   bool          // it must end with the values of a run without faults
 	within time.Duration // the longest time without progress there may be; 0: not said
 }

@@ -14,7 +14,7 @@
 //	latency     one key of 1 KB, push and pull in one trip, one at a time
 //	small       64 keys of 1 KB, each pushed again as soon as it was acknowledged
 //	push/...    keys of 64 KB, pushed as the small ones
-//	array/...   keys of 64 KB to 16 MB, some beside each other, push and pull in one trip
+//	array/...   keys of 64 KB to 16 MB, some concurrently, push and pull in one trip
 //	rows/...    an embedding of 2^20 rows of 16: pull of the rows of 1024 examples of 26 each, then push of their gradients, which
 //	            is one operation and 1024 samples; rows are drawn by Zipf's law (exponent 1.05) or all alike;
 //	            large: of ten million rows; open: they are named by 64-bit IDs and made on first use

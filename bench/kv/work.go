@@ -9,7 +9,7 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A work is what each worker does: samples of passes, in each of which every key is pushed once, all keys beside each other.
+// A work is what each worker does: samples of passes, in each of which every key is pushed once, all keys concurrently.
 type work struct {
 	name    string
 	keys    []int // values of each

@@ -115,7 +115,7 @@ func (c *cores) split(seconds float64, parts int, f func()) {
 }
 
 // A port is one direction of a host's link. Messages go one after the other, whole, in the order in which they came to it: with
-// TCP connections beside each other they would share it, and the last of them end at the same time.
+// concurrent TCP connections they would share it, and the last of them end at the same time.
 type port struct {
 	bytesPerSecond float64
 	free           float64 // when it is

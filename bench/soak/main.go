@@ -62,7 +62,7 @@ func soak() error {
 	flags.DurationVar(&c.still, "still", 40*time.Second, "the longest time without progress there may be")
 	flags.DurationVar(&c.min, "min", 20*time.Second, "the shortest time between faults")
 	flags.DurationVar(&c.max, "max", time.Minute, "the longest time between faults")
-	flags.StringVar(&c.cifar10, "cifar10", "", "train with examples/cifar10, this program, on images that it draws: without faults first, then with faults to its end")
+	flags.StringVar(&c.cifar10, "cifar10", "", "train with examples/cifar10, this program, on synthetic images: without faults first, then with faults to its end")
 	flags.IntVar(&c.epochs, "epochs", 6, "of -cifar10")
 	flags.BoolVar(&c.verbose, "v", false, "show what launch says")
 	if err := flags.Parse(os.Args[1:]); err != nil {

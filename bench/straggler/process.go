@@ -75,11 +75,11 @@ func train(ctx context.Context, s settings, cfg cluster.Config) (r report, err e
 		return r, err
 	}
 	defer trainer.Close()
-	var kept []kept
-	if r, kept, err = spell(ctx, s, kv, trainer, feed, m); err != nil {
+	var saved []savedModel
+	if r, saved, err = spell(ctx, s, kv, trainer, feed, m); err != nil {
 		return r, err
 	}
-	for _, k := range kept { // after the spell, so that it takes nobody's time
+	for _, k := range saved { // after the spell, so that it takes nobody's time
 		for i, p := range m.training.Params() {
 			copy(p.Value, k.values[i])
 		}
@@ -93,8 +93,8 @@ func train(ctx context.Context, s settings, cfg cluster.Config) (r report, err e
 	return r, nil
 }
 
-// kept is the model at a snapshot.
-type kept struct {
+// A savedModel is the model at a snapshot.
+type savedModel struct {
 	snapshot
 	values [][]float32
 }
@@ -103,9 +103,9 @@ type kept struct {
 const snapshots = 16
 
 // spell trains until the time is over.
-func spell(ctx context.Context, s settings, kv kvstore.Store, trainer *worker.Trainer, feed worker.Feed, m *model) (r report, all []kept, err error) {
+func spell(ctx context.Context, s settings, kv kvstore.Store, trainer *worker.Trainer, feed worker.Feed, m *model) (r report, all []savedModel, err error) {
 	keep := func(took time.Duration) {
-		k := kept{snapshot: snapshot{Seconds: took.Seconds()}}
+		k := savedModel{snapshot: snapshot{Seconds: took.Seconds()}}
 		k.Examples = float64(r.Steps * s.Workers * s.Batch) // all workers are at the same step
 		if s.Mode.Store == "dist_async" {
 			k.Examples = float64(kv.Staleness(m.training.Params()[0].Name).Round) * float64(s.Batch)

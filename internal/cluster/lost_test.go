@@ -15,7 +15,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-const heldForLost = "node 7 (worker 1 on d2) was held for lost: no heartbeat for 10 s"
+const declaredLost = "node 7 (worker 1 on d2) was declared lost: no heartbeat for 10 s"
 
 // forgetful is a scheduler that takes a worker in, acknowledges its heartbeats, and to all else says that it is lost.
 type forgetful struct{ joining bool }
@@ -41,7 +41,7 @@ func (f forgetful) Serve(ctx context.Context, r *transport.Request) (transport.R
 		}
 		return transport.Response{Message: &wire.Membership{Generation: 1, Revision: 1, Phase: wire.PhaseRunning, Workers: 1, Servers: 1, Nodes: []wire.Member{member}}}, nil
 	}
-	return transport.Response{}, transport.Refuse(wire.CodeUnknownNode, 1, heldForLost)
+	return transport.Response{}, transport.Refuse(wire.CodeUnknownNode, 1, declaredLost)
 }
 
 func (forgetful) Buffer(*transport.Request, int) ([]byte, error) {
@@ -92,7 +92,7 @@ func TestWhateverALostNodeAsksFirstItHearsThatItIsLost(t *testing.T) {
 				_, _, served := n.Server(0)
 				for who, err := range map[string]error{verb: got, "Err": n.Err(), "Server": served} {
 					var lost *cluster.LostError
-					if !errors.Is(err, cluster.ErrLost) || !errors.As(err, &lost) || lost.Reason != heldForLost || !strings.Contains(err.Error(), "PARAGON_JOIN=1") {
+					if !errors.Is(err, cluster.ErrLost) || !errors.As(err, &lost) || lost.Reason != declaredLost || !strings.Contains(err.Error(), "PARAGON_JOIN=1") {
 						t.Errorf("%s: got error %v, want a LostError with the scheduler's reason and what to do", who, err)
 					}
 				}

@@ -31,7 +31,7 @@ const (
 const (
 	Forming  = "forming" // nodes are missing
 	Running  = "running"
-	Finished = "finished" // all workers have left in order
+	Finished = "finished" // all workers are done
 	Failed   = "failed"
 )
 

@@ -28,7 +28,7 @@ const (
 	ProcessFailed   Code = "process_failed"  // Cause says how it ended
 	NotJoined       Code = "not_joined"      // Waiting are the workers that ended with code 0 and have not joined, while others wait
 	NotClosed       Code = "not_closed"      // a worker ended with code 0 and had not closed its store
-	StoppedByOthers Code = "stopped_outside" // all workers stopped in order, since one of them got SIGTERM from outside the launcher
+	StoppedByOthers Code = "stopped_outside" // all workers stopped cleanly, because one of them got SIGTERM from outside the launcher
 	Interrupted     Code = "interrupted"     // by the signal of Cause
 	NotStarted      Code = "not_started"     // Text says why
 	NotClean        Code = "not_clean"       // it ended, and Text says what could not be cleaned up

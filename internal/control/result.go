@@ -49,7 +49,7 @@ type Fate string
 const (
 	FateEnded      Fate = "ended"           // it ended by itself
 	FateStopped    Fate = "stopped"         // the launcher stopped it, as the job was over
-	FateOutside    Fate = "stopped_outside" // it ended in order after a SIGTERM from outside the launcher
+	FateOutside    Fate = "stopped_outside" // it ended cleanly after a SIGTERM from outside the launcher
 	FateRemoved    Fate = "removed"         // the job removed it as asked
 	FateLost       Fate = "lost"            // the job went on without it
 	FateRestarted  Fate = "restarted"       // another process took its place, with its rank

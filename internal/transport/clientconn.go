@@ -170,8 +170,8 @@ func (cc *clientConn) wait(ctx context.Context, id uint32, k *call) ([]byte, err
 	return k.filled, k.err
 }
 
-// gaveUp retires a connection on which nothing at all has come since the call that ran out of time was made: its other end
-// may be gone without a word. Calls that wait there for long may go on doing so; new ones go elsewhere.
+// gaveUp retires a connection on which nothing has come since the call that timed out was made: the peer may have vanished without closing it.
+// Calls that wait there may go on waiting; new calls use other connections.
 func (cc *clientConn) gaveUp(ctx context.Context, k *call) {
 	cc.mu.Lock()
 	if cc.frames == k.since && errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -176,7 +176,7 @@ func TestACallGivenUpInTheMiddleOfItsRequestOwnsItsMemoryAgain(t *testing.T) {
 	})
 }
 
-// A peer that vanished without a word costs one deadline, not all of them.
+// A peer that vanished silently costs one deadline, not all of them.
 func TestASilentConnectionIsLeftAfterADeadline(t *testing.T) {
 	bubble(t, new(handler), Config{}, func(t *testing.T, n *faultnet.Network) {
 		c := dialer(t, n, Config{Connections: 1})

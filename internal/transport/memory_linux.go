@@ -20,8 +20,8 @@ import (
 // A memoryConn is a connection through memory that two processes share: a ring of bytes for each direction. Whoever finds a
 // ring empty (to read) or full (to write) says so in the memory and waits on a socket, on which the other end then writes a
 // byte, the bell. The two kinds of waits have a socket each, for one goroutine may read while another writes. When the peer
-// ends, in order or not, the system closes its sockets, and whoever waits finds out; what it had written before can still
-// be read.
+// ends, cleanly or not, the system closes its sockets, which ends the waits here; what it had written before can still be
+// read.
 //
 // The memory has no name (memfd_create): it is gone with its last process. Its size is sealed, so that no peer can
 // take a page away under the other; and a peer that writes nonsense into the positions is an error, never an access out of
@@ -74,7 +74,7 @@ type ring struct {
 	claim                 *uint32
 	roomAt                *uint64
 	data                  []byte
-	position              uint64 // this end's own of the two; what the memory says of it is not believed
+	position              uint64 // this end's position; the copy in shared memory, which the peer may change, is never read back
 	tell                  func(fd uintptr) bool
 	via                   rawWriter // of the socket on which the other end waits
 	drained               [64]byte  // where bells are read into

@@ -92,7 +92,7 @@ func secureError(err error) error {
 	return fmt.Errorf("%w: %w", ErrAuth, identity.Explain(err))
 }
 
-// Close closes the connection. TLS would say goodbye first, which may take seconds; frames say themselves where they end.
+// Close closes the connection. It sends no close_notify of TLS, which may take seconds; frames have lengths, so none can be cut off unnoticed.
 func (c *secureConn) Close() error { return c.under.Close() }
 
 // Write returns when all of b has been written.

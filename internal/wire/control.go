@@ -108,7 +108,7 @@ const (
 // Membership is the scheduler's view of the job. The generation goes up by one when nodes join or are lost, for then ranks
 // change; the revision goes up with every change, also of phase and of the nodes.
 //
-// A worker that left in order is gone from the nodes while the generation, the ranks of the others and the number of
+// A worker that is done and has left is gone from the nodes while the generation, the ranks of the others and the number of
 // workers stay as they are: rounds and barriers close over the workers that are listed and count, and what others have
 // under way under this generation stays valid. A worker that was lost is gone from the nodes in a new generation, in which
 // the others have the ranks that they had; a change (see Arrive) makes them dense again.
@@ -297,7 +297,7 @@ type Report struct {
 }
 
 // AskLeave asks that a worker may leave the job while the others go on: at the next boundary, where its Arrive is answered with
-// CodeRemoved. One that does not count yet may go at once. Answer: Ack; or CodeConflict, whose text says why the job can not go on without
+// CodeRemoved. One that does not count yet may go at once. Answer: Ack; or CodeConflict, whose text says why the job cannot go on without
 // it, or that the whole job is being stopped. Repeating it is harmless.
 //
 //	offset  size  field
@@ -310,7 +310,7 @@ type AskLeave struct {
 	Reason string
 }
 
-// Leave says that a node ends. A worker that leaves in order no longer counts at barriers and rounds; when the last worker
+// Leave says that a node ends. A worker that leaves with OK no longer counts at barriers and rounds; when the last worker
 // has left, the job is finished. With OK false the job fails with the reason. Answer: Ack.
 //
 //	offset  size  field

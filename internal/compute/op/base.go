@@ -24,7 +24,7 @@ func (traits) CallsExtern() bool { return false }
 // OverwritesInput is -1: Do never writes to its arguments.
 func (traits) OverwritesInput() int { return -1 }
 
-// gradient is traits for an op that can not be differentiated further.
+// gradient is traits for an op that cannot be differentiated further.
 type gradient struct{ traits }
 
 // DiffWRT says yes for every argument, so that a loss made of gradients meets

@@ -14,7 +14,7 @@
 //   - InferShape gives the shape, and an error that names the op and the shapes
 //     it got. Do checks with it again.
 //   - SymDiff builds the gradients as further ops of this package. The gradient
-//     ops can not be differentiated again: their SymDiff is an error.
+//     ops cannot be differentiated again: their SymDiff is an error.
 //   - String prints all attributes; WriteHash writes that string.
 //
 // Build nodes with Apply, not with gorgonia.ApplyOp. gorgonia identifies nodes

@@ -11,7 +11,7 @@ import (
 )
 
 // SoftmaxCrossEntropy is the mean over the batch of the cross-entropy of
-// softmax(x) against class labels, computed together so that it can not overflow:
+// softmax(x) against class labels, computed together so that it cannot overflow:
 //
 //	loss = 1/B · Σ_b (log Σ_k exp(x[b,k]−max_b) + max_b − (1−s)·x[b, label_b] − s/K · Σ_k x[b,k])
 //

@@ -35,7 +35,7 @@ func TestErrorSaysWhatTheDriverSays(t *testing.T) {
 	})
 }
 
-// What the driver can not start with is an error that says why.
+// What the driver cannot start with is an error that says why.
 func TestOpenSaysWhyThereIsNoGPU(t *testing.T) {
 	for _, c := range []struct {
 		name, setting string

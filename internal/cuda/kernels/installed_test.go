@@ -16,7 +16,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/nvrtc"
 )
 
-// The real compiler takes the whole source without a word, and its machine code has all kernels.
+// The real compiler compiles the whole source without a message, and its machine code has all kernels.
 func TestTheInstalledCompilerTakesTheSource(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes ten seconds and more for each kind of GPU; PARAGON_TEST_SLOW runs it")

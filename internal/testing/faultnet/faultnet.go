@@ -40,7 +40,7 @@ type Network struct {
 	listeners map[string]*listener
 	pairs     map[*pair]bool
 	made      map[link]uint64 // connections, by dialer and listener
-	silent    map[string]bool // hosts that died without a word: dials to them hang
+	silent    map[string]bool // hosts that died without closing connections: dials to them hang
 	nextPort  int
 	drops     map[link]bool
 	refuses   map[link]bool
@@ -193,7 +193,7 @@ func (n *Network) Heal() {
 }
 
 // Restore takes back what Drop, Refuse and Delay have said of the very same link. Connections that lost bytes on it are reset,
-// unless one of their ends was killed without a word.
+// unless one of their hosts was killed without closing it.
 func (n *Network) Restore(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

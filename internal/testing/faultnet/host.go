@@ -17,7 +17,7 @@ type Host struct {
 	n      *Network
 	name   string
 	dead   atomic.Bool
-	mute   bool                          // it died without a word; guarded by n.mu
+	mute   bool                          // it died without closing connections; guarded by n.mu
 	frozen atomic.Pointer[chan struct{}] // closed by Thaw; nil: it runs
 }
 

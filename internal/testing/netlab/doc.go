@@ -18,7 +18,7 @@ import (
 )
 
 // ErrUnavailable is in the chain of New's error where this machine has not what a Lab needs.
-var ErrUnavailable = errors.New("network namespaces can not be used here")
+var ErrUnavailable = errors.New("network namespaces cannot be used here")
 
 // Any stands for every host in the rules of links.
 const Any = "*"

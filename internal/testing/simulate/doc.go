@@ -19,7 +19,7 @@
 //   - workers saw the same values, and in the same step the same one;
 //   - every example counted once an epoch in steps that were acknowledged;
 //   - without a change of the members, the parameters are those of a run without faults, bit for bit;
-//   - everybody ends, in order if the job could go on; nobody waits without end, and no connection is left.
+//   - every process ends, cleanly if the job could go on; no wait is endless, and no connection is left.
 //
 // # What a seed decides
 //

@@ -36,7 +36,7 @@ type job struct {
 	nodes map[string]*node
 	all   []*node // also those that others took the place of
 	trace bytes.Buffer
-	done  map[string]bool // hosts of workers that ended in order
+	done  map[string]bool // hosts of workers that ended cleanly
 	tells map[share][]int // of examples, as workers say that they were used
 	odd   []string        // where workers say different things
 }
@@ -115,7 +115,7 @@ func (j *job) start(name string, run func(ctx context.Context, n *node) error) *
 	return n
 }
 
-// kill ends a process without a word of its own.
+// kill ends a process at once: it sends no leave request.
 func (j *job) kill(n *node, silent bool) {
 	j.mu.Lock()
 	n.killed = true

@@ -28,7 +28,7 @@ func TestTheLastWorkerIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A worker that is done and reaches the scheduler no more ends in order after a while. What it did counts, and the job finishes by the word of
+// A worker that is done and cannot reach the scheduler ends cleanly after a while. Its steps count, and the job finishes by the word of
 // whoever started it.
 func TestAWorkerThatCannotSayThatItIsDoneFailsNothing(t *testing.T) {
 	for _, test := range []struct {
@@ -53,7 +53,7 @@ func TestAWorkerThatCannotSayThatItIsDoneFailsNothing(t *testing.T) {
 	}
 }
 
-// A scheduler that is cut off from everybody for longer than the lease takes nobody for lost.
+// A scheduler that is cut off from everybody for longer than the lease declares no node lost.
 func TestASchedulerThatIsCutOffLosesNobody(t *testing.T) {
 	plan := Plan{Config: Config{Elastic: true, Journal: true, Backups: 1}, Seed: 1, Workers: 3, Servers: 2, Program: Counts, Examples: 400, Batch: 2, Epochs: 2, Jitter: time.Millisecond}
 	for _, host := range []string{"worker0", "worker1", "worker2", "server0", "server1"} {

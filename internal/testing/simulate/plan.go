@@ -13,7 +13,7 @@ import (
 type Kind uint8
 
 const (
-	KillWorker    Kind = iota // A ends without a word of its own; its connections are reset
+	KillWorker    Kind = iota // A ends without a leave request; its connections are reset
 	LoseWorker                // A ends and its connections stay open: a host without power
 	KillServer                // as KillWorker
 	LoseServer                // as LoseWorker
@@ -113,7 +113,7 @@ const (
 	heartbeat = 250 * time.Millisecond
 	lease     = 3 * time.Second
 	compute   = 100 * time.Millisecond // at most, of a step
-	// briefly is how long at most a node may be out of reach without being held for lost: shorter than the lease and than the
+	// briefly is how long at most a node may be unreachable without being declared lost: shorter than the lease and than the
 	// time that the scheduler leaves a node whose connection ended.
 	briefly = 600 * time.Millisecond
 )
@@ -244,7 +244,7 @@ func (p *Plan) aim(r *rand.Rand, f *Fault, joined int) {
 	}
 }
 
-// loses names the host that the scheduler may hold for lost because of a fault; all: it is several, or the scheduler itself.
+// loses names the host that the scheduler may declare lost because of a fault; all: several hosts, or the scheduler itself.
 func (p *Plan) loses(f Fault) (host string, all bool) {
 	long := f.For > briefly
 	switch f.Kind {
@@ -269,7 +269,7 @@ func (p *Plan) loses(f Fault) (host string, all bool) {
 	return "", false
 }
 
-// Lost returns the hosts that faults may have taken from the job, which therefore need not end in order.
+// Lost returns the hosts that faults may have taken from the job, which therefore need not end cleanly.
 func (p *Plan) Lost() map[string]bool {
 	lost := p.outOfReach()
 	for _, f := range p.Faults {

@@ -14,7 +14,7 @@ type Report struct {
 	Wrong    []string // what did not hold; empty: all is well
 	Injected []Fault  // in order
 	Gaps     []time.Duration
-	Finished bool // the job ended in order
+	Finished bool // all workers of the job ended cleanly
 	Rounds   int  // closed, of all keys
 	Took     time.Duration
 	Lost     int // examples, of Counts

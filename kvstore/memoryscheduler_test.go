@@ -18,8 +18,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore/kvstoretest"
 )
 
-// A board is a scheduler in memory: workers reach it by calling it, the servers are real ones on a network.
-type board struct {
+// A memoryScheduler is a scheduler in this process: workers reach it by direct calls. The servers are real ones on a network.
+type memoryScheduler struct {
 	sliceSize uint64
 	servers   []*shardserver.Server
 	addrs     []string
@@ -29,21 +29,21 @@ type board struct {
 	workers    map[int]bool // living, by rank
 	plans      map[string]wire.KeyPlan
 	load       []uint64
-	barriers   map[string]*meeting
+	barriers   map[string]*barrierState
 	signals    map[string]chan struct{}
 	values     map[string]string // of signals
 	clients    []*transport.Client
 }
 
-type meeting struct {
+type barrierState struct {
 	came map[int]bool
 	open chan struct{}
 }
 
-// newBoard starts servers, each on the network that it is given, and makes the board of a job of so many workers.
-func newBoard(t testing.TB, workers int, networks []transport.Network) *board {
-	b := &board{sliceSize: 20_000, generation: 1, workers: map[int]bool{}, plans: map[string]wire.KeyPlan{},
-		load: make([]uint64, len(networks)), barriers: map[string]*meeting{}, signals: map[string]chan struct{}{}, values: map[string]string{}}
+// newMemoryScheduler starts a server on each of the networks, and returns the scheduler of a job with this many workers.
+func newMemoryScheduler(t testing.TB, workers int, networks []transport.Network) *memoryScheduler {
+	b := &memoryScheduler{sliceSize: 20_000, generation: 1, workers: map[int]bool{}, plans: map[string]wire.KeyPlan{},
+		load: make([]uint64, len(networks)), barriers: map[string]*barrierState{}, signals: map[string]chan struct{}{}, values: map[string]string{}}
 	for r := range workers {
 		b.workers[r] = true
 	}
@@ -77,7 +77,7 @@ func newBoard(t testing.TB, workers int, networks []transport.Network) *board {
 }
 
 // membership is called with the mutex held.
-func (b *board) membership() wire.Membership {
+func (b *memoryScheduler) membership() wire.Membership {
 	m := wire.Membership{Generation: b.generation, Phase: wire.PhaseRunning, Workers: uint32(len(b.workers)), Servers: uint32(len(b.addrs))}
 	for r := range b.workers {
 		m.Nodes = append(m.Nodes, wire.Member{Node: uint64(r + 10), Role: wire.RoleWorker, Rank: int32(r), Host: fmt.Sprintf("w%d", r)})
@@ -86,7 +86,7 @@ func (b *board) membership() wire.Membership {
 	return m
 }
 
-func (b *board) tellServers() error {
+func (b *memoryScheduler) tellServers() error {
 	for _, s := range b.servers {
 		if err := s.SetMembership(b.membership()); err != nil {
 			return err
@@ -96,8 +96,8 @@ func (b *board) tellServers() error {
 }
 
 // node returns a worker's place in the job, on a network of its own.
-func (b *board) node(rank int, network transport.Network) *boardNode {
-	n := &boardNode{b: b, rank: rank, done: make(chan struct{})}
+func (b *memoryScheduler) node(rank int, network transport.Network) *memoryNode {
+	n := &memoryNode{b: b, rank: rank, done: make(chan struct{})}
 	for _, addr := range b.addrs {
 		c := transport.NewClient(addr, transport.Config{Network: network, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		n.clients = append(n.clients, c)
@@ -107,7 +107,7 @@ func (b *board) node(rank int, network transport.Network) *boardNode {
 }
 
 // place cuts a key into slices and deals them to the servers in turn.
-func (b *board) place(d wire.Declare) wire.KeyPlan {
+func (b *memoryScheduler) place(d wire.Declare) wire.KeyPlan {
 	p := wire.KeyPlan{Key: uint64(len(b.plans)), Form: d.Form, Rule: d.Rule, Size: d.Size, RowLen: d.RowLen, Name: d.Name}
 	next := func(length uint64) uint32 {
 		k := 0
@@ -144,8 +144,8 @@ func (b *board) place(d wire.Declare) wire.KeyPlan {
 	return p
 }
 
-type boardNode struct {
-	b       *board
+type memoryNode struct {
+	b       *memoryScheduler
 	rank    int
 	clients []*transport.Client
 
@@ -154,29 +154,29 @@ type boardNode struct {
 	err  error
 }
 
-func (n *boardNode) ID() cluster.NodeID { return cluster.NodeID(n.rank + 10) }
-func (n *boardNode) Rank() cluster.Rank { return cluster.Rank(n.rank) }
+func (n *memoryNode) ID() cluster.NodeID { return cluster.NodeID(n.rank + 10) }
+func (n *memoryNode) Rank() cluster.Rank { return cluster.Rank(n.rank) }
 
-func (n *boardNode) Generation() cluster.Generation {
+func (n *memoryNode) Generation() cluster.Generation {
 	n.b.mu.Lock()
 	defer n.b.mu.Unlock()
 	return cluster.Generation(n.b.generation)
 }
 
-func (n *boardNode) Membership() wire.Membership {
+func (n *memoryNode) Membership() wire.Membership {
 	n.b.mu.Lock()
 	defer n.b.mu.Unlock()
 	return n.b.membership()
 }
 
-func (n *boardNode) Server(rank cluster.Rank) (transport.Caller, string, error) {
+func (n *memoryNode) Server(rank cluster.Rank) (transport.Caller, string, error) {
 	if int(rank) >= len(n.clients) {
 		return nil, "", fmt.Errorf("there is no server %d", rank)
 	}
 	return n.clients[rank], n.clients[rank].Addr(), nil
 }
 
-func (n *boardNode) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, error) {
+func (n *memoryNode) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, error) {
 	n.b.mu.Lock()
 	defer n.b.mu.Unlock()
 	p, ok := n.b.plans[d.Name]
@@ -190,11 +190,11 @@ func (n *boardNode) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, 
 	return p, ctx.Err()
 }
 
-func (n *boardNode) Barrier(ctx context.Context, name string) error {
+func (n *memoryNode) Barrier(ctx context.Context, name string) error {
 	n.b.mu.Lock()
 	m := n.b.barriers[name]
 	if m == nil {
-		m = &meeting{came: map[int]bool{}, open: make(chan struct{})}
+		m = &barrierState{came: map[int]bool{}, open: make(chan struct{})}
 		n.b.barriers[name] = m
 	}
 	m.came[n.rank] = true
@@ -214,7 +214,7 @@ func wait(ctx context.Context, c chan struct{}) error {
 	}
 }
 
-func (n *boardNode) signal(name string) chan struct{} {
+func (n *memoryNode) signal(name string) chan struct{} {
 	n.b.mu.Lock()
 	defer n.b.mu.Unlock()
 	c := n.b.signals[name]
@@ -225,7 +225,7 @@ func (n *boardNode) signal(name string) chan struct{} {
 	return c
 }
 
-func (n *boardNode) Signal(ctx context.Context, name, value string) error {
+func (n *memoryNode) Signal(ctx context.Context, name, value string) error {
 	c := n.signal(name)
 	n.b.mu.Lock()
 	defer n.b.mu.Unlock()
@@ -234,7 +234,7 @@ func (n *boardNode) Signal(ctx context.Context, name, value string) error {
 	return nil
 }
 
-func (n *boardNode) Await(ctx context.Context, name string) (string, error) {
+func (n *memoryNode) Await(ctx context.Context, name string) (string, error) {
 	if err := wait(ctx, n.signal(name)); err != nil {
 		return "", err
 	}
@@ -243,18 +243,18 @@ func (n *boardNode) Await(ctx context.Context, name string) (string, error) {
 	return n.b.values[name], nil
 }
 
-func (n *boardNode) Done() <-chan struct{} { return n.done }
-func (n *boardNode) Err() error            { return n.err }
+func (n *memoryNode) Done() <-chan struct{} { return n.done }
+func (n *memoryNode) Err() error            { return n.err }
 
 // end ends the job for this node.
-func (n *boardNode) end(err error) {
+func (n *memoryNode) end(err error) {
 	n.once.Do(func() {
 		n.err = err
 		close(n.done)
 	})
 }
 
-func (n *boardNode) Leave(ctx context.Context, ok bool, reason string) error {
+func (n *memoryNode) Leave(ctx context.Context, ok bool, reason string) error {
 	n.b.mu.Lock()
 	if len(n.b.workers) > 1 {
 		delete(n.b.workers, n.rank)
@@ -265,12 +265,12 @@ func (n *boardNode) Leave(ctx context.Context, ok bool, reason string) error {
 	return n.Close()
 }
 
-func (n *boardNode) Close() error {
+func (n *memoryNode) Close() error {
 	n.end(nil)
 	return nil
 }
 
-// openOn opens a job on a board; network gives each host its view: server 0 is "s0", worker 0 "w0".
+// openOn opens a job on a memoryScheduler; network gives each host its view: server 0 is "s0", worker 0 "w0".
 func openOn(t testing.TB, c kvstoretest.Config, network func(host string) transport.Network) []kvstore.Store {
 	t.Helper()
 	if c.Servers == 0 {
@@ -280,7 +280,7 @@ func openOn(t testing.TB, c kvstoretest.Config, network func(host string) transp
 	for i := range c.Servers {
 		networks = append(networks, network(fmt.Sprintf("s%d", i)))
 	}
-	b := newBoard(t, c.Workers, networks)
+	b := newMemoryScheduler(t, c.Workers, networks)
 	stores := make([]kvstore.Store, c.Workers)
 	for r := range stores {
 		opts := append([]kvstore.Option{kvstore.WithMember(b.node(r, network(fmt.Sprintf("w%d", r))))}, c.Options...)
@@ -298,7 +298,7 @@ func openOn(t testing.TB, c kvstoretest.Config, network func(host string) transp
 	return stores
 }
 
-// Where shards are cut makes no difference: here keys are cut into many, on a board that places them in turn.
+// Where shards are cut makes no difference: here keys are cut into many, on a memoryScheduler that places them in turn.
 func TestStoresWithManyShards(t *testing.T) {
 	kvstoretest.Run(t, kvstoretest.Harness{
 		Open: func(t testing.TB, c kvstoretest.Config) []kvstore.Store {
