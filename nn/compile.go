@@ -17,8 +17,8 @@ type Config struct {
 	// Device is where the program runs: "cpu:0" (also "" and "cpu"; further numbers are further programs on the same CPU), or
 	// "cuda:0", the first of the NVIDIA GPUs that this process may use. See Devices.
 	Device string
-	// DType is the type of numbers in which products are computed. The zero value is Float32 on a CPU, which knows BFloat16
-	// besides, and BFloat16 on a GPU.
+	// DType is the type of numbers in which products are computed. The zero value is Float32 on a CPU, which also has BFloat16, and
+	// BFloat16 on a GPU.
 	DType DType
 	// Threads is the number of threads that compute; 0 is GOMAXPROCS, or with Share those of that program. Not for GPUs.
 	Threads int
@@ -35,16 +35,16 @@ type Config struct {
 	Params gorgonia.Nodes
 	// GradScale multiplies all gradients; 0 is 1. See Program.SetGradScale.
 	GradScale float32
-	// OwnMask says that the graph itself leaves padding out of its loss, as by an input of the caller's, so that a run may have any number of examples
-	// (see Program.SetExamples). Losses and batch normalisations then take all rows.
+	// OwnMask: the graph itself leaves padding out of its loss, for example by a mask input of the caller's, so a run may have any number of
+	// examples (see Program.SetExamples). Losses and batch normalisations then use all rows.
 	OwnMask bool
-	// Seed sets replicas apart: programs with another Seed drop other elements in Dropout.
+	// Seed makes replicas differ: programs with another Seed drop other elements in Dropout.
 	Seed uint64
 }
 
 const maxThreads = 4096 // more is taken for a mistake
 
-// Validate names the first field that cannot be.
+// Validate returns an error that names the first invalid field.
 func (c *Config) Validate() error {
 	device, err := parseDevice(c.Device)
 	switch {
@@ -64,14 +64,14 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Compile prepares the graph of root, a loss, to run on a device: forward, backward and in memory that it takes now. It adds
-// the gradients' nodes to the graph. Where it has to replace ops of gorgonia's it makes a second graph of it, which shares the values of leaves
-// with the first (package translate); nodes of the user's graph go on to name outputs and parameters.
+// Compile compiles the graph of root, a loss, for a device, forward and backward, and allocates all memory. It adds the gradients' nodes to
+// the graph. If it has to replace gorgonia's ops it makes a second graph, which shares the values of leaves with the first (package
+// translate); nodes of the user's graph still name outputs and parameters.
 //
-// Parameters live in the memory of their leaves' values, so that a graph shows what its program has learned, and two
-// programs of one graph share them; with Config.Share the values of the graph are not used. A leaf's value must not be replaced
-// (gorgonia.Let) while a program uses it. For a GPU the values of leaves move to memory that it can copy from: compile a graph
-// for a GPU before it is compiled for a CPU if the two are to share it.
+// Parameters are in the memory of their leaves' values, so a graph shows what its program has learned, and two programs of one graph share
+// them; with Config.Share the values of the graph are not used. A leaf's value must not be replaced (gorgonia.Let) while a program uses
+// it. For a GPU the values of leaves are moved to memory that it can copy from: to share values between a GPU and a CPU program, compile
+// for the GPU first.
 func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 	if root == nil {
 		return nil, errors.New("nn: compile: the root is nil")
@@ -122,7 +122,7 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	if p.plan, err = plan.Build(request); err != nil {
 		return err
 	}
-	if err := checkRoom(p.plan); err != nil {
+	if err := checkMemory(p.plan); err != nil {
 		return err
 	}
 	logSlow(p.plan, p.graph)
@@ -160,7 +160,7 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, e
 	if err != nil {
 		return plan.Request{}, err
 	}
-	// On a GPU the executor chooses types.
+	// On a GPU the executor chooses the types.
 	r := plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu, Residuals: device.gpu}
 	for _, n := range cfg.Outputs {
 		r.Outputs = append(r.Outputs, graph.Node(n))
@@ -203,7 +203,7 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, e
 	return r, nil
 }
 
-// checkNames is an error if two leaves that a program reads have one name: values are stored, shared and filled by name.
+// checkNames returns an error if two leaves of a program have the same name: values are stored, shared and filled by name.
 func checkNames(g *gorgonia.ExprGraph, reached map[*gorgonia.Node]bool) error {
 	named := make(map[string]op.Leaf)
 	for _, l := range op.Leaves(g) {

@@ -41,7 +41,7 @@ func parseDevice(name string) (device, error) {
 type Device struct {
 	Name   string // for Config.Device
 	Text   string // what it is
-	Memory int64  // bytes of its own; 0 of a CPU
+	Memory int64  // bytes of its own memory; 0 for a CPU
 }
 
 // Devices lists what programs of this process can run on: the CPU, then the NVIDIA GPUs, if there are any and a driver for them.
@@ -54,7 +54,7 @@ func Devices() []Device {
 	return devices
 }
 
-// list is Devices; an error says that there is a driver which does not do.
+// list is Devices; the error says why a driver that is installed cannot be used.
 func list(o cuda.Options) ([]Device, error) {
 	devices := []Device{{Name: "cpu:0", Text: "CPU"}}
 	gpus, err := cuda.Devices(o)
@@ -70,7 +70,7 @@ func list(o cuda.Options) ([]Device, error) {
 	return devices, nil
 }
 
-// AutoDevices is the names of all GPUs, or cpu:0 where there is none.
+// AutoDevices returns the names of all GPUs, or cpu:0 if there is none.
 func AutoDevices() []string {
 	var names []string
 	for _, d := range Devices()[1:] {
@@ -82,7 +82,7 @@ func AutoDevices() []string {
 	return names
 }
 
-// ParseDevices is the devices of a command's flag: names such as cpu:0 and cuda:1, or the one word auto, which is AutoDevices.
+// ParseDevices parses a command's flag: names such as cpu:0 and cuda:1, or the one word auto, which is AutoDevices.
 func ParseDevices(names []string) ([]string, error) {
 	if len(names) == 1 && names[0] == "auto" {
 		return AutoDevices(), nil
@@ -101,7 +101,7 @@ func ParseDevices(names []string) ([]string, error) {
 // computes are the types that a GPU computes with.
 var computes = map[DType]cuda.Compute{AutoDType: cuda.BFloat16, Float32: cuda.Float32, BFloat16: cuda.BFloat16, TF32: cuda.TF32, Float16: cuda.Float16}
 
-// openGPU opens the GPU, or takes that of the program to share with.
+// openGPU opens the GPU, or returns that of the program to share with.
 func (p *Program) openGPU(share *Program) (err error) {
 	if share != nil {
 		p.gpu = share.gpu

@@ -17,17 +17,17 @@
 // own functions may be mixed in anywhere, and a graph built by them alone can be
 // compiled too: every leaf with a value is then a parameter, except those that
 // DeclareInput names. Compile replaces gorgonia's ops by ours where they mean the
-// same, corrects wrong gradients, and refuses what it can do neither with; see
+// same, corrects wrong gradients, and refuses ops that it cannot handle; see
 // package internal/compute/translate and docs/design/0026.
 //
 // # Shapes and types
 //
 // Images are (N, C, H, W). Sizes are static: a graph is for one batch size N, the
 // first dimension of its inputs. A last, partial batch is padded, and
-// Program.SetExamples says how many examples are there: losses of this package
-// leave out the rows behind them, of the mean too (SoftmaxCrossEntropy also rows
-// with label −1), and so do the statistics of batch normalisations. Other losses
-// average by ExampleWeights. Numbers are float32, labels and ids int32;
+// Program.SetExamples says how many rows are examples: losses of this package
+// and statistics of batch normalisations leave out the others, also from means
+// (SoftmaxCrossEntropy also leaves out rows with label −1). Other losses average
+// with ExampleWeights. Numbers are float32, labels and ids int32;
 // Configure makes a float64 graph, for checks by finite differences.
 //
 // # Initial values
@@ -43,6 +43,6 @@
 //
 // # Training and evaluation
 //
-// One graph serves both: batch normalisation and dropout are told by whoever
-// runs the graph which of the two it is.
+// One graph serves both: the executor that runs the graph tells batch
+// normalisation and dropout which of the two it is.
 package nn

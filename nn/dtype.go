@@ -24,9 +24,9 @@ const (
 	BFloat16
 	// TF32 is Float32 with what convolutions and Linear multiply rounded to 10 bits of precision. GPUs only.
 	TF32
-	// Float16 is BFloat16 with IEEE half precision in its place: 11 bits, but a small range. The loss is multiplied, on the GPU,
-	// by a number that is chosen from step to step, and gradients are divided by it; a step whose gradients are not finite gives
-	// gradients of zero (see Program.Finite). GPUs only.
+	// Float16 is BFloat16 with IEEE half precision in its place: 11 bits of precision, but a small range. So the GPU multiplies the loss by
+	// a scale that it adapts from step to step, and divides gradients by it; if gradients are not finite, the step's gradients are zero (see
+	// Program.Finite). GPUs only.
 	Float16
 )
 
@@ -39,11 +39,11 @@ func (d DType) String() string {
 	return fmt.Sprintf("DType(%d)", d)
 }
 
-// Native tells whether this machine's CPU has instructions for products of this type that programs use; BFloat16 without them is
-// many times slower than Float32.
+// Native reports whether this machine's CPU has instructions for products of this type. Without them BFloat16 is many times slower than
+// Float32.
 func (d DType) Native() bool { return d <= Float32 || f32.HasBFloat16(f32.Active()) }
 
-// ParseDType is the type of this name: auto, float32, bf16, tf32 or fp16.
+// ParseDType returns the type of this name: auto, float32, bf16, tf32 or fp16.
 func ParseDType(name string) (DType, error) {
 	for d, s := range dtypeNames {
 		if s == name {

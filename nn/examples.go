@@ -9,14 +9,14 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// ExampleWeights makes the input of the examples' weights, of shape (batch): a program fills it before each run, with 1 for each example
-// that is there and 0 for the rest of a short batch (see Program.SetExamples). A loss that is not of this package averages by it:
+// ExampleWeights makes an input of shape (batch) that a program fills before each run: with 1 for each example and 0 for the padding of a short
+// batch (see Program.SetExamples). A loss that is not of this package averages with it:
 //
 //	weights := nn.ExampleWeights(g, batch)
 //	loss := Σ losses·weights / Σ weights // losses of shape (batch)
 //
-// It also says how large a batch is, where inputs differ in their first dimension. A graph has one such input, named example_weights; asked
-// again for the same batch, it is the same node, and for another one it panics. gorgonia's own machines, which do not fill it, see ones.
+// It also defines the size of a batch when inputs differ in their first dimension. A graph has one such input, named example_weights: a second
+// call with the same batch returns the same node, and with another batch it panics. gorgonia's own machines, which do not fill it, read ones.
 func ExampleWeights(g *gorgonia.ExprGraph, batch int) *gorgonia.Node {
 	const name = "example_weights"
 	for _, l := range op.Leaves(g) {
@@ -37,16 +37,16 @@ func ExampleWeights(g *gorgonia.ExprGraph, batch int) *gorgonia.Node {
 	return n
 }
 
-// Batch is the number of examples that a run has room for: the first dimension of the inputs, or of ExampleWeights. 0: it is not known, as inputs
-// differ in it and there are no ExampleWeights, or Config.OwnMask is set.
+// Batch is the most examples of a run: the first dimension of the inputs, or of ExampleWeights. 0: not known, because inputs differ in it and there
+// are no ExampleWeights, or because Config.OwnMask is set.
 func (p *Program) Batch() int { return p.examples.Batch }
 
-// SetExamples says that later runs have n examples, the first ones of the batch. The rest of the inputs is padding, finite numbers that have no
-// part in losses of this package, in gradients, and in the statistics of batch normalisations; in other losses by ExampleWeights. In
-// SoftmaxCrossEntropy a label of −1 leaves out a row besides. Without SetExamples the batch is full.
+// SetExamples says that later runs have n examples, the first ones of the batch. The rest of the inputs is padding: any finite numbers. Losses of this
+// package, gradients, and statistics of batch normalisations leave it out; other losses do so with ExampleWeights. In SoftmaxCrossEntropy a label of
+// −1 also leaves out a row. Without SetExamples the batch is full.
 //
-// A run without examples has gradients of zero and moves no statistics. It is an error, and changes nothing, if n is more than Batch, or less in a graph
-// in which padding would count.
+// A run without examples has gradients of zero and changes no statistics. n above Batch, or below it in a graph in which padding would count, is an
+// error and changes nothing.
 func (p *Program) SetExamples(n int) error {
 	if p.executor == nil {
 		return errClosed
@@ -60,10 +60,10 @@ func (p *Program) SetExamples(n int) error {
 	return nil
 }
 
-// CheckExamples is the error of SetExamples, without setting anything.
+// CheckExamples returns the error of SetExamples and sets nothing.
 func (p *Program) CheckExamples(n int) error { return p.examples.Check(n) }
 
-// fillWeights makes the examples' weights those of the examples that are there: another program may have the same memory.
+// fillWeights fills the examples' weights before each run, because another program may share their memory.
 func (p *Program) fillWeights() {
 	for i, v := range p.plan.Inputs {
 		if v.Node != p.examples.Weights || v.Node == nil {
@@ -79,10 +79,10 @@ func (p *Program) fillWeights() {
 	}
 }
 
-// modeOf is what a node's graph agrees on when it runs.
+// modeOf returns the run-time settings that the ops of a node's graph share.
 func modeOf(n *gorgonia.Node) *op.Mode { return op.RegistryOf(n.Graph()).Mode }
 
-// batchMode is modeOf for a loss of some nodes; nil if they are made of parameters and constants alone, whose rows are no examples.
+// batchMode is modeOf for a loss over nodes; nil if they depend only on parameters and constants, whose rows are not examples.
 func batchMode(nodes ...*gorgonia.Node) *op.Mode {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *gorgonia.Node) bool { return n.Graph() == nil }) // a constant that no op has read yet
 	if len(nodes) == 0 {

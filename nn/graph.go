@@ -8,12 +8,12 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// GraphConfig is what the layers of one graph agree on.
+// GraphConfig holds what the layers of one graph have in common.
 type GraphConfig struct {
 	// Float64 makes inputs and parameters float64; false is float32, the type
 	// that trains.
 	Float64 bool
-	// Seed is that of initial values and dropout masks.
+	// Seed is the seed of initial values and dropout masks.
 	Seed uint64
 }
 
@@ -114,7 +114,7 @@ func floatType(n *gorgonia.Node) tensor.Dtype {
 	return op.RegistryOf(n.Graph()).Dtype
 }
 
-// apply is op.Apply for a builder: its error is the caller's mistake.
+// apply is op.Apply; an error is the caller's mistake and panics.
 func apply(layer string, o gorgonia.Op, children ...*gorgonia.Node) *gorgonia.Node {
 	n, err := op.Apply(o, children...)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// A Group is programs of one model on several GPUs of this process that take steps together, as one program with all of their batches
-// would but for batch normalisation: its statistics are each program's own.
+// A Group is the programs of one model on several GPUs of this process. They take steps together, as one program with the sum of their batches would,
+// except that each program has its own batch normalisation statistics.
 type Group struct {
 	programs []*Program
 	group    *cuda.Group
 }
 
-// Joinable tells whether Join can join programs: two or more for training, each on a GPU of its own.
+// Joinable reports whether Join can join programs: two or more for training, each on another GPU.
 func Joinable(programs []*Program) bool {
 	seen := make(map[device]bool)
 	for _, p := range programs {
@@ -29,11 +29,11 @@ func Joinable(programs []*Program) bool {
 	return len(programs) > 1
 }
 
-// Join joins programs of one model on different GPUs. From then on they have one set of parameters and gradients in the host's
-// memory, the first program's: Params of the others shows these, and the graphs that the others were made of do not show any more what
-// is learned. Inputs, losses, outputs, statistics and SetGradScale stay each program's own. Close the group before the programs.
+// Join joins programs of one model on different GPUs. From then on they share one set of parameters and gradients in the host's memory, the first
+// program's: Params of the others returns these, and the graphs of the others no longer show what is learned. Inputs, losses, outputs, statistics
+// and SetGradScale stay each program's own. Close the group before the programs.
 //
-// Between the GPUs numbers go by NCCL, if it is there, else by copies; String tells which.
+// The GPUs exchange gradients by NCCL, if it is installed, else by copies; String says which.
 func Join(programs ...*Program) (*Group, error) {
 	if !Joinable(programs) {
 		return nil, errors.New("nn: join: want two or more programs for training, each on a GPU of its own")
@@ -52,7 +52,7 @@ func Join(programs ...*Program) (*Group, error) {
 	return &Group{slices.Clone(programs), g}, nil
 }
 
-// adopt shows another program's parameters, and its gradients if p has any, as p's.
+// adopt makes another program's parameters, and gradients if p has any, those of p.
 func (p *Program) adopt(first *Program) {
 	p.first = first
 	for i, q := range p.params {
@@ -67,8 +67,8 @@ func (p *Program) adopt(first *Program) {
 	}
 }
 
-// StepOverlapped is Program.StepOverlapped for all of the group's programs at once: each parameter is waited for once and ready once, when
-// the sum of the programs' gradients is final. After an error of a GPU the group is of no more use.
+// StepOverlapped is Program.StepOverlapped for all programs of the group at once: wait and ready are called once for each parameter, ready when the sum
+// of the programs' gradients is final. After an error of a GPU the group cannot be used any more.
 func (g *Group) StepOverlapped(ctx context.Context, wait, ready func(i int)) error {
 	if slices.ContainsFunc(g.programs, func(p *Program) bool { return p.executor == nil }) {
 		return errors.New("nn: the group or one of its programs is closed")
@@ -82,8 +82,8 @@ func (g *Group) StepOverlapped(ctx context.Context, wait, ready func(i int)) err
 	return g.group.Run(ctx, plan.Hooks{Wait: wait, Ready: ready})
 }
 
-// String says how many GPUs there are and how numbers go between them, such as "2 GPUs by NCCL 2.28.9".
+// String says how many GPUs there are and how they exchange gradients, such as "2 GPUs by NCCL 2.28.9".
 func (g *Group) String() string { return g.group.String() }
 
-// Close gives back what the group takes beside the programs.
+// Close frees what the group holds beside its programs.
 func (g *Group) Close() error { return g.group.Close() }

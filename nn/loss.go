@@ -12,8 +12,8 @@ func SoftmaxCrossEntropy(logits, labels *gorgonia.Node) *gorgonia.Node {
 	return apply("SoftmaxCrossEntropy", &op.SoftmaxCrossEntropy{Mode: modeOf(logits)}, logits, labels)
 }
 
-// SmoothedCrossEntropy is SoftmaxCrossEntropy against labels of which a share, 0 to below 1, is spread over all classes: 0.1 is usual.
-// What it gives for a sure and right answer is not 0.
+// SmoothedCrossEntropy is SoftmaxCrossEntropy with label smoothing: a share of each label, 0 to below 1, is spread over all classes. 0.1 is usual.
+// The loss of a certain and right answer is above 0.
 func SmoothedCrossEntropy(logits, labels *gorgonia.Node, share float64) *gorgonia.Node {
 	return apply("SmoothedCrossEntropy", &op.SoftmaxCrossEntropy{Smoothing: share, Mode: modeOf(logits)}, logits, labels)
 }
@@ -23,8 +23,7 @@ func Softmax(logits *gorgonia.Node) *gorgonia.Node {
 	return apply("Softmax", &op.Softmax{}, logits)
 }
 
-// MSE is the mean of (x − target)² over all elements, a scalar. Rows of examples that are not there are left out, of the mean too; see
-// Program.SetExamples.
+// MSE is the mean of (x − target)² over all elements, a scalar. Rows of padding are left out, of the mean, too; see Program.SetExamples.
 func MSE(x, target *gorgonia.Node) *gorgonia.Node {
 	return apply("MSE", &op.MSE{Dims: x.Shape().Dims(), Mode: batchMode(x, target)}, x, target)
 }

@@ -45,8 +45,7 @@ type LabelInput struct{ values []int32 }
 // Len is the number of labels of a batch.
 func (l LabelInput) Len() int { return len(l.values) }
 
-// Set fills the input with labels; if they are fewer than Len the rest becomes −1, the mark of rows that are not there. More
-// labels than Len are the caller's bug.
+// Set fills the input with labels. With fewer than Len the rest becomes −1, the mark of padding; with more it panics.
 func (l LabelInput) Set(labels []int32) {
 	if len(labels) > len(l.values) {
 		panic(fmt.Sprintf("nn: LabelInput.Set: got %d labels, want at most %d", len(labels), len(l.values)))
@@ -75,7 +74,7 @@ func memoryLike(params []*plan.Value) (each [][]float32, all []float32) {
 	return each, all
 }
 
-// newHost finds or makes the memory that a program and its user share.
+// newHost finds or allocates the memory that a program shares with its user.
 func newHost(p *plan.Plan, g *gorgonia.ExprGraph, share *Program, gpu bool) (*plan.Host, error) {
 	h := &plan.Host{States: make(map[string]*plan.State)}
 	if share != nil {

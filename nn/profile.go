@@ -16,8 +16,8 @@ type OpTime struct {
 	Time time.Duration
 }
 
-// Profile runs n steps on the inputs as they are and returns each operation's shortest time, in the order of the plan. It moves
-// running statistics like a step.
+// Profile runs n steps on the current inputs and returns each operation's shortest time, in the order of the plan. It changes running statistics
+// as a step does.
 func (p *Program) Profile(ctx context.Context, n int) ([]OpTime, error) {
 	if p.executor == nil {
 		return nil, errClosed
@@ -48,10 +48,9 @@ type OpParts struct {
 	Serial time.Duration
 }
 
-// Parts runs n steps on one thread, cut for Config.Threads, and returns the shortest times of each operation's pieces, in the
-// order of the plan: what is needed to tell how the program would run on more cores than there are. used, if not nil,
-// is the time that the calling thread has spent on a core (the caller must be locked to it), so that other programs' load does
-// not count. It moves running statistics like a step.
+// Parts runs n steps on one thread, cut for Config.Threads, and returns the shortest times of each operation's pieces, in the order of the plan:
+// with these the time on more cores than the machine has can be predicted. used, if not nil, returns the time that the calling thread has spent on
+// a core (the caller must be locked to its thread), so that other programs' load does not count. It changes running statistics as a step does.
 func (p *Program) Parts(ctx context.Context, n int, used func() time.Duration) ([]OpParts, error) {
 	if p.executor == nil {
 		return nil, errClosed

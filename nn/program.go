@@ -44,16 +44,16 @@ type Program struct {
 	params   []Param
 	state    []Param
 	pixels   map[string]*Pixels
-	unset    []string // inputs that nobody declared or filled, see checkUnset
+	unset    []string // inputs that were neither declared nor filled, see checkUnset
 	examples plan.Examples
 	there    int      // examples of later runs
-	first    *Program // whose parameters it has in a Group; nil: its own
+	first    *Program // in a Group, the program whose parameters it shares; nil: its own
 }
 
 // Params lists the parameters in the order in which they were made. The slice is the program's own.
 func (p *Program) Params() []Param { return p.params }
 
-// State lists what a training step changes besides gradients: the running mean and variance of each batch normalisation, as
+// State lists what a training step changes besides gradients: the running mean and variance of each batch normalisation, named
 // name.running_mean and name.running_var.
 func (p *Program) State() []Param { return p.state }
 
@@ -127,16 +127,15 @@ func (p *Program) Loss() float64 {
 
 var errClosed = errors.New("nn: the program is closed")
 
-// Step computes the loss, the outputs and all gradients, and moves the running statistics. ready, if not nil, is called
-// once for each parameter, on this goroutine, the last layers' first, as soon as its gradient is final and the step reads neither
-// it nor the value any more: both may be changed at once. Left alone, the gradient stays until the next step.
+// Step computes the loss, the outputs and all gradients, and updates the running statistics. ready, if not nil, is called once for each parameter,
+// on this goroutine, the last layers' first, as soon as its gradient is final and the step reads neither it nor the value any more: both may be
+// changed then. Otherwise the gradient stays until the next step.
 func (p *Program) Step(ctx context.Context, ready func(i int)) error {
 	return p.StepOverlapped(ctx, nil, ready)
 }
 
-// StepOverlapped is Step with a second hook: wait, if not nil, is called for each parameter before the forward pass first
-// reads it, the first layers' first. So new values may still be on their way when the step begins. After wait(i) has returned,
-// the value of i must stay as it is until ready(i).
+// StepOverlapped is Step with a second hook: wait, if not nil, is called for each parameter before the forward pass first reads it, the first layers'
+// first. So new values may still be arriving when the step begins. After wait(i) has returned, the value of i must not change until ready(i).
 func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) error {
 	if p.executor == nil {
 		return errClosed
@@ -151,8 +150,8 @@ func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) e
 	return p.executor.Run(ctx, false, plan.Hooks{Wait: wait, Ready: ready})
 }
 
-// Forward computes the loss and the outputs only. A program compiled for training does so in training mode: batch
-// normalisation uses the batch's statistics and moves the running ones; gradients then are not those of the last step any more.
+// Forward computes the loss and the outputs only. A program compiled for training does so in training mode: batch normalisation uses the batch's
+// statistics and updates the running ones, and the gradients of the last step are lost.
 func (p *Program) Forward(ctx context.Context) error {
 	if p.executor == nil {
 		return errClosed
@@ -164,8 +163,8 @@ func (p *Program) Forward(ctx context.Context) error {
 	return p.executor.Run(ctx, true, plan.Hooks{})
 }
 
-// checkUnset is an error while there is a leaf without a value that nobody declared to be an input and nobody asked for: it may be a parameter,
-// which would be zeros for ever.
+// checkUnset returns an error if a leaf without a value was neither declared to be an input nor filled: it may be a parameter, which would stay
+// zero.
 func (p *Program) checkUnset() error {
 	if len(p.unset) == 0 {
 		return nil
@@ -182,7 +181,7 @@ func (p *Program) SetGradScale(s float32) {
 	}
 }
 
-// SetStep says how many steps were made before, in a run that goes on from a checkpoint: it decides what Dropout drops.
+// SetStep sets the number of steps so far, in a run that resumes from a checkpoint: Dropout's masks depend on it.
 func (p *Program) SetStep(step uint64) {
 	if p.executor != nil {
 		p.executor.SetStep(step)
@@ -195,22 +194,20 @@ func (p *Program) Memory() Memory { return Memory(p.plan.Memory) }
 // Plan lists the operations of a step, one a line.
 func (p *Program) Plan() string { return p.plan.String() }
 
-// Finite is false if the last step's gradients were not finite and were therefore set to zero, all of them: the step counts for
-// nothing, and whoever divides by examples should not count its. It is known when Step calls ready first. Only programs of type
-// Float16 look.
+// Finite is false if the last step's gradients were not finite, and so all of them were set to zero: the step has no effect, and its examples should
+// not be counted in a mean. It is known when Step first calls ready. Only programs of type Float16 check.
 func (p *Program) Finite() bool {
 	e, ok := p.executor.(interface{ Finite() bool })
 	return !ok || e.Finite()
 }
 
-// A LossScale is how far a program's dynamic loss scaling has come: what the loss is multiplied by before its gradient is taken in
-// few bits, and for how many steps in a row that was not too much.
+// A LossScale is the state of a program's dynamic loss scaling: the factor of the loss, and for how many steps in a row its gradients were finite.
 type LossScale struct {
 	Scale float32
 	Good  int
 }
 
-// LossScale is that of the next step; false if the program does not scale its loss, as all but those of type Float16.
+// LossScale returns the scale of the next step; false if the program does not scale its loss, which only Float16 does.
 func (p *Program) LossScale() (s LossScale, scales bool) {
 	if e, ok := p.executor.(interface{ ScaleState() (float32, int, bool) }); ok {
 		s.Scale, s.Good, scales = e.ScaleState()
@@ -218,8 +215,7 @@ func (p *Program) LossScale() (s LossScale, scales bool) {
 	return s, scales
 }
 
-// SetLossScale says what LossScale was, in a run that goes on from a checkpoint. A program that does not scale its loss
-// ignores it.
+// SetLossScale restores a LossScale, in a run that resumes from a checkpoint. A program that does not scale its loss ignores it.
 func (p *Program) SetLossScale(s LossScale) error {
 	e, ok := p.executor.(interface{ SetScaleState(float32, int) error })
 	if !ok {
@@ -228,15 +224,15 @@ func (p *Program) SetLossScale(s LossScale) error {
 	return e.SetScaleState(s.Scale, s.Good)
 }
 
-// Hold says that parameters and running statistics stay as they are until Hold(false), as in an evaluation. A device with
-// memory of its own then takes them from the host once, not in each run.
+// Hold promises that parameters and running statistics do not change until Hold(false), as in an evaluation. A device with memory of its own then
+// copies them from the host once, not in each run.
 func (p *Program) Hold(held bool) {
 	if e, ok := p.executor.(interface{ Hold(held bool) }); ok {
 		e.Hold(held)
 	}
 }
 
-// Close ends the program's threads and gives a GPU's memory back. Programs that share with it must be closed first.
+// Close ends the program's threads and frees a GPU's memory. Programs that share with it must be closed first.
 func (p *Program) Close() error {
 	var err error
 	if c, ok := p.executor.(interface{ Close() error }); ok {

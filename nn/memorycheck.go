@@ -7,8 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// checkRoom is an error if the machine has not the memory that inputs and gradients take: making it would end the process.
-func checkRoom(p *plan.Plan) error {
+// checkMemory returns an error if the machine lacks the memory for inputs and gradients: allocating it would end the process.
+func checkMemory(p *plan.Plan) error {
 	var need int64
 	for _, v := range slices.Concat(p.Inputs, p.Grads) {
 		need += 4 * int64(v.Len())
