@@ -105,7 +105,7 @@ func Run(ctx context.Context, cfg Config) error {
 		defer close(sh.ended)
 		sh.refuseRest(quiet)
 	}()
-	_ = srv.Alone(quiet)
+	_ = srv.AwaitDisconnects(quiet)
 	cancel()
 	<-sh.ended
 	err = errors.Join(srv.Close(), <-served)

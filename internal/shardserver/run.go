@@ -53,7 +53,7 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 	// Waiting requests are answered with the reason; workers close their connections when they end.
 	quiet, cancel := context.WithTimeout(context.Background(), linger)
 	defer cancel()
-	_ = ts.Alone(quiet) // its error says only that a connection is still open
+	_ = ts.AwaitDisconnects(quiet) // its error says only that a connection is still open
 	return err
 }
 

@@ -16,15 +16,15 @@ import (
 //	client  hello: "PRGN", version, flags, 2 zeros, 32 random bytes
 //	server  hello: the same with its own random bytes, then HMAC-SHA256(secret, "paragon server" client-hello server-hello)
 //	client  HMAC-SHA256(secret, "paragon client" client-hello server-hello)
-//	server  one byte: 1, or 0 for a proof that is wrong
+//	server  one byte: 1, or 0 if the client's proof is wrong
 //
-// Each end proves itself over random bytes of the other, and the two proofs differ in their first words, so that neither a
-// recording nor a reflection is of use. All lengths are fixed and the whole has handshakeTimeout: a stranger costs a
-// goroutine and a few hundred bytes for some seconds. An empty secret is a secret that everybody holds.
+// Each end proves itself over random bytes of the other, and the two proofs differ in their first words, so neither replay nor reflection
+// works. All lengths are fixed and the handshake must end within handshakeTimeout: an unauthenticated peer costs a goroutine and a few
+// hundred bytes for some seconds. An empty secret is one that everybody knows.
 //
-// Then follows what the flags say, within the same time: TLS on a connection that leaves the host (secure.go), where both have an
-// Identity; the offer of memory on one that does not (auto_linux.go). So nobody who does not hold the secret gets as far as
-// to have a certificate read, or memory mapped. The proofs cover the flags: nobody between can take TLS out.
+// Then the flags say what follows, within the same time: TLS on a connection that leaves the host (secure.go), if both ends have an
+// Identity; the offer of shared memory within a host (auto_linux.go). So a peer without the secret never gets its certificate parsed or
+// memory mapped. The proofs cover the flags, so an attacker in the middle cannot switch TLS off.
 const (
 	helloSize = 40
 	proofSize = sha256.Size
@@ -49,7 +49,7 @@ func checkHello(h []byte) error {
 	return nil
 }
 
-// checkFlags compares what both ends are about to do.
+// checkFlags checks that both ends want TLS, or neither.
 func checkFlags(mine, theirs byte) error {
 	switch {
 	case mine == theirs:
@@ -68,7 +68,7 @@ func proof(secret []byte, who string, client, server []byte) []byte {
 	return m.Sum(nil)
 }
 
-// proveToServer is the client's half. Its errors hold ErrAuth where the peer answered and did not agree.
+// proveToServer is the client's half. ErrAuth is in the error's chain if the peer answered and the authentication failed.
 func proveToServer(nc net.Conn, secret []byte, flags byte) error {
 	mine := newHello(flags)
 	if _, err := nc.Write(mine[:]); err != nil {

@@ -5,24 +5,24 @@ import (
 	"net"
 )
 
-// Auto is the Network that jobs use: TCP between hosts, shared memory within one, with nothing to be set up for it. Its
-// listeners listen on TCP and, where the system has them, on a unix socket in Linux's abstract space whose name is the
-// TCP address. Dial tries that name when the address is one of its own host's, and takes TCP when nobody answers there. The
-// abstract space belongs to the network namespace, as the address does: processes in two containers do not meet by chance.
+// Auto is the Network that jobs use: TCP between hosts, shared memory within one, without any setup. Its listeners listen on TCP and, on Linux,
+// on a unix socket in the abstract namespace whose name is the TCP address. Dial tries that name when the address is its own host's, and
+// uses TCP if no process listens there. The abstract namespace belongs to the network namespace, as the address does, so processes in two
+// containers do not connect by chance.
 //
-// Both ends ask the system for the other's user. Other users' processes get TCP, and the handshake of the job's secret comes
-// on every kind of connection.
-var Auto Network = within{memory: true}
+// Both ends ask the system for the user of the other. Other users' processes get TCP. The handshake with the job's secret is made on every
+// kind of connection.
+var Auto Network = autoNetwork{memory: true}
 
 // Unix is Auto without shared memory: unix sockets within a host.
-var Unix Network = within{}
+var Unix Network = autoNetwork{}
 
-// within is TCP with short cuts within a host.
-type within struct {
-	memory bool // through shared memory
+// An autoNetwork is TCP with faster connections within a host.
+type autoNetwork struct {
+	memory bool // use shared memory within a host
 }
 
-func (n within) Listen(addr string) (net.Listener, error) {
+func (n autoNetwork) Listen(addr string) (net.Listener, error) {
 	ln, err := TCP.Listen(addr)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (n within) Listen(addr string) (net.Listener, error) {
 	return listenWithin(ln), nil
 }
 
-func (n within) Dial(ctx context.Context, addr string) (net.Conn, error) {
+func (n autoNetwork) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	if nc := dialWithin(ctx, addr, n.memory); nc != nil {
 		return nc, nil
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketName is the abstract name beside a TCP address. An address of all interfaces has a star.
+// socketName is the abstract socket name for a TCP address. All interfaces are written as a star.
 func socketName(ap netip.AddrPort) string {
 	if ap.Addr().IsUnspecified() {
 		return fmt.Sprintf("@paragon/*:%d", ap.Port())
@@ -21,7 +21,7 @@ func socketName(ap netip.AddrPort) string {
 	return "@paragon/" + netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port()).String()
 }
 
-// listenWithin adds a unix socket to a listener. Where that cannot be, the listener stays as it is.
+// listenWithin adds a unix socket to a listener. If that fails it returns the listener alone.
 func listenWithin(tcp net.Listener) net.Listener {
 	ap, err := netip.ParseAddrPort(tcp.Addr().String())
 	if err != nil {
@@ -72,7 +72,7 @@ func (l *bothListener) Close() error {
 	return err
 }
 
-// hand gives a connection or an error to Accept. An error holds its sender until somebody looked at it.
+// hand passes a connection or an error to Accept. With an error it waits until Accept has taken it.
 func (l *bothListener) hand(nc net.Conn, err error) {
 	select {
 	case l.accepted <- accepted{nc, err}:
@@ -151,7 +151,7 @@ func dialUnix(ctx context.Context, name string) *net.UnixConn {
 	return nil
 }
 
-// ownAddress tells whether an address is this host's.
+// ownAddress reports whether an address is this host's.
 func ownAddress(ip netip.Addr) bool {
 	ip = ip.Unmap()
 	if ip.IsLoopback() || ip.IsUnspecified() {
@@ -164,7 +164,7 @@ func ownAddress(ip netip.Addr) bool {
 	})
 }
 
-// sameUser tells whether the process at the other end belongs to this process's user.
+// sameUser reports whether the process at the other end has this process's user.
 func sameUser(nc *net.UnixConn) bool {
 	same := false
 	if raw, err := nc.SyscallConn(); err == nil {
@@ -176,33 +176,33 @@ func sameUser(nc *net.UnixConn) bool {
 	return same
 }
 
-// An offer is what the end that dialled sends on a unix socket after both have proved the secret:
+// An offer is what the dialling end sends on a unix socket after the handshake:
 //
 //	offset  size  field
 //	     0     4  "PRGU"
-//	     4     1  1: what follows travels on this socket
-//	              2: it travels in the memory that came with the message; see memoryConn
-//	     5     1  log2 of a ring's bytes, of kind 2
+//	     4     1  1: frames follow on this socket
+//	              2: frames follow in the shared memory that came with the message; see memoryConn
+//	     5     1  with kind 2, log2 of a ring's bytes
 //	     6     2  zeros
 //
-// With kind 2 come three file descriptors: the memory, a socket for a second kind of bells, and one over which each end
-// sends the descriptors of further memory, that it lends.
+// With kind 2 come three file descriptors: the memory, a socket for the second doorbell, and one over which each end sends the descriptors of
+// memory that it lends.
 const (
 	offerSize   = 8
 	offerSocket = 1
 	offerMemory = 2
 )
 
-// A unixConn is a unix socket that says whose it is.
+// A unixConn is a unix socket that names its peer's process.
 type unixConn struct {
 	*net.UnixConn
 	peer   net.Addr
-	memory bool // memory is to be offered
+	memory bool // offer shared memory
 }
 
 func (c *unixConn) RemoteAddr() net.Addr { return c.peer }
 
-// unixBuffer is asked for as a unix socket's buffer; the system may give less.
+// unixBuffer is the buffer size requested for a unix socket; the system may give less.
 const unixBuffer = 1 << 20
 
 // offer implements localConn.
@@ -211,7 +211,7 @@ func (c *unixConn) offer() (net.Conn, error) {
 		if conn, err := offerRings(c.UnixConn); err == nil {
 			return conn, nil
 		}
-	} // memory was not to be had: the socket serves as well
+	} // no shared memory: use the socket
 	c.SetWriteBuffer(unixBuffer)
 	_, err := c.Write([]byte{'P', 'R', 'G', 'U', offerSocket, 0, 0, 0})
 	return c, err
@@ -252,7 +252,7 @@ func (c *unixConn) answerOffer() (_ net.Conn, err error) {
 	return nil, fmt.Errorf("got an offer of kind %d with %d file descriptors", message[4], len(fds))
 }
 
-// A hostAddr says who is at the other end of a connection within the host.
+// A hostAddr is the address of a process of this host.
 type hostAddr string
 
 func (a hostAddr) Network() string { return "unix" }

@@ -12,15 +12,15 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A Client asks the peer at one address over a few connections, made when they are first needed and made anew after they
-// broke. It may be used by any number of goroutines.
+// A Client sends requests to one address over a few connections, which it dials when they are first needed, and again after they broke. It may be
+// used by any number of goroutines.
 type Client struct {
 	addr  string
 	cfg   Config
 	slots []slot
 	next  atomic.Uint32
-	turns chan struct{} // a value for each request in flight
-	calls spares[call]
+	turns chan struct{} // a token for each request in flight
+	calls freeList[call]
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -32,7 +32,7 @@ type Client struct {
 
 // A slot is the place of one connection.
 type slot struct {
-	dialing chan struct{} // holds a value while nobody dials
+	dialing chan struct{} // holds a token while no goroutine dials
 	conn    atomic.Pointer[clientConn]
 }
 
@@ -58,7 +58,7 @@ func NewClient(addr string, cfg Config) *Client {
 // Addr is the peer's address.
 func (c *Client) Addr() string { return c.addr }
 
-// Close closes all connections and ends all calls with ErrClosed. It returns when everything of the Client is gone.
+// Close closes all connections and ends all calls with ErrClosed. It returns when all of the Client's goroutines have ended.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.ended = true
@@ -101,14 +101,14 @@ func (c *Client) call(ctx context.Context, request, answer wire.Message, dst []b
 	case <-c.ctx.Done():
 		return nil, ErrClosed
 	}
-	k := c.calls.take()
+	k := c.calls.get()
 	if k == nil {
 		k = newCall()
 	}
 	*k = call{addr: c.addr, answer: answer, dst: dst, done: k.done}
 	defer func() {
 		*k = call{done: k.done}
-		c.calls.give(k)
+		c.calls.put(k)
 	}()
 	for {
 		cc, err := c.connection(ctx)
@@ -117,7 +117,7 @@ func (c *Client) call(ctx context.Context, request, answer wire.Message, dst []b
 		}
 		id, ok := cc.register(k)
 		if !ok {
-			continue // it broke before anything was sent: take another
+			continue // it broke before anything was sent: use another connection
 		}
 		if err := cc.send(ctx, id, k, request, size, payload); err != nil {
 			return nil, err
@@ -126,7 +126,7 @@ func (c *Client) call(ctx context.Context, request, answer wire.Message, dst []b
 	}
 }
 
-// connection returns a live connection, the slots taking turns; it dials if the slot has none.
+// connection returns the connection of the next slot, in turn; it dials if the slot has none.
 func (c *Client) connection(ctx context.Context) (*clientConn, error) {
 	s := &c.slots[c.next.Add(1)%uint32(len(c.slots))]
 	if cc := s.conn.Load(); cc != nil && cc.usable() {
@@ -176,7 +176,7 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	return c.adopt(nc)
 }
 
-// shakeHands runs all that comes before the first frame, which ends with ctx.
+// shakeHands runs the handshake, which ends with ctx.
 func (c *Client) shakeHands(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	past := time.Unix(1, 0)
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(past) })

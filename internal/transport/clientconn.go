@@ -11,26 +11,26 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A call is one request waiting for its answer. It is in the pending map of its connection from before its frame is written
-// until somebody takes it out: the reader, to fill it, kill, to fail it, or its caller, who gives it up. Whoever takes it
-// out alone may touch it; the reader and kill then end it, once.
+// A call is one request waiting for its answer. It is in its connection's pending map from before its frame is written until a goroutine takes it
+// out: the reader, to fill it; kill, to fail it; or its caller, to cancel it. Only the goroutine that took it out may use it; the reader and kill
+// then end it, once.
 type call struct {
 	addr    string
 	answer  wire.Message
 	dst     []byte
 	filled  []byte
 	err     error
-	since   uint64        // what the connection had read when the call was made
-	done    chan struct{} // gets a value at the end; nil if
-	started *Started      // what the call belongs to is told
+	since   uint64        // frames that the connection had read when the call was made
+	done    chan struct{} // gets a token at the end; nil if started is set
+	started *Started      // for a request of Start: told of the end; else nil
 }
 
 func newCall() *call { return &call{done: make(chan struct{}, 1)} }
 
-// end tells the caller that the call is over. Nobody else touches it then.
+// end tells the caller that the call is over. No other goroutine uses it after that.
 func (k *call) end() {
 	if k.started != nil {
-		k.started.over()
+		k.started.end()
 	} else {
 		k.done <- struct{}{}
 	}
@@ -63,8 +63,7 @@ func (cc *clientConn) usable() bool {
 	return cc.err == nil && !cc.retired
 }
 
-// register makes the call known to the reader. It must come before the first byte of the request, or an early answer would
-// find nobody.
+// register adds the call to the pending map. It must come before the first byte of the request, or an early answer would find no call.
 func (cc *clientConn) register(k *call) (id uint32, ok bool) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -72,7 +71,7 @@ func (cc *clientConn) register(k *call) (id uint32, ok bool) {
 		return 0, false
 	}
 	cc.lastID++
-	for cc.pending[cc.lastID] != nil { // after 2³² calls, one that still waits
+	for cc.pending[cc.lastID] != nil { // after 2³² calls an ID may still be in use
 		cc.lastID++
 	}
 	cc.pending[cc.lastID] = k
@@ -80,8 +79,8 @@ func (cc *clientConn) register(k *call) (id uint32, ok bool) {
 	return cc.lastID, true
 }
 
-// take takes a call out of the pending ones; it returns nil if somebody else has it.
-func (cc *clientConn) take(id uint32) *call {
+// takeCall takes a call out of the pending map; it returns nil if another goroutine has taken it.
+func (cc *clientConn) takeCall(id uint32) *call {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	k := cc.pending[id]
@@ -111,12 +110,12 @@ func (cc *clientConn) kill(err error) {
 	}
 }
 
-// send writes the request. After an error the call is over and nothing touches its memory.
+// send writes the request. After an error the call is over and its memory is no longer used.
 func (cc *clientConn) send(ctx context.Context, id uint32, k *call, request wire.Message, size int, payload [][]byte) error {
-	taken, err := cc.w.small(id, request, size, payload)
+	taken, err := cc.w.writeSmall(id, request, size, payload)
 	begun := false
 	if !taken && err == nil {
-		begun, err = cc.w.large(ctx, id, request, orderOf(request), size, payload)
+		begun, err = cc.w.writeLarge(ctx, id, request, orderOf(request), size, payload)
 	}
 	if err == nil {
 		return nil
@@ -127,9 +126,9 @@ func (cc *clientConn) send(ctx context.Context, id uint32, k *call, request wire
 		}
 		cc.kill(fmt.Errorf("a %v was cut off: %w", request.Kind(), err))
 	}
-	if cc.take(id) == nil { // somebody else has it, most likely kill
-		cc.settle(k)
-		if k.err == nil { // the whole answer came before the write it shared with others failed
+	if cc.takeCall(id) == nil { // another goroutine has it, most likely in kill
+		cc.awaitEnd(k)
+		if k.err == nil { // the answer came before the shared write failed
 			k.done <- struct{}{}
 			return nil
 		}
@@ -140,8 +139,8 @@ func (cc *clientConn) send(ctx context.Context, id uint32, k *call, request wire
 	return err
 }
 
-// settle waits until whoever took the call out is done with it.
-func (cc *clientConn) settle(k *call) {
+// awaitEnd waits until the goroutine that took the call out has ended it.
+func (cc *clientConn) awaitEnd(k *call) {
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {
@@ -152,27 +151,27 @@ func (cc *clientConn) settle(k *call) {
 	}
 }
 
-// wait waits for the answer, or gives the call up when ctx ends.
+// wait waits for the answer, or cancels the call when ctx ends.
 func (cc *clientConn) wait(ctx context.Context, id uint32, k *call) ([]byte, error) {
 	select {
 	case <-k.done:
 		return k.filled, k.err
 	case <-ctx.Done():
 	}
-	if cc.take(id) != nil {
-		cc.gaveUp(ctx, k)
+	if cc.takeCall(id) != nil {
+		cc.retireIfSilent(ctx, k)
 		return nil, fmt.Errorf("no answer: %w", ctx.Err())
 	}
-	cc.settle(k) // the answer is just being read into the caller's memory
+	cc.awaitEnd(k) // the answer is being read into the caller's memory
 	if k.err != nil && errors.Is(k.err, ErrConnection) {
 		return nil, fmt.Errorf("no whole answer: %w", ctx.Err())
 	}
 	return k.filled, k.err
 }
 
-// gaveUp retires a connection on which nothing has come since the call that timed out was made: the peer may have vanished without closing it.
+// retireIfSilent retires a connection on which nothing has come since the call that timed out was made: the peer may have vanished without closing it.
 // Calls that wait there may go on waiting; new calls use other connections.
-func (cc *clientConn) gaveUp(ctx context.Context, k *call) {
+func (cc *clientConn) retireIfSilent(ctx context.Context, k *call) {
 	cc.mu.Lock()
 	if cc.frames == k.since && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		cc.retired = true
@@ -184,7 +183,7 @@ func (cc *clientConn) gaveUp(ctx context.Context, k *call) {
 	}
 }
 
-// read reads answers until the connection breaks, and says why it did.
+// read reads answers until the connection breaks, and returns why it did.
 func (cc *clientConn) read() error {
 	br := newFrameReader(cc.nc)
 	var header [wire.HeaderSize]byte
@@ -207,10 +206,10 @@ func (cc *clientConn) read() error {
 		if !known {
 			return fmt.Errorf("an answer to request %d, which was never sent", h.ID)
 		}
-		if k == nil { // given up
+		if k == nil { // cancelled
 			err = br.discard(h.Head + h.Payload)
 		} else {
-			head, err = k.fill(br, h, head)
+			head, err = k.readAnswer(br, h, head)
 			if err != nil {
 				k.err = fmt.Errorf("%w: %w", ErrConnection, err)
 			}
@@ -228,8 +227,8 @@ func (cc *clientConn) read() error {
 	}
 }
 
-// fill reads the frame into the call. Its error is the connection's; the call's own is in k.err.
-func (k *call) fill(br *frameReader, h wire.Header, scratch []byte) ([]byte, error) {
+// readAnswer reads the frame into the call. It returns an error of the connection; the call's own error is in k.err.
+func (k *call) readAnswer(br *frameReader, h wire.Header, scratch []byte) ([]byte, error) {
 	if cap(scratch) < h.Head {
 		scratch = make([]byte, h.Head)
 	}
@@ -237,15 +236,15 @@ func (k *call) fill(br *frameReader, h wire.Header, scratch []byte) ([]byte, err
 	if err := br.full(scratch); err != nil {
 		return scratch, err
 	}
-	if k.err = k.open(h, scratch); k.err != nil {
+	if k.err = k.decodeHead(h, scratch); k.err != nil {
 		return scratch, br.discard(h.Payload)
 	}
 	k.filled = k.dst[:h.Payload]
 	return scratch, br.full(k.filled)
 }
 
-// open decodes the head and checks that the payload fits.
-func (k *call) open(h wire.Header, head []byte) error {
+// decodeHead decodes the head and checks that the payload fits.
+func (k *call) decodeHead(h wire.Header, head []byte) error {
 	if h.Kind == wire.KindNack && k.answer.Kind() != wire.KindNack {
 		var n wire.Nack
 		if err := n.DecodeHead(head); err != nil {

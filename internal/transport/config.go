@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// grace is how long a call that was given up waits for a write or read in its memory to end by itself.
+	// grace is how long a cancelled call waits for a write or read in its memory to end by itself, before the connection, which others share, is closed.
 	grace = 100 * time.Millisecond
-	// handshakeTimeout is how long a peer has to prove itself.
+	// handshakeTimeout is how long a handshake may take.
 	handshakeTimeout = 5 * time.Second
-	// stall is how long a frame that has begun may take to pass, besides a second for each 64 KB.
+	// stall is how long a frame that has begun may take, plus a second for each 64 KB: a link slower than that cannot train.
 	stall = time.Minute
 
-	smallFrame  = 16 << 10 // frames up to this are copied and travel together
+	smallFrame  = 16 << 10 // frames up to this size are copied and written together
 	batchLimit  = 1 << 20  // bytes of small frames waiting to be written; beyond it their senders wait
-	vectorBytes = 1 << 20  // large frames are written together up to this
-	readBuffer  = 64 << 10 // of a connection
-	readAhead   = 16 << 10 // of it, before many small frames come and after a large one
-	keepScratch = 64 << 10 // buffers above this are not kept for reuse
+	vectorBytes = 1 << 20  // large frames are written together up to this size
+	readBuffer  = 64 << 10 // a connection's buffer for small frames
+	readAhead   = 16 << 10 // how much of it is read at once, before many small frames have come and after a large one
+	keepScratch = 64 << 10 // buffers above this size are not kept for reuse
 )
 
 // frameTime is how long a frame of n bytes may take once it has begun.
 func frameTime(n int) time.Duration { return stall + time.Duration(n>>16)*time.Second }
 
-// fewCores is up to how many processors one connection is the default within a host.
+// fewCores is the number of processors up to which one connection is the default within a host.
 const fewCores = 4
 
-// connectionsTo returns the default for a peer at addr. Within a host of few cores more connections only keep more bytes
-// between the two ends than the caches hold, and let early frames wait for late ones.
+// connectionsTo returns the default number of connections to a peer at addr. Within a host of few cores more connections only mean more bytes in
+// transit than the caches hold, and early frames that wait for late ones.
 func connectionsTo(addr string) int {
 	if host, _, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsLoopback() && runtime.GOMAXPROCS(0) <= fewCores {
 		return 1
@@ -59,7 +59,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// Error says who refused, and why.
+// Error says which peer refused, and why.
 func (r *Refusal) Error() string {
 	if r.Addr == "" {
 		return fmt.Sprintf("%v: %s", r.Code, r.Text)
@@ -67,12 +67,12 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s: %v: %s", r.Addr, r.Code, r.Text)
 }
 
-// Refuse makes the error by which a Handler refuses a request.
+// Refuse returns the error with which a Handler refuses a request.
 func Refuse(code wire.Code, generation uint64, format string, args ...any) error {
 	return &Refusal{Code: code, Generation: generation, Text: fmt.Sprintf(format, args...)}
 }
 
-// nack is the answer that an error of a Handler becomes.
+// nack returns the Nack for a Handler's error.
 func nack(err error) *wire.Nack {
 	var r *Refusal
 	n := &wire.Nack{Code: wire.CodeInternal, Text: err.Error()}

@@ -1,5 +1,5 @@
-// Package transport carries frames of package wire between processes: a Client asks, a Server answers, possibly much later
-// and in another order.
+// Package transport carries frames of package wire between processes: a Client sends requests and a Server answers them, possibly much later and in
+// another order.
 //
 // A Client keeps a few connections to one address and may be used by any number of goroutines. A Call ends with the answer,
 // with the context, or with ErrConnection when the connection was lost before the answer came; whether the request was
@@ -7,15 +7,15 @@
 // Payloads are written from the caller's memory and read straight into the buffer they belong in: the caller's dst on the
 // client, the Handler's Buffer on the server.
 //
-// When a Call returns, for whatever reason, nothing of it touches the caller's memory any more: not the payload, not dst,
-// not the answer. A call that is given up while its payload is being written, or its answer read, waits a tenth of a second
-// for that to end; after that its connection is closed, and other calls on it end with ErrConnection.
+// When a Call returns, for whatever reason, it no longer uses the caller's memory: not the payload, not dst, not the answer. A call that is
+// cancelled while its payload is being written, or its answer read, waits a tenth of a second for that to end; after that its connection
+// is closed, and other calls on it end with ErrConnection.
 //
-// Connections prove the job's secret to each other before the first frame; without it a peer gets no further. Where both ends
-// have an Identity, connections that leave the host are under TLS 1.3, and both show a certificate of the job's own authority.
+// Both ends of a connection prove that they have the job's secret before the first frame. If both have an Identity, connections that leave
+// the host use TLS 1.3, and both ends show a certificate of the job's own authority.
 //
-// Network makes the connections: Auto takes shared memory between processes of one host and TCP between hosts, TCP and Unix
-// are for those who want these; internal/testing/faultnet has pipes in memory with injected faults.
+// A Network makes the connections: Auto uses shared memory within a host and TCP between hosts; TCP and Unix use only these.
+// internal/testing/faultnet has pipes in memory with injected faults.
 package transport
 
 import (
@@ -30,7 +30,7 @@ import (
 
 // A Network makes connections and listens for them.
 type Network interface {
-	// Listen listens on addr, host:port; port 0 takes a free one, which the listener's Addr tells.
+	// Listen listens on addr, host:port; port 0 takes a free one, see the listener's Addr.
 	Listen(addr string) (net.Listener, error)
 	// Dial connects to addr.
 	Dial(ctx context.Context, addr string) (net.Conn, error)
@@ -46,7 +46,7 @@ var (
 	ErrAuth = errors.New("peer did not prove that it belongs to this job")
 )
 
-// A Refusal is a Nack as an error: the peer was reached and said no.
+// A Refusal is a Nack as an error: the peer received the request and refused it.
 type Refusal struct {
 	Addr       string
 	Code       wire.Code
@@ -60,20 +60,20 @@ type Config struct {
 	Secret      []byte        // the job's; empty: connections are not authenticated
 	Identity    *Identity     // this process's; nil: connections between hosts are not encrypted
 	Peers       []string      // roles that the other end's Identity may have; none: any role of the job
-	Connections int           // of a Client: 4, or 1 to a loopback address on a machine of few cores
+	Connections int           // connections of a Client: 4, or 1 to a loopback address on a machine with few cores
 	DialTimeout time.Duration // 5 s
-	MaxInFlight int           // requests of a Client waiting for answers, and requests a Server works on per connection: 4096; more wait
+	MaxInFlight int           // requests in flight of a Client, and of each connection of a Server: 4096; more wait
 	Logger      *slog.Logger  // slog.Default()
 }
 
 // A Request is what a Handler gets. It is valid until the Response has been written.
 type Request struct {
 	Kind    wire.Kind
-	Head    []byte // to be decoded by the Kind's message
-	Payload []byte // in the memory that Buffer gave
+	Head    []byte // encoded message of Kind
+	Payload []byte // in the memory returned by Buffer
 	Remote  net.Addr
 	Peer    string // role of the other end's Identity; empty within a host and without TLS
-	// Value is the Handler's own, set in Buffer and found again in Serve.
+	// Value is for the Handler: what Buffer sets, Serve finds.
 	Value any
 }
 
@@ -81,8 +81,8 @@ type Request struct {
 type Response struct {
 	Message wire.Message
 	Payload [][]byte // written one after the other, not copied
-	Order   uint64   // of several large answers that wait for one connection, the one of the lowest order goes first
-	Release func()   // if set, called once the payload has been written or given up
+	Order   uint64   // of several large answers that wait for one connection, the one with the lowest Order is sent first
+	Release func()   // if set, called once the payload has been written or dropped
 }
 
 // A Handler serves requests. Its methods are called from many goroutines.
@@ -105,8 +105,8 @@ type PromptHandler interface {
 	Prompt(r *Request) (resp Response, done bool, err error)
 }
 
-// Ordered is a request that has a place among those that wait for one connection: if they are large, the one of the lowest
-// order goes first. Others go as if of order 0.
+// Ordered is a request with an order: of several large requests that wait for one connection, the one with the lowest order is sent first. Other
+// requests have order 0.
 type Ordered interface{ Order() uint64 }
 
 func orderOf(m wire.Message) uint64 {
@@ -116,7 +116,7 @@ func orderOf(m wire.Message) uint64 {
 	return 0
 }
 
-// A Caller asks one peer. *Client is one.
+// A Caller sends requests to one peer. *Client is one.
 type Caller interface {
 	// Call sends one request (its payload the concatenation of the slices, not copied, not kept after the return) and waits
 	// for the answer. The answer's head is decoded into answer; a Nack becomes a *Refusal, another kind an error. The

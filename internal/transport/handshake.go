@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A localConn is a connection within the host, to a process of the same user. Once both ends have proved the secret it becomes
-// what the end that dialled offers. The connection that it becomes closes it.
+// A localConn is a connection within the host, to a process of the same user. After the secret's proofs it becomes the connection that the dialling end
+// offers, which closes it.
 type localConn interface {
 	net.Conn
 	offer() (net.Conn, error)
 	answerOffer() (net.Conn, error)
 }
 
-// flagsFor is what this end wants to do on a connection.
+// flagsFor returns the flags that this end wants on a connection.
 func (cfg *Config) flagsFor(nc net.Conn) byte {
 	if _, local := nc.(localConn); local || cfg.Identity == nil {
 		return 0
@@ -21,8 +21,8 @@ func (cfg *Config) flagsFor(nc net.Conn) byte {
 	return helloTLS
 }
 
-// handshakeServer is all that comes before the first frame, for the end that dialled. It returns the connection for the frames, which
-// closes nc; after an error nc is still to be closed.
+// handshakeServer is the whole handshake of the dialling end. It returns the connection for frames, which closes nc; after an error the caller must
+// close nc.
 func (cfg *Config) handshakeServer(nc net.Conn, deadline time.Time) (net.Conn, error) {
 	if err := nc.SetDeadline(deadline); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (cfg *Config) handshakeServer(nc net.Conn, deadline time.Time) (net.Conn, e
 	return conn, nil
 }
 
-// handshakeClient is the same for the end that was dialled. It returns the client's role, too, where a certificate tells it.
+// handshakeClient is the same for the accepting end. It also returns the client's role, from its certificate; empty without TLS.
 func (cfg *Config) handshakeClient(nc net.Conn, deadline time.Time) (conn net.Conn, role string, err error) {
 	if err := nc.SetDeadline(deadline); err != nil {
 		return nil, "", err

@@ -17,57 +17,55 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A memoryConn is a connection through memory that two processes share: a ring of bytes for each direction. Whoever finds a
-// ring empty (to read) or full (to write) says so in the memory and waits on a socket, on which the other end then writes a
-// byte, the bell. The two kinds of waits have a socket each, for one goroutine may read while another writes. When the peer
-// ends, cleanly or not, the system closes its sockets, which ends the waits here; what it had written before can still be
-// read.
+// A memoryConn is a connection through memory that two processes share: a ring of bytes for each direction. An end that finds a ring empty (to
+// read) or full (to write) says so in the memory and waits on a socket, on which the other end then writes a byte, the doorbell. Reading and
+// writing have a socket each, because one goroutine may read while another writes. When the peer ends, cleanly or not, the system closes
+// its sockets, which ends the waits here; what it had written before can still be read.
 //
-// The memory has no name (memfd_create): it is gone with its last process. Its size is sealed, so that no peer can
-// take a page away under the other; and a peer that writes nonsense into the positions is an error, never an access out of
-// bounds.
+// The memory has no name (memfd_create): it is freed with its last process. Its size is sealed, so that no peer can remove a page under the
+// other; and a peer that writes invalid positions causes an error, never an access out of bounds.
 //
 //	offset  size  of the ring from the end that dialled; those of the other ring are 2048 higher
 //	     0     8  bytes written since the beginning
 //	    64     8  bytes read since the beginning
 //	   128     4  1: the reader waits on the first socket
 //	   192     4  1: the writer waits on the second socket
-//	   256     4  how many records of lent memory are under way; see loan
-//	   320     8  how far the reader must have come before the writer that waits wants to hear of it
+//	   256     4  how many records of lent memory are not read yet; see loan
+//	   320     8  the reader's position at which it must wake a waiting writer
 //	  4096     n  the bytes, n a power of two; the other ring's follow
 //
-// The bytes of a ring are records, each of a header and what it speaks of; they are written and read whole:
+// The bytes of a ring are records, each of a header and the bytes that it describes; they are written and read whole:
 //
 //	offset  size
 //	     0     4  n, a number of bytes
-//	     4     4  0: they follow; else they lie in a block of the writer's own memory, which has this number, from 1; with
-//	              n = 0 its descriptor has just been sent
-//	     8     8  where in the block they begin
+//	     4     4  0: the bytes follow; else the number, from 1, of the block of the writer's memory that has them; with n = 0 the
+//	              block's file descriptor has just been sent
+//	     8     8  offset in the block
 type memoryConn struct {
-	bell, room bells // where data and room are told of
-	peer       net.Addr
-	closed     atomic.Bool
+	dataBell, roomBell doorbell // on which the peer announces data, and room to write
+	peer               net.Addr
+	closed             atomic.Bool
 
 	reading sync.Mutex // held by Read
 	in      ring
-	record  record     // that is being read
+	record  record     // being read
 	blocks  borrowed   // of the peer's memory
 	writing sync.Mutex // held by Write
 	out     ring
 	loan    loan // to the peer
 
-	memory []byte // unmapped, and then nil, under both
+	memory []byte // unmapped, and set to nil, while both mutexes are held
 }
 
 const (
 	ringHeader  = 2048
 	ringBits    = 20 // log2 of a ring's bytes; two rings for each connection
 	maxRingBits = 24
-	ringPiece   = 64 << 10 // as much is copied before the other end hears of it
-	ringSpins   = 10       // looks at a ring, other goroutines running between, before a wait
+	ringPiece   = 64 << 10 // bytes copied before the other end is woken
+	ringSpins   = 10       // checks of a ring, yielding to other goroutines in between, before a wait: a byte often comes within microseconds
 )
 
-// A ring is one direction as one end sees it.
+// A ring is one end's state of one direction.
 type ring struct {
 	written, read         *uint64
 	readerWaits, roomWait *uint32
@@ -76,28 +74,28 @@ type ring struct {
 	data                  []byte
 	position              uint64 // this end's position; the copy in shared memory, which the peer may change, is never read back
 	tell                  func(fd uintptr) bool
-	via                   rawWriter // of the socket on which the other end waits
-	drained               [64]byte  // where bells are read into
+	via                   rawWriter // the socket on which the other end waits
+	drained               [64]byte  // buffer for received doorbell bytes
 }
 
-// aBell is what is written for a bell.
-var aBell = []byte{1}
+// doorbellByte is written to ring the doorbell.
+var doorbellByte = []byte{1}
 
 type rawWriter interface {
 	Write(func(fd uintptr) bool) error
 }
 
-// bells is a socket on which this end waits. The deadline is the socket's only while somebody waits: most reads and writes
-// don't, and setting it costs as much as a small frame.
-type bells struct {
+// A doorbell is a socket on which this end waits. The socket has the deadline only during a wait: most reads and writes do not wait, and setting a
+// deadline costs as much as a small frame.
+type doorbell struct {
 	*net.UnixConn
 	mu       sync.Mutex // guards the rest
 	deadline time.Time
-	applied  time.Time // the socket's
+	applied  time.Time // the socket's deadline
 	waiting  bool
 }
 
-func (b *bells) set(t time.Time) error {
+func (b *doorbell) set(t time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.deadline = t
@@ -107,8 +105,8 @@ func (b *bells) set(t time.Time) error {
 	return nil
 }
 
-// apply makes the deadline the socket's. The caller holds mu.
-func (b *bells) apply() error {
+// apply sets the socket's deadline. The caller holds mu.
+func (b *doorbell) apply() error {
 	if b.applied == b.deadline {
 		return nil
 	}
@@ -116,8 +114,8 @@ func (b *bells) apply() error {
 	return b.SetReadDeadline(b.deadline)
 }
 
-// wait returns after a bell.
-func (b *bells) wait(drained []byte) error {
+// wait returns when the doorbell has rung.
+func (b *doorbell) wait(drained []byte) error {
 	b.mu.Lock()
 	b.waiting = true
 	err := b.apply()
@@ -139,13 +137,13 @@ func newRing(memory []byte, index, bits int) ring {
 		written: (*uint64)(at(0)), read: (*uint64)(at(64)), readerWaits: (*uint32)(at(128)), roomWait: (*uint32)(at(192)), claim: (*uint32)(at(256)), roomAt: (*uint64)(at(320)),
 		data: memory[begin : begin+size : begin+size],
 		tell: func(fd uintptr) bool {
-			unix.Write(int(fd), aBell) // where it does not fit, there are bells enough
+			unix.Write(int(fd), doorbellByte) // if the socket is full, enough bytes are there
 			return true
 		},
 	}
 }
 
-// offerRings makes the memory and sends it to the other end.
+// offerRings creates the memory and sends it to the other end.
 func offerRings(nc *net.UnixConn) (net.Conn, error) {
 	fd, err := unix.MemfdCreate("paragon-rings", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -185,7 +183,7 @@ func offerRings(nc *net.UnixConn) (net.Conn, error) {
 	return c, nil
 }
 
-// acceptRings takes the memory and the sockets that came. The sockets are its own from now on, the memory's descriptor is not.
+// acceptRings maps the received memory. It owns the sockets from now on, but not the memory's file descriptor.
 func acceptRings(nc *net.UnixConn, fd, second, third int, bits uint8) (net.Conn, error) {
 	const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
@@ -211,7 +209,7 @@ func acceptRings(nc *net.UnixConn, fd, second, third int, bits uint8) (net.Conn,
 	return newMemoryConn(nc, fd, second, third, int(bits), 1)
 }
 
-// unixConnOf makes a connection of a descriptor, which is its own from now on.
+// unixConnOf makes a connection of a file descriptor, and owns it from now on.
 func unixConnOf(fd int, name string) (*net.UnixConn, error) {
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close() // net has a copy
@@ -227,7 +225,7 @@ func unixConnOf(fd int, name string) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// newMemoryConn maps the memory; the end that dialled has side 0. The sockets second and third are its own, also where it fails.
+// newMemoryConn maps the memory; the dialling end has side 0. It owns the sockets second and third, also when it fails.
 func newMemoryConn(nc *net.UnixConn, fd, second, third, bits, side int) (*memoryConn, error) {
 	room, err := unixConnOf(second, "bells")
 	if err != nil {
@@ -245,7 +243,7 @@ func newMemoryConn(nc *net.UnixConn, fd, second, third, bits, side int) (*memory
 		blocks.Close()
 		return nil, err
 	}
-	c := &memoryConn{bell: bells{UnixConn: nc}, room: bells{UnixConn: room}, peer: peerOf(nc), memory: memory,
+	c := &memoryConn{dataBell: doorbell{UnixConn: nc}, roomBell: doorbell{UnixConn: room}, peer: peerOf(nc), memory: memory,
 		out: newRing(memory, side, bits), in: newRing(memory, 1-side, bits),
 		blocks: borrowed{from: blocks}, loan: loan{over: blocks}}
 	var err1, err2 error
@@ -264,15 +262,15 @@ func (c *memoryConn) RemoteAddr() net.Addr { return c.peer }
 func (c *memoryConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
-func (c *memoryConn) SetReadDeadline(t time.Time) error  { return c.bell.set(t) }
-func (c *memoryConn) SetWriteDeadline(t time.Time) error { return c.room.set(t) }
+func (c *memoryConn) SetReadDeadline(t time.Time) error  { return c.dataBell.set(t) }
+func (c *memoryConn) SetWriteDeadline(t time.Time) error { return c.roomBell.set(t) }
 
-// Close ends waits and gives the memory back.
+// Close ends waits and unmaps the memory.
 func (c *memoryConn) Close() error {
 	if c.closed.Swap(true) {
 		return net.ErrClosed
 	}
-	err := errors.Join(c.bell.Close(), c.room.Close(), c.blocks.from.Close())
+	err := errors.Join(c.dataBell.Close(), c.roomBell.Close(), c.blocks.from.Close())
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	c.writing.Lock()
@@ -283,16 +281,16 @@ func (c *memoryConn) Close() error {
 	return err
 }
 
-// wake rings the bell of the other end if it waits. One end changes a position and then looks whether the other waits, the
-// other says that it waits and then looks at the position: neither may look before its change is seen. Hence Swap in these
-// places: Store is as strong in ordinary builds, but not under the race detector.
+// wake rings the other end's doorbell if it waits. One end changes a position and then reads whether the other waits; the other sets that it waits and
+// then reads the position: neither read may come before the change is visible. Hence Swap in these places: Store is as strong in ordinary builds,
+// but not under the race detector.
 func (r *ring) wake(waits *uint32) {
 	if atomic.LoadUint32(waits) != 0 && atomic.SwapUint32(waits, 0) != 0 {
-		r.via.Write(r.tell) // an error is the other end's end, which the next wait sees
+		r.via.Write(r.tell) // an error means that the other end has ended, which the next wait notices
 	}
 }
 
-// Read returns what is there, or waits for the first of it.
+// Read returns the available bytes, or waits for the first ones.
 func (c *memoryConn) Read(p []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -318,7 +316,7 @@ func (c *memoryConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A record is what is left of one.
+// A record is the unread part of a record.
 type record struct {
 	left   int
 	block  uint32
@@ -330,7 +328,7 @@ const recordHeader = 16
 // nextRecord waits for a record and reads its header.
 func (c *memoryConn) nextRecord() error {
 	r := &c.in
-	n, err := c.await(r, (*ring).filled, r.readerWaits, &c.bell)
+	n, err := c.await(r, (*ring).filled, r.readerWaits, &c.dataBell)
 	if err != nil {
 		return err
 	}
@@ -357,7 +355,7 @@ func (c *memoryConn) nextRecord() error {
 	return nil
 }
 
-// get copies from the ring, from a position on; put copies into it.
+// get copies from the ring, beginning at a position; put copies into it.
 func (r *ring) get(p []byte, position uint64) {
 	at := int(position) & (len(r.data) - 1)
 	first := copy(p, r.data[at:])
@@ -378,7 +376,7 @@ func (r *ring) putHeader(position uint64, size int, block uint32, offset uint64)
 	r.put(position, h[:])
 }
 
-// advanceRead tells the writer of room, advanceWritten the reader of what was put up to position.
+// advanceRead announces room to the writer, advanceWritten announces to the reader the bytes up to position.
 func (r *ring) advanceRead(n int) {
 	r.position += uint64(n)
 	atomic.SwapUint64(r.read, r.position)
@@ -437,10 +435,10 @@ func (c *memoryConn) writeVector(rest *net.Buffers) error {
 	return c.write(rest)
 }
 
-// write puts all pieces into the ring, lent or whole, and waits until those that were lent are read. The reader hears of
-// them when the ring is full or ringPiece is in it, and at the end.
+// write puts all pieces into the ring, as loans or copies, and waits until the loans are read. It wakes the reader when the ring is full or has
+// ringPiece bytes, and at the end.
 func (c *memoryConn) write(rest *net.Buffers) error {
-	if c.closed.Load() { // and perhaps unmapped
+	if c.closed.Load() { // the memory may be unmapped
 		return net.ErrClosed
 	}
 	for len(*rest) > 0 {
@@ -461,7 +459,7 @@ func (c *memoryConn) write(rest *net.Buffers) error {
 	return c.awaitReturn()
 }
 
-// copyIn puts the first piece into the ring; after an error, what of it is not there yet is the first piece.
+// copyIn copies the first piece into the ring; after an error, its uncopied rest is the first piece.
 func (c *memoryConn) copyIn(rest *net.Buffers) error {
 	r := &c.out
 	for p := &(*rest)[0]; len(*p) > 0; {
@@ -481,16 +479,16 @@ func (c *memoryConn) copyIn(rest *net.Buffers) error {
 	return nil
 }
 
-// freeForRecord waits until a record fits and some bytes with it, and returns how many there is room for.
+// freeForRecord waits until a record's header and some bytes fit, and returns how many bytes fit.
 func (c *memoryConn) freeForRecord() (int, error) {
 	r := &c.out
 	if n, err := r.freeRecord(); n > 0 || err != nil {
 		return n, err
 	}
 	r.advanceWritten()
-	// Not at the first free byte: a writer that is faster than its reader would be woken for each piece.
+	// Do not wake at the first free byte: a writer that is faster than its reader would be woken for each piece.
 	atomic.StoreUint64(r.roomAt, r.position-uint64(len(r.data))/2)
-	return c.await(r, (*ring).freeRecord, r.roomWait, &c.room)
+	return c.await(r, (*ring).freeRecord, r.roomWait, &c.roomBell)
 }
 
 func (r *ring) freeRecord() (int, error) {
@@ -501,8 +499,8 @@ func (r *ring) freeRecord() (int, error) {
 	return n, err
 }
 
-// await returns how many bytes there are, once there are some. Data that the peer wrote before it ended is still found.
-func (c *memoryConn) await(r *ring, count func(*ring) (int, error), waits *uint32, bell *bells) (int, error) {
+// await waits until there are bytes and returns how many. Data that the peer wrote before it ended is still returned.
+func (c *memoryConn) await(r *ring, count func(*ring) (int, error), waits *uint32, bell *doorbell) (int, error) {
 	for spins := 0; ; spins++ {
 		if c.closed.Load() {
 			return 0, net.ErrClosed
@@ -516,11 +514,11 @@ func (c *memoryConn) await(r *ring, count func(*ring) (int, error), waits *uint3
 		}
 		atomic.SwapUint32(waits, 1)
 		if n, err := count(r); n > 0 || err != nil {
-			atomic.StoreUint32(waits, 0) // a bell that came meanwhile wakes the next wait in vain
+			atomic.StoreUint32(waits, 0) // a doorbell rung meanwhile only wakes the next wait once too often
 			return n, err
 		}
 		if err := bell.wait(r.drained[:]); err != nil {
-			if n, gone := count(r); n > 0 && gone == nil && errors.Is(err, io.EOF) && bell == &c.bell {
+			if n, gone := count(r); n > 0 && gone == nil && errors.Is(err, io.EOF) && bell == &c.dataBell {
 				return n, nil
 			}
 			return 0, err

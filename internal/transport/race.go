@@ -4,8 +4,8 @@ package transport
 
 import "sync/atomic"
 
-// The race detector does not see that what is read from a ring was written before, for the two ends have the memory at two
-// addresses. It is told here, as package syscall tells it for reads and writes of descriptors.
+// The race detector does not see that bytes read from a ring were written before, because the two ends map the memory at two addresses. These
+// functions tell it, as package syscall does for reads and writes of file descriptors.
 
 var ringSync atomic.Uint32
 

@@ -2,21 +2,20 @@ package transport
 
 import "io"
 
-// A frameReader reads frames from one connection. Small ones come through a buffer, many with one read where many wait; payloads
-// pass it by. How much is read ahead grows while small frames fill it, and falls with every large one, of which what is read
-// ahead is copied twice.
+// A frameReader reads frames from one connection. Small frames come through a buffer, many with one read; large payloads bypass it. The amount read
+// ahead grows while small frames fill the buffer, and falls with every large frame, because the part of it that was read ahead is copied twice.
 type frameReader struct {
 	r        io.Reader
 	buf      []byte
-	from, to int // of buf: what is still to be handed out
-	ahead    int // bytes asked for at most when the buffer is empty
+	from, to int // the unread part of buf
+	ahead    int // most bytes to read when the buffer is empty
 }
 
 func newFrameReader(r io.Reader) *frameReader {
 	return &frameReader{r: r, buf: make([]byte, readBuffer), ahead: readAhead}
 }
 
-// buffered is how many bytes are there without a read.
+// buffered is the number of unread bytes in the buffer.
 func (r *frameReader) buffered() int { return r.to - r.from }
 
 // full fills p. The error is io.EOF only if nothing came at all.
@@ -45,7 +44,7 @@ func (r *frameReader) full(p []byte) error {
 	return nil
 }
 
-// discard reads past n bytes.
+// discard skips n bytes.
 func (r *frameReader) discard(n int) error {
 	for n > r.buffered() {
 		n -= r.buffered()

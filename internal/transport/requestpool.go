@@ -7,8 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A requestPool serves the requests of one connection, each on a goroutine of its own, for any may wait for others. Goroutines stay for
-// the next request, with the stacks that they have grown; up to maxIdle of them wait at a time.
+// A requestPool serves the requests of one connection, each on its own goroutine, because a request may wait for others. Goroutines, and the stacks
+// that they have grown, are reused; up to maxIdle of them wait for the next request.
 type requestPool struct {
 	c    *serverConn
 	jobs chan job
@@ -19,7 +19,7 @@ type requestPool struct {
 
 const maxIdle = 64
 
-// A job is a request that was read, or why it is refused.
+// A job is a request that was read, or the error that refuses it.
 type job struct {
 	h       wire.Header
 	r       *Request
@@ -30,7 +30,7 @@ func newRequestPool(c *serverConn) *requestPool {
 	return &requestPool{c: c, jobs: make(chan job), quit: c.ctx.Done()}
 }
 
-// do serves a request soon. Only the connection's reader calls it.
+// do serves a request on a goroutine of the pool. Only the connection's reader calls it.
 func (w *requestPool) do(j job) {
 	select {
 	case w.jobs <- j:

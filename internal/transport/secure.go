@@ -19,14 +19,14 @@ import (
 type Identity = identity.Identity
 
 const (
-	sealBytes = 256 << 10 // as much is encrypted before it is written
-	sealedIn  = 128 << 10 // as much is read at once
-	maxSealed = 4 << 20   // encrypted bytes that wait; only a peer's nonsense could make it more
+	sealBytes = 256 << 10 // bytes encrypted before they are written
+	sealedIn  = 128 << 10 // bytes read at once
+	maxSealed = 4 << 20   // most encrypted bytes that wait; only an invalid peer could cause more
 )
 
-// A secureConn is a connection under TLS. Package tls writes and reads each record of 16 KB by itself, and a write that ran
-// into its deadline ends the connection. Here many records share a system call, and a write goes on where it was: what is to
-// be written is encrypted into memory, which never waits, and from there put on the connection.
+// A secureConn is a connection with TLS. Package tls writes and reads each record of 16 KB by itself, and a write that times out breaks the connection.
+// Here many records share a system call, and the next write continues after a timeout: data is encrypted into memory, which never blocks, and
+// written to the connection from there.
 type secureConn struct {
 	*tls.Conn
 	under *sealed
@@ -34,16 +34,16 @@ type secureConn struct {
 	writing sync.Mutex // held by writes
 }
 
-// sealed is the connection as TLS sees it.
+// sealed is the connection that package tls uses.
 type sealed struct {
 	net.Conn
 	in *bufio.Reader
 
 	mu   sync.Mutex // guards the two
-	hold bool       // the handshake is over: what is written waits for flush
+	hold bool       // the handshake is over: writes wait for flush
 	wait []byte
 
-	// Of flush, and so of secureConn.writing:
+	// Guarded by secureConn.writing, which flush holds:
 	out   []byte // is being written
 	spare []byte
 }
@@ -53,7 +53,7 @@ func newSecureConn(nc net.Conn, over func(net.Conn, *tls.Config) *tls.Conn, cfg 
 	return &secureConn{Conn: over(under, cfg), under: under}
 }
 
-// secureToServer runs TLS for the end that dialled. The last word is the server's: a client's certificate is looked at last.
+// secureToServer runs the TLS handshake of the dialling end. The server ends it, because it checks the client's certificate last.
 func secureToServer(nc net.Conn, cfg *tls.Config) (net.Conn, error) {
 	c := newSecureConn(nc, tls.Client, cfg)
 	err := c.Handshake()
@@ -67,7 +67,7 @@ func secureToServer(nc net.Conn, cfg *tls.Config) (net.Conn, error) {
 	return c, nil
 }
 
-// secureToClient runs TLS for the end that was dialled.
+// secureToClient runs the TLS handshake of the accepting end.
 func secureToClient(nc net.Conn, cfg *tls.Config) (conn net.Conn, role string, err error) {
 	c := newSecureConn(nc, tls.Server, cfg)
 	if err := c.Handshake(); err != nil {
@@ -83,7 +83,7 @@ func secureToClient(nc net.Conn, cfg *tls.Config) (conn net.Conn, role string, e
 	return c, role, nil
 }
 
-// secureError tells a handshake that one of the ends did not want from a connection that broke.
+// secureError separates a handshake that one of the ends refused from a connection that broke.
 func secureError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, new(syscall.Errno)) {
@@ -110,8 +110,8 @@ func (c *secureConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// writeVector is Write for many pieces; see vectorWriter. What is no longer in rest may not have been written yet, after an
-// error, but is encrypted, and the next write begins with it.
+// writeVector is Write for many pieces; see vectorWriter. After an error, what is no longer in rest may be encrypted and not yet written; the next write
+// begins with it.
 func (c *secureConn) writeVector(rest *net.Buffers) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -139,7 +139,7 @@ func (c *secureConn) write(rest *net.Buffers) error {
 	}
 }
 
-// withdraw has nothing to do: nobody reads from the caller's memory after a write.
+// withdraw does nothing: the peer does not read the caller's memory.
 func (c *secureConn) withdraw() {}
 
 func (s *sealed) Read(p []byte) (int, error) { return s.in.Read(p) }
@@ -157,7 +157,7 @@ func (s *sealed) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush writes what waits. After an error the next flush goes on where it was.
+// flush writes the encrypted bytes. After an error the next flush continues.
 func (s *sealed) flush() error {
 	for {
 		if len(s.out) == 0 {

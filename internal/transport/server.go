@@ -16,25 +16,25 @@ type Server struct {
 	p   PromptHandler // h, if it is one
 	cfg Config
 
-	ctx       context.Context // ends with Close
-	cancel    context.CancelFunc
-	strangers strangers
+	ctx             context.Context // ends with Close
+	cancel          context.CancelFunc
+	unauthenticated unauthenticatedConns
 
-	mu     sync.Mutex // guards all below
-	ended  bool
-	conns  map[net.Conn]net.Conn // what was accepted, and what became of it
-	fewer  chan struct{}         // closed, and made anew, when a connection is gone
-	warned time.Time
-	silent int            // refusals since then
-	wg     sync.WaitGroup // of all goroutines
+	mu         sync.Mutex // guards all below
+	ended      bool
+	conns      map[net.Conn]net.Conn // accepted connections, and what the handshake made of each
+	connClosed chan struct{}         // closed and replaced when a connection has ended
+	warned     time.Time
+	suppressed int            // refusals since then without a line
+	wg         sync.WaitGroup // of all goroutines
 }
 
-// NewServer returns a Server that owns ln. It answers nobody before Serve.
+// NewServer returns a Server that owns ln. It answers no request before Serve.
 func NewServer(ln net.Listener, h Handler, cfg Config) *Server {
 	s := &Server{
 		ln: ln, h: h, cfg: cfg.withDefaults(),
-		conns: make(map[net.Conn]net.Conn),
-		fewer: make(chan struct{}),
+		conns:      make(map[net.Conn]net.Conn),
+		connClosed: make(chan struct{}),
 	}
 	s.p, _ = h.(PromptHandler)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -60,7 +60,7 @@ func (s *Server) Serve() error {
 		if errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("transport: accept at %v: %w", s.Addr(), err)
 		}
-		// Out of file descriptors, most likely: connections that end give some back.
+		// Most likely the process is out of file descriptors: connections that end free some.
 		s.cfg.Logger.Warn("transport: accept", "addr", s.Addr().String(), "err", err, "again in", pause)
 		t := time.NewTimer(pause)
 		select {
@@ -81,7 +81,7 @@ func (s *Server) Close() error {
 	for _, nc := range s.conns {
 		nc.Close()
 	}
-	s.cancel() // behind the connections: what handlers say of it must reach nobody, who would take it for an answer
+	s.cancel() // after the connections are closed: a Handler's error about the cancellation must not be sent as an answer
 	err := s.ln.Close()
 	s.mu.Unlock()
 	s.wg.Wait()
@@ -91,12 +91,12 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Alone returns once nobody is connected, or with the error of ctx when it ends before. A Server that is about to be
-// closed so lets its peers take their last answers and leave.
-func (s *Server) Alone(ctx context.Context) error {
+// AwaitDisconnects returns when no peer is connected, or with ctx's error when ctx ends before. So a Server that is about to be closed lets its peers
+// read their last answers.
+func (s *Server) AwaitDisconnects(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		n, fewer := len(s.conns), s.fewer
+		n, fewer := len(s.conns), s.connClosed
 		s.mu.Unlock()
 		if n == 0 {
 			return nil
@@ -116,34 +116,34 @@ func (s *Server) accept(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	if out := s.strangers.enter(nc); out != nil {
-		out.Close() // its goroutine does the rest
+	if out := s.unauthenticated.enter(nc); out != nil {
+		out.Close() // its own goroutine cleans up
 	}
 	s.conns[nc] = nc
 	s.wg.Go(func() {
-		defer s.gone(nc)
+		defer s.closeConn(nc)
 		conn, role, err := s.cfg.handshakeClient(nc, time.Now().Add(handshakeTimeout))
-		s.strangers.leave(nc)
+		s.unauthenticated.leave(nc)
 		if err != nil {
 			s.warn(nc, err)
 			return
 		}
-		if s.become(nc, conn) {
+		if s.replaceConn(nc, conn) {
 			newServerConn(s, conn, role).serve()
 		}
 	})
 }
 
-// become notes what an accepted connection has become, unless the Server was closed.
-func (s *Server) become(nc, conn net.Conn) bool {
+// replaceConn records the connection that the handshake made of an accepted one; false if the Server was closed.
+func (s *Server) replaceConn(nc, conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conns[nc] = conn
 	return !s.ended
 }
 
-// gone closes a connection for good.
-func (s *Server) gone(nc net.Conn) {
+// closeConn closes a connection and forgets it.
+func (s *Server) closeConn(nc net.Conn) {
 	s.mu.Lock()
 	conn := s.conns[nc]
 	s.mu.Unlock()
@@ -151,17 +151,17 @@ func (s *Server) gone(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, nc)
-	close(s.fewer)
-	s.fewer = make(chan struct{})
+	close(s.connClosed)
+	s.connClosed = make(chan struct{})
 }
 
-// warn logs that a connection was refused, at most once in a while: strangers must not fill the log.
+// warn logs that a connection was refused. It limits the rate of lines: unauthenticated peers must not be able to fill the log.
 func (s *Server) warn(nc net.Conn, err error) {
 	s.mu.Lock()
-	s.silent++
-	quiet, others := s.ended || time.Since(s.warned) < 10*time.Second, s.silent-1
+	s.suppressed++
+	quiet, others := s.ended || time.Since(s.warned) < 10*time.Second, s.suppressed-1
 	if !quiet {
-		s.warned, s.silent = time.Now(), 0
+		s.warned, s.suppressed = time.Now(), 0
 	}
 	s.mu.Unlock()
 	if !quiet {

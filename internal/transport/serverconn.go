@@ -13,20 +13,20 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A serverConn is one connection of a Server: one goroutine reads requests and answers those that need not wait, each of the
-// others is served by another, one writes small answers.
+// A serverConn is one connection of a Server. One goroutine reads requests and answers those that need not wait; other requests have a goroutine
+// each; one goroutine writes small answers.
 type serverConn struct {
-	s        *Server
-	nc       net.Conn
-	role     string // of the client, where TLS tells it
-	w        *frameWriter
-	ctx      context.Context // ends when the connection does
-	cancel   context.CancelFunc
-	turns    chan struct{} // a value for each request being worked on
-	requests *requestPool
-	spare    spares[Request]
-	owes     bool           // the reader's: answers of its own are collected and to be written before it waits
-	wg       sync.WaitGroup // of the writer
+	s         *Server
+	nc        net.Conn
+	role      string // the client's, from its certificate; empty without TLS
+	w         *frameWriter
+	ctx       context.Context // ends when the connection does
+	cancel    context.CancelFunc
+	turns     chan struct{} // a token for each request being worked on
+	requests  *requestPool
+	spare     freeList[Request]
+	unflushed bool           // of the reading goroutine: it has collected answers that must be written before it waits
+	wg        sync.WaitGroup // of the writer
 }
 
 func newServerConn(s *Server, nc net.Conn, role string) *serverConn {
@@ -37,7 +37,7 @@ func newServerConn(s *Server, nc net.Conn, role string) *serverConn {
 	return c
 }
 
-// serve works until the connection ends and everything of it is gone.
+// serve returns when the connection and all its goroutines have ended.
 func (c *serverConn) serve() {
 	c.wg.Go(func() { c.w.run(c.fail) })
 	err := c.read()
@@ -46,7 +46,7 @@ func (c *serverConn) serve() {
 	c.wg.Wait()
 }
 
-// fail closes the connection; requests under way see their context end.
+// fail closes the connection and ends the contexts of its requests.
 func (c *serverConn) fail(err error) {
 	if err != nil && c.ctx.Err() == nil && !errors.Is(err, io.EOF) {
 		c.s.cfg.Logger.Debug("transport: connection ended", "from", c.nc.RemoteAddr().String(), "err", err)
@@ -61,7 +61,7 @@ func (c *serverConn) read() error {
 	var header [wire.HeaderSize]byte
 	for {
 		if br.buffered() < len(header) {
-			if err := c.settle(); err != nil {
+			if err := c.flushAnswers(); err != nil {
 				return err
 			}
 		}
@@ -72,10 +72,10 @@ func (c *serverConn) read() error {
 		if err != nil {
 			return err
 		}
-		// What has begun must come to an end, or a silent peer would hold the memory for ever.
+		// A frame that has begun must end within frameTime, or a silent peer would hold the memory for ever.
 		slow := br.buffered() < h.Head+h.Payload
 		if slow {
-			if err := c.settle(); err != nil {
+			if err := c.flushAnswers(); err != nil {
 				return err
 			}
 			c.nc.SetReadDeadline(time.Now().Add(frameTime(h.Payload)))
@@ -89,18 +89,18 @@ func (c *serverConn) read() error {
 	}
 }
 
-// settle has the reader's own answers written: those of requests that came together go together.
-func (c *serverConn) settle() error {
-	if !c.owes {
+// flushAnswers writes the answers that the reading goroutine has collected: those of requests that came together go in one write.
+func (c *serverConn) flushAnswers() error {
+	if !c.unflushed {
 		return nil
 	}
-	c.owes = false
+	c.unflushed = false
 	return c.w.flushBatch()
 }
 
 // request reads the rest of one request and serves it, or starts to. Its error is the connection's.
 func (c *serverConn) request(br *frameReader, h wire.Header) error {
-	r := c.spare.take()
+	r := c.spare.get()
 	if r == nil {
 		r = new(Request)
 	}
@@ -133,21 +133,21 @@ func (c *serverConn) request(br *frameReader, h wire.Header) error {
 	select {
 	case c.turns <- struct{}{}:
 	default:
-		if err := c.settle(); err != nil {
-			return c.abandon(r, refused, err)
+		if err := c.flushAnswers(); err != nil {
+			return c.reject(r, refused, err)
 		}
 		select {
 		case c.turns <- struct{}{}:
 		case <-c.ctx.Done():
-			return c.abandon(r, refused, c.ctx.Err())
+			return c.reject(r, refused, c.ctx.Err())
 		}
 	}
 	c.requests.do(job{h, r, refused})
 	return nil
 }
 
-// abandon gives up a request that was read and will not be served, because of err.
-func (c *serverConn) abandon(r *Request, refused, err error) error {
+// reject drops a request that was read and will not be served, because of err.
+func (c *serverConn) reject(r *Request, refused, err error) error {
 	if refused == nil && (len(r.Payload) > 0 || r.Value != nil) {
 		c.drop(r)
 	}
@@ -155,7 +155,7 @@ func (c *serverConn) abandon(r *Request, refused, err error) error {
 	return err
 }
 
-// prompt answers a request at once, if the Handler can.
+// prompt answers a request on this goroutine, if the Handler can without waiting.
 func (c *serverConn) prompt(h wire.Header, r *Request) bool {
 	resp, done, err := c.tryHandle(r)
 	switch {
@@ -164,10 +164,10 @@ func (c *serverConn) prompt(h wire.Header, r *Request) bool {
 	case !done:
 		return false
 	}
-	if taken, _ := c.w.collect(h.ID, resp.Message, payloadSize(resp.Payload), resp.Payload); !taken {
+	if taken, _ := c.w.collectSmall(h.ID, resp.Message, payloadSize(resp.Payload), resp.Payload); !taken {
 		c.answer(h.ID, resp)
 	} else {
-		c.owes = true
+		c.unflushed = true
 		if resp.Release != nil {
 			resp.Release()
 		}
@@ -196,16 +196,16 @@ func (c *serverConn) recycle(r *Request) {
 		head = nil
 	}
 	*r = Request{Head: head}
-	c.spare.give(r)
+	c.spare.put(r)
 }
 
-// answer writes the response, or gives it up when the connection is gone.
+// answer writes the response, or drops it if the connection has ended.
 func (c *serverConn) answer(id uint32, resp Response) {
 	if resp.Release != nil {
 		defer resp.Release()
 	}
 	err := c.write(id, resp)
-	if errors.Is(err, wire.ErrMalformed) { // ours, beyond the limits
+	if errors.Is(err, wire.ErrMalformed) { // our own answer is beyond the limits
 		err = c.write(id, Response{Message: nack(fmt.Errorf("the answer: %v", err))})
 	}
 	if err != nil {
@@ -215,17 +215,17 @@ func (c *serverConn) answer(id uint32, resp Response) {
 
 func (c *serverConn) write(id uint32, resp Response) error {
 	size := payloadSize(resp.Payload)
-	taken, err := c.w.small(id, resp.Message, size, resp.Payload)
+	taken, err := c.w.writeSmall(id, resp.Message, size, resp.Payload)
 	if taken || err != nil {
 		return err
 	}
-	_, err = c.w.large(noCancel, id, resp.Message, resp.Order, size, resp.Payload)
+	_, err = c.w.writeLarge(noCancel, id, resp.Message, resp.Order, size, resp.Payload)
 	return err
 }
 
 var noCancel = context.Background()
 
-// handle, buffer and drop call the Handler; a panic of it is an answer, not the end of the process.
+// handle, buffer and drop call the Handler. A panic becomes an answer and does not end the process.
 
 func (c *serverConn) handle(r *Request) (resp Response, err error) {
 	defer c.caught(r, &err)

@@ -11,16 +11,16 @@ import (
 // A Starter is a Caller that also sends small requests without a wait, so that one goroutine has many under way.
 type Starter interface {
 	Caller
-	// Start sends a request if that needs no wait: it is small (16 KB with its payload), a connection is there and takes it, and
-	// the requests in flight are not too many. Else it returns false and has done nothing; Call then does the same. The
-	// payload is copied; answer, dst and p are in use until p.Done is called.
+	// Start sends a request if it need not wait for that: the request is small (16 KB with its payload), a connection is open and
+	// accepts it, and MaxInFlight is not reached. Otherwise it returns false and has done nothing; then use Call. The payload is copied;
+	// answer, dst and p are in use until p.Done is called.
 	Start(p *Started, request, answer wire.Message, dst []byte, payload ...[]byte) bool
 }
 
-// A Started is a request that Start has sent. It may be used again once Done was called.
+// A Started is a request that Start has sent. It may be reused after Done was called.
 type Started struct {
-	// Done is called once for each request that was started, when Result may be called, from a goroutine that it must not hold
-	// up; it may be called before Start returns.
+	// Done is called once for each started request, when Result may be called. It must not block, and it may be called before Start
+	// returns.
 	Done func()
 
 	c    *Client
@@ -41,7 +41,7 @@ func (c *Client) Start(p *Started, request, answer wire.Message, dst []byte, pay
 	}
 	cc := c.slots[(c.next.Load()+1)%uint32(len(c.slots))].conn.Load()
 	if cc == nil {
-		return false // the turn stays this slot's, for which Call dials
+		return false // keep the turn at this slot: Call dials it
 	}
 	select {
 	case c.turns <- struct{}{}:
@@ -53,10 +53,10 @@ func (c *Client) Start(p *Started, request, answer wire.Message, dst []byte, pay
 	var ok bool
 	p.mu.Lock()
 	if p.id, ok = cc.register(&p.call); ok {
-		taken, err := cc.w.small(p.id, request, size, payload)
+		taken, err := cc.w.writeSmall(p.id, request, size, payload)
 		p.mu.Unlock()
-		// A batch that is full or a frame beyond the limits is Call's matter.
-		if (!taken || err != nil) && cc.take(p.id) != nil {
+		// Call handles a full batch, and a frame beyond the limits.
+		if (!taken || err != nil) && cc.takeCall(p.id) != nil {
 			ok = false
 		}
 	} else {
@@ -71,15 +71,15 @@ func (c *Client) Start(p *Started, request, answer wire.Message, dst []byte, pay
 	return true
 }
 
-// over ends the request, for whoever took its call out of the pending ones.
-func (p *Started) over() {
+// end ends the request. The caller has taken its call out of the pending ones.
+func (p *Started) end() {
 	p.mu.Lock()
 	p.mu.Unlock()
 	<-p.c.turns
 	p.Done()
 }
 
-// Result returns what Call would. It is called after Done.
+// Result returns what Call would return. Call it after Done.
 func (p *Started) Result() ([]byte, error) {
 	k := &p.call
 	if k.err == nil {
@@ -92,16 +92,16 @@ func (p *Started) Result() ([]byte, error) {
 	return nil, fmt.Errorf("transport: %v to %s: %w", p.kind, p.c.addr, k.err)
 }
 
-// GiveUp ends a request that was started, for a reason: Done is called at once, unless the answer is just being read, or was.
+// GiveUp cancels a started request for a reason: Done is called at once, unless the answer is being read or was read.
 func (p *Started) GiveUp(reason error) {
-	if k := p.cc.take(p.id); k != nil {
+	if k := p.cc.takeCall(p.id); k != nil {
 		k.err = fmt.Errorf("no answer: %w", reason)
 		k.end()
 	}
 }
 
-// Cut breaks the connection of a request that was given up a while ago and is not over: its answer has stopped half way. The
-// caller sees to it that the request is not over.
+// Cut closes the connection of a request that was cancelled a while ago and has not ended, because its answer stopped half way. The caller must
+// know that the request has not ended.
 func (p *Started) Cut() {
 	p.cc.kill(errors.New("the peer stopped in the middle of an answer"))
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TCP is the Network of the operating system. Its connections send without delay (TCP_NODELAY is Go's default), and a peer
-// that vanished is noticed within half a minute.
+// TCP is the operating system's Network. Its connections have no Nagle delay (TCP_NODELAY is Go's default), and keep-alives detect a peer that vanished
+// within half a minute.
 var TCP Network = tcp{}
 
 type tcp struct{}

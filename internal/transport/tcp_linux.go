@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tune takes a connection within this machine off a congestion control that paces, such as BBR: there is no network
-// to be kind to, and pacing costs a third of the throughput. Where cubic may not be had everything stays as it is.
+// tune switches a connection within this machine from a congestion control that paces, such as BBR, to cubic: there is no network to share, and pacing
+// costs a third of the throughput. Without cubic nothing changes.
 func tune(nc net.Conn) {
 	t, ok := nc.(*net.TCPConn)
 	if !ok || !t.RemoteAddr().(*net.TCPAddr).IP.IsLoopback() {

@@ -555,7 +555,7 @@ func TestAServerKnowsWhenItIsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serve(t, ln, new(handler), Config{})
-	if err := s.Alone(t.Context()); err != nil {
+	if err := s.AwaitDisconnects(t.Context()); err != nil {
 		t.Errorf("before anybody came: %v", err)
 	}
 	c := client(t, ln.Addr().String(), Config{})
@@ -564,11 +564,11 @@ func TestAServerKnowsWhenItIsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Alone(within(t, time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.AwaitDisconnects(within(t, time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("with a client: %v", err)
 	}
 	c.Close()
-	if err := s.Alone(within(t, 10*time.Second)); err != nil {
+	if err := s.AwaitDisconnects(within(t, 10*time.Second)); err != nil {
 		t.Errorf("after it closed: %v", err)
 	}
 }

@@ -15,16 +15,15 @@ import (
 
 // A frameWriter writes the frames of many goroutines to one connection.
 //
-// Small frames are copied into a batch, which a goroutine of the writer's own puts on the connection: the sender does not
-// wait for the connection, and frames of many senders share a system call. Large frames are written from the memory they
-// lie in. They wait in a queue, lower order first, and whoever of their senders holds the token writes what is in it, up
-// to vectorBytes at a time, for all.
+// Small frames are copied into a batch, which the writer's own goroutine writes: the sender does not wait for the connection, and frames of
+// many senders share a system call. Large frames are written from the sender's memory. They wait in a queue, lower order first; the sender
+// that holds the token writes the queue for all, up to vectorBytes at a time.
 type frameWriter struct {
 	nc    net.Conn
-	dead  <-chan struct{} // closed when the connection is
+	dead  <-chan struct{} // closed when the connection is closed
 	limit bool            // frames that have begun must pass within frameTime
 
-	token chan struct{} // holds one value while nobody writes
+	token chan struct{} // holds one value while no goroutine writes
 	wake  chan struct{} // the batch is no longer empty
 
 	mu    sync.Mutex // guards the two
@@ -32,17 +31,17 @@ type frameWriter struct {
 	queue []*frame   // large frames to be written, by order, then by arrival
 
 	// Of the token's holder:
-	spare  []byte      // the batch's other half
-	vector []*frame    // large frames that are being written
-	iov    [][]byte    // what they consist of
-	rest   net.Buffers // what of iov is to be written
+	spare  []byte      // the second buffer of the batch
+	vector []*frame    // large frames being written
+	iov    [][]byte    // their pieces
+	rest   net.Buffers // the part of iov that is not written yet
 	timed  bool        // the connection has a deadline for writes
 
-	frames spares[frame]
+	frames freeList[frame]
 }
 
-// A frame is a large one from when its sender puts it in the queue until it has been written. Whoever takes it out of the
-// queue sends on done, once: the token's holder, or the sender itself, who then does not wait.
+// A frame is a large frame, from when its sender queues it until it has been written. The goroutine that takes it out of the queue sends on done,
+// once: the token's holder, or the sender itself, which then does not wait.
 type frame struct {
 	head    []byte // header and head
 	payload [][]byte
@@ -78,25 +77,25 @@ func appendFrame(b []byte, id uint32, m wire.Message, payload int) ([]byte, erro
 	return b, nil
 }
 
-// small takes a copy of the frame to be written soon, unless the frame is large or too much waits already.
-func (w *frameWriter) small(id uint32, m wire.Message, size int, payload [][]byte) (taken bool, err error) {
-	taken, err = w.collect(id, m, size, payload)
+// writeSmall copies the frame into the batch, unless the frame is large or the batch is full.
+func (w *frameWriter) writeSmall(id uint32, m wire.Message, size int, payload [][]byte) (taken bool, err error) {
+	taken, err = w.collectSmall(id, m, size, payload)
 	if taken {
-		w.rouse()
+		w.wakeWriter()
 	}
 	return taken, err
 }
 
-// rouse has the batch written soon.
-func (w *frameWriter) rouse() {
+// wakeWriter wakes the goroutine that writes the batch.
+func (w *frameWriter) wakeWriter() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // a wake-up is due already and will find what is in the batch
+	default: // a token is there, and the woken goroutine writes this frame, too
 	}
 }
 
-// collect is small, but the frame need not be written before the next rouse or flushBatch.
-func (w *frameWriter) collect(id uint32, m wire.Message, size int, payload [][]byte) (taken bool, err error) {
+// collectSmall is writeSmall without a wake-up: the frame is written with the next wakeWriter or flushBatch.
+func (w *frameWriter) collectSmall(id uint32, m wire.Message, size int, payload [][]byte) (taken bool, err error) {
 	if size > smallFrame {
 		return false, nil
 	}
@@ -115,12 +114,12 @@ func (w *frameWriter) collect(id uint32, m wire.Message, size int, payload [][]b
 	return err == nil, err
 }
 
-// flushBatch writes the batch at once, on the goroutine that asks, if nobody else writes or waits to; else it is written soon.
+// flushBatch writes the batch on the caller's goroutine, if no other writes or waits to; else it wakes the writer.
 func (w *frameWriter) flushBatch() error {
 	select {
 	case <-w.token:
 	default:
-		w.rouse()
+		w.wakeWriter()
 		return nil
 	}
 	w.mu.Lock()
@@ -130,13 +129,13 @@ func (w *frameWriter) flushBatch() error {
 	if alone {
 		_, err = w.next(noCancel)
 	} else {
-		w.rouse()
+		w.wakeWriter()
 	}
 	w.token <- struct{}{}
 	return err
 }
 
-// run writes batches until the connection is closed. An error of the connection is given to fail.
+// run writes batches until the connection is closed. It calls fail with an error of the connection.
 func (w *frameWriter) run(fail func(error)) {
 	for {
 		select {
@@ -159,7 +158,7 @@ func (w *frameWriter) run(fail func(error)) {
 	}
 }
 
-// flush writes the batch and what large frames wait.
+// flush writes the batch and the queued large frames.
 func (w *frameWriter) flush() error {
 	for {
 		if more, err := w.next(noCancel); err != nil || !more {
@@ -168,11 +167,11 @@ func (w *frameWriter) flush() error {
 	}
 }
 
-// large writes a frame from the memory it lies in. It returns when that memory is no longer used. begun is false if nothing
+// writeLarge writes a frame from the sender's memory. It returns when that memory is no longer used. begun is false if nothing
 // was written, because the frame is beyond the limits, ctx ended or the connection was closed before its turn: then the
 // connection is as good as before. After an error with begun true the connection must be closed.
-func (w *frameWriter) large(ctx context.Context, id uint32, m wire.Message, order uint64, size int, payload [][]byte) (begun bool, err error) {
-	f := w.frames.take()
+func (w *frameWriter) writeLarge(ctx context.Context, id uint32, m wire.Message, order uint64, size int, payload [][]byte) (begun bool, err error) {
+	f := w.frames.get()
 	if f == nil {
 		f = &frame{done: make(chan error, 1)}
 	}
@@ -193,12 +192,12 @@ func (w *frameWriter) large(ctx context.Context, id uint32, m wire.Message, orde
 		case err := <-f.done:
 			return true, err
 		case <-w.token:
-			if len(f.done) > 0 { // written by somebody else: others' frames are not to end with this ctx
+			if len(f.done) > 0 { // another goroutine writes: its frames must not end with this ctx
 				w.token <- struct{}{}
 				continue
 			}
 			if _, err := w.next(ctx); err != nil {
-				w.nc.Close() // whoever's frame it was
+				w.nc.Close() // whichever frame it was
 			}
 			w.token <- struct{}{}
 		case <-ended:
@@ -206,8 +205,8 @@ func (w *frameWriter) large(ctx context.Context, id uint32, m wire.Message, orde
 				return false, ctx.Err()
 			}
 			ended = nil
-			if !w.settle(f) {
-				w.nc.Close() // somebody else's write, which ends now
+			if !w.awaitWritten(f) {
+				w.nc.Close() // another goroutine's write, which ends now
 			}
 		case <-dead:
 			if w.remove(f) {
@@ -218,8 +217,8 @@ func (w *frameWriter) large(ctx context.Context, id uint32, m wire.Message, orde
 	}
 }
 
-// settle tells whether the frame has been written within grace; what was said of it is still to be received.
-func (w *frameWriter) settle(f *frame) bool {
+// awaitWritten reports whether the frame has been written within grace; its result is still to be received.
+func (w *frameWriter) awaitWritten(f *frame) bool {
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {
@@ -237,7 +236,7 @@ func (w *frameWriter) recycle(f *frame) {
 		head = nil
 	}
 	*f = frame{head: head, done: f.done}
-	w.frames.give(f)
+	w.frames.put(f)
 }
 
 func (w *frameWriter) enqueue(f *frame) {
@@ -250,7 +249,7 @@ func (w *frameWriter) enqueue(f *frame) {
 	w.queue = slices.Insert(w.queue, at, f)
 }
 
-// remove takes a frame out of the queue; false if somebody has it.
+// remove takes a frame out of the queue; false if another goroutine has taken it.
 func (w *frameWriter) remove(f *frame) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -291,8 +290,8 @@ func (w *frameWriter) next(ctx context.Context) (more bool, err error) {
 			}
 		}
 	}
-	w.iov, w.rest = iov, iov // writing eats rest
-	err = w.put(ctx, size)
+	w.iov, w.rest = iov, iov // writing consumes rest
+	err = w.writeRest(ctx, size)
 	clear(iov)
 	for i, f := range w.vector {
 		w.vector[i] = nil
@@ -301,9 +300,9 @@ func (w *frameWriter) next(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
-// put writes rest. Within grace of ctx's end it is over; so that nobody has to watch over ctx, the write is looked after in
-// turns of that length.
-func (w *frameWriter) put(ctx context.Context, size int) (err error) {
+// writeRest writes rest. It returns within grace of ctx's end: the write has a deadline of that length, after which ctx is checked, so that no
+// goroutine has to watch ctx.
+func (w *frameWriter) writeRest(ctx context.Context, size int) (err error) {
 	vectors, _ := w.nc.(vectorWriter)
 	defer func() {
 		if vectors != nil && err != nil {
@@ -337,8 +336,8 @@ func (w *frameWriter) put(ctx context.Context, size int) (err error) {
 	}
 }
 
-// A vectorWriter is a connection that writes many pieces at once. After an error rest is what is left to be written, by
-// another call alone, and the peer may read from what was in it until withdraw returns.
+// A vectorWriter is a connection that writes many pieces at once. After an error rest holds what is left, for the next call, and the peer may read
+// from the memory that was in it until withdraw returns.
 type vectorWriter interface {
 	writeVector(rest *net.Buffers) error
 	withdraw()

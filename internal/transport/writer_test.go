@@ -51,7 +51,7 @@ func TestSmallFramesOfManySendersShareAWrite(t *testing.T) {
 	for i := range senders {
 		all.Go(func() {
 			<-start
-			if taken, err := w.small(uint32(i), message, 0, nil); !taken || err != nil {
+			if taken, err := w.writeSmall(uint32(i), message, 0, nil); !taken || err != nil {
 				t.Errorf("sender %d: got taken %v and error %v, want true and none", i, taken, err)
 			}
 		})
@@ -142,7 +142,7 @@ func TestLargeFramesGoInOrder(t *testing.T) {
 	payload := make([]byte, vectorBytes/2+1) // one in each write
 	for id, order := range []uint64{5, 1, 3, 1, 0} {
 		all.Go(func() {
-			if _, err := w.large(t.Context(), uint32(id), &wire.Ack{}, order, len(payload), [][]byte{payload}); err != nil {
+			if _, err := w.writeLarge(t.Context(), uint32(id), &wire.Ack{}, order, len(payload), [][]byte{payload}); err != nil {
 				t.Errorf("frame %d: %v", id, err)
 			}
 		})

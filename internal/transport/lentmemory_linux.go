@@ -11,35 +11,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Large pieces of memory that the peer can map (package shm) are lent: the ring gets a record that says where the bytes
-// lie, the peer copies them from there, once, and the write returns when it has. A block's descriptor goes over a socket
-// before anything of it is lent, with a record that tells the peer to fetch it.
+// Large pieces of memory that the peer can map (package shm) are lent: the ring gets a record that says where the bytes are, the peer
+// copies them from there, once, and the write returns after that. A block's file descriptor is sent over a socket before any of the block
+// is lent, with a record that tells the peer to receive it.
 //
-// Whoever gives a write up, after its deadline or with the connection, may change the memory at once, but the peer may be
-// copying. So both ends settle it in the claim, a word of the ring that counts the records under way: the reader takes one off,
-// once it has all bytes, if the word does not say that they were withdrawn. What was withdrawn is the end of the stream for the
-// reader, whose last Read does not hand out what it has read of it; so no frame is whole that has bytes in it which were
-// changed.
+// When a write is cancelled, at its deadline or with the connection, the caller may change the memory at once, while the peer may be
+// copying. The claim, a word of the ring that counts the lent records, decides: the reader takes one off when it has all bytes, unless the
+// word says that they were withdrawn. For the reader withdrawn records end the stream, and its last Read does not return what it has copied
+// of them; so no whole frame contains bytes that were changed.
 const (
 	claimWithdrawn uint32 = 1 << 31
-	claimRefused   uint32 = 1 << 30 // the peer cannot map memory: nothing is lent any more
+	claimRefused   uint32 = 1 << 30 // the peer cannot map memory: no more is lent
 )
 
 const (
-	lendBytes = shm.MinBytes // the least that is lent
-	maxBlocks = 4096         // of one end, on one connection; what lies in others is written
+	lendBytes = shm.MinBytes // smaller pieces are written into the ring
+	maxBlocks = 4096         // blocks of one end on one connection; pieces of other blocks are written into the ring
 )
 
-// A loan is what a memoryConn lends its peer.
+// A loan is the state of the memory that a memoryConn lends its peer.
 type loan struct {
-	over    *net.UnixConn     // for descriptors
-	numbers map[uint64]uint32 // of the blocks that the peer has, by ID
-	sent    uint64            // ID of a block that the peer is fetching; 0: none
+	over    *net.UnixConn     // for file descriptors
+	numbers map[uint64]uint32 // by block ID: the numbers of the blocks that the peer has
+	sent    uint64            // ID of a block that was sent and that the peer has not received yet; 0: none
 	never   bool              // the peer cannot map memory, or descriptors cannot be sent
-	out     bool              // something is lent at the moment
+	out     bool              // memory is lent now
 }
 
-// lend puts a record for p into the ring; false if p is to be copied. What was lent is so until awaitReturn or withdraw.
+// lend puts a record for p into the ring; false if p must be copied. The memory is lent until awaitReturn or withdraw returns.
 func (c *memoryConn) lend(p []byte) (bool, error) {
 	l := &c.loan
 	if len(p) < lendBytes || l.never {
@@ -79,7 +78,7 @@ func (c *memoryConn) awaitReturn() error {
 // awaitRead waits until the peer has read all that is in the ring.
 func (c *memoryConn) awaitRead() error {
 	atomic.StoreUint64(c.out.roomAt, c.out.position)
-	_, err := c.await(&c.out, (*ring).isRead, c.out.roomWait, &c.room)
+	_, err := c.await(&c.out, (*ring).isRead, c.out.roomWait, &c.roomBell)
 	return err
 }
 
@@ -91,7 +90,7 @@ func (r *ring) isRead() (int, error) {
 	return 1, nil
 }
 
-// number returns the number by which the peer knows the block, 0 if it cannot get to know it.
+// number returns the peer's number for the block; 0 if the block cannot be sent to the peer.
 func (c *memoryConn) number(b *shm.Block) (uint32, error) {
 	l := &c.loan
 	if n := l.numbers[b.ID]; n != 0 {
@@ -106,8 +105,8 @@ func (c *memoryConn) number(b *shm.Block) (uint32, error) {
 			return 0, err
 		}
 		l.over.SetWriteDeadline(time.Now().Add(handshakeTimeout))
-		if _, _, err := l.over.WriteMsgUnix(aBell, unix.UnixRights(b.File()), nil); err != nil {
-			l.never = true // too many descriptors, most likely
+		if _, _, err := l.over.WriteMsgUnix(doorbellByte, unix.UnixRights(b.File()), nil); err != nil {
+			l.never = true // most likely too many file descriptors
 			return 0, nil
 		}
 		l.sent = b.ID
@@ -130,8 +129,8 @@ func (c *memoryConn) number(b *shm.Block) (uint32, error) {
 	return n, nil
 }
 
-// withdraw ends what is lent by a write that has failed: when it returns, the peer does not read the memory any more, or
-// nobody will ever see what it reads. The connection is of no use any more but for Close.
+// withdraw ends the loans of a failed write: when it returns, the peer no longer reads the memory, or what it reads will be dropped. After it the
+// connection can only be closed.
 func (c *memoryConn) withdraw() {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -145,9 +144,9 @@ func (c *memoryConn) withdrawLoan() {
 	}
 }
 
-// borrowed is the peer's memory.
+// borrowed is the memory that the peer lends.
 type borrowed struct {
-	from     *net.UnixConn // for descriptors
+	from     *net.UnixConn // for file descriptors
 	mappings []*shm.Mapping
 }
 
@@ -187,12 +186,12 @@ func takeLoan(claim *uint32) error {
 	}
 }
 
-// take fetches block number n. If it cannot be mapped the claim says so.
+// take receives block number n. If it cannot map the block it says so in the claim.
 func (b *borrowed) take(n uint32, claim *uint32) error {
 	if n != uint32(len(b.mappings))+1 || n > maxBlocks {
 		return fmt.Errorf("the peer sends its block %d, want %d, and at most %d", n, len(b.mappings)+1, maxBlocks)
 	}
-	if err := b.from.SetReadDeadline(time.Now().Add(handshakeTimeout)); err != nil { // it was sent before the record
+	if err := b.from.SetReadDeadline(time.Now().Add(handshakeTimeout)); err != nil { // the descriptor was sent before the record
 		return err
 	}
 	var one [1]byte
@@ -209,7 +208,7 @@ func (b *borrowed) take(n uint32, claim *uint32) error {
 		}
 	}
 	var m *shm.Mapping
-	if len(fds) == 1 { // none came if this process has too many open
+	if len(fds) == 1 { // there is none if this process has too many open files
 		m, _ = shm.Map(fds[0])
 	}
 	for _, fd := range fds {

@@ -108,7 +108,7 @@ func TestLentMemoryThatWasWithdrawnIsNotHandedOut(t *testing.T) {
 			if err := b.nextRecord(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.await(&b.in, (*ring).filled, b.in.readerWaits, &b.bell); err != nil {
+			if _, err := b.await(&b.in, (*ring).filled, b.in.readerWaits, &b.dataBell); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -174,7 +174,7 @@ func TestMemoryThatCannotBeMappedIsCopied(t *testing.T) {
 		t.Skip("no memory to share")
 	}
 	a.loan.sent = block.ID // as if it had been
-	if _, _, err := a.loan.over.WriteMsgUnix(aBell, unix.UnixRights(fd), nil); err != nil {
+	if _, _, err := a.loan.over.WriteMsgUnix(doorbellByte, unix.UnixRights(fd), nil); err != nil {
 		t.Fatal(err)
 	}
 	a.out.putHeader(a.out.position, 0, 1, 0)
