@@ -48,10 +48,10 @@ func TestRoundClosesOverSurvivors(t *testing.T) {
 
 // What was acknowledged counts in its round, also when its worker left after it, and also when that was a round ahead.
 func TestContributionOutlivesItsWorker(t *testing.T) {
-	for _, folded := range []bool{true, false} {
+	for _, aggregated := range []bool{true, false} {
 		s := dense(t, 3, 0)
 		lost := 1
-		if folded {
+		if aggregated {
 			lost = 0
 		}
 		mustPush(t, s, contribution(s, lost, 0, 10), Held)

@@ -54,12 +54,12 @@ func (r *round) find(m *member) *slot {
 // in front.
 func (r *round) change(ranked []*member, n uint64) {
 	old := slices.Clone(r.slots)
-	folded := r.aggregated
+	aggregated := r.aggregated
 	r.begin(ranked, n)
 	fresh := slices.Clone(r.slots)
-	r.slots = append(r.slots[:0], old[:folded]...)
+	r.slots = append(r.slots[:0], old[:aggregated]...)
 	var rest []slot
-	for _, s := range old[folded:] {
+	for _, s := range old[aggregated:] {
 		i := slices.IndexFunc(fresh, func(f slot) bool { return f.node == s.node })
 		switch {
 		case i >= 0:
@@ -76,7 +76,7 @@ func (r *round) change(ranked []*member, n uint64) {
 	}
 	slices.SortStableFunc(rest, func(a, b slot) int { return int(int64(a.rank) - int64(b.rank)) })
 	r.slots = append(r.slots, rest...)
-	r.aggregated = folded
+	r.aggregated = aggregated
 	r.present = 0
 	for i := range r.slots {
 		if r.slots[i].seq != 0 {
