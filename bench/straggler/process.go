@@ -102,7 +102,7 @@ type savedModel struct {
 // snapshots is how many rank 0 keeps of a spell.
 const snapshots = 16
 
-// spell trains until the time is over.
+// spell trains until the time is over: at least one step, and whole rounds of local steps.
 func spell(ctx context.Context, s settings, kv kvstore.Store, trainer *worker.Trainer, feed worker.Feed, m *model) (r report, all []savedModel, err error) {
 	keep := func(took time.Duration) {
 		k := savedModel{snapshot: snapshot{Seconds: took.Seconds()}}
@@ -122,11 +122,13 @@ func spell(ctx context.Context, s settings, kv kvstore.Store, trainer *worker.Tr
 	if kv.Rank() == 0 {
 		keep(0)
 	}
-	for epoch := 0; time.Since(start) < s.Spell; epoch++ {
+	local := max(s.Mode.Local, 1)
+	more := func() bool { return time.Since(start) < s.Spell || r.Steps == 0 || r.Steps%local != 0 }
+	for epoch := 0; more(); epoch++ {
 		if err := feed.Begin(ctx, epoch, 0); err != nil {
 			return r, nil, err
 		}
-		for step := 0; step < feed.Steps() && time.Since(start) < s.Spell; step++ {
+		for step := 0; step < feed.Steps() && more(); step++ {
 			counts, err := feed.Next(ctx)
 			if err != nil {
 				return r, nil, err
@@ -136,7 +138,7 @@ func spell(ctx context.Context, s settings, kv kvstore.Store, trainer *worker.Tr
 			}
 			time.Sleep(s.pause(kv.Rank(), time.Since(start)))
 			r.Steps++
-			if kv.Rank() == 0 && r.Steps%max(s.Mode.Local, 1) == 0 && time.Since(start) >= s.Spell*time.Duration(len(all))/snapshots {
+			if kv.Rank() == 0 && r.Steps%local == 0 && time.Since(start) >= s.Spell*time.Duration(len(all))/snapshots {
 				if err := trainer.Flush(ctx); err != nil {
 					return r, nil, err
 				}
