@@ -71,7 +71,8 @@ func (c *core) processStarted(e started) {
 	case n.Role == rolePrepare:
 		c.preparationStarted(n)
 		return
-	case c.stage >= closing: // the machine's end is its end
+	case c.stage >= closing: // it ends with its machine
+		n.signalled = true
 		c.nodes = append(c.nodes, n)
 		return
 	}
