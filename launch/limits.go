@@ -28,7 +28,7 @@ func checkNumber(flag string, n, least, most int, what string) error {
 	return nil
 }
 
-// limits are those of this machine for one process or one user. 0: not known, or none.
+// limits are those of this machine for one process or one user. 0: unknown, or unlimited.
 type limits struct {
 	files uint64 // that a process may have open
 	tasks uint64 // processes and threads that may be added to those that run

@@ -4,11 +4,11 @@
 //	launch -n 4 -s 2 -H hosts --sync-dst-dir /home/me/job ./cifar10 --epochs 5
 //
 // The workers run the command; servers and scheduler are this program in another role. launch merges the output of all,
-// ends with the exit code of the first process that fails, and leaves no process behind, however it ends itself.
+// ends with the exit code of the first process that fails, and leaves no process behind, however it ends.
 //
-// `launch ctl` looks at a job that runs and changes its hosts, and tells how keys would lie on servers. `launch tune` searches
-// hyper-parameters of a command, each trial a process or a job of its own. Two words as the first argument are for launch's own use: `launch agent` supervises the processes of one host (package
-// internal/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says.
+// `launch ctl` shows and changes a running job, and shows how keys would be placed on servers. `launch tune` searches the hyper-parameters
+// of a command; each trial is a process or a job of its own. Two subcommands are for launch's own use: `launch agent` supervises the
+// processes of one host (package internal/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says.
 package main
 
 import (
@@ -49,7 +49,7 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf("launch: "+format, args...)}
 }
 
-// An exitError ends launch with a code and no further words.
+// An exitError ends launch with a code and no further message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
@@ -96,8 +96,8 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// noLease is the lease of an agent on the launching machine, which sees at once when its launcher has ended. A launcher that is
-// silent there has only been stopped (Ctrl-Z).
+// noLease is the lease of the agent on the launching machine. It sees at once when its launcher has ended; a launcher that is silent there
+// has only been stopped (Ctrl-Z).
 const noLease = "none"
 
 // runAgent is `launch agent LEASE`.
@@ -119,7 +119,7 @@ func runAgent(args []string, log *slog.Logger) int {
 		log.Error(fmt.Sprintf("launch: agent: find own program: %v", err))
 		return 1
 	}
-	// The launcher may be gone when we write to it: that must not kill us before we have killed our children. Notify, unlike
+	// The launcher may be gone when we write to it: SIGPIPE must not end the agent before it has ended its children. Notify, unlike
 	// Ignore, is not inherited by them.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

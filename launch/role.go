@@ -33,15 +33,15 @@ func runScheduler(ctx context.Context, getenv func(string) string, report func(l
 	if err != nil {
 		return err
 	}
-	defer done() // only who is killed is started again on it
+	defer done() // a scheduler that was killed, and is started again, needs it
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) {
 		if err := report(addr); err != nil {
-			cancel(err) // nobody would ever come
+			cancel(err) // no node would ever find this scheduler
 		}
 	},
-		// A launcher that is gone needs no word; its agent ends us.
+		// If the launcher is gone, its agent ends this process.
 		Report: func(line string) { _ = report(line) },
 	})
 }

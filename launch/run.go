@@ -58,7 +58,7 @@ type outcome struct {
 	err error // nil, or why the job could not be started or was not left clean
 }
 
-// runJob runs the job to its end. The error that is no exitError has not been told yet.
+// runJob runs the job to its end. An error that is not an exitError has not been printed yet.
 func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -90,7 +90,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		for {
 			select {
 			case s := <-caught:
-				out.Hurry() // first: whoever takes the interrupt may be waiting for a pager
+				out.Hurry() // first: the job may be waiting for a reader of its output
 				select {
 				case interrupts <- s:
 				default: // eight wait already
@@ -121,7 +121,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	defer folder.Remove()
 	dir := folder.Path
 	if o.ssh {
-		// A stopped launcher could not tell the agents that it lives, and they would end the job.
+		// Ctrl-Z is ignored: a stopped launcher would send no keepalive, and the agents would end the job.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)
 		cfg.Env = o.env.forRemote(os.LookupEnv)
 		cfg.Dial = func(ctx context.Context, h hosts.Host) (job.Machine, error) { return o.dial(ctx, method, h, cwd) }

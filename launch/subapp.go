@@ -49,12 +49,12 @@ func unknownCommand(app *cli.App, name string) error {
 	return usagef("%s: there is no %q; there are %s and %s", strings.TrimPrefix(app.Name, "launch "), name, strings.Join(names[:last], ", "), names[last])
 }
 
-// unknownFlag is the name of a flag that there is not, if that is what the error says. Package flag has no other way to tell.
+// unknownFlag is the name of an unknown flag, if that is what the error is about. Package flag says so by its text only.
 func unknownFlag(err error) (name string, ok bool) {
 	return strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 }
 
-// suggestFlag names the flag that was perhaps meant by one that there is not.
+// suggestFlag names the flag that was perhaps meant by an unknown one.
 func suggestFlag(flags []cli.Flag, err error) error {
 	name, ok := unknownFlag(err)
 	if !ok {

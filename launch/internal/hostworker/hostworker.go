@@ -1,8 +1,8 @@
-// Package hostworker keeps the two files by which operators change the hosts of a running job, and see what came of it.
+// Package hostworker keeps the two files by which operators change the hosts of a running job, and see which hosts joined and left.
 //
 // host_worker has one worker host a line, as a hosts file does (with comments, blank lines, slots=N, gpus=N and cpus=N); who edits it
-// adds hosts to the job and removes hosts from it. Its lines count as a set: their order says nothing, and a host that stands
-// there twice stands there once. host_worker_log gets a line for each host that has been added or removed:
+// adds hosts to the job and removes hosts from it. Its lines are a set: their order does not matter, and a host that is
+// listed twice is listed once. host_worker_log gets a line for each host that has been added or removed:
 //
 //	SEQ ADDED|REMOVED HOST NS
 //

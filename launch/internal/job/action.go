@@ -25,8 +25,8 @@ type (
 		id   int
 		host hosts.Host
 	}
-	// giveUp ends a connect, a checkHost or an ask that is under way. Its answer comes all the same.
-	giveUp struct {
+	// cancelCall cancels a connect, a checkHost or an ask that is pending. Its answer still comes.
+	cancelCall struct {
 		id  int
 		why string
 	}
@@ -63,8 +63,8 @@ type (
 		hosts         string // of a scheduler: where everybody comes up
 		launcherDir   bool   // it runs in the launcher's folder
 	}
-	// giveUpStart ends a startProcess that is under way. Its answer comes all the same.
-	giveUpStart struct {
+	// cancelStart cancels a startProcess that is pending. Its answer still comes.
+	cancelStart struct {
 		process uint32
 		why     string
 	}
@@ -73,7 +73,7 @@ type (
 		signal  syscall.Signal
 	}
 
-	// ask asks the scheduler, again until it answers, for at most limit; 0: until it is given up. Where the id is 0 nobody waits for the answer.
+	// ask asks the scheduler, repeatedly until it answers, for at most limit (0: until it is cancelled). If the id is 0, no answer is wanted.
 	ask struct {
 		id int
 		control.Request
@@ -81,7 +81,7 @@ type (
 	}
 	// follow begins to hand over the scheduler's events and edits of host_worker.
 	follow struct{}
-	// listHost makes host_worker name a host, or not.
+	// listHost adds a host to host_worker, or removes it.
 	listHost struct {
 		host  hosts.Host
 		named bool
@@ -97,7 +97,7 @@ type (
 		level slog.Level
 		text  string
 	}
-	// announceWorker says that a worker is being started on a host, in the words of the first elastic launcher.
+	// announceWorker says that a worker is being started on a host, in the words of the AWS elastic launcher, which tools may look for.
 	announceWorker struct{ host hosts.Host }
 	// holdOutput keeps the processes' output back until showStart shows who runs where.
 	holdOutput struct{}

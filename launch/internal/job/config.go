@@ -4,11 +4,14 @@
 // is merged by lines. The job ends well when every worker has ended with code 0; servers and scheduler then end by
 // themselves or are stopped. The first process that fails decides the exit code, and the others are stopped: workers get
 // SIGTERM first, while the servers they may need for a checkpoint still run, then everybody does, then comes SIGKILL. In a job whose
-// hosts may leave the scheduler hears before that all are to stop: a worker that gets SIGTERM from somebody else leaves alone.
+// hosts may leave, the scheduler is told first that all are to stop: a worker that gets SIGTERM from outside the launcher leaves alone.
 //
 // Processes may come and go while the job runs, as far as Elastic says so. The scheduler decides, Run carries it out: it passes edits
 // of host_worker on to the scheduler, follows its events, reaches and prepares hosts, starts workers that join, ends those that
 // were removed, starts again what died, and says to the scheduler what failed or ended. Repeat starts a whole job again that failed.
+//
+// Inside, core decides and shell carries out. The core is a pure function of events and time; a Machine is all that the shell needs of a
+// start method.
 package job
 
 import (
@@ -116,29 +119,29 @@ func (c *Config) setDefaults() error {
 // A Node is one process of the job, and how it ended.
 type Node struct {
 	Role string // scheduler, server or worker
-	Rank int    // the one it has, or had last; of a worker that joins its number, until it has one
+	Rank int    // its present or last rank; of a joining worker its number, until it has a rank
 	Host string
 	PID  int          // 0: it was never started
 	Exit process.Exit // how it ended
 	Last string       // its last line of output
 
 	host        hosts.Host
-	process     uint32 // its own number, which no other process of the job ever has
-	number      int    // of a worker: how many there were before it, so nobody else's; of a server its rank
+	process     uint32 // unique in the job, also among processes that have ended
+	number      int    // of a worker: how many workers were created before it; of a server: its rank
 	machine     *machine
 	goal        any // what it was started for while the job runs: *joiningHost, *replacement or *wantedServer
 	started     time.Time
 	ended       bool
-	stopped     bool           // launch asked it to end, for no fault of its own
+	stopped     bool           // launch asked it to end, not because it failed
 	signalled   bool           // launch sent it a signal
-	owed        syscall.Signal // to be sent once it has been started; 0: none
+	owed        syscall.Signal // sent as soon as it has been started; 0: none
 	joining     bool           // a worker or a server that has not joined yet
-	early       bool           // it was started in the place of one that ended before the job was complete, and has its rank
+	early       bool           // it replaces a process that ended before the job was complete, and has its rank
 	leaving     bool           // it, or its host, is being removed
 	member      bool           // a worker that is in the job, or was
-	lost        bool           // a worker that was in the job, and without which the job goes on
+	lost        bool           // a worker that was in the job; the job goes on without it
 	lostMachine bool           // at the end of the job the connection to its machine was lost
-	attempt     int            // how often it was started again, in a row
+	attempt     int            // how many times in a row it was started again
 	fate        fate
 }
 
@@ -167,7 +170,7 @@ const (
 	roleScheduler = "scheduler"
 	roleServer    = "server"
 	roleWorker    = "worker"
-	rolePrepare   = "prepare" // no process of the job: it readies a host
+	rolePrepare   = "prepare" // not a process of the job: it prepares a host
 )
 
 // A Result is how a job ended.

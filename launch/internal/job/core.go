@@ -10,9 +10,9 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts"
 )
 
-// A core decides what becomes of one job, from its first connection to its end. It takes events, one at a time, and answers
-// each with actions, which the shell carries out. It does nothing else: it has no clock (an event comes with its time), starts
-// no goroutine, and neither reads nor writes anything. It is not for use by several goroutines.
+// A core decides what happens to one job, from its first connection to its end. It takes events, one at a time, and answers
+// each with actions, which the shell carries out. It is pure: it has no clock (an event comes with its time), starts
+// no goroutine and does no I/O. It must not be used by several goroutines at once.
 type core struct {
 	set   settings
 	now   time.Time
@@ -23,15 +23,15 @@ type core struct {
 	deadline  time.Time        // of the processes that were asked to stop
 	stageOver time.Time        // when the stage has lasted long enough; zero: it ends by itself
 	first     *Node            // that failed, by the time of its end
-	culprit   *Node            // that failed, and that the scheduler blames: the others failed because it did, even those that ended before it
+	culprit   *Node            // that failed, and that the scheduler blames: the others failed because it did, even those that ended earlier
 	interrupt signalled        // that stopped the job; zero: none
-	cancelled bool             // whoever called Run gave up
+	cancelled bool             // the context of Run has ended
 	failure   *control.Failure // why the job failed, as the scheduler says, or the launcher found out
-	reported  *control.Failure // the same, as far as the present scheduler has reported
+	reported  *control.Failure // the failure that the present scheduler has reported; nil: none
 
-	nodes     []*Node // all processes of the job that were started, or are to be at the start; the first one is the scheduler that it began with
+	nodes     []*Node // all processes of the job that were started, and those that the start is going to start; the first one is the first scheduler
 	launching map[uint32]*Node
-	forgotten int    // processes that came and went, and of which nothing is remembered
+	forgotten int    // processes that ended long ago and are no longer in nodes
 	workers   int    // numbers given to workers
 	processes uint32 // numbers given to processes
 	gpuSlots  map[string][]*Node
@@ -41,7 +41,7 @@ type core struct {
 	connections map[int]*connection // under way
 	byID        map[int]*machine    // all that are connected, or are being closed
 	machines    map[string]*machine // those in use, by key
-	asked       map[int]any         // requests to the scheduler whose answer has not come, and what they are about
+	asked       map[int]any         // pending requests to the scheduler, and what their answers are for
 
 	address, port string // the scheduler's
 
@@ -90,7 +90,7 @@ type settings struct {
 // hostState is what is known of a host whose processes come and go.
 type hostState struct {
 	leaving bool // it is being removed, or was
-	wave    int  // goes up when it is added or removed, which ends what was meant for it before
+	edition int  // goes up when the host is added or removed; restarts that were planned before are then void
 	coming  int  // workers that will be started there again after a while
 	member  bool // it has workers that are in the job
 }
@@ -219,21 +219,21 @@ func (c *core) alive() int {
 	return count
 }
 
-// busy reports whether something is under way besides the processes that run.
+// busy reports whether anything is pending besides the running processes.
 func (c *core) busy() bool {
 	return len(c.connections)+len(c.launching)+len(c.asked)+c.closingMachines() > 0 || slices.ContainsFunc(c.joining, (*joiningHost).prepares) ||
 		c.stage == running && len(c.timers) > 0
 }
 
-// checkEnd begins to close all when no process is left, and nothing is under way.
+// checkEnd closes all connections when no process is left and nothing is pending.
 func (c *core) checkEnd() {
 	if c.stage >= running && c.stage < closing && c.alive() == 0 && !c.busy() {
 		c.close()
 	}
 }
 
-// activeWorkers is how many workers run. While the job does, those that have not joined yet are none of them: nobody will take them in when
-// all others are done.
+// activeWorkers is how many workers run. While the job runs, those that have not joined yet do not count: nobody admits them when all
+// others are done.
 func (c *core) activeWorkers() int {
 	count := 0
 	for _, n := range c.nodes {

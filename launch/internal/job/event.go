@@ -76,7 +76,7 @@ type (
 
 	// signalled is a signal that the launcher got; the zero value is none.
 	signalled struct{ signal syscall.Signal }
-	// cancelled says that the job is to be given up, and why.
+	// cancelled says that the context of Run has ended, and why.
 	cancelled struct{ err error }
 	// allClosed answers closeAll. The ends of all processes that are known have come before it.
 	allClosed struct{}

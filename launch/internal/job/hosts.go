@@ -147,7 +147,7 @@ func (c *core) workersOn(h hosts.Host) (nodes []*Node) {
 func (c *core) addHost(h hosts.Host) {
 	s := c.host(h)
 	s.leaving = false
-	s.wave++ // those that were about to be started again are among the new ones
+	s.edition++ // those that were about to be started again are among the new ones
 	for _, j := range c.joining {
 		if j.host.Same(h) {
 			return // it is on its way
@@ -160,7 +160,7 @@ func (c *core) addHost(h hosts.Host) {
 func (c *core) removeHost(h hosts.Host) {
 	s := c.host(h)
 	s.leaving = true
-	s.wave++
+	s.edition++
 	c.cancelJoining(h, "the host was removed")
 	for _, n := range c.workersOn(h) {
 		if n.leaving = true; !n.member {

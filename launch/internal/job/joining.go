@@ -55,12 +55,12 @@ func (c *core) cancelJoining(h hosts.Host, why string) {
 func (c *core) cancelJoin(j *joiningHost, why string) {
 	for _, id := range sortedKeys(c.connections) {
 		if c.connections[id].goal == any(j) {
-			c.do(giveUp{id, why})
+			c.do(cancelCall{id, why})
 		}
 	}
 	for _, process := range sortedKeys(c.launching) {
 		if c.launching[process].goal == any(j) {
-			c.do(giveUpStart{process, why})
+			c.do(cancelStart{process, why})
 		}
 	}
 	c.stopPreparation(j, why)
@@ -206,19 +206,19 @@ func (c *core) joinAgain(h hosts.Host, attempt int, why error, joined bool) {
 	wait := backOff(attempt)
 	c.info(fmt.Sprintf("starting a worker on %s again in %s (attempt %d of %d)", h, wait, attempt, c.set.Rejoin))
 	s.coming++
-	c.after(wait, workerRestart{h, attempt, s.wave})
+	c.after(wait, workerRestart{h, attempt, s.edition})
 }
 
 // workerRestart is the next attempt of joinAgain.
 type workerRestart struct {
 	host    hosts.Host
 	attempt int
-	wave    int
+	edition int
 }
 
 func (r workerRestart) run(c *core) {
 	s := c.host(r.host)
-	if s.coming--; !c.done && s.wave == r.wave {
+	if s.coming--; !c.done && s.edition == r.edition {
 		c.join(r.host, 1, r.attempt)
 	}
 }

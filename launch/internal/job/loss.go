@@ -38,7 +38,7 @@ func (c *core) endedWell(n *Node) {
 		c.after(joinedReportTime, unjoinedCheck{})
 	}
 	if n.Role == roleScheduler && c.formed && c.set.Changes {
-		// All workers that were in the job have left it, and may have more to do. Nobody takes in the others.
+		// All workers that were in the job have left it; they may still have work of their own. Nobody admits the others any more.
 		c.done = true
 		for _, j := range slices.Clone(c.joining) {
 			c.cancelJoin(j, "the job is done")
@@ -71,7 +71,7 @@ func (c *core) goesOn(n *Node) bool {
 		return c.set.Backups > 0 && c.restartServer(n)
 	case n.leaving:
 		n.fate = fate{code: control.FateRemoved}
-		c.reportLoss(n) // it may not have come as far as that
+		c.reportLoss(n) // it may have ended before it had left the job
 		return true
 	case !n.member:
 		c.neverJoined(n)
@@ -95,11 +95,11 @@ func (c *core) neverJoined(n *Node) {
 	c.replaceWorker(n, n.Exit.String())
 }
 
-// loseWorker takes note of a worker that was in the job, and without which the job goes on.
+// loseWorker takes note of a worker that was in the job; the job goes on without it.
 func (c *core) loseWorker(n *Node, why string) {
 	n.lost, n.fate = true, fate{code: control.FateLost}
 	c.lost = n
-	if n.asked() { // whoever did wants none in its place, and the others may be about to end, too
+	if n.asked() { // whoever sent the signal wants no replacement, and the others may be about to end, too
 		c.warn(fmt.Sprintf("%s on %s ended: %s: it or another worker %s", n.Name(), n.Host, n.Exit, outside))
 		return
 	}
@@ -188,7 +188,7 @@ func (noWorkerLimit) run(c *core) {
 	}
 	for _, n := range c.nodes {
 		if n.Role == roleWorker && !n.ended {
-			return // the scheduler gives it its time
+			return // the scheduler bounds how long it may take to join
 		}
 	}
 	c.failure, c.first = &control.Failure{Code: control.NoWorkerLeft, Rank: -1}, c.lost
@@ -209,7 +209,7 @@ func (c *core) anyComing() bool {
 	return false
 }
 
-// asked reports whether a worker ended since somebody else than the launcher had asked it to, in order: the code says so.
+// asked reports whether a worker ended because somebody other than the launcher sent it SIGTERM, as its exit code says.
 func (n *Node) asked() bool {
 	return n.Role == roleWorker && n.ended && !n.signalled && n.Exit.Signal == 0 && n.Exit.Code == 128+int(syscall.SIGTERM)
 }

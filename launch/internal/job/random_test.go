@@ -143,7 +143,7 @@ func (w *world) act(before stage, actions []action) {
 				}
 				return connected{id: id, address: fmt.Sprintf("10.0.0.%d", 1+id%200), launcher: "10.0.1.1"}
 			})
-		case giveUp:
+		case cancelCall:
 			if !w.connecting[a.id] && !w.asked[a.id] && a.id != w.coming {
 				w.fatal("%+v is not under way", a)
 			}
@@ -179,7 +179,7 @@ func (w *world) act(before stage, actions []action) {
 			p := &worldProcess{role: a.role, machine: a.machine, starting: true, begun: w.s.now}
 			w.processes[a.process] = p
 			w.owe(func() event { return w.processStarts(a, p) })
-		case giveUpStart:
+		case cancelStart:
 			if p := w.processes[a.process]; p == nil || !p.starting && a.process != w.startComing {
 				w.fatal("%+v is not under way", a)
 			}

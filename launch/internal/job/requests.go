@@ -11,8 +11,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
-// A queuedRequest is one to the scheduler that is made after all that were queued before it. What is said where it is refused
-// begins with refusal; empty: nothing is said.
+// A queuedRequest is one to the scheduler that is sent after all that were queued before it. If it is refused, refusal makes the log
+// line; nil: none is written.
 type queuedRequest struct {
 	control.Request
 	level   slog.Level
@@ -26,7 +26,7 @@ func (c *core) ask(q control.Request, limit time.Duration, goal any) {
 	c.do(ask{id, q, limit})
 }
 
-// enqueue asks the scheduler for something, after all that was asked before, unless the job ends.
+// enqueue asks the scheduler for something, after all that was asked before, unless the job is being stopped.
 func (c *core) enqueue(q queuedRequest) {
 	if c.stage != running {
 		return
@@ -104,13 +104,13 @@ func (c *core) serverFailed(rank int, err error) {
 	}})
 }
 
-// reportLoss tells the scheduler of a process that ended: it would notice by itself, a little later.
+// reportLoss tells the scheduler that a process ended. The scheduler would notice by itself a little later.
 func (c *core) reportLoss(n *Node) {
-	c.enqueue(queuedRequest{Request: control.Request{Op: control.OpLost, Process: n.process, Cause: causeOf(n.Exit)}}) // it may know already
+	c.enqueue(queuedRequest{Request: control.Request{Op: control.OpLost, Process: n.process, Cause: causeOf(n.Exit)}}) // a refusal says that it knows already
 }
 
-// reportLeft tells the scheduler of a worker that is done: one that was cut off from it could not say so itself. As a rule the scheduler knows,
-// and may have ended with the job; so nobody waits for the answer.
+// reportLeft tells the scheduler of a worker that is done: a worker whose connection was lost cannot say so itself. Usually the scheduler
+// knows, and may have ended with the job, so no answer is wanted.
 func (c *core) reportLeft(n *Node) {
 	c.do(ask{0, control.Request{Op: control.OpLeft, Process: n.process}, c.set.FinishTime})
 }

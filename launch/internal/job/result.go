@@ -22,7 +22,7 @@ type fate struct {
 	note string // for people
 }
 
-// words are the fate in the table.
+// words describe the fate in the table.
 func (f fate) words(role string) string {
 	text := map[control.Fate]string{
 		control.FateRemoved:   "removed",

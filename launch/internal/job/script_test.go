@@ -399,8 +399,8 @@ func (s *script) text(a action) string {
 		return fmt.Sprintf("connect %d: %s", a.id, a.host)
 	case checkHost:
 		return fmt.Sprintf("check %d: is %s this machine?", a.id, a.host)
-	case giveUp:
-		return fmt.Sprintf("give up %d: %s", a.id, a.why)
+	case cancelCall:
+		return fmt.Sprintf("cancel %d: %s", a.id, a.why)
 	case closeMachine:
 		return fmt.Sprintf("close machine %d", a.machine)
 	case chooseAddress:
@@ -432,8 +432,8 @@ func (s *script) text(a action) string {
 			text += fmt.Sprintf(", scheduler at %s:%s", a.address, a.port)
 		}
 		return text
-	case giveUpStart:
-		return fmt.Sprintf("give up the start of %s: %s", s.name(a.process), a.why)
+	case cancelStart:
+		return fmt.Sprintf("cancel the start of %s: %s", s.name(a.process), a.why)
 	case signalProcess:
 		return fmt.Sprintf("signal %s: %s", s.name(a.process), a.signal)
 	case ask:

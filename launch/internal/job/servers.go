@@ -117,11 +117,11 @@ func (c *core) cancelServer(s *wantedServer, why error) {
 	s.err = why
 	for _, id := range sortedKeys(c.connections) {
 		if c.connections[id].goal == any(s) {
-			c.do(giveUp{id, why.Error()})
+			c.do(cancelCall{id, why.Error()})
 		}
 	}
 	if c.launching[s.node.process] != nil {
-		c.do(giveUpStart{s.node.process, why.Error()})
+		c.do(cancelStart{s.node.process, why.Error()})
 	}
 }
 

@@ -21,7 +21,7 @@ type shell struct {
 	authority   *identity.Authority // of this job's certificates; nil: without TLS
 
 	events  chan event
-	over    chan struct{}   // closed when nobody takes events any more
+	over    chan struct{}   // closed when the loop has ended
 	ctx     context.Context // ends with the job
 	working sync.WaitGroup
 	release func() // what Listening asked for
@@ -30,14 +30,14 @@ type shell struct {
 	lost      map[int]bool // machines of which the core knows that they are lost
 	closing   bool         // all machines are being closed
 	processes map[uint32]*runningProcess
-	giveUps   map[int]context.CancelCauseFunc // of connections and requests that are under way, by their number
+	cancels   map[int]context.CancelCauseFunc // of connections and requests that are under way, by their number
 	address   string                          // the scheduler's, host:port
 	closeErr  error
 }
 
 func newShell(cfg Config) *shell {
 	s := &shell{cfg: cfg, events: make(chan event), over: make(chan struct{}), machines: make(map[int]Machine), lost: make(map[int]bool),
-		processes: make(map[uint32]*runningProcess), giveUps: make(map[int]context.CancelCauseFunc)}
+		processes: make(map[uint32]*runningProcess), cancels: make(map[int]context.CancelCauseFunc)}
 	var secret string
 	s.id, secret = newIdentity()
 	s.credentials = []string{"PARAGON_SECRET=" + secret}
@@ -90,7 +90,7 @@ func (s *shell) run(ctx context.Context, c *core) {
 	}
 }
 
-// send hands an event to the loop, and reports whether that still takes any.
+// send hands an event to the loop; false: the loop has ended.
 func (s *shell) send(e event) bool {
 	select {
 	case s.events <- e:
@@ -107,8 +107,8 @@ func (s *shell) perform(c *core, a action) {
 		s.connect(a)
 	case checkHost:
 		s.checkHost(a)
-	case giveUp:
-		if cancel := s.giveUps[a.id]; cancel != nil {
+	case cancelCall:
+		if cancel := s.cancels[a.id]; cancel != nil {
 			cancel(errors.New(a.why))
 		}
 	case closeMachine:
@@ -123,9 +123,9 @@ func (s *shell) perform(c *core, a action) {
 		s.rename(a)
 	case startProcess:
 		s.start(a)
-	case giveUpStart:
-		if p := s.processes[a.process]; p != nil && p.giveUp != nil {
-			p.giveUp(errors.New(a.why))
+	case cancelStart:
+		if p := s.processes[a.process]; p != nil && p.cancel != nil {
+			p.cancel(errors.New(a.why))
 		}
 	case signalProcess:
 		if p := s.processes[a.process]; p != nil && p.handle != nil {
@@ -155,7 +155,7 @@ func (s *shell) perform(c *core, a action) {
 	}
 }
 
-// receive makes of what came to the loop what the core is to hear.
+// receive turns what came to the loop into events for the core.
 func (s *shell) receive(e event) []event {
 	switch e := e.(type) {
 	case connectedMachine:
@@ -179,9 +179,9 @@ func (s *shell) receive(e event) []event {
 		e.listed = s.listed(e.Host)
 		return []event{e}
 	case answered:
-		delete(s.giveUps, e.id)
+		delete(s.cancels, e.id)
 	case connected:
-		delete(s.giveUps, e.id)
+		delete(s.cancels, e.id)
 	}
 	return []event{e}
 }
@@ -190,7 +190,7 @@ func (s *shell) receive(e event) []event {
 func (s *shell) ask(a ask) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	if a.id != 0 {
-		s.giveUps[a.id] = cancel
+		s.cancels[a.id] = cancel
 	}
 	s.working.Go(func() {
 		defer cancel(nil)

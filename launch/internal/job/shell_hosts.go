@@ -23,7 +23,7 @@ func (s *shell) follow() {
 // followEvents hands over the scheduler's events in their order until ctx ends.
 func (s *shell) followEvents(ctx context.Context) {
 	for after, pause := uint64(0), false; ctx.Err() == nil; {
-		if pause { // whoever answers at once that nothing happened is not asked at once again
+		if pause { // a scheduler that answers at once that nothing happened is not asked again at once
 			select {
 			case <-time.After(firstPause):
 			case <-ctx.Done():
@@ -99,7 +99,7 @@ func (s *shell) listed(name string) hosts.Host {
 	return hosts.Host{}
 }
 
-// listHost makes host_worker name a host, or not, as others than its editor decided.
+// listHost adds a host to host_worker or removes it, after a decision that did not come from an edit of the file.
 func (s *shell) listHost(a listHost) {
 	files := s.cfg.Elastic.Files
 	if files == nil {

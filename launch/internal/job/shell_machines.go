@@ -30,7 +30,7 @@ type (
 // connect connects to a machine beside the loop.
 func (s *shell) connect(a connect) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	s.giveUps[a.id] = cancel
+	s.cancels[a.id] = cancel
 	s.working.Go(func() {
 		defer cancel(nil)
 		var m Machine
@@ -48,7 +48,7 @@ func (s *shell) connect(a connect) {
 
 // machineConnected takes the machine, and tells when its connection is lost.
 func (s *shell) machineConnected(e connectedMachine) []event {
-	delete(s.giveUps, e.id)
+	delete(s.cancels, e.id)
 	switch {
 	case e.err != nil:
 		return []event{connected{id: e.id, err: e.err}}

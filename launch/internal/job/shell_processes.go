@@ -17,7 +17,7 @@ type runningProcess struct {
 	number         uint32
 	machine        int
 	handle         process.Handle          // nil: it has not been started
-	giveUp         context.CancelCauseFunc // ends its start
+	cancel         context.CancelCauseFunc // ends its start
 	stdout, stderr *lines.Stream
 }
 
@@ -54,11 +54,11 @@ func (s *shell) start(a startProcess) {
 		output.Report = &reportReader{process: a.process, send: s.send, log: s.cfg.Logger}
 	}
 	var ctx context.Context
-	ctx, p.giveUp = context.WithCancelCause(s.ctx)
+	ctx, p.cancel = context.WithCancelCause(s.ctx)
 	p.machine = a.machine
 	spec := s.spec(a, m)
 	s.working.Go(func() {
-		defer p.giveUp(nil)
+		defer p.cancel(nil)
 		h, err := m.Start(ctx, spec, output)
 		if err != nil {
 			s.send(processFailure{p, err})

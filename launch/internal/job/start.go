@@ -40,7 +40,7 @@ func (startLimit) run(c *core) {
 	}
 }
 
-// connectAll connects to every machine of the job, each once. All errors are told, so that one attempt shows all bad hosts.
+// connectAll connects to every machine of the job, each once. All errors are reported, so that one attempt shows all bad hosts.
 func (c *core) connectAll() {
 	c.start.failed = make(map[uint32]error)
 	c.after(c.set.StartTimeout, startLimit{})
@@ -284,17 +284,17 @@ func (schedulerRestart) run(c *core) {
 	}
 }
 
-// abort gives the start up: what is under way ends, and says what it was.
+// abort ends the start: pending connections and process starts are cancelled, and their errors say what they waited for.
 func (c *core) abort(why error) {
 	if c.start.aborted != nil {
 		return
 	}
 	c.start.aborted = why
 	for _, id := range sortedKeys(c.connections) {
-		c.do(giveUp{id, why.Error()})
+		c.do(cancelCall{id, why.Error()})
 	}
 	for _, process := range sortedKeys(c.launching) {
-		c.do(giveUpStart{process, why.Error()})
+		c.do(cancelStart{process, why.Error()})
 	}
 	if len(c.connections) > 0 || len(c.launching) > 0 {
 		return

@@ -15,7 +15,7 @@ const (
 	starting    stage = iota // not all first processes have been started
 	running                  // also while nodes have to register yet
 	finishing                // all workers ended well; servers and scheduler are ending by themselves
-	settling                 // something failed; what else did?
+	settling                 // a process failed; others are waited for, as one of them may have failed first
 	stopWorkers              // workers have SIGTERM
 	stopAll                  // everybody has SIGTERM
 	killing                  // everybody has SIGKILL
@@ -24,9 +24,9 @@ const (
 )
 
 const (
-	// settleTime is how long after a failure others are listened to: the process that failed first may be heard of last.
+	// settleTime is how long the launcher waits for further failures after one: the process that failed first may be reported last.
 	settleTime = 250 * time.Millisecond
-	// killTime is how long everybody has between the last SIGTERM and SIGKILL, and after that to be gone.
+	// killTime is the least time between the last SIGTERM and SIGKILL, and how long killed processes are waited for.
 	killTime = 500 * time.Millisecond
 	// stopAskTime bounds what a scheduler that is out of reach may take of the time to stop.
 	stopAskTime = 300 * time.Millisecond
@@ -38,25 +38,25 @@ func (c *core) enter(s stage) {
 		return
 	}
 	if c.stage == running {
-		c.rest()
+		c.cancelPending()
 	}
 	c.stage, c.stageOver = s, time.Time{}
 	switch s {
 	case finishing:
-		c.lasts(c.set.FinishTime)
+		c.limitStage(c.set.FinishTime)
 	case settling:
-		c.lasts(settleTime)
+		c.limitStage(settleTime)
 	case stopWorkers:
 		c.deadline = c.now.Add(c.set.StopTimeout)
 		if c.activeWorkers() == 0 {
 			c.enter(stopAll)
 			return
 		}
-		c.lasts(c.set.StopTimeout)
+		c.limitStage(c.set.StopTimeout)
 		c.stopTogether()
 	case stopAll:
 		c.signalAll(syscall.SIGTERM, roleServer, roleScheduler)
-		c.lasts(max(c.deadline.Sub(c.now), killTime))
+		c.limitStage(max(c.deadline.Sub(c.now), killTime))
 	case killing:
 		c.signalAll(syscall.SIGKILL, roleWorker, roleServer, roleScheduler)
 		for _, j := range c.joining {
@@ -64,12 +64,12 @@ func (c *core) enter(s stage) {
 				c.signal(j.preparation, syscall.SIGKILL)
 			}
 		}
-		c.lasts(killTime)
+		c.limitStage(killTime)
 	}
 }
 
-// lasts bounds the present stage.
-func (c *core) lasts(d time.Duration) { c.stageOver = c.now.Add(d) }
+// limitStage bounds the present stage.
+func (c *core) limitStage(d time.Duration) { c.stageOver = c.now.Add(d) }
 
 // nextStage goes on to what follows when the time of a stage is over.
 func (c *core) nextStage() {
@@ -98,8 +98,8 @@ func (c *core) nextStage() {
 // stopRequest is the goal of the request that tells the scheduler that all are to stop.
 type stopRequest struct{}
 
-// stopTogether sends all workers SIGTERM. Where one that gets it would leave the job alone the scheduler is told first that all are to stop;
-// should it not hear, workers who are all told agree to stop by themselves.
+// stopTogether sends all workers SIGTERM. In an elastic job a worker that gets SIGTERM leaves the job alone, so the scheduler is
+// told first that all are to stop. If it does not answer, the workers agree to stop because all of them got the signal.
 func (c *core) stopTogether() {
 	if !c.set.Elastic || !c.formed || c.done || c.reported != nil {
 		c.signalAll(syscall.SIGTERM, roleWorker)
@@ -127,7 +127,7 @@ func (c *core) signalled(e signalled) {
 	}
 }
 
-// cancel gives the job up for whoever called Run.
+// cancel stops the job because the context of Run has ended.
 func (c *core) cancel(e cancelled) {
 	if c.stage >= closing {
 		return

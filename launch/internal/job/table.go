@@ -11,7 +11,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
-// sentences are what the first elastic launcher said at its start, for those who look for them.
+// sentences are what the AWS elastic launcher prints at its start; tools may look for them.
 func sentences(files *hostworker.Files, nodes []*Node) string {
 	if files == nil {
 		return ""

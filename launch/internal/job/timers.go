@@ -58,19 +58,19 @@ func (c *core) runTimers() {
 	}
 }
 
-// rest ends all that would change the job.
-func (c *core) rest() {
+// cancelPending ends all that would change the job.
+func (c *core) cancelPending() {
 	c.timers = slices.DeleteFunc(c.timers, func(t timer) bool { return !t.lasting })
 	c.queue, c.ranksAgain = nil, false
 	const why = "the job is being stopped"
 	for _, id := range sortedKeys(c.connections) {
-		c.do(giveUp{id, why})
+		c.do(cancelCall{id, why})
 	}
 	for _, id := range sortedKeys(c.asked) {
-		c.do(giveUp{id, why})
+		c.do(cancelCall{id, why})
 	}
 	for _, process := range sortedKeys(c.launching) {
-		c.do(giveUpStart{process, why})
+		c.do(cancelStart{process, why})
 	}
 	for _, j := range slices.Clone(c.joining) {
 		c.stopPreparation(j, why)

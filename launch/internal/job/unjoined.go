@@ -15,7 +15,7 @@ const (
 	joinWarnTime = 15 * time.Second
 )
 
-// howToJoin tells those whose workers do not join what they may have missed.
+// howToJoin says what the workers of a job that does not become complete may lack.
 const howToJoin = "workers join with kvstore.Create and a store of type dist; without it, and with --kvstore local, each trains by itself"
 
 // noneJoined says after a while that no worker has joined, if that is so.
@@ -60,8 +60,8 @@ func (c *core) anyWorkerPresent() bool {
 	return false
 }
 
-// endUnjoined ends a job that cannot become complete: workers have ended with code 0 and are not in it, and others wait for them. Where
-// nobody has joined nobody waits.
+// endUnjoined ends a job that cannot become complete: workers have ended with code 0 and are not in it, and others wait for them. If no
+// worker has joined, none of them waits.
 func (c *core) endUnjoined() {
 	if c.stage != running || c.formed {
 		return
