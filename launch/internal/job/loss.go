@@ -23,6 +23,11 @@ const (
 	lostEndTime = 5 * time.Second
 )
 
+// backOff is how long to wait before the attempt, from 1 on.
+func backOff(attempt int) time.Duration {
+	return min(firstBackOff<<min(attempt-1, 10), lastBackOff)
+}
+
 // endedWell takes note of a process that ended with code 0.
 func (c *core) endedWell(n *Node) {
 	if n.Role != roleScheduler && n.fate.code == "" && n.leaving {

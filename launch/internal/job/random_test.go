@@ -2,10 +2,7 @@ package job
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"syscall"
 	"testing"
@@ -16,356 +13,6 @@ import (
 	"github.com/paragon-train/paragon/internal/process"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
-
-var (
-	seeds   = flag.Int("seeds", 300, "how many random jobs to run")
-	oneSeed = flag.Int64("seed", -1, "run this random job alone")
-	verbose = flag.Bool("events", false, "print the events and actions of random jobs")
-)
-
-// A world is what a core acts on: machines, processes and a scheduler that do what they like. It holds the core to its rules.
-type world struct {
-	t    *testing.T
-	seed int64
-	rng  *rand.Rand
-	s    script
-	core *core
-
-	due         []func() event // answers that are owed, in any order
-	machines    map[int]bool   // those that are connected
-	lost        map[int]bool   // those whose connection is lost
-	processes   map[uint32]*worldProcess
-	asked       map[int]bool
-	connecting  map[int]bool
-	closedAll   bool
-	coming      int    // the answer to this one comes next
-	startComing uint32 // this one was started, or could not be, and that comes next
-	endComing   uint32 // the end of this one
-	over        bool
-	gentle      bool // little goes wrong
-	calm        bool // nothing happens by itself any more
-	steps       int
-}
-
-type worldProcess struct {
-	role          string
-	machine       int
-	begun         time.Time
-	starting, end bool
-	term, kill    bool // it got the signal
-	late          bool // it was there when the job was being stopped
-}
-
-func (w *world) fatal(format string, args ...any) {
-	w.t.Helper()
-	w.t.Fatalf("seed %d: %s\nreplay: go test ./launch/internal/job -run RandomJobs -seed %d -events -v", w.seed, fmt.Sprintf(format, args...), w.seed)
-}
-
-func newWorld(t *testing.T, seed int64) *world {
-	rng := rand.New(rand.NewPCG(uint64(seed), 11))
-	w := &world{t: t, seed: seed, rng: rng, machines: make(map[int]bool), lost: make(map[int]bool), processes: make(map[uint32]*worldProcess), asked: make(map[int]bool), connecting: make(map[int]bool)}
-	a := arguments{"workers": fmt.Sprint(1 + rng.IntN(4)), "servers": fmt.Sprint(1 + rng.IntN(3)), "rejoin": fmt.Sprint(rng.IntN(3)), "backups": fmt.Sprint(rng.IntN(2)), "join": "20s"}
-	for _, name := range []string{"elastic", "state", "prepare", "gpus"} {
-		if rng.IntN(2) == 0 {
-			a[name] = "1"
-		}
-	}
-	if rng.IntN(3) > 0 {
-		a["hosts"] = "d1,d2,d3"
-	}
-	w.gentle = rng.IntN(2) == 0
-	a["loss"] = []string{"", "", "shrink", "wait", "fail"}[rng.IntN(5)]
-	w.s.now = time.Unix(1000, 0)
-	w.s.core = newCore(scriptSettings(a), w.s.now)
-	w.core = w.s.core
-	w.log("new %v", a)
-	w.act(starting, w.core.actions())
-	return w
-}
-
-func (w *world) log(format string, args ...any) {
-	if *verbose {
-		w.t.Logf("%v "+format, append([]any{w.s.now.Unix()}, args...)...)
-	}
-}
-
-// step lets something happen.
-func (w *world) step(e event) {
-	if w.steps++; w.steps > 100_000 {
-		w.fatal("the job does not end")
-	}
-	if e != nil {
-		w.log("<- %T %+v", e, e)
-	}
-	before := w.core.stage
-	w.act(before, w.core.step(e, w.s.now))
-	if next := w.core.next(); !next.IsZero() && next.Before(w.s.now) {
-		w.fatal("at %v the core wants to be stepped at %v", w.s.now, next)
-	}
-}
-
-// owe lets an event come later.
-func (w *world) owe(e func() event) { w.due = append(w.due, e) }
-
-// act does what the core wants, and checks that it may.
-func (w *world) act(before stage, actions []action) {
-	for _, a := range actions {
-		if text := w.s.text(a); text != "" {
-			w.log("-> %s", text)
-		}
-		if w.over {
-			w.fatal("after the end: %T %+v", a, a)
-		}
-		switch a := a.(type) {
-		case connect, checkHost:
-			id := 0
-			if x, ok := a.(connect); ok {
-				id = x.id
-			} else {
-				id = a.(checkHost).id
-			}
-			if before > running || w.connecting[id] || w.machines[id] {
-				w.fatal("%T %+v in stage %d", a, a, before)
-			}
-			w.connecting[id] = true
-			_, remote := a.(connect)
-			w.owe(func() event {
-				delete(w.connecting, id)
-				w.coming = id
-				if w.chance(10) {
-					return connected{id: id, err: errors.New("launch: no route to host")}
-				}
-				if remote {
-					w.machines[id] = true
-				}
-				if x, ok := a.(connect); ok && x.host == nil {
-					return connected{id: id, address: "127.0.0.1"}
-				}
-				return connected{id: id, address: fmt.Sprintf("10.0.0.%d", 1+id%200), launcher: "10.0.1.1"}
-			})
-		case cancelCall:
-			if !w.connecting[a.id] && !w.asked[a.id] && a.id != w.coming {
-				w.fatal("%+v is not under way", a)
-			}
-		case closeMachine:
-			if !w.machines[a.machine] || w.closedAll {
-				w.fatal("%+v is not connected", a)
-			}
-			for number, p := range w.processes {
-				if p.machine == a.machine && !p.end && !(p.starting && w.lost[a.machine]) {
-					w.fatal("%+v has process %d", a, number)
-				}
-			}
-			delete(w.machines, a.machine)
-			w.owe(func() event { return machineClosed{machine: a.machine} })
-		case chooseAddress:
-			w.owe(func() event {
-				if w.chance(30) {
-					return addressChosen{err: errors.New("launch: no address")}
-				}
-				return addressChosen{address: "10.0.1.1"}
-			})
-		case announce:
-			w.owe(func() event {
-				if w.chance(30) {
-					return announced{errors.New("launch: disk full")}
-				}
-				return announced{}
-			})
-		case startProcess:
-			if before > running || !w.machines[a.machine] || w.processes[a.process] != nil {
-				w.fatal("%s in stage %d", w.s.text(a), before)
-			}
-			p := &worldProcess{role: a.role, machine: a.machine, starting: true, begun: w.s.now}
-			w.processes[a.process] = p
-			w.owe(func() event { return w.processStarts(a, p) })
-		case cancelStart:
-			if p := w.processes[a.process]; p == nil || !p.starting && a.process != w.startComing {
-				w.fatal("%+v is not under way", a)
-			}
-		case signalProcess:
-			p := w.processes[a.process]
-			if p == nil || p.starting || p.end && a.process != w.endComing {
-				w.fatal("signal %s for process %d: %+v", a.signal, a.process, p)
-			}
-			w.signalled(a, p)
-		case rename:
-			if p := w.processes[a.process]; p == nil || p.end || p.role != roleWorker {
-				w.fatal("%+v: %+v", a, p)
-			}
-		case ask:
-			if w.asked[a.id] || a.id != 0 && a.Op != control.OpStop && before > running {
-				w.fatal("%s in stage %d", w.s.text(a), before)
-			}
-			if a.id != 0 {
-				w.asked[a.id] = true
-				w.owe(func() event { return w.answer(a) })
-			}
-		case closeAll:
-			w.closeAll(before)
-		case end:
-			w.over = true
-			w.checkResult()
-		}
-	}
-}
-
-// chance is true now and then: more seldom in a job that is gentle, or is starting.
-func (w *world) chance(oneIn int) bool {
-	if w.gentle || w.core.stage == starting {
-		oneIn *= 20
-	}
-	return !w.calm && w.rng.IntN(oneIn) == 0
-}
-
-func (w *world) processStarts(a startProcess, p *worldProcess) event {
-	p.starting, w.startComing = false, a.process
-	if w.chance(15) || !w.machines[a.machine] || w.lost[a.machine] {
-		p.end = true
-		return startFailed{a.process, errors.New("launch: no such program")}
-	}
-	p.late = w.core.stage > running
-	if a.role == roleScheduler {
-		w.owe(func() event {
-			switch {
-			case p.end:
-				return nil
-			case w.core.stage == starting:
-				return listening{a.process, "10.0.1.1:4711"}
-			}
-			return listening{a.process, w.core.address + ":" + w.core.port}
-		})
-		w.owe(func() event {
-			if p.end || w.rng.IntN(4) == 0 {
-				return nil
-			}
-			return reported{a.process, control.Report{Running: true}}
-		})
-	}
-	if a.role == rolePrepare {
-		w.owe(func() event { return w.ends(a.process) })
-	}
-	return started{a.process, 100}
-}
-
-// ends is the end of a process.
-func (w *world) ends(number uint32) event {
-	p := w.processes[number]
-	if p.end || p.starting {
-		return nil
-	}
-	p.end, w.endComing = true, number
-	x := process.Exit{Elapsed: w.s.now.Sub(p.begun)}
-	switch {
-	case p.kill:
-		x.Signal = syscall.SIGKILL
-	case p.term && w.rng.IntN(2) == 0:
-		x.Signal = syscall.SIGTERM
-	case w.lost[p.machine]:
-		x.Code, x.Err, x.Lost = 255, "connection lost", true
-	case !w.calm:
-		x.Code = []int{0, 0, 1, 3, 143}[w.rng.IntN(5)]
-		if w.chance(4) {
-			x.Code, x.Signal = 0, syscall.SIGKILL
-		}
-	}
-	return ended{process: number, exit: x, last: "bye"}
-}
-
-// signalled is a process that gets a signal: it may ignore SIGTERM.
-func (w *world) signalled(a signalProcess, p *worldProcess) {
-	if a.signal == syscall.SIGKILL {
-		p.kill = true
-	} else {
-		p.term = true
-		if w.chance(4) {
-			return
-		}
-	}
-	w.owe(func() event { return w.ends(a.process) })
-}
-
-func (w *world) answer(a ask) event {
-	delete(w.asked, a.id)
-	w.coming = a.id
-	e := answered{id: a.id}
-	switch {
-	case w.chance(5):
-		e.err = fmt.Errorf("%w: no", control.ErrRefused)
-	case a.Op == control.OpStatus:
-		for _, number := range w.numbers() {
-			if w.processes[number].role == roleWorker {
-				e.status.Nodes = append(e.status.Nodes, control.Node{Process: number, Role: control.Worker, Rank: int32(w.rng.IntN(5)) - 1, State: control.NodeCounts})
-			}
-		}
-	}
-	if a.Op == control.OpLost {
-		e.done.Phase = []string{control.Forming, control.Running, control.Finished}[w.rng.IntN(3)]
-		if w.core.formed {
-			e.done.Phase = control.Running
-		}
-	}
-	return e
-}
-
-// closeAll: whoever lives then has been killed, unless the job never ran, or the process came when others had been.
-func (w *world) closeAll(before stage) {
-	if w.closedAll {
-		w.fatal("all is closed twice")
-	}
-	w.closedAll = true
-	for number, p := range w.processes {
-		if before > starting && !p.end && !p.starting && !p.kill && !p.late {
-			w.fatal("process %d lives when all is closed, and has not been killed", number)
-		}
-	}
-	w.owe(func() event {
-		for _, number := range w.numbers() {
-			if e := w.ends(number); e != nil && w.rng.IntN(2) == 0 {
-				w.step(e)
-			}
-		}
-		return allClosed{}
-	})
-}
-
-func (w *world) numbers() []uint32 { return slices.Sorted(maps.Keys(w.processes)) }
-
-// checkResult holds the rules of the exit code.
-func (w *world) checkResult() {
-	r := w.core.result()
-	x := r.Report(w.core.start.err, r.Code)
-	if _, err := control.EncodeResult(x); err != nil {
-		w.fatal("%v", err)
-	}
-	_ = w.core.explain()
-	_ = endTable(w.core)
-	switch code := r.Code; {
-	case w.core.interrupt.signal != 0:
-		if code != 128+int(w.core.interrupt.signal) || x.Failure.Code != control.Interrupted {
-			w.fatal("exit code %d, %+v after signal %d", code, x.Failure, w.core.interrupt.signal)
-		}
-	case x.Phase == control.Starting:
-		if code != 1 || x.Failure == nil {
-			w.fatal("exit code %d of a job that was not started, %v", code, x.Failure)
-		}
-	case x.Culprit != nil:
-		if n := w.core.find(x.Culprit.Process); code == 0 || code != n.Exit.Status() {
-			w.fatal("exit code %d, and process %d is to blame: %v", code, x.Culprit.Process, n.Exit)
-		}
-		fallthrough
-	default:
-		if (code == 0) != (x.Failure == nil) && !x.Cancelled {
-			w.fatal("exit code %d, failure %v", code, x.Failure)
-		}
-		failed := slices.ContainsFunc(x.Processes, func(p control.ProcessEnd) bool {
-			return p.Role == control.Worker && p.Fate == control.FateEnded && p.Cause.Kind == control.CauseSignal
-		})
-		if code == 0 && failed {
-			w.fatal("exit code 0, and a worker failed by itself: %+v", x.Processes)
-		}
-	}
-}
 
 // turn lets one thing happen.
 func (w *world) turn() {
@@ -461,6 +108,42 @@ func (w *world) pass(d time.Duration) {
 	}
 	w.s.now = until
 	w.step(nil)
+}
+
+// checkResult holds the rules of the exit code.
+func (w *world) checkResult() {
+	r := w.core.result()
+	x := r.Report(w.core.start.err, r.Code)
+	if _, err := control.EncodeResult(x); err != nil {
+		w.fatal("%v", err)
+	}
+	_ = w.core.explain()
+	_ = endTable(w.core)
+	switch code := r.Code; {
+	case w.core.interrupt.signal != 0:
+		if code != 128+int(w.core.interrupt.signal) || x.Failure.Code != control.Interrupted {
+			w.fatal("exit code %d, %+v after signal %d", code, x.Failure, w.core.interrupt.signal)
+		}
+	case x.Phase == control.Starting:
+		if code != 1 || x.Failure == nil {
+			w.fatal("exit code %d of a job that was not started, %v", code, x.Failure)
+		}
+	case x.Culprit != nil:
+		if n := w.core.find(x.Culprit.Process); code == 0 || code != n.Exit.Status() {
+			w.fatal("exit code %d, and process %d is to blame: %v", code, x.Culprit.Process, n.Exit)
+		}
+		fallthrough
+	default:
+		if (code == 0) != (x.Failure == nil) && !x.Cancelled {
+			w.fatal("exit code %d, failure %v", code, x.Failure)
+		}
+		failed := slices.ContainsFunc(x.Processes, func(p control.ProcessEnd) bool {
+			return p.Role == control.Worker && p.Fate == control.FateEnded && p.Cause.Kind == control.CauseSignal
+		})
+		if code == 0 && failed {
+			w.fatal("exit code 0, and a worker failed by itself: %+v", x.Processes)
+		}
+	}
 }
 
 // Whatever happens, a job ends, leaves nothing behind, starts nothing once it is being stopped, and has the exit code that it should.
