@@ -221,8 +221,8 @@ func (c *core) alive() int {
 
 // busy reports whether anything is pending besides the running processes.
 func (c *core) busy() bool {
-	return len(c.connections)+len(c.launching)+len(c.asked)+c.closingMachines() > 0 || slices.ContainsFunc(c.joining, (*joiningHost).prepares) ||
-		c.stage == running && len(c.timers) > 0
+	return len(c.connections) > 0 || len(c.launching) > 0 || len(c.asked) > 0 || c.closesMachine() ||
+		slices.ContainsFunc(c.joining, (*joiningHost).prepares) || c.stage == running && len(c.timers) > 0
 }
 
 // checkEnd closes all connections when no process is left and nothing is pending.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
@@ -39,5 +40,17 @@ func TestWhatIsForgotten(t *testing.T) {
 	}
 	if c.forget(); c.forgotten != 5 {
 		t.Errorf("%d processes were forgotten, want no more", c.forgotten)
+	}
+}
+
+// Of the scheduler's events the newest are kept, and how many came before.
+func TestOnlyTheNewestChangesAreKept(t *testing.T) {
+	c := newCore(scriptSettings(arguments{"elastic": "1"}), time.Unix(1000, 0))
+	c.stage = running
+	for i := range maxChanges + 5 {
+		c.step(schedulerSaid{Event: control.Event{Number: uint64(i + 1), Action: control.Ranks}}, c.now)
+	}
+	if len(c.changes) != maxChanges || c.changesLeftOut != 5 || c.changes[0].Number != 6 || c.changes[maxChanges-1].Number != maxChanges+5 {
+		t.Errorf("%d events from %d on are kept, %d left out; want %d from 6 on, 5", len(c.changes), c.changes[0].Number, c.changesLeftOut, maxChanges)
 	}
 }

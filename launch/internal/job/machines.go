@@ -132,14 +132,14 @@ func (c *core) machineClosed(e machineClosed) {
 	}
 }
 
-func (c *core) closingMachines() int {
-	count := 0
+// closesMachine reports whether a connection is being closed.
+func (c *core) closesMachine() bool {
 	for _, m := range c.byID {
 		if m.closing {
-			count++
+			return true
 		}
 	}
-	return count
+	return false
 }
 
 // release closes the connection to a host once nothing of the job is there any more.
