@@ -56,6 +56,7 @@ func TestTheResultTellsHowTheJobEnded(t *testing.T) {
 			[]control.Fate{control.FateNotStarted, control.FateNotStarted, control.FateNotStarted, control.FateNotStarted}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			path := filepath.Join(dir, "result.json")
 			if err := os.WriteFile(path, []byte("of an earlier job"), 0o644); err != nil {

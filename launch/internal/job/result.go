@@ -48,7 +48,7 @@ func (c *core) result() Result {
 	r := Result{Code: c.code(), Nodes: c.nodes, job: c.set.ID, phase: control.Starting, cancelled: c.cancelled, failure: c.finalFailure(),
 		culprit: c.culpritNode(), lostHosts: c.lostHosts, changes: c.changes, leftOut: [2]int{c.forgotten, c.changesLeftOut}}
 	if c.interrupt.signal != 0 {
-		r.signal = c.interrupt.signal
+		r.signal, r.culprit = c.interrupt.signal, nil // the signal decides the code
 	}
 	switch {
 	case c.start.err != nil:
