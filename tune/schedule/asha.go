@@ -12,12 +12,12 @@ import (
 // The rules of ASHA.
 const (
 	// Stopping, the zero rule, is that of Ray Tune and AutoGluon: at a rung a trial is stopped if its value is worse than the
-	// percentile (1−1/eta)·100 of the values that were there before. The first always goes on.
+	// percentile (1−1/eta)·100 of the earlier values at the rung. The first trial always continues.
 	Stopping = ""
 	// Promotion is that of the paper (Li et al. 2020, A System for Massively Parallel Hyperparameter Tuning,
-	// algorithm 2): a trial is paused at each rung, and goes on when it is among the best 1/eta of those that reached
-	// the rung. A free slot takes the best such trial of the highest rung, else a new one. A trial that is among them as
-	// it arrives just goes on.
+	// algorithm 2): a trial is paused at each rung, and continues when it is among the best 1/eta of those that reached
+	// the rung. A free slot takes the best such trial of the highest rung, else a new one. A trial that is among them on
+	// arrival continues without a pause.
 	Promotion = "promotion"
 	// OptunaRule is that of Optuna's successive halving: as Stopping, but the trial's own value counts, and it must be
 	// among the best ⌊n/eta⌋, at least the best, of n. The first eta−1 to arrive keep only the best so far.
@@ -36,29 +36,29 @@ const (
 	BracketsByCount = "count"
 )
 
-// ASHA is asynchronous successive halving: trials are compared at rungs, steps that grow by a factor, and those that are
-// not among the best there are stopped or paused.
+// ASHA is asynchronous successive halving: trials are compared at rungs, which are steps that grow by a factor, and those
+// that are not among the best at a rung are stopped or paused.
 //
-// A report beyond a rung counts for the rung; one that passes several counts for the highest (Stopping, as Ray does) or for
-// all of them in turn.
+// A report beyond a rung counts for the rung. One that passes several rungs counts for the highest (Stopping, as in Ray) or
+// for all of them.
 type ASHA struct {
 	// Rule is Stopping, Promotion, OptunaRule or DeterminedRule.
 	Rule string
 	// MinStep is the lowest rung. Zero is 1; for OptunaRule it is a hundredth of the last step of the first trial that
 	// completes, and nothing is stopped before. DeterminedRule does not use it.
 	MinStep int
-	// MaxStep is where a trial is complete. Zero is no end, which only OptunaRule allows.
+	// MaxStep is the step at which a trial is complete. Zero is no limit, which only OptunaRule allows.
 	MaxStep int
-	// Eta is the factor from rung to rung; one in Eta trials goes on. Zero is 3.
+	// Eta is the factor from rung to rung; one in Eta trials continues. Zero is 3.
 	Eta float64
 	// Rungs bounds the number of rungs of DeterminedRule, the last step included. Zero is 5.
 	Rungs int
 	// Brackets is how many sets of rungs there are; bracket s begins s rungs higher, and trials are compared only within
-	// theirs. Zero is 1. Not for DeterminedRule.
+	// their bracket. Zero is 1. Not for DeterminedRule.
 	Brackets int
 	// BracketRule says how a trial's bracket is drawn: BracketsByBudget or BracketsByCount.
 	BracketRule string
-	// Guard, if not nil, keeps slow starters: trials that a rung would cut, but whose curve may still end among the best.
+	// Guard, if not nil, keeps slow starters: trials that a rung would stop, but whose curve may still end among the best.
 	Guard *Guard
 
 	err      error
@@ -341,7 +341,7 @@ func explain(a tune.Action, rule string, value float64) tune.Decision {
 	return d
 }
 
-// invalid is the decision of a scheduler that was not set up well: trials go on, and each report says what is wrong.
+// invalid is the decision of a scheduler with invalid fields: trials continue, and each decision has the error.
 func invalid(err error) tune.Decision {
 	d := tune.Go()
 	d.Rule = err.Error()

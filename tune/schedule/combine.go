@@ -8,11 +8,11 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Any asks several schedulers; the first that does not let a trial go on decides. All see every event. Next is that of the
-// first that has a paused trial to go on with.
+// Any combines schedulers: the first one that does not continue a trial decides. All of them see every event. Next is that of
+// the first one that has a paused trial to continue.
 //
-// Schedulers that pause (promotion, Hyperband, population-based training) do not know when another one stopped a trial for them,
-// other than by its end, and only one of them should be here.
+// At most one of them may be a scheduler that pauses trials (promotion, Hyperband, population-based training): such a scheduler
+// sees the decisions of others only by the end of a trial.
 type Any []tune.Scheduler
 
 // Validate says what is wrong with the schedulers.
@@ -74,8 +74,8 @@ func (a Any) Reported(v tune.View, trial int, rng *rand.Rand) tune.Decision {
 	return result
 }
 
-// All asks several schedulers and stops a trial only if all of them would. It takes stopping rules alone: what is not
-// Stop counts as going on, but for Complete, which any one may say.
+// All combines schedulers and stops a trial only if all of them do. It is for schedulers that only stop trials: every other
+// decision counts as Continue, except Complete, which any one of them may give.
 type All []tune.Scheduler
 
 // Validate says what is wrong with the schedulers.

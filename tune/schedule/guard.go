@@ -10,22 +10,22 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A Guard keeps slow starters alive in ASHA: trials whose first values are poor, but whose curve points to a good end.
+// A Guard keeps slow starters in ASHA: trials whose first values are poor, but whose curve may end well.
 //
-// A trial that a rung would cut first gets MinReports reports, for one or two values have no shape. From then on its curve
-// is extrapolated to the last step, with its uncertainty, and so are those of the other trials. The trial goes on while
+// A trial that a rung would stop first gets MinReports reports, since one or two values make no curve. From then on its curve
+// is extrapolated to the last step, with its uncertainty, and so are those of the other trials. The trial continues while
 //
 //	P(its final value > the cutoff's) > Probability,
 //
-// where the cutoff's final value is that at which ⌊n/eta⌋ of the n trials at the rung end above, those without a curve
-// taken as below. It is asked again at every further report, until a rung lets the trial pass by its own rule. So most cut
-// trials cost MinReports reports in place of one.
+// where the cutoff's final value is the one above which ⌊n/eta⌋ of the n trials at the rung are expected to end; trials without
+// a curve count as below. This is checked at every further report, until the trial passes a rung by the rung's own rule. So
+// most stopped trials cost MinReports reports instead of one.
 type Guard struct {
-	// Probability below which a trial is given up. Zero is 0.1.
+	// Probability below which a trial is stopped. Zero is 0.1.
 	Probability float64
 	// MinReports is how many reports a curve needs. Zero is 4.
 	MinReports int
-	// RandomShare is the part of cut trials that goes on to the next rung whatever their curve says, for curves that turn
+	// RandomShare is the share of trials that continue to the next rung although their curve is poor, for curves that improve
 	// late. Zero is none.
 	RandomShare float64
 

@@ -11,13 +11,13 @@ import (
 )
 
 // Hyperband runs trials in brackets of successive halving (Li et al. 2018), synchronously: a trial that has reached the
-// steps of its round pauses until all of its bracket have; then the best go on and the others are stopped. New trials
-// fill one bracket after the other, and when the table is through it begins again.
+// steps of its round pauses until all trials of its bracket have; then the best continue and the others are stopped. New trials
+// fill one bracket after another; after the last bracket of the table the first one follows again.
 //
-// A trial that fails or ends counts as having reached the round, and is not among the best. For the same without waiting use
-// ASHA with Brackets.
+// A trial that fails or ends counts as having reached the round, and is not among the best. ASHA with Brackets is the same
+// without waiting.
 type Hyperband struct {
-	// MaxStep is where a trial is complete. It must be set.
+	// MaxStep is the step at which a trial is complete. It must be set.
 	MaxStep int
 	// Eta is the factor of the table. Zero is 3.
 	Eta float64

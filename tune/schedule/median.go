@@ -13,12 +13,12 @@ import (
 
 // MedianStopping is Ray Tune's median rule, which is Google Vizier's (Golovin et al. 2017, section 3.2.1): a trial is
 // stopped if its best value so far is worse than the median of the other trials' running means, each over the reports from
-// Grace up to the trial's step. Only trials that got as far as this step count.
+// Grace up to the trial's step. Only trials that have reached this step count.
 type MedianStopping struct {
 	tune.FIFO
 	// Grace is the step below which nothing is stopped or averaged. Zero is 1.
 	Grace int
-	// MinTrials is how many other trials must have got as far. Zero is 3.
+	// MinTrials is the number of other trials that must have reached the step. Zero is 3.
 	MinTrials int
 
 	means map[int]*runningMean
@@ -126,13 +126,13 @@ func minTrials(n, zero int) int {
 // than the percentile of the values that completed trials had at the same step.
 type Percentile struct {
 	tune.FIFO
-	// Percent of the trials are good enough: 25 stops all but the best quarter. Zero is 50, the median.
+	// Percent is the share of trials that continue: 25 stops all but the best quarter. Zero is 50, the median.
 	Percent float64
 	// Startup is how many trials must have completed. Zero is 5, below zero none.
 	Startup int
 	// Warmup is the step below which nothing is stopped.
 	Warmup int
-	// Interval is the number of steps between two looks. Zero is 1.
+	// Interval is the number of steps between two checks. Zero is 1.
 	Interval int
 	// MinTrials is how many completed trials must have a value at the step. Zero is 1.
 	MinTrials int

@@ -9,13 +9,13 @@ import (
 )
 
 // Patience stops a trial whose newest Reports+1 values do not improve on the best before them by MinDelta. With a scheduler
-// Inner it only lets Inner stop such trials: what Inner would stop goes on while it still improves.
+// Inner it is a condition on Inner: a trial that Inner would stop continues while it still improves.
 type Patience struct {
 	// Inner may be nil.
 	Inner tune.Scheduler
-	// Reports is how many reports without improvement are borne.
+	// Reports is the number of reports without improvement that are tolerated.
 	Reports int
-	// MinDelta is the least improvement that counts. Zero counts any.
+	// MinDelta is the least improvement that counts. With zero any does.
 	MinDelta float64
 }
 
@@ -100,16 +100,16 @@ func validate(s tune.Scheduler) error {
 	return nil
 }
 
-// Threshold stops a trial whose newest value lies outside bounds, in the metric's own sense: accuracy below Lower, loss
-// above Upper.
+// Threshold stops a trial whose newest value lies outside bounds, as it was reported: accuracy below Lower, loss above
+// Upper.
 type Threshold struct {
 	tune.FIFO
-	// Lower and Upper are the bounds; one that is 0 does not count unless its Has is set.
+	// Lower and Upper are the bounds; a zero is no bound unless its Has field is set.
 	Lower, Upper       float64
 	HasLower, HasUpper bool
 	// Warmup is the step below which nothing is stopped.
 	Warmup int
-	// Interval is the number of steps between two looks. Zero is 1.
+	// Interval is the number of steps between two checks. Zero is 1.
 	Interval int
 }
 

@@ -10,28 +10,28 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// PBT is population-based training (Jaderberg et al. 2017): at every interval the worst trials go on from the checkpoints of
-// the best ones, with their parameters changed a little.
+// PBT is population-based training (Jaderberg et al. 2017): at every interval the worst trials continue from the checkpoints
+// of the best ones, with slightly changed parameters.
 //
-// Trials must keep a checkpoint with each report at which they may be copied; a donor without one is not copied from. The
-// trials of a population run for as long as they please; if there are fewer slots than trials, each gives up its slot at its
-// interval, and the one that has trained least goes next. Proposals of a Suggester only start the population.
+// Trials must save a checkpoint before each report at which they may be copied; a trial without one is no donor. Trials run until
+// they return. With fewer slots than trials, a trial frees its slot at its interval, and the trial that has trained least runs next.
+// The Suggester only proposes the initial population.
 type PBT struct {
-	// Population is how many trials there are. Zero is all that the study starts; then the first look of a trial may cost it
-	// its slot for a moment, until it is known that there are no more. A study without end must set it.
+	// Population is how many trials there are. Zero is all that the study starts; then a trial may be paused at its first
+	// check until it is known that no more will start. A study without a limit must set it.
 	Population int
-	// Interval between two looks at a trial, in steps (seconds of training, with BySeconds). Zero is 1 (60).
+	// Interval between two checks of a trial, in steps (seconds of training, with BySeconds). Zero is 1 (60).
 	Interval float64
-	// BurnIn is where the first look is.
+	// BurnIn is the step (or second) of the first check.
 	BurnIn float64
-	// BySeconds measures Interval and BurnIn by the trial's training time, as the log has it.
+	// BySeconds measures Interval and BurnIn in seconds of the trial's training time, as in the log.
 	BySeconds bool
-	// Quantile is the part of the population that is replaced, and that which is copied. Zero is 0.25, at most 0.5.
+	// Quantile is the share of the population that is replaced, and the share that is copied. Zero is 0.25, at most 0.5.
 	Quantile float64
 	// Explore says how parameters change.
 	Explore Explore
-	// Synchronous makes all trials wait for each other at each interval, and exploits then. Else each is looked at as it
-	// comes.
+	// Synchronous makes all trials wait for each other at each interval before any exploits. Otherwise each trial is checked
+	// when it reports.
 	Synchronous bool
 
 	trials map[int]*member
@@ -49,7 +49,7 @@ type member struct {
 	released bool    // the round that it waited for is over
 }
 
-// An Exploit is one line of the log: Trial, at its own step, went on from Donor's checkpoint of DonorStep.
+// An Exploit is one entry of the log: Trial, at its own Step, continued from Donor's checkpoint of DonorStep.
 type Exploit struct {
 	Trial     int         `json:"trial"`
 	Donor     int         `json:"donor"`

@@ -7,8 +7,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A Policy is a schedule of parameters: what a trial of a population was trained with, step by step, through all the trials
-// that it was copied from. Training once more with it repeats the trial without the population:
+// A Policy is a schedule of parameters: those that a trial of a population was trained with at each step, including the trials
+// that it was copied from. Training with it repeats the trial without the population:
 //
 //	for step := 1; step <= last; step++ {
 //		p := policy.At(step)
@@ -16,14 +16,14 @@ import (
 //	}
 type Policy []PolicyStep
 
-// A PolicyStep says which parameters hold after a step.
+// A PolicyStep has the parameters that apply after a step.
 type PolicyStep struct {
 	After  int         `json:"after"` // the last step trained with the parameters before
 	Params tune.Params `json:"params"`
 	Trial  int         `json:"trial"` // of the population: who trained with them
 }
 
-// PolicyOf follows a trial back to its beginning, through the log of its population (PBT.Log).
+// PolicyOf traces a trial back to its start through the log of its population (PBT.Log).
 func PolicyOf(log []Exploit, v tune.View, trial int) (Policy, error) {
 	t := v.Trial(trial)
 	if t == nil {

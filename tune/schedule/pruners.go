@@ -36,15 +36,15 @@ func (r Reached) Prune(v tune.View, trial int) tune.Halt {
 	return tune.Halt{Trial: tune.Complete, Study: !r.TrialOnly, Rule: fmt.Sprintf("%s is %.6g, which reaches %.6g", v.Metric(), last.Value, r.Value)}
 }
 
-// TrialPlateau completes a trial whose newest Reports values hardly differ.
+// TrialPlateau completes a trial whose newest values have a small standard deviation.
 type TrialPlateau struct {
-	// Deviation is the standard deviation below which they do not. Zero is 0.01.
+	// Deviation is that standard deviation. Zero is 0.01.
 	Deviation float64
-	// Reports is how many values are looked at. Zero is 4.
+	// Reports is the number of newest values. Zero is 4.
 	Reports int
-	// Grace is how many reports a trial has at least. Zero is 4.
+	// Grace is the least number of reports of a trial. Zero is 4.
 	Grace int
-	// Level, if HasLevel is set: only a trial whose newest value is at least as good is over.
+	// Level, if HasLevel is set, limits it to trials whose newest value is at least this good.
 	Level    float64
 	HasLevel bool
 }
@@ -89,13 +89,13 @@ func deviation(values []float64) float64 {
 	return math.Sqrt(sum / float64(len(values)))
 }
 
-// StudyPlateau ends the study when its best results hardly differ and no trial has got among them for a while.
+// StudyPlateau ends the study when its best results have a small standard deviation and no new trial has joined them for a while.
 type StudyPlateau struct {
-	// Top is how many of the best results are looked at. Zero is 10.
+	// Top is the number of best results. Zero is 10.
 	Top int
-	// Deviation is the standard deviation below which they hardly differ. Zero is 0.001.
+	// Deviation is that standard deviation. Zero is 0.001.
 	Deviation float64
-	// Patience is how many trials must have ended since the newest of the best did.
+	// Patience is the number of trials that must have ended after the newest of the best.
 	Patience int
 
 	ended int // trials that were over when it was last computed
@@ -148,7 +148,7 @@ func (p *StudyPlateau) Prune(v tune.View, _ int) tune.Halt {
 	return p.halt
 }
 
-// StudyTime ends the study at the first report after it has run so long, over all times it was resumed.
+// StudyTime ends the study at the first report after it has run for this long, summed over all resumes.
 type StudyTime time.Duration
 
 // Prune implements tune.Pruner.
@@ -159,7 +159,7 @@ func (s StudyTime) Prune(v tune.View, _ int) tune.Halt {
 	return tune.Halt{Study: true, Rule: fmt.Sprintf("time budget of %v is spent", time.Duration(s))}
 }
 
-// TrialTime completes a trial at the first report after it has trained so long.
+// TrialTime completes a trial at its first report after this training time.
 type TrialTime time.Duration
 
 // Prune implements tune.Pruner.
@@ -170,7 +170,7 @@ func (s TrialTime) Prune(v tune.View, trial int) tune.Halt {
 	return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("trained for %v", time.Duration(s))}
 }
 
-// Number ends the study at the first report after so many trials have ended by themselves or by a rule.
+// Number ends the study at the first report after this many trials have ended, completed or pruned.
 type Number int
 
 // Prune implements tune.Pruner.
@@ -181,7 +181,7 @@ func (n Number) Prune(v tune.View, _ int) tune.Halt {
 	return tune.Halt{Study: true, Rule: fmt.Sprintf("%d trials have ended", int(n))}
 }
 
-// AnyPruner does what the first of its pruners says that says anything; AllPruners only what all say.
+// AnyPruner takes the first answer of its pruners that ends the trial or the study; AllPruners ends them only if all do.
 type (
 	AnyPruner  []tune.Pruner
 	AllPruners []tune.Pruner
@@ -234,7 +234,7 @@ func (a AllPruners) Prune(v tune.View, trial int) tune.Halt {
 	return result
 }
 
-// PruneFunc is a pruner of the user's own: a pure function of the view.
+// PruneFunc makes a Pruner of a function, which must be a pure function of the view.
 type PruneFunc func(v tune.View, trial int) tune.Halt
 
 // Prune implements tune.Pruner.

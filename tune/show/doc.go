@@ -1,13 +1,13 @@
-// Package show shows a search: while it runs as a table that is kept up to date,
+// Package show presents a search: while it runs as a table that is updated in place,
 // and afterwards as tables, files and pictures.
 //
 //	result, err := tune.Run(ctx, train, tune.Config{Observers: []tune.Observer{show.NewStatus(os.Stdout), show.NewFiles("runs/mnist")}, ...})
 //
-// A Status is what a person watches. Files writes what other programs read: of
-// each trial its parameters, its reports as JSON lines and CSV, and TensorBoard
-// event files. TrialsCSV, Curves and HTML are of a whole search, and Why says what
-// was decided about one trial and why.
+// A Status is for people. Files writes what other programs read: for each trial its
+// parameters, its reports as JSON lines and CSV, and TensorBoard event files.
+// TrialsCSV, Curves and HTML describe a whole search, and Why lists the decisions
+// about one trial with their reasons.
 //
-// All of them see a search as a tune.View and its events alone, so they show a
-// log that is read again as well as a search that runs.
+// All of them see a search only as a tune.View and its events, so they work on a log
+// as well as on a running search.
 package show

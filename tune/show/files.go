@@ -17,8 +17,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A Files writes the results of each trial into its folder, dir/trials/trial-000007; in a study's own folder the trial's logs and
-// checkpoints are there too:
+// A Files writes the results of each trial into its folder, dir/trials/trial-000007. In the study's folder these also have the
+// trial's logs and checkpoints:
 //
 //	params.json            the parameters of the newest attempt
 //	result.json            a line of JSON for each report: metrics, training_iteration, time_total_s, timestamp, trial_id, config
@@ -27,7 +27,7 @@ import (
 //
 // and, when the search is over, dir/trials.csv with a row for each trial.
 //
-// What cannot be written is told by Err and when the search is over; the search goes on.
+// An error of writing does not end the search: Err and Close return it.
 type Files struct {
 	dir  string
 	now  func() time.Time // names event files
@@ -43,12 +43,12 @@ type files struct {
 	events  *metrics.EventFile
 }
 
-// NewFiles writes into dir, which is made when something is there to write.
+// NewFiles writes into dir, which is created when needed.
 func NewFiles(dir string) *Files {
 	return &Files{dir: dir, now: time.Now, open: make(map[int]*files)}
 }
 
-// Err is the first thing that could not be written.
+// Err is the first error of writing.
 func (f *Files) Err() error { return f.err }
 
 // Observe implements tune.Observer.

@@ -22,8 +22,8 @@ var reportTemplate = template.Must(template.New("report").Parse(reportHTML))
 // maxLines is how many trials the pictures of the report show: the best ones.
 const maxLines = 1000
 
-// HTML writes a page about a search into a file: the best parameters, curves, what each parameter did, and a table of all trials. The
-// page needs no network.
+// HTML writes a report of a search into a file: the best parameters, curves, the effect of each parameter, and a table of all
+// trials. The page needs no network.
 func HTML(path, name string, v tune.View) error {
 	err := vfs.WriteFile(vfs.OS{}, path, func(w io.Writer) error { return reportTemplate.Execute(w, newReport(name, v)) })
 	if err != nil {

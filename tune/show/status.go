@@ -14,7 +14,7 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A Status shows a search to a person while it runs. On a terminal it is a table that is drawn again in place:
+// A Status shows a running search. On a terminal it is a table that is redrawn in place:
 //
 //	== Status ==
 //	mnist: running for 1m12s; accuracy, larger is better
@@ -22,11 +22,11 @@ import (
 //	best: trial-000007, accuracy 0.9812 at step 9, {lr: 0.0031, optimizer: "sgd"}
 //	trial name    status   loc    ...
 //
-// Elsewhere it is a line for each trial that starts, becomes the best one or ends, and the table once at the end.
+// Elsewhere it is one line for each trial that starts, becomes the best or ends, and the table once at the end.
 //
-// What else goes to the terminal meanwhile should be written to the Status, in whole lines: they stand above the table.
+// Write other output for the terminal to the Status, in whole lines: it appears above the table.
 type Status struct {
-	// Name is the study's. "" is what the log says when a search begins; a search that is taken up again does not say it.
+	// Name is the study's. "" takes the one from the log's first event, which a resumed search does not show.
 	Name string
 
 	mu       sync.Mutex // guards Name and all below
@@ -38,7 +38,7 @@ type Status struct {
 	table []string  // as it was drawn last
 	lines int       // of it that stand on the terminal
 	value float64   // the best so far; NaN: none
-	best  int       // the trial that was told to be the best; -1: none
+	best  int       // the trial last shown as the best; -1: none
 }
 
 // NewStatus shows on out; on a terminal every half second.

@@ -13,9 +13,8 @@ import (
 // maxCompetitors is how many of the trials that a decision compared with are named.
 const maxCompetitors = 12
 
-// Why writes what happened to one trial and why, from the log's events: where its parameters came from, each decision about it
-// with the rule, the value and the cut-off it was held against and the trials it competed with, and how it ended. metric names the
-// numbers.
+// Why writes the history of one trial from the log's events: the origin of its parameters, each decision with its rule, the value,
+// the cutoff and the trials it was compared with, and its end.
 func Why(w io.Writer, events []tune.Event, trial int) error {
 	x := explainer{trial: trial, value: make(map[int]float64)}
 	for _, e := range events {

@@ -15,11 +15,13 @@
 //	resources: {slots: 2, servers: 1}
 //
 // A parameter is {real: [low, high]}, {int: [low, high]}, bool, {choice: [values]} or just the list, {normal: [mean, deviation]},
-// {lognormal: ...}, {grid: [values]}, or one value that stays; with log, step, default and when beside it. A suggester, a scheduler and
-// a pruner is a word, or a word with options: those of the structs in packages suggest and schedule, in lower case.
+// {lognormal: ...}, {grid: [values]}, or one constant; with log, step, default and when beside it. A suggester, a scheduler and a
+// pruner is a name, or a name with options: the fields of the structs in packages suggest and schedule, in lower case.
 //
-// Names of parameters in braces stand for their values. A word that names a parameter which a trial does not have is left out, and so is
+// A name in braces stands for the value of the parameter. A word with a parameter that is inactive in a trial is left out, and so is
 // the flag before it. A command without braces gets all parameters as flags, --lr=0.01.
 //
-// A mistake is an error that names line and field, and all mistakes of a file are told at once.
+// hosts: FILE names the hosts of the trials, one on each line: host[:port] [slots=N] [gpus=N] [cpus=N], as for launch.
+//
+// The error of a file names line and field of every mistake in it.
 package study

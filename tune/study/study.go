@@ -63,7 +63,7 @@ type resources struct {
 
 type retries struct{ UserCode, OutOfMemory, NodeLost, Silent int }
 
-// A flagsSetting tells false from what is not there.
+// A flagsSetting distinguishes false from a missing field.
 type flagsSetting struct{ off bool }
 
 func (f *flagsSetting) read(r *reader, n *yaml.Node, field string) {
@@ -72,15 +72,15 @@ func (f *flagsSetting) read(r *reader, n *yaml.Node, field string) {
 	f.off = !on
 }
 
-// A Study is a search as its file has it. It is for one search: suggesters and schedulers remember.
+// A Study is the search that a file describes. Use it once: suggesters and schedulers have state.
 type Study struct {
-	// Config has no Runner yet.
+	// Config has no Runner; set it to Jobs.
 	Config tune.Config
-	// Jobs runs trials; its Output, Logger and Launch are the caller's.
+	// Jobs runs trials; the caller sets its Output, Logger and Launch.
 	Jobs *tune.Jobs
 	// Upload are files to be copied to all hosts.
 	Upload []string
-	// Text is the file.
+	// Text is the text of the file.
 	Text []byte
 
 	file file
@@ -92,7 +92,7 @@ const maxFile = 1 << 20
 // Name is the file's name in the folder of a study.
 const Name = "study.yaml"
 
-// Load reads a file, or the file of a study's folder.
+// Load reads a file, or the study.yaml of a study's folder.
 func Load(path string) (*Study, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		s, err := Load(filepath.Join(path, Name))
@@ -152,7 +152,7 @@ func at(top *yaml.Node, name string) *yaml.Node {
 	return top
 }
 
-// build makes the search of what the file has, and says what does not fit together.
+// build makes the search from the fields, and checks that they fit together.
 func (s *Study) build(r *reader, top *yaml.Node) {
 	f := &s.file
 	mode, err := tune.ParseMode(f.Mode)
@@ -209,7 +209,7 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	} else if f.Address == "" {
 		r.bad(at(top, "hosts"), "address", "hosts needs it: the address at which the hosts reach this machine")
 	}
-	// One process without servers needs no job around it, unless it is to run elsewhere.
+	// One process without servers on this machine needs no job.
 	res := f.Resources
 	alone := max(res.Hosts, 1)*max(res.Slots, 1) == 1 && res.Servers == 0 && f.Hosts == ""
 	s.Upload = f.Upload
@@ -222,13 +222,13 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 
 func (s *Study) flags() bool { return !s.file.Flags.off }
 
-// Command is what runs a trial with these parameters.
+// Command is the command of a trial with these parameters.
 func (s *Study) Command(p tune.Params) []string { return s.file.Command.fill(p, s.flags()) }
 
-// ErrNoFile is Find's when a study has no file of its own.
+// ErrNoFile is returned by Find for the study of a program, which has no file.
 var ErrNoFile = errors.New("it has no " + Name)
 
-// Find reads the file of a kept study, whose log or folder is path.
+// Find reads the file of an existing study by the path of its log or folder.
 func Find(path string) (*Study, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("study: %w", err)

@@ -11,9 +11,10 @@ import (
 // CMAES proposes by the covariance matrix adaptation evolution strategy (Hansen, The CMA Evolution Strategy: A Tutorial,
 // arXiv 1604.00772), in the unit cube: log and normal parameters through their own scale, choices and steps as intervals.
 //
-// It is asynchronous: finished trials, in the order in which they finished, are cut into populations, whatever each was
-// drawn from; a point far outside the present distribution is pulled in (Hansen 2011, Injecting External Solutions). A
-// parameter that a trial did not have counts as the mean. It restarts with twice the population once it has converged.
+// It is asynchronous: finished trials, in the order in which they finished, are grouped into populations, whichever
+// distribution each was drawn from; a point far outside the current distribution is moved closer (Hansen 2011, Injecting
+// External Solutions). An inactive parameter of a trial counts as the mean. After convergence it restarts with twice the
+// population.
 type CMAES struct {
 	// Population is the number of trials in a generation. Zero is 4 + ⌊3·ln d⌋.
 	Population int

@@ -18,10 +18,10 @@ const (
 	TokenVariable   = "PARAGON_TUNE_TOKEN"
 )
 
-// dialTimeout is how long a process waits for its search to take it.
+// dialTimeout bounds the connection and registration with the search.
 const dialTimeout = 30 * time.Second
 
-// A Client is a trial's process. Its methods may be called together; they take turns.
+// A Client is the end of a trial's process. Its methods may be called concurrently; requests are serialized.
 type Client struct {
 	task Task
 	rank int
@@ -29,10 +29,10 @@ type Client struct {
 	mu   sync.Mutex // guards the connection: one request at a time
 	conn net.Conn
 	wire *wire
-	err  error // the connection is of no more use
+	err  error // the connection is broken
 }
 
-// Dial finds the search that an environment names, as os.LookupEnv does. found is false if it names none.
+// Dial connects to the search that the environment names (lookup is os.LookupEnv). found is false if it names none.
 func Dial(ctx context.Context, lookup func(string) (string, bool)) (c *Client, found bool, err error) {
 	address, found := lookup(AddressVariable)
 	if !found || address == "" {
@@ -74,13 +74,13 @@ func Dial(ctx context.Context, lookup func(string) (string, bool)) (c *Client, f
 	return c, true, nil
 }
 
-// Task is what the process is to do.
+// Task is the task of the process.
 func (c *Client) Task() Task { return c.task }
 
 // Rank is the process's among the trial's workers.
 func (c *Client) Rank() int { return c.rank }
 
-// Report hands in metrics and waits for what is decided, for as long as that takes: the search ends the process if it is to end.
+// Report reports metrics and waits for the decision without a timeout: the search terminates the process if it must end.
 func (c *Client) Report(ctx context.Context, step int, metrics map[string]float64) (Answer, error) {
 	var answer Answer
 	err := c.do(ctx, func() error {
@@ -100,7 +100,7 @@ func (c *Client) Report(ctx context.Context, step int, metrics map[string]float6
 	return answer, nil
 }
 
-// Checkpoint lets write fill a folder, which is kept as the trial's state after the step. Of ranks other than 0 it does nothing.
+// Checkpoint lets write fill a folder, which is saved as the trial's state after the step. On ranks other than 0 it does nothing.
 func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string) error) error {
 	if c.rank != 0 {
 		return nil
@@ -138,7 +138,7 @@ func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string
 	return nil
 }
 
-// Done says how the process ended, and closes the connection.
+// Done reports how the process ended, and closes the connection.
 func (c *Client) Done(ctx context.Context, d Done) error {
 	err := c.do(ctx, func() error {
 		_ = c.conn.SetDeadline(time.Now().Add(dialTimeout))
@@ -154,7 +154,7 @@ func (c *Client) Done(ctx context.Context, d Done) error {
 	return nil
 }
 
-// do holds the connection while f speaks, and cuts it if ctx ends meanwhile.
+// do holds the connection for f, and breaks it if ctx ends meanwhile.
 func (c *Client) do(ctx context.Context, f func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,7 +170,7 @@ func (c *Client) do(ctx context.Context, f func() error) error {
 	return err
 }
 
-// ask sends one message and receives another. An error that the search answers leaves the connection as it is.
+// ask sends a request and receives the answer. After an error in the answer the connection remains usable.
 func (c *Client) ask(m message) (message, error) {
 	if err := c.wire.send(m); err != nil {
 		if errors.Is(err, errTooLong) {

@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// helloTimeout is how long a connection may take to say whose it is.
+	// helloTimeout bounds the time from a connection to its hello.
 	helloTimeout = 10 * time.Second
-	// maxStrangers is how many connections may be about to say so.
+	// maxStrangers bounds the connections that have not sent a valid hello.
 	maxStrangers = 64
 	// sendTimeout is how long a process may take to read an answer.
 	sendTimeout = 30 * time.Second
 )
 
-// A Backend answers for one attempt. Its methods are called by rank 0's connection alone.
+// A Backend handles the requests of one attempt. Only rank 0's connection calls its methods.
 type Backend interface {
 	Decide(step int, metrics map[string]float64) (Answer, error)
-	// Checkpoint calls write with a folder to fill, unless the step was kept before.
+	// Checkpoint calls write with a folder to fill, unless the step was saved before.
 	Checkpoint(step int, write func(dir string) error) error
 }
 
-// A Server takes in the processes of trials.
+// A Server accepts the processes of trials.
 type Server struct {
 	listener net.Listener
 	address  string
 	dir      *scratch.Folder // of the socket; nil for TCP
 	serving  sync.WaitGroup
-	strange  chan struct{} // holds one for each connection that has not said whose it is
+	strange  chan struct{} // holds one for each connection without a valid hello
 
 	mu       sync.Mutex // guards all below
 	sessions map[string]*Session
@@ -44,8 +44,8 @@ type Server struct {
 	closed   bool
 }
 
-// Listen takes in processes of this machine, at a socket that only this user can reach, or if host is not empty those of others, at
-// a free port of that address of this machine.
+// Listen accepts processes of this machine at a Unix socket of this user or, if host is not empty, processes of other machines at a
+// free TCP port of that address.
 func Listen(host string) (*Server, error) {
 	s := &Server{sessions: make(map[string]*Session), conns: make(map[net.Conn]bool), strange: make(chan struct{}, maxStrangers)}
 	var err error
@@ -69,7 +69,7 @@ func Listen(host string) (*Server, error) {
 	return s, nil
 }
 
-// Close cuts all connections and returns when nothing of the server is left.
+// Close closes all connections and returns when all goroutines have ended.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -104,7 +104,7 @@ func (s *Server) accept() {
 		select {
 		case s.strange <- struct{}{}:
 		default:
-			c.Close() // as many as there may be
+			c.Close() // too many of them
 			continue
 		}
 		s.mu.Lock()
@@ -125,7 +125,7 @@ func (s *Server) accept() {
 	}
 }
 
-// serve speaks with one process.
+// serve serves one process.
 func (s *Server) serve(c net.Conn) {
 	w := newWire(c)
 	known := false
@@ -176,17 +176,17 @@ type Session struct {
 	mu      sync.Mutex // guards all below
 	changed *sync.Cond
 	latest  int            // newest step that rank 0 has reported, -1 before
-	answers map[int]Answer // of steps reported by rank 0 of late
-	left    map[int]Done   // of ranks that are through
-	joined  map[int]bool   // ranks whose connection is there
+	answers map[int]Answer // to the newest steps of rank 0
+	left    map[int]Done   // of ranks that have ended
+	joined  map[int]bool   // ranks that have connected
 	conns   map[net.Conn]bool
 	over    bool
 }
 
-// keptAnswers is how many steps another rank may be behind rank 0.
+// keptAnswers bounds how many steps another rank may lag behind rank 0.
 const keptAnswers = 4096
 
-// Open begins a session for an attempt. own, unless it is nil, gives a rank's processors and GPUs.
+// Open begins a session for an attempt. own, unless it is nil, returns the processors and GPUs of a rank.
 func (s *Server) Open(task Task, own func(rank int) (cpus []int, gpus []string), b Backend) *Session {
 	var token [24]byte
 	rand.Read(token[:])
@@ -199,19 +199,19 @@ func (s *Server) Open(task Task, own func(rank int) (cpus []int, gpus []string),
 	return x
 }
 
-// Environment is by what the attempt's processes find the session.
+// Environment has the variables by which the attempt's processes find the session.
 func (x *Session) Environment() []string {
 	return []string{AddressVariable + "=" + x.server.address, TokenVariable + "=" + x.token}
 }
 
-// Joined is how many of the workers have been there.
+// Joined is the number of workers that have connected.
 func (x *Session) Joined() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.joined)
 }
 
-// Ended is how ranks ended that said so.
+// Ended is how ranks ended, by rank: those that reported it or lost their connection.
 func (x *Session) Ended() map[int]Done {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -222,7 +222,7 @@ func (x *Session) Ended() map[int]Done {
 	return all
 }
 
-// Close ends the session: its processes' connections are cut.
+// Close ends the session and closes the connections of its processes.
 func (x *Session) Close() {
 	x.server.mu.Lock()
 	delete(x.server.sessions, x.token)
@@ -336,7 +336,7 @@ func (x *Session) report(rank int, r report) message {
 	}
 }
 
-// checkpoint lets the process write a checkpoint. It returns no kind of message if the connection is of no more use.
+// checkpoint lets the process write a checkpoint. It returns an empty message if the connection is broken.
 func (x *Session) checkpoint(c net.Conn, w *wire, step int) message {
 	asked, broken := false, false
 	err := x.backend.Checkpoint(step, func(dir string) error {
