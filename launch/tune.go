@@ -22,8 +22,8 @@ import (
 	"github.com/paragon-train/paragon/tune/study"
 )
 
-const tuneDescription = `Searches the parameters of a command: it runs the command many times, with other flags each time, stops what does
-not pay, and says which were best and why. A file says what to search:
+const tuneDescription = `Searches the parameters of a command: it runs the command many times with different flags, stops bad trials early,
+and reports which parameters were best and why. A file describes the search:
 
   study.yaml
     name: mnist
@@ -41,20 +41,24 @@ not pay, and says which were best and why. A file says what to search:
 
 Examples:
 
-  what will it run?
+  show the first trials without running them
     launch tune --dry-run study.yaml
 
-  search; Ctrl-C stops in order, and --resume goes on, also after a crash
+  search; Ctrl-C stops it cleanly, and --resume continues, also after a crash
     launch tune study.yaml
     launch tune --resume study.yaml
 
-  what came out, why trial 7 was stopped, and whether the log has what the rules say
+  show the results, why trial 7 was stopped, and whether the log agrees with the rules
     launch tune show runs/mnist
     launch tune why runs/mnist 7
     launch tune replay runs/mnist/log.jsonl
 
-A trial has the study's folder for its logs: runs/mnist/trials/trial-000007. Tables and pictures are in runs/mnist:
-trials.csv, curves.png and report.html.`
+Each trial has a folder for its logs, such as runs/mnist/trials/trial-000007. Tables and pictures are in runs/mnist:
+trials.csv, curves.png and report.html.
+
+With hosts: FILE trials run on hosts over ssh. The file is that of launch -H: host[:port] [slots=N] [gpus=N] [cpus=N]
+on each line. slots= is how many workers of trials run on the host at a time (default: as many as processors and GPUs
+allow), gpus= and cpus= how many of its GPUs and processors trials may use.`
 
 // exitInterrupted is the exit code of a search that was interrupted, as shells have it.
 const exitInterrupted = 130
@@ -67,12 +71,12 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 		UsageText:   "launch tune [flags] STUDY.YAML\nlaunch tune show|why|replay ...",
 		Description: tuneDescription,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "resume", Usage: "go on with the search that the study's folder holds, if there is one", DisableDefaultText: true},
-			&cli.StringFlag{Name: "failed", Usage: "with --resume: what becomes of failed trials: keep, resume (from their checkpoints) or restart", Value: "keep"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "say what the first trials would be, and end", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "show what the trials print, too", DisableDefaultText: true},
-			&cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "that of the file, or runs/NAME"},
-			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "that of the file, or as many as fit"},
+			&cli.BoolFlag{Name: "resume", Usage: "resume the search in the study's folder, if there is one", DisableDefaultText: true},
+			&cli.StringFlag{Name: "failed", Usage: "with --resume: what to do with failed trials: keep, resume (from their checkpoints) or restart", Value: "keep"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print the first trials, and exit", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "show the output of the trials, too", DisableDefaultText: true},
+			&cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "from the file, or runs/NAME"},
+			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "from the file, or as many as fit"},
 		},
 		Commands: []*cli.Command{tuneShowCommand(stdout), tuneWhyCommand(stdout), tuneReplayCommand(stdout)},
 		Action: func(c *cli.Context) error {
@@ -196,9 +200,9 @@ func dryRun(ctx context.Context, s *study.Study, out io.Writer) error {
 		fmt.Fprintf(out, "%s: %s\n", t.Name(), commandText(s, t.Params))
 	}
 	if n == maxDry {
-		fmt.Fprintln(out, "... and so on; later ones may depend on results")
+		fmt.Fprintln(out, "... and so on; later trials may depend on results")
 	}
-	fmt.Fprintf(out, "%d at once, in %s; nothing was run\n", cfg.Parallel, s.Config.Dir)
+	fmt.Fprintf(out, "%d at once, in %s; no trial was run\n", cfg.Parallel, s.Config.Dir)
 	return ctx.Err()
 }
 
@@ -225,7 +229,7 @@ func (k *keepFile) Observe(_ tune.View, e tune.Event) {
 
 func (k *keepFile) Close(tune.View) error {
 	if k.err != nil {
-		return fmt.Errorf("launch: tune: keep the study's file: %w", k.err)
+		return fmt.Errorf("launch: tune: copy the study's file: %w", k.err)
 	}
 	return nil
 }
@@ -238,7 +242,7 @@ func search(ctx context.Context, file string, s *study.Study, status *show.Statu
 	result, err := tune.Run(ctx, nil, cfg)
 	if result == nil {
 		if errors.Is(err, tune.ErrExists) {
-			return fmt.Errorf("launch: tune: %s holds a search already: go on with it with --resume, or take another --dir", cfg.Dir)
+			return fmt.Errorf("launch: tune: %s already holds a search: resume it with --resume, or use another --dir", cfg.Dir)
 		}
 		return err
 	}
@@ -247,7 +251,7 @@ func search(ctx context.Context, file string, s *study.Study, status *show.Statu
 		if cfg.Dir != "" && s.Config.Dir != "" {
 			again += ssh.Quote([]string{resumeWord(file, s)})
 		}
-		fmt.Fprintf(out, "\ninterrupted; all that was reported is kept in %s\nto go on: %s\n", cfg.Dir, again)
+		fmt.Fprintf(out, "\ninterrupted; all reports are in %s\nto resume: %s\n", cfg.Dir, again)
 		return exitError(exitInterrupted)
 	}
 	if err != nil && result.BestTrial().Number < 0 {

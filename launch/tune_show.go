@@ -30,7 +30,7 @@ func logFile(path string) (string, error) {
 func tuneShowCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "show a search that was kept, or that runs",
+		Usage:     "show a finished or running search",
 		ArgsUsage: "DIR",
 		Description: `Prints the table of trials and the best parameters, and writes trials.csv, curves.png and report.html into the study's folder:
 
@@ -66,7 +66,7 @@ func tuneShowCommand(out io.Writer) *cli.Command {
 func tuneWhyCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "why",
-		Usage:     "say what was decided about a trial, by which rule, and against which others",
+		Usage:     "explain the decisions about a trial: by which rule, and compared with which trials",
 		ArgsUsage: "DIR TRIAL",
 		Description: `Reads the log of a study:
 
@@ -103,10 +103,9 @@ func trimTrial(s string) string {
 func tuneReplayCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "replay",
-		Usage:     "derive every proposal and decision of a log again",
+		Usage:     "recompute every proposal and decision of a log",
 		ArgsUsage: "LOG",
-		Description: `Goes through the log of a search and derives again, from the reports in their order, which parameters were proposed and what was
-decided. It ends with 1 where the log has something else:
+		Description: `Recomputes the proposals and decisions of a search from the reports in its log. The exit code is 1 if the log has others:
 
    launch tune replay runs/mnist/log.jsonl
    launch tune replay --study changed.yaml runs/mnist`,
@@ -128,14 +127,14 @@ decided. It ends with 1 where the log has something else:
 			}
 			r, err := tune.Replay(path, s.Config)
 			if diverged := (*tune.DivergedError)(nil); errors.As(err, &diverged) {
-				return fmt.Errorf("%w\nlaunch: tune: replay: the log was made by other rules than those of the file, or was changed", err)
+				return fmt.Errorf("%w\nlaunch: tune: replay: the log was made with another configuration than the file, or was changed", err)
 			}
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "%d events: %d proposals and %d decisions, all as the rules have them\ndecisions: %s\n", r.Events, r.Proposals, r.Decisions, r.DecisionHash)
+			fmt.Fprintf(out, "%d events: %d proposals and %d decisions, all as recomputed\ndecisions: %s\n", r.Events, r.Proposals, r.Decisions, r.DecisionHash)
 			if r.Torn > 0 {
-				fmt.Fprintf(out, "the log ends in %d bytes that were not written whole\n", r.Torn)
+				fmt.Fprintf(out, "the log ends in %d bytes of incomplete lines\n", r.Torn)
 			}
 			return nil
 		},

@@ -82,7 +82,7 @@ func TestTuneSearchesOverACommand(t *testing.T) {
 	shown, _ := tuneIn(t, dir, 0, "show", "runs/count")
 	wantText(t, "show", shown, `^trial-000005 +COMPLETED`, `^best: trial-000005 with value 24$`)
 	_, errs := tuneIn(t, dir, 1, "study.yaml")
-	wantText(t, "a second search", errs, `^launch: tune: runs/count holds a search already: go on with it with --resume`)
+	wantText(t, "a second search", errs, `^launch: tune: runs/count already holds a search: resume it with --resume`)
 	again, _ := tuneIn(t, dir, 0, "--resume", "study.yaml")
 	if hashOf(t, again) != hashOf(t, out) {
 		t.Error("resuming a search that is over has changed its decisions")
@@ -95,14 +95,14 @@ func TestTuneSearchesOverACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, errs = tuneIn(t, dir, 1, "replay", "--study", "other.yaml", "runs/count")
-	wantText(t, "a replay by other rules", errs, `by other rules`)
+	wantText(t, "a replay by other rules", errs, `made with another configuration`)
 }
 
 func TestTuneSaysWhatItWouldRun(t *testing.T) {
 	t.Parallel()
 	dir := counting(t, "0", "")
 	out, _ := tuneIn(t, dir, 0, "--dry-run", "study.yaml")
-	wantText(t, "a dry run", out, `^trial-000000: echo hello from 1; for`, `^trial-000005: echo hello from 6;`, `^1 at once, in runs/count; nothing was run$`)
+	wantText(t, "a dry run", out, `^trial-000000: echo hello from 1; for`, `^trial-000005: echo hello from 6;`, `^1 at once, in runs/count; no trial was run$`)
 	if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil {
 		t.Error("a dry run has made a folder")
 	}
@@ -147,7 +147,7 @@ func TestTuneGoesOnAfterCtrlCAndAfterKill(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, exitInterrupted)
 			}
 			if signal == syscall.SIGINT {
-				wantText(t, "the output", l.stdout.String(), `^interrupted; all that was reported is kept in runs/count$`, `^to go on: launch tune --resume study.yaml$`)
+				wantText(t, "the output", l.stdout.String(), `^interrupted; all reports are in runs/count$`, `^to resume: launch tune --resume study.yaml$`)
 			}
 			// The shell of the trial ends with launch, however launch ends.
 			deadline := time.Now().Add(patience)

@@ -45,7 +45,7 @@ func main() {
 	if code := tune.ExitCode(err); code != 0 {
 		fmt.Fprintln(os.Stderr, "tune-cifar10:", err)
 		if errors.Is(err, context.Canceled) {
-			fmt.Fprintln(os.Stderr, "tune-cifar10: all that was reported is kept; --resume goes on")
+			fmt.Fprintln(os.Stderr, "tune-cifar10: all reports are saved; --resume continues")
 		}
 		os.Exit(code)
 	}

@@ -38,7 +38,7 @@ func main() {
 	if _, err := search(ctx, s); err != nil {
 		fmt.Fprintln(os.Stderr, "tune-toy:", err)
 		if ctx.Err() != nil {
-			fmt.Fprintln(os.Stderr, "tune-toy: all that was reported is kept; --resume goes on")
+			fmt.Fprintln(os.Stderr, "tune-toy: all reports are saved; --resume continues")
 		}
 		os.Exit(1)
 	}
