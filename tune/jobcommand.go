@@ -60,7 +60,7 @@ func (t *jobTrial) command() ([]string, error) {
 		if err := os.WriteFile(file, []byte(lines.String()), 0o666); err != nil {
 			return nil, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
 		}
-		args = append(args, "-H", file, "--host-ip", j.Address, "--gpus", gpuFlag(t.grant))
+		args = append(args, "-H", file, "--host-ip", j.Address)
 		if j.SSH != "" {
 			args = append(args, "--ssh-command", j.SSH)
 		}
@@ -73,23 +73,26 @@ func (t *jobTrial) command() ([]string, error) {
 				program[0] = "./" + rel
 			}
 		}
-	} else {
-		args = append(args, "--env-worker", gpus.Variable)
 	}
+	args = append(args, gpuFlags(t.grant)...)
 	args = append(append(args, j.LaunchFlags...), "--")
 	return append(args, program...), nil
 }
 
-// gpuFlag is launch's --gpus for a trial: the UUIDs of its GPUs, which launch divides over the workers of each host.
-func gpuFlag(g *slots.Grant) string {
+// gpuFlags are the flags by which launch gives the workers of a trial their GPUs. UUIDs launch divides over the workers of each host. GPUs that
+// this machine's CUDA_VISIBLE_DEVICES names by number are in that variable (environment), and seen by all workers until tune.Run divides them.
+func gpuFlags(g *slots.Grant) []string {
 	var all []string
 	for _, p := range g.Parts {
 		all = append(all, p.GPUs...)
 	}
-	if len(all) == 0 {
-		return "0"
+	switch {
+	case len(all) == 0:
+		return []string{"--gpus", "0"}
+	case slices.ContainsFunc(all, func(id string) bool { return !gpus.IsUUID(id) }):
+		return []string{"--env-worker", gpus.Variable}
 	}
-	return strings.Join(all, ",")
+	return []string{"--gpus", strings.Join(all, ",")}
 }
 
 // launchProgram finds launch.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,6 +25,12 @@ func (a *Attempt) stopAfter() time.Duration {
 	}
 	return stopTimeout
 }
+
+// withoutLaunch is an error of a package that tune shares with launch, without launch's name before it.
+type withoutLaunch struct{ error }
+
+func (e withoutLaunch) Error() string { return strings.TrimPrefix(e.error.Error(), "launch: ") }
+func (e withoutLaunch) Unwrap() error { return e.error }
 
 // killTimeout bounds the wait for processes that were killed.
 const killTimeout = 5 * time.Second
@@ -53,7 +60,7 @@ func execute(ctx context.Context, spec process.Spec, out process.Output, cpus []
 	}()
 	h, err := client.Start(context.Background(), spec, out)
 	if err != nil {
-		return process.Exit{}, err
+		return process.Exit{}, fmt.Errorf("tune: %w", withoutLaunch{err})
 	}
 	select {
 	case <-h.Done():

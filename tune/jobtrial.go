@@ -181,7 +181,7 @@ func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 // environment are the variables of the processes besides the address of the search.
 func (t *jobTrial) environment() []string {
 	if t.jobs.HostFile != "" {
-		return nil // launch sets it by --gpus
+		return nil // they have UUIDs, and launch sets the variable
 	}
 	return []string{gpus.Variable + "=" + gpus.Visible(t.grant.Parts[0].GPUs)}
 }

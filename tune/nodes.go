@@ -103,14 +103,16 @@ func (j *Jobs) onHost(ctx context.Context, h hosts.Host, f func(context.Context,
 	ctx, cancel := context.WithTimeoutCause(ctx, hostTimeout, fmt.Errorf("no answer within %v", hostTimeout))
 	defer cancel()
 	m, err := j.remote.Dial(ctx, h)
+	if err == nil {
+		err = f(ctx, m)
+		if closed := m.Close(); err == nil {
+			err = closed
+		}
+	}
 	if err != nil {
-		return err
+		return withoutLaunch{err}
 	}
-	err = f(ctx, m)
-	if closed := m.Close(); err == nil {
-		err = closed
-	}
-	return err
+	return nil
 }
 
 // askHost asks a host for its processors and GPUs, and makes a node of those that the hosts file allows.

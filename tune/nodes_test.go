@@ -97,8 +97,8 @@ func TestHostsOfferWhatTheHostsFileAllows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := gpuFlag(g.(jobPlace).Grant), "GPU-a"; got != want {
-		t.Errorf("launch gets --gpus %s, want %s", got, want)
+	if got, want := gpuFlags(g.(jobPlace).Grant), []string{"--gpus", "GPU-a"}; !slices.Equal(got, want) {
+		t.Errorf("launch gets %q, want %q", got, want)
 	}
 	g.Release()
 
@@ -147,6 +147,22 @@ func TestHostsOfferWhatTheHostsFileAllows(t *testing.T) {
 	}
 }
 
+// Launch gives each worker its own GPUs where they are named by UUID. Numbers, which CUDA_VISIBLE_DEVICES may have, go by that variable.
+func TestLaunchGetsTheGPUsOfATrial(t *testing.T) {
+	for _, tc := range []struct {
+		gpus []string
+		want []string
+	}{
+		{nil, []string{"--gpus", "0"}},
+		{[]string{"GPU-a", "GPU-b"}, []string{"--gpus", "GPU-a,GPU-b"}},
+		{[]string{"1", "GPU-b"}, []string{"--env-worker", "CUDA_VISIBLE_DEVICES"}},
+	} {
+		if got := gpuFlags(&slots.Grant{Parts: []slots.Part{{Node: "d1", GPUs: tc.gpus}, {Node: "d2"}}}); !slices.Equal(got, tc.want) {
+			t.Errorf("GPUs %q: launch gets %q, want %q", tc.gpus, got, tc.want)
+		}
+	}
+}
+
 func TestJobsSayWhichHostsTheyCannotUse(t *testing.T) {
 	client, _ := fakeSSH(t, "")
 	self, err := os.Executable()
@@ -163,7 +179,7 @@ func TestJobsSayWhichHostsTheyCannotUse(t *testing.T) {
 		{"without a job", "d1\n", &Jobs{Address: "127.0.0.1", NoServers: true}, "leave out Jobs.HostFile"},
 		{"a bad line", "d1\nd2 cores=4\n", &Jobs{Address: "127.0.0.1"}, `hosts line 2: d2: got "cores=4", want slots=N, gpus=N or cpus=N`},
 		{"a bad client", "d1\n", &Jobs{Address: "127.0.0.1", SSH: "ssh 'x"}, "a single quote is not closed"},
-		{"no host answers", "gone\n", &Jobs{Address: "127.0.0.1"}, "no host can be used: "},
+		{"no host answers", "gone\n", &Jobs{Address: "127.0.0.1"}, "no host can be used: host gone: ssh: connect to host gone port 22: Connection refused; does sshd run there"},
 		{"a broken driver", "d1\n", &Jobs{Address: "127.0.0.1"}, "the driver does not answer; to use the host without GPUs write gpus=0"},
 	} {
 		j := tc.jobs

@@ -33,7 +33,7 @@ func (j *Jobs) UploadFiles(ctx context.Context, files ...string) error {
 		copying.Go(func() {
 			m, err := j.remote.Dial(ctx, h)
 			if err != nil {
-				errs[i] = fmt.Errorf("tune: upload files: %w", err)
+				errs[i] = fmt.Errorf("tune: upload files: %w", withoutLaunch{err})
 				return
 			}
 			defer m.Close()
@@ -45,7 +45,7 @@ func (j *Jobs) UploadFiles(ctx context.Context, files ...string) error {
 				}
 			}
 			if err != nil {
-				errs[i] = fmt.Errorf("tune: upload files: %w", err)
+				errs[i] = fmt.Errorf("tune: upload files: %w", withoutLaunch{err})
 			}
 		})
 	}
