@@ -1,5 +1,5 @@
-// Package metrics counts what a training run wants to say about itself: mean
-// loss, accuracy, and the table and the picture at the end.
+// Package metrics collects and shows the results of a training run: mean loss,
+// accuracy, event files, and the table and the picture of curves at the end.
 //
 //	for {
 //		// forward and backward

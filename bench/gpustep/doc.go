@@ -1,4 +1,4 @@
-// Package gpustep measures what of a GPU's speed is left in a whole job, on a machine without one: one worker with one server on this
+// Package gpustep measures how much of a GPU's speed a whole job keeps, on a machine without one: one worker with one server on this
 // host, CIFAR-stem ResNet18, batches of 512.
 //
 //	go test ./bench/gpustep -bench . -benchtime 1x

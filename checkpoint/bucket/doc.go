@@ -1,4 +1,4 @@
-// Package bucket lets checkpoints lie in buckets of object stores. A program that imports it, if only for that,
+// Package bucket stores checkpoints in buckets of object stores. A program that imports it, if only for that,
 //
 //	import _ "github.com/paragon-train/paragon/checkpoint/bucket"
 //

@@ -1,4 +1,4 @@
-// Package identity says who a process of a job is, so that the processes of one job know each other over a network.
+// Package identity makes and verifies the certificates with which the processes of one job authenticate each other over a network.
 //
 // A job has an Authority of its own, a key that lives in the launcher's memory and nowhere else. For each process that the
 // launcher starts it issues an Identity: a key and a certificate that holds the process's role. Identities travel to other

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package lockfile takes files for one process, so that others see whether it still lives.
+// Package lockfile locks files for the life of a process, so that other processes see whether it still runs.
 package lockfile
 
 import (

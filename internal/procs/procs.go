@@ -1,4 +1,4 @@
-// Package procs finds processes of this machine by their environment, and tells what they use: for programs that watch whole jobs. It
+// Package procs finds processes of this machine by their environment, and measures what they use, for programs that watch whole jobs. It
 // reads /proc.
 package procs
 

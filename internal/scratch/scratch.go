@@ -1,10 +1,10 @@
 //go:build unix
 
-// Package scratch makes temporary folders that go with their process.
+// Package scratch makes temporary folders that do not outlive their process.
 //
-// A folder is removed by its owner or, where that was killed, by the next process that makes one or calls Sweep. The owner holds a lock
-// on a file in its folder, which the kernel gives up when the process ends, however it ends: a folder whose lock nobody holds has no
-// owner any more. Only folders are removed that this package made for this user on this host.
+// A folder is removed by its owner or, if that was killed, by the next process that makes one or calls Sweep. The owner holds a lock on a file
+// in its folder, which the kernel releases when the process ends in whatever way: a folder whose lock is free has no owner any more. Only
+// folders that this package made for this user on this host are removed.
 package scratch
 
 import (

@@ -1,5 +1,5 @@
-// Package shm makes memory that other processes of this host can map, and maps theirs: a large payload then travels within a
-// host as a note of where it lies, and is copied once, by whoever receives it.
+// Package shm allocates memory that other processes of this host can map, and maps theirs: within a host a large payload is then sent as a
+// reference and copied once, by its receiver.
 //
 //	x := shm.Float32s(n)                     // as make([]float32, n), garbage collected as that is
 //	block, offset, ok := shm.Find(bytesOf(x)) // in the sender: which block of memory, and where in it

@@ -35,11 +35,11 @@ func (w Work) Time(r Rates) time.Duration {
 }
 
 // Account lists what a step with gradients gives the device besides copies from and to the host, in order. The GPU must be
-// OnPaper.
+// DryRun.
 func (e *Executor) Account() ([]Work, error) {
-	p := e.gpu.paper
+	p := e.gpu.dryRun
 	if p == nil {
-		return nil, fmt.Errorf("cuda: account on %s: the GPU is not one on paper", e.gpu.Name())
+		return nil, fmt.Errorf("cuda: account on %s: the GPU is not a DryRun", e.gpu.Name())
 	}
 	if e.full == nil {
 		return nil, fmt.Errorf("cuda: account on %s: the program makes no gradients", e.gpu.Name())

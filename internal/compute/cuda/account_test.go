@@ -65,7 +65,7 @@ func account(t *testing.T, typ cuda.Compute, batch int) []cuda.Work {
 			h.States[bn.State.Name] = &plan.State{Mean: bn.State.Mean.Data().([]float32), Var: bn.State.Var.Data().([]float32)}
 		}
 	}
-	gpu := cuda.OnPaper(132)
+	gpu := cuda.DryRun(132)
 	momentum := func(s drv.Stream, pieces []cuda.Piece, found drv.Ptr) error {
 		for _, p := range pieces {
 			if err := gpu.Kernels().Nesterov(s, p.N, p.Params, p.Grads, p.Params, found, found); err != nil {
@@ -118,10 +118,10 @@ func TestAStepMovesWhatIsWrittenDown(t *testing.T) {
 	}
 }
 
-func TestOnPaperNothingRuns(t *testing.T) {
-	p := compile(t, models[1], cuda.Config{GPU: cuda.OnPaper(132)})
-	if err := p.Run(t.Context(), false, plan.Hooks{}); err == nil || !strings.Contains(err.Error(), "on paper") {
-		t.Errorf("a run on paper: got %v, want an error that says so", err)
+func TestADryRunRunsNothing(t *testing.T) {
+	p := compile(t, models[1], cuda.Config{GPU: cuda.DryRun(132)})
+	if err := p.Run(t.Context(), false, plan.Hooks{}); err == nil || !strings.Contains(err.Error(), "dry run") {
+		t.Errorf("a run on a DryRun: got %v, want an error that says so", err)
 	}
 	works, err := p.Account()
 	if err != nil {

@@ -134,7 +134,7 @@ type GPU struct {
 	close             func() error
 	nccl              func() (*nccl.Library, error) // finds and opens it; nil: a stand-in of tests
 	warn              func(msg string, args ...any) // nil: nobody wants to know
-	paper             *paper                        // it is not there
+	dryRun            *dryRun                       // it is not there
 	norms             bool                          // the library's normalisations may be taken
 	hangs             bool                          // an executor found that nothing is done any more: what is left would block
 	lost              bool                          // an executor found it lost, and said so: the driver refuses everything

@@ -1,6 +1,6 @@
-// Package translate makes of a user's graph the graph that executors get: the same graph, except that gorgonia's own ops are replaced
-// where ops of package op mean the same and are faster, where gorgonia keeps state or draws random numbers that a program could neither
-// save nor repeat, and where gorgonia's gradient is wrong. What can be neither left nor replaced is an error that says what to use instead.
+// Package translate translates a user's graph for executors. It replaces gorgonia's own ops where an op of package op means the same and is
+// faster, where gorgonia keeps state or draws random numbers that a program could neither save nor repeat, and where gorgonia's gradient is
+// wrong. An op that can be neither kept nor replaced is an error that says what to use instead.
 //
 // A graph that needs none of it is its own translation. Else the translation is a second graph. Its leaves share values with the
 // user's, so that a graph shows what was learned; its nodes are found by the user's (Graph.Node). All executors and the reference

@@ -29,7 +29,7 @@ func (h *Handle) BackwardWeightAny(c Conv) ([]*Plan, error) {
 }
 
 // either is what there is of two forms of a question, of which the library may refuse one.
-func either[P buildable](plans []P, err error, more []P, err2 error) ([]P, error) {
+func either[P buildablePlan](plans []P, err error, more []P, err2 error) ([]P, error) {
 	all := append(plans, more...)
 	if err != nil && !Refused(err) || err2 != nil && !Refused(err2) || len(all) == 0 {
 		closeAll(all)
@@ -133,8 +133,8 @@ func (h *Handle) candidates(g *graph, w wish) ([]plan, error) {
 	return plans, nil
 }
 
-// A buildable is a pointer to a kind of plan.
-type buildable interface {
+// A buildablePlan is a pointer to a kind of plan.
+type buildablePlan interface {
 	Build() error
 	Close() error
 	Engine() string
@@ -142,7 +142,7 @@ type buildable interface {
 
 // keepBuilt builds the plans, the first most of them or all if most is 0, and leaves out those that cannot be. None left is an
 // error that has all reasons.
-func keepBuilt[P buildable](plans []P, most int, what string) ([]P, error) {
+func keepBuilt[P buildablePlan](plans []P, most int, what string) ([]P, error) {
 	var kept []P
 	var reasons []error
 	for i, p := range plans {
@@ -173,7 +173,7 @@ func keepBuilt[P buildable](plans []P, most int, what string) ([]P, error) {
 	return kept, nil
 }
 
-func closeAll[P buildable](plans []P) {
+func closeAll[P buildablePlan](plans []P) {
 	for _, p := range plans {
 		p.Close() // on the way out with an error that says more
 	}
@@ -182,7 +182,7 @@ func closeAll[P buildable](plans []P) {
 // Release closes all plans but the one that is kept, the usual end of a choice.
 func Release[P interface {
 	comparable
-	buildable
+	buildablePlan
 }](plans []P, keep P) error {
 	var errs []error
 	for _, p := range plans {

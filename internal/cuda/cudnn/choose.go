@@ -14,13 +14,13 @@ import (
 // tunable is a pointer to a kind of plan that can be chosen.
 type tunable interface {
 	comparable
-	buildable
+	buildablePlan
 	Workspace() int64
 	Compiled() bool
 }
 
-// An asked is a question as the choice of a plan sees it.
-type asked[P tunable] struct {
+// An question is a question as the choice of a plan sees it.
+type question[P tunable] struct {
 	question string
 	sizes    []int64                      // of the memory that plans work on
 	all      func() ([]P, error)          // the candidates, not built
@@ -46,7 +46,7 @@ func joined(err, more error) error {
 }
 
 // choose is the choice of one plan: that of the cache if it is there and still builds, else the fastest, on scratch memory.
-func choose[P tunable](t *Tuner, q asked[P]) (P, error) {
+func choose[P tunable](t *Tuner, q question[P]) (P, error) {
 	var none P
 	key := t.Handle.Key(q.question)
 	p, known, ok := again(t, q, key)
@@ -81,7 +81,7 @@ func choose[P tunable](t *Tuner, q asked[P]) (P, error) {
 }
 
 // again is the plan of a choice that was made before, if one is known; ok if it still builds.
-func again[P tunable](t *Tuner, q asked[P], key string) (p P, known, ok bool) {
+func again[P tunable](t *Tuner, q question[P], key string) (p P, known, ok bool) {
 	choice, known := t.Cache.Get(key)
 	if !known {
 		return p, false, false
@@ -117,11 +117,11 @@ func (t *Tuner) limit() (time.Duration, bool) {
 const margin = 1.0 / 32
 
 // measure tries candidates on scratch memory and writes the result down.
-func measure[P tunable](t *Tuner, q asked[P], key string, plans []P) (best P, err error) {
+func measure[P tunable](t *Tuner, q question[P], key string, plans []P) (best P, err error) {
 	started := t.now()
 	t.begin()
 	defer func() { t.end(t.now().Sub(started)) }()
-	b := &bout[P]{Tuner: t, q: q, ctx: t.Handle.ctx, least: math.MaxInt64}
+	b := &comparison[P]{Tuner: t, q: q, ctx: t.Handle.ctx, least: math.MaxInt64}
 	defer func() { err = joined(err, b.close()) }()
 	if err := b.open(); errors.Is(err, drv.ErrOutOfMemory) {
 		t.notice("cudnn: %s: no engine is measured: %v", q.question, err)
@@ -138,7 +138,7 @@ func measure[P tunable](t *Tuner, q asked[P], key string, plans []P) (best P, er
 	if len(likely) > 0 && most > 1 {
 		most = max(len(likely), most/2)
 	}
-	var found []tried[P]
+	var found []timedCandidate[P]
 	var reasons []error
 	from := started // of the question's share of the time
 	for _, p := range inOrder(plans, func(p P) bool { return likely[q.name(p)] }) {
@@ -205,22 +205,22 @@ func inOrder[P tunable](plans []P, likely func(P) bool) []P {
 
 // pick takes the fastest that is right and can be captured. If none is right by what the host computes, or none can be captured, the
 // fastest has to do.
-func (b *bout[P]) pick(found []tried[P]) tried[P] {
+func (b *comparison[P]) pick(found []timedCandidate[P]) timedCandidate[P] {
 	for _, r := range found {
 		switch {
 		case r.wrong != nil:
 			b.fault("cudnn: %s: %s gives wrong numbers when it is tried: %v", b.q.question, b.q.name(r.p), r.wrong)
-		case r.alone != nil:
-			b.fault("cudnn: %s: %s cannot be captured into a graph: %v", b.q.question, b.q.name(r.p), r.alone)
+		case r.notCapturable != nil:
+			b.fault("cudnn: %s: %s cannot be captured into a graph: %v", b.q.question, b.q.name(r.p), r.notCapturable)
 		}
 	}
-	return slices.MinFunc(found, func(x, y tried[P]) int {
-		return cmp.Or(truth(x.wrong != nil)-truth(y.wrong != nil), truth(x.alone != nil)-truth(y.alone != nil), cmp.Compare(x.cost(), y.cost()))
+	return slices.MinFunc(found, func(x, y timedCandidate[P]) int {
+		return cmp.Or(truth(x.wrong != nil)-truth(y.wrong != nil), truth(x.notCapturable != nil)-truth(y.notCapturable != nil), cmp.Compare(x.cost(), y.cost()))
 	})
 }
 
 // cost is what a candidate is judged by.
-func (r tried[P]) cost() float64 {
+func (r timedCandidate[P]) cost() float64 {
 	c := float64(r.time)
 	if r.p.Compiled() {
 		c *= 1 + margin

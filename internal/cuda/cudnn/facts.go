@@ -64,7 +64,7 @@ func Facts() []Fact {
 }
 
 // first is the first plan that can be built: to build all of them takes the library seconds.
-func first[P buildable](plans []P, err error, what string) ([]P, error) {
+func first[P buildablePlan](plans []P, err error, what string) ([]P, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func builtNorm(h *Handle, n Norm) ([]*NormPlan, error) {
 }
 
 // offered makes a check of whether there are plans.
-func offered[P buildable](ask func(*Handle) ([]P, error)) func(*Handle, drv.Stream) (bool, string, error) {
+func offered[P buildablePlan](ask func(*Handle) ([]P, error)) func(*Handle, drv.Stream) (bool, string, error) {
 	return func(h *Handle, _ drv.Stream) (bool, string, error) {
 		plans, err := ask(h)
 		if err != nil && Refused(err) {

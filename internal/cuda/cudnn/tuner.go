@@ -115,7 +115,7 @@ func (t *Tuner) Conv(op Op, c Conv) (*Plan, error) {
 	x, w, y := c.sizes()
 	in := c
 	in.Weight = c.In
-	q := asked[*Plan]{question: describe(op, c), sizes: []int64{x, w, y}, adds: c.Accumulate,
+	q := question[*Plan]{question: describe(op, c), sizes: []int64{x, w, y}, adds: c.Accumulate,
 		all:  func() ([]*Plan, error) { return h.Candidates(op, c) },
 		name: func(p *Plan) string { return fmt.Sprintf("%s to %v", p.Engine(), p.conv.Weight) },
 		again: func(name string) (*Plan, error) {
@@ -193,7 +193,7 @@ func (t *Tuner) Norm(n Norm) (*NormPlan, error) {
 	zeros := n
 	zeros.Zeros = true
 	const byZeros = " by zeros"
-	return choose(t, asked[*NormPlan]{question: n.String(),
+	return choose(t, question[*NormPlan]{question: n.String(),
 		sizes: []int64{bytes, bytes, bytes, channel, channel, bytes, (image + 7) / 8, channel, channel, channel, channel},
 		all: func() ([]*NormPlan, error) {
 			plans, err := h.NormCandidates(n)
@@ -236,7 +236,7 @@ func (t *Tuner) NormGrad(n NormGrad) (*NormGradPlan, error) {
 	h := t.Handle
 	image, channel := int64(n.N)*int64(n.C)*int64(n.H)*int64(n.W), int64(n.C)*4
 	bytes := image * n.Type.Size()
-	return choose(t, asked[*NormGradPlan]{question: n.String(),
+	return choose(t, question[*NormGradPlan]{question: n.String(),
 		sizes: []int64{bytes, bytes, (image + 7) / 8, channel, channel, channel, bytes, bytes, channel, channel},
 		all:   func() ([]*NormGradPlan, error) { return h.NormGradCandidates(n) },
 		name:  (*NormGradPlan).Engine,

@@ -1,5 +1,4 @@
-// Package nccl lets the GPUs of one process work together, by NVIDIA's library NCCL: each of them has a part of something, or all of it, and
-// the library moves and sums over whatever connects them.
+// Package nccl sums and copies arrays between the GPUs of one process with NVIDIA's library NCCL, over whatever connects them.
 //
 //	lib, err := nccl.Open(library)
 //	clique, err := lib.NewClique([]int{0, 1})

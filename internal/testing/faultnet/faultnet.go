@@ -1,20 +1,20 @@
 // Package faultnet is a network in memory whose links can be made to fail.
 //
-// A Network has hosts by name. Host returns what one host sees of it: it listens at names of its own and dials the others,
+// A Network has hosts by name. Host returns the network of one host, which listens at its own names and dials the others,
 // over connections that are buffers in memory, with deadlines, so that whole jobs run in one process and on the fake time
 // of testing/synctest. A link is an ordered pair of hosts; either name may be Any.
 //
 //	n := faultnet.New(seed) // print the seed
 //	n.Delay("w0", "s1", 5*time.Millisecond, 20*time.Millisecond)
 //	n.Cut("w1", faultnet.Any)  // its connections break, as by a reset
-//	n.Drop("w1", faultnet.Any) // what it sends vanishes: nobody is told
+//	n.Drop("w1", faultnet.Any) // what it sends is lost silently
 //	n.Refuse("w2", "s0")       // it can make no new connections there
 //	n.Heal()                   // all links are whole again
 //
 // A connection that has lost bytes cannot be whole again: Heal and Restore reset it.
 //
-// A Host stands for what runs there: Kill ends it, with a word from its kernel or without, Freeze stops it for a while as
-// SIGSTOP does. What takes its place calls Host again with the same name.
+// A Host stands for the processes there: Kill ends it, with its connections closed by its kernel or not, Freeze stops it for a while as
+// SIGSTOP does. To restart it call Host again with the same name.
 //
 // The seed decides delays and Step's random faults. A connection's delays depend on the seed, on its hosts and on how many
 // connections they had made before, not on what other connections do. Step makes the same choices as long as it is asked in the same order.

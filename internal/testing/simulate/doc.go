@@ -10,19 +10,19 @@
 //
 // # What must hold
 //
-// The programs make gradients of which a sum tells who contributed. A recorder around every worker's store keeps what was
-// pushed and what came back, also of workers that died. From these records alone the checks follow:
+// The programs make gradients whose sum shows who contributed. A recorder around every worker's store keeps what was pushed and what was
+// pulled, also of workers that died. The checks use only these records:
 //
-//   - each value that anybody saw is the value before it plus whole contributions, each of them once, and those whose round came
-//     back with that value are in it;
+//   - each value that a worker saw is the value before it plus whole contributions, each of them once, and contains the contributions
+//     whose round was answered with it;
 //   - nothing that was acknowledged is missing from the last value;
 //   - workers saw the same values, and in the same step the same one;
-//   - every example counted once an epoch in steps that were acknowledged;
-//   - without a change of the members, the parameters are those of a run without faults, bit for bit;
+//   - every example counted once an epoch in acknowledged steps;
+//   - without a change of the membership, the parameters are those of a run without faults, bit for bit;
 //   - every process ends, cleanly if the job could go on; no wait is endless, and no connection is left.
 //
 // # What a seed decides
 //
-// The plan, and how long each piece of bytes is under way, so that messages overtake each other. Which of two goroutines that can run at
-// the same instant runs first is the Go scheduler's choice and no seed's: a failure that needs such luck comes back in some of the runs of its seed.
+// The plan, and the delay of each piece of bytes, so that messages overtake each other. Which of two goroutines that can run at the same
+// instant runs first is decided by the Go scheduler and not by the seed: a failure that depends on it is repeated in some runs of its seed only.
 package simulate

@@ -7,10 +7,10 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 )
 
-// A bout is the measuring of one question's candidates.
-type bout[P tunable] struct {
+// A comparison measures the candidates for one question.
+type comparison[P tunable] struct {
 	*Tuner
-	q         asked[P]
+	q         question[P]
 	ctx       *drv.Context
 	watch     *watch
 	memory    []drv.Ptr
@@ -19,16 +19,16 @@ type bout[P tunable] struct {
 	least     time.Duration
 }
 
-// A tried is a candidate that runs.
-type tried[P tunable] struct {
-	p     P
-	time  time.Duration // of one run
-	wrong error         // it gives wrong numbers
-	alone error         // it cannot be captured into a graph
+// A timedCandidate is a candidate that runs, with its time.
+type timedCandidate[P tunable] struct {
+	p             P
+	time          time.Duration // of one run
+	wrong         error         // why its results are wrong; nil: they are right
+	notCapturable error         // why it cannot be captured into a graph; nil: it can
 }
 
-// open takes the memory that candidates work on.
-func (b *bout[P]) open() error {
+// open allocates the memory that candidates work on.
+func (b *comparison[P]) open() error {
 	b.memory = make([]drv.Ptr, len(b.q.sizes))
 	for i, bytes := range b.q.sizes {
 		ptr, err := b.ctx.Malloc(bytes)
@@ -51,7 +51,7 @@ func (b *bout[P]) open() error {
 	return err
 }
 
-func (b *bout[P]) close() error {
+func (b *comparison[P]) close() error {
 	var errs []error
 	for _, ptr := range append(b.memory, b.workspace) {
 		if ptr != 0 {
@@ -68,7 +68,7 @@ func (b *bout[P]) close() error {
 }
 
 // try builds a candidate, looks at its result and times it.
-func (b *bout[P]) try(p P) (r tried[P], err error) {
+func (b *comparison[P]) try(p P) (r timedCandidate[P], err error) {
 	if err := p.Build(); err != nil {
 		return r, err
 	}
@@ -103,20 +103,20 @@ func (b *bout[P]) try(p P) (r tried[P], err error) {
 		if errors.Is(err, drv.ErrLost) {
 			return r, err
 		}
-		r.alone = err
+		r.notCapturable = err
 		r.time, err = b.watch.best(run, n, r.time)
 	} else {
 		r.time, r.wrong, err = b.inGraph(p, exec, n, r)
 		err = joined(err, b.ctx.DestroyGraphExec(exec))
 	}
-	if err == nil && r.wrong == nil && r.alone == nil {
+	if err == nil && r.wrong == nil && r.notCapturable == nil {
 		b.least = min(b.least, r.time)
 	}
 	return r, err
 }
 
 // inGraph times a graph of n runs: as a step has them, without what it costs the host to launch each. It looks at the result, too.
-func (b *bout[P]) inGraph(p P, exec drv.GraphExec, n int, r tried[P]) (time.Duration, error, error) {
+func (b *comparison[P]) inGraph(p P, exec drv.GraphExec, n int, r timedCandidate[P]) (time.Duration, error, error) {
 	launch := func() error { return b.ctx.GraphLaunch(exec, b.Stream) }
 	if r.wrong == nil {
 		look := b.look
@@ -140,7 +140,7 @@ func (b *bout[P]) inGraph(p P, exec drv.GraphExec, n int, r tried[P]) (time.Dura
 }
 
 // graph captures n runs of a candidate.
-func (b *bout[P]) graph(p P, n int) (exec drv.GraphExec, err error) {
+func (b *comparison[P]) graph(p P, n int) (exec drv.GraphExec, err error) {
 	if err := b.ctx.BeginCapture(b.Stream); err != nil {
 		return 0, err
 	}
@@ -161,7 +161,7 @@ func (b *bout[P]) graph(p P, n int) (exec drv.GraphExec, err error) {
 }
 
 // plain is look without the comparison.
-func (b *bout[P]) plain(_ P, run func() error) (wrong, err error) {
+func (b *comparison[P]) plain(_ P, run func() error) (wrong, err error) {
 	if err := run(); err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (b *bout[P]) plain(_ P, run func() error) (wrong, err error) {
 }
 
 // look runs a candidate once and compares its result.
-func (b *bout[P]) look(p P, run func() error) (wrong, err error) {
+func (b *comparison[P]) look(p P, run func() error) (wrong, err error) {
 	if b.q.check == nil {
 		return b.plain(p, run)
 	}
