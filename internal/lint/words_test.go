@@ -37,6 +37,7 @@ var phrases = []struct{ part, pattern, instead string }{
 	{" in turn", `\bof two \w+ in turn\b`, "of two successive ones"},
 	{"greet", `\bgreet(s|ing)? (new )?servers?\b`, "say what is sent: set optimizer on new servers"},
 	{"can not", `\bcan not\b`, "cannot"},
+	{"scheduler's view", `\bscheduler's view\b`, "the membership"},
 	{"membership ", `\bmembership (view|term)s?\b`, "generation: the version of the membership"},
 	{"stopping rule", `\bstopping rules?\b`, "pruner: what stops a trial early"},
 }

@@ -9,8 +9,8 @@ package wire
 //	    24     8  key
 //	    32     4  shard
 //
-// A receiver that has not heard of the placement waits for the news; one that knows of a newer one in which the sender is no longer the
-// shard's primary, or the receiver not its backup, answers CodeMoved. So a primary that was declared lost closes no round. Introduced in version 1.
+// A receiver that does not know the placement yet waits for it. One that knows a newer placement, in which the sender is no longer the shard's
+// primary or the receiver not its backup, answers CodeMoved. So a primary that was declared lost closes no round. Introduced in version 1.
 type Copy struct {
 	Generation uint64
 	Node       uint64
@@ -31,7 +31,7 @@ const (
 	RecordNewest uint8 = 4 // float32 for each value: the one contributor's newest contribution (ModeAsync, RuleAverage)
 )
 
-// Replicate hands a closed round on to the shard's backup, which changes its value as the primary did. A round that it has already is
+// Replicate sends a closed round to the shard's backup, which changes its value as the primary did. A round that it has already is
 // acknowledged and not counted again; one that is not the next is CodeGap, as is a shard that it does not have. Answer: Ack.
 //
 //	offset  size  field
@@ -71,8 +71,8 @@ type CountedPush struct {
 	Verdict uint8
 }
 
-// Fill begins to give a backup all that a shard is, except for its numbers, which FillPart brings. What the backup had of the shard stays until
-// the last FillPart. Answer: Ack.
+// Fill begins to copy a shard's state to its backup; FillParts bring the arrays. The backup keeps its old state of the shard until the last
+// FillPart. Answer: Ack.
 //
 //	offset  size  field
 //	     0    36  copy
@@ -116,11 +116,11 @@ type Fill struct {
 	Barren  uint32
 }
 
-// FillMember is what a shard knows of one worker.
+// FillMember is a shard's state of one worker.
 type FillMember struct {
 	Node     uint64
 	Counted  uint64 // highest sequence number that counts
-	Base     uint64 // ModeAsync: contributions that it is taken to have made before it came
+	Base     uint64 // ModeAsync: the slowest member's contributions when this one joined, counted as its own
 	Examples uint64 // in closed rounds
 	Known    bool
 	Newest   bool // ModeAsync, RuleAverage: its newest contribution is one of the arrays
@@ -128,8 +128,8 @@ type FillMember struct {
 	Caught   uint64 // contributions that the guard has refused or clipped
 }
 
-// FillPart brings some numbers of a shard to its backup. With last the shard is complete, and takes the place of what the backup had.
-// Another fill's number is CodeGap. Answer: Ack.
+// FillPart brings a part of an array to the backup. With last the new state is complete and replaces the old one. The number of another fill is
+// CodeGap. Answer: Ack.
 //
 //	offset  size  field
 //	     0    36  copy
@@ -149,8 +149,8 @@ type FillPart struct {
 	Last   bool
 }
 
-// Filled tells the scheduler that the backups of some shards have the whole state, or (ok false) no longer have it. A server that
-// says so closes no further round of the shard before the backup has that, too. Answer: Ack; CodeMoved if the sender
+// Filled reports to the scheduler that the backups of some shards have the whole state, or (ok false) no longer have it. After such a
+// report a server answers a round only when the backup has it, too. Answer: Ack; CodeMoved if the sender
 // is not the primary of one of them, or its backup is another one.
 //
 //	offset  size  field
@@ -174,7 +174,7 @@ type FilledShard struct {
 	Backup uint64
 }
 
-// ReadPlaces asks the scheduler where the shards of keys are, from key From on. Answer: Places.
+// ReadPlaces asks the scheduler where the shards of keys are, beginning with key From. Answer: Places.
 //
 //	offset  size  field
 //	     0     8  node

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrMalformed is in the chain of every error that says that bytes are not what their kind's comment says.
+// ErrMalformed is in the chain of every error about bytes that do not have the format of their kind.
 var ErrMalformed = errors.New("malformed")
 
 // A coder walks the fields of one message, in both directions: encoding it appends them to b, decoding it takes them from
@@ -142,8 +142,8 @@ func (c *coder) text(v *string, most uint32) {
 	*v = string(p)
 }
 
-// count codes the length of a list whose items take at least size bytes each; decoding it returns the length only when so
-// many can be left, so that the caller may take memory for them.
+// count codes the length of a list whose items take at least size bytes each. Decoding is an error if the remaining bytes are too few for that length, so
+// that the caller may allocate it.
 func (c *coder) count(have, size int) int {
 	n := uint32(have)
 	c.u32(&n)

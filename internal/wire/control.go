@@ -105,13 +105,12 @@ const (
 	PhaseFailed   uint8 = 4 // Membership.Reason says why; everyone ends
 )
 
-// Membership is the scheduler's view of the job. The generation goes up by one when nodes join or are lost, for then ranks
-// change; the revision goes up with every change, also of phase and of the nodes.
+// Membership describes the job. The generation goes up by one when nodes join or are lost, because then ranks change; the revision goes up with
+// every change, also of the phase and of the nodes.
 //
-// A worker that is done and has left is gone from the nodes while the generation, the ranks of the others and the number of
-// workers stay as they are: rounds and barriers close over the workers that are listed and count, and what others have
-// under way under this generation stays valid. A worker that was lost is gone from the nodes in a new generation, in which
-// the others have the ranks that they had; a change (see Arrive) makes them dense again.
+// A worker that is done and has left is no longer among the nodes, while the generation, the ranks of the others and the number of workers do not
+// change: rounds and barriers close over the listed members, and requests under way in this generation stay valid. A lost worker is no longer
+// among the nodes of a new generation, in which the others keep their ranks; a change (see Arrive) makes these dense again.
 //
 //	offset  size  field
 //	     0     8  generation  0 while forming
@@ -129,7 +128,7 @@ const (
 //	     .     .  division    a Division
 //
 // A Member is node 8, role 1, rank 4 (int32), pid 4, state 1, host string, addr string. Members come sorted by role, then by
-// rank; those that do not count yet have rank -1 and come last. A Division is epoch 8, steps 8, cuts: list of Cut; change 8, step 8,
+// rank; joining nodes have rank -1 and come last. A Division is epoch 8, steps 8, cuts: list of Cut; change 8, step 8,
 // stop 1. A Cut is parts 4, used: list of uint64. Introduced in version 1.
 type Membership struct {
 	Generation uint64
@@ -150,9 +149,9 @@ type Membership struct {
 // The states of a member.
 const (
 	MemberCounts  uint8 = 0
-	MemberJoining uint8 = 1 // does not count yet and is not ready
-	MemberReady   uint8 = 2 // does not count yet; the next change makes it count
-	MemberLeaving uint8 = 3 // counts until the next change
+	MemberJoining uint8 = 1 // joining, and not ready
+	MemberReady   uint8 = 2 // joining and ready; the next change makes it a member
+	MemberLeaving uint8 = 3 // a member until the next change
 )
 
 // Member is one node of a Membership.
@@ -166,7 +165,7 @@ type Member struct {
 	Addr  string
 }
 
-// Counts says that rounds, barriers and changes wait for the member.
+// Counts reports whether rounds, barriers and changes wait for this member.
 func (m *Member) Counts() bool { return m.State == MemberCounts || m.State == MemberLeaving }
 
 // Division says which worker has which examples of an epoch. Examples, in the epoch's order, are first shared by the Parts of
@@ -189,7 +188,7 @@ type Cut struct {
 	Used  []uint64 `json:"used"` // of each part
 }
 
-// Heartbeat keeps a node's lease and tells its progress. Answer: Ack, whose revision tells whether a Watch is due.
+// Heartbeat renews a node's lease and reports its progress. Answer: Ack, with the newest revision.
 //
 //	offset  size  field
 //	     0     8  node
@@ -205,7 +204,7 @@ type Heartbeat struct {
 	Epoch      uint64
 }
 
-// Ready says that a joining worker can take part: at the next change it counts. Answer: Ack once it does, or CodeTimeout, whose
+// Ready says that a joining worker can take part: the next change makes it a member. Answer: Ack once it is one, or CodeTimeout, whose
 // text names whom the change waits for. Repeating it is harmless.
 //
 //	offset  size  field
@@ -256,10 +255,10 @@ type Arrive struct {
 	Cuts       []Cut
 }
 
-// Counted tells how many examples of a lost worker (Membership.Settle) are in all shards of a server: the least, over its
-// shards, of the sums of weights of the contributions that count examples (Push.Counted). Answer: Ack. Repeating it is
-// harmless; the first counts. What was counted under another placement than the scheduler's is acknowledged and not taken: the
-// server hears of the new placement and counts anew, for shards that have come to it lack contributions to rounds that were open.
+// Counted reports how many examples of a lost worker (Membership.Settle) all shards of a server have: the least, over its shards, of the sums of
+// weights of the contributions that count examples (Push.Counted). Answer: Ack. Repeating it is harmless; the first one counts. A report under
+// another placement than the scheduler's is acknowledged and ignored: the server will learn of the new placement and report again, because
+// newly promoted shards lack contributions to open rounds.
 //
 //	offset  size  field
 //	     0     8  node        the server
@@ -275,7 +274,7 @@ type Counted struct {
 	Examples  uint64
 }
 
-// Control asks the scheduler something for people and their tools, which are no nodes. Package schedulernode has the requests.
+// Control is a request to the scheduler from people's tools, which are not nodes. Package internal/control has the requests.
 // Answer: Report, or CodeMalformed.
 //
 //	offset  size  field
@@ -296,8 +295,8 @@ type Report struct {
 	Answer string
 }
 
-// AskLeave asks that a worker may leave the job while the others go on: at the next boundary, where its Arrive is answered with
-// CodeRemoved. One that does not count yet may go at once. Answer: Ack; or CodeConflict, whose text says why the job cannot go on without
+// AskLeave asks to leave the job while the others go on. The worker leaves at the next change, when its Arrive is answered with CodeRemoved; a joining
+// worker may leave at once. Answer: Ack; or CodeConflict, whose text says why the job cannot go on without
 // it, or that the whole job is being stopped. Repeating it is harmless.
 //
 //	offset  size  field

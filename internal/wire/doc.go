@@ -1,5 +1,5 @@
-// Package wire is every byte that crosses a connection between the processes of a job: frames, message kinds, codes and
-// the limits that hold before memory is taken.
+// Package wire defines every byte that crosses a connection between the processes of a job: frames, message kinds, codes, and the limits that are
+// checked before memory is allocated.
 //
 // A connection carries frames. A frame is a 16-byte header, a head and a payload:
 //
@@ -13,12 +13,12 @@
 //	    16     h  head      the message, as its struct's comment says
 //	  16+h     p  payload   values, rows or other bulk, as the message says
 //
-// All numbers are little-endian. The head is small and is decoded into a struct of this package; the payload is bulk and is
-// read straight into the buffer it belongs in. In a head, a string is a uint32 length and that many bytes of UTF-8, a list is
+// All numbers are little-endian. The head is small and is decoded into a struct of this package; the payload is bulk data and is
+// read straight into its final buffer. In a head, a string is a uint32 length and that many bytes of UTF-8, a list is
 // a uint32 count and its items, a bool is one byte, 0 or 1. A head must be consumed to its last byte.
 //
-// Whoever asks sends a request and gets exactly one answer: the kind its comment names, or Nack. Answers may come late
-// (a pull waits for its round) and in another order than the requests.
+// Each request gets exactly one answer: the kind that its comment names, or Nack. Answers may come late (a pull waits for its round) and in another
+// order than the requests.
 //
 // Kinds and codes are numbered by hand and only ever appended. Golden frames in testdata pin the format.
 //
@@ -28,12 +28,12 @@ package wire
 // Version is the version of the frame format and of all messages.
 const Version = 1
 
-// Limits. A frame beyond them is an error, found before memory is taken for it.
+// Limits. A frame beyond them is an error, found before memory is allocated for it.
 const (
 	HeaderSize = 16
 	MaxHead    = 1 << 20  // bytes of a head
 	MaxPayload = 64 << 20 // bytes of a payload
-	MaxString  = 64 << 10 // bytes of one string, where its message says nothing else
+	MaxString  = 64 << 10 // bytes of one string, unless its message has another limit
 	MaxList    = 1 << 16  // items of one list
 )
 
@@ -92,24 +92,24 @@ type Code uint16
 
 // The codes of a Nack.
 const (
-	CodeMalformed       Code = 1  // the bytes are not what the kind's comment says
+	CodeMalformed       Code = 1  // the bytes do not have the format in the kind's comment
 	CodeStaleGeneration Code = 2  // the sender's generation is not the receiver's
 	CodeUnknownKey      Code = 3  // no such key or shard, or it has no value yet
 	CodeDuplicateInit   Code = 4  // the key was initialised with something else
 	CodeSize            Code = 5  // the number of values does not fit the key
 	CodeUnknownNode     Code = 6  // the node is not, or no longer, a member
-	CodeConflict        Code = 7  // another node said something else before (optimizer, number of workers)
+	CodeConflict        Code = 7  // another node has sent a different value before (optimizer, number of workers)
 	CodeTooFarAhead     Code = 8  // the round is more than one ahead of the open one
 	CodeUnavailable     Code = 9  // the job failed or ended; the text says why
 	CodeTimeout         Code = 10 // the wait's time ran out; the text says whom it waited for
-	CodeUnauthorised    Code = 11 // the connection did not prove the job's secret
+	CodeUnauthorised    Code = 11 // the peer did not prove that it has the job's secret
 	CodeUnsupported     Code = 12 // known, but not in this mode (rows of a dense key, an optimizer that needs whole keys)
-	CodeInternal        Code = 13 // a fault of the receiver; the text has it
+	CodeInternal        Code = 13 // an internal error of the receiver; the text describes it
 	CodeBusy            Code = 14 // a limit of the receiver is reached; try again later
-	CodeFull            Code = 15 // a key has as many rows as it may have, or a server as many bytes
+	CodeFull            Code = 15 // the limit of a key's rows, or of a server's bytes, is reached
 	CodeRemoved         Code = 16 // the node was asked to leave, and may now
 	CodeMoved           Code = 17 // the shard is at another server; the scheduler knows where
-	CodeGap             Code = 18 // a backup lacks what came before
+	CodeGap             Code = 18 // a backup lacks the rounds before
 )
 
 // A Message is the head of one frame.

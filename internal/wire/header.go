@@ -34,7 +34,7 @@ func (h Header) Put(b []byte) {
 }
 
 // ParseHeader reads a header from the first HeaderSize bytes of b and checks version, limits and zeros. It does not ask
-// whether the kind is known: a request of an unknown kind is answered, not cut off.
+// whether the kind is known: a request of an unknown kind is answered, and the connection stays open.
 func ParseHeader(b []byte) (Header, error) {
 	if len(b) < HeaderSize {
 		return Header{}, fmt.Errorf("wire: frame: %w: got %d bytes, want at least %d", ErrMalformed, len(b), HeaderSize)

@@ -2,7 +2,7 @@ package wire
 
 import "strconv"
 
-// kinds holds what is known of each kind: its name for people and how to make its message.
+// kinds has each kind's name and a function that returns its empty message.
 var kinds = [...]struct {
 	name string
 	make func() Message

@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// reservedName is what safetensors files keep for themselves among the names of tensors.
+// reservedName is the name that safetensors files reserve.
 const reservedName = "__metadata__"
 
-// CheckKeyName says why a key cannot have a name; nil: it can. Values are saved under their keys' names in safetensors files, whose
-// header is JSON: a name is UTF-8, and not the one that the header uses itself.
+// CheckKeyName returns an error for an invalid name of a key. Values are saved under their keys' names in safetensors files, whose header is JSON: a
+// name is UTF-8, and not the one that the header uses itself.
 func CheckKeyName(name string) error {
 	switch {
 	case name == "":

@@ -41,7 +41,7 @@ type Rows struct {
 }
 
 // WriteRows adds rows to an open vocabulary's shard, creating it if needed; rank 0 sends it in a load. The first of a load
-// forgets all rows that the shard had and drops contributions held for open rounds. An ID that the shard has already is CodeMalformed.
+// drops all rows of the shard and the contributions held for open rounds. An ID that the shard has already is CodeMalformed.
 // Answer: Ack.
 //
 //	offset  size  field
@@ -51,7 +51,7 @@ type Rows struct {
 //	     .     8  rows
 //	     .     .  slots       list of strings
 //
-// Payload: as of Rows, with IDs that increase as numbers without sign. Introduced in version 1.
+// Payload: as of Rows, with IDs that increase as unsigned numbers. Introduced in version 1.
 type WriteRows struct {
 	Init  InitShard
 	Round uint64
@@ -70,7 +70,7 @@ type ReadUsage struct {
 	Origin
 }
 
-// Usage is what a server holds, in bytes of memory taken, and what its guard has caught.
+// Usage is what a server holds, in bytes, and how many contributions its guard has refused and clipped.
 //
 //	offset  size  field
 //	     0     8  generation

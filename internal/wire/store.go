@@ -166,7 +166,7 @@ type Value struct {
 	Limit      float64
 }
 
-// PushRows carries one worker's gradient for some rows of one shard. No rows is a contribution too.
+// PushRows carries one worker's gradient for some rows of one shard. A contribution may have no rows.
 //
 //	offset  size  field
 //	     0    40  origin
@@ -177,7 +177,7 @@ type Value struct {
 //	    64     1  counted     as of Push
 //
 // Payload: rows int64, the shard's row numbers, strictly increasing; then rows × rowlen float32. Answer: Ack. Rows of an open
-// vocabulary are named by their IDs, which increase as numbers without sign; those that are new are made, and CodeFull refuses all of
+// vocabulary are named by their IDs, which increase as unsigned numbers; those that are new are made, and CodeFull refuses all of
 // the contribution if they would be more than the key or the server may have. Introduced in version 1.
 type PushRows struct {
 	Origin
@@ -198,7 +198,7 @@ type PushRows struct {
 //	    60     8  staleness
 //
 // Payload: rows int64, the shard's row numbers, or IDs, in any order. Answer: Value with rows × rowlen values in the same order.
-// A row of an open vocabulary that nobody has pushed to has its first value, and is not made. Introduced in version 1.
+// A row of an open vocabulary to which no worker has pushed has its first value, and is not made. Introduced in version 1.
 type PullRows struct {
 	Origin
 	Round      uint64
@@ -209,7 +209,7 @@ type PullRows struct {
 
 // SetOptimizer gives a server the update rule: JSON of optim.Config, decoded strictly. Every worker sends it; the first
 // counts, the same again is acknowledged and keeps all state, another one is CodeConflict. Key and shard of the origin are 0.
-// With Mode the sender says what it takes the store for, with Guard what keeps bad gradients out; servers refuse two modes or
+// Mode is the type of the sender's store, and Guard the JSON of its guard; servers refuse different modes or
 // guards in one job with CodeConflict.
 //
 //	offset  size  field
@@ -248,7 +248,7 @@ type SetRate struct {
 	Rate  float64
 }
 
-// ReadState asks for all that a shard is, once at least Round rounds have closed. Answer: State.
+// ReadState asks for the whole state of a shard, once at least Round rounds have closed. Answer: State.
 //
 //	offset  size  field
 //	     0    40  origin
@@ -280,7 +280,7 @@ type State struct {
 	Slots      []string
 }
 
-// WriteState replaces all that a shard is, creating it if needed; rank 0 sends it in a load. Contributions held for open
+// WriteState replaces the state of a shard, creating it if needed; rank 0 sends it in a load. Contributions held for open
 // rounds are dropped, and the next round is Round. Answer: Ack.
 //
 //	offset  size  field
