@@ -10,7 +10,7 @@ import (
 )
 
 func TestLiveHeapsAreReadFromTheCollectorsLines(t *testing.T) {
-	s := &said{}
+	s := &jobOutput{}
 	text := "gc 1 @0.007s 3%: 0.1+1+0.01 ms clock, 0.2+0.4/0.9/0+0.02 ms cpu, 3->3->1 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 2 P\n" +
 		"server 0  | gc 12 @1.2s 3%: 0.1+1+0.01 ms clock, 0.2+0.4/0.9/0+0.02 ms cpu, 63->70->35 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 2 P (forced)\n" +
 		"scheduler | gc 2 @1.2s 3%: 0.1+1+0.01 ms clock, 0.2+0.4/0.9/0+0.02 ms cpu, 3->3->2 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 2 P\nworker 0 | joined\n"

@@ -35,7 +35,7 @@ type job struct {
 	launch *exec.Cmd
 	ended  chan struct{}
 	err    error // of launch, once ended
-	said   said
+	said   jobOutput
 	where  record.Record
 }
 

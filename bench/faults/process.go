@@ -154,7 +154,7 @@ func train(ctx context.Context, cfg cluster.Config, s *settings, out *json.Encod
 	}
 	term, forget := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer forget()
-	_, err = worker.Fit(ctx, worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: s.Epochs, Leave: term.Done(), Observers: []worker.Observer{teller{out}}})
+	_, err = worker.Fit(ctx, worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: s.Epochs, Leave: term.Done(), Observers: []worker.Observer{progressWriter{out}}})
 	if removed(err) {
 		return nil
 	}
@@ -185,14 +185,14 @@ func ended(program *nn.Program, epochs, rank, workers int) *ending {
 	return e
 }
 
-// A teller tells of every step.
-type teller struct{ out *json.Encoder }
+// A progressWriter writes an event for every step.
+type progressWriter struct{ out *json.Encoder }
 
-func (teller) Begin(worker.Run) {}
-func (t teller) Step(s worker.StepInfo) {
+func (progressWriter) Begin(worker.Run) {}
+func (t progressWriter) Step(s worker.StepInfo) {
 	if err := t.out.Encode(event{Step: s.Step + 1, Epoch: s.Epoch}); err != nil {
 		fmt.Fprintln(os.Stderr, "tell of a step:", err)
 	}
 }
-func (teller) Epoch(worker.EpochInfo) {}
-func (teller) End()                   {}
+func (progressWriter) Epoch(worker.EpochInfo) {}
+func (progressWriter) End()                   {}

@@ -37,7 +37,7 @@ type job struct {
 	ended  chan struct{}
 	err    error // of launch, once ended
 	log    *os.File
-	said   said
+	said   jobOutput
 	begun  time.Time
 	done   []injected
 	use    []sample

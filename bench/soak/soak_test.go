@@ -10,7 +10,7 @@ import (
 
 // What workers say on their lines is read, however it comes in pieces.
 func TestAccuracyIsReadFromLines(t *testing.T) {
-	var s said
+	var s jobOutput
 	text := "worker 0 | Epoch 0: step 5/40, loss 2.1\nworker 0 | Epoch 0: Test_acc 0.812500, Test_loss 0.7 (500 examples in 1.0 s)\nother\n"
 	for _, b := range []byte(text) {
 		if _, err := s.Write([]byte{b}); err != nil {

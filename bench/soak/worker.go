@@ -88,7 +88,7 @@ func work() (err error) {
 	}
 	term, forget := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer forget()
-	_, err = worker.Fit(ctx, worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: epochs, Leave: term.Done(), Observers: []worker.Observer{&teller{out: out}}})
+	_, err = worker.Fit(ctx, worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: epochs, Leave: term.Done(), Observers: []worker.Observer{&progressWriter{out: out}}})
 	if errors.Is(err, worker.ErrRemoved) {
 		slog.Info("removed, as asked")
 		return nil
@@ -114,12 +114,12 @@ func ended(program *nn.Program, epochs int) *ending {
 	return e
 }
 
-// A teller writes an event after each step.
-type teller struct{ out *json.Encoder }
+// A progressWriter writes an event after each step.
+type progressWriter struct{ out *json.Encoder }
 
-func (t *teller) Begin(worker.Run) {}
-func (t *teller) Step(s worker.StepInfo) {
+func (t *progressWriter) Begin(worker.Run) {}
+func (t *progressWriter) Step(s worker.StepInfo) {
 	_ = t.out.Encode(event{At: time.Now(), Step: s.Step + 1, Epoch: s.Epoch, Goroutines: runtime.NumGoroutine()})
 }
-func (t *teller) Epoch(worker.EpochInfo) {}
-func (t *teller) End()                   {}
+func (t *progressWriter) Epoch(worker.EpochInfo) {}
+func (t *progressWriter) End()                   {}

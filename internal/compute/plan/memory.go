@@ -41,8 +41,8 @@ func (m Memory) String() string {
 // align is what offsets are multiples of: a cache line.
 const align = 64
 
-// A room is a piece of the arena and the time in which it is occupied, from op first to op last.
-type room struct {
+// An allocation is a piece of the arena and its lifetime, from op first to op last.
+type allocation struct {
 	size        int64
 	first, last int
 	offset      int64
@@ -50,13 +50,13 @@ type room struct {
 	op          *Op
 }
 
-// Place gives every temporary value and every op's scratch an offset in one arena. Values that are never alive together
-// share memory; the result of an op that may write over its argument gets the argument's room, where that is its last use.
+// Place gives every temporary value and every op's scratch an offset in one arena. Values that are never alive at the same time
+// share memory. The result of an op that may overwrite its argument gets the argument's allocation, if that is the argument's last use.
 func (p *Plan) Place() {
-	rooms := p.rooms()
+	allocations := p.allocations()
 	live := make([]int64, len(p.Ops)+1)
 	p.Memory = Memory{}
-	for _, r := range rooms {
+	for _, r := range allocations {
 		p.Memory.Unplaced += max(r.size, int64(0))
 		for _, v := range r.values[min(1, len(r.values)):] {
 			p.Memory.Unplaced += v.Size()
@@ -66,8 +66,8 @@ func (p *Plan) Place() {
 		}
 	}
 	p.Memory.Live = slices.Max(live)
-	p.Memory.Arena = pack(rooms)
-	for _, r := range rooms {
+	p.Memory.Arena = pack(allocations)
+	for _, r := range allocations {
 		for _, v := range r.values {
 			v.Offset = r.offset
 		}
@@ -78,8 +78,8 @@ func (p *Plan) Place() {
 	p.countPersistent()
 }
 
-// rooms finds when each temporary is alive, and joins those that may be written over their argument.
-func (p *Plan) rooms() []*room {
+// allocations finds when each temporary is alive, and joins those that may be written over their argument.
+func (p *Plan) allocations() []*allocation {
 	lastUse := make(map[*Value]int)
 	for i, o := range p.Ops {
 		for _, v := range o.In {
@@ -88,8 +88,8 @@ func (p *Plan) rooms() []*room {
 			}
 		}
 	}
-	byValue := make(map[*Value]*room)
-	var rooms []*room
+	byValue := make(map[*Value]*allocation)
+	var allocations []*allocation
 	for i, o := range p.Ops {
 		for k, v := range o.Out {
 			if v == nil || v.Source != Temporary || v.Boxed {
@@ -103,19 +103,19 @@ func (p *Plan) rooms() []*room {
 					continue
 				}
 			}
-			r := &room{size: roundUp(v.Size()), first: i, last: last, values: []*Value{v}}
-			rooms = append(rooms, r)
+			r := &allocation{size: roundUp(v.Size()), first: i, last: last, values: []*Value{v}}
+			allocations = append(allocations, r)
 			byValue[v] = r
 		}
 		if o.Scratch > 0 {
-			rooms = append(rooms, &room{size: roundUp(o.Scratch), first: i, last: i, op: o})
+			allocations = append(allocations, &allocation{size: roundUp(o.Scratch), first: i, last: i, op: o})
 		}
 	}
-	return rooms
+	return allocations
 }
 
 // overwritten is the room of an argument of o that its result v may be written over.
-func overwritten(o *Op, i int, v *Value, byValue map[*Value]*room, lastUse map[*Value]int) *room {
+func overwritten(o *Op, i int, v *Value, byValue map[*Value]*allocation, lastUse map[*Value]int) *allocation {
 	allowed := o.mayWriteOver()
 	for _, k := range allowed {
 		if k >= len(o.In) || o.In[k] == nil {
@@ -146,13 +146,13 @@ func readOtherwise(o *Op, arg *Value, allowed []int) bool {
 
 func roundUp(n int64) int64 { return (n + align - 1) / align * align }
 
-// pack places rooms, largest first, each at the lowest offset where it meets no other room alive with it, and returns the end.
-func pack(rooms []*room) int64 {
-	order := slices.Clone(rooms)
-	slices.SortStableFunc(order, func(a, b *room) int {
+// pack places allocations, largest first, each at the lowest offset where it meets no other room alive with it, and returns the end.
+func pack(allocations []*allocation) int64 {
+	order := slices.Clone(allocations)
+	slices.SortStableFunc(order, func(a, b *allocation) int {
 		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first))
 	})
-	var placed []*room // by offset
+	var placed []*allocation // by offset
 	var end int64
 	for _, r := range order {
 		var at int64
@@ -167,7 +167,7 @@ func pack(rooms []*room) int64 {
 		}
 		r.offset = at
 		end = max(end, at+r.size)
-		i, _ := slices.BinarySearchFunc(placed, r, func(a, b *room) int { return cmp.Compare(a.offset, b.offset) })
+		i, _ := slices.BinarySearchFunc(placed, r, func(a, b *allocation) int { return cmp.Compare(a.offset, b.offset) })
 		placed = slices.Insert(placed, i, r)
 	}
 	return end

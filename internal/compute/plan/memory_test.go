@@ -8,10 +8,10 @@ import (
 func TestPackedRoomsDoNotMeet(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		rooms := make([]*room, 1+rng.IntN(60))
+		rooms := make([]*allocation, 1+rng.IntN(60))
 		for i := range rooms {
 			first := rng.IntN(40)
-			rooms[i] = &room{size: align * int64(1+rng.IntN(20)), first: first, last: first + rng.IntN(10)}
+			rooms[i] = &allocation{size: align * int64(1+rng.IntN(20)), first: first, last: first + rng.IntN(10)}
 		}
 		end := pack(rooms)
 		for i, a := range rooms {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// said reads what launch and the processes say: how much was live on the heaps of processes after their last collections.
-type said struct {
+// A jobOutput reads launch's output, and finds the live heap of each process after its last collection.
+type jobOutput struct {
 	mu   sync.Mutex // guards the rest
 	rest []byte     // of a line
 	last []string   // lines, for errors
@@ -23,7 +23,7 @@ const lastLines = 30
 var collection = regexp.MustCompile(`^(scheduler|(?:server|worker) \d+) *\| gc \d+ @.*: .* \d+->\d+->(\d+) MB`)
 
 // Write implements io.Writer.
-func (s *said) Write(b []byte) (int, error) {
+func (s *jobOutput) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rest = append(s.rest, b...)
@@ -37,7 +37,7 @@ func (s *said) Write(b []byte) (int, error) {
 	}
 }
 
-func (s *said) line(line string) {
+func (s *jobOutput) line(line string) {
 	if m := collection.FindStringSubmatch(line); m != nil {
 		if s.live == nil {
 			s.live = map[string]int{}
@@ -54,13 +54,13 @@ func (s *said) line(line string) {
 }
 
 // heap is what was live on the heap of a process after its last collection, in MB; 0: not known.
-func (s *said) heap(name string) int {
+func (s *jobOutput) heap(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.live[name]
 }
 
-func (s *said) tail() string {
+func (s *jobOutput) tail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.last, "\n")

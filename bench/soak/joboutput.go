@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// said is what launch shows of the workers' own words, where they write no events.
-type said struct {
+// A jobOutput reads launch's output for the progress of workers that write no events.
+type jobOutput struct {
 	mu       sync.Mutex // guards the rest
 	rest     []byte     // of a line
 	steps    []event
@@ -17,7 +17,7 @@ type said struct {
 }
 
 // Write implements io.Writer.
-func (s *said) Write(b []byte) (int, error) {
+func (s *jobOutput) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rest = append(s.rest, b...)
@@ -36,8 +36,8 @@ func (s *said) Write(b []byte) (int, error) {
 	}
 }
 
-// progress returns the moments at which workers told of their training.
-func (s *said) progress() []event {
+// progress returns the times at which workers printed progress.
+func (s *jobOutput) progress() []event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.steps)
