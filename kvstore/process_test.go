@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/kvstore/kvstoretest"
-	"github.com/paragon-train/paragon/schedulernode"
 	"github.com/paragon-train/paragon/server"
 )
 
@@ -45,7 +45,7 @@ func process() error {
 	cfg.Logger = quiet
 	switch cfg.Role {
 	case cluster.Scheduler:
-		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
+		return scheduler.Run(ctx, scheduler.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
 	case cluster.Server:
 		return server.Run(ctx, server.Config{Logger: quiet})
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 func planCommand() *cli.Command {
@@ -47,7 +47,7 @@ order: a small key may lie on another server, and the balance stays.`,
 			if err != nil {
 				return fmt.Errorf("launch: ctl plan: %w", err)
 			}
-			plans, err := schedulernode.PlanKeys(c.Int("servers"), declared(keys))
+			plans, err := scheduler.PlanKeys(c.Int("servers"), declared(keys))
 			if err != nil {
 				return fmt.Errorf("launch: ctl plan: %w", err)
 			}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/process"
-	"github.com/paragon-train/paragon/schedulernode"
+	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/server"
 )
 
@@ -36,7 +36,7 @@ func runScheduler(ctx context.Context, getenv func(string) string, report func(l
 	defer done() // a scheduler that was killed, and is started again, needs it
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) {
+	return scheduler.Run(ctx, scheduler.Config{Config: cfg, Ready: func(addr string) {
 		if err := report(addr); err != nil {
 			cancel(err) // no node would ever find this scheduler
 		}

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/testing/countmodel"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
-	"github.com/paragon-train/paragon/schedulernode"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -115,7 +115,7 @@ func process() error {
 	out := json.NewEncoder(os.Stdout)
 	switch cfg.Role {
 	case cluster.Scheduler:
-		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { _ = out.Encode(event{Address: addr}) }})
+		return scheduler.Run(ctx, scheduler.Config{Config: cfg, Ready: func(addr string) { _ = out.Encode(event{Address: addr}) }})
 	case cluster.Server:
 		return shardserver.Run(ctx, cfg, shardserver.Config{})
 	}

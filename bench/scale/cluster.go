@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/bench/costs"
+	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/internal/wire"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 // A cluster is what is simulated: a job on hosts.
@@ -105,7 +105,7 @@ func (c *cluster) plan() (keys [][]*wire.KeyPlan, err error) {
 			declares = append(declares, wire.Declare{Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: uint64(n), Name: fmt.Sprintf("%d/%d", l, k)})
 		}
 	}
-	plans, err := schedulernode.PlanKeys(c.servers, declares)
+	plans, err := scheduler.PlanKeys(c.servers, declares)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ var wall = map[string]string{
 	"internal/shardserver/member.go": "where a clock begins that goes on by the monotonic one",
 	"launch/internal/job/hosts.go":   "the stamp of an event, for people; its number says what comes after what",
 	"internal/agent/question.go":     "the time of a folder, which is set to what it is",
-	"schedulernode/hosts.go":         "the stamp of an event, for people; its number says what comes after what",
+	"internal/scheduler/hosts.go":    "the stamp of an event, for people; its number says what comes after what",
 	"tune/study.go":                  "the stamp of an event, for people; its number says what comes after what",
 	"tune/encode.go":                 "as it stands in the log",
 	"tune/scan.go":                   "as it is read from the log",

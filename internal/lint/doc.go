@@ -6,6 +6,7 @@
 //	adapt                                              batch size and replicas
 //	kvstore    nn    optim    sampler    data    checkpoint    metrics
 //	internal/cluster -> internal/transport -> internal/wire      how nodes talk; internal/shard: what servers and in-process stores share
+//	internal/{scheduler, shardserver, rollcall}        what the roles and stores are made of
 //	internal/{ssh, agent, hosts, gpus, process}        how processes are started on hosts
 //	internal/compute                                   executors of nn
 //	internal/{f32, pool, shm, vfs, cuda, ...}          machinery; internal/testing: harnesses

@@ -14,7 +14,7 @@ import (
 
 // decidedByCode are the folders in which nothing is decided by the text of an error or of a reason: errors answer errors.Is and errors.As, and
 // reasons are codes with fields (internal/control).
-var decidedByCode = []string{"launch", "schedulernode", "server", "kvstore", "worker", "tune"}
+var decidedByCode = []string{"launch", "schedulernode", "internal/scheduler", "server", "kvstore", "worker", "tune"}
 
 // matchers look for text in text.
 var matchers = []string{"Contains", "ContainsAny", "HasPrefix", "HasSuffix", "CutPrefix", "CutSuffix", "Cut", "Index", "LastIndex", "EqualFold", "Split", "Fields",

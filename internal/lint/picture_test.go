@@ -47,12 +47,13 @@ var picture = append([]row{
 	// The roles meet in internal/wire alone.
 	{"worker", and("adapt", "kvstore", "internal/cluster", "internal/rollcall", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
 	{"server", and("internal/shardserver", "internal/cluster")},
-	{"schedulernode", and("adapt", "internal/control", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
+	{"schedulernode", and("internal/scheduler", "internal/cluster")},
 
 	{"adapt", nil},
 
 	{"kvstore", and("internal/shardserver", "internal/shard", "internal/rollcall", "internal/cluster", "internal/transport", "internal/wire", "optim", "sampler", "!checkpoint", "metrics")},
 	{"internal/shardserver", and("internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim")},
+	{"internal/scheduler", and("adapt", "internal/control", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
 	{"internal/shard", and("internal/wire", "optim")},
 	{"internal/rollcall", nil},
 	{"internal/cluster", and("internal/transport", "internal/wire")},

@@ -116,8 +116,8 @@ func lookType(name string, t ast.Expr, look func(of string, n ast.Node)) {
 	}
 }
 
-// notPublic has commands, documents, and schedulernode as long as its core lies beside its Run.
-var notPublic = []string{"bench", "cmd", "examples", "launch", "docs", "schedulernode"}
+// notPublic has commands and documents.
+var notPublic = []string{"bench", "cmd", "examples", "launch", "docs"}
 
 // public reports whether programs outside this module may import a folder's package.
 func public(folder string) bool {

@@ -8,8 +8,8 @@ import (
 	"os"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/internal/shardserver"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 // Main is a process of a job, as its variables say. It ends with its standard input, whatever becomes of the command that started it.
@@ -33,7 +33,7 @@ func Main(level slog.Level, prepare func(cfg *cluster.Config) error, worker func
 	}
 	switch cfg.Role {
 	case cluster.Scheduler:
-		return schedulernode.Run(ctx, schedulernode.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
+		return scheduler.Run(ctx, scheduler.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
 	case cluster.Server:
 		return shardserver.Run(ctx, cfg, shardserver.Config{})
 	}

@@ -21,11 +21,11 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 // A Config says which job is run. The zero value of a field takes the default beside it.
@@ -99,7 +99,7 @@ func New(t testing.TB, cfg Config) *Job {
 	scheduling, stop := context.WithCancel(ctx)
 	j.stopScheduler = stop
 	failed := j.run(scheduling, func(ctx context.Context) error {
-		return schedulernode.Run(ctx, schedulernode.Config{
+		return scheduler.Run(ctx, scheduler.Config{
 			Config: j.config(cluster.Scheduler, 0),
 			Ready:  func(addr string) { listens <- addr },
 		})

@@ -13,9 +13,9 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
-	"github.com/paragon-train/paragon/schedulernode"
 )
 
 // A job is one run of a plan.
@@ -148,11 +148,11 @@ const schedulerAddress = "scheduler:9000"
 
 func (j *job) startScheduler() {
 	j.start("scheduler", func(ctx context.Context, n *node) error {
-		cfg := schedulernode.Config{Config: j.config(n, cluster.Scheduler, -1)}
+		cfg := scheduler.Config{Config: j.config(n, cluster.Scheduler, -1)}
 		if j.plan.Journal {
 			cfg.Kept = j.disk.mount()
 		}
-		return schedulernode.Run(ctx, cfg)
+		return scheduler.Run(ctx, cfg)
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/schedulernode"
+	"github.com/paragon-train/paragon/internal/scheduler"
 )
 
 // A disk keeps what the scheduler has decided, also while there is none.
@@ -39,22 +39,22 @@ func (d *disk) unmount() {
 	d.mounted = nil
 }
 
-// A mount is a schedulernode.State.
+// A mount is a scheduler.State.
 type mount struct{ d *disk }
 
-// Load implements schedulernode.State.
-func (m *mount) Load(context.Context) (list []schedulernode.Record, err error) {
+// Load implements scheduler.State.
+func (m *mount) Load(context.Context) (list []scheduler.Record, err error) {
 	m.d.mu.Lock()
 	defer m.d.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(m.d.records)) {
-		list = append(list, schedulernode.Record{Key: key, Value: slices.Clone(m.d.records[key])})
+		list = append(list, scheduler.Record{Key: key, Value: slices.Clone(m.d.records[key])})
 	}
 	return list, nil
 }
 
-// Write implements schedulernode.State. It takes some time, in which the scheduler may be killed: before what it writes is
+// Write implements scheduler.State. It takes some time, in which the scheduler may be killed: before what it writes is
 // kept, or after.
-func (m *mount) Write(ctx context.Context, records []schedulernode.Record) error {
+func (m *mount) Write(ctx context.Context, records []scheduler.Record) error {
 	m.d.mu.Lock()
 	before, after := time.Duration(m.d.rng.Int64N(2e6)), time.Duration(m.d.rng.Int64N(2e6))
 	m.d.mu.Unlock()
@@ -75,5 +75,5 @@ func (m *mount) Write(ctx context.Context, records []schedulernode.Record) error
 	return sleep(ctx, after)
 }
 
-// Close implements schedulernode.State.
+// Close implements scheduler.State.
 func (*mount) Close() error { return nil }

@@ -1,0 +1,513 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A spot is what the planner knows of a shard's backup.
+type spot struct {
+	Backup uint32 // rank; wire.NoServer: none
+	Ready  bool   // it has the whole state
+	Used   bool   // it, or one before it, had: the shard has a value
+}
+
+// noBackup is a spot without one.
+var noBackup = spot{Backup: wire.NoServer}
+
+// byKey lists what was placed, by ID.
+func (p *planner) byKey() []*placed {
+	list := make([]*placed, len(p.keys))
+	for _, k := range p.keys {
+		list[k.plan.Key] = k
+	}
+	return list
+}
+
+// weight is what a shard counts when backups are dealt out: a shard of an open vocabulary has no values yet.
+func weight(s *wire.ShardPlace) uint64 { return s.Length + 1024 }
+
+// loads counts the values that servers hold for primaries and for backups, and those of each server's primaries that each other one backs.
+func (p *planner) loads() (primary, backup []uint64, pairs [][]uint64) {
+	n := len(p.load)
+	primary, backup, pairs = make([]uint64, n), make([]uint64, n), make([][]uint64, n)
+	for i := range pairs {
+		pairs[i] = make([]uint64, n)
+	}
+	for _, k := range p.keys {
+		for i := range k.plan.Shards {
+			s := &k.plan.Shards[i]
+			primary[s.Server] += s.Length
+			if b := k.spot(i).Backup; b != wire.NoServer {
+				backup[b] += weight(s)
+				pairs[s.Server][b] += weight(s)
+			}
+		}
+	}
+	return primary, backup, pairs
+}
+
+func (k *placed) spot(i int) spot {
+	if k.spots == nil {
+		return noBackup
+	}
+	return k.spots[i]
+}
+
+// back gives the shards of some keys backups that have none: on another server than the shard's, so that all have as much and each backs as
+// much of every other one. Used says that the shards may have values. It returns the keys that it changed.
+func (p *planner) back(used bool, keys ...*placed) (changed []*placed) {
+	if !p.backups {
+		return nil
+	}
+	for _, k := range keys {
+		if k.spots == nil {
+			k.spots = slices.Repeat([]spot{noBackup}, len(k.plan.Shards))
+		}
+		did := false
+		for i := range k.plan.Shards {
+			s := &k.plan.Shards[i]
+			if k.spots[i].Backup != wire.NoServer {
+				continue
+			}
+			best := uint32(wire.NoServer)
+			score := func(b uint32) uint64 { return p.backed[b] + p.pairs[s.Server][b]*uint64(len(p.load)-1) }
+			for j := range p.load { // those after the primary first, where all are alike
+				b := (s.Server + 1 + uint32(j)) % uint32(len(p.load))
+				if b != s.Server && !p.gone[b] && (best == wire.NoServer || score(b) < score(best)) {
+					best = b
+				}
+			}
+			x := &k.spots[i]
+			x.Used = x.Used || used || best == wire.NoServer // who has no backup takes values at once
+			if best == wire.NoServer {
+				continue
+			}
+			x.Backup, x.Ready = best, false
+			p.backed[best] += weight(s)
+			p.pairs[s.Server][best] += weight(s)
+			did = true
+		}
+		if did {
+			changed = append(changed, k)
+		}
+	}
+	return changed
+}
+
+// living is the number of servers that are there.
+func (p *planner) living() (n int) {
+	for _, gone := range p.gone {
+		if !gone {
+			n++
+		}
+	}
+	return n
+}
+
+// lose takes a server out: the backups of its shards take its place, and new ones are chosen. It returns the keys that it changed, or an
+// error that names a shard of which nobody has the state.
+func (p *planner) lose(rank uint32) (changed []*placed, err error) {
+	p.gone[rank] = true
+	if p.living() == 0 {
+		return nil, fmt.Errorf("no server is left")
+	}
+	for _, k := range p.byKey() {
+		did := false
+		k.renew()
+		for i := range k.plan.Shards {
+			s, x := &k.plan.Shards[i], k.spot(i)
+			switch {
+			case s.Server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready):
+				return nil, fmt.Errorf("key %q shard %d of %d has no whole copy left: %s", k.plan.Name, i, len(k.plan.Shards), lacks(x))
+			case s.Server == rank:
+				s.Server = x.Backup
+			case x.Backup != rank:
+				continue
+			}
+			k.spots[i].Backup, k.spots[i].Ready = wire.NoServer, false
+			did = true
+		}
+		if did {
+			changed = append(changed, k)
+		}
+	}
+	p.recount()
+	for _, k := range p.back(true, p.byKey()...) {
+		if !slices.Contains(changed, k) {
+			changed = append(changed, k)
+		}
+	}
+	return changed, nil
+}
+
+func lacks(x spot) string {
+	if x.Backup == wire.NoServer {
+		return "there was no backup"
+	}
+	return fmt.Sprintf("its backup, server %d, was still being given it", x.Backup)
+}
+
+// enter takes a server in, at a rank that was lost. Shards without a backup get one.
+func (p *planner) enter(rank uint32) (changed []*placed) {
+	p.gone[rank] = false
+	p.recount()
+	return p.back(true, p.byKey()...)
+}
+
+func (p *planner) recount() { p.load, p.backed, p.pairs = p.loads() }
+
+// even moves shards to servers that have less than others, one step: a shard goes to a server by being backed there first and then
+// by a change of roles. It returns the keys that it changed; none: there is nothing to do, or it waits for backups.
+func (p *planner) even() (changed []*placed) {
+	n := uint64(p.living())
+	if !p.backups || n < 2 {
+		return nil
+	}
+	var total uint64
+	for _, l := range p.load {
+		total += l
+	}
+	mean := total / n
+	touched := map[*placed]bool{}
+	for _, k := range p.byKey() {
+		for i := range k.plan.Shards {
+			if x := k.spot(i); x.Backup != wire.NoServer && x.Used && !x.Ready {
+				return nil // one step after the other
+			}
+		}
+	}
+	// Roles first: a shard whose backup has room changes places with it.
+	for _, k := range p.byKey() {
+		k.renew()
+		for i := range k.plan.Shards {
+			s, x := &k.plan.Shards[i], k.spot(i)
+			if x.Backup == wire.NoServer || !x.Ready || !helps(p.load[s.Server], p.load[x.Backup], s.Length, mean) {
+				continue
+			}
+			p.load[s.Server] -= s.Length
+			p.load[x.Backup] += s.Length
+			k.spots[i].Backup, k.spots[i].Ready = s.Server, false
+			s.Server = x.Backup
+			touched[k] = true
+		}
+	}
+	// Then backups, of shards on servers that have too much, to those that have too little of both.
+	if len(touched) == 0 {
+		load := slices.Clone(p.load)
+		for _, k := range p.byKey() {
+			for i := range k.plan.Shards {
+				s, x := &k.plan.Shards[i], k.spot(i)
+				least := p.least(load, s.Server)
+				if least == wire.NoServer || x.Backup == least || !helps(load[s.Server], load[least], s.Length, mean) {
+					continue
+				}
+				load[s.Server] -= s.Length
+				load[least] += s.Length
+				k.spots[i].Backup, k.spots[i].Ready = least, false
+				touched[k] = true
+			}
+		}
+	}
+	if len(touched) == 0 {
+		return nil
+	}
+	p.recount()
+	for _, k := range p.byKey() {
+		if touched[k] {
+			changed = append(changed, k)
+		}
+	}
+	return changed
+}
+
+// helps reports whether n values from one server to another make loads more even, by enough to move them.
+func helps(from, to, n, mean uint64) bool {
+	return n > 0 && from > mean+mean/50 && to+n <= max(mean+mean/50, from-n) && from-n > to
+}
+
+// least is the server with the least load but not, the lowest rank of several.
+func (p *planner) least(load []uint64, not uint32) uint32 {
+	best := uint32(wire.NoServer)
+	for r := range load {
+		if !p.gone[r] && uint32(r) != not && (best == wire.NoServer || load[r] < load[best]) {
+			best = uint32(r)
+		}
+	}
+	return best
+}
+
+// renew makes the plan one that nobody else reads.
+func (k *placed) renew() {
+	plan := *k.plan
+	plan.Shards = slices.Clone(plan.Shards)
+	k.plan = &plan
+}
+
+// filled takes a primary's word on its backup.
+func (p *planner) filled(k *placed, shard uint32, ok bool) {
+	x := &k.spots[shard]
+	x.Ready = ok
+	x.Used = x.Used || ok
+}
+
+// maxPlaces is how many places an answer has at most.
+const maxPlaces = 40_000
+
+// places answers where the shards of keys are, from one on.
+func (p *planner) places(from, placement uint64) *wire.Places {
+	m := &wire.Places{Placement: placement, Next: from, Keys: uint64(len(p.keys))}
+	list := p.byKey()
+	for ; m.Next < m.Keys; m.Next++ {
+		k := list[m.Next]
+		if len(m.Places) > 0 && len(m.Places)+len(k.plan.Shards) > maxPlaces {
+			return m
+		}
+		for i := range k.plan.Shards {
+			m.Places = append(m.Places, wire.Place{Key: m.Next, Shard: uint32(i), Server: k.plan.Shards[i].Server, Backup: k.spot(i).Backup})
+		}
+	}
+	m.Next = max(m.Next, m.Keys)
+	return m
+}
+
+func (c *Core) readPlaces(request uint64, m *wire.ReadPlaces) {
+	if n := c.current(request, m.Node, c.generation); n != nil {
+		c.answer(request, c.plan.places(m.From, c.placement))
+	}
+}
+
+// filled takes a primary's word that backups have its shards.
+func (c *Core) filled(request uint64, m *wire.Filled) {
+	n := c.current(request, m.Node, c.generation)
+	if n == nil {
+		return
+	}
+	list := c.plan.byKey()
+	for _, x := range m.Shards {
+		if x.Key >= uint64(len(list)) || int(x.Shard) >= len(list[x.Key].plan.Shards) {
+			c.refuse(request, wire.CodeUnknownKey, "filled: there is no key %d shard %d", x.Key, x.Shard)
+			return
+		}
+		k := list[x.Key]
+		backup := k.spot(int(x.Shard)).Backup
+		if n.Role != wire.RoleServer || k.plan.Shards[x.Shard].Server != uint32(n.Rank) || backup == wire.NoServer || c.serverOf(backup) != x.Backup {
+			c.refuse(request, wire.CodeMoved, "filled: key %d shard %d: %v is not its primary with node %d as its backup in placement %d", x.Key, x.Shard, n, x.Backup, c.placement)
+			return
+		}
+	}
+	for _, x := range m.Shards {
+		c.plan.filled(list[x.Key], x.Shard, m.OK)
+		c.keepPlaces(list[x.Key])
+	}
+	c.ack(request)
+	if m.OK {
+		c.moveOn()
+	}
+}
+
+// serverOf is the node of the living server of a rank, 0 if there is none.
+func (c *Core) serverOf(rank uint32) uint64 {
+	for _, n := range c.nodes {
+		if n.state == living && n.Role == wire.RoleServer && uint32(n.Rank) == rank {
+			return n.Node
+		}
+	}
+	return 0
+}
+
+// keepPlaces notes that a key's record has changed.
+func (c *Core) keepPlaces(keys ...*placed) {
+	for _, k := range keys {
+		if !slices.Contains(c.dirty.places, k) {
+			c.dirty.places = append(c.dirty.places, k)
+		}
+	}
+}
+
+// placedAnew makes a new placement, of which some keys differ. The caller makes the new revision.
+func (c *Core) placedAnew(keys []*placed) {
+	c.placement++
+	c.dirty.job = true
+	c.keepPlaces(keys...)
+	for _, s := range c.settle { // what a lost server was sent for open rounds is lost with it
+		clear(s.told)
+		if c.change.asked {
+			c.change.settleBy = c.now.Add(c.set.Elastic.RejoinTimeout)
+		}
+	}
+}
+
+// moveOn takes the next step of what moves shards, if there is one.
+func (c *Core) moveOn() {
+	if c.phase != wire.PhaseRunning || !c.plan.backups {
+		return
+	}
+	if c.unsteady {
+		if keys := c.plan.even(); len(keys) > 0 {
+			c.placedAnew(keys)
+			c.note("placement %d: shards of %d keys move", c.placement, len(keys))
+			c.changed()
+			return
+		}
+		c.unsteady = c.plan.filling()
+	}
+}
+
+// filling reports whether a backup is being given its shard.
+func (p *planner) filling() bool {
+	for _, k := range p.keys {
+		for _, x := range k.spots {
+			if x.Backup != wire.NoServer && x.Used && !x.Ready {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// replaceServer goes on without a server: its shards' backups take its place.
+func (c *Core) replaceServer(n *node, cause control.Cause) {
+	loss := c.loss(n, cause)
+	keys, err := c.plan.lose(uint32(n.Rank))
+	if err != nil {
+		loss.Code, loss.Text = control.NoBackup, err.Error()
+		c.fail(loss)
+		return
+	}
+	text := loss.String()
+	c.placedAnew(keys)
+	c.generation++
+	c.note("%s: generation %d, placement %d: its shards' backups take its place, of %d keys", text, c.generation, c.placement, len(keys))
+	if n.state != removed {
+		c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: text})
+	}
+	c.sayBare()
+	c.changed()
+	c.checkBarriers()
+	c.tryCommit()
+}
+
+// bare says that shards should have backups and have none, where there is one server only.
+func (c *Core) bare() string {
+	if !c.plan.backups || c.phase != wire.PhaseRunning || c.plan.living() != 1 {
+		return ""
+	}
+	for rank, gone := range c.plan.gone {
+		if !gone {
+			return fmt.Sprintf("server %d is the only one: no shard has a backup, and its loss ends the job; another one (launch ctl add-server) ends that", rank)
+		}
+	}
+	return ""
+}
+
+// sayBare warns as soon as there is one server only.
+func (c *Core) sayBare() {
+	text := c.bare()
+	if text != "" && !c.saidBare {
+		c.warn("%s", text)
+	}
+	c.saidBare = text != ""
+}
+
+// enterServer takes a server in that registered while the job runs.
+func (c *Core) enterServer(request uint64, m *wire.Register, rank uint32) {
+	n := c.newNode(m)
+	n.Rank = int32(rank)
+	c.keep(n)
+	keys := c.plan.enter(rank)
+	c.unsteady = true
+	c.placedAnew(keys)
+	c.note("node %d registered: server %d on %s comes, placement %d: it backs shards of %d keys", n.Node, rank, n.Host, c.placement, len(keys))
+	c.registered(request, n)
+	if c.serverCame(rank) {
+		c.serverEvent(control.ServerAdded, n.Host, rank, n, "")
+	}
+	c.sayBare()
+	c.changed()
+	c.moveOn()
+}
+
+// vacantServer is the rank of a server that is not there: the one that is wanted (-1: any), else the lowest; or false.
+func (c *Core) vacantServer(wanted int32) (uint32, bool) {
+	for _, rank := range []int32{wanted, -1} {
+		for r := range c.plan.gone {
+			if c.plan.gone[r] && (rank < 0 || rank == int32(r)) {
+				return uint32(r), true
+			}
+		}
+	}
+	return 0, false
+}
+
+type keptPlaces struct {
+	Servers []uint32
+	Spots   []spot
+}
+
+func (k *placed) kept() keptPlaces {
+	var x keptPlaces
+	for i := range k.plan.Shards {
+		x.Servers = append(x.Servers, k.plan.Shards[i].Server)
+	}
+	x.Spots = k.spots
+	return x
+}
+
+// restore puts a key's shards where they were.
+func (p *planner) restore(k *placed, x keptPlaces) error {
+	if len(x.Servers) != len(k.plan.Shards) || x.Spots != nil && len(x.Spots) != len(x.Servers) {
+		return fmt.Errorf("got places of %d shards, want %d", len(x.Servers), len(k.plan.Shards))
+	}
+	for i, s := range x.Servers {
+		if int(s) >= len(p.load) || x.Spots != nil && x.Spots[i].Backup != wire.NoServer && int(x.Spots[i].Backup) >= len(p.load) {
+			return fmt.Errorf("shard %d is at server %d of %d", i, s, len(p.load))
+		}
+		k.plan.Shards[i].Server = s
+	}
+	k.spots = x.Spots
+	return nil
+}
+
+// removeServer makes the job go on without a server that lives: the backups of its shards take its place, and it ends in order. It returns
+// why that can not be, and whether it may a moment later.
+func (c *Core) removeServer(rank int) (refusal string, again bool) {
+	switch {
+	case c.phase != wire.PhaseRunning:
+		return "the job has " + phaseNames[c.phase] + because(c.reason), false
+	case !c.plan.backups:
+		return "servers can be removed only where shards have backups: start the job with --backups 1", false
+	case rank >= 0 && rank < maxServers && c.comes(int32(rank)):
+		c.serverCame(uint32(rank))
+		c.serverEvent(control.ServerRemoved, "", uint32(rank), nil, "it was removed before it came")
+		return "", false
+	case rank < 0 || rank >= len(c.plan.gone) || c.plan.gone[rank]:
+		return fmt.Sprintf("there is no server %d", rank), false
+	case c.plan.living() < 2:
+		return fmt.Sprintf("server %d is the last one", rank), false
+	}
+	if name := c.plan.depends(uint32(rank)); name != "" {
+		return fmt.Sprintf("server %d has the only whole copy of %s", rank, name), true
+	}
+	n := c.node(c.serverOf(uint32(rank)))
+	n.state, c.unsteady = removed, true
+	c.keep(n)
+	c.replaceServer(n, control.Cause{Kind: control.CauseRemoved})
+	c.serverEvent(control.ServerRemoved, n.Host, uint32(rank), n, "")
+	return "", false
+}
+
+// depends names a shard that would be lost with a server, or is "".
+func (p *planner) depends(rank uint32) string {
+	for _, k := range p.byKey() {
+		for i := range k.plan.Shards {
+			if x := k.spot(i); k.plan.Shards[i].Server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready) {
+				return fmt.Sprintf("key %q shard %d", k.plan.Name, i)
+			}
+		}
+	}
+	return ""
+}

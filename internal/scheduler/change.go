@@ -1,0 +1,441 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A change is a step to the next membership that is pending; later causes join it. It is committed when every worker that
+// counts has arrived and every server has told what it counted of lost workers. Servers are asked once all have arrived: before, a
+// shard that has come to another server, and lacks what was sent to the one that was lost, may not know yet that its contributions count.
+type change struct {
+	number  uint64 // 0: none is pending
+	since   time.Time
+	causes  []string
+	arrived map[uint64]*wire.Arrive // by node
+
+	loss     *control.Failure // for which others are wanted
+	want     int              // so many workers must count afterwards; 0: any number
+	rejoinBy time.Time        // of want: fails if they are not there by then
+	asked    bool             // servers, for what they counted of lost workers
+	settleBy time.Time        // fails if those are not settled by then; zero: nobody was asked
+}
+
+// A settlement is what servers tell of a lost worker.
+type settlement struct {
+	lost uint64
+	told map[uint64]uint64 // by server
+}
+
+// begin makes a change pending, or joins a cause to the pending one. The caller makes the new revision.
+func (c *Core) begin(cause string) {
+	if c.change.number == 0 {
+		c.changes++
+		c.change = change{number: c.changes, since: c.now, arrived: make(map[uint64]*wire.Arrive)}
+	}
+	c.change.causes = append(c.change.causes, cause)
+	c.note("change %d: %s", c.change.number, cause)
+}
+
+// join registers a worker that joins the running job.
+func (c *Core) join(request uint64, m *wire.Register) {
+	who := fmt.Sprintf("worker on %s", m.Host)
+	if !c.set.joins() {
+		c.refuse(request, wire.CodeConflict, "%s can not join: the job runs and its membership does not change", who)
+		return
+	}
+	if h := c.hosts[m.Host]; h != nil && (h.status == control.RemovalQueued || h.status == control.Removed) {
+		c.refuse(request, wire.CodeConflict, "%s can not join: the host is %s; add it first", who, h.status)
+		return
+	}
+	if n := len(c.living(wire.RoleWorker)) + len(c.living(wire.RoleServer)); n >= cluster.MaxNodes {
+		c.refuse(request, wire.CodeConflict, "%s can not join: the job has %d workers and servers, and no job has more", who, n)
+		return
+	}
+	n := c.newNode(m)
+	n.Rank, n.State = -1, wire.MemberJoining
+	n.joinBy = c.now.Add(c.set.Elastic.JoinTimeout)
+	h := c.hosts[m.Host]
+	if h == nil || h.status == control.HostFailed {
+		c.setHost(m.Host, control.AddQueued, "")
+	} else if h.status == control.AddQueued {
+		h.by = time.Time{} // from now on it is the node's time that counts
+	}
+	c.note("node %d registered: %s joins", n.Node, who)
+	c.registered(request, n)
+	c.changed()
+}
+
+// ready makes a joining worker part of the next change.
+func (c *Core) ready(request uint64, m *wire.Ready) {
+	n := c.current(request, m.Node, c.generation)
+	if n == nil {
+		return
+	}
+	if n.Counts() {
+		c.ack(request)
+		return
+	}
+	if n.State == wire.MemberJoining {
+		n.State = wire.MemberReady
+		c.keep(n)
+		c.note("node %d (%v) is ready", n.Node, n)
+		c.changed()
+		c.enough()
+	}
+	c.bounds.waits = append(c.bounds.waits, c.newWait(request, n.Node, "ready", m.WaitMillis))
+	c.admitReady()
+	c.tryCommit()
+}
+
+// admitReady begins a change if there is a ready worker that none is pending for.
+func (c *Core) admitReady() {
+	if n := c.admitted(); len(n) > 0 && c.change.number == 0 && c.phase == wire.PhaseRunning {
+		c.begin(fmt.Sprintf("%v (node %d) is ready", n[0], n[0].Node))
+		c.changed()
+	}
+}
+
+// admitted lists the ready workers that would count after a change: those there is room for, of lower ID first.
+func (c *Core) admitted() (nodes []*node) {
+	room, most := len(c.nodes), c.set.mostWorkers()
+	if most > 0 {
+		room = most - c.staying()
+	}
+	for _, n := range c.nodes {
+		if n.state == living && n.State == wire.MemberReady && len(nodes) < room {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// staying is the number of workers that count and were not asked to leave.
+func (c *Core) staying() (n int) {
+	for _, x := range c.nodes {
+		if x.Role == wire.RoleWorker && x.stays() {
+			n++
+		}
+	}
+	return n
+}
+
+// arrive takes a worker's word that it is at the boundary of the pending change.
+func (c *Core) arrive(request uint64, m *wire.Arrive) {
+	n := c.current(request, m.Node, c.generation)
+	if n == nil {
+		return
+	}
+	switch {
+	case m.Change > 0 && m.Change <= c.changes && m.Change != c.change.number: // it was committed, and the answer lost
+		c.ack(request)
+	case m.Change != c.change.number || m.Change == 0:
+		c.refuse(request, wire.CodeConflict, "arrive at change %d: the newest is %d", m.Change, c.changes)
+	case n.Role != wire.RoleWorker || !n.Counts():
+		c.refuse(request, wire.CodeUnsupported, "arrive at change %d: %v does not count", m.Change, n)
+	case !c.fits(m):
+		c.refuse(request, wire.CodeConflict, "arrive at change %d: %d counts of earlier epochs, %d of a resumed run and the cuts %v, want none or one for each of %d parts, and of each cut one for each part",
+			m.Change, len(m.Earlier), len(m.Resumed), m.Cuts, len(c.shares))
+	default:
+		c.change.arrived[n.Node] = m
+		c.bounds.waits = append(c.bounds.waits, c.newWait(request, n.Node, fmt.Sprintf("change %d", m.Change), m.WaitMillis))
+		c.tryCommit()
+	}
+}
+
+// counted takes what a server has counted of a lost worker. The first word counts.
+func (c *Core) counted(request uint64, m *wire.Counted) {
+	n := c.member(request, m.Node)
+	if n == nil {
+		return
+	}
+	if n.Role != wire.RoleServer {
+		c.refuse(request, wire.CodeUnsupported, "counted: %v is no server", n)
+		return
+	}
+	if s := c.settle[m.Lost]; s != nil {
+		if _, known := s.told[n.Node]; !known && m.Placement == c.placement {
+			s.told[n.Node] = m.Examples
+			c.dirty.job = true
+			if !c.unsettled() {
+				c.change.settleBy = time.Time{}
+			}
+		}
+	}
+	c.ack(request)
+	c.tryCommit()
+}
+
+// loseWorker goes on without a worker that counted, or fails the job, as the policy has it. Survivors stand in rounds that need
+// the worker, so the generation goes up at once; ranks and division follow with the change.
+func (c *Core) loseWorker(n *node, cause control.Cause) {
+	n.state, n.why = lost, cause.String()
+	c.keep(n)
+	e := c.set.Elastic
+	loss, stay := c.loss(n, cause), c.staying()
+	text := loss.String()
+	switch {
+	case e.OnWorkerLoss == cluster.LossFail:
+		c.fail(loss)
+		return
+	case stay == 0:
+		loss.Code = control.NoWorkerLeft
+		c.fail(loss)
+		return
+	case e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay+len(c.admitted()) < e.MinWorkers:
+		loss.Code, loss.Left, loss.Least = control.TooFewWorkers, stay, e.MinWorkers
+		c.fail(loss)
+		return
+	}
+	c.begin(text)
+	want := 0
+	switch {
+	case n.State == wire.MemberLeaving:
+	case e.OnWorkerLoss == cluster.LossWait:
+		want = stay + 1
+	case stay < e.MinWorkers: // others are ready
+		want = e.MinWorkers
+	}
+	if want > 0 {
+		if c.change.want = max(c.change.want, want); c.change.loss == nil {
+			c.change.loss = &loss
+		}
+		c.change.rejoinBy = c.now.Add(e.RejoinTimeout)
+	}
+	c.settle[n.Node] = &settlement{n.Node, make(map[uint64]uint64)}
+	if c.change.asked {
+		c.change.settleBy = c.now.Add(e.RejoinTimeout)
+	}
+	c.generation++
+	c.noteRanks()
+	c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: text})
+	if h := c.hosts[n.Host]; h != nil && h.status == control.RemovalQueued {
+		c.hostLeft(n.Host)
+	} else if !c.peopled(n.Host) {
+		c.setHost(n.Host, control.HostFailed, text)
+	}
+	c.changed()
+	c.checkBarriers()
+	for _, w := range c.signals.remove(func(w wait) bool { return w.giver == n.Node }) {
+		c.refuse(w.request, wire.CodeUnavailable, "signal %q: %s: it would have given it", w.name, text)
+	}
+	c.tryCommit()
+}
+
+// drop gives up a worker that does not count.
+func (c *Core) drop(n *node, why string) {
+	n.state, n.why = lost, why
+	c.keep(n)
+	c.note("node %d (%v) dropped: %s", n.Node, n, why)
+	for _, w := range c.bounds.remove(func(w wait) bool { return w.node == n.Node }) {
+		c.refuse(w.request, wire.CodeUnknownNode, "node %d (%v) was dropped: %s", n.Node, n, why)
+	}
+	if h := c.hosts[n.Host]; h != nil && h.status == control.AddQueued && !c.peopled(n.Host) {
+		c.failHost(n.Host, why)
+	}
+	c.changed()
+	c.admitReady()
+	c.tryCommit()
+}
+
+// mayBeDropped says that the node is dropped when its time to join is over.
+func (c *Core) mayBeDropped(n *node) bool {
+	if n.state != living || n.joinBy.IsZero() {
+		return false
+	}
+	return n.State == wire.MemberJoining || n.State == wire.MemberReady && c.change.number == 0
+}
+
+// passChange ends what a change may wait for no longer.
+func (c *Core) passChange(t time.Time) {
+	due := func(d time.Time) bool { return c.phase == wire.PhaseRunning && !d.IsZero() && !t.Before(d) }
+	e := c.set.Elastic
+	for _, n := range c.nodes {
+		if c.mayBeDropped(n) && due(n.joinBy) {
+			why := fmt.Sprintf("not ready within %v: a worker that joins has to call Ready of its store, as worker.Fit does", e.JoinTimeout)
+			if n.State == wire.MemberReady {
+				why = fmt.Sprintf("no place for it within %v: the job has its %d workers", e.JoinTimeout, c.staying())
+			}
+			c.drop(n, why)
+		}
+	}
+	var late []string
+	for name, h := range c.hosts {
+		if due(h.by) {
+			late = append(late, name)
+		}
+	}
+	slices.Sort(late)
+	for _, name := range late {
+		if due(c.hosts[name].by) {
+			c.failHost(name, fmt.Sprintf("no worker came from it within %v", e.JoinTimeout))
+		}
+	}
+	if c.phase == wire.PhaseRunning {
+		c.passServers(t)
+	}
+	if due(c.change.settleBy) {
+		c.fail(c.changeTimeout())
+	}
+	if due(c.change.rejoinBy) {
+		f := c.changeTimeout()
+		if c.change.loss != nil {
+			waited := f.WaitedNS
+			f = *c.change.loss
+			f.Code, f.WaitedNS = control.NotReplaced, waited
+		}
+		c.fail(f)
+	}
+}
+
+// changeTimeout says that the pending change waits too long.
+func (c *Core) changeTimeout() control.Failure {
+	return control.Failure{Code: control.ChangeTimeout, Rank: -1, Change: c.change.number, WaitedNS: int64(c.set.Elastic.RejoinTimeout), Waiting: []string{c.obstacles(0)}}
+}
+
+// counters lists the servers that have not told what they counted of a lost worker.
+func (c *Core) counters(s *settlement) (nodes []*node) {
+	for _, n := range c.living(wire.RoleServer) {
+		if _, ok := s.told[n.Node]; !ok {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// vacant is how many workers are still wanted in the place of lost ones.
+func (c *Core) vacant() int { return c.change.want - c.staying() - len(c.admitted()) }
+
+// tryCommit commits the pending change if nothing stands in its way.
+func (c *Core) tryCommit() {
+	if c.phase != wire.PhaseRunning || c.change.number == 0 || len(c.change.arrived) == 0 {
+		return
+	}
+	for _, n := range c.nodes {
+		if n.Role == wire.RoleWorker && n.counts() && c.change.arrived[n.Node] == nil {
+			return
+		}
+	}
+	if c.unsettled() && !c.change.asked {
+		c.change.asked, c.change.settleBy = true, c.now.Add(c.set.Elastic.RejoinTimeout)
+		c.changed()
+	}
+	if !c.unsettled() && c.vacant() <= 0 {
+		c.commit()
+	}
+}
+
+// unsettled says that a server has yet to tell what it counted.
+func (c *Core) unsettled() bool {
+	for _, s := range c.settle {
+		if len(c.counters(s)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// obstacles says what the pending change waits for; for is the node that asks, which need not be told of itself.
+func (c *Core) obstacles(asker uint64) string {
+	if c.change.number == 0 {
+		return fmt.Sprintf("a place: the job has its %d workers", c.staying())
+	}
+	var names []string
+	for _, n := range c.counting(wire.RoleWorker) {
+		if c.change.arrived[n.Node] == nil && n.Node != asker && len(names) < maxNamed {
+			names = append(names, c.describe(n))
+		}
+	}
+	for _, lost := range c.settling() {
+		if !c.change.asked {
+			break // they will tell at once
+		}
+		for _, n := range c.counters(c.settle[lost]) {
+			names = append(names, fmt.Sprintf("%v to tell what it counted of %v", n, c.node(lost)))
+		}
+	}
+	if v := c.vacant(); v > 0 {
+		names = append(names, fmt.Sprintf("%d more workers (%s)", v, strings.Join(c.change.causes, "; ")))
+	}
+	return strings.Join(names, ", ")
+}
+
+// commit makes the pending change.
+func (c *Core) commit() {
+	enter := c.admitted()
+	total, ok := c.divide()
+	if !ok {
+		return
+	}
+	var gone []*node
+	var stay []*node
+	for _, n := range c.counting(wire.RoleWorker) {
+		if n.State == wire.MemberLeaving {
+			gone = append(gone, n)
+		} else {
+			stay = append(stay, n)
+		}
+	}
+	for _, n := range gone {
+		n.state = removed
+		c.keep(n)
+	}
+	for _, n := range enter {
+		n.State, n.joinBy = wire.MemberCounts, time.Time{}
+	}
+	stay = append(stay, enter...)
+	c.shares, c.before = nil, nil
+	moved := false
+	for rank, n := range stay {
+		moved = moved || n.Rank >= 0 && n.Rank != int32(rank)
+		n.Rank = int32(rank)
+		c.shares, c.before = append(c.shares, n.Node), append(c.before, total[n.Node])
+		c.keep(n)
+	}
+	c.workers = len(stay)
+	c.generation++
+	number, took := c.change.number, c.now.Sub(c.change.since)
+	c.change = change{}
+	clear(c.settle)
+	c.note("change %d committed after %s: generation %d has %d workers from step %d, epoch %d, on", number, control.Seconds(took), c.generation, c.workers, c.division.Steps, c.division.Epoch)
+	c.noteRanks()
+	if moved {
+		c.tellEvent(control.Event{Action: control.Ranks})
+	}
+	for _, n := range gone {
+		c.gone(n)
+	}
+	for _, n := range enter {
+		if h := c.hosts[n.Host]; h == nil || h.status == control.AddQueued || h.status == control.HostFailed {
+			c.setHost(n.Host, control.Added, "")
+		}
+		c.tellEvent(control.Event{Action: control.Added, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process})
+	}
+	c.changed()
+	for _, w := range c.bounds.remove(func(w wait) bool { n := c.node(w.node); return n != nil && (n.state == removed || n.counts()) }) {
+		if n := c.node(w.node); n.state == removed {
+			c.refuse(w.request, wire.CodeRemoved, "%v was removed from the job", n)
+		} else {
+			c.ack(w.request)
+		}
+	}
+	c.checkBarriers()
+	c.admitReady()
+}
+
+// settling lists the lost workers that are to be settled.
+func (c *Core) settling() []uint64 {
+	out := make([]uint64, 0, len(c.settle))
+	for lost := range c.settle {
+		out = append(out, lost)
+	}
+	slices.SortFunc(out, cmp.Compare[uint64])
+	return out
+}

@@ -1,0 +1,226 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A poll is a request for events that are still to come.
+type poll struct {
+	request  uint64
+	after    uint64
+	deadline time.Time
+}
+
+var phaseNames = [...]string{wire.PhaseForming: control.Forming, wire.PhaseRunning: control.Running, wire.PhaseFinished: control.Finished, wire.PhaseFailed: control.Failed}
+
+var memberStates = [...]string{wire.MemberCounts: control.NodeCounts, wire.MemberJoining: control.NodeJoining, wire.MemberReady: control.NodeReady, wire.MemberLeaving: control.NodeLeaving}
+
+// control answers people and their tools.
+func (c *Core) control(request uint64, m *wire.Control) {
+	r, err := control.DecodeRequest([]byte(m.Request))
+	switch {
+	case errors.Is(err, control.ErrMalformed):
+		c.refuse(request, wire.CodeMalformed, "%v", err)
+		return
+	case err != nil:
+		c.report(request, &control.Done{Error: err.Error()})
+		return
+	}
+	switch r.Op {
+	case control.OpStatus:
+		c.report(request, c.status())
+	case control.OpWhy:
+		c.report(request, c.why())
+	case control.OpEvents:
+		if c.events <= r.After && r.WaitMillis > 0 && c.open() {
+			c.polls = append(c.polls, poll{request, r.After, c.now.Add(time.Duration(r.WaitMillis) * time.Millisecond)})
+			return
+		}
+		c.report(request, c.eventsAfter(r.After))
+	case control.OpLost:
+		refusal := c.ended(r)
+		c.report(request, &control.Done{Error: refusal, Phase: phaseNames[c.phase]})
+	case control.OpLeft:
+		c.report(request, &control.Done{Error: c.ended(r)})
+	case control.OpRemoveServer:
+		refusal, again := c.removeServer(r.Rank)
+		c.report(request, &control.Done{Error: refusal, Again: again})
+	case control.OpAddServer:
+		rank, refusal := c.addServer(r.Host)
+		c.report(request, &control.Done{Error: refusal, Rank: rank})
+	case control.OpServerFailed:
+		c.report(request, &control.Done{Error: c.serverFailed(r.Rank, r.Reason)})
+	case control.OpStop:
+		c.report(request, &control.Done{Error: c.stop()})
+	case control.OpAdd, control.OpRemove, control.OpFailed:
+		c.report(request, &control.Done{Error: c.act(r)})
+	}
+}
+
+// act does what is asked of a host, or returns why it can not be.
+func (c *Core) act(r control.Request) string {
+	switch {
+	case !c.set.Elastic.Enabled:
+		return "the job's hosts can not change: it was not started with --elastic-training-enabled"
+	case !c.open():
+		return "the job has " + phaseNames[c.phase] + because(c.reason)
+	case c.phase == wire.PhaseForming:
+		return "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
+	case r.Op == control.OpAdd:
+		return c.addHost(r)
+	case r.Op == control.OpRemove:
+		return c.removeHost(r.Host)
+	}
+	return c.hostFailed(r.Host, r.Reason)
+}
+
+// ended takes the word of whoever started a process that it has ended: nothing more will be heard of it, so its lease need not be
+// waited for. It returns why that says nothing. A worker that ended well and could not say so has done all that it had to; where others go on,
+// whose division would hold all of its share for used, it is lost nevertheless, and the servers tell what it did.
+func (c *Core) ended(r control.Request) string {
+	n := c.nodeOf(r.Process)
+	switch {
+	case n == nil:
+		return fmt.Sprintf("no node lives in process %d", r.Process)
+	case !c.open():
+	case r.Op == control.OpLost:
+		c.lose(n, r.Cause)
+	case n.Role != wire.RoleWorker:
+		return fmt.Sprintf("%v is no worker", n)
+	case c.set.joins() && n.Counts() && len(c.counting(wire.RoleWorker)) > 1:
+		c.lose(n, control.Cause{Kind: control.CauseUnsaid})
+	default:
+		c.depart(n, &wire.Leave{Node: n.Node, OK: true})
+	}
+	return ""
+}
+
+// nodeOf finds the node that lives in a process; nil: none does.
+func (c *Core) nodeOf(process uint32) *node {
+	for _, n := range c.nodes {
+		if n.state == living && n.process == process && process != 0 {
+			return n
+		}
+	}
+	return nil
+}
+
+func (c *Core) report(request uint64, answer control.Answer) {
+	b, err := control.EncodeAnswer(answer)
+	if err != nil {
+		c.refuse(request, wire.CodeInternal, "%v", err)
+		return
+	}
+	c.answer(request, &wire.Report{Answer: string(b)})
+}
+
+func (c *Core) eventsAfter(after uint64) *control.Events {
+	e := &control.Events{Phase: phaseNames[c.phase], Reason: c.reason, Failure: c.failure, Last: c.events, Events: []control.Event{}}
+	for _, h := range c.happened {
+		if h.Number > after && len(e.Events) < 1000 { // the rest comes with the next request
+			e.Events = append(e.Events, h)
+		}
+	}
+	return e
+}
+
+// tellEvents answers those who wait for events, if there are any or the job has ended.
+func (c *Core) tellEvents() {
+	c.polls = slices.DeleteFunc(c.polls, func(p poll) bool {
+		if c.events <= p.after && c.open() {
+			return false
+		}
+		c.report(p.request, c.eventsAfter(p.after))
+		return true
+	})
+}
+
+// maxStatusNodes bounds the nodes of one Status.
+const maxStatusNodes = 2000
+
+func (c *Core) status() *control.Status {
+	s := &control.Status{Job: c.set.Job, Phase: phaseNames[c.phase], Reason: c.reason, Failure: c.failure, Generation: c.generation, Revision: c.revision,
+		Workers: len(c.counting(wire.RoleWorker)), Elastic: c.set.Elastic.Enabled, Waiting: c.Waiting(), Division: c.division,
+		Nodes: []control.Node{}, Hosts: []control.Host{}, LastEvent: c.events,
+		Placement: c.placement, Servers: c.serverStatus()}
+	if c.phase == wire.PhaseRunning {
+		s.Waiting = c.Held()
+	}
+	if text := c.bare(); text != "" {
+		s.Warnings = append(s.Warnings, text)
+	}
+	if g := c.change; g.number > 0 {
+		s.Change = &control.Change{Number: g.number, Causes: g.causes, Seconds: c.now.Sub(g.since).Seconds(), WaitsFor: c.obstacles(0)}
+	}
+	add := func(n *node, state string) {
+		if len(s.Nodes) == maxStatusNodes {
+			s.LeftOut++
+			return
+		}
+		s.Nodes = append(s.Nodes, control.Node{Node: n.Node, Role: roleName(n.Role), Rank: n.Rank, Host: n.Host, Addr: n.Addr, PID: n.PID, Process: n.process,
+			State: state, Step: n.step, Epoch: n.epoch, HeardMillis: c.now.Sub(n.heard).Milliseconds()})
+	}
+	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
+		for _, n := range c.living(role) {
+			add(n, memberStates[n.State])
+		}
+	}
+	for _, n := range c.nodes {
+		if n.state == removed {
+			add(n, control.NodeRemoved)
+		}
+	}
+	for _, name := range c.hostNames() {
+		s.Hosts = append(s.Hosts, control.Host{Host: name, Status: c.hosts[name].status, Reason: c.hosts[name].reason})
+	}
+	return s
+}
+
+func (c *Core) why() *control.Why {
+	w := &control.Why{Waits: []control.Wait{}}
+	add := func(waits []wait, what func(wait) string, whom func(wait) string) {
+		for _, x := range waits {
+			if len(w.Waits) < maxStatusNodes {
+				w.Waits = append(w.Waits, control.Wait{Who: c.who(x.node), At: what(x), For: whom(x), Seconds: c.now.Sub(x.since).Seconds()})
+			}
+		}
+	}
+	add(c.barriers.waits, func(x wait) string { return fmt.Sprintf("barrier %q", x.name) }, func(x wait) string { return c.notAt(x.name) })
+	add(c.signals.waits, func(x wait) string { return fmt.Sprintf("signal %q", x.name) }, func(x wait) string {
+		if x.giver == 0 {
+			return "whoever gives it"
+		}
+		if n := c.node(x.giver); n != nil {
+			return c.describe(n)
+		}
+		return c.who(x.giver)
+	})
+	add(c.bounds.waits, func(x wait) string { return x.name }, func(x wait) string { return c.obstacles(x.node) })
+	for _, n := range c.nodes {
+		if n.state == living && n.hold != notHeld && len(w.Waits) < maxStatusNodes {
+			w.Waits = append(w.Waits, control.Wait{Who: "the job", At: "a silent node", For: c.heldText(n), Seconds: c.now.Sub(n.heldSince).Seconds()})
+		}
+	}
+	slices.SortStableFunc(w.Waits, func(a, b control.Wait) int { return int(b.Seconds*1000) - int(a.Seconds*1000) })
+	newest := uint64(0)
+	workers := c.counting(wire.RoleWorker)
+	for _, n := range workers {
+		newest = max(newest, n.step)
+	}
+	workers = slices.DeleteFunc(workers, func(n *node) bool { return n.step >= newest })
+	slices.SortStableFunc(workers, func(a, b *node) int { return int(int64(a.step) - int64(b.step)) })
+	for _, n := range workers[:min(len(workers), maxNamed)] {
+		w.Behind = append(w.Behind, c.describe(n))
+	}
+	if c.phase == wire.PhaseForming {
+		w.Waits = append(w.Waits, control.Wait{Who: "the job", At: "start", For: strings.Join(c.missing(), ", "), Seconds: c.now.Sub(c.start).Seconds()})
+	}
+	return w
+}

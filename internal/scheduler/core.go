@@ -1,0 +1,446 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A Core is the state of a job's scheduler. It is not for use by several goroutines.
+type Core struct {
+	set   Settings
+	start time.Time
+	now   time.Time
+
+	phase      uint8
+	generation uint64
+	revision   uint64
+	reason     string           // why the job failed, for people
+	failure    *control.Failure // the same, with fields
+	nodes      []*node          // by ID; of those that are gone the newest, see forgetNodes
+
+	workers  int // that the job has: what it waits for while it is forming, later those of the last change
+	changes  uint64
+	change   change // the pending one
+	settle   map[uint64]*settlement
+	division wire.Division
+	shares   []uint64 // the worker of each part of the division
+	before   []uint64 // by part: examples that its worker had used when the division was made, since it counted first
+	stopping bool     // the launcher is about to stop the whole job
+	hosts    map[string]*host
+	happened []control.Event
+	events   uint64 // number of the last one
+
+	waitsFor bool // some node may be waited for although its lease is over
+
+	watches  []watch
+	barriers meetings
+	signals  meetings
+	bounds   meetings // waits for the pending change
+	polls    []poll
+	plan     planner
+
+	placement  uint64         // goes up when shards are placed elsewhere; 0: they never are
+	unsteady   bool           // servers have come or gone, and shards may have to move
+	saidBare   bool           // that no shard has a backup
+	ranks      int            // of servers, those included that are gone
+	newServers []comingServer // that were asked for and have not come
+
+	out   Output
+	dirty dirty
+}
+
+// A node is one that registered, also after it left.
+type node struct {
+	wire.Member
+	wanted  int32
+	process uint32 // the number that the launcher gave its process; 0: it was started by hand
+	nonce   uint64
+	state   state
+	told    bool   // it was sent the job's end
+	why     string // it was lost or dropped
+
+	heard     time.Time
+	deadline  time.Time // lost if not heard of by then
+	cut       time.Time // its watch ended, and nothing was heard of it since; zero: not so
+	hold      hold      // it is waited for although its lease is over
+	heldSince time.Time
+	joinBy    time.Time // dropped if it is not ready by then
+	step      uint64
+	epoch     uint64
+}
+
+type state uint8
+
+const (
+	living  state = iota
+	left          // in order
+	lost          // silent, or dropped
+	removed       // by a change; it has not left yet
+)
+
+// counts says that rounds and barriers wait for the node.
+func (n *node) counts() bool { return n.state == living && n.Counts() }
+
+// stays says that the node counts, and does after the next change.
+func (n *node) stays() bool { return n.state == living && n.State == wire.MemberCounts }
+
+func (n *node) String() string {
+	if n.Rank < 0 { // it never counted
+		return fmt.Sprintf("%s on %s", roleName(n.Role), n.Host)
+	}
+	return fmt.Sprintf("%s %d on %s", roleName(n.Role), n.Rank, n.Host)
+}
+
+// A watch is a request for the membership beyond a revision.
+type watch struct {
+	request  uint64
+	node     *node
+	revision uint64
+	deadline time.Time
+}
+
+// NewCore returns the Core of a job that begins now.
+func NewCore(set Settings, now time.Time) *Core {
+	set = set.withDefaults()
+	c := &Core{set: set, start: now, now: now, phase: wire.PhaseForming, revision: 1, workers: set.Workers,
+		settle: make(map[uint64]*settlement), hosts: make(map[string]*host)}
+	c.barriers.kind, c.signals.kind = "barrier", "signal"
+	c.plan, c.ranks = newPlanner(set.Servers), set.Servers
+	if c.plan.backups = set.Elastic.Backups > 0; c.plan.backups {
+		c.placement = 1
+	}
+	c.dirty.job = true
+	return c
+}
+
+// Step takes one event and says what follows from it. Time never runs backwards: an event from before the last one is
+// taken to have happened at the same time.
+func (c *Core) Step(e Event) Output {
+	c.out = Output{}
+	if e.At.Before(c.now) {
+		e.At = c.now
+	}
+	c.pass(e.At)
+	switch {
+	case e.Stop == "" || !c.open():
+	case c.phase == wire.PhaseForming && len(c.living(wire.RoleWorker)) == 0: // nobody waits, and nothing is lost
+		c.note("%s; no worker is there, and the job ends before it began", e.Stop)
+		c.end(wire.PhaseFinished, "")
+	default:
+		c.fail(control.Failure{Code: control.SchedulerEnded, Rank: -1, Text: e.Stop})
+	}
+	switch m := e.Message.(type) {
+	case nil:
+		if e.Request != 0 {
+			c.forget(e.Request)
+		}
+	case *wire.Register:
+		c.register(e.Request, m)
+	case *wire.Watch:
+		c.watch(e.Request, m)
+	case *wire.Heartbeat:
+		c.heartbeat(e.Request, m)
+	case *wire.Leave:
+		c.leave(e.Request, m)
+	case *wire.Barrier:
+		c.barrier(e.Request, m)
+	case *wire.Signal:
+		c.signal(e.Request, m)
+	case *wire.Await:
+		c.await(e.Request, m)
+	case *wire.Declare:
+		c.declare(e.Request, m)
+	case *wire.Ready:
+		c.ready(e.Request, m)
+	case *wire.Arrive:
+		c.arrive(e.Request, m)
+	case *wire.Counted:
+		c.counted(e.Request, m)
+	case *wire.AskLeave:
+		c.askLeave(e.Request, m)
+	case *wire.ReadPlaces:
+		c.readPlaces(e.Request, m)
+	case *wire.Filled:
+		c.filled(e.Request, m)
+	case *wire.Control:
+		c.control(e.Request, m)
+	default:
+		c.refuse(e.Request, wire.CodeUnsupported, "the scheduler does not answer a %v", m.Kind())
+	}
+	c.record()
+	return c.out
+}
+
+// Next is when the core wants to be stepped again though nothing happens; zero: not at all.
+func (c *Core) Next() time.Time {
+	var next time.Time
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if c.phase == wire.PhaseForming {
+		sooner(c.start.Add(c.set.StartTimeout))
+	}
+	if c.open() {
+		for _, n := range c.nodes {
+			if n.state == living || n.state == removed {
+				sooner(n.deadline)
+			}
+			if c.mayBeDropped(n) {
+				sooner(n.joinBy)
+			}
+		}
+		for _, h := range c.hosts { // their order does not matter
+			sooner(h.by)
+		}
+		for _, x := range c.newServers {
+			sooner(x.by)
+		}
+		sooner(c.change.rejoinBy)
+		sooner(c.change.settleBy)
+	}
+	for _, w := range c.watches {
+		sooner(w.deadline)
+	}
+	sooner(c.barriers.next())
+	sooner(c.signals.next())
+	sooner(c.bounds.next())
+	for _, p := range c.polls {
+		sooner(p.deadline)
+	}
+	return next
+}
+
+// Phase is the job's phase and, where it failed, the reason.
+func (c *Core) Phase() (phase uint8, reason string) { return c.phase, c.reason }
+
+// Failure says why the job failed; nil: it has not.
+func (c *Core) Failure() *control.Failure { return c.failure }
+
+// Waiting names the nodes that are missing while the job is forming.
+func (c *Core) Waiting() []string {
+	if c.phase != wire.PhaseForming {
+		return nil
+	}
+	return c.missing()
+}
+
+// Pending says what the pending change waits for, if it has been pending for so long; else "".
+func (c *Core) Pending(least time.Duration) string {
+	took := c.now.Sub(c.change.since)
+	if c.change.number == 0 || c.phase != wire.PhaseRunning || took < least {
+		return ""
+	}
+	return fmt.Sprintf("change %d (%s) for %s, %s", c.change.number, strings.Join(c.change.causes, "; "), c.obstacles(0), control.Seconds(took))
+}
+
+// Settled says that the job has ended and every node that lives knows it, also those that were removed and have not left yet.
+func (c *Core) Settled() bool {
+	if c.open() {
+		return false
+	}
+	for _, n := range c.nodes {
+		if (n.state == living || n.state == removed) && !n.told {
+			return false
+		}
+	}
+	return true
+}
+
+// open says that the job has not ended.
+func (c *Core) open() bool { return c.phase == wire.PhaseForming || c.phase == wire.PhaseRunning }
+
+func (c *Core) answer(request uint64, m wire.Message) {
+	c.out.Answers = append(c.out.Answers, Answer{request, m})
+}
+
+func (c *Core) refuse(request uint64, code wire.Code, format string, args ...any) {
+	c.answer(request, &wire.Nack{Code: code, Generation: c.generation, Text: fmt.Sprintf(format, args...)})
+}
+
+func (c *Core) ack(request uint64) {
+	c.answer(request, &wire.Ack{Generation: c.generation, Revision: c.revision})
+}
+
+func (c *Core) note(format string, args ...any) {
+	c.out.Notes = append(c.out.Notes, fmt.Sprintf(format, args...))
+}
+
+// warn is a note that somebody should look at.
+func (c *Core) warn(format string, args ...any) {
+	c.out.Warnings = append(c.out.Warnings, fmt.Sprintf(format, args...))
+}
+
+// pass lets time run to t.
+func (c *Core) pass(t time.Time) {
+	// Where something was due long ago, it was the scheduler that slept, not the nodes: their leases begin anew.
+	if due := c.Next(); !due.IsZero() {
+		if slept := t.Sub(due); slept > c.set.Heartbeat {
+			c.note("the scheduler stood still for %s: all leases begin anew", control.Seconds(slept))
+			c.renew(t)
+		}
+	}
+	c.now = t
+	if c.phase == wire.PhaseForming && !t.Before(c.start.Add(c.set.StartTimeout)) {
+		c.fail(control.Failure{Code: control.StartTimeout, Rank: -1, WaitedNS: int64(c.set.StartTimeout), Waiting: c.missing()})
+	}
+	for _, n := range c.nodes {
+		switch {
+		case !c.open() || t.Before(n.deadline):
+		case n.state == living:
+			c.overdue(n)
+		case n.state == removed:
+			c.note("node %d on %s, which was removed, is gone without a word", n.Node, n.Host)
+			n.state = left
+			c.keep(n)
+		}
+	}
+	c.passChange(t)
+	c.watches = slices.DeleteFunc(c.watches, func(w watch) bool {
+		over := !t.Before(w.deadline)
+		if over {
+			c.tell(w.request, w.node)
+		}
+		return over
+	})
+	late := c.barriers.late(t)
+	for _, w := range late {
+		c.refuse(w.request, wire.CodeTimeout, "barrier %q: waited %s for %s", w.name, control.Seconds(t.Sub(w.since)), c.notAt(w.name))
+	}
+	for _, w := range late { // they are no longer at the barrier
+		delete(c.barriers.at[w.name], w.node)
+	}
+	for _, w := range c.bounds.late(t) {
+		c.refuse(w.request, wire.CodeTimeout, "%s: waited %s for %s", w.name, control.Seconds(t.Sub(w.since)), c.obstacles(w.node))
+	}
+	c.polls = slices.DeleteFunc(c.polls, func(p poll) bool {
+		over := !t.Before(p.deadline)
+		if over {
+			c.report(p.request, c.eventsAfter(p.after))
+		}
+		return over
+	})
+	for _, w := range c.signals.late(t) {
+		c.refuse(w.request, wire.CodeTimeout, "signal %q: waited %s, nobody has given it", w.name, control.Seconds(t.Sub(w.since)))
+	}
+}
+
+// forget drops the wait of a request whose asker is gone. A node whose watch ended so has lost its connection or its life:
+// it has a short while to be heard of again.
+func (c *Core) forget(request uint64) {
+	c.watches = slices.DeleteFunc(c.watches, func(w watch) bool {
+		if w.request != request {
+			return false
+		}
+		if soon := c.now.Add(c.soon()); soon.Before(w.node.deadline) {
+			w.node.deadline, w.node.cut = soon, c.now
+		}
+		return true
+	})
+	c.barriers.forget(request)
+	c.signals.forget(request)
+	c.bounds.forget(request)
+	c.polls = slices.DeleteFunc(c.polls, func(p poll) bool { return p.request == request })
+}
+
+// renew lets all times that run out begin anew.
+func (c *Core) renew(t time.Time) {
+	e := c.set.Elastic
+	for _, n := range c.nodes {
+		n.deadline, n.cut, n.hold = t.Add(c.set.Lease), time.Time{}, notHeld
+		if !n.joinBy.IsZero() {
+			n.joinBy = t.Add(e.JoinTimeout)
+		}
+	}
+	for _, h := range c.hosts {
+		if !h.by.IsZero() {
+			h.by = t.Add(e.JoinTimeout)
+		}
+	}
+	for i := range c.newServers {
+		c.newServers[i].by = t.Add(e.JoinTimeout)
+	}
+	if !c.change.rejoinBy.IsZero() {
+		c.change.rejoinBy = t.Add(e.RejoinTimeout)
+	}
+	if !c.change.settleBy.IsZero() {
+		c.change.settleBy = t.Add(e.RejoinTimeout)
+	}
+}
+
+// member finds a node that lives and renews its lease; otherwise it refuses the request and returns nil. It may be one that a
+// change has removed.
+func (c *Core) member(request, id uint64) *node {
+	if id == 0 || id > c.lastNode() {
+		c.refuse(request, wire.CodeUnknownNode, "node %d never registered", id)
+		return nil
+	}
+	n := c.node(id)
+	if n == nil {
+		c.refuse(request, wire.CodeUnknownNode, "node %d left the job, or was lost, long ago", id)
+		return nil
+	}
+	switch n.state {
+	case lost:
+		how := "held for lost"
+		if !n.Counts() {
+			how = "dropped"
+		}
+		c.refuse(request, wire.CodeUnknownNode, "node %d (%v) was %s%s", id, n, how, because(n.why))
+		return nil
+	case left:
+		c.refuse(request, wire.CodeUnknownNode, "node %d (%v) has left", id, n)
+		return nil
+	}
+	c.heardOf(n)
+	return n
+}
+
+// current is member for requests that belong to a running job and its generation.
+func (c *Core) current(request, id, generation uint64) *node {
+	n := c.member(request, id)
+	if n == nil {
+		return nil
+	}
+	switch {
+	case c.phase == wire.PhaseFailed:
+		c.refuse(request, wire.CodeUnavailable, "the job failed: %s", c.reason)
+	case c.phase == wire.PhaseFinished:
+		c.refuse(request, wire.CodeUnavailable, "the job has finished")
+	case c.phase == wire.PhaseForming:
+		c.refuse(request, wire.CodeUnavailable, "the job is forming: waiting for %s", strings.Join(c.missing(), ", "))
+	case n.state == removed:
+		c.refuse(request, wire.CodeRemoved, "%v was removed from the job", n)
+	case generation != c.generation:
+		c.refuse(request, wire.CodeStaleGeneration, "yours %d, ours %d", generation, c.generation)
+	default:
+		return n
+	}
+	return nil
+}
+
+func (c *Core) heartbeat(request uint64, m *wire.Heartbeat) {
+	if n := c.member(request, m.Node); n != nil {
+		n.step, n.epoch = m.Step, m.Epoch
+		c.ack(request)
+	}
+}
+
+func (c *Core) declare(request uint64, m *wire.Declare) {
+	if n := c.current(request, m.Node, m.Generation); n != nil {
+		known := len(c.plan.keys)
+		c.answer(request, c.plan.declare(m, n.String(), c.generation))
+		if len(c.plan.keys) > known {
+			c.put(fmt.Sprintf("key/%08d", known), keptKey{*m, n.String(), c.ranks, c.plan.hash})
+			if c.plan.backups {
+				c.keepPlaces(c.plan.keys[m.Name])
+			}
+		}
+	}
+}

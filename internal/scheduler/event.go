@@ -1,0 +1,100 @@
+package scheduler
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// An Event is something that happened to the scheduler. It holds all that the Core may know of it.
+type Event struct {
+	At time.Time
+	// Request is the number under which a message is to be answered, never used before; 0 if only time passed.
+	Request uint64
+	// Message is what a node asks. Nil with a Request: whoever asked is gone, and needs no answer any more.
+	Message wire.Message
+	// Stop fails the job for a reason of the scheduler's own.
+	Stop string
+}
+
+// An Output is what the Core says to an Event.
+type Output struct {
+	Answers  []Answer
+	Notes    []string   // for people
+	Warnings []string   // for people who should look at it
+	Presence []Presence // while the job is forming
+	Records  []Record   // to be kept before anybody gets an answer
+}
+
+// A Presence says that a node has registered, or is gone again.
+type Presence struct {
+	Place   Place  // that it wants; rank -1: any
+	Process uint32 // the number that the launcher gave it; 0: it was started by hand
+	Here    bool
+}
+
+// A Record is a piece of what the Core has decided. Restore makes a Core of the newest value of each key.
+type Record struct {
+	Key   string
+	Value []byte // nil: the record is no longer needed
+}
+
+// An Answer goes to whoever made a request, which may be an earlier one than the event's.
+type Answer struct {
+	Request uint64
+	Message wire.Message
+}
+
+// Settings are what the Core is told of the job. All fields must be set, but for Patience, Hosts and Elastic.
+type Settings struct {
+	Job          string
+	Workers      int
+	Servers      int
+	Heartbeat    time.Duration // nodes are told to send one so often
+	Lease        time.Duration // silence after which a node is lost
+	StartTimeout time.Duration // how long the job may be forming
+	Patience     time.Duration // how long nodes go on without the scheduler; zero: Lease
+	Hosts        Hosts         // where nodes are expected, if it is known
+	Elastic      cluster.Elastic
+}
+
+// withDefaults returns the settings with what zero fields of Elastic stand for.
+func (s Settings) withDefaults() Settings {
+	s.Patience = cmp.Or(s.Patience, s.Lease)
+	s.Elastic = cluster.Config{Elastic: s.Elastic}.WithDefaults().Elastic
+	return s
+}
+
+// mostWorkers is how many workers may count; 0: any number.
+func (s Settings) mostWorkers() int {
+	if s.Elastic.Enabled {
+		return s.Elastic.MaxWorkers
+	}
+	return s.Workers
+}
+
+// joins says that workers may join the job while it runs.
+func (s Settings) joins() bool {
+	return s.Elastic.Enabled || s.Elastic.OnWorkerLoss != cluster.LossFail
+}
+
+// Hosts says on which host the node of a role and rank is expected.
+type Hosts map[Place]string
+
+// A Place is a role, as in package wire, and a rank in it.
+type Place struct {
+	Role uint8
+	Rank int
+}
+
+func roleName(role uint8) string {
+	switch role {
+	case wire.RoleServer:
+		return "server"
+	case wire.RoleWorker:
+		return "worker"
+	}
+	return "scheduler"
+}

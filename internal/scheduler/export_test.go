@@ -1,0 +1,4 @@
+package scheduler
+
+// StartEtcd is for tests outside of the package.
+var StartEtcd = startEtcd

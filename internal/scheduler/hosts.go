@@ -1,0 +1,191 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// maxEvents bounds the memory for events.
+const maxEvents = 10_000
+
+type host struct {
+	status string
+	reason string
+	since  uint64    // number of the event before it got the status
+	by     time.Time // fails if no worker has come from it by then; zero: one has
+}
+
+func (c *Core) hostNames() []string { return slices.Sorted(maps.Keys(c.hosts)) }
+
+// setHost gives a host a status.
+func (c *Core) setHost(name, status, reason string) {
+	c.hosts[name] = &host{status: status, reason: reason, since: c.events}
+	c.put("host/"+name, keptHost{status, reason})
+	c.forgetHosts()
+}
+
+// event tells what happened to a host.
+func (c *Core) event(action, name, reason string) {
+	c.tellEvent(control.Event{Action: action, Host: name, Reason: reason})
+}
+
+// tellEvent numbers an event and tells those who wait for it.
+func (c *Core) tellEvent(e control.Event) {
+	c.events++
+	e.Number, e.TimeNS = c.events, c.now.UnixNano()
+	c.happened = append(c.happened, e)
+	c.put(eventKey(e.Number), e)
+	if len(c.happened) > maxEvents {
+		c.out.Records = append(c.out.Records, Record{Key: eventKey(c.happened[0].Number)})
+		c.happened = c.happened[1:]
+	}
+	switch {
+	case e.Action == control.Ranks: // noted with the ranks
+	case !e.OfServer():
+		c.note("host %s: %s%s", e.Host, e.Action, because(e.Reason))
+	case e.Host == "":
+		c.note("server %d: %s%s", e.Rank, e.Action, because(e.Reason))
+	default:
+		c.note("server %d on %s: %s%s", e.Rank, e.Host, e.Action, because(e.Reason))
+	}
+	c.tellEvents()
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+func eventKey(number uint64) string { return fmt.Sprintf("event/%012d", number) }
+
+// peopled says that a worker lives on a host.
+func (c *Core) peopled(name string) bool {
+	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.state == living && n.Role == wire.RoleWorker && n.Host == name })
+}
+
+// failHost says that a host could not be added.
+func (c *Core) failHost(name, why string) {
+	c.setHost(name, control.HostFailed, why)
+	c.event(control.HostFailed, name, why)
+}
+
+// hostLeft says that a worker of a host left that was asked to; with the last one the host is removed.
+func (c *Core) hostLeft(name string) {
+	if h := c.hosts[name]; h != nil && h.status == control.RemovalQueued && !c.peopled(name) {
+		c.setHost(name, control.Removed, "")
+		c.event(control.Removed, name, "")
+	}
+}
+
+// addHost asks for workers on a host; the launcher, which hears of it, starts them. It returns why it can not be.
+func (c *Core) addHost(r control.Request) string {
+	name, slots := r.Host, r.Slots
+	if h := c.hosts[name]; h != nil {
+		switch h.status {
+		case control.AddQueued:
+			return fmt.Sprintf("host %s is being added already", name)
+		case control.Added:
+			return fmt.Sprintf("host %s is in the job already", name)
+		case control.RemovalQueued:
+			return fmt.Sprintf("host %s is being removed; add it again when it is", name)
+		}
+	}
+	if most := c.set.mostWorkers(); most > 0 && c.staying()+c.coming() >= most {
+		return fmt.Sprintf("host %s can not be added: the job has %d workers and %d are coming, want at most %d in all", name, c.staying(), c.coming(), most)
+	}
+	if n := len(c.living(wire.RoleWorker)) + len(c.living(wire.RoleServer)); n+max(slots, 1) > cluster.MaxNodes {
+		return fmt.Sprintf("host %s can not be added with slots=%d: the job has %d workers and servers, want at most %d in all", name, max(slots, 1), n, cluster.MaxNodes)
+	}
+	c.setHost(name, control.AddQueued, "")
+	c.hosts[name].by = c.now.Add(c.set.Elastic.JoinTimeout)
+	c.tellEvent(control.Event{Action: control.AddQueued, Host: name, Slots: slots, GPUs: r.GPUs, CPUs: r.CPUs})
+	return ""
+}
+
+// coming is the number of workers that do not count yet, or are asked for.
+func (c *Core) coming() (n int) {
+	for _, x := range c.nodes {
+		if x.state == living && x.Role == wire.RoleWorker && !x.Counts() {
+			n++
+		}
+	}
+	for name, h := range c.hosts {
+		if h.status == control.AddQueued && !c.peopled(name) {
+			n++
+		}
+	}
+	return n
+}
+
+// removeHost asks the workers on a host to leave. It returns why it can not be.
+func (c *Core) removeHost(name string) string {
+	h := c.hosts[name]
+	switch {
+	case h == nil:
+		return fmt.Sprintf("host %s has no worker", name)
+	case h.status == control.Removed:
+		return fmt.Sprintf("host %s was removed already", name)
+	case h.status == control.RemovalQueued:
+		return fmt.Sprintf("host %s is being removed already", name)
+	}
+	stay := 0
+	var here []*node
+	for _, n := range c.nodes {
+		switch {
+		case n.Role != wire.RoleWorker || n.state != living:
+		case n.Host == name:
+			here = append(here, n)
+		case n.stays():
+			stay++
+		}
+	}
+	asked := slices.ContainsFunc(here, func(n *node) bool { return n.Counts() })
+	if asked && stay < c.set.Elastic.MinWorkers {
+		return fmt.Sprintf("host %s can not be removed: it would leave %d, want at least %d workers", name, stay, c.set.Elastic.MinWorkers)
+	}
+	c.setHost(name, control.RemovalQueued, "")
+	c.event(control.RemovalQueued, name, "")
+	for _, n := range here {
+		if n.Counts() {
+			n.State = wire.MemberLeaving
+			c.keep(n)
+			c.change.want = max(0, c.change.want-1) // nobody is wanted in its place
+			continue
+		}
+		c.turnAway(n)
+	}
+	if asked {
+		c.begin(fmt.Sprintf("host %s is to be removed", name))
+	}
+	c.hostLeft(name)
+	c.changed()
+	c.tryCommit()
+	return ""
+}
+
+// hostFailed takes the launcher's word that it could not start a worker on a host. It returns why it does not matter.
+func (c *Core) hostFailed(name, why string) string {
+	h := c.hosts[name]
+	if h == nil || h.status != control.AddQueued {
+		status := "not known"
+		if h != nil {
+			status = h.status
+		}
+		return fmt.Sprintf("host %s is %s: only one that is being added can fail", name, status)
+	}
+	c.failHost(name, why)
+	for _, n := range c.nodes {
+		if n.state == living && n.Role == wire.RoleWorker && n.Host == name && !n.Counts() {
+			c.drop(n, why)
+		}
+	}
+	return ""
+}

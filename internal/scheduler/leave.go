@@ -1,0 +1,115 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// askLeave lets a worker go that was told to end, as the removal of its host would, if the job can do without it. One that counts goes at
+// the boundary of the pending change, like all who were asked to leave; one that does not goes at once.
+func (c *Core) askLeave(request uint64, m *wire.AskLeave) {
+	n := c.current(request, m.Node, c.generation)
+	switch {
+	case n == nil:
+		return
+	case n.Role != wire.RoleWorker:
+		c.refuse(request, wire.CodeUnsupported, "%v can not ask to leave: want a worker", n)
+		return
+	case n.State == wire.MemberLeaving: // the answer was lost, or its host is being removed
+		c.ack(request)
+		return
+	}
+	if why := c.needs(n); why != "" {
+		c.note("%v asks to leave%s; refused: %s", n, because(m.Reason), why)
+		c.refuse(request, wire.CodeConflict, "%v can not leave: %s", n, why)
+		return
+	}
+	c.ack(request)
+	c.letGo(n, fmt.Sprintf("%v asks to leave%s", n, because(m.Reason)))
+}
+
+// needs says why the job does not go on without a worker; empty: it does.
+func (c *Core) needs(n *node) string {
+	if !n.Counts() {
+		return ""
+	}
+	stay := c.staying() - 1
+	switch least := c.set.Elastic.MinWorkers; {
+	case !c.set.Elastic.Enabled:
+		return "the job's members can not change: it was not started with --elastic-training-enabled"
+	case c.stopping:
+		return "the whole job is being stopped"
+	case stay == 0: // those who are ready know nothing of how far training is
+		return "no other worker would be left that counts"
+	case stay+len(c.admitted()) < least:
+		return fmt.Sprintf("it would leave %d, want at least %d workers", stay+len(c.admitted()), least)
+	}
+	return ""
+}
+
+// letGo makes a worker one that leaves, and its host one that is being removed if nobody is to stay there.
+func (c *Core) letGo(n *node, why string) {
+	if n.Counts() {
+		n.State = wire.MemberLeaving
+		c.change.want = max(0, c.change.want-1) // nobody is wanted in its place
+		c.begin(why)
+	} else {
+		c.turnAway(n)
+	}
+	c.keep(n)
+	stays := func(x *node) bool {
+		return x.state == living && x.Role == wire.RoleWorker && x.Host == n.Host && x.State != wire.MemberLeaving
+	}
+	if slices.ContainsFunc(c.nodes, stays) {
+		c.tellEvent(control.Event{Action: control.Leaving, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: why})
+		if n.state == removed {
+			c.gone(n)
+		}
+	} else {
+		c.setHost(n.Host, control.RemovalQueued, "")
+		c.event(control.RemovalQueued, n.Host, why)
+		c.hostLeft(n.Host)
+	}
+	c.changed()
+	c.admitReady()
+	c.tryCommit()
+}
+
+// turnAway removes a worker that does not count.
+func (c *Core) turnAway(n *node) {
+	n.state = removed
+	c.keep(n)
+	for _, w := range c.bounds.remove(func(w wait) bool { return w.node == n.Node }) {
+		c.refuse(w.request, wire.CodeRemoved, "%v was removed from the job", n)
+	}
+}
+
+// gone takes note that a worker which was asked to leave has left.
+func (c *Core) gone(n *node) {
+	h := c.hosts[n.Host]
+	switch {
+	case h == nil:
+	case h.status == control.RemovalQueued:
+		c.hostLeft(n.Host)
+	default:
+		c.tellEvent(control.Event{Action: control.Left, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process})
+		if h.status == control.Added && !c.peopled(n.Host) { // those who were to stay were lost meanwhile
+			c.setHost(n.Host, control.HostFailed, "its workers were lost or have left")
+		}
+	}
+}
+
+// stop takes the launcher's word that it is about to stop the whole job: from now on no worker leaves alone, so that all stop together.
+func (c *Core) stop() string {
+	switch {
+	case !c.open():
+		return "the job has " + phaseNames[c.phase] + because(c.reason)
+	case !c.stopping:
+		c.stopping, c.dirty.job = true, true
+		c.note("the whole job is about to be stopped")
+	}
+	return ""
+}

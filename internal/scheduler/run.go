@@ -1,0 +1,434 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// Config says which job Run schedules.
+type Config struct {
+	cluster.Config // Scheduler is the address to listen on; Role and Rank are not used
+
+	// Kept, if set, keeps what the scheduler decides, in place of Config.State. Run does not close it.
+	Kept State
+	// Ready, if set, is called with the address that Run listens on, as soon as it does.
+	Ready func(addr string)
+	// Report, if set, is called with each line for the launcher, as internal/control.Report has it: who registers, or is gone again, while
+	// the job is forming; that it is complete; and why it failed, unless it did because the context has ended.
+	Report func(line string)
+}
+
+const (
+	// sayAfter is how often Run says whom a job that is forming waits for.
+	sayAfter = 5 * time.Second
+	// maxSayAfter bounds how much more rarely it says what goes on.
+	maxSayAfter = 5 * time.Minute
+	// linger bounds how long Run stays for its nodes once the job has ended and they have been told.
+	linger = 3 * time.Second
+	// writeTimeout bounds one attempt to keep records; writeAgain is the time between two.
+	writeTimeout = 10 * time.Second
+	writeAgain   = time.Second
+	// lingerStopped is the same where the context has ended: whoever ended it ends the nodes, too, and waits for all.
+	lingerStopped = time.Second
+)
+
+// ErrHandOver, as the cause of the end of Run's context, ends the scheduler and not its job: another one that has its records
+// goes on with it. Nobody is told.
+var ErrHandOver = errors.New("another scheduler goes on with the job")
+
+// Run is the scheduler of one job. It returns nil when the job finished in order, an error with the reason (cluster.ErrFailed is
+// in its chain) when it failed, and, having told the nodes, the error of ctx when that ended first.
+func Run(ctx context.Context, cfg Config) error {
+	cfg.Role, cfg.Rank = cluster.Scheduler, -1
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	cfg.Config = cfg.WithDefaults()
+	if d := cfg.Lease; d.Milliseconds() > math.MaxUint32 || cfg.HeartbeatInterval < time.Millisecond {
+		return fmt.Errorf("scheduler: heartbeat %v and lease %v: want 1 ms to 49 days", cfg.HeartbeatInterval, d)
+	}
+	core, st, err := cfg.core(ctx)
+	if err != nil {
+		return err
+	}
+	if st != nil && cfg.Kept == nil {
+		defer st.Close()
+	}
+	ln, err := cfg.Network.Listen(cfg.Scheduler)
+	if err != nil {
+		return fmt.Errorf("scheduler: listen on %s: %w", cfg.Scheduler, err)
+	}
+	sh := &shell{
+		log:    cfg.Logger,
+		cfg:    cfg,
+		state:  st,
+		events: make(chan Event),
+		waits:  make(map[uint64]chan<- wire.Message),
+		begin:  make(chan registration),
+		ended:  make(chan struct{}),
+	}
+	srv := transport.NewServer(ln, sh, cfg.Transport())
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve() }()
+	if cfg.Ready != nil {
+		cfg.Ready(ln.Addr().String())
+	}
+	kept := sh.loop(ctx, core)
+	if errors.Is(kept, ErrHandOver) { // no answer but the next scheduler's
+		done := make(chan struct{})
+		go func() {
+			defer close(sh.ended)
+			sh.dropRest(done)
+		}()
+		err := errors.Join(srv.Close(), <-served)
+		close(done)
+		<-sh.ended
+		return errors.Join(fmt.Errorf("scheduler: job %s: %w", cfg.Job, kept), err)
+	}
+	// The last answers are on their way; the nodes close their connections when they have them.
+	quiet, cancel := context.WithTimeout(context.Background(), linger)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lingerStopped, cancel) })()
+	go func() {
+		defer close(sh.ended)
+		sh.refuseRest(quiet)
+	}()
+	_ = srv.AwaitDisconnects(quiet)
+	cancel()
+	<-sh.ended
+	err = errors.Join(srv.Close(), <-served)
+	phase, reason := core.Phase()
+	switch {
+	case kept != nil:
+		return fmt.Errorf("scheduler: job %s: %w", cfg.Job, kept)
+	case sh.stop:
+		return fmt.Errorf("scheduler: job %s: %w", cfg.Job, context.Cause(ctx))
+	case phase == wire.PhaseFailed:
+		return fmt.Errorf("scheduler: job %s: %w: %s", cfg.Job, cluster.ErrFailed, reason)
+	}
+	return err
+}
+
+// core makes the core of the job, of what was kept of it if it has begun before.
+func (cfg Config) core(ctx context.Context) (*Core, State, error) {
+	hosts := make(Hosts)
+	for p, host := range cfg.ExpectedHosts {
+		hosts[Place{uint8(p.Role), int(p.Rank)}] = host
+	}
+	set := Settings{
+		Job: cfg.Job, Workers: cfg.NumWorkers, Servers: cfg.NumServers, Heartbeat: cfg.HeartbeatInterval, Lease: cfg.Lease,
+		StartTimeout: cfg.StartTimeout, Patience: cfg.SchedulerTimeout, Hosts: hosts, Elastic: cfg.Elastic,
+	}
+	st := cfg.Kept
+	switch {
+	case st != nil:
+	case cfg.State == "":
+		return NewCore(set, time.Now()), nil, nil
+	default:
+		var err error
+		if st, err = OpenState(ctx, cfg.State); err != nil {
+			return nil, nil, err
+		}
+	}
+	core, err := begin(ctx, st, set)
+	if err != nil {
+		if cfg.Kept == nil {
+			st.Close()
+		}
+		return nil, nil, err
+	}
+	if m := core.membership(); m.Generation > 0 {
+		cfg.Logger.Info("going on with the job as it was kept", "generation", m.Generation, "workers", m.Workers, "change", m.Change)
+	}
+	return core, st, nil
+}
+
+// A shell carries requests from the connections to the core and answers back. The core belongs to the goroutine of loop.
+type shell struct {
+	log    *slog.Logger
+	cfg    Config
+	state  State         // nil: nothing is kept
+	ran    bool          // of loop: it was told that the job is complete
+	held   []Output      // of loop: not kept yet, and so not told
+	stop   bool          // of loop: the job was open when the context ended
+	last   atomic.Uint64 // number of the last request
+	begin  chan registration
+	events chan Event
+	waits  map[uint64]chan<- wire.Message // of loop
+	ended  chan struct{}                  // nobody takes requests any more
+}
+
+// A registration is a request with the channel for its answer.
+type registration struct {
+	event Event
+	reply chan<- wire.Message
+}
+
+// maxBatch bounds the events whose records are kept with one write.
+const maxBatch = 256
+
+// loop steps the core until the job has ended and all nodes know, or what was decided can not be kept.
+func (s *shell) loop(ctx context.Context, core *Core) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	say := time.NewTicker(sayAfter)
+	defer say.Stop()
+	stop := ctx.Done()
+	var end <-chan time.Time
+	for {
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+		phase, _ := core.Phase()
+		if phase == wire.PhaseRunning && !s.ran {
+			s.ran = true
+			s.report(control.Report{Running: true})
+		}
+		if end == nil && phase > wire.PhaseRunning {
+			end = time.After(linger)
+		}
+		if core.Settled() {
+			return nil
+		}
+		if next := core.Next(); next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(next))
+		}
+		select {
+		case r := <-s.begin:
+			s.take(core, r)
+		case e := <-s.events: // somebody is gone
+			s.gone(core, e)
+		case <-timer.C:
+			s.step(core, Event{At: time.Now()})
+		case <-say.C:
+			if w := core.Waiting(); len(w) > 0 {
+				s.log.Info("waiting for " + strings.Join(w, ", "))
+			} else if w := core.Pending(sayAfter); w != "" {
+				s.log.Info("waiting: " + w)
+			}
+			if w := core.Held(); len(w) > 0 {
+				s.log.Warn("waiting for " + strings.Join(w, "; "))
+			}
+		case <-stop:
+			stop = nil
+			if s.state != nil && errors.Is(context.Cause(ctx), ErrHandOver) {
+				return ErrHandOver
+			}
+			phase, _ := core.Phase()
+			s.stop = phase <= wire.PhaseRunning // which it was before
+			end = time.After(lingerStopped)
+			s.step(core, Event{At: time.Now(), Stop: "the scheduler was ended: " + context.Cause(ctx).Error()})
+		case <-end:
+			return nil
+		}
+		s.more(core)
+	}
+}
+
+// more takes what has come already, so that it is kept together.
+func (s *shell) more(core *Core) {
+	for s.state != nil && len(s.held) < maxBatch {
+		select {
+		case r := <-s.begin:
+			s.take(core, r)
+		case e := <-s.events:
+			s.gone(core, e)
+		default:
+			return
+		}
+	}
+}
+
+func (s *shell) take(core *Core, r registration) {
+	s.waits[r.event.Request] = r.reply
+	s.step(core, r.event)
+}
+
+func (s *shell) gone(core *Core, e Event) {
+	delete(s.waits, e.Request)
+	s.step(core, e)
+}
+
+func (s *shell) step(core *Core, e Event) {
+	before, _ := core.Phase()
+	out := core.Step(e)
+	if after, _ := core.Phase(); after == wire.PhaseFailed && before != after && e.Stop == "" {
+		s.report(control.Report{Failed: core.Failure()})
+	}
+	s.held = append(s.held, out)
+}
+
+// report tells the launcher.
+func (s *shell) report(r control.Report) {
+	if s.cfg.Report == nil {
+		return
+	}
+	line, err := r.Line()
+	if err != nil {
+		s.log.Error("the launcher is not told", "err", err)
+		return
+	}
+	s.cfg.Report(line)
+}
+
+// flush keeps what was decided and then tells it. While it can not be kept, nothing is told: for the nodes the scheduler is out
+// of reach. After their SchedulerTimeout, when nobody would hear any more, it gives up.
+func (s *shell) flush(ctx context.Context) error {
+	var records []Record
+	for _, out := range s.held {
+		records = append(records, out.Records...)
+	}
+	begun, said, attempts := time.Now(), time.Time{}, 0
+	for pause := sayAfter; s.state != nil && len(records) > 0; attempts++ {
+		write, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+		err := s.state.Write(write, records)
+		cancel()
+		if err == nil {
+			if attempts > 0 {
+				s.log.Warn("what was decided can be kept again", "attempts", attempts, "after", time.Since(begun).Round(time.Millisecond))
+			}
+			break
+		}
+		if since := time.Since(said); said.IsZero() || since >= pause { // at once, then ever more rarely
+			if !said.IsZero() {
+				pause = min(2*pause, maxSayAfter)
+			}
+			said = time.Now()
+			s.log.Error("what was decided can not be kept, and is not told", "err", err, "attempts", attempts+1, "for", time.Since(begun).Round(time.Millisecond))
+		}
+		if errors.Is(err, ErrTaken) || time.Since(begun) > s.cfg.SchedulerTimeout || ctx.Err() != nil {
+			return err
+		}
+		t := time.NewTimer(writeAgain)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+	for _, out := range s.held {
+		for _, n := range out.Notes {
+			s.log.Info(n)
+		}
+		for _, n := range out.Warnings {
+			s.log.Warn(n)
+		}
+		for _, x := range out.Presence {
+			p := &control.Presence{Role: roleName(x.Place.Role), Rank: x.Place.Rank, Process: x.Process}
+			if x.Here {
+				s.report(control.Report{Present: p})
+			} else {
+				s.report(control.Report{Absent: p})
+			}
+		}
+		for _, a := range out.Answers {
+			if reply := s.waits[a.Request]; reply != nil {
+				reply <- a.Message // has room for one
+				delete(s.waits, a.Request)
+			}
+		}
+	}
+	s.held = s.held[:0]
+	return nil
+}
+
+// refuseRest answers those who come after the job's end.
+func (s *shell) refuseRest(ctx context.Context) {
+	for {
+		select {
+		case r := <-s.begin:
+			if _, ok := r.event.Message.(*wire.Leave); ok {
+				r.reply <- &wire.Ack{}
+			} else {
+				r.reply <- &wire.Nack{Code: wire.CodeUnavailable, Text: "the job has ended"}
+			}
+		case <-s.events:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dropRest takes what is still asked and says nothing, until done.
+func (s *shell) dropRest(done chan struct{}) {
+	for {
+		select {
+		case <-s.begin:
+		case <-s.events:
+		case <-done:
+			return
+		}
+	}
+}
+
+// admit refuses what a role may not ask: a certificate is for one role. Without one any node may ask anything.
+func admit(role string, m wire.Message) error {
+	if role == "" {
+		return nil
+	}
+	_, asks := m.(*wire.Control)
+	if launcher := role == identity.Launcher; launcher != asks {
+		return transport.Refuse(wire.CodeUnauthorised, 0, "a %s may not ask for a %v", role, m.Kind())
+	}
+	if r, ok := m.(*wire.Register); ok && cluster.Role(r.Role).String() != role {
+		return transport.Refuse(wire.CodeUnauthorised, 0, "a %s may not register as %v", role, cluster.Role(r.Role))
+	}
+	return nil
+}
+
+// Serve implements transport.Handler.
+func (s *shell) Serve(ctx context.Context, r *transport.Request) (transport.Response, error) {
+	m := wire.New(r.Kind)
+	if m == nil {
+		return transport.Response{}, transport.Refuse(wire.CodeUnsupported, 0, "a message of %v is not known", r.Kind)
+	}
+	if err := m.DecodeHead(r.Head); err != nil {
+		return transport.Response{}, err
+	}
+	if err := admit(r.Peer, m); err != nil {
+		return transport.Response{}, err
+	}
+	reply := make(chan wire.Message, 1)
+	e := Event{At: time.Now(), Request: s.last.Add(1), Message: m}
+	select {
+	case s.begin <- registration{e, reply}:
+	case <-ctx.Done():
+		return transport.Response{}, ctx.Err()
+	case <-s.ended:
+		return transport.Response{}, transport.Refuse(wire.CodeUnavailable, 0, "the job has ended")
+	}
+	select {
+	case m := <-reply:
+		return transport.Response{Message: m}, nil
+	case <-s.ended:
+		return transport.Response{}, transport.Refuse(wire.CodeUnavailable, 0, "the job has ended")
+	case <-ctx.Done():
+	}
+	select {
+	case s.events <- Event{At: time.Now(), Request: e.Request}:
+	case <-s.ended:
+	}
+	return transport.Response{}, ctx.Err()
+}
+
+// Buffer implements transport.Handler: nothing that a scheduler is asked has a payload.
+func (s *shell) Buffer(r *transport.Request, n int) ([]byte, error) {
+	return nil, transport.Refuse(wire.CodeMalformed, 0, "a %v to the scheduler has no payload, got %d bytes", r.Kind, n)
+}
+
+// Drop implements transport.Handler.
+func (s *shell) Drop(*transport.Request) {}

@@ -1,0 +1,49 @@
+// Package schedulernode is the role that keeps a job's membership: it gives every node its rank, places keys on servers, and makes the changes
+// when nodes join, leave and are lost. Programs need it only to run a scheduler within a process of their own; else launch starts it.
+package schedulernode
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/scheduler"
+)
+
+// ErrFailed is in the chain of Run's error when the job failed; the text says why.
+var ErrFailed = cluster.ErrFailed
+
+// Config configures a scheduler. The zero value of a field takes the default beside it.
+type Config struct {
+	// Env is asked for the variables that describe the job, such as DMLC_PS_ROOT_URI and PARAGON_STATE: os.Getenv.
+	Env func(name string) string
+	// Ready is called with the address that the scheduler listens on, as soon as it does; nil: nothing. With port 0 in
+	// DMLC_PS_ROOT_PORT the system chooses the port.
+	Ready func(addr string)
+
+	Logger *slog.Logger // slog.Default(), with the level that PARAGON_LOG says
+}
+
+// Run is the scheduler of the job that the environment describes, whatever role the environment says. It returns nil when the job
+// finished in order, and an error with the reason when it failed. When ctx ends first, the job fails, and Run returns ctx's cause.
+func Run(ctx context.Context, cfg Config) error {
+	if cfg.Env == nil {
+		cfg.Env = os.Getenv
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+		if level, given, err := cluster.LogLevel(cfg.Env); err != nil {
+			return fmt.Errorf("schedulernode: %w", err)
+		} else if given {
+			cfg.Logger = cluster.WithLevel(cfg.Logger, level)
+		}
+	}
+	job, err := cluster.FromEnv(cfg.Env)
+	if err != nil {
+		return fmt.Errorf("schedulernode: %w", err)
+	}
+	job.Logger = cfg.Logger
+	return scheduler.Run(ctx, scheduler.Config{Config: job, Ready: cfg.Ready})
+}
