@@ -242,7 +242,7 @@ func TestAnInterruptStopsAnElasticJobTogether(t *testing.T) {
 		if out := j.stdout.String(); strings.Count(out, "| stopped\n") != 3 || strings.Contains(out, "left the job") {
 			t.Errorf("%s: want all three workers to stop and none to leave", tc.signal)
 		}
-		j.wantOutput(t, "the whole job is about to be stopped")
+		j.wantOutput(t, "the whole job is being stopped")
 		j.wantCheckpoint(t, 3)
 	}
 }

@@ -197,7 +197,7 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	}
 	err := r.begin(ctx)
 	if errors.Is(err, kvstore.ErrFinished) {
-		cfg.Trainer.cfg.Logger.Info("the job finished before this worker took part")
+		cfg.Trainer.cfg.Logger.Info("the job finished before this worker had joined")
 		return nil, nil
 	}
 	if err != nil {

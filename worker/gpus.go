@@ -44,7 +44,7 @@ func (g *GPUs) read() []gpustat.GPU {
 	gpus, err := g.reader.Read()
 	if err != nil {
 		g.why = err
-		fmt.Fprintf(g.out, "No more telemetry of the GPUs: %v\n", err)
+		fmt.Fprintf(g.out, "GPU telemetry ended: %v\n", err)
 		g.End()
 	}
 	return gpustat.Visible(gpus)
@@ -53,7 +53,7 @@ func (g *GPUs) read() []gpustat.GPU {
 // Begin shows the table.
 func (g *GPUs) Begin(Run) {
 	if g.why != nil {
-		fmt.Fprintf(g.out, "No telemetry of the GPUs: %v\n", g.why)
+		fmt.Fprintf(g.out, "No GPU telemetry: %v\n", g.why)
 	}
 	if gpus := g.read(); g.reader != nil {
 		_ = gpustat.WriteTable(g.out, gpus) // for a person; training goes on without

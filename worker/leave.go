@@ -72,16 +72,16 @@ func (r *run) watchLeave(ctx context.Context) (end func()) {
 func (r *run) askLeave(ctx context.Context) {
 	log := r.trainer.cfg.Logger
 	if r.elastic == nil || r.divided == nil && r.cfg.OnMembership == nil {
-		log.Info("told to end; workers can not leave this job one by one: all stop")
+		log.Info("asked to leave; a single worker can not leave this job, so all workers stop")
 		r.leave.needed.Store(true)
 		return
 	}
 	switch err := r.elastic.AskLeave(ctx, "it was told to end"); {
 	case err == nil:
-		log.Info("told to end: this worker leaves the job at the next boundary, the others go on")
+		log.Info("asked to leave: this worker leaves the job after the next step, the others go on")
 		r.leave.granted()
 	case errors.Is(err, kvstore.ErrNeeded):
-		log.Info("told to end, and the job does not go on without this worker: all stop", "err", err)
+		log.Info("asked to leave, but the job can not go on without this worker: all workers stop", "err", err)
 		r.leave.needed.Store(true)
 	case ctx.Err() == nil: // the job is over, at least for this worker
 		log.Info("told to end", "err", err)

@@ -125,7 +125,7 @@ func (r *run) boundary(ctx context.Context, e *epochRun) error {
 		Earlier: r.earlier, Cuts: r.past.cuts}
 	if r.divided != nil {
 		if want := r.divided.Used(r.rank, r.step); r.used != want {
-			return fmt.Errorf("worker: epoch %d step %d: feed %T brought %d examples in %d steps of the division, and says that these use %d", r.epoch, r.before+r.step, r.cfg.Feed, r.used, r.step, want)
+			return fmt.Errorf("worker: epoch %d step %d: feed %T returned %d examples in %d steps of the division, and its Used says %d", r.epoch, r.before+r.step, r.cfg.Feed, r.used, r.step, want)
 		}
 		arrival.Used = uint64(r.used)
 		for part := range r.past.used {
@@ -161,7 +161,7 @@ func (r *run) take(span Span) error {
 	if r.workers != workers {
 		logger.Info(fmt.Sprintf("Resetting data iterator as worker count changed from %d to %d", workers, r.workers), "rank", r.rank, "epoch", r.epoch, "step", r.before)
 	} else {
-		logger.Info("the workers changed, their number did not", "workers", workers, "rank", r.rank, "epoch", r.epoch, "step", r.before)
+		logger.Info("workers were replaced; their number is the same", "workers", workers, "rank", r.rank, "epoch", r.epoch, "step", r.before)
 	}
 	if err := r.divide(); err != nil {
 		return err

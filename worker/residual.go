@@ -68,7 +68,7 @@ func (t *Trainer) loadResiduals(ctx context.Context, place checkpoint.Place, nam
 	}
 	err = t.cfg.Store.SetResiduals(ctx, left)
 	if errors.Is(err, kvstore.ErrConflict) || errors.Is(err, kvstore.ErrNotFinite) {
-		t.cfg.Logger.Warn("the checkpoint's residuals are of another compression, or not finite: what its pushes had left out is lost", "file", name, "error", err)
+		t.cfg.Logger.Warn("residuals dropped: those of the checkpoint are of another compression, or not finite", "file", name, "error", err)
 		return nil
 	}
 	return err

@@ -80,7 +80,7 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 	same := m.Workers == store.NumWorkers()
 	switch {
 	case !same && s.trainer.async():
-		return at, p, fmt.Errorf("it was written by %d workers and this job has %d; in dist_async the same run goes on only with as many", m.Workers, store.NumWorkers())
+		return at, p, fmt.Errorf("it was written by %d workers and this job has %d; a dist_async run resumes only with the same number", m.Workers, store.NumWorkers())
 	case !same && !ok:
 		return at, p, fmt.Errorf("it was written by %d workers and this job has %d, and feed %T cannot share the examples anew: make it a worker.DividedFeed, or start as many", m.Workers, store.NumWorkers(), feed)
 	case len(m.Cuts) > 0 && !ok:
@@ -92,7 +92,7 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 		}
 	}
 	if m.StepsPerEpoch != feed.Steps() {
-		return at, p, fmt.Errorf("its epochs have %d steps and those of this run %d; the same run goes on only with the same data and batch", m.StepsPerEpoch, feed.Steps())
+		return at, p, fmt.Errorf("its epochs have %d steps and those of this run %d; resume with the same data and batch size", m.StepsPerEpoch, feed.Steps())
 	}
 	at = m.position
 	if m.Step >= m.StepsPerEpoch {

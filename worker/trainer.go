@@ -47,7 +47,7 @@ func (c *Config) Validate() error {
 	case len(c.Programs) == 0:
 		return errors.New("worker: Config.Programs is empty, want one program for each device")
 	case c.UpdateOnWorker && joins(c.Store):
-		return errors.New("worker: Config.UpdateOnWorker is true and this worker joins a running job, want false: the servers have gradients only, nobody hands it the values")
+		return errors.New("worker: Config.UpdateOnWorker is true and this worker joins a running job, want false: the servers hold gradients only, so a joining worker can not get the values")
 	case c.Store.Type() == asyncStore && joins(c.Store):
 		return errors.New("worker: this worker joins a running job with store dist_async, want dist_sync: an asynchronous job has no step after which the examples could be shared anew")
 	case c.UpdateOnWorker && c.Store.Type() == asyncStore:
@@ -59,7 +59,7 @@ func (c *Config) Validate() error {
 	case c.Outer.Reduction == optim.Sum:
 		return fmt.Errorf("worker: Config.Outer.Reduction is %q, want %q or empty: a round's differences are averaged", c.Outer.Reduction, optim.Mean)
 	case c.UpdateOnWorker && c.Optimizer.Reduction != optim.Sum && c.Compression.String() != "none":
-		return fmt.Errorf("worker: Config.Compression is %v with UpdateOnWorker, want none: mean gradients travel whole; with Optimizer.Reduction %q they are compressed", c.Compression, optim.Sum)
+		return fmt.Errorf("worker: Config.Compression is %v with UpdateOnWorker, want none: mean gradients are not compressed; with Optimizer.Reduction %q they are compressed", c.Compression, optim.Sum)
 	}
 	for d, program := range c.Programs[1:] {
 		if err := alike("parameter", d+1, program.Params(), c.Programs[0].Params()); err != nil {

@@ -162,7 +162,7 @@ func (s *settings) validate() error {
 	}
 	for flag, n := range map[string]int{"train-examples": s.trainExamples, "test-examples": s.testImages} {
 		if n < 0 || s.data == "" && n > data.MaxSynthetic {
-			return fmt.Errorf("--%s is %d, want at least 1, or 0 for all; of drawn images at most %d", flag, n, data.MaxSynthetic)
+			return fmt.Errorf("--%s is %d, want at least 1, or 0 for all; of synthetic images at most %d", flag, n, data.MaxSynthetic)
 		}
 	}
 	if err := s.checkType(); err != nil {

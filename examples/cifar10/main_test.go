@@ -155,7 +155,7 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--batch", "99999999"}, "--batch is 99999999, want 1 to 65536"},
 		{[]string{"--width", "99999999"}, "--width is 99999999, want 1 to 1024"},
 		{[]string{"--threads", "99999999"}, "Threads is 99999999, want 0 to 4096"},
-		{[]string{"--train-examples", "99999999999"}, "--train-examples is 99999999999, want at least 1, or 0 for all; of drawn images at most 1000000"},
+		{[]string{"--train-examples", "99999999999"}, "--train-examples is 99999999999, want at least 1, or 0 for all; of synthetic images at most 1000000"},
 		{[]string{"--test-examples", "99999999999"}, "--test-examples is 99999999999"},
 		{[]string{"--epochs", "0"}, "--epochs is 0"},
 		{[]string{"--train-examples", "-1"}, "--train-examples is -1"},

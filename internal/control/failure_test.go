@@ -43,7 +43,7 @@ func TestFailuresInWords(t *testing.T) {
 		{Failure{Code: StartTimeout, WaitedNS: int64(time.Minute), Waiting: []string{"worker 0 (3 s)", "server 1 (3 s)"}}, "start: after 1m0s still waiting for worker 0 (3 s), server 1 (3 s)", false},
 		{Failure{Code: ChangeTimeout, Change: 3, WaitedNS: int64(time.Minute), Waiting: []string{"worker 0"}}, "change 3: after 1m0s still waiting for worker 0", false},
 		{Failure{Code: TooManyCuts, Text: "epoch 3 was divided 9 times"}, "epoch 3 was divided 9 times", false},
-		{Failure{Code: SchedulerEnded, Text: "the scheduler was ended: x"}, "the scheduler was ended: x", false},
+		{Failure{Code: SchedulerEnded, Text: "the scheduler was stopped: x"}, "the scheduler was stopped: x", false},
 		{of(server, ProcessFailed, nil), "server 0 on d1 failed: signal 9 (killed)", false},
 		{Failure{Code: NotJoined, Waiting: []string{"worker 0 on d1"}}, "worker 0 on d1 ended with exit 0 without joining, and the others wait: every worker must call kvstore.Create", false},
 		{of(worker, NotClosed, nil), "worker 1 on d2 ended with exit 0 without closing its store, while others trained; call Close before the program ends", false},

@@ -19,7 +19,7 @@ const (
 	OpFailed = "failed" // Host, Reason: it could not be added
 	OpLost   = "lost"   // Process, Cause: it ended; Done has the Phase
 	OpLeft   = "left"   // Process: it was a worker's, and ended with code 0
-	OpStop   = "stop"   // the whole job is about to be stopped
+	OpStop   = "stop"   // the whole job is being stopped
 
 	// Where shards have backups.
 	OpAddServer    = "add-server"    // Host (may be empty): ask for one more server; Done has its Rank

@@ -148,7 +148,7 @@ func lacks(x spot) string {
 	if x.Backup == wire.NoServer {
 		return "there was no backup"
 	}
-	return fmt.Sprintf("its backup, server %d, was still being given it", x.Backup)
+	return fmt.Sprintf("its backup on server %d was still being filled", x.Backup)
 }
 
 // enter takes a server in, at a rank that was lost. Shards without a backup get one.
@@ -333,10 +333,10 @@ func (c *Core) placedAnew(keys []*placed) {
 	c.placement++
 	c.dirty.job = true
 	c.keepPlaces(keys...)
-	for _, s := range c.settle { // what a lost server was sent for open rounds is lost with it
+	for _, s := range c.lossReports { // what a lost server was sent for open rounds is lost with it
 		clear(s.told)
 		if c.change.asked {
-			c.change.settleBy = c.now.Add(c.set.Elastic.RejoinTimeout)
+			c.change.reportsBy = c.now.Add(c.set.Elastic.RejoinTimeout)
 		}
 	}
 }
@@ -381,7 +381,7 @@ func (c *Core) replaceServer(n *node, cause control.Cause) {
 	text := loss.String()
 	c.placedAnew(keys)
 	c.generation++
-	c.note("%s: generation %d, placement %d: its shards' backups take its place, of %d keys", text, c.generation, c.placement, len(keys))
+	c.note("%s: generation %d, placement %d: backups become primaries of %d keys", text, c.generation, c.placement, len(keys))
 	if n.state != removed {
 		c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: text})
 	}
@@ -398,7 +398,7 @@ func (c *Core) bare() string {
 	}
 	for rank, gone := range c.plan.gone {
 		if !gone {
-			return fmt.Sprintf("server %d is the only one: no shard has a backup, and its loss ends the job; another one (launch ctl add-server) ends that", rank)
+			return fmt.Sprintf("server %d is the only one: no shard has a backup, and its loss ends the job; add another one (launch ctl add-server)", rank)
 		}
 	}
 	return ""
@@ -421,7 +421,7 @@ func (c *Core) enterServer(request uint64, m *wire.Register, rank uint32) {
 	keys := c.plan.enter(rank)
 	c.unsteady = true
 	c.placedAnew(keys)
-	c.note("node %d registered: server %d on %s comes, placement %d: it backs shards of %d keys", n.Node, rank, n.Host, c.placement, len(keys))
+	c.note("node %d registered: server %d on %s joins, placement %d: it gets backups of %d keys", n.Node, rank, n.Host, c.placement, len(keys))
 	c.registered(request, n)
 	if c.serverCame(rank) {
 		c.serverEvent(control.ServerAdded, n.Host, rank, n, "")

@@ -118,7 +118,7 @@ func TestShardsSurviveLossesAndMoveToServersThatCome(t *testing.T) {
 	}
 }
 
-// A shard whose backup is still being given it is lost with its server, and named; one that has no value yet is not.
+// A shard whose backup is still being filled is lost with its server, and named; one that has no value yet is not.
 func TestLossOfAShardWithoutAWholeBackupIsNamed(t *testing.T) {
 	p := guarded(t, 3)
 	if _, err := p.lose(0); err != nil {
@@ -135,7 +135,7 @@ func TestLossOfAShardWithoutAWholeBackupIsNamed(t *testing.T) {
 	p.fillAll()
 	p.filled(p.byKey()[4], 0, false)
 	_, err := p.lose(p.byKey()[4].plan.Shards[0].Server)
-	if err == nil || !strings.Contains(err.Error(), `key "key4" shard 0 of 3 has no whole copy left: its backup, server`) {
+	if err == nil || !strings.Contains(err.Error(), `key "key4" shard 0 of 3 has no whole copy left: its backup on server`) {
 		t.Errorf("got %v, want an error that names the shard", err)
 	}
 }

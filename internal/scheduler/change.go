@@ -12,29 +12,29 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A change is a step to the next membership that is pending; later causes join it. It is committed when every worker that
-// counts has arrived and every server has told what it counted of lost workers. Servers are asked once all have arrived: before, a
-// shard that has come to another server, and lacks what was sent to the one that was lost, may not know yet that its contributions count.
+// A change is the pending step to the next membership; later causes join it. It is committed when every worker that
+// counts has arrived and every server has reported what it counted of lost workers. Servers are asked once all have arrived: before that, a
+// shard that has moved to another server may not know yet that contributions sent to the lost server count.
 type change struct {
 	number  uint64 // 0: none is pending
 	since   time.Time
 	causes  []string
 	arrived map[uint64]*wire.Arrive // by node
 
-	loss     *control.Failure // for which others are wanted
-	want     int              // so many workers must count afterwards; 0: any number
-	rejoinBy time.Time        // of want: fails if they are not there by then
-	asked    bool             // servers, for what they counted of lost workers
-	settleBy time.Time        // fails if those are not settled by then; zero: nobody was asked
+	loss      *control.Failure // for which others are wanted
+	want      int              // so many workers must count afterwards; 0: any number
+	rejoinBy  time.Time        // of want: fails if they are not there by then
+	asked     bool             // servers were asked what they counted of lost workers
+	reportsBy time.Time        // the job fails if a report is missing by then; zero: none was asked for
 }
 
-// A settlement is what servers tell of a lost worker.
-type settlement struct {
+// A lossReport has what each server counted of a lost worker's examples.
+type lossReport struct {
 	lost uint64
 	told map[uint64]uint64 // by server
 }
 
-// begin makes a change pending, or joins a cause to the pending one. The caller makes the new revision.
+// begin makes a change pending, or adds a cause to the pending one. The caller makes the new revision.
 func (c *Core) begin(cause string) {
 	if c.change.number == 0 {
 		c.changes++
@@ -88,7 +88,7 @@ func (c *Core) ready(request uint64, m *wire.Ready) {
 		c.keep(n)
 		c.note("node %d (%v) is ready", n.Node, n)
 		c.changed()
-		c.enough()
+		c.endMinimumGrace()
 	}
 	c.bounds.waits = append(c.bounds.waits, c.newWait(request, n.Node, "ready", m.WaitMillis))
 	c.admitReady()
@@ -127,7 +127,7 @@ func (c *Core) staying() (n int) {
 	return n
 }
 
-// arrive takes a worker's word that it is at the boundary of the pending change.
+// arrive takes a worker's Arrive: it is at the boundary of the pending change.
 func (c *Core) arrive(request uint64, m *wire.Arrive) {
 	n := c.current(request, m.Node, c.generation)
 	if n == nil {
@@ -150,7 +150,7 @@ func (c *Core) arrive(request uint64, m *wire.Arrive) {
 	}
 }
 
-// counted takes what a server has counted of a lost worker. The first word counts.
+// counted takes what a server has counted of a lost worker. The first report of a server counts.
 func (c *Core) counted(request uint64, m *wire.Counted) {
 	n := c.member(request, m.Node)
 	if n == nil {
@@ -160,12 +160,12 @@ func (c *Core) counted(request uint64, m *wire.Counted) {
 		c.refuse(request, wire.CodeUnsupported, "counted: %v is no server", n)
 		return
 	}
-	if s := c.settle[m.Lost]; s != nil {
+	if s := c.lossReports[m.Lost]; s != nil {
 		if _, known := s.told[n.Node]; !known && m.Placement == c.placement {
 			s.told[n.Node] = m.Examples
 			c.dirty.job = true
-			if !c.unsettled() {
-				c.change.settleBy = time.Time{}
+			if !c.reportsMissing() {
+				c.change.reportsBy = time.Time{}
 			}
 		}
 	}
@@ -173,8 +173,8 @@ func (c *Core) counted(request uint64, m *wire.Counted) {
 	c.tryCommit()
 }
 
-// loseWorker goes on without a worker that counted, or fails the job, as the policy has it. Survivors stand in rounds that need
-// the worker, so the generation goes up at once; ranks and division follow with the change.
+// loseWorker goes on without a worker that counted, or fails the job, as the policy says. The other workers wait in rounds that need
+// the lost one, so the generation goes up at once; ranks and division follow with the change.
 func (c *Core) loseWorker(n *node, cause control.Cause) {
 	n.state, n.why = lost, cause.String()
 	c.keep(n)
@@ -209,27 +209,27 @@ func (c *Core) loseWorker(n *node, cause control.Cause) {
 		}
 		c.change.rejoinBy = c.now.Add(e.RejoinTimeout)
 	}
-	c.settle[n.Node] = &settlement{n.Node, make(map[uint64]uint64)}
+	c.lossReports[n.Node] = &lossReport{n.Node, make(map[uint64]uint64)}
 	if c.change.asked {
-		c.change.settleBy = c.now.Add(e.RejoinTimeout)
+		c.change.reportsBy = c.now.Add(e.RejoinTimeout)
 	}
 	c.generation++
 	c.noteRanks()
 	c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: text})
 	if h := c.hosts[n.Host]; h != nil && h.status == control.RemovalQueued {
 		c.hostLeft(n.Host)
-	} else if !c.peopled(n.Host) {
+	} else if !c.hasWorkers(n.Host) {
 		c.setHost(n.Host, control.HostFailed, text)
 	}
 	c.changed()
 	c.checkBarriers()
-	for _, w := range c.signals.remove(func(w wait) bool { return w.giver == n.Node }) {
-		c.refuse(w.request, wire.CodeUnavailable, "signal %q: %s: it would have given it", w.name, text)
+	for _, w := range c.signals.remove(func(w wait) bool { return w.sender == n.Node }) {
+		c.refuse(w.request, wire.CodeUnavailable, "signal %q: %s: it was to send it", w.name, text)
 	}
 	c.tryCommit()
 }
 
-// drop gives up a worker that does not count.
+// drop removes a joining worker.
 func (c *Core) drop(n *node, why string) {
 	n.state, n.why = lost, why
 	c.keep(n)
@@ -237,7 +237,7 @@ func (c *Core) drop(n *node, why string) {
 	for _, w := range c.bounds.remove(func(w wait) bool { return w.node == n.Node }) {
 		c.refuse(w.request, wire.CodeUnknownNode, "node %d (%v) was dropped: %s", n.Node, n, why)
 	}
-	if h := c.hosts[n.Host]; h != nil && h.status == control.AddQueued && !c.peopled(n.Host) {
+	if h := c.hosts[n.Host]; h != nil && h.status == control.AddQueued && !c.hasWorkers(n.Host) {
 		c.failHost(n.Host, why)
 	}
 	c.changed()
@@ -245,7 +245,7 @@ func (c *Core) drop(n *node, why string) {
 	c.tryCommit()
 }
 
-// mayBeDropped says that the node is dropped when its time to join is over.
+// mayBeDropped reports whether the node is dropped when its time to join is over.
 func (c *Core) mayBeDropped(n *node) bool {
 	if n.state != living || n.joinBy.IsZero() {
 		return false
@@ -253,7 +253,7 @@ func (c *Core) mayBeDropped(n *node) bool {
 	return n.State == wire.MemberJoining || n.State == wire.MemberReady && c.change.number == 0
 }
 
-// passChange ends what a change may wait for no longer.
+// passChange acts on the deadlines of joining workers, hosts and the pending change.
 func (c *Core) passChange(t time.Time) {
 	due := func(d time.Time) bool { return c.phase == wire.PhaseRunning && !d.IsZero() && !t.Before(d) }
 	e := c.set.Elastic
@@ -261,7 +261,7 @@ func (c *Core) passChange(t time.Time) {
 		if c.mayBeDropped(n) && due(n.joinBy) {
 			why := fmt.Sprintf("not ready within %v: a worker that joins has to call Ready of its store, as worker.Fit does", e.JoinTimeout)
 			if n.State == wire.MemberReady {
-				why = fmt.Sprintf("no place for it within %v: the job has its %d workers", e.JoinTimeout, c.staying())
+				why = fmt.Sprintf("no place became free within %v: the job has its maximum of %d workers", e.JoinTimeout, c.staying())
 			}
 			c.drop(n, why)
 		}
@@ -281,7 +281,7 @@ func (c *Core) passChange(t time.Time) {
 	if c.phase == wire.PhaseRunning {
 		c.passServers(t)
 	}
-	if due(c.change.settleBy) {
+	if due(c.change.reportsBy) {
 		c.fail(c.changeTimeout())
 	}
 	if due(c.change.rejoinBy) {
@@ -295,13 +295,13 @@ func (c *Core) passChange(t time.Time) {
 	}
 }
 
-// changeTimeout says that the pending change waits too long.
+// changeTimeout is the failure of a change that has waited too long.
 func (c *Core) changeTimeout() control.Failure {
 	return control.Failure{Code: control.ChangeTimeout, Rank: -1, Change: c.change.number, WaitedNS: int64(c.set.Elastic.RejoinTimeout), Waiting: []string{c.obstacles(0)}}
 }
 
-// counters lists the servers that have not told what they counted of a lost worker.
-func (c *Core) counters(s *settlement) (nodes []*node) {
+// serversToReport lists the servers that have not reported what they counted of a lost worker.
+func (c *Core) serversToReport(s *lossReport) (nodes []*node) {
 	for _, n := range c.living(wire.RoleServer) {
 		if _, ok := s.told[n.Node]; !ok {
 			nodes = append(nodes, n)
@@ -313,7 +313,7 @@ func (c *Core) counters(s *settlement) (nodes []*node) {
 // vacant is how many workers are still wanted in the place of lost ones.
 func (c *Core) vacant() int { return c.change.want - c.staying() - len(c.admitted()) }
 
-// tryCommit commits the pending change if nothing stands in its way.
+// tryCommit commits the pending change if all have arrived and nothing is missing.
 func (c *Core) tryCommit() {
 	if c.phase != wire.PhaseRunning || c.change.number == 0 || len(c.change.arrived) == 0 {
 		return
@@ -323,19 +323,19 @@ func (c *Core) tryCommit() {
 			return
 		}
 	}
-	if c.unsettled() && !c.change.asked {
-		c.change.asked, c.change.settleBy = true, c.now.Add(c.set.Elastic.RejoinTimeout)
+	if c.reportsMissing() && !c.change.asked {
+		c.change.asked, c.change.reportsBy = true, c.now.Add(c.set.Elastic.RejoinTimeout)
 		c.changed()
 	}
-	if !c.unsettled() && c.vacant() <= 0 {
+	if !c.reportsMissing() && c.vacant() <= 0 {
 		c.commit()
 	}
 }
 
-// unsettled says that a server has yet to tell what it counted.
-func (c *Core) unsettled() bool {
-	for _, s := range c.settle {
-		if len(c.counters(s)) > 0 {
+// reportsMissing reports whether a server has yet to report what it counted.
+func (c *Core) reportsMissing() bool {
+	for _, s := range c.lossReports {
+		if len(c.serversToReport(s)) > 0 {
 			return true
 		}
 	}
@@ -345,7 +345,7 @@ func (c *Core) unsettled() bool {
 // obstacles says what the pending change waits for; for is the node that asks, which need not be told of itself.
 func (c *Core) obstacles(asker uint64) string {
 	if c.change.number == 0 {
-		return fmt.Sprintf("a place: the job has its %d workers", c.staying())
+		return fmt.Sprintf("a free place: the job has its maximum of %d workers", c.staying())
 	}
 	var names []string
 	for _, n := range c.counting(wire.RoleWorker) {
@@ -353,12 +353,12 @@ func (c *Core) obstacles(asker uint64) string {
 			names = append(names, c.describe(n))
 		}
 	}
-	for _, lost := range c.settling() {
+	for _, lost := range c.lostToReport() {
 		if !c.change.asked {
-			break // they will tell at once
+			break // they report as soon as they are asked
 		}
-		for _, n := range c.counters(c.settle[lost]) {
-			names = append(names, fmt.Sprintf("%v to tell what it counted of %v", n, c.node(lost)))
+		for _, n := range c.serversToReport(c.lossReports[lost]) {
+			names = append(names, fmt.Sprintf("%v to report the examples it counted of %v", n, c.node(lost)))
 		}
 	}
 	if v := c.vacant(); v > 0 {
@@ -403,14 +403,14 @@ func (c *Core) commit() {
 	c.generation++
 	number, took := c.change.number, c.now.Sub(c.change.since)
 	c.change = change{}
-	clear(c.settle)
+	clear(c.lossReports)
 	c.note("change %d committed after %s: generation %d has %d workers from step %d, epoch %d, on", number, control.Seconds(took), c.generation, c.workers, c.division.Steps, c.division.Epoch)
 	c.noteRanks()
 	if moved {
 		c.tellEvent(control.Event{Action: control.Ranks})
 	}
 	for _, n := range gone {
-		c.gone(n)
+		c.noteLeft(n)
 	}
 	for _, n := range enter {
 		if h := c.hosts[n.Host]; h == nil || h.status == control.AddQueued || h.status == control.HostFailed {
@@ -430,10 +430,10 @@ func (c *Core) commit() {
 	c.admitReady()
 }
 
-// settling lists the lost workers that are to be settled.
-func (c *Core) settling() []uint64 {
-	out := make([]uint64, 0, len(c.settle))
-	for lost := range c.settle {
+// lostToReport lists the lost workers whose examples the servers count.
+func (c *Core) lostToReport() []uint64 {
+	out := make([]uint64, 0, len(c.lossReports))
+	for lost := range c.lossReports {
 		out = append(out, lost)
 	}
 	slices.SortFunc(out, cmp.Compare[uint64])

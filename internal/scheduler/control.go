@@ -88,7 +88,7 @@ func (c *Core) ended(r control.Request) string {
 	n := c.nodeOf(r.Process)
 	switch {
 	case n == nil:
-		return fmt.Sprintf("no node lives in process %d", r.Process)
+		return fmt.Sprintf("no live node has process number %d", r.Process)
 	case !c.open():
 	case r.Op == control.OpLost:
 		c.lose(n, r.Cause)
@@ -151,7 +151,7 @@ func (c *Core) status() *control.Status {
 		Nodes: []control.Node{}, Hosts: []control.Host{}, LastEvent: c.events,
 		Placement: c.placement, Servers: c.serverStatus()}
 	if c.phase == wire.PhaseRunning {
-		s.Waiting = c.Held()
+		s.Waiting = c.InGrace()
 	}
 	if text := c.bare(); text != "" {
 		s.Warnings = append(s.Warnings, text)
@@ -194,18 +194,18 @@ func (c *Core) why() *control.Why {
 	}
 	add(c.barriers.waits, func(x wait) string { return fmt.Sprintf("barrier %q", x.name) }, func(x wait) string { return c.notAt(x.name) })
 	add(c.signals.waits, func(x wait) string { return fmt.Sprintf("signal %q", x.name) }, func(x wait) string {
-		if x.giver == 0 {
-			return "whoever gives it"
+		if x.sender == 0 {
+			return "the worker that sends it"
 		}
-		if n := c.node(x.giver); n != nil {
+		if n := c.node(x.sender); n != nil {
 			return c.describe(n)
 		}
-		return c.who(x.giver)
+		return c.who(x.sender)
 	})
 	add(c.bounds.waits, func(x wait) string { return x.name }, func(x wait) string { return c.obstacles(x.node) })
 	for _, n := range c.nodes {
-		if n.state == living && n.hold != notHeld && len(w.Waits) < maxStatusNodes {
-			w.Waits = append(w.Waits, control.Wait{Who: "the job", At: "a silent node", For: c.heldText(n), Seconds: c.now.Sub(n.heldSince).Seconds()})
+		if n.state == living && n.grace != noGrace && len(w.Waits) < maxStatusNodes {
+			w.Waits = append(w.Waits, control.Wait{Who: "the job", At: "a silent node", For: c.graceText(n), Seconds: c.now.Sub(n.graceSince).Seconds()})
 		}
 	}
 	slices.SortStableFunc(w.Waits, func(a, b control.Wait) int { return int(b.Seconds*1000) - int(a.Seconds*1000) })

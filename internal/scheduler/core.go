@@ -23,24 +23,24 @@ type Core struct {
 	failure    *control.Failure // the same, with fields
 	nodes      []*node          // by ID; of those that are gone the newest, see forgetNodes
 
-	workers  int // that the job has: what it waits for while it is forming, later those of the last change
-	changes  uint64
-	change   change // the pending one
-	settle   map[uint64]*settlement
-	division wire.Division
-	shares   []uint64 // the worker of each part of the division
-	before   []uint64 // by part: examples that its worker had used when the division was made, since it counted first
-	stopping bool     // the launcher is about to stop the whole job
-	hosts    map[string]*host
-	happened []control.Event
-	events   uint64 // number of the last one
+	workers     int // that the job has: what it waits for while it is forming, later those of the last change
+	changes     uint64
+	change      change // the pending one
+	lossReports map[uint64]*lossReport
+	division    wire.Division
+	shares      []uint64 // the worker of each part of the division
+	before      []uint64 // by part: examples that its worker had used when the division was made, since it counted first
+	stopping    bool     // the launcher is about to stop the whole job
+	hosts       map[string]*host
+	happened    []control.Event
+	events      uint64 // number of the last one
 
-	waitsFor bool // some node may be waited for although its lease is over
+	anyGrace bool // some node may have grace
 
 	watches  []watch
-	barriers meetings
-	signals  meetings
-	bounds   meetings // waits for the pending change
+	barriers waitTable
+	signals  waitTable
+	bounds   waitTable // waits for the pending change to be committed
 	polls    []poll
 	plan     planner
 
@@ -64,14 +64,14 @@ type node struct {
 	told    bool   // it was sent the job's end
 	why     string // it was lost or dropped
 
-	heard     time.Time
-	deadline  time.Time // lost if not heard of by then
-	cut       time.Time // its watch ended, and nothing was heard of it since; zero: not so
-	hold      hold      // it is waited for although its lease is over
-	heldSince time.Time
-	joinBy    time.Time // dropped if it is not ready by then
-	step      uint64
-	epoch     uint64
+	heard      time.Time
+	deadline   time.Time // lost if not heard of by then
+	cut        time.Time // its watch ended, and nothing was heard of it since; zero: not so
+	grace      grace     // not noGrace: it is waited for although its lease has expired
+	graceSince time.Time
+	joinBy     time.Time // dropped if it is not ready by then
+	step       uint64
+	epoch      uint64
 }
 
 type state uint8
@@ -80,7 +80,7 @@ const (
 	living  state = iota
 	left          // in order
 	lost          // silent, or dropped
-	removed       // by a change; it has not left yet
+	removed       // by a change, and has not acknowledged yet
 )
 
 // counts says that rounds and barriers wait for the node.
@@ -108,7 +108,7 @@ type watch struct {
 func NewCore(set Settings, now time.Time) *Core {
 	set = set.withDefaults()
 	c := &Core{set: set, start: now, now: now, phase: wire.PhaseForming, revision: 1, workers: set.Workers,
-		settle: make(map[uint64]*settlement), hosts: make(map[string]*host)}
+		lossReports: make(map[uint64]*lossReport), hosts: make(map[string]*host)}
 	c.barriers.kind, c.signals.kind = "barrier", "signal"
 	c.plan, c.ranks = newPlanner(set.Servers), set.Servers
 	if c.plan.backups = set.Elastic.Backups > 0; c.plan.backups {
@@ -203,7 +203,7 @@ func (c *Core) Next() time.Time {
 			sooner(x.by)
 		}
 		sooner(c.change.rejoinBy)
-		sooner(c.change.settleBy)
+		sooner(c.change.reportsBy)
 	}
 	for _, w := range c.watches {
 		sooner(w.deadline)
@@ -272,17 +272,17 @@ func (c *Core) note(format string, args ...any) {
 	c.out.Notes = append(c.out.Notes, fmt.Sprintf(format, args...))
 }
 
-// warn is a note that somebody should look at.
+// warn adds a note at the level of a warning.
 func (c *Core) warn(format string, args ...any) {
 	c.out.Warnings = append(c.out.Warnings, fmt.Sprintf(format, args...))
 }
 
-// pass lets time run to t.
+// pass advances the time to t and acts on every deadline up to then.
 func (c *Core) pass(t time.Time) {
-	// Where something was due long ago, it was the scheduler that slept, not the nodes: their leases begin anew.
+	// If something was due long ago, the scheduler was paused, not the nodes: all leases are renewed.
 	if due := c.Next(); !due.IsZero() {
 		if slept := t.Sub(due); slept > c.set.Heartbeat {
-			c.note("the scheduler stood still for %s: all leases begin anew", control.Seconds(slept))
+			c.note("the scheduler was paused for %s: all leases are renewed", control.Seconds(slept))
 			c.renew(t)
 		}
 	}
@@ -294,9 +294,9 @@ func (c *Core) pass(t time.Time) {
 		switch {
 		case !c.open() || t.Before(n.deadline):
 		case n.state == living:
-			c.overdue(n)
+			c.leaseExpired(n)
 		case n.state == removed:
-			c.note("node %d on %s, which was removed, is gone without a word", n.Node, n.Host)
+			c.note("removed node %d on %s disconnected without acknowledging", n.Node, n.Host)
 			n.state = left
 			c.keep(n)
 		}
@@ -327,18 +327,18 @@ func (c *Core) pass(t time.Time) {
 		return over
 	})
 	for _, w := range c.signals.late(t) {
-		c.refuse(w.request, wire.CodeTimeout, "signal %q: waited %s, nobody has given it", w.name, control.Seconds(t.Sub(w.since)))
+		c.refuse(w.request, wire.CodeTimeout, "signal %q: waited %s, nobody has sent it", w.name, control.Seconds(t.Sub(w.since)))
 	}
 }
 
-// forget drops the wait of a request whose asker is gone. A node whose watch ended so has lost its connection or its life:
-// it has a short while to be heard of again.
+// forget drops the wait of a request whose sender is gone. If the request was a node's watch, the node has lost its connection or has died:
+// it gets reconnectTime to be heard from again.
 func (c *Core) forget(request uint64) {
 	c.watches = slices.DeleteFunc(c.watches, func(w watch) bool {
 		if w.request != request {
 			return false
 		}
-		if soon := c.now.Add(c.soon()); soon.Before(w.node.deadline) {
+		if soon := c.now.Add(c.reconnectTime()); soon.Before(w.node.deadline) {
 			w.node.deadline, w.node.cut = soon, c.now
 		}
 		return true
@@ -349,11 +349,11 @@ func (c *Core) forget(request uint64) {
 	c.polls = slices.DeleteFunc(c.polls, func(p poll) bool { return p.request == request })
 }
 
-// renew lets all times that run out begin anew.
+// renew renews all leases and deadlines.
 func (c *Core) renew(t time.Time) {
 	e := c.set.Elastic
 	for _, n := range c.nodes {
-		n.deadline, n.cut, n.hold = t.Add(c.set.Lease), time.Time{}, notHeld
+		n.deadline, n.cut, n.grace = t.Add(c.set.Lease), time.Time{}, noGrace
 		if !n.joinBy.IsZero() {
 			n.joinBy = t.Add(e.JoinTimeout)
 		}
@@ -369,13 +369,12 @@ func (c *Core) renew(t time.Time) {
 	if !c.change.rejoinBy.IsZero() {
 		c.change.rejoinBy = t.Add(e.RejoinTimeout)
 	}
-	if !c.change.settleBy.IsZero() {
-		c.change.settleBy = t.Add(e.RejoinTimeout)
+	if !c.change.reportsBy.IsZero() {
+		c.change.reportsBy = t.Add(e.RejoinTimeout)
 	}
 }
 
-// member finds a node that lives and renews its lease; otherwise it refuses the request and returns nil. It may be one that a
-// change has removed.
+// member finds a living node, or one that a change has removed, and renews its lease. For any other it refuses the request and returns nil.
 func (c *Core) member(request, id uint64) *node {
 	if id == 0 || id > c.lastNode() {
 		c.refuse(request, wire.CodeUnknownNode, "node %d never registered", id)
@@ -388,7 +387,7 @@ func (c *Core) member(request, id uint64) *node {
 	}
 	switch n.state {
 	case lost:
-		how := "held for lost"
+		how := "declared lost"
 		if !n.Counts() {
 			how = "dropped"
 		}
@@ -398,7 +397,7 @@ func (c *Core) member(request, id uint64) *node {
 		c.refuse(request, wire.CodeUnknownNode, "node %d (%v) has left", id, n)
 		return nil
 	}
-	c.heardOf(n)
+	c.renewLease(n)
 	return n
 }
 

@@ -40,7 +40,7 @@ func (c *Core) divide() (total map[uint64]uint64, ok bool) {
 	total = make(map[uint64]uint64)
 	for part, id := range c.shares {
 		n := c.node(id)
-		a, s := c.change.arrived[id], c.settle[id]
+		a, s := c.change.arrived[id], c.lossReports[id]
 		switch {
 		case s != nil:
 			cut.Used[part] = c.usedByLost(n, s, part, said)
@@ -78,7 +78,7 @@ func (c *Core) common(epoch, steps uint64) *wire.Arrive {
 	for _, id := range c.shares { // in order, so that the same is taken every time
 		a := c.change.arrived[id]
 		switch {
-		case a == nil || c.settle[id] != nil || a.Epoch != epoch || a.Steps != steps:
+		case a == nil || c.lossReports[id] != nil || a.Epoch != epoch || a.Steps != steps:
 		case said == nil:
 			said = a
 		case a.Step != said.Step || !slices.Equal(a.Earlier, said.Earlier) || !slices.Equal(a.Resumed, said.Resumed):
@@ -101,7 +101,7 @@ func at(list []uint64, i int) uint64 {
 }
 
 // usedByLost is how many examples of its share a lost worker's acknowledged steps have used.
-func (c *Core) usedByLost(n *node, s *settlement, part int, said *wire.Arrive) uint64 {
+func (c *Core) usedByLost(n *node, s *lossReport, part int, said *wire.Arrive) uint64 {
 	least := uint64(math.MaxUint64)
 	for _, count := range s.told {
 		least = min(least, count)

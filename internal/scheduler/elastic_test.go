@@ -287,7 +287,7 @@ func TestAPausedWorkerIsRefusedAndJoinsAnew(t *testing.T) {
 		j.net.Heal()
 		j.net.Cut("w1", faultnet.Any)
 		<-w[1].Done()
-		if err := w[1].Err(); !errors.Is(err, cluster.ErrLost) || !strings.Contains(err.Error(), "(worker 1 on w1) was held for lost") {
+		if err := w[1].Err(); !errors.Is(err, cluster.ErrLost) || !strings.Contains(err.Error(), "(worker 1 on w1) was declared lost") {
 			t.Errorf("the worker that slept: got %v, want ErrLost with its name", err)
 		}
 		w[1].Close()
@@ -389,8 +389,8 @@ func TestASchedulerGoesOnWhereAnotherEnded(t *testing.T) {
 			t.Errorf("the log does not explain the waits:\n%s", s)
 		}
 		// It is said at once, then 5 s, 15 s, 35 s and 75 s later, and when it is over.
-		if s := j.log.String(); strings.Count(s, "can not be kept") != 5 || !strings.Contains(s, "attempts=76") || !strings.Contains(s, "can be kept again") {
-			t.Errorf("the log says %d times that nothing can be kept, want 5, and then the end:\n%s", strings.Count(s, "can not be kept"), s)
+		if s := j.log.String(); strings.Count(s, "journal write failed") != 5 || !strings.Contains(s, "attempts=76") || !strings.Contains(s, "journal writes succeed again") {
+			t.Errorf("the log says %d times that the journal can not be written, want 5, and then the end:\n%s", strings.Count(s, "journal write failed"), s)
 		}
 		leaveAll(t, j, server, w[0], w[1], n)
 	})

@@ -66,8 +66,8 @@ func because(reason string) string {
 
 func eventKey(number uint64) string { return fmt.Sprintf("event/%012d", number) }
 
-// peopled says that a worker lives on a host.
-func (c *Core) peopled(name string) bool {
+// hasWorkers says that a worker lives on a host.
+func (c *Core) hasWorkers(name string) bool {
 	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.state == living && n.Role == wire.RoleWorker && n.Host == name })
 }
 
@@ -79,7 +79,7 @@ func (c *Core) failHost(name, why string) {
 
 // hostLeft says that a worker of a host left that was asked to; with the last one the host is removed.
 func (c *Core) hostLeft(name string) {
-	if h := c.hosts[name]; h != nil && h.status == control.RemovalQueued && !c.peopled(name) {
+	if h := c.hosts[name]; h != nil && h.status == control.RemovalQueued && !c.hasWorkers(name) {
 		c.setHost(name, control.Removed, "")
 		c.event(control.Removed, name, "")
 	}
@@ -118,7 +118,7 @@ func (c *Core) coming() (n int) {
 		}
 	}
 	for name, h := range c.hosts {
-		if h.status == control.AddQueued && !c.peopled(name) {
+		if h.status == control.AddQueued && !c.hasWorkers(name) {
 			n++
 		}
 	}
@@ -160,7 +160,7 @@ func (c *Core) removeHost(name string) string {
 			c.change.want = max(0, c.change.want-1) // nobody is wanted in its place
 			continue
 		}
-		c.turnAway(n)
+		c.removeJoining(n)
 	}
 	if asked {
 		c.begin(fmt.Sprintf("host %s is to be removed", name))

@@ -126,8 +126,8 @@ func (c *Core) keptJob() keptJob {
 	for _, x := range c.newServers {
 		k.Coming = append(k.Coming, x.keptServer)
 	}
-	for _, lost := range c.settling() {
-		k.Settle = append(k.Settle, keptSettlement{lost, c.settle[lost].told})
+	for _, lost := range c.lostToReport() {
+		k.Settle = append(k.Settle, keptSettlement{lost, c.lossReports[lost].told})
 	}
 	return k
 }
@@ -171,7 +171,7 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 				c.events = e.Number
 			}
 		default:
-			err = fmt.Errorf("of a kind that is not known")
+			err = fmt.Errorf("unknown kind of record")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("scheduler: restore: record %q: %w", r.Key, err)
@@ -184,11 +184,11 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 	if err := c.checkRestored(); err != nil {
 		return nil, fmt.Errorf("scheduler: restore: %w", err)
 	}
-	if c.change.asked && c.unsettled() {
-		c.change.settleBy = now.Add(c.set.Elastic.RejoinTimeout)
+	if c.change.asked && c.reportsMissing() {
+		c.change.reportsBy = now.Add(c.set.Elastic.RejoinTimeout)
 	}
 	for name, h := range c.hosts {
-		if h.status == control.AddQueued && !c.peopled(name) {
+		if h.status == control.AddQueued && !c.hasWorkers(name) {
 			h.by = now.Add(c.set.Elastic.JoinTimeout)
 		}
 	}
@@ -229,7 +229,7 @@ func (c *Core) restoreJob(value []byte) error {
 		if s.Told == nil {
 			s.Told = make(map[uint64]uint64)
 		}
-		c.settle[s.Lost] = &settlement{s.Lost, s.Told}
+		c.lossReports[s.Lost] = &lossReport{s.Lost, s.Told}
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func (c *Core) restoreNode(value []byte) error {
 	case k.Node <= c.lastNode() || k.Node > math.MaxInt64:
 		return fmt.Errorf("it is of node %d, want one above %d", k.Node, c.lastNode())
 	case k.Role != wire.RoleServer && k.Role != wire.RoleWorker, int(k.State) >= len(memberStates), k.Life > removed:
-		return fmt.Errorf("role %d, state %d, life %d: one is not known", k.Role, k.State, k.Life)
+		return fmt.Errorf("role %d, state %d, life %d: one of them is unknown", k.Role, k.State, k.Life)
 	}
 	n := &node{Member: k.Member, wanted: k.Wanted, process: k.Process, nonce: k.Nonce, state: k.Life, why: k.Why, heard: c.now, deadline: c.now.Add(c.set.Lease)}
 	if k.Joins {
@@ -294,7 +294,7 @@ func (c *Core) restoreServers() {
 	c.plan.recount()
 }
 
-func (m *meetings) restore(number string, value []byte) error {
+func (m *waitTable) restore(number string, value []byte) error {
 	var k keptName
 	if err := json.Unmarshal(value, &k); err != nil {
 		return err
@@ -316,11 +316,11 @@ func (m *meetings) restore(number string, value []byte) error {
 // checkRestored finds records that do not belong together.
 func (c *Core) checkRestored() error {
 	if c.phase < wire.PhaseForming || c.phase > wire.PhaseFailed {
-		return fmt.Errorf("phase %d is not known", c.phase)
+		return fmt.Errorf("unknown phase %d", c.phase)
 	}
 	for _, id := range c.shares {
 		if c.node(id) == nil {
-			return fmt.Errorf("a part of the division belongs to node %d, which is not known", id)
+			return fmt.Errorf("a part of the division belongs to node %d, which is unknown", id)
 		}
 	}
 	if len(c.shares) > 0 && c.workers != len(c.shares) {
@@ -329,9 +329,9 @@ func (c *Core) checkRestored() error {
 	if len(c.before) != len(c.shares) {
 		return fmt.Errorf("%d parts of the division, and examples used before of %d", len(c.shares), len(c.before))
 	}
-	for id := range c.settle {
+	for id := range c.lossReports {
 		if c.node(id) == nil {
-			return fmt.Errorf("node %d is to be settled, and is not known", id)
+			return fmt.Errorf("the examples of lost node %d are to be counted, and the node is unknown", id)
 		}
 	}
 	return nil

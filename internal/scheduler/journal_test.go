@@ -98,17 +98,17 @@ func TestRecordsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	job := `{"Job":"j","Phase":2,"Workers":1`
 	node := `{"Node":1,"Role":3}`
 	for _, c := range []struct{ name, want string }{
-		{"job=" + job + `}|ghost/1=x`, `record "ghost/1": of a kind that is not known`},
+		{"job=" + job + `}|ghost/1=x`, `record "ghost/1": unknown kind of record`},
 		{"node/1=" + node, "1 records, and none is of the job"},
 		{"job=" + job + `}|node/1=` + node + `|node/2=` + node, `record "node/2": it is of node 1, want one above 1`},
 		{"job=" + job + `}|node/1={"Node":18446744073709551615,"Role":3}`, `record "node/1": it is of node 18446744073709551615, want one above 0`},
-		{"job=" + job + `}|node/1={"Node":1,"Role":1}`, "role 1, state 0, life 0: one is not known"},
-		{"job=" + job + `,"Shares":[7]}|node/1=` + node, "a part of the division belongs to node 7, which is not known"},
+		{"job=" + job + `}|node/1={"Node":1,"Role":1}`, "role 1, state 0, life 0: one of them is unknown"},
+		{"job=" + job + `,"Shares":[7]}|node/1=` + node, "a part of the division belongs to node 7, which is unknown"},
 		{"job=" + job + `,"Shares":[1,1]}|node/1=` + node, "1 workers, and 2 parts of the division"},
-		{"job=" + job + `,"Settle":[{"Lost":9}]}|node/1=` + node, "node 9 is to be settled, and is not known"},
+		{"job=" + job + `,"Settle":[{"Lost":9}]}|node/1=` + node, "the examples of lost node 9 are to be counted, and the node is unknown"},
 		{`job={"Job":"j","Phase":2,"Workers":2,"Shares":[1]}|node/1=` + node, "2 workers, and 1 parts of the division"},
 		{`job={"Job":"j","Phase":2,"Workers":1,"Shares":[1]}|node/1=` + node, "1 parts of the division, and examples used before of 0"},
-		{`job={"Job":"j","Phase":9}`, "phase 9 is not known"},
+		{`job={"Job":"j","Phase":9}`, "unknown phase 9"},
 		{"job=" + job + `}|barrier/1={"Name":"a"}|barrier/3={"Name":"b"}`, `record "barrier/3": want number 2`},
 		{"job=" + job + `}|key/0={"Declare":{"Name":"a"}}`, `record "key/0": malformed`},
 		{"job={", "unexpected end of JSON input"},

@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// askLeave lets a worker go that was told to end, as the removal of its host would, if the job can do without it. One that counts goes at
-// the boundary of the pending change, like all who were asked to leave; one that does not goes at once.
+// askLeave grants a worker's request to leave if the job can go on without it, as the removal of its host would. A worker that counts leaves
+// when the pending change is committed, a joining one at once.
 func (c *Core) askLeave(request uint64, m *wire.AskLeave) {
 	n := c.current(request, m.Node, c.generation)
 	switch {
@@ -28,10 +28,10 @@ func (c *Core) askLeave(request uint64, m *wire.AskLeave) {
 		return
 	}
 	c.ack(request)
-	c.letGo(n, fmt.Sprintf("%v asks to leave%s", n, because(m.Reason)))
+	c.grantLeave(n, fmt.Sprintf("%v asks to leave%s", n, because(m.Reason)))
 }
 
-// needs says why the job does not go on without a worker; empty: it does.
+// needs says why the job can not go on without a worker; empty: it can.
 func (c *Core) needs(n *node) string {
 	if !n.Counts() {
 		return ""
@@ -50,14 +50,14 @@ func (c *Core) needs(n *node) string {
 	return ""
 }
 
-// letGo makes a worker one that leaves, and its host one that is being removed if nobody is to stay there.
-func (c *Core) letGo(n *node, why string) {
+// grantLeave marks a worker as leaving, and its host as being removed if no worker stays there.
+func (c *Core) grantLeave(n *node, why string) {
 	if n.Counts() {
 		n.State = wire.MemberLeaving
-		c.change.want = max(0, c.change.want-1) // nobody is wanted in its place
+		c.change.want = max(0, c.change.want-1) // no replacement is wanted
 		c.begin(why)
 	} else {
-		c.turnAway(n)
+		c.removeJoining(n)
 	}
 	c.keep(n)
 	stays := func(x *node) bool {
@@ -66,7 +66,7 @@ func (c *Core) letGo(n *node, why string) {
 	if slices.ContainsFunc(c.nodes, stays) {
 		c.tellEvent(control.Event{Action: control.Leaving, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: why})
 		if n.state == removed {
-			c.gone(n)
+			c.noteLeft(n)
 		}
 	} else {
 		c.setHost(n.Host, control.RemovalQueued, "")
@@ -78,8 +78,8 @@ func (c *Core) letGo(n *node, why string) {
 	c.tryCommit()
 }
 
-// turnAway removes a worker that does not count.
-func (c *Core) turnAway(n *node) {
+// removeJoining removes a worker that does not count yet.
+func (c *Core) removeJoining(n *node) {
 	n.state = removed
 	c.keep(n)
 	for _, w := range c.bounds.remove(func(w wait) bool { return w.node == n.Node }) {
@@ -87,8 +87,8 @@ func (c *Core) turnAway(n *node) {
 	}
 }
 
-// gone takes note that a worker which was asked to leave has left.
-func (c *Core) gone(n *node) {
+// noteLeft updates host and events when a worker that was asked to leave has left.
+func (c *Core) noteLeft(n *node) {
 	h := c.hosts[n.Host]
 	switch {
 	case h == nil:
@@ -96,20 +96,20 @@ func (c *Core) gone(n *node) {
 		c.hostLeft(n.Host)
 	default:
 		c.tellEvent(control.Event{Action: control.Left, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process})
-		if h.status == control.Added && !c.peopled(n.Host) { // those who were to stay were lost meanwhile
+		if h.status == control.Added && !c.hasWorkers(n.Host) { // those who were to stay were lost meanwhile
 			c.setHost(n.Host, control.HostFailed, "its workers were lost or have left")
 		}
 	}
 }
 
-// stop takes the launcher's word that it is about to stop the whole job: from now on no worker leaves alone, so that all stop together.
+// stop handles the launcher's notice that it stops the whole job: from now on no single worker may leave, so that all stop together.
 func (c *Core) stop() string {
 	switch {
 	case !c.open():
 		return "the job has " + phaseNames[c.phase] + because(c.reason)
 	case !c.stopping:
 		c.stopping, c.dirty.job = true, true
-		c.note("the whole job is about to be stopped")
+		c.note("the whole job is being stopped")
 	}
 	return ""
 }

@@ -47,7 +47,7 @@ func (c *Core) register(request uint64, m *wire.Register) {
 		c.join(request, m)
 		return
 	case int(m.Workers) != c.set.Workers || int(m.Servers) != c.set.Servers:
-		c.refuse(request, wire.CodeConflict, "%s was told of %d workers and %d servers, the scheduler of %d and %d",
+		c.refuse(request, wire.CodeConflict, "%s was started for %d workers and %d servers, the scheduler for %d and %d",
 			who, m.Workers, m.Servers, c.set.Workers, c.set.Servers)
 		return
 	case m.Role == wire.RoleServer && m.Addr == "":
@@ -75,7 +75,7 @@ func (c *Core) register(request uint64, m *wire.Register) {
 		}
 	}
 	if c.phase == wire.PhaseRunning || len(here) == count {
-		c.refuse(request, wire.CodeConflict, "%s: all %d %ss are there", who, count, roleName(m.Role))
+		c.refuse(request, wire.CodeConflict, "%s: all %d %ss have registered", who, count, roleName(m.Role))
 		return
 	}
 	n := c.newNode(m)
@@ -273,7 +273,7 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 	switch {
 	case !c.open():
 	case was == removed:
-		c.note("node %d on %s, which was removed, left", n.Node, n.Host)
+		c.note("removed node %d on %s left", n.Node, n.Host)
 	case c.phase == wire.PhaseForming:
 		if !m.OK {
 			c.fail(c.nodeError(n, m.Reason))
@@ -301,7 +301,7 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 	default:
 		c.note("%v left", n)
 		if n.State == wire.MemberLeaving {
-			c.gone(n)
+			c.noteLeft(n)
 		}
 		if c.change.want > 0 {
 			c.change.want--
@@ -420,7 +420,7 @@ func (c *Core) membership() *wire.Membership {
 		Change: c.change.number, Placement: c.placement, Backups: uint32(c.set.Elastic.Backups), Division: c.division,
 	}
 	if c.change.asked {
-		m.Settle = c.settling()
+		m.Settle = c.lostToReport()
 	}
 	if c.phase == wire.PhaseForming {
 		m.Waiting = c.missing()

@@ -382,7 +382,7 @@ func (w *world) turn() {
 			}
 		}
 	case k < 30: // servers tell what they counted
-		for _, lost := range w.core.settling() {
+		for _, lost := range w.core.lostToReport() {
 			i := slices.IndexFunc(w.workers, func(x *worker) bool { return x.id == lost })
 			for _, s := range w.servers {
 				if w.rng.IntN(2) == 0 {

@@ -21,7 +21,7 @@ import (
 type Config struct {
 	cluster.Config // Scheduler is the address to listen on; Role and Rank are not used
 
-	// Kept, if set, keeps what the scheduler decides, in place of Config.State. Run does not close it.
+	// Kept, if set, is the journal, in place of Config.State. Run does not close it.
 	Kept State
 	// Ready, if set, is called with the address that Run listens on, as soon as it does.
 	Ready func(addr string)
@@ -35,18 +35,18 @@ const (
 	sayAfter = 5 * time.Second
 	// maxSayAfter bounds how much more rarely it says what goes on.
 	maxSayAfter = 5 * time.Minute
-	// linger bounds how long Run stays for its nodes once the job has ended and they have been told.
+	// linger bounds how long Run stays once the job has ended, so that the nodes can fetch their last answers.
 	linger = 3 * time.Second
-	// writeTimeout bounds one attempt to keep records; writeAgain is the time between two.
+	// writeTimeout bounds one attempt to write the journal; writeAgain is the time between two.
 	writeTimeout = 10 * time.Second
 	writeAgain   = time.Second
-	// lingerStopped is the same where the context has ended: whoever ended it ends the nodes, too, and waits for all.
+	// lingerStopped is the same if the context has ended: the launcher then ends the nodes, too, and waits for all.
 	lingerStopped = time.Second
 )
 
-// ErrHandOver, as the cause of the end of Run's context, ends the scheduler and not its job: another one that has its records
-// goes on with it. Nobody is told.
-var ErrHandOver = errors.New("another scheduler goes on with the job")
+// ErrHandOver, as the cause of the end of Run's context, ends the scheduler and not its job: another scheduler that has its records
+// continues the job. The nodes are not told.
+var ErrHandOver = errors.New("another scheduler continues the job")
 
 // Run is the scheduler of one job. It returns nil when the job finished in order, an error with the reason (cluster.ErrFailed is
 // in its chain) when it failed, and, having told the nodes, the error of ctx when that ended first.
@@ -150,7 +150,7 @@ func (cfg Config) core(ctx context.Context) (*Core, State, error) {
 		return nil, nil, err
 	}
 	if m := core.membership(); m.Generation > 0 {
-		cfg.Logger.Info("going on with the job as it was kept", "generation", m.Generation, "workers", m.Workers, "change", m.Change)
+		cfg.Logger.Info("job restored from the journal", "generation", m.Generation, "workers", m.Workers, "change", m.Change)
 	}
 	return core, st, nil
 }
@@ -161,7 +161,7 @@ type shell struct {
 	cfg    Config
 	state  State         // nil: nothing is kept
 	ran    bool          // of loop: it was told that the job is complete
-	held   []Output      // of loop: not kept yet, and so not told
+	held   []Output      // of loop: not in the journal yet, so their replies wait
 	stop   bool          // of loop: the job was open when the context ended
 	last   atomic.Uint64 // number of the last request
 	begin  chan registration
@@ -176,10 +176,10 @@ type registration struct {
 	reply chan<- wire.Message
 }
 
-// maxBatch bounds the events whose records are kept with one write.
+// maxBatch bounds the events whose records are written to the journal at once.
 const maxBatch = 256
 
-// loop steps the core until the job has ended and all nodes know, or what was decided can not be kept.
+// loop steps the core until the job has ended and all nodes know, or the journal can not be written any more.
 func (s *shell) loop(ctx context.Context, core *Core) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -210,8 +210,8 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 		select {
 		case r := <-s.begin:
 			s.take(core, r)
-		case e := <-s.events: // somebody is gone
-			s.gone(core, e)
+		case e := <-s.events: // the sender of a request is gone
+			s.canceled(core, e)
 		case <-timer.C:
 			s.step(core, Event{At: time.Now()})
 		case <-say.C:
@@ -220,7 +220,7 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 			} else if w := core.Pending(sayAfter); w != "" {
 				s.log.Info("waiting: " + w)
 			}
-			if w := core.Held(); len(w) > 0 {
+			if w := core.InGrace(); len(w) > 0 {
 				s.log.Warn("waiting for " + strings.Join(w, "; "))
 			}
 		case <-stop:
@@ -231,7 +231,7 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 			phase, _ := core.Phase()
 			s.stop = phase <= wire.PhaseRunning // which it was before
 			end = time.After(lingerStopped)
-			s.step(core, Event{At: time.Now(), Stop: "the scheduler was ended: " + context.Cause(ctx).Error()})
+			s.step(core, Event{At: time.Now(), Stop: "the scheduler was stopped: " + context.Cause(ctx).Error()})
 		case <-end:
 			return nil
 		}
@@ -239,14 +239,14 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 	}
 }
 
-// more takes what has come already, so that it is kept together.
+// more takes the requests that have come already, so that one write covers them all.
 func (s *shell) more(core *Core) {
 	for s.state != nil && len(s.held) < maxBatch {
 		select {
 		case r := <-s.begin:
 			s.take(core, r)
 		case e := <-s.events:
-			s.gone(core, e)
+			s.canceled(core, e)
 		default:
 			return
 		}
@@ -258,7 +258,7 @@ func (s *shell) take(core *Core, r registration) {
 	s.step(core, r.event)
 }
 
-func (s *shell) gone(core *Core, e Event) {
+func (s *shell) canceled(core *Core, e Event) {
 	delete(s.waits, e.Request)
 	s.step(core, e)
 }
@@ -272,21 +272,21 @@ func (s *shell) step(core *Core, e Event) {
 	s.held = append(s.held, out)
 }
 
-// report tells the launcher.
+// report sends a report to the launcher.
 func (s *shell) report(r control.Report) {
 	if s.cfg.Report == nil {
 		return
 	}
 	line, err := r.Line()
 	if err != nil {
-		s.log.Error("the launcher is not told", "err", err)
+		s.log.Error("a report to the launcher could not be encoded", "err", err)
 		return
 	}
 	s.cfg.Report(line)
 }
 
-// flush keeps what was decided and then tells it. While it can not be kept, nothing is told: for the nodes the scheduler is out
-// of reach. After their SchedulerTimeout, when nobody would hear any more, it gives up.
+// flush writes the records of the held outputs to the journal, and then sends their replies. While the journal can not be written no reply is
+// sent: for the nodes the scheduler is out of reach. It gives up after their SchedulerTimeout, when no node waits any more.
 func (s *shell) flush(ctx context.Context) error {
 	var records []Record
 	for _, out := range s.held {
@@ -299,7 +299,7 @@ func (s *shell) flush(ctx context.Context) error {
 		cancel()
 		if err == nil {
 			if attempts > 0 {
-				s.log.Warn("what was decided can be kept again", "attempts", attempts, "after", time.Since(begun).Round(time.Millisecond))
+				s.log.Warn("journal writes succeed again; held replies are sent", "attempts", attempts, "after", time.Since(begun).Round(time.Millisecond))
 			}
 			break
 		}
@@ -308,7 +308,7 @@ func (s *shell) flush(ctx context.Context) error {
 				pause = min(2*pause, maxSayAfter)
 			}
 			said = time.Now()
-			s.log.Error("what was decided can not be kept, and is not told", "err", err, "attempts", attempts+1, "for", time.Since(begun).Round(time.Millisecond))
+			s.log.Error("journal write failed; replies are held until it succeeds", "err", err, "attempts", attempts+1, "for", time.Since(begun).Round(time.Millisecond))
 		}
 		if errors.Is(err, ErrTaken) || time.Since(begun) > s.cfg.SchedulerTimeout || ctx.Err() != nil {
 			return err
@@ -346,7 +346,7 @@ func (s *shell) flush(ctx context.Context) error {
 	return nil
 }
 
-// refuseRest answers those who come after the job's end.
+// refuseRest answers requests that come after the job's end.
 func (s *shell) refuseRest(ctx context.Context) {
 	for {
 		select {
@@ -363,7 +363,7 @@ func (s *shell) refuseRest(ctx context.Context) {
 	}
 }
 
-// dropRest takes what is still asked and says nothing, until done.
+// dropRest takes requests without answering them, until done.
 func (s *shell) dropRest(done chan struct{}) {
 	for {
 		select {

@@ -372,7 +372,7 @@ func TestABarrierSaysWhomItWaitsFor(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 17*time.Second)
 		defer cancel()
 		err := w[0].Barrier(ctx, "epoch 3")
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "worker 1 on w1 (last step 12, heard of ") {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "worker 1 on w1 (last step 12, heard from ") {
 			t.Errorf("got %v", err)
 		}
 		if !strings.Contains(j.log.String(), `waiting at barrier \"epoch 3\": waited 5 s for worker 1 on w1 (last step`) {

@@ -297,7 +297,7 @@ func show(m wire.Message) string {
 			s += fmt.Sprintf("\n   change %d is pending", m.Change)
 		}
 		if len(m.Settle) > 0 {
-			s += fmt.Sprintf("\n   to settle: %d", m.Settle)
+			s += fmt.Sprintf("\n   to lossReports: %d", m.Settle)
 		}
 		if m.Servers != uint32(serversOf(m)) {
 			s += fmt.Sprintf("\n   of %d ranks of servers", m.Servers)

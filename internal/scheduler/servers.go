@@ -39,7 +39,7 @@ func (c *Core) addServer(host string) (rank uint32, refusal string) {
 		rank++
 	}
 	if rank >= maxServers {
-		return 0, fmt.Sprintf("the job has had %d servers, the most that it may", rank)
+		return 0, fmt.Sprintf("the job has had %d servers, the most there may be", rank)
 	}
 	c.newServers = append(c.newServers, comingServer{keptServer{rank, host}, c.now.Add(c.set.Elastic.JoinTimeout)})
 	c.dirty.job = true

@@ -11,10 +11,9 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// Meetings are names for which nodes wait until something happens, once: a barrier until all workers are at it, an await
-// until the signal. The names that happened are remembered, the last of them, so that a request repeated after a lost
-// answer finds them.
-type meetings struct {
+// A waitTable holds the requests that wait for a name: at a barrier until all workers have called it, in an await until the signal. A name happens
+// once. The last names that happened are remembered with their values, so that a request repeated after a lost answer finds them.
+type waitTable struct {
 	kind  string
 	waits []wait
 	at    map[string]map[uint64]bool // barriers: the nodes that arrived
@@ -35,12 +34,12 @@ type wait struct {
 	request  uint64
 	node     uint64
 	name     string
-	giver    uint64 // awaits: the worker that had the lowest rank
+	sender   uint64 // awaits: the worker of the lowest rank, which sends signals
 	since    time.Time
 	deadline time.Time
 }
 
-func (m *meetings) next() (t time.Time) {
+func (m *waitTable) next() (t time.Time) {
 	for _, w := range m.waits {
 		if t.IsZero() || w.deadline.Before(t) {
 			t = w.deadline
@@ -50,7 +49,7 @@ func (m *meetings) next() (t time.Time) {
 }
 
 // remove takes out and returns the waits that match, oldest first.
-func (m *meetings) remove(match func(wait) bool) (out []wait) {
+func (m *waitTable) remove(match func(wait) bool) (out []wait) {
 	m.waits = slices.DeleteFunc(m.waits, func(w wait) bool {
 		if match(w) {
 			out = append(out, w)
@@ -61,20 +60,20 @@ func (m *meetings) remove(match func(wait) bool) (out []wait) {
 	return out
 }
 
-func (m *meetings) all() []wait { return m.remove(func(wait) bool { return true }) }
+func (m *waitTable) all() []wait { return m.remove(func(wait) bool { return true }) }
 
 // late takes out the waits whose time is over.
-func (m *meetings) late(now time.Time) []wait {
+func (m *waitTable) late(now time.Time) []wait {
 	return m.remove(func(w wait) bool { return !now.Before(w.deadline) })
 }
 
-// forget drops a wait whose asker is gone. The node stays at the barrier: it will ask again.
-func (m *meetings) forget(request uint64) {
+// forget drops a wait whose sender is gone. The node still counts as being at the barrier: it asks again.
+func (m *waitTable) forget(request uint64) {
 	m.remove(func(w wait) bool { return w.request == request })
 }
 
 // mark marks a name as happened.
-func (m *meetings) mark(name, value string) {
+func (m *waitTable) mark(name, value string) {
 	if m.done == nil {
 		m.done = make(map[string]string)
 	}
@@ -84,13 +83,13 @@ func (m *meetings) mark(name, value string) {
 }
 
 // happened reports whether a name did.
-func (m *meetings) happened(name string) bool {
+func (m *waitTable) happened(name string) bool {
 	_, ok := m.done[name]
 	return ok
 }
 
 // happen marks a name and takes out those who wait for it.
-func (c *Core) happen(m *meetings, name, value string) []wait {
+func (c *Core) happen(m *waitTable, name, value string) []wait {
 	if !m.happened(name) {
 		c.put(m.record(len(m.order)), keptName{name, value})
 		m.mark(name, value)
@@ -107,7 +106,7 @@ func (c *Core) happen(m *meetings, name, value string) []wait {
 }
 
 // record is the key of the record of a name that happened.
-func (m *meetings) record(i int) string { return fmt.Sprintf("%s/%012d", m.kind, m.first+uint64(i)) }
+func (m *waitTable) record(i int) string { return fmt.Sprintf("%s/%012d", m.kind, m.first+uint64(i)) }
 
 func (c *Core) barrier(request uint64, m *wire.Barrier) {
 	n := c.current(request, m.Node, m.Generation)
@@ -166,7 +165,7 @@ func (c *Core) notAt(name string) string {
 
 // describe names a node and says how far it is.
 func (c *Core) describe(n *node) string {
-	return fmt.Sprintf("%v (last step %d, heard of %s ago)", n, n.step, control.Seconds(c.now.Sub(n.heard)))
+	return fmt.Sprintf("%v (last step %d, heard from %s ago)", n, n.step, control.Seconds(c.now.Sub(n.heard)))
 }
 
 func (c *Core) newWait(request, node uint64, name string, millis uint32) wait {
@@ -187,8 +186,8 @@ func (c *Core) signal(request uint64, m *wire.Signal) {
 	c.ack(request)
 }
 
-// await waits for a signal. It is the worker of the lowest rank that gives signals: when it is lost, nobody waits for those any more
-// that it has not given. Whoever asked then has an error, and does what it was at anew under another name.
+// await waits for a signal. The worker of the lowest rank sends signals: when it is lost, waits for those that it has not sent are refused, and
+// whoever waited tries again, with another worker as the sender.
 func (c *Core) await(request uint64, m *wire.Await) {
 	if n := c.current(request, m.Node, c.generation); n == nil {
 		return
@@ -199,15 +198,15 @@ func (c *Core) await(request uint64, m *wire.Await) {
 	}
 	members := c.counting(wire.RoleWorker)
 	if len(members) == 0 {
-		c.refuse(request, wire.CodeUnavailable, "signal %q: there is no worker, who would give it, in generation %d", m.Name, c.generation)
+		c.refuse(request, wire.CodeUnavailable, "signal %q: there is no worker to send it in generation %d", m.Name, c.generation)
 		return
 	}
-	giver := slices.MinFunc(members, func(a, b *node) int { return cmp.Compare(a.Rank, b.Rank) })
-	if giver.Node == m.Node && giver.Rank > 0 {
-		c.refuse(request, wire.CodeUnavailable, "signal %q: %v awaits it, but would give it itself: whoever would have is gone", m.Name, giver)
+	sender := slices.MinFunc(members, func(a, b *node) int { return cmp.Compare(a.Rank, b.Rank) })
+	if sender.Node == m.Node && sender.Rank > 0 {
+		c.refuse(request, wire.CodeUnavailable, "signal %q: %v waits for it and is the one to send it now: the worker before it is gone", m.Name, sender)
 		return
 	}
 	w := c.newWait(request, m.Node, m.Name, m.WaitMillis)
-	w.giver = giver.Node
+	w.sender = sender.Node
 	c.signals.waits = append(c.signals.waits, w)
 }

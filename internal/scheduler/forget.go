@@ -39,7 +39,7 @@ func (c *Core) who(id uint64) string {
 	return fmt.Sprintf("node %d", id)
 }
 
-// forgetNodes forgets the nodes that are gone but the newest, and those that are still needed: of the division, of settlements, and the
+// forgetNodes forgets the nodes that are gone but the newest, and those that are still needed: of the division, of loss reports, and the
 // last server of each rank.
 func (c *Core) forgetNodes() {
 	var gone []*node
@@ -55,7 +55,7 @@ func (c *Core) forgetNodes() {
 	for _, id := range c.shares {
 		needed[id] = true
 	}
-	for id := range c.settle {
+	for id := range c.lossReports {
 		needed[id] = true
 	}
 	for rank := range c.ranks {
@@ -82,15 +82,15 @@ func (c *Core) forgetHosts() {
 	if len(c.hosts) <= maxGone {
 		return
 	}
-	peopled := make(map[string]bool)
+	hasWorkers := make(map[string]bool)
 	for _, n := range c.nodes {
 		if n.state == living && n.Role == wire.RoleWorker {
-			peopled[n.Host] = true
+			hasWorkers[n.Host] = true
 		}
 	}
 	var gone []string
 	for name, h := range c.hosts {
-		if (h.status == control.Removed || h.status == control.HostFailed) && !peopled[name] {
+		if (h.status == control.Removed || h.status == control.HostFailed) && !hasWorkers[name] {
 			gone = append(gone, name)
 		}
 	}
