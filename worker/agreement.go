@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 )
 
-// agreementKey is the key by which the workers agree, with each step, on what is done after it. Each pushes numbers, and all see
+// agreementKey is the key by which the workers agree, in each step, on what they do after it. Each pushes flags, and all see
 // the same sums over the sum of weights, so all decide alike.
 const agreementKey = "paragon/agreed"
 
 // What a worker pushes to the agreement's key.
 const (
-	laneStop     = iota // everybody: it was asked to stop; 1: it was told to leave, which all are where the sum is as many as they are
+	laneStop     = iota // stopAll: it was asked to stop; 1: it was told to leave. All stop if the sum reaches the number of workers
 	laneChange          // 1: a change of the membership is pending
 	laneMark            // the number of the step modulo marks, plus one
 	laneOne             // 1
@@ -23,25 +23,26 @@ const (
 	lanes
 )
 
-// everybody is more than there are workers.
-const everybody = 1 << 20
+// stopAll makes the sum of the lane reach any number of workers: it is more than a job may have.
+const stopAll = 1 << 20
 
-// marks tells steps apart whose answer may be taken for another's: those next to each other.
+// marks is how many steps have marks of their own. A stale value is that of one of the last few steps; 1000 marks are far more than these, and
+// exact in a float32 that was multiplied and divided by a weight.
 const marks = 1000
 
-// A verdict is what all workers agreed on.
+// A verdict is what all workers agreed on after a step.
 type verdict struct {
-	known                   bool // that there was an agreement
+	known                   bool // there was an agreement
 	stop, change            bool
 	save, writing, complete bool // of checkpoints
 }
 
-// agreement lets all workers stop, or come to a boundary, after the same step, whoever is asked first or hears of it first. Its
-// methods are called by one goroutine at a time, but for ask.
+// agreement lets all workers stop, or make a change, after the same step, whichever of them is asked or hears of it first. Its
+// methods are called by one goroutine at a time, except ask.
 //
-// The answer of a step is the same for all who live: its round closes once, and the next one not without them. The weights are those
-// of the step's gradients, as the pushes of both leave together. Where all weights are 0 (the only worker with examples was
-// lost) the value stays the one of an earlier step: the mark tells, on all workers alike, and nothing was agreed.
+// All living workers get the same result for a step: its round closes once, and the next one only with all of them. The weights are those
+// of the step's gradients, as both are pushed together. If all weights are 0 (the only worker with examples was
+// lost) the value remains that of an earlier step. Its mark shows that, on all workers alike, and then nothing was agreed.
 type agreement struct {
 	trainer *Trainer
 	asked   atomic.Bool
@@ -79,7 +80,7 @@ func (a *agreement) begin(ctx context.Context, step uint64) {
 	clear(a.flags)
 	switch {
 	case a.asked.Load():
-		a.flags[laneStop] = everybody
+		a.flags[laneStop] = stopAll
 	case a.told != nil && a.told.Load():
 		a.flags[laneStop] = 1
 	}

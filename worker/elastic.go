@@ -18,13 +18,13 @@ func elasticOf(store kvstore.Store) kvstore.Elastic {
 	return nil
 }
 
-// joins reports whether this worker does not count yet in a job that runs.
+// joins reports whether this worker joins a running job and does not count yet.
 func joins(store kvstore.Store) bool {
 	elastic, ok := store.(kvstore.Elastic)
 	return ok && elastic.Joining()
 }
 
-// weigh says what this worker's contributions count from now on: until the next step's those of this step. Nothing is under way.
+// weigh sets the weight of this worker's contributions, up to the next step. No exchange is under way.
 func (t *Trainer) weigh(weight uint64) {
 	if t.pusher == nil || t.weight != weight || t.told != t.counting {
 		t.weight, t.told = weight, t.counting
@@ -33,10 +33,10 @@ func (t *Trainer) weigh(weight uint64) {
 	}
 }
 
-// count says whether the weights of the next steps tell the servers which examples were used.
+// count sets whether the servers count the weights of the next steps as used examples.
 func (t *Trainer) count(counting bool) { t.counting = counting && t.elastic != nil }
 
-// pullFresh brings all values of the store to this worker, which has just become a member.
+// pullFresh pulls all values on a worker that has just joined.
 func (t *Trainer) pullFresh(ctx context.Context) error {
 	t.fresh = true
 	for i, key := range t.keys {
@@ -67,7 +67,7 @@ func (t *Trainer) barrier(ctx context.Context) error {
 	return nil
 }
 
-// beginRoll makes this worker one of those that find out by the roll who takes part.
+// beginRoll makes this worker take part in the roll calls.
 func (t *Trainer) beginRoll(ctx context.Context) (err error) {
 	if t.roll, err = rollcall.New(ctx, t.cfg.Store); err != nil {
 		return fmt.Errorf("worker: %w", err)

@@ -9,21 +9,21 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A parting is how a worker that is told to end leaves a job that goes on. The scheduler is asked, for it alone knows who else leaves and
-// whether the whole job is about to stop. That takes no part in any step: this worker goes on until the boundary of the change that its
-// leaving is.
-type parting struct {
-	told   atomic.Bool // it was told to end
-	may    atomic.Bool // the job goes on without it
-	needed atomic.Bool // the job does not, so all stop
+// A leaveRequest is the state of one worker's wish to leave while the job goes on. The scheduler decides, since it alone knows who else leaves and
+// whether the whole job is being stopped. It is asked beside the steps: this worker trains on until the step at which its departure takes
+// effect.
+type leaveRequest struct {
+	told   atomic.Bool // this worker was told to end
+	may    atomic.Bool // granted: the job goes on without it
+	needed atomic.Bool // refused: the job can not go on without it, so all workers stop
 
 	mu      sync.Mutex
-	unready context.CancelFunc // ends what a joining worker does before it says that it is ready; nil: it has said so, or does not join
+	unready context.CancelFunc // cancels the preparations of a joining worker; nil: it has reported ready, or does not join
 }
 
-// beforeReady returns the context of what a joining worker does before it says that it is ready. A worker that may leave by then counts nowhere:
-// the scheduler has removed it, servers do not know it, and nobody would answer it. ready ends that; its error says that the worker may leave.
-func (p *parting) beforeReady(ctx context.Context) (early context.Context, ready func() error) {
+// untilReady returns the context of a joining worker's preparations. A grant cancels it: the scheduler has then removed the worker, and servers would
+// not answer it. ready ends the preparations; its error says that the worker may leave.
+func (p *leaveRequest) untilReady(ctx context.Context) (early context.Context, ready func() error) {
 	early, cancel := context.WithCancel(ctx)
 	p.mu.Lock()
 	p.unready = cancel
@@ -40,8 +40,8 @@ func (p *parting) beforeReady(ctx context.Context) (early context.Context, ready
 	}
 }
 
-// granted takes note that the job goes on without this worker.
-func (p *parting) granted() {
+// granted records that this worker may leave.
+func (p *leaveRequest) granted() {
 	p.may.Store(true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +50,7 @@ func (p *parting) granted() {
 	}
 }
 
-// watchLeave asks to leave once the configuration says so. The function it returns ends that.
+// watchLeave asks to leave when FitConfig.Leave is closed. The function it returns ends that.
 func (r *run) watchLeave(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -83,7 +83,7 @@ func (r *run) askLeave(ctx context.Context) {
 	case errors.Is(err, kvstore.ErrNeeded):
 		log.Info("asked to leave, but the job can not go on without this worker: all workers stop", "err", err)
 		r.leave.needed.Store(true)
-	case ctx.Err() == nil: // the job is over, at least for this worker
+	case ctx.Err() == nil: // the job has ended, at least for this worker
 		log.Info("told to end", "err", err)
 	}
 }

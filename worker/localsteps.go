@@ -164,10 +164,10 @@ func joinNumber(value []float32) (n uint64) {
 }
 
 // tensors lists what a checkpoint holds of a round under way, beside what it holds of every update on the worker.
-func (l *localSteps) tensors() []ownTensor {
+func (l *localSteps) tensors() []workerTensor {
 	splitNumber(l.numbers, uint64(l.done))
 	splitNumber(l.numbers[pieces:], l.examples)
-	return []ownTensor{{checkpoint.OwnRound, []int{len(l.numbers)}, l.numbers}}
+	return []workerTensor{{checkpoint.OwnRound, []int{len(l.numbers)}, l.numbers}}
 }
 
 // loaded takes over what a checkpoint brought into tensors. The anchors are the servers' values.

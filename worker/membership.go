@@ -10,13 +10,14 @@ import (
 	"github.com/paragon-train/paragon/sampler"
 )
 
-// past is what a resumed run brings to the job: the scheduler learns of it at the first change, and then it is part of the division.
+// past is the position in the epoch at which a resumed run began. The scheduler learns of it at the first change; from then on it is part of the
+// division.
 type past struct {
 	cuts []sampler.Cut // of the epoch
 	used []int         // by part of the division: examples used; empty: none
 }
 
-// of returns what a part had used.
+// of returns how many examples a part had used.
 func (p *past) of(part int) int {
 	if part < len(p.used) {
 		return p.used[part]
@@ -24,9 +25,9 @@ func (p *past) of(part int) int {
 	return 0
 }
 
-// join makes a worker that came to a running job a member of it: when it returns, this worker is where the others are.
+// join makes a worker that joins a running job a member of it. When it returns, this worker is at the same step as the others.
 func (r *run) join(ctx context.Context) (err error) {
-	early, ready := r.leave.beforeReady(ctx)
+	early, ready := r.leave.untilReady(ctx)
 	if r.stop, err = newAgreement(early, r.trainer); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (r *run) join(ctx context.Context) (err error) {
 	return nil
 }
 
-// divide tells the feed of another division, if there is one.
+// divide gives the feed the new division, if there is one.
 func (r *run) divide() error {
 	if !r.stale || r.divided == nil {
 		r.stale = false
@@ -79,19 +80,19 @@ func (r *run) nextEpoch() {
 	r.epoch, r.step, r.before, r.used, r.cuts, r.past = r.epoch+1, 0, 0, 0, nil, past{}
 }
 
-// changeBetweenEpochs makes the changes for a feed that cannot be divided in the middle of an epoch.
+// changeBetweenEpochs makes pending changes where the feed cannot be divided in the middle of an epoch.
 func (r *run) changeBetweenEpochs(ctx context.Context) error {
 	for {
-		changed, err := r.settle(ctx, &epochRun{from: time.Now()})
+		changed, err := r.callRoll(ctx, &epochRun{from: time.Now()})
 		if err != nil || !changed {
 			return err
 		}
 	}
 }
 
-// settle looks, after a step whose exchange is done on every worker, whether all of them have done it and nothing is pending. If not
-// it makes the change; then all workers, also those that have just come, begin with what is left of the epoch.
-func (r *run) settle(ctx context.Context, e *epochRun) (changed bool, err error) {
+// callRoll finds out, after a step, whether all workers have finished it and no change is pending. If one is, it makes the change; then all
+// workers, also those that have just joined, begin with what is left of the epoch.
+func (r *run) callRoll(ctx context.Context, e *epochRun) (changed bool, err error) {
 	if r.elastic == nil {
 		return false, nil
 	}
@@ -107,8 +108,8 @@ func (r *run) settle(ctx context.Context, e *epochRun) (changed bool, err error)
 	return changed, err
 }
 
-// boundary makes the pending change: all workers call it after the same step, and are members of the next generation, with the
-// same division of what is left, when it returns.
+// boundary makes the pending change. All workers call it after the same step. When it returns they are members of the next generation, with the same
+// division of what is left of the epoch.
 func (r *run) boundary(ctx context.Context, e *epochRun) error {
 	if err := r.trainer.Sync(ctx); err != nil {
 		return err
@@ -142,7 +143,7 @@ func (r *run) boundary(ctx context.Context, e *epochRun) error {
 	return r.take(span)
 }
 
-// take makes this worker's part that of the new division.
+// take switches to this worker's share of the new division.
 func (r *run) take(span Span) error {
 	division := r.elastic.Division()
 	if division.Epoch != uint64(r.epoch) || division.Steps != r.trainer.Steps() {
@@ -180,10 +181,10 @@ func (r *run) take(span Span) error {
 	return nil
 }
 
-// cut ends the division that runs: cuts are now those of the epoch.
+// cut ends the current division: cuts are those of the epoch from now on.
 func (r *run) cut(cuts []sampler.Cut) error {
 	switch {
-	case len(cuts) == len(r.cuts) && r.used == 0: // nobody has used anything of the division: no cut
+	case len(cuts) == len(r.cuts) && r.used == 0: // no example of the division was used: no cut
 	case len(cuts) != len(r.cuts)+1 || cuts[len(r.cuts)].Parts != r.workers:
 		return fmt.Errorf("worker: epoch %d step %d: the new division has the cuts %v, want one of %d parts after %v", r.epoch, r.before+r.step, cuts, r.workers, r.cuts)
 	default:
@@ -194,7 +195,7 @@ func (r *run) cut(cuts []sampler.Cut) error {
 	return nil
 }
 
-// tellUsed hands OnUsed what the steps of a division have used in this job.
+// tellUsed passes to OnUsed the examples that the steps of a division have used in this job.
 func (r *run) tellUsed(cuts []sampler.Cut, workers int, used func(part int) int) {
 	if r.cfg.OnUsed == nil || r.divided == nil {
 		return

@@ -116,10 +116,10 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 func (s *saver) load(ctx context.Context, m manifest, from string) error {
 	store := s.trainer.cfg.Store
 	own := true
-	err := s.trainer.loadOwn(ctx, s.place, m.Steps, store.Rank())
+	err := s.trainer.loadWorkerFile(ctx, s.place, m.Steps, store.Rank())
 	if errors.Is(err, fs.ErrNotExist) && store.Rank() != 0 {
 		// The rank is new, or was lost while it saved, or (dist_async) rank 0 saved alone.
-		first := s.trainer.loadOwn(ctx, s.place, m.Steps, 0)
+		first := s.trainer.loadWorkerFile(ctx, s.place, m.Steps, 0)
 		if first == nil {
 			s.trainer.cfg.Logger.Info("no file of this rank in the checkpoint: running statistics are those of rank 0", "rank", store.Rank())
 			own, err = false, nil // what rank 0's pushes have left out is not this worker's
@@ -139,7 +139,7 @@ func (s *saver) load(ctx context.Context, m manifest, from string) error {
 		return err
 	}
 	if own {
-		if err := s.trainer.loadResiduals(ctx, s.place, ownFile(m.Steps, store.Rank())); err != nil {
+		if err := s.trainer.loadResiduals(ctx, s.place, workerFile(m.Steps, store.Rank())); err != nil {
 			return err
 		}
 	}

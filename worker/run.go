@@ -16,7 +16,7 @@ type run struct {
 	cfg     FitConfig
 	trainer *Trainer
 	stop    *agreement
-	leave   parting
+	leave   leaveRequest
 	saver   *saver
 	elastic kvstore.Elastic // nil: workers neither come nor go
 	divided DividedFeed     // nil: the feed is not one
@@ -53,7 +53,7 @@ func (r *run) begin(ctx context.Context) error {
 	} else {
 		from, err = r.start(ctx)
 	}
-	if err != nil && r.leave.may.Load() && !errors.Is(err, ErrRemoved) { // it no longer joins, say all who are asked for anything
+	if err != nil && r.leave.may.Load() && !errors.Is(err, ErrRemoved) { // the scheduler has removed it, so every request is refused
 		err = fmt.Errorf("worker: join: %w (%w)", ErrRemoved, err)
 	}
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *run) finished() bool { return r.cfg.MaxSteps > 0 && r.trainer.Steps() >
 // over reports whether all steps of the division are done.
 func (r *run) over() bool { return r.step >= r.cfg.Feed.Steps() }
 
-// An epochRun is what is known of the epoch that runs.
+// An epochRun collects the statistics of the current epoch.
 type epochRun struct {
 	info EpochInfo
 	mean metrics.Mean
@@ -133,7 +133,7 @@ type epochRun struct {
 // runEpoch trains what is left of the epoch, averages the running statistics, evaluates and saves.
 func (r *run) runEpoch(ctx context.Context) error {
 	e := &epochRun{info: EpochInfo{Epoch: r.epoch, First: r.before + r.step}}
-	if r.stopping { // this worker has come when all were about to stop
+	if r.stopping { // this worker joined when all had agreed to stop
 		return r.stopNow(ctx, e)
 	}
 	if r.divided == nil {
@@ -173,8 +173,8 @@ func (r *run) runEpoch(ctx context.Context) error {
 	return r.saver.afterEpoch(ctx, r.position())
 }
 
-// runDivision trains until the division is used up or workers have come or gone; again tells that there may be more to train in
-// the epoch.
+// runDivision trains until the division is used up or the membership has changed; again reports that there may be more of the epoch to
+// train on.
 func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err error) {
 	r.ahead.drop()
 	if err := r.divide(); err != nil {
@@ -184,7 +184,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		return false, err
 	}
 	if !r.over() {
-		if len(r.cuts) > 0 && r.step == 0 && r.saver.due(r.trainer.Steps()) { // there were changes when it was time to save
+		if len(r.cuts) > 0 && r.step == 0 && r.saver.due(r.trainer.Steps()) { // a change came when a checkpoint was due
 			if err := r.saver.save(ctx, r.position()); err != nil {
 				return false, err
 			}
@@ -218,7 +218,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		case agreed.change:
 			return true, nil
 		case !r.over() && (agreed.save || r.saver.due(r.trainer.Steps())): // the last step is left to the epoch's end, which saves the averaged statistics
-			changed, err := r.settle(ctx, e)
+			changed, err := r.callRoll(ctx, e)
 			if err == nil && !changed {
 				err = r.saver.save(ctx, r.position())
 			}
@@ -231,7 +231,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		return false, err
 	}
 	if r.divided != nil {
-		if changed, err := r.settle(ctx, e); err != nil || changed {
+		if changed, err := r.callRoll(ctx, e); err != nil || changed {
 			return changed && !r.finished(), err
 		}
 	}
@@ -273,7 +273,7 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	if err := r.trainer.Step(ctx, counts); err != nil {
 		return agreed, err
 	}
-	if last { // workers that step by themselves meet here, though no round ends
+	if last { // with local steps, all agree at the end of a division although no round ends
 		if err := r.trainer.weighLocal(ctx); err != nil {
 			return agreed, err
 		}
@@ -311,7 +311,7 @@ func (r *run) loss(counts []int) (loss float64, examples int) {
 	return loss, examples
 }
 
-// closeSpan ends the span that runs.
+// closeSpan ends the current span.
 func (r *run) closeSpan(e *epochRun) Span {
 	span := e.span
 	span.Train = time.Since(e.from)
@@ -327,16 +327,16 @@ func (r *run) position() position {
 	return position{Epoch: r.epoch, Step: r.step, Steps: r.trainer.Steps(), Cuts: r.cuts, workers: r.workers, stepsOfDivision: r.cfg.Feed.Steps()}
 }
 
-// stopNow saves, if there is a place for it, and ends the run. After the last step of an epoch it does first what the epoch's
-// end does to the model, which the resumed run does not come to any more. It does all again if a worker was lost meanwhile: it may
-// have been the one that writes.
+// stopNow writes a checkpoint, if there is a place for it, and ends the run. After the last step of an epoch it first averages the running
+// statistics, since the resumed run begins after that point. It repeats all of it if a worker was lost meanwhile, which may have been the one
+// that writes.
 func (r *run) stopNow(ctx context.Context, e *epochRun) error {
 	save := r.saver.save
 	if r.trainer.async() {
 		save = r.saver.saveAlone
 	}
 	for {
-		changed, err := r.settle(ctx, e)
+		changed, err := r.callRoll(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -356,7 +356,7 @@ func (r *run) stopNow(ctx context.Context, e *epochRun) error {
 			err = r.saver.finish(ctx, r.trainer.barrier, true)
 		}
 		if err == nil {
-			changed, err = r.settle(ctx, e)
+			changed, err = r.callRoll(ctx, e)
 		}
 		if err != nil {
 			return err
@@ -368,7 +368,7 @@ func (r *run) stopNow(ctx context.Context, e *epochRun) error {
 	}
 }
 
-// tellAllUsed tells of the division up to here.
+// tellAllUsed passes to OnUsed what the current division has used up to here.
 func (r *run) tellAllUsed() {
 	r.tellUsed(r.cuts, r.workers, func(part int) int { return r.divided.Used(part, r.step) })
 }

@@ -17,11 +17,11 @@ type saver struct {
 	cfg     CheckpointConfig
 	trainer *Trainer
 	place   checkpoint.Place // of Dir; nil: none
-	local   bool             // a folder of this host, which others may not see
+	local   bool             // Dir is a folder of this host, which others may not see
 	ranks   []int            // that this worker has had
 	spent   time.Duration    // of Fit's own time, since the epoch began
 	begun   time.Time        // when the last checkpoint was begun, or the run
-	flight  *flight          // being written; nil: none
+	write   *checkpointWrite // being written; nil: none
 }
 
 func newSaver(cfg CheckpointConfig, t *Trainer) *saver {
@@ -49,11 +49,11 @@ func (s *saver) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// close gives up what is being written, and waits until nothing is.
+// close cancels the checkpoint being written.
 func (s *saver) close() {
-	if s.flight != nil {
-		s.flight.end()
-		s.flight = nil
+	if s.write != nil {
+		s.write.end()
+		s.write = nil
 	}
 	if s.place != nil {
 		_ = s.place.Close() // whatever matters has been written or has told
@@ -68,7 +68,7 @@ func (s *saver) due(steps uint64) bool {
 
 // lanes raises this worker's flags of the step: see agreement.
 func (s *saver) lanes(flags []float32) {
-	f := s.flight
+	f := s.write
 	switch {
 	case f == nil && s.cfg.Dir != "" && s.cfg.Every > 0 && s.trainer.cfg.Store.Rank() == 0 && time.Since(s.begun) >= s.cfg.Every:
 		flags[laneSave] = 1
@@ -80,17 +80,17 @@ func (s *saver) lanes(flags []float32) {
 	}
 }
 
-// heard takes note of what all workers agreed on after a step: once nobody writes any more the checkpoint can be completed, and
-// once it is complete it is no matter of this worker any more.
+// heard acts on what all workers agreed on after a step: when no worker writes any more rank 0 may complete the checkpoint, and
+// when it is complete this worker forgets it.
 func (s *saver) heard(v verdict) error {
-	f := s.flight
+	f := s.write
 	switch {
 	case f == nil || !v.known:
 		return nil
 	case v.complete:
-		s.flight = nil
+		s.write = nil
 		f.end()
-		return errors.Join(f.err(), s.pruneOwn(f))
+		return errors.Join(f.err(), s.pruneWorkerFiles(f))
 	case !v.writing:
 		f.allThere()
 	}
@@ -111,7 +111,7 @@ func (s *saver) save(ctx context.Context, at position) error {
 	}
 	begin := time.Now()
 	defer func() { s.spent += time.Since(begin) }()
-	if s.trainer.async() { // what is read must not change meanwhile
+	if s.trainer.async() { // without rounds, values must not change while they are read
 		return s.saveWaiting(ctx, at, s.trainer.barrier)
 	}
 	if err := s.finish(ctx, s.trainer.barrier, false); err != nil {
@@ -133,7 +133,7 @@ func (s *saver) saveWaiting(ctx context.Context, at position, barrier func(conte
 	if err := s.trainer.Flush(ctx); err != nil {
 		return err
 	}
-	if err := barrier(ctx); err != nil { // nobody pushes any more
+	if err := barrier(ctx); err != nil { // no worker pushes any more
 		return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
 	}
 	if err := s.begin(ctx, at); err != nil {
@@ -153,12 +153,12 @@ func (s *saver) begin(ctx context.Context, at position) error {
 	if !slices.Contains(s.ranks, rank) {
 		s.ranks = append(s.ranks, rank)
 	}
-	f := &flight{
+	f := &checkpointWrite{
 		place: s.place, logger: s.trainer.cfg.Logger, name: path.Join(checkpoint.StepFolder(at.Steps), checkpoint.WorkerFile(rank)), steps: at.Steps,
 		written: make(chan struct{}), all: make(chan struct{}), done: make(chan struct{}),
 	}
 	var err error
-	if f.metadata, f.tensors, err = s.trainer.copyOwn(ctx, at.Steps); err != nil {
+	if f.metadata, f.tensors, err = s.trainer.copyWorkerState(ctx, at.Steps); err != nil {
 		return fail(err)
 	}
 	ctx, f.cancel = context.WithCancel(ctx)
@@ -170,14 +170,14 @@ func (s *saver) begin(ctx context.Context, at position) error {
 			return fail(err)
 		}
 	}
-	s.flight, s.begun = f, time.Now()
+	s.write, s.begun = f, time.Now()
 	go f.run(ctx)
 	return nil
 }
 
-// wasRead returns when what is being written asks nothing of the store any more: at a boundary nothing may be under way.
+// wasRead returns when the checkpoint being written needs no more reads from the store: at a boundary no call may be under way.
 func (s *saver) wasRead() error {
-	if f := s.flight; f != nil && f.leads {
+	if f := s.write; f != nil && f.leads {
 		if err := f.snapshot.Wait(); err != nil {
 			return fmt.Errorf("worker: checkpoint at step %d: %w", f.steps, err)
 		}
@@ -191,20 +191,20 @@ func (s *saver) finish(ctx context.Context, barrier func(context.Context) error,
 	if s.cfg.Dir == "" {
 		return nil
 	}
-	f := s.flight
+	f := s.write
 	if f != nil {
 		if err := f.wait(ctx, f.written); err != nil {
 			return err
 		}
 	}
-	// Also those who have nothing to write: workers that came to the job meanwhile.
+	// Workers that joined meanwhile have nothing to write, and take part in the barriers as well.
 	met := func() error {
 		if err := barrier(ctx); err != nil {
 			return fmt.Errorf("worker: checkpoint at step %d: %w", s.trainer.Steps(), err)
 		}
 		return nil
 	}
-	if err := met(); err != nil { // all parts are there
+	if err := met(); err != nil { // the files of all workers are written
 		return err
 	}
 	if f != nil {
@@ -214,20 +214,20 @@ func (s *saver) finish(ctx context.Context, barrier func(context.Context) error,
 		}
 	}
 	if last {
-		if err := met(); err != nil { // nobody ends before it is complete
+		if err := met(); err != nil { // no worker ends before it is complete
 			return err
 		}
 	}
-	s.flight = nil
+	s.write = nil
 	if f == nil || !last {
 		return nil
 	}
-	return s.pruneOwn(f)
+	return s.pruneWorkerFiles(f)
 }
 
-// pruneOwn removes the older files of a worker that has Dir for itself, when a checkpoint is complete. Where it is shared rank 0 has
+// pruneWorkerFiles removes the older files of a worker that has Dir for itself, when a checkpoint is complete. Where it is shared rank 0 has
 // left nothing to do.
-func (s *saver) pruneOwn(f *flight) error {
+func (s *saver) pruneWorkerFiles(f *checkpointWrite) error {
 	if f.leads || !s.local {
 		return nil
 	}

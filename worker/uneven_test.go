@@ -189,7 +189,7 @@ func (s *slowObserver) Step(worker.StepInfo) {
 // An asynchronous job goes on only with as many workers as wrote the checkpoint, and one whose feed cannot be divided anew too; every
 // worker says so.
 func TestJobRefusesTheCheckpointOfAnotherNumberOfWorkers(t *testing.T) {
-	for kind, want := range map[string]string{"dist_async": "in dist_async", "dist_sync": "cannot share the examples anew"} {
+	for kind, want := range map[string]string{"dist_async": "a dist_async run", "dist_sync": "cannot share the examples anew"} {
 		dir := t.TempDir()
 		run := func(workers int, resume bool) []error {
 			_, _, errs := fitJob(t, kind, workers, rigConfig{}, func(_ int, c *worker.FitConfig) {

@@ -12,8 +12,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A flight is this worker's part of a checkpoint that is being written, by a goroutine of its own.
-type flight struct {
+// A checkpointWrite is this worker's part of a checkpoint that a goroutine writes beside the training.
+type checkpointWrite struct {
 	place    checkpoint.Place
 	logger   *slog.Logger
 	steps    uint64
@@ -21,7 +21,7 @@ type flight struct {
 	metadata map[string]string
 	tensors  []checkpoint.Tensor
 
-	leads    bool // rank 0: it writes the rest
+	leads    bool // rank 0: it also writes the store's file and the manifest
 	snapshot *kvstore.Snapshot
 	manifest manifest
 	keep     int
@@ -32,12 +32,12 @@ type flight struct {
 	committed bool          // all is closed
 	done      chan struct{} // closed when the goroutine ends
 
-	there    atomic.Bool           // this worker's files have been written
+	there    atomic.Bool           // this worker's files are written
 	complete atomic.Bool           // this worker has written the manifest
 	failure  atomic.Pointer[error] // what went wrong
 }
 
-func (f *flight) run(ctx context.Context) {
+func (f *checkpointWrite) run(ctx context.Context) {
 	defer close(f.done)
 	begin := time.Now()
 	err := f.writeParts(ctx)
@@ -66,7 +66,7 @@ func (f *flight) run(ctx context.Context) {
 }
 
 // writeManifest completes the checkpoint: with the checksums of all files as they lie there now.
-func (f *flight) writeManifest(ctx context.Context) error {
+func (f *checkpointWrite) writeManifest(ctx context.Context) error {
 	files, err := (&checkpoint.Step{Steps: f.steps}).FileSums(ctx, f.place, f.manifest.Workers)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (f *flight) writeManifest(ctx context.Context) error {
 	return checkpoint.WriteManifest(ctx, f.place, f.steps, f.manifest)
 }
 
-func (f *flight) writeParts(ctx context.Context) error {
+func (f *checkpointWrite) writeParts(ctx context.Context) error {
 	if err := checkpoint.SaveTo(ctx, f.place, f.name, f.metadata, f.tensors); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (f *flight) writeParts(ctx context.Context) error {
 	return f.snapshot.WriteTo(ctx, f.place, path.Join(checkpoint.StepFolder(f.steps), checkpoint.StoreFile))
 }
 
-// failed says at once what Fit learns later.
-func (f *flight) failed(ctx context.Context, err error) {
+// failed logs at once what Fit returns later.
+func (f *checkpointWrite) failed(ctx context.Context, err error) {
 	told := fmt.Errorf("worker: checkpoint at step %d: %w", f.steps, err)
 	f.failure.Store(&told)
 	if ctx.Err() == nil {
@@ -94,23 +94,23 @@ func (f *flight) failed(ctx context.Context, err error) {
 	}
 }
 
-func (f *flight) err() error {
+func (f *checkpointWrite) err() error {
 	if err := f.failure.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
 
-// allThere lets the leader write the manifest.
-func (f *flight) allThere() {
+// allThere lets rank 0 write the manifest: the files of all workers are written.
+func (f *checkpointWrite) allThere() {
 	if !f.committed {
 		f.committed = true
 		close(f.all)
 	}
 }
 
-// wait returns when one of the flight's channels is closed, with what went wrong.
-func (f *flight) wait(ctx context.Context, event <-chan struct{}) error {
+// wait returns when one of the write's channels is closed, with the error of the write.
+func (f *checkpointWrite) wait(ctx context.Context, event <-chan struct{}) error {
 	select {
 	case <-event:
 		return f.err()
@@ -119,8 +119,8 @@ func (f *flight) wait(ctx context.Context, event <-chan struct{}) error {
 	}
 }
 
-// end gives up what is not written yet, and returns when nothing is being written any more.
-func (f *flight) end() {
+// end cancels the write, and returns when its goroutine has ended.
+func (f *checkpointWrite) end() {
 	f.cancel()
 	<-f.done
 }

@@ -12,67 +12,67 @@ import (
 	"github.com/paragon-train/paragon/nn"
 )
 
-// What is a worker's own, and so in its own file of a checkpoint: the running statistics of each device, what compressed
-// pushes have left out, the scale of a loss in few bits, and, with UpdateOnWorker or local steps, the parameters and the optimizer's state.
+// A worker's file in a checkpoint has the state that the servers do not have: the running statistics of each device, the residuals of compressed
+// pushes, the loss scale, and, with UpdateOnWorker or local steps, the parameters and the optimizer's state.
 
-// copyOwn returns a copy of what is the worker's own.
-func (t *Trainer) copyOwn(ctx context.Context, steps uint64) (meta map[string]string, tensors []checkpoint.Tensor, err error) {
+// copyWorkerState returns a copy of that state.
+func (t *Trainer) copyWorkerState(ctx context.Context, steps uint64) (meta map[string]string, tensors []checkpoint.Tensor, err error) {
 	tensors, compression, err := t.residuals(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	meta = map[string]string{metaFormat: ownFormat, metaStep: fmt.Sprint(steps), metaRank: fmt.Sprint(t.cfg.Store.Rank())}
+	meta = map[string]string{metaFormat: fileFormat, metaStep: fmt.Sprint(steps), metaRank: fmt.Sprint(t.cfg.Store.Rank())}
 	if compression != "" {
 		meta[metaCompression] = compression
 	}
 	if scales := t.lossScales(); scales != "" {
 		meta[metaLossScale] = scales
 	}
-	for _, own := range t.ownTensors() {
+	for _, own := range t.workerTensors() {
 		tensors = append(tensors, checkpoint.Float32s(own.name, own.shape, slices.Clone(own.values)))
 	}
 	return meta, tensors, nil
 }
 
-// What a worker's own file says of itself.
+// The metadata of a worker's file.
 const (
 	metaFormat = "format"
 	metaStep   = "paragon.step"
 	metaRank   = "paragon.rank"
-	ownFormat  = "paragon-worker-2"
+	fileFormat = "paragon-worker-2"
 	oldFormat  = "paragon-worker-1" // without checksums, step and rank
 )
 
-// ownFile is the name in a place of a worker's own file.
-func ownFile(steps uint64, rank int) string {
+// workerFile is the name of a worker's file within a checkpoint's place.
+func workerFile(steps uint64, rank int) string {
 	return path.Join(checkpoint.StepFolder(steps), checkpoint.WorkerFile(rank))
 }
 
-// verifyOwn checks that a file is that of a rank after so many steps, and whole.
-func verifyOwn(file *checkpoint.File, steps uint64, rank int) error {
+// verifyWorkerFile checks that a file belongs to that rank and step, and is undamaged.
+func verifyWorkerFile(file *checkpoint.File, steps uint64, rank int) error {
 	meta := file.Metadata()
 	if meta[metaFormat] == oldFormat && !file.HasChecksums() {
 		return nil
 	}
-	if meta[metaFormat] != ownFormat || !file.HasChecksums() || meta[metaStep] != fmt.Sprint(steps) || meta[metaRank] != fmt.Sprint(rank) {
+	if meta[metaFormat] != fileFormat || !file.HasChecksums() || meta[metaStep] != fmt.Sprint(steps) || meta[metaRank] != fmt.Sprint(rank) {
 		return fmt.Errorf("%s: %w: got format %q, step %q, rank %q, checksums %v; want %s of step %d and rank %d with checksums",
-			ownFile(steps, rank), checkpoint.ErrDamaged, meta[metaFormat], meta[metaStep], meta[metaRank], file.HasChecksums(), ownFormat, steps, rank)
+			workerFile(steps, rank), checkpoint.ErrDamaged, meta[metaFormat], meta[metaStep], meta[metaRank], file.HasChecksums(), fileFormat, steps, rank)
 	}
 	return file.Verify()
 }
 
-// loadOwn reads a rank's own file, all of which it verifies first, into the programs; loadResiduals reads the rest.
-func (t *Trainer) loadOwn(ctx context.Context, place checkpoint.Place, steps uint64, rank int) (err error) {
-	name := ownFile(steps, rank)
+// loadWorkerFile verifies all of a rank's file, and then reads it into the programs; loadResiduals reads the residuals.
+func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, steps uint64, rank int) (err error) {
+	name := workerFile(steps, rank)
 	file, err := checkpoint.OpenIn(ctx, place, name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := verifyOwn(file, steps, rank); err != nil {
+	if err := verifyWorkerFile(file, steps, rank); err != nil {
 		return err
 	}
-	for _, own := range t.ownTensors() {
+	for _, own := range t.workerTensors() {
 		if err := file.ReadFloat32s(own.name, own.values); err != nil {
 			return err
 		}
@@ -124,19 +124,19 @@ func (t *Trainer) setLossScales(name, text string) error {
 	return nil
 }
 
-// ownTensor is one array of the worker's own, in its program's memory.
-type ownTensor struct {
+// workerTensor is one array of a worker's file, in the program's memory.
+type workerTensor struct {
 	name   string
 	shape  []int
 	values []float32
 }
 
-// ownTensors lists what a checkpoint holds of the worker.
-func (t *Trainer) ownTensors() []ownTensor {
-	var tensors []ownTensor
+// workerTensors lists the arrays of the worker's file.
+func (t *Trainer) workerTensors() []workerTensor {
+	var tensors []workerTensor
 	for d, program := range t.cfg.Programs {
 		for _, s := range program.State() {
-			tensors = append(tensors, ownTensor{checkpoint.OwnState(d, s.Name), s.Shape, s.Value})
+			tensors = append(tensors, workerTensor{checkpoint.OwnState(d, s.Name), s.Shape, s.Value})
 		}
 	}
 	if t.update == nil {
@@ -146,9 +146,9 @@ func (t *Trainer) ownTensors() []ownTensor {
 		tensors = append(tensors, t.local.tensors()...)
 	}
 	for i, p := range t.cfg.Programs[0].Params() {
-		tensors = append(tensors, ownTensor{checkpoint.OwnParam + p.Name, p.Shape, p.Value})
+		tensors = append(tensors, workerTensor{checkpoint.OwnParam + p.Name, p.Shape, p.Value})
 		for _, slot := range t.update.states[i].Slots {
-			tensors = append(tensors, ownTensor{"optim/" + slot.Name + "/" + p.Name, p.Shape, slot.Values})
+			tensors = append(tensors, workerTensor{"optim/" + slot.Name + "/" + p.Name, p.Shape, slot.Values})
 		}
 	}
 	return tensors
