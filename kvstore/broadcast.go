@@ -60,7 +60,7 @@ func (s *store) awaitBroadcast(ctx context.Context, name string, leader NodeID) 
 		var refusal *transport.Refusal // the scheduler may have heard of the loss first
 		if errors.As(err, &refusal) && refusal.Code == wire.CodeUnavailable {
 			changed = true
-			err = s.hear(ctx, "broadcast", func(m *wire.Membership) bool { return lost(*m) })
+			err = s.awaitMembership(ctx, "broadcast", func(m *wire.Membership) bool { return lost(*m) })
 		}
 		if changed && err != nil && ctx.Err() == nil {
 			err = nil

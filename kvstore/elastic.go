@@ -11,19 +11,19 @@ import (
 	"github.com/paragon-train/paragon/sampler"
 )
 
-// ErrRemoved: this worker was asked to leave the job, and all that it did counts. Close the store and end in order.
+// ErrRemoved: this worker has left the job, as the job asked it to or as it asked itself. All its steps count. Close the store and exit with code 0.
 var ErrRemoved = cluster.ErrRemoved
 
-// ErrNeeded: this worker cannot leave alone, for the job does not go on without it.
+// ErrNeeded: this worker cannot leave alone, because the job cannot go on without it.
 var ErrNeeded = cluster.ErrNeeded
 
-// ErrLost: the others hold this worker for lost, because it was silent for longer than its lease.
+// ErrLost: the job has declared this worker lost, because it was silent for longer than its lease.
 var ErrLost = cluster.ErrLost
 
-// ErrFinished: all workers that counted are done, before this one did.
+// ErrFinished: all workers that counted had finished before this one took part.
 var ErrFinished = cluster.ErrFinished
 
-// A NodeID names a process of the job for ever: ranks change with the membership, and a process that is started anew has another one.
+// A NodeID identifies a process for the life of the job. Ranks change with the membership; a process that is started again has a new NodeID.
 type NodeID uint64
 
 // A Division says which worker has which examples of an epoch: what remains after the cuts (see sampler.Divide) is shared by the
@@ -65,42 +65,42 @@ type Arrival struct {
 //   - A worker that is told to end while the others go on calls AskLeave, and goes on until its Arrive is ErrRemoved.
 //   - A lost worker needs nothing of this: rounds close without it, and the job has one worker less from the next Arrive on.
 //
-// Calls that are under way when the membership changes go on in the new generation; they are sent again where need be and count
-// once. If it is this worker that the others hold for lost, because it was silent for longer than its lease, all calls are
+// Calls that are under way when the membership changes continue in the new generation; they are sent again if necessary and count
+// once. If this worker was declared lost, because it was silent for longer than its lease, all calls return
 // ErrUnavailable with ErrLost in the chain.
 type Elastic interface {
-	// Joining says that this worker does not count yet: it may initialise keys, pull, set the optimizer and compression, and read,
+	// Joining reports whether this worker does not count yet: it may initialise keys, pull, set the optimizer and compression, and read,
 	// but a push, a barrier or a load is ErrUnsupported.
 	Joining() bool
-	// Ready says that this worker can take part, and returns once it counts, from the open round of every key on. ErrRemoved
-	// is in the error's chain if it was asked to leave, ErrFinished if the job ended in order before.
+	// Ready reports that this worker can take part, and returns when it counts, from the open round of every key on. ErrRemoved
+	// is in the error's chain if it was asked to leave, ErrFinished if the job finished before.
 	Ready(ctx context.Context) error
-	// Pending is the number of the change that waits to be made, 0 if there is none. It costs next to nothing.
+	// Pending is the number of the pending change, 0 if there is none. It costs no more than reading a variable.
 	Pending() uint64
-	// AwaitPending returns that number once this worker has heard of one.
+	// AwaitPending waits until this worker knows of a pending change, and returns its number.
 	AwaitPending(ctx context.Context) (uint64, error)
-	// AwaitMembers returns once this worker has heard that at most so many workers count.
+	// AwaitMembers waits until this worker knows that at most so many workers count.
 	AwaitMembers(ctx context.Context, most int) error
-	// Arrive says that this worker is at the boundary, and returns once all are and the change is made: Rank, NumWorkers and
+	// Arrive reports that this worker has reached the step of the change, and returns when all have and the change is made: Rank, NumWorkers and
 	// Generation are then new. No other call of this store may be under way. ErrRemoved is in the error's chain if this worker was
 	// asked to leave.
 	Arrive(ctx context.Context, a Arrival) error
-	// AskLeave asks that this worker may leave while the others go on, for a reason that people read; a worker program calls it, from any
-	// goroutine, when it is told to end (SIGTERM). Nil: it may. It goes on until the next Arrive, which is ErrRemoved then, as is Ready
-	// if it does not count yet. ErrNeeded is in the error's chain if the job does not go on without it: it was not started with
-	// --elastic-training-enabled, fewer than the least number of workers would be left, or all of it is being stopped. A scheduler that is out
-	// of reach is asked until it answers, ctx ends or the store is closed.
+	// AskLeave asks to leave while the others go on; the reason is for people. A worker program calls it, from any
+	// goroutine, when it is told to end (SIGTERM). On nil the worker may leave: it goes on until the next Arrive, which returns ErrRemoved, as Ready does
+	// on a joining worker. ErrNeeded is in the error's chain if the job can not go on without it: it was not started with
+	// --elastic-training-enabled, fewer than --min-workers would be left, or all of it is being stopped. While the scheduler is unreachable
+	// the request is repeated, until ctx ends or the store is closed.
 	AskLeave(ctx context.Context, reason string) error
-	// Division says which examples of the epoch were used before the last change.
+	// Division is the division of the epoch that the last change made.
 	Division() Division
 	// Members are the workers that count, in rank order.
 	Members() []NodeID
 	NodeID() NodeID
-	// Progress says how many steps this worker has done and in which epoch it is, for those who look at the job. It costs next to nothing.
+	// Progress sets the number of steps and the epoch that the next heartbeats report, for `launch ctl status`.
 	Progress(steps, epoch uint64)
 }
 
-// changing is what a member has to offer beyond member in a job whose membership may change.
+// changing has the methods of a member, beyond those of member, in a job whose membership may change.
 type changing interface {
 	Joining() bool
 	Ready(ctx context.Context) error
@@ -129,7 +129,7 @@ func (s *store) Division() Division {
 	return division
 }
 
-// mostUsed stands for all of a share: no data set has as many examples, and sums of it fit an int.
+// mostUsed stands for all of a share: no data set has so many examples, and sums of it fit an int.
 const mostUsed = 1 << 30
 
 func (s *store) Progress(steps, epoch uint64) {
@@ -157,19 +157,19 @@ func (s *store) Pending() uint64 {
 }
 
 func (s *store) AwaitPending(ctx context.Context) (uint64, error) {
-	err := s.hear(ctx, "await a change", func(m *wire.Membership) bool { return m.Change != 0 })
+	err := s.awaitMembership(ctx, "await a change", func(m *wire.Membership) bool { return m.Change != 0 })
 	return s.Pending(), err
 }
 
 func (s *store) AwaitMembers(ctx context.Context, most int) error {
-	return s.hear(ctx, "await news of lost workers", func(m *wire.Membership) bool { return len(counting(*m)) <= most })
+	return s.awaitMembership(ctx, "await news of lost workers", func(m *wire.Membership) bool { return len(counting(*m)) <= most })
 }
 
-// hear returns once the membership is as wanted.
-func (s *store) hear(ctx context.Context, verb string, wanted func(*wire.Membership) bool) error {
+// awaitMembership waits until the membership is as wanted.
+func (s *store) awaitMembership(ctx context.Context, verb string, wanted func(*wire.Membership) bool) error {
 	n, ok := s.node.(changing)
 	if !ok {
-		return fmt.Errorf("kvstore: %s: %w: this job is one worker for ever", verb, ErrUnsupported)
+		return fmt.Errorf("kvstore: %s: %w: this job has one worker and its membership does not change", verb, ErrUnsupported)
 	}
 	return s.ask(ctx, verb, func(ctx context.Context) error {
 		for {
@@ -194,7 +194,7 @@ func (s *store) Ready(ctx context.Context) error {
 		return nil
 	}
 	if err := s.ask(ctx, "ready", n.Ready); err != nil {
-		if errors.Is(err, ErrRemoved) { // for good, whatever the next attempt meets
+		if errors.Is(err, ErrRemoved) { // final, whatever another attempt returns
 			s.removed.Store(true)
 		}
 		if s.finished() {
@@ -204,7 +204,7 @@ func (s *store) Ready(ctx context.Context) error {
 	}
 	s.beginEra()
 	s.joining.Store(false)
-	// Since the keys were initialised rounds have closed. No more can now, without this worker.
+	// Rounds have closed since the keys were initialised. No more can close now without this worker.
 	return s.findRounds(ctx)
 }
 
@@ -213,7 +213,7 @@ func (s *store) Arrive(ctx context.Context, a Arrival) error {
 	n, ok := s.node.(changing)
 	switch {
 	case !ok:
-		return fmt.Errorf("kvstore: %s: %w: this job is one worker for ever", verb, ErrUnsupported)
+		return fmt.Errorf("kvstore: %s: %w: this job has one worker and its membership does not change", verb, ErrUnsupported)
 	case s.joining.Load():
 		return s.notYet(verb)
 	}
@@ -234,7 +234,7 @@ func (s *store) Arrive(ctx context.Context, a Arrival) error {
 	case err == nil:
 		s.beginEra()
 	case s.finished() && !errors.Is(err, ErrRemoved):
-		// The job ends in order when all who count are done: so this one counts no more. The answer that says so came too late.
+		// The job finishes when all workers that count are done: so this one no longer counts. The answer that says so was late.
 		return fmt.Errorf("%w: %w", ErrRemoved, err)
 	}
 	return err
@@ -243,9 +243,9 @@ func (s *store) Arrive(ctx context.Context, a Arrival) error {
 func (s *store) AskLeave(ctx context.Context, reason string) error {
 	n, ok := s.node.(changing)
 	if !ok {
-		return fmt.Errorf("kvstore: ask to leave: %w: this job is one worker for ever", ErrNeeded)
+		return fmt.Errorf("kvstore: ask to leave: %w: this job has one worker and its membership does not change", ErrNeeded)
 	}
-	if err := s.enter(true); err != nil { // it may be under way at a boundary
+	if err := s.enter(true); err != nil { // it may be under way during Arrive
 		return fmt.Errorf("kvstore: ask to leave: %w", err)
 	}
 	defer s.leave(true)
@@ -266,7 +266,7 @@ func (s *store) AskLeave(ctx context.Context, reason string) error {
 	return nil
 }
 
-// finished reports whether the job has ended in order.
+// finished reports whether the job has finished without an error.
 func (s *store) finished() bool {
 	select {
 	case <-s.node.Done():
@@ -276,8 +276,8 @@ func (s *store) finished() bool {
 	}
 }
 
-// beginEra begins the counts of what all workers number alike: a worker that has joined knows nothing of earlier ones. An era is named
-// for the change that began it: the generation may go up again, when a worker is lost, before all have seen that of the change.
+// beginEra resets the counters that all workers must agree on, since a worker that has joined does not know their values. An era has the number
+// of the change that began it, not a generation: that may go up again, when a worker is lost, before all workers have seen it.
 func (s *store) beginEra() {
 	change := s.node.Membership().Division.Change
 	s.mu.Lock()
@@ -285,12 +285,12 @@ func (s *store) beginEra() {
 	s.era, s.barriers, s.loads, s.broadcasts = change, 0, 0, 0
 }
 
-// notYet refuses what only members may do.
+// notYet is the error of a call that only members may make.
 func (s *store) notYet(verb string) error {
 	return fmt.Errorf("kvstore: %s: %w: this worker is joining and does not count yet; call Ready first (worker.Fit does)", verb, ErrUnsupported)
 }
 
-// findRounds finds out at which round every key goes on.
+// findRounds reads from the servers at which round every key is.
 func (s *store) findRounds(ctx context.Context) error {
 	var finding sync.WaitGroup
 	keys := s.sorted()
@@ -307,7 +307,7 @@ func (s *store) findRounds(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// leader returns the worker that does what one has to do for all: the one of the lowest rank among those that count.
+// leader returns the worker of the lowest rank, which does what one worker does for all.
 func (s *store) leader() NodeID {
 	if list := s.Members(); len(list) > 0 {
 		return list[0]
@@ -315,7 +315,7 @@ func (s *store) leader() NodeID {
 	return s.NodeID() // a node that knows of no members is alone
 }
 
-// whileFollowing runs f until it returns, or until change says that the membership is another than f was meant for: then f's
+// whileFollowing runs f until it returns, or until over says that the membership is no longer the one that f was meant for: then f's
 // context ends and changed is true.
 func (s *store) whileFollowing(ctx context.Context, over func(m wire.Membership) bool, f func(context.Context) error) (changed bool, err error) {
 	n, ok := s.node.(changing)

@@ -13,8 +13,8 @@
 //
 // Short batches. Step is told how many examples count on each device, the first ones of its inputs: the last batch of an epoch, of an elastic
 // division or of a smaller share has fewer. The rest is padding, which has no part in losses of package nn, in gradients and in batch norm's
-// statistics; a loss of another kind averages by nn.ExampleWeights. A program in which padding would count takes whole batches only: Fit says
-// so before the first step.
+// statistics; a loss of another kind averages by nn.ExampleWeights. A program in which padding would count takes whole batches only; Fit fails
+// before the first step.
 //
 // The optimizer runs on the servers, or, with Config.UpdateOnWorker, on every worker, which then pulls the mean gradient.
 //
@@ -33,13 +33,13 @@
 //	}
 //	err = trainer.Flush(ctx)
 //
-// Fit does this over epochs: data, evaluation, progress, checkpoints, resume, a graceful stop of all workers (FitConfig.Stop), and of one
-// alone while the others go on (FitConfig.Leave).
+// Fit does this over epochs, with evaluation, progress, checkpoints, resume, a graceful stop of all workers (FitConfig.Stop), and of one
+// worker while the others go on (FitConfig.Leave).
 //
-// Workers may come, go and be lost while Fit runs (stores dist_sync and dist_device_sync). All agree with each step on the step after which
-// a change is made; what is left of the epoch is then divided anew over those who are there, so that each example of an epoch is used
-// once by steps that count (DividedFeed, Partition, FitConfig.OnUsed). The mean over all examples of a step needs no rescaling when
+// Workers may join, leave and be lost while Fit runs (stores dist_sync and dist_device_sync). In each step all workers agree whether the
+// membership changes after it; what is left of the epoch is then divided over the new members, so that each example of an epoch is used
+// exactly once by steps that count (DividedFeed, Partition, FitConfig.OnUsed). The mean over all examples of a step needs no rescaling when
 // the number of workers changes; the global batch changes with it, and with Reduction "sum" the size of a step, too. A worker that
-// joins runs the same program: it gets the values, the running statistics of the last average and, with local steps, an inner
-// optimizer that begins anew. With Config.UpdateOnWorker and in dist_async nobody can join.
+// joins runs the same program: it gets the values, the running statistics of the last average and, with local steps, a new inner
+// optimizer. With Config.UpdateOnWorker and in dist_async no worker can join.
 package worker

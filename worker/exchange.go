@@ -11,12 +11,12 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// exchange pushes final gradients and pulls new values in the background, in one trip each.
+// exchange pushes final gradients and pulls new values in the background, in one round trip each.
 //
-// Each parameter has a goroutine of its own: however many trips wait for other workers, the next gradient leaves at once, so
-// workers that finish their layers in different orders cannot block each other. Gradients leave in buckets, so that
-// small ones share messages of the network. Which of several is written first, where they wait for one connection, is the
-// store's matter: keys that were initialised earlier, the first layers.
+// Each parameter has its own goroutine: a gradient is sent at once however many others wait for other workers, so
+// workers that finish their layers in different orders cannot block each other. Gradients are sent in buckets, so that
+// small ones share network messages. Where several wait for one connection, the store sends the keys that were initialised first, which are
+// those of the first layers.
 type exchange struct {
 	pusher kvstore.Pusher // of the step; replaced while nothing is under way
 	keys   []string
@@ -24,16 +24,16 @@ type exchange struct {
 	outs   [][][]float32 // by parameter, by device
 	// pulled is called once the new value of parameter i is there, before wait(i) returns; from several goroutines.
 	pulled func(i int) error
-	begin  []chan struct{} // by parameter: it was handed in
+	begin  []chan struct{} // by parameter: it was submitted
 	total  int             // bytes of a step's gradients
 
 	mu      sync.Mutex // guards all below
 	changed *sync.Cond // pending, left, err or closed changed
-	pending []bool     // parameter i was handed in and its new value is not there yet
+	pending []bool     // parameter i was submitted and its new value is not there yet
 	left    int        // parameters pending
-	bucket  []int      // parameters handed in that have not left
+	bucket  []int      // parameters submitted and not sent yet
 	bytes   int        // of the bucket's gradients
-	rest    int        // parameters that are still to be handed in in this step
+	rest    int        // parameters that are still to be submitted in this step
 	coming  int        // and the bytes of their gradients
 	err     error
 	closed  bool
@@ -42,8 +42,8 @@ type exchange struct {
 	running sync.WaitGroup
 }
 
-// newExchange starts the goroutines. Their requests last until close: ctx gives them its values, not its end, as a step's
-// requests go on when the step is done.
+// newExchange starts the goroutines. Their requests last until close: they have ctx's values but not its cancellation, since a step's
+// requests continue when the step is done.
 func newExchange(ctx context.Context, pusher kvstore.Pusher, keys []string, grads, outs [][][]float32, pulled func(i int) error) *exchange {
 	e := &exchange{pusher: pusher, keys: keys, grads: grads, outs: outs, pulled: pulled,
 		begin: make([]chan struct{}, len(keys)), pending: make([]bool, len(keys))}
@@ -57,16 +57,16 @@ func newExchange(ctx context.Context, pusher kvstore.Pusher, keys []string, grad
 	return e
 }
 
-// bucketBytes is how much leaves together: half a millisecond's copying within a host, a thirtieth of a second of a
-// link of 1 Gbit/s. Towards the end of a step less does, as soon as it is half of what is left, but leastBytes: what comes last, the first layers',
-// is what the next step waits for. A GPU hands gradients over in like portions.
+// bucketBytes is the size of a bucket: half a millisecond of copying within a host, a thirtieth of a second on a
+// link of 1 Gbit/s. Towards the end of a step smaller buckets are sent, of half of what is left and at least leastBytes, since the next
+// step waits for the last gradients, those of the first layers. GPUs deliver gradients in portions of the same size.
 const (
 	bucketBytes = 4 << 20
 	leastBytes  = bucketBytes / 8
 )
 
-// submit hands in parameter i, whose gradients are final and whose values may be overwritten until wait(i) returns. Its last
-// trip must have ended. With the last parameter of a step all leave.
+// submit adds parameter i, whose gradients are final and whose values may be overwritten until wait(i) returns. Its last
+// round trip must have ended. The last parameter of a step sends the rest.
 func (e *exchange) submit(i int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,7 +97,7 @@ func (e *exchange) wait(ctx context.Context, i int) error {
 	return e.until(ctx, func() bool { return !e.pending[i] })
 }
 
-// flush waits for all parameters handed in, and returns how long that took.
+// flush waits for all parameters submitted, and returns how long that took.
 func (e *exchange) flush(ctx context.Context) (time.Duration, error) {
 	begin := time.Now()
 	e.mu.Lock()
@@ -125,14 +125,14 @@ func (e *exchange) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// wake lets all that wait look again.
+// wake makes all waiting goroutines check their conditions.
 func (e *exchange) wake() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.changed.Broadcast()
 }
 
-// close ends the goroutines; trips under way are cut short.
+// close ends the goroutines and cancels their requests.
 func (e *exchange) close() {
 	e.mu.Lock()
 	e.closed = true
@@ -140,7 +140,7 @@ func (e *exchange) close() {
 	e.end(nil)
 }
 
-// end is close for a reason, which all who wait hear. When it returns no trip writes to the values any more.
+// end is close with an error, which all waiting calls return. When end returns no request writes to the values any more.
 func (e *exchange) end(err error) {
 	e.mu.Lock()
 	if e.err == nil {
@@ -152,7 +152,7 @@ func (e *exchange) end(err error) {
 	e.running.Wait()
 }
 
-// run makes the trips of parameter i.
+// run does the round trips of parameter i.
 func (e *exchange) run(ctx context.Context, i int) {
 	for {
 		select {

@@ -50,15 +50,15 @@ type FitConfig struct {
 	// Stop, when closed on any worker, ends the run of all of them after a coming step that they agree on, with a checkpoint if there is a
 	// place for one: ErrStopped. nil: never.
 	Stop <-chan struct{}
-	// Leave, when closed, lets this worker alone leave an elastic job: it takes part in the steps up to the boundary, mostly that after
-	// the next step, what it has not used of the epoch is handed to the others, who go on, and its Fit ends with ErrRemoved. Connect it to
-	// SIGTERM, by which a machine that is taken away, an evicted pod, or a person tells one process to end:
-	// signal.NotifyContext(ctx, syscall.SIGTERM).Done(). Go on catching that signal: it may come more than once.
+	// Leave, when closed, lets this worker alone leave an elastic job. It takes part up to the step at which its departure takes effect, usually
+	// the next one; the rest of its share of the epoch goes to the others, who go on, and its Fit returns ErrRemoved. Connect it to
+	// SIGTERM, which a reclaimed machine, an evicted pod or a person sends to one process:
+	// signal.NotifyContext(ctx, syscall.SIGTERM).Done(). Keep catching that signal: it may come more than once.
 	//
-	// Where the job does not go on without this worker it is like Stop: in a job that was not started as an elastic one, where fewer than
-	// the least number of workers would be left, where launch stops the whole job, and where all workers are told. A scheduler that is
-	// out of reach is asked until it answers. With a Feed that is no DividedFeed it takes until the end of the epoch, and is like Stop where there
-	// is no OnMembership either. Between the steps (evaluation, a checkpoint that is waited for) nobody leaves. nil: never.
+	// If the job can not go on without this worker, Leave is like Stop: in a job that is not elastic, if fewer than
+	// --min-workers would be left, if launch stops the whole job, and if all workers are told to leave. While the scheduler is
+	// unreachable the request is repeated. With a Feed that is no DividedFeed the worker leaves at the end of the epoch, and without
+	// OnMembership Leave is like Stop. No worker leaves between steps (evaluation, waiting for a checkpoint). nil: never.
 	Leave <-chan struct{}
 	// Observers are told of steps and epochs, in order.
 	Observers []Observer
@@ -168,20 +168,20 @@ type EpochInfo struct {
 // ErrStopped ends Fit when it was asked to stop; a checkpoint, if there is a place for one, has been written.
 var ErrStopped = errors.New("worker: stopped as asked")
 
-// ErrRemoved ends Fit when this worker was asked to leave the job, or told to by FitConfig.Leave: all its steps count, and the others go
-// on. Close the store and end with exit code 0.
+// ErrRemoved ends Fit when this worker has left the job, as the job asked it to or by FitConfig.Leave: all its steps count, and the others go
+// on. Close the store and exit with code 0.
 var ErrRemoved = kvstore.ErrRemoved
 
 // Fit trains for the epochs of cfg, and resumes first if cfg says so. It returns what each epoch brought. All workers of the job
 // call it with like configurations.
 //
-// In a job whose workers may change (kvstore.Elastic; stores dist_sync and dist_device_sync) all agree, with each step, whether
-// there is a change to make. After that step each waits for its own exchange and tells the scheduler what it has used; then ranks and
-// the number of workers are new, what remains of the epoch is divided anew, and training goes on. Each example of an epoch is used
-// exactly once by steps that count, also where workers are lost: what the last step of a lost one had not brought to all servers is
-// handed out again. A worker that joins gets all values and begins where the others are (if the job finishes before, there are no
-// epochs and no error). One that is asked or told to leave gets ErrRemoved.
-// What rank 0 does (checkpoints) goes to the new rank 0.
+// In a job whose workers may change (kvstore.Elastic; stores dist_sync and dist_device_sync) all agree in each step whether
+// there is a change to make. After that step each waits for its own exchange and reports to the scheduler which examples it has used. Then ranks and
+// the number of workers are new, what remains of the epoch is divided over them, and training goes on. Each example of an epoch is used
+// exactly once by steps that count, also if workers are lost: the examples of a lost worker's last step are used again unless all servers
+// had got it. A worker that joins gets all values and begins at the step of the others (if the job finishes before, there are no
+// epochs and no error). One that leaves gets ErrRemoved.
+// What rank 0 does (checkpoints) moves to the new rank 0.
 func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

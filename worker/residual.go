@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// What compressed pushes have left out so far is the worker's own too: tensors residual/deviceD/KEY of its file, where device
-// 0 stands for all where their sum is compressed, and the compression they belong to, as JSON, in its metadata.
+// A worker's file also has the residuals of its compressed pushes: tensors residual/deviceD/KEY, where device
+// 0 stands for all if their sum is compressed, and in the metadata their compression, as JSON.
 
 const metaCompression = "paragon.compression"
 

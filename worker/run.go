@@ -20,7 +20,7 @@ type run struct {
 	saver   *saver
 	elastic kvstore.Elastic // nil: workers neither come nor go
 	divided DividedFeed     // nil: the feed is not one
-	ahead   *lookahead
+	ahead   *prefetch
 
 	rank, workers int           // of the division
 	cuts          []sampler.Cut // of the epoch
@@ -37,7 +37,7 @@ type run struct {
 }
 
 func newRun(cfg FitConfig) *run {
-	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newLookahead(cfg.Feed)}
+	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newPrefetch(cfg.Feed)}
 	r.divided, _ = cfg.Feed.(DividedFeed)
 	return r
 }

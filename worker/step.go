@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Step runs forward and backward once on every device, whose inputs the caller has filled, and hands the gradients to the
-// store as they become final. counts says how many examples count on each device, the first ones of its inputs (and of these not rows with label
-// -1); their sum is the weight of this worker in the mean, and 0 only keeps the others' round going. A program whose loss would count the
-// padding of a short batch refuses it before anything is done (see nn.Program.SetExamples). Step returns when all gradients are final and on their way; their
-// exchange goes on behind the caller's back, also when ctx has ended, and the next Step waits for what it needs of it.
+// Step runs forward and backward once on every device, whose inputs the caller has filled, and passes the gradients to the
+// store as they become final. counts has the number of examples of each device, the first ones of its inputs (without rows of label
+// -1). Their sum is the weight of this worker in the mean; with 0 the worker takes part in the round and contributes nothing. A program whose loss
+// would count the padding of a short batch refuses it before anything is done (see nn.Program.SetExamples). Step returns when all gradients are
+// final. Their exchange continues in the background, also when ctx has ended, and the next Step waits for the values that it needs.
 //
-// The loss is the programs' own (Program.Loss). After an error the Trainer is of no use but for Close.
+// The loss is read from the programs (Program.Loss). After an error the Trainer can only be closed.
 func (t *Trainer) Step(ctx context.Context, counts []int) error {
 	if len(counts) != len(t.cfg.Programs) {
 		return fmt.Errorf("worker: step %d: got counts for %d devices, want %d", t.steps, len(counts), len(t.cfg.Programs))
@@ -100,7 +100,7 @@ func (t *Trainer) stepOn(ctx context.Context, u, examples int) (waited time.Dura
 	return waited, nil
 }
 
-// gradientReady counts the units on which the gradient of parameter i is final, and hands it in with the last one.
+// gradientReady counts the units on which the gradient of parameter i is final, and submits it with the last one.
 func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+	"time"
+)
+
+// An AheadFeed is a Feed whose next batch may be prefetched while a step computes: Fit then calls Next on another goroutine, once the
+// step's first gradient is there, and never together with another method of the feed. Ahead reports whether the inputs that
+// Next fills are no longer read by then, which is so for GPUs, which have copied them. If the membership changes, a batch that was prefetched is
+// dropped with its error, and Begin follows.
+type AheadFeed interface {
+	Feed
+	Ahead() bool
+}
+
+// A prefetch gets the next batch while a step computes.
+type prefetch struct {
+	feed  Feed           // nil: this feed is not prefetched
+	came  chan nextBatch // of the batch under way
+	under bool           // Next is being called
+	held  *nextBatch     // a batch that came and no step has had yet
+}
+
+// A nextBatch is the result of Next.
+type nextBatch struct {
+	counts []int
+	err    error
+}
+
+func newPrefetch(feed Feed) *prefetch {
+	l := &prefetch{came: make(chan nextBatch, 1)}
+	if a, ok := feed.(AheadFeed); ok && a.Ahead() {
+		l.feed = feed
+	}
+	return l
+}
+
+// begin starts to get the batch after that of the current step. end follows, on the same goroutine as take and drop.
+func (l *prefetch) begin(ctx context.Context) {
+	if l.feed == nil || l.under {
+		return
+	}
+	l.under = true
+	go func() {
+		counts, err := l.feed.Next(ctx)
+		l.came <- nextBatch{counts, err}
+	}()
+}
+
+// end waits until Next has returned, and returns how long that took.
+func (l *prefetch) end() time.Duration {
+	if !l.under {
+		return 0
+	}
+	begin := time.Now()
+	c := <-l.came
+	l.held, l.under = &c, false
+	return time.Since(begin)
+}
+
+// take returns the batch that was prefetched, once.
+func (l *prefetch) take() (c nextBatch, ok bool) {
+	if l.held == nil {
+		return c, false
+	}
+	c, l.held = *l.held, nil
+	return c, true
+}
+
+// drop forgets it: Begin of the feed follows.
+func (l *prefetch) drop() { l.held = nil }
