@@ -8,17 +8,17 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A spot is what the planner knows of a shard's backup.
-type spot struct {
+// A backupState is what the planner knows of a shard's backup.
+type backupState struct {
 	Backup uint32 // rank; wire.NoServer: none
 	Ready  bool   // it has the whole state
 	Used   bool   // it, or one before it, had: the shard has a value
 }
 
-// noBackup is a spot without one.
-var noBackup = spot{Backup: wire.NoServer}
+// noBackup is the state of a shard without one.
+var noBackup = backupState{Backup: wire.NoServer}
 
-// byKey lists what was placed, by ID.
+// byKey lists the placed keys by ID.
 func (p *planner) byKey() []*placed {
 	list := make([]*placed, len(p.keys))
 	for _, k := range p.keys {
@@ -27,7 +27,7 @@ func (p *planner) byKey() []*placed {
 	return list
 }
 
-// weight is what a shard counts when backups are dealt out: a shard of an open vocabulary has no values yet.
+// weight is the load of a shard when backups are assigned: a shard of an open vocabulary has no values yet.
 func weight(s *wire.ShardPlace) uint64 { return s.Length + 1024 }
 
 // loads counts the values that servers hold for primaries and for backups, and those of each server's primaries that each other one backs.
@@ -41,7 +41,7 @@ func (p *planner) loads() (primary, backup []uint64, pairs [][]uint64) {
 		for i := range k.plan.Shards {
 			s := &k.plan.Shards[i]
 			primary[s.Server] += s.Length
-			if b := k.spot(i).Backup; b != wire.NoServer {
+			if b := k.backupState(i).Backup; b != wire.NoServer {
 				backup[b] += weight(s)
 				pairs[s.Server][b] += weight(s)
 			}
@@ -50,7 +50,7 @@ func (p *planner) loads() (primary, backup []uint64, pairs [][]uint64) {
 	return primary, backup, pairs
 }
 
-func (k *placed) spot(i int) spot {
+func (k *placed) backupState(i int) backupState {
 	if k.spots == nil {
 		return noBackup
 	}
@@ -65,7 +65,7 @@ func (p *planner) back(used bool, keys ...*placed) (changed []*placed) {
 	}
 	for _, k := range keys {
 		if k.spots == nil {
-			k.spots = slices.Repeat([]spot{noBackup}, len(k.plan.Shards))
+			k.spots = slices.Repeat([]backupState{noBackup}, len(k.plan.Shards))
 		}
 		did := false
 		for i := range k.plan.Shards {
@@ -98,7 +98,7 @@ func (p *planner) back(used bool, keys ...*placed) (changed []*placed) {
 	return changed
 }
 
-// living is the number of servers that are there.
+// living is the number of living servers.
 func (p *planner) living() (n int) {
 	for _, gone := range p.gone {
 		if !gone {
@@ -108,8 +108,8 @@ func (p *planner) living() (n int) {
 	return n
 }
 
-// lose takes a server out: the backups of its shards take its place, and new ones are chosen. It returns the keys that it changed, or an
-// error that names a shard of which nobody has the state.
+// lose removes a server: the backups of its shards become primaries, and new backups are chosen. It returns the keys that it changed, or an
+// error that names a shard of which no copy is left.
 func (p *planner) lose(rank uint32) (changed []*placed, err error) {
 	p.gone[rank] = true
 	if p.living() == 0 {
@@ -119,7 +119,7 @@ func (p *planner) lose(rank uint32) (changed []*placed, err error) {
 		did := false
 		k.renew()
 		for i := range k.plan.Shards {
-			s, x := &k.plan.Shards[i], k.spot(i)
+			s, x := &k.plan.Shards[i], k.backupState(i)
 			switch {
 			case s.Server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready):
 				return nil, fmt.Errorf("key %q shard %d of %d has no whole copy left: %s", k.plan.Name, i, len(k.plan.Shards), lacks(x))
@@ -144,14 +144,14 @@ func (p *planner) lose(rank uint32) (changed []*placed, err error) {
 	return changed, nil
 }
 
-func lacks(x spot) string {
+func lacks(x backupState) string {
 	if x.Backup == wire.NoServer {
 		return "there was no backup"
 	}
 	return fmt.Sprintf("its backup on server %d was still being filled", x.Backup)
 }
 
-// enter takes a server in, at a rank that was lost. Shards without a backup get one.
+// enter adds a server at a vacant rank. Shards without a backup get one.
 func (p *planner) enter(rank uint32) (changed []*placed) {
 	p.gone[rank] = false
 	p.recount()
@@ -175,7 +175,7 @@ func (p *planner) even() (changed []*placed) {
 	touched := map[*placed]bool{}
 	for _, k := range p.byKey() {
 		for i := range k.plan.Shards {
-			if x := k.spot(i); x.Backup != wire.NoServer && x.Used && !x.Ready {
+			if x := k.backupState(i); x.Backup != wire.NoServer && x.Used && !x.Ready {
 				return nil // one step after the other
 			}
 		}
@@ -184,7 +184,7 @@ func (p *planner) even() (changed []*placed) {
 	for _, k := range p.byKey() {
 		k.renew()
 		for i := range k.plan.Shards {
-			s, x := &k.plan.Shards[i], k.spot(i)
+			s, x := &k.plan.Shards[i], k.backupState(i)
 			if x.Backup == wire.NoServer || !x.Ready || !helps(p.load[s.Server], p.load[x.Backup], s.Length, mean) {
 				continue
 			}
@@ -200,7 +200,7 @@ func (p *planner) even() (changed []*placed) {
 		load := slices.Clone(p.load)
 		for _, k := range p.byKey() {
 			for i := range k.plan.Shards {
-				s, x := &k.plan.Shards[i], k.spot(i)
+				s, x := &k.plan.Shards[i], k.backupState(i)
 				least := p.least(load, s.Server)
 				if least == wire.NoServer || x.Backup == least || !helps(load[s.Server], load[least], s.Length, mean) {
 					continue
@@ -229,7 +229,7 @@ func helps(from, to, n, mean uint64) bool {
 	return n > 0 && from > mean+mean/50 && to+n <= max(mean+mean/50, from-n) && from-n > to
 }
 
-// least is the server with the least load but not, the lowest rank of several.
+// least is the server with the least load, except not; of several the one of the lowest rank.
 func (p *planner) least(load []uint64, not uint32) uint32 {
 	best := uint32(wire.NoServer)
 	for r := range load {
@@ -240,21 +240,21 @@ func (p *planner) least(load []uint64, not uint32) uint32 {
 	return best
 }
 
-// renew makes the plan one that nobody else reads.
+// renew copies the plan, so that a plan that was sent does not change.
 func (k *placed) renew() {
 	plan := *k.plan
 	plan.Shards = slices.Clone(plan.Shards)
 	k.plan = &plan
 }
 
-// filled takes a primary's word on its backup.
+// filled records that a backup is complete, as its primary reports.
 func (p *planner) filled(k *placed, shard uint32, ok bool) {
 	x := &k.spots[shard]
 	x.Ready = ok
 	x.Used = x.Used || ok
 }
 
-// maxPlaces is how many places an answer has at most.
+// maxPlaces bounds the places in one answer.
 const maxPlaces = 40_000
 
 // places answers where the shards of keys are, from one on.
@@ -267,7 +267,7 @@ func (p *planner) places(from, placement uint64) *wire.Places {
 			return m
 		}
 		for i := range k.plan.Shards {
-			m.Places = append(m.Places, wire.Place{Key: m.Next, Shard: uint32(i), Server: k.plan.Shards[i].Server, Backup: k.spot(i).Backup})
+			m.Places = append(m.Places, wire.Place{Key: m.Next, Shard: uint32(i), Server: k.plan.Shards[i].Server, Backup: k.backupState(i).Backup})
 		}
 	}
 	m.Next = max(m.Next, m.Keys)
@@ -280,7 +280,7 @@ func (c *Core) readPlaces(request uint64, m *wire.ReadPlaces) {
 	}
 }
 
-// filled takes a primary's word that backups have its shards.
+// filled handles the report of a primary that backups have its shards.
 func (c *Core) filled(request uint64, m *wire.Filled) {
 	n := c.current(request, m.Node, c.generation)
 	if n == nil {
@@ -293,7 +293,7 @@ func (c *Core) filled(request uint64, m *wire.Filled) {
 			return
 		}
 		k := list[x.Key]
-		backup := k.spot(int(x.Shard)).Backup
+		backup := k.backupState(int(x.Shard)).Backup
 		if n.Role != wire.RoleServer || k.plan.Shards[x.Shard].Server != uint32(n.Rank) || backup == wire.NoServer || c.serverOf(backup) != x.Backup {
 			c.refuse(request, wire.CodeMoved, "filled: key %d shard %d: %v is not its primary with node %d as its backup in placement %d", x.Key, x.Shard, n, x.Backup, c.placement)
 			return
@@ -319,7 +319,7 @@ func (c *Core) serverOf(rank uint32) uint64 {
 	return 0
 }
 
-// keepPlaces notes that a key's record has changed.
+// keepPlaces marks the record of a key's places as changed.
 func (c *Core) keepPlaces(keys ...*placed) {
 	for _, k := range keys {
 		if !slices.Contains(c.dirty.places, k) {
@@ -328,7 +328,7 @@ func (c *Core) keepPlaces(keys ...*placed) {
 	}
 }
 
-// placedAnew makes a new placement, of which some keys differ. The caller makes the new revision.
+// placedAnew makes a new placement in which these keys have moved. The caller makes the new revision.
 func (c *Core) placedAnew(keys []*placed) {
 	c.placement++
 	c.dirty.job = true
@@ -341,7 +341,7 @@ func (c *Core) placedAnew(keys []*placed) {
 	}
 }
 
-// moveOn takes the next step of what moves shards, if there is one.
+// moveOn does the next step of moving shards, if there is one.
 func (c *Core) moveOn() {
 	if c.phase != wire.PhaseRunning || !c.plan.backups {
 		return
@@ -357,7 +357,7 @@ func (c *Core) moveOn() {
 	}
 }
 
-// filling reports whether a backup is being given its shard.
+// filling reports whether a backup is being filled.
 func (p *planner) filling() bool {
 	for _, k := range p.keys {
 		for _, x := range k.spots {
@@ -369,7 +369,7 @@ func (p *planner) filling() bool {
 	return false
 }
 
-// replaceServer goes on without a server: its shards' backups take its place.
+// replaceServer goes on without a server: the backups of its shards become primaries.
 func (c *Core) replaceServer(n *node, cause control.Cause) {
 	loss := c.loss(n, cause)
 	keys, err := c.plan.lose(uint32(n.Rank))
@@ -391,7 +391,7 @@ func (c *Core) replaceServer(n *node, cause control.Cause) {
 	c.tryCommit()
 }
 
-// bare says that shards should have backups and have none, where there is one server only.
+// bare warns that shards should have backups and have none, because only one server is left.
 func (c *Core) bare() string {
 	if !c.plan.backups || c.phase != wire.PhaseRunning || c.plan.living() != 1 {
 		return ""
@@ -404,7 +404,7 @@ func (c *Core) bare() string {
 	return ""
 }
 
-// sayBare warns as soon as there is one server only.
+// sayBare logs that warning once.
 func (c *Core) sayBare() {
 	text := c.bare()
 	if text != "" && !c.saidBare {
@@ -413,7 +413,7 @@ func (c *Core) sayBare() {
 	c.saidBare = text != ""
 }
 
-// enterServer takes a server in that registered while the job runs.
+// enterServer adds a server that registered while the job runs.
 func (c *Core) enterServer(request uint64, m *wire.Register, rank uint32) {
 	n := c.newNode(m)
 	n.Rank = int32(rank)
@@ -431,7 +431,7 @@ func (c *Core) enterServer(request uint64, m *wire.Register, rank uint32) {
 	c.moveOn()
 }
 
-// vacantServer is the rank of a server that is not there: the one that is wanted (-1: any), else the lowest; or false.
+// vacantServer is the vacant rank that is wanted (-1: the lowest); false: there is none.
 func (c *Core) vacantServer(wanted int32) (uint32, bool) {
 	for _, rank := range []int32{wanted, -1} {
 		for r := range c.plan.gone {
@@ -445,7 +445,7 @@ func (c *Core) vacantServer(wanted int32) (uint32, bool) {
 
 type keptPlaces struct {
 	Servers []uint32
-	Spots   []spot
+	Spots   []backupState
 }
 
 func (k *placed) kept() keptPlaces {
@@ -457,7 +457,7 @@ func (k *placed) kept() keptPlaces {
 	return x
 }
 
-// restore puts a key's shards where they were.
+// restore sets where a key's shards are, from the journal.
 func (p *planner) restore(k *placed, x keptPlaces) error {
 	if len(x.Servers) != len(k.plan.Shards) || x.Spots != nil && len(x.Spots) != len(x.Servers) {
 		return fmt.Errorf("got places of %d shards, want %d", len(x.Servers), len(k.plan.Shards))
@@ -472,8 +472,8 @@ func (p *planner) restore(k *placed, x keptPlaces) error {
 	return nil
 }
 
-// removeServer makes the job go on without a server that lives: the backups of its shards take its place, and it ends in order. It returns
-// why that can not be, and whether it may a moment later.
+// removeServer removes a living server: the backups of its shards become primaries, and it ends without an error. It returns
+// why that is not possible, and whether it may be a moment later.
 func (c *Core) removeServer(rank int) (refusal string, again bool) {
 	switch {
 	case c.phase != wire.PhaseRunning:
@@ -504,7 +504,7 @@ func (c *Core) removeServer(rank int) (refusal string, again bool) {
 func (p *planner) depends(rank uint32) string {
 	for _, k := range p.byKey() {
 		for i := range k.plan.Shards {
-			if x := k.spot(i); k.plan.Shards[i].Server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready) {
+			if x := k.backupState(i); k.plan.Shards[i].Server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready) {
 				return fmt.Sprintf("key %q shard %d", k.plan.Name, i)
 			}
 		}

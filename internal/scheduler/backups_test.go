@@ -30,7 +30,7 @@ func (p *planner) check(t *testing.T, when string) {
 	t.Helper()
 	for _, k := range p.byKey() {
 		for i := range k.plan.Shards {
-			s, b := k.plan.Shards[i].Server, k.spot(i).Backup
+			s, b := k.plan.Shards[i].Server, k.backupState(i).Backup
 			switch {
 			case p.gone[s]:
 				t.Fatalf("%s: %s shard %d is at server %d, which is gone", when, k.plan.Name, i, s)

@@ -22,7 +22,7 @@ func TestABackupThatMovesIsNotReady(t *testing.T) {
 			before := map[*placed][]uint32{}
 			for _, k := range p.byKey() {
 				for i := range k.plan.Shards {
-					before[k] = append(before[k], k.spot(i).Backup)
+					before[k] = append(before[k], k.backupState(i).Backup)
 				}
 			}
 			if len(p.even()) == 0 {
@@ -30,7 +30,7 @@ func TestABackupThatMovesIsNotReady(t *testing.T) {
 			}
 			for _, k := range p.byKey() {
 				for i := range k.plan.Shards {
-					if x := k.spot(i); x.Backup != before[k][i] {
+					if x := k.backupState(i); x.Backup != before[k][i] {
 						if moved++; x.Ready {
 							t.Fatalf("%d servers: %s shard %d: its backup moved from server %d to %d and is ready", servers, k.plan.Name, i, before[k][i], x.Backup)
 						}

@@ -11,7 +11,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A poll is a request for events that are still to come.
+// A poll is a request for future events.
 type poll struct {
 	request  uint64
 	after    uint64
@@ -22,7 +22,7 @@ var phaseNames = [...]string{wire.PhaseForming: control.Forming, wire.PhaseRunni
 
 var memberStates = [...]string{wire.MemberCounts: control.NodeCounts, wire.MemberJoining: control.NodeJoining, wire.MemberReady: control.NodeReady, wire.MemberLeaving: control.NodeLeaving}
 
-// control answers people and their tools.
+// control answers the requests of the launcher, tools and people.
 func (c *Core) control(request uint64, m *wire.Control) {
 	r, err := control.DecodeRequest([]byte(m.Request))
 	switch {
@@ -64,7 +64,7 @@ func (c *Core) control(request uint64, m *wire.Control) {
 	}
 }
 
-// act does what is asked of a host, or returns why it can not be.
+// act does what a request asks, or returns why that is not possible.
 func (c *Core) act(r control.Request) string {
 	switch {
 	case !c.set.Elastic.Enabled:
@@ -81,9 +81,9 @@ func (c *Core) act(r control.Request) string {
 	return c.hostFailed(r.Host, r.Reason)
 }
 
-// ended takes the word of whoever started a process that it has ended: nothing more will be heard of it, so its lease need not be
-// waited for. It returns why that says nothing. A worker that ended well and could not say so has done all that it had to; where others go on,
-// whose division would hold all of its share for used, it is lost nevertheless, and the servers tell what it did.
+// ended handles the launcher's report that a process has ended, so that its lease need not expire first. It returns why the report is
+// ignored. A worker that ended well without a Leave has done all its work. If others go on it is declared lost nevertheless, because a
+// division would take all of its share for used, and the servers report what it used.
 func (c *Core) ended(r control.Request) string {
 	n := c.nodeOf(r.Process)
 	switch {
@@ -102,7 +102,7 @@ func (c *Core) ended(r control.Request) string {
 	return ""
 }
 
-// nodeOf finds the node that lives in a process; nil: none does.
+// nodeOf finds the living node of a process; nil: there is none.
 func (c *Core) nodeOf(process uint32) *node {
 	for _, n := range c.nodes {
 		if n.state == living && n.process == process && process != 0 {
@@ -131,7 +131,7 @@ func (c *Core) eventsAfter(after uint64) *control.Events {
 	return e
 }
 
-// tellEvents answers those who wait for events, if there are any or the job has ended.
+// tellEvents answers the polls if there are events for them or the job has ended.
 func (c *Core) tellEvents() {
 	c.polls = slices.DeleteFunc(c.polls, func(p poll) bool {
 		if c.events <= p.after && c.open() {

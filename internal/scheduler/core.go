@@ -45,23 +45,23 @@ type Core struct {
 	plan     planner
 
 	placement  uint64         // goes up when shards are placed elsewhere; 0: they never are
-	unsteady   bool           // servers have come or gone, and shards may have to move
-	saidBare   bool           // that no shard has a backup
-	ranks      int            // of servers, those included that are gone
+	unsteady   bool           // servers were added or removed, and shards may have to move
+	saidBare   bool           // the warning that no shard has a backup was logged
+	ranks      int            // of servers, with the vacant ones
 	newServers []comingServer // that were asked for and have not come
 
 	out   Output
 	dirty dirty
 }
 
-// A node is one that registered, also after it left.
+// A node is a process that has registered, also after it has left.
 type node struct {
 	wire.Member
 	wanted  int32
 	process uint32 // the number that the launcher gave its process; 0: it was started by hand
 	nonce   uint64
 	state   state
-	told    bool   // it was sent the job's end
+	told    bool   // it was sent the end of the job
 	why     string // it was lost or dropped
 
 	heard      time.Time
@@ -83,10 +83,10 @@ const (
 	removed       // by a change, and has not acknowledged yet
 )
 
-// counts says that rounds and barriers wait for the node.
+// counts reports whether rounds and barriers wait for the node.
 func (n *node) counts() bool { return n.state == living && n.Counts() }
 
-// stays says that the node counts, and does after the next change.
+// stays reports whether the node counts, and still will after the next change.
 func (n *node) stays() bool { return n.state == living && n.State == wire.MemberCounts }
 
 func (n *node) String() string {
@@ -118,8 +118,8 @@ func NewCore(set Settings, now time.Time) *Core {
 	return c
 }
 
-// Step takes one event and says what follows from it. Time never runs backwards: an event from before the last one is
-// taken to have happened at the same time.
+// Step handles one event. Time never runs backwards: an event from before the last one
+// counts as simultaneous with it.
 func (c *Core) Step(e Event) Output {
 	c.out = Output{}
 	if e.At.Before(c.now) {
@@ -176,7 +176,7 @@ func (c *Core) Step(e Event) Output {
 	return c.out
 }
 
-// Next is when the core wants to be stepped again though nothing happens; zero: not at all.
+// Next is the next deadline, at which the core must be stepped although nothing happens; zero: there is none.
 func (c *Core) Next() time.Time {
 	var next time.Time
 	sooner := func(t time.Time) {
@@ -240,7 +240,7 @@ func (c *Core) Pending(least time.Duration) string {
 	return fmt.Sprintf("change %d (%s) for %s, %s", c.change.number, strings.Join(c.change.causes, "; "), c.obstacles(0), control.Seconds(took))
 }
 
-// Settled says that the job has ended and every node that lives knows it, also those that were removed and have not left yet.
+// Settled reports whether the job has ended and every living node knows it, also those that were removed and have not acknowledged yet.
 func (c *Core) Settled() bool {
 	if c.open() {
 		return false
@@ -253,7 +253,7 @@ func (c *Core) Settled() bool {
 	return true
 }
 
-// open says that the job has not ended.
+// open reports whether the job has not ended.
 func (c *Core) open() bool { return c.phase == wire.PhaseForming || c.phase == wire.PhaseRunning }
 
 func (c *Core) answer(request uint64, m wire.Message) {

@@ -118,7 +118,7 @@ func (s *etcdState) post(ctx context.Context, method string, request, answer any
 	return errors.Join(errs...)
 }
 
-// txn carries operations out, if this scheduler is still the one that may.
+// txn runs operations if this scheduler still owns the prefix.
 func (s *etcdState) txn(ctx context.Context, ops []etcdOp) error {
 	var answer struct {
 		Succeeded bool `json:"succeeded"`

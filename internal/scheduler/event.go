@@ -8,18 +8,18 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// An Event is something that happened to the scheduler. It holds all that the Core may know of it.
+// An Event is one input of the Core, with all that the Core may know of it.
 type Event struct {
 	At time.Time
 	// Request is the number under which a message is to be answered, never used before; 0 if only time passed.
 	Request uint64
-	// Message is what a node asks. Nil with a Request: whoever asked is gone, and needs no answer any more.
+	// Message is the request of a node. Nil with a Request: its sender is gone and needs no answer.
 	Message wire.Message
-	// Stop fails the job for a reason of the scheduler's own.
+	// Stop fails the job, for this reason.
 	Stop string
 }
 
-// An Output is what the Core says to an Event.
+// An Output is the result of an Event.
 type Output struct {
 	Answers  []Answer
 	Notes    []string   // for people
@@ -28,7 +28,7 @@ type Output struct {
 	Records  []Record   // to be kept before anybody gets an answer
 }
 
-// A Presence says that a node has registered, or is gone again.
+// A Presence reports that a node has registered or disconnected.
 type Presence struct {
 	Place   Place  // that it wants; rank -1: any
 	Process uint32 // the number that the launcher gave it; 0: it was started by hand
@@ -41,13 +41,13 @@ type Record struct {
 	Value []byte // nil: the record is no longer needed
 }
 
-// An Answer goes to whoever made a request, which may be an earlier one than the event's.
+// An Answer is for a request, which may be an earlier one than the event's.
 type Answer struct {
 	Request uint64
 	Message wire.Message
 }
 
-// Settings are what the Core is told of the job. All fields must be set, but for Patience, Hosts and Elastic.
+// Settings describe the job to the Core. All fields must be set, except Patience, Hosts and Elastic.
 type Settings struct {
 	Job          string
 	Workers      int
@@ -75,7 +75,7 @@ func (s Settings) mostWorkers() int {
 	return s.Workers
 }
 
-// joins says that workers may join the job while it runs.
+// joins reports whether workers may join the job while it runs.
 func (s Settings) joins() bool {
 	return s.Elastic.Enabled || s.Elastic.OnWorkerLoss != cluster.LossFail
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // maxGone is how many nodes that have left or were lost are remembered, and how many hosts that were removed or have failed: the newest.
-// Who comes back later than that is told only that it is no member.
+// A node that comes back after that is told only that it is no member.
 const maxGone = 500
 
 // node returns the node of an ID; nil if none registered under it, or it is forgotten.

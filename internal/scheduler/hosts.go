@@ -30,12 +30,12 @@ func (c *Core) setHost(name, status, reason string) {
 	c.forgetHosts()
 }
 
-// event tells what happened to a host.
+// event adds an event of a host.
 func (c *Core) event(action, name, reason string) {
 	c.tellEvent(control.Event{Action: action, Host: name, Reason: reason})
 }
 
-// tellEvent numbers an event and tells those who wait for it.
+// tellEvent numbers an event and answers the polls that wait for it.
 func (c *Core) tellEvent(e control.Event) {
 	c.events++
 	e.Number, e.TimeNS = c.events, c.now.UnixNano()
@@ -66,18 +66,18 @@ func because(reason string) string {
 
 func eventKey(number uint64) string { return fmt.Sprintf("event/%012d", number) }
 
-// hasWorkers says that a worker lives on a host.
+// hasWorkers reports whether a living worker is on a host.
 func (c *Core) hasWorkers(name string) bool {
 	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.state == living && n.Role == wire.RoleWorker && n.Host == name })
 }
 
-// failHost says that a host could not be added.
+// failHost records that a host could not be added.
 func (c *Core) failHost(name, why string) {
 	c.setHost(name, control.HostFailed, why)
 	c.event(control.HostFailed, name, why)
 }
 
-// hostLeft says that a worker of a host left that was asked to; with the last one the host is removed.
+// hostLeft records that a worker has left its host as asked; with the last one the host is removed.
 func (c *Core) hostLeft(name string) {
 	if h := c.hosts[name]; h != nil && h.status == control.RemovalQueued && !c.hasWorkers(name) {
 		c.setHost(name, control.Removed, "")
@@ -85,7 +85,7 @@ func (c *Core) hostLeft(name string) {
 	}
 }
 
-// addHost asks for workers on a host; the launcher, which hears of it, starts them. It returns why it can not be.
+// addHost asks for workers on a host, which the launcher starts when it gets the event. It returns why that is not possible.
 func (c *Core) addHost(r control.Request) string {
 	name, slots := r.Host, r.Slots
 	if h := c.hosts[name]; h != nil {
@@ -110,7 +110,7 @@ func (c *Core) addHost(r control.Request) string {
 	return ""
 }
 
-// coming is the number of workers that do not count yet, or are asked for.
+// coming is the number of workers that are joining or were asked for.
 func (c *Core) coming() (n int) {
 	for _, x := range c.nodes {
 		if x.state == living && x.Role == wire.RoleWorker && !x.Counts() {
@@ -125,7 +125,7 @@ func (c *Core) coming() (n int) {
 	return n
 }
 
-// removeHost asks the workers on a host to leave. It returns why it can not be.
+// removeHost asks the workers on a host to leave. It returns why that is not possible.
 func (c *Core) removeHost(name string) string {
 	h := c.hosts[name]
 	switch {
@@ -171,7 +171,7 @@ func (c *Core) removeHost(name string) string {
 	return ""
 }
 
-// hostFailed takes the launcher's word that it could not start a worker on a host. It returns why it does not matter.
+// hostFailed handles the launcher's report that it could not start a worker on a host. It returns why that is ignored.
 func (c *Core) hostFailed(name, why string) string {
 	h := c.hosts[name]
 	if h == nil || h.status != control.AddQueued {

@@ -23,8 +23,8 @@ import (
 //	place/NUMBER         keptPlaces: where the shards of a key are, if they have backups
 //	event/N              control.Event
 //
-// Times are not kept: leases and all else that runs out begins anew. Nor are heartbeats, watches and other waits: who
-// waited asks again.
+// Times are not in the journal: leases and deadlines begin again. Nor are heartbeats, watches and other waits: the nodes
+// ask again.
 
 type keptJob struct {
 	Job        string
@@ -83,14 +83,14 @@ type keptHost struct {
 	Reason string
 }
 
-// dirty says what the records of an event are to say anew.
+// dirty lists the records that an event has changed.
 type dirty struct {
 	job    bool
 	nodes  []*node
 	places []*placed
 }
 
-// keep notes that a node's record has changed.
+// keep marks a node's record as changed.
 func (c *Core) keep(n *node) {
 	if !slices.Contains(c.dirty.nodes, n) {
 		c.dirty.nodes = append(c.dirty.nodes, n)
@@ -132,8 +132,8 @@ func (c *Core) keptJob() keptJob {
 	return k
 }
 
-// Restore returns the Core of a job that has kept these records, the newest of each key. Without any it is a new job.
-// Everybody's lease begins now.
+// Restore returns the Core of the job with these records, the newest of each key. Without any it is a new job.
+// All leases begin now.
 func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 	c := NewCore(set, now)
 	if len(records) == 0 {
@@ -282,7 +282,7 @@ func (c *Core) restorePlaces(number string, value []byte) error {
 	return c.plan.restore(c.plan.byKey()[n], k)
 }
 
-// restoreServers finds out which servers are there.
+// restoreServers finds out which ranks of servers are vacant.
 func (c *Core) restoreServers() {
 	if c.phase != wire.PhaseRunning {
 		return

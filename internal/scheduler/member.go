@@ -87,7 +87,7 @@ func (c *Core) register(request uint64, m *wire.Register) {
 	}
 }
 
-// makeRoom gives up a node of a job that is forming whose connection is gone, where another process comes in its place.
+// makeRoom drops a node of a forming job whose connection is gone when another process registers in its place.
 func (c *Core) makeRoom(m *wire.Register) {
 	if c.phase != wire.PhaseForming {
 		return
@@ -101,7 +101,7 @@ func (c *Core) makeRoom(m *wire.Register) {
 	}
 }
 
-// presence tells of a node that has registered while the job is forming, or is gone again.
+// presence reports a node that has registered or disconnected while the job is forming.
 func (c *Core) presence(n *node, here bool) {
 	c.out.Presence = append(c.out.Presence, Presence{Place{n.Role, int(n.wanted)}, n.process, here})
 }
@@ -117,7 +117,7 @@ func (c *Core) newNode(m *wire.Register) *node {
 	return n
 }
 
-// registerAgain is for a node that the scheduler knows: after a lost answer, or from a new address.
+// registerAgain handles the registration of a known node: after a lost answer, or from a new address.
 func (c *Core) registerAgain(request uint64, n *node, m *wire.Register) {
 	if m.Role != n.Role {
 		c.refuse(request, wire.CodeConflict, "node %d is a %s, not a %s", n.Node, roleName(n.Role), roleName(m.Role))
@@ -196,7 +196,7 @@ func (c *Core) assign() {
 	}
 }
 
-// maxNamed is how many missing nodes are named; of more, only their number is told.
+// maxNamed is how many missing nodes are named; of the others only the number is given.
 const maxNamed = 100
 
 // missing names the nodes that the job waits for while it is forming.
@@ -241,7 +241,7 @@ func (c *Core) counting(role uint8) []*node {
 	return slices.DeleteFunc(c.living(role), func(n *node) bool { return !n.Counts() })
 }
 
-// living lists the living nodes of a role, those that count in order of rank, then the others.
+// living lists the living nodes of a role: those that count in order of rank, then the others.
 func (c *Core) living(role uint8) (nodes []*node) {
 	for _, n := range c.nodes {
 		if n.state == living && n.Role == role {
@@ -265,7 +265,7 @@ func (c *Core) leave(request uint64, m *wire.Leave) {
 	c.depart(n, m)
 }
 
-// depart takes a node's word that it leaves.
+// depart handles a Leave.
 func (c *Core) depart(n *node, m *wire.Leave) {
 	was := n.state
 	n.state = left
@@ -313,7 +313,7 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 	}
 }
 
-// lose holds a node for lost. While the job is forming another one may take its place.
+// lose declares a node lost. While the job is forming another process may take its place.
 func (c *Core) lose(n *node, cause control.Cause) {
 	why := cause.String()
 	n.why = why
@@ -332,7 +332,7 @@ func (c *Core) lose(n *node, cause control.Cause) {
 	}
 }
 
-// loseServer is for a server that is lost while the job runs. Without backups its shards are gone, and the job fails.
+// loseServer handles the loss of a server of a running job. Without backups its shards are lost, and the job fails.
 func (c *Core) loseServer(n *node, cause control.Cause) {
 	n.state = lost
 	c.keep(n)
@@ -348,7 +348,7 @@ func (c *Core) loss(n *node, cause control.Cause) control.Failure {
 	return control.Failure{Code: control.NodeLost, Role: roleName(n.Role), Rank: int(n.Rank), Host: n.Host, Process: n.process, Step: n.step, Cause: cause}
 }
 
-// nodeError is the failure of a job of which a node says what went wrong with it.
+// nodeError is the failure of a job that a node reported.
 func (c *Core) nodeError(n *node, text string) control.Failure {
 	f := c.loss(n, control.Cause{Kind: control.CauseError, Text: text})
 	f.Code = control.NodeError
@@ -383,7 +383,7 @@ func (c *Core) end(phase uint8, reason string) {
 	c.tellEvents()
 }
 
-// changed makes a new revision and tells those who watch.
+// changed makes a new revision and answers the watches.
 func (c *Core) changed() {
 	c.revision++
 	c.dirty.job = true

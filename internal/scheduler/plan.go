@@ -37,8 +37,8 @@ type planner struct {
 type placed struct {
 	plan  *wire.KeyPlan
 	table string
-	by    string // who declared it
-	spots []spot // of the shards' backups; nil: there are none
+	by    string        // who declared it
+	spots []backupState // of the shards' backups; nil: there are none
 }
 
 func newPlanner(servers int) planner {
@@ -120,9 +120,9 @@ func shape(form, rule uint8, size, rowLen uint64) string {
 	return s
 }
 
-// place says where the shards of one key go, given their values. They go out in groups of one for each server, so that
-// every server gets its share of every key that is cut, and in a group to the servers with the fewest values first; of
-// several with as many to the one of lowest rank.
+// place chooses the servers of a key's shards, given their values. Shards are assigned in groups of one for each server, so that
+// every server gets its share of every key that is cut, and within a group to the servers with the fewest values first; of
+// several with as many to the one of the lowest rank.
 func (p *planner) place(values []uint64) []uint32 {
 	out := make([]uint32, 0, len(values))
 	var order []uint32

@@ -25,7 +25,7 @@ type Config struct {
 	Kept State
 	// Ready, if set, is called with the address that Run listens on, as soon as it does.
 	Ready func(addr string)
-	// Report, if set, is called with each line for the launcher, as internal/control.Report has it: who registers, or is gone again, while
+	// Report, if set, is called with each line for the launcher, as internal/control.Report has it: which nodes register and disconnect while
 	// the job is forming; that it is complete; and why it failed, unless it did because the context has ended.
 	Report func(line string)
 }
@@ -48,7 +48,7 @@ const (
 // continues the job. The nodes are not told.
 var ErrHandOver = errors.New("another scheduler continues the job")
 
-// Run is the scheduler of one job. It returns nil when the job finished in order, an error with the reason (cluster.ErrFailed is
+// Run is the scheduler of one job. It returns nil when the job finished, an error with the reason (cluster.ErrFailed is
 // in its chain) when it failed, and, having told the nodes, the error of ctx when that ended first.
 func Run(ctx context.Context, cfg Config) error {
 	cfg.Role, cfg.Rank = cluster.Scheduler, -1
@@ -121,7 +121,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// core makes the core of the job, of what was kept of it if it has begun before.
+// core makes the core of the job, from the journal if it has begun before.
 func (cfg Config) core(ctx context.Context) (*Core, State, error) {
 	hosts := make(Hosts)
 	for p, host := range cfg.ExpectedHosts {

@@ -10,7 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A coming server was asked for and has not registered yet.
+// A comingServer was asked for and has not registered yet.
 type comingServer struct {
 	keptServer
 	by time.Time // given up if it has not come by then
@@ -24,8 +24,8 @@ type keptServer struct {
 // maxServers bounds the ranks of servers.
 const maxServers = 1 << 12
 
-// addServer asks for one more server; the launcher, which hears of it, starts it. It gets the rank of one that was removed as requested, or a
-// new one. It returns why that can not be.
+// addServer asks for one more server, which the launcher starts when it gets the event. It gets the rank of a removed server, or a
+// new one. It returns why that is not possible.
 func (c *Core) addServer(host string) (rank uint32, refusal string) {
 	switch {
 	case c.phase == wire.PhaseForming:
@@ -47,7 +47,7 @@ func (c *Core) addServer(host string) (rank uint32, refusal string) {
 	return rank, ""
 }
 
-// removedServer says that the newest server of a rank was removed as requested: nobody will start it again.
+// removedServer reports whether the newest server of a rank was removed as requested: it will not be started again.
 func (c *Core) removedServer(rank uint32) bool {
 	n := c.newestServer(rank)
 	return n != nil && (n.state == removed || n.state == left) && c.plan.gone[rank]
@@ -63,12 +63,12 @@ func (c *Core) newestServer(rank uint32) *node {
 	return nil
 }
 
-// comes reports whether a server of that rank was asked for and has not come.
+// comes reports whether a server of that rank was asked for and has not registered.
 func (c *Core) comes(rank int32) bool {
 	return slices.ContainsFunc(c.newServers, func(x comingServer) bool { return int32(x.Rank) == rank })
 }
 
-// serverCame takes a server from those that are coming, and says whether it was one.
+// serverCame removes a server from those that are asked for, and reports whether it was one.
 func (c *Core) serverCame(rank uint32) bool {
 	have := len(c.newServers)
 	c.newServers = slices.DeleteFunc(c.newServers, func(x comingServer) bool { return x.Rank == rank })
@@ -76,7 +76,7 @@ func (c *Core) serverCame(rank uint32) bool {
 	return len(c.newServers) < have
 }
 
-// growTo makes room for servers of more ranks. Nobody is there yet.
+// growTo adds vacant ranks of servers up to a number.
 func (c *Core) growTo(ranks int) {
 	if ranks > c.ranks {
 		c.ranks, c.dirty.job = ranks, true
@@ -84,7 +84,7 @@ func (c *Core) growTo(ranks int) {
 	}
 }
 
-// grow adds ranks of servers that are not there.
+// grow adds vacant ranks of servers.
 func (p *planner) grow(ranks int) {
 	for len(p.load) < ranks {
 		p.load = append(p.load, 0)
@@ -93,7 +93,7 @@ func (p *planner) grow(ranks int) {
 	p.recount()
 }
 
-// serverFailed gives up a server that was asked for. It returns why that does not matter.
+// serverFailed drops a server that was asked for. It returns why that is ignored.
 func (c *Core) serverFailed(rank int, reason string) string {
 	for _, x := range c.newServers {
 		if int(x.Rank) == rank {
@@ -105,7 +105,7 @@ func (c *Core) serverFailed(rank int, reason string) string {
 	return fmt.Sprintf("server %d is not being added", rank)
 }
 
-// passServers gives up servers that have not come in time.
+// passServers drops servers that have not registered in time.
 func (c *Core) passServers(t time.Time) {
 	for _, x := range slices.Clone(c.newServers) {
 		if !t.Before(x.by) {
@@ -114,7 +114,7 @@ func (c *Core) passServers(t time.Time) {
 	}
 }
 
-// serverEvent tells what happened to a server that comes or goes; n is nil while there is none.
+// serverEvent adds an event of a server that is added or removed; n is nil before it has registered.
 func (c *Core) serverEvent(action, host string, rank uint32, n *node, reason string) {
 	e := control.Event{Action: action, Host: host, Role: roleName(wire.RoleServer), Rank: rank, Reason: reason}
 	if n != nil {
@@ -152,7 +152,7 @@ func (c *Core) serverStatus() (list []control.ServerStatus) {
 	}
 	for _, k := range c.plan.keys { // sums: the order does not matter
 		for i := range k.plan.Shards {
-			s, x := &k.plan.Shards[i], k.spot(i)
+			s, x := &k.plan.Shards[i], k.backupState(i)
 			list[s.Server].Shards++
 			list[s.Server].Values += s.Length
 			if x.Backup != wire.NoServer {

@@ -11,9 +11,9 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A State keeps what a Core has decided where it outlives the scheduler. Its methods are called one at a time.
+// A State is the journal: it keeps the records of a Core where they outlive the scheduler. Its methods are called one at a time.
 type State interface {
-	// Load returns all records that were kept.
+	// Load returns all records.
 	Load(ctx context.Context) ([]Record, error)
 	// Write keeps records, all or none of them, in their order: a later one replaces an earlier one of its key, and one
 	// without a value removes it. When it returns nil they survive a crash. After an error the same records may be written
@@ -39,8 +39,8 @@ func OpenState(ctx context.Context, place string) (State, error) {
 	return nil, fmt.Errorf("scheduler: state %q: want the path of a file, etcd://host:port/prefix or etcds://host:port/prefix", place)
 }
 
-// begin returns the Core of what the state keeps: the job as it was, or a new one where the state is empty or holds another
-// job that has ended, of which nothing remains.
+// begin returns the Core of the journal's job, or of a new job if the journal is empty or has another
+// job that has ended, whose records it removes.
 func begin(ctx context.Context, st State, set Settings) (*Core, error) {
 	records, err := st.Load(ctx)
 	if err != nil {
