@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,5 +53,12 @@ func TestOnlyTheNewestChangesAreKept(t *testing.T) {
 	}
 	if len(c.changes) != maxChanges || c.changesLeftOut != 5 || c.changes[0].Number != 6 || c.changes[maxChanges-1].Number != maxChanges+5 {
 		t.Errorf("%d events from %d on are kept, %d left out; want %d from 6 on, 5", len(c.changes), c.changes[0].Number, c.changesLeftOut, maxChanges)
+	}
+}
+
+func TestALongLastLineIsCut(t *testing.T) {
+	n := &Node{}
+	if n.finish(ended{last: strings.Repeat("x", 9<<10)}); len(n.Last) != 8<<10 {
+		t.Errorf("%d bytes are kept of a last line, want %d", len(n.Last), 8<<10)
 	}
 }
