@@ -32,10 +32,8 @@ type initialConnection struct {
 type startLimit struct{}
 
 func (startLimit) run(c *core) {
-	if c.stage == starting {
-		c.start.late = true
-		c.abort(fmt.Errorf("gave up after %s (--start-timeout)", c.set.StartTimeout))
-	}
+	c.start.late = true
+	c.abort(fmt.Errorf("gave up after %s (--start-timeout)", c.set.StartTimeout))
 }
 
 // connectAll connects to every machine of the job, each once. All errors are reported, so that one attempt shows all bad hosts.

@@ -77,8 +77,4 @@ func (c *core) endedAtStart(n *Node, e ended) {
 // schedulerRestart starts a scheduler that never listened again.
 type schedulerRestart struct{}
 
-func (schedulerRestart) run(c *core) {
-	if c.stage == starting && c.start.aborted == nil {
-		c.startScheduler()
-	}
-}
+func (schedulerRestart) run(c *core) { c.startScheduler() }
