@@ -63,9 +63,6 @@ func (c *core) restartServer(n *Node) bool {
 func (c *core) replace(old, again *Node, wait time.Duration) {
 	r := &replacement{old, again}
 	again.goal = r
-	if again.Role == roleScheduler {
-		c.reported = nil
-	}
 	c.coming(again, 1)
 	if wait == 0 {
 		replacementDue{r}.run(c)

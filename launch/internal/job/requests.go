@@ -42,10 +42,10 @@ type queueHead struct{ queuedRequest }
 func (c *core) askNext() { c.ask(c.queue[0].Request, 0, queueHead{c.queue[0]}) }
 
 func (c *core) answered(e answered) {
-	goal := c.asked[e.id]
-	if goal == nil || c.stage >= closing {
+	if c.stage >= closing {
 		return
 	}
+	goal := c.asked[e.id]
 	delete(c.asked, e.id)
 	switch goal := goal.(type) {
 	case queueHead:
