@@ -113,10 +113,13 @@ func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 	var lost []string
 	for _, h := range r.LostHosts {
 		t.jobs.suspect(h.Host)
-		lost = append(lost, h.Host+" ("+h.Reason+")")
+		lost = append(lost, "lost host "+h.Host+": "+h.Reason)
 	}
 	if len(lost) > 0 {
-		return NodeLost, fmt.Sprintf("lost host %s: %s", strings.Join(lost, ", "), text)
+		if r.Culprit == nil || !r.Culprit.HostLost {
+			lost = append(lost, text)
+		}
+		return NodeLost, strings.Join(lost, "; ")
 	}
 	cause := control.Cause{}
 	if r.Culprit != nil {

@@ -41,7 +41,7 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 		{"a program that speaks of a lost host", blamed(exited, ""), process.Exit{Code: 3}, "connection to d1 lost", "", UserCode, "worker 1 on d1 failed: exit 3"},
 		{"killed", blamed(killed, ""), process.Exit{Code: 137}, "", "launch: the machine may have run out of memory", NodeLost, "a process was killed: worker 1 on d1 failed: signal 9 (killed)"},
 		{"a shell's child was killed", blamed(control.Cause{Kind: control.CauseExit, Exit: 137}, ""), process.Exit{Code: 137}, "", "", NodeLost, "a process was killed"},
-		{"a lost host", lost, process.Exit{Code: 255}, "", "", NodeLost, "lost host d1 (connection to d1 lost): "},
+		{"a lost host", lost, process.Exit{Code: 255}, "", "", NodeLost, "lost host d1: connection to d1 lost"},
 		{"out of memory", blamed(exited, ""), process.Exit{Code: 3}, "fatal error: runtime: out of memory", "", OutOfMemory, "exit 3"},
 		{"silence", failed(control.Failure{Code: control.NodeLost, Role: control.Worker, Host: "d1", Cause: control.Cause{Kind: control.CauseSilence, SilenceNS: 1e9}}), process.Exit{Code: 1}, "", "", NodeLost, "no heartbeat"},
 		{"a server that ended", failed(control.Failure{Code: control.NoBackup, Role: control.Server, Host: "d1", Cause: exited, Text: "its shards are nowhere else"}), process.Exit{Code: 1}, "", "", UserCode, "nowhere else"},
