@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// next says which event of a start, or of having no new trials left, comes now; or
-// ErrWait, or ErrDone. It changes nothing. A free slot is presumed.
+// next returns the next event for a free slot: a start, or that there are no more new trials. It
+// returns ErrWait or ErrDone if there is none. It changes nothing.
 func (l *ledger) next() (Event, error) {
 	if l.halted != "" {
 		return Event{}, ErrDone
@@ -23,7 +23,7 @@ func (l *ledger) next() (Event, error) {
 		if t == nil || t.State != Paused {
 			return Event{}, fmt.Errorf("tune: %T.Next chose trial %d of %d, which is not paused", l.scheduler, pick.Trial, len(l.trials))
 		}
-		if !t.run.active { // its last attempt may be on its way out
+		if !t.run.active { // its last attempt may still be ending
 			return l.again(t, pick.Rule), nil
 		}
 	case PickNew:
@@ -57,7 +57,7 @@ func (l *ledger) propose(rule string) (e Event, err error) {
 	}
 	fixed, origin := l.plan.fixed(number)
 	defer func() {
-		// A function of the user's, in the space or in the suggester, must not end the program.
+		// A panic in a function of the user, in the space or in the suggester, must not end the program.
 		if v := recover(); v != nil {
 			err = fmt.Errorf("tune: propose trial %d: panic: %v", number, v)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
-// Folders of a study: trials/trial-000007 has what a trial leaves, in it step-12.1 the
-// checkpoint that attempt 1 kept at step 12.
+// Folders of a study: trials/trial-000007 is a trial's, and step-12.1 in it the checkpoint
+// that attempt 1 saved at step 12.
 const trialsFolder = "trials"
 
 func (k keptStep) folder() string {
@@ -40,10 +40,10 @@ func (s *Study) keepFolder() (string, error) {
 	return s.folder, nil
 }
 
-// checkpoint keeps what write puts into a folder as the trial's checkpoint at a step.
+// checkpoint saves what write puts into a folder as the trial's checkpoint at a step.
 func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) error) error {
 	where := fmt.Sprintf("tune: checkpoint of trial %d step %d", trial, step)
-	defer s.keepAlone(trial)()
+	defer s.saveAlone(trial)()
 	s.mu.Lock()
 	root, err := s.keepFolder()
 	t := s.l.Trial(trial)
@@ -63,7 +63,7 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 		kept = true
 	}
 	s.mu.Unlock()
-	if err != nil || kept { // kept before, by this attempt or another: it counts once
+	if err != nil || kept { // saved before, by this attempt or another
 		return err
 	}
 	path := filepath.Join(root, keptStep{trial, step, attempt}.folder())
@@ -81,7 +81,7 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 		err = s.commit(old)
 	}
 	delete(s.staged, trial)
-	if step > t.Step() && err == nil { // it counts with the report of its step, so that none is passed over
+	if step > t.Step() && err == nil { // it takes effect with the report of its step, so that no report is skipped
 		s.staged[trial] = c
 		s.mu.Unlock()
 		return nil
@@ -101,9 +101,9 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 	return nil
 }
 
-// keepAlone waits until nobody else keeps a checkpoint of the trial, and returns what says that it is kept: a trial of several
-// goroutines may call for one step twice.
-func (s *Study) keepAlone(trial int) (done func()) {
+// saveAlone locks the saving of checkpoints of a trial and returns the unlock function: goroutines of a trial may save one step
+// twice at the same time.
+func (s *Study) saveAlone(trial int) (done func()) {
 	s.mu.Lock()
 	alone := s.keeping[trial]
 	if alone == nil {
@@ -125,8 +125,8 @@ func (s *Study) commit(c keptBytes) error {
 	return nil
 }
 
-// writeFolder makes a folder that is there whole or not at all, also after a crash, and
-// returns its bytes.
+// writeFolder makes a folder atomically, also with regard to a crash, and returns its size in
+// bytes.
 func writeFolder(path string, write func(dir string) error, sync bool) (int64, error) {
 	temp := path + vfs.TempSuffix
 	if err := os.RemoveAll(temp); err != nil {
@@ -157,7 +157,7 @@ func writeFolder(path string, write func(dir string) error, sync bool) (int64, e
 	return bytes, nil
 }
 
-// real says whether the study's files are the machine's, not those of a test.
+// real says whether the study's files are on the machine's disk, and not simulated by a test.
 func (s *Study) real() bool {
 	_, ok := s.fsys.(vfs.OS)
 	return ok
@@ -192,7 +192,7 @@ func syncTree(root string, sync bool) (int64, error) {
 	return bytes, err
 }
 
-// sweep removes folders of which the log says that they are gone.
+// sweep removes the folders whose removal is in the log.
 func (s *Study) sweep() {
 	done := s.journal.done()
 	s.mu.Lock()
@@ -210,8 +210,8 @@ func (s *Study) sweep() {
 	}
 }
 
-// reconcile compares the folders with the log when a study is opened: what the log does not
-// have is removed, what is missing is dropped from it. s.mu is held.
+// reconcile compares the folders with the log when a study is opened: it removes folders that are not
+// in the log, and logs the drop of checkpoints without a folder. s.mu is held.
 func (s *Study) reconcile() error {
 	known := map[string]bool{}
 	var lost []keptBytes

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// collect removes checkpoints that nobody needs: those from before an exploit at once,
-// others when the budget is exceeded. s.mu is held.
+// collect removes unneeded checkpoints: those from before an exploit at once, others when
+// the budget is exceeded. s.mu is held.
 func (s *Study) collect() {
 	over := s.cfg.CheckpointBytes > 0 && s.l.kept > s.cfg.CheckpointBytes
 	if len(s.l.stale) == 0 && !over {
@@ -45,7 +45,7 @@ func (s *Study) drop(k keptStep, bytes int64) error {
 	return err
 }
 
-// needed are the checkpoints that attempts go on from, now or later.
+// needed are the checkpoints that attempts continue from, now or later.
 func (l *ledger) needed() map[keptStep]bool {
 	needed := map[keptStep]bool{}
 	for _, t := range l.trials {
@@ -56,9 +56,9 @@ func (l *ledger) needed() map[keptStep]bool {
 	return needed
 }
 
-// victims are the checkpoints that may go, in the order in which they should: older ones of
-// trials that have a newer one, then the newest of trials that are over; each the worst first. The
-// best trial's newest stays.
+// victims are the checkpoints that may be removed, in this order: older ones of trials that have a
+// newer one, then the newest ones of finished trials; within each group the worst trials first. The
+// best trial's newest is not among them.
 func (l *ledger) victims(needed map[keptStep]bool) []keptBytes {
 	type victim struct {
 		keptBytes

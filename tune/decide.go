@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// maxCompetitors bounds what a decision says about whom a value was compared with.
+// maxCompetitors bounds the trials that a decision names as compared with.
 const maxCompetitors = 64
 
-// record adds a report to its trial, and settles the metric if it is the first.
+// record adds a report to its trial. The first report determines the metric if the config does not.
 func (l *ledger) record(e *Event) error {
 	t := l.Trial(e.Trial)
 	if t == nil || !t.run.active || e.Attempt != t.Attempts {
@@ -66,7 +66,7 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 	}
 	var enough string
 	own := Go()
-	for _, s := range l.cfg.Pruners { // all are asked, for they may keep caches
+	for _, s := range l.cfg.Pruners { // all are asked, since they may keep caches
 		halt := s.Prune(l, t.Number)
 		if halt.Study && enough == "" {
 			enough = halt.Rule
@@ -93,7 +93,7 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 	return l.tidy(t, d), enough
 }
 
-// tidy makes a scheduler's decision one that can be carried out and logged.
+// tidy makes a scheduler's decision valid for the ledger and the log.
 func (l *ledger) tidy(t *Trial, d Decision) Decision {
 	switch d.Action {
 	case Stop, Complete, Pause, Continue:
@@ -129,7 +129,7 @@ func (l *ledger) tidy(t *Trial, d Decision) Decision {
 	return d
 }
 
-// exploitable turns an exploit that cannot be into Continue, and fills in the parameters.
+// exploitable turns an impossible exploit into Continue, and fills in the parameters of others.
 func (l *ledger) exploitable(t *Trial, rule string, donor int, p Params) (Action, string, int, Params) {
 	u := l.Trial(donor)
 	switch {
@@ -143,7 +143,7 @@ func (l *ledger) exploitable(t *Trial, rule string, donor int, p Params) (Action
 	return Exploit, rule, donor, p
 }
 
-// obey carries out what was decided about a report.
+// obey carries out the decision about a report.
 func (l *ledger) obey(e *Event, enough string) {
 	t, d := l.trials[e.Trial], &e.Decision
 	l.hash.report(e)
@@ -161,7 +161,7 @@ func (l *ledger) obey(e *Event, enough string) {
 	}
 }
 
-// tell carries out an action on the trial whose attempt hears of it now.
+// tell carries out an action on the trial whose attempt receives it now.
 func (l *ledger) tell(t *Trial, a Action, rule string, donor int, p Params) {
 	if a == Continue || a == GoOn || a == Unjudged {
 		return
@@ -207,8 +207,8 @@ func (l *ledger) order(t *Trial, o Order) {
 	}
 }
 
-// exploit makes t go on from the donor's newest checkpoint when it next starts. What t
-// reported beyond that step is no longer its history.
+// exploit makes t continue from the donor's newest checkpoint when it next starts. Reports of t
+// beyond that step are no longer part of its history.
 func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
 	restore := keptStep{t.Number, -1, 0}
 	if kept := l.trials[donor].Checkpoints; len(kept) > 0 { // an earlier order of the same decision may have taken them

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// judgeEnd settles what an end means: the outcome of an attempt that returned without a
-// report, and whether a failure is tried again.
+// judgeEnd completes the event of an end: an attempt that returned without a report has
+// failed, and a failure is retried or not.
 func (l *ledger) judgeEnd(e *Event) {
 	t := l.trials[e.Trial]
 	if e.Outcome == Returned && t.run.told == "" && !t.hasResult() {
@@ -44,7 +44,7 @@ func (l *ledger) finish(e *Event) error {
 		}
 		t.Failures[e.Failure]++
 	}
-	if t.run.told != "" { // its state was settled when it was told
+	if t.run.told != "" { // its state was set when it was asked to end
 		t.run.told = ""
 		return nil
 	}
@@ -79,8 +79,8 @@ func (l *ledger) halt(e *Event) {
 	}
 }
 
-// open begins a new process: the attempts of the one before are lost, and it ends only by
-// what holds now.
+// open begins a new process: the attempts of the previous process are lost, and only the current
+// config ends the study.
 func (l *ledger) open() {
 	for _, t := range l.trials {
 		if t.run.active {
@@ -91,8 +91,7 @@ func (l *ledger) open() {
 	l.exhausted, l.noNew, l.halted, l.haltErr = false, false, "", ""
 }
 
-// requeue takes trials up again, before those that wait in the queue already: they ran before
-// those did.
+// requeue queues trials again, ahead of those in the queue, since they ran before.
 func (l *ledger) requeue(e *Event) error {
 	for _, n := range e.Trials {
 		if t := l.Trial(n); t != nil {
@@ -112,19 +111,19 @@ func (l *ledger) requeue(e *Event) error {
 			t.run.restore = keptStep{n, -1, 0}
 		}
 		if t.State == Failed {
-			t.Failures = nil // its budgets begin anew
+			t.Failures = nil // its retries start over
 		}
 		l.enqueue(t)
 	}
 	return nil
 }
 
-// abandon gives trials up that nobody runs.
+// abandon stops trials without a running attempt.
 func (l *ledger) abandon(e *Event) error {
 	for _, n := range e.Trials {
 		t := l.Trial(n)
 		if t == nil || t.run.active || t.State.Final() {
-			return fmt.Errorf("event %d: gives up trial %d, which is running or has finished", e.Seq, n)
+			return fmt.Errorf("event %d: abandons trial %d, which is running or has finished", e.Seq, n)
 		}
 		l.end(t, Stopped, e.Rule)
 	}
@@ -148,7 +147,7 @@ func (l *ledger) keep(e *Event) error {
 	return nil
 }
 
-// drop applies the loss of a checkpoint, wanted or not.
+// drop applies the removal or loss of a checkpoint.
 func (l *ledger) drop(e *Event) error {
 	t := l.Trial(e.Trial)
 	if t == nil {

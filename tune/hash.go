@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// A decisionHash sums up what was decided: the parameters of new trials, the answers to
-// reports, the trials chosen to go on. Times, attempts that failed and interruptions are not
-// part of it, so that a search that was killed and resumed has the hash of one that was
-// not, if reports came in the same order.
+// A decisionHash is a hash of the decisions: the parameters of new trials, the answers to
+// reports, the choices of trials to continue. Times, failed attempts and interruptions are not
+// part of it, so a search that was killed and resumed has the same hash as one that was not, if
+// the reports came in the same order.
 type decisionHash struct {
 	h hash.Hash
 	b []byte
@@ -51,7 +51,7 @@ func (d *decisionHash) sum() string { return hexOf(d.h.Sum(nil)) }
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
 
-// state is the hash so far, to be gone on with.
+// state is the state of the hash, to continue it.
 func (d *decisionHash) state() []byte {
 	b, err := d.h.(encoding.BinaryMarshaler).MarshalBinary()
 	if err != nil {

@@ -11,25 +11,25 @@ import (
 // logName is the log's file in the study's folder.
 const logName = "log.jsonl"
 
-// A journal appends events to the log. Events are taken up in memory, in order, and
-// written and synced together: whoever waits first does it for all that came before, so
-// that one sync serves many trials.
+// A journal appends events to the log. Events are buffered in order, and written and synced
+// together: the first goroutine that waits does it for all earlier events, so that one sync
+// serves many trials.
 type journal struct {
 	path string
 	file vfs.File // nil: nothing is kept
 
 	mu      sync.Mutex // guards all below
 	ready   sync.Cond  // signalled when synced or err changes
-	buf     []byte     // taken up, not yet written
+	buf     []byte     // not yet written
 	spare   []byte
-	taken   uint64 // events taken up
+	taken   uint64 // events appended
 	synced  uint64 // events on the disk
 	size    int64  // bytes written
 	writing bool
 	err     error
 }
 
-// newJournal goes on after so many events, which take so many bytes.
+// newJournal continues a log of so many events and bytes.
 func newJournal(path string, file vfs.File, events uint64, size int64) *journal {
 	j := &journal{path: path, file: file, taken: events, synced: events, size: size}
 	j.ready.L = &j.mu
@@ -50,7 +50,7 @@ func createJournal(fsys vfs.FS, dir string) (*journal, error) {
 	return newJournal(path, f, 0, 0), nil
 }
 
-// append takes an event up. Calls come in the order of the events.
+// append buffers an event. Calls come in the order of the events.
 func (j *journal) append(e *Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -62,7 +62,7 @@ func (j *journal) append(e *Event) {
 	j.buf = appendEvent(j.buf, e)
 }
 
-// wait returns when the event is on the disk, or with the error for which it will never be.
+// wait returns when the event is on disk, or the error that prevents it.
 func (j *journal) wait(seq uint64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -79,7 +79,7 @@ func (j *journal) wait(seq uint64) error {
 	return j.err
 }
 
-// flush writes and syncs what was taken up. It lets go of j.mu meanwhile.
+// flush writes and syncs the buffer. It releases j.mu meanwhile.
 func (j *journal) flush() {
 	batch, upTo, from := j.buf, j.taken, j.size
 	j.buf, j.writing = j.spare[:0], true

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// A ledger is the state of a study: what its events say, and the scheduler's
-// state beside it. It has no clock, lock or disk. The same events in the same
-// order make the same ledger.
+// A ledger is the state of a study: the sum of its events, and the scheduler. It has no
+// clock, lock or disk. The same events in the same order make the same ledger.
 type ledger struct {
 	cfg       *Config
 	plan      *plan
@@ -34,10 +33,10 @@ type ledger struct {
 	halted    string // the rule that ended the study, "" if none did
 	haltErr   string
 	judged    bool   // a report had the metric
-	enough    string // the rule of a pruner that ended it: this lasts over resumes
+	enough    string // the rule of a pruner that ended it, which a resume does not undo
 
 	kept  int64       // bytes of checkpoints
-	stale []keptBytes // checkpoints of parameters that their trials have left, to be removed
+	stale []keptBytes // checkpoints from before an exploit, to be removed
 	hash  decisionHash
 }
 
@@ -52,14 +51,14 @@ type keptBytes struct {
 
 func (c Checkpoint) of(trial int) keptStep { return keptStep{trial, c.Step, c.Attempt} }
 
-// runState is what the study knows of a trial's running beyond what it shows.
+// runState is the internal state of a trial's attempts.
 type runState struct {
 	active  bool          // an attempt is under way
-	told    Action        // what the attempt was told: anything but Continue ends it
-	order   *Order        // to be told at the next report
+	told    Action        // the answer to the attempt: anything but Continue ends it
+	order   *Order        // the answer to the next report
 	since   time.Duration // At of the attempt's start
 	before  time.Duration // Elapsed by then
-	restore keptStep      // where the next attempt goes on from
+	restore keptStep      // where the next attempt continues from
 	queued  bool
 	cut     bool // its attempt was interrupted
 	changed bool // the parameters changed since the last start

@@ -137,7 +137,7 @@ func (s *Study) open() error {
 		}
 		return s.first()
 	case errors.Is(err, ErrExists):
-		return fmt.Errorf("tune: %s: %w: set Config.Resume to go on with it", s.cfg.Dir, err)
+		return fmt.Errorf("tune: %s: %w: set Config.Resume to resume it", s.cfg.Dir, err)
 	case err != nil:
 		return fmt.Errorf("tune: resume %s: %w", path, err)
 	}
