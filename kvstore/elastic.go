@@ -87,7 +87,7 @@ type Elastic interface {
 	Arrive(ctx context.Context, a Arrival) error
 	// AskLeave asks to leave while the others go on; the reason is for people. A worker program calls it, from any
 	// goroutine, when it is told to end (SIGTERM). On nil the worker may leave: it goes on until the next Arrive, which returns ErrRemoved, as Ready does
-	// on a joining worker. ErrNeeded is in the error's chain if the job can not go on without it: it was not started with
+	// on a joining worker. ErrNeeded is in the error's chain if the job cannot go on without it: it was not started with
 	// --elastic-training-enabled, fewer than --min-workers would be left, or all of it is being stopped. While the scheduler is unreachable
 	// the request is repeated, until ctx ends or the store is closed.
 	AskLeave(ctx context.Context, reason string) error

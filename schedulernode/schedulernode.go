@@ -27,7 +27,7 @@ type Config struct {
 }
 
 // Run is the scheduler of the job that the environment describes, whatever role the environment says. It returns nil when the job
-// finished in order, and an error with the reason when it failed. When ctx ends first, the job fails, and Run returns ctx's cause.
+// finished, and an error with the reason when it failed. When ctx ends first, the job fails, and Run returns ctx's cause.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Env == nil {
 		cfg.Env = os.Getenv

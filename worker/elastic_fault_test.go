@@ -351,7 +351,7 @@ func TestALostWorkersPlaceIsTaken(t *testing.T) {
 	})
 }
 
-// A worker that is done before the others leaves in order: they count without it, also when another one joins afterwards.
+// A worker that is done before the others leaves cleanly: they count without it, also when another one joins afterwards.
 func TestAWorkerThatIsDoneLeavesTheOthersGoing(t *testing.T) {
 	for _, joins := range []bool{false, true} {
 		for _, done := range []int{0, 1} {
@@ -373,7 +373,7 @@ func TestAWorkerThatIsDoneLeavesTheOthersGoing(t *testing.T) {
 	}
 }
 
-// A worker that comes too late ends in order.
+// A worker that comes too late ends cleanly.
 func TestAWorkerThatComesTooLateEndsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := runElastic(t, elasticPlan{workers: 2, servers: 1, examples: 30, batch: 3, epochs: 1, hide: true,

@@ -55,7 +55,7 @@ type FitConfig struct {
 	// SIGTERM, which a reclaimed machine, an evicted pod or a person sends to one process:
 	// signal.NotifyContext(ctx, syscall.SIGTERM).Done(). Keep catching that signal: it may come more than once.
 	//
-	// If the job can not go on without this worker, Leave is like Stop: in a job that is not elastic, if fewer than
+	// If the job cannot go on without this worker, Leave is like Stop: in a job that is not elastic, if fewer than
 	// --min-workers would be left, if launch stops the whole job, and if all workers are told to leave. While the scheduler is
 	// unreachable the request is repeated. With a Feed that is no DividedFeed the worker leaves at the end of the epoch, and without
 	// OnMembership Leave is like Stop. No worker leaves between steps (evaluation, waiting for a checkpoint). nil: never.

@@ -15,7 +15,7 @@ import (
 type leaveRequest struct {
 	told   atomic.Bool // this worker was told to end
 	may    atomic.Bool // granted: the job goes on without it
-	needed atomic.Bool // refused: the job can not go on without it, so all workers stop
+	needed atomic.Bool // refused: the job cannot go on without it, so all workers stop
 
 	mu      sync.Mutex
 	unready context.CancelFunc // cancels the preparations of a joining worker; nil: it has reported ready, or does not join
@@ -72,7 +72,7 @@ func (r *run) watchLeave(ctx context.Context) (end func()) {
 func (r *run) askLeave(ctx context.Context) {
 	log := r.trainer.cfg.Logger
 	if r.elastic == nil || r.divided == nil && r.cfg.OnMembership == nil {
-		log.Info("asked to leave; a single worker can not leave this job, so all workers stop")
+		log.Info("asked to leave; a single worker cannot leave this job, so all workers stop")
 		r.leave.needed.Store(true)
 		return
 	}
@@ -81,7 +81,7 @@ func (r *run) askLeave(ctx context.Context) {
 		log.Info("asked to leave: this worker leaves the job after the next step, the others go on")
 		r.leave.granted()
 	case errors.Is(err, kvstore.ErrNeeded):
-		log.Info("asked to leave, but the job can not go on without this worker: all workers stop", "err", err)
+		log.Info("asked to leave, but the job cannot go on without this worker: all workers stop", "err", err)
 		r.leave.needed.Store(true)
 	case ctx.Err() == nil: // the job has ended, at least for this worker
 		log.Info("told to end", "err", err)

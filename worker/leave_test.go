@@ -111,7 +111,7 @@ func TestAllStopWhereAWorkerCanNotLeave(t *testing.T) {
 	}
 }
 
-// When all are told, by somebody who does not tell the scheduler, most may leave; those who may not stop in order, with a checkpoint from
+// When all are told, by somebody who does not tell the scheduler, most may leave; those who may not stop cleanly, with a checkpoint from
 // which the rest of the epoch is trained.
 func TestAllAreToldToEndOneByOne(t *testing.T) {
 	for _, gap := range []time.Duration{0, 300 * time.Microsecond, 3 * time.Millisecond, 20 * time.Millisecond} {

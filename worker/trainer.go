@@ -47,7 +47,7 @@ func (c *Config) Validate() error {
 	case len(c.Programs) == 0:
 		return errors.New("worker: Config.Programs is empty, want one program for each device")
 	case c.UpdateOnWorker && joins(c.Store):
-		return errors.New("worker: Config.UpdateOnWorker is true and this worker joins a running job, want false: the servers hold gradients only, so a joining worker can not get the values")
+		return errors.New("worker: Config.UpdateOnWorker is true and this worker joins a running job, want false: the servers hold gradients only, so a joining worker cannot get the values")
 	case c.Store.Type() == asyncStore && joins(c.Store):
 		return errors.New("worker: this worker joins a running job with store dist_async, want dist_sync: an asynchronous job has no step after which the examples could be shared anew")
 	case c.UpdateOnWorker && c.Store.Type() == asyncStore:

@@ -8,7 +8,7 @@
 //	launch -n 1 -s 1 -- cifar10 --data data/cifar10 --devices cuda:0 --stem cifar --batch 512 --optimizer nag --lr 0.4 --momentum 0.9 \
 //		--weight-decay 5e-4 --decay-weights-only --label-smoothing 0.1 --schedule onecycle --augment --epochs 24
 //
-// Without --data it trains on images that it draws itself.
+// Without --data it trains on synthetic images.
 package main
 
 import (
@@ -66,7 +66,7 @@ func newApp() *cli.App {
    launch -n 2 -s 2 -- cifar10 --data data/cifar10
    launch -n 2 -s 2 -- cifar10 --data data/cifar10 --stem cifar --optimizer sgd --lr 0.1 --momentum 0.9 --weight-decay 5e-4 --schedule cosine --augment --epochs 30
 
-Without --data it trains on images that it draws itself. --download fetches CIFAR-10 first.`,
+Without --data it trains on synthetic images. --download fetches CIFAR-10 first.`,
 	}
 }
 

@@ -5,7 +5,7 @@
 //	tune-cifar10 --data data/cifar10 --model resnet18 --epochs 27 --trials 50 --parallel 4
 //	tune-cifar10 --hosts hosts --address 10.0.0.1 --folder /home/me/job
 //
-// Without --data it trains LeNet on a few images that it draws itself.
+// Without --data it trains LeNet on a few synthetic images.
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 )
 
 // notYet are folders and files that have not been looked through yet. It shall be empty.
-var notYet = []string{"examples", "internal/scheduler", "kvstore/elastic.go", "launch", "schedulernode", "tune", "worker"}
+var notYet = []string{"launch", "tune"}
 
 // phrases must not come back into comments, strings or documents: riddles that were in this repository, and words for which the field has others.
 // pattern is a regular expression over the text in lower case with its line breaks as spaces, and every match contains part (an expression that is
@@ -78,7 +78,7 @@ var names = []struct{ name, instead string }{
 var membershipNames = map[string]string{"view": "membership", "term": "generation"}
 
 // membershipFolders are the folders that deal with memberships.
-var membershipFolders = []string{"internal/cluster", "internal/shardserver", "internal/shard", "kvstore", "schedulernode", "server", "worker"}
+var membershipFolders = []string{"internal/cluster", "internal/shardserver", "internal/shard", "kvstore", "internal/scheduler", "schedulernode", "server", "worker"}
 
 // A finding is a word that must not come back.
 type finding struct{ at, text, instead string }

@@ -68,7 +68,7 @@ func (c *Core) control(request uint64, m *wire.Control) {
 func (c *Core) act(r control.Request) string {
 	switch {
 	case !c.set.Elastic.Enabled:
-		return "the job's hosts can not change: it was not started with --elastic-training-enabled"
+		return "the job's hosts cannot change: it was not started with --elastic-training-enabled"
 	case !c.open():
 		return "the job has " + phaseNames[c.phase] + because(c.reason)
 	case c.phase == wire.PhaseForming:

@@ -142,7 +142,7 @@ func FuzzCore(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		set, _ := randomEvents(1)
-		c, now, k := NewCore(set, time.Unix(0, 0)), time.Unix(0, 0), kept{}
+		c, now, k := NewCore(set, time.Unix(0, 0)), time.Unix(0, 0), journalRecords{}
 		for request := uint64(1); len(b) > 3; request++ {
 			kind, pause, n := wire.Kind(b[0]), b[1], min(int(b[2]), len(b)-3)
 			m := wire.New(kind)

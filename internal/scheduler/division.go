@@ -21,7 +21,7 @@ func (c *Core) fits(m *wire.Arrive) bool {
 }
 
 // divide makes the cut of the pending change. Of each part it takes what the worker says that it has used; of a lost worker
-// what is in all shards of all servers, less what it had used before this epoch and division; of one that left in order, all. It
+// what is in all shards of all servers, less what it had used before this epoch and division; of one that left cleanly, all. It
 // returns how many examples each worker has used in all, and false when the job failed.
 func (c *Core) divide() (total map[uint64]uint64, ok bool) {
 	d := wire.Division{Change: c.change.number}

@@ -6,7 +6,7 @@
 //
 // A job has four phases. While it is forming, nodes register, and the core says which are missing. When all have registered,
 // ranks are assigned (wanted ones first), the generation becomes 1 and the job runs. It finishes when the last worker has left
-// without an error. It fails when a node reports a failure, when a node's lease expires and the job can not go on without it, or when nodes are
+// without an error. It fails when a node reports a failure, when a node's lease expires and the job cannot go on without it, or when nodes are
 // missing after the start timeout. All waiting requests are then answered with the reason.
 //
 // While the job runs its membership may change, as cluster.Elastic says. A joining worker that is ready, a host to be removed, a worker that

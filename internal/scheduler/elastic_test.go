@@ -390,7 +390,7 @@ func TestASchedulerGoesOnWhereAnotherEnded(t *testing.T) {
 		}
 		// It is said at once, then 5 s, 15 s, 35 s and 75 s later, and when it is over.
 		if s := j.log.String(); strings.Count(s, "journal write failed") != 5 || !strings.Contains(s, "attempts=76") || !strings.Contains(s, "journal writes succeed again") {
-			t.Errorf("the log says %d times that the journal can not be written, want 5, and then the end:\n%s", strings.Count(s, "journal write failed"), s)
+			t.Errorf("the log says %d times that the journal cannot be written, want 5, and then the end:\n%s", strings.Count(s, "journal write failed"), s)
 		}
 		leaveAll(t, j, server, w[0], w[1], n)
 	})
@@ -421,7 +421,7 @@ func TestALossWhileTheSchedulerIsAway(t *testing.T) {
 	})
 }
 
-// Workers whose work ends while the scheduler is away wait for it, so that the job ends in order.
+// Workers whose work ends while the scheduler is away wait for it, so that the job ends cleanly.
 func TestWorkersLeaveWhileTheSchedulerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, w, server := startElastic(t, 2, 4)

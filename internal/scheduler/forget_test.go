@@ -16,7 +16,7 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 	set := Settings{Job: "j", Workers: 1, Servers: 2, Heartbeat: time.Second, Lease: 10 * time.Second, StartTimeout: time.Minute,
 		Elastic: cluster.Elastic{Enabled: true, Backups: 1}}
 	now := time.Unix(1_000_000, 0)
-	c, k := NewCore(set, now), kept{}
+	c, k := NewCore(set, now), journalRecords{}
 	request := uint64(0)
 	ask := func(m wire.Message) wire.Message {
 		t.Helper()

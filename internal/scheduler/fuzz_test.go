@@ -10,12 +10,12 @@ import (
 )
 
 // fuzzed is a core of a running job that may change, and what it has kept.
-func fuzzed(tb testing.TB) (*Core, Settings, kept) {
+func fuzzed(tb testing.TB) (*Core, Settings, journalRecords) {
 	set := Settings{Job: "j", Workers: 2, Servers: 1, Heartbeat: time.Second, Lease: 10 * time.Second, StartTimeout: time.Minute}
 	set.Elastic.Enabled, set.Elastic.OnWorkerLoss, set.Elastic.MinWorkers = true, "shrink", 1
 	set.Elastic.JoinTimeout, set.Elastic.RejoinTimeout = time.Minute, time.Minute
 	at := time.Unix(1_700_000_000, 0)
-	c, all, request := NewCore(set, at), make(kept), uint64(0)
+	c, all, request := NewCore(set, at), make(journalRecords), uint64(0)
 	for _, m := range []wire.Message{
 		&wire.Register{Role: wire.RoleServer, Rank: -1, Workers: 2, Servers: 1, Nonce: 1, Job: "j", Host: "s", Addr: "s:1"},
 		&wire.Register{Role: wire.RoleWorker, Rank: -1, Workers: 2, Servers: 1, Nonce: 2, Job: "j", Host: "a"},
@@ -99,7 +99,7 @@ func FuzzControl(f *testing.F) {
 // FuzzRestoreWhole: FuzzRestore with all records of a job. whatever the records, they are refused or make a core that goes on. In the input a record is a line: key, tab, value.
 func FuzzRestoreWhole(f *testing.F) {
 	_, set, all := fuzzed(f)
-	text := func(all kept) string {
+	text := func(all journalRecords) string {
 		var b strings.Builder
 		for _, r := range all.list() {
 			b.WriteString(r.Key + "\t" + string(r.Value) + "\n")

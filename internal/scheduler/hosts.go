@@ -99,10 +99,10 @@ func (c *Core) addHost(r control.Request) string {
 		}
 	}
 	if most := c.set.mostWorkers(); most > 0 && c.staying()+c.coming() >= most {
-		return fmt.Sprintf("host %s can not be added: the job has %d workers and %d are coming, want at most %d in all", name, c.staying(), c.coming(), most)
+		return fmt.Sprintf("host %s cannot be added: the job has %d workers and %d are coming, want at most %d in all", name, c.staying(), c.coming(), most)
 	}
 	if n := len(c.living(wire.RoleWorker)) + len(c.living(wire.RoleServer)); n+max(slots, 1) > cluster.MaxNodes {
-		return fmt.Sprintf("host %s can not be added with slots=%d: the job has %d workers and servers, want at most %d in all", name, max(slots, 1), n, cluster.MaxNodes)
+		return fmt.Sprintf("host %s cannot be added with slots=%d: the job has %d workers and servers, want at most %d in all", name, max(slots, 1), n, cluster.MaxNodes)
 	}
 	c.setHost(name, control.AddQueued, "")
 	c.hosts[name].by = c.now.Add(c.set.Elastic.JoinTimeout)
@@ -149,7 +149,7 @@ func (c *Core) removeHost(name string) string {
 	}
 	asked := slices.ContainsFunc(here, func(n *node) bool { return n.Counts() })
 	if asked && stay < c.set.Elastic.MinWorkers {
-		return fmt.Sprintf("host %s can not be removed: it would leave %d, want at least %d workers", name, stay, c.set.Elastic.MinWorkers)
+		return fmt.Sprintf("host %s cannot be removed: it would leave %d, want at least %d workers", name, stay, c.set.Elastic.MinWorkers)
 	}
 	c.setHost(name, control.RemovalQueued, "")
 	c.event(control.RemovalQueued, name, "")

@@ -13,10 +13,10 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// kept is what a State would hold.
-type kept map[string]string
+// journalRecords is what a State would hold.
+type journalRecords map[string]string
 
-func (k kept) take(out Output) {
+func (k journalRecords) take(out Output) {
 	for _, r := range out.Records {
 		if r.Value == nil {
 			delete(k, r.Key)
@@ -26,7 +26,7 @@ func (k kept) take(out Output) {
 	}
 }
 
-func (k kept) list() (records []Record) {
+func (k journalRecords) list() (records []Record) {
 	for _, key := range slices.Sorted(maps.Keys(k)) {
 		records = append(records, Record{key, []byte(k[key])})
 	}
@@ -53,7 +53,7 @@ func essence(c *Core) map[string]any {
 }
 
 // check holds that what was kept makes the same core.
-func (k kept) check(t *testing.T, set Settings, c *Core, what string) {
+func (k journalRecords) check(t *testing.T, set Settings, c *Core, what string) {
 	t.Helper()
 	if len(k) == 0 {
 		return
@@ -71,7 +71,7 @@ func (k kept) check(t *testing.T, set Settings, c *Core, what string) {
 func FuzzRestore(f *testing.F) {
 	set, events := randomEvents(3)
 	set.Elastic = cluster.Elastic{Enabled: true}
-	c, k := NewCore(set, events[0].At), kept{}
+	c, k := NewCore(set, events[0].At), journalRecords{}
 	for _, e := range events {
 		k.take(c.Step(e))
 	}

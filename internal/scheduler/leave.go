@@ -16,7 +16,7 @@ func (c *Core) askLeave(request uint64, m *wire.AskLeave) {
 	case n == nil:
 		return
 	case n.Role != wire.RoleWorker:
-		c.refuse(request, wire.CodeUnsupported, "%v can not ask to leave: want a worker", n)
+		c.refuse(request, wire.CodeUnsupported, "%v cannot ask to leave: want a worker", n)
 		return
 	case n.State == wire.MemberLeaving: // the answer was lost, or its host is being removed
 		c.ack(request)
@@ -24,14 +24,14 @@ func (c *Core) askLeave(request uint64, m *wire.AskLeave) {
 	}
 	if why := c.needs(n); why != "" {
 		c.note("%v asks to leave%s; refused: %s", n, because(m.Reason), why)
-		c.refuse(request, wire.CodeConflict, "%v can not leave: %s", n, why)
+		c.refuse(request, wire.CodeConflict, "%v cannot leave: %s", n, why)
 		return
 	}
 	c.ack(request)
 	c.grantLeave(n, fmt.Sprintf("%v asks to leave%s", n, because(m.Reason)))
 }
 
-// needs says why the job can not go on without a worker; empty: it can.
+// needs says why the job cannot go on without a worker; empty: it can.
 func (c *Core) needs(n *node) string {
 	if !n.Counts() {
 		return ""
@@ -39,7 +39,7 @@ func (c *Core) needs(n *node) string {
 	stay := c.staying() - 1
 	switch least := c.set.Elastic.MinWorkers; {
 	case !c.set.Elastic.Enabled:
-		return "the job's members can not change: it was not started with --elastic-training-enabled"
+		return "the job's members cannot change: it was not started with --elastic-training-enabled"
 	case c.stopping:
 		return "the whole job is being stopped"
 	case stay == 0: // those who are ready know nothing of how far training is

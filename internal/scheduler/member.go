@@ -38,7 +38,7 @@ func (c *Core) register(request uint64, m *wire.Register) {
 	joins := m.Joining && m.Role == wire.RoleWorker && c.phase == wire.PhaseRunning
 	switch {
 	case m.Role != wire.RoleServer && m.Role != wire.RoleWorker:
-		c.refuse(request, wire.CodeMalformed, "role %d can not register", m.Role)
+		c.refuse(request, wire.CodeMalformed, "role %d cannot register", m.Role)
 		return
 	case m.Job != c.set.Job:
 		c.refuse(request, wire.CodeConflict, "%s belongs to job %q, this is job %q", who, m.Job, c.set.Job)

@@ -29,7 +29,7 @@ type world struct {
 	set     Settings
 	core    *Core
 	now     time.Time
-	kept    kept
+	kept    journalRecords
 	request uint64
 	open    map[uint64]*worker // requests that wait, by number
 	workers []*worker          // all that there ever were
@@ -87,7 +87,7 @@ func divided(length int, cuts []wire.Cut, n int) [][]int {
 
 func newWorld(t *testing.T, seed int64) *world {
 	rng := rand.New(rand.NewPCG(uint64(seed), 7))
-	w := &world{t: t, seed: seed, rng: rng, now: time.Unix(0, 0), kept: kept{}, open: make(map[uint64]*worker), used: make(map[int]uint64),
+	w := &world{t: t, seed: seed, rng: rng, now: time.Unix(0, 0), kept: journalRecords{}, open: make(map[uint64]*worker), used: make(map[int]uint64),
 		length: 20 + rng.IntN(200), epochs: uint64(1 + rng.IntN(3))}
 	w.set = Settings{Job: "j", Workers: 1 + rng.IntN(4), Servers: 1 + rng.IntN(2), Heartbeat: time.Second, Lease: 10 * time.Second, StartTimeout: time.Minute,
 		Elastic: cluster.Elastic{Enabled: rng.IntN(4) > 0, JoinTimeout: 20 * time.Second, RejoinTimeout: 40 * time.Second}}

@@ -179,7 +179,7 @@ type registration struct {
 // maxBatch bounds the events whose records are written to the journal at once.
 const maxBatch = 256
 
-// loop steps the core until the job has ended and all nodes know, or the journal can not be written any more.
+// loop steps the core until the job has ended and all nodes know, or the journal cannot be written any more.
 func (s *shell) loop(ctx context.Context, core *Core) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -285,7 +285,7 @@ func (s *shell) report(r control.Report) {
 	s.cfg.Report(line)
 }
 
-// flush writes the records of the held outputs to the journal, and then sends their replies. While the journal can not be written no reply is
+// flush writes the records of the held outputs to the journal, and then sends their replies. While the journal cannot be written no reply is
 // sent: for the nodes the scheduler is out of reach. It gives up after their SchedulerTimeout, when no node waits any more.
 func (s *shell) flush(ctx context.Context) error {
 	var records []Record

@@ -78,7 +78,7 @@ type script struct {
 	now     time.Time
 	request uint64
 	set     Settings
-	kept    kept
+	kept    journalRecords
 }
 
 type args map[string]string
@@ -157,7 +157,7 @@ func (s *script) do(t *testing.T, line string) string {
 		s.set.Elastic = cluster.Elastic{Enabled: a["elastic"] != "", OnWorkerLoss: cluster.LossPolicy(a["loss"]), MinWorkers: int(a.num("min", 0)),
 			MaxWorkers: int(a.num("max", 0)), JoinTimeout: a.dur("join", 0), RejoinTimeout: a.dur("rejoin", 0), Backups: int(a.num("backups", 0))}
 		s.now = time.Unix(1000, 0)
-		s.core, s.request, s.kept = NewCore(s.set, s.now), 0, kept{}
+		s.core, s.request, s.kept = NewCore(s.set, s.now), 0, journalRecords{}
 		return ""
 	case "restart":
 		core, err := Restore(s.set, s.now, s.kept.list())

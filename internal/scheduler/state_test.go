@@ -73,7 +73,7 @@ func TestAStateHoldsTheNewestOfEachRecord(t *testing.T) {
 	}
 	for name, place := range places {
 		t.Run(name, func(t *testing.T) {
-			want := kept{}
+			want := journalRecords{}
 			var st State
 			open := func() {
 				var err error
