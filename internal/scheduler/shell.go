@@ -1,0 +1,294 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A shell carries requests from the connections to the core and answers back. The core belongs to the goroutine of loop.
+type shell struct {
+	log    *slog.Logger
+	cfg    Config
+	state  State         // nil: nothing is kept
+	ran    bool          // of loop: it was told that the job is complete
+	held   []Output      // of loop: not in the journal yet, so their replies wait
+	stop   bool          // of loop: the job was open when the context ended
+	last   atomic.Uint64 // number of the last request
+	begin  chan registration
+	events chan Event
+	waits  map[uint64]chan<- wire.Message // of loop
+	ended  chan struct{}                  // nobody takes requests any more
+}
+
+// A registration is a request with the channel for its answer.
+type registration struct {
+	event Event
+	reply chan<- wire.Message
+}
+
+// maxBatch bounds the events whose records are written to the journal at once.
+const maxBatch = 256
+
+// loop steps the core until the job has ended and all nodes know, or the journal cannot be written any more.
+func (s *shell) loop(ctx context.Context, core *Core) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	say := time.NewTicker(sayAfter)
+	defer say.Stop()
+	stop := ctx.Done()
+	var end <-chan time.Time
+	for {
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+		phase, _ := core.Phase()
+		if phase == wire.PhaseRunning && !s.ran {
+			s.ran = true
+			s.report(control.Report{Running: true})
+		}
+		if end == nil && phase > wire.PhaseRunning {
+			end = time.After(linger)
+		}
+		if core.Settled() {
+			return nil
+		}
+		if next := core.Next(); next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(next))
+		}
+		select {
+		case r := <-s.begin:
+			s.take(core, r)
+		case e := <-s.events: // the sender of a request is gone
+			s.canceled(core, e)
+		case <-timer.C:
+			s.step(core, Event{At: time.Now()})
+		case <-say.C:
+			if w := core.Waiting(); len(w) > 0 {
+				s.log.Info("waiting for " + strings.Join(w, ", "))
+			} else if w := core.Pending(sayAfter); w != "" {
+				s.log.Info("waiting: " + w)
+			}
+			if w := core.InGrace(); len(w) > 0 {
+				s.log.Warn("waiting for " + strings.Join(w, "; "))
+			}
+		case <-stop:
+			stop = nil
+			if s.state != nil && errors.Is(context.Cause(ctx), ErrHandOver) {
+				return ErrHandOver
+			}
+			phase, _ := core.Phase()
+			s.stop = phase <= wire.PhaseRunning // which it was before
+			end = time.After(lingerStopped)
+			s.step(core, Event{At: time.Now(), Stop: "the scheduler was stopped: " + context.Cause(ctx).Error()})
+		case <-end:
+			return nil
+		}
+		s.more(core)
+	}
+}
+
+// more takes the requests that have come already, so that one write covers them all.
+func (s *shell) more(core *Core) {
+	for s.state != nil && len(s.held) < maxBatch {
+		select {
+		case r := <-s.begin:
+			s.take(core, r)
+		case e := <-s.events:
+			s.canceled(core, e)
+		default:
+			return
+		}
+	}
+}
+
+func (s *shell) take(core *Core, r registration) {
+	s.waits[r.event.Request] = r.reply
+	s.step(core, r.event)
+}
+
+func (s *shell) canceled(core *Core, e Event) {
+	delete(s.waits, e.Request)
+	s.step(core, e)
+}
+
+func (s *shell) step(core *Core, e Event) {
+	before, _ := core.Phase()
+	out := core.Step(e)
+	if after, _ := core.Phase(); after == wire.PhaseFailed && before != after && e.Stop == "" {
+		s.report(control.Report{Failed: core.Failure()})
+	}
+	s.held = append(s.held, out)
+}
+
+// report sends a report to the launcher.
+func (s *shell) report(r control.Report) {
+	if s.cfg.Report == nil {
+		return
+	}
+	line, err := r.Line()
+	if err != nil {
+		s.log.Error("a report to the launcher could not be encoded", "err", err)
+		return
+	}
+	s.cfg.Report(line)
+}
+
+// flush writes the records of the held outputs to the journal, and then sends their replies. While the journal cannot be written no reply is
+// sent: for the nodes the scheduler is out of reach. It gives up after their SchedulerTimeout, when no node waits any more.
+func (s *shell) flush(ctx context.Context) error {
+	var records []Record
+	for _, out := range s.held {
+		records = append(records, out.Records...)
+	}
+	begun, said, attempts := time.Now(), time.Time{}, 0
+	for pause := sayAfter; s.state != nil && len(records) > 0; attempts++ {
+		write, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+		err := s.state.Write(write, records)
+		cancel()
+		if err == nil {
+			if attempts > 0 {
+				s.log.Warn("journal writes succeed again; held replies are sent", "attempts", attempts, "after", time.Since(begun).Round(time.Millisecond))
+			}
+			break
+		}
+		if since := time.Since(said); said.IsZero() || since >= pause { // at once, then ever more rarely
+			if !said.IsZero() {
+				pause = min(2*pause, maxSayAfter)
+			}
+			said = time.Now()
+			s.log.Error("journal write failed; replies are held until it succeeds", "err", err, "attempts", attempts+1, "for", time.Since(begun).Round(time.Millisecond))
+		}
+		if errors.Is(err, ErrTaken) || time.Since(begun) > s.cfg.SchedulerTimeout || ctx.Err() != nil {
+			return err
+		}
+		t := time.NewTimer(writeAgain)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+	for _, out := range s.held {
+		for _, n := range out.Notes {
+			s.log.Info(n)
+		}
+		for _, n := range out.Warnings {
+			s.log.Warn(n)
+		}
+		for _, x := range out.Presence {
+			p := &control.Presence{Role: roleName(x.Place.Role), Rank: x.Place.Rank, Process: x.Process}
+			if x.Here {
+				s.report(control.Report{Present: p})
+			} else {
+				s.report(control.Report{Absent: p})
+			}
+		}
+		for _, a := range out.Answers {
+			if reply := s.waits[a.Request]; reply != nil {
+				reply <- a.Message // has room for one
+				delete(s.waits, a.Request)
+			}
+		}
+	}
+	s.held = s.held[:0]
+	return nil
+}
+
+// refuseRest answers requests that come after the job's end.
+func (s *shell) refuseRest(ctx context.Context) {
+	for {
+		select {
+		case r := <-s.begin:
+			if _, ok := r.event.Message.(*wire.Leave); ok {
+				r.reply <- &wire.Ack{}
+			} else {
+				r.reply <- &wire.Nack{Code: wire.CodeUnavailable, Text: "the job has ended"}
+			}
+		case <-s.events:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dropRest takes requests without answering them, until done.
+func (s *shell) dropRest(done chan struct{}) {
+	for {
+		select {
+		case <-s.begin:
+		case <-s.events:
+		case <-done:
+			return
+		}
+	}
+}
+
+// admit refuses what a role may not ask: a certificate is for one role. Without one any node may ask anything.
+func admit(role string, m wire.Message) error {
+	if role == "" {
+		return nil
+	}
+	_, asks := m.(*wire.Control)
+	if launcher := role == identity.Launcher; launcher != asks {
+		return transport.Refuse(wire.CodeUnauthorised, 0, "a %s may not ask for a %v", role, m.Kind())
+	}
+	if r, ok := m.(*wire.Register); ok && cluster.Role(r.Role).String() != role {
+		return transport.Refuse(wire.CodeUnauthorised, 0, "a %s may not register as %v", role, cluster.Role(r.Role))
+	}
+	return nil
+}
+
+// Serve implements transport.Handler.
+func (s *shell) Serve(ctx context.Context, r *transport.Request) (transport.Response, error) {
+	m := wire.New(r.Kind)
+	if m == nil {
+		return transport.Response{}, transport.Refuse(wire.CodeUnsupported, 0, "a message of %v is not known", r.Kind)
+	}
+	if err := m.DecodeHead(r.Head); err != nil {
+		return transport.Response{}, err
+	}
+	if err := admit(r.Peer, m); err != nil {
+		return transport.Response{}, err
+	}
+	reply := make(chan wire.Message, 1)
+	e := Event{At: time.Now(), Request: s.last.Add(1), Message: m}
+	select {
+	case s.begin <- registration{e, reply}:
+	case <-ctx.Done():
+		return transport.Response{}, ctx.Err()
+	case <-s.ended:
+		return transport.Response{}, transport.Refuse(wire.CodeUnavailable, 0, "the job has ended")
+	}
+	select {
+	case m := <-reply:
+		return transport.Response{Message: m}, nil
+	case <-s.ended:
+		return transport.Response{}, transport.Refuse(wire.CodeUnavailable, 0, "the job has ended")
+	case <-ctx.Done():
+	}
+	select {
+	case s.events <- Event{At: time.Now(), Request: e.Request}:
+	case <-s.ended:
+	}
+	return transport.Response{}, ctx.Err()
+}
+
+// Buffer implements transport.Handler: nothing that a scheduler is asked has a payload.
+func (s *shell) Buffer(r *transport.Request, n int) ([]byte, error) {
+	return nil, transport.Refuse(wire.CodeMalformed, 0, "a %v to the scheduler has no payload, got %d bytes", r.Kind, n)
+}
+
+// Drop implements transport.Handler.
+func (s *shell) Drop(*transport.Request) {}
