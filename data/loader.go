@@ -76,7 +76,7 @@ type Loader struct {
 	order   iter.Seq[int]
 	table   [][256]float32
 
-	free   chan *Batch // buffers nobody uses
+	free   chan *Batch // unused buffers
 	work   chan *Batch // to be read
 	queue  chan *Batch // in the order of Next
 	cancel context.CancelFunc

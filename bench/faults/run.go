@@ -13,7 +13,7 @@ import (
 // A result is what one job did.
 type result struct {
 	did           string
-	still         time.Duration // the longest time without a step by anybody, from the fault on
+	still         time.Duration // the longest time without a step of any worker, from the fault on
 	took          time.Duration
 	finished      bool
 	ends          map[string]*ending

@@ -79,7 +79,7 @@ func train(ctx context.Context, s settings, cfg cluster.Config) (r report, err e
 	if r, saved, err = spell(ctx, s, kv, trainer, feed, m); err != nil {
 		return r, err
 	}
-	for _, k := range saved { // after the spell, so that it takes nobody's time
+	for _, k := range saved { // after the spell, so that it takes none of its time
 		for i, p := range m.training.Params() {
 			copy(p.Value, k.values[i])
 		}

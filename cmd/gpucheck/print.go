@@ -103,8 +103,8 @@ func firstLine(s string) string {
 	return first
 }
 
-// A screen is where lines are printed. One that takes no lines, such as a full pipe that nobody reads, holds up nothing: lines are
-// dropped then, and the report has them.
+// A screen prints lines. If it takes no lines, such as a full pipe that is not read, the checks go on: lines are dropped, and the report has
+// them.
 type screen struct {
 	lines chan []byte
 	done  chan struct{}
@@ -115,7 +115,7 @@ func newScreen(w io.Writer) *screen {
 	go func() {
 		defer close(s.done)
 		for line := range s.lines {
-			w.Write(line) // there is nobody to tell
+			w.Write(line) // an error cannot be shown anywhere
 		}
 	}()
 	return s

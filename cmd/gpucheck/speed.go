@@ -206,7 +206,7 @@ func checkEngines(c *checker) error {
 		for i, conv := range convs {
 			for _, pass := range []cudnn.Op{cudnn.Forward, cudnn.BackwardData, cudnn.BackwardWeight} {
 				if i == 0 && pass == cudnn.BackwardData && !c.small {
-					continue // nobody asks for the images' gradient
+					continue // the images' gradient is not needed
 				}
 				name := fmt.Sprintf("%v %v", pass, conv)
 				if c.late(name) {
@@ -382,7 +382,7 @@ func (c *checker) waits(d *device, p drv.Ptr, n int64) error {
 		return err
 	}
 	asked := woken
-	if !c.small { // stand-ins do nothing until somebody waits
+	if !c.small { // stand-ins do nothing until a wait
 		if asked, err = median(asks); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ type Status struct {
 	Elastic    bool          `json:"elastic"`
 	Change     *Change       `json:"change,omitempty"` // the pending one
 	Waiting    []string      `json:"waiting,omitempty"`
-	Warnings   []string      `json:"warnings,omitempty"` // what somebody should see to
+	Warnings   []string      `json:"warnings,omitempty"` // what a person should look at
 	Division   wire.Division `json:"division"`
 	Nodes      []Node        `json:"nodes"`
 	LeftOut    int           `json:"nodes_left_out,omitempty"` // nodes that did not fit

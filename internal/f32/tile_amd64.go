@@ -104,7 +104,7 @@ func (t *Tile) transpose(a *TransposeArgs, n, m int) {
 		transposePortable(a, n, m)
 		return
 	}
-	for i := n; i < 16; i++ { // rows that nobody asked for repeat the first
+	for i := n; i < 16; i++ { // unused rows repeat the first
 		a.SrcRow[i] = a.SrcRow[0]
 	}
 	a.SrcMask, a.DstMask, a.M = 1<<m-1, 1<<n-1, m

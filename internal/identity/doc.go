@@ -4,14 +4,14 @@
 // launcher starts it issues an Identity: a key and a certificate that holds the process's role. Identities travel to other
 // hosts inside ssh and reach the process in its environment (Encode, Decode), as the job's secret does.
 //
-// Client and Server give TLS configurations in which both ends show a certificate. What counts is that the job's own
-// authority issued it, that it is valid now, and that its role may be at that end of the connection. Names and addresses of hosts
-// count for nothing: they differ from network to network, and a certificate that nobody outside the job can get needs none.
+// Client and Server give TLS configurations in which both ends show a certificate. A certificate is accepted if the job's own
+// authority issued it, it is valid now, and its role is allowed at that end of the connection. Names and addresses of hosts are not checked: they
+// differ from network to network, and only processes of the job can get a certificate.
 //
 //	a, err := identity.NewAuthority(job)
 //	id, err := a.Issue(identity.Worker, "worker 3") // in the launcher
 //	id, err := identity.Decode(text)                // in the process
-//	tls.Client(nc, id.Client(identity.Server))      // to a server of this job, and nobody else
+//	tls.Client(nc, id.Client(identity.Server))      // to a server of this job, and no other process
 package identity
 
 import (

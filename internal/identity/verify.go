@@ -21,7 +21,7 @@ func (id *Identity) Client(roles ...string) *tls.Config {
 	return cfg
 }
 
-// Server is for the end that is dialled: whoever dials must have one of the roles; none: any role of this job.
+// Server returns the TLS configuration of the accepting end: the dialling end must have one of the roles; without roles, any role of this job.
 func (id *Identity) Server(roles ...string) *tls.Config {
 	cfg := id.config(x509.ExtKeyUsageClientAuth, roles)
 	// What RequireAndVerifyClientCert refuses VerifyConnection would, too, but this tells the other end why.
@@ -35,7 +35,7 @@ func (id *Identity) config(usage x509.ExtKeyUsage, roles []string) *tls.Config {
 		Certificates: []tls.Certificate{id.certificate()},
 		// Connections are few and last for the whole job: resuming sessions would save nothing, and each ticket is a secret more.
 		SessionTicketsDisabled: true,
-		// Full records from the beginning: there is no page whose first bytes somebody waits for.
+		// Full records from the beginning: no browser waits for the first bytes of a page.
 		DynamicRecordSizingDisabled: true,
 		VerifyConnection:            func(s tls.ConnectionState) error { return id.verify(s, usage, roles) },
 	}

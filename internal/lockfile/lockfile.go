@@ -38,8 +38,8 @@ func flock(f *os.File, how int) error {
 // attempts bounds how often Create begins anew.
 const attempts = 100
 
-// Create makes a file of this process at path, for this user alone, and takes it. The path is nobody else's. Whoever removes files that
-// nobody has may meet the file before it is taken: then it is made again.
+// Create creates a file at path, which only this process uses and only this user may read, and locks it. A process that removes unlocked files may remove
+// it before it is locked: then Create creates it again.
 func Create(path string) (*os.File, error) {
 	for range attempts {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)

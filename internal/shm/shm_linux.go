@@ -102,7 +102,7 @@ func byBegin(b *Block, address uintptr) int {
 	return 0
 }
 
-// leave puts ordinary pages in place of the file's. Nobody points to the memory any more, and the heap does not have it yet.
+// leave replaces the file's pages by ordinary ones. No pointer to the memory is left, and the heap does not have it yet.
 func (b *Block) leave(first *uint64) {
 	mu.Lock()
 	old := *blocks.Load()

@@ -81,7 +81,7 @@ func sgd(w *Worker) {
 }
 
 // A rate for every round does not make the optimizer, and with it checkpoints, grow: rates that no round to come needs are dropped. A key
-// that is averaged needs none, and nobody need ever push to it.
+// that is averaged needs none, and may never be pushed to.
 func manyRates(w *Worker) {
 	const rounds = 40
 	key := w.key("x")

@@ -45,7 +45,7 @@ func (e *Executor) conv(o *plan.Op) (kernel, error) {
 	}
 	return kernel{scratch: 4 * int64(p.ScratchLen()), bind: func() func() error {
 		out, a, b, scratch := e.floats(o.Out[0]), e.floats(o.In[0]), e.floats(o.In[1]), e.scratch(o)
-		if len(o.In) > 2 { // add, in its own memory where nobody needs it after
+		if len(o.In) > 2 { // add, in the argument's memory if no op needs it later
 			add := e.floats(o.In[2])
 			steps := []func(){func() {
 				p.SetScratch(scratch)

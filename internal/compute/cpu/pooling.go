@@ -74,7 +74,7 @@ func (e *Executor) maxPool(o *plan.Op) (kernel, error) {
 		}))
 	}}
 	if len(o.Out) < 2 || o.Out[1] == nil {
-		k.scratch = int64(o.Out[0].Len()) // nobody wants to know which
+		k.scratch = int64(o.Out[0].Len()) // no op asks which element was the largest
 	}
 	return k, nil
 }

@@ -133,7 +133,7 @@ type GPU struct {
 	compute, up, down drv.Stream
 	close             func() error
 	nccl              func() (*nccl.Library, error) // finds and opens it; nil: a stand-in of tests
-	warn              func(msg string, args ...any) // nil: nobody wants to know
+	warn              func(msg string, args ...any) // nil: warnings are dropped
 	dryRun            *dryRun                       // it is not there
 	norms             bool                          // the library's normalisations may be taken
 	hangs             bool                          // an executor found that nothing is done any more: what is left would block

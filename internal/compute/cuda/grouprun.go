@@ -190,7 +190,7 @@ func (g *Group) take(k, i int) error {
 // collect waits for the sums, and hands them to the hooks.
 func (g *Group) collect(ctx context.Context, hooks plan.Hooks, watch *exchangeWatch) error {
 	first, segments := g.members[0], g.schedules[0].segments
-	held := first.scaler.on // nobody gets a gradient before it is known that all are finite
+	held := first.scaler.on // hand out no gradient before all are known to be finite
 	from := 0
 	for k, s := range segments {
 		last := k == len(segments)-1

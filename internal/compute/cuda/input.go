@@ -132,7 +132,7 @@ func (in *input) up(g *GPU, s drv.Stream) error {
 	case in.float.mirror != nil:
 		return in.float.up(s)
 	}
-	return nil // nobody reads it
+	return nil // no op reads it
 }
 
 func (in *input) close(c driver) error {

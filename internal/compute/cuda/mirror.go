@@ -157,8 +157,7 @@ func (ms *mirrors) bytes() (device, host int64) {
 	return device, host
 }
 
-// joined makes few spans of many: those that lie side by side become one. Between them may be less than a cache line, which
-// belongs to nobody.
+// joined merges neighbouring spans. The gap between two may be less than a cache line of unused memory.
 func joined(spans []span, order func(m *mirror) int) []span {
 	spans = slices.Clone(spans)
 	slices.SortFunc(spans, func(a, b span) int {

@@ -32,8 +32,8 @@ type Options struct {
 	Budget time.Duration
 	// NonDeterministic lets engines in whose sums are made in an order that differs from run to run. Results then repeat only to rounding.
 	NonDeterministic bool
-	// Norms has cuDNN's normalisations measured beside our own kernels, and takes those that are faster. Nobody has seen them on a
-	// GPU yet, so they are not the default.
+	// Norms measures cuDNN's normalisations against our own kernels, and uses the faster ones. It is not the default, because they have
+	// not run on a GPU yet.
 	Norms bool
 	// Logger is told what was chosen, at level Debug, and that measuring takes a while; nil is slog.Default().
 	Logger *slog.Logger

@@ -259,7 +259,7 @@ func (e *Executor) collect(ctx context.Context, s *schedule, forward bool, hooks
 			continue
 		}
 		if e.scaler.on && !last {
-			continue // nobody gets a gradient before it is known that all are finite
+			continue // hand out no gradient before all are known to be finite
 		}
 		if err := e.watch.wait(g.left, e.cfg.Timeout); err != nil {
 			return fmt.Errorf("segment %d of %d: %w", k, len(s.segments), err)

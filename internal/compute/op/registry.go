@@ -20,7 +20,7 @@ const (
 	RoleInput
 	// RoleLabels leaves are set before each step, and nothing but a loss reads them.
 	RoleLabels
-	// RoleWeights is the leaf that whoever runs the graph fills with 1 for each example that is there and with 0 for others.
+	// RoleWeights is the leaf that the executor fills with 1 for each example and with 0 for padding.
 	RoleWeights
 )
 

@@ -68,8 +68,8 @@ func Let(n *gorgonia.Node, value any) error {
 	return nil
 }
 
-// IsUnset tells whether n is a leaf of which nobody has said what it is for, and that has no value: an input that its user has still to fill, or
-// a parameter whose value was forgotten.
+// IsUnset reports whether n is a leaf without a value that was not declared to be an input: an input that its user has still to fill, or a
+// parameter whose value was forgotten.
 func IsUnset(n *gorgonia.Node) bool {
 	if !n.IsVar() || n.Value() != nil {
 		return false

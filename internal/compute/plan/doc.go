@@ -7,8 +7,8 @@
 //     made, which is the order of the model forward and of its layers backward.
 //   - lower (lower.go): each node becomes an Op of a Kind that executors know, with the op of package op as its attributes;
 //     gorgonia's own ops become Generic ops, run by their Do, except those that are recognised (recognise.go). Take and
-//     Reshape become other names of the same memory. Images are channel-last (NHWC) between our ops and row-major (NCHW) for
-//     everybody else; Convert ops stand where the two meet.
+//     Reshape become other names of the same memory. Images are channel-last (NHWC) between our ops and row-major (NCHW)
+//     elsewhere; Convert ops convert between the two.
 //   - fuse (fuse.go): batch normalisation with the addition and ReLU that follow, their gradients likewise.
 //   - order (order.go): gradients of parameters move up to where they can first be had; which op reads a parameter first and
 //     after which one its gradient is ready.

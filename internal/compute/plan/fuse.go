@@ -73,7 +73,7 @@ func (p *Plan) fuseInto(join func(first, second *Op) bool) {
 	}
 }
 
-// fuseMask lets BatchNormGrad apply the gradient of the ReLU in front of it, if nobody else wants that.
+// fuseMask lets BatchNormGrad apply the gradient of the ReLU in front of it, if no other op reads that gradient.
 func (p *Plan) fuseMask() {
 	for j := 0; j < len(p.Ops); j++ {
 		second := p.Ops[j]
@@ -168,7 +168,7 @@ func (p *Plan) readBetween(o *Op, i, j int) bool {
 	return false
 }
 
-// dropUnused removes results that nobody reads, and ops without results.
+// dropUnused removes results that no op reads, and ops without results.
 func (p *Plan) dropUnused() {
 	for {
 		read := make(map[*Value]bool)

@@ -19,8 +19,8 @@ func (t *translator) statements() error {
 	return nil
 }
 
-// keepsMode is an error if n's op is one that somebody else made and that is told whether it trains: programs for training and for evaluation
-// are made of the same ops, and may run in turns.
+// keepsMode returns an error if n's op is not ours and keeps its mode, training or evaluation, in itself: programs for both share one graph's ops, and
+// may run in turns.
 func keepsMode(n *gorgonia.Node) error {
 	_, ours := n.Op().(op.Stateful)
 	if _, switched := n.Op().(gorgonia.TrainModeOp); !switched || ours {

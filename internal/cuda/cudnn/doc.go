@@ -22,7 +22,7 @@
 // # Layout and numbers
 //
 // Images are channel-last: x (N,H,W,C), y (N,P,Q,K), weights (K,R,S,C), all packed. Sums are made in float32 whatever the storage
-// type. Convolution is what everybody calls so (cross-correlation), as package nn has it:
+// type. Convolution means cross-correlation, as usual and as in package nn:
 //
 //	y[n,p,q,k] = Σ_{r,s,c} x[n, p·stride−pad+r, q·stride−pad+s, c] · w[k,r,s,c]
 //

@@ -3,7 +3,7 @@ package kernels
 import "github.com/paragon-train/paragon/internal/cuda/drv"
 
 // Embedding sets y[i,:] = w[ids[i],:] for n ids, w (rows,dim) of type from and y (n,dim) of type to: the same, or narrower than
-// Float32. An id outside of 0 to rows−1 gives a row of zeros and sets bad[0] (a uint32; 0: nobody asks) to 1.
+// Float32. An id outside of 0 to rows−1 gives a row of zeros and sets bad[0] (a uint32; 0: not wanted) to 1.
 func (k *Set) Embedding(s drv.Stream, to, from Type, n, rows, dim int, y, w, ids, bad drv.Ptr) error {
 	l := k.begin("embedding", s)
 	l.types(to, from).sizes(n, rows, dim).pointers(y, w, ids)

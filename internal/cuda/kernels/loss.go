@@ -45,7 +45,7 @@ type CrossEntropy struct {
 	DLoss         drv.Ptr // float32; 0: 1
 	Scale         float32 // 0: 1
 	Smoothing     float32 // 0 to below 1
-	Bad           drv.Ptr // uint32; 0: nobody asks
+	Bad           drv.Ptr // uint32; 0: not wanted
 	Workspace     drv.Ptr // 4·Rows bytes; 0 if Loss is 0
 }
 

@@ -33,7 +33,7 @@ type Set struct {
 	one       launch // the launch in the making: a Set makes one at a time
 }
 
-// Trace has f called after each launch, nil for nobody. Used to count bytes and to see what is launched.
+// Trace sets a function that is called after each launch; nil: none. It is used to count bytes and to list launches.
 func (k *Set) Trace(f func(Launch)) { k.trace = f }
 
 // launch is one launch in the making. The first complaint stays and is what launching returns.

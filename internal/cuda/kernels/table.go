@@ -8,7 +8,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 )
 
-// A Tensor is one parameter, or its gradient, in its two forms: row-major (K,C,R,S) float32 as everybody else knows it, and on the
+// A Tensor is one parameter, or its gradient, in its two forms: row-major (K,C,R,S) float32 as in the rest of the program, and on the
 // device (PadK,R,S,PadC) of some type. What has fewer dimensions has ones at the end: a matrix (K,C) is (K,C,1,1), a vector
 // (1,C,1,1).
 type Tensor struct {

@@ -118,7 +118,7 @@ func (n *Network) delay(c *conn) time.Duration {
 	return s.min + time.Duration(c.rng.Int64N(int64(s.max-s.min)+1))
 }
 
-// Cut resets the connections between two hosts, whoever made them. New ones can be made.
+// Cut resets the connections between two hosts, in both directions. New ones can be made.
 func (n *Network) Cut(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -132,8 +132,8 @@ func (n *Network) Cut(a, b string) {
 }
 
 // Break resets the connections that dialer has made to listener, as seen by the dialer, while what it has sent is still
-// on its way: that arrives, up to late later than it would have, and then the connection's end. So a request is carried out whose
-// answer nobody hears, and which its sender may have repeated by then.
+// on its way: that arrives, up to late later than it would have, and then the connection's end. So a request may be
+// carried out whose answer is lost, and which its sender has repeated meanwhile.
 func (n *Network) Break(dialer, listener string, late time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

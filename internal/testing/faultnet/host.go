@@ -48,9 +48,9 @@ func (h *Host) awake() {
 	}
 }
 
-// Kill ends what runs on the host, for ever: all calls of this view fail from now on, its listeners are gone. Its connections are reset,
-// once what is on its way has arrived, as the kernel of a killed process does it; or, if silent, nobody is told, what others send
-// vanishes, and dials to the host get no answer until something listens there again.
+// Kill ends the processes of the host for ever: all calls of this Host fail from now on, and its listeners are closed. Its connections are reset once
+// the bytes in transit have arrived, as the kernel of a killed process does it. If silent, they are not: what others send is lost, and dials
+// to the host get no answer until something listens there again.
 func (h *Host) Kill(silent bool) {
 	n := h.n
 	n.mu.Lock()

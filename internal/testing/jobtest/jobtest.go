@@ -145,8 +145,8 @@ func (j *Job) StartServer(rank int) {
 // ServerEnded returns a channel that is closed when the server of a rank, as it was started last, has ended.
 func (j *Job) ServerEnded(rank int) <-chan struct{} { return j.servers[rank].ended }
 
-// KillServer ends a server of a job in memory as SIGKILL does: its connections are cut and it says nothing any more. If silent, nobody is
-// told, as when a host loses its power.
+// KillServer ends a server of a job in memory as SIGKILL does: its connections are reset and it sends nothing more. If silent, the
+// connections stay open, as when a host loses its power.
 func (j *Job) KillServer(rank int, silent bool) {
 	p := j.servers[rank]
 	p.host.Kill(silent)

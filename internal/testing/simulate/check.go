@@ -54,7 +54,7 @@ func (c *checks) rounds(key string, list []*contribution) []*closed {
 // value. lost are workers whose last acknowledged pushes may be missing, where a server died as well.
 func (c *checks) sums(key string, first []float32, list []*contribution, excuse func(*contribution) bool) map[*contribution]bool {
 	in := map[*contribution]bool{}
-	var unknown []*contribution // of which nobody knows whether they count
+	var unknown []*contribution // contributions that may or may not count
 	for _, x := range list {
 		if x.value == nil {
 			unknown = append(unknown, x)

@@ -65,7 +65,7 @@ func (j *job) carryOut(f Fault) bool {
 		if j.plan.Journal {
 			later(func() {
 				select {
-				case <-j.over: // nobody needs it any more
+				case <-j.over: // no longer needed
 				default:
 					<-n.ended
 					j.startScheduler()

@@ -103,7 +103,7 @@ type Plan struct {
 	Examples, Epochs int // of the others
 	Batch            int
 	Split            bool // Sums: Push and Pull in place of PushPull
-	Launcher         bool // somebody tells the scheduler of workers that ended well, as package launch does
+	Launcher         bool // a launcher reports to the scheduler the workers that ended with code 0
 	Jitter           time.Duration
 	Faults           []Fault
 }
@@ -289,7 +289,7 @@ func (p *Plan) Lost() map[string]bool {
 func (p *Plan) outOfReach() map[string]bool {
 	lost := map[string]bool{}
 	until := map[string]time.Duration{} // when the last fault's consequences end
-	outage := map[string]bool{}         // it was more than a reset of connections, which alone do not keep anybody away
+	outage := map[string]bool{}         // the host was cut off, and not only its connections reset
 	for _, f := range p.Faults {        // in the order of time
 		var hosts []string
 		switch {

@@ -32,7 +32,7 @@ func (d *disk) mount() *mount {
 	return d.mounted
 }
 
-// unmount ends the writing of whoever may write.
+// unmount ends the writes of the current writer.
 func (d *disk) unmount() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

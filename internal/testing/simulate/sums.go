@@ -167,7 +167,7 @@ func (j *job) askLeave(ctx context.Context, n *node, kv *recorder) (end func()) 
 	}
 }
 
-// arrive takes part in the change that somebody has heard of.
+// arrive takes part in a change that some worker knows of.
 func (j *job) arrive(ctx context.Context, kv *recorder, steps int) error {
 	change, err := kv.AwaitPending(ctx) // others may have heard of it before this worker
 	if err != nil {

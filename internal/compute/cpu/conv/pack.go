@@ -14,7 +14,7 @@ func packForward(g *gather, panel, c0, c1 int) {
 	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 64}
 	for h := 0; h < cols; h += 16 {
 		n := min(16, cols-h)
-		for i := range n { // columns beyond K repeat the last one; nobody stores what they give
+		for i := range n { // columns beyond K repeat the last one; their results are not stored
 			a.SrcRow[i] = min(panel*cols+h+i, g.outC-1)*rowLen + c0*taps
 		}
 		c, tap := c0, 0
