@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// An Exported tells what Export wrote.
+// An Exported describes what Export wrote.
 type Exported struct {
 	From     string // the file or the checkpoint's folder
 	Steps    uint64 // taken; 0: not known

@@ -46,7 +46,7 @@ func (f folder) Open(_ context.Context, name string) (Source, error) {
 	return f.fsys.Open(f.path(name))
 }
 
-// List also tells of files that a crash has left half written, so that they can be removed.
+// List also returns files that a crash has left half written, so that they can be removed.
 func (f folder) List(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
 	from := f.path(prefix[:strings.LastIndexByte(prefix, '/')+1])

@@ -37,7 +37,7 @@ type Step struct {
 // Name is the name in the place of a file of the checkpoint.
 func (s *Step) Name(file string) string { return path.Join(StepFolder(s.Steps), file) }
 
-// Complete tells whether all of it had been written.
+// Complete reports whether all of it had been written.
 func (s *Step) Complete() bool { return slices.Contains(s.Files, s.Name(ManifestFile)) }
 
 // ListSteps returns the checkpoints that are in a place, complete or not, steps rising.

@@ -111,7 +111,7 @@ func (f *File) takeSums(head []byte) error {
 	return nil
 }
 
-// HasChecksums tells whether the file has checksums, as all have that this package writes. What is read of another file, or of one written
+// HasChecksums reports whether the file has checksums, as all have that this package writes. What is read of another file, or of one written
 // before there were any, is not verified.
 func (f *File) HasChecksums() bool { return f.summed }
 

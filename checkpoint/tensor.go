@@ -132,7 +132,7 @@ func elements(shape []int) (int64, error) {
 	return n, nil
 }
 
-// littleEndian tells whether this machine's numbers lie as a file's do.
+// littleEndian reports whether this machine's numbers lie as a file's do.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // asTheyLie returns a function that writes the values from where they are, if the machine can.

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Values travel little-endian. Where the machine is too, they are sent from and received into the caller's own memory.
+// Values are sent little-endian. On a little-endian machine they are sent from and received into the caller's own memory.
 
 // littleEndian reports whether this machine is little-endian.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
@@ -19,7 +19,7 @@ func bytesOf(values []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
 }
 
-// floats returns values as they travel: their own memory, or r where the byte order differs.
+// floats returns values as they are sent: their own memory, or a copy in r if the byte order differs.
 func (r *alignedBuffer) floats(native bool, values []float32) []byte {
 	if native {
 		return bytesOf(values)
@@ -49,7 +49,7 @@ func decodeFloats(native bool, values []float32, got []byte) {
 	}
 }
 
-// rowNumbers returns row numbers as they travel: their own memory, or r where the byte order differs.
+// rowNumbers returns row numbers as they are sent: their own memory, or a copy in r if the byte order differs.
 func (r *alignedBuffer) rowNumbers(native bool, rows []int64) []byte {
 	if len(rows) == 0 {
 		return nil

@@ -148,7 +148,7 @@ func moveParams(h *plan.Host, g *gorgonia.ExprGraph, params []*plan.Value) error
 	return nil
 }
 
-// within tells whether m lies in block.
+// within reports whether m lies in block.
 func within(m, block []float32) bool {
 	begin, end := uintptr(unsafe.Pointer(unsafe.SliceData(block))), uintptr(4*len(block))
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(m)))

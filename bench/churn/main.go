@@ -7,7 +7,7 @@
 // The job is one of `launch` on this machine: two workers and two servers train a perceptron of 4.7 MB with Adam, whose shards move to
 // each server that comes, and away from it again. After each round it reads what the launcher, its agent, the scheduler, the servers and
 // the workers that were there from the start have resident, and how many files they have open. What is live on their heaps after a
-// collection is told by the Go runtime (GODEBUG=gctrace=1) in whole MB; buffers that processes share count with all of the block of
+// collection is printed by the Go runtime (GODEBUG=gctrace=1) in whole MB; buffers that processes share count with all of the block of
 // 32 MB that they were cut from.
 //
 // It fails where memory or open files of a process grow from the second quarter of the rounds to the last one. It needs Linux.

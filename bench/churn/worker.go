@@ -27,7 +27,7 @@ const (
 	forever         = 1 << 30 // epochs
 )
 
-// work is a worker of the job. It trains until it is told to end.
+// work is a worker of the job. It trains until SIGTERM.
 func work() (err error) {
 	ctx := context.Background()
 	pause, err := time.ParseDuration(os.Getenv(stepEnv))

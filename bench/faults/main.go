@@ -6,7 +6,7 @@
 //
 // Each fault meets a job of its own, of real processes in network namespaces (package internal/testing/netlab): a scheduler, servers and
 // workers, each on a host of its own. The workers train a model whose parameters count examples (package internal/testing/countmodel), so
-// that what is lost or doubled shows in the values at the end; one more parameter rounds, and tells whether the values are those of a run without
+// that what is lost or doubled shows in the values at the end; one more parameter rounds, and reports whether the values are those of a run without
 // faults, bit for bit. It needs Linux, root, iproute2 and /dev/net/tun.
 package main
 

@@ -17,7 +17,7 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// What a process of a job is told besides the job's own variables.
+// What a process of a job is given besides the job's own variables.
 const (
 	roleEnv      = "PARAGON_BENCH_ROLE"
 	workEnv      = "PARAGON_BENCH_WORK" // names, with commas between
@@ -91,7 +91,7 @@ type event struct {
 	First []int64 // of it until the first key was there
 }
 
-// play is a worker: it plays one work after the other and tells of each.
+// play is a worker: it plays one work after the other and reports each.
 func play(ctx context.Context, cfg cluster.Config) error {
 	scale, err := strconv.ParseFloat(os.Getenv(scaleEnv), 64)
 	if err != nil {

@@ -92,7 +92,7 @@ func (w *work) operations() int {
 // bytes returns what one worker sends and receives in a sample.
 func (w *work) bytes() int64 {
 	if w.table != nil {
-		return 2 * 4 * rowLen * batchRows * int64(w.passes) // as the caller sees them; fewer travel
+		return 2 * 4 * rowLen * batchRows * int64(w.passes) // as the caller sees them; fewer are sent
 	}
 	total := int64(0)
 	for _, n := range w.keys {

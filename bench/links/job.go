@@ -11,13 +11,13 @@ import (
 	"github.com/paragon-train/paragon/bench/internal/processes"
 )
 
-// What a process of a job is told besides the job's own variables.
+// What a process of a job is given besides the job's own variables.
 const (
 	settingsEnv = "PARAGON_BENCH_LINKS" // settings, JSON
 	deviceEnv   = "PARAGON_BENCH_DEVICE"
 )
 
-// A turn is what rank 0 tells of some steps with one compression.
+// A turn is rank 0's report of some steps with one compression.
 type turn struct {
 	Way      int // index in settings.Ways
 	Took     time.Duration

@@ -24,7 +24,7 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// settings are what the command line asks for, and what each process of the job is told.
+// settings are what the command line asks for, and what each process of the job is given.
 type settings struct {
 	Workers, Steps, Count, Batch int
 	Ratio                        float64

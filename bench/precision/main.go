@@ -1,4 +1,4 @@
-// Command precision tells how far the gradient of a step in 16 bits is from that in float32: of ResNet18 with the CIFAR stem and new
+// Command precision measures how far the gradient of a step in 16 bits is from that in float32: of ResNet18 with the CIFAR stem and new
 // parameters, on images of CIFAR-10 (PARAGON_TEST_DATA), by this repository's executors and by PyTorch's autocast from the very
 // same parameters and images.
 //

@@ -5,7 +5,7 @@
 //
 // It runs `launch` as users do, with hosts reached by ssh: each host is a network namespace (package internal/testing/netlab), and in place of the ssh client
 // stands this program, which runs what it is asked in the namespace. The workers train the model of package internal/testing/countmodel,
-// whose parameters tell how often each example was used. Faults are drawn from a seed: kill -9 of workers, servers and the
+// whose parameters count how often each example was used. Faults are drawn from a seed: kill -9 of workers, servers and the
 // scheduler, hosts that are cut off or stand still for less and for more than their lease, lossy and slow links, hosts and servers added and removed.
 //
 // It fails if training stands still for longer than -still, if an example was lost or counted twice, if the workers end with different

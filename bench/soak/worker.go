@@ -23,7 +23,7 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// What workers are told: the folder in which they write what happens, and the number of epochs.
+// What workers are given: the folder in which they write events, and the number of epochs.
 const (
 	eventsEnv = "PARAGON_SOAK_EVENTS"
 	epochsEnv = "PARAGON_SOAK_EPOCHS"

@@ -10,7 +10,7 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// What a process of a job is told besides the job's own variables.
+// What a process of a job is given besides the job's own variables.
 const (
 	roleEnv     = "PARAGON_STRAGGLER_ROLE"
 	settingsEnv = "PARAGON_STRAGGLER_SETTINGS" // JSON

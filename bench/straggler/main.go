@@ -36,7 +36,7 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// settings are what the command line asks for, and what each process of a job is told.
+// settings are what the command line asks for, and what each process of a job is given.
 type settings struct {
 	Data    string
 	Batch   int

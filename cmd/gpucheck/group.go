@@ -231,7 +231,7 @@ func (c *checker) groupSums(name string, gpus []*cuda.GPU, link cuda.Link) error
 	return nil
 }
 
-// groupSpeed measures steps whose numbers travel to the host and back.
+// groupSpeed measures steps with gradients and parameters copied to the host and back.
 func (c *checker) groupSpeed(name string, gpus []*cuda.GPU, link cuda.Link, one float64) (rate float64, err error) {
 	const batch = 512
 	err = joined(gpus, link, func(gpu *cuda.GPU) (*program, error) { return c.trainer(gpu, batch, cuda.Config{Type: cuda.BFloat16}) }, nil,

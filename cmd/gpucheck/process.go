@@ -18,7 +18,7 @@ import (
 // limitVariable tells a child how long it has.
 const limitVariable = "GPUCHECK_LIMIT"
 
-// grace is how long a child that is told to end may take to write its stacks, and what it leaves behind may hold its pipes.
+// grace is how long a child may take after SIGQUIT to write its stacks, and how long processes that it leaves behind may hold its pipes.
 const grace = 2 * time.Second
 
 // margin is by how much a child gives up before it is ended, so that it can end others and say how far it came.

@@ -350,7 +350,7 @@ func checkTransfers(c *checker) error {
 	return c.overlap()
 }
 
-// waits tells how soon a thread knows that the GPU is done, when it sleeps until it is woken, as in a step, and when it asks again and again.
+// waits measures how soon a thread knows that the GPU is done: when it sleeps until it is woken, as in a step, and when it polls.
 // The difference is lost at the end of each step.
 func (c *checker) waits(d *device, p drv.Ptr, n int64) error {
 	event, err := d.NewEvent(false)

@@ -44,7 +44,7 @@ func (s stepCase) String() string {
 	return fmt.Sprintf("%v, batch %d, %s", s.typ, s.batch, how)
 }
 
-// checkSteps measures training with the update on the device: only images, as bytes, and the loss travel.
+// checkSteps measures training with the update on the device: only images, as bytes, and the loss are copied.
 func checkSteps(c *checker) error {
 	remembered := "no choices of engines were remembered"
 	path := cudnn.DefaultCachePath()
@@ -188,7 +188,7 @@ func (c *checker) pace(step func() error) (float64, error) {
 	return times[len(times)/2], nil
 }
 
-// overlap compares a step whose gradients and parameters travel with one that keeps them.
+// overlap compares a step whose gradients and parameters are copied to and from the host with one that keeps them.
 func (c *checker) overlap() error {
 	gpu, err := c.openGPU(c.device, c.measuring(0.5))
 	if err != nil {

@@ -28,7 +28,7 @@ var (
 	portablePairTile = Tile{Rows: portableRows, Cols: portableCols, OuterRows: []int{portableRows}, path: Portable, pairs: true}
 )
 
-// Pairs tells whether the operands of Gather and Outer are pairs of bfloat16.
+// Pairs reports whether the operands of Gather and Outer are pairs of bfloat16.
 func (t *Tile) Pairs() bool { return t.pairs }
 
 // Single is the tile of float32 on the path of a tile of pairs; others are their own.

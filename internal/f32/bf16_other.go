@@ -2,7 +2,7 @@
 
 package f32
 
-// HasBFloat16 tells whether products of pairs of bfloat16 are in assembly on a path: nowhere but on amd64.
+// HasBFloat16 reports whether products of pairs of bfloat16 are in assembly on a path: nowhere but on amd64.
 func HasBFloat16(Path) bool { return false }
 
 func (t *Tile) packPairs(dst, x []float32) { packPairsPortable(dst, x) }

@@ -66,7 +66,7 @@ func channelGradSums(p Path, sumDy, sumDyX, dy, x, y, center []float32, c int) {
 	}
 }
 
-// whole tells whether rows of c channels are whole vectors of path p, as scaleShift and normGrad need.
+// whole reports whether rows of c channels are whole vectors of path p, as scaleShift and normGrad need.
 func whole(p Path, c int) bool { return p == AVX512 && c%16 == 0 || p == AVX2 && c%8 == 0 }
 
 func scaleShift(p Path, y, x, res, scale, shift []float32, relu bool) {

@@ -17,7 +17,7 @@ func (a Array) Len() int { return len(a.F32) + len(a.BF16) }
 // None is true of no array.
 func (a Array) None() bool { return a.F32 == nil && a.BF16 == nil }
 
-// Same tells whether two arrays of some numbers are the same memory.
+// Same reports whether two arrays of some numbers are the same memory.
 func (a Array) Same(b Array) bool {
 	if a.BF16 != nil && b.BF16 != nil {
 		return &a.BF16[0] == &b.BF16[0]

@@ -190,7 +190,7 @@ func TestSumsOfSquaresAreTheSameOnEveryPath(t *testing.T) {
 	})
 }
 
-// One look tells whether all values are finite.
+// One look reports whether all values are finite.
 func TestSquaresAreNotFiniteIfAnyValueIsNot(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		for _, n := range []int{1, 15, 16, 17, 100} {

@@ -19,5 +19,5 @@ type WinogradArgs struct {
 	Add      uint64 // output only; 1: add to y; 0: overwrite it
 }
 
-// CanWinograd tells whether the path has the transforms in assembly; the others are correct but no gain.
+// CanWinograd reports whether the path has the transforms in assembly; the others are correct but no gain.
 func (t *Tile) CanWinograd() bool { return t.path == AVX512 }

@@ -1,7 +1,7 @@
 // Package identity makes and verifies the certificates with which the processes of one job authenticate each other over a network.
 //
 // A job has an Authority of its own, a key that lives in the launcher's memory and nowhere else. For each process that the
-// launcher starts it issues an Identity: a key and a certificate that holds the process's role. Identities travel to other
+// launcher starts it issues an Identity: a key and a certificate that holds the process's role. Identities are sent to other
 // hosts inside ssh and reach the process in its environment (Encode, Decode), as the job's secret does.
 //
 // Client and Server give TLS configurations in which both ends show a certificate. A certificate is accepted if the job's own

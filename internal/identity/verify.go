@@ -116,7 +116,7 @@ const (
 	alertRequired       tls.AlertError = 116
 )
 
-// isAlert tells whether err is an alert of the other end. Its type in package tls has no name; its text is that of AlertError.
+// isAlert reports whether err is an alert of the other end. Its type in package tls has no name; its text is that of AlertError.
 func isAlert(err error, want tls.AlertError) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error" && op.Err.Error() == want.Error()

@@ -79,7 +79,7 @@ func (e *Executor) tensor(w tensor.Shape) kernels.Tensor {
 	return kernels.Tensor{Type: c.typ(), K: w[0], C: w[1], R: w[2], S: w[3], PadK: c.lanes(w[0]), PadC: c.lanes(w[1])}
 }
 
-// plain tells whether a form is the row-major one.
+// plain reports whether a form is the row-major one.
 func plain(t kernels.Tensor) bool {
 	return t.Type == kernels.Float32 && t.R*t.S == 1 && t.PadK == t.K && t.PadC == t.C
 }
@@ -295,7 +295,7 @@ func (e *Executor) allocate(what string, bytes int64) (drv.Ptr, error) {
 	return at, err
 }
 
-// isRead tells whether an op of the plan reads v.
+// isRead reports whether an op of the plan reads v.
 func (e *Executor) isRead(v *plan.Value) bool {
 	for _, o := range e.plan.Ops {
 		for _, in := range o.In {

@@ -164,7 +164,7 @@ func (l *libraries) normGrad(n cudnn.NormGrad, room int64, ours func(s drv.Strea
 	return p, nil
 }
 
-// faster tells whether the first of two ways, the library's engine, takes less time than ours, on scratch memory of these sizes. Where
+// faster reports whether the first of two ways, the library's engine, takes less time than ours, on scratch memory of these sizes. Where
 // nothing is measured it does.
 func (l *libraries) faster(question, engine string, sizes []int64, first, second func(s drv.Stream, m []drv.Ptr) error) (bool, error) {
 	if l.tuner.Repeat == 0 {

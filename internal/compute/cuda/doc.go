@@ -12,7 +12,7 @@
 // The host has float32 in the order of package nn: images (N,C,H,W), weights (K,C,R,S). On the device images are (N,H,W,C) in the type
 // that is multiplied, channels of what goes into a convolution padded to 16 bytes, and parameters have a second form, (K,R,S,C) in that
 // type. Statistics, biases, logits, the loss and gradients of parameters are float32. Parameters and gradients have the same place
-// on the device as in the host's memory (mirror), which is pinned, so that neighbours travel in one copy.
+// on the device as in the host's memory (mirror), which is pinned, so that neighbours are copied together.
 //
 // # A step
 //

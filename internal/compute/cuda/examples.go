@@ -11,7 +11,7 @@ import (
 // library's normalisations are made for whole ones.
 func (e *Executor) SetExamples(n int) { e.examples, e.empty = n, n == 0 }
 
-// short tells whether the batch has fewer examples than room.
+// short reports whether the batch has fewer examples than room.
 func (e *Executor) short() bool { return e.empty || e.examples < e.plan.Batch }
 
 // rows is how many of some rows belong to examples of this run.

@@ -69,7 +69,7 @@ func (b *breakable) close() {
 	b.machine.Complaints()
 }
 
-// whole tells whether an error names the GPU, what the driver was asked for and what it answered.
+// whole reports whether an error names the GPU, what the driver was asked for and what it answered.
 func whole(err error, code int32) bool {
 	var fault *drv.Error
 	return errors.As(err, &fault) && fault.Code == code && strings.Contains(err.Error(), "cuda:0") && strings.Contains(fault.Call, "cu")

@@ -98,9 +98,9 @@ type library interface {
 	matmul(m product) (productPlan, error)
 	norm(n cudnn.Norm, room int64, ours func(s drv.Stream, workspace drv.Ptr, a cudnn.NormArgs) error) (normPlan, error)
 	normGrad(n cudnn.NormGrad, room int64, ours func(s drv.Stream, workspace drv.Ptr, a cudnn.NormGradArgs) error) (normGradPlan, error)
-	// apart tells whether a plan for dx and add, which sums its result and another image, are faster than a plan that accumulates.
+	// apart reports whether a plan for dx and add, which sums its result and another image, are faster than a plan that accumulates.
 	apart(c cudnn.Conv, accumulates, plan convPlan, add func(s drv.Stream, y, a, b drv.Ptr) error) (bool, error)
-	// settled is told that a program has all of its plans.
+	// settled is called when a program has all of its plans.
 	settled()
 	Close() error
 }

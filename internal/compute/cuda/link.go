@@ -75,7 +75,7 @@ type linker interface {
 	reduce(pieces []piece) error
 	// prepare makes room for the pieces that will be reduced.
 	prepare(pieces []piece) error
-	// breaks tells whether something may go wrong in the background that no GPU tells of. err is what did, and may be asked at any time.
+	// breaks reports whether errors may occur in the background that no GPU reports. err returns such an error, and may be called at any time.
 	breaks() bool
 	err() error
 	// abort ends exchanges that would wait for ever, at any time, also one that is being asked for; close gives everything back.

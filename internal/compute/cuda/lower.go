@@ -20,7 +20,7 @@ type lowered struct {
 	work      []launch
 }
 
-// lowering is one op on its way.
+// lowering is the lowering of one op.
 type lowering struct {
 	e         *Executor
 	o         *plan.Op

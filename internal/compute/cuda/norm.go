@@ -80,7 +80,7 @@ func (l *lowering) batchNorm() (lowered, error) {
 	}), nil
 }
 
-// gradientReads tells whether a normalisation's gradient reads the result of o.
+// gradientReads reports whether a normalisation's gradient reads the result of o.
 func (e *Executor) gradientReads(o *plan.Op) bool {
 	for _, g := range e.plan.Ops {
 		if g.Kind == plan.BatchNormGrad && g.In[5] == o.Out[0] {

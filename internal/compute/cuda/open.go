@@ -35,7 +35,7 @@ type Options struct {
 	// Norms measures cuDNN's normalisations against our own kernels, and uses the faster ones. It is not the default, because they have
 	// not run on a GPU yet.
 	Norms bool
-	// Logger is told what was chosen, at level Debug, and that measuring takes a while; nil is slog.Default().
+	// Logger gets lines about what was chosen, at level Debug, and about measuring that takes a while; nil is slog.Default().
 	Logger *slog.Logger
 }
 

@@ -30,7 +30,7 @@ func (c Compute) String() string {
 	return fmt.Sprintf("Compute(%d)", c)
 }
 
-// half tells whether values of 2 bytes are used, and typ is their type.
+// half reports whether values of 2 bytes are used, and typ is their type.
 func (c Compute) half() bool { return c == BFloat16 || c == Float16 }
 
 func (c Compute) typ() kernels.Type {

@@ -174,7 +174,7 @@ func CheckCollisions(g *gorgonia.ExprGraph) error {
 	return nil
 }
 
-// equal tells whether a and b, which are not leaves, compute the same.
+// equal reports whether a and b, which are not leaves, compute the same.
 func equal(a, b *gorgonia.Node, first map[*gorgonia.Node]*gorgonia.Node) bool {
 	oa, ob := a.Op(), b.Op()
 	if oa == nil || ob == nil || oa.Hashcode() != ob.Hashcode() || oa.String() != ob.String() || !slices.Equal(a.Shape(), b.Shape()) {

@@ -41,6 +41,6 @@
 //
 // One graph serves both. The Mode that stateful ops point to says which of the
 // two Do computes; there is one Mode for a graph, in its Registry. Compiled
-// executors do not read it: they are told by their own configuration and
+// executors do not read it: they have it in their own configuration and
 // method, and take from the op only attributes and the initial state.
 package op

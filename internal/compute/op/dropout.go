@@ -61,7 +61,7 @@ func (o *Dropout) Key(step, stream uint64) uint64 {
 // Threshold is what DropoutKeep compares with: Rate in units of 2⁻³².
 func (o *Dropout) Threshold() uint64 { return uint64(o.Rate * (1 << 32)) }
 
-// DropoutKeep tells whether element i is kept, for a Key and a Threshold.
+// DropoutKeep reports whether element i is kept, for a Key and a Threshold.
 func DropoutKeep(key uint64, i int, threshold uint64) bool {
 	return mix(key+uint64(i))>>32 >= threshold
 }

@@ -148,7 +148,7 @@ func Leaves(g *gorgonia.ExprGraph) []Leaf {
 	return out
 }
 
-// hasGradient tells whether the graph, or its Translation in its place, was differentiated for a leaf.
+// hasGradient reports whether the graph, or its Translation in its place, was differentiated for a leaf.
 func (r *Registry) hasGradient(leaf *gorgonia.Node) bool {
 	if leaf.Deriv() != nil || r == nil || r.Translation == nil {
 		return leaf.Deriv() != nil

@@ -61,7 +61,7 @@ func (p *Plan) halve() {
 	}
 }
 
-// BFloat16 tells whether the value's numbers are stored as bfloat16.
+// BFloat16 reports whether the value's numbers are stored as bfloat16.
 func (v *Value) BFloat16() bool { return v.Bytes == 2 }
 
 // A storing says which arguments and results of a kind may be bfloat16, a bit for each: the free ones whatever the others are,

@@ -166,7 +166,7 @@ func (s *examplesSearch) countsIn(n *gorgonia.Node) error {
 	return nil
 }
 
-// joins is an error if n, or what it is made of, mixes examples. gorgonia's types of ops are not exported: they are told by the type's name
+// joins is an error if n, or what it is made of, mixes examples. gorgonia's types of ops are not exported: they are recognised by the type's name
 // and the op's text.
 func (s *examplesSearch) joins(n *gorgonia.Node) error {
 	if s.seen[n] || !s.depends(n) {
@@ -194,7 +194,7 @@ func (s *examplesSearch) joins(n *gorgonia.Node) error {
 	return nil
 }
 
-// mixes tells whether n's op makes numbers of several examples, or puts their rows in another order than one example after the other.
+// mixes reports whether n's op makes numbers of several examples, or puts their rows in another order than one example after the other.
 func (s *examplesSearch) mixes(n *gorgonia.Node, children gorgonia.Nodes) bool {
 	text := fmt.Sprint(n.Op())
 	switch strings.TrimPrefix(fmt.Sprintf("%T", n.Op()), "*") {

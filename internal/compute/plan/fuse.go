@@ -116,7 +116,7 @@ func (p *Plan) fuseResiduals() {
 	}
 }
 
-// movable tells whether o, op j, can stand at place i, of an op that makes dz: nothing else that it reads is made between.
+// movable reports whether o, op j, can stand at place i, of an op that makes dz: nothing else that it reads is made between.
 func (p *Plan) movable(o *Op, i, j int, dz *Value) bool {
 	for _, in := range o.In {
 		if in == nil || in == dz {

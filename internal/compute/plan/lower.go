@@ -32,7 +32,7 @@ func (b *builder) lower(n *gorgonia.Node) error {
 	return l.lower()
 }
 
-// lowering is one node on its way.
+// lowering is the lowering of one node.
 type lowering struct {
 	b        *builder
 	n        *gorgonia.Node

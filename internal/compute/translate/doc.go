@@ -6,7 +6,7 @@
 // user's, so that a graph shows what was learned; its nodes are found by the user's (Graph.Node). All executors and the reference
 // start from it, so that there is one place that knows gorgonia's ops.
 //
-// The rules are in a table by the type of an op (rules.go), which gorgonia does not export: a type is told by its name, and its attributes are
+// The rules are in a table by the type of an op (rules.go), which gorgonia does not export: a type is recognised by its name, and its attributes are
 // read by reflection. A rule looks at a node and those below it and says of which nodes it makes what; the nodes in between are left out.
 // Ops without a rule are applied again as they are.
 package translate

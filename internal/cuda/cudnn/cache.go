@@ -55,7 +55,7 @@ func DefaultCachePath() string {
 	return filepath.Join(dir, "paragon", "cudnn-choices.json")
 }
 
-// OpenCache reads the file. If there is none, or it cannot be read, the cache is empty; the latter is told to logf, which may be nil.
+// OpenCache reads the file. If there is none, or it cannot be read, the cache is empty; the latter is logged to logf, which may be nil.
 func OpenCache(path string, logf func(format string, args ...any)) *Cache {
 	if logf == nil {
 		logf = func(string, ...any) {}
@@ -168,7 +168,7 @@ func anyImages(key string) string {
 	return before + " of N" + strings.TrimLeft(after, "0123456789")
 }
 
-// broken tells whether an engine broke the device when it was tried for a question, and breaks writes that down: the next start
+// broken reports whether an engine broke the device when it was tried for a question, and breaks writes that down: the next start
 // leaves it out.
 func (c *Cache) broken(key, engine string) bool {
 	if c == nil {

@@ -36,7 +36,7 @@ type Tuner struct {
 	// the conversion is not counted.
 	Any bool
 
-	// Log, if not nil, is told of choices and of what is wrong with the cache. Notice, if not nil, is told what users should see: that
+	// Log, if not nil, gets choices and errors of the cache. Notice, if not nil, gets what users should see: that
 	// measuring takes a while, and of candidates that fail where they should not.
 	Log, Notice func(format string, args ...any)
 
@@ -60,7 +60,7 @@ func (t *Tuner) notice(format string, args ...any) {
 	}
 }
 
-// mostFaults is how many candidates that fail users are told of until Settle; of the rest the log is.
+// mostFaults is how many failing candidates are shown to users until Settle; the rest goes to the log.
 const mostFaults = 5
 
 func (t *Tuner) fault(format string, args ...any) {
@@ -90,7 +90,7 @@ func (t *Tuner) begin() {
 	t.notice("cudnn: measuring which engines are the fastest for this network's convolutions; the choice is remembered %s", where)
 }
 
-// noticeEvery is how often a user is told that measuring goes on.
+// noticeEvery is how often users see that measuring goes on.
 const noticeEvery = 5 * time.Second
 
 func (t *Tuner) end(took time.Duration) {

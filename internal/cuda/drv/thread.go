@@ -41,7 +41,7 @@ type Thread struct {
 // maxParams is the most bytes of parameters that a kernel takes.
 const maxParams = 4096
 
-// A task is a function on its way through a thread.
+// A task is a function for a thread to run.
 type task struct {
 	f      func() error
 	err    error

@@ -102,7 +102,7 @@ const threads = 256
 
 // flat launches a kernel that goes over n numbers one after the other, eight at a time.
 func (l *launch) flat(suffix string, n, read, written int64) error {
-	const each = threads * 8 * 4 // a thread has four vectors on their way at a time
+	const each = threads * 8 * 4 // a thread has four vectors in flight at a time
 	blocks := min((n+each-1)/each, int64(l.set.maxBlocks()))
 	return l.launch(suffix, [3]uint32{uint32(max(blocks, 1)), 1, 1}, read, written)
 }
@@ -156,7 +156,7 @@ type rows struct {
 	grid          [3]uint32
 }
 
-// rowsInFlight is how many rows a thread has on their way at a time; src/gpu.h knows it as unroll.
+// rowsInFlight is how many rows a thread has in flight at a time; src/gpu.h knows it as unroll.
 const rowsInFlight = 4
 
 // rows is for a kernel whose blocks take whole rows.

@@ -107,7 +107,7 @@ func find[T any](rules map[link]T, from, to string) (v T, ok bool) {
 
 func matches(rule, name string) bool { return rule == Any || rule == name }
 
-// delay is how long what c writes now is on its way.
+// delay is the transit time of what c writes now.
 func (n *Network) delay(c *conn) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -134,7 +134,7 @@ func (h *half) Read(b []byte) (int, error) {
 	}
 }
 
-// closeRead is the reading end's Close: what is under way is lost, and the writer is told, unless nothing reaches it.
+// closeRead is the reading end's Close: bytes in transit are lost, and the writer gets an error, unless the link drops everything.
 func (h *half) closeRead() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -168,7 +168,7 @@ func (h *half) reset() {
 	h.cond.Broadcast()
 }
 
-// sever ends the direction for its writer at once; the reader gets what is on its way, up to late later, and then a reset.
+// sever ends the direction for its writer at once; the reader gets the bytes in transit, up to late later, and then a reset.
 func (h *half) sever(late time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +189,7 @@ func (h *half) sever(late time.Duration) {
 	h.cond.Broadcast()
 }
 
-// die ends the direction for its writer, which was killed. The reader gets what is on its way and then a reset, or nothing.
+// die ends the direction for its writer, which was killed. The reader gets the bytes in transit and then a reset, or nothing.
 func (h *half) die(silent bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -167,7 +167,7 @@ func (j *Job) run(ctx context.Context, f func(context.Context) error) chan error
 	return ended
 }
 
-// config is what one process of the job is told.
+// config returns the Config of one process of the job.
 func (j *Job) config(role cluster.Role, rank int) cluster.Config {
 	names := map[cluster.Role]string{cluster.Scheduler: "scheduler", cluster.Server: fmt.Sprint("server", rank), cluster.Worker: fmt.Sprint("worker", rank)}
 	c := cluster.Config{

@@ -50,7 +50,7 @@ type node struct {
 	process uint32 // its number, as a launcher gives it
 	host    *faultnet.Host
 	cancel  context.CancelCauseFunc
-	told    chan struct{} // closed when a worker is told to end
+	told    chan struct{} // closed when a worker gets SIGTERM
 	ended   chan struct{}
 	err     error // once ended
 
@@ -130,7 +130,7 @@ func (j *job) node(name string) *node {
 	return j.nodes[name]
 }
 
-// config is what a process is told.
+// config returns the Config of a process.
 func (j *job) config(n *node, role cluster.Role, rank int) cluster.Config {
 	cfg := cluster.Config{
 		Role: role, Rank: rank, Scheduler: schedulerAddress, NumWorkers: j.plan.Workers, NumServers: j.plan.Servers,

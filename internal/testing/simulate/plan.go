@@ -29,7 +29,7 @@ const (
 	Remove                    // worker A is asked to leave
 	AddServer                 // one more server comes, and shards move to it
 	RemoveServer              // server A is asked to leave, and its shards move to others
-	Leave                     // worker A is told to end, as by SIGTERM
+	Leave                     // worker A gets SIGTERM
 	kinds
 )
 
@@ -72,7 +72,7 @@ func (f Fault) String() string {
 type Program uint8
 
 const (
-	Sums   Program = iota // pushes and pulls of numbers that tell who pushed, without a trainer
+	Sums   Program = iota // pushes and pulls of numbers whose sum shows who pushed, without a trainer
 	Counts                // worker.Fit of a model whose parameters count how often each example was used
 	Floats                // worker.Fit with momentum and means: values that round
 	Loop                  // a loop over kvstore.ElasticSampler that counts how often each example was used
@@ -364,7 +364,7 @@ func (p *Plan) endsJob(faults []Fault) bool {
 			servers++
 		}
 	}
-	// Shards on their way have no backup for a moment, and one server alone has none for good.
+	// A shard that is being moved has no backup for a moment, and with one server there is none at all.
 	if servers > 0 && slices.ContainsFunc(q.Faults, func(f Fault) bool { return f.Kind == AddServer || f.Kind == RemoveServer }) {
 		return true
 	}

@@ -149,7 +149,7 @@ func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 	return nil
 }
 
-// askLeave asks for a worker that it may leave, once it is told to end. If it may not it goes on. What it returns ends that.
+// askLeave asks to leave for a worker when it gets SIGTERM. If it may not leave it goes on. The function that it returns stops this.
 func (j *job) askLeave(ctx context.Context, n *node, kv *recorder) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -33,7 +33,7 @@ func (s Shape) folded() Shape {
 	return s
 }
 
-// swapPays tells whether tiles are about as full when x and dy change places.
+// swapPays reports whether tiles are about as full when x and dy change places.
 func swapPays(s Shape, t *f32.Tile) bool { return s.pointwise() && s.C >= t.Cols }
 
 // copyOut writes a tile's sums to dw where x and dy have changed places.
