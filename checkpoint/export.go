@@ -11,24 +11,24 @@ import (
 // An Exported describes what Export wrote.
 type Exported struct {
 	From     string // the file or the checkpoint's folder
-	Steps    uint64 // taken; 0: not known
+	Steps    uint64 // steps taken; 0: not known
 	Tensors  int
 	Bytes    int64
-	Verified bool     // what was read had checksums
-	Flat     bool     // what was read had no shapes, as an older version wrote it: a convolution's weight is one long row
-	LeftOut  []string // open vocabularies, which PyTorch has nothing like
+	Verified bool     // the source had checksums
+	Flat     bool     // the source, of an older version, had no shapes: a convolution's weight is one long row
+	LeftOut  []string // keys left out: open vocabularies, which PyTorch does not have
 }
 
 // Export writes a model's state dict as a safetensors file that PyTorch loads as it is:
 //
 //	model.load_state_dict(safetensors.torch.load_file("model.safetensors"))
 //
-// It holds the parameters and batch normalisation's running statistics under their own names, which are PyTorch's where the model's layers are named as there
-// (nn.ResNet18 and its kin as torchvision's resnet18), with PyTorch's layouts: a convolution's weight is (out, in, height, width), a linear layer's (out, in),
-// a table of embeddings (rows, length). num_batches_tracked is the number of steps. The optimizer's state stays behind.
+// It holds the parameters and batch normalisation's running statistics under their own names, which are PyTorch's if the model's layers have PyTorch's names
+// (nn.ResNet18 and its relatives have those of torchvision), with PyTorch's layouts: a convolution's weight is (out, in, height, width), a linear layer's (out, in),
+// a table of embeddings (rows, length). num_batches_tracked is the number of steps. The optimizer's state is left out.
 //
-// from is a job's place of checkpoints, of which it takes the newest; one checkpoint's folder in it; or a file of kvstore's Save. It is verified first. Where
-// workers update the parameters it takes theirs, else the store's; statistics are the mean over all devices of the workers whose files are there.
+// from is a job's place of checkpoints, of which Export uses the newest; one checkpoint's folder in it; or a file of kvstore's Save. It is verified first. If
+// workers update the parameters Export uses theirs, else the store's; statistics are the mean over all devices of the workers whose files exist.
 func Export(ctx context.Context, from, to string) (_ *Exported, err error) {
 	m, err := openModel(ctx, from)
 	if err != nil {
@@ -74,8 +74,8 @@ type Array struct {
 }
 
 // Import reads a model's parameters and statistics into arrays, such as those of a program that is to start from them: from PyTorch's state dict in a
-// safetensors file (safetensors.torch.save_file), or from whatever Export reads. Types F64, F32, F16 and BF16 are read. An array that is not there, or there
-// with another shape, is an error, and before all of them have been read and verified none is changed. It returns the names for which there was no array.
+// safetensors file (safetensors.torch.save_file), or from anything that Export reads. Types F64, F32, F16 and BF16 are read. An array that is missing, or has
+// another shape, is an error; no array is changed before all have been read and verified. It returns the names in the file for which there was no array.
 func Import(ctx context.Context, from string, into []Array) (unused []string, err error) {
 	m, err := openModel(ctx, from)
 	if err != nil {

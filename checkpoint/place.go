@@ -15,17 +15,17 @@ import (
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
-// A Place keeps files by name: a folder, or what lies under a prefix of a bucket. Names are relative paths with slashes. Calls for
-// different names may be made together.
+// A Place stores files by name: a folder, or a prefix of a bucket. Names are relative paths with slashes. Calls for different names may be made
+// concurrently.
 type Place interface {
-	// Write gives the file the contents that write writes: whole when it returns nil, and else what it was before. When ctx ends
-	// it returns, if the place can.
+	// Write replaces the file by what write writes: completely if it returns nil; otherwise the file is as before. It returns when ctx
+	// ends, if the place can do that.
 	Write(ctx context.Context, name string, write func(io.Writer) error) error
-	// Open opens the file for reading until Close or the end of ctx. errors.Is finds fs.ErrNotExist where there is none.
+	// Open opens the file for reading until Close or the end of ctx. The error is fs.ErrNotExist if there is none.
 	Open(ctx context.Context, name string) (Source, error)
-	// List returns the names of all files whose name begins with prefix, sorted; none if the place is not there yet.
+	// List returns the names of all files whose name begins with prefix, sorted; none if the place does not exist yet.
 	List(ctx context.Context, prefix string) ([]string, error)
-	// Remove takes the file away; there may be none.
+	// Remove removes the file, if it exists.
 	Remove(ctx context.Context, name string) error
 	Close() error
 }
@@ -49,7 +49,7 @@ var (
 )
 
 // RegisterPlace makes OpenPlace use open for URLs of a scheme, as importing checkpoint/bucket does for those of object stores. A
-// scheme that is there twice is a panic: two packages of one program claim it.
+// scheme that is registered already is a panic: two packages of one program claim it.
 func RegisterPlace(scheme string, open Opener) {
 	openersMu.Lock()
 	defer openersMu.Unlock()
@@ -60,7 +60,7 @@ func RegisterPlace(scheme string, open Opener) {
 }
 
 // OpenPlace opens the place that a URI names: the path of a folder, file:///path, or a URL of a registered scheme, such as
-// s3://bucket/prefix in a program that imports checkpoint/bucket. The folder or prefix need not be there.
+// s3://bucket/prefix in a program that imports checkpoint/bucket. The folder or prefix need not exist.
 func OpenPlace(ctx context.Context, uri string) (Place, error) {
 	scheme, _, ok := strings.Cut(uri, "://")
 	if !ok || scheme == "file" {
@@ -92,14 +92,14 @@ func OpenPlace(ctx context.Context, uri string) (Place, error) {
 	return place, nil
 }
 
-// redacted is the URL without what may be secret: its password and its query.
+// redacted returns the URL without its password and query, which may be secret.
 func redacted(u *url.URL) string {
 	v := *u
 	v.RawQuery = ""
 	return v.Redacted()
 }
 
-// LocalPath returns the path that a URI names: a path itself, or file:///path. Of a bucket's it is ErrScheme.
+// LocalPath returns the path that a URI names: a path itself, or file:///path. For a bucket's URI the error is ErrScheme.
 func LocalPath(uri string) (string, error) {
 	scheme, _, ok := strings.Cut(uri, "://")
 	switch {
@@ -123,7 +123,7 @@ func LocalPath(uri string) (string, error) {
 	return u.Path, nil
 }
 
-// Join returns the URI of what lies under that of a place; a URL's query stays at its end.
+// Join returns the URI of a file in a place; a URL's query stays at its end.
 func Join(place string, names ...string) string {
 	if strings.Contains(place, "://") {
 		if u, err := url.Parse(place); err == nil {
@@ -133,7 +133,7 @@ func Join(place string, names ...string) string {
 	return filepath.Join(append([]string{place}, names...)...)
 }
 
-// SplitURI splits the URI of a file into that of the place it lies in and its name there. Both are for OpenPlace.
+// SplitURI splits the URI of a file into the URI of its place, for OpenPlace, and its name there.
 func SplitURI(uri string) (place, name string, err error) {
 	if scheme, _, ok := strings.Cut(uri, "://"); !ok || scheme == "file" {
 		file, err := LocalPath(uri)
@@ -151,7 +151,7 @@ func SplitURI(uri string) (place, name string, err error) {
 	return u.String(), name, nil
 }
 
-// SaveTo is Save in a place.
+// SaveTo is Save to a file in a place.
 func SaveTo(ctx context.Context, place Place, name string, metadata map[string]string, tensors []Tensor) error {
 	if err := place.Write(ctx, name, content(metadata, tensors)); err != nil {
 		return fmt.Errorf("checkpoint: save: %w", err) // which names the file
@@ -159,7 +159,7 @@ func SaveTo(ctx context.Context, place Place, name string, metadata map[string]s
 	return nil
 }
 
-// SaveURI is Save to what a URI names.
+// SaveURI is Save to the file that a URI names.
 func SaveURI(ctx context.Context, uri string, metadata map[string]string, tensors []Tensor) error {
 	if file, err := LocalPath(uri); err == nil {
 		return Save(file, metadata, tensors)
@@ -175,7 +175,7 @@ func SaveURI(ctx context.Context, uri string, metadata map[string]string, tensor
 	return errors.Join(SaveTo(ctx, place, name, metadata, tensors), place.Close())
 }
 
-// OpenIn is Open in a place.
+// OpenIn is Open of a file in a place.
 func OpenIn(ctx context.Context, place Place, name string) (*File, error) {
 	r, err := place.Open(ctx, name)
 	if err != nil {
@@ -206,5 +206,5 @@ func OpenURI(ctx context.Context, uri string) (*File, error) {
 	return f, nil
 }
 
-// Folder is the place of the files in a folder of this machine. It is made when the first file is written.
+// Folder returns the Place of a folder of this machine, which is created with the first file.
 func Folder(dir string) Place { return folder{vfs.OS{}, dir} }

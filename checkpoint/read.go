@@ -13,15 +13,14 @@ import (
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
-// ErrDamaged is what errors.Is finds in the error of a file that is not a
-// whole safetensors file, or not what its checksums say.
+// ErrDamaged: a file is not a complete safetensors file, or does not have its
+// checksums.
 var ErrDamaged = errors.New("damaged file")
 
-// ErrNoTensor is what errors.Is finds in the error of a name that the file
-// does not have.
+// ErrNoTensor: the file has no tensor of this name.
 var ErrNoTensor = errors.New("no such tensor")
 
-// An Info is what the header says of a tensor.
+// An Info describes a tensor, as its file's header does.
 type Info struct {
 	Name  string
 	DType DType
@@ -84,7 +83,7 @@ func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
 // Close closes what Open opened.
 func (f *File) Close() error { return f.close() }
 
-// Metadata returns the file's own strings, but for its checksums.
+// Metadata returns the file's metadata, without its checksums.
 func (f *File) Metadata() map[string]string {
 	m := make(map[string]string, len(f.metadata))
 	for k, v := range f.metadata {
@@ -93,7 +92,7 @@ func (f *File) Metadata() map[string]string {
 	return m
 }
 
-// Tensors returns what the file holds, in the order of the data.
+// Tensors returns the file's tensors, in the order of the data.
 func (f *File) Tensors() []Info {
 	list := slices.Clone(f.infos)
 	for i := range list {
@@ -102,7 +101,7 @@ func (f *File) Tensors() []Info {
 	return list
 }
 
-// Tensor returns what the header says of the named tensor.
+// Tensor returns the Info of the named tensor.
 func (f *File) Tensor(name string) (Info, error) {
 	i, ok := f.byName[name]
 	if !ok {
@@ -171,9 +170,9 @@ func (f *File) readHeader(size int64) error {
 	return nil
 }
 
-// ReadBytes reads the tensor's data as it lies in the file; dst has its length.
-// Like all that read a whole tensor it compares the data with the file's
-// checksum, if there is one: after ErrDamaged dst has what cannot be trusted.
+// ReadBytes reads the tensor's bytes into dst, which has their length. Like all
+// methods that read a whole tensor it compares the data with the file's
+// checksum, if there is one: after ErrDamaged do not trust dst.
 func (f *File) ReadBytes(name string, dst []byte) error {
 	info, err := f.Tensor(name)
 	if err != nil {

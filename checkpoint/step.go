@@ -18,14 +18,14 @@ import (
 
 // Files of a job's checkpoint, which package worker writes.
 const (
-	ManifestFile = "complete.json"     // written last: a folder without it is no checkpoint
+	ManifestFile = "complete.json"     // written last: a folder without it is not a complete checkpoint
 	StoreFile    = "store.safetensors" // what the servers hold
 )
 
-// WorkerFile is the file of what is one worker's own.
+// WorkerFile is the name of one worker's own file.
 func WorkerFile(rank int) string { return fmt.Sprintf("worker-%d.safetensors", rank) }
 
-// StepFolder is the folder of a checkpoint after so many steps.
+// StepFolder is the name of the folder of a checkpoint after this many steps.
 func StepFolder(steps uint64) string { return fmt.Sprintf("step-%08d", steps) }
 
 // A Step is the folder of one checkpoint of a job in a place, complete or not.
@@ -37,10 +37,10 @@ type Step struct {
 // Name is the name in the place of a file of the checkpoint.
 func (s *Step) Name(file string) string { return path.Join(StepFolder(s.Steps), file) }
 
-// Complete reports whether all of it had been written.
+// Complete reports whether all of the checkpoint was written.
 func (s *Step) Complete() bool { return slices.Contains(s.Files, s.Name(ManifestFile)) }
 
-// ListSteps returns the checkpoints that are in a place, complete or not, steps rising.
+// ListSteps returns the checkpoints in a place, complete or not, by increasing step.
 func ListSteps(ctx context.Context, place Place) (found []Step, err error) {
 	names, err := place.List(ctx, "step-")
 	if err != nil {
@@ -62,33 +62,33 @@ func ListSteps(ctx context.Context, place Place) (found []Step, err error) {
 	return found, nil
 }
 
-// stepOf is StepFolder backwards.
+// stepOf is the inverse of StepFolder.
 func stepOf(folder string) (steps uint64, ok bool) {
 	number, _ := strings.CutPrefix(folder, "step-")
 	steps, err := strconv.ParseUint(number, 10, 64)
 	return steps, err == nil && folder == StepFolder(steps)
 }
 
-// A Manifest is what complete.json says of the checkpoint's files; its writer adds what it needs to go on. One without checksums was
-// written before there were any.
+// A Manifest describes the checkpoint's files, in complete.json; its writer adds what it needs to resume. An older version wrote Manifests without
+// checksums.
 type Manifest struct {
 	Files []FileSum `json:"files,omitempty"`
 	// Checksum is the CRC-32C of the manifest's text with zeros in its place.
 	Checksum string `json:"manifest_crc32c,omitempty"`
 }
 
-// A FileSum is how a manifest knows a file.
+// A FileSum identifies a file in a manifest.
 type FileSum struct {
 	Name   string `json:"name"` // in the checkpoint's folder
 	Bytes  int64  `json:"bytes"`
 	CRC32C string `json:"crc32c"` // of the file's header, which has those of the data
 }
 
-// Sum returns how a manifest knows the file.
+// Sum returns the file's FileSum.
 func (f *File) Sum(name string) FileSum { return FileSum{name, f.size, sumText(f.sum)} }
 
 // Sealed is a Manifest to write: WriteManifest puts in its checksum.
-func Sealed(files []FileSum) Manifest { return Manifest{files, noSum} }
+func Sealed(files []FileSum) Manifest { return Manifest{files, sumPlaceholder} }
 
 var manifestSum = []byte(`"manifest_crc32c": "`)
 
@@ -107,7 +107,7 @@ func WriteManifest(ctx context.Context, place Place, steps uint64, m any) error 
 	})
 }
 
-// manifestLimit is far more than a manifest takes, in bytes.
+// manifestLimit is the most bytes of a manifest; none is nearly as long.
 const manifestLimit = 16 << 20
 
 // ReadManifest reads complete.json into m, a pointer to a struct with a Manifest embedded, and compares it with its checksum. Text that is damaged
@@ -163,8 +163,8 @@ func parseManifest(text []byte, m any) (own Manifest, err error) {
 	return own, json.Unmarshal(text, m)
 }
 
-// FileSums opens the checkpoint's own files as they are in the place now and returns how a manifest knows them: the store's and those of so many
-// workers. A worker's may be missing: it has a folder of its own, or was lost.
+// FileSums opens the checkpoint's files in the place and returns their FileSums: the store's file and those of this many workers. A worker's file may be
+// missing: the worker has a folder of its own, or was lost.
 func (s *Step) FileSums(ctx context.Context, place Place, workers int) ([]FileSum, error) {
 	names := []string{StoreFile}
 	for rank := range workers {
@@ -185,8 +185,8 @@ func (s *Step) FileSums(ctx context.Context, place Place, workers int) ([]FileSu
 	return slices.DeleteFunc(sums, func(s FileSum) bool { return s.Name == "" }), err
 }
 
-// Verify reads all files that the manifest names and compares them with it. What is missing, another file, or not what its checksums say is
-// ErrDamaged; any other error is the place's. Of a checkpoint without checksums the files' headers are all there is to look at.
+// Verify reads all files that the manifest names and compares them with it. A file that is missing, is another one, or does not have its checksums is
+// ErrDamaged; any other error is the place's. Without checksums it can only check the files' headers.
 func (s *Step) Verify(ctx context.Context, place Place, m Manifest) error {
 	if m.Checksum == "" {
 		return each(ctx, len(s.Files), func(ctx context.Context, i int) error {

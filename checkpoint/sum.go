@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// metaSums is the file's own string with its checksums: CRC-32C (Castagnoli), eight hexadecimal digits each, a space between two. The first
+// metaSums is the key of the metadata with the file's checksums: CRC-32C (Castagnoli), eight hexadecimal digits each, a space between two. The first
 // is that of everything before the data, with these eight digits as zeros; then comes one for each tensor, in the order of the data. The
 // first one so stands for the whole file.
 const metaSums = "paragon.crc32c"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli) // in hardware on amd64 and arm64
 
-// noSum holds the place of a checksum in what it is the checksum of.
-const noSum = "00000000"
+// sumPlaceholder stands in place of a checksum in the bytes of which it is the checksum.
+const sumPlaceholder = "00000000"
 
 func sumText(sum uint32) string { return fmt.Sprintf("%08x", sum) }
 
 // parseSum is strict: one spelling for each number.
 func parseSum(text string) (sum uint32, err error) {
-	if len(text) != len(noSum) || strings.Trim(text, "0123456789abcdef") != "" {
+	if len(text) != len(sumPlaceholder) || strings.Trim(text, "0123456789abcdef") != "" {
 		return 0, fmt.Errorf("got the checksum %.20q, want eight hexadecimal digits", text)
 	}
 	_, err = fmt.Sscanf(text, "%08x", &sum)
@@ -47,8 +47,8 @@ func fieldAt(text, field []byte) int {
 // sealed puts the checksum of text in the place of noSum, the value of a field.
 func sealed(text, field []byte) ([]byte, error) {
 	at := fieldAt(text, field)
-	if at < 0 || !bytes.HasPrefix(text[at:], []byte(noSum)) {
-		return nil, fmt.Errorf("checkpoint: got text without %s%s", field, noSum)
+	if at < 0 || !bytes.HasPrefix(text[at:], []byte(sumPlaceholder)) {
+		return nil, fmt.Errorf("checkpoint: got text without %s%s", field, sumPlaceholder)
 	}
 	copy(text[at:], sumText(crc32.Checksum(text, castagnoli)))
 	return text, nil
@@ -57,15 +57,15 @@ func sealed(text, field []byte) ([]byte, error) {
 // unsealed returns the checksum that is the value of a field in text, and the one that text has.
 func unsealed(text, field []byte) (noted, got uint32, err error) {
 	at := fieldAt(text, field)
-	if at < 0 || len(text) < at+len(noSum) {
+	if at < 0 || len(text) < at+len(sumPlaceholder) {
 		return 0, 0, fmt.Errorf("got no checksum behind %s", field)
 	}
-	if noted, err = parseSum(string(text[at : at+len(noSum)])); err != nil {
+	if noted, err = parseSum(string(text[at : at+len(sumPlaceholder)])); err != nil {
 		return 0, 0, err
 	}
 	got = crc32.Update(0, castagnoli, text[:at])
-	got = crc32.Update(got, castagnoli, []byte(noSum))
-	return noted, crc32.Update(got, castagnoli, text[at+len(noSum):]), nil
+	got = crc32.Update(got, castagnoli, []byte(sumPlaceholder))
+	return noted, crc32.Update(got, castagnoli, text[at+len(sumPlaceholder):]), nil
 }
 
 // summing is a writer that adds up the checksum of what is written, and passes it on.
@@ -83,8 +83,8 @@ func (s *summing) Write(p []byte) (int, error) {
 // headerSums is where the header's text has its first checksum; quotes within strings are escaped, so it cannot be elsewhere.
 var headerSums = []byte(`"` + metaSums + `":"`)
 
-// takeSums takes the checksums from the file's own strings, and holds the first against the header, of which head is the whole text,
-// its length included.
+// takeSums takes the checksums from the metadata, and compares the first one with the header. head is the header's whole text, with its
+// length.
 func (f *File) takeSums(head []byte) error {
 	text, ok := f.metadata[metaSums]
 	if !ok {
@@ -111,12 +111,12 @@ func (f *File) takeSums(head []byte) error {
 	return nil
 }
 
-// HasChecksums reports whether the file has checksums, as all have that this package writes. What is read of another file, or of one written
-// before there were any, is not verified.
+// HasChecksums reports whether the file has checksums, as all files of this package do. Data of other files, or of files of older versions, is not
+// verified.
 func (f *File) HasChecksums() bool { return f.summed }
 
-// Verify reads the whole file and compares it with its checksums: an error of the data is one that names the tensor, and ErrDamaged. Without
-// checksums there is nothing to compare.
+// Verify reads the whole file and compares it with its checksums: an error names the tensor, and is ErrDamaged. Without
+// checksums it does nothing.
 func (f *File) Verify() error {
 	if !f.summed {
 		return nil
@@ -139,7 +139,7 @@ func (f *File) Verify() error {
 	return nil
 }
 
-// compare holds the checksum of a tensor that was read against the file's.
+// compare compares the checksum of a tensor that was read with the file's.
 func (f *File) compare(info Info, sum uint32) error {
 	if !f.summed || sum == info.sum {
 		return nil
@@ -147,5 +147,5 @@ func (f *File) compare(info Info, sum uint32) error {
 	return fmt.Errorf("checkpoint: %s: tensor %q: %w", f.name, info.Name, damaged("its %d bytes have the checksum %08x, want %08x", info.Bytes, sum, info.sum))
 }
 
-// errChanged is what Write finds when a tensor was written with other bytes than it had before.
+// errChanged: a tensor's values changed between the two passes of Write.
 var errChanged = errors.New("its values changed while it was written")

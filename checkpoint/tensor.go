@@ -10,7 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/f32"
 )
 
-// A Tensor is something to write: make one with Float32s and its kin. It keeps
+// A Tensor is a tensor to write, made by Float32s and the like. It keeps
 // the values, which must not change before it is written.
 type Tensor struct {
 	name  string
@@ -31,7 +31,7 @@ func Float32sAs(name string, dtype DType, shape []int, values []float32) Tensor 
 	t := Tensor{name: name, dtype: dtype, shape: shape, have: len(values)}
 	switch dtype {
 	case F32:
-		t.write = asTheyLie(values)
+		t.write = withoutCopy(values)
 	case F16:
 		t.write = pieces(values, 2, func(b []byte, x float32) { binary.LittleEndian.PutUint16(b, f32.Float16Bits(x)) })
 	case BF16:
@@ -132,11 +132,11 @@ func elements(shape []int) (int64, error) {
 	return n, nil
 }
 
-// littleEndian reports whether this machine's numbers lie as a file's do.
+// littleEndian reports whether this machine has the byte order of the file.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// asTheyLie returns a function that writes the values from where they are, if the machine can.
-func asTheyLie(values []float32) func(io.Writer) error {
+// withoutCopy returns a function that writes the values without a copy, if the byte order allows it.
+func withoutCopy(values []float32) func(io.Writer) error {
 	if !littleEndian {
 		return pieces(values, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
-// MaxHeader is the longest header that is written or read, in bytes; it is
-// that of the format's own library.
+// MaxHeader is the longest header that is written or read, in bytes, as in the
+// format's own library.
 const MaxHeader = 100_000_000
 
 const metadataName = "__metadata__"
 
-// An entry is what the header says of a tensor.
+// An entry is a tensor's entry in the header.
 type entry struct {
 	DType   DType   `json:"dtype"`
 	Shape   []int   `json:"shape"`
@@ -29,7 +29,7 @@ type entry struct {
 }
 
 // Write writes a safetensors file, with checksums. Tensors may come in any
-// order; the bytes depend on what is given alone.
+// order; the same arguments give the same bytes.
 func Write(w io.Writer, metadata map[string]string, tensors []Tensor) error {
 	tensors = slices.Clone(tensors)
 	slices.SortStableFunc(tensors, func(a, b Tensor) int { return b.dtype.Bits() - a.dtype.Bits() })
@@ -146,7 +146,7 @@ func encodeHeader(metadata map[string]string, tensors []Tensor, sizes []int64, s
 		return nil, fmt.Errorf("checkpoint: write metadata %q: the name is that of the checksums, which are added; take another one", metaSums)
 	}
 	list := strings.Builder{}
-	list.WriteString(noSum)
+	list.WriteString(sumPlaceholder)
 	for _, sum := range sums {
 		list.WriteString(" " + sumText(sum))
 	}
@@ -177,8 +177,8 @@ func encodeHeader(metadata map[string]string, tensors []Tensor, sizes []int64, s
 	return sealed(header, headerSums)
 }
 
-// Save writes a safetensors file in place of the one at path, if any. It is
-// there whole after a crash, or what was there before is.
+// Save writes a safetensors file in place of the one at path, if any. After a
+// crash either the new or the old file is there, complete.
 func Save(path string, metadata map[string]string, tensors []Tensor) error {
 	return save(vfs.OS{}, path, metadata, tensors)
 }
