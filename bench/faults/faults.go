@@ -70,7 +70,7 @@ func processFaults() []fault {
 			return err
 		}},
 		{name: "worker killed, job of fixed size", how: "kill -9, without --elastic-training-enabled", fixed: true, inject: kill("worker1"), ends: true},
-		{name: "host of a worker without power", how: "its packets vanish; kill -9", within: lease + 2*time.Second, inject: func(_ context.Context, j *job) error {
+		{name: "worker's host loses power", how: "its packets vanish; kill -9", within: lease + 2*time.Second, inject: func(_ context.Context, j *job) error {
 			j.lab.Isolate("worker1")
 			j.kill("worker1")
 			return nil
@@ -82,16 +82,16 @@ func processFaults() []fault {
 		{name: "worker removed", how: "control: remove its host", within: 2 * time.Second, inject: func(ctx context.Context, j *job) error {
 			return j.control(ctx, `{"op":"remove","host":"worker2"}`)
 		}},
-		{name: "worker told to end", how: "SIGTERM", within: 2 * time.Second, inject: func(_ context.Context, j *job) error {
+		{name: "worker gets SIGTERM", how: "SIGTERM", within: 2 * time.Second, inject: func(_ context.Context, j *job) error {
 			j.signal("worker1", syscall.SIGTERM)
 			return nil
 		}},
-		{name: "two workers told to end", how: "SIGTERM to both", within: 2 * time.Second, inject: func(_ context.Context, j *job) error {
+		{name: "two workers get SIGTERM", how: "SIGTERM to both", within: 2 * time.Second, inject: func(_ context.Context, j *job) error {
 			j.signal("worker0", syscall.SIGTERM)
 			j.signal("worker3", syscall.SIGTERM)
 			return nil
 		}},
-		{name: "worker told to end, scheduler away", how: "kill -9 of the scheduler; SIGTERM; the scheduler started again after 2 s", within: 2 * time.Second, inject: func(ctx context.Context, j *job) error {
+		{name: "worker gets SIGTERM, scheduler down", how: "kill -9 of the scheduler; SIGTERM; the scheduler restarted after 2 s", within: 2 * time.Second, inject: func(ctx context.Context, j *job) error {
 			<-j.kill("scheduler").ended
 			j.signal("worker2", syscall.SIGTERM)
 			if err := pause(ctx, 2*time.Second); err != nil {
@@ -106,15 +106,15 @@ func processFaults() []fault {
 		{name: "server killed, no backups", how: "kill -9", inject: kill("server1"), ends: true},
 		{name: "server stopped briefly", how: fmt.Sprintf("SIGSTOP, %v, SIGCONT", brief), inject: stop("server0", brief), same: true},
 		{name: "server stopped for longer than the lease, backups", how: fmt.Sprintf("SIGSTOP, %v, SIGCONT, --backups 1", long), backups: 1, inject: stop("server0", long), same: true, within: lease + 2*time.Second},
-		{name: "scheduler killed and restarted", how: "kill -9; started again after 2 s", inject: restart(2 * time.Second), same: true, within: time.Second},
-		{name: "scheduler killed for longer than the lease", how: fmt.Sprintf("kill -9; started again after %v", long), inject: restart(long), same: true, within: time.Second},
+		{name: "scheduler killed and restarted", how: "kill -9; restarted after 2 s", inject: restart(2 * time.Second), same: true, within: time.Second},
+		{name: "scheduler killed for longer than the lease", how: fmt.Sprintf("kill -9; restarted after %v", long), inject: restart(long), same: true, within: time.Second},
 		{name: "scheduler stopped for longer than the lease", how: fmt.Sprintf("SIGSTOP, %v, SIGCONT", long), inject: stop("scheduler", long), same: true, within: time.Second},
 		{name: "all stop for longer than the lease", how: fmt.Sprintf("SIGSTOP of all processes, %v, SIGCONT: a machine that sleeps", long), same: true, inject: func(ctx context.Context, j *job) error {
 			j.signalAll(syscall.SIGSTOP)
 			defer j.signalAll(syscall.SIGCONT)
 			return pause(ctx, long)
 		}},
-		{name: "worker of little CPU", how: "stopped for 90 of every 100 ms", same: true, inject: func(ctx context.Context, j *job) error {
+		{name: "worker short of CPU", how: "stopped for 90 of every 100 ms", same: true, inject: func(ctx context.Context, j *job) error {
 			for range 40 {
 				j.signal("worker1", syscall.SIGSTOP)
 				_ = pause(ctx, 90*time.Millisecond)
@@ -169,7 +169,7 @@ func networkFaults() []fault {
 			j.lab.Set(netlab.Any, netlab.Any, netlab.Link{Loss: 0.05})
 			return nil
 		}, same: true},
-		{name: "doubling links", how: "20 % of all packets come twice, up to 20 ms late, to the end", inject: func(_ context.Context, j *job) error {
+		{name: "duplicating links", how: "20 % of all packets come twice, up to 20 ms late, to the end", inject: func(_ context.Context, j *job) error {
 			j.lab.Set(netlab.Any, netlab.Any, netlab.Link{Duplicate: 0.2, Jitter: 20 * time.Millisecond})
 			return nil
 		}, same: true},
@@ -188,13 +188,13 @@ func networkFaults() []fault {
 
 func otherFaults() []fault {
 	list := []fault{
-		{name: "bad bytes", how: "a stranger sends random bytes to scheduler and servers, 200 connections", same: true, within: time.Second, inject: func(ctx context.Context, j *job) error {
+		{name: "bad bytes", how: "an unauthenticated client sends random bytes to scheduler and servers, 200 connections", same: true, within: time.Second, inject: func(ctx context.Context, j *job) error {
 			return j.stranger(ctx, "garbage", 200)
 		}},
-		{name: "slow clients", how: "a stranger holds 300 connections open, a byte each second", same: true, within: time.Second, inject: func(ctx context.Context, j *job) error {
+		{name: "slow clients", how: "an unauthenticated client holds 300 connections open, a byte each second", same: true, within: time.Second, inject: func(ctx context.Context, j *job) error {
 			return j.stranger(ctx, "slow", 300)
 		}},
-		{name: "wrong secret", how: "a worker of another secret joins", same: true, within: time.Second, inject: func(ctx context.Context, j *job) error {
+		{name: "wrong secret", how: "a worker with a wrong secret joins", same: true, within: time.Second, inject: func(ctx context.Context, j *job) error {
 			p, err := j.start(ctx, "worker4", "PARAGON_JOIN=1", "PARAGON_RANK=-1", "PARAGON_START_TIMEOUT=5s", "PARAGON_SECRET="+strings.Repeat("ab", 16))
 			if err != nil {
 				return err
