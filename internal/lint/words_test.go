@@ -14,7 +14,7 @@ import (
 )
 
 // notYet are folders and files that have not been looked through yet. It shall be empty.
-var notYet = []string{"launch", "tune"}
+var notYet []string
 
 // phrases must not come back into comments, strings or documents: riddles that were in this repository, and words for which the field has others.
 // pattern is a regular expression over the text in lower case with its line breaks as spaces, and every match contains part (an expression that is
