@@ -88,7 +88,7 @@ func TestHostCutOffBeforeTheJobIsCompleteComesAgain(t *testing.T) {
 	j.wantOutput(t, "connection to "+j.host(s, 1)+" lost, started again")
 }
 
-// Workers that use no store are told of, and end in order.
+// launch warns of workers that use no store, and the job ends with code 0.
 func TestWorkersWithoutAStoreEndInOrder(t *testing.T) {
 	t.Parallel()
 	needProc(t)

@@ -140,7 +140,7 @@ func TestKilledLauncherLeavesNoSecretAndNoFile(t *testing.T) {
 	}
 }
 
-// A search that was killed leaves no socket, and the next one removes its folder. The job of its trial ends in order.
+// A search that was killed leaves no socket, and the next one removes its folder. The job of its trial ends cleanly.
 func TestKilledSearchLeavesNoSecretAndNoFile(t *testing.T) {
 	t.Parallel()
 	needProc(t)

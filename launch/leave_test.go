@@ -142,7 +142,7 @@ func (j *fitJob) wantCheckpoint(t *testing.T, workers int) {
 	}
 }
 
-// One process of an elastic job gets SIGTERM: it leaves, in order, and the others use what it has not.
+// One process of an elastic job gets SIGTERM: it drains and leaves, and the others use the examples that it has not used.
 func TestAWorkerThatGetsSIGTERMLeavesTheJob(t *testing.T) {
 	t.Parallel()
 	j := startFit(t, "--elastic-training-enabled")
@@ -173,7 +173,7 @@ func TestAHostWhoseWorkersGetSIGTERMLeavesTheJob(t *testing.T) {
 	}
 }
 
-// A host that ssh reaches is taken away: all its processes get SIGTERM, and workers once more from the agent. The host leaves in order.
+// A host that ssh reaches is taken away: all its processes get SIGTERM, and workers once more from the agent. The host leaves cleanly.
 func TestAHostThatIsTakenAwayLeavesTheJob(t *testing.T) {
 	t.Parallel()
 	needProc(t)
@@ -210,7 +210,7 @@ func TestAHostThatIsTakenAwayLeavesTheJob(t *testing.T) {
 	}
 }
 
-// The job does not go on without the worker that gets SIGTERM: all stop in order, with a checkpoint, and at once.
+// The job does not go on without the worker that gets SIGTERM: all stop at once, with a checkpoint.
 func TestAJobThatNeedsTheWorkerThatGetsSIGTERMStops(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{{"--elastic-training-enabled", "--min-workers", "3"}, {}} {

@@ -177,7 +177,7 @@ func TestLastLineTellsTheCause(t *testing.T) {
 				p.after(forEver, 0)
 			}
 		}, "launch: the job failed: worker 1 on localhost lost: no heartbeat for 2 s", 1},
-		{"a worker ended without a word", func(p *proc) {
+		{"a worker ended without a line of output", func(p *proc) {
 			switch p.name {
 			case "worker 0":
 				p.after(time.Minute+time.Millisecond, 1)

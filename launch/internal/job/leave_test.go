@@ -61,7 +61,7 @@ func TestAWorkerThatLeavesAloneIsNotReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		code int
-		late bool // the scheduler's word comes after the process has ended
+		late bool // the scheduler reports it after the process has ended
 	}{{"in order", 0, false}, {"with a code of its own", 7, false}, {"before the news", 0, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			var s setup
@@ -127,8 +127,8 @@ func TestAWorkerThatLeftAndStaysIsEnded(t *testing.T) {
 	})
 }
 
-// The job does not go on without the worker that somebody sent SIGTERM: all stop in order, and so the scheduler ends well. That is the end at
-// once, and it is said who is to blame.
+// The job does not go on without the worker that somebody sent SIGTERM: all stop with a checkpoint, and so the scheduler exits with 0. The job ends
+// at once, and launch says who is to blame.
 func TestAnElasticJobThatStoppedInOrderEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup

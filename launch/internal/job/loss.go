@@ -167,7 +167,7 @@ func (c *core) noWorker() {
 		c.enter(finishing)
 	case !c.set.Changes:
 		c.enter(finishing)
-	case c.done: // those who were in the job have all left in order
+	case c.done: // all members have sent a leave request
 		c.limitNoWorker(0)
 	default: // the scheduler says whether that is the end; others may be about to join
 		c.limitNoWorker(noWorkerTime)

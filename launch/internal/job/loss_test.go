@@ -186,7 +186,7 @@ func TestLastLossDecidesTheExitCodeHoweverRanksWereDealt(t *testing.T) {
 	}
 }
 
-// A worker that ended with 0 and that the scheduler holds for lost, since it never left the job, did not do its part.
+// A worker that ended with 0 and that the scheduler has declared lost, because it never left the job, has failed.
 func TestWorkerThatEndsWithoutLeavingIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
