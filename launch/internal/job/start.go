@@ -198,9 +198,7 @@ func (c *core) allStarted() {
 	if len(c.set.Workers) > 1 { // a single worker needs no job
 		c.after(joinWarnTime, noneJoined{})
 	}
-	early := c.start.early
-	c.start.early = nil
-	for _, e := range early {
+	for _, e := range c.start.early {
 		c.processEnded(e)
 	}
 }
