@@ -80,6 +80,8 @@ type ElasticSampler struct {
 	batch  []int
 	pusher Pusher
 	weight int // of pusher
+
+	inEpochs, inBatches bool // a turn of the loop is under way
 }
 
 // NewElasticSampler returns once this worker counts: at once, unless it joins a running job. Every worker calls it once, when it has initialised all keys,
@@ -92,11 +94,14 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 	if store.LocalSteps() > 0 {
 		return nil, fmt.Errorf("kvstore: elastic sampler: %w: the store has local steps (WithLocalSteps), and all workers push in every step; use worker.Fit", ErrUnsupported)
 	}
+	cfg.Batch = min(cfg.Batch, cfg.Examples) // sums with it do not overflow
 	s := &ElasticSampler{store: store, cfg: cfg, epoch: cfg.First}
 	switch kind := store.Type(); {
 	case kind == "dist_sync" || kind == "dist_device_sync":
 		var err error
-		if s.roll, err = rollcall.New(ctx, store); err != nil {
+		if s.roll, err = rollcall.New(ctx, store); errors.Is(err, ErrDuplicateInit) {
+			return nil, fmt.Errorf("kvstore: elastic sampler: the store has had an ElasticSampler or worker.Fit, want one of them for a store: %w", err)
+		} else if err != nil {
 			return nil, fmt.Errorf("kvstore: elastic sampler: %w", err)
 		}
 	case store.Joining():
@@ -118,12 +123,18 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 // with the last one, or with an error: see Err.
 func (s *ElasticSampler) Epochs() iter.Seq[int] {
 	return func(yield func(int) bool) {
+		if s.inEpochs {
+			s.fail("epoch %d: Epochs within a turn of Epochs", s.epoch)
+			return
+		}
+		s.inEpochs = true
+		defer func() { s.inEpochs = false }()
 		for s.err == nil && s.epoch < s.cfg.Epochs {
 			if !yield(s.epoch) || s.err != nil {
 				return
 			}
 			if s.step < s.last {
-				s.err = fmt.Errorf("kvstore: elastic sampler: epoch %d: step %d of %d was not taken, want all Batches of an epoch before the next one", s.epoch, s.step, s.last)
+				s.fail("epoch %d: step %d of %d was not taken, want all Batches of an epoch before the next one", s.epoch, s.step, s.last)
 				return
 			}
 			s.nextEpoch()
@@ -135,12 +146,18 @@ func (s *ElasticSampler) Epochs() iter.Seq[int] {
 // the next one. It ends with the epoch, or with an error: see Err.
 func (s *ElasticSampler) Batches(ctx context.Context) iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
-		for s.err == nil && s.step < s.last {
+		if s.inBatches {
+			s.fail("epoch %d: step %d: Batches within a turn of Batches", s.epoch, s.step)
+			return
+		}
+		s.inBatches = true
+		defer func() { s.inBatches = false }()
+		for s.err == nil && s.epoch < s.cfg.Epochs && s.step < s.last {
 			s.batch = s.share[s.used:min(s.used+s.cfg.Batch, len(s.share))]
 			if n := len(s.batch); s.pusher == nil || s.weight != n {
 				s.pusher, s.weight = s.store.Weighted(float32(n), s.roll != nil), n
 			}
-			if !yield(s.batch) {
+			if !yield(s.batch) || s.err != nil {
 				return
 			}
 			s.err = s.finish(ctx)
@@ -160,16 +177,21 @@ func (s *ElasticSampler) Steps() uint64 { return s.steps }
 // others go on. Leave knows what to do.
 func (s *ElasticSampler) Err() error { return s.err }
 
+// fail ends the loops because of a misuse.
+func (s *ElasticSampler) fail(format string, args ...any) {
+	s.err = errors.Join(s.err, fmt.Errorf("kvstore: elastic sampler: "+format, args...))
+}
+
 // finish ends a step, and makes the change of the membership that is due.
 func (s *ElasticSampler) finish(ctx context.Context) error {
 	s.used += len(s.batch)
 	s.step++
 	s.steps++
 	s.store.Progress(s.steps, uint64(s.epoch))
-	if s.roll == nil {
-		return nil
+	change, err := false, ctx.Err()
+	if err == nil && s.roll != nil {
+		change, err = s.roll.Call(ctx)
 	}
-	change, err := s.roll.Call(ctx)
 	if err == nil && change {
 		err = s.change(ctx)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -269,6 +270,127 @@ func TestASamplerThatCannotBeNamesTheField(t *testing.T) {
 		c.change(&cfg)
 		if _, err := kvstore.NewElasticSampler(t.Context(), kv, cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got error %v, want %q", cfg, err, c.want)
+		}
+	}
+}
+
+// Calls that an ElasticSampler cannot make sense of end the loops with an error that names them, and take no example twice.
+func TestMisuseOfASamplerIsNamed(t *testing.T) {
+	ctx := t.Context()
+	all := func(s *kvstore.ElasticSampler) {
+		for range s.Epochs() {
+			for range s.Batches(ctx) {
+			}
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		use   func(s *kvstore.ElasticSampler)
+		steps uint64
+		want  string // in the error; empty: none
+	}{
+		{"Batches in Batches", func(s *kvstore.ElasticSampler) {
+			for range s.Epochs() {
+				for range s.Batches(ctx) {
+					for range s.Batches(ctx) {
+						t.Error("a turn within a turn")
+					}
+				}
+			}
+		}, 0, "Batches within a turn of Batches"},
+		{"Epochs in Epochs", func(s *kvstore.ElasticSampler) {
+			for range s.Epochs() {
+				all(s)
+			}
+		}, 0, "Epochs within a turn of Epochs"},
+		{"Batches after Epochs", func(s *kvstore.ElasticSampler) {
+			all(s)
+			for range s.Batches(ctx) {
+				t.Error("a batch behind the last epoch")
+			}
+		}, 4, ""},
+		{"a cancelled context", func(s *kvstore.ElasticSampler) {
+			ctx, cancel := context.WithCancel(ctx)
+			for range s.Epochs() {
+				for range s.Batches(ctx) {
+					cancel()
+				}
+			}
+		}, 1, "context canceled"},
+		{"a panic in a turn", func(s *kvstore.ElasticSampler) {
+			for range s.Epochs() {
+				func() {
+					defer func() { _ = recover() }()
+					for range s.Batches(ctx) {
+						panic("of the program")
+					}
+				}()
+				for range s.Batches(ctx) {
+				}
+			}
+		}, 4, ""},
+	} {
+		for _, kind := range []string{"local", "dist_sync", "dist_async"} {
+			t.Run(c.name+" with store "+kind, func(t *testing.T) {
+				kv, err := kvstore.Create(ctx, kind)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer kv.Close()
+				s, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: 4, Batch: 2, Epochs: 2})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.use(s)
+				if err := s.Err(); s.Steps() != c.steps || (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got error %v after %d steps, want %q after %d", err, s.Steps(), c.want, c.steps)
+				}
+			})
+		}
+	}
+}
+
+// A batch may be larger than the data set: then each worker has one step an epoch.
+func TestABatchOfAllExamples(t *testing.T) {
+	for _, batch := range []int{8, math.MaxInt} {
+		kv, err := kvstore.Create(t.Context(), "local")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kv.Close()
+		s, err := kvstore.NewElasticSampler(t.Context(), kv, kvstore.SamplerConfig{Examples: 7, Batch: batch, Epochs: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sizes []int
+		for range s.Epochs() {
+			for batch := range s.Batches(t.Context()) {
+				if sizes = append(sizes, len(batch)); len(sizes) > 2 {
+					break
+				}
+			}
+		}
+		if got := fmt.Sprint(sizes); got != "[7 7]" || s.Err() != nil {
+			t.Errorf("batches of %d: got %s examples and error %v, want [7 7]", batch, got, s.Err())
+		}
+	}
+}
+
+// A second sampler of a dist_sync store would begin where the division of the last change began.
+func TestASecondSamplerOfAStoreIsRefused(t *testing.T) {
+	for kind, want := range map[string]string{"local": "", "dist_sync": "the store has had an ElasticSampler", "dist_async": ""} {
+		kv, err := kvstore.Create(t.Context(), kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kv.Close()
+		cfg := kvstore.SamplerConfig{Examples: 7, Batch: 2, Epochs: 2}
+		if _, err := kvstore.NewElasticSampler(t.Context(), kv, cfg); err != nil {
+			t.Fatal(err)
+		}
+		_, err = kvstore.NewElasticSampler(t.Context(), kv, cfg)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("store %s: got error %v, want %q", kind, err, want)
 		}
 	}
 }
