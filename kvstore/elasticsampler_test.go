@@ -311,6 +311,7 @@ func TestMisuseOfASamplerIsNamed(t *testing.T) {
 		}, 4, ""},
 		{"a cancelled context", func(s *kvstore.ElasticSampler) {
 			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
 			for range s.Epochs() {
 				for range s.Batches(ctx) {
 					cancel()

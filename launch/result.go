@@ -16,7 +16,8 @@ type resultFile struct {
 	next *os.File // nil: written
 }
 
-// openResult makes sure that the result can be written, and removes the result of an earlier job: a launch that is killed leaves none.
+// openResult makes sure that the result can be written, and removes the result of an earlier job: a launch that is killed leaves none. Links
+// are followed, so that the earlier result is not left where one leads.
 func openResult(path string) (*resultFile, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -25,9 +26,26 @@ func openResult(path string) (*resultFile, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("launch: --result: %w", err)
 	}
+	for { // Stat has found that links end
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			dir, err := filepath.EvalSymlinks(filepath.Dir(path)) // ".." of a folder that is a link is that of its target
+			if err != nil {
+				return nil, fmt.Errorf("launch: --result: %w", err)
+			}
+			to = filepath.Join(dir, to)
+		}
+		path = to
+	}
 	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return nil, fmt.Errorf("launch: --result: %w", err)
+		if failed, ok := errors.AsType[*fs.PathError](err); ok {
+			err = failed.Err // its path is that of the temporary file
+		}
+		return nil, fmt.Errorf("launch: --result %s: create a file in %s: %w", path, filepath.Dir(path), err)
 	}
 	f := &resultFile{path: path, next: next}
 	err = next.Chmod(0o644) // no secrets inside
