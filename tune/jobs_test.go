@@ -328,3 +328,35 @@ func (s *syncBuffer) String() string {
 	defer s.mu.Unlock()
 	return s.b.String()
 }
+
+// A result that was in the folder before the attempt is not the attempt's: launch removes it, but may be killed, or refuse its flags, before.
+func TestAnEarlierResultIsNotThatOfAnAttempt(t *testing.T) {
+	j := processes(t, "well")
+	j.NoServers, j.Launch = false, filepath.Join(t.TempDir(), "launch")
+	if err := os.WriteFile(j.Launch, []byte("#!/bin/sh\necho launch: there is no flag -x >&2\nexit 2\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cfg := jobsConfig(t, j)
+	old := `{"version":1,"exit_code":1,"phase":"starting","failure":{"code":"not_started","rank":-1,"text":"of an earlier attempt"},"processes":[]}`
+	for i := range 3 {
+		folder := filepath.Join(cfg.Dir, "trials", fmt.Sprintf("trial-%06d", i), "attempt-1")
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "result.json"), []byte(old), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result, err := tune.Run(t.Context(), nil, cfg)
+	if result == nil {
+		t.Fatal(err)
+	}
+	for _, x := range result.Trials() {
+		if want := "there is no flag -x"; x.State != tune.Failed || !strings.Contains(x.Error, want) {
+			t.Errorf("trial %d is %s: %q, want failed with %q", x.Number, x.State, x.Error, want)
+		}
+	}
+	if len(result.Trials()) == 0 {
+		t.Error("no trial ran")
+	}
+}

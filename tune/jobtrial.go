@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,6 +48,10 @@ func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
 	}
 	t.folder = filepath.Join(root, fmt.Sprintf("attempt-%d", a.Number))
 	if err := os.MkdirAll(t.folder, 0o777); err != nil {
+		return fmt.Errorf("tune: trial %d: %w", a.Trial, err)
+	}
+	// One that is there is of an attempt that this program did not survive. launch removes it, unless it ends before.
+	if err := os.Remove(filepath.Join(t.folder, resultFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("tune: trial %d: %w", a.Trial, err)
 	}
 	server, err := remote.Listen(j.Address)
