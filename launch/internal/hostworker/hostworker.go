@@ -49,6 +49,7 @@ type Files struct {
 	next   uint64     // SEQ of the next line
 	listed []hosts.Host
 	bad    string // the text that the last Poll could not read: told once
+	seen   []byte // what the last Poll read; nil: it read nothing good, or the file was changed by us since. A file of 1000 hosts takes time to compare
 }
 
 // Open takes the files in dir for a job that begins on the given hosts: host_worker is written anew, host_worker_log is made or
@@ -111,6 +112,10 @@ func (f *Files) Poll() (Change, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	text, err := os.ReadFile(f.Path)
+	if err == nil && f.seen != nil && bytes.Equal(text, f.seen) {
+		return Change{}, nil
+	}
+	f.seen = nil
 	var now []hosts.Host
 	if err == nil {
 		now, err = hosts.Parse(bytes.NewReader(text), f.Path)
@@ -123,7 +128,7 @@ func (f *Files) Poll() (Change, error) {
 		return Change{}, fmt.Errorf("launch: %w; the job keeps its hosts", err)
 	}
 	f.bad = ""
-	now = distinct(now)
+	now = summed(now)
 	var c Change
 	for i, h := range now {
 		old := find(f.listed, h)
@@ -131,7 +136,7 @@ func (f *Files) Poll() (Change, error) {
 			c.Added = append(c.Added, h)
 			continue
 		}
-		if max(old.Slots, 1) != max(h.Slots, 1) || !old.SameLimits(h) {
+		if !same(*old, h) {
 			c.Resized = append(c.Resized, h)
 		}
 		now[i].Name = old.Name // the job knows it by that spelling
@@ -141,20 +146,48 @@ func (f *Files) Poll() (Change, error) {
 			c.Removed = append(c.Removed, h)
 		}
 	}
-	f.listed = now
+	f.listed, f.seen = now, text
 	return c, nil
 }
 
-// Add writes a host into host_worker that was added by other means than its edit; what stands there stays.
+// Add writes a host into host_worker that was added by other means than its edit; what stands there stays, unless the host is there with
+// other limits: it could not join before, say.
 func (f *Files) Add(h hosts.Host) error {
 	return f.edit(func(text []string) []string {
-		if find(f.listed, h) != nil {
+		old := find(f.listed, h)
+		switch {
+		case old == nil:
+			f.listed = append(f.listed, h)
+			return append(text, line(h))
+		case same(*old, h):
 			return nil
 		}
-		f.listed = append(f.listed, h)
-		return append(text, line(h))
+		old.Slots, old.GPUs, old.CPUs = h.Slots, h.GPUs, h.CPUs
+		now, written := []string{}, false
+		for _, l := range text {
+			switch is := isOf(l, h); {
+			case is && !written:
+				entry := strings.TrimSuffix(line(*old), "\n")
+				if _, comment, ok := strings.Cut(l, "#"); ok {
+					entry += " #" + strings.TrimRight(comment, "\r\n")
+				}
+				now, written = append(now, entry+"\n"), true
+			case !is:
+				now = append(now, l)
+			}
+		}
+		return now
 	})
 }
+
+// isOf reports whether a line is one of a host.
+func isOf(line string, h hosts.Host) bool {
+	in, err := hosts.Parse(strings.NewReader(line), "")
+	return err == nil && in[0].Same(h)
+}
+
+// same reports whether a host has the same limits in two lines.
+func same(a, b hosts.Host) bool { return max(a.Slots, 1) == max(b.Slots, 1) && a.SameLimits(b) }
 
 // Remove takes a host's lines out of host_worker.
 func (f *Files) Remove(h hosts.Host) error {
@@ -171,7 +204,7 @@ func (f *Files) Remove(h hosts.Host) error {
 		f.listed = listed
 		kept := []string{} // not nil: nil changes nothing
 		for _, l := range text {
-			if in, err := hosts.Parse(strings.NewReader(l), ""); err != nil || !in[0].Same(h) {
+			if !isOf(l, h) {
 				kept = append(kept, l)
 			}
 		}
@@ -198,6 +231,7 @@ func (f *Files) edit(change func(lines []string) []string) error {
 	if lines == nil {
 		return nil
 	}
+	f.seen = nil
 	if err := replace(f.Path, []byte(strings.Join(lines, ""))); err != nil {
 		return fmt.Errorf("launch: worker host file: %w", err)
 	}
@@ -253,6 +287,19 @@ func Places(workers []hosts.Host) []hosts.Host {
 			if w.Same(out[i]) {
 				out[i].Slots++
 			}
+		}
+	}
+	return out
+}
+
+// summed has the hosts of all once, in their order, with the slots of all their lines.
+func summed(all []hosts.Host) (out []hosts.Host) {
+	for _, h := range all {
+		h.Line = 0
+		if o := find(out, h); o != nil {
+			o.Slots += h.Slots
+		} else {
+			out = append(out, h)
 		}
 	}
 	return out

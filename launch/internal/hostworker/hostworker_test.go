@@ -246,3 +246,69 @@ func TestChangesByOtherMeansKeepTheComments(t *testing.T) {
 		t.Errorf("Hosts: %v", got)
 	}
 }
+
+// A host's lines mean what they mean in every hosts file: their slots add up. A line without slots= only names the host.
+func TestTheSlotsOfAHostsLinesAddUp(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, dir, "d1 slots=2\n")
+	path := filepath.Join(dir, Name)
+	for _, c := range []struct{ text, added, resized, listed string }{
+		{"d1 slots=2\nd2 slots=1\nd2 slots=2\nd3\nd3\n", "d2/3 d3/0", "", "d1/2 d2/3 d3/0"},
+		{"d1\nd1 slots=2\nd2 slots=3\nd3 slots=1\n", "", "", "d1/2 d2/3 d3/1"},
+		{"d1 slots=2\nd1 slots=1\nd2 slots=3\nd3\n", "", "d1/3", "d1/3 d2/3 d3/0"},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.Poll()
+		if err != nil || names(got.Added) != c.added || names(got.Resized) != c.resized || len(got.Removed) > 0 || names(f.Hosts()) != c.listed {
+			t.Errorf("%q: added %s, resized %s, removed %s, error %v, then %s; want %s, %s, none, then %s", c.text, names(got.Added), names(got.Resized), names(got.Removed), err, names(f.Hosts()), c.added, c.resized, c.listed)
+		}
+	}
+}
+
+// A host that is in the file already, since it could not join say, and is added with other limits has these.
+func TestAHostThatIsAddedAgainHasItsNewLimits(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, dir, "d1\n")
+	path := filepath.Join(dir, Name)
+	if err := os.WriteFile(path, []byte("d1 # first\nd2 slots=2 # the fast one\nd2\nd3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Poll(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Add(hosts.Host{Name: "d2", Slots: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := read(t, path), "d1 # first\nd2 slots=2 # the fast one\nd2\nd3\n"; got != want {
+		t.Errorf("with the same limits: host_worker has %q, want %q", got, want)
+	}
+	if err := f.Add(hosts.Host{Name: "d2", GPUs: hosts.NoGPUs, CPUs: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := read(t, path), "d1 # first\nd2 gpus=0 cpus=4 # the fast one\nd3\n"; got != want {
+		t.Errorf("host_worker has %q, want %q", got, want)
+	}
+	if c, err := f.Poll(); err != nil || !c.Empty() {
+		t.Errorf("after that the file asks for %+v, error %v, want nothing", c, err)
+	}
+}
+
+// Between our own change and the next Poll somebody may bring back what the Poll before has read: that is an edit, too.
+func TestAnEditThatUndoesOurOwnChangeIsSeen(t *testing.T) {
+	f := open(t, t.TempDir(), "d1\n")
+	before := read(t, f.Path)
+	if c, err := f.Poll(); err != nil || !c.Empty() {
+		t.Fatalf("Poll: %+v, %v, want nothing", c, err)
+	}
+	if err := f.Add(hosts.Host{Name: "d2"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.Path, []byte(before), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := f.Poll(); err != nil || names(c.Removed) != "d2/0" {
+		t.Errorf("Poll: %+v, %v, want d2 removed", c, err)
+	}
+}

@@ -216,3 +216,30 @@ func TestAServerThatWasRemovedMayEndAsItLikes(t *testing.T) {
 		})
 	}
 }
+
+// What a host is added with counts; of what is left out host_worker decides.
+func TestAnAddedHostHasTheLimitsThatItIsAddedWith(t *testing.T) {
+	listed := hosts.Host{Name: "d9", Slots: 3, GPUs: 2, CPUs: 4}
+	for _, tc := range []struct {
+		said control.Event
+		want string
+	}{
+		{control.Event{}, "d9 slots=3 gpus=2 cpus=4"},
+		{control.Event{Slots: 1}, "d9 slots=1 gpus=2 cpus=4"},
+		{control.Event{Slots: 5, GPUs: hosts.NoGPUs, CPUs: 1}, "d9 slots=5 gpus=0 cpus=1"},
+	} {
+		c := newCore(scriptSettings(arguments{"elastic": "1"}), time.Unix(1000, 0))
+		c.stage = running
+		c.actions()
+		tc.said.Number, tc.said.Action, tc.said.Host = 1, control.AddQueued, "d9"
+		got := ""
+		for _, a := range c.step(schedulerSaid{Event: tc.said, listed: listed}, c.now) {
+			if a, ok := a.(listHost); ok {
+				got = a.host.Entry()
+			}
+		}
+		if got != tc.want || len(c.joining) != 1 || c.joining[0].host.Entry() != tc.want || c.joining[0].workers != c.joining[0].host.Slots {
+			t.Errorf("%+v: host_worker gets %q, joining are %+v, want %q", tc.said, got, c.joining, tc.want)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 		c.error(fmt.Sprintf("launch: %s of a host: %v", e.Action, err))
 		return
 	}
-	h.Slots, h.GPUs, h.CPUs = max(e.Slots, said.listed.Slots), cmp.Or(e.GPUs, said.listed.GPUs), cmp.Or(e.CPUs, said.listed.CPUs)
+	h.Slots, h.GPUs, h.CPUs = cmp.Or(e.Slots, said.listed.Slots), cmp.Or(e.GPUs, said.listed.GPUs), cmp.Or(e.CPUs, said.listed.CPUs)
 	switch e.Action {
 	case control.AddQueued:
 		c.do(listHost{h, true})
