@@ -162,3 +162,18 @@ func TestAResultGoesWhereALinkLeads(t *testing.T) {
 		t.Errorf("a link to itself: got error %v, want one that names it", err)
 	}
 }
+
+// A job that is interrupted before it is started again has the signal's code, which is no process's.
+func TestAResultOfAJobThatWaitsForItsRestart(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "result.json")
+	l := startLauncher(t, dir, "-n", "1", "-s", "1", "--result", path, "--restarts", "1000", "exit 3")
+	l.await(t, "(restart 1 of 1000)")
+	l.Process.Signal(syscall.SIGINT)
+	code := l.exit(t)
+	if r := l.result(t, path); code != 130 || r.ExitCode != 130 || r.Signal != 2 || r.Culprit != nil || r.Failure == nil || r.Failure.Code != control.Interrupted {
+		t.Errorf("exit code %d; the result is %+v with culprit %+v, want 130, interrupted, and no culprit", code, r, r.Culprit)
+	}
+}

@@ -47,7 +47,7 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 			return res, err
 		case s := <-cfg.Interrupts:
 			t.Stop()
-			res.Code, res.signal = SignalCode(s), s
+			res.Code, res.signal, res.culprit = SignalCode(s), s, nil // the signal decides the code
 			return res, nil
 		}
 	}
