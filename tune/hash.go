@@ -2,7 +2,6 @@ package tune
 
 import (
 	"crypto/sha256"
-	"encoding"
 	"encoding/hex"
 	"hash"
 	"strconv"
@@ -50,16 +49,3 @@ func (d *decisionHash) write(b []byte) {
 func (d *decisionHash) sum() string { return hexOf(d.h.Sum(nil)) }
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
-
-// state is the state of the hash, to continue it.
-func (d *decisionHash) state() []byte {
-	b, err := d.h.(encoding.BinaryMarshaler).MarshalBinary()
-	if err != nil {
-		panic("tune: keep the hash of the decisions: " + err.Error()) // SHA-256 always can
-	}
-	return b
-}
-
-func (d *decisionHash) restore(b []byte) error {
-	return d.h.(encoding.BinaryUnmarshaler).UnmarshalBinary(b)
-}

@@ -283,12 +283,6 @@ func (s *Server) wakeWaiters(at shardID, e *entry) {
 	}
 }
 
-func (e *entry) isOpen() bool {
-	e.replica.mu.Lock()
-	defer e.replica.mu.Unlock()
-	return e.replica.usable
-}
-
 // drop drops a shard. Waits for it end with err. The caller holds mu.
 func (s *Server) drop(at shardID, err error) {
 	e := s.entries[at]

@@ -254,16 +254,6 @@ func (s *Stored) take(f Format, exact []float64, got []float32, slack []float64,
 	return out
 }
 
-// Run computes all ops that were not, with roundings of its own.
-func (r *Replay) Run() error {
-	for i := len(r.stored); i < len(r.plan.Ops); i++ {
-		if err := r.Next(i, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Stored says how the results of each op were stored.
 func (r *Replay) Stored() []Stored { return slices.Clone(r.stored) }
 

@@ -35,10 +35,6 @@ func (c *Caller) CallKept(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// RegisterFunc makes *fptr, a function variable, call the C function at address fn, converting its arguments. It costs
-// several allocations a call, and is for the few functions that take floating point numbers.
-func RegisterFunc(fptr any, fn uintptr) { purego.RegisterFunc(fptr, fn) }
-
 // Supported is nil where libraries can be opened, else ErrBuild with the reason.
 func Supported() error { return nil }
 

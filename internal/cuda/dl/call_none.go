@@ -21,11 +21,6 @@ func (c *Caller) Call(fn uintptr, args ...uintptr) uintptr {
 // CallKept is never reached: no library can be open.
 func (c *Caller) CallKept(fn uintptr, args ...uintptr) uintptr { return c.Call(fn) }
 
-// RegisterFunc is never reached: no library can be open.
-func RegisterFunc(fptr any, fn uintptr) {
-	panic("dl: register a function: " + ErrBuild.Error())
-}
-
 // Supported is nil where libraries can be opened, else ErrBuild with the reason.
 func Supported() error {
 	if runtime.GOOS == "linux" && (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") {

@@ -113,9 +113,6 @@ func (m *Machine) Live() map[string]int64 {
 	return live
 }
 
-// Flush does all work that is not done.
-func (m *Machine) Flush() { m.call("fakecuda_flush") }
-
 // Complaints returns what callers did wrong since the last time, and forgets it.
 func (m *Machine) Complaints() []string { return m.lines("complaints") }
 

@@ -80,9 +80,3 @@ API long long fakecuda_text(const char *which, char *to, long long room) {
   else (!strcmp(which, "trace") ? s.trace : s.leaks).clear();
   return (long long)text.size();
 }
-
-// fakecuda_flush does everything that is pending on all devices.
-API void fakecuda_flush() {
-  Lock lock;
-  for (int d = 0; d < max_devices; d++) run_device(d);
-}
