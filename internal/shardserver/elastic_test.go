@@ -16,8 +16,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// crew makes the nodes of these IDs the members, in rank order, and joining ones.
-func (r *rig) crew(generation uint64, m wire.Membership, members []uint64, joining ...uint64) {
+// setMembers makes the nodes of these IDs the members, in rank order, and joining ones.
+func (r *rig) setMembers(generation uint64, m wire.Membership, members []uint64, joining ...uint64) {
 	r.t.Helper()
 	m.Generation, m.Phase = generation, wire.PhaseRunning
 	for i, id := range members {
@@ -38,7 +38,7 @@ func TestAJoiningWorkerMayAskAndChangesNothing(t *testing.T) {
 	r.initRows(1, 4, 1)
 	r.initOpen(2, 1)
 	r.setOptimizer(optim.Config{Name: "test", LearningRate: 1})
-	r.crew(1, wire.Membership{}, []uint64{10, 11}, 12)
+	r.setMembers(1, wire.Membership{}, []uint64{10, 11}, 12)
 	from := func(key, seq uint64) wire.Origin {
 		return wire.Origin{Generation: 1, Node: 12, Rank: 2, Key: key, Seq: seq}
 	}
@@ -80,7 +80,7 @@ func TestAJoiningWorkerMayAskAndChangesNothing(t *testing.T) {
 	}
 	r.wantValue(0, 0, 1, 7)
 
-	r.crew(2, wire.Membership{}, []uint64{10, 11, 12})
+	r.setMembers(2, wire.Membership{}, []uint64{10, 11, 12})
 	for rank := range 3 { // and the next one with it
 		m, b := push(rank, 0, 1, 1)
 		m.Generation, m.Node = 2, uint64(10+rank)
@@ -99,7 +99,7 @@ func TestAJoiningWorkerMayAskAndChangesNothing(t *testing.T) {
 // A joining worker that is here before the others have said what they want waits for them.
 func TestAJoiningWorkerDoesNotChooseTheOptimizer(t *testing.T) {
 	r := newRig(t, 1)
-	r.crew(1, wire.Membership{}, []uint64{10}, 12)
+	r.setMembers(1, wire.Membership{}, []uint64{10}, 12)
 	joins := func(cfg optim.Config) *wire.SetOptimizer {
 		m := setOptimizer(t, 0, wire.ModeSync, cfg)
 		m.Origin = wire.Origin{Generation: 1, Node: 12, Rank: 1}
@@ -163,14 +163,14 @@ func TestLostWorkersAreSettled(t *testing.T) {
 		send(1, 2, 0, 1, false) // a flag
 		lose := wire.Membership{Change: 1, Settle: []uint64{11}}
 		for generation := range uint64(3) {
-			r.crew(2+generation, lose, []uint64{10})
+			r.setMembers(2+generation, lose, []uint64{10})
 			settling.report(1, lose.Settle)
 		}
 		settling.sends.Wait()
 		if got := x.examples[11]; got != 1032 {
 			t.Errorf("got %d, want 1032: 32 examples, told once", got)
 		}
-		r.crew(5, wire.Membership{}, []uint64{10})
+		r.setMembers(5, wire.Membership{}, []uint64{10})
 		settling.report(1, nil)
 		if got := r.s.Counted(11); got != 0 {
 			t.Errorf("after it was settled: got %d, want 0", got)
