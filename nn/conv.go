@@ -20,7 +20,8 @@ type Conv2DConfig struct {
 	Init    Init   // of the weight; nil is MSRA. Biases start at zero.
 }
 
-// Conv2D convolves x (N,C,H,W) to (N,Filters,OH,OW); see op.Conv2D.
+// Conv2D convolves x (N,C,H,W) to y (N,Filters,OH,OW), as torch.nn.Conv2d does: x is zero outside, and OH is
+// (H+2·Pad−KH)/Stride + 1, rounded down.
 // Parameters: name.weight (Filters,C,KH,KW) and, with Bias, name.bias (Filters).
 func Conv2D(x *gorgonia.Node, name string, cfg Conv2DConfig) *gorgonia.Node {
 	layer := fmt.Sprintf("Conv2D %q", name)

@@ -41,8 +41,7 @@ type EmbeddingConfig struct {
 }
 
 // Embedding looks up a row of Dim numbers for each of ids (any shape), giving
-// (ids' shape..., Dim). Parameter: name.weight (Rows,Dim). op.RowSparse gives the
-// rows that a gradient touches.
+// (ids' shape..., Dim). Parameter: name.weight (Rows,Dim).
 func Embedding(ids *gorgonia.Node, name string, cfg EmbeddingConfig) *gorgonia.Node {
 	layer := fmt.Sprintf("Embedding %q", name)
 	if cfg.Rows < 1 || cfg.Dim < 1 {

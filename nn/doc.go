@@ -13,12 +13,11 @@
 //	loss := nn.SoftmaxCrossEntropy(logits, labels)
 //	prog, err := nn.Compile(loss, nn.Config{Device: "cpu:0"})
 //
-// The layers are ops of package internal/compute/op, where their formulas stand. gorgonia's
-// own functions may be mixed in anywhere, and a graph built by them alone can be
-// compiled too: every leaf with a value is then a parameter, except those that
-// DeclareInput names. Compile replaces gorgonia's ops by ours where they mean the
-// same, corrects wrong gradients, and refuses ops that it cannot handle; see
-// package internal/compute/translate and docs/design/0026.
+// gorgonia's own functions may be mixed in anywhere, and a graph built by them
+// alone can be compiled too: every leaf with a value is then a parameter, except
+// those that DeclareInput names. Compile replaces gorgonia's ops by ours where they
+// mean the same, corrects wrong gradients, and refuses ops that it cannot handle;
+// docs/design/0026-gorgonia-ops.md has the table.
 //
 // # Shapes and types
 //
@@ -38,8 +37,8 @@
 //
 // # Devices
 //
-// Programs run on CPUs ("cpu:0") and, where a driver and its libraries are found, on NVIDIA GPUs ("cuda:0"; Devices lists them, package
-// internal/compute/cuda says how). A graph, its values and all that a program shows are the same on both.
+// Programs run on CPUs ("cpu:0") and, where a driver and its libraries are found, on NVIDIA GPUs ("cuda:0"; Devices lists
+// them, docs/design/0019-cuda.md says how). A graph, its values and all that a program shows are the same on both.
 //
 // # Training and evaluation
 //

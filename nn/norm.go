@@ -17,7 +17,9 @@ type BatchNormConfig struct {
 	ZeroScale bool
 }
 
-// BatchNorm2D normalises the channels of x (N,C,H,W); see op.BatchNorm2D.
+// BatchNorm2D normalises the channels of x (N,C,H,W): in training by the mean and
+// variance of the batch, in evaluation by the running ones. Momentum is the weight of
+// the new batch, and the running variance the unbiased one, as in PyTorch.
 // Parameters: name.weight and name.bias (C), the scale and shift.
 // State: name.running_mean and name.running_var (C).
 func BatchNorm2D(x *gorgonia.Node, name string, cfg BatchNormConfig) *gorgonia.Node {
@@ -50,8 +52,8 @@ func BatchNorm2D(x *gorgonia.Node, name string, cfg BatchNormConfig) *gorgonia.N
 }
 
 // Dropout zeroes elements of x at the given rate in training and scales the rest
-// by 1/(1−rate); in evaluation it does nothing. See op.Dropout. The mask depends
-// on the graph's seed, on name, which must be new in the graph, and on the step.
+// by 1/(1−rate); in evaluation it does nothing. The mask depends on the
+// graph's seed, on name, which must be new in the graph, and on the step.
 func Dropout(x *gorgonia.Node, name string, rate float64) *gorgonia.Node {
 	layer := fmt.Sprintf("Dropout %q", name)
 	r := op.RegistryOf(x.Graph())
