@@ -72,8 +72,7 @@ func (o *Embedding) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia
 }
 
 // EmbeddingGrad is dW[r, :] = Σ dy[..., :] over the positions whose id is r,
-// dense: rows that no id names are zero. RowSparse gives its two arguments to
-// those who push only the rows that were used.
+// dense: rows that no id names are zero.
 //
 // Arguments: ids of IDDims dimensions, dy (ids' shape..., Dim). Result: dW (Rows,Dim).
 type EmbeddingGrad struct {
@@ -120,15 +119,4 @@ func embeddingGrad[T float](o *EmbeddingGrad, in []gorgonia.Value, shape tensor.
 		}
 	}
 	return out, nil
-}
-
-// RowSparse returns the ids node and the dy node, one row of it for each id, of
-// a gradient that is a single EmbeddingGrad. It is false for any other gradient,
-// also for the sum of two look-ups in one table.
-func RowSparse(grad *gorgonia.Node) (ids, rows *gorgonia.Node, ok bool) {
-	if _, ok := grad.Op().(*EmbeddingGrad); !ok {
-		return nil, nil, false
-	}
-	c := Children(grad)
-	return c[0], c[1], true
 }

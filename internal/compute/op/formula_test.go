@@ -239,23 +239,6 @@ func TestBadIndicesAreErrorsThatNameThem(t *testing.T) {
 	}
 }
 
-func TestRowSparseGivesTheRowsOfASingleLookUp(t *testing.T) {
-	g := gorgonia.NewGraph()
-	ids := ints(g, "ids", []int32{1, 4, 1}, 3)
-	y := must(op.Apply(&op.Embedding{IDDims: 1}, leaf(g, "w", 5, 2), ids))
-	_, grads, err := op.Gradients(lossOf(y))
-	if err != nil {
-		t.Fatal(err)
-	}
-	gotIDs, rows, ok := op.RowSparse(grads[0])
-	if !ok || gotIDs != ids || !slices.Equal(rows.Shape(), tensor.Shape{3, 2}) {
-		t.Errorf("RowSparse gives %v, %v, %t, want ids, a node of (3, 2), true", gotIDs, rows, ok)
-	}
-	if _, _, ok := op.RowSparse(y); ok {
-		t.Error("RowSparse of a forward node is true")
-	}
-}
-
 // Two ops that differ in one attribute must not be taken for one node.
 func TestEveryAttributeIsInTheHash(t *testing.T) {
 	mode, st := &op.Mode{}, state(gorgonia.NewGraph(), "bn", tensor.Float64, 1)
