@@ -6,7 +6,7 @@
 // a job of processes, the scheduler and the server in one and the workers in the other, and removes the namespaces in the end.
 // It needs root and iproute2 (ip, tc).
 //
-// The workers train ResNet18 on drawn images of 32×32; all compressions take turns within one job, count times. Bytes are
+// The workers train ResNet18 on synthetic images of 32×32; all compressions take turns within one job, count times. Bytes are
 // those that the link's device counts, of all workers together, with headers; a step's time is that of the steps of a turn
 // divided by their number, from a barrier to a barrier. The table has the medians over the turns.
 package main

@@ -76,7 +76,7 @@ func main() {
 		return
 	}
 	var s settings
-	flag.StringVar(&s.Data, "data", "", "folder of MNIST's idx files; empty: drawn images")
+	flag.StringVar(&s.Data, "data", "", "folder of MNIST's idx files; empty: synthetic images")
 	flag.IntVar(&s.Workers, "workers", 4, "workers, the last of which is the straggler")
 	flag.IntVar(&s.Batch, "batch", 32, "examples of a worker's step")
 	flag.Float64Var(&s.Rate, "lr", 0.2, "learning rate of the mean gradient over one step of all workers")

@@ -81,7 +81,7 @@ func TestTheReasonOfAFailedJobIsWhatItsProcessSaidLast(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`scheduler | 2026-11-21 INFO node 1 registered
 worker 1  | something else
-worker 0  | No --data: training on drawn images
+worker 0  | No --data: training on synthetic images
 worker 0  | cifar10: cuda: open cuda:0: out of memory
 worker 1  | later
 2026-11-21 22:33:14,875 ERROR worker 0 on localhost failed: exit 1; stopping the others

@@ -203,8 +203,8 @@ func flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "data", Usage: "CIFAR-10: the binary archive (.tar.gz) or the folder of its .bin files", EnvVars: []string{"PARAGON_CIFAR10"}},
 		&cli.BoolFlag{Name: "download", Usage: "fetch CIFAR-10 into the folder --data first"},
-		&cli.IntFlag{Name: "train-examples", Usage: "use only so many training images (0: all; of drawn ones: 10,000)"},
-		&cli.IntFlag{Name: "test-examples", Usage: "use only so many test images (0: all; of drawn ones: 2,000)"},
+		&cli.IntFlag{Name: "train-examples", Usage: "use only so many training images (0: all; of synthetic ones: 10,000)"},
+		&cli.IntFlag{Name: "test-examples", Usage: "use only so many test images (0: all; of synthetic ones: 2,000)"},
 
 		&cli.StringFlag{Name: "model", Value: "resnet18", Usage: "resnet18, resnet34 or resnet50"},
 		&cli.StringFlag{Name: "stem", Value: "imagenet", Usage: "imagenet (the tutorial's model) or cifar (slower, more accurate)"},

@@ -119,7 +119,7 @@ func loadData(ctx context.Context, s settings) (train, test *data.ImageSet, err 
 		if s.download {
 			return nil, nil, errors.New("--download needs --data, the folder to fetch into")
 		}
-		fmt.Println("No --data: training on drawn images (--data takes CIFAR-10).")
+		fmt.Println("No --data: training on synthetic images (--data takes CIFAR-10).")
 		return data.Synthetic(orElse(s.trainExamples, 10_000), s.seed), data.Synthetic(orElse(s.testImages, 2_000), s.seed+1<<32), nil
 	}
 	if s.download {
@@ -235,7 +235,7 @@ func report(s settings, rank int, epochs []worker.EpochInfo) error {
 	path := filepath.Join(s.out, "cifar10.png")
 	set := "CIFAR-10"
 	if s.data == "" {
-		set = "drawn images"
+		set = "synthetic images"
 	}
 	if err := metrics.Curves(path, worker.Curves(fmt.Sprintf("%s (%s stem) on %s", s.model, s.stem, set), epochs)...); err != nil {
 		return err

@@ -27,8 +27,8 @@ func main() {
 	var s settings
 	flag.StringVar(&s.data, "data", "", "CIFAR-10: the binary archive (.tar.gz) or the folder of its .bin files; on hosts it must be there")
 	flag.StringVar(&s.model, "model", "lenet", "lenet or resnet18")
-	flag.IntVar(&s.examples, "train-examples", 0, "use only so many training images (0: all; of drawn ones: 2,000)")
-	flag.IntVar(&s.tests, "test-examples", 0, "use only so many test images (0: all; of drawn ones: 500)")
+	flag.IntVar(&s.examples, "train-examples", 0, "use only so many training images (0: all; of synthetic ones: 2,000)")
+	flag.IntVar(&s.tests, "test-examples", 0, "use only so many test images (0: all; of synthetic ones: 500)")
 	flag.IntVar(&s.epochs, "epochs", 9, "epochs of a trial that is not stopped")
 	flag.IntVar(&s.trials, "trials", 12, "trials to run")
 	flag.IntVar(&s.parallel, "parallel", 1, "trials that run at once")
