@@ -33,7 +33,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "scheduler-host", Usage: "run the scheduler on `HOST` (ssh)", DefaultText: "this machine"},
 		&cli.StringFlag{Name: "host-ip", Usage: "`ADDRESS` at which the hosts reach the scheduler", DefaultText: "detected"},
 		&cli.StringFlag{Name: "interface", Usage: "use the address of network interface `NAME`, and pass its name to the processes"},
-		&cli.StringFlag{Name: "tls", Usage: "encrypt the traffic between hosts: `on`, off or auto (on over ssh)", Value: "auto"},
+		&cli.StringFlag{Name: "tls", Usage: "encrypt the traffic between hosts: on, off or auto (on over ssh)", Value: "auto"},
 		&cli.DurationFlag{Name: "start-timeout", Usage: "give up if not all processes have joined after `TIME`", Value: 5 * time.Minute},
 		&cli.DurationFlag{Name: "stop-timeout", Usage: "workers that are asked to stop have `TIME` to save their state", Value: 4 * time.Second},
 		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that loses contact with launch for `TIME` stops its processes (ssh)", Value: 4 * time.Second},
