@@ -19,6 +19,19 @@
 // All decisions of the core are in the Records of its Output, and Restore makes a Core of them. Times, heartbeats and waits are
 // not in them: leases begin again, and the nodes repeat their requests. The same events give the same records.
 //
+// Where to look:
+//
+//	core.go, event.go                 the core: its state, what goes in, what comes out
+//	member.go, lease.go               nodes that register, leave and fall silent
+//	change.go, join.go, leave.go      the next membership
+//	division.go                       what is left of an epoch, divided over the new members
+//	hosts.go, servers.go, control.go  hosts and servers that come and go, requests of launcher and people
+//	plan.go, placement.go, backups.go, offline.go  which server holds which shard
+//	waits.go                          barriers and signals
+//	journal.go, state.go, bolt.go, etcd.go, forget.go  what outlives a scheduler, and what is dropped from it
+//	run.go, shell.go                  the shell
+//	script_test.go, testdata          scripts of the core
+//
 // Run is the shell around the core: it listens, passes events to the core, wakes it at its deadlines, writes the
 // records to a State (a file, or etcd), and then sends the answers, some of which come long after their requests. A
 // scheduler that was killed is started again on its State, at the same address; the nodes only notice a wait.
