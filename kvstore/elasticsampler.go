@@ -168,7 +168,22 @@ func (s *ElasticSampler) Batches(ctx context.Context) iter.Seq[[]int] {
 // Pusher contributes to the rounds of this step, from any goroutine. A contribution weighs as many as the batch has examples: with optim.Mean the
 // servers divide the sum of gradients by the examples of all workers. They add up the weights, so that it is known which examples a worker had
 // used if it is lost.
-func (s *ElasticSampler) Pusher() Pusher { return s.pusher }
+func (s *ElasticSampler) Pusher() Pusher {
+	if s.pusher == nil {
+		return noStep{}
+	}
+	return s.pusher
+}
+
+// noStep is the Pusher before the first step.
+type noStep struct{}
+
+var errNoStep = errors.New("kvstore: elastic sampler: a push before the first step: push within the loop over Batches")
+
+func (noStep) Push(context.Context, string, ...[]float32) error                 { return errNoStep }
+func (noStep) PushPull(context.Context, string, [][]float32, [][]float32) error { return errNoStep }
+func (noStep) PushPullMany(context.Context, []Entry) error                      { return errNoStep }
+func (noStep) PushRows(context.Context, string, []int64, []float32) error       { return errNoStep }
 
 // Steps is the number of steps done in all, those before this worker joined included.
 func (s *ElasticSampler) Steps() uint64 { return s.steps }

@@ -342,6 +342,9 @@ func TestMisuseOfASamplerIsNamed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if err := s.Pusher().PushPull(ctx, "w", nil, nil); err == nil || !strings.Contains(err.Error(), "before the first step") {
+					t.Errorf("a push before the first step: got error %v, want one that says so", err)
+				}
 				c.use(s)
 				if err := s.Err(); s.Steps() != c.steps || (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 					t.Errorf("got error %v after %d steps, want %q after %d", err, s.Steps(), c.want, c.steps)
