@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/paragon-train/paragon/internal/control"
 )
@@ -84,4 +87,31 @@ func (f *resultFile) write(r *control.Result) error {
 func (f *resultFile) drop() {
 	f.next.Close()
 	os.Remove(f.next.Name())
+}
+
+// lastMetrics keeps the newest metrics that worker 0 printed.
+type lastMetrics struct {
+	reader control.MetricsReader
+	mu     sync.Mutex // guards all
+	last   *control.Metrics
+}
+
+// take takes a line of a process.
+func (m *lastMetrics) take(l control.Line) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	got, ok := m.reader.Read(l)
+	if !ok {
+		return
+	}
+	maps.DeleteFunc(got.Values, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) // JSON has none
+	if len(got.Values) > 0 {
+		m.last = &got
+	}
+}
+
+func (m *lastMetrics) get() *control.Metrics {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
 }

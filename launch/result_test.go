@@ -44,7 +44,7 @@ func TestTheResultTellsHowTheJobEnded(t *testing.T) {
 		culprit *control.Cause
 		fates   []control.Fate // of scheduler, server and two workers
 	}{
-		{"well", nil, "exit 0", 0, 0, control.Forming, "", nil, []control.Fate{control.FateStopped, control.FateStopped, control.FateEnded, control.FateEnded}},
+		{"well", nil, "if [ $PARAGON_RANK = 0 ]; then echo loss=0.5 acc=nan step=3; else echo loss=0.9 step=4; fi", 0, 0, control.Forming, "", nil, []control.Fate{control.FateStopped, control.FateStopped, control.FateEnded, control.FateEnded}},
 		{"a worker fails", nil, "if [ $PARAGON_RANK = 1 ]; then echo no data >&2; exit 3; fi; " + wait, 0, 3, control.Forming, control.ProcessFailed,
 			&control.Cause{Kind: control.CauseExit, Exit: 3}, []control.Fate{control.FateStopped, control.FateStopped, control.FateStopped, control.FateEnded}},
 		{"a worker is killed", nil, "if [ $PARAGON_RANK = 1 ]; then kill -9 $$; fi; " + wait, 0, 137, control.Forming, control.ProcessFailed,
@@ -98,6 +98,9 @@ func TestTheResultTellsHowTheJobEnded(t *testing.T) {
 			}
 			if !slices.Equal(fates, tc.fates) {
 				t.Errorf("fates %q, want %q", fates, tc.fates)
+			}
+			if well := tc.name == "well"; well != (r.Metrics != nil) || well && (r.Metrics.Step != 3 || len(r.Metrics.Values) != 1 || r.Metrics.Values["loss"] != 0.5) {
+				t.Errorf("metrics %+v, want loss 0.5 of step 3: %t", r.Metrics, well)
 			}
 			if lost := tc.flags != nil; lost != (len(r.LostHosts) == 1) || lost && r.LostHosts[0].Host != "d1" {
 				t.Errorf("lost hosts %+v, want d1: %t", r.LostHosts, lost)

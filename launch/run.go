@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/lines"
 	"github.com/paragon-train/paragon/internal/scratch"
@@ -43,7 +44,9 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if s, ok := stdout.(*standardOutput); ok && code == 0 && s.code(0) != 0 {
 		code, res.err = s.code(0), errors.New("the standard output could not be written")
 	}
-	if writing := file.write(res.Report(res.err, code)); writing != nil {
+	report := res.Report(res.err, code)
+	report.Metrics = res.metrics
+	if writing := file.write(report); writing != nil {
 		err = errors.Join(err, writing)
 		if code > 0 {
 			slog.Error(writing.Error()) // the exit code is that of the job
@@ -55,7 +58,8 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 // An outcome is how the job ended.
 type outcome struct {
 	job.Result
-	err error // nil, or why the job could not be started or was not left clean
+	err     error            // nil, or why the job could not be started or was not left clean
+	metrics *control.Metrics // the newest; nil: none
 }
 
 // runJob runs the job to its end. An error that is not an exitError has not been printed yet.
@@ -64,8 +68,9 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	if err != nil {
 		return outcome{}, fmt.Errorf("launch: find own program: %w", err)
 	}
+	var metrics lastMetrics
 	out := lines.New(lines.Config{
-		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr), JSON: o.json,
+		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr), JSON: o.json, Each: metrics.take,
 	})
 	log := slog.New(logline.New(printer{out}, logLevel())) // log lines, too, come out whole
 	slog.SetDefault(log)
@@ -149,9 +154,9 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		res.Code = max(res.Code, 1)
 	}
 	if res.Code != 0 {
-		return outcome{res, err}, exitError(res.Code)
+		return outcome{res, err, metrics.get()}, exitError(res.Code)
 	}
-	return outcome{res, err}, nil
+	return outcome{res, err, metrics.get()}, nil
 }
 
 // buildUnless is buildGoRun, unless an interrupt comes first: then the job has ended, and the error has its exit code.

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -33,22 +31,15 @@ type jobOutput struct {
 	mu       sync.Mutex // guards all below
 	files    map[string]*os.File
 	errs     []error
-	within   map[stream]bool // the newest piece of the stream's line has more behind it
-	said     tail            // the newest lines of the processes
-	messages tail            // the newest ones of launch
-	last     string          // the last line of a standard error, or of a standard output, that is not blank
-	erred    bool            // last is of a standard error
-}
-
-// A stream is one of the two of a process.
-type stream struct {
-	role string
-	rank int
-	kind string
+	metrics  control.MetricsReader
+	said     tail   // the newest lines of the processes
+	messages tail   // the newest ones of launch
+	last     string // the last line of a standard error, or of a standard output, that is not blank
+	erred    bool   // last is of a standard error
 }
 
 func newJobOutput(t *jobTrial) *jobOutput {
-	o := &jobOutput{trial: t, files: make(map[string]*os.File), within: make(map[stream]bool)}
+	o := &jobOutput{trial: t, files: make(map[string]*os.File)}
 	o.found = o.report
 	if t.jobs.NoServers { // one process, which is rank 0
 		m := lines.New(lines.Config{Each: o.line})
@@ -98,7 +89,6 @@ func (o *jobOutput) close() {
 
 // line takes a line of a process.
 func (o *jobOutput) line(l control.Line) {
-	from := stream{l.Role, l.Rank, l.Stream}
 	text := l.Text
 	if !l.More {
 		text += "\n"
@@ -108,8 +98,7 @@ func (o *jobOutput) line(l control.Line) {
 		file = fmt.Sprintf("worker_%d.log", l.Rank)
 	}
 	o.mu.Lock()
-	piece := o.within[from] || l.More
-	o.within[from] = l.More
+	m, found := o.metrics.Read(l)
 	fmt.Fprint(&o.said, text)
 	if erred := l.Stream == control.Stderr; strings.TrimSpace(l.Text) != "" && (erred || !o.erred) {
 		o.last, o.erred = l.Text, erred
@@ -120,10 +109,8 @@ func (o *jobOutput) line(l control.Line) {
 		return
 	}
 	o.show(l)
-	if l.Rank == 0 && l.Stream == control.Stdout && !piece {
-		if step, metrics, ok := parseMetrics(l.Text); ok {
-			o.found(step, metrics)
-		}
+	if found {
+		o.found(m.Step, m.Values)
 	}
 }
 
@@ -171,32 +158,6 @@ func (o *jobOutput) report(step int, metrics map[string]float64) {
 	case Action(a.Action) != Continue:
 		t.stop()
 	}
-}
-
-// parseMetrics reads a line of nothing but name=number, one of them the step.
-func parseMetrics(line string) (step int, metrics map[string]float64, ok bool) {
-	fields := strings.Fields(line)
-	if len(fields) < 2 || len(fields) > 256 {
-		return 0, nil, false
-	}
-	metrics = make(map[string]float64)
-	stepped := false
-	for _, f := range fields {
-		name, text, is := strings.Cut(strings.TrimSuffix(f, ","), "=")
-		x, err := strconv.ParseFloat(text, 64)
-		if !is || name == "" || err != nil && !math.IsInf(x, 0) {
-			return 0, nil, false
-		}
-		if name == "step" {
-			if stepped || x != math.Trunc(x) || x < 0 || x > 1<<53 {
-				return 0, nil, false
-			}
-			step, stepped = int(x), true
-			continue
-		}
-		metrics[name] = x
-	}
-	return step, metrics, stepped && len(metrics) > 0
 }
 
 // A tail keeps the last part of what is written to it.

@@ -2,10 +2,8 @@ package tune
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,40 +11,6 @@ import (
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
-
-func TestLinesWithMetricsAreTold(t *testing.T) {
-	for _, tc := range []struct {
-		line    string
-		step    int
-		metrics map[string]float64
-	}{
-		{"accuracy=0.5 step=3", 3, map[string]float64{"accuracy": 0.5}},
-		{"step=0, loss=-1e-3, top5=+Inf", 0, map[string]float64{"loss": -1e-3, "top5": math.Inf(1)}},
-		{"step=3", 0, nil},
-		{"accuracy=0.5", 0, nil},
-		{"epoch 3 accuracy=0.5 step=3", 0, nil},
-		{"accuracy=0.5 step=1.5", 0, nil},
-		{"accuracy=0.5 step=-1", 0, nil},
-		{"accuracy=0.5 step=1 step=2", 0, nil},
-		{"accuracy=good step=1", 0, nil},
-		{"=1 step=1", 0, nil},
-		{"", 0, nil},
-	} {
-		step, metrics, ok := parseMetrics(tc.line)
-		if ok != (tc.metrics != nil) || ok && (step != tc.step || !reflect.DeepEqual(metrics, tc.metrics)) {
-			t.Errorf("%q: got step %d, %v, %v, want %d, %v", tc.line, step, metrics, ok, tc.step, tc.metrics)
-		}
-	}
-}
-
-func FuzzMetricsLine(f *testing.F) {
-	f.Add("accuracy=0.5 step=3")
-	f.Fuzz(func(t *testing.T, line string) {
-		if step, metrics, ok := parseMetrics(line); ok && (step < 0 || len(metrics) == 0) {
-			t.Errorf("%q gives step %d and %v", line, step, metrics)
-		}
-	})
-}
 
 // Metrics are on whole lines of rank 0's standard output, whatever other processes and streams print.
 func TestMetricsAreOnWholeLinesOfRank0(t *testing.T) {

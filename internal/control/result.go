@@ -31,6 +31,9 @@ type Result struct {
 	Processes []ProcessEnd `json:"processes"`            // by Process
 	LeftOut   int          `json:"processes_left_out,omitempty"`
 
+	// Metrics are the newest finite ones that worker 0 printed, in all runs; nil: none.
+	Metrics *Metrics `json:"metrics,omitempty"`
+
 	// Changes are the scheduler's events of hosts and servers that came or went while the job ran.
 	Changes        []Event `json:"changes,omitempty"`
 	ChangesLeftOut int     `json:"changes_left_out,omitempty"` // older ones
@@ -118,6 +121,11 @@ func (r *Result) check() error {
 	}
 	if r.Culprit != nil {
 		if err := r.Culprit.check("culprit"); err != nil {
+			return err
+		}
+	}
+	if r.Metrics != nil {
+		if err := r.Metrics.check(); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ func aResult() *Result {
 			{Process: 6, Role: Worker, Rank: 3, Host: "d3", Fate: FateNotStarted},
 		},
 		LeftOut: 2,
+		Metrics: &Metrics{Step: 7, Values: map[string]float64{"accuracy": 0.5, "loss": 0.25}},
 		Changes: []Event{{Number: 3, TimeNS: int64(5 * time.Second), Action: Lost, Host: "d3", Role: Worker, Process: 5, Reason: "worker 2 on d3 lost: no heartbeat for 10 s"},
 			{Number: 4, Action: ServerAdded, Host: "d1", Rank: 1}},
 		ChangesLeftOut: 2,
@@ -82,6 +83,11 @@ func TestResultsAreStrict(t *testing.T) {
 		{of(`"exit"`, `"magic"`), `cause kind "magic"`},
 		{with(`,"changes":[{"number":2,"action":"ADDED"},{"number":1,"action":"ADDED"}]`), "number 1 comes after 2"},
 		{with(`,"changes":[{"number":2,"action":"EATEN"}]`), `action "EATEN"`},
+		{with(`,"metrics":{"step":1,"values":{"loss":0.5}}`), ""},
+		{with(`,"metrics":{"step":-1,"values":{"loss":0.5}}`), "metrics of step -1"},
+		{with(`,"metrics":{"step":1,"values":{}}`), "0 values"},
+		{with(`,"metrics":{"step":1,"values":{"":1}}`), `metric ""`},
+		{with(`,"metrics":{"step":1,"values":{"step":1}}`), `metric "step"`},
 	} {
 		got, err := DecodeResult([]byte(tc.text))
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {

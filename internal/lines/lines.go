@@ -33,7 +33,7 @@ type Config struct {
 	Stdout, Stderr           io.Writer          // nil: dropped
 	ColorStdout, ColorStderr bool               // colour the names, as terminals read it
 	JSON                     bool               // write each line of a process, of whichever stream, to Stdout as a control.Line
-	Each                     func(control.Line) // if not nil, it gets the lines, one at a time, and nothing is written
+	Each                     func(control.Line) // if not nil, it gets the lines, too, one at a time
 	Now                      func() time.Time
 }
 
@@ -232,14 +232,15 @@ func (s *Stream) emit(line []byte, more bool) {
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	b := s.text(line)
-	if s.m.cfg.JSON || s.m.cfg.Each != nil {
-		l := control.Line{Role: s.source.Role, Rank: s.source.Rank, Stream: s.kind, Text: string(line), More: more}
-		if s.m.cfg.Each != nil {
-			s.m.cfg.Each(l)
-			return
-		}
+	l := control.Line{Role: s.source.Role, Rank: s.source.Rank, Stream: s.kind, Text: string(line), More: more}
+	if s.m.cfg.Each != nil {
+		s.m.cfg.Each(l)
+	}
+	var b []byte
+	if s.m.cfg.JSON {
 		b = l.Encode()
+	} else {
+		b = s.text(line)
 	}
 	if s.m.hold && s.m.bytes+len(b) <= maxHeld {
 		s.m.held, s.m.bytes = append(s.m.held, heldLine{s.out, b}), s.m.bytes+len(b)
