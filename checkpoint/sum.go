@@ -16,7 +16,7 @@ const metaSums = "paragon.crc32c"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli) // in hardware on amd64 and arm64
 
-// sumPlaceholder stands in place of a checksum in the bytes of which it is the checksum.
+// sumPlaceholder is in the checksum's place while the checksum of a file is computed, as that field cannot cover itself.
 const sumPlaceholder = "00000000"
 
 func sumText(sum uint32) string { return fmt.Sprintf("%08x", sum) }

@@ -11,8 +11,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// leaveOnTerm asks to leave the job when this process is told to end by SIGTERM: the loop over the batches then ends with ErrRemoved. Where the job does
-// not go on without this worker the process ends at once. What it returns ends that.
+// leaveOnTerm asks the scheduler to let this worker leave when the process gets SIGTERM: the loop over the batches then ends with ErrRemoved. If the job
+// cannot continue without this worker, the process exits at once. forget stops handling SIGTERM.
 func leaveOnTerm(kv kvstore.Store) (forget func()) {
 	term, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(term, syscall.SIGTERM)

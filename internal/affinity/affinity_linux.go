@@ -28,7 +28,7 @@ func Own() []int {
 // Process binds all threads of this process. Threads that begin later inherit the processors from the thread that starts them.
 func Process(cpus []int) error {
 	set := setOf(cpus)
-	// A thread may begin while others are bound. The second pass finds those whose parent was not bound yet.
+	// A thread that starts during the first pass inherits its parent's processors. The second pass binds those whose parent was not bound yet.
 	for range 2 {
 		entries, err := os.ReadDir("/proc/self/task")
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 	"io"
 )
 
-// Version is that of the requests and answers below. A request without one is from a person, and means this one.
+// Version is the version of the requests and answers below. A request without a version was typed by a person, and is read as this version.
 const Version = 1
 
 // Roles, as they are called in JSON.

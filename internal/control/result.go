@@ -8,7 +8,7 @@ import (
 // Starting is the phase of a job some of whose first processes have not been started. The others are those of the scheduler.
 const Starting = "starting"
 
-// MaxResult bounds the JSON of a Result: that of the largest job, with the longest last lines.
+// MaxResult bounds the JSON of a Result, in bytes. The Result of a job of 5000 processes with last lines of full length fits.
 const MaxResult = 64 << 20
 
 // maxSeconds bounds the life of a process, in seconds: 100 years.
