@@ -1,0 +1,187 @@
+package adapt
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Goodput is the rate at which a job makes progress: its throughput times the efficiency of its global batch, in examples a second at the
+// initial batch size (arXiv 2008.12260, definition 3.1).
+type Goodput struct {
+	Model        Model
+	Noise        Noise
+	InitialBatch int // M0, the global batch for which the learning rate was chosen
+}
+
+// At is the goodput of one configuration: local batches of so many examples on so many replicas over nodes, with accumulation batches
+// summed before the closing one. It is 0 where a number is below what it can be or where the model gives no positive time.
+func (g Goodput) At(nodes, replicas, localBatch, accumulation int) float64 {
+	if g.Model == nil || g.InitialBatch < 1 || nodes < 1 || replicas < nodes || localBatch < 1 || accumulation < 0 {
+		return 0
+	}
+	return g.rate(replicas, localBatch, accumulation, g.Model.StepTime(nodes, replicas, localBatch, accumulation))
+}
+
+// rate is the goodput of a step that takes so many seconds.
+func (g Goodput) rate(replicas, localBatch, accumulation int, seconds float64) float64 {
+	batch := float64(replicas) * float64(localBatch) * float64(accumulation+1)
+	rate := batch / seconds * g.Noise.Efficiency(batch/float64(g.InitialBatch))
+	if !(seconds > 0) || !finite(rate) {
+		return 0
+	}
+	return rate
+}
+
+// Limits bound what Best may choose.
+type Limits struct {
+	// MaxBatch is the largest global batch. 0: the batch stays at the initial one, rounded up to a multiple of the replicas and of the
+	// micro-batches that MaxLocal makes necessary.
+	MaxBatch int
+	MinLocal int // smallest local batch; 0 is 1
+	MaxLocal int // largest local batch, for which a replica has the memory; 0: no bound but MaxBatch
+	// Accumulation allows to sum several local batches before a push.
+	Accumulation bool
+}
+
+// Validate is an error where no number of replicas could have these limits with this initial batch.
+func (l Limits) Validate(initialBatch int) error {
+	switch {
+	case initialBatch < 1:
+		return fmt.Errorf("adapt: initial batch is %d, want at least 1", initialBatch)
+	case l.MaxBatch < 0:
+		return fmt.Errorf("adapt: limits: MaxBatch is %d, want at least the initial batch of %d, or 0 to stay there", l.MaxBatch, initialBatch)
+	case l.MaxBatch > 0 && l.MaxBatch < initialBatch:
+		return fmt.Errorf("adapt: limits: MaxBatch is %d, below the initial batch of %d", l.MaxBatch, initialBatch)
+	case l.MinLocal < 0:
+		return fmt.Errorf("adapt: limits: MinLocal is %d, want at least 0", l.MinLocal)
+	case l.MaxLocal < 0:
+		return fmt.Errorf("adapt: limits: MaxLocal is %d, want at least 0", l.MaxLocal)
+	case l.MinLocal > initialBatch:
+		return fmt.Errorf("adapt: limits: MinLocal is %d, which excludes the initial batch of %d", l.MinLocal, initialBatch)
+	case l.MaxLocal > 0 && l.MaxLocal < l.MinLocal:
+		return fmt.Errorf("adapt: limits: MaxLocal is %d, below MinLocal of %d", l.MaxLocal, l.MinLocal)
+	}
+	return nil
+}
+
+// A Choice is the best configuration for a placement.
+type Choice struct {
+	LocalBatch, Accumulation int
+	Goodput                  float64
+}
+
+// ErrNoChoice answers errors.Is where limits leave no configuration to a number of replicas, though they may to another.
+var ErrNoChoice = errors.New("no batch size is possible within the limits")
+
+type noChoiceError struct {
+	replicas, initial int
+	limits            Limits
+}
+
+func (e *noChoiceError) Error() string {
+	l := e.limits
+	return fmt.Sprintf("adapt: best goodput of %d replicas: %v: initial batch %d, MaxBatch %d, MinLocal %d, MaxLocal %d, accumulation %t",
+		e.replicas, ErrNoChoice, e.initial, l.MaxBatch, l.MinLocal, l.MaxLocal, l.Accumulation)
+}
+
+func (e *noChoiceError) Is(target error) bool { return target == ErrNoChoice }
+
+// Best is the local batch m and the number s of accumulated batches with the highest goodput on replicas over nodes, out of all whole
+// numbers for which the global batch replicas·m·(s+1) is at least the initial batch and at most Limits.MaxBatch. Of equal ones it is the
+// one with the smaller s, then the smaller m. A single replica goes beyond the initial batch only with s ≥ 1, since the noise of one
+// micro-gradient a step can only be estimated with a bias.
+//
+// It takes some microseconds for AllReduce and ParameterServer, whose goodput has one maximum over m; other models are asked for every
+// (m, s).
+func (g Goodput) Best(nodes, replicas int, l Limits) (Choice, error) {
+	switch {
+	case g.Model == nil:
+		return Choice{}, errors.New("adapt: best goodput: Model is nil")
+	case nodes < 1:
+		return Choice{}, fmt.Errorf("adapt: best goodput: %d nodes, want at least 1", nodes)
+	case replicas < 1:
+		return Choice{}, fmt.Errorf("adapt: best goodput: %d replicas, want at least 1", replicas)
+	case replicas < nodes:
+		return Choice{}, fmt.Errorf("adapt: best goodput: %d replicas, want at least one on each of %d nodes", replicas, nodes)
+	}
+	if err := l.Validate(g.InitialBatch); err != nil {
+		return Choice{}, err
+	}
+	r := l.ranges(g.InitialBatch, replicas)
+	var best Choice
+	if r.least <= r.most {
+		if m, ok := g.Model.(interface {
+			costs(nodes, replicas int) stepCosts
+		}); ok {
+			best = g.search(replicas, m.costs(nodes, replicas), r)
+		} else {
+			best = g.enumerate(nodes, replicas, r)
+		}
+	}
+	if best.Goodput == 0 {
+		return Choice{}, &noChoiceError{replicas, g.InitialBatch, l}
+	}
+	return best, nil
+}
+
+// ranges are Limits for one number of replicas. The examples of a step on one replica are the product of the local batch and the number of
+// micro-batches.
+type ranges struct {
+	least, most  int  // examples of a step on one replica
+	low, high    int  // local batch
+	accumulation bool // more than one micro-batch
+	single       bool // one replica: more than least only with accumulation
+}
+
+func (l Limits) ranges(initial, replicas int) ranges {
+	r := ranges{low: max(l.MinLocal, 1), accumulation: l.Accumulation, single: replicas == 1}
+	r.least = (initial-1)/replicas + 1
+	if l.MaxBatch > 0 {
+		r.most = l.MaxBatch / replicas
+		r.high = r.most
+	}
+	if l.MaxLocal > 0 && (l.MaxBatch == 0 || l.MaxLocal < r.high) {
+		r.high = l.MaxLocal
+	}
+	if l.MaxBatch == 0 {
+		r.most = max(r.least, r.low)
+		if l.MaxLocal == 0 {
+			r.high = r.most
+		}
+		if r.most > r.high { // as few micro-batches as there can be
+			parts := (r.most-1)/r.high + 1
+			r.most = parts * ((r.most-1)/parts + 1)
+		}
+	}
+	return r
+}
+
+// batches are the local batches that are possible with s accumulated ones.
+func (r ranges) batches(s int) (low, high int) {
+	low, high = max(r.low, (r.least-1)/(s+1)+1), min(r.high, r.most/(s+1))
+	if r.single && s == 0 { // the initial batch alone
+		low, high = max(low, r.least), min(high, r.least)
+	}
+	return low, high
+}
+
+// last is the largest number of accumulated batches.
+func (r ranges) last() int {
+	if !r.accumulation {
+		return 0
+	}
+	return r.most/r.low - 1
+}
+
+// enumerate asks the model for every configuration.
+func (g Goodput) enumerate(nodes, replicas int, r ranges) (best Choice) {
+	for s := range r.last() + 1 {
+		low, high := r.batches(s)
+		for m := low; m <= high; m++ {
+			if rate := g.rate(replicas, m, s, g.Model.StepTime(nodes, replicas, m, s)); rate > best.Goodput {
+				best = Choice{m, s, rate}
+			}
+		}
+	}
+	return best
+}
