@@ -40,7 +40,7 @@ func newDensePush(k *key) *densePush {
 	return p
 }
 
-func (s *store) pushDense(ctx context.Context, by pusher, verb, name string, grads, outs [][]float32, pull bool) error {
+func (s *store) pushDense(ctx context.Context, by *Step, verb, name string, grads, outs [][]float32, pull bool) error {
 	k, err := s.checkPush(verb, name, grads, outs)
 	if err != nil {
 		return err
@@ -63,7 +63,11 @@ func (s *store) pushDense(ctx context.Context, by pusher, verb, name string, gra
 		return err
 	}
 	seq, round := k.next()
-	weight, counted := by.weight, by.counted && !k.auxiliary
+	weight, counted := by.Weight, by.Counted && !k.auxiliary
+	step, err := k.stepOf(verb, by, c)
+	if err != nil {
+		return err
+	}
 	if err := p.makePayloads(k, c, grads, verb, weight, round); err != nil {
 		return err
 	}
@@ -74,7 +78,8 @@ func (s *store) pushDense(ctx context.Context, by pusher, verb, name string, gra
 	for i := range p.heads {
 		n := int(k.shards[i].Length)
 		p.heads[i] = wire.Push{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Codec: p.codec(c), Threshold: p.thresholds[i],
-			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis(), Counted: counted, Judged: p.judged[i]}
+			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis(), Counted: counted, Judged: p.judged[i], Step: step}
+		step.MicroSqr = 0 // the whole key's is on its first shard
 		if p.judged[i] {
 			p.heads[i].Norm = p.norms[i]
 		}

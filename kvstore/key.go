@@ -36,15 +36,16 @@ type key struct {
 	sent     *rowsPush
 	feedback feedback
 
-	mu         sync.Mutex // guards the rest
-	acked      uint64     // pushes of this worker that were acknowledged
-	round      uint64     // rounds that must have closed before the value contains the last of them
-	unresolved bool       // the last push failed: some shards may have counted it
-	reinit     bool       // a Load brought the key: one more Init is allowed
-	shape      []int      // of a dense key's tensor; nil: not known
-	staleness  Staleness  // of the value pulled last
-	caught     []uint64   // by shard: how many of this worker's pushes the guard has refused or clipped; made when first needed
-	limits     normLimits // the guard's
+	mu         sync.Mutex   // guards the rest
+	acked      uint64       // pushes of this worker that were acknowledged
+	round      uint64       // rounds that must have closed before the value contains the last of them
+	unresolved bool         // the last push failed: some shards may have counted it
+	reinit     bool         // a Load brought the key: one more Init is allowed
+	shape      []int        // of a dense key's tensor; nil: not known
+	staleness  Staleness    // of the value pulled last
+	caught     []uint64     // by shard: how many of this worker's pushes the guard has refused or clipped; made when first needed
+	limits     normLimits   // the guard's
+	norms      []shardNorms // by shard; made when first needed
 	pulls      []*densePull
 	rowPulls   []*rowsPull
 }
@@ -129,6 +130,7 @@ func (k *key) setRound(round uint64) {
 	defer k.mu.Unlock()
 	k.round = round
 	k.limits.known = false
+	k.norms = nil
 	k.unreplicated.clear()
 	if k.unresolved { // the failed push will not be repeated, and a shard may have counted its number
 		k.acked++

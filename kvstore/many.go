@@ -57,7 +57,7 @@ func (e KeyErrors) Unwrap() []error {
 	return errs
 }
 
-func (s *store) pushPullMany(ctx context.Context, by pusher, entries []Entry) error {
+func (s *store) pushPullMany(ctx context.Context, by *Step, entries []Entry) error {
 	const verb = "push-pull"
 	errs := make([]error, len(entries))
 	seen := make(map[string]bool, len(entries))

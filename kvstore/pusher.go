@@ -2,44 +2,40 @@ package kvstore
 
 import "context"
 
-// A pusher is a store's Pusher with a weight.
+// A pusher is a store's Pusher for one step.
 type pusher struct {
-	s       *store
-	weight  float32
-	counted bool // the weight is a number of examples
+	s    *store
+	step Step
 }
 
-func (p pusher) Push(ctx context.Context, key string, grads ...[]float32) error {
-	return p.s.pushDense(ctx, p, "push", key, grads, nil, false)
+func (p *pusher) Push(ctx context.Context, key string, grads ...[]float32) error {
+	return p.s.pushDense(ctx, &p.step, "push", key, grads, nil, false)
 }
 
-func (p pusher) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
-	return p.s.pushDense(ctx, p, "push-pull", key, grads, outs, true)
+func (p *pusher) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
+	return p.s.pushDense(ctx, &p.step, "push-pull", key, grads, outs, true)
 }
 
-func (p pusher) PushPullMany(ctx context.Context, entries []Entry) error {
-	return p.s.pushPullMany(ctx, p, entries)
+func (p *pusher) PushPullMany(ctx context.Context, entries []Entry) error {
+	return p.s.pushPullMany(ctx, &p.step, entries)
 }
 
-func (p pusher) PushRows(ctx context.Context, key string, rows []int64, grad []float32) error {
-	return p.s.pushRows(ctx, p, key, rows, grad)
+func (p *pusher) PushRows(ctx context.Context, key string, rows []int64, grad []float32) error {
+	return p.s.pushRows(ctx, &p.step, key, rows, grad)
 }
-
-// unweighted is the pusher of the store's own methods: weight 1.
-func (s *store) unweighted() pusher { return pusher{s, 1, false} }
 
 func (s *store) Push(ctx context.Context, key string, grads ...[]float32) error {
-	return s.unweighted().Push(ctx, key, grads...)
+	return s.plain.Push(ctx, key, grads...)
 }
 
 func (s *store) PushPull(ctx context.Context, key string, grads, outs [][]float32) error {
-	return s.unweighted().PushPull(ctx, key, grads, outs)
+	return s.plain.PushPull(ctx, key, grads, outs)
 }
 
 func (s *store) PushPullMany(ctx context.Context, entries []Entry) error {
-	return s.unweighted().PushPullMany(ctx, entries)
+	return s.plain.PushPullMany(ctx, entries)
 }
 
 func (s *store) PushRows(ctx context.Context, key string, rows []int64, grad []float32) error {
-	return s.unweighted().PushRows(ctx, key, rows, grad)
+	return s.plain.PushRows(ctx, key, rows, grad)
 }

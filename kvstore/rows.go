@@ -47,7 +47,7 @@ func newRowsPush(k *key) *rowsPush {
 	return p
 }
 
-func (s *store) pushRows(ctx context.Context, by pusher, name string, rows []int64, grad []float32) error {
+func (s *store) pushRows(ctx context.Context, by *Step, name string, rows []int64, grad []float32) error {
 	k, err := s.lookup("push rows", name, wire.FormRows)
 	if err != nil {
 		return err
@@ -62,6 +62,10 @@ func (s *store) pushRows(ctx context.Context, by pusher, name string, rows []int
 		return err
 	}
 	defer k.unlockPushes()
+	step, err := k.stepOf("push rows", by, Compression{})
+	if err != nil {
+		return err
+	}
 	if k.sent == nil {
 		k.sent = newRowsPush(k)
 	}
@@ -71,10 +75,10 @@ func (s *store) pushRows(ctx context.Context, by pusher, name string, rows []int
 	before := s.placement.version.Load()
 	seq, round := k.next()
 	p.round = round
-	weight, counted := by.weight, by.counted
+	weight, counted := by.Weight, by.Counted
 	for i := range p.heads {
 		x := &p.split.shards[i]
-		p.heads[i] = wire.PushRows{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Rows: uint64(len(x.rows)), WaitMillis: s.waitMillis(), Counted: counted}
+		p.heads[i] = wire.PushRows{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Rows: uint64(len(x.rows)), WaitMillis: s.waitMillis(), Counted: counted, Step: step}
 		p.payloads[i] = [2][]byte{x.code[0].rowNumbers(s.native, x.rows), x.code[1].floats(s.native, x.values)}
 	}
 	if err = p.run(ctx); err == nil {

@@ -33,6 +33,7 @@ func (k *key) pulled(values []wire.Value) {
 	defer k.mu.Unlock()
 	k.staleness = Staleness{}
 	k.limits.update(values)
+	k.noteNorms(values)
 	for i := range values {
 		k.noteCaught(i, &values[i])
 		v, s := &values[i], &k.staleness

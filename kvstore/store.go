@@ -34,6 +34,7 @@ type store struct {
 	closing            chan struct{}
 
 	compression atomic.Pointer[Compression]
+	plain       *pusher // of the store's own methods: weight 1
 
 	mu           sync.Mutex // guards the rest
 	closed       bool
@@ -58,6 +59,7 @@ func newStore(set settings, kind string, node member) *store {
 		pool: newCallPool(), closing: make(chan struct{}), keys: map[string]*key{}, initialising: map[string]bool{},
 		inFlight: newInFlight(),
 	}
+	s.plain = &pusher{s, Step{Weight: 1}}
 	none := Compression{}.withDefaults()
 	s.compression.Store(&none)
 	s.watcher = newOpWatcher(s)
@@ -82,8 +84,6 @@ func (s *store) InitialWorkers() int {
 
 func (s *store) LocalSteps() int    { return s.local }
 func (s *store) Generation() uint64 { return uint64(s.node.Generation()) }
-
-func (s *store) Weighted(weight float32, counted bool) Pusher { return pusher{s, weight, counted} }
 
 func (s *store) SetCompression(ctx context.Context, c Compression) error {
 	if err := c.Validate(); err != nil {

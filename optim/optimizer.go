@@ -39,6 +39,7 @@ func (o *Optimizer) Factors(key string) Factors { return o.cfg.Factors(key) }
 type Pass struct {
 	o            *Optimizer
 	learningRate float64
+	factor       float64 // of this step alone
 	weightDecay  float64
 	correction1  float64 // 1 − β₁ᵗ
 	correction2  float64 // 1 − β₂ᵗ
@@ -63,6 +64,7 @@ func (o *Optimizer) AtRate(step uint64, learningRate, scale float64, factors Fac
 	p := Pass{
 		o:            o,
 		learningRate: learningRate * factors.LearningRate,
+		factor:       1,
 		weightDecay:  o.cfg.WeightDecay * factors.WeightDecay,
 		scale:        float32(scale * o.cfg.Rescale),
 		clip:         float32(math.Inf(1)),
@@ -82,8 +84,27 @@ func (o *Optimizer) AtRate(step uint64, learningRate, scale float64, factors Fac
 	return p
 }
 
-// LearningRate returns the rate of this pass: schedule times factor.
-func (p Pass) LearningRate() float64 { return p.learningRate }
+// AtProgress is At with the schedule read at progress (see
+// Config.LearningRateBy). Bias corrections go by the step.
+func (o *Optimizer) AtProgress(step uint64, progress, scale float64, factors Factors) Pass {
+	return o.AtRate(step, o.cfg.LearningRateBy(step, progress), scale, factors)
+}
+
+// WithFactor returns the pass with a learning rate multiplied by factor, for
+// this step alone. What a rule remembers is what it would be without the
+// factor: a velocity, which holds the learning rate (m ← μm − ηg), does not get
+// it, the step along it does (w ← w + factor·m), as with a rule whose velocity
+// is of gradients and whose rate is scaled for the step (AdaScale, Johnson et
+// al. 2020, algorithm 1, with momentum as in PyTorch). The exception is ftrl,
+// whose z and n hold the rate of each step.
+func (p Pass) WithFactor(factor float64) Pass {
+	p.factor *= factor
+	return p
+}
+
+// LearningRate returns the rate of this pass: that of the schedule, times the
+// key's factor and the step's.
+func (p Pass) LearningRate() float64 { return p.learningRate * p.factor }
 
 // Update changes value by grad and state, all of one length. It does not
 // change grad and keeps none of them.

@@ -63,7 +63,12 @@ func (s Schedule) withDefaults() Schedule {
 
 // LearningRateAt returns the learning rate that update number step uses,
 // before a key's factor.
-func (c Config) LearningRateAt(step uint64) float64 {
+func (c Config) LearningRateAt(step uint64) float64 { return c.LearningRateBy(step, float64(step)) }
+
+// LearningRateBy is LearningRateAt with the schedule read at progress, which
+// need not be whole, in place of step: for jobs whose steps are worth more or
+// less than one of the schedule's. Changes go by step.
+func (c Config) LearningRateBy(step uint64, progress float64) float64 {
 	base := c.LearningRate
 	if base == 0 {
 		base = rules[c.Name].learningRate
@@ -73,39 +78,35 @@ func (c Config) LearningRateAt(step uint64) float64 {
 			return c.Changes[i].LearningRate
 		}
 	}
-	return c.Schedule.withDefaults().at(base, step)
+	return c.Schedule.withDefaults().at(base, progress)
 }
 
-func (s Schedule) at(base float64, step uint64) float64 {
-	if step < s.Warmup {
-		return s.WarmupFrom + (base-s.WarmupFrom)*float64(step+1)/float64(s.Warmup)
+// at returns the rate at a step; between two steps the formulas are taken as they are, and the warm-up ends at base.
+func (s Schedule) at(base, step float64) float64 {
+	if step < float64(s.Warmup) {
+		return s.WarmupFrom + (base-s.WarmupFrom)*min(step+1, float64(s.Warmup))/float64(s.Warmup)
 	}
 	progress := 1.0
-	if step < s.Steps {
-		progress = float64(step-s.Warmup) / float64(s.Steps-s.Warmup)
+	if step < float64(s.Steps) {
+		progress = (step - float64(s.Warmup)) / float64(s.Steps-s.Warmup)
 	}
 	switch s.Kind {
 	case "factor":
-		return max(base*stairs(s.Factor, step/s.Every), s.Final)
+		return max(base*math.Pow(s.Factor, math.Floor(step/float64(s.Every))), s.Final)
 	case "multistep":
-		n := uint64(0)
+		n := 0
 		for _, m := range s.Milestones {
-			if m <= step {
+			if float64(m) <= step {
 				n++
 			}
 		}
-		return max(base*stairs(s.Factor, n), s.Final)
+		return max(base*math.Pow(s.Factor, float64(n)), s.Final)
 	case "exponential":
-		return max(base*math.Pow(s.Factor, float64(step)/float64(s.Every)), s.Final)
+		return max(base*math.Pow(s.Factor, step/float64(s.Every)), s.Final)
 	case "polynomial":
 		return s.Final + (base-s.Final)*math.Pow(1-progress, s.Power)
 	case "cosine":
 		return s.Final + (base-s.Final)*(1+math.Cos(math.Pi*progress))/2
 	}
 	return base
-}
-
-// stairs returns factorⁿ.
-func stairs(factor float64, n uint64) float64 {
-	return math.Pow(factor, float64(n))
 }

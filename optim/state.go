@@ -1,6 +1,9 @@
 package optim
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // A State is what a rule remembers of one key (or of one shard of it): named
 // arrays as long as the value. Save and load it with the value.
@@ -78,4 +81,27 @@ func (s *State) Slice(from, to int) *State {
 		part.Slots[i] = Slot{Name: slot.Name, Values: slot.Values[from:to:to]}
 	}
 	return part
+}
+
+// HasSecondMoment reports whether the rule divides gradients by the root of
+// their second moment: adam, adamw, lamb and rmsprop.
+func (o *Optimizer) HasSecondMoment() bool {
+	switch o.cfg.Name {
+	case "adam", "adamw", "lamb", "rmsprop":
+		return true
+	}
+	return false
+}
+
+// SecondMoment returns the second moment v of state before update number step,
+// from 1, and the numbers with which the rule divides a gradient by
+// √v·root + ε. It is nil for a rule that has none.
+func (o *Optimizer) SecondMoment(step uint64, state *State) (v []float32, root, epsilon float32) {
+	if !o.HasSecondMoment() {
+		return nil, 1, 0
+	}
+	if o.cfg.Name == "rmsprop" {
+		return state.Slot("square"), 1, float32(o.cfg.Epsilon)
+	}
+	return state.Slot("variance"), float32(1 / math.Sqrt(1-math.Pow(o.cfg.Beta2, float64(step)))), float32(o.cfg.Epsilon)
 }

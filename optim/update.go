@@ -13,7 +13,7 @@ func (p Pass) numbers() f32.Update {
 	c := &p.o.cfg
 	return f32.Update{
 		Scale: p.scale, Clip: p.clip, Shrink: p.shrink,
-		Rate: float32(p.learningRate), Decay: float32(p.weightDecay), Momentum: float32(c.Momentum),
+		Rate: float32(p.learningRate * p.factor), Decay: float32(p.weightDecay), Momentum: float32(c.Momentum), Factor: 1,
 		Epsilon: float32(c.Epsilon), Keep: 1,
 	}
 }
@@ -24,26 +24,28 @@ func test(p Pass, value, grad, _, _, _ []float32) {
 	u.Ascend(value, grad)
 }
 
-// sgd is m ← μm − η(g + λw), w ← w + m; without momentum w ← w − η(g + λw).
-// For lars η holds the trust ratio.
+// sgd is m ← μm − η(g + λw), w ← w + φm, φ the step's factor; without momentum
+// w ← w − φη(g + λw). For lars η holds the trust ratio.
 func sgd(p Pass, value, grad, m, _, _ []float32) {
 	u := p.numbers()
-	u.Rate = float32(p.learningRate * p.trust)
 	if m == nil {
+		u.Rate = float32(p.learningRate * p.factor * p.trust)
 		u.SGD(value, grad)
 		return
 	}
+	u.Rate, u.Factor = float32(p.learningRate*p.trust), float32(p.factor)
 	u.MomentumSGD(value, grad, m)
 }
 
 // nag is Nesterov's momentum in the form of Bengio et al. 2013, eq. 7:
-// m ← μm − η(g + λw), w ← w + μm − η(g + λw).
+// m ← μm − η(g + λw), w ← w + φμm − φη(g + λw).
 func nag(p Pass, value, grad, m, _, _ []float32) {
 	u := p.numbers()
 	if m == nil {
 		u.SGD(value, grad)
 		return
 	}
+	u.Rate, u.Factor = float32(p.learningRate), float32(p.factor)
 	u.Nesterov(value, grad, m)
 }
 
@@ -59,7 +61,7 @@ func adam(p Pass, value, grad, mean, variance, _ []float32) {
 // (Loshchilov and Hutter 2019, algorithm 2, as in PyTorch).
 func adamw(p Pass, value, grad, mean, variance, _ []float32) {
 	u := p.moments()
-	u.Decay, u.Keep = 0, float32(1-p.learningRate*p.weightDecay)
+	u.Decay, u.Keep = 0, float32(1-p.learningRate*p.factor*p.weightDecay)
 	u.Adam(value, grad, mean, variance)
 }
 
@@ -69,7 +71,7 @@ func (p Pass) moments() f32.Update {
 	u, c := p.numbers(), &p.o.cfg
 	u.Beta1, u.Rest1 = float32(c.Beta1), float32(1-c.Beta1)
 	u.Beta2, u.Rest2 = float32(c.Beta2), float32(1-c.Beta2)
-	u.Rate = float32(p.learningRate / p.correction1)
+	u.Rate = float32(p.learningRate * p.factor / p.correction1)
 	u.Root = float32(1 / math.Sqrt(p.correction2))
 	return u
 }
@@ -83,10 +85,14 @@ func adagrad(p Pass, value, grad, h, _, _ []float32) {
 
 // rmsprop is s ← ρs + (1−ρ)g², u = ηg/(√s + ε), w ← w − u, with λw added to g
 // (Hinton's lecture 6e). Centered takes √(s − a²) with a ← ρa + (1−ρ)g (Graves
-// 2013, eq. 38 to 41). Momentum makes it m ← μm − u, w ← w + m.
+// 2013, eq. 38 to 41). Momentum makes it m ← μm − u, w ← w + φm, with η alone in
+// u.
 func rmsprop(p Pass, value, grad, square, mean, m []float32) {
 	u, c := p.numbers(), &p.o.cfg
 	u.Beta2, u.Rest2 = float32(c.Rho), float32(1-c.Rho)
+	if m != nil {
+		u.Rate, u.Factor = float32(p.learningRate), float32(p.factor)
+	}
 	u.RMSProp(value, grad, square, mean, m)
 }
 
@@ -95,11 +101,12 @@ func rmsprop(p Pass, value, grad, square, mean, m []float32) {
 // w ← 0 where |z| ≤ λ₁, else −(z − sign(z)λ₁) / ((β+√n)/η + λ₂).
 // A rate of zero leaves everything as it is.
 func ftrl(p Pass, value, grad, z, n, _ []float32) {
-	if p.learningRate == 0 {
+	rate := p.learningRate * p.factor
+	if rate == 0 {
 		return
 	}
 	u, c := p.numbers(), &p.o.cfg
-	u.Inverse, u.Beta, u.L1 = float32(1/p.learningRate), float32(c.Beta), float32(c.L1)
+	u.Inverse, u.Beta, u.L1 = float32(1/rate), float32(c.Beta), float32(c.L1)
 	u.FTRL(value, grad, z, n)
 }
 
@@ -113,6 +120,6 @@ func lamb(p Pass, value, grad, mean, variance, _ []float32) {
 // lambNumbers is moments with the mean's correction by itself.
 func (p Pass) lambNumbers() f32.Update {
 	u := p.moments()
-	u.Rate, u.Correction = float32(p.learningRate*p.trust), float32(1/p.correction1)
+	u.Rate, u.Correction = float32(p.learningRate*p.factor*p.trust), float32(1/p.correction1)
 	return u
 }

@@ -20,6 +20,7 @@ type Update struct {
 	Rate                float32
 	Decay               float32
 	Momentum            float32
+	Factor              float32 // multiplies a step along the velocity m, and not m
 	Beta1, Rest1        float32 // β₁ and 1 − β₁
 	Beta2, Rest2        float32 // β₂ and 1 − β₂; RMSProp's ρ and 1 − ρ
 	Correction          float32 // 1/(1 − β₁ᵗ)
@@ -48,14 +49,14 @@ func (u *Update) SGD(value, grad []float32) {
 	u.sgdPortable(value[n:], grad[n:])
 }
 
-// MomentumSGD sets m ← μm − η(g + λw), w ← w + m.
+// MomentumSGD sets m ← μm − η(g + λw), w ← w + Factor·m.
 func (u *Update) MomentumSGD(value, grad, m []float32) {
 	same2("MomentumSGD", len(value), len(grad), len(m))
 	n := u.momentumWide(kernels.tile.path, value, grad, m)
 	u.momentumPortable(value[n:], grad[n:], m[n:])
 }
 
-// Nesterov sets m ← μm − η(g + λw), w ← w + μm − η(g + λw).
+// Nesterov sets m ← μm − η(g + λw), w ← w + Factor·μm − Factor·η(g + λw).
 func (u *Update) Nesterov(value, grad, m []float32) {
 	same2("Nesterov", len(value), len(grad), len(m))
 	n := u.nesterovWide(kernels.tile.path, value, grad, m)
@@ -78,7 +79,7 @@ func (u *Update) Adagrad(value, grad, sum []float32) {
 }
 
 // RMSProp sets, with h = g + λw, s ← ρs + (1−ρ)h², x = ηh/(√s + ε), w ← w − x. With mean it is √max(s − a², 0) under the
-// bar, a ← ρa + (1−ρ)h; with m it is m ← μm − x, w ← w + m. Both may be nil.
+// bar, a ← ρa + (1−ρ)h; with m it is m ← μm − x, w ← w + Factor·m. Both may be nil.
 func (u *Update) RMSProp(value, grad, square, mean, m []float32) {
 	same2("RMSProp", len(value), len(grad), len(square))
 	if mean != nil {

@@ -66,7 +66,7 @@ func (u *Update) momentumPortable(value, grad, m []float32) {
 	for i, w := range value {
 		v := float32(c.Momentum*m[i]) - float32(c.Rate*c.decayed(grad[i], w))
 		m[i] = v
-		value[i] = w + v
+		value[i] = w + float32(c.Factor*v)
 	}
 }
 
@@ -77,7 +77,7 @@ func (u *Update) nesterovPortable(value, grad, m []float32) {
 		d := float32(c.Rate * c.decayed(grad[i], w))
 		v := float32(c.Momentum*m[i]) - d
 		m[i] = v
-		value[i] = w + float32(c.Momentum*v) - d
+		value[i] = w + float32(c.Factor*float32(c.Momentum*v)) - float32(c.Factor*d)
 	}
 }
 
@@ -126,7 +126,7 @@ func (u *Update) rmspropPortable(value, grad, square, mean, m []float32) {
 		}
 		v := float32(c.Momentum*m[i]) - x
 		m[i] = v
-		value[i] = w + v
+		value[i] = w + float32(c.Factor*v)
 	}
 }
 

@@ -55,7 +55,7 @@ var updateRules = []updateRule{
 
 // Every number differs from every other, so that none can stand in for another.
 var someUpdate = Update{
-	Scale: 0.7, Clip: 0.9, Shrink: 0.8, Rate: 0.1, Decay: 0.03, Momentum: 0.85, Beta1: 0.91, Rest1: 0.09, Beta2: 0.96,
+	Scale: 0.7, Clip: 0.9, Shrink: 0.8, Rate: 0.1, Decay: 0.03, Momentum: 0.85, Factor: 1.3, Beta1: 0.91, Rest1: 0.09, Beta2: 0.96,
 	Rest2: 0.04, Correction: 1.3, Root: 1.7, Epsilon: 1e-3, Keep: 0.99, Inverse: 3, Beta: 1.1, L1: 0.6,
 }
 

@@ -10,6 +10,7 @@ import (
 // apply applies the sum to the value, as round number step, and empties the sum.
 func (s *Shard) apply(step uint64) error {
 	var err error
+	s.finishNorms(step)
 	switch {
 	case s.vocabulary != nil:
 		err = s.applyOpen(step)
@@ -38,6 +39,9 @@ func (s *Shard) apply(step uint64) error {
 		pass := s.pass(step)
 		err = pass.Update(s.writable(), s.sum.data.Float32s(s.n), s.state)
 	}
+	if err == nil && s.sum.norms.keep {
+		s.keepSum(step)
+	}
 	if err == nil && s.backup.inSync {
 		s.recordRound(step)
 	}
@@ -50,7 +54,15 @@ func (s *Shard) apply(step uint64) error {
 
 func (s *Shard) pass(step uint64) optim.Pass {
 	cfg := s.opt.Config()
-	return s.opt.At(step, cfg.ScaleFor(s.sum.weight), s.factors)
+	scale, rate := cfg.ScaleFor(s.sum.weight), &s.sum.rate
+	pass := s.opt.At(step, scale, s.factors)
+	if rate.ByProgress {
+		pass = s.opt.AtProgress(step, rate.Progress, scale, s.factors)
+	}
+	if rate.Scaled {
+		pass = pass.WithFactor(rate.Factor)
+	}
+	return pass
 }
 
 // takeSum makes the sum the value, without a copy.
@@ -100,6 +112,7 @@ func SetOptimizer(shards []*Shard, opt *optim.Optimizer, from uint64) error {
 
 func (s *Shard) setOptimizer(opt *optim.Optimizer) {
 	if opt.Check(s.state, s.n) != nil {
+		s.sum.norms.spoiled = true // its first contributions were preconditioned by the old state
 		s.state = opt.NewState(s.n)
 		if s.vocabulary != nil {
 			s.vocabulary.setSlots(opt.NewState(1).Slots)

@@ -35,10 +35,11 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm, judged: c.Judged,
 		payload: payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}}
 	s.judge(x)
+	s.sum.rate = c.Step.Rate
 	if s.cfg.Rule == wire.RuleAverage && !x.verdict.refused() {
 		s.keepNewest(m, &x.payload, x.weight)
 	} else {
-		s.aggregate(x)
+		s.aggregate(x, true)
 	}
 	s.learnNorms(s.single[:])
 	if err := s.apply(s.rounds); err != nil {

@@ -26,6 +26,9 @@ type Record struct {
 	Form       uint8   // form of the data, a wire.Record constant
 	Rows       int     // rows in data, for wire.RecordRows
 	Weight     float64 // sum of the weights
+	Rate       wire.RoundRate
+	Norms      wire.Norms
+	Keep       bool // the backup keeps the sum, too: see keptSum
 	// Config is the JSON of the optimizer that was applied (empty: none), if Configured. Otherwise it is the optimizer of the record
 	// before.
 	Configured bool
@@ -86,7 +89,8 @@ func (s *Shard) recordRound(step uint64) {
 	if b.spare = nil; r == nil {
 		r = &Record{}
 	}
-	*r = Record{Round: step, Generation: s.generation, Weight: s.sum.weight, Form: wire.RecordNone, Counts: r.Counts[:0]}
+	*r = Record{Round: step, Generation: s.generation, Weight: s.sum.weight, Form: wire.RecordNone, Counts: r.Counts[:0],
+		Rate: s.sum.rate, Norms: s.norms, Keep: s.sum.norms.keep}
 	if b.nothingSent || b.sentOptimizer != s.opt {
 		r.Configured, b.sentOptimizer, b.nothingSent = true, s.opt, false
 		r.Config, _ = s.config() // cannot fail: the optimizer was decoded from such JSON
@@ -246,6 +250,8 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 		}
 	}
 	s.resetSum()
+	s.kept.drop()
+	s.sum.rate, s.sum.norms.keep = r.Rate, r.Keep && s.cfg.Form == wire.FormDense && r.Weight > 0
 	switch {
 	case r.Form == wire.RecordNone:
 	case r.Form == wire.RecordSum && !s.cfg.HasRows() && s.opt != nil && s.cfg.Rule == wire.RuleOptimizer && data != nil:
@@ -256,6 +262,10 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	case r.Form == wire.RecordValue && !s.cfg.HasRows() && data != nil:
 		s.replace(data)
 		owned = nil
+		if s.sum.weight = r.Weight; s.sum.norms.keep {
+			s.keepSum(r.Round)
+		}
+		s.resetSum()
 	case r.Form == wire.RecordNewest && s.cfg.Rule == wire.RuleAverage && len(r.Counts) == 1 && data != nil:
 		if m := s.members[r.Counts[0].Node]; m != nil {
 			s.keepNewest(m, &payload{data: data}, r.Counts[0].Weight)
@@ -296,6 +306,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	}
 	s.pushed = true
 	s.rounds++
+	s.norms = r.Norms
 	s.publish()
 	s.current.generation = r.Generation
 	s.open.begin(s.ranked, s.rounds)

@@ -25,6 +25,10 @@ type Snapshot struct {
 	Guard      *Guard            // nil: none
 	Norms      []float64         // the guard's window of norms, the oldest first
 	Barren     int
+	Newest     wire.Norms // of the newest round
+	Kept       bool       // the last array is the sum of round KeptRound: see keptSum
+	KeptRound  uint64
+	KeptWeight float64
 }
 
 // A MemberState is a shard's state of one worker.
@@ -65,6 +69,10 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 	}
 	if g := s.guard; g != nil {
 		x.Guard, x.Norms, x.Barren = &g.given, g.oldestFirst(), g.refusedSince
+	}
+	x.Newest = s.norms
+	if k := &s.kept; k.data != nil {
+		x.Kept, x.KeptRound, x.KeptWeight = true, k.round, k.weight
 	}
 	x.Counted = s.examples.used
 	for node, examples := range s.examples.left {
@@ -121,7 +129,7 @@ func (s *Shard) markStale() {
 	}
 }
 
-// fillArray returns one array of a state: array 0 is the value, then come the slots, then the newest contributions of the members that have one.
+// fillArray returns one array of a state: array 0 is the value, then come the slots, then the newest contributions of the members that have one, then the kept sum.
 func (s *Shard) fillArray(array int) []float32 {
 	slots := s.slots()
 	switch {
@@ -132,7 +140,11 @@ func (s *Shard) fillArray(array int) []float32 {
 	case array <= len(slots):
 		return slots[array-1].Values
 	}
-	if array -= 1 + len(slots); array >= len(s.backup.newest) || s.backup.newest[array].newest == nil {
+	array -= 1 + len(slots)
+	if array == len(s.backup.newest) && s.kept.data != nil {
+		return s.kept.data.Float32s(s.n)
+	}
+	if array >= len(s.backup.newest) || s.backup.newest[array].newest == nil {
 		return nil // nil if the member was lost meanwhile
 	}
 	return s.backup.newest[array].newest.Float32s(s.n)
@@ -218,6 +230,13 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 		}
 		s.guard = g
 		s.guarded.Store(true)
+	}
+	s.norms = x.Newest
+	if x.Kept {
+		if s.cfg.Form != wire.FormDense || !(x.KeptWeight > 0 && x.KeptWeight <= math.MaxFloat64) {
+			return nil, s.refuse(wire.CodeMalformed, "fill: got a kept sum of form %d and weight %v, want a dense one and a weight above 0", s.cfg.Form, x.KeptWeight)
+		}
+		s.kept = keptSum{data: s.pool.Get(4 * s.n), round: x.KeptRound, weight: x.KeptWeight}
 	}
 	s.examples.used = x.Counted
 	for node, examples := range x.Left {

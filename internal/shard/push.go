@@ -23,6 +23,7 @@ type Contribution struct {
 	// only checks that the values are finite, and remembers Norm. See Version.Limit.
 	Judged bool
 	Norm   float64
+	Step   wire.Step
 	// Data holds the values, as wire.Push or wire.PushRows describes. The shard owns it if Push returns Held or Repeated, the caller
 	// otherwise. Nil means no bytes.
 	Data *Buffer
@@ -71,6 +72,9 @@ func (s *Shard) Push(c Contribution) (Status, error) {
 		c.Data.Release()
 		return Repeated, nil
 	}
+	if s.async && c.Step.Measure {
+		return Refused, s.refuse(wire.CodeUnsupported, "push: got a measured push in async mode, where a round has one contribution")
+	}
 	if s.async {
 		return s.pushAsync(m, &c)
 	}
@@ -106,9 +110,15 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	if x := s.next.find(m); r == &s.open && x != nil && x.seq != 0 && c.Seq >= x.seq {
 		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, but its push %d was for round %d", c.Seq, m.Rank, c.Round, x.seq, s.rounds+1)
 	}
+	rate := r.rate
+	if err := rate.take(s, c, m.Rank); err != nil {
+		return Refused, err
+	}
 	if err := s.takeRows(c); err != nil {
 		return Refused, err
 	}
+	r.rate = rate
+	slot.step = c.Step
 	slot.seq, slot.weight, slot.counts, slot.norm, slot.judged = c.Seq, c.Weight, c.Counted, c.norm, c.Judged
 	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
 	s.countExamples(m, c)
@@ -130,6 +140,9 @@ func (s *Shard) check(c *Contribution) error {
 		return s.refuse(wire.CodeMalformed, "push: got weight %v, want a finite number, at least 0", c.Weight)
 	}
 	if err := s.checkExamples(c); err != nil {
+		return err
+	}
+	if err := s.checkStep(c); err != nil {
 		return err
 	}
 	switch s.cfg.Form {

@@ -11,6 +11,7 @@ type round struct {
 	slots      []slot // one for each member that it needs, in the order of the sum
 	aggregated int    // slots[:aggregated] are in the sum; their memory is released
 	present    int    // slots with a contribution
+	rate       roundRate
 }
 
 // A slot is one member's place in a round.
@@ -19,7 +20,8 @@ type slot struct {
 	rank    uint32
 	seq     uint64 // the contribution's sequence number; 0: none yet
 	weight  float32
-	counts  bool    // examples
+	counts  bool // examples
+	step    wire.Step
 	payload payload // until it is in the sum
 	norm    float64 // divided by the weight; 0: not computed
 	judged  bool    // its worker has compared the norm with the limit
@@ -29,7 +31,7 @@ type slot struct {
 // begin empties the round and makes a slot for each member that round n needs.
 func (r *round) begin(ranked []*member, n uint64) {
 	clear(r.slots)
-	r.slots, r.aggregated, r.present = r.slots[:0], 0, 0
+	r.slots, r.aggregated, r.present, r.rate = r.slots[:0], 0, 0, roundRate{}
 	for _, m := range ranked {
 		if m.From <= n {
 			r.slots = append(r.slots, slot{node: m.Node, rank: m.Rank})
@@ -54,7 +56,7 @@ func (r *round) find(m *member) *slot {
 // in front.
 func (r *round) change(ranked []*member, n uint64) {
 	old := slices.Clone(r.slots)
-	aggregated := r.aggregated
+	aggregated, rate := r.aggregated, r.rate
 	r.begin(ranked, n)
 	fresh := slices.Clone(r.slots)
 	r.slots = append(r.slots[:0], old[:aggregated]...)
@@ -76,7 +78,7 @@ func (r *round) change(ranked []*member, n uint64) {
 	}
 	slices.SortStableFunc(rest, func(a, b slot) int { return int(int64(a.rank) - int64(b.rank)) })
 	r.slots = append(r.slots, rest...)
-	r.aggregated = aggregated
+	r.aggregated, r.rate = aggregated, rate
 	r.present = 0
 	for i := range r.slots {
 		if r.slots[i].seq != 0 {
@@ -98,6 +100,8 @@ type sum struct {
 	data   *Buffer // of a dense shard; nil: nothing yet
 	rows   rowSum  // of a shard of rows
 	weight float64
+	rate   wire.RoundRate // of its contributions
+	norms  measurement
 	// refused: the guard has refused a contribution.
 	refused    bool
 	keepsValue bool // the value does not change, because no contribution is left
@@ -118,13 +122,14 @@ func (s *Shard) aggregateReady() {
 	for r.aggregated < len(r.slots) && r.slots[r.aggregated].seq != 0 {
 		slot := &r.slots[r.aggregated]
 		s.judge(slot)
-		s.aggregate(slot)
+		s.sum.rate = r.rate.RoundRate
+		s.aggregate(slot, r.aggregated+1 == len(r.slots))
 		r.aggregated++
 	}
 }
 
-// aggregate adds one contribution to the sum, which takes its memory.
-func (s *Shard) aggregate(x *slot) {
+// aggregate adds one contribution to the sum, which takes its memory. last: no other is expected.
+func (s *Shard) aggregate(x *slot, last bool) {
 	p := x.payload
 	x.payload = payload{}
 	if x.verdict.refused() {
@@ -141,6 +146,8 @@ func (s *Shard) aggregate(x *slot) {
 		return
 	}
 	switch {
+	case s.measures(x):
+		s.measure(x, &p, last)
 	case s.sum.data != nil:
 		p.addTo(s.sum.data.Float32s(s.n), s.pool)
 		p.data.Release()
@@ -157,6 +164,7 @@ func (s *Shard) aggregate(x *slot) {
 func (s *Shard) resetSum() {
 	s.sum.data.Release()
 	s.sum.data, s.sum.weight, s.sum.refused, s.sum.keepsValue = nil, 0, false, false
+	s.sum.rate, s.sum.norms = wire.RoundRate{}, measurement{}
 	s.sum.rows.reset()
 }
 

@@ -113,6 +113,8 @@ type Shard struct {
 	open, next round
 	sum        sum
 	examples   exampleCounts
+	norms      wire.Norms // of the newest round
+	kept       keptSum
 	guard      *guard  // nil: contributions are not judged
 	single     [1]slot // async mode: the contribution that is being applied
 

@@ -136,6 +136,8 @@ func (s *Shard) dropContributions() {
 		m.newest, m.staleness = nil, staleness{}
 	}
 	s.resetSum()
+	s.kept.drop()
+	s.norms = wire.Norms{}
 	if s.guard != nil {
 		s.guard.forget()
 	}

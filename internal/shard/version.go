@@ -9,6 +9,7 @@ type Version struct {
 	round      uint64
 	generation uint64
 	limit      float64
+	norms      wire.Norms
 	readers    int        // guarded by the shard's mutex, as is half
 	half       [2]*Buffer // the value in 16 bits, by codec, once a reader asked for it
 }
@@ -21,6 +22,9 @@ func (v *Version) Generation() uint64 { return v.generation }
 
 // Limit returns the largest norm of a contribution to the next round that the guard accepts unchanged; 0: any.
 func (v *Version) Limit() float64 { return v.limit }
+
+// Norms returns what was measured of the newest round; Count 0: nothing.
+func (v *Version) Norms() wire.Norms { return v.norms }
 
 // Float32s returns the value, which must not be changed.
 func (v *Version) Float32s() []float32 { return v.data.Float32s(v.shard.n) }
@@ -119,4 +123,5 @@ func (s *Shard) replace(data *Buffer) {
 func (s *Shard) publish() {
 	s.current.forgetHalf()
 	s.current.round, s.current.generation, s.current.limit = s.rounds, s.generation, s.valueLimit()
+	s.current.norms = s.norms
 }

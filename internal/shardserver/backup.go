@@ -109,7 +109,8 @@ func (c *call) serveReplicate(ctx context.Context) error {
 	case st.from != m.Node || st.filled != m.Number || e != c.entry:
 		return refuse(wire.CodeGap, "replicate: %v: got fill %d of node %d, want %d of node %d", e.cfg, m.Number, m.Node, st.filled, st.from)
 	}
-	r := &shard.Record{Round: m.Round, Generation: m.Closed, Form: m.Form, Rows: int(m.Rows), Weight: m.Weight, Configured: m.Configured, Config: m.Config}
+	r := &shard.Record{Round: m.Round, Generation: m.Closed, Form: m.Form, Rows: int(m.Rows), Weight: m.Weight,
+		Rate: m.Rate, Norms: m.Norms, Keep: m.Keep, Configured: m.Configured, Config: m.Config}
 	for _, x := range m.Counts {
 		r.Counts = append(r.Counts, shard.Counted{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Counts: x.Counted, Norm: x.Norm, Verdict: x.Verdict})
 	}
@@ -164,7 +165,7 @@ func (c *call) serveFill(ctx context.Context) error {
 		return refuse(wire.CodeFull, "fill of %v: %v", cfg, err)
 	}
 	x := &shard.Snapshot{Round: m.Round, Generation: m.Closed, Mode: m.Mode, Config: m.Config, Slots: m.Slots, Rows: m.Rows, Pushed: m.Pushed, AnySeq: m.AnySeq,
-		Counted: m.Counted, Left: map[uint64]uint64{}}
+		Counted: m.Counted, Left: map[uint64]uint64{}, Newest: m.Newest, Kept: m.Kept, KeptRound: m.KeptRound, KeptWeight: m.KeptWeight}
 	for _, w := range m.Members {
 		x.Members = append(x.Members, shard.MemberState{Node: w.Node, Counted: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
 			Caught: w.Caught})

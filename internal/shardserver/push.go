@@ -90,7 +90,7 @@ func (c *call) servePush(ctx context.Context) error {
 // contributionOf returns a push's Contribution, without its payload of size bytes.
 func contributionOf(m *wire.Push, size int) shard.Contribution {
 	return shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight,
-		Counted: m.Counted, Judged: m.Judged, Norm: m.Norm, Codec: m.Codec, Threshold: m.Threshold, Size: size}
+		Counted: m.Counted, Judged: m.Judged, Norm: m.Norm, Codec: m.Codec, Threshold: m.Threshold, Size: size, Step: m.Step}
 }
 
 // wantAfter returns the Want of a push's answer.
@@ -102,6 +102,7 @@ func (c *call) servePushRows(ctx context.Context) error {
 	m := &c.pushRows
 	err := c.contribute(ctx, shard.Contribution{
 		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Counted: m.Counted, Rows: int(m.Rows),
+		Step: m.Step,
 	}, m.WaitMillis)
 	if err == nil {
 		err = c.awaitBackup(ctx, m.Node, m.Seq, m.WaitMillis)

@@ -209,7 +209,7 @@ func (j *replication) step(k *replicator, x assignment) (did bool, err error) {
 	}
 	m := &j.head
 	*m = wire.Replicate{Copy: j.s.copyOf(e, x), Number: j.number(), Round: r.Round, Closed: r.Generation, Form: r.Form, Rows: uint64(r.Rows), Weight: r.Weight,
-		Configured: r.Configured, Config: r.Config, Counts: m.Counts[:0]}
+		Rate: r.Rate, Norms: r.Norms, Keep: r.Keep, Configured: r.Configured, Config: r.Config, Counts: m.Counts[:0]}
 	for _, c := range r.Counts {
 		m.Counts = append(m.Counts, wire.CountedPush{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counted: c.Counts, Norm: c.Norm, Verdict: c.Verdict})
 	}
@@ -363,7 +363,8 @@ func (j *replication) sendState(k *replicator, x assignment, number uint64) erro
 	}
 	cfg := &e.cfg
 	m := &wire.Fill{Copy: s.copyOf(e, x), Number: number, Round: snap.Round, Closed: snap.Generation, Mode: snap.Mode, Rows: snap.Rows,
-		Pushed: snap.Pushed, AnySeq: snap.AnySeq, Config: snap.Config, Slots: snap.Slots, Counted: snap.Counted}
+		Pushed: snap.Pushed, AnySeq: snap.AnySeq, Config: snap.Config, Slots: snap.Slots, Counted: snap.Counted,
+		Newest: snap.Newest, Kept: snap.Kept, KeptRound: snap.KeptRound, KeptWeight: snap.KeptWeight}
 	m.Init = wire.InitShard{Origin: wire.Origin{Key: cfg.Key, Shard: cfg.Index}, Form: cfg.Form, Rule: cfg.Rule, Offset: cfg.Offset, Length: cfg.Length,
 		RowLen: cfg.RowLen, Size: cfg.Size, Shards: cfg.Shards, Zeros: true, Name: cfg.Name}
 	if m.Init.Table, err = cfg.Table.Encode(); err != nil {
@@ -375,6 +376,9 @@ func (j *replication) sendState(k *replicator, x assignment, number uint64) erro
 	}
 	s.mu.RUnlock()
 	arrays := 1 + len(snap.Slots)
+	if snap.Kept {
+		arrays++
+	}
 	for _, w := range snap.Members {
 		m.Members = append(m.Members, wire.FillMember{Node: w.Node, Counted: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
 			Caught: w.Caught})

@@ -42,8 +42,11 @@ const (
 //	    60     1  form        of the payload
 //	    61     8  rows        of RecordRows
 //	    69     8  weight      float64: sum of the weights
-//	    77     1  configured  the optimizer is that of config; false: as in the round before
-//	    78     .  config      string, JSON of optim.Config; empty: none
+//	    77    18  rate        see RoundRate: that of the contributions
+//	    95    29  norms       see Norms
+//	   124     1  keep        keep the sum: the next round's norms are measured against it
+//	   125     1  configured  the optimizer is that of config; false: as in the round before
+//	   126     .  config      string, JSON of optim.Config; empty: none
 //	     .     .  counts      list of node 8, seq 8, weight 4 (float32), counted 1 (as of Push), norm 8 (float64: over the weight; 0: nobody
 //	                          looked), verdict 1 (of the guard; package shard): the contributions, in the order of their sum
 //
@@ -56,6 +59,9 @@ type Replicate struct {
 	Form       uint8
 	Rows       uint64
 	Weight     float64
+	Rate       RoundRate
+	Norms      Norms
+	Keep       bool
 	Configured bool
 	Config     string
 	Counts     []CountedPush
@@ -93,6 +99,10 @@ type CountedPush struct {
 //	     .     .  guard       string, JSON of shard.Guard; empty: none
 //	     .     .  norms       list of float64: those that the guard holds others against, the oldest first
 //	     .     4  barren      contributions refused for their norm since one was taken
+//	     .     .  newest      Norms of the newest round
+//	     .     1  kept        the last array is the sum of a round, against which the next round's norms are measured
+//	     .     8  keptround   its round; 0 unless kept
+//	     .     8  keptweight  float64: sum of its weights; 0 unless kept
 //
 // Introduced in version 1.
 type Fill struct {
@@ -114,6 +124,11 @@ type Fill struct {
 	Guard   string
 	Norms   []float64
 	Barren  uint32
+
+	Newest     Norms
+	Kept       bool
+	KeptRound  uint64
+	KeptWeight float64
 }
 
 // FillMember is a shard's state of one worker.
@@ -134,7 +149,8 @@ type FillMember struct {
 //	offset  size  field
 //	     0    36  copy
 //	    36     8  number
-//	    44     4  array       0: the value; then the slots in order; then the newest contributions of the members that have one
+//	    44     4  array       0: the value; then the slots in order; then the newest contributions of the members that have one;
+//	                          then the kept sum, if there is one
 //	    48     8  from        first value; of an open vocabulary, the number of rows before these
 //	    56     8  count       values; of an open vocabulary, rows
 //	    64     1  last

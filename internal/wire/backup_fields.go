@@ -24,6 +24,9 @@ func (m *Replicate) fields(c *coder) {
 	c.u8(&m.Form)
 	c.u64(&m.Rows)
 	c.f64(&m.Weight)
+	m.Rate.fields(c)
+	m.Norms.fields(c)
+	c.bool(&m.Keep)
 	c.bool(&m.Configured)
 	c.string(&m.Config)
 	list(c, &m.Counts, 30, func(c *coder, x *CountedPush) {
@@ -81,6 +84,10 @@ func (m *Fill) fields(c *coder) {
 	c.string(&m.Guard)
 	list(c, &m.Norms, 8, (*coder).f64)
 	c.u32(&m.Barren)
+	m.Newest.fields(c)
+	c.bool(&m.Kept)
+	c.u64(&m.KeptRound)
+	c.f64(&m.KeptWeight)
 }
 
 func (m *FillPart) Kind() Kind { return KindFillPart }

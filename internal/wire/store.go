@@ -105,6 +105,7 @@ type AwaitShard struct {
 //	    71     1  counted     the weight counts examples, for Counted
 //	    72     1  judged      the sender held norm against the limit of a Value: the guard does not judge this contribution's norm again
 //	    73     8  norm        float64: Euclidean norm of the gradient before it was compressed, over the weight if that is above 0; 0 unless judged
+//	    81    31  step        see Step
 //
 // Payload: the values. The server answers when it may: a contribution for the round after the open one is held, one further
 // ahead waits for its turn. Sent again: acknowledged (or answered with the Value), counted once. Introduced in version 1.
@@ -121,7 +122,48 @@ type Push struct {
 	Counted     bool
 	Judged      bool
 	Norm        float64
+	Step        Step
 }
+
+// Step is what the contributions of one round have in common, and in micro and microsqr what this one has measured. It is all zeros for a round
+// that is not measured and whose learning rate is the optimizer's own.
+//
+//	offset  size  field
+//	     0     1  measure     the server measures the norms of the round's gradients, if all its contributions ask for it; see Norms
+//	     1    18  rate        see RoundRate
+//	    19     4  micro       micro-gradients that the sender has summed, at most MaxMicro; 0: one
+//	    23     8  microsqr    float64, at least 0, +Inf allowed: the sum over them of ‖s‖²/m, s the sum of the gradients of the m examples of one;
+//	                          of the whole key on its first shard, 0 on the others; 0 unless measure and micro above 1
+//
+// Numbers beyond these limits are CodeMalformed. All contributions of a round have the same rate: one with another is CodeConflict, which names both,
+// and does not count.
+type Step struct {
+	Measure  bool
+	Rate     RoundRate
+	Micro    uint32
+	MicroSqr float64
+}
+
+// RoundRate changes the learning rate of one round. The optimizer's own rate and schedule stay as they are.
+//
+//	offset  size  field
+//	     0     1  scaled      factor multiplies the learning rate; false: 1
+//	     1     8  factor      float64, 0 to MaxFactor; 0 unless scaled
+//	     9     1  byprogress  the schedule is read at progress; false: at the round's number
+//	    10     8  progress    float64, 0 to MaxProgress; 0 unless byprogress
+type RoundRate struct {
+	Scaled     bool
+	Factor     float64
+	ByProgress bool
+	Progress   float64
+}
+
+// The limits of a Step.
+const (
+	MaxFactor   = 1 << 20
+	MaxProgress = 1 << 53
+	MaxMicro    = 1<<16 - 1
+)
 
 // Pull asks for a dense shard's value once at least Round rounds have closed. In dist_async it is answered at once, or,
 // with a bound on staleness, when the slowest worker is at most Staleness pushes behind the sender's Seq. Answer: Value.
@@ -153,6 +195,7 @@ type Pull struct {
 //	    33     8  lead        dist_async: how many more pushes of the asker's it contains than of the slowest worker's
 //	    41     8  caught      how many of the asker's pushes to the shard its guard has refused or clipped
 //	    49     8  limit       float64: the largest norm that the guard takes as it is in the round after this value's; 0: any
+//	    57    29  norms       of the newest round in it, see Norms
 //
 // Payload: the values. Missed and lead are 0 in dist_sync and for keys of rows, limit is for keys of rows. Introduced in version 1.
 type Value struct {
@@ -164,6 +207,24 @@ type Value struct {
 	Lead       uint64
 	Caught     uint64
 	Limit      float64
+	Norms      Norms
+}
+
+// Norms is what a server measured of a shard's gradients in one round: all zeros if it did not. With s the sum of the gradients of the m examples
+// of a micro-gradient, meansqr is (Σ ‖s‖²/m) / Σ m, and sqrmean is ‖Σ s‖² / (Σ m)². Those of a key are the sums over its shards.
+//
+//	offset  size  field
+//	     0     4  count       micro-gradients; 0: the round was not measured
+//	     4     1  biased      there was one: the other is the gradient of the round before
+//	     5     8  examples    float64: Σ m
+//	    13     8  meansqr     float64; like sqrmean not finite if a gradient was not
+//	    21     8  sqrmean     float64
+type Norms struct {
+	Count    uint32
+	Biased   bool
+	Examples float64
+	MeanSqr  float64
+	SqrMean  float64
 }
 
 // PushRows carries one worker's gradient for some rows of one shard. A contribution may have no rows.
@@ -175,6 +236,7 @@ type Value struct {
 //	    52     8  rows        number of rows
 //	    60     4  wait        milliseconds
 //	    64     1  counted     as of Push
+//	    65    31  step        as of Push; measure is CodeUnsupported
 //
 // Payload: rows int64, the shard's row numbers, strictly increasing; then rows × rowlen float32. Answer: Ack. Rows of an open
 // vocabulary are named by their IDs, which increase as unsigned numbers; those that are new are made, and CodeFull refuses all of
@@ -186,6 +248,7 @@ type PushRows struct {
 	Rows       uint64
 	WaitMillis uint32
 	Counted    bool
+	Step       Step
 }
 
 // PullRows asks for rows of one shard, as Pull does for a dense one.

@@ -76,6 +76,7 @@ func (m *Push) fields(c *coder) {
 	c.bool(&m.Counted)
 	c.bool(&m.Judged)
 	c.f64(&m.Norm)
+	m.Step.fields(c)
 }
 
 func (m *Pull) Kind() Kind { return KindPull }
@@ -123,6 +124,7 @@ func (m *Value) fields(c *coder) {
 	c.u64(&m.Lead)
 	c.u64(&m.Caught)
 	c.f64(&m.Limit)
+	m.Norms.fields(c)
 }
 
 func (m *PushRows) Kind() Kind { return KindPushRows }
@@ -146,6 +148,7 @@ func (m *PushRows) fields(c *coder) {
 	c.u64(&m.Rows)
 	c.u32(&m.WaitMillis)
 	c.bool(&m.Counted)
+	m.Step.fields(c)
 }
 
 func (m *PullRows) Kind() Kind { return KindPullRows }
@@ -280,4 +283,26 @@ func (m *Origin) fields(c *coder) {
 	c.u64(&m.Key)
 	c.u32(&m.Shard)
 	c.u64(&m.Seq)
+}
+
+func (m *Step) fields(c *coder) {
+	c.bool(&m.Measure)
+	m.Rate.fields(c)
+	c.u32(&m.Micro)
+	c.f64(&m.MicroSqr)
+}
+
+func (m *RoundRate) fields(c *coder) {
+	c.bool(&m.Scaled)
+	c.f64(&m.Factor)
+	c.bool(&m.ByProgress)
+	c.f64(&m.Progress)
+}
+
+func (m *Norms) fields(c *coder) {
+	c.u32(&m.Count)
+	c.bool(&m.Biased)
+	c.f64(&m.Examples)
+	c.f64(&m.MeanSqr)
+	c.f64(&m.SqrMean)
 }

@@ -30,6 +30,7 @@ const (
 	squarable
 	minusSquarable
 	largest // float32
+	factor
 )
 
 // A coefficients tells where a loop finds its constants: in registers as far as these go, else in memory.
@@ -204,18 +205,18 @@ func withMomentum(s isa, isNesterov bool) {
 	if isNesterov {
 		name, doc = "nesterov", "is Nesterov"
 	}
-	s.rule(name, doc+"; n is a multiple of the vector, not 0.", []string{"m"}, []int{scale, clip, floor, shrink, rate, decay, momentum},
+	s.rule(name, doc+"; n is a multiple of the vector, not 0.", []string{"m"}, []int{scale, clip, floor, shrink, rate, decay, momentum, factor},
 		func(c coefficients, at place, w reg.VecVirtual) {
 			d := c.times(c.decayed(at("grad"), w), rate)
 			v := c.times(at("m"), momentum)
 			VSUBPS(d, v, v)
 			VMOVUPS(v, at("m"))
 			if isNesterov {
-				VADDPS(c.times(v, momentum), w, w)
-				VSUBPS(d, w, w)
+				VADDPS(c.times(c.times(v, momentum), factor), w, w)
+				VSUBPS(c.times(d, factor), w, w)
 				return
 			}
-			VADDPS(v, w, w)
+			VADDPS(c.times(v, factor), w, w)
 		})
 }
 
@@ -259,7 +260,7 @@ func rmsprop(s isa, isCentered, hasMomentum bool) {
 		name, slots = name+"Momentum", append(slots, "m")
 	}
 	s.rule(name, "is RMSProp with these slots; n is a multiple of the vector, not 0.", slots,
-		[]int{scale, clip, floor, shrink, decay, beta2, rest2, rate, epsilon, momentum, squarable, minusSquarable},
+		[]int{scale, clip, floor, shrink, decay, beta2, rest2, rate, epsilon, momentum, factor, squarable, minusSquarable},
 		func(c coefficients, at place, w reg.VecVirtual) {
 			g := c.bounded(c.decayed(at("grad"), w))
 			v := c.blend(beta2, at("square"), rest2, square(s, g))
@@ -277,7 +278,7 @@ func rmsprop(s isa, isCentered, hasMomentum bool) {
 				m := c.times(at("m"), momentum)
 				VSUBPS(u, m, m)
 				VMOVUPS(m, at("m"))
-				VADDPS(m, w, w)
+				VADDPS(c.times(m, factor), w, w)
 				return
 			}
 			VSUBPS(u, w, w)

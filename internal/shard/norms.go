@@ -1,0 +1,261 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A measurement is what is known of the norms of an open round's gradients: see wire.Norms. A round is measured if all its contributions ask for it.
+// Those of weight 0 and those that the guard has refused are left out.
+type measurement struct {
+	asked bool // all contributions so far, at least one, ask for it
+	// spoiled: the round cannot be measured, because a contribution did not ask, or because its part cannot be told from the others'.
+	spoiled  bool
+	count    uint32  // micro-gradients
+	examples float64 // sum of the weights
+	sqr      float64 // Σ ‖s‖²/m, in the order of the sum
+	// The squares of the first contribution, which is the sum so far, are taken when the next one is added, in the same pass.
+	deferred       bool
+	deferredWeight float64
+	total          float64 // ‖Σ s‖², if totalKnown
+	totalKnown     bool
+	keep           bool // the sum is to be kept for the next round, see keptSum
+}
+
+// A keptSum is the sum of a round with one micro-gradient. The next round's, if it has one too, is measured against it: the two are as two
+// micro-gradients of one round (biased by what the update between them has changed).
+type keptSum struct {
+	data   *Buffer // nil: none
+	round  uint64
+	weight float64
+}
+
+func (k *keptSum) drop() {
+	k.data.Release()
+	*k = keptSum{}
+}
+
+// differencePeriod: in every so many rounds one round's sum is kept and the next one measured against it. Neither is free, and an average over a
+// thousand steps needs no more.
+const differencePeriod = 16
+
+// warmRounds is how many rounds must have closed before gradients are preconditioned by their second moment; earlier ones are not measured.
+const warmRounds = 5
+
+// checkStep checks the numbers of a contribution's step.
+func (s *Shard) checkStep(c *Contribution) error {
+	st := &c.Step
+	if *st == (wire.Step{}) {
+		return nil
+	}
+	r := &st.Rate
+	switch {
+	case !(r.Factor >= 0 && r.Factor <= wire.MaxFactor) || r.Factor != 0 && !r.Scaled:
+		return s.refuse(wire.CodeMalformed, "push: got learning-rate factor %v, scaled: %v; want 0 to %d, and 0 unless scaled", r.Factor, r.Scaled, wire.MaxFactor)
+	case !(r.Progress >= 0 && r.Progress <= wire.MaxProgress) || r.Progress != 0 && !r.ByProgress:
+		return s.refuse(wire.CodeMalformed, "push: got progress %v, by progress: %v; want 0 to %d, and 0 unless by progress", r.Progress, r.ByProgress, uint64(wire.MaxProgress))
+	case st.Micro > wire.MaxMicro || st.Micro != 0 && !st.Measure:
+		return s.refuse(wire.CodeMalformed, "push: got %d micro-gradients, measured: %v; want at most %d, and 0 unless measured", st.Micro, st.Measure, wire.MaxMicro)
+	case !(st.MicroSqr >= 0) || st.MicroSqr != 0 && st.Micro <= 1:
+		return s.refuse(wire.CodeMalformed, "push: got %v as the squared norms of %d micro-gradients, want at least 0, and 0 unless there are several", st.MicroSqr, st.Micro)
+	case !st.Measure:
+		return nil
+	case s.cfg.Form != wire.FormDense:
+		return s.refuse(wire.CodeUnsupported, "push: got a measured push; the norms of keys of rows are not measured")
+	case s.cfg.Rule == wire.RuleAverage:
+		return s.refuse(wire.CodeUnsupported, "push: got a measured push; the norms of averaged keys are not measured")
+	case c.Codec > wire.CodecBFloat16:
+		return s.refuse(wire.CodeUnsupported, "push: got a measured push in codec %d, which does not hold the gradient; measure with float32 (0), float16 (1) or bfloat16 (2)", c.Codec)
+	}
+	return nil
+}
+
+// A roundRate is the learning rate on which the contributions of a round agree.
+type roundRate struct {
+	wire.RoundRate
+	given bool
+	rank  uint32 // of the first contribution
+}
+
+// take records a contribution's rate, or returns an error if another one has come before.
+func (r *roundRate) take(s *Shard, c *Contribution, rank uint32) error {
+	if !r.given {
+		*r = roundRate{c.Step.Rate, true, rank}
+		return nil
+	}
+	if r.RoundRate == c.Step.Rate {
+		return nil
+	}
+	return s.refuse(wire.CodeConflict, "push %d of rank %d: round %d: got %s, but rank %d gave %s; all workers must give the same",
+		c.Seq, rank, c.Round, rateText(&c.Step.Rate), r.rank, rateText(&r.RoundRate))
+}
+
+func rateText(r *wire.RoundRate) string {
+	factor, at := 1.0, "the round"
+	if r.Scaled {
+		factor = r.Factor
+	}
+	if r.ByProgress {
+		at = fmt.Sprintf("progress %v", r.Progress)
+	}
+	return fmt.Sprintf("learning-rate factor %v with the schedule read at %s", factor, at)
+}
+
+// measures reports whether the norms of a contribution that is about to be added are measured.
+func (s *Shard) measures(x *slot) bool {
+	n := &s.sum.norms
+	if !x.step.Measure || n.spoiled || !n.asked && s.sum.data != nil {
+		n.spoiled = true
+		return false
+	}
+	return true
+}
+
+// precondition returns by what gradients are divided before they are squared, for rules of Adam's family.
+func (s *Shard) precondition() (p f32.Precondition) {
+	if s.opt != nil && s.rounds >= warmRounds {
+		p.Variance, p.Root, p.Epsilon = s.opt.SecondMoment(s.rounds, s.state)
+	}
+	return p
+}
+
+// measure adds a contribution to the sum, and takes its squares on the way.
+func (s *Shard) measure(x *slot, p *payload, last bool) {
+	n := &s.sum.norms
+	n.asked = true
+	over := s.precondition()
+	weight, micro := float64(x.weight), max(x.step.Micro, 1)
+	if over.Variance != nil {
+		micro = 1 // the worker's norms are of gradients as they are
+	}
+	own := micro == 1 || weight == 0
+	if !own && x.verdict == clipped { // the worker's norms are those before
+		n.spoiled = true
+	}
+	if weight > 0 {
+		n.count += micro
+		n.examples += weight
+	}
+	if s.sum.data == nil {
+		if p.codec == wire.CodecFloat32 {
+			s.sum.data = p.data
+		} else {
+			s.sum.data = s.pool.Get(4 * s.n)
+			p.decodeTo(s.sum.data.Float32s(s.n))
+			p.data.Release()
+		}
+		if n.deferred, n.deferredWeight = own, weight; !own {
+			n.sqr += x.step.MicroSqr
+		}
+		return
+	}
+	var squares [3]f32.SquareSum
+	var before, added, after *f32.SquareSum
+	if n.deferred {
+		before = &squares[0]
+	}
+	if own {
+		added = &squares[1]
+	}
+	if last {
+		after = &squares[2]
+	}
+	p.addToMeasured(s.sum.data.Float32s(s.n), s.pool, over, before, added, after)
+	p.data.Release()
+	if n.deferred {
+		n.deferred = false
+		n.add(before.Total(), n.deferredWeight)
+	}
+	if own {
+		n.add(added.Total(), weight)
+	} else {
+		n.sqr += x.step.MicroSqr
+	}
+	if n.totalKnown = last; last {
+		n.total = after.Total()
+	}
+}
+
+// add adds the squared norm of a contribution.
+func (n *measurement) add(sqr, weight float64) {
+	switch {
+	case weight > 0:
+		n.sqr += sqr / weight
+	case sqr != 0:
+		n.spoiled = true // it is in the sum, and counts nothing
+	}
+}
+
+// finishNorms measures the round that is about to be applied, and decides whether its sum is kept.
+func (s *Shard) finishNorms(step uint64) {
+	s.norms = wire.Norms{}
+	n := &s.sum.norms
+	if !n.asked || n.spoiled || n.count == 0 || s.sum.data == nil || s.opt != nil && s.opt.HasSecondMoment() && step < warmRounds {
+		s.kept.drop()
+		return
+	}
+	sum := s.sum.data.Float32s(s.n)
+	if n.count == 1 {
+		if kept := &s.kept; kept.data != nil && kept.round+1 == step {
+			s.norms = s.difference(sum, n.examples)
+		} else {
+			n.keep = step%differencePeriod == 0
+		}
+		s.kept.drop()
+		return
+	}
+	s.kept.drop()
+	if !n.totalKnown {
+		var squares f32.SquareSum
+		squares.Add(sum, s.precondition())
+		n.total = squares.Total()
+	}
+	s.norms = wire.Norms{Count: n.count, Examples: n.examples, MeanSqr: n.sqr / n.examples, SqrMean: n.total / (n.examples * n.examples)}
+}
+
+// difference measures a round's sum and the kept one as two micro-gradients.
+func (s *Shard) difference(sum []float32, weight float64) wire.Norms {
+	kept := &s.kept
+	var before, added, after f32.SquareSum
+	f32.AddToMeasured(kept.data.Float32s(s.n), sum, s.precondition(), &before, &added, &after)
+	n := wire.Norms{Count: 2, Biased: true, Examples: kept.weight + weight}
+	n.MeanSqr = (before.Total()/kept.weight + added.Total()/weight) / n.Examples
+	n.SqrMean = after.Total() / (n.Examples * n.Examples)
+	return n
+}
+
+// keepSum keeps the sum of the round that was just applied. A backup needs the sum, too, and a value may be it: then a copy is kept.
+func (s *Shard) keepSum(step uint64) {
+	k := &s.kept
+	k.drop()
+	k.round, k.weight = step, s.sum.weight
+	if s.sum.data != nil && !s.backup.inSync {
+		k.data, s.sum.data = s.sum.data, nil
+		return
+	}
+	sum := s.current.Float32s()
+	if s.sum.data != nil {
+		sum = s.sum.data.Float32s(s.n)
+	}
+	k.data = s.pool.Get(4 * s.n)
+	copy(k.data.Float32s(s.n), sum)
+}
+
+// addToMeasured is addTo, and takes squares as f32.AddToMeasured does. The codec is one of up to 16 bits a value.
+func (p *payload) addToMeasured(dst []float32, pool *Pool, over f32.Precondition, before, added, after *f32.SquareSum) {
+	if p.codec == wire.CodecFloat32 {
+		f32.AddToMeasured(dst, p.data.Float32s(len(dst)), over, before, added, after)
+		return
+	}
+	scratch := pool.Get(4 * partLen)
+	defer scratch.Release()
+	part := scratch.Float32s(partLen)
+	for from := 0; from < len(dst); from += len(part) {
+		to := min(from+len(part), len(dst))
+		x := part[:to-from]
+		p.decodePart(x, from)
+		f32.AddToMeasured(dst[from:to], x, over.Part(from, to), before, added, after)
+	}
+}

@@ -1,0 +1,155 @@
+package kvstore
+
+import (
+	"math"
+
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A Step says what the contributions of one step have in common. Every worker gives the same Measure, Factor and Progress. The zero value but for
+// Weight is a plain step.
+type Step struct {
+	// Weight is what a contribution counts in a mean: the number of its examples. With Counted it is the number of examples that this worker has
+	// used: see Store.Weighted.
+	Weight  float32
+	Counted bool
+	// Measure makes the servers measure the norms of this round's gradients, if all workers ask for it: Store.Norms. Gradients are sums over the
+	// Weight examples. Averaged keys and those whose names begin with "paragon/" are not measured; a push of rows, of an asynchronous store, or
+	// with 2bit, 1bit or topk is ErrUnsupported.
+	Measure bool
+	// Factor returns the number, 0 to 2²⁰, that multiplies a key's learning rate in this round alone: the optimizer's rate and what it remembers
+	// stay as they are without it (see optim.Pass.WithFactor). Nil: 1. It may be called from several goroutines.
+	Factor func(key string) float64
+	// Progress is where the learning-rate schedule is read, in steps of the schedule, 0 to 2⁵³, if ByProgress; else at the key's round. Rates of
+	// SetLearningRate and bias corrections go by rounds in either case.
+	Progress   float64
+	ByProgress bool
+	// Micro returns the norms of the micro-batches, or devices' batches, whose gradients this worker has summed into its gradient of a key. Nil: one
+	// micro-batch. Read only with Measure. It may be called from several goroutines. Adam's family needs norms of preconditioned gradients, which
+	// the servers alone can take: there each worker's gradient is one.
+	Micro func(key string) Micro
+}
+
+// A Micro says of which micro-batches a gradient is the sum: Sqr is Σ_j ‖s_j‖²/m_j, s_j the sum of the gradients of the m_j examples of
+// micro-batch j, j from 1 to Count. Count 0 or 1 needs no Sqr. A NaN is taken as infinite: such a step's norms are not finite.
+type Micro struct {
+	Count int // at most 65535
+	Sqr   float64
+}
+
+// Norms is what the servers measured of a key's newest round that this worker has pulled. With s_i the sum of the gradients of the m_i examples
+// of micro-gradient i:
+type Norms struct {
+	Rounds   uint64  // rounds closed, that one included
+	Count    int     // micro-gradients: the workers', or their micro-batches
+	Examples float64 // Σ m_i: the global batch
+	MeanSqr  float64 // (Σ ‖s_i‖²/m_i) / Σ m_i: the mean of ‖g_i‖², weighted by examples; not finite if a gradient was not
+	SqrMean  float64 // ‖Σ s_i‖² / (Σ m_i)²: the squared norm of the mean gradient
+	// Biased: there was one micro-gradient. MeanSqr and SqrMean are of it and the round before's, as if they were two of one round; Count is 2
+	// and Examples those of both. One round in 16 is measured so.
+	Biased bool
+}
+
+func (s *store) Step(st Step) Pusher { return &pusher{s, st} }
+
+func (s *store) Weighted(weight float32, counted bool) Pusher {
+	return s.Step(Step{Weight: weight, Counted: counted})
+}
+
+func (s *store) Norms(name string) (Norms, bool) {
+	s.mu.Lock()
+	k := s.keys[name]
+	s.mu.Unlock()
+	if k == nil {
+		return Norms{}, false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.norms) == 0 {
+		return Norms{}, false
+	}
+	first := &k.norms[0]
+	n := Norms{Rounds: first.rounds, Count: int(first.Count), Examples: first.Examples, Biased: first.Biased}
+	for i := range k.norms { // in the order of the shards, so that every worker gets the same bits
+		x := &k.norms[i]
+		if x.Count == 0 || x.rounds != first.rounds || x.Count != first.Count || x.Biased != first.Biased || x.Examples != first.Examples {
+			return Norms{}, false // the guard has refused contributions to some shards and not to others
+		}
+		n.MeanSqr += x.MeanSqr
+		n.SqrMean += x.SqrMean
+	}
+	return n, true
+}
+
+// shardNorms are the norms of one shard.
+type shardNorms struct {
+	wire.Norms
+	rounds uint64
+}
+
+// noteNorms records the norms that came with a value. The caller holds mu.
+func (k *key) noteNorms(values []wire.Value) {
+	if k.norms == nil {
+		measured := false
+		for i := range values {
+			measured = measured || values[i].Norms.Count != 0
+		}
+		if !measured {
+			return
+		}
+		k.norms = make([]shardNorms, len(values))
+	}
+	for i := range values {
+		if v := &values[i]; v.Round >= k.norms[i].rounds { // pulls may end in another order than they began
+			k.norms[i] = shardNorms{v.Norms, v.Round}
+		}
+	}
+}
+
+// stepOf returns what a push of the key says of its step, on the key's first shard. c is the push's compression.
+func (k *key) stepOf(verb string, st *Step, c Compression) (wire.Step, error) {
+	var w wire.Step
+	if st.Factor != nil {
+		f := st.Factor(k.name)
+		if !(f >= 0 && f <= wire.MaxFactor) {
+			return w, keyError(verb, k.name, ErrSize, "learning-rate factor: got %v, want 0 to %d", f, wire.MaxFactor)
+		}
+		if f != 1 {
+			w.Rate.Scaled, w.Rate.Factor = true, f
+		}
+	}
+	if st.ByProgress {
+		if !(st.Progress >= 0 && st.Progress <= wire.MaxProgress) {
+			return w, keyError(verb, k.name, ErrSize, "progress: got %v, want 0 to 2⁵³", st.Progress)
+		}
+		w.Rate.ByProgress, w.Rate.Progress = true, st.Progress
+	}
+	if !st.Measure || k.auxiliary || k.rule == wire.RuleAverage {
+		return w, nil
+	}
+	switch {
+	case k.s.async:
+		return w, keyError(verb, k.name, ErrUnsupported, "the norms of gradients cannot be measured in a store of type %q, whose rounds have one contribution; use dist_sync", k.s.kind)
+	case k.form != wire.FormDense:
+		return w, keyError(verb, k.name, ErrUnsupported, "the norms of keys of rows are not measured; push them with a Step without Measure")
+	case c.feedback():
+		return w, keyError(verb, k.name, ErrUnsupported, "norms cannot be measured of gradients compressed with %s: what the servers get is not this step's gradient; "+
+			"measure with fp16, bf16 or no compression", c.Type)
+	}
+	w.Measure = true
+	if st.Micro == nil {
+		return w, nil
+	}
+	m := st.Micro(k.name)
+	if m.Count <= 1 {
+		return w, nil
+	}
+	if m.Count > wire.MaxMicro || m.Sqr < 0 {
+		return w, keyError(verb, k.name, ErrSize, "got %d micro-batches with squared norms of %v, want at most %d and at least 0", m.Count, m.Sqr, wire.MaxMicro)
+	}
+	w.Micro, w.MicroSqr = uint32(m.Count), m.Sqr
+	if math.IsNaN(m.Sqr) {
+		w.MicroSqr = math.Inf(1)
+	}
+	return w, nil
+}
