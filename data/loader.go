@@ -34,6 +34,9 @@ const (
 type LoaderConfig struct {
 	// BatchSize is the number of examples in a batch, at least 1.
 	BatchSize int
+	// Sizes are the examples of each batch in turn, from 1 to BatchSize, where they differ; when it ends, or nil, they are BatchSize. A
+	// smaller batch is padded, or with ShortLast is short.
+	Sizes iter.Seq[int]
 	// Last is what happens at the end. Zero (the default) pads.
 	Last Last
 	// Augment is done to each image. Zero scales pixels to [0, 1].
@@ -62,7 +65,7 @@ type Batch struct {
 	Labels  []int32
 	Indices []int
 	// N is the number of examples that count: the first N. It is below
-	// len(Labels) in a padded last batch only.
+	// len(Labels) in a padded batch only.
 	N int
 
 	done chan error
@@ -140,7 +143,10 @@ func NewLoader(dataset Dataset, order iter.Seq[int], cfg LoaderConfig) (*Loader,
 func (l *Loader) divide(ctx context.Context) {
 	defer close(l.queue)
 	defer close(l.work)
+	size, ended := l.sizes()
+	defer ended()
 	var b *Batch
+	full := 0 // examples of b when it is full
 	hand := func() {
 		l.queue <- b // never blocks: there is room for every buffer
 		l.work <- b
@@ -153,19 +159,45 @@ func (l *Loader) divide(ctx context.Context) {
 		if b == nil {
 			select {
 			case b = <-l.free:
-				b.N = 0
+				b.N, full = 0, size()
+				l.lengthen(b)
 			case <-ctx.Done():
 				return
 			}
 		}
 		b.Indices[b.N] = i
 		b.N++
-		if b.N == l.cfg.BatchSize {
+		if b.N == full {
 			hand()
 		}
 	}
 	if b != nil && l.cfg.Last != DropLast {
 		hand()
+	}
+}
+
+// sizes returns how to find the size of each batch in turn, and what ends that.
+func (l *Loader) sizes() (size func() int, ended func()) {
+	if l.cfg.Sizes == nil {
+		return func() int { return l.cfg.BatchSize }, func() {}
+	}
+	next, ended := iter.Pull(l.cfg.Sizes)
+	return func() int {
+		if n, ok := next(); ok {
+			return min(max(n, 1), l.cfg.BatchSize)
+		}
+		return l.cfg.BatchSize
+	}, ended
+}
+
+// lengthen undoes what ShortLast did to a buffer.
+func (l *Loader) lengthen(b *Batch) {
+	n := l.cfg.BatchSize
+	b.Labels, b.Indices = b.Labels[:n], b.Indices[:n]
+	if size := l.dataset.Shape().Size(); l.cfg.Raw {
+		b.Pixels, b.Draws = b.Pixels[:n*size], b.Draws[:n]
+	} else {
+		b.Images = b.Images[:n*size]
 	}
 }
 

@@ -352,3 +352,32 @@ func TestRawBatchesHaveThePixelsAndDrawsOfTheImages(t *testing.T) {
 		}
 	}
 }
+
+func TestSizesCutTheBatches(t *testing.T) {
+	sizes := slices.Values([]int{4, 2, 4, 1, 3})
+	for _, c := range []struct {
+		last Last
+		n    int
+		want string // N/len of each batch
+	}{
+		{PadLast, 21, "4/4 2/4 4/4 1/4 3/4 4/4 3/4"},
+		{ShortLast, 21, "4/4 2/2 4/4 1/1 3/3 4/4 3/3"},
+		{DropLast, 13, "4/4 2/4 4/4 1/4"}, // the fifth is not full
+	} {
+		batches := all(t, counting{n: c.n}, upTo(c.n), LoaderConfig{BatchSize: 4, Sizes: sizes, Last: c.last, Prefetch: 1})
+		var got []string
+		next := 0
+		for _, b := range batches {
+			got = append(got, fmt.Sprintf("%d/%d", b.N, len(b.Labels)))
+			for k := range b.N {
+				if b.Indices[k] != next || int(b.Labels[k]) != next%10 || b.Images[k*16+5] != float32(next)/255 {
+					t.Errorf("last %d: example %d: got index %d, label %d", c.last, next, b.Indices[k], b.Labels[k])
+				}
+				next++
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("last %d: got %v, want %s", c.last, got, c.want)
+		}
+	}
+}
