@@ -16,6 +16,9 @@
 // statistics; a loss of another kind averages by nn.ExampleWeights. A program in which padding would count takes whole batches only; Fit fails
 // before the first step.
 //
+// Accumulation. A step may be taken in several runs: Accumulate adds a run's gradients on this worker, and Step, with the last run, pushes the sums. The
+// update is that of one run over all examples of the step. ImageFeedConfig.Accumulation makes Fit do so.
+//
 // The optimizer runs on the servers, or, with Config.UpdateOnWorker, on every worker, which then pulls the mean gradient.
 //
 // For slow links a store may be made with local steps (kvstore.WithLocalSteps(H)). A worker then takes H steps by itself with

@@ -23,17 +23,19 @@ type ImageFeedConfig struct {
 	// Remainder is what becomes of the examples that do not divide evenly over the workers; the default is sampler.Spread.
 	Remainder sampler.Policy
 	Augment   data.Augment
+	// Accumulation is how many runs of each step come before its last one: a step uses the examples of Accumulation+1 batches.
+	Accumulation int
 	// Readers is the number of goroutines that read and augment; 0: data's default.
 	Readers int
 }
 
 // An ImageFeed reads a worker's part of a data set of images, ahead of the training, and gives each device an equal
 // share of every batch. The last batch of an epoch may be short; a worker that has run out while another has not takes
-// part in the last step with no example.
+// part in the last step with no example. It is a BatchFeed.
 type ImageFeed struct {
 	*Partition
 	cfg    ImageFeedConfig
-	batch  int // of one device
+	share  int // most examples of one device in a run
 	loader *data.Loader
 	images [][]float32  // by device
 	pixels []*nn.Pixels // in place of images, where all devices take bytes
@@ -45,27 +47,71 @@ func NewImageFeed(cfg ImageFeedConfig) (*ImageFeed, error) {
 	if len(cfg.Programs) == 0 || cfg.Dataset == nil {
 		return nil, errors.New("worker: image feed: want Programs and a Dataset")
 	}
-	f := &ImageFeed{cfg: cfg}
-	for d, program := range cfg.Programs {
-		images, labels, err := imageInputs(program, cfg.Dataset.Shape())
-		if err != nil {
-			return nil, fmt.Errorf("worker: image feed: device %d: %w", d, err)
-		}
-		if d > 0 && labels.Len() != f.batch {
-			return nil, fmt.Errorf("worker: image feed: batch of device %d is %d, of device 0 %d, want the same", d, labels.Len(), f.batch)
-		}
-		f.batch = labels.Len()
-		f.images, f.labels = append(f.images, images), append(f.labels, labels)
+	if cfg.Accumulation < 0 {
+		return nil, fmt.Errorf("worker: image feed: Accumulation is %d, want at least 0", cfg.Accumulation)
 	}
-	var err error
-	if f.pixels, err = imagePixels(cfg); err != nil {
+	f := &ImageFeed{cfg: cfg}
+	if err := f.take(cfg.Programs); err != nil {
 		return nil, err
 	}
-	f.Partition, err = NewPartition(cfg.Dataset.Len(), f.batch*len(cfg.Programs), cfg.Workers, cfg.Rank, sampler.Seed(cfg.Seed), sampler.Remainder(cfg.Remainder))
+	f.share = f.labels[0].Len()
+	perRun := f.share * len(cfg.Programs)
+	if cfg.Accumulation >= maxPerStep/perRun {
+		return nil, fmt.Errorf("worker: image feed: Accumulation is %d with a batch of %d, want a step of fewer than %d examples", cfg.Accumulation, perRun, maxPerStep)
+	}
+	var err error
+	f.Partition, err = NewPartition(cfg.Dataset.Len(), perRun*(cfg.Accumulation+1), cfg.Workers, cfg.Rank, sampler.Seed(cfg.Seed), sampler.Remainder(cfg.Remainder))
 	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	return f, f.SetRun(perRun)
+}
+
+// maxPerStep is above what a worker can use in a step; sums of it over workers do not overflow, and a float32 holds it exactly.
+const maxPerStep = 1 << 24
+
+// take finds the inputs of the programs.
+func (f *ImageFeed) take(programs []*nn.Program) error {
+	var allImages [][]float32
+	var allLabels []nn.LabelInput
+	for d, program := range programs {
+		images, labels, err := imageInputs(program, f.cfg.Dataset.Shape())
+		if err != nil {
+			return fmt.Errorf("worker: image feed: device %d: %w", d, err)
+		}
+		if d > 0 && labels.Len() != allLabels[0].Len() {
+			return fmt.Errorf("worker: image feed: batch of device %d is %d, of device 0 %d, want the same", d, labels.Len(), allLabels[0].Len())
+		}
+		allImages, allLabels = append(allImages, images), append(allLabels, labels)
+	}
+	pixels, err := imagePixels(programs, f.cfg)
+	if err != nil {
+		return err
+	}
+	f.images, f.labels, f.pixels = allImages, allLabels, pixels
+	return nil
+}
+
+// Use implements BatchFeed: each device has an equal share of a run.
+func (f *ImageFeed) Use(programs []*nn.Program, perRun int) error {
+	if len(programs) != len(f.cfg.Programs) {
+		return fmt.Errorf("worker: image feed: got programs for %d devices, want %d", len(programs), len(f.cfg.Programs))
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := f.SetRun(perRun); err != nil {
+		return err
+	}
+	share := (perRun + len(programs) - 1) / len(programs)
+	if labels, err := programs[0].Labels("labels"); err != nil || share > labels.Len() {
+		return errors.Join(err, fmt.Errorf("worker: image feed: got runs of %d examples for %d devices, want at most %d on each", perRun, len(programs), labels.Len()))
+	}
+	if err := f.take(programs); err != nil {
+		return err
+	}
+	f.share = share
+	return nil
 }
 
 // imageInputs returns the memory behind a program's inputs "images" and "labels".
@@ -85,9 +131,9 @@ func imageInputs(program *nn.Program, shape data.Shape) ([]float32, nn.LabelInpu
 }
 
 // imagePixels are the inputs of all devices as bytes; nil if one of them takes numbers.
-func imagePixels(cfg ImageFeedConfig) ([]*nn.Pixels, error) {
+func imagePixels(programs []*nn.Program, cfg ImageFeedConfig) ([]*nn.Pixels, error) {
 	var all []*nn.Pixels
-	for d, program := range cfg.Programs {
+	for d, program := range programs {
 		pixels, err := program.Pixels("images", pixelsConfig(cfg.Dataset.Shape(), cfg.Augment))
 		if errors.Is(err, nn.ErrNoPixels) && d == 0 {
 			return nil, nil
@@ -109,9 +155,16 @@ func (f *ImageFeed) Begin(ctx context.Context, epoch, step int) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
+	sizes := func(yield func(int) bool) { // runs without examples are the last ones
+		for n := range f.Runs(step) {
+			if n == 0 || !yield(n) {
+				return
+			}
+		}
+	}
 	var err error
 	f.loader, err = data.NewLoader(f.cfg.Dataset, f.From(epoch, step), data.LoaderConfig{
-		BatchSize: f.PerStep(), Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers, Raw: f.pixels != nil,
+		BatchSize: f.share * len(f.images), Sizes: sizes, Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers, Raw: f.pixels != nil,
 	})
 	return err
 }
@@ -132,15 +185,15 @@ func (f *ImageFeed) Next(ctx context.Context) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	pixels := f.cfg.Dataset.Shape().Size() * f.batch
+	pixels := f.cfg.Dataset.Shape().Size() * f.share
 	for d := range f.images {
 		if f.pixels != nil {
-			setPixels(f.pixels[d], batch.Pixels[d*pixels:(d+1)*pixels], batch.Draws[d*f.batch:(d+1)*f.batch])
+			setPixels(f.pixels[d], batch.Pixels[d*pixels:(d+1)*pixels], batch.Draws[d*f.share:(d+1)*f.share])
 		} else {
 			copy(f.images[d], batch.Images[d*pixels:(d+1)*pixels])
 		}
-		counts[d] = min(max(batch.N-d*f.batch, 0), f.batch)
-		f.labels[d].Set(batch.Labels[d*f.batch : d*f.batch+counts[d]])
+		counts[d] = min(max(batch.N-d*f.share, 0), f.share)
+		f.labels[d].Set(batch.Labels[d*f.share : d*f.share+counts[d]])
 	}
 	return counts, nil
 }

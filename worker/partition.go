@@ -3,7 +3,9 @@ package worker
 import (
 	"fmt"
 	"iter"
+	"slices"
 
+	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/sampler"
 )
 
@@ -23,15 +25,40 @@ type DividedFeed interface {
 	Examples(epoch, part, n int) []int
 }
 
-// A Partition says which examples of a data set this worker uses in which step: the same number in each but the last ones, and as
+// A BatchFeed is a DividedFeed whose steps may have other numbers of examples from some step on, and may be taken in several runs, whose
+// gradients the Trainer adds up (Trainer.Accumulate): Next brings one run. A Feed that embeds a *Partition and reads what Batches says has all
+// but Use. FitConfig.Adapt needs one.
+type BatchFeed interface {
+	DividedFeed
+	// Resize makes the steps of the division from step on use perStep examples of each worker: all workers call it alike. Divided keeps the
+	// last number, from step 0 on. Begin follows.
+	Resize(step, perStep int) error
+	// Segments are the numbers of examples of the division's steps so far.
+	Segments() []Segment
+	// Use makes runs of at most perRun examples, which go to these programs, one for each device. Begin follows.
+	Use(programs []*nn.Program, perRun int) error
+	// PerRun is that number.
+	PerRun() int
+}
+
+// A Segment says that the steps of a division from First on use PerStep examples of each worker.
+type Segment struct {
+	First   int `json:"first"`
+	PerStep int `json:"per_step"`
+}
+
+// A Partition says which examples of a data set this worker uses in which step: the same number in each step of a segment but the last ones, and as
 // many steps on every worker.
 type Partition struct {
-	length, perStep int
-	opts            []sampler.Option
-	workers         int
-	cuts            []sampler.Cut
-	own             *sampler.Sampler
-	steps           int
+	length   int
+	opts     []sampler.Option
+	workers  int
+	cuts     []sampler.Cut
+	own      *sampler.Sampler
+	longest  int       // examples of the longest share, rank 0's
+	segments []Segment // at least one; the first from step 0 on, First rises
+	steps    int
+	perRun   int
 }
 
 // NewPartition divides length examples over workers, of which each uses perStep in a step. The rank of a worker that joins a
@@ -40,7 +67,7 @@ func NewPartition(length, perStep, workers, rank int, opts ...sampler.Option) (*
 	if perStep < 1 {
 		return nil, fmt.Errorf("worker: partition: got %d examples a step, want at least 1", perStep)
 	}
-	p := &Partition{length: length, perStep: perStep, opts: opts}
+	p := &Partition{length: length, segments: []Segment{{0, perStep}}, perRun: perStep, opts: opts}
 	return p, p.Divided(rank, max(workers, rank+1), nil)
 }
 
@@ -54,10 +81,58 @@ func (p *Partition) Divided(rank, workers int, cuts []sampler.Cut) error {
 	if err != nil {
 		return err
 	}
-	p.own, p.workers, p.cuts = own, workers, cuts
-	p.steps = (longest.Len() + p.perStep - 1) / p.perStep
+	p.own, p.workers, p.cuts, p.longest = own, workers, cuts, longest.Len()
+	p.segments = []Segment{{0, p.PerStep()}}
+	p.count()
 	return nil
 }
+
+// Resize implements BatchFeed. A second call for the same step replaces the first; one for a step before a segment that began later is an error.
+func (p *Partition) Resize(step, perStep int) error {
+	last := p.segments[len(p.segments)-1]
+	switch {
+	case perStep < 1:
+		return fmt.Errorf("worker: partition: resize at step %d: got %d examples a step, want at least 1", step, perStep)
+	case step < last.First || step > p.steps:
+		return fmt.Errorf("worker: partition: resize at step %d: want a step from %d, where the last segment begins, to %d, the end of the division", step, last.First, p.steps)
+	case step == last.First:
+		p.segments[len(p.segments)-1].PerStep = perStep
+	case perStep != last.PerStep:
+		p.segments = append(p.segments, Segment{step, perStep})
+	}
+	p.count()
+	return nil
+}
+
+// count finds out how many steps the division has, those of the worker with the most examples.
+func (p *Partition) count() {
+	last := p.segments[len(p.segments)-1]
+	left := max(0, p.longest-p.offset(last.First))
+	p.steps = last.First + left/last.PerStep
+	if left%last.PerStep > 0 {
+		p.steps++
+	}
+}
+
+// offset is how many examples a worker that does not run out has used after so many steps; no more than the longest share has.
+func (p *Partition) offset(steps int) int {
+	used := 0
+	for i, s := range p.segments {
+		until := steps
+		if i+1 < len(p.segments) {
+			until = min(until, p.segments[i+1].First)
+		}
+		n := max(0, until-s.First)
+		if room := p.longest - used; n > room/s.PerStep { // a product could overflow
+			return p.longest
+		}
+		used += n * s.PerStep
+	}
+	return used
+}
+
+// Segments implements BatchFeed.
+func (p *Partition) Segments() []Segment { return slices.Clone(p.segments) }
 
 // Steps is the number of steps of the division, that of the worker with the most examples.
 func (p *Partition) Steps() int { return p.steps }
@@ -65,11 +140,71 @@ func (p *Partition) Steps() int { return p.steps }
 // Len is the number of this worker's examples in the division.
 func (p *Partition) Len() int { return p.own.Len() }
 
-// PerStep is how many examples a step uses, but for the last ones.
-func (p *Partition) PerStep() int { return p.perStep }
+// PerStep is how many examples a step of the last segment uses, but for the last ones.
+func (p *Partition) PerStep() int { return p.segments[len(p.segments)-1].PerStep }
+
+// SetRun divides steps into runs of at most perRun examples: what Use of a BatchFeed calls.
+func (p *Partition) SetRun(perRun int) error {
+	if perRun < 1 {
+		return fmt.Errorf("worker: partition: got %d examples a run, want at least 1", perRun)
+	}
+	p.perRun = perRun
+	return nil
+}
+
+// PerRun implements BatchFeed.
+func (p *Partition) PerRun() int { return p.perRun }
 
 // From returns this worker's examples in an epoch from a step of the division on.
-func (p *Partition) From(epoch, step int) iter.Seq[int] { return p.own.From(epoch, step*p.perStep) }
+func (p *Partition) From(epoch, step int) iter.Seq[int] { return p.own.From(epoch, p.offset(step)) }
+
+// Runs returns the numbers of examples of this worker's runs from a step of the division on. A step in which it has none has one run of 0.
+func (p *Partition) Runs(step int) iter.Seq[int] {
+	now := *p // the sequence may be read on another goroutine, while this partition changes
+	now.segments = slices.Clone(p.segments)
+	return func(yield func(int) bool) {
+		for step := step; step < now.steps; step++ {
+			for _, n := range runsOf(now.ownUsed(step+1)-now.ownUsed(step), now.perRun) {
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// runsOf divides the examples of a step into the fewest runs of at most perRun examples, which differ by at most one.
+func runsOf(examples, perRun int) []int {
+	runs := make([]int, max(1, examples/perRun+min(1, examples%perRun)))
+	for i := range runs {
+		runs[i] = examples / len(runs)
+		if i < examples%len(runs) {
+			runs[i]++
+		}
+	}
+	return runs
+}
+
+// Batches returns the examples of this worker's runs in an epoch from a step of the division on: one list for each call of Next. A list is valid
+// until the next one.
+func (p *Partition) Batches(epoch, step int) iter.Seq[[]int] {
+	runs, examples := p.Runs(step), p.From(epoch, step)
+	return func(yield func([]int) bool) {
+		next, end := iter.Pull(examples)
+		defer end()
+		var list []int
+		for n := range runs {
+			list = list[:0]
+			for range n {
+				i, _ := next()
+				list = append(list, i)
+			}
+			if !yield(list) {
+				return
+			}
+		}
+	}
+}
 
 // Used implements DividedFeed.
 func (p *Partition) Used(part, steps int) int {
@@ -77,8 +212,10 @@ func (p *Partition) Used(part, steps int) int {
 	if share == nil {
 		return 0
 	}
-	return min(share.Len(), steps*p.perStep)
+	return min(share.Len(), p.offset(steps))
 }
+
+func (p *Partition) ownUsed(steps int) int { return min(p.own.Len(), p.offset(steps)) }
 
 // Examples implements DividedFeed.
 func (p *Partition) Examples(epoch, part, n int) []int {

@@ -29,7 +29,7 @@ func TestAGradientThatIsNotHandedInIsAnError(t *testing.T) {
 		defer trainer.exchange.close()
 		trainer.exchange.submit(0)
 		synctest.Wait()
-		if err := trainer.gradientReady(t.Context(), 0, 4); !errors.Is(err, refused) || trainer.begun {
+		if err := trainer.gradientReady(t.Context(), 0, true); !errors.Is(err, refused) || trainer.begun {
 			t.Errorf("got error %v, handed in: %v; want %v", err, trainer.begun, refused)
 		}
 	})

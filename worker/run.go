@@ -249,37 +249,21 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	if r.leave.needed.Load() {
 		r.stop.ask()
 	}
-	begin := time.Now()
-	batch, ok := r.ahead.take()
-	if !ok {
-		batch.counts, batch.err = r.cfg.Feed.Next(ctx)
-	}
-	counts, err := batch.counts, batch.err
-	if err != nil {
-		return agreed, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, err)
-	}
-	info := &e.info
-	info.Times.Data += time.Since(begin)
 	step := r.trainer.Steps()
-	more := r.step+1 < r.cfg.Feed.Steps() && !(r.cfg.MaxSteps > 0 && step+1 >= r.cfg.MaxSteps)
-	r.trainer.onWeight = func() {
-		r.stop.begin(ctx, step)
-		if more {
-			r.ahead.begin(ctx)
-		}
-	}
+	r.trainer.onWeight = func() { r.stop.begin(ctx, step) }
+	info := &e.info
 	defer func() { info.Times.Data += r.ahead.end() }()
-	last := !r.trainer.roundEnds() && r.step+1 == r.cfg.Feed.Steps()
-	if err := r.trainer.Step(ctx, counts); err != nil {
+	meet := !r.trainer.roundEnds() && r.step+1 == r.cfg.Feed.Steps()
+	loss, examples, err := r.runRuns(ctx, info)
+	if err != nil {
 		return agreed, err
 	}
-	if last { // with local steps, all agree at the end of a division although no round ends
+	if meet { // with local steps, all agree at the end of a division although no round ends
 		if err := r.trainer.weighLocal(ctx); err != nil {
 			return agreed, err
 		}
 		r.stop.begin(ctx, step)
 	}
-	loss, examples := r.loss(counts)
 	for _, o := range r.cfg.Observers {
 		o.Step(StepInfo{Epoch: r.epoch, Step: r.before + r.step, Steps: r.before + r.cfg.Feed.Steps(), Loss: loss, Examples: examples})
 	}
@@ -297,18 +281,71 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	return agreed, err
 }
 
-// loss is the mean over the examples of a step.
-func (r *run) loss(counts []int) (loss float64, examples int) {
-	for d, n := range counts {
-		if n > 0 { // the loss of nothing may be NaN
-			loss += r.trainer.cfg.Programs[d].Loss() * float64(n)
-			examples += n
+// runRuns does the runs of one step, and returns the mean loss over their examples.
+func (r *run) runRuns(ctx context.Context, info *EpochInfo) (loss float64, examples int, err error) {
+	want := r.examplesOfStep()
+	for last := false; !last; {
+		begin := time.Now()
+		batch, ok := r.ahead.take()
+		if !ok {
+			batch.counts, batch.err = r.cfg.Feed.Next(ctx)
+		}
+		info.Times.Data += time.Since(begin)
+		if batch.err != nil {
+			return 0, 0, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, batch.err)
+		}
+		n := 0
+		for _, count := range batch.counts {
+			n += count
+		}
+		if n == 0 && want > 0 {
+			return 0, 0, fmt.Errorf("worker: epoch %d step %d: next batch: feed %T returned none of the %d examples that are left of the step", r.epoch, r.before+r.step, r.cfg.Feed, want)
+		}
+		want -= n
+		last = want <= 0
+		r.trainer.onGradient = nil
+		if !last || r.moreSteps() {
+			r.trainer.onGradient = func() { r.ahead.begin(ctx) }
+		}
+		if last {
+			err = r.trainer.Step(ctx, batch.counts)
+		} else {
+			err = r.trainer.Accumulate(ctx, batch.counts)
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		loss += r.loss(batch.counts)
+		examples += n
+		if !last {
+			info.Times.Data += r.ahead.end()
 		}
 	}
-	if examples > 0 {
-		loss /= float64(examples)
+	return loss / float64(max(1, examples)), examples, nil
+}
+
+// examplesOfStep is how many examples of this worker's share the next step uses, where the feed may bring them in several runs; 0: in one.
+func (r *run) examplesOfStep() int {
+	feed, ok := r.cfg.Feed.(BatchFeed)
+	if !ok {
+		return 0
 	}
-	return loss, examples
+	return feed.Used(r.rank, r.step+1) - feed.Used(r.rank, r.step)
+}
+
+// moreSteps reports whether, as far as is known, another step follows the next one before the feed begins again.
+func (r *run) moreSteps() bool {
+	return r.step+1 < r.cfg.Feed.Steps() && !(r.cfg.MaxSteps > 0 && r.trainer.Steps()+1 >= r.cfg.MaxSteps)
+}
+
+// loss is the sum over the examples of a run.
+func (r *run) loss(counts []int) (loss float64) {
+	for d, n := range counts {
+		if n > 0 { // the loss of nothing may be NaN
+			loss += r.trainer.programs[d].Loss() * float64(n)
+		}
+	}
+	return loss
 }
 
 // closeSpan ends the current span.

@@ -12,39 +12,40 @@ import (
 // store as they become final. counts has the number of examples of each device, the first ones of its inputs (without rows of label
 // -1). Their sum is the weight of this worker in the mean; with 0 the worker takes part in the round and contributes nothing. A program whose loss
 // would count the padding of a short batch refuses it before anything is done (see nn.Program.SetExamples). Step returns when all gradients are
-// final. Their exchange continues in the background, also when ctx has ended, and the next Step waits for the values that it needs.
+// final. It is the last run of a step that Accumulate has begun, if it has. The exchange of the gradients continues in the background, also when ctx has ended, and the next Step waits for the values that it needs.
 //
 // The loss is read from the programs (Program.Loss). After an error the Trainer can only be closed.
-func (t *Trainer) Step(ctx context.Context, counts []int) error {
-	if len(counts) != len(t.cfg.Programs) {
-		return fmt.Errorf("worker: step %d: got counts for %d devices, want %d", t.steps, len(counts), len(t.cfg.Programs))
-	}
-	for d, n := range counts {
-		if err := t.cfg.Programs[d].CheckExamples(n); err != nil {
-			return fmt.Errorf("worker: step %d: device %d: %w", t.steps, d, err)
-		}
+func (t *Trainer) Step(ctx context.Context, counts []int) error { return t.run(ctx, counts, true) }
+
+// run runs forward and backward; last: it ends the step.
+func (t *Trainer) run(ctx context.Context, counts []int, last bool) error {
+	if err := t.checkCounts(counts); err != nil {
+		return err
 	}
 	examples := 0
 	t.counts = counts
 	for d, n := range counts {
-		if err := t.cfg.Programs[d].SetExamples(n); err != nil {
+		program := t.programs[d]
+		if err := program.SetExamples(n); err != nil {
 			return fmt.Errorf("worker: step %d: device %d: %w", t.steps, d, err)
 		}
-		t.cfg.Programs[d].SetGradScale(float32(n)) // the loss is a mean over the device's examples; the store wants sums
+		program.SetGradScale(float32(n)) // the loss is a mean over the device's examples; the store wants sums
+		program.SetStep(t.steps + uint64(t.held.runs)<<runShift)
 		examples += n
 	}
 	begin := time.Now()
 	t.begun = false
 	clear(t.ready)
+	t.held.prepare(t, last)
 	var waited time.Duration
 	var err error
 	if len(t.units) == 1 {
-		waited, err = t.stepOn(ctx, 0, examples)
+		waited, err = t.runOn(ctx, 0, last)
 	} else {
 		group, ctx := errgroup.WithContext(ctx)
 		for u := range t.units {
 			group.Go(func() error {
-				w, err := t.stepOn(ctx, u, examples)
+				w, err := t.runOn(ctx, u, last)
 				if u == 0 {
 					waited = w
 				}
@@ -56,18 +57,31 @@ func (t *Trainer) Step(ctx context.Context, counts []int) error {
 	if err != nil {
 		return err
 	}
-	t.steps++
+	counted := t.held.examples + t.counted()
 	t.fresh = t.fresh && examples == 0
-	if t.local != nil {
-		t.local.stepped(t.counted(examples))
-	}
 	t.times.Wait += waited
 	t.times.Compute += time.Since(begin) - waited
+	if !last {
+		t.held.runs++
+		t.held.examples = counted
+		for u := range t.units {
+			t.held.added[u] = t.held.added[u] || t.unitExamples(u) > 0
+		}
+		return nil
+	}
+	t.steps++
+	t.held.drop()
+	if t.local != nil {
+		t.local.stepped(counted)
+	}
 	return nil
 }
 
-// stepOn runs the step on one unit and returns how long its forward pass waited for new values. A failed wait ends it.
-func (t *Trainer) stepOn(ctx context.Context, u, examples int) (waited time.Duration, err error) {
+// runShift makes the numbers of all runs different, by which dropout draws: the first run of a step has the step's own number.
+const runShift = 40
+
+// runOn makes a run on one unit and returns how long its forward pass waited for new values. A failed wait ends it.
+func (t *Trainer) runOn(ctx context.Context, u int, last bool) (waited time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var failed error
@@ -87,7 +101,8 @@ func (t *Trainer) stepOn(ctx context.Context, u, examples int) (waited time.Dura
 	}
 	ready := func(i int) {
 		if failed == nil {
-			keep(t.gradientReady(ctx, i, examples))
+			t.take(u, i, t.unitExamples(u), last)
+			keep(t.gradientReady(ctx, i, last))
 		}
 	}
 	err = t.units[u].step(ctx, wait, ready)
@@ -100,14 +115,18 @@ func (t *Trainer) stepOn(ctx context.Context, u, examples int) (waited time.Dura
 	return waited, nil
 }
 
-// gradientReady counts the units on which the gradient of parameter i is final, and submits it with the last one.
-func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
+// gradientReady counts the units on which the gradient of parameter i is final, and in the last run submits it with the last one.
+func (t *Trainer) gradientReady(ctx context.Context, i int, last bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ready[i]++; t.ready[i] < len(t.units) {
 		return nil
 	}
-	examples = t.counted(examples)
+	if !last {
+		t.began()
+		return nil
+	}
+	examples := t.held.examples + t.counted()
 	weight := uint64(examples)
 	if l := t.local; l != nil {
 		if err := l.update(t.steps, i, examples); err != nil || !l.last() {
@@ -123,21 +142,27 @@ func (t *Trainer) gradientReady(ctx context.Context, i, examples int) error {
 		}
 		t.weigh(weight)
 		t.round.Store(t.steps)
-		t.begun = true
 		if t.onWeight != nil {
 			t.onWeight()
 		}
+		t.began()
 	}
 	t.exchange.submit(i)
 	return nil
 }
 
-// counted is how many of a step's examples have a part in its gradients: none of a device whose gradients were not finite.
-func (t *Trainer) counted(examples int) int {
-	for d, program := range t.cfg.Programs {
-		if !program.Finite() {
-			examples -= t.counts[d]
-		}
+// began tells that the run's first gradient is there.
+func (t *Trainer) began() {
+	if !t.begun && t.onGradient != nil {
+		t.onGradient()
+	}
+	t.begun = true
+}
+
+// counted is how many of a run's examples have a part in its gradients.
+func (t *Trainer) counted() (examples int) {
+	for u := range t.units {
+		examples += t.unitExamples(u)
 	}
 	return examples
 }
@@ -165,9 +190,6 @@ func (t *Trainer) Flush(ctx context.Context) error {
 // setSteps says how many steps were done before, in a resumed run: schedules and dropout go by it.
 func (t *Trainer) setSteps(steps uint64) {
 	t.steps = steps
-	for _, program := range t.cfg.Programs {
-		program.SetStep(steps)
-	}
 }
 
 // Steps is the number of steps done, those before a resume included.

@@ -88,6 +88,7 @@ func alike(what string, device int, list, first []nn.Param) error {
 // A Trainer runs training steps of one worker. Its methods are called by one goroutine at a time.
 type Trainer struct {
 	cfg      Config
+	programs []*nn.Program // by device, for the next run: Config.Programs, or those of another batch size
 	units    []unit
 	group    *nn.Group // nil: the programs are not joined
 	keys     []string  // by parameter
@@ -104,11 +105,14 @@ type Trainer struct {
 	told     bool            // and counting was this
 	fresh    bool            // it came to a running job and has used no example yet: the running statistics are not its own
 	onWeight func()          // called once in a step, when the store has the weight of its gradients; nil: nothing
+	// onGradient is called once in a run, when its first gradient is there; nil: nothing
+	onGradient func()
 
 	mu     sync.Mutex // guards ready and begun, which the devices' hooks share
 	ready  []int      // units on which parameter i's gradient is final in this step
-	begun  bool       // this step's first gradient was handed in
-	counts []int      // of this step's examples, by device
+	begun  bool       // this run's first gradient is there
+	counts []int      // of this run's examples, by device
+	held   held       // by the runs of this step before this one
 
 	staleMu sync.Mutex // guards stale, which pulls share
 	stale   Staleness
@@ -154,7 +158,7 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 		}
 	}
 	params := cfg.Programs[0].Params()
-	t := &Trainer{cfg: cfg, keys: make([]string, len(params)), ready: make([]int, len(params)), elastic: elasticOf(cfg.Store)}
+	t := &Trainer{cfg: cfg, programs: slices.Clone(cfg.Programs), keys: make([]string, len(params)), ready: make([]int, len(params)), elastic: elasticOf(cfg.Store)}
 	if err := t.makeUnits(); err != nil {
 		return nil, err
 	}

@@ -28,7 +28,9 @@ func (t *Trainer) makeUnits() error {
 		return nil
 	}
 	for d, program := range programs {
-		t.units = append(t.units, unit{program, d, program.StepOverlapped})
+		t.units = append(t.units, unit{program, d, func(ctx context.Context, wait, ready func(i int)) error {
+			return t.programs[d].StepOverlapped(ctx, wait, ready)
+		}})
 	}
 	return nil
 }

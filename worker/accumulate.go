@@ -1,0 +1,129 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/f32"
+)
+
+// held is what the runs of a step before its last one have left on this worker: Step adds its own gradients and pushes the sums.
+type held struct {
+	runs     int
+	examples int           // that count
+	sums     [][][]float32 // by unit and parameter, made when first needed; what they hold counts only if added
+	added    []bool        // by unit: sums has gradients
+	norms    [][]microNorm // by unit and parameter; nil: they are not measured
+}
+
+// A microNorm is what the micro-batches of one unit say of one parameter: how many there were, and Σ ‖s‖²/m over them, where s is the sum of the
+// gradients of the m examples of one.
+type microNorm struct {
+	count int
+	sqr   float64
+}
+
+// Accumulate runs forward and backward on every device, as Step does, and adds the gradients on this worker: Step, which follows with the last run
+// of the step, pushes the sums. So a batch that the devices' memory does not hold is taken in several runs, and the update is
+// that of one run over all their examples (but batch norm normalises over the batch of each run). counts is Step's; the weight of the worker in the mean is
+// the sum over the runs.
+//
+// It costs the memory of one more gradient on each device's host. After an error the Trainer can only be closed.
+func (t *Trainer) Accumulate(ctx context.Context, counts []int) error {
+	return t.run(ctx, counts, false)
+}
+
+// DropAccumulated forgets the runs since the last Step.
+func (t *Trainer) DropAccumulated() { t.held.drop() }
+
+func (h *held) drop() {
+	h.runs, h.examples = 0, 0
+	clear(h.added)
+	for _, list := range h.norms {
+		clear(list)
+	}
+}
+
+// prepare makes room for what the next run needs; params are each unit's, in order.
+func (h *held) prepare(t *Trainer, last bool) {
+	if h.added == nil {
+		h.added = make([]bool, len(t.units))
+	}
+	if last && h.runs == 0 {
+		return
+	}
+	if h.sums == nil {
+		h.sums = make([][][]float32, len(t.units))
+		for u := range t.units {
+			for _, p := range t.units[u].program.Params() {
+				h.sums[u] = append(h.sums[u], make([]float32, len(p.Gradient)))
+			}
+		}
+	}
+}
+
+// take deals with the final gradient of parameter i on unit u, of so many examples: it adds it to the sums or, in the last run of a step, the sums to it.
+func (t *Trainer) take(u, i, examples int, last bool) {
+	h := &t.held
+	gradient := t.units[u].program.Params()[i].Gradient
+	var norm *microNorm
+	if h.norms != nil && examples > 0 {
+		norm = &h.norms[u][i]
+		norm.count++
+	}
+	square := func(x []float32) {
+		if norm != nil {
+			norm.sqr += f32.Squares(x) / float64(examples)
+		}
+	}
+	switch {
+	case last && !h.added[u]:
+		square(gradient)
+	case examples == 0 && !last: // zeros
+	case !last && !h.added[u]:
+		square(gradient)
+		copy(h.sums[u][i], gradient)
+	default:
+		into, from := h.sums[u][i], gradient
+		if last {
+			into, from = gradient, h.sums[u][i]
+		}
+		for len(into) > 0 { // in blocks that stay in the cache
+			n := min(len(into), 4096)
+			if last {
+				square(into[:n])
+			} else {
+				square(from[:n])
+			}
+			f32.AddTo(into[:n], from[:n])
+			into, from = into[n:], from[n:]
+		}
+	}
+}
+
+// unitExamples is how many of a run's examples have a part in the gradients of a unit: none of a device whose gradients were not finite.
+func (t *Trainer) unitExamples(u int) (examples int) {
+	until := len(t.programs)
+	if u+1 < len(t.units) {
+		until = t.units[u+1].first
+	}
+	for d := t.units[u].first; d < until; d++ {
+		if t.programs[d].Finite() {
+			examples += t.counts[d]
+		}
+	}
+	return examples
+}
+
+// checkCounts is an error if a run cannot have so many examples on each device.
+func (t *Trainer) checkCounts(counts []int) error {
+	if len(counts) != len(t.programs) {
+		return fmt.Errorf("worker: step %d: got counts for %d devices, want %d", t.steps, len(counts), len(t.programs))
+	}
+	for d, n := range counts {
+		if err := t.programs[d].CheckExamples(n); err != nil {
+			return fmt.Errorf("worker: step %d: device %d: %w", t.steps, d, err)
+		}
+	}
+	return nil
+}
