@@ -66,38 +66,26 @@ func (h *held) prepare(t *Trainer, last bool) {
 func (t *Trainer) take(u, i, examples int, last bool) {
 	h := &t.held
 	gradient := t.units[u].program.Params()[i].Gradient
-	var norm *microNorm
+	var squares *f32.SquareSum // of this run's gradient; nil: not measured
 	if h.norms != nil && examples > 0 {
-		norm = &h.norms[u][i]
-		norm.count++
-	}
-	square := func(x []float32) {
-		if norm != nil {
-			norm.sqr += f32.Squares(x) / float64(examples)
-		}
+		squares = new(f32.SquareSum)
 	}
 	switch {
-	case last && !h.added[u]:
-		square(gradient)
-	case examples == 0 && !last: // zeros
-	case !last && !h.added[u]:
-		square(gradient)
-		copy(h.sums[u][i], gradient)
+	case last && h.added[u]:
+		f32.AddToMeasured(gradient, h.sums[u][i], f32.Precondition{}, squares, nil, nil)
+	case !last && h.added[u] && examples > 0:
+		f32.AddToMeasured(h.sums[u][i], gradient, f32.Precondition{}, nil, squares, nil)
 	default:
-		into, from := h.sums[u][i], gradient
-		if last {
-			into, from = gradient, h.sums[u][i]
+		if squares != nil {
+			squares.Add(gradient, f32.Precondition{})
 		}
-		for len(into) > 0 { // in blocks that stay in the cache
-			n := min(len(into), 4096)
-			if last {
-				square(into[:n])
-			} else {
-				square(from[:n])
-			}
-			f32.AddTo(into[:n], from[:n])
-			into, from = into[n:], from[n:]
+		if !last && examples > 0 {
+			copy(h.sums[u][i], gradient)
 		}
+	}
+	if squares != nil {
+		h.norms[u][i].count++
+		h.norms[u][i].sqr += squares.Total() / float64(examples)
 	}
 }
 
