@@ -45,6 +45,7 @@ var policies = []struct {
 }{
 	{"tiresias", "tiresias", func() policy { return newTiresias() }},
 	{"optimus", "optimus", func() policy { return optimus{} }},
+	{"paragon", "pollux", func() policy { return newParagon() }},
 }
 
 func policyNames() []string {

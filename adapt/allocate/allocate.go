@@ -1,0 +1,313 @@
+// Package allocate divides a cluster's slots among jobs.
+//
+// A slot runs one replica. Divide is asked again and again, on a timer and when jobs or nodes come and go; each time it gets all nodes, all
+// jobs with what they have now, and returns what each job shall have and why. It keeps no state, reads no clock and draws no
+// random numbers: the same nodes, jobs and config give the same decisions, in whichever order they are listed.
+//
+// # The objective
+//
+// A job tells its goodput, its useful examples a second, for any number of nodes and replicas (package adapt computes it). The speedup of an
+// allocation is its goodput in units of that of one replica. Divide looks for the allocations with the greatest weighted power
+// mean of speedups,
+//
+//	( Σ_j w_j · (f_j · s_j + ε)^p / Σ_j w_j )^(1/p),    p = Config.Fairness
+//
+// p = 1 is the sum, which gives slots to those who use them best; the lower p is, the more the worst off count. ε is what a job that waits is
+// credited. The factor f_j is 1 for a job that stays as it is, else what the change leaves of the time until the next one:
+// Job.ChangeCost seconds are lost. The weight w_j is the greater the less work is left, so that
+// short jobs end early; for jobs whose remaining work is not known it is that of a job that has as much before it as behind it.
+//
+// # The rules
+//
+//   - A job has no replicas, or Min to Max. Replicas are packed on as few nodes as possible.
+//   - A job that is not preemptible keeps its allocation for as long as its nodes are there.
+//   - At most one job that spans nodes is on each node, since such jobs would share the node's link.
+//   - Replicas on a node that is gone are gone; its job gets a new allocation.
+//   - A change must be worth its cost and Config.Hysteresis. When nothing has changed, nothing is changed.
+//   - A job without a profile (Goodput is nil) is taken to scale perfectly. Who calls Divide limits how much is tried at once: AdaptDL's rule
+//     is a Max of twice the replicas that were ever profiled, 1 at first.
+package allocate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// A Node is a place for replicas.
+type Node struct {
+	Name  string
+	Slots int
+}
+
+// An Allocation is the number of replicas on each node, by the node's name. A job that waits has none.
+type Allocation map[string]int
+
+// Replicas is the sum over all nodes.
+func (a Allocation) Replicas() int {
+	n := 0
+	for _, r := range a {
+		n += r
+	}
+	return n
+}
+
+// Nodes is the number of nodes with replicas.
+func (a Allocation) Nodes() int {
+	n := 0
+	for _, r := range a {
+		if r > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// A Job is what Divide knows of a job that has arrived and not ended.
+type Job struct {
+	ID string
+	// Min and Max bound the replicas. A Min of 0 is 1. A Max of 0 is no bound.
+	Min, Max int
+	// NonPreemptible says that the job keeps the allocation it has, once it has one.
+	NonPreemptible bool
+	// Current is the allocation the job has now; empty while it waits.
+	Current Allocation
+	// Goodput is the job's rate of progress on so many replicas over so many nodes, as it would choose its batch there; any unit that
+	// stays the same for the job. nil: there is no profile yet. It must be deterministic, and 0 where the job cannot run.
+	Goodput func(nodes, replicas int) float64
+	// Remaining is the work left in the unit of Goodput times seconds; 0: not known.
+	Remaining float64
+	// Age is the time since the job arrived, Changes how often its allocation changed after its first.
+	Age     time.Duration
+	Changes int
+	// ChangeCost is the time for which the job makes no progress when its allocation changes, as measured.
+	ChangeCost time.Duration
+}
+
+// A Config says what is fair and when a change is worthwhile. The zero value is usable.
+type Config struct {
+	// Fairness is the exponent p of the power mean. Zero is -1, the harmonic mean. It must be at most 1. For the geometric mean
+	// take a number close to 0.
+	Fairness float64
+	// Hysteresis is the part by which a job's goodput must rise, beyond the cost of the change, for its allocation to change.
+	// Zero is 0.05; below zero is none.
+	Hysteresis float64
+	// Interval is the time until Divide is asked again, at least. Zero is a minute.
+	Interval time.Duration
+}
+
+// Validate says which field is wrong.
+func (c Config) Validate() error {
+	switch {
+	case !(c.Fairness <= 1) || math.IsInf(c.Fairness, 0):
+		return fmt.Errorf("allocate: Fairness is %v, want at most 1", c.Fairness)
+	case math.IsNaN(c.Hysteresis) || c.Hysteresis >= 1:
+		return fmt.Errorf("allocate: Hysteresis is %v, want less than 1", c.Hysteresis)
+	case c.Interval < 0:
+		return fmt.Errorf("allocate: Interval is %v, want at least 0", c.Interval)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Fairness == 0 {
+		c.Fairness = -1
+	}
+	if c.Hysteresis == 0 {
+		c.Hysteresis = 0.05
+	}
+	c.Hysteresis = max(c.Hysteresis, 0)
+	if c.Interval == 0 {
+		c.Interval = time.Minute
+	}
+	return c
+}
+
+// A Decision is what one job shall have.
+type Decision struct {
+	ID         string
+	Allocation Allocation // empty: the job waits
+	Changed    bool       // other than Current
+	// Reason says why in plain words, for logs; for a job that stays as it is, too.
+	Reason string
+}
+
+// Divide decides what each job shall have. Decisions come in the order of jobs.
+func Divide(c Config, nodes []Node, jobs []Job) ([]Decision, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := validate(nodes, jobs); err != nil {
+		return nil, err
+	}
+	d := newDivision(c.withDefaults(), nodes, jobs)
+	d.place(d.sizes())
+	return d.decisions(), nil
+}
+
+func validate(nodes []Node, jobs []Job) error {
+	names := map[string]bool{}
+	for _, n := range nodes {
+		switch {
+		case names[n.Name]:
+			return fmt.Errorf("allocate: node %q is listed twice", n.Name)
+		case n.Slots < 0:
+			return fmt.Errorf("allocate: node %q has %d slots, want at least 0", n.Name, n.Slots)
+		}
+		names[n.Name] = true
+	}
+	ids := map[string]bool{}
+	for _, j := range jobs {
+		switch {
+		case j.ID == "":
+			return errors.New("allocate: a job has no ID")
+		case ids[j.ID]:
+			return fmt.Errorf("allocate: job %q is listed twice", j.ID)
+		case j.Min < 0 || j.Max < 0 || j.Max > 0 && j.Max < j.Min:
+			return fmt.Errorf("allocate: job %q: Min is %d and Max %d, want 0 ≤ Min ≤ Max, or a Max of 0 for no bound", j.ID, j.Min, j.Max)
+		case !(j.Remaining >= 0) || math.IsInf(j.Remaining, 0):
+			return fmt.Errorf("allocate: job %q: Remaining is %v, want a number that is not negative", j.ID, j.Remaining)
+		case j.Age < 0 || j.ChangeCost < 0 || j.Changes < 0:
+			return fmt.Errorf("allocate: job %q: Age is %v, ChangeCost %v, Changes %d, want none negative", j.ID, j.Age, j.ChangeCost, j.Changes)
+		}
+		for node, r := range j.Current {
+			if r < 0 {
+				return fmt.Errorf("allocate: job %q has %d replicas on node %q", j.ID, r, node)
+			}
+		}
+		ids[j.ID] = true
+	}
+	return nil
+}
+
+// A division is one call of Divide at work. Nodes are known by their index by name, jobs by their index by priority: pinned ones first,
+// then by age, then by ID.
+type division struct {
+	Config
+	nodes  []Node
+	byName map[string]int
+	total  int // slots
+	widest int // slots of the largest node
+	spans  []int
+	jobs   []*work
+	input  []*work // in the caller's order
+}
+
+// work is a job and what is decided of it.
+type work struct {
+	Job
+	least, most int
+	current     []int // replicas on each node that is still there
+	have        int   // their sum
+	lost        []string
+	pinned      bool
+	goodput     []float64 // by replicas on as few nodes as possible; -1: not asked yet
+	weight      float64
+
+	want    int // replicas, from sizes
+	given   []int
+	got     int
+	evicted bool
+}
+
+func newDivision(c Config, nodes []Node, jobs []Job) *division {
+	d := &division{Config: c, nodes: slices.Clone(nodes), byName: map[string]int{}}
+	slices.SortFunc(d.nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	var slots []int
+	for i, n := range d.nodes {
+		d.byName[n.Name] = i
+		d.total += n.Slots
+		d.widest = max(d.widest, n.Slots)
+		slots = append(slots, n.Slots)
+	}
+	slices.SortFunc(slots, func(a, b int) int { return b - a })
+	d.spans = []int{0}
+	for n, s := range slots {
+		for range s {
+			d.spans = append(d.spans, n+1)
+		}
+	}
+	for _, j := range jobs {
+		w := &work{Job: j, least: max(j.Min, 1), most: d.total, current: make([]int, len(nodes)), given: make([]int, len(nodes))}
+		if j.Max > 0 {
+			w.most = min(j.Max, d.total)
+		}
+		for _, name := range sortedNames(j.Current) {
+			r := j.Current[name]
+			if i, ok := d.byName[name]; ok {
+				w.current[i] = min(r, d.nodes[i].Slots)
+				r -= w.current[i]
+				w.have += w.current[i]
+			}
+			if r > 0 {
+				w.lost = append(w.lost, name)
+			}
+		}
+		w.pinned = j.NonPreemptible && w.have > 0 && len(w.lost) == 0
+		w.goodput = make([]float64, d.total+1)
+		for k := range w.goodput {
+			w.goodput[k] = -1
+		}
+		d.jobs = append(d.jobs, w)
+	}
+	d.input = slices.Clone(d.jobs)
+	slices.SortFunc(d.jobs, func(a, b *work) int {
+		if a.pinned != b.pinned {
+			if a.pinned {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.Age, a.Age), cmp.Compare(a.ID, b.ID))
+	})
+	// A node that has fewer slots than before holds those of its jobs that come first.
+	rooms := d.rooms()
+	for _, w := range d.jobs {
+		if w.pinned && d.fits(rooms, w.current) {
+			d.put(rooms, w, w.current)
+		} else if w.pinned {
+			w.pinned = false
+			w.lost = sortedNames(w.Current)
+		}
+	}
+	for _, w := range d.jobs {
+		clear(w.given)
+		w.got = 0
+	}
+	return d
+}
+
+func sortedNames(a Allocation) []string {
+	names := make([]string, 0, len(a))
+	for name, r := range a {
+		if r > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// rate is a job's goodput on replicas over as few nodes as hold them; by replicas alone without a profile.
+func (d *division) rate(w *work, replicas int) float64 {
+	if replicas <= 0 || replicas > d.total {
+		return 0
+	}
+	if w.goodput[replicas] < 0 {
+		w.goodput[replicas] = d.rateOver(w, d.spans[replicas], replicas)
+	}
+	return w.goodput[replicas]
+}
+
+func (d *division) rateOver(w *work, nodes, replicas int) float64 {
+	if w.Goodput == nil {
+		return float64(replicas)
+	}
+	if g := w.Goodput(nodes, replicas); g > 0 && !math.IsInf(g, 0) {
+		return g
+	}
+	return 0
+}

@@ -1,0 +1,192 @@
+package allocate
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// amdahl scales with a part that does not, and loses some on more than one node.
+func amdahl(serial float64) func(nodes, replicas int) float64 {
+	return func(nodes, replicas int) float64 {
+		return 100 / (serial + (1-serial)/float64(replicas) + 0.02*float64(nodes-1))
+	}
+}
+
+func cluster(slots ...int) (nodes []Node) {
+	for i, s := range slots {
+		nodes = append(nodes, Node{Name: fmt.Sprintf("n%d", i), Slots: s})
+	}
+	return nodes
+}
+
+// randomCluster has jobs in all states, some on nodes that are gone.
+func randomCluster(rng *rand.Rand) (nodes []Node, jobs []Job) {
+	for i := range 1 + rng.IntN(8) {
+		nodes = append(nodes, Node{Name: fmt.Sprintf("n%02d", i), Slots: rng.IntN(9)})
+	}
+	free := map[string]int{"gone": 3}
+	wide := map[string]bool{}
+	for _, n := range nodes {
+		free[n.Name] = n.Slots
+	}
+	for i := range rng.IntN(20) {
+		j := Job{ID: fmt.Sprintf("job-%d", i), Min: rng.IntN(4), NonPreemptible: rng.IntN(5) == 0, Age: time.Duration(rng.IntN(7200)) * time.Second,
+			Changes: rng.IntN(5), ChangeCost: time.Duration(rng.IntN(60)) * time.Second, Current: Allocation{}}
+		if rng.IntN(3) > 0 {
+			j.Max = max(j.Min, 1) + rng.IntN(20)
+		}
+		if rng.IntN(4) > 0 {
+			j.Goodput = amdahl(rng.Float64() / 3)
+			j.Remaining = rng.Float64() * 1e6 * float64(rng.IntN(2))
+		}
+		if rng.IntN(2) == 0 {
+			names := slices.Sorted(maps.Keys(free))
+			rng.Shuffle(len(names), func(a, b int) { names[a], names[b] = names[b], names[a] })
+			var on []string
+			for _, name := range names[:1+rng.IntN(len(names))] {
+				if free[name] > 0 && !wide[name] {
+					on = append(on, name)
+				}
+			}
+			for _, name := range on {
+				r := 1 + rng.IntN(free[name])
+				if j.Max > 0 {
+					r = min(r, j.Max-j.Current.Replicas())
+				}
+				if r > 0 {
+					j.Current[name] = r
+					free[name] -= r
+				}
+			}
+			if j.Current.Replicas() < max(j.Min, 1) {
+				for name, r := range j.Current {
+					free[name] += r
+				}
+				j.Current = nil
+			}
+			if j.Current.Nodes() > 1 {
+				for name := range j.Current {
+					wide[name] = true
+				}
+			}
+		}
+		jobs = append(jobs, j)
+	}
+	return nodes, jobs
+}
+
+// check holds what every division must keep.
+func check(nodes []Node, jobs []Job, decisions []Decision) error {
+	slots, used, wide := map[string]int{}, map[string]int{}, map[string]string{}
+	for _, n := range nodes {
+		slots[n.Name] = n.Slots
+	}
+	if len(decisions) != len(jobs) {
+		return fmt.Errorf("%d decisions for %d jobs", len(decisions), len(jobs))
+	}
+	for i, d := range decisions {
+		j, k := jobs[i], d.Allocation.Replicas()
+		same := maps.Equal(d.Allocation, j.Current) || k == 0 && j.Current.Replicas() == 0
+		switch {
+		case d.ID != j.ID:
+			return fmt.Errorf("decision %d is for %s, want %s", i, d.ID, j.ID)
+		case k != 0 && (k < j.Min || j.Max > 0 && k > j.Max):
+			// A job that is not preemptible keeps what it has.
+			if !j.NonPreemptible || !same {
+				return fmt.Errorf("%s got %d replicas, want 0 or %d to %d", d.ID, k, j.Min, j.Max)
+			}
+		case same == d.Changed:
+			return fmt.Errorf("%s: Changed is %t from %v to %v", d.ID, d.Changed, j.Current, d.Allocation)
+		case d.Reason == "":
+			return fmt.Errorf("%s has no reason", d.ID)
+		}
+		intact := true
+		for name, r := range j.Current {
+			intact = intact && slots[name] >= r
+		}
+		if j.NonPreemptible && intact && j.Current.Replicas() > 0 && !same {
+			return fmt.Errorf("%s is not preemptible and went from %v to %v", d.ID, j.Current, d.Allocation)
+		}
+		for name, r := range d.Allocation {
+			if r < 1 {
+				return fmt.Errorf("%s has %d replicas on %s", d.ID, r, name)
+			}
+			if used[name] += r; used[name] > slots[name] {
+				return fmt.Errorf("node %s got %d replicas, has %d slots", name, used[name], slots[name])
+			}
+			if d.Allocation.Nodes() > 1 {
+				if wide[name] != "" {
+					return fmt.Errorf("node %s has both %s and %s, which span nodes", name, wide[name], d.ID)
+				}
+				wide[name] = d.ID
+			}
+		}
+	}
+	return nil
+}
+
+func TestDivisionsKeepTheRules(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		nodes, jobs := randomCluster(rng)
+		c := Config{Fairness: []float64{0, -0.5, 0.5, 1, -3}[rng.IntN(5)]}
+		decisions, err := Divide(c, nodes, jobs)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if err := check(nodes, jobs, decisions); err != nil {
+			t.Fatalf("seed %d: %v\nnodes %v\ndecisions %+v", seed, err, nodes, decisions)
+		}
+		// Another order of nodes and jobs gives the same.
+		byID := map[string]Decision{}
+		for _, d := range decisions {
+			byID[d.ID] = d
+		}
+		rng.Shuffle(len(nodes), func(a, b int) { nodes[a], nodes[b] = nodes[b], nodes[a] })
+		rng.Shuffle(len(jobs), func(a, b int) { jobs[a], jobs[b] = jobs[b], jobs[a] })
+		again, err := Divide(c, nodes, jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range again {
+			if w := byID[d.ID]; !maps.Equal(w.Allocation, d.Allocation) || w.Reason != d.Reason {
+				t.Fatalf("seed %d: %s got %v (%s), in another order %v (%s)", seed, d.ID, w.Allocation, w.Reason, d.Allocation, d.Reason)
+			}
+		}
+	}
+}
+
+func TestBadInputIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config Config
+		nodes  []Node
+		jobs   []Job
+		want   string
+	}{
+		{"fairness", Config{Fairness: 2}, nil, nil, "Fairness is 2"},
+		{"no fairness", Config{Fairness: math.NaN()}, nil, nil, "Fairness is NaN"},
+		{"hysteresis", Config{Hysteresis: 1}, nil, nil, "Hysteresis is 1"},
+		{"interval", Config{Interval: -1}, nil, nil, "Interval is -1ns"},
+		{"same node", Config{}, []Node{{"a", 1}, {"a", 2}}, nil, `node "a" is listed twice`},
+		{"slots", Config{}, []Node{{"a", -1}}, nil, `node "a" has -1 slots`},
+		{"no ID", Config{}, nil, []Job{{}}, "a job has no ID"},
+		{"same job", Config{}, nil, []Job{{ID: "a"}, {ID: "a"}}, `job "a" is listed twice`},
+		{"bounds", Config{}, nil, []Job{{ID: "a", Min: 3, Max: 2}}, `job "a": Min is 3 and Max 2`},
+		{"remaining", Config{}, nil, []Job{{ID: "a", Remaining: math.NaN()}}, `job "a": Remaining is NaN`},
+		{"age", Config{}, nil, []Job{{ID: "a", Age: -1}}, `job "a": Age is -1ns`},
+		{"current", Config{}, nil, []Job{{ID: "a", Current: Allocation{"b": -1}}}, `job "a" has -1 replicas on node "b"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := Divide(c.config, c.nodes, c.jobs); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,201 @@
+package allocate
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A room is a node while jobs are placed.
+type room struct {
+	free  int
+	wide  *work   // the job that spans nodes, if there is one
+	small []*work // those that are here alone
+}
+
+func (d *division) rooms() []room {
+	rooms := make([]room, len(d.nodes))
+	for i := range rooms {
+		rooms[i].free = d.nodes[i].Slots
+	}
+	return rooms
+}
+
+// place gives each job its size on nodes. Jobs whose size stays keep their places. The others follow, the largest first; where one does not
+// fit, smaller ones that have a node to themselves or share it make room and follow later. A job that no room can be made for gets less.
+func (d *division) place(sizes []int) {
+	rooms := d.rooms()
+	var queue []*work
+	for i, w := range d.jobs {
+		w.want = sizes[i]
+		switch {
+		case w.want == 0:
+		case (w.want == w.have && len(w.lost) == 0) && d.fits(rooms, w.current):
+			d.put(rooms, w, w.current)
+		default:
+			queue = append(queue, w)
+		}
+	}
+	order := func(a, b *work) int {
+		return cmp.Or(cmp.Compare(b.want, a.want), cmp.Compare(slices.Index(d.jobs, a), slices.Index(d.jobs, b)))
+	}
+	slices.SortStableFunc(queue, order)
+	for len(queue) > 0 {
+		w := queue[0]
+		queue = queue[1:]
+		for ; w.want >= w.least; w.want-- {
+			if out, ok := d.seat(rooms, w); ok {
+				queue = append(queue, out...)
+				slices.SortStableFunc(queue, order)
+				break
+			}
+		}
+	}
+}
+
+// fits says whether an allocation is possible beside those already made.
+func (d *division) fits(rooms []room, a []int) bool {
+	wide := spans(a) > 1
+	for i, r := range a {
+		if r > rooms[i].free || wide && r > 0 && rooms[i].wide != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func spans(a []int) (n int) {
+	for _, r := range a {
+		if r > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *division) put(rooms []room, w *work, a []int) {
+	wide := spans(a) > 1
+	for i, r := range a {
+		if r == 0 {
+			continue
+		}
+		rooms[i].free -= r
+		w.given[i] = r
+		w.got += r
+		if wide {
+			rooms[i].wide = w
+		} else {
+			rooms[i].small = append(rooms[i].small, w)
+		}
+	}
+}
+
+// seat finds nodes for w.want replicas, and says who has to make room.
+func (d *division) seat(rooms []room, w *work) (out []*work, ok bool) {
+	if w.want <= d.widest {
+		best, cost := -1, 0
+		for i := range rooms {
+			evict, ok := d.evictions(rooms, i, w.want, w.want)
+			if !ok {
+				continue
+			}
+			// The fewest replicas to move; then the node it is on; then the one with the least room.
+			c := 0
+			for _, e := range evict {
+				c += e.got
+			}
+			c *= 1000
+			if w.current[i] == 0 {
+				c += 500
+			}
+			c += min(rooms[i].free, 499)
+			if best < 0 || c < cost {
+				best, cost = i, c
+			}
+		}
+		if best < 0 {
+			return nil, false
+		}
+		out, _ = d.evictions(rooms, best, w.want, w.want)
+		d.evict(rooms, best, out)
+		a := make([]int, len(rooms))
+		a[best] = w.want
+		d.put(rooms, w, a)
+		return out, true
+	}
+	// Nodes that no other wide job is on, those with the most room first, then those where the fewest have to go.
+	type candidate struct{ node, room, cost, mine int }
+	var list []candidate
+	for i := range rooms {
+		if rooms[i].wide != nil {
+			continue
+		}
+		c := candidate{node: i, room: rooms[i].free}
+		for _, s := range rooms[i].small {
+			if !s.pinned {
+				c.room += s.got
+				c.cost += s.got
+			}
+		}
+		if w.current[i] > 0 {
+			c.mine = 1
+		}
+		if c.room > 0 {
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.room, a.room), cmp.Compare(a.cost, b.cost), cmp.Compare(b.mine, a.mine), cmp.Compare(a.node, b.node))
+	})
+	a := make([]int, len(rooms))
+	left := w.want
+	for _, c := range list {
+		if left == 0 {
+			break
+		}
+		a[c.node] = min(left, c.room)
+		left -= a[c.node]
+	}
+	if left > 0 {
+		return nil, false
+	}
+	for i, r := range a {
+		if r > 0 {
+			e, _ := d.evictions(rooms, i, r, w.want)
+			d.evict(rooms, i, e)
+			out = append(out, e...)
+		}
+	}
+	d.put(rooms, w, a)
+	return out, true
+}
+
+// evictions are the jobs of a node that have to go for so many replicas to fit: smaller than what comes, the smallest first.
+func (d *division) evictions(rooms []room, node, replicas, below int) (out []*work, ok bool) {
+	free := rooms[node].free
+	if free >= replicas {
+		return nil, true
+	}
+	small := slices.Clone(rooms[node].small)
+	slices.SortStableFunc(small, func(a, b *work) int { return cmp.Compare(a.got, b.got) })
+	for _, s := range small {
+		if s.pinned || s.got >= below {
+			continue
+		}
+		out = append(out, s)
+		if free += s.got; free >= replicas {
+			return out, true
+		}
+	}
+	return nil, false
+}
+
+func (d *division) evict(rooms []room, node int, out []*work) {
+	for _, w := range out {
+		r := &rooms[node]
+		r.small = slices.Delete(r.small, slices.Index(r.small, w), slices.Index(r.small, w)+1)
+		r.free += w.got
+		w.given[node] = 0
+		w.got = 0
+		w.evicted = true
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/paragon-train/paragon/adapt"
+	"github.com/paragon-train/paragon/bench/pollux/internal/trace"
+)
+
+// A measured profile has the step times of the configurations that its job has run in, and the noise of its gradient. The throughput model
+// is fitted anew for each new configuration.
+type measured struct {
+	app     *trace.Application
+	timings []adapt.Timing
+	seen    map[[3]int]bool
+	most    int // replicas in any configuration
+	adapt.Goodput
+	limits adapt.Limits
+	memo   map[[2]int]float64 // goodput by nodes and replicas, for this fit and noise
+}
+
+func newMeasured(app *trace.Application) *measured {
+	return &measured{app: app, seen: map[[3]int]bool{}, Goodput: adapt.Goodput{InitialBatch: app.InitialBatch}, memo: map[[2]int]float64{},
+		limits: adapt.Limits{MaxBatch: app.MaxBatch, MinLocal: app.MinLocalBatch, MaxLocal: app.MaxLocalBatch, Accumulation: true}}
+}
+
+func (m *measured) observe(nodes, replicas, localBatch int, t trace.Times, sqr, variance float64) error {
+	if n := (adapt.Noise{Sqr: sqr, Var: variance}); n != m.Noise {
+		m.Noise = n
+		clear(m.memo)
+	}
+	key := [3]int{nodes, replicas, localBatch}
+	if m.seen[key] {
+		return nil
+	}
+	m.seen[key] = true
+	m.most = max(m.most, replicas)
+	m.timings = append(m.timings, adapt.Timing{Nodes: nodes, Replicas: replicas, LocalBatch: localBatch, Accumulation: t.Step - t.Sync, Step: t.Step})
+	fit, err := adapt.FitAllReduce(m.timings)
+	if err != nil {
+		return err
+	}
+	m.Model = fit
+	clear(m.memo)
+	return nil
+}
+
+func (m *measured) best(nodes, replicas int) (localBatch, accumulation int, ok bool, err error) {
+	if m.Model == nil {
+		return 0, 0, false, nil
+	}
+	c, err := m.Best(nodes, replicas, m.limits)
+	return c.LocalBatch, c.Accumulation, err == nil, err
+}
+
+// goodput is that of the best batch; 0 where no batch is possible.
+func (m *measured) goodput(nodes, replicas int) float64 {
+	key := [2]int{nodes, replicas}
+	g, ok := m.memo[key]
+	if !ok {
+		c, err := m.Best(nodes, replicas, m.limits)
+		if err != nil && !errors.Is(err, adapt.ErrNoChoice) {
+			panic(err) // limits are those of the application
+		}
+		g = c.Goodput
+		m.memo[key] = g
+	}
+	return g
+}
+
+// mostReplicas is how many replicas a job may have: twice as many as it has been profiled with, and no more than have a batch each.
+func (j *job) mostReplicas(slots int) int {
+	if j.app.Name == "ncf" {
+		return 1 // as in the published runs, with a batch of 32768
+	}
+	m := j.profile.(*measured)
+	return min(max(2*m.most, 1), slots, j.app.MaxBatch/j.app.MinLocalBatch)
+}
+
+// arriveAdaptive lets a job choose its batch.
+func arriveAdaptive(j *job) {
+	j.profile = newMeasured(j.app)
+	if j.app.Name == "ncf" {
+		j.batch = 32768
+	}
+}
