@@ -264,10 +264,10 @@ func newDivision(c Config, nodes []Node, jobs []Job) *division {
 		return cmp.Or(cmp.Compare(b.Age, a.Age), cmp.Compare(a.ID, b.ID))
 	})
 	// A node that has fewer slots than before holds those of its jobs that come first.
-	rooms := d.rooms()
+	states := d.states()
 	for _, w := range d.jobs {
-		if w.pinned && d.fits(rooms, w.current) {
-			d.put(rooms, w, w.current)
+		if w.pinned && d.fits(states, w.current) {
+			d.put(states, w, w.current)
 		} else if w.pinned {
 			w.pinned = false
 			w.lost = sortedNames(w.Current)

@@ -5,32 +5,32 @@ import (
 	"slices"
 )
 
-// A room is a node while jobs are placed.
-type room struct {
+// A nodeState is a node while jobs are placed.
+type nodeState struct {
 	free  int
 	wide  *work   // the job that spans nodes, if there is one
 	small []*work // those that are here alone
 }
 
-func (d *division) rooms() []room {
-	rooms := make([]room, len(d.nodes))
-	for i := range rooms {
-		rooms[i].free = d.nodes[i].Slots
+func (d *division) states() []nodeState {
+	states := make([]nodeState, len(d.nodes))
+	for i := range states {
+		states[i].free = d.nodes[i].Slots
 	}
-	return rooms
+	return states
 }
 
 // place gives each job its size on nodes. Jobs whose size stays keep their places. The others follow, the largest first; where one does not
-// fit, smaller ones that have a node to themselves or share it make room and follow later. A job that no room can be made for gets less.
+// fit, smaller ones that have a node to themselves or share it leave and follow later. A job that fits nowhere gets less.
 func (d *division) place(sizes []int) {
-	rooms := d.rooms()
+	states := d.states()
 	var queue []*work
 	for i, w := range d.jobs {
 		w.want = sizes[i]
 		switch {
 		case w.want == 0:
-		case (w.want == w.have && len(w.lost) == 0) && d.fits(rooms, w.current):
-			d.put(rooms, w, w.current)
+		case (w.want == w.have && len(w.lost) == 0) && d.fits(states, w.current):
+			d.put(states, w, w.current)
 		default:
 			queue = append(queue, w)
 		}
@@ -43,7 +43,7 @@ func (d *division) place(sizes []int) {
 		w := queue[0]
 		queue = queue[1:]
 		for ; w.want >= w.least; w.want-- {
-			if out, ok := d.seat(rooms, w); ok {
+			if out, ok := d.seat(states, w); ok {
 				queue = append(queue, out...)
 				slices.SortStableFunc(queue, order)
 				break
@@ -53,10 +53,10 @@ func (d *division) place(sizes []int) {
 }
 
 // fits says whether an allocation is possible beside those already made.
-func (d *division) fits(rooms []room, a []int) bool {
+func (d *division) fits(states []nodeState, a []int) bool {
 	wide := spans(a) > 1
 	for i, r := range a {
-		if r > rooms[i].free || wide && r > 0 && rooms[i].wide != nil {
+		if r > states[i].free || wide && r > 0 && states[i].wide != nil {
 			return false
 		}
 	}
@@ -72,33 +72,33 @@ func spans(a []int) (n int) {
 	return n
 }
 
-func (d *division) put(rooms []room, w *work, a []int) {
+func (d *division) put(states []nodeState, w *work, a []int) {
 	wide := spans(a) > 1
 	for i, r := range a {
 		if r == 0 {
 			continue
 		}
-		rooms[i].free -= r
+		states[i].free -= r
 		w.given[i] = r
 		w.got += r
 		if wide {
-			rooms[i].wide = w
+			states[i].wide = w
 		} else {
-			rooms[i].small = append(rooms[i].small, w)
+			states[i].small = append(states[i].small, w)
 		}
 	}
 }
 
-// seat finds nodes for w.want replicas, and says who has to make room.
-func (d *division) seat(rooms []room, w *work) (out []*work, ok bool) {
+// seat finds nodes for w.want replicas, and says which jobs have to leave.
+func (d *division) seat(states []nodeState, w *work) (out []*work, ok bool) {
 	if w.want <= d.widest {
 		best, cost := -1, 0
-		for i := range rooms {
-			evict, ok := d.evictions(rooms, i, w.want, w.want)
+		for i := range states {
+			evict, ok := d.evictions(states, i, w.want, w.want)
 			if !ok {
 				continue
 			}
-			// The fewest replicas to move; then the node it is on; then the one with the least room.
+			// The fewest replicas to move; then the node it is on; then the one with the fewest free slots.
 			c := 0
 			for _, e := range evict {
 				c += e.got
@@ -107,7 +107,7 @@ func (d *division) seat(rooms []room, w *work) (out []*work, ok bool) {
 			if w.current[i] == 0 {
 				c += 500
 			}
-			c += min(rooms[i].free, 499)
+			c += min(states[i].free, 499)
 			if best < 0 || c < cost {
 				best, cost = i, c
 			}
@@ -115,44 +115,44 @@ func (d *division) seat(rooms []room, w *work) (out []*work, ok bool) {
 		if best < 0 {
 			return nil, false
 		}
-		out, _ = d.evictions(rooms, best, w.want, w.want)
-		d.evict(rooms, best, out)
-		a := make([]int, len(rooms))
+		out, _ = d.evictions(states, best, w.want, w.want)
+		d.evict(states, best, out)
+		a := make([]int, len(states))
 		a[best] = w.want
-		d.put(rooms, w, a)
+		d.put(states, w, a)
 		return out, true
 	}
-	// Nodes that no other wide job is on, those with the most room first, then those where the fewest have to go.
-	type candidate struct{ node, room, cost, mine int }
+	// Nodes that no other wide job is on, those with the most slots first, then those where the fewest have to go.
+	type candidate struct{ node, slots, cost, mine int }
 	var list []candidate
-	for i := range rooms {
-		if rooms[i].wide != nil {
+	for i := range states {
+		if states[i].wide != nil {
 			continue
 		}
-		c := candidate{node: i, room: rooms[i].free}
-		for _, s := range rooms[i].small {
+		c := candidate{node: i, slots: states[i].free}
+		for _, s := range states[i].small {
 			if !s.pinned {
-				c.room += s.got
+				c.slots += s.got
 				c.cost += s.got
 			}
 		}
 		if w.current[i] > 0 {
 			c.mine = 1
 		}
-		if c.room > 0 {
+		if c.slots > 0 {
 			list = append(list, c)
 		}
 	}
 	slices.SortFunc(list, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.room, a.room), cmp.Compare(a.cost, b.cost), cmp.Compare(b.mine, a.mine), cmp.Compare(a.node, b.node))
+		return cmp.Or(cmp.Compare(b.slots, a.slots), cmp.Compare(a.cost, b.cost), cmp.Compare(b.mine, a.mine), cmp.Compare(a.node, b.node))
 	})
-	a := make([]int, len(rooms))
+	a := make([]int, len(states))
 	left := w.want
 	for _, c := range list {
 		if left == 0 {
 			break
 		}
-		a[c.node] = min(left, c.room)
+		a[c.node] = min(left, c.slots)
 		left -= a[c.node]
 	}
 	if left > 0 {
@@ -160,22 +160,22 @@ func (d *division) seat(rooms []room, w *work) (out []*work, ok bool) {
 	}
 	for i, r := range a {
 		if r > 0 {
-			e, _ := d.evictions(rooms, i, r, w.want)
-			d.evict(rooms, i, e)
+			e, _ := d.evictions(states, i, r, w.want)
+			d.evict(states, i, e)
 			out = append(out, e...)
 		}
 	}
-	d.put(rooms, w, a)
+	d.put(states, w, a)
 	return out, true
 }
 
 // evictions are the jobs of a node that have to go for so many replicas to fit: smaller than what comes, the smallest first.
-func (d *division) evictions(rooms []room, node, replicas, below int) (out []*work, ok bool) {
-	free := rooms[node].free
+func (d *division) evictions(states []nodeState, node, replicas, below int) (out []*work, ok bool) {
+	free := states[node].free
 	if free >= replicas {
 		return nil, true
 	}
-	small := slices.Clone(rooms[node].small)
+	small := slices.Clone(states[node].small)
 	slices.SortStableFunc(small, func(a, b *work) int { return cmp.Compare(a.got, b.got) })
 	for _, s := range small {
 		if s.pinned || s.got >= below {
@@ -189,9 +189,9 @@ func (d *division) evictions(rooms []room, node, replicas, below int) (out []*wo
 	return nil, false
 }
 
-func (d *division) evict(rooms []room, node int, out []*work) {
+func (d *division) evict(states []nodeState, node int, out []*work) {
 	for _, w := range out {
-		r := &rooms[node]
+		r := &states[node]
 		r.small = slices.Delete(r.small, slices.Index(r.small, w), slices.Index(r.small, w)+1)
 		r.free += w.got
 		w.given[node] = 0

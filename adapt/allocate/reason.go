@@ -41,14 +41,14 @@ func (d *division) reason(w *work, a Allocation) string {
 	case slices.Equal(w.given, w.current):
 		return "keeps its allocation: no other is worth a change"
 	case w.got == had:
-		fmt.Fprintf(&s, "moves %s: another job needs the room", replicasOn(w.got, a))
+		fmt.Fprintf(&s, "moves %s: another job needs its slots", replicasOn(w.got, a))
 	case w.got > had:
 		fmt.Fprintf(&s, "grows from %d to %s: %s", had, replicasOn(w.got, a), d.times(w))
 	default:
 		fmt.Fprintf(&s, "shrinks from %d to %s: %s, and the slots are worth more to other jobs", had, replicasOn(w.got, a), d.times(w))
 	}
 	if w.evicted && w.got != had {
-		s.WriteString("; another job needs the room where it was")
+		s.WriteString("; another job needs the slots it had")
 	}
 	return s.String()
 }
