@@ -41,6 +41,8 @@ type Limits struct {
 	MaxLocal int // largest local batch, for which a replica has the memory; 0: no bound but MaxBatch
 	// Accumulation allows to sum several local batches before a push.
 	Accumulation bool
+	// MaxServers lets Best choose among 1 to so many servers, for a model with WithServers; 0: the servers are the model's.
+	MaxServers int
 }
 
 // Validate is an error where no number of replicas could have these limits with this initial batch.
@@ -60,6 +62,8 @@ func (l Limits) Validate(initialBatch int) error {
 		return fmt.Errorf("adapt: limits: MinLocal is %d, which excludes the initial batch of %d", l.MinLocal, initialBatch)
 	case l.MaxLocal > 0 && l.MaxLocal < l.MinLocal:
 		return fmt.Errorf("adapt: limits: MaxLocal is %d, below MinLocal of %d", l.MaxLocal, l.MinLocal)
+	case l.MaxServers < 0:
+		return fmt.Errorf("adapt: limits: MaxServers is %d, want at least 0", l.MaxServers)
 	}
 	return nil
 }
@@ -68,6 +72,7 @@ func (l Limits) Validate(initialBatch int) error {
 type Choice struct {
 	LocalBatch, Accumulation int
 	Goodput                  float64
+	Servers                  int // 0 without Limits.MaxServers
 }
 
 // ErrNoChoice answers errors.Is where limits leave no configuration to a number of replicas, though they may to another.
@@ -87,11 +92,13 @@ func (e *noChoiceError) Error() string {
 func (e *noChoiceError) Is(target error) bool { return target == ErrNoChoice }
 
 // Best is the local batch m and the number s of accumulated batches with the highest goodput on replicas over nodes, out of all whole
-// numbers for which the global batch replicas·m·(s+1) is at least the initial batch and at most Limits.MaxBatch. Of equal ones it is the
-// one with the smaller s, then the smaller m. A single replica goes beyond the initial batch only with s ≥ 1, since the noise of one
-// micro-gradient a step can only be estimated with a bias.
+// numbers for which the global batch replicas·m·(s+1) is at least the initial batch and at most Limits.MaxBatch. A single replica goes
+// beyond the initial batch only with s ≥ 1, since the noise of one micro-gradient a step can only be estimated with a bias.
 //
-// It takes some microseconds for AllReduce and ParameterServer, whose goodput has one maximum over m; other models are asked for every
+// With Limits.MaxServers the number of servers is the least with which the goodput is within 1 % of that with MaxServers, since a server
+// takes a machine's time and memory that the model does not know. The model must not get slower with more servers.
+//
+// Best takes some microseconds for AllReduce and ParameterServer, whose goodput has one maximum over m; other models are asked for every
 // (m, s).
 func (g Goodput) Best(nodes, replicas int, l Limits) (Choice, error) {
 	switch {
@@ -108,20 +115,63 @@ func (g Goodput) Best(nodes, replicas int, l Limits) (Choice, error) {
 		return Choice{}, err
 	}
 	r := l.ranges(g.InitialBatch, replicas)
-	var best Choice
-	if r.least <= r.most {
-		if m, ok := g.Model.(interface {
-			costs(nodes, replicas int) stepCosts
-		}); ok {
-			best = g.search(replicas, m.costs(nodes, replicas), r)
-		} else {
-			best = g.enumerate(nodes, replicas, r)
+	best := Choice{}
+	if l.MaxServers == 0 {
+		best = g.best(nodes, replicas, r)
+	} else {
+		m, ok := g.Model.(serverModel)
+		if !ok {
+			return Choice{}, fmt.Errorf("adapt: best goodput: Limits.MaxServers is %d, but model %T has no WithServers", l.MaxServers, g.Model)
 		}
+		best = g.bestServers(m, nodes, replicas, l.MaxServers, r)
 	}
 	if best.Goodput == 0 {
 		return Choice{}, &noChoiceError{replicas, g.InitialBatch, l}
 	}
 	return best, nil
+}
+
+// serverModel is what Limits.MaxServers needs: the model of the same job with another number of servers.
+type serverModel interface {
+	Model
+	WithServers(servers int) Model
+}
+
+// enough is the part of the best goodput that fewer servers must have.
+const enough = 0.99
+
+// bestServers finds the least number of servers that is enough, by bisection.
+func (g Goodput) bestServers(m serverModel, nodes, replicas, most int, r ranges) Choice {
+	with := func(servers int) Choice {
+		g.Model = m.WithServers(servers)
+		c := g.best(nodes, replicas, r)
+		c.Servers = servers
+		return c
+	}
+	best := with(most)
+	want := enough * best.Goodput
+	for low, high := 1, most; low < high; {
+		mid := low + (high-low)/2
+		if c := with(mid); c.Goodput >= want {
+			best, high = c, mid
+		} else {
+			low = mid + 1
+		}
+	}
+	return best
+}
+
+// best is the best configuration; its Goodput is 0 where there is none.
+func (g Goodput) best(nodes, replicas int, r ranges) Choice {
+	if r.least > r.most {
+		return Choice{}
+	}
+	if m, ok := g.Model.(interface {
+		costs(nodes, replicas int) stepCosts
+	}); ok {
+		return g.search(replicas, m.costs(nodes, replicas), r)
+	}
+	return g.enumerate(nodes, replicas, r)
 }
 
 // ranges are Limits for one number of replicas. The examples of a step on one replica are the product of the local batch and the number of
@@ -153,6 +203,9 @@ func (l Limits) ranges(initial, replicas int) ranges {
 			r.most = parts * ((r.most-1)/parts + 1)
 		}
 	}
+	if !r.accumulation {
+		r.most = min(r.most, r.high)
+	}
 	return r
 }
 
@@ -165,6 +218,9 @@ func (r ranges) batches(s int) (low, high int) {
 	return low, high
 }
 
+// first is the smallest number of accumulated batches with which the largest local batch is enough.
+func (r ranges) first() int { return (r.least - 1) / r.high }
+
 // last is the largest number of accumulated batches.
 func (r ranges) last() int {
 	if !r.accumulation {
@@ -175,11 +231,11 @@ func (r ranges) last() int {
 
 // enumerate asks the model for every configuration.
 func (g Goodput) enumerate(nodes, replicas int, r ranges) (best Choice) {
-	for s := range r.last() + 1 {
+	for s := r.first(); s <= r.last(); s++ {
 		low, high := r.batches(s)
 		for m := low; m <= high; m++ {
 			if rate := g.rate(replicas, m, s, g.Model.StepTime(nodes, replicas, m, s)); rate > best.Goodput {
-				best = Choice{m, s, rate}
+				best = Choice{LocalBatch: m, Accumulation: s, Goodput: rate}
 			}
 		}
 	}

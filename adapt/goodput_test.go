@@ -113,7 +113,7 @@ func (g Goodput) grid(nodes, replicas int, l Limits) (best Choice) {
 		}
 		m = min(max(m, float64(low)), float64(high))
 		if got := g.At(nodes, replicas, int(m), s); got > best.Goodput*(1+1e-12) {
-			best = Choice{int(m), s, got}
+			best = Choice{LocalBatch: int(m), Accumulation: s, Goodput: got}
 		}
 	}
 	return best

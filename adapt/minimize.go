@@ -3,7 +3,7 @@ package adapt
 import "math"
 
 // maxParameters bounds the parameters of a model that is fitted.
-const maxParameters = 8
+const maxParameters = 10
 
 type vector [maxParameters]float64
 type matrix [maxParameters]vector

@@ -12,14 +12,24 @@ package adapt
 //	T(L/(s+1), s)              for L ≤ high·(s+1)
 //	T(high, L/high − 1)        beyond, where the largest local batch needs more of them
 //
-// since T does not fall as s grows. This is again convex in L, so its goodput has one maximum, over whole numbers L. Where that is not above
-// the best found, no larger s is.
+// since T does not fall as s grows with L held. This is again convex in L, so its goodput has one maximum, over whole numbers L. Where that
+// is not above the best found, no larger s is.
+//
+// The bound of the first s shows where to begin: let L be its maximum and s the least number with high·(s+1) ≥ L. Up to there the bound
+// rises, so of all smaller numbers the best is s−1 with the largest local batch, for which the bound is exact.
 func (g Goodput) search(replicas int, c stepCosts, r ranges) (best Choice) {
-	for s := range r.last() + 1 {
-		low, high := r.batches(s)
-		if s > 0 && g.bound(replicas, c, r, s) <= best.Goodput {
-			break
+	first := r.first()
+	if r.high < r.most {
+		l, _ := g.bound(replicas, c, r, first)
+		first = max(first, (l-1)/r.high-1)
+	}
+	for s := first; s <= r.last(); s++ {
+		if best.Goodput > 0 {
+			if _, most := g.bound(replicas, c, r, s); most <= best.Goodput*(1+1e-12) { // but for rounding
+				break
+			}
 		}
+		low, high := r.batches(s)
 		if low > high {
 			continue
 		}
@@ -29,15 +39,15 @@ func (g Goodput) search(replicas int, c stepCosts, r ranges) (best Choice) {
 		})
 		for m := max(top-1, low); m <= top; m++ {
 			if rate := g.rate(replicas, m, s, c.time(float64(m), float64(s))); rate > best.Goodput {
-				best = Choice{m, s, rate}
+				best = Choice{LocalBatch: m, Accumulation: s, Goodput: rate}
 			}
 		}
 	}
 	return best
 }
 
-// bound is a goodput that no configuration with s or more accumulated batches exceeds.
-func (g Goodput) bound(replicas int, c stepCosts, r ranges, s int) float64 {
+// bound is a goodput that no configuration with s or more accumulated batches exceeds, and near which number of examples it is.
+func (g Goodput) bound(replicas int, c stepCosts, r ranges, s int) (at int, most float64) {
 	low, high := max(r.least, r.low), r.most
 	if r.low <= r.most/(s+1) {
 		low = max(low, r.low*(s+1))
@@ -50,16 +60,15 @@ func (g Goodput) bound(replicas int, c stepCosts, r ranges, s int) float64 {
 		}
 		return c.time(largest, l/largest-1), (c.alpha + c.beta*largest) / largest
 	}
-	top := bisect(low, high, func(l int) bool {
+	at = bisect(low, high, func(l int) bool {
 		time, by := slope(float64(l))
 		return g.falls(replicas, float64(l), 1, time, by)
 	})
-	most := 0.0
-	for l := max(top-1, low); l <= top; l++ {
+	for l := max(at-1, low); l <= at; l++ {
 		time, _ := slope(float64(l))
 		most = max(most, g.rate(replicas, l, 0, time))
 	}
-	return most * (1 + 1e-12) // rounding
+	return at, most
 }
 
 // falls reports whether the goodput does not rise beyond m, where each unit of m is parts·replicas examples and a step takes time, which

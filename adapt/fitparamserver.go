@@ -1,0 +1,195 @@
+package adapt
+
+import (
+	"fmt"
+	"math"
+)
+
+// Parameters of ParameterServer in the order of a fit's vector. Times of bytes are those of a worker's whole traffic here, in seconds.
+const (
+	psAlphaCompute = iota
+	psBetaCompute
+	psContention
+	psLatency
+	psWorker
+	psServer
+	psNode
+	psMemory
+	psUpdate
+	psGamma
+	psParameters
+)
+
+// maxContention bounds what one more worker on a node takes: with 1 the computing of a node's workers is one after the other.
+const maxContention = 4
+
+// scalePrior is the weight of the priors against times that grow with the job; that of a node's is twice as much, since timings of one
+// node do not tell it from a server's.
+const scalePrior = 1e-3
+
+// FitParameterServer fits the model to timings of distinct configurations; those of the same one are averaged first. It minimises
+//
+//	RMSE(log T_grad − log Accumulation) + RMSE(log T_close − log Step) + 0.001·((Gamma−1)² + Contention²)
+//	+ 0.001·(q(Server) + q(Update) + 2·q(Node) + 2·q(Memory)),   q(t) = (t/(t + Latency + Worker))², of a worker's whole traffic
+//
+// with every time at least 1e-8 s, or what a known bandwidth allows, and Gamma in [1, 10].
+//
+// What the timings cannot tell has the value at which a larger job looks best: a server's and a node's time are at their least where all
+// timings have the same number of workers to a server or to a node, the update's where they have the same number of servers, and contention
+// is none. So a scale that was never tried gets tried, and its timings correct the model. With one local batch AlphaCompute is half of the
+// mean Accumulation. The result depends on the set of timings alone.
+func FitParameterServer(t []Timing, c Cluster) (ParameterServer, error) {
+	if err := c.Validate(); err != nil {
+		return ParameterServer{}, fmt.Errorf("adapt: fit: %w", err)
+	}
+	given := t
+	t = make([]Timing, len(given))
+	for i, x := range given {
+		if x.Servers == 0 {
+			x.Servers = c.Servers
+		}
+		t[i] = x
+	}
+	rows, err := distinct(t)
+	if err != nil {
+		return ParameterServer{}, err
+	}
+	f := newServerFit(rows, c)
+	x := f.fit(serverStarts(rows)...)
+	b := c.traffic()
+	return ParameterServer{
+		AlphaCompute: x[psAlphaCompute], BetaCompute: x[psBetaCompute], Contention: x[psContention], Latency: x[psLatency],
+		Worker: x[psWorker] / b, Server: x[psServer] / b, Node: x[psNode] / b, Memory: x[psMemory] / b, Update: x[psUpdate] / b,
+		Gamma: x[psGamma], Cluster: c,
+	}, nil
+}
+
+// serverStarts are points from which the minimum is sought: each with another place as the slowest.
+func serverStarts(rows []Timing) (starts []vector) {
+	compute, step, batch, replicas := meanCompute(rows), 0.0, 0.0, 0.0
+	for _, t := range rows {
+		step += t.Step / float64(len(rows))
+		batch += float64(t.LocalBatch) / float64(len(rows))
+		replicas += float64(t.Replicas) / float64(t.Servers) / float64(len(rows))
+	}
+	exchange := max(step-compute, 0.05*step)
+	base := vector{
+		psAlphaCompute: compute / 2, psBetaCompute: compute / 2 / batch, psContention: 0.01, psLatency: exchange / 4,
+		psWorker: exchange / 4, psServer: exchange / 4 / replicas, psNode: exchange / 8 / replicas, psMemory: exchange / 8 / replicas,
+		psUpdate: exchange / 8, psGamma: 1.5,
+	}
+	starts = append(starts, base)
+	for _, slow := range []int{psWorker, psServer, psNode} {
+		x := base
+		x[slow] *= 4
+		x[psGamma] = 1.1
+		if slow == psNode {
+			x[psMemory] *= 4
+		}
+		starts = append(starts, x)
+	}
+	return starts
+}
+
+// newServerFit makes the objective.
+func newServerFit(rows []Timing, cluster Cluster) *blendFit {
+	f := &blendFit{}
+	f.box.n = psParameters
+	for i := range psGamma {
+		f.box.low[i], f.box.high[i] = tiny, math.Inf(1)
+	}
+	f.box.low[psContention], f.box.high[psContention] = 0, maxContention
+	f.box.low[psGamma], f.box.high[psGamma] = 1, 10
+	for i, bandwidth := range map[int]float64{psWorker: cluster.WorkerBandwidth, psServer: cluster.ServerBandwidth, psNode: cluster.NodeBandwidth} {
+		if bandwidth > 0 {
+			f.box.low[i] = max(cluster.traffic()/bandwidth, tiny)
+		}
+	}
+
+	type computeKey struct {
+		batch  int
+		onNode float64
+	}
+	type computing struct{ batch, others float64 }
+	var batches []computing
+	var placements []traffic
+	computes, exchanges := map[computeKey]int{}, map[traffic]int{}
+	for _, t := range rows {
+		p := trafficOf(t.Nodes, t.Replicas, t.Servers, cluster.SharedMemory)
+		key := computeKey{t.LocalBatch, p.onNode}
+		b, ok := computes[key]
+		if !ok {
+			b = len(f.compute)
+			computes[key] = b
+			f.compute = append(f.compute, cell{})
+			batches = append(batches, computing{float64(t.LocalBatch), p.onNode - 1})
+		}
+		f.count(b, t)
+		e, ok := exchanges[p]
+		if !ok {
+			e = len(f.exchange)
+			exchanges[p] = e
+			f.exchange = append(f.exchange, cell{})
+			placements = append(placements, p)
+		}
+		f.rows = append(f.rows, fitRow{b, e, math.Log(t.Step)})
+	}
+
+	varies := func(of func(traffic) float64) bool {
+		for _, p := range placements {
+			if of(p) != of(placements[0]) {
+				return true
+			}
+		}
+		return false
+	}
+	for i, of := range map[int]func(traffic) float64{
+		psContention: func(p traffic) float64 { return p.onNode },
+		psServer:     func(p traffic) float64 { return p.perServer },
+		psNode:       func(p traffic) float64 { return p.leaving },
+		psMemory:     func(p traffic) float64 { return p.staying },
+		psUpdate:     func(p traffic) float64 { return p.part },
+	} {
+		if !varies(of) {
+			f.box.fix(i, f.box.low[i])
+		}
+	}
+	one := true
+	for _, b := range batches {
+		one = one && b.batch == batches[0].batch
+	}
+	if one {
+		f.box.fix(psAlphaCompute, max(meanCompute(rows)/2, tiny))
+	}
+
+	f.times = func(x *vector) {
+		for i, b := range batches {
+			c := &f.compute[i]
+			crowded := 1 + x[psContention]*b.others
+			alone := x[psAlphaCompute] + x[psBetaCompute]*b.batch
+			c.time = alone * crowded
+			c.slope[psAlphaCompute], c.slope[psBetaCompute], c.slope[psContention] = crowded, b.batch*crowded, alone*b.others
+		}
+		for i, p := range placements {
+			c := &f.exchange[i]
+			most, by := slowestSlope([links]float64{x[psWorker], x[psServer] * p.perServer, x[psNode] * p.leaving, x[psMemory] * p.staying})
+			c.time = x[psLatency] + most + x[psUpdate]*p.part
+			c.slope[psLatency], c.slope[psWorker], c.slope[psServer] = 1, by[0], by[1]*p.perServer
+			c.slope[psNode], c.slope[psMemory], c.slope[psUpdate] = by[2]*p.leaving, by[3]*p.staying, p.part
+		}
+	}
+	f.prior = func(x, g *vector, h *matrix) float64 {
+		r := math.Sqrt(scalePrior)
+		return square(g, h, r*x[psContention], []int{psContention}, []float64{r}) + sharePrior(x, g, h, psServer, scalePrior) +
+			sharePrior(x, g, h, psUpdate, scalePrior) + sharePrior(x, g, h, psNode, 2*scalePrior) + sharePrior(x, g, h, psMemory, 2*scalePrior)
+	}
+	return f
+}
+
+// sharePrior is weight·(t/(t + latency + worker))².
+func sharePrior(x, g *vector, h *matrix, i int, weight float64) float64 {
+	total := x[i] + x[psLatency] + x[psWorker]
+	w := math.Sqrt(weight)
+	d := -w * x[i] / (total * total)
+	return square(g, h, w*x[i]/total, []int{i, psLatency, psWorker}, []float64{w/total + d, d, d})
+}
