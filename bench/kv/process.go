@@ -89,6 +89,7 @@ type event struct {
 	Skip  bool    // in place of Begin and of the end: a peer does not play this work
 	Took  []int64 // nanoseconds of each sample
 	First []int64 // of it until the first key was there
+	Norms []int64 // nanoseconds of each sample of measured rounds, of a work that compares them
 }
 
 // play is a worker: it plays one work after the other and reports each.
@@ -135,6 +136,15 @@ func playOne(ctx context.Context, kv kvstore.Store, w work, out *json.Encoder) e
 	}
 	end := event{Work: w.name}
 	for range w.samples {
+		if w.norms != nil {
+			p.by = w.norms.pusher(kv, true)
+			took, _, err := p.sample()
+			if err != nil {
+				return err
+			}
+			end.Norms = append(end.Norms, int64(took))
+			p.by = w.norms.pusher(kv, false)
+		}
 		took, first, err := p.sample()
 		if err != nil {
 			return err

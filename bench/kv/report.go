@@ -16,6 +16,7 @@ type measured struct {
 	work      work
 	took      []int64 // nanoseconds of an operation, for each sample of each worker
 	first     []int64 // of a sample until its first key was there
+	norms     []int64 // nanoseconds of an operation whose norms are measured, for a work that compares them
 	samples   int     // of each worker
 	cpu       time.Duration
 	workerCPU time.Duration // the workers' part of it
@@ -26,6 +27,9 @@ func (m *measured) add(e event) {
 	ops := int64(m.work.operations())
 	for _, t := range e.Took {
 		m.took = append(m.took, t/ops)
+	}
+	for _, t := range e.Norms {
+		m.norms = append(m.norms, t/ops)
 	}
 	m.first = append(m.first, e.First...)
 	m.samples = len(e.Took)
@@ -78,6 +82,8 @@ func (r *report) line(m *measured) {
 	switch {
 	case m.work.table != nil:
 		fmt.Fprintf(r.w, " %.0f samples/s", batchExamples*float64(m.job.workers)/float64(ns)*1e9)
+	case m.work.norms != nil:
+		fmt.Fprintf(r.w, " %d measured-ns/op %.4f times", median(m.norms), float64(median(m.norms))/float64(ns))
 	case m.work.whole:
 		fmt.Fprintf(r.w, " %d first-ns/op", median(m.first))
 	}
@@ -90,6 +96,7 @@ func (r *report) line(m *measured) {
 		return
 	}
 	have.took, have.first = append(have.took, m.took...), append(have.first, m.first...)
+	have.norms = append(have.norms, m.norms...)
 	have.turns = append(have.turns, ns)
 	have.cpu += m.cpu
 	have.workerCPU += m.workerCPU
@@ -109,6 +116,12 @@ func (r *report) table() {
 			rounded(int64(m.cpuPerOperation())))
 	}
 	t.Flush()
+	for _, name := range r.order {
+		if m := r.all[name]; m.norms != nil {
+			fmt.Fprintf(r.w, "%s, %d × %d, %s: with norms %v, %.4f times as long\n", m.work.name, m.job.workers, m.job.servers, m.way(),
+				rounded(median(m.norms)), float64(median(m.norms))/float64(median(m.took)))
+		}
+	}
 }
 
 // rounded gives a time three or so digits.

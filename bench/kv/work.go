@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
 )
 
 // A work is what each worker does: samples of passes, in each of which every key is pushed once, all keys concurrently.
@@ -18,6 +19,7 @@ type work struct {
 	pull    bool // in the same trip
 	whole   bool // one operation is a pass over all keys, not one key
 	table   *table
+	norms   *norms
 }
 
 var works = []work{
@@ -35,6 +37,38 @@ var works = []work{
 	{name: "rows/open-sgd", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, open: true, zipf: 1.05, optimizer: "sgd"}},
 	{name: "rows/uniform-sgd", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, optimizer: "sgd"}},
 	{name: "rows/uniform-adagrad", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, optimizer: "adagrad"}},
+	{name: "norms/sgd", keys: resnet18(), samples: 20, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "sgd"}},
+	{name: "norms/sgd-micro", keys: resnet18(), samples: 20, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "sgd", micro: 2}},
+	{name: "norms/adam", keys: resnet18(), samples: 20, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "adam"}},
+}
+
+// A norms is what a work of rounds whose gradients' norms are measured compares: samples of such rounds and of plain ones take turns.
+type norms struct {
+	optimizer string
+	micro     int // micro-batches of a gradient; 0: one
+}
+
+// normRounds is the rounds of a sample: with one worker and one micro-batch, one in so many is measured.
+const normRounds = 16
+
+// pusher returns what pushes a sample's rounds.
+func (n *norms) pusher(kv kvstore.Store, measured bool) kvstore.Pusher {
+	step := kvstore.Step{Weight: 1, Measure: measured}
+	if n.micro > 1 {
+		step.Micro = func(string) kvstore.Micro { return kvstore.Micro{Count: n.micro, Sqr: 1} }
+	}
+	return kv.Step(step)
+}
+
+// optimizer returns the name of the optimizer that the work's job has, or none.
+func (w *work) optimizer() string {
+	switch {
+	case w.table != nil:
+		return w.table.optimizer
+	case w.norms != nil:
+		return w.norms.optimizer
+	}
+	return ""
 }
 
 func same(keys, values int) []int {
@@ -108,6 +142,7 @@ func (w *work) bytes() int64 {
 type player struct {
 	work
 	kv    kvstore.Store
+	by    kvstore.Pusher
 	start []chan struct{}
 	done  sync.WaitGroup // of a sample
 	ended sync.WaitGroup
@@ -120,7 +155,12 @@ type player struct {
 
 // newPlayer initialises the work's keys.
 func newPlayer(ctx context.Context, kv kvstore.Store, w work) (*player, error) {
-	p := &player{work: w, kv: kv}
+	p := &player{work: w, kv: kv, by: kv}
+	if w.norms != nil {
+		if err := kv.SetOptimizer(ctx, optim.Config{Name: w.norms.optimizer, LearningRate: 1e-9}); err != nil {
+			return nil, err
+		}
+	}
 	if w.table != nil {
 		if err := p.playTable(ctx); err != nil {
 			p.close()
@@ -145,9 +185,9 @@ func newPlayer(ctx context.Context, kv kvstore.Store, w work) (*player, error) {
 				for range w.passes {
 					var err error
 					if w.pull {
-						err = kv.PushPull(ctx, key, grads, outs)
+						err = p.by.PushPull(ctx, key, grads, outs)
 					} else {
-						err = kv.Push(ctx, key, grads...)
+						err = p.by.Push(ctx, key, grads...)
 					}
 					p.note(err)
 				}

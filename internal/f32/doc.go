@@ -37,3 +37,4 @@ package f32
 //go:generate avo -set bf16 -out ../bf16_amd64.s -stubs ../bf16_stubs_amd64.go
 //go:generate avo -set rows -out ../rows_amd64.s -stubs ../rows_stubs_amd64.go
 //go:generate avo -set stored -out ../stored_amd64.s -stubs ../stored_stubs_amd64.go
+//go:generate avo -set squares -out ../squares_amd64.s -stubs ../squares_stubs_amd64.go

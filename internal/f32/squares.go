@@ -6,8 +6,9 @@ import "math"
 // values into pieces of multiples of 16 (the last may be shorter): value number i goes to partial sum i mod 16.
 type SquareSum [numSums]float64
 
-// A Precondition divides each value x by √Variance·Root + Epsilon before it is squared, as a rule of Adam's family does. Values whose Variance is 0 are
-// left out: nothing is known of their size. (The reciprocal is rounded to float32, and so is x times it.) The zero Precondition divides by 1.
+// A Precondition divides each value by √Variance·Root + Epsilon before it is squared, as a rule of Adam's family does. Values whose Variance is 0 are
+// left out: nothing is known of their size. (The reciprocal is rounded to float32, and so is the value times it.) The zero Precondition
+// divides by 1.
 type Precondition struct {
 	Variance      []float32 // nil: none
 	Root, Epsilon float32
@@ -23,22 +24,25 @@ func (p *Precondition) Part(from, to int) Precondition {
 
 // Add adds the squares of a piece of values. p is that of the piece.
 func (s *SquareSum) Add(x []float32, p Precondition) {
+	sums := (*[numSums]float64)(s)
 	if p.Variance == nil {
 		u := Update{Scale: 1, Clip: float32(math.Inf(1))}
-		n := u.squaresWide(kernels.tile.path, (*[numSums]float64)(s), x)
-		u.squaresPortable((*[numSums]float64)(s), x[n:])
+		n := u.squaresWide(kernels.tile.path, sums, x)
+		u.squaresPortable(sums, x[n:])
 		return
 	}
 	same2("SquareSum.Add", len(x), len(x), len(p.Variance))
-	s.addOverPortable(x, p)
+	n := squaresOverWide(kernels.tile.path, sums, x, p)
+	squaresOverPortable(sums, x[n:], p.Part(n, len(x)))
 }
 
-func (s *SquareSum) addOverPortable(x []float32, p Precondition) {
-	v := p.Variance[:len(x)]
-	for i, x := range x {
-		if v[i] > 0 {
-			y := float64(x * (1 / (float32(sqrt(v[i])*p.Root) + p.Epsilon)))
-			s[i%numSums] += y * y
+func squaresOverPortable(sums *[numSums]float64, x []float32, p Precondition) {
+	variance := p.Variance[:len(x)]
+	for i, v := range variance {
+		if v > 0 {
+			r := 1 / (float32(sqrt(v)*p.Root) + p.Epsilon)
+			y := float64(float32(x[i] * r))
+			sums[i%numSums] += y * y
 		}
 	}
 }
@@ -49,25 +53,33 @@ func (s *SquareSum) Total() float64 {
 	return total(&all)
 }
 
-// measuredPart values of two arrays fit the first-level cache. It is a multiple of 16.
+// AddSquares are what AddToMeasured sums.
+type AddSquares struct {
+	Before SquareSum // of the destination as it was
+	Added  SquareSum
+	After  SquareSum // of the destination as it is then
+}
+
+// measuredPart values of three arrays fit the first-level cache. It is a multiple of 16.
 const measuredPart = 2048
 
-// AddToMeasured sets dst += x, and adds the squares of dst before that, of x, and of dst after it to those of the sums that are not nil. p is that of
-// the piece.
-func AddToMeasured(dst, x []float32, p Precondition, before, added, after *SquareSum) {
+// AddToMeasured sets dst += x and takes squares on the way, in one pass over memory. Those of x are added to sums.Added; with before and after those of
+// dst are added to Before and After, which are undefined without. p is that of the piece.
+func AddToMeasured(dst, x []float32, p Precondition, sums *AddSquares, before, after bool) {
 	same2("AddToMeasured", len(dst), len(dst), len(x))
-	for from := 0; from < len(dst); from += measuredPart {
+	if p.Variance != nil {
+		same2("AddToMeasured", len(dst), len(dst), len(p.Variance))
+	}
+	for from := addMeasuredWide(kernels.tile.path, dst, x, p, sums); from < len(dst); from += measuredPart {
 		to := min(from+measuredPart, len(dst))
 		d, x, p := dst[from:to], x[from:to], p.Part(from, to)
-		if before != nil {
-			before.Add(d, p)
+		if before {
+			sums.Before.Add(d, p)
 		}
-		if added != nil {
-			added.Add(x, p)
-		}
+		sums.Added.Add(x, p)
 		kernels.add(d, d, x)
-		if after != nil {
-			after.Add(d, p)
+		if after {
+			sums.After.Add(d, p)
 		}
 	}
 }

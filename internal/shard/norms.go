@@ -151,30 +151,20 @@ func (s *Shard) measure(x *slot, p *payload, last bool) {
 		}
 		return
 	}
-	var squares [3]f32.SquareSum
-	var before, added, after *f32.SquareSum
-	if n.deferred {
-		before = &squares[0]
-	}
-	if own {
-		added = &squares[1]
-	}
-	if last {
-		after = &squares[2]
-	}
-	p.addToMeasured(s.sum.data.Float32s(s.n), s.pool, over, before, added, after)
+	var squares f32.AddSquares
+	p.addToMeasured(s.sum.data.Float32s(s.n), s.pool, over, &squares, n.deferred, last)
 	p.data.Release()
 	if n.deferred {
 		n.deferred = false
-		n.add(before.Total(), n.deferredWeight)
+		n.add(squares.Before.Total(), n.deferredWeight)
 	}
 	if own {
-		n.add(added.Total(), weight)
+		n.add(squares.Added.Total(), weight)
 	} else {
 		n.sqr += x.step.MicroSqr
 	}
 	if n.totalKnown = last; last {
-		n.total = after.Total()
+		n.total = squares.After.Total()
 	}
 }
 
@@ -218,11 +208,11 @@ func (s *Shard) finishNorms(step uint64) {
 // difference measures a round's sum and the kept one as two micro-gradients.
 func (s *Shard) difference(sum []float32, weight float64) wire.Norms {
 	kept := &s.kept
-	var before, added, after f32.SquareSum
-	f32.AddToMeasured(kept.data.Float32s(s.n), sum, s.precondition(), &before, &added, &after)
+	var squares f32.AddSquares
+	f32.AddToMeasured(kept.data.Float32s(s.n), sum, s.precondition(), &squares, true, true)
 	n := wire.Norms{Count: 2, Biased: true, Examples: kept.weight + weight}
-	n.MeanSqr = (before.Total()/kept.weight + added.Total()/weight) / n.Examples
-	n.SqrMean = after.Total() / (n.Examples * n.Examples)
+	n.MeanSqr = (squares.Before.Total()/kept.weight + squares.Added.Total()/weight) / n.Examples
+	n.SqrMean = squares.After.Total() / (n.Examples * n.Examples)
 	return n
 }
 
@@ -244,9 +234,9 @@ func (s *Shard) keepSum(step uint64) {
 }
 
 // addToMeasured is addTo, and takes squares as f32.AddToMeasured does. The codec is one of up to 16 bits a value.
-func (p *payload) addToMeasured(dst []float32, pool *Pool, over f32.Precondition, before, added, after *f32.SquareSum) {
+func (p *payload) addToMeasured(dst []float32, pool *Pool, over f32.Precondition, sums *f32.AddSquares, before, after bool) {
 	if p.codec == wire.CodecFloat32 {
-		f32.AddToMeasured(dst, p.data.Float32s(len(dst)), over, before, added, after)
+		f32.AddToMeasured(dst, p.data.Float32s(len(dst)), over, sums, before, after)
 		return
 	}
 	scratch := pool.Get(4 * partLen)
@@ -256,6 +246,6 @@ func (p *payload) addToMeasured(dst []float32, pool *Pool, over f32.Precondition
 		to := min(from+len(part), len(dst))
 		x := part[:to-from]
 		p.decodePart(x, from)
-		f32.AddToMeasured(dst[from:to], x, over.Part(from, to), before, added, after)
+		f32.AddToMeasured(dst[from:to], x, over.Part(from, to), sums, before, after)
 	}
 }
