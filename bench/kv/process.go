@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -135,24 +136,31 @@ func playOne(ctx context.Context, kv kvstore.Store, w work, out *json.Encoder) e
 		return err
 	}
 	end := event{Work: w.name}
-	for range w.samples {
-		if w.norms != nil {
-			p.by = w.norms.pusher(kv, true)
-			took, _, err := p.sample()
-			if err != nil {
-				return err
-			}
-			end.Norms = append(end.Norms, int64(took))
-			p.by = w.norms.pusher(kv, false)
-		}
+	plain := func() error {
 		took, first, err := p.sample()
+		end.Took, end.First = append(end.Took, int64(took)), append(end.First, int64(first))
+		return err
+	}
+	for range w.samples {
+		err := plain()
+		if w.norms != nil {
+			err = errors.Join(err, p.measured(&end), p.measured(&end), plain()) // neither is always the first
+		}
 		if err != nil {
 			return err
 		}
-		end.Took, end.First = append(end.Took, int64(took)), append(end.First, int64(first))
 	}
 	if err := out.Encode(end); err != nil {
 		return err
 	}
 	return kv.Barrier(ctx)
+}
+
+// measured plays a sample whose gradients' norms are measured.
+func (p *player) measured(e *event) error {
+	p.by = p.norms.pusher(p.kv, true)
+	defer func() { p.by = p.norms.pusher(p.kv, false) }()
+	took, _, err := p.sample()
+	e.Norms = append(e.Norms, int64(took))
+	return err
 }
