@@ -10,7 +10,7 @@ import (
 // apply applies the sum to the value, as round number step, and empties the sum.
 func (s *Shard) apply(step uint64) error {
 	var err error
-	s.finishNorms(step)
+	s.planNorms(step)
 	switch {
 	case s.vocabulary != nil:
 		err = s.applyOpen(step)
@@ -33,12 +33,14 @@ func (s *Shard) apply(step uint64) error {
 			s.writable()
 		}
 	case s.opt == nil:
+		s.takeSquares(0, s.n)
 		s.takeSum()
 	default:
 		// The value changes in place if no reader holds it.
 		pass := s.pass(step)
-		err = pass.Update(s.writable(), s.sum.data.Float32s(s.n), s.state)
+		err = s.update(&pass)
 	}
+	s.finishNorms()
 	if err == nil && s.sum.norms.keep {
 		s.keepSum(step)
 	}
@@ -112,7 +114,7 @@ func SetOptimizer(shards []*Shard, opt *optim.Optimizer, from uint64) error {
 
 func (s *Shard) setOptimizer(opt *optim.Optimizer) {
 	if opt.Check(s.state, s.n) != nil {
-		s.sum.norms.spoiled = true // its first contributions were preconditioned by the old state
+		s.sum.norms.spoiled = s.sum.norms.asked // contributions of the open round were preconditioned by the old state
 		s.state = opt.NewState(s.n)
 		if s.vocabulary != nil {
 			s.vocabulary.setSlots(opt.NewState(1).Slots)

@@ -90,6 +90,31 @@ type backupCase struct {
 	code uint8
 	// guard, unless nil, has something to do: some contributions are broken.
 	guard *Guard
+	// step, unless nil, says what the contributions of a round have in common.
+	step func(rank int, round uint64) wire.Step
+	// alone: one worker, whose rounds are measured against each other.
+	alone bool
+}
+
+func (c *backupCase) size() (workers int, rounds uint64) {
+	if c.alone {
+		return 1, 3*differencePeriod + 3
+	}
+	return 3, 12
+}
+
+// measuredStep is that of a round whose norms are measured, and whose learning rate is its own.
+func measuredStep(micro uint32) func(rank int, round uint64) wire.Step {
+	return func(rank int, round uint64) wire.Step {
+		st := wire.Step{Measure: true, Rate: wire.RoundRate{Scaled: round%3 > 0, ByProgress: true, Progress: 1.5 * float64(round)}}
+		if st.Rate.Scaled {
+			st.Rate.Factor = 1 + float64(round)/8
+		}
+		if micro > 1 && rank != 1 {
+			st.Micro, st.MicroSqr = micro, 1.25*float64(rank+1)
+		}
+		return st
+	}
 }
 
 func backupCases() (cases []backupCase) {
@@ -100,26 +125,34 @@ func backupCases() (cases []backupCase) {
 	open := Config{Name: "v", Form: wire.FormOpen, Rule: wire.RuleOptimizer, RowLen: 3, Shards: 1, Table: Table{Initializer: Initializer{Name: "normal", Deviation: 1, Seed: 3}}}
 	for _, opt := range []string{"", "sgd", "momentum", "adam", "lamb"} {
 		cases = append(cases,
-			backupCase{"dense/" + opt, denseCfg, opt, wire.ModeSync, wire.CodecFloat32, nil},
-			backupCase{"rows/" + opt, rows, opt, wire.ModeSync, wire.CodecFloat32, nil},
-			backupCase{"open/" + opt, open, opt, wire.ModeSync, wire.CodecFloat32, nil})
+			backupCase{"dense/" + opt, denseCfg, opt, wire.ModeSync, wire.CodecFloat32, nil, nil, false},
+			backupCase{"rows/" + opt, rows, opt, wire.ModeSync, wire.CodecFloat32, nil, nil, false},
+			backupCase{"open/" + opt, open, opt, wire.ModeSync, wire.CodecFloat32, nil, nil, false})
 	}
 	watching := &Guard{Factor: 3, Window: 9, Warmup: 3}
 	clipping := &Guard{Factor: 3, Window: 9, Warmup: 3, Clip: true}
 	cases = append(cases,
-		backupCase{"guarded dense", denseCfg, "adam", wire.ModeSync, wire.CodecFloat32, watching},
-		backupCase{"guarded dense, clipped", denseCfg, "momentum", wire.ModeSync, wire.CodecFloat32, clipping},
-		backupCase{"guarded dense, no optimizer", denseCfg, "", wire.ModeSync, wire.CodecFloat32, watching},
-		backupCase{"guarded rows", rows, "sgd", wire.ModeSync, wire.CodecFloat32, clipping},
-		backupCase{"guarded open", open, "adam", wire.ModeSync, wire.CodecFloat32, watching},
-		backupCase{"guarded average", average, "sgd", wire.ModeSync, wire.CodecFloat32, watching})
+		backupCase{"guarded dense", denseCfg, "adam", wire.ModeSync, wire.CodecFloat32, watching, nil, false},
+		backupCase{"guarded dense, clipped", denseCfg, "momentum", wire.ModeSync, wire.CodecFloat32, clipping, nil, false},
+		backupCase{"guarded dense, no optimizer", denseCfg, "", wire.ModeSync, wire.CodecFloat32, watching, nil, false},
+		backupCase{"guarded rows", rows, "sgd", wire.ModeSync, wire.CodecFloat32, clipping, nil, false},
+		backupCase{"guarded open", open, "adam", wire.ModeSync, wire.CodecFloat32, watching, nil, false},
+		backupCase{"guarded average", average, "sgd", wire.ModeSync, wire.CodecFloat32, watching, nil, false})
 	return append(cases,
-		backupCase{"average", average, "sgd", wire.ModeSync, wire.CodecFloat32, nil},
-		backupCase{"2bit", denseCfg, "momentum", wire.ModeSync, wire.Codec2Bit, nil},
-		backupCase{"float16", denseCfg, "adam", wire.ModeSync, wire.CodecFloat16, nil},
-		backupCase{"async", denseCfg, "momentum", wire.ModeAsync, wire.CodecFloat32, nil},
-		backupCase{"async average", average, "", wire.ModeAsync, wire.CodecFloat32, nil},
-		backupCase{"async open", open, "adam", wire.ModeAsync, wire.CodecFloat32, nil})
+		backupCase{"average", average, "sgd", wire.ModeSync, wire.CodecFloat32, nil, nil, false},
+		backupCase{"2bit", denseCfg, "momentum", wire.ModeSync, wire.Codec2Bit, nil, nil, false},
+		backupCase{"float16", denseCfg, "adam", wire.ModeSync, wire.CodecFloat16, nil, nil, false},
+		backupCase{"async", denseCfg, "momentum", wire.ModeAsync, wire.CodecFloat32, nil, nil, false},
+		backupCase{"async average", average, "", wire.ModeAsync, wire.CodecFloat32, nil, nil, false},
+		backupCase{"async open", open, "adam", wire.ModeAsync, wire.CodecFloat32, nil, nil, false},
+		backupCase{"measured", denseCfg, "sgd", wire.ModeSync, wire.CodecFloat32, nil, measuredStep(1), false},
+		backupCase{"measured, momentum, micro-batches", denseCfg, "momentum", wire.ModeSync, wire.CodecFloat32, nil, measuredStep(4), false},
+		backupCase{"measured, adam, float16", denseCfg, "adam", wire.ModeSync, wire.CodecFloat16, nil, measuredStep(4), false},
+		backupCase{"measured, no optimizer", denseCfg, "", wire.ModeSync, wire.CodecFloat32, nil, measuredStep(1), false},
+		backupCase{"measured, guarded", denseCfg, "lamb", wire.ModeSync, wire.CodecFloat32, clipping, measuredStep(1), false},
+		backupCase{"measured alone", denseCfg, "momentum", wire.ModeSync, wire.CodecFloat32, nil, measuredStep(1), true},
+		backupCase{"measured alone, adam, micro-batches", denseCfg, "adam", wire.ModeSync, wire.CodecBFloat16, nil, measuredStep(4), true},
+		backupCase{"measured alone, no optimizer", denseCfg, "", wire.ModeSync, wire.CodecFloat32, nil, measuredStep(1), true})
 }
 
 func (c *backupCase) shard(t testing.TB, workers int) *Shard {
@@ -144,18 +177,23 @@ func (c *backupCase) shard(t testing.TB, workers int) *Shard {
 	switch c.opt {
 	case "":
 	case "momentum":
-		setOptimizer(t, s, optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9, Reduction: optim.Mean})
+		setOptimizer(t, s, optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9, Reduction: optim.Mean, Schedule: fading})
 	default:
-		setOptimizer(t, s, optim.Config{Name: c.opt, LearningRate: 0.1, Reduction: optim.Mean})
+		setOptimizer(t, s, optim.Config{Name: c.opt, LearningRate: 0.1, Reduction: optim.Mean, Schedule: fading})
 	}
 	return s
 }
+
+var fading = optim.Schedule{Kind: "exponential", Every: 20}
 
 // push makes rank's contribution to a round, always the same one.
 func (c *backupCase) push(s *Shard, generation uint64, rank int, round uint64) Contribution {
 	rng := rand.New(rand.NewPCG(uint64(rank), round))
 	x := contribution(s, rank, round)
 	x.Generation, x.Weight = generation, float32(1+rank)
+	if c.step != nil {
+		x.Step = c.step(rank, round)
+	}
 	if !s.cfg.HasRows() {
 		least, _, _ := PayloadSize(c.code, s.n)
 		x.Data, x.Codec, x.Threshold = s.pool.Get(4*s.n), c.code, 0.5
@@ -165,7 +203,7 @@ func (c *backupCase) push(s *Shard, generation uint64, rank int, round uint64) C
 		for i := range x.Data.Bytes(least) {
 			x.Data.Bytes(least)[i] = byte(rng.Uint32())
 		}
-		if c.code == wire.CodecFloat16 { // finite
+		if c.code == wire.CodecFloat16 || c.code == wire.CodecBFloat16 { // finite
 			for i := range s.n {
 				x.Data.uint16s(s.n)[i] &= 0xbfff
 			}
@@ -234,20 +272,27 @@ func numbers(s *Shard) (all []float32) {
 // Whatever the kind of the shard, and whenever its primary is lost in a round, the backup that takes its place ends with the bits of a
 // shard that never was, and counts each contribution once: workers send again their last two pushes.
 func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
-	const workers, rounds = 3, 12
 	for _, c := range backupCases() {
 		t.Run(c.name, func(t *testing.T) {
+			workers, rounds := c.size()
 			quiet := c.shard(t, workers)
-			for round := range uint64(rounds) {
+			norms, measured := []wire.Norms{{}}, 0 // by rounds closed
+			for round := range rounds {
 				for rank := range workers {
 					mustPush(t, quiet, c.push(quiet, 1, rank, round), Held)
 				}
+				if norms = append(norms, quiet.norms); quiet.norms.Count > 0 {
+					measured++
+				}
+			}
+			if c.step != nil && measured < 3 {
+				t.Fatalf("%d of %d rounds were measured: %+v", measured, rounds, norms)
 			}
 			for seed := range uint64(40) {
 				rng := rand.New(rand.NewPCG(seed, 7))
 				s, generation := c.shard(t, workers), uint64(1)
 				var b *Shard
-				next := [workers]uint64{}
+				next := make([]uint64, workers)
 				losses := 0
 				deliver := func() {
 					if r := s.Lend(); r != nil {
@@ -305,7 +350,7 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 					}
 					rank := rng.IntN(workers)
 					if c.mode == wire.ModeAsync { // in the order of the quiet run, for the sake of the bits
-						rank = slices.Index(next[:], slices.Min(next[:]))
+						rank = slices.Index(next, slices.Min(next))
 						if _, pending := s.BackupStatus(); pending {
 							deliver()
 						}
@@ -322,7 +367,10 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 							next[rank]++
 						}
 					}
-					if slices.Min(next[:]) == rounds {
+					if c.mode == wire.ModeSync && s.norms != norms[s.rounds] {
+						t.Fatalf("seed %d, %d losses: norms after %d rounds\n got %+v\nwant %+v", seed, losses, s.rounds, s.norms, norms[s.rounds])
+					}
+					if slices.Min(next) == rounds {
 						if _, pending := s.BackupStatus(); !pending && s.rounds == quiet.rounds {
 							break
 						}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/optim"
 )
 
 // A measurement is what is known of the norms of an open round's gradients: see wire.Norms. A round is measured if all its contributions ask for it.
@@ -21,6 +22,7 @@ type measurement struct {
 	deferredWeight float64
 	total          float64 // ‖Σ s‖², if totalKnown
 	totalKnown     bool
+	plan           uint8
 	keep           bool // the sum is to be kept for the next round, see keptSum
 }
 
@@ -151,8 +153,8 @@ func (s *Shard) measure(x *slot, p *payload, last bool) {
 		}
 		return
 	}
-	var squares f32.AddSquares
-	p.addToMeasured(s.sum.data.Float32s(s.n), s.pool, over, &squares, n.deferred, last)
+	squares := s.noSquares()
+	p.addToMeasured(s.sum.data.Float32s(s.n), s.pool, over, squares, n.deferred, last)
 	p.data.Release()
 	if n.deferred {
 		n.deferred = false
@@ -178,42 +180,115 @@ func (n *measurement) add(sqr, weight float64) {
 	}
 }
 
-// finishNorms measures the round that is about to be applied, and decides whether its sum is kept.
-func (s *Shard) finishNorms(step uint64) {
+// planNorms decides, before the sum is applied as round number step, whether the round is measured, and whether its sum is kept.
+func (s *Shard) planNorms(step uint64) {
 	s.norms = wire.Norms{}
-	n := &s.sum.norms
-	if !n.asked || n.spoiled || n.count == 0 || s.sum.data == nil || s.opt != nil && s.opt.HasSecondMoment() && step < warmRounds {
-		s.kept.drop()
-		return
-	}
-	sum := s.sum.data.Float32s(s.n)
-	if n.count == 1 {
-		if kept := &s.kept; kept.data != nil && kept.round+1 == step {
-			s.norms = s.difference(sum, n.examples)
-		} else {
-			n.keep = step%differencePeriod == 0
+	n, kept := &s.sum.norms, &s.kept
+	switch {
+	case !n.asked || n.spoiled || n.count == 0 || s.sum.data == nil || s.opt != nil && s.opt.HasSecondMoment() && step < warmRounds:
+	case n.count > 1:
+		n.plan = planTotal
+		if n.totalKnown {
+			n.plan = planDone
 		}
-		s.kept.drop()
+	case kept.data != nil && kept.round+1 == step:
+		n.plan = planDifference
 		return
+	default:
+		n.keep = step%differencePeriod == 0
 	}
-	s.kept.drop()
-	if !n.totalKnown {
-		var squares f32.SquareSum
-		squares.Add(sum, s.precondition())
-		n.total = squares.Total()
-	}
-	s.norms = wire.Norms{Count: n.count, Examples: n.examples, MeanSqr: n.sqr / n.examples, SqrMean: n.total / (n.examples * n.examples)}
+	kept.drop()
 }
 
-// difference measures a round's sum and the kept one as two micro-gradients.
-func (s *Shard) difference(sum []float32, weight float64) wire.Norms {
-	kept := &s.kept
-	var squares f32.AddSquares
-	f32.AddToMeasured(kept.data.Float32s(s.n), sum, s.precondition(), &squares, true, true)
-	n := wire.Norms{Count: 2, Biased: true, Examples: kept.weight + weight}
-	n.MeanSqr = (squares.Before.Total()/kept.weight + squares.Added.Total()/weight) / n.Examples
-	n.SqrMean = squares.After.Total() / (n.Examples * n.Examples)
-	return n
+// The plans of a measurement.
+const (
+	planNothing    uint8 = iota
+	planDone             // all squares are taken
+	planTotal            // those of the sum are to be taken
+	planDifference       // the sum is to be measured against the kept one
+)
+
+// squaresPart values of the sum, the kept one, the value and an optimizer's slots fit the second-level cache. It is a multiple of 16.
+const squaresPart = 4096
+
+// update applies the optimizer to the sum. Squares that are still to be taken are taken on the way, part by part, while the sum is in the cache.
+func (s *Shard) update(pass *optim.Pass) error {
+	value, sum := s.writable(), s.sum.data.Float32s(s.n)
+	if s.sum.norms.plan <= planDone || s.opt.Config().WholeKeys() {
+		s.takeSquares(0, s.n)
+		return pass.Update(value, sum, s.state)
+	}
+	part := &s.statePart
+	part.Slots = append(part.Slots[:0], s.slots()...)
+	for from := 0; from < s.n; from += squaresPart {
+		to := min(from+squaresPart, s.n)
+		s.takeSquares(from, to)
+		for i, slot := range s.slots() {
+			part.Slots[i].Values = slot.Values[from:to]
+		}
+		if err := pass.Update(value[from:to], sum[from:to], part); err != nil {
+			return err
+		}
+	}
+	clear(part.Slots)
+	return nil
+}
+
+// takeSquares takes the squares of values from to to of the sum, as planned. It is called for parts that begin at multiples of 16, in order.
+func (s *Shard) takeSquares(from, to int) {
+	n := &s.sum.norms
+	if n.plan <= planDone {
+		return
+	}
+	if from == 0 {
+		s.noSquares()
+	}
+	sum, over := s.sum.data.Float32s(s.n), s.precondition()
+	var kept []float32
+	if n.plan == planDifference {
+		kept = s.kept.data.Float32s(s.n)
+	}
+	var scratch [1024]float32 // fits the first-level cache
+	for ; from < to; from += len(scratch) {
+		end := min(from+len(scratch), to)
+		x, over := sum[from:end], over.Part(from, end)
+		if kept == nil {
+			s.squares.After.Add(x, over)
+			continue
+		}
+		h, both := kept[from:end], scratch[:end-from]
+		f32.Add(both, h, x)
+		s.squares.Before.Add(h, over)
+		s.squares.Added.Add(x, over)
+		s.squares.After.Add(both, over)
+	}
+}
+
+// noSquares empties the sums of squares, which a shard has from its first measured round on.
+func (s *Shard) noSquares() *f32.AddSquares {
+	if s.squares == nil {
+		s.squares = &f32.AddSquares{}
+	}
+	*s.squares = f32.AddSquares{}
+	return s.squares
+}
+
+// finishNorms sets the norms of the round, once all squares are taken. The open round is still the one that they are of.
+func (s *Shard) finishNorms() {
+	n := &s.sum.norms
+	switch n.plan {
+	case planTotal:
+		n.total = s.squares.After.Total()
+		fallthrough
+	case planDone:
+		s.norms = wire.Norms{Count: n.count, Examples: n.examples, MeanSqr: n.sqr / n.examples, SqrMean: n.total / (n.examples * n.examples)}
+	case planDifference: // the two sums are as two micro-gradients of one round
+		kept := &s.kept
+		all := kept.weight + n.examples
+		s.norms = wire.Norms{Count: 2, Biased: true, Examples: all, SqrMean: s.squares.After.Total() / (all * all),
+			MeanSqr: (s.squares.Before.Total()/kept.weight + s.squares.Added.Total()/n.examples) / all}
+		kept.drop()
+	}
 }
 
 // keepSum keeps the sum of the round that was just applied. A backup needs the sum, too, and a value may be it: then a copy is kept.

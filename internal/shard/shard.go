@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -115,12 +116,15 @@ type Shard struct {
 	examples   exampleCounts
 	norms      wire.Norms // of the newest round
 	kept       keptSum
+	squares    *f32.AddSquares
 	guard      *guard  // nil: contributions are not judged
 	single     [1]slot // async mode: the contribution that is being applied
 
 	opt     *optim.Optimizer // nil: none
 	factors optim.Factors
 	state   *optim.State
+	// statePart is a part of state, between calls empty.
+	statePart optim.State
 
 	vocabulary *vocabulary // nil unless the key is an open vocabulary; then n and numRows are 0
 
