@@ -25,8 +25,11 @@ type Config struct {
 	// Inference compiles an evaluation: batch normalisation from the running statistics, no dropout, no gradients. The root
 	// may then be any node.
 	Inference bool
-	// Share takes parameters and running statistics, by their names, from another program of the same device, such as
-	// the trained one of an evaluation with another batch size. Programs that share must not run at the same time.
+	// Share makes the program one of several for the same model, such as for other batch sizes, or for evaluation. They share parameters and
+	// running statistics, by their names; threads; and the memory of values between operations, which is as large as the largest of them needs.
+	// Programs for training also share gradients, SetStep, SetGradScale and SetLossScale, so that steps on any of them are the steps of one
+	// training; they have the same parameters in the same order, one DType and one Seed (0: those of Share). Inputs, outputs, losses and
+	// SetExamples are each program's own. The device is the same. One of the programs runs at a time, and they may be closed in any order.
 	Share *Program
 	// Outputs are further nodes whose values Program.Output gives.
 	Outputs gorgonia.Nodes
@@ -69,7 +72,8 @@ func (c *Config) Validate() error {
 // translate); nodes of the user's graph still name outputs and parameters.
 //
 // Parameters are in the memory of their leaves' values, so a graph shows what its program has learned, and two programs of one graph share
-// them; with Config.Share the values of the graph are not used. A leaf's value must not be replaced (gorgonia.Let) while a program uses
+// them. With Config.Share the graph's own values are not used: its leaves get those of the program to share with, unless another program uses
+// the leaves' own. After an error the program to share with, and those that share with it already, are as before. A leaf's value must not be replaced (gorgonia.Let) while a program uses
 // it. For a GPU the values of leaves are moved to memory that it can copy from: to share values between a GPU and a CPU program, compile
 // for the GPU first.
 func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
@@ -95,21 +99,39 @@ func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 	}
 	prog.outputs[root] = p.Loss
 	prog.list()
-	if cfg.Share != nil && cfg.Share.first != nil {
-		prog.adopt(cfg.Share.first)
+	if first := prog.shared.first; first != nil {
+		prog.adopt(first)
 	}
 	return prog, nil
 }
 
 func (p *Program) open(cfg Config) (err error) {
-	if p.device, err = parseDevice(cfg.Device); err != nil || !p.device.gpu {
+	if p.device, err = parseDevice(cfg.Device); err != nil {
 		return err
 	}
-	return p.openGPU(cfg.Share)
+	p.join(cfg.Share)
+	if p.device.gpu && cfg.Share == nil {
+		return p.openGPU()
+	}
+	return nil
 }
 
 // compile makes the plan and its executor.
 func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
+	var alike *trained // what a further program for training must be like
+	if !cfg.Inference {
+		alike = p.shared.trained
+	}
+	if alike != nil {
+		if p.device.gpu {
+			return fmt.Errorf("Config.Share: programs for training on %v do not share; compile one for each batch size on a CPU", p.device)
+		}
+		var err error
+		if cfg, err = alike.config(cfg); err != nil {
+			return err
+		}
+	}
+	cfg.DType = cfg.DType.on(p.device)
 	request, err := newRequest(root, cfg, p.device)
 	if err != nil {
 		return err
@@ -122,7 +144,12 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	if p.plan, err = plan.Build(request); err != nil {
 		return err
 	}
-	if err := checkMemory(p.plan); err != nil {
+	if alike != nil {
+		if err := alike.check(p.plan.Params); err != nil {
+			return err
+		}
+	}
+	if err := checkMemory(p.plan, alike != nil); err != nil {
 		return err
 	}
 	logSlow(p.plan, p.graph)
@@ -130,19 +157,37 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 		return err
 	}
 	if p.device.gpu {
-		return p.onGPU(cfg)
+		err = p.onGPU(cfg)
+	} else {
+		err = p.onCPU(cfg)
 	}
-	return p.onCPU(cfg)
+	if err != nil {
+		return err
+	}
+	if cfg.Share != nil {
+		err = p.showShared()
+	} else {
+		op.RegistryOf(p.graph).Use()
+	}
+	if err == nil && !cfg.Inference && alike == nil {
+		blocks := p.host.Blocks
+		p.shared.trained = &trained{params: p.plan.Params, grads: p.host.Grads, block: blocks[len(blocks)-1], seed: cfg.Seed, dtype: cfg.DType}
+	}
+	return err
 }
 
 func (p *Program) onCPU(cfg Config) (err error) {
-	if cfg.Share != nil && (cfg.Threads == 0 || cfg.Threads == cfg.Share.pool.Threads()) {
-		p.pool = cfg.Share.pool
+	c := cpu.Config{Room: machineMemory(), Stream: cfg.Seed, BFloat16: cfg.DType == BFloat16}
+	if cfg.Share != nil && (cfg.Threads == 0 || cfg.Threads == cfg.Share.threads.Threads()) {
+		p.threads = cfg.Share.threads
 	} else {
-		p.pool = pool.New(cfg.Threads)
-		p.ownsPool = true
+		p.threads = &threads{Pool: pool.New(cfg.Threads)}
 	}
-	e, err := cpu.New(p.plan, p.host, cpu.Config{Pool: p.pool, Room: machineMemory(), Stream: cfg.Seed, BFloat16: cfg.DType == BFloat16})
+	p.threads.users++
+	if c.Pool = p.threads.Pool; cfg.Share != nil {
+		c.Share = cfg.Share.executor.(*cpu.Executor)
+	}
+	e, err := cpu.New(p.plan, p.host, c)
 	if err == nil {
 		p.executor = e
 	}

@@ -99,21 +99,15 @@ func ParseDevices(names []string) ([]string, error) {
 }
 
 // computes are the types that a GPU computes with.
-var computes = map[DType]cuda.Compute{AutoDType: cuda.BFloat16, Float32: cuda.Float32, BFloat16: cuda.BFloat16, TF32: cuda.TF32, Float16: cuda.Float16}
+var computes = map[DType]cuda.Compute{Float32: cuda.Float32, BFloat16: cuda.BFloat16, TF32: cuda.TF32, Float16: cuda.Float16}
 
-// openGPU opens the GPU, or returns that of the program to share with.
-func (p *Program) openGPU(share *Program) (err error) {
-	if share != nil {
-		p.gpu = share.gpu
-		return nil
-	}
-	p.gpu, err = cuda.Open(p.device.number, cuda.Options{})
-	p.ownsGPU = err == nil
+func (p *Program) openGPU() (err error) {
+	p.shared.gpu, err = cuda.Open(p.device.number, cuda.Options{})
 	return err
 }
 
 func (p *Program) onGPU(cfg Config) error {
-	c := cuda.Config{GPU: p.gpu, Stream: cfg.Seed, Type: computes[cfg.DType]}
+	c := cuda.Config{GPU: p.shared.gpu, Stream: cfg.Seed, Type: computes[cfg.DType]}
 	if cfg.Share != nil {
 		c.Share = cfg.Share.executor.(*cuda.Executor)
 	}

@@ -29,6 +29,20 @@
 // with ExampleWeights. Numbers are float32, labels and ids int32;
 // Configure makes a float64 graph, for checks by finite differences.
 //
+// # Several batch sizes
+//
+// A graph of the same model for another batch size becomes a program that trains the same parameters with Config.Share:
+//
+//	build := func(batch int, first *nn.Program) (*nn.Program, error) { ...; return nn.Compile(loss, nn.Config{Share: first}) }
+//	large, err := build(256, nil)
+//	small, err := build(64, large)
+//
+// Programs that share have one set of parameters, gradients and running statistics, one count of steps and one gradient scale, so that a step on
+// any of them goes on where the last one stopped, and is bit for bit the step of a program that is alone. One of them runs at a time: the memory
+// for what lies between operations is that of the largest. Program.Memory is what a program takes in addition. Inputs and SetExamples are each
+// program's own: a batch between two sizes runs in the larger program with fewer examples. Programs may come later and larger; then the memory is
+// made anew, and it is cheaper to compile the largest one first.
+//
 // # Initial values
 //
 // They come from the graph's seed (Configure) and the parameter's name alone, so

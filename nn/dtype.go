@@ -39,6 +39,17 @@ func (d DType) String() string {
 	return fmt.Sprintf("DType(%d)", d)
 }
 
+// on is the type itself, or for AutoDType the one that it stands for on a device.
+func (d DType) on(of device) DType {
+	switch {
+	case d != AutoDType:
+		return d
+	case of.gpu:
+		return BFloat16
+	}
+	return Float32
+}
+
 // Native reports whether this machine's CPU has instructions for products of this type. Without them BFloat16 is many times slower than
 // Float32.
 func (d DType) Native() bool { return d <= Float32 || f32.HasBFloat16(f32.Active()) }

@@ -47,14 +47,16 @@ func Join(programs ...*Program) (*Group, error) {
 		return nil, fmt.Errorf("nn: %w", err)
 	}
 	for _, p := range programs[1:] {
-		p.adopt(programs[0])
+		p.shared.first = programs[0]
+		for _, q := range p.shared.programs {
+			q.adopt(programs[0])
+		}
 	}
 	return &Group{slices.Clone(programs), g}, nil
 }
 
 // adopt makes another program's parameters, and gradients if p has any, those of p.
 func (p *Program) adopt(first *Program) {
-	p.first = first
 	for i, q := range p.params {
 		for _, of := range first.params {
 			if of.Name != q.Name {
@@ -74,10 +76,10 @@ func (g *Group) StepOverlapped(ctx context.Context, wait, ready func(i int)) err
 		return errors.New("nn: the group or one of its programs is closed")
 	}
 	for _, p := range g.programs {
-		if err := p.checkUnset(); err != nil {
+		if err := p.begin(); err != nil {
 			return err
 		}
-		p.fillWeights()
+		defer p.end()
 	}
 	return g.group.Run(ctx, plan.Hooks{Wait: wait, Ready: ready})
 }

@@ -7,10 +7,15 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// checkMemory returns an error if the machine lacks the memory for inputs and gradients: allocating it would end the process.
-func checkMemory(p *plan.Plan) error {
+// checkMemory returns an error if the machine lacks the memory for inputs and gradients, if these are not there already: allocating it would end
+// the process.
+func checkMemory(p *plan.Plan, gradients bool) error {
+	values := slices.Clone(p.Inputs)
+	if !gradients {
+		values = append(values, p.Grads...)
+	}
 	var need int64
-	for _, v := range slices.Concat(p.Inputs, p.Grads) {
+	for _, v := range values {
 		need += 4 * int64(v.Len())
 	}
 	if have := machineMemory(); have > 0 && (need > have || need < 0) {

@@ -92,7 +92,12 @@ func newHost(p *plan.Plan, g *gorgonia.ExprGraph, share *Program, gpu bool) (*pl
 			return nil, err
 		}
 	}
-	if p.Grads != nil {
+	switch {
+	case p.Grads == nil:
+	case share != nil && share.shared.trained != nil:
+		t := share.shared.trained
+		h.Grads, h.Blocks = t.grads, append(h.Blocks, t.block)
+	default:
 		var block []float32
 		h.Grads, block = memoryLike(p.Params)
 		h.Blocks = append(h.Blocks, block)
@@ -133,12 +138,8 @@ func moveParams(h *plan.Host, g *gorgonia.ExprGraph, params []*plan.Value) error
 		v := params[i]
 		copy(each[k], h.Params[i])
 		h.Params[i] = each[k]
-		var x gorgonia.Value = (*gorgonia.F32)(unsafe.Pointer(unsafe.SliceData(each[k])))
-		if len(v.Shape) > 0 {
-			x = over(each[k], v.Shape)
-		}
-		if err := op.Let(v.Node, x); err != nil {
-			return fmt.Errorf("parameter %q: move its value: %w", v.Name, err)
+		if err := letValue(v, each[k]); err != nil {
+			return err
 		}
 	}
 	if len(block) > 0 {
@@ -255,7 +256,11 @@ func inputMemory(v *plan.Value, share *Program) (plan.HostInput, error) {
 
 func stateMemory(s *op.BatchNormState, share *Program) (*plan.State, error) {
 	if share != nil {
-		if have, ok := share.host.States[s.Name]; ok {
+		have, ok := share.host.States[s.Name]
+		if n := s.Mean.Shape().TotalSize(); ok && n != len(have.Mean) {
+			return nil, fmt.Errorf("state %q has %d channels, in the program to share with %d", s.Name, n, len(have.Mean))
+		}
+		if ok {
 			return have, nil
 		}
 		return nil, fmt.Errorf("state %q: the program to share with has none of this name", s.Name)

@@ -28,6 +28,10 @@ func (p *Program) Profile(ctx context.Context, n int) ([]OpTime, error) {
 	if !ok {
 		return nil, errors.New("nn: profile: the program's device has no profile")
 	}
+	if err := p.begin(); err != nil {
+		return nil, err
+	}
+	defer p.end()
 	times, err := e.Profile(ctx, n)
 	if err != nil {
 		return nil, fmt.Errorf("nn: profile: %w", err)
@@ -61,6 +65,10 @@ func (p *Program) Parts(ctx context.Context, n int, used func() time.Duration) (
 	if !ok {
 		return nil, errors.New("nn: parts: the program's device does not measure them")
 	}
+	if err := p.begin(); err != nil {
+		return nil, err
+	}
+	defer p.end()
 	parts, err := e.Parts(ctx, n, used)
 	if err != nil {
 		return nil, fmt.Errorf("nn: parts: %w", err)

@@ -7,9 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/compute/cuda"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/pool"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -28,26 +26,23 @@ type executor interface {
 
 // A Program is a compiled graph. Fill its inputs, call Step, use the gradients, change the parameters, and again.
 //
-// One goroutine at a time may use a program, and one at a time those that share parameters. Inputs, parameters, gradients
-// and outputs are slices of the program's own memory, the same ones for its whole life.
+// One goroutine at a time may use a program, and one at a time those that share (Config.Share): a run beside another one is an error. Inputs,
+// parameters, gradients and outputs are slices of the program's own memory, the same ones for its whole life.
 type Program struct {
 	graph    *gorgonia.ExprGraph // the user's graph, or its translation
 	plan     *plan.Plan
 	host     *plan.Host
 	executor executor
 	device   device
-	pool     *pool.Pool // of a CPU
-	ownsPool bool
-	gpu      *cuda.GPU
-	ownsGPU  bool
+	shared   *shared  // with programs of the same Config.Share
+	threads  *threads // of a CPU
 	outputs  map[*gorgonia.Node]*plan.Value
 	params   []Param
 	state    []Param
 	pixels   map[string]*Pixels
 	unset    []string // inputs that were neither declared nor filled, see checkUnset
 	examples plan.Examples
-	there    int      // examples of later runs
-	first    *Program // in a Group, the program whose parameters it shares; nil: its own
+	there    int // examples of later runs
 }
 
 // Params lists the parameters in the order in which they were made. The slice is the program's own.
@@ -143,10 +138,10 @@ func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) e
 	if p.plan.Grads == nil {
 		return errors.New("nn: step: the program was compiled for inference; use Forward")
 	}
-	if err := p.checkUnset(); err != nil {
+	if err := p.begin(); err != nil {
 		return err
 	}
-	p.fillWeights()
+	defer p.end()
 	return p.executor.Run(ctx, false, plan.Hooks{Wait: wait, Ready: ready})
 }
 
@@ -156,12 +151,26 @@ func (p *Program) Forward(ctx context.Context) error {
 	if p.executor == nil {
 		return errClosed
 	}
+	if err := p.begin(); err != nil {
+		return err
+	}
+	defer p.end()
+	return p.executor.Run(ctx, true, plan.Hooks{})
+}
+
+// begin readies the inputs for a run and keeps out other runs, of this program and of those that share with it, until end.
+func (p *Program) begin() error {
 	if err := p.checkUnset(); err != nil {
 		return err
 	}
+	if !p.shared.running.CompareAndSwap(false, true) {
+		return errors.New("nn: run: the program, or one that shares memory with it, is running; one at a time may run")
+	}
 	p.fillWeights()
-	return p.executor.Run(ctx, true, plan.Hooks{})
+	return nil
 }
+
+func (p *Program) end() { p.shared.running.Store(false) }
 
 // checkUnset returns an error if a leaf without a value was neither declared to be an input nor filled: it may be a parameter, which would stay
 // zero.
@@ -173,7 +182,7 @@ func (p *Program) checkUnset() error {
 		"Compile; if it is an input, fill Program.Input(%q), or declare it (DeclareInput)", p.unset[0], p.unset[0])
 }
 
-// SetGradScale multiplies the gradients of later steps by s. The gradient of a mean loss times the number of examples is
+// SetGradScale multiplies the gradients of later steps by s, also those of programs that share. The gradient of a mean loss times the number of examples is
 // the sum over examples, which adds up over workers with different numbers of them.
 func (p *Program) SetGradScale(s float32) {
 	if p.executor != nil {
@@ -181,14 +190,15 @@ func (p *Program) SetGradScale(s float32) {
 	}
 }
 
-// SetStep sets the number of steps so far, in a run that resumes from a checkpoint: Dropout's masks depend on it.
+// SetStep sets the number of steps so far, those of programs that share included, in a run that resumes from a checkpoint: Dropout's masks
+// depend on it.
 func (p *Program) SetStep(step uint64) {
 	if p.executor != nil {
 		p.executor.SetStep(step)
 	}
 }
 
-// Memory is what the program takes.
+// Memory is what the program takes, with Config.Share what it took in addition: the sum over programs that share is what all of them take.
 func (p *Program) Memory() Memory { return Memory(p.plan.Memory) }
 
 // Plan lists the operations of a step, one a line.
@@ -232,19 +242,18 @@ func (p *Program) Hold(held bool) {
 	}
 }
 
-// Close ends the program's threads and frees a GPU's memory. Programs that share with it must be closed first.
+// Close frees what the program has for itself. What it shares stays until the last program that shares is closed, in whatever order.
 func (p *Program) Close() error {
 	var err error
 	if c, ok := p.executor.(interface{ Close() error }); ok {
 		err = c.Close()
 	}
-	if p.ownsPool {
-		p.pool.Close()
+	if p.executor = nil; p.threads != nil {
+		p.threads.leave()
+		p.threads = nil
 	}
-	if p.ownsGPU && p.gpu != nil {
-		err = errors.Join(err, p.gpu.Close())
-		p.ownsGPU = false
+	if p.shared != nil {
+		err = errors.Join(err, p.shared.leave(p))
 	}
-	p.executor = nil
 	return err
 }

@@ -65,7 +65,7 @@ func TestMomentsOfManyRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []int{1, 3, 64, 300} {
 		rows := 3*rowGrain(c) + 5
-		e := &Executor{pool: p, doubles: make([]float64, sumDoubles(rows, c))}
+		e := &Executor{pool: p, common: &common{doubles: make([]float64, sumDoubles(rows, c))}}
 		x := make([]float32, rows*c)
 		for i := range x {
 			x[i] = float32(rng.NormFloat64() + 50*float64(i%c%3)) // every third channel's mean is large, and every third's larger

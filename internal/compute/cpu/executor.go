@@ -17,6 +17,10 @@ type Config struct {
 	Pool   *pool.Pool // threads; the executor does not close it
 	Room   int64      // bytes that a plan may need; 0: it is not known
 	Stream uint64     // of dropout: replicas with another one drop other elements
+
+	// Share is an executor whose arena, step counter and gradient scale this one uses, too. One of those that share runs at a time.
+	Share *Executor
+
 	// BFloat16 rounds what convolutions and Linear multiply to bfloat16. Sums, and all other ops, are float32. Plans that store
 	// values as bfloat16 need it.
 	BFloat16 bool
@@ -24,26 +28,24 @@ type Config struct {
 
 // An Executor runs one plan.
 type Executor struct {
-	plan  *plan.Plan
-	host  *plan.Host
-	pool  *pool.Pool
-	steps []func() error // one for each op of the plan
+	*common
+	plan    *plan.Plan
+	host    *plan.Host
+	pool    *pool.Pool
+	kernels []kernel       // one for each op of the plan
+	steps   []func() error // what the kernels' bind gave for the memory that there is
 
-	arena    []float32
 	kept     map[*plan.Value][]float32       // memory of outputs, constants and the seed
 	boxes    map[*plan.Value]*gorgonia.Value // values that are no float32 numbers in memory of ours
-	doubles  []float64                       // for sums within one op
 	convs    map[conv.Shape]*conv.Plan
 	newConv  func(conv.Shape, *pool.Pool) (*conv.Plan, error)
 	gemm     *f32.Gemm
 	ones     []float32 // as many as a piece has values
 	halfOnes []uint16  // the same as bfloat16
 
-	stream    uint64
-	step      uint64 // counts runs with gradients, for dropout
-	gradScale float32
-	examples  int  // of later runs; of a plan without Batch it says nothing
-	empty     bool // later runs have no examples, also where Batch is not known: gradients are zero
+	stream   uint64
+	examples int  // of later runs; of a plan without Batch it says nothing
+	empty    bool // later runs have no examples, also where Batch is not known: gradients are zero
 }
 
 // A kernel is an op that is ready but for its memory: bind is called when all memory has its place, and gives the function
@@ -60,22 +62,25 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		return nil, err
 	}
 	e := &Executor{
-		plan:      p,
-		host:      host,
-		pool:      cfg.Pool,
-		kept:      make(map[*plan.Value][]float32),
-		boxes:     make(map[*plan.Value]*gorgonia.Value),
-		convs:     make(map[conv.Shape]*conv.Plan),
-		newConv:   conv.New,
-		gemm:      f32.NewGemm(cfg.Pool),
-		stream:    cfg.Stream,
-		gradScale: 1,
-		examples:  p.Batch,
+		common:   &common{gradScale: 1},
+		plan:     p,
+		host:     host,
+		pool:     cfg.Pool,
+		kept:     make(map[*plan.Value][]float32),
+		boxes:    make(map[*plan.Value]*gorgonia.Value),
+		convs:    make(map[conv.Shape]*conv.Plan),
+		newConv:  conv.New,
+		gemm:     f32.NewGemm(cfg.Pool),
+		stream:   cfg.Stream,
+		examples: p.Batch,
+	}
+	if cfg.Share != nil {
+		e.common = cfg.Share.common
 	}
 	if cfg.BFloat16 {
 		e.newConv = conv.NewBFloat16
 	}
-	kernels := make([]kernel, len(p.Ops))
+	e.kernels = make([]kernel, len(p.Ops))
 	doubles := 0
 	for i, o := range p.Ops {
 		k, err := e.kernel(o)
@@ -84,31 +89,29 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		}
 		o.Scratch = k.scratch
 		doubles = max(doubles, k.doubles)
-		kernels[i] = k
+		e.kernels[i] = k
 	}
 	p.Place()
-	if need := p.Memory.Total(); cfg.Room > 0 && need > cfg.Room {
-		return nil, fmt.Errorf("cpu: the program needs %.1f GB of memory, this machine has %.1f; take a smaller batch", float64(need)/1e9, float64(cfg.Room)/1e9)
+	if cfg.Share != nil {
+		p.LeaveOut(host, cfg.Share.host)
 	}
-	e.arena = make([]float32, p.Memory.Arena/4)
-	e.doubles = make([]float64, doubles)
-	e.steps = make([]func() error, len(kernels))
-	for i, k := range kernels {
-		e.steps[i] = k.bind()
+	if err := e.checkRoom(p, cfg.Room); err != nil {
+		return nil, err
 	}
-	if p.Seed != nil {
-		e.floats(p.Seed)[0] = 1
-	}
+	e.join(e, doubles)
 	return e, nil
 }
 
-// SetGradScale multiplies the gradients of later runs by s.
-func (e *Executor) SetGradScale(s float32) {
-	e.gradScale = s
-	if e.plan.Seed != nil {
-		e.floats(e.plan.Seed)[0] = s
+// bind makes the steps for the memory that there is.
+func (e *Executor) bind() {
+	e.steps = make([]func() error, len(e.kernels))
+	for i, k := range e.kernels {
+		e.steps[i] = k.bind()
 	}
 }
+
+// SetGradScale multiplies the gradients of later runs by s, also those of executors that share.
+func (e *Executor) SetGradScale(s float32) { e.gradScale = s }
 
 // SetExamples says that later runs have n examples, at most the plan's Batch.
 func (e *Executor) SetExamples(n int) { e.examples, e.empty = n, n == 0 }
@@ -121,12 +124,15 @@ func (e *Executor) rows(rows int) int {
 	return e.plan.Rows(rows, e.examples)
 }
 
-// SetStep says how many runs with gradients came before, which decides what dropout drops.
+// SetStep says how many runs with gradients came before, those of executors that share included, which decides what dropout drops.
 func (e *Executor) SetStep(step uint64) { e.step = step }
 
 // Run goes through the plan once, or with forward only through the ops that the loss and the outputs need. It looks at ctx
 // between ops. After an error the gradients, outputs and running statistics are in no defined state.
 func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) error {
+	if e.plan.Seed != nil {
+		e.floats(e.plan.Seed)[0] = e.gradScale
+	}
 	for i, step := range e.steps {
 		if forward && !e.plan.Forward[i] {
 			continue

@@ -59,6 +59,8 @@ type Registry struct {
 	// Translation have one list.
 	Blocks *[][]float32
 
+	inUse *bool // see Use
+
 	// Translation is the graph as executors get it; nil: it needs none so far, or it is one itself.
 	Translation *Translation
 	// Slow has the kinds of gorgonia's slow ops that package nn has logged.
@@ -80,7 +82,7 @@ func RegistryOf(g *gorgonia.ExprGraph) *Registry {
 	if r := lookup(g); r != nil {
 		return r
 	}
-	r := &Registry{Mode: &Mode{}, Dtype: tensor.Float32, Blocks: new([][]float32), Slow: make(map[string]bool), roles: make(map[int64]Role), names: make(map[string]bool)}
+	r := &Registry{Mode: &Mode{}, Dtype: tensor.Float32, Blocks: new([][]float32), inUse: new(bool), Slow: make(map[string]bool), roles: make(map[int64]Role), names: make(map[string]bool)}
 	gorgonia.NewScalar(g, tensor.Float64, gorgonia.WithName(registryName), func(n *gorgonia.Node) {
 		if err := gorgonia.UnsafeLet(n, registryValue{r}); err != nil {
 			panic(fmt.Sprintf("op: keep registry: %v", err))
@@ -97,6 +99,12 @@ func lookup(g *gorgonia.ExprGraph) *Registry {
 	}
 	return nil
 }
+
+// Use notes that an executor uses the memory of the values of the graph's leaves, or of its Translation's, which must stay theirs then.
+func (r *Registry) Use() { *r.inUse = true }
+
+// InUse reports whether Use was called.
+func (r *Registry) InUse() bool { return *r.inUse }
 
 // Claim reserves a name for a parameter or a state; it is an error if the graph
 // has it already.
@@ -199,6 +207,6 @@ func (registryValue) Format(s fmt.State, _ rune) { fmt.Fprint(s, "registry") }
 func (v registryValue) Clone() (interface{}, error) {
 	c := *v.Registry
 	c.roles, c.names, c.states = maps.Clone(c.roles), maps.Clone(c.names), slices.Clone(c.states)
-	c.loss, c.params, c.grads, c.Translation, c.Blocks, c.Slow = nil, nil, nil, nil, new([][]float32), make(map[string]bool)
+	c.loss, c.params, c.grads, c.Translation, c.Blocks, c.inUse, c.Slow = nil, nil, nil, nil, new([][]float32), new(bool), make(map[string]bool)
 	return registryValue{&c}, nil
 }

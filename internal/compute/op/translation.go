@@ -31,7 +31,7 @@ func (r *Registry) Translate(g *gorgonia.ExprGraph) (*Translation, error) {
 	if to.origin == nil {
 		to.origin = make(map[*gorgonia.Node]*gorgonia.Node)
 	}
-	to.Mode, to.Dtype, to.Seed, to.Blocks, to.Slow, to.states = r.Mode, r.Dtype, r.Seed, r.Blocks, r.Slow, r.states
+	to.Mode, to.Dtype, to.Seed, to.Blocks, to.inUse, to.Slow, to.states = r.Mode, r.Dtype, r.Seed, r.Blocks, r.inUse, r.Slow, r.states
 	for _, l := range Leaves(g) {
 		n, known := t.Nodes[l.Node]
 		if !known {

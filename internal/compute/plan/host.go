@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"gorgonia.org/tensor"
 )
 
@@ -15,6 +17,41 @@ type Host struct {
 	// Blocks are pieces of memory that live as long as the host does, each one allocation, and that slices above may lie in. An
 	// executor may fix them in physical memory to copy from and to them; what lies in none is copied twice.
 	Blocks [][]float32
+}
+
+// LeaveOut takes out of the plan's Memory the parameters, gradients and inputs of its host that lie in memory of another host: they
+// count there.
+func (p *Plan) LeaveOut(host, other *Host) {
+	theirs := make(map[*float32]bool)
+	note := func(m []float32) {
+		if len(m) > 0 {
+			theirs[&m[0]] = true
+		}
+	}
+	for _, m := range slices.Concat(other.Params, other.Grads) {
+		note(m)
+	}
+	for _, in := range other.Inputs {
+		if m, ok := in.Data.([]float32); ok {
+			note(m)
+		}
+	}
+	leave := func(from *int64, m []float32) {
+		if len(m) > 0 && theirs[&m[0]] {
+			*from -= 4 * int64(len(m))
+		}
+	}
+	for _, m := range host.Params {
+		leave(&p.Memory.Parameters, m)
+	}
+	for _, m := range host.Grads {
+		leave(&p.Memory.Gradients, m)
+	}
+	for _, in := range host.Inputs {
+		if m, ok := in.Data.([]float32); ok {
+			leave(&p.Memory.Inputs, m)
+		}
+	}
 }
 
 // HostInput is the memory of one input.
