@@ -66,6 +66,7 @@ type Done struct {
 	Again bool   `json:"again,omitempty"` // it may be done a moment later
 	Rank  uint32 `json:"rank,omitempty"`  // of the server that OpAddServer asked for
 	Phase string `json:"phase,omitempty"` // of the job, after OpLost
+	Scale uint64 `json:"scale,omitempty"` // after OpScale: the number of the event Scaling
 }
 
 func (d *Done) refusal() (string, bool) { return d.Error, d.Again }

@@ -21,6 +21,11 @@ const (
 	Left    = "LEFT"    // it has left
 	Ranks   = "RANKS"   // workers have other ranks now, which Status tells; of no host
 
+	// Of no host: a number of workers that was asked for.
+	Scaling    = "SCALING"     // Workers, Placement: the launcher is to carry it out, or to refuse it
+	Scaled     = "SCALED"      // Scale: so many workers count now
+	ScaleShort = "SCALE_SHORT" // Scale, Reason: not all could be started
+
 	ServerQueued  = "SERVER_QUEUED" // wanted at a rank; the launcher starts it
 	ServerAdded   = "SERVER_ADDED"
 	ServerRemoved = "SERVER_REMOVED" // its shards are at others; it ends
@@ -28,6 +33,7 @@ const (
 )
 
 var hostActions = []string{AddQueued, Added, RemovalQueued, Removed, HostFailed, Lost, Leaving, Left}
+var jobActions = []string{Ranks, Scaling, Scaled, ScaleShort}
 var serverActions = []string{ServerQueued, ServerAdded, ServerRemoved, ServerFailed}
 
 // An Event is something that happened to a host, or to a server that comes or goes as asked.
@@ -45,14 +51,21 @@ type Event struct {
 	// Process is the number that the launcher gave that process; 0: it was started by hand.
 	Process uint32 `json:"process,omitempty"`
 	Reason  string `json:"reason,omitempty"`
+
+	Workers   int             `json:"workers,omitempty"`   // of SCALING: that are wanted in all
+	Placement []WorkersOnHost `json:"placement,omitempty"` // of SCALING: on which hosts; none: the launcher chooses
+	Scale     uint64          `json:"scale,omitempty"`     // of SCALED and SCALE_SHORT: the number of the event SCALING
 }
+
+// OfJob reports whether the event is of no host and of no server.
+func (e *Event) OfJob() bool { return slices.Contains(jobActions, e.Action) }
 
 // OfServer reports whether the event is of a server that comes or goes as asked, and not of a host.
 func (e *Event) OfServer() bool { return slices.Contains(serverActions, e.Action) }
 
 func (e *Event) check() error {
 	switch {
-	case e.Action != Ranks && !slices.Contains(hostActions, e.Action) && !e.OfServer():
+	case !e.OfJob() && !slices.Contains(hostActions, e.Action) && !e.OfServer():
 		return fmt.Errorf("control: event %d: action %q is not known", e.Number, e.Action)
 	case e.Role != "" && e.Role != Worker && e.Role != Server:
 		return fmt.Errorf("control: event %d: role %q: want worker or server", e.Number, e.Role)
@@ -62,6 +75,11 @@ func (e *Event) check() error {
 		return fmt.Errorf("control: event %d: gpus %d and cpus %d, want -1 to %d and 0 to %d", e.Number, e.GPUs, e.CPUs, MaxGPUs, MaxCPUs)
 	case e.Rank > maxRank:
 		return fmt.Errorf("control: event %d: rank %d, want at most %d", e.Number, e.Rank, maxRank)
+	case e.Workers < 0 || e.Workers > MaxWorkers:
+		return fmt.Errorf("control: event %d: %d workers, want 0 to %d", e.Number, e.Workers, MaxWorkers)
+	}
+	if _, err := checkPlacement(e.Placement); err != nil {
+		return fmt.Errorf("control: event %d: %w", e.Number, err)
 	}
 	return nil
 }

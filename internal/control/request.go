@@ -21,6 +21,14 @@ const (
 	OpLeft   = "left"   // Process: it was a worker's, and ended with code 0
 	OpStop   = "stop"   // the whole job is being stopped
 
+	// OpScale asks for a number of workers, Workers or those of Placement. Done comes when the launcher has taken or refused it; what becomes of it
+	// is in Status and in the events Scaling, Scaled and ScaleShort. A newer one replaces it.
+	OpScale = "scale"
+	// What the launcher says to carry a Scale out.
+	OpScaling = "scaling" // Scale, State, Reason: that it carries it out, refuses it, or cannot start all workers
+	OpGrow    = "grow"    // Host, Slots: it starts so many more workers there
+	OpRelease = "release" // Process: this worker leaves
+
 	// Where shards have backups.
 	OpAddServer    = "add-server"    // Host (may be empty): ask for one more server; Done has its Rank
 	OpRemoveServer = "remove-server" // Rank: its shards go to others, and it ends
@@ -28,7 +36,8 @@ const (
 )
 
 // ops are all operations, as messages name them.
-var ops = []string{OpStatus, OpWhy, OpEvents, OpAdd, OpRemove, OpAddServer, OpRemoveServer, OpFailed, OpServerFailed, OpLost, OpLeft, OpStop}
+var ops = []string{OpStatus, OpWhy, OpEvents, OpAdd, OpRemove, OpAddServer, OpRemoveServer, OpFailed, OpServerFailed, OpLost, OpLeft, OpStop,
+	OpScale, OpScaling, OpGrow, OpRelease}
 
 // Limits of a Request.
 const (
@@ -56,6 +65,11 @@ type Request struct {
 	Cause      Cause  `json:"cause,omitzero"`
 	After      uint64 `json:"after,omitempty"`
 	WaitMillis int64  `json:"wait_ms,omitempty"`
+
+	Workers   int             `json:"workers,omitempty"`   // of OpScale: the job's workers in all; 0: those of Placement
+	Placement []WorkersOnHost `json:"placement,omitempty"` // of OpScale: on which hosts; hosts that are not named end with none. None: the launcher chooses. Of OpScaling: the same, as the job spells the hosts
+	Scale     uint64          `json:"scale,omitempty"`     // of OpScaling: the number of the event Scaling; of OpRemove: not 0 if it is done to carry out that scale
+	State     string          `json:"state,omitempty"`     // of OpScaling: ScaleUnderWay, ScaleRefused or ScaleTooFew
 }
 
 // Encode returns the JSON of a request that keeps the limits. A longer Reason is cut.
@@ -74,6 +88,9 @@ func DecodeRequest(text []byte) (Request, error) {
 	if err := decode("request", text, MaxRequest, &r); err != nil {
 		return Request{}, err
 	}
+	if len(r.Placement) == 0 {
+		r.Placement = nil // [] is none
+	}
 	return r, r.check()
 }
 
@@ -83,7 +100,7 @@ func (r *Request) check() error {
 		known = known || r.Op == op
 	}
 	// Where a host may be added its name is a key, and part of a path.
-	named := r.Op == OpAdd || r.Op == OpRemove || r.Op == OpFailed
+	named := r.Op == OpAdd || r.Op == OpRemove || r.Op == OpFailed || r.Op == OpGrow
 	bad := strings.ContainsAny(r.Host, "/ \t\r\n") || len(r.Host) > MaxHostName
 	switch {
 	case r.Version != 0 && r.Version != Version:
@@ -94,7 +111,7 @@ func (r *Request) check() error {
 		return fmt.Errorf("host %q: want a name of 1 to %d bytes without spaces and slashes", r.Host, MaxHostName)
 	case bad:
 		return fmt.Errorf("host %q: want a name of up to %d bytes without spaces and slashes", r.Host, MaxHostName)
-	case (r.Op == OpLost || r.Op == OpLeft) && r.Process == 0:
+	case (r.Op == OpLost || r.Op == OpLeft || r.Op == OpRelease) && r.Process == 0:
 		return fmt.Errorf("op %s: want the number of a process that the launcher started", r.Op)
 	case r.Slots < 0 || r.Slots > MaxSlots:
 		return fmt.Errorf("host %s: %d slots, want 1 to %d", r.Host, r.Slots, MaxSlots)
@@ -110,6 +127,9 @@ func (r *Request) check() error {
 		return errors.New("op lost: want the cause")
 	case r.WaitMillis < 0 || r.WaitMillis > MaxWaitMillis:
 		return fmt.Errorf("wait_ms %d: want 0 to %d", r.WaitMillis, MaxWaitMillis)
+	}
+	if err := r.checkScale(); err != nil {
+		return err
 	}
 	return r.Cause.check("request")
 }

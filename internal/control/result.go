@@ -21,6 +21,7 @@ type Result struct {
 	ExitCode  int    `json:"exit_code"`           // of launch
 	Phase     string `json:"phase"`               // the last one that was reached: Starting, Forming (all processes were started) or Running (the job was complete)
 	Restarts  int    `json:"restarts,omitempty"`  // by --restarts
+	Scales    int    `json:"scales,omitempty"`    // how often the number of workers was changed as asked, without a restart
 	Signal    int    `json:"signal,omitempty"`    // that launch got, and stopped the job for
 	Cancelled bool   `json:"cancelled,omitempty"` // the job was stopped, by no signal
 
@@ -109,8 +110,8 @@ func (r *Result) check() error {
 		return fmt.Errorf("control: result: phase %q: want %s, %s or %s", r.Phase, Starting, Forming, Running)
 	case r.ExitCode < 0 || r.ExitCode > maxCode || r.Signal < 0 || r.Signal > maxCode:
 		return fmt.Errorf("control: result: exit code %d, signal %d: one is out of range", r.ExitCode, r.Signal)
-	case r.Restarts < 0 || r.LeftOut < 0 || r.ChangesLeftOut < 0:
-		return fmt.Errorf("control: result: %d restarts, %d processes and %d changes left out: want none below 0", r.Restarts, r.LeftOut, r.ChangesLeftOut)
+	case r.Restarts < 0 || r.Scales < 0 || r.LeftOut < 0 || r.ChangesLeftOut < 0:
+		return fmt.Errorf("control: result: %d restarts, %d scales, %d processes and %d changes left out: want none below 0", r.Restarts, r.Scales, r.LeftOut, r.ChangesLeftOut)
 	case r.ExitCode == 0 && (r.Failure != nil || r.Culprit != nil):
 		return fmt.Errorf("control: result: exit code 0, and a failure or a culprit")
 	}

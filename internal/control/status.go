@@ -27,6 +27,7 @@ type Status struct {
 	LeftOut    int           `json:"nodes_left_out,omitempty"` // nodes that did not fit
 	Hosts      []Host        `json:"hosts"`
 	LastEvent  uint64        `json:"last_event"`
+	Scale      *Scale        `json:"scale,omitempty"` // the newest number of workers that was asked for; nil: none was, or hosts were added or removed since
 
 	// Of jobs whose shards have backups.
 	Placement uint64         `json:"placement,omitempty"` // goes up when shards move
@@ -109,6 +110,11 @@ func (s *Status) check() error {
 		return fmt.Errorf("control: status: %d workers, %d nodes left out: want none below 0", s.Workers, s.LeftOut)
 	case g != nil && (g.Seconds < 0 || g.Seconds > math.MaxInt32):
 		return fmt.Errorf("control: status: change %d is pending for %g seconds, want 0 to %d", g.Number, g.Seconds, math.MaxInt32)
+	}
+	if s.Scale != nil {
+		if err := s.Scale.check(); err != nil {
+			return err
+		}
 	}
 	for _, n := range s.Nodes {
 		switch {

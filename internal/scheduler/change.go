@@ -131,6 +131,7 @@ func (c *Core) loseWorker(n *node, cause control.Cause) {
 		c.change.reportsBy = c.now.Add(e.RejoinTimeout)
 	}
 	c.generation++
+	c.scaleLost(text)
 	c.noteRanks()
 	c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: text})
 	if h := c.hosts[n.Host]; h != nil && h.status == control.RemovalQueued {
@@ -311,6 +312,7 @@ func (c *Core) commit() {
 		}
 		c.tellEvent(control.Event{Action: control.Added, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process})
 	}
+	c.checkScale()
 	c.changed()
 	for _, w := range c.bounds.remove(func(w wait) bool { n := c.node(w.node); return n != nil && (n.state == removed || n.counts()) }) {
 		if n := c.node(w.node); n.state == removed {

@@ -59,6 +59,16 @@ func (c *Core) control(request uint64, m *wire.Control) {
 		c.report(request, &control.Done{Error: c.serverFailed(r.Rank, r.Reason)})
 	case control.OpStop:
 		c.report(request, &control.Done{Error: c.stop()})
+	case control.OpScale:
+		c.askScale(request, r)
+	case control.OpScaling:
+		c.report(request, &control.Done{Error: c.launcherScales(r)})
+	case control.OpGrow:
+		refusal, again := c.grow(r.Host, max(r.Slots, 1))
+		c.report(request, &control.Done{Error: refusal, Again: again})
+	case control.OpRelease:
+		refusal, again := c.release(r.Process)
+		c.report(request, &control.Done{Error: refusal, Again: again})
 	case control.OpAdd, control.OpRemove, control.OpFailed:
 		c.report(request, &control.Done{Error: c.act(r)})
 	}
@@ -66,6 +76,26 @@ func (c *Core) control(request uint64, m *wire.Control) {
 
 // act does what a request asks, or returns why that is not possible.
 func (c *Core) act(r control.Request) string {
+	if why := c.cannotChange(); why != "" {
+		return why
+	}
+	refusal := ""
+	switch r.Op {
+	case control.OpAdd:
+		refusal = c.addHost(r)
+	case control.OpRemove:
+		refusal = c.removeHost(r.Host)
+	default:
+		return c.hostFailed(r.Host, r.Reason)
+	}
+	if refusal == "" && r.Scale == 0 {
+		c.endScale(fmt.Sprintf("a newer request replaces it: %s host %s", r.Op, r.Host))
+	}
+	return refusal
+}
+
+// cannotChange says why workers cannot come and go as asked; empty: they can.
+func (c *Core) cannotChange() string {
 	switch {
 	case !c.set.Elastic.Enabled:
 		return "the job's hosts cannot change: it was not started with --elastic-training-enabled"
@@ -73,12 +103,8 @@ func (c *Core) act(r control.Request) string {
 		return "the job has " + phaseNames[c.phase] + because(c.reason)
 	case c.phase == wire.PhaseForming:
 		return "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
-	case r.Op == control.OpAdd:
-		return c.addHost(r)
-	case r.Op == control.OpRemove:
-		return c.removeHost(r.Host)
 	}
-	return c.hostFailed(r.Host, r.Reason)
+	return ""
 }
 
 // ended handles the launcher's report that a process has ended, so that its lease need not expire first. It returns why the report is
@@ -149,7 +175,7 @@ func (c *Core) status() *control.Status {
 	s := &control.Status{Job: c.set.Job, Phase: phaseNames[c.phase], Reason: c.reason, Failure: c.failure, Generation: c.generation, Revision: c.revision,
 		Workers: len(c.counting(wire.RoleWorker)), Elastic: c.set.Elastic.Enabled, Waiting: c.Waiting(), Division: c.division,
 		Nodes: []control.Node{}, Hosts: []control.Host{}, LastEvent: c.events,
-		Placement: c.placement, Servers: c.serverStatus()}
+		Placement: c.placement, Servers: c.serverStatus(), Scale: c.scaleStatus()}
 	if c.phase == wire.PhaseRunning {
 		s.Waiting = c.InGrace()
 	}

@@ -31,6 +31,8 @@ type Core struct {
 	shares      []uint64 // the worker of each part of the division
 	before      []uint64 // by part: examples that its worker had used when the division was made, since it counted first
 	stopping    bool     // the launcher is about to stop the whole job
+	scale       scaling  // the newest number of workers that was asked for, and that the launcher has taken
+	asked       scaling  // a newer one that it has not taken yet
 	hosts       map[string]*host
 	happened    []control.Event
 	events      uint64 // number of the last one
@@ -214,6 +216,9 @@ func (c *Core) Next() time.Time {
 	for _, p := range c.polls {
 		sooner(p.deadline)
 	}
+	for _, w := range c.asked.waits {
+		sooner(w.deadline)
+	}
 	return next
 }
 
@@ -326,6 +331,7 @@ func (c *Core) pass(t time.Time) {
 		}
 		return over
 	})
+	c.passScale(t)
 	for _, w := range c.signals.late(t) {
 		c.refuse(w.request, wire.CodeTimeout, "signal %q: waited %s, nobody has sent it", w.name, control.Seconds(t.Sub(w.since)))
 	}
@@ -347,6 +353,7 @@ func (c *Core) forget(request uint64) {
 	c.signals.forget(request)
 	c.bounds.forget(request)
 	c.polls = slices.DeleteFunc(c.polls, func(p poll) bool { return p.request == request })
+	c.asked.waits = slices.DeleteFunc(c.asked.waits, func(w scaleWait) bool { return w.request == request })
 }
 
 // renew renews all leases and deadlines.

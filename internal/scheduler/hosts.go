@@ -47,6 +47,10 @@ func (c *Core) tellEvent(e control.Event) {
 	}
 	switch {
 	case e.Action == control.Ranks: // noted with the ranks
+	case e.Action == control.Scaling:
+		c.note("scale %d: to %s", e.Number, control.ScaleText(e.Workers, e.Placement))
+	case e.OfJob():
+		c.note("scale %d: %s%s", e.Scale, e.Action, because(e.Reason))
 	case !e.OfServer():
 		c.note("host %s: %s%s", e.Host, e.Action, because(e.Reason))
 	case e.Host == "":

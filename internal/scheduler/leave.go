@@ -28,7 +28,9 @@ func (c *Core) askLeave(request uint64, m *wire.AskLeave) {
 		return
 	}
 	c.ack(request)
-	c.grantLeave(n, fmt.Sprintf("%v asks to leave%s", n, because(m.Reason)))
+	why := fmt.Sprintf("%v asks to leave%s", n, because(m.Reason))
+	c.scaleLost(why)
+	c.grantLeave(n, why)
 }
 
 // needs says why the job cannot go on without a worker; empty: it can.
@@ -37,6 +39,15 @@ func (c *Core) needs(n *node) string {
 		return ""
 	}
 	stay := c.staying() - 1
+	ready := 0
+	for _, x := range c.nodes {
+		if x.state == living && x.State == wire.MemberReady {
+			ready++
+		}
+	}
+	if most := c.set.mostWorkers(); most > 0 {
+		ready = min(ready, most-stay) // its own place becomes free
+	}
 	switch least := c.set.Elastic.MinWorkers; {
 	case !c.set.Elastic.Enabled:
 		return "the job's members cannot change: it was not started with --elastic-training-enabled"
@@ -44,8 +55,8 @@ func (c *Core) needs(n *node) string {
 		return "the whole job is being stopped"
 	case stay == 0: // those who are ready know nothing of how far training is
 		return "no other worker would be left that counts"
-	case stay+len(c.admitted()) < least:
-		return fmt.Sprintf("it would leave %d, want at least %d workers", stay+len(c.admitted()), least)
+	case stay+ready < least:
+		return fmt.Sprintf("it would leave %d, want at least %d workers", stay+ready, least)
 	}
 	return ""
 }

@@ -380,6 +380,7 @@ func (c *Core) end(phase uint8, reason string) {
 	for _, w := range c.bounds.all() {
 		c.refuse(w.request, wire.CodeUnavailable, "%s: %s", w.name, reason)
 	}
+	c.endAsked(reason)
 	c.tellEvents()
 }
 

@@ -115,7 +115,7 @@ func newWorld(t *testing.T, seed int64) *world {
 func (w *world) start(joining bool) {
 	x := &worker{host: fmt.Sprint("h", w.rng.IntN(6))}
 	x.id = uint64(len(w.core.nodes) + 1)
-	w.ask(x, &wire.Register{Role: wire.RoleWorker, Rank: -1, Workers: uint32(w.set.Workers), Servers: uint32(w.set.Servers), Nonce: x.id, Joining: joining, Job: "j", Host: x.host})
+	w.ask(x, &wire.Register{Role: wire.RoleWorker, Rank: -1, Workers: uint32(w.set.Workers), Servers: uint32(w.set.Servers), Nonce: x.id, Process: uint32(x.id), Joining: joining, Job: "j", Host: x.host})
 	if uint64(len(w.core.nodes)) == x.id {
 		w.workers = append(w.workers, x)
 	}
@@ -357,6 +357,8 @@ func (w *world) turn() {
 	case k < 8:
 		op := []string{"add", "remove", "remove", "failed"}[w.rng.IntN(4)]
 		w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":%q,"host":"h%d","reason":"x"}`, op, w.rng.IntN(6))})
+	case k == 40:
+		w.scale()
 	case k == 8: // a worker is told to end
 		if x := w.any(); x != nil && !x.dead {
 			w.askLeave(x)
@@ -401,6 +403,24 @@ func (w *world) turn() {
 	}
 	if pending > 0 && w.core.change.number != pending && w.core.phase == wire.PhaseRunning && w.core.generation > generation && w.core.division.Steps == w.steps {
 		w.renewed()
+	}
+}
+
+// scale asks for a number of workers, and does some of what a launcher would.
+func (w *world) scale() {
+	wanted := w.rng.IntN(6)
+	w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"scale","workers":%d}`, wanted)})
+	state := []string{control.ScaleUnderWay, control.ScaleUnderWay, control.ScaleRefused, control.ScaleTooFew}[w.rng.IntN(4)]
+	w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"scaling","scale":%d,"state":%q,"reason":"x"}`, max(1, w.core.asked.Number, w.core.scale.Number), state)})
+	if h := fmt.Sprint("h", w.rng.IntN(6)); w.rng.IntN(2) == 0 {
+		w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"grow","host":%q,"slots":1}`, h)})
+	}
+	all := w.core.counting(wire.RoleWorker)
+	if i := len(all) - 1; i > wanted && all[i].process > 0 {
+		w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"release","process":%d}`, all[i].process)})
+	}
+	if s := w.core.scale; s.Number > 0 && s.Reached && w.core.scaleState(&s) == control.ScaleReached && len(w.core.counting(wire.RoleWorker)) < s.Workers {
+		w.fatal("%d workers are reached with %d", s.Workers, len(w.core.counting(wire.RoleWorker)))
 	}
 }
 
