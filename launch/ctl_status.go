@@ -84,6 +84,13 @@ func writeStatus(w io.Writer, k *controller, s control.Status, now time.Time) er
 	for _, text := range s.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", text)
 	}
+	if x := s.Scale; x != nil {
+		where := ""
+		if len(x.Placement) > 0 {
+			where = " (" + control.PlacementText(x.Placement) + ")"
+		}
+		fmt.Fprintf(w, "scale: %d wanted%s, %d present, %s%s\n", x.Workers, where, x.Present, strings.ReplaceAll(x.State, "_", " "), because(x.Reason))
+	}
 	if g := s.Change; g != nil {
 		fmt.Fprintf(w, "change %d is pending for %s: %s", g.Number, ago(time.Duration(g.Seconds*float64(time.Second))), strings.Join(g.Causes, "; "))
 		if g.WaitsFor != "" {

@@ -16,12 +16,18 @@ func startElasticOver(t *testing.T, workers, hosts int, flags ...string) (*elast
 	t.Helper()
 	needProc(t)
 	s := sshtest.Start(t, hosts)
-	j := &elasticJob{dir: t.TempDir(), stop: filepath.Join(t.TempDir(), "stop")}
 	first := ""
 	for i := range workers {
-		first += j.host(s, i) + "\n"
+		first += (*elasticJob)(nil).host(s, i) + "\n"
 	}
-	if err := os.WriteFile(filepath.Join(j.dir, "hosts"), []byte(first), 0o644); err != nil {
+	return startElasticHosts(t, s, first, workers, flags...), s
+}
+
+// startElasticHosts starts a job on the hosts of a hosts file that ssh reaches.
+func startElasticHosts(t *testing.T, s *sshtest.Server, file string, workers int, flags ...string) *elasticJob {
+	t.Helper()
+	j := &elasticJob{dir: t.TempDir(), stop: filepath.Join(t.TempDir(), "stop")}
+	if err := os.WriteFile(filepath.Join(j.dir, "hosts"), []byte(file), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	args := append([]string{"-H", "hosts", "--ssh-command", strings.Join(s.Client, " "), "-n", fmt.Sprint(workers), "-s", "1", "--elastic-training-enabled",
@@ -30,7 +36,7 @@ func startElasticOver(t *testing.T, workers, hosts int, flags ...string) (*elast
 	for i := range workers {
 		j.await(t, fmt.Sprintf("begins as %d of %d, joined false", i, workers))
 	}
-	return j, s
+	return j
 }
 
 // A host that is added gets the job's folder, is prepared, and only then has a worker.

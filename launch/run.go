@@ -107,7 +107,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	}()
 
 	cfg := job.Config{
-		Workers: o.place.Workers, Servers: o.place.Servers, SchedulerHost: o.schedulerHost,
+		Workers: o.place.Workers, Hosts: o.hosts, Servers: o.place.Servers, SchedulerHost: o.schedulerHost,
 		Command: o.command, Role: []string{"role"},
 		Env: o.env.all, ServerEnv: o.env.servers, WorkerEnv: o.env.workers, GPUs: o.gpus,
 		Local:  func(ctx context.Context) (job.Machine, error) { return startLocal(ctx) },

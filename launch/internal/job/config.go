@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -31,6 +32,7 @@ type Machine interface {
 // Config says what to run. Fields without a default must be set.
 type Config struct {
 	Workers       []hosts.Host // by rank: where each runs
+	Hosts         []hosts.Host // where more may run, within their slots; nil: where Workers do
 	Servers       []hosts.Host // by rank
 	SchedulerHost *hosts.Host  // nil: the launching machine
 
@@ -96,6 +98,12 @@ func (c *Config) setDefaults() error {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	if c.Hosts == nil {
+		c.Hosts = slices.Clone(c.Workers)
+		for i := range c.Hosts {
+			c.Hosts[i].Slots = 0
+		}
+	}
 	if c.Output == nil {
 		c.Output = lines.New(lines.Config{})
 	}
@@ -124,6 +132,8 @@ type Node struct {
 	joining     bool           // a worker or a server that has not joined yet
 	early       bool           // it replaces a process that ended before the job was complete, and has its rank
 	leaving     bool           // it, or its host, is being removed
+	released    bool           // since a scaling does not need it
+	departed    bool           // the scheduler has said that it has left
 	member      bool           // a worker that is in the job, or was
 	lost        bool           // a worker that was in the job; the job goes on without it
 	lostMachine bool           // at the end of the job the connection to its machine was lost
@@ -173,5 +183,6 @@ type Result struct {
 	lostHosts []control.LostHost // hosts that were not reached
 	changes   []control.Event
 	restarts  int
+	scales    int
 	leftOut   [2]int // processes and changes
 }

@@ -60,6 +60,10 @@ type core struct {
 	done       bool // the scheduler has ended well: nobody joins any more
 	warned     bool // that workers do not join
 
+	roster  []*place // the hosts on which workers may run
+	scaling *scaling // the number of workers that was asked for last; nil: none was, or hosts were added or removed by name since
+	scales  int      // how often such a number was reached
+
 	ranksAsked, ranksAgain bool // the scheduler is being asked for the workers' ranks, and will be once more
 
 	lostHosts      []control.LostHost // that were not reached at the start
@@ -71,8 +75,10 @@ type core struct {
 type settings struct {
 	ID               string
 	Workers, Servers []hosts.Host
-	Scheduler        *hosts.Host // nil: the launching machine
-	Remote           bool        // hosts are connected to; else everything runs on the launching machine
+	Hosts            []hosts.Host // on which workers may run, with their slots
+	MaxWorkers       int          // 0: any number
+	Scheduler        *hosts.Host  // nil: the launching machine
+	Remote           bool         // hosts are connected to; else everything runs on the launching machine
 	HostIP           string
 	GPUs             gpus.Request
 	StartTimeout     time.Duration
@@ -89,10 +95,19 @@ type settings struct {
 
 // hostState is what is known of a host whose processes come and go.
 type hostState struct {
-	leaving bool // it is being removed, or was
-	edition int  // goes up when the host is added or removed; restarts that were planned before are then void
-	coming  int  // workers that will be started there again after a while
-	member  bool // it has workers that are in the job
+	leaving    bool // it is being removed, or was
+	removing   bool // the scheduler has said that it is being removed, and not yet that it was
+	scaledAway bool // it is removed because no worker is wanted there; it stays in the roster
+	edition    int  // goes up when the host is added or removed; restarts that were planned before are then void
+	restarts   int  // workers that will be started there again after a while, to join
+	coming     int  // others that will be started there again
+	member     bool // it has workers that are in the job
+}
+
+// voidRestarts gives up the restarts that were planned.
+func (s *hostState) voidRestarts() {
+	s.edition++
+	s.restarts = 0
 }
 
 func newCore(set settings, now time.Time) *core {
@@ -116,6 +131,7 @@ func newCore(set settings, now time.Time) *core {
 		add(roleWorker, i, h)
 		c.host(h).member = true
 	}
+	c.makeRoster()
 	c.connectAll()
 	return c
 }

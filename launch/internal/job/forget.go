@@ -38,7 +38,7 @@ func (c *core) forget() {
 		used[j.host.String()] = true
 	}
 	for host, s := range c.hostStates {
-		if s.leaving && !used[host] && s.coming == 0 {
+		if s.leaving && !used[host] && s.coming+s.restarts == 0 && !s.removing {
 			delete(c.hostStates, host)
 		}
 	}

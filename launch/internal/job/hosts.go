@@ -28,7 +28,16 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 	case e.Action == control.Ranks:
 		c.askRanks()
 		return
+	case e.Action == control.Scaling:
+		c.scale(e)
+		return
+	case e.Action == control.Scaled:
+		c.scaled(e)
+		return
+	case e.OfJob():
+		return
 	}
+	defer c.goOnScaling()
 	h, err := hosts.ParseHost(e.Host)
 	if err != nil {
 		c.error(fmt.Sprintf("launch: %s of a host: %v", e.Action, err))
@@ -39,6 +48,8 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 	case control.AddQueued:
 		c.do(listHost{h, true})
 		if c.stage == running {
+			c.scaling = nil
+			c.enrol(h)
 			c.addHost(h)
 		}
 	case control.Added:
@@ -50,6 +61,11 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 		c.setMember(h, true, e)
 	case control.RemovalQueued:
 		c.do(listHost{h, false})
+		if !c.removedByScaling(h) {
+			if c.withdraw(h); e.Reason == "" { // else its last worker was told to end
+				c.scaling = nil
+			}
+		}
 		if c.host(h).member {
 			c.say(e, "leaves the job at its next step")
 		}
@@ -67,12 +83,19 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 		c.workerLeaves(e)
 	case control.Left:
 		c.say(e, "goes on without a worker that has left")
-		if n := c.workerLeaves(e); n != nil && !n.ended {
+		n := c.workerLeaves(e)
+		if n != nil {
+			n.departed = true
+		}
+		if n != nil && !n.ended {
 			c.evict(n, fate{control.FateRemoved, "had to be stopped"}, leaveTime)
 		}
 	case control.Lost:
 		if c.stage > running { // they are lost because the job ends
 			return
+		}
+		if n := c.find(e.Process); n != nil && n.leaving {
+			n.departed = true
 		}
 		if c.say(e, "lost a "+e.Role); e.Role == roleServer {
 			c.serverDeclaredLost(e)
@@ -82,7 +105,15 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 	case control.HostFailed:
 		c.error(fmt.Sprintf("host %s could not join: %s; the job goes on without it", e.Host, e.Reason))
 		c.refuseHost(h, e.Reason)
+		c.startsMissing(h, e.Reason)
 	}
+}
+
+// removedByScaling reports whether a host is removed because the scaling wants no worker there.
+func (c *core) removedByScaling(h hosts.Host) bool {
+	return c.host(h).scaledAway || slices.ContainsFunc(c.nodes, func(n *Node) bool {
+		return n.Role == roleWorker && n.host.Same(h) && n.released && !n.departed
+	})
 }
 
 // workerLeaves takes note of a worker that leaves alone, since somebody told it to, and returns it; nil: launch did not start it.
@@ -146,21 +177,21 @@ func (c *core) workersOn(h hosts.Host) (nodes []*Node) {
 // addHost brings an added host up.
 func (c *core) addHost(h hosts.Host) {
 	s := c.host(h)
-	s.leaving = false
-	s.edition++ // those that were about to be started again are among the new ones
+	s.leaving, s.removing, s.scaledAway = false, false, false
+	s.voidRestarts() // those that were about to be started again are among the new ones
 	for _, j := range c.joining {
 		if j.host.Same(h) {
 			return // it is on its way
 		}
 	}
-	c.join(h, max(h.Slots, 1), 0)
+	c.join(&joiningHost{host: h, workers: max(h.Slots, 1)})
 }
 
 // removeHost ends all that is under way for a host which is being removed, but not its workers that are in the job: those leave at a step.
 func (c *core) removeHost(h hosts.Host) {
 	s := c.host(h)
-	s.leaving = true
-	s.edition++
+	s.leaving, s.removing = true, true
+	s.voidRestarts()
 	c.cancelJoining(h, "the host was removed")
 	for _, n := range c.workersOn(h) {
 		if n.leaving = true; !n.member {
@@ -171,7 +202,11 @@ func (c *core) removeHost(h hosts.Host) {
 
 // hostRemoved sees to it that the workers of a removed host end.
 func (c *core) hostRemoved(h hosts.Host) {
+	c.host(h).removing = false
 	for _, n := range c.nodes {
+		if n.Role == roleWorker && n.host.Same(h) {
+			n.departed = n.departed || n.leaving
+		}
 		if n.Role == roleWorker && n.host.Same(h) && n.ended && n.Exit.OK() && n.fate.code == "" {
 			n.fate = fate{code: control.FateRemoved} // it ended before this news came
 		}

@@ -17,21 +17,22 @@ type joiningHost struct {
 	attempt     int // from 1 on where there were such workers before, else 0
 	machine     *machine
 	preparation *Node  // the command that prepares the host; nil: it has none
+	prepared    bool   // workers of the job run there already
 	cancelled   string // why the work ends; empty: it does not
+	dropped     bool   // its workers are not wanted any more
 	launching   int    // workers that are being started
 }
 
 // prepares reports whether the host's preparation runs.
 func (j *joiningHost) prepares() bool { return j.preparation != nil && !j.preparation.ended }
 
-// join starts so many workers on h, which join the job.
-func (c *core) join(h hosts.Host, workers, attempt int) {
-	j := &joiningHost{host: h, workers: workers, attempt: attempt}
+// join starts workers on a host, which join the job.
+func (c *core) join(j *joiningHost) {
 	c.joining = append(c.joining, j)
 	limit := c.set.JoinTimeout
 	// The scheduler, too, gives the host up after that time, and would know less to say about it.
 	c.after(limit-min(limit/20, time.Second), joinLimit{j})
-	c.reach(h, j)
+	c.reach(j.host, j)
 }
 
 // joinLimit ends what takes too long.
@@ -70,7 +71,7 @@ func (c *core) cancelJoin(j *joiningHost, why string) {
 }
 
 func (c *core) joiningHostReached(j *joiningHost, m *machine, fresh bool, err error) {
-	if j.machine = m; err != nil || j.cancelled != "" || c.unwanted(j) || !c.set.Prepare || j.attempt > 0 && !fresh {
+	if j.machine = m; err != nil || j.cancelled != "" || c.unwanted(j) || !c.set.Prepare || (j.attempt > 0 || j.prepared) && !fresh {
 		c.joiningHostReady(j, err)
 		return
 	}
@@ -153,7 +154,7 @@ func (c *core) joiningHostReady(j *joiningHost, err error) {
 	}
 	c.dropJoining(j)
 	switch {
-	case c.unwanted(j):
+	case c.unwanted(j) || j.dropped:
 	case j.attempt > 0:
 		c.joinAgain(j.host, j.attempt+1, err, false)
 	default:
@@ -198,14 +199,16 @@ func (c *core) joinAgain(h hosts.Host, attempt int, why error, joined bool) {
 		return
 	}
 	if attempt > c.set.Rejoin {
-		if !joined {
+		if joined {
+			c.startsMissing(h, plainText(why))
+		} else {
 			c.hostFailed(h, why)
 		}
 		return
 	}
 	wait := backOff(attempt)
 	c.info(fmt.Sprintf("starting a worker on %s again in %s (attempt %d of %d)", h, wait, attempt, c.set.Rejoin))
-	s.coming++
+	s.restarts++
 	c.after(wait, workerRestart{h, attempt, s.edition})
 }
 
@@ -218,7 +221,10 @@ type workerRestart struct {
 
 func (r workerRestart) run(c *core) {
 	s := c.host(r.host)
-	if s.coming--; !c.done && s.edition == r.edition {
-		c.join(r.host, 1, r.attempt)
+	if s.edition != r.edition {
+		return
+	}
+	if s.restarts--; !c.done {
+		c.join(&joiningHost{host: r.host, workers: 1, attempt: r.attempt})
 	}
 }

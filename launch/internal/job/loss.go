@@ -207,7 +207,7 @@ func (noWorkerLimit) run(c *core) {
 // anyComing reports whether a worker is about to be started again.
 func (c *core) anyComing() bool {
 	for _, s := range c.hostStates {
-		if s.coming > 0 {
+		if s.coming+s.restarts > 0 {
 			return true
 		}
 	}

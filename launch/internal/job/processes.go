@@ -84,7 +84,7 @@ func (c *core) processStarted(e started) {
 	case c.stage >= stopAll || n.Role == roleWorker && c.stage > running: // the others have been told, or will be
 		n.stopped, n.fate = true, fate{code: control.FateUnneeded}
 		c.signal(n, syscall.SIGTERM)
-	case n.Role == roleWorker && (c.done || c.host(n.host).leaving):
+	case n.Role == roleWorker && (c.done || n.leaving || c.host(n.host).leaving):
 		c.evict(n, fate{code: control.FateUnneeded}, 0)
 	}
 	c.launched(n, nil)

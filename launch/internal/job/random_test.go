@@ -51,6 +51,8 @@ func (w *world) turn() {
 		w.step(cancelled{errors.New("context canceled")})
 	case k == 65:
 		w.reports()
+	case k == 66 || k == 67:
+		w.scales()
 	default:
 		w.pass(time.Duration(w.rng.IntN(2000)) * time.Millisecond)
 	}
@@ -78,6 +80,72 @@ func (w *world) schedulerSays() {
 		return
 	}
 	w.step(schedulerSaid{e, hosts.Host{Slots: w.rng.IntN(3)}})
+}
+
+// scales asks for a number of workers, perhaps on hosts that are not there, or tells that it is reached.
+func (w *world) scales() {
+	if !w.core.formed || w.core.stage < running || !w.core.set.Elastic {
+		return
+	}
+	e := control.Event{Action: control.Scaling, Number: uint64(len(w.core.changes)+w.core.changesLeftOut) + 1, Workers: w.rng.IntN(7)}
+	switch w.rng.IntN(4) {
+	case 0:
+		e.Workers = 0
+		for i := range 1 + w.rng.IntN(5) {
+			x := control.WorkersOnHost{Host: fmt.Sprint("d", i), Workers: w.rng.IntN(3)}
+			if !w.core.set.Remote {
+				x.Host = "localhost"
+			}
+			if !slices.ContainsFunc(e.Placement, func(o control.WorkersOnHost) bool { return o.Host == x.Host }) {
+				e.Placement = append(e.Placement, x)
+				e.Workers += x.Workers
+			}
+		}
+	case 1:
+		if w.core.scaling != nil {
+			e = control.Event{Action: control.Scaled, Number: e.Number, Scale: w.core.scaling.number}
+		}
+	}
+	before := w.core.scaling
+	w.step(schedulerSaid{Event: e})
+	if w.core.scaling != before {
+		w.checkScaling()
+	}
+}
+
+// checkScaling holds a new scaling to its rules: what it starts and releases leads to the number, within the hosts' slots.
+func (w *world) checkScaling() {
+	s := w.core.scaling
+	if s == nil || s.reached || w.core.stage != running {
+		return
+	}
+	total := 0
+	for _, p := range w.core.roster {
+		more := 0
+		for _, g := range s.starts {
+			if g.host.Same(p.Host) {
+				more += g.workers
+			}
+		}
+		if more < 0 || more > 0 && p.Slots > 0 && w.core.strength(p.Host)+more > p.Slots {
+			w.fatal("%d more workers on %s, which has %d of %d", more, p, w.core.strength(p.Host), p.Slots)
+		}
+		total += more
+	}
+	for _, h := range w.core.occupied() {
+		total += w.core.strength(h)
+	}
+	for i, n := range s.releases {
+		if slices.Contains(s.releases[:i], n) {
+			w.fatal("%s is released twice", n.Name())
+		}
+		if !n.ended && !n.leaving && !n.lost && !n.stopped {
+			total--
+		}
+	}
+	if total < s.workers && len(s.failed) == 0 {
+		w.fatal("scale %d to %d workers leads to %d: %s", s.number, s.workers, total, s.plan())
+	}
 }
 
 func (w *world) reports() {

@@ -12,11 +12,12 @@ import (
 )
 
 // A queuedRequest is one to the scheduler that is sent after all that were queued before it. If it is refused, refusal makes the log
-// line; nil: none is written.
+// line; nil: none is written. done, if set, is called with the answer.
 type queuedRequest struct {
 	control.Request
 	level   slog.Level
 	refusal func(err error) string
+	done    func(err error)
 }
 
 // ask asks the scheduler at once; goal says what is done with the answer.
@@ -58,6 +59,9 @@ func (c *core) answered(e answered) {
 		if len(c.queue) > 0 {
 			c.askNext()
 		}
+		if goal.done != nil && c.stage == running {
+			goal.done(e.err)
+		}
 	case stopRequest:
 		if c.stage < killing {
 			c.signalAll(syscall.SIGTERM, roleWorker)
@@ -76,7 +80,7 @@ func (c *core) edited(e edited) {
 	}
 	request := func(q control.Request, h hosts.Host) {
 		q.Host = h.String()
-		c.enqueue(queuedRequest{q, slog.LevelError, func(err error) string {
+		c.enqueue(queuedRequest{Request: q, level: slog.LevelError, refusal: func(err error) string {
 			return fmt.Sprintf("%s: %s %s: %v", hostworker.Name, q.Op, h, err)
 		}})
 	}
@@ -91,7 +95,8 @@ func (c *core) edited(e edited) {
 // hostFailed tells the scheduler that a host cannot take part.
 func (c *core) hostFailed(h hosts.Host, err error) {
 	text := plainText(err)
-	c.enqueue(queuedRequest{control.Request{Op: control.OpFailed, Host: h.String(), Reason: text}, slog.LevelWarn, func(err error) string {
+	c.startsMissing(h, text)
+	c.enqueue(queuedRequest{Request: control.Request{Op: control.OpFailed, Host: h.String(), Reason: text}, level: slog.LevelWarn, refusal: func(err error) string {
 		return fmt.Sprintf("host %s: %s (%v)", h, text, err) // it has other workers, say
 	}})
 }
@@ -99,7 +104,7 @@ func (c *core) hostFailed(h hosts.Host, err error) {
 // serverFailed tells the scheduler that a server could not be added.
 func (c *core) serverFailed(rank int, err error) {
 	text := plainText(err)
-	c.enqueue(queuedRequest{control.Request{Op: control.OpServerFailed, Rank: rank, Reason: text}, slog.LevelWarn, func(err error) string {
+	c.enqueue(queuedRequest{Request: control.Request{Op: control.OpServerFailed, Rank: rank, Reason: text}, level: slog.LevelWarn, refusal: func(err error) string {
 		return fmt.Sprintf("server %d: %s (%v)", rank, text, err)
 	}})
 }

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/record"
+)
+
+func scaleCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "scale",
+		Usage:     "change the number of workers of a running job",
+		ArgsUsage: "N | HOST=N[,HOST=N...]",
+		Description: `Starts workers, or lets the highest ranks leave, until the job has N, of a job that was started with --elastic-training-enabled:
+
+   launch ctl scale --wait 4           on hosts with free slots (slots= of the hosts file), or on this machine
+   launch ctl scale d1=2,d2=1          on these hosts alone; hosts that are not named end with no worker
+
+Training continues meanwhile, and nothing is restarted: a worker that comes joins at a step, one that leaves takes part up to a step and ends with
+exit code 0. The number stays within --min-workers and --max-workers. A newer number replaces one that is still being carried out, and so does
+launch ctl add or remove. launch ctl status shows how many workers are wanted and how many there are. --wait waits until they are the same, and ends with 1 if
+workers cannot be started.`,
+		Flags:  []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "wait", Usage: "wait until the job has so many workers", DisableDefaultText: true}},
+		Action: scale,
+	}
+}
+
+func scale(c *cli.Context) error {
+	q, err := scaleArgument(c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	k, err := findJob(c, record.FindToChange)
+	if err != nil {
+		return err
+	}
+	var done control.Done
+	if _, err := k.ask(c.Context, q, &done); err != nil {
+		return err
+	}
+	wanted := control.ScaleText(q.Wanted(), q.Placement)
+	if !c.Bool("wait") {
+		fmt.Fprintf(c.App.Writer, "the job scales to %s. See launch ctl status.\n", wanted)
+		return nil
+	}
+	return k.awaitScale(c, done.Scale, wanted)
+}
+
+// awaitScale waits until the job has the number of workers that was asked for.
+func (k *controller) awaitScale(c *cli.Context, number uint64, wanted string) error {
+	for {
+		var s control.Status
+		if _, err := k.ask(c.Context, control.Request{Op: control.OpStatus}, &s); err != nil {
+			return err
+		}
+		switch x := s.Scale; {
+		case s.Phase != control.Running:
+			return fmt.Errorf("launch: job %s has %s", k.Job, s.Phase)
+		case x == nil, x.Number != number:
+			return fmt.Errorf("launch: job %s: a newer request has replaced the scale to %s", k.Job, wanted)
+		case x.State == control.ScaleReached:
+			fmt.Fprintf(c.App.Writer, "the job has %s\n", wanted)
+			return nil
+		case x.State == control.ScaleTooFew:
+			return fmt.Errorf("launch: job %s: %d of %s: %s", k.Job, x.Present, wanted, x.Reason)
+		}
+		var got control.Events // until something happens
+		if _, err := k.ask(c.Context, control.Request{Op: control.OpEvents, After: s.LastEvent, WaitMillis: 10_000}, &got); err != nil {
+			return err
+		}
+	}
+}
+
+// scaleArgument reads N or HOST=N,HOST=N.
+func scaleArgument(args []string) (control.Request, error) {
+	const want = "write launch ctl scale N, or launch ctl scale HOST=N,HOST=N"
+	q := control.Request{Op: control.OpScale}
+	if len(args) != 1 {
+		return q, usagef("ctl scale: got %q, want one number or one list of hosts; flags come before it; %s", args, want)
+	}
+	number := func(text string, least int) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < least || n > cluster.MaxNodes {
+			return 0, fmt.Errorf("got %q, want a number of workers from %d to %d; %s", text, least, cluster.MaxNodes, want)
+		}
+		return n, nil
+	}
+	if !strings.Contains(args[0], "=") {
+		n, err := number(args[0], 1)
+		if err != nil {
+			return q, usagef("ctl scale: %v", err)
+		}
+		q.Workers = n
+		return q, nil
+	}
+	var all []hosts.Host
+	for item := range strings.SplitSeq(args[0], ",") {
+		name, text, found := strings.Cut(strings.TrimSpace(item), "=")
+		h, err := hosts.ParseHost(name)
+		if err == nil && !found {
+			err = errors.New("has no number of workers; " + want)
+		}
+		n := 0
+		if err == nil {
+			n, err = number(text, 0)
+		}
+		for _, o := range all {
+			if err == nil && o.Same(h) {
+				err = errors.New("the host is named twice, want it once")
+			}
+		}
+		if err != nil {
+			return q, usagef("ctl scale: %s: %v", item, err)
+		}
+		all = append(all, h)
+		q.Placement = append(q.Placement, control.WorkersOnHost{Host: h.String(), Workers: n})
+	}
+	if q.Wanted() == 0 {
+		return q, usagef("ctl scale: %s leaves no worker, want at least 1", args[0])
+	}
+	return q, nil
+}

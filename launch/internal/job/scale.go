@@ -1,0 +1,479 @@
+package job
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/hosts"
+)
+
+// A scaling is the number of workers that was asked for last, and what is left to be done for it. Workers are started first; others are released
+// when those count, or when there would be more than --max-workers, so that a job that moves to other hosts trains meanwhile.
+type scaling struct {
+	number   uint64                  // of the scheduler's event
+	workers  int                     // wanted
+	text     string                  // the same, for people
+	placed   bool                    // it was said on which hosts
+	hosts    []control.WorkersOnHost // where, as the job spells the hosts; nil: it was not said
+	starts   []growth
+	fewer    []fewerStarts
+	releases []*Node         // in the order in which they are to leave
+	failed   map[string]bool // hosts that could not start all: no more are started there
+	reached  bool
+	short    bool // the scheduler was told that it cannot be
+}
+
+// A growth is workers that are to be started on a host.
+type growth struct {
+	host    hosts.Host
+	workers int
+	asked   bool // the scheduler is being told
+}
+
+// scale takes a request for a number of workers, or refuses it.
+func (c *core) scale(e control.Event) {
+	if e.Workers == 0 || c.stage != running {
+		return // a newer one has replaced it
+	}
+	s := &scaling{number: e.Number, workers: e.Workers, placed: len(e.Placement) > 0, failed: make(map[string]bool), text: control.ScaleText(e.Workers, e.Placement)}
+	var refusal string
+	if s.placed {
+		refusal = c.planPlacement(s, e.Placement)
+	} else {
+		refusal = c.planNumber(s)
+	}
+	if refusal != "" {
+		c.reportScale(s, control.ScaleRefused, refusal)
+		return
+	}
+	for _, h := range c.hostStates { // workers that were about to be started again are among those that the plan starts
+		h.voidRestarts()
+	}
+	c.scaling = s
+	c.reportScale(s, control.ScaleUnderWay, "")
+	c.info(fmt.Sprintf("the job scales to %s: %s", s.text, s.plan()))
+	c.goOnScaling()
+}
+
+// plan says what a scaling does, for people.
+func (s *scaling) plan() string {
+	var parts []string
+	for _, g := range s.starts {
+		parts = append(parts, fmt.Sprintf("%d more on %s", g.workers, g.host))
+	}
+	for _, n := range s.releases {
+		parts = append(parts, fmt.Sprintf("%s on %s leaves", n.Name(), n.Host))
+	}
+	if len(parts) == 0 {
+		return "it has them, or they are on their way"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// reportScale tells the scheduler what becomes of a scaling.
+func (c *core) reportScale(s *scaling, state, reason string) {
+	c.enqueue(queuedRequest{Request: control.Request{Op: control.OpScaling, Scale: s.number, State: state, Reason: reason, Placement: s.hosts}})
+}
+
+// staff are the workers of a host that stay: those that run and are not leaving, and those that are being started.
+func (c *core) staff(h hosts.Host) (nodes []*Node) {
+	stays := func(n *Node) bool {
+		return n.Role == roleWorker && n.host.Same(h) && !n.ended && !n.leaving && !n.lost && !n.stopped
+	}
+	for _, n := range c.nodes {
+		if stays(n) {
+			nodes = append(nodes, n)
+		}
+	}
+	for _, process := range sortedKeys(c.launching) {
+		if n := c.launching[process]; stays(n) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// strength is how many workers a host has, with those that are on their way.
+func (c *core) strength(h hosts.Host) int {
+	count := len(c.staff(h))
+	for _, j := range c.joining {
+		if j.host.Same(h) {
+			count += j.unstarted()
+		}
+	}
+	return count
+}
+
+// unstarted is how many workers of a joining host will be started once it is ready.
+func (j *joiningHost) unstarted() int {
+	if j.cancelled != "" || j.launching > 0 {
+		return 0
+	}
+	return j.workers
+}
+
+// occupied are all hosts with workers: those of the roster in its order, then others.
+func (c *core) occupied() (list []hosts.Host) {
+	add := func(h hosts.Host) {
+		if !slices.ContainsFunc(list, h.Same) {
+			list = append(list, h)
+		}
+	}
+	for _, p := range c.roster {
+		add(p.Host)
+	}
+	for _, n := range c.nodes {
+		if n.Role == roleWorker && !n.ended {
+			add(n.host)
+		}
+	}
+	for _, j := range c.joining {
+		add(j.host)
+	}
+	return slices.DeleteFunc(list, func(h hosts.Host) bool { return c.strength(h) == 0 })
+}
+
+// planPlacement plans for workers on hosts that were named. It returns why that is not possible.
+func (c *core) planPlacement(s *scaling, placement []control.WorkersOnHost) (refusal string) {
+	var named []hosts.Host
+	moves := false
+	for _, x := range placement {
+		h, err := hosts.ParseHost(x.Host)
+		if err != nil {
+			return err.Error()
+		}
+		named = append(named, h)
+		p := c.placeOf(h)
+		if p != nil {
+			h = p.Host
+		}
+		have := c.strength(h)
+		s.hosts = append(s.hosts, control.WorkersOnHost{Host: c.hostName(h), Workers: x.Workers})
+		switch {
+		case p == nil && (x.Workers > have || have == 0):
+			return fmt.Sprintf("host %s is not one of the job's hosts: name one of its hosts file, or add it first with launch ctl add", h)
+		case p == nil:
+		case p.Slots > 0 && x.Workers > p.Slots:
+			return fmt.Sprintf("host %s has no free slot: %d workers are wanted, and it has slots=%d", h, x.Workers, p.Slots)
+		case x.Workers > have:
+			s.starts = append(s.starts, growth{host: p.Host, workers: x.Workers - have})
+		}
+		moves = moves || x.Workers > have
+		s.release(c, h, have-x.Workers)
+	}
+	for _, h := range c.occupied() {
+		if !slices.ContainsFunc(named, h.Same) {
+			s.release(c, h, c.strength(h))
+		}
+	}
+	if c.set.MaxWorkers == 1 && moves && len(s.releases) > 0 {
+		return "a job of at most 1 worker (--max-workers) cannot move it to another host: the new one joins before the old one leaves"
+	}
+	return ""
+}
+
+// planNumber plans for a number of workers, on hosts with free slots. It returns why that is not possible.
+func (c *core) planNumber(s *scaling) (refusal string) {
+	have := 0
+	all := c.occupied()
+	for _, h := range all {
+		have += c.strength(h)
+	}
+	if missing := s.workers - have; missing > 0 {
+		if missing -= c.planStarts(s, missing); missing > 0 {
+			return fmt.Sprintf("no free slot for %d of %d workers: the hosts have %s", missing, s.workers, c.slotsText())
+		}
+		return ""
+	}
+	s.releaseHighest(c, all, have-s.workers)
+	return ""
+}
+
+// planStarts chooses hosts for more workers: free slots in the order of the hosts, then hosts without slots=, the one with the fewest workers first. It
+// returns how many it found a place for.
+func (c *core) planStarts(s *scaling, missing int) (placed int) {
+	more := make(map[*place]int)
+	for _, p := range c.roster {
+		if p.withdrawn || s.failed[p.String()] {
+			continue
+		}
+		if n := min(missing-placed, p.slots()-c.strength(p.Host)); n > 0 {
+			more[p], placed = n, placed+n
+		}
+	}
+	for ; placed < missing; placed++ {
+		var best *place
+		for _, p := range c.roster {
+			if p.Slots == 0 && !p.withdrawn && !s.failed[p.String()] && (best == nil || c.strength(p.Host)+more[p] < c.strength(best.Host)+more[best]) {
+				best = p
+			}
+		}
+		if best == nil {
+			break
+		}
+		more[best]++
+	}
+	for _, p := range c.roster {
+		if more[p] > 0 {
+			s.starts = append(s.starts, growth{host: p.Host, workers: more[p]})
+		}
+	}
+	return placed
+}
+
+// slotsText says how many slots the hosts have, and how many are taken.
+func (c *core) slotsText() string {
+	var parts []string
+	for _, p := range c.roster {
+		switch {
+		case len(parts) == 20:
+			return strings.Join(append(parts, "..."), ", ")
+		case p.withdrawn:
+			parts = append(parts, fmt.Sprintf("%s was removed", p.Host))
+		default:
+			parts = append(parts, fmt.Sprintf("%s %d of %d slots taken", p.Host, c.strength(p.Host), p.slots()))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// release plans that so many workers of a host leave: those that are not started yet, then those that have not joined, then the highest ranks.
+func (s *scaling) release(c *core, h hosts.Host, count int) {
+	if count > 0 {
+		s.releaseHighest(c, []hosts.Host{h}, count)
+	}
+}
+
+// releaseHighest plans that so many workers of some hosts leave. Hosts that are still being reached start fewer.
+func (s *scaling) releaseHighest(c *core, on []hosts.Host, count int) {
+	var all []*Node
+	for _, h := range on {
+		for i := len(c.joining) - 1; i >= 0; i-- {
+			if j := c.joining[i]; j.host.Same(h) {
+				if n := min(count, j.unstarted()); n > 0 {
+					s.fewer = append(s.fewer, fewerStarts{j, n})
+					count -= n
+				}
+			}
+		}
+		all = append(all, c.staff(h)...)
+	}
+	slices.SortStableFunc(all, func(a, b *Node) int {
+		switch {
+		case a.member != b.member && b.member:
+			return -1
+		case a.member != b.member:
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.Rank, a.Rank), cmp.Compare(b.process, a.process))
+	})
+	s.releases = append(s.releases, all[:min(count, len(all))]...)
+}
+
+// goOnScaling does what can be done now for the scaling.
+func (c *core) goOnScaling() {
+	s := c.scaling
+	if s == nil || c.stage != running {
+		return
+	}
+	for _, f := range s.fewer {
+		c.startFewer(f)
+	}
+	s.fewer = nil
+	for i := range s.starts {
+		if g := &s.starts[i]; !g.asked && !c.vacating(g.host) {
+			g.asked = true
+			c.grow(s, *g)
+		}
+	}
+	var later []*Node
+	coming, all := len(s.starts) > 0, 0
+	for _, h := range c.occupied() {
+		all += c.strength(h)
+		for _, n := range c.staff(h) {
+			coming = coming || !n.member && !slices.Contains(s.releases, n)
+		}
+	}
+	for _, g := range s.starts {
+		all += g.workers
+	}
+	coming = coming || slices.ContainsFunc(c.joining, func(j *joiningHost) bool { return j.unstarted() > 0 })
+	for _, n := range s.releases {
+		switch {
+		case n.ended || n.leaving || n.lost:
+		case !n.member || !coming || c.set.MaxWorkers > 0 && all > c.set.MaxWorkers:
+			all--
+			c.letGo(s, n)
+		default:
+			later = append(later, n)
+		}
+	}
+	s.releases = later
+}
+
+// vacating reports whether workers are leaving a host, or the scheduler has not reported yet that they have left: what is started there before
+// that would be taken for one of them.
+func (c *core) vacating(h hosts.Host) bool {
+	return c.host(h).removing || slices.ContainsFunc(c.nodes, func(n *Node) bool {
+		return n.Role == roleWorker && n.host.Same(h) && n.leaving && n.member && !n.departed && !n.lost
+	})
+}
+
+// startFewer starts fewer workers on a host that is still being reached.
+func (c *core) startFewer(f fewerStarts) {
+	j := f.host
+	if j.workers -= f.workers; j.workers > 0 {
+		return
+	}
+	j.dropped = true
+	c.cancelJoin(j, "fewer workers are wanted")
+	c.leaveHost(j.host)
+}
+
+// leaveHost tells the scheduler that no worker comes from a host, if none is there.
+func (c *core) leaveHost(h hosts.Host) {
+	if c.strength(h) > 0 || slices.ContainsFunc(c.workersOn(h), func(n *Node) bool { return n.member }) {
+		return
+	}
+	q := control.Request{Op: control.OpRemove, Host: h.String()}
+	if c.scaling != nil {
+		q.Scale = c.scaling.number
+	}
+	c.host(h).scaledAway = true
+	c.enqueue(queuedRequest{Request: q})
+}
+
+// fewerStarts is workers that need not be started on a host that is being reached.
+type fewerStarts struct {
+	host    *joiningHost
+	workers int
+}
+
+// grow starts workers on a host, once the scheduler lets them join.
+func (c *core) grow(s *scaling, g growth) {
+	c.enqueue(queuedRequest{Request: control.Request{Op: control.OpGrow, Host: g.host.String(), Slots: g.workers}, done: func(err error) {
+		i := slices.IndexFunc(s.starts, func(o growth) bool { return o.host.Same(g.host) })
+		switch {
+		case c.scaling != s || i < 0: // it was replaced
+			if err == nil {
+				c.leaveHost(g.host)
+			}
+			return
+		case errors.Is(err, control.ErrLater):
+			s.starts[i].asked = false // it comes again with the next event
+			return
+		}
+		s.starts = slices.Delete(s.starts, i, i+1)
+		if err != nil {
+			c.startsMissing(g.host, plainText(err))
+			return
+		}
+		h := g.host
+		before := c.strength(h)
+		st := c.host(h)
+		st.leaving, st.scaledAway = false, false
+		if p := c.placeOf(h); p != nil {
+			p.withdrawn = false
+		}
+		listed := h
+		listed.Slots = before + g.workers
+		c.do(listHost{listed, true})
+		c.join(&joiningHost{host: h, workers: g.workers, prepared: before > 0})
+	}})
+}
+
+// letGo ends a worker that is not wanted any more: one that is in the job leaves at the next step.
+func (c *core) letGo(s *scaling, n *Node) {
+	n.leaving, n.released = true, true
+	q := queuedRequest{Request: control.Request{Op: control.OpRelease, Process: n.process}}
+	if !n.member {
+		c.enqueue(q)                       // it may have registered
+		if c.launching[n.process] == nil { // else it is ended as soon as it has been started
+			c.evict(n, fate{control.FateRemoved, "before it had joined"}, 0)
+		}
+		c.leaveHost(n.host)
+		return
+	}
+	q.done = func(err error) {
+		if err == nil {
+			if h, stay := n.host, c.strength(n.host); stay > 0 {
+				h.Slots = stay
+				c.do(listHost{h, true})
+			}
+			return
+		}
+		n.released = false
+		switch {
+		case n.ended:
+			n.departed = true
+		case errors.Is(err, control.ErrLater) && c.scaling == s:
+			n.leaving = false
+			s.releases = append(s.releases, n)
+			if len(s.starts) == 0 && !c.anyStarting() {
+				c.tooFew(s, plainText(err)) // nobody comes after whom it could leave
+			}
+		default:
+			n.leaving = false
+		}
+	}
+	c.enqueue(q)
+}
+
+// anyStarting reports whether workers are on their way into the job.
+func (c *core) anyStarting() bool {
+	return len(c.joining) > 0 || len(c.launching) > 0 || c.anyComing() || slices.ContainsFunc(c.nodes, func(n *Node) bool {
+		return n.Role == roleWorker && !n.ended && !n.member && !n.leaving
+	})
+}
+
+// startsMissing takes note of workers that could not be started on a host. Others are started in their place where there are free slots, unless it was said on
+// which hosts they are wanted.
+func (c *core) startsMissing(h hosts.Host, why string) {
+	s := c.scaling
+	if s == nil || s.reached || c.stage != running {
+		return
+	}
+	s.failed[h.String()] = true
+	if s.placed {
+		c.tooFew(s, fmt.Sprintf("host %s: %s", h, why))
+		return
+	}
+	have := 0
+	for _, o := range c.occupied() {
+		have += c.strength(o)
+	}
+	for _, g := range s.starts {
+		have += g.workers
+	}
+	for _, st := range c.hostStates {
+		have += st.restarts
+	}
+	if missing := s.workers - have; missing > 0 && c.planStarts(s, missing) < missing {
+		c.tooFew(s, fmt.Sprintf("host %s: %s; no other host has a free slot", h, why))
+	}
+	c.goOnScaling()
+}
+
+// tooFew tells that a number of workers cannot be reached.
+func (c *core) tooFew(s *scaling, why string) {
+	if s.short {
+		return
+	}
+	s.short = true
+	c.tell(slog.LevelError, fmt.Sprintf("the job cannot scale to %s: %s", s.text, why))
+	c.reportScale(s, control.ScaleTooFew, why)
+}
+
+// scaled takes note that the number of workers is reached.
+func (c *core) scaled(e control.Event) {
+	c.scales++
+	if s := c.scaling; s != nil && s.number == e.Scale {
+		s.reached = true
+		c.info(fmt.Sprintf("the job has %s, as asked", s.text))
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+)
+
+// Workers come and go on this machine alone: the highest ranks leave, nothing is restarted, and the limits are kept.
+func TestTheNumberOfWorkersIsScaled(t *testing.T) {
+	t.Parallel()
+	result := filepath.Join(t.TempDir(), "result.json")
+	j := startElastic(t, "--max-workers", "4", "--result", result)
+	j.wantCtl(t, 1, `cannot scale to 5 workers: want at most 4 \(--max-workers\)`, "scale", "5")
+	j.wantCtl(t, 1, `host 127\.0\.0\.9 is not one of the job's hosts`, "scale", "localhost=1,127.0.0.9=1")
+	j.wantCtl(t, 0, `^the job has 4 workers\n$`, "scale", "--wait", "4")
+	j.await(t, "worker 3  | begins as ")
+	j.wantCtl(t, 0, `(?m)^scale: 4 wanted, 4 present, reached$`, "status")
+	j.wantHosts(t, "localhost slots=4\n")
+	j.wantCtl(t, 0, `^the job has 4 workers\n$`, "scale", "--wait", "4") // again
+	j.wantCtl(t, 0, `^the job has 1 worker \(localhost=1\)\n$`, "scale", "--wait", "localhost=1")
+	j.await(t, "worker 0  | goes on as 0 of 1")
+	for rank := 1; rank < 4; rank++ {
+		j.await(t, fmt.Sprintf("worker %d  | removed from the job", rank))
+	}
+	j.wantHosts(t, "localhost\n")
+	j.wantCtl(t, 0, `^the job has 2 workers\n$`, "scale", "--wait", "2")
+	j.finish(t)
+	r := j.result(t, result)
+	if r.Scales != 3 || r.Restarts != 0 || r.ExitCode != 0 {
+		t.Errorf("the result has %d scales, %d restarts, exit code %d, want 3, 0 and 0", r.Scales, r.Restarts, r.ExitCode)
+	}
+	for _, p := range r.Processes {
+		if p.Role == control.Worker && (p.Cause.Exit != 0 || p.Cause.Kind != control.CauseExit) {
+			t.Errorf("worker process %d ended by %v, want exit 0", p.Process, p.Cause)
+		}
+	}
+}
+
+// A worker that is killed while others join is started again, and the number is reached.
+func TestScaleSurvivesAKilledWorker(t *testing.T) {
+	t.Parallel()
+	j := startElastic(t)
+	j.wantCtl(t, 0, `^the job scales to 4 workers\. See launch ctl status\.\n$`, "scale", "4")
+	kill(t, j.worker(t, 1))
+	j.wantCtl(t, 0, `^the job has 4 workers\n$`, "scale", "--wait", "4")
+	j.await(t, "worker 1 on localhost was lost")
+	j.finish(t)
+}
+
+// One that is not started again is missed, and that is told.
+func TestALostWorkerLowersNothingSilently(t *testing.T) {
+	t.Parallel()
+	j := startElastic(t, "--rejoin", "0")
+	j.wantCtl(t, 0, `^the job has 3 workers\n$`, "scale", "--wait", "3")
+	kill(t, j.worker(t, 1))
+	j.await(t, "goes on as 0 of 2")
+	j.wantCtl(t, 0, `(?m)^scale: 3 wanted, 2 present, too few \(worker 1 on localhost lost: signal 9`, "status")
+	j.wantCtl(t, 0, `^the job has 3 workers\n$`, "scale", "--wait", "3")
+	j.finish(t)
+}
+
+// The number is reached although the scheduler is killed in the middle.
+func TestScaleSurvivesAKilledScheduler(t *testing.T) {
+	t.Parallel()
+	j := startElastic(t)
+	j.wantCtl(t, 0, "the job scales to 4 workers", "scale", "4")
+	kill(t, j.process(t, "scheduler", 0))
+	j.await(t, "scheduler on localhost listens again at ")
+	j.wantCtl(t, 0, `^the job has 4 workers\n$`, "scale", "--wait", "4")
+	j.wantCtl(t, 0, "the job scales to 1 worker", "scale", "1")
+	kill(t, j.process(t, "scheduler", 0))
+	j.awaitTimes(t, "scheduler on localhost listens again at ", 2)
+	j.wantCtl(t, 0, `^the job has 1 worker\n$`, "scale", "--wait", "1")
+	j.finish(t)
+}
+
+func TestOnlyElasticJobsScale(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	j := &elasticJob{dir: t.TempDir(), stop: filepath.Join(t.TempDir(), "stop")}
+	j.launcher = startLauncher(t, j.dir, "-n", "1", "-s", "1", "--env", stopFile+"="+j.stop, "--", self(t))
+	j.await(t, "begins as 0 of 1, joined false")
+	j.wantCtl(t, 1, "it was not started with --elastic-training-enabled", "scale", "2")
+	j.finish(t)
+}
+
+func TestScaleArgumentsAreChecked(t *testing.T) {
+	for arg, want := range map[string]string{
+		"": "want a number", "0": "want a number of workers from 1 to 5000", "-1": "flag", "5001": "from 1 to 5000", "many": "want a number", "d1=x": `d1=x: got "x", want a number`,
+		"d1=1,d2": "d2: has no number of workers", "d1=1,D1=2": "D1=2: the host is named twice", "d1=0": "leaves no worker", "=2": "is not a host name", "d1=1,": "is not a host name",
+	} {
+		if code, _, stderr := ctl("scale", arg); code != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("scale %q: exit code %d, want 2, and %q, want it with %q", arg, code, stderr, want)
+		}
+	}
+	if code, _, stderr := ctl("scale", "2", "3"); code != 2 || !strings.Contains(stderr, "want one number") {
+		t.Errorf("scale 2 3: exit code %d, want 2: %s", code, stderr)
+	}
+}
+
+// Workers go to hosts with free slots, the connection to one that is empty is closed, and it is used again when it is needed.
+func TestWorkersAreScaledOverSSH(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	s := sshtest.Start(t, 3)
+	d := func(i int) string { return (*elasticJob)(nil).host(s, i) }
+	j := startElasticHosts(t, s, d(0)+" slots=1\n"+d(1)+" slots=1\n"+d(2)+" slots=2\n", 1)
+	j.wantCtl(t, 1, `no free slot for 1 of 5 workers: the hosts have `+d(0)+` 1 of 1 slots taken, `, "scale", "5")
+	j.wantCtl(t, 1, `host `+d(1)+` has no free slot: 2 workers are wanted, and it has slots=1`, "scale", d(1)+"=2")
+	j.wantCtl(t, 0, `^the job has 3 workers\n$`, "scale", "--wait", "3")
+	j.wantHosts(t, d(0)+"\n"+d(1)+"\n"+d(2)+"\n")
+	j.wantCtl(t, 0, `^the job has 2 workers `, "scale", "--wait", d(2)+"=2") // it moves, and trains meanwhile
+	j.await(t, d(0)+" has left the job")
+	j.await(t, d(1)+" has left the job")
+	j.wantHosts(t, d(2)+" slots=2\n")
+	j.wantCtl(t, 0, `^the job has 3 workers\n$`, "scale", "--wait", "3")
+	j.wantHosts(t, d(2)+" slots=2\n"+d(0)+"\n")
+	j.wantCtl(t, 0, ` REMOVED\n$`, "remove", "--wait", d(2)) // by name: no worker is started there again
+	j.wantCtl(t, 1, `no free slot for 1 of 3 workers: .*`+d(2)+" was removed", "scale", "3")
+	j.wantCtl(t, 0, `^the job has 2 workers\n$`, "scale", "--wait", "2")
+	j.finish(t)
+	j.wantLog(t, strings.NewReplacer("<0>", d(0), "<1>", d(1), "<2>", d(2)).Replace("0 ADDED <1> #\n1 ADDED <2> #\n2 REMOVED <0> #\n3 REMOVED <1> #\n4 ADDED <0> #\n5 REMOVED <2> #\n6 ADDED <1> #\n"))
+}
+
+// A host that cannot be reached is passed over where another one has a free slot.
+func TestScalePassesOverAHostThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	s := sshtest.Start(t, 2)
+	d := func(i int) string { return (*elasticJob)(nil).host(s, i) }
+	j := startElasticHosts(t, s, d(0)+" slots=1\nno-such-host.invalid slots=1\n"+d(1)+" slots=1\n", 1)
+	j.wantCtl(t, 0, `^the job has 2 workers\n$`, "scale", "--wait", "2")
+	j.await(t, d(1)+" joined the job")
+	j.wantCtl(t, 1, `2 of 3 workers: host no-such-host\.invalid: .*; no other host has a free slot`, "scale", "--wait", "3")
+	j.wantCtl(t, 0, `(?m)^scale: 3 wanted, 2 present, too few \(host no-such-host`, "status")
+	j.wantCtl(t, 0, `^the job has 1 worker\n$`, "scale", "--wait", "1")
+	j.finish(t)
+}
