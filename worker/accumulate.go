@@ -66,26 +66,35 @@ func (h *held) prepare(t *Trainer, last bool) {
 func (t *Trainer) take(u, i, examples int, last bool) {
 	h := &t.held
 	gradient := t.units[u].program.Params()[i].Gradient
-	var squares *f32.SquareSum // of this run's gradient; nil: not measured
-	if h.norms != nil && examples > 0 {
-		squares = new(f32.SquareSum)
-	}
+	measure := h.norms != nil && examples > 0
+	var s f32.AddSquares
+	squares := &s.Added // this run's gradient's
 	switch {
 	case last && h.added[u]:
-		f32.AddToMeasured(gradient, h.sums[u][i], f32.Precondition{}, squares, nil, nil)
+		squares = &s.Before
+		addTo(gradient, h.sums[u][i], measure, &s)
 	case !last && h.added[u] && examples > 0:
-		f32.AddToMeasured(h.sums[u][i], gradient, f32.Precondition{}, nil, squares, nil)
+		addTo(h.sums[u][i], gradient, measure, &s)
 	default:
-		if squares != nil {
+		if measure {
 			squares.Add(gradient, f32.Precondition{})
 		}
 		if !last && examples > 0 {
 			copy(h.sums[u][i], gradient)
 		}
 	}
-	if squares != nil {
+	if measure {
 		h.norms[u][i].count++
 		h.norms[u][i].sqr += squares.Total() / float64(examples)
+	}
+}
+
+// addTo adds x to dst, and takes the squares of both as they were if it is to measure.
+func addTo(dst, x []float32, measure bool, s *f32.AddSquares) {
+	if measure {
+		f32.AddToMeasured(dst, x, f32.Precondition{}, s, true, false)
+	} else {
+		f32.AddTo(dst, x)
 	}
 }
 
