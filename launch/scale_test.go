@@ -112,6 +112,7 @@ func TestWorkersAreScaledOverSSH(t *testing.T) {
 	j := startElasticHosts(t, s, d(0)+" slots=1\n"+d(1)+" slots=1\n"+d(2)+" slots=2\n", 1)
 	j.wantCtl(t, 1, `no free slot for 1 of 5 workers: the hosts have `+d(0)+` 1 of 1 slots taken, `, "scale", "5")
 	j.wantCtl(t, 1, `host `+d(1)+` has no free slot: 2 workers are wanted, and it has slots=1`, "scale", d(1)+"=2")
+	j.wantCtl(t, 0, `^the job has 2 workers\n$`, "scale", "--wait", "2") // one at a time, since hosts are logged as they become ready
 	j.wantCtl(t, 0, `^the job has 3 workers\n$`, "scale", "--wait", "3")
 	j.wantHosts(t, d(0)+"\n"+d(1)+"\n"+d(2)+"\n")
 	j.wantCtl(t, 0, `^the job has 2 workers `, "scale", "--wait", d(2)+"=2") // it moves, and trains meanwhile
