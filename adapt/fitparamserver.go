@@ -36,8 +36,8 @@ const scalePrior = 1e-2
 //
 // What the timings cannot tell has the value at which a larger job looks best: a server's and a node's time are at their least where all
 // timings have the same number of workers to a server or to a node, the update's where they have the same number of servers, and contention
-// is none. So a scale that was never tried gets tried, and its timings correct the model. With one local batch AlphaCompute is half of the
-// mean Accumulation. The result depends on the set of timings alone.
+// is none where computing was timed with the same number of workers on a node. So a scale that was never tried gets tried, and its timings
+// correct the model. With one local batch AlphaCompute is half of the mean Accumulation. The result depends on the set of timings alone.
 func FitParameterServer(t []Timing, c Cluster) (ParameterServer, error) {
 	if err := c.Validate(); err != nil {
 		return ParameterServer{}, fmt.Errorf("adapt: fit: %w", err)
@@ -114,6 +114,7 @@ func newServerFit(rows []Timing, cluster Cluster) *blendFit {
 	var batches []computing
 	var placements []traffic
 	computes, exchanges := map[computeKey]int{}, map[traffic]int{}
+	crowds := map[float64]bool{} // workers on a node, where computing was timed
 	for _, t := range rows {
 		p := trafficOf(t.Nodes, t.Replicas, t.Servers, cluster.SharedMemory)
 		key := computeKey{t.LocalBatch, p.onNode}
@@ -125,6 +126,9 @@ func newServerFit(rows []Timing, cluster Cluster) *blendFit {
 			batches = append(batches, computing{float64(t.LocalBatch), p.onNode - 1})
 		}
 		f.count(b, t)
+		if t.Accumulation > 0 {
+			crowds[p.onNode] = true
+		}
 		e, ok := exchanges[p]
 		if !ok {
 			e = len(f.exchange)
@@ -144,15 +148,17 @@ func newServerFit(rows []Timing, cluster Cluster) *blendFit {
 		return false
 	}
 	for i, of := range map[int]func(traffic) float64{
-		psContention: func(p traffic) float64 { return p.onNode },
-		psServer:     func(p traffic) float64 { return p.perServer },
-		psNode:       func(p traffic) float64 { return p.leaving },
-		psMemory:     func(p traffic) float64 { return p.staying },
-		psUpdate:     func(p traffic) float64 { return p.part },
+		psServer: func(p traffic) float64 { return p.perServer },
+		psNode:   func(p traffic) float64 { return p.leaving },
+		psMemory: func(p traffic) float64 { return p.staying },
+		psUpdate: func(p traffic) float64 { return p.part },
 	} {
 		if !varies(of) {
 			f.box.fix(i, f.box.low[i])
 		}
+	}
+	if len(crowds) < 2 {
+		f.box.fix(psContention, 0)
 	}
 	one := true
 	for _, b := range batches {
