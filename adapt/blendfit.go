@@ -20,7 +20,8 @@ type blendFit struct {
 	// prior adds what is expected of the parameters, its gradient and curvature.
 	prior func(x, g *vector, h *matrix) float64
 
-	free []int // parameters that are fitted, besides γ
+	effort effort
+	free   []int // parameters that are fitted, besides γ
 }
 
 // A cell is a time that rows share.
@@ -53,7 +54,7 @@ func (f *blendFit) fit(starts ...vector) vector {
 	}
 	best, least := vector{}, math.Inf(1)
 	for _, start := range starts {
-		if x, value := minimize(f, &f.box, start); value < least {
+		if x, value := minimize(f, &f.box, start, f.effort); value < least {
 			best, least = x, value
 		}
 	}

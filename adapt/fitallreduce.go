@@ -45,7 +45,7 @@ func FitAllReduce(t []Timing) (AllReduce, error) {
 
 // newAllReduceFit makes the objective. betweenNodes says whether several nodes were measured.
 func newAllReduceFit(rows []Timing) (f *blendFit, betweenNodes bool) {
-	f = &blendFit{}
+	f = &blendFit{effort: effort{iterations: 200, tolerance: 1e-8}}
 	f.box.n = arParameters
 	for i := range arGamma {
 		f.box.low[i], f.box.high[i] = tiny, math.Inf(1)

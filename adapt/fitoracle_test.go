@@ -281,7 +281,7 @@ func TestMinimizeWithinBounds(t *testing.T) {
 		{vector{-9, -9}, vector{0, 1.5}, vector{0, 1.5}}, // at both upper ones
 	} {
 		b := &box{n: 2, low: tc.low, high: tc.high}
-		x, value := minimize(paraboloid{}, b, vector{8, -8})
+		x, value := minimize(paraboloid{}, b, vector{8, -8}, effort{200, 1e-10})
 		if math.Abs(x[0]-tc.want[0]) > 1e-4 || math.Abs(x[1]-tc.want[1]) > 1e-4 {
 			t.Errorf("in [%g, %g]×[%g, %g]: got %v with %g, want %v", tc.low[0], tc.high[0], tc.low[1], tc.high[1], x[:2], value, tc.want[:2])
 		}

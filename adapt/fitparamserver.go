@@ -79,7 +79,7 @@ func serverStarts(rows []Timing) (starts []vector) {
 		psUpdate: exchange / 8, psGamma: 1.5,
 	}
 	starts = append(starts, base)
-	for _, slow := range []int{psWorker, psServer, psNode} {
+	for _, slow := range []int{psServer, psNode} {
 		x := base
 		x[slow] *= 4
 		x[psGamma] = 1.1
@@ -93,7 +93,8 @@ func serverStarts(rows []Timing) (starts []vector) {
 
 // newServerFit makes the objective.
 func newServerFit(rows []Timing, cluster Cluster) *blendFit {
-	f := &blendFit{}
+	// The norm in place of a maximum makes the last part of the objective slow to find, and it changes no prediction much.
+	f := &blendFit{effort: effort{iterations: 100, tolerance: 1e-5}}
 	f.box.n = psParameters
 	for i := range psGamma {
 		f.box.low[i], f.box.high[i] = tiny, math.Inf(1)

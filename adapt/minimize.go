@@ -29,22 +29,22 @@ func (b *box) clip(x vector) vector {
 	return x
 }
 
-const (
-	maxIterations = 200
-	tolerance     = 1e-10 // relative decrease of an iteration that counts as none
-	patience      = 3     // iterations without a decrease
-)
+// effort says when minimize ends.
+type effort struct {
+	iterations int
+	tolerance  float64 // relative decrease of a step that counts as none; three such steps in a row end it
+}
 
 // minimize is a projected Levenberg-Marquardt method: the step minimises the quadratic model with the damping λ·diag(curvature) over the
 // box, bounds that it would leave become equalities. It ends at a point that no longer improves; the result depends on nothing but its
 // arguments.
-func minimize(f objective, b *box, start vector) (vector, float64) {
+func minimize(f objective, b *box, start vector, e effort) (vector, float64) {
 	x := b.clip(start)
 	var g, tryG vector
 	var h, tryH matrix
 	value := f.evaluate(&x, &g, &h)
 	damping, idle := 1e-3, 0
-	for range maxIterations {
+	for range e.iterations {
 		step, ok := b.step(&x, &g, &h, damping)
 		if !ok {
 			break
@@ -61,14 +61,14 @@ func minimize(f objective, b *box, start vector) (vector, float64) {
 			}
 			continue
 		}
-		if value-got <= tolerance*math.Abs(value) {
+		if value-got <= e.tolerance*math.Abs(value) {
 			idle++
 		} else {
 			idle = 0
 		}
 		x, value, g, h = try, got, tryG, tryH
 		damping = max(damping/6, 1e-9)
-		if idle == patience {
+		if idle == 3 {
 			break
 		}
 	}
