@@ -62,6 +62,20 @@ func TestStepOfParameterServer(t *testing.T) {
 	}
 }
 
+// Of eight workers on each of two nodes half of the traffic stays in a node's memory, which is the slowest here.
+func TestMemoryOfNodes(t *testing.T) {
+	p := ParameterServer{Memory: 1e-9, Gamma: 1, Cluster: Cluster{Bytes: 5e8, Servers: 2, SharedMemory: true}}
+	for nodes, want := range map[int]float64{1: 16, 2: 4, 4: 1} { // 16/nodes workers on a node, and 1/nodes of their traffic
+		if got := p.StepTime(nodes, 16, 1, 0); !near(got, want, 1e-6) {
+			t.Errorf("%d nodes: got %g s, want %g s", nodes, got, want)
+		}
+	}
+	p.Cluster.SharedMemory = false
+	if got := p.StepTime(1, 16, 1, 0); got > 1e-6 {
+		t.Errorf("without shared memory: got %g s, want none in memory", got)
+	}
+}
+
 // Fitted to noisy timings of some placements, the model predicts others.
 func TestFitPredictsOtherPlacements(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
