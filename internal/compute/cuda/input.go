@@ -90,7 +90,7 @@ func (in *input) allocInts(g *GPU) error {
 	}
 	m, err := g.context.HostAlloc(4 * n)
 	if err != nil {
-		return fmt.Errorf("cuda: pinned memory of %d bytes for input %q: %w", 4*n, in.value.Name, err)
+		return errors.Join(fmt.Errorf("cuda: pinned memory of %d bytes for input %q: %w", 4*n, in.value.Name, err), g.context.Free(in.device))
 	}
 	in.ints = unsafe.Slice((*int32)(unsafe.Pointer(&m[0])), n)
 	return nil
