@@ -123,9 +123,6 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 		alike = p.shared.trained
 	}
 	if alike != nil {
-		if p.device.gpu {
-			return fmt.Errorf("Config.Share: programs for training on %v do not share; compile one for each batch size on a CPU", p.device)
-		}
 		var err error
 		if cfg, err = alike.config(cfg); err != nil {
 			return err

@@ -101,14 +101,19 @@ func TestStepsOnProgramsThatShareAreThoseOfOneTraining(t *testing.T) {
 		{"bf16", shareable, nn.Config{Threads: 1, DType: nn.BFloat16}},
 		{"translated", foreign, nn.Config{Threads: 1, GradScale: 4}},
 	} {
-		t.Run(test.name, func(t *testing.T) { trainShared(t, test.build, test.cfg) })
+		t.Run(test.name, func(t *testing.T) {
+			trainShared(t, test.build, test.cfg, []stepOf{{4, 4}, {4, 4}, {8, 8}, {2, 2}, {8, 5}, {4, 4}, {16, 16}, {8, 8}, {16, 0}, {2, 2}})
+		})
 	}
 }
 
+// A stepOf is a step on a program of a size with some examples.
+type stepOf struct{ batch, examples int }
+
 // trainShared trains a family, with programs that come smaller and larger than those before, and compares each step.
-func trainShared(t *testing.T, build func(batch int) model, cfg nn.Config) {
+func trainShared(t *testing.T, build func(batch int) model, cfg nn.Config, steps []stepOf) {
 	f := &family{build: build, cfg: cfg}
-	for step, n := range []struct{ batch, examples int }{{4, 4}, {4, 4}, {8, 8}, {2, 2}, {8, 5}, {4, 4}, {16, 16}, {8, 8}, {16, 0}, {2, 2}} {
+	for step, n := range steps {
 		p := f.program(t, n.batch)
 		freshLoss, fresh := compile(t, build(n.batch), cfg)
 		copyModel(fresh, f.first)
@@ -156,15 +161,34 @@ func trainShared(t *testing.T, build func(batch int) model, cfg nn.Config) {
 		}
 		learn(f.program(t, 4))
 	}
-	for _, n := range nn.Parameters(f.losses[8].Graph()) { // the graphs show what was learned
+	for _, n := range nn.Parameters(f.losses[2].Graph()) { // the graphs show what was learned
 		for _, q := range f.first.Params() {
 			if q.Name == n.Name() {
 				wantBits(t, "leaf "+q.Name, n.Value().Data().([]float32), q.Value)
 			}
 		}
 	}
-	if len(f.programs) != 4 {
-		t.Errorf("there were %d sizes, want 4", len(f.programs))
+}
+
+// The same on a GPU, where the loss scale is one, too; graphs are captured, and captured anew when the memory grows.
+func TestStepsOnProgramsThatShareAGPUAreThoseOfOneTraining(t *testing.T) {
+	build := func(batch int) model {
+		return tenClasses("small", batch, []int{3, 4, 4}, func(x *gorgonia.Node) *gorgonia.Node {
+			x = nn.ReLU(nn.BatchNorm2D(conv(x, "conv0", 8, 3, 1, 1), "bn0", nn.BatchNormConfig{}))
+			return nn.Linear(nn.Dropout(nn.GlobalAvgPool2D(x), "drop", 0.3), "fc", nn.LinearConfig{Out: 10})
+		})
+	}
+	for _, dtype := range []nn.DType{nn.Float32, nn.Float16} {
+		t.Run(dtype.String(), func(t *testing.T) {
+			machine := onFakes(t)
+			live := fmt.Sprint(machine.Live())
+			t.Cleanup(func() { // after the programs were closed
+				if got := fmt.Sprint(machine.Live()); got != live {
+					t.Errorf("there are %s, want %s as before", got, live)
+				}
+			})
+			trainShared(t, build, nn.Config{Device: "cuda:0", DType: dtype}, []stepOf{{4, 4}, {4, 4}, {4, 4}, {8, 8}, {4, 4}, {2, 2}, {8, 5}, {8, 8}, {2, 0}, {4, 4}})
+		})
 	}
 }
 

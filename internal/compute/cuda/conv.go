@@ -142,7 +142,7 @@ func (l *lowering) run(p convPlan, x, w, y func() drv.Ptr) func() launch {
 	e := l.e
 	return func() launch {
 		xa, wa, ya := x(), w(), y()
-		return func(s drv.Stream) error { return p.Run(s, e.workspace, xa, wa, ya) }
+		return func(s drv.Stream) error { return p.Run(s, e.store.workspace.device, xa, wa, ya) }
 	}
 }
 

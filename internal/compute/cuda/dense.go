@@ -39,7 +39,7 @@ func (l *lowering) multiply(p productPlan, a, b, c, bias func() drv.Ptr) func() 
 		if bias != nil {
 			pbias = bias()
 		}
-		return func(s drv.Stream) error { return p.Run(s, e.workspace, pa, pb, pc, pbias) }
+		return func(s drv.Stream) error { return p.Run(s, e.store.workspace.device, pa, pb, pc, pbias) }
 	}
 }
 

@@ -85,7 +85,7 @@ func same(a, b *Executor) error {
 	for k, s := range a.full.segments {
 		t := b.full.segments[k]
 		alike := slices.Equal(s.waits, t.waits) && slices.Equal(s.ready, t.ready) &&
-			alike(s.up, t.up, &a.store.params, &b.store.params) && alike(s.down, t.down, &a.grads, &b.grads)
+			alike(s.up, t.up, &a.store.params, &b.store.params) && alike(s.down, t.down, &a.store.grads, &b.store.grads)
 		if !alike {
 			return fmt.Errorf("part %d of %d exchanges other parameters, or such as lie differently in memory", k, len(a.full.segments))
 		}

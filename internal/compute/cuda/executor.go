@@ -18,8 +18,9 @@ type Config struct {
 	Stream uint64  // of dropout: replicas with another one drop other elements
 	Type   Compute // of products, and of images and matrices between operations
 
-	// Share is an executor on the same GPU whose parameters and running statistics on the device this one uses where the host's
-	// memory is the same. The two must not run at the same time.
+	// Share is an executor on the same GPU whose parameters, gradients and running statistics on the device this one uses where the host's
+	// memory is the same, and its memory between operations, step counter, gradient scale and, of the same Type, loss scale. One of those that share
+	// runs at a time.
 	Share *Executor
 
 	// Update, if not nil, keeps training on the device: at the end of each step it changes parameters by their gradients, neither of
@@ -43,10 +44,8 @@ type Executor struct {
 	cfg  Config
 
 	ops       []lowered // by op of the plan
-	arena     drv.Ptr   // temporaries and scratch
-	workspace drv.Ptr   // of the libraries, within one op
+	workspace int64     // bytes of the libraries' workspace that it needs
 	store     *store
-	grads     mirrors
 	inputs    []input                      // by input of the plan
 	floats    mirrors                      // of float32 inputs
 	kept      map[*plan.Value]*valueMemory // memory of outputs and constants
@@ -66,11 +65,9 @@ type Executor struct {
 	full, forward *schedule
 	rest          [3]drv.Event // see drain
 	watch         *watch
-	gradScale     float32
-	examples      int  // of later runs; of a plan without Batch it says nothing
-	empty         bool // later runs have no examples, also where Batch is not known: gradients are zero
-	scaler        scaler
-	step          uint64    // runs with gradients, for dropout
+	examples      int       // of later runs; of a plan without Batch it says nothing
+	empty         bool      // later runs have no examples, also where Batch is not known: gradients are zero
+	scaler        *scaler   // of programs that train the store's
 	held          bool      // the host's parameters and statistics stay as they are
 	fresh         *schedule // whose parameters the device has as they are
 	failed        error     // the device is lost
@@ -101,7 +98,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		plan: p, host: host, gpu: cfg.GPU, cfg: cfg,
 		kept: make(map[*plan.Value]*valueMemory), convs: make(map[convKey]convPlan), products: make(map[product]productPlan),
 		copies: make(map[int][]kernels.Tensor), unpacks: make(map[int]*kernels.Tensor), masks: make(map[*plan.Value]drv.Ptr),
-		held: cfg.Update != nil, gradScale: 1, examples: p.Batch, scaler: newScaler(cfg.Type), watch: cfg.GPU.newWatch(),
+		held: cfg.Update != nil, examples: p.Batch, scaler: newScaler(cfg.Type), watch: cfg.GPU.newWatch(),
 	}
 	e.cfg.Share = nil
 	var free int64
@@ -128,32 +125,39 @@ func (e *Executor) build(share *Executor) error {
 		return err
 	}
 	chooseTypes(p, e.cfg.Type)
+	var before usage
 	if share != nil {
 		e.store = share.store
-		e.store.shares++
+		before = e.store.usage()
 	} else {
 		var err error
 		if e.store, err = newStore(g, e.host); err != nil {
 			return err
 		}
 	}
-	e.grads = mirrors{gpu: g, what: "gradients", blocks: e.host.Blocks}
+	if err := e.buildIn(e.store, before); err != nil {
+		return errors.Join(err, e.store.reset(before))
+	}
+	if e.host.Grads != nil {
+		e.store.scaler = e.scaler
+	}
+	return nil
+}
+
+// buildIn builds what the store does not have. before is what it had taken.
+func (e *Executor) buildIn(s *store, before usage) error {
+	if err := s.join(e); err != nil {
+		return err
+	}
+	p, g := e.plan, e.gpu
 	e.floats = mirrors{gpu: g, what: "inputs", blocks: e.host.Blocks}
 	for i := range p.Params {
-		if _, err := e.store.params.span(e.host.Params[i]); err != nil {
-			return err
-		}
-		if e.host.Grads == nil {
-			continue
-		}
-		if _, err := e.grads.span(e.host.Grads[i]); err != nil {
+		if _, err := s.params.span(e.host.Params[i]); err != nil {
 			return err
 		}
 	}
-	for _, m := range e.grads.list {
-		if err := g.context.Memset8(m.device, 0, int64(len(m.host)), g.up); err != nil {
-			return err
-		}
+	if err := s.mirrorGrads(e.host); err != nil {
+		return err
 	}
 	if err := e.numbers.alloc(g, p); err != nil {
 		return err
@@ -164,7 +168,6 @@ func (e *Executor) build(share *Executor) error {
 	if err := e.allocKept(); err != nil {
 		return err
 	}
-	var workspace int64
 	e.ops = make([]lowered, len(p.Ops))
 	for i, o := range p.Ops {
 		l, err := e.lower(o)
@@ -172,33 +175,34 @@ func (e *Executor) build(share *Executor) error {
 			return fmt.Errorf("cuda: node %q: %v: %w", o.Node, o.Kind, err)
 		}
 		o.Scratch = l.scratch
-		workspace = max(workspace, l.workspace)
+		e.workspace = max(e.workspace, l.workspace)
 		e.ops[i] = l
 	}
 	p.Place()
-	var err error
-	if e.arena, err = g.malloc("values between operations", p.Memory.Arena); err != nil {
-		return err
-	}
-	if e.workspace, err = g.malloc("workspace of the libraries", workspace); err != nil {
-		return err
-	}
+	return s.grow(p.Memory.Arena, e.workspace, e, func() error {
+		e.bind()
+		e.countMemory(before)
+		if err := e.fillConstants(); err != nil {
+			return err
+		}
+		if err := e.makeSchedules(); err != nil {
+			return err
+		}
+		for i := range e.rest {
+			var err error
+			if e.rest[i], err = g.context.NewEvent(false); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// bind makes the launches for the memory that there is.
+func (e *Executor) bind() {
 	for i := range e.ops {
 		e.ops[i].work = e.ops[i].bind()
 	}
-	e.countMemory(workspace)
-	if err := e.fillConstants(); err != nil {
-		return err
-	}
-	if err := e.makeSchedules(); err != nil {
-		return err
-	}
-	for i := range e.rest {
-		if e.rest[i], err = g.context.NewEvent(false); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // makeSchedules cuts the plan into segments, anew after launches of ops have changed.
@@ -239,11 +243,11 @@ func (e *Executor) at(v *plan.Value) drv.Ptr {
 	r := v.Root()
 	switch r.Source {
 	case plan.Temporary:
-		return e.arena + drv.Ptr(r.Offset)
+		return e.store.arena.device + drv.Ptr(r.Offset)
 	case plan.Parameter:
 		return e.where(&e.store.params, e.host.Params[r.Index])
 	case plan.Gradient:
-		return e.where(&e.grads, e.host.Grads[r.Index])
+		return e.where(&e.store.grads, e.host.Grads[r.Index])
 	case plan.Input:
 		return e.inputs[e.inputIndex(r)].device
 	case plan.Seed:
@@ -348,32 +352,26 @@ func numbersOf(v *plan.Value) ([]float32, error) {
 	return nil, fmt.Errorf("it is %v, want float32", x.Dtype())
 }
 
-// countMemory adds to the plan's memory what the device takes besides.
-func (e *Executor) countMemory(workspace int64) {
-	m := &e.plan.Memory
-	var host int64
-	m.Gradients, host = e.grads.bytes()
-	m.Host += host
-	if e.store.shares == 1 {
-		m.Parameters, host = e.store.params.bytes()
-		m.Host += host + int64(len(e.store.stateHost))
-		m.Copies = e.store.bytes + int64(len(e.store.stateHost))
-	} else {
-		m.Parameters = 0 // another's
-	}
-	_, host = e.floats.bytes()
-	m.Host += host
+// countMemory makes the plan's memory what the executor takes besides what there was before.
+func (e *Executor) countMemory(before usage) {
+	m, now := &e.plan.Memory, e.store.usage()
+	m.Arena = now.arena - before.arena
+	m.Parameters = now.params - before.params
+	m.Gradients = now.grads - before.grads
+	m.Copies = now.copies - before.copies
+	m.Workspace = now.workspace - before.workspace + e.ownedBytes + e.numbers.size
+	_, floats := e.floats.bytes()
+	m.Host = now.host - before.host + floats
 	for _, k := range e.kept {
 		m.Host += int64(len(k.host))
 	}
-	m.Workspace = workspace + e.ownedBytes + e.numbers.size
 }
 
-// SetGradScale multiplies the gradients of later runs by s.
-func (e *Executor) SetGradScale(s float32) { e.gradScale = s }
+// SetGradScale multiplies the gradients of later runs by s, also those of executors that share.
+func (e *Executor) SetGradScale(s float32) { e.store.gradScale = s }
 
-// SetStep says how many runs with gradients came before, which decides what dropout drops.
-func (e *Executor) SetStep(step uint64) { e.step = step }
+// SetStep says how many runs with gradients came before, those of executors that share included, which decides what dropout drops.
+func (e *Executor) SetStep(step uint64) { e.store.step = step }
 
 // Hold says whether parameters and running statistics stay as they are from now on, as in an evaluation: runs then take them to
 // the device once.
@@ -459,10 +457,8 @@ func (e *Executor) Close() error {
 		for _, p := range e.products {
 			errs = append(errs, p.Close())
 		}
-		for _, p := range append(e.owned, e.arena, e.workspace) {
-			if p != 0 {
-				errs = append(errs, c.Free(p))
-			}
+		for _, p := range e.owned {
+			errs = append(errs, c.Free(p))
 		}
 		for _, k := range e.kept {
 			errs = append(errs, c.Free(k.device))
@@ -473,9 +469,9 @@ func (e *Executor) Close() error {
 		for i := range e.inputs {
 			errs = append(errs, e.inputs[i].close(c))
 		}
-		errs = append(errs, e.numbers.close(c), e.grads.close(), e.floats.close())
+		errs = append(errs, e.numbers.close(c), e.floats.close())
 		if e.store != nil {
-			errs = append(errs, e.store.release())
+			errs = append(errs, e.store.leave(e))
 		}
 		return e.gpu.unlessLost(errs)
 	})

@@ -171,8 +171,8 @@ func (g *Group) adopt() error {
 				return err
 			}
 		}
-		for k, m := range e.grads.list {
-			if err := m.follow(first.grads.list[k]); err != nil {
+		for k, m := range e.store.grads.list {
+			if err := m.follow(first.store.grads.list[k]); err != nil {
 				return err
 			}
 		}

@@ -50,7 +50,7 @@ func (g *Group) Run(ctx context.Context, hooks plan.Hooks) error {
 		return fmt.Errorf("cuda: run on %v: %w", g, g.breakOff(err))
 	}
 	for _, e := range g.members {
-		e.step++
+		e.store.step++
 		if e.fresh = nil; e.held {
 			e.fresh = e.full
 		}

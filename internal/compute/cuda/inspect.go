@@ -37,7 +37,7 @@ func (e *Executor) Inspect(ctx context.Context, see func(op int, results [][]flo
 	if err != nil {
 		return fmt.Errorf("cuda: inspect on %s: %w", e.gpu.Name(), e.breakOff(err))
 	}
-	e.step++
+	e.store.step++
 	return nil
 }
 

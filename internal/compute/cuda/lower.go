@@ -33,7 +33,7 @@ type lowering struct {
 func (l *lowering) room(bytes int64) func() drv.Ptr {
 	at := l.scratch
 	l.scratch += (bytes + 255) / 256 * 256
-	return func() drv.Ptr { return l.e.arena + drv.Ptr(l.o.ScratchOffset+at) }
+	return func() drv.Ptr { return l.e.store.arena.device + drv.Ptr(l.o.ScratchOffset+at) }
 }
 
 // done makes an op of launches that are made when memory has its place.

@@ -139,14 +139,17 @@ func (ms *mirrors) span(x []float32) (span, error) {
 	return ms.span(x)
 }
 
-func (ms *mirrors) close() error {
+// shorten closes all mirrors but the first n.
+func (ms *mirrors) shorten(n int) error {
 	var errs []error
-	for _, m := range ms.list {
+	for _, m := range ms.list[n:] {
 		errs = append(errs, m.close())
 	}
-	ms.list = nil
+	ms.list = ms.list[:n]
 	return errors.Join(errs...)
 }
+
+func (ms *mirrors) close() error { return ms.shorten(0) }
 
 // bytes is what the mirrors take of the device.
 func (ms *mirrors) bytes() (device, host int64) {

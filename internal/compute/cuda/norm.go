@@ -73,7 +73,7 @@ func (l *lowering) batchNorm() (lowered, error) {
 			case there < images:
 				return e.shortNorm(s, b, images, there)
 			case p != nil:
-				return p.Run(s, e.workspace, a)
+				return p.Run(s, e.store.workspace.device, a)
 			}
 			return e.gpu.kernels.BatchNorm(s, b)
 		}
@@ -133,7 +133,7 @@ func (l *lowering) batchNormGrad() (lowered, error) {
 			case there < images:
 				return e.shortNormGrad(s, b, images, there)
 			case p != nil:
-				return p.Run(s, e.workspace, a)
+				return p.Run(s, e.store.workspace.device, a)
 			}
 			return e.gpu.kernels.BatchNormGrad(s, b)
 		}

@@ -102,11 +102,11 @@ const (
 	goodSteps    = 2000
 )
 
-func newScaler(c Compute) scaler {
+func newScaler(c Compute) *scaler {
 	if c == Float16 {
-		return scaler{on: true, scale: firstScale}
+		return &scaler{on: true, scale: firstScale}
 	}
-	return scaler{scale: 1}
+	return &scaler{scale: 1}
 }
 
 // stepped notes how a step ended.

@@ -40,7 +40,7 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 		return fmt.Errorf("cuda: run on %s: %w", e.gpu.Name(), e.breakOff(err))
 	}
 	if !forward {
-		e.step++
+		e.store.step++
 	}
 	return nil
 }
@@ -90,12 +90,12 @@ func (e *Executor) factors() (seed, factor float32) {
 	if e.empty {
 		return 0, 0
 	}
-	seed, factor = e.gradScale, e.gradScale
+	seed, factor = e.store.gradScale, e.store.gradScale
 	if e.scaler.on {
-		seed, factor = e.scaler.scale, e.gradScale/e.scaler.scale
+		seed, factor = e.scaler.scale, e.store.gradScale/e.scaler.scale
 	}
 	if e.plan.Seed == nil {
-		factor = e.gradScale
+		factor = e.store.gradScale
 	}
 	return seed, factor
 }
@@ -103,7 +103,7 @@ func (e *Executor) factors() (seed, factor float32) {
 // begin copies what every segment needs.
 func (e *Executor) begin(upload bool, seed, factor float32) error {
 	up := e.gpu.up
-	if err := e.numbers.up(up, seed, factor, e.step, e.cfg.Stream); err != nil {
+	if err := e.numbers.up(up, seed, factor, e.store.step, e.cfg.Stream); err != nil {
 		return err
 	}
 	for i := range e.inputs {

@@ -170,7 +170,7 @@ func (e *Executor) finishGradients(g *segment) error {
 	var unpacks []kernels.Tensor
 	var rest []span
 	for _, n := range g.ready {
-		p, err := e.grads.span(e.host.Grads[n])
+		p, err := e.store.grads.span(e.host.Grads[n])
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (e *Executor) finishGradients(g *segment) error {
 			rest = append(rest, p)
 		}
 	}
-	g.down = joined(g.down, e.grads.order)
+	g.down = joined(g.down, e.store.grads.order)
 	if e.cfg.Update != nil {
 		g.down = nil
 	}
@@ -204,7 +204,7 @@ func (e *Executor) finishGradients(g *segment) error {
 	if !scaled {
 		return nil
 	}
-	for _, p := range joined(rest, e.grads.order) { // what lies between them is zero and stays that
+	for _, p := range joined(rest, e.store.grads.order) { // what lies between them is zero and stays that
 		at, n := p.mirror.device+drv.Ptr(p.from), p.n/4
 		g.work = append(g.work, func(s drv.Stream) error { return k.Unscale(s, kernels.Float32, n, at, at, 1, factor, found) })
 	}

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,18 +12,27 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
 )
 
-// A store is the parameters and running statistics of the executors that share them, on the device.
+// A store is what the executors that share have on the device together, and what counts over all of their runs.
 type store struct {
-	gpu    *GPU
-	shares int // executors
-	params mirrors
-	copies map[copyKey]drv.Ptr
-	bytes  int64 // of copies
+	gpu       *GPU
+	users     []*Executor
+	params    mirrors
+	grads     mirrors
+	copies    map[copyKey]drv.Ptr
+	bytes     int64       // of copies
+	copyOrder []sizedCopy // as they were made
 
 	states     map[*plan.State]*state
 	stateOrder []*state // by name
 	stateHost  []byte   // pinned, of all of them
 	stateDev   drv.Ptr
+
+	arena     room // temporaries and scratch
+	workspace room // of the libraries, within one op
+
+	gradScale float32
+	step      uint64  // runs with gradients, for dropout
+	scaler    *scaler // of those that make gradients; nil: there was none so far
 }
 
 // A copyKey is a parameter in a type and order that kernels multiply. K, C, RS and Lanes are of a convolution's weights; of others K
@@ -36,6 +44,12 @@ type copyKey struct {
 	lanes    int
 }
 
+// A sizedCopy is a copy with its size in bytes.
+type sizedCopy struct {
+	key   copyKey
+	bytes int64
+}
+
 // A state is one batch normalisation's running mean and variance, one behind the other.
 type state struct {
 	name   string
@@ -44,7 +58,8 @@ type state struct {
 }
 
 func newStore(g *GPU, host *plan.Host) (*store, error) {
-	s := &store{gpu: g, shares: 1, params: mirrors{gpu: g, what: "parameters", blocks: host.Blocks}, copies: make(map[copyKey]drv.Ptr), states: make(map[*plan.State]*state)}
+	s := &store{gpu: g, gradScale: 1, copies: make(map[copyKey]drv.Ptr), states: make(map[*plan.State]*state),
+		params: mirrors{gpu: g, what: "parameters", blocks: host.Blocks}, grads: mirrors{gpu: g, what: "gradients"}}
 	var size int64
 	for _, name := range slices.Sorted(maps.Keys(host.States)) {
 		st := &state{name: name, host: host.States[name], offset: size}
@@ -111,24 +126,71 @@ func (s *store) copyOf(key copyKey, bytes int64) (at drv.Ptr, err error) {
 		return 0, err
 	}
 	s.copies[key] = at
-	s.bytes += bytes
+	s.copyOrder, s.bytes = append(s.copyOrder, sizedCopy{key, bytes}), s.bytes+bytes
 	return at, nil
 }
 
-// release gives the memory back with the last executor.
-func (s *store) release() error {
-	if s.shares--; s.shares > 0 {
+// join adds an executor. It changes nothing else that others see.
+func (s *store) join(e *Executor) error {
+	if s.users = append(s.users, e); e.host.Grads == nil {
+		return nil
+	}
+	for _, u := range s.users {
+		if u != e && u.host.Grads != nil && (u.cfg.Update != nil || e.cfg.Update != nil) {
+			return fmt.Errorf("cuda: an executor that changes parameters on %s cannot share with another one that makes gradients", s.gpu.Name())
+		}
+	}
+	if s.scaler != nil {
+		e.scaler = s.scaler
+	}
+	return nil
+}
+
+// leave takes an executor out, and gives the memory back with the last one.
+func (s *store) leave(e *Executor) error {
+	if s.users = slices.DeleteFunc(s.users, func(u *Executor) bool { return u == e }); len(s.users) > 0 {
 		return nil
 	}
 	return s.close()
 }
 
+// mirrorGrads makes the mirrors of a host's gradients that are not there yet, with zeros.
+func (s *store) mirrorGrads(host *plan.Host) error {
+	s.grads.blocks = host.Blocks
+	there := len(s.grads.list)
+	for _, m := range host.Grads {
+		if _, err := s.grads.span(m); err != nil {
+			return err
+		}
+	}
+	for _, m := range s.grads.list[there:] {
+		if err := s.gpu.context.Memset8(m.device, 0, int64(len(m.host)), s.gpu.up); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reset gives back what was made since it took as much as a usage says.
+func (s *store) reset(to usage) error {
+	errs := []error{s.params.shorten(to.paramMirrors), s.grads.shorten(to.gradMirrors)}
+	for len(s.copyOrder) > to.copyCount {
+		k := len(s.copyOrder) - 1
+		c := s.copyOrder[k]
+		errs = append(errs, s.gpu.context.Free(s.copies[c.key]))
+		delete(s.copies, c.key)
+		s.copyOrder, s.bytes = s.copyOrder[:k], s.bytes-c.bytes
+	}
+	return errors.Join(errs...)
+}
+
 func (s *store) close() error {
-	errs := []error{s.params.close()}
-	for _, key := range slices.SortedFunc(maps.Keys(s.copies), func(a, b copyKey) int { return cmp.Compare(s.copies[a], s.copies[b]) }) {
-		errs = append(errs, s.gpu.context.Free(s.copies[key]))
+	errs := []error{s.params.close(), s.grads.close(), s.arena.close(s.gpu), s.workspace.close(s.gpu)}
+	for _, c := range s.copyOrder {
+		errs = append(errs, s.gpu.context.Free(s.copies[c.key]))
 	}
 	clear(s.copies)
+	s.copyOrder = nil
 	if s.stateDev != 0 {
 		errs = append(errs, s.gpu.context.Free(s.stateDev))
 		s.stateDev = 0

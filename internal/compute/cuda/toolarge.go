@@ -19,7 +19,7 @@ func (e *Executor) tooLarge(err error, free int64) error {
 	p.Place() // with what scratch memory is known
 	fixed, grows := e.ownedBytes, p.Memory.Arena+p.Memory.Inputs+p.Memory.Outputs
 	for _, v := range p.Params {
-		if e.store != nil && e.store.shares > 1 {
+		if e.store != nil && len(e.store.users) > 1 {
 			break // they are another's
 		}
 		fixed += 4 * int64(v.Len())

@@ -47,7 +47,7 @@ func (e *Executor) newUpdate() *segment {
 func (e *Executor) pieces() []Piece {
 	var out []Piece
 	for i := range e.plan.Params {
-		p := Piece{e.where(&e.store.params, e.host.Params[i]), e.where(&e.grads, e.host.Grads[i]), int64(len(e.host.Params[i]))}
+		p := Piece{e.where(&e.store.params, e.host.Params[i]), e.where(&e.store.grads, e.host.Grads[i]), int64(len(e.host.Params[i]))}
 		if k := len(out) - 1; k >= 0 {
 			last := &out[k]
 			gap := int64(p.Params-last.Params) - 4*last.N
