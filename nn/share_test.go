@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/compute/ref"
 	"github.com/paragon-train/paragon/nn"
 	"gorgonia.org/gorgonia"
 )
@@ -20,6 +21,14 @@ func shareable(batch int) model {
 		z := nn.BatchNorm2D(conv(x, "down", 16, 1, 2, 0), "bn2", nn.BatchNormConfig{})
 		x = nn.Dropout(nn.GlobalAvgPool2D(nn.ReLU(nn.Add(y, z))), "drop", 0.3)
 		return nn.Linear(gorgonia.Must(gorgonia.Tanh(x)), "fc", nn.LinearConfig{Out: 10})
+	})
+}
+
+// convNet is a network without dropout.
+func convNet(batch int) model {
+	return tenClasses("conv net", batch, []int{3, 6, 6}, func(x *gorgonia.Node) *gorgonia.Node {
+		x = nn.ReLU(nn.BatchNorm2D(conv(x, "conv0", 8, 3, 1, 1), "bn0", nn.BatchNormConfig{}))
+		return nn.Linear(nn.GlobalAvgPool2D(x), "fc", nn.LinearConfig{Out: 10})
 	})
 }
 
@@ -51,7 +60,9 @@ func (f *family) program(t *testing.T, batch int) *nn.Program {
 		f.programs, f.losses = make(map[int]*nn.Program), make(map[int]*gorgonia.Node)
 	}
 	cfg := f.cfg
-	cfg.Share = f.first
+	if f.first != nil { // the rest is the first one's
+		cfg = nn.Config{Device: cfg.Device, Threads: cfg.Threads, Share: f.first}
+	}
 	loss, p := compile(t, f.build(batch), cfg)
 	if f.first == nil {
 		f.first = p
@@ -170,6 +181,30 @@ func trainShared(t *testing.T, build func(batch int) model, cfg nn.Config, steps
 	}
 }
 
+// A graph whose program shares shows the shared values, so that the reference computes with them, too.
+func TestTheReferenceOfAProgramThatSharesHasItsValues(t *testing.T) {
+	f := &family{build: convNet, cfg: nn.Config{Threads: 1}}
+	first := f.program(t, 4)
+	fillInputs(t, f.losses[4].Graph(), first, nil, 10, 1)
+	for range 2 {
+		step(t, first, nil)
+		learn(first)
+	}
+	p := f.program(t, 6)
+	r, err := ref.New(f.losses[6])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	fillInputs(t, f.losses[6].Graph(), p, r, 10, 2)
+	step(t, p, nil)
+	if err := r.Step(); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "loss", []float32{float32(p.Loss())}, []float64{r.Loss()}, tolerance)
+	nearGradients(t, "sharing", p, r, tolerance)
+}
+
 // The same on a GPU, where the loss scale is one, too; graphs are captured, and captured anew when the memory grows.
 func TestStepsOnProgramsThatShareAGPUAreThoseOfOneTraining(t *testing.T) {
 	build := func(batch int) model {
@@ -247,13 +282,7 @@ func TestProgramsThatShareHaveOneArena(t *testing.T) {
 
 // A short batch in a larger program is, but for rounding, that batch in a program of its size.
 func TestAShortBatchOfALargerProgramIsThatOfTheExactSize(t *testing.T) {
-	build := func(batch int) model {
-		return tenClasses("no dropout", batch, []int{3, 6, 6}, func(x *gorgonia.Node) *gorgonia.Node {
-			x = nn.ReLU(nn.BatchNorm2D(conv(x, "conv0", 8, 3, 1, 1), "bn0", nn.BatchNormConfig{}))
-			return nn.Linear(nn.GlobalAvgPool2D(x), "fc", nn.LinearConfig{Out: 10})
-		})
-	}
-	f := &family{build: build, cfg: nn.Config{Threads: 1}}
+	f := &family{build: convNet, cfg: nn.Config{Threads: 1}}
 	large, small := f.program(t, 16), f.program(t, 6)
 	for seed := range uint64(3) {
 		state := func() (out [][]float32) {
