@@ -31,6 +31,37 @@ type guardedRun struct {
 	apart       bool // push and pull apart, so that pushes are acknowledged before their rounds close
 	kind        string
 	rounds      int
+	// adapts: the norms of the dense key are measured in every round, and each round has a learning rate of its own. The norms are among the values
+	// that train returns.
+	adapts bool
+	micro  int // micro-batches of a gradient
+}
+
+// pushers returns the pushers of a round, for the dense key and for all others.
+func (g *guardedRun) pushers(kv kvstore.Store, round int) (dense, others kvstore.Pusher) {
+	weight := float32(1 + kv.Rank())
+	if !g.adapts {
+		by := kv.Weighted(weight, false)
+		return by, by
+	}
+	st := kvstore.Step{Weight: weight, Factor: func(string) float64 { return 1 + float64(round)/10 }, ByProgress: true, Progress: 1.3 * float64(round)}
+	others = kv.Step(st)
+	st.Measure = true
+	if g.micro > 1 {
+		st.Micro = func(string) kvstore.Micro { return kvstore.Micro{Count: g.micro, Sqr: 1 / float64(1+round)} }
+	}
+	return kv.Step(st), others
+}
+
+// bitsOf returns numbers as float32 of which two hold one's bits, none of them a NaN.
+func bitsOf(n kvstore.Norms) (bits []float32) {
+	for _, u := range []uint64{n.Rounds, uint64(n.Count), math.Float64bits(n.Examples), math.Float64bits(n.MeanSqr), math.Float64bits(n.SqrMean)} {
+		for range 4 {
+			bits = append(bits, float32(u&0xffff))
+			u >>= 16
+		}
+	}
+	return bits
 }
 
 const (
@@ -65,12 +96,12 @@ func (g *guardedRun) step(ctx context.Context, kv kvstore.Store, round int, dens
 			ids = append(ids, i)
 		}
 	}
-	by := kv.Weighted(float32(1+kv.Rank()), false)
+	of, by := g.pushers(kv, round)
 	if g.apart {
-		if err := errors.Join(by.Push(ctx, "dense", grad(guardedSize)), by.Push(ctx, "mean", grad(500))); err != nil {
+		if err := errors.Join(of.Push(ctx, "dense", grad(guardedSize)), by.Push(ctx, "mean", grad(500))); err != nil {
 			return err
 		}
-	} else if err := errors.Join(by.PushPull(ctx, "dense", [][]float32{grad(guardedSize)}, [][]float32{dense}),
+	} else if err := errors.Join(of.PushPull(ctx, "dense", [][]float32{grad(guardedSize)}, [][]float32{dense}),
 		by.PushPull(ctx, "mean", [][]float32{grad(500)}, [][]float32{mean})); err != nil {
 		return err
 	}
@@ -99,14 +130,22 @@ func (g *guardedRun) train(ctx context.Context, kv kvstore.Store, done *atomic.I
 	if err != nil {
 		return nil, err
 	}
+	var norms []float32
 	for round := range g.rounds {
 		if err := g.step(ctx, kv, round, dense, mean, rows, open); err != nil {
 			return nil, fmt.Errorf("round %d: %w", round, err)
 		}
+		if g.adapts {
+			n, ok := kv.Norms("dense")
+			if !ok && round >= 5 {
+				return nil, fmt.Errorf("round %d was not measured", round)
+			}
+			norms = append(norms, bitsOf(n)...)
+		}
 		done.Add(1)
 		time.Sleep(time.Millisecond)
 	}
-	return slices.Concat(dense, mean, rows, open), nil
+	return slices.Concat(dense, mean, rows, open, norms), nil
 }
 
 // run makes a job of 3 workers and some servers, during which faults happen, and returns what rank 0 has in the end.
@@ -189,10 +228,11 @@ func firstDifference(got, want []float32) string {
 }
 
 var guardedRuns = map[string]guardedRun{
-	"sgd":         {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1}, kind: "dist_sync"},
-	"momentum":    {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9}, apart: true, kind: "dist_sync"},
+	"sgd": {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1}, kind: "dist_sync"},
+	"momentum": {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9, Schedule: optim.Schedule{Kind: "exponential", Every: 4}}, apart: true, kind: "dist_sync",
+		adapts: true, micro: 3},
 	"adam":        {optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, kind: "dist_sync"},
-	"adam, apart": {optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, apart: true, kind: "dist_sync"},
+	"adam, apart": {optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, compression: kvstore.Compression{Type: "fp16"}, apart: true, kind: "dist_sync", adapts: true},
 	"2bit":        {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9}, compression: kvstore.Compression{Type: "2bit", Threshold: 0.2}, apart: true, kind: "dist_sync"},
 }
 

@@ -112,7 +112,7 @@ func (k *key) stepOf(verb string, st *Step, c Compression) (wire.Step, error) {
 	if st.Factor != nil {
 		f := st.Factor(k.name)
 		if !(f >= 0 && f <= wire.MaxFactor) {
-			return w, keyError(verb, k.name, ErrSize, "learning-rate factor: got %v, want 0 to %d", f, wire.MaxFactor)
+			return w, keyError(verb, k.name, nil, "learning-rate factor: got %v, want 0 to %d", f, wire.MaxFactor)
 		}
 		if f != 1 {
 			w.Rate.Scaled, w.Rate.Factor = true, f
@@ -120,7 +120,7 @@ func (k *key) stepOf(verb string, st *Step, c Compression) (wire.Step, error) {
 	}
 	if st.ByProgress {
 		if !(st.Progress >= 0 && st.Progress <= wire.MaxProgress) {
-			return w, keyError(verb, k.name, ErrSize, "progress: got %v, want 0 to 2⁵³", st.Progress)
+			return w, keyError(verb, k.name, nil, "progress: got %v, want 0 to 2⁵³", st.Progress)
 		}
 		w.Rate.ByProgress, w.Rate.Progress = true, st.Progress
 	}
@@ -145,7 +145,7 @@ func (k *key) stepOf(verb string, st *Step, c Compression) (wire.Step, error) {
 		return w, nil
 	}
 	if m.Count > wire.MaxMicro || m.Sqr < 0 {
-		return w, keyError(verb, k.name, ErrSize, "got %d micro-batches with squared norms of %v, want at most %d and at least 0", m.Count, m.Sqr, wire.MaxMicro)
+		return w, keyError(verb, k.name, nil, "got %d micro-batches with squared norms of %v, want at most %d and at least 0", m.Count, m.Sqr, wire.MaxMicro)
 	}
 	w.Micro, w.MicroSqr = uint32(m.Count), m.Sqr
 	if math.IsNaN(m.Sqr) {

@@ -3,6 +3,7 @@ package kvstoretest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/paragon-train/paragon/kvstore"
@@ -23,7 +24,7 @@ var doubling = optim.Config{Name: "test", LearningRate: 2}
 
 // Cases returns all cases that run on one job.
 func Cases() []Case {
-	return append(append(Assigning(), Doubling()...), others()...)
+	return slices.Concat(Assigning(), Doubling(), adapting(), others())
 }
 
 // Assigning are the cases without an optimizer, for one job.
