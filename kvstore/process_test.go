@@ -53,6 +53,12 @@ func process() error {
 	if err != nil {
 		return err
 	}
+	if program := os.Getenv(normsVariable); program != "" {
+		if err := measureQuadratic(ctx, kv, program); err != nil {
+			return err
+		}
+		return kv.Close()
+	}
 	cases := append(kvstoretest.Assigning(), kvstoretest.Doubling()...)
 	if kv.NumWorkers() != 2 { // with two the arrays are as large as the predecessors' tests have them
 		for i := range cases {
@@ -65,8 +71,18 @@ func process() error {
 	return kv.Close()
 }
 
-// runProcesses runs a job of a scheduler, servers and workers, each a process of its own, and returns how it ended.
-func runProcesses(t *testing.T, workers, servers int) error {
+// A processJob is a job of a scheduler, servers and workers, each a process of its own.
+type processJob struct {
+	workers, servers int
+	env              []string
+	stdout           func(worker int) io.Writer // nil: none
+	started          func(processes map[string]*os.Process)
+	lost             string // the name of a process that started ends, such as "server 1"
+}
+
+// run runs the job and returns how it ended.
+func (j processJob) run(t *testing.T) error {
+	workers, servers := j.workers, j.servers
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	start := func(role string, rank int, scheduler string, stdout io.Writer) (*exec.Cmd, *bytes.Buffer) {
@@ -78,6 +94,7 @@ func runProcesses(t *testing.T, workers, servers int) error {
 		cmd.Env = append(os.Environ(), roleVariable+"=1", "DMLC_ROLE="+role, "DMLC_PS_ROOT_URI="+host, "DMLC_PS_ROOT_PORT="+port,
 			fmt.Sprintf("DMLC_NUM_WORKER=%d", workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", servers), fmt.Sprintf("PARAGON_RANK=%d", rank),
 			"PARAGON_SECRET=0123456789abcdef0123456789abcdef", "DMLC_NODE_HOST=127.0.0.1", "PARAGON_LEASE=1m")
+		cmd.Env = append(cmd.Env, j.env...)
 		stderr := &bytes.Buffer{}
 		cmd.Stderr, cmd.Stdout = stderr, stdout
 		cmd.WaitDelay = 5 * time.Second
@@ -111,13 +128,26 @@ func runProcesses(t *testing.T, workers, servers int) error {
 		all = append(all, process{fmt.Sprintf("server %d", i), cmd, stderr})
 	}
 	for i := range workers {
-		cmd, stderr := start("worker", i, scheduler, nil)
+		var stdout io.Writer
+		if j.stdout != nil {
+			stdout = j.stdout(i)
+		}
+		cmd, stderr := start("worker", i, scheduler, stdout)
 		all = append(all, process{fmt.Sprintf("worker %d", i), cmd, stderr})
+	}
+	if j.started != nil {
+		processes := map[string]*os.Process{}
+		for _, p := range all {
+			processes[p.name] = p.cmd.Process
+		}
+		j.started(processes)
 	}
 	var first error
 	for i := len(all) - 1; i >= 0; i-- { // workers first: they say what was wrong
 		p := all[i]
-		if err := p.cmd.Wait(); err != nil && first == nil {
+		if err := p.cmd.Wait(); first == nil && p.name == j.lost && err == nil {
+			first = fmt.Errorf("%s ended before it was killed", p.name)
+		} else if err != nil && first == nil && p.name != j.lost {
 			first = fmt.Errorf("%s: %w: %s", p.name, err, bytes.TrimSpace(p.stderr.Bytes()))
 		}
 	}
@@ -142,7 +172,7 @@ func TestJobsOfProcesses(t *testing.T) {
 	}
 	for _, x := range sizes {
 		t.Run(fmt.Sprintf("workers=%d/servers=%d", x.workers, x.servers), func(t *testing.T) {
-			if err := runProcesses(t, x.workers, x.servers); err != nil {
+			if err := (processJob{workers: x.workers, servers: x.servers}).run(t); err != nil {
 				t.Error(err)
 			}
 		})

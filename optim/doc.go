@@ -21,6 +21,10 @@
 //
 // Steps count from 0; the t of the papers is step+1.
 //
+// AtProgress reads the schedule at a number that need not be whole, and
+// Pass.WithFactor multiplies the learning rate in one update alone: both for
+// jobs whose batch size, and with it the worth of a step, changes.
+//
 // The gradient that a rule sees is, element by element,
 //
 //	g = clip(Rescale·scale·grad, ±ClipGradient)

@@ -22,6 +22,9 @@
 //	RuleAverage                       the sum divided by the sum of the weights replaces the value; where all weights
 //	                                  are 0 the value stays
 //
+// A contribution may ask for norms and say by which factor the learning rate of its round is multiplied (wire.Step). If all contributions of a
+// round ask, the squares of each and of their sum are taken while it is added, and the Version has the round's Norms. All must give the same rate.
+//
 // In async mode each contribution is a round of its own, applied on arrival; a pull may demand that the slowest member be at
 // most some number of contributions behind. Under RuleAverage the value is the sum of the members' newest contributions over the sum of their weights.
 //
