@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -98,7 +99,13 @@ type Elastic interface {
 	NodeID() NodeID
 	// Progress sets the number of steps and the epoch that the next heartbeats report, for `launch ctl status`.
 	Progress(steps, epoch uint64)
+	// ReportAdaptation sets what the next heartbeats of rank 0 say of how the job adapts its batch size, for `launch ctl status` and for
+	// whoever divides a cluster among jobs: JSON of at most MaxAdaptation bytes, as worker.Fit makes it. The newest counts; empty: nothing is said.
+	ReportAdaptation(text string) error
 }
+
+// MaxAdaptation bounds the text of ReportAdaptation, in bytes.
+const MaxAdaptation = wire.MaxAdaptation
 
 // changing has the methods of a member, beyond those of member, in a job whose membership may change.
 type changing interface {
@@ -136,6 +143,16 @@ func (s *store) Progress(steps, epoch uint64) {
 	if n, ok := s.node.(interface{ Progress(step, epoch uint64) }); ok {
 		n.Progress(steps, epoch)
 	}
+}
+
+func (s *store) ReportAdaptation(text string) error {
+	if len(text) > MaxAdaptation || !utf8.ValidString(text) {
+		return fmt.Errorf("kvstore: report adaptation: got a text of %d bytes, want at most %d of UTF-8", len(text), MaxAdaptation)
+	}
+	if n, ok := s.node.(interface{ ReportAdaptation(text string) }); ok {
+		n.ReportAdaptation(text)
+	}
+	return nil
 }
 
 // counting returns the workers that count, in rank order.

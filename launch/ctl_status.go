@@ -84,6 +84,9 @@ func writeStatus(w io.Writer, k *controller, s control.Status, now time.Time) er
 	for _, text := range s.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", text)
 	}
+	if s.Adaptation != nil {
+		fmt.Fprintf(w, "adapts: %s\n", s.Adaptation)
+	}
 	if x := s.Scale; x != nil {
 		where := ""
 		if len(x.Placement) > 0 {

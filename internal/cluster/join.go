@@ -120,7 +120,7 @@ func (n *Node) heartbeats(every, lease time.Duration) {
 	defer tick.Stop()
 	for {
 		n.mu.Lock()
-		m := &wire.Heartbeat{Node: uint64(n.id), Generation: n.membership.Generation, Step: n.step, Epoch: n.epoch}
+		m := &wire.Heartbeat{Node: uint64(n.id), Generation: n.membership.Generation, Step: n.step, Epoch: n.epoch, Adaptation: n.adaptation}
 		n.mu.Unlock()
 		ctx, cancel := context.WithTimeout(n.ctx, max(every, lease/3))
 		asked := time.Now()

@@ -75,6 +75,7 @@ type Node struct {
 	lastLogged time.Time // when the log last said that the scheduler does not answer
 	step       uint64
 	epoch      uint64
+	adaptation string // what the next heartbeats report of it
 	callers    map[string]*caller // by address
 }
 
@@ -118,6 +119,13 @@ func (n *Node) Progress(step, epoch uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.step, n.epoch = step, epoch
+}
+
+// ReportAdaptation sets what the next heartbeats report of how this worker adapts, as JSON of at most wire.MaxAdaptation bytes.
+func (n *Node) ReportAdaptation(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.adaptation = text
 }
 
 // Done is closed when the job has ended for this node: it finished (Err is nil), it failed (ErrFailed), the scheduler has declared the node lost

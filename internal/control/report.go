@@ -15,6 +15,8 @@ type Report struct {
 	Absent  *Presence `json:"absent,omitempty"`  // and is gone again
 	Running bool      `json:"running,omitempty"` // the job is complete
 	Failed  *Failure  `json:"failed,omitempty"`
+	// Adaptation is the newest one of a job that has ended.
+	Adaptation *Adaptation `json:"adaptation,omitempty"`
 }
 
 // A Presence is a node that wants to be in the job.
@@ -74,8 +76,14 @@ func (r *Report) check() error {
 			return err
 		}
 	}
+	if r.Adaptation != nil {
+		set++
+		if err := r.Adaptation.check("report"); err != nil {
+			return err
+		}
+	}
 	if set != 1 {
-		return errors.New("control: report: want one of present, absent, running and failed")
+		return errors.New("control: report: want one of present, absent, running, failed and adaptation")
 	}
 	return nil
 }

@@ -35,6 +35,9 @@ type Result struct {
 	// Metrics are the newest finite ones that worker 0 printed, in all runs; nil: none.
 	Metrics *Metrics `json:"metrics,omitempty"`
 
+	// Adaptation is the newest one of the last run; nil: it did not adapt.
+	Adaptation *Adaptation `json:"adaptation,omitempty"`
+
 	// Changes are the scheduler's events of hosts and servers that came or went while the job ran.
 	Changes        []Event `json:"changes,omitempty"`
 	ChangesLeftOut int     `json:"changes_left_out,omitempty"` // older ones
@@ -127,6 +130,11 @@ func (r *Result) check() error {
 	}
 	if r.Metrics != nil {
 		if err := r.Metrics.check(); err != nil {
+			return err
+		}
+	}
+	if r.Adaptation != nil {
+		if err := r.Adaptation.check("result"); err != nil {
 			return err
 		}
 	}

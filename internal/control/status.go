@@ -27,7 +27,8 @@ type Status struct {
 	LeftOut    int           `json:"nodes_left_out,omitempty"` // nodes that did not fit
 	Hosts      []Host        `json:"hosts"`
 	LastEvent  uint64        `json:"last_event"`
-	Scale      *Scale        `json:"scale,omitempty"` // the newest number of workers that was asked for; nil: none was, or hosts were added or removed since
+	Adaptation *Adaptation   `json:"adaptation,omitempty"` // the newest one of rank 0; nil: the job does not adapt
+	Scale      *Scale        `json:"scale,omitempty"`      // the newest number of workers that was asked for; nil: none was, or hosts were added or removed since
 
 	// Of jobs whose shards have backups.
 	Placement uint64         `json:"placement,omitempty"` // goes up when shards move
@@ -110,6 +111,11 @@ func (s *Status) check() error {
 		return fmt.Errorf("control: status: %d workers, %d nodes left out: want none below 0", s.Workers, s.LeftOut)
 	case g != nil && (g.Seconds < 0 || g.Seconds > math.MaxInt32):
 		return fmt.Errorf("control: status: change %d is pending for %g seconds, want 0 to %d", g.Number, g.Seconds, math.MaxInt32)
+	}
+	if s.Adaptation != nil {
+		if err := s.Adaptation.check("status"); err != nil {
+			return err
+		}
 	}
 	if s.Scale != nil {
 		if err := s.Scale.check(); err != nil {

@@ -175,7 +175,7 @@ func (c *Core) status() *control.Status {
 	s := &control.Status{Job: c.set.Job, Phase: phaseNames[c.phase], Reason: c.reason, Failure: c.failure, Generation: c.generation, Revision: c.revision,
 		Workers: len(c.counting(wire.RoleWorker)), Elastic: c.set.Elastic.Enabled, Waiting: c.Waiting(), Division: c.division,
 		Nodes: []control.Node{}, Hosts: []control.Host{}, LastEvent: c.events,
-		Placement: c.placement, Servers: c.serverStatus(), Scale: c.scaleStatus()}
+		Placement: c.placement, Servers: c.serverStatus(), Scale: c.scaleStatus(), Adaptation: c.adaptation}
 	if c.phase == wire.PhaseRunning {
 		s.Waiting = c.InGrace()
 	}

@@ -28,14 +28,18 @@ type Core struct {
 	change      change // the pending one
 	lossReports map[uint64]*lossReport
 	division    wire.Division
-	shares      []uint64 // the worker of each part of the division
-	before      []uint64 // by part: examples that its worker had used when the division was made, since it counted first
-	stopping    bool     // the launcher is about to stop the whole job
-	scale       scaling  // the newest number of workers that was asked for, and that the launcher has taken
-	asked       scaling  // a newer one that it has not taken yet
-	hosts       map[string]*host
-	happened    []control.Event
-	events      uint64 // number of the last one
+	shares      []uint64            // the worker of each part of the division
+	before      []uint64            // by part: examples that its worker had used when the division was made, since it counted first
+	stopping    bool                // the launcher is about to stop the whole job
+	scale       scaling             // the newest number of workers that was asked for, and that the launcher has taken
+	asked       scaling             // a newer one that it has not taken yet
+	adaptation  *control.Adaptation // the newest one of rank 0; nil: none came
+	adapts      string              // the newest text
+
+	saidMisreported bool // the warning that a text cannot be read was logged
+	hosts           map[string]*host
+	happened        []control.Event
+	events          uint64 // number of the last one
 
 	anyGrace bool // some node may have grace
 
@@ -434,6 +438,9 @@ func (c *Core) current(request, id, generation uint64) *node {
 func (c *Core) heartbeat(request uint64, m *wire.Heartbeat) {
 	if n := c.member(request, m.Node); n != nil {
 		n.step, n.epoch = m.Step, m.Epoch
+		if m.Adaptation != "" && m.Adaptation != c.adapts && n.Role == wire.RoleWorker && n.Counts() && n.Rank == 0 {
+			c.adapted(n, m.Adaptation)
+		}
 		c.ack(request)
 	}
 }

@@ -58,6 +58,9 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 		}
 		if end == nil && phase > wire.PhaseRunning {
 			end = time.After(linger)
+			if a := core.Adaptation(); a != nil {
+				s.report(control.Report{Adaptation: a})
+			}
 		}
 		if core.Settled() {
 			return nil

@@ -195,13 +195,16 @@ type Cut struct {
 //	     8     8  generation
 //	    16     8  step        last step finished (workers), rounds closed (servers)
 //	    24     8  epoch
+//	    32     4  length      of the adaptation, at most MaxAdaptation
+//	    36     n  adaptation  what a worker that adapts its batch size says of itself, as JSON (control.Adaptation); empty: nothing
 //
-// Introduced in version 1.
+// The scheduler keeps the newest adaptation of rank 0. Introduced in version 1.
 type Heartbeat struct {
 	Node       uint64
 	Generation uint64
 	Step       uint64
 	Epoch      uint64
+	Adaptation string
 }
 
 // Ready says that a joining worker can take part: the next change makes it a member. Answer: Ack once it is one, or CodeTimeout, whose

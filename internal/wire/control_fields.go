@@ -161,6 +161,7 @@ func (m *Heartbeat) fields(c *coder) {
 	c.u64(&m.Generation)
 	c.u64(&m.Step)
 	c.u64(&m.Epoch)
+	c.text(&m.Adaptation, MaxAdaptation)
 }
 
 func (m *Declare) Kind() Kind { return KindDeclare }

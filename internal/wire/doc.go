@@ -34,6 +34,8 @@ const (
 	MaxHead    = 1 << 20  // bytes of a head
 	MaxPayload = 64 << 20 // bytes of a payload
 	MaxString  = 64 << 10 // bytes of one string, unless its message has another limit
+
+	MaxAdaptation = 4 << 10 // bytes of Heartbeat.Adaptation
 	MaxList    = 1 << 16  // items of one list
 )
 

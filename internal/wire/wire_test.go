@@ -132,6 +132,7 @@ func TestDecodeRefusesWhatEncodingNeverMakes(t *testing.T) {
 		want string
 	}{
 		{"bool 2", KindLeave, append(append(zeros(8), 2), le(0)...), "wire: leave head: malformed: byte 8: a bool is 0 or 1, got 2"},
+		{"long adaptation", KindHeartbeat, append(zeros(32), le(MaxAdaptation+1)...), "a string of 4097 bytes, want at most 4096"},
 		{"long string", KindSignal, append(zeros(8), le(MaxString+1)...), "a string of 65537 bytes, want at most 65536"},
 		{"string beyond the end", KindSignal, append(zeros(8), le(7)...), "wire: signal head: malformed: got 12 bytes, want at least 19"},
 		{"not UTF-8", KindSignal, append(append(zeros(8), le(1)...), 0xff), "byte 12: a string that is not UTF-8"},

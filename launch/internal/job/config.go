@@ -174,15 +174,16 @@ type Result struct {
 	Code  int // exit code: 0, that of the first process that failed, or 128 + the signal that stopped the job
 	Nodes []*Node
 
-	job       string
-	phase     string             // control.Starting, Forming or Running
-	signal    os.Signal          // that stopped it
-	cancelled bool               // its context ended
-	failure   *control.Failure   // nil: it ended well, was cancelled, or failed for the culprit
-	culprit   *Node              // whose exit decided the code
-	lostHosts []control.LostHost // hosts that were not reached
-	changes   []control.Event
-	restarts  int
-	scales    int
-	leftOut   [2]int // processes and changes
+	job        string
+	phase      string             // control.Starting, Forming or Running
+	signal     os.Signal          // that stopped it
+	cancelled  bool               // its context ended
+	failure    *control.Failure   // nil: it ended well, was cancelled, or failed for the culprit
+	culprit    *Node              // whose exit decided the code
+	lostHosts  []control.LostHost // hosts that were not reached
+	changes    []control.Event
+	restarts   int
+	scales     int
+	adaptation *control.Adaptation
+	leftOut    [2]int // processes and changes
 }

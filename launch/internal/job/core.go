@@ -66,8 +66,9 @@ type core struct {
 
 	ranksAsked, ranksAgain bool // the scheduler is being asked for the workers' ranks, and will be once more
 
-	lostHosts      []control.LostHost // that were not reached at the start
-	changes        []control.Event    // the newest
+	adaptation     *control.Adaptation // the newest one of a job that adapts, once it has ended
+	lostHosts      []control.LostHost  // that were not reached at the start
+	changes        []control.Event     // the newest
 	changesLeftOut int
 }
 

@@ -95,6 +95,8 @@ func (c *core) schedulerReports(e reported) {
 				c.followJob()
 			}
 		}
+	case e.Adaptation != nil:
+		c.adaptation = e.Adaptation
 	case e.Failed != nil:
 		if n := c.scheduler(); c.reported == nil && n != nil && n.process == e.process {
 			c.reported = e.Failed

@@ -45,7 +45,7 @@ func (f fate) words(role string) string {
 
 // result is how the job ended.
 func (c *core) result() Result {
-	r := Result{scales: c.scales, Code: c.code(), Nodes: c.nodes, job: c.set.ID, phase: control.Starting, cancelled: c.cancelled, failure: c.finalFailure(),
+	r := Result{scales: c.scales, adaptation: c.adaptation, Code: c.code(), Nodes: c.nodes, job: c.set.ID, phase: control.Starting, cancelled: c.cancelled, failure: c.finalFailure(),
 		culprit: c.culpritNode(), lostHosts: c.lostHosts, changes: c.changes, leftOut: [2]int{c.forgotten, c.changesLeftOut}}
 	if c.interrupt.signal != 0 {
 		r.signal, r.culprit = c.interrupt.signal, nil // the signal decides the code
@@ -62,7 +62,7 @@ func (c *core) result() Result {
 
 // Report is the result as tools read it. err is what Run or Repeat returned with it, code the exit code of launch.
 func (r *Result) Report(err error, code int) *control.Result {
-	out := &control.Result{Job: r.job, ExitCode: code, Phase: cmp.Or(r.phase, control.Starting), Restarts: r.restarts, Scales: r.scales, Cancelled: r.cancelled,
+	out := &control.Result{Job: r.job, ExitCode: code, Phase: cmp.Or(r.phase, control.Starting), Restarts: r.restarts, Scales: r.scales, Adaptation: r.adaptation, Cancelled: r.cancelled,
 		Failure: r.failure, Changes: r.changes, LeftOut: r.leftOut[0], ChangesLeftOut: r.leftOut[1], Processes: []control.ProcessEnd{}}
 	if s, ok := r.signal.(syscall.Signal); ok {
 		out.Signal = int(s)
