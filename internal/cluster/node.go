@@ -75,7 +75,7 @@ type Node struct {
 	lastLogged time.Time // when the log last said that the scheduler does not answer
 	step       uint64
 	epoch      uint64
-	adaptation string // what the next heartbeats report of it
+	adaptation string             // what the next heartbeats report of it
 	callers    map[string]*caller // by address
 }
 

@@ -36,7 +36,7 @@ const (
 	MaxString  = 64 << 10 // bytes of one string, unless its message has another limit
 
 	MaxAdaptation = 4 << 10 // bytes of Heartbeat.Adaptation
-	MaxList    = 1 << 16  // items of one list
+	MaxList       = 1 << 16 // items of one list
 )
 
 // A Kind says which message a frame holds.
