@@ -102,6 +102,9 @@ type Elastic interface {
 	// ReportAdaptation sets what the next heartbeats of rank 0 say of how the job adapts its batch size, for `launch ctl status` and for
 	// whoever divides a cluster among jobs: JSON of at most MaxAdaptation bytes, as worker.Fit makes it. The newest counts; empty: nothing is said.
 	ReportAdaptation(text string) error
+	// WorkerRange is from how many to how many workers the job may have as rank 0 wishes in what it reports: --min-workers and --max-workers of a
+	// job that was started with --adapt-workers, within the slots of its hosts. most is 0 where no one carries a wish out.
+	WorkerRange() (least, most int)
 }
 
 // MaxAdaptation bounds the text of ReportAdaptation, in bytes.
@@ -153,6 +156,13 @@ func (s *store) ReportAdaptation(text string) error {
 		n.ReportAdaptation(text)
 	}
 	return nil
+}
+
+func (s *store) WorkerRange() (least, most int) {
+	if n, ok := s.node.(interface{ WorkerRange() (least, most int) }); ok {
+		return n.WorkerRange()
+	}
+	return 0, 0
 }
 
 // counting returns the workers that count, in rank order.

@@ -44,6 +44,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "on-worker-loss", Usage: "when a worker is lost: shrink, wait for another one, or fail", DefaultText: "shrink if elastic, else fail"},
 		&cli.IntFlag{Name: "min-workers", Usage: "the job fails when fewer than `NUMBER` workers are left", Value: 1},
 		&cli.IntFlag{Name: "max-workers", Usage: "no more than `NUMBER` workers join", DefaultText: "any number"},
+		&cli.BoolFlag{Name: "adapt-workers", Usage: "let the job choose its number of workers, from --min-workers to --max-workers, by its own goodput (FitConfig.Adapt)", DisableDefaultText: true},
 		&cli.DurationFlag{Name: "join-timeout", Usage: "a host that is added has `TIME` to be prepared, and its workers to be ready", Value: 5 * time.Minute},
 		&cli.IntFlag{Name: "rejoin", Usage: "start a lost worker again where it was, up to `NUMBER` times in a row", Value: 3},
 		&cli.StringFlag{Name: "prepare-data", Usage: "`COMMAND` that must succeed on an added host before its workers start"},
@@ -261,7 +262,7 @@ func (o *options) readElastic(c *cli.Context) error {
 	if survives {
 		e.Rejoin = c.Int("rejoin")
 	}
-	for _, name := range []string{"max-workers", "join-timeout", "prepare-data"} {
+	for _, name := range []string{"max-workers", "adapt-workers", "join-timeout", "prepare-data"} {
 		if c.IsSet(name) && !enabled {
 			return usagef("--%s is about hosts that join; give --%s, too", name, elasticFlag)
 		}
@@ -279,6 +280,14 @@ func (o *options) readElastic(c *cli.Context) error {
 	if c.IsSet("max-workers") {
 		if e.MaxWorkers = c.Int("max-workers"); e.MaxWorkers < o.workers || e.MaxWorkers > cluster.MaxNodes {
 			return usagef("--max-workers is %d, want at least the %d of -n and at most %d", e.MaxWorkers, o.workers, cluster.MaxNodes)
+		}
+	}
+	if e.AdaptWorkers = c.Bool("adapt-workers"); e.AdaptWorkers && e.MaxWorkers == 0 {
+		for _, h := range o.hosts {
+			if h.Slots == 0 {
+				return usagef("--adapt-workers wants a limit; give --max-workers NUMBER, or slots=NUMBER for every host of the hosts file")
+			}
+			e.MaxWorkers += h.Slots
 		}
 	}
 	switch e.JoinTimeout = c.Duration("join-timeout"); {

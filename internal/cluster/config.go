@@ -103,6 +103,10 @@ func (c Config) validateElastic() error {
 		return bad("MinWorkers", e.MinWorkers, fmt.Sprintf("want 1 to the job's %d workers", c.NumWorkers))
 	case e.MaxWorkers < 0 || e.MaxWorkers > MaxNodes || e.MaxWorkers > 0 && e.MaxWorkers < c.NumWorkers && c.Role == Scheduler:
 		return bad("MaxWorkers", e.MaxWorkers, fmt.Sprintf("want %d (the job's workers) to %d, or 0 for any number", c.NumWorkers, MaxNodes))
+	case e.AdaptWorkers && e.MaxWorkers == 0:
+		return bad("MaxWorkers", e.MaxWorkers, "want at least 1 with AdaptWorkers")
+	case e.AdaptWorkers && !e.Enabled && c.Role == Scheduler:
+		return bad("AdaptWorkers", e.AdaptWorkers, "want Elastic.Enabled, too")
 	case e.JoinTimeout < 0 || e.RejoinTimeout < 0:
 		return errors.New("cluster: Elastic.JoinTimeout and RejoinTimeout: want none below zero")
 	case e.Backups < 0 || e.Backups > 1:

@@ -90,7 +90,7 @@ type Config struct {
 	// nowhere. Other nodes only need to know whether there is one.
 	State string
 
-	Elastic Elastic // only the scheduler uses it
+	Elastic Elastic // the scheduler uses it; workers AdaptWorkers and its limits
 
 	// ExpectedHosts says where nodes will be started, so that the scheduler can name the hosts of missing nodes. Only the scheduler uses it;
 	// it may be nil.
@@ -108,6 +108,7 @@ type Elastic struct {
 	MaxWorkers    int           // 0: any number
 	JoinTimeout   time.Duration // 5 min: how long a joining worker may take until Ready
 	RejoinTimeout time.Duration // 5 min: how long the job waits for a replacement, with LossWait or below MinWorkers
+	AdaptWorkers  bool          // the number of workers follows what rank 0 wishes, from MinWorkers to MaxWorkers
 	Backups       int           // backups of every shard, on other servers: 0 or 1
 }
 

@@ -39,14 +39,18 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_HOSTS          where nodes are expected: worker/0/d1,worker/1/d2,server/0/d1
 //	PARAGON_JOIN           1: the job may be running already; see Config.Joining
 //	PARAGON_LOG            debug, info (the default), warn or error: see LogLevel
+//	PARAGON_ADAPT_WORKERS  1: the number of workers follows what rank 0 wishes, from PARAGON_MIN_WORKERS to PARAGON_MAX_WORKERS
 //	PARAGON_STATE          where the scheduler keeps its journal: a file, or etcd://host:port/prefix
+//
+// The scheduler reads, and workers where PARAGON_ADAPT_WORKERS is 1:
+//
+//	PARAGON_MIN_WORKERS     with fewer the job fails
+//	PARAGON_MAX_WORKERS     more may not join
 //
 // Only the scheduler reads:
 //
 //	PARAGON_ELASTIC         1: workers may join and leave
 //	PARAGON_ON_WORKER_LOSS  shrink, wait or fail
-//	PARAGON_MIN_WORKERS     with fewer the job fails
-//	PARAGON_MAX_WORKERS     more may not join
 //	PARAGON_JOIN_TIMEOUT    such as 5m: how long a joining worker may take until it is ready
 //	PARAGON_REJOIN_TIMEOUT  such as 5m: how long "wait" waits
 //	PARAGON_BACKUPS         0 or 1: backups of every shard
@@ -83,6 +87,7 @@ func FromEnv(getenv func(string) string) (Config, error) {
 	}
 	cfg.Elastic = Elastic{
 		Enabled:       e.flag("PARAGON_ELASTIC"),
+		AdaptWorkers:  e.flag("PARAGON_ADAPT_WORKERS"),
 		OnWorkerLoss:  LossPolicy(getenv("PARAGON_ON_WORKER_LOSS")),
 		MinWorkers:    e.number("PARAGON_MIN_WORKERS", 0, 1, MaxNodes),
 		MaxWorkers:    e.number("PARAGON_MAX_WORKERS", 0, 1, MaxNodes),

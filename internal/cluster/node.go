@@ -128,6 +128,14 @@ func (n *Node) ReportAdaptation(text string) {
 	n.adaptation = text
 }
 
+// WorkerRange is from how many to how many workers the job may have as rank 0 wishes; most is 0 where no one carries a wish out.
+func (n *Node) WorkerRange() (least, most int) {
+	if e := n.cfg.Elastic; e.AdaptWorkers {
+		return max(e.MinWorkers, 1), e.MaxWorkers
+	}
+	return 0, 0
+}
+
 // Done is closed when the job has ended for this node: it finished (Err is nil), it failed (ErrFailed), the scheduler has declared the node lost
 // (ErrLost) or is unreachable (ErrScheduler), or the node was closed (ErrClosed).
 func (n *Node) Done() <-chan struct{} { return n.done }

@@ -25,6 +25,7 @@ const (
 	Scaling    = "SCALING"     // Workers, Placement: the launcher is to carry it out, or to refuse it
 	Scaled     = "SCALED"      // Scale: so many workers count now
 	ScaleShort = "SCALE_SHORT" // Scale, Reason: not all could be started
+	Wish       = "WISH"        // Workers, Reason: rank 0 wants the job to have so many
 
 	ServerQueued  = "SERVER_QUEUED" // wanted at a rank; the launcher starts it
 	ServerAdded   = "SERVER_ADDED"
@@ -33,7 +34,7 @@ const (
 )
 
 var hostActions = []string{AddQueued, Added, RemovalQueued, Removed, HostFailed, Lost, Leaving, Left}
-var jobActions = []string{Ranks, Scaling, Scaled, ScaleShort}
+var jobActions = []string{Ranks, Scaling, Scaled, ScaleShort, Wish}
 var serverActions = []string{ServerQueued, ServerAdded, ServerRemoved, ServerFailed}
 
 // An Event is something that happened to a host, or to a server that comes or goes as asked.
@@ -52,7 +53,7 @@ type Event struct {
 	Process uint32 `json:"process,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 
-	Workers   int             `json:"workers,omitempty"`   // of SCALING: that are wanted in all
+	Workers   int             `json:"workers,omitempty"`   // of SCALING and WISH: that are wanted in all
 	Placement []WorkersOnHost `json:"placement,omitempty"` // of SCALING: on which hosts; none: the launcher chooses
 	Scale     uint64          `json:"scale,omitempty"`     // of SCALED and SCALE_SHORT: the number of the event SCALING
 }

@@ -45,7 +45,7 @@ var picture = append([]row{
 	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/lines")},
 
 	// The roles meet in internal/wire alone.
-	{"worker", and("adapt", "kvstore", "internal/cluster", "internal/rollcall", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
+	{"worker", and("adapt", "kvstore", "internal/control", "internal/cluster", "internal/rollcall", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
 	{"server", and("internal/shardserver", "internal/cluster")},
 	{"schedulernode", and("internal/scheduler", "internal/cluster")},
 

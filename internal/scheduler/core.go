@@ -36,7 +36,9 @@ type Core struct {
 	adaptation  *control.Adaptation // the newest one of rank 0; nil: none came
 	adapts      string              // the newest text
 
-	saidMisreported bool // the warning that a text cannot be read was logged
+	wished          int       // the number of workers that rank 0 wished for when the launcher was told last
+	wishedAt        time.Time // when that was
+	saidMisreported bool      // the warning that a text cannot be read was logged
 	hosts           map[string]*host
 	happened        []control.Event
 	events          uint64 // number of the last one
@@ -440,6 +442,9 @@ func (c *Core) heartbeat(request uint64, m *wire.Heartbeat) {
 		n.step, n.epoch = m.Step, m.Epoch
 		if m.Adaptation != "" && m.Adaptation != c.adapts && n.Role == wire.RoleWorker && n.Counts() && n.Rank == 0 {
 			c.adapted(n, m.Adaptation)
+		}
+		if n.Role == wire.RoleWorker && n.Rank == 0 {
+			c.tellWish()
 		}
 		c.ack(request)
 	}

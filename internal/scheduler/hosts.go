@@ -49,6 +49,8 @@ func (c *Core) tellEvent(e control.Event) {
 	case e.Action == control.Ranks: // noted with the ranks
 	case e.Action == control.Scaling:
 		c.note("scale %d: to %s", e.Number, control.ScaleText(e.Workers, e.Placement))
+	case e.Action == control.Wish:
+		c.note("rank 0 wishes %s%s", control.ScaleText(e.Workers, nil), because(e.Reason))
 	case e.OfJob():
 		c.note("scale %d: %s%s", e.Scale, e.Action, because(e.Reason))
 	case !e.OfServer():

@@ -47,6 +47,7 @@ type keptJob struct {
 	Stopping   bool         `json:",omitempty"`
 	Scale      keptScale    `json:",omitzero"`
 	ScaleAsked keptScale    `json:",omitzero"` // a scale that the launcher has not answered
+	Wished     int          `json:",omitempty"`
 	Settle     []keptSettlement
 	Division   wire.Division
 	Shares     []uint64
@@ -124,7 +125,7 @@ func (c *Core) record() {
 
 func (c *Core) keptJob() keptJob {
 	k := keptJob{Job: c.set.Job, Phase: c.phase, Generation: c.generation, Revision: c.revision, Reason: c.reason, Failure: c.failure, Loss: c.change.loss, Workers: c.workers,
-		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Ranks: c.ranks, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Stopping: c.stopping, Scale: c.scale.keptScale, ScaleAsked: c.asked.keptScale, Division: c.division, Shares: c.shares, Before: c.before}
+		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Ranks: c.ranks, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Stopping: c.stopping, Scale: c.scale.keptScale, ScaleAsked: c.asked.keptScale, Wished: c.wished, Division: c.division, Shares: c.shares, Before: c.before}
 	for _, x := range c.newServers {
 		k.Coming = append(k.Coming, x.keptServer)
 	}
@@ -221,7 +222,7 @@ func (c *Core) restoreJob(value []byte) error {
 		c.newServers = append(c.newServers, comingServer{x, c.now.Add(c.set.Elastic.JoinTimeout)})
 	}
 	c.workers, c.changes, c.division, c.shares, c.before, c.stopping = k.Workers, k.Changes, k.Division, k.Shares, k.Before, k.Stopping
-	c.scale.keptScale, c.asked.keptScale = k.Scale, k.ScaleAsked
+	c.scale.keptScale, c.asked.keptScale, c.wished = k.Scale, k.ScaleAsked, k.Wished
 	if k.Pending {
 		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, loss: k.Loss, want: k.Want, asked: k.Asked, arrived: make(map[uint64]*wire.Arrive)}
 		if k.Want > 0 {

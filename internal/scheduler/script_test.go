@@ -27,6 +27,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the core says into the scr
 //	watch node= revision= [wait=]      heartbeat node= [step=]        leave node= [failed=reason]
 //	barrier node= name= [wait= gen=]   signal node= name= [value=]             await node= name= [wait=]
 //	declare node= name= [size= rows= rowlen= rule=average whole= gen=]
+//	adapts node= {JSON}                a heartbeat with an adaptation
 //	gone request=                      whoever made it is gone
 //	run for=                           time passes; the core is stepped whenever it wants
 //	sleep for=                         time passes and the scheduler does not run
@@ -155,7 +156,7 @@ func (s *script) do(t *testing.T, line string) string {
 			}
 		}
 		s.set.Elastic = cluster.Elastic{Enabled: a["elastic"] != "", OnWorkerLoss: cluster.LossPolicy(a["loss"]), MinWorkers: int(a.num("min", 0)),
-			MaxWorkers: int(a.num("max", 0)), JoinTimeout: a.dur("join", 0), RejoinTimeout: a.dur("rejoin", 0), Backups: int(a.num("backups", 0))}
+			MaxWorkers: int(a.num("max", 0)), JoinTimeout: a.dur("join", 0), RejoinTimeout: a.dur("rejoin", 0), Backups: int(a.num("backups", 0)), AdaptWorkers: a["adapt"] != ""}
 		s.now = time.Unix(1000, 0)
 		s.core, s.request, s.kept = NewCore(s.set, s.now), 0, journalRecords{}
 		return ""
@@ -208,6 +209,9 @@ func (s *script) do(t *testing.T, line string) string {
 			Addr: a.or("addr", "d1:9000"), Joining: a["joining"] != ""}
 	case "watch":
 		m = &wire.Watch{Node: a.num("node", 1), Revision: a.num("revision", 0), WaitMillis: a.millis("wait", 30*time.Second)}
+	case "adapts": // node= {JSON}: a heartbeat
+		_, text, _ := strings.Cut(line, "{")
+		m = &wire.Heartbeat{Node: a.num("node", 1), Generation: 1, Adaptation: "{" + text}
 	case "heartbeat":
 		m = &wire.Heartbeat{Node: a.num("node", 1), Generation: a.num("gen", 1), Step: a.num("step", 0)}
 	case "leave":

@@ -60,9 +60,11 @@ type core struct {
 	done       bool // the scheduler has ended well: nobody joins any more
 	warned     bool // that workers do not join
 
-	roster  []*place // the hosts on which workers may run
-	scaling *scaling // the number of workers that was asked for last; nil: none was, or hosts were added or removed by name since
-	scales  int      // how often such a number was reached
+	roster  []*place  // the hosts on which workers may run
+	scaling *scaling  // the number of workers that was asked for last; nil: none was, or hosts were added or removed by name since
+	wish    *wish     // the number that rank 0 wishes for, and that is not carried out yet; nil: none
+	changed time.Time // when a worker came or went last
+	scales  int       // how often such a number was reached
 
 	ranksAsked, ranksAgain bool // the scheduler is being asked for the workers' ranks, and will be once more
 
@@ -78,8 +80,10 @@ type settings struct {
 	Workers, Servers []hosts.Host
 	Hosts            []hosts.Host // on which workers may run, with their slots
 	MaxWorkers       int          // 0: any number
-	Scheduler        *hosts.Host  // nil: the launching machine
-	Remote           bool         // hosts are connected to; else everything runs on the launching machine
+	MinWorkers       int
+	AdaptWorkers     bool        // rank 0's wishes are carried out
+	Scheduler        *hosts.Host // nil: the launching machine
+	Remote           bool        // hosts are connected to; else everything runs on the launching machine
 	HostIP           string
 	GPUs             gpus.Request
 	StartTimeout     time.Duration

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ type Elastic struct {
 	OnWorkerLoss string // what the scheduler does when a worker is lost: shrink, wait or fail; empty: shrink where Enabled, else fail
 
 	MinWorkers, MaxWorkers int           // 0: the scheduler's defaults
+	AdaptWorkers           bool          // the number of workers follows what rank 0 wishes; wants a MaxWorkers
 	JoinTimeout            time.Duration // for reaching a new host and preparing it, and again for its workers to be ready; 0: 5 min
 	Rejoin                 int           // how often a lost worker is started again where it was
 	PrepareData            []string      // must end with 0 on a new host before a worker is started there; nil: nothing
@@ -59,6 +61,8 @@ func (e *Elastic) setDefaults() error {
 	case e.JoinTimeout < 0 || e.Rejoin < 0 || e.Backups < 0 || e.MinWorkers < 0 || e.MaxWorkers < 0:
 		return fmt.Errorf("launch: join timeout %s, rejoin %d, backups %d, workers %d to %d: want none below 0",
 			e.JoinTimeout, e.Rejoin, e.Backups, e.MinWorkers, e.MaxWorkers)
+	case e.AdaptWorkers && (!e.Enabled || e.MaxWorkers == 0):
+		return fmt.Errorf("launch: a job whose number of workers adapts must be elastic, and have a most")
 	case e.Changes() && e.Control == nil:
 		return fmt.Errorf("launch: a job that changes needs a way to ask its scheduler")
 	}
@@ -87,6 +91,9 @@ func (e *Elastic) environment() []string {
 	if e.Enabled {
 		env = append(env, "PARAGON_ELASTIC=1", "PARAGON_JOIN_TIMEOUT="+e.JoinTimeout.String())
 	}
+	if e.AdaptWorkers {
+		env = append(env, "PARAGON_ADAPT_WORKERS=1")
+	}
 	for _, v := range []struct {
 		name  string
 		value int
@@ -96,4 +103,23 @@ func (e *Elastic) environment() []string {
 		}
 	}
 	return env
+}
+
+// wishRange is what a worker is told of the numbers that it may wish for: no more than there are slots.
+func (e *Elastic) wishRange(all []hosts.Host) []string {
+	if !e.AdaptWorkers {
+		return nil
+	}
+	return []string{"PARAGON_ADAPT_WORKERS=1", "PARAGON_MIN_WORKERS=" + strconv.Itoa(max(e.MinWorkers, 1)), "PARAGON_MAX_WORKERS=" + strconv.Itoa(min(e.MaxWorkers, slots(all)))}
+}
+
+// slots is how many workers hosts have slots for; a host without slots= has room for any number.
+func slots(all []hosts.Host) (count int) {
+	for _, h := range hosts.Merge(all) {
+		if h.Slots == 0 {
+			return math.MaxInt
+		}
+		count += h.Slots
+	}
+	return count
 }

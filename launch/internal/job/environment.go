@@ -27,6 +27,7 @@ func (s *shell) environment(a startProcess, m Machine) []string {
 		env = append(env, s.cfg.ServerEnv...)
 	case roleWorker:
 		env = append(env, s.cfg.WorkerEnv...)
+		env = append(env, s.cfg.Elastic.wishRange(s.cfg.Hosts)...)
 	}
 	listen := "" // the interface decides
 	if s.cfg.Interface == "" {

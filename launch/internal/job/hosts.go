@@ -34,8 +34,15 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 	case e.Action == control.Scaled:
 		c.scaled(e)
 		return
+	case e.Action == control.Wish:
+		c.wishes(e)
+		return
 	case e.OfJob():
 		return
+	}
+	switch e.Action {
+	case control.Added, control.Left, control.Removed, control.Lost:
+		c.changed = c.now
 	}
 	defer c.goOnScaling()
 	h, err := hosts.ParseHost(e.Host)

@@ -105,6 +105,8 @@ func (w *world) scales() {
 		if w.core.scaling != nil {
 			e = control.Event{Action: control.Scaled, Number: e.Number, Scale: w.core.scaling.number}
 		}
+	case 2:
+		e = control.Event{Action: control.Wish, Number: e.Number, Workers: 1 + w.rng.IntN(7), Reason: "x"}
 	}
 	before := w.core.scaling
 	w.step(schedulerSaid{Event: e})

@@ -71,6 +71,9 @@ func newWorld(t *testing.T, seed int64) *world {
 	if rng.IntN(3) > 0 {
 		a["hosts"] = "d1,d2,d3"
 	}
+	if a["elastic"] != "" && rng.IntN(2) == 0 {
+		a["adapt"], a["max"] = "1", "5"
+	}
 	w.gentle = rng.IntN(2) == 0
 	a["loss"] = []string{"", "", "shrink", "wait", "fail"}[rng.IntN(5)]
 	w.s.now = time.Unix(1000, 0)

@@ -66,6 +66,10 @@ func (c *core) answered(e answered) {
 		if c.stage < killing {
 			c.signalAll(syscall.SIGTERM, roleWorker)
 		}
+	case wishRequest:
+		if e.err != nil {
+			c.warn(fmt.Sprintf("the job cannot scale as rank 0 wishes: %v", e.err))
+		}
 	case ranksRequest:
 		c.ranksAnswered(e)
 	case *earlyLoss:

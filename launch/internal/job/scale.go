@@ -40,6 +40,7 @@ func (c *core) scale(e control.Event) {
 	if e.Workers == 0 || c.stage != running {
 		return // a newer one has replaced it
 	}
+	c.wish = nil
 	s := &scaling{number: e.Number, workers: e.Workers, placed: len(e.Placement) > 0, failed: make(map[string]bool), text: control.ScaleText(e.Workers, e.Placement)}
 	var refusal string
 	if s.placed {
@@ -65,6 +66,9 @@ func (s *scaling) plan() string {
 	var parts []string
 	for _, g := range s.starts {
 		parts = append(parts, fmt.Sprintf("%d more on %s", g.workers, g.host))
+	}
+	for _, f := range s.fewer {
+		parts = append(parts, fmt.Sprintf("%d of those on their way to %s are not started", f.workers, f.host.host))
 	}
 	for _, n := range s.releases {
 		parts = append(parts, fmt.Sprintf("%s on %s leaves", n.Name(), n.Host))

@@ -85,7 +85,7 @@ func scriptSettings(a arguments) settings {
 		return place[i%len(place)]
 	}
 	cfg := Config{Command: []string{"train"}, HostIP: a["hostip"], Elastic: Elastic{Enabled: a["elastic"] != "", OnWorkerLoss: a["loss"],
-		Rejoin: a.num("rejoin", 0), Backups: a.num("backups", 0), State: a["state"], Control: newFakeScheduler().control}}
+		Rejoin: a.num("rejoin", 0), Backups: a.num("backups", 0), State: a["state"], MinWorkers: a.num("min", 0), MaxWorkers: a.num("max", 0), AdaptWorkers: a["adapt"] != "", Control: newFakeScheduler().control}}
 	if a["gpus"] != "" {
 		cfg.GPUs = gpus.Request{Each: a.num("gpus", 1)}
 	}
@@ -95,6 +95,7 @@ func scriptSettings(a arguments) settings {
 	if a["join"] != "" {
 		cfg.Elastic.JoinTimeout, _ = time.ParseDuration(a["join"])
 	}
+	cfg.Hosts = a.hosts("slots")
 	if h := a.hosts("scheduler"); h != nil {
 		cfg.SchedulerHost = &h[0]
 	}

@@ -22,14 +22,14 @@ var rewrite = flag.Bool("rewrite", false, "write what the core does into the scr
 // TestScripts runs the scripts in testdata: commands with their arguments, "----", and all that the core does then. Processes, connections
 // and requests are called by their numbers: the scheduler is process 1, servers and workers follow. Commands:
 //
-//	new [workers=2] [servers=1] [hosts=d1,d2 scheduler=d9 hostip=] [elastic=1 loss=shrink rejoin=2 backups=1 state=1 prepare=1 gpus=1 join=5m]
+//	new [workers=2] [servers=1] [hosts=d1,d2 scheduler=d9 hostip=] [elastic=1 loss=shrink rejoin=2 backups=1 state=1 prepare=1 gpus=1 join=5m slots=d1*2,d2*1 min=1 max=4 adapt=1]
 //	up [formed=1]                      all that a start needs happens; what the core does is not shown
 //	connected id= [address= launcher= error=]      lost machine=       closed machine= [error=]
 //	address [ip= error=]               announced [error=]
 //	started process=                   notstarted process= error=
 //	ended process= [exit= signal= error= lost=1 last= ago=]
 //	listens process= at=               report process= {JSON}
-//	says [slots= gpus=] {JSON}               answer id= [error=] [{JSON}]
+//	says [slots= gpus=] {JSON}               answer id= [error= later=] [{JSON}]
 //	edit [add= remove= slots=]         signal number=                  cancel
 //	run for=                           time passes; the core is stepped whenever it wants
 //	allclosed                          all connections are closed
@@ -131,6 +131,9 @@ func (s *script) do(t *testing.T, line string) string {
 		e = schedulerSaid{x, hosts.Host{Slots: a.num("slots", 0), GPUs: a.num("gpus", 0)}}
 	case "answer":
 		x := answered{id: id, err: a.err()}
+		if a["later"] != "" {
+			x.err = fmt.Errorf("%w: %w: %s", control.ErrRefused, control.ErrLater, a["later"])
+		}
 		a.json(&x.done)
 		e = x
 	case "status":
