@@ -13,12 +13,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
 // stopFile names the variable that makes an elastic worker of this program: it trains until the file is there.
 const stopFile = "ELASTIC_STOP_FILE"
+
+// wishOf names the variable with the number of workers that rank 0 wishes for.
+const wishOf = "ELASTIC_WISH"
 
 // elasticWorker pushes ones into a key and wants the number of workers back, step by step, and takes part in every change of the
 // job, of which it prints a line.
@@ -67,6 +71,17 @@ func trainUntilStopped() (err error) {
 	}
 	fmt.Printf("begins as %d of %d, joined %t\n", kv.Rank(), kv.NumWorkers(), joins)
 	for step := uint64(1); ; step++ {
+		if wish, _ := strconv.Atoi(os.Getenv(wishOf)); wish > 0 && kv.Rank() == 0 {
+			least, most := kv.WorkerRange()
+			text, err := control.EncodeAdaptation(control.Adaptation{Step: step, Workers: kv.NumWorkers(), LocalBatch: 1, GlobalBatch: kv.NumWorkers(), InitialBatch: 2,
+				WishedWorkers: wish, WishReason: fmt.Sprintf("%d to %d may be", least, most)})
+			if err == nil {
+				err = kv.ReportAdaptation(text)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		raised[0], raised[1] = 0, 0
 		if job.Pending() != 0 {
 			raised[0] = 1

@@ -54,6 +54,7 @@ func TestCommandLineIsRead(t *testing.T) {
 			return e.Enabled && e.OnWorkerLoss == "wait" && e.MinWorkers == 2 && e.MaxWorkers == 8 && e.JoinTimeout == time.Minute && e.Rejoin == 0 &&
 				slices.Equal(e.PrepareData, []string{"/bin/sh", "-c", "./get"})
 		}},
+		{"-n 2 --elastic-training-enabled --adapt-workers --max-workers 4 p", func(o *options) bool { return o.elastic.AdaptWorkers && o.elastic.MaxWorkers == 4 }},
 		{"-n 2 --on-worker-loss shrink --backups 1 --restarts 4 --state etcd://h:2379/jobs/ p", func(o *options) bool {
 			return !o.elastic.Enabled && o.elastic.Backups == 1 && o.restarts == 4 && o.state == "etcd://h:2379/jobs"
 		}},
@@ -118,6 +119,8 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 2 --min-workers 1 p", "--min-workers is for jobs that go on without a lost worker; give --on-worker-loss shrink or wait"},
 		{"-n 2 --on-worker-loss shrink --min-workers 3 p", "--min-workers is 3, want 1 to the 2 of -n"},
 		{"-n 2 --on-worker-loss shrink --min-workers 0 p", "--min-workers is 0, want 1 to the 2 of -n"},
+		{"-n 2 --adapt-workers p", "--adapt-workers is about hosts that join; give --elastic-training-enabled, too"},
+		{"-n 2 --elastic-training-enabled --adapt-workers p", "--adapt-workers wants a limit; give --max-workers NUMBER"},
 		{"-n 2 --max-workers 4 p", "--max-workers is about hosts that join; give --elastic-training-enabled, too"},
 		{"-n 2 --elastic-training-enabled --max-workers 1 p", "--max-workers is 1, want at least the 2 of -n"},
 		{"-n 2 --join-timeout 1m p", "--join-timeout is about hosts that join"},

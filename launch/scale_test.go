@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,11 +45,14 @@ func TestTheNumberOfWorkersIsScaled(t *testing.T) {
 // A worker that is killed while others join is started again, and the number is reached.
 func TestScaleSurvivesAKilledWorker(t *testing.T) {
 	t.Parallel()
-	j := startElastic(t)
+	j := startElastic(t, "--restarts", "1")
 	j.wantCtl(t, 0, `^the job scales to 4 workers\. See launch ctl status\.\n$`, "scale", "4")
 	kill(t, j.worker(t, 1))
 	j.wantCtl(t, 0, `^the job has 4 workers\n$`, "scale", "--wait", "4")
 	j.await(t, "worker 1 on localhost was lost")
+	kill(t, j.process(t, "server", 0)) // a restarted job has as many
+	j.await(t, "(restart 1 of 1)")
+	j.await(t, "begins as 3 of 4, joined false")
 	j.finish(t)
 }
 
@@ -77,6 +81,57 @@ func TestScaleSurvivesAKilledScheduler(t *testing.T) {
 	j.awaitTimes(t, "scheduler on localhost listens again at ", 2)
 	j.wantCtl(t, 0, `^the job has 1 worker\n$`, "scale", "--wait", "1")
 	j.finish(t)
+}
+
+// A job that trains with worker.Fit is scaled: each example of an epoch is used exactly once, nothing is restarted.
+func TestScaledWorkersUseEachExampleOnce(t *testing.T) {
+	t.Parallel()
+	fast, result := filepath.Join(t.TempDir(), "fast"), filepath.Join(t.TempDir(), "result.json")
+	j := startFit(t, "-n", "1", "--elastic-training-enabled", "--env", fitFast+"="+fast, "--result", result)
+	j.wantCtl(t, 0, `^the job has 3 workers\n$`, "scale", "--wait", "3")
+	j.wantCtl(t, 0, `^the job has 2 workers\n$`, "scale", "--wait", "2")
+	j.await(t, "left the job")
+	j.goFast(t, fast)
+	j.end(t, 0, 2)
+	if r := j.result(t, result); r.Scales != 2 || r.Restarts != 0 {
+		t.Errorf("%d scales, %d restarts, want 2 and 0", r.Scales, r.Restarts)
+	}
+}
+
+// So it is where a worker and the scheduler are killed in the middle.
+func TestScaledWorkersUseEachExampleOnceDespiteKills(t *testing.T) {
+	t.Parallel()
+	fast := filepath.Join(t.TempDir(), "fast")
+	j := startFit(t, "-n", "2", "--elastic-training-enabled", "--env", fitFast+"="+fast)
+	j.wantCtl(t, 0, "the job scales to 3 workers", "scale", "3")
+	kill(t, j.worker(t, 1))
+	kill(t, j.process(t, "scheduler", 0))
+	j.wantCtl(t, 0, `^the job has 3 workers\n$`, "scale", "--wait", "3")
+	j.goFast(t, fast)
+	j.end(t, 0, 3)
+}
+
+// goFast lets a job that was slow end soon.
+func (j *fitJob) goFast(t *testing.T, file string) {
+	t.Helper()
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// With --adapt-workers the number follows what rank 0 wishes, which the status and the result show.
+func TestTheNumberOfWorkersFollowsAWish(t *testing.T) {
+	t.Parallel()
+	result := filepath.Join(t.TempDir(), "result.json")
+	j := startElastic(t, "--adapt-workers", "--max-workers", "3", "--env", wishOf+"=5", "--result", result)
+	j.await(t, "rank 0 wishes 5 workers instead of 2, and may have 3: 1 to 3 may be")
+	j.await(t, "begins as 2 of 3, joined true")
+	j.wantCtl(t, 0, `(?m)^adapts: \d examples a step \(\d workers × 1; initially 2\); wishes 5 workers: 1 to 3 may be$`, "status")
+	j.wantCtl(t, 0, `"wished_workers": 5`, "status", "--json")
+	j.finish(t)
+	if r := j.result(t, result); r.Scales != 1 || r.Adaptation == nil || r.Adaptation.WishedWorkers != 5 {
+		t.Errorf("the result has %d scales and the adaptation %+v, want 1, and 5 wished workers", r.Scales, r.Adaptation)
+	}
 }
 
 func TestOnlyElasticJobsScale(t *testing.T) {

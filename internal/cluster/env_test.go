@@ -88,8 +88,8 @@ func TestFromEnvSaysWhichVariableIsWrong(t *testing.T) {
 
 func TestFromEnvReadsHowTheMembershipMayChange(t *testing.T) {
 	got, err := FromEnv(with("DMLC_ROLE", "scheduler", "PARAGON_ELASTIC", "1", "PARAGON_ON_WORKER_LOSS", "wait", "PARAGON_MIN_WORKERS", "2",
-		"PARAGON_MAX_WORKERS", "7", "PARAGON_JOIN_TIMEOUT", "90s", "PARAGON_REJOIN_TIMEOUT", "2m", "PARAGON_BACKUPS", "1", "PARAGON_STATE", "/s").get)
-	want := Elastic{Enabled: true, OnWorkerLoss: LossWait, MinWorkers: 2, MaxWorkers: 7, JoinTimeout: 90 * time.Second, RejoinTimeout: 2 * time.Minute, Backups: 1}
+		"PARAGON_MAX_WORKERS", "7", "PARAGON_JOIN_TIMEOUT", "90s", "PARAGON_REJOIN_TIMEOUT", "2m", "PARAGON_BACKUPS", "1", "PARAGON_ADAPT_WORKERS", "1", "PARAGON_STATE", "/s").get)
+	want := Elastic{Enabled: true, OnWorkerLoss: LossWait, MinWorkers: 2, MaxWorkers: 7, JoinTimeout: 90 * time.Second, RejoinTimeout: 2 * time.Minute, AdaptWorkers: true, Backups: 1}
 	if err != nil || got.Elastic != want || got.State != "/s" || got.Joining {
 		t.Errorf("got %+v, state %q, %v, want %+v", got.Elastic, got.State, err, want)
 	}
@@ -103,6 +103,7 @@ func TestFromEnvReadsHowTheMembershipMayChange(t *testing.T) {
 		{"PARAGON_ON_WORKER_LOSS", "cry", `cluster: Elastic.OnWorkerLoss "cry": want shrink, wait or fail`},
 		{"PARAGON_MIN_WORKERS", "3", `cluster: Elastic.MinWorkers 3: want 1 to the job's 2 workers`},
 		{"PARAGON_MAX_WORKERS", "1", `cluster: Elastic.MaxWorkers 1: want 2 (the job's workers) to 5000, or 0 for any number`},
+		{"PARAGON_ADAPT_WORKERS", "1", "cluster: Elastic.MaxWorkers 0: want at least 1 with AdaptWorkers"},
 		{"PARAGON_BACKUPS", "2", `cluster: PARAGON_BACKUPS="2": want a number from 0 to 1`},
 		{"PARAGON_JOIN_TIMEOUT", "0s", `cluster: PARAGON_JOIN_TIMEOUT="0s": want a time above zero`},
 	} {
