@@ -6,16 +6,21 @@
 //
 // # The objective
 //
-// A job tells its goodput, its useful examples a second, for any number of nodes and replicas (package adapt computes it). The speedup of an
-// allocation is its goodput in units of that of one replica. Divide looks for the allocations with the greatest weighted power
-// mean of speedups,
+// A job tells its goodput, its useful examples a second, for any number of nodes and replicas (package adapt computes it). Its speedup s is
+// the goodput in units of that with the fewest replicas that it runs with. Divide looks for the greatest sum over jobs of
 //
-//	( Σ_j w_j · (f_j · s_j + ε)^p / Σ_j w_j )^(1/p),    p = Config.Fairness
+//	rank · f·s                 Completion: the mean completion time shall be small
+//	((f·s + ε)^p) / p          Fair: a power mean of speedups shall be large, p = Config.Fairness
 //
-// p = 1 is the sum, which gives slots to those who use them best; the lower p is, the more the worst off count. ε is what a job that waits is
-// credited. The factor f_j is 1 for a job that stays as it is, else what the change leaves of the time until the next one:
-// Job.ChangeCost seconds are lost. The weight w_j is the greater the less work is left, so that
-// short jobs end early; for jobs whose remaining work is not known it is that of a job that has as much before it as behind it.
+// Completion follows from optimal control: when V is the sum of completion times to come, the best allocation has at each moment the
+// greatest Σ −∂V/∂x · (rate of progress), x being the work left of a job. For jobs with speedups k^q the derivative is known (Berg,
+// Vesilo, Harchol-Balter, heSRPT, 2020): it grows as the q-th power of a job's rank, which is 1 for the job with the most work left, 2 for the next
+// and so on. So short jobs get more than their share and end early, and long ones get what others cannot use well.
+//
+// Fair is the objective of Pollux: p = 1 gives slots to who uses them best, and the lower p is, the more the worst off count. ε is what a job
+// that waits is credited.
+//
+// The factor f is 1 for a job that stays as it is, else what the change leaves: Job.ChangeCost out of the time for which the allocation will last.
 //
 // # The rules
 //
@@ -24,8 +29,8 @@
 //   - At most one job that spans nodes is on each node, since such jobs would share the node's link.
 //   - Replicas on a node that is gone are gone; its job gets a new allocation.
 //   - A change must be worth its cost and Config.Hysteresis. When nothing has changed, nothing is changed.
-//   - A job without a profile (Goodput is nil) is taken to scale perfectly. Who calls Divide limits how much is tried at once: AdaptDL's rule
-//     is a Max of twice the replicas that were ever profiled, 1 at first.
+//   - A job without a profile (Goodput is nil) is taken to scale perfectly, and gets at most Config.First replicas. Then it explores: it gets at most
+//     Config.Growth times as many as it has been profiled with.
 package allocate
 
 import (
@@ -73,12 +78,15 @@ type Job struct {
 	Min, Max int
 	// NonPreemptible says that the job keeps the allocation it has, once it has one.
 	NonPreemptible bool
+	// Profiled is the greatest number of replicas that Goodput rests on; 0: no bound follows from the profile.
+	Profiled int
 	// Current is the allocation the job has now; empty while it waits.
 	Current Allocation
 	// Goodput is the job's rate of progress on so many replicas over so many nodes, as it would choose its batch there; any unit that
 	// stays the same for the job. nil: there is no profile yet. It must be deterministic, and 0 where the job cannot run.
 	Goodput func(nodes, replicas int) float64
-	// Remaining is the work left in the unit of Goodput times seconds; 0: not known.
+	// Remaining is the work left in the unit of Goodput times seconds; 0: not known. A job whose work is not known is taken to
+	// have as much before it as behind it.
 	Remaining float64
 	// Age is the time since the job arrived, Changes how often its allocation changed after its first.
 	Age     time.Duration
@@ -87,14 +95,27 @@ type Job struct {
 	ChangeCost time.Duration
 }
 
+// An Objective is what a division is good for.
+type Objective string
+
+// The objectives.
+const (
+	Completion Objective = ""     // the least mean completion time
+	Fair       Objective = "fair" // the greatest power mean of speedups
+)
+
 // A Config says what is fair and when a change is worthwhile. The zero value is usable.
 type Config struct {
-	// Fairness is the exponent p of the power mean. Zero is -1, the harmonic mean. It must be at most 1. For the geometric mean
-	// take a number close to 0.
+	Objective Objective
+	// Fairness is the exponent p of Fair's power mean, at most 1. Zero is -1, the harmonic mean; for the geometric mean take a number close to 0.
 	Fairness float64
 	// Hysteresis is the part by which a job's goodput must rise, beyond the cost of the change, for its allocation to change.
 	// Zero is 0.05; below zero is none.
 	Hysteresis float64
+	// First is how many replicas a job without a profile gets at most. Zero is 4.
+	First int
+	// Growth is how many times the replicas that a job was profiled with it gets at most, at least 1. Zero is 4.
+	Growth float64
 	// Interval is the time until Divide is asked again, at least. Zero is a minute.
 	Interval time.Duration
 }
@@ -102,10 +123,16 @@ type Config struct {
 // Validate says which field is wrong.
 func (c Config) Validate() error {
 	switch {
+	case c.Objective != Completion && c.Objective != Fair:
+		return fmt.Errorf("allocate: Objective is %q, want %q or %q", c.Objective, Completion, Fair)
 	case !(c.Fairness <= 1) || math.IsInf(c.Fairness, 0):
 		return fmt.Errorf("allocate: Fairness is %v, want at most 1", c.Fairness)
 	case math.IsNaN(c.Hysteresis) || c.Hysteresis >= 1:
 		return fmt.Errorf("allocate: Hysteresis is %v, want less than 1", c.Hysteresis)
+	case c.First < 0:
+		return fmt.Errorf("allocate: First is %d, want at least 1, or 0 for 4", c.First)
+	case c.Growth != 0 && !(c.Growth >= 1) || math.IsInf(c.Growth, 0):
+		return fmt.Errorf("allocate: Growth is %v, want at least 1, or 0 for 4", c.Growth)
 	case c.Interval < 0:
 		return fmt.Errorf("allocate: Interval is %v, want at least 0", c.Interval)
 	}
@@ -120,6 +147,12 @@ func (c Config) withDefaults() Config {
 		c.Hysteresis = 0.05
 	}
 	c.Hysteresis = max(c.Hysteresis, 0)
+	if c.First == 0 {
+		c.First = 4
+	}
+	if c.Growth == 0 {
+		c.Growth = 4
+	}
 	if c.Interval == 0 {
 		c.Interval = time.Minute
 	}
@@ -145,6 +178,9 @@ func Divide(c Config, nodes []Node, jobs []Job) ([]Decision, error) {
 	}
 	d := newDivision(c.withDefaults(), nodes, jobs)
 	d.place(d.sizes())
+	if !d.better() {
+		d.keep()
+	}
 	return d.decisions(), nil
 }
 
@@ -205,7 +241,8 @@ type work struct {
 	lost        []string
 	pinned      bool
 	goodput     []float64 // by replicas on as few nodes as possible; -1: not asked yet
-	weight      float64
+	left        float64   // seconds on Min replicas
+	rank        float64   // 1: the most is left
 
 	want    int // replicas, from sizes
 	given   []int
@@ -267,15 +304,11 @@ func newDivision(c Config, nodes []Node, jobs []Job) *division {
 	states := d.states()
 	for _, w := range d.jobs {
 		if w.pinned && d.fits(states, w.current) {
-			d.put(states, w, w.current)
+			take(states, w, w.current)
 		} else if w.pinned {
 			w.pinned = false
 			w.lost = sortedNames(w.Current)
 		}
-	}
-	for _, w := range d.jobs {
-		clear(w.given)
-		w.got = 0
 	}
 	return d
 }
@@ -303,7 +336,7 @@ func (d *division) rate(w *work, replicas int) float64 {
 }
 
 func (d *division) rateOver(w *work, nodes, replicas int) float64 {
-	if w.Goodput == nil {
+	if w.Goodput == nil || replicas == 0 {
 		return float64(replicas)
 	}
 	if g := w.Goodput(nodes, replicas); g > 0 && !math.IsInf(g, 0) {

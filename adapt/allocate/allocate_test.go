@@ -135,7 +135,7 @@ func TestDivisionsKeepTheRules(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		nodes, jobs := randomCluster(rng)
-		c := Config{Fairness: []float64{0, -0.5, 0.5, 1, -3}[rng.IntN(5)]}
+		c := Config{Objective: []Objective{Completion, Fair}[rng.IntN(2)], Fairness: []float64{0, -0.5, 0.5, 1, -3}[rng.IntN(5)]}
 		decisions, err := Divide(c, nodes, jobs)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
@@ -162,6 +162,130 @@ func TestDivisionsKeepTheRules(t *testing.T) {
 	}
 }
 
+// after is what the jobs look like when decisions have been carried out and nothing else has happened.
+func after(jobs []Job, decisions []Decision) []Job {
+	jobs = slices.Clone(jobs)
+	for i, d := range decisions {
+		jobs[i].Current = d.Allocation
+	}
+	return jobs
+}
+
+// Asked again when nothing has happened, Divide soon leaves everything as it is. Mostly that is at once; where jobs did not fit on
+// the nodes as was best for them, it may find better places from where they are now.
+func TestNothingChangesWhenNothingHappens(t *testing.T) {
+	again := 0
+	const seeds = 300
+	for seed := range uint64(seeds) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		nodes, jobs := randomCluster(rng)
+		c := Config{Objective: []Objective{Completion, Fair}[rng.IntN(2)]}
+		for call := 0; ; call++ {
+			decisions, err := Divide(c, nodes, jobs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed := slices.IndexFunc(decisions, func(d Decision) bool { return d.Changed })
+			if call > 0 && changed < 0 {
+				break
+			}
+			if call == 1 {
+				again++
+			}
+			if call > 10 {
+				t.Fatalf("seed %d: call %d still changes %+v", seed, call, decisions[changed])
+			}
+			jobs = after(jobs, decisions)
+		}
+	}
+	if again > seeds/10 {
+		t.Errorf("%d of %d clusters were not settled by the first decision", again, seeds)
+	}
+}
+
+func TestLostNodeGivesItsSlotsBack(t *testing.T) {
+	nodes := cluster(4, 4)
+	jobs := []Job{
+		{ID: "a", Min: 1, Goodput: amdahl(0.01), Remaining: 1e6, Current: Allocation{"n0": 4}, Age: time.Hour},
+		{ID: "b", Min: 2, Goodput: amdahl(0.01), Remaining: 1e6, Current: Allocation{"n1": 4}, Age: time.Hour},
+		{ID: "pinned", NonPreemptible: true, Goodput: amdahl(0.01), Remaining: 1e6, Current: Allocation{"gone": 4}, Age: time.Hour},
+	}
+	for _, objective := range []Objective{Completion, Fair} {
+		decisions, err := Divide(Config{Objective: objective}, nodes, jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := check(nodes, jobs, decisions); err != nil {
+			t.Fatal(err)
+		}
+		d := decisions[2]
+		if !d.Changed || !strings.Contains(d.Reason, "node gone no longer has its slots") {
+			t.Errorf("objective %q: the job of the lost node: %+v", objective, d)
+		}
+		if objective == Fair && d.Allocation.Replicas() == 0 {
+			t.Errorf("the job of the lost node got nothing: %+v", decisions)
+		}
+	}
+}
+
+func TestDecisions(t *testing.T) {
+	linear := func(_, replicas int) float64 { return float64(replicas) }
+	flat := func(_, replicas int) float64 { return 1 + 0.01*float64(replicas) }
+	inside := func(nodes, replicas int) float64 { return float64(replicas) / float64(nodes*nodes) }
+	for _, c := range []struct {
+		name   string
+		config Config
+		nodes  []Node
+		jobs   []Job
+		want   []Allocation
+		reason string // of the last job
+	}{
+		{"alone", Config{}, cluster(4), []Job{{ID: "a", Goodput: linear}}, []Allocation{{"n0": 4}}, "starts 4 replicas on n0"},
+		{"no nodes", Config{}, nil, []Job{{ID: "a", Goodput: linear}}, []Allocation{nil}, "waits: the slots are worth more to other jobs"},
+		{"at most Max", Config{}, cluster(4), []Job{{ID: "a", Goodput: linear, Max: 3}}, []Allocation{{"n0": 3}}, ""},
+		{"at least Min", Config{}, cluster(2), []Job{{ID: "a", Goodput: linear, Min: 3}}, []Allocation{nil}, ""},
+		{"no profile", Config{}, cluster(8), []Job{{ID: "a"}}, []Allocation{{"n0": 4}}, "starts 4 replicas on n0: it has no profile yet"},
+		{"no profile, three at first", Config{First: 3}, cluster(8), []Job{{ID: "a"}}, []Allocation{{"n0": 3}}, ""},
+		{"explores", Config{Growth: 2}, cluster(8), []Job{{ID: "a", Goodput: linear, Profiled: 2, Current: Allocation{"n0": 2}}}, []Allocation{{"n0": 4}},
+			"grows from 2 to 4 replicas on n0: 2.00 times the goodput"},
+		{"does not pay over nodes", Config{}, cluster(4, 4), []Job{{ID: "a", Goodput: inside}}, []Allocation{{"n0": 4}}, ""},
+		{"fair halves", Config{Objective: Fair}, cluster(4), []Job{{ID: "a", Goodput: linear}, {ID: "b", Goodput: linear}}, []Allocation{{"n0": 2}, {"n0": 2}}, ""},
+		{"fair to who scales badly", Config{Objective: Fair}, cluster(4), []Job{{ID: "a", Goodput: linear}, {ID: "b", Goodput: flat}}, []Allocation{{"n0": 3}, {"n0": 1}}, ""},
+		{"short first", Config{}, cluster(4), []Job{{ID: "long", Goodput: linear, Remaining: 1000}, {ID: "short", Goodput: linear, Remaining: 10}},
+			[]Allocation{nil, {"n0": 4}}, ""},
+		{"short first, as far as it scales", Config{}, cluster(4), []Job{{ID: "long", Goodput: linear, Remaining: 1000}, {ID: "short", Goodput: flat, Remaining: 10}},
+			[]Allocation{{"n0": 3}, {"n0": 1}}, ""},
+		{"pinned stays", Config{}, cluster(4), []Job{{ID: "new", Goodput: linear, Remaining: 1}, {ID: "pinned", Goodput: linear, Remaining: 1e6, NonPreemptible: true, Current: Allocation{"n0": 2}}},
+			[]Allocation{{"n0": 2}, {"n0": 2}}, "keeps its allocation: it is not preemptible"},
+		{"too little gained for a change", Config{Objective: Fair}, cluster(4), []Job{{ID: "a", Goodput: flat, Current: Allocation{"n0": 2}}}, []Allocation{{"n0": 2}},
+			"keeps its allocation: no other is worth a change"},
+		{"costs more than it gains", Config{}, cluster(4), []Job{{ID: "a", Goodput: linear, Remaining: 20, ChangeCost: 30 * time.Second, Current: Allocation{"n0": 2}}},
+			[]Allocation{{"n0": 2}}, ""},
+		{"stops for a short one", Config{}, cluster(2), []Job{{ID: "short", Goodput: linear, Remaining: 5}, {ID: "long", Goodput: linear, Remaining: 1e6, Current: Allocation{"n0": 2}}},
+			[]Allocation{{"n0": 2}, nil}, "stops 2 replicas: the slots are worth more to other jobs"},
+		{"one job over nodes on each node", Config{Objective: Fair}, cluster(3, 3), []Job{{ID: "a", Min: 4, Max: 4, Goodput: linear}, {ID: "b", Min: 2, Max: 2, Goodput: linear}},
+			[]Allocation{{"n0": 3, "n1": 1}, {"n1": 2}}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Divide(c.config, c.nodes, c.jobs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := check(c.nodes, c.jobs, got); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range c.want {
+				if !maps.Equal(got[i].Allocation, want) {
+					t.Errorf("job %s got %v (%s), want %v", got[i].ID, got[i].Allocation, got[i].Reason, want)
+				}
+			}
+			if last := got[len(got)-1]; c.reason != "" && last.Reason != c.reason {
+				t.Errorf("reason %q, want %q", last.Reason, c.reason)
+			}
+		})
+	}
+}
+
 func TestBadInputIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -170,6 +294,9 @@ func TestBadInputIsRefused(t *testing.T) {
 		jobs   []Job
 		want   string
 	}{
+		{"objective", Config{Objective: "speed"}, nil, nil, `Objective is "speed", want "" or "fair"`},
+		{"first", Config{First: -1}, nil, nil, "First is -1"},
+		{"growth", Config{Growth: 0.5}, nil, nil, "Growth is 0.5"},
 		{"fairness", Config{Fairness: 2}, nil, nil, "Fairness is 2"},
 		{"no fairness", Config{Fairness: math.NaN()}, nil, nil, "Fairness is NaN"},
 		{"hysteresis", Config{Hysteresis: 1}, nil, nil, "Hysteresis is 1"},

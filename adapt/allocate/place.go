@@ -52,6 +52,29 @@ func (d *division) place(sizes []int) {
 	}
 }
 
+// better says whether what the jobs are given is worth more than what they have; places may have kept them from what is best for them.
+func (d *division) better() bool {
+	states := d.states()
+	given, have := 0.0, 0.0
+	for _, w := range d.jobs {
+		if len(w.lost) > 0 || w.have > 0 && (w.have < w.least || w.have > w.most) || !d.fits(states, w.current) {
+			return true // it cannot stay as it is
+		}
+		take(states, w, w.current)
+		given += d.term(w, d.rateOver(w, spans(w.given), w.got), !slices.Equal(w.given, w.current))
+		have += d.term(w, d.rateOver(w, spans(w.current), w.have), false)
+	}
+	return given > have
+}
+
+// keep gives all jobs what they have.
+func (d *division) keep() {
+	for _, w := range d.jobs {
+		copy(w.given, w.current)
+		w.got = w.have
+	}
+}
+
 // fits says whether an allocation is possible beside those already made.
 func (d *division) fits(states []nodeState, a []int) bool {
 	wide := spans(a) > 1
@@ -72,15 +95,24 @@ func spans(a []int) (n int) {
 	return n
 }
 
+// put gives a job an allocation.
 func (d *division) put(states []nodeState, w *work, a []int) {
+	copy(w.given, a)
+	w.got = 0
+	for _, r := range a {
+		w.got += r
+	}
+	take(states, w, a)
+}
+
+// take takes an allocation's slots.
+func take(states []nodeState, w *work, a []int) {
 	wide := spans(a) > 1
 	for i, r := range a {
 		if r == 0 {
 			continue
 		}
 		states[i].free -= r
-		w.given[i] = r
-		w.got += r
 		if wide {
 			states[i].wide = w
 		} else {

@@ -1,25 +1,30 @@
 package allocate
 
-import "math"
-
-// Numbers of the objective, tuned on the simulator (bench/pollux).
-var (
-	waiting = 1e-3  // ε
-	urgency = 0.5   // the weight is the remaining time to the power of -urgency
-	horizon = 600.0 // seconds for which a decision holds: what the cost of a change is compared with
+import (
+	"cmp"
+	"math"
+	"slices"
 )
 
-// sizes chooses the number of replicas of each job by a dynamic program over the slots: the sum of the jobs' terms of the power mean is
-// separable, so the best for the first n jobs with s slots follows from the best for n-1 jobs.
+const (
+	// waiting is ε, the speedup that a job without replicas is credited under Fair, as in Pollux.
+	waiting = 1e-3
+	// horizon is how many seconds an allocation is taken to last, for the cost of a change; less where the job ends earlier. Tuned on the
+	// simulator (bench/pollux).
+	horizon = 600
+)
+
+// sizes chooses the number of replicas of each job by a dynamic program over the slots: the objective is a sum over jobs, so the best for the
+// first n jobs with s slots follows from the best for n-1 jobs.
 func (d *division) sizes() []int {
-	weigh(d)
+	d.weigh()
 	sizes := d.candidates()
 	// best[s] is the greatest value of the jobs so far with at most s slots; choice[j][s] is what job j gets then.
 	best := make([]float64, d.total+1)
 	next := make([]float64, d.total+1)
-	choice := make([][]int16, len(d.jobs))
+	choice := make([][]int32, len(d.jobs))
 	for i, w := range d.jobs {
-		choice[i] = make([]int16, d.total+1)
+		choice[i] = make([]int32, d.total+1)
 		for s := range next {
 			next[s] = math.Inf(-1)
 		}
@@ -28,7 +33,7 @@ func (d *division) sizes() []int {
 			for s := k; s <= d.total; s++ {
 				if x := best[s-k] + v; x > next[s] {
 					next[s] = x
-					choice[i][s] = int16(k)
+					choice[i][s] = int32(k)
 				}
 			}
 		}
@@ -43,21 +48,36 @@ func (d *division) sizes() []int {
 	return out
 }
 
-// candidates are the sizes that are looked at: all up to the largest node, then whole nodes.
+// candidates are the sizes that are looked at: all in a small cluster. In a large one all up to the largest node, then whole nodes, of which
+// four or more go up in steps of a quarter to a half.
 func (d *division) candidates() []int {
 	var sizes []int
 	for k := 1; k <= d.total; k++ {
-		if k <= d.widest || d.total <= 16 || k%max(d.widest, 1) == 0 {
+		if k <= d.widest || d.total <= 16 || k%d.widest == 0 && coarse(k/d.widest) {
 			sizes = append(sizes, k)
 		}
 	}
 	return sizes
 }
 
+// coarse has the numbers 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on.
+func coarse(n int) bool {
+	for n > 4 && n%2 == 0 {
+		n /= 2
+	}
+	return n <= 4
+}
+
 // options are the sizes of one job, the one it has first: of equal values the first counts.
 func (d *division) options(w *work, sizes []int) []int {
 	if w.pinned {
 		return []int{w.have}
+	}
+	most := w.most
+	if w.Goodput == nil {
+		most = min(most, max(d.First, w.least))
+	} else if w.Profiled > 0 {
+		most = min(most, max(int(d.Growth*float64(w.Profiled)), w.least))
 	}
 	var out []int
 	keep := w.have >= w.least && w.have <= w.most && len(w.lost) == 0
@@ -66,36 +86,58 @@ func (d *division) options(w *work, sizes []int) []int {
 	}
 	out = append(out, 0)
 	for _, k := range sizes {
-		if k >= w.least && k <= w.most && !(keep && k == w.have) && d.rate(w, k) > 0 {
+		if k >= w.least && k <= most && !(keep && k == w.have) && d.rate(w, k) > 0 {
 			out = append(out, k)
 		}
 	}
 	return out
 }
 
-// weigh sets the jobs' weights.
-func weigh(d *division) {
+// weigh ranks the jobs by the work that is left. Of equal ones the younger come first.
+func (d *division) weigh() {
 	for _, w := range d.jobs {
-		t := w.Age.Seconds() + d.Interval.Seconds()
+		w.left = (w.Age + d.Interval).Seconds()
 		if one := d.rate(w, w.least); w.Remaining > 0 && w.Goodput != nil && one > 0 {
-			t = w.Remaining / one
+			w.left = w.Remaining / one
 		}
-		w.weight = math.Pow(max(t, 60), -urgency)
+	}
+	ranked := slices.Clone(d.jobs)
+	slices.Reverse(ranked)
+	slices.SortStableFunc(ranked, func(a, b *work) int { return cmp.Compare(b.left, a.left) })
+	for i, w := range ranked {
+		w.rank = float64(i + 1)
 	}
 }
 
-// value is a job's term of the power mean with k replicas.
+// value is a job's term of the objective with k replicas on as few nodes as possible.
 func (d *division) value(w *work, k int) float64 {
-	p := d.Fairness
+	return d.term(w, d.rate(w, k), k != w.have || len(w.lost) > 0)
+}
+
+// term is a job's part of the objective at a rate of progress, which it has had all along or changes to.
+func (d *division) term(w *work, rate float64, changed bool) float64 {
 	s := 0.0
-	if base := d.rate(w, w.least); k > 0 && base > 0 {
-		s = d.rate(w, k) / base
-	}
-	if k != w.have || len(w.lost) > 0 {
-		s *= max(0, 1-w.ChangeCost.Seconds()/horizon)
-		if k > 0 && w.have > 0 {
-			s /= 1 + d.Hysteresis
+	if base := d.rate(w, w.least); rate > 0 && base > 0 {
+		s = rate / base
+		if changed {
+			s *= d.lasting(w, rate)
 		}
 	}
-	return w.weight * math.Pow(s+waiting, p) / p
+	if d.Objective == Fair {
+		return math.Pow(s+waiting, d.Fairness) / d.Fairness
+	}
+	return w.rank * s
+}
+
+// lasting is what a change to a rate leaves of the speedup.
+func (d *division) lasting(w *work, rate float64) float64 {
+	last := float64(horizon)
+	if w.Remaining > 0 && w.Goodput != nil {
+		last = min(last, w.Remaining/rate)
+	}
+	f := last / (last + w.ChangeCost.Seconds())
+	if w.have > 0 {
+		f /= 1 + d.Hysteresis
+	}
+	return f
 }

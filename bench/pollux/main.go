@@ -27,6 +27,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/adapt/allocate"
 	"github.com/paragon-train/paragon/bench/pollux/internal/trace"
 )
 
@@ -41,11 +42,13 @@ func main() {
 var policies = []struct {
 	name      string
 	published string // the policy of published.json that the mean is compared with
-	make      func() policy
+	make      func(seed uint64) policy
 }{
-	{"tiresias", "tiresias", func() policy { return newTiresias() }},
-	{"optimus", "optimus", func() policy { return optimus{} }},
-	{"paragon", "pollux", func() policy { return newParagon() }},
+	{"tiresias", "tiresias", func(uint64) policy { return newTiresias() }},
+	{"optimus", "optimus", func(uint64) policy { return optimus{} }},
+	{"pollux", "pollux", func(seed uint64) policy { return newGenetic(seed) }},
+	{"paragon", "pollux", func(uint64) policy { return newParagon(allocate.Completion) }},
+	{"paragon-fair", "pollux", func(uint64) policy { return newParagon(allocate.Fair) }},
 }
 
 func policyNames() []string {
@@ -71,6 +74,7 @@ func newApp() *cli.App {
 			&cli.IntFlag{Name: "nodes", Usage: "number of nodes", Value: 16},
 			&cli.IntFlag{Name: "slots", Usage: "GPUs of a node", Value: 4},
 			&cli.Float64Flag{Name: "interference", Usage: "part of its speed that a job on several nodes loses where it shares one with another such job"},
+			&cli.Uint64Flag{Name: "seed", Usage: "of the random numbers of policy pollux", Value: 1},
 			&cli.BoolFlag{Name: "jobs", Usage: "print each job's time, too"},
 		},
 		Action: run,
@@ -136,7 +140,7 @@ func run(c *cli.Context) error {
 		}
 		var rows []row
 		for _, n := range c.IntSlice("workloads") {
-			o, err := simulate(s, apps, workloads[n], p.make())
+			o, err := simulate(s, apps, workloads[n], p.make(c.Uint64("seed")))
 			if err != nil {
 				return fmt.Errorf("%s, workload %d: %w", p.name, n, err)
 			}

@@ -48,7 +48,7 @@ func TestBaselinesArePublishedOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range policies[:2] {
-			o, err := simulate(testbed, apps, workload, p.make())
+			o, err := simulate(testbed, apps, workload, p.make(1))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,9 @@ type paragon struct {
 	nodes  []allocate.Node
 }
 
-func newParagon() *paragon { return &paragon{} }
+func newParagon(o allocate.Objective) *paragon {
+	return &paragon{config: allocate.Config{Objective: o}}
+}
 
 func (p *paragon) arrive(j *job) { arriveAdaptive(j) }
 
@@ -63,7 +65,7 @@ func (j *job) describe(c *cluster) allocate.Job {
 		}
 	}
 	if m.Model != nil {
-		a.Goodput = m.goodput
+		a.Goodput, a.Profiled = m.goodput, m.most
 		a.Remaining = (j.app.Progress(j.app.Epochs) - j.progress) * float64(j.app.InitialBatch)
 	}
 	return a

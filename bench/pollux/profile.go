@@ -55,7 +55,7 @@ func (m *measured) best(nodes, replicas int) (localBatch, accumulation int, ok b
 
 // goodput is that of the best batch; 0 where no batch is possible.
 func (m *measured) goodput(nodes, replicas int) float64 {
-	key := [2]int{nodes, replicas}
+	key := [2]int{min(nodes, 2), replicas} // to the model several nodes are the same as two
 	g, ok := m.memo[key]
 	if !ok {
 		c, err := m.Best(nodes, replicas, m.limits)
@@ -68,13 +68,12 @@ func (m *measured) goodput(nodes, replicas int) float64 {
 	return g
 }
 
-// mostReplicas is how many replicas a job may have: twice as many as it has been profiled with, and no more than have a batch each.
+// mostReplicas is how many replicas a job may have: no more than have a batch each.
 func (j *job) mostReplicas(slots int) int {
 	if j.app.Name == "ncf" {
 		return 1 // as in the published runs, with a batch of 32768
 	}
-	m := j.profile.(*measured)
-	return min(max(2*m.most, 1), slots, j.app.MaxBatch/j.app.MinLocalBatch)
+	return min(slots, j.app.MaxBatch/j.app.MinLocalBatch)
 }
 
 // arriveAdaptive lets a job choose its batch.

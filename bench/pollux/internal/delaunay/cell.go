@@ -1,7 +1,9 @@
 package delaunay
 
 import (
+	"cmp"
 	"math/big"
+	"math/bits"
 	"slices"
 )
 
@@ -9,6 +11,13 @@ import (
 type height [2]int
 
 func (h height) less(o height) bool { return h[0] < o[0] || h[0] == o[0] && h[1] < o[1] }
+
+// compareProducts compares a·b with c·d, which may not fit 64 bits; none is negative.
+func compareProducts(a, b, c, d int) int {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	otherHigh, otherLow := bits.Mul64(uint64(c), uint64(d))
+	return cmp.Or(cmp.Compare(high, otherHigh), cmp.Compare(low, otherLow))
+}
 
 // lessRatio compares a/x with b/y, whose cross products may not fit 64 bits; x and y are positive.
 func lessRatio(a height, x int, b height, y int) bool {
@@ -57,7 +66,11 @@ func (d *Interpolator) facet(q Point) (basis, bool) {
 				continue
 			}
 			w := d.part(b.at, i, q)
-			if less := w*rate - weight*r; leave < 0 || less < 0 || less == 0 && b.at[i] < b.at[leave] {
+			c := -1
+			if leave >= 0 {
+				c = compareProducts(w, rate, weight, r)
+			}
+			if c < 0 || c == 0 && b.at[i] < b.at[leave] {
 				leave, weight, rate = i, w, r
 			}
 		}

@@ -1,0 +1,390 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"hash/maphash"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// genetic is Pollux's policy: NSGA-II, a genetic algorithm with two objectives, over the numbers of replicas of each job on each node. A
+// population of 100 goes through 100 generations a decision and starts from what the decision before ended with.
+//
+// The first objective is the harmonic mean of speedups against a fair share of the cluster, less for jobs that would restart; the
+// second is how well the slots are used. The best by the first is taken.
+type genetic struct {
+	rng  *rand.Rand
+	seed maphash.Seed
+	// front is the best of the decision before, with the jobs that its rows are of.
+	front [][]uint8
+	jobs  []*job
+
+	// Of this decision.
+	nodes, slots int
+	base         []uint8   // what jobs have now, row by row
+	most         []int     // replicas of each job
+	factor       []float64 // of a job whose row is not its base
+	speed        []func(nodes, replicas int) float64
+}
+
+const (
+	population  = 100
+	generations = 100
+)
+
+func newGenetic(seed uint64) *genetic {
+	return &genetic{rng: rand.New(rand.NewPCG(seed, 0)), seed: maphash.MakeSeed()}
+}
+
+func (g *genetic) arrive(j *job) { arriveAdaptive(j) }
+
+// An individual is an assignment and how good it is.
+type individual struct {
+	rows     []uint8 // replicas by job and node
+	fitness  float64 // both are to be large
+	use      float64
+	front    int
+	crowding float64
+}
+
+func (g *genetic) decide(c *cluster, active []*job) ([][]int, error) {
+	jobs := slices.Clone(active)
+	slices.SortStableFunc(jobs, func(a, b *job) int {
+		return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(a.Arrival, b.Arrival))
+	})
+	g.prepare(c, jobs)
+
+	var people []*individual
+	for _, rows := range g.start(jobs) {
+		people = append(people, g.born(rows))
+	}
+	people = g.survive(people)
+	for range generations - 1 {
+		people = g.survive(append(people, g.offspring(people)...))
+	}
+
+	g.front, g.jobs = nil, jobs
+	best := people[0]
+	for _, p := range people {
+		if p.front == 0 {
+			g.front = append(g.front, p.rows)
+			if p.fitness > best.fitness {
+				best = p
+			}
+		}
+	}
+	allocs := make([][]int, len(active))
+	for i, j := range jobs {
+		at := slices.Index(active, j)
+		for n, r := range g.row(best.rows, i) {
+			for range r {
+				allocs[at] = append(allocs[at], n)
+			}
+		}
+	}
+	return allocs, nil
+}
+
+func (g *genetic) row(rows []uint8, i int) []uint8 { return rows[i*g.nodes : (i+1)*g.nodes] }
+
+func (g *genetic) prepare(c *cluster, jobs []*job) {
+	g.nodes, g.slots = c.nodes, c.slots
+	g.base = make([]uint8, len(jobs)*g.nodes)
+	g.most, g.factor, g.speed = nil, nil, nil
+	fair := divideUp(c.nodes*c.slots, len(jobs))
+	for i, j := range jobs {
+		for _, n := range j.alloc {
+			g.row(g.base, i)[n]++
+		}
+		// Twice as many as it has been profiled with.
+		m := j.profile.(*measured)
+		g.most = append(g.most, min(max(2*m.most, 1), j.mostReplicas(c.nodes*c.slots)))
+		// The published simulator counts 30 seconds for a restart.
+		age := float64(c.now - j.Arrival)
+		g.factor = append(g.factor, max(age-30*float64(max(j.restarts, 0)), 0)/(age+30))
+		g.speed = append(g.speed, speedup(m, fair, c.nodes*c.slots))
+	}
+}
+
+// speedup is a job's goodput in units of that with its fair share on one node.
+func speedup(m *measured, fair, total int) func(nodes, replicas int) float64 {
+	if m.Model == nil {
+		return func(_, replicas int) float64 { return float64(replicas) / float64(fair) }
+	}
+	base := m.goodput(1, min(fair, m.limits.MaxBatch/m.limits.MinLocal))
+	table := make([]float64, 2*(total+1))
+	for i := range table {
+		table[i] = -1
+	}
+	return func(nodes, replicas int) float64 {
+		if replicas == 0 {
+			return 0
+		}
+		at := 2*replicas + min(nodes-1, 1)
+		if table[at] < 0 {
+			table[at] = m.goodput(nodes, replicas) / base
+		}
+		return table[at]
+	}
+}
+
+// start returns the first population: the front of the decision before, where new jobs have nothing; at first what there is.
+func (g *genetic) start(jobs []*job) [][]uint8 {
+	if g.front == nil {
+		return [][]uint8{g.repair(slices.Clone(g.base))}
+	}
+	var out [][]uint8
+	for _, before := range g.front {
+		rows := make([]uint8, len(jobs)*g.nodes)
+		for i, j := range jobs {
+			if at := slices.Index(g.jobs, j); at >= 0 {
+				copy(g.row(rows, i), g.row(before, at))
+			}
+		}
+		out = append(out, g.repair(rows))
+	}
+	return out
+}
+
+// offspring makes as many new individuals as the population has, none like another.
+func (g *genetic) offspring(people []*individual) []*individual {
+	known := map[uint64][][]uint8{}
+	isNew := func(rows []uint8) bool {
+		h := maphash.Bytes(g.seed, rows)
+		for _, k := range known[h] {
+			if bytes.Equal(k, rows) {
+				return false
+			}
+		}
+		known[h] = append(known[h], rows)
+		return true
+	}
+	for _, p := range people {
+		isNew(p.rows)
+	}
+	var out []*individual
+	for range 100 * population / 2 { // attempts
+		a, b := g.tournament(people), g.tournament(people)
+		for _, rows := range g.cross(a.rows, b.rows) {
+			if rows = g.repair(g.mutate(rows)); len(out) < population && isNew(rows) {
+				out = append(out, g.born(rows))
+			}
+		}
+		if len(out) == population {
+			break
+		}
+	}
+	return out
+}
+
+func (g *genetic) tournament(people []*individual) *individual {
+	a, b := people[g.rng.IntN(len(people))], people[g.rng.IntN(len(people))]
+	switch {
+	case dominates(a, b):
+		return a
+	case dominates(b, a):
+		return b
+	case a.crowding > b.crowding || a.crowding == b.crowding && g.rng.IntN(2) == 0:
+		return a
+	}
+	return b
+}
+
+func dominates(a, b *individual) bool {
+	return a.fitness >= b.fitness && a.use >= b.use && (a.fitness > b.fitness || a.use > b.use)
+}
+
+// cross exchanges the rows of the jobs before a cut, nine times of ten.
+func (g *genetic) cross(a, b []uint8) [2][]uint8 {
+	x, y := slices.Clone(a), slices.Clone(b)
+	if g.rng.Float64() < 0.9 {
+		cut := g.rng.IntN(len(g.most)) * g.nodes
+		copy(x[:cut], b[:cut])
+		copy(y[:cut], a[:cut])
+	}
+	return [2][]uint8{x, y}
+}
+
+// mutate resets a tenth of the jobs to what they have, removes a tenth of the replicas of another tenth, and lets on each node with a free
+// slot about one job and one of those that are there grow.
+func (g *genetic) mutate(rows []uint8) []uint8 {
+	jobs := len(g.most)
+	for i := range jobs {
+		if g.rng.Float64() < 0.1 {
+			copy(g.row(rows, i), g.row(g.base, i))
+		}
+		if g.rng.Float64() < 0.1 {
+			for n, r := range g.row(rows, i) {
+				if r > 0 && g.rng.Float64() < 0.1 {
+					g.row(rows, i)[n] = 0
+				}
+			}
+		}
+	}
+	for n := range g.nodes {
+		used, here := 0, 0
+		for i := n; i < len(rows); i += g.nodes {
+			if rows[i] > 0 {
+				used += int(rows[i])
+				here++
+			}
+		}
+		if used >= g.slots {
+			continue
+		}
+		any, those := 1/float64(jobs), 1/float64(max(here, 1))
+		next := g.skip(any)
+		for i := range jobs {
+			at := i*g.nodes + n
+			hit := i == next
+			if hit {
+				next += 1 + g.skip(any)
+			}
+			if rows[at] > 0 && g.rng.Float64() < those {
+				hit = true
+			}
+			if hit {
+				rows[at] += uint8(g.rng.IntN(g.slots + 1 - int(rows[at])))
+			}
+		}
+	}
+	return rows
+}
+
+// skip is how many trials fail before one with probability p succeeds.
+func (g *genetic) skip(p float64) int {
+	if p >= 1 {
+		return 0
+	}
+	return int(min(math.Log(1-g.rng.Float64())/math.Log1p(-p), 1e6))
+}
+
+// repair removes what is not possible: the later ones of jobs over several nodes on one node, replicas beyond a job's most on nodes in random
+// order, and beyond a node's slots those of later jobs.
+func (g *genetic) repair(rows []uint8) []uint8 {
+	jobs := len(g.most)
+	var taken, used [64]uint8 // by node
+	for i := range jobs {
+		row := g.row(rows, i)
+		replicas, nodes := 0, 0
+		for _, r := range row {
+			if r > 0 {
+				replicas += int(r)
+				nodes++
+			}
+		}
+		if nodes > 1 {
+			for n, r := range row {
+				if r == 0 {
+					continue
+				}
+				if taken[n] > 0 {
+					row[n] = 0
+					replicas -= int(r)
+				}
+				taken[n] = 1
+			}
+		}
+		if left := g.most[i]; replicas > left {
+			for _, n := range g.rng.Perm(g.nodes) {
+				row[n] = uint8(min(int(row[n]), left))
+				left -= int(row[n])
+			}
+		}
+		for n, r := range row {
+			if r > 0 {
+				row[n] = min(r, uint8(g.slots)-used[n])
+				used[n] += row[n]
+			}
+		}
+	}
+	return rows
+}
+
+// born evaluates an assignment.
+func (g *genetic) born(rows []uint8) *individual {
+	p := &individual{rows: rows}
+	jobs := len(g.most)
+	var active [64]bool
+	use := 0.0
+	for i := range jobs {
+		row := g.row(rows, i)
+		replicas, nodes := 0, 0
+		for n, r := range row {
+			if r > 0 {
+				replicas += int(r)
+				nodes++
+				active[n] = true
+			}
+		}
+		s := g.speed[i](nodes, replicas)
+		use += s // speedup for each replica, times the share of the active slots
+		s *= 1 / float64(g.slots)
+		if !bytes.Equal(row, g.row(g.base, i)) {
+			s *= g.factor[i]
+		}
+		p.fitness += 1 / (s + 1e-3)
+	}
+	p.fitness = float64(jobs) / p.fitness
+	total := 0
+	for n := range g.nodes {
+		if active[n] {
+			total += g.slots
+		}
+	}
+	if total > 0 {
+		p.use = use / float64(total)
+	}
+	return p
+}
+
+// survive keeps as many as the population has: front by front of those that none of the rest dominates, and of the last front those
+// in the least crowded places.
+func (g *genetic) survive(people []*individual) []*individual {
+	rest := slices.Clone(people)
+	slices.SortStableFunc(rest, func(a, b *individual) int {
+		return cmp.Or(cmp.Compare(b.fitness, a.fitness), cmp.Compare(b.use, a.use))
+	})
+	var kept []*individual
+	for front := 0; len(rest) > 0 && len(kept) < population; front++ {
+		// Sorted by the first objective, those are not dominated that beat all before them in the second, or equal the last of the front.
+		var now, later []*individual
+		for _, p := range rest {
+			if len(now) == 0 || p.use > now[len(now)-1].use || p.use == now[len(now)-1].use && p.fitness == now[len(now)-1].fitness {
+				p.front = front
+				now = append(now, p)
+			} else {
+				later = append(later, p)
+			}
+		}
+		crowd(now)
+		if left := population - len(kept); len(now) > left {
+			slices.SortStableFunc(now, func(a, b *individual) int { return cmp.Compare(b.crowding, a.crowding) })
+			now = now[:left]
+		}
+		kept = append(kept, now...)
+		rest = later
+	}
+	return kept
+}
+
+// crowd sets the distance between each one's neighbours along a front.
+func crowd(front []*individual) {
+	last := len(front) - 1
+	width, height := front[0].fitness-front[last].fitness, front[last].use-front[0].use
+	for i, p := range front {
+		if i == 0 || i == last {
+			p.crowding = math.Inf(1)
+			continue
+		}
+		p.crowding = 0
+		if width > 0 {
+			p.crowding += (front[i-1].fitness - front[i+1].fitness) / width
+		}
+		if height > 0 {
+			p.crowding += (front[i+1].use - front[i-1].use) / height
+		}
+	}
+}
