@@ -109,6 +109,8 @@ type Store interface {
 	// Norms returns what the servers measured of the newest round of a dense key that this worker has pulled; false if that round was not measured.
 	// All workers get the same bits. See Step.Measure.
 	Norms(key string) (Norms, bool)
+	// Topology says on how many hosts the job's nodes run.
+	Topology() Topology
 	// LocalSteps is what WithLocalSteps was given; 0: workers exchange gradients at every step.
 	LocalSteps() int
 	// Generation is the version of the membership; 1 in a store within the process.

@@ -1,0 +1,32 @@
+package kvstore
+
+import "github.com/paragon-train/paragon/internal/wire"
+
+// A Topology says where the nodes of a job run.
+type Topology struct {
+	WorkerHosts int  // on which workers run that count
+	Servers     int  // not counting those that are down
+	Together    bool // each server runs on a host with workers
+}
+
+// Topology returns that of the newest membership that this worker knows of. A store within the process is one host with one server.
+func (s *store) Topology() Topology {
+	m := s.node.Membership()
+	hosts := map[string]bool{}
+	for i := range m.Nodes {
+		if n := &m.Nodes[i]; n.Role == wire.RoleWorker && n.Counts() {
+			hosts[n.Host] = true
+		}
+	}
+	t := Topology{WorkerHosts: max(1, len(hosts)), Together: true}
+	for i := range m.Nodes {
+		if n := &m.Nodes[i]; n.Role == wire.RoleServer && n.Counts() {
+			t.Servers++
+			t.Together = t.Together && hosts[n.Host]
+		}
+	}
+	if t.Servers == 0 {
+		t.Servers, t.Together = 1, true
+	}
+	return t
+}
