@@ -5,22 +5,18 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/kvstore"
 )
 
 // held is what the runs of a step before its last one have left on this worker: Step adds its own gradients and pushes the sums.
 type held struct {
 	runs     int
-	examples int           // that count
-	sums     [][][]float32 // by unit and parameter, made when first needed; what they hold counts only if added
-	added    []bool        // by unit: sums has gradients
-	norms    [][]microNorm // by unit and parameter; nil: they are not measured
-}
-
-// A microNorm is what the micro-batches of one unit say of one parameter: how many there were, and Σ ‖s‖²/m over them, where s is the sum of the
-// gradients of the m examples of one.
-type microNorm struct {
-	count int
-	sqr   float64
+	examples int               // that count
+	sums     [][][]float32     // by unit and parameter, made when first needed; what they hold counts only if added
+	added    []bool            // by unit: sums has gradients
+	measure  bool              // take the norms of runs and units
+	norming  bool              // in this run
+	norms    [][]kvstore.Micro // by unit and parameter, of the step so far
 }
 
 // Accumulate runs forward and backward on every device, as Step does, and adds the gradients on this worker: Step, which follows with the last run
@@ -49,6 +45,12 @@ func (h *held) prepare(t *Trainer, last bool) {
 	if h.added == nil {
 		h.added = make([]bool, len(t.units))
 	}
+	h.norming = h.measure && (!last || h.runs > 0 || len(t.units) > 1) // the servers take the norm of what is one gradient
+	if h.norming && h.norms == nil {
+		for range t.units {
+			h.norms = append(h.norms, make([]kvstore.Micro, len(t.keys)))
+		}
+	}
 	if last && h.runs == 0 {
 		return
 	}
@@ -66,7 +68,7 @@ func (h *held) prepare(t *Trainer, last bool) {
 func (t *Trainer) take(u, i, examples int, last bool) {
 	h := &t.held
 	gradient := t.units[u].program.Params()[i].Gradient
-	measure := h.norms != nil && examples > 0
+	measure := h.norming && examples > 0
 	var s f32.AddSquares
 	squares := &s.Added // this run's gradient's
 	switch {
@@ -84,8 +86,8 @@ func (t *Trainer) take(u, i, examples int, last bool) {
 		}
 	}
 	if measure {
-		h.norms[u][i].count++
-		h.norms[u][i].sqr += squares.Total() / float64(examples)
+		h.norms[u][i].Count++
+		h.norms[u][i].Sqr += squares.Total() / float64(examples)
 	}
 }
 
@@ -96,6 +98,23 @@ func addTo(dst, x []float32, measure bool, s *f32.AddSquares) {
 	} else {
 		f32.AddTo(dst, x)
 	}
+}
+
+// micro is what the runs and units of the step say of parameter i together.
+func (h *held) micro(i int) (m kvstore.Micro) {
+	for u := range h.norms {
+		m.Count += h.norms[u][i].Count
+		m.Sqr += h.norms[u][i].Sqr
+	}
+	return m
+}
+
+// microOf is that of a key of the newest step.
+func (t *Trainer) microOf(key string) kvstore.Micro {
+	if i, ok := t.index[key]; ok {
+		return t.micro[i]
+	}
+	return kvstore.Micro{}
 }
 
 // unitExamples is how many of a run's examples have a part in the gradients of a unit: none of a device whose gradients were not finite.

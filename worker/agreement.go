@@ -13,13 +13,16 @@ const agreementKey = "paragon/agreed"
 
 // What a worker pushes to the agreement's key.
 const (
-	laneStop     = iota // stopAll: it was asked to stop; 1: it was told to leave. All stop if the sum reaches the number of workers
-	laneChange          // 1: a change of the membership is pending
-	laneMark            // the number of the step modulo marks, plus one
-	laneOne             // 1
-	laneSave            // 1: it is time for a checkpoint
-	laneWriting         // 1: its part of a checkpoint is not written yet
-	laneComplete        // 1: the checkpoint that was written is complete
+	laneStop         = iota // stopAll: it was asked to stop; 1: it was told to leave. All stop if the sum reaches the number of workers
+	laneChange              // 1: a change of the membership is pending
+	laneMark                // the number of the step modulo marks, plus one
+	laneOne                 // 1
+	laneSave                // 1: it is time for a checkpoint
+	laneWriting             // 1: its part of a checkpoint is not written yet
+	laneComplete            // 1: the checkpoint that was written is complete
+	laneWish                // 1: rank 0 wishes for another batch
+	laneLocalBatch          // of this local batch
+	laneAccumulation        // and accumulation
 	lanes
 )
 
@@ -35,6 +38,8 @@ type verdict struct {
 	known                   bool // there was an agreement
 	stop, change            bool
 	save, writing, complete bool // of checkpoints
+	wish                    bool // the next steps have another batch
+	batch                   batch
 }
 
 // agreement lets all workers stop, or make a change, after the same step, whichever of them is asked or hears of it first. Its
@@ -116,6 +121,10 @@ func (a *agreement) end() (v verdict, err error) {
 	if one := a.sums[laneOne]; one > 0 && math.Abs(float64(a.sums[laneMark]/one-a.mark)) < 0.5 {
 		v = verdict{known: true, stop: a.sums[laneStop] >= one, change: a.sums[laneChange] > 0,
 			save: a.sums[laneSave] > 0, writing: a.sums[laneWriting] > 0, complete: a.sums[laneComplete] > 0}
+		if wish := a.sums[laneWish]; wish > 0 { // of one worker; the numbers are below 2²⁰, so rounding does not matter
+			v.wish = true
+			v.batch = batch{int(math.Round(float64(a.sums[laneLocalBatch] / wish))), int(math.Round(float64(a.sums[laneAccumulation] / wish)))}
+		}
 	}
 	return v, nil
 }

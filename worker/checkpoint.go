@@ -80,24 +80,28 @@ func (c *CheckpointConfig) Validate() error {
 // position is where a run is: the next step.
 type position struct {
 	Epoch int           `json:"epoch"`
-	Step  int           `json:"step"`           // within the division: what remains of the epoch after the cuts
-	Steps uint64        `json:"steps"`          // in all
-	Cuts  []sampler.Cut `json:"cuts,omitempty"` // of the epoch
+	Step  int           `json:"step"`            // within the division: what remains of the epoch after the cuts
+	Steps uint64        `json:"steps"`           // in all
+	Cuts  []sampler.Cut `json:"cuts,omitempty"`  // of the epoch
+	Adapt *adaptState   `json:"adapt,omitempty"` // nil: the batch does not change; else Epoch is the pass over the data
 
 	workers, stepsOfDivision int // for the manifest
 }
 
 // manifest is complete.json.
 type manifest struct {
-	Version int `json:"version"` // 1 without cuts, 2 with cuts
+	Version int `json:"version"` // 1 without cuts, 2 with cuts, 3 of adaptive training
 	position
 	Workers       int `json:"workers"`
 	StepsPerEpoch int `json:"steps_per_epoch"` // of the division
 	checkpoint.Manifest
 }
 
-// version is that of the manifest: older programs know no cuts.
+// version is that of the manifest: older programs know no cuts, and no adaptive training.
 func (p *position) version() int {
+	if p.Adapt != nil {
+		return 3
+	}
 	if len(p.Cuts) > 0 {
 		return 2
 	}
@@ -114,10 +118,10 @@ func readManifest(ctx context.Context, place checkpoint.Place, s *checkpoint.Ste
 	name := s.Name(checkpoint.ManifestFile)
 	switch {
 	case m.Steps != s.Steps || m.Epoch < 0 || m.Step < 0 || m.Version < 1 || m.Workers < 0:
-		return m, fmt.Errorf("worker: checkpoint %s: %w: got version %d, epoch %d, step %d, %d workers, %d steps in all; want version 1 (2 with cuts), none below 0, and the folder's %d",
+		return m, fmt.Errorf("worker: checkpoint %s: %w: got version %d, epoch %d, step %d, %d workers, %d steps in all; want version 1 (2 with cuts, 3 of adaptive training), none below 0, and the folder's %d",
 			name, checkpoint.ErrDamaged, m.Version, m.Epoch, m.Step, m.Workers, m.Steps, s.Steps)
 	case m.Version != m.position.version():
-		return m, fmt.Errorf("worker: checkpoint %s: got version %d with %d cuts, want version 1 (2 with cuts): a later version of Paragon wrote it", name, m.Version, len(m.Cuts))
+		return m, fmt.Errorf("worker: checkpoint %s: got version %d with %d cuts, want version 1 (2 with cuts, 3 of adaptive training): a later version of Paragon wrote it", name, m.Version, len(m.Cuts))
 	}
 	return m, nil
 }

@@ -26,6 +26,12 @@ func joins(store kvstore.Store) bool {
 
 // weigh sets the weight of this worker's contributions, up to the next step. No exchange is under way.
 func (t *Trainer) weigh(weight uint64) {
+	if t.adapt != nil { // each step has its own learning rate
+		t.weight, t.told = weight, t.counting
+		t.pusher = t.cfg.Store.Step(t.adapt.nextStep(float32(weight), t.counting))
+		t.exchange.pusher = t.pusher
+		return
+	}
 	if t.pusher == nil || t.weight != weight || t.told != t.counting {
 		t.weight, t.told = weight, t.counting
 		t.pusher = t.cfg.Store.Weighted(float32(weight), t.counting)

@@ -101,7 +101,7 @@ type elasticWorker struct {
 	store   kvstore.Store
 
 	x       []float32
-	next    []int
+	next    [][]int // the runs to come
 	step    int
 	at      uint64           // the step in all that the next batch is for
 	batches map[uint64][]int // by step in all
@@ -116,9 +116,15 @@ type elasticWorker struct {
 }
 
 func (w *elasticWorker) Begin(_ context.Context, epoch, step int) error {
-	w.next, w.at = slices.Collect(w.From(epoch, step)), w.trainer.Steps()
+	w.next, w.at = nil, w.trainer.Steps()
+	for run := range w.Batches(epoch, step) {
+		w.next = append(w.next, slices.Clone(run))
+	}
 	return nil
 }
+
+// Use makes it a worker.BatchFeed.
+func (w *elasticWorker) Use(_ []*nn.Program, perRun int) error { return w.SetRun(perRun) }
 
 // Ahead is right for a model whose only gradient is there when all has been computed.
 func (w *elasticWorker) Ahead() bool {
@@ -136,14 +142,14 @@ func (w *elasticWorker) Next(ctx context.Context) ([]int, error) {
 		return nil, errFault
 	}
 	clear(w.x)
-	n := min(w.PerStep(), len(w.next))
-	for _, i := range w.next[:n] {
-		w.x[i] += 1 / float32(n)
+	run := w.next[0]
+	for _, i := range run {
+		w.x[i] += 1 / float32(len(run))
 	}
-	w.batches[w.at] = slices.Clone(w.next[:n])
-	w.next = w.next[n:]
+	w.batches[w.at] = run
+	w.next = w.next[1:]
 	w.at++
-	return []int{n}, nil
+	return []int{len(run)}, nil
 }
 
 func (w *elasticWorker) Close() error { return nil }

@@ -41,8 +41,10 @@ type FitConfig struct {
 	Feed    Feed
 	// Evaluator; nil: no evaluation.
 	Evaluator Evaluator
-	// Epochs is how many passes over the data there are in all, those before a resume included.
+	// Epochs is how many passes over the data there are in all, those before a resume included; with Adapt, so much progress.
 	Epochs int
+	// Adapt lets the batch size change; nil: it stays as the Feed has it.
+	Adapt *AdaptConfig
 	// MaxSteps ends the run after so many steps in all; 0: no limit.
 	MaxSteps uint64
 	// Checkpoint says where and when to save; the zero value: never.
@@ -82,6 +84,11 @@ func (c *FitConfig) Validate() error {
 	case c.Feed.Steps() < 1 && !joins(c.Trainer.cfg.Store):
 		return errors.New("worker: FitConfig.Feed has no steps in an epoch, want at least 1: are there fewer examples than workers?")
 	}
+	if c.Adapt != nil {
+		if err := c.Adapt.validate(c.Trainer, c.Feed); err != nil {
+			return err
+		}
+	}
 	return c.Checkpoint.Validate()
 }
 
@@ -110,7 +117,7 @@ type MembershipInfo struct {
 
 // Used says which examples the steps of a division have used.
 type Used struct {
-	Epoch    int
+	Epoch    int // pass over the data
 	Division int // of the epoch, from 0: how many times it had been divided anew
 	Part     int // rank of the worker in that division
 	Examples []int
@@ -120,9 +127,10 @@ type Used struct {
 type Run struct {
 	Rank, Workers         int
 	Epochs, StepsPerEpoch int
-	FirstEpoch, FirstStep int    // where it begins: 0, 0 unless resumed or joined
-	ResumedFrom           string // folder of the checkpoint; empty: a new run
-	Joined                bool   // this worker came to a job that runs
+	FirstEpoch, FirstStep int        // where it begins: 0, 0 unless resumed or joined
+	ResumedFrom           string     // folder of the checkpoint; empty: a new run
+	Joined                bool       // this worker came to a job that runs
+	Adapt                 *AdaptInfo // nil without FitConfig.Adapt
 }
 
 // StepInfo tells about one step of this worker.
@@ -131,12 +139,14 @@ type StepInfo struct {
 	Steps       int     // of the epoch, as far as is known: it changes when workers come or go
 	Loss        float64 // mean over this worker's examples of the step
 	Examples    int     // of this worker
+	Batch       int     // with FitConfig.Adapt, the examples of all workers; else 0
 }
 
-// A Span is a run of steps of one epoch with the same workers.
+// A Span is a run of steps of one epoch with the same workers and, with FitConfig.Adapt, the same global batch.
 type Span struct {
 	Epoch, First int // the epoch, and its first step
 	Workers      int
+	Batch        int // with FitConfig.Adapt, that of a full step; else 0
 	Steps        int
 	Examples     int // of this worker
 	Train        time.Duration
@@ -161,7 +171,9 @@ type EpochInfo struct {
 	// Caught is how many of this worker's contributions to shards of the parameters the servers' guard (kvstore.WithGuard) has refused or
 	// clipped in the epoch, as far as they have told.
 	Caught   uint64
-	Test     *Scores // nil: not evaluated
+	Adapt    *AdaptInfo // at the epoch's end; nil without FitConfig.Adapt
+	Batches  []int      // with FitConfig.Adapt, the examples of all workers in each step from First on
+	Test     *Scores    // nil: not evaluated
 	TestTime time.Duration
 }
 
@@ -204,7 +216,7 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 		return nil, err
 	}
 	defer r.end()
-	for ; r.epoch < cfg.Epochs && !r.finished(); r.nextEpoch() {
+	for ; r.numEpoch() < cfg.Epochs && !r.finished(); r.nextEpoch() {
 		if err := r.runEpoch(ctx); err != nil {
 			return r.epochs, err
 		}

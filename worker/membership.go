@@ -46,6 +46,16 @@ func (r *run) join(ctx context.Context) (err error) {
 	r.trainer.roll.Expect()
 	division := r.elastic.Division()
 	r.trainer.setSteps(division.Steps)
+	if r.cfg.Adapt != nil {
+		state, err := r.tellAdaptation(ctx, nil)
+		if err != nil {
+			return err
+		}
+		state.Segments = nil // a new division
+		if err := r.beginAdapting(state); err != nil {
+			return err
+		}
+	}
 	r.rank, r.workers = r.trainer.cfg.Store.Rank(), r.trainer.cfg.Store.NumWorkers()
 	r.epoch, r.before, r.stopping, r.cuts = int(division.Epoch), int(division.Step), division.Stop, division.Cuts
 	r.joined, r.stale = true, true
@@ -63,11 +73,23 @@ func (r *run) divide() error {
 	if err := r.divided.Divided(r.rank, r.workers, r.cuts); err != nil {
 		return fmt.Errorf("worker: epoch %d: divide what is left over %d workers: %w", r.epoch, r.workers, err)
 	}
-	return nil
+	return r.cutSegments()
 }
 
-// nextEpoch moves on to the start of the next epoch.
+// nextEpoch moves on to the next epoch.
 func (r *run) nextEpoch() {
+	if r.adapt == nil {
+		r.nextPass()
+		return
+	}
+	r.adapt.nextEpoch()
+	if r.over() {
+		r.nextPass()
+	}
+}
+
+// nextPass moves on to the start of the next pass over the data.
+func (r *run) nextPass() {
 	if r.divided != nil && r.elastic != nil {
 		if r.earlier == nil {
 			r.earlier = make([]uint64, r.workers)
@@ -76,7 +98,7 @@ func (r *run) nextEpoch() {
 			r.earlier[part] += uint64(r.divided.Used(part, r.step) - r.past.of(part))
 		}
 	}
-	r.stale = r.stale || len(r.cuts) > 0
+	r.stale = r.stale || len(r.cuts) > 0 || r.adapt != nil
 	r.epoch, r.step, r.before, r.used, r.cuts, r.past = r.epoch+1, 0, 0, 0, nil, past{}
 }
 
@@ -114,6 +136,9 @@ func (r *run) boundary(ctx context.Context, e *epochRun) error {
 	if err := r.trainer.Sync(ctx); err != nil {
 		return err
 	}
+	if r.adapt != nil {
+		r.adapt.measure()
+	}
 	span := r.closeSpan(e)
 	if err := r.saver.wasRead(); err != nil {
 		return err
@@ -140,6 +165,11 @@ func (r *run) boundary(ctx context.Context, e *epochRun) error {
 	if err != nil {
 		return fmt.Errorf("worker: epoch %d step %d: %w", r.epoch, r.before+r.step, err)
 	}
+	if r.adapt != nil {
+		if _, err := r.tellAdaptation(ctx, r.adapt.state(false)); err != nil {
+			return err
+		}
+	}
 	return r.take(span)
 }
 
@@ -158,6 +188,10 @@ func (r *run) take(span Span) error {
 	r.past, r.earlier = past{}, nil
 	r.trainer.roll.Expect()
 	r.rank, r.workers = r.trainer.cfg.Store.Rank(), r.trainer.cfg.Store.NumWorkers()
+	if r.adapt != nil {
+		r.adapt.settleOn(r.workers)
+		r.adapt.decider.workersChanged()
+	}
 	logger := r.trainer.cfg.Logger
 	if r.workers != workers {
 		logger.Info(fmt.Sprintf("Resetting data iterator as worker count changed from %d to %d", workers, r.workers), "rank", r.rank, "epoch", r.epoch, "step", r.before)
@@ -172,7 +206,7 @@ func (r *run) take(span Span) error {
 	} else if r.divided == nil && r.workers != workers {
 		return fmt.Errorf("worker: epoch %d: the number of workers changed from %d to %d, and feed %T cannot share the examples anew: make it a worker.DividedFeed or set FitConfig.OnMembership", r.epoch, workers, r.workers, r.cfg.Feed)
 	}
-	info := MembershipInfo{Epoch: r.epoch, Step: r.before + r.step, Rank: r.rank, Before: workers, Workers: r.workers, Span: span}
+	info := MembershipInfo{Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Rank: r.rank, Before: workers, Workers: r.workers, Span: span}
 	for _, o := range r.cfg.Observers {
 		if o, ok := o.(MembershipObserver); ok {
 			o.Membership(info)

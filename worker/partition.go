@@ -39,6 +39,8 @@ type BatchFeed interface {
 	Use(programs []*nn.Program, perRun int) error
 	// PerRun is that number.
 	PerRun() int
+	// Length is the number of examples of an epoch, those of all workers.
+	Length() int
 }
 
 // A Segment says that the steps of a division from First on use PerStep examples of each worker.
@@ -136,6 +138,9 @@ func (p *Partition) Segments() []Segment { return slices.Clone(p.segments) }
 
 // Steps is the number of steps of the division, that of the worker with the most examples.
 func (p *Partition) Steps() int { return p.steps }
+
+// Length implements BatchFeed.
+func (p *Partition) Length() int { return p.length }
 
 // Len is the number of this worker's examples in the division.
 func (p *Partition) Len() int { return p.own.Len() }

@@ -20,7 +20,7 @@ type resumed struct {
 }
 
 // resume loads the newest checkpoint that rank 0 finds, if the configuration asks for it, and returns where the run goes on.
-func (s *saver) resume(ctx context.Context, feed Feed) (r resumed, err error) {
+func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed, err error) {
 	m, err := s.newest(ctx)
 	if err != nil || s.cfg.Dir == "" || !s.cfg.Resume {
 		return r, err
@@ -30,7 +30,17 @@ func (s *saver) resume(ctx context.Context, feed Feed) (r resumed, err error) {
 		return r, nil
 	}
 	r.from = checkpoint.Join(s.cfg.Dir, checkpoint.StepFolder(m.Steps))
-	r.at, r.past, err = s.divide(m, feed)
+	switch {
+	case adapting && m.Adapt == nil:
+		err = errors.New("it is of a run with a fixed batch, and this one has FitConfig.Adapt: resume without, or begin a new run with ImportModel")
+	case !adapting && m.Adapt != nil:
+		err = errors.New("it is of adaptive training, and this run has no FitConfig.Adapt: set it as it was")
+	case adapting:
+		err = m.Adapt.check()
+	}
+	if err == nil {
+		r.at, r.past, err = s.divide(m, feed)
+	}
 	if err == nil {
 		err = s.load(ctx, m, r.from)
 	}
@@ -91,12 +101,24 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 			return at, p, err
 		}
 	}
+	if m.Adapt != nil {
+		for _, g := range m.Adapt.Segments {
+			if err := feed.(BatchFeed).Resize(g.First, g.PerStep); err != nil {
+				return at, p, err
+			}
+		}
+	}
 	if m.StepsPerEpoch != feed.Steps() {
 		return at, p, fmt.Errorf("its epochs have %d steps and those of this run %d; resume with the same data and batch size", m.StepsPerEpoch, feed.Steps())
 	}
 	at = m.position
 	if m.Step >= m.StepsPerEpoch {
 		at.Epoch, at.Step, at.Cuts = m.Epoch+1, 0, nil
+	}
+	if m.Adapt != nil && (at.Epoch > m.Epoch || !same) { // a new division
+		now := *m.Adapt
+		now.Segments = nil
+		at.Adapt = &now
 	}
 	if !ok || at.Epoch > m.Epoch {
 		return at, p, nil

@@ -20,12 +20,14 @@ type run struct {
 	saver   *saver
 	elastic kvstore.Elastic // nil: workers neither come nor go
 	divided DividedFeed     // nil: the feed is not one
+	adapt   *adaptation     // nil: the batch stays as it is, and a pass is an epoch
 	ahead   *prefetch
 
 	rank, workers int           // of the division
-	cuts          []sampler.Cut // of the epoch
-	epoch, step   int           // the next step, from the start of the division
-	before        int           // steps of the epoch before the division, as far as this worker knows
+	cuts          []sampler.Cut // of the pass
+	epoch, step   int           // the pass over the data and the next step, from the start of the division
+	before        int           // steps of the pass before the division, as far as this worker knows
+	segments      []Segment     // of the division, of a run that resumes in its middle
 	used          int           // examples of this worker's share of the division that its steps used
 	stale         bool          // the feed is to be divided before it begins
 	joined        bool          // this worker came to a running job
@@ -65,6 +67,13 @@ func (r *run) begin(ctx context.Context) error {
 		r.trainer.count(r.divided != nil)
 	}
 	r.stop.lanes = r.saver.lanes
+	if r.adapt != nil {
+		r.trainer.held.measure = true
+		r.stop.lanes = func(flags []float32) {
+			r.saver.lanes(flags)
+			r.adapt.decider.lanes(flags)
+		}
+	}
 	if err := r.divide(); err != nil {
 		return err
 	}
@@ -72,8 +81,12 @@ func (r *run) begin(ctx context.Context) error {
 		r.cfg.OnMembership(r.rank, r.workers)
 	}
 	info := Run{
-		Rank: r.rank, Workers: r.workers, Epochs: r.cfg.Epochs, StepsPerEpoch: r.before + r.cfg.Feed.Steps(),
-		FirstEpoch: r.epoch, FirstStep: r.before + r.step, ResumedFrom: from, Joined: r.joined,
+		Rank: r.rank, Workers: r.workers, Epochs: r.cfg.Epochs, StepsPerEpoch: r.stepsOfEpoch(),
+		FirstEpoch: r.numEpoch(), FirstStep: r.stepOfEpoch(), ResumedFrom: from, Joined: r.joined,
+	}
+	if r.adapt != nil {
+		i := r.adapt.info(r.workers)
+		info.Adapt = &i
 	}
 	for _, o := range r.cfg.Observers {
 		o.Begin(info)
@@ -85,12 +98,17 @@ func (r *run) begin(ctx context.Context) error {
 func (r *run) start(ctx context.Context) (from string, err error) {
 	store := r.trainer.cfg.Store
 	r.rank, r.workers = store.Rank(), store.NumWorkers()
-	resumed, err := r.saver.resume(ctx, r.cfg.Feed)
+	resumed, err := r.saver.resume(ctx, r.cfg.Feed, r.cfg.Adapt != nil)
 	if err != nil {
 		return "", err
 	}
 	at := resumed.at
 	r.epoch, r.step, r.cuts, r.past, r.stale = at.Epoch, at.Step, at.Cuts, resumed.past, resumed.from != ""
+	if r.cfg.Adapt != nil {
+		if err := r.beginAdapting(at.Adapt); err != nil {
+			return "", err
+		}
+	}
 	if r.stop, err = newAgreement(ctx, r.trainer); err != nil {
 		return "", err
 	}
@@ -111,6 +129,11 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 func (r *run) end() {
 	r.stop.close()
 	r.trainer.count(false)
+	if r.adapt != nil {
+		if err := r.adapt.end(); err != nil {
+			r.trainer.cfg.Logger.Error("adaptive training: programs could not be closed", "error", err)
+		}
+	}
 	for _, o := range r.cfg.Observers {
 		o.End()
 	}
@@ -132,7 +155,7 @@ type epochRun struct {
 
 // runEpoch trains what is left of the epoch, averages the running statistics, evaluates and saves.
 func (r *run) runEpoch(ctx context.Context) error {
-	e := &epochRun{info: EpochInfo{Epoch: r.epoch, First: r.before + r.step}}
+	e := &epochRun{info: EpochInfo{Epoch: r.numEpoch(), First: r.stepOfEpoch()}}
 	if r.stopping { // this worker joined when all had agreed to stop
 		return r.stopNow(ctx, e)
 	}
@@ -149,7 +172,9 @@ func (r *run) runEpoch(ctx context.Context) error {
 			return err
 		}
 	}
-	r.tellAllUsed()
+	if r.over() || r.finished() || r.numEpoch()+1 >= r.cfg.Epochs {
+		r.tellAllUsed()
+	}
 	if err := r.trainer.AverageState(ctx); err != nil {
 		return err
 	}
@@ -158,11 +183,14 @@ func (r *run) runEpoch(ctx context.Context) error {
 	info.Staleness, info.Caught = r.trainer.TakeStaleness(), r.trainer.TakeCaught()
 	info.Times.Save, info.Train = r.saver.spent, time.Since(begin)
 	info.Loss = e.mean.Value()
+	if r.adapt != nil {
+		info.Adapt = r.adapt.epochInfo(r.workers, info.Train)
+	}
 	if r.cfg.Evaluator != nil {
 		begin := time.Now()
 		scores, err := r.cfg.Evaluator.Evaluate(ctx)
 		if err != nil {
-			return fmt.Errorf("worker: evaluate after epoch %d: %w", r.epoch, err)
+			return fmt.Errorf("worker: evaluate after epoch %d: %w", r.numEpoch(), err)
 		}
 		info.Test, info.TestTime = &scores, time.Since(begin)
 	}
@@ -170,7 +198,10 @@ func (r *run) runEpoch(ctx context.Context) error {
 	for _, o := range r.cfg.Observers {
 		o.Epoch(*info)
 	}
-	return r.saver.afterEpoch(ctx, r.position())
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	return r.saver.afterEpoch(ctx, r.position(), r.numEpoch()+1)
 }
 
 // runDivision trains until the division is used up or the membership has changed; again reports that there may be more of the epoch to
@@ -180,12 +211,17 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 	if err := r.divide(); err != nil {
 		return false, err
 	}
+	if r.adapt != nil {
+		if err := r.adapt.begin(); err != nil {
+			return false, err
+		}
+	}
 	if err := r.checkLast(); err != nil {
 		return false, err
 	}
-	if !r.over() {
+	if !r.over() && !r.epochOver() {
 		if len(r.cuts) > 0 && r.step == 0 && r.saver.due(r.trainer.Steps()) { // a change came when a checkpoint was due
-			if err := r.saver.save(ctx, r.position()); err != nil {
+			if err := r.save(ctx); err != nil {
 				return false, err
 			}
 		}
@@ -193,15 +229,15 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 			return false, err
 		}
 	}
-	e.span, e.from = Span{Epoch: r.epoch, First: r.before + r.step, Workers: r.workers}, time.Now()
-	for !r.over() && !r.finished() {
+	e.span, e.from = r.newSpan(), time.Now()
+	for !r.over() && !r.finished() && !r.epochOver() {
 		agreed, err := r.runStep(ctx, e)
 		if err != nil {
 			return false, err
 		}
 		r.step++
 		if r.elastic != nil {
-			r.elastic.Progress(r.trainer.Steps(), uint64(r.epoch))
+			r.elastic.Progress(r.trainer.Steps(), uint64(r.numEpoch()))
 		}
 		r.stopping = agreed.stop
 		if err := r.saver.heard(agreed); err != nil {
@@ -217,14 +253,25 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 			return false, r.stopNow(ctx, e)
 		case agreed.change:
 			return true, nil
-		case !r.over() && (agreed.save || r.saver.due(r.trainer.Steps())): // the last step is left to the epoch's end, which saves the averaged statistics
+		}
+		resized, err := r.resize(e, agreed)
+		if err != nil {
+			return false, err
+		}
+		if r.epochOver() { // the last step is left to the epoch's end, which saves the averaged statistics
+			break
+		}
+		if agreed.save || r.saver.due(r.trainer.Steps()) {
 			changed, err := r.callRoll(ctx, e)
 			if err == nil && !changed {
-				err = r.saver.save(ctx, r.position())
+				err = r.save(ctx)
 			}
 			if err != nil || changed {
 				return changed, err
 			}
+		}
+		if resized {
+			return true, nil
 		}
 	}
 	if err := r.trainer.Sync(ctx); err != nil {
@@ -236,6 +283,11 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		}
 	}
 	r.closeSpan(e)
+	if r.over() && !r.epochOver() && !r.finished() { // the epoch goes on in the next pass
+		r.tellAllUsed()
+		r.nextPass()
+		return true, nil
+	}
 	return false, nil
 }
 
@@ -254,9 +306,14 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	info := &e.info
 	defer func() { info.Times.Data += r.ahead.end() }()
 	meet := !r.trainer.roundEnds() && r.step+1 == r.cfg.Feed.Steps()
+	begin := r.planStep()
 	loss, examples, err := r.runRuns(ctx, info)
 	if err != nil {
 		return agreed, err
+	}
+	if r.adapt != nil {
+		r.adapt.stepped()
+		info.Batches = append(info.Batches, r.adapt.global)
 	}
 	if meet { // with local steps, all agree at the end of a division although no round ends
 		if err := r.trainer.weighLocal(ctx); err != nil {
@@ -265,7 +322,7 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 		r.stop.begin(ctx, step)
 	}
 	for _, o := range r.cfg.Observers {
-		o.Step(StepInfo{Epoch: r.epoch, Step: r.before + r.step, Steps: r.before + r.cfg.Feed.Steps(), Loss: loss, Examples: examples})
+		o.Step(r.stepInfo(loss, examples))
 	}
 	if examples > 0 {
 		e.mean.Add(loss, float64(examples))
@@ -278,6 +335,9 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	waiting := time.Now()
 	agreed, err = r.stop.end()
 	info.Times.Wait += time.Since(waiting)
+	if r.adapt != nil && err == nil {
+		err = r.adapt.timed(begin, r.examplesOfStep(), r.trainer.cfg.Store)
+	}
 	return agreed, err
 }
 
@@ -291,6 +351,7 @@ func (r *run) runRuns(ctx context.Context, info *EpochInfo) (loss float64, examp
 			batch.counts, batch.err = r.cfg.Feed.Next(ctx)
 		}
 		info.Times.Data += time.Since(begin)
+		runBegin, waited := r.runBegin()
 		if batch.err != nil {
 			return 0, 0, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, batch.err)
 		}
@@ -319,6 +380,7 @@ func (r *run) runRuns(ctx context.Context, info *EpochInfo) (loss float64, examp
 		examples += n
 		if !last {
 			info.Times.Data += r.ahead.end()
+			r.runEnd(runBegin, waited)
 		}
 	}
 	return loss / float64(max(1, examples)), examples, nil
@@ -355,13 +417,25 @@ func (r *run) closeSpan(e *epochRun) Span {
 	if span.Steps > 0 {
 		e.info.Spans = append(e.info.Spans, span)
 	}
-	e.span, e.from = Span{Epoch: r.epoch, First: r.before + r.step, Workers: r.workers}, time.Now()
+	e.span, e.from = r.newSpan(), time.Now()
 	return span
 }
 
 // position is where the run is.
 func (r *run) position() position {
-	return position{Epoch: r.epoch, Step: r.step, Steps: r.trainer.Steps(), Cuts: r.cuts, workers: r.workers, stepsOfDivision: r.cfg.Feed.Steps()}
+	at := position{Epoch: r.epoch, Step: r.step, Steps: r.trainer.Steps(), Cuts: r.cuts, workers: r.workers, stepsOfDivision: r.cfg.Feed.Steps()}
+	if r.adapt != nil {
+		at.Adapt = r.adapt.state(r.adapt.epochDone())
+	}
+	return at
+}
+
+// save begins a checkpoint of this step.
+func (r *run) save(ctx context.Context) error {
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	return r.saver.save(ctx, r.position())
 }
 
 // stopNow writes a checkpoint, if there is a place for it, and ends the run. After the last step of an epoch it first averages the running
@@ -380,11 +454,11 @@ func (r *run) stopNow(ctx context.Context, e *epochRun) error {
 		if changed {
 			continue
 		}
-		if r.over() && !r.trainer.async() {
+		if r.epochOver() && !r.trainer.async() {
 			err = r.trainer.AverageState(ctx)
 		}
 		if err == nil {
-			err = r.trainer.Flush(ctx)
+			err = r.settle(ctx)
 		}
 		if err == nil {
 			err = save(ctx, r.position())

@@ -97,8 +97,9 @@ func (s *saver) heard(v verdict) error {
 	return nil
 }
 
-func (s *saver) afterEpoch(ctx context.Context, at position) error {
-	if (at.Epoch+1)%s.cfg.EveryEpochs != 0 && !s.due(at.Steps) {
+// afterEpoch saves at the end of an epoch, after which so many are done.
+func (s *saver) afterEpoch(ctx context.Context, at position, epochs int) error {
+	if epochs%s.cfg.EveryEpochs != 0 && !s.due(at.Steps) {
 		return nil
 	}
 	return s.save(ctx, at)

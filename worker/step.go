@@ -147,6 +147,7 @@ func (t *Trainer) gradientReady(ctx context.Context, i int, last bool) error {
 		}
 		t.began()
 	}
+	t.micro[i] = t.held.micro(i)
 	t.exchange.submit(i)
 	return nil
 }

@@ -92,10 +92,12 @@ type Trainer struct {
 	units    []unit
 	group    *nn.Group // nil: the programs are not joined
 	keys     []string  // by parameter
+	index    map[string]int
 	exchange *exchange
 	update   *localUpdate // on the worker: with UpdateOnWorker or local steps
 	local    *localSteps  // nil without
 
+	adapt    *adaptation     // nil: batch and learning rate are as configured
 	elastic  kvstore.Elastic // nil: workers neither come nor go
 	roll     *rollcall.Roll  // nil: they do not, or Fit has not begun
 	fitted   bool            // Fit was called
@@ -108,11 +110,12 @@ type Trainer struct {
 	// onGradient is called once in a run, when its first gradient is there; nil: nothing
 	onGradient func()
 
-	mu     sync.Mutex // guards ready and begun, which the devices' hooks share
-	ready  []int      // units on which parameter i's gradient is final in this step
-	begun  bool       // this run's first gradient is there
-	counts []int      // of this run's examples, by device
-	held   held       // by the runs of this step before this one
+	mu     sync.Mutex      // guards ready and begun, which the devices' hooks share
+	ready  []int           // units on which parameter i's gradient is final in this step
+	begun  bool            // this run's first gradient is there
+	counts []int           // of this run's examples, by device
+	held   held            // by the runs of this step before this one
+	micro  []kvstore.Micro // of the newest step, by parameter: of what its gradient is the sum
 
 	staleMu sync.Mutex // guards stale, which pulls share
 	stale   Staleness
@@ -158,7 +161,7 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 		}
 	}
 	params := cfg.Programs[0].Params()
-	t := &Trainer{cfg: cfg, programs: slices.Clone(cfg.Programs), keys: make([]string, len(params)), ready: make([]int, len(params)), elastic: elasticOf(cfg.Store)}
+	t := &Trainer{cfg: cfg, programs: slices.Clone(cfg.Programs), keys: make([]string, len(params)), index: map[string]int{}, micro: make([]kvstore.Micro, len(params)), ready: make([]int, len(params)), elastic: elasticOf(cfg.Store)}
 	if err := t.makeUnits(); err != nil {
 		return nil, err
 	}
@@ -195,7 +198,7 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 	}
 	grads, outs := make([][][]float32, len(params)), make([][][]float32, len(params))
 	for i, p := range params {
-		t.keys[i] = p.Name
+		t.keys[i], t.index[p.Name] = p.Name, i
 		if err := initialise(ctx, p.Name, p.Value); err != nil {
 			return nil, fmt.Errorf("worker: init %s: %w", p.Name, err)
 		}

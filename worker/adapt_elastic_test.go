@@ -1,0 +1,164 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// Two workers choose larger batches while they train, a third joins and one is lost: all have the same progress, to the bit, at the end of each epoch,
+// and each example of a pass is used once.
+func TestAWorkerJoinsAnAdaptingJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := runElastic(t, elasticPlan{workers: 2, servers: 2, examples: 240, batch: 3, epochs: 6, parameters: 2, optimizer: optim.Config{Name: "sgd", LearningRate: 0.01},
+			change: func(_ *elasticWorker, c *worker.FitConfig) {
+				c.Adapt = &worker.AdaptConfig{MaxBatch: 60, Accumulation: true}
+			},
+			at: func(j *elasticJob, w *elasticWorker, n int) {
+				switch {
+				case w.number == 0 && n == 60:
+					j.start(2, true)
+				case w.number == 1 && n == 130:
+					j.kill(w, false)
+				}
+			}})
+		j.wantEnds(nil)
+		j.wantAdapted()
+		first, last := j.workers[0].epochs[0].Batches[0], j.workers[0].epochs[5].Adapt
+		if first != 6 || last.Batch <= 6 || last.Batch > 60 || last.InitialBatch != 6 {
+			t.Errorf("the batch went from %d to %+v, want from 6 to more, at most 60", first, last)
+		}
+		if n := len(j.workers[2].epochs); n == 0 || n == 6 {
+			t.Errorf("the worker that joined has %d epochs, want some but not all 6", n)
+		}
+	})
+}
+
+// wantAdapted checks what an adapting job promises.
+func (j *elasticJob) wantAdapted() {
+	j.t.Helper()
+	wantPasses(j.t, slices.Collect(maps.Values(j.used)), j.plan.examples)
+	progress := map[int]*worker.AdaptInfo{} // by epoch
+	for _, w := range j.workers {
+		if w.err != nil || w.killed {
+			continue
+		}
+		if n := len(w.epochs); n > 0 && w.epochs[n-1].Epoch != j.plan.epochs-1 || !w.joining && n != j.plan.epochs {
+			j.t.Errorf("worker %d has %d epochs, want %d, or the last of them if it joined", w.number, n, j.plan.epochs)
+		}
+		for i, e := range w.epochs {
+			if i > 0 && e.Epoch != w.epochs[i-1].Epoch+1 {
+				j.t.Errorf("worker %d: epoch %d follows %d", w.number, e.Epoch, w.epochs[i-1].Epoch)
+			}
+			if p := progress[e.Epoch]; p != nil && (p.Progress != e.Adapt.Progress || p.Batch != e.Adapt.Batch || p.Gain != e.Adapt.Gain) {
+				j.t.Errorf("epoch %d: worker %d has %+v, another one %+v", e.Epoch, w.number, e.Adapt, p)
+			}
+			progress[e.Epoch] = e.Adapt
+		}
+	}
+}
+
+// Whatever happens to the workers and to the batch, each example of a pass is used once, and all workers agree on the progress.
+func TestAdaptingJobsUseExamplesOnceWhateverHappens(t *testing.T) {
+	seeds, first := uint64(10), uint64(1) // others: PARAGON_TEST_SEEDS of them, or the one of PARAGON_TEST_SEED
+	if testing.Short() {
+		seeds = 4
+	}
+	if n, err := strconv.ParseUint(os.Getenv("PARAGON_TEST_SEEDS"), 10, 64); err == nil {
+		seeds = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("PARAGON_TEST_SEED"), 10, 64); err == nil {
+		seeds, first = 1, n
+	}
+	for seed := first; seed < first+seeds; seed++ {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { randomAdaptingJob(t, seed) })
+		})
+	}
+}
+
+func randomAdaptingJob(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	plan := elasticPlan{
+		workers: 2 + r.IntN(3), servers: 1 + r.IntN(2), examples: 40 + r.IntN(160), batch: 1 + r.IntN(5), epochs: 1 + r.IntN(4),
+		parameters: 1 + r.IntN(3), elastic: cluster.Elastic{Enabled: true, MinWorkers: 1}, seed: seed,
+		optimizer: optim.Config{Name: []string{"sgd", "adam"}[r.IntN(2)], LearningRate: 0.01},
+	}
+	plan.ahead = seed%3 == 0
+	adapting := worker.AdaptConfig{MaxBatch: plan.workers * plan.batch * (1 + r.IntN(8)), Accumulation: r.IntN(3) > 0, Groups: []string{"w0"}}
+	if seed%2 == 0 {
+		for step := r.IntN(5); step < 60; step += 1 + r.IntN(12) {
+			adapting.Decisions = append(adapting.Decisions, worker.Decision{Step: uint64(step), LocalBatch: 1 + r.IntN(9), Accumulation: r.IntN(3)})
+		}
+	}
+	dir, every := "", 0
+	if r.IntN(3) == 0 {
+		dir, every = t.TempDir(), 1+r.IntN(9)
+	}
+	plan.change = func(w *elasticWorker, c *worker.FitConfig) {
+		own := adapting
+		c.Adapt = &own
+		if dir != "" {
+			c.Checkpoint = worker.CheckpointConfig{Dir: dir, EverySteps: every}
+			c.Evaluator = slowEvaluator{w}
+		}
+	}
+	type event struct{ kind, worker, step int }
+	var events []event
+	for range r.IntN(6) {
+		events = append(events, event{r.IntN(5), r.IntN(5), r.IntN(40)})
+	}
+	next, gone := plan.workers, map[int]bool{}
+	plan.at = func(j *elasticJob, w *elasticWorker, n int) {
+		for i, e := range events {
+			if e.worker != w.number || n < e.step || !j.first(fmt.Sprint("event", i)) {
+				continue
+			}
+			j.mu.Lock()
+			alone := j.plan.workers-len(gone) <= 1
+			number := next
+			if e.kind < 2 {
+				next++
+			} else if !alone {
+				gone[w.number] = true
+			}
+			j.mu.Unlock()
+			switch {
+			case e.kind < 2:
+				j.start(number, true)
+			case alone && w.number < j.plan.workers:
+			case e.kind == 3:
+				w.leave()
+			case e.kind == 2:
+				silent := i%2 == 0
+				j.running.Go(func() {
+					time.Sleep(time.Duration(i*1700) * time.Microsecond)
+					j.kill(w, silent)
+				})
+			default:
+				if _, err := j.job.Control(context.Background(), fmt.Sprintf(`{"op":"remove","host":"worker%d"}`, w.number)); err != nil {
+					j.log.Info("remove", "err", err)
+				}
+			}
+		}
+	}
+	j := runElastic(t, plan)
+	for _, w := range j.workers {
+		if w.err != nil && !w.killed && !errors.Is(w.err, worker.ErrRemoved) && !w.joining {
+			t.Errorf("worker %d: %v", w.number, w.err)
+		}
+	}
+	j.wantAdapted()
+}

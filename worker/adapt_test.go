@@ -1,0 +1,178 @@
+package worker_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// wantPasses checks that all passes but the last one have used each example once, and the last one none twice.
+func wantPasses(t *testing.T, used []worker.Used, examples int) {
+	t.Helper()
+	last := 0
+	for _, u := range used {
+		last = max(last, u.Epoch)
+	}
+	for pass := range last + 1 {
+		times := make([]int, examples)
+		for _, u := range used {
+			if u.Epoch == pass {
+				for _, i := range u.Examples {
+					times[i]++
+				}
+			}
+		}
+		for i, n := range times {
+			if n > 1 || n == 0 && pass < last {
+				t.Errorf("pass %d of %d: example %d was used %d times, want once", pass, last+1, i, n)
+				return
+			}
+		}
+	}
+}
+
+// With a fixed batch an epoch is as much progress as a pass makes: it ends in the middle of one where a short step counted for more than its
+// examples, and all examples of each pass are used once.
+func TestEpochsEndByProgress(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	r.cfg.Adapt = &worker.AdaptConfig{}
+	r.cfg.Epochs = 6
+	var used []worker.Used
+	r.cfg.OnUsed = func(u worker.Used) { used = append(used, u) }
+	epochs, err := worker.Fit(t.Context(), r.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(epochs) != 6 {
+		t.Fatalf("got %d epochs, want 6", len(epochs))
+	}
+	for i, e := range epochs {
+		a := e.Adapt
+		if e.Epoch != i || e.Test == nil || a == nil {
+			t.Fatalf("epoch %d: got %+v, want number %d with scores and an AdaptInfo", i, e, i)
+		}
+		if a.InitialBatch != 8 || a.Batch != 8 || a.Scale != 1 || a.Gain != 1 {
+			t.Errorf("epoch %d: got %+v, want a batch of 8, scale and gain of 1", i, a)
+		}
+		if mark := 7.5 * float64(i+1); a.Progress < mark-1e-9 || a.Progress > mark+1 {
+			t.Errorf("epoch %d ended with progress %v, want the first step from %v on", i, a.Progress, mark)
+		}
+		if n := len(e.Losses); n != 7 && n != 8 || len(e.Batches) != n {
+			t.Errorf("epoch %d: %d steps with %d batches, want 7 or 8", i, n, len(e.Batches))
+		}
+	}
+	wantPasses(t, used, 60)
+}
+
+// decided makes a run that changes its batch at given steps.
+func decided(r *fitRig) {
+	r.cfg.Adapt = &worker.AdaptConfig{MaxBatch: 48, Accumulation: true, Decisions: []worker.Decision{{Step: 3, LocalBatch: 8, Accumulation: 1}, {Step: 8, LocalBatch: 6, Accumulation: 2}, {Step: 13, LocalBatch: 4}, {Step: 15, LocalBatch: 20}}}
+}
+
+// The batch changes after the steps that were decided; each pass uses each example once, whatever the batches.
+func TestBatchesChangeBetweenSteps(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	decided(r)
+	var used []worker.Used
+	r.cfg.OnUsed = func(u worker.Used) { used = append(used, u) }
+	epochs, err := worker.Fit(t.Context(), r.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batches []int
+	for _, e := range epochs {
+		batches = append(batches, e.Batches...)
+	}
+	want := []int{8, 8, 8, 16, 16, 4 /* the pass ends */, 16, 16, 18, 10, 18, 18, 18, 4, 2}
+	if len(epochs) != 3 || len(batches) < len(want) || !slices.Equal(batches[:5], want[:5]) {
+		t.Errorf("got %d epochs with batches %v, want 3 that begin with %v", len(epochs), batches, want)
+	}
+	for _, e := range epochs {
+		if e.Adapt.NoiseScale < 0 || e.Adapt.Gain < 1 && e.Adapt.Scale >= 1 {
+			t.Errorf("epoch %d: got %+v", e.Epoch, e.Adapt)
+		}
+	}
+	wantPasses(t, used, 60)
+}
+
+// Stopped after any step and resumed, a run whose batch changes ends with the bits of one that was not stopped.
+func TestAdaptingRunResumesTheVerySame(t *testing.T) {
+	whole := newRig(t, rigConfig{})
+	decided(whole)
+	epochs, err := worker.Fit(t.Context(), whole.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for _, e := range epochs {
+		steps += len(e.Losses)
+	}
+	for after := 1; after < steps; after += 3 {
+		if after == 16 { // a difference of two steps with a stop between them is not measured, and one worker has no other norms with Adam
+			continue
+		}
+		dir, stop := t.TempDir(), make(chan struct{})
+		stopped := newRig(t, rigConfig{})
+		decided(stopped)
+		stopped.cfg.Stop, stopped.cfg.Checkpoint = stop, worker.CheckpointConfig{Dir: dir}
+		stopped.cfg.Observers = []worker.Observer{&stopAfter{step: after, stop: stop}}
+		first, err := worker.Fit(t.Context(), stopped.cfg)
+		if !errors.Is(err, worker.ErrStopped) {
+			t.Fatalf("after %d of %d: got error %v, want ErrStopped", after, steps, err)
+		}
+		resumed := newRig(t, rigConfig{})
+		decided(resumed)
+		resumed.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: true}
+		rest, err := worker.Fit(t.Context(), resumed.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := firstDifference(resumed.values(), whole.values()); i >= 0 {
+			t.Errorf("stopped after step %d of %d: value %d differs from the run that was not stopped", after+1, steps, i)
+		}
+		if n := len(rest); n > 0 && rest[n-1].Adapt.Progress != epochs[2].Adapt.Progress {
+			t.Errorf("stopped after step %d: progress %v, want %v", after+1, rest[n-1].Adapt.Progress, epochs[2].Adapt.Progress)
+		}
+		if n := len(first) + len(rest); n > 3 {
+			t.Errorf("stopped after step %d: %d epochs, want at most 3", after+1, n)
+		}
+	}
+}
+
+func TestAdaptNamesWhatItRefuses(t *testing.T) {
+	for _, c := range []struct {
+		want   string
+		rig    rigConfig
+		change func(c *worker.FitConfig)
+	}{
+		{"MaxBatch is 4, below the initial batch of 8", rigConfig{}, func(c *worker.FitConfig) { c.Adapt.MaxBatch = 4 }},
+		{"MaxBatch is 4, below the initial batch of 16", rigConfig{}, func(c *worker.FitConfig) { c.Adapt.MaxBatch, c.Adapt.InitialBatch = 4, 16 }},
+		{"MinLocal is 12, which excludes the initial batch of 8", rigConfig{}, func(c *worker.FitConfig) { c.Adapt.MaxBatch, c.Adapt.MinLocal = 64, 12 }},
+		{"MaxLocal is 2, below MinLocal of 4", rigConfig{}, func(c *worker.FitConfig) { c.Adapt.MaxBatch, c.Adapt.MinLocal, c.Adapt.MaxLocal = 64, 4, 2 }},
+		{`rule "cosine" is unknown, want one of adascale`, rigConfig{}, func(c *worker.FitConfig) { c.Adapt.Rule = "cosine" }},
+		{"WarmupEpochs is 2 with rule adamscale", rigConfig{}, func(c *worker.FitConfig) { c.Adapt.WarmupEpochs = 2 }},
+		{"WarmupEpochs is -1", rigConfig{}, func(c *worker.FitConfig) { c.Adapt.Rule, c.Adapt.WarmupEpochs = "legw", -1 }},
+		{"Smoothing is 1", rigConfig{}, func(c *worker.FitConfig) { c.Adapt.Smoothing = 1 }},
+		{`Groups[1] is "["`, rigConfig{}, func(c *worker.FitConfig) { c.Adapt.Groups = []string{"conv*", "["} }},
+		{"InitialBatch is -1", rigConfig{}, func(c *worker.FitConfig) { c.Adapt.InitialBatch = -1 }},
+		{"Decisions[1] is {Step:3", rigConfig{}, func(c *worker.FitConfig) { c.Adapt.Decisions = []worker.Decision{{3, 4, 0}, {3, 8, 0}} }},
+		{"Config.UpdateOnWorker, want false", rigConfig{onWorker: true}, nil},
+		{"a store of 2 local steps, want none", rigConfig{local: 2}, nil},
+		{"BatchFeed", rigConfig{}, func(c *worker.FitConfig) { c.Feed = plainFeed{c.Feed} }},
+		{"store dist_async, want dist_sync", rigConfig{store: newStore(t, "dist_async")}, nil},
+		{"Compression 2bit, want none, fp16 or bf16", rigConfig{store: newStore(t, "device"), compression: kvstore.Compression{Type: "2bit", Threshold: 1}}, nil},
+	} {
+		r := newRig(t, c.rig)
+		r.cfg.Adapt = &worker.AdaptConfig{}
+		if c.change != nil {
+			c.change(&r.cfg)
+		}
+		if _, err := worker.Fit(t.Context(), r.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got error %v, want one with %q", err, c.want)
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package worker
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/paragon-train/paragon/adapt"
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+// adaptation is what an adapting run knows beyond one that does not adapt. All workers have the same but for profile and programs: it is a function of
+// what the store has measured and of what the workers have agreed on.
+type adaptation struct {
+	cfg     AdaptConfig
+	rule    string
+	trainer *Trainer
+	feed    BatchFeed
+	groups  []int // by parameter
+
+	estimators *adapt.Estimators
+	progress   adapt.Progress
+	epochs     int // finished
+	step       int // of the epoch, the next one
+	batch      batch
+	measured   uint64 // steps whose measurement the estimators have seen
+
+	// Of the step under way.
+	global  int             // its examples on all workers
+	runs    []time.Duration // what its runs before the last one took
+	gain    float64         // what it adds to the progress
+	factors []float64       // of the learning rate, by group
+
+	programs *programSets
+	decider  decider
+	from     float64 // progress at the epoch's begin, or when this worker came
+}
+
+// A batch is what a worker does in a step: runs of LocalBatch examples, Accumulation of them before the last one.
+type batch struct {
+	LocalBatch   int `json:"local_batch"`
+	Accumulation int `json:"accumulation"`
+}
+
+func (b batch) perStep() int { return b.LocalBatch * (b.Accumulation + 1) }
+
+func (b batch) String() string {
+	if b.Accumulation == 0 {
+		return fmt.Sprintf("%d a worker", b.LocalBatch)
+	}
+	return fmt.Sprintf("%d × %d runs a worker", b.LocalBatch, b.Accumulation+1)
+}
+
+// newAdaptation begins where state says; nil: a new run of so many workers.
+func newAdaptation(cfg *AdaptConfig, t *Trainer, feed BatchFeed, workers int, state *adaptState) (*adaptation, error) {
+	a := &adaptation{cfg: *cfg, rule: cfg.rule(t.cfg.Optimizer.Name), trainer: t, feed: feed, measured: t.Steps()}
+	var n int
+	a.groups, n = cfg.groupsOf(t.keys)
+	a.estimators = adapt.NewEstimators(n, cfg.Smoothing)
+	a.factors = make([]float64, n)
+	a.programs = newProgramSets(a)
+	a.decider.init(a)
+	a.progress = adapt.Progress{Examples: feed.Length(), InitialBatch: cfg.InitialBatch, WarmupEpochs: cfg.WarmupEpochs}
+	if state != nil {
+		if err := a.restore(state); err != nil {
+			return nil, err
+		}
+	} else {
+		if a.progress.InitialBatch == 0 {
+			segments := feed.Segments()
+			a.progress.InitialBatch = segments[len(segments)-1].PerStep * workers
+		}
+		a.batch = batch{LocalBatch: (a.progress.InitialBatch-1)/workers + 1}
+		if most := a.maxLocal(); a.batch.LocalBatch > most {
+			a.batch = split(a.batch.LocalBatch, most)
+		}
+	}
+	if err := cfg.validateBatches(a.progress.InitialBatch); err != nil {
+		return nil, err
+	}
+	if a.maxLocal() < cfg.MinLocal {
+		return nil, fmt.Errorf("worker: AdaptConfig.MinLocal is %d, and this worker's programs take %d; want at most that, or AdaptConfig.Program", cfg.MinLocal, a.maxLocal())
+	}
+	t.adapt, a.from = a, a.progress.Steps
+	return a, nil
+}
+
+// maxLocal is the most examples of a run that can be asked for.
+func (a *adaptation) maxLocal() int {
+	most := maxLocalBatch
+	if a.cfg.MaxLocal > 0 {
+		most = a.cfg.MaxLocal
+	}
+	return min(most, a.programs.most())
+}
+
+// split divides the examples of a step into the fewest equal runs of at most so many; rounding may add one for each run.
+func split(perStep, most int) batch {
+	runs := (perStep-1)/most + 1
+	return batch{LocalBatch: (perStep-1)/runs + 1, Accumulation: runs - 1}
+}
+
+// fitTo changes the batch if it is outside of the limits for so many workers: the same on all of them.
+func (a *adaptation) fitTo(workers int) {
+	initial := a.progress.InitialBatch
+	least := (initial-1)/workers + 1
+	most := max(least, a.cfg.MaxBatch/workers)
+	if workers == 1 && !a.cfg.Accumulation {
+		most = least
+	}
+	per := a.batch.perStep()
+	if per < least || per > most {
+		local := a.batch.LocalBatch
+		per = min(max(per, least), most)
+		if per < local || a.batch.Accumulation == 0 && per <= a.maxLocal() {
+			local = per
+		}
+		a.batch = split(per, local)
+		if a.batch.perStep() > most && most > least { // rounded up
+			a.batch.LocalBatch--
+		}
+	}
+	if workers == 1 && a.batch.Accumulation == 0 && a.batch.LocalBatch > least {
+		a.batch = batch{LocalBatch: (a.batch.LocalBatch + 1) / 2, Accumulation: 1}
+	}
+}
+
+// nextStep is what the contributions of the step under way have in common. All earlier ones have returned.
+func (a *adaptation) nextStep(weight float32, counted bool) kvstore.Step {
+	a.measure()
+	scale := float64(a.global) / float64(a.progress.InitialBatch)
+	a.gain = a.estimators.Noise().Gain(scale)
+	for g := range a.factors {
+		noise := a.estimators.Group(g)
+		factor, err := adapt.Factor(a.rule, noise, scale, a.progress)
+		if err != nil || !(factor >= 0) { // the configuration was checked, and a step has examples
+			factor = 1
+		}
+		a.factors[g] = min(factor, mostFactor)
+	}
+	return kvstore.Step{
+		Weight: weight, Counted: counted, Measure: true, Progress: a.progress.Steps, ByProgress: true,
+		Factor: func(key string) float64 {
+			if i, ok := a.trainer.index[key]; ok {
+				return a.factors[a.groups[i]]
+			}
+			return 1
+		},
+		Micro: a.trainer.microOf,
+	}
+}
+
+// mostFactor is the largest that a store takes.
+const mostFactor = 1 << 20
+
+// measure adds what the store has measured of the newest step, once. All its exchanges have returned.
+func (a *adaptation) measure() {
+	t := a.trainer
+	if a.measured == t.steps {
+		return
+	}
+	a.measured = t.steps
+	step := make([]adapt.Measurement, len(a.factors))
+	var first kvstore.Norms
+	for i, key := range t.keys {
+		n, ok := t.cfg.Store.Norms(key)
+		if i == 0 {
+			first = n
+		}
+		if !ok || n.Count != first.Count || n.Examples != first.Examples || n.Biased != first.Biased {
+			return // not measured, or a worker was lost between its pushes of two keys
+		}
+		m := &step[a.groups[i]]
+		m.Count, m.Biased, m.Scale = n.Count, n.Biased, n.Examples/float64(a.progress.InitialBatch)
+		m.MeanSqr += n.MeanSqr
+		m.SqrMean += n.SqrMean
+	}
+	a.estimators.Add(step)
+}
+
+// stepped counts the step.
+func (a *adaptation) stepped() {
+	a.progress.Add(a.gain)
+	a.step++
+}
+
+// epochDone reports whether the current epoch ends here.
+func (a *adaptation) epochDone() bool { return a.progress.Done(a.epochs) }
+
+// stepsOfEpoch guesses how many steps the current epoch has.
+func (a *adaptation) stepsOfEpoch(workers int) int {
+	gain := a.gain
+	if gain == 0 {
+		gain = a.estimators.Noise().Gain(a.scale(workers))
+	}
+	left := math.Ceil((a.progress.EpochEnd(a.epochs) - a.progress.Steps) / max(gain, 1e-9))
+	return a.step + int(min(max(left, 0), 1<<30))
+}
+
+// scale of a step of so many workers.
+func (a *adaptation) scale(workers int) float64 {
+	return float64(a.batch.perStep()*workers) / float64(a.progress.InitialBatch)
+}

@@ -1,0 +1,239 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+// An adapting run goes through passes over the data, which scheduler and sampler call epochs, and through epochs of progress, which users see. Without
+// Adapt the two are the same.
+
+// numEpoch is the current epoch.
+func (r *run) numEpoch() int {
+	if r.adapt != nil {
+		return r.adapt.epochs
+	}
+	return r.epoch
+}
+
+// stepOfEpoch is the next step within the epoch.
+func (r *run) stepOfEpoch() int {
+	if r.adapt != nil {
+		return r.adapt.step
+	}
+	return r.before + r.step
+}
+
+// stepsOfEpoch is how many steps the epoch has, as far as is known.
+func (r *run) stepsOfEpoch() int {
+	if r.adapt != nil {
+		return r.adapt.stepsOfEpoch(r.workers)
+	}
+	return r.before + r.cfg.Feed.Steps()
+}
+
+// epochOver reports whether all steps of the epoch are done.
+func (r *run) epochOver() bool {
+	if r.adapt != nil {
+		return r.adapt.epochDone()
+	}
+	return r.over()
+}
+
+func (r *run) newSpan() Span {
+	s := Span{Epoch: r.numEpoch(), First: r.stepOfEpoch(), Workers: r.workers}
+	if r.adapt != nil {
+		s.Batch = r.adapt.batch.perStep() * r.workers
+	}
+	return s
+}
+
+// stepInfo tells of the step that was done last, which r.step does not count yet.
+func (r *run) stepInfo(loss float64, examples int) StepInfo {
+	s := StepInfo{Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Steps: r.stepsOfEpoch(), Loss: loss, Examples: examples}
+	if r.adapt != nil {
+		s.Step--
+		s.Batch = r.adapt.global
+	}
+	return s
+}
+
+// beginAdapting begins with a state that a checkpoint or another worker had; nil: anew.
+func (r *run) beginAdapting(state *adaptState) error {
+	workers := r.trainer.cfg.Store.NumWorkers()
+	a, err := newAdaptation(r.cfg.Adapt, r.trainer, r.cfg.Feed.(BatchFeed), workers, state)
+	if err != nil {
+		return err
+	}
+	if state != nil {
+		r.segments = state.Segments
+	}
+	a.settleOn(workers)
+	r.adapt, r.stale = a, true
+	return nil
+}
+
+// settleOn makes the batch one of so many workers: after they have changed, and at the start.
+func (a *adaptation) settleOn(workers int) {
+	a.fitTo(workers)
+	if b, ok := a.decider.replay(); ok {
+		a.batch = b
+	}
+	a.decider.changed()
+}
+
+// cutSegments brings the segments of the division to the feed that was just divided.
+func (r *run) cutSegments() error {
+	if r.adapt == nil {
+		return nil
+	}
+	for _, s := range r.segments {
+		if err := r.adapt.feed.Resize(s.First, s.PerStep); err != nil {
+			return err
+		}
+	}
+	r.segments = nil
+	return r.adapt.feed.Resize(r.step, r.adapt.batch.perStep())
+}
+
+// planStep tells the adaptation how many examples the next step uses, and returns when it begins.
+func (r *run) planStep() time.Time {
+	if r.adapt == nil {
+		return time.Time{}
+	}
+	n := 0
+	for part := range r.workers {
+		n += r.divided.Used(part, r.step+1) - r.divided.Used(part, r.step)
+	}
+	r.adapt.global, r.adapt.runs = n, r.adapt.runs[:0]
+	return r.adapt.decider.now()
+}
+
+// runBegin notes when a run of the step begins, and how long the trainer had waited for values until then.
+func (r *run) runBegin() (begin time.Time, waited time.Duration) {
+	if r.adapt == nil {
+		return begin, 0
+	}
+	return r.adapt.decider.now(), r.trainer.times.Wait
+}
+
+// runEnd notes how long it took, but for what it waited for: that belongs to the exchange.
+func (r *run) runEnd(begin time.Time, waited time.Duration) {
+	if r.adapt != nil {
+		took := r.adapt.decider.now().Sub(begin) - (r.trainer.times.Wait - waited)
+		r.adapt.runs = append(r.adapt.runs, max(0, took))
+	}
+}
+
+// timed takes note of a step that took until now, and chooses.
+func (a *adaptation) timed(begin time.Time, examples int, store kvstore.Store) error {
+	workers := store.NumWorkers()
+	hosts := store.Topology().WorkerHosts
+	if examples == a.batch.perStep() && a.global == examples*workers {
+		rest := a.decider.now().Sub(begin)
+		for _, d := range a.runs {
+			rest -= d
+		}
+		a.decider.profile.add(hosts, workers, a.runOf(), a.runs, max(0, rest))
+	}
+	return a.decider.choose(hosts, workers)
+}
+
+// runOf is how many examples a run has in a full step.
+func (a *adaptation) runOf() int { return runsOf(a.batch.perStep(), a.feed.PerRun())[0] }
+
+// resize changes the batch, if all workers have agreed on that after the step, or the configuration says so.
+func (r *run) resize(e *epochRun, agreed verdict) (bool, error) {
+	a := r.adapt
+	if a == nil {
+		return false, nil
+	}
+	to, ok := a.decider.replay()
+	if !ok && agreed.wish {
+		to, ok = agreed.batch, true
+		a.decider.wishing = false
+	}
+	if !ok || to == a.batch {
+		return false, nil
+	}
+	if to.LocalBatch < 1 || to.LocalBatch > maxLocalBatch || to.Accumulation < 0 || to.Accumulation > maxAccumulation {
+		return false, fmt.Errorf("worker: epoch %d step %d: the workers agreed on the batch %+v, want 1 to %d examples and an accumulation of 0 to %d", r.numEpoch(), r.stepOfEpoch(), to, maxLocalBatch, maxAccumulation)
+	}
+	r.closeSpan(e)
+	before := a.batch
+	a.batch = to
+	i := a.info(r.workers)
+	r.trainer.cfg.Logger.Info("the batch changes", "steps", r.trainer.Steps(), "from", before.String(), "to", to.String(), "local batch", to.LocalBatch, "accumulation", to.Accumulation,
+		"global", i.Batch, "scale", i.Scale, "gain", i.Gain, "noise scale", i.NoiseScale)
+	a.decider.changed()
+	e.span, e.from = r.newSpan(), time.Now()
+	return true, a.feed.Resize(r.step, to.perStep())
+}
+
+// settle waits for the exchange of the last step, and adds what was measured of it.
+func (r *run) settle(ctx context.Context) error {
+	if err := r.trainer.Flush(ctx); err != nil {
+		return err
+	}
+	if r.adapt != nil {
+		r.adapt.measure()
+	}
+	return nil
+}
+
+// begin prepares the feed and the programs for steps of the present batch; the feed's Begin follows.
+func (a *adaptation) begin() error {
+	a.decider.profile.changed()
+	return a.programs.use(a.batch.LocalBatch)
+}
+
+// nextEpoch moves on to the next epoch.
+func (a *adaptation) nextEpoch() {
+	a.epochs++
+	a.step = 0
+	a.from = a.progress.Steps
+}
+
+// end gives the trainer and the feed their own programs back.
+func (a *adaptation) end() error {
+	a.trainer.held.measure = false
+	a.trainer.adapt = nil
+	return a.programs.close()
+}
+
+// An AdaptInfo says how an adapting run does.
+type AdaptInfo struct {
+	InitialBatch int     // M0
+	Batch        int     // global, of a full step
+	LocalBatch   int     // examples of a worker's run
+	Accumulation int     // runs of a step before its last one
+	Scale        float64 // Batch / InitialBatch
+	Gain         float64 // scale-invariant steps that a full step is worth, in [1, Scale]
+	NoiseScale   float64 // φ in examples; +Inf where nothing but noise was seen, NaN where nothing was measured
+	Biased       bool    // the noise was estimated from differences of steps
+	Progress     float64 // in scale-invariant steps, since the job began
+	Goodput      float64 // of the epoch so far, in examples a second at the initial batch
+}
+
+func (a *adaptation) info(workers int) AdaptInfo {
+	noise := a.estimators.Noise()
+	i := AdaptInfo{
+		InitialBatch: a.progress.InitialBatch, Batch: a.batch.perStep() * workers, LocalBatch: a.batch.LocalBatch, Accumulation: a.batch.Accumulation,
+		Scale: a.scale(workers), Gain: noise.Gain(a.scale(workers)), NoiseScale: noise.Scale(a.progress.InitialBatch), Biased: a.estimators.Biased(), Progress: a.progress.Steps,
+	}
+	if !a.estimators.Measured() {
+		i.NoiseScale = math.NaN()
+	}
+	return i
+}
+
+// epochInfo is info at the end of an epoch whose training took so long.
+func (a *adaptation) epochInfo(workers int, train time.Duration) *AdaptInfo {
+	i := a.info(workers)
+	i.Goodput = (a.progress.Steps - a.from) * float64(a.progress.InitialBatch) / max(train.Seconds(), 1e-9)
+	return &i
+}

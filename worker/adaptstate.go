@@ -1,0 +1,109 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/paragon-train/paragon/adapt"
+)
+
+// adaptState is what a checkpoint and a worker that joins get of an adaptation.
+type adaptState struct {
+	Rule         string         `json:"rule"`
+	InitialBatch int            `json:"initial_batch"`
+	Examples     int            `json:"examples"` // of a pass
+	Progress     float64        `json:"progress"` // in scale-invariant steps
+	Epochs       int            `json:"epochs"`   // finished
+	Step         int            `json:"step"`     // of the epoch
+	Batch        batch          `json:"batch"`
+	Segments     []Segment      `json:"segments,omitempty"` // of the division
+	Groups       []adapt.State  `json:"groups"`
+	Profile      []profileEntry `json:"profile,omitempty"`
+	TooLarge     int            `json:"too_large,omitempty"` // local batch that rank 0's memory does not hold
+}
+
+// state is what there is to know after the last step; done: the epoch has ended.
+func (a *adaptation) state(done bool) *adaptState {
+	s := &adaptState{
+		Rule: a.rule, InitialBatch: a.progress.InitialBatch, Examples: a.progress.Examples, Progress: a.progress.Steps,
+		Epochs: a.epochs, Step: a.step, Batch: a.batch, Segments: a.feed.Segments(), Groups: a.estimators.State(), Profile: a.decider.profile.entries,
+	}
+	if done {
+		s.Epochs, s.Step = a.epochs+1, 0
+	}
+	return s
+}
+
+// check is an error if no adaptation can have this state.
+func (s *adaptState) check() error {
+	progress := adapt.Progress{Steps: s.Progress, Examples: s.Examples, InitialBatch: s.InitialBatch}
+	if err := progress.Validate(); err != nil {
+		return err
+	}
+	switch b := s.Batch; {
+	case s.InitialBatch > maxPerStep:
+		return fmt.Errorf("the initial batch is %d, want at most %d", s.InitialBatch, maxPerStep)
+	case s.Epochs < 0 || s.Step < 0:
+		return fmt.Errorf("%d epochs and %d steps were done, want at least 0", s.Epochs, s.Step)
+	case b.LocalBatch < 1 || b.LocalBatch > maxLocalBatch || b.Accumulation < 0 || b.Accumulation > maxAccumulation:
+		return fmt.Errorf("the batch is %+v, want 1 to %d examples and an accumulation of 0 to %d", b, maxLocalBatch, maxAccumulation)
+	}
+	for _, g := range s.Segments {
+		if g.First < 0 || g.PerStep < 1 {
+			return fmt.Errorf("a segment is %+v, want a step of at least 0 and at least one example", g)
+		}
+	}
+	for _, e := range s.Profile {
+		if err := e.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restore takes over a state of another process.
+func (a *adaptation) restore(s *adaptState) error {
+	if err := s.check(); err != nil {
+		return fmt.Errorf("worker: state of adaptive training: %w", err)
+	}
+	switch {
+	case s.Rule != a.rule:
+		return fmt.Errorf("worker: AdaptConfig.Rule is %s, and the run that goes on has %s, want the same", a.rule, s.Rule)
+	case a.cfg.InitialBatch > 0 && s.InitialBatch != a.cfg.InitialBatch:
+		return fmt.Errorf("worker: AdaptConfig.InitialBatch is %d, and the run that goes on has %d, want the same, or 0", a.cfg.InitialBatch, s.InitialBatch)
+	case s.Examples != a.progress.Examples:
+		return fmt.Errorf("worker: the data set has %d examples, and that of the run that goes on had %d, want the same", a.progress.Examples, s.Examples)
+	}
+	if err := a.estimators.Restore(s.Groups); err != nil {
+		return fmt.Errorf("worker: AdaptConfig.Groups: %w", err)
+	}
+	a.progress.InitialBatch, a.progress.Steps = s.InitialBatch, s.Progress
+	a.epochs, a.step, a.batch = s.Epochs, s.Step, s.Batch
+	a.decider.profile.entries = s.Profile
+	return nil
+}
+
+// tellAdaptation gives the state of the worker of the lowest rank to all: what a worker that has just joined begins with. own is this
+// worker's; nil: it has joined.
+func (r *run) tellAdaptation(ctx context.Context, own *adaptState) (*adaptState, error) {
+	text, err := r.trainer.cfg.Store.Broadcast(ctx, func() (string, error) {
+		if own == nil { // all that were here before have been lost since
+			return "", nil
+		}
+		text, err := json.Marshal(own)
+		return string(text), err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("worker: state of adaptive training: %w", err)
+	}
+	if text == "" {
+		return nil, errors.New("worker: state of adaptive training: all workers that had it were lost; resume from a checkpoint")
+	}
+	var s adaptState
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return nil, fmt.Errorf("worker: state of adaptive training: %w", err)
+	}
+	return &s, nil
+}

@@ -1,0 +1,153 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/paragon-train/paragon/adapt"
+)
+
+// A decider is rank 0's choice of the batch. The others only keep the profile that they got.
+type decider struct {
+	a       *adaptation
+	profile profile
+	model   adapt.Model // nil: not fitted
+	fitted  time.Time   // when
+	since   int         // examples of the job since the last choice
+	wish    batch       // what the workers are to change to
+	wishing bool
+}
+
+const (
+	refitAfter    = 30 * time.Second
+	choicesOfPass = 8    // at most so many choices in a pass over the data
+	worthIt       = 1.05 // a change must promise so much more goodput
+	leastSteps    = 3    // measured with the present batch before the first choice
+)
+
+func (d *decider) init(a *adaptation) {
+	d.a = a
+	d.profile.changed()
+}
+
+func (d *decider) now() time.Time {
+	if d.a.cfg.now != nil {
+		return d.a.cfg.now()
+	}
+	return time.Now()
+}
+
+// changed says that the batch, the programs, the pass or the workers are others than in the steps before.
+func (d *decider) changed() {
+	d.wishing = false
+	d.profile.changed()
+}
+
+// workersChanged makes the next choice soon: the last one was for another number of workers.
+func (d *decider) workersChanged() {
+	d.since, d.model = d.a.progress.Examples, nil
+}
+
+// lanes puts the wish where all workers see it.
+func (d *decider) lanes(flags []float32) {
+	if d.wishing && d.a.trainer.cfg.Store.Rank() == 0 {
+		flags[laneWish], flags[laneLocalBatch], flags[laneAccumulation] = 1, float32(d.wish.LocalBatch), float32(d.wish.Accumulation)
+	}
+}
+
+// replay returns the decision that is due before the next step.
+func (d *decider) replay() (b batch, ok bool) {
+	for _, x := range d.a.cfg.Decisions {
+		if x.Step == d.a.trainer.Steps() {
+			return batch{x.LocalBatch, x.Accumulation}, true
+		}
+	}
+	return b, false
+}
+
+// choose makes rank 0 wish for another batch if one promises more, after each step that all workers have done; workers and nodes are the placement.
+func (d *decider) choose(nodes, workers int) error {
+	a := d.a
+	d.since += a.global
+	if len(a.cfg.Decisions) > 0 || d.wishing || a.cfg.MaxBatch == 0 || a.trainer.cfg.Store.Rank() != 0 || d.since < a.progress.Examples/choicesOfPass || !a.estimators.Measured() {
+		return nil
+	}
+	if e := d.profile.find(nodes, workers, a.runOf()); e == nil || e.Steps < leastSteps {
+		return nil
+	}
+	d.since = 0
+	if now := d.now(); d.model == nil || now.Sub(d.fitted) >= refitAfter {
+		model, err := d.fit()
+		if err != nil {
+			return nil // a clock that stands
+		}
+		d.model, d.fitted = model, now
+	}
+	for { // until programs for the best batch are there
+		best, ok := d.best(nodes, workers)
+		if !ok || best == a.batch {
+			return nil
+		}
+		size := a.programs.sizeFor(best.LocalBatch)
+		if err := a.programs.compile(best.LocalBatch); err != nil {
+			return err
+		}
+		if a.programs.failed[size] && size > a.programs.base {
+			continue // which has lowered the limit
+		}
+		d.wish, d.wishing = best, true
+		return nil
+	}
+}
+
+func (d *decider) fit() (adapt.Model, error) {
+	timings := d.profile.timings()
+	if d.a.cfg.model != nil {
+		return d.a.cfg.model(timings)
+	}
+	at := d.a.trainer.cfg.Store.Topology()
+	return adapt.FitParameterServer(timings, adapt.Cluster{Bytes: max(1, int64(d.a.trainer.exchange.total)), Servers: max(1, at.Servers), SharedMemory: at.Together})
+}
+
+// best is the batch with the highest goodput that is worth the change.
+func (d *decider) best(nodes, workers int) (b batch, ok bool) {
+	a := d.a
+	g := adapt.Goodput{Model: d.model, Noise: a.estimators.Noise(), InitialBatch: a.progress.InitialBatch}
+	limits := a.cfg.limits()
+	limits.MaxLocal = a.maxLocal()
+	choice, err := g.Best(nodes, workers, limits)
+	if err != nil {
+		return b, false // no batch of these workers is within the limits
+	}
+	b = batch{LocalBatch: choice.LocalBatch, Accumulation: choice.Accumulation}
+	goodput := choice.Goodput
+	if near, rate := d.near(g, nodes, workers, choice); rate > 0 {
+		b, goodput = near, rate
+	}
+	if now := g.At(nodes, workers, a.batch.LocalBatch, a.batch.Accumulation); goodput <= worthIt*now {
+		return b, false
+	}
+	return b, true
+}
+
+// near is the best batch beside the choice that fills programs of the sizes that there are to be; rate 0: there is none within the limits.
+func (d *decider) near(g adapt.Goodput, nodes, workers int, choice adapt.Choice) (b batch, rate float64) {
+	a := d.a
+	p := a.programs
+	above := p.sizeFor(choice.LocalBatch) * p.devices
+	for _, local := range []int{above, above * 3 / 4, above * 2 / 3} { // the sizes below 2ⁿ and 3·2ⁿ
+		if local < max(1, a.cfg.MinLocal) || local > a.maxLocal() || p.sizeFor(local)*p.devices != local {
+			continue
+		}
+		for s := max(0, choice.Accumulation-1); s <= choice.Accumulation+1; s++ {
+			global := workers * local * (s + 1)
+			least := workers * ((a.progress.InitialBatch-1)/workers + 1)
+			if s > 0 && !a.cfg.Accumulation || global < least || global > a.cfg.MaxBatch || workers == 1 && s == 0 && global > least {
+				continue
+			}
+			if r := g.At(nodes, workers, local, s); r > rate {
+				b, rate = batch{local, s}, r
+			}
+		}
+	}
+	return b, rate
+}
