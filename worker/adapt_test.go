@@ -1,12 +1,17 @@
 package worker_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -174,5 +179,113 @@ func TestAdaptNamesWhatItRefuses(t *testing.T) {
 		if _, err := worker.Fit(t.Context(), r.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got error %v, want one with %q", err, c.want)
 		}
+	}
+}
+
+// compiles is AdaptConfig.Program of a rig, which notes what it was asked for; from a batch of so many on there is no memory.
+func compiles(t *testing.T, r *fitRig, asked *[]int, noMemory int) func(device, batch int) (*nn.Program, error) {
+	return func(device, batch int) (*nn.Program, error) {
+		*asked = append(*asked, batch)
+		if batch >= noMemory {
+			return nil, fmt.Errorf("nn: no memory for %d", batch)
+		}
+		loss, _ := rigNetwork(batch)
+		return nn.Compile(loss, nn.Config{Threads: 1, Share: r.programs[device]})
+	}
+}
+
+// Batches beyond the trainer's programs get programs of their own, once for each size, and a resumed run goes on with the same ones: the very same.
+func TestBatchesHaveTheirPrograms(t *testing.T) {
+	run := func(after int, dir string) (*fitRig, []int, error) {
+		r := newRig(t, rigConfig{})
+		decided(r)
+		var asked []int
+		r.cfg.Adapt.Decisions = append(r.cfg.Adapt.Decisions, worker.Decision{Step: 17, LocalBatch: 9})
+		r.cfg.Adapt.Program = compiles(t, r, &asked, 1000)
+		if after > 0 {
+			stop := make(chan struct{})
+			r.cfg.Stop, r.cfg.Observers = stop, []worker.Observer{&stopAfter{step: after, stop: stop}}
+		}
+		r.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: dir != ""}
+		_, err := worker.Fit(t.Context(), r.cfg)
+		return r, asked, err
+	}
+	whole, asked, err := run(0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{6, 4, 24, 12}; !slices.Equal(asked, want) {
+		t.Errorf("programs were compiled for %v, want %v", asked, want)
+	}
+	for _, after := range []int{4, 9, 14} {
+		dir := t.TempDir()
+		if _, _, err := run(after, dir); !errors.Is(err, worker.ErrStopped) {
+			t.Fatalf("got error %v, want ErrStopped", err)
+		}
+		resumed, _, err := run(0, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := firstDifference(resumed.values(), whole.values()); i >= 0 {
+			t.Errorf("stopped after step %d: value %d differs from the run that was not stopped", after+1, i)
+		}
+	}
+}
+
+// A batch whose program cannot be made is taken in smaller runs: the log names the size and the cause, and training goes on.
+func TestABatchWithoutMemoryIsTakenInSmallerRuns(t *testing.T) {
+	var text bytes.Buffer
+	r := newRig(t, rigConfig{logger: slog.New(slog.NewTextHandler(&text, nil))})
+	var asked []int
+	r.cfg.Adapt = &worker.AdaptConfig{MaxBatch: 64, Decisions: []worker.Decision{{Step: 2, LocalBatch: 16}, {Step: 4, LocalBatch: 30}}, Program: compiles(t, r, &asked, 20)}
+	var used []worker.Used
+	r.cfg.OnUsed = func(u worker.Used) { used = append(used, u) }
+	epochs, err := worker.Fit(t.Context(), r.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := epochs[len(epochs)-1]; len(epochs) != 3 || last.Adapt.LocalBatch != 30 || !slices.Equal(asked, []int{16, 32}) {
+		t.Errorf("got %d epochs, the last with %+v, and programs for %v; want 3 with a local batch of 30, and attempts for 16 and 32 once each", len(epochs), last.Adapt, asked)
+	}
+	if log := text.String(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, `"batch of a device"=32`) || !strings.Contains(log, "no memory for 32") {
+		t.Errorf("the log is %s, want one error that names 32 and the cause", log)
+	}
+	wantPasses(t, used, 60)
+}
+
+// A program that does not share the trainer's parameters trains something else.
+func TestAProgramOfItsOwnIsRefused(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	other := newRig(t, rigConfig{})
+	if err := r.cfg.Trainer.Use(other.programs); err == nil || !strings.Contains(err.Error(), "parameter 0 is conv.weight") || !strings.Contains(err.Error(), "nn.Config.Share") {
+		t.Errorf("got error %v, want one that names the parameter and Share", err)
+	}
+	if err := r.cfg.Trainer.Use(nil); err == nil || !strings.Contains(err.Error(), "programs for 0 devices, want 1") {
+		t.Error(err)
+	}
+}
+
+// costly is a model of a step's time: a second, and a thousandth for each example of a run.
+type costly struct{}
+
+func (costly) StepTime(_, _, local, accumulation int) float64 {
+	return (1 + float64(local)/1000) * float64(accumulation+1)
+}
+
+// One worker alone chooses steps of several runs, with the programs that the memory holds.
+func TestOneWorkerChoosesItsBatch(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	var asked []int
+	r.cfg.Epochs = 12
+	r.cfg.Adapt = &worker.AdaptConfig{MaxBatch: 40, Accumulation: true, Program: compiles(t, r, &asked, 16)}
+	clock := time.Unix(0, 0)
+	r.cfg.Adapt.SetModel(func() time.Time { clock = clock.Add(time.Millisecond); return clock }, costly{})
+	epochs, err := worker.Fit(t.Context(), r.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := epochs[len(epochs)-1].Adapt
+	if len(epochs) != 12 || last.Batch <= 8 || last.Batch > 40 || last.Accumulation == 0 || last.LocalBatch > 15 {
+		t.Errorf("%d epochs, the last with %+v; want 12, and a batch of 9 to 40 in several runs of at most 15", len(epochs), last)
 	}
 }
