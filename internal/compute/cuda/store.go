@@ -27,8 +27,8 @@ type store struct {
 	stateHost  []byte   // pinned, of all of them
 	stateDev   drv.Ptr
 
-	arena     room // temporaries and scratch
-	workspace room // of the libraries, within one op
+	arena     sharedMemory // temporaries and scratch
+	workspace sharedMemory // of the libraries, within one op
 
 	gradScale float32
 	step      uint64  // runs with gradients, for dropout

@@ -7,14 +7,14 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 )
 
-// A room is memory of the device that holds nothing between two runs, as large as the largest of the executors that share needs.
-type room struct {
+// A sharedMemory is memory of the device that holds nothing between two runs, as large as the largest of the executors that share needs.
+type sharedMemory struct {
 	device drv.Ptr
 	size   int64
 }
 
-// larger is a room of at least some bytes: r itself if it is large enough.
-func (r room) larger(g *GPU, what string, bytes int64) (room, error) {
+// larger is memory of at least some bytes: r itself if it is large enough.
+func (r sharedMemory) larger(g *GPU, what string, bytes int64) (sharedMemory, error) {
 	if bytes <= r.size {
 		return r, nil
 	}
@@ -22,10 +22,10 @@ func (r room) larger(g *GPU, what string, bytes int64) (room, error) {
 		what = fmt.Sprintf("%s, beside the %d of programs that it shares with", what, r.size)
 	}
 	device, err := g.malloc(what, bytes)
-	return room{device, bytes}, err
+	return sharedMemory{device, bytes}, err
 }
 
-func (r room) close(g *GPU) error {
+func (r sharedMemory) close(g *GPU) error {
 	if r.device == 0 {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (r room) close(g *GPU) error {
 // grow makes arena and workspace at least so large, lets build make what needs them, and moves the other executors to them. After an error
 // everything is as it was.
 func (s *store) grow(arena, workspace int64, e *Executor, build func() error) error {
-	was := [2]room{s.arena, s.workspace}
+	was := [2]sharedMemory{s.arena, s.workspace}
 	var err error
 	if s.arena, err = s.arena.larger(s.gpu, "values between operations", arena); err != nil {
 		s.arena = was[0]
@@ -71,7 +71,7 @@ func (s *store) grow(arena, workspace int64, e *Executor, build func() error) er
 	for _, m := range moves {
 		errs = append(errs, m.finish())
 	}
-	for i, now := range []room{s.arena, s.workspace} {
+	for i, now := range []sharedMemory{s.arena, s.workspace} {
 		if now != was[i] {
 			errs = append(errs, was[i].close(s.gpu))
 		}
@@ -79,10 +79,10 @@ func (s *store) grow(arena, workspace int64, e *Executor, build func() error) er
 	return errors.Join(errs...)
 }
 
-// back returns to the rooms that were.
-func (s *store) back(was [2]room) error {
+// back returns to the memory that was.
+func (s *store) back(was [2]sharedMemory) error {
 	var errs []error
-	for i, r := range []*room{&s.arena, &s.workspace} {
+	for i, r := range []*sharedMemory{&s.arena, &s.workspace} {
 		if *r != was[i] {
 			errs = append(errs, r.close(s.gpu))
 			*r = was[i]
@@ -91,13 +91,13 @@ func (s *store) back(was [2]room) error {
 	return errors.Join(errs...)
 }
 
-// A move is an executor's change to other rooms.
+// A move is an executor's change to other memory.
 type move struct {
 	e             *Executor
 	full, forward *schedule // that it had
 }
 
-// prepareMove makes the executor's launches and schedules anew, for the rooms that there are now, and keeps the old schedules.
+// prepareMove makes the executor's launches and schedules anew, for the memory that there is now, and keeps the old schedules.
 func (e *Executor) prepareMove() (move, error) {
 	m := move{e, e.full, e.forward}
 	e.full, e.forward = nil, nil
@@ -115,7 +115,7 @@ func (m move) finish() error {
 	return errors.Join(m.full.close(m.e.gpu), m.forward.close(m.e.gpu))
 }
 
-// undo goes back to the old schedules, when the rooms are the old ones again.
+// undo goes back to the old schedules, when the memory is the old one again.
 func (m move) undo() error {
 	e := m.e
 	err := errors.Join(e.full.close(e.gpu), e.forward.close(e.gpu))
