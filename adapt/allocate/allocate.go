@@ -13,14 +13,16 @@
 //	((f·s + ε)^p) / p          Fair: a power mean of speedups shall be large, p = Config.Fairness
 //
 // Completion follows from optimal control: when V is the sum of completion times to come, the best allocation has at each moment the
-// greatest Σ −∂V/∂x · (rate of progress), x being the work left of a job. For jobs with speedups k^q the derivative is known (Berg,
-// Vesilo, Harchol-Balter, heSRPT, 2020): it grows as the q-th power of a job's rank, which is 1 for the job with the most work left, 2 for the next
-// and so on. So short jobs get more than their share and end early, and long ones get what others cannot use well.
+// greatest Σ −∂V/∂x · (rate of progress), x being the work left of a job. For jobs with speedups k^q the best allocation is known (Berg,
+// Vesilo, Harchol-Balter, heSRPT, 2019), and in it the derivative grows about as the q-th power of a job's rank, which is 1 for the job
+// with the most work left, 2 for the next and so on. So short jobs get more than their share and end early, and long ones get what others cannot use
+// well; a long job may wait for as long as there are enough short ones.
 //
 // Fair is the objective of Pollux: p = 1 gives slots to who uses them best, and the lower p is, the more the worst off count. ε is what a job
 // that waits is credited.
 //
-// The factor f is 1 for a job that stays as it is, else what the change leaves: Job.ChangeCost out of the time for which the allocation will last.
+// The factor f is 1 for a job that stays as it is, else what the change leaves of the time for which the allocation will last, which
+// is estimated from how often the job has been changed and from what is left of it.
 //
 // # The rules
 //
@@ -28,7 +30,8 @@
 //   - A job that is not preemptible keeps its allocation for as long as its nodes are there.
 //   - At most one job that spans nodes is on each node, since such jobs would share the node's link.
 //   - Replicas on a node that is gone are gone; its job gets a new allocation.
-//   - A change must be worth its cost and Config.Hysteresis. When nothing has changed, nothing is changed.
+//   - A change must be worth its cost and Config.Hysteresis. Asked again when nothing has happened, Divide soon leaves everything as it is, mostly
+//     at once.
 //   - A job without a profile (Goodput is nil) is taken to scale perfectly, and gets at most Config.First replicas. Then it explores: it gets at most
 //     Config.Growth times as many as it has been profiled with.
 package allocate
@@ -110,9 +113,9 @@ type Config struct {
 	// Fairness is the exponent p of Fair's power mean, at most 1. Zero is -1, the harmonic mean; for the geometric mean take a number close to 0.
 	Fairness float64
 	// Hysteresis is the part by which a job's goodput must rise, beyond the cost of the change, for its allocation to change.
-	// Zero is 0.05; below zero is none.
+	// Zero is 0.02; below zero is none.
 	Hysteresis float64
-	// First is how many replicas a job without a profile gets at most. Zero is 4.
+	// First is how many replicas a job without a profile gets at most. Zero is its share of the slots, at least 1 and at most the largest node.
 	First int
 	// Growth is how many times the replicas that a job was profiled with it gets at most, at least 1. Zero is 4.
 	Growth float64
@@ -130,7 +133,7 @@ func (c Config) Validate() error {
 	case math.IsNaN(c.Hysteresis) || c.Hysteresis >= 1:
 		return fmt.Errorf("allocate: Hysteresis is %v, want less than 1", c.Hysteresis)
 	case c.First < 0:
-		return fmt.Errorf("allocate: First is %d, want at least 1, or 0 for 4", c.First)
+		return fmt.Errorf("allocate: First is %d, want at least 1, or 0 for a share", c.First)
 	case c.Growth != 0 && !(c.Growth >= 1) || math.IsInf(c.Growth, 0):
 		return fmt.Errorf("allocate: Growth is %v, want at least 1, or 0 for 4", c.Growth)
 	case c.Interval < 0:
@@ -144,12 +147,9 @@ func (c Config) withDefaults() Config {
 		c.Fairness = -1
 	}
 	if c.Hysteresis == 0 {
-		c.Hysteresis = 0.05
+		c.Hysteresis = 0.02
 	}
 	c.Hysteresis = max(c.Hysteresis, 0)
-	if c.First == 0 {
-		c.First = 4
-	}
 	if c.Growth == 0 {
 		c.Growth = 4
 	}
@@ -291,6 +291,9 @@ func newDivision(c Config, nodes []Node, jobs []Job) *division {
 		d.jobs = append(d.jobs, w)
 	}
 	d.input = slices.Clone(d.jobs)
+	if d.First == 0 && len(jobs) > 0 {
+		d.First = max(1, min(d.total/len(jobs), d.widest))
+	}
 	slices.SortFunc(d.jobs, func(a, b *work) int {
 		if a.pinned != b.pinned {
 			if a.pinned {

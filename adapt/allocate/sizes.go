@@ -9,9 +9,10 @@ import (
 const (
 	// waiting is ε, the speedup that a job without replicas is credited under Fair, as in Pollux.
 	waiting = 1e-3
-	// horizon is how many seconds an allocation is taken to last, for the cost of a change; less where the job ends earlier. Tuned on the
-	// simulator (bench/pollux).
-	horizon = 600
+	// horizon is how many seconds an allocation is taken to last at most, and burden by what the cost of a change is multiplied, since a change
+	// of one job makes others change. Both were tuned on the simulator (bench/pollux).
+	horizon = 1800
+	burden  = 3
 )
 
 // sizes chooses the number of replicas of each job by a dynamic program over the slots: the objective is a sum over jobs, so the best for the
@@ -129,13 +130,14 @@ func (d *division) term(w *work, rate float64, changed bool) float64 {
 	return w.rank * s
 }
 
-// lasting is what a change to a rate leaves of the speedup.
+// lasting is what a change to a rate leaves of the speedup. The new allocation is taken to last as long as the job's allocations did so far, and
+// not beyond its end.
 func (d *division) lasting(w *work, rate float64) float64 {
-	last := float64(horizon)
+	last := min(max(w.Age.Seconds()/float64(w.Changes+1), d.Interval.Seconds()), horizon)
 	if w.Remaining > 0 && w.Goodput != nil {
 		last = min(last, w.Remaining/rate)
 	}
-	f := last / (last + w.ChangeCost.Seconds())
+	f := last / (last + burden*w.ChangeCost.Seconds())
 	if w.have > 0 {
 		f /= 1 + d.Hysteresis
 	}

@@ -10,13 +10,14 @@ import (
 )
 
 // genetic is Pollux's policy: NSGA-II, a genetic algorithm with two objectives, over the numbers of replicas of each job on each node. A
-// population of 100 goes through 100 generations a decision and starts from what the decision before ended with.
+// population of 100 goes through some generations (100 in the paper) a decision and starts from what the decision before ended with.
 //
 // The first objective is the harmonic mean of speedups against a fair share of the cluster, less for jobs that would restart; the
 // second is how well the slots are used. The best by the first is taken.
 type genetic struct {
-	rng  *rand.Rand
-	seed maphash.Seed
+	generations int
+	rng         *rand.Rand
+	seed        maphash.Seed
 	// front is the best of the decision before, with the jobs that its rows are of.
 	front [][]uint8
 	jobs  []*job
@@ -29,13 +30,10 @@ type genetic struct {
 	speed        []func(nodes, replicas int) float64
 }
 
-const (
-	population  = 100
-	generations = 100
-)
+const population = 100
 
-func newGenetic(seed uint64) *genetic {
-	return &genetic{rng: rand.New(rand.NewPCG(seed, 0)), seed: maphash.MakeSeed()}
+func newGenetic(seed uint64, generations int) *genetic {
+	return &genetic{generations: generations, rng: rand.New(rand.NewPCG(seed, 0)), seed: maphash.MakeSeed()}
 }
 
 func (g *genetic) arrive(j *job) { arriveAdaptive(j) }
@@ -61,7 +59,7 @@ func (g *genetic) decide(c *cluster, active []*job) ([][]int, error) {
 		people = append(people, g.born(rows))
 	}
 	people = g.survive(people)
-	for range generations - 1 {
+	for range g.generations - 1 {
 		people = g.survive(append(people, g.offspring(people)...))
 	}
 

@@ -38,17 +38,23 @@ func main() {
 	}
 }
 
+// options are what the command line says to some policies.
+type options struct {
+	seed        uint64
+	generations int
+}
+
 // policies are what --policy may name, in the table's order. A policy has state, so that each simulation gets its own.
 var policies = []struct {
 	name      string
 	published string // the policy of published.json that the mean is compared with
-	make      func(seed uint64) policy
+	make      func(options) policy
 }{
-	{"tiresias", "tiresias", func(uint64) policy { return newTiresias() }},
-	{"optimus", "optimus", func(uint64) policy { return optimus{} }},
-	{"pollux", "pollux", func(seed uint64) policy { return newGenetic(seed) }},
-	{"paragon", "pollux", func(uint64) policy { return newParagon(allocate.Completion) }},
-	{"paragon-fair", "pollux", func(uint64) policy { return newParagon(allocate.Fair) }},
+	{"tiresias", "tiresias", func(options) policy { return newTiresias() }},
+	{"optimus", "optimus", func(options) policy { return optimus{} }},
+	{"pollux", "pollux", func(o options) policy { return newGenetic(o.seed, o.generations) }},
+	{"paragon", "pollux", func(options) policy { return newParagon(allocate.Completion) }},
+	{"paragon-fair", "pollux", func(options) policy { return newParagon(allocate.Fair) }},
 }
 
 func policyNames() []string {
@@ -75,6 +81,7 @@ func newApp() *cli.App {
 			&cli.IntFlag{Name: "slots", Usage: "GPUs of a node", Value: 4},
 			&cli.Float64Flag{Name: "interference", Usage: "part of its speed that a job on several nodes loses where it shares one with another such job"},
 			&cli.Uint64Flag{Name: "seed", Usage: "of the random numbers of policy pollux", Value: 1},
+			&cli.IntFlag{Name: "generations", Usage: "of the genetic algorithm of policy pollux, for each decision", Value: 100},
 			&cli.BoolFlag{Name: "jobs", Usage: "print each job's time, too"},
 		},
 		Action: run,
@@ -99,6 +106,8 @@ func settingsOf(c *cli.Context) (settings, error) {
 		return s, fmt.Errorf("--nodes is %d, want 1 to 16, which were measured", s.nodes)
 	case s.slots < 1 || s.slots > 4:
 		return s, fmt.Errorf("--slots is %d, want 1 to 4, which were measured", s.slots)
+	case c.Int("generations") < 1:
+		return s, fmt.Errorf("--generations is %d, want at least 1", c.Int("generations"))
 	case !(s.interference >= 0 && s.interference < 1):
 		return s, fmt.Errorf("--interference is %v, want 0 to less than 1", s.interference)
 	}
@@ -140,7 +149,7 @@ func run(c *cli.Context) error {
 		}
 		var rows []row
 		for _, n := range c.IntSlice("workloads") {
-			o, err := simulate(s, apps, workloads[n], p.make(c.Uint64("seed")))
+			o, err := simulate(s, apps, workloads[n], p.make(options{c.Uint64("seed"), c.Int("generations")}))
 			if err != nil {
 				return fmt.Errorf("%s, workload %d: %w", p.name, n, err)
 			}

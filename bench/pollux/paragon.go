@@ -65,7 +65,7 @@ func (j *job) describe(c *cluster) allocate.Job {
 		}
 	}
 	if m.Model != nil {
-		a.Goodput, a.Profiled = m.goodput, m.most
+		a.Goodput, a.Profiled = m.corrected, m.most
 		a.Remaining = (j.app.Progress(j.app.Epochs) - j.progress) * float64(j.app.InitialBatch)
 	}
 	return a

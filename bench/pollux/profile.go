@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"math"
 
 	"github.com/paragon-train/paragon/adapt"
 	"github.com/paragon-train/paragon/bench/pollux/internal/trace"
@@ -51,6 +52,22 @@ func (m *measured) best(nodes, replicas int) (localBatch, accumulation int, ok b
 	}
 	c, err := m.Best(nodes, replicas, m.limits)
 	return c.LocalBatch, c.Accumulation, err == nil, err
+}
+
+// corrected is goodput by what was measured with as many replicas: the model is off by about as much for other batches there.
+func (m *measured) corrected(nodes, replicas int) float64 {
+	g := m.goodput(nodes, replicas)
+	sum, n := 0.0, 0
+	for _, t := range m.timings {
+		if t.Replicas == replicas && (t.Nodes > 1) == (nodes > 1) {
+			sum += math.Log(t.Step / m.Model.StepTime(t.Nodes, t.Replicas, t.LocalBatch, 0))
+			n++
+		}
+	}
+	if n > 0 {
+		g /= math.Exp(sum / float64(n))
+	}
+	return g
 }
 
 // goodput is that of the best batch; 0 where no batch is possible.
