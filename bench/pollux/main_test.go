@@ -113,7 +113,7 @@ func TestEveryPolicyFinishesItsJobs(t *testing.T) {
 	var out bytes.Buffer
 	app := newApp()
 	app.Writer = &out
-	if err := app.Run([]string{"pollux", "--data", folder, "--workloads", "1", "--nodes", "2", "--restart-cost", "5s", "--generations", "3", "--jobs"}); err != nil {
+	if err := app.Run([]string{"pollux", "--data", folder, "--workloads", "1", "--nodes", "2", "--restart-cost", "5s", "--generations", "2", "--jobs"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range policies {
@@ -121,8 +121,8 @@ func TestEveryPolicyFinishesItsJobs(t *testing.T) {
 			t.Errorf("policy %s has no row in\n%s", p.name, &out)
 		}
 	}
-	if n := strings.Count(out.String(), "| job-7 "); n != len(policies) {
-		t.Errorf("job-7 is listed %d times, want once for each of %d policies:\n%s", n, len(policies), &out)
+	if n := strings.Count(out.String(), "| job-4 "); n != len(policies) {
+		t.Errorf("job-4 is listed %d times, want once for each of %d policies:\n%s", n, len(policies), &out)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestJobsTakeWhatTheirTracesSay(t *testing.T) {
 			t.Fatal(err)
 		}
 		step, _ := tracetest.StepTime(1, 1, 32)
-		want := 30 + cost + 3*int(300*step+0.5) // at the initial batch the gain is 1
+		want := 30 + cost + 3*int(1000*step+0.5) // at the initial batch the gain is 1
 		if got := o.jobs[0].ended - 30; got != want || o.jobs[0].restarts != 0 {
 			t.Errorf("with %d s for a start the job took %d s and %d restarts, want %d and 0", cost, got, o.jobs[0].restarts, want)
 		}

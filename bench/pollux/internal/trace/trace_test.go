@@ -59,8 +59,8 @@ func TestEpochsAreInterpolatedByBatch(t *testing.T) {
 	if got := a.Progress(0); got != 0 {
 		t.Errorf("progress before the first epoch is %v", got)
 	}
-	if got := a.Progress(3); got != 900 {
-		t.Errorf("progress at the end is %v, want 900", got)
+	if got := a.Progress(3); got != 3000 {
+		t.Errorf("progress at the end is %v, want 3000", got)
 	}
 	for _, batch := range []int{32, 500, 32768} {
 		sqr, variance, err := a.Noise(batch, 1)

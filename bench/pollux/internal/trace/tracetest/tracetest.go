@@ -17,10 +17,10 @@ func StepTime(nodes, replicas, localBatch int) (step, sync float64) {
 	if replicas > 1 {
 		sync = 0.01 + 0.02*float64(nodes-1)
 	}
-	return 0.05 + 0.001*float64(localBatch) + sync, sync
+	return 0.05 + 0.0001*float64(localBatch) + sync, sync
 }
 
-// Write makes traces, a workload with two jobs of each application, and nothing published. Every application was trained with global
+// Write makes traces, a workload with a job of each application, and nothing published. Every application was trained with global
 // batches of 32 to 32768 and local ones of 4 to 32768, for three epochs.
 func Write(t testing.TB) (folder string) {
 	t.Helper()
@@ -42,15 +42,15 @@ func Write(t testing.TB) (folder string) {
 		}
 	}
 	workload.WriteString("name,time,application,num_replicas,batch_size\n")
-	for i := range 2 * len(Applications) {
-		fmt.Fprintf(&workload, "job-%d,%d,%s,%d,%d\n", i, 30*i, Applications[i%len(Applications)], 1+i%4, 64<<(i%3))
+	for i := range Applications {
+		fmt.Fprintf(&workload, "job-%d,%d,%s,%d,%d\n", i, 10*i, Applications[i%len(Applications)], 1+i%4, 64<<(i%3))
 	}
 	files := map[string]string{"workloads/workload-1.csv": workload.String()}
 	for _, a := range Applications {
 		files["traces/"+a+"/placements.csv"] = placements.String()
 		files["traces/"+a+"/scalability.csv"] = scalability.String()
 		for _, batch := range []int{32, 1024, 32768} {
-			files[fmt.Sprintf("traces/%s/validation-%d.csv", a, batch)] = "progress,iteration,metric,grad_sqr,grad_var\n300,200,1,1,4\n600,400,2,1,8\n900,600,3,1,16\n"
+			files[fmt.Sprintf("traces/%s/validation-%d.csv", a, batch)] = "progress,iteration,metric,grad_sqr,grad_var\n1000,700,1,1,4\n2000,1400,2,1,8\n3000,2000,3,1,16\n"
 		}
 	}
 	for name, text := range files {
