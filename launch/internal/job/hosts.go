@@ -62,6 +62,9 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 	case control.Added:
 		if n := c.find(e.Process); n != nil {
 			n.joining, n.member = false, true
+			if c.scaling != nil {
+				c.listSlots(n.host)
+			}
 		}
 		c.askRanks()
 		c.say(e, "joined the job")

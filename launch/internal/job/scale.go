@@ -188,9 +188,6 @@ func (c *core) grow(s *scaling, g growth) {
 		if p := c.placeOf(h); p != nil {
 			p.withdrawn = false
 		}
-		listed := h
-		listed.Slots = before + g.workers
-		c.do(listHost{listed, true})
 		c.join(&joiningHost{host: h, workers: g.workers, prepared: before > 0})
 	}})
 }
@@ -209,10 +206,7 @@ func (c *core) letGo(s *scaling, n *Node) {
 	}
 	q.done = func(err error) {
 		if err == nil {
-			if h, stay := n.host, c.strength(n.host); stay > 0 {
-				h.Slots = stay
-				c.do(listHost{h, true})
-			}
+			c.listSlots(n.host)
 			return
 		}
 		n.released = false
@@ -230,6 +224,19 @@ func (c *core) letGo(s *scaling, n *Node) {
 		}
 	}
 	c.enqueue(q)
+}
+
+// listSlots writes into host_worker how many workers of the job a host has, so that a job that is started again has them, too.
+func (c *core) listSlots(h hosts.Host) {
+	h.Slots = 0
+	for _, n := range c.staff(h) {
+		if n.member {
+			h.Slots++
+		}
+	}
+	if h.Slots > 0 {
+		c.do(listHost{h, true})
+	}
 }
 
 // anyStarting reports whether workers are on their way into the job.
