@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 //
 //	Epoch 0: Train_loss 1.842315, 25000 examples in 61.2 s (408 examples/s)
 //	Epoch 0: Test_acc 0.467400, Test_loss 1.493120 (10000 examples in 6.1 s)
+//	Epoch 0: batch 256 (64 × 2 runs a worker), scale 4.00, gain 2.91, noise scale 512, goodput 297 examples/s
+//
+// The last one is of adaptive training.
 type Progress struct {
 	out      io.Writer
 	columns  func() int // of the terminal; 0: none
@@ -41,6 +45,9 @@ func NewProgress(out *os.File) *Progress {
 func (p *Progress) Begin(run Run) {
 	p.run, p.begin = run, time.Now()
 	fmt.Fprintf(p.out, "Worker %d of %d: %d epochs of %d steps\n", run.Rank, run.Workers, run.Epochs, run.StepsPerEpoch)
+	if a := run.Adapt; a != nil {
+		fmt.Fprintf(p.out, "The batch adapts: it is %d (%v), the initial one %d\n", a.Batch, batch{a.LocalBatch, a.Accumulation}, a.InitialBatch)
+	}
 	if run.Joined {
 		fmt.Fprintf(p.out, "Joined the running job: epoch %d, step %d\n", run.FirstEpoch, run.FirstStep)
 	}
@@ -64,14 +71,22 @@ func (p *Progress) Step(s StepInfo) {
 	p.examples += s.Examples
 	rate := float64(p.examples) / max(time.Since(p.begin).Seconds(), 1e-9)
 	if p.bar != nil {
-		p.bar.Describe(fmt.Sprintf("Epoch %d  loss %.4f  %5.0f/s", s.Epoch, s.Loss, rate))
+		p.bar.Describe(fmt.Sprintf("Epoch %d  loss %.4f  %5.0f/s%s", s.Epoch, s.Loss, rate, batchOf(s)))
 		_ = p.bar.Set(s.Step + 1) // a bar that cannot be drawn is no reason to stop
 		return
 	}
 	if tenth := (s.Step + 1) * 10 / p.run.StepsPerEpoch; tenth > p.shown && tenth < 10 {
 		p.shown = tenth
-		fmt.Fprintf(p.out, "Epoch %d: step %d/%d, loss %.4f, %.0f examples/s\n", s.Epoch, s.Step+1, p.run.StepsPerEpoch, s.Loss, rate)
+		fmt.Fprintf(p.out, "Epoch %d: step %d/%d, loss %.4f, %.0f examples/s%s\n", s.Epoch, s.Step+1, p.run.StepsPerEpoch, s.Loss, rate, batchOf(s))
 	}
+}
+
+// batchOf tells the global batch of a step where it may change.
+func batchOf(s StepInfo) string {
+	if s.Batch == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", batch %d", s.Batch)
 }
 
 // besidesBar is the room that a line of text and numbers takes: a line that wraps leaves its first half behind when it is
@@ -109,12 +124,31 @@ func (p *Progress) Epoch(e EpochInfo) {
 	if e.Test != nil {
 		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%d examples in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
 	}
+	if a := e.Adapt; a != nil {
+		fmt.Fprintf(p.out, "Epoch %d: batch %d (%v), scale %.2f, gain %.2f, noise scale %s, goodput %.0f examples/s\n",
+			e.Epoch, a.Batch, batch{a.LocalBatch, a.Accumulation}, a.Scale, a.Gain, noiseScale(a.NoiseScale), a.Goodput)
+	}
 	for _, span := range e.Spans {
+		with := fmt.Sprintf("%d workers", span.Workers)
+		if span.Batch > 0 {
+			with += fmt.Sprintf(" and batch %d", span.Batch)
+		}
 		if len(e.Spans) > 1 {
-			fmt.Fprintf(p.out, "Epoch %d: steps %d to %d with %d workers: %.1f steps/s\n", e.Epoch, span.First, span.First+span.Steps-1, span.Workers, span.StepsPerSecond())
+			fmt.Fprintf(p.out, "Epoch %d: steps %d to %d with %s: %.1f steps/s\n", e.Epoch, span.First, span.First+span.Steps-1, with, span.StepsPerSecond())
 		}
 	}
 	p.within, p.begin = false, time.Now()
+}
+
+// noiseScale is in whole examples.
+func noiseScale(phi float64) string {
+	switch {
+	case math.IsNaN(phi):
+		return "not measured"
+	case phi > 1e9:
+		return "above 1e9"
+	}
+	return fmt.Sprintf("%.0f", phi)
 }
 
 // End takes a bar away that a run cut off has left, so that what is said of it has a line of its own.

@@ -10,7 +10,7 @@ import (
 )
 
 // WriteReport writes the table of a finished run: for each epoch the loss, the scores, the speed, and where this worker's
-// time went; with an asynchronous store also how many updates of others its gradients missed, on average and at most, and by
+// time went; with adaptive training the batch, its gain, the noise scale and the goodput at the end of the epoch; with an asynchronous store also how many updates of others its gradients missed, on average and at most, and by
 // how many steps it was ahead of the slowest worker; and if the servers' guard caught any, how many of this worker's contributions. If workers came or went, a second table has the speed before and after.
 func WriteReport(w io.Writer, epochs []EpochInfo) error {
 	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc", "examples/s", "compute", "wait", "data", "save", "train", "test"}}
@@ -21,6 +21,10 @@ func WriteReport(w io.Writer, epochs []EpochInfo) error {
 	guarded := slices.ContainsFunc(epochs, func(e EpochInfo) bool { return e.Caught > 0 })
 	if guarded {
 		table.Columns = append(table.Columns, "caught")
+	}
+	adaptive := len(epochs) > 0 && epochs[0].Adapt != nil
+	if adaptive {
+		table.Columns = append(table.Columns, "batch", "scale", "gain", "noise scale", "goodput/s")
 	}
 	add := func(name string, e EpochInfo) {
 		cells := row(name, e)
@@ -33,6 +37,16 @@ func WriteReport(w io.Writer, epochs []EpochInfo) error {
 		}
 		if guarded {
 			cells = append(cells, e.Caught)
+		}
+		if adaptive {
+			var batch, scale, gain, noise, goodput any
+			if a := e.Adapt; a != nil {
+				batch, scale, gain, noise, goodput = a.Batch, metrics.Fixed(a.Scale), metrics.Fixed(a.Gain), nil, int(a.Goodput+0.5)
+				if a.NoiseScale <= 1e9 { // neither unknown nor all there is
+					noise = int(a.NoiseScale + 0.5)
+				}
+			}
+			cells = append(cells, batch, scale, gain, noise, goodput)
 		}
 		table.Row(cells...)
 	}
@@ -102,7 +116,8 @@ func row(name string, e EpochInfo) []any {
 		share(e.Times.Compute), share(e.Times.Wait), share(e.Times.Data), share(e.Times.Save), e.Train, e.TestTime}
 }
 
-// Curves are the panels of a picture of the run: this worker's training loss by step with the test loss, and the test accuracy.
+// Curves are the panels of a picture of the run: this worker's training loss by step with the test loss, the test accuracy and, with adaptive
+// training, the global batch by step with the noise scale.
 func Curves(title string, epochs []EpochInfo) []metrics.Panel {
 	var train, test, accuracy metrics.Series
 	train.Name, test.Name, accuracy.Name = "train", "test", "test"
@@ -123,5 +138,27 @@ func Curves(title string, epochs []EpochInfo) []metrics.Panel {
 		panels[0].Series = append(panels[0].Series, test)
 		panels = append(panels, metrics.Panel{Title: title, X: "epoch", Y: "accuracy", Percent: true, FromZero: true, Series: []metrics.Series{{}, accuracy}}) // of the same colour
 	}
-	return panels
+	return append(panels, batchPanels(title, epochs)...)
+}
+
+// batchPanels is the panel of the batch; none without adaptive training.
+func batchPanels(title string, epochs []EpochInfo) []metrics.Panel {
+	batch, noise := metrics.Series{Name: "global batch"}, metrics.Series{Name: "noise scale"}
+	for _, e := range epochs {
+		for i, n := range e.Batches {
+			batch.X = append(batch.X, float64(e.Epoch)+float64(e.First+i+1)/float64(e.First+len(e.Batches)))
+			batch.Y = append(batch.Y, float64(n))
+		}
+		if a := e.Adapt; a != nil && a.NoiseScale < 1e9 {
+			noise.X, noise.Y = append(noise.X, float64(e.Epoch+1)), append(noise.Y, a.NoiseScale)
+		}
+	}
+	if len(batch.X) == 0 {
+		return nil
+	}
+	panel := metrics.Panel{Title: title, X: "epoch", Y: "examples", FromZero: true, Series: []metrics.Series{batch}}
+	if len(noise.X) > 0 {
+		panel.Series = append(panel.Series, noise)
+	}
+	return []metrics.Panel{panel}
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/adapt"
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
@@ -66,6 +67,10 @@ func newApp() *cli.App {
    launch -n 2 -s 2 -- cifar10 --data data/cifar10
    launch -n 2 -s 2 -- cifar10 --data data/cifar10 --stem cifar --optimizer sgd --lr 0.1 --momentum 0.9 --weight-decay 5e-4 --schedule cosine --augment --epochs 30
 
+With --adapt the batch grows as the gradients' noise does:
+
+   launch -n 2 -s 2 -- cifar10 --data data/cifar10 --batch 32 --adapt --max-batch 512
+
 Without --data it trains on synthetic images. --download fetches CIFAR-10 first.`,
 	}
 }
@@ -107,6 +112,9 @@ type settings struct {
 	devices            []string
 	threads            int
 
+	adapt  worker.AdaptConfig // with --adapt
+	adapts bool
+
 	epochs                                          int
 	maxSteps                                        uint64
 	optimizer, schedule                             string
@@ -141,6 +149,10 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--label-smoothing is %v, want at least 0 and below 1", s.smoothing)
 	case s.batch < 1 || s.batch > maxBatch:
 		return fmt.Errorf("--batch is %d, want 1 to %d", s.batch, maxBatch)
+	case s.adapts && (s.adapt.MaxBatch < 0 || s.adapt.InitialBatch < 0 || s.adapt.MaxLocal < 0):
+		return fmt.Errorf("--max-batch is %d, --initial-batch %d and --max-local-batch %d, want at least 1, or 0 for the defaults", s.adapt.MaxBatch, s.adapt.InitialBatch, s.adapt.MaxLocal)
+	case !s.adapts && (s.adapt.MaxBatch != 0 || s.adapt.InitialBatch != 0 || s.adapt.MaxLocal != 0 || s.adapt.Rule != "" || s.adapt.WarmupEpochs != 0):
+		return errors.New("--max-batch, --initial-batch, --max-local-batch, --rule and --rule-warmup-epochs need --adapt")
 	case s.epochs < 1:
 		return fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
 	case !(s.warmEpochs >= 0 && s.warmEpochs <= float64(s.epochs)):
@@ -214,6 +226,13 @@ func flags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "devices", Value: cli.NewStringSlice("cpu:0"), Usage: "devices of this worker: cpu:0,cpu:1 or cuda:0; auto: the GPUs that are there, else cpu:0"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of each device (0: the cores of this host divided by its workers and devices)"},
 
+		&cli.BoolFlag{Name: "adapt", Usage: "choose the batch size while training, by goodput; the learning rate and the schedule are those for --initial-batch, and an epoch is as much progress as a pass over the data makes with it"},
+		&cli.IntFlag{Name: "max-batch", Usage: "with --adapt: the largest batch of all workers together (0: the batch stays at the initial one)"},
+		&cli.IntFlag{Name: "initial-batch", Usage: "with --adapt: the batch of all workers together that the learning rate is for (0: --batch times the devices of all workers at the start)"},
+		&cli.IntFlag{Name: "max-local-batch", Usage: "with --adapt: the most images of a worker in one forward and backward pass; larger batches take several (0: no bound but --max-batch and the memory)"},
+		&cli.StringFlag{Name: "rule", Usage: "with --adapt: how the learning rate grows with the batch: " + strings.Join(adapt.Rules(), ", ") + " (default: adamscale for Adam's family, else adascale)"},
+		&cli.Float64Flag{Name: "rule-warmup-epochs", Usage: "with --rule legw: epochs of its warm-up at the initial batch"},
+
 		&cli.IntFlag{Name: "epochs", Value: 5, Usage: "passes over the data"},
 		&cli.Uint64Flag{Name: "max-steps", Usage: "end after so many steps (0: no limit)"},
 		&cli.StringFlag{Name: "optimizer", Value: "adam", Usage: "sgd, nag, adam, adamw, adagrad, rmsprop, ftrl, lars or lamb"},
@@ -271,6 +290,9 @@ func fromFlags(c *cli.Context) settings {
 		data: c.String("data"), download: c.Bool("download"),
 		trainExamples: c.Int("train-examples"), testImages: c.Int("test-examples"),
 		model: c.String("model"), stem: c.String("stem"), width: c.Int("width"), smoothing: c.Float64("label-smoothing"), dtype: c.String("dtype"), batch: c.Int("batch"), devices: c.StringSlice("devices"), threads: c.Int("threads"),
+		adapts: c.Bool("adapt"), adapt: worker.AdaptConfig{
+			Rule: c.String("rule"), InitialBatch: c.Int("initial-batch"), MaxBatch: c.Int("max-batch"), MaxLocal: c.Int("max-local-batch"), WarmupEpochs: c.Float64("rule-warmup-epochs"), Accumulation: true,
+		},
 		epochs: c.Int("epochs"), maxSteps: c.Uint64("max-steps"),
 		optimizer: c.String("optimizer"), schedule: c.String("schedule"), learningRate: c.Float64("lr"), momentum: c.Float64("momentum"),
 		weightDecay: c.Float64("weight-decay"), decayWeightsOnly: c.Bool("decay-weights-only"), warmEpochs: c.Float64("warmup-epochs"), augment: c.Bool("augment"), seed: c.Uint64("seed"),

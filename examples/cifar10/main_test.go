@@ -47,6 +47,17 @@ func TestTrainsResumesAndDraws(t *testing.T) {
 	}
 }
 
+// With --adapt a run takes other batches, and goes on from its checkpoint.
+func TestAdaptsAndResumes(t *testing.T) {
+	flags := []string{"--out", t.TempDir(), "--checkpoint-dir", t.TempDir(), "--adapt", "--max-batch", "16", "--initial-batch", "4", "--rule", "sqrt", "--schedule", "cosine"}
+	if err := cifar10(t, append(flags, "--epochs", "1")...); err != nil {
+		t.Fatal(err)
+	}
+	if err := cifar10(t, append(flags, "--epochs", "2", "--resume")...); err != nil {
+		t.Errorf("resume: %v", err)
+	}
+}
+
 // launch --restarts sets PARAGON_RESUME: where there are checkpoints, in a bucket here, the run goes on.
 func TestAJobThatIsStartedAgainResumes(t *testing.T) {
 	flags := []string{"--out", t.TempDir(), "--checkpoint-dir", "mem://started-again/run", "--checkpoint-steps", "1", "--epochs", "1"}
@@ -172,6 +183,13 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--optimizer", "sgdd"}, `"sgdd"`},
 		{[]string{"--schedule", "square"}, `--schedule is "square"`},
 		{[]string{"--width", "-1"}, "--width is -1"},
+		{[]string{"--max-batch", "64"}, "need --adapt"},
+		{[]string{"--adapt", "--max-batch", "-1"}, "--max-batch is -1"},
+		{[]string{"--adapt", "--max-batch", "4"}, "MaxBatch is 4, below the initial batch of 8"},
+		{[]string{"--adapt", "--max-batch", "64", "--rule", "cubic"}, `"cubic" is unknown`},
+		{[]string{"--adapt", "--kvstore", "dist_async"}, "FitConfig.Adapt is set with store dist_async"},
+		{[]string{"--adapt", "--update-on-worker"}, "Config.UpdateOnWorker, want false"},
+		{[]string{"--adapt", "--compression", "topk"}, "Config.Compression topk, want none"},
 		{[]string{"--label-smoothing", "1"}, "--label-smoothing is 1"},
 		{[]string{"--devices", "cpu:0", "--dtype", "fp16"}, "--dtype fp16 with --devices cpu:0: nn: Config.DType is fp16"},
 		{[]string{"--lr", "-1"}, "LearningRate"},

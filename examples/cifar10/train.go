@@ -84,7 +84,11 @@ func train(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer feed.Close()
-	update, err := optimizer(s, stepsPerEpoch(s, trainSet.Len(), store.InitialWorkers()))
+	perEpoch := stepsPerEpoch(s, trainSet.Len(), store.InitialWorkers())
+	if s.adapts && s.adapt.InitialBatch > 0 { // steps are those at the initial batch
+		perEpoch = (trainSet.Len()-1)/s.adapt.InitialBatch + 1
+	}
+	update, err := optimizer(s, perEpoch)
 	if err != nil {
 		return err
 	}
@@ -100,7 +104,7 @@ func train(ctx context.Context, s settings) (err error) {
 	defer trainer.Close()
 
 	epochs, err := worker.Fit(ctx, worker.FitConfig{
-		Trainer: trainer, Feed: feed, Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop, Leave: s.leave,
+		Trainer: trainer, Feed: feed, Adapt: adapting(s, programs), Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop, Leave: s.leave,
 		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
 		Observers: []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), worker.NewProgress(os.Stdout)},
 	})
@@ -111,6 +115,28 @@ func train(ctx context.Context, s settings) (err error) {
 		fmt.Printf("parameters %x\n", hash(programs[0].Params()))
 	}
 	return report(s, store.Rank(), epochs)
+}
+
+// adapting is what --adapt asks for; nil: nothing.
+func adapting(s settings, programs []*nn.Program) *worker.AdaptConfig {
+	if !s.adapts {
+		return nil
+	}
+	cfg := s.adapt
+	cfg.Program = func(device, batch int) (*nn.Program, error) {
+		s := s
+		s.batch = batch
+		m, err := buildModel(s, true)
+		if err != nil {
+			return nil, err
+		}
+		dtype, err := nn.ParseDType(s.dtype)
+		if err != nil {
+			return nil, err
+		}
+		return nn.Compile(m.loss, nn.Config{Device: s.devices[device], DType: dtype, Threads: s.threads, Share: programs[device]})
+	}
+	return &cfg
 }
 
 // loadData reads CIFAR-10, or draws images like it.
