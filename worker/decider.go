@@ -21,7 +21,7 @@ const (
 	refitAfter    = 30 * time.Second
 	choicesOfPass = 8    // at most so many choices in a pass over the data
 	worthIt       = 1.05 // a change must promise so much more goodput
-	leastSteps    = 3    // measured with the present batch before the first choice
+	leastSteps    = 8    // measured with the present batch before another one is chosen
 )
 
 func (d *decider) init(a *adaptation) {

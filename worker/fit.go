@@ -152,6 +152,9 @@ type Span struct {
 	Train        time.Duration
 }
 
+// goesOn reports whether next has the same workers and batch.
+func (s Span) goesOn(next Span) bool { return s.Workers == next.Workers && s.Batch == next.Batch }
+
 // StepsPerSecond is the speed of the span.
 func (s Span) StepsPerSecond() float64 { return float64(s.Steps) / max(s.Train.Seconds(), 1e-9) }
 

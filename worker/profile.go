@@ -35,6 +35,9 @@ func (e *profileEntry) check() error {
 // leftOut is how many steps after a change are not measured: what they wait for has happened once.
 const leftOut = 2
 
+// mostSteps is how many steps an entry averages at most. It is even.
+const mostSteps = 256
+
 // changed says that the next steps are not like those before.
 func (p *profile) changed() { p.skip = leftOut }
 
@@ -48,6 +51,9 @@ func (p *profile) add(nodes, replicas, local int, runs []time.Duration, rest tim
 	if e == nil {
 		p.entries = append(p.entries, profileEntry{Nodes: nodes, Replicas: replicas, LocalBatch: local})
 		e = &p.entries[len(p.entries)-1]
+	}
+	if e.Steps >= mostSteps { // older steps count less and less: machines get slower and faster
+		e.Steps, e.Seconds, e.Runs, e.RunSeconds = e.Steps/2, e.Seconds/2, e.Runs/2, e.RunSeconds/2
 	}
 	for _, d := range runs {
 		e.Runs++

@@ -414,7 +414,12 @@ func (r *run) loss(counts []int) (loss float64) {
 func (r *run) closeSpan(e *epochRun) Span {
 	span := e.span
 	span.Train = time.Since(e.from)
-	if span.Steps > 0 {
+	if n := len(e.info.Spans); r.adapt != nil && n > 0 && e.info.Spans[n-1].goesOn(span) { // the pass over the data ended between them
+		last := &e.info.Spans[n-1]
+		last.Steps += span.Steps
+		last.Examples += span.Examples
+		last.Train += span.Train
+	} else if span.Steps > 0 {
 		e.info.Spans = append(e.info.Spans, span)
 	}
 	e.span, e.from = r.newSpan(), time.Now()
