@@ -45,4 +45,7 @@
 // the number of workers changes; the global batch changes with it, and with Reduction "sum" the size of a step, too. A worker that
 // joins runs the same program: it gets the values, the running statistics of the last average and, with local steps, a new inner
 // optimizer. With Config.UpdateOnWorker and in dist_async no worker can join.
+//
+// With FitConfig.Adapt the batch size changes while Fit runs: the servers measure the noise of the gradient and scale each step's learning rate, rank 0
+// chooses the batch with the highest goodput, and all workers change after the same step (AdaptConfig). An epoch then is so much progress.
 package worker
