@@ -14,17 +14,36 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
 )
+
+// A reportingStore keeps what is reported of the adaptation, and lets the job have up to five workers.
+type reportingStore struct {
+	kvstore.Store
+	reports *[]string
+}
+
+func (s reportingStore) WorkerRange() (least, most int) { return 1, 5 }
+
+func (s reportingStore) ReportAdaptation(text string) error {
+	*s.reports = append(*s.reports, text)
+	return s.Store.ReportAdaptation(text)
+}
 
 // Two workers choose larger batches while they train, a third joins and one is lost: all have the same progress, to the bit, at the end of each epoch,
 // and each example of a pass is used once.
 func TestAWorkerJoinsAnAdaptingJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		reports := make([][]string, 3)
 		j := runElastic(t, elasticPlan{workers: 2, servers: 2, examples: 240, batch: 3, epochs: 6, parameters: 2, optimizer: optim.Config{Name: "sgd", LearningRate: 0.01},
 			change: func(_ *elasticWorker, c *worker.FitConfig) {
 				c.Adapt = &worker.AdaptConfig{MaxBatch: 60, Accumulation: true}
+			},
+			wrap: func(w *elasticWorker, store kvstore.Store) kvstore.Store {
+				return reportingStore{store, &reports[w.number]}
 			},
 			at: func(j *elasticJob, w *elasticWorker, n int) {
 				switch {
@@ -39,6 +58,26 @@ func TestAWorkerJoinsAnAdaptingJob(t *testing.T) {
 		first, last := j.workers[0].epochs[0].Batches[0], j.workers[0].epochs[5].Adapt
 		if first != 6 || last.Batch <= 6 || last.Batch > 60 || last.InitialBatch != 6 {
 			t.Errorf("the batch went from %d to %+v, want from 6 to more, at most 60", first, last)
+		}
+		if len(reports[1])+len(reports[2]) > 0 || len(reports[0]) < 2 {
+			t.Fatalf("got %d, %d and %d reports, want rank 0's alone", len(reports[0]), len(reports[1]), len(reports[2]))
+		}
+		wishes := map[int]bool{}
+		for i, text := range reports[0] {
+			a, err := control.DecodeAdaptation(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wishes[a.WishedWorkers] = true
+			if a.GlobalBatch != a.Workers*a.LocalBatch*(a.Accumulation+1) || a.InitialBatch != 6 || a.Limits == nil || a.Limits.MaxBatch != 60 {
+				t.Errorf("report %d: got %s", i, text)
+			}
+			if i == len(reports[0])-1 && (a.Noise == nil || a.Model == nil || !(a.Goodput > 0) || a.Goodput > a.Throughput || !(a.Progress > 0)) {
+				t.Errorf("the last report is %s, want one with noise, model and goodput", text)
+			}
+		}
+		if len(wishes) < 2 {
+			t.Errorf("the wishes are for %v workers, want some after none", wishes)
 		}
 		if n := len(j.workers[2].epochs); n == 0 || n == 6 {
 			t.Errorf("the worker that joined has %d epochs, want some but not all 6", n)

@@ -140,7 +140,11 @@ func (a *adaptation) timed(begin time.Time, examples int, store kvstore.Store) e
 		}
 		a.decider.profile.add(hosts, workers, a.runOf(), a.runs, max(0, rest))
 	}
-	return a.decider.choose(hosts, workers)
+	if err := a.decider.choose(hosts, workers); err != nil {
+		return err
+	}
+	a.decider.report(hosts, workers)
+	return nil
 }
 
 // runOf is how many examples a run has in a full step.

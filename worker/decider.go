@@ -15,6 +15,11 @@ type decider struct {
 	since   int         // examples of the job since the last choice
 	wish    batch       // what the workers are to change to
 	wishing bool
+	workers int // that the job is wished to have; 0: no wish
+	reason  string
+
+	reported    time.Time
+	misreported bool // an error was logged
 }
 
 const (
@@ -44,6 +49,7 @@ func (d *decider) changed() {
 
 // workersChanged makes the next choice soon: the last one was for another number of workers.
 func (d *decider) workersChanged() {
+	d.workers, d.reason = 0, ""
 	d.since, d.model = d.a.progress.Examples, nil
 }
 
@@ -68,7 +74,7 @@ func (d *decider) replay() (b batch, ok bool) {
 func (d *decider) choose(nodes, workers int) error {
 	a := d.a
 	d.since += a.global
-	if len(a.cfg.Decisions) > 0 || d.wishing || a.cfg.MaxBatch == 0 || a.trainer.cfg.Store.Rank() != 0 || d.since < a.progress.Examples/choicesOfPass || !a.estimators.Measured() {
+	if d.wishing || a.trainer.cfg.Store.Rank() != 0 || d.since < a.progress.Examples/choicesOfPass || !a.estimators.Measured() {
 		return nil
 	}
 	if e := d.profile.find(nodes, workers, a.runOf()); e == nil || e.Steps < leastSteps {
@@ -82,7 +88,8 @@ func (d *decider) choose(nodes, workers int) error {
 		}
 		d.model, d.fitted = model, now
 	}
-	for { // until programs for the best batch are there
+	d.wishWorkers(nodes, workers)
+	for len(a.cfg.Decisions) == 0 && a.cfg.MaxBatch > 0 { // until programs for the best batch are there
 		best, ok := d.best(nodes, workers)
 		if !ok || best == a.batch {
 			return nil
@@ -97,6 +104,18 @@ func (d *decider) choose(nodes, workers int) error {
 		d.wish, d.wishing = best, true
 		return nil
 	}
+	return nil
+}
+
+// goodput is that of the job by what is known now.
+func (d *decider) goodput() adapt.Goodput {
+	return adapt.Goodput{Model: d.model, Noise: d.a.estimators.Noise(), InitialBatch: d.a.progress.InitialBatch}
+}
+
+func (d *decider) limits() adapt.Limits {
+	l := d.a.cfg.limits()
+	l.MaxLocal = d.a.maxLocal()
+	return l
 }
 
 func (d *decider) fit() (adapt.Model, error) {
@@ -111,10 +130,8 @@ func (d *decider) fit() (adapt.Model, error) {
 // best is the batch with the highest goodput that is worth the change.
 func (d *decider) best(nodes, workers int) (b batch, ok bool) {
 	a := d.a
-	g := adapt.Goodput{Model: d.model, Noise: a.estimators.Noise(), InitialBatch: a.progress.InitialBatch}
-	limits := a.cfg.limits()
-	limits.MaxLocal = a.maxLocal()
-	choice, err := g.Best(nodes, workers, limits)
+	g := d.goodput()
+	choice, err := g.Best(nodes, workers, d.limits())
 	if err != nil {
 		return b, false // no batch of these workers is within the limits
 	}

@@ -1,0 +1,99 @@
+package worker
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/paragon-train/paragon/adapt"
+	"github.com/paragon-train/paragon/internal/control"
+)
+
+// reportEvery is the least time between two reports: a heartbeat takes the newest.
+const reportEvery = time.Second
+
+// report tells the scheduler how the job adapts, for its status and for whoever divides a cluster among jobs. Rank 0 does.
+func (d *decider) report(nodes, workers int) {
+	a, now := d.a, d.now()
+	store := a.trainer.cfg.Store
+	if store.Rank() != 0 || now.Sub(d.reported) < reportEvery {
+		return
+	}
+	d.reported = now
+	i, noise := a.info(workers), a.estimators.Noise()
+	limits := a.cfg.limits()
+	r := control.Adaptation{
+		Step: a.trainer.Steps(), Workers: workers, Nodes: nodes, LocalBatch: i.LocalBatch, Accumulation: i.Accumulation, GlobalBatch: i.Batch, InitialBatch: i.InitialBatch,
+		Scale: i.Scale, Gain: i.Gain, Progress: i.Progress, WishedWorkers: d.workers, WishReason: d.reason,
+		Limits: &control.AdaptationLimits{MaxBatch: limits.MaxBatch, MinLocal: limits.MinLocal, MaxLocal: a.maxLocal(), Accumulation: limits.Accumulation},
+	}
+	if a.estimators.Measured() {
+		r.Noise = &control.AdaptationNoise{Sqr: noise.Sqr, Var: noise.Var}
+		if !math.IsInf(i.NoiseScale, 0) {
+			r.NoiseScale = i.NoiseScale
+		}
+	}
+	if seconds := d.stepTime(nodes, workers); seconds > 0 {
+		r.Throughput = float64(i.Batch) / seconds
+		r.Goodput = r.Throughput * i.Gain / i.Scale
+	}
+	if m, ok := d.model.(adapt.ParameterServer); ok {
+		c := m.Cluster
+		r.Model = &control.AdaptationModel{
+			AlphaCompute: m.AlphaCompute, BetaCompute: m.BetaCompute, Contention: m.Contention, Latency: m.Latency, Worker: m.Worker, Server: m.Server, Node: m.Node, Memory: m.Memory,
+			Update: m.Update, Gamma: m.Gamma, Bytes: c.Bytes, Servers: c.Servers, SharedMemory: c.SharedMemory,
+			WorkerBandwidth: c.WorkerBandwidth, ServerBandwidth: c.ServerBandwidth, NodeBandwidth: c.NodeBandwidth,
+		}
+	}
+	text, err := control.EncodeAdaptation(r)
+	if err == nil {
+		err = store.ReportAdaptation(text)
+	}
+	if err != nil && !d.misreported { // training does not depend on it
+		d.misreported = true
+		a.trainer.cfg.Logger.Warn("adaptive training: the report of a step could not be made", "error", err)
+	}
+}
+
+// stepTime is the seconds of a step with the present batch, as measured, else as the model has it; 0: not known.
+func (d *decider) stepTime(nodes, workers int) (seconds float64) {
+	b := d.a.batch
+	switch e := d.profile.find(nodes, workers, d.a.runOf()); {
+	case e != nil && e.Steps > 0:
+		seconds = e.Seconds / float64(e.Steps)
+		if e.Runs > 0 {
+			seconds += float64(b.Accumulation) * e.RunSeconds / float64(e.Runs)
+		}
+	case d.model != nil:
+		seconds = d.model.StepTime(nodes, workers, b.LocalBatch, b.Accumulation)
+	}
+	return seconds
+}
+
+// wishWorkers finds out whether one worker more, or less, pays, where the job may choose that.
+func (d *decider) wishWorkers(nodes, workers int) {
+	least, most := d.a.trainer.cfg.Store.WorkerRange()
+	if most == 0 {
+		return
+	}
+	onNode := (workers-1)/nodes + 1
+	goodput := func(workers int) float64 {
+		c, err := d.goodput().Best((workers-1)/onNode+1, workers, d.limits())
+		if err != nil {
+			return 0
+		}
+		return c.Goodput
+	}
+	now := goodput(workers)
+	wish := func(to int, promised float64) {
+		d.workers, d.reason = to, fmt.Sprintf("the model promises %.0f examples/s of goodput with %d workers, and %.0f with %d", promised, to, now, workers)
+	}
+	switch more, less := goodput(workers+1), goodput(workers-1); {
+	case workers < most && more > worthIt*now:
+		wish(workers+1, more)
+	case workers > max(least, 1) && less > 0.99*now: // the last one brings next to nothing
+		wish(workers-1, less)
+	default:
+		d.workers, d.reason = workers, ""
+	}
+}
