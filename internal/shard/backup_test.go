@@ -30,12 +30,7 @@ func fillFrom(t testing.TB, s *Shard, generation uint64, workers int, part int, 
 		t.Fatal(err)
 	}
 	meanwhile()
-	arrays := 1 + len(x.Slots)
-	for _, m := range x.Members {
-		if m.Newest {
-			arrays++
-		}
-	}
+	arrays := x.Arrays()
 	if s.vocabulary != nil {
 		for from := uint64(0); from < x.Rows; from += uint64(part) {
 			st, ok := s.ReadFillRows(from, min(uint64(part), x.Rows-from))
@@ -394,6 +389,39 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The sum that is kept for the next round's norms reaches a backup with the state, and with each round.
+func TestAKeptSumReachesTheBackup(t *testing.T) {
+	for _, rule := range []string{"", "sgd", "momentum"} {
+		c := backupCase{cfg: Config{Name: "w", Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: 37, Size: 37, Shards: 1}, opt: rule, mode: wire.ModeSync, step: measuredStep(1)}
+		var want wire.Norms
+		for _, when := range []string{"never", "before the round", "after the round"} {
+			s := c.shard(t, 1)
+			var b *Shard
+			if when == "before the round" {
+				b = fillFrom(t, s, 1, 1, 10, func() {})
+			}
+			mustPush(t, s, c.push(s, 1, 0, 0), Held)
+			switch when {
+			case "before the round":
+				r := s.Lend()
+				hand(t, r, b, 1)
+				s.Commit(r, true)
+				s = b
+			case "after the round":
+				s = fillFrom(t, s, 1, 1, 10, func() {})
+			}
+			setWorkers(t, s, 2, 1)
+			mustPush(t, s, c.push(s, 2, 0, 1), Held)
+			if when == "never" {
+				want = s.norms
+			}
+			if s.norms != want || !want.Biased {
+				t.Errorf("%q, backup filled %s: got %+v, want %+v", rule, when, s.norms, want)
+			}
+		}
 	}
 }
 

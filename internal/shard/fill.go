@@ -31,6 +31,20 @@ type Snapshot struct {
 	KeptWeight float64
 }
 
+// Arrays returns the number of arrays that ReadFill copies: the value, the slots, newest contributions, and the kept sum.
+func (x *Snapshot) Arrays() int {
+	n := 1 + len(x.Slots)
+	for i := range x.Members {
+		if x.Members[i].Newest {
+			n++
+		}
+	}
+	if x.Kept {
+		n++
+	}
+	return n
+}
+
 // A MemberState is a shard's state of one worker.
 type MemberState struct {
 	Node     uint64

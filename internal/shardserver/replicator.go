@@ -375,16 +375,10 @@ func (j *replication) sendState(k *replicator, x assignment, number uint64) erro
 		m.Base = encoded(s.base)
 	}
 	s.mu.RUnlock()
-	arrays := 1 + len(snap.Slots)
-	if snap.Kept {
-		arrays++
-	}
+	arrays := snap.Arrays()
 	for _, w := range snap.Members {
 		m.Members = append(m.Members, wire.FillMember{Node: w.Node, Counted: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
 			Caught: w.Caught})
-		if w.Newest {
-			arrays++
-		}
 	}
 	m.Left = leftOf(snap.Left)
 	if snap.Guard != nil {
