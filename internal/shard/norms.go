@@ -248,15 +248,16 @@ func (s *Shard) takeSquares(from, to int) {
 	if n.plan == planDifference {
 		kept = s.kept.data.Float32s(s.n)
 	}
-	var scratch [1024]float32 // fits the first-level cache
-	for ; from < to; from += len(scratch) {
-		end := min(from+len(scratch), to)
+	if kept == nil {
+		s.squares.After.Add(sum[from:to], over.Part(from, to))
+		return
+	}
+	scratch := s.pool.Get(4 * partLen)
+	defer scratch.Release()
+	for ; from < to; from += partLen {
+		end := min(from+partLen, to)
 		x, over := sum[from:end], over.Part(from, end)
-		if kept == nil {
-			s.squares.After.Add(x, over)
-			continue
-		}
-		h, both := kept[from:end], scratch[:end-from]
+		h, both := kept[from:end], scratch.Float32s(end-from)
 		f32.Add(both, h, x)
 		s.squares.Before.Add(h, over)
 		s.squares.Added.Add(x, over)

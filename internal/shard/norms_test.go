@@ -466,24 +466,26 @@ func TestRatesOfRowsAndOfAsynchronousPushes(t *testing.T) {
 
 func TestMeasuredRoundsAllocateNothing(t *testing.T) {
 	for _, rule := range []string{"sgd", "adam"} {
-		for _, workers := range []int{1, 2} {
+		for workers, micro := range map[int]uint32{1: 0, 2: 0, 3: 2} {
 			s := dense(t, workers, make([]float32, 1000)...)
 			setOptimizer(t, s, optim.Config{Name: rule})
 			round := uint64(0)
-			step := func() {
-				for r := range workers {
-					c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.pool.Get(4000), Step: wire.Step{Measure: true}}
-					if status, err := s.Push(c); status != Held || err != nil {
-						t.Fatal(status, err)
+			period := func() { // with one worker a sum is kept and another one measured against it
+				for range differencePeriod {
+					for r := range workers {
+						c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.pool.Get(4000), Step: wire.Step{Measure: true, Micro: micro}}
+						if status, err := s.Push(c); status != Held || err != nil {
+							t.Fatal(status, err)
+						}
 					}
+					round++
 				}
-				round++
 			}
-			for range 40 {
-				step()
+			for range 3 {
+				period()
 			}
-			if got := alloctest.PerRun(50, step); got != 0 {
-				t.Errorf("%s, %d workers: allocations of a round: got %v, want 0", rule, workers, got)
+			if got := alloctest.PerRun(10, period); got != 0 {
+				t.Errorf("%s, %d workers: allocations of %d rounds: got %v, want 0", rule, workers, differencePeriod, got)
 			}
 		}
 	}
