@@ -256,12 +256,9 @@ func (s *Shard) takeSquares(from, to int) {
 	defer scratch.Release()
 	for ; from < to; from += partLen {
 		end := min(from+partLen, to)
-		x, over := sum[from:end], over.Part(from, end)
-		h, both := kept[from:end], scratch.Float32s(end-from)
-		f32.Add(both, h, x)
-		s.squares.Before.Add(h, over)
-		s.squares.Added.Add(x, over)
-		s.squares.After.Add(both, over)
+		both := scratch.Float32s(end - from) // so that the kept sum is not written back to memory
+		copy(both, kept[from:end])
+		f32.AddToMeasured(both, sum[from:end], over.Part(from, end), s.squares, true, true)
 	}
 }
 
