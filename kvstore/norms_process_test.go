@@ -49,7 +49,7 @@ func measureQuadratic(ctx context.Context, kv kvstore.Store, program string) err
 		}
 	}
 	random := rand.New(rand.NewPCG(uint64(kv.Rank()), uint64(micro)))
-	m := float64(8 + 4*kv.Rank()) // examples of a micro-batch
+	m := float64(32 + 16*kv.Rank()) // examples of a micro-batch
 	measured, truth, sqr, noise := 0, 0.0, 0.0, 0.0
 	for step := range steps {
 		now, sums := 0.0, make([]float64, len(keys))

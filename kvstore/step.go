@@ -46,7 +46,7 @@ type Norms struct {
 	MeanSqr  float64 // (Σ ‖s_i‖²/m_i) / Σ m_i: the mean of ‖g_i‖², weighted by examples; not finite if a gradient was not
 	SqrMean  float64 // ‖Σ s_i‖² / (Σ m_i)²: the squared norm of the mean gradient
 	// Biased: there was one micro-gradient. MeanSqr and SqrMean are of it and the round before's, as if they were two of one round; Count is 2
-	// and Examples those of both. One round in 16 is measured so.
+	// and Examples those of both. One round in 32 is measured so.
 	Biased bool
 }
 

@@ -18,7 +18,7 @@
 //	rows/...    an embedding of 2^20 rows of 16: pull of the rows of 1024 examples of 26 each, then push of their gradients, which
 //	            is one operation and 1024 samples; rows are drawn by Zipf's law (exponent 1.05) or all alike;
 //	            large: of ten million rows; open: they are named by 64-bit IDs and made on first use
-//	norms/...   resnet18's arrays with an optimizer: samples of 16 rounds whose gradients' norms the servers measure and plain ones take
+//	norms/...   resnet18's arrays with an optimizer: samples of 32 rounds whose gradients' norms the servers measure and plain ones take
 //	            turns, and the ratio of their medians is printed; micro: each gradient is of two micro-batches
 //
 // For each job and work a line in the format of Go's benchmarks goes to standard output: the median of the samples' times,

@@ -37,9 +37,9 @@ var works = []work{
 	{name: "rows/open-sgd", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, open: true, zipf: 1.05, optimizer: "sgd"}},
 	{name: "rows/uniform-sgd", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, optimizer: "sgd"}},
 	{name: "rows/uniform-adagrad", samples: 20, passes: 10, whole: true, table: &table{rows: 1 << 20, optimizer: "adagrad"}},
-	{name: "norms/sgd", keys: resnet18(), samples: 20, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "sgd"}},
-	{name: "norms/sgd-micro", keys: resnet18(), samples: 20, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "sgd", micro: 2}},
-	{name: "norms/adam", keys: resnet18(), samples: 20, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "adam"}},
+	{name: "norms/sgd", keys: resnet18(), samples: 10, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "sgd"}},
+	{name: "norms/sgd-micro", keys: resnet18(), samples: 10, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "sgd", micro: 2}},
+	{name: "norms/adam", keys: resnet18(), samples: 10, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "adam"}},
 }
 
 // A norms is what a work of rounds whose gradients' norms are measured compares: samples of such rounds and of plain ones take turns.
@@ -49,7 +49,7 @@ type norms struct {
 }
 
 // normRounds is the rounds of a sample: with one worker and one micro-batch, one in so many is measured.
-const normRounds = 16
+const normRounds = 32
 
 // pusher returns what pushes a sample's rounds.
 func (n *norms) pusher(kv kvstore.Store, measured bool) kvstore.Pusher {

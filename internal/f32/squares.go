@@ -1,10 +1,11 @@
 package f32
 
-import "math"
-
 // A SquareSum is a sum of squares in float64, of values that come a piece at a time. It is the same bits on every path, and for every cut of the
-// values into pieces of multiples of 16 (the last may be shorter): value number i goes to partial sum i mod 16.
-type SquareSum [numSums]float64
+// values into pieces of multiples of 32 (the last may be shorter): value number i goes to partial sum i mod 32.
+type SquareSum [squareLanes]float64
+
+// squareLanes is the number of partial sums. With the 16 of Update.Squares a loop over values in the cache would wait for its sums.
+const squareLanes = 32
 
 // A Precondition divides each value by √Variance·Root + Epsilon before it is squared, as a rule of Adam's family does. Values whose Variance is 0 are
 // left out: nothing is known of their size. (The reciprocal is rounded to float32, and so is the value times it.) The zero Precondition
@@ -24,33 +25,39 @@ func (p *Precondition) Part(from, to int) Precondition {
 
 // Add adds the squares of a piece of values. p is that of the piece.
 func (s *SquareSum) Add(x []float32, p Precondition) {
-	sums := (*[numSums]float64)(s)
 	if p.Variance == nil {
-		u := Update{Scale: 1, Clip: float32(math.Inf(1))}
-		n := u.squaresWide(kernels.tile.path, sums, x)
-		u.squaresPortable(sums, x[n:])
+		n := squareSumWide(kernels.tile.path, s, x)
+		for i, v := range x[n:] {
+			y := float64(v)
+			s[i%squareLanes] += y * y
+		}
 		return
 	}
 	same2("SquareSum.Add", len(x), len(x), len(p.Variance))
-	n := squaresOverWide(kernels.tile.path, sums, x, p)
-	squaresOverPortable(sums, x[n:], p.Part(n, len(x)))
+	n := squaresOverWide(kernels.tile.path, s, x, p)
+	squaresOverPortable(s, x[n:], p.Part(n, len(x)))
 }
 
-func squaresOverPortable(sums *[numSums]float64, x []float32, p Precondition) {
+func squaresOverPortable(s *SquareSum, x []float32, p Precondition) {
 	variance := p.Variance[:len(x)]
 	for i, v := range variance {
 		if v > 0 {
 			r := 1 / (float32(sqrt(v)*p.Root) + p.Epsilon)
 			y := float64(float32(x[i] * r))
-			sums[i%numSums] += y * y
+			s[i%squareLanes] += y * y
 		}
 	}
 }
 
-// Total returns the sum.
+// Total returns the sum: of the partial sums, by halves.
 func (s *SquareSum) Total() float64 {
-	all := [numSums]float64(*s)
-	return total(&all)
+	all := *s
+	for half := squareLanes / 2; half > 0; half /= 2 {
+		for i := range half {
+			all[i] += all[i+half]
+		}
+	}
+	return all[0]
 }
 
 // AddSquares are what AddToMeasured sums.
@@ -60,7 +67,7 @@ type AddSquares struct {
 	After  SquareSum // of the destination as it is then
 }
 
-// measuredPart values of three arrays fit the first-level cache. It is a multiple of 16.
+// measuredPart values of three arrays fit the first-level cache. It is a multiple of squareLanes.
 const measuredPart = 2048
 
 // AddToMeasured sets dst += x and takes squares on the way, in one pass over memory. Those of x are added to sums.Added; with before and after those of

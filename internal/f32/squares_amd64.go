@@ -1,7 +1,21 @@
 package f32
 
-func squaresOverWide(path Path, sums *[numSums]float64, x []float32, p Precondition) int {
-	n := wide(path, len(x)) &^ (numSums - 1)
+func wholeLanes(path Path, n int) int { return wide(path, n) &^ (squareLanes - 1) }
+
+func squareSumWide(path Path, sums *SquareSum, x []float32) int {
+	n := wholeLanes(path, len(x))
+	switch {
+	case n == 0:
+	case path == AVX512:
+		squareSumAVX512(&sums[0], &x[0], n)
+	default:
+		squareSumAVX2(&sums[0], &x[0], n)
+	}
+	return n
+}
+
+func squaresOverWide(path Path, sums *SquareSum, x []float32, p Precondition) int {
+	n := wholeLanes(path, len(x))
 	switch {
 	case n == 0:
 	case path == AVX512:
@@ -12,9 +26,9 @@ func squaresOverWide(path Path, sums *[numSums]float64, x []float32, p Precondit
 	return n
 }
 
-// addMeasuredWide takes all sums. Its result is a multiple of 16.
+// addMeasuredWide takes all sums. Its result is a multiple of squareLanes.
 func addMeasuredWide(path Path, dst, x []float32, p Precondition, sums *AddSquares) int {
-	n := len(dst) &^ (numSums - 1)
+	n := wholeLanes(path, len(dst))
 	switch {
 	case path != AVX512 || n == 0:
 		return 0

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// The squares are those of the plain loop, bit for bit, on every path, at every length and alignment and wherever the arrays are cut at multiples of 16.
+// The squares are those of the plain loop, bit for bit, on every path, at every length and alignment and wherever the arrays are cut at multiples of 32.
 func TestMeasuredSquaresAreThePlainLoopsToTheBit(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 3))
-		for n := range 131 {
+		for n := range 195 {
 			for _, over := range []bool{false, true} {
 				dst, all := guarded(r, n)
 				x := unaligned(r, n)
@@ -48,14 +48,14 @@ func TestMeasuredSquaresAreThePlainLoopsToTheBit(t *testing.T) {
 							d := float32(math.Sqrt(float64(p.Variance[i]))) * p.Root
 							y = float64(float32(x * (1 / (d + p.Epsilon))))
 						}
-						s[i%16] += y * y
+						s[i%squareLanes] += y * y
 					}
 				}
 				square(&want.Before, dst)
 				square(&want.Added, x)
 				square(&want.After, sum)
 				var got AddSquares
-				cut := r.IntN(n+1) &^ 15
+				cut := r.IntN(n+1) &^ (squareLanes - 1)
 				AddToMeasured(dst[:cut], x[:cut], p.Part(0, min(cut, len(p.Variance))), &got, true, true)
 				AddToMeasured(dst[cut:], x[cut:], p.Part(min(cut, len(p.Variance)), len(p.Variance)), &got, true, true)
 				sameBits(t, "sum", dst, sum)

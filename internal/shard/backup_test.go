@@ -93,7 +93,7 @@ type backupCase struct {
 
 func (c *backupCase) size() (workers int, rounds uint64) {
 	if c.alone {
-		return 1, 3*differencePeriod + 3
+		return 1, 2*differencePeriod + 3
 	}
 	return 3, 12
 }
@@ -280,7 +280,7 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 					measured++
 				}
 			}
-			if c.step != nil && measured < 3 {
+			if c.step != nil && measured < 2 {
 				t.Fatalf("%d of %d rounds were measured: %+v", measured, rounds, norms)
 			}
 			for seed := range uint64(40) {
