@@ -17,7 +17,11 @@ const leaveTime = 15 * time.Second
 // schedulerEvent carries out what the scheduler has decided.
 func (c *core) schedulerEvent(said schedulerSaid) {
 	e := said.Event
-	if c.changes = append(c.changes, e); len(c.changes) > maxChanges {
+	kept := e
+	if len(e.Placement) > maxPlacement {
+		kept.Placement = nil
+	}
+	if c.changes = append(c.changes, kept); len(c.changes) > maxChanges {
 		c.changes = slices.Delete(c.changes, 0, 1)
 		c.changesLeftOut++
 	}

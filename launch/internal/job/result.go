@@ -13,6 +13,9 @@ import (
 // maxChanges is how many events of the job's membership are kept for the Result: the newest.
 const maxChanges = 1000
 
+// maxPlacement bounds the hosts that such an event names; of more none is kept.
+const maxPlacement = 100
+
 // maxLastLine bounds the last line of a process in a control.Result, in characters.
 const maxLastLine = 500
 

@@ -86,7 +86,7 @@ func (c *core) reportScale(s *scaling, state, reason string) {
 // goOnScaling does what can be done now for the scaling.
 func (c *core) goOnScaling() {
 	s := c.scaling
-	if s == nil || c.stage != running {
+	if s == nil || c.stage != running || len(s.fewer)+len(s.starts)+len(s.releases) == 0 {
 		return
 	}
 	for _, f := range s.fewer {
