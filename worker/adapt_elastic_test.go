@@ -201,3 +201,63 @@ func randomAdaptingJob(t *testing.T, seed uint64) {
 	}
 	j.wantAdapted()
 }
+
+// An adapting job that was stopped in the middle of a pass goes on with another number of workers, and again with another: each example of a pass is
+// used once, and there is each epoch once.
+func TestAnotherNumberOfWorkersAdapts(t *testing.T) {
+	for _, how := range []string{"still", "joining", "losing"} {
+		for _, decided := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s decided %t", how, decided), func(t *testing.T) {
+				dir := t.TempDir()
+				var used []worker.Used
+				epochs := map[int]int{}
+				for i, workers := range []int{3, 2, 4} {
+					synctest.Test(t, func(t *testing.T) {
+						stop := make(chan struct{})
+						j := runElastic(t, elasticPlan{workers: workers, servers: 2, examples: 157, batch: 3, epochs: 4, optimizer: optim.Config{Name: "sgd", LearningRate: 0.01},
+							at: func(j *elasticJob, w *elasticWorker, n int) {
+								switch {
+								case how == "joining" && w.number == 0 && n == 1:
+									j.start(workers, true)
+								case how == "losing" && w.number == 1 && n == 2:
+									j.kill(w, false)
+								}
+								if i < 2 && w.number == 0 && n == 21 && j.first("stop") {
+									close(stop)
+								}
+							},
+							change: func(_ *elasticWorker, c *worker.FitConfig) {
+								c.Adapt = &worker.AdaptConfig{MaxBatch: 45, Accumulation: true}
+								if decided {
+									c.Adapt.Decisions = []worker.Decision{{Step: 2, LocalBatch: 2, Accumulation: 1}, {Step: 9, LocalBatch: 5}, {Step: 14, LocalBatch: 3, Accumulation: 2}}
+								}
+								c.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: i > 0}
+								c.Stop = stop
+							}})
+						for _, w := range j.workers {
+							if w.err != nil && !w.killed && !errors.Is(w.err, worker.ErrStopped) {
+								t.Errorf("job %d worker %d: got error %v, want none or ErrStopped", i, w.number, w.err)
+							}
+						}
+						used = slices.AppendSeq(used, maps.Values(j.used))
+						for _, e := range j.workers[0].epochs {
+							epochs[e.Epoch]++
+						}
+					})
+					if t.Failed() {
+						return
+					}
+				}
+				wantPasses(t, used, 157)
+				for e, n := range epochs {
+					if n != 1 || e > 3 {
+						t.Errorf("epoch %d ended %d times, want epochs 0 to 3 once each", e, n)
+					}
+				}
+				if epochs[3] != 1 {
+					t.Errorf("got the epochs %v, want the last one, 3", epochs)
+				}
+			})
+		}
+	}
+}
