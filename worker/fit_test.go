@@ -56,6 +56,7 @@ type rigConfig struct {
 	local    int // local steps; 0: none
 	bound    *uint64
 
+	optimizer   optim.Config        // without a name: adam
 	compression kvstore.Compression // with a store that compresses
 	logger      *slog.Logger        // nil: none
 }
@@ -101,8 +102,11 @@ func newRig(t *testing.T, cfg rigConfig) *fitRig {
 	}
 	loss, logits := rigNetwork(rigBatch)
 	evaluation := compile(t, loss, nn.Config{Inference: true, Share: r.programs[0], Outputs: G.Nodes{logits}})
+	if cfg.optimizer.Name == "" {
+		cfg.optimizer = optim.Config{Name: "adam", LearningRate: 0.01}
+	}
 	trainer := newTrainer(t, worker.Config{
-		Store: r.store, Programs: r.programs, Optimizer: optim.Config{Name: "adam", LearningRate: 0.01}, UpdateOnWorker: cfg.onWorker, Compression: cfg.compression,
+		Store: r.store, Programs: r.programs, Optimizer: cfg.optimizer, UpdateOnWorker: cfg.onWorker, Compression: cfg.compression,
 		Logger: cmp.Or(cfg.logger, slog.New(slog.DiscardHandler)),
 	})
 	var err error
