@@ -54,7 +54,7 @@ func (r *run) newSpan() Span {
 
 // stepInfo tells of the step that was done last, which r.step does not count yet.
 func (r *run) stepInfo(loss float64, examples int) StepInfo {
-	s := StepInfo{Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Steps: r.stepsOfEpoch(), Loss: loss, Examples: examples}
+	s := StepInfo{Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Steps: r.stepsOfEpoch(), Done: r.trainer.Steps(), Loss: loss, Examples: examples}
 	if r.adapt != nil {
 		s.Step--
 		s.Batch = r.adapt.global

@@ -138,6 +138,7 @@ type StepInfo struct {
 	Epoch, Step int     // from 0; Step within the epoch
 	Steps       int     // of the epoch, as far as is known: it changes when workers come or go
 	Loss        float64 // mean over this worker's examples of the step
+	Done        uint64  // steps since the job began, this one included
 	Examples    int     // of this worker
 	Batch       int     // with FitConfig.Adapt, the examples of all workers; else 0
 }
@@ -162,6 +163,7 @@ func (s Span) StepsPerSecond() float64 { return float64(s.Steps) / max(s.Train.S
 type EpochInfo struct {
 	Epoch    int
 	First    int       // step with which this run began the epoch: 0 unless resumed or joined
+	Done     uint64    // steps since the job began, those of the epoch included
 	Loss     float64   // mean over this worker's examples of the epoch
 	Losses   []float64 // of each step from First on
 	Examples int       // of this worker, in this run

@@ -182,7 +182,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 	info.Times.Add(r.trainer.TakeTimes())
 	info.Staleness, info.Caught = r.trainer.TakeStaleness(), r.trainer.TakeCaught()
 	info.Times.Save, info.Train = r.saver.spent, time.Since(begin)
-	info.Loss = e.mean.Value()
+	info.Loss, info.Done = e.mean.Value(), r.trainer.Steps()
 	if r.adapt != nil {
 		info.Adapt = r.adapt.epochInfo(r.workers, info.Train)
 	}

@@ -263,7 +263,7 @@ func flags() []cli.Flag {
 		&cli.BoolFlag{Name: "resume", Usage: "go on from the newest checkpoint in --checkpoint-dir; launch --restarts sets it when it starts the job again", EnvVars: []string{"PARAGON_RESUME"}},
 		&cli.Uint64Flag{Name: "resume-step", Usage: "with --resume: go on from the checkpoint after so many steps, where newer ones are damaged (0: the newest)"},
 		&cli.StringFlag{Name: "init-from", Usage: "begin with the model in a file: PyTorch's state dict (.safetensors), or a checkpoint"},
-		&cli.StringFlag{Name: "out", Value: "out", Usage: "folder for the picture of the curves"},
+		&cli.StringFlag{Name: "out", Value: "out", Usage: "folder for the picture of the curves and, under tensorboard, TensorBoard's scalars"},
 		&cli.BoolFlag{Name: "print-hash", Usage: "print the SHA-256 of the parameters at the end"},
 	}
 }
