@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-const defaultSmoothing = 0.999
+// DefaultSmoothing is the decay of the averages over one step at the initial batch size.
+const DefaultSmoothing = 0.999
 
 // An Estimator averages the measurements of one parameter group.
 //
@@ -35,7 +36,7 @@ func NewEstimator(smoothing float64) *Estimator {
 		panic(fmt.Sprintf("adapt: NewEstimator: smoothing %g, want at least 0 and below 1", smoothing))
 	}
 	if smoothing == 0 {
-		smoothing = defaultSmoothing
+		smoothing = DefaultSmoothing
 	}
 	return &Estimator{smoothing: smoothing}
 }

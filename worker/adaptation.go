@@ -24,6 +24,7 @@ type adaptation struct {
 	step       int // of the epoch, the next one
 	batch      batch
 	measured   uint64 // steps whose measurement the estimators have seen
+	every      uint64 // one step of so many is measured
 
 	// Of the step under way.
 	global  int             // its examples on all workers
@@ -56,7 +57,15 @@ func newAdaptation(cfg *AdaptConfig, t *Trainer, feed BatchFeed, workers int, st
 	a := &adaptation{cfg: *cfg, rule: cfg.rule(t.cfg.Optimizer.Name), trainer: t, feed: feed, measured: t.Steps()}
 	var n int
 	a.groups, n = cfg.groupsOf(t.keys)
-	a.estimators = adapt.NewEstimators(n, cfg.Smoothing)
+	a.every = 1
+	if adapt.DefaultRule(t.cfg.Optimizer.Name) == "adamscale" {
+		a.every = preconditionedEvery
+	}
+	smoothing := cfg.Smoothing
+	if smoothing == 0 {
+		smoothing = adapt.DefaultSmoothing
+	}
+	a.estimators = adapt.NewEstimators(n, math.Pow(smoothing, float64(a.every))) // the averages reach back as many steps
 	a.factors = make([]float64, n)
 	a.programs = newProgramSets(a)
 	a.decider.init(a)
@@ -139,7 +148,7 @@ func (a *adaptation) nextStep(weight float32, counted bool) kvstore.Step {
 		a.factors[g] = min(factor, mostFactor)
 	}
 	return kvstore.Step{
-		Weight: weight, Counted: counted, Measure: true, Progress: a.progress.Steps, ByProgress: true,
+		Weight: weight, Counted: counted, Measure: a.trainer.steps%a.every == 0 || a.trainer.cfg.Store.NumWorkers() == 1, Progress: a.progress.Steps, ByProgress: true,
 		Factor: func(key string) float64 {
 			if i, ok := a.trainer.index[key]; ok {
 				return a.factors[a.groups[i]]
@@ -149,6 +158,10 @@ func (a *adaptation) nextStep(weight float32, counted bool) kvstore.Step {
 		Micro: a.trainer.microOf,
 	}
 }
+
+// preconditionedEvery is how many steps of Adam's family are measured as one: the servers take a root and a reciprocal of each value for it, which
+// is 4 to 7 % of a round within a host. With one worker, whose rounds are compared in pairs, the servers choose.
+const preconditionedEvery = 4
 
 // mostFactor is the largest that a store takes.
 const mostFactor = 1 << 20
