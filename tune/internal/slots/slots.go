@@ -93,6 +93,7 @@ func (g *Grant) Release() {
 		a.drop(n)
 	}
 	a.serve()
+	a.tell()
 }
 
 // An Allocator gives out the nodes' processors and GPUs. Its methods may be called together.
@@ -101,6 +102,9 @@ type Allocator struct {
 	nodes  []*node    // in the order in which they were added
 	queue  []*waiting // the one that came first is first
 	grants map[*Grant]bool
+
+	holdings map[*Holding]bool
+	changed  chan struct{} // closed at the next change
 }
 
 // A node is a Node with what is left of it.
@@ -119,7 +123,7 @@ type waiting struct {
 
 // New makes an allocator of these nodes.
 func New(nodes ...Node) (*Allocator, error) {
-	a := &Allocator{grants: make(map[*Grant]bool)}
+	a := &Allocator{grants: make(map[*Grant]bool), holdings: make(map[*Holding]bool), changed: make(chan struct{})}
 	for _, n := range nodes {
 		if err := a.Add(n); err != nil {
 			return nil, err
@@ -147,6 +151,7 @@ func (a *Allocator) Add(n Node) error {
 	n.CPUs, n.GPUs = slices.Clone(n.CPUs), slices.Clone(n.GPUs)
 	a.nodes = append(a.nodes, &node{Node: n, cpuOf: make([]*Grant, len(n.CPUs)), gpuOf: make([]*Grant, len(n.GPUs)), workers: make(map[*Grant]int)})
 	a.serve()
+	a.tell()
 	return nil
 }
 
@@ -172,6 +177,7 @@ func (a *Allocator) Drain(name string) error {
 	}
 	n.draining = true
 	a.drop(n)
+	a.tell()
 	return nil
 }
 
@@ -190,6 +196,10 @@ func (a *Allocator) Lose(name string) error {
 			close(g.lost)
 		}
 	}
+	for h := range a.holdings {
+		h.units = slices.DeleteFunc(h.units, func(u *Unit) bool { return u.Node == name })
+	}
+	a.tell()
 	return nil
 }
 
@@ -315,8 +325,7 @@ func (a *Allocator) serve() {
 func (a *Allocator) take(r Request) *Grant {
 	var able []*node
 	for _, n := range a.nodes {
-		room := n.Slots == 0 || n.Slots-n.busy() >= r.Workers
-		if !n.draining && room && left(n.cpuOf) >= r.CPUs && left(n.gpuOf) >= r.GPUs {
+		if n.room(r) {
 			able = append(able, n)
 		}
 	}
@@ -383,6 +392,11 @@ func (a *Allocator) drop(n *node) {
 func (a *Allocator) within(n *node) bool {
 	for g := range a.grants {
 		if g.gone != n.Name && slices.ContainsFunc(g.Parts, func(p Part) bool { return p.Node == n.Name }) {
+			return true
+		}
+	}
+	for h := range a.holdings {
+		if slices.ContainsFunc(h.units, func(u *Unit) bool { return u.Node == n.Name }) {
 			return true
 		}
 	}
