@@ -14,6 +14,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/jobcontrol"
 	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/launch/internal/job"
 )
@@ -105,7 +106,7 @@ const askFor = 10 * time.Second
 func (k *controller) ask(ctx context.Context, q control.Request, answer control.Answer) (raw []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor+time.Duration(q.WaitMillis)*time.Millisecond)
 	defer cancel()
-	raw, err = job.Ask(ctx, askScheduler, k.Scheduler, k.Credentials, q, answer)
+	raw, err = job.Ask(ctx, jobcontrol.Carry, k.Scheduler, k.Credentials, q, answer)
 	switch {
 	case errors.Is(err, control.ErrRefused):
 		return nil, fmt.Errorf("launch: job %s: %w", k.Job, err)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -10,12 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
-	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/jobcontrol"
 	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/internal/ssh"
-	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 	"github.com/paragon-train/paragon/launch/internal/job"
 )
@@ -27,7 +23,7 @@ const remoteState = "~/.paragon/state"
 // files up.
 func (o *options) setElastic(cfg *job.Config, method *ssh.Method, dir, cwd string) (done func(), err error) {
 	e := &cfg.Elastic
-	e.Control = askScheduler
+	e.Control = jobcontrol.Carry
 	if e.State = o.state; e.State == "" && e.Changes() {
 		if e.State = dir; o.schedulerHost != nil {
 			e.State = remoteState
@@ -38,7 +34,7 @@ func (o *options) setElastic(cfg *job.Config, method *ssh.Method, dir, cwd strin
 	} else {
 		e.Here = isHere
 	}
-	if !e.Enabled {
+	if !e.Enabled || o.trial {
 		return func() {}, nil
 	}
 	if e.Files, err = hostworker.Open(cwd, hostworker.Places(cfg.Workers)); err != nil {
@@ -57,28 +53,6 @@ func isHere(h hosts.Host) bool {
 	}
 	name, err := os.Hostname()
 	return h.Name == "localhost" || err == nil && h.Name == name
-}
-
-// askScheduler carries a request to a scheduler.
-func askScheduler(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error) {
-	cfg, err := cluster.TransportFromEnv(func(name string) string {
-		for _, v := range credentials {
-			if value, ok := strings.CutPrefix(v, name+"="); ok {
-				return value
-			}
-		}
-		return ""
-	})
-	if err != nil {
-		return nil, fmt.Errorf("launch: %w", err)
-	}
-	cfg.Logger = slog.New(slog.DiscardHandler)
-	answer, err := cluster.Control(ctx, addr, cfg, request)
-	var refusal *transport.Refusal
-	if errors.As(err, &refusal) {
-		return nil, fmt.Errorf("%w: %w", control.ErrRefused, err)
-	}
-	return answer, err
 }
 
 // record lets launch ctl find the job; without it the job runs as well.

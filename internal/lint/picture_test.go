@@ -42,7 +42,7 @@ var picture = append([]row{
 	{"bench", anything},
 	{"cmd", anything},
 
-	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/lines")},
+	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/jobcontrol", "internal/cluster", "internal/lines")},
 
 	// The roles meet in internal/wire alone.
 	{"worker", and("adapt", "kvstore", "internal/control", "internal/cluster", "internal/rollcall", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
@@ -78,6 +78,7 @@ var picture = append([]row{
 	{"internal/gpus", machinery},
 	{"internal/hosts", nil},
 	{"internal/record", machinery},
+	{"internal/jobcontrol", and("internal/control", "internal/record", "internal/cluster", "internal/transport")},
 
 	{"internal/testing", anything}, // helpers of tests stand above what they help to test
 	{"internal/lint", nil},
