@@ -52,9 +52,14 @@ func flags() []cli.Flag {
 		&cli.IntFlag{Name: "restarts", Usage: "start a job that failed again, from its newest checkpoint, up to `NUMBER` times", DefaultText: "0"},
 		&cli.StringFlag{Name: "state", Usage: "the scheduler keeps its state in folder `PATH` of its host, or in etcd://host:port/prefix",
 			DefaultText: "a folder of this job, if workers or servers may be lost"},
+		// Of launch tune: the workers wait for slots (launch slot), and no files name the hosts.
+		&cli.BoolFlag{Name: trialFlag, Hidden: true},
 		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
 	}
 }
+
+// trialFlag makes the job an elastic trial of launch tune.
+const trialFlag = "elastic-trial"
 
 // options are the command line, read and checked.
 type options struct {
@@ -78,6 +83,7 @@ type options struct {
 	state            string
 	result           string
 	command          []string
+	trial            bool // of launch tune, and elastic
 	json             bool // the output
 	gpus             gpus.Request
 }
@@ -85,7 +91,7 @@ type options struct {
 func readOptions(c *cli.Context) (*options, error) {
 	o := &options{
 		workers: c.Int("num-workers"), servers: c.Int("num-servers"), hostfile: c.Path("hostfile"), syncDir: c.String("sync-dst-dir"),
-		hostIP: c.String("host-ip"), netName: c.String("interface"), check: c.Bool("check"),
+		trial: c.Bool(trialFlag), hostIP: c.String("host-ip"), netName: c.String("interface"), check: c.Bool("check"),
 		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"), hostTimeout: c.Duration("host-timeout"), result: c.Path("result"),
 	}
 	switch {

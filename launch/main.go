@@ -7,8 +7,9 @@
 // ends with the exit code of the first process that fails, and leaves no process behind, however it ends.
 //
 // `launch ctl` shows and changes a running job, and shows how keys would be placed on servers. `launch tune` searches the hyper-parameters
-// of a command; each trial is a process or a job of its own. Two subcommands are for launch's own use: `launch agent` supervises the
-// processes of one host (package internal/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says.
+// of a command; each trial is a process or a job of its own. Three subcommands are for launch's own use: `launch agent` supervises the
+// processes of one host (package internal/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says, `launch slot` runs a worker of an
+// elastic trial (package tune/slot).
 package main
 
 import (
@@ -75,6 +76,8 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 			return runRole(log)
 		case "ctl":
 			return runCtl(args[2:], stdout, stderr)
+		case "slot":
+			return runSlot(args[2:], log)
 		case "tune":
 			return runTune(args[2:], stdout, stderr)
 		}

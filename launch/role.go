@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -15,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/internal/process"
 	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/server"
+	"github.com/paragon-train/paragon/tune/slot"
 )
 
 // A role is this program as a part of the job; report tells the launcher: first the address that a
@@ -83,6 +87,18 @@ func runRole(log *slog.Logger) int {
 		return 1
 	}
 	return 0
+}
+
+// runSlot is `launch slot COMMAND...`.
+func runSlot(command []string, log *slog.Logger) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := slot.Exec(ctx, command)
+	stop()
+	log.Error(err.Error())
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return 127
+	}
+	return 1
 }
 
 // reporter writes lines to the pipe that the launcher reads. Without a launcher there is none.

@@ -139,6 +139,9 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 			return outcome{Result: stopped}, err
 		}
 	}
+	if o.trial {
+		cfg.Command, cfg.OwnCommand = append([]string{"slot"}, cfg.Command...), true
+	}
 	cfg.Elastic = o.elastic
 	close, err := o.setElastic(&cfg, method, dir, cwd)
 	if err != nil {

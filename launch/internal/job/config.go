@@ -37,8 +37,10 @@ type Config struct {
 	SchedulerHost *hosts.Host  // nil: the launching machine
 
 	Command []string // the workers' program and arguments
-	Role    []string // arguments that make the launch program a scheduler or server
-	Dir     string   // working directory of servers and workers on their hosts; empty: that of the agent
+	// OwnCommand says that Command are arguments of the launch program, as Role's are.
+	OwnCommand bool
+	Role       []string // arguments that make the launch program a scheduler or server
+	Dir        string   // working directory of servers and workers on their hosts; empty: that of the agent
 
 	Env       []string // NAME=VALUE for every process
 	ServerEnv []string // and for servers only

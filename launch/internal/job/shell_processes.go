@@ -101,7 +101,7 @@ func (s *shell) spec(a startProcess, m Machine) process.Spec {
 		spec.CPUs = 0 // it runs before the workers
 		return spec
 	case roleWorker:
-		spec.Command = s.cfg.Command
+		spec.Command, spec.Self = s.cfg.Command, s.cfg.OwnCommand
 	default:
 		spec.Command, spec.Self = s.cfg.Role, true
 	}

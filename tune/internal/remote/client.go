@@ -6,16 +6,21 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Names of the variables by which a trial's process finds its search.
 const (
 	AddressVariable = "PARAGON_TUNE_ADDRESS" // unix:PATH or tcp:HOST:PORT
 	TokenVariable   = "PARAGON_TUNE_TOKEN"
+	// HostVariable is launch's: the host of the process, as launch calls it.
+	HostVariable = "DMLC_NODE_HOST"
 )
 
 // dialTimeout bounds the connection and registration with the search.
@@ -23,8 +28,9 @@ const dialTimeout = 30 * time.Second
 
 // A Client is the end of a trial's process. Its methods may be called concurrently; requests are serialized.
 type Client struct {
-	task Task
-	rank int
+	task           Task
+	rank           int
+	token, address string
 
 	mu   sync.Mutex // guards the connection: one request at a time
 	conn net.Conn
@@ -34,6 +40,79 @@ type Client struct {
 
 // Dial connects to the search that the environment names (lookup is os.LookupEnv). found is false if it names none.
 func Dial(ctx context.Context, lookup func(string) (string, bool)) (c *Client, found bool, err error) {
+	c, found, err = connect(ctx, lookup)
+	if c == nil {
+		return nil, found, err
+	}
+	m, err := c.register(hello{Token: c.token, Rank: c.rank})
+	if err == nil && m.Task == nil {
+		err = errors.New("got another answer, want a task")
+	}
+	if err != nil {
+		return nil, true, c.unregistered(err)
+	}
+	c.task = *m.Task
+	return c, true, nil
+}
+
+// Hold asks the search that the environment names for a slot, and waits until it has one. It holds the slot until this process and all that it starts have
+// ended, also after exec.
+func Hold(ctx context.Context, lookup func(string) (string, bool)) (Held, error) {
+	c, found, err := connect(ctx, lookup)
+	if err != nil {
+		return Held{}, err
+	}
+	if !found {
+		return Held{}, fmt.Errorf("tune: slot: %s is not set: only launch tune starts processes in slots", AddressVariable)
+	}
+	host, _ := lookup(HostVariable)
+	if host == "" {
+		return Held{}, c.unregistered(fmt.Errorf("%s is not set", HostVariable))
+	}
+	m, err := c.register(hello{Token: c.token, Rank: c.rank, Host: host})
+	if err == nil && m.Held == nil {
+		err = errors.New("got another answer, want a slot")
+	}
+	if err == nil {
+		err = keepOpen(c.conn)
+	}
+	if err != nil {
+		return Held{}, c.unregistered(err)
+	}
+	return *m.Held, nil
+}
+
+// keepOpen keeps a connection open for as long as this process and its children live.
+func keepOpen(conn net.Conn) error {
+	x, ok := conn.(interface{ File() (*os.File, error) })
+	if !ok {
+		return fmt.Errorf("a connection of type %T has no file", conn)
+	}
+	f, err := x.File()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// A copy that is not closed by exec, and that nothing in this process closes.
+	_, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD, 0)
+	return err
+}
+
+// register says who this is.
+func (c *Client) register(h hello) (message, error) {
+	_ = c.conn.SetDeadline(time.Now().Add(dialTimeout))
+	m, err := c.ask(message{Hello: &h})
+	_ = c.conn.SetDeadline(time.Time{})
+	return m, err
+}
+
+func (c *Client) unregistered(err error) error {
+	c.conn.Close()
+	return fmt.Errorf("tune: rank %d: register with the search at %s: %w", c.rank, c.address, err)
+}
+
+// connect connects to the search. c is nil where the environment names none.
+func connect(ctx context.Context, lookup func(string) (string, bool)) (c *Client, found bool, err error) {
 	address, found := lookup(AddressVariable)
 	if !found || address == "" {
 		return nil, false, nil
@@ -42,10 +121,13 @@ func Dial(ctx context.Context, lookup func(string) (string, bool)) (c *Client, f
 	rank := 0
 	for _, name := range []string{"PARAGON_RANK", "DMLC_TASK_ID"} {
 		if text, ok := lookup(name); ok {
-			if rank, err = strconv.Atoi(text); err != nil || rank < 0 {
+			if rank, err = strconv.Atoi(text); err != nil || rank < -1 {
 				return nil, true, fmt.Errorf("tune: %s is %q, want a rank", name, text)
 			}
-			break
+			if rank >= 0 {
+				break
+			}
+			rank = 0 // -1 is a worker that joins a running job: its number counts
 		}
 	}
 	network, where, ok := strings.Cut(address, ":")
@@ -59,19 +141,7 @@ func Dial(ctx context.Context, lookup func(string) (string, bool)) (c *Client, f
 	if err != nil {
 		return nil, true, fmt.Errorf("tune: reach the search at %s: %w", address, err)
 	}
-	c = &Client{rank: rank, conn: conn, wire: newWire(conn)}
-	_ = conn.SetDeadline(time.Now().Add(dialTimeout))
-	m, err := c.ask(message{Hello: &hello{token, rank}})
-	if err == nil && m.Task == nil {
-		err = errors.New("got another answer, want a task")
-	}
-	if err != nil {
-		conn.Close()
-		return nil, true, fmt.Errorf("tune: rank %d: register with the search at %s: %w", rank, address, err)
-	}
-	_ = conn.SetDeadline(time.Time{})
-	c.task = *m.Task
-	return c, true, nil
+	return &Client{rank: rank, token: token, address: address, conn: conn, wire: newWire(conn)}, true, nil
 }
 
 // Task is the task of the process.
@@ -100,9 +170,10 @@ func (c *Client) Report(ctx context.Context, step int, metrics map[string]float6
 	return answer, nil
 }
 
-// Checkpoint lets write fill a folder, which is saved as the trial's state after the step. On ranks other than 0 it does nothing.
+// Checkpoint lets write fill a folder, which is saved as the trial's state after the step. On ranks other than 0 (of an elastic trial: other than that of the
+// worker that was there first) it does nothing.
 func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string) error) error {
-	if c.rank != 0 {
+	if c.rank != 0 && !c.task.Elastic {
 		return nil
 	}
 	err := c.do(ctx, func() error {

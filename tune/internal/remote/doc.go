@@ -21,5 +21,12 @@
 //
 // Each worker of a trial connects with its rank. Rank 0's reports count; a report of
 // another rank waits for rank 0's report of the same step and gets the same answer, so
-// that all ranks take the same steps. Only rank 0 saves checkpoints.
+// that all ranks take the same steps. Only rank 0 saves checkpoints. Of an elastic trial,
+// whose workers come and go, the worker with the lowest number that is there counts as rank 0.
+//
+// A worker of an elastic trial first asks for a slot, in a connection that it keeps until
+// all of its processes have ended:
+//
+//	→ {"hello":{"token":"...","rank":3,"host":"d1"}}
+//	← {"held":{"cpus":[2],"gpus":["GPU-..."]}}
 package remote

@@ -23,6 +23,7 @@ const (
 type message struct {
 	Hello      *hello      `json:"hello,omitempty"`
 	Task       *Task       `json:"task,omitempty"`
+	Held       *Held       `json:"held,omitempty"`
 	Report     *report     `json:"report,omitempty"`
 	Answer     *Answer     `json:"answer,omitempty"`
 	Checkpoint *checkpoint `json:"checkpoint,omitempty"`
@@ -36,7 +37,16 @@ type message struct {
 
 type hello struct {
 	Token string `json:"token"`
-	Rank  int    `json:"rank"`
+	Rank  int    `json:"rank"` // of a worker that joined later: its number among the workers
+	// Host is that of a worker that asks for a slot, and does nothing else; "": it is the worker itself.
+	Host string `json:"host,omitempty"`
+}
+
+// Held is what a worker gets with its slot.
+type Held struct {
+	// CPUs and GPUs are as those of a Task.
+	CPUs []int    `json:"cpus,omitempty"`
+	GPUs []string `json:"gpus,omitzero"`
 }
 
 // A Task is what a trial's processes are told.
@@ -55,6 +65,8 @@ type Task struct {
 	GPUs []string `json:"gpus,omitzero"`
 	// Restore is the checkpoint to go on from; nil: none.
 	Restore *Restore `json:"restore,omitempty"`
+	// Elastic says that workers come and go: the one that has been there for longest reports and saves checkpoints.
+	Elastic bool `json:"elastic,omitempty"`
 }
 
 // A Restore is a checkpoint to go on from.
@@ -212,7 +224,7 @@ func parse(line []byte) (message, error) {
 
 func (m *message) kinds() int {
 	n := 0
-	for _, there := range []bool{m.Hello != nil, m.Task != nil, m.Report != nil, m.Answer != nil, m.Checkpoint != nil, m.Folder != nil,
+	for _, there := range []bool{m.Hello != nil, m.Task != nil, m.Held != nil, m.Report != nil, m.Answer != nil, m.Checkpoint != nil, m.Folder != nil,
 		m.Written != nil, m.Kept != nil, m.Done != nil, m.Bye != nil, m.Error != nil} {
 		if there {
 			n++

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/hex"
@@ -147,8 +148,15 @@ func (s *Server) serve(c net.Conn) {
 	<-s.strange
 	known = true
 	_ = c.SetDeadline(time.Time{})
+	if m.Hello.Host != "" {
+		session.hold(c, w, *m.Hello)
+		return
+	}
 	session.serve(c, w, m.Hello.Rank)
 }
+
+// maxNumber bounds the numbers of workers.
+const maxNumber = 1 << 24
 
 // find returns the session of a token.
 func (s *Server) find(h hello) (*Session, error) {
@@ -156,7 +164,7 @@ func (s *Server) find(h hello) (*Session, error) {
 	defer s.mu.Unlock()
 	for token, session := range s.sessions {
 		if subtle.ConstantTimeCompare([]byte(token), []byte(h.Token)) == 1 {
-			if h.Rank < 0 || h.Rank >= session.task.Workers {
+			if h.Rank < 0 || h.Rank >= session.task.Workers && !session.task.Elastic || h.Rank > maxNumber {
 				return nil, fmt.Errorf("rank %d: trial %d has %d workers", h.Rank, session.task.Trial, session.task.Workers)
 			}
 			return session, nil
@@ -171,6 +179,7 @@ type Session struct {
 	token   string
 	task    Task
 	own     func(rank int) (cpus []int, gpus []string)
+	slots   Slots // of an elastic trial
 	backend Backend
 
 	mu      sync.Mutex // guards all below
@@ -179,6 +188,7 @@ type Session struct {
 	answers map[int]Answer // to the newest steps of rank 0
 	left    map[int]Done   // of ranks that have ended
 	joined  map[int]bool   // ranks that have connected
+	present map[int]bool   // and have not left
 	conns   map[net.Conn]bool
 	over    bool
 }
@@ -188,10 +198,26 @@ const keptAnswers = 4096
 
 // Open begins a session for an attempt. own, unless it is nil, returns the processors and GPUs of a rank.
 func (s *Server) Open(task Task, own func(rank int) (cpus []int, gpus []string), b Backend) *Session {
+	return s.open(&Session{task: task, own: own, backend: b})
+}
+
+// Slots are those of the hosts of an elastic trial.
+type Slots interface {
+	// Hold waits for a slot of a host for the worker of this number. release gives it back.
+	Hold(ctx context.Context, number int, host string) (h Held, release func(), err error)
+}
+
+// OpenElastic is Open for an attempt whose workers come and go.
+func (s *Server) OpenElastic(task Task, slots Slots, b Backend) *Session {
+	task.Elastic = true
+	return s.open(&Session{task: task, slots: slots, backend: b})
+}
+
+func (s *Server) open(x *Session) *Session {
 	var token [24]byte
 	rand.Read(token[:])
-	x := &Session{server: s, token: hex.EncodeToString(token[:]), task: task, own: own, backend: b, latest: -1, answers: make(map[int]Answer),
-		left: make(map[int]Done), joined: make(map[int]bool), conns: make(map[net.Conn]bool)}
+	x.server, x.token, x.latest = s, hex.EncodeToString(token[:]), -1
+	x.answers, x.left, x.joined, x.present, x.conns = make(map[int]Answer), make(map[int]Done), make(map[int]bool), make(map[int]bool), make(map[net.Conn]bool)
 	x.changed = sync.NewCond(&x.mu)
 	s.mu.Lock()
 	s.sessions[x.token] = x
@@ -246,17 +272,19 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 		x.mu.Unlock()
 		return
 	}
-	if x.joined[rank] {
+	if x.joined[rank] && !x.task.Elastic || x.present[rank] {
 		x.mu.Unlock()
 		_ = w.send(message{Error: &failure{fmt.Sprintf("rank %d of trial %d has connected already", rank, x.task.Trial)}})
 		return
 	}
-	x.joined[rank] = true
+	x.joined[rank], x.present[rank] = true, true
+	delete(x.left, rank) // another process has taken its place
 	x.conns[c] = true
 	x.mu.Unlock()
 	defer func() {
 		x.mu.Lock()
 		delete(x.conns, c)
+		delete(x.present, rank)
 		if _, said := x.left[rank]; !said {
 			x.left[rank] = Done{Error: "its connection closed before it reported its end"}
 		}
@@ -280,7 +308,9 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 		switch {
 		case m.Report != nil:
 			answer = x.report(rank, *m.Report)
-		case m.Checkpoint != nil && rank == 0:
+		case m.Checkpoint != nil && x.task.Elastic && !x.leads(rank):
+			answer = message{Folder: &folder{}}
+		case m.Checkpoint != nil && (rank == 0 || x.task.Elastic):
 			answer = x.checkpoint(c, w, m.Checkpoint.Step)
 			if answer.kinds() == 0 {
 				return
@@ -299,23 +329,8 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 }
 
 func (x *Session) report(rank int, r report) message {
-	if rank == 0 {
-		a, err := x.backend.Decide(r.Step, r.Metrics)
-		if err != nil {
-			return message{Error: &failure{err.Error()}}
-		}
-		x.mu.Lock()
-		x.answers[r.Step] = a
-		if x.latest = max(x.latest, r.Step); len(x.answers) > keptAnswers {
-			oldest := r.Step
-			for step := range x.answers {
-				oldest = min(oldest, step)
-			}
-			delete(x.answers, oldest)
-		}
-		x.changed.Broadcast()
-		x.mu.Unlock()
-		return message{Answer: &a}
+	if rank == 0 && !x.task.Elastic {
+		return x.decide(r)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -323,7 +338,14 @@ func (x *Session) report(rank int, r report) message {
 		if a, ok := x.answers[r.Step]; ok {
 			return message{Answer: &a}
 		}
+		if x.task.Elastic && x.first() == rank && !x.over {
+			x.mu.Unlock()
+			m := x.decide(r)
+			x.mu.Lock()
+			return m
+		}
 		_, through := x.left[0]
+		through = through && !x.task.Elastic
 		switch {
 		case x.over:
 			return message{Error: &failure{"the trial has ended"}}
@@ -335,6 +357,87 @@ func (x *Session) report(rank int, r report) message {
 		x.changed.Wait()
 	}
 }
+
+// decide asks for the decision about a report that counts.
+func (x *Session) decide(r report) message {
+	a, err := x.backend.Decide(r.Step, r.Metrics)
+	if err != nil {
+		return message{Error: &failure{err.Error()}}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.answers[r.Step] = a
+	if x.latest = max(x.latest, r.Step); len(x.answers) > keptAnswers {
+		oldest := r.Step
+		for step := range x.answers {
+			oldest = min(oldest, step)
+		}
+		delete(x.answers, oldest)
+	}
+	x.changed.Broadcast()
+	return message{Answer: &a}
+}
+
+// first is the lowest of the ranks that are there. Of workers that come and go it is rank 0, since later ones have higher numbers. x.mu is held.
+func (x *Session) first() int {
+	first := -1
+	for rank := range x.present {
+		if first < 0 || rank < first {
+			first = rank
+		}
+	}
+	return first
+}
+
+// leads says whether a rank's reports and checkpoints count.
+func (x *Session) leads(rank int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.first() == rank
+}
+
+// hold gives a worker of an elastic trial a slot until its connection closes, which it does when all of its processes have ended.
+func (x *Session) hold(c net.Conn, w *wire, h hello) {
+	if x.slots == nil {
+		_ = w.send(message{Error: &failure{fmt.Sprintf("trial %d is not elastic: its workers have no slots", x.task.Trial)}})
+		return
+	}
+	x.mu.Lock()
+	if x.over {
+		x.mu.Unlock()
+		return
+	}
+	x.conns[c] = true
+	x.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		_, _ = w.receive() // it has nothing more to say
+		cancel()
+	})
+	defer func() {
+		c.Close()
+		reading.Wait()
+		x.mu.Lock()
+		delete(x.conns, c)
+		x.mu.Unlock()
+	}()
+	waiting, stop := context.WithTimeoutCause(ctx, slotTimeout, fmt.Errorf("no slot of %s was free for %v", h.Host, slotTimeout))
+	held, release, err := x.slots.Hold(waiting, h.Rank, h.Host)
+	stop()
+	if err != nil {
+		_ = w.send(message{Error: &failure{err.Error()}})
+		return
+	}
+	defer release()
+	_ = c.SetWriteDeadline(time.Now().Add(sendTimeout))
+	if w.send(message{Held: &held}) == nil {
+		<-ctx.Done()
+	}
+}
+
+// slotTimeout bounds the wait of a worker for its slot, which may still be that of a process that is ending.
+const slotTimeout = 20 * time.Second
 
 // checkpoint lets the process write a checkpoint. It returns an empty message if the connection is broken.
 func (x *Session) checkpoint(c net.Conn, w *wire, step int) message {
