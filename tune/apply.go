@@ -50,6 +50,8 @@ func (l *ledger) applyEvent(e *Event, all bool) error {
 		l.halt(e)
 	case EventRequeue:
 		return l.requeue(e)
+	case EventAllocate:
+		return l.foldAllocate(e)
 	case EventAbandon:
 		return l.abandon(e)
 	}

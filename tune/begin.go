@@ -111,7 +111,10 @@ func (l *ledger) begin(e *Event) error {
 	l.setState(t, Running)
 	t.Attempts = e.Attempt
 	t.Location = e.Location
-	t.Rule = ""
+	t.Rule, t.Placement = "", nil
+	if o := t.run.order; o != nil && o.allocated { // what it was to give up it no longer has
+		t.run.order = nil
+	}
 	t.run.active, t.run.told, t.run.changed, t.run.cut = true, "", false, false // an order given before it was cut off stands
 	t.run.since, t.run.before = e.At, t.Elapsed
 	l.active++

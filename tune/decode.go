@@ -80,6 +80,8 @@ func (d *decoder) fields(e *Event) {
 	case EventHalt:
 		e.Rule = d.text(`,"rule":`)
 		e.Error = d.text(`,"error":`)
+	case EventAllocate:
+		d.allocation(e)
 	case EventRequeue, EventAbandon:
 		d.want(`,"trials":`)
 		e.Trials = d.ints()

@@ -51,6 +51,8 @@ func appendEvent(b []byte, e *Event) []byte {
 	case EventHalt:
 		b = appendText(b, `,"rule":`, e.Rule)
 		b = appendText(b, `,"error":`, e.Error)
+	case EventAllocate:
+		b = appendAllocation(b, e)
 	case EventRequeue, EventAbandon:
 		b = appendInts(b, `,"trials":`, e.Trials)
 		b = appendTrue(b, `,"fresh":true`, e.Fresh)

@@ -26,6 +26,8 @@ const (
 	EventHalt EventKind = "halt"
 	// EventRequeue queues trials again whose attempts were lost or failed.
 	EventRequeue EventKind = "requeue"
+	// EventAllocate divides the nodes among the running trials, which are elastic jobs.
+	EventAllocate EventKind = "allocate"
 	// EventAbandon stops trials whose attempts were lost.
 	EventAbandon EventKind = "abandon"
 )
@@ -70,13 +72,19 @@ type Event struct {
 	// Retry says that the attempt's failure is within its budget.
 	Retry bool
 
-	// Rule explains a start, a halt.
+	// Rule explains a start, a halt, and says why nodes were divided.
 	Rule string
 	// Location says where an attempt runs.
 	Location string
 	// Trials are those of a requeue or an abandon; Fresh says that they start over.
 	Trials []int
 	Fresh  bool
+
+	// Nodes, Jobs and Shares of an allocation: what it depends on, and what was decided for each of the jobs. A Profile that is as in the trial's
+	// allocation before is left out.
+	Nodes  []NodeSlots
+	Jobs   []JobState
+	Shares []Share
 
 	// Header is that of EventStudy.
 	Header *Header

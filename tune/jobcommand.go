@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -46,18 +47,16 @@ func (t *jobTrial) command() ([]string, error) {
 	r := t.resources
 	args := []string{launch, "--output", "json", "--result", filepath.Join(t.folder, resultFile), "-n", strconv.Itoa(t.workers()), "-s", strconv.Itoa(r.Servers), "--start-timeout", r.StartTimeout.String(),
 		"--stop-timeout", t.attempt.stopAfter().String(), "--env-worker", remote.AddressVariable, "--env-worker", remote.TokenVariable}
+	if t.elastic != nil {
+		args = append(args, t.elasticFlags()...)
+	}
 	if j.HostFile != "" {
 		file := filepath.Join(t.folder, "hosts")
-		var lines strings.Builder
-		for _, p := range t.grant.Parts {
-			h, err := hosts.ParseHost(p.Node)
-			if err != nil {
-				return nil, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
-			}
-			h.Slots = r.Slots
-			fmt.Fprintln(&lines, h.Entry())
+		lines, err := t.hosts()
+		if err != nil {
+			return nil, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
 		}
-		if err := os.WriteFile(file, []byte(lines.String()), 0o666); err != nil {
+		if err := os.WriteFile(file, []byte(lines), 0o666); err != nil {
 			return nil, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
 		}
 		args = append(args, "-H", file, "--host-ip", j.Address)
@@ -74,9 +73,50 @@ func (t *jobTrial) command() ([]string, error) {
 			}
 		}
 	}
-	args = append(args, gpuFlags(t.grant)...)
+	if t.grant != nil {
+		args = append(args, gpuFlags(t.grant)...)
+	}
 	args = append(append(args, j.LaunchFlags...), "--")
 	return append(args, program...), nil
+}
+
+// hosts is the hosts file that launch gets. An elastic job begins on the first one, and may use the others later.
+func (t *jobTrial) hosts() (string, error) {
+	var all []NodeSlots
+	if t.elastic == nil {
+		for _, p := range t.grant.Parts {
+			all = append(all, NodeSlots{p.Node, t.resources.Slots})
+		}
+	} else {
+		nodes, err := t.jobs.Slots(context.Background(), t.attempt.Resources)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, NodeSlots{t.begins.Node, t.begins.Replicas})
+		for _, n := range nodes {
+			if n.Node == t.begins.Node {
+				all[0].Slots = max(n.Slots, t.begins.Replicas)
+			} else {
+				all = append(all, n)
+			}
+		}
+	}
+	var lines strings.Builder
+	for _, n := range all {
+		h, err := hosts.ParseHost(n.Node)
+		if err != nil {
+			return "", err
+		}
+		h.Slots = n.Slots
+		fmt.Fprintln(&lines, h.Entry())
+	}
+	return lines.String(), nil
+}
+
+// elasticFlags make the job one whose replicas come and go. launch knows no limits of their number: with fewer than the scheduler's least, after a loss, the job goes
+// on until it gets others, and one that moves to another host has more for a moment.
+func (t *jobTrial) elasticFlags() []string {
+	return []string{"--elastic-training-enabled", "--elastic-trial", "--join-timeout", t.resources.StartTimeout.String()}
 }
 
 // gpuFlags are the flags by which launch gives the workers of a trial their GPUs. UUIDs launch divides over the workers of each host. GPUs that

@@ -137,7 +137,9 @@ func (o *jobOutput) show(l control.Line) {
 		return
 	}
 	node := localName
-	if i := l.Rank / o.trial.resources.Slots; i < len(o.trial.grant.Parts) {
+	if o.trial.grant == nil {
+		node = fmt.Sprintf("%d of trial %d", l.Rank, o.trial.attempt.Trial)
+	} else if i := l.Rank / o.trial.resources.Slots; i < len(o.trial.grant.Parts) {
 		node = o.trial.grant.Parts[i].Node
 	}
 	j.mu.Lock()

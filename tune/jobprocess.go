@@ -36,8 +36,8 @@ func (e withoutLaunch) Unwrap() error { return e.error }
 const killTimeout = 5 * time.Second
 
 // execute runs a process on these processors (none: all) until it and its process group are gone. When ctx ends the group gets SIGTERM, and
-// after patience SIGKILL. An agent within this process starts it: should this process die, the kernel kills the other one.
-func execute(ctx context.Context, spec process.Spec, out process.Output, cpus []int, patience time.Duration, logger *slog.Logger) (process.Exit, error) {
+// after patience SIGKILL. started gets its process ID. An agent within this process starts it: should this process die, the kernel kills the other one.
+func execute(ctx context.Context, spec process.Spec, out process.Output, cpus []int, patience time.Duration, started func(pid int), logger *slog.Logger) (process.Exit, error) {
 	in, toAgent := io.Pipe()
 	fromAgent, agentOut := io.Pipe()
 	served := make(chan error, 1)
@@ -62,6 +62,7 @@ func execute(ctx context.Context, spec process.Spec, out process.Output, cpus []
 	if err != nil {
 		return process.Exit{}, fmt.Errorf("tune: %w", withoutLaunch{err})
 	}
+	started(h.PID())
 	select {
 	case <-h.Done():
 		return h.Exit(), nil

@@ -67,6 +67,11 @@ type Jobs struct {
 	nodes  *slots.Allocator
 	remote *ssh.Method // reaches the hosts; nil: this machine alone
 	mu     sync.Mutex  // guards Output
+
+	live     sync.Mutex               // guards all below, of elastic trials
+	attempts map[int]*elasticJob      // by trial: those that run
+	decided  map[int]decidedPlacement // by trial: for attempts that have not begun
+	changes  chan string
 }
 
 // Distributed returns a Runner of distributed trials on this machine.

@@ -25,8 +25,10 @@ type jobTrial struct {
 	attempt   Attempt
 	reporter  *Reporter
 	resources Resources
-	grant     *slots.Grant
-	folder    string // of the attempt
+	grant     *slots.Grant // nil: it is elastic
+	elastic   *elasticJob
+	begins    NodeReplicas // of an elastic one
+	folder    string       // of the attempt
 	session   *remote.Session
 	out       *jobOutput
 
@@ -37,11 +39,21 @@ type jobTrial struct {
 
 // Run implements Runner.
 func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
-	place, ok := a.Place.(jobPlace)
-	if !ok {
-		return errors.New("tune: Jobs.Run: the attempt's Place was not acquired from these Jobs")
+	t := &jobTrial{jobs: j, attempt: a, reporter: r}
+	if a.elastic {
+		t.resources = j.elasticResources(a.Resources)
+		t.elastic = j.enter(a)
+		defer j.leave(t.elastic)
+		if t.begins, err = t.elastic.begin(ctx, max(a.least, 1)); err != nil {
+			return err
+		}
+	} else {
+		place, ok := a.Place.(jobPlace)
+		if !ok {
+			return errors.New("tune: Jobs.Run: the attempt's Place was not acquired from these Jobs")
+		}
+		t.resources, t.grant = j.resources(a.Resources), place.Grant
 	}
-	t := &jobTrial{jobs: j, attempt: a, reporter: r, resources: j.resources(a.Resources), grant: place.Grant}
 	root, err := r.Folder()
 	if err != nil {
 		return err
@@ -67,12 +79,22 @@ func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
 	if err != nil {
 		return err
 	}
-	t.session = server.Open(task, t.share, t)
+	if t.elastic != nil {
+		t.session = server.OpenElastic(task, t.elastic, t)
+	} else {
+		t.session = server.Open(task, t.share, t)
+	}
 	defer t.session.Close()
 	return t.run(ctx)
 }
 
-func (t *jobTrial) workers() int { return t.resources.Hosts * t.resources.Slots }
+// workers is how many there are when the attempt begins.
+func (t *jobTrial) workers() int {
+	if t.elastic != nil {
+		return t.begins.Replicas
+	}
+	return t.resources.Hosts * t.resources.Slots
+}
 
 func (t *jobTrial) task(root string) (remote.Task, error) {
 	params, err := json.Marshal(t.attempt.Params)
@@ -143,9 +165,17 @@ func (t *jobTrial) run(ctx context.Context) error {
 	t.out = newJobOutput(t)
 	var watch sync.WaitGroup
 	over := make(chan struct{})
+	steering, steered := context.WithCancel(ctx)
+	defer steered()
+	started := func(pid int) {}
+	if e := t.elastic; e != nil {
+		started = func(pid int) { e.launcher <- pid }
+		watch.Go(func() { e.steer(steering, max(t.attempt.least, 1)) })
+		watch.Go(func() { e.follow(steering) })
+	}
 	watch.Go(func() { t.watch(cancel, over) })
 	cpus := []int(nil)
-	if t.jobs.HostFile == "" {
+	if t.jobs.HostFile == "" && t.grant != nil {
 		cpus = t.grant.Parts[0].CPUs
 	}
 	patience := t.attempt.stopAfter()
@@ -153,8 +183,9 @@ func (t *jobTrial) run(ctx context.Context) error {
 		patience += patience / 2 // launch ends its processes in order
 	}
 	spec := process.Spec{Name: fmt.Sprintf("trial %d", t.attempt.Trial), Command: command, Env: append(t.session.Environment(), t.environment()...)}
-	exit, err := execute(ctx, spec, t.out.out, cpus, patience, t.jobs.logger())
+	exit, err := execute(ctx, spec, t.out.out, cpus, patience, started, t.jobs.logger())
 	close(over)
+	steered()
 	watch.Wait()
 	t.out.close()
 	return t.verdict(ctx, exit, err)
@@ -164,11 +195,15 @@ func (t *jobTrial) run(ctx context.Context) error {
 func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 	start := time.NewTimer(t.resources.StartTimeout)
 	defer start.Stop()
+	var lost <-chan struct{} // of an elastic job launch knows what it can do without
+	if t.grant != nil {
+		lost = t.grant.Lost()
+	}
 	for {
 		select {
 		case <-over:
 			return
-		case <-t.grant.Lost():
+		case <-lost:
 			cancel(Fail(NodeLost, fmt.Errorf("node %s was removed", t.grant.Gone())))
 			return
 		case <-start.C:
@@ -185,8 +220,8 @@ func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 
 // environment are the variables of the processes besides the address of the search.
 func (t *jobTrial) environment() []string {
-	if t.jobs.HostFile != "" {
-		return nil // they have UUIDs, and launch sets the variable
+	if t.jobs.HostFile != "" || t.elastic != nil {
+		return nil // they have UUIDs, and launch sets the variable, or launch slot does
 	}
 	return []string{gpus.Variable + "=" + gpus.Visible(t.grant.Parts[0].GPUs)}
 }

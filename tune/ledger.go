@@ -62,6 +62,8 @@ type runState struct {
 	queued  bool
 	cut     bool // its attempt was interrupted
 	changed bool // the parameters changed since the last start
+
+	profile string // the newest of an allocation
 }
 
 func newLedger(cfg *Config) (*ledger, error) {

@@ -43,6 +43,10 @@ func some() []Event {
 		{Kind: EventRequeue, Trials: []int{3, 4}, Fresh: true, Rule: "errored"},
 		{Kind: EventRequeue},
 		{Kind: EventAbandon, Trials: []int{1}},
+		{Kind: EventAllocate, Rule: "trial 1 ended", Nodes: []NodeSlots{{"d1:22", 4}, {"é", 0}},
+			Jobs:   []JobState{{Trial: 0}, {Trial: 2, On: Placement{{"d1:22", 2}, {"é", 1}}, Profile: `{"step":3}`, ChangeCost: time.Second, Fixed: "no \"change\""}},
+			Shares: []Share{{Trial: 0, On: Placement{{"d1:22", 4}}, Rule: "it gains most"}, {Trial: 2, Pause: true}}},
+		{Kind: EventAllocate},
 	}
 	for i := range events {
 		events[i].Seq, events[i].Time, events[i].At = uint64(i), at.Add(time.Duration(i)*time.Second), time.Duration(i)*time.Second
@@ -62,7 +66,8 @@ func TestEventsStayTheSameThroughTheLog(t *testing.T) {
 		if again := appendEvent(nil, &got); !bytes.Equal(again, line) {
 			t.Errorf("through the log:\ngot  %swant %s", again, line)
 		}
-		if !reflect.DeepEqual(got.Params, e.Params) || got.Error != e.Error || got.Retry != e.Retry || got.Kept != e.Kept || got.New != e.New || !got.Time.Equal(e.Time) || got.At != e.At {
+		if !reflect.DeepEqual(got.Params, e.Params) || got.Error != e.Error || got.Retry != e.Retry || got.Kept != e.Kept || got.New != e.New || !got.Time.Equal(e.Time) || got.At != e.At ||
+			!reflect.DeepEqual(got.Nodes, e.Nodes) || !reflect.DeepEqual(got.Jobs, e.Jobs) || !reflect.DeepEqual(got.Shares, e.Shares) {
 			t.Errorf("through the log: got %+v, want %+v", got, e)
 		}
 	}

@@ -171,6 +171,7 @@ func (j *Jobs) Add(ctx context.Context, line string) error {
 	if err := j.nodes.Add(node); err != nil {
 		return fmt.Errorf("tune: %w", err)
 	}
+	j.change(fmt.Sprintf("host %s was added", h))
 	return nil
 }
 
@@ -187,6 +188,7 @@ func (j *Jobs) Remove(host string) error {
 	if err := j.nodes.Drain(host); err != nil {
 		return fmt.Errorf("tune: %w", err)
 	}
+	j.change(fmt.Sprintf("host %s was removed", host))
 	return nil
 }
 
@@ -260,6 +262,8 @@ func (j *Jobs) suspect(host string) {
 	err = j.onHost(context.Background(), known, func(context.Context, *ssh.Machine) error { return nil })
 	if err != nil {
 		j.logger().Warn("tune: a host cannot be reached and is removed; add it again when it is back", "host", known.String(), "error", err)
-		_ = j.nodes.Lose(known.String()) // another trial may have been faster
+		if j.nodes.Lose(known.String()) == nil { // another trial may have been faster
+			j.change(fmt.Sprintf("host %s was lost", known))
+		}
 	}
 }

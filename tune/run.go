@@ -47,14 +47,21 @@ func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
 		}
 		cfg.Runner = InProcess(f)
 	}
-	if p, ok := cfg.Runner.(Placer); ok {
+	if p, ok := cfg.Runner.(Placer); ok && !divides(&cfg) {
 		if err := p.Fits(cfg.Resources); err != nil {
 			return nil, fmt.Errorf("tune: a trial can never run: %w", err)
 		}
 	}
+	allocator, scaler, err := elastic(&cfg)
+	if err != nil {
+		return nil, err
+	}
 	s, err := NewStudy(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if allocator != nil {
+		s.division = newDivision(allocator, scaler)
 	}
 	err = s.drive(ctx)
 	result := s.Result()
@@ -81,6 +88,9 @@ func (s *Study) drive(ctx context.Context) error {
 	})
 	if tickers := s.tickers(); len(tickers) > 0 {
 		helpers.Go(func() { s.tick(tickers, idle) })
+	}
+	if s.division != nil {
+		helpers.Go(func() { s.divide(ctx, idle) })
 	}
 	var slots sync.WaitGroup
 	for slot := range max(s.cfg.Parallel, 1) {
@@ -149,7 +159,7 @@ func (s *Study) slot(ctx context.Context, slot int) {
 	for ctx.Err() == nil {
 		var place Place
 		location := ""
-		if p, ok := s.cfg.Runner.(Placer); ok {
+		if p, ok := s.cfg.Runner.(Placer); ok && s.division == nil {
 			var err error
 			if place, err = p.Acquire(ctx, s.cfg.Resources); err != nil {
 				if ctx.Err() == nil {
@@ -179,8 +189,13 @@ func (s *Study) attempt(ctx context.Context, slot int, place Place, t Trial) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := s.reporter(ctx, t)
+	defer s.division.attend(r)()
 	a := Attempt{Study: s.cfg.Name, Trial: t.Number, Number: t.Attempts, Params: t.Params, Seed: t.Seed, Slot: slot, Resources: s.cfg.Resources, Place: place,
 		program: s.cfg.programName(), grace: cmp.Or(s.cfg.Grace, defaultGrace)}
+	if d := s.division; d != nil {
+		a.elastic = true
+		a.least, _ = d.allocator.Replicas()
+	}
 	done := make(chan error, 1)
 	go func() {
 		err := Fail(UserCode, errExited)
@@ -241,7 +256,7 @@ func (s *Study) await(ctx context.Context, cancel context.CancelCauseFunc, r *Re
 			due = grace
 		case !told.IsZero():
 			due = time.Until(told.Add(grace))
-		case s.cfg.ReportTimeout > 0:
+		case s.cfg.ReportTimeout > 0 && !s.division.waits(r):
 			due = time.Until(heard.Add(s.cfg.ReportTimeout))
 		default:
 			due = time.Until(heard.Add(notice))
@@ -270,7 +285,7 @@ func (s *Study) await(ctx context.Context, cancel context.CancelCauseFunc, r *Re
 				s.logger.Warn("tune: waiting for a trial that was asked to return", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "for", time.Since(told).Round(time.Millisecond))
 				cancel(context.Canceled)
 				ended, cancelled = nil, true
-			case s.cfg.ReportTimeout > 0:
+			case s.cfg.ReportTimeout > 0 && !s.division.waits(r):
 				cause := fmt.Errorf("%w for %v, after %s", errSilent, s.cfg.ReportTimeout, stepName(step))
 				s.logger.Warn("tune: a trial did not report in time and is stopped", "study", s.cfg.Name, "trial", r.trial, "attempt", r.attempt, "cause", cause)
 				cancel(cause)

@@ -45,6 +45,8 @@ type Attempt struct {
 
 	program string        // Config.program
 	grace   time.Duration // Config.Grace
+	elastic bool          // an Allocator gives it its replicas,
+	least   int           // at least so many
 }
 
 // A Runner runs attempts of trials: in this process, as commands, as distributed

@@ -90,6 +90,8 @@ type Order struct {
 	// after a GoOn, or when Next chooses it.
 	Donor  int
 	Params Params
+
+	allocated bool // the Allocator gave the trial nothing
 }
 
 // A Pick is what a free slot does.

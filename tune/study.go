@@ -46,6 +46,8 @@ type Study struct {
 	keeping map[int]*sync.Mutex // by trial: held by the goroutine that saves a checkpoint of it
 	doomed  []doomed            // folders to remove once the log has their removal
 	warned  bool                // that checkpoints exceed their budget
+
+	division *division // nil: no Allocator divides nodes
 }
 
 // NewStudy begins a study, or resumes the one in cfg.Dir as cfg.Resume says. Close ends it. Trials
@@ -100,6 +102,7 @@ func (s *Study) emit(e *Event, apply func() error) error {
 	if len(s.cfg.Observers) > 0 {
 		s.unseen = append(s.unseen, *e)
 	}
+	s.division.note(e)
 	close(s.changed)
 	s.changed = make(chan struct{})
 	return nil

@@ -156,6 +156,10 @@ type Trial struct {
 	Checkpoints []Checkpoint
 	// Location says where the newest attempt runs or ran.
 	Location string
+	// Placement is which replicas the newest attempt has or had, where an Allocator decides that, and Training what its job last said of its
+	// training.
+	Placement Placement
+	Training  Training
 	// StartedAt and EndedAt are on the study's clock; EndedAt is 0 until the trial
 	// is final.
 	StartedAt, EndedAt time.Duration
@@ -163,6 +167,16 @@ type Trial struct {
 	Elapsed time.Duration
 
 	run runState
+}
+
+// Training is what an elastic job says of its training. The zero Training: nothing yet.
+type Training struct {
+	// GlobalBatch is the examples of a step; LocalBatch those of a replica at once, of which it adds up Accumulation.
+	GlobalBatch, LocalBatch, Accumulation int
+	// Goodput and Throughput are examples a second; Goodput counts those that a step of the initial batch needs for the same progress.
+	Goodput, Throughput float64
+	// Gain is the progress of a step in steps of the initial batch, NoiseScale the gradients' noise scale in examples.
+	Gain, NoiseScale float64
 }
 
 // Name is the trial's name in messages and folders: trial-000007.
@@ -175,6 +189,7 @@ func (t *Trial) Clone() Trial {
 	c := *t
 	c.Reports = slices.Clone(t.Reports)
 	c.Changes = slices.Clone(t.Changes)
+	c.Placement = slices.Clone(t.Placement)
 	c.Checkpoints = slices.Clone(t.Checkpoints)
 	if t.Failures != nil {
 		c.Failures = make(map[Failure]int, len(t.Failures))

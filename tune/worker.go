@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 
 	"github.com/paragon-train/paragon/internal/affinity"
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 )
@@ -24,7 +25,7 @@ func attend(ctx context.Context, search *remote.Client, f Trainable, cfg Config)
 		}
 		done := remote.Done{}
 		if err != nil {
-			done = remote.Done{Error: err.Error(), Class: string(classOf(err)), Obeyed: errors.Is(err, ErrStop) || errors.Is(err, ErrPause)}
+			done = remote.Done{Error: err.Error(), Class: string(classOf(err)), Obeyed: asked(err)}
 		}
 		if told := search.Done(context.WithoutCancel(ctx), done); err == nil {
 			err = told
@@ -84,10 +85,15 @@ func (e *TrialEnded) Unwrap() error { return e.Err }
 
 // trialEnded is Run's error after the trainable returned err. A trial that ended because it was asked to has succeeded.
 func trialEnded(err error) *TrialEnded {
-	if errors.Is(err, ErrStop) || errors.Is(err, ErrPause) {
+	if asked(err) {
 		err = nil
 	}
 	return &TrialEnded{err}
+}
+
+// asked says whether a worker ended because it was asked to: by an answer to a report or, in an elastic trial, since other trials get its slot.
+func asked(err error) bool {
+	return errors.Is(err, ErrStop) || errors.Is(err, ErrPause) || errors.Is(err, cluster.ErrRemoved)
 }
 
 // ExitCode is the exit code of a program after Run: 0 without an error, and in a process of a trial that succeeded; else 1.

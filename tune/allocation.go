@@ -1,0 +1,119 @@
+package tune
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
+
+// situation is what the allocator decides about by an event. Profiles that have not changed are not in the event.
+func (l *ledger) situation(e *Event) Situation {
+	s := Situation{Cause: e.Rule, Nodes: e.Nodes, Jobs: slices.Clone(e.Jobs)}
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		t := l.trials[j.Trial]
+		if j.Profile == "" {
+			j.Profile = t.run.profile
+		}
+		j.Pausable = len(t.Checkpoints) > 0
+	}
+	return s
+}
+
+// allocate asks the allocator.
+func (l *ledger) allocate(e *Event) ([]Share, error) {
+	a, ok := l.scheduler.(Allocator)
+	if !ok {
+		return nil, fmt.Errorf("event %d: divides nodes among trials, which %T does not", e.Seq, l.scheduler)
+	}
+	for i, j := range e.Jobs {
+		if t := l.Trial(j.Trial); t == nil || !t.run.active || i > 0 && j.Trial <= e.Jobs[i-1].Trial {
+			return nil, fmt.Errorf("event %d: divides nodes among trial %d, which is not running", e.Seq, j.Trial)
+		}
+	}
+	s := l.situation(e)
+	shares := a.Allocate(l, s)
+	if err := checkShares(s, shares); err != nil {
+		return nil, fmt.Errorf("event %d: %T.Allocate: %w", e.Seq, l.scheduler, err)
+	}
+	return shares, nil
+}
+
+// checkShares says which share an allocator must not give.
+func checkShares(s Situation, shares []Share) error {
+	if len(shares) != len(s.Jobs) {
+		return fmt.Errorf("got %d shares, want %d: one for each running trial", len(shares), len(s.Jobs))
+	}
+	free := make(map[string]int)
+	for _, n := range s.Nodes {
+		free[n.Node] = n.Slots
+	}
+	for i, x := range shares {
+		switch {
+		case x.Trial != s.Jobs[i].Trial:
+			return fmt.Errorf("share %d is trial %d's, want trial %d's", i, x.Trial, s.Jobs[i].Trial)
+		case x.Pause && len(x.On) > 0:
+			return fmt.Errorf("trial %d is paused, and gets %s", x.Trial, x.On)
+		}
+		seen := make(map[string]bool)
+		for _, r := range x.On {
+			if have, ok := free[r.Node]; !ok || seen[r.Node] || r.Replicas < 1 || r.Replicas > have {
+				return fmt.Errorf("trial %d gets %s: node %s has %d slots left", x.Trial, x.On, r.Node, have)
+			}
+			seen[r.Node] = true
+			free[r.Node] -= r.Replicas
+		}
+	}
+	return nil
+}
+
+// share applies the decision of an event.
+func (l *ledger) share(e *Event) {
+	for i, x := range e.Shares {
+		t, j := l.trials[x.Trial], e.Jobs[i]
+		if j.Profile != "" {
+			t.run.profile = j.Profile
+			t.Training, _ = readTraining(j.Profile) // what is not readable is shown as nothing
+		}
+		switch o := t.run.order; {
+		case x.Pause && o == nil:
+			t.run.order = &Order{Trial: x.Trial, Action: Pause, Rule: x.Rule, allocated: true}
+		case !x.Pause && o != nil && o.allocated:
+			t.run.order = nil
+		}
+		if !x.Pause {
+			t.Placement = slices.Clone(x.On)
+			if len(x.On) > 0 {
+				t.Location = locationOf(x.On)
+			}
+		}
+	}
+}
+
+// locationOf is a placement as the place of a trial: "d1 x2, d2".
+func locationOf(p Placement) string {
+	var b []byte
+	for i, x := range p {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(b, x.Node...)
+		if x.Replicas > 1 {
+			b = fmt.Appendf(b, " x%d", x.Replicas)
+		}
+	}
+	return string(b)
+}
+
+// foldAllocate applies an allocation of the log, which must be what the scheduler decides.
+func (l *ledger) foldAllocate(e *Event) error {
+	shares, err := l.allocate(e)
+	if err != nil {
+		return err
+	}
+	if got, want := appendShares(nil, e.Shares), appendShares(nil, shares); !bytes.Equal(got, want) {
+		return &DivergedError{e.Seq, string(got), string(want)}
+	}
+	l.share(e)
+	return nil
+}
