@@ -11,7 +11,8 @@ import (
 )
 
 // TrialsCSV writes a row for each trial: its number, state, parameters, the study's metric at its best and last, the newest of its
-// other metrics, steps, seconds, attempts, where it ran, and why it ended. Numbers have all of their digits.
+// other metrics, steps, seconds, attempts, where it ran, and why it ended. Trials that are elastic jobs also have their newest replicas, restarts,
+// global batch and goodput. Numbers have all of their digits.
 func TrialsCSV(w io.Writer, v tune.View) error {
 	trials := slices.Collect(v.Trials())
 	params := paramNames(v.Space(), trials)
@@ -24,6 +25,10 @@ func TrialsCSV(w io.Writer, v tune.View) error {
 	metric := v.Metric()
 	head = append(head, metric, "last "+metric)
 	head = append(head, others...)
+	jobs := elastic(trials)
+	if jobs {
+		head = append(head, replicaColumns...)
+	}
 	head = append(head, "step", "reports", "seconds", "attempts", "location", "rule", "error")
 	if err := out.Write(head); err != nil {
 		return fmt.Errorf("show: trials: %w", err)
@@ -41,6 +46,11 @@ func TrialsCSV(w io.Writer, v tune.View) error {
 		row = append(row, exact(v.Result(t)), exact(last))
 		for _, name := range others {
 			row = append(row, exact(newest(t, name)))
+		}
+		if jobs {
+			for _, x := range replicaCells(t) {
+				row = append(row, exact(x))
+			}
 		}
 		row = append(row, strconv.Itoa(t.Step()), strconv.Itoa(len(t.Reports)), exact(t.Elapsed.Seconds()), strconv.Itoa(t.Attempts),
 			t.Location, t.Rule, t.Error)

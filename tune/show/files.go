@@ -21,7 +21,8 @@ import (
 // trial's logs and checkpoints:
 //
 //	params.json            the parameters of the newest attempt
-//	result.json            a line of JSON for each report: metrics, training_iteration, time_total_s, timestamp, trial_id, config
+//	result.json            a line of JSON for each report: metrics, training_iteration, time_total_s, timestamp, trial_id, config; of elastic
+//	                       jobs also replicas, restarts, batch, goodput
 //	progress.csv           the same numbers as a table
 //	events.out.tfevents.*  the same numbers for TensorBoard
 //
@@ -133,7 +134,21 @@ func (f *Files) report(t *tune.Trial, e tune.Event) error {
 	line := map[string]any{
 		"trial_id": t.Number, "training_iteration": e.Step, "time_total_s": elapsed, "timestamp": e.Time.Unix(), "config": t.Params,
 	}
-	scalars := make([]metrics.Scalar, 0, len(e.Metrics)+1)
+	scalars := make([]metrics.Scalar, 0, len(e.Metrics)+len(replicaColumns)+1)
+	if one := []*tune.Trial{t}; elastic(one) {
+		for i, x := range replicaCells(t) {
+			if x == nil {
+				continue
+			}
+			line[replicaColumns[i]] = x
+			value, whole := x.(int)
+			number := float64(value)
+			if !whole {
+				number = x.(float64)
+			}
+			scalars = append(scalars, metrics.Scalar{Tag: "tune/" + replicaColumns[i], Value: number})
+		}
+	}
 	for _, m := range e.Metrics {
 		// JSON has no such numbers; They are written as words.
 		line[m.Name] = m.Value

@@ -45,7 +45,7 @@ type report struct {
 	Parallel             parallel
 	Slices               []picture
 	Importances          []bar
-	Others               []string
+	Others, Jobs         []string
 }
 
 type reportTrial struct {
@@ -53,7 +53,7 @@ type reportTrial struct {
 	Name, State      string
 	Value, Step      string
 	Params           []string
-	Others           []string
+	Others, Jobs     []string
 	Location, Rule   string
 	Seconds, Failure string
 }
@@ -77,6 +77,9 @@ func newReport(name string, v tune.View) report {
 	}
 	if v.Mode() == tune.Min {
 		r.Better = "smaller"
+	}
+	if elastic(trials) {
+		r.Jobs = replicaColumns
 	}
 	for _, t := range trials {
 		r.Rows = append(r.Rows, r.row(v, t))
@@ -135,6 +138,15 @@ func (r *report) row(v tune.View, t *tune.Trial) reportTrial {
 			text = valueText(x)
 		}
 		row.Others = append(row.Others, text)
+	}
+	if r.Jobs != nil {
+		for _, x := range replicaCells(t) {
+			text := ""
+			if x != nil {
+				text = valueText(x)
+			}
+			row.Jobs = append(row.Jobs, text)
+		}
 	}
 	return row
 }

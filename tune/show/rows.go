@@ -72,9 +72,13 @@ func trialTable(v tune.View, trials []*tune.Trial, maxParams int) metrics.Table 
 		t.Columns = append(t.Columns, v.Metric())
 	}
 	t.Columns = append(t.Columns, "iter", "total time (s)")
+	jobs := elastic(trials)
+	if jobs {
+		t.Columns = append(t.Columns, replicaColumns...)
+	}
 	t.Columns = append(t.Columns, others...)
 	for _, r := range trials {
-		row := []any{r.Name(), strings.ToUpper(string(r.State)), r.Location}
+		row := []any{r.Name(), stateText(r, jobs), r.Location}
 		for _, name := range params {
 			value, _ := r.Params.Get(name)
 			row = append(row, cell(value))
@@ -87,6 +91,9 @@ func trialTable(v tune.View, trials []*tune.Trial, maxParams int) metrics.Table 
 			step = r.Step()
 		}
 		row = append(row, step, seconds(r.Elapsed))
+		if jobs {
+			row = append(row, replicaCells(r)...)
+		}
 		for _, name := range others {
 			row = append(row, newest(r, name))
 		}

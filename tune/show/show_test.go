@@ -306,6 +306,83 @@ func TestWhyTellsEveryDecisionAndWhatItWasHeldAgainst(t *testing.T) {
 	}
 }
 
+func TestWhyTellsWhereReplicasWent(t *testing.T) {
+	at := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	on := func(n int) tune.Placement { return tune.Placement{{Node: "d1", Replicas: n}} }
+	allocate := func(n int, cause string, s tune.Share) tune.Event {
+		return tune.Event{Kind: tune.EventAllocate, At: at(n), Rule: cause, Jobs: []tune.JobState{{Trial: 1}}, Shares: []tune.Share{s}}
+	}
+	fixed := allocate(5, "1m0s have passed", tune.Share{Trial: 1, On: on(1)})
+	fixed.Jobs[0].Fixed = "its program takes part in no change"
+	events := []tune.Event{
+		{Kind: tune.EventStart, New: true, Trial: 1, At: at(1), Origin: tune.FromSuggester, Params: tune.MustParams("lr", 0.25)},
+		allocate(2, "trial 1 started", tune.Share{Trial: 1, On: on(1), Rule: "starts 1 replica on d1"}),
+		allocate(3, "100 reports came", tune.Share{Trial: 1, On: on(1)}),
+		allocate(4, "trial 0 ended", tune.Share{Trial: 1, On: on(3), Rule: "grows from 1 to 3 replicas on d1: 2.10 times the goodput"}),
+		fixed,
+		allocate(6, "host d1 was lost", tune.Share{Trial: 1, Pause: true, Rule: "stops 1 replica; it continues from its checkpoint"}),
+	}
+	var b strings.Builder
+	if err := Why(&b, events, 1); err != nil {
+		t.Fatal(err)
+	}
+	want := `        1s  trial 1 started with {lr: 0.25}: proposed by the suggester
+        2s  1 replica (d1=1) in place of no replicas: starts 1 replica on d1; decided because trial 1 started
+        4s  3 replicas (d1=3) in place of 1 replica (d1=1): grows from 1 to 3 replicas on d1: 2.10 times the goodput; decided because trial 0 ended
+        5s  1 replica (d1=1) in place of 3 replicas (d1=3); decided because 1m0s have passed
+        5s  its replicas cannot change: its program takes part in no change
+        6s  to give up its 1 replica at its next report: stops 1 replica; it continues from its checkpoint; decided because host d1 was lost
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+	s := NewLines(io.Discard)
+	for i, want := range []string{"", "study: replicas: trial 1 d1=1 (trial 1 started)", "", "study: replicas: trial 1 d1=3 (trial 0 ended)"} {
+		if e := events[i]; e.Kind == tune.EventAllocate {
+			if got := s.line(&tunetest.View{}, e); got != want {
+				t.Errorf("event %d: the line is %q, want %q", i, got, want)
+			}
+		}
+	}
+}
+
+// Trials that are elastic jobs have columns for their replicas, in the table, trials.csv and the page.
+func TestTablesShowReplicas(t *testing.T) {
+	v := &tunetest.View{}
+	x := v.Add(tune.MustParams("lr", 0.5))
+	v.Report(x, 1, 0.5)
+	x.Attempts, x.Placement, x.Location = 2, tune.Placement{{Node: "d1", Replicas: 2}, {Node: "d2", Replicas: 1}}, "d1 x2, d2"
+	x.Training = tune.Training{GlobalBatch: 256, Goodput: 812.5}
+	v.Add(tune.MustParams("lr", 0.25)) // waits
+	table := statusTable(v)
+	for _, want := range []string{"replicas", "restarts", "batch", "goodput", "256", "812", "WAITING", "d1 x2, d2"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table has no %q:\n%s", want, table.String())
+		}
+	}
+	var csv strings.Builder
+	if err := TrialsCSV(&csv, v); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{",replicas,restarts,batch,goodput,step,", ",3,1,256,812.5,1,", ",0,0,,,-1,"} {
+		if !strings.Contains(csv.String(), want) {
+			t.Errorf("trials.csv has no %q:\n%s", want, csv.String())
+		}
+	}
+	page := filepath.Join(t.TempDir(), "page.html")
+	if err := HTML(page, "toy", v); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "<th>goodput</th>") || !strings.Contains(string(b), "<td>812.5</td>") {
+		t.Errorf("the page has no goodput (%v)", err)
+	}
+	without := &tunetest.View{}
+	without.Report(without.Add(tune.MustParams("lr", 0.5)), 1, 0.5)
+	if table := statusTable(without); strings.Contains(table.String(), "replicas") {
+		t.Errorf("a search without elastic jobs has replicas:\n%s", table.String())
+	}
+}
+
 func TestPicturesAndPageAreMade(t *testing.T) {
 	dir := t.TempDir()
 	if keep := os.Getenv("PARAGON_SHOW_DIR"); keep != "" {

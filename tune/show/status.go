@@ -39,6 +39,8 @@ type Status struct {
 	lines int       // of it that stand on the terminal
 	value float64   // the best so far; NaN: none
 	best  int       // the trial last shown as the best; -1: none
+
+	placed map[int]string // by trial: the replicas last shown
 }
 
 // NewStatus shows on out; on a terminal every half second.
@@ -192,6 +194,8 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 		return s.title() + ": no more new trials"
 	case tune.EventHalt:
 		return s.title() + ": to end: " + e.Rule
+	case tune.EventAllocate:
+		return s.moved(e)
 	case tune.EventStart, tune.EventReport, tune.EventEnd:
 	default:
 		return ""

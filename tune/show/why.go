@@ -33,6 +33,8 @@ type explainer struct {
 	metric string
 	trials int
 	value  map[int]float64 // newest of each trial
+	has    tune.Placement  // the replicas of the trial, if it is an elastic job
+	fixed  string          // why they cannot change
 	lines  []string
 }
 
@@ -65,6 +67,8 @@ func (x *explainer) event(e tune.Event) {
 		}
 	case tune.EventReport:
 		x.report(e)
+	case tune.EventAllocate:
+		x.allocated(e)
 	case tune.EventEnd:
 		if e.Trial == x.trial {
 			x.end(e)
@@ -73,6 +77,7 @@ func (x *explainer) event(e tune.Event) {
 }
 
 func (x *explainer) start(e tune.Event) {
+	x.has = nil
 	where := ""
 	if e.Location != "" {
 		where = " on " + e.Location
