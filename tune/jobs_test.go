@@ -27,6 +27,9 @@ func space() tune.Space { return tune.Space{tune.Grid("x", 1, 2, 3)} }
 // trial is what a worker does.
 func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 	kind := os.Getenv(kindVariable)
+	if kind == "elastic" {
+		return elasticTrial(ctx, p, r)
+	}
 	fmt.Printf("rank %s has x=%d\n", os.Getenv("PARAGON_RANK"), p.Int("x"))
 	from := 0
 	if dir, step, ok := r.Restore(); ok {

@@ -23,6 +23,9 @@ func validateAll(all []tune.Scheduler) error {
 		if s == nil {
 			return fmt.Errorf("schedule: scheduler %d of %d is nil", i, len(all))
 		}
+		if _, ok := s.(tune.Allocator); ok {
+			return fmt.Errorf("schedule: scheduler %d of %d is %T, which divides nodes: put the others into it, as in Goodput{Inner: ...}", i, len(all), s)
+		}
 		if err := validate(s); err != nil {
 			return err
 		}

@@ -1,0 +1,135 @@
+package tune_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/testing/testbuild"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/schedule"
+)
+
+// elasticTrial goes through a small data set until it is told to stop, and reports how many workers it has.
+func elasticTrial(ctx context.Context, p tune.Params, r *tune.Reporter) (err error) {
+	kv, err := kvstore.Create(ctx, "dist_sync")
+	if err != nil {
+		return err
+	}
+	defer func() { err = kvstore.Leave(kv, err) }()
+	weight := make([]float32, 8)
+	if err := kv.Init(ctx, "weight", weight); err != nil {
+		return err
+	}
+	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: 32, Batch: 4, Epochs: 1 << 20, Seed: r.Seed()})
+	if err != nil {
+		return err
+	}
+	for epoch := range examples.Epochs() {
+		for batch := range examples.Batches(ctx) {
+			time.Sleep(time.Duration(len(batch)) * time.Millisecond) // the work
+			if err := examples.Pusher().PushPull(ctx, "weight", [][]float32{weight}, [][]float32{weight}); err != nil {
+				return err
+			}
+		}
+		if examples.Err() != nil {
+			break
+		}
+		if err := r.Report(epoch+1, map[string]float64{"value": float64(kv.NumWorkers())}); err != nil {
+			return err
+		}
+	}
+	return examples.Err()
+}
+
+// A moves ends trials by the replicas that they have had: trial 0 when it has two, trial 1 when it has had four and then two, since a host was removed.
+type moves struct {
+	remove func()
+	once   sync.Once
+}
+
+func (m *moves) Prune(v tune.View, trial int) tune.Halt {
+	four := false
+	for i, r := range v.Trial(trial).Reports {
+		last := i == len(v.Trial(trial).Reports)-1
+		switch {
+		case trial == 0 && last && r.Value >= 2, trial == 1 && four && last && r.Value == 2:
+			return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("it had %v replicas", r.Value)}
+		}
+		four = four || r.Value == 4
+	}
+	if trial == 1 && four {
+		m.once.Do(func() { go m.remove() })
+	}
+	return tune.Halt{}
+}
+
+// Two real trials share two hosts with two slots each. When one ends the other gets its slots, and it gives those of a host back that is removed: all that
+// without a restart.
+func TestReplicasMoveBetweenRealTrials(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds launch and starts processes")
+	}
+	s := sshtest.Start(t, 2)
+	folder := t.TempDir()
+	if err := testbuild.Programs(folder, "launch"); err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	for _, a := range s.Addresses {
+		fmt.Fprintf(&lines, "%s:%d slots=2 gpus=0\n", a, s.Port)
+	}
+	file := filepath.Join(folder, "hosts")
+	if err := os.WriteFile(file, []byte(lines.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(kindVariable, "elastic")
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	var log syncBuffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	j := &tune.Jobs{HostFile: file, Address: "127.0.0.1", SSH: strings.Join(s.Client, " "), Launch: filepath.Join(folder, "launch"),
+		LaunchFlags: []string{"--env", kindVariable, "--env", "GOMAXPROCS=1"}, Logger: logger}
+	newConfig := func() tune.Config {
+		cfg := jobsConfig(t, j)
+		cfg.Space = tune.Space{tune.Grid("x", 1, 2)}
+		cfg.Logger = logger
+		cfg.Scheduler = &schedule.Goodput{Interval: 2 * time.Second, ReportsPerDecision: 8}
+		return cfg
+	}
+	cfg := newConfig()
+	cfg.Pruners = []tune.Pruner{&moves{remove: func() {
+		if err := j.Remove(fmt.Sprintf("%s:%d", s.Addresses[1], s.Port)); err != nil {
+			t.Error(err)
+		}
+	}}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			b, _ := os.ReadFile(filepath.Join(cfg.Dir, "log.jsonl"))
+			t.Logf("%s\n%s", log.String(), b)
+		}
+	})
+	result := mustRun(t, cfg)
+	for _, x := range result.Trials() {
+		if x.State != tune.Completed || x.Attempts != 1 {
+			t.Errorf("trial %d is %s after %d attempts: %s; want completed without a restart", x.Number, x.State, x.Attempts, x.Error)
+		}
+	}
+	again := newConfig()
+	again.Dir, again.Runner, again.Pruners = cfg.Dir, nil, []tune.Pruner{&moves{remove: func() {}}}
+	replayed, err := tune.Replay(cfg.Dir, again)
+	if err != nil || replayed.DecisionHash != result.DecisionHash() {
+		t.Errorf("replayed to hash %s (%v), want %s", replayed.DecisionHash, err, result.DecisionHash())
+	}
+	table, err := j.Nodes()
+	if err != nil || strings.Contains(table.String(), s.Addresses[1]) {
+		t.Errorf("the nodes are\n%s%v, want none at %s: all of its slots were given back", table.String(), err, s.Addresses[1])
+	}
+}

@@ -1,0 +1,314 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/paragon-train/paragon/adapt/allocate"
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/tune"
+)
+
+// Goodput divides the slots of nodes among the trials, which run as elastic jobs (tune.Jobs): replicas join and leave them while they train, by
+// the goodput that each job predicts for itself and by what is fair (package adapt/allocate has the rules). It stops no trial; Inner may.
+//
+// A trial without a profile is taken to scale perfectly and explored: it gets at most twice the replicas with which it has reported, one at first. A trial that
+// is to give up all of its slots is paused at its next report if it has a checkpoint, and continues from there; without one it keeps MinReplicas.
+type Goodput struct {
+	// Fairness is the exponent p of the mean of the trials' speedups that is maximized: 1 is their sum, and the lower it is, the more the worst off count. Zero is −1,
+	// the harmonic mean. At most 1.
+	Fairness float64
+	// MinReplicas and MaxReplicas bound a trial's replicas while it runs. Zero is one, and no bound.
+	MinReplicas, MaxReplicas int
+	// NonPreemptible lets all trials keep the replicas that they were given first; Pinned are numbers of trials that do.
+	NonPreemptible bool
+	Pinned         []int
+	// Interval is the time after which a decision is due, whatever happened. Zero is a minute.
+	Interval time.Duration
+	// ReportsPerDecision is after how many reports of all trials together a decision is due. Zero is 100, below zero is never.
+	ReportsPerDecision int
+	// Hysteresis is the part by which a trial's goodput must rise, beyond the cost of the change, for its replicas to change. Zero is 0.05; below zero is
+	// none.
+	Hysteresis float64
+	// ChangeCost is the time for which a trial makes no progress when its replicas change. Zero is what its job has measured, 2 seconds before its first change.
+	ChangeCost time.Duration
+	// MaxStep is the last step of a trial, by which the work that is left is known. Zero is Inner's, if that is an ASHA; else it is not known.
+	MaxStep int
+	// Inner stops and pauses trials; nil is tune.FIFO.
+	Inner tune.Scheduler
+
+	trials map[int]*goodputTrial
+	parked []int // paused by this scheduler, oldest first
+}
+
+// A goodputTrial is what Goodput remembers of a trial.
+type goodputTrial struct {
+	on       tune.Placement
+	since    time.Duration // when on was decided
+	changes  int
+	explored int  // the most replicas with which it has reported
+	parking  bool // it was told to give up what it has
+}
+
+const (
+	defaultDecisionReports = 100
+	defaultInterval        = time.Minute
+	defaultChangeCost      = 2 * time.Second
+)
+
+// Validate says what is wrong with the fields.
+func (g *Goodput) Validate() error {
+	switch {
+	case g.MinReplicas < 0 || g.MaxReplicas < 0:
+		return fmt.Errorf("schedule: Goodput: MinReplicas is %d and MaxReplicas %d: want 0 or more", g.MinReplicas, g.MaxReplicas)
+	case g.MaxReplicas > 0 && g.MinReplicas > g.MaxReplicas:
+		return fmt.Errorf("schedule: Goodput: MinReplicas %d is above MaxReplicas %d", g.MinReplicas, g.MaxReplicas)
+	case g.ChangeCost < 0:
+		return fmt.Errorf("schedule: Goodput: ChangeCost is %v: want 0 (as measured) or more", g.ChangeCost)
+	case g.MaxStep < 0:
+		return fmt.Errorf("schedule: Goodput: MaxStep is %d: want 0 (not known) or more", g.MaxStep)
+	case slices.ContainsFunc(g.Pinned, func(n int) bool { return n < 0 }):
+		return fmt.Errorf("schedule: Goodput: Pinned is %v: want numbers of trials, from 0", g.Pinned)
+	}
+	if err := g.config().Validate(); err != nil {
+		return fmt.Errorf("schedule: Goodput: %w", err)
+	}
+	if _, ok := g.Inner.(tune.Allocator); ok {
+		return fmt.Errorf("schedule: Goodput: Inner is %T, which divides nodes, too: want a scheduler that stops trials, such as ASHA", g.Inner)
+	}
+	return validate(g.Inner)
+}
+
+func (g *Goodput) config() allocate.Config {
+	return allocate.Config{Fairness: g.Fairness, Hysteresis: g.Hysteresis, Interval: g.Interval}
+}
+
+// Replicas implements tune.Allocator.
+func (g *Goodput) Replicas() (least, most int) { return max(g.MinReplicas, 1), g.MaxReplicas }
+
+// Pace implements tune.Allocator.
+func (g *Goodput) Pace() (reports int, interval time.Duration) {
+	return max(cmp.Or(g.ReportsPerDecision, defaultDecisionReports), 0), cmp.Or(g.Interval, defaultInterval)
+}
+
+// Started implements tune.Scheduler.
+func (g *Goodput) Started(v tune.View, trial int) {
+	g.parked = slices.DeleteFunc(g.parked, func(n int) bool { return n == trial })
+	if t := g.trials[trial]; t != nil { // another attempt begins with nothing
+		t.on, t.parking = nil, false
+	}
+	if g.Inner != nil {
+		g.Inner.Started(v, trial)
+	}
+}
+
+// Reported implements tune.Scheduler.
+func (g *Goodput) Reported(v tune.View, trial int, rng *rand.Rand) tune.Decision {
+	if g.Inner == nil {
+		return tune.Go()
+	}
+	return g.Inner.Reported(v, trial, rng)
+}
+
+// Ended implements tune.Scheduler.
+func (g *Goodput) Ended(v tune.View, trial int) {
+	g.parked = slices.DeleteFunc(g.parked, func(n int) bool { return n == trial })
+	if g.Inner != nil {
+		g.Inner.Ended(v, trial)
+	}
+}
+
+// Next implements tune.Scheduler: trials that were paused to give up their slots continue first.
+func (g *Goodput) Next(v tune.View) tune.Pick {
+	for _, n := range g.parked {
+		if t := v.Trial(n); t != nil && t.State == tune.Paused {
+			return tune.Pick{Kind: tune.PickTrial, Trial: n, Rule: "goodput: it waits for slots again"}
+		}
+	}
+	if g.Inner != nil {
+		return g.Inner.Next(v)
+	}
+	return tune.Pick{}
+}
+
+// Allocate implements tune.Allocator.
+func (g *Goodput) Allocate(v tune.View, s tune.Situation) []tune.Share {
+	jobs := make([]allocate.Job, len(s.Jobs))
+	for i, j := range s.Jobs {
+		jobs[i] = g.job(v, j)
+	}
+	nodes := make([]allocate.Node, len(s.Nodes))
+	for i, n := range s.Nodes {
+		nodes[i] = allocate.Node{Name: n.Node, Slots: n.Slots}
+	}
+	decisions, err := g.divide(nodes, jobs, s)
+	shares := make([]tune.Share, len(s.Jobs))
+	for i, j := range s.Jobs {
+		shares[i] = tune.Share{Trial: j.Trial, On: remaining(j.On, s.Nodes)}
+		if err != nil { // the situation is one that must not be; nothing changes
+			shares[i].Rule = err.Error()
+			continue
+		}
+		d := decisions[i]
+		t := g.trials[j.Trial]
+		switch {
+		case len(d.Allocation) == 0 && len(j.On) > 0 && j.Pausable:
+			shares[i].On, shares[i].Pause, shares[i].Rule = nil, true, d.Reason+"; it continues from its checkpoint"
+			if !t.parking {
+				t.parking = true
+				g.parked = append(g.parked, j.Trial)
+			}
+			continue
+		case d.Changed:
+			shares[i].On, shares[i].Rule = placement(d.Allocation, s.Nodes), d.Reason
+		case len(j.On) == 0:
+			shares[i].Rule = d.Reason
+		}
+		if t.parking {
+			t.parking = false
+			g.parked = slices.DeleteFunc(g.parked, func(n int) bool { return n == j.Trial })
+		}
+		if on := shares[i].On; on.String() != t.on.String() {
+			t.changes += b2i(len(t.on) > 0)
+			t.on, t.since = on, v.Elapsed()
+		}
+	}
+	return shares
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// divide divides the nodes. A job that runs and cannot be paused is not left without replicas: it keeps the least.
+func (g *Goodput) divide(nodes []allocate.Node, jobs []allocate.Job, s tune.Situation) ([]allocate.Decision, error) {
+	kept := make(map[int]bool)
+	for {
+		decisions, err := allocate.Divide(g.config(), nodes, jobs)
+		if err != nil {
+			return nil, err
+		}
+		again := false
+		for i := range decisions {
+			d, on := &decisions[i], remaining(s.Jobs[i].On, s.Nodes)
+			switch {
+			case kept[i]:
+				d.Changed = d.Allocation.Replicas() != s.Jobs[i].On.Replicas()
+				d.Reason = fmt.Sprintf("keeps %d of its %d replicas: it has no checkpoint to be paused from, and the other slots are worth more to other jobs", d.Allocation.Replicas(), s.Jobs[i].On.Replicas())
+			case len(d.Allocation) == 0 && len(on) > 0 && !s.Jobs[i].Pausable:
+				kept[i], again = true, true
+				jobs[i].NonPreemptible, jobs[i].Current = true, least(on, max(g.MinReplicas, 1))
+			}
+		}
+		if !again {
+			return decisions, nil
+		}
+	}
+}
+
+// job is a trial as package allocate sees it.
+func (g *Goodput) job(v tune.View, j tune.JobState) allocate.Job {
+	t := g.remember(v, j)
+	trial := v.Trial(j.Trial)
+	p := readProfile(j.Profile)
+	a := allocate.Job{ID: fmt.Sprintf("%09d", j.Trial), Min: max(g.MinReplicas, 1), Max: g.MaxReplicas, Current: allocation(j.On), Goodput: goodputOf(p),
+		Age: max(v.Elapsed()-trial.StartedAt, 0), Changes: t.changes, ChangeCost: g.cost(j, p), Remaining: g.remaining(trial, p)}
+	switch {
+	case j.Fixed != "":
+		a.NonPreemptible = true
+	case g.NonPreemptible || slices.Contains(g.Pinned, j.Trial):
+		a.NonPreemptible = true
+		return a // it gets at once what it is to have
+	}
+	explore := max(2*t.explored, a.Min)
+	if a.Max == 0 || a.Max > explore {
+		a.Max = explore
+	}
+	return a
+}
+
+// remember brings what is known of a trial up to date.
+func (g *Goodput) remember(v tune.View, j tune.JobState) *goodputTrial {
+	if g.trials == nil {
+		g.trials = make(map[int]*goodputTrial)
+	}
+	t := g.trials[j.Trial]
+	if t == nil {
+		t = &goodputTrial{}
+		g.trials[j.Trial] = t
+	}
+	if r := v.Trial(j.Trial).Reports; len(r) > 0 && r[len(r)-1].At > t.since {
+		t.explored = max(t.explored, t.on.Replicas())
+	}
+	if j.On.String() != t.on.String() { // what was decided could not be carried out
+		t.on = j.On
+	}
+	return t
+}
+
+// cost is the time that a change of a trial's replicas takes from its training.
+func (g *Goodput) cost(j tune.JobState, p *control.Adaptation) time.Duration {
+	measured := time.Duration(p.ChangeSeconds * float64(time.Second))
+	return cmp.Or(g.ChangeCost, max(measured, 0), j.ChangeCost, defaultChangeCost)
+}
+
+// remaining is the work that is left of a trial in the unit of its goodput times seconds: examples of the initial batch. 0: not known.
+func (g *Goodput) remaining(t *tune.Trial, p *control.Adaptation) float64 {
+	last := g.MaxStep
+	if a, ok := g.Inner.(*ASHA); ok && last == 0 {
+		last = a.MaxStep
+	}
+	done := t.Step()
+	if last == 0 || done < 1 || done >= last {
+		return 0
+	}
+	return p.Progress * float64(p.InitialBatch) * float64(last-done) / float64(done)
+}
+
+// remaining is what a trial has on nodes that are still there.
+func remaining(p tune.Placement, nodes []tune.NodeSlots) (left tune.Placement) {
+	for _, x := range p {
+		if i := slices.IndexFunc(nodes, func(n tune.NodeSlots) bool { return n.Node == x.Node }); i >= 0 {
+			if x.Replicas = min(x.Replicas, nodes[i].Slots); x.Replicas > 0 {
+				left = append(left, x)
+			}
+		}
+	}
+	return left
+}
+
+// least is so many replicas of a placement, of its first nodes.
+func least(p tune.Placement, n int) allocate.Allocation {
+	a := make(allocate.Allocation)
+	for _, x := range p {
+		if x.Replicas = min(x.Replicas, n); x.Replicas > 0 {
+			a[x.Node] = x.Replicas
+			n -= x.Replicas
+		}
+	}
+	return a
+}
+
+func allocation(p tune.Placement) allocate.Allocation {
+	a := make(allocate.Allocation, len(p))
+	for _, x := range p {
+		a[x.Node] = x.Replicas
+	}
+	return a
+}
+
+// placement is an allocation in the order of the nodes.
+func placement(a allocate.Allocation, nodes []tune.NodeSlots) (p tune.Placement) {
+	for _, n := range nodes {
+		if r := a[n.Node]; r > 0 {
+			p = append(p, tune.NodeReplicas{Node: n.Node, Replicas: r})
+		}
+	}
+	return p
+}
