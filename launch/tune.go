@@ -39,6 +39,9 @@ and reports which parameters were best and why. A file describes the search:
       asha: {max_step: 27, guard: true}
     resources: {slots: 2, servers: 1} # each trial is a job of two workers and a server
 
+With scheduler: goodput (or {goodput: {min_replicas: 1, max_replicas: 8, inner: {asha: {max_step: 27}}}}) each trial is an elastic job, whose
+workers come and go while it trains: the slots of all hosts are divided among the trials by the goodput that each job predicts.
+
 Examples:
 
   show the first trials without running them
@@ -159,11 +162,26 @@ func prepareNodes(ctx context.Context, s *study.Study, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Jobs.Fits(s.Config.Resources); err != nil {
+	room := func() (int, error) { return s.Jobs.Room(s.Config.Resources) }
+	if a, ok := s.Config.Scheduler.(tune.Allocator); ok {
+		least, _ := a.Replicas()
+		room = func() (int, error) {
+			nodes, err := s.Jobs.Slots(ctx, s.Config.Resources)
+			slots := 0
+			for _, n := range nodes {
+				slots += n.Slots
+			}
+			return min(max(slots/least, 1), tune.MaxParallel), err
+		}
+		err = s.Jobs.Scalable(s.Config.Resources, least)
+	} else {
+		err = s.Jobs.Fits(s.Config.Resources)
+	}
+	if err != nil {
 		return fmt.Errorf("launch: tune: a trial can never run: %w", err)
 	}
 	if s.Config.Parallel == 0 {
-		if s.Config.Parallel, err = s.Jobs.Room(s.Config.Resources); err != nil {
+		if s.Config.Parallel, err = room(); err != nil {
 			return err
 		}
 	}

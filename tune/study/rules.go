@@ -44,6 +44,7 @@ var schedulers = []rule{
 	{"patience", func() any { return new(schedule.Patience) }},
 	{"threshold", func() any { return new(threshold) }},
 	{"pbt", func() any { return new(schedule.PBT) }},
+	{"goodput", func() any { return new(schedule.Goodput) }},
 	{"any", func() any { return new(schedule.Any) }},
 	{"all", func() any { return new(schedule.All) }},
 }

@@ -211,7 +211,11 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	}
 	// One process without servers on this machine needs no job.
 	res := f.Resources
-	alone := max(res.Hosts, 1)*max(res.Slots, 1) == 1 && res.Servers == 0 && f.Hosts == ""
+	_, divides := f.Scheduler.(tune.Allocator)
+	alone := max(res.Hosts, 1)*max(res.Slots, 1) == 1 && res.Servers == 0 && f.Hosts == "" && !divides
+	if divides && (res.Hosts > 0 || res.Slots > 0) {
+		r.bad(at(top, "resources"), "resources", "hosts and slots are the scheduler's to decide: leave them out, and set min_replicas and max_replicas of goodput")
+	}
 	s.Upload = f.Upload
 	s.Jobs = &tune.Jobs{
 		Resources: c.Resources, HostFile: f.Hosts, Address: f.Address, Folder: f.Folder, SSH: f.SSH, LaunchFlags: f.LaunchFlags, NoServers: alone,

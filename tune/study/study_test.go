@@ -107,6 +107,7 @@ func TestEverySuggesterSchedulerAndPrunerIsInTheFile(t *testing.T) {
 		"scheduler: fifo", "scheduler: {promotion: {max_step: 9}}", "scheduler: {hyperband: {max_step: 81, table: ray}}", "scheduler: {optuna_hyperband: {max_step: 9}}",
 		"scheduler: median", "scheduler: {percentile: {percent: 25}}", "scheduler: {threshold: {lower: 0}}", "scheduler: {asha: {rule: optuna}}",
 		"scheduler: {pbt: {interval: 2, explore: {mutate: [lr], factors: [1.5, 0.5]}}}", "scheduler: {any: [median, {threshold: {upper: 3}}]}", "scheduler: {all: [median, percentile]}",
+		"scheduler: goodput", "scheduler: {goodput: {fairness: -0.5, min_replicas: 1, max_replicas: 4, interval: 30s, pinned: [3], inner: {asha: {max_step: 9}}}}",
 	} {
 		s, err := Parse("f", []byte(base+text))
 		if err != nil {
@@ -120,6 +121,14 @@ func TestEverySuggesterSchedulerAndPrunerIsInTheFile(t *testing.T) {
 	s, err := Parse("f", []byte(base+"scheduler: {threshold: {lower: 0}}"))
 	if h, ok := s.Config.Scheduler.(*schedule.Threshold); err != nil || !ok || !h.HasLower || h.HasUpper {
 		t.Errorf("a threshold with lower: 0 is %#v, %v", s.Config.Scheduler, err)
+	}
+}
+
+// A trial whose replicas the scheduler decides is a job with servers, also where the file says nothing of resources.
+func TestTrialsOfGoodputAreJobs(t *testing.T) {
+	s, err := Parse("f", []byte("metric: a\nmode: max\ncommand: ./x\nspace: {lr: {real: [0, 1]}}\nscheduler: goodput"))
+	if err != nil || s.Jobs.NoServers {
+		t.Errorf("got NoServers %t, %v, want jobs with servers", err == nil && s.Jobs.NoServers, err)
 	}
 }
 
@@ -137,6 +146,10 @@ func TestMistakesNameLineAndField(t *testing.T) {
 		{base + "suggester: {external: {}}", "external needs the program"},
 		{base + "scheduler: {asha: {}}", "f line 5: scheduler.asha: "},
 		{base + "scheduler: {asha: {max_step: 3}, median: {}}", "f line 5: scheduler: got 2 names, want one"},
+		{base + "scheduler: {goodput: {fairness: geometric}}", `f line 5: scheduler.goodput.fairness: got "geometric", want a number`},
+		{base + "scheduler: {goodput: {fairness: 2}}", "Fairness is 2, want at most 1"},
+		{base + "scheduler: {goodput: {min_replicas: 4, max_replicas: 2}}", "f line 5: scheduler.goodput: schedule: Goodput: MinReplicas 4 is above MaxReplicas 2"},
+		{base + "scheduler: goodput\nresources: {slots: 2}", "f line 6: resources: hosts and slots are the scheduler's to decide"},
 		{base + "pruners: [reached]", "f line 5: pruners[0]: reached needs its value"},
 		{base + "pruners: reached", `f line 5: pruners: got "reached", want a list`},
 		{base + "hosts: h", "f line 5: address: hosts needs it"},
