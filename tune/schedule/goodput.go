@@ -15,12 +15,17 @@ import (
 // Goodput divides the slots of nodes among the trials, which run as elastic jobs (tune.Jobs): replicas join and leave them while they train, by
 // the goodput that each job predicts for itself and by what is fair (package adapt/allocate has the rules). It stops no trial; Inner may.
 //
-// A trial without a profile is taken to scale perfectly and explored: it gets at most twice the replicas with which it has reported, one at first. A trial that
-// is to give up all of its slots is paused at its next report if it has a checkpoint, and continues from there; without one it keeps MinReplicas.
+// A trial without a profile is taken to scale perfectly and explored: it gets at most First replicas, and then at most Growth times as many as those with which it
+// has reported. A trial that is to give up all of its slots is paused at its next report if it has a checkpoint, and continues from there; without one it keeps MinReplicas.
 type Goodput struct {
-	// Fairness is the exponent p of the mean of the trials' speedups that is maximized: 1 is their sum, and the lower it is, the more the worst off count. Zero is −1,
-	// the harmonic mean. At most 1.
+	// Fairness is the exponent p of the power mean of the trials' speedups that is maximized: 1 is the sum, and the lower it is, the more the worst off count. Zero is
+	// −1, the harmonic mean. At most 1.
 	Fairness float64
+	// Completion seeks the least mean time until trials end in place of that mean: short trials get most and end early, while long ones may wait.
+	Completion bool
+	// First and Growth limit how fast a trial is given replicas that it has not had yet. Zero is 4 each.
+	First  int
+	Growth float64
 	// MinReplicas and MaxReplicas bound a trial's replicas while it runs. Zero is one, and no bound.
 	MinReplicas, MaxReplicas int
 	// NonPreemptible lets all trials keep the replicas that they were given first; Pinned are numbers of trials that do.
@@ -73,6 +78,9 @@ func (g *Goodput) Validate() error {
 	case slices.ContainsFunc(g.Pinned, func(n int) bool { return n < 0 }):
 		return fmt.Errorf("schedule: Goodput: Pinned is %v: want numbers of trials, from 0", g.Pinned)
 	}
+	if g.Completion && g.Fairness != 0 {
+		return fmt.Errorf("schedule: Goodput: Fairness is %v, and Completion is set: want one of them", g.Fairness)
+	}
 	if err := g.config().Validate(); err != nil {
 		return fmt.Errorf("schedule: Goodput: %w", err)
 	}
@@ -83,7 +91,11 @@ func (g *Goodput) Validate() error {
 }
 
 func (g *Goodput) config() allocate.Config {
-	return allocate.Config{Fairness: g.Fairness, Hysteresis: g.Hysteresis, Interval: g.Interval}
+	objective := allocate.Fair
+	if g.Completion {
+		objective = allocate.Completion
+	}
+	return allocate.Config{Objective: objective, Fairness: g.Fairness, Hysteresis: g.Hysteresis, First: g.First, Growth: g.Growth, Interval: g.Interval}
 }
 
 // Replicas implements tune.Allocator.
@@ -224,11 +236,11 @@ func (g *Goodput) job(v tune.View, j tune.JobState) allocate.Job {
 		a.NonPreemptible = true
 	case g.NonPreemptible || slices.Contains(g.Pinned, j.Trial):
 		a.NonPreemptible = true
-		return a // it gets at once what it is to have
 	}
-	explore := max(2*t.explored, a.Min)
-	if a.Max == 0 || a.Max > explore {
-		a.Max = explore
+	if t.explored > 0 {
+		if a.Profiled = t.explored; a.Goodput == nil { // the job says nothing of its training, and will not
+			a.Goodput = func(_, replicas int) float64 { return float64(replicas) }
+		}
 	}
 	return a
 }

@@ -44,9 +44,9 @@ func newFakeNodes(steps int, nodes ...tune.NodeSlots) *fakeNodes {
 
 // scales is the profile of a job that scales well, flat of one that does not.
 const (
-	scales = `{"initial_batch":64,"global_batch":256,"local_batch":64,"goodput":800,"progress":10,"noise":{"sqr":1,"var":100},` +
+	scales = `{"initial_batch":64,"global_batch":256,"local_batch":64,"goodput":800,"noise":{"sqr":1,"var":100},` +
 		`"model":{"alpha_compute":0.01,"beta_compute":0.001,"latency":0.001,"gamma":2,"bytes":1000000,"servers":1},"limits":{"max_batch":4096,"max_local":256}}`
-	flat = `{"initial_batch":64,"global_batch":64,"local_batch":64,"goodput":90,"progress":10,"noise":{"sqr":1,"var":1e-6},` +
+	flat = `{"initial_batch":64,"global_batch":64,"local_batch":64,"goodput":90,"noise":{"sqr":1,"var":1e-6},` +
 		`"model":{"alpha_compute":0.5,"beta_compute":0.0001,"latency":0.5,"gamma":1,"bytes":1000000,"servers":1},"limits":{"max_batch":64,"max_local":64}}`
 )
 
@@ -222,7 +222,7 @@ func TestReplicasMoveWhenATrialEnds(t *testing.T) {
 			t.Errorf("the search took %v, want less than with fixed halves", took)
 		}
 		log := allocations(t, cfg.Dir)
-		if len(log) == 0 || !strings.HasPrefix(log[0], "trial 0 started, trial 1 started: 0 a=1 1 a=1") ||
+		if len(log) == 0 || !strings.HasPrefix(log[0], "trial 0 started, trial 1 started: 0 a=2 1 a=2") ||
 			!slices.ContainsFunc(log, func(s string) bool { return strings.Contains(s, "trial 0 ended") }) {
 			t.Errorf("the divisions are\n%s", strings.Join(log, "\n"))
 		}
@@ -303,28 +303,23 @@ func TestATrialThatGivesUpAllSlotsContinuesFromItsCheckpoint(t *testing.T) {
 
 // A trial that runs without a checkpoint is not left without replicas, whatever the slots are worth to others.
 func TestATrialWithoutACheckpointKeepsItsLeast(t *testing.T) {
+	long := strings.Replace(scales, `"goodput"`, `"progress":100000,"goodput"`, 1)
 	for _, pausable := range []bool{true, false} {
 		v := &tunetest.View{}
-		s := tune.Situation{Cause: "trial 4 started", Nodes: []tune.NodeSlots{{Node: "a", Slots: 4}}}
-		for i := range 5 {
+		s := tune.Situation{Cause: "trial 1 started", Nodes: []tune.NodeSlots{{Node: "a", Slots: 5}}}
+		for i, step := range []int{1, 50} { // trial 0 has barely begun, and the other one is half through
 			x := v.Add(tune.MustParams("x", i))
-			v.Report(x, 1, 1)
-			j := tune.JobState{Trial: i, Profile: scales, Pausable: pausable}
-			if i == 0 {
-				j.On = tune.Placement{{Node: "a", Replicas: 4}}
-			}
-			s.Jobs = append(s.Jobs, j)
+			v.Report(x, step, 1)
+			s.Jobs = append(s.Jobs, tune.JobState{Trial: i, Profile: long, Pausable: pausable})
 		}
-		for i := range v.All[1:] { // the others are nearly through, and trial 0 has barely begun
-			v.All[i+1].Reports[0].Step = 99
-		}
-		g := &schedule.Goodput{MaxStep: 100, MaxReplicas: 4}
+		s.Jobs[0].On = tune.Placement{{Node: "a", Replicas: 5}}
+		g := &schedule.Goodput{MaxStep: 100, MinReplicas: 3, Completion: true, ChangeCost: time.Millisecond}
 		shares := g.Allocate(v, s)
 		switch x := shares[0]; {
-		case pausable && !x.Pause:
-			t.Errorf("with a checkpoint trial 0 gets %+v, want a pause: the others are nearly through\n%+v", x, shares)
-		case !pausable && (x.Pause || x.On.String() != "a=1" || !strings.Contains(x.Rule, "keeps 1 of its 4 replicas: it has no checkpoint")):
-			t.Errorf("without a checkpoint trial 0 gets %+v, want one replica", x)
+		case pausable && (!x.Pause || shares[1].On.Replicas() < 3 || !strings.Contains(x.Rule, "it continues from its checkpoint")):
+			t.Errorf("with a checkpoint the shares are %+v, want trial 0 paused for the other one", shares)
+		case !pausable && (x.Pause || x.On.String() != "a=3" || !strings.Contains(x.Rule, "keeps 3 of its 5 replicas: it has no checkpoint") || len(shares[1].On) > 0):
+			t.Errorf("without a checkpoint the shares are %+v, want trial 0 to keep 3 replicas", shares)
 		}
 	}
 }
@@ -385,8 +380,10 @@ func TestReplicasGoWhereTheyPay(t *testing.T) {
 		if _, err := tune.Run(t.Context(), nil, cfg); err != nil {
 			t.Fatal(err)
 		}
-		if f.most[0] > 2 || f.most[1] < 4 || f.most[2] != 1 {
-			t.Errorf("the trials had at most %v replicas, want at most 2, at least 4, and 1\n%s", f.most, strings.Join(allocations(t, cfg.Dir), "\n"))
+		log := allocations(t, cfg.Dir)
+		first, second := strings.Fields(log[0]), strings.Fields(log[1])
+		if had, has := first[len(first)-1], second[len(second)-1]; had != has || !strings.Contains(log[1], " 0 a=1 ") || f.most[1] < 4 {
+			t.Errorf("trial 2 has %s after %s, the most were %v; want it to keep them, trial 0 to have 1 and trial 1 at least 4\n%s", has, had, f.most, strings.Join(log, "\n"))
 		}
 	})
 }
@@ -437,6 +434,9 @@ func TestGoodputSaysWhatIsWrong(t *testing.T) {
 		{schedule.Goodput{ChangeCost: -1}, "ChangeCost is -1ns"},
 		{schedule.Goodput{Pinned: []int{-1}}, "Pinned is [-1]"},
 		{schedule.Goodput{MaxStep: -1}, "MaxStep is -1"},
+		{schedule.Goodput{First: -1}, "First is -1"},
+		{schedule.Goodput{Growth: 0.5}, "Growth is 0.5"},
+		{schedule.Goodput{Completion: true, Fairness: -1}, "Fairness is -1, and Completion is set"},
 		{schedule.Goodput{Inner: &schedule.Goodput{}}, "Inner is *schedule.Goodput, which divides nodes, too"},
 		{schedule.Goodput{Inner: &schedule.ASHA{}}, "MaxStep is 0"},
 	} {
