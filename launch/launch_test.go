@@ -25,6 +25,8 @@ const asLauncher = "LAUNCH_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	switch {
+	case os.Getenv("DMLC_ROLE") == "worker" && os.Getenv(dividedTrial) != "":
+		os.Exit(dividedWorker())
 	case os.Getenv("DMLC_ROLE") == "worker" && os.Getenv(stopFile) != "":
 		os.Exit(elasticWorker())
 	case os.Getenv("DMLC_ROLE") == "worker" && os.Getenv(fitDir) != "":

@@ -30,7 +30,8 @@ type elasticJob struct {
 	under     bool       // it has not been reached
 	told      time.Time  // when
 	holders   map[*slots.Unit]int
-	freed     chan struct{} // closed when next a unit may be free for a worker that waits for one
+	hosts     map[string]int // those that the job can use, with the replicas that they may have; of hosts files only
+	freed     chan struct{}  // closed when next a unit may be free for a worker that waits for one
 	job       *jobcontrol.Job
 	running   bool // the job is complete: its replicas can change
 	profile   string
@@ -98,8 +99,14 @@ func (e *elasticJob) awaken() {
 // scale takes a decision.
 func (e *elasticJob) scale(on Placement) {
 	e.mu.Lock()
+	on = slices.Clone(on)
+	for i, x := range on { // a host that was added later has room in the job for as many as began there
+		if most, ok := e.hosts[x.Node]; ok {
+			on[i].Replicas = min(x.Replicas, most)
+		}
+	}
 	if !e.want.same(on) {
-		e.want, e.since = slices.Clone(on), time.Now()
+		e.want, e.since = on, time.Now()
 	}
 	e.mu.Unlock()
 	e.awaken()
@@ -129,6 +136,16 @@ func (e *elasticJob) begin(ctx context.Context, least int) (NodeReplicas, error)
 		case <-ctx.Done():
 			return NodeReplicas{}, context.Cause(ctx)
 		}
+	}
+}
+
+// use takes note of the hosts that the job begins with.
+func (e *elasticJob) use(nodes []NodeSlots) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hosts = make(map[string]int)
+	for _, n := range nodes {
+		e.hosts[n.Node] = n.Slots
 	}
 }
 
@@ -271,7 +288,7 @@ func (j *Jobs) Scalable(r Resources, least int) error {
 		return fmt.Errorf("Resources has %d hosts and %d slots for a trial: leave both out, since the scheduler decides how many replicas a trial has", given.Hosts, given.Slots)
 	}
 	for _, f := range j.LaunchFlags {
-		if slices.Contains([]string{"elastic-training-enabled", "min-workers", "max-workers", "on-worker-loss", "n", "num-workers", "H", "hostfile"}, cutFlag(f)) {
+		if slices.Contains([]string{"elastic-training-enabled", "min-workers", "max-workers", "adapt-workers", "on-worker-loss", "n", "num-workers", "H", "hostfile"}, cutFlag(f)) {
 			return fmt.Errorf("Jobs.LaunchFlags has %s: the trials are elastic jobs, and their replicas are the scheduler's", f)
 		}
 	}

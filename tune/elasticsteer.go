@@ -109,7 +109,10 @@ func (e *elasticJob) command(ctx context.Context, p Placement) bool {
 		}
 		q.Placement = append(q.Placement, control.WorkersOnHost{Host: host, Workers: x.Replicas})
 	}
-	_, err := e.job.Ask(ctx, q, &control.Done{})
+	err := e.addHosts(ctx, p)
+	if err == nil {
+		_, err = e.job.Ask(ctx, q, &control.Done{})
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -123,6 +126,28 @@ func (e *elasticJob) command(ctx context.Context, p Placement) bool {
 		return true
 	}
 	return false
+}
+
+// addHosts adds hosts to the job that the search did not have when the job began.
+func (e *elasticJob) addHosts(ctx context.Context, p Placement) error {
+	if e.jobs.HostFile == "" {
+		return nil
+	}
+	for _, x := range p {
+		e.mu.Lock()
+		_, known := e.hosts[x.Node]
+		e.mu.Unlock()
+		if known {
+			continue
+		}
+		if _, err := e.job.Ask(ctx, control.Request{Op: control.OpAdd, Host: x.Node, Slots: x.Replicas}, &control.Done{}); err != nil {
+			return err
+		}
+		e.mu.Lock()
+		e.hosts[x.Node] = x.Replicas
+		e.mu.Unlock()
+	}
+	return nil
 }
 
 // refused takes note of a change that the job does not carry out. e.mu is held.
@@ -161,6 +186,9 @@ func (e *elasticJob) follow(ctx context.Context) {
 		for _, x := range got.Events {
 			after = max(after, x.Number)
 			e.event(x)
+			if x.Action == control.Lost && x.Role == control.Worker && e.jobs.HostFile != "" {
+				e.jobs.suspect(ctx, x.Host) // if it cannot be reached, its slots are nobody's
+			}
 		}
 		if len(got.Events) > 0 {
 			e.awaken()
@@ -183,10 +211,6 @@ func (e *elasticJob) event(x control.Event) {
 		if e.under {
 			e.under = false
 			e.refused(x.Reason)
-		}
-	case control.Lost:
-		if x.Role == control.Worker && e.jobs.HostFile != "" {
-			go e.jobs.suspect(x.Host)
 		}
 	case control.HostFailed:
 		e.jobs.logger().Warn("tune: a host could not run replicas of a trial", "trial", e.trial, "host", x.Host, "cause", x.Reason)

@@ -100,6 +100,7 @@ func (t *jobTrial) hosts() (string, error) {
 				all = append(all, n)
 			}
 		}
+		t.elastic.use(all)
 	}
 	var lines strings.Builder
 	for _, n := range all {

@@ -112,7 +112,7 @@ func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 	}
 	var lost []string
 	for _, h := range r.LostHosts {
-		t.jobs.suspect(h.Host)
+		t.jobs.suspect(context.Background(), h.Host)
 		lost = append(lost, "lost host "+h.Host+": "+h.Reason)
 	}
 	if len(lost) > 0 {

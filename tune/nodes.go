@@ -250,7 +250,7 @@ func (j *Jobs) Room(given Resources) (int, error) {
 }
 
 // suspect connects to a host that a job has lost, and removes it if that fails: trials that run on it end.
-func (j *Jobs) suspect(host string) {
+func (j *Jobs) suspect(ctx context.Context, host string) {
 	h, err := hosts.ParseHost(host)
 	if err != nil {
 		return
@@ -259,8 +259,8 @@ func (j *Jobs) suspect(host string) {
 	if !ok {
 		return
 	}
-	err = j.onHost(context.Background(), known, func(context.Context, *ssh.Machine) error { return nil })
-	if err != nil {
+	err = j.onHost(ctx, known, func(context.Context, *ssh.Machine) error { return nil })
+	if err != nil && ctx.Err() == nil {
 		j.logger().Warn("tune: a host cannot be reached and is removed; add it again when it is back", "host", known.String(), "error", err)
 		if j.nodes.Lose(known.String()) == nil { // another trial may have been faster
 			j.change(fmt.Sprintf("host %s was lost", known))

@@ -135,14 +135,14 @@ func TestHostsOfferWhatTheHostsFileAllows(t *testing.T) {
 	}
 
 	// A host that a job has lost is asked for; one that answers stays.
-	j.suspect("d5")
+	j.suspect(t.Context(), "d5")
 	if _, ok := j.known(hosts.Host{Name: "d5"}); !ok {
 		t.Error("a host that answers was removed")
 	}
 	if err := j.nodes.Add(slots.Node{Name: "gone", CPUs: []int{0}}); err != nil {
 		t.Fatal(err)
 	}
-	if j.suspect("gone"); len(j.hosts()) != 2 {
+	if j.suspect(t.Context(), "gone"); len(j.hosts()) != 2 {
 		t.Errorf("the hosts are %v, want d2 and d5 without the one that does not answer", j.hosts())
 	}
 }
