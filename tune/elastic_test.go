@@ -50,13 +50,16 @@ func elasticTrial(ctx context.Context, p tune.Params, r *tune.Reporter) (err err
 	return examples.Err()
 }
 
-// A moves ends trials by the replicas that they have had: trial 0 when it has two, trial 1 when it has had four and then two, since a host was removed.
+// A moves adds a host when trial 0 has reported, and ends trials by the replicas that they have had: trial 0 when it has two, trial 1 when it has had
+// four and then two, since the host was removed.
 type moves struct {
-	remove func()
-	once   sync.Once
+	add, remove     func()
+	adding, leaving sync.Once
+	changing        sync.WaitGroup
 }
 
 func (m *moves) Prune(v tune.View, trial int) tune.Halt {
+	m.adding.Do(func() { m.changing.Go(m.add) })
 	four := false
 	for i, r := range v.Trial(trial).Reports {
 		last := i == len(v.Trial(trial).Reports)-1
@@ -67,13 +70,13 @@ func (m *moves) Prune(v tune.View, trial int) tune.Halt {
 		four = four || r.Value == 4
 	}
 	if trial == 1 && four {
-		m.once.Do(func() { go m.remove() })
+		m.leaving.Do(func() { m.changing.Go(m.remove) })
 	}
 	return tune.Halt{}
 }
 
-// Two real trials share two hosts with two slots each. When one ends the other gets its slots, and it gives those of a host back that is removed: all that
-// without a restart.
+// Two real trials begin on a host with two slots, and share it with another one that is added. When one ends the other gets its slots, and it gives those of
+// the host back that is removed: all that without a restart.
 func TestReplicasMoveBetweenRealTrials(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds launch and starts processes")
@@ -83,12 +86,9 @@ func TestReplicasMoveBetweenRealTrials(t *testing.T) {
 	if err := testbuild.Programs(folder, "launch"); err != nil {
 		t.Fatal(err)
 	}
-	var lines strings.Builder
-	for _, a := range s.Addresses {
-		fmt.Fprintf(&lines, "%s:%d slots=2 gpus=0\n", a, s.Port)
-	}
+	line := func(i int) string { return fmt.Sprintf("%s:%d slots=2 gpus=0\n", s.Addresses[i], s.Port) }
 	file := filepath.Join(folder, "hosts")
-	if err := os.WriteFile(file, []byte(lines.String()), 0o666); err != nil {
+	if err := os.WriteFile(file, []byte(line(0)), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(kindVariable, "elastic")
@@ -105,11 +105,19 @@ func TestReplicasMoveBetweenRealTrials(t *testing.T) {
 		return cfg
 	}
 	cfg := newConfig()
-	cfg.Pruners = []tune.Pruner{&moves{remove: func() {
-		if err := j.Remove(fmt.Sprintf("%s:%d", s.Addresses[1], s.Port)); err != nil {
-			t.Error(err)
-		}
-	}}}
+	m := &moves{
+		add: func() {
+			if err := j.Add(t.Context(), line(1)); err != nil {
+				t.Error(err)
+			}
+		},
+		remove: func() {
+			if err := j.Remove(fmt.Sprintf("%s:%d", s.Addresses[1], s.Port)); err != nil {
+				t.Error(err)
+			}
+		},
+	}
+	cfg.Pruners = []tune.Pruner{m}
 	t.Cleanup(func() {
 		if t.Failed() {
 			b, _ := os.ReadFile(filepath.Join(cfg.Dir, "log.jsonl"))
@@ -117,13 +125,14 @@ func TestReplicasMoveBetweenRealTrials(t *testing.T) {
 		}
 	})
 	result := mustRun(t, cfg)
+	m.changing.Wait()
 	for _, x := range result.Trials() {
 		if x.State != tune.Completed || x.Attempts != 1 {
 			t.Errorf("trial %d is %s after %d attempts: %s; want completed without a restart", x.Number, x.State, x.Attempts, x.Error)
 		}
 	}
 	again := newConfig()
-	again.Dir, again.Runner, again.Pruners = cfg.Dir, nil, []tune.Pruner{&moves{remove: func() {}}}
+	again.Dir, again.Runner, again.Pruners = cfg.Dir, nil, []tune.Pruner{&moves{add: func() {}, remove: func() {}}}
 	replayed, err := tune.Replay(cfg.Dir, again)
 	if err != nil || replayed.DecisionHash != result.DecisionHash() {
 		t.Errorf("replayed to hash %s (%v), want %s", replayed.DecisionHash, err, result.DecisionHash())
