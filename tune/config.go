@@ -77,14 +77,14 @@ type Config struct {
 	Seed uint64
 	// Suggester proposes parameters; nil is Random.
 	Suggester Suggester
-	// Scheduler stops and pauses trials; nil is FIFO.
+	// Scheduler stops and pauses trials; nil is FIFO. An Allocator also divides nodes among them.
 	Scheduler Scheduler
 	// Pruners end trials or the study.
 	Pruners []Pruner
 	// KeepDiverged passes values that are not finite to the scheduler; otherwise such a
 	// value ends its trial.
 	KeepDiverged bool
-	// Parallel is how many trials run at once; 0 is 1. At most MaxParallel.
+	// Parallel is how many trials run at once, or take part in the division of an Allocator; 0 is 1. At most MaxParallel.
 	Parallel int
 	// Resources are those of one trial.
 	Resources Resources

@@ -27,6 +27,9 @@ import (
 // A job that has not started within Resources.StartTimeout, a killed process and a lost host are failures of class NodeLost: the trial
 // is retried from its newest checkpoint. A host that can no longer be reached is removed.
 //
+// With an Allocator as the study's scheduler (schedule.Goodput) trials are elastic jobs: their replicas come and go while they train, and Hosts and Slots of
+// Resources are left out. On hosts CPUsPerSlot may be zero then: replicas share the processors, and slots= says how many there are.
+//
 // Set the fields before the search begins.
 type Jobs struct {
 	// Resources are those of one trial; Config.Resources, if any field of it is set, replaces them. Hosts times Slots workers are
