@@ -1,0 +1,154 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/tune/internal/slots"
+)
+
+// elasticJobs are attempts of trials on nodes with so many slots each.
+func elasticJobs(t *testing.T, n int, nodes ...NodeSlots) (*Jobs, []*elasticJob) {
+	t.Helper()
+	j := &Jobs{HostFile: "hosts", Logger: slog.New(slog.DiscardHandler)}
+	j.Changes()
+	j.once.Do(func() {}) // the nodes are these
+	var err error
+	if j.nodes, err = slots.New(); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range nodes {
+		if err := j.nodes.Add(slots.Node{Name: x.Node, Slots: x.Slots}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []*elasticJob
+	for i := range n {
+		all = append(all, j.enter(Attempt{Trial: i, Number: 1}))
+	}
+	return j, all
+}
+
+// look lets a job exchange units, and returns what its launcher is to be told.
+func (e *elasticJob) look(least int) Placement {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.exchange()
+	return e.next(least)
+}
+
+func wantPlacement(t *testing.T, what string, got Placement, want string) {
+	t.Helper()
+	if got.String() != want {
+		t.Errorf("%s: got %s, want %s", what, got, want)
+	}
+}
+
+// A unit goes from one trial to the next when its worker has left, not when it was asked to.
+func TestAUnitIsGivenBackWhenItsWorkerHasLeft(t *testing.T) {
+	_, jobs := elasticJobs(t, 2, NodeSlots{"a", 2})
+	x, y := jobs[0], jobs[1]
+	x.scale(Placement{{"a", 2}})
+	wantPlacement(t, "both slots", x.look(1), "a=2")
+	x.commanded = Placement{{"a", 2}}
+	var left []func()
+	for number := range 2 {
+		_, release, err := x.Hold(t.Context(), number, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, release)
+	}
+	x.scale(Placement{{"a", 1}})
+	y.scale(Placement{{"a", 1}})
+	wantPlacement(t, "the job that shrinks", x.look(1), "a=1")
+	x.commanded = Placement{{"a", 1}} // its launcher has taken it
+	x.look(1)
+	wantPlacement(t, "before the worker has left", y.look(1), "none")
+	left[1]()
+	x.look(1)
+	wantPlacement(t, "after the worker has left", y.look(1), "a=1")
+	left[1]() // again
+	if u := y.jobs.nodes.Usage()[0]; u.UsedSlots != 2 {
+		t.Errorf("%d slots are in use, want 2", u.UsedSlots)
+	}
+}
+
+// A job that moves keeps as many replicas as it needs until others have slots; two that wait for each other's slots give up.
+func TestAJobThatMovesKeepsItsLeastReplicas(t *testing.T) {
+	j, jobs := elasticJobs(t, 2, NodeSlots{"a", 1}, NodeSlots{"b", 1})
+	for i, node := range []string{"a", "b"} {
+		jobs[i].scale(Placement{{node, 1}})
+		wantPlacement(t, "at first", jobs[i].look(1), node+"=1")
+		jobs[i].commanded = Placement{{node, 1}}
+	}
+	jobs[0].scale(Placement{{"b", 1}})
+	jobs[1].scale(Placement{{"a", 1}})
+	wantPlacement(t, "while b is in use", jobs[0].look(1), "a=1")
+	wantPlacement(t, "while a is in use", jobs[1].look(1), "b=1")
+	jobs[1].mu.Lock()
+	jobs[1].stay("nobody moves")
+	jobs[1].mu.Unlock()
+	wantPlacement(t, "given up", jobs[1].state().On, "b=1")
+	select {
+	case why := <-j.Changes():
+		if why != "the replicas of trial 1 could not be changed" {
+			t.Errorf("a decision is due since %q", why)
+		}
+	default:
+		t.Error("no decision is due after one that was given up")
+	}
+	j.leave(jobs[1])
+	wantPlacement(t, "when b is free", jobs[0].look(1), "b=1")
+}
+
+func TestALostNodeTakesItsUnitsAlong(t *testing.T) {
+	j, jobs := elasticJobs(t, 1, NodeSlots{"a", 1}, NodeSlots{"b", 2})
+	x := jobs[0]
+	x.scale(Placement{{"a", 1}, {"b", 2}})
+	wantPlacement(t, "on both", x.look(1), "a=1,b=2")
+	x.commanded = Placement{{"a", 1}, {"b", 2}}
+	_, release, err := x.Hold(t.Context(), 0, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.nodes.Lose("b"); err != nil {
+		t.Fatal(err)
+	}
+	wantPlacement(t, "without b", x.look(1), "a=1")
+	release()
+	if all, err := j.Slots(t.Context(), Resources{}); err != nil || len(all) != 1 {
+		t.Errorf("the nodes are %v, %v, want a alone", all, err)
+	}
+}
+
+// A worker waits for the slot that another one is about to leave, and not for ever.
+func TestAWorkerWaitsForItsSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, jobs := elasticJobs(t, 1, NodeSlots{"a", 1})
+		x := jobs[0]
+		x.scale(Placement{{"a", 1}})
+		x.look(1)
+		_, release, err := x.Hold(t.Context(), 0, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, _, err := x.Hold(ctx, 1, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("two workers in one slot: %v", err)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			release()
+		}()
+		held, _, err := x.Hold(t.Context(), 2, "a")
+		if err != nil || held.GPUs == nil {
+			t.Errorf("got %+v, %v, want the slot, and no GPU", held, err)
+		}
+	})
+}
