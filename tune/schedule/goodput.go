@@ -23,7 +23,7 @@ type Goodput struct {
 	Fairness float64
 	// Completion seeks the least mean time until trials end in place of that mean: short trials get most and end early, while long ones may wait.
 	Completion bool
-	// First and Growth limit how fast a trial is given replicas that it has not had yet. Zero is 4 each.
+	// First and Growth limit how fast a trial is given replicas that it has not had yet. Zero is as in allocate.Config.
 	First  int
 	Growth float64
 	// MinReplicas and MaxReplicas bound a trial's replicas while it runs. Zero is one, and no bound.
@@ -35,8 +35,8 @@ type Goodput struct {
 	Interval time.Duration
 	// ReportsPerDecision is after how many reports of all trials together a decision is due. Zero is 100, below zero is never.
 	ReportsPerDecision int
-	// Hysteresis is the part by which a trial's goodput must rise, beyond the cost of the change, for its replicas to change. Zero is 0.05; below zero is
-	// none.
+	// Hysteresis is the part by which a trial's goodput must rise, beyond the cost of the change, for its replicas to change. Zero is as in allocate.Config;
+	// below zero is none.
 	Hysteresis float64
 	// ChangeCost is the time for which a trial makes no progress when its replicas change. Zero is what its job has measured, 2 seconds before its first change.
 	ChangeCost time.Duration
