@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -37,7 +38,7 @@ func (w *ScalarWriter) Err() error { return w.err }
 // Begin makes the file.
 func (w *ScalarWriter) Begin(run Run) {
 	now := w.now()
-	file, err := metrics.NewEventFile(filepath.Join(w.dir, fmt.Sprintf("worker-%d", run.Rank)), strconv.FormatInt(now.UnixNano(), 36), now)
+	file, err := metrics.NewEventFile(filepath.Join(w.dir, fmt.Sprintf("worker-%d", run.Rank)), strconv.Itoa(os.Getpid()), now)
 	if err != nil {
 		w.fail(err)
 		return
