@@ -16,6 +16,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
 )
@@ -259,5 +260,37 @@ func TestAnotherNumberOfWorkersAdapts(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Programs for a larger batch cannot be made on one worker alone. When the workers change, and so the batch, all still take the same one.
+func TestOneWorkerWithoutMemoryForABatchDecidesAsTheOthersDo(t *testing.T) {
+	for _, how := range []string{"lost", "joined"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := runElastic(t, elasticPlan{workers: 3, servers: 1, examples: 200, batch: 6, epochs: 3, optimizer: optim.Config{Name: "sgd", LearningRate: 0.01},
+					change: func(w *elasticWorker, c *worker.FitConfig) {
+						c.Adapt = &worker.AdaptConfig{MaxBatch: 60, Accumulation: true, Decisions: []worker.Decision{{Step: 2, LocalBatch: 7}}}
+						c.Adapt.Program = func(int, int) (*nn.Program, error) {
+							if w.number == 1 {
+								return nil, errors.New("no memory")
+							}
+							return nn.Compile(countingLoss(200, 1, false), nn.Config{OwnMask: true, Share: w.program})
+						}
+					},
+					at: func(j *elasticJob, w *elasticWorker, n int) {
+						if w.number == 2 && n == 5 {
+							if how == "joined" {
+								j.start(3, true)
+							}
+							j.kill(w, false)
+						} else if how == "joined" && w.number == 3 && n == 2 {
+							j.kill(w, false)
+						}
+					}})
+				j.wantEnds(nil)
+				j.wantAdapted()
+			})
+		})
 	}
 }

@@ -109,7 +109,8 @@ func split(perStep, most int) batch {
 	return batch{LocalBatch: (perStep-1)/runs + 1, Accumulation: runs - 1}
 }
 
-// fitTo changes the batch if it is outside of the limits for so many workers: the same on all of them.
+// fitTo changes the batch if it is outside of the limits for so many workers. What it does depends on this worker's memory: of workers that run
+// already, one decides for all.
 func (a *adaptation) fitTo(workers int) {
 	initial := a.progress.InitialBatch
 	least := (initial-1)/workers + 1
@@ -124,14 +125,23 @@ func (a *adaptation) fitTo(workers int) {
 		if per < local || a.batch.Accumulation == 0 && per <= a.maxLocal() {
 			local = per
 		}
-		a.batch = split(per, local)
-		if a.batch.perStep() > most && most > least { // rounded up
-			a.batch.LocalBatch--
+		a.batch = splitWithin(per, local, least, most)
+	}
+	if b := a.batch; workers == 1 && b.Accumulation == 0 && b.LocalBatch > least {
+		a.batch = splitWithin(b.LocalBatch, (b.LocalBatch+1)/2, least, most)
+	}
+}
+
+// splitWithin is split whose step has least to most examples if so many runs, or up to twice as many, can be equal.
+func splitWithin(perStep, local, least, most int) batch {
+	first := split(perStep, local)
+	for runs := first.Accumulation + 1; runs <= 2*(first.Accumulation+1) && runs <= most; runs++ {
+		b := batch{LocalBatch: min((perStep-1)/runs+1, most/runs), Accumulation: runs - 1}
+		if b.perStep() >= least {
+			return b
 		}
 	}
-	if workers == 1 && a.batch.Accumulation == 0 && a.batch.LocalBatch > least {
-		a.batch = batch{LocalBatch: (a.batch.LocalBatch + 1) / 2, Accumulation: 1}
-	}
+	return first
 }
 
 // nextStep is what the contributions of the step under way have in common. All earlier ones have returned.

@@ -62,8 +62,8 @@ func (r *run) stepInfo(loss float64, examples int) StepInfo {
 	return s
 }
 
-// beginAdapting begins with a state that a checkpoint or another worker had; nil: anew.
-func (r *run) beginAdapting(state *adaptState) error {
+// beginAdapting begins with a state that a checkpoint had; nil: anew. joined: it is that of workers that run, whose batch fits already.
+func (r *run) beginAdapting(state *adaptState, joined bool) error {
 	workers := r.trainer.cfg.Store.NumWorkers()
 	a, err := newAdaptation(r.cfg.Adapt, r.trainer, r.cfg.Feed.(BatchFeed), workers, state)
 	if err != nil {
@@ -72,14 +72,16 @@ func (r *run) beginAdapting(state *adaptState) error {
 	if state != nil {
 		r.segments = state.Segments
 	}
-	a.settleOn(workers)
+	if !joined {
+		a.fitTo(workers)
+	}
+	a.beginBatch()
 	r.adapt, r.stale = a, true
 	return nil
 }
 
-// settleOn makes the batch one of so many workers: after they have changed, and at the start.
-func (a *adaptation) settleOn(workers int) {
-	a.fitTo(workers)
+// beginBatch begins with the batch that fits the workers: after they have changed, and at the start.
+func (a *adaptation) beginBatch() {
 	if b, ok := a.decider.replay(); ok {
 		a.batch = b
 	}

@@ -105,5 +105,8 @@ func (r *run) tellAdaptation(ctx context.Context, own *adaptState) (*adaptState,
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return nil, fmt.Errorf("worker: state of adaptive training: %w", err)
 	}
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("worker: state of adaptive training: %w", err)
+	}
 	return &s, nil
 }

@@ -33,6 +33,10 @@ import (
 // With state it also has a batch norm, whose running statistics are averaged at the end of epochs.
 func countingModel(t *testing.T, examples, parameters int, state bool) *nn.Program {
 	t.Helper()
+	return compile(t, countingLoss(examples, parameters, state), nn.Config{OwnMask: true})
+}
+
+func countingLoss(examples, parameters int, state bool) *G.Node {
 	g := G.NewGraph()
 	x := nn.Input(g, "x", examples)
 	var loss *G.Node
@@ -49,7 +53,7 @@ func countingModel(t *testing.T, examples, parameters int, state bool) *nn.Progr
 		z := nn.Input(g, "z", 2, 1, 2, 2)
 		loss = G.Must(G.Add(loss, G.Must(G.Sum(nn.Flatten(nn.BatchNorm2D(z, "bn", nn.BatchNormConfig{}))))))
 	}
-	return compile(t, loss, nn.Config{OwnMask: true})
+	return loss
 }
 
 // An elasticPlan says what a job is like in which workers come and go.
@@ -124,7 +128,12 @@ func (w *elasticWorker) Begin(_ context.Context, epoch, step int) error {
 }
 
 // Use makes it a worker.BatchFeed.
-func (w *elasticWorker) Use(_ []*nn.Program, perRun int) error { return w.SetRun(perRun) }
+func (w *elasticWorker) Use(programs []*nn.Program, perRun int) (err error) {
+	if w.x, err = programs[0].Input("x"); err != nil {
+		return err
+	}
+	return w.SetRun(perRun)
+}
 
 // Ahead is right for a model whose only gradient is there when all has been computed.
 func (w *elasticWorker) Ahead() bool {

@@ -52,7 +52,7 @@ func (r *run) join(ctx context.Context) (err error) {
 			return err
 		}
 		state.Segments = nil // a new division
-		if err := r.beginAdapting(state); err != nil {
+		if err := r.beginAdapting(state, true); err != nil {
 			return err
 		}
 	}
@@ -166,9 +166,12 @@ func (r *run) boundary(ctx context.Context, e *epochRun) error {
 		return fmt.Errorf("worker: epoch %d step %d: %w", r.epoch, r.before+r.step, err)
 	}
 	if r.adapt != nil {
-		if _, err := r.tellAdaptation(ctx, r.adapt.state(false)); err != nil {
+		r.adapt.fitTo(r.trainer.cfg.Store.NumWorkers())
+		state, err := r.tellAdaptation(ctx, r.adapt.state(false))
+		if err != nil {
 			return err
 		}
+		r.adapt.batch = state.Batch // this worker's memory may hold other batches than that of the lowest rank
 	}
 	return r.take(span)
 }
@@ -189,7 +192,7 @@ func (r *run) take(span Span) error {
 	r.trainer.roll.Expect()
 	r.rank, r.workers = r.trainer.cfg.Store.Rank(), r.trainer.cfg.Store.NumWorkers()
 	if r.adapt != nil {
-		r.adapt.settleOn(r.workers)
+		r.adapt.beginBatch()
 		r.adapt.decider.workersChanged()
 	}
 	logger := r.trainer.cfg.Logger

@@ -1,0 +1,40 @@
+package worker
+
+import (
+	"testing"
+
+	"github.com/paragon-train/paragon/adapt"
+)
+
+// However the workers and the limits change, the batch is then from the initial one, rounded up to the workers, to the largest.
+func TestTheBatchIsWithinTheLimitsOfTheWorkers(t *testing.T) {
+	for initial := 1; initial <= 9; initial += 2 {
+		for most := initial; most <= 26; most++ {
+			for workers := 1; workers <= 4; workers++ {
+				for local := 1; local <= 13; local++ {
+					for accumulation := range 4 {
+						for _, allowed := range []bool{true, false} {
+							a := &adaptation{cfg: AdaptConfig{MaxBatch: most, Accumulation: allowed}, progress: adapt.Progress{InitialBatch: initial}}
+							a.programs = &programSets{a: a, devices: 1, base: 4}
+							a.trainer = &Trainer{}
+							a.batch = batch{local, accumulation}
+							a.fitTo(workers)
+							least := ((initial-1)/workers + 1) * workers
+							upTo := max(least, most/workers*workers)
+							if workers == 1 && !allowed {
+								upTo = initial
+							}
+							if upTo == least { // one number, which equal runs may not make
+								upTo += a.batch.Accumulation * workers
+							}
+							if got := a.batch.perStep() * workers; got < initial || got > upTo {
+								t.Fatalf("initial batch %d, MaxBatch %d, %d workers: %v became %v, which is %d in all, want %d to %d",
+									initial, most, workers, batch{local, accumulation}, a.batch, got, initial, upTo)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
