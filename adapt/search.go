@@ -24,10 +24,8 @@ func (g Goodput) search(replicas int, c stepCosts, r ranges) (best Choice) {
 		first = max(first, (l-1)/r.high-1)
 	}
 	for s := first; s <= r.last(); s++ {
-		if best.Goodput > 0 {
-			if _, most := g.bound(replicas, c, r, s); most <= best.Goodput*(1+1e-12) { // but for rounding
-				break
-			}
+		if _, most := g.bound(replicas, c, r, s); most <= best.Goodput*(1+1e-12) { // but for rounding; 0: the model gives no time
+			break
 		}
 		low, high := r.batches(s)
 		if low > high {
@@ -37,7 +35,7 @@ func (g Goodput) search(replicas int, c stepCosts, r ranges) (best Choice) {
 			time, slope := c.slope(float64(m), float64(s))
 			return g.falls(replicas, float64(m), float64(s+1), time, slope)
 		})
-		for m := max(top-1, low); m <= top; m++ {
+		for _, m := range [...]int{max(top-1, low), top} {
 			if rate := g.rate(replicas, m, s, c.time(float64(m), float64(s))); rate > best.Goodput {
 				best = Choice{LocalBatch: m, Accumulation: s, Goodput: rate}
 			}
@@ -64,7 +62,7 @@ func (g Goodput) bound(replicas int, c stepCosts, r ranges, s int) (at int, most
 		time, by := slope(float64(l))
 		return g.falls(replicas, float64(l), 1, time, by)
 	})
-	for l := max(at-1, low); l <= at; l++ {
+	for _, l := range [...]int{max(at-1, low), at} {
 		time, _ := slope(float64(l))
 		most = max(most, g.rate(replicas, l, 0, time))
 	}
