@@ -21,7 +21,6 @@ type adaptState struct {
 	Segments     []Segment      `json:"segments,omitempty"` // of the division
 	Groups       []adapt.State  `json:"groups"`
 	Profile      []profileEntry `json:"profile,omitempty"`
-	TooLarge     int            `json:"too_large,omitempty"` // local batch that rank 0's memory does not hold
 }
 
 // state is what there is to know after the last step; done: the epoch has ended.
