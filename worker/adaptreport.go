@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -70,30 +69,23 @@ func (d *decider) stepTime(nodes, workers int) (seconds float64) {
 	return seconds
 }
 
-// wishWorkers finds out whether one worker more, or less, pays, where the job may choose that.
+// wishWorkers chooses how many workers the job should have, where it may choose that (launch --adapt-workers).
 func (d *decider) wishWorkers(nodes, workers int) {
 	least, most := d.a.trainer.cfg.Store.WorkerRange()
 	if most == 0 {
 		return
 	}
 	onNode := (workers-1)/nodes + 1
-	goodput := func(workers int) float64 {
+	choice := adapt.ReplicaChoice{Present: workers, Least: least, Most: most, Explored: d.profile.mostReplicas(), Goodput: func(workers int) float64 {
 		c, err := d.goodput().Best((workers-1)/onNode+1, workers, d.limits())
 		if err != nil {
-			return 0
+			return 0 // no batch of so many workers is within the limits
 		}
 		return c.Goodput
+	}}
+	to, reason, err := choice.Wish()
+	if err != nil {
+		to, reason = 0, "" // the range has no number in it: no wish
 	}
-	now := goodput(workers)
-	wish := func(to int, promised float64) {
-		d.workers, d.reason = to, fmt.Sprintf("the model promises %.0f examples/s of goodput with %d workers, and %.0f with %d", promised, to, now, workers)
-	}
-	switch more, less := goodput(workers+1), goodput(workers-1); {
-	case workers < most && more > worthIt*now:
-		wish(workers+1, more)
-	case workers > max(least, 1) && less > 0.99*now: // the last one brings next to nothing
-		wish(workers-1, less)
-	default:
-		d.workers, d.reason = workers, ""
-	}
+	d.workers, d.reason = to, reason
 }

@@ -73,6 +73,14 @@ func (p *profile) find(nodes, replicas, local int) *profileEntry {
 	return nil
 }
 
+// mostReplicas is the largest number of workers that was measured.
+func (p *profile) mostReplicas() (most int) {
+	for _, e := range p.entries {
+		most = max(most, e.Replicas)
+	}
+	return most
+}
+
 // timings are the means. A step without time, of a clock that stands, says nothing.
 func (p *profile) timings() (list []adapt.Timing) {
 	for _, e := range p.entries {
