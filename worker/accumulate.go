@@ -8,21 +8,21 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// held is what the runs of a step before its last one have left on this worker: Step adds its own gradients and pushes the sums.
-type held struct {
-	runs     int
-	examples int               // that count
-	sums     [][][]float32     // by unit and parameter, made when first needed; what they hold counts only if added
-	added    []bool            // by unit: sums has gradients
-	measure  bool              // take the norms of runs and units
-	norming  bool              // in this run
-	norms    [][]kvstore.Micro // by unit and parameter, of the step so far
+// An accumulator has the sums of the gradients of a step's runs before its last one. Step adds those of the last run and pushes the sums.
+type accumulator struct {
+	runs      int
+	examples  int               // that count
+	gradients [][][]float32     // sums by unit and parameter, made when first needed; what they hold counts only if added
+	added     []bool            // by unit: gradients has some of this step
+	measure   bool              // take the norms of runs and units
+	norming   bool              // in this run
+	norms     [][]kvstore.Micro // by unit and parameter, of the step so far
 }
 
-// Accumulate runs forward and backward on every device, as Step does, and adds the gradients on this worker: Step, which follows with the last run
-// of the step, pushes the sums. So a batch that the devices' memory does not hold is taken in several runs, and the update is
-// that of one run over all their examples (but batch norm normalises over the batch of each run). counts is Step's; the weight of the worker in the mean is
-// the sum over the runs.
+// Accumulate runs forward and backward on a micro-batch, as Step does, and adds the gradients on this worker. Step follows with the last micro-batch of
+// the step and pushes the sums. So a batch that the devices' memory does not hold is taken in several runs, and the update is that of one run
+// over all their examples (but batch norm normalises over each micro-batch). counts is as for Step; the weight of the worker in the mean is the sum
+// over the runs.
 //
 // It costs the memory of one more gradient on each device's host. After an error the Trainer can only be closed.
 func (t *Trainer) Accumulate(ctx context.Context, counts []int) error {
@@ -30,35 +30,35 @@ func (t *Trainer) Accumulate(ctx context.Context, counts []int) error {
 }
 
 // DropAccumulated forgets the runs since the last Step.
-func (t *Trainer) DropAccumulated() { t.held.drop() }
+func (t *Trainer) DropAccumulated() { t.sums.drop() }
 
-func (h *held) drop() {
-	h.runs, h.examples = 0, 0
-	clear(h.added)
-	for _, list := range h.norms {
+func (a *accumulator) drop() {
+	a.runs, a.examples = 0, 0
+	clear(a.added)
+	for _, list := range a.norms {
 		clear(list)
 	}
 }
 
-// prepare makes room for what the next run needs; params are each unit's, in order.
-func (h *held) prepare(t *Trainer, last bool) {
-	if h.added == nil {
-		h.added = make([]bool, len(t.units))
+// prepare makes room for what the next run needs.
+func (a *accumulator) prepare(t *Trainer, last bool) {
+	if a.added == nil {
+		a.added = make([]bool, len(t.units))
 	}
-	h.norming = h.measure && (!last || h.runs > 0 || len(t.units) > 1) // the servers take the norm of what is one gradient
-	if h.norming && h.norms == nil {
+	a.norming = a.measure && (!last || a.runs > 0 || len(t.units) > 1) // the servers take the norm of what is one gradient
+	if a.norming && a.norms == nil {
 		for range t.units {
-			h.norms = append(h.norms, make([]kvstore.Micro, len(t.keys)))
+			a.norms = append(a.norms, make([]kvstore.Micro, len(t.keys)))
 		}
 	}
-	if last && h.runs == 0 {
+	if last && a.runs == 0 {
 		return
 	}
-	if h.sums == nil {
-		h.sums = make([][][]float32, len(t.units))
+	if a.gradients == nil {
+		a.gradients = make([][][]float32, len(t.units))
 		for u := range t.units {
 			for _, p := range t.units[u].program.Params() {
-				h.sums[u] = append(h.sums[u], make([]float32, len(p.Gradient)))
+				a.gradients[u] = append(a.gradients[u], make([]float32, len(p.Gradient)))
 			}
 		}
 	}
@@ -66,28 +66,28 @@ func (h *held) prepare(t *Trainer, last bool) {
 
 // take deals with the final gradient of parameter i on unit u, of so many examples: it adds it to the sums or, in the last run of a step, the sums to it.
 func (t *Trainer) take(u, i, examples int, last bool) {
-	h := &t.held
+	a := &t.sums
 	gradient := t.units[u].program.Params()[i].Gradient
-	measure := h.norming && examples > 0
+	measure := a.norming && examples > 0
 	var s f32.AddSquares
 	squares := &s.Added // this run's gradient's
 	switch {
-	case last && h.added[u]:
+	case last && a.added[u]:
 		squares = &s.Before
-		addTo(gradient, h.sums[u][i], measure, &s)
-	case !last && h.added[u] && examples > 0:
-		addTo(h.sums[u][i], gradient, measure, &s)
+		addTo(gradient, a.gradients[u][i], measure, &s)
+	case !last && a.added[u] && examples > 0:
+		addTo(a.gradients[u][i], gradient, measure, &s)
 	default:
 		if measure {
 			squares.Add(gradient, f32.Precondition{})
 		}
 		if !last && examples > 0 {
-			copy(h.sums[u][i], gradient)
+			copy(a.gradients[u][i], gradient)
 		}
 	}
 	if measure {
-		h.norms[u][i].Count++
-		h.norms[u][i].Sqr += squares.Total() / float64(examples)
+		a.norms[u][i].Count++
+		a.norms[u][i].Sqr += squares.Total() / float64(examples)
 	}
 }
 
@@ -101,10 +101,10 @@ func addTo(dst, x []float32, measure bool, s *f32.AddSquares) {
 }
 
 // micro is what the runs and units of the step say of parameter i together.
-func (h *held) micro(i int) (m kvstore.Micro) {
-	for u := range h.norms {
-		m.Count += h.norms[u][i].Count
-		m.Sqr += h.norms[u][i].Sqr
+func (a *accumulator) micro(i int) (m kvstore.Micro) {
+	for u := range a.norms {
+		m.Count += a.norms[u][i].Count
+		m.Sqr += a.norms[u][i].Sqr
 	}
 	return m
 }

@@ -206,7 +206,7 @@ func (a *adaptation) nextEpoch() {
 
 // end gives the trainer and the feed their own programs back.
 func (a *adaptation) end() error {
-	a.trainer.held.measure = false
+	a.trainer.sums.measure = false
 	a.trainer.adapt = nil
 	return a.programs.close()
 }

@@ -16,8 +16,8 @@
 // statistics; a loss of another kind averages by nn.ExampleWeights. A program in which padding would count takes whole batches only; Fit fails
 // before the first step.
 //
-// Accumulation. A step may be taken in several runs: Accumulate adds a run's gradients on this worker, and Step, with the last run, pushes the sums. The
-// update is that of one run over all examples of the step. ImageFeedConfig.Accumulation makes Fit do so.
+// Accumulation. A step may be taken in several runs, each a forward and a backward pass over one micro-batch: Accumulate adds a run's gradients on this
+// worker, and Step, with the last run, pushes the sums. The update is that of one run over all examples of the step. ImageFeedConfig.Accumulation makes Fit do so.
 //
 // The optimizer runs on the servers, or, with Config.UpdateOnWorker, on every worker, which then pulls the mean gradient.
 //
@@ -47,5 +47,6 @@
 // optimizer. With Config.UpdateOnWorker and in dist_async no worker can join.
 //
 // With FitConfig.Adapt the batch size changes while Fit runs: the servers measure the noise of the gradient and scale each step's learning rate, rank 0
-// chooses the batch with the highest goodput, and all workers change after the same step (AdaptConfig). An epoch then is so much progress.
+// chooses the batch with the highest goodput, and all workers change after the same step (AdaptConfig). An epoch then is the progress that a pass over the
+// data makes at the initial batch size.
 package worker

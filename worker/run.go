@@ -68,7 +68,7 @@ func (r *run) begin(ctx context.Context) error {
 	}
 	r.stop.lanes = r.saver.lanes
 	if r.adapt != nil {
-		r.trainer.held.measure = true
+		r.trainer.sums.measure = true
 		r.stop.lanes = func(flags []float32) {
 			r.saver.lanes(flags)
 			r.adapt.decider.lanes(flags)

@@ -11,8 +11,9 @@ import (
 // Step runs forward and backward once on every device, whose inputs the caller has filled, and passes the gradients to the
 // store as they become final. counts has the number of examples of each device, the first ones of its inputs (without rows of label
 // -1). Their sum is the weight of this worker in the mean; with 0 the worker takes part in the round and contributes nothing. A program whose loss
-// would count the padding of a short batch refuses it before anything is done (see nn.Program.SetExamples). Step returns when all gradients are
-// final. It is the last run of a step that Accumulate has begun, if it has. The exchange of the gradients continues in the background, also when ctx has ended, and the next Step waits for the values that it needs.
+// would count the padding of a short batch refuses it before anything is done (see nn.Program.SetExamples). Where
+// Accumulate has begun the step, Step takes its last micro-batch. Step returns when all gradients are final. Their exchange continues in the background,
+// also when ctx has ended, and the next Step waits for the values that it needs.
 //
 // The loss is read from the programs (Program.Loss). After an error the Trainer can only be closed.
 func (t *Trainer) Step(ctx context.Context, counts []int) error { return t.run(ctx, counts, true) }
@@ -30,13 +31,13 @@ func (t *Trainer) run(ctx context.Context, counts []int, last bool) error {
 			return fmt.Errorf("worker: step %d: device %d: %w", t.steps, d, err)
 		}
 		program.SetGradScale(float32(n)) // the loss is a mean over the device's examples; the store wants sums
-		program.SetStep(t.steps + uint64(t.held.runs)<<runShift)
+		program.SetStep(t.steps + uint64(t.sums.runs)<<runShift)
 		examples += n
 	}
 	begin := time.Now()
 	t.begun = false
 	clear(t.ready)
-	t.held.prepare(t, last)
+	t.sums.prepare(t, last)
 	var waited time.Duration
 	var err error
 	if len(t.units) == 1 {
@@ -57,20 +58,20 @@ func (t *Trainer) run(ctx context.Context, counts []int, last bool) error {
 	if err != nil {
 		return err
 	}
-	counted := t.held.examples + t.counted()
+	counted := t.sums.examples + t.counted()
 	t.fresh = t.fresh && examples == 0
 	t.times.Wait += waited
 	t.times.Compute += time.Since(begin) - waited
 	if !last {
-		t.held.runs++
-		t.held.examples = counted
+		t.sums.runs++
+		t.sums.examples = counted
 		for u := range t.units {
-			t.held.added[u] = t.held.added[u] || t.unitExamples(u) > 0
+			t.sums.added[u] = t.sums.added[u] || t.unitExamples(u) > 0
 		}
 		return nil
 	}
 	t.steps++
-	t.held.drop()
+	t.sums.drop()
 	if t.local != nil {
 		t.local.stepped(counted)
 	}
@@ -126,7 +127,7 @@ func (t *Trainer) gradientReady(ctx context.Context, i int, last bool) error {
 		t.began()
 		return nil
 	}
-	examples := t.held.examples + t.counted()
+	examples := t.sums.examples + t.counted()
 	weight := uint64(examples)
 	if l := t.local; l != nil {
 		if err := l.update(t.steps, i, examples); err != nil || !l.last() {
@@ -147,7 +148,7 @@ func (t *Trainer) gradientReady(ctx context.Context, i int, last bool) error {
 		}
 		t.began()
 	}
-	t.micro[i] = t.held.micro(i)
+	t.micro[i] = t.sums.micro(i)
 	t.exchange.submit(i)
 	return nil
 }

@@ -114,7 +114,7 @@ type Trainer struct {
 	ready  []int           // units on which parameter i's gradient is final in this step
 	begun  bool            // this run's first gradient is there
 	counts []int           // of this run's examples, by device
-	held   held            // by the runs of this step before this one
+	sums   accumulator     // of the runs of this step before this one
 	micro  []kvstore.Micro // of the newest step, by parameter: of what its gradient is the sum
 
 	staleMu sync.Mutex // guards stale, which pulls share
