@@ -10,7 +10,8 @@ import (
 // adapted takes what rank 0 says of how it adapts. It is not in the journal: rank 0 sends it with each heartbeat.
 func (c *Core) adapted(n *node, text string) {
 	a, err := control.DecodeAdaptation(text)
-	if c.adapts = text; err != nil {
+	c.reported = text
+	if err != nil {
 		if !c.saidMisreported {
 			c.saidMisreported = true
 			c.warn("%v reports an adaptation that cannot be read, and is shown without it: %v", n, err)

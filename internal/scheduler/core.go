@@ -34,7 +34,7 @@ type Core struct {
 	scale       scaling             // the newest number of workers that was asked for, and that the launcher has taken
 	asked       scaling             // a newer one that it has not taken yet
 	adaptation  *control.Adaptation // the newest one of rank 0; nil: none came
-	adapts      string              // the newest text
+	reported    string              // rank 0's newest adaptation as it came
 
 	wished          int       // the number of workers that rank 0 wished for when the launcher was told last
 	wishedAt        time.Time // when that was
@@ -440,7 +440,7 @@ func (c *Core) current(request, id, generation uint64) *node {
 func (c *Core) heartbeat(request uint64, m *wire.Heartbeat) {
 	if n := c.member(request, m.Node); n != nil {
 		n.step, n.epoch = m.Step, m.Epoch
-		if m.Adaptation != "" && m.Adaptation != c.adapts && n.Role == wire.RoleWorker && n.Counts() && n.Rank == 0 {
+		if m.Adaptation != "" && m.Adaptation != c.reported && n.Role == wire.RoleWorker && n.Counts() && n.Rank == 0 {
 			c.adapted(n, m.Adaptation)
 		}
 		if n.Role == wire.RoleWorker && n.Rank == 0 {

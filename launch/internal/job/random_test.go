@@ -129,13 +129,13 @@ func (w *world) checkScaling() {
 				more += g.workers
 			}
 		}
-		if more < 0 || more > 0 && p.Slots > 0 && w.core.strength(p.Host)+more > p.Slots {
-			w.fatal("%d more workers on %s, which has %d of %d", more, p, w.core.strength(p.Host), p.Slots)
+		if more < 0 || more > 0 && p.Slots > 0 && w.core.countWorkers(p.Host)+more > p.Slots {
+			w.fatal("%d more workers on %s, which has %d of %d", more, p, w.core.countWorkers(p.Host), p.Slots)
 		}
 		total += more
 	}
 	for _, h := range w.core.occupied() {
-		total += w.core.strength(h)
+		total += w.core.countWorkers(h)
 	}
 	for i, n := range s.releases {
 		if slices.Contains(s.releases[:i], n) {

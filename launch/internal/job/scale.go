@@ -102,8 +102,8 @@ func (c *core) goOnScaling() {
 	var later []*Node
 	coming, all := len(s.starts) > 0, 0
 	for _, h := range c.occupied() {
-		all += c.strength(h)
-		for _, n := range c.staff(h) {
+		all += c.countWorkers(h)
+		for _, n := range c.stayingWorkers(h) {
 			coming = coming || !n.member && !slices.Contains(s.releases, n)
 		}
 	}
@@ -116,7 +116,7 @@ func (c *core) goOnScaling() {
 		case n.ended || n.leaving || n.lost:
 		case !n.member || !coming || c.set.MaxWorkers > 0 && all > c.set.MaxWorkers:
 			all--
-			c.letGo(s, n)
+			c.releaseWorker(s, n)
 		default:
 			later = append(later, n)
 		}
@@ -145,7 +145,7 @@ func (c *core) startFewer(f fewerStarts) {
 
 // leaveHost tells the scheduler that no worker comes from a host, if none is there.
 func (c *core) leaveHost(h hosts.Host) {
-	if c.strength(h) > 0 || slices.ContainsFunc(c.workersOn(h), func(n *Node) bool { return n.member }) {
+	if c.countWorkers(h) > 0 || slices.ContainsFunc(c.workersOn(h), func(n *Node) bool { return n.member }) {
 		return
 	}
 	q := control.Request{Op: control.OpRemove, Host: h.String()}
@@ -182,7 +182,7 @@ func (c *core) grow(s *scaling, g growth) {
 			return
 		}
 		h := g.host
-		before := c.strength(h)
+		before := c.countWorkers(h)
 		st := c.host(h)
 		st.leaving, st.scaledAway = false, false
 		if p := c.placeOf(h); p != nil {
@@ -192,8 +192,8 @@ func (c *core) grow(s *scaling, g growth) {
 	}})
 }
 
-// letGo ends a worker that is not wanted any more: one that is in the job leaves at the next step.
-func (c *core) letGo(s *scaling, n *Node) {
+// releaseWorker ends a worker that is not wanted any more: one that is in the job leaves at the next step.
+func (c *core) releaseWorker(s *scaling, n *Node) {
 	n.leaving, n.released = true, true
 	q := queuedRequest{Request: control.Request{Op: control.OpRelease, Process: n.process}}
 	if !n.member {
@@ -229,7 +229,7 @@ func (c *core) letGo(s *scaling, n *Node) {
 // listSlots writes into host_worker how many workers of the job a host has, so that a job that is started again has them, too.
 func (c *core) listSlots(h hosts.Host) {
 	h.Slots = 0
-	for _, n := range c.staff(h) {
+	for _, n := range c.stayingWorkers(h) {
 		if n.member {
 			h.Slots++
 		}
@@ -260,7 +260,7 @@ func (c *core) startsMissing(h hosts.Host, why string) {
 	}
 	have := 0
 	for _, o := range c.occupied() {
-		have += c.strength(o)
+		have += c.countWorkers(o)
 	}
 	for _, g := range s.starts {
 		have += g.workers

@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts"
 )
 
-// staff are the workers of a host that stay: those that run and are not leaving, and those that are being started.
-func (c *core) staff(h hosts.Host) (nodes []*Node) {
+// stayingWorkers are the workers of a host that stay: those that run and are not leaving, and those that are being started.
+func (c *core) stayingWorkers(h hosts.Host) (nodes []*Node) {
 	stays := func(n *Node) bool {
 		return n.Role == roleWorker && n.host.Same(h) && !n.ended && !n.leaving && !n.lost && !n.stopped
 	}
@@ -28,9 +28,9 @@ func (c *core) staff(h hosts.Host) (nodes []*Node) {
 	return nodes
 }
 
-// strength is how many workers a host has, with those that are on their way.
-func (c *core) strength(h hosts.Host) int {
-	count := len(c.staff(h))
+// countWorkers is how many workers a host has, with those that are on their way.
+func (c *core) countWorkers(h hosts.Host) int {
+	count := len(c.stayingWorkers(h))
 	for _, j := range c.joining {
 		if j.host.Same(h) {
 			count += j.unstarted()
@@ -65,7 +65,7 @@ func (c *core) occupied() (list []hosts.Host) {
 	for _, j := range c.joining {
 		add(j.host)
 	}
-	return slices.DeleteFunc(list, func(h hosts.Host) bool { return c.strength(h) == 0 })
+	return slices.DeleteFunc(list, func(h hosts.Host) bool { return c.countWorkers(h) == 0 })
 }
 
 // planPlacement plans for workers on hosts that were named. It returns why that is not possible.
@@ -82,7 +82,7 @@ func (c *core) planPlacement(s *scaling, placement []control.WorkersOnHost) (ref
 		if p != nil {
 			h = p.Host
 		}
-		have := c.strength(h)
+		have := c.countWorkers(h)
 		s.hosts = append(s.hosts, control.WorkersOnHost{Host: c.hostName(h), Workers: x.Workers})
 		switch {
 		case p == nil && (x.Workers > have || have == 0):
@@ -98,7 +98,7 @@ func (c *core) planPlacement(s *scaling, placement []control.WorkersOnHost) (ref
 	}
 	for _, h := range c.occupied() {
 		if !slices.ContainsFunc(named, h.Same) {
-			s.release(c, h, c.strength(h))
+			s.release(c, h, c.countWorkers(h))
 		}
 	}
 	if c.set.MaxWorkers == 1 && moves && len(s.releases) > 0 {
@@ -112,7 +112,7 @@ func (c *core) planNumber(s *scaling) (refusal string) {
 	have := 0
 	all := c.occupied()
 	for _, h := range all {
-		have += c.strength(h)
+		have += c.countWorkers(h)
 	}
 	if missing := s.workers - have; missing > 0 {
 		if missing -= c.planStarts(s, missing); missing > 0 {
@@ -132,14 +132,14 @@ func (c *core) planStarts(s *scaling, missing int) (placed int) {
 		if p.withdrawn || s.failed[p.String()] {
 			continue
 		}
-		if n := min(missing-placed, p.slots()-c.strength(p.Host)); n > 0 {
+		if n := min(missing-placed, p.slots()-c.countWorkers(p.Host)); n > 0 {
 			more[p], placed = n, placed+n
 		}
 	}
 	for ; placed < missing; placed++ {
 		var best *place
 		for _, p := range c.roster {
-			if p.Slots == 0 && !p.withdrawn && !s.failed[p.String()] && (best == nil || c.strength(p.Host)+more[p] < c.strength(best.Host)+more[best]) {
+			if p.Slots == 0 && !p.withdrawn && !s.failed[p.String()] && (best == nil || c.countWorkers(p.Host)+more[p] < c.countWorkers(best.Host)+more[best]) {
 				best = p
 			}
 		}
@@ -166,7 +166,7 @@ func (c *core) slotsText() string {
 		case p.withdrawn:
 			parts = append(parts, fmt.Sprintf("%s was removed", p.Host))
 		default:
-			parts = append(parts, fmt.Sprintf("%s %d of %d slots taken", p.Host, c.strength(p.Host), p.slots()))
+			parts = append(parts, fmt.Sprintf("%s %d of %d slots taken", p.Host, c.countWorkers(p.Host), p.slots()))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -191,7 +191,7 @@ func (s *scaling) releaseHighest(c *core, on []hosts.Host, count int) {
 				}
 			}
 		}
-		all = append(all, c.staff(h)...)
+		all = append(all, c.stayingWorkers(h)...)
 	}
 	slices.SortStableFunc(all, func(a, b *Node) int {
 		switch {

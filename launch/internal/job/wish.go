@@ -49,7 +49,7 @@ func (d wishDue) run(c *core) {
 	c.wish = nil
 	have, room := 0, 0
 	for _, h := range c.occupied() {
-		have += c.strength(h)
+		have += c.countWorkers(h)
 	}
 	for _, p := range c.roster {
 		switch {
@@ -57,7 +57,7 @@ func (d wishDue) run(c *core) {
 		case p.Slots == 0:
 			room += max(d.workers, have)
 		default:
-			room += max(p.Slots, c.strength(p.Host))
+			room += max(p.Slots, c.countWorkers(p.Host))
 		}
 	}
 	wanted := max(min(d.workers, room, c.set.MaxWorkers), c.set.MinWorkers, 1)
