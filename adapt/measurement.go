@@ -5,18 +5,19 @@ import "math"
 // A Measurement is one step's: Count micro-gradients, the mean of their squared norms, the squared norm of their mean.
 //
 // A micro-gradient is the mean gradient of one local batch of one worker; a step of K workers with s accumulated batches has
-// Count = K·(s+1) of them. For an optimizer of Adam's family each element is divided by √v̂ + ε before the norms are taken.
+// Count = K·(s+1) of them. For an optimizer of Adam's family each element is divided by √v̂ + ε before the norms are taken. The fields are those of
+// kvstore.Norms, summed over the keys of a parameter group, with Scale = Examples/M0.
 type Measurement struct {
 	Count   int
-	MeanSqr float64 // mean_i ‖gᵢ‖²
+	MeanSqr float64 // mean_i ‖gᵢ‖²; weighted by examples it is exact for micro-batches of different sizes
 	SqrMean float64 // ‖mean_i gᵢ‖², the mean weighted by examples
 	Scale   float64 // global batch over initial batch
 
 	// Biased says that the micro-gradients are of different steps (Difference), between which the true gradient moved.
 	Biased bool
 
-	// EffectiveCount is M·mean_i(1/mᵢ) where the micro-batches had different sizes mᵢ with the sum M. Zero means that they had one
-	// size; it is Count then.
+	// EffectiveCount is M·mean_i(1/mᵢ) where the micro-batches had different sizes mᵢ with the sum M, and MeanSqr is their plain mean. Zero is
+	// Count: the sizes were equal, or MeanSqr is weighted by examples.
 	EffectiveCount float64
 }
 

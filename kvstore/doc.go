@@ -103,13 +103,13 @@ type Store interface {
 	// handed out again, except those of acknowledged steps: steps of which every key has the contribution. Keys whose names begin with
 	// "paragon/" are not part of the model and do not matter for that.
 	Weighted(weight float32, counted bool) Pusher
-	// Step returns a Pusher for one step: Weighted with the step's own learning rate, and with norms of its gradients. Unlike the weight, what
-	// else it says belongs to this step's rounds: make a new one for each step.
+	// Step returns a Pusher for one step: Weighted, with a learning rate and a measurement of norms for this step alone. Make a new one for each step.
+	// A round to which workers gave different factors or progress is an error that names both.
 	Step(Step) Pusher
 	// Norms returns what the servers measured of the newest round of a dense key that this worker has pulled; false if that round was not measured.
 	// All workers get the same bits. See Step.Measure.
 	Norms(key string) (Norms, bool)
-	// Topology says on how many hosts the job's nodes run.
+	// Topology says on how many hosts the workers run, and how many servers there are.
 	Topology() Topology
 	// LocalSteps is what WithLocalSteps was given; 0: workers exchange gradients at every step.
 	LocalSteps() int

@@ -100,10 +100,11 @@ type Elastic interface {
 	// Progress sets the number of steps and the epoch that the next heartbeats report, for `launch ctl status`.
 	Progress(steps, epoch uint64)
 	// ReportAdaptation sets what the next heartbeats of rank 0 say of how the job adapts its batch size, for `launch ctl status` and for
-	// whoever divides a cluster among jobs: JSON of at most MaxAdaptation bytes, as worker.Fit makes it. The newest counts; empty: nothing is said.
+	// whoever divides a cluster among jobs: JSON of at most MaxAdaptation bytes of UTF-8, as worker.Fit makes it. A newer text replaces it; an empty one
+	// ends the reports.
 	ReportAdaptation(text string) error
-	// WorkerRange is from how many to how many workers the job may have as rank 0 wishes in what it reports: --min-workers and --max-workers of a
-	// job that was started with --adapt-workers, within the slots of its hosts. most is 0 where no one carries a wish out.
+	// WorkerRange is the range of the numbers of workers that rank 0 may wish for in ReportAdaptation: --min-workers to --max-workers of a job that was
+	// started with --adapt-workers, within the slots of its hosts. most is 0 in other jobs, where nothing carries a wish out.
 	WorkerRange() (least, most int)
 }
 

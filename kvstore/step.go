@@ -6,16 +6,16 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A Step says what the contributions of one step have in common. Every worker gives the same Measure, Factor and Progress. The zero value but for
-// Weight is a plain step.
+// A Step says what the contributions of one step have in common. Every worker gives the same Measure, Factor and Progress. With Weight alone it is a
+// plain step.
 type Step struct {
 	// Weight is what a contribution counts in a mean: the number of its examples. With Counted it is the number of examples that this worker has
 	// used: see Store.Weighted.
 	Weight  float32
 	Counted bool
-	// Measure makes the servers measure the norms of this round's gradients, if all workers ask for it: Store.Norms. Gradients are sums over the
-	// Weight examples. Averaged keys and those whose names begin with "paragon/" are not measured; a push of rows, of an asynchronous store, or
-	// with 2bit, 1bit or topk is ErrUnsupported.
+	// Measure makes the servers measure the norms of this round's gradients, if all workers ask for it: Store.Norms. Gradients must be sums over
+	// Weight examples. Averaged keys and those whose names begin with "paragon/" are not measured. A measured push of rows, in an asynchronous store,
+	// or compressed with 2bit, 1bit or topk is ErrUnsupported.
 	Measure bool
 	// Factor returns the number, 0 to 2²⁰, that multiplies a key's learning rate in this round alone: the optimizer's rate and what it remembers
 	// stay as they are without it (see optim.Pass.WithFactor). Nil: 1. It may be called from several goroutines.
@@ -37,16 +37,16 @@ type Micro struct {
 	Sqr   float64
 }
 
-// Norms is what the servers measured of a key's newest round that this worker has pulled. With s_i the sum of the gradients of the m_i examples
-// of micro-gradient i:
+// Norms is what the servers measured of a key's newest round that this worker has pulled. s_i is the sum of the gradients of the m_i examples of
+// micro-gradient i, and g_i = s_i/m_i its mean. For Adam's family the elements are divided by √v̂ + ε first.
 type Norms struct {
 	Rounds   uint64  // rounds closed, that one included
 	Count    int     // micro-gradients: the workers', or their micro-batches
 	Examples float64 // Σ m_i: the global batch
 	MeanSqr  float64 // (Σ ‖s_i‖²/m_i) / Σ m_i: the mean of ‖g_i‖², weighted by examples; not finite if a gradient was not
 	SqrMean  float64 // ‖Σ s_i‖² / (Σ m_i)²: the squared norm of the mean gradient
-	// Biased: there was one micro-gradient. MeanSqr and SqrMean are of it and the round before's, as if they were two of one round; Count is 2
-	// and Examples those of both. One round in 32 is measured so.
+	// Biased: the round had one micro-gradient. MeanSqr and SqrMean are of it and of the one of the round before, as if they were two of one round;
+	// Count is 2, and Examples are those of both. One round in 32 is measured so.
 	Biased bool
 }
 

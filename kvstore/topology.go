@@ -4,12 +4,12 @@ import "github.com/paragon-train/paragon/internal/wire"
 
 // A Topology says where the nodes of a job run.
 type Topology struct {
-	WorkerHosts int  // on which workers run that count
-	Servers     int  // not counting those that are down
+	WorkerHosts int  // hosts with workers of the membership, at least 1
+	Servers     int  // those that are down left out, at least 1
 	Together    bool // each server runs on a host with workers
 }
 
-// Topology returns that of the newest membership that this worker knows of. A store within the process is one host with one server.
+// Topology implements Store: that of the newest membership that this worker knows of. A store within the process is one host with one server.
 func (s *store) Topology() Topology {
 	m := s.node.Membership()
 	hosts := map[string]bool{}

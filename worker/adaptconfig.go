@@ -30,14 +30,15 @@ type AdaptConfig struct {
 	InitialBatch int
 	// MaxBatch is the largest global batch. 0: the batch stays at the initial one, and only its division over the workers changes.
 	MaxBatch int
-	// MinLocal and MaxLocal bound the examples of a worker's run, of all its devices together; 0: 1 and MaxBatch. Without Program the
-	// trainer's programs are the upper bound.
+	// MinLocal and MaxLocal bound the local batch: the examples of one run, a forward and a backward pass, on all devices of a worker together.
+	// 0: 1 and MaxBatch. Without Program the trainer's programs are the upper bound.
 	MinLocal, MaxLocal int
-	// Accumulation allows steps of several runs (Trainer.Accumulate). One worker alone goes beyond the initial batch only so.
+	// Accumulation allows steps of several runs, whose gradients are added up (Trainer.Accumulate). One worker alone goes beyond the initial
+	// batch only so.
 	Accumulation bool
-	// Program compiles the model for another batch size of a device, with nn.Config.Share of the trainer's program on it. Fit calls it between two
-	// steps when a size is first used, keeps a few, and closes them at its end. Where one cannot be made (memory), the log says so, and runs
-	// are smaller and more. nil: all runs are made by the trainer's programs.
+	// Program compiles the model for another batch size of a device, with the trainer's program on it as nn.Config.Share. Fit calls it between two
+	// steps when a size is first used, keeps the last four, and closes them at its end. Where one cannot be compiled (memory), the log says so, and
+	// steps take more and smaller runs. nil: all runs are made by the trainer's programs.
 	Program func(device, batch int) (*nn.Program, error)
 	// Groups are patterns of parameters' names (path.Match), each of which is a group with a learning-rate factor by its own noise. Parameters
 	// that match none are one more group; one that matches several is in the first.
@@ -46,7 +47,7 @@ type AdaptConfig struct {
 	WarmupEpochs float64
 	// Smoothing of the noise's averages; 0: 0.999.
 	Smoothing float64
-	// Decisions, if any, are taken in place of rank 0's own, so that a run repeats bit for bit: the log of a run tells its decisions.
+	// Decisions, if any, are taken in place of rank 0's choices, so that a job repeats bit for bit: the log of a job has its decisions.
 	Decisions []Decision
 
 	now   func() time.Time                          // nil: time.Now

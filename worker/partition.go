@@ -25,21 +25,21 @@ type DividedFeed interface {
 	Examples(epoch, part, n int) []int
 }
 
-// A BatchFeed is a DividedFeed whose steps may have other numbers of examples from some step on, and may be taken in several runs, whose
-// gradients the Trainer adds up (Trainer.Accumulate): Next brings one run. A Feed that embeds a *Partition and reads what Batches says has all
-// but Use. FitConfig.Adapt needs one.
+// A BatchFeed is a DividedFeed whose batch size may change between two steps, and whose steps may be taken in several runs (micro-batches), whose
+// gradients the Trainer adds up (Trainer.Accumulate): Next brings one run. A Feed that embeds a *Partition and reads the examples of Batches has all
+// methods but Use. FitConfig.Adapt needs one.
 type BatchFeed interface {
 	DividedFeed
-	// Resize makes the steps of the division from step on use perStep examples of each worker: all workers call it alike. Divided keeps the
-	// last number, from step 0 on. Begin follows.
+	// Resize makes the steps of the division from step on use perStep examples of each worker. All workers call it alike. After Divided all steps
+	// use the last number. Begin follows.
 	Resize(step, perStep int) error
 	// Segments are the numbers of examples of the division's steps so far.
 	Segments() []Segment
 	// Use makes runs of at most perRun examples, which go to these programs, one for each device. Begin follows.
 	Use(programs []*nn.Program, perRun int) error
-	// PerRun is that number.
+	// PerRun is the perRun of Use; before its first call, what the feed was made for.
 	PerRun() int
-	// Length is the number of examples of an epoch, those of all workers.
+	// Length is the number of examples of a pass over the data, those of all workers.
 	Length() int
 }
 
