@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// adaptation is what an adapting run knows beyond one that does not adapt. All workers have the same but for profile and programs: it is a function of
-// what the store has measured and of what the workers have agreed on.
+// adaptation is what an adapting run knows beyond one that does not adapt. But for the profile and the programs it is the same on all workers, since it
+// follows from what the store has measured and from what the workers have agreed on.
 type adaptation struct {
 	cfg     AdaptConfig
 	rule    string
@@ -169,8 +169,8 @@ func (a *adaptation) nextStep(weight float32, counted bool) kvstore.Step {
 	}
 }
 
-// preconditionedEvery is how many steps of Adam's family are measured as one: the servers take a root and a reciprocal of each value for it, which
-// is 4 to 7 % of a round within a host. With one worker, whose rounds are compared in pairs, the servers choose.
+// preconditionedEvery: with Adam's family one step in so many is measured, since the servers take a root and a reciprocal of each value for it, which
+// is 4 to 7 % of a round within a host. With one worker, whose rounds are compared in pairs, the servers choose which.
 const preconditionedEvery = 4
 
 // mostFactor is the largest that a store takes.
