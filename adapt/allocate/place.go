@@ -124,37 +124,42 @@ func take(states []nodeState, w *work, a []int) {
 // seat finds nodes for w.want replicas, and says which jobs have to leave.
 func (d *division) seat(states []nodeState, w *work) (out []*work, ok bool) {
 	if w.want <= d.widest {
-		best, cost := -1, 0
-		for i := range states {
-			evict, ok := d.evictions(states, i, w.want, w.want)
-			if !ok {
-				continue
-			}
-			// The fewest replicas to move; then the node it is on; then the one with the fewest free slots.
-			c := 0
-			for _, e := range evict {
-				c += e.got
-			}
-			c *= 1000
-			if w.current[i] == 0 {
-				c += 500
-			}
-			c += min(states[i].free, 499)
-			if best < 0 || c < cost {
-				best, cost = i, c
-			}
-		}
-		if best < 0 {
-			return nil, false
-		}
-		out, _ = d.evictions(states, best, w.want, w.want)
-		d.evict(states, best, out)
-		a := make([]int, len(states))
-		a[best] = w.want
-		d.put(states, w, a)
-		return out, true
+		return d.seatOnOne(states, w)
 	}
-	// Nodes that no other wide job is on, those with the most slots first, then those where the fewest have to go.
+	return d.seatOnSeveral(states, w)
+}
+
+// seatOnOne takes the node where the fewest replicas have to move; of several the one where the job is; then the one with the fewest free slots.
+func (d *division) seatOnOne(states []nodeState, w *work) (out []*work, ok bool) {
+	best, least := -1, [3]int{}
+	for i := range states {
+		evicted, ok := d.evictions(states, i, w.want, w.want)
+		if !ok {
+			continue
+		}
+		cost := [3]int{0, 1, states[i].free} // replicas that move; 0 where the job is; free slots
+		for _, e := range evicted {
+			cost[0] += e.got
+		}
+		if w.current[i] > 0 {
+			cost[1] = 0
+		}
+		if best < 0 || slices.Compare(cost[:], least[:]) < 0 {
+			best, least, out = i, cost, evicted
+		}
+	}
+	if best < 0 {
+		return nil, false
+	}
+	d.evict(states, best, out)
+	a := make([]int, len(states))
+	a[best] = w.want
+	d.put(states, w, a)
+	return out, true
+}
+
+// seatOnSeveral takes nodes that no other wide job is on: those with the most slots first, of several those where the fewest replicas have to move.
+func (d *division) seatOnSeveral(states []nodeState, w *work) (out []*work, ok bool) {
 	type candidate struct{ node, slots, cost, mine int }
 	var list []candidate
 	for i := range states {
