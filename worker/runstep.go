@@ -1,0 +1,126 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// runStep does one step and tells the observers.
+func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err error) {
+	select {
+	case <-r.cfg.Stop:
+		r.stop.ask()
+	default:
+	}
+	if r.leave.needed.Load() {
+		r.stop.ask()
+	}
+	step := r.trainer.Steps()
+	r.trainer.onWeight = func() { r.stop.begin(ctx, step) }
+	info := &e.info
+	defer func() { info.Times.Data += r.ahead.end() }()
+	meet := !r.trainer.roundEnds() && r.step+1 == r.cfg.Feed.Steps()
+	begin := r.planStep()
+	loss, examples, err := r.runMicroBatches(ctx, info)
+	if err != nil {
+		return agreed, err
+	}
+	if r.adapt != nil {
+		r.adapt.stepped()
+		info.Batches = append(info.Batches, r.adapt.global)
+	}
+	if meet { // with local steps, all agree at the end of a division although no round ends
+		if err := r.trainer.weighLocal(ctx); err != nil {
+			return agreed, err
+		}
+		r.stop.begin(ctx, step)
+	}
+	for _, o := range r.cfg.Observers {
+		o.Step(r.stepInfo(loss, examples))
+	}
+	if examples > 0 {
+		e.mean.Add(loss, float64(examples))
+	}
+	info.Examples += examples
+	info.Losses = append(info.Losses, loss)
+	r.used += examples
+	e.span.Steps++
+	e.span.Examples += examples
+	waiting := time.Now()
+	agreed, err = r.stop.end()
+	info.Times.Wait += time.Since(waiting)
+	if r.adapt != nil && err == nil {
+		err = r.adapt.timed(begin, r.examplesOfStep(), r.trainer.cfg.Store)
+	}
+	return agreed, err
+}
+
+// runMicroBatches does the runs of one step, one for each micro-batch, and returns the mean loss over their examples.
+func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float64, examples int, err error) {
+	want := r.examplesOfStep()
+	for last := false; !last; {
+		begin := time.Now()
+		batch, ok := r.ahead.take()
+		if !ok {
+			batch.counts, batch.err = r.cfg.Feed.Next(ctx)
+		}
+		info.Times.Data += time.Since(begin)
+		runBegin, waited := r.runBegin()
+		if batch.err != nil {
+			return 0, 0, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, batch.err)
+		}
+		n := 0
+		for _, count := range batch.counts {
+			n += count
+		}
+		if n == 0 && want > 0 {
+			return 0, 0, fmt.Errorf("worker: epoch %d step %d: next batch: feed %T returned none of the %d examples that are left of the step", r.epoch, r.before+r.step, r.cfg.Feed, want)
+		}
+		want -= n
+		last = want <= 0
+		r.trainer.onGradient = nil
+		if !last || r.moreSteps() {
+			r.trainer.onGradient = func() { r.ahead.begin(ctx) }
+		}
+		if last {
+			err = r.trainer.Step(ctx, batch.counts)
+		} else {
+			err = r.trainer.Accumulate(ctx, batch.counts)
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		loss += r.loss(batch.counts)
+		examples += n
+		if !last {
+			info.Times.Data += r.ahead.end()
+			r.runEnd(runBegin, waited)
+		}
+	}
+	return loss / float64(max(1, examples)), examples, nil
+}
+
+// examplesOfStep is how many examples of this worker's share the next step uses, where the feed may bring them in several runs; 0: in one.
+func (r *run) examplesOfStep() int {
+	feed, ok := r.cfg.Feed.(BatchFeed)
+	if !ok {
+		return 0
+	}
+	return feed.Used(r.rank, r.step+1) - feed.Used(r.rank, r.step)
+}
+
+// moreSteps reports whether, as far as is known, another step follows the next one before the feed begins again.
+func (r *run) moreSteps() bool {
+	return r.step+1 < r.cfg.Feed.Steps() && !(r.cfg.MaxSteps > 0 && r.trainer.Steps()+1 >= r.cfg.MaxSteps)
+}
+
+// loss is the sum of the losses of a run's examples.
+func (r *run) loss(counts []int) (loss float64) {
+	for d, n := range counts {
+		if n > 0 { // the loss of nothing may be NaN
+			loss += r.trainer.programs[d].Loss() * float64(n)
+		}
+	}
+	return loss
+}
