@@ -15,7 +15,7 @@ type decider struct {
 	since   int         // examples of the job since the last choice
 	wish    batch       // what the workers are to change to
 	wishing bool
-	workers int // that the job is wished to have; 0: no wish
+	workers int // that rank 0 wishes the job to have; 0: no wish
 	reason  string
 
 	reported    time.Time
@@ -41,7 +41,7 @@ func (d *decider) now() time.Time {
 	return time.Now()
 }
 
-// changed says that the batch, the programs, the pass or the workers are others than in the steps before.
+// changed drops what was true of the steps before: the batch, the programs, the pass or the workers are others now.
 func (d *decider) changed() {
 	d.wishing = false
 	d.profile.changed()

@@ -36,6 +36,7 @@ type Adaptation struct {
 	WishedWorkers int    `json:"wished_workers,omitempty"`
 	WishReason    string `json:"wish_reason,omitempty"`
 	// ChangeSeconds is what the changes of the number of workers have cost so far, on average: the time by which the steps around one took longer.
+	// 0: it was not measured.
 	ChangeSeconds float64 `json:"change_seconds,omitempty"`
 
 	Noise  *AdaptationNoise  `json:"noise,omitempty"` // nil: nothing was measured yet
