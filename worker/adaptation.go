@@ -7,6 +7,7 @@ import (
 
 	"github.com/paragon-train/paragon/adapt"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
 )
 
 // adaptation is what an adapting run knows beyond one that does not adapt. But for the profile and the programs it is the same on all workers, since it
@@ -58,7 +59,7 @@ func newAdaptation(cfg *AdaptConfig, t *Trainer, feed BatchFeed, workers int, st
 	var n int
 	a.groups, n = cfg.groupsOf(t.keys)
 	a.every = 1
-	if adapt.DefaultRule(t.cfg.Optimizer.Name) == "adamscale" {
+	if optimizer, err := optim.New(t.cfg.Optimizer); err == nil && optimizer.HasSecondMoment() {
 		a.every = preconditionedEvery
 	}
 	smoothing := cfg.Smoothing

@@ -23,7 +23,7 @@ func (d *decider) report(nodes, workers int) {
 	limits := a.cfg.limits()
 	r := control.Adaptation{
 		Step: a.trainer.Steps(), Workers: workers, Nodes: nodes, LocalBatch: i.LocalBatch, Accumulation: i.Accumulation, GlobalBatch: i.Batch, InitialBatch: i.InitialBatch,
-		Scale: i.Scale, Gain: i.Gain, Progress: i.Progress, WishedWorkers: d.workers, WishReason: d.reason,
+		Scale: i.Scale, Gain: i.Gain, Progress: i.Progress, WishedWorkers: d.workers, WishReason: d.reason, ChangeSeconds: d.changeSeconds(),
 		Limits: &control.AdaptationLimits{MaxBatch: limits.MaxBatch, MinLocal: limits.MinLocal, MaxLocal: a.maxLocal(), Accumulation: limits.Accumulation},
 	}
 	if a.estimators.Measured() {
@@ -76,7 +76,7 @@ func (d *decider) wishWorkers(nodes, workers int) {
 		return
 	}
 	onNode := (workers-1)/nodes + 1
-	choice := adapt.ReplicaChoice{Present: workers, Least: least, Most: most, Explored: d.profile.mostReplicas(), Goodput: func(workers int) float64 {
+	choice := adapt.ReplicaChoice{Present: workers, Least: least, Most: most, Explored: d.profile.mostReplicas(), ChangeSeconds: d.changeSeconds(), Goodput: func(workers int) float64 {
 		c, err := d.goodput().Best((workers-1)/onNode+1, workers, d.limits())
 		if err != nil {
 			return 0 // no batch of so many workers is within the limits
@@ -88,4 +88,12 @@ func (d *decider) wishWorkers(nodes, workers int) {
 		to, reason = 0, "" // the range has no number in it: no wish
 	}
 	d.workers, d.reason = to, reason
+}
+
+// changeSeconds is what a change of the membership has cost this worker on average; 0: there was none.
+func (d *decider) changeSeconds() float64 {
+	if d.changes == 0 {
+		return 0
+	}
+	return d.changing.Seconds() / float64(d.changes)
 }

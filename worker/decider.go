@@ -18,6 +18,9 @@ type decider struct {
 	workers int // that rank 0 wishes the job to have; 0: no wish
 	reason  string
 
+	changes  int           // of the membership that this worker has taken part in
+	changing time.Duration // which all workers waited for them
+
 	reported    time.Time
 	misreported bool // an error was logged
 }

@@ -132,12 +132,20 @@ func (r *run) callRoll(ctx context.Context, e *epochRun) (changed bool, err erro
 
 // boundary makes the pending change. All workers call it after the same step. When it returns they are members of the next generation, with the same
 // division of what is left of the epoch.
-func (r *run) boundary(ctx context.Context, e *epochRun) error {
+func (r *run) boundary(ctx context.Context, e *epochRun) (err error) {
 	if err := r.trainer.Sync(ctx); err != nil {
 		return err
 	}
 	if r.adapt != nil {
 		r.adapt.measure()
+		d := &r.adapt.decider
+		begin := d.now()
+		defer func() {
+			if err == nil {
+				d.changes++
+				d.changing += d.now().Sub(begin)
+			}
+		}()
 	}
 	span := r.closeSpan(e)
 	if err := r.saver.wasRead(); err != nil {

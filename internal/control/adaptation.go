@@ -35,8 +35,7 @@ type Adaptation struct {
 	// WishedWorkers is how many workers rank 0 wants the job to have, and why; 0: it does not say.
 	WishedWorkers int    `json:"wished_workers,omitempty"`
 	WishReason    string `json:"wish_reason,omitempty"`
-	// ChangeSeconds is what the changes of the number of workers have cost so far, on average: the time by which the steps around one took longer.
-	// 0: it was not measured.
+	// ChangeSeconds is how long all workers have waited for a change of the membership so far, on average. 0: there was none.
 	ChangeSeconds float64 `json:"change_seconds,omitempty"`
 
 	Noise  *AdaptationNoise  `json:"noise,omitempty"` // nil: nothing was measured yet
