@@ -1,0 +1,53 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The times to an accuracy are read from the output of runs that were made before, and a picture is drawn.
+func TestTimesAreReadFromOutput(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := func(rank, text string) string {
+		return `{"role":"worker","rank":` + rank + `,"stream":"stdout","text":"` + text + `"}` + "\n"
+	}
+	write("fixed-1.log", line("1", "Epoch 0: Test_acc 0.9, Test_loss 1")+
+		line("0", "Epoch 0: Train_loss 1.5, 100 examples in 10.0 s (10 examples/s)")+line("0", "Epoch 0: Test_acc 0.500000, Test_loss 1 (9 examples in 1 s)")+
+		line("0", "Epoch 1: Train_loss 1.5, 100 examples in 20.0 s (10 examples/s)")+line("0", "Epoch 1: Test_acc 0.700000, Test_loss 1 (9 examples in 1 s)")+"not JSON\n")
+	write("adapt-1.log", line("0", "Epoch 0: Train_loss 1.5, 100 examples in 8.0 s (10 examples/s)")+line("0", "Epoch 0: Test_acc 0.800000, Test_loss 1 (9 examples in 1 s)"))
+	var out strings.Builder
+	picture := filepath.Join(dir, "p", "adapt.png")
+	if err := run(&out, []string{"--logs", dir, "--seeds", "1", "--until", "0.6", "--picture", picture}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "1     20.0 s  8.0 s     2.50   30.0 s               8.0 s                   3.75"; !strings.Contains(out.String(), want) {
+		t.Errorf("got\n%s\nwant a line %q", out.String(), want)
+	}
+	if info, err := os.Stat(picture); err != nil || info.Size() == 0 {
+		t.Errorf("the picture: %v", err)
+	}
+	if v := (curve{[]float64{1}, []float64{0.1}}).time(0.5); !math.IsNaN(v) {
+		t.Errorf("an accuracy that was not reached: got %v s, want NaN", v)
+	}
+}
+
+// What is missing or out of range is named.
+func TestBadArgumentsAreNamed(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--seeds 0", "--seeds is 0"},
+		{"--until 65", "--until is 65"},
+		{"--seeds 1", "--data is missing"},
+	} {
+		if err := run(new(strings.Builder), strings.Fields(c.args)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.args, err, c.want)
+		}
+	}
+}
