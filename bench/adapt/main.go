@@ -72,7 +72,7 @@ func run(out io.Writer, args []string) error {
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "seed\tfixed\tadaptive\tratio\tfixed, whole epochs\tadaptive, whole epochs\tratio\n")
-	panel := metrics.Panel{Title: "CIFAR-10, ResNet18: blue a fixed batch, orange one that adapts", X: "seconds of training", Y: "test accuracy", Percent: true, FromZero: true}
+	panel := metrics.Panel{Title: "ResNet18 on CIFAR-10", X: "seconds of training", Y: "test accuracy", Percent: true, FromZero: true}
 	for seed := 1; seed <= c.seeds; seed++ {
 		fixed, err := c.curve(out, "fixed", seed)
 		if err != nil {

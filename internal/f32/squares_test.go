@@ -45,7 +45,7 @@ func TestMeasuredSquaresAreThePlainLoopsToTheBit(t *testing.T) {
 							if !(p.Variance[i] > 0) {
 								continue
 							}
-							d := float32(math.Sqrt(float64(p.Variance[i]))) * p.Root
+							d := float32(float32(math.Sqrt(float64(p.Variance[i]))) * p.Root) // rounded, so that no machine fuses it with the addition
 							y = float64(float32(x * (1 / (d + p.Epsilon))))
 						}
 						s[i%squareLanes] += y * y
