@@ -38,7 +38,7 @@ type fitRow struct {
 	log               float64 // of Step
 }
 
-// gammaWeight is that of the prior (γ−1)².
+// gammaWeight is the weight of the regularisation term (γ−1)² in the loss.
 const gammaWeight = 1e-3
 
 // gamma is the index of γ, the last parameter.
@@ -164,7 +164,7 @@ func square(g *vector, h *matrix, r float64, of []int, d []float64) float64 {
 	return r * r
 }
 
-// meanCompute is the mean time of a micro-batch's computing; where none is known, that of the fastest step.
+// meanCompute is the mean computing time of a micro-batch in seconds. Where no computing time was measured it is the time of the fastest step.
 func meanCompute(rows []Timing) float64 {
 	sum, known, fastest := 0.0, 0.0, math.Inf(1)
 	for _, t := range rows {

@@ -127,7 +127,7 @@ func NewEstimators(groups int, smoothing float64) *Estimators {
 }
 
 // Add takes the measurements of one step, one for each group in order. Where one of them says nothing all averages are left alone, since
-// a gradient that overflowed in one group is applied in none. It panics where their number is not that of the groups.
+// a gradient that overflowed in one group is applied in none. It panics if len(step) is not the number of groups.
 func (e *Estimators) Add(step []Measurement) {
 	if len(step) != len(e.groups) {
 		panic(fmt.Sprintf("adapt: Estimators.Add: got measurements of %d groups, want %d", len(step), len(e.groups)))

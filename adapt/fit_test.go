@@ -24,7 +24,7 @@ func tracesFolder(t testing.TB) string {
 	return folder
 }
 
-// traceTimings reads the measurements of one application. A step's computing is what is left of it without the synchronisation.
+// traceTimings reads the measurements of one application. A step's computing time is its time less the synchronisation time.
 func traceTimings(t testing.TB, app string) (timings []Timing) {
 	t.Helper()
 	folder := filepath.Join(tracesFolder(t), app)

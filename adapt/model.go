@@ -13,7 +13,7 @@ type Timing struct {
 	// Seconds of an accumulated and of a closing micro-batch. The first is computing alone, the second has the exchange of gradients,
 	// too. Accumulation 0: not known.
 	Accumulation, Step float64
-	// Servers is the number of parameter servers; 0 is that of the Cluster. All-reduce has none.
+	// Servers is the number of parameter servers; 0 means Cluster.Servers. AllReduce ignores it.
 	Servers int
 }
 

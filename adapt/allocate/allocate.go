@@ -21,8 +21,8 @@
 // Fair is the objective of Pollux: p = 1 gives slots to who uses them best, and the lower p is, the more the worst off count. ε is what a job
 // that waits is credited.
 //
-// The factor f is 1 for a job that stays as it is, else what the change leaves of the time for which the allocation will last, which
-// is estimated from how often the job has been changed and from what is left of it.
+// The factor f is 1 for a job that stays as it is. For a job that changes it is the share of the new allocation's lifetime that the change does
+// not cost. The lifetime is estimated from how often the job has changed and from its remaining work.
 //
 // # The rules
 //

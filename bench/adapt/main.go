@@ -5,7 +5,7 @@
 //
 // Both run examples/cifar10 as launch -n 2 -s 2 with --batch 32; the second one with --adapt --max-batch 512. A run is stopped when it has
 // come to the accuracy. The time is that of training alone, without evaluations; between two epochs the accuracy is taken to rise
-// in a straight line. --logs DIR keeps the runs' output, and reads what is there already in place of running it.
+// in a straight line. --logs DIR keeps the output of each run; a run whose output is already in DIR is not repeated.
 package main
 
 import (
@@ -157,7 +157,7 @@ func (c *config) curve(out io.Writer, name string, seed int, flags ...string) (v
 	return v, nil
 }
 
-// train makes a run, which it interrupts once worker 0 has told of the accuracy.
+// train runs one training. It interrupts the run once worker 0 reports the accuracy.
 func (c *config) train(path string, seed int, flags []string) (err error) {
 	if c.data == "" {
 		return errors.New("--data is missing: CIFAR-10's archive or folder")

@@ -9,7 +9,7 @@ import (
 
 // A profile is what a job that chooses its batch measures of itself.
 type profile interface {
-	// observe is told of a configuration that the job has run in, and the gradient's squared norm and variance there.
+	// observe records a configuration in which the job has run, with the squared norm and the variance of its gradient.
 	observe(nodes, replicas, localBatch int, t trace.Times, sqr, variance float64) error
 	// best returns the local batch and the accumulation for a number of nodes and replicas; ok is false before the first observation.
 	best(nodes, replicas int) (localBatch, accumulation int, ok bool, err error)

@@ -171,7 +171,8 @@ func TestBoxesAreSplitInOrder(t *testing.T) {
 	}
 }
 
-// Two boxes that split the face between them differently: a position on it belongs to the one that has its last point there, or is told otherwise.
+// Two neighbouring boxes split their common face along different diagonals. A position on the face belongs to the box whose last point is on it,
+// unless the caller says otherwise.
 func TestFacesBelongToOneCell(t *testing.T) {
 	var points []Point
 	for x := 0; x <= 8; x += 4 {
