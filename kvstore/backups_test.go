@@ -141,6 +141,7 @@ func (g *guardedRun) train(ctx context.Context, kv kvstore.Store, done *atomic.I
 				return nil, fmt.Errorf("round %d was not measured", round)
 			}
 			norms = append(norms, bitsOf(n)...)
+			norms = append(norms, float32(kv.RoundWeight("dense")), float32(kv.RoundWeight("mean")))
 		}
 		done.Add(1)
 		time.Sleep(time.Millisecond)

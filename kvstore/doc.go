@@ -109,6 +109,9 @@ type Store interface {
 	// Norms returns what the servers measured of the newest round of a dense key that this worker has pulled; false if that round was not measured.
 	// All workers get the same bits. See Step.Measure.
 	Norms(key string) (Norms, bool)
+	// RoundWeight returns the sum of the weights of the contributions in the newest round of a dense key that this worker has pulled, without those
+	// that the guard (WithGuard) has refused. 0: that round had no effect. All workers get the same number. Of a key with several shards it is the largest.
+	RoundWeight(key string) float64
 	// Topology says on how many hosts the workers run, and how many servers there are.
 	Topology() Topology
 	// LocalSteps is what WithLocalSteps was given; 0: workers exchange gradients at every step.

@@ -46,6 +46,8 @@ type key struct {
 	caught     []uint64     // by shard: how many of this worker's pushes the guard has refused or clipped; made when first needed
 	limits     normLimits   // the guard's
 	norms      []shardNorms // by shard; made when first needed
+	weight     float64      // of the newest round, see RoundWeight
+	weighed    uint64       // rounds closed, that one included
 	pulls      []*densePull
 	rowPulls   []*rowsPull
 }

@@ -34,6 +34,7 @@ func (k *key) pulled(values []wire.Value) {
 	k.staleness = Staleness{}
 	k.limits.update(values)
 	k.noteNorms(values)
+	k.noteWeight(values)
 	for i := range values {
 		k.noteCaught(i, &values[i])
 		v, s := &values[i], &k.staleness

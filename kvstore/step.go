@@ -106,6 +106,29 @@ func (k *key) noteNorms(values []wire.Value) {
 	}
 }
 
+func (s *store) RoundWeight(name string) float64 {
+	s.mu.Lock()
+	k := s.keys[name]
+	s.mu.Unlock()
+	if k == nil {
+		return 0
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.weight
+}
+
+// noteWeight records the round weight that came with a value. The caller holds mu.
+func (k *key) noteWeight(values []wire.Value) {
+	rounds, weight := uint64(0), 0.0
+	for i := range values {
+		rounds, weight = max(rounds, values[i].Round), max(weight, values[i].Weight)
+	}
+	if rounds >= k.weighed { // pulls may end in another order than they began
+		k.weight, k.weighed = weight, rounds
+	}
+}
+
 // stepOf returns what a push of the key says of its step, on the key's first shard. c is the push's compression.
 func (k *key) stepOf(verb string, st *Step, c Compression) (wire.Step, error) {
 	var w wire.Step

@@ -24,7 +24,9 @@ type adaptation struct {
 	epochs     int // finished
 	step       int // of the epoch, the next one
 	batch      batch
-	measured   uint64 // steps whose measurement the estimators have seen
+	measured   uint64 // steps whose measurement the estimators have seen, and whose effect the progress has
+	newest     effect // of the newest step, as planned
+	idle       int    // examples of the last steps, which had no effect
 	every      uint64 // one step of so many is measured
 
 	// Of the step under way.
@@ -177,6 +179,37 @@ const preconditionedEvery = 4
 // mostFactor is the largest that a store takes.
 const mostFactor = 1 << 20
 
+// An effect is what a step adds to the progress.
+type effect struct {
+	examples int     // on all workers
+	before   float64 // progress before the step
+}
+
+// correct makes the progress that of the examples whose gradients had a part in the newest step: those of overflows in float16, of contributions that the
+// servers' guard has refused to all shards, and of a worker that was lost have none.
+func (a *adaptation) correct() {
+	t, weight := a.trainer, 0.0
+	for _, key := range t.keys {
+		weight = max(weight, t.cfg.Store.RoundWeight(key))
+	}
+	if weight != float64(a.newest.examples) {
+		a.progress.Steps = a.newest.before
+		a.progress.Add(a.estimators.Noise().Gain(weight / float64(a.progress.InitialBatch)))
+	}
+	if a.idle += a.newest.examples; weight > 0 {
+		a.idle = 0
+	}
+}
+
+// checkEffect is an error if a whole pass over the data had no effect: an epoch would never end.
+func (a *adaptation) checkEffect() error {
+	if a.idle < a.progress.Examples {
+		return nil
+	}
+	return fmt.Errorf("worker: epoch %d: the last steps, with %d examples, had no effect, and the data set has %d: every gradient overflowed or was refused by the servers' guard; "+
+		"check the data, the learning rate and the guard", a.epochs, a.idle, a.progress.Examples)
+}
+
 // measure adds what the store has measured of the newest step, once. All its exchanges have returned.
 func (a *adaptation) measure() {
 	t := a.trainer
@@ -184,6 +217,7 @@ func (a *adaptation) measure() {
 		return
 	}
 	a.measured = t.steps
+	a.correct()
 	step := make([]adapt.Measurement, len(a.factors))
 	var first kvstore.Norms
 	for i, key := range t.keys {
@@ -202,8 +236,9 @@ func (a *adaptation) measure() {
 	a.estimators.Add(step)
 }
 
-// stepped counts the step.
+// stepped counts the step, as if all its examples had an effect: measure corrects that.
 func (a *adaptation) stepped() {
+	a.newest = effect{a.global, a.progress.Steps}
 	a.progress.Add(a.gain)
 	a.step++
 }

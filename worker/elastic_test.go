@@ -65,6 +65,7 @@ type elasticPlan struct {
 	elastic          cluster.Elastic
 	optimizer        optim.Config
 	local            int // local steps
+	guard            *kvstore.Guard
 	seed             uint64
 	// at is called when a worker asks for the batch of its step number n, from 0.
 	at func(j *elasticJob, w *elasticWorker, n int)
@@ -191,6 +192,9 @@ func (w *elasticWorker) run(cfg cluster.Config) (err error) {
 	opts := []kvstore.Option{kvstore.WithLogger(w.j.log.With("on", w.number))}
 	if p.local > 0 {
 		opts = append(opts, kvstore.WithLocalSteps(p.local))
+	}
+	if p.guard != nil {
+		opts = append(opts, kvstore.WithGuard(*p.guard))
 	}
 	if w.store, err = kvstore.Create(cluster.WithConfig(w.ctx, cfg), "dist_sync", opts...); err != nil {
 		return err

@@ -277,6 +277,12 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 	if err := r.trainer.Sync(ctx); err != nil {
 		return false, err
 	}
+	if r.adapt != nil {
+		r.adapt.measure()
+		if err := r.adapt.checkEffect(); err != nil {
+			return false, err
+		}
+	}
 	if r.divided != nil {
 		if changed, err := r.callRoll(ctx, e); err != nil || changed {
 			return changed && !r.finished(), err
@@ -288,7 +294,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		r.nextPass()
 		return true, nil
 	}
-	return false, nil
+	return !r.over() && !r.epochOver() && !r.finished(), nil // the epoch's last step may have had no effect
 }
 
 // closeSpan ends the current span.
@@ -339,6 +345,9 @@ func (r *run) stopNow(ctx context.Context, e *epochRun) error {
 		}
 		if changed {
 			continue
+		}
+		if err := r.settle(ctx); err != nil {
+			return err
 		}
 		if r.epochOver() && !r.trainer.async() {
 			err = r.trainer.AverageState(ctx)

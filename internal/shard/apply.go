@@ -11,6 +11,7 @@ import (
 func (s *Shard) apply(step uint64) error {
 	var err error
 	s.planNorms(step)
+	s.weight = s.sum.weight
 	switch {
 	case s.vocabulary != nil:
 		err = s.applyOpen(step)

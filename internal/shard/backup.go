@@ -306,7 +306,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	}
 	s.pushed = true
 	s.rounds++
-	s.norms = r.Norms
+	s.norms, s.weight = r.Norms, r.Weight
 	s.publish()
 	s.current.generation = r.Generation
 	s.open.begin(s.ranked, s.rounds)

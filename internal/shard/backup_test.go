@@ -271,11 +271,12 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			workers, rounds := c.size()
 			quiet := c.shard(t, workers)
-			norms, measured := []wire.Norms{{}}, 0 // by rounds closed
+			norms, weights, measured := []wire.Norms{{}}, []float64{0}, 0 // by rounds closed
 			for round := range rounds {
 				for rank := range workers {
 					mustPush(t, quiet, c.push(quiet, 1, rank, round), Held)
 				}
+				weights = append(weights, quiet.weight)
 				if norms = append(norms, quiet.norms); quiet.norms.Count > 0 {
 					measured++
 				}
@@ -362,8 +363,8 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 							next[rank]++
 						}
 					}
-					if c.mode == wire.ModeSync && s.norms != norms[s.rounds] {
-						t.Fatalf("seed %d, %d losses: norms after %d rounds\n got %+v\nwant %+v", seed, losses, s.rounds, s.norms, norms[s.rounds])
+					if c.mode == wire.ModeSync && (s.norms != norms[s.rounds] || s.weight != weights[s.rounds]) {
+						t.Fatalf("seed %d, %d losses: norms and weight after %d rounds\n got %+v %v\nwant %+v %v", seed, losses, s.rounds, s.norms, s.weight, norms[s.rounds], weights[s.rounds])
 					}
 					if slices.Min(next) == rounds {
 						if _, pending := s.BackupStatus(); !pending && s.rounds == quiet.rounds {

@@ -26,6 +26,7 @@ type Snapshot struct {
 	Norms      []float64         // the guard's window of norms, the oldest first
 	Barren     int
 	Newest     wire.Norms // of the newest round
+	Weight     float64    // sum of its weights
 	Kept       bool       // the last array is the sum of round KeptRound: see keptSum
 	KeptRound  uint64
 	KeptWeight float64
@@ -84,7 +85,7 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 	if g := s.guard; g != nil {
 		x.Guard, x.Norms, x.Barren = &g.given, g.oldestFirst(), g.refusedSince
 	}
-	x.Newest = s.norms
+	x.Newest, x.Weight = s.norms, s.weight
 	if k := &s.kept; k.data != nil {
 		x.Kept, x.KeptRound, x.KeptWeight = true, k.round, k.weight
 	}
@@ -245,7 +246,7 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 		s.guard = g
 		s.guarded.Store(true)
 	}
-	s.norms = x.Newest
+	s.norms, s.weight = x.Newest, x.Weight
 	if x.Kept {
 		if s.cfg.Form != wire.FormDense || !(x.KeptWeight > 0 && x.KeptWeight <= math.MaxFloat64) {
 			return nil, s.refuse(wire.CodeMalformed, "fill: got a kept sum of form %d and weight %v, want a dense one and a weight above 0", s.cfg.Form, x.KeptWeight)

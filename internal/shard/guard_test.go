@@ -31,6 +31,19 @@ func watched(t testing.TB, g Guard, workers, n int, rule uint8) (*Shard, *[]Caug
 
 var nan, inf = float32(math.NaN()), float32(math.Inf(1))
 
+// wantWeight checks the sum of the weights in the newest round.
+func wantWeight(t *testing.T, s *Shard, want float64) {
+	t.Helper()
+	v, w, err := s.Pull(Want{Round: s.Rounds(), Staleness: NoBound})
+	if err != nil || w != nil {
+		t.Fatal(w, err)
+	}
+	defer v.Release()
+	if v.Weight() != want {
+		t.Errorf("weight of round %d: got %v, want %v", s.Rounds()-1, v.Weight(), want)
+	}
+}
+
 // A gradient that is not finite is left out and its round closes; what counts in a mean is what the others gave.
 func TestWhatIsNotFiniteIsRefusedAndHoldsNobodyUp(t *testing.T) {
 	for _, bad := range []float32{nan, inf, -inf} {
@@ -56,6 +69,7 @@ func TestWhatIsNotFiniteIsRefusedAndHoldsNobodyUp(t *testing.T) {
 					}
 				}
 				wantValue(t, s, 1, 2, 4) // (4+4)/(2+2), (8+8)/4
+				wantWeight(t, s, 4)
 				if len(*caught) != 1 || (*caught)[0].Node != node(1) || (*caught)[0].Rank != 1 || (*caught)[0].Round != 0 || (*caught)[0].Clipped {
 					t.Errorf("caught: got %+v, want rank 1 in round 0, refused", *caught)
 				}
@@ -90,6 +104,7 @@ func TestARoundOfNothingLeavesTheValue(t *testing.T) {
 				}
 				v.Release()
 				wantValue(t, s, 2, before...)
+				wantWeight(t, s, 0)
 				mustPush(t, s, contribution(s, 0, 2, 1, 1), Held)
 				if s.Rounds() != 3 || len(*caught) != 1 {
 					t.Errorf("rule %d, optimizer %q, mode %d: got %d rounds and %d caught, want 3 and 1", rule, name, mode, s.Rounds(), len(*caught))

@@ -115,6 +115,7 @@ type Shard struct {
 	sum        sum
 	examples   exampleCounts
 	norms      wire.Norms // of the newest round
+	weight     float64    // sum of its contributions' weights
 	kept       keptSum
 	squares    *f32.AddSquares
 	guard      *guard  // nil: contributions are not judged

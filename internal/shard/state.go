@@ -137,7 +137,7 @@ func (s *Shard) dropContributions() {
 	}
 	s.resetSum()
 	s.kept.drop()
-	s.norms = wire.Norms{}
+	s.norms, s.weight = wire.Norms{}, 0
 	if s.guard != nil {
 		s.guard.forget()
 	}

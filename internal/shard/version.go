@@ -10,6 +10,7 @@ type Version struct {
 	generation uint64
 	limit      float64
 	norms      wire.Norms
+	weight     float64
 	readers    int        // guarded by the shard's mutex, as is half
 	half       [2]*Buffer // the value in 16 bits, by codec, once a reader asked for it
 }
@@ -25,6 +26,9 @@ func (v *Version) Limit() float64 { return v.limit }
 
 // Norms returns what was measured of the newest round; Count 0: nothing.
 func (v *Version) Norms() wire.Norms { return v.norms }
+
+// Weight returns the sum of the weights of the contributions in the newest round, without those that the guard has refused.
+func (v *Version) Weight() float64 { return v.weight }
 
 // Float32s returns the value, which must not be changed.
 func (v *Version) Float32s() []float32 { return v.data.Float32s(v.shard.n) }
@@ -123,5 +127,5 @@ func (s *Shard) replace(data *Buffer) {
 func (s *Shard) publish() {
 	s.current.forgetHalf()
 	s.current.round, s.current.generation, s.current.limit = s.rounds, s.generation, s.valueLimit()
-	s.current.norms = s.norms
+	s.current.norms, s.current.weight = s.norms, s.weight
 }

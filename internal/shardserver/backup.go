@@ -165,7 +165,7 @@ func (c *call) serveFill(ctx context.Context) error {
 		return refuse(wire.CodeFull, "fill of %v: %v", cfg, err)
 	}
 	x := &shard.Snapshot{Round: m.Round, Generation: m.Closed, Mode: m.Mode, Config: m.Config, Slots: m.Slots, Rows: m.Rows, Pushed: m.Pushed, AnySeq: m.AnySeq,
-		Counted: m.Counted, Left: map[uint64]uint64{}, Newest: m.Newest, Kept: m.Kept, KeptRound: m.KeptRound, KeptWeight: m.KeptWeight}
+		Counted: m.Counted, Left: map[uint64]uint64{}, Newest: m.Newest, Weight: m.Weight, Kept: m.Kept, KeptRound: m.KeptRound, KeptWeight: m.KeptWeight}
 	for _, w := range m.Members {
 		x.Members = append(x.Members, shard.MemberState{Node: w.Node, Counted: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
 			Caught: w.Caught})

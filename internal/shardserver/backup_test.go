@@ -53,12 +53,32 @@ func (r *rig) filled(node, placement uint64) {
 	r.t.Helper()
 	r.must(&wire.Fill{Copy: copyOf(node, placement), Number: 1, Mode: wire.ModeSync, Round: 3, Init: wire.InitShard{
 		Origin: wire.Origin{Key: 7}, Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: 2, Size: 2, Shards: 1, Zeros: true, Name: "w"},
-		Members: []wire.FillMember{{Node: 10, Counted: 3, Known: true}}}, nil)
+		Members: []wire.FillMember{{Node: 10, Counted: 3, Known: true}}, Newest: wire.Norms{Count: 2, Examples: 7}, Weight: 7}, nil)
 	r.must(&wire.FillPart{Copy: copyOf(node, placement), Number: 1, Count: 2, Last: true}, floats(1, 2))
 }
 
 func record(node, placement, round uint64) *wire.Replicate {
 	return &wire.Replicate{Copy: copyOf(node, placement), Number: 1, Round: round, Form: wire.RecordValue, Counts: []wire.CountedPush{{Node: 10, Seq: round + 1, Weight: 1}}}
+}
+
+// What a promoted backup says of the newest round is what its primary would have said, whether that came with the state or with a round.
+func TestAPromotedBackupKnowsTheNewestRound(t *testing.T) {
+	for replicated := range 2 {
+		r, place := newBackup(t)
+		r.filled(1, 1)
+		norms, weight := wire.Norms{Count: 2, Examples: 7}, 7.0
+		if replicated == 1 {
+			norms, weight = wire.Norms{Count: 1, Examples: 5, MeanSqr: 2}, 5
+			m := record(1, 1, 3)
+			m.Norms, m.Weight = norms, weight
+			r.must(m, floats(3, 4))
+		}
+		place(2, 1, wire.NoServer)
+		answer, _ := r.must(&wire.Pull{Origin: origin(0, 7, 0), Round: uint64(3 + replicated)}, nil)
+		if v := answer.(*wire.Value); v.Norms != norms || v.Weight != weight {
+			t.Errorf("%d rounds after the state: got norms %+v and weight %v, want %+v and %v", replicated, v.Norms, v.Weight, norms, weight)
+		}
+	}
 }
 
 // A server that was declared lost closes no round any more: the backup that took its place refuses it.

@@ -364,7 +364,7 @@ func (j *replication) sendState(k *replicator, x assignment, number uint64) erro
 	cfg := &e.cfg
 	m := &wire.Fill{Copy: s.copyOf(e, x), Number: number, Round: snap.Round, Closed: snap.Generation, Mode: snap.Mode, Rows: snap.Rows,
 		Pushed: snap.Pushed, AnySeq: snap.AnySeq, Config: snap.Config, Slots: snap.Slots, Counted: snap.Counted,
-		Newest: snap.Newest, Kept: snap.Kept, KeptRound: snap.KeptRound, KeptWeight: snap.KeptWeight}
+		Newest: snap.Newest, Weight: snap.Weight, Kept: snap.Kept, KeptRound: snap.KeptRound, KeptWeight: snap.KeptWeight}
 	m.Init = wire.InitShard{Origin: wire.Origin{Key: cfg.Key, Shard: cfg.Index}, Form: cfg.Form, Rule: cfg.Rule, Offset: cfg.Offset, Length: cfg.Length,
 		RowLen: cfg.RowLen, Size: cfg.Size, Shards: cfg.Shards, Zeros: true, Name: cfg.Name}
 	if m.Init.Table, err = cfg.Table.Encode(); err != nil {

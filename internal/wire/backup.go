@@ -100,6 +100,7 @@ type CountedPush struct {
 //	     .     .  norms       list of float64: those that the guard holds others against, the oldest first
 //	     .     4  barren      contributions refused for their norm since one was taken
 //	     .     .  newest      Norms of the newest round
+//	     .     8  weight      float64: sum of the newest round's weights
 //	     .     1  kept        the last array is the sum of a round, against which the next round's norms are measured
 //	     .     8  keptround   its round; 0 unless kept
 //	     .     8  keptweight  float64: sum of its weights; 0 unless kept
@@ -126,6 +127,7 @@ type Fill struct {
 	Barren  uint32
 
 	Newest     Norms
+	Weight     float64
 	Kept       bool
 	KeptRound  uint64
 	KeptWeight float64

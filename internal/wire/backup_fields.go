@@ -85,6 +85,7 @@ func (m *Fill) fields(c *coder) {
 	list(c, &m.Norms, 8, (*coder).f64)
 	c.u32(&m.Barren)
 	m.Newest.fields(c)
+	c.f64(&m.Weight)
 	c.bool(&m.Kept)
 	c.u64(&m.KeptRound)
 	c.f64(&m.KeptWeight)

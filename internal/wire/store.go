@@ -196,8 +196,9 @@ type Pull struct {
 //	    41     8  caught      how many of the asker's pushes to the shard its guard has refused or clipped
 //	    49     8  limit       float64: the largest norm that the guard takes as it is in the round after this value's; 0: any
 //	    57    29  norms       of the newest round in it, see Norms
+//	    86     8  weight      float64: sum of the weights of the contributions in the newest round; those that the guard refused are left out
 //
-// Payload: the values. Missed and lead are 0 in dist_sync and for keys of rows, limit is for keys of rows. Introduced in version 1.
+// Payload: the values. Missed and lead are 0 in dist_sync and for keys of rows, limit, norms and weight are for keys of rows. Introduced in version 1.
 type Value struct {
 	Generation uint64
 	Round      uint64
@@ -208,6 +209,7 @@ type Value struct {
 	Caught     uint64
 	Limit      float64
 	Norms      Norms
+	Weight     float64
 }
 
 // Norms is what a server measured of a shard's gradients in one round: all zeros if it did not. With s the sum of the gradients of the m examples

@@ -125,6 +125,7 @@ func (m *Value) fields(c *coder) {
 	c.u64(&m.Caught)
 	c.f64(&m.Limit)
 	m.Norms.fields(c)
+	c.f64(&m.Weight)
 }
 
 func (m *PushRows) Kind() Kind { return KindPushRows }

@@ -86,6 +86,13 @@ func (w *Worker) normsAre(key string, want kvstore.Norms, tolerance float64) {
 	}
 }
 
+// roundWeightIs ends the case unless the contributions in the newest round of the key have these weights in all.
+func (w *Worker) roundWeightIs(key string, want float64) {
+	if got := w.Store.RoundWeight(key); got != want {
+		w.failf("weight of the newest round of %s: got %v, want %v", key, got, want)
+	}
+}
+
 // says ends the case unless err says so.
 func (w *Worker) says(what string, err error, text string) {
 	if err == nil || !strings.Contains(err.Error(), text) {
@@ -107,6 +114,7 @@ func normsOfGradients(w *Worker) {
 		key := w.key("%d", size)
 		w.init(key, make([]float32, size))
 		w.normsAre(key, kvstore.Norms{}, 0)
+		w.roundWeightIs(key, 0)
 		for round := range 3 {
 			gradient := func(rank int) []float32 { return normal(100*round+rank, size) }
 			want := w.expected(gradient)
@@ -132,9 +140,11 @@ func normsOfGradients(w *Worker) {
 				w.step(key, measured, gradient(w.r))
 			}
 			w.normsAre(key, want, 1e-6)
+			w.roundWeightIs(key, w.expected(gradient).Examples)
 		}
 		w.step(key, kvstore.Step{Weight: 1}, normal(w.r, size))
 		w.normsAre(key, kvstore.Norms{}, 0) // that round was not measured
+		w.roundWeightIs(key, float64(w.n))
 		if w.n > 1 {
 			plain := measured
 			plain.Measure = w.r > 0 // one worker that does not ask is enough
