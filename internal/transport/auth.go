@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -39,15 +40,27 @@ func newHello(flags byte) (h [helloSize]byte) {
 	return h
 }
 
+// checkHello checks the peer's hello. Of another version only the first five bytes are known.
 func checkHello(h []byte) error {
-	if string(h[:4]) != "PRGN" || h[5]&^helloTLS|h[6]|h[7] != 0 {
-		return fmt.Errorf("not a Paragon peer: its first bytes are %q", h[:8])
+	paragon := string(h[:4]) == "PRGN"
+	if paragon && h[4] != wire.Version {
+		return versionError(h[4])
 	}
-	if h[4] != wire.Version {
-		return fmt.Errorf("it uses protocol version %d, want %d", h[4], wire.Version)
+	if !paragon || h[5]&^helloTLS|h[6]|h[7] != 0 {
+		return fmt.Errorf("%w: not a Paragon peer: its first bytes are %q", ErrAuth, h[:8])
 	}
 	return nil
 }
+
+// A versionError has the peer's version.
+type versionError byte
+
+func (e versionError) Error() string {
+	return fmt.Sprintf("%v: it speaks version %d of Paragon's protocol and this process version %d: build launch and all programs of the job from the same version of Paragon",
+		ErrVersion, byte(e), wire.Version)
+}
+
+func (e versionError) Is(target error) bool { return target == ErrVersion || target == ErrAuth }
 
 // checkFlags checks that both ends want TLS, or neither.
 func checkFlags(mine, theirs byte) error {
@@ -75,11 +88,14 @@ func proveToServer(nc net.Conn, secret []byte, flags byte) error {
 		return err
 	}
 	var theirs [helloSize + proofSize]byte
-	if _, err := io.ReadFull(nc, theirs[:]); err != nil {
+	if _, err := io.ReadFull(nc, theirs[:helloSize]); err != nil {
 		return err
 	}
 	if err := checkHello(theirs[:]); err != nil {
-		return fmt.Errorf("%w: %w", ErrAuth, err)
+		return err
+	}
+	if _, err := io.ReadFull(nc, theirs[helloSize:]); err != nil {
+		return err
 	}
 	if !hmac.Equal(theirs[helloSize:], proof(secret, "server", mine[:], theirs[:helloSize])) {
 		return fmt.Errorf("%w: its secret differs from this process's", ErrAuth)
@@ -106,11 +122,15 @@ func proveToClient(nc net.Conn, secret []byte, flags byte) error {
 	if _, err := io.ReadFull(nc, theirs[:]); err != nil {
 		return err
 	}
-	if err := checkHello(theirs[:]); err != nil {
+	err := checkHello(theirs[:])
+	if err != nil && !errors.Is(err, ErrVersion) {
 		return err
 	}
-	mine := newHello(flags)
+	mine := newHello(flags) // a client of another version learns from it which one this is
 	if _, err := nc.Write(append(mine[:], proof(secret, "server", theirs[:], mine[:])...)); err != nil {
+		return err
+	}
+	if err != nil {
 		return err
 	}
 	if err := checkFlags(flags, theirs[5]); err != nil { // the client sees the same flags and returns an error, too
@@ -124,6 +144,6 @@ func proveToClient(nc net.Conn, secret []byte, flags byte) error {
 		nc.Write([]byte{0})
 		return fmt.Errorf("%w: its secret differs from this process's", ErrAuth)
 	}
-	_, err := nc.Write([]byte{1})
+	_, err = nc.Write([]byte{1})
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -280,6 +281,9 @@ func TestPeersWithAnotherSecretAreTurnedAway(t *testing.T) {
 	}
 }
 
+// ourHello is how a hello begins.
+const ourHello = "PRGN" + string(rune(wire.Version)) + "\x00\x00\x00"
+
 // A false server learns nothing from a client and gets no request of it.
 func TestAClientTurnsAwayAFalseServer(t *testing.T) {
 	for _, c := range []struct {
@@ -288,8 +292,7 @@ func TestAClientTurnsAwayAFalseServer(t *testing.T) {
 		want error
 	}{
 		{"garbage", bytes.Repeat([]byte("HTTP/1.1 400 Bad Request\r\n"), 5), ErrAuth},
-		{"a wrong proof", append([]byte("PRGN\x01\x00\x00\x00"), make([]byte, 64)...), ErrAuth},
-		{"another version", append([]byte("PRGN\x09\x00\x00\x00"), make([]byte, 64)...), ErrAuth},
+		{"a wrong proof", append([]byte(ourHello), make([]byte, 64)...), ErrAuth},
 		{"silence", nil, ErrConnection},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -320,6 +323,50 @@ func TestAClientTurnsAwayAFalseServer(t *testing.T) {
 	}
 }
 
+// Programs of two versions of Paragon refuse each other at once, and both name the two versions and what to do.
+func TestPeersOfAnotherVersionAreRefusedByName(t *testing.T) {
+	const other = wire.Version + 7
+	hello := append([]byte{'P', 'R', 'G', 'N', other, 0xf0, 1, 1}, make([]byte, 32)...) // flags that this version does not know
+	want := fmt.Sprintf("it speaks version %d of Paragon's protocol and this process version %d: build launch and all programs of the job from the same version of Paragon", other, wire.Version)
+	t.Run("server", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := faultnet.New(1)
+			ln, _ := n.Host("s").Listen("s:7000")
+			defer ln.Close()
+			go func() {
+				nc, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				defer nc.Close()
+				nc.Write(hello) // and no proof as this version has it
+				io.ReadAll(nc)
+			}()
+			start := time.Now()
+			_, err := dialer(t, n, Config{}).Call(t.Context(), &wire.Heartbeat{}, &wire.Ack{}, nil)
+			if !errors.Is(err, ErrVersion) || errors.Is(err, ErrConnection) || !strings.Contains(err.Error(), want) || time.Since(start) > time.Second {
+				t.Errorf("got %v after %v, want %q at once", err, time.Since(start), want)
+			}
+		})
+	})
+	t.Run("client", func(t *testing.T) {
+		h := &handler{serve: func(context.Context, *Request) (Response, error) { t.Error("a request came"); return Response{}, nil }}
+		bubble(t, h, Config{}, func(t *testing.T, n *faultnet.Network) {
+			nc, err := n.Host("c").Dial(t.Context(), "s:7000")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			nc.Write(hello)
+			start := time.Now()
+			answer, _ := io.ReadAll(nc)
+			if len(answer) < 5 || string(answer[:4]) != "PRGN" || answer[4] != wire.Version || time.Since(start) > time.Second {
+				t.Errorf("the client got %q after %v, want a hello with version %d at once", answer, time.Since(start), wire.Version)
+			}
+		})
+	})
+}
+
 // Strangers get five seconds, a goroutine and a little memory each, and no more than a few hundred at once.
 func TestStrangersAreClosedInSecondsAndCostLittle(t *testing.T) {
 	for _, c := range []struct {
@@ -329,14 +376,14 @@ func TestStrangersAreClosedInSecondsAndCostLittle(t *testing.T) {
 		{"silence", func(nc net.Conn) {}},
 		{"garbage", func(nc net.Conn) { nc.Write(bytes.Repeat([]byte{0xff}, 64<<10)) }},
 		{"slow", func(nc net.Conn) {
-			for _, b := range []byte("PRGN\x01\x00\x00\x00 very slowly") {
+			for _, b := range []byte(ourHello + " very slowly") {
 				if _, err := nc.Write([]byte{b}); err != nil {
 					return
 				}
 				time.Sleep(time.Second)
 			}
 		}},
-		{"half a handshake", func(nc net.Conn) { nc.Write(append([]byte("PRGN\x01\x00\x00\x00"), make([]byte, 32)...)) }},
+		{"half a handshake", func(nc net.Conn) { nc.Write(append([]byte(ourHello), make([]byte, 32)...)) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, new(handler), Config{Secret: []byte("s")}, func(t *testing.T, n *faultnet.Network) {
@@ -419,7 +466,7 @@ func TestAWrongProofIsToldAndClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		nc.Write(append([]byte("PRGN\x01\x00\x00\x00"), make([]byte, 32)...))
+		nc.Write(append([]byte(ourHello), make([]byte, 32)...))
 		if _, err := io.ReadFull(nc, make([]byte, 72)); err != nil {
 			t.Fatal(err)
 		}

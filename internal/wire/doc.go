@@ -25,8 +25,9 @@
 // This package keeps plain integers; the packages that give them meaning own the types.
 package wire
 
-// Version is the version of the frame format and of all messages.
-const Version = 1
+// Version is the version of the frame format and of all messages. Processes of two versions refuse each other when they connect: a message that gets a
+// field takes a new version, once per release.
+const Version = 2
 
 // Limits. A frame beyond them is an error, found before memory is allocated for it.
 const (
