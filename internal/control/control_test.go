@@ -13,7 +13,7 @@ import (
 func TestRequestsAreStrict(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{`{"op":"status"}`, ""},
-		{`{"version":1,"op":"events","after":3,"wait_ms":60000}`, ""},
+		{`{"version":2,"op":"events","after":3,"wait_ms":60000}`, ""},
 		{`{"op":"add-server","host":""}`, ""},
 		{`{"op":"status","hosts":[]}`, `unknown field "hosts"`},
 		{`{"op":"status"}{}`, "more behind the JSON"},
@@ -21,7 +21,9 @@ func TestRequestsAreStrict(t *testing.T) {
 		{`[`, "EOF"},
 		{``, "EOF"},
 		{`{"op":"leap"}`, `op "leap": want status, why, events, add, remove, add-server, remove-server, failed, server-failed, lost, left, stop, scale, scaling, grow or release`},
-		{`{"op":"status","version":2}`, "version 2 of a request: want 1"},
+		{`{"op":"status","version":1}`, "version 1 of a request: want 2; use the launch program"},
+		{`{"op":"divine","version":3,"depth":7}`, "version 3 of a request: want 2; use the launch program"},
+		{`{"op":"status","version":"3","depth":7}`, "version"},
 		{`{"op":"add"}`, `host "": want a name of 1 to 255 bytes`},
 		{`{"op":"add","host":"a/b"}`, `host "a/b": want a name`},
 		{`{"op":"add-server","host":"a b"}`, `host "a b": want a name of up to 255 bytes`},
@@ -102,7 +104,7 @@ func TestAnswersAreStrict(t *testing.T) {
 func TestRefusalsAreErrors(t *testing.T) {
 	ask := func(answer string) error {
 		_, err := Ask(t.Context(), func(_ context.Context, request []byte) ([]byte, error) {
-			if string(request) != `{"version":1,"op":"remove-server","rank":2}` {
+			if string(request) != `{"version":2,"op":"remove-server","rank":2}` {
 				t.Errorf("carried %s", request)
 			}
 			return []byte(answer), nil

@@ -6,7 +6,7 @@
 // blame for the end of a job is a Failure: a code with fields. Its String is the one place that makes a sentence of them.
 //
 // All decoders are strict: an unknown field, a value out of its range and more bytes than the limit are errors that name the thing.
-// Fields may be added under a new Version, since a side that does not know a field refuses the message. No release has had Version 1 yet.
+// Fields may be added under a new version, once per release, since a side that does not know a field refuses the message.
 package control
 
 import (
@@ -17,8 +17,11 @@ import (
 	"io"
 )
 
-// Version is the version of the requests and answers below. A request without a version was typed by a person, and is read as this version.
-const Version = 1
+// The versions of the texts.
+const (
+	Version       = 2 // of requests and their answers. A request without one was typed by a person, and is read as this version
+	ResultVersion = 1 // of Results
+)
 
 // Roles, as they are called in JSON.
 const (

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -86,12 +87,25 @@ func (r Request) Encode() ([]byte, error) {
 func DecodeRequest(text []byte) (Request, error) {
 	var r Request
 	if err := decode("request", text, MaxRequest, &r); err != nil {
+		var other struct{ Version int } // another version may have other fields
+		if len(text) <= MaxRequest && json.Unmarshal(text, &other) == nil {
+			if err := checkVersion(other.Version); err != nil {
+				return Request{}, err
+			}
+		}
 		return Request{}, err
 	}
 	if len(r.Placement) == 0 {
 		r.Placement = nil // [] is none
 	}
 	return r, r.check()
+}
+
+func checkVersion(version int) error {
+	if version != 0 && version != Version {
+		return fmt.Errorf("version %d of a request: want %d; use the launch program that the job was started with", version, Version)
+	}
+	return nil
 }
 
 func (r *Request) check() error {
@@ -102,9 +116,10 @@ func (r *Request) check() error {
 	// Where a host may be added its name is a key, and part of a path.
 	named := r.Op == OpAdd || r.Op == OpRemove || r.Op == OpFailed || r.Op == OpGrow
 	bad := strings.ContainsAny(r.Host, "/ \t\r\n") || len(r.Host) > MaxHostName
+	if err := checkVersion(r.Version); err != nil {
+		return err
+	}
 	switch {
-	case r.Version != 0 && r.Version != Version:
-		return fmt.Errorf("version %d of a request: want %d; use the launch program that the job was started with", r.Version, Version)
 	case !known:
 		return fmt.Errorf("op %q: want %s or %s", r.Op, strings.Join(ops[:len(ops)-1], ", "), ops[len(ops)-1])
 	case named && (bad || r.Host == ""):

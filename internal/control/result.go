@@ -85,7 +85,7 @@ type ProcessEnd struct {
 // EncodeResult returns the JSON of a result, and a newline.
 func EncodeResult(r *Result) ([]byte, error) {
 	c := *r
-	c.Version = Version
+	c.Version = ResultVersion
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func DecodeResult(text []byte) (*Result, error) {
 
 func (r *Result) check() error {
 	switch {
-	case r.Version != Version:
-		return fmt.Errorf("control: result: version %d, want %d", r.Version, Version)
+	case r.Version != ResultVersion:
+		return fmt.Errorf("control: result: version %d, want %d", r.Version, ResultVersion)
 	case r.Phase != Starting && r.Phase != Forming && r.Phase != Running:
 		return fmt.Errorf("control: result: phase %q: want %s, %s or %s", r.Phase, Starting, Forming, Running)
 	case r.ExitCode < 0 || r.ExitCode > maxCode || r.Signal < 0 || r.Signal > maxCode:

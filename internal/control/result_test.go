@@ -13,7 +13,7 @@ import (
 func aResult() *Result {
 	culprit := ProcessEnd{Process: 4, Role: Worker, Rank: 1, Host: "d2", PID: 101, Fate: FateEnded, Cause: Cause{Kind: CauseSignal, Signal: 9}, Seconds: 61.25, LastLine: "loss 0.5"}
 	return &Result{
-		Version: Version, Job: "0123456789abcdef", ExitCode: 137, Phase: Running, Restarts: 1, Signal: 15, Cancelled: true,
+		Version: ResultVersion, Job: "0123456789abcdef", ExitCode: 137, Phase: Running, Restarts: 1, Signal: 15, Cancelled: true,
 		Failure:   &Failure{Code: TooFewWorkers, Role: Worker, Rank: 1, Host: "d2", Process: 4, Step: 7, Cause: culprit.Cause, Left: 1, Least: 2},
 		Culprit:   &culprit,
 		LostHosts: []LostHost{{Host: "d3", Reason: "connection to d3 lost"}},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 func (s *script) result() string {
@@ -108,7 +110,7 @@ func (s *script) text(a action) string {
 		if err != nil {
 			panic(err)
 		}
-		text := fmt.Sprintf("ask %d: %s", a.id, strings.TrimPrefix(string(b), `{"version":1,`))
+		text := fmt.Sprintf("ask %d: %s", a.id, strings.TrimPrefix(string(b), fmt.Sprintf(`{"version":%d,`, control.Version)))
 		if a.limit > 0 {
 			text += fmt.Sprintf(" for %s", a.limit)
 		}
