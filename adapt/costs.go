@@ -16,31 +16,45 @@ func (c stepCosts) time(m, s float64) float64 {
 	return s*compute + blend(compute, c.exchange, c.gamma)
 }
 
-// slope is T and its derivative by m.
-func (c stepCosts) slope(m, s float64) (time, slope float64) {
+// shape is T and its first two derivatives by m.
+func (c stepCosts) shape(m, s float64) (time, slope, curve float64) {
 	compute := c.alpha + c.beta*m
-	closing := blend(compute, c.exchange, c.gamma)
+	closing, part := blendPart(compute, c.exchange, c.gamma)
 	share := 1.0
 	if closing > 0 && compute > 0 {
-		share = math.Exp((c.gamma - 1) * math.Log(compute/closing))
+		share = part * closing / compute
+		curve = c.beta * c.beta * (c.gamma - 1) * share * (1 - part) / compute
 	}
-	return s*compute + closing, c.beta * (s + share)
+	return s*compute + closing, c.beta * (s + share), curve
 }
 
 // blend is (a^γ + b^γ)^(1/γ) of two times: their sum for γ = 1, where nothing overlaps, and towards the larger one as γ grows.
 func blend(a, b, gamma float64) float64 {
+	both, _ := blendPart(a, b, gamma)
+	return both
+}
+
+// blendPart is blend and the first one's part of it, a^γ/(a^γ + b^γ).
+func blendPart(a, b, gamma float64) (both, part float64) {
 	large, small := max(a, b), min(a, b)
-	if small <= 0 {
-		return large
+	var ratio float64 // (small/large)^γ
+	switch {
+	case small <= 0:
+		both = large
+	case gamma == 1:
+		both, ratio = a+b, small/large
+	default:
+		power := gamma * math.Log(small/large)
+		ratio = math.Exp(power)
+		both = large
+		if power >= -40 { // else below the last bit
+			both *= math.Exp(math.Log1p(ratio) / gamma)
+		}
 	}
-	if gamma == 1 {
-		return a + b
+	if a >= b {
+		return both, 1 / (1 + ratio)
 	}
-	power := gamma * math.Log(small/large)
-	if power < -40 { // below the last bit
-		return large
-	}
-	return large * math.Exp(math.Log1p(math.Exp(power))/gamma)
+	return both, ratio / (1 + ratio)
 }
 
 // blendLog is the logarithm of blend of two times whose logarithms are given, and the first one's share a^γ/(a^γ + b^γ), which is its

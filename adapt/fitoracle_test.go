@@ -246,10 +246,13 @@ func TestSlopeOfSteps(t *testing.T) {
 	for range 200 {
 		c := stepCosts{rng.Float64(), rng.Float64(), 10 * rng.Float64(), 1 + 9*rng.Float64()*float64(rng.IntN(2))}
 		m, s := 1+50*rng.Float64(), float64(rng.IntN(4))
-		time, slope := c.slope(m, s)
+		time, slope, curve := c.shape(m, s)
 		numeric := (c.time(m+1e-4, s) - c.time(m-1e-4, s)) / 2e-4
-		if time != c.time(m, s) || math.Abs(slope-numeric) > 1e-5*slope+1e-9 {
-			t.Errorf("%+v at %g, %g: got %g, %g, want %g, %g", c, m, s, time, slope, c.time(m, s), numeric)
+		_, above, _ := c.shape(m+1e-4, s)
+		_, below, _ := c.shape(m-1e-4, s)
+		second := (above - below) / 2e-4
+		if time != c.time(m, s) || math.Abs(slope-numeric) > 1e-5*slope+1e-9 || math.Abs(curve-second) > 1e-5*curve+1e-9 {
+			t.Errorf("%+v at %g, %g: got %g, %g, %g, want %g, %g, %g", c, m, s, time, slope, curve, c.time(m, s), numeric, second)
 		}
 		var x, up, down [links]float64
 		for i := range x {

@@ -98,7 +98,7 @@ func (e *noChoiceError) Is(target error) bool { return target == ErrNoChoice }
 // With Limits.MaxServers the number of servers is the least with which the goodput is within 1 % of that with MaxServers, since a server
 // takes a machine's time and memory that the model does not know. The model must not get slower with more servers.
 //
-// Best takes some microseconds for AllReduce and ParameterServer, whose goodput has one maximum over m; other models are asked for every
+// Best takes about a microsecond for AllReduce and ParameterServer, whose goodput has one maximum over m; other models are asked for every
 // (m, s).
 func (g Goodput) Best(nodes, replicas int, l Limits) (Choice, error) {
 	switch {

@@ -222,6 +222,28 @@ func TestBestIsTheBestOfAll(t *testing.T) {
 	}
 }
 
+// The best local batch below the largest one, with several accumulated ones: the limit decides how many.
+func TestBestWithSeveralBatchesBelowTheLargest(t *testing.T) {
+	below := 0
+	for local := 8; local <= 60; local++ {
+		for replicas := 2; replicas <= 4; replicas++ {
+			g := Goodput{AllReduce{AlphaCompute: 1e-5, BetaCompute: 0.001, AlphaReplicas: 0.5, Gamma: 1.3}, Noise{Sqr: 1, Var: 10}, 16}
+			l := Limits{MaxBatch: 1000, MaxLocal: local, Accumulation: true}
+			got, err := g.Best(1, replicas, l)
+			want, _ := Goodput{opaque{g.Model}, g.Noise, g.InitialBatch}.Best(1, replicas, l)
+			if err != nil || got != want {
+				t.Errorf("%d replicas, MaxLocal %d: got %+v, %v, want %+v", replicas, local, got, err, want)
+			}
+			if got.Accumulation > 1 && got.LocalBatch < local {
+				below++
+			}
+		}
+	}
+	if below < 10 {
+		t.Errorf("only %d choices are of more than two micro-batches below the largest", below)
+	}
+}
+
 func BenchmarkBest(b *testing.B) {
 	var o goodputOracle
 	oracle(b, "goodput.json", &o)

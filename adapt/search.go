@@ -1,10 +1,12 @@
 package adapt
 
+import "math"
+
 // search finds what enumerate finds, from the shape of the goodput.
 //
 // With s held, the goodput is a constant times m / (T(m, s)·(Var + Sqr·S)), where S, the scale, is proportional to m. T and Var + Sqr·S are
-// convex, positive and do not fall, so their product is convex, and m over a convex positive function has one maximum: bisection by the
-// sign of the derivative finds it.
+// convex, positive and do not fall, so their product is convex, and m over a convex positive function has one maximum: the first number at which
+// the derivative is not positive.
 //
 // For s and all numbers above it there is a bound. With L = m·(s+1) examples on each replica a step of s or more accumulated batches takes
 // at least
@@ -13,79 +15,163 @@ package adapt
 //	T(high, L/high − 1)        beyond, where the largest local batch needs more of them
 //
 // since T does not fall as s grows with L held. This is again convex in L, so its goodput has one maximum, over whole numbers L. Where that
-// is not above the best found, no larger s is.
+// is not above the best found, no larger s is. Where L is m·(s+1), m ≤ high, the bound is exact, so its maximum is also that of m.
 //
 // The bound of the first s shows where to begin: let L be its maximum and s the least number with high·(s+1) ≥ L. Up to there the bound
 // rises, so of all smaller numbers the best is s−1 with the largest local batch, for which the bound is exact.
 func (g Goodput) search(replicas int, c stepCosts, r ranges) (best Choice) {
 	first := r.first()
-	if r.high < r.most {
-		l, _ := g.bound(replicas, c, r, first)
-		first = max(first, (l-1)/r.high-1)
+	b := g.bound(replicas, c, r, first)
+	b.climb(b.start(), 0)
+	if begin := (b.at-1)/r.high - 1; r.high < r.most && begin > first {
+		first = begin
+		b = g.bound(replicas, c, r, first)
+		b.climb(b.start(), 0)
 	}
-	for s := first; s <= r.last(); s++ {
-		if _, most := g.bound(replicas, c, r, s); most <= best.Goodput*(1+1e-12) { // but for rounding; 0: the model gives no time
+	for s := first; s <= r.last(); {
+		if b.most() <= best.Goodput*(1+1e-12) { // but for rounding; 0: the model gives no time
 			break
 		}
-		low, high := r.batches(s)
-		if low > high {
-			continue
-		}
-		top := bisect(low, high, func(m int) bool {
-			time, slope := c.slope(float64(m), float64(s))
-			return g.falls(replicas, float64(m), float64(s+1), time, slope)
-		})
-		for _, m := range [...]int{max(top-1, low), top} {
-			if rate := g.rate(replicas, m, s, c.time(float64(m), float64(s))); rate > best.Goodput {
-				best = Choice{LocalBatch: m, Accumulation: s, Goodput: rate}
+		if low, high := r.batches(s); low <= high {
+			top := min(max((b.at-1)/(s+1)+1, low), high)
+			for _, m := range [...]int{max(top-1, low), top} {
+				if rate := g.rate(replicas, m, s, b.batchTime(m)); rate > best.Goodput {
+					best = Choice{LocalBatch: m, Accumulation: s, Goodput: rate}
+				}
 			}
+		}
+		s++
+		start := float64(b.at)
+		b = g.bound(replicas, c, r, s)
+		if !b.climb(start, best.Goodput) {
+			break
 		}
 	}
 	return best
 }
 
-// bound is a goodput that no configuration with s or more accumulated batches exceeds, and near which number of examples it is.
-func (g Goodput) bound(replicas int, c stepCosts, r ranges, s int) (at int, most float64) {
-	low, high := max(r.least, r.low), r.most
+// A bound is a goodput that no configuration with s or more accumulated batches exceeds, by the examples of a step on one replica.
+type bound struct {
+	g              Goodput
+	costs          stepCosts
+	replicas       int
+	parts, largest float64 // s+1; the largest local batch
+	sqr, variance  float64
+	scale          float64 // of one example on each replica
+	low, high      int
+	at             int // where the bound is greatest, of several the least; set by climb
+	// Times that climb has computed: of the last number found to be too small and of the last one that was not.
+	before, after timeAt
+}
+
+type timeAt struct {
+	examples int // 0: none
+	seconds  float64
+}
+
+func (g Goodput) bound(replicas int, c stepCosts, r ranges, s int) bound {
+	b := bound{g: g, costs: c, replicas: replicas, parts: float64(s + 1), largest: float64(r.high),
+		scale: float64(replicas) / float64(g.InitialBatch), low: max(r.least, r.low), high: r.most}
 	if r.low <= r.most/(s+1) {
-		low = max(low, r.low*(s+1))
+		b.low = max(b.low, r.low*(s+1))
 	}
-	parts, largest := float64(s+1), float64(r.high)
-	slope := func(l float64) (time, slope float64) {
-		if l < largest*parts {
-			time, slope = c.slope(l/parts, parts-1)
-			return time, slope / parts
+	b.sqr, b.variance = g.Noise.floored()
+	return b
+}
+
+// shape is the time of a step with l examples, and its derivatives.
+func (b *bound) shape(l float64) (time, slope, curve float64) {
+	if l < b.largest*b.parts {
+		time, slope, curve = b.costs.shape(l/b.parts, b.parts-1)
+		return time, slope / b.parts, curve / (b.parts * b.parts)
+	}
+	return b.costs.time(b.largest, l/b.largest-1), (b.costs.alpha + b.costs.beta*b.largest) / b.largest, 0
+}
+
+// start is the maximum where nothing overlaps.
+func (b *bound) start() float64 {
+	return b.peak(b.parts*b.costs.alpha+b.costs.exchange, b.costs.beta)
+}
+
+// peak is where the goodput is greatest if a step takes fixed + slope·l seconds.
+func (b *bound) peak(fixed, slope float64) float64 {
+	return math.Sqrt(b.variance * fixed / (slope * b.sqr * b.scale))
+}
+
+// newton is the number of Newton's steps after which climb goes on by bisection. Most searches need two or three; a kink in the time makes some need more.
+const newton = 8
+
+// climb sets at, beginning near start. It gives up and returns false where it sees that the bound is nowhere above enough.
+func (b *bound) climb(start, enough float64) bool {
+	low, high := b.low, b.high
+	for try := 0; low < high; try++ {
+		l := low + (high-low)/2
+		if try < newton {
+			l = nearest(start, low, high-1)
 		}
-		return c.time(largest, l/largest-1), (c.alpha + c.beta*largest) / largest
-	}
-	at = bisect(low, high, func(l int) bool {
-		time, by := slope(float64(l))
-		return g.falls(replicas, float64(l), 1, time, by)
-	})
-	for _, l := range [...]int{max(at-1, low), at} {
-		time, _ := slope(float64(l))
-		most = max(most, g.rate(replicas, l, 0, time))
-	}
-	return at, most
-}
-
-// falls reports whether the goodput does not rise beyond m, where each unit of m is parts·replicas examples and a step takes time, which
-// rises by slope: the derivative of its logarithm, Var/(m·(Var + Sqr·S)) − T'/T, is not positive.
-func (g Goodput) falls(replicas int, m, parts, time, slope float64) bool {
-	sqr, variance := g.Noise.floored()
-	scale := m * parts * float64(replicas) / float64(g.InitialBatch)
-	return variance*time <= slope*m*(variance+sqr*scale)
-}
-
-// bisect is the smallest number in [low, high] at which falls is true, or high where it is nowhere. falls stays true once it is.
-func bisect(low, high int, falls func(int) bool) int {
-	for low < high {
-		mid := low + (high-low)/2
-		if falls(mid) {
-			high = mid
+		x := float64(l)
+		time, slope, curve := b.shape(x)
+		noise := b.variance + b.sqr*(x*b.scale)
+		// Of the numbers that are left none is above what it is along the tangent to the step's cost, which is convex.
+		if cost, by := time*noise, slope*noise+time*b.sqr*b.scale; enough > 0 {
+			least, most := float64(max(low-1, b.low)), float64(high)
+			left, right := cost+by*(least-x), cost+by*(most-x)
+			if unit := float64(b.replicas) * (b.variance + b.sqr); left > 0 && right > 0 && unit*least/left <= enough && unit*most/right <= enough {
+				return false
+			}
+		}
+		// The time as it is along its tangent has its peak at z. The maximum is where z is x itself.
+		fixed := time - slope*x
+		z := b.peak(fixed, slope)
+		if curve > 0 && z <= math.MaxFloat64 {
+			z = x - (x-z)/(1+z*curve*(x/fixed+1/slope)/2)
+		}
+		start = math.Ceil(z)
+		if b.variance*time <= slope*x*noise { // the derivative of the goodput's logarithm, Var/(l·(Var + Sqr·S)) − T'/T, is not positive
+			high, b.after = l, timeAt{l, time}
+			start--
 		} else {
-			low = mid + 1
+			low, b.before = l+1, timeAt{l, time}
 		}
 	}
-	return low
+	b.at = low
+	return true
+}
+
+// most is the greatest bound.
+func (b *bound) most() (most float64) {
+	for _, l := range [...]int{max(b.at-1, b.low), b.at} {
+		most = max(most, b.g.rate(b.replicas, l, 0, b.time(l)))
+	}
+	return most
+}
+
+func (b *bound) time(l int) float64 {
+	switch l {
+	case b.before.examples:
+		return b.before.seconds
+	case b.after.examples:
+		return b.after.seconds
+	}
+	time, _, _ := b.shape(float64(l))
+	return time
+}
+
+// batchTime is the time with local batches of m.
+func (b *bound) batchTime(m int) float64 {
+	if b.parts == 1 {
+		return b.time(m)
+	}
+	return b.costs.time(float64(m), b.parts-1)
+}
+
+// nearest is x as a whole number in [low, high]; low where x is not a number.
+func nearest(x float64, low, high int) int {
+	switch {
+	case !(x > float64(low)):
+		return low
+	case x >= float64(high):
+		return high
+	}
+	return int(x)
 }
