@@ -3,19 +3,13 @@ package tune_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
-	"github.com/paragon-train/paragon/internal/testing/testbuild"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/tune"
-	"github.com/paragon-train/paragon/tune/schedule"
 )
 
 // elasticTrial goes through a small data set until it is told to stop, and reports how many workers it has.
@@ -78,52 +72,21 @@ func (m *moves) Prune(v tune.View, trial int) tune.Halt {
 // Two real trials begin on a host with two slots, and share it with another one that is added. When one ends the other gets its slots, and it gives those of
 // the host back that is removed: all that without a restart.
 func TestReplicasMoveBetweenRealTrials(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds launch and starts processes")
-	}
-	s := sshtest.Start(t, 2)
-	folder := t.TempDir()
-	if err := testbuild.Programs(folder, "launch"); err != nil {
-		t.Fatal(err)
-	}
-	line := func(i int) string { return fmt.Sprintf("%s:%d slots=2 gpus=0\n", s.Addresses[i], s.Port) }
-	file := filepath.Join(folder, "hosts")
-	if err := os.WriteFile(file, []byte(line(0)), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(kindVariable, "elastic")
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	var log syncBuffer
-	logger := slog.New(slog.NewTextHandler(&log, nil))
-	j := &tune.Jobs{HostFile: file, Address: "127.0.0.1", SSH: strings.Join(s.Client, " "), Launch: filepath.Join(folder, "launch"),
-		LaunchFlags: []string{"--env", kindVariable, "--env", "GOMAXPROCS=1"}, Logger: logger}
-	newConfig := func() tune.Config {
-		cfg := jobsConfig(t, j)
-		cfg.Space = tune.Space{tune.Grid("x", 1, 2)}
-		cfg.Logger = logger
-		cfg.Scheduler = &schedule.Goodput{Interval: 2 * time.Second, ReportsPerDecision: 8}
-		return cfg
-	}
-	cfg := newConfig()
+	h := newElasticHosts(t, "elastic", 1, 2)
+	cfg := h.config(2)
 	m := &moves{
 		add: func() {
-			if err := j.Add(t.Context(), line(1)); err != nil {
+			if err := h.jobs.Add(t.Context(), h.lines[1]); err != nil {
 				t.Error(err)
 			}
 		},
 		remove: func() {
-			if err := j.Remove(fmt.Sprintf("%s:%d", s.Addresses[1], s.Port)); err != nil {
+			if err := h.jobs.Remove(h.names[1]); err != nil {
 				t.Error(err)
 			}
 		},
 	}
 	cfg.Pruners = []tune.Pruner{m}
-	t.Cleanup(func() {
-		if t.Failed() {
-			b, _ := os.ReadFile(filepath.Join(cfg.Dir, "log.jsonl"))
-			t.Logf("%s\n%s", log.String(), b)
-		}
-	})
 	result := mustRun(t, cfg)
 	m.changing.Wait()
 	for _, x := range result.Trials() {
@@ -131,14 +94,9 @@ func TestReplicasMoveBetweenRealTrials(t *testing.T) {
 			t.Errorf("trial %d is %s after %d attempts: %s; want completed without a restart", x.Number, x.State, x.Attempts, x.Error)
 		}
 	}
-	again := newConfig()
-	again.Dir, again.Runner, again.Pruners = cfg.Dir, nil, []tune.Pruner{&moves{add: func() {}, remove: func() {}}}
-	replayed, err := tune.Replay(cfg.Dir, again)
-	if err != nil || replayed.DecisionHash != result.DecisionHash() {
-		t.Errorf("replayed to hash %s (%v), want %s", replayed.DecisionHash, err, result.DecisionHash())
-	}
-	table, err := j.Nodes()
-	if err != nil || strings.Contains(table.String(), s.Addresses[1]) {
-		t.Errorf("the nodes are\n%s%v, want none at %s: all of its slots were given back", table.String(), err, s.Addresses[1])
+	h.replays(cfg, result, &moves{add: func() {}, remove: func() {}})
+	table, err := h.jobs.Nodes()
+	if err != nil || strings.Contains(table.String(), h.names[1]) {
+		t.Errorf("the nodes are\n%s%v, want none at %s: all of its slots were given back", table.String(), err, h.names[1])
 	}
 }

@@ -158,8 +158,19 @@ func mostOn(p Placement) (most int) {
 }
 
 // held is what is held of each node. e.mu is held.
-func (e *elasticJob) held() (p Placement) {
-	for _, u := range e.holding.Units() {
+func (e *elasticJob) held() Placement { return placementOf(e.holding.Units()) }
+
+// used is what workers hold; held while none does. e.mu is held.
+func (e *elasticJob) used() Placement {
+	units := slices.DeleteFunc(e.holding.Units(), func(u *slots.Unit) bool { _, used := e.holders[u]; return !used })
+	if len(units) == 0 {
+		return e.held()
+	}
+	return placementOf(units)
+}
+
+func placementOf(units []*slots.Unit) (p Placement) {
+	for _, u := range units {
 		if i := slices.IndexFunc(p, func(x NodeReplicas) bool { return x.Node == u.Node }); i >= 0 {
 			p[i].Replicas++
 		} else {
@@ -268,9 +279,10 @@ func (e *elasticJob) state() JobState {
 	return JobState{Trial: e.trial, On: slices.Clone(e.want), Profile: e.profile, ChangeCost: e.cost, Fixed: e.fixed}
 }
 
-// stay gives up what was decided and could not be carried out: the trial keeps what it has. e.mu is held.
+// stay gives up what was decided and could not be carried out: the trial keeps the replicas that it has, and gives back slots in which none could be
+// started. e.mu is held.
 func (e *elasticJob) stay(why string) {
-	e.want, e.since = e.held(), time.Now()
+	e.want, e.since = e.used(), time.Now()
 	e.jobs.logger().Warn("tune: the replicas of a trial could not be changed as decided", "trial", e.trial, "replicas", e.want.String(), "cause", why)
 	e.jobs.change(fmt.Sprintf("the replicas of trial %d could not be changed", e.trial))
 }

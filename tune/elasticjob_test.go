@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
@@ -104,6 +105,26 @@ func TestAJobThatMovesKeepsItsLeastReplicas(t *testing.T) {
 	}
 	j.leave(jobs[1])
 	wantPlacement(t, "when b is free", jobs[0].look(1), "b=1")
+}
+
+// A job that could start replicas on one host alone keeps those, and gives the slots of the other back.
+func TestSlotsOfReplicasThatCouldNotStartAreGivenBack(t *testing.T) {
+	_, jobs := elasticJobs(t, 2, NodeSlots{"a", 2}, NodeSlots{"b", 2})
+	x, y := jobs[0], jobs[1]
+	x.scale(Placement{{"a", 2}, {"b", 2}})
+	x.commanded, x.under = x.look(1), true
+	for number := range 2 {
+		if _, _, err := x.Hold(t.Context(), number, "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.event(control.Event{Action: control.ScaleShort, Reason: "host b: no route to host"})
+	wantPlacement(t, "what it counts as having", x.state().On, "a=2")
+	x.commanded = x.look(1) // its launcher is told so
+	wantPlacement(t, "what its launcher is told", x.commanded, "a=2")
+	x.look(1)
+	y.scale(Placement{{"b", 2}})
+	wantPlacement(t, "another trial", y.look(1), "b=2")
 }
 
 func TestALostNodeTakesItsUnitsAlong(t *testing.T) {

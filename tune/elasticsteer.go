@@ -186,7 +186,7 @@ func (e *elasticJob) follow(ctx context.Context) {
 		for _, x := range got.Events {
 			after = max(after, x.Number)
 			e.event(x)
-			if x.Action == control.Lost && x.Role == control.Worker && e.jobs.HostFile != "" {
+			if e.jobs.HostFile != "" && (x.Action == control.Lost && x.Role == control.Worker || x.Action == control.HostFailed) {
 				e.jobs.suspect(ctx, x.Host) // if it cannot be reached, its slots are nobody's
 			}
 		}

@@ -27,8 +27,11 @@ func space() tune.Space { return tune.Space{tune.Grid("x", 1, 2, 3)} }
 // trial is what a worker does.
 func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 	kind := os.Getenv(kindVariable)
-	if kind == "elastic" {
+	switch kind {
+	case "elastic":
 		return elasticTrial(ctx, p, r)
+	case "adapting":
+		return adaptingTrial(ctx, p, r)
 	}
 	fmt.Printf("rank %s has x=%d\n", os.Getenv("PARAGON_RANK"), p.Int("x"))
 	from := 0
@@ -83,6 +86,27 @@ func init() {
 	}
 }
 
+// built is launch, built once.
+var built struct {
+	once   sync.Once
+	folder string
+	err    error
+}
+
+// launchProgram builds launch for the tests of this package.
+func launchProgram(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.folder, built.err = os.MkdirTemp("", "tune-test"); built.err == nil {
+			built.err = testbuild.Programs(built.folder, "launch")
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.folder, "launch")
+}
+
 func processes(t *testing.T, kind string) *tune.Jobs {
 	t.Helper()
 	t.Setenv(kindVariable, kind)
@@ -94,9 +118,12 @@ func jobsConfig(t *testing.T, j *tune.Jobs) tune.Config {
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 
+// patience bounds a search of a test.
+const patience = 2 * time.Minute
+
 func mustRun(t *testing.T, cfg tune.Config) *tune.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	result, err := tune.Run(ctx, nil, cfg)
 	if err != nil {
@@ -291,13 +318,9 @@ func TestADistributedTrialIsAJobOfWorkersAndServers(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("needs two processors")
 	}
-	folder := t.TempDir()
-	if err := testbuild.Programs(folder, "launch"); err != nil {
-		t.Fatal(err)
-	}
 	t.Setenv(kindVariable, "well")
 	j := tune.Distributed(tune.Resources{Hosts: 1, Slots: 2, CPUsPerSlot: 1, Servers: 1})
-	j.Launch = filepath.Join(folder, "launch")
+	j.Launch = launchProgram(t)
 	cfg := jobsConfig(t, j)
 	cfg.Space = tune.Space{tune.Grid("x", 1, 2)}
 	result := mustRun(t, cfg)

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/ssh/sshtest"
-	"github.com/paragon-train/paragon/internal/testing/testbuild"
 	"github.com/paragon-train/paragon/tune"
 )
 
@@ -33,18 +32,14 @@ func TestATrialOnALostHostIsRetried(t *testing.T) {
 		t.Skip("builds launch and starts processes")
 	}
 	s := sshtest.Start(t, 1)
-	folder := t.TempDir()
-	if err := testbuild.Programs(folder, "launch"); err != nil {
-		t.Fatal(err)
-	}
 	host := fmt.Sprintf("%s:%d", s.Addresses[0], s.Port)
-	file := filepath.Join(folder, "hosts")
+	file := filepath.Join(t.TempDir(), "hosts")
 	if err := os.WriteFile(file, []byte(host+" slots=1 gpus=0 cpus=1\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(kindVariable, "lost")
 	var log syncBuffer
-	j := &tune.Jobs{HostFile: file, Address: "127.0.0.1", SSH: strings.Join(s.Client, " "), Launch: filepath.Join(folder, "launch"),
+	j := &tune.Jobs{HostFile: file, Address: "127.0.0.1", SSH: strings.Join(s.Client, " "), Launch: launchProgram(t),
 		LaunchFlags: []string{"--env", kindVariable}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	cfg := jobsConfig(t, j)
 	cfg.Space = tune.Space{tune.Grid("x", 2)}

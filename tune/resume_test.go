@@ -253,7 +253,11 @@ func TestMain(m *testing.M) {
 		fmt.Println("done:", err)
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if built.folder != "" {
+		os.RemoveAll(built.folder)
+	}
+	os.Exit(code)
 }
 
 func TestAParallelSearchThatIsKilledGoesOnAndReplays(t *testing.T) {

@@ -26,8 +26,9 @@ type Server struct {
 	Config    string   // its configuration file
 
 	sshd, serverConfig string
-	mu                 sync.Mutex           // guards cmds
-	cmds               map[*exec.Cmd]string // with the address that was called
+	listeners          map[string]net.Listener // by address
+	mu                 sync.Mutex              // guards cmds
+	cmds               map[*exec.Cmd]string    // with the address that was called
 	all                sync.WaitGroup
 }
 
@@ -74,6 +75,10 @@ func Start(t testing.TB, addresses int) *Server {
 		}
 	}
 	listeners := s.listen(t, addresses)
+	s.listeners = make(map[string]net.Listener)
+	for i, l := range listeners {
+		s.listeners[s.Addresses[i]] = l
+	}
 
 	s.serverConfig = filepath.Join(dir, "sshd_config")
 	write(t, s.serverConfig, fmt.Sprintf(`HostKey %[1]s/host
@@ -214,6 +219,17 @@ func (s *Server) CutHost(address string) {
 			cmd.Process.Kill()
 		}
 	}
+}
+
+// Lose takes a host away: all connections to its address are killed, and no more are accepted.
+func (s *Server) Lose(t testing.TB, address string) {
+	l := s.listeners[address]
+	if l == nil {
+		t.Errorf("sshtest: lose %s: want one of %v", address, s.Addresses)
+		return
+	}
+	l.Close()
+	s.CutHost(address)
 }
 
 // Hosts are the lines of a hosts file for all addresses.

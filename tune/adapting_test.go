@@ -1,0 +1,139 @@
+package tune_test
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/procs"
+	"github.com/paragon-train/paragon/internal/testing/pacedmodel"
+	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// adaptingTrial trains with FitConfig.Adapt until it is told to stop, and reports how many workers it has.
+func adaptingTrial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
+	term, forget := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer forget()
+	return pacedmodel.Train(ctx, pacedmodel.Config{
+		Examples: 256, Epochs: 1 << 20, InitialBatch: 16, MaxBatch: 64, Seed: 1, Step: 2 * time.Millisecond, Example: 500 * time.Microsecond, Leave: term.Done(),
+		Epoch: func(e worker.EpochInfo, workers int) error {
+			return r.Report(e.Epoch+1, map[string]float64{"value": float64(workers)})
+		},
+	})
+}
+
+// A loss lets a host be lost when all of so many trials have had two replicas, and ends them when one of them has trained on with one.
+type loss struct {
+	trials int
+	lose   func()
+	once   sync.Once
+	done   sync.WaitGroup
+}
+
+func (l *loss) Prune(v tune.View, trial int) tune.Halt {
+	two, alone := 0, 0
+	for x := range v.Trials() {
+		i := slices.IndexFunc(x.Reports, func(r tune.Report) bool { return r.Value == 2 })
+		if i < 0 {
+			continue
+		}
+		two++
+		one := 0
+		for _, r := range x.Reports[i:] {
+			if one++; r.Value != 1 {
+				one = 0
+			}
+		}
+		alone = max(alone, one)
+	}
+	switch {
+	case two < l.trials:
+		return tune.Halt{}
+	case alone >= 3:
+		return tune.Halt{Trial: tune.Complete, Rule: "the trials trained on"}
+	}
+	l.once.Do(func() { l.done.Go(l.lose) })
+	return tune.Halt{}
+}
+
+// A host is lost with all that runs there: its slots are nobody's any more. A trial that has a replica elsewhere goes on with it, in the same attempt; one that had all of
+// them there is tried again, which is not counted as a failure of the user's code.
+func TestTrialsGoOnWithoutALostHost(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		slots    int   // of each of two hosts
+		attempts []int // of each trial
+	}{
+		{"a replica of a trial", 1, []int{1}},
+		{"all replicas of a trial", 2, []int{1, 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newElasticHosts(t, "adapting", 2, c.slots)
+			cfg := h.config(len(c.attempts))
+			l := &loss{trials: len(c.attempts), lose: func() {
+				killHost(t, h.names[1])
+				h.s.Lose(t, h.s.Addresses[1])
+			}}
+			cfg.Pruners = []tune.Pruner{l}
+			result := mustRun(t, cfg)
+			l.done.Wait()
+			for i, x := range result.Trials() {
+				if x.State != tune.Completed || x.Attempts != c.attempts[i] || (x.Failure == tune.NodeLost) != (x.Attempts > 1) {
+					t.Errorf("trial %d is %s after %d attempts: %s %s; want completed after %d", x.Number, x.State, x.Attempts, x.Failure, x.Error, c.attempts[i])
+				}
+			}
+			h.wantLost(cfg, 1)
+			h.replays(cfg, result, &loss{trials: len(c.attempts), lose: func() {}})
+		})
+	}
+}
+
+// A host is lost before a trial has a replica there: the trial goes on with those that it has, and the host is not tried again.
+func TestAHostThatIsGoneIsNotTriedAgain(t *testing.T) {
+	h := newElasticHosts(t, "adapting", 2, 2)
+	cfg := h.config(1)
+	cfg.Pruners = []tune.Pruner{after{2 * time.Second}}
+	if _, err := h.jobs.Nodes(); err != nil { // they are found now
+		t.Fatal(err)
+	}
+	h.s.Lose(t, h.s.Addresses[1])
+	result := mustRun(t, cfg)
+	if x := result.Trials()[0]; x.State != tune.Completed || x.Attempts != 1 {
+		t.Errorf("the trial is %s after %d attempts: %s %s; want completed in its first", x.State, x.Attempts, x.Failure, x.Error)
+	}
+	h.wantLost(cfg, 1)
+	if n := strings.Count(h.log.String(), "could not run replicas"); n != 1 {
+		t.Errorf("the host was tried %d times, want once", n)
+	}
+}
+
+// after completes a trial that has reported for so long.
+type after struct{ d time.Duration }
+
+func (a after) Prune(v tune.View, trial int) tune.Halt {
+	if r := v.Trial(trial).Reports; r[len(r)-1].At-r[0].At > a.d {
+		return tune.Halt{Trial: tune.Complete, Rule: "enough"}
+	}
+	return tune.Halt{}
+}
+
+// killHost kills all processes of a host, none of which can say anything any more.
+func killHost(t *testing.T, host string) {
+	t.Helper()
+	all, err := procs.Find("DMLC_NODE_HOST", host)
+	if err != nil || len(all) == 0 {
+		t.Errorf("host %s has %d processes, %v; want some", host, len(all), err)
+	}
+	for _, p := range all {
+		if p.PID != os.Getpid() {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+	}
+}
