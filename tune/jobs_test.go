@@ -32,6 +32,8 @@ func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 		return elasticTrial(ctx, p, r)
 	case "adapting":
 		return adaptingTrial(ctx, p, r)
+	case "stored":
+		return storedTrial(ctx, p, r)
 	}
 	fmt.Printf("rank %s has x=%d\n", os.Getenv("PARAGON_RANK"), p.Int("x"))
 	from := 0
