@@ -40,10 +40,11 @@
 // does so.
 //
 // Steps. A training loop whose batch size changes tells the servers what its step has in common: Step gives a Pusher with a factor of the learning
-// rate for this round alone, with the progress at which the schedule is read, and with a request to measure the norms of the round's gradients.
+// rate for this round alone, with the gain by which Adam's family keeps its second moment, with the progress at which the schedule is read, and with a
+// request to measure the norms of the round's gradients.
 // Norms then has their mean square and the square of their mean, from which package adapt estimates the gradient noise scale.
 //
-//	by := kv.Step(kvstore.Step{Weight: examples, Counted: true, Measure: true, Factor: factor, ByProgress: true, Progress: progress})
+//	by := kv.Step(kvstore.Step{Weight: examples, Counted: true, Measure: true, Factor: factor, Gain: gain, ByProgress: true, Progress: progress})
 //	err = by.PushPull(ctx, "weight", grads, outs)
 //	n, ok := kv.Norms("weight")
 //

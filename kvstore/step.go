@@ -6,7 +6,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A Step says what the contributions of one step have in common. Every worker gives the same Measure, Factor and Progress. With Weight alone it is a
+// A Step says what the contributions of one step have in common. Every worker gives the same Measure, Factor, Gain and Progress. With Weight alone it is a
 // plain step.
 type Step struct {
 	// Weight is what a contribution counts in a mean: the number of its examples. With Counted it is the number of examples that this worker has
@@ -20,6 +20,10 @@ type Step struct {
 	// Factor returns the number, 0 to 2²⁰, that multiplies a key's learning rate in this round alone: the optimizer's rate and what it remembers
 	// stay as they are without it (see optim.Pass.WithFactor). Nil: 1. It may be called from several goroutines.
 	Factor func(key string) float64
+	// Gain returns, above 0 and at most 2²⁰, how many times larger the mean square of a key's gradient would be at the batch size for which the learning
+	// rate was chosen. Rules of Adam's family keep their second moment at that size with it (see optim.Pass.WithGain). Nil: 1. It may be called from
+	// several goroutines.
+	Gain func(key string) float64
 	// Progress is where the learning-rate schedule is read, in steps of the schedule, 0 to 2⁵³, if ByProgress; else at the key's round. Rates of
 	// SetLearningRate and bias corrections go by rounds in either case.
 	Progress   float64
@@ -139,6 +143,15 @@ func (k *key) stepOf(verb string, st *Step, c Compression) (wire.Step, error) {
 		}
 		if f != 1 {
 			w.Rate.Scaled, w.Rate.Factor = true, f
+		}
+	}
+	if st.Gain != nil {
+		g := st.Gain(k.name)
+		if !(g > 0 && g <= wire.MaxFactor) {
+			return w, keyError(verb, k.name, nil, "gain: got %v, want above 0 and at most %d", g, wire.MaxFactor)
+		}
+		if g != 1 {
+			w.Rate.Gain = g
 		}
 	}
 	if st.ByProgress {

@@ -22,8 +22,10 @@
 // Steps count from 0; the t of the papers is step+1.
 //
 // AtProgress reads the schedule at a number that need not be whole, and
-// Pass.WithFactor multiplies the learning rate in one update alone: both for
-// jobs whose batch size, and with it the worth of a step, changes.
+// Pass.WithFactor multiplies the learning rate in one update alone, and
+// Pass.WithGain tells a rule with a second moment how much less noise the
+// gradient has: all for jobs whose batch size, and with it the worth of a step,
+// changes.
 //
 // The gradient that a rule sees is, element by element,
 //

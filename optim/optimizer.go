@@ -40,6 +40,7 @@ type Pass struct {
 	o            *Optimizer
 	learningRate float64
 	factor       float64 // of this step alone
+	gain         float64 // see WithGain
 	weightDecay  float64
 	correction1  float64 // 1 − β₁ᵗ
 	correction2  float64 // 1 − β₂ᵗ
@@ -65,6 +66,7 @@ func (o *Optimizer) AtRate(step uint64, learningRate, scale float64, factors Fac
 		o:            o,
 		learningRate: learningRate * factors.LearningRate,
 		factor:       1,
+		gain:         1,
 		weightDecay:  o.cfg.WeightDecay * factors.WeightDecay,
 		scale:        float32(scale * o.cfg.Rescale),
 		clip:         float32(math.Inf(1)),
@@ -101,6 +103,27 @@ func (p Pass) WithFactor(factor float64) Pass {
 	p.factor *= factor
 	return p
 }
+
+// WithGain returns the pass for a gradient whose mean square is 1/gain of what
+// it would be at the batch size for which the learning rate was chosen (AdaScale's
+// gain ratio, Johnson et al. 2020, equation 3), for this step alone. adam, adamw,
+// lamb and rmsprop keep the second moment as it would be at that batch size, and
+// divide by what it is at this one:
+//
+//	v ← β₂v + (1−β₂)·gain·g²,   w ← w − η·m̂ / √(v̂/gain),   ε in proportion
+//
+// So v stays right when the batch changes. In a steady state that is the step of
+// a v of the present batch, with ε/√gain (the square-root scaling rule, Malladi et
+// al. 2022, arXiv 2205.10287). β₁ and β₂ are those of a step. The other rules, and
+// rmsprop with Centered, do as without a gain. It must be above 0; one beyond 128
+// counts as 128, so that float32 holds the squares.
+func (p Pass) WithGain(gain float64) Pass {
+	p.gain = min(gain, mostGain)
+	return p
+}
+
+// mostGain times the square of the largest gradient that is squared as it is, 2⁶⁰, is in float32's range.
+const mostGain = 128
 
 // LearningRate returns the rate of this pass: that of the schedule, times the
 // key's factor and the step's.

@@ -66,12 +66,12 @@ func adamw(p Pass, value, grad, mean, variance, _ []float32) {
 }
 
 // moments is numbers with what adam's mean and variance need; the rate holds
-// the mean's correction.
+// the mean's correction and the root of the gain.
 func (p Pass) moments() f32.Update {
 	u, c := p.numbers(), &p.o.cfg
 	u.Beta1, u.Rest1 = float32(c.Beta1), float32(1-c.Beta1)
-	u.Beta2, u.Rest2 = float32(c.Beta2), float32(1-c.Beta2)
-	u.Rate = float32(p.learningRate * p.factor / p.correction1)
+	u.Beta2, u.Rest2 = float32(c.Beta2), float32((1-c.Beta2)*p.gain)
+	u.Rate = float32(p.learningRate * p.factor * math.Sqrt(p.gain) / p.correction1)
 	u.Root = float32(1 / math.Sqrt(p.correction2))
 	return u
 }
@@ -89,9 +89,14 @@ func adagrad(p Pass, value, grad, h, _, _ []float32) {
 // u.
 func rmsprop(p Pass, value, grad, square, mean, m []float32) {
 	u, c := p.numbers(), &p.o.cfg
-	u.Beta2, u.Rest2 = float32(c.Rho), float32(1-c.Rho)
+	gain := p.gain
+	if mean != nil { // whose gradients would be multiplied as the squares are
+		gain = 1
+	}
+	u.Beta2, u.Rest2 = float32(c.Rho), float32((1-c.Rho)*gain)
+	u.Rate = float32(p.learningRate * p.factor * math.Sqrt(gain))
 	if m != nil {
-		u.Rate, u.Factor = float32(p.learningRate), float32(p.factor)
+		u.Rate, u.Factor = float32(p.learningRate*math.Sqrt(gain)), float32(p.factor)
 	}
 	u.RMSProp(value, grad, square, mean, m)
 }
@@ -120,6 +125,6 @@ func lamb(p Pass, value, grad, mean, variance, _ []float32) {
 // lambNumbers is moments with the mean's correction by itself.
 func (p Pass) lambNumbers() f32.Update {
 	u := p.moments()
-	u.Rate, u.Correction = float32(p.learningRate*p.factor*p.trust), float32(1/p.correction1)
+	u.Rate, u.Correction = float32(p.learningRate*p.factor*p.trust), float32(math.Sqrt(p.gain)/p.correction1)
 	return u
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +104,48 @@ func TestBatchesChangeBetweenSteps(t *testing.T) {
 		}
 	}
 	wantPasses(t, used, 60)
+}
+
+// A steppingStore notes what the steps say of the parameters.
+type steppingStore struct {
+	kvstore.Store
+	gains, factors map[string][]float64
+}
+
+func (s steppingStore) Step(st kvstore.Step) kvstore.Pusher {
+	for _, key := range []string{"conv.weight", "fc.weight"} {
+		s.gains[key], s.factors[key] = append(s.gains[key], st.Gain(key)), append(s.factors[key], st.Factor(key))
+	}
+	return s.Store.Step(st)
+}
+
+// The servers are told each group's gain, by which they keep Adam's second moment at the initial batch: 1 until the batch changes, and then adascale's
+// factor, and the square of adamscale's.
+func TestStepsSayTheirGain(t *testing.T) {
+	for _, name := range []string{"sgd", "adam"} {
+		store := steppingStore{newStore(t, "device"), map[string][]float64{}, map[string][]float64{}}
+		r := newRig(t, rigConfig{store: store, optimizer: optim.Config{Name: name, LearningRate: 0.01}})
+		r.cfg.Adapt = &worker.AdaptConfig{MaxBatch: 48, Accumulation: true, Groups: []string{"conv.*"}, Decisions: []worker.Decision{{Step: 0, LocalBatch: 4, Accumulation: 1}, {Step: 3, LocalBatch: 8, Accumulation: 1}}}
+		if _, err := worker.Fit(t.Context(), r.cfg); err != nil {
+			t.Fatal(err)
+		}
+		differ := false
+		for key, gains := range store.gains {
+			for step, gain := range gains {
+				want := store.factors[key][step]
+				if name == "adam" {
+					want *= want
+				}
+				if step < 3 && gain != 1 || step == 3 && gain <= 1 || math.Abs(gain-want) > 1e-12*gain {
+					t.Errorf("%s, %s, step %d: got gain %v, want %v, and 1 before step 3", name, key, step, gain, want)
+				}
+				differ = differ || gain != store.gains["conv.weight"][step]
+			}
+		}
+		if !differ && name == "sgd" { // with Adam one worker measures a step in 32
+			t.Error("both groups have the same gains, want each its own")
+		}
+	}
 }
 
 // Stopped after any step and resumed, a run whose batch changes ends with the bits of one that was not stopped.

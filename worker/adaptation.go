@@ -34,6 +34,7 @@ type adaptation struct {
 	runs    []time.Duration // what its runs before the last one took
 	gain    float64         // what it adds to the progress
 	factors []float64       // of the learning rate, by group
+	gains   []float64       // of each group's own noise
 
 	programs *programSets
 	decider  decider
@@ -69,7 +70,7 @@ func newAdaptation(cfg *AdaptConfig, t *Trainer, feed BatchFeed, workers int, st
 		smoothing = adapt.DefaultSmoothing
 	}
 	a.estimators = adapt.NewEstimators(n, math.Pow(smoothing, float64(a.every))) // the averages reach back as many steps
-	a.factors = make([]float64, n)
+	a.factors, a.gains = make([]float64, n), make([]float64, n)
 	a.programs = newProgramSets(a)
 	a.decider.init(a)
 	a.progress = adapt.Progress{Examples: feed.Length(), InitialBatch: cfg.InitialBatch, WarmupEpochs: cfg.WarmupEpochs}
@@ -159,16 +160,19 @@ func (a *adaptation) nextStep(weight float32, counted bool) kvstore.Step {
 			factor = 1
 		}
 		a.factors[g] = min(factor, mostFactor)
+		a.gains[g] = min(noise.Gain(scale), mostFactor)
+	}
+	of := func(byGroup []float64) func(string) float64 {
+		return func(key string) float64 {
+			if i, ok := a.trainer.index[key]; ok {
+				return byGroup[a.groups[i]]
+			}
+			return 1
+		}
 	}
 	return kvstore.Step{
 		Weight: weight, Counted: counted, Measure: a.trainer.steps%a.every == 0 || a.trainer.cfg.Store.NumWorkers() == 1, Progress: a.progress.Steps, ByProgress: true,
-		Factor: func(key string) float64 {
-			if i, ok := a.trainer.index[key]; ok {
-				return a.factors[a.groups[i]]
-			}
-			return 1
-		},
-		Micro: a.trainer.microOf,
+		Factor: of(a.factors), Gain: of(a.gains), Micro: a.trainer.microOf,
 	}
 }
 

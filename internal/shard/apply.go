@@ -65,6 +65,9 @@ func (s *Shard) pass(step uint64) optim.Pass {
 	if rate.Scaled {
 		pass = pass.WithFactor(rate.Factor)
 	}
+	if rate.Gain > 0 {
+		pass = pass.WithGain(rate.Gain)
+	}
 	return pass
 }
 

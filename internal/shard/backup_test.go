@@ -103,7 +103,7 @@ func measuredStep(micro uint32) func(rank int, round uint64) wire.Step {
 	return func(rank int, round uint64) wire.Step {
 		st := wire.Step{Measure: true, Rate: wire.RoundRate{Scaled: round%3 > 0, ByProgress: true, Progress: 1.5 * float64(round)}}
 		if st.Rate.Scaled {
-			st.Rate.Factor = 1 + float64(round)/8
+			st.Rate.Factor, st.Rate.Gain = 1+float64(round)/8, 1+float64(round)
 		}
 		if micro > 1 && rank != 1 {
 			st.Micro, st.MicroSqr = micro, 1.25*float64(rank+1)

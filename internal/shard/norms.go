@@ -58,6 +58,8 @@ func (s *Shard) checkStep(c *Contribution) error {
 		return s.refuse(wire.CodeMalformed, "push: got learning-rate factor %v, scaled: %v; want 0 to %d, and 0 unless scaled", r.Factor, r.Scaled, wire.MaxFactor)
 	case !(r.Progress >= 0 && r.Progress <= wire.MaxProgress) || r.Progress != 0 && !r.ByProgress:
 		return s.refuse(wire.CodeMalformed, "push: got progress %v, by progress: %v; want 0 to %d, and 0 unless by progress", r.Progress, r.ByProgress, uint64(wire.MaxProgress))
+	case !(r.Gain >= 0 && r.Gain <= wire.MaxFactor):
+		return s.refuse(wire.CodeMalformed, "push: got gain %v, want 0 to %d", r.Gain, wire.MaxFactor)
 	case st.Micro > wire.MaxMicro || st.Micro != 0 && !st.Measure:
 		return s.refuse(wire.CodeMalformed, "push: got %d micro-gradients, measured: %v; want at most %d, and 0 unless measured", st.Micro, st.Measure, wire.MaxMicro)
 	case !(st.MicroSqr >= 0) || st.MicroSqr != 0 && st.Micro <= 1:
@@ -102,7 +104,11 @@ func rateText(r *wire.RoundRate) string {
 	if r.ByProgress {
 		at = fmt.Sprintf("progress %v", r.Progress)
 	}
-	return fmt.Sprintf("learning-rate factor %v with the schedule read at %s", factor, at)
+	text := fmt.Sprintf("learning-rate factor %v with the schedule read at %s", factor, at)
+	if r.Gain != 0 {
+		text += fmt.Sprintf(" and gain %v", r.Gain)
+	}
+	return text
 }
 
 // measures reports whether the norms of a contribution that is about to be added are measured.

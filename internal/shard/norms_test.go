@@ -3,6 +3,7 @@ package shard
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -339,7 +340,7 @@ func TestNormsOverAChangeOfMembers(t *testing.T) {
 	}
 }
 
-// All contributions of a round have one factor and one progress, those a round ahead their own; a repeated one is not held against the round's.
+// All contributions of a round have one factor, one progress and one gain, those a round ahead their own; a repeated one is not held against the round's.
 func TestARoundHasOneRate(t *testing.T) {
 	rate := func(c Contribution, factor, progress float64) Contribution {
 		c.Step.Rate = wire.RoundRate{Scaled: true, Factor: factor, ByProgress: true, Progress: progress}
@@ -358,6 +359,12 @@ func TestARoundHasOneRate(t *testing.T) {
 	c.Data.Release()
 	refusedPush(t, s, rate(contribution(s, 0, 0, 1), 2, 0.25), wire.CodeConflict)
 	refusedPush(t, s, contribution(s, 0, 0, 1), wire.CodeConflict)
+	c = rate(contribution(s, 0, 0, 1), 2, 0.5)
+	c.Step.Rate.Gain = 1.5
+	if _, err := s.Push(c); codeOf(err) != wire.CodeConflict || !strings.Contains(err.Error(), "at progress 0.5 and gain 1.5, but rank 1 gave learning-rate factor 2 with the schedule read at progress 0.5;") {
+		t.Fatalf("another gain: got %v", err)
+	}
+	c.Data.Release()
 	mustPush(t, s, rate(contribution(s, 0, 0, 1), 2, 0.5), Held)
 	mustPush(t, s, rate(contribution(s, 0, 0, 1), 5, 0.5), Repeated)
 	members(2, s, 0, 1)(t) // closes the round over the two
@@ -400,6 +407,9 @@ func TestStepsAreRefusedByName(t *testing.T) {
 		{one, wire.Step{Rate: wire.RoundRate{ByProgress: true, Progress: inf}}, wire.CodeMalformed, "progress +Inf"},
 		{one, wire.Step{Rate: wire.RoundRate{ByProgress: true, Progress: -1}}, wire.CodeMalformed, "progress -1"},
 		{one, wire.Step{Rate: wire.RoundRate{Progress: 1}}, wire.CodeMalformed, "0 unless by progress"},
+		{one, wire.Step{Rate: wire.RoundRate{Gain: -1}}, wire.CodeMalformed, "gain -1"},
+		{one, wire.Step{Rate: wire.RoundRate{Gain: nan}}, wire.CodeMalformed, "gain NaN"},
+		{one, wire.Step{Rate: wire.RoundRate{Gain: 1 << 21}}, wire.CodeMalformed, "want 0 to 1048576"},
 		{one, wire.Step{Measure: true, Micro: wire.MaxMicro + 1}, wire.CodeMalformed, "65536 micro-gradients"},
 		{one, wire.Step{Micro: 2}, wire.CodeMalformed, "0 unless measured"},
 		{one, wire.Step{Measure: true, Micro: 2, MicroSqr: -1}, wire.CodeMalformed, "-1 as the squared norms"},
@@ -426,6 +436,50 @@ func TestStepsAreRefusedByName(t *testing.T) {
 			x.Threshold = 1
 		}
 		refusedPush(t, one, x, wire.CodeUnsupported)
+	}
+}
+
+// A gain reaches the optimizer of dense shards and of rows. The second moment, by which norms are divided, is that of the initial batch.
+func TestGainsReachTheSecondMoment(t *testing.T) {
+	cfg := optim.Config{Name: "adam", LearningRate: 0.5, Reduction: optim.Mean}
+	o, err := optim.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := New(Config{Name: "e", Form: wire.FormRows, Rule: wire.RuleOptimizer, Length: 4, Size: 4, RowLen: 2, Shards: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	setWorkers(t, table, 1, 1)
+	for name, s := range map[string]*Shard{"dense": dense(t, 1, 0, 0), "rows": table} {
+		setOptimizer(t, s, cfg)
+		value, state := make([]float32, 2), o.NewState(2)
+		for round := range uint64(4) {
+			gain := []float64{0, 1, 4, 0.5}[round]
+			pass := o.At(round, 0.5, optim.Factors{LearningRate: 1, WeightDecay: 1}) // the mean over two examples
+			if gain > 0 {
+				pass = pass.WithGain(gain)
+			}
+			grad := []float32{3, -1 - float32(round)}
+			if err := pass.Update(value, grad, state); err != nil {
+				t.Fatal(err)
+			}
+			c := contribution(s, 0, round, grad...)
+			if name == "rows" {
+				c.Data.Release()
+				c.Rows, c.Data = 1, s.pool.Get(RowsPayloadSize(1, 2))
+				c.Data.Int64s(1)[0] = 0
+				copy(c.Data.Float32s(4)[2:], grad)
+			}
+			c.Weight, c.Step.Rate.Gain = 2, gain
+			mustPush(t, s, c, Held)
+			if got := s.slots()[1].Values[:2]; !slices.Equal(got, state.Slot("variance")) {
+				t.Fatalf("%s, round %d, gain %v: second moment %v, want %v", name, round, gain, got, state.Slot("variance"))
+			}
+			if got := s.current.Float32s()[:2]; !slices.Equal(got, value) {
+				t.Fatalf("%s, round %d, gain %v: value %v, want %v", name, round, gain, got, value)
+			}
+		}
 	}
 }
 

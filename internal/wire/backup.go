@@ -42,11 +42,11 @@ const (
 //	    60     1  form        of the payload
 //	    61     8  rows        of RecordRows
 //	    69     8  weight      float64: sum of the weights
-//	    77    18  rate        see RoundRate: that of the contributions
-//	    95    29  norms       see Norms
-//	   124     1  keep        keep the sum: the next round's norms are measured against it
-//	   125     1  configured  the optimizer is that of config; false: as in the round before
-//	   126     .  config      string, JSON of optim.Config; empty: none
+//	    77    26  rate        see RoundRate: that of the contributions
+//	   103    29  norms       see Norms
+//	   132     1  keep        keep the sum: the next round's norms are measured against it
+//	   133     1  configured  the optimizer is that of config; false: as in the round before
+//	   134     .  config      string, JSON of optim.Config; empty: none
 //	     .     .  counts      list of node 8, seq 8, weight 4 (float32), counted 1 (as of Push), norm 8 (float64: over the weight; 0: nobody
 //	                          looked), verdict 1 (of the guard; package shard): the contributions, in the order of their sum
 //

@@ -105,7 +105,7 @@ type AwaitShard struct {
 //	    71     1  counted     the weight counts examples, for Counted
 //	    72     1  judged      the sender held norm against the limit of a Value: the guard does not judge this contribution's norm again
 //	    73     8  norm        float64: Euclidean norm of the gradient before it was compressed, over the weight if that is above 0; 0 unless judged
-//	    81    31  step        see Step
+//	    81    39  step        see Step
 //
 // Payload: the values. The server answers when it may: a contribution for the round after the open one is held, one further
 // ahead waits for its turn. Sent again: acknowledged (or answered with the Value), counted once. Introduced in version 1.
@@ -130,9 +130,9 @@ type Push struct {
 //
 //	offset  size  field
 //	     0     1  measure     the server measures the norms of the round's gradients, if all its contributions ask for it; see Norms
-//	     1    18  rate        see RoundRate
-//	    19     4  micro       micro-gradients that the sender has summed, at most MaxMicro; 0: one
-//	    23     8  microsqr    float64, at least 0, +Inf allowed: the sum over them of ‖s‖²/m, s the sum of the gradients of the m examples of one;
+//	     1    26  rate        see RoundRate
+//	    27     4  micro       micro-gradients that the sender has summed, at most MaxMicro; 0: one
+//	    31     8  microsqr    float64, at least 0, +Inf allowed: the sum over them of ‖s‖²/m, s the sum of the gradients of the m examples of one;
 //	                          of the whole key on its first shard, 0 on the others; 0 unless measure and micro above 1
 //
 // Numbers beyond these limits are CodeMalformed. All contributions of a round have the same rate: one with another is CodeConflict, which names both,
@@ -151,11 +151,14 @@ type Step struct {
 //	     1     8  factor      float64, 0 to MaxFactor; 0 unless scaled
 //	     9     1  byprogress  the schedule is read at progress; false: at the round's number
 //	    10     8  progress    float64, 0 to MaxProgress; 0 unless byprogress
+//	    18     8  gain        float64, 0 to MaxFactor: how many times larger the gradient's mean square would be at the batch size for which the
+//	                          learning rate was chosen, for rules with a second moment; 0: 1
 type RoundRate struct {
 	Scaled     bool
 	Factor     float64
 	ByProgress bool
 	Progress   float64
+	Gain       float64
 }
 
 // The limits of a Step.
@@ -238,7 +241,7 @@ type Norms struct {
 //	    52     8  rows        number of rows
 //	    60     4  wait        milliseconds
 //	    64     1  counted     as of Push
-//	    65    31  step        as of Push; measure is CodeUnsupported
+//	    65    39  step        as of Push; measure is CodeUnsupported
 //
 // Payload: rows int64, the shard's row numbers, strictly increasing; then rows × rowlen float32. Answer: Ack. Rows of an open
 // vocabulary are named by their IDs, which increase as unsigned numbers; those that are new are made, and CodeFull refuses all of

@@ -298,6 +298,7 @@ func (m *RoundRate) fields(c *coder) {
 	c.f64(&m.Factor)
 	c.bool(&m.ByProgress)
 	c.f64(&m.Progress)
+	c.f64(&m.Gain)
 }
 
 func (m *Norms) fields(c *coder) {

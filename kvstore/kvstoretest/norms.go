@@ -20,6 +20,7 @@ func adapting() []Case {
 		{Name: "norms of compressed gradients", Group: g, Optimizer: halving, Run: normsUnderCompression},
 		{Name: "a step has a learning rate of its own", Group: g, Optimizer: halving, Run: ratesOfSteps},
 		{Name: "workers agree on a step's rate", Group: g, Optimizer: halving, Workers: []int{2, 3, 4, 7}, Run: ratesConflict},
+		{Name: "the second moment stays at the initial batch", Optimizer: &optim.Config{Name: "adam", LearningRate: 0.5, Reduction: optim.Mean}, Run: gainsOfSteps},
 		{Name: "preconditioned norms", Optimizer: &optim.Config{Name: "adam", Reduction: optim.Mean}, Run: preconditionedNorms},
 		{Name: "async steps", Types: []string{"dist_async"}, Optimizer: &doubling, Run: asyncSteps},
 	}
@@ -283,6 +284,26 @@ func ratesConflict(w *Worker) {
 		w.ok(w.Store.Step(agreed).Push(w.Ctx, key, fill(2, 1)))
 	}
 	w.all(key, w.pulled(key, 2), 7)
+}
+
+// Gradients whose mean square is 1/gain of what it was, and that say so, leave the second moment as it is: with equal gradients each step before is
+// η, and one with a gradient of 1/√gain is of a velocity that is as much shorter, times √gain.
+func gainsOfSteps(w *Worker) {
+	key := w.key("x")
+	w.init(key, make([]float32, smallSize))
+	value, mean := 0.0, 0.0
+	for round, gain := range []float64{1, 4, 16, 1, 0.25} {
+		g := 2 / math.Sqrt(gain)
+		mean = 0.9*mean + 0.1*g
+		value -= 0.5 * mean / (1 - math.Pow(0.9, float64(round+1))) * math.Sqrt(gain) / 2
+		out := w.step(key, kvstore.Step{Weight: 3, Gain: func(string) float64 { return gain }}, fill(smallSize, float32(3*g)))
+		if d := math.Abs(float64(out[0]) - value); !(d < 1e-5) {
+			w.failf("value after round %d with gain %v: got %v, want %v", round, gain, out[0], value)
+		}
+	}
+	for _, bad := range []float64{0, -1, math.NaN(), 1 << 21} {
+		w.says("a bad gain", w.Store.Step(kvstore.Step{Weight: 1, Gain: func(string) float64 { return bad }}).Push(w.Ctx, key, fill(smallSize, 1)), "want above 0 and at most")
+	}
 }
 
 // From the sixth round on gradients are divided by the root of their second moment. It is that of equal gradients: all norms are their number.
