@@ -31,6 +31,10 @@ type Config struct {
 	// training; they have the same parameters in the same order, one DType and one Seed (0: those of Share). Inputs, outputs, losses and
 	// SetExamples are each program's own. The device is the same. One of the programs runs at a time, and they may be closed in any order.
 	Share *Program
+	// MomentumBatch is the batch size that the Momentum of normalisations is for. A program of another one weighs a batch as many of that size, one
+	// after the other: with 1 − (1 − Momentum)^(batch/MomentumBatch), so that running statistics reach back as many examples whichever
+	// of the programs that share runs. 0: each batch weighs Momentum.
+	MomentumBatch int
 	// Outputs are further nodes whose values Program.Output gives.
 	Outputs gorgonia.Nodes
 	// Params are the leaves that get gradients; nil is all that are parameters (see Parameters) and that the root depends on.
@@ -59,6 +63,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("nn: Config.DType is %v with Config.Device %q, want %v or %v: a CPU does not compute with it", c.DType, c.Device, Float32, BFloat16)
 	case c.Threads < 0 || c.Threads > maxThreads:
 		return fmt.Errorf("nn: Config.Threads is %d, want 0 to %d", c.Threads, maxThreads)
+	case c.MomentumBatch < 0:
+		return fmt.Errorf("nn: Config.MomentumBatch is %d, want at least 1, or 0 for the Momentum as it is", c.MomentumBatch)
 	case c.Share != nil && c.Share.executor == nil:
 		return errors.New("nn: Config.Share is a closed program")
 	case c.Share != nil && (device.gpu || c.Share.device.gpu) && device != c.Share.device:
@@ -140,6 +146,12 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	request.Batch, p.there = p.examples.Batch, p.examples.Batch
 	if p.plan, err = plan.Build(request); err != nil {
 		return err
+	}
+	if cfg.MomentumBatch > 0 {
+		if p.examples.Batch == 0 {
+			return fmt.Errorf("Config.MomentumBatch is %d, and the program's batch size is not known (see Program.Batch); want 0", cfg.MomentumBatch)
+		}
+		weighBatches(p.plan, float64(p.examples.Batch)/float64(cfg.MomentumBatch))
 	}
 	if alike != nil {
 		if err := alike.check(p.plan.Params); err != nil {

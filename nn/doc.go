@@ -38,7 +38,8 @@
 //	small, err := build(64, large)
 //
 // Programs that share have one set of parameters, gradients and running statistics, one count of steps and one gradient scale, so that a step on
-// any of them goes on where the last one stopped, and is bit for bit the step of a program that is alone. One of them runs at a time: the memory
+// any of them goes on where the last one stopped, and is bit for bit the step of a program that is alone. (With Config.MomentumBatch running statistics
+// reach back as many examples in all of them.) One of them runs at a time: the memory
 // for what lies between operations is that of the largest. Program.Memory is what a program takes in addition. Inputs and SetExamples are each
 // program's own: a batch between two sizes runs in the larger program with fewer examples. Programs may come later and larger; then the memory is
 // made anew, and it is cheaper to compile the largest one first.

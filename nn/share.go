@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -100,6 +101,17 @@ func (p *Program) join(with *Program) {
 		p.shared = with.shared
 	}
 	p.shared.programs = append(p.shared.programs, p)
+}
+
+// weighBatches makes normalisations weigh a batch as so many.
+func weighBatches(p *plan.Plan, batches float64) {
+	for _, o := range p.Ops {
+		if bn, ok := o.Attr.(*op.BatchNorm2D); ok && batches != 1 {
+			own := *bn // the graph's stays as it is
+			own.Momentum = 1 - math.Pow(1-bn.Momentum, batches)
+			o.Attr = &own
+		}
+	}
 }
 
 // showShared lets the leaves and the state of the program's graph show what the program shares, and so frees the graph's own values, unless

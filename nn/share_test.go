@@ -205,6 +205,49 @@ func TestTheReferenceOfAProgramThatSharesHasItsValues(t *testing.T) {
 	nearGradients(t, "sharing", p, r, tolerance)
 }
 
+// A program with a MomentumBatch weighs its batch as so many of that size, and leaves its graph as it is.
+func TestRunningStatisticsReachBackAsManyExamples(t *testing.T) {
+	build := func(batch int, momentum float64) model {
+		return tenClasses("normalised", batch, []int{3, 6, 6}, func(x *gorgonia.Node) *gorgonia.Node {
+			x = nn.ReLU(nn.BatchNorm2D(conv(x, "conv0", 8, 3, 1, 1), "bn0", nn.BatchNormConfig{Momentum: momentum}))
+			return nn.Linear(nn.GlobalAvgPool2D(x), "fc", nn.LinearConfig{Out: 10})
+		})
+	}
+	for _, c := range []struct {
+		batch, of int
+		momentum  float64
+	}{{4, 4, 0.2}, {12, 4, 1 - math.Pow(1-0.2, 3)}, {2, 4, 1 - math.Sqrt(1-0.2)}, {12, 0, 0.2}} {
+		first, alone := &family{build: func(batch int) model { return build(batch, 0.2) }, cfg: nn.Config{Threads: 1}}, build(c.batch, c.momentum)
+		loss, p := compile(t, build(c.batch, 0.2), nn.Config{Threads: 1, Share: first.program(t, 4), MomentumBatch: c.of})
+		other, want := compile(t, alone, nn.Config{Threads: 1})
+		for seed := range uint64(2) {
+			fillInputs(t, loss.Graph(), p, nil, 10, seed)
+			fillInputs(t, other.Graph(), want, nil, 10, seed)
+			step(t, p, nil)
+			step(t, want, nil)
+		}
+		for i, s := range want.State() {
+			wantBits(t, fmt.Sprintf("batch of %d, momentum for %d: %s", c.batch, c.of, s.Name), p.State()[i].Value, s.Value)
+		}
+		again, _ := compile(t, build(c.batch, 0.2), nn.Config{Threads: 1})
+		if got, same := fmt.Sprint(loss.Graph().AllNodes()), fmt.Sprint(again.Graph().AllNodes()); strings.Count(got, "momentum 0.2") != strings.Count(same, "momentum 0.2") {
+			t.Errorf("batch of %d: the graph has changed: %s", c.batch, got)
+		}
+	}
+}
+
+func TestMomentumBatchIsCheckedByName(t *testing.T) {
+	for want, cfg := range map[string]nn.Config{
+		"Config.MomentumBatch is -1, want at least 1": {MomentumBatch: -1},
+		"batch size is not known":                     {MomentumBatch: 4, OwnMask: true},
+	} {
+		g := gorgonia.NewGraph()
+		if _, err := nn.Compile(convNet(4).build(g), cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want one with %q", err, want)
+		}
+	}
+}
+
 // The same on a GPU, where the loss scale is one, too; graphs are captured, and captured anew when the memory grows.
 func TestStepsOnProgramsThatShareAGPUAreThoseOfOneTraining(t *testing.T) {
 	build := func(batch int) model {

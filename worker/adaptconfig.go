@@ -36,7 +36,8 @@ type AdaptConfig struct {
 	// Accumulation allows steps of several runs, whose gradients are added up (Trainer.Accumulate). One worker alone goes beyond the initial
 	// batch only so.
 	Accumulation bool
-	// Program compiles the model for another batch size of a device, with the trainer's program on it as nn.Config.Share. Fit calls it between two
+	// Program compiles the model for another batch size of a device, with the trainer's program on it as nn.Config.Share, and its batch size as
+	// MomentumBatch where running statistics are to reach back as many examples as with the trainer's. Fit calls it between two
 	// steps when a size is first used, keeps the last four, and closes them at its end. Where one cannot be compiled (memory), the log says so, and
 	// steps take more and smaller runs. nil: all runs are made by the trainer's programs.
 	Program func(device, batch int) (*nn.Program, error)

@@ -134,7 +134,7 @@ func adapting(s settings, programs []*nn.Program) *worker.AdaptConfig {
 		if err != nil {
 			return nil, err
 		}
-		return nn.Compile(m.loss, nn.Config{Device: s.devices[device], DType: dtype, Threads: s.threads, Share: programs[device]})
+		return nn.Compile(m.loss, nn.Config{Device: s.devices[device], DType: dtype, Threads: s.threads, Share: programs[device], MomentumBatch: programs[device].Batch()})
 	}
 	return &cfg
 }
