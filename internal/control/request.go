@@ -38,7 +38,7 @@ const (
 
 // ops are all operations, as messages name them.
 var ops = []string{OpStatus, OpWhy, OpEvents, OpAdd, OpRemove, OpAddServer, OpRemoveServer, OpFailed, OpServerFailed, OpLost, OpLeft, OpStop,
-	OpScale, OpScaling, OpGrow, OpRelease}
+	OpScale, OpScaling, OpGrow, OpRelease, OpTelemetry, OpSeries}
 
 // Limits of a Request.
 const (
@@ -71,6 +71,11 @@ type Request struct {
 	Placement []WorkersOnHost `json:"placement,omitempty"` // of OpScale: on which hosts; hosts that are not named end with none. None: the launcher chooses. Of OpScaling: the same, as the job spells the hosts
 	Scale     uint64          `json:"scale,omitempty"`     // of OpScaling: the number of the event Scaling; of OpRemove: not 0 if it is done to carry out that scale
 	State     string          `json:"state,omitempty"`     // of OpScaling: ScaleUnderWay, ScaleRefused or ScaleTooFew
+
+	Metrics     []string `json:"metrics,omitempty"`  // of OpTelemetry and OpSeries
+	NodeIDs     []uint64 `json:"node_ids,omitempty"` // of OpSeries
+	SinceMillis int64    `json:"since_ms,omitempty"` // of OpSeries: the scheduler's clock, Unix
+	Points      int      `json:"points,omitempty"`   // of OpSeries
 }
 
 // Encode returns the JSON of a request that keeps the limits. A longer Reason is cut.
@@ -132,6 +137,9 @@ func (r *Request) check() error {
 		return fmt.Errorf("host %s: %d slots, want 1 to %d", r.Host, r.Slots, MaxSlots)
 	case r.GPUs < -1 || r.GPUs > MaxGPUs || r.CPUs < 0 || r.CPUs > MaxCPUs:
 		return fmt.Errorf("host %s: gpus %d and cpus %d, want -1 to %d and 0 to %d", r.Host, r.GPUs, r.CPUs, MaxGPUs, MaxCPUs)
+	case r.Points < 0 || r.Points > MaxPoints || r.SinceMillis < 0 || len(r.Metrics) > maxMetrics || len(r.NodeIDs) > maxRank:
+		return fmt.Errorf("op %s: %d points since %d ms of %d metrics of %d nodes: want at most %d points, %d metrics, %d nodes, and a time from 0",
+			r.Op, r.Points, r.SinceMillis, len(r.Metrics), len(r.NodeIDs), MaxPoints, maxMetrics, maxRank)
 	case r.Rank < 0 || r.Rank > maxRank:
 		return fmt.Errorf("there is no server %d: want a rank of 0 to %d", r.Rank, maxRank)
 	case len(r.Reason) > MaxReason:

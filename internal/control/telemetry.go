@@ -1,0 +1,198 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// OpTelemetry asks for the newest values of all nodes (answer: Telemetry), OpSeries for past ones (answer: Series).
+const (
+	OpTelemetry = "telemetry" // Metrics: names, as telemetry.Info has them; none: all
+	OpSeries    = "series"    // Metrics, NodeIDs (none: all), SinceMillis (0: all that is known), Points: at most so many, the newest
+)
+
+// MaxPoints bounds the Points of one Series.
+const MaxPoints = 4096
+
+// Number is a value that may be unknown: NaN, which JSON writes as null. Infinities are written as the strings "+Inf" and "-Inf".
+type Number float64
+
+// MarshalJSON writes five to seventeen digits, as many as the value needs.
+func (x Number) MarshalJSON() ([]byte, error) {
+	switch v := float64(x); {
+	case math.IsNaN(v):
+		return []byte("null"), nil
+	case math.IsInf(v, 1):
+		return []byte(`"+Inf"`), nil
+	case math.IsInf(v, -1):
+		return []byte(`"-Inf"`), nil
+	default:
+		return json.Marshal(v)
+	}
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (x *Number) UnmarshalJSON(b []byte) error {
+	switch string(b) {
+	case "null":
+		*x = Number(math.NaN())
+	case `"+Inf"`:
+		*x = Number(math.Inf(1))
+	case `"-Inf"`:
+		*x = Number(math.Inf(-1))
+	default:
+		return json.Unmarshal(b, (*float64)(x))
+	}
+	return nil
+}
+
+// Telemetry is the answer to OpTelemetry: the newest values of the job's processes.
+type Telemetry struct {
+	Error string `json:"error,omitempty"`
+	Job   string `json:"job"`
+	Phase string `json:"phase"`
+	// Incarnation is another one after each start of the scheduler. What was before is not known to this one.
+	Incarnation uint64  `json:"incarnation"`
+	NowMillis   int64   `json:"now_ms"`   // the scheduler's clock, Unix
+	SinceMillis int64   `json:"since_ms"` // when this scheduler began
+	Generation  uint64  `json:"generation"`
+	Columns     []Value `json:"columns"` // of each node's Values
+	// Nodes are those of Status: servers, then workers, by rank; then those that have gone within the last minute.
+	Nodes   []NodeTelemetry `json:"nodes"`
+	LeftOut int             `json:"nodes_left_out,omitempty"` // that did not fit
+	// Totals of the job, of the processes that are gone too.
+	Changes     map[string]uint64 `json:"changes"` // of the membership, by cause: "joined", "left", "lost", "removed"
+	Checkpoints uint64            `json:"checkpoints"`
+	// Slow names the workers that others wait for, the worst one first; none: no one in particular.
+	Slow []Slow `json:"slow,omitempty"`
+}
+
+// A Value names a column: a metric and the index of its label's value.
+type Value struct {
+	Metric string `json:"metric"`
+	Index  int    `json:"index,omitempty"`
+}
+
+// NodeTelemetry is one process's newest values.
+type NodeTelemetry struct {
+	Node      uint64   `json:"node"`
+	Role      string   `json:"role"`
+	Rank      int32    `json:"rank"` // -1: none yet
+	Host      string   `json:"host"`
+	PID       uint32   `json:"pid"`
+	Process   uint32   `json:"process,omitempty"`
+	State     string   `json:"state"`  // NodeCounts to NodeRemoved
+	AgeMillis int64    `json:"age_ms"` // of Values; -1: none came
+	Values    []Number `json:"values"` // by column; NaN: the process has none
+	// Of a worker: what the servers charge it with since their begin, in all. See telemetry.Blame.
+	BlamedRounds  uint64 `json:"blamed_rounds,omitempty"`
+	BlamedSeconds Number `json:"blamed_seconds,omitempty"`
+}
+
+// A Slow says that the others waited for a worker.
+type Slow struct {
+	Node    uint64  `json:"node"`
+	Rank    int32   `json:"rank"`
+	Host    string  `json:"host"`
+	Share   float64 `json:"share"`   // of the rounds within the time in which its contribution came last
+	Rounds  uint64  `json:"rounds"`  // within the time
+	Gap     float64 `json:"gap"`     // seconds, the mean time that it came after the last but one
+	Steps   float64 `json:"steps"`   // of the job within the time
+	Seconds float64 `json:"seconds"` // the time
+	// StepSeconds is the mean time of a step of the job, of which Gap is a part.
+	StepSeconds float64 `json:"step_seconds"`
+	Cause       string  `json:"cause"` // SlowCompute, SlowData, SlowNetwork or empty: which part of its steps is longer than that of the others
+}
+
+// The parts of a step that make a worker slow.
+const (
+	SlowCompute = "compute"
+	SlowData    = "data"
+	SlowNetwork = "network" // neither of the others is longer
+)
+
+// Series is the answer to OpSeries: what the nodes' values were at equally spaced times.
+type Series struct {
+	Error       string       `json:"error,omitempty"`
+	Incarnation uint64       `json:"incarnation"`
+	FromMillis  int64        `json:"from_ms"` // time of the first point, the scheduler's clock
+	StepMillis  int64        `json:"step_ms"` // between points: 1,000 for the last ten minutes, else 30,000 or a multiple
+	Columns     []Value      `json:"columns"`
+	Nodes       []NodeSeries `json:"nodes"`
+}
+
+// NodeSeries are the past values of one node. Counters are as they were counted: rates are differences.
+type NodeSeries struct {
+	Node   uint64     `json:"node"`
+	Values [][]Number `json:"values"` // by column, by time; NaN: no record came
+}
+
+func (t *Telemetry) refusal() (string, bool) { return t.Error, false }
+
+func (t *Telemetry) check() error {
+	if t.LeftOut < 0 {
+		return fmt.Errorf("control: telemetry: %d nodes left out, want none below 0", t.LeftOut)
+	}
+	if err := checkPhase("telemetry", t.Phase); err != nil {
+		return err
+	}
+	if err := checkColumns("telemetry", t.Columns); err != nil {
+		return err
+	}
+	for _, n := range t.Nodes {
+		switch {
+		case n.Role != Worker && n.Role != Server:
+			return fmt.Errorf("control: telemetry: node %d: role %q: want worker or server", n.Node, n.Role)
+		case !slices.Contains(nodeStates, n.State):
+			return fmt.Errorf("control: telemetry: node %d: state %q is not known", n.Node, n.State)
+		case n.Rank < -1 || n.Rank > maxRank:
+			return fmt.Errorf("control: telemetry: node %d: rank %d, want -1 to %d", n.Node, n.Rank, maxRank)
+		case len(n.Values) != len(t.Columns):
+			return fmt.Errorf("control: telemetry: node %d: %d values, want %d", n.Node, len(n.Values), len(t.Columns))
+		}
+	}
+	for _, s := range t.Slow {
+		for _, x := range []float64{s.Share, s.Gap, s.Steps, s.Seconds, s.StepSeconds} {
+			if !(x >= 0 && x <= math.MaxFloat64) {
+				return fmt.Errorf("control: telemetry: slow node %d: %g, want a finite number from 0", s.Node, x)
+			}
+		}
+		if !slices.Contains([]string{"", SlowCompute, SlowData, SlowNetwork}, s.Cause) {
+			return fmt.Errorf("control: telemetry: slow node %d: cause %q is not known", s.Node, s.Cause)
+		}
+	}
+	return nil
+}
+
+func checkColumns(of string, columns []Value) error {
+	for _, c := range columns {
+		if c.Metric == "" || c.Index < 0 {
+			return fmt.Errorf("control: %s: column %q[%d]: want a metric, and an index from 0", of, c.Metric, c.Index)
+		}
+	}
+	return nil
+}
+
+func (s *Series) refusal() (string, bool) { return s.Error, false }
+
+func (s *Series) check() error {
+	if s.StepMillis < 1 {
+		return fmt.Errorf("control: series: %d ms between points, want at least 1", s.StepMillis)
+	}
+	if err := checkColumns("series", s.Columns); err != nil {
+		return err
+	}
+	for _, n := range s.Nodes {
+		if len(n.Values) != len(s.Columns) {
+			return fmt.Errorf("control: series: node %d: %d columns of values, want %d", n.Node, len(n.Values), len(s.Columns))
+		}
+		for _, v := range n.Values {
+			if len(v) != len(n.Values[0]) {
+				return fmt.Errorf("control: series: node %d: columns of %d and %d values, want as many in each", n.Node, len(n.Values[0]), len(v))
+			}
+		}
+	}
+	return nil
+}

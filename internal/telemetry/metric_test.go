@@ -1,0 +1,117 @@
+package telemetry
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"testing"
+)
+
+// The vocabulary is whole: names are there once, and a Recorder has room for all of it.
+func TestMetrics(t *testing.T) {
+	names := map[string]Metric{}
+	for _, m := range Metrics() {
+		i, ok := m.Info()
+		if !ok || i.Help == "" || i.Roles == 0 || (i.Label == "") != (i.Width == 1) {
+			t.Errorf("metric %v: %+v: want a name, a help, roles, and a label if it has several values", m, i)
+		}
+		if other, twice := names[i.Name]; twice {
+			t.Errorf("metrics %d and %d have the name %s", other, m, i.Name)
+		}
+		names[i.Name] = m
+	}
+	if first[numMetrics] != numSlots {
+		t.Errorf("numSlots is %d, want %d", numSlots, first[numMetrics])
+	}
+	for _, role := range []int{OfWorker, OfServer} {
+		n := 0
+		for _, m := range Metrics() {
+			if i, _ := m.Info(); i.Roles&role != 0 {
+				n += i.Width
+			}
+		}
+		if n > MaxSamples {
+			t.Errorf("role %d has %d values, want at most %d", role, n, MaxSamples)
+		}
+	}
+	if size := 3 + 10*MaxSamples + 24*MaxBlames; size > MaxRecord {
+		t.Errorf("the largest record has %d bytes, want at most %d", size, MaxRecord)
+	}
+	if _, ok := Metric(200).Info(); ok {
+		t.Error("metric 200 is known")
+	}
+}
+
+func TestRecorder(t *testing.T) {
+	var r Recorder
+	r.Add(Steps, 1)
+	r.Add(Steps, 2)
+	r.Set(Loss, math.NaN())
+	r.SetAt(GPULoad, 3, .5)
+	r.SetAt(GPULoad, MaxGPUs, 1)
+	r.AddAt(Steps, -1, 1)
+	r.Observe(StepBuckets, .0025)
+	r.Observe(StepBuckets, 11)
+	r.Collect(func(r *Recorder) { r.Set(ResidentBytes, 7) })
+	got := r.Record()
+	want := []Sample{{Steps, 0, 3}, {StepBuckets, 1, 1}, {Loss, 0, math.NaN()}, {ResidentBytes, 0, 7}, {GPULoad, 3, .5}}
+	same := func(a, b Sample) bool {
+		return a.Metric == b.Metric && a.Index == b.Index && math.Float64bits(a.Value) == math.Float64bits(b.Value)
+	}
+	if !slices.EqualFunc(got.Samples, want, same) {
+		t.Errorf("got %v, want %v", got.Samples, want)
+	}
+	again, err := Decode(got.Append(nil))
+	if err != nil || !slices.EqualFunc(again.Samples, want, same) {
+		t.Errorf("decoded %v, %v, want %v", again.Samples, err, want)
+	}
+	var none *Recorder
+	none.Add(Steps, 1)
+	none.Collect(func(*Recorder) {})
+	if r := none.Record(); len(r.Samples) != 0 {
+		t.Errorf("a nil recorder has %v", r.Samples)
+	}
+	if n := testing.AllocsPerRun(100, func() { r.Add(Steps, 1); r.Set(Loss, 1); r.Observe(StepBuckets, .1) }); n != 0 {
+		t.Errorf("recording allocates %v times", n)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	bad := [][]byte{nil, {1, 0}, {2, 0, 0}, {1, 1, 0}, {1, 0, 1}, bytes.Repeat([]byte{1}, MaxRecord+1)}
+	for _, r := range []Record{
+		{Samples: []Sample{{Loss, 0, 1}, {Loss, 0, 1}}},
+		{Samples: []Sample{{Loss, 0, 1}, {Steps, 0, 1}}},
+		{Samples: []Sample{{Steps, 0, -1}}},
+		{Samples: []Sample{{Steps, 0, math.Inf(1)}}},
+		{Blames: []Blame{{Node: 2}, {Node: 2}}},
+		{Blames: []Blame{{Seconds: math.NaN()}}},
+	} {
+		bad = append(bad, r.Append(nil))
+	}
+	for _, b := range bad {
+		if r, err := Decode(b); err == nil {
+			t.Errorf("Decode(%v): got %v, want an error", b, r)
+		}
+	}
+	known, err := Decode((&Record{Samples: []Sample{{Loss, 0, 1}, {Loss, 1, 1}, {250, 0, 1}}}).Append(nil))
+	if err != nil || len(known.Samples) != 1 {
+		t.Errorf("with unknown metrics: got %v, %v, want the known one alone", known, err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add((&Record{Samples: []Sample{{Steps, 0, 1}, {Loss, 0, .5}}, Blames: []Blame{{1, 2, 3}}}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := Decode(b)
+		if err != nil {
+			return
+		}
+		again := r.Append(nil)
+		if len(again) > len(b) {
+			t.Errorf("%d bytes became %d", len(b), len(again))
+		}
+		if _, err := Decode(again); err != nil {
+			t.Errorf("what was decoded and encoded again is refused: %v", err)
+		}
+	})
+}

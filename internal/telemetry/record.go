@@ -1,0 +1,112 @@
+package telemetry
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// MaxRecord bounds an encoded Record, in bytes.
+const MaxRecord = 2 << 10
+
+// Limits that together keep to MaxRecord.
+const (
+	MaxSamples = 120
+	MaxBlames  = 34
+)
+
+// A Record is what a process says of itself at one time.
+type Record struct {
+	Samples []Sample // at most MaxSamples, sorted by metric and index, none twice
+	Blames  []Blame  // of a server, at most MaxBlames, sorted by node: those that grew most since the last record
+}
+
+// A Sample is one value.
+type Sample struct {
+	Metric Metric
+	Index  uint8
+	Value  float64 // of a gauge, may be NaN or infinite
+}
+
+// A Blame says what a server has charged to one worker since the server's begin: in how many rounds its contribution came last, and how long after
+// the last but one, in all. Rounds of one contribution charge nobody.
+type Blame struct {
+	Node    uint64 // the worker
+	Rounds  uint64
+	Seconds float64
+}
+
+// ErrMalformed is in the chain of errors about bytes that are no Record.
+var ErrMalformed = errors.New("malformed record")
+
+// format is the first byte of a record.
+const format = 1
+
+// Append appends the record's bytes. All numbers are little-endian:
+//
+//	offset  size  field
+//	     0     1  format    1
+//	     1     1  samples   how many
+//	     2     1  blames    how many
+//	     3    10  each sample: metric 1, index 1, value 8 (float64)
+//	     .    24  each blame: node 8, rounds 8, seconds 8 (float64)
+//
+// Samples and blames beyond the limits are left out.
+func (r *Record) Append(b []byte) []byte {
+	samples, blames := r.Samples[:min(len(r.Samples), MaxSamples)], r.Blames[:min(len(r.Blames), MaxBlames)]
+	b = append(b, format, uint8(len(samples)), uint8(len(blames)))
+	for _, s := range samples {
+		b = binary.LittleEndian.AppendUint64(append(b, uint8(s.Metric), s.Index), math.Float64bits(s.Value))
+	}
+	for _, x := range blames {
+		b = binary.LittleEndian.AppendUint64(b, x.Node)
+		b = binary.LittleEndian.AppendUint64(b, x.Rounds)
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x.Seconds))
+	}
+	return b
+}
+
+// Decode reads a record. Metrics and indices that this version does not know are left out. Counters that are negative or not finite are an error.
+func Decode(b []byte) (Record, error) {
+	var r Record
+	if len(b) < 3 || len(b) > MaxRecord {
+		return r, fmt.Errorf("telemetry: %w of %d bytes, want 3 to %d", ErrMalformed, len(b), MaxRecord)
+	}
+	if b[0] != format {
+		return r, fmt.Errorf("telemetry: %w of format %d, want %d", ErrMalformed, b[0], format)
+	}
+	samples, blames := int(b[1]), int(b[2])
+	if want := 3 + 10*samples + 24*blames; len(b) != want {
+		return r, fmt.Errorf("telemetry: %w of %d bytes, want %d for %d samples and %d blames", ErrMalformed, len(b), want, samples, blames)
+	}
+	b = b[3:]
+	previous := -1
+	for ; samples > 0; samples, b = samples-1, b[10:] {
+		s := Sample{Metric(b[0]), b[1], math.Float64frombits(binary.LittleEndian.Uint64(b[2:]))}
+		if at := int(b[0])<<8 | int(b[1]); at <= previous {
+			return Record{}, fmt.Errorf("telemetry: %w: sample %v[%d] is not behind the one before", ErrMalformed, s.Metric, s.Index)
+		} else {
+			previous = at
+		}
+		i, ok := s.Metric.Info()
+		if !ok || int(s.Index) >= i.Width {
+			continue
+		}
+		if i.Kind == Counter && !(s.Value >= 0 && s.Value <= math.MaxFloat64) {
+			return Record{}, fmt.Errorf("telemetry: %w: counter %v is %g, want a finite number from 0", ErrMalformed, s.Metric, s.Value)
+		}
+		r.Samples = append(r.Samples, s)
+	}
+	for ; blames > 0; blames, b = blames-1, b[24:] {
+		x := Blame{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), math.Float64frombits(binary.LittleEndian.Uint64(b[16:]))}
+		if !(x.Seconds >= 0 && x.Seconds <= math.MaxFloat64) {
+			return Record{}, fmt.Errorf("telemetry: %w: node %d is charged with %g seconds, want a finite number from 0", ErrMalformed, x.Node, x.Seconds)
+		}
+		if n := len(r.Blames); n > 0 && r.Blames[n-1].Node >= x.Node {
+			return Record{}, fmt.Errorf("telemetry: %w: blame of node %d is not behind the one before", ErrMalformed, x.Node)
+		}
+		r.Blames = append(r.Blames, x)
+	}
+	return r, nil
+}

@@ -1,0 +1,119 @@
+package telemetry
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+// A Recorder holds what one process measures. Its methods may be called concurrently; but for Collect and Record they neither lock nor allocate.
+// A nil Recorder takes everything and keeps nothing.
+type Recorder struct {
+	slots [numSlots]slot
+
+	mu         sync.Mutex // guards collectors
+	collectors []func(*Recorder)
+}
+
+// A slot is one value, as the bits of a float64.
+type slot struct {
+	set  atomic.Bool
+	bits atomic.Uint64
+}
+
+// first[m] is the slot of metric m's index 0.
+var first = func() (at [numMetrics + 1]int) {
+	for m := range numMetrics {
+		at[m+1] = at[m]
+		if i, ok := Metric(m).Info(); ok {
+			at[m+1] += i.Width
+		}
+	}
+	return at
+}()
+
+// numSlots is first[numMetrics], which a test holds.
+const numSlots = 101
+
+// slot is nil for an index that the metric does not have.
+func (r *Recorder) slot(m Metric, index int) *slot {
+	if r == nil || int(m) >= numMetrics || index < 0 || first[m]+index >= first[m+1] {
+		return nil
+	}
+	return &r.slots[first[m]+index]
+}
+
+// Add adds to a counter.
+func (r *Recorder) Add(m Metric, x float64) { r.AddAt(m, 0, x) }
+
+// AddAt adds to the counter of an index.
+func (r *Recorder) AddAt(m Metric, index int, x float64) {
+	s := r.slot(m, index)
+	if s == nil {
+		return
+	}
+	for {
+		old := s.bits.Load()
+		if s.bits.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+x)) {
+			break
+		}
+	}
+	if !s.set.Load() {
+		s.set.Store(true)
+	}
+}
+
+// Set sets a gauge, or a counter that something else counts.
+func (r *Recorder) Set(m Metric, x float64) { r.SetAt(m, 0, x) }
+
+// SetAt sets the gauge of an index.
+func (r *Recorder) SetAt(m Metric, index int, x float64) {
+	if s := r.slot(m, index); s != nil {
+		s.bits.Store(math.Float64bits(x))
+		if !s.set.Load() {
+			s.set.Store(true)
+		}
+	}
+}
+
+// Observe counts a duration in StepBuckets or RoundBuckets: one bucket is added to, that of the least bound that holds it.
+func (r *Recorder) Observe(buckets Metric, seconds float64) {
+	for i, bound := range StepBounds {
+		if seconds <= bound {
+			r.AddAt(buckets, i, 1)
+			return
+		}
+	}
+}
+
+// Collect makes f run before each Record: for values that are read when they are asked for.
+func (r *Recorder) Collect(f func(*Recorder)) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.collectors = append(r.collectors, f)
+}
+
+// Record is what is known now: all values that were ever set.
+func (r *Recorder) Record() Record {
+	var rec Record
+	if r == nil {
+		return rec
+	}
+	r.mu.Lock()
+	collectors := r.collectors
+	r.mu.Unlock()
+	for _, f := range collectors {
+		f(r)
+	}
+	for m := range Metric(numMetrics) {
+		for i := range first[m+1] - first[m] {
+			if s := &r.slots[first[m]+i]; s.set.Load() {
+				rec.Samples = append(rec.Samples, Sample{m, uint8(i), math.Float64frombits(s.bits.Load())})
+			}
+		}
+	}
+	return rec
+}
