@@ -89,6 +89,7 @@ type Store interface {
 	Control
 	Checkpoints
 	Elastic
+	Reporter
 
 	// Type is the name given to Create, "dist" as "dist_sync".
 	Type() string

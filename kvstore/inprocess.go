@@ -7,6 +7,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/shardserver"
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -14,7 +15,8 @@ import (
 // inProcess is the member of a job of one worker within this process. Its one server runs the same request handler as a job's servers; the
 // store's requests reach it as direct calls.
 type inProcess struct {
-	server *shardserver.Local
+	server   *shardserver.Local
+	recorder telemetry.Recorder
 
 	mu    sync.Mutex // guards the rest
 	plans map[string]wire.KeyPlan
@@ -30,9 +32,12 @@ const (
 )
 
 func newInProcess() *inProcess {
-	return &inProcess{server: shardserver.NewLocal(inProcessAddr, inProcessMembership()), plans: map[string]wire.KeyPlan{}, table: map[string]string{}, done: make(chan struct{})}
+	a := &inProcess{server: shardserver.NewLocal(inProcessAddr, inProcessMembership()), plans: map[string]wire.KeyPlan{}, table: map[string]string{}, done: make(chan struct{})}
+	telemetry.CollectProcess(&a.recorder)
+	return a
 }
 
+func (a *inProcess) Recorder() *telemetry.Recorder  { return &a.recorder }
 func (a *inProcess) ID() cluster.NodeID             { return inProcessNode }
 func (a *inProcess) Rank() cluster.Rank             { return 0 }
 func (a *inProcess) Generation() cluster.Generation { return inProcessGeneration }

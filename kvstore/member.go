@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -20,6 +21,7 @@ type member interface {
 	Barrier(ctx context.Context, name string) error
 	Signal(ctx context.Context, name, value string) error
 	Await(ctx context.Context, name string) (value string, err error)
+	Recorder() *telemetry.Recorder
 	Done() <-chan struct{}
 	Err() error
 	Leave(ctx context.Context, ok bool, reason string) error

@@ -11,6 +11,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/shardserver"
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -189,6 +190,8 @@ func (n *memoryNode) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan,
 	}
 	return p, ctx.Err()
 }
+
+func (n *memoryNode) Recorder() *telemetry.Recorder { return nil }
 
 func (n *memoryNode) Barrier(ctx context.Context, name string) error {
 	n.b.mu.Lock()

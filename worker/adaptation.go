@@ -35,6 +35,7 @@ type adaptation struct {
 	gain    float64         // what it adds to the progress
 	factors []float64       // of the learning rate, by group
 	gains   []float64       // of each group's own noise
+	rate    float64         // of the first group
 
 	programs *programSets
 	decider  decider
@@ -170,6 +171,7 @@ func (a *adaptation) nextStep(weight float32, counted bool) kvstore.Step {
 			return 1
 		}
 	}
+	a.rate = a.trainer.cfg.Optimizer.LearningRateBy(a.trainer.steps, a.progress.Steps) * a.factors[0]
 	return kvstore.Step{
 		Weight: weight, Counted: counted, Measure: a.trainer.steps%a.every == 0 || a.trainer.cfg.Store.NumWorkers() == 1, Progress: a.progress.Steps, ByProgress: true,
 		Factor: of(a.factors), Gain: of(a.gains), Micro: a.trainer.microOf,

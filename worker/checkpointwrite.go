@@ -16,6 +16,7 @@ import (
 type checkpointWrite struct {
 	place    checkpoint.Place
 	logger   *slog.Logger
+	reporter kvstore.Reporter
 	steps    uint64
 	name     string // of the worker's own file
 	metadata map[string]string
@@ -58,6 +59,7 @@ func (f *checkpointWrite) run(ctx context.Context) {
 		f.failed(ctx, err)
 		return
 	}
+	f.reporter.ReportCheckpoint(time.Since(begin))
 	f.logger.Info("checkpoint written", "folder", checkpoint.StepFolder(f.steps), "epoch", f.manifest.Epoch, "step", f.manifest.Step, "took", time.Since(begin))
 	if err := prune(ctx, f.place, f.keep, f.steps); err != nil {
 		f.failed(ctx, fmt.Errorf("remove old checkpoint: %w", err))

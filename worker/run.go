@@ -23,6 +23,8 @@ type run struct {
 	adapt   *adaptation     // nil: the batch stays as it is, and a pass is an epoch
 	ahead   *prefetch
 
+	reporter stepReporter
+
 	rank, workers int           // of the division
 	cuts          []sampler.Cut // of the pass
 	epoch, step   int           // the pass over the data and the next step, from the start of the division
@@ -41,6 +43,7 @@ type run struct {
 func newRun(cfg FitConfig) *run {
 	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newPrefetch(cfg.Feed)}
 	r.divided, _ = cfg.Feed.(DividedFeed)
+	r.reporter.store = cfg.Trainer.cfg.Store
 	return r
 }
 
@@ -193,6 +196,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 			return fmt.Errorf("worker: evaluate after epoch %d: %w", r.numEpoch(), err)
 		}
 		info.Test, info.TestTime = &scores, time.Since(begin)
+		r.reporter.store.ReportEvaluation(kvstore.Evaluation{Loss: scores.Loss, Accuracy: scores.Accuracy})
 	}
 	r.epochs = append(r.epochs, *info)
 	for _, o := range r.cfg.Observers {
@@ -208,6 +212,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 // train on.
 func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err error) {
 	r.ahead.drop()
+	defer func() { r.endReport(e, time.Now()) }()
 	if err := r.divide(); err != nil {
 		return false, err
 	}

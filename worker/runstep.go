@@ -16,6 +16,7 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	if r.leave.needed.Load() {
 		r.stop.ask()
 	}
+	r.beginReport(e)
 	step := r.trainer.Steps()
 	r.trainer.onWeight = func() { r.stop.begin(ctx, step) }
 	info := &e.info
@@ -44,6 +45,7 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	}
 	info.Examples += examples
 	info.Losses = append(info.Losses, loss)
+	r.stepDone(loss, examples)
 	r.used += examples
 	e.span.Steps++
 	e.span.Examples += examples

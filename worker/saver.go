@@ -155,7 +155,7 @@ func (s *saver) begin(ctx context.Context, at position) error {
 		s.ranks = append(s.ranks, rank)
 	}
 	f := &checkpointWrite{
-		place: s.place, logger: s.trainer.cfg.Logger, name: path.Join(checkpoint.StepFolder(at.Steps), checkpoint.WorkerFile(rank)), steps: at.Steps,
+		place: s.place, logger: s.trainer.cfg.Logger, reporter: s.trainer.cfg.Store, name: path.Join(checkpoint.StepFolder(at.Steps), checkpoint.WorkerFile(rank)), steps: at.Steps,
 		written: make(chan struct{}), all: make(chan struct{}), done: make(chan struct{}),
 	}
 	var err error

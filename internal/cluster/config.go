@@ -129,7 +129,7 @@ func loopback(host string) bool {
 
 // Transport returns this node's transport.Config: to call peers of a role or, without a role, to serve all roles.
 func (c Config) Transport(peers ...Role) transport.Config {
-	t := transport.Config{Network: c.Network, Secret: c.Secret, Identity: c.Identity, Logger: c.Logger}
+	t := transport.Config{Network: c.Network, Secret: c.Secret, Identity: c.Identity, Logger: c.Logger, Recorder: c.Recorder}
 	for _, r := range peers {
 		t.Peers = append(t.Peers, r.String())
 	}

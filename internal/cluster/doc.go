@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/transport"
 )
 
@@ -95,6 +96,9 @@ type Config struct {
 	// ExpectedHosts says where nodes will be started, so that the scheduler can name the hosts of missing nodes. Only the scheduler uses it;
 	// it may be nil.
 	ExpectedHosts map[Place]string
+
+	// Recorder takes what the process measures, which its heartbeats carry; nil: Join makes one, and connections made before are not counted.
+	Recorder *telemetry.Recorder
 
 	Network transport.Network // transport.Auto
 	Logger  *slog.Logger      // slog.Default()

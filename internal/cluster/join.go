@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -34,10 +35,14 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Role == Server && cfg.Addr == "" {
 		return nil, errors.New("cluster: join: Addr is empty: a server listens first, see Listen")
 	}
+	if cfg.Recorder == nil {
+		cfg.Recorder = new(telemetry.Recorder)
+	}
+	telemetry.CollectProcess(cfg.Recorder)
 	tc := cfg.Transport(Scheduler)
 	tc.Connections = 1
 	n := &Node{
-		cfg: cfg, sched: transport.NewClient(cfg.Scheduler, tc),
+		cfg: cfg, clock: telemetry.NewClock(), sched: transport.NewClient(cfg.Scheduler, tc),
 		done: make(chan struct{}), changed: make(chan struct{}), callers: make(map[string]*caller), lastHeard: time.Now(),
 	}
 	n.position.Store(&position{})
@@ -122,10 +127,17 @@ func (n *Node) heartbeats(every, lease time.Duration) {
 		n.mu.Lock()
 		m := &wire.Heartbeat{Node: uint64(n.id), Generation: n.membership.Generation, Step: n.step, Epoch: n.epoch, Adaptation: n.adaptation}
 		n.mu.Unlock()
+		m.Record = n.record()
 		ctx, cancel := context.WithTimeout(n.ctx, max(every, lease/3))
 		asked := time.Now()
-		_, err := n.sched.Call(ctx, m, &wire.Ack{}, nil)
+		m.Sent = n.clock.Now()
+		var beat wire.Beat
+		_, err := n.sched.Call(ctx, m, &beat, nil)
+		answered := n.clock.Now()
 		cancel()
+		if err == nil {
+			n.beat(&beat, m.Sent, answered)
+		}
 		n.recordAnswer(asked, err)
 		select {
 		case <-tick.C:
@@ -134,6 +146,25 @@ func (n *Node) heartbeats(every, lease time.Duration) {
 		}
 	}
 }
+
+// record is what the process measures of itself now, encoded.
+func (n *Node) record() []byte {
+	r := n.cfg.Recorder.Record()
+	return r.Append(nil)
+}
+
+// beat takes note of an answered heartbeat.
+func (n *Node) beat(b *wire.Beat, sent, answered int64) {
+	n.clock.Beat(b.Incarnation, sent, answered, b.At)
+	offset, bound, _ := n.clock.Offset()
+	r := n.cfg.Recorder
+	r.Set(telemetry.ClockOffset, offset.Seconds())
+	r.Set(telemetry.ClockBound, bound.Seconds())
+	r.Set(telemetry.HeartbeatTrip, time.Duration(answered-sent).Seconds())
+}
+
+// A record always fits its messages.
+const _ = uint(wire.MaxRecord - telemetry.MaxRecord)
 
 // watch follows the membership until the node ends.
 func (n *Node) watch() {

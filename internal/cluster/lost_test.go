@@ -29,7 +29,7 @@ func (f forgetful) Serve(ctx context.Context, r *transport.Request) (transport.R
 	case *wire.Register:
 		return transport.Response{Message: &wire.Registered{Node: 7, HeartbeatMillis: 1000, LeaseMillis: 10_000}}, nil
 	case *wire.Heartbeat:
-		return transport.Response{Message: &wire.Ack{Generation: 1, Revision: 1}}, nil
+		return transport.Response{Message: &wire.Beat{Generation: 1, Revision: 1}}, nil
 	case *wire.Watch:
 		if m.Revision > 0 {
 			<-ctx.Done()

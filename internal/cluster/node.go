@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -61,6 +62,7 @@ type Node struct {
 	done   chan struct{}
 	wg     sync.WaitGroup // heartbeats and watch
 	nonce  uint64         // random, of this process
+	clock  *telemetry.Clock
 
 	pending  atomic.Uint64            // membership.Change
 	position atomic.Pointer[position] // in membership; stored under mu, read for every request
@@ -87,6 +89,12 @@ type position struct {
 
 // ID is the node's ID.
 func (n *Node) ID() NodeID { return n.id }
+
+// Recorder takes what this process measures: the heartbeats carry it to the scheduler.
+func (n *Node) Recorder() *telemetry.Recorder { return n.cfg.Recorder }
+
+// Clock is this process's clock, which knows how far it is from the scheduler's.
+func (n *Node) Clock() *telemetry.Clock { return n.clock }
 
 // Role is the node's role.
 func (n *Node) Role() Role { return n.cfg.Role }
@@ -196,7 +204,7 @@ func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	_, err := n.ask(ctx, 0, &wire.Leave{Node: uint64(n.id), OK: ok, Reason: reason}, &wire.Ack{}, false)
+	_, err := n.ask(ctx, 0, &wire.Leave{Node: uint64(n.id), OK: ok, Reason: reason, Record: n.record()}, &wire.Ack{}, false)
 	n.Close()
 	if ok && !over && (errors.Is(err, transport.ErrConnection) || errors.Is(err, context.DeadlineExceeded)) {
 		n.cfg.Logger.Warn("the leave request did not reach the scheduler, which will declare this node lost; its acknowledged steps still count", "err", err)

@@ -62,12 +62,24 @@ type Telemetry struct {
 	// Nodes are those of Status: servers, then workers, by rank; then those that have gone within the last minute.
 	Nodes   []NodeTelemetry `json:"nodes"`
 	LeftOut int             `json:"nodes_left_out,omitempty"` // that did not fit
-	// Totals of the job, of the processes that are gone too.
-	Changes     map[string]uint64 `json:"changes"` // of the membership, by cause: "joined", "left", "lost", "removed"
+	// Of the job since this scheduler began, with the processes that are gone too.
+	Totals      []Number          `json:"totals"`  // by column: sums of counters over the processes; NaN: the column is no counter
+	Changes     map[string]uint64 `json:"changes"` // of the membership, by cause: ChangeJoined to ChangeRemoved
 	Checkpoints uint64            `json:"checkpoints"`
 	// Slow names the workers that others wait for, the worst one first; none: no one in particular.
 	Slow []Slow `json:"slow,omitempty"`
 }
+
+// The causes of Changes.
+const (
+	ChangeJoined  = "joined"  // a worker or server became a member of the running job
+	ChangeLeft    = "left"    // a member ended by itself
+	ChangeLost    = "lost"    // a member was declared lost
+	ChangeRemoved = "removed" // a member was asked to leave, or asked to
+)
+
+// NodeGone is the state, in Telemetry alone, of a process that has ended within the last minute.
+const NodeGone = "gone"
 
 // A Value names a column: a metric and the index of its label's value.
 type Value struct {
@@ -83,7 +95,7 @@ type NodeTelemetry struct {
 	Host      string   `json:"host"`
 	PID       uint32   `json:"pid"`
 	Process   uint32   `json:"process,omitempty"`
-	State     string   `json:"state"`  // NodeCounts to NodeRemoved
+	State     string   `json:"state"`  // NodeCounts to NodeRemoved, or NodeGone
 	AgeMillis int64    `json:"age_ms"` // of Values; -1: none came
 	Values    []Number `json:"values"` // by column; NaN: the process has none
 	// Of a worker: what the servers charge it with since their begin, in all. See telemetry.Blame.
@@ -121,6 +133,7 @@ type Series struct {
 	StepMillis  int64        `json:"step_ms"` // between points: 1,000 for the last ten minutes, else 30,000 or a multiple
 	Columns     []Value      `json:"columns"`
 	Nodes       []NodeSeries `json:"nodes"`
+	LeftOut     int          `json:"nodes_left_out,omitempty"` // that did not fit; ask for fewer metrics, nodes or points
 }
 
 // NodeSeries are the past values of one node. Counters are as they were counted: rates are differences.
@@ -141,11 +154,14 @@ func (t *Telemetry) check() error {
 	if err := checkColumns("telemetry", t.Columns); err != nil {
 		return err
 	}
+	if len(t.Totals) != len(t.Columns) {
+		return fmt.Errorf("control: telemetry: %d totals, want %d", len(t.Totals), len(t.Columns))
+	}
 	for _, n := range t.Nodes {
 		switch {
 		case n.Role != Worker && n.Role != Server:
 			return fmt.Errorf("control: telemetry: node %d: role %q: want worker or server", n.Node, n.Role)
-		case !slices.Contains(nodeStates, n.State):
+		case !slices.Contains(nodeStates, n.State) && n.State != NodeGone:
 			return fmt.Errorf("control: telemetry: node %d: state %q is not known", n.Node, n.State)
 		case n.Rank < -1 || n.Rank > maxRank:
 			return fmt.Errorf("control: telemetry: node %d: rank %d, want -1 to %d", n.Node, n.Rank, maxRank)
@@ -178,6 +194,9 @@ func checkColumns(of string, columns []Value) error {
 func (s *Series) refusal() (string, bool) { return s.Error, false }
 
 func (s *Series) check() error {
+	if s.LeftOut < 0 {
+		return fmt.Errorf("control: series: %d nodes left out, want none below 0", s.LeftOut)
+	}
 	if s.StepMillis < 1 {
 		return fmt.Errorf("control: series: %d ms between points, want at least 1", s.StepMillis)
 	}

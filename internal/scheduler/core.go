@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -52,6 +53,9 @@ type Core struct {
 	polls    []poll
 	plan     planner
 
+	history *telemetry.History // what the nodes measure; not in the journal
+	causes  map[string]uint64  // changes of the membership by cause, as control.Telemetry has them
+
 	placement  uint64         // goes up when shards are placed elsewhere; 0: they never are
 	unsteady   bool           // servers were added or removed, and shards may have to move
 	saidBare   bool           // the warning that no shard has a backup was logged
@@ -70,6 +74,8 @@ type node struct {
 	nonce   uint64
 	state   state
 	told    bool   // it was sent the end of the job
+	member  bool   // it has counted in the running job
+	misread bool   // the warning that a record of it cannot be read was logged
 	why     string // it was lost or dropped
 
 	heard      time.Time
@@ -116,7 +122,7 @@ type watch struct {
 func NewCore(set Settings, now time.Time) *Core {
 	set = set.withDefaults()
 	c := &Core{set: set, start: now, now: now, phase: wire.PhaseForming, revision: 1, workers: set.Workers,
-		lossReports: make(map[uint64]*lossReport), hosts: make(map[string]*host)}
+		lossReports: make(map[uint64]*lossReport), hosts: make(map[string]*host), history: telemetry.NewHistory(now, set.Heartbeat), causes: make(map[string]uint64)}
 	c.barriers.kind, c.signals.kind = "barrier", "signal"
 	c.plan, c.ranks = newPlanner(set.Servers), set.Servers
 	if c.plan.backups = set.Elastic.Backups > 0; c.plan.backups {
@@ -446,7 +452,8 @@ func (c *Core) heartbeat(request uint64, m *wire.Heartbeat) {
 		if n.Role == wire.RoleWorker && n.Rank == 0 {
 			c.tellWish()
 		}
-		c.ack(request)
+		c.measured(n, m.Record)
+		c.answer(request, c.beat())
 	}
 }
 

@@ -78,7 +78,7 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 			ask(&wire.Leave{Node: id, OK: true})
 		}
 		for _, id := range staying {
-			if _, ok := ask(&wire.Heartbeat{Node: id, Generation: c.generation}).(*wire.Ack); !ok {
+			if _, ok := ask(&wire.Heartbeat{Node: id, Generation: c.generation}).(*wire.Beat); !ok {
 				t.Fatalf("round %d: the heartbeat of node %d was refused", i, id)
 			}
 		}

@@ -112,6 +112,7 @@ func (c *Core) put(key string, value any) {
 // record adds the records of what has changed since the last event.
 func (c *Core) record() {
 	for _, n := range c.dirty.nodes {
+		c.account(n)
 		c.put(nodeKey(n.Node), keptNode{n.Member, n.wanted, n.process, n.nonce, n.state, n.why, !n.joinBy.IsZero()})
 	}
 	for _, k := range c.dirty.places {
@@ -184,6 +185,9 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 		return nil, fmt.Errorf("scheduler: restore: %d records, and none is of the job", len(records))
 	}
 	c.restoreServers()
+	for _, n := range c.nodes {
+		n.member = c.phase == wire.PhaseRunning && n.counts()
+	}
 	if err := c.checkRestored(); err != nil {
 		return nil, fmt.Errorf("scheduler: restore: %w", err)
 	}

@@ -149,6 +149,7 @@ func (c *Core) form() {
 		c.setHost(n.Host, control.Added, "")
 	}
 	for _, n := range c.nodes {
+		n.member = n.counts()
 		c.keep(n)
 	}
 	c.noteRanks()
@@ -261,6 +262,7 @@ func (c *Core) leave(request uint64, m *wire.Leave) {
 	if n == nil {
 		return
 	}
+	c.measured(n, m.Record)
 	c.ack(request)
 	c.depart(n, m)
 }

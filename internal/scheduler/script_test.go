@@ -275,7 +275,7 @@ func serversOf(m *wire.Membership) (n int) {
 
 func show(m wire.Message) string {
 	switch m := m.(type) {
-	case *wire.Ack:
+	case *wire.Ack, *wire.Beat:
 		return "ack"
 	case *wire.Signalled:
 		return fmt.Sprintf("signalled %q", m.Value)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -21,6 +22,9 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 	}
 	cfg = cfg.withDefaults()
 	job.Role = cluster.Server
+	if job.Recorder == nil {
+		job.Recorder = new(telemetry.Recorder) // before there are connections
+	}
 	ln, addr, err := cluster.Listen(ctx, job)
 	if err != nil {
 		return fmt.Errorf("server: %w", err)

@@ -28,6 +28,7 @@ const (
 	TestAccuracy   Metric = 18
 	CheckpointTime Metric = 19 // when the newest checkpoint was complete
 	SaveDuration   Metric = 20 // of the newest checkpoint
+	Checkpoints    Metric = 21 // counter: checkpoints that were completed by this worker, which is rank 0
 
 	// Of a server.
 	Rounds       Metric = 40 // counter: rounds closed, of all shards
@@ -61,7 +62,13 @@ const (
 	TCP = iota
 	TLS
 	SharedMemory
+	UnixSocket
+
+	transports
 )
+
+// Transports are the names of the transports, by index.
+var Transports = [transports]string{TCP: "tcp", TLS: "tls", SharedMemory: "memory", UnixSocket: "unix"}
 
 // MaxGPUs bounds the GPUs of one process that are told of.
 const MaxGPUs = 8
@@ -117,6 +124,7 @@ var infos = [numMetrics]Info{
 	TestAccuracy:   {Name: "test_accuracy", Help: "Accuracy of the newest evaluation, 0 to 1.", Roles: OfWorker, Kept: true},
 	CheckpointTime: {Name: "checkpoint_timestamp_seconds", Help: "When the newest checkpoint was complete, in Unix time.", Roles: OfWorker},
 	SaveDuration:   {Name: "checkpoint_seconds", Help: "Time that the newest checkpoint took.", Roles: OfWorker},
+	Checkpoints:    {Name: "checkpoints", Help: "Checkpoints completed.", Kind: Counter, Roles: OfWorker},
 
 	Rounds:       {Name: "rounds", Help: "Rounds closed, of all shards.", Kind: Counter, Roles: OfServer, Kept: true},
 	RoundSeconds: {Name: "round_seconds", Help: "Time of all rounds, from the first contribution to the close.", Kind: Counter, Roles: OfServer, Kept: true},
@@ -127,8 +135,8 @@ var infos = [numMetrics]Info{
 	ValueBytes:   {Name: "value_bytes", Help: "Parameters held.", Roles: OfServer},
 	Shards:       {Name: "shards", Help: "Shards held.", Roles: OfServer},
 
-	SentBytes:      {Name: "sent_bytes", Help: "Bytes sent to other nodes.", Kind: Counter, Roles: OfAll, Label: "transport", Width: 3, Kept: true},
-	ReceivedBytes:  {Name: "received_bytes", Help: "Bytes received from other nodes.", Kind: Counter, Roles: OfAll, Label: "transport", Width: 3, Kept: true},
+	SentBytes:      {Name: "sent_bytes", Help: "Bytes sent to other nodes.", Kind: Counter, Roles: OfAll, Label: "transport", Width: transports, Kept: true},
+	ReceivedBytes:  {Name: "received_bytes", Help: "Bytes received from other nodes.", Kind: Counter, Roles: OfAll, Label: "transport", Width: transports, Kept: true},
 	ResidentBytes:  {Name: "resident_bytes", Help: "Resident memory of the process.", Roles: OfAll, Kept: true},
 	CPUSeconds:     {Name: "cpu_seconds", Help: "CPU time of the process.", Kind: Counter, Roles: OfAll, Kept: true},
 	ClockOffset:    {Name: "clock_offset_seconds", Help: "The scheduler's clock minus this process's.", Roles: OfAll},
@@ -149,6 +157,16 @@ func (m Metric) Info() (i Info, ok bool) {
 	i = infos[m]
 	i.Width = max(i.Width, 1)
 	return i, true
+}
+
+// ByName finds the metric of a name.
+func ByName(name string) (Metric, bool) {
+	for m := range Metric(numMetrics) {
+		if infos[m].Name == name && name != "" {
+			return m, true
+		}
+	}
+	return 0, false
 }
 
 // Metrics are all, in the order of their numbers.

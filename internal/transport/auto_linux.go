@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
 // socketName is the abstract socket name for a TCP address. All interfaces are written as a star.
@@ -201,6 +203,7 @@ type unixConn struct {
 }
 
 func (c *unixConn) RemoteAddr() net.Addr { return c.peer }
+func (c *unixConn) transport() int       { return telemetry.UnixSocket } // for trafficOf
 
 // unixBuffer is the buffer size requested for a unix socket; the system may give less.
 const unixBuffer = 1 << 20

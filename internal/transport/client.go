@@ -191,7 +191,7 @@ func (c *Client) shakeHands(ctx context.Context, raw net.Conn) (net.Conn, error)
 
 // adopt starts the goroutines of a connection.
 func (c *Client) adopt(nc net.Conn) (*clientConn, error) {
-	cc := newClientConn(c.addr, nc)
+	cc := newClientConn(c.addr, nc, trafficOf(nc, c.cfg.Recorder))
 	c.mu.Lock()
 	if c.ended {
 		c.mu.Unlock()

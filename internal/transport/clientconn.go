@@ -51,9 +51,9 @@ type clientConn struct {
 	err     error  // why it was killed
 }
 
-func newClientConn(addr string, nc net.Conn) *clientConn {
+func newClientConn(addr string, nc net.Conn, count traffic) *clientConn {
 	cc := &clientConn{addr: addr, nc: nc, dead: make(chan struct{}), pending: make(map[uint32]*call)}
-	cc.w = newFrameWriter(nc, cc.dead, false)
+	cc.w = newFrameWriter(nc, cc.dead, false, count)
 	return cc
 }
 
@@ -185,7 +185,7 @@ func (cc *clientConn) retireIfSilent(ctx context.Context, k *call) {
 
 // read reads answers until the connection breaks, and returns why it did.
 func (cc *clientConn) read() error {
-	br := newFrameReader(cc.nc)
+	br := newFrameReader(cc.nc, cc.w.count)
 	var header [wire.HeaderSize]byte
 	var head []byte
 	for {

@@ -25,6 +25,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -66,6 +67,9 @@ type Config struct {
 	DialTimeout time.Duration // 5 s
 	MaxInFlight int           // requests in flight of a Client, and of each connection of a Server: 4096; more wait
 	Logger      *slog.Logger  // slog.Default()
+
+	// Recorder counts the bytes of frames sent and received, headers included; nil: they are not counted.
+	Recorder *telemetry.Recorder
 }
 
 // A Request is what a Handler gets. It is valid until the Response has been written.

@@ -78,7 +78,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(frame(&wire.Value{N: 1 << 20}, 4<<20, 1)[:200])
 	f.Add(frame(&wire.Ack{}, 0, 77))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		cc := newClientConn("there", script(b))
+		cc := newClientConn("there", script(b), traffic{})
 		memory := bytes.Repeat([]byte{0xa5}, 3*128)
 		calls := make([]*call, 2)
 		for i := range calls {

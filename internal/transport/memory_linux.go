@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
 // A memoryConn is a connection through memory that two processes share: a ring of bytes for each direction. An end that finds a ring empty (to
@@ -256,6 +258,7 @@ func newMemoryConn(nc *net.UnixConn, fd, second, third, bits, side int) (*memory
 	return c, nil
 }
 
+func (c *memoryConn) transport() int       { return telemetry.SharedMemory } // for trafficOf
 func (c *memoryConn) LocalAddr() net.Addr  { return hostAddr("memory of this host") }
 func (c *memoryConn) RemoteAddr() net.Addr { return c.peer }
 

@@ -6,13 +6,14 @@ import "io"
 // ahead grows while small frames fill the buffer, and falls with every large frame, because the part of it that was read ahead is copied twice.
 type frameReader struct {
 	r        io.Reader
+	count    traffic
 	buf      []byte
 	from, to int // the unread part of buf
 	ahead    int // most bytes to read when the buffer is empty
 }
 
-func newFrameReader(r io.Reader) *frameReader {
-	return &frameReader{r: r, buf: make([]byte, readBuffer), ahead: readAhead}
+func newFrameReader(r io.Reader, count traffic) *frameReader {
+	return &frameReader{r: r, count: count, buf: make([]byte, readBuffer), ahead: readAhead}
 }
 
 // buffered is the number of unread bytes in the buffer.
@@ -26,6 +27,7 @@ func (r *frameReader) full(p []byte) error {
 		if len(p)-n >= smallFrame {
 			r.ahead = readAhead
 			m, err := io.ReadFull(r.r, p[n:])
+			r.count.received(m)
 			if n+m > 0 && err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
@@ -66,6 +68,7 @@ func (r *frameReader) fill() error {
 		}
 		r.to = n
 	}
+	r.count.received(r.to)
 	if r.to == r.ahead {
 		r.ahead = min(2*r.ahead, len(r.buf))
 	}

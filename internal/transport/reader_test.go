@@ -39,7 +39,7 @@ func TestFramesAreReadWhole(t *testing.T) {
 		for i := range all {
 			all[i] = byte(rng.Uint32())
 		}
-		r := newFrameReader(&pieces{rest: all, rng: rng, most: 1 << rng.IntN(18), err: io.EOF})
+		r := newFrameReader(&pieces{rest: all, rng: rng, most: 1 << rng.IntN(18), err: io.EOF}, traffic{})
 		for at := 0; at < len(all); {
 			n := min(rng.IntN(1<<rng.IntN(18)), len(all)-at)
 			if rng.IntN(4) == 0 {
@@ -71,7 +71,7 @@ func TestReadsThatStopHalfWay(t *testing.T) {
 		{20_000, 100_000, io.EOF, io.ErrUnexpectedEOF}, {3, 16, broken, broken}, {3, 100_000, broken, broken},
 	} {
 		for _, before := range []int{0, 1} { // the rest is in the buffer then
-			r := newFrameReader(&pieces{rest: make([]byte, before+x.have), err: x.end})
+			r := newFrameReader(&pieces{rest: make([]byte, before+x.have), err: x.end}, traffic{})
 			if err := r.full(make([]byte, before)); err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestReadsThatStopHalfWay(t *testing.T) {
 // Small frames that wait are read many at once; a large payload goes where it belongs, and but little of the next is read ahead.
 func TestManySmallFramesAreReadAtOnce(t *testing.T) {
 	from := &pieces{rest: make([]byte, 10<<20), err: io.EOF}
-	r := newFrameReader(from)
+	r := newFrameReader(from, traffic{})
 	for range 1000 {
 		r.full(make([]byte, 16))
 		r.full(make([]byte, 1100))

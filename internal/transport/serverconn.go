@@ -32,7 +32,7 @@ type serverConn struct {
 func newServerConn(s *Server, nc net.Conn, role string) *serverConn {
 	c := &serverConn{s: s, nc: nc, role: role, turns: make(chan struct{}, s.cfg.MaxInFlight)}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	c.w = newFrameWriter(nc, c.ctx.Done(), true)
+	c.w = newFrameWriter(nc, c.ctx.Done(), true, trafficOf(nc, s.cfg.Recorder))
 	c.requests = newRequestPool(c)
 	return c
 }
@@ -57,7 +57,7 @@ func (c *serverConn) fail(err error) {
 
 // read reads requests until the connection breaks.
 func (c *serverConn) read() error {
-	br := newFrameReader(c.nc)
+	br := newFrameReader(c.nc, c.w.count)
 	var header [wire.HeaderSize]byte
 	for {
 		if br.buffered() < len(header) {

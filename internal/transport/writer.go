@@ -22,6 +22,7 @@ type frameWriter struct {
 	nc    net.Conn
 	dead  <-chan struct{} // closed when the connection is closed
 	limit bool            // frames that have begun must pass within frameTime
+	count traffic
 
 	token chan struct{} // holds one value while no goroutine writes
 	wake  chan struct{} // the batch is no longer empty
@@ -50,8 +51,8 @@ type frame struct {
 	done    chan error
 }
 
-func newFrameWriter(nc net.Conn, dead <-chan struct{}, limit bool) *frameWriter {
-	w := &frameWriter{nc: nc, dead: dead, limit: limit, token: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+func newFrameWriter(nc net.Conn, dead <-chan struct{}, limit bool, count traffic) *frameWriter {
+	w := &frameWriter{nc: nc, dead: dead, limit: limit, count: count, token: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 	w.token <- struct{}{}
 	return w
 }
@@ -282,8 +283,10 @@ func (w *frameWriter) next(ctx context.Context) (more bool, err error) {
 	if len(small) > 0 {
 		iov = append(iov, small)
 	}
+	heads := 0
 	for _, f := range w.vector {
 		iov = append(iov, f.head)
+		heads += len(f.head)
 		for _, p := range f.payload {
 			if len(p) > 0 {
 				iov = append(iov, p)
@@ -291,7 +294,9 @@ func (w *frameWriter) next(ctx context.Context) (more bool, err error) {
 		}
 	}
 	w.iov, w.rest = iov, iov // writing consumes rest
-	err = w.writeRest(ctx, size)
+	if err = w.writeRest(ctx, size); err == nil {
+		w.count.sent(size + heads)
+	}
 	clear(iov)
 	for i, f := range w.vector {
 		w.vector[i] = nil

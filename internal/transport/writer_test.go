@@ -44,7 +44,7 @@ func TestSmallFramesOfManySendersShareAWrite(t *testing.T) {
 	}
 	conn := &countingConn{want: senders * len(frame), done: make(chan struct{})}
 	dead := make(chan struct{})
-	w := newFrameWriter(conn, dead, false)
+	w := newFrameWriter(conn, dead, false, traffic{})
 	var all sync.WaitGroup
 	all.Go(func() { w.run(func(err error) { t.Error(err) }) })
 	start := make(chan struct{})
@@ -74,7 +74,7 @@ func TestSmallFramesOfManySendersShareAWrite(t *testing.T) {
 // A call whose whole answer has come is answered, also when the write that its frame shared with others fails after it.
 func TestAnAnswerCountsThoughTheSharedWriteFails(t *testing.T) {
 	ours, theirs := net.Pipe()
-	cc := newClientConn("peer", ours)
+	cc := newClientConn("peer", ours, traffic{})
 	go func() { cc.kill(cc.read()) }()
 	<-cc.w.token
 	payload := make([]byte, 100_000)
@@ -136,7 +136,7 @@ func TestAnAnswerCountsThoughTheSharedWriteFails(t *testing.T) {
 func TestLargeFramesGoInOrder(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
-	w := newFrameWriter(ours, make(chan struct{}), false)
+	w := newFrameWriter(ours, make(chan struct{}), false, traffic{})
 	<-w.token
 	var all sync.WaitGroup
 	payload := make([]byte, vectorBytes/2+1) // one in each write

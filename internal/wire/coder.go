@@ -90,6 +90,12 @@ func (c *coder) i32(v *int32) {
 	*v = int32(u)
 }
 
+func (c *coder) i64(v *int64) {
+	u := uint64(*v)
+	c.u64(&u)
+	*v = int64(u)
+}
+
 func (c *coder) f32(v *float32) {
 	u := math.Float32bits(*v)
 	c.u32(&u)
@@ -160,6 +166,20 @@ func (c *coder) count(have, size int) int {
 		return 0
 	}
 	return int(n)
+}
+
+// bytes codes at most so many bytes, which decoding copies. None are decoded as nil.
+func (c *coder) bytes(v *[]byte, most int) {
+	n := c.count(len(*v), 1)
+	if !c.decoding {
+		c.b = append(c.b, *v...)
+		return
+	}
+	if n > most {
+		c.fail("byte %d: %d bytes, want at most %d", c.off-4, n, most)
+		return
+	}
+	*v = append([]byte(nil), c.take(n)...)
 }
 
 // list codes a list; each codes one item of it, which takes at least size bytes. An empty list is decoded as nil.

@@ -188,7 +188,7 @@ type Cut struct {
 	Used  []uint64 `json:"used"` // of each part
 }
 
-// Heartbeat renews a node's lease and reports its progress. Answer: Ack, with the newest revision.
+// Heartbeat renews a node's lease and reports its progress. Answer: Beat.
 //
 //	offset  size  field
 //	     0     8  node
@@ -197,6 +197,9 @@ type Cut struct {
 //	    24     8  epoch
 //	    32     4  length      of the adaptation, at most MaxAdaptation
 //	    36     n  adaptation  what a worker that adapts its batch size says of itself, as JSON (control.Adaptation); empty: nothing
+//	     .     8  sent        the node's clock when it sent this, in nanoseconds of Unix time (int64)
+//	     .     4  length      of the record, at most MaxRecord
+//	     .     n  record      what the process measures of itself (telemetry.Record); empty: nothing
 //
 // The scheduler keeps the newest adaptation of rank 0. Introduced in version 1.
 type Heartbeat struct {
@@ -205,6 +208,25 @@ type Heartbeat struct {
 	Step       uint64
 	Epoch      uint64
 	Adaptation string
+	Sent       int64
+	Record     []byte
+}
+
+// Beat is the answer to Heartbeat.
+//
+//	offset  size  field
+//	     0     8  generation   the scheduler's
+//	     8     8  revision     the newest of the membership
+//	    16     8  incarnation  another number after each start of the scheduler
+//	    24     8  at           the scheduler's clock when it took the heartbeat, in nanoseconds of Unix time (int64)
+//
+// The scheduler's clock minus the node's is at minus the middle between sent and the time the answer came, and wrong by at most half of the time
+// between the two. Introduced in version 1.
+type Beat struct {
+	Generation  uint64
+	Revision    uint64
+	Incarnation uint64
+	At          int64
 }
 
 // Ready says that a joining worker can take part: the next change makes it a member. Answer: Ack once it is one, or CodeTimeout, whose
@@ -319,12 +341,15 @@ type AskLeave struct {
 //	     0     8  node
 //	     8     1  ok
 //	     9     .  reason      string
+//	     .     4  length      of the record, at most MaxRecord
+//	     .     n  record      the last one, as in Heartbeat; empty: none
 //
 // Introduced in version 1.
 type Leave struct {
 	Node   uint64
 	OK     bool
 	Reason string
+	Record []byte
 }
 
 // Barrier waits until every worker of the generation has sent the same name. Answer: Ack when the last one came, or

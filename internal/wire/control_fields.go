@@ -162,6 +162,29 @@ func (m *Heartbeat) fields(c *coder) {
 	c.u64(&m.Step)
 	c.u64(&m.Epoch)
 	c.text(&m.Adaptation, MaxAdaptation)
+	c.i64(&m.Sent)
+	c.bytes(&m.Record, MaxRecord)
+}
+
+func (m *Beat) Kind() Kind { return KindBeat }
+
+func (m *Beat) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Beat) DecodeHead(b []byte) error {
+	c := decoder(KindBeat, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Beat) fields(c *coder) {
+	c.u64(&m.Generation)
+	c.u64(&m.Revision)
+	c.u64(&m.Incarnation)
+	c.i64(&m.At)
 }
 
 func (m *Declare) Kind() Kind { return KindDeclare }
@@ -254,6 +277,7 @@ func (m *Leave) fields(c *coder) {
 	c.u64(&m.Node)
 	c.bool(&m.OK)
 	c.string(&m.Reason)
+	c.bytes(&m.Record, MaxRecord)
 }
 
 func (m *Signal) Kind() Kind { return KindSignal }

@@ -37,6 +37,7 @@ const (
 	MaxString  = 64 << 10 // bytes of one string, unless its message has another limit
 
 	MaxAdaptation = 4 << 10 // bytes of Heartbeat.Adaptation
+	MaxRecord     = 2 << 10 // bytes of Heartbeat.Record and Leave.Record
 	MaxList       = 1 << 16 // items of one list
 )
 
@@ -88,6 +89,7 @@ const (
 	KindReadPlaces   Kind = 54
 	KindPlaces       Kind = 55
 	KindSignalled    Kind = 56
+	KindBeat         Kind = 57
 )
 
 // A Code says why a request was refused.

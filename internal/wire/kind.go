@@ -50,6 +50,7 @@ var kinds = [...]struct {
 	KindReadPlaces:   {"read places", func() Message { return new(ReadPlaces) }},
 	KindPlaces:       {"places", func() Message { return new(Places) }},
 	KindSignalled:    {"signalled", func() Message { return new(Signalled) }},
+	KindBeat:         {"beat", func() Message { return new(Beat) }},
 }
 
 // New returns an empty message of the kind, or nil if the kind is not known.

@@ -50,6 +50,8 @@ func fill(v reflect.Value, next func() uint64) {
 		v.SetFloat(float64(int32(next())) / 16)
 	case reflect.Int32:
 		v.SetInt(int64(int32(next())))
+	case reflect.Int64:
+		v.SetInt(int64(next()))
 	default:
 		v.SetUint(next() >> (64 - v.Type().Bits()))
 	}
@@ -84,8 +86,8 @@ func TestEveryKindComesBackAsItWas(t *testing.T) {
 }
 
 func TestEveryMessageAndCodeHasAName(t *testing.T) {
-	if got := len(allKinds()); got != 43 {
-		t.Errorf("%d kinds can be made, want 43", got)
+	if got := len(allKinds()); got != 44 {
+		t.Errorf("%d kinds can be made, want 44", got)
 	}
 	for _, k := range allKinds() {
 		if strings.HasPrefix(k.String(), "kind ") {
@@ -133,6 +135,8 @@ func TestDecodeRefusesWhatEncodingNeverMakes(t *testing.T) {
 	}{
 		{"bool 2", KindLeave, append(append(zeros(8), 2), le(0)...), "wire: leave head: malformed: byte 8: a bool is 0 or 1, got 2"},
 		{"long adaptation", KindHeartbeat, append(zeros(32), le(MaxAdaptation+1)...), "a string of 4097 bytes, want at most 4096"},
+		{"long record", KindHeartbeat, append(append(zeros(44), le(MaxRecord+1)...), zeros(MaxRecord+1)...), "byte 44: 2049 bytes, want at most 2048"},
+		{"record beyond the end", KindLeave, append(append(zeros(9), le(0)...), le(5)...), "a list of 5 items in 0 bytes, want at least 1 each"},
 		{"long string", KindSignal, append(zeros(8), le(MaxString+1)...), "a string of 65537 bytes, want at most 65536"},
 		{"string beyond the end", KindSignal, append(zeros(8), le(7)...), "wire: signal head: malformed: got 12 bytes, want at least 19"},
 		{"not UTF-8", KindSignal, append(append(zeros(8), le(1)...), 0xff), "byte 12: a string that is not UTF-8"},

@@ -1,0 +1,226 @@
+package scheduler
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// incarnation is another number after each start of the scheduler: when it began, in microseconds, which a program that knows floats alone can hold.
+func (c *Core) incarnation() uint64 { return uint64(c.start.UnixMicro()) }
+
+// beat answers a heartbeat.
+func (c *Core) beat() *wire.Beat {
+	return &wire.Beat{Generation: c.generation, Revision: c.revision, Incarnation: c.incarnation(), At: c.clock()}
+}
+
+// clock is the time of this scheduler's clock, which does not jump when the system's is set.
+func (c *Core) clock() int64 { return telemetry.Unix(c.start, c.now) }
+
+// measured takes the record of a node that was heard from. One that cannot be read changes nothing.
+func (c *Core) measured(n *node, record []byte) {
+	if len(record) == 0 {
+		return
+	}
+	r, err := telemetry.Decode(record)
+	if err != nil {
+		if !n.misread {
+			n.misread = true
+			c.warn("%v sends records that cannot be read, and is shown without them: %v", n, err)
+		}
+		return
+	}
+	c.history.Add(c.now, n.Node, &r)
+}
+
+// account counts what became of a node, which has changed.
+func (c *Core) account(n *node) {
+	switch {
+	case n.state == living && n.Counts() && c.phase == wire.PhaseRunning && !n.member:
+		n.member = true
+		c.causes[control.ChangeJoined]++
+	case n.state != living && n.member:
+		n.member = false
+		cause := [...]string{left: control.ChangeLeft, lost: control.ChangeLost, removed: control.ChangeRemoved}[n.state]
+		if n.why != "" { // it left because it failed
+			cause = control.ChangeLost
+		}
+		c.causes[cause]++
+	}
+	if n.state == left || n.state == lost {
+		c.history.Gone(c.now, n.Node)
+	}
+}
+
+// goneShown is how long telemetry shows a node that is gone.
+const goneShown = time.Minute
+
+// telemetry answers OpTelemetry.
+func (c *Core) telemetry(r control.Request) control.Answer {
+	metrics, err := metricsOf(r.Metrics)
+	if err != nil {
+		return &control.Telemetry{Error: err.Error()}
+	}
+	columns := c.history.Columns(metrics)
+	t := &control.Telemetry{Job: c.set.Job, Phase: phaseNames[c.phase], Incarnation: c.incarnation(), NowMillis: c.clock() / 1e6, SinceMillis: c.start.UnixMilli(), Generation: c.generation,
+		Columns: valuesOf(columns), Nodes: []control.NodeTelemetry{}, Changes: c.causes, Checkpoints: uint64(c.history.Total(telemetry.Column{Metric: telemetry.Checkpoints}))}
+	for _, col := range columns {
+		total := math.NaN()
+		if isCounter(col) {
+			total = shown(col, c.history.Total(col))
+		}
+		t.Totals = append(t.Totals, control.Number(total))
+	}
+	room := room(t)
+	add := func(n *node, state string) {
+		x := control.NodeTelemetry{Node: n.Node, Role: roleName(n.Role), Rank: n.Rank, Host: n.Host, PID: n.PID, Process: n.process, State: state, AgeMillis: -1,
+			Values: make([]control.Number, len(columns))}
+		if age, known := c.history.Age(c.now, n.Node); known {
+			x.AgeMillis = age.Milliseconds()
+		}
+		for i, col := range columns {
+			x.Values[i] = control.Number(shown(col, c.history.Newest(n.Node, col)))
+		}
+		rounds, seconds := c.history.Blamed(n.Node)
+		x.BlamedRounds, x.BlamedSeconds = rounds, control.Number(roundTo(seconds, 6))
+		if room -= nodeBytes + len(n.Host)*6 + size(x.Values); room < 0 {
+			t.LeftOut++
+			return
+		}
+		t.Nodes = append(t.Nodes, x)
+	}
+	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
+		for _, n := range c.living(role) {
+			add(n, memberStates[n.State])
+		}
+	}
+	for _, n := range c.nodes {
+		if n.state == removed {
+			add(n, control.NodeRemoved)
+		}
+	}
+	for _, n := range c.nodes {
+		if (n.state == left || n.state == lost) && c.now.Sub(n.heard) < goneShown {
+			add(n, control.NodeGone)
+		}
+	}
+	return t
+}
+
+// nodeBytes bounds the JSON of a NodeTelemetry but its values and host, and of a NodeSeries but its values.
+const nodeBytes = 320
+
+// room is how many bytes of an answer are left for its nodes.
+func room(a control.Answer) int {
+	b, err := control.EncodeAnswer(a)
+	if err != nil {
+		return 0
+	}
+	return control.MaxAnswer - len(b) - 64 // nodes_left_out
+}
+
+// size is how many bytes the JSON of numbers has.
+func size(values []control.Number) int {
+	var b [32]byte
+	n := 2
+	for _, v := range values {
+		switch x := math.Abs(float64(v)); {
+		case x == 0:
+			n += 3 // with the sign of -0
+		case math.IsNaN(x):
+			n += len("null,")
+		case math.IsInf(x, 0):
+			n += len(`"+Inf",`)
+		case x < 1e-6 || x >= 1e21: // as package json has it
+			n += 1 + len(strconv.AppendFloat(b[:0], float64(v), 'e', -1, 64))
+		default:
+			n += 1 + len(strconv.AppendFloat(b[:0], float64(v), 'f', -1, 64))
+		}
+	}
+	return n
+}
+
+// series answers OpSeries.
+func (c *Core) series(r control.Request) control.Answer {
+	metrics, err := metricsOf(r.Metrics)
+	if err != nil {
+		return &control.Series{Error: err.Error()}
+	}
+	var since time.Time
+	if r.SinceMillis > 0 {
+		since = c.start.Add(time.Duration(r.SinceMillis-c.start.UnixMilli()) * time.Millisecond)
+	}
+	span := c.history.Span(c.now, since, metrics, r.NodeIDs, r.Points)
+	s := &control.Series{Incarnation: c.incarnation(), FromMillis: span.From.UnixMilli(), StepMillis: span.Step.Milliseconds(), Columns: valuesOf(span.Columns), Nodes: []control.NodeSeries{}}
+	room := room(s)
+	for i, node := range span.Nodes {
+		x := control.NodeSeries{Node: node, Values: make([][]control.Number, len(span.Columns))}
+		room -= nodeBytes
+		for k, values := range c.history.Values(span, node) {
+			x.Values[k] = make([]control.Number, len(values))
+			for j, v := range values {
+				x.Values[k][j] = control.Number(shown(span.Columns[k], v))
+			}
+			room -= size(x.Values[k])
+		}
+		if room < 0 {
+			s.LeftOut = len(span.Nodes) - i
+			break
+		}
+		s.Nodes = append(s.Nodes, x)
+	}
+	return s
+}
+
+// metricsOf finds the metrics of a request's names; nil: all.
+func metricsOf(names []string) (list []telemetry.Metric, err error) {
+	for _, name := range names {
+		m, ok := telemetry.ByName(name)
+		if !ok {
+			return nil, fmt.Errorf("metric %q is not known; ask for none, and the columns have the names of those that there are", name)
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+func valuesOf(columns []telemetry.Column) []control.Value {
+	list := []control.Value{}
+	for _, c := range columns {
+		list = append(list, control.Value{Metric: c.Metric.String(), Index: c.Index})
+	}
+	return list
+}
+
+func isCounter(c telemetry.Column) bool {
+	i, _ := c.Metric.Info()
+	return i.Kind == telemetry.Counter
+}
+
+// shown is a value without the digits that mean nothing: of a gauge seven are kept, of a counter and a point in time microseconds.
+func shown(c telemetry.Column, v float64) float64 {
+	if isCounter(c) || c.Metric == telemetry.LastStepTime || c.Metric == telemetry.CheckpointTime {
+		return roundTo(v, 6)
+	}
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return v
+	}
+	return roundTo(v, 6-int(math.Floor(math.Log10(math.Abs(v)))))
+}
+
+// roundTo rounds to so many digits behind the point.
+func roundTo(v float64, digits int) float64 {
+	if digits > 300 || digits < 0 || math.Abs(v) > 1e9 && digits > 6 {
+		return v
+	}
+	scale := math.Pow10(digits)
+	if x := math.Round(v * scale); math.Abs(x) < 1<<53 {
+		return x / scale
+	}
+	return v
+}

@@ -1,0 +1,203 @@
+package telemetry
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// The past that a History keeps, while the job is small enough; see fit.
+const (
+	FineStep   = time.Second
+	FinePoints = 600 // the last ten minutes
+
+	CoarseStep   = 30 * time.Second
+	CoarsePoints = 1024 // when there are as many every second one is dropped, and the step doubles: the whole job
+)
+
+const (
+	// goneFor is how long the past of a process that is gone is kept, of the maxGone newest ones.
+	goneFor = 10 * time.Minute
+	maxGone = 64
+	// budget is how many points all fine rings have together, and how many all coarse ones: 32 MB each. Larger jobs have shorter rings, but at least
+	// leastFine and leastCoarse points.
+	budget      = 8 << 20
+	leastFine   = 60
+	leastCoarse = 128
+)
+
+// A History keeps what the processes of one job measure: of each the newest record and some of the past. It is not for use by several goroutines.
+type History struct {
+	begin  time.Time
+	hold   time.Duration // records further apart have a gap between them
+	nodes  map[uint64]*past
+	gone   []uint64 // of nodes, in the order in which they went
+	totals [numSlots]float64
+
+	budget     int           // points of all fine rings together, and of all coarse ones
+	columns    int           // of all nodes
+	finePoints int           // of a ring
+	coarseStep time.Duration // of the coarse rings
+	mostCoarse int           // points of a coarse ring
+}
+
+// past is what is known of one process.
+type past struct {
+	at      time.Duration // since the begin; of values
+	values  [numSlots]float64
+	went    time.Duration // when the process ended
+	gone    bool
+	fine    ring
+	coarse  ring
+	charged map[uint64]Blame // a server's newest blames
+	blamed  blamed           // of a worker, by all servers
+}
+
+// NewHistory returns the History of a job's scheduler that begins now. Nodes send a record each heartbeat.
+func NewHistory(begin time.Time, heartbeat time.Duration) *History {
+	return &History{begin: begin, hold: heartbeat * 5 / 2, nodes: make(map[uint64]*past), budget: budget, finePoints: FinePoints, coarseStep: CoarseStep, mostCoarse: CoarsePoints}
+}
+
+// Add adds the record that a process of the job has sent. One whose counters are below those of the last one is older, and is left out.
+func (h *History) Add(at time.Time, node uint64, r *Record) {
+	now := at.Sub(h.begin)
+	h.forget(now)
+	h.thin(now)
+	p := h.nodes[node]
+	isNew := p == nil
+	if isNew {
+		p = &past{}
+		for i := range p.values {
+			p.values[i] = math.NaN()
+		}
+		p.fine, p.coarse = newRing(now, FineStep), newRing(now, h.coarseStep)
+	}
+	values := p.values
+	for _, s := range r.Samples {
+		if i := first[s.Metric] + int(s.Index); i < first[s.Metric+1] {
+			if isCounter[i] && s.Value < values[i] {
+				return
+			}
+			values[i] = s.Value
+		}
+	}
+	if p.gone || now < p.at {
+		return
+	}
+	h.nodes[node] = p
+	if isNew {
+		p.at = now
+	}
+	h.addColumns(p, now, &values)
+	bridged := now-p.at <= h.hold
+	p.fine.advance(p, now, &values, bridged, h.finePoints)
+	if p.fine.next-p.fine.oldest > int64(h.finePoints+slack(h.finePoints)) {
+		p.fine.drop(h.finePoints)
+	}
+	p.coarse.advance(p, now, &values, bridged, h.mostCoarse)
+	p.values, p.at = values, now
+	h.addBlames(p, now, r.Blames, isNew)
+}
+
+// Gone says that a process of the job has ended. Its counters stay in Total.
+func (h *History) Gone(at time.Time, node uint64) {
+	if p := h.nodes[node]; p != nil && !p.gone {
+		p.gone, p.went = true, at.Sub(h.begin)
+		h.gone = append(h.gone, node)
+		h.forget(p.went)
+	}
+}
+
+// forget forgets processes that have been gone for long.
+func (h *History) forget(now time.Duration) {
+	n := 0
+	for n < len(h.gone) && (len(h.gone)-n > maxGone || now-h.nodes[h.gone[n]].went > goneFor) {
+		p := h.nodes[h.gone[n]]
+		for i, v := range p.values {
+			if isCounter[i] && !math.IsNaN(v) {
+				h.totals[i] += v
+			}
+		}
+		h.columns -= len(p.fine.columns)
+		delete(h.nodes, h.gone[n])
+		n++
+	}
+	h.gone = slices.Delete(h.gone, 0, n)
+}
+
+// A Column is one value of each process.
+type Column struct {
+	Metric Metric
+	Index  int
+}
+
+func (c Column) slot() int { return first[c.Metric] + c.Index }
+
+// columnOf is the Column of a slot.
+func columnOf(slot int) Column {
+	m, _ := slices.BinarySearch(first[:], slot+1) // first[m] is the first above slot
+	return Column{Metric(m - 1), slot - first[m-1]}
+}
+
+// Columns are those that some process has a value of, among the metrics; nil: all.
+func (h *History) Columns(metrics []Metric) (list []Column) {
+	var has [numSlots]bool
+	for _, p := range h.nodes {
+		for i, v := range p.values {
+			has[i] = has[i] || !math.IsNaN(v)
+		}
+	}
+	for i, ok := range has {
+		if c := columnOf(i); ok && (metrics == nil || slices.Contains(metrics, c.Metric)) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Newest is the newest value that a process has sent; NaN: none.
+func (h *History) Newest(node uint64, c Column) float64 {
+	if p := h.nodes[node]; p != nil {
+		return p.values[c.slot()]
+	}
+	return math.NaN()
+}
+
+// Age is how old the newest record of a process is.
+func (h *History) Age(at time.Time, node uint64) (age time.Duration, known bool) {
+	p := h.nodes[node]
+	if p == nil {
+		return 0, false
+	}
+	return max(0, at.Sub(h.begin)-p.at), true
+}
+
+// Total is the sum of a counter over all processes of the job that have sent a record, those that are gone too.
+func (h *History) Total(c Column) float64 {
+	total := h.totals[c.slot()]
+	for _, node := range h.sorted() {
+		if v := h.nodes[node].values[c.slot()]; !math.IsNaN(v) {
+			total += v
+		}
+	}
+	return total
+}
+
+// sorted are the nodes in order: sums of floats depend on it.
+func (h *History) sorted() []uint64 {
+	list := make([]uint64, 0, len(h.nodes))
+	for node := range h.nodes {
+		list = append(list, node)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// isCounter and isKept say of each slot what Info says of its metric.
+var isCounter, isKept = func() (counter, kept [numSlots]bool) {
+	for slot := range numSlots {
+		i, _ := columnOf(slot).Metric.Info()
+		counter[slot], kept[slot] = i.Kind == Counter, i.Kept
+	}
+	return counter, kept
+}()

@@ -1,0 +1,236 @@
+package telemetry
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+var begin = time.Unix(1000, 0)
+
+// after is so many seconds after begin.
+func after(seconds float64) time.Time { return begin.Add(time.Duration(seconds * float64(time.Second))) }
+
+func rec(samples ...Sample) *Record { return &Record{Samples: samples} }
+
+// points are those of one metric of one node since a time.
+func points(h *History, at time.Time, since float64, node uint64, m Metric, most int) (Span, []float64) {
+	from := time.Time{}
+	if since > 0 {
+		from = after(since)
+	}
+	s := h.Span(at, from, []Metric{m}, []uint64{node}, most)
+	if len(s.Nodes) == 0 || len(s.Columns) == 0 {
+		return s, nil
+	}
+	return s, h.Values(s, node)[0]
+}
+
+func wantPoints(t *testing.T, what string, got []float64, want ...float64) {
+	t.Helper()
+	ok := len(got) == len(want)
+	for i := 0; ok && i < len(got); i++ {
+		ok = math.Abs(got[i]-want[i]) <= 1e-6*math.Abs(want[i]) || math.IsNaN(got[i]) && math.IsNaN(want[i])
+	}
+	if !ok {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+var nan = math.NaN()
+
+// Between two records a counter is interpolated and a gauge held, so heartbeats that come a little early or late make neither a gap nor a jump.
+func TestPointsAreEquallySpaced(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	for _, x := range []float64{0.5, 1.6, 2.4, 3.5, 4.4, 5.5, 6.5} {
+		h.Add(after(x), 1, rec(Sample{Steps, 0, 10 * x}, Sample{Loss, 0, x}))
+	}
+	s, steps := points(h, after(6.5), 0, 1, Steps, 0)
+	wantPoints(t, "steps", steps, nan, 10, 20, 30, 40, 50)
+	_, loss := points(h, after(6.5), 0, 1, Loss, 0)
+	wantPoints(t, "loss", loss, nan, 0.5, 1.6, 2.4, 3.5, 4.4)
+	if s.Step != time.Second || !s.From.Equal(begin) || s.Points != 6 {
+		t.Errorf("got %+v, want 6 points from the begin, a second apart: the newest is a heartbeat old", s)
+	}
+	_, two := points(h, after(6.5), 0, 1, Steps, 2)
+	wantPoints(t, "the newest two", two, 40, 50)
+	_, late := points(h, after(6.5), 3.5, 1, Steps, 0)
+	wantPoints(t, "since 3.5 s", late, 40, 50)
+}
+
+// Records that are further apart than two heartbeats have a gap between them, and what was counted in it is not lost.
+func TestSilenceIsAGap(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	for _, x := range []float64{0, 1, 2, 3, 8, 9, 10} {
+		h.Add(after(x), 1, rec(Sample{Steps, 0, 10 * x}))
+	}
+	_, got := points(h, after(10), 0, 1, Steps, 0)
+	wantPoints(t, "steps", got, 0, 10, 20, 30, nan, nan, nan, nan, 80, 90)
+	if v := h.Newest(1, Column{Steps, 0}); v != 100 {
+		t.Errorf("the newest is %v, want 100", v)
+	}
+}
+
+// A record that was overtaken by a newer one changes nothing.
+func TestAnOlderRecordIsLeftOut(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	h.Add(after(1), 1, rec(Sample{Steps, 0, 10}, Sample{Loss, 0, 1}))
+	h.Add(after(2), 1, rec(Sample{Steps, 0, 9}, Sample{Loss, 0, 2}))
+	if steps, loss := h.Newest(1, Column{Steps, 0}), h.Newest(1, Column{Loss, 0}); steps != 10 || loss != 1 {
+		t.Errorf("got %v steps and loss %v, want 10 and 1", steps, loss)
+	}
+}
+
+// Whatever the length of the job, the whole of it is kept at one step, ever coarser, and the last ten minutes by the second.
+func TestTheWholeJobIsKept(t *testing.T) {
+	h := NewHistory(begin, 10*time.Second)
+	const end = 200_000 // seconds
+	late := 150_000.0   // when node 2 comes
+	for x := 0.0; x <= end; x += 10 {
+		h.Add(after(x), 1, rec(Sample{Steps, 0, 3 * x}))
+		if x >= late {
+			h.Add(after(x), 2, rec(Sample{Steps, 0, x}))
+		}
+	}
+	s, got := points(h, after(end), 0, 1, Steps, 0)
+	if s.Step != 240*time.Second || len(got) != end/240+1 || !s.From.Equal(begin) {
+		t.Fatalf("got %d points every %v from %v, want %d every 240 s from the begin", len(got), s.Step, s.From, end/240+1)
+	}
+	for i, v := range got {
+		if want := 3 * 240 * float64(i); math.Abs(v-want) > 0.05 {
+			t.Fatalf("point %d is %v, want %v", i, v, want)
+		}
+	}
+	_, second := points(h, after(end), 0, 2, Steps, 0)
+	for i, v := range second {
+		if want := 240 * float64(i); want < late && !math.IsNaN(v) || want >= late && math.Abs(v-want) > 0.05 {
+			t.Fatalf("point %d of the node that came later is %v", i, v)
+		}
+	}
+	s, fine := points(h, after(end), end-500, 1, Steps, 0)
+	if s.Step != time.Second || len(fine) != 491 {
+		t.Fatalf("the last 500 s: got %d points every %v, want 491 every second", len(fine), s.Step)
+	}
+	for i, v := range fine {
+		if want := 3 * (end - 500 + float64(i)); math.Abs(v-want) > 1e-3 {
+			t.Fatalf("point %d of the last 500 s is %v, want %v", i, v, want)
+		}
+	}
+}
+
+// The past of a large job is shorter, and never takes more than the budget.
+func TestAHistoryIsBounded(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	h.budget = 30_000
+	const nodes = 200
+	for second := range 400 {
+		for node := range uint64(nodes) {
+			h.Add(after(float64(10*second)), node+1, rec(Sample{Steps, 0, 1}, Sample{Loss, 0, 2}))
+		}
+	}
+	fine, coarse := 0, 0
+	for _, p := range h.nodes {
+		for i := range p.fine.columns {
+			fine += cap(p.fine.columns[i].points)
+			coarse += cap(p.coarse.columns[i].points)
+		}
+	}
+	// 75 points for each of 400 columns; no ring of the whole job has fewer than leastCoarse.
+	if h.columns != 2*nodes || fine > h.budget*5/4 || coarse > 2*nodes*(leastCoarse+slack(leastCoarse)) {
+		t.Errorf("%d columns have %d points of the last minutes and %d of the whole job, want 400 with about %d and at most %d", h.columns, fine, coarse, h.budget, 2*nodes*leastCoarse)
+	}
+	if s, got := points(h, after(3990), 3950, 7, Loss, 0); s.Step != time.Second || len(got) != 40 {
+		t.Errorf("got %d points every %v, want 40 every second", len(got), s.Step)
+	}
+	if s, got := points(h, after(3990), 0, 7, Loss, 0); s.Step != 60*time.Second || len(got) != 67 || got[66] != 2 {
+		t.Errorf("got %d points every %v, want 67 every minute", len(got), s.Step)
+	}
+}
+
+// Processes that are gone are forgotten after ten minutes, or sooner where many go; what they have counted stays.
+func TestProcessesThatAreGoneAreForgotten(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	for node := range uint64(1000) {
+		at := after(float64(node) / 100)
+		h.Add(at, node+1, rec(Sample{Steps, 0, 3}, Sample{Loss, 0, 5}))
+		h.Gone(at, node+1)
+		h.Add(at, node+1, rec(Sample{Steps, 0, 4}))
+	}
+	if len(h.nodes) != maxGone || h.columns != 2*maxGone {
+		t.Errorf("%d nodes and %d columns are kept, want %d nodes", len(h.nodes), h.columns, maxGone)
+	}
+	if total := h.Total(Column{Steps, 0}); total != 3000 {
+		t.Errorf("got %v steps in all, want 3000", total)
+	}
+	h.Add(after(1000), 5000, rec(Sample{Steps, 0, 1}))
+	if len(h.nodes) != 1 || h.columns != 1 || h.Total(Column{Steps, 0}) != 3001 {
+		t.Errorf("later: %d nodes, %d columns, %v steps; want 1, 1 and 3001", len(h.nodes), h.columns, h.Total(Column{Steps, 0}))
+	}
+}
+
+// Blames of all servers add up, since their begin and within a time; what a server had charged before its first record has no time.
+func TestBlamesAddUp(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	h.Add(after(0), 1, rec(Sample{Steps, 0, 1}))
+	for second := range 100 {
+		for server := range uint64(2) {
+			r := Record{Blames: []Blame{{1, uint64(10 + second), float64(second) / 2}, {99, 5, 5}}}
+			h.Add(after(float64(second)+0.1), 10+server, &r)
+		}
+	}
+	if rounds, seconds := h.Blamed(1); rounds != 2*109 || seconds != 99 {
+		t.Errorf("in all: %d rounds and %v s, want 218 and 99", rounds, seconds)
+	}
+	if rounds, seconds := h.BlamedWithin(after(99.5), 30*time.Second, 1); rounds != 60 || seconds != 30 {
+		t.Errorf("within 30 s: %d rounds and %v s, want 60 and 30", rounds, seconds)
+	}
+	h = NewHistory(begin, time.Second)
+	h.Add(after(0), 1, rec(Sample{Steps, 0, 1}))
+	h.Add(after(1), 10, &Record{Blames: []Blame{{1, 1000, 50}}})
+	if rounds, _ := h.BlamedWithin(after(1.5), 30*time.Second, 1); rounds != 0 {
+		t.Errorf("of a server that was there before: %d rounds within 30 s, want 0", rounds)
+	}
+}
+
+// GrownWithin is a rate's numerator and denominator.
+func TestGrownWithin(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	for x := range 50 {
+		h.Add(after(float64(x)+0.5), 1, rec(Sample{Steps, 0, 4 * float64(x)}))
+	}
+	growth, over := h.GrownWithin(after(49.9), 30*time.Second, 1, Column{Steps, 0})
+	if rate := growth / over.Seconds(); math.Abs(rate-4) > 1e-6 || over < 29*time.Second || over > 31*time.Second {
+		t.Errorf("got %v in %v, want 4 a second in 30 s", growth, over)
+	}
+}
+
+func TestClock(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	c := NewClock()
+	if _, _, known := c.Offset(); known {
+		t.Error("the offset is known before the first heartbeat")
+	}
+	want := func(what string, offset, bound int64) {
+		t.Helper()
+		if c.offset != offset || c.bound != bound+1 {
+			t.Errorf("%s: got %d ± %d, want %d ± %d", what, c.offset, c.bound, offset, bound+1)
+		}
+	}
+	c.Beat(1, 100*ms, 120*ms, 1110*ms)
+	want("the first", 1000*ms, 10*ms)
+	c.Beat(1, 200*ms, 204*ms, 1203*ms)
+	want("a shorter trip", 1001*ms, 2*ms)
+	c.Beat(1, 300*ms, 340*ms, 1325*ms)
+	want("a longer trip", 1001*ms, 2*ms)
+	c.Beat(1, 400*ms, 404*ms, 9402*ms)
+	want("the clocks moved apart", 9000*ms, 2*ms)
+	if bound := c.boundAt(404*ms + 100_000*ms); bound != 12*ms+1 {
+		t.Errorf("after 100 s the bound is %d, want %d: 100 ppm more", bound, 12*ms+1)
+	}
+	c.Beat(1, 100_500*ms, 100_520*ms, 109_511*ms)
+	want("an old one has a larger bound", 9001*ms, 10*ms)
+	c.Beat(2, 100_600*ms, 100_700*ms, 50*ms)
+	want("another scheduler", 50*ms-100_650*ms, 50*ms)
+	c.Beat(2, 100_800*ms, 100_700*ms, 7)
+	want("an answer before the question", 50*ms-100_650*ms, 50*ms)
+}
