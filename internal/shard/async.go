@@ -30,6 +30,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	}
 	s.pushed = true
 	s.countExamples(m, c)
+	begin := s.clock()
 	m.staleness.push(s.rounds, m.counted)
 	x := &s.single[0]
 	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm, judged: c.Judged,
@@ -53,6 +54,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	s.recordContribution(Counted{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counts: c.Counted, Norm: x.norm, Verdict: uint8(x.verdict)})
 	s.rounds++
 	s.publish()
+	s.measureAsync(begin, c)
 	s.announce()
 	s.wake()
 	return Held, nil

@@ -83,7 +83,6 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 	s.expel(old)
 	s.open.change(s.ranked, s.rounds)
 	s.next.change(s.ranked, s.rounds+1)
-	s.aggregateReady()
 	s.closeRounds()
 	s.wake()
 	return nil

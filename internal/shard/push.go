@@ -24,6 +24,8 @@ type Contribution struct {
 	Judged bool
 	Norm   float64
 	Step   wire.Step
+	// Arrived is when the whole contribution was here, by the Meter's clock; 0: when Push is called.
+	Arrived int64
 	// Data holds the values, as wire.Push or wire.PushRows describes. The shard owns it if Push returns Held or Repeated, the caller
 	// otherwise. Nil means no bytes.
 	Data *Buffer
@@ -124,9 +126,12 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	s.countExamples(m, c)
 	r.present++
 	s.pushed = true
+	s.hold(slot)
+	s.arrived(r, c)
 	if r == &s.open {
-		s.aggregateReady()
 		s.closeRounds()
+	} else {
+		s.tellHeld()
 	}
 	return Held, nil
 }

@@ -12,6 +12,7 @@ type round struct {
 	aggregated int    // slots[:aggregated] are in the sum; their memory is released
 	present    int    // slots with a contribution
 	rate       roundRate
+	arrivals   arrivals
 }
 
 // A slot is one member's place in a round.
@@ -23,6 +24,7 @@ type slot struct {
 	counts  bool // examples
 	step    wire.Step
 	payload payload // until it is in the sum
+	held    int64   // bytes of the payload
 	norm    float64 // divided by the weight; 0: not computed
 	judged  bool    // its worker has compared the norm with the limit
 	verdict verdict // the guard's
@@ -32,6 +34,7 @@ type slot struct {
 func (r *round) begin(ranked []*member, n uint64) {
 	clear(r.slots)
 	r.slots, r.aggregated, r.present, r.rate = r.slots[:0], 0, 0, roundRate{}
+	r.arrivals = arrivals{}
 	for _, m := range ranked {
 		if m.From <= n {
 			r.slots = append(r.slots, slot{node: m.Node, rank: m.Rank})
@@ -56,7 +59,7 @@ func (r *round) find(m *member) *slot {
 // in front.
 func (r *round) change(ranked []*member, n uint64) {
 	old := slices.Clone(r.slots)
-	aggregated, rate := r.aggregated, r.rate
+	aggregated, rate, came := r.aggregated, r.rate, r.arrivals
 	r.begin(ranked, n)
 	fresh := slices.Clone(r.slots)
 	r.slots = append(r.slots[:0], old[:aggregated]...)
@@ -78,7 +81,7 @@ func (r *round) change(ranked []*member, n uint64) {
 	}
 	slices.SortStableFunc(rest, func(a, b slot) int { return int(int64(a.rank) - int64(b.rank)) })
 	r.slots = append(r.slots, rest...)
-	r.aggregated, r.rate = aggregated, rate
+	r.aggregated, r.rate, r.arrivals = aggregated, rate, came
 	r.present = 0
 	for i := range r.slots {
 		if r.slots[i].seq != 0 {
@@ -108,8 +111,8 @@ type sum struct {
 }
 
 // aggregateReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that are there, to the sum and
-// releases their memory.
-func (s *Shard) aggregateReady() {
+// releases their memory. It reports whether there were any.
+func (s *Shard) aggregateReady() (some bool) {
 	r := &s.open
 	if s.mode == wire.ModeAnyOrder {
 		for i, next := r.aggregated, r.aggregated; i < len(r.slots); i++ {
@@ -125,13 +128,17 @@ func (s *Shard) aggregateReady() {
 		s.sum.rate = r.rate.RoundRate
 		s.aggregate(slot, r.aggregated+1 == len(r.slots))
 		r.aggregated++
+		some = true
 	}
+	return some
 }
 
 // aggregate adds one contribution to the sum, which takes its memory. last: no other is expected.
 func (s *Shard) aggregate(x *slot, last bool) {
 	p := x.payload
 	x.payload = payload{}
+	s.held -= x.held
+	x.held = 0
 	if x.verdict.refused() {
 		s.sum.refused = true
 		return
@@ -168,8 +175,10 @@ func (s *Shard) resetSum() {
 	s.sum.rows.reset()
 }
 
-// closeRounds closes the open round if every member has contributed, and then the next ones.
+// closeRounds adds up what is ready, closes the open round if every member has contributed, and then the next ones.
 func (s *Shard) closeRounds() {
+	begin := s.clock()
+	worked := s.aggregateReady()
 	for s.err == nil && !s.roundsBlocked() && len(s.ranked) > 0 && len(s.open.slots) > 0 && s.open.present == len(s.open.slots) {
 		if err := s.apply(s.rounds); err != nil {
 			s.fail(err)
@@ -185,10 +194,16 @@ func (s *Shard) closeRounds() {
 		}
 		s.rounds++
 		s.publish()
+		s.measureRound(begin)
 		s.open, s.next = s.next, s.open
 		s.next.begin(s.ranked, s.rounds+1)
 		s.announce()
 		s.wake()
-		s.aggregateReady()
+		begin = s.clock()
+		worked = s.aggregateReady()
 	}
+	if worked {
+		s.open.arrivals.apply += s.clock() - begin
+	}
+	s.tellHeld()
 }

@@ -29,6 +29,7 @@ type Config struct {
 	Grow func(bytes int64) error
 	// Caught, unless nil, is called with each contribution that the guard refuses or clips, under the shard's mutex.
 	Caught func(Caught)
+	Meter  Meter // nil: nothing is measured
 }
 
 // ConfigOf returns the Config that an InitShard describes. A table that Table.Encode did not make is an error.
@@ -113,6 +114,9 @@ type Shard struct {
 	rounds     uint64 // closed; the open round's number
 	open, next round
 	sum        sum
+	openedAt   int64 // when the open round opened, by the Meter's clock; 0: not known
+	held       int64 // bytes of contributions in slots
+	toldHeld   int64 // as the Meter knows it
 	examples   exampleCounts
 	norms      wire.Norms // of the newest round
 	weight     float64    // sum of its contributions' weights

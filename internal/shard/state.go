@@ -131,6 +131,8 @@ func (s *Shard) dropContributions() {
 		}
 		r.drop()
 	}
+	s.held = 0
+	s.tellHeld()
 	for _, m := range s.ranked {
 		m.newest.Release()
 		m.newest, m.staleness = nil, staleness{}

@@ -1,0 +1,118 @@
+package shard
+
+import "time"
+
+// A Meter gets what shards measure of their rounds. Several shards call it at once, each under its own mutex.
+type Meter interface {
+	// Now is the time in nanoseconds, by a clock that does not go back. Its zero may be anywhere.
+	Now() int64
+	// Closed is called for each round that has closed here. A backup, which follows another server's rounds, measures none.
+	Closed(t Timing)
+	// Hold is called when the memory of contributions that wait for their turn or for their round has grown by bytes, or (negative) shrunk.
+	Hold(bytes int64)
+}
+
+// A Timing is what was measured of one round.
+type Timing struct {
+	Duration time.Duration // from the first contribution to the close
+	Apply    time.Duration // of it, adding the contributions up and updating the value
+	// Gap is the time between the last contribution and the last but one, for which the others waited for the node Last. It is 0 in a round of one
+	// contribution, and if the last two were there when the round opened.
+	Gap  time.Duration
+	Last uint64
+}
+
+// clock is the Meter's time; 0 without one.
+func (s *Shard) clock() int64 {
+	if s.cfg.Meter == nil {
+		return 0
+	}
+	return s.cfg.Meter.Now()
+}
+
+// arrivals are the times at which a round's contributions came. One that came before the round opened counts as having come then.
+type arrivals struct {
+	first, lastButOne, last int64
+	count                   int
+	node                    uint64 // whose came last
+	apply                   int64  // nanoseconds of work so far
+}
+
+// add records a contribution, in any order of times.
+func (a *arrivals) add(node uint64, at int64) {
+	switch {
+	case a.count == 0:
+		a.first, a.last, a.node = at, at, node
+	case at >= a.last:
+		a.lastButOne, a.last, a.node = a.last, at, node
+	default:
+		a.first = min(a.first, at)
+		if a.count == 1 || at > a.lastButOne {
+			a.lastButOne = at
+		}
+	}
+	a.count++
+}
+
+// opened moves the contributions that came before the round opened to its opening.
+func (a *arrivals) opened(at int64) {
+	a.first, a.lastButOne, a.last = max(a.first, at), max(a.lastButOne, at), max(a.last, at)
+}
+
+// arrived records a contribution to one of the open rounds.
+func (s *Shard) arrived(r *round, c *Contribution) {
+	if s.cfg.Meter == nil {
+		return
+	}
+	at := c.Arrived
+	if at == 0 {
+		at = s.clock()
+	}
+	if r == &s.open {
+		at = max(at, s.openedAt)
+	}
+	r.arrivals.add(c.Node, at)
+}
+
+// measureRound tells the Meter of the open round, which closes now after work that began at begin.
+func (s *Shard) measureRound(begin int64) {
+	if s.cfg.Meter == nil {
+		return
+	}
+	now, a := s.clock(), &s.open.arrivals
+	t := Timing{Duration: time.Duration(now - a.first), Apply: time.Duration(a.apply + now - begin)}
+	if a.count > 1 && a.last > a.lastButOne {
+		t.Gap, t.Last = time.Duration(a.last-a.lastButOne), a.node
+	}
+	s.openedAt = now
+	s.next.arrivals.opened(now)
+	s.cfg.Meter.Closed(t)
+}
+
+// measureAsync tells the Meter of a contribution in async mode, which is a round of its own. Work on it began at begin.
+func (s *Shard) measureAsync(begin int64, c *Contribution) {
+	if s.cfg.Meter == nil {
+		return
+	}
+	now, first := s.clock(), c.Arrived
+	if first == 0 {
+		first = begin
+	}
+	s.cfg.Meter.Closed(Timing{Duration: time.Duration(now - first), Apply: time.Duration(now - begin)})
+}
+
+// hold counts the memory of a contribution that has to wait in its slot.
+func (s *Shard) hold(x *slot) {
+	if b := x.payload.data; b != nil {
+		x.held = int64(8 * len(b.words))
+		s.held += x.held
+	}
+}
+
+// tellHeld tells the Meter how much contributions hold now.
+func (s *Shard) tellHeld() {
+	if d := s.held - s.toldHeld; d != 0 && s.cfg.Meter != nil {
+		s.toldHeld = s.held
+		s.cfg.Meter.Hold(d)
+	}
+}
