@@ -152,7 +152,7 @@ func randomAdaptingJob(t *testing.T, seed uint64) {
 		c.Adapt = &own
 		if dir != "" {
 			c.Checkpoint = worker.CheckpointConfig{Dir: dir, EverySteps: every}
-			c.Evaluator = slowEvaluator{w}
+			c.Evaluator, c.EvaluateSteps = slowEvaluator{w}, 12-every
 		}
 	}
 	type event struct{ kind, worker, step int }

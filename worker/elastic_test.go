@@ -484,6 +484,9 @@ func randomJob(t *testing.T, seed uint64) {
 		plan.change = func(w *elasticWorker, c *worker.FitConfig) {
 			c.Checkpoint = worker.CheckpointConfig{Dir: dir, EverySteps: every}
 			c.Evaluator = slowEvaluator{w}
+			if plan.local == 0 {
+				c.EvaluateSteps = 12 - every
+			}
 		}
 	}
 	j := runElastic(t, plan)

@@ -41,6 +41,9 @@ type FitConfig struct {
 	Feed    Feed
 	// Evaluator; nil: no evaluation.
 	Evaluator Evaluator
+	// EvaluateSteps evaluates after every so many steps, besides the end of each epoch; with Adapt, after so much progress. Running statistics are
+	// averaged over the workers each time. 0: only at the end of epochs.
+	EvaluateSteps int
 	// Epochs is how many passes over the data there are in all, those before a resume included; with Adapt, so much progress.
 	Epochs int
 	// Adapt lets the batch size change; nil: it stays as the Feed has it.
@@ -81,6 +84,14 @@ func (c *FitConfig) Validate() error {
 		return errors.New("worker: FitConfig.Feed is nil, want a source of batches")
 	case c.Epochs < 1:
 		return fmt.Errorf("worker: FitConfig.Epochs is %d, want at least 1", c.Epochs)
+	case c.EvaluateSteps < 0:
+		return fmt.Errorf("worker: FitConfig.EvaluateSteps is %d, want at least 1, or 0 for the end of epochs alone", c.EvaluateSteps)
+	case c.EvaluateSteps > 0 && c.Evaluator == nil:
+		return fmt.Errorf("worker: FitConfig.EvaluateSteps is %d without an Evaluator, want one", c.EvaluateSteps)
+	case c.EvaluateSteps > 0 && c.Trainer.async():
+		return fmt.Errorf("worker: FitConfig.EvaluateSteps is %d with store dist_async, want 0: its workers have no steps in common", c.EvaluateSteps)
+	case c.EvaluateSteps > 0 && c.Trainer.local != nil:
+		return fmt.Errorf("worker: FitConfig.EvaluateSteps is %d with a store of %d local steps, want 0: the workers have different values between rounds", c.EvaluateSteps, c.Trainer.local.length)
 	case c.Feed.Steps() < 1 && !joins(c.Trainer.cfg.Store):
 		return errors.New("worker: FitConfig.Feed has no steps in an epoch, want at least 1: are there fewer examples than workers?")
 	}
@@ -104,6 +115,21 @@ type Observer interface {
 type MembershipObserver interface {
 	Observer
 	Membership(change MembershipInfo)
+}
+
+// An EvaluationObserver is an Observer that is told of evaluations within an epoch (FitConfig.EvaluateSteps).
+type EvaluationObserver interface {
+	Observer
+	Evaluated(epoch int, e Evaluation)
+}
+
+// An Evaluation is one within an epoch.
+type Evaluation struct {
+	Step   int           // of the epoch, the next one
+	Done   uint64        // steps since the job began
+	Train  time.Duration // of the epoch in this run, without evaluations
+	Scores Scores
+	Time   time.Duration // that it took
 }
 
 // MembershipInfo tells about one change of the membership, on a worker that was a member before.
@@ -180,6 +206,8 @@ type EpochInfo struct {
 	Batches  []int      // with FitConfig.Adapt, the examples of all workers in each step from First on
 	Test     *Scores    // nil: not evaluated
 	TestTime time.Duration
+	// Evaluations within the epoch, besides Test: see FitConfig.EvaluateSteps. Their time is not in Train.
+	Evaluations []Evaluation
 }
 
 // ErrStopped ends Fit when it was asked to stop; a checkpoint, if there is a place for one, has been written.

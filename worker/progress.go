@@ -117,6 +117,16 @@ func (p *Progress) Membership(m MembershipInfo) {
 	fmt.Fprintf(p.out, "Epoch %d: workers changed from %d to %d at step %d%s; this is worker %d\n", m.Epoch, m.Before, m.Workers, m.Step, before, m.Rank)
 }
 
+// Evaluated prints the scores within an epoch.
+func (p *Progress) Evaluated(epoch int, e Evaluation) {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+	p.begin = p.begin.Add(e.Time)
+	fmt.Fprintf(p.out, "Epoch %d: step %d: Test_acc %.6f, Test_loss %.6f after %.1f s (%d examples in %.1f s)\n",
+		epoch, e.Step, e.Scores.Accuracy, e.Scores.Loss, e.Train.Seconds(), e.Scores.Examples, e.Time.Seconds())
+}
+
 // Epoch prints what the epoch brought.
 func (p *Progress) Epoch(e EpochInfo) {
 	p.clear()

@@ -26,6 +26,10 @@ func shown(t *testing.T, columns int) string {
 		for step := 10; step < 20; step++ {
 			time.Sleep(time.Minute)
 			p.Step(StepInfo{Epoch: 10, Step: step, Loss: 2.5, Examples: 64})
+			if step == 14 {
+				time.Sleep(time.Hour) // which the examples/s leave out
+				p.Evaluated(10, Evaluation{Step: 15, Train: 5 * time.Minute, Scores: Scores{Loss: 2.25, Accuracy: 0.2, Examples: 100}, Time: time.Hour})
+			}
 		}
 		p.Epoch(EpochInfo{Epoch: 10, Loss: 2.5, Examples: 640, Train: 10 * time.Minute, Test: &Scores{Loss: 2, Accuracy: 0.25, Examples: 100}, TestTime: time.Second})
 		for step := range 10 {
@@ -38,6 +42,7 @@ func shown(t *testing.T, columns int) string {
 }
 
 var afterEpoch = []string{
+	"Epoch 10: step 15: Test_acc 0.200000, Test_loss 2.250000 after 300.0 s (100 examples in 3600.0 s)",
 	"Epoch 10: Train_loss 2.500000, 640 examples in 600.0 s (1 examples/s)",
 	"Epoch 10: Test_acc 0.250000, Test_loss 2.000000 (100 examples in 1.0 s)",
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/paragon-train/paragon/kvstore"
@@ -154,6 +155,9 @@ type epochRun struct {
 	mean metrics.Mean
 	span Span
 	from time.Time // of the span
+
+	begin      time.Time     // in this run
+	evaluating time.Duration // within the epoch
 }
 
 // runEpoch trains what is left of the epoch, averages the running statistics, evaluates and saves.
@@ -168,7 +172,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 		}
 	}
 	r.saver.spent = 0
-	begin := time.Now()
+	e.begin = time.Now()
 	for again := true; again; {
 		var err error
 		if again, err = r.runDivision(ctx, e); err != nil {
@@ -184,7 +188,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 	info := &e.info
 	info.Times.Add(r.trainer.TakeTimes())
 	info.Staleness, info.Caught = r.trainer.TakeStaleness(), r.trainer.TakeCaught()
-	info.Times.Save, info.Train = r.saver.spent, time.Since(begin)
+	info.Times.Save, info.Train = r.saver.spent, time.Since(e.begin)-e.evaluating
 	info.Loss, info.Done = e.mean.Value(), r.trainer.Steps()
 	if r.adapt != nil {
 		info.Adapt = r.adapt.epochInfo(r.workers, info.Train)
@@ -266,9 +270,13 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		if r.epochOver() { // the last step is left to the epoch's end, which saves the averaged statistics
 			break
 		}
-		if agreed.save || r.saver.due(r.trainer.Steps()) {
+		save, evaluate := agreed.save || r.saver.due(r.trainer.Steps()), r.evaluationDue()
+		if save || evaluate {
 			changed, err := r.callRoll(ctx, e)
-			if err == nil && !changed {
+			if err == nil && !changed && evaluate {
+				err = r.evaluateWithin(ctx, e)
+			}
+			if err == nil && !changed && save {
 				err = r.save(ctx)
 			}
 			if err != nil || changed {
@@ -300,6 +308,42 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		return true, nil
 	}
 	return !r.over() && !r.epochOver() && !r.finished(), nil // the epoch's last step may have had no effect
+}
+
+// evaluationDue reports whether the step that was done last is the first one at or beyond a multiple of EvaluateSteps. It is the same on all workers.
+func (r *run) evaluationDue() bool {
+	every := float64(r.cfg.EvaluateSteps)
+	if every == 0 || r.cfg.Evaluator == nil {
+		return false
+	}
+	now, step := float64(r.trainer.Steps()), 1.0
+	if r.adapt != nil {
+		now, step = r.adapt.progress.Steps, r.adapt.gain
+	}
+	return math.Floor(now/every) > math.Floor((now-step)/every)
+}
+
+// evaluateWithin evaluates in the middle of an epoch. All workers do, after the same step.
+func (r *run) evaluateWithin(ctx context.Context, e *epochRun) error {
+	begin := time.Now()
+	v := Evaluation{Step: r.stepOfEpoch(), Done: r.trainer.Steps(), Train: begin.Sub(e.begin) - e.evaluating}
+	err := r.trainer.AverageState(ctx)
+	if err == nil {
+		v.Scores, err = r.cfg.Evaluator.Evaluate(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("worker: evaluate after %d steps of epoch %d: %w", v.Step, r.numEpoch(), err)
+	}
+	v.Time = time.Since(begin)
+	e.evaluating += v.Time
+	e.from = e.from.Add(v.Time)
+	e.info.Evaluations = append(e.info.Evaluations, v)
+	for _, o := range r.cfg.Observers {
+		if o, ok := o.(EvaluationObserver); ok {
+			o.Evaluated(r.numEpoch(), v)
+		}
+	}
+	return nil
 }
 
 // closeSpan ends the current span.

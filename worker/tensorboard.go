@@ -17,7 +17,7 @@ import (
 //
 //	train/loss, train/examples, train/batch                   by step; batch, the global one, with FitConfig.Adapt alone
 //	epoch/loss, epoch/examples_per_second                     by epoch
-//	test/loss, test/accuracy                                  by epoch, where there is an Evaluator
+//	test/loss, test/accuracy                                  by epoch and evaluation within one, where there is an Evaluator
 //	adapt/scale, gain, noise_scale, progress, goodput         by epoch, with FitConfig.Adapt
 //
 // The steps of all of them count from the beginning of the job, so those of a resumed run follow those of the run before. Numbers that are
@@ -56,6 +56,11 @@ func (w *ScalarWriter) Step(s StepInfo) {
 		scalars = append(scalars, metrics.Scalar{Tag: "train/batch", Value: float64(s.Batch)})
 	}
 	w.add(s.Done, scalars)
+}
+
+// Evaluated writes the scores within an epoch.
+func (w *ScalarWriter) Evaluated(_ int, e Evaluation) {
+	w.add(e.Done, []metrics.Scalar{{Tag: "test/loss", Value: e.Scores.Loss}, {Tag: "test/accuracy", Value: e.Scores.Accuracy}})
 }
 
 // Epoch writes the numbers of an epoch.

@@ -19,6 +19,7 @@ func TestScalarsOfARunAreReadBack(t *testing.T) {
 	w.Begin(Run{Rank: 3})
 	w.Step(StepInfo{Epoch: 2, Step: 0, Done: 41, Loss: 1.5, Examples: 8, Batch: 64})
 	w.Step(StepInfo{Epoch: 2, Step: 1, Done: 42, Loss: math.NaN()})
+	w.Evaluated(2, Evaluation{Done: 42, Scores: Scores{Loss: 3, Accuracy: 0.125}})
 	w.Epoch(EpochInfo{Epoch: 2, Done: 42, Loss: 1.5, Examples: 8, Train: 2 * time.Second, Test: &Scores{Loss: 2, Accuracy: 0.25},
 		Adapt: &AdaptInfo{Scale: 4, Gain: 3, NoiseScale: math.Inf(1), Progress: 120, Goodput: 12}})
 	w.End()
@@ -41,6 +42,7 @@ func TestScalarsOfARunAreReadBack(t *testing.T) {
 	want := []metrics.Event{
 		{Step: 41, Scalars: []metrics.Scalar{{Tag: "train/loss", Value: 1.5}, {Tag: "train/examples", Value: 8}, {Tag: "train/batch", Value: 64}}},
 		{Step: 42, Scalars: []metrics.Scalar{{Tag: "train/examples", Value: 0}}},
+		{Step: 42, Scalars: []metrics.Scalar{{Tag: "test/loss", Value: 3}, {Tag: "test/accuracy", Value: 0.125}}},
 		{Step: 42, Scalars: []metrics.Scalar{
 			{Tag: "epoch/loss", Value: 1.5}, {Tag: "epoch/examples_per_second", Value: 4}, {Tag: "test/loss", Value: 2}, {Tag: "test/accuracy", Value: 0.25},
 			{Tag: "adapt/scale", Value: 4}, {Tag: "adapt/gain", Value: 3}, {Tag: "adapt/progress", Value: 120}, {Tag: "adapt/goodput", Value: 12}}},

@@ -4,8 +4,8 @@
 //	make build && go run ./bench/adapt --data data/cifar10 --seeds 3 --until 0.65
 //
 // Both run examples/cifar10 as launch -n 2 -s 2 with --batch 32; the second one with --adapt --max-batch 512. A run is stopped when it has
-// come to the accuracy. The time is that of training alone, without evaluations; between two epochs the accuracy is taken to rise
-// in a straight line. --logs DIR keeps the output of each run; a run whose output is already in DIR is not repeated.
+// come to the accuracy. The time is that of training alone, without evaluations, of which each epoch has some (--eval-steps); between two of them the
+// accuracy is taken to rise in a straight line. --logs DIR keeps the output of each run; a run whose output is already in DIR is not repeated.
 package main
 
 import (
@@ -38,6 +38,7 @@ type config struct {
 	data, bin, logs, picture string
 	seeds, epochs            int
 	batch, maxBatch          int
+	evalSteps                int
 	until                    float64
 }
 
@@ -52,6 +53,7 @@ func run(out io.Writer, args []string) error {
 	flags.IntVar(&c.epochs, "epochs", 10, "most epochs of a run")
 	flags.IntVar(&c.batch, "batch", 32, "fixed batch of a worker, with which the other one begins")
 	flags.IntVar(&c.maxBatch, "max-batch", 512, "largest batch of both workers")
+	flags.IntVar(&c.evalSteps, "eval-steps", 195, "steps of the fixed batch, or so much progress, between evaluations; 0: at the end of epochs alone")
 	flags.Float64Var(&c.until, "until", 0.65, "test accuracy to come to")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -59,6 +61,8 @@ func run(out io.Writer, args []string) error {
 	switch {
 	case c.seeds < 1:
 		return fmt.Errorf("--seeds is %d, want at least 1", c.seeds)
+	case c.evalSteps < 0:
+		return fmt.Errorf("--eval-steps is %d, want at least 1, or 0 for none", c.evalSteps)
 	case !(c.until > 0 && c.until < 1):
 		return fmt.Errorf("--until is %v, want a share between 0 and 1", c.until)
 	}
@@ -101,10 +105,14 @@ func run(out io.Writer, args []string) error {
 	return metrics.Curves(c.picture, panel)
 }
 
-// A curve is the test accuracy after each epoch, by the seconds of training until then.
-type curve struct{ seconds, accuracy []float64 }
+// A curve is the test accuracy by the seconds of training until then.
+type curve struct {
+	seconds, accuracy []float64
+	ends              []int   // of them, those at the end of an epoch
+	trained           float64 // seconds until the end of the newest epoch
+}
 
-// time is when the accuracy was reached, on straight lines between epochs; NaN: never.
+// time is when the accuracy was reached, on straight lines between evaluations; NaN: never.
 func (v curve) time(accuracy float64) float64 {
 	for i, a := range v.accuracy {
 		if a < accuracy {
@@ -121,8 +129,8 @@ func (v curve) time(accuracy float64) float64 {
 
 // wholeEpochs is the end of the first epoch with the accuracy; NaN: there was none.
 func (v curve) wholeEpochs(accuracy float64) float64 {
-	for i, a := range v.accuracy {
-		if a >= accuracy {
+	for _, i := range v.ends {
+		if v.accuracy[i] >= accuracy {
 			return v.seconds[i]
 		}
 	}
@@ -168,7 +176,7 @@ func (c *config) train(path string, seed int, flags []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	args := []string{"-n", "2", "-s", "2", "--output", "json", "--", filepath.Join(c.bin, "cifar10"), "--data", c.data,
-		"--batch", strconv.Itoa(c.batch), "--epochs", strconv.Itoa(c.epochs), "--seed", strconv.Itoa(seed), "--out", filepath.Join(c.logs, "out")}
+		"--batch", strconv.Itoa(c.batch), "--epochs", strconv.Itoa(c.epochs), "--eval-steps", strconv.Itoa(c.evalSteps), "--seed", strconv.Itoa(seed), "--out", filepath.Join(c.logs, "out")}
 	cmd := exec.Command(filepath.Join(c.bin, "launch"), append(args, flags...)...)
 	cmd.Stderr = os.Stderr
 	pipe, err := cmd.StdoutPipe()
@@ -206,6 +214,7 @@ func (c *config) train(path string, seed int, flags []string) (err error) {
 
 var (
 	trained = regexp.MustCompile(`^Epoch \d+: Train_loss .* in ([0-9.]+) s `)
+	within  = regexp.MustCompile(`^Epoch \d+: step \d+: Test_acc ([0-9.]+), Test_loss \S+ after ([0-9.]+) s `)
 	tested  = regexp.MustCompile(`^Epoch \d+: Test_acc ([0-9.]+),`)
 )
 
@@ -218,15 +227,16 @@ func (v *curve) add(line []byte) {
 	if json.Unmarshal(line, &l) != nil || l.Role != "worker" || l.Rank != 0 || l.Stream != "stdout" {
 		return
 	}
-	if m := trained.FindStringSubmatch(l.Text); m != nil {
-		s, _ := strconv.ParseFloat(m[1], 64)
-		if n := len(v.seconds); n > 0 {
-			s += v.seconds[n-1]
-		}
-		v.seconds = append(v.seconds, s)
+	number := func(text string) float64 {
+		x, _ := strconv.ParseFloat(text, 64)
+		return x
 	}
-	if m := tested.FindStringSubmatch(l.Text); m != nil && len(v.accuracy) < len(v.seconds) {
-		a, _ := strconv.ParseFloat(m[1], 64)
-		v.accuracy = append(v.accuracy, a)
+	if m := trained.FindStringSubmatch(l.Text); m != nil {
+		v.trained += number(m[1])
+	} else if m := within.FindStringSubmatch(l.Text); m != nil {
+		v.seconds, v.accuracy = append(v.seconds, v.trained+number(m[2])), append(v.accuracy, number(m[1]))
+	} else if m := tested.FindStringSubmatch(l.Text); m != nil {
+		v.ends = append(v.ends, len(v.seconds))
+		v.seconds, v.accuracy = append(v.seconds, v.trained), append(v.accuracy, number(m[1]))
 	}
 }

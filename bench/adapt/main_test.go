@@ -20,21 +20,23 @@ func TestTimesAreReadFromOutput(t *testing.T) {
 		return `{"role":"worker","rank":` + rank + `,"stream":"stdout","text":"` + text + `"}` + "\n"
 	}
 	write("fixed-1.log", line("1", "Epoch 0: Test_acc 0.9, Test_loss 1")+
+		line("0", "Epoch 0: step 7: Test_acc 0.300000, Test_loss 1 after 5.0 s (9 examples in 1 s)")+
 		line("0", "Epoch 0: Train_loss 1.5, 100 examples in 10.0 s (10 examples/s)")+line("0", "Epoch 0: Test_acc 0.500000, Test_loss 1 (9 examples in 1 s)")+
+		line("0", "Epoch 1: step 7: Test_acc 0.580000, Test_loss 1 after 8.0 s (9 examples in 1 s)")+
 		line("0", "Epoch 1: Train_loss 1.5, 100 examples in 20.0 s (10 examples/s)")+line("0", "Epoch 1: Test_acc 0.700000, Test_loss 1 (9 examples in 1 s)")+"not JSON\n")
-	write("adapt-1.log", line("0", "Epoch 0: Train_loss 1.5, 100 examples in 8.0 s (10 examples/s)")+line("0", "Epoch 0: Test_acc 0.800000, Test_loss 1 (9 examples in 1 s)"))
+	write("adapt-1.log", line("0", "Epoch 0: step 7: Test_acc 0.500000, Test_loss 1 after 4.0 s (9 examples in 1 s)")+line("0", "Epoch 0: Train_loss 1.5, 100 examples in 8.0 s (10 examples/s)")+line("0", "Epoch 0: Test_acc 0.800000, Test_loss 1 (9 examples in 1 s)"))
 	var out strings.Builder
 	picture := filepath.Join(dir, "p", "adapt.png")
 	if err := run(&out, []string{"--logs", dir, "--seeds", "1", "--until", "0.6", "--picture", picture}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "1     20.0 s  8.0 s     2.50   30.0 s               8.0 s                   3.75"; !strings.Contains(out.String(), want) {
+	if want := "1     20.0 s  5.3 s     3.75   30.0 s               8.0 s                   3.75"; !strings.Contains(out.String(), want) {
 		t.Errorf("got\n%s\nwant a line %q", out.String(), want)
 	}
 	if info, err := os.Stat(picture); err != nil || info.Size() == 0 {
 		t.Errorf("the picture: %v", err)
 	}
-	if v := (curve{[]float64{1}, []float64{0.1}}).time(0.5); !math.IsNaN(v) {
+	if v := (curve{seconds: []float64{1}, accuracy: []float64{0.1}}).time(0.5); !math.IsNaN(v) {
 		t.Errorf("an accuracy that was not reached: got %v s, want NaN", v)
 	}
 }
@@ -43,6 +45,7 @@ func TestTimesAreReadFromOutput(t *testing.T) {
 func TestBadArgumentsAreNamed(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--seeds 0", "--seeds is 0"},
+		{"--eval-steps -1", "--eval-steps is -1"},
 		{"--until 65", "--until is 65"},
 		{"--seeds 1", "--data is missing"},
 	} {

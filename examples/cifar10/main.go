@@ -115,7 +115,7 @@ type settings struct {
 	adapt  worker.AdaptConfig // with --adapt
 	adapts bool
 
-	epochs                                          int
+	epochs, evalSteps                               int
 	maxSteps                                        uint64
 	optimizer, schedule                             string
 	learningRate, momentum, weightDecay, warmEpochs float64
@@ -155,6 +155,8 @@ func (s *settings) validate() error {
 		return errors.New("--max-batch, --initial-batch, --max-local-batch, --rule and --rule-warmup-epochs need --adapt")
 	case s.epochs < 1:
 		return fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
+	case s.evalSteps < 0:
+		return fmt.Errorf("--eval-steps is %d, want at least 1, or 0 for none", s.evalSteps)
 	case !(s.warmEpochs >= 0 && s.warmEpochs <= float64(s.epochs)):
 		return fmt.Errorf("--warmup-epochs is %v, want 0 to the %d of --epochs", s.warmEpochs, s.epochs)
 	case s.staleness >= 0 && s.store != "dist_async":
@@ -234,6 +236,7 @@ func flags() []cli.Flag {
 		&cli.Float64Flag{Name: "rule-warmup-epochs", Usage: "with --rule legw: epochs of its warm-up at the initial batch"},
 
 		&cli.IntFlag{Name: "epochs", Value: 5, Usage: "passes over the data"},
+		&cli.IntFlag{Name: "eval-steps", Usage: "evaluate after so many steps, besides the end of each epoch; with --adapt, steps of the initial batch (0: none)"},
 		&cli.Uint64Flag{Name: "max-steps", Usage: "end after so many steps (0: no limit)"},
 		&cli.StringFlag{Name: "optimizer", Value: "adam", Usage: "sgd, nag, adam, adamw, adagrad, rmsprop, ftrl, lars or lamb"},
 		&cli.Float64Flag{Name: "lr", Value: 0.001, Usage: "learning rate"},
@@ -293,7 +296,7 @@ func fromFlags(c *cli.Context) settings {
 		adapts: c.Bool("adapt"), adapt: worker.AdaptConfig{
 			Rule: c.String("rule"), InitialBatch: c.Int("initial-batch"), MaxBatch: c.Int("max-batch"), MaxLocal: c.Int("max-local-batch"), WarmupEpochs: c.Float64("rule-warmup-epochs"), Accumulation: true,
 		},
-		epochs: c.Int("epochs"), maxSteps: c.Uint64("max-steps"),
+		epochs: c.Int("epochs"), evalSteps: c.Int("eval-steps"), maxSteps: c.Uint64("max-steps"),
 		optimizer: c.String("optimizer"), schedule: c.String("schedule"), learningRate: c.Float64("lr"), momentum: c.Float64("momentum"),
 		weightDecay: c.Float64("weight-decay"), decayWeightsOnly: c.Bool("decay-weights-only"), warmEpochs: c.Float64("warmup-epochs"), augment: c.Bool("augment"), seed: c.Uint64("seed"),
 		store: c.String("kvstore"), updateOnWorker: c.Bool("update-on-worker"),

@@ -206,6 +206,7 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--local-steps", "4", "--kvstore", "dist_async"}, "local steps"},
 		{[]string{"--resume"}, "--checkpoint-dir"},
 		{[]string{"--checkpoint-steps", "-1"}, "--checkpoint-steps is -1"},
+		{[]string{"--eval-steps", "-1"}, "--eval-steps is -1"},
 		{[]string{"--checkpoint-every", "-1s"}, "--checkpoint-every is -1s"},
 		{[]string{"--checkpoint-dir", "ftp://host/x", "--max-steps", "1"}, "want a path, file:///path or one of"},
 		{[]string{"--download"}, "--download needs --data"},

@@ -105,8 +105,9 @@ func train(ctx context.Context, s settings) (err error) {
 
 	epochs, err := worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Adapt: adapting(s, programs), Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop, Leave: s.leave,
-		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
-		Observers: []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), worker.NewProgress(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
+		Evaluator:     &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
+		EvaluateSteps: s.evalSteps,
+		Observers:     []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), worker.NewProgress(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
 	})
 	if err != nil {
 		return err

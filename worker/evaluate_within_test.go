@@ -1,0 +1,91 @@
+package worker_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/worker"
+)
+
+// An evaluationLog is an observer that notes evaluations within epochs.
+type evaluationLog struct{ seen []string }
+
+func (l *evaluationLog) Begin(worker.Run)       {}
+func (l *evaluationLog) Step(worker.StepInfo)   {}
+func (l *evaluationLog) Epoch(worker.EpochInfo) {}
+func (l *evaluationLog) End()                   {}
+func (l *evaluationLog) Evaluated(epoch int, e worker.Evaluation) {
+	l.seen = append(l.seen, fmt.Sprintf("%d.%d %d", epoch, e.Step, e.Done))
+}
+
+// Evaluations come after every so many steps of the job, but for the last step of an epoch, whose end evaluates anyway; with Adapt by progress. They change
+// nothing of the training.
+func TestEvaluationsWithinEpochs(t *testing.T) {
+	for name, c := range map[string]struct {
+		adapt bool
+		want  []string // epoch.step, steps of the job
+	}{
+		"fixed": {false, []string{"0.5 5", "1.2 10", "1.7 15", "2.4 20"}},
+		// Scale-invariant steps: 1 each up to step 3, then those of the batches that were decided; an epoch has 7.5.
+		"adaptive": {true, nil},
+	} {
+		run := func(every int) (*fitRig, []worker.EpochInfo, []string) {
+			r, l := newRig(t, rigConfig{}), &evaluationLog{}
+			if c.adapt {
+				decided(r)
+			}
+			r.cfg.EvaluateSteps, r.cfg.Observers = every, []worker.Observer{l}
+			epochs, err := worker.Fit(t.Context(), r.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r, epochs, l.seen
+		}
+		r, epochs, seen := run(5)
+		plain, _, none := run(0)
+		if i := firstDifference(r.values(), plain.values()); i >= 0 || len(none) > 0 {
+			t.Errorf("%s: value %d differs from a run without evaluations, which has %v", name, i, none)
+		}
+		if c.want != nil && !slices.Equal(seen, c.want) {
+			t.Errorf("%s: evaluations after %v, want %v", name, seen, c.want)
+		}
+		if c.adapt && len(seen) < 3 || len(seen) > 4 {
+			t.Errorf("%s: evaluations after %v, want one in each 5 of the 22.5 initial steps but at the ends of the epochs", name, seen)
+		}
+		var again []string
+		for _, e := range epochs {
+			for _, v := range e.Evaluations {
+				again = append(again, fmt.Sprintf("%d.%d %d", e.Epoch, v.Step, v.Done))
+				if v.Scores.Examples != e.Test.Examples || v.Train <= 0 || v.Train > e.Train {
+					t.Errorf("%s: epoch %d: %+v, want the scores of %d examples, within the %v of training", name, e.Epoch, v, e.Test.Examples, e.Train)
+				}
+			}
+		}
+		if !slices.Equal(again, seen) {
+			t.Errorf("%s: the epochs have %v, the observer %v", name, again, seen)
+		}
+	}
+}
+
+func TestEvaluateStepsIsCheckedByName(t *testing.T) {
+	for want, c := range map[string]struct {
+		rig    rigConfig
+		change func(c *worker.FitConfig)
+	}{
+		"EvaluateSteps is -1, want at least 1":             {rigConfig{}, func(c *worker.FitConfig) { c.EvaluateSteps = -1 }},
+		"EvaluateSteps is 5 without an Evaluator":          {rigConfig{}, func(c *worker.FitConfig) { c.Evaluator = nil }},
+		"EvaluateSteps is 5 with store dist_async, want 0": {rigConfig{store: newStore(t, "dist_async")}, nil},
+		"EvaluateSteps is 5 with a store of 2 local steps": {rigConfig{local: 2}, nil},
+	} {
+		r := newRig(t, c.rig)
+		r.cfg.EvaluateSteps = 5
+		if c.change != nil {
+			c.change(&r.cfg)
+		}
+		if _, err := worker.Fit(t.Context(), r.cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want one with %q", err, want)
+		}
+	}
+}
