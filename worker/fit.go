@@ -23,7 +23,7 @@ type Feed interface {
 	Close() error
 }
 
-// An Evaluator measures the model; Fit calls it after each epoch with all values in place.
+// An Evaluator measures the model; Fit calls it after each epoch, and within one by EvaluateSteps, with all values in place.
 type Evaluator interface {
 	Evaluate(ctx context.Context) (Scores, error)
 }
