@@ -10,58 +10,46 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/affinity"
+	"github.com/paragon-train/paragon/internal/testing/pacedmodel"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/worker"
 )
 
-// dividedTrial names the variable that makes a worker of an elastic trial of this program. Its argument says when the trial ends: after three epochs, or
-// when it has two workers.
+// dividedTrial names the variable that makes a worker of an elastic trial of this program, which adapts its batch size. Its argument says when the trial ends: after three
+// epochs, or after ten with two workers.
 const dividedTrial = "TUNE_DIVIDED_TRIAL"
 
+// enough ends a trial.
+var enough = errors.New("enough")
+
 func dividedWorker() int {
-	if err := trainDivided(); err != nil && !errors.Is(err, kvstore.ErrRemoved) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	defer cancel()
+	two := 0
+	err := pacedmodel.Train(ctx, pacedmodel.Config{
+		Examples: 128, Epochs: 1 << 20, InitialBatch: 16, MaxBatch: 64, Seed: 1, Step: 2 * time.Millisecond, Example: 500 * time.Microsecond,
+		Epoch: func(e worker.EpochInfo, rank, workers int) error {
+			if rank == 0 {
+				fmt.Printf("workers=%d step=%d\n", workers, e.Epoch+1)
+			}
+			if workers == 2 {
+				two++
+			}
+			if os.Args[1] == "--until=three-epochs" && e.Epoch >= 2 || os.Args[1] == "--until=two-workers" && two == 10 {
+				return enough
+			}
+			return nil
+		},
+	})
+	if err != nil && !errors.Is(err, kvstore.ErrRemoved) && !errors.Is(err, enough) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-func trainDivided() (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
-	defer cancel()
-	kv, err := kvstore.Create(ctx, "dist_sync")
-	if err != nil {
-		return err
-	}
-	defer func() { err = kvstore.Leave(kv, err) }()
-	weight := make([]float32, 8)
-	if err := kv.Init(ctx, "weight", weight); err != nil {
-		return err
-	}
-	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: 32, Batch: 4, Epochs: 1 << 20})
-	if err != nil {
-		return err
-	}
-	for epoch := range examples.Epochs() {
-		for batch := range examples.Batches(ctx) {
-			time.Sleep(time.Duration(len(batch)) * time.Millisecond) // the work
-			if err := examples.Pusher().PushPull(ctx, "weight", [][]float32{weight}, [][]float32{weight}); err != nil {
-				return err
-			}
-		}
-		if examples.Err() != nil {
-			break
-		}
-		if kv.Rank() == 0 {
-			fmt.Printf("workers=%d step=%d\n", kv.NumWorkers(), epoch+1)
-		}
-		if os.Args[1] == "--until=three-epochs" && epoch >= 2 || os.Args[1] == "--until=two-workers" && kv.NumWorkers() == 2 {
-			return nil
-		}
-	}
-	return examples.Err()
-}
-
-// The trials of a command are elastic jobs that share the slots of this machine: when one ends another gets its slot, without a restart.
+// The trials of a command are elastic jobs that share the slots of this machine: when one ends another gets its slot, without a restart. The table has the batch and
+// the goodput that the jobs tell.
 func TestTuneDividesSlotsAmongTrials(t *testing.T) {
 	t.Parallel()
 	needProc(t)
@@ -85,7 +73,7 @@ launch_flags: [--env, ` + dividedTrial + `=1]
 	}
 	out, errs := tuneIn(t, dir, 0, "study.yaml")
 	wantText(t, "the output", out, `^divided: replicas: trial 0 local=1`, `^trial name +status +loc .* replicas +restarts +batch +goodput`,
-		`^trial-000000 +COMPLETED +local`, `^trial-000001 +COMPLETED +local x2 .* 2 +0$`)
+		`^trial-000000 +COMPLETED +local`, `^trial-000001 +COMPLETED +local x2 .* 2 +0 +[1-9]\d +[1-9][\d.]*$`)
 	replayed, _ := tuneIn(t, dir, 0, "replay", "runs/divided")
 	if hashOf(t, replayed) != hashOf(t, out) {
 		t.Errorf("the hash of the search and of its replay differ:\n%s%s", out, replayed)

@@ -18,12 +18,12 @@ import (
 )
 
 // adaptingTrial trains with FitConfig.Adapt until it is told to stop, and reports how many workers it has.
-func adaptingTrial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
+func adaptingTrial(ctx context.Context, r *tune.Reporter) error {
 	term, forget := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer forget()
 	return pacedmodel.Train(ctx, pacedmodel.Config{
 		Examples: 256, Epochs: 1 << 20, InitialBatch: 16, MaxBatch: 64, Seed: 1, Step: 2 * time.Millisecond, Example: 500 * time.Microsecond, Leave: term.Done(),
-		Epoch: func(e worker.EpochInfo, workers int) error {
+		Epoch: func(e worker.EpochInfo, _, workers int) error {
 			return r.Report(e.Epoch+1, map[string]float64{"value": float64(workers)})
 		},
 	})

@@ -29,7 +29,7 @@ func storedTrial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 	begin := -1
 	return pacedmodel.Train(ctx, pacedmodel.Config{
 		Examples: 256, Epochs: p.Int("x"), InitialBatch: 16, MaxBatch: 64, Seed: 1, Step: 3 * time.Millisecond, Example: time.Millisecond, Checkpoint: filepath.Join(folder, "state"),
-		Epoch: func(e worker.EpochInfo, workers int) error {
+		Epoch: func(e worker.EpochInfo, _, workers int) error {
 			if begin < 0 {
 				begin = int(e.Done) - len(e.Losses)
 			}

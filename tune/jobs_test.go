@@ -31,7 +31,7 @@ func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 	case "elastic":
 		return elasticTrial(ctx, p, r)
 	case "adapting":
-		return adaptingTrial(ctx, p, r)
+		return adaptingTrial(ctx, r)
 	case "stored":
 		return storedTrial(ctx, p, r)
 	}

@@ -28,7 +28,7 @@ func workOfSearch() int {
 	_, err := tune.Run(context.Background(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
 		c := training(p.Int("epochs"))
 		c.Leave = ctx.Done()
-		c.Epoch = func(e worker.EpochInfo, workers int) error {
+		c.Epoch = func(e worker.EpochInfo, _, workers int) error {
 			return r.Report(e.Epoch+1, map[string]float64{"loss": e.Loss, "workers": float64(workers), "global_batch": float64(e.Adapt.Batch)})
 		}
 		return pacedmodel.Train(context.Background(), c)
@@ -51,7 +51,7 @@ func workOfCommand(args []string) error {
 	defer forget()
 	c := training(*epochs)
 	c.Leave = ctx.Done()
-	c.Epoch = func(e worker.EpochInfo, workers int) error {
+	c.Epoch = func(e worker.EpochInfo, _, workers int) error {
 		fmt.Printf("loss=%g workers=%d global_batch=%d step=%d\n", e.Loss, workers, e.Adapt.Batch, e.Epoch+1)
 		return nil
 	}

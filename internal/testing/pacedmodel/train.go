@@ -27,8 +27,9 @@ type Config struct {
 	Step, Example time.Duration
 	// Checkpoint is where it saves, and goes on from if there is one; empty: nowhere.
 	Checkpoint string
-	// Epoch, if set, is called on each worker at the end of an epoch. After an error all workers stop, with a checkpoint, and Train returns it.
-	Epoch func(e worker.EpochInfo, workers int) error
+	// Epoch, if set, is called on each worker at the end of an epoch. After an error all workers stop, with a checkpoint if there is a place for one, and
+	// Train returns it on the worker that it was for.
+	Epoch func(e worker.EpochInfo, rank, workers int) error
 	// Leave is worker.FitConfig's.
 	Leave <-chan struct{}
 }
@@ -41,8 +42,8 @@ func Train(ctx context.Context, c Config) (err error) {
 	}
 	o := &epochs{call: c.Epoch, store: store, stop: make(chan struct{})}
 	defer func() {
-		if errors.Is(err, worker.ErrStopped) && o.err != nil {
-			err = errors.Join(o.err, store.Close()) // all workers were told to stop after the same epoch
+		if errors.Is(err, worker.ErrStopped) { // Epoch asked for it, here or on another worker
+			err = errors.Join(o.err, store.Close())
 			return
 		}
 		err = kvstore.Leave(store, err)
@@ -80,7 +81,7 @@ func Train(ctx context.Context, c Config) (err error) {
 
 // epochs is the worker.Observer that calls Config.Epoch.
 type epochs struct {
-	call  func(worker.EpochInfo, int) error
+	call  func(e worker.EpochInfo, rank, workers int) error
 	store kvstore.Store
 	stop  chan struct{}
 	err   error // of call
@@ -94,7 +95,7 @@ func (o *epochs) Epoch(e worker.EpochInfo) {
 	if o.call == nil || o.err != nil {
 		return
 	}
-	if o.err = o.call(e, o.store.NumWorkers()); o.err != nil {
+	if o.err = o.call(e, o.store.Rank(), o.store.NumWorkers()); o.err != nil {
 		close(o.stop)
 	}
 }
