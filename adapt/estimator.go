@@ -8,6 +8,9 @@ import (
 // DefaultSmoothing is the decay of the averages over one step at the initial batch size.
 const DefaultSmoothing = 0.999
 
+// leastWeight is the share of the averages below which measurements are forgotten, before they underflow.
+const leastWeight = 1e-9
+
 // An Estimator averages the measurements of one parameter group.
 //
 // The averages decay by θ = smoothing^S at each step, so a step counts by its examples, and their bias towards the start is corrected:
@@ -27,7 +30,12 @@ type State struct {
 	Sqr, Var float64 // sums, each measurement weighted by its share
 	Weight   float64 // sum of the weights, below 1; 0: nothing was measured
 	Biased   bool    // differences are among the measurements
+	// Unbiased is what of the sums comes from measurements that are not differences. Without Biased it is all, and is left zero.
+	Unbiased Sums `json:",omitzero"`
 }
+
+// Sums are parts of a State's.
+type Sums struct{ Sqr, Var, Weight float64 }
 
 // NewEstimator returns an Estimator that has measured nothing. smoothing is the decay of the averages over one step at the initial
 // batch size; zero means 0.999. It panics where smoothing is outside [0, 1).
@@ -42,8 +50,8 @@ func NewEstimator(smoothing float64) *Estimator {
 }
 
 // Add takes the measurement of one step. One that says nothing (see Measurement.Noise) leaves the averages alone: a float16 overflow,
-// or Count 1; a difference with the step before is the caller's, see Difference. The first measurement that is not Biased after some
-// that were discards both averages.
+// or Count 1; a difference with the step before is the caller's, see Difference. The first measurement that is not Biased discards
+// those before that were; what was measured without bias before them stays.
 func (e *Estimator) Add(m Measurement) {
 	n, ok := m.Noise()
 	if !ok {
@@ -54,10 +62,16 @@ func (e *Estimator) Add(m Measurement) {
 
 func (e *Estimator) add(n Noise, m Measurement) {
 	s := e.state
-	if s.Biased && !m.Biased {
-		s = State{}
+	switch {
+	case s.Biased && !m.Biased:
+		s = State{Sqr: s.Unbiased.Sqr, Var: s.Unbiased.Var, Weight: s.Unbiased.Weight}
+	case m.Biased && !s.Biased:
+		s.Unbiased = Sums{s.Sqr, s.Var, s.Weight}
 	}
 	keep := math.Pow(e.smoothing, m.Scale)
+	if s.Unbiased = (Sums{keep * s.Unbiased.Sqr, keep * s.Unbiased.Var, keep * s.Unbiased.Weight}); s.Unbiased.Weight < leastWeight {
+		s.Unbiased = Sums{}
+	}
 	s.Sqr = keep*s.Sqr + (1-keep)*n.Sqr
 	s.Var = keep*s.Var + (1-keep)*n.Var
 	s.Weight = keep*s.Weight + (1 - keep)
@@ -105,6 +119,12 @@ func (s State) validate() error {
 		return fmt.Errorf("Weight is %g, want 0 to 1", s.Weight)
 	case s.Weight == 0 && s != State{}:
 		return fmt.Errorf("Weight is 0, but Sqr is %g, Var %g and Biased %t, want all zero", s.Sqr, s.Var, s.Biased)
+	case s.Unbiased != Sums{} && !s.Biased:
+		return fmt.Errorf("Unbiased is %+v and Biased is false, want zeros", s.Unbiased)
+	case !(s.Unbiased.Weight >= 0 && s.Unbiased.Weight <= s.Weight) || s.Unbiased.Weight == 0 && s.Unbiased != Sums{}:
+		return fmt.Errorf("Unbiased is %+v with a Weight of %g, want a part of it", s.Unbiased, s.Weight)
+	case s.Unbiased.Weight > 0 && (!finite(s.Unbiased.Sqr/s.Unbiased.Weight) || !finite(s.Unbiased.Var/s.Unbiased.Weight)):
+		return fmt.Errorf("Unbiased is %+v, want finite averages", s.Unbiased)
 	case s.Weight > 0 && (!finite(s.Sqr/s.Weight) || !finite(s.Var/s.Weight)):
 		return fmt.Errorf("Sqr is %g and Var %g with Weight %g, want finite averages", s.Sqr, s.Var, s.Weight)
 	}

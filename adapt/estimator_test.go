@@ -239,6 +239,45 @@ func TestTotalsTakeEachGroupsFloor(t *testing.T) {
 	}
 }
 
+// A job of two workers has one for a while: what it has measured of two stays, and what came from differences of steps goes.
+func TestMeasurementsOutlastDifferencesOfSteps(t *testing.T) {
+	noisy := func(step int) Measurement { // Var is 0.5 and 1.5 in turns
+		return Measurement{Count: 2, MeanSqr: 3 + float64(step%2), SqrMean: 2.5, Scale: 1}
+	}
+	e, alone := NewEstimator(0.99), NewEstimator(0.99)
+	for step := range 200 {
+		e.Add(noisy(step))
+	}
+	for range 20 {
+		difference := Measurement{Count: 2, MeanSqr: 30, SqrMean: 20, Scale: 1, Biased: true}
+		e.Add(difference)
+		alone.Add(difference)
+	}
+	if n := e.Noise(); !e.Biased() || !near(n.Var, 0.83*1+0.17*10, 0.2) {
+		t.Errorf("with differences: %+v, biased %t, want Var between 1 and 10", n, e.Biased())
+	}
+	again := NewEstimator(0.99)
+	if err := again.Restore(e.State()); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []*Estimator{e, again} {
+		x.Add(noisy(1))
+		if n := x.Noise(); x.Biased() || !near(n.Var, 1, 0.02) || !near(n.Sqr, 1.5, 0.02) {
+			t.Errorf("after them: %+v, biased %t, want {1.5 1} from all that was measured without bias", n, x.Biased())
+		}
+	}
+	for range 100_000 { // until nothing of them is left
+		again.Add(Measurement{Count: 2, MeanSqr: 30, SqrMean: 20, Scale: 10, Biased: true})
+	}
+	if s := again.State(); s.Unbiased != (Sums{}) || NewEstimator(0.99).Restore(s) != nil {
+		t.Errorf("after many differences: %+v, want none that is unbiased, and a state that can be restored", s)
+	}
+	alone.Add(noisy(1))
+	if n := alone.Noise(); alone.Biased() || n.Var != 1.5 {
+		t.Errorf("after nothing but differences: %+v, biased %t, want Var 1.5 of the one measurement", n, alone.Biased())
+	}
+}
+
 // A restored estimator goes on bit for bit, through JSON too.
 func TestRestoredEstimatorGoesOn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -277,6 +316,8 @@ func TestBadStatesAreRefused(t *testing.T) {
 	for _, s := range []State{
 		{Weight: -1}, {Weight: 1.5}, {Weight: math.NaN()}, {Sqr: 1}, {Var: 1}, {Biased: true}, {Sqr: math.NaN(), Weight: 0.5},
 		{Sqr: 1, Var: math.Inf(1), Weight: 0.5}, {Sqr: math.MaxFloat64, Weight: 0.5},
+		{Weight: 0.5, Unbiased: Sums{Weight: 0.1}}, {Weight: 0.5, Biased: true, Unbiased: Sums{Weight: 0.6}}, {Weight: 0.5, Biased: true, Unbiased: Sums{Sqr: 1}},
+		{Weight: 0.5, Biased: true, Unbiased: Sums{Var: math.NaN(), Weight: 0.1}},
 	} {
 		e := NewEstimators(2, 0)
 		good := State{Sqr: 1, Var: 1, Weight: 0.5}
