@@ -29,16 +29,18 @@ func adaptingTrial(ctx context.Context, r *tune.Reporter) error {
 	})
 }
 
-// A loss lets a host be lost when all of so many trials have had two replicas, and ends them when one of them has trained on with one.
+// A loss lets a host be lost when all of so many trials have had two replicas. When one of them has trained on with one it ends them; if the host can come
+// back it does, and the trial ends when it has two again.
 type loss struct {
-	trials int
-	lose   func()
-	once   sync.Once
-	done   sync.WaitGroup
+	trials     int
+	lose, back func()
+	losing     sync.Once
+	returning  sync.Once
+	done       sync.WaitGroup
 }
 
 func (l *loss) Prune(v tune.View, trial int) tune.Halt {
-	two, alone := 0, 0
+	two, alone, again := 0, 0, false
 	for x := range v.Trials() {
 		i := slices.IndexFunc(x.Reports, func(r tune.Report) bool { return r.Value == 2 })
 		if i < 0 {
@@ -47,8 +49,10 @@ func (l *loss) Prune(v tune.View, trial int) tune.Halt {
 		two++
 		one := 0
 		for _, r := range x.Reports[i:] {
-			if one++; r.Value != 1 {
-				one = 0
+			if r.Value == 1 {
+				one++
+			} else {
+				again = again || one > 0
 			}
 		}
 		alone = max(alone, one)
@@ -56,15 +60,17 @@ func (l *loss) Prune(v tune.View, trial int) tune.Halt {
 	switch {
 	case two < l.trials:
 		return tune.Halt{}
-	case alone >= 3:
+	case alone >= 3 && (l.back == nil || again):
 		return tune.Halt{Trial: tune.Complete, Rule: "the trials trained on"}
+	case alone >= 3:
+		l.returning.Do(func() { l.done.Go(l.back) })
 	}
-	l.once.Do(func() { l.done.Go(l.lose) })
+	l.losing.Do(func() { l.done.Go(l.lose) })
 	return tune.Halt{}
 }
 
-// A host is lost with all that runs there: its slots are nobody's any more. A trial that has a replica elsewhere goes on with it, in the same attempt; one that had all of
-// them there is tried again, which is not counted as a failure of the user's code.
+// A host is lost with all that runs there: its slots are nobody's any more. A trial that has a replica elsewhere goes on with it, in the same attempt, and gets the host's slots
+// when it is added again; one that had all of its replicas there is tried again, which is not counted as a failure of the user's code.
 func TestTrialsGoOnWithoutALostHost(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -77,10 +83,19 @@ func TestTrialsGoOnWithoutALostHost(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := newElasticHosts(t, "adapting", 2, c.slots)
 			cfg := h.config(len(c.attempts))
-			l := &loss{trials: len(c.attempts), lose: func() {
+			l, same := &loss{trials: len(c.attempts)}, &loss{trials: len(c.attempts), lose: func() {}}
+			l.lose = func() {
 				killHost(t, h.names[1])
 				h.s.Lose(t, h.s.Addresses[1])
-			}}
+			}
+			if len(c.attempts) == 1 {
+				l.back, same.back = func() {
+					h.s.Return(t, h.s.Addresses[1])
+					if err := h.jobs.Add(t.Context(), h.lines[1]); err != nil {
+						t.Error(err)
+					}
+				}, func() {}
+			}
 			cfg.Pruners = []tune.Pruner{l}
 			result := mustRun(t, cfg)
 			l.done.Wait()
@@ -90,7 +105,7 @@ func TestTrialsGoOnWithoutALostHost(t *testing.T) {
 				}
 			}
 			h.wantLost(cfg, 1)
-			h.replays(cfg, result, &loss{trials: len(c.attempts), lose: func() {}})
+			h.replays(cfg, result, same)
 		})
 	}
 }

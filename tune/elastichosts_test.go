@@ -66,13 +66,21 @@ func (h *elasticHosts) goodput() *schedule.Goodput {
 	return &schedule.Goodput{Interval: 2 * time.Second, ReportsPerDecision: 8, ChangeCost: 50 * time.Millisecond}
 }
 
-// wantLost checks that a decision was made because a host was lost, and that it is not among the nodes from then on.
+// wantLost checks that a decision was made because a host was lost, and that it is not among the nodes from then on, unless it was added again.
 func (h *elasticHosts) wantLost(cfg tune.Config, host int) {
 	h.t.Helper()
-	lost := false
+	lost, gone := false, false
 	err := tune.ReadLog(cfg.Dir, func(e tune.Event) error {
-		lost = lost || e.Kind == tune.EventAllocate && strings.Contains(e.Rule, "host "+h.names[host]+" was lost")
-		if there := slices.ContainsFunc(e.Nodes, func(n tune.NodeSlots) bool { return n.Node == h.names[host] }); lost && there {
+		if e.Kind != tune.EventAllocate {
+			return nil
+		}
+		if strings.Contains(e.Rule, "host "+h.names[host]+" was lost") {
+			lost, gone = true, true
+		}
+		if strings.Contains(e.Rule, "host "+h.names[host]+" was added") {
+			gone = false
+		}
+		if there := slices.ContainsFunc(e.Nodes, func(n tune.NodeSlots) bool { return n.Node == h.names[host] }); gone && there {
 			h.t.Errorf("event %d: the nodes are %v after %s was lost", e.Seq, e.Nodes, h.names[host])
 		}
 		return nil

@@ -89,7 +89,7 @@ func write(w io.Writer, all []outcome) error {
 	b.WriteString("\n| trials | both done | halves | ratio |\n| --- | --- | --- | --- |\n")
 	for _, o := range all {
 		i := slices.IndexFunc(all, func(h outcome) bool { return h.way.halves && h.way.epochs == o.way.epochs })
-		if o.way.halves || i < 0 {
+		if o.way.halves || o.way.remove || i < 0 { // those of halves have all slots to the end
 			continue
 		}
 		halves := all[i].end()

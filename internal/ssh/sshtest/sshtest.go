@@ -118,7 +118,7 @@ SetEnv "HOME=%[2]s"
 		s.all.Go(func() { s.accept(l) })
 	}
 	t.Cleanup(func() {
-		for _, l := range listeners {
+		for _, l := range s.listeners {
 			l.Close()
 		}
 		s.Cut()
@@ -221,7 +221,7 @@ func (s *Server) CutHost(address string) {
 	}
 }
 
-// Lose takes a host away: all connections to its address are killed, and no more are accepted.
+// Lose takes a host away: all connections to its address are killed, and no more are accepted. Lose and Return are not called together.
 func (s *Server) Lose(t testing.TB, address string) {
 	l := s.listeners[address]
 	if l == nil {
@@ -230,6 +230,17 @@ func (s *Server) Lose(t testing.TB, address string) {
 	}
 	l.Close()
 	s.CutHost(address)
+}
+
+// Return brings a host back that was lost.
+func (s *Server) Return(t testing.TB, address string) {
+	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, s.Port))
+	if err != nil {
+		t.Errorf("sshtest: return %s: %v", address, err)
+		return
+	}
+	s.listeners[address] = l
+	s.all.Go(func() { s.accept(l) })
 }
 
 // Hosts are the lines of a hosts file for all addresses.
