@@ -129,6 +129,43 @@ func TestAKilledSearchOfElasticTrialsGoesOn(t *testing.T) {
 	}
 }
 
+// With the least mean completion time as the objective the longer trial gives up all of its slots to the shorter one: it is paused, and goes on from its checkpoint when slots
+// are free.
+func TestATrialThatGivesUpItsSlotsGoesOnFromItsCheckpoint(t *testing.T) {
+	if os.Getenv("PARAGON_TEST_SLOW") == "" {
+		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
+	}
+	if cpus := len(affinity.Own()); cpus/max(cpus/2, 1) != 2 {
+		t.Skipf("%d processors do not make two slots", cpus)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	var log syncBuffer
+	cfg := killedElasticConfig(t.TempDir(), launchProgram(t), slog.New(slog.NewTextHandler(&log, nil)))
+	goodput := func() tune.Scheduler {
+		return &schedule.Goodput{Completion: true, MaxStep: 20, Interval: time.Second, ReportsPerDecision: 4, ChangeCost: 50 * time.Millisecond}
+	}
+	cfg.Space, cfg.Scheduler = tune.Space{tune.Grid("x", 20, 10)}, goodput()
+	result := mustRun(t, cfg)
+	for i, x := range result.Trials() {
+		if x.State != tune.Completed || x.Failure != "" || i == 0 && x.Attempts < 2 || len(x.Reports) != 20/(i+1) {
+			t.Errorf("trial %d is %s after %d attempts with %d reports: %s %s; want completed with %d, trial 0 after a pause", i, x.State, x.Attempts, len(x.Reports), x.Failure, x.Error, 20/(i+1))
+		}
+		for n, r := range x.Reports {
+			if begin, _ := r.Metrics.Get("begin"); r.Step != n+1 || (begin > 0) != (r.Attempt > 1) {
+				t.Errorf("trial %d report %d: step %d, of attempt %d, which began after %v steps; want step %d, and steps before all attempts but the first", i, n, r.Step, r.Attempt, begin, n+1)
+			}
+		}
+	}
+	cfg.Scheduler = goodput()
+	replayed, err := tune.Replay(cfg.Dir, cfg)
+	if err != nil || replayed.DecisionHash != result.DecisionHash() {
+		t.Errorf("replayed to hash %s (%v), want %s", replayed.DecisionHash, err, result.DecisionHash())
+	}
+	if t.Failed() {
+		t.Logf("%s\n%s", log.String(), logOf(cfg.Dir))
+	}
+}
+
 // until polls for something that other processes do.
 func until(t *testing.T, what string, log *syncBuffer, done func() bool) {
 	t.Helper()
