@@ -1,19 +1,27 @@
 package f32
 
 // A SquareSum is a sum of squares in float64, of values that come a piece at a time. It is the same bits on every path, and for every cut of the
-// values into pieces of multiples of 32 (the last may be shorter): value number i goes to partial sum i mod 32.
+// values into pieces of multiples of 256 (the last may be shorter): value number i goes to partial sum i mod 32.
 type SquareSum [squareLanes]float64
 
 // squareLanes is the number of partial sums. With the 16 of Update.Squares a loop over values in the cache would wait for its sums.
 const squareLanes = 32
 
-// A Precondition divides each value by √Variance·Root + Epsilon before it is squared, as a rule of Adam's family does. Values whose Variance is 0 are
-// left out: nothing is known of their size. (The reciprocal is rounded to float32, and so is the value times it.) The zero Precondition
-// divides by 1.
+// squareBlock values are summed in float32, in squareLanes sums of 8 squares, before they are added in float64, if they are preconditioned: squares of
+// such values are far from the ends of a float32's range.
+const squareBlock = 256
+
+// A Precondition divides each value by √Variance·Root + Epsilon before it is squared, as a rule of Adam's family does. Values whose Variance is not above 2⁻¹²⁰
+// are left out: nothing is known of their size. The zero Precondition divides by 1.
+//
+// All is rounded to float32: two values that are 16 apart in a group of 32 have divisors a and b, and with q = 1/(a·b) they are multiplied by q·b and q·a.
+// That is one division for two values, and no overflow as long as b, and a, is below 2⁶⁴.
 type Precondition struct {
 	Variance      []float32 // nil: none
 	Root, Epsilon float32
 }
+
+const leastVariance = 0x1p-120
 
 // Part returns the Precondition of values from to to.
 func (p *Precondition) Part(from, to int) Precondition {
@@ -39,13 +47,43 @@ func (s *SquareSum) Add(x []float32, p Precondition) {
 }
 
 func squaresOverPortable(s *SquareSum, x []float32, p Precondition) {
-	variance := p.Variance[:len(x)]
-	for i, v := range variance {
-		if v > 0 {
-			r := 1 / (float32(sqrt(v)*p.Root) + p.Epsilon)
-			y := float64(float32(x[i] * r))
-			s[i%squareLanes] += y * y
+	for from := 0; from < len(x); from += squareBlock {
+		var block, by [squareLanes]float32
+		end := min(from+squareBlock, len(x))
+		for at := from; at < end; at += squareLanes {
+			variance := p.Variance[at:min(at+squareLanes, end)]
+			p.reciprocals(&by, variance)
+			for i, v := range variance {
+				if v > leastVariance {
+					y := float32(x[at+i] * by[i])
+					block[i] += float32(y * y)
+				}
+			}
 		}
+		for i, sum := range block {
+			s[i] += float64(sum)
+		}
+	}
+}
+
+// reciprocals finds what values are multiplied by. The last ones, if they are not a group of 32, have a division each.
+func (p *Precondition) reciprocals(by *[squareLanes]float32, variance []float32) {
+	for i, v := range variance {
+		by[i] = 1
+		if v > leastVariance {
+			by[i] = float32(sqrt(v)*p.Root) + p.Epsilon
+		}
+	}
+	if len(variance) < squareLanes {
+		for i := range variance {
+			by[i] = 1 / by[i]
+		}
+		return
+	}
+	for i := range squareLanes / 2 {
+		a, b := by[i], by[i+squareLanes/2]
+		q := 1 / float32(a*b)
+		by[i], by[i+squareLanes/2] = float32(q*b), float32(q*a)
 	}
 }
 
@@ -67,7 +105,7 @@ type AddSquares struct {
 	After  SquareSum // of the destination as it is then
 }
 
-// measuredPart values of three arrays fit the first-level cache. It is a multiple of squareLanes.
+// measuredPart values of three arrays fit the first-level cache. It is a multiple of squareBlock.
 const measuredPart = 2048
 
 // AddToMeasured sets dst += x and takes squares on the way, in one pass over memory. Those of x are added to sums.Added; with before and after those of

@@ -1,6 +1,7 @@
 package f32
 
-func wholeLanes(path Path, n int) int { return wide(path, n) &^ (squareLanes - 1) }
+func wholeLanes(path Path, n int) int  { return wide(path, n) &^ (squareLanes - 1) }
+func wholeBlocks(path Path, n int) int { return wide(path, n) &^ (squareBlock - 1) }
 
 func squareSumWide(path Path, sums *SquareSum, x []float32) int {
 	n := wholeLanes(path, len(x))
@@ -15,7 +16,7 @@ func squareSumWide(path Path, sums *SquareSum, x []float32) int {
 }
 
 func squaresOverWide(path Path, sums *SquareSum, x []float32, p Precondition) int {
-	n := wholeLanes(path, len(x))
+	n := wholeBlocks(path, len(x))
 	switch {
 	case n == 0:
 	case path == AVX512:
@@ -26,16 +27,17 @@ func squaresOverWide(path Path, sums *SquareSum, x []float32, p Precondition) in
 	return n
 }
 
-// addMeasuredWide takes all sums. Its result is a multiple of squareLanes.
+// addMeasuredWide takes all sums. Its result is a multiple of squareBlock, or len(dst) rounded down to one of squareLanes.
 func addMeasuredWide(path Path, dst, x []float32, p Precondition, sums *AddSquares) int {
-	n := wholeLanes(path, len(dst))
-	switch {
-	case path != AVX512 || n == 0:
+	switch n, over := wholeLanes(path, len(dst)), wholeBlocks(path, len(dst)); {
+	case path != AVX512:
 		return 0
-	case p.Variance == nil:
+	case p.Variance == nil && n > 0:
 		addMeasuredAVX512(&sums.Before[0], &dst[0], &x[0], n)
-	default:
-		addMeasuredOverAVX512(&sums.Before[0], &dst[0], &x[0], &p.Variance[0], p.Root, p.Epsilon, n)
+		return n
+	case p.Variance != nil && over > 0:
+		addMeasuredOverAVX512(&sums.Before[0], &dst[0], &x[0], &p.Variance[0], p.Root, p.Epsilon, over)
+		return over
 	}
-	return n
+	return 0
 }

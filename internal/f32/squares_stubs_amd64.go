@@ -9,7 +9,7 @@ package f32
 //go:noescape
 func squareSumAVX512(sums *float64, x *float32, n int)
 
-// squaresOverAVX512 adds the squares of x over its divisors to 32 partial sums, by index mod 32; n is a multiple of 32, not 0.
+// squaresOverAVX512 adds the squares of x over its divisors to 32 partial sums, by index mod 32; n is a multiple of 256, not 0.
 //
 //go:noescape
 func squaresOverAVX512(sums *float64, x *float32, v *float32, root float32, epsilon float32, n int)
@@ -19,7 +19,7 @@ func squaresOverAVX512(sums *float64, x *float32, v *float32, root float32, epsi
 //go:noescape
 func squareSumAVX2(sums *float64, x *float32, n int)
 
-// squaresOverAVX2 adds the squares of x over its divisors to 32 partial sums, by index mod 32; n is a multiple of 32, not 0.
+// squaresOverAVX2 adds the squares of x over its divisors to 32 partial sums, by index mod 32; n is a multiple of 256, not 0.
 //
 //go:noescape
 func squaresOverAVX2(sums *float64, x *float32, v *float32, root float32, epsilon float32, n int)
@@ -29,7 +29,7 @@ func squaresOverAVX2(sums *float64, x *float32, v *float32, root float32, epsilo
 //go:noescape
 func addMeasuredAVX512(sums *float64, dst *float32, x *float32, n int)
 
-// addMeasuredOverAVX512 is AddToMeasured with all sums, of 32 partial sums each; n is a multiple of 32, not 0.
+// addMeasuredOverAVX512 is AddToMeasured with a Precondition and all sums, of 32 partial sums each; n is a multiple of 256, not 0.
 //
 //go:noescape
 func addMeasuredOverAVX512(sums *float64, dst *float32, x *float32, v *float32, root float32, epsilon float32, n int)

@@ -10,7 +10,10 @@ import (
 func TestMeasuredSquaresAreThePlainLoopsToTheBit(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 3))
-		for n := range 195 {
+		for n := range 195 + 3*squareBlock {
+			if n > 195 && n%squareBlock > 70 {
+				continue
+			}
 			for _, over := range []bool{false, true} {
 				dst, all := guarded(r, n)
 				x := unaligned(r, n)
@@ -20,7 +23,7 @@ func TestMeasuredSquaresAreThePlainLoopsToTheBit(t *testing.T) {
 					for i := range p.Variance { // some are negative, and are left out as zeros are
 						p.Variance[i] *= 4
 						if r.IntN(5) == 0 {
-							p.Variance[i] = 0
+							p.Variance[i] = []float32{0, 0x1p-120, 0x1p-119}[r.IntN(3)]
 						}
 					}
 				}
@@ -40,22 +43,20 @@ func TestMeasuredSquaresAreThePlainLoopsToTheBit(t *testing.T) {
 				}
 				square := func(s *SquareSum, x []float32) {
 					for i, x := range x {
-						y := float64(x)
-						if over {
-							if !(p.Variance[i] > 0) {
-								continue
-							}
-							d := float32(float32(math.Sqrt(float64(p.Variance[i]))) * p.Root) // rounded, so that no machine fuses it with the addition
-							y = float64(float32(x * (1 / (d + p.Epsilon))))
-						}
-						s[i%squareLanes] += y * y
+						s[i%squareLanes] += float64(x) * float64(x)
 					}
+				}
+				if over {
+					square = func(s *SquareSum, x []float32) { preconditionedSquares(s, x, &p) }
 				}
 				square(&want.Before, dst)
 				square(&want.Added, x)
 				square(&want.After, sum)
 				var got AddSquares
-				cut := r.IntN(n+1) &^ (squareLanes - 1)
+				cut := r.IntN(n+1) &^ (squareBlock - 1)
+				if !over {
+					cut = r.IntN(n+1) &^ (squareLanes - 1)
+				}
 				AddToMeasured(dst[:cut], x[:cut], p.Part(0, min(cut, len(p.Variance))), &got, true, true)
 				AddToMeasured(dst[cut:], x[cut:], p.Part(min(cut, len(p.Variance)), len(p.Variance)), &got, true, true)
 				sameBits(t, "sum", dst, sum)
@@ -70,6 +71,58 @@ func TestMeasuredSquaresAreThePlainLoopsToTheBit(t *testing.T) {
 						}
 					}
 				}
+			}
+		}
+	})
+}
+
+// preconditionedSquares is the definition: the reciprocal of a divisor by that of its product with another one, 8 squares summed in float32.
+func preconditionedSquares(s *SquareSum, x []float32, p *Precondition) {
+	divisor := func(i int) float32 {
+		v := p.Variance[i]
+		if !(v > 0x1p-120) {
+			return 1
+		}
+		return float32(float32(math.Sqrt(float64(v)))*p.Root) + p.Epsilon // the product is rounded, so that no machine fuses it with the sum
+	}
+	for lane := range squareLanes {
+		for block := 0; block < len(x); block += squareBlock {
+			var sum float32
+			for i := block + lane; i < min(block+squareBlock, len(x)); i += squareLanes {
+				by := 1 / divisor(i)
+				if group := i - lane; group+squareLanes <= len(x) {
+					other := divisor(group + (lane+squareLanes/2)%squareLanes)
+					by = float32(1/float32(divisor(i)*other)) * other
+				}
+				if y := float32(x[i] * by); p.Variance[i] > 0x1p-120 {
+					sum += float32(y * y)
+				}
+			}
+			s[lane] += float64(sum)
+		}
+	}
+}
+
+// With the divisors of a rule the squares are what they are in float64, to some bits of a float32.
+func TestPreconditionedSquaresAreNearThoseOfFloat64(t *testing.T) {
+	onPaths(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 6))
+		for _, size := range []float64{1e-12, 1e-3, 1, 1e15} { // of gradients
+			x, v := make([]float32, 5000), make([]float32, 5000)
+			p := Precondition{v, 1.4, 1e-8}
+			var want float64
+			for i := range x {
+				v[i] = float32(size * size * math.Exp(3*r.NormFloat64()))
+				x[i] = float32(size * r.NormFloat64())
+				if v[i] > 0x1p-120 {
+					y := float64(x[i]) / (math.Sqrt(float64(v[i]))*float64(p.Root) + float64(p.Epsilon))
+					want += y * y
+				}
+			}
+			var s SquareSum
+			s.Add(x, p)
+			if got := s.Total(); !(math.Abs(got/want-1) < 1e-6) {
+				t.Errorf("gradients of %g: got %v, want %v", size, got, want)
 			}
 		}
 	})

@@ -6,16 +6,20 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// squareLanes is the number of partial sums of squares: value i goes to sum i mod squareLanes. With 16 a loop would wait for its sums.
-const squareLanes = 32
+// squareLanes is the number of partial sums of squares: value i goes to sum i mod squareLanes. With 16 a loop would wait for its sums. Of so many values as
+// squareBlock those that are preconditioned are summed in float32.
+const (
+	squareLanes = 32
+	squareBlock = 256
+)
 
 func squareSums() {
 	for _, s := range []isa{avx512, avx2} {
 		squaresPlain(s)
 		squaresOver(s)
 	}
-	addMeasured(avx512, false) // AVX2 has too few registers
-	addMeasured(avx512, true)
+	addMeasured(avx512) // AVX2 has too few registers
+	addMeasuredOver(avx512)
 }
 
 // partialSums loads sums of squares; store stores them.
@@ -37,24 +41,26 @@ func (s isa) storeSums(sums reg.GPVirtual, acc []reg.VecVirtual) {
 // addSquares adds the squares of a vector to two sums. The square of a float32 is exact in float64, so that a fused multiply-add rounds as the sum
 // alone does.
 func (s isa) addSquares(x, low, high reg.VecVirtual) {
-	v := s.vec()
+	v := s.widened(x)
+	VFMADD231PD(v[0], v[0], low)
+	VFMADD231PD(v[1], v[1], high)
+}
+
+// widened is a vector in float64: its lower and its upper half.
+func (s isa) widened(x reg.VecVirtual) [2]reg.VecVirtual {
+	v, w := s.vec(), s.vec()
 	if s.lanes == 16 {
 		VCVTPS2PD(x.AsY(), v)
-	} else {
-		VCVTPS2PD(x.AsX(), v)
-	}
-	VFMADD231PD(v, v, low)
-	w := s.vec()
-	if s.lanes == 16 {
 		upper := YMM()
 		VEXTRACTF64X4(Imm(1), x, upper)
 		VCVTPS2PD(upper, w)
 	} else {
+		VCVTPS2PD(x.AsX(), v)
 		upper := XMM()
 		VEXTRACTF128(Imm(1), x, upper)
 		VCVTPS2PD(upper, w)
 	}
-	VFMADD231PD(w, w, high)
+	return [2]reg.VecVirtual{v, w}
 }
 
 func squaresPlain(s isa) {
@@ -72,87 +78,151 @@ func squaresPlain(s isa) {
 	end()
 }
 
-// A divisor finds 1 / (√v·root + ε) for a vector of v, and multiplies by it; lanes where v is not above 0 become 0.
+// A divisor finds 1 / (√v·root + ε) for vectors of v, and multiplies by it; lanes where v is not above least become 0.
 type divisor struct {
 	isa
-	root, epsilon, one reg.VecVirtual
+	root, epsilon, one, least reg.VecVirtual
 }
 
 func (s isa) divisor() divisor {
-	return divisor{s, s.broadcast("root"), s.broadcast("epsilon"), s.constant(0x3f800000)}
+	return divisor{s, s.broadcast("root"), s.broadcast("epsilon"), s.constant(0x3f800000), s.constant(0x03800000)}
 }
 
-// of returns a function that sets y to x over the divisor of v.
-func (d divisor) of(v Mem) func(x, y reg.VecVirtual) {
+// A times sets y to x times the reciprocal.
+type times func(x, y reg.VecVirtual)
+
+// both is for two vectors of v. One division serves both: of a and b it finds q = 1/(a·b), and the reciprocals are q·b and q·a.
+func (d divisor) both(v, w Mem) (times, times) {
+	a, byA := d.of(v)
+	b, byB := d.of(w)
+	q := d.vec()
+	VMULPS(b, a, q)
+	VDIVPS(q, d.one, q)
+	VMULPS(b, q, b)
+	VMULPS(a, q, a)
+	return byA(b), byB(a)
+}
+
+// of is the divisor, 1 in lanes that become 0, and a function that makes the product with a reciprocal.
+func (d divisor) of(v Mem) (r reg.VecVirtual, by func(reciprocal reg.VecVirtual) times) {
 	m, r := d.vec(), d.vec()
 	VMOVUPS(v, m)
 	VSQRTPS(m, r)
 	VMULPS(d.root, r, r)
 	VADDPS(d.epsilon, r, r)
-	VDIVPS(r, d.one, r)
-	zero := d.vec()
-	d.zero(zero)
+	above := Imm(0x1e)
 	if d.lanes == 16 {
-		k := K()
-		VCMPPS(Imm(0x1e), zero, m, k) // v > 0
-		return func(x, y reg.VecVirtual) { VMULPS_Z(x, r, k, y) }
+		k, not := K(), K()
+		VCMPPS(above, d.least, m, k)
+		KNOTW(k, not)
+		VMOVAPS(d.one, not, r)
+		return r, func(reciprocal reg.VecVirtual) times {
+			return func(x, y reg.VecVirtual) { VMULPS_Z(x, reciprocal, k, y) }
+		}
 	}
-	VCMPPS(Imm(0x1e), zero, m, m)
-	return func(x, y reg.VecVirtual) {
-		VMULPS(x, r, y)
-		VANDPS(m, y, y)
+	VCMPPS(above, d.least, m, m)
+	VBLENDVPS(m, r, d.one, r)
+	return r, func(reciprocal reg.VecVirtual) times {
+		return func(x, y reg.VecVirtual) {
+			VMULPS(x, reciprocal, y)
+			VANDPS(m, y, y)
+		}
 	}
+}
+
+// blocks runs body for groups of 32 values. It sums squares of a block in float32, in n times 32 sums that body gets, and adds them to those in float64.
+func (s isa) blocks(sums reg.GPVirtual, n int, body func(i reg.GPVirtual, acc []reg.VecVirtual)) {
+	count, i, blockEnd := gp("n"), GP64(), GP64()
+	XORQ(i, i)
+	Label("block")
+	acc := make([]reg.VecVirtual, n*squareLanes/s.lanes)
+	for j := range acc {
+		acc[j] = s.vec()
+		s.zero(acc[j])
+	}
+	MOVQ(i, blockEnd)
+	ADDQ(U32(squareBlock), blockEnd)
+	Label("loop")
+	body(i, acc)
+	ADDQ(Imm(squareLanes), i)
+	CMPQ(i, blockEnd)
+	JLT(LabelRef("loop"))
+	for j, x := range acc {
+		for h, v := range s.widened(x) {
+			sum := Mem{Base: sums, Disp: (2*j + h) * s.bytes()}
+			VADDPD(sum, v, v)
+			VMOVUPD(v, sum)
+		}
+	}
+	CMPQ(i, count)
+	JLT(LabelRef("block"))
+}
+
+// addSquare adds the squares of x, which it destroys, to a sum in float32.
+func addSquare(x, sum reg.VecVirtual) {
+	VMULPS(x, x, x)
+	VADDPS(x, sum, sum)
 }
 
 func squaresOver(s isa) {
 	s.text("squaresOver", "func(sums *float64, x, v *float32, root, epsilon float32, n int)",
-		"adds the squares of x over its divisors to 32 partial sums, by index mod 32; n is a multiple of 32, not 0.")
+		"adds the squares of x over its divisors to 32 partial sums, by index mod 32; n is a multiple of 256, not 0.")
 	sums, x, v, d := gp("sums"), load("x", 4), load("v", 4), s.divisor()
-	acc := s.partialSums(sums, 1)
-	every(squareLanes, func(i reg.GPVirtual) {
-		for u := range len(acc) / 2 {
+	s.blocks(sums, 1, func(i reg.GPVirtual, acc []reg.VecVirtual) {
+		half := len(acc) / 2
+		for u := range half {
 			y := s.vec()
+			low, high := d.both(v.at(i, s.lanes, u), v.at(i, s.lanes, u+half))
 			VMOVUPS(x.at(i, s.lanes, u), y)
-			d.of(v.at(i, s.lanes, u))(y, y)
-			s.addSquares(y, acc[2*u], acc[2*u+1])
+			low(y, y)
+			addSquare(y, acc[u])
+			VMOVUPS(x.at(i, s.lanes, u+half), y)
+			high(y, y)
+			addSquare(y, acc[u+half])
+		}
+	})
+	end()
+}
+
+// addMeasured is for vectors of 16.
+func addMeasured(s isa) {
+	s.text("addMeasured", "func(sums *float64, dst, x *float32, n int)", "is AddToMeasured with all sums, of 32 partial sums each; n is a multiple of 32, not 0.")
+	sums, dst, x := gp("sums"), load("dst", 4), load("x", 4)
+	acc := s.partialSums(sums, 3)
+	every(squareLanes, func(i reg.GPVirtual) {
+		for u := range squareLanes / s.lanes {
+			for j, x := range s.added(dst.at(i, s.lanes, u), x.at(i, s.lanes, u)) {
+				s.addSquares(x, acc[4*j+2*u], acc[4*j+2*u+1])
+			}
 		}
 	})
 	s.storeSums(sums, acc)
 	end()
 }
 
-// addMeasured is for vectors of 16.
-func addMeasured(s isa, over bool) {
-	name, signature := "addMeasured", "func(sums *float64, dst, x *float32, n int)"
-	if over {
-		name, signature = "addMeasuredOver", "func(sums *float64, dst, x, v *float32, root, epsilon float32, n int)"
-	}
-	s.text(name, signature, "is AddToMeasured with all sums, of 32 partial sums each; n is a multiple of 32, not 0.")
-	sums, dst, x := gp("sums"), load("dst", 4), load("x", 4)
-	var v stream
-	var d divisor
-	if over {
-		v, d = load("v", 4), s.divisor()
-	}
-	acc := s.partialSums(sums, 3)
-	every(squareLanes, func(i reg.GPVirtual) {
-		for u := range squareLanes / s.lanes {
-			values := []reg.VecVirtual{s.vec(), s.vec(), s.vec()}
-			VMOVUPS(dst.at(i, s.lanes, u), values[0])
-			VMOVUPS(x.at(i, s.lanes, u), values[1])
-			VADDPS(values[1], values[0], values[2])
-			VMOVUPS(values[2], dst.at(i, s.lanes, u))
-			if over {
-				by := d.of(v.at(i, s.lanes, u))
-				for _, x := range values {
-					by(x, x)
-				}
-			}
-			for j, x := range values {
-				s.addSquares(x, acc[4*j+2*u], acc[4*j+2*u+1])
+// added adds x to dst, and returns dst as it was, x and the sum.
+func (s isa) added(dst, x Mem) [3]reg.VecVirtual {
+	v := [...]reg.VecVirtual{s.vec(), s.vec(), s.vec()}
+	VMOVUPS(dst, v[0])
+	VMOVUPS(x, v[1])
+	VADDPS(v[1], v[0], v[2])
+	VMOVUPS(v[2], dst)
+	return v
+}
+
+// addMeasuredOver is for vectors of 16.
+func addMeasuredOver(s isa) {
+	s.text("addMeasuredOver", "func(sums *float64, dst, x, v *float32, root, epsilon float32, n int)",
+		"is AddToMeasured with a Precondition and all sums, of 32 partial sums each; n is a multiple of 256, not 0.")
+	sums, dst, x, v, d := gp("sums"), load("dst", 4), load("x", 4), load("v", 4), s.divisor()
+	s.blocks(sums, 3, func(i reg.GPVirtual, acc []reg.VecVirtual) {
+		low, high := d.both(v.at(i, s.lanes, 0), v.at(i, s.lanes, 1))
+		for u, by := range []times{low, high} {
+			for j, x := range s.added(dst.at(i, s.lanes, u), x.at(i, s.lanes, u)) {
+				by(x, x)
+				addSquare(x, acc[2*j+u])
 			}
 		}
 	})
-	s.storeSums(sums, acc)
 	end()
 }
