@@ -93,6 +93,12 @@ func (o *Optimizer) HasSecondMoment() bool {
 	return false
 }
 
+// HasMeasuredUpdate reports whether passes have UpdateMeasured: of adam and
+// adamw, unless gradients are clipped by their norm.
+func (o *Optimizer) HasMeasuredUpdate() bool {
+	return (o.cfg.Name == "adam" || o.cfg.Name == "adamw") && !o.cfg.WholeKeys()
+}
+
 // SecondMoment returns the second moment v of state before update number step,
 // from 1, and the numbers with which the rule divides a gradient by
 // √v·root + ε. It is nil for a rule that has none.

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/paragon-train/paragon/internal/f32"
@@ -60,9 +61,42 @@ func adam(p Pass, value, grad, mean, variance, _ []float32) {
 // adamw is adam without λw in g and with w ← w − ηλw before the step
 // (Loshchilov and Hutter 2019, algorithm 2, as in PyTorch).
 func adamw(p Pass, value, grad, mean, variance, _ []float32) {
+	u := p.adamwNumbers()
+	u.Adam(value, grad, mean, variance)
+}
+
+func (p Pass) adamwNumbers() f32.Update {
 	u := p.moments()
 	u.Decay, u.Keep = 0, float32(1-p.learningRate*p.factor*p.weightDecay)
-	u.Adam(value, grad, mean, variance)
+	return u
+}
+
+// Squares are sums of squares: of a gradient, of what is added to it and of
+// their sum.
+type Squares struct{ Before, Added, After float64 }
+
+// UpdateMeasured adds x to grad and updates as Update does, for an Optimizer
+// that HasMeasuredUpdate. In the same pass over memory it takes the squares of
+// grad as it was, of x and of their sum, all divided by √v·root + epsilon: see
+// SecondMoment.
+func (p Pass) UpdateMeasured(value, grad, x []float32, state *State, root, epsilon float32) (Squares, error) {
+	c := &p.o.cfg
+	switch {
+	case !p.o.HasMeasuredUpdate():
+		return Squares{}, fmt.Errorf("optim: %s with ClipNorm %v: has no measured update", c.Name, c.ClipNorm)
+	case len(grad) != len(value) || len(x) != len(value):
+		return Squares{}, fmt.Errorf("optim: %s: measured update: got %d and %d gradients for %d values", c.Name, len(grad), len(x), len(value))
+	}
+	if err := p.o.Check(state, len(value)); err != nil {
+		return Squares{}, err
+	}
+	u := p.moments()
+	if c.Name == "adamw" {
+		u = p.adamwNumbers()
+	}
+	var s f32.AddSquares
+	u.AdamMeasured(value, grad, x, state.Slot("mean"), f32.Precondition{Variance: state.Slot("variance"), Root: root, Epsilon: epsilon}, &s)
+	return Squares{s.Before.Total(), s.Added.Total(), s.After.Total()}, nil
 }
 
 // moments is numbers with what adam's mean and variance need; the rate holds

@@ -128,3 +128,13 @@ func AddToMeasured(dst, x []float32, p Precondition, sums *AddSquares, before, a
 		}
 	}
 }
+
+// AdamMeasured is AddToMeasured(grad, x, p, sums, true, true) and then Adam with the second moment p.Variance, in one pass over memory where there is a
+// kernel for it.
+func (u *Update) AdamMeasured(value, grad, x, mean []float32, p Precondition, sums *AddSquares) {
+	same("AdamMeasured", len(value), len(grad), len(mean), len(p.Variance))
+	same2("AdamMeasured", len(value), len(grad), len(x))
+	n := u.adamMeasuredWide(kernels.tile.path, value, grad, x, mean, p, sums)
+	AddToMeasured(grad[n:], x[n:], p.Part(n, len(value)), sums, true, true)
+	u.Adam(value[n:], grad[n:], mean[n:], p.Variance[n:])
+}

@@ -41,3 +41,14 @@ func addMeasuredWide(path Path, dst, x []float32, p Precondition, sums *AddSquar
 	}
 	return 0
 }
+
+// adamMeasuredWide's result is a multiple of squareBlock.
+func (u *Update) adamMeasuredWide(path Path, value, grad, x, mean []float32, p Precondition, sums *AddSquares) int {
+	n := wholeBlocks(path, len(value))
+	if path != AVX512 || n == 0 {
+		return 0
+	}
+	k := u.coefficients()
+	adamMeasuredAVX512(&sums.Before[0], &value[0], &grad[0], &x[0], &mean[0], &p.Variance[0], &k[0], p.Root, p.Epsilon, n)
+	return n
+}

@@ -33,3 +33,8 @@ func addMeasuredAVX512(sums *float64, dst *float32, x *float32, n int)
 //
 //go:noescape
 func addMeasuredOverAVX512(sums *float64, dst *float32, x *float32, v *float32, root float32, epsilon float32, n int)
+
+// adamMeasuredAVX512 is AddToMeasured to grad with a Precondition by variance and all sums, and then Adam; n is a multiple of 256, not 0.
+//
+//go:noescape
+func adamMeasuredAVX512(sums *float64, value *float32, grad *float32, x *float32, mean *float32, variance *float32, k *float32, root float32, epsilon float32, n int)

@@ -3,6 +3,7 @@ package f32
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -123,6 +124,49 @@ func TestPreconditionedSquaresAreNearThoseOfFloat64(t *testing.T) {
 			s.Add(x, p)
 			if got := s.Total(); !(math.Abs(got/want-1) < 1e-6) {
 				t.Errorf("gradients of %g: got %v, want %v", size, got, want)
+			}
+		}
+	})
+}
+
+// One pass over memory has the bits of two.
+func TestAdamMeasuredIsAddToMeasuredAndAdam(t *testing.T) {
+	onPaths(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(8, 9))
+		for _, n := range []int{0, 1, 31, 255, 256, 257, 300, 512, 767, 1024} {
+			u := Update{Scale: 0.5, Clip: 3, Shrink: 0.75, Rate: 0.01, Decay: 0.1, Beta1: 0.9, Rest1: 0.1, Beta2: 0.99, Rest2: 0.01, Root: 1.5, Epsilon: 1e-3, Keep: 0.9}
+			type arrays struct{ value, grad, x, mean, variance []float32 }
+			var want, got arrays
+			guards := map[string][]float32{}
+			for name, a := range map[string][2]*[]float32{"value": {&want.value, &got.value}, "grad": {&want.grad, &got.grad}, "x": {&want.x, &got.x},
+				"mean": {&want.mean, &got.mean}, "variance": {&want.variance, &got.variance}} {
+				*a[1], guards[name] = guarded(r, n)
+				for i := range *a[1] {
+					if name == "variance" && i%5 == 0 {
+						(*a[1])[i] = 0
+					} else if n > 700 && r.IntN(12) == 0 {
+						(*a[1])[i] = oddValues[r.IntN(len(oddValues))]
+					}
+				}
+				*a[0] = slices.Clone(*a[1])
+			}
+			var wantSums, gotSums AddSquares
+			AddToMeasured(want.grad, want.x, Precondition{want.variance, 1.25, 1e-3}, &wantSums, true, true)
+			u.Adam(want.value, want.grad, want.mean, want.variance)
+			u.AdamMeasured(got.value, got.grad, got.x, got.mean, Precondition{got.variance, 1.25, 1e-3}, &gotSums)
+			for _, c := range []struct {
+				name      string
+				got, want []float32
+			}{{"value", got.value, want.value}, {"grad", got.grad, want.grad}, {"x", got.x, want.x}, {"mean", got.mean, want.mean}, {"variance", got.variance, want.variance}} {
+				sameBits(t, c.name, c.got, c.want)
+				intact(t, c.name, guards[c.name], n)
+			}
+			for i := range squareLanes {
+				for j, c := range [][2]float64{{gotSums.Before[i], wantSums.Before[i]}, {gotSums.Added[i], wantSums.Added[i]}, {gotSums.After[i], wantSums.After[i]}} {
+					if c[0] != c[1] && (c[0] == c[0] || c[1] == c[1]) {
+						t.Fatalf("n %d: sum %d, lane %d: got %v, want %v", n, j, i, c[0], c[1])
+					}
+				}
 			}
 		}
 	})

@@ -20,6 +20,8 @@ type measurement struct {
 	// The squares of the first contribution, which is the sum so far, are taken when the next one is added, in the same pass.
 	deferred       bool
 	deferredWeight float64
+	own            bool // the newest contribution's squares are taken; its worker has not done it
+	ownWeight      float64
 	total          float64 // ‖Σ s‖², if totalKnown
 	totalKnown     bool
 	plan           uint8
@@ -159,20 +161,31 @@ func (s *Shard) measure(x *slot, p *payload, last bool) {
 		}
 		return
 	}
+	if !own {
+		n.sqr += x.step.MicroSqr
+	}
+	n.own, n.ownWeight, n.totalKnown = own, weight, last
+	if last && n.count > 1 && over.Variance != nil && p.codec == wire.CodecFloat32 && s.opt.HasMeasuredUpdate() && s.closes() {
+		s.sum.last = p.data // update adds it
+		return
+	}
 	squares := s.noSquares()
 	p.addToMeasured(s.sum.data.Float32s(s.n), s.pool, over, squares, n.deferred, last)
 	p.data.Release()
+	n.take(optim.Squares{Before: squares.Before.Total(), Added: squares.Added.Total(), After: squares.After.Total()})
+}
+
+// take takes the squares of an addition, as far as they are wanted.
+func (n *measurement) take(squares optim.Squares) {
 	if n.deferred {
 		n.deferred = false
-		n.add(squares.Before.Total(), n.deferredWeight)
+		n.add(squares.Before, n.deferredWeight)
 	}
-	if own {
-		n.add(squares.Added.Total(), weight)
-	} else {
-		n.sqr += x.step.MicroSqr
+	if n.own {
+		n.add(squares.Added, n.ownWeight)
 	}
-	if n.totalKnown = last; last {
-		n.total = squares.After.Total()
+	if n.totalKnown {
+		n.total = squares.After
 	}
 }
 
@@ -217,9 +230,15 @@ const (
 // squaresPart values of the sum, the kept one, the value and an optimizer's slots fit the second-level cache. It is a multiple of 32.
 const squaresPart = 4096
 
-// update applies the optimizer to the sum. Squares that are still to be taken are taken on the way, part by part, while the sum is in the cache.
+// update applies the optimizer to the sum, to which it adds the last contribution if that was left to it. Squares that are still to be taken are taken on the way, part by part, while the sum is in the cache.
 func (s *Shard) update(pass *optim.Pass) error {
 	value, sum := s.writable(), s.sum.data.Float32s(s.n)
+	if last := s.sum.last; last != nil {
+		over := s.precondition()
+		squares, err := pass.UpdateMeasured(value, sum, last.Float32s(s.n), s.state, over.Root, over.Epsilon)
+		s.sum.norms.take(squares)
+		return err
+	}
 	if s.sum.norms.plan <= planDone || s.opt.Config().WholeKeys() {
 		s.takeSquares(0, s.n)
 		return pass.Update(value, sum, s.state)
@@ -280,6 +299,9 @@ func (s *Shard) noSquares() *f32.AddSquares {
 // finishNorms sets the norms of the round, once all squares are taken. The open round is still the one that they are of.
 func (s *Shard) finishNorms() {
 	n := &s.sum.norms
+	if n.spoiled { // which may show only when the last contribution is added
+		return
+	}
 	switch n.plan {
 	case planTotal:
 		n.total = s.squares.After.Total()

@@ -142,6 +142,49 @@ func TestNormsArePreconditionedByTheSecondMoment(t *testing.T) {
 	}
 }
 
+// The last contribution of a round is added by the update. Where a round closes later, it is added before: value, state and norms have the same bits.
+func TestAMeasuredUpdateIsAdditionAndUpdate(t *testing.T) {
+	for _, rule := range []string{"adam", "adamw"} {
+		atOnce, later := dense(t, 3, make([]float32, normValues)...), dense(t, 3, make([]float32, normValues)...)
+		setOptimizer(t, atOnce, optim.Config{Name: rule, Reduction: optim.Mean, WeightDecay: 0.1})
+		setOptimizer(t, later, optim.Config{Name: rule, Reduction: optim.Mean, WeightDecay: 0.1})
+		for round := range uint64(9) {
+			if _, err := later.BeginFill(); err != nil {
+				t.Fatal(err)
+			}
+			for rank := range 3 {
+				for _, s := range []*Shard{atOnce, later} {
+					x := measuredPush(s, rank, round, float32(rank+1), draw(3*round+uint64(rank), normValues)...)
+					if round == 7 && rank == 2 { // it is in the sum and counts nothing
+						x.Weight = 0
+					}
+					mustPush(t, s, x, Held)
+				}
+			}
+			if atOnce.rounds != round+1 || later.rounds != round {
+				t.Fatalf("rounds %d and %d, want %d and %d", atOnce.rounds, later.rounds, round+1, round)
+			}
+			if later.sum.last != nil {
+				t.Errorf("%s, round %d: a contribution is not in the sum, though the round stays open", rule, round)
+			}
+			later.Detach()
+			if measured := round >= warmRounds && round != 7; measured != (atOnce.norms.Count == 3) {
+				t.Errorf("%s, round %d: norms %+v", rule, round, atOnce.norms)
+			}
+			if atOnce.norms != later.norms {
+				t.Errorf("%s, round %d: norms %+v, but %+v with an addition of its own", rule, round, atOnce.norms, later.norms)
+			}
+			for i, slot := range atOnce.slots() {
+				if !slices.Equal(slot.Values, later.slots()[i].Values) {
+					t.Errorf("%s, round %d: %s is another one with an addition of its own", rule, round, slot.Name)
+				}
+			}
+			wantValue(t, atOnce, round+1, later.current.Float32s()...)
+			wantNothingHeld(t, atOnce)
+		}
+	}
+}
+
 // A worker's micro-batches count by the norms that it has taken, beside other workers' gradients, or alone.
 func TestMicroBatchesCountAsContributions(t *testing.T) {
 	a, b := draw(1, 50), draw(2, 50)

@@ -101,6 +101,7 @@ func (r *round) drop() {
 // A sum is the sum of the open round's aggregated contributions.
 type sum struct {
 	data   *Buffer // of a dense shard; nil: nothing yet
+	last   *Buffer // the last contribution, if the optimizer's update adds it; the round is closing
 	rows   rowSum  // of a shard of rows
 	weight float64
 	rate   wire.RoundRate // of its contributions
@@ -170,16 +171,22 @@ func (s *Shard) aggregate(x *slot, last bool) {
 // resetSum empties the sum.
 func (s *Shard) resetSum() {
 	s.sum.data.Release()
-	s.sum.data, s.sum.weight, s.sum.refused, s.sum.keepsValue = nil, 0, false, false
+	s.sum.last.Release()
+	s.sum.data, s.sum.last, s.sum.weight, s.sum.refused, s.sum.keepsValue = nil, nil, 0, false, false
 	s.sum.rate, s.sum.norms = wire.RoundRate{}, measurement{}
 	s.sum.rows.reset()
+}
+
+// closes reports whether the open round closes now.
+func (s *Shard) closes() bool {
+	return s.err == nil && !s.roundsBlocked() && len(s.ranked) > 0 && len(s.open.slots) > 0 && s.open.present == len(s.open.slots)
 }
 
 // closeRounds adds up what is ready, closes the open round if every member has contributed, and then the next ones.
 func (s *Shard) closeRounds() {
 	begin := s.clock()
 	worked := s.aggregateReady()
-	for s.err == nil && !s.roundsBlocked() && len(s.ranked) > 0 && len(s.open.slots) > 0 && s.open.present == len(s.open.slots) {
+	for s.closes() {
 		if err := s.apply(s.rounds); err != nil {
 			s.fail(err)
 			return

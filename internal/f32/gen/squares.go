@@ -20,6 +20,7 @@ func squareSums() {
 	}
 	addMeasured(avx512) // AVX2 has too few registers
 	addMeasuredOver(avx512)
+	adamMeasured(avx512)
 }
 
 // partialSums loads sums of squares; store stores them.
@@ -219,6 +220,30 @@ func addMeasuredOver(s isa) {
 		low, high := d.both(v.at(i, s.lanes, 0), v.at(i, s.lanes, 1))
 		for u, by := range []times{low, high} {
 			for j, x := range s.added(dst.at(i, s.lanes, u), x.at(i, s.lanes, u)) {
+				by(x, x)
+				addSquare(x, acc[2*j+u])
+			}
+		}
+	})
+	end()
+}
+
+// adamMeasured is for vectors of 16.
+func adamMeasured(s isa) {
+	s.text("adamMeasured", "func(sums *float64, value, grad, x, mean, variance, k *float32, root, epsilon float32, n int)",
+		"is AddToMeasured to grad with a Precondition by variance and all sums, and then Adam; n is a multiple of 256, not 0.")
+	sums, value, grad, x, mean, variance, d := gp("sums"), load("value", 4), load("grad", 4), load("x", 4), load("mean", 4), load("variance", 4), s.divisor()
+	c := s.coefficientsIn(9, adamUses...)
+	s.blocks(sums, 3, func(i reg.GPVirtual, acc []reg.VecVirtual) {
+		low, high := d.both(variance.at(i, s.lanes, 0), variance.at(i, s.lanes, 1))
+		for u, by := range []times{low, high} {
+			at := func(array stream) Mem { return array.at(i, s.lanes, u) }
+			w := s.vec()
+			VMOVUPS(at(value), w)
+			squared := s.added(at(grad), at(x))
+			c.adam(w, squared[2], at(mean), at(variance))
+			VMOVUPS(w, at(value))
+			for j, x := range squared {
 				by(x, x)
 				addSquare(x, acc[2*j+u])
 			}

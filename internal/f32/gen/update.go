@@ -42,11 +42,15 @@ type coefficients struct {
 
 // coefficients loads those that a loop uses. The first ones stay in registers, which leaves six for its values.
 func (s isa) coefficients(used ...int) coefficients {
-	c := coefficients{s, gp("k"), map[int]reg.VecVirtual{}}
-	registers := 10
 	if s.lanes == 16 {
-		registers = 26
+		return s.coefficientsIn(26, used...)
 	}
+	return s.coefficientsIn(10, used...)
+}
+
+// coefficientsIn keeps the first ones in so many registers.
+func (s isa) coefficientsIn(registers int, used ...int) coefficients {
+	c := coefficients{s, gp("k"), map[int]reg.VecVirtual{}}
 	for _, i := range used {
 		if len(c.held) < registers {
 			c.held[i] = c.broadcast(i)
@@ -76,14 +80,14 @@ func (c coefficients) times(x Op, i int) reg.VecVirtual {
 }
 
 // input is g of the rules: the gradient scaled, clipped and shrunk.
-func (c coefficients) input(grad Mem) reg.VecVirtual {
+func (c coefficients) input(grad Op) reg.VecVirtual {
 	g := c.limited(grad)
 	VMULPS(c.get(shrink), g, g)
 	return g
 }
 
 // limited is g before it is shrunk. The order of operands lets a NaN through.
-func (c coefficients) limited(grad Mem) reg.VecVirtual {
+func (c coefficients) limited(grad Op) reg.VecVirtual {
 	g := c.times(grad, scale)
 	VMINPS(g, c.get(clip), g)
 	VMAXPS(g, c.get(floor), g)
@@ -91,7 +95,7 @@ func (c coefficients) limited(grad Mem) reg.VecVirtual {
 }
 
 // decayed is g with λw added.
-func (c coefficients) decayed(grad Mem, w reg.VecVirtual) reg.VecVirtual {
+func (c coefficients) decayed(grad Op, w reg.VecVirtual) reg.VecVirtual {
 	g := c.input(grad)
 	VADDPS(c.times(w, decay), g, g)
 	return g
@@ -221,19 +225,23 @@ func withMomentum(s isa, isNesterov bool) {
 }
 
 func adam(s isa) {
-	s.rule("adam", "is Adam; n is a multiple of the vector, not 0.", []string{"mean", "variance"},
-		[]int{scale, clip, floor, shrink, decay, beta1, rest1, beta2, rest2, root, epsilon, rate, keep, squarable, minusSquarable},
-		func(c coefficients, at place, w reg.VecVirtual) {
-			g := c.bounded(c.decayed(at("grad"), w))
-			m := c.blend(beta1, at("mean"), rest1, g)
-			v := c.blend(beta2, at("variance"), rest2, square(s, g))
-			VMOVUPS(m, at("mean"))
-			VMOVUPS(v, at("variance"))
-			u := c.times(m, rate)
-			c.over(u, v, true)
-			VMULPS(c.get(keep), w, w)
-			VSUBPS(u, w, w)
-		})
+	s.rule("adam", "is Adam; n is a multiple of the vector, not 0.", []string{"mean", "variance"}, adamUses,
+		func(c coefficients, at place, w reg.VecVirtual) { c.adam(w, at("grad"), at("mean"), at("variance")) })
+}
+
+var adamUses = []int{scale, clip, floor, shrink, decay, beta1, rest1, beta2, rest2, root, epsilon, rate, keep, squarable, minusSquarable}
+
+// adam updates w, mean and variance.
+func (c coefficients) adam(w reg.VecVirtual, grad Op, mean, variance Mem) {
+	g := c.bounded(c.decayed(grad, w))
+	m := c.blend(beta1, mean, rest1, g)
+	v := c.blend(beta2, variance, rest2, square(c.isa, g))
+	VMOVUPS(m, mean)
+	VMOVUPS(v, variance)
+	u := c.times(m, rate)
+	c.over(u, v, true)
+	VMULPS(c.get(keep), w, w)
+	VSUBPS(u, w, w)
 }
 
 func adagrad(s isa) {
