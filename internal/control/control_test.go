@@ -87,6 +87,22 @@ func TestAnswersAreStrict(t *testing.T) {
 		{&Events{}, `{"events":[]}`, `phase ""`},
 		{&Why{}, `{"waits":[{"who":"a","seconds":1e300}]}`, "a waits 1e+300 seconds"},
 		{&Why{}, `{"waits":[{"who":"a","for":"b","at":"c","seconds":1.5}]}`, ""},
+		{&Telemetry{}, `{"phase":"running","columns":[{"metric":"loss"}],"totals":[null],"nodes":[{"node":1,"role":"worker","state":"gone","values":["+Inf"]}]}`, ""},
+		{&Telemetry{}, `{"phase":"running","columns":[{"metric":"loss"}],"totals":[1],"nodes":[{"node":1,"role":"worker","state":"counts","values":[]}]}`, "node 1: 0 values, want 1"},
+		{&Telemetry{}, `{"phase":"running","columns":[{"metric":"loss"}],"totals":[]}`, "0 totals, want 1"},
+		{&Telemetry{}, `{"phase":"running","columns":[{"metric":""}],"totals":[1]}`, `column ""[0]: want a metric`},
+		{&Telemetry{}, `{"phase":"running","nodes_left_out":-1}`, "-1 nodes left out"},
+		{&Telemetry{}, `{"phase":"running","nodes":[{"node":1,"role":"boss","state":"counts"}]}`, `node 1: role "boss"`},
+		{&Telemetry{}, `{"phase":"running","nodes":[{"node":1,"role":"worker","state":"asleep"}]}`, `node 1: state "asleep"`},
+		{&Telemetry{}, `{"phase":"running","totals":["7"]}`, `number "7": want a number`},
+		{&Telemetry{}, `{"phase":"running","slow":[{"node":1,"share":-1}]}`, "slow node 1: -1"},
+		{&Telemetry{}, `{"phase":"running","slow":[{"node":1,"cause":"bad luck"}]}`, `cause "bad luck"`},
+		{&Series{}, `{"step_ms":1000,"columns":[{"metric":"loss"},{"metric":"steps","index":1}],"nodes":[{"node":1,"values":[[1,null],[2,3]]}]}`, ""},
+		{&Series{}, `{"step_ms":0}`, "0 ms between points"},
+		{&Series{}, `{"step_ms":1,"nodes_left_out":-2}`, "-2 nodes left out"},
+		{&Series{}, `{"step_ms":1,"columns":[{"metric":"loss","index":-1}]}`, "column \"loss\"[-1]"},
+		{&Series{}, `{"step_ms":1,"columns":[{"metric":"loss"}],"nodes":[{"node":1,"values":[]}]}`, "node 1: 0 columns of values, want 1"},
+		{&Series{}, `{"step_ms":1,"columns":[{"metric":"a"},{"metric":"b"}],"nodes":[{"node":1,"values":[[1],[1,2]]}]}`, "columns of 1 and 2 values"},
 		{&Done{}, `{}`, ""},
 		{&Done{}, `{"rank":65537}`, "rank 65537"},
 		{&Done{}, `{"phase":"gone"}`, `phase "gone"`},
@@ -190,6 +206,14 @@ func FuzzEvents(f *testing.F) {
 
 func FuzzWhy(f *testing.F) {
 	fuzzAnswer[Why](f, `{"waits":[{"who":"a","at":"b","for":"c","seconds":0.5}],"behind":["d"]}`)
+}
+
+func FuzzTelemetry(f *testing.F) {
+	fuzzAnswer[Telemetry](f, `{"job":"j","phase":"running","incarnation":7,"now_ms":5,"since_ms":3,"generation":2,"columns":[{"metric":"steps"},{"metric":"sent_bytes","index":2}],"nodes":[{"node":1,"role":"worker","rank":0,"host":"d","pid":7,"state":"counts","age_ms":-1,"values":[1.5,null],"blamed_rounds":3,"blamed_seconds":0.5}],"totals":["+Inf","-Inf"],"changes":{"lost":1},"checkpoints":2,"slow":[{"node":1,"rank":0,"host":"d","share":0.9,"cause":"data"}]}`)
+}
+
+func FuzzSeries(f *testing.F) {
+	fuzzAnswer[Series](f, `{"incarnation":7,"from_ms":5,"step_ms":1000,"columns":[{"metric":"steps"},{"metric":"loss"}],"nodes":[{"node":1,"values":[[1,null,-0],[1e-9,2e30,"+Inf"]]}],"nodes_left_out":1}`)
 }
 
 func FuzzDone(f *testing.F) {

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -15,38 +14,6 @@ const (
 
 // MaxPoints bounds the Points of one Series.
 const MaxPoints = 4096
-
-// Number is a value that may be unknown: NaN, which JSON writes as null. Infinities are written as the strings "+Inf" and "-Inf".
-type Number float64
-
-// MarshalJSON writes five to seventeen digits, as many as the value needs.
-func (x Number) MarshalJSON() ([]byte, error) {
-	switch v := float64(x); {
-	case math.IsNaN(v):
-		return []byte("null"), nil
-	case math.IsInf(v, 1):
-		return []byte(`"+Inf"`), nil
-	case math.IsInf(v, -1):
-		return []byte(`"-Inf"`), nil
-	default:
-		return json.Marshal(v)
-	}
-}
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (x *Number) UnmarshalJSON(b []byte) error {
-	switch string(b) {
-	case "null":
-		*x = Number(math.NaN())
-	case `"+Inf"`:
-		*x = Number(math.Inf(1))
-	case `"-Inf"`:
-		*x = Number(math.Inf(-1))
-	default:
-		return json.Unmarshal(b, (*float64)(x))
-	}
-	return nil
-}
 
 // Telemetry is the answer to OpTelemetry: the newest values of the job's processes.
 type Telemetry struct {
@@ -63,7 +30,7 @@ type Telemetry struct {
 	Nodes   []NodeTelemetry `json:"nodes"`
 	LeftOut int             `json:"nodes_left_out,omitempty"` // that did not fit
 	// Of the job since this scheduler began, with the processes that are gone too.
-	Totals      []Number          `json:"totals"`  // by column: sums of counters over the processes; NaN: the column is no counter
+	Totals      Numbers           `json:"totals"`  // by column: sums of counters over the processes; NaN: the column is no counter
 	Changes     map[string]uint64 `json:"changes"` // of the membership, by cause: ChangeJoined to ChangeRemoved
 	Checkpoints uint64            `json:"checkpoints"`
 	// Slow names the workers that others wait for, the worst one first; none: no one in particular.
@@ -89,15 +56,15 @@ type Value struct {
 
 // NodeTelemetry is one process's newest values.
 type NodeTelemetry struct {
-	Node      uint64   `json:"node"`
-	Role      string   `json:"role"`
-	Rank      int32    `json:"rank"` // -1: none yet
-	Host      string   `json:"host"`
-	PID       uint32   `json:"pid"`
-	Process   uint32   `json:"process,omitempty"`
-	State     string   `json:"state"`  // NodeCounts to NodeRemoved, or NodeGone
-	AgeMillis int64    `json:"age_ms"` // of Values; -1: none came
-	Values    []Number `json:"values"` // by column; NaN: the process has none
+	Node      uint64  `json:"node"`
+	Role      string  `json:"role"`
+	Rank      int32   `json:"rank"` // -1: none yet
+	Host      string  `json:"host"`
+	PID       uint32  `json:"pid"`
+	Process   uint32  `json:"process,omitempty"`
+	State     string  `json:"state"`  // NodeCounts to NodeRemoved, or NodeGone
+	AgeMillis int64   `json:"age_ms"` // of Values; -1: none came
+	Values    Numbers `json:"values"` // by column; NaN: the process has none
 	// Of a worker: what the servers charge it with since their begin, in all. See telemetry.Blame.
 	BlamedRounds  uint64 `json:"blamed_rounds,omitempty"`
 	BlamedSeconds Number `json:"blamed_seconds,omitempty"`

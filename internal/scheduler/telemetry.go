@@ -3,7 +3,6 @@ package scheduler
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
@@ -88,7 +87,7 @@ func (c *Core) telemetry(r control.Request) control.Answer {
 		}
 		rounds, seconds := c.history.Blamed(n.Node)
 		x.BlamedRounds, x.BlamedSeconds = rounds, control.Number(roundTo(seconds, 6))
-		if room -= nodeBytes + len(n.Host)*6 + size(x.Values); room < 0 {
+		if room -= nodeBytes + len(n.Host)*6 + x.Values.Size(); room < 0 {
 			t.LeftOut++
 			return
 		}
@@ -124,27 +123,6 @@ func room(a control.Answer) int {
 	return control.MaxAnswer - len(b) - 64 // nodes_left_out
 }
 
-// size is how many bytes the JSON of numbers has.
-func size(values []control.Number) int {
-	var b [32]byte
-	n := 2
-	for _, v := range values {
-		switch x := math.Abs(float64(v)); {
-		case x == 0:
-			n += 3 // with the sign of -0
-		case math.IsNaN(x):
-			n += len("null,")
-		case math.IsInf(x, 0):
-			n += len(`"+Inf",`)
-		case x < 1e-6 || x >= 1e21: // as package json has it
-			n += 1 + len(strconv.AppendFloat(b[:0], float64(v), 'e', -1, 64))
-		default:
-			n += 1 + len(strconv.AppendFloat(b[:0], float64(v), 'f', -1, 64))
-		}
-	}
-	return n
-}
-
 // series answers OpSeries.
 func (c *Core) series(r control.Request) control.Answer {
 	metrics, err := metricsOf(r.Metrics)
@@ -166,7 +144,7 @@ func (c *Core) series(r control.Request) control.Answer {
 			for j, v := range values {
 				x.Values[k][j] = control.Number(shown(span.Columns[k], v))
 			}
-			room -= size(x.Values[k])
+			room -= control.Numbers(x.Values[k]).Size() + 1
 		}
 		if room < 0 {
 			s.LeftOut = len(span.Nodes) - i

@@ -15,7 +15,7 @@ import (
 
 // A measuredJob is a core of a running job whose nodes send records.
 type measuredJob struct {
-	t       *testing.T
+	t       testing.TB
 	core    *Core
 	set     Settings
 	now     time.Time
@@ -24,7 +24,7 @@ type measuredJob struct {
 	kept    journalRecords
 }
 
-func newMeasuredJob(t *testing.T, workers, servers int) *measuredJob {
+func newMeasuredJob(t testing.TB, workers, servers int) *measuredJob {
 	j := &measuredJob{t: t, now: time.Unix(1000, 0), kept: journalRecords{}}
 	j.set = Settings{Job: "j", Workers: workers, Servers: servers, Heartbeat: time.Second, Lease: 10 * time.Second, StartTimeout: time.Minute,
 		Elastic: cluster.Elastic{Enabled: true}}
@@ -204,4 +204,92 @@ func TestTelemetryGoesOnAfterARestart(t *testing.T) {
 	if series.FromMillis != after.SinceMillis || series.StepMillis != 1000 || len(v) != 20 || !math.IsNaN(float64(v[0])) {
 		t.Errorf("got %d points %v from %d every %d ms, want 20 from %d, the first one without a value", len(v), v, series.FromMillis, series.StepMillis, after.SinceMillis)
 	}
+}
+
+// fullJob is a job of so many workers that have sent all that workers measure, of so many GPUs, for so many seconds.
+func fullJob(t testing.TB, workers, gpus, seconds int) *measuredJob {
+	j := newMeasuredJob(t, workers, 4)
+	for second := range seconds {
+		j.now = j.now.Add(time.Second)
+		for id := range uint64(workers + 4) {
+			j.send(id+1, fullRecord(id, second, gpus)...)
+		}
+	}
+	return j
+}
+
+// fullRecord is what a process measures, with numbers as long as those of a real one.
+func fullRecord(id uint64, second, gpus int) (list []telemetry.Sample) {
+	role := telemetry.OfWorker
+	if id < 4 {
+		role = telemetry.OfServer
+	}
+	for _, m := range telemetry.Metrics() {
+		i, _ := m.Info()
+		width := i.Width
+		if i.Label == "gpu" {
+			width = gpus
+		}
+		for index := 0; i.Roles&role != 0 && index < width; index++ {
+			v := math.Sqrt(float64(id)+2) * float64(m)
+			switch {
+			case strings.HasSuffix(i.Name, "timestamp_seconds"):
+				v = 1.7e9 + v
+			case strings.HasSuffix(i.Name, "bytes"):
+				v = math.Floor(v * float64(second+1) * 1e9)
+			case i.Kind == telemetry.Counter && !strings.HasSuffix(i.Name, "seconds"):
+				v = math.Floor(v * float64(second+1) * 1000)
+			case i.Kind == telemetry.Counter:
+				v *= float64(second + 1)
+			}
+			list = append(list, telemetry.Sample{Metric: m, Index: uint8(index), Value: v})
+		}
+	}
+	return list
+}
+
+// The answers about a large job fit, or say how many nodes were left out.
+func TestTelemetryOfALargeJobFits(t *testing.T) {
+	const workers = 1024
+	j := fullJob(t, workers, 8, 4)
+	var common []string // all but what GPUs say
+	for _, m := range telemetry.Metrics() {
+		if i, _ := m.Info(); i.Label != "gpu" {
+			common = append(common, i.Name)
+		}
+	}
+	if got := j.telemetry(common...); len(got.Nodes) != workers+4 || got.LeftOut != 0 {
+		t.Errorf("without GPUs: got %d nodes and %d left out, want all %d", len(got.Nodes), got.LeftOut, workers+4)
+	}
+	if got := j.telemetry(); len(got.Nodes)+got.LeftOut != workers+4 || got.LeftOut == 0 {
+		t.Errorf("with 8 GPUs each: got %d nodes and %d left out, want some left out", len(got.Nodes), got.LeftOut)
+	}
+	series, err := query[control.Series](j, control.Request{Op: control.OpSeries})
+	if err != nil || len(series.Nodes)+series.LeftOut != workers+4 || series.LeftOut == 0 {
+		t.Errorf("series: got %d nodes and %d left out, %v", len(series.Nodes), series.LeftOut, err)
+	}
+}
+
+// go test ./internal/scheduler -run '^$' -bench Telemetry
+func BenchmarkTelemetry(b *testing.B) {
+	for _, gpus := range []int{0, 8} {
+		j := fullJob(b, 1024, gpus, 2)
+		b.Run("gpus="+string(rune('0'+gpus)), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				answer := j.ask(&wire.Control{Request: `{"op":"telemetry"}`}).(*wire.Report).Answer
+				b.ReportMetric(float64(len(answer)), "bytes")
+			}
+		})
+	}
+	b.Run("record", func(b *testing.B) {
+		j := fullJob(b, 1024, 0, 2)
+		r := telemetry.Record{Samples: fullRecord(5, 2, 0)}
+		record := r.Append(nil)
+		b.ReportAllocs()
+		for b.Loop() {
+			j.now = j.now.Add(time.Second)
+			j.ask(&wire.Heartbeat{Node: 6, Record: record})
+		}
+	})
 }

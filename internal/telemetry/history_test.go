@@ -9,7 +9,9 @@ import (
 var begin = time.Unix(1000, 0)
 
 // after is so many seconds after begin.
-func after(seconds float64) time.Time { return begin.Add(time.Duration(seconds * float64(time.Second))) }
+func after(seconds float64) time.Time {
+	return begin.Add(time.Duration(seconds * float64(time.Second)))
+}
 
 func rec(samples ...Sample) *Record { return &Record{Samples: samples} }
 
