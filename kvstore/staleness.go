@@ -1,6 +1,11 @@
 package kvstore
 
-import "github.com/paragon-train/paragon/internal/wire"
+import (
+	"sync/atomic"
+
+	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/wire"
+)
 
 // A Staleness says how old a value was, in dist_async. For a key with several shards each number is the largest of all shards.
 type Staleness struct {
@@ -27,6 +32,24 @@ func (s *store) Staleness(name string) Staleness {
 	return k.staleness
 }
 
+// missedUpdates sums up Staleness.Missed over the pulls of an asynchronous store.
+type missedUpdates struct{ pulls, sum, most atomic.Uint64 }
+
+func (m *missedUpdates) add(missed uint64) {
+	m.pulls.Add(1)
+	m.sum.Add(missed)
+	for most := m.most.Load(); missed > most && !m.most.CompareAndSwap(most, missed); most = m.most.Load() {
+	}
+}
+
+// collect is for Recorder.Collect.
+func (m *missedUpdates) collect(r *telemetry.Recorder) {
+	if n := m.pulls.Load(); n > 0 {
+		r.Set(telemetry.StalenessMean, float64(m.sum.Load())/float64(n))
+		r.Set(telemetry.StalenessMax, float64(m.most.Load()))
+	}
+}
+
 // pulled records what the answers of a pull say about the value.
 func (k *key) pulled(values []wire.Value) {
 	k.mu.Lock()
@@ -39,5 +62,8 @@ func (k *key) pulled(values []wire.Value) {
 		k.noteCaught(i, &values[i])
 		v, s := &values[i], &k.staleness
 		s.Round, s.Missed, s.Lead = max(s.Round, v.Round), max(s.Missed, v.Missed), max(s.Lead, v.Lead)
+	}
+	if k.s.async {
+		k.s.missed.add(k.staleness.Missed)
 	}
 }

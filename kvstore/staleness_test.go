@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
@@ -214,5 +215,8 @@ func TestStalenessOfAGradientIsTold(t *testing.T) {
 		if got := stores[0].Staleness("w"); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
+	}
+	if got := recorded(stores[0]); got[telemetry.StalenessMax] != 3 || got[telemetry.StalenessMean] != 1 {
+		t.Errorf("recorded: a mean of %v and a maximum of %v, want 1 (of three pulls) and 3", got[telemetry.StalenessMean], got[telemetry.StalenessMax])
 	}
 }

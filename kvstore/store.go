@@ -32,6 +32,7 @@ type store struct {
 	warnedUncompressed atomic.Bool  // warnUncompressed has logged its line
 	lastNoted          atomic.Int64 // when a wait was last logged, on the watcher's clock
 	closing            chan struct{}
+	missed             missedUpdates
 
 	compression atomic.Pointer[Compression]
 	plain       *pusher // of the store's own methods: weight 1
@@ -67,6 +68,9 @@ func newStore(set settings, kind string, node member) *store {
 	s.beginEra()
 	if n, ok := node.(changing); ok {
 		s.joining.Store(n.Joining())
+	}
+	if s.async {
+		node.Recorder().Collect(s.missed.collect)
 	}
 	s.trackPlacement() // last, because its goroutine uses all of the store
 	return s
