@@ -45,6 +45,9 @@ type Program struct {
 	there    int // examples of later runs
 }
 
+// Device is what the program runs on, as in Config.Device: "cpu:0", "cuda:1".
+func (p *Program) Device() string { return p.device.String() }
+
 // Params lists the parameters in the order in which they were made. The slice is the program's own.
 func (p *Program) Params() []Param { return p.params }
 

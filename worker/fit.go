@@ -237,6 +237,7 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	cfg.Trainer.fitted = true
 	r := newRun(cfg)
 	defer r.saver.close()
+	defer cfg.Trainer.recordGPUs()()
 	if cfg.Leave != nil {
 		defer r.watchLeave(ctx)()
 	}

@@ -2,10 +2,14 @@ package worker
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/gpustat"
+	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
 type fakeGPUs struct {
@@ -59,4 +63,32 @@ func TestWithoutTelemetryTheReasonIsToldOnce(t *testing.T) {
 	if b.Len() > 0 {
 		t.Errorf("of a CPU: got %q, want nothing", &b)
 	}
+}
+
+// A worker's heartbeats tell how its GPUs do, by the second.
+func TestGPUsAreRecorded(t *testing.T) {
+	t.Setenv("CUDA_VISIBLE_DEVICES", "")
+	synctest.Test(t, func(t *testing.T) {
+		var r telemetry.Recorder
+		f := &fakeGPUs{}
+		stop := followGPUs(&r, func() (gpuReader, error) { return f, nil })
+		time.Sleep(2500 * time.Millisecond)
+		stop()
+		if f.reads != 3 || f.closes != 1 {
+			t.Errorf("in 2.5 s: read %d times and closed %d times, want 3 and 1", f.reads, f.closes)
+		}
+		want := []telemetry.Sample{{Metric: telemetry.GPUMemoryUsed, Value: 1 << 30}, {Metric: telemetry.GPUMemoryTotal, Value: 2 << 30}, {Metric: telemetry.GPULoad, Value: 0.5},
+			{Metric: telemetry.GPUTemperature, Value: 60}, {Metric: telemetry.GPUPower, Value: 300}}
+		if got := r.Record().Samples; !slices.Equal(got, want) {
+			t.Errorf("recorded %v, want %v", got, want)
+		}
+		failing := &fakeGPUs{err: errors.New("the GPU is lost")}
+		stop = followGPUs(&r, func() (gpuReader, error) { return failing, nil })
+		time.Sleep(5 * time.Second)
+		stop()
+		if failing.reads != 1 || failing.closes != 1 {
+			t.Errorf("after an error: read %d times and closed %d times, want 1 and 1", failing.reads, failing.closes)
+		}
+		followGPUs(&r, func() (gpuReader, error) { return nil, gpustat.ErrNoDriver })()
+	})
 }

@@ -1,0 +1,66 @@
+package worker
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/gpustat"
+	"github.com/paragon-train/paragon/internal/telemetry"
+)
+
+// gpusEvery is how often the GPUs are asked how they do: as often as a heartbeat carries it on.
+const gpusEvery = time.Second
+
+// recordGPUs makes the heartbeats of a worker on GPUs tell how these do, until stop is called. The driver is asked on a goroutine of its own, because
+// it may take long, and a heartbeat must not.
+func (t *Trainer) recordGPUs() (stop func()) {
+	on := func(device string) bool { return strings.HasPrefix(device, "cuda") }
+	store, ok := t.cfg.Store.(interface{ Recorder() *telemetry.Recorder })
+	devices := make([]string, len(t.cfg.Programs))
+	for d, program := range t.cfg.Programs {
+		devices[d] = program.Device()
+	}
+	if !ok || !slices.ContainsFunc(devices, on) {
+		return func() {}
+	}
+	return followGPUs(store.Recorder(), func() (gpuReader, error) { return gpustat.Open() })
+}
+
+// followGPUs records what a reader says of the GPUs, until stop is called or it says nothing more.
+func followGPUs(to *telemetry.Recorder, open func() (gpuReader, error)) (stop func()) {
+	end := make(chan struct{})
+	var following sync.WaitGroup
+	following.Go(func() {
+		reader, err := open()
+		if err != nil {
+			return // GPUs tells a person why
+		}
+		defer reader.Close()
+		tick := time.NewTicker(gpusEvery)
+		defer tick.Stop()
+		for {
+			gpus, err := reader.Read()
+			if err != nil {
+				return
+			}
+			for i, g := range gpustat.Visible(gpus) {
+				to.SetAt(telemetry.GPUMemoryUsed, i, g.MemoryUsed)
+				to.SetAt(telemetry.GPUMemoryTotal, i, g.MemoryTotal)
+				to.SetAt(telemetry.GPULoad, i, g.Load)
+				to.SetAt(telemetry.GPUTemperature, i, g.Temperature)
+				to.SetAt(telemetry.GPUPower, i, g.Power)
+			}
+			select {
+			case <-tick.C:
+			case <-end:
+				return
+			}
+		}
+	})
+	return func() {
+		close(end)
+		following.Wait()
+	}
+}
