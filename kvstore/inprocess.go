@@ -32,7 +32,8 @@ const (
 )
 
 func newInProcess() *inProcess {
-	a := &inProcess{server: shardserver.NewLocal(inProcessAddr, inProcessMembership()), plans: map[string]wire.KeyPlan{}, table: map[string]string{}, done: make(chan struct{})}
+	a := &inProcess{plans: map[string]wire.KeyPlan{}, table: map[string]string{}, done: make(chan struct{})}
+	a.server = shardserver.NewLocal(inProcessAddr, inProcessMembership(), &a.recorder)
 	telemetry.CollectProcess(&a.recorder)
 	return a
 }

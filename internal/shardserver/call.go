@@ -55,6 +55,7 @@ type call struct {
 	payload [1][]byte
 	filled  bool // payload is used
 
+	arrived int64 // when the whole request was here, on the clock of Server.now
 	timer   *time.Timer
 	started time.Time // when the call's first wait began
 }
@@ -90,11 +91,18 @@ func (c *call) finish() {
 	}
 	c.entry, c.data, c.out, c.version, c.loading, c.reading = nil, nil, nil, nil, 0, false
 	c.origin, c.message, c.payload[0], c.filled, c.held = nil, nil, nil, false, false
-	c.started = time.Time{}
+	c.started, c.arrived = time.Time{}, 0
 	s.spareMu.Lock()
 	defer s.spareMu.Unlock()
 	if len(s.spareCall) < 4096 {
 		s.spareCall = append(s.spareCall, c)
+	}
+}
+
+// arrive records that the whole request is here.
+func (c *call) arrive() {
+	if c.arrived == 0 {
+		c.arrived = c.s.now()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -18,6 +19,9 @@ type Config struct {
 	ExplainAfter time.Duration
 	// CatchUp is how long a request of a newer generation waits for the server to learn of that generation: 5 s.
 	CatchUp time.Duration
+
+	// Recorder gets what the server measures of its shards: rounds, waits, memory, and blame. Nil: nothing is measured. Run sets it to the node's.
+	Recorder *telemetry.Recorder
 
 	Logger *slog.Logger // the Logger of Run's cluster.Config, else slog.Default()
 }

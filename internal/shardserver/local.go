@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -18,9 +19,9 @@ type Local struct {
 
 var _ transport.Caller = (*Local)(nil)
 
-// NewLocal returns a Local without shards, for the workers in m. It starts no goroutine.
-func NewLocal(addr string, m wire.Membership) *Local {
-	cfg := Config{MaxShards: int(^uint(0) >> 1), MaxBytes: local.loading}
+// NewLocal returns a Local without shards, for the workers in m, that measures into a recorder, if it is not nil. It starts no goroutine.
+func NewLocal(addr string, m wire.Membership, recorder *telemetry.Recorder) *Local {
+	cfg := Config{MaxShards: int(^uint(0) >> 1), MaxBytes: local.loading, Recorder: recorder}
 	l := &Local{newServer(cfg, local, &shard.Pool{}), addr}
 	_ = l.s.SetMembership(m) // cannot fail: there is no shard yet
 	return l
@@ -59,6 +60,7 @@ func (c *call) serveLocal(ctx context.Context, request wire.Message, payload [][
 	if err := c.check(request.Kind(), n); err != nil {
 		return err
 	}
+	c.arrive()
 	if n > 0 {
 		c.data = c.s.pool.Get(n)
 		b := c.data.Bytes(n)

@@ -29,6 +29,7 @@ type worker struct {
 	host  string
 	pid   uint32
 	heard *atomic.Int64 // when its last request came, in Unix nanoseconds; shared by all memberships
+	blame *blame        // shared by all memberships; nil: nothing is measured
 }
 
 func (w *worker) String() string {
@@ -38,7 +39,7 @@ func (w *worker) String() string {
 	return fmt.Sprintf("worker %d on %s (node %d, pid %d)", w.rank, w.host, w.node, w.pid)
 }
 
-func newMembership(m wire.Membership, old *membership) *membership {
+func (s *Server) newMembership(m wire.Membership, old *membership) *membership {
 	v := &membership{generation: m.Generation, placement: m.Placement, workers: map[uint64]*worker{}, replaced: make(chan struct{})}
 	v.lossesSettled = m.Change == 0 && len(m.Settle) == 0
 	for i := range m.Nodes {
@@ -46,7 +47,7 @@ func newMembership(m wire.Membership, old *membership) *membership {
 		if n.Role != wire.RoleWorker || n.Counts() && n.Rank < 0 {
 			continue
 		}
-		w := &worker{node: n.Node, rank: uint32(n.Rank), joins: !n.Counts(), host: n.Host, pid: n.PID, heard: new(atomic.Int64)}
+		w := &worker{node: n.Node, rank: uint32(n.Rank), joins: !n.Counts(), host: n.Host, pid: n.PID, heard: new(atomic.Int64), blame: s.blameOf(n)}
 		if old != nil && old.workers[n.Node] != nil {
 			w.heard = old.workers[n.Node].heard
 		}
@@ -76,8 +77,11 @@ func (s *Server) setMembership(m wire.Membership, p *placement) error {
 		s.setPlacement(p)
 	}
 	old := s.membership.Load()
-	v := newMembership(m, old)
+	v := s.newMembership(m, old)
 	s.membership.Store(v)
+	if s.meter != nil {
+		s.meter.blames.leave(v, s.now())
+	}
 	defer close(old.replaced)
 	for _, e := range s.entries {
 		e.quota.forget(v)
@@ -141,7 +145,7 @@ func (s *Server) admit(ctx context.Context, c *call) error {
 	} else if w.rank != o.Rank {
 		return refuse(wire.CodeConflict, "%v: node %d is rank %d in generation %d, got rank %d", c.kind, o.Node, w.rank, v.generation, o.Rank)
 	}
-	w.heard.Store(s.now())
+	w.heard.Store(c.arrived)
 	return nil
 }
 

@@ -22,6 +22,7 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 		c = s.newCall()
 		r.Value = c
 	}
+	c.arrive()
 	keep := false
 	defer func() { // the call is finished after its answer is written, or by Serve
 		if !keep {
@@ -34,7 +35,7 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 			return transport.Response{}, false, s.nack(err)
 		}
 	}
-	if c.entry.cfg.Length > promptValues || !s.knows(c.origin) {
+	if c.entry.cfg.Length > promptValues || !s.knows(c) {
 		keep = true
 		return transport.Response{}, false, nil
 	}
@@ -54,13 +55,13 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 }
 
 // knows reports whether the sender is a member of the server's generation. If not, Serve's admit waits or refuses it.
-func (s *Server) knows(o *wire.Origin) bool {
-	v := s.membership.Load()
+func (s *Server) knows(c *call) bool {
+	o, v := c.origin, s.membership.Load()
 	w := v.workers[o.Node]
 	if o.Generation != v.generation || w == nil || w.joins || w.rank != o.Rank {
 		return false
 	}
-	w.heard.Store(s.now())
+	w.heard.Store(c.arrived)
 	return true
 }
 
@@ -68,7 +69,7 @@ func (s *Server) knows(o *wire.Origin) bool {
 func (c *call) tryPush() (done bool, err error) {
 	m := &c.push
 	x := contributionOf(m, c.size)
-	x.Data = c.data
+	x.Data, x.Arrived = c.data, c.arrived
 	switch status, err := c.entry.shard.Push(x); status {
 	case shard.Held, shard.Repeated:
 		c.accepted(x.Round)

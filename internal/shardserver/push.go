@@ -115,7 +115,7 @@ func (c *call) servePushRows(ctx context.Context) error {
 
 // contribute pushes the payload to the shard, and waits first if it is too early.
 func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint32) error {
-	x.Data = c.data
+	x.Data, x.Arrived = c.data, c.arrived
 	for {
 		status, err := c.entry.shard.Push(x)
 		switch status {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
@@ -31,6 +32,9 @@ func newRigConfig(t testing.TB, workers int, cfg Config) *rig {
 	t.Helper()
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if cfg.Recorder == nil {
+		cfg.Recorder = new(telemetry.Recorder)
 	}
 	r := &rig{t, New(cfg)}
 	r.members(1, workers)

@@ -40,6 +40,7 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 	}
 	defer node.Close()
 
+	cfg.Recorder = job.Recorder
 	s := New(cfg)
 	s.SetPeers(context.WithoutCancel(ctx), node)
 	defer s.replicator.close()

@@ -27,6 +27,7 @@ type Server struct {
 	rounds        atomic.Uint64 // the rounds that the busiest shard has been pushed to
 	bytes         atomic.Int64  // bytes of values and indices in use
 	loading       atomic.Int64  // bytes of first values and states being received
+	meter         *meter        // nil: nothing is measured
 	panics        atomic.Int64
 	guardLog      guardLog
 	lastExplained atomic.Int64 // when a wait was last explained in the log, on the clock of now
@@ -88,7 +89,8 @@ func newServer(cfg Config, l limits, pool *shard.Pool) *Server {
 		incoming: map[shardID]*incomingShard{},
 		awaited:  map[shardID]*awaited{},
 	}
-	s.membership.Store(newMembership(wire.Membership{}, nil))
+	s.measure()
+	s.membership.Store(s.newMembership(wire.Membership{}, nil))
 	return s
 }
 
@@ -140,6 +142,7 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (resp transpor
 	if !ok {
 		c = s.newCall()
 	}
+	c.arrive()
 	defer func() { // the call is finished after its answer is written
 		if resp.Release == nil {
 			c.finish()

@@ -16,6 +16,8 @@ func (c *call) await(ctx context.Context, want shard.Want, millis uint32) (*shar
 	if w == nil {
 		return v, err
 	}
+	c.s.meter.wait(1)
+	defer c.s.meter.wait(-1)
 	if c.started.IsZero() {
 		c.started = time.Now()
 	}

@@ -37,8 +37,8 @@ const (
 	ApplySeconds Metric = 43 // counter: of RoundSeconds, adding up and the optimizer's update
 	Waiting      Metric = 44 // requests that wait
 	HeldBytes    Metric = 45 // contributions held for open rounds
-	ValueBytes   Metric = 46 // parameters
-	Shards       Metric = 47
+	ValueBytes   Metric = 46 // parameters, those of backups too
+	Shards       Metric = 47 // that workers use here, so that the servers' sum is the job's number of shards
 
 	// Of every process.
 	SentBytes      Metric = 60 // counter, by transport
@@ -132,8 +132,8 @@ var infos = [numMetrics]Info{
 	ApplySeconds: {Name: "apply_seconds", Help: "Time of adding contributions up and of the optimizer.", Kind: Counter, Roles: OfServer, Kept: true},
 	Waiting:      {Name: "waiting_requests", Help: "Requests that wait for a round.", Roles: OfServer, Kept: true},
 	HeldBytes:    {Name: "held_bytes", Help: "Contributions held for open rounds.", Roles: OfServer, Kept: true},
-	ValueBytes:   {Name: "value_bytes", Help: "Parameters held.", Roles: OfServer},
-	Shards:       {Name: "shards", Help: "Shards held.", Roles: OfServer},
+	ValueBytes:   {Name: "value_bytes", Help: "Parameters held, those of backups too.", Roles: OfServer},
+	Shards:       {Name: "shards", Help: "Shards that workers use on this server, backups not counted.", Roles: OfServer},
 
 	SentBytes:      {Name: "sent_bytes", Help: "Bytes sent to other nodes.", Kind: Counter, Roles: OfAll, Label: "transport", Width: transports, Kept: true},
 	ReceivedBytes:  {Name: "received_bytes", Help: "Bytes received from other nodes.", Kind: Counter, Roles: OfAll, Label: "transport", Width: transports, Kept: true},

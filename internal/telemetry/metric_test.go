@@ -53,7 +53,11 @@ func TestRecorder(t *testing.T) {
 	r.Observe(StepBuckets, .0025)
 	r.Observe(StepBuckets, 11)
 	r.Collect(func(r *Recorder) { r.Set(ResidentBytes, 7) })
+	r.CollectBlames(func() []Blame { return []Blame{{Node: 3, Rounds: 2, Seconds: 1}} })
 	got := r.Record()
+	if !slices.Equal(got.Blames, []Blame{{Node: 3, Rounds: 2, Seconds: 1}}) {
+		t.Errorf("blames: got %v", got.Blames)
+	}
 	want := []Sample{{Steps, 0, 3}, {StepBuckets, 1, 1}, {Loss, 0, math.NaN()}, {ResidentBytes, 0, 7}, {GPULoad, 3, .5}}
 	same := func(a, b Sample) bool {
 		return a.Metric == b.Metric && a.Index == b.Index && math.Float64bits(a.Value) == math.Float64bits(b.Value)
@@ -68,6 +72,7 @@ func TestRecorder(t *testing.T) {
 	var none *Recorder
 	none.Add(Steps, 1)
 	none.Collect(func(*Recorder) {})
+	none.CollectBlames(func() []Blame { return nil })
 	if r := none.Record(); len(r.Samples) != 0 {
 		t.Errorf("a nil recorder has %v", r.Samples)
 	}

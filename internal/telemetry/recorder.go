@@ -6,13 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// A Recorder holds what one process measures. Its methods may be called concurrently; but for Collect and Record they neither lock nor allocate.
+// A Recorder holds what one process measures. Its methods may be called concurrently; but for Collect, CollectBlames and Record they neither lock nor allocate.
 // A nil Recorder takes everything and keeps nothing.
 type Recorder struct {
 	slots [numSlots]slot
 
-	mu         sync.Mutex // guards collectors
+	mu         sync.Mutex // guards the rest
 	collectors []func(*Recorder)
+	blames     func() []Blame
 }
 
 // A slot is one value, as the bits of a float64.
@@ -96,6 +97,16 @@ func (r *Recorder) Collect(f func(*Recorder)) {
 	r.collectors = append(r.collectors, f)
 }
 
+// CollectBlames makes f give each Record its Blames: at most MaxBlames, sorted by node. A Recorder has one such f, the newest.
+func (r *Recorder) CollectBlames(f func() []Blame) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.blames = f
+}
+
 // Record is what is known now: all values that were ever set.
 func (r *Recorder) Record() Record {
 	var rec Record
@@ -103,7 +114,7 @@ func (r *Recorder) Record() Record {
 		return rec
 	}
 	r.mu.Lock()
-	collectors := r.collectors
+	collectors, blames := r.collectors, r.blames
 	r.mu.Unlock()
 	for _, f := range collectors {
 		f(r)
@@ -114,6 +125,9 @@ func (r *Recorder) Record() Record {
 				rec.Samples = append(rec.Samples, Sample{m, uint8(i), math.Float64frombits(s.bits.Load())})
 			}
 		}
+	}
+	if blames != nil {
+		rec.Blames = blames()
 	}
 	return rec
 }
