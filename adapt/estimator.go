@@ -1,9 +1,6 @@
 package adapt
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // DefaultSmoothing is the decay of the averages over one step at the initial batch size.
 const DefaultSmoothing = 0.999
@@ -68,13 +65,13 @@ func (e *Estimator) add(n Noise, m Measurement) {
 	case m.Biased && !s.Biased:
 		s.Unbiased = Sums{s.Sqr, s.Var, s.Weight}
 	}
-	keep := math.Pow(e.smoothing, m.Scale)
+	keep := decay(e.smoothing, m.Scale) // float64: see decay
 	if s.Unbiased = (Sums{keep * s.Unbiased.Sqr, keep * s.Unbiased.Var, keep * s.Unbiased.Weight}); s.Unbiased.Weight < leastWeight {
 		s.Unbiased = Sums{}
 	}
-	s.Sqr = keep*s.Sqr + (1-keep)*n.Sqr
-	s.Var = keep*s.Var + (1-keep)*n.Var
-	s.Weight = keep*s.Weight + (1 - keep)
+	s.Sqr = float64(keep*s.Sqr) + float64((1-keep)*n.Sqr)
+	s.Var = float64(keep*s.Var) + float64((1-keep)*n.Var)
+	s.Weight = float64(keep*s.Weight) + (1 - keep)
 	s.Biased = m.Biased
 	if s.Weight == 0 { // a batch so small that it has no share
 		return

@@ -51,7 +51,7 @@ func (m Measurement) Noise() (n Noise, ok bool) {
 	if m.Count < 2 || !(count >= float64(m.Count)*(1-1e-9)) || !finite(count) || !(m.Scale > 0) || !finite(m.Scale) || !(m.MeanSqr >= 0) || !(m.SqrMean >= 0) {
 		return Noise{}, false
 	}
-	n.Sqr = (count*m.SqrMean - m.MeanSqr) / (count - 1)
+	n.Sqr = (float64(count*m.SqrMean) - m.MeanSqr) / (count - 1)
 	n.Var = (m.MeanSqr - m.SqrMean) * m.Scale / (count - 1)
 	return n, finite(n.Sqr) && finite(n.Var)
 }
