@@ -58,6 +58,7 @@ type Partition struct {
 	cuts     []sampler.Cut
 	own      *sampler.Sampler
 	longest  int       // examples of the longest share, rank 0's
+	shares   []int     // examples of each part's share; nil: not counted yet
 	segments []Segment // at least one; the first from step 0 on, First rises
 	steps    int
 	perRun   int
@@ -84,7 +85,7 @@ func (p *Partition) Divided(rank, workers int, cuts []sampler.Cut) error {
 		return err
 	}
 	p.own, p.workers, p.cuts, p.longest = own, workers, cuts, longest.Len()
-	p.segments = []Segment{{0, p.PerStep()}}
+	p.segments, p.shares = []Segment{{0, p.PerStep()}}, nil
 	p.count()
 	return nil
 }
@@ -213,11 +214,16 @@ func (p *Partition) Batches(epoch, step int) iter.Seq[[]int] {
 
 // Used implements DividedFeed.
 func (p *Partition) Used(part, steps int) int {
-	share := p.part(part)
-	if share == nil {
+	if p.shares == nil {
+		p.shares = make([]int, p.workers)
+		for i := range p.shares {
+			p.shares[i] = p.part(i).Len()
+		}
+	}
+	if part < 0 || part >= len(p.shares) {
 		return 0
 	}
-	return min(share.Len(), p.offset(steps))
+	return min(p.shares[part], p.offset(steps))
 }
 
 func (p *Partition) ownUsed(steps int) int { return min(p.own.Len(), p.offset(steps)) }

@@ -11,6 +11,28 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
+// What a step uses is asked for all parts before each step: it takes no division and no memory.
+func TestUsedOfAllPartsTakesNoMemory(t *testing.T) {
+	p, err := worker.NewPartition(1000, 7, 5, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Divided(2, 5, []sampler.Cut{{Parts: 3, Used: []int{70, 70, 70}}}); err != nil {
+		t.Fatal(err)
+	}
+	used := 0
+	all := func() {
+		used = 0
+		for part := range 6 { // one is not there
+			used += p.Used(part, 1000)
+		}
+	}
+	all()
+	if n := testing.AllocsPerRun(10, all); n > 0 || used != 790 {
+		t.Errorf("%v allocations and %d examples, want 0 and 790", n, used)
+	}
+}
+
 func TestPartitionOfSegments(t *testing.T) {
 	type resize struct{ step, perStep int }
 	for _, c := range []struct {
