@@ -112,8 +112,8 @@ type sum struct {
 }
 
 // aggregateReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that are there, to the sum and
-// releases their memory. It reports whether there were any.
-func (s *Shard) aggregateReady() (some bool) {
+// releases their memory.
+func (s *Shard) aggregateReady() {
 	r := &s.open
 	if s.mode == wire.ModeAnyOrder {
 		for i, next := r.aggregated, r.aggregated; i < len(r.slots); i++ {
@@ -129,9 +129,7 @@ func (s *Shard) aggregateReady() (some bool) {
 		s.sum.rate = r.rate.RoundRate
 		s.aggregate(slot, r.aggregated+1 == len(r.slots))
 		r.aggregated++
-		some = true
 	}
-	return some
 }
 
 // aggregate adds one contribution to the sum, which takes its memory. last: no other is expected.
@@ -184,8 +182,8 @@ func (s *Shard) closes() bool {
 
 // closeRounds adds up what is ready, closes the open round if every member has contributed, and then the next ones.
 func (s *Shard) closeRounds() {
-	begin := s.clock()
-	worked := s.aggregateReady()
+	begin := s.workBegins()
+	s.aggregateReady()
 	for s.closes() {
 		if err := s.apply(s.rounds); err != nil {
 			s.fail(err)
@@ -206,10 +204,10 @@ func (s *Shard) closeRounds() {
 		s.next.begin(s.ranked, s.rounds+1)
 		s.announce()
 		s.wake()
-		begin = s.clock()
-		worked = s.aggregateReady()
+		begin = s.workBegins()
+		s.aggregateReady()
 	}
-	if worked {
+	if begin != 0 {
 		s.open.arrivals.apply += s.clock() - begin
 	}
 	s.tellHeld()

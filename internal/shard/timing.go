@@ -1,6 +1,10 @@
 package shard
 
-import "time"
+import (
+	"time"
+
+	"github.com/paragon-train/paragon/internal/wire"
+)
 
 // A Meter gets what shards measure of their rounds. Several shards call it at once, each under its own mutex.
 type Meter interface {
@@ -28,6 +32,21 @@ func (s *Shard) clock() int64 {
 		return 0
 	}
 	return s.cfg.Meter.Now()
+}
+
+// quickValues is the size, in values, up to which adding a contribution to a dense shard takes no longer than reading the clock.
+const quickValues = 1024
+
+// workBegins is the time, if there is work on the open round that is to be measured; else 0. In a shard that is quick it is only measured where it
+// closes the round.
+func (s *Shard) workBegins() int64 {
+	r := &s.open
+	closes := r.present == len(r.slots)
+	ready := r.aggregated < len(r.slots) && (s.mode == wire.ModeAnyOrder && r.present > r.aggregated || r.slots[r.aggregated].seq != 0)
+	if s.cfg.Meter == nil || !closes && (!ready || s.cfg.Form == wire.FormDense && s.n <= quickValues) {
+		return 0
+	}
+	return s.clock()
 }
 
 // arrivals are the times at which a round's contributions came. One that came before the round opened counts as having come then.

@@ -97,22 +97,34 @@ func TestTheLastContributionIsCharged(t *testing.T) {
 	}
 }
 
-// Work is measured under the lock only: neither the wait for other workers nor a contribution that waits for its turn.
+// Work is measured under the lock only: neither the wait for other workers nor a contribution that waits for its turn. In a small shard only the
+// closing contribution's is.
 func TestWorkIsMeasured(t *testing.T) {
-	s, m := timed(t, 3, wire.ModeSync)
-	m.cost = 5 // of each reading, so work between two readings takes 5
-	mustPush(t, s, came(s, 1000, 1, 0), Held)
-	if want := int64(8 * minWords); m.held != want {
-		t.Errorf("%d bytes are held, want %d", m.held, want)
+	for _, tc := range []struct {
+		values int
+		apply  time.Duration
+	}{{1, 5}, {quickValues, 5}, {quickValues + 1, 10}} {
+		m := &stopwatch{now: 1000, cost: 5} // of each reading, so work between two readings takes 5
+		s := dense(t, 3, make([]float32, tc.values)...)
+		s.cfg.Meter = m
+		push := func(at int64, rank int) {
+			m.now = at
+			c := contribution(s, rank, 0, make([]float32, tc.values)...)
+			c.Arrived = at
+			mustPush(t, s, c, Held)
+		}
+		push(1000, 1)
+		_, words := classOf((4*tc.values + 7) / 8)
+		if want := int64(8 * words); m.held != want {
+			t.Errorf("%d values: %d bytes are held, want %d", tc.values, m.held, want)
+		}
+		push(2000, 0)
+		if m.held != 0 {
+			t.Errorf("%d values: %d bytes are held, want 0", tc.values, m.held)
+		}
+		push(3000, 2)
+		m.want(t, fmt.Sprint(tc.values, " values"), Timing{Duration: 2010, Apply: tc.apply, Gap: 1000, Last: node(2)})
 	}
-	m.now = 2000
-	mustPush(t, s, came(s, 2000, 0, 0), Held)
-	if m.held != 0 {
-		t.Errorf("%d bytes are held, want 0", m.held)
-	}
-	m.now = 3000
-	mustPush(t, s, came(s, 3000, 2, 0), Held)
-	m.want(t, "three workers", Timing{Duration: 2010, Apply: 10, Gap: 1000, Last: node(2)})
 }
 
 func TestRoundsThatChargeNobody(t *testing.T) {
@@ -214,5 +226,43 @@ func TestMeasuringDoesNotAllocate(t *testing.T) {
 	step()
 	if got := alloctest.PerRun(50, step); got != 0 {
 		t.Errorf("allocations of a round: got %v, want 0", got)
+	}
+}
+
+// A watch is a Meter on real time.
+type watch struct {
+	began  time.Time
+	rounds int
+}
+
+func (w *watch) Now() int64    { return int64(time.Since(w.began)) }
+func (w *watch) Closed(Timing) { w.rounds++ }
+func (w *watch) Hold(int64)    {}
+
+// BenchmarkMeter is what measuring costs: compare measured=true with false.
+//
+//	go test ./internal/shard -bench Meter
+func BenchmarkMeter(b *testing.B) {
+	for _, workers := range []int{1, 8} {
+		for _, n := range []int{256, 1 << 14} {
+			for _, measured := range []bool{false, true} {
+				b.Run(fmt.Sprintf("workers=%d/floats=%d/measured=%t", workers, n, measured), func(b *testing.B) {
+					s := dense(b, workers, make([]float32, n)...)
+					if measured {
+						s.cfg.Meter = &watch{began: time.Now()}
+					}
+					round := uint64(0)
+					for b.Loop() {
+						for r := range workers {
+							c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.pool.Get(4 * n), Arrived: int64(round)}
+							if status, err := s.Push(c); status != Held || err != nil {
+								b.Fatal(status, err)
+							}
+						}
+						round++
+					}
+				})
+			}
+		}
 	}
 }
