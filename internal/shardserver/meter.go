@@ -44,11 +44,11 @@ func (m *meter) Now() int64 { return m.s.now() }
 func (m *meter) Hold(bytes int64) { m.held.Add(bytes) }
 
 func (m *meter) Closed(t shard.Timing) {
-	seconds := max(t.Duration, 0).Seconds()
+	seconds := float64(max(t.Duration, 0)) / 1e9
 	m.recorder.Add(telemetry.Rounds, 1)
 	m.recorder.Add(telemetry.RoundSeconds, seconds)
 	m.recorder.Observe(telemetry.RoundBuckets, seconds)
-	m.recorder.Add(telemetry.ApplySeconds, max(t.Apply, 0).Seconds())
+	m.recorder.Add(telemetry.ApplySeconds, float64(max(t.Apply, 0))/1e9)
 	if t.Gap <= 0 {
 		return
 	}
