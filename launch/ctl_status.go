@@ -34,21 +34,6 @@ Run it on the machine where launch runs, as the same user.`,
 	}
 }
 
-func whyCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "why",
-		Usage: "show who waits for whom in a job",
-		Description: `Shows what the job's nodes wait for, and which workers are behind the others, so that rounds wait for them:
-
-   launch ctl why`,
-		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write everything as JSON", DisableDefaultText: true}},
-		Action: func(c *cli.Context) error {
-			var y control.Why
-			return look(c, control.OpWhy, &y, func(w io.Writer, k *controller) error { return writeWhy(w, y) })
-		},
-	}
-}
-
 // look asks the scheduler for something and writes it.
 func look(c *cli.Context, op string, answer control.Answer, write func(w io.Writer, k *controller) error) error {
 	if c.NArg() > 0 {
@@ -134,28 +119,6 @@ func writeStatus(w io.Writer, k *controller, s control.Status, now time.Time) er
 	}
 	if s.LeftOut > 0 {
 		fmt.Fprintf(w, "\n%d more nodes are not shown\n", s.LeftOut)
-	}
-	return nil
-}
-
-// writeWhy writes who waits for whom.
-func writeWhy(w io.Writer, y control.Why) error {
-	if len(y.Waits) == 0 {
-		fmt.Fprintln(w, "No one is waiting at the scheduler.")
-	} else {
-		t := metrics.Table{Columns: []string{"who", "waits", "at", "for"}}
-		for _, x := range y.Waits {
-			t.Row(x.Who, ago(time.Duration(x.Seconds*float64(time.Second))), x.At, x.For)
-		}
-		if _, err := t.WriteTo(w); err != nil {
-			return err
-		}
-	}
-	for i, b := range y.Behind {
-		if i == 0 {
-			fmt.Fprintln(w, "\nRounds wait for these workers, which are behind the newest step, slowest first:")
-		}
-		fmt.Fprintf(w, "  %s\n", b)
 	}
 	return nil
 }

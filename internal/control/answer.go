@@ -87,6 +87,8 @@ type Why struct {
 	Waits []Wait `json:"waits"`
 	// Behind are the workers whose last step is not the newest, furthest behind first: rounds wait for them.
 	Behind []string `json:"behind,omitempty"`
+	// Slow names the workers that others wait for in each round, the worst one first; none: no one in particular.
+	Slow []Slow `json:"slow,omitempty"`
 }
 
 // Wait is one wait.
@@ -105,7 +107,7 @@ func (w *Why) check() error {
 			return fmt.Errorf("control: why: %s waits %g seconds, want 0 to %d", x.Who, x.Seconds, math.MaxInt32)
 		}
 	}
-	return nil
+	return checkSlow("why", w.Slow)
 }
 
 func checkPhase(of, phase string) error {

@@ -2,7 +2,6 @@ package control
 
 import (
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -70,28 +69,6 @@ type NodeTelemetry struct {
 	BlamedSeconds Number `json:"blamed_seconds,omitempty"`
 }
 
-// A Slow says that the others waited for a worker.
-type Slow struct {
-	Node    uint64  `json:"node"`
-	Rank    int32   `json:"rank"`
-	Host    string  `json:"host"`
-	Share   float64 `json:"share"`   // of the rounds within the time in which its contribution came last
-	Rounds  uint64  `json:"rounds"`  // within the time
-	Gap     float64 `json:"gap"`     // seconds, the mean time that it came after the last but one
-	Steps   float64 `json:"steps"`   // of the job within the time
-	Seconds float64 `json:"seconds"` // the time
-	// StepSeconds is the mean time of a step of the job, of which Gap is a part.
-	StepSeconds float64 `json:"step_seconds"`
-	Cause       string  `json:"cause"` // SlowCompute, SlowData, SlowNetwork or empty: which part of its steps is longer than that of the others
-}
-
-// The parts of a step that make a worker slow.
-const (
-	SlowCompute = "compute"
-	SlowData    = "data"
-	SlowNetwork = "network" // neither of the others is longer
-)
-
 // Series is the answer to OpSeries: what the nodes' values were at equally spaced times.
 type Series struct {
 	Error       string       `json:"error,omitempty"`
@@ -136,17 +113,7 @@ func (t *Telemetry) check() error {
 			return fmt.Errorf("control: telemetry: node %d: %d values, want %d", n.Node, len(n.Values), len(t.Columns))
 		}
 	}
-	for _, s := range t.Slow {
-		for _, x := range []float64{s.Share, s.Gap, s.Steps, s.Seconds, s.StepSeconds} {
-			if !(x >= 0 && x <= math.MaxFloat64) {
-				return fmt.Errorf("control: telemetry: slow node %d: %g, want a finite number from 0", s.Node, x)
-			}
-		}
-		if !slices.Contains([]string{"", SlowCompute, SlowData, SlowNetwork}, s.Cause) {
-			return fmt.Errorf("control: telemetry: slow node %d: cause %q is not known", s.Node, s.Cause)
-		}
-	}
-	return nil
+	return checkSlow("telemetry", t.Slow)
 }
 
 func checkColumns(of string, columns []Value) error {

@@ -214,7 +214,7 @@ func (c *Core) status() *control.Status {
 }
 
 func (c *Core) why() *control.Why {
-	w := &control.Why{Waits: []control.Wait{}}
+	w := &control.Why{Waits: []control.Wait{}, Slow: c.slowest()}
 	add := func(waits []wait, what func(wait) string, whom func(wait) string) {
 		for _, x := range waits {
 			if len(w.Waits) < maxStatusNodes {

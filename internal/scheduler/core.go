@@ -54,7 +54,9 @@ type Core struct {
 	plan     planner
 
 	history *telemetry.History // what the nodes measure; not in the journal
-	causes  map[string]uint64  // changes of the membership by cause, as control.Telemetry has them
+	slow    telemetry.SlowWatch
+	tallied time.Time         // when slow got a tally
+	causes  map[string]uint64 // changes of the membership by cause, as control.Telemetry has them
 
 	placement  uint64         // goes up when shards are placed elsewhere; 0: they never are
 	unsteady   bool           // servers were added or removed, and shards may have to move

@@ -35,6 +35,7 @@ func (c *Core) measured(n *node, record []byte) {
 		return
 	}
 	c.history.Add(c.now, n.Node, &r)
+	c.tally(n)
 }
 
 // account counts what became of a node, which has changed.
@@ -67,7 +68,7 @@ func (c *Core) telemetry(r control.Request) control.Answer {
 	}
 	columns := c.history.Columns(metrics)
 	t := &control.Telemetry{Job: c.set.Job, Phase: phaseNames[c.phase], Incarnation: c.incarnation(), NowMillis: c.clock() / 1e6, SinceMillis: c.start.UnixMilli(), Generation: c.generation,
-		Columns: valuesOf(columns), Nodes: []control.NodeTelemetry{}, Changes: c.causes, Checkpoints: uint64(c.history.Total(telemetry.Column{Metric: telemetry.Checkpoints}))}
+		Columns: valuesOf(columns), Nodes: []control.NodeTelemetry{}, Changes: c.causes, Slow: c.slowest(), Checkpoints: uint64(c.history.Total(telemetry.Column{Metric: telemetry.Checkpoints}))}
 	for _, col := range columns {
 		total := math.NaN()
 		if isCounter(col) {

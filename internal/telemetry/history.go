@@ -50,6 +50,7 @@ type past struct {
 	fine    ring
 	coarse  ring
 	charged map[uint64]Blame // a server's newest blames
+	partial bool             // its newest record may lack some workers that it blames
 	blamed  blamed           // of a worker, by all servers
 }
 
@@ -96,7 +97,7 @@ func (h *History) Add(at time.Time, node uint64, r *Record) {
 	}
 	p.coarse.advance(p, now, &values, bridged, h.mostCoarse)
 	p.values, p.at = values, now
-	h.addBlames(p, now, r.Blames, isNew)
+	h.addBlames(p, r.Blames, isNew)
 }
 
 // Gone says that a process of the job has ended. Its counters stay in Total.

@@ -170,40 +170,48 @@ func TestProcessesThatAreGoneAreForgotten(t *testing.T) {
 	}
 }
 
-// Blames of all servers add up, since their begin and within a time; what a server had charged before its first record has no time.
+// Blames of all servers add up, since their begin and since they are known here: what a server had charged before its first record, or before a record that
+// had room for the worker, has no time.
 func TestBlamesAddUp(t *testing.T) {
 	h := NewHistory(begin, time.Second)
 	h.Add(after(0), 1, rec(Sample{Steps, 0, 1}))
 	for second := range 100 {
 		for server := range uint64(2) {
-			r := Record{Blames: []Blame{{1, uint64(10 + second), float64(second) / 2}, {99, 5, 5}}}
+			r := Record{Blames: []Blame{{1, uint64(10 + second), float64(second) / 2}}}
 			h.Add(after(float64(second)+0.1), 10+server, &r)
 		}
 	}
-	if rounds, seconds := h.Blamed(1); rounds != 2*109 || seconds != 99 {
-		t.Errorf("in all: %d rounds and %v s, want 218 and 99", rounds, seconds)
+	want := func(what string, of func(uint64) (uint64, float64), node, rounds uint64, seconds float64) {
+		t.Helper()
+		if r, s := of(node); r != rounds || s != seconds {
+			t.Errorf("%s: %d rounds and %v s, want %d and %v", what, r, s, rounds, seconds)
+		}
 	}
-	if rounds, seconds := h.BlamedWithin(after(99.5), 30*time.Second, 1); rounds != 60 || seconds != 30 {
-		t.Errorf("within 30 s: %d rounds and %v s, want 60 and 30", rounds, seconds)
-	}
-	h = NewHistory(begin, time.Second)
-	h.Add(after(0), 1, rec(Sample{Steps, 0, 1}))
-	h.Add(after(1), 10, &Record{Blames: []Blame{{1, 1000, 50}}})
-	if rounds, _ := h.BlamedWithin(after(1.5), 30*time.Second, 1); rounds != 0 {
-		t.Errorf("of a server that was there before: %d rounds within 30 s, want 0", rounds)
-	}
-}
+	want("in all", h.Blamed, 1, 2*109, 99)
+	want("since they are known", h.Charged, 1, 2*99, 99)
+	h.Add(after(101), 2, rec(Sample{Steps, 0, 1}))
+	h.Add(after(102), 10, &Record{Blames: []Blame{{1, 109, 49.5}, {2, 7, 3}}})
+	want("charged for the first time", h.Charged, 2, 7, 3)
 
-// GrownWithin is a rate's numerator and denominator.
-func TestGrownWithin(t *testing.T) {
-	h := NewHistory(begin, time.Second)
-	for x := range 50 {
-		h.Add(after(float64(x)+0.5), 1, rec(Sample{Steps, 0, 4 * float64(x)}))
+	h = NewHistory(begin, time.Second)
+	for node := range uint64(MaxBlames + 1) {
+		h.Add(after(0), node, rec(Sample{Steps, 0, 1}))
 	}
-	growth, over := h.GrownWithin(after(49.9), 30*time.Second, 1, Column{Steps, 0})
-	if rate := growth / over.Seconds(); math.Abs(rate-4) > 1e-6 || over < 29*time.Second || over > 31*time.Second {
-		t.Errorf("got %v in %v, want 4 a second in 30 s", growth, over)
+	full := &Record{}
+	for node := range uint64(MaxBlames) {
+		full.Blames = append(full.Blames, Blame{node, 1000, 50})
 	}
+	h.Add(after(1), 100, full)
+	want("of a server that was there before", h.Charged, 0, 0, 0)
+	h.Add(after(2), 100, &Record{Blames: []Blame{{0, 1001, 51}, {MaxBlames, 400, 20}}})
+	want("one more", h.Charged, 0, 1, 1)
+	want("of a worker for which the record before had no room", h.Charged, MaxBlames, 0, 0)
+	h.Add(after(3), 100, &Record{Blames: []Blame{{MaxBlames, 402, 21}, {999, 30, 3}}})
+	want("the same a record later", h.Charged, MaxBlames, 2, 1)
+	h.Add(after(4), 999, rec(Sample{Steps, 0, 1}))
+	h.Add(after(4), 100, &Record{Blames: []Blame{{999, 40, 4}}})
+	want("of a worker that was not known", h.Charged, 999, 0, 0)
+	want("in all", h.Blamed, 999, 40, 4)
 }
 
 func TestClock(t *testing.T) {

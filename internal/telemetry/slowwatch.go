@@ -12,8 +12,8 @@ type SlowWatch struct {
 }
 
 const (
-	tallyEvery = time.Second
-	maxTallies = 64 // more than longWindow and leastSteps need
+	tallyEvery = 800 * time.Millisecond // heartbeats come once a second, more or less
+	maxTallies = 64                     // more than longWindow and leastSteps need
 )
 
 // Add adds a tally. Its Workers become the watch's. One that is older than the newest, or has counted fewer rounds, begins the watch anew: the scheduler's
@@ -21,8 +21,7 @@ const (
 func (w *SlowWatch) Add(t Tally) {
 	n := len(w.tallies)
 	if n > 0 && (t.At < w.tallies[n-1].At || t.Rounds < w.tallies[n-1].Rounds) {
-		w.Reset()
-		n = 0
+		w.tallies, n = nil, 0
 	}
 	if n > 1 && !apart(&w.tallies[n-2], &w.tallies[n-1]) {
 		w.tallies[n-1] = t
@@ -35,9 +34,6 @@ func (w *SlowWatch) Add(t Tally) {
 	}
 	w.tallies = slices.Delete(w.tallies, 0, drop)
 }
-
-// Reset forgets all: for when counts were added that are not of the time in which they came.
-func (w *SlowWatch) Reset() { w.tallies = nil }
 
 // apart reports whether two tallies are so far apart that both are kept.
 func apart(a, b *Tally) bool { return b.At-a.At >= tallyEvery && steps(a, b) >= 1 }

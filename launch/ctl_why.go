@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/metrics"
+)
+
+func whyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "why",
+		Usage: "show who waits for whom in a job",
+		Description: `Shows the worker that the others wait for in each round, if there is one, and for how long; what the job's nodes wait for; and which workers are
+behind the others, so that rounds wait for them:
+
+   launch ctl why
+   launch ctl why --json | jq '.slow[] | {rank, host, share, gap, cause}'`,
+		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write everything as JSON", DisableDefaultText: true}},
+		Action: func(c *cli.Context) error {
+			var y control.Why
+			return look(c, control.OpWhy, &y, func(w io.Writer, k *controller) error { return writeWhy(w, y) })
+		},
+	}
+}
+
+// writeWhy writes who waits for whom.
+func writeWhy(w io.Writer, y control.Why) error {
+	for _, s := range y.Slow {
+		fmt.Fprintf(w, "%s.\n", s)
+	}
+	if len(y.Waits) == 0 {
+		fmt.Fprintln(w, "No one is waiting at the scheduler.")
+	} else {
+		t := metrics.Table{Columns: []string{"who", "waits", "at", "for"}}
+		for _, x := range y.Waits {
+			t.Row(x.Who, ago(time.Duration(x.Seconds*float64(time.Second))), x.At, x.For)
+		}
+		if _, err := t.WriteTo(w); err != nil {
+			return err
+		}
+	}
+	for i, b := range y.Behind {
+		if i == 0 {
+			fmt.Fprintln(w, "\nRounds wait for these workers, which are behind the newest step, slowest first:")
+		}
+		fmt.Fprintf(w, "  %s\n", b)
+	}
+	return nil
+}
