@@ -1,6 +1,7 @@
 package kvstore
 
 import (
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -72,7 +73,7 @@ func (k *key) noteCaught(i int, v *wire.Value) {
 	}
 	if v.Caught > k.caught[i] {
 		k.s.logger.Warn("the servers' guard has refused or clipped gradients of this worker", "key", k.name, "shard", i,
-			"rank", k.s.Rank(), "round", v.Round, "gradients", v.Caught-k.caught[i])
+			"rank", k.s.Rank(), "round", v.Round, "gradients", v.Caught-k.caught[i], joblog.GuardRefused.With())
 		k.caught[i] = v.Caught
 	}
 }

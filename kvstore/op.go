@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // An op is one operation of a Store: concurrent requests to servers that succeed or fail together. It is the context of its requests. It may be
@@ -219,7 +221,8 @@ func (o *op) log(waited time.Duration) {
 	if now-last < int64(s.noteEvery)*9/10 || !s.lastNoted.CompareAndSwap(last, now) {
 		return
 	}
-	s.logger.Info("waiting", "call", o.verb, "key", o.key, "round", o.round, "seconds", int(waited.Seconds()), "for", o.waiting())
+	why := o.waiting()
+	s.logger.Info("waiting", "call", o.verb, "key", o.key, "round", o.round, "seconds", int(waited.Seconds()), "for", why, joblog.Waiting.With("waiting_for", why))
 }
 
 // An op is a context.Context for its requests: it ends when the op fails.

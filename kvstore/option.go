@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // An Option changes what Create makes.
@@ -32,7 +32,6 @@ func newSettings(opts []Option) settings {
 	s := settings{
 		timeout:   DefaultTimeout,
 		staleness: math.MaxUint64,
-		getenv:    os.Getenv,
 		noteEvery: 5 * time.Second,
 		native:    littleEndian,
 	}
@@ -40,12 +39,10 @@ func newSettings(opts []Option) settings {
 		o(&s)
 	}
 	if s.logger == nil {
-		s.logger = slog.Default()
-		if level, given, err := cluster.LogLevel(s.getenv); err != nil {
-			s.err = err
-		} else if given {
-			s.logger = cluster.WithLevel(s.logger, level)
-		}
+		s.logger, s.err = joblog.Default(s.getenv)
+	}
+	if s.getenv == nil {
+		s.getenv = os.Getenv
 	}
 	return s
 }
@@ -65,7 +62,8 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // WithLogger sends the store's log lines, such as whom a call waits for, to l. Without it they go to slog.Default, with the level that
-// PARAGON_LOG says (debug, info, warn or error), if it is set.
+// PARAGON_LOG says (debug, info, warn or error), if it is set; where PARAGON_LOG_FORMAT is json they go to the standard error as JSON, with job,
+// role, rank, process, pid and host (launch --log-format json). The program's own use of package slog stays as it is.
 func WithLogger(l *slog.Logger) Option {
 	return func(s *settings) {
 		if l != nil {

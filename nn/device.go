@@ -3,12 +3,12 @@ package nn
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
 	"github.com/paragon-train/paragon/internal/cuda/dl"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // device is a parsed Config.Device.
@@ -49,7 +49,7 @@ type Device struct {
 func Devices() []Device {
 	devices, err := list(cuda.Options{})
 	if err != nil {
-		slog.Warn("an NVIDIA driver is installed, but its GPUs cannot be used", "error", err)
+		joblog.Process().Warn("an NVIDIA driver is installed, but its GPUs cannot be used", "error", err)
 	}
 	return devices
 }

@@ -2,11 +2,11 @@ package nn
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"gorgonia.org/gorgonia"
 )
 
@@ -25,7 +25,7 @@ func logSlow(p *plan.Plan, g *gorgonia.ExprGraph) {
 			continue
 		}
 		logged[kind] = true
-		slog.Info("an op has no kernel of its own and runs at gorgonia's speed in a compiled program", "op", kind, "use", instead)
+		joblog.Process().Info("an op has no kernel of its own and runs at gorgonia's speed in a compiled program", "op", kind, "use", instead)
 	}
 }
 

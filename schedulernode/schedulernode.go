@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/scheduler"
 )
 
@@ -23,22 +24,21 @@ type Config struct {
 	// DMLC_PS_ROOT_PORT the system chooses the port.
 	Ready func(addr string)
 
-	Logger *slog.Logger // slog.Default(), with the level that PARAGON_LOG says
+	// Logger; nil: slog.Default() with the level that PARAGON_LOG says, or JSON on the standard error where PARAGON_LOG_FORMAT is json.
+	Logger *slog.Logger
 }
 
 // Run is the scheduler of the job that the environment describes, whatever role the environment says. It returns nil when the job
 // finished, and an error with the reason when it failed. When ctx ends first, the job fails, and Run returns ctx's cause.
 func Run(ctx context.Context, cfg Config) error {
+	if cfg.Logger == nil {
+		var err error
+		if cfg.Logger, err = joblog.Default(cfg.Env); err != nil {
+			return fmt.Errorf("schedulernode: %w", err)
+		}
+	}
 	if cfg.Env == nil {
 		cfg.Env = os.Getenv
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-		if level, given, err := cluster.LogLevel(cfg.Env); err != nil {
-			return fmt.Errorf("schedulernode: %w", err)
-		} else if given {
-			cfg.Logger = cluster.WithLevel(cfg.Logger, level)
-		}
 	}
 	job, err := cluster.FromEnv(cfg.Env)
 	if err != nil {

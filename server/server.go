@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/shardserver"
 )
 
@@ -26,22 +27,21 @@ type Config struct {
 	// CatchUp is how long a request of a newer generation than the server knows waits for the server to hear of it: 5 s.
 	CatchUp time.Duration
 
-	Logger *slog.Logger // slog.Default(), with the level that PARAGON_LOG says
+	// Logger; nil: slog.Default() with the level that PARAGON_LOG says, or JSON on the standard error where PARAGON_LOG_FORMAT is json.
+	Logger *slog.Logger
 }
 
 // Run joins the job that the environment describes as a server, whatever role the environment says, and serves until the job has
 // ended: nil if it finished, else why it failed. When ctx ends first, the server leaves, which fails the job, and Run returns ctx's cause.
 func Run(ctx context.Context, cfg Config) error {
+	if cfg.Logger == nil {
+		var err error
+		if cfg.Logger, err = joblog.Default(cfg.Env); err != nil {
+			return fmt.Errorf("server: %w", err)
+		}
+	}
 	if cfg.Env == nil {
 		cfg.Env = os.Getenv
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-		if level, given, err := cluster.LogLevel(cfg.Env); err != nil {
-			return fmt.Errorf("server: %w", err)
-		} else if given {
-			cfg.Logger = cluster.WithLevel(cfg.Logger, level)
-		}
 	}
 	job, err := cluster.FromEnv(cfg.Env)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -174,7 +175,7 @@ func (r *run) resize(e *epochRun, agreed verdict) (bool, error) {
 	a.batch = to
 	i := a.info(r.workers)
 	r.trainer.cfg.Logger.Info("the batch changes", "steps", r.trainer.Steps(), "from", before.String(), "to", to.String(), "local batch", to.LocalBatch, "accumulation", to.Accumulation,
-		"global", i.Batch, "scale", i.Scale, "gain", i.Gain, "noise scale", i.NoiseScale)
+		"global", i.Batch, "scale", i.Scale, "gain", i.Gain, "noise scale", i.NoiseScale, joblog.BatchChanged.With())
 	a.decider.changed()
 	e.span, e.from = r.newSpan(), time.Now()
 	return true, a.feed.Resize(r.step, to.perStep())

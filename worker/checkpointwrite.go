@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -60,7 +61,8 @@ func (f *checkpointWrite) run(ctx context.Context) {
 		return
 	}
 	f.reporter.ReportCheckpoint(time.Since(begin))
-	f.logger.Info("checkpoint written", "folder", checkpoint.StepFolder(f.steps), "epoch", f.manifest.Epoch, "step", f.manifest.Step, "took", time.Since(begin))
+	f.logger.Info("checkpoint written", "folder", checkpoint.StepFolder(f.steps), "epoch", f.manifest.Epoch, "step", f.manifest.Step, "took", time.Since(begin),
+		joblog.CheckpointComplete.With("steps", f.steps))
 	if err := prune(ctx, f.place, f.keep, f.steps); err != nil {
 		f.failed(ctx, fmt.Errorf("remove old checkpoint: %w", err))
 	}
@@ -92,7 +94,7 @@ func (f *checkpointWrite) failed(ctx context.Context, err error) {
 	told := fmt.Errorf("worker: checkpoint at step %d: %w", f.steps, err)
 	f.failure.Store(&told)
 	if ctx.Err() == nil {
-		f.logger.Error("a checkpoint could not be written", "steps", f.steps, "error", err)
+		f.logger.Error("a checkpoint could not be written", "steps", f.steps, "error", err, joblog.CheckpointFailed.With())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // A DamageError ends Fit when the checkpoint to resume from is damaged. Nothing has changed then.
@@ -62,7 +63,8 @@ func (s *saver) choose(ctx context.Context) (m manifest, err error) {
 		case wanted && (!s.cfg.Fallback || len(all) == 0):
 			return m, s.damageOf(ctx, &x, err, all)
 		}
-		s.trainer.cfg.Logger.Warn("a checkpoint is damaged: looking for an older one", "folder", s.uri(x.Steps), "error", err)
+		s.trainer.cfg.Logger.Warn("a checkpoint is damaged: looking for an older one", "folder", s.uri(x.Steps), "error", err,
+			joblog.CheckpointDamaged.With("steps", x.Steps))
 		broken = append(broken, x)
 	}
 	return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has no such checkpoint", s.cfg.ResumeStep, s.cfg.Dir)
@@ -86,7 +88,8 @@ func (s *saver) makeWay(ctx context.Context, m manifest, broken []checkpoint.Ste
 		if err := removeStep(ctx, s.place, &x); err != nil {
 			return fmt.Errorf("worker: remove damaged checkpoint: %w", err)
 		}
-		s.trainer.cfg.Logger.Warn("removed a damaged checkpoint: resuming from an older one", "folder", s.uri(x.Steps), "resumes from", s.uri(m.Steps))
+		s.trainer.cfg.Logger.Warn("removed a damaged checkpoint: resuming from an older one", "folder", s.uri(x.Steps), "resumes from", s.uri(m.Steps),
+			joblog.CheckpointDamaged.With("steps", x.Steps))
 	}
 	return s.clear(ctx)
 }

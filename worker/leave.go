@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -72,18 +73,18 @@ func (r *run) watchLeave(ctx context.Context) (end func()) {
 func (r *run) askLeave(ctx context.Context) {
 	log := r.trainer.cfg.Logger
 	if r.elastic == nil || r.divided == nil && r.cfg.OnMembership == nil {
-		log.Info("asked to leave; a single worker cannot leave this job, so all workers stop")
+		log.Info("asked to leave; a single worker cannot leave this job, so all workers stop", joblog.LeaveAsked.With())
 		r.leave.needed.Store(true)
 		return
 	}
 	switch err := r.elastic.AskLeave(ctx, "it was told to end"); {
 	case err == nil:
-		log.Info("asked to leave: this worker leaves the job after the next step, the others go on")
+		log.Info("asked to leave: this worker leaves the job after the next step, the others go on", joblog.LeaveAsked.With())
 		r.leave.granted()
 	case errors.Is(err, kvstore.ErrNeeded):
-		log.Info("asked to leave, but the job cannot go on without this worker: all workers stop", "err", err)
+		log.Info("asked to leave, but the job cannot go on without this worker: all workers stop", "err", err, joblog.LeaveAsked.With())
 		r.leave.needed.Store(true)
 	case ctx.Err() == nil: // the job has ended, at least for this worker
-		log.Info("told to end", "err", err)
+		log.Info("told to end", "err", err, joblog.LeaveAsked.With())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/sampler"
 )
@@ -59,7 +60,8 @@ func (r *run) join(ctx context.Context) (err error) {
 	r.rank, r.workers = r.trainer.cfg.Store.Rank(), r.trainer.cfg.Store.NumWorkers()
 	r.epoch, r.before, r.stopping, r.cuts = int(division.Epoch), int(division.Step), division.Stop, division.Cuts
 	r.joined, r.stale = true, true
-	r.trainer.cfg.Logger.Info("joined the training", "rank", r.rank, "workers", r.workers, "epoch", r.epoch, "step", r.before, "steps", division.Steps)
+	r.trainer.cfg.Logger.Info("joined the training", "rank", r.rank, "workers", r.workers, "epoch", r.epoch, "step", r.before, "steps", division.Steps,
+		joblog.WorkersChanged.With())
 	return nil
 }
 
@@ -168,7 +170,8 @@ func (r *run) boundary(ctx context.Context, e *epochRun) (err error) {
 	}
 	err = r.elastic.Arrive(ctx, arrival)
 	if errors.Is(err, ErrRemoved) {
-		r.trainer.cfg.Logger.Info("removed from the job: all steps of this worker count, the others go on", "rank", r.rank, "epoch", r.epoch, "step", r.before+r.step)
+		r.trainer.cfg.Logger.Info("removed from the job: all steps of this worker count, the others go on", "rank", r.rank, "epoch", r.epoch, "step", r.before+r.step,
+			joblog.WorkerRemoved.With())
 	}
 	if err != nil {
 		return fmt.Errorf("worker: epoch %d step %d: %w", r.epoch, r.before+r.step, err)
@@ -205,9 +208,11 @@ func (r *run) take(span Span) error {
 	}
 	logger := r.trainer.cfg.Logger
 	if r.workers != workers {
-		logger.Info(fmt.Sprintf("Resetting data iterator as worker count changed from %d to %d", workers, r.workers), "rank", r.rank, "epoch", r.epoch, "step", r.before)
+		logger.Info(fmt.Sprintf("Resetting data iterator as worker count changed from %d to %d", workers, r.workers), "rank", r.rank, "epoch", r.epoch, "step", r.before,
+			joblog.WorkersChanged.With("workers", r.workers))
 	} else {
-		logger.Info("workers were replaced; their number is the same", "workers", workers, "rank", r.rank, "epoch", r.epoch, "step", r.before)
+		logger.Info("workers were replaced; their number is the same", "workers", workers, "rank", r.rank, "epoch", r.epoch, "step", r.before,
+			joblog.WorkersChanged.With())
 	}
 	if err := r.divide(); err != nil {
 		return err

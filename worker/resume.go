@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/sampler"
 )
 
@@ -48,7 +49,7 @@ func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed
 		return r, fmt.Errorf("worker: resume from %s: %w", r.from, err)
 	}
 	s.trainer.setSteps(m.Steps)
-	s.trainer.cfg.Logger.Info("resumed", "folder", r.from, "epoch", m.Epoch, "step", m.Step, "workers then", m.Workers)
+	s.trainer.cfg.Logger.Info("resumed", "folder", r.from, "epoch", m.Epoch, "step", m.Step, "workers then", m.Workers, joblog.Resumed.With("steps", m.Steps))
 	return r, nil
 }
 

@@ -2,13 +2,13 @@ package worker
 
 import (
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/metrics"
 )
 
@@ -112,6 +112,6 @@ func (w *ScalarWriter) add(step uint64, scalars []metrics.Scalar) {
 func (w *ScalarWriter) fail(err error) {
 	if w.err == nil {
 		w.err = fmt.Errorf("worker: TensorBoard: %w", err)
-		slog.Error("worker: TensorBoard's scalars are no longer written", "error", err)
+		joblog.Process().Error("worker: TensorBoard's scalars are no longer written", "error", err)
 	}
 }

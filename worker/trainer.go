@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/rollcall"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
@@ -35,7 +36,7 @@ type Config struct {
 	Outer optim.Config
 	// Compression of pushed gradients and of the values that come back; the zero value is none.
 	Compression kvstore.Compression
-	// Logger; nil: slog.Default().
+	// Logger; nil: slog.Default(), or JSON on the standard error where PARAGON_LOG_FORMAT is json.
 	Logger *slog.Logger
 }
 
@@ -150,7 +151,7 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 		return nil, err
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
+		cfg.Logger = joblog.Process()
 	}
 	if cfg.Optimizer.Reduction == "" {
 		cfg.Optimizer.Reduction = optim.Mean

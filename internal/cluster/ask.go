@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -74,7 +75,7 @@ func (n *Node) waitAtScheduler(ctx context.Context, what string, answer wire.Mes
 			return nil
 		case text != "" && ctx.Err() == nil:
 			missing = text
-			n.cfg.Logger.Info("waiting at " + missing)
+			n.cfg.Logger.Info("waiting at "+missing, joblog.Waiting.With("waiting_for", missing))
 		case ctx.Err() != nil && missing != "":
 			return fmt.Errorf("cluster: %s: %w (%s)", what, err, missing)
 		default:
@@ -151,7 +152,8 @@ func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire
 		}
 		if time.Since(said) >= logEvery {
 			said = time.Now()
-			n.cfg.Logger.Info(fmt.Sprintf("waiting for the scheduler at %s (%d s)", n.cfg.Scheduler, int(time.Since(begun).Seconds())), "err", err)
+			n.cfg.Logger.Info(fmt.Sprintf("waiting for the scheduler at %s (%d s)", n.cfg.Scheduler, int(time.Since(begun).Seconds())), "err", err,
+				joblog.SchedulerUnreachable.With("silent", time.Since(begun)))
 		}
 		t := time.NewTimer(pause)
 		select {

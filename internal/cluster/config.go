@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/transport"
 )
 
@@ -36,7 +36,7 @@ func (c Config) WithDefaults() Config {
 		c.Network = transport.Auto
 	}
 	if c.Logger == nil {
-		c.Logger = slog.Default()
+		c.Logger = joblog.Process()
 	}
 	return c
 }

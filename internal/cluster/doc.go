@@ -101,7 +101,7 @@ type Config struct {
 	Recorder *telemetry.Recorder
 
 	Network transport.Network // transport.Auto
-	Logger  *slog.Logger      // slog.Default()
+	Logger  *slog.Logger      // slog.Default(), or JSON as the environment says (package joblog)
 }
 
 // Elastic says how a job's membership may change while it runs.

@@ -38,7 +38,8 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_TRANSPORT      auto (the default), unix or tcp: how nodes of one host reach each other; see transport.Auto
 //	PARAGON_HOSTS          where nodes are expected: worker/0/d1,worker/1/d2,server/0/d1
 //	PARAGON_JOIN           1: the job may be running already; see Config.Joining
-//	PARAGON_LOG            debug, info (the default), warn or error: see LogLevel
+//	PARAGON_LOG            debug, info (the default), warn or error: see joblog.Level
+//	PARAGON_LOG_FORMAT     text (the default) or json: see package joblog
 //	PARAGON_ADAPT_WORKERS  1: the number of workers follows what rank 0 wishes, from PARAGON_MIN_WORKERS to PARAGON_MAX_WORKERS
 //	PARAGON_STATE          where the scheduler keeps its journal: a file, or etcd://host:port/prefix
 //

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -85,10 +86,11 @@ func (n *Node) start(ctx context.Context) error {
 		m := n.Membership()
 		if m.Phase == wire.PhaseRunning {
 			if n.Joining() {
-				n.cfg.Logger.Info("joining", "role", n.cfg.Role, "node", n.id, "workers", m.Workers, "servers", m.Servers)
+				n.cfg.Logger.Info("joining", "role", n.cfg.Role, "node", n.id, "workers", m.Workers, "servers", m.Servers, joblog.NodeJoined.With("generation", m.Generation, "member", false))
 				return nil
 			}
-			n.cfg.Logger.Info("joined", "role", n.cfg.Role, "rank", n.Rank(), "node", n.id, "workers", m.Workers, "servers", m.Servers)
+			n.cfg.Logger.Info("joined", "role", n.cfg.Role, "rank", n.Rank(), "node", n.id, "workers", m.Workers, "servers", m.Servers,
+				joblog.NodeJoined.With("generation", m.Generation, "member", true))
 			return nil
 		}
 		select {
@@ -200,7 +202,7 @@ func (n *Node) watch() {
 		pause = firstPause
 		n.update(&got)
 		if got.Phase == wire.PhaseForming && m.Revision != 0 { // not the first time: other nodes register within moments
-			n.cfg.Logger.Info("waiting for " + waitingFor(got))
+			n.cfg.Logger.Info("waiting for "+waitingFor(got), joblog.Waiting.With("waiting_for", waitingFor(got)))
 		}
 	}
 }
@@ -238,7 +240,7 @@ func (n *Node) recordAnswer(asked time.Time, err error) {
 	n.mu.Unlock()
 	if say && running {
 		n.cfg.Logger.Info(fmt.Sprintf("waiting for the scheduler at %s (%d s of at most %v); training goes on meanwhile",
-			n.cfg.Scheduler, int(silent.Seconds()), n.cfg.SchedulerTimeout), "err", err)
+			n.cfg.Scheduler, int(silent.Seconds()), n.cfg.SchedulerTimeout), "err", err, joblog.SchedulerUnreachable.With("silent", silent))
 	}
 	switch {
 	case refusal != nil && refusal.Code == wire.CodeUnknownNode:

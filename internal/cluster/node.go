@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -228,7 +229,9 @@ func (n *Node) update(m *wire.Membership) {
 		for _, member := range m.Nodes {
 			if member.Node == uint64(n.id) && m.Phase != wire.PhaseForming {
 				now.rank, n.member = Rank(member.Rank), member.Counts()
-				if !n.member {
+				if n.member {
+					joblog.SetRank(n.cfg.Logger, int(now.rank))
+				} else {
 					now.rank = Rank(m.Workers)
 				}
 			}

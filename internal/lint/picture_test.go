@@ -28,7 +28,7 @@ type row struct {
 var anything = []string{"tune", "worker", "server", "schedulernode", "adapt", "kvstore", "nn", "optim", "sampler", "data", "checkpoint", "metrics", "internal"}
 
 // machinery knows nothing of jobs; the rest of internal stands above it.
-var machinery = []string{"internal/affinity", "internal/cuda", "internal/f32", "internal/gpustat", "internal/identity", "internal/lockfile", "internal/pool", "internal/procs",
+var machinery = []string{"internal/affinity", "internal/cuda", "internal/f32", "internal/gpustat", "internal/identity", "internal/joblog", "internal/lockfile", "internal/pool", "internal/procs",
 	"internal/scratch", "internal/shm", "internal/telemetry", "internal/vfs"}
 
 // and are machinery and more.

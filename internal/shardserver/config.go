@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -70,7 +71,7 @@ func (c Config) withDefaults() Config {
 		c.CatchUp = 5 * time.Second
 	}
 	if c.Logger == nil {
-		c.Logger = slog.Default()
+		c.Logger = joblog.Process()
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -72,7 +73,8 @@ func (c *guardLog) record(cfg *shard.Config, v *membership, x shard.Caught) {
 		why = fmt.Sprintf("its norm is %.4g, the limit is %.4g", x.Norm, x.Limit)
 	}
 	c.lines = append(c.lines, line{"server: the guard " + what + " a gradient: " + why,
-		[]any{"rank", x.Rank, "host", o.Host, "node", x.Node, "key", cfg.Name, "shard", cfg.Index, "step", x.Round, "more", o.unlogged}})
+		[]any{"rank", x.Rank, "host", o.Host, "node", x.Node, "key", cfg.Name, "shard", cfg.Index, "step", x.Round, "more", o.unlogged,
+			joblog.GuardRefused.With("clipped", x.Clipped, "norm", x.Norm, "limit", x.Limit)}})
 	o.loggedAt, o.unlogged = now, 0
 	c.pending.Store(true)
 }

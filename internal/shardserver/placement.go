@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -207,7 +208,8 @@ func (s *Server) setPlacement(p *placement) {
 		}
 	}
 	if over+without > 0 {
-		s.cfg.Logger.Info(fmt.Sprintf("server: placement %d: promoted to primary of %d shards; %d shards go on without a backup until it is filled", p.number, over, without))
+		s.cfg.Logger.Info(fmt.Sprintf("server: placement %d: promoted to primary of %d shards; %d shards go on without a backup until it is filled", p.number, over, without),
+			joblog.ServerPromoted.With("placement", p.number, "promoted", over, "without_backup", without))
 	}
 	for at, staged := range s.incoming {
 		if x, ok := p.assignmentOf(at, uint32(s.peers.Rank())); !ok || x.role != backup || x.other != staged.from {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -164,14 +165,16 @@ func (j *replication) work(k *replicator) {
 		}
 		var refusal *transport.Refusal
 		if errors.As(err, &refusal) && !temporary(refusal.Code) {
-			j.s.cfg.Logger.Warn("server: a backup refuses a shard; the shard goes on without a backup", "shard", e.cfg.String(), "backup", x.rank, "err", err)
+			j.s.cfg.Logger.Warn("server: a backup refuses a shard; the shard goes on without a backup", "shard", e.cfg.String(), "backup", x.rank, "err", err,
+				joblog.BackupRefused.With())
 			if err := j.detach(k, x); err == nil && k.pause(news, refusedPause) {
 				continue
 			}
 		}
 		if time.Since(loggedAt) > j.s.cfg.ExplainAfter {
 			loggedAt = time.Now()
-			j.s.cfg.Logger.Info("server: waiting for a backup", "shard", e.cfg.String(), "backup", x.rank, "err", err)
+			j.s.cfg.Logger.Info("server: waiting for a backup", "shard", e.cfg.String(), "backup", x.rank, "err", err,
+				joblog.Waiting.With("waiting_for", fmt.Sprintf("backup %d", x.rank)))
 		}
 		if !k.pause(news, pause) {
 			return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -85,7 +86,7 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 		changed := node.Changed()
 		m := node.Membership()
 		if m.Phase == wire.PhaseRunning && !slices.ContainsFunc(m.Nodes, func(n wire.Member) bool { return n.Node == uint64(node.ID()) }) {
-			s.cfg.Logger.Info("server: removed from the job as requested; other servers have its shards")
+			s.cfg.Logger.Info("server: removed from the job as requested; other servers have its shards", joblog.NodeLeft.With())
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 			if err := node.Leave(ctx, true, "removed"); err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -163,7 +164,8 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (resp transpor
 func (s *Server) recovered(kind wire.Kind, err *error) {
 	if p := recover(); p != nil {
 		s.panics.Add(1)
-		s.cfg.Logger.Error("server: panic while serving", "kind", kind.String(), "panic", p, "stack", string(debug.Stack()))
+		s.cfg.Logger.Error("server: panic while serving", "kind", kind.String(), "panic", p, "stack", string(debug.Stack()),
+			joblog.HandlerPanicked.With())
 		*err = transport.Refuse(wire.CodeInternal, 0, "server: %v: panic: %v", kind, p)
 	}
 }

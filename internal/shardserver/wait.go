@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -106,5 +107,6 @@ func (s *Server) explain(c *call, want shard.Want) {
 	if time.Duration(now-last) < s.cfg.ExplainAfter || !s.lastExplained.CompareAndSwap(last, now) {
 		return
 	}
-	s.cfg.Logger.Warn("server: " + c.waiting(want))
+	text := c.waiting(want)
+	s.cfg.Logger.Warn("server: "+text, joblog.Waiting.With("waiting_for", text))
 }

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // A Server answers the requests of many Clients through one Handler.
@@ -165,6 +167,7 @@ func (s *Server) warn(nc net.Conn, err error) {
 	}
 	s.mu.Unlock()
 	if !quiet {
-		s.cfg.Logger.Warn("transport: connection refused", "from", nc.RemoteAddr().String(), "err", err, "others since the last line", others)
+		s.cfg.Logger.Warn("transport: connection refused", "from", nc.RemoteAddr().String(), "err", err, "others since the last line", others,
+			joblog.ConnectionRefused.With())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -263,6 +264,7 @@ func (c *serverConn) drop(r *Request) {
 func (c *serverConn) caught(r *Request, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("panic while serving a %v: %v", r.Kind, p)
-		c.s.cfg.Logger.Error("transport: handler panicked", "kind", r.Kind.String(), "panic", p, "stack", string(debug.Stack()))
+		c.s.cfg.Logger.Error("transport: handler panicked", "kind", r.Kind.String(), "panic", p, "stack", string(debug.Stack()),
+			joblog.HandlerPanicked.With())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/cuda/nccl"
 	"github.com/paragon-train/paragon/internal/cuda/nvrtc"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // Options say how a GPU is opened. The zero value is for use; tests change it.
@@ -158,7 +159,7 @@ func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) 
 	}
 	logger := o.Logger
 	if logger == nil {
-		logger = slog.Default()
+		logger = joblog.Process()
 	}
 	g.warn = logger.Warn
 	logf := func(format string, args ...any) { logger.Debug(fmt.Sprintf(format, args...)) }

@@ -1,12 +1,14 @@
-package cluster_test
+package joblog_test
 
 import (
 	"bytes"
+	"io"
+	"log"
 	"log/slog"
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 func environment(list ...string) func(string) string {
@@ -29,12 +31,12 @@ func TestOneVariableSaysHowMuchIsLogged(t *testing.T) {
 		{"PS_VERBOSE=1", slog.LevelDebug, true}, {"PS_VERBOSE=2", slog.LevelDebug, true}, {"PS_VERBOSE=yes", slog.LevelInfo, false},
 		{"PARAGON_LOG=warn PS_VERBOSE=2", slog.LevelWarn, true},
 	} {
-		level, given, err := cluster.LogLevel(environment(strings.Fields(c.env)...))
+		level, given, err := joblog.Level(environment(strings.Fields(c.env)...))
 		if level != c.level || given != c.given || err != nil {
 			t.Errorf("%q: got %v, given %v, error %v; want %v, %v and none", c.env, level, given, err, c.level, c.given)
 		}
 	}
-	if _, _, err := cluster.LogLevel(environment("PARAGON_LOG=loud")); err == nil || !strings.Contains(err.Error(), `PARAGON_LOG="loud": want debug, info, warn or error`) {
+	if _, _, err := joblog.Level(environment("PARAGON_LOG=loud")); err == nil || !strings.Contains(err.Error(), `PARAGON_LOG="loud": want debug, info, warn or error`) {
 		t.Errorf("loud: got error %v", err)
 	}
 }
@@ -42,8 +44,8 @@ func TestOneVariableSaysHowMuchIsLogged(t *testing.T) {
 func TestALevelOfItsOwn(t *testing.T) {
 	var b bytes.Buffer
 	quiet := slog.New(slog.NewTextHandler(&b, nil)) // info
-	cluster.WithLevel(quiet, slog.LevelDebug).With("a", 1).WithGroup("g").Debug("seen", "b", 2)
-	loud := cluster.WithLevel(quiet, slog.LevelWarn).With("a", 1)
+	joblog.WithLevel(quiet, slog.LevelDebug).With("a", 1).WithGroup("g").Debug("seen", "b", 2)
+	loud := joblog.WithLevel(quiet, slog.LevelWarn).With("a", 1)
 	loud.Info("unseen")
 	loud.Warn("warned")
 	if got := b.String(); !strings.Contains(got, "msg=seen a=1 g.b=2") || strings.Contains(got, "unseen") || !strings.Contains(got, "msg=warned a=1") {
@@ -51,12 +53,9 @@ func TestALevelOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestVariablesThatDoNothingHereAreNamed(t *testing.T) {
-	got := cluster.ForeignVariables(environment("MXNET_KVSTORE_BIGARRAY_BOUND=4000", "PS_HEARTBEAT_TIMEOUT=5", "PS_VERBOSE=1", "DMLC_ROLE=worker"))
-	if len(got) != 2 || !strings.HasPrefix(got[0], "MXNET_KVSTORE_BIGARRAY_BOUND=4000 has no effect in Paragon: ") || !strings.Contains(got[1], "PARAGON_LEASE") {
-		t.Errorf("got %q", got)
-	}
-	if got := cluster.ForeignVariables(environment()); got != nil {
-		t.Errorf("an empty environment: got %q", got)
-	}
+// restoreLog lets package log, to which slog's first logger writes, write to w until the function that it returns is called.
+func restoreLog(w io.Writer) (restore func()) {
+	was := log.Writer()
+	log.SetOutput(w)
+	return func() { log.SetOutput(was) }
 }
