@@ -13,6 +13,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/job"
 )
@@ -39,6 +40,7 @@ func flags() []cli.Flag {
 		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that loses contact with launch for `TIME` stops its processes (ssh)", Value: 4 * time.Second},
 		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing", DisableDefaultText: true},
 		&cli.StringFlag{Name: "output", Usage: "write what the processes print to the standard output as text, or as json for programs", Value: "text"},
+		newLogFormatFlag(),
 		&cli.StringFlag{Name: "ssh-command", Usage: "the ssh client, with options (`WORDS` as in a shell)", Value: "ssh", EnvVars: []string{ssh.Variable}},
 		&cli.StringFlag{Name: elasticFlag, Usage: "let hosts join and leave while the job runs: True or False", DefaultText: "False"},
 		&cli.StringFlag{Name: "on-worker-loss", Usage: "when a worker is lost: shrink, wait for another one, or fail", DefaultText: "shrink if elastic, else fail"},
@@ -85,6 +87,7 @@ type options struct {
 	command          []string
 	trial            bool // of launch tune, and elastic
 	json             bool // the output
+	logFormat        joblog.Format
 	gpus             gpus.Request
 }
 
@@ -108,6 +111,10 @@ func readOptions(c *cli.Context) (*options, error) {
 	default:
 		o.json = v == "json"
 	}
+	var err error
+	if o.logFormat, err = readLogFormat(c); err != nil {
+		return nil, err
+	}
 	if err := o.readNumbers(c); err != nil {
 		return nil, err
 	}
@@ -117,7 +124,6 @@ func readOptions(c *cli.Context) (*options, error) {
 	if err := o.readElastic(c); err != nil {
 		return nil, err
 	}
-	var err error
 	if o.env, err = readEnvironment(c.StringSlice("env"), c.StringSlice("env-server"), c.StringSlice("env-worker")); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/internal/scratch"
 	"github.com/paragon-train/paragon/launch/internal/logline"
@@ -36,12 +36,6 @@ func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 
 // exitUsage is the exit code for a command line that makes no sense.
 const exitUsage = 2
-
-// logLevel is what the environment says; run has checked it.
-func logLevel() slog.Level {
-	level, _, _ := cluster.LogLevel(os.Getenv)
-	return level
-}
 
 // A usageError is one about the command line.
 type usageError struct{ error }
@@ -61,12 +55,22 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func runCommand(args []string, stdout, stderr io.Writer) int {
-	level, _, err := cluster.LogLevel(os.Getenv)
+	level, _, err := joblog.Level(os.Getenv)
 	if err != nil {
 		fmt.Fprintf(stderr, "launch: %v\n", err)
 		return exitUsage
 	}
 	log := slog.New(logline.New(stderr, level))
+	if len(args) > 1 && (args[1] == "role" || args[1] == "slot") { // a process of the job
+		format, err := joblog.FormatFromEnv(os.Getenv)
+		if err != nil {
+			fmt.Fprintf(stderr, "launch: %v\n", err)
+			return exitUsage
+		}
+		if format == joblog.JSON {
+			log = joblog.New(stderr, level, joblog.FromEnv(os.Getenv))
+		}
+	}
 	slog.SetDefault(log)
 	if len(args) > 1 {
 		switch args[1] {
@@ -167,7 +171,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			if err != nil {
 				return err
 			}
-			return o.run(c.Context, stdout, stderr)
+			return o.runLogged(c.Context, stdout, stderr)
 		},
 	}
 }

@@ -14,12 +14,12 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/lines"
 	"github.com/paragon-train/paragon/internal/scratch"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/local"
-	"github.com/paragon-train/paragon/launch/internal/logline"
 )
 
 // run carries the command line out.
@@ -70,13 +70,16 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	}
 	var metrics lastMetrics
 	out := lines.New(lines.Config{
-		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr), JSON: o.json, Each: metrics.take,
+		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr), JSON: o.json, LogJSON: o.logFormat == joblog.JSON, Each: metrics.take,
 	})
-	log := slog.New(logline.New(printer{out}, logLevel())) // log lines, too, come out whole
-	slog.SetDefault(log)
+	log := newLogger(printer{out}, o.logFormat, launcherRole) // log lines, too, come out whole
+	agentLog := io.Writer(printer{out})
+	if o.logFormat == joblog.JSON {
+		agentLog = &agentLines{log: log}
+	}
 	method := ssh.New(ssh.Config{Command: o.sshCommand, Executable: exe, AgentArgs: []string{"agent", o.hostTimeout.String()}, Logger: log})
 	startLocal := func(ctx context.Context) (*local.Machine, error) {
-		return local.Start(ctx, []string{exe, "agent", noLease}, printer{out})
+		return local.Start(ctx, []string{exe, "agent", noLease}, agentLog)
 	}
 	if o.check {
 		return outcome{}, o.runCheck(ctx, method, stdout)
@@ -139,6 +142,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 			return outcome{Result: stopped}, err
 		}
 	}
+	cfg.Env = append(cfg.Env[:len(cfg.Env):len(cfg.Env)], joblog.Variable+"="+string(o.logFormat))
 	if o.trial {
 		cfg.Command, cfg.OwnCommand = append([]string{"slot"}, cfg.Command...), true
 	}
@@ -151,7 +155,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	cfg.Listening = func(w job.Where) (func(), error) { return o.record(w, cwd, log), nil }
 	res, err := job.Repeat(ctx, cfg, o.restarts)
 	if err != nil && errors.Is(err, job.ErrStart) {
-		log.Error(err.Error())
+		log.Error(err.Error(), joblog.JobFailed.With("failure", control.NotStarted, "reason", err.Error(), "exit_code", res.Code))
 	} else if err != nil {
 		log.Error(err.Error())
 		res.Code = max(res.Code, 1)

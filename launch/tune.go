@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -15,8 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/ssh"
-	"github.com/paragon-train/paragon/launch/internal/logline"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/show"
 	"github.com/paragon-train/paragon/tune/study"
@@ -79,6 +78,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the first trials, and exit", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "show the output of the trials, too", DisableDefaultText: true},
 			&cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "from the file, or runs/NAME"},
+			newLogFormatFlag(),
 			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "from the file, or as many as fit"},
 		},
 		Commands: []*cli.Command{tuneShowCommand(stdout), tuneWhyCommand(stdout), tuneReplayCommand(stdout)},
@@ -94,6 +94,10 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 
 // searchCommand is `launch tune FILE`.
 func searchCommand(c *cli.Context, out, stderr io.Writer) error {
+	format, err := readLogFormat(c)
+	if err != nil {
+		return err
+	}
 	s, err := study.Load(c.Args().First())
 	if err != nil {
 		return err
@@ -114,13 +118,12 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 	log := stderr
 	if f := fileOf(out); f != nil && term.IsTerminal(int(f.Fd())) {
 		status = show.NewStatus(f)
-		if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && format == joblog.Text {
 			log = status // it stands above the table
 		}
 	}
 	status.Name = s.Config.Name
-	logger := slog.New(logline.New(log, logLevel()))
-	slog.SetDefault(logger)
+	logger := newLogger(log, format, "tune")
 	s.Config.Logger, s.Jobs.Logger = logger, logger
 	if c.Bool("verbose") {
 		s.Jobs.Output = status

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
@@ -93,7 +94,7 @@ func (j *Jobs) logger() *slog.Logger {
 	if j.Logger != nil {
 		return j.Logger
 	}
-	return slog.Default()
+	return joblog.Process()
 }
 
 // resources are those of one trial, with defaults in place of zeros.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/process"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 	"github.com/paragon-train/paragon/tune/internal/slots"
@@ -183,6 +184,7 @@ func (t *jobTrial) run(ctx context.Context) error {
 		patience += patience / 2 // launch ends its processes in order
 	}
 	spec := process.Spec{Name: fmt.Sprintf("trial %d", t.attempt.Trial), Command: command, Env: append(t.session.Environment(), t.environment()...)}
+	spec.Env = append(spec.Env, joblog.Variable+"="+string(joblog.Text)) // the files of a trial are for people
 	exit, err := execute(ctx, spec, t.out.out, cpus, patience, started, t.jobs.logger())
 	close(over)
 	steered()

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/scratch"
 	"github.com/paragon-train/paragon/internal/vfs"
 )
@@ -63,7 +64,7 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	}
 	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, keeping: map[int]*sync.Mutex{}, over: make(chan struct{}), asking: make(chan struct{}, 1)}
 	if s.logger == nil {
-		s.logger = slog.Default()
+		s.logger = joblog.Process()
 	}
 	if s.l, err = newLedger(&s.cfg); err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func (s *Study) show() {
 	for len(s.unseen) > 0 && s.unseen[0].Seq < done {
 		for _, o := range s.cfg.Observers {
 			if err := s.safely(func() error { o.Observe(s.l, s.unseen[0]); return nil }); err != nil {
-				s.logger.Error("tune: an observer is not told of an event", "study", s.cfg.Name, "event", s.unseen[0].Seq, "error", err)
+				s.logger.Error("tune: an observer is not told of an event", "study", s.cfg.Name, "number", s.unseen[0].Seq, "error", err)
 			}
 		}
 		s.unseen = s.unseen[1:]

@@ -29,13 +29,28 @@ type Line struct {
 	Stream string `json:"stream"`
 	Text   string `json:"text"`           // without its end
 	More   bool   `json:"more,omitempty"` // the line was longer than 64 KiB, and its rest is the next Line of this stream
+	// Record is a line of a standard error that is a JSON object, where the job logs JSON (launch --log-format json). Then the text is empty in the
+	// encoded Line, and DecodeLine sets it to the JSON.
+	Record JSON `json:"record,omitempty"`
 }
 
-// Encode returns the JSON of a line, and a newline.
+// JSON is JSON that is passed on as it is; unlike json.RawMessage it can be compared.
+type JSON string
+
+// MarshalJSON implements json.Marshaler.
+func (j JSON) MarshalJSON() ([]byte, error) { return []byte(j), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (j *JSON) UnmarshalJSON(text []byte) error { *j = JSON(text); return nil }
+
+// Encode returns the JSON of a line, and a newline. Its Record must be valid JSON.
 func (l Line) Encode() []byte {
+	if l.Record != "" {
+		l.Text = ""
+	}
 	b, err := json.Marshal(l)
 	if err != nil {
-		panic(err) // strings, a number and a bool always marshal
+		panic(err) // strings, a number, a bool and JSON always marshal
 	}
 	return append(b, '\n')
 }
@@ -45,6 +60,12 @@ func DecodeLine(text []byte) (Line, error) {
 	var l Line
 	if err := decode("line", text, MaxLine, &l); err != nil {
 		return Line{}, err
+	}
+	if l.Record != "" {
+		if l.Record[0] != '{' || l.Text != "" {
+			return Line{}, malformed("line", "want a JSON object as the record, and then no text")
+		}
+		l.Text = string(l.Record)
 	}
 	return l, l.check()
 }

@@ -77,7 +77,7 @@ const (
 // With is the attribute that makes a line one of this event; args are its own attributes, as those of slog.Info.
 func (e Event) With(args ...any) slog.Attr {
 	attrs := append([]slog.Attr{slog.String("event", string(e))}, slog.Group("", args...).Value.Group()...)
-	return slog.Attr{Value: slog.AnyValue(eventAttrs(attrs))}
+	return slog.Attr{Value: slog.AnyValue(&eventAttrs{attrs})}
 }
 
 // A Node is what a line says of the node or the process that it is about.
@@ -93,14 +93,14 @@ func (e Event) Of(n Node, args ...any) slog.Attr {
 	return e.With(append([]any{"node_role", n.Role, "node_rank", n.Rank, "node_host", n.Host, "node_process", n.Process}, args...)...)
 }
 
-// eventAttrs are attributes of a line that a handler may leave out.
-type eventAttrs []slog.Attr
+// eventAttrs are attributes of a line that a handler may leave out. Pointers are comparable, as those who compare attributes expect.
+type eventAttrs struct{ attrs []slog.Attr }
 
 // LogValue makes them attributes of the line itself.
-func (e eventAttrs) LogValue() slog.Value { return slog.GroupValue(e...) }
+func (e *eventAttrs) LogValue() slog.Value { return slog.GroupValue(e.attrs...) }
 
 // IsEvent reports whether an attribute is one of With.
 func IsEvent(a slog.Attr) bool {
-	_, ok := a.Value.Any().(eventAttrs)
+	_, ok := a.Value.Any().(*eventAttrs)
 	return ok
 }

@@ -168,6 +168,9 @@ func apart(a slog.Attr) slog.Attr {
 
 // writerOf is the writer of a logger that New or WithLevel has made; nil: of none.
 func writerOf(l *slog.Logger) *writer {
+	if l == nil {
+		return nil
+	}
 	h := l.Handler()
 	for {
 		switch x := h.(type) {

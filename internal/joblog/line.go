@@ -28,6 +28,18 @@ func Ours(line []byte) bool {
 	return json.Unmarshal(line, &said) == nil && said.Job != nil && said.Role != nil && said.Rank != nil
 }
 
+// Summary is one of our lines as text: when, how grave and what; false: it is none of ours.
+func Summary(line []byte) (text string, ok bool) {
+	if !Ours(line) {
+		return "", false
+	}
+	var said struct{ Time, Level, Msg string }
+	if err := json.Unmarshal(line, &said); err != nil {
+		return "", false
+	}
+	return said.Time + " " + said.Level + " " + said.Msg, true
+}
+
 // Output is the JSON line, with its end, for a line that a process printed on its standard error: the line itself if it is one of ours. A JSON
 // object of the program's own becomes the value "record", and other text is the message. more: the line is cut, and its rest follows.
 func Output(who Identity, at time.Time, line []byte, more bool) []byte {

@@ -1,5 +1,5 @@
 // Package lines merges the output of many processes by whole lines: as text with each line behind the name of its process, as JSON, or as
-// calls of a function.
+// calls of a function. In a log of JSON lines those of the processes stay as they are.
 //
 // A Merger owns the two streams of the launcher; a Stream is one of the two streams of one process and an io.Writer. A line
 // is written once it is complete, so lines of different processes never mix. A carriage return that is not part of a line's
@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // MaxLine is how many bytes of one line are held back, waiting for its end.
@@ -33,6 +34,7 @@ type Config struct {
 	Stdout, Stderr           io.Writer          // nil: dropped
 	ColorStdout, ColorStderr bool               // colour the names, as terminals read it
 	JSON                     bool               // write each line of a process, of whichever stream, to Stdout as a control.Line
+	LogJSON                  bool               // Stderr is a log of JSON lines: package joblog says what becomes of a process's lines
 	Each                     func(control.Line) // if not nil, it gets the lines, too, one at a time
 	Now                      func() time.Time
 }
@@ -83,6 +85,11 @@ type Source struct {
 	Name string // "worker 0": before its lines
 	Role string // worker, server, scheduler or prepare
 	Rank int
+
+	// The rest is for JSON logs; see joblog.Identity.
+	Job, Host string
+	Process   uint32
+	PID       int
 }
 
 // A Stream is the stdout or stderr of one process. Its methods may be called together with those of other Streams only.
@@ -226,6 +233,9 @@ func (s *Stream) emit(line []byte, more bool) {
 		panicked := slices.ContainsFunc(lastWords, func(w string) bool { return strings.HasPrefix(string(line), w) })
 		if panicked || !s.panic {
 			s.last = string(line)
+			if text, ok := joblog.Summary(line); ok && s.m.cfg.LogJSON {
+				s.last = text
+			}
 		}
 		s.panic = s.panic || panicked
 		s.lastMu.Unlock()
@@ -237,9 +247,16 @@ func (s *Stream) emit(line []byte, more bool) {
 		s.m.cfg.Each(l)
 	}
 	var b []byte
-	if s.m.cfg.JSON {
+	switch log := s.m.cfg.LogJSON && s.kind == control.Stderr; {
+	case s.m.cfg.JSON:
+		if log && !more && !s.cut && joblog.Object(line) {
+			l.Record = control.JSON(line)
+		}
 		b = l.Encode()
-	} else {
+	case log:
+		b = joblog.Output(joblog.Identity{Job: s.source.Job, Role: s.source.Role, Rank: s.source.Rank, Process: s.source.Process, PID: s.source.PID, Host: s.source.Host},
+			s.m.cfg.Now(), line, more)
+	default:
 		b = s.text(line)
 	}
 	if s.m.hold && s.m.bytes+len(b) <= maxHeld {

@@ -120,6 +120,49 @@ func TestHoldLetsTheTableStandFirst(t *testing.T) {
 	}
 }
 
+// In a log of JSON lines every line of a process is one JSON object that says who wrote it; what it prints on its standard output stays text.
+func TestLinesInAJSONLog(t *testing.T) {
+	const record = `{"time":"2026-01-02T03:04:05Z","level":"INFO","msg":"joined","job":"j","role":"worker","rank":0,"process":9,"pid":4,"host":"a1"}`
+	who := Source{Name: "worker 3", Role: "worker", Rank: 3, Job: "j", Host: "a1", Process: 9, PID: 4}
+	write := func(m *Merger) (last string) {
+		o, e := m.Stdout(who, 0), m.Stderr(who, 0)
+		fmt.Fprintln(o, "accuracy=0.5")
+		fmt.Fprintf(e, "panic: broken\n%s\n{\"mine\":1}\n%s", record, strings.Repeat("x", MaxLine+1)+"\n")
+		fmt.Fprintln(e, record)
+		return e.Last()
+	}
+	now := func() time.Time { return time.Unix(1, 0).UTC() }
+	var out, log bytes.Buffer
+	if got := write(New(Config{Stdout: &out, Stderr: &log, ColorStderr: true, LogJSON: true, Now: now})); got != "panic: broken" {
+		t.Errorf("Last is %q, want why it panicked", got)
+	}
+	if got, want := out.String(), "worker 3 | accuracy=0.5\n"; got != want {
+		t.Errorf("stdout is %q, want %q", got, want)
+	}
+	const head = `{"time":"1970-01-01T00:00:01Z","level":"INFO","msg":`
+	const rest = `,"job":"j","role":"worker","rank":3,"process":9,"pid":4,"host":"a1","event":"process_output",`
+	want := head + `"panic: broken"` + rest + `"more":false}` + "\n" + record + "\n" + head + `""` + rest + `"record":{"mine":1}}` + "\n" +
+		head + `"` + strings.Repeat("x", MaxLine) + `"` + rest + `"more":true}` + "\n" + head + `"x"` + rest + `"more":false}` + "\n" + record + "\n"
+	if got := log.String(); got != want {
+		t.Errorf("stderr is\n%.900s\nwant\n%.900s", got, want)
+	}
+	out.Reset()
+	log.Reset()
+	write(New(Config{Stdout: &out, Stderr: &log, JSON: true, LogJSON: true, Now: now}))
+	var records []control.JSON
+	if err := control.ReadLines(&out, func(l control.Line) { records = append(records, l.Record) }); err != nil || log.Len() > 0 {
+		t.Errorf("error %v, stderr %q", err, log.String())
+	}
+	if want := []control.JSON{"", "", record, `{"mine":1}`, "", "", record}; !slices.Equal(records, want) {
+		t.Errorf("got records %q, want %q", records, want)
+	}
+	s := New(Config{LogJSON: true}).Stderr(who, 0)
+	fmt.Fprintln(s, record)
+	if got, want := s.Last(), "2026-01-02T03:04:05Z INFO joined"; got != want {
+		t.Errorf("Last is %q, want %q", got, want)
+	}
+}
+
 func TestColorsOnlyWhereAskedFor(t *testing.T) {
 	var out, err bytes.Buffer
 	m := New(Config{Stdout: &out, Stderr: &err, ColorStdout: true})

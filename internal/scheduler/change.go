@@ -9,6 +9,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -41,7 +42,7 @@ func (c *Core) begin(cause string) {
 		c.change = change{number: c.changes, since: c.now, arrived: make(map[uint64]*wire.Arrive)}
 	}
 	c.change.causes = append(c.change.causes, cause)
-	c.note("change %d: %s", c.change.number, cause)
+	c.note("change %d: %s", c.change.number, cause).Event = joblog.ChangeBegun.With("change", c.change.number, "cause", cause)
 }
 
 // arrive takes a worker's Arrive: it is at the boundary of the pending change.
@@ -133,7 +134,7 @@ func (c *Core) loseWorker(n *node, cause control.Cause) {
 	c.generation++
 	c.scaleLost(text)
 	c.noteRanks()
-	c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: text})
+	c.tellLoss(n, text)
 	if h := c.hosts[n.Host]; h != nil && h.status == control.RemovalQueued {
 		c.hostLeft(n.Host)
 	} else if !c.hasWorkers(n.Host) {
@@ -298,7 +299,8 @@ func (c *Core) commit() {
 	number, took := c.change.number, c.now.Sub(c.change.since)
 	c.change = change{}
 	clear(c.lossReports)
-	c.note("change %d committed after %s: generation %d has %d workers from step %d, epoch %d, on", number, control.Seconds(took), c.generation, c.workers, c.division.Steps, c.division.Epoch)
+	c.note("change %d committed after %s: generation %d has %d workers from step %d, epoch %d, on", number, control.Seconds(took), c.generation, c.workers, c.division.Steps, c.division.Epoch).
+		Event = joblog.ChangeMade.With("change", number, "took", took, "generation", c.generation, "workers", c.workers, "steps", c.division.Steps, "epoch", c.division.Epoch)
 	c.noteRanks()
 	if moved {
 		c.tellEvent(control.Event{Action: control.Ranks})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -145,7 +146,7 @@ func (c *Core) Step(e Event) Output {
 	switch {
 	case e.Stop == "" || !c.open():
 	case c.phase == wire.PhaseForming && len(c.living(wire.RoleWorker)) == 0: // nobody waits, and nothing is lost
-		c.note("%s; no worker had joined, so nothing is lost", e.Stop)
+		c.note("%s; no worker had joined, so nothing is lost", e.Stop).Event = joblog.JobFinished.With()
 		c.end(wire.PhaseFinished, "")
 	default:
 		c.fail(control.Failure{Code: control.SchedulerEnded, Rank: -1, Text: e.Stop})
@@ -287,13 +288,21 @@ func (c *Core) ack(request uint64) {
 	c.answer(request, &wire.Ack{Generation: c.generation, Revision: c.revision})
 }
 
-func (c *Core) note(format string, args ...any) {
-	c.out.Notes = append(c.out.Notes, fmt.Sprintf(format, args...))
+// note adds a note. The caller may add its event, before the next note.
+func (c *Core) note(format string, args ...any) *Note {
+	c.out.Notes = append(c.out.Notes, Note{Text: fmt.Sprintf(format, args...)})
+	return &c.out.Notes[len(c.out.Notes)-1]
 }
 
 // warn adds a note at the level of a warning.
-func (c *Core) warn(format string, args ...any) {
-	c.out.Warnings = append(c.out.Warnings, fmt.Sprintf(format, args...))
+func (c *Core) warn(format string, args ...any) *Note {
+	c.out.Warnings = append(c.out.Warnings, Note{Text: fmt.Sprintf(format, args...)})
+	return &c.out.Warnings[len(c.out.Warnings)-1]
+}
+
+// logged is what the log's events say of a node.
+func (n *node) logged() joblog.Node {
+	return joblog.Node{Role: roleName(n.Role), Rank: int(n.Rank), Host: n.Host, Process: n.process}
 }
 
 // pass advances the time to t and acts on every deadline up to then.
@@ -315,7 +324,7 @@ func (c *Core) pass(t time.Time) {
 		case n.state == living:
 			c.leaseExpired(n)
 		case n.state == removed:
-			c.note("removed node %d on %s disconnected without acknowledging", n.Node, n.Host)
+			c.note("removed node %d on %s disconnected without acknowledging", n.Node, n.Host).Event = joblog.NodeLeft.Of(n.logged(), "node", n.Node)
 			n.state = left
 			c.keep(n)
 		}

@@ -2,9 +2,11 @@ package scheduler
 
 import (
 	"cmp"
+	"log/slog"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -22,10 +24,25 @@ type Event struct {
 // An Output is the result of an Event.
 type Output struct {
 	Answers  []Answer
-	Notes    []string   // for people
-	Warnings []string   // for people who should look at it
+	Notes    []Note     // for people
+	Warnings []Note     // for people who should look at it
 	Presence []Presence // while the job is forming
 	Records  []Record   // to be kept before anybody gets an answer
+}
+
+// A Note is a line for the log.
+type Note struct {
+	Text  string
+	Event slog.Attr // what package joblog makes of an event; the zero Attr: it is none
+}
+
+func (n Note) String() string { return n.Text }
+
+func (n Note) attrs() []slog.Attr {
+	if joblog.IsEvent(n.Event) {
+		return []slog.Attr{n.Event}
+	}
+	return nil
 }
 
 // A Presence reports that a node has registered or disconnected.

@@ -20,7 +20,7 @@ func TestAJobThatNoWorkerJoinedEndsInOrder(t *testing.T) {
 		for i := range workers {
 			register(uint64(2+i), wire.RoleWorker)
 		}
-		notes := strings.Join(c.Step(Event{At: time.Unix(2, 0), Stop: "the scheduler was stopped: terminated"}).Notes, "; ")
+		notes := fmt.Sprint(c.Step(Event{At: time.Unix(2, 0), Stop: "the scheduler was stopped: terminated"}).Notes)
 		if phase, reason := c.Phase(); phase != want || (want == wire.PhaseFinished) != (reason == "" && !strings.Contains(notes, "failed")) {
 			t.Errorf("%d workers: got phase %d, reason %q, notes %q; want phase %d", workers, phase, reason, notes, want)
 		}

@@ -2,12 +2,14 @@ package scheduler
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -35,8 +37,32 @@ func (c *Core) event(action, name, reason string) {
 	c.tellEvent(control.Event{Action: action, Host: name, Reason: reason})
 }
 
+// tellLoss adds the event of a node that was lost.
+func (c *Core) tellLoss(n *node, text string) {
+	c.tellWith(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: text}, c.lossEvent(n, text))
+}
+
+func (c *Core) lossEvent(n *node, text string) slog.Attr {
+	if n.Role == wire.RoleServer {
+		return joblog.ServerLost.Of(n.logged(), "node", n.Node, "reason", text, "generation", c.generation)
+	}
+	return joblog.WorkerLost.Of(n.logged(), "node", n.Node, "reason", text, "generation", c.generation)
+}
+
 // tellEvent numbers an event and answers the polls that wait for it.
 func (c *Core) tellEvent(e control.Event) {
+	switch {
+	case e.OfJob():
+		c.tellWith(e, joblog.Scale.With("action", e.Action, "workers", e.Workers, "reason", e.Reason))
+	case e.OfServer():
+		c.tellWith(e, joblog.ServerChanged.With("action", e.Action, "node_rank", e.Rank, "node_host", e.Host, "reason", e.Reason))
+	default:
+		c.tellWith(e, joblog.HostChanged.With("action", e.Action, "node_host", e.Host, "reason", e.Reason))
+	}
+}
+
+// tellWith is tellEvent with what the log says of it.
+func (c *Core) tellWith(e control.Event, said slog.Attr) {
 	c.events++
 	e.Number, e.TimeNS = c.events, c.now.UnixNano()
 	c.happened = append(c.happened, e)
@@ -48,17 +74,17 @@ func (c *Core) tellEvent(e control.Event) {
 	switch {
 	case e.Action == control.Ranks: // noted with the ranks
 	case e.Action == control.Scaling:
-		c.note("scale %d: to %s", e.Number, control.ScaleText(e.Workers, e.Placement))
+		c.note("scale %d: to %s", e.Number, control.ScaleText(e.Workers, e.Placement)).Event = said
 	case e.Action == control.Wish:
-		c.note("rank 0 wishes %s%s", control.ScaleText(e.Workers, nil), because(e.Reason))
+		c.note("rank 0 wishes %s%s", control.ScaleText(e.Workers, nil), because(e.Reason)).Event = said
 	case e.OfJob():
-		c.note("scale %d: %s%s", e.Scale, e.Action, because(e.Reason))
+		c.note("scale %d: %s%s", e.Scale, e.Action, because(e.Reason)).Event = said
 	case !e.OfServer():
-		c.note("host %s: %s%s", e.Host, e.Action, because(e.Reason))
+		c.note("host %s: %s%s", e.Host, e.Action, because(e.Reason)).Event = said
 	case e.Host == "":
-		c.note("server %d: %s%s", e.Rank, e.Action, because(e.Reason))
+		c.note("server %d: %s%s", e.Rank, e.Action, because(e.Reason)).Event = said
 	default:
-		c.note("server %d on %s: %s%s", e.Rank, e.Host, e.Action, because(e.Reason))
+		c.note("server %d on %s: %s%s", e.Rank, e.Host, e.Action, because(e.Reason)).Event = said
 	}
 	c.tellEvents()
 }

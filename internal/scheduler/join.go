@@ -6,6 +6,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -33,7 +34,7 @@ func (c *Core) join(request uint64, m *wire.Register) {
 	} else if h.status == control.AddQueued {
 		h.by = time.Time{} // from now on it is the node's time that counts
 	}
-	c.note("node %d registered: %s joins", n.Node, who)
+	c.note("node %d registered: %s joins", n.Node, who).Event = joblog.NodeRegistered.Of(n.logged(), "node", n.Node)
 	c.registered(request, n)
 	c.changed()
 }
@@ -51,7 +52,7 @@ func (c *Core) ready(request uint64, m *wire.Ready) {
 	if n.State == wire.MemberJoining {
 		n.State = wire.MemberReady
 		c.keep(n)
-		c.note("node %d (%v) is ready", n.Node, n)
+		c.note("node %d (%v) is ready", n.Node, n).Event = joblog.NodeReady.Of(n.logged(), "node", n.Node)
 		c.changed()
 		c.endMinimumGrace()
 	}
@@ -96,7 +97,7 @@ func (c *Core) staying() (n int) {
 func (c *Core) drop(n *node, why string) {
 	n.state, n.why = lost, why
 	c.keep(n)
-	c.note("node %d (%v) dropped: %s", n.Node, n, why)
+	c.note("node %d (%v) dropped: %s", n.Node, n, why).Event = joblog.NodeDropped.Of(n.logged(), "node", n.Node, "reason", why)
 	for _, w := range c.bounds.remove(func(w wait) bool { return w.node == n.Node }) {
 		c.refuse(w.request, wire.CodeUnknownNode, "node %d (%v) was dropped: %s", n.Node, n, why)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -88,7 +89,7 @@ func (c *Core) leaseExpired(n *node) {
 	n.deadline = until
 	if n.grace != g {
 		n.grace, c.anyGrace = g, true
-		c.warn("%s: waiting for up to %s", c.graceText(n), control.Seconds(until.Sub(c.now)))
+		c.warn("%s: waiting for up to %s", c.graceText(n), control.Seconds(until.Sub(c.now))).Event = joblog.LeaseWait.Of(n.logged(), "node", n.Node, "most", until.Sub(c.now))
 	}
 }
 
@@ -128,7 +129,7 @@ func (c *Core) renewLease(n *node) {
 	n.heard, n.deadline, n.cut = c.now, c.now.Add(c.set.Lease), time.Time{}
 	if n.grace != noGrace {
 		n.grace = noGrace
-		c.warn("%v is back after %s of silence", n, control.Seconds(away))
+		c.warn("%v is back after %s of silence", n, control.Seconds(away)).Event = joblog.NodeBack.Of(n.logged(), "node", n.Node, "silent", away)
 	}
 	if !c.anyGrace {
 		return

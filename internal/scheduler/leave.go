@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -23,7 +24,7 @@ func (c *Core) askLeave(request uint64, m *wire.AskLeave) {
 		return
 	}
 	if why := c.needs(n); why != "" {
-		c.note("%v asks to leave%s; refused: %s", n, because(m.Reason), why)
+		c.note("%v asks to leave%s; refused: %s", n, because(m.Reason), why).Event = joblog.LeaveRefused.Of(n.logged(), "node", n.Node, "reason", why)
 		c.refuse(request, wire.CodeConflict, "%v cannot leave: %s", n, why)
 		return
 	}
@@ -120,7 +121,7 @@ func (c *Core) stop() string {
 		return "the job has " + phaseNames[c.phase] + because(c.reason)
 	case !c.stopping:
 		c.stopping, c.dirty.job = true, true
-		c.note("the whole job is being stopped")
+		c.note("the whole job is being stopped").Event = joblog.JobStopping.With()
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -79,7 +80,7 @@ func (c *Core) register(request uint64, m *wire.Register) {
 		return
 	}
 	n := c.newNode(m)
-	c.note("node %d registered: %s", n.Node, who)
+	c.note("node %d registered: %s", n.Node, who).Event = joblog.NodeRegistered.Of(n.logged(), "node", n.Node)
 	c.presence(n, true)
 	c.registered(request, n)
 	if len(c.living(wire.RoleWorker)) == c.set.Workers && len(c.living(wire.RoleServer)) == c.set.Servers {
@@ -162,7 +163,10 @@ func (c *Core) noteRanks() {
 		for _, n := range c.counting(role) {
 			fmt.Fprintf(&b, ", %d is node %d on %s", n.Rank, n.Node, n.Host)
 		}
-		c.note("generation %d: %ss:%s", c.generation, roleName(role), strings.TrimPrefix(b.String(), ","))
+		note := c.note("generation %d: %ss:%s", c.generation, roleName(role), strings.TrimPrefix(b.String(), ","))
+		if role == wire.RoleWorker { // once for each generation
+			note.Event = joblog.Generation.With("generation", c.generation, "workers", len(c.counting(wire.RoleWorker)), "servers", len(c.counting(wire.RoleServer)))
+		}
 	}
 }
 
@@ -275,13 +279,13 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 	switch {
 	case !c.open():
 	case was == removed:
-		c.note("removed node %d on %s left", n.Node, n.Host)
+		c.note("removed node %d on %s left", n.Node, n.Host).Event = joblog.NodeLeft.Of(n.logged(), "node", n.Node)
 	case c.phase == wire.PhaseForming:
 		if !m.OK {
 			c.fail(c.nodeError(n, m.Reason))
 			return
 		}
-		c.note("node %d left while the job was forming", n.Node)
+		c.note("node %d left while the job was forming", n.Node).Event = joblog.NodeLeft.Of(n.logged(), "node", n.Node)
 		c.presence(n, false)
 	case !n.Counts():
 		c.drop(n, cmp.Or(m.Reason, "it left before it counted"))
@@ -298,10 +302,10 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 		f.Code = control.NodeLeft
 		c.fail(f)
 	case len(c.counting(wire.RoleWorker)) == 0:
-		c.note("%v left: the job has finished", n)
+		c.note("%v left: the job has finished", n).Event = joblog.JobFinished.With()
 		c.end(wire.PhaseFinished, "")
 	default:
-		c.note("%v left", n)
+		c.note("%v left", n).Event = joblog.NodeLeft.Of(n.logged(), "node", n.Node)
 		if n.State == wire.MemberLeaving {
 			c.noteLeft(n)
 		}
@@ -324,7 +328,7 @@ func (c *Core) lose(n *node, cause control.Cause) {
 		n.state = lost
 		c.keep(n)
 		c.presence(n, false)
-		c.note("node %d (%s on %s) lost while the job was forming: %s", n.Node, roleName(n.Role), n.Host, why)
+		c.note("node %d (%s on %s) lost while the job was forming: %s", n.Node, roleName(n.Role), n.Host, why).Event = c.lossEvent(n, why)
 	case n.Role == wire.RoleServer:
 		c.loseServer(n, cause)
 	case n.Counts():
@@ -360,7 +364,7 @@ func (c *Core) nodeError(n *node, text string) control.Failure {
 func (c *Core) fail(f control.Failure) {
 	c.failure = &f
 	reason := f.String()
-	c.note("the job failed: %s", reason)
+	c.note("the job failed: %s", reason).Event = joblog.JobFailed.Of(joblog.Node{Role: f.Role, Rank: f.Rank, Host: f.Host, Process: f.Process}, "failure", f.Code, "reason", reason)
 	c.end(wire.PhaseFailed, reason)
 }
 

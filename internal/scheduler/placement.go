@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -74,7 +75,7 @@ func (c *Core) moveOn() {
 	if c.unsteady {
 		if keys := c.plan.even(); len(keys) > 0 {
 			c.placedAnew(keys)
-			c.note("placement %d: shards of %d keys move", c.placement, len(keys))
+			c.note("placement %d: shards of %d keys move", c.placement, len(keys)).Event = joblog.Placed.With("placement", c.placement, "keys", len(keys), "generation", c.generation)
 			c.changed()
 			return
 		}
@@ -106,9 +107,10 @@ func (c *Core) replaceServer(n *node, cause control.Cause) {
 	text := loss.String()
 	c.placedAnew(keys)
 	c.generation++
-	c.note("%s: generation %d, placement %d: backups become primaries of %d keys", text, c.generation, c.placement, len(keys))
+	c.note("%s: generation %d, placement %d: backups become primaries of %d keys", text, c.generation, c.placement, len(keys)).
+		Event = joblog.Placed.With("placement", c.placement, "keys", len(keys), "generation", c.generation)
 	if n.state != removed {
-		c.tellEvent(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: text})
+		c.tellLoss(n, text)
 	}
 	c.sayBare()
 	c.changed()
@@ -133,7 +135,7 @@ func (c *Core) bare() string {
 func (c *Core) sayBare() {
 	text := c.bare()
 	if text != "" && !c.saidBare {
-		c.warn("%s", text)
+		c.warn("%s", text).Event = joblog.NoBackups.With()
 	}
 	c.saidBare = text != ""
 }
@@ -146,7 +148,8 @@ func (c *Core) enterServer(request uint64, m *wire.Register, rank uint32) {
 	keys := c.plan.enter(rank)
 	c.unsteady = true
 	c.placedAnew(keys)
-	c.note("node %d registered: server %d on %s joins, placement %d: it gets backups of %d keys", n.Node, rank, n.Host, c.placement, len(keys))
+	c.note("node %d registered: server %d on %s joins, placement %d: it gets backups of %d keys", n.Node, rank, n.Host, c.placement, len(keys)).
+		Event = joblog.NodeRegistered.Of(n.logged(), "node", n.Node)
 	c.registered(request, n)
 	if c.serverCame(rank) {
 		c.serverEvent(control.ServerAdded, n.Host, rank, n, "")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -145,7 +146,7 @@ func (cfg Config) core(ctx context.Context) (*Core, State, error) {
 		return nil, nil, err
 	}
 	if m := core.membership(); m.Generation > 0 {
-		cfg.Logger.Info("job restored from the journal", "generation", m.Generation, "workers", m.Workers, "change", m.Change)
+		cfg.Logger.Info("job restored from the journal", "generation", m.Generation, "workers", m.Workers, "change", m.Change, joblog.JobRestored.With())
 	}
 	return core, st, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -117,7 +118,7 @@ func (c *Core) endScale(why string) {
 func (c *Core) launcherScales(r control.Request) string {
 	switch {
 	case r.Scale == c.asked.Number && r.State == control.ScaleRefused:
-		c.note("scale %d refused: %s", r.Scale, r.Reason)
+		c.note("scale %d refused: %s", r.Scale, r.Reason).Event = joblog.Scale.With("action", r.State, "reason", r.Reason)
 		c.endAsked(r.Reason)
 	case r.Scale == c.asked.Number && r.State == control.ScaleUnderWay:
 		taken := c.asked.keptScale
@@ -220,7 +221,7 @@ func (c *Core) grow(name string, workers int) (refusal string, again bool) {
 	case h == nil || h.status == control.Removed || h.status == control.HostFailed:
 		c.setHost(name, control.AddQueued, "")
 		c.hosts[name].by = c.now.Add(c.set.Elastic.JoinTimeout)
-		c.note("host %s: workers will join from it", name)
+		c.note("host %s: workers will join from it", name).Event = joblog.HostChanged.With("action", control.AddQueued, "node_host", name)
 	}
 	return "", false
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -79,12 +80,12 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 			s.step(core, Event{At: time.Now()})
 		case <-say.C:
 			if w := core.Waiting(); len(w) > 0 {
-				s.log.Info("waiting for " + strings.Join(w, ", "))
+				s.log.Info("waiting for "+strings.Join(w, ", "), joblog.Waiting.With("waiting_for", strings.Join(w, ", ")))
 			} else if w := core.Pending(sayAfter); w != "" {
-				s.log.Info("waiting: " + w)
+				s.log.Info("waiting: "+w, joblog.Waiting.With("waiting_for", w))
 			}
 			if w := core.InGrace(); len(w) > 0 {
-				s.log.Warn("waiting for " + strings.Join(w, "; "))
+				s.log.Warn("waiting for "+strings.Join(w, "; "), joblog.Waiting.With("waiting_for", strings.Join(w, "; ")))
 			}
 		case <-stop:
 			stop = nil
@@ -162,7 +163,7 @@ func (s *shell) flush(ctx context.Context) error {
 		cancel()
 		if err == nil {
 			if attempts > 0 {
-				s.log.Warn("journal writes succeed again; held replies are sent", "attempts", attempts, "after", time.Since(begun).Round(time.Millisecond))
+				s.log.Warn("journal writes succeed again; held replies are sent", "attempts", attempts, "after", time.Since(begun).Round(time.Millisecond), joblog.JournalWritten.With())
 			}
 			break
 		}
@@ -171,7 +172,7 @@ func (s *shell) flush(ctx context.Context) error {
 				pause = min(2*pause, maxSayAfter)
 			}
 			said = time.Now()
-			s.log.Error("journal write failed; replies are held until it succeeds", "err", err, "attempts", attempts+1, "for", time.Since(begun).Round(time.Millisecond))
+			s.log.Error("journal write failed; replies are held until it succeeds", "err", err, "attempts", attempts+1, "for", time.Since(begun).Round(time.Millisecond), joblog.JournalFailed.With())
 		}
 		if errors.Is(err, ErrTaken) || time.Since(begun) > s.cfg.SchedulerTimeout || ctx.Err() != nil {
 			return err
@@ -185,10 +186,10 @@ func (s *shell) flush(ctx context.Context) error {
 	}
 	for _, out := range s.held {
 		for _, n := range out.Notes {
-			s.log.Info(n)
+			s.log.LogAttrs(ctx, slog.LevelInfo, n.Text, n.attrs()...)
 		}
 		for _, n := range out.Warnings {
-			s.log.Warn(n)
+			s.log.LogAttrs(ctx, slog.LevelWarn, n.Text, n.attrs()...)
 		}
 		for _, x := range out.Presence {
 			p := &control.Presence{Role: roleName(x.Place.Role), Rank: x.Place.Rank, Process: x.Process}

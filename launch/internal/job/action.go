@@ -96,6 +96,7 @@ type (
 	tell struct {
 		level slog.Level
 		text  string
+		event []slog.Attr // what package joblog makes of an event: at most one
 	}
 	// announceWorker says that a worker is being started on a host, in the words of the AWS elastic launcher, which tools may look for.
 	announceWorker struct{ host hosts.Host }

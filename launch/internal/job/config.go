@@ -12,6 +12,7 @@ import (
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/lines"
 	"github.com/paragon-train/paragon/internal/process"
 )
@@ -159,6 +160,11 @@ func (n *Node) Name() string {
 		return n.Role + " " + n.host.Name
 	}
 	return fmt.Sprintf("%s %d", n.Role, n.Rank)
+}
+
+// logged is what the log's events say of the node.
+func (n *Node) logged() joblog.Node {
+	return joblog.Node{Role: n.Role, Rank: n.Rank, Host: n.host.Name, Process: n.process}
 }
 
 // source is the node as its output names it.

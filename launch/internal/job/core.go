@@ -208,10 +208,12 @@ func (c *core) take(e event) {
 // do adds an action.
 func (c *core) do(a action) { c.out = append(c.out, a) }
 
-func (c *core) tell(level slog.Level, text string) { c.do(tell{level, text}) }
-func (c *core) info(text string)                   { c.tell(slog.LevelInfo, text) }
-func (c *core) warn(text string)                   { c.tell(slog.LevelWarn, text) }
-func (c *core) error(text string)                  { c.tell(slog.LevelError, text) }
+func (c *core) tell(level slog.Level, text string, event ...slog.Attr) {
+	c.do(tell{level, text, event})
+}
+func (c *core) info(text string, event ...slog.Attr)  { c.tell(slog.LevelInfo, text, event...) }
+func (c *core) warn(text string, event ...slog.Attr)  { c.tell(slog.LevelWarn, text, event...) }
+func (c *core) error(text string, event ...slog.Attr) { c.tell(slog.LevelError, text, event...) }
 
 // id numbers a connection or a request.
 func (c *core) id() int {

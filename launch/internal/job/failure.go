@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/process"
 )
 
@@ -63,7 +64,8 @@ func (c *core) ended(n *Node) {
 func (c *core) failed(n *Node) {
 	if c.first == nil {
 		c.failure = c.reported // it was reported before anybody ended: so this end follows from it
-		c.error(fmt.Sprintf("%s on %s failed: %s%s; stopping the others", n.Name(), n.Host, n.Exit, c.beforeComplete(n)))
+		c.error(fmt.Sprintf("%s on %s failed: %s%s; stopping the others", n.Name(), n.Host, n.Exit, c.beforeComplete(n)),
+			joblog.ProcessFailed.Of(n.logged(), "exit", n.Exit.String()))
 		c.enter(settling)
 		for _, o := range c.nodes { // the culprit may be one without which the job went on at first
 			if (o.lost || o.Role == roleServer) && c.blames(o) {

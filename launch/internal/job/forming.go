@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // An earlyLoss is a process that ended before the launcher knew that the job was complete. The scheduler is asked whether it is.
@@ -28,7 +29,8 @@ func (c *core) startAgain(n *Node) bool {
 	}
 	l := &earlyLoss{n, attempt, c.now, backOff(attempt)}
 	c.warn(fmt.Sprintf("%s on %s ended before the job was complete: %s; starting it again in %s (attempt %d of %d)",
-		n.Name(), n.Host, n.Exit, l.wait, attempt, most))
+		n.Name(), n.Host, n.Exit, l.wait, attempt, most),
+		joblog.ProcessRestarting.Of(n.logged(), "attempt", attempt, "wait", l.wait))
 	c.coming(n, 1)
 	c.ask(control.Request{Op: control.OpLost, Process: n.process, Cause: causeOf(n.Exit)}, 0, l)
 	return true

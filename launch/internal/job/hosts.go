@@ -8,6 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
@@ -117,7 +118,8 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 			c.workerDeclaredLost(h, e)
 		}
 	case control.HostFailed:
-		c.error(fmt.Sprintf("host %s could not join: %s; the job goes on without it", e.Host, e.Reason))
+		c.error(fmt.Sprintf("host %s could not join: %s; the job goes on without it", e.Host, e.Reason),
+			joblog.HostChanged.With("action", e.Action, "node_host", e.Host, "reason", e.Reason))
 		c.refuseHost(h, e.Reason)
 		c.startsMissing(h, e.Reason)
 	}
@@ -175,7 +177,7 @@ func (c *core) say(e control.Event, what string) {
 	if e.Reason != "" {
 		text += ": " + e.Reason
 	}
-	c.info(text)
+	c.info(text, joblog.HostChanged.With("action", e.Action, "node_host", e.Host, "reason", e.Reason))
 }
 
 // workersOn are the workers that run on a host.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // A joiningHost is a host on which workers are being started that will join the job: it is reached and prepared, then its workers are started.
@@ -207,7 +208,8 @@ func (c *core) joinAgain(h hosts.Host, attempt int, why error, joined bool) {
 		return
 	}
 	wait := backOff(attempt)
-	c.info(fmt.Sprintf("starting a worker on %s again in %s (attempt %d of %d)", h, wait, attempt, c.set.Rejoin))
+	c.info(fmt.Sprintf("starting a worker on %s again in %s (attempt %d of %d)", h, wait, attempt, c.set.Rejoin),
+		joblog.ProcessRestarting.Of(joblog.Node{Role: roleWorker, Rank: -1, Host: h.Name}, "attempt", attempt, "wait", wait))
 	s.restarts++
 	c.after(wait, workerRestart{h, attempt, s.edition})
 }

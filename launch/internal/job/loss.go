@@ -8,6 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 const (
@@ -96,7 +97,7 @@ func (c *core) neverJoined(n *Node) {
 	if n.Exit.Signal == 0 && n.Exit.Err == "" && !n.asked() {
 		hint = "; a worker that joins a running job has to call Ready of its store (kvstore.Elastic) before it takes part, as worker.Fit does"
 	}
-	c.warn(fmt.Sprintf("%s on %s ended before it had joined: %s%s", n.Name(), n.Host, n.Exit, hint))
+	c.warn(fmt.Sprintf("%s on %s ended before it had joined: %s%s", n.Name(), n.Host, n.Exit, hint), joblog.ProcessUnjoined.Of(n.logged(), "exit", n.Exit.String()))
 	c.replaceWorker(n, n.Exit.String())
 }
 
@@ -105,10 +106,10 @@ func (c *core) loseWorker(n *Node, why string) {
 	n.lost, n.fate = true, fate{code: control.FateLost}
 	c.lost = n
 	if n.asked() { // whoever sent the signal wants no replacement, and the others may be about to end, too
-		c.warn(fmt.Sprintf("%s on %s ended: %s: it or another worker %s", n.Name(), n.Host, n.Exit, outside))
+		c.warn(fmt.Sprintf("%s on %s ended: %s: it or another worker %s", n.Name(), n.Host, n.Exit, outside), joblog.WorkerLost.Of(n.logged(), "reason", n.Exit.String()))
 		return
 	}
-	c.warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on", n.Name(), n.Host, why))
+	c.warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on", n.Name(), n.Host, why), joblog.WorkerLost.Of(n.logged(), "reason", why))
 	c.replaceWorker(n, why)
 }
 
@@ -200,7 +201,7 @@ func (noWorkerLimit) run(c *core) {
 	if c.done && c.lost != nil && c.lost.asked() {
 		c.failure.Code = control.StoppedByOthers
 	}
-	c.error(c.failure.String() + "; stopping servers and scheduler")
+	c.error(c.failure.String()+"; stopping servers and scheduler", joblog.JobStopping.With())
 	c.enter(stopWorkers)
 }
 

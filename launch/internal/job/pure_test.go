@@ -19,7 +19,7 @@ var pureNames = map[string][]string{
 	"time":     {"Duration", "Time", "Millisecond", "Second", "Minute"},
 	"net":      {"SplitHostPort", "ParseIP"},
 	"os":       {"Signal"},
-	"log/slog": {"Level", "LevelInfo", "LevelWarn", "LevelError"},
+	"log/slog": {"Attr", "Level", "LevelInfo", "LevelWarn", "LevelError"},
 	"syscall":  {"Signal", "SIGTERM", "SIGKILL"},
 	"bytes":    nil, "cmp": nil, "errors": nil, "fmt": nil, "maps": nil, "slices": nil, "strconv": nil, "strings": nil, "text/tabwriter": nil, "unicode": nil, "unicode/utf8": nil,
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // resumeEnv tells the workers of a job that is started again to go on from their newest checkpoint.
@@ -38,7 +39,8 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 			cfg.Workers = wanted(f.Hosts(), cfg.Elastic)
 		}
 		wait := backOff(attempt + 1)
-		cfg.Logger.Warn(fmt.Sprintf("starting the job again in %s, from its newest checkpoint (restart %d of %d)", wait, attempt+1, restarts))
+		cfg.Logger.Warn(fmt.Sprintf("starting the job again in %s, from its newest checkpoint (restart %d of %d)", wait, attempt+1, restarts),
+			joblog.Restart.With("attempt", attempt+1, "most", restarts, "wait", wait))
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:

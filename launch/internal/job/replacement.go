@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // A replacement is a process that is to be started in the place of one that ended.
@@ -25,7 +26,8 @@ func (c *core) restartScheduler(n *Node) bool {
 		wait = backOff(c.restarts-1) / 4
 	}
 	n.fate = fate{code: control.FateRestarted}
-	c.warn(fmt.Sprintf("scheduler on %s ended: %s; starting it again; training continues meanwhile", n.Host, n.Exit))
+	c.warn(fmt.Sprintf("scheduler on %s ended: %s; starting it again; training continues meanwhile", n.Host, n.Exit),
+		joblog.SchedulerLost.Of(n.logged(), "reason", n.Exit.String()))
 	c.replace(n, c.newNode(roleScheduler, 0, n.host), wait)
 	return true
 }
@@ -39,10 +41,12 @@ func (c *core) restartServer(n *Node) bool {
 	joined := c.wanted[n.Rank] == nil
 	if joined {
 		n.fate = fate{code: control.FateLost}
-		c.warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on with the backups of its shards", n.Name(), n.Host, n.Exit))
+		c.warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on with the backups of its shards", n.Name(), n.Host, n.Exit),
+			joblog.ServerLost.Of(n.logged(), "reason", n.Exit.String()))
 	} else {
 		n.fate = fate{code: control.FateNotJoined}
-		c.warn(fmt.Sprintf("%s on %s ended before it had joined: %s", n.Name(), n.Host, n.Exit))
+		c.warn(fmt.Sprintf("%s on %s ended before it had joined: %s", n.Name(), n.Host, n.Exit),
+			joblog.ProcessUnjoined.Of(n.logged(), "exit", n.Exit.String()))
 	}
 	c.reportLoss(n)
 	if attempt > maxRestarts {
@@ -54,7 +58,8 @@ func (c *core) restartServer(n *Node) bool {
 	}
 	again := c.newNode(roleServer, n.Rank, n.host)
 	again.joining, again.attempt = true, attempt
-	c.info(fmt.Sprintf("starting another server %d on %s in %s", n.Rank, n.Host, backOff(attempt)))
+	c.info(fmt.Sprintf("starting another server %d on %s in %s", n.Rank, n.Host, backOff(attempt)),
+		joblog.ProcessRestarting.Of(n.logged(), "attempt", attempt, "wait", backOff(attempt)))
 	c.replace(n, again, backOff(attempt))
 	return true
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
@@ -68,7 +69,7 @@ func (c *core) answered(e answered) {
 		}
 	case wishRequest:
 		if e.err != nil {
-			c.warn(fmt.Sprintf("the job cannot scale as rank 0 wishes: %v", e.err))
+			c.warn(fmt.Sprintf("the job cannot scale as rank 0 wishes: %v", e.err), joblog.ScaleShort.With("reason", e.err.Error()))
 		}
 	case ranksRequest:
 		c.ranksAnswered(e)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"syscall"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // ErrStart is in the chain of errors of jobs that never ran.
@@ -34,11 +37,35 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if c.start.err != nil {
 		return res, fmt.Errorf("%w:\n%w", ErrStart, c.start.err)
 	}
+	if s.json {
+		logEnd(cfg.Logger, c)
+		return res, s.closeErr
+	}
 	cfg.Output.Print(endTable(c))
 	if text := c.explain(); text != "" {
 		cfg.Output.Print(text + "\n")
 	}
 	return res, s.closeErr
+}
+
+// logEnd says in a JSON log how the job ended.
+func logEnd(log *slog.Logger, c *core) {
+	switch text := c.explain(); {
+	case c.code() == 0:
+		log.Info("the job has finished", joblog.JobFinished.With("exit_code", 0))
+	case c.interrupt.signal != 0:
+		log.Warn(text, joblog.JobStopping.With("signal", int(c.interrupt.signal), "exit_code", c.code()))
+	default:
+		failed, culprit := c.finalFailure(), joblog.Node{Rank: -1}
+		if n := c.culpritNode(); n != nil {
+			culprit = n.logged()
+		}
+		code := control.ProcessFailed
+		if failed != nil {
+			code = failed.Code
+		}
+		log.Error(text, joblog.JobFailed.Of(culprit, "failure", code, "reason", text, "exit_code", c.code()))
+	}
 }
 
 // settings are what the core needs to know of the Config.

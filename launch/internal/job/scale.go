@@ -9,6 +9,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // A scaling is the number of workers that was asked for last, and what is left to be done for it. Workers are started first; others are released
@@ -56,7 +57,7 @@ func (c *core) scale(e control.Event) {
 	}
 	c.scaling = s
 	c.reportScale(s, control.ScaleUnderWay, "")
-	c.info(fmt.Sprintf("the job scales to %s: %s", s.text, s.plan()))
+	c.info(fmt.Sprintf("the job scales to %s: %s", s.text, s.plan()), joblog.Scale.With("action", control.ScaleUnderWay, "reason", s.plan()))
 	c.goOnScaling()
 }
 
@@ -280,7 +281,7 @@ func (c *core) tooFew(s *scaling, why string) {
 		return
 	}
 	s.short = true
-	c.tell(slog.LevelError, fmt.Sprintf("the job cannot scale to %s: %s", s.text, why))
+	c.tell(slog.LevelError, fmt.Sprintf("the job cannot scale to %s: %s", s.text, why), joblog.ScaleShort.With("reason", why))
 	c.reportScale(s, control.ScaleTooFew, why)
 }
 
@@ -289,6 +290,6 @@ func (c *core) scaled(e control.Event) {
 	c.scales++
 	if s := c.scaling; s != nil && s.number == e.Scale {
 		s.reached = true
-		c.info(fmt.Sprintf("the job has %s, as asked", s.text))
+		c.info(fmt.Sprintf("the job has %s, as asked", s.text), joblog.Scale.With("action", e.Action, "workers", e.Workers))
 	}
 }

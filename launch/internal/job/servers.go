@@ -7,6 +7,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // A wantedServer is a server that was asked for and has not joined.
@@ -26,6 +27,7 @@ func (c *core) serverEvent(e control.Event) {
 	if e.Host != "" {
 		name += " on " + e.Host
 	}
+	changed := joblog.ServerChanged.With("action", e.Action, "node_rank", rank, "node_host", e.Host, "reason", e.Reason)
 	switch e.Action {
 	case control.ServerQueued:
 		if c.stage == running {
@@ -33,9 +35,9 @@ func (c *core) serverEvent(e control.Event) {
 		}
 	case control.ServerAdded:
 		delete(c.wanted, rank)
-		c.info(name + " joined the job; shards move to it")
+		c.info(name+" joined the job; shards move to it", changed)
 	case control.ServerRemoved:
-		c.info(name + " was removed from the job; its shards are at other servers")
+		c.info(name+" was removed from the job; its shards are at other servers", changed)
 		for _, n := range c.nodes {
 			if n.Role == roleServer && n.Rank == rank && n.ended && n.Exit.OK() && n.fate.code == "" {
 				n.fate = fate{code: control.FateRemoved} // it ended before this news came
@@ -43,7 +45,7 @@ func (c *core) serverEvent(e control.Event) {
 		}
 		c.dismissServer(rank, fate{control.FateRemoved, "had to be stopped"})
 	case control.ServerFailed:
-		c.error(fmt.Sprintf("%s could not be added: %s; the job goes on without it", name, e.Reason))
+		c.error(fmt.Sprintf("%s could not be added: %s; the job goes on without it", name, e.Reason), changed)
 		c.dismissServer(rank, fate{control.FateRefused, "could not be added: " + e.Reason})
 	}
 }

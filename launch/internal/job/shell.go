@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // A shell carries out what the core decides, and tells it what happens. What may take long runs beside the loop of run; all
@@ -16,6 +18,7 @@ import (
 type shell struct {
 	cfg         Config
 	id          string
+	json        bool                // the log is JSON lines: no tables
 	credentials []string            // the variables with the secrets that all processes of the job share
 	controls    []string            // the variables by which the launcher asks the scheduler
 	authority   *identity.Authority // of this job's certificates; nil: without TLS
@@ -40,6 +43,8 @@ func newShell(cfg Config) *shell {
 		processes: make(map[uint32]*runningProcess), cancels: make(map[int]context.CancelCauseFunc)}
 	var secret string
 	s.id, secret = newIdentity()
+	s.json = joblog.IsJSON(cfg.Logger)
+	joblog.SetJob(cfg.Logger, s.id)
 	s.credentials = []string{"PARAGON_SECRET=" + secret}
 	return s
 }
@@ -140,13 +145,19 @@ func (s *shell) perform(c *core, a action) {
 	case logHost:
 		s.logHost(a)
 	case tell:
-		s.cfg.Logger.Log(context.Background(), a.level, a.text)
+		s.cfg.Logger.LogAttrs(context.Background(), a.level, a.text, a.event...)
 	case announceWorker:
-		s.cfg.Output.Print(fmt.Sprintf("Launching new worker jobs :%s\n", s.command(a.host)))
+		if !s.json {
+			s.cfg.Output.Print(fmt.Sprintf("Launching new worker jobs :%s\n", s.command(a.host)))
+		}
 	case holdOutput:
 		s.cfg.Output.Hold()
 	case showStart:
-		s.cfg.Output.Print(sentences(s.cfg.Elastic.Files, c.nodes) + startTable(c))
+		if s.json {
+			s.cfg.Logger.Info("all processes were started", joblog.JobStarted.With("scheduler", net.JoinHostPort(c.address, c.port), "workers", len(s.cfg.Workers), "servers", len(s.cfg.Servers)))
+		} else {
+			s.cfg.Output.Print(sentences(s.cfg.Elastic.Files, c.nodes) + startTable(c))
+		}
 		s.cfg.Output.Release()
 	case closeAll:
 		s.closeAll()
@@ -164,6 +175,12 @@ func (s *shell) receive(e event) []event {
 		return s.loss(e.machine)
 	case processStart:
 		e.p.handle = e.handle
+		named := e.p.source
+		named.PID = e.handle.PID()
+		e.p.rename(named)
+		if s.json {
+			s.cfg.Logger.Info(e.p.source.Name+" was started", joblog.ProcessStarted.Of(e.p.logged(), "node_pid", e.handle.PID()))
+		}
 		return []event{started{e.p.number, e.handle.PID()}}
 	case processFailure:
 		delete(s.processes, e.p.number)

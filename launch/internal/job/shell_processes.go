@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/lines"
 	"github.com/paragon-train/paragon/internal/process"
 )
@@ -19,6 +20,19 @@ type runningProcess struct {
 	handle         process.Handle          // nil: it has not been started
 	cancel         context.CancelCauseFunc // ends its start
 	stdout, stderr *lines.Stream
+	source         lines.Source // that both have
+}
+
+// rename gives both streams another source.
+func (p *runningProcess) rename(source lines.Source) {
+	p.source = source
+	p.stdout.Rename(source)
+	p.stderr.Rename(source)
+}
+
+// logged is what the log's events say of the process.
+func (p *runningProcess) logged() joblog.Node {
+	return joblog.Node{Role: p.source.Role, Rank: p.source.Rank, Host: p.source.Host, Process: p.number}
 }
 
 // What comes to the loop from processes.
@@ -36,19 +50,23 @@ type (
 
 func (s *shell) open(a open) {
 	out := s.cfg.Output
-	s.processes[a.process] = &runningProcess{number: a.process, stdout: out.Stdout(a.source, a.colour), stderr: out.Stderr(a.source, a.colour)}
+	a.source.Job, a.source.Process = s.id, a.process
+	s.processes[a.process] = &runningProcess{number: a.process, stdout: out.Stdout(a.source, a.colour), stderr: out.Stderr(a.source, a.colour), source: a.source}
 }
 
 func (s *shell) rename(a rename) {
 	if p := s.processes[a.process]; p != nil {
-		p.stdout.Rename(a.source)
-		p.stderr.Rename(a.source)
+		a.source.Job, a.source.Process, a.source.Host, a.source.PID = p.source.Job, p.number, p.source.Host, p.source.PID
+		p.rename(a.source)
 	}
 }
 
 // start starts a process beside the loop, and waits for its end there.
 func (s *shell) start(a startProcess) {
 	p, m := s.processes[a.process], s.machines[a.machine]
+	named := p.source
+	named.Host = a.hostName
+	p.rename(named)
 	output := process.Output{Stdout: p.stdout, Stderr: p.stderr}
 	if a.role == roleScheduler {
 		output.Report = &reportReader{process: a.process, send: s.send, log: s.cfg.Logger}
@@ -87,6 +105,10 @@ func (s *shell) processEnded(p *runningProcess) []event {
 	last := p.stderr.Last()
 	if last == "" || exit.OK() && p.stdout.Last() != "" {
 		last = p.stdout.Last()
+	}
+	if s.json { // text has a table at the end
+		s.cfg.Logger.Info(fmt.Sprintf("%s ended: %s", p.source.Name, exit),
+			joblog.ProcessEnded.Of(p.logged(), "node_pid", p.handle.PID(), "exit", exit.String(), "status", exit.Status(), "elapsed", exit.Elapsed))
 	}
 	return append(s.loss(p.machine), ended{p.number, exit, last})
 }

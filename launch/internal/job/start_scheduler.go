@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // startScheduler starts the scheduler, which everybody else is told of.
@@ -28,7 +29,7 @@ func (c *core) schedulerListens(e listening) {
 		case err != nil || port != c.port:
 			c.error(fmt.Sprintf("launch: scheduler on %s reported %q, want port %s as before", n.Host, e.line, c.port))
 		default:
-			c.info(fmt.Sprintf("scheduler on %s listens again at %s", n.Host, e.line))
+			c.info(fmt.Sprintf("scheduler on %s listens again at %s", n.Host, e.line), joblog.SchedulerAgain.With("node_host", n.host.Name, "address", e.line))
 		}
 		return
 	}
@@ -61,7 +62,8 @@ func (c *core) endedAtStart(n *Node, e ended) {
 		return
 	}
 	n.fate = fate{code: control.FateRestarted}
-	c.warn(fmt.Sprintf("scheduler on %s ended before it listened: %s; starting it again", n.Host, n.Exit))
+	c.warn(fmt.Sprintf("scheduler on %s ended before it listened: %s; starting it again", n.Host, n.Exit),
+		joblog.SchedulerLost.Of(n.logged(), "reason", n.Exit.String()))
 	again := c.newNode(roleScheduler, 0, n.host)
 	again.machine = n.machine
 	c.nodes = append(c.nodes, n)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // A stage is how far the job is on its way to its end; it only grows.
@@ -78,7 +79,7 @@ func (c *core) nextStage() {
 		if len(c.set.Workers) > 1 && !c.formed && !c.anyWorkerPresent() {
 			c.warnOnce("all workers are done, and none has joined the job; " + howToJoin)
 		}
-		c.info("all workers are done; stopping servers and scheduler, which did not end by themselves")
+		c.info("all workers are done; stopping servers and scheduler, which did not end by themselves", joblog.JobStopping.With())
 		for _, n := range c.nodes {
 			n.stopped = n.stopped || !n.ended
 		}
@@ -121,7 +122,7 @@ func (c *core) signalled(e signalled) {
 		if c.stage == starting {
 			c.abort(fmt.Errorf("stopped by %s", e.signal))
 		} else if c.stage < stopWorkers {
-			c.warn(fmt.Sprintf("%s: stopping all processes; a second signal kills them", e.signal))
+			c.warn(fmt.Sprintf("%s: stopping all processes; a second signal kills them", e.signal), joblog.JobStopping.With("signal", int(e.signal)))
 			c.enter(stopWorkers)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 const (
@@ -76,7 +77,7 @@ func (c *core) endUnjoined() {
 	case len(ended) == 0:
 	case c.anyWorkerPresent():
 		c.failure = &control.Failure{Code: control.NotJoined, Rank: -1, Waiting: ended}
-		c.error(c.failure.String() + "; stopping them")
+		c.error(c.failure.String()+"; stopping them", joblog.JobStopping.With())
 		c.enter(stopWorkers)
 	default:
 		c.warnOnce(fmt.Sprintf("%s ended with exit 0 without joining the job; %s", strings.Join(ended, ", "), howToJoin))

@@ -43,7 +43,7 @@ func TestWorkersThatDoNotJoinAreToldOf(t *testing.T) {
 				var s setup
 				var log bytes.Buffer
 				s.forming, s.logger = true, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-					if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+					if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == "event" {
 						return slog.Attr{}
 					}
 					return a

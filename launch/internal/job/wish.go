@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 const (
@@ -71,7 +72,7 @@ func (d wishDue) run(c *core) {
 	if d.reason != "" {
 		text += ": " + d.reason
 	}
-	c.info(text)
+	c.info(text, joblog.Scale.With("action", control.Wish, "workers", wanted, "reason", d.reason))
 	c.ask(control.Request{Op: control.OpScale, Workers: wanted}, wishLimit, wishRequest{})
 }
 

@@ -2,7 +2,7 @@
 //
 //	2018-06-03 05:30:05,609 INFO rsync /home/ubuntu/cifar10_dist/ -> a1:/home/ubuntu/cifar10_dist
 //
-// Attributes follow the message as key=value.
+// Attributes follow the message as key=value. Those of events (package joblog) are left out: they are for programs.
 package logline
 
 import (
@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // TimeFormat is that of Python's logging, which the tutorial's launcher uses.
@@ -48,7 +50,12 @@ func (h *Handler) Handle(_ context.Context, r slog.Record) error {
 	b.WriteByte(' ')
 	b.WriteString(r.Message)
 	b.WriteString(h.attrs)
-	r.Attrs(func(a slog.Attr) bool { writeAttr(&b, h.prefix, a); return true })
+	r.Attrs(func(a slog.Attr) bool {
+		if !joblog.IsEvent(a) {
+			writeAttr(&b, h.prefix, a)
+		}
+		return true
+	})
 	line := strings.ReplaceAll(strings.TrimRight(b.String(), "\n"), "\n", "\n    ") + "\n"
 	h.mu.Lock()
 	defer h.mu.Unlock()
