@@ -92,6 +92,12 @@ printed, such as
 and the standard error has the messages of launch. A line above 64 KiB comes in pieces, all
 but the last with "more":true.
 
+With --log-format json (or PARAGON_LOG_FORMAT=json) the log is one JSON object a line on the
+standard error, from launch, scheduler, servers and workers alike: time, level, msg, job,
+role, rank, process, pid, host, and an event code for what matters (docs/log-events.md).
+What else a process prints there is wrapped in such a line. With --output json a JSON line
+of a process comes as "record" in place of "text".
+
 Exit code: that of the first process that failed (128+n for signal n), 130 after
 Ctrl-C, 2 for a wrong command line, 1 if the job could not be started or the standard output
 could not be written, else 0. A process that the job survived does not count, unless its

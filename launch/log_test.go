@@ -87,7 +87,7 @@ func TestTheLogOfAJobAsJSON(t *testing.T) {
 	for rank := range 2 {
 		is := func(l logLine) bool { return l.Role == "worker" && *l.Rank == rank && l.Job == job && *l.Process > 0 }
 		has(fmt.Sprint("joined ", rank), 1, func(l logLine) bool { return is(l) && l.Event == "node_joined" && *l.PID > 1 })
-		has(fmt.Sprint("text of ", rank), 1, func(l logLine) bool { return is(l) && l.Event == "process_output" && l.Msg == "own text" })
+		has(fmt.Sprint("text of ", rank), 1, func(l logLine) bool { return is(l) && l.Event == "process_output" && l.Msg == "own text" && *l.PID > 1 })
 		has(fmt.Sprint("JSON of ", rank), 1, func(l logLine) bool { return is(l) && l.Event == "process_output" && l.Record["own"] == 1. })
 		if want := fmt.Sprintf("worker %d  | rank %[1]d of 2 has its sums at ", rank); !strings.Contains(l.stdout.String(), want) {
 			t.Errorf("stdout has no line %q", want)

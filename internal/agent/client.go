@@ -282,6 +282,9 @@ func (h *handle) deliver(k kind, body []byte) error {
 		default:
 		}
 		h.pid = b.PID
+		if h.out.Started != nil {
+			h.out.Started(b.PID)
+		}
 		close(h.started)
 	case kindStdout:
 		write(h.out.Stdout, body)

@@ -89,7 +89,6 @@ type Source struct {
 	// The rest is for JSON logs; see joblog.Identity.
 	Job, Host string
 	Process   uint32
-	PID       int
 }
 
 // A Stream is the stdout or stderr of one process. Its methods may be called together with those of other Streams only.
@@ -97,7 +96,8 @@ type Stream struct {
 	m      *Merger
 	out    *sink
 	kind   string // control.Stdout or control.Stderr
-	source Source // guarded by m.mu
+	source Source // guarded by m.mu, as pid is
+	pid    int    // 0: not known
 	color  string
 	line   []byte // held back
 	cut    bool   // the line's first pieces are out
@@ -139,6 +139,13 @@ func (s *Stream) Rename(source Source) {
 	defer s.m.mu.Unlock()
 	s.source = source
 	s.m.width = max(s.m.width, len(source.Name))
+}
+
+// SetPID says under which process ID its host knows the process. It may be called together with the other methods.
+func (s *Stream) SetPID(pid int) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.pid = pid
 }
 
 // Write takes output of the process. It never fails: a launcher whose own output is gone ends by other means.
@@ -254,7 +261,7 @@ func (s *Stream) emit(line []byte, more bool) {
 		}
 		b = l.Encode()
 	case log:
-		b = joblog.Output(joblog.Identity{Job: s.source.Job, Role: s.source.Role, Rank: s.source.Rank, Process: s.source.Process, PID: s.source.PID, Host: s.source.Host},
+		b = joblog.Output(joblog.Identity{Job: s.source.Job, Role: s.source.Role, Rank: s.source.Rank, Process: s.source.Process, PID: s.pid, Host: s.source.Host},
 			s.m.cfg.Now(), line, more)
 	default:
 		b = s.text(line)

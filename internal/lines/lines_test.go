@@ -123,9 +123,10 @@ func TestHoldLetsTheTableStandFirst(t *testing.T) {
 // In a log of JSON lines every line of a process is one JSON object that says who wrote it; what it prints on its standard output stays text.
 func TestLinesInAJSONLog(t *testing.T) {
 	const record = `{"time":"2026-01-02T03:04:05Z","level":"INFO","msg":"joined","job":"j","role":"worker","rank":0,"process":9,"pid":4,"host":"a1"}`
-	who := Source{Name: "worker 3", Role: "worker", Rank: 3, Job: "j", Host: "a1", Process: 9, PID: 4}
+	who := Source{Name: "worker 3", Role: "worker", Rank: 3, Job: "j", Host: "a1", Process: 9}
 	write := func(m *Merger) (last string) {
 		o, e := m.Stdout(who, 0), m.Stderr(who, 0)
+		e.SetPID(4)
 		fmt.Fprintln(o, "accuracy=0.5")
 		fmt.Fprintf(e, "panic: broken\n%s\n{\"mine\":1}\n%s", record, strings.Repeat("x", MaxLine+1)+"\n")
 		fmt.Fprintln(e, record)

@@ -32,6 +32,7 @@ const ReportEnv = "PARAGON_REPORT_FD"
 // Output takes what a process writes. Each writer is called from one goroutine; nil drops it.
 type Output struct {
 	Stdout, Stderr, Report io.Writer
+	Started                func(pid int) // if not nil, it is called before any of it is written
 }
 
 // An Exit is how a process ended.

@@ -146,7 +146,7 @@ func (c *Core) Step(e Event) Output {
 	switch {
 	case e.Stop == "" || !c.open():
 	case c.phase == wire.PhaseForming && len(c.living(wire.RoleWorker)) == 0: // nobody waits, and nothing is lost
-		c.note("%s; no worker had joined, so nothing is lost", e.Stop).Event = joblog.JobFinished.With()
+		c.note("%s; no worker had joined, so nothing is lost", e.Stop).Event = joblog.JobStopping.With()
 		c.end(wire.PhaseFinished, "")
 	default:
 		c.fail(control.Failure{Code: control.SchedulerEnded, Rank: -1, Text: e.Stop})

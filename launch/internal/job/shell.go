@@ -175,9 +175,6 @@ func (s *shell) receive(e event) []event {
 		return s.loss(e.machine)
 	case processStart:
 		e.p.handle = e.handle
-		named := e.p.source
-		named.PID = e.handle.PID()
-		e.p.rename(named)
 		if s.json {
 			s.cfg.Logger.Info(e.p.source.Name+" was started", joblog.ProcessStarted.Of(e.p.logged(), "node_pid", e.handle.PID()))
 		}

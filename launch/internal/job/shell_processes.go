@@ -56,7 +56,7 @@ func (s *shell) open(a open) {
 
 func (s *shell) rename(a rename) {
 	if p := s.processes[a.process]; p != nil {
-		a.source.Job, a.source.Process, a.source.Host, a.source.PID = p.source.Job, p.number, p.source.Host, p.source.PID
+		a.source.Job, a.source.Process, a.source.Host = p.source.Job, p.number, p.source.Host
 		p.rename(a.source)
 	}
 }
@@ -67,7 +67,7 @@ func (s *shell) start(a startProcess) {
 	named := p.source
 	named.Host = a.hostName
 	p.rename(named)
-	output := process.Output{Stdout: p.stdout, Stderr: p.stderr}
+	output := process.Output{Stdout: p.stdout, Stderr: p.stderr, Started: p.stderr.SetPID}
 	if a.role == roleScheduler {
 		output.Report = &reportReader{process: a.process, send: s.send, log: s.cfg.Logger}
 	}
