@@ -179,8 +179,10 @@ func TestTheEnvironmentSaysHowMuchIsLogged(t *testing.T) {
 			}
 		}
 	}
-	_, err := kvstore.Create(t.Context(), "local", kvstore.WithEnv(func(name string) string { return map[string]string{"PARAGON_LOG": "loud"}[name] }))
-	if err == nil || !strings.Contains(err.Error(), `PARAGON_LOG="loud"`) {
-		t.Errorf("loud: got error %v", err)
+	for name, value := range map[string]string{"PARAGON_LOG": "loud", "PARAGON_LOG_FORMAT": "xml"} {
+		_, err := kvstore.Create(t.Context(), "local", kvstore.WithEnv(func(asked string) string { return map[string]string{name: value}[asked] }))
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%s=%q", name, value)) {
+			t.Errorf("%s=%s: got error %v", name, value, err)
+		}
 	}
 }

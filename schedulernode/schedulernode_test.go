@@ -70,6 +70,7 @@ func TestAnEnvironmentThatCannotBeIsNamed(t *testing.T) {
 		{map[string]string{"DMLC_NUM_WORKER": "none"}, "DMLC_NUM_WORKER"},
 		{map[string]string{"DMLC_PS_ROOT_URI": ""}, "DMLC_PS_ROOT_URI"},
 		{map[string]string{"PARAGON_LOG": "loud"}, "PARAGON_LOG"},
+		{map[string]string{"PARAGON_LOG_FORMAT": "xml"}, `PARAGON_LOG_FORMAT="xml" is unknown; want text or json`},
 	} {
 		if err := schedulernode.Run(ctx, schedulernode.Config{Env: env(c.set)}); err == nil || !strings.HasPrefix(err.Error(), "schedulernode: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: got error %v, want one that names %s", c.set, err, c.want)
