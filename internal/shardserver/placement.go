@@ -208,8 +208,12 @@ func (s *Server) setPlacement(p *placement) {
 		}
 	}
 	if over+without > 0 {
-		s.cfg.Logger.Info(fmt.Sprintf("server: placement %d: promoted to primary of %d shards; %d shards go on without a backup until it is filled", p.number, over, without),
-			joblog.ServerPromoted.With("placement", p.number, "promoted", over, "without_backup", without))
+		text := fmt.Sprintf("server: placement %d: promoted to primary of %d shards; %d shards go on without a backup until it is filled", p.number, over, without)
+		if over > 0 {
+			s.cfg.Logger.Info(text, joblog.ServerPromoted.With("placement", p.number, "promoted", over, "without_backup", without))
+		} else {
+			s.cfg.Logger.Info(text)
+		}
 	}
 	for at, staged := range s.incoming {
 		if x, ok := p.assignmentOf(at, uint32(s.peers.Rank())); !ok || x.role != backup || x.other != staged.from {
