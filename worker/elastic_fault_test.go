@@ -281,12 +281,12 @@ func TestAJoinAndAStopTogether(t *testing.T) {
 	}
 }
 
-// A worker that is lost in the middle of what comes after the last step of an epoch, the averaging of running statistics, the evaluation or
-// the checkpoint, leaves the others going: all its steps count.
-func TestALossBetweenEpochs(t *testing.T) {
-	for _, lost := range []int{0, 2} {
+// A worker that is lost in the middle of what comes after the last step of an epoch, or after a step within it, the averaging of running statistics,
+// the evaluation or the checkpoint, leaves the others going: all its steps count.
+func TestALossBetweenSteps(t *testing.T) {
+	for i, lost := range []int{0, 2, 0, 2} {
 		for _, when := range []string{"bn.running_mean", "evaluation"} {
-			dir := t.TempDir()
+			dir, evaluateSteps := t.TempDir(), i/2*2
 			synctest.Test(t, func(t *testing.T) {
 				die := func(ctx context.Context, w *elasticWorker, what string) {
 					if w.number == lost && what == when && w.j.first(what) {
@@ -297,7 +297,7 @@ func TestALossBetweenEpochs(t *testing.T) {
 				j := runElastic(t, elasticPlan{workers: 3, servers: 1, examples: 45, batch: 5, epochs: 3, optimizer: counted, state: true,
 					change: func(w *elasticWorker, c *worker.FitConfig) {
 						c.Checkpoint.Dir = dir
-						c.Evaluator = evaluatorFunc(func(ctx context.Context) { die(ctx, w, "evaluation") })
+						c.Evaluator, c.EvaluateSteps = evaluatorFunc(func(ctx context.Context) { die(ctx, w, "evaluation") }), evaluateSteps
 					},
 					wrap: func(w *elasticWorker, store kvstore.Store) kvstore.Store {
 						return hooked(store, func(ctx context.Context, key string) { die(ctx, w, key) })

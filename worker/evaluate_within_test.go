@@ -1,11 +1,13 @@
 package worker_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -66,6 +68,37 @@ func TestEvaluationsWithinEpochs(t *testing.T) {
 		if !slices.Equal(again, seen) {
 			t.Errorf("%s: the epochs have %v, the observer %v", name, again, seen)
 		}
+	}
+}
+
+// A reportedStore counts the steps and evaluations that are reported.
+type reportedStore struct {
+	kvstore.Store
+	steps, evaluations *int
+}
+
+func (s reportedStore) ReportStep(r kvstore.StepReport) {
+	*s.steps++
+	s.Store.ReportStep(r)
+}
+
+func (s reportedStore) ReportEvaluation(e kvstore.Evaluation) {
+	*s.evaluations++
+	s.Store.ReportEvaluation(e)
+}
+
+// Before an evaluation the step is reported, so that its time does not have that of the evaluation.
+func TestEvaluationsAreNotInTheTimeOfSteps(t *testing.T) {
+	var steps, evaluations int
+	var reported []int
+	r := newRig(t, rigConfig{store: reportedStore{newStore(t, "device"), &steps, &evaluations}})
+	r.cfg.Epochs, r.cfg.EvaluateSteps = 2, 3
+	r.cfg.Evaluator = evaluatorFunc(func(context.Context) { reported = append(reported, steps) })
+	if _, err := worker.Fit(t.Context(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{3, 6, 8, 9, 12, 15, 16}; !slices.Equal(reported, want) || evaluations != len(want) {
+		t.Errorf("evaluations, of which %d were reported, after the reports of %v steps, want %v", evaluations, reported, want)
 	}
 }
 

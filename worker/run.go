@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/paragon-train/paragon/kvstore"
@@ -195,12 +194,11 @@ func (r *run) runEpoch(ctx context.Context) error {
 	}
 	if r.cfg.Evaluator != nil {
 		begin := time.Now()
-		scores, err := r.cfg.Evaluator.Evaluate(ctx)
+		scores, err := r.evaluate(ctx)
 		if err != nil {
 			return fmt.Errorf("worker: evaluate after epoch %d: %w", r.numEpoch(), err)
 		}
 		info.Test, info.TestTime = &scores, time.Since(begin)
-		r.reporter.store.ReportEvaluation(kvstore.Evaluation{Loss: scores.Loss, Accuracy: scores.Accuracy})
 	}
 	r.epochs = append(r.epochs, *info)
 	for _, o := range r.cfg.Observers {
@@ -308,42 +306,6 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		return true, nil
 	}
 	return !r.over() && !r.epochOver() && !r.finished(), nil // the epoch's last step may have had no effect
-}
-
-// evaluationDue reports whether the step that was done last is the first one at or beyond a multiple of EvaluateSteps. It is the same on all workers.
-func (r *run) evaluationDue() bool {
-	every := float64(r.cfg.EvaluateSteps)
-	if every == 0 || r.cfg.Evaluator == nil {
-		return false
-	}
-	now, step := float64(r.trainer.Steps()), 1.0
-	if r.adapt != nil {
-		now, step = r.adapt.progress.Steps, r.adapt.gain
-	}
-	return math.Floor(now/every) > math.Floor((now-step)/every)
-}
-
-// evaluateWithin evaluates in the middle of an epoch. All workers do, after the same step.
-func (r *run) evaluateWithin(ctx context.Context, e *epochRun) error {
-	begin := time.Now()
-	v := Evaluation{Step: r.stepOfEpoch(), Done: r.trainer.Steps(), Train: begin.Sub(e.begin) - e.evaluating}
-	err := r.trainer.AverageState(ctx)
-	if err == nil {
-		v.Scores, err = r.cfg.Evaluator.Evaluate(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("worker: evaluate after %d steps of epoch %d: %w", v.Step, r.numEpoch(), err)
-	}
-	v.Time = time.Since(begin)
-	e.evaluating += v.Time
-	e.from = e.from.Add(v.Time)
-	e.info.Evaluations = append(e.info.Evaluations, v)
-	for _, o := range r.cfg.Observers {
-		if o, ok := o.(EvaluationObserver); ok {
-			o.Evaluated(r.numEpoch(), v)
-		}
-	}
-	return nil
 }
 
 // closeSpan ends the current span.

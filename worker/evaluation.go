@@ -1,0 +1,59 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+// evaluate measures the model, and reports the scores.
+func (r *run) evaluate(ctx context.Context) (Scores, error) {
+	scores, err := r.cfg.Evaluator.Evaluate(ctx)
+	if err == nil {
+		r.reporter.store.ReportEvaluation(kvstore.Evaluation{Loss: scores.Loss, Accuracy: scores.Accuracy})
+	}
+	return scores, err
+}
+
+// evaluationDue reports whether the step that was done last is the first one at or beyond a multiple of EvaluateSteps. It is the same on all workers.
+func (r *run) evaluationDue() bool {
+	every := float64(r.cfg.EvaluateSteps)
+	if every == 0 {
+		return false
+	}
+	now, step := float64(r.trainer.Steps()), 1.0
+	if r.adapt != nil {
+		now, step = r.adapt.progress.Steps, r.adapt.gain
+	}
+	return math.Floor(now/every) > math.Floor((now-step)/every)
+}
+
+// evaluateWithin evaluates in the middle of an epoch. All workers do, after the same step, whose time ends here.
+func (r *run) evaluateWithin(ctx context.Context, e *epochRun) error {
+	if err := r.trainer.Flush(ctx); err != nil {
+		return err
+	}
+	begin := time.Now()
+	r.endReport(e, begin)
+	v := Evaluation{Step: r.stepOfEpoch(), Done: r.trainer.Steps(), Train: begin.Sub(e.begin) - e.evaluating}
+	err := r.trainer.AverageState(ctx)
+	if err == nil {
+		v.Scores, err = r.evaluate(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("worker: evaluate after %d steps of epoch %d: %w", v.Step, r.numEpoch(), err)
+	}
+	v.Time = time.Since(begin)
+	e.evaluating += v.Time
+	e.from = e.from.Add(v.Time)
+	e.info.Evaluations = append(e.info.Evaluations, v)
+	for _, o := range r.cfg.Observers {
+		if o, ok := o.(EvaluationObserver); ok {
+			o.Evaluated(r.numEpoch(), v)
+		}
+	}
+	return nil
+}
