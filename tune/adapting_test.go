@@ -114,7 +114,7 @@ func TestTrialsGoOnWithoutALostHost(t *testing.T) {
 func TestAHostThatIsGoneIsNotTriedAgain(t *testing.T) {
 	h := newElasticHosts(t, "adapting", 2, 2)
 	cfg := h.config(1)
-	cfg.Pruners = []tune.Pruner{after{2 * time.Second}}
+	cfg.Pruners = []tune.Pruner{after{time.Second}}
 	if _, err := h.jobs.Nodes(); err != nil { // they are found now
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/adapt"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
@@ -321,6 +323,35 @@ func TestAProgramOfItsOwnIsRefused(t *testing.T) {
 	}
 	if err := r.cfg.Trainer.Use(nil); err == nil || !strings.Contains(err.Error(), "programs for 0 devices, want 1") {
 		t.Error(err)
+	}
+}
+
+// A slowFeed takes a second for each run, by a clock of its own.
+type slowFeed struct {
+	worker.BatchFeed
+	clock *time.Time
+}
+
+func (f slowFeed) Next(ctx context.Context) ([]int, error) {
+	*f.clock = f.clock.Add(time.Second)
+	return f.BatchFeed.Next(ctx)
+}
+
+// The time that a run of a step waits for its examples is that run's, not the last one's: how long a step of more runs takes follows from it.
+func TestWaitingForExamplesBelongsToItsRun(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	clock := time.Unix(0, 0)
+	r.cfg.Feed = slowFeed{r.feed, &clock}
+	var last []adapt.Timing
+	r.cfg.Adapt = &worker.AdaptConfig{MaxBatch: 24, Accumulation: true, Decisions: []worker.Decision{{Step: 0, LocalBatch: 5, Accumulation: 2}}}
+	r.cfg.Adapt.SeeTimings(func() time.Time { return clock }, func(t []adapt.Timing) { last = slices.Clone(t) })
+	r.cfg.Epochs = 8
+	if _, err := worker.Fit(t.Context(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	// What it waits for the exchange is taken from a run by the real clock.
+	if len(last) != 1 || math.Abs(last[0].Accumulation-1) > 0.5 || math.Abs(last[0].Step-1) > 0.5 {
+		t.Errorf("got %+v, want one of 5 examples with a second for each run", last)
 	}
 }
 

@@ -62,13 +62,13 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float64, examples int, err error) {
 	want := r.examplesOfStep()
 	for last := false; !last; {
+		runBegin, waited := r.runBegin()
 		begin := time.Now()
 		batch, ok := r.ahead.take()
 		if !ok {
 			batch.counts, batch.err = r.cfg.Feed.Next(ctx)
 		}
 		info.Times.Data += time.Since(begin)
-		runBegin, waited := r.runBegin()
 		if batch.err != nil {
 			return 0, 0, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, batch.err)
 		}
