@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -114,7 +115,8 @@ func TestTrialsGoOnWithoutALostHost(t *testing.T) {
 func TestAHostThatIsGoneIsNotTriedAgain(t *testing.T) {
 	h := newElasticHosts(t, "adapting", 2, 2)
 	cfg := h.config(1)
-	cfg.Pruners = []tune.Pruner{after{time.Second}}
+	l := &lostAndOn{}
+	cfg.Pruners, cfg.Observers = []tune.Pruner{l}, []tune.Observer{l}
 	if _, err := h.jobs.Nodes(); err != nil { // they are found now
 		t.Fatal(err)
 	}
@@ -129,11 +131,17 @@ func TestAHostThatIsGoneIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-// after completes a trial that has reported for so long.
-type after struct{ d time.Duration }
+// A lostAndOn completes a trial when there were decisions after the one that a host was lost.
+type lostAndOn struct{ decisions atomic.Int32 }
 
-func (a after) Prune(v tune.View, trial int) tune.Halt {
-	if r := v.Trial(trial).Reports; r[len(r)-1].At-r[0].At > a.d {
+func (l *lostAndOn) Observe(_ tune.View, e tune.Event) {
+	if e.Kind == tune.EventAllocate && (l.decisions.Load() > 0 || strings.Contains(e.Rule, "was lost")) {
+		l.decisions.Add(1)
+	}
+}
+
+func (l *lostAndOn) Prune(tune.View, int) tune.Halt {
+	if l.decisions.Load() > 2 {
 		return tune.Halt{Trial: tune.Complete, Rule: "enough"}
 	}
 	return tune.Halt{}
