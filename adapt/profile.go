@@ -12,12 +12,34 @@ type Profile struct{ entries []ProfileEntry }
 
 // A ProfileEntry has the sums of one configuration.
 type ProfileEntry struct {
-	Nodes, Replicas, LocalBatch, Servers int
+	Nodes      int `json:"nodes"`
+	Replicas   int `json:"replicas"`
+	LocalBatch int `json:"local_batch"`
+	Servers    int `json:"servers,omitempty"`
 
-	Computed  int     // micro-batches whose computing was timed
-	Computing float64 // seconds of these
-	Steps     int     // closing micro-batches
-	Closing   float64 // seconds of these, with the exchange
+	Computed  int     `json:"computed"`  // micro-batches whose computing was timed
+	Computing float64 `json:"computing"` // seconds of these
+	Steps     int     `json:"steps"`     // closing micro-batches
+	Closing   float64 `json:"closing"`   // seconds of these, with the exchange
+}
+
+// mostSteps is how many steps an entry averages at most. Then both sums are halved: older steps count less and less, since machines get slower and
+// faster.
+const mostSteps = 256
+
+// fade halves the sums of an entry that has enough steps. The means stay.
+func (e *ProfileEntry) fade() {
+	if e.Steps < mostSteps {
+		return
+	}
+	half := func(count *int, seconds *float64) {
+		if *count > 0 {
+			*seconds *= float64(*count/2) / float64(*count)
+			*count /= 2
+		}
+	}
+	half(&e.Steps, &e.Closing)
+	half(&e.Computed, &e.Computing)
 }
 
 // Accumulated counts a micro-batch that was computed and not pushed, which took so many seconds. Of t only the configuration counts:
@@ -37,6 +59,7 @@ func (p *Profile) Closed(t Timing, seconds, waiting float64) {
 		return
 	}
 	if e := p.entry(t, seconds); e != nil {
+		e.fade()
 		e.Steps++
 		e.Closing += seconds
 		if computing := seconds - waiting; computing > 0 {
@@ -58,6 +81,16 @@ func (p *Profile) entry(t Timing, seconds float64) *ProfileEntry {
 		p.entries = slices.Insert(p.entries, i, key)
 	}
 	return &p.entries[i]
+}
+
+// Entry has the sums of t's configuration; false: nothing was measured with it.
+func (p *Profile) Entry(t Timing) (ProfileEntry, bool) {
+	key := ProfileEntry{Nodes: t.Nodes, Replicas: t.Replicas, LocalBatch: t.LocalBatch, Servers: t.Servers}
+	i, found := slices.BinarySearchFunc(p.entries, key, compareEntries)
+	if !found {
+		return key, false
+	}
+	return p.entries[i], true
 }
 
 func compareEntries(a, b ProfileEntry) int {

@@ -40,6 +40,31 @@ func TestProfileHasMeansByConfiguration(t *testing.T) {
 	}
 }
 
+// Old steps count less and less: a machine that has become twice as fast is known to be, and the means stay as they are when sums are halved.
+func TestAProfileForgetsOldSteps(t *testing.T) {
+	var p Profile
+	x := Timing{Nodes: 1, Replicas: 2, LocalBatch: 8}
+	step := func(seconds float64) {
+		p.Accumulated(x, seconds/4)
+		p.Closed(x, seconds, seconds)
+	}
+	for range 5 * mostSteps {
+		step(2)
+		if e, ok := p.Entry(x); !ok || e.Steps > mostSteps || e.Closing != 2*float64(e.Steps) || e.Computing != 0.5*float64(e.Computed) {
+			t.Fatalf("got %+v, want at most %d steps of 2 s and as many runs of 0.5 s", e, mostSteps)
+		}
+	}
+	for range 2 * mostSteps {
+		step(1)
+	}
+	if got := p.Timings()[0]; got.Step > 1.1 || got.Accumulation > 1.1/4 {
+		t.Errorf("got %+v, want about 1 s and 0.25 s", got)
+	}
+	if e, ok := p.Entry(Timing{Nodes: 1, Replicas: 2, LocalBatch: 9}); ok || e.Steps != 0 {
+		t.Errorf("got %+v of a batch that was not measured", e)
+	}
+}
+
 func TestRestoredProfileGoesOn(t *testing.T) {
 	var a, b Profile
 	x := Timing{Nodes: 2, Replicas: 3, LocalBatch: 7, Servers: 1}

@@ -58,10 +58,10 @@ func (d *decider) report(nodes, workers int) {
 func (d *decider) stepTime(nodes, workers int) (seconds float64) {
 	b := d.a.batch
 	switch e := d.profile.find(nodes, workers, d.a.runOf()); {
-	case e != nil && e.Steps > 0:
-		seconds = e.Seconds / float64(e.Steps)
-		if e.Runs > 0 {
-			seconds += float64(b.Accumulation) * e.RunSeconds / float64(e.Runs)
+	case e.Steps > 0:
+		seconds = e.Closing / float64(e.Steps)
+		if e.Computed > 0 {
+			seconds += float64(b.Accumulation) * e.Computing / float64(e.Computed)
 		}
 	case d.model != nil:
 		seconds = d.model.StepTime(nodes, workers, b.LocalBatch, b.Accumulation)
@@ -76,7 +76,7 @@ func (d *decider) wishWorkers(nodes, workers int) {
 		return
 	}
 	onNode := (workers-1)/nodes + 1
-	choice := adapt.ReplicaChoice{Present: workers, Least: least, Most: most, Explored: d.profile.mostReplicas(), ChangeSeconds: d.changeSeconds(), Goodput: func(workers int) float64 {
+	choice := adapt.ReplicaChoice{Present: workers, Least: least, Most: most, Explored: d.profile.MostReplicas(), ChangeSeconds: d.changeSeconds(), Goodput: func(workers int) float64 {
 		c, err := d.goodput().Best((workers-1)/onNode+1, workers, d.limits())
 		if err != nil {
 			return 0 // no batch of so many workers is within the limits

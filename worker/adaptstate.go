@@ -11,23 +11,23 @@ import (
 
 // adaptState is what a checkpoint and a worker that joins get of an adaptation.
 type adaptState struct {
-	Rule         string         `json:"rule"`
-	InitialBatch int            `json:"initial_batch"`
-	Examples     int            `json:"examples"` // of a pass
-	Progress     float64        `json:"progress"` // in scale-invariant steps
-	Epochs       int            `json:"epochs"`   // finished
-	Step         int            `json:"step"`     // of the epoch
-	Batch        batch          `json:"batch"`
-	Segments     []Segment      `json:"segments,omitempty"` // of the division
-	Groups       []adapt.State  `json:"groups"`
-	Profile      []profileEntry `json:"profile,omitempty"`
+	Rule         string               `json:"rule"`
+	InitialBatch int                  `json:"initial_batch"`
+	Examples     int                  `json:"examples"` // of a pass
+	Progress     float64              `json:"progress"` // in scale-invariant steps
+	Epochs       int                  `json:"epochs"`   // finished
+	Step         int                  `json:"step"`     // of the epoch
+	Batch        batch                `json:"batch"`
+	Segments     []Segment            `json:"segments,omitempty"` // of the division
+	Groups       []adapt.State        `json:"groups"`
+	Profile      []adapt.ProfileEntry `json:"profile,omitempty"`
 }
 
 // state is what there is to know after the last step; done: the epoch has ended.
 func (a *adaptation) state(done bool) *adaptState {
 	s := &adaptState{
 		Rule: a.rule, InitialBatch: a.progress.InitialBatch, Examples: a.progress.Examples, Progress: a.progress.Steps,
-		Epochs: a.epochs, Step: a.step, Batch: a.batch, Segments: a.feed.Segments(), Groups: a.estimators.State(), Profile: a.decider.profile.entries,
+		Epochs: a.epochs, Step: a.step, Batch: a.batch, Segments: a.feed.Segments(), Groups: a.estimators.State(), Profile: a.decider.profile.Entries(),
 	}
 	if done {
 		s.Epochs, s.Step = a.epochs+1, 0
@@ -54,12 +54,8 @@ func (s *adaptState) check() error {
 			return fmt.Errorf("a segment is %+v, want a step of at least 0 and at least one example", g)
 		}
 	}
-	for _, e := range s.Profile {
-		if err := e.check(); err != nil {
-			return err
-		}
-	}
-	return nil
+	var p adapt.Profile
+	return p.Restore(s.Profile)
 }
 
 // restore takes over a state of another process.
@@ -78,9 +74,11 @@ func (a *adaptation) restore(s *adaptState) error {
 	if err := a.estimators.Restore(s.Groups); err != nil {
 		return fmt.Errorf("worker: AdaptConfig.Groups: %w", err)
 	}
+	if err := a.decider.profile.Restore(s.Profile); err != nil {
+		return fmt.Errorf("worker: state of adaptive training: %w", err)
+	}
 	a.progress.InitialBatch, a.progress.Steps = s.InitialBatch, s.Progress
 	a.epochs, a.step, a.batch = s.Epochs, s.Step, s.Batch
-	a.decider.profile.entries = s.Profile
 	return nil
 }
 

@@ -80,7 +80,7 @@ func (d *decider) choose(nodes, workers int) error {
 	if d.wishing || a.trainer.cfg.Store.Rank() != 0 || d.since < a.progress.Examples/choicesOfPass || !a.estimators.Measured() {
 		return nil
 	}
-	if e := d.profile.find(nodes, workers, a.runOf()); e == nil || e.Steps < leastSteps {
+	if d.profile.find(nodes, workers, a.runOf()).Steps < leastSteps {
 		return nil
 	}
 	d.since = 0
@@ -122,7 +122,7 @@ func (d *decider) limits() adapt.Limits {
 }
 
 func (d *decider) fit() (adapt.Model, error) {
-	timings := d.profile.timings()
+	timings := d.profile.Timings()
 	if d.a.cfg.model != nil {
 		return d.a.cfg.model(timings)
 	}
