@@ -50,6 +50,14 @@ type batch struct {
 
 func (b batch) perStep() int { return b.LocalBatch * (b.Accumulation + 1) }
 
+// check is an error if no worker can take it.
+func (b batch) check() error {
+	if b.LocalBatch < 1 || b.LocalBatch > maxLocalBatch || b.Accumulation < 0 || b.Accumulation > maxAccumulation {
+		return fmt.Errorf("the batch is %+v, want 1 to %d examples and an accumulation of 0 to %d", b, maxLocalBatch, maxAccumulation)
+	}
+	return nil
+}
+
 func (b batch) String() string {
 	if b.Accumulation == 0 {
 		return fmt.Sprintf("%d a worker", b.LocalBatch)

@@ -14,7 +14,8 @@ import (
 
 // AdaptConfig lets Fit choose the batch size while it trains, by goodput: examples a second times what an example is worth in a batch of that size
 // (package adapt). The servers measure the noise of the gradient and scale the learning rate of each step by Rule; rank 0 fits a model
-// of the step's time to what it measures. All workers change the batch after the same step. All of them give the same configuration.
+// of the step's time to what it measures. All workers change the batch after the same step. All of them give the same configuration, but for MinLocal and
+// MaxLocal; where their numbers of devices differ it has an InitialBatch.
 //
 // An epoch then is so much progress, in scale-invariant steps, as one pass over the data makes at the initial batch size. It may end in the middle of
 // a pass, and the next one goes on there: each example of a pass is used exactly once by steps that count. Learning-rate schedules are read at

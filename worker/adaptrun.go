@@ -64,7 +64,7 @@ func (r *run) stepInfo(loss float64, examples int) StepInfo {
 }
 
 // beginAdapting begins with a state that a checkpoint had; nil: anew. joined: it is that of workers that run, whose batch fits already.
-func (r *run) beginAdapting(state *adaptState, joined bool) error {
+func (r *run) beginAdapting(ctx context.Context, state *adaptState, joined bool) error {
 	workers := r.trainer.cfg.Store.NumWorkers()
 	a, err := newAdaptation(r.cfg.Adapt, r.trainer, r.cfg.Feed.(BatchFeed), workers, state)
 	if err != nil {
@@ -75,6 +75,9 @@ func (r *run) beginAdapting(state *adaptState, joined bool) error {
 	}
 	if !joined {
 		a.fitTo(workers)
+		if err := a.agreeAtStart(ctx); err != nil {
+			return err
+		}
 	}
 	a.beginBatch()
 	r.adapt, r.stale = a, true
@@ -167,8 +170,8 @@ func (r *run) resize(e *epochRun, agreed verdict) (bool, error) {
 	if !ok || to == a.batch {
 		return false, nil
 	}
-	if to.LocalBatch < 1 || to.LocalBatch > maxLocalBatch || to.Accumulation < 0 || to.Accumulation > maxAccumulation {
-		return false, fmt.Errorf("worker: epoch %d step %d: the workers agreed on the batch %+v, want 1 to %d examples and an accumulation of 0 to %d", r.numEpoch(), r.stepOfEpoch(), to, maxLocalBatch, maxAccumulation)
+	if err := to.check(); err != nil {
+		return false, fmt.Errorf("worker: epoch %d step %d: agree on a batch: %w", r.numEpoch(), r.stepOfEpoch(), err)
 	}
 	r.closeSpan(e)
 	before := a.batch

@@ -41,13 +41,14 @@ func (s *adaptState) check() error {
 	if err := progress.Validate(); err != nil {
 		return err
 	}
-	switch b := s.Batch; {
+	switch {
 	case s.InitialBatch > maxPerStep:
 		return fmt.Errorf("the initial batch is %d, want at most %d", s.InitialBatch, maxPerStep)
 	case s.Epochs < 0 || s.Step < 0:
 		return fmt.Errorf("%d epochs and %d steps were done, want at least 0", s.Epochs, s.Step)
-	case b.LocalBatch < 1 || b.LocalBatch > maxLocalBatch || b.Accumulation < 0 || b.Accumulation > maxAccumulation:
-		return fmt.Errorf("the batch is %+v, want 1 to %d examples and an accumulation of 0 to %d", b, maxLocalBatch, maxAccumulation)
+	}
+	if err := s.Batch.check(); err != nil {
+		return err
 	}
 	for _, g := range s.Segments {
 		if g.First < 0 || g.PerStep < 1 {

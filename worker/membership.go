@@ -53,7 +53,7 @@ func (r *run) join(ctx context.Context) (err error) {
 			return err
 		}
 		state.Segments = nil // a new division
-		if err := r.beginAdapting(state, true); err != nil {
+		if err := r.beginAdapting(ctx, state, true); err != nil {
 			return err
 		}
 	}

@@ -108,7 +108,7 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 	at := resumed.at
 	r.epoch, r.step, r.cuts, r.past, r.stale = at.Epoch, at.Step, at.Cuts, resumed.past, resumed.from != ""
 	if r.cfg.Adapt != nil {
-		if err := r.beginAdapting(at.Adapt, false); err != nil {
+		if err := r.beginAdapting(ctx, at.Adapt, false); err != nil {
 			return "", err
 		}
 	}
