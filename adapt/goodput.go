@@ -209,6 +209,20 @@ func (l Limits) ranges(initial, replicas int) ranges {
 	return r
 }
 
+// Allows reports whether Best may choose a batch on so many replicas: a local batch of so many examples, with accumulation batches summed before the
+// closing one.
+func (l Limits) Allows(initialBatch, replicas, localBatch, accumulation int) bool {
+	if l.Validate(initialBatch) != nil || replicas < 1 || accumulation < 0 {
+		return false
+	}
+	r := l.ranges(initialBatch, replicas)
+	if r.least > r.most || accumulation > r.last() {
+		return false
+	}
+	low, high := r.batches(accumulation)
+	return low <= localBatch && localBatch <= high
+}
+
 // batches are the local batches that are possible with s accumulated ones.
 func (r ranges) batches(s int) (low, high int) {
 	low, high = max(r.low, (r.least-1)/(s+1)+1), min(r.high, r.most/(s+1))

@@ -152,16 +152,14 @@ func (d *decider) best(nodes, workers int) (b batch, ok bool) {
 // near is the best batch beside the choice that fills programs of the sizes that there are to be; rate 0: there is none within the limits.
 func (d *decider) near(g adapt.Goodput, nodes, workers int, choice adapt.Choice) (b batch, rate float64) {
 	a := d.a
-	p := a.programs
+	p, limits := a.programs, d.limits()
 	above := p.sizeFor(choice.LocalBatch) * p.devices
 	for _, local := range []int{above, above * 3 / 4, above * 2 / 3} { // the sizes below 2ⁿ and 3·2ⁿ
-		if local < max(1, a.cfg.MinLocal) || local > a.maxLocal() || p.sizeFor(local)*p.devices != local {
+		if local < 1 || p.sizeFor(local)*p.devices != local {
 			continue
 		}
 		for s := max(0, choice.Accumulation-1); s <= choice.Accumulation+1; s++ {
-			global := workers * local * (s + 1)
-			least := workers * ((a.progress.InitialBatch-1)/workers + 1)
-			if s > 0 && !a.cfg.Accumulation || global < least || global > a.cfg.MaxBatch || workers == 1 && s == 0 && global > least {
+			if !limits.Allows(a.progress.InitialBatch, workers, local, s) {
 				continue
 			}
 			if r := g.At(nodes, workers, local, s); r > rate {
