@@ -223,6 +223,30 @@ func (l Limits) Allows(initialBatch, replicas, localBatch, accumulation int) boo
 	return low <= localBatch && localBatch <= high
 }
 
+// Nearest is the batch that Allows allows whose examples on a replica are the nearest to so many, with the fewest accumulated batches; false: it allows none.
+func (l Limits) Nearest(initialBatch, replicas, examples int) (localBatch, accumulation int, ok bool) {
+	if l.Validate(initialBatch) != nil || replicas < 1 {
+		return 0, 0, false
+	}
+	r, best := l.ranges(initialBatch, replicas), 0
+	if r.least > r.most {
+		return 0, 0, false
+	}
+	for s := r.first(); s <= r.last(); s++ {
+		low, high := r.batches(s)
+		for m := examples / (s + 1); m <= examples/(s+1)+1 && low <= high; m++ {
+			to := min(max(m, low), high)
+			if off := max(to*(s+1)-examples, examples-to*(s+1)); !ok || off < best {
+				localBatch, accumulation, best, ok = to, s, off, true
+			}
+		}
+		if ok && best == 0 {
+			break
+		}
+	}
+	return localBatch, accumulation, ok
+}
+
 // batches are the local batches that are possible with s accumulated ones.
 func (r ranges) batches(s int) (low, high int) {
 	low, high = max(r.low, (r.least-1)/(s+1)+1), min(r.high, r.most/(s+1))

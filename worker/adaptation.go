@@ -143,6 +143,11 @@ func (a *adaptation) fitTo(workers int) {
 	if b := a.batch; workers == 1 && b.Accumulation == 0 && b.LocalBatch > least {
 		a.batch = splitWithin(b.LocalBatch, (b.LocalBatch+1)/2, least, most)
 	}
+	if b := a.batch; b.LocalBatch < a.cfg.MinLocal {
+		if local, accumulation, ok := a.cfg.limits().Nearest(initial, workers, b.perStep()); ok {
+			a.batch = batch{local, accumulation}
+		}
+	}
 }
 
 // splitWithin is split whose step has least to most examples if so many runs, or up to twice as many, can be equal.

@@ -6,6 +6,35 @@ import (
 	"github.com/paragon-train/paragon/adapt"
 )
 
+// However the workers change, the local batch is at least the least one if the limits allow any such batch.
+func TestTheBatchHasTheLeastLocalBatch(t *testing.T) {
+	for _, allowed := range []bool{true, false} {
+		for least := 1; least <= 6; least++ {
+			for most := 6; most <= 20; most++ {
+				for workers := 1; workers <= 4; workers++ {
+					for local := 1; local <= 9; local++ {
+						for accumulation := range 4 {
+							a := &adaptation{cfg: AdaptConfig{MaxBatch: most, MinLocal: least, Accumulation: allowed}, progress: adapt.Progress{InitialBatch: 6}, trainer: &Trainer{}}
+							a.programs = &programSets{a: a, devices: 1, base: 8}
+							a.batch = batch{local, accumulation}
+							a.fitTo(workers)
+							limits, possible := a.cfg.limits(), false
+							for m := 1; m <= most; m++ {
+								for s := range most {
+									possible = possible || limits.Allows(6, workers, m, s)
+								}
+							}
+							if possible && a.batch.LocalBatch < least {
+								t.Fatalf("%+v with %d workers: %v became %v, below the least local batch", limits, workers, batch{local, accumulation}, a.batch)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // However the workers and the limits change, the batch is then from the initial one, rounded up to the workers, to the largest.
 func TestTheBatchIsWithinTheLimitsOfTheWorkers(t *testing.T) {
 	for initial := 1; initial <= 9; initial += 2 {
