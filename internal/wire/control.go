@@ -201,7 +201,7 @@ type Cut struct {
 //	     .     4  length      of the record, at most MaxRecord
 //	     .     n  record      what the process measures of itself (telemetry.Record); empty: nothing
 //
-// The scheduler keeps the newest adaptation of rank 0. Introduced in version 1.
+// The scheduler keeps the newest adaptation of rank 0. Introduced in version 1; sent, record and the answer in version 2.
 type Heartbeat struct {
 	Node       uint64
 	Generation uint64
@@ -221,7 +221,7 @@ type Heartbeat struct {
 //	    24     8  at           the scheduler's clock when it took the heartbeat, in nanoseconds of Unix time (int64)
 //
 // The scheduler's clock minus the node's is at minus the middle between sent and the time the answer came, and wrong by at most half of the time
-// between the two. Introduced in version 1.
+// between the two. Introduced in version 2.
 type Beat struct {
 	Generation  uint64
 	Revision    uint64
@@ -344,7 +344,7 @@ type AskLeave struct {
 //	     .     4  length      of the record, at most MaxRecord
 //	     .     n  record      the last one, as in Heartbeat; empty: none
 //
-// Introduced in version 1.
+// Introduced in version 1; record in version 2.
 type Leave struct {
 	Node   uint64
 	OK     bool
