@@ -60,6 +60,9 @@ func (s *store) Weighted(weight float32, counted bool) Pusher {
 	return s.Step(Step{Weight: weight, Counted: counted})
 }
 
+// MeasuresNorms reports whether Step.Measure may be asked for, of dense keys.
+func (s *store) MeasuresNorms() bool { return !s.async && !s.compression.Load().feedback() }
+
 func (s *store) Norms(name string) (Norms, bool) {
 	s.mu.Lock()
 	k := s.keys[name]

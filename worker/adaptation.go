@@ -252,6 +252,13 @@ func (a *adaptation) measure() {
 		m.MeanSqr += n.MeanSqr
 		m.SqrMean += n.SqrMean
 	}
+	if !first.Biased && a.every == 1 { // not of two steps, and not preconditioned
+		t.norm = 0
+		for _, m := range step {
+			t.norm += m.SqrMean
+		}
+		t.norm = math.Sqrt(t.norm)
+	}
 	a.estimators.Add(step)
 }
 

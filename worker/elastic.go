@@ -35,7 +35,11 @@ func (t *Trainer) weigh(weight uint64) {
 	if t.pusher == nil || t.weight != weight || t.told != t.counting {
 		t.weight, t.told = weight, t.counting
 		t.pusher = t.cfg.Store.Weighted(float32(weight), t.counting)
-		t.exchange.pusher = t.pusher
+		t.measuring = t.cfg.Store.Step(kvstore.Step{Weight: float32(weight), Counted: t.counting, Measure: true})
+	}
+	t.takeNorm()
+	if t.exchange.pusher = t.pusher; t.measuresNorm() {
+		t.exchange.pusher, t.normed = t.measuring, true
 	}
 }
 

@@ -36,7 +36,8 @@ func (r *run) beginReport(e *epochRun) {
 func (r *run) stepDone(loss float64, examples int) {
 	s := &r.reporter.report
 	s.Epoch, s.Examples, s.GlobalBatch = uint64(r.numEpoch()), examples, r.globalExamples(examples)
-	s.Loss, s.LearningRate, s.GradientNorm = loss, r.trainer.learningRate(), math.NaN()
+	s.Loss, s.LearningRate, s.GradientNorm = loss, r.trainer.learningRate(), r.trainer.norm
+	r.trainer.norm = math.NaN()
 	r.reporter.done = true
 }
 

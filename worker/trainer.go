@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -98,16 +99,20 @@ type Trainer struct {
 	update   *localUpdate // on the worker: with UpdateOnWorker or local steps
 	local    *localSteps  // nil without
 
-	adapt    *adaptation     // nil: batch and learning rate are as configured
-	elastic  kvstore.Elastic // nil: workers neither come nor go
-	roll     *rollcall.Roll  // nil: they do not, or Fit has not begun
-	fitted   bool            // Fit was called
-	counting bool            // the weights of steps tell the servers which examples were used
-	pusher   kvstore.Pusher  // with the weight of the step
-	weight   uint64          // which is this
-	told     bool            // and counting was this
-	fresh    bool            // it came to a running job and has used no example yet: the running statistics are not its own
-	onWeight func()          // called once in a step, when the store has the weight of its gradients; nil: nothing
+	adapt      *adaptation     // nil: batch and learning rate are as configured
+	elastic    kvstore.Elastic // nil: workers neither come nor go
+	roll       *rollcall.Roll  // nil: they do not, or Fit has not begun
+	fitted     bool            // Fit was called
+	counting   bool            // the weights of steps tell the servers which examples were used
+	pusher     kvstore.Pusher  // with the weight of the step
+	measuring  kvstore.Pusher  // the same for a step whose gradient's norm the servers take
+	measurable bool
+	normed     bool    // the step under way is one
+	norm       float64 // of the mean gradient of the newest such step; NaN: it was taken already, or there is none
+	weight     uint64  // which is this
+	told       bool    // and counting was this
+	fresh      bool    // it came to a running job and has used no example yet: the running statistics are not its own
+	onWeight   func()  // called once in a step, when the store has the weight of its gradients; nil: nothing
 	// onGradient is called once in a run, when its first gradient is there; nil: nothing
 	onGradient func()
 
@@ -225,6 +230,7 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 	if err := t.initState(ctx); err != nil {
 		return nil, err
 	}
+	t.measurable, t.norm = t.canMeasureNorm(), math.NaN()
 	t.exchange = newExchange(ctx, cfg.Store, t.keys, grads, outs, t.pulled)
 	cfg.Logger.Info("trainer ready", "store", cfg.Store.Type(), "rank", cfg.Store.Rank(), "workers", cfg.Store.NumWorkers(), "devices", len(cfg.Programs), "parameters", len(params), "divides", t.Divides())
 	return t, nil
