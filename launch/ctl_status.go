@@ -19,8 +19,8 @@ func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
 		Usage: "show the members of a job and the state of its hosts",
-		Description: `Shows the processes of a job, how far each worker is, and the status of each host of workers: ADD_QUEUED, ADDED,
-REMOVAL_QUEUED, REMOVED or FAILED, with the reason:
+		Description: `Shows the processes of a job, how far each worker is, its examples a second within the last minute and its newest loss, and the
+status of each host of workers: ADD_QUEUED, ADDED, REMOVAL_QUEUED, REMOVED or FAILED, with the reason:
 
    launch ctl status
    launch ctl status --json | jq '.hosts[] | select(.status == "FAILED")'
@@ -29,7 +29,10 @@ Run it on the machine where launch runs, as the same user.`,
 		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write everything as JSON", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {
 			var s control.Status
-			return look(c, control.OpStatus, &s, func(w io.Writer, k *controller) error { return writeStatus(w, k, s, time.Now()) })
+			return look(c, control.OpStatus, &s, func(w io.Writer, k *controller) error {
+				speeds, _ := k.askSpeeds(c.Context) // the rest is known, and is shown without
+				return writeStatus(w, k, s, speeds, time.Now())
+			})
 		},
 	}
 }
@@ -60,7 +63,7 @@ func look(c *cli.Context, op string, answer control.Answer, write func(w io.Writ
 }
 
 // writeStatus writes the tables of a job.
-func writeStatus(w io.Writer, k *controller, s control.Status, now time.Time) error {
+func writeStatus(w io.Writer, k *controller, s control.Status, speeds map[uint64]speed, now time.Time) error {
 	fmt.Fprintf(w, "job %s: %s%s, %s, generation %d, since %s in %s: %s\n", s.Job, s.Phase, because(s.Reason), count(s.Workers, "worker"), s.Generation,
 		ago(now.Sub(k.Started)), k.Dir, strings.Join(k.Command, " "))
 	if len(s.Waiting) > 0 {
@@ -86,7 +89,7 @@ func writeStatus(w io.Writer, k *controller, s control.Status, now time.Time) er
 		}
 		fmt.Fprintln(w)
 	}
-	nodes := metrics.Table{Columns: []string{"role", "rank", "host", "pid", "state", "epoch", "step", "heartbeat"}}
+	nodes := metrics.Table{Columns: []string{"role", "rank", "host", "pid", "state", "epoch", "step", "examples/s", "loss", "heartbeat"}}
 	for _, n := range s.Nodes {
 		rank, epoch, step := any(n.Rank), any(n.Epoch), any(n.Step)
 		if n.Rank < 0 {
@@ -95,7 +98,11 @@ func writeStatus(w io.Writer, k *controller, s control.Status, now time.Time) er
 		if n.Role != control.Worker {
 			epoch, step = nil, nil
 		}
-		nodes.Row(n.Role, rank, n.Host, n.PID, n.State, epoch, step, ago(time.Duration(n.HeardMillis)*time.Millisecond)+" ago")
+		var examples, loss any
+		if x, ok := speeds[n.Node]; ok {
+			examples, loss = x.cells()
+		}
+		nodes.Row(n.Role, rank, n.Host, n.PID, n.State, epoch, step, examples, loss, ago(time.Duration(n.HeardMillis)*time.Millisecond)+" ago")
 	}
 	hosts := metrics.Table{Columns: []string{"host", "status", "reason"}}
 	for _, h := range s.Hosts {

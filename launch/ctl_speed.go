@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"math"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/metrics"
+)
+
+// speedPoints is how many seconds a speed is the mean of, at most.
+const speedPoints = 60
+
+// A speed says how a worker trains. What is not known is NaN.
+type speed struct{ examples, loss float64 } // examples a second, the loss of the newest step
+
+// askSpeeds asks how the workers train; nothing is known of those that have not said.
+func (k *controller) askSpeeds(ctx context.Context) (map[uint64]speed, error) {
+	var past control.Series
+	if _, err := k.ask(ctx, control.Request{Op: control.OpSeries, Metrics: []string{"examples"}, Points: speedPoints + 1}, &past); err != nil {
+		return nil, err
+	}
+	var now control.Telemetry
+	if _, err := k.ask(ctx, control.Request{Op: control.OpTelemetry, Metrics: []string{"loss"}}, &now); err != nil {
+		return nil, err
+	}
+	return speeds(past, now), nil
+}
+
+// speeds makes them of the number of examples within the last minute and the newest losses.
+func speeds(past control.Series, now control.Telemetry) map[uint64]speed {
+	all := map[uint64]speed{}
+	for _, n := range now.Nodes {
+		s := speed{math.NaN(), math.NaN()}
+		if len(n.Values) > 0 {
+			s.loss = float64(n.Values[0])
+		}
+		all[n.Node] = s
+	}
+	for _, n := range past.Nodes {
+		if s, ok := all[n.Node]; ok && len(n.Values) > 0 {
+			s.examples = growth(n.Values[0]) * 1000 / float64(past.StepMillis)
+			all[n.Node] = s
+		}
+	}
+	return all
+}
+
+// growth is how much a counter grows from one point to the next, on average.
+func growth(points []control.Number) float64 {
+	first, last := -1, -1
+	for i, v := range points {
+		if !math.IsNaN(float64(v)) {
+			if last = i; first < 0 {
+				first = i
+			}
+		}
+	}
+	if first == last {
+		return math.NaN()
+	}
+	return float64(points[last]-points[first]) / float64(last-first)
+}
+
+// cells are those of a worker's row.
+func (s speed) cells() (examples, loss any) {
+	if !math.IsNaN(s.examples) {
+		examples = int(s.examples + 0.5)
+	}
+	if !math.IsNaN(s.loss) {
+		loss = metrics.Fixed(s.loss)
+	}
+	return examples, loss
+}
