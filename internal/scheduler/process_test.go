@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/scheduler"
+	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -80,6 +83,7 @@ func killSchedulers(t *testing.T, state string) {
 		cmd.Wait()
 	}()
 	w, server := j.joinAll(ctx)
+	first := stepsKnown(ctx, t, j, w[0], 0)
 	met, far := make(chan error, 2), make(chan bool)
 	for rank, n := range w {
 		go func() {
@@ -91,6 +95,7 @@ func killSchedulers(t *testing.T, state string) {
 					met <- err
 					return
 				}
+				n.Recorder().Add(telemetry.Steps, 1)
 			}
 			met <- nil
 		}()
@@ -107,18 +112,21 @@ func killSchedulers(t *testing.T, state string) {
 	if err := errors.Join(<-met, <-met); err != nil {
 		t.Fatalf("%v\n%s", err, j.log)
 	}
+	if last := stepsKnown(ctx, t, j, w[0], 200); last.Incarnation == first.Incarnation || last.SinceMillis < first.SinceMillis {
+		t.Errorf("the first scheduler was number %d and began at %d, the last one %d at %d; want other numbers", first.Incarnation, first.SinceMillis, last.Incarnation, last.SinceMillis)
+	}
 	cfg := j.config(cluster.Worker, -1, "w2")
 	cfg.Joining = true
 	n, err := cluster.Join(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ready, first := make(chan error, 1), make(chan error, 1)
+	ready, arrived := make(chan error, 1), make(chan error, 1)
 	go func() { ready <- n.Ready(ctx) }()
 	change := pending(t, w[0])
-	go func() { first <- w[0].Arrive(ctx, wire.Arrive{Change: change, Steps: 1, Used: 1}) }()
+	go func() { arrived <- w[0].Arrive(ctx, wire.Arrive{Change: change, Steps: 1, Used: 1}) }()
 	kill()
-	if err := errors.Join(w[1].Arrive(ctx, wire.Arrive{Change: change, Steps: 1, Used: 1}), <-first, <-ready); err != nil {
+	if err := errors.Join(w[1].Arrive(ctx, wire.Arrive{Change: change, Steps: 1, Used: 1}), <-arrived, <-ready); err != nil {
 		t.Fatalf("%v\n%s", err, j.log)
 	}
 	for _, n := range append(w, n) {
@@ -128,5 +136,30 @@ func killSchedulers(t *testing.T, state string) {
 	}
 	if err := errors.Join(<-server, cmd.Wait()); err != nil {
 		t.Errorf("%v\n%s", err, j.log)
+	}
+}
+
+// stepsKnown asks the scheduler until it knows that a worker has done so many steps.
+func stepsKnown(ctx context.Context, t *testing.T, j *job, n *cluster.Node, want float64) control.Telemetry {
+	n.Recorder().Add(telemetry.Steps, 0)
+	for {
+		var got control.Telemetry
+		answer, err := cluster.Control(ctx, j.addr, transport.Config{Network: transport.TCP, Secret: []byte("secret")}, []byte(`{"op":"telemetry","metrics":["steps"]}`))
+		if err == nil {
+			err = control.DecodeAnswer(answer, &got)
+		}
+		for _, x := range got.Nodes {
+			if x.Node != uint64(n.ID()) || len(x.Values) == 0 {
+				continue
+			}
+			if steps := float64(x.Values[0]); steps == want {
+				return got
+			} else if steps > want {
+				t.Errorf("the scheduler knows of %v steps, want at most %v", steps, want)
+			}
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the scheduler does not tell of %v steps: %v, %v", want, got, err)
+		}
 	}
 }
