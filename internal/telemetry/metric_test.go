@@ -120,3 +120,24 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// go test ./internal/telemetry -run '^$' -bench .
+func BenchmarkRecord(b *testing.B) {
+	var r Recorder
+	CollectProcess(&r)
+	for _, m := range Metrics() {
+		r.Set(m, 1.5)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		record := r.Record()
+		record.Append(nil)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	var r Recorder
+	for b.Loop() {
+		r.Add(StepSeconds, 1.5)
+	}
+}
