@@ -2,7 +2,10 @@ package worker_test
 
 import (
 	"context"
+	"math"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
@@ -91,4 +94,69 @@ type fixedScores struct{}
 
 func (fixedScores) Evaluate(context.Context) (worker.Scores, error) {
 	return worker.Scores{Loss: 0.5, Accuracy: 0.75, Examples: 4}, nil
+}
+
+// A reportedStore notes what it is told.
+type reportedStore struct {
+	kvstore.Store
+	steps       []kvstore.StepReport
+	evaluations []kvstore.Evaluation
+	checkpoints atomic.Int32
+}
+
+func (s *reportedStore) ReportStep(r kvstore.StepReport) { s.steps = append(s.steps, r) }
+func (s *reportedStore) ReportEvaluation(e kvstore.Evaluation) {
+	s.evaluations = append(s.evaluations, e)
+}
+func (s *reportedStore) ReportCheckpoint(took time.Duration) { s.checkpoints.Add(1) }
+
+// Fit tells the store of every step once, with its examples, losses and learning rate, of every evaluation and of every checkpoint.
+func TestFitReportsEveryStep(t *testing.T) {
+	for _, adapts := range []bool{false, true} {
+		store := &reportedStore{Store: newStore(t, "local")}
+		r := newRig(t, rigConfig{store: store, optimizer: optim.Config{Name: "sgd", LearningRate: 0.5, Schedule: optim.Schedule{Kind: "factor", Factor: 0.5, Every: 5}}})
+		r.cfg.Epochs, r.cfg.Checkpoint = 3, worker.CheckpointConfig{Dir: t.TempDir()}
+		if adapts {
+			decided(r)
+		}
+		epochs, err := worker.Fit(t.Context(), r.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := 0
+		for _, e := range epochs {
+			examples, of := 0, time.Duration(0)
+			for k, loss := range e.Losses {
+				if i == len(store.steps) {
+					t.Fatalf("adapts=%t: %d steps were reported, want more", adapts, i)
+				}
+				s := store.steps[i]
+				want := s.Examples
+				switch {
+				case adapts:
+					want = e.Batches[k]
+				case k == len(e.Losses)-1:
+					want = 0 // the last batch of an epoch may be short on some workers
+				}
+				if s.Loss != loss || s.Epoch != uint64(e.Epoch) || s.GlobalBatch != want {
+					t.Errorf("adapts=%t: step %d: got %+v, want loss %v, epoch %d and a batch of %d", adapts, i, s, loss, e.Epoch, want)
+				}
+				if rate := 0.5 * math.Pow(0.5, float64(i/5)); !adapts && math.Abs(s.LearningRate-rate) > 1e-12 || s.LearningRate <= 0 {
+					t.Errorf("adapts=%t: step %d: the learning rate is %v, want %v", adapts, i, s.LearningRate, rate)
+				}
+				if s.Total < s.Compute+s.Wait+s.Data+s.Save || s.Compute <= 0 || s.Wait < 0 || s.Data < 0 || s.Save < 0 {
+					t.Errorf("adapts=%t: step %d took %v: %+v", adapts, i, s.Total, s)
+				}
+				examples += s.Examples
+				of += s.Total
+				i++
+			}
+			if examples != e.Examples || of > e.Train {
+				t.Errorf("adapts=%t: epoch %d: the reports have %d examples in %v, want %d in at most %v", adapts, e.Epoch, examples, of, e.Examples, e.Train)
+			}
+		}
+		if i != len(store.steps) || len(store.evaluations) != len(epochs) || store.evaluations[0].Loss != epochs[0].Test.Loss || int(store.checkpoints.Load()) != len(epochs) {
+			t.Errorf("adapts=%t: %d steps, %d evaluations and %d checkpoints were reported, want %d, %d and as many", adapts, len(store.steps), len(store.evaluations), store.checkpoints.Load(), i, len(epochs))
+		}
+	}
 }
