@@ -16,7 +16,7 @@ type Slow struct {
 	Host    string  `json:"host"`
 	Share   float64 `json:"share"`   // of the rounds within the time in which its contribution came last
 	Rounds  uint64  `json:"rounds"`  // within the time, of a shard: the mean of all shards
-	Gap     float64 `json:"gap"`     // seconds, the mean time that it came after the last but one
+	Gap     float64 `json:"gap"`     // seconds, the mean time that it came after the last but one, or for which the others waited if that is less
 	Steps   float64 `json:"steps"`   // of the job within the time
 	Seconds float64 `json:"seconds"` // the time
 	// StepSeconds is the mean time of a step of the job, of which Gap is a part.

@@ -75,7 +75,7 @@ func TestSlowWorkerIsNamed(t *testing.T) {
 	}
 	j.late[1] = .3
 	j.run(11) // the last heartbeat of a server is a step old
-	want := control.Slow{Node: 4, Rank: 1, Host: "w", Share: 1, Rounds: 10, Gap: .31, Steps: 10, Seconds: 10, StepSeconds: 1.3, Cause: control.SlowCompute, Ratio: 1.3}
+	want := control.Slow{Node: 4, Rank: 1, Host: "w", Share: 1, Rounds: 10, Gap: .3, Steps: 10, Seconds: 10, StepSeconds: 1.3, Cause: control.SlowCompute, Ratio: 1.3}
 	if s := j.why(); len(s) != 1 || s[0] != want {
 		t.Errorf("after ten steps: got %+v, want %+v", s, want)
 	}

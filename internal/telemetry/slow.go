@@ -26,7 +26,7 @@ type Slow struct {
 	Node        uint64
 	Share       float64 // of the rounds, those in which its contribution came last
 	Rounds      float64 // of a shard, on average over the shards
-	Gap         float64 // seconds, the mean time that it came after the last but one
+	Gap         float64 // seconds, the mean time that it came after the last but one, or for which the others waited if that is less
 	Steps       float64 // of the job; without reports of steps, the rounds
 	Seconds     float64 // the time of all this
 	StepSeconds float64 // mean time of a step
@@ -44,7 +44,8 @@ const (
 // The rule. A worker is slow if its contribution comes last more often than those of equal workers would by chance, and if the others wait noticeably long
 // for it. Steps of equal workers vary, too, and single ones take very long: a checkpoint, an evaluation, a first batch. So the fewer steps there are
 // to judge by, the more often a worker must be last, which one long step does not change, and the longer the others must wait, which chance does not
-// make of small differences. What a worker spends on checkpoints is not counted.
+// make of small differences. What a worker spends on checkpoints is not counted. Nor is more than the others say that they wait: a worker that
+// computes between its push and its next use of the value may be late by that without being waited for.
 const (
 	leastSteps = 10               // to judge by
 	longWindow = 30 * time.Second // if it has as many steps
@@ -89,7 +90,10 @@ func FindSlow(from, to *Tally) (s Slow, ok bool) {
 	for i := range grown {
 		w := &grown[i]
 		s.Node, s.Share, s.Gap = w.Node, min(1, w.BlamedRounds/rounds), w.BlamedSeconds/w.BlamedRounds
-		cost := (w.BlamedSeconds - (charged-w.BlamedSeconds)/(workers-1)) / rounds // of each round, more than another worker's
+		if wait, ok := othersWait(grown, i); ok {
+			s.Gap = min(s.Gap, wait*max(1, s.Steps/s.Rounds))
+		}
+		cost := (s.Gap*w.BlamedRounds - (charged-w.BlamedSeconds)/(workers-1)) / rounds // of each round, more than another worker's
 		if s.Share > least && s.Gap > leastGap*between && cost > between/(workers*math.Sqrt(n)) && workers*atLeast(s.Share*n, n, 1/workers) <= chance {
 			s.Cause, s.Ratio = causeOf(grown, i, s.Gap*s.Share*n/s.Steps)
 			return s, true
@@ -146,6 +150,21 @@ func stepsOf(grown []WorkerTally) (steps, each float64) {
 	return median(counts), seconds / total
 }
 
+// othersWait is for how long the workers other than i wait for the store in a step, their median. Where all say 0 it is not known.
+func othersWait(grown []WorkerTally, i int) (seconds float64, ok bool) {
+	var waits []float64
+	for k, w := range grown {
+		ok = ok || w.WaitSeconds > 0
+		if k != i && w.Steps > 0 && w.WaitSeconds >= 0 {
+			waits = append(waits, w.WaitSeconds/w.Steps)
+		}
+	}
+	if !ok || len(waits) == 0 {
+		return 0, false
+	}
+	return median(waits), true
+}
+
 // causeOf says which part of the steps of worker i is longer than the others', so that it explains at least half of the time by which it is late.
 func causeOf(grown []WorkerTally, i int, late float64) (cause string, ratio float64) {
 	parts := [...]struct {
@@ -159,6 +178,9 @@ func causeOf(grown []WorkerTally, i int, late float64) (cause string, ratio floa
 	}
 	best := late / 2
 	cause = CauseNetwork
+	if _, ok := othersWait(grown, i); !ok {
+		return "", 0
+	}
 	for _, p := range parts {
 		var others []float64
 		for k := range grown {

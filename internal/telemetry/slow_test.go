@@ -18,6 +18,10 @@ type training struct {
 	network []float64 // seconds from its gradient to a whole contribution
 	save    []float64 // in the next step alone
 	silent  bool      // workers report no steps
+	plain   bool      // workers report no times but the step's
+	slack   float64   // seconds that each worker computes after its push without the new value
+	began   []float64 // with slack: when each worker began its step
+	ended   float64   // with slack: when the last round did
 	local   int       // steps of which the servers see the last; 0 or 1: all
 }
 
@@ -70,8 +74,31 @@ func (j *training) step() {
 		came[i] = busy[i] + j.data[i]*float64(local) + j.save[i] + j.network[i]*j.jitter(j.random)
 		last = max(last, came[i])
 	}
+	wait := make([]float64, workers)
+	for i := range came {
+		wait[i] = last - busy[i] - j.data[i]*float64(local) - j.save[i]
+	}
+	if j.slack > 0 { // values are there when the last contribution is, and each worker needs them after its slack
+		j.began = append(j.began, make([]float64, workers-len(j.began))...)
+		all := 0.
+		for i := range came {
+			came[i] += j.began[i]
+			all = max(all, came[i])
+		}
+		for i := range came {
+			wait[i] = max(.001, all-came[i]-j.slack) // to look whether it is there
+			j.began[i] = came[i] + wait[i]
+		}
+		last = all - j.ended
+		j.ended = all
+	}
 	for i := range j.tally.Workers {
 		w := &j.tally.Workers[i]
+		if j.plain {
+			w.Steps++
+			w.StepSeconds += last
+			continue
+		}
 		if j.silent {
 			w.Steps, w.StepSeconds, w.WaitSeconds, w.DataSeconds, w.SaveSeconds = math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
 			continue
@@ -80,7 +107,7 @@ func (j *training) step() {
 		w.StepSeconds += last
 		w.DataSeconds += j.data[i] * float64(local)
 		w.SaveSeconds += j.save[i]
-		w.WaitSeconds += last - busy[i] - j.data[i]*float64(local) - j.save[i]
+		w.WaitSeconds += wait[i]
 		j.save[i] = 0
 	}
 	for range j.shards { // whose contributions come a little before or behind one another
@@ -201,6 +228,8 @@ func TestCauses(t *testing.T) {
 		{"network", func(j *training) { j.network[1] += .3 }, CauseNetwork, 0},
 		{"network, and a little compute", func(j *training) { j.network[1] += .3; j.compute[1] += .04 }, CauseNetwork, 0},
 		{"no reports", func(j *training) { j.compute[1] += .3; j.silent = true }, "", 0},
+		{"reports of steps alone", func(j *training) { j.compute[1] += .3; j.plain = true }, "", 0},
+		{"late by most of a step", func(j *training) { j.compute[1] += .3; j.slack = .7 }, CauseCompute, 1.3},
 		{"local steps", func(j *training) { j.compute[1] += .3; j.local = 16 }, CauseCompute, 1.3},
 	} {
 		j := newTraining(1, 4, uniform(.05))
@@ -220,6 +249,23 @@ func TestCauses(t *testing.T) {
 	}
 	if s, ok := FindSlow(from, j.now()); ok {
 		t.Errorf("checkpoints: got %+v, want no one", s)
+	}
+}
+
+// A worker that was late once goes on being the last, if the others have work to do until they need the value. No one waits, so it is not slow.
+func TestWhoIsLastButNotWaitedForIsNotSlow(t *testing.T) {
+	j := newTraining(1, 3, uniform(.001))
+	j.slack = .7
+	j.save[1] = .5
+	j.step()
+	from := j.now()
+	j.steps(12)
+	to := j.now()
+	if s, ok := FindSlow(from, to); ok {
+		t.Errorf("got %+v, want no one", s)
+	}
+	if d := growth(from, to)[1]; d.BlamedRounds != 12*8 || d.BlamedSeconds < .3*12*8 {
+		t.Errorf("it is charged with %v rounds and %v s, want all 96 and over .3 s each", d.BlamedRounds, d.BlamedSeconds)
 	}
 }
 
@@ -321,6 +367,30 @@ func TestWatchIsNotMisledByEvents(t *testing.T) {
 		quiet("two are left", 40)
 		j.leave(0)
 		quiet("one is left", 40)
+	}
+}
+
+// A worker that evaluates in every 20th step, for five steps, is named at few of the steps: at 0.1 to 0.2 % of 100,000.
+func TestEvaluationsNameNoOne(t *testing.T) {
+	for _, workers := range []int{2, 3, 4} {
+		j, w, named := newTraining(1, workers, uniform(.1)), &SlowWatch{}, 0
+		j.shards, j.tally.Shards = 1, 1
+		for i := range 4000 {
+			pause := 0.
+			if i%20 == 0 {
+				pause = 5
+			}
+			j.compute[0] += pause
+			j.step()
+			j.compute[0] -= pause
+			w.Add(*j.now())
+			if _, ok := w.Slow(); ok {
+				named++
+			}
+		}
+		if named > 20 {
+			t.Errorf("%d workers: someone is named at %d of 4000 steps, want at most 20", workers, named)
+		}
 	}
 }
 
