@@ -71,18 +71,18 @@ func TestEvaluationsWithinEpochs(t *testing.T) {
 	}
 }
 
-// A reportedStore counts the steps and evaluations that are reported.
-type reportedStore struct {
+// A countedStore counts the steps and evaluations that are reported.
+type countedStore struct {
 	kvstore.Store
 	steps, evaluations *int
 }
 
-func (s reportedStore) ReportStep(r kvstore.StepReport) {
+func (s countedStore) ReportStep(r kvstore.StepReport) {
 	*s.steps++
 	s.Store.ReportStep(r)
 }
 
-func (s reportedStore) ReportEvaluation(e kvstore.Evaluation) {
+func (s countedStore) ReportEvaluation(e kvstore.Evaluation) {
 	*s.evaluations++
 	s.Store.ReportEvaluation(e)
 }
@@ -91,7 +91,7 @@ func (s reportedStore) ReportEvaluation(e kvstore.Evaluation) {
 func TestEvaluationsAreNotInTheTimeOfSteps(t *testing.T) {
 	var steps, evaluations int
 	var reported []int
-	r := newRig(t, rigConfig{store: reportedStore{newStore(t, "device"), &steps, &evaluations}})
+	r := newRig(t, rigConfig{store: countedStore{newStore(t, "device"), &steps, &evaluations}})
 	r.cfg.Epochs, r.cfg.EvaluateSteps = 2, 3
 	r.cfg.Evaluator = evaluatorFunc(func(context.Context) { reported = append(reported, steps) })
 	if _, err := worker.Fit(t.Context(), r.cfg); err != nil {

@@ -40,7 +40,9 @@ func newMeasuredJob(t testing.TB, workers, servers int) *measuredJob {
 
 func (j *measuredJob) step(e Event) Output {
 	out := j.core.Step(e)
-	j.log = append(j.log, out.Warnings...)
+	for _, w := range out.Warnings {
+		j.log = append(j.log, w.Text)
+	}
 	j.kept.take(out)
 	return out
 }

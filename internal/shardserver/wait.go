@@ -66,23 +66,29 @@ func (c *call) setTimer(d time.Duration) {
 // waiting says whom the call waits for: pull of key "w" shard 0 by worker 0 on a (...) has waited 5 s for round 3: worker 1
 // on b (node 2, pid 7) has contributed to 2, was last heard from 6 s ago.
 func (c *call) waiting(want shard.Want) string {
-	var b strings.Builder
-	now := time.Now()
-	fmt.Fprintf(&b, "%v of %v by %s has waited %v", c.kind, c.entry.cfg, c.s.describe(c.origin.Node), rounded(now.Sub(c.started)))
+	text := fmt.Sprintf("%v of %v by %s has waited %v", c.kind, c.entry.cfg, c.s.describe(c.origin.Node), rounded(time.Since(c.started)))
 	if want.Staleness == shard.NoBound || want.Seq == 0 {
-		fmt.Fprintf(&b, " for %d rounds", want.Round)
+		text += fmt.Sprintf(" for %d rounds", want.Round)
 	}
+	if late := c.laggards(want); late != "" {
+		text += ": " + late
+	}
+	return text
+}
+
+// laggards names the workers that the call waits for; empty: none.
+func (c *call) laggards(want shard.Want) string {
+	var b strings.Builder
 	late := c.entry.shard.Laggards(want)
 	for i, l := range late {
+		if i > 0 {
+			b.WriteString("; ")
+		}
 		if i == 8 {
-			fmt.Fprintf(&b, "; and %d more", len(late)-i)
+			fmt.Fprintf(&b, "and %d more", len(late)-i)
 			break
 		}
-		sep := ";"
-		if i == 0 {
-			sep = ":"
-		}
-		fmt.Fprintf(&b, "%s %s has contributed %d times", sep, c.s.describe(l.Node), l.Done)
+		fmt.Fprintf(&b, "%s has contributed %d times", c.s.describe(l.Node), l.Done)
 		if w := c.s.membership.Load().workers[l.Node]; w != nil {
 			if heard := w.heard.Load(); heard != 0 {
 				fmt.Fprintf(&b, ", was last heard from %v ago", rounded(time.Duration(c.s.now()-heard)))
@@ -107,6 +113,5 @@ func (s *Server) explain(c *call, want shard.Want) {
 	if time.Duration(now-last) < s.cfg.ExplainAfter || !s.lastExplained.CompareAndSwap(last, now) {
 		return
 	}
-	text := c.waiting(want)
-	s.cfg.Logger.Warn("server: "+text, joblog.Waiting.With("waiting_for", text))
+	s.cfg.Logger.Warn("server: "+c.waiting(want), joblog.Waiting.With("waiting_for", c.laggards(want)))
 }

@@ -61,7 +61,7 @@ func TestWaitThatRunsOutNamesWhomItWaitedFor(t *testing.T) {
 				t.Errorf("text: got\n%s\nwant in it\n%s", text, want)
 			}
 		}
-		if got := strings.Count(log.String(), "worker 1 on b"); got < 2 || got > 4 {
+		if got := strings.Count(log.String(), "msg=\"server: pull of key"); got < 2 || got > 4 {
 			t.Errorf("log: got %d lines that explain the wait, want 2 to 4:\n%s", got, log.String())
 		}
 	})
