@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -64,11 +65,14 @@ func TestAKilledSearchOfElasticTrialsGoesOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds launch and starts processes")
 	}
+	if runtime.GOOS != "linux" {
+		t.Skip("looks into /proc")
+	}
 	if cpus := len(affinity.Own()); cpus/max(cpus/2, 1) != 2 {
 		t.Skipf("%d processors do not make two slots", cpus)
 	}
-	dir, runtime := t.TempDir(), t.TempDir()
-	t.Setenv("XDG_RUNTIME_DIR", runtime)
+	dir, running := t.TempDir(), t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", running)
 	var log syncBuffer
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), killedElastic+"="+dir, "TUNE_TEST_LAUNCH="+launchProgram(t))
@@ -116,7 +120,7 @@ func TestAKilledSearchOfElasticTrialsGoesOn(t *testing.T) {
 	if !gone() {
 		t.Error("processes of trials are left")
 	}
-	if err := filepath.WalkDir(runtime, func(path string, d fs.DirEntry, err error) error {
+	if err := filepath.WalkDir(running, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			t.Errorf("%s is left", path)
 		}
