@@ -14,7 +14,7 @@ type Slow struct {
 	Node    uint64  `json:"node"`
 	Rank    int32   `json:"rank"`
 	Host    string  `json:"host"`
-	Share   float64 `json:"share"`   // of the rounds within the time in which its contribution came last
+	Share   float64 `json:"share"`   // of the rounds within the time in which one contribution came last by far, those in which it was this one's
 	Rounds  uint64  `json:"rounds"`  // within the time, of a shard: the mean of all shards
 	Gap     float64 `json:"gap"`     // seconds, the mean time that it came after the last but one, or for which the others waited if that is less
 	Steps   float64 `json:"steps"`   // of the job within the time

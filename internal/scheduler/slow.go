@@ -14,8 +14,12 @@ import (
 // tallyPause is the least time between two tallies: servers' heartbeats come one after another, and each tally reads all workers.
 const tallyPause = 500 * time.Millisecond
 
-// tally counts what the job has done until now, for the rule that names slow workers. It is called with each record of a node.
-func (c *Core) tally(n *node) {
+// tally counts what the job has done until now, for the rule that names slow workers. It is called with each record of a node. One of a node that
+// was not known here may have counts from before, so that the watch begins anew.
+func (c *Core) tally(n *node, isNew bool) {
+	if isNew {
+		c.slow = telemetry.SlowWatch{}
+	}
 	if n.Role != wire.RoleServer || c.now.Sub(c.tallied) < tallyPause {
 		return
 	}

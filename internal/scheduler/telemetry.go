@@ -34,8 +34,9 @@ func (c *Core) measured(n *node, record []byte) {
 		}
 		return
 	}
+	_, known := c.history.Age(c.now, n.Node)
 	c.history.Add(c.now, n.Node, &r)
-	c.tally(n)
+	c.tally(n, !known)
 }
 
 // account counts what became of a node, which has changed.

@@ -21,7 +21,8 @@ type Timing struct {
 	Duration time.Duration // from the first contribution to the close
 	Apply    time.Duration // of it, adding the contributions up and updating the value
 	// Gap is the time between the last contribution and the last but one, for which the others waited for the node Last. It is 0 in a round of one
-	// contribution, and if the last two were there when the round opened.
+	// contribution, if the last two were there when the round opened, and if it is less than a hundredth of the time since then: of keys that workers
+	// exchange one after another the first one alone tells who is late.
 	Gap  time.Duration
 	Last uint64
 }
@@ -100,7 +101,7 @@ func (s *Shard) measureRound(begin int64) {
 	}
 	now, a := s.clock(), &s.open.arrivals
 	t := Timing{Duration: time.Duration(now - a.first), Apply: time.Duration(a.apply + now - begin)}
-	if a.count > 1 && a.last > a.lastButOne {
+	if gap := a.last - a.lastButOne; a.count > 1 && gap > 0 && (s.openedAt == 0 || gap >= (now-s.openedAt)/100) {
 		t.Gap, t.Last = time.Duration(a.last-a.lastButOne), a.node
 	}
 	s.openedAt = now

@@ -30,7 +30,7 @@ type Sample struct {
 }
 
 // A Blame says what a server has charged to one worker since the server's begin: in how many rounds its contribution came last, and how long after
-// the last but one, in all. Rounds of one contribution charge nobody.
+// the last but one, in all. Rounds of one contribution charge nobody, nor do those in which the last two came almost together.
 type Blame struct {
 	Node    uint64 // the worker
 	Rounds  uint64

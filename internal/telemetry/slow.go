@@ -24,7 +24,7 @@ type WorkerTally struct {
 // A Slow is a worker that the others wait for.
 type Slow struct {
 	Node        uint64
-	Share       float64 // of the rounds, those in which its contribution came last
+	Share       float64 // of the rounds that are charged to someone, those in which its contribution came last
 	Rounds      float64 // of a shard, on average over the shards
 	Gap         float64 // seconds, the mean time that it came after the last but one, or for which the others waited if that is less
 	Steps       float64 // of the job; without reports of steps, the rounds
@@ -80,20 +80,24 @@ func FindSlow(from, to *Tally) (s Slow, ok bool) {
 	if workers == 2 {
 		least = leastShareOfTwo
 	}
-	charged := 0.0
+	charged, all := 0.0, 0.0 // seconds, rounds
 	for i := range grown {
 		if w := &grown[i]; w.SaveSeconds > 0 { // a save makes its worker late in all shards
 			w.BlamedSeconds = max(0, w.BlamedSeconds-w.SaveSeconds*to.Shards)
 		}
 		charged += grown[i].BlamedSeconds
+		all += grown[i].BlamedRounds
+	}
+	if all < n/2 { // in most steps the others' contributions came almost together with the last one; servers' records are not of the very same time
+		return Slow{}, false
 	}
 	for i := range grown {
 		w := &grown[i]
-		s.Node, s.Share, s.Gap = w.Node, min(1, w.BlamedRounds/rounds), w.BlamedSeconds/w.BlamedRounds
+		s.Node, s.Share, s.Gap = w.Node, w.BlamedRounds/all, w.BlamedSeconds/w.BlamedRounds
 		if wait, ok := othersWait(grown, i); ok {
 			s.Gap = min(s.Gap, wait*max(1, s.Steps/s.Rounds))
 		}
-		cost := (s.Gap*w.BlamedRounds - (charged-w.BlamedSeconds)/(workers-1)) / rounds // of each round, more than another worker's
+		cost := (s.Gap*w.BlamedRounds - (charged-w.BlamedSeconds)/(workers-1)) / all // of each round, more than another worker's
 		if s.Share > least && s.Gap > leastGap*between && cost > between/(workers*math.Sqrt(n)) && workers*atLeast(s.Share*n, n, 1/workers) <= chance {
 			s.Cause, s.Ratio = causeOf(grown, i, s.Gap*s.Share*n/s.Steps)
 			return s, true

@@ -47,34 +47,53 @@ func steps(a, b *Tally) float64 {
 }
 
 // Slow is the worker that the others wait for; ok is false if there is no one in particular. A worker that has become slow is named after ten steps, by
-// these alone. One that goes on is described by the last half minute, as long as it is last in most of the last ten steps, too.
+// these alone. One that goes on is described by the last half minute, as long as the last ten steps name it, too.
 func (w *SlowWatch) Slow() (s Slow, ok bool) {
 	n := len(w.tallies) - 1
-	short := n - 1
-	for ; short >= 0; short-- {
-		if steps(&w.tallies[short], &w.tallies[n]) >= leastSteps {
-			break
-		}
+	short := n - leastParts
+	for short >= 0 && steps(&w.tallies[short], &w.tallies[n]) < leastSteps {
+		short--
 	}
 	if short < 0 {
 		return Slow{}, false
 	}
 	newest := &w.tallies[n]
 	long := slices.IndexFunc(w.tallies, func(t Tally) bool { return t.At >= newest.At-longWindow })
-	if long = min(long, short); long < short {
-		if s, ok = FindSlow(&w.tallies[long], newest); ok && lastShare(&w.tallies[short], newest, s.Node) > leastShare {
+	if long < short {
+		if s, ok = w.find(long); ok && w.lastInMost(short, s.Node) {
 			return s, true
 		}
 	}
-	return FindSlow(&w.tallies[short], newest)
+	return w.find(short)
 }
 
-// lastShare is the share of the rounds between two tallies in which a worker was last.
-func lastShare(from, to *Tally, node uint64) float64 {
-	for _, w := range growth(from, to) {
-		if w.Node == node {
-			return w.BlamedRounds / (to.Rounds - from.Rounds)
+// leastParts is the least number of tallies from which a worker is judged.
+const leastParts = 2
+
+// find is FindSlow from a tally on. A worker must be last in most parts of the time, so that one long step does not name it where the others are regular.
+func (w *SlowWatch) find(from int) (s Slow, ok bool) {
+	s, ok = FindSlow(&w.tallies[from], &w.tallies[len(w.tallies)-1])
+	if !ok || !w.lastInMost(from, s.Node) {
+		return Slow{}, false
+	}
+	return s, true
+}
+
+// lastInMost reports whether a worker was last in most rounds in most parts of the time from a tally on.
+func (w *SlowWatch) lastInMost(from int, node uint64) bool {
+	parts, was := 0, 0
+	for i := from; i+1 < len(w.tallies); i++ {
+		all, its := 0.0, 0.0
+		for _, x := range growth(&w.tallies[i], &w.tallies[i+1]) {
+			all += x.BlamedRounds
+			if x.Node == node {
+				its = x.BlamedRounds
+			}
+		}
+		parts++
+		if its > all/2 {
+			was++
 		}
 	}
-	return 0
+	return 2*was > parts
 }
