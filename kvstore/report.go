@@ -12,7 +12,7 @@ type StepReport struct {
 	Epoch        uint64
 	Examples     int           // of this worker
 	GlobalBatch  int           // of all workers
-	Total        time.Duration // from the step's begin to the next one's
+	Total        time.Duration // since the step before was reported, without what is no training
 	Compute      time.Duration // of Total, in forward and backward passes
 	Wait         time.Duration // of Total, waiting for the store
 	Data         time.Duration // of Total, waiting for the next batch

@@ -35,7 +35,7 @@ type adaptation struct {
 	gain    float64         // what it adds to the progress
 	factors []float64       // of the learning rate, by group
 	gains   []float64       // of each group's own noise
-	rate    float64         // of the first group
+	rate    float64         // the learning rate, of the first group
 
 	programs *programSets
 	decider  decider

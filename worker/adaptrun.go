@@ -53,16 +53,6 @@ func (r *run) newSpan() Span {
 	return s
 }
 
-// stepInfo tells of the step that was done last, which r.step does not count yet.
-func (r *run) stepInfo(loss float64, examples int) StepInfo {
-	s := StepInfo{Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Steps: r.stepsOfEpoch(), Done: r.trainer.Steps(), Loss: loss, Examples: examples}
-	if r.adapt != nil {
-		s.Step--
-		s.Batch = r.adapt.global
-	}
-	return s
-}
-
 // beginAdapting begins with a state that a checkpoint had; nil: anew. joined: it is that of workers that run, whose batch fits already.
 func (r *run) beginAdapting(ctx context.Context, state *adaptState, joined bool) error {
 	workers := r.trainer.cfg.Store.NumWorkers()
@@ -106,16 +96,18 @@ func (r *run) cutSegments() error {
 	return r.adapt.feed.Resize(r.step, r.adapt.batch.perStep())
 }
 
-// planStep tells the adaptation how many examples the next step uses, and returns when it begins.
+// planStep finds out how many examples the next step uses, tells the adaptation, and returns when the step begins for that.
 func (r *run) planStep() time.Time {
+	r.global = 0
+	if r.divided != nil {
+		for part := range r.workers {
+			r.global += r.divided.Used(part, r.step+1) - r.divided.Used(part, r.step)
+		}
+	}
 	if r.adapt == nil {
 		return time.Time{}
 	}
-	n := 0
-	for part := range r.workers {
-		n += r.divided.Used(part, r.step+1) - r.divided.Used(part, r.step)
-	}
-	r.adapt.global, r.adapt.runs = n, r.adapt.runs[:0]
+	r.adapt.global, r.adapt.runs = r.global, r.adapt.runs[:0]
 	return r.adapt.decider.now()
 }
 

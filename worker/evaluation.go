@@ -13,7 +13,7 @@ import (
 func (r *run) evaluate(ctx context.Context) (Scores, error) {
 	scores, err := r.cfg.Evaluator.Evaluate(ctx)
 	if err == nil {
-		r.reporter.store.ReportEvaluation(kvstore.Evaluation{Loss: scores.Loss, Accuracy: scores.Accuracy})
+		r.trainer.cfg.Store.ReportEvaluation(kvstore.Evaluation{Loss: scores.Loss, Accuracy: scores.Accuracy})
 	}
 	return scores, err
 }
@@ -37,7 +37,8 @@ func (r *run) evaluateWithin(ctx context.Context, e *epochRun) error {
 		return err
 	}
 	begin := time.Now()
-	r.endReport(e, begin)
+	r.clock.pause(r, &e.info)
+	defer r.clock.begin(r, &e.info)
 	v := Evaluation{Step: r.stepOfEpoch(), Done: r.trainer.Steps(), Train: begin.Sub(e.begin) - e.evaluating}
 	err := r.trainer.AverageState(ctx)
 	if err == nil {

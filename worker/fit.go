@@ -134,11 +134,12 @@ type Evaluation struct {
 
 // MembershipInfo tells about one change of the membership, on a worker that was a member before.
 type MembershipInfo struct {
-	Epoch, Step int  // the step to come, within the epoch
-	Rank        int  // of this worker from now on
-	Before      int  // workers before
-	Workers     int  // workers from now on
-	Span        Span // the steps since the change before, or since the epoch began
+	Epoch, Step int    // the step to come, within the epoch
+	Done        uint64 // steps since the job began
+	Rank        int    // of this worker from now on
+	Before      int    // workers before
+	Workers     int    // workers from now on
+	Span        Span   // the steps since the change before, or since the epoch began
 }
 
 // Used says which examples the steps of a division have used.
@@ -153,10 +154,12 @@ type Used struct {
 type Run struct {
 	Rank, Workers         int
 	Epochs, StepsPerEpoch int
-	FirstEpoch, FirstStep int        // where it begins: 0, 0 unless resumed or joined
-	ResumedFrom           string     // folder of the checkpoint; empty: a new run
-	Joined                bool       // this worker came to a job that runs
-	Adapt                 *AdaptInfo // nil without FitConfig.Adapt
+	FirstEpoch, FirstStep int            // where it begins: 0, 0 unless resumed or joined
+	Done                  uint64         // steps since the job began, before this run
+	ResumedFrom           string         // folder of the checkpoint; empty: a new run
+	Joined                bool           // this worker came to a job that runs
+	Node                  kvstore.NodeID // of this worker in an elastic job; else 0
+	Adapt                 *AdaptInfo     // nil without FitConfig.Adapt
 }
 
 // StepInfo tells about one step of this worker.
@@ -166,7 +169,22 @@ type StepInfo struct {
 	Loss        float64 // mean over this worker's examples of the step
 	Done        uint64  // steps since the job began, this one included
 	Examples    int     // of this worker
-	Batch       int     // with FitConfig.Adapt, the examples of all workers; else 0
+	Batch       int     // the global batch: examples of all workers; of this one with dist_async; 0: the Feed is no DividedFeed and does not tell
+	Workers     int
+
+	// Took is the time since the step before was told of, Times where it went. So the wait for the step's own values and a checkpoint behind it are the next
+	// step's. Evaluation and changes of the membership are no part of it.
+	Took  time.Duration
+	Times Times
+	// LearningRate is what Config.Optimizer and AdaptConfig.Rule give the step, before the factors of single keys; of the first group with AdaptConfig.Groups.
+	// It does not know of Store.SetLearningRate. NaN: not known; the schedules of dist_async go by the updates of all workers.
+	LearningRate float64
+	// GradientNorm is the norm of the mean gradient of all workers in the step before, if the servers have measured it: one step in 16, or with
+	// FitConfig.Adapt all. NaN: they have not, as with one worker and one run a step, Adam's family, local steps or dist_async.
+	GradientNorm float64
+	// Staleness is how many updates of other workers the values that came since the step before have missed, on average. NaN: none came, or the store is
+	// synchronous.
+	Staleness float64
 }
 
 // A Span is a run of steps of one epoch with the same workers and, with FitConfig.Adapt, the same global batch.

@@ -222,7 +222,7 @@ func (r *run) take(span Span) error {
 	} else if r.divided == nil && r.workers != workers {
 		return fmt.Errorf("worker: epoch %d: the number of workers changed from %d to %d, and feed %T cannot share the examples anew: make it a worker.DividedFeed or set FitConfig.OnMembership", r.epoch, workers, r.workers, r.cfg.Feed)
 	}
-	info := MembershipInfo{Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Rank: r.rank, Before: workers, Workers: r.workers, Span: span}
+	info := MembershipInfo{Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Done: r.trainer.Steps(), Rank: r.rank, Before: workers, Workers: r.workers, Span: span}
 	for _, o := range r.cfg.Observers {
 		if o, ok := o.(MembershipObserver); ok {
 			o.Membership(info)

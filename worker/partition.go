@@ -212,7 +212,7 @@ func (p *Partition) Batches(epoch, step int) iter.Seq[[]int] {
 	}
 }
 
-// Used implements DividedFeed.
+// Used implements DividedFeed. It is cheap: Fit asks for every part in each step.
 func (p *Partition) Used(part, steps int) int {
 	if p.shares == nil {
 		p.shares = make([]int, p.workers)

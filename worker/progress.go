@@ -71,19 +71,19 @@ func (p *Progress) Step(s StepInfo) {
 	p.examples += s.Examples
 	rate := float64(p.examples) / max(time.Since(p.begin).Seconds(), 1e-9)
 	if p.bar != nil {
-		p.bar.Describe(fmt.Sprintf("Epoch %d  loss %.4f  %5.0f/s%s", s.Epoch, s.Loss, rate, batchOf(s)))
+		p.bar.Describe(fmt.Sprintf("Epoch %d  loss %.4f  %5.0f/s%s", s.Epoch, s.Loss, rate, p.batchOf(s)))
 		_ = p.bar.Set(s.Step + 1) // a bar that cannot be drawn is no reason to stop
 		return
 	}
 	if tenth := (s.Step + 1) * 10 / p.run.StepsPerEpoch; tenth > p.shown && tenth < 10 {
 		p.shown = tenth
-		fmt.Fprintf(p.out, "Epoch %d: step %d/%d, loss %.4f, %.0f examples/s%s\n", s.Epoch, s.Step+1, p.run.StepsPerEpoch, s.Loss, rate, batchOf(s))
+		fmt.Fprintf(p.out, "Epoch %d: step %d/%d, loss %.4f, %.0f examples/s%s\n", s.Epoch, s.Step+1, p.run.StepsPerEpoch, s.Loss, rate, p.batchOf(s))
 	}
 }
 
 // batchOf tells the global batch of a step where it may change.
-func batchOf(s StepInfo) string {
-	if s.Batch == 0 {
+func (p *Progress) batchOf(s StepInfo) string {
+	if p.run.Adapt == nil {
 		return ""
 	}
 	return fmt.Sprintf(", batch %d", s.Batch)

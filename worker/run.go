@@ -23,8 +23,6 @@ type run struct {
 	adapt   *adaptation     // nil: the batch stays as it is, and a pass is an epoch
 	ahead   *prefetch
 
-	reporter stepReporter
-
 	rank, workers int           // of the division
 	cuts          []sampler.Cut // of the pass
 	epoch, step   int           // the pass over the data and the next step, from the start of the division
@@ -35,6 +33,8 @@ type run struct {
 	joined        bool          // this worker came to a running job
 	stopping      bool          // all were asked to stop
 	past          past
+	global        int // examples of the step under way on all workers; 0: not known
+	clock         stepClock
 	earlier       []uint64 // by part: examples used since the division was made, in epochs before this one; nil: none
 
 	epochs []EpochInfo
@@ -43,7 +43,6 @@ type run struct {
 func newRun(cfg FitConfig) *run {
 	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newPrefetch(cfg.Feed)}
 	r.divided, _ = cfg.Feed.(DividedFeed)
-	r.reporter.store = cfg.Trainer.cfg.Store
 	return r
 }
 
@@ -85,7 +84,10 @@ func (r *run) begin(ctx context.Context) error {
 	}
 	info := Run{
 		Rank: r.rank, Workers: r.workers, Epochs: r.cfg.Epochs, StepsPerEpoch: r.stepsOfEpoch(),
-		FirstEpoch: r.numEpoch(), FirstStep: r.stepOfEpoch(), ResumedFrom: from, Joined: r.joined,
+		FirstEpoch: r.numEpoch(), FirstStep: r.stepOfEpoch(), Done: r.trainer.Steps(), ResumedFrom: from, Joined: r.joined,
+	}
+	if r.elastic != nil {
+		info.Node = r.elastic.NodeID()
 	}
 	if r.adapt != nil {
 		i := r.adapt.info(r.workers)
@@ -214,7 +216,6 @@ func (r *run) runEpoch(ctx context.Context) error {
 // train on.
 func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err error) {
 	r.ahead.drop()
-	defer func() { r.endReport(e, time.Now()) }()
 	if err := r.divide(); err != nil {
 		return false, err
 	}
@@ -237,6 +238,8 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		}
 	}
 	e.span, e.from = r.newSpan(), time.Now()
+	r.clock.begin(r, &e.info)
+	defer func() { r.clock.pause(r, &e.info) }()
 	for !r.over() && !r.finished() && !r.epochOver() {
 		agreed, err := r.runStep(ctx, e)
 		if err != nil {

@@ -16,7 +16,6 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	if r.leave.needed.Load() {
 		r.stop.ask()
 	}
-	r.beginReport(e)
 	step := r.trainer.Steps()
 	r.trainer.onWeight = func() { r.stop.begin(ctx, step) }
 	info := &e.info
@@ -37,15 +36,16 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 		}
 		r.stop.begin(ctx, step)
 	}
+	told := r.stepInfo(info, loss, examples)
+	r.report(told)
 	for _, o := range r.cfg.Observers {
-		o.Step(r.stepInfo(loss, examples))
+		o.Step(told)
 	}
 	if examples > 0 {
 		e.mean.Add(loss, float64(examples))
 	}
 	info.Examples += examples
 	info.Losses = append(info.Losses, loss)
-	r.stepDone(loss, examples)
 	r.used += examples
 	e.span.Steps++
 	e.span.Examples += examples
