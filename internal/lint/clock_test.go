@@ -30,7 +30,8 @@ var wall = map[string]string{
 	"tune/study.go":                   "the stamp of an event, for people; its number says what comes after what",
 	"tune/encode.go":                  "as it stands in the log",
 	"tune/scan.go":                    "as it is read from the log",
-	"metrics/events.go":               "stamps in a file, for charts",
+	"metrics/event.go":                "stamps in a file, for charts",
+	"metrics/eventfile.go":            "a file's name, which sorts behind those that are there whatever the clock says",
 	"tune/show/files.go":              "stamps in a file, for charts",
 	"bench/soak/main.go":              "a seed",
 

@@ -117,7 +117,7 @@ func (f *Files) start(t *tune.Trial) error {
 	if o.csv, err = appendTo(filepath.Join(dir, "progress.csv")); err != nil {
 		return err
 	}
-	o.events, err = metrics.NewEventFile(dir, fmt.Sprintf("attempt-%d", t.Attempts), f.now())
+	o.events, err = metrics.NewEventFile(dir, fmt.Sprintf("attempt-%d", t.Attempts), int64(t.Step())+1, f.now())
 	return err
 }
 
