@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/joblog"
@@ -79,8 +80,9 @@ func (w *ScalarWriter) begin(name string, done uint64) (*metrics.EventFile, erro
 
 // supersede lets what an earlier run had from this step on no longer count in the folders of workers that are not in this run.
 func (w *ScalarWriter) supersede(run Run) {
-	folders, err := filepath.Glob(filepath.Join(w.dir, "worker-*"))
-	if err != nil { // not of this pattern
+	folders, err := os.ReadDir(w.dir)
+	if err != nil {
+		w.fail(err)
 		return
 	}
 	present := make(map[string]bool, run.Workers)
@@ -88,8 +90,8 @@ func (w *ScalarWriter) supersede(run Run) {
 		present[fmt.Sprintf("worker-%d", rank)] = true
 	}
 	for _, folder := range folders {
-		name := filepath.Base(folder)
-		if present[name] {
+		name := folder.Name()
+		if present[name] || !folder.IsDir() || !strings.HasPrefix(name, "worker-") {
 			continue
 		}
 		file, err := w.begin(name, run.Done)
@@ -219,6 +221,6 @@ func (w *ScalarWriter) wrote(err error) {
 func (w *ScalarWriter) fail(err error) {
 	if w.err == nil {
 		w.err = fmt.Errorf("worker: TensorBoard: %w", err)
-		joblog.Process().Error("worker: TensorBoard's files are no longer written", "error", err)
+		joblog.Process().Error("worker: TensorBoard's files are not complete", "error", err)
 	}
 }

@@ -24,15 +24,17 @@ import (
 //	result.json            a line of JSON for each report: metrics, training_iteration, time_total_s, timestamp, trial_id, config; of elastic
 //	                       jobs also replicas, restarts, batch, goodput
 //	progress.csv           the same numbers as a table
-//	events.out.tfevents.*  the same numbers for TensorBoard
+//	events.out.tfevents.*  the same numbers for TensorBoard, with the parameters and how the trial ended for its HPARAMS view
 //
-// and, when the search is over, dir/trials.csv with a row for each trial.
+// and, when the search is over, dir/trials.csv with a row for each trial. dir/events.out.tfevents.* has what is searched: tensorboard --logdir dir
+// compares the trials. Numbers that are not finite are not in TensorBoard's files.
 //
 // An error of writing does not end the search: Err and Close return it.
 type Files struct {
 	dir  string
 	now  func() time.Time // names event files
 	open map[int]*files
+	tb   tensorBoard
 	err  error
 }
 
@@ -46,7 +48,7 @@ type files struct {
 
 // NewFiles writes into dir, which is created when needed.
 func NewFiles(dir string) *Files {
-	return &Files{dir: dir, now: time.Now, open: make(map[int]*files)}
+	return &Files{dir: dir, now: time.Now, open: make(map[int]*files), tb: tensorBoard{begun: make(map[int]bool), ended: make(map[int]bool)}}
 }
 
 // Err is the first error of writing.
@@ -61,11 +63,11 @@ func (f *Files) Observe(v tune.View, e tune.Event) {
 	var err error
 	switch e.Kind {
 	case tune.EventStart:
-		err = f.start(t)
+		err = f.start(v, t, e)
 	case tune.EventReport:
-		err = f.report(t, e)
+		err = f.report(v, t, e)
 	case tune.EventEnd:
-		err = f.end(e.Trial)
+		err = f.end(t)
 	}
 	if err != nil && f.err == nil {
 		f.err = fmt.Errorf("show: results of %s: %w", t.Name(), err)
@@ -75,9 +77,12 @@ func (f *Files) Observe(v tune.View, e tune.Event) {
 // Close implements tune.Closer.
 func (f *Files) Close(v tune.View) error {
 	for trial := range f.open {
-		if err := f.end(trial); err != nil && f.err == nil {
+		if err := f.close(trial); err != nil && f.err == nil {
 			f.err = fmt.Errorf("show: results: %w", err)
 		}
+	}
+	if err := f.tb.endAll(f, v); err != nil && f.err == nil {
+		f.err = fmt.Errorf("show: results: %w", err)
 	}
 	if v.Len() > 0 {
 		if err := f.summary(v); err != nil && f.err == nil {
@@ -94,8 +99,14 @@ func (f *Files) summary(v tune.View) error {
 	return vfs.WriteFile(vfs.OS{}, filepath.Join(f.dir, "trials.csv"), func(w io.Writer) error { return TrialsCSV(w, v) })
 }
 
-func (f *Files) start(t *tune.Trial) error {
-	dir := filepath.Join(f.dir, "trials", t.Name())
+// folder is a trial's.
+func (f *Files) folder(t *tune.Trial) string { return filepath.Join(f.dir, "trials", t.Name()) }
+
+func (f *Files) start(v tune.View, t *tune.Trial, e tune.Event) error {
+	if err := f.tb.search(f, v, nil); err != nil {
+		return err
+	}
+	dir := f.folder(t)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -106,7 +117,7 @@ func (f *Files) start(t *tune.Trial) error {
 	if err := os.WriteFile(filepath.Join(dir, "params.json"), append(params, '\n'), 0o644); err != nil {
 		return err
 	}
-	if err := f.end(t.Number); err != nil {
+	if err := f.close(t.Number); err != nil {
 		return err
 	}
 	o := &files{}
@@ -117,7 +128,7 @@ func (f *Files) start(t *tune.Trial) error {
 	if o.csv, err = appendTo(filepath.Join(dir, "progress.csv")); err != nil {
 		return err
 	}
-	o.events, err = metrics.NewEventFile(dir, fmt.Sprintf("attempt-%d", t.Attempts), int64(t.Step())+1, f.now())
+	o.events, err = f.tb.start(f, v, t, e)
 	return err
 }
 
@@ -125,10 +136,13 @@ func appendTo(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 }
 
-func (f *Files) report(t *tune.Trial, e tune.Event) error {
+func (f *Files) report(v tune.View, t *tune.Trial, e tune.Event) error {
 	o := f.open[t.Number]
 	if o == nil || o.events == nil {
 		return nil // what failed at its start has been told
+	}
+	if err := f.tb.search(f, v, e.Metrics); err != nil {
+		return err
 	}
 	elapsed := t.Elapsed.Seconds()
 	line := map[string]any{
@@ -154,6 +168,7 @@ func (f *Files) report(t *tune.Trial, e tune.Event) error {
 		line[m.Name] = m.Value
 		if !isFinite(m.Value) {
 			line[m.Name] = strconv.FormatFloat(m.Value, 'g', -1, 64)
+			continue
 		}
 		scalars = append(scalars, metrics.Scalar{Tag: "tune/" + m.Name, Value: m.Value})
 	}
@@ -195,8 +210,17 @@ func (o *files) row(e tune.Event, elapsed float64) error {
 	return out.Error()
 }
 
-// end closes the files of an attempt.
-func (f *Files) end(trial int) error {
+// end ends the files of an attempt.
+func (f *Files) end(t *tune.Trial) error {
+	var ended error
+	if o := f.open[t.Number]; o != nil && o.events != nil {
+		ended = f.tb.end(f, t, o.events)
+	}
+	return errors.Join(ended, f.close(t.Number))
+}
+
+// close closes the files of an attempt.
+func (f *Files) close(trial int) error {
 	o := f.open[trial]
 	if o == nil {
 		return nil

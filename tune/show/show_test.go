@@ -234,8 +234,14 @@ func TestFilesOfATrialHoldItsReports(t *testing.T) {
 		t.Errorf("progress.csv holds\n%s\nwant\n%s", got, want)
 	}
 	events, err := metrics.ReadEvents(strings.NewReader(read("events.out.tfevents.1700000000.attempt-1")))
-	if err != nil || len(events) != 4 || events[3].Step != 2 || len(events[3].Scalars) != 3 || events[3].Scalars[0] != (metrics.Scalar{Tag: "tune/accuracy", Value: 0.75}) {
-		t.Errorf("the event file holds %+v, %v", events, err)
+	if err != nil || len(events) != 6 { // version, start, session, three reports
+		t.Fatalf("the event file holds %+v, %v, want 6 records", events, err)
+	}
+	if e := events[4]; len(e.Scalars) != 1 || e.Scalars[0].Tag != "tune/time_total_s" {
+		t.Errorf("of numbers that are not finite the event file holds %+v, want only the time", e.Scalars)
+	}
+	if e := events[5]; e.Step != 2 || len(e.Scalars) != 3 || e.Scalars[0] != (metrics.Scalar{Tag: "tune/accuracy", Value: 0.75}) {
+		t.Errorf("the last report in the event file is %+v", e)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "trials.csv")); err != nil {
 		t.Error(err)
