@@ -30,6 +30,8 @@ import (
 // The steps of all of them count from the beginning of the job, so those of a resumed run follow those of the run before; what that one had
 // from there on TensorBoard leaves out. So it does with all of an earlier run in the same folder, if a new one begins at step 0.
 //
+// A program with a training loop of its own calls Begin, Step, Epoch and End itself: with NaN for what it does not know.
+//
 // Numbers that are not finite are left out. A file is written at least every two seconds; that of a worker that was killed can be read. An error of
 // writing does not end the run: it is logged once, and Err returns it.
 type ScalarWriter struct {
@@ -162,6 +164,12 @@ func (w *ScalarWriter) Epoch(e EpochInfo) {
 		w.set("adapt/goodput", a.Goodput)
 	}
 	w.add(e.Done)
+}
+
+// Scalar writes a number of the program's own, after so many steps of the job: between Begin and End.
+func (w *ScalarWriter) Scalar(done uint64, tag string, value float64) {
+	w.set(tag, value)
+	w.add(done)
 }
 
 // Membership writes who came or went.

@@ -13,8 +13,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"strconv"
+	"time"
 
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/optim"
 )
 
@@ -26,8 +30,9 @@ const (
 
 func main() {
 	epochs := flag.Int("epochs", 3, "passes over the examples")
+	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
 	flag.Parse()
-	_, err := train(context.Background(), "dist_sync", *epochs)
+	_, err := train(context.Background(), "dist_sync", *out, *epochs)
 	switch {
 	case errors.Is(err, kvstore.ErrRemoved):
 		fmt.Fprintln(os.Stderr, "customtrainer: removed from the job as asked; the others go on")
@@ -38,7 +43,7 @@ func main() {
 }
 
 // train returns how far the farthest weight ends from the truth.
-func train(ctx context.Context, store string, epochs int) (worst float32, err error) {
+func train(ctx context.Context, store, out string, epochs int) (worst float32, err error) {
 	kv, err := kvstore.Create(ctx, store)
 	if err != nil {
 		return 0, err
@@ -53,6 +58,10 @@ func train(ctx context.Context, store string, epochs int) (worst float32, err er
 	if err := kv.Init(ctx, "weight", weight); err != nil { // rank 0's zeros count
 		return 0, err
 	}
+	name := fmt.Sprintf("worker-%d", kv.Rank())
+	if job, ok := kv.(kvstore.Elastic); ok && job.Joining() { // another may have had this rank
+		name = fmt.Sprintf("worker-node-%d", job.NodeID())
+	}
 	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: length, Batch: batch, Epochs: epochs, Seed: 1})
 	if err != nil {
 		return 0, err
@@ -60,6 +69,11 @@ func train(ctx context.Context, store string, epochs int) (worst float32, err er
 	if err := kv.Pull(ctx, "weight", weight); err != nil { // what the others have come to, if this worker joins them
 		return 0, err
 	}
+	board, err := metrics.NewEventFile(filepath.Join(out, "tensorboard", name), strconv.Itoa(os.Getpid()), int64(examples.Steps())+1, time.Now())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, board.Close()) }()
 	for epoch := range examples.Epochs() {
 		var loss float32
 		used := 0
@@ -79,6 +93,9 @@ func train(ctx context.Context, store string, epochs int) (worst float32, err er
 				return 0, err
 			}
 			used += len(batch)
+			if err := board.Add(int64(examples.Steps())+1, time.Now(), metrics.Scalar{Tag: "train/mean_loss", Value: float64(loss) / float64(max(used, 1))}); err != nil {
+				return 0, err
+			}
 		}
 		fmt.Printf("worker %d of %d, epoch %d: loss %.6f over %d examples\n", kv.Rank(), kv.NumWorkers(), epoch, loss/float32(max(used, 1)), used)
 	}

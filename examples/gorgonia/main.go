@@ -13,6 +13,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"time"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -33,12 +35,13 @@ const (
 
 func main() {
 	before := flag.Bool("before", false, "run it as it was: gorgonia's TapeMachine and solver")
+	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
 	flag.Parse()
 	run := after
 	if *before {
-		run = func(context.Context) ([]float64, error) { return tape() }
+		run = func(context.Context, string) ([]float64, error) { return tape() }
 	}
-	if _, err := run(context.Background()); err != nil {
+	if _, err := run(context.Background(), *out); err != nil {
 		fmt.Fprintln(os.Stderr, "gorgonia:", err)
 		os.Exit(1)
 	}
@@ -114,7 +117,7 @@ func tape() (losses []float64, err error) {
 }
 
 // after is the same graph, compiled; the store may be this process or a job's servers.
-func after(ctx context.Context) (losses []float64, err error) {
+func after(ctx context.Context, out string) (losses []float64, err error) {
 	n := build()
 	nn.DeclareInput(n.x, n.y)
 	program, err := nn.Compile(n.loss, nn.Config{})
@@ -142,13 +145,21 @@ func after(ctx context.Context) (losses []float64, err error) {
 	if err != nil {
 		return nil, err
 	}
+	board := worker.TensorBoard(filepath.Join(out, "tensorboard"))
+	board.Begin(worker.Run{Rank: store.Rank(), Workers: store.NumWorkers()})
+	defer board.End()
 	random := rand.New(rand.NewPCG(5, uint64(store.Rank()))) // every worker its own batches
 	for step := range steps {
+		begin := time.Now()
 		fill(random, x, y)
 		if err := trainer.Step(ctx, []int{batch}); err != nil {
 			return nil, err
 		}
 		losses = append(losses, program.Loss())
+		board.Step(worker.StepInfo{
+			Step: step, Done: uint64(step + 1), Loss: losses[step], Examples: batch, Batch: batch * store.NumWorkers(), Workers: store.NumWorkers(),
+			LearningRate: learningRate, GradientNorm: math.NaN(), Staleness: math.NaN(), Took: time.Since(begin), Times: trainer.TakeTimes(),
+		})
 		show(fmt.Sprintf("worker %d of %d", store.Rank(), store.NumWorkers()), step, losses[step])
 	}
 	return losses, trainer.Flush(ctx)

@@ -11,7 +11,7 @@ func TestCompiledTakesTheStepsOfTheTape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := after(t.Context())
+	got, err := after(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

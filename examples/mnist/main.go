@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"gorgonia.org/gorgonia"
@@ -31,6 +32,7 @@ func main() {
 	flag.StringVar(&s.device, "device", "cpu:0", "cpu:0 or a GPU such as cuda:0; auto: the first GPU that is there, else cpu:0")
 	flag.StringVar(&s.dtype, "dtype", "auto", "numbers of convolutions and linear layers: float32 or bf16, on GPUs tf32 and fp16 besides (auto: float32 on a CPU, bf16 on a GPU)")
 	flag.IntVar(&s.epochs, "epochs", 3, "passes over the data")
+	flag.StringVar(&s.out, "out", "out", "folder for TensorBoard's files, under tensorboard")
 	flag.Parse()
 	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
 	if flag.NArg() == 0 {
@@ -58,6 +60,7 @@ type settings struct {
 	download      bool
 	batch, epochs int
 	device, dtype string
+	out           string
 	trainExamples int             // 0: all
 	leave         <-chan struct{} // closed by SIGTERM: this worker leaves the job, if that can go on without it
 }
@@ -139,7 +142,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	epochs, err = worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: s.epochs, Leave: s.leave,
 		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
-		Observers: []worker.Observer{worker.NewProgress(os.Stdout)},
+		Observers: []worker.Observer{worker.NewProgress(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
 	})
 	if err != nil {
 		return nil, err

@@ -42,13 +42,17 @@ func TestLearnsDrawnDigits(t *testing.T) {
 	dir := t.TempDir()
 	drawDigits(t, dir, "train", 800)
 	drawDigits(t, dir, "t10k", 100)
-	epochs, err := train(t.Context(), settings{data: dir, batch: 64, epochs: 6, device: "cpu:0", dtype: "auto", trainExamples: 640})
+	out := t.TempDir()
+	epochs, err := train(t.Context(), settings{data: dir, batch: 64, epochs: 6, device: "cpu:0", dtype: "auto", trainExamples: 640, out: out})
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := epochs[len(epochs)-1]
 	if last.Examples != 640 || last.Test == nil || last.Test.Accuracy < 0.9 {
 		t.Errorf("after %d epochs of %d drawn digits: got scores %+v, want 640 and an accuracy of 0.9 or more", len(epochs), last.Examples, last.Test)
+	}
+	if files, err := filepath.Glob(filepath.Join(out, "tensorboard", "worker-0", "events.out.tfevents.*")); err != nil || len(files) != 1 {
+		t.Errorf("TensorBoard's files are %q, %v, want one", files, err)
 	}
 }
 

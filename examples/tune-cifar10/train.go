@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"gorgonia.org/gorgonia"
 
@@ -58,10 +59,18 @@ func (s settings) train(ctx context.Context, p tune.Params, r *tune.Reporter) (e
 		return err
 	}
 	defer trainer.Close()
+	observers := []worker.Observer{reports, worker.NewProgress(os.Stdout)}
+	folder, err := r.Folder()
+	if err != nil {
+		return err
+	}
+	if folder != "" { // this is the machine of the search
+		observers = append(observers, worker.TensorBoard(filepath.Join(folder, "tensorboard")))
+	}
 	_, err = worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: s.epochs, Stop: reports.stop,
 		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
-		Observers: []worker.Observer{reports, worker.NewProgress(os.Stdout)},
+		Observers: observers,
 	})
 	if err == nil {
 		err = reports.err // told to stop with the last epoch

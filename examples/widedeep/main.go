@@ -13,21 +13,25 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/worker"
 )
 
 func main() {
 	path := flag.String("data", "", "rows of the Criteo display advertising set, tab-separated, .gz or not")
 	batch := flag.Int("batch", 128, "rows of a step")
 	epochs := flag.Int("epochs", 1, "passes over the data; a small file is learned by heart after one")
+	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
 	buckets := flag.Int64("buckets", 0, "rows of a table that values are hashed into; 0: each value has its own, made on first use")
 	flag.Parse()
 	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
 	if flag.NArg() == 0 {
-		_, err = train(context.Background(), *path, *batch, *epochs, *buckets)
+		_, err = train(context.Background(), *path, *out, *batch, *epochs, *buckets)
 	}
 	switch {
 	case errors.Is(err, kvstore.ErrRemoved):
@@ -38,8 +42,18 @@ func main() {
 	}
 }
 
+const learningRate = 0.02
+
+// beginning says whether this worker joins a running job. The sampler makes it a member.
+func beginning(kv kvstore.Store) (run worker.Run) {
+	if job, ok := kv.(kvstore.Elastic); ok && job.Joining() {
+		run.Joined, run.Node = true, job.NodeID()
+	}
+	return run
+}
+
 // train returns the area under the ROC curve of the test rows after the last epoch.
-func train(ctx context.Context, path string, batch, epochs int, buckets int64) (area float64, err error) {
+func train(ctx context.Context, path, out string, batch, epochs int, buckets int64) (area float64, err error) {
 	switch {
 	case path == "":
 		return 0, errors.New("--data is empty, want a file of Criteo's rows")
@@ -74,24 +88,29 @@ func train(ctx context.Context, path string, batch, epochs int, buckets int64) (
 		return 0, err
 	}
 	defer m.program.Close()
-	if err := kv.SetOptimizer(ctx, optim.Config{Name: "adagrad", LearningRate: 0.02, Reduction: optim.Mean}); err != nil {
+	if err := kv.SetOptimizer(ctx, optim.Config{Name: "adagrad", LearningRate: learningRate, Reduction: optim.Mean}); err != nil {
 		return 0, err
 	}
 	if err := m.init(ctx, kv, buckets); err != nil {
 		return 0, err
 	}
 
+	run := beginning(kv)
 	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: trainRows, Batch: batch, Epochs: epochs, Seed: 1})
 	if err != nil {
 		return 0, err
 	}
+	run.Rank, run.Workers, run.Done = kv.Rank(), kv.NumWorkers(), examples.Steps()
+	board := worker.TensorBoard(filepath.Join(out, "tensorboard"))
+	board.Begin(run)
+	defer board.End()
 	defer leaveOnTerm(kv)()
 	if err := m.pull(ctx, kv); err != nil {
 		return 0, err
 	}
 	for epoch := range examples.Epochs() {
 		var lossSum float64
-		used := 0
+		used, begin := 0, time.Now()
 		for rows := range examples.Batches(ctx) {
 			if err := m.fill(ctx, kv, clicks, rows); err != nil {
 				return 0, err
@@ -103,6 +122,11 @@ func train(ctx context.Context, path string, batch, epochs int, buckets int64) (
 				lossSum += m.program.Loss() * float64(len(rows))
 				used += len(rows)
 			}
+			board.Step(worker.StepInfo{
+				Epoch: epoch, Done: examples.Steps() + 1, Loss: m.program.Loss(), Examples: len(rows), Workers: kv.NumWorkers(),
+				LearningRate: learningRate, GradientNorm: math.NaN(), Staleness: math.NaN(), Took: time.Since(begin),
+			})
+			begin = time.Now()
 		}
 		if err := examples.Err(); err != nil {
 			return 0, err
@@ -112,6 +136,8 @@ func train(ctx context.Context, path string, batch, epochs int, buckets int64) (
 			return 0, err
 		}
 		fmt.Printf("worker %d of %d, epoch %d: Train_loss %.6f, Test_loss %.6f, Test_AUC %.4f\n", kv.Rank(), kv.NumWorkers(), epoch, lossSum/float64(max(used, 1)), loss, area)
+		board.Scalar(examples.Steps(), "test/loss", loss)
+		board.Scalar(examples.Steps(), "test/auc", area)
 	}
 	if err := examples.Err(); err != nil {
 		return 0, err

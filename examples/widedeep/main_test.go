@@ -40,7 +40,7 @@ func drawClicks(t *testing.T, n int) string {
 
 func TestLearnsDrawnClicks(t *testing.T) {
 	for _, buckets := range []int64{0, 100_000} {
-		area, err := train(t.Context(), drawClicks(t, 1000), 20, 2, buckets)
+		area, err := train(t.Context(), drawClicks(t, 1000), t.TempDir(), 20, 2, buckets)
 		if err != nil || area < 0.95 {
 			t.Errorf("--buckets %d: area under the curve of drawn clicks: got %v and error %v, want 0.95 or more", buckets, area, err)
 		}
@@ -62,7 +62,7 @@ func TestRefusesByName(t *testing.T) {
 		{path, 6, 1, 0, "--batch is 6, want at most 5"},
 		{path + "x", 1, 1, 0, "no such file"},
 	} {
-		if _, err := train(t.Context(), test.path, test.batch, test.epochs, test.buckets); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := train(t.Context(), test.path, t.TempDir(), test.batch, test.epochs, test.buckets); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got error %v, want one with %q", test, err, test.want)
 		}
 	}
