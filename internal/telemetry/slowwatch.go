@@ -29,7 +29,7 @@ func (w *SlowWatch) Add(t Tally) {
 		w.tallies = append(w.tallies, t)
 	}
 	drop := max(0, len(w.tallies)-maxTallies)
-	for drop+1 < len(w.tallies) && w.tallies[drop+1].At <= t.At-longWindow && steps(&w.tallies[drop+1], &t) >= leastSteps+1 {
+	for drop+1 < len(w.tallies) && w.tallies[drop+1].At <= t.At-longWindow && steps(&w.tallies[drop+1], &t) >= leastSteps+3 {
 		drop++
 	}
 	w.tallies = slices.Delete(w.tallies, 0, drop)
@@ -51,7 +51,7 @@ func steps(a, b *Tally) float64 {
 func (w *SlowWatch) Slow() (s Slow, ok bool) {
 	n := len(w.tallies) - 1
 	short := n - leastParts
-	for short >= 0 && steps(&w.tallies[short], &w.tallies[n]) < leastSteps {
+	for short >= 0 && !enough(&w.tallies[short], &w.tallies[n]) {
 		short--
 	}
 	if short < 0 {
@@ -65,6 +65,15 @@ func (w *SlowWatch) Slow() (s Slow, ok bool) {
 		}
 	}
 	return w.find(short)
+}
+
+// enough reports whether the job made leastSteps between two tallies, as the servers say and as the workers say: their records are not of the very same time.
+func enough(a, b *Tally) bool {
+	if steps(a, b) < leastSteps {
+		return false
+	}
+	made, _ := stepsOf(growth(a, b))
+	return made == 0 || made >= leastSteps
 }
 
 // leastParts is the least number of tallies from which a worker is judged.
