@@ -176,9 +176,9 @@ func causeOf(grown []WorkerTally, i int, late float64) (cause string, ratio floa
 		of    func(w *WorkerTally) float64
 	}{
 		{CauseCompute, func(w *WorkerTally) float64 {
-			return (w.StepSeconds - w.WaitSeconds - w.DataSeconds - w.SaveSeconds) / w.Steps
+			return (w.StepSeconds - w.WaitSeconds - orZero(w.DataSeconds) - orZero(w.SaveSeconds)) / w.Steps
 		}},
-		{CauseData, func(w *WorkerTally) float64 { return w.DataSeconds / w.Steps }},
+		{CauseData, func(w *WorkerTally) float64 { return orZero(w.DataSeconds) / w.Steps }},
 	}
 	best := late / 2
 	cause = CauseNetwork
@@ -205,6 +205,14 @@ func causeOf(grown []WorkerTally, i int, late float64) (cause string, ratio floa
 		}
 	}
 	return cause, ratio
+}
+
+// orZero is x, or 0 where it is not known: a training loop that has no such time reports none.
+func orZero(x float64) float64 {
+	if math.IsNaN(x) {
+		return 0
+	}
+	return x
 }
 
 // atLeast is the probability of at least k of n events of probability p each.

@@ -230,6 +230,12 @@ func TestCauses(t *testing.T) {
 		{"no reports", func(j *training) { j.compute[1] += .3; j.silent = true }, "", 0},
 		{"reports of steps alone", func(j *training) { j.compute[1] += .3; j.plain = true }, "", 0},
 		{"late by most of a step", func(j *training) { j.compute[1] += .3; j.slack = .7 }, CauseCompute, 1.3},
+		{"compute, without reports of data and checkpoints", func(j *training) {
+			j.compute[1] += .3
+			for i := range j.tally.Workers {
+				j.tally.Workers[i].DataSeconds, j.tally.Workers[i].SaveSeconds = math.NaN(), math.NaN()
+			}
+		}, CauseCompute, 1.3},
 		{"local steps", func(j *training) { j.compute[1] += .3; j.local = 16 }, CauseCompute, 1.3},
 	} {
 		j := newTraining(1, 4, uniform(.05))
