@@ -14,7 +14,7 @@ type Tally struct {
 	Workers []WorkerTally // the members, by node
 }
 
-// A WorkerTally is what was counted of one worker: by the servers, and by itself in its steps. NaN: not known.
+// A WorkerTally is what was counted of one worker: by the servers, and by itself in its steps. NaN: nothing yet.
 type WorkerTally struct {
 	Node                                                      uint64
 	BlamedRounds, BlamedSeconds                               float64
@@ -123,7 +123,7 @@ func growth(from, to *Tally) (list []WorkerTally) {
 		}
 		a := from.Workers[i]
 		less := func(b, a float64) float64 {
-			if d := b - a; d >= 0 {
+			if d := b - orZero(a); d >= 0 {
 				return d
 			}
 			return math.NaN()

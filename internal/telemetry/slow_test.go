@@ -236,11 +236,21 @@ func TestCauses(t *testing.T) {
 				j.tally.Workers[i].DataSeconds, j.tally.Workers[i].SaveSeconds = math.NaN(), math.NaN()
 			}
 		}, CauseCompute, 1.3},
+		{"compute, from before the first step on", func(j *training) {
+			j.compute[1] += .3
+			for i := range j.tally.Workers {
+				j.tally.Workers[i] = WorkerTally{Node: j.tally.Workers[i].Node, Steps: math.NaN(), StepSeconds: math.NaN(), WaitSeconds: math.NaN()}
+			}
+		}, CauseCompute, 1.3},
 		{"local steps", func(j *training) { j.compute[1] += .3; j.local = 16 }, CauseCompute, 1.3},
 	} {
 		j := newTraining(1, 4, uniform(.05))
 		tc.change(j)
 		from := j.now()
+		for i := range j.tally.Workers {
+			w := &j.tally.Workers[i]
+			w.Steps, w.StepSeconds, w.WaitSeconds = orZero(w.Steps), orZero(w.StepSeconds), orZero(w.WaitSeconds)
+		}
 		j.steps(12)
 		s, ok := FindSlow(from, j.now())
 		if !ok || s.Node != firstID+1 || s.Cause != tc.cause || math.Abs(s.Ratio-tc.ratio) > .1*tc.ratio {
