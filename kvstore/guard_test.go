@@ -16,6 +16,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/testing/alloctest"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -192,7 +193,7 @@ func TestWhatIsNotFiniteIsSentAgainAsItWas(t *testing.T) {
 
 func TestWatchedRemoteRoundsTakeNoMemory(t *testing.T) {
 	for _, c := range []kvstore.Compression{{}, {Type: "2bit"}, {Type: "fp16"}} {
-		kv := jobtest.New(t, jobtest.Config{TCP: true}).Stores(t, "dist_sync", kvstore.WithGuard(kvstore.Guard{Factor: 10}))[0]
+		kv := jobtest.New(t, quietJob(transport.TCP)).Stores(t, "dist_sync", kvstore.WithGuard(kvstore.Guard{Factor: 10}))[0]
 		ctx, n := context.Background(), 50_000
 		must(kv.SetCompression(ctx, c))
 		must(kv.Init(ctx, "w", make([]float32, n)))
