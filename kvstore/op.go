@@ -221,8 +221,7 @@ func (o *op) log(waited time.Duration) {
 	if now-last < int64(s.noteEvery)*9/10 || !s.lastNoted.CompareAndSwap(last, now) {
 		return
 	}
-	why := o.waiting()
-	s.logger.Info("waiting", "call", o.verb, "key", o.key, "round", o.round, "seconds", int(waited.Seconds()), "for", why, joblog.Waiting.With("waiting_for", why))
+	s.logger.Info("waiting", "call", o.verb, "key", o.key, "round", o.round, "seconds", int(waited.Seconds()), joblog.Waiting.With("waiting_for", o.waiting()))
 }
 
 // An op is a context.Context for its requests: it ends when the op fails.
