@@ -48,6 +48,7 @@ const (
 // computes between its push and its next use of the value may be late by that without being waited for.
 const (
 	leastSteps = 10               // to judge by
+	mostSteps  = 1e6              // more make the judgement no surer
 	longWindow = 30 * time.Second // if it has as many steps
 
 	leastShare      = .5   // of the rounds in which a slow worker is last; and over twice its part, 1/workers
@@ -72,8 +73,8 @@ func FindSlow(from, to *Tally) (s Slow, ok bool) {
 		s.Steps, between = s.Rounds, s.Seconds/s.Rounds
 		s.StepSeconds = between
 	}
-	n := min(s.Rounds, s.Steps)
-	if n < leastSteps-.01 {
+	n := min(s.Rounds, s.Steps, mostSteps)
+	if !(n >= leastSteps-.01) {
 		return Slow{}, false
 	}
 	least := max(leastShare, 2/workers)
@@ -94,16 +95,24 @@ func FindSlow(from, to *Tally) (s Slow, ok bool) {
 	for i := range grown {
 		w := &grown[i]
 		s.Node, s.Share, s.Gap = w.Node, w.BlamedRounds/all, w.BlamedSeconds/w.BlamedRounds
+		if !(s.Share > least) { // of all workers at most one passes
+			continue
+		}
 		if wait, ok := othersWait(grown, i); ok {
 			s.Gap = min(s.Gap, wait*max(1, s.Steps/s.Rounds))
 		}
 		cost := (s.Gap*w.BlamedRounds - (charged-w.BlamedSeconds)/(workers-1)) / all // of each round, more than another worker's
-		if s.Share > least && s.Gap > leastGap*between && cost > between/(workers*math.Sqrt(n)) && workers*atLeast(s.Share*n, n, 1/workers) <= chance {
+		if s.plausible() && s.Gap > leastGap*between && cost > between/(workers*math.Sqrt(n)) && workers*atLeast(s.Share*n, n, 1/workers) <= chance {
 			s.Cause, s.Ratio = causeOf(grown, i, s.Gap*s.Share*n/s.Steps)
 			return s, true
 		}
 	}
 	return Slow{}, false
+}
+
+// plausible reports whether no number is beyond what a job can count: a broken process may report anything.
+func (s *Slow) plausible() bool {
+	return max(s.Rounds, s.Gap, s.Steps, s.Seconds, s.StepSeconds) <= math.MaxInt32
 }
 
 // growth is what was counted between two times of the workers that are in both. A count that went back is not known.

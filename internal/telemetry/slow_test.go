@@ -446,3 +446,43 @@ func TestFindSlowNeedsSomethingToJudgeBy(t *testing.T) {
 		t.Errorf("an empty watch: %+v", s)
 	}
 }
+
+// Counts that no job reaches, as a broken server or worker may report, name no one, and cost no time.
+func TestNonsenseNamesNoOne(t *testing.T) {
+	plain := func() (from, to Tally) {
+		from = Tally{Rounds: 10, Shards: 1, Workers: []WorkerTally{{Node: 1}, {Node: 2}, {Node: 3}}}
+		to = Tally{At: 10 * time.Second, Rounds: 110, Shards: 1, Workers: []WorkerTally{{Node: 1, BlamedRounds: 100, BlamedSeconds: 5}, {Node: 2}, {Node: 3}}}
+		return from, to
+	}
+	from, to := plain()
+	if s, ok := FindSlow(&from, &to); !ok || s.Node != 1 {
+		t.Fatalf("without nonsense: got %+v, %t; want node 1", s, ok)
+	}
+	for _, huge := range []float64{1e12, 1e17, 1e300, math.MaxFloat64, math.Inf(1)} {
+		for name, set := range map[string]func(to *Tally){
+			"rounds": func(to *Tally) { to.Rounds = huge },
+			"rounds and blames": func(to *Tally) {
+				to.Rounds, to.Workers[0].BlamedRounds, to.Workers[1].BlamedRounds = huge, .7*huge, .3*huge
+			},
+			"shards":     func(to *Tally) { to.Shards = huge },
+			"few shards": func(to *Tally) { to.Shards = 1 / huge },
+			"gap":        func(to *Tally) { to.Workers[0].BlamedSeconds = huge },
+			"steps": func(to *Tally) {
+				for i := range to.Workers {
+					to.Workers[i].Steps, to.Workers[i].StepSeconds = huge, huge/1e9
+				}
+			},
+			"step times": func(to *Tally) {
+				for i := range to.Workers {
+					to.Workers[i].Steps, to.Workers[i].StepSeconds = 100, huge
+				}
+			},
+		} {
+			from, to := plain()
+			set(&to)
+			if s, ok := FindSlow(&from, &to); ok {
+				t.Errorf("%s of %g: got %+v, want no one", name, huge, s)
+			}
+		}
+	}
+}
