@@ -81,6 +81,7 @@ type node struct {
 	misread bool   // the warning that a record of it cannot be read was logged
 	why     string // it was lost or dropped
 
+	gone       time.Time // when it left or was lost, as far as this scheduler has seen it
 	heard      time.Time
 	deadline   time.Time // lost if not heard of by then
 	cut        time.Time // its watch ended, and nothing was heard of it since; zero: not so

@@ -53,7 +53,8 @@ func (c *Core) account(n *node) {
 		}
 		c.causes[cause]++
 	}
-	if n.state == left || n.state == lost {
+	if (n.state == left || n.state == lost) && n.gone.IsZero() {
+		n.gone = c.now
 		c.history.Gone(c.now, n.Node)
 	}
 }
@@ -106,7 +107,7 @@ func (c *Core) telemetry(r control.Request) control.Answer {
 		}
 	}
 	for _, n := range c.nodes {
-		if (n.state == left || n.state == lost) && c.now.Sub(n.heard) < goneShown {
+		if (n.state == left || n.state == lost) && c.now.Sub(n.gone) < goneShown {
 			add(n, control.NodeGone)
 		}
 	}
@@ -133,7 +134,7 @@ func (c *Core) series(r control.Request) control.Answer {
 	}
 	var since time.Time
 	if r.SinceMillis > 0 {
-		since = c.start.Add(time.Duration(r.SinceMillis-c.start.UnixMilli()) * time.Millisecond)
+		since = time.UnixMilli(r.SinceMillis)
 	}
 	span := c.history.Span(c.now, since, metrics, r.NodeIDs, r.Points)
 	s := &control.Series{Incarnation: c.incarnation(), FromMillis: span.From.UnixMilli(), StepMillis: span.Step.Milliseconds(), Columns: valuesOf(span.Columns), Nodes: []control.NodeSeries{}}

@@ -168,6 +168,62 @@ func TestAMalformedRecordDoesNotHarmTheLease(t *testing.T) {
 	}
 }
 
+// What a broken server counts makes no answer unreadable: here its numbers are beyond what a sum of them holds.
+func TestNonsenseDoesNotHarmAnswers(t *testing.T) {
+	j := newMeasuredJob(t, 2, 2)
+	for second, x := range []float64{1, 100, 1e9, 1e300, math.MaxFloat64} {
+		j.now = j.now.Add(time.Second)
+		for server := range uint64(2) {
+			r := telemetry.Record{Samples: []telemetry.Sample{sample(telemetry.Rounds, x), sample(telemetry.RoundSeconds, x), sample(telemetry.Shards, 1), sample(telemetry.SentBytes, x)},
+				Blames: []telemetry.Blame{{Node: 3, Rounds: uint64(min(x, 1<<62)), Seconds: x}, {Node: 4}, {Node: 1 << 63, Rounds: math.MaxUint64, Seconds: x}}}
+			j.ask(&wire.Heartbeat{Node: 1 + server, Record: r.Append(nil), Sent: math.MinInt64})
+		}
+		for worker := range uint64(2) {
+			j.send(3+worker, sample(telemetry.Steps, x), sample(telemetry.StepSeconds, x), sample(telemetry.WaitSeconds, 0), sample(telemetry.Loss, math.Inf(-1)),
+				sample(telemetry.LastStepTime, math.NaN()), sample(telemetry.TestLoss, 5e-324))
+		}
+		if got := j.telemetry(); len(got.Nodes) != 4 {
+			t.Errorf("second %d: got %d nodes, want 4", second, len(got.Nodes))
+		}
+		if _, err := query[control.Why](j, control.Request{Op: control.OpWhy}); err != nil {
+			t.Errorf("second %d: why: %v", second, err)
+		}
+		for _, since := range []int64{0, 1, j.now.UnixMilli(), math.MaxInt64} {
+			if s, err := query[control.Series](j, control.Request{Op: control.OpSeries, SinceMillis: since, Points: control.MaxPoints}); err != nil || len(s.Nodes) != 4 {
+				t.Errorf("second %d: series since %d: got %d nodes, %v; want 4", second, since, len(s.Nodes), err)
+			}
+		}
+	}
+}
+
+// A process that is gone is shown for a minute from its end on, however long it was silent before.
+func TestTelemetryShowsWhoIsGoneForAMinute(t *testing.T) {
+	j := newMeasuredJob(t, 2, 1)
+	const lease = 3 * time.Minute
+	j.set.Lease = lease
+	core, err := Restore(j.set, j.now, j.kept.list())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.core = core
+	state := ""
+	for second := range int(lease/time.Second) + 90 {
+		j.now = j.now.Add(time.Second)
+		j.send(1)
+		j.send(2)
+		was := state
+		state = ""
+		for _, n := range j.telemetry("steps").Nodes {
+			if n.Node == 3 {
+				state = n.State
+			}
+		}
+		if want := map[bool]string{true: control.NodeGone}[second+1 >= int(lease/time.Second) && second+1 < int((lease+goneShown)/time.Second)]; state != want && (want != "" || state == control.NodeGone) {
+			t.Fatalf("%d s after its last heartbeat node 3 is shown as %q (before %q), want %q", second+1, state, was, want)
+		}
+	}
+}
+
 // A scheduler that was started again has another incarnation and the right counts, and the time before is a gap.
 func TestTelemetryGoesOnAfterARestart(t *testing.T) {
 	j := newMeasuredJob(t, 1, 1)

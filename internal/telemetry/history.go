@@ -121,6 +121,9 @@ func (h *History) forget(now time.Duration) {
 		}
 		h.columns -= len(p.fine.columns)
 		delete(h.nodes, h.gone[n])
+		for _, server := range h.nodes {
+			delete(server.charged, h.gone[n])
+		}
 		n++
 	}
 	h.gone = slices.Delete(h.gone, 0, n)

@@ -214,6 +214,33 @@ func TestBlamesAddUp(t *testing.T) {
 	want("in all", h.Blamed, 999, 40, 4)
 }
 
+// What a server has charged workers with that are forgotten is forgotten, too.
+func TestBlamesOfManyWorkersAreBounded(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	for worker := range uint64(1000) {
+		at := after(float64(worker))
+		h.Add(at, 100+worker, rec(Sample{Steps, 0, 1}))
+		h.Add(at, 1, &Record{Blames: []Blame{{100 + worker, 3, 1}}})
+		h.Gone(at, 100+worker)
+	}
+	if n := len(h.nodes[1].charged); n > maxGone {
+		t.Errorf("after 1000 workers the server's newest blames are of %d, want at most %d", n, maxGone)
+	}
+}
+
+// A time that is not yet, however far away, has no points.
+func TestNoPointsOfTheFuture(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	for second := range 100 {
+		h.Add(after(float64(second)), 1, rec(Sample{Steps, 0, float64(second)}))
+	}
+	for _, since := range []time.Time{after(100), after(1e6), time.UnixMilli(math.MaxInt64)} {
+		if s := h.Span(after(99), since, nil, nil, 0); s.Points != 0 {
+			t.Errorf("since %v: got %d points from %v, want none", since, s.Points, s.From)
+		}
+	}
+}
+
 func TestClock(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	c := NewClock()

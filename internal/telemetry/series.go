@@ -25,7 +25,7 @@ func (h *History) Span(at, since time.Time, metrics []Metric, nodes []uint64, po
 	now := at.Sub(h.begin)
 	from := time.Duration(0)
 	if !since.IsZero() {
-		from = max(0, since.Sub(h.begin))
+		from = min(max(0, since.Sub(h.begin)), max(0, now))
 	}
 	s := Span{Step: h.coarseStep, Columns: h.keptColumns(metrics)}
 	if end := now - h.hold*2/5; end >= 0 { // hold is 5/2 heartbeats
