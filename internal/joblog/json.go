@@ -148,14 +148,17 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.out.Handle(ctx, line)
 }
 
-// apart renames an attribute that has a reserved name, and one that has spaces in its name.
+// apart renames an attribute that has a reserved name, and one that has spaces in its name. Events have the names that they are to have.
 func apart(a slog.Attr) slog.Attr {
-	if a.Key == "" && a.Value.Kind() == slog.KindGroup {
-		inner := slices.Clone(a.Value.Group())
-		for i := range inner {
-			inner[i] = apart(inner[i])
+	if a.Key == "" && !IsEvent(a) { // the attributes of a group without a name are the line's own
+		a.Value = a.Value.Resolve()
+		if a.Value.Kind() == slog.KindGroup {
+			inner := slices.Clone(a.Value.Group())
+			for i := range inner {
+				inner[i] = apart(inner[i])
+			}
+			return slog.Attr{Value: slog.GroupValue(inner...)}
 		}
-		return slog.Attr{Value: slog.GroupValue(inner...)}
 	}
 	if strings.Contains(a.Key, " ") {
 		a.Key = strings.ReplaceAll(a.Key, " ", "_")

@@ -91,6 +91,10 @@ func TestEveryLineSaysWhoWroteIt(t *testing.T) {
 	want(3, map[string]any{"a": 1, "g": map[string]any{"rank": 9}})
 	l.With("host", "b1").Info("x", "rank", 9, "pid", 5, "level", "low", slog.Group("", "role", "server"))
 	want(3, map[string]any{"node_rank": 9, "node_host": "b1", "node_pid": 5, "node_level": "low", "node_role": "server"})
+	l.Info("x", slog.Any("", values{slog.Int("rank", 9), slog.Any("", values{slog.String("job", "other")})}))
+	want(3, map[string]any{"node_rank": 9, "node_job": "other"})
+	l.With(joblog.Resumed.With("epoch", 2)).Info("x", "a b", panics{})
+	want(3, map[string]any{"event": "resumed", "epoch": 2})
 	l.Info("x", joblog.WorkerLost.Of(joblog.Node{Role: "worker", Rank: 1, Host: "a1", Process: 4}, "reason", "killed"))
 	want(3, map[string]any{"event": "worker_lost", "node_role": "worker", "node_rank": 1, "node_host": "a1", "node_process": 4, "reason": "killed"})
 	joblog.SetJob(l, "k")
@@ -105,6 +109,16 @@ func TestEveryLineSaysWhoWroteIt(t *testing.T) {
 		t.Error("IsJSON is wrong")
 	}
 }
+
+// values stand in a line as attributes of its own.
+type values []slog.Attr
+
+func (v values) LogValue() slog.Value { return slog.GroupValue(v...) }
+
+// panics has no value.
+type panics struct{}
+
+func (panics) LogValue() slog.Value { panic("no value") }
 
 func TestEventsReachAProgramsOwnHandler(t *testing.T) {
 	var b bytes.Buffer
