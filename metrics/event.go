@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -92,7 +93,7 @@ func appendScalars(b []byte, scalars []Scalar) []byte {
 }
 
 func scalarSize(s Scalar) int {
-	return protowire.SizeTag(valueTag) + protowire.SizeBytes(len(s.Tag)) + protowire.SizeTag(valueSimple) + protowire.SizeFixed32()
+	return protowire.SizeTag(valueTag) + protowire.SizeBytes(len(validUTF8(s.Tag))) + protowire.SizeTag(valueSimple) + protowire.SizeFixed32()
 }
 
 // appendValue appends a summary of one value.
@@ -130,8 +131,11 @@ func appendDouble(b []byte, field protowire.Number, x float64) []byte {
 }
 
 func appendString(b []byte, field protowire.Number, s string) []byte {
-	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), validUTF8(s))
 }
+
+// validUTF8 is s with a replacement character for what is not UTF-8, which a reader of protobuf refuses with the whole record. A valid s costs no allocation.
+func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func appendBytes(b []byte, field protowire.Number, x []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), x)

@@ -103,6 +103,31 @@ func TestEventFileHasTensorFlowsBytes(t *testing.T) {
 	}
 }
 
+// Names and texts that are not UTF-8, such as those of a path, can be read: protobuf's readers refuse others.
+func TestStringsAreUTF8(t *testing.T) {
+	const bad, good = "a\xffb", "a\uFFFDb"
+	f, err := NewEventFile(t.TempDir(), "x", 0, goldenTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(f.Add(1, goldenTime, Scalar{bad, 1}, Scalar{"c", 2}), f.AddText(2, goldenTime, bad, bad), f.AddExperiment(goldenTime, Experiment{Name: bad, Metrics: []string{bad}}),
+		f.BeginSession(goldenTime, []HParamValue{{bad, bad}}), f.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(f.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(b, []byte(bad)) {
+		t.Errorf("the file has %q, want %q for it", bad, good)
+	}
+	events, err := ReadEvents(bytes.NewReader(b))
+	if err != nil || len(events) != 6 || !slices.Equal(events[2].Scalars, []Scalar{{good, 1}, {"c", 2}}) || !slices.Equal(events[3].Texts, []Text{{good, good}}) {
+		t.Errorf("read %+v, %v", events, err)
+	}
+}
+
 // TensorBoard reads the files of a folder in the order of their names: that of a later writer comes last, whatever its clock says.
 func TestLaterEventFilesComeLast(t *testing.T) {
 	dir := t.TempDir()
