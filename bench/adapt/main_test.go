@@ -41,6 +41,39 @@ func TestTimesAreReadFromOutput(t *testing.T) {
 	}
 }
 
+// The time to an accuracy ends at the evaluation that has exactly this accuracy, also at the first one; no run is faster than its first evaluation.
+func TestTimeToAccuracy(t *testing.T) {
+	v := curve{seconds: []float64{4, 8, 12, 16}, accuracy: []float64{0.25, 0.5, 0.4, 0.75}, ends: []int{1, 3}}
+	never := math.NaN()
+	for _, c := range []struct{ accuracy, time, wholeEpochs float64 }{
+		{0.125, 4, 8}, {0.25, 4, 8}, {0.375, 6, 8}, {0.5, 8, 8}, {0.75, 16, 16}, {0.76, never, never},
+	} {
+		same := func(got, want float64) bool { return got == want || math.IsNaN(got) && math.IsNaN(want) }
+		if got, whole := v.time(c.accuracy), v.wholeEpochs(c.accuracy); !same(got, c.time) || !same(whole, c.wholeEpochs) {
+			t.Errorf("to %v: got %v s, and %v s at the end of an epoch, want %v and %v", c.accuracy, got, whole, c.time, c.wholeEpochs)
+		}
+	}
+}
+
+// Only what worker 0 prints on its standard output counts.
+func TestLinesOfOthersDoNotCount(t *testing.T) {
+	for line, want := range map[string]int{
+		`{"role":"worker","rank":0,"stream":"stdout","text":"Epoch 0: Test_acc 0.5, Test_loss 1"}`:                                         1,
+		`{"role":"worker","rank":1,"stream":"stdout","text":"Epoch 0: Test_acc 0.5, Test_loss 1"}`:                                         0,
+		`{"role":"server","rank":0,"stream":"stdout","text":"Epoch 0: Test_acc 0.5, Test_loss 1"}`:                                         0,
+		`{"role":"worker","rank":0,"stream":"stderr","text":"Epoch 0: Test_acc 0.5, Test_loss 1"}`:                                         0,
+		`{"role":"worker","rank":0,"stream":"stdout","text":"again: Epoch 0: Test_acc 0.5, Test_loss 1"}`:                                  0,
+		`{"role":"worker","rank":0,"stream":"stdout","text":"Epoch 0: step 3/8, loss 2.5, 90 examples/s"}`:                                 0,
+		`{"role":"worker","rank":0,"stream":"stdout","text":"Epoch 0: step 3: Test_acc 0.5, Test_loss 1"}`:                                 0, // without the time
+		`{"role":"worker","rank":0,"stream":"stdout","text":"Epoch 0: step 3: Test_acc 0.5, Test_loss 1 after 2.5 s (9 examples in 1 s)"}`: 1,
+	} {
+		var v curve
+		if v.add([]byte(line)); len(v.accuracy) != want {
+			t.Errorf("%s: got %d accuracies, want %d", line, len(v.accuracy), want)
+		}
+	}
+}
+
 // What is missing or out of range is named.
 func TestBadArgumentsAreNamed(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
