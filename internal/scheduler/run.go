@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -24,6 +25,9 @@ type Config struct {
 	// Report, if set, is called with each line for the launcher, as internal/control.Report has it: which nodes register and disconnect while
 	// the job is forming; that it is complete; and why it failed, unless it did because the context has ended.
 	Report func(line string)
+	// Telemetry, if set, hands over channels, which have room for one; on each Run sends the newest values of all nodes. Unlike the answer to OpTelemetry
+	// these have no limit of size. While the journal cannot be written none are sent.
+	Telemetry <-chan chan<- *control.Telemetry
 }
 
 const (
@@ -99,7 +103,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lingerStopped, cancel) })()
 	go func() {
 		defer close(sh.ended)
-		sh.refuseRest(quiet)
+		sh.refuseRest(quiet, core)
 	}()
 	_ = srv.AwaitDisconnects(quiet)
 	cancel()

@@ -76,6 +76,9 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 			s.take(core, r)
 		case e := <-s.events: // the sender of a request is gone
 			s.canceled(core, e)
+		case reply := <-s.cfg.Telemetry:
+			s.step(core, Event{At: time.Now()})
+			reply <- core.Telemetry()
 		case <-timer.C:
 			s.step(core, Event{At: time.Now()})
 		case <-say.C:
@@ -211,7 +214,7 @@ func (s *shell) flush(ctx context.Context) error {
 }
 
 // refuseRest answers requests that come after the job's end.
-func (s *shell) refuseRest(ctx context.Context) {
+func (s *shell) refuseRest(ctx context.Context, core *Core) {
 	for {
 		select {
 		case r := <-s.begin:
@@ -221,6 +224,8 @@ func (s *shell) refuseRest(ctx context.Context) {
 				r.reply <- &wire.Nack{Code: wire.CodeUnavailable, Text: "the job has ended"}
 			}
 		case <-s.events:
+		case reply := <-s.cfg.Telemetry:
+			reply <- core.Telemetry()
 		case <-ctx.Done():
 			return
 		}

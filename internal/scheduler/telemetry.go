@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
@@ -69,6 +70,30 @@ func (c *Core) telemetry(r control.Request) control.Answer {
 		return &control.Telemetry{Error: err.Error()}
 	}
 	columns := c.history.Columns(metrics)
+	t := c.telemetryOfJob(columns)
+	left := room(t)
+	c.measuredNodes(func(n *node, state string) {
+		x := c.telemetryOf(n, state, columns)
+		if left -= nodeBytes + len(n.Host)*6 + x.Values.Size(); left < 0 {
+			t.LeftOut++
+			return
+		}
+		t.Nodes = append(t.Nodes, x)
+	})
+	return t
+}
+
+// Telemetry is what OpTelemetry answers, for use within this process: with all nodes, however many there are.
+func (c *Core) Telemetry() *control.Telemetry {
+	columns := c.history.Columns(nil)
+	t := c.telemetryOfJob(columns)
+	t.Changes = maps.Clone(t.Changes) // others will read it
+	c.measuredNodes(func(n *node, state string) { t.Nodes = append(t.Nodes, c.telemetryOf(n, state, columns)) })
+	return t
+}
+
+// telemetryOfJob is the answer without its nodes.
+func (c *Core) telemetryOfJob(columns []telemetry.Column) *control.Telemetry {
 	t := &control.Telemetry{Job: c.set.Job, Phase: phaseNames[c.phase], Incarnation: c.incarnation(), NowMillis: c.clock() / 1e6, SinceMillis: c.start.UnixMilli(), Generation: c.generation,
 		Columns: valuesOf(columns), Nodes: []control.NodeTelemetry{}, Changes: c.causes, Slow: c.slowest(), Checkpoints: uint64(c.history.Total(telemetry.Column{Metric: telemetry.Checkpoints}))}
 	for _, col := range columns {
@@ -78,24 +103,26 @@ func (c *Core) telemetry(r control.Request) control.Answer {
 		}
 		t.Totals = append(t.Totals, control.Number(total))
 	}
-	room := room(t)
-	add := func(n *node, state string) {
-		x := control.NodeTelemetry{Node: n.Node, Role: roleName(n.Role), Rank: n.Rank, Host: n.Host, PID: n.PID, Process: n.process, State: state, AgeMillis: -1,
-			Values: make([]control.Number, len(columns))}
-		if age, known := c.history.Age(c.now, n.Node); known {
-			x.AgeMillis = age.Milliseconds()
-		}
-		for i, col := range columns {
-			x.Values[i] = control.Number(shown(col, c.history.Newest(n.Node, col)))
-		}
-		rounds, seconds := c.history.Blamed(n.Node)
-		x.BlamedRounds, x.BlamedSeconds = rounds, control.Number(roundTo(seconds, 6))
-		if room -= nodeBytes + len(n.Host)*6 + x.Values.Size(); room < 0 {
-			t.LeftOut++
-			return
-		}
-		t.Nodes = append(t.Nodes, x)
+	return t
+}
+
+// telemetryOf is what one node measures.
+func (c *Core) telemetryOf(n *node, state string, columns []telemetry.Column) control.NodeTelemetry {
+	x := control.NodeTelemetry{Node: n.Node, Role: roleName(n.Role), Rank: n.Rank, Host: n.Host, PID: n.PID, Process: n.process, State: state, AgeMillis: -1,
+		Values: make([]control.Number, len(columns))}
+	if age, known := c.history.Age(c.now, n.Node); known {
+		x.AgeMillis = age.Milliseconds()
 	}
+	for i, col := range columns {
+		x.Values[i] = control.Number(shown(col, c.history.Newest(n.Node, col)))
+	}
+	rounds, seconds := c.history.Blamed(n.Node)
+	x.BlamedRounds, x.BlamedSeconds = rounds, control.Number(roundTo(seconds, 6))
+	return x
+}
+
+// measuredNodes calls add for the nodes of an answer: servers, then workers, by rank; then those that are removed; then those that are gone.
+func (c *Core) measuredNodes(add func(n *node, state string)) {
 	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
 		for _, n := range c.living(role) {
 			add(n, memberStates[n.State])
@@ -111,7 +138,6 @@ func (c *Core) telemetry(r control.Request) control.Answer {
 			add(n, control.NodeGone)
 		}
 	}
-	return t
 }
 
 // nodeBytes bounds the JSON of a NodeTelemetry but its values and host, and of a NodeSeries but its values.

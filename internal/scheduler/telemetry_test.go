@@ -339,6 +339,12 @@ func BenchmarkTelemetry(b *testing.B) {
 				b.ReportMetric(float64(len(answer)), "bytes")
 			}
 		})
+		b.Run("inprocess/gpus="+string(rune('0'+gpus)), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				j.core.Telemetry()
+			}
+		})
 	}
 	b.Run("record", func(b *testing.B) {
 		j := fullJob(b, 1024, 0, 2)
@@ -350,4 +356,18 @@ func BenchmarkTelemetry(b *testing.B) {
 			j.ask(&wire.Heartbeat{Node: 6, Record: record})
 		}
 	})
+}
+
+// Within the scheduler's process nothing is left out, and nothing that is handed over changes later.
+func TestTelemetryWithinTheProcessHasAllNodes(t *testing.T) {
+	const workers = 1024
+	j := fullJob(t, workers, 8, 1)
+	got := j.core.Telemetry()
+	if len(got.Nodes) != workers+4 || got.LeftOut != 0 {
+		t.Errorf("got %d nodes and %d left out, want all %d", len(got.Nodes), got.LeftOut, workers+4)
+	}
+	j.ask(&wire.Leave{Node: 9, OK: true})
+	if got.Changes[control.ChangeLeft] != 0 || j.core.Telemetry().Changes[control.ChangeLeft] != 1 {
+		t.Errorf("after a worker left: got changes %v, then %v", got.Changes, j.core.Telemetry().Changes)
+	}
 }
