@@ -1,0 +1,204 @@
+package prom
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/telemetry"
+)
+
+// A collector makes the metrics of one scrape.
+type collector struct {
+	t        *control.Telemetry
+	restarts int
+}
+
+// Describe says nothing: which metrics there are depends on what the processes measure.
+func (*collector) Describe(chan<- *prometheus.Desc) {}
+
+// A metric is one series, or a histogram. Those of one process share their labels.
+type metric struct {
+	*family
+	labels []*dto.LabelPair // sorted
+	value  float64
+	hist   *dto.Histogram
+}
+
+func (m *metric) Desc() *prometheus.Desc { return m.desc }
+
+func (m *metric) Write(out *dto.Metric) error {
+	out.Label = m.labels
+	switch m.Type {
+	case counter:
+		out.Counter = &dto.Counter{Value: &m.value}
+	case gauge:
+		out.Gauge = &dto.Gauge{Value: &m.value}
+	default:
+		out.Histogram = m.hist
+	}
+	return nil
+}
+
+// maxHost bounds the label host: the longest name that DNS has.
+const maxHost = 255
+
+// pairs makes labels of names and values in turns. The names are sorted.
+func pairs(text ...string) (list []*dto.LabelPair) {
+	for i := 0; i < len(text); i += 2 {
+		value := strings.ToValidUTF8(text[i+1][:min(len(text[i+1]), maxHost)], "?")
+		list = append(list, &dto.LabelPair{Name: &text[i], Value: &value})
+	}
+	return list
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	c.collectJob(ch)
+	columns := columnsOf(c.t.Columns)
+	blamed := blameIsKnown(c.t)
+	for i := range c.t.Nodes {
+		if n := &c.t.Nodes[i]; n.Rank >= 0 && n.AgeMillis >= 0 { // one that joins measures nothing yet
+			columns.collect(ch, n, blamed)
+		}
+	}
+}
+
+// blameIsKnown reports whether all servers have said whom they blame. A scheduler that was started again hears it from one after another: until it
+// has all, the sums are below what they were, which Prometheus would take for counters that have begun again.
+func blameIsKnown(t *control.Telemetry) bool {
+	for i := range t.Nodes {
+		if n := &t.Nodes[i]; n.Role == control.Server && n.State == control.NodeCounts && n.AgeMillis < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// columns are the families of an answer, by role.
+type columns map[string][]column
+
+// A column is where a family's values are.
+type column struct {
+	family     *family
+	extra      *dto.LabelPair
+	at         int
+	buckets    [len(telemetry.StepBounds)]int // of a histogram; -1: there is none
+	count, sum int
+}
+
+func columnsOf(values []control.Value) columns {
+	at := func(m telemetry.Metric, index int) int {
+		name := m.String()
+		for i, v := range values {
+			if v.Metric == name && v.Index == index {
+				return i
+			}
+		}
+		return -1
+	}
+	list := make(columns)
+	for k := range families {
+		f := &families[k]
+		info, _ := f.metric.Info()
+		if h, ok := histograms[f.metric]; ok {
+			c := column{family: f, count: at(h.count, 0), sum: at(h.sum, 0)}
+			for i := range c.buckets {
+				c.buckets[i] = at(f.metric, i)
+			}
+			if c.count >= 0 && c.sum >= 0 {
+				list[f.role] = append(list[f.role], c)
+			}
+			continue
+		}
+		for index := range info.Width {
+			c := column{family: f, at: at(f.metric, index)}
+			if c.at < 0 {
+				continue
+			}
+			if info.Label != "" {
+				c.extra = pairs(info.Label, labelValue(info.Label, index))[0]
+			}
+			list[f.role] = append(list[f.role], c)
+		}
+	}
+	return list
+}
+
+// collect makes the metrics of one process. Of one that has ended the counters are shown, so that their last growth is seen.
+func (list columns) collect(ch chan<- prometheus.Metric, n *control.NodeTelemetry, blamed bool) {
+	labels := pairs("host", n.Host, "node", strconv.FormatUint(n.Node, 10), "rank", strconv.Itoa(int(n.Rank)))
+	gone := n.State == control.NodeGone
+	for i := range list[n.Role] {
+		c := &list[n.Role][i]
+		m := &metric{family: c.family, labels: labels}
+		if m.Type == inHistogram {
+			if m.hist = c.histogram(n.Values); m.hist != nil {
+				ch <- m
+			}
+			continue
+		}
+		m.value = float64(n.Values[c.at])
+		if math.IsNaN(m.value) || gone && m.Type == gauge {
+			continue
+		}
+		if c.extra != nil {
+			m.labels = with(labels, c.extra)
+		}
+		ch <- m
+	}
+	if n.Role == control.Worker && blamed {
+		ch <- &metric{family: &blamedRounds, labels: labels, value: float64(n.BlamedRounds)}
+		ch <- &metric{family: &blamedSeconds, labels: labels, value: float64(n.BlamedSeconds)}
+	}
+	if !gone {
+		age := recordAge[n.Role]
+		ch <- &metric{family: &age, labels: labels, value: float64(n.AgeMillis) / 1000}
+	}
+}
+
+// with puts one more label into its place.
+func with(labels []*dto.LabelPair, extra *dto.LabelPair) []*dto.LabelPair {
+	list := make([]*dto.LabelPair, 0, len(labels)+1)
+	for _, l := range labels {
+		if extra != nil && extra.GetName() < l.GetName() {
+			list, extra = append(list, extra), nil
+		}
+		list = append(list, l)
+	}
+	if extra != nil {
+		list = append(list, extra)
+	}
+	return list
+}
+
+// bounds are those of all buckets.
+var bounds = telemetry.StepBounds
+
+// histogram adds the buckets up: Prometheus counts in each what is in those below, too.
+func (c *column) histogram(values control.Numbers) *dto.Histogram {
+	count, sum := float64(values[c.count]), float64(values[c.sum])
+	if math.IsNaN(count) || math.IsNaN(sum) {
+		return nil
+	}
+	h := &dto.Histogram{SampleSum: &sum, Bucket: make([]*dto.Bucket, len(bounds))}
+	buckets := make([]dto.Bucket, len(bounds))
+	numbers := make([]uint64, len(bounds)+1)
+	within := 0.0
+	for i := range bounds {
+		if at := c.buckets[i]; at >= 0 && !math.IsNaN(float64(values[at])) {
+			within += float64(values[at])
+		}
+		numbers[i] = uint64(within)
+		buckets[i].UpperBound, buckets[i].CumulativeCount = &bounds[i], &numbers[i]
+		h.Bucket[i] = &buckets[i]
+	}
+	// The process may have counted one in a bucket, and not yet in all, when it made the record.
+	numbers[len(bounds)] = uint64(max(count, within))
+	h.SampleCount = &numbers[len(bounds)]
+	return h
+}
