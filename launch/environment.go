@@ -41,7 +41,7 @@ var ours = map[string]bool{
 	"DMLC_NODE_HOST": true, "DMLC_TASK_ID": true, "PARAGON_RANK": true, "PARAGON_HOSTS": true, "PARAGON_LISTEN": true, "PARAGON_JOB": true, "PARAGON_PROCESS": true,
 	"PARAGON_SECRET": true, "PARAGON_IDENTITY": true, "PARAGON_START_TIMEOUT": true, "PARAGON_REPORT_FD": true, "PARAGON_JOIN": true, "PARAGON_STATE": true,
 	"PARAGON_ELASTIC": true, "PARAGON_ON_WORKER_LOSS": true, "PARAGON_MIN_WORKERS": true, "PARAGON_MAX_WORKERS": true,
-	"PARAGON_JOIN_TIMEOUT": true, "PARAGON_BACKUPS": true, "PARAGON_LOG_FORMAT": true,
+	"PARAGON_JOIN_TIMEOUT": true, "PARAGON_BACKUPS": true, "PARAGON_LOG_FORMAT": true, "PARAGON_METRICS_LISTEN": true, "PARAGON_RESTARTS": true,
 }
 
 // parseVariable reads NAME, NAME=VALUE or NAME:VALUE into NAME=VALUE. Everything behind the first = or : is the value.

@@ -16,6 +16,7 @@ import (
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/job"
+	"github.com/paragon-train/paragon/launch/internal/prom"
 )
 
 const elasticFlag = "elastic-training-enabled"
@@ -54,6 +55,7 @@ func flags() []cli.Flag {
 		&cli.IntFlag{Name: "restarts", Usage: "start a job that failed again, from its newest checkpoint, up to `NUMBER` times", DefaultText: "0"},
 		&cli.StringFlag{Name: "state", Usage: "the scheduler keeps its state in folder `PATH` of its host, or in etcd://host:port/prefix",
 			DefaultText: "a folder of this job, if workers or servers may be lost"},
+		&cli.StringFlag{Name: "metrics-listen", Usage: "serve the job's metrics to Prometheus on `ADDRESS` (host:port; port 0: a free one) of the scheduler's host", DefaultText: "not served"},
 		// Of launch tune: the workers wait for slots (launch slot), and no files name the hosts.
 		&cli.BoolFlag{Name: trialFlag, Hidden: true},
 		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
@@ -75,6 +77,7 @@ type options struct {
 	env              environment
 	schedulerHost    *hosts.Host
 	hostIP, netName  string
+	metricsListen    string
 	tls              bool
 	startTimeout     time.Duration
 	stopTimeout      time.Duration
@@ -130,6 +133,11 @@ func readOptions(c *cli.Context) (*options, error) {
 	if c.IsSet("gpus") {
 		if o.gpus, err = gpus.Parse(c.String("gpus")); err != nil {
 			return nil, usageError{err}
+		}
+	}
+	if o.metricsListen = c.String("metrics-listen"); c.IsSet("metrics-listen") {
+		if err := prom.CheckAddress(o.metricsListen); err != nil {
+			return nil, usagef("--metrics-listen: %v", err)
 		}
 	}
 	if o.command = command(c.Args().Slice()); len(o.command) == 0 && !o.check {

@@ -40,10 +40,16 @@ func runScheduler(ctx context.Context, getenv func(string) string, report func(l
 	defer done() // a scheduler that was killed, and is started again, needs it
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	return scheduler.Run(ctx, scheduler.Config{Config: cfg, Ready: func(addr string) {
+	metrics, err := serveMetrics(getenv, cfg)
+	if err != nil {
+		return err
+	}
+	defer metrics.close()
+	return scheduler.Run(ctx, scheduler.Config{Config: cfg, Telemetry: metrics.telemetry, Ready: func(addr string) {
 		if err := report(addr); err != nil {
 			cancel(err) // no node would ever find this scheduler
 		}
+		metrics.report(report)
 	},
 		// If the launcher is gone, its agent ends this process.
 		Report: func(line string) { _ = report(line) },

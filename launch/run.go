@@ -113,8 +113,9 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		Workers: o.place.Workers, Hosts: o.hosts, Servers: o.place.Servers, SchedulerHost: o.schedulerHost,
 		Command: o.command, Role: []string{"role"},
 		Env: o.env.all, ServerEnv: o.env.servers, WorkerEnv: o.env.workers, GPUs: o.gpus,
-		Local:  func(ctx context.Context) (job.Machine, error) { return startLocal(ctx) },
-		HostIP: o.hostIP, Interface: o.netName, TLS: o.tls,
+		Local:         func(ctx context.Context) (job.Machine, error) { return startLocal(ctx) },
+		MetricsListen: o.metricsListen,
+		HostIP:        o.hostIP, Interface: o.netName, TLS: o.tls,
 		StartTimeout: o.startTimeout, StopTimeout: o.stopTimeout,
 		Interrupts: interrupts, Output: out, Logger: log,
 	}

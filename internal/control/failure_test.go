@@ -75,7 +75,7 @@ func TestReportsAreStrict(t *testing.T) {
 	for _, tc := range []struct{ line, want string }{
 		{`{"running":true}`, ""},
 		{`{"present":{"role":"worker","rank":-1}}`, ""},
-		{`{}`, "want one of present, absent, running, failed and adaptation"},
+		{`{}`, "want one of present, absent, running, failed, adaptation and metrics"},
 		{`{"running":true,"absent":{"role":"server","rank":0}}`, "want one of"},
 		{`{"present":{"role":"boss","rank":0}}`, `role "boss"`},
 		{`{"present":{"role":"worker","rank":-2}}`, "rank -2"},

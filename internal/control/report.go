@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"net"
 )
 
 // maxReport bounds the JSON of a Report.
@@ -17,6 +18,8 @@ type Report struct {
 	Failed  *Failure  `json:"failed,omitempty"`
 	// Adaptation is the newest one of a job that has ended.
 	Adaptation *Adaptation `json:"adaptation,omitempty"`
+	// Metrics is the address at which Prometheus may ask for the job's metrics.
+	Metrics string `json:"metrics,omitempty"`
 }
 
 // A Presence is a node that wants to be in the job.
@@ -82,8 +85,14 @@ func (r *Report) check() error {
 			return err
 		}
 	}
+	if r.Metrics != "" {
+		set++
+		if _, port, err := net.SplitHostPort(r.Metrics); err != nil || port == "" || port == "0" || len(r.Metrics) > MaxHostName {
+			return fmt.Errorf("control: report: metrics at %q: want host:port", r.Metrics)
+		}
+	}
 	if set != 1 {
-		return errors.New("control: report: want one of present, absent, running, failed and adaptation")
+		return errors.New("control: report: want one of present, absent, running, failed, adaptation and metrics")
 	}
 	return nil
 }

@@ -61,6 +61,7 @@ type (
 		gpus          *gpus.Want
 		address, port string // the scheduler's
 		hosts         string // of a scheduler: where everybody comes up
+		metrics       string // of a scheduler: the address on which it serves metrics; empty: none
 		launcherDir   bool   // it runs in the launcher's folder
 	}
 	// cancelStart cancels a startProcess that is pending. Its answer still comes.

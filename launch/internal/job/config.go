@@ -59,6 +59,9 @@ type Config struct {
 	// Listening, if set, is called once the scheduler listens; what it returns is called when the job has ended.
 	Listening func(w Where) (ended func(), err error)
 
+	// MetricsListen is the address, host:port, on which the scheduler's host serves the job's metrics to Prometheus; empty: nowhere.
+	MetricsListen string
+
 	HostIP    string // the scheduler's address; default: one that all hosts reach
 	Interface string // DMLC_INTERFACE of all processes
 	TLS       bool   // processes on different hosts encrypt what they say, and show each other certificates of the job
@@ -66,6 +69,8 @@ type Config struct {
 	StartTimeout time.Duration // for reaching all hosts, and for the job to be complete: 5 min
 	StopTimeout  time.Duration // from SIGTERM to SIGKILL: 4 s
 	FinishTime   time.Duration // for servers and scheduler to end after the last worker did: 3 s
+
+	restarts int // how often the job was started again
 
 	Interrupts <-chan os.Signal // each stops the job: the first by SIGTERM, the next by SIGKILL
 	Output     *lines.Merger

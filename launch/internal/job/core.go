@@ -68,6 +68,8 @@ type core struct {
 
 	ranksAsked, ranksAgain bool // the scheduler is being asked for the workers' ranks, and will be once more
 
+	metrics        string // where the scheduler serves metrics: as asked for, then as it reports, so that a scheduler that is started again has the same port
+	metricsShown   bool
 	adaptation     *control.Adaptation // the newest one of a job that adapts, once it has ended
 	lostHosts      []control.LostHost  // that were not reached at the start
 	changes        []control.Event     // the newest
@@ -83,6 +85,7 @@ type settings struct {
 	MinWorkers       int
 	AdaptWorkers     bool        // rank 0's wishes are carried out
 	Scheduler        *hosts.Host // nil: the launching machine
+	Metrics          string      // address on which the scheduler serves metrics; empty: none
 	Remote           bool        // hosts are connected to; else everything runs on the launching machine
 	HostIP           string
 	GPUs             gpus.Request
@@ -118,7 +121,7 @@ func (s *hostState) voidRestarts() {
 func newCore(set settings, now time.Time) *core {
 	c := &core{set: set, now: now, workers: len(set.Workers), launching: make(map[uint32]*Node), gpuSlots: make(map[string][]*Node),
 		connections: make(map[int]*connection), byID: make(map[int]*machine), machines: make(map[string]*machine), asked: make(map[int]any),
-		port: "0", present: make(map[control.Presence]bool), hostStates: make(map[string]*hostState), wanted: make(map[int]*wantedServer)}
+		port: "0", metrics: set.Metrics, present: make(map[control.Presence]bool), hostStates: make(map[string]*hostState), wanted: make(map[int]*wantedServer)}
 	add := func(role string, rank int, h hosts.Host) {
 		n := c.newNode(role, rank, h)
 		n.member = role == roleWorker

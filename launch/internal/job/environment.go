@@ -59,7 +59,10 @@ func (s *shell) environment(a startProcess, m Machine) []string {
 		env = append(env, "PARAGON_STATE="+state)
 	}
 	if a.role == roleScheduler {
-		env = append(append(env, "PARAGON_HOSTS="+a.hosts), s.cfg.Elastic.environment()...)
+		env = append(append(env, "PARAGON_HOSTS="+a.hosts, "PARAGON_METRICS_LISTEN="+a.metrics), s.cfg.Elastic.environment()...)
+		if a.metrics != "" {
+			env = append(env, "PARAGON_RESTARTS="+strconv.Itoa(s.cfg.restarts))
+		}
 	}
 	if s.cfg.Interface != "" {
 		env = append(env, "DMLC_INTERFACE="+s.cfg.Interface)

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"syscall"
 
@@ -99,11 +100,25 @@ func (c *core) schedulerReports(e reported) {
 		}
 	case e.Adaptation != nil:
 		c.adaptation = e.Adaptation
+	case e.Metrics != "":
+		if c.metrics != e.Metrics || !c.metricsShown { // once, although the scheduler is started again
+			c.info("metrics for Prometheus: http://" + c.reachable(e.Metrics) + "/metrics")
+		}
+		c.metrics, c.metricsShown = e.Metrics, true
 	case e.Failed != nil:
 		if n := c.scheduler(); c.reported == nil && n != nil && n.process == e.process {
 			c.reported = e.Failed
 		}
 	}
+}
+
+// reachable is an address on the scheduler's host, as others reach it.
+func (c *core) reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort(c.address, port)
+	}
+	return addr
 }
 
 // scheduler is the present one.

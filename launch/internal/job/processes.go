@@ -47,7 +47,7 @@ func (c *core) startNode(n *Node) {
 		joins: n.joining || n.early, sharers: c.sharers(n), address: c.address, port: c.port, launcherDir: n.Role == roleScheduler && c.set.Scheduler == nil}
 	switch {
 	case n.Role == roleScheduler:
-		a.hosts = c.expected()
+		a.hosts, a.metrics = c.expected(), c.metrics
 	case n.Role == roleWorker:
 		a.gpus = c.gpus(n)
 		if n.joining {

@@ -17,7 +17,7 @@ var notCore = []string{"config.go", "control.go", "elastic.go", "environment.go"
 // What the core may use of packages that can do more.
 var pureNames = map[string][]string{
 	"time":     {"Duration", "Time", "Millisecond", "Second", "Minute"},
-	"net":      {"SplitHostPort", "ParseIP"},
+	"net":      {"SplitHostPort", "JoinHostPort", "ParseIP"},
 	"os":       {"Signal"},
 	"log/slog": {"Attr", "Level", "LevelInfo", "LevelWarn", "LevelError"},
 	"syscall":  {"Signal", "SIGTERM", "SIGKILL"},

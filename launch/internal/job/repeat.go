@@ -21,6 +21,7 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 		return Result{Code: 2}, err
 	}
 	for attempt := 0; ; attempt++ {
+		cfg.restarts = attempt
 		res, err := Run(ctx, cfg)
 		res.restarts = attempt
 		switch {

@@ -1,12 +1,16 @@
 package job
 
 import (
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
 )
 
 func TestSchedulerThatDiesIsStartedAgainWhereItWas(t *testing.T) {
@@ -15,6 +19,9 @@ func TestSchedulerThatDiesIsStartedAgainWhereItWas(t *testing.T) {
 		f := newFakeScheduler()
 		f.decide = agree
 		s.elastic(t, f)
+		s.cfg.MetricsListen = ":0"
+		var log strings.Builder
+		s.logger = slog.New(slog.NewTextHandler(&log, nil))
 		begin := time.Now()
 		train := obedient(time.Minute)
 		var again []time.Duration
@@ -26,6 +33,11 @@ func TestSchedulerThatDiesIsStartedAgainWhereItWas(t *testing.T) {
 			if len(again) > 0 && p.env["DMLC_PS_ROOT_PORT"] != "4711" {
 				t.Errorf("the scheduler was started again for port %s, want 4711", p.env["DMLC_PS_ROOT_PORT"])
 			}
+			metrics := p.env["PARAGON_METRICS_LISTEN"]
+			if want := map[bool]string{true: ":0", false: "[::]:4712"}[len(again) == 0]; metrics != want || p.env["PARAGON_RESTARTS"] != "0" {
+				t.Errorf("start %d of the scheduler: it serves metrics on %q after %q restarts of the job, want %q after 0", len(again), metrics, p.env["PARAGON_RESTARTS"], want)
+			}
+			fmt.Fprintln(p.out.Report, reportLine(control.Report{Metrics: "[::]:4712"}))
 			if again = append(again, time.Since(begin)); len(again) < 3 {
 				p.after(10*time.Second, 0)
 				p.exit.Signal = syscall.SIGKILL
@@ -38,6 +50,9 @@ func TestSchedulerThatDiesIsStartedAgainWhereItWas(t *testing.T) {
 		}
 		if want := []time.Duration{0, 10 * time.Second, 20*time.Second + 250*time.Millisecond}; !slices.Equal(again, want) {
 			t.Errorf("the scheduler was started at %v, want %v", again, want)
+		}
+		if n := strings.Count(log.String(), "metrics for Prometheus: http://127.0.0.1:4712/metrics"); n != 1 {
+			t.Errorf("the log has the address of the metrics %d times, want once:\n%s", n, log.String())
 		}
 		if n := strings.Count(s.out.String(), "signal 9 (killed), started again"); n != 2 {
 			t.Errorf("the table tells of %d schedulers that were started again, want 2:\n%s", n, s.out.String())
