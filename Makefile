@@ -119,7 +119,7 @@ demo: build ## train on this machine: 2 workers, 2 servers, no network
 
 deps: ## install what the tests need besides Go (Debian, as root)
 	apt-get update
-	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2 qemu-user-static g++ clang-19
+	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2 qemu-user-static g++ clang-19 prometheus
 
 clean: ## remove what was built
 	rm -rf $(BIN)
