@@ -133,8 +133,8 @@ func violations(imports map[string][]string) []string {
 	return bad
 }
 
-// readImports reads the module's own imports of every package below root, tests left out.
-func readImports(root string) (map[string][]string, error) {
+// readImports reads the imports of every package below root that begin with a prefix, which is left out of them; tests are left out.
+func readImports(root, prefix string) (map[string][]string, error) {
 	imports := make(map[string][]string)
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -168,7 +168,7 @@ func readImports(root string) (map[string][]string, error) {
 			if err != nil {
 				return err
 			}
-			if own, ok := strings.CutPrefix(p, module+"/"); ok && !slices.Contains(all, own) {
+			if own, ok := strings.CutPrefix(p, prefix); ok && !slices.Contains(all, own) {
 				all = append(all, own)
 			}
 		}
@@ -180,7 +180,7 @@ func readImports(root string) (map[string][]string, error) {
 }
 
 func TestImportsFollowThePicture(t *testing.T) {
-	imports, err := readImports(filepath.Join("..", ".."))
+	imports, err := readImports(filepath.Join("..", ".."), module+"/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,6 +189,26 @@ func TestImportsFollowThePicture(t *testing.T) {
 	}
 	for _, v := range violations(imports) {
 		t.Error(v)
+	}
+}
+
+// onlyIn are libraries that shall not become part of workers' programs, and the folders that may import them.
+var onlyIn = map[string]string{"github.com/prometheus/": "launch/internal/prom"}
+
+func TestLibrariesStayWhereTheyBelong(t *testing.T) {
+	for library, folder := range onlyIn {
+		imports, err := readImports(filepath.Join("..", ".."), library)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(imports[folder]) == 0 {
+			t.Errorf("%s does not import %s: take it out of the table", folder, library)
+		}
+		for pkg, list := range imports {
+			if len(list) > 0 && !covers(folder, pkg) {
+				t.Errorf("%s imports %s%s, which only %s may", pkg, library, list[0], folder)
+			}
+		}
 	}
 }
 
