@@ -1,48 +1,59 @@
 package prom
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
-// A collector makes the metrics of one scrape.
+// A collector makes the metrics of one scrape. It is a prometheus.Gatherer and not a Collector within a prometheus.Registry: of a thousand workers the
+// registry's checks, for what many collectors might do wrong together, are 40 % of a scrape.
 type collector struct {
 	t        *control.Telemetry
 	restarts int
+	families map[string]*dto.MetricFamily
 }
 
-// Describe says nothing: which metrics there are depends on what the processes measure.
-func (*collector) Describe(chan<- *prometheus.Desc) {}
-
-// A metric is one series, or a histogram. Those of one process share their labels.
-type metric struct {
-	*family
-	labels []*dto.LabelPair // sorted
-	value  float64
-	hist   *dto.Histogram
-}
-
-func (m *metric) Desc() *prometheus.Desc { return m.desc }
-
-func (m *metric) Write(out *dto.Metric) error {
-	out.Label = m.labels
-	switch m.Type {
-	case counter:
-		out.Counter = &dto.Counter{Value: &m.value}
-	case gauge:
-		out.Gauge = &dto.Gauge{Value: &m.value}
-	default:
-		out.Histogram = m.hist
+// Gather implements prometheus.Gatherer.
+func (c *collector) Gather() ([]*dto.MetricFamily, error) {
+	c.families = make(map[string]*dto.MetricFamily)
+	c.collectJob()
+	columns := columnsOf(c.t.Columns)
+	blamed := blameIsKnown(c.t)
+	for i := range c.t.Nodes {
+		if n := &c.t.Nodes[i]; n.Rank >= 0 && n.AgeMillis >= 0 { // one that joins measures nothing yet
+			c.collectNode(n, columns[n.Role], blamed)
+		}
 	}
-	return nil
+	return slices.SortedFunc(maps.Values(c.families), func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) }), nil
 }
+
+// put adds one series. Those of one process share their labels, which are sorted.
+func (c *collector) put(f *family, value float64, labels []*dto.LabelPair) {
+	if f.Type == counter {
+		c.add(f, &dto.Metric{Label: labels, Counter: &dto.Counter{Value: &value}})
+	} else {
+		c.add(f, &dto.Metric{Label: labels, Gauge: &dto.Gauge{Value: &value}})
+	}
+}
+
+func (c *collector) add(f *family, m *dto.Metric) {
+	out := c.families[f.Name]
+	if out == nil {
+		out = &dto.MetricFamily{Name: &f.Name, Help: &f.Help, Type: types[f.Type].Enum()}
+		c.families[f.Name] = out
+	}
+	out.Metric = append(out.Metric, m)
+}
+
+var types = map[string]dto.MetricType{counter: dto.MetricType_COUNTER, gauge: dto.MetricType_GAUGE, inHistogram: dto.MetricType_HISTOGRAM}
 
 // maxHost bounds the label host: the longest name that DNS has.
 const maxHost = 255
@@ -54,18 +65,6 @@ func pairs(text ...string) (list []*dto.LabelPair) {
 		list = append(list, &dto.LabelPair{Name: &text[i], Value: &value})
 	}
 	return list
-}
-
-// Collect implements prometheus.Collector.
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	c.collectJob(ch)
-	columns := columnsOf(c.t.Columns)
-	blamed := blameIsKnown(c.t)
-	for i := range c.t.Nodes {
-		if n := &c.t.Nodes[i]; n.Rank >= 0 && n.AgeMillis >= 0 { // one that joins measures nothing yet
-			columns.collect(ch, n, blamed)
-		}
-	}
 }
 
 // blameIsKnown reports whether all servers have said whom they blame. A scheduler that was started again hears it from one after another: until it
@@ -129,35 +128,33 @@ func columnsOf(values []control.Value) columns {
 	return list
 }
 
-// collect makes the metrics of one process. Of one that has ended the counters are shown, so that their last growth is seen.
-func (list columns) collect(ch chan<- prometheus.Metric, n *control.NodeTelemetry, blamed bool) {
+// collectNode makes the metrics of one process. Of one that has ended the counters are shown, so that their last growth is seen.
+func (c *collector) collectNode(n *control.NodeTelemetry, columns []column, blamed bool) {
 	labels := pairs("host", n.Host, "node", strconv.FormatUint(n.Node, 10), "rank", strconv.Itoa(int(n.Rank)))
 	gone := n.State == control.NodeGone
-	for i := range list[n.Role] {
-		c := &list[n.Role][i]
-		m := &metric{family: c.family, labels: labels}
-		if m.Type == inHistogram {
-			if m.hist = c.histogram(n.Values); m.hist != nil {
-				ch <- m
+	for i := range columns {
+		x := &columns[i]
+		if x.family.Type == inHistogram {
+			if h := x.histogram(n.Values); h != nil {
+				c.add(x.family, &dto.Metric{Label: labels, Histogram: h})
 			}
 			continue
 		}
-		m.value = float64(n.Values[c.at])
-		if math.IsNaN(m.value) || gone && m.Type == gauge {
-			continue
+		value := float64(n.Values[x.at])
+		switch {
+		case math.IsNaN(value) || gone && x.family.Type == gauge:
+		case x.extra != nil:
+			c.put(x.family, value, with(labels, x.extra))
+		default:
+			c.put(x.family, value, labels)
 		}
-		if c.extra != nil {
-			m.labels = with(labels, c.extra)
-		}
-		ch <- m
 	}
 	if n.Role == control.Worker && blamed {
-		ch <- &metric{family: &blamedRounds, labels: labels, value: float64(n.BlamedRounds)}
-		ch <- &metric{family: &blamedSeconds, labels: labels, value: float64(n.BlamedSeconds)}
+		c.put(&blamedRounds, float64(n.BlamedRounds), labels)
+		c.put(&blamedSeconds, float64(n.BlamedSeconds), labels)
 	}
 	if !gone {
-		age := recordAge[n.Role]
-		ch <- &metric{family: &age, labels: labels, value: float64(n.AgeMillis) / 1000}
+		c.put(recordAge[n.Role], float64(n.AgeMillis)/1000, labels)
 	}
 }
 

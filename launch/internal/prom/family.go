@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/telemetry"
 )
@@ -31,7 +29,6 @@ type family struct {
 
 	role   string
 	metric telemetry.Metric
-	desc   *prometheus.Desc
 }
 
 // The types of a family.
@@ -83,7 +80,6 @@ func familyOf(role string, m telemetry.Metric) (family, bool) {
 // named completes a family.
 func (f family) named(of string) family {
 	f.Name = "paragon_" + of + "_" + f.Name
-	f.desc = prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
 	return f
 }
 
@@ -97,14 +93,16 @@ func labelValue(label string, index int) string {
 
 // Of processes, what the scheduler knows of them.
 var (
-	recordAge = map[string]family{
-		control.Worker: family{Name: "record_age_seconds", Help: "Age of the newest values of this process.", Type: gauge, role: control.Worker}.named(control.Worker),
-		control.Server: family{Name: "record_age_seconds", Help: "Age of the newest values of this process.", Type: gauge, role: control.Server}.named(control.Server),
-	}
+	recordAge     = map[string]*family{control.Worker: recordAgeOf(control.Worker), control.Server: recordAgeOf(control.Server)}
 	blamedRounds  = family{Name: "blamed_rounds_total", Help: "Rounds in which this worker's contribution came last.", Type: counter, role: control.Worker}.named(control.Worker)
 	blamedSeconds = family{Name: "blamed_seconds_total", Help: "Time by which this worker's contributions came after the last but one.", Type: counter,
 		role: control.Worker}.named(control.Worker)
 )
+
+func recordAgeOf(role string) *family {
+	f := family{Name: "record_age_seconds", Help: "Age of the newest values of this process.", Type: gauge, role: role}.named(role)
+	return &f
+}
 
 // Of the job.
 var (
@@ -139,7 +137,7 @@ func all() (list []family) {
 		if role == control.Worker {
 			list = append(list, blamedRounds, blamedSeconds)
 		}
-		list = append(list, recordAge[role])
+		list = append(list, *recordAge[role])
 	}
 	return list
 }

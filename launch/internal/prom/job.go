@@ -4,8 +4,6 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/telemetry"
 )
@@ -18,10 +16,10 @@ var (
 )
 
 // collectJob makes the metrics of the job. Where a label has few values all are there from the begin, since Prometheus sees growth from 0 only then.
-func (c *collector) collectJob(ch chan<- prometheus.Metric) {
+func (c *collector) collectJob() {
 	t := c.t
 	put := func(f *family, value float64, labels ...string) {
-		ch <- &metric{family: f, labels: pairs(labels...), value: value}
+		c.put(f, value, pairs(labels...))
 	}
 	put(&jobInfo, 1, "id", t.Job)
 	put(&jobStart, float64(t.SinceMillis)/1000)

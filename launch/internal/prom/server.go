@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/paragon-train/paragon/internal/control"
@@ -114,9 +113,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(&collector{t, s.cfg.Restarts})
-	promhttp.HandlerFor(reg, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn)}).ServeHTTP(w, r)
+	promhttp.HandlerFor(&collector{t: t, restarts: s.cfg.Restarts}, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn)}).ServeHTTP(w, r)
 }
 
 // ask asks the scheduler. If it does not answer the request gets 503 Service Unavailable: to Prometheus the job is down for now.

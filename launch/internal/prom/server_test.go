@@ -97,6 +97,26 @@ func TestTheTextOfASmallJob(t *testing.T) {
 	golden(t, filepath.Join("testdata", "small.txt"), scrape(t, simulated(1, 1, 1, 60)))
 }
 
+// Prometheus refuses a scrape with a series that is there twice: also processes on one host that have had the same rank are apart.
+func TestNoSeriesIsThereTwice(t *testing.T) {
+	v := simulated(3, 2, 2, 60)
+	for i := range v.Nodes {
+		v.Nodes[i].Host, v.Nodes[i].Rank = "h", 0
+	}
+	v.Nodes[4].State = control.NodeGone
+	seen := make(map[string]bool)
+	for line := range strings.Lines(scrape(t, v)) {
+		series := line[:strings.LastIndexByte(line, ' ')]
+		if seen[series] && line[0] != '#' {
+			t.Errorf("%s is there twice", series)
+		}
+		seen[series] = true
+	}
+	if len(seen) < 200 {
+		t.Errorf("got %d series, want more", len(seen))
+	}
+}
+
 // Before nodes have said anything, and when there are none, the job's own metrics are there.
 func TestWhatIsNotKnownIsNotThere(t *testing.T) {
 	body := scrape(t, &control.Telemetry{Job: "j", Phase: control.Forming, NowMillis: 1, SinceMillis: 1})
