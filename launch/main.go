@@ -80,6 +80,8 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 			return runRole(log)
 		case "ctl":
 			return runCtl(args[2:], stdout, stderr)
+		case "top":
+			return runTop(args[2:], stdout, stderr)
 		case "slot":
 			return runSlot(args[2:], log)
 		case "tune":

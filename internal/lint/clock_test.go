@@ -28,6 +28,7 @@ var wall = map[string]string{
 	"internal/agent/question.go":      "the time of a folder, which is set to what it is",
 	"internal/scheduler/hosts.go":     "the stamp of an event, for people; its number says what comes after what",
 	"tune/study.go":                   "the stamp of an event, for people; its number says what comes after what",
+	"launch/internal/top/screen.go":   "the stamp of an event, for people; its number says what comes after what",
 	"tune/encode.go":                  "as it stands in the log",
 	"tune/scan.go":                    "as it is read from the log",
 	"metrics/event.go":                "stamps in a file, for charts",

@@ -1,0 +1,105 @@
+package top
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/telemetry"
+)
+
+// detailText is the page of one worker.
+func (p *page) detailText(room int) (lines []string) {
+	w := &p.snapshot.Workers[p.chosen()]
+	x := p.history.tracks[w.Node]
+	lines = append(lines, p.styles.title.Render(fmt.Sprintf("worker %s on %s", rank(w.Rank), w.Host))+fmt.Sprintf("  process %d · node %d · %s", w.PID, w.Node, w.stateText()))
+	lines = append(lines, "")
+	cells := max(10, min(60, p.width-40))
+	add := func(name, text string) { lines = append(lines, pad(name, 16, false)+text) }
+	add("step", fmt.Sprintf("%s of this run, epoch %s", whole(w.Step), whole(w.Epoch)))
+	add("throughput", fmt.Sprintf("%s examples/s, %s steps/s", amount(w.Examples), amount(w.Steps)))
+	add("loss", loss(w.Loss))
+	part := func(name, cell string, n control.Number) {
+		share := n / w.StepTime
+		bar := ""
+		if k := int(math.Round(float64(share) * float64(cells))); k > 0 && k <= cells {
+			for range k {
+				bar += cell
+			}
+		}
+		lines = append(lines, pad("  "+name, 16, false)+pad(span(n), 8, true)+pad(percent(share), 6, true)+"  "+p.paint(bar, false, false, false))
+	}
+	lines = append(lines, pad("step time", 16, false)+pad(span(w.StepTime), 8, true))
+	part("compute", computeCell, w.Compute)
+	part("wait", waitCell, w.Wait)
+	part("data", dataCell, w.Data)
+	part("other", otherCell, w.StepTime-control.Number(sum(w.Compute, w.Wait, w.Data)))
+	add("came last", fmt.Sprintf("in %s of the last 30 s' rounds, %s after the last but one", percent(w.Last), span(w.Gap)))
+	for _, m := range []struct {
+		name string
+		text func() string
+		of   telemetry.Metric
+	}{
+		{"learning rate", func() string { return value(x.value(telemetry.LearningRate)) }, telemetry.LearningRate},
+		{"gradient norm", func() string { return value(x.value(telemetry.GradientNorm)) }, telemetry.GradientNorm},
+		{"global batch", func() string { return whole(x.value(telemetry.GlobalBatch)) }, telemetry.GlobalBatch},
+		{"staleness", func() string {
+			return value(x.value(telemetry.StalenessMean)) + " on average, at most " + value(x.value(telemetry.StalenessMax))
+		}, telemetry.StalenessMean},
+		{"test", func() string {
+			return "loss " + value(x.value(telemetry.TestLoss)) + ", accuracy " + value(x.value(telemetry.TestAccuracy))
+		}, telemetry.TestLoss},
+		{"network", func() string { return size(w.Sent) + "/s sent, " + size(w.Received) + "/s received" }, telemetry.SentBytes},
+		{"memory", func() string { return size(x.value(telemetry.ResidentBytes)) }, telemetry.ResidentBytes},
+		{"CPU", func() string {
+			r, ok := x.window(telemetry.CPUSeconds)
+			if !ok {
+				return unknown
+			}
+			return amount(control.Number(r.perSecond(telemetry.CPUSeconds))) + " cores"
+		}, telemetry.CPUSeconds},
+		{"heartbeat", func() string { return span(x.value(telemetry.HeartbeatTrip)) + " there and back" }, telemetry.HeartbeatTrip},
+	} {
+		if _, ok := x.newest[m.of]; ok {
+			add(m.name, m.text())
+		}
+	}
+	lines = append(lines, p.gpuLines(w.Node)...)
+	width := max(10, p.width-16)
+	for _, l := range []struct {
+		name   string
+		values []float64
+	}{{"step times", w.stepTimes}, {"examples/s", w.throughput}} {
+		if len(lines) < room {
+			lines = append(lines, pad(l.name, 16, false)+p.styles.line.Render(sparkline(l.values, sparkTop(width, l.values), min(width, max(10, len(l.values))))))
+		}
+	}
+	return lines
+}
+
+// gpuLines are the GPUs of a worker.
+func (p *page) gpuLines(node uint64) (lines []string) {
+	t := p.history.last
+	for i := range t.Nodes {
+		if t.Nodes[i].Node != node {
+			continue
+		}
+		of := func(m telemetry.Metric, gpu int) control.Number {
+			for k, c := range t.Columns {
+				if c.Metric == m.String() && c.Index == gpu {
+					return t.Nodes[i].Values[k]
+				}
+			}
+			return control.Number(math.NaN())
+		}
+		for gpu := range telemetry.MaxGPUs {
+			used := of(telemetry.GPUMemoryUsed, gpu)
+			if math.IsNaN(float64(used)) {
+				continue
+			}
+			lines = append(lines, pad(fmt.Sprintf("GPU %d", gpu), 16, false)+fmt.Sprintf("load %s, memory %s of %s, %s °C, %s W", percent(of(telemetry.GPULoad, gpu)), size(used),
+				size(of(telemetry.GPUMemoryTotal, gpu)), whole(of(telemetry.GPUTemperature, gpu)), whole(of(telemetry.GPUPower, gpu))))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,235 @@
+package top
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/paragon-train/paragon/internal/control"
+)
+
+// A Source asks the scheduler of the job.
+type Source interface {
+	// Ask puts a request once; raw is the answer as it came.
+	Ask(ctx context.Context, q control.Request, into control.Answer) (raw []byte, err error)
+	// Over reports whether the job's launcher has ended: nobody will start the scheduler again.
+	Over() bool
+}
+
+// The messages of the model besides those of bubbletea.
+type (
+	// tickMsg comes every second, with the time.
+	tickMsg time.Time
+	// An answerMsg has the newest values and, where they were asked for, who waits for whom.
+	answerMsg struct {
+		asked     time.Time
+		telemetry *control.Telemetry
+		why       *control.Why // nil: not asked
+		bytes     int          // of both answers
+		err       error
+		over      bool // with err: the job has ended
+	}
+	// An eventsMsg has new events.
+	eventsMsg struct {
+		events *control.Events
+		err    error
+	}
+)
+
+const (
+	second       = time.Second
+	bytesASecond = 8 << 10          // of answers, at most, where that takes no longer than slowest
+	slowest      = 15 * time.Second // between two questions about a large job
+	whyEvery     = 2                // answers with values for each one that says who waits
+	eventsKept   = 200
+	eventsAtOnce = 20 // that happened before
+	eventsWait   = 10 * time.Second
+	eventsPause  = 5 * time.Second // between questions about a job that has ended, whose scheduler answers at once
+)
+
+// A model is the program. What it shows depends on its messages alone.
+type model struct {
+	ctx    context.Context // bubbletea's commands have none of their own
+	source Source
+	page   page
+
+	asking    bool
+	next      time.Time // when to ask for values again
+	answers   int
+	after     uint64 // the number of the newest event
+	begun     bool   // after is known
+	listening bool   // a request for events is under way
+	listen    time.Time
+}
+
+func newModel(ctx context.Context, source Source, started, now time.Time) *model {
+	return &model{ctx: ctx, source: source, page: page{started: started, now: now, width: 80, height: 24, styles: newStyles()}}
+}
+
+// Init asks at once.
+func (m *model) Init() tea.Cmd { return tea.Batch(m.poll(), tick()) }
+
+func tick() tea.Cmd { return tea.Tick(second, func(t time.Time) tea.Msg { return tickMsg(t) }) }
+
+// poll starts what is due.
+func (m *model) poll() tea.Cmd {
+	p := &m.page
+	if p.paused || p.over {
+		return nil
+	}
+	var todo []tea.Cmd
+	if !m.asking && !p.now.Before(m.next) {
+		m.asking = true
+		todo = append(todo, m.ask(p.now, p.details, m.answers%whyEvery == 0))
+	}
+	if !m.listening && !p.now.Before(m.listen) {
+		m.listening = true
+		todo = append(todo, m.events())
+	}
+	return tea.Batch(todo...)
+}
+
+func (m *model) ask(now time.Time, details, why bool) tea.Cmd {
+	return func() tea.Msg {
+		a := answerMsg{asked: now, telemetry: &control.Telemetry{}}
+		raw, err := m.source.Ask(m.ctx, control.Request{Op: control.OpTelemetry, Metrics: Names(details)}, a.telemetry)
+		a.bytes, a.err = len(raw), err
+		if err == nil && why {
+			a.why = &control.Why{}
+			raw, a.err = m.source.Ask(m.ctx, control.Request{Op: control.OpWhy}, a.why)
+			a.bytes += len(raw)
+		}
+		a.over = a.err != nil && m.source.Over()
+		return a
+	}
+}
+
+// events waits for the next events. The first question is for the number of the newest one alone.
+func (m *model) events() tea.Cmd {
+	q := control.Request{Op: control.OpEvents, After: m.after, WaitMillis: eventsWait.Milliseconds()}
+	if !m.begun {
+		q.After, q.WaitMillis = 1<<53, 0
+	}
+	return func() tea.Msg {
+		e := eventsMsg{events: &control.Events{}}
+		_, e.err = m.source.Ask(m.ctx, q, e.events)
+		return e
+	}
+}
+
+// Update takes a message.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	p := &m.page
+	switch msg := msg.(type) {
+	case tickMsg:
+		p.now = time.Time(msg)
+		return m, tea.Batch(m.poll(), tick())
+	case answerMsg:
+		m.answered(msg)
+	case eventsMsg:
+		m.heard(msg)
+		return m, m.poll()
+	case tea.WindowSizeMsg:
+		p.width, p.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		return m, m.key(msg.String())
+	}
+	return m, nil
+}
+
+func (m *model) answered(a answerMsg) {
+	p := &m.page
+	m.asking = false
+	m.next = a.asked.Add(second)
+	if a.err != nil {
+		p.over = p.over || a.over
+		p.failure = a.err
+		return
+	}
+	m.answers++
+	if pause := min(slowest, time.Duration(a.bytes)*second/bytesASecond); pause > second {
+		m.next = a.asked.Add(pause)
+	}
+	p.take(a)
+}
+
+func (m *model) heard(e eventsMsg) {
+	p := &m.page
+	m.listening = false
+	switch {
+	case e.err != nil:
+		m.listen = p.now.Add(second)
+	case !m.begun:
+		m.begun = true
+		if e.events.Last > eventsAtOnce {
+			m.after = e.events.Last - eventsAtOnce
+		}
+	default:
+		for _, x := range e.events.Events {
+			p.events = push(p.events, x, eventsKept)
+			m.after = x.Number
+		}
+	}
+	if e.err == nil {
+		p.phase, p.reason = e.events.Phase, clean(e.events.Reason)
+		if p.ended() && len(e.events.Events) == 0 {
+			m.listen = p.now.Add(eventsPause)
+		}
+	}
+}
+
+// key does what a key says.
+func (m *model) key(key string) tea.Cmd {
+	p := &m.page
+	switch key {
+	case "q", "ctrl+c":
+		return tea.Quit
+	case "ctrl+z":
+		return tea.Suspend
+	case "?", "h":
+		p.help = !p.help
+	case "esc":
+		switch {
+		case p.help:
+			p.help = false
+		default:
+			p.details = false
+		}
+	case "enter":
+		p.details = !p.details && len(p.snapshot.Workers) > 0
+		if p.details {
+			m.next = p.now // with the values of this page
+			return m.poll()
+		}
+	case "s":
+		p.order = (p.order + 1) % orders
+		p.sort()
+	case "p", "space":
+		if p.paused = !p.paused; !p.paused {
+			m.next = p.now
+			return m.poll()
+		}
+	case "j", "down":
+		p.move(1)
+	case "k", "up":
+		p.move(-1)
+	case "pgdown":
+		p.move(p.workerRows)
+	case "pgup":
+		p.move(-p.workerRows)
+	case "g", "home":
+		p.move(-len(p.snapshot.Workers))
+	case "G", "end":
+		p.move(len(p.snapshot.Workers))
+	}
+	return nil
+}
+
+// View is the screen.
+func (m *model) View() tea.View {
+	v := tea.NewView(m.page.text())
+	v.AltScreen = true
+	v.WindowTitle = "launch top"
+	return v
+}
