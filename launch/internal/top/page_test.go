@@ -238,3 +238,20 @@ func TestQuestionsAreAsRareAsAnswersAreLarge(t *testing.T) {
 		}
 	}
 }
+
+// What is asked for in a second is under 10 KB, unless the job is so large that it is asked for every 15 s.
+func TestAnswersOfAnOrdinaryJobAreSmall(t *testing.T) {
+	for _, workers := range []int{4, 16, 64, 256} {
+		raw, err := control.EncodeAnswer((&fakeJob{workers: workers, servers: workers / 4, seconds: 1e5}).telemetry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := newModel(t.Context(), nil, begin, begin)
+		m.Update(answerMsg{asked: begin, telemetry: (&fakeJob{workers: 1, seconds: 1}).telemetry(), bytes: len(raw)})
+		rate := float64(len(raw)) / m.next.Sub(begin).Seconds()
+		t.Logf("%d workers: %d bytes every %v: %.0f bytes/s", workers, len(raw), m.next.Sub(begin), rate)
+		if rate > 10_000 {
+			t.Errorf("%d workers: %d bytes every %v, want at most 10 KB/s", workers, len(raw), m.next.Sub(begin))
+		}
+	}
+}

@@ -21,7 +21,7 @@ type section struct {
 
 // text is the screen, a line each of at most width cells, as many as the height.
 func (p *page) text() string {
-	top := p.header()
+	top := p.header(!p.help)
 	var body []string
 	bottom := []string{p.footer()}
 	room := p.height - len(top) - len(bottom)
@@ -49,8 +49,8 @@ func (p *page) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// header has the job, its numbers, and what a person should know before reading them.
-func (p *page) header() (lines []string) {
+// header has the job, its numbers and, as notices, what a person should know before reading them.
+func (p *page) header(notices bool) (lines []string) {
 	t, st := p.history.last, &p.styles
 	parts := []string{}
 	if t == nil {
@@ -74,12 +74,14 @@ func (p *page) header() (lines []string) {
 		}
 		lines = append(lines, p.list(line))
 	}
-	var notices []string
+	var wrapped []string
 	for _, text := range p.notices() {
-		notices = append(notices, wrap(text, p.width)...)
+		wrapped = append(wrapped, wrap(text, p.width)...)
 	}
-	for _, l := range notices[:min(len(notices), max(1, p.height/5))] {
-		lines = append(lines, st.alarm.Render(l))
+	if notices {
+		for _, l := range wrapped[:min(len(wrapped), max(1, p.height/5))] {
+			lines = append(lines, st.alarm.Render(l))
+		}
 	}
 	if p.height >= 20 {
 		lines = append(lines, "")
@@ -215,6 +217,9 @@ func (p *page) waitLines() (lines []string) {
 	}
 	for _, w := range p.why.Waits {
 		lines = append(lines, cut(fmt.Sprintf("%s waits for %s, %s at %s", clean(w.Who), clean(w.For), span(control.Number(w.Seconds)), clean(w.At)), p.width))
+	}
+	if p.snapshot.Job.Steps > 0 {
+		return lines // the steps of working workers differ since their heartbeats come at different times
 	}
 	for _, b := range p.why.Behind {
 		lines = append(lines, cut("behind: "+clean(b), p.width))
