@@ -58,7 +58,7 @@ type Partition struct {
 	cuts     []sampler.Cut
 	own      *sampler.Sampler
 	longest  int       // examples of the longest share, rank 0's
-	shares   []int     // examples of each part's share; nil: not counted yet
+	shares   []int     // examples of each part's share
 	segments []Segment // at least one; the first from step 0 on, First rises
 	steps    int
 	perRun   int
@@ -85,7 +85,10 @@ func (p *Partition) Divided(rank, workers int, cuts []sampler.Cut) error {
 		return err
 	}
 	p.own, p.workers, p.cuts, p.longest = own, workers, cuts, longest.Len()
-	p.segments, p.shares = []Segment{{0, p.PerStep()}}, nil
+	p.segments, p.shares = []Segment{{0, p.PerStep()}}, make([]int, workers)
+	for i := range p.shares {
+		p.shares[i] = p.part(i).Len()
+	}
 	p.count()
 	return nil
 }
@@ -212,14 +215,8 @@ func (p *Partition) Batches(epoch, step int) iter.Seq[[]int] {
 	}
 }
 
-// Used implements DividedFeed. It is cheap: Fit asks for every part in each step.
+// Used implements DividedFeed. It is cheap: Fit asks for every part in each step, while the feed reads ahead.
 func (p *Partition) Used(part, steps int) int {
-	if p.shares == nil {
-		p.shares = make([]int, p.workers)
-		for i := range p.shares {
-			p.shares[i] = p.part(i).Len()
-		}
-	}
 	if part < 0 || part >= len(p.shares) {
 		return 0
 	}
