@@ -272,7 +272,7 @@ func ratesOfSteps(w *Worker) {
 func ratesConflict(w *Worker) {
 	key := w.key("x")
 	w.init(key, fill(2, 8))
-	agreed := kvstore.Step{Weight: 1, Factor: func(string) float64 { return 2 }, ByProgress: true, Progress: 1}
+	agreed := kvstore.Step{Weight: 1, Factor: onlyOf(key, 2), ByProgress: true, Progress: 1}
 	if w.r < w.n-1 {
 		w.ok(w.Store.Step(agreed).Push(w.Ctx, key, fill(2, 1)))
 	}
@@ -286,6 +286,16 @@ func ratesConflict(w *Worker) {
 	w.all(key, w.pulled(key, 2), 7)
 }
 
+// onlyOf is a factor or gain of one key. That of another key is refused.
+func onlyOf(key string, x float64) func(string) float64 {
+	return func(of string) float64 {
+		if of != key {
+			return math.NaN()
+		}
+		return x
+	}
+}
+
 // Gradients whose mean square is 1/gain of what it was, and that say so, leave the second moment as it is: with equal gradients each step before is
 // η, and one with a gradient of 1/√gain is of a velocity that is as much shorter, times √gain.
 func gainsOfSteps(w *Worker) {
@@ -296,7 +306,7 @@ func gainsOfSteps(w *Worker) {
 		g := 2 / math.Sqrt(gain)
 		mean = 0.9*mean + 0.1*g
 		value -= 0.5 * mean / (1 - math.Pow(0.9, float64(round+1))) * math.Sqrt(gain) / 2
-		out := w.step(key, kvstore.Step{Weight: 3, Gain: func(string) float64 { return gain }}, fill(smallSize, float32(3*g)))
+		out := w.step(key, kvstore.Step{Weight: 3, Gain: onlyOf(key, gain)}, fill(smallSize, float32(3*g)))
 		if d := math.Abs(float64(out[0]) - value); !(d < 1e-5) {
 			w.failf("value after round %d with gain %v: got %v, want %v", round, gain, out[0], value)
 		}
