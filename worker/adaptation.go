@@ -191,8 +191,10 @@ func (a *adaptation) nextStep(weight float32, counted bool) kvstore.Step {
 	}
 }
 
-// preconditionedEvery: with Adam's family one step in so many is measured, since the servers take a root and a reciprocal of each value for it, which
-// is 4 to 7 % of a round within a host. With one worker, whose rounds are compared in pairs, the servers choose which.
+// preconditionedEvery: with Adam's family one step in so many is measured, since the servers take a root and a reciprocal of each value for it. That
+// costs nothing with adam or adamw, at most two workers and AVX-512, and up to a third of the servers' part of a round with four
+// workers (docs/design/0027). All workers use one number, which does not follow the servers' processors or the membership. With one worker, whose rounds
+// are compared in pairs, the servers choose which.
 const preconditionedEvery = 4
 
 // mostFactor is the largest that a store takes.

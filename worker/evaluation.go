@@ -24,11 +24,12 @@ func (r *run) evaluationDue() bool {
 	if every == 0 {
 		return false
 	}
-	now, step := float64(r.trainer.Steps()), 1.0
-	if r.adapt != nil {
-		now, step = r.adapt.progress.Steps, r.adapt.gain
+	now := float64(r.trainer.Steps())
+	before := now - 1
+	if a := r.adapt; a != nil {
+		now, before = a.progress.Steps, a.newest.before // now less the gain is not always the same bits
 	}
-	return math.Floor(now/every) > math.Floor((now-step)/every)
+	return math.Floor(now/every) > math.Floor(before/every)
 }
 
 // evaluateWithin evaluates in the middle of an epoch. All workers do, after the same step, whose time ends here.

@@ -82,7 +82,7 @@ func (r *run) askLeave(ctx context.Context) {
 		log.Info("asked to leave: this worker leaves the job after the next step, the others go on", joblog.LeaveAsked.With())
 		r.leave.granted()
 	case errors.Is(err, kvstore.ErrNeeded):
-		log.Info("asked to leave, but the job cannot go on without this worker: all workers stop", "err", err, joblog.LeaveAsked.With())
+		log.Info("asked to leave; this worker cannot leave alone, so all workers stop", "err", err, joblog.LeaveAsked.With())
 		r.leave.needed.Store(true)
 	case ctx.Err() == nil: // the job has ended, at least for this worker
 		log.Info("told to end", "err", err, joblog.LeaveAsked.With())

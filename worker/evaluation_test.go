@@ -1,0 +1,22 @@
+package worker
+
+import "testing"
+
+// With Adapt the job is evaluated once for each multiple of EvaluateSteps, also where a sum of gains is a multiple or one bit below it.
+func TestEvaluationsByProgressComeOnce(t *testing.T) {
+	for _, c := range []struct {
+		before, gain float64
+		want         bool
+	}{
+		{14, 0.9, false}, {14, 1, true}, {14, 7, true}, {15, 4.9, false}, {0, 4.9, false}, {0, 5, true},
+		{15, 2.9, false},               // (15 + 2.9) - 2.9 is below 15
+		{4.999999999999999, 1.1, true}, // (4.999999999999999 + 1.1) - 1.1 is 5
+	} {
+		r := &run{cfg: FitConfig{EvaluateSteps: 5}, trainer: new(Trainer), adapt: new(adaptation)}
+		r.adapt.progress.Steps, r.adapt.gain = c.before, c.gain
+		r.adapt.stepped()
+		if got := r.evaluationDue(); got != c.want {
+			t.Errorf("from %v by %v: evaluation due is %t, want %t", c.before, c.gain, got, c.want)
+		}
+	}
+}
