@@ -2,9 +2,10 @@ package top
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"os/signal"
+	"syscall"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -14,11 +15,12 @@ import (
 
 // Run shows the job in a terminal until the user quits. started is when the job was.
 func Run(ctx context.Context, source Source, started time.Time, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	// Bubbletea restores the terminal at the end, after a panic, and after SIGINT and SIGTERM. The screen changes once a second.
-	_, err := tea.NewProgram(newModel(ctx, source, started, time.Now()), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(10)).Run()
-	if err != nil && !errors.Is(err, tea.ErrInterrupted) {
+	// Bubbletea's own handler would lose a signal that comes while the program is suspended.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	// Bubbletea restores the terminal at the end, when ctx ends, and after a panic. The screen changes once a second.
+	_, err := tea.NewProgram(newModel(ctx, source, started, time.Now()), tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(10)).Run()
+	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("launch: top: %w", err)
 	}
 	return nil

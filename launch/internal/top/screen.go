@@ -247,11 +247,14 @@ func eventText(e control.Event) string {
 	case e.Workers > 0:
 		words = append(words, plural(e.Workers, "worker"))
 	}
-	if e.Host != "" {
-		words = append(words, "on", clean(e.Host))
+	if e.Host != "" && strings.Contains(e.Reason, e.Host) { // the reason is a whole sentence
+		return strings.Join(append(words, clean(e.Reason)), " ")
 	}
 	if e.Role != "" {
 		words = append(words, e.Role)
+	}
+	if e.Host != "" {
+		words = append(words, "on", clean(e.Host))
 	}
 	if e.PID != 0 {
 		words = append(words, fmt.Sprintf("process %d", e.PID))
