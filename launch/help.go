@@ -14,7 +14,7 @@ const description = `Examples:
   hosts may join and leave while it runs, each prepared before its worker starts
     launch -n 2 -H hosts --elastic-training-enabled --prepare-data "./fetch.sh" ./cifar10
     echo d3 >> host_worker        or: launch ctl add --wait d3
-    launch ctl status             and: launch ctl why
+    launch ctl status             and: launch ctl why, launch top
 
   a worker or a server may be lost, and the job is started again should it fail
     launch -n 4 -s 3 --on-worker-loss shrink --min-workers 2 --backups 1 --restarts 3 \

@@ -6,7 +6,7 @@
 // The workers run the command; servers and scheduler are this program in another role. launch merges the output of all,
 // ends with the exit code of the first process that fails, and leaves no process behind, however it ends.
 //
-// `launch ctl` shows and changes a running job, and shows how keys would be placed on servers. `launch tune` searches the hyper-parameters
+// `launch ctl` shows and changes a running job, and shows how keys would be placed on servers. `launch top` watches one. `launch tune` searches the hyper-parameters
 // of a command; each trial is a process or a job of its own. Three subcommands are for launch's own use: `launch agent` supervises the
 // processes of one host (package internal/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says, `launch slot` runs a worker of an
 // elastic trial (package tune/slot).
