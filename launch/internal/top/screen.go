@@ -247,9 +247,6 @@ func eventText(e control.Event) string {
 	case e.Workers > 0:
 		words = append(words, plural(e.Workers, "worker"))
 	}
-	if e.Host != "" && strings.Contains(e.Reason, e.Host) { // the reason is a whole sentence
-		return strings.Join(append(words, clean(e.Reason)), " ")
-	}
 	if e.Role != "" {
 		words = append(words, e.Role)
 	}
