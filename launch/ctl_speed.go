@@ -1,27 +1,28 @@
 package main
 
 import (
-	"context"
 	"math"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// speedPoints is how many seconds a speed is the mean of, at most.
-const speedPoints = 60
+// speedOver is the time of which a speed is the mean, at most.
+const speedOver = time.Minute
 
 // A speed says how a worker trains. What is not known is NaN.
 type speed struct{ examples, loss float64 } // examples a second, the loss of the newest step
 
 // askSpeeds asks how the workers train; nothing is known of those that have not said.
-func (k *controller) askSpeeds(ctx context.Context) (map[uint64]speed, error) {
-	var past control.Series
-	if _, err := k.ask(ctx, control.Request{Op: control.OpSeries, Metrics: []string{"examples"}, Points: speedPoints + 1}, &past); err != nil {
+func askSpeeds(ask func(control.Request, control.Answer) error) (map[uint64]speed, error) {
+	var now control.Telemetry
+	if err := ask(control.Request{Op: control.OpTelemetry, Metrics: []string{"loss"}}, &now); err != nil {
 		return nil, err
 	}
-	var now control.Telemetry
-	if _, err := k.ask(ctx, control.Request{Op: control.OpTelemetry, Metrics: []string{"loss"}}, &now); err != nil {
+	var past control.Series // since a time: of the whole job the points may be minutes apart
+	since := max(1, now.NowMillis-speedOver.Milliseconds())
+	if err := ask(control.Request{Op: control.OpSeries, Metrics: []string{"examples"}, SinceMillis: since}, &past); err != nil {
 		return nil, err
 	}
 	return speeds(past, now), nil

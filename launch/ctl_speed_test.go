@@ -3,8 +3,10 @@ package main
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
 func TestSpeedsAreMeansOfTheLastMinute(t *testing.T) {
@@ -28,5 +30,39 @@ func TestSpeedsAreMeansOfTheLastMinute(t *testing.T) {
 		if examples != want[0] || loss != want[1] {
 			t.Errorf("node %d: got %v examples/s and loss %v, want %v and %v", node, examples, loss, want[0], want[1])
 		}
+	}
+}
+
+// Of a job that has run for an hour, too, the speeds are those of the last minute: the past since then is asked for, and not the newest of the whole
+// job's points, which are half a minute apart.
+func TestSpeedsOfALongJobAreOfTheLastMinute(t *testing.T) {
+	const second = 1_700_003_600
+	h := telemetry.NewHistory(time.Unix(second-3600, 0), time.Second)
+	examples := 0.0
+	for s := range 3601 {
+		if examples += 10; s > 3540 {
+			examples += 90
+		}
+		h.Add(time.Unix(int64(second-3600+s), 0), 3, &telemetry.Record{Samples: []telemetry.Sample{{Metric: telemetry.Examples, Value: examples}}})
+	}
+	got, err := askSpeeds(func(q control.Request, answer control.Answer) error {
+		switch a := answer.(type) {
+		case *control.Telemetry:
+			*a = control.Telemetry{NowMillis: second * 1000, Nodes: []control.NodeTelemetry{{Node: 3}}}
+		case *control.Series:
+			var since time.Time
+			if q.SinceMillis > 0 {
+				since = time.UnixMilli(q.SinceMillis)
+			}
+			span := h.Span(time.Unix(second, 0), since, []telemetry.Metric{telemetry.Examples}, nil, q.Points)
+			*a = control.Series{StepMillis: span.Step.Milliseconds(), Nodes: []control.NodeSeries{{Node: 3, Values: [][]control.Number{{}}}}}
+			for _, v := range h.Values(span, 3)[0] {
+				a.Nodes[0].Values[0] = append(a.Nodes[0].Values[0], control.Number(v))
+			}
+		}
+		return nil
+	})
+	if err != nil || math.Round(got[3].examples) != 100 {
+		t.Errorf("got %v, %v; want 100 examples a second", got[3].examples, err)
 	}
 }

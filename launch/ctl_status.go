@@ -30,7 +30,11 @@ Run it on the machine where launch runs, as the same user.`,
 		Action: func(c *cli.Context) error {
 			var s control.Status
 			return look(c, control.OpStatus, &s, func(w io.Writer, k *controller) error {
-				speeds, _ := k.askSpeeds(c.Context) // the rest is known, and is shown without
+				// Without an answer the rest is known, and is shown.
+				speeds, _ := askSpeeds(func(q control.Request, answer control.Answer) error {
+					_, err := k.ask(c.Context, q, answer)
+					return err
+				})
 				return writeStatus(w, k, s, speeds, time.Now())
 			})
 		},
