@@ -53,7 +53,7 @@ func (l Limits) Validate(initialBatch int) error {
 	case l.MaxBatch < 0:
 		return fmt.Errorf("adapt: limits: MaxBatch is %d, want at least the initial batch of %d, or 0 to stay there", l.MaxBatch, initialBatch)
 	case l.MaxBatch > 0 && l.MaxBatch < initialBatch:
-		return fmt.Errorf("adapt: limits: MaxBatch is %d, below the initial batch of %d", l.MaxBatch, initialBatch)
+		return fmt.Errorf("adapt: limits: MaxBatch is %d, below the initial batch of %d; want at least that, or 0 to stay there", l.MaxBatch, initialBatch)
 	case l.MinLocal < 0:
 		return fmt.Errorf("adapt: limits: MinLocal is %d, want at least 0", l.MinLocal)
 	case l.MaxLocal < 0:

@@ -149,10 +149,6 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--label-smoothing is %v, want at least 0 and below 1", s.smoothing)
 	case s.batch < 1 || s.batch > maxBatch:
 		return fmt.Errorf("--batch is %d, want 1 to %d", s.batch, maxBatch)
-	case s.adapts && (s.adapt.MaxBatch < 0 || s.adapt.InitialBatch < 0 || s.adapt.MaxLocal < 0):
-		return fmt.Errorf("--max-batch is %d, --initial-batch %d and --max-local-batch %d, want at least 1, or 0 for the defaults", s.adapt.MaxBatch, s.adapt.InitialBatch, s.adapt.MaxLocal)
-	case !s.adapts && (s.adapt.MaxBatch != 0 || s.adapt.InitialBatch != 0 || s.adapt.MaxLocal != 0 || s.adapt.Rule != "" || s.adapt.WarmupEpochs != 0):
-		return errors.New("--max-batch, --initial-batch, --max-local-batch, --rule and --rule-warmup-epochs need --adapt")
 	case s.epochs < 1:
 		return fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
 	case s.evalSteps < 0:
@@ -180,6 +176,9 @@ func (s *settings) validate() error {
 		}
 	}
 	if err := s.checkType(); err != nil {
+		return err
+	}
+	if err := s.checkAdapt(); err != nil {
 		return err
 	}
 	if _, err := s.outer(); err != nil {

@@ -118,28 +118,6 @@ func train(ctx context.Context, s settings) (err error) {
 	return report(s, store.Rank(), epochs)
 }
 
-// adapting is what --adapt asks for; nil: nothing.
-func adapting(s settings, programs []*nn.Program) *worker.AdaptConfig {
-	if !s.adapts {
-		return nil
-	}
-	cfg := s.adapt
-	cfg.Program = func(device, batch int) (*nn.Program, error) {
-		s := s
-		s.batch = batch
-		m, err := buildModel(s, true)
-		if err != nil {
-			return nil, err
-		}
-		dtype, err := nn.ParseDType(s.dtype)
-		if err != nil {
-			return nil, err
-		}
-		return nn.Compile(m.loss, nn.Config{Device: s.devices[device], DType: dtype, Threads: s.threads, Share: programs[device], MomentumBatch: programs[device].Batch()})
-	}
-	return &cfg
-}
-
 // loadData reads CIFAR-10, or draws images like it.
 func loadData(ctx context.Context, s settings) (train, test *data.ImageSet, err error) {
 	if s.data == "" {
