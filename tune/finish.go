@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// noReport is the error of a trial that returned and never reported.
+const noReport = "it returned without a report"
+
 // judgeEnd completes the event of an end: an attempt that returned without a report has
 // failed, and a failure is retried or not.
 func (l *ledger) judgeEnd(e *Event) {
@@ -12,7 +15,7 @@ func (l *ledger) judgeEnd(e *Event) {
 	if e.Outcome == Returned && t.run.told == "" && !t.hasResult() {
 		e.Outcome, e.Failure = Broke, UserCode
 		if len(t.Reports) == 0 {
-			e.Error = "it returned without a report"
+			e.Error = noReport
 		} else {
 			e.Error = fmt.Sprintf("it returned without a report of %q", l.metric)
 		}

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -130,9 +131,12 @@ func (r *Result) Top(k int) []Trial {
 // nothing is the error of a search without a result: it counts the trials by state.
 func (r *Result) nothing() error {
 	counts := map[State]int{}
-	example := ""
+	example, hint := "", ""
 	for _, t := range r.trials {
 		counts[t.State]++
+		if t.Error == noReport {
+			hint = fmt.Sprintf("; a function reports with Reporter.Report, a command with a line such as %s=0.91 step=3", cmp.Or(r.Metric, "accuracy"))
+		}
 		if t.Error != "" && example == "" {
 			example = fmt.Sprintf("; trial %d: %s: %s", t.Number, t.Failure, t.Error)
 		}
@@ -147,5 +151,5 @@ func (r *Result) nothing() error {
 	if metric == "" {
 		metric = "any metric"
 	}
-	return fmt.Errorf("tune: study %s: no finite value of %s: %d trials, %s%s: %w", r.Name, metric, len(r.trials), orNone(parts), strings.TrimRight(example, "\n"), ErrNoResult)
+	return fmt.Errorf("tune: study %s: no finite value of %s: %d trials, %s%s%s: %w", r.Name, metric, len(r.trials), orNone(parts), strings.TrimRight(example, "\n"), hint, ErrNoResult)
 }

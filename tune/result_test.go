@@ -82,6 +82,10 @@ func TestABestByAnotherMetricAndErrorsThatNameTheCandidates(t *testing.T) {
 	if !errors.Is(err, tune.ErrNoResult) || !strings.Contains(err.Error(), "3 trials, 3 failed; trial 0: user code: no data") {
 		t.Errorf("a search without a result: got %v", err)
 	}
+	_, err = tune.Run(t.Context(), func(context.Context, tune.Params, *tune.Reporter) error { return nil }, tune.Config{Space: line, Samples: 1, Metric: "v", Logger: quiet})
+	if !errors.Is(err, tune.ErrNoResult) || !strings.Contains(err.Error(), "without a report; a function reports with Reporter.Report, a command with a line such as v=0.91 step=3") {
+		t.Errorf("a search without a report: got %v", err)
+	}
 }
 
 type stopAt struct {
