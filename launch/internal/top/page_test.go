@@ -42,7 +42,7 @@ func withEvents(m *model) *model {
 	at := begin.Add(90 * time.Second).In(time.Local)
 	at = time.Date(at.Year(), at.Month(), at.Day(), 12, 1, 30, 0, time.Local)
 	m.Update(eventsMsg{events: &control.Events{Phase: control.Running, Last: 2, Events: []control.Event{
-		{Number: 1, TimeNS: at.UnixNano(), Action: control.Lost, Host: "host1", Role: control.Worker, PID: 1001, Reason: "its process was killed (SIGKILL)"},
+		{Number: 1, TimeNS: at.UnixNano(), Action: control.Lost, Host: "host1", Role: control.Worker, PID: 1001, Reason: "worker 1 on host1 lost: signal 9 (killed)"},
 		{Number: 2, TimeNS: at.Add(4 * time.Second).UnixNano(), Action: control.Scaling, Workers: 6}}}})
 	return m
 }

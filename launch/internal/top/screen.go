@@ -247,6 +247,9 @@ func eventText(e control.Event) string {
 	case e.Workers > 0:
 		words = append(words, plural(e.Workers, "worker"))
 	}
+	if e.Action == control.Lost && e.Reason != "" { // which is a sentence that names the process and its host
+		return strings.Join(append(words, clean(e.Reason)), " ")
+	}
 	if e.Role != "" {
 		words = append(words, e.Role)
 	}
