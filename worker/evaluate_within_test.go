@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/worker"
@@ -99,6 +100,49 @@ func TestEvaluationsAreNotInTheTimeOfSteps(t *testing.T) {
 	}
 	if want := []int{3, 6, 8, 9, 12, 15, 16}; !slices.Equal(reported, want) || evaluations != len(want) {
 		t.Errorf("evaluations, of which %d were reported, after the reports of %v steps, want %v", evaluations, reported, want)
+	}
+}
+
+// A stopwatch is an observer that takes the time from the begin of a run to the end of its newest epoch.
+type stopwatch struct {
+	begin       time.Time
+	whole, took time.Duration // took: of the steps
+}
+
+func (s *stopwatch) Begin(worker.Run)       { s.begin = time.Now() }
+func (s *stopwatch) Step(i worker.StepInfo) { s.took += i.Took }
+func (s *stopwatch) Epoch(worker.EpochInfo) { s.whole = time.Since(s.begin) }
+func (s *stopwatch) End()                   {}
+
+// The times of epochs, of their spans and of steps leave evaluations out: with those of the evaluations they are at most the time of all.
+func TestTimesOfTrainingLeaveEvaluationsOut(t *testing.T) {
+	r, watch := newRig(t, rigConfig{}), new(stopwatch)
+	r.cfg.Epochs, r.cfg.EvaluateSteps, r.cfg.Observers = 2, 2, []worker.Observer{watch}
+	r.cfg.Evaluator = evaluatorFunc(func(context.Context) {
+		for begin := time.Now(); time.Since(begin) < 2*time.Millisecond; { // it computes
+		}
+	})
+	epochs, err := worker.Fit(t.Context(), r.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var train, spans, evaluations time.Duration
+	for _, e := range epochs {
+		train, evaluations = train+e.Train, evaluations+e.TestTime
+		for _, s := range e.Spans {
+			spans += s.Train
+		}
+		for _, v := range e.Evaluations {
+			evaluations += v.Time
+		}
+	}
+	if evaluations < 8*2*time.Millisecond {
+		t.Errorf("evaluations took %v, want at least 8 of 2 ms", evaluations)
+	}
+	for what, took := range map[string]time.Duration{"epochs": train, "spans": spans, "steps": watch.took} {
+		if took <= 0 || took+evaluations > watch.whole {
+			t.Errorf("%s took %v and evaluations %v, want together at most the %v of all", what, took, evaluations, watch.whole)
+		}
 	}
 }
 
