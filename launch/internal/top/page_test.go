@@ -193,8 +193,13 @@ func TestPageWhileTheSchedulerRestarts(t *testing.T) {
 	m.Update(tickMsg(at(14)))
 	m.Update(answerMsg{asked: at(14), telemetry: &control.Telemetry{}, err: errors.New("connection refused")})
 	want("The scheduler does not answer; training goes on while it is started again. The", "numbers are 4s old.", "640")
-	if text := m.page.text(); !strings.Contains(text, "\x1b[2m") {
-		t.Errorf("old numbers look like new ones:\n%q", text)
+	for _, l := range strings.Split(m.page.text(), "\n") {
+		if strings.Contains(l, "host1") && !strings.HasPrefix(l, "\x1b[2m") {
+			t.Errorf("old numbers look like new ones: %q", l)
+		}
+	}
+	if !strings.Contains(plain(m), "host1") {
+		t.Error("the page has no worker on host1")
 	}
 	j.incarnation, j.seconds = 1, 14
 	fresh := j.telemetry()
