@@ -5,7 +5,7 @@
 //
 // Both run examples/cifar10 as launch -n 2 -s 2 with --batch 32; the second one with --adapt --max-batch 512. A run is stopped when it has
 // come to the accuracy. The time is that of training alone, without evaluations, of which each epoch has some (--eval-steps); between two of them the
-// accuracy is taken to rise in a straight line. --logs DIR keeps the output of each run; a run whose output is already in DIR is not repeated.
+// accuracy is taken to rise in a straight line; the last columns have the first evaluation at or above it. --logs DIR keeps the output of each run; a run whose output is already in DIR is not repeated.
 package main
 
 import (
@@ -75,7 +75,7 @@ func run(out io.Writer, args []string) error {
 		c.logs = dir
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "seed\tfixed\tadaptive\tratio\tfixed, whole epochs\tadaptive, whole epochs\tratio\n")
+	fmt.Fprintf(table, "seed\tfixed\tadaptive\tratio\tfirst evaluation above: fixed\tadaptive\tratio\n")
 	panel := metrics.Panel{Title: "ResNet18 on CIFAR-10", X: "seconds of training", Y: "test accuracy", Percent: true, FromZero: true}
 	for seed := 1; seed <= c.seeds; seed++ {
 		fixed, err := c.curve(out, "fixed", seed)
@@ -87,7 +87,7 @@ func run(out io.Writer, args []string) error {
 			return err
 		}
 		fmt.Fprintf(table, "%d\t%.1f s\t%.1f s\t%.2f\t%.1f s\t%.1f s\t%.2f\n", seed, fixed.time(c.until), adaptive.time(c.until), fixed.time(c.until)/adaptive.time(c.until),
-			fixed.wholeEpochs(c.until), adaptive.wholeEpochs(c.until), fixed.wholeEpochs(c.until)/adaptive.wholeEpochs(c.until))
+			fixed.evaluated(c.until), adaptive.evaluated(c.until), fixed.evaluated(c.until)/adaptive.evaluated(c.until))
 		// Two colours: those of the first two places of the palette.
 		for len(panel.Series)%metrics.Colours != 0 {
 			panel.Series = append(panel.Series, metrics.Series{})
@@ -108,7 +108,6 @@ func run(out io.Writer, args []string) error {
 // A curve is the test accuracy by the seconds of training until then.
 type curve struct {
 	seconds, accuracy []float64
-	ends              []int   // of them, those at the end of an epoch
 	trained           float64 // seconds until the end of the newest epoch
 }
 
@@ -127,10 +126,10 @@ func (v curve) time(accuracy float64) float64 {
 	return math.NaN()
 }
 
-// wholeEpochs is the end of the first epoch with the accuracy; NaN: there was none.
-func (v curve) wholeEpochs(accuracy float64) float64 {
-	for _, i := range v.ends {
-		if v.accuracy[i] >= accuracy {
+// evaluated is when the first evaluation with the accuracy was made; NaN: there was none.
+func (v curve) evaluated(accuracy float64) float64 {
+	for i, a := range v.accuracy {
+		if a >= accuracy {
 			return v.seconds[i]
 		}
 	}
@@ -236,7 +235,6 @@ func (v *curve) add(line []byte) {
 	} else if m := within.FindStringSubmatch(l.Text); m != nil {
 		v.seconds, v.accuracy = append(v.seconds, v.trained+number(m[2])), append(v.accuracy, number(m[1]))
 	} else if m := tested.FindStringSubmatch(l.Text); m != nil {
-		v.ends = append(v.ends, len(v.seconds))
 		v.seconds, v.accuracy = append(v.seconds, v.trained), append(v.accuracy, number(m[1]))
 	}
 }

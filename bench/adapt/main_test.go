@@ -30,7 +30,7 @@ func TestTimesAreReadFromOutput(t *testing.T) {
 	if err := run(&out, []string{"--logs", dir, "--seeds", "1", "--until", "0.6", "--picture", picture}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "1     20.0 s  5.3 s     3.75   30.0 s               8.0 s                   3.75"; !strings.Contains(out.String(), want) {
+	if want := "1     20.0 s  5.3 s     3.75   30.0 s                         8.0 s     3.75"; !strings.Contains(out.String(), want) {
 		t.Errorf("got\n%s\nwant a line %q", out.String(), want)
 	}
 	if info, err := os.Stat(picture); err != nil || info.Size() == 0 {
@@ -43,14 +43,14 @@ func TestTimesAreReadFromOutput(t *testing.T) {
 
 // The time to an accuracy ends at the evaluation that has exactly this accuracy, also at the first one; no run is faster than its first evaluation.
 func TestTimeToAccuracy(t *testing.T) {
-	v := curve{seconds: []float64{4, 8, 12, 16}, accuracy: []float64{0.25, 0.5, 0.4, 0.75}, ends: []int{1, 3}}
+	v := curve{seconds: []float64{4, 8, 12, 16}, accuracy: []float64{0.25, 0.5, 0.4, 0.75}}
 	never := math.NaN()
-	for _, c := range []struct{ accuracy, time, wholeEpochs float64 }{
-		{0.125, 4, 8}, {0.25, 4, 8}, {0.375, 6, 8}, {0.5, 8, 8}, {0.75, 16, 16}, {0.76, never, never},
+	for _, c := range []struct{ accuracy, time, evaluated float64 }{
+		{0.125, 4, 4}, {0.25, 4, 4}, {0.375, 6, 8}, {0.5, 8, 8}, {0.75, 16, 16}, {0.76, never, never},
 	} {
 		same := func(got, want float64) bool { return got == want || math.IsNaN(got) && math.IsNaN(want) }
-		if got, whole := v.time(c.accuracy), v.wholeEpochs(c.accuracy); !same(got, c.time) || !same(whole, c.wholeEpochs) {
-			t.Errorf("to %v: got %v s, and %v s at the end of an epoch, want %v and %v", c.accuracy, got, whole, c.time, c.wholeEpochs)
+		if got, first := v.time(c.accuracy), v.evaluated(c.accuracy); !same(got, c.time) || !same(first, c.evaluated) {
+			t.Errorf("to %v: got %v s, and %v s by the first evaluation, want %v and %v", c.accuracy, got, first, c.time, c.evaluated)
 		}
 	}
 }
