@@ -6,7 +6,7 @@ import "math"
 // architectures. So the files with these functions write float64(x*y) where a product is added: Go may otherwise fuse the two operations, and does on
 // arm64. Of package math they use what IEEE 754 defines to the bit: Sqrt, but not Pow, Exp or Log.
 
-// decay is smoothing^scale, for a smoothing in [0, 1) and a scale above 0: the power of the whole part by squaring, that of the rest by square roots, one
+// decay is smoothing^scale, for a smoothing in [0, 1) and a scale above 0. The whole part of the scale is done by squaring, the fraction by one square root
 // for each of its binary digits.
 func decay(smoothing, scale float64) float64 {
 	whole, rest := math.Modf(scale)

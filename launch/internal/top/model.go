@@ -78,16 +78,16 @@ func (m *model) poll() tea.Cmd {
 	if p.paused || p.over {
 		return nil
 	}
-	var todo []tea.Cmd
+	var commands []tea.Cmd
 	if !m.asking && !p.now.Before(m.next) {
 		m.asking = true
-		todo = append(todo, m.ask(p.now, p.details, m.answers%whyEvery == 0))
+		commands = append(commands, m.ask(p.now, p.details, m.answers%whyEvery == 0))
 	}
 	if !m.listening && !p.now.Before(m.listen) {
 		m.listening = true
-		todo = append(todo, m.events())
+		commands = append(commands, m.events())
 	}
-	return tea.Batch(todo...)
+	return tea.Batch(commands...)
 }
 
 func (m *model) ask(now time.Time, details, why bool) tea.Cmd {
