@@ -24,6 +24,9 @@ func NewClock() *Clock { return &Clock{begin: time.Now()} }
 // Now is the time of this clock in nanoseconds of Unix time.
 func (c *Clock) Now() int64 { return Unix(c.begin, time.Now()) }
 
+// At is what the clock showed, or will show, at a time of this process.
+func (c *Clock) At(t time.Time) int64 { return Unix(c.begin, t) }
+
 // Unix is a time in nanoseconds of Unix time, on a clock that was begun at the system's time and never jumps.
 func Unix(begin, t time.Time) int64 { return begin.UnixNano() + int64(t.Sub(begin)) }
 

@@ -1,0 +1,220 @@
+package trace
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/telemetry"
+)
+
+// A Recorder takes the spans of one process. Its methods may be called concurrently. A nil Recorder is never on.
+type Recorder struct {
+	clock *telemetry.Clock
+	open  atomic.Pointer[[]*Capture] // nil: none. Replaced under mu
+	step  atomic.Uint64              // the step under way
+	begun atomic.Int64               // when it began; 0: not known
+
+	mu    sync.Mutex // guards the rest
+	names []string   // by number; names[0] is empty
+	ids   map[string]uint32
+}
+
+// NewRecorder returns a Recorder whose times are the clock's.
+func NewRecorder(clock *telemetry.Clock) *Recorder {
+	return &Recorder{clock: clock, names: []string{""}, ids: map[string]uint32{}}
+}
+
+// On reports whether a Capture is open.
+func (r *Recorder) On() bool { return r != nil && r.open.Load() != nil }
+
+// Now is the time of the Recorder's clock.
+func (r *Recorder) Now() int64 { return r.clock.Now() }
+
+// At is a time of this process on the Recorder's clock.
+func (r *Recorder) At(t time.Time) int64 { return r.clock.At(t) }
+
+// Add puts a span into the open Captures. It neither locks, waits nor allocates.
+func (r *Recorder) Add(s Span) {
+	if r == nil {
+		return
+	}
+	if open := r.open.Load(); open != nil {
+		for _, c := range *open {
+			c.add(s)
+		}
+	}
+}
+
+// Step is the number of the step under way, for Span.Step.
+func (r *Recorder) Step() uint64 {
+	if r == nil {
+		return 0
+	}
+	return r.step.Load()
+}
+
+// BeginStep says that a step begins now, for loops that do other things between two steps.
+func (r *Recorder) BeginStep(step uint64) {
+	if r == nil {
+		return
+	}
+	r.step.Store(step)
+	if r.On() {
+		r.begun.Store(r.Now())
+	}
+}
+
+// StepDone says that the step under way has ended, and the next one begins. It records the step, and ends the Captures that have all their steps.
+func (r *Recorder) StepDone() {
+	if r == nil {
+		return
+	}
+	step := r.step.Add(1) - 1
+	if !r.On() {
+		if r.begun.Load() != 0 {
+			r.begun.Store(0)
+		}
+		return
+	}
+	now := r.Now()
+	if begin := r.begun.Swap(now); begin != 0 {
+		r.Add(Span{Kind: Step, Begin: begin, End: now, Step: step})
+	}
+	for _, c := range *r.captures() {
+		if c.cfg.Steps > 0 && c.steps.Load() >= int64(c.cfg.Steps) {
+			c.Close()
+		}
+	}
+}
+
+// maxNames bounds the names of a Recorder: a job has at most 1 Mi shards on a server, and hardly ever more than thousands of keys.
+const maxNames = 1 << 16
+
+// Name returns the number of a key's name, for Span.Key; 0 if there are too many names. Callers keep the number: Name locks.
+func (r *Recorder) Name(name string) uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, ok := r.ids[name]
+	if !ok && len(r.names) < maxNames {
+		id = uint32(len(r.names))
+		r.names = append(r.names, name)
+		r.ids[name] = id
+	}
+	return id
+}
+
+// Names are the names of all numbers so far: the name of Span.Key k is Names()[k]. A name keeps its number.
+func (r *Recorder) Names() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clip(r.names)
+}
+
+// captures is never nil.
+func (r *Recorder) captures() *[]*Capture {
+	if open := r.open.Load(); open != nil {
+		return open
+	}
+	return &[]*Capture{}
+}
+
+// Config says what a Capture keeps.
+type Config struct {
+	From  int64 // spans that begin before this time of the clock are left out; 0: none
+	Steps int   // the Capture ends after this many whole steps; 0: only with Close
+	Spans int   // how many spans there is room for; 0: DefaultSpans
+}
+
+// DefaultSpans is the room of a Capture: 20 steps of a model of a hundred keys on four servers take 16,000 spans of a worker, and four times as many
+// of a server with eight workers.
+const DefaultSpans = 1 << 16
+
+// A Capture keeps the spans of a Recorder from Open to Close. Its memory is taken when it is opened.
+type Capture struct {
+	r     *Recorder
+	cfg   Config
+	next  atomic.Int64 // slots that were given out, and beyond the last one those that were asked for
+	steps atomic.Int64 // whole steps
+	slots []slot
+	done  chan struct{}
+	once  sync.Once
+}
+
+// A slot is one span. It may be read once it is written, after which it does not change.
+type slot struct {
+	span    Span
+	written atomic.Bool
+}
+
+// Open begins to record.
+func (r *Recorder) Open(cfg Config) *Capture {
+	if cfg.Spans <= 0 {
+		cfg.Spans = DefaultSpans
+	}
+	c := &Capture{r: r, cfg: cfg, slots: make([]slot, cfg.Spans), done: make(chan struct{})}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	open := append(slices.Clone(*r.captures()), c)
+	r.open.Store(&open)
+	return c
+}
+
+// Close ends the recording. The spans stay readable.
+func (c *Capture) Close() {
+	c.once.Do(func() {
+		c.r.mu.Lock()
+		defer c.r.mu.Unlock()
+		open := slices.DeleteFunc(slices.Clone(*c.r.captures()), func(x *Capture) bool { return x == c })
+		if len(open) == 0 {
+			c.r.open.Store(nil)
+		} else {
+			c.r.open.Store(&open)
+		}
+		close(c.done)
+	})
+}
+
+// Done is closed once the Capture has all its steps, or is closed.
+func (c *Capture) Done() <-chan struct{} { return c.done }
+
+func (c *Capture) add(s Span) {
+	if s.Begin < c.cfg.From {
+		return
+	}
+	if s.Kind == Step {
+		c.steps.Add(1)
+	}
+	if i := c.next.Add(1) - 1; i < int64(len(c.slots)) {
+		x := &c.slots[i]
+		x.span = s
+		x.written.Store(true)
+	}
+}
+
+// Append appends spans from number from on, in the order in which they were added, at most n of them, and returns the number at which the next call
+// goes on. While the Capture is open it stops at a span that is being written; once it is closed it leaves such spans out.
+func (c *Capture) Append(spans []Span, from, n int) (_ []Span, next int) {
+	closed := false
+	select {
+	case <-c.done:
+		closed = true
+	default:
+	}
+	for ; from < c.Len() && n > 0; from++ {
+		if x := &c.slots[from]; x.written.Load() {
+			spans = append(spans, x.span)
+			n--
+		} else if !closed {
+			break
+		}
+	}
+	return spans, from
+}
+
+// Len is the number of spans.
+func (c *Capture) Len() int { return int(min(c.next.Load(), int64(len(c.slots)))) }
+
+// Dropped is how many spans there was no room for.
+func (c *Capture) Dropped() uint64 { return uint64(max(0, c.next.Load()-int64(len(c.slots)))) }

@@ -1,0 +1,58 @@
+package trace
+
+import "fmt"
+
+// A Kind says what a Span shows. The numbers are part of the format: they are only ever appended.
+type Kind uint8
+
+// The kinds.
+const (
+	// Of a worker.
+	Step     Kind = 1 // from the end of the step before to its own
+	Data     Kind = 2 // waits for the next batch
+	Forward  Kind = 3
+	Backward Kind = 4
+	Push     Kind = 5 // a shard's contribution, from the send to the acknowledgement; of a push-pull, to its answer
+	Pull     Kind = 6 // a shard's value, from the request to the answer; of a push-pull it is the Push's time
+	Wait     Kind = 7 // the training loop waits for the store
+	Save     Kind = 8 // writes a checkpoint
+	Evaluate Kind = 9
+
+	// Of a server.
+	Round   Kind = 10 // of a shard, from the first contribution to the close
+	Apply   Kind = 11 // adding up and the optimizer's update, at the end of its Round
+	Receive Kind = 12 // a contribution, from its header to its last byte
+	Answer  Kind = 13 // a value, from the time at which it was ready until it was written
+
+	// Of the membership.
+	Change Kind = 14 // a worker stops for a change of the membership
+	Join   Kind = 15 // a process waits until it is a member
+	Other  Kind = 16
+
+	numKinds = 17
+)
+
+var kindNames = [numKinds]string{Step: "step", Data: "data", Forward: "forward", Backward: "backward", Push: "push", Pull: "pull", Wait: "wait", Save: "save",
+	Evaluate: "evaluate", Round: "round", Apply: "apply", Receive: "receive", Answer: "answer", Change: "change", Join: "join", Other: "other"}
+
+func (k Kind) String() string {
+	if !k.Valid() {
+		return fmt.Sprintf("kind %d", uint8(k))
+	}
+	return kindNames[k]
+}
+
+// Valid reports whether the kind is known.
+func (k Kind) Valid() bool { return k > 0 && k < numKinds }
+
+// A Span is what a process did from Begin to End.
+type Span struct {
+	Begin, End int64  // nanoseconds of the process's telemetry.Clock
+	Step       uint64 // of a worker, from 0; 0 on servers
+	Round      uint64 // of the shard, from 0, see the package's comment; 0 where there is none
+	Peer       uint64 // node: of Push and Pull the server's rank, of Receive, Answer and an asynchronous Round the worker
+	Bytes      uint64 // of the contribution or value, as sent
+	Key        uint32 // Recorder.Name of the key; 0: none
+	Shard      uint32 // piece of the key
+	Kind       Kind
+}
