@@ -26,6 +26,7 @@ type call struct {
 
 	got []byte // the answer's payload, in dst
 
+	spans   callSpans
 	started transport.Started
 	sent    bool        // the first attempt was started
 	over    atomic.Bool // the first attempt has ended
@@ -41,6 +42,7 @@ const (
 
 func (c *call) run() {
 	o := c.op
+	c.beginSpan()
 	if err := c.try(); err != nil {
 		o.fail(&ShardError{Verb: o.verb, Key: o.key, Shard: c.shard, Round: o.round, Peer: c.peer(), Err: err})
 	}
@@ -48,6 +50,7 @@ func (c *call) run() {
 }
 
 func (c *call) end() {
+	c.endSpan()
 	if o := c.op; o.left.Add(-1) == 0 {
 		o.wakeWaiter()
 	}
@@ -66,7 +69,11 @@ func (c *call) start() bool {
 	}
 	c.stamp()
 	c.over.Store(false)
+	c.beginSpan()
 	c.sent = starter.Start(&c.started, c.request, c.answer, c.dst, c.payload...)
+	if c.sent {
+		c.left()
+	}
 	return c.sent
 }
 
@@ -113,7 +120,7 @@ func (c *call) try() error {
 			c.stamp()
 			var peer transport.Caller
 			if peer, _, err = node.Server(cluster.Rank(c.rank())); err == nil {
-				got, err = peer.Call(o, c.request, c.answer, c.dst, c.payload...)
+				got, err = c.ask(peer)
 			}
 		}
 		if err == nil {

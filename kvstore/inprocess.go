@@ -8,6 +8,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -17,6 +18,7 @@ import (
 type inProcess struct {
 	server   *shardserver.Local
 	recorder telemetry.Recorder
+	trace    *trace.Recorder
 
 	mu    sync.Mutex // guards the rest
 	plans map[string]wire.KeyPlan
@@ -32,13 +34,14 @@ const (
 )
 
 func newInProcess() *inProcess {
-	a := &inProcess{plans: map[string]wire.KeyPlan{}, table: map[string]string{}, done: make(chan struct{})}
-	a.server = shardserver.NewLocal(inProcessAddr, inProcessMembership(), &a.recorder)
+	a := &inProcess{plans: map[string]wire.KeyPlan{}, table: map[string]string{}, done: make(chan struct{}), trace: trace.NewRecorder(telemetry.NewClock())}
+	a.server = shardserver.NewLocal(inProcessAddr, inProcessMembership(), &a.recorder, a.trace)
 	telemetry.CollectProcess(&a.recorder)
 	return a
 }
 
 func (a *inProcess) Recorder() *telemetry.Recorder  { return &a.recorder }
+func (a *inProcess) Trace() *trace.Recorder         { return a.trace }
 func (a *inProcess) ID() cluster.NodeID             { return inProcessNode }
 func (a *inProcess) Rank() cluster.Rank             { return 0 }
 func (a *inProcess) Generation() cluster.Generation { return inProcessGeneration }

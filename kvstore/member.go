@@ -5,6 +5,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -22,6 +23,7 @@ type member interface {
 	Signal(ctx context.Context, name, value string) error
 	Await(ctx context.Context, name string) (value string, err error)
 	Recorder() *telemetry.Recorder
+	Trace() *trace.Recorder
 	Done() <-chan struct{}
 	Err() error
 	Leave(ctx context.Context, ok bool, reason string) error

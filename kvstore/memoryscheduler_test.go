@@ -13,6 +13,7 @@ import (
 	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/kvstore"
@@ -192,6 +193,7 @@ func (n *memoryNode) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan,
 }
 
 func (n *memoryNode) Recorder() *telemetry.Recorder { return nil }
+func (n *memoryNode) Trace() *trace.Recorder        { return nil }
 
 func (n *memoryNode) Barrier(ctx context.Context, name string) error {
 	n.b.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/trace"
 )
 
 // A StepReport is what a training loop says of a step that is done. Numbers that are not known are NaN; times and counts that are not known are 0.
@@ -41,7 +42,11 @@ type Reporter interface {
 // Recorder is where this process's measurements are.
 func (s *store) Recorder() *telemetry.Recorder { return s.node.Recorder() }
 
+// Trace takes the spans of this process.
+func (s *store) Trace() *trace.Recorder { return s.trace }
+
 func (s *store) ReportStep(r StepReport) {
+	s.trace.StepDone()
 	c := s.node.Recorder()
 	total := r.Total.Seconds()
 	c.Add(telemetry.Steps, 1)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -18,6 +19,7 @@ type store struct {
 	kind  string
 	async bool
 	node  member
+	trace *trace.Recorder // the node's
 
 	inline     bool // requests are answered at once, on the caller's goroutine
 	eachDevice bool // each local device's gradient is compressed by itself, before the sum
@@ -55,7 +57,7 @@ var _ Store = (*store)(nil)
 func newStore(set settings, kind string, node member) *store {
 	_, inline := node.(*inProcess)
 	s := &store{
-		settings: set, kind: kind, async: kind == "dist_async", node: node,
+		settings: set, kind: kind, async: kind == "dist_async", node: node, trace: node.Trace(),
 		inline: inline, eachDevice: kind == "device", lossless: kind == "local",
 		pool: newCallPool(), closing: make(chan struct{}), keys: map[string]*key{}, initialising: map[string]bool{},
 		inFlight: newInFlight(),

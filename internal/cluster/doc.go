@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/transport"
 )
 
@@ -99,6 +100,8 @@ type Config struct {
 
 	// Recorder takes what the process measures, which its heartbeats carry; nil: Join makes one, and connections made before are not counted.
 	Recorder *telemetry.Recorder
+	// Trace takes the spans of the process, and its clock is the node's; nil: Join makes one.
+	Trace *trace.Recorder
 
 	Network transport.Network // transport.Auto
 	Logger  *slog.Logger      // slog.Default(), or JSON as the environment says (package joblog)

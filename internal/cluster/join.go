@@ -12,6 +12,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -42,8 +43,11 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 	telemetry.CollectProcess(cfg.Recorder)
 	tc := cfg.Transport(Scheduler)
 	tc.Connections = 1
+	if cfg.Trace == nil {
+		cfg.Trace = trace.NewRecorder(telemetry.NewClock())
+	}
 	n := &Node{
-		cfg: cfg, clock: telemetry.NewClock(), sched: transport.NewClient(cfg.Scheduler, tc),
+		cfg: cfg, clock: cfg.Trace.Clock(), sched: transport.NewClient(cfg.Scheduler, tc),
 		done: make(chan struct{}), changed: make(chan struct{}), callers: make(map[string]*caller), lastHeard: time.Now(),
 	}
 	n.position.Store(&position{})

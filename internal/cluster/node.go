@@ -10,6 +10,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -96,6 +97,9 @@ func (n *Node) Recorder() *telemetry.Recorder { return n.cfg.Recorder }
 
 // Clock is this process's clock, which knows how far it is from the scheduler's.
 func (n *Node) Clock() *telemetry.Clock { return n.clock }
+
+// Trace takes the spans of this process; its times are those of Clock.
+func (n *Node) Trace() *trace.Recorder { return n.cfg.Trace }
 
 // Role is the node's role.
 func (n *Node) Role() Role { return n.cfg.Role }
@@ -279,7 +283,12 @@ type caller struct {
 
 // Call implements transport.Caller.
 func (c *caller) Call(ctx context.Context, request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
-	b, err := c.Client.Call(ctx, request, answer, dst, payload...)
+	return c.CallNotify(ctx, nil, request, answer, dst, payload...)
+}
+
+// CallNotify implements transport.Notifier.
+func (c *caller) CallNotify(ctx context.Context, sent func(), request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
+	b, err := c.Client.CallNotify(ctx, sent, request, answer, dst, payload...)
 	if err != nil && errors.Is(err, transport.ErrClosed) {
 		select {
 		case <-c.n.done:

@@ -10,7 +10,7 @@ import (
 type Meter interface {
 	// Now is the time in nanoseconds, by a clock that does not go back. Its zero may be anywhere.
 	Now() int64
-	// Closed is called for each round that has closed here. A backup, which follows another server's rounds, measures none.
+	// Closed is called for each round that has closed here, when it has. A backup, which follows another server's rounds, measures none.
 	Closed(t Timing)
 	// Hold is called when the memory of contributions that wait for their turn or for their round has grown by bytes, or (negative) shrunk.
 	Hold(bytes int64)
@@ -18,8 +18,12 @@ type Meter interface {
 
 // A Timing is what was measured of one round.
 type Timing struct {
+	Round    uint64        // its number; in async mode that of the contribution among its worker's, from 0
+	Node     uint64        // in async mode, whose contribution it is; else 0
+	At       int64         // when it closed, by the Meter's clock
 	Duration time.Duration // from the first contribution to the close
 	Apply    time.Duration // of it, adding the contributions up and updating the value
+	Update   time.Duration // of Apply, what was done once the last contribution was there
 	// Gap is the time between the last contribution and the last but one, for which the others waited for the node Last. It is 0 in a round of one
 	// contribution, if the last two were there when the round opened, and if it is less than a hundredth of the time since then: of keys that workers
 	// exchange one after another the first one alone tells who is late.
@@ -94,13 +98,13 @@ func (s *Shard) arrived(r *round, c *Contribution) {
 	r.arrivals.add(c.Node, at)
 }
 
-// measureRound tells the Meter of the open round, which closes now after work that began at begin.
+// measureRound tells the Meter of the open round, which has closed now after work that began at begin.
 func (s *Shard) measureRound(begin int64) {
 	if s.cfg.Meter == nil {
 		return
 	}
 	now, a := s.clock(), &s.open.arrivals
-	t := Timing{Duration: time.Duration(now - a.first), Apply: time.Duration(a.apply + now - begin)}
+	t := Timing{Round: s.rounds - 1, At: now, Duration: time.Duration(now - a.first), Apply: time.Duration(a.apply + now - begin), Update: time.Duration(now - begin)}
 	if gap := a.last - a.lastButOne; a.count > 1 && gap > 0 && (s.openedAt == 0 || gap >= (now-s.openedAt)/100) {
 		t.Gap, t.Last = time.Duration(a.last-a.lastButOne), a.node
 	}
@@ -118,7 +122,7 @@ func (s *Shard) measureAsync(begin int64, c *Contribution) {
 	if first == 0 {
 		first = begin
 	}
-	s.cfg.Meter.Closed(Timing{Duration: time.Duration(now - first), Apply: time.Duration(now - begin)})
+	s.cfg.Meter.Closed(Timing{Round: c.Seq - 1, Node: c.Node, At: now, Duration: time.Duration(now - first), Apply: time.Duration(now - begin), Update: time.Duration(now - begin)})
 }
 
 // hold counts the memory of a contribution that has to wait in its slot.

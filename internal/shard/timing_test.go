@@ -41,8 +41,16 @@ func came(s *Shard, at int64, rank int, round uint64) Contribution {
 	return c
 }
 
+// want compares the durations and the blame of the rounds since the last call, which all closed now.
 func (m *stopwatch) want(t testing.TB, what string, want ...Timing) {
 	t.Helper()
+	for i := range m.rounds {
+		r := &m.rounds[i]
+		if r.At > m.now || r.Update > r.Apply {
+			t.Errorf("%s: got %+v, want it closed by %d and no more update than work", what, *r, m.now)
+		}
+		r.Round, r.Node, r.At, r.Update = 0, 0, 0, 0
+	}
 	if !slices.Equal(m.rounds, want) {
 		t.Errorf("%s: got %+v, want %+v", what, m.rounds, want)
 	}

@@ -144,7 +144,7 @@ func (c *call) serveFill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.Grow, cfg.Meter = s.reserve, s.shardMeter()
+	cfg.Grow, cfg.Meter = s.reserve, s.meterOf(&cfg)
 	cfg.Caught = func(x shard.Caught) { s.guardLog.record(&cfg, s.membership.Load(), x) }
 	at := shardID{m.Key, m.Shard}
 	s.mu.Lock()

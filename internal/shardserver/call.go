@@ -55,6 +55,7 @@ type call struct {
 	payload [1][]byte
 	filled  bool // payload is used
 
+	spans   callSpans
 	arrived int64 // when the whole request was here, on the clock of Server.now
 	timer   *time.Timer
 	started time.Time // when the call's first wait began
@@ -76,6 +77,7 @@ func (s *Server) newCall() *call {
 // finish releases all that the call holds. It is called once: when the answer is written, or when there is none.
 func (c *call) finish() {
 	s := c.s
+	c.answered()
 	c.data.Release()
 	c.out.Release()
 	if c.version != nil {
@@ -91,7 +93,7 @@ func (c *call) finish() {
 	}
 	c.entry, c.data, c.out, c.version, c.loading, c.reading = nil, nil, nil, nil, 0, false
 	c.origin, c.message, c.payload[0], c.filled, c.held = nil, nil, nil, false, false
-	c.started, c.arrived = time.Time{}, 0
+	c.started, c.arrived, c.spans = time.Time{}, 0, callSpans{}
 	s.spareMu.Lock()
 	defer s.spareMu.Unlock()
 	if len(s.spareCall) < 4096 {
@@ -126,6 +128,7 @@ func (c *call) answerAck() error {
 
 func (c *call) answer(m wire.Message, payload []byte) error {
 	c.message, c.payload[0], c.filled = m, payload, len(payload) > 0
+	c.answering(len(payload))
 	return nil
 }
 

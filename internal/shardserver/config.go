@@ -8,6 +8,7 @@ import (
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -23,6 +24,8 @@ type Config struct {
 
 	// Recorder gets what the server measures of its shards: rounds, waits, memory, and blame. Nil: nothing is measured. Run sets it to the node's.
 	Recorder *telemetry.Recorder
+	// Trace gets the spans of rounds, contributions and answers. Nil: none. Run sets it to the node's.
+	Trace *trace.Recorder
 
 	Logger *slog.Logger // the Logger of Run's cluster.Config, else slog.Default()
 }

@@ -38,7 +38,7 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	if err != nil {
 		return nil, false, err
 	}
-	cfg.Grow, cfg.Meter = s.reserve, s.shardMeter()
+	cfg.Grow, cfg.Meter = s.reserve, s.meterOf(&cfg)
 	at := shardID{m.Key, m.Shard}
 	var x assignment
 	if s.peers != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -17,11 +18,11 @@ type Local struct {
 	addr string // for the Addr of refusals
 }
 
-var _ transport.Caller = (*Local)(nil)
+var _ transport.Notifier = (*Local)(nil)
 
-// NewLocal returns a Local without shards, for the workers in m, that measures into a recorder, if it is not nil. It starts no goroutine.
-func NewLocal(addr string, m wire.Membership, recorder *telemetry.Recorder) *Local {
-	cfg := Config{MaxShards: int(^uint(0) >> 1), MaxBytes: local.loading, Recorder: recorder}
+// NewLocal returns a Local without shards, for the workers in m, that measures into a recorder and records spans, each unless nil. It starts no goroutine.
+func NewLocal(addr string, m wire.Membership, recorder *telemetry.Recorder, spans *trace.Recorder) *Local {
+	cfg := Config{MaxShards: int(^uint(0) >> 1), MaxBytes: local.loading, Recorder: recorder, Trace: spans}
 	l := &Local{newServer(cfg, local, &shard.Pool{}), addr}
 	_ = l.s.SetMembership(m) // cannot fail: there is no shard yet
 	return l
@@ -32,9 +33,14 @@ func (l *Local) Close() error { return nil }
 
 // Call carries out one request. See transport.Caller.
 func (l *Local) Call(ctx context.Context, request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
+	return l.CallNotify(ctx, nil, request, answer, dst, payload...)
+}
+
+// CallNotify is Call, and calls sent, unless nil, once the server has the payload. See transport.Notifier.
+func (l *Local) CallNotify(ctx context.Context, sent func(), request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
 	c := l.s.newCall()
 	defer c.finish()
-	err := c.serveLocal(ctx, request, payload)
+	err := c.serveLocal(ctx, sent, request, payload)
 	if err == nil {
 		var got []byte
 		if got, err = c.handOver(answer, dst); err == nil {
@@ -49,7 +55,7 @@ func (l *Local) Call(ctx context.Context, request, answer wire.Message, dst []by
 	return nil, err
 }
 
-func (c *call) serveLocal(ctx context.Context, request wire.Message, payload [][]byte) error {
+func (c *call) serveLocal(ctx context.Context, sent func(), request wire.Message, payload [][]byte) error {
 	if !c.take(request) {
 		return refuse(wire.CodeUnsupported, "got a %v, which an in-process store does not answer", request.Kind())
 	}
@@ -61,6 +67,7 @@ func (c *call) serveLocal(ctx context.Context, request wire.Message, payload [][
 		return err
 	}
 	c.arrive()
+	c.receive(n)
 	if n > 0 {
 		c.data = c.s.pool.Get(n)
 		b := c.data.Bytes(n)
@@ -68,6 +75,10 @@ func (c *call) serveLocal(ctx context.Context, request wire.Message, payload [][
 			b = b[copy(b, p):]
 		}
 	}
+	if sent != nil {
+		sent()
+	}
+	c.received()
 	return c.serve(ctx)
 }
 

@@ -13,7 +13,7 @@ import (
 // newLocal returns a Local with one worker, rank 0, as the rig has it.
 func newLocal(t *testing.T) *Local {
 	return NewLocal("this process", wire.Membership{Generation: 1, Phase: wire.PhaseRunning,
-		Nodes: []wire.Member{{Node: 10, Role: wire.RoleWorker}}}, new(telemetry.Recorder))
+		Nodes: []wire.Member{{Node: 10, Role: wire.RoleWorker}}}, new(telemetry.Recorder), nil)
 }
 
 // A store within a process is answered as one on a connection is: the same values and the same refusals.

@@ -12,7 +12,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A meter records what a server's shards measure. It is their shard.Meter, so but for collecting it takes no lock.
+// A meter records what a server's shards measure. The Meter of each shard is made of it, so but for collecting it takes no lock.
 type meter struct {
 	s        *Server
 	recorder *telemetry.Recorder
@@ -23,7 +23,7 @@ type meter struct {
 
 // measure makes the server record into its Config's Recorder.
 func (s *Server) measure() {
-	if s.cfg.Recorder == nil {
+	if s.cfg.Recorder == nil && s.cfg.Trace == nil {
 		return
 	}
 	s.meter = &meter{s: s, recorder: s.cfg.Recorder, blames: blameTable{nodes: map[uint64]*blame{}}}
@@ -31,19 +31,32 @@ func (s *Server) measure() {
 	s.cfg.Recorder.CollectBlames(func() []telemetry.Blame { return s.meter.blames.newest(s.now()) })
 }
 
-// shardMeter is the Meter of the server's shards; nil if nothing is recorded.
-func (s *Server) shardMeter() shard.Meter {
+// A shardMeter is the Meter of one shard.
+type shardMeter struct {
+	*meter
+	key   string // its name
+	index uint32 // of the shard
+}
+
+// meterOf is a shard's Meter; nil if nothing is recorded.
+func (s *Server) meterOf(cfg *shard.Config) shard.Meter {
 	if s.meter == nil {
 		return nil
 	}
-	return s.meter
+	return &shardMeter{s.meter, cfg.Name, cfg.Index}
+}
+
+func (m *shardMeter) Closed(t shard.Timing) {
+	m.count(&t)
+	m.traceRound(&t)
 }
 
 func (m *meter) Now() int64 { return m.s.now() }
 
 func (m *meter) Hold(bytes int64) { m.held.Add(bytes) }
 
-func (m *meter) Closed(t shard.Timing) {
+// count adds a round to the sums.
+func (m *meter) count(t *shard.Timing) {
 	seconds := float64(max(t.Duration, 0)) / 1e9
 	m.recorder.Add(telemetry.Rounds, 1)
 	m.recorder.Add(telemetry.RoundSeconds, seconds)

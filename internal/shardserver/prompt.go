@@ -23,6 +23,7 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 		r.Value = c
 	}
 	c.arrive()
+	c.received()
 	keep := false
 	defer func() { // the call is finished after its answer is written, or by Serve
 		if !keep {

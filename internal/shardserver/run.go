@@ -41,7 +41,7 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 	}
 	defer node.Close()
 
-	cfg.Recorder = job.Recorder
+	cfg.Recorder, cfg.Trace = job.Recorder, node.Trace()
 	s := New(cfg)
 	s.SetPeers(context.WithoutCancel(ctx), node)
 	defer s.replicator.close()

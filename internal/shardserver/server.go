@@ -19,7 +19,8 @@ import (
 
 // A Server holds one server's shards and its state of the job. It is a transport.Handler; all of its methods may be called concurrently.
 type Server struct {
-	cfg Config
+	cfg        Config
+	traceAhead int64 // the trace's clock minus that of now
 	limits
 	pool       *shard.Pool
 	membership atomic.Pointer[membership] // replaced under mu
@@ -90,6 +91,9 @@ func newServer(cfg Config, l limits, pool *shard.Pool) *Server {
 		incoming: map[shardID]*incomingShard{},
 		awaited:  map[shardID]*awaited{},
 	}
+	if s.cfg.Trace != nil {
+		s.traceAhead = s.cfg.Trace.At(s.began) - s.began.UnixNano()
+	}
 	s.measure()
 	s.membership.Store(s.newMembership(wire.Membership{}, nil))
 	return s
@@ -124,6 +128,7 @@ func (s *Server) Buffer(r *transport.Request, n int) (b []byte, err error) {
 	if err := c.prepare(r, n); err != nil {
 		return nil, s.nack(err)
 	}
+	c.receive(n)
 	c.data = s.pool.Get(n)
 	r.Value = c
 	return c.data.Bytes(n), nil
@@ -144,6 +149,7 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (resp transpor
 		c = s.newCall()
 	}
 	c.arrive()
+	c.received()
 	defer func() { // the call is finished after its answer is written
 		if resp.Release == nil {
 			c.finish()

@@ -9,8 +9,12 @@
 //		defer func() { r.Add(trace.Span{Kind: trace.Save, Begin: begin, End: r.Now(), Step: step}) }()
 //	}
 //
-// A contribution is identified by its key, shard, round and worker, which both sides know. So the spans of one worker's push, of the server's
-// round and of all pulls of its value are found in one another's process without an identifier of their own: a Push of round n is in the server's
-// Round n, and a Pull or the answer to a push-pull with Round n waits until that Round has closed. In an asynchronous store every push is a round of
-// its own: the worker is in Peer of the server's Round, and Round counts that worker's pushes.
+// A contribution is identified by its key, shard, round and worker, and both sides know them. So the spans of a push, of its round on the server and of the
+// pull of the value are found in one another's process without an identifier of their own:
+//
+//   - Push, Receive, Round and Apply have in Round the number of the round, from 0.
+//   - Pull and Answer have there how many rounds had to be closed: their value is that of Round-1. 0 is the first value.
+//   - The worker is the process of Push and Pull, and the Peer of Receive and Answer.
+//   - In an asynchronous store every contribution is a round of its own: Round counts those of one worker, which is the Peer of Round and Apply too.
+//     In a synchronous store they have no Peer.
 package trace

@@ -16,15 +16,20 @@ type Recorder struct {
 	step  atomic.Uint64              // the step under way
 	begun atomic.Int64               // when it began; 0: not known
 
-	mu    sync.Mutex // guards the rest
-	names []string   // by number; names[0] is empty
-	ids   map[string]uint32
+	mu sync.Mutex // for changes of open
+
+	naming sync.RWMutex // guards the rest
+	names  []string     // by number; names[0] is empty
+	ids    map[string]uint32
 }
 
 // NewRecorder returns a Recorder whose times are the clock's.
 func NewRecorder(clock *telemetry.Clock) *Recorder {
 	return &Recorder{clock: clock, names: []string{""}, ids: map[string]uint32{}}
 }
+
+// Clock is the Recorder's clock.
+func (r *Recorder) Clock() *telemetry.Clock { return r.clock }
 
 // On reports whether a Capture is open.
 func (r *Recorder) On() bool { return r != nil && r.open.Load() != nil }
@@ -92,11 +97,17 @@ func (r *Recorder) StepDone() {
 // maxNames bounds the names of a Recorder: a job has at most 1 Mi shards on a server, and hardly ever more than thousands of keys.
 const maxNames = 1 << 16
 
-// Name returns the number of a key's name, for Span.Key; 0 if there are too many names. Callers keep the number: Name locks.
+// Name returns the number of a key's name, for Span.Key; 0 if there are too many names. It waits only for names that are new.
 func (r *Recorder) Name(name string) uint32 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.naming.RLock()
 	id, ok := r.ids[name]
+	r.naming.RUnlock()
+	if ok {
+		return id
+	}
+	r.naming.Lock()
+	defer r.naming.Unlock()
+	id, ok = r.ids[name]
 	if !ok && len(r.names) < maxNames {
 		id = uint32(len(r.names))
 		r.names = append(r.names, name)
@@ -107,8 +118,8 @@ func (r *Recorder) Name(name string) uint32 {
 
 // Names are the names of all numbers so far: the name of Span.Key k is Names()[k]. A name keeps its number.
 func (r *Recorder) Names() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.naming.RLock()
+	defer r.naming.RUnlock()
 	return slices.Clip(r.names)
 }
 

@@ -12,15 +12,15 @@ const (
 	Data     Kind = 2 // waits for the next batch
 	Forward  Kind = 3
 	Backward Kind = 4
-	Push     Kind = 5 // a shard's contribution, from the send to the acknowledgement; of a push-pull, to its answer
-	Pull     Kind = 6 // a shard's value, from the request to the answer; of a push-pull it is the Push's time
+	Push     Kind = 5 // a shard's contribution, from the send to the acknowledgement; of a push-pull, until it was sent
+	Pull     Kind = 6 // a shard's value, from the request to the answer; of a push-pull, from when the contribution was sent
 	Wait     Kind = 7 // the training loop waits for the store
 	Save     Kind = 8 // writes a checkpoint
 	Evaluate Kind = 9
 
 	// Of a server.
 	Round   Kind = 10 // of a shard, from the first contribution to the close
-	Apply   Kind = 11 // adding up and the optimizer's update, at the end of its Round
+	Apply   Kind = 11 // adding up and the optimizer's update once the last contribution was there: the end of its Round
 	Receive Kind = 12 // a contribution, from its header to its last byte
 	Answer  Kind = 13 // a value, from the time at which it was ready until it was written
 
@@ -45,11 +45,19 @@ func (k Kind) String() string {
 // Valid reports whether the kind is known.
 func (k Kind) Valid() bool { return k > 0 && k < numKinds }
 
+// Wanted is the Round of a Pull and an Answer that ask for so many closed rounds and so many of the worker's own contributions.
+func Wanted(rounds, contributions uint64) uint64 {
+	if rounds == 0 { // asynchronous, or the first value
+		return contributions
+	}
+	return rounds
+}
+
 // A Span is what a process did from Begin to End.
 type Span struct {
 	Begin, End int64  // nanoseconds of the process's telemetry.Clock
 	Step       uint64 // of a worker, from 0; 0 on servers
-	Round      uint64 // of the shard, from 0, see the package's comment; 0 where there is none
+	Round      uint64 // of the shard, see the package's comment
 	Peer       uint64 // node: of Push and Pull the server's rank, of Receive, Answer and an asynchronous Round the worker
 	Bytes      uint64 // of the contribution or value, as sent
 	Key        uint32 // Recorder.Name of the key; 0: none

@@ -77,7 +77,12 @@ func (c *Client) Close() error {
 
 // Call implements Caller.
 func (c *Client) Call(ctx context.Context, request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
-	b, err := c.call(ctx, request, answer, dst, payload)
+	return c.CallNotify(ctx, nil, request, answer, dst, payload...)
+}
+
+// CallNotify implements Notifier.
+func (c *Client) CallNotify(ctx context.Context, sent func(), request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
+	b, err := c.call(ctx, sent, request, answer, dst, payload)
 	if err == nil {
 		return b, nil
 	}
@@ -88,7 +93,7 @@ func (c *Client) Call(ctx context.Context, request, answer wire.Message, dst []b
 	return nil, fmt.Errorf("transport: %v to %s: %w", request.Kind(), c.addr, err)
 }
 
-func (c *Client) call(ctx context.Context, request, answer wire.Message, dst []byte, payload [][]byte) ([]byte, error) {
+func (c *Client) call(ctx context.Context, sent func(), request, answer wire.Message, dst []byte, payload [][]byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -121,6 +126,9 @@ func (c *Client) call(ctx context.Context, request, answer wire.Message, dst []b
 		}
 		if err := cc.send(ctx, id, k, request, size, payload); err != nil {
 			return nil, err
+		}
+		if sent != nil {
+			sent()
 		}
 		return cc.wait(ctx, id, k)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/internal/shardserver"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 )
@@ -46,7 +47,8 @@ type Config struct {
 	Start     time.Duration      // 20 s, over TCP two minutes: how long the job may be forming
 	Server    shardserver.Config // its Logger is not read
 	Elastic   cluster.Elastic
-	Logger    *slog.Logger // drops all
+	Trace     func(role cluster.Role, rank int) *trace.Recorder // takes the spans of a worker or server; nil: nobody reads them
+	Logger    *slog.Logger                                      // drops all
 }
 
 // A Job is a scheduler and servers that run, and workers that may come.
@@ -176,6 +178,9 @@ func (j *Job) config(role cluster.Role, rank int) cluster.Config {
 		HeartbeatInterval: j.cfg.Heartbeat, Lease: j.cfg.Lease, StartTimeout: j.cfg.Start, Elastic: j.cfg.Elastic, Logger: j.cfg.Logger,
 	}
 	c.Identity = j.identity(role.String(), names[role])
+	if j.cfg.Trace != nil {
+		c.Trace = j.cfg.Trace(role, rank)
+	}
 	switch {
 	case j.cfg.TCP:
 		c.Network, c.Listen = transport.TCP, "127.0.0.1:0"

@@ -1,0 +1,88 @@
+package kvstore
+
+import (
+	"sync/atomic"
+
+	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// callSpans are the spans of a call's current run.
+type callSpans struct {
+	begun int64        // 0: it is not recorded
+	step  uint64       // under way then
+	sent  atomic.Int64 // when the request had left; 0: not known
+	note  func()       // the method value left, made when first needed
+}
+
+// beginSpan begins the spans of a push or pull, unless an attempt before has.
+func (c *call) beginSpan() {
+	if r := c.op.s.trace; r.On() && c.spans.begun == 0 && c.key != nil {
+		c.spans.begun, c.spans.step = r.Now(), r.Step()
+		c.spans.sent.Store(0)
+	}
+}
+
+// left says that the request has left. It may be called while the answer is read.
+func (c *call) left() {
+	if c.op.s.trace.On() {
+		c.spans.sent.Store(c.op.s.trace.Now())
+	}
+}
+
+// ask sends the request to a peer and returns the answer.
+func (c *call) ask(peer transport.Caller) ([]byte, error) {
+	n, ok := peer.(transport.Notifier)
+	if !ok || c.spans.begun == 0 {
+		return peer.Call(c.op, c.request, c.answer, c.dst, c.payload...)
+	}
+	if c.spans.note == nil {
+		c.spans.note = c.left
+	}
+	return n.CallNotify(c.op, c.spans.note, c.request, c.answer, c.dst, c.payload...)
+}
+
+// endSpan records the spans: of a push-pull both, of another call one. A call that failed has none.
+func (c *call) endSpan() {
+	begun := c.spans.begun
+	if begun == 0 {
+		return
+	}
+	c.spans.begun = 0
+	if c.op.Err() != nil {
+		return
+	}
+	r := c.op.s.trace
+	x := trace.Span{Begin: begun, End: r.Now(), Step: c.spans.step, Peer: uint64(c.rank()), Key: r.Name(c.key.name), Shard: uint32(c.shard)}
+	push := x
+	push.Kind = trace.Push
+	x.Kind, x.Bytes = trace.Pull, uint64(len(c.got))
+	for _, p := range c.payload {
+		push.Bytes += uint64(len(p))
+	}
+	switch m := c.request.(type) {
+	case *wire.Push:
+		push.Round = m.Round
+		if !m.Answer {
+			r.Add(push)
+			return
+		}
+		if sent := c.spans.sent.Load(); sent != 0 {
+			push.End, x.Begin = min(sent, x.End), min(sent, x.End)
+		}
+		x.Round = m.Round + 1
+		r.Add(push)
+	case *wire.PushRows:
+		push.Round = m.Round
+		r.Add(push)
+		return
+	case *wire.Pull:
+		x.Round = trace.Wanted(m.Round, m.Seq)
+	case *wire.PullRows:
+		x.Round = trace.Wanted(m.Round, m.Seq)
+	default:
+		return
+	}
+	r.Add(x)
+}
