@@ -33,10 +33,12 @@ RACEFLAGS := $(if $(RACE),$(RACE) -gcflags=all=-dwarf=false $(foreach p,$(PLAIN)
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 # The SDKs of two clouds are a tenth of all that is compiled; make lint and make slowtest have them.
 TAGS := -tags s3only
+# Tests in Chromium are in files of their own, with a build tag: the library that speaks to Chromium takes long to compile.
+BROWSERTESTS = $(shell find . -name '*_browser_test.go' -not -path './.*')
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testpaths testarm64 slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
+.PHONY: all help build test testall testpaths testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -70,6 +72,10 @@ testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is inst
 		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -count=1 -short -vet=off -timeout 10m $(NUMERIC); \
 	else echo "qemu-aarch64-static is not installed; arm64 is vetted only (make lint)"; fi
 
+# Chromium is not slowed by the race detector, but the time it has to answer is; the same packages' code runs under it in make test.
+browsertest: ## run the tests of pages in Chromium, where it is installed
+	$(GO) test $(TAGS),browser -vet=off -timeout 5m -run "^($$(awk -F '[ (]' '/^func Test/ { print $$2 }' $(BROWSERTESTS) | paste -sd '|'))$$" $(sort $(dir $(BROWSERTESTS)))
+
 slowtest: ## run the tests that take long, too: whole trainings, many seeds
 	PARAGON_TEST_SLOW=1 $(GO) test $(RACE) -timeout 3h ./...
 
@@ -88,6 +94,7 @@ faults: ## the table of what faults do to a job (Linux, root, iproute2; FAULTS_A
 lint: ## gofmt, go vet (for arm64, too), and golangci-lint where it is installed
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted by gofmt:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags browser $(sort $(dir $(BROWSERTESTS)))
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
 	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; else echo "golangci-lint is not installed; skipped"; fi
 
@@ -119,7 +126,7 @@ demo: build ## train on this machine: 2 workers, 2 servers, no network
 
 deps: ## install what the tests need besides Go (Debian, as root)
 	apt-get update
-	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2 qemu-user-static g++ clang-19 prometheus
+	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2 qemu-user-static g++ clang-19 prometheus chromium
 
 clean: ## remove what was built
 	rm -rf $(BIN)

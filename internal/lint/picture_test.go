@@ -193,7 +193,10 @@ func TestImportsFollowThePicture(t *testing.T) {
 }
 
 // onlyIn are libraries that shall not become part of workers' programs, and the folders that may import them.
-var onlyIn = map[string]string{"github.com/prometheus/": "launch/internal/prom"}
+var onlyIn = map[string]string{
+	"github.com/prometheus/": "launch/internal/prom",
+	"github.com/chromedp/":   "internal/testing/browser",
+}
 
 func TestLibrariesStayWhereTheyBelong(t *testing.T) {
 	for library, folder := range onlyIn {

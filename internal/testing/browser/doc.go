@@ -1,0 +1,18 @@
+// Package browser lets tests open pages in Chromium as a person would, and look at them.
+//
+// A Browser is one headless Chromium with a profile of its own. A Page is a tab in it, with cookies of its own, of a given size, in light or dark
+// colours. A page keeps what its console said and which requests failed or went to other hosts; Clean fails the test where there was any. Nothing
+// leaves this machine: Chromium resolves no names but localhost.
+//
+// All but this text has the build tag "browser", as the files of tests that import the package have: the library that speaks to Chromium takes longer to
+// compile than most packages. `make browsertest` runs them.
+//
+//	chromium := browser.Start(t)
+//	page := chromium.Open(t, server.URL, browser.View{Width: 400, Height: 800, Dark: true})
+//	page.WaitFor(`document.querySelectorAll("tr.worker").length === 2`)
+//	title := browser.Eval[string](page, `document.title`)
+//	page.Screenshot("job-narrow-dark")
+//	page.Clean()
+//
+// Where PARAGON_TEST_SCREENSHOTS names a folder, screenshots are written there.
+package browser
