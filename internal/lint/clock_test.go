@@ -31,6 +31,7 @@ var wall = map[string]string{
 	"launch/internal/top/screen.go":   "the stamp of an event, for people; its number says what comes after what",
 	"tune/encode.go":                  "as it stands in the log",
 	"tune/scan.go":                    "as it is read from the log",
+	"internal/trace/chrome.go":        "the stamp of what is shown, for people",
 	"metrics/event.go":                "stamps in a file, for charts",
 	"metrics/eventfile.go":            "a file's name, which sorts behind those that are there whatever the clock says",
 	"tune/show/files.go":              "stamps in a file, for charts",

@@ -1,0 +1,310 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+)
+
+// A Summary says what a Timeline shows.
+type Summary struct {
+	First, Last uint64        // steps that are shown on all workers; First > Last: none are the same
+	Median      time.Duration // of a step; 0: none is shown
+	Span        time.Duration // of all
+	Spans       int
+	Pushes      int // that are shown
+	Arrows      int // pushes of which the round is shown, too
+	Bound       time.Duration
+	Warnings    []string // what is missing
+}
+
+// WriteChrome writes the timeline in the Trace Event Format of Chrome, which Perfetto, chrome://tracing and speedscope read. A node is a process, and has
+// a thread for each lane. Arrows are flow events from a push to its round to the pull of the round's value. Times are microseconds since the
+// begin of what is shown; what they are on the clocks is in otherData. The same Timeline gives the same bytes.
+//
+// A *ClockError says that the clocks are not known well enough.
+func (t *Timeline) WriteChrome(w io.Writer) (Summary, error) {
+	m, err := t.merge()
+	if err != nil {
+		return Summary{}, err
+	}
+	c := &chrome{m: m, w: bufio.NewWriterSize(w, 64<<10), names: make(map[string]string)}
+	c.text(`{"displayTimeUnit":"ms","otherData":`)
+	c.metadata(t.Job)
+	c.text(`,"traceEvents":[`)
+	c.processes()
+	c.spans()
+	c.flows()
+	c.text("\n]}\n")
+	if err := c.w.Flush(); err != nil { // which has the first error of a write
+		return Summary{}, fmt.Errorf("trace: write: %w", err)
+	}
+	return m.summary(), nil
+}
+
+func (m *merged) summary() Summary {
+	s := Summary{First: m.first, Last: m.last, Median: m.median, Span: time.Duration(m.end - m.begin), Pushes: m.pushes, Arrows: len(m.arrows), Warnings: m.warnings}
+	for i := range m.nodes {
+		s.Spans += len(m.nodes[i].spans)
+		s.Bound = max(s.Bound, m.nodes[i].Bound)
+	}
+	return s
+}
+
+// otherData says what a reader has to know of the whole.
+type otherData struct {
+	Generator string `json:"generator"`
+	Job       string `json:"job"`
+	BeginNS   int64  `json:"begin_unix_ns"` // the time 0, by the scheduler's clock
+	Begin     string `json:"begin"`         // the same
+	Steps     string `json:"steps"`
+	Asked     int    `json:"steps_asked,omitempty"`
+	MedianUS  number `json:"median_step_us,omitempty"`
+	Arrows    int    `json:"arrows"`
+	Pushes    int    `json:"pushes"`
+	// All times of a node may be wrong by its clock_bound_us, all of them by the same.
+	Nodes    []nodeData `json:"nodes"`
+	Warnings []string   `json:"warnings,omitempty"`
+}
+
+type nodeData struct {
+	PID      int    `json:"pid"` // in this file
+	Name     string `json:"name"`
+	Node     uint64 `json:"node"`
+	Process  uint32 `json:"process_id"` // on its host
+	OffsetUS number `json:"clock_offset_us"`
+	BoundUS  number `json:"clock_bound_us"`
+	Spans    int    `json:"spans"`
+	Dropped  uint64 `json:"dropped,omitempty"`
+	Missing  string `json:"missing,omitempty"`
+}
+
+// A number is written as it is, with digits that are not lost.
+type number = json.RawMessage
+
+// A chrome writes the events of a merged timeline.
+type chrome struct {
+	m     *merged
+	w     *bufio.Writer
+	buf   []byte
+	any   bool              // an event was written
+	names map[string]string // as JSON, with quotes
+}
+
+func (c *chrome) text(s string) { c.w.WriteString(s) } // the writer keeps the error
+
+func (c *chrome) metadata(job string) {
+	m := c.m
+	begin := time.Unix(0, m.begin).UTC()
+	d := otherData{Generator: "paragon launch ctl trace", Job: job, BeginNS: m.begin, Begin: begin.Format(time.RFC3339Nano), Asked: m.asked, Arrows: len(m.arrows), Pushes: m.pushes,
+		Nodes: []nodeData{}, Warnings: m.warnings}
+	switch {
+	case m.median == 0:
+		d.Steps = "none"
+	case m.first > m.last:
+		d.Steps = "all: the workers do not make the same ones at a time"
+	default:
+		d.Steps = fmt.Sprintf("%d to %d", m.first, m.last)
+	}
+	if m.median > 0 {
+		d.MedianUS = micros(nil, int64(m.median))
+	}
+	for i, n := range m.nodes {
+		d.Nodes = append(d.Nodes, nodeData{pid(i), n.String(), n.ID, n.PID, micros(nil, int64(n.Offset)), micros(nil, int64(n.Bound)), len(n.spans), n.Dropped, n.Missing})
+	}
+	b, err := json.Marshal(d)
+	if err != nil { // only numbers and text are in it
+		panic("trace: " + err.Error())
+	}
+	c.w.Write(b)
+}
+
+// pid is the process of a node, from 1: viewers take 0 for no process.
+func pid(node int) int { return node + 1 }
+
+// tid is the thread of a lane. Some viewers want another number for each thread of the whole file.
+func tid(node, lane int) int { return pid(node)*100_000 + lane }
+
+// processes names processes and threads, and puts them in order.
+func (c *chrome) processes() {
+	for i := range c.m.nodes {
+		n := &c.m.nodes[i]
+		name, label := n.String(), "clock ± "+n.Bound.Round(time.Microsecond).String()
+		if n.Missing != "" {
+			name += " (incomplete)"
+			label = n.Missing
+		}
+		c.about("process_name", i, 0, "name", c.quoted(name))
+		c.about("process_labels", i, 0, "labels", c.quoted(label))
+		c.about("process_sort_index", i, 0, "sort_index", strconv.Itoa(i))
+		for k, l := range n.lanes {
+			c.about("thread_name", i, tid(i, k), "name", c.quoted(l.name))
+			c.about("thread_sort_index", i, tid(i, k), "sort_index", strconv.Itoa(k))
+		}
+	}
+}
+
+// about writes an event of metadata about a thread, or (0) a process.
+func (c *chrome) about(what string, node, thread int, arg, value string) {
+	c.begin(`"ph":"M","name":"` + what + `"`)
+	c.field("pid", uint64(pid(node)))
+	c.field("tid", uint64(thread))
+	c.buf = append(c.buf, `,"args":{"`+arg+`":`+value+`}}`...)
+	c.end()
+}
+
+// spans writes an event for each span, by thread and time.
+func (c *chrome) spans() {
+	for i := range c.m.nodes {
+		n := &c.m.nodes[i]
+		byLane := make([][]int, len(n.lanes))
+		for k, s := range n.spans {
+			byLane[s.lane] = append(byLane[s.lane], k)
+		}
+		for l, list := range byLane {
+			for _, k := range list {
+				c.span(i, tid(i, l), &n.spans[k])
+			}
+		}
+	}
+}
+
+func (c *chrome) span(node, thread int, s *mergedSpan) {
+	c.begin(`"ph":"X","cat":"` + s.Kind.String() + `","name":` + c.quoted(s.title()))
+	c.field("pid", uint64(pid(node)))
+	c.field("tid", uint64(thread))
+	c.time("ts", s.Begin-c.m.begin)
+	c.time("dur", s.End-s.Begin)
+	c.buf = append(c.buf, `,"args":{`...)
+	at := len(c.buf)
+	switch s.Kind {
+	case Push, Pull:
+		c.field("step", s.Step)
+		c.field("round", s.Round)
+		c.field("shard", uint64(s.Shard))
+		c.field("server", s.Peer)
+		c.field("bytes", s.Bytes)
+	case Round, Apply, Receive, Answer:
+		c.field("round", s.Round)
+		c.field("shard", uint64(s.Shard))
+		if w, ok := c.workerOf(s.Peer); ok {
+			c.field("worker", uint64(w))
+		}
+		c.field("bytes", s.Bytes)
+	default:
+		c.field("step", s.Step)
+	}
+	if s.cut {
+		c.buf = append(c.buf, `,"cut":true`...) // it goes on beyond what is shown
+	}
+	c.buf = append(append(c.buf[:at], c.buf[at+1:]...), "}}"...) // without the first comma
+	c.end()
+}
+
+// title is the name of a span's event.
+func (s *mergedSpan) title() string {
+	switch s.Kind {
+	case Step:
+		return "step " + strconv.FormatUint(s.Step, 10)
+	case Wait:
+		return "pull wait"
+	case Apply:
+		return "update " + s.key
+	}
+	if s.key == "" {
+		return s.Kind.String()
+	}
+	return s.Kind.String() + " " + s.key
+}
+
+// workerOf is the rank of the worker with a node's ID.
+func (c *chrome) workerOf(node uint64) (rank int, ok bool) {
+	for i := range c.m.nodes {
+		if n := &c.m.nodes[i]; n.ID == node && n.Role == Worker {
+			return n.Rank, true
+		}
+	}
+	return 0, false
+}
+
+// flows writes the arrows. A viewer connects a flow event with the span of its thread that begins at its time or before, and ends behind it.
+func (c *chrome) flows() {
+	for id, a := range c.m.arrows {
+		push, round := c.m.at(a.push), c.m.at(a.round)
+		c.flow("s", id, a.push, push.Begin)
+		middle := min(max(a.arrived, round.Begin), max(round.Begin, round.End-1))
+		if !a.pulled {
+			c.flow("f", id, a.round, middle)
+			continue
+		}
+		c.flow("t", id, a.round, middle)
+		pull := c.m.at(a.pull)
+		c.flow("f", id, a.pull, max(pull.Begin, pull.End-1))
+	}
+}
+
+func (c *chrome) flow(phase string, id int, at place, time int64) {
+	c.begin(`"ph":"` + phase + `","cat":"flow","name":"contribution"`)
+	c.field("id", uint64(id+1))
+	if phase == "f" {
+		c.buf = append(c.buf, `,"bp":"e"`...) // the span around it, not the next one
+	}
+	c.field("pid", uint64(pid(at.node)))
+	c.field("tid", uint64(tid(at.node, c.m.at(at).lane)))
+	c.time("ts", time-c.m.begin)
+	c.buf = append(c.buf, '}')
+	c.end()
+}
+
+// begin begins an event.
+func (c *chrome) begin(fields string) {
+	if c.any {
+		c.buf = append(c.buf, ',')
+	}
+	c.any = true
+	c.buf = append(c.buf, "\n{"...)
+	c.buf = append(c.buf, fields...)
+}
+
+func (c *chrome) end() {
+	c.w.Write(c.buf)
+	c.buf = c.buf[:0]
+}
+
+func (c *chrome) field(name string, v uint64) {
+	c.buf = append(append(append(c.buf, `,"`...), name...), `":`...)
+	c.buf = strconv.AppendUint(c.buf, v, 10)
+}
+
+func (c *chrome) time(name string, ns int64) {
+	c.buf = append(append(append(c.buf, `,"`...), name...), `":`...)
+	c.buf = micros(c.buf, ns)
+}
+
+// micros appends nanoseconds as microseconds, exactly.
+func micros(b []byte, ns int64) []byte {
+	if ns < 0 {
+		b, ns = append(b, '-'), -ns
+	}
+	b = strconv.AppendInt(b, ns/1000, 10)
+	if part := ns % 1000; part != 0 {
+		b = append(b, '.', byte('0'+part/100), byte('0'+part/10%10), byte('0'+part%10))
+	}
+	return b
+}
+
+func (c *chrome) quoted(s string) string {
+	q, ok := c.names[s]
+	if !ok {
+		b, err := json.Marshal(s)
+		if err != nil { // text is always JSON
+			panic("trace: " + err.Error())
+		}
+		q = string(b)
+		c.names[s] = q
+	}
+	return q
+}

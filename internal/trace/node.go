@@ -1,0 +1,77 @@
+package trace
+
+import (
+	"fmt"
+	"time"
+)
+
+// The roles of nodes with spans.
+const (
+	Worker = "worker"
+	Server = "server"
+)
+
+// A Timeline is what the nodes of a job did in one window, as it was collected.
+type Timeline struct {
+	Job   string
+	Steps int // how many were asked for; 0: those of a time
+	Nodes []Node
+}
+
+// A Node is one process of a Timeline.
+type Node struct {
+	ID   uint64
+	Role string
+	Rank int
+	Host string
+	PID  uint32
+
+	Offset time.Duration // the scheduler's clock minus the node's, of which the times of Spans are
+	Bound  time.Duration // how wrong Offset may be
+
+	Spans   []Span   // in any order
+	Names   []string // of their keys, by index; Names[0] is empty
+	Dropped uint64   // spans that the node had no room for
+	Missing string   // why spans are not here although they should be; empty: all are
+
+	keys map[string]uint32 // indices of Names
+}
+
+// SetClock sets Offset and Bound, unless they cannot be true.
+func (n *Node) SetClock(offset, bound time.Duration) error {
+	if offset < -maxOffset || offset > maxOffset || bound < 0 || bound > maxOffset {
+		return fmt.Errorf("trace: the clock of %v is %v from the scheduler's ± %v: want at most ± %v", n, offset, bound, time.Duration(maxOffset))
+	}
+	n.Offset, n.Bound = offset, bound
+	return nil
+}
+
+// String names the node as messages do: worker 1 on h2.
+func (n *Node) String() string { return fmt.Sprintf("%s %d on %s", n.Role, n.Rank, n.Host) }
+
+// AddChunk adds the spans of a chunk.
+func (n *Node) AddChunk(chunk []byte) error {
+	spans, names, err := Decode(chunk)
+	if err != nil {
+		return err
+	}
+	if n.keys == nil {
+		n.keys = map[string]uint32{"": 0}
+		n.Names = []string{""}
+	}
+	at := make([]uint32, len(names))
+	for i, name := range names {
+		key, ok := n.keys[name]
+		if !ok {
+			key = uint32(len(n.Names))
+			n.Names = append(n.Names, name)
+			n.keys[name] = key
+		}
+		at[i] = key
+	}
+	for _, s := range spans {
+		s.Key = at[s.Key]
+		n.Spans = append(n.Spans, s)
+	}
+	return nil
+}
