@@ -148,16 +148,16 @@ func (c *coder) text(v *string, most uint32) {
 	*v = string(p)
 }
 
-// count codes the length of a list whose items take at least size bytes each. Decoding is an error if the remaining bytes are too few for that length, so
-// that the caller may allocate it.
-func (c *coder) count(have, size int) int {
+// count codes the length of a list of at most so many items, which take at least size bytes each. Decoding is an error if the remaining bytes are too few for
+// that length, so that the caller may allocate it.
+func (c *coder) count(have, size int, most uint32) int {
 	n := uint32(have)
 	c.u32(&n)
 	if !c.decoding {
 		return have
 	}
-	if c.err == nil && n > MaxList {
-		c.fail("byte %d: a list of %d items, want at most %d", c.off-4, n, MaxList)
+	if c.err == nil && n > most {
+		c.fail("byte %d: a list of %d items, want at most %d", c.off-4, n, most)
 	}
 	if c.err == nil && int(n)*size > len(c.b)-c.off {
 		c.fail("byte %d: a list of %d items in %d bytes, want at least %d each", c.off-4, n, len(c.b)-c.off, size)
@@ -169,14 +169,10 @@ func (c *coder) count(have, size int) int {
 }
 
 // bytes codes at most so many bytes, which decoding copies. None are decoded as nil.
-func (c *coder) bytes(v *[]byte, most int) {
-	n := c.count(len(*v), 1)
+func (c *coder) bytes(v *[]byte, most uint32) {
+	n := c.count(len(*v), 1, most)
 	if !c.decoding {
 		c.b = append(c.b, *v...)
-		return
-	}
-	if n > most {
-		c.fail("byte %d: %d bytes, want at most %d", c.off-4, n, most)
 		return
 	}
 	*v = append([]byte(nil), c.take(n)...)
@@ -184,7 +180,7 @@ func (c *coder) bytes(v *[]byte, most int) {
 
 // list codes a list; each codes one item of it, which takes at least size bytes. An empty list is decoded as nil.
 func list[T any](c *coder, v *[]T, size int, each func(*coder, *T)) {
-	n := c.count(len(*v), size)
+	n := c.count(len(*v), size, MaxList)
 	if c.decoding {
 		*v = nil
 		if n > 0 {

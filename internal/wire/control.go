@@ -219,14 +219,61 @@ type Heartbeat struct {
 //	     8     8  revision     the newest of the membership
 //	    16     8  incarnation  another number after each start of the scheduler
 //	    24     8  at           the scheduler's clock when it took the heartbeat, in nanoseconds of Unix time (int64)
+//	    32    24  window       in which the node records spans, see TraceWindow; all zero: none
 //
 // The scheduler's clock minus the node's is at minus the middle between sent and the time the answer came, and wrong by at most half of the time
-// between the two. Introduced in version 2.
+// between the two.
+//
+// A node records spans from the window's start on. A worker ends with its steps, every node with the window's time, and at the latest when a Beat no longer
+// names the window. Then it sends the spans as TraceChunks. Introduced in version 2.
 type Beat struct {
 	Generation  uint64
 	Revision    uint64
 	Incarnation uint64
 	At          int64
+	Window      TraceWindow
+}
+
+// TraceWindow is a time in which nodes record spans.
+//
+//	offset  size  field
+//	     0     8  id
+//	     8     8  start   the scheduler's clock, in nanoseconds of Unix time (int64)
+//	    16     4  steps   that a worker records, and one more, since they do not begin at the same time; 0: as long as the window takes
+//	    20     4  limit   milliseconds from the start, after which all nodes end
+//
+// Introduced in version 2.
+type TraceWindow struct {
+	ID          uint64
+	StartAt     int64
+	Steps       uint32
+	LimitMillis uint32
+}
+
+// TraceChunk carries spans that a node has recorded in a window. Answer: Ack; CodeNoTrace if nobody collects them (the asker is gone, or the scheduler was
+// started again), CodeFull if the scheduler has no more room, CodeMalformed for another sequence number than the next one: the node then drops its spans.
+//
+//	offset  size  field
+//	     0     8  id      of the window
+//	     8     8  node
+//	    16     4  seq     number of the chunk, from 0
+//	    20     1  last    whether it is the node's last one
+//	    21     8  dropped spans that the node had no room for
+//	    29     8  offset  the scheduler's clock minus the node's, of which the times of the spans are, in nanoseconds (int64)
+//	    37     8  bound   how wrong that may be, in nanoseconds (int64)
+//	    45     4  length  of the data, at most MaxTraceChunk
+//	    49     n  data    the spans, as package internal/trace has them; only the last chunk may have none
+//
+// Repeating a chunk after a lost answer is harmless. Introduced in version 2.
+type TraceChunk struct {
+	ID          uint64
+	Node        uint64
+	Seq         uint32
+	Last        bool
+	Dropped     uint64
+	ClockOffset int64
+	ClockBound  int64
+	Data        []byte
 }
 
 // Ready says that a joining worker can take part: the next change makes it a member. Answer: Ack once it is one, or CodeTimeout, whose

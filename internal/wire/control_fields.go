@@ -185,6 +185,39 @@ func (m *Beat) fields(c *coder) {
 	c.u64(&m.Revision)
 	c.u64(&m.Incarnation)
 	c.i64(&m.At)
+	m.Window.fields(c)
+}
+
+func (m *TraceWindow) fields(c *coder) {
+	c.u64(&m.ID)
+	c.i64(&m.StartAt)
+	c.u32(&m.Steps)
+	c.u32(&m.LimitMillis)
+}
+
+func (m *TraceChunk) Kind() Kind { return KindTraceChunk }
+
+func (m *TraceChunk) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *TraceChunk) DecodeHead(b []byte) error {
+	c := decoder(KindTraceChunk, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *TraceChunk) fields(c *coder) {
+	c.u64(&m.ID)
+	c.u64(&m.Node)
+	c.u32(&m.Seq)
+	c.bool(&m.Last)
+	c.u64(&m.Dropped)
+	c.i64(&m.ClockOffset)
+	c.i64(&m.ClockBound)
+	c.bytes(&m.Data, MaxTraceChunk)
 }
 
 func (m *Declare) Kind() Kind { return KindDeclare }

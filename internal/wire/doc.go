@@ -36,9 +36,10 @@ const (
 	MaxPayload = 64 << 20 // bytes of a payload
 	MaxString  = 64 << 10 // bytes of one string, unless its message has another limit
 
-	MaxAdaptation = 4 << 10 // bytes of Heartbeat.Adaptation
-	MaxRecord     = 2 << 10 // bytes of Heartbeat.Record and Leave.Record
-	MaxList       = 1 << 16 // items of one list
+	MaxAdaptation = 4 << 10   // bytes of Heartbeat.Adaptation
+	MaxRecord     = 2 << 10   // bytes of Heartbeat.Record and Leave.Record
+	MaxTraceChunk = 256 << 10 // bytes of TraceChunk.Data
+	MaxList       = 1 << 16   // items of one list
 )
 
 // A Kind says which message a frame holds.
@@ -90,6 +91,7 @@ const (
 	KindPlaces       Kind = 55
 	KindSignalled    Kind = 56
 	KindBeat         Kind = 57
+	KindTraceChunk   Kind = 58
 )
 
 // A Code says why a request was refused.
@@ -115,6 +117,7 @@ const (
 	CodeRemoved         Code = 16 // the node was asked to leave, and may now
 	CodeMoved           Code = 17 // the shard is at another server; the scheduler knows where
 	CodeGap             Code = 18 // a backup lacks the rounds before
+	CodeNoTrace         Code = 19 // nobody collects spans of this window, or no longer
 )
 
 // A Message is the head of one frame.

@@ -51,6 +51,7 @@ var kinds = [...]struct {
 	KindPlaces:       {"places", func() Message { return new(Places) }},
 	KindSignalled:    {"signalled", func() Message { return new(Signalled) }},
 	KindBeat:         {"beat", func() Message { return new(Beat) }},
+	KindTraceChunk:   {"trace chunk", func() Message { return new(TraceChunk) }},
 }
 
 // New returns an empty message of the kind, or nil if the kind is not known.
@@ -88,6 +89,7 @@ var codes = [...]string{
 	CodeRemoved:         "removed",
 	CodeMoved:           "moved",
 	CodeGap:             "gap",
+	CodeNoTrace:         "no trace",
 }
 
 // String returns what the code means in a few words, such as "stale generation", or its number.
