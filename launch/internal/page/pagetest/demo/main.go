@@ -1,0 +1,45 @@
+// Command demo serves the page with made-up data, for work on it:
+//
+//	go run ./launch/internal/page/pagetest/demo -workers 1024 -assets launch/internal/page/assets
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/paragon-train/paragon/launch/internal/page"
+	"github.com/paragon-train/paragon/launch/internal/page/pagetest"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:0", "`address` to serve at")
+	workers := flag.Int("workers", 4, "workers")
+	servers := flag.Int("servers", 2, "servers")
+	outage := flag.Int("outage", 0, "`seconds` between outages of the scheduler; 0: none")
+	assets := flag.String("assets", "", "`folder` with index.html in place of what is in the program")
+	flag.Parse()
+	if err := run(*listen, *assets, &pagetest.Job{Workers: *workers, Servers: *servers, Outage: *outage, Past: 600, Begin: time.Now()}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(listen, assets string, job *pagetest.Job) error {
+	var files fs.FS
+	if assets != "" {
+		files = os.DirFS(assets)
+	}
+	s, err := page.Listen(page.Config{Listen: listen, Feed: job, Assets: files})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("http://%s/\n", s.Addr())
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, os.Interrupt)
+	<-end
+	return s.Close()
+}
