@@ -37,12 +37,12 @@ func and(more ...string) []string { return append(more, machinery...) }
 // picture has the rows from the top down. The longest folder that fits counts.
 var picture = append([]row{
 	{"!launch", append([]string{"launch"}, anything...)},
-	{"launch/internal", and("internal/lines", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/record", "internal/control")}, // they know nothing of the roles
+	{"launch/internal", and("internal/lines", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/record", "internal/control", "internal/page")}, // they know nothing of the roles
 	{"examples", anything},
 	{"bench", anything},
 	{"cmd", anything},
 
-	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/jobcontrol", "internal/cluster", "internal/lines")},
+	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/jobcontrol", "internal/cluster", "internal/lines", "internal/page")},
 
 	// The roles meet in internal/wire alone.
 	{"worker", and("adapt", "kvstore", "internal/control", "internal/cluster", "internal/rollcall", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
@@ -70,6 +70,7 @@ var picture = append([]row{
 	{"metrics", machinery},
 
 	{"internal/lines", and("internal/control")},
+	{"internal/page", and("internal/control")},
 
 	// Start methods.
 	{"internal/ssh", and("internal/agent", "internal/hosts")},

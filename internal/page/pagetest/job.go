@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/launch/internal/page"
+	"github.com/paragon-train/paragon/internal/page"
 )
 
 // A Job is a page.Feed of a job in which the last worker is slow. Its time begins at Begin and goes on by a second with each Poll.

@@ -1,6 +1,6 @@
 // Command demo serves the page with made-up data, for work on it:
 //
-//	go run ./launch/internal/page/pagetest/demo -workers 1024 -assets launch/internal/page/assets
+//	go run ./internal/page/pagetest/demo -workers 1024 -assets internal/page/assets
 package main
 
 import (
@@ -11,8 +11,8 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/paragon-train/paragon/launch/internal/page"
-	"github.com/paragon-train/paragon/launch/internal/page/pagetest"
+	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/internal/page/pagetest"
 )
 
 func main() {
