@@ -38,6 +38,7 @@ type Program struct {
 	threads  *threads // of a CPU
 	outputs  map[*gorgonia.Node]*plan.Value
 	params   []Param
+	backward func() // OnBackward
 	state    []Param
 	pixels   map[string]*Pixels
 	unset    []string // inputs that were neither declared nor filled, see checkUnset
@@ -145,8 +146,12 @@ func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) e
 		return err
 	}
 	defer p.end()
-	return p.executor.Run(ctx, false, plan.Hooks{Wait: wait, Ready: ready})
+	return p.executor.Run(ctx, false, plan.Hooks{Wait: wait, Ready: ready, Backward: p.backward})
 }
+
+// OnBackward makes the next steps call f, on the goroutine that runs them, when the backward pass begins; nil: nothing. GPUs, which get the whole step at
+// once, do not call it, nor do joined programs.
+func (p *Program) OnBackward(f func()) { p.backward = f }
 
 // Forward computes the loss and the outputs only. A program compiled for training does so in training mode: batch normalisation uses the batch's
 // statistics and updates the running ones, and the gradients of the last step are lost.

@@ -6,12 +6,15 @@ import (
 	"math"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
 // evaluate measures the model, and reports the scores.
 func (r *run) evaluate(ctx context.Context) (Scores, error) {
+	done := r.trainer.recordSpan(trace.Evaluate)
 	scores, err := r.cfg.Evaluator.Evaluate(ctx)
+	done()
 	if err == nil {
 		r.trainer.cfg.Store.ReportEvaluation(kvstore.Evaluation{Loss: scores.Loss, Accuracy: scores.Accuracy})
 	}
@@ -39,7 +42,7 @@ func (r *run) evaluateWithin(ctx context.Context, e *epochRun) error {
 	}
 	begin := time.Now()
 	r.clock.pause(r, &e.info)
-	defer r.clock.begin(r, &e.info)
+	defer r.beginSteps(&e.info)
 	v := Evaluation{Step: r.stepOfEpoch(), Done: r.trainer.Steps(), Train: begin.Sub(e.begin) - e.evaluating}
 	err := r.trainer.AverageState(ctx)
 	if err == nil {

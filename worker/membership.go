@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/sampler"
 )
@@ -135,6 +136,7 @@ func (r *run) callRoll(ctx context.Context, e *epochRun) (changed bool, err erro
 // boundary makes the pending change. All workers call it after the same step. When it returns they are members of the next generation, with the same
 // division of what is left of the epoch.
 func (r *run) boundary(ctx context.Context, e *epochRun) (err error) {
+	defer r.trainer.recordSpan(trace.Change)()
 	if err := r.trainer.Sync(ctx); err != nil {
 		return err
 	}

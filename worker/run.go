@@ -238,7 +238,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		}
 	}
 	e.span, e.from = r.newSpan(), time.Now()
-	r.clock.begin(r, &e.info)
+	r.beginSteps(&e.info)
 	defer func() { r.clock.pause(r, &e.info) }()
 	for !r.over() && !r.finished() && !r.epochOver() {
 		agreed, err := r.runStep(ctx, e)

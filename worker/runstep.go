@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/trace"
 )
 
 // runStep does one step and tells the observers.
@@ -52,6 +54,9 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	waiting := time.Now()
 	agreed, err = r.stop.end()
 	info.Times.Wait += time.Since(waiting)
+	if t := r.trainer.trace; t.On() {
+		r.trainer.waited(t.At(waiting), -1)
+	}
 	if r.adapt != nil && err == nil {
 		err = r.adapt.timed(begin, r.examplesOfStep(), r.trainer.cfg.Store)
 	}
@@ -63,12 +68,13 @@ func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float6
 	want := r.examplesOfStep()
 	for last := false; !last; {
 		runBegin, waited := r.runBegin()
-		begin := time.Now()
+		begin, read := time.Now(), r.trainer.recordSpan(trace.Data)
 		batch, ok := r.ahead.take()
 		if !ok {
 			batch.counts, batch.err = r.cfg.Feed.Next(ctx)
 		}
 		info.Times.Data += time.Since(begin)
+		read()
 		if batch.err != nil {
 			return 0, 0, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, batch.err)
 		}

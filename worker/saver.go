@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/trace"
 )
 
 // saver writes the checkpoints of one run.
@@ -112,6 +113,7 @@ func (s *saver) save(ctx context.Context, at position) error {
 	}
 	begin := time.Now()
 	defer func() { s.spent += time.Since(begin) }()
+	defer s.trainer.recordSpan(trace.Save)()
 	if s.trainer.async() { // without rounds, values must not change while they are read
 		return s.saveWaiting(ctx, at, s.trainer.barrier)
 	}

@@ -98,6 +98,9 @@ func (t *Trainer) runOn(ctx context.Context, u int, last bool) (waited time.Dura
 			begin := time.Now()
 			keep(t.exchange.wait(ctx, i))
 			waited += time.Since(begin)
+			if u == 0 && t.trace.On() {
+				t.waited(t.trace.At(begin), i)
+			}
 		}
 	}
 	ready := func(i int) {
@@ -106,7 +109,10 @@ func (t *Trainer) runOn(ctx context.Context, u int, last bool) (waited time.Dura
 			keep(t.gradientReady(ctx, i, last))
 		}
 	}
+	pass := &t.passes[u]
+	pass.started(t.programs[t.units[u].first])
 	err = t.units[u].step(ctx, wait, ready)
+	pass.ended()
 	if failed != nil {
 		err = failed
 	}
@@ -186,6 +192,9 @@ func (t *Trainer) pulled(i int) error {
 func (t *Trainer) Flush(ctx context.Context) error {
 	waited, err := t.exchange.flush(ctx)
 	t.times.Wait += waited
+	if t.trace.On() {
+		t.waited(t.trace.Now()-int64(waited), -1)
+	}
 	return err
 }
 

@@ -30,6 +30,12 @@ func (c *stepClock) pause(r *run, info *EpochInfo) {
 	c.parts.Add(r.timesOf(info).since(c.times))
 }
 
+// beginSteps says that a step begins now, after something else than steps.
+func (r *run) beginSteps(info *EpochInfo) {
+	r.clock.begin(r, info)
+	r.trainer.trace.BeginStep(r.trainer.Steps())
+}
+
 // lap fills in what has passed since the last lap.
 func (c *stepClock) lap(r *run, info *EpochInfo, s *StepInfo) {
 	before := *c

@@ -13,6 +13,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/rollcall"
+	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
@@ -128,7 +129,9 @@ type Trainer struct {
 
 	round  atomic.Uint64 // the step whose gradients are exchanged
 	steps  uint64        // steps done
-	caught uint64        // contributions that TakeCaught has told of
+	trace  *trace.Recorder
+	passes []passTrace // by unit
+	caught uint64      // contributions that TakeCaught has told of
 	times  Times
 }
 
@@ -170,6 +173,10 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 	t := &Trainer{cfg: cfg, programs: slices.Clone(cfg.Programs), keys: make([]string, len(params)), index: map[string]int{}, micro: make([]kvstore.Micro, len(params)), ready: make([]int, len(params)), elastic: elasticOf(cfg.Store)}
 	if err := t.makeUnits(); err != nil {
 		return nil, err
+	}
+	t.trace = traceOf(cfg.Store)
+	for u := range t.units {
+		t.passes = append(t.passes, passTrace{r: t.trace, device: uint32(t.units[u].first)})
 	}
 	defer func() {
 		if err != nil {

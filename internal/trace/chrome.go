@@ -172,6 +172,18 @@ func (c *chrome) spans() {
 	}
 }
 
+// round writes the number of the round that a span is of; the first value is of none.
+func (c *chrome) round(s *mergedSpan) {
+	n := s.Round
+	if s.Kind == Pull || s.Kind == Answer {
+		if n == 0 {
+			return
+		}
+		n--
+	}
+	c.field("round", n)
+}
+
 func (c *chrome) span(node, thread int, s *mergedSpan) {
 	c.begin(`"ph":"X","cat":"` + s.Kind.String() + `","name":` + c.quoted(s.title()))
 	c.field("pid", uint64(pid(node)))
@@ -183,12 +195,12 @@ func (c *chrome) span(node, thread int, s *mergedSpan) {
 	switch s.Kind {
 	case Push, Pull:
 		c.field("step", s.Step)
-		c.field("round", s.Round)
+		c.round(s)
 		c.field("shard", uint64(s.Shard))
 		c.field("server", s.Peer)
 		c.field("bytes", s.Bytes)
 	case Round, Apply, Receive, Answer:
-		c.field("round", s.Round)
+		c.round(s)
 		c.field("shard", uint64(s.Shard))
 		if w, ok := c.workerOf(s.Peer); ok {
 			c.field("worker", uint64(w))

@@ -14,6 +14,7 @@ var laneKinds = []struct {
 	{"data", []Kind{Data}},
 	{"forward", []Kind{Forward}},
 	{"backward", []Kind{Backward}},
+	{"forward and backward", []Kind{Compute}},
 	{"pull wait", []Kind{Wait}},
 	{"push", []Kind{Push}},
 	{"pull", []Kind{Pull}},

@@ -221,7 +221,10 @@ func (m *merged) findArrows() {
 					arrivals[c] = s.End
 				}
 			case Pull:
-				c.node = m.nodes[i].ID
+				if s.Round == 0 { // the first value is of no round
+					continue
+				}
+				c.node, c.round = m.nodes[i].ID, s.Round-1
 				if _, ok := pulls[c]; !ok {
 					pulls[c] = place{i, k}
 				}

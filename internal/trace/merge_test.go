@@ -49,7 +49,7 @@ func steps(first, last int64) (spans []Span) {
 		for key := range uint32(2) {
 			push := Span{Kind: Push, Begin: begin + (60-20*int64(key))*ms, End: begin + 90*ms, Step: uint64(k), Key: key + 1, Shard: 0, Round: uint64(k), Peer: uint64(key), Bytes: 4000}
 			pull := push
-			pull.Kind, pull.Begin, pull.End = Pull, begin+70*ms, begin+95*ms
+			pull.Kind, pull.Round, pull.Begin, pull.End = Pull, push.Round+1, begin+70*ms, begin+95*ms
 			spans = append(spans, push, pull)
 		}
 	}
@@ -67,7 +67,7 @@ func rounds(rank uint32, first, last int64, workers ...uint64) (spans []Span) {
 		for i, w := range workers {
 			in, out := r, r
 			in.Kind, in.Begin, in.End, in.Peer, in.Bytes = Receive, begin+(62+5*int64(i))*ms, begin+(65+5*int64(i))*ms, w, 4000
-			out.Kind, out.Begin, out.End, out.Peer, out.Bytes = Answer, begin+89*ms, begin+94*ms, w, 4000
+			out.Kind, out.Round, out.Begin, out.End, out.Peer, out.Bytes = Answer, r.Round+1, begin+89*ms, begin+94*ms, w, 4000
 			spans = append(spans, in, out)
 		}
 	}

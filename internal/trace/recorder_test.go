@@ -237,7 +237,7 @@ func TestKindsHaveNames(t *testing.T) {
 			seen[name] = true
 		}
 	}
-	if k := Kind(numKinds); k.Valid() || Kind(0).Valid() || k.String() != "kind 17" {
+	if k := Kind(numKinds); k.Valid() || Kind(0).Valid() || k.String() != "kind 18" {
 		t.Errorf("%v is a kind", k)
 	}
 }

@@ -28,7 +28,7 @@ func resnet18(workers, servers, steps int) *Timeline {
 				push := Span{Kind: Push, Begin: begin + 150*ms + int64(k)*1_431_001, End: begin + 390*ms + int64(k)*7_919, Step: uint64(step), Key: uint32(k/shards + 1), Shard: uint32(k % shards),
 					Round: uint64(step), Peer: uint64(k % servers), Bytes: 90_000 + uint64(k)*4}
 				pull := push
-				pull.Kind, pull.Begin = Pull, push.Begin+10*ms
+				pull.Kind, pull.Round, pull.Begin = Pull, push.Round+1, push.Begin+10*ms
 				n.Spans = append(n.Spans, push, pull)
 			}
 		}

@@ -29,11 +29,14 @@ const (
 	Join   Kind = 15 // a process waits until it is a member
 	Other  Kind = 16
 
-	numKinds = 17
+	// Of a worker.
+	Compute Kind = 17 // a forward and backward pass on a device that does not tell where one ends
+
+	numKinds = 18
 )
 
 var kindNames = [numKinds]string{Step: "step", Data: "data", Forward: "forward", Backward: "backward", Push: "push", Pull: "pull", Wait: "wait", Save: "save",
-	Evaluate: "evaluate", Round: "round", Apply: "apply", Receive: "receive", Answer: "answer", Change: "change", Join: "join", Other: "other"}
+	Evaluate: "evaluate", Round: "round", Apply: "apply", Receive: "receive", Answer: "answer", Change: "change", Join: "join", Other: "other", Compute: "compute"}
 
 func (k Kind) String() string {
 	if !k.Valid() {
@@ -61,6 +64,6 @@ type Span struct {
 	Peer       uint64 // node: of Push and Pull the server's rank, of Receive, Answer and an asynchronous Round the worker
 	Bytes      uint64 // of the contribution or value, as sent
 	Key        uint32 // Recorder.Name of the key; 0: none
-	Shard      uint32 // piece of the key
+	Shard      uint32 // piece of the key; of Forward, Backward and Compute the device
 	Kind       Kind
 }

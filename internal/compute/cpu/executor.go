@@ -133,12 +133,17 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 	if e.plan.Seed != nil {
 		e.floats(e.plan.Seed)[0] = e.gradScale
 	}
+	backward := forward || hooks.Backward == nil // begun, or of no interest
 	for i, step := range e.steps {
 		if forward && !e.plan.Forward[i] {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("cpu: run: stopped before op %d of %d: %w", i, len(e.steps), err)
+		}
+		if !backward && !e.plan.Forward[i] {
+			backward = true
+			hooks.Backward()
 		}
 		if hooks.Wait != nil {
 			for _, k := range e.plan.FirstUse[i] {

@@ -65,11 +65,13 @@ type State struct {
 	Mean, Var []float32
 }
 
-// Hooks are called in a run, on the goroutine that runs. Both may be nil.
+// Hooks are called in a run, on the goroutine that runs. Each may be nil.
 type Hooks struct {
 	// Wait is called before the first op that reads parameter i, and returns when its value may be read.
 	Wait func(i int)
 	// Ready is called when the gradient of parameter i is final, which stays until the next run, and the parameter is not read
 	// any more in this one.
 	Ready func(i int)
+	// Backward is called once, when the backward pass begins. An executor that hands whole runs to a device does not know when, and does not call it.
+	Backward func()
 }

@@ -1,0 +1,81 @@
+package worker
+
+import (
+	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
+)
+
+// traceOf is where the store's process records spans; nil, which is never on, for a store that is not ours.
+func traceOf(store kvstore.Store) *trace.Recorder {
+	if s, ok := store.(interface{ Trace() *trace.Recorder }); ok {
+		return s.Trace()
+	}
+	return nil
+}
+
+// A passTrace records the passes of one unit.
+type passTrace struct {
+	r        *trace.Recorder
+	device   uint32
+	begin    int64  // of the run under way; 0: it is not recorded
+	backward int64  // when its backward pass began; 0: not known
+	mark     func() // the method value turned, made once
+}
+
+// started begins the spans of a run of a program.
+func (p *passTrace) started(program *nn.Program) {
+	p.begin, p.backward = 0, 0
+	if !p.r.On() {
+		program.OnBackward(nil)
+		return
+	}
+	if p.mark == nil {
+		p.mark = p.turned
+	}
+	p.begin = p.r.Now()
+	program.OnBackward(p.mark)
+}
+
+func (p *passTrace) turned() { p.backward = p.r.Now() }
+
+// ended records the spans of the run.
+func (p *passTrace) ended() {
+	if p.begin == 0 {
+		return
+	}
+	x := trace.Span{Kind: trace.Compute, Begin: p.begin, End: p.r.Now(), Step: p.r.Step(), Shard: p.device}
+	if p.backward != 0 {
+		forward := x
+		forward.Kind, forward.End = trace.Forward, p.backward
+		p.r.Add(forward)
+		x.Kind, x.Begin = trace.Backward, p.backward
+	}
+	p.r.Add(x)
+}
+
+// leastWait is the shortest wait that is recorded: most parameters are there when they are needed.
+const leastWait = 10_000 // nanoseconds
+
+// waited records that the training loop has waited since begin, by the trace's clock, for a parameter; -1: for no particular one.
+func (t *Trainer) waited(begin int64, param int) {
+	end := t.trace.Now()
+	if end-begin < leastWait {
+		return
+	}
+	x := trace.Span{Kind: trace.Wait, Begin: begin, End: end, Step: t.trace.Step()}
+	if param >= 0 {
+		x.Key = t.trace.Name(t.keys[param])
+	}
+	t.trace.Add(x)
+}
+
+// recordSpan begins a span of the training loop, which the function it returns ends.
+func (t *Trainer) recordSpan(kind trace.Kind) func() {
+	r := t.trace
+	if !r.On() {
+		return func() {}
+	}
+	begin := r.Now()
+	return func() { r.Add(trace.Span{Kind: kind, Begin: begin, End: r.Now(), Step: r.Step()}) }
+}
