@@ -47,7 +47,7 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Trace = trace.NewRecorder(telemetry.NewClock())
 	}
 	n := &Node{
-		cfg: cfg, clock: cfg.Trace.Clock(), sched: transport.NewClient(cfg.Scheduler, tc),
+		cfg: cfg, clock: cfg.Trace.Clock(), windows: newWindows(), sched: transport.NewClient(cfg.Scheduler, tc),
 		done: make(chan struct{}), changed: make(chan struct{}), callers: make(map[string]*caller), lastHeard: time.Now(),
 	}
 	n.position.Store(&position{})
@@ -85,6 +85,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.wg.Go(func() { n.heartbeats(heartbeat, lease) })
 	n.wg.Go(n.watch)
+	n.wg.Go(n.trace)
 	for {
 		changed := n.Changed()
 		m := n.Membership()
@@ -167,6 +168,7 @@ func (n *Node) beat(b *wire.Beat, sent, answered int64) {
 	r.Set(telemetry.ClockOffset, offset.Seconds())
 	r.Set(telemetry.ClockBound, bound.Seconds())
 	r.Set(telemetry.HeartbeatTrip, time.Duration(answered-sent).Seconds())
+	n.windows.put(b.Window)
 }
 
 // A record always fits its messages.

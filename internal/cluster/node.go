@@ -59,12 +59,13 @@ type Node struct {
 	sched *transport.Client
 	id    NodeID
 
-	ctx    context.Context // ends with the node
-	cancel context.CancelFunc
-	done   chan struct{}
-	wg     sync.WaitGroup // heartbeats and watch
-	nonce  uint64         // random, of this process
-	clock  *telemetry.Clock
+	ctx     context.Context // ends with the node
+	cancel  context.CancelFunc
+	done    chan struct{}
+	wg      sync.WaitGroup // heartbeats and watch
+	nonce   uint64         // random, of this process
+	clock   *telemetry.Clock
+	windows *windows
 
 	pending  atomic.Uint64            // membership.Change
 	position atomic.Pointer[position] // in membership; stored under mu, read for every request

@@ -38,7 +38,7 @@ const (
 
 // ops are all operations, as messages name them.
 var ops = []string{OpStatus, OpWhy, OpEvents, OpAdd, OpRemove, OpAddServer, OpRemoveServer, OpFailed, OpServerFailed, OpLost, OpLeft, OpStop,
-	OpScale, OpScaling, OpGrow, OpRelease, OpTelemetry, OpSeries}
+	OpScale, OpScaling, OpGrow, OpRelease, OpTelemetry, OpSeries, OpTrace, OpTraceParts, OpTraceEnd}
 
 // Limits of a Request.
 const (
@@ -76,6 +76,11 @@ type Request struct {
 	NodeIDs     []uint64 `json:"node_ids,omitempty"` // of OpSeries
 	SinceMillis int64    `json:"since_ms,omitempty"` // of OpSeries: the scheduler's clock, Unix
 	Points      int      `json:"points,omitempty"`   // of OpSeries
+
+	Steps        int     `json:"steps,omitempty"`     // of OpTrace: of each worker; 0: until WindowMillis have passed
+	WindowMillis int64   `json:"window_ms,omitempty"` // of OpTrace: the longest time; 0: MaxTraceMillis
+	Ranks        []int32 `json:"ranks,omitempty"`     // of OpTrace: the workers
+	Trace        uint64  `json:"trace,omitempty"`     // of OpTraceParts and OpTraceEnd
 }
 
 // Encode returns the JSON of a request that keeps the limits. A longer Reason is cut.
@@ -152,6 +157,9 @@ func (r *Request) check() error {
 		return fmt.Errorf("wait_ms %d: want 0 to %d", r.WaitMillis, MaxWaitMillis)
 	}
 	if err := r.checkScale(); err != nil {
+		return err
+	}
+	if err := r.checkTrace(); err != nil {
 		return err
 	}
 	return r.Cause.check("request")

@@ -48,6 +48,12 @@ func (c *Core) control(request uint64, m *wire.Control) {
 			return
 		}
 		c.report(request, c.eventsAfter(r.After))
+	case control.OpTrace:
+		c.report(request, c.beginTrace(r))
+	case control.OpTraceParts:
+		c.report(request, c.traceParts(r))
+	case control.OpTraceEnd:
+		c.report(request, &control.Done{Error: c.endTrace(r.Trace)})
 	case control.OpLost:
 		refusal := c.ended(r)
 		c.report(request, &control.Done{Error: refusal, Phase: phaseNames[c.phase]})

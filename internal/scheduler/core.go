@@ -54,6 +54,8 @@ type Core struct {
 	polls    []poll
 	plan     planner
 
+	tracing *tracing           // nil: no trace is taken. Not in the journal
+	traces  uint64             // that were begun
 	history *telemetry.History // what the nodes measure; not in the journal
 	slow    telemetry.SlowWatch
 	tallied time.Time         // when slow got a tally
@@ -163,6 +165,8 @@ func (c *Core) Step(e Event) Output {
 		c.watch(e.Request, m)
 	case *wire.Heartbeat:
 		c.heartbeat(e.Request, m)
+	case *wire.TraceChunk:
+		c.traceChunk(e.Request, m)
 	case *wire.Leave:
 		c.leave(e.Request, m)
 	case *wire.Barrier:
@@ -235,6 +239,7 @@ func (c *Core) Next() time.Time {
 	for _, w := range c.asked.waits {
 		sooner(w.deadline)
 	}
+	sooner(c.tracing.next())
 	return next
 }
 
@@ -331,6 +336,7 @@ func (c *Core) pass(t time.Time) {
 		}
 	}
 	c.passChange(t)
+	c.passTrace()
 	c.watches = slices.DeleteFunc(c.watches, func(w watch) bool {
 		over := !t.Before(w.deadline)
 		if over {
@@ -465,7 +471,7 @@ func (c *Core) heartbeat(request uint64, m *wire.Heartbeat) {
 			c.tellWish()
 		}
 		c.measured(n, m.Record)
-		c.answer(request, c.beat())
+		c.answer(request, c.beat(n))
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 func (c *Core) incarnation() uint64 { return uint64(c.start.UnixMicro()) }
 
 // beat answers a heartbeat.
-func (c *Core) beat() *wire.Beat {
-	return &wire.Beat{Generation: c.generation, Revision: c.revision, Incarnation: c.incarnation(), At: c.clock()}
+func (c *Core) beat(n *node) *wire.Beat {
+	return &wire.Beat{Generation: c.generation, Revision: c.revision, Incarnation: c.incarnation(), At: c.clock(), Window: c.tracing.window(n)}
 }
 
 // clock is the time of this scheduler's clock, which does not jump when the system's is set.

@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// windows hands the newest TraceWindow that a heartbeat brought to the goroutine that follows it.
+type windows struct {
+	mu     sync.Mutex // guards newest
+	newest wire.TraceWindow
+	other  chan struct{} // has a value when newest is another one
+}
+
+func newWindows() *windows { return &windows{other: make(chan struct{}, 1)} }
+
+func (w *windows) put(x wire.TraceWindow) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if x == w.newest {
+		return
+	}
+	w.newest = x
+	select {
+	case w.other <- struct{}{}:
+	default:
+	}
+}
+
+func (w *windows) get() trace.Window {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return trace.Window{ID: w.newest.ID, StartAt: w.newest.StartAt, Steps: int(w.newest.Steps), Limit: time.Duration(w.newest.LimitMillis) * time.Millisecond}
+}
+
+// trace records spans while the scheduler wants them, and sends them, until the node ends. Heartbeats go on meanwhile.
+func (n *Node) trace() {
+	f := trace.NewFollower(n.cfg.Trace, n.cfg.Role == Worker)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		wait := time.Hour
+		if until, ok := f.Until(); ok {
+			wait = time.Duration(until - n.clock.Now())
+		}
+		timer.Reset(max(0, wait))
+		end := false
+		select {
+		case <-n.windows.other:
+			offset, _, _ := n.clock.Offset()
+			f.Follow(n.windows.get(), offset)
+		case <-f.Done():
+		case <-timer.C:
+		case <-n.ctx.Done():
+			end = true
+		}
+		if r, ok := f.Take(n.clock.Now(), end); ok && !end {
+			n.sendTrace(r)
+		}
+		if end {
+			return
+		}
+	}
+}
+
+// traceTries bounds how often a chunk is sent, and chunkTimeout how long one attempt takes.
+const (
+	traceTries   = 4
+	chunkTimeout = 5 * time.Second
+)
+
+// sendTrace sends what was recorded. What the scheduler refuses is dropped, and so is what does not reach it: a trace is not worth more.
+func (n *Node) sendTrace(r trace.Recording) {
+	chunks := trace.Encode(r.Spans, r.Names, wire.MaxTraceChunk)
+	if len(chunks) == 0 {
+		chunks = [][]byte{nil}
+	}
+	offset, bound, _ := n.clock.Offset()
+	for i, data := range chunks {
+		m := &wire.TraceChunk{ID: r.Window, Node: uint64(n.id), Seq: uint32(i), Last: i == len(chunks)-1, Dropped: r.Dropped, ClockOffset: int64(offset), ClockBound: int64(bound), Data: data}
+		if err := n.sendChunk(m); err != nil {
+			if n.ctx.Err() == nil {
+				n.cfg.Logger.Warn("the spans of a trace were not sent to the scheduler", "trace", r.Window, "err", err)
+			}
+			return
+		}
+	}
+}
+
+func (n *Node) sendChunk(m *wire.TraceChunk) (err error) {
+	pause := firstPause
+	for range traceTries {
+		ctx, cancel := context.WithTimeout(n.ctx, chunkTimeout)
+		_, err = n.sched.Call(ctx, m, &wire.Ack{}, nil)
+		cancel()
+		var refusal *transport.Refusal
+		if err == nil || errors.As(err, &refusal) || n.ctx.Err() != nil {
+			return err
+		}
+		n.pause(&pause)
+	}
+	return err
+}

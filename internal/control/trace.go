@@ -1,0 +1,113 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+)
+
+// The operations of a trace: what processes did in a window, see package trace.
+const (
+	OpTrace      = "trace"       // Steps, or WindowMillis, and Ranks of workers (none: up to MaxTraced of them): begins a window. Answer: Trace
+	OpTraceParts = "trace-parts" // Trace, After: the chunks behind number After, those up to it are dropped. Answer: TraceParts
+	OpTraceEnd   = "trace-end"   // Trace: nobody wants it any more. Answer: Done
+)
+
+// Limits of a trace.
+const (
+	MaxTraceSteps  = 1000
+	MaxTraceMillis = 120_000 // of a window
+	MaxTraced      = 32      // workers, and as many servers
+)
+
+// Trace is the answer to OpTrace.
+type Trace struct {
+	Error       string `json:"error,omitempty"`
+	Again       bool   `json:"again,omitempty"` // another one is being taken
+	Trace       uint64 `json:"trace"`           // its ID
+	StartMillis int64  `json:"start_ms"`        // until it starts
+	Job         string `json:"job"`
+	Workers     int    `json:"workers"` // that are traced
+	Servers     int    `json:"servers"`
+	LeftOut     int    `json:"left_out,omitempty"` // processes that are not
+}
+
+// The states of TraceParts.
+const (
+	TraceRecording  = "recording"  // workers make their steps
+	TraceCollecting = "collecting" // nodes send what they have recorded
+	TraceDone       = "done"       // nothing more comes
+)
+
+// TraceParts is the answer to OpTraceParts.
+type TraceParts struct {
+	Error string      `json:"error,omitempty"`
+	State string      `json:"state"`
+	Nodes []TraceNode `json:"nodes"`
+	// Chunks are those behind After, in their order; Last is the number of the newest one that there is. What does not fit comes with the next request.
+	Chunks []TraceChunk `json:"chunks"`
+	Last   uint64       `json:"last"`
+}
+
+// A TraceNode is one process of a trace.
+type TraceNode struct {
+	Node     uint64 `json:"node"`
+	Role     string `json:"role"`
+	Rank     int32  `json:"rank"`
+	Host     string `json:"host"`
+	PID      uint32 `json:"pid"`
+	OffsetNS int64  `json:"offset_ns"` // the scheduler's clock minus the node's
+	BoundNS  int64  `json:"bound_ns"`  // how wrong that may be
+	Dropped  uint64 `json:"dropped,omitempty"`
+	Done     bool   `json:"done"`              // all its chunks are there
+	Missing  string `json:"missing,omitempty"` // why some are not, and will not come
+}
+
+// A TraceChunk is what a node sent: spans, as package trace encodes them.
+type TraceChunk struct {
+	Number uint64 `json:"number"` // from 1
+	Node   uint64 `json:"node"`
+	Data   []byte `json:"data"`
+}
+
+func (t *Trace) refusal() (string, bool) { return t.Error, t.Again }
+
+func (t *Trace) check() error {
+	if t.Trace == 0 || t.StartMillis < 0 || t.Workers < 0 || t.Servers < 0 || t.LeftOut < 0 {
+		return fmt.Errorf("control: trace: number %d, %d workers, %d servers and %d left out in %d ms: want a number above 0, and none below", t.Trace, t.Workers, t.Servers, t.LeftOut, t.StartMillis)
+	}
+	return nil
+}
+
+func (t *TraceParts) refusal() (string, bool) { return t.Error, false }
+
+func (t *TraceParts) check() error {
+	if !slices.Contains([]string{TraceRecording, TraceCollecting, TraceDone}, t.State) {
+		return fmt.Errorf("control: trace parts: state %q: want %s, %s or %s", t.State, TraceRecording, TraceCollecting, TraceDone)
+	}
+	if len(t.Nodes) > 2*MaxTraced {
+		return fmt.Errorf("control: trace parts: %d nodes, want at most %d", len(t.Nodes), 2*MaxTraced)
+	}
+	for _, n := range t.Nodes {
+		if n.Role != Worker && n.Role != Server || n.Rank < 0 || n.Rank > maxRank || n.BoundNS < 0 {
+			return fmt.Errorf("control: trace parts: node %d is %s %d, its clock known to ±%d ns: want a worker or server of rank 0 to %d and a bound from 0", n.Node, n.Role, n.Rank, n.BoundNS, maxRank)
+		}
+	}
+	for i, x := range t.Chunks {
+		if x.Number > t.Last || i > 0 && x.Number <= t.Chunks[i-1].Number {
+			return fmt.Errorf("control: trace parts: chunk %d after %d of %d: want rising numbers", x.Number, t.Chunks[max(i-1, 0)].Number, t.Last)
+		}
+	}
+	return nil
+}
+
+func (r *Request) checkTrace() error {
+	switch {
+	case r.Steps < 0 || r.Steps > MaxTraceSteps || r.WindowMillis < 0 || r.WindowMillis > MaxTraceMillis || len(r.Ranks) > MaxTraced:
+		return fmt.Errorf("op %s: %d steps, %d ms, %d workers: want at most %d steps, %d ms, %d workers", r.Op, r.Steps, r.WindowMillis, len(r.Ranks), MaxTraceSteps, MaxTraceMillis, MaxTraced)
+	case r.Op == OpTrace && r.Steps == 0 && r.WindowMillis == 0:
+		return fmt.Errorf("op %s: want steps, or window_ms", r.Op)
+	case (r.Op == OpTraceParts || r.Op == OpTraceEnd) && r.Trace == 0:
+		return fmt.Errorf("op %s: want the trace's number", r.Op)
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/internal/vfs"
+)
+
+func traceCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "trace",
+		Usage: "record what all processes of a running job do, as one timeline",
+		Description: `Records some steps of a running job and writes them as one timeline in the format of Chrome:
+
+   launch ctl trace --steps 20 -o t.json.gz
+   launch ctl trace --seconds 5 --ranks 0,3-5 -o t.json.gz      for a program that reports no steps; of these workers
+
+Open the file at https://ui.perfetto.dev or in chrome://tracing. Each process has lanes for its steps, forward and backward passes, pushes, pulls and waits, or
+for its rounds and updates; arrows lead from a push to its round and to the pull of the round's value. The job goes on meanwhile, and is not slowed by
+more than a hundredth. It must be a job whose processes answer heartbeats; of more than 32 workers or servers 32 are recorded, first those that others wait for.`,
+		Flags: []cli.Flag{
+			jobFlag(),
+			&cli.IntFlag{Name: "steps", Usage: "record `N` steps of each worker", Value: 20},
+			&cli.DurationFlag{Name: "within", Usage: "give up waiting for the steps after `TIME`, and take what there is", Value: control.MaxTraceMillis * time.Millisecond},
+			&cli.Float64Flag{Name: "seconds", Usage: "record so many seconds `S` in place of steps", DefaultText: "steps"},
+			&cli.StringFlag{Name: "ranks", Usage: "record these workers, such as 0,3-5", DefaultText: "all, or 32 of them"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE`, compressed if it ends in .gz", Value: "trace.json.gz"},
+		},
+		Action: takeTrace,
+	}
+}
+
+// traceRequest is the request that the flags mean.
+func traceRequest(c *cli.Context) (q control.Request, err error) {
+	q.Op = control.OpTrace
+	if c.NArg() > 0 {
+		return q, usagef("ctl trace: got %q, want flags only", c.Args().First())
+	}
+	q.WindowMillis = c.Duration("within").Milliseconds()
+	if q.Steps = c.Int("steps"); q.Steps < 1 || q.Steps > control.MaxTraceSteps {
+		return q, usagef("ctl trace: --steps %d: want 1 to %d", q.Steps, control.MaxTraceSteps)
+	}
+	if q.WindowMillis < 1 || q.WindowMillis > control.MaxTraceMillis {
+		return q, usagef("ctl trace: --within %v: want more than 0 and at most %v", c.Duration("within"), control.MaxTraceMillis*time.Millisecond)
+	}
+	if c.IsSet("seconds") {
+		if c.IsSet("steps") || c.IsSet("within") {
+			return q, usagef("ctl trace: --seconds with --steps or --within: want either seconds or steps")
+		}
+		s := c.Float64("seconds")
+		if !(s > 0 && s <= control.MaxTraceMillis/1000) {
+			return q, usagef("ctl trace: --seconds %v: want more than 0 and at most %d", s, control.MaxTraceMillis/1000)
+		}
+		q.Steps, q.WindowMillis = 0, max(1, int64(s*1000))
+	}
+	if q.Ranks, err = parseRanks(c.String("ranks")); err != nil {
+		return q, usagef("ctl trace: --ranks %q: %v", c.String("ranks"), err)
+	}
+	return q, nil
+}
+
+// parseRanks reads a list such as 0,3-5; empty: none.
+func parseRanks(text string) (ranks []int32, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, both := strings.Cut(strings.TrimSpace(part), "-")
+		if !both {
+			to = from
+		}
+		a, err1 := strconv.ParseUint(from, 10, 16)
+		b, err2 := strconv.ParseUint(to, 10, 16)
+		if err1 != nil || err2 != nil || b < a {
+			return nil, fmt.Errorf("got %q, want ranks such as 0 or 3-5, with commas between them", part)
+		}
+		if uint64(len(ranks))+b-a >= control.MaxTraced {
+			return nil, fmt.Errorf("more than %d workers: want at most so many", control.MaxTraced)
+		}
+		for r := a; r <= b; r++ {
+			ranks = append(ranks, int32(r))
+		}
+	}
+	return ranks, nil
+}
+
+// takeTrace is `launch ctl trace`.
+func takeTrace(c *cli.Context) error {
+	q, err := traceRequest(c)
+	if err != nil {
+		return err
+	}
+	k, err := findJob(c, record.Find)
+	if err != nil {
+		return err
+	}
+	var begun control.Trace
+	if _, err := k.ask(c.Context, q, &begun); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%d steps", q.Steps)
+	if q.Steps == 0 {
+		what = control.Seconds(time.Duration(q.WindowMillis) * time.Millisecond)
+	}
+	fmt.Fprintf(c.App.ErrWriter, "launch: recording %s of %d workers and %d servers, from %s on\n", what, begun.Workers, begun.Servers, control.Seconds(time.Duration(begun.StartMillis)*time.Millisecond))
+	if begun.LeftOut > 0 {
+		fmt.Fprintf(c.App.ErrWriter, "launch: %d processes are left out; choose workers with --ranks\n", begun.LeftOut)
+	}
+	line, err := k.collect(c.Context, c.App.ErrWriter, begun)
+	// Whatever happened, also after Ctrl-C, nobody needs it any more.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context), 5*time.Second)
+	defer cancel()
+	_, _ = k.ask(ctx, control.Request{Op: control.OpTraceEnd, Trace: begun.Trace}, &control.Done{}) // it forgets the trace by itself, too
+	if err != nil {
+		return err
+	}
+	line.Steps = q.Steps
+	return writeTrace(c.App.Writer, c.App.ErrWriter, line, c.String("output"))
+}
+
+// tracePause is the time between two requests for the parts of a trace.
+const tracePause = 500 * time.Millisecond
+
+// collect fetches the parts of a trace while they come.
+func (k *controller) collect(ctx context.Context, stderr io.Writer, begun control.Trace) (*trace.Timeline, error) {
+	line := &trace.Timeline{Job: begun.Job}
+	nodes := map[uint64]*trace.Node{}
+	state, after := "", uint64(0)
+	for {
+		var p control.TraceParts
+		if _, err := k.ask(ctx, control.Request{Op: control.OpTraceParts, Trace: begun.Trace, After: after}, &p); err != nil {
+			return nil, fmt.Errorf("launch: trace %d: %w", begun.Trace, err)
+		}
+		for _, x := range p.Nodes {
+			n := nodes[x.Node]
+			if n == nil {
+				n = &trace.Node{ID: x.Node, Role: x.Role, Rank: int(x.Rank), Host: x.Host, PID: x.PID}
+				nodes[x.Node] = n
+			}
+			n.Dropped, n.Missing = x.Dropped, x.Missing
+			if err := n.SetClock(time.Duration(x.OffsetNS), time.Duration(x.BoundNS)); err != nil {
+				return nil, err
+			}
+		}
+		for _, x := range p.Chunks {
+			n := nodes[x.Node]
+			if n == nil {
+				return nil, fmt.Errorf("launch: trace %d: a chunk of node %d, which is not traced", begun.Trace, x.Node)
+			}
+			if err := n.AddChunk(x.Data); err != nil {
+				return nil, fmt.Errorf("launch: trace %d: %v: %w", begun.Trace, n, err)
+			}
+			after = x.Number
+		}
+		if p.State != state && p.State == control.TraceCollecting {
+			fmt.Fprintln(stderr, "launch: recorded; fetching")
+		}
+		state = p.State
+		if state == control.TraceDone && after == p.Last {
+			break
+		}
+		if len(p.Chunks) > 0 {
+			continue // there may be more
+		}
+		select {
+		case <-time.After(tracePause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("launch: trace %d: %w", begun.Trace, context.Cause(ctx))
+		}
+	}
+	spans := 0
+	for _, n := range nodes {
+		line.Nodes = append(line.Nodes, *n)
+		spans += len(n.Spans)
+	}
+	slices.SortFunc(line.Nodes, func(a, b trace.Node) int { return int(int64(a.ID) - int64(b.ID)) })
+	if spans == 0 {
+		return nil, fmt.Errorf("launch: trace %d: %w", begun.Trace, errors.Join(errors.New("no process has recorded anything"), missingOf(line)))
+	}
+	return line, nil
+}
+
+// missingOf says why nothing came.
+func missingOf(line *trace.Timeline) (err error) {
+	for i := range line.Nodes {
+		if n := &line.Nodes[i]; n.Missing != "" {
+			err = errors.Join(err, fmt.Errorf("%v: %s", n, n.Missing))
+		}
+	}
+	return err
+}
+
+// writeTrace writes the file, and says what is in it.
+func writeTrace(stdout, stderr io.Writer, line *trace.Timeline, path string) error {
+	var s trace.Summary
+	err := vfs.WriteFile(vfs.OS{}, path, func(w io.Writer) (err error) {
+		if filepath.Ext(path) != ".gz" {
+			s, err = line.WriteChrome(w)
+			return err
+		}
+		z := gzip.NewWriter(w)
+		if s, err = line.WriteChrome(z); err != nil {
+			return err
+		}
+		return z.Close()
+	})
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	for _, text := range s.Warnings {
+		fmt.Fprintf(stderr, "launch: %s\n", text)
+	}
+	steps := "no steps"
+	if s.Median > 0 {
+		steps = fmt.Sprintf("steps of %v", s.Median.Round(10*time.Microsecond))
+		if s.First <= s.Last {
+			steps = fmt.Sprintf("steps %d to %d, of %v each", s.First, s.Last, s.Median.Round(10*time.Microsecond))
+		}
+	}
+	fmt.Fprintf(stdout, "%s: %s; %d spans in %v, %d of %d pushes with their rounds; clocks are known to ±%v.\nOpen it at https://ui.perfetto.dev or in chrome://tracing.\n",
+		path, steps, s.Spans, s.Span.Round(time.Millisecond), s.Arrows, s.Pushes, s.Bound.Round(time.Microsecond))
+	return nil
+}
