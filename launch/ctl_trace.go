@@ -116,7 +116,7 @@ func takeTrace(c *cli.Context) error {
 	if q.Steps == 0 {
 		what = control.Seconds(time.Duration(q.WindowMillis) * time.Millisecond)
 	}
-	fmt.Fprintf(c.App.ErrWriter, "launch: recording %s of %d workers and %d servers, from %s on\n", what, begun.Workers, begun.Servers, control.Seconds(time.Duration(begun.StartMillis)*time.Millisecond))
+	fmt.Fprintf(c.App.ErrWriter, "launch: recording %s of %s and %s, from %s on\n", what, count(begun.Workers, "worker"), count(begun.Servers, "server"), control.Seconds(time.Duration(begun.StartMillis)*time.Millisecond))
 	if begun.LeftOut > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "launch: %d processes are left out; choose workers with --ranks\n", begun.LeftOut)
 	}
