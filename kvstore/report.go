@@ -67,6 +67,9 @@ func (s *store) ReportStep(r StepReport) {
 		c.Set(telemetry.GlobalBatch, float64(r.GlobalBatch))
 	}
 	c.Set(telemetry.LastStepTime, unixSeconds())
+	if clock := s.trace.Clock(); clock != nil {
+		c.AddStep(telemetry.Step{End: clock.Now() / 1000, Total: r.Total, Compute: r.Compute, Wait: r.Wait, Data: r.Data, Save: r.Save})
+	}
 }
 
 func (s *store) ReportEvaluation(e Evaluation) {

@@ -24,7 +24,7 @@ func runCtl(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:     "launch ctl",
 		Usage:    "look at a job, and change its hosts",
-		Commands: []*cli.Command{statusCommand(), whyCommand(), traceCommand(), addCommand(), removeCommand(), scaleCommand(), addServerCommand(), removeServerCommand(), planCommand(), exportCommand()},
+		Commands: []*cli.Command{statusCommand(), whyCommand(), pageCommand(), traceCommand(), addCommand(), removeCommand(), scaleCommand(), addServerCommand(), removeServerCommand(), planCommand(), exportCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return unknownCommand(c.App, c.Args().First())

@@ -56,6 +56,9 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "state", Usage: "the scheduler keeps its state in folder `PATH` of its host, or in etcd://host:port/prefix",
 			DefaultText: "a folder of this job, if workers or servers may be lost"},
 		&cli.StringFlag{Name: "metrics-listen", Usage: "serve the job's metrics to Prometheus on `ADDRESS` (host:port; port 0: a free one) of the scheduler's host", DefaultText: "not served"},
+		&cli.StringFlag{Name: statusFlag, Usage: "show the job in browsers at `ADDRESS` (host:port; port 0: a free one), or off; its link is printed", Value: "127.0.0.1:0"},
+		&cli.PathFlag{Name: "status-cert", Usage: "certificate `FILE` (PEM) of that page, which an address that other machines reach needs", TakesFile: true},
+		&cli.PathFlag{Name: "status-key", Usage: "private key `FILE` (PEM) of that certificate", TakesFile: true},
 		// Of launch tune: the workers wait for slots (launch slot), and no files name the hosts.
 		&cli.BoolFlag{Name: trialFlag, Hidden: true},
 		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
@@ -78,6 +81,7 @@ type options struct {
 	schedulerHost    *hosts.Host
 	hostIP, netName  string
 	metricsListen    string
+	status           statusOptions
 	tls              bool
 	startTimeout     time.Duration
 	stopTimeout      time.Duration
@@ -139,6 +143,9 @@ func readOptions(c *cli.Context) (*options, error) {
 		if err := prom.CheckAddress(o.metricsListen); err != nil {
 			return nil, usagef("--metrics-listen: %v", err)
 		}
+	}
+	if o.status, err = readStatus(c, o.trial); err != nil {
+		return nil, err
 	}
 	if o.command = command(c.Args().Slice()); len(o.command) == 0 && !o.check {
 		return nil, usagef("no command for the workers; write it at the end: launch -n %d ./program", o.workers)

@@ -153,8 +153,17 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		return outcome{}, err
 	}
 	defer close()
-	cfg.Listening = func(w job.Where) (func(), error) { return o.record(w, cwd, log), nil }
+	live, err := o.openPage(log)
+	if err != nil {
+		return outcome{}, err
+	}
+	cfg.Listening = func(w job.Where) (func(), error) {
+		live.started(w)
+		w.Credentials = append(w.Credentials[:len(w.Credentials):len(w.Credentials)], live.credentials()...)
+		return o.record(w, cwd, log), nil
+	}
 	res, err := job.Repeat(ctx, cfg, o.restarts)
+	live.close(res, err)
 	if err != nil && errors.Is(err, job.ErrStart) {
 		log.Error(err.Error(), joblog.JobFailed.With("failure", control.NotStarted, "reason", err.Error(), "exit_code", res.Code))
 	} else if err != nil {

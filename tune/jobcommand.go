@@ -45,7 +45,7 @@ func (t *jobTrial) command() ([]string, error) {
 		return nil, err
 	}
 	r := t.resources
-	args := []string{launch, "--output", "json", "--result", filepath.Join(t.folder, resultFile), "-n", strconv.Itoa(t.workers()), "-s", strconv.Itoa(r.Servers), "--start-timeout", r.StartTimeout.String(),
+	args := []string{launch, "--output", "json", "--status-listen", "off", "--result", filepath.Join(t.folder, resultFile), "-n", strconv.Itoa(t.workers()), "-s", strconv.Itoa(r.Servers), "--start-timeout", r.StartTimeout.String(),
 		"--stop-timeout", t.attempt.stopAfter().String(), "--env-worker", remote.AddressVariable, "--env-worker", remote.TokenVariable}
 	if t.elastic != nil {
 		args = append(args, t.elasticFlags()...)

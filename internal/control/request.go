@@ -77,7 +77,7 @@ type Request struct {
 	SinceMillis int64    `json:"since_ms,omitempty"` // of OpSeries: the scheduler's clock, Unix
 	Points      int      `json:"points,omitempty"`   // of OpSeries
 
-	Steps        int     `json:"steps,omitempty"`     // of OpTrace: of each worker; 0: until WindowMillis have passed
+	Steps        int     `json:"steps,omitempty"`     // of OpTrace: of each worker; 0: until WindowMillis have passed. Of OpTelemetry: how many of the last steps
 	WindowMillis int64   `json:"window_ms,omitempty"` // of OpTrace: the longest time; 0: MaxTraceMillis
 	Ranks        []int32 `json:"ranks,omitempty"`     // of OpTrace: the workers
 	Trace        uint64  `json:"trace,omitempty"`     // of OpTraceParts and OpTraceEnd

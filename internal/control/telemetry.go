@@ -67,6 +67,19 @@ type NodeTelemetry struct {
 	// Of a worker: what the servers charge it with since their begin, in all. See telemetry.Blame.
 	BlamedRounds  uint64 `json:"blamed_rounds,omitempty"`
 	BlamedSeconds Number `json:"blamed_seconds,omitempty"`
+	// Of a worker, where Request.Steps asks for them: the last steps, oldest first. An answer has those of at most MaxTraced workers.
+	Steps []StepTimes `json:"steps,omitempty"`
+}
+
+// StepTimes says when a worker made one step, and where its time went.
+type StepTimes struct {
+	Step      uint64 `json:"step"`
+	EndMicros int64  `json:"end_us"` // the scheduler's clock, Unix
+	Total     Number `json:"total"`  // seconds
+	Compute   Number `json:"compute"`
+	Wait      Number `json:"wait"`
+	Data      Number `json:"data"`
+	Save      Number `json:"save"`
 }
 
 // Series is the answer to OpSeries: what the nodes' values were at equally spaced times.

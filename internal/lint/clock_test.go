@@ -33,6 +33,8 @@ var wall = map[string]string{
 	"tune/scan.go":                    "as it is read from the log",
 	"internal/trace/chrome.go":        "the stamp of what is shown, for people",
 	"internal/shardserver/server.go":  "the distance between two clocks that both begin there",
+	"launch/internal/jobpage/feed.go": "since when the scheduler does not answer, for people",
+	"launch/status.go":                "when launch was started, for people",
 	"internal/page/pagetest/job.go":   "the beginning of a made-up job",
 	"metrics/event.go":                "stamps in a file, for charts",
 	"metrics/eventfile.go":            "a file's name, which sorts behind those that are there whatever the clock says",

@@ -112,6 +112,26 @@ func (h *hub) poll() bool {
 	return h.running
 }
 
+// last polls once more, out of turn, if someone watches, and lets nobody else in; watchers have their last message then.
+func (h *hub) last() {
+	h.mu.Lock()
+	h.closed = true
+	running := h.running
+	h.mu.Unlock()
+	if !running {
+		return
+	}
+	h.cancel()
+	h.wg.Wait()
+	h.ctx = context.Background()
+	h.poll()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watchers {
+		h.drop(w)
+	}
+}
+
 // greet gives those who have just come what is known: the last Poll is at most so old as every.
 func (h *hub) greet() {
 	h.mu.Lock()

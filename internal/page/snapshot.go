@@ -21,7 +21,7 @@ const (
 	maxSlow      = 8
 	maxEvents    = 200 // the newest
 	maxNewEvents = 50  // of an Update
-	maxSteps     = 20  // of a worker
+	MaxSteps     = 20  // of a worker
 	maxTimelines = 32  // workers with Steps: the slow ones, then those of the lowest ranks
 	maxLines     = 10 + 16
 	maxPoints    = 2048 // of each line

@@ -1,34 +1,49 @@
 package page
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 )
 
-// writeTimeout is how long a browser may take for what was sent to it.
-const writeTimeout = 10 * time.Second
+const (
+	// writeTimeout is how long a browser may take for what was sent to it.
+	writeTimeout = 10 * time.Second
+	maxStreams   = 32 // at once; the next one gets 503 Service Unavailable
+)
+
+// join takes a place for a stream; ok is false if there is none, which the browser is told.
+func (s *Server) join(w http.ResponseWriter) (leave func(), ok bool) {
+	select {
+	case s.streams <- struct{}{}:
+		return func() { <-s.streams }, true
+	default:
+		http.Error(w, fmt.Sprintf("%d pages are open already", maxStreams), http.StatusServiceUnavailable)
+		return nil, false
+	}
+}
 
 // events is GET /api/events.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return
+	}
+	leave, ok := s.join(w)
+	if !ok {
+		return
+	}
+	defer leave()
 	watcher := s.hub.watch()
 	defer s.hub.leave(watcher)
-	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
+	if control.SetReadDeadline(time.Time{}) != nil { // that of the request would end the stream
+		return
+	}
 	for {
 		select {
 		case m, ok := <-watcher.messages:
-			if !ok {
-				return
-			}
-			if control.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
-				return
-			}
-			for _, b := range [][]byte{[]byte("event: " + m.Event + "\ndata: "), m.Data, []byte("\n\n")} {
-				if _, err := w.Write(b); err != nil {
-					return
-				}
-			}
-			if control.Flush() != nil {
+			if !ok || !writeEvent(w, control, m) {
 				return
 			}
 		case <-r.Context().Done():
@@ -37,8 +52,29 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func writeEvent(w http.ResponseWriter, control *http.ResponseController, m Message) bool {
+	if control.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
+		return false
+	}
+	for _, b := range [][]byte{[]byte("event: " + m.Event + "\ndata: "), m.Data, []byte("\n\n")} {
+		if _, err := w.Write(b); err != nil {
+			return false
+		}
+	}
+	return control.Flush() == nil
+}
+
 // state is GET /api/state.
 func (s *Server) state(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == http.MethodHead {
+		return
+	}
+	leave, ok := s.join(w)
+	if !ok {
+		return
+	}
+	defer leave()
 	watcher := s.hub.watch()
 	defer s.hub.leave(watcher)
 	select {

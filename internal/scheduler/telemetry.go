@@ -72,15 +72,53 @@ func (c *Core) telemetry(r control.Request) control.Answer {
 	columns := c.history.Columns(metrics)
 	t := c.telemetryOfJob(columns)
 	left := room(t)
+	timed := c.timedWorkers(r.Steps)
 	c.measuredNodes(func(n *node, state string) {
 		x := c.telemetryOf(n, state, columns)
-		if left -= nodeBytes + len(n.Host)*6 + x.Values.Size(); left < 0 {
+		if timed[n.Node] {
+			x.Steps = c.lastSteps(n.Node, r.Steps)
+		}
+		if left -= nodeBytes + len(n.Host)*6 + x.Values.Size() + stepBytes*len(x.Steps); left < 0 {
 			t.LeftOut++
 			return
 		}
 		t.Nodes = append(t.Nodes, x)
 	})
 	return t
+}
+
+// stepBytes bounds the JSON of a StepTimes.
+const stepBytes = 200
+
+// timedWorkers are those whose last steps an answer has: those that others wait for, then those of the lowest ranks.
+func (c *Core) timedWorkers(steps int) map[uint64]bool {
+	timed := map[uint64]bool{}
+	if steps == 0 {
+		return timed
+	}
+	for _, s := range c.slowest() {
+		timed[s.Node] = true
+	}
+	for _, n := range c.counting(wire.RoleWorker) {
+		if len(timed) < control.MaxTraced {
+			timed[n.Node] = true
+		}
+	}
+	return timed
+}
+
+// lastSteps are the last steps of a worker, at most so many.
+func (c *Core) lastSteps(node uint64, most int) (list []control.StepTimes) {
+	offset := c.history.Newest(node, telemetry.Column{Metric: telemetry.ClockOffset})
+	if math.IsNaN(offset) {
+		return nil
+	}
+	seconds := func(d time.Duration) control.Number { return control.Number(roundTo(d.Seconds(), 6)) }
+	steps := c.history.LastSteps(node)
+	for _, s := range steps[max(0, len(steps)-most):] {
+		list = append(list, control.StepTimes{Step: s.Number, EndMicros: s.End + int64(offset*1e6), Total: seconds(s.Total), Compute: seconds(s.Compute), Wait: seconds(s.Wait), Data: seconds(s.Data), Save: seconds(s.Save)})
+	}
+	return list
 }
 
 // Telemetry is what OpTelemetry answers, for use within this process: with all nodes, however many there are.

@@ -49,6 +49,7 @@ type past struct {
 	gone    bool
 	fine    ring
 	coarse  ring
+	steps   []Step           // of a worker, the last ones
 	charged map[uint64]Blame // a server's newest blames
 	partial bool             // its newest record may lack some workers that it blames
 	blamed  blamed           // of a worker, by all servers
@@ -96,7 +97,7 @@ func (h *History) Add(at time.Time, node uint64, r *Record) {
 		p.fine.drop(h.finePoints)
 	}
 	p.coarse.advance(p, now, &values, bridged, h.mostCoarse)
-	p.values, p.at = values, now
+	p.values, p.at, p.steps = values, now, r.Steps
 	h.addBlames(p, r.Blames, isNew)
 }
 

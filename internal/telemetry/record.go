@@ -20,6 +20,7 @@ const (
 type Record struct {
 	Samples []Sample // at most MaxSamples, sorted by metric and index, none twice
 	Blames  []Blame  // of a server, at most MaxBlames, sorted by node: those that grew most since the last record
+	Steps   []Step   // of a worker, the last ones, at most MaxSteps, numbered one after another; a Record with Blames has none
 }
 
 // A Sample is one value.
@@ -43,19 +44,29 @@ var ErrMalformed = errors.New("malformed record")
 // format is the first byte of a record.
 const format = 1
 
+// head is the size of what is before the samples.
+const head = 4
+
 // Append appends the record's bytes. All numbers are little-endian:
 //
 //	offset  size  field
 //	     0     1  format    1
 //	     1     1  samples   how many
 //	     2     1  blames    how many
-//	     3    10  each sample: metric 1, index 1, value 8 (float64)
+//	     3     1  steps     how many
+//	     4    10  each sample: metric 1, index 1, value 8 (float64)
 //	     .    24  each blame: node 8, rounds 8, seconds 8 (float64)
+//	     .    16  if there are steps: number of the newest one 8, its end 8 (microseconds of Unix time)
+//	     .    24  each step: how long before the newest one it ended, total, compute, wait, data, save, 4 each (microseconds)
 //
-// Samples and blames beyond the limits are left out.
+// Samples, blames and steps beyond the limits are left out.
 func (r *Record) Append(b []byte) []byte {
 	samples, blames := r.Samples[:min(len(r.Samples), MaxSamples)], r.Blames[:min(len(r.Blames), MaxBlames)]
-	b = append(b, format, uint8(len(samples)), uint8(len(blames)))
+	steps := r.Steps[max(0, len(r.Steps)-MaxSteps):]
+	if len(blames) > 0 {
+		steps = nil
+	}
+	b = append(b, format, uint8(len(samples)), uint8(len(blames)), uint8(len(steps)))
 	for _, s := range samples {
 		b = binary.LittleEndian.AppendUint64(append(b, uint8(s.Metric), s.Index), math.Float64bits(s.Value))
 	}
@@ -64,23 +75,30 @@ func (r *Record) Append(b []byte) []byte {
 		b = binary.LittleEndian.AppendUint64(b, x.Rounds)
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x.Seconds))
 	}
-	return b
+	return appendSteps(b, steps)
 }
 
 // Decode reads a record. Metrics and indices that this version does not know are left out. Counters that are negative or not finite are an error.
 func Decode(b []byte) (Record, error) {
 	var r Record
-	if len(b) < 3 || len(b) > MaxRecord {
-		return r, fmt.Errorf("telemetry: %w of %d bytes, want 3 to %d", ErrMalformed, len(b), MaxRecord)
+	if len(b) < head || len(b) > MaxRecord {
+		return r, fmt.Errorf("telemetry: %w of %d bytes, want 4 to %d", ErrMalformed, len(b), MaxRecord)
 	}
 	if b[0] != format {
 		return r, fmt.Errorf("telemetry: %w of format %d, want %d", ErrMalformed, b[0], format)
 	}
-	samples, blames := int(b[1]), int(b[2])
-	if want := 3 + 10*samples + 24*blames; len(b) != want {
-		return r, fmt.Errorf("telemetry: %w of %d bytes, want %d for %d samples and %d blames", ErrMalformed, len(b), want, samples, blames)
+	samples, blames, steps := int(b[1]), int(b[2]), int(b[3])
+	want := head + 10*samples + 24*blames
+	if steps > 0 {
+		want += stepsHead + stepBytes*steps
 	}
-	b = b[3:]
+	if len(b) != want {
+		return r, fmt.Errorf("telemetry: %w of %d bytes, want %d for %d samples, %d blames and %d steps", ErrMalformed, len(b), want, samples, blames, steps)
+	}
+	if steps > MaxSteps || steps > 0 && blames > 0 {
+		return r, fmt.Errorf("telemetry: %w: %d steps and %d blames, want at most %d steps, and none with blames", ErrMalformed, steps, blames, MaxSteps)
+	}
+	b = b[head:]
 	previous := -1
 	for ; samples > 0; samples, b = samples-1, b[10:] {
 		s := Sample{Metric(b[0]), b[1], math.Float64frombits(binary.LittleEndian.Uint64(b[2:]))}
@@ -108,5 +126,10 @@ func Decode(b []byte) (Record, error) {
 		}
 		r.Blames = append(r.Blames, x)
 	}
+	last, err := decodeSteps(b, steps)
+	if err != nil {
+		return Record{}, err
+	}
+	r.Steps = last
 	return r, nil
 }

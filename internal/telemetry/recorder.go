@@ -10,6 +10,7 @@ import (
 // A nil Recorder takes everything and keeps nothing.
 type Recorder struct {
 	slots [numSlots]slot
+	steps lastSteps
 
 	mu         sync.Mutex // guards the rest
 	collectors []func(*Recorder)
@@ -129,5 +130,6 @@ func (r *Recorder) Record() Record {
 	if blames != nil {
 		rec.Blames = blames()
 	}
+	rec.Steps = r.steps.last(nil)
 	return rec
 }

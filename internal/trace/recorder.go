@@ -29,7 +29,12 @@ func NewRecorder(clock *telemetry.Clock) *Recorder {
 }
 
 // Clock is the Recorder's clock.
-func (r *Recorder) Clock() *telemetry.Clock { return r.clock }
+func (r *Recorder) Clock() *telemetry.Clock {
+	if r == nil {
+		return nil
+	}
+	return r.clock
+}
 
 // On reports whether a Capture is open.
 func (r *Recorder) On() bool { return r != nil && r.open.Load() != nil }

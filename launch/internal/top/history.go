@@ -13,14 +13,14 @@ import (
 var (
 	asked = []telemetry.Metric{telemetry.Steps, telemetry.Examples, telemetry.StepSeconds, telemetry.ComputeSeconds, telemetry.WaitSeconds, telemetry.DataSeconds,
 		telemetry.Epoch, telemetry.Loss, telemetry.LearningRate, telemetry.Rounds, telemetry.RoundSeconds, telemetry.Waiting, telemetry.HeldBytes, telemetry.ValueBytes,
-		telemetry.SentBytes, telemetry.ReceivedBytes}
+		telemetry.SentBytes, telemetry.ReceivedBytes, telemetry.CPUSeconds}
 	detailed = []telemetry.Metric{telemetry.SaveSeconds, telemetry.GradientNorm, telemetry.GlobalBatch, telemetry.StalenessMean, telemetry.StalenessMax, telemetry.TestLoss, telemetry.TestAccuracy,
-		telemetry.ResidentBytes, telemetry.CPUSeconds, telemetry.HeartbeatTrip, telemetry.GPUMemoryUsed, telemetry.GPUMemoryTotal, telemetry.GPULoad, telemetry.GPUTemperature, telemetry.GPUPower}
+		telemetry.ResidentBytes, telemetry.HeartbeatTrip, telemetry.GPUMemoryUsed, telemetry.GPUMemoryTotal, telemetry.GPULoad, telemetry.GPUTemperature, telemetry.GPUPower}
 )
 
 // Names are the names of the metrics to ask for.
 func Names(details bool) (names []string) {
-	list := asked
+	list := slices.Clone(asked)
 	if details {
 		list = slices.Concat(asked, detailed)
 	}

@@ -68,10 +68,11 @@ func (p *Process) counts() bool {
 
 func (x *track) process(n *control.NodeTelemetry, r rate, known bool) Process {
 	nan := control.Number(math.NaN())
-	p := Process{Node: n.Node, Rank: n.Rank, Host: clean(n.Host), PID: n.PID, State: n.State, AgeMillis: n.AgeMillis, Seconds: nan, Sent: nan, Received: nan}
+	p := Process{Node: n.Node, Rank: n.Rank, Host: clean(n.Host), PID: n.PID, State: n.State, AgeMillis: n.AgeMillis, Seconds: nan, Sent: nan, Received: nan, CPU: nan}
 	if known {
 		p.Seconds = control.Number(r.seconds())
 		p.Sent, p.Received = control.Number(r.perSecond(telemetry.SentBytes)), control.Number(r.perSecond(telemetry.ReceivedBytes))
+		p.CPU = control.Number(r.perSecond(telemetry.CPUSeconds))
 	}
 	return p
 }

@@ -240,7 +240,12 @@ func (p *page) eventLines(rows int) []string {
 
 // eventText is an event in a line, at its local time.
 func eventText(e control.Event) string {
-	words := []string{time.Unix(0, e.TimeNS).Format("15:04:05"), e.Action}
+	return time.Unix(0, e.TimeNS).Format("15:04:05") + " " + EventText(e)
+}
+
+// EventText is an event in a line, without its time.
+func EventText(e control.Event) string {
+	words := []string{e.Action}
 	switch {
 	case e.OfServer():
 		words = append(words, fmt.Sprintf("server %d", e.Rank))

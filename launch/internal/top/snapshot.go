@@ -31,6 +31,7 @@ type Process struct {
 	Seconds  control.Number `json:"seconds"`
 	Sent     control.Number `json:"sent_bytes_per_second"`
 	Received control.Number `json:"received_bytes_per_second"`
+	CPU      control.Number `json:"cpu_cores"` // that it keeps busy, the mean
 }
 
 // A Worker is one worker of a Snapshot.

@@ -33,11 +33,12 @@ func run(listen, assets string, job *pagetest.Job) error {
 	if assets != "" {
 		files = os.DirFS(assets)
 	}
-	s, err := page.Listen(page.Config{Listen: listen, Feed: job, Assets: files})
+	key := page.NewKey()
+	s, err := page.Listen(page.Config{Listen: listen, Feed: job, Key: key, Assets: files})
 	if err != nil {
 		return err
 	}
-	fmt.Printf("http://%s/\n", s.Addr())
+	fmt.Println(key.Link(s.URL()))
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, os.Interrupt)
 	<-end

@@ -1,0 +1,110 @@
+package page
+
+import (
+	"container/list"
+	"context"
+	"net"
+	"sync"
+)
+
+// maxConns bounds the connections, and with them the descriptors, goroutines and memory that strangers can take.
+const maxConns = 128
+
+// writeBuffer is what the system may hold for a browser that does not read, in bytes.
+const writeBuffer = 256 << 10
+
+// A limitedListener is a listener with at most so many connections. When there is one more, the oldest without a session is closed: strangers who hold connections open keep nobody out.
+type limitedListener struct {
+	net.Listener
+	most int
+
+	mu        sync.Mutex // guards the rest, and the elements of connections
+	strangers *list.List // of *gated, the oldest first
+	members   int        // connections of sessions
+}
+
+func limitConns(ln net.Listener, most int) *limitedListener {
+	return &limitedListener{Listener: ln, most: most, strangers: list.New()}
+}
+
+// Accept implements net.Listener.
+func (g *limitedListener) Accept() (net.Conn, error) {
+	for {
+		c, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if t, ok := c.(*net.TCPConn); ok {
+			_ = t.SetWriteBuffer(writeBuffer) // a hint
+		}
+		var last net.Conn
+		g.mu.Lock()
+		if g.strangers.Len()+g.members >= g.most {
+			if e := g.strangers.Front(); e != nil {
+				last = e.Value.(*gated)
+			} else {
+				last, c = c, nil // all have sessions
+			}
+		}
+		var x *gated
+		if c != nil {
+			x = &gated{Conn: c, of: g}
+			x.stranger = g.strangers.PushBack(x)
+		}
+		g.mu.Unlock()
+		if last != nil {
+			last.Close()
+		}
+		if x != nil {
+			return x, nil
+		}
+	}
+}
+
+// A gated is a connection of a limitedListener.
+type gated struct {
+	net.Conn
+	of       *limitedListener
+	stranger *list.Element // nil: it has a session, or is closed
+	member   bool
+}
+
+// Close implements net.Conn.
+func (c *gated) Close() error {
+	c.of.mu.Lock()
+	if c.stranger != nil {
+		c.of.strangers.Remove(c.stranger)
+		c.stranger = nil
+	}
+	if c.member {
+		c.of.members--
+		c.member = false
+	}
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+type connKey struct{}
+
+// withConn gives requests their connection. c may be one of TLS over a gated one.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = t.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// markSession says that the connection of a request is one of a session.
+func markSession(ctx context.Context) {
+	c, ok := ctx.Value(connKey{}).(*gated)
+	if !ok {
+		return
+	}
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if c.stranger != nil {
+		c.of.strangers.Remove(c.stranger)
+		c.stranger, c.member = nil, true
+		c.of.members++
+	}
+}

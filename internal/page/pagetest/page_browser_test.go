@@ -1,0 +1,117 @@
+//go:build browser
+
+package pagetest
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/internal/testing/browser"
+)
+
+// open shows a made-up job in a browser.
+func open(t *testing.T, chromium *browser.Browser, job *Job, view browser.View) *browser.Page {
+	t.Helper()
+	key := page.NewKey()
+	s, err := page.Listen(page.Config{Listen: "127.0.0.1:0", Feed: job, Key: key, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	p := chromium.Open(t, key.Link(s.URL()), view)
+	p.WaitFor(`document.querySelectorAll("#workers tbody tr").length > 0 && document.querySelector("#curves canvas") !== null`)
+	return p
+}
+
+func newJob(workers, servers int) *Job {
+	return &Job{Workers: workers, Servers: servers, Begin: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Past: 600}
+}
+
+// What each view shows can be read, without a scroll bar to the side, and nothing is asked of other hosts or refused by the page's own policy.
+func TestPageInEachView(t *testing.T) {
+	chromium := browser.Start(t)
+	for name, view := range map[string]browser.View{
+		"page-wide-light": {Width: 1600, Height: 2300}, "page-wide-dark": {Width: 1600, Height: 2300, Dark: true},
+		"page-narrow-light": {Width: 400, Height: 4600}, "page-narrow-dark": {Width: 400, Height: 4600, Dark: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, chromium, newJob(4, 2), view)
+			p.WaitFor(`document.body.textContent.includes("worker 3 on d3 is slow")`)
+			p.WaitFor(`document.querySelectorAll("#timeline svg g.row path.part.compute[d^=M]").length === 4`)
+			if wide := browser.Eval[int](p, `document.documentElement.scrollWidth`); wide > view.Width {
+				t.Errorf("the page is %d pixels wide, want at most %d", wide, view.Width)
+			}
+			p.Screenshot(name)
+			p.Clean()
+		})
+	}
+}
+
+// The first paint needs little, and little has to be fetched.
+func TestPageIsSmallAndSoonThere(t *testing.T) {
+	p := open(t, browser.Start(t), newJob(4, 2), browser.View{Width: 1600, Height: 1000})
+	bytes := browser.Eval[int](p, `performance.getEntries().filter((e) => e.transferSize).reduce((sum, e) => sum + e.transferSize, 0)`)
+	if bytes == 0 || bytes > 250_000 {
+		t.Errorf("%d bytes were fetched, want at most 250,000", bytes)
+	}
+	paint := browser.Eval[float64](p, `performance.getEntriesByName("first-contentful-paint")[0].startTime`)
+	t.Logf("first paint after %.0f ms, %d bytes", paint, bytes)
+	p.Clean()
+}
+
+// A thousand workers: those that others wait for are on the first page, the filter finds the others, and an update is drawn at once.
+func TestPageOfAThousandWorkers(t *testing.T) {
+	p := open(t, browser.Start(t), newJob(1024, 8), browser.View{Width: 1600, Height: 2300})
+	if n := browser.Eval[int](p, `document.querySelectorAll("#workers tbody tr").length`); n > 64 {
+		t.Errorf("%d workers are on one page, want at most 64", n)
+	}
+	p.WaitFor(`document.querySelector("#workers tbody tr").textContent.includes("1023")`)
+	p.WaitFor(`performance.getEntriesByName("update").length >= 4`)
+	// The median of those after the first, which builds the page.
+	took := browser.Eval[float64](p, `(() => { const l = performance.getEntriesByName("update").slice(1).map((e) => e.duration).sort((a, b) => a - b); return l[Math.floor(l.length / 2)]; })()`)
+	t.Logf("an update of 1,024 workers takes %.1f ms", took)
+	p.Press("/")
+	p.WaitFor(`document.activeElement.id === "workers-filter"`)
+	browser.Eval[string](p, `document.activeElement.value = ""`) // the protocol sends a character of its own besides the key that the page has taken
+	p.Press("d517")
+	p.WaitFor(`document.querySelectorAll("#workers tbody tr").length === 1 && document.querySelector("#workers tbody tr").textContent.includes("517")`)
+	p.Screenshot("page-thousand")
+	p.Clean()
+}
+
+// While the scheduler does not answer the page says so, with the newest numbers, and goes on by itself.
+func TestPageWhileTheSchedulerIsAway(t *testing.T) {
+	job := newJob(4, 2)
+	job.Outage = 3
+	p := open(t, browser.Start(t), job, browser.View{Width: 1600, Height: 1000})
+	p.WaitFor(`document.body.textContent.includes("The scheduler has not answered since")`)
+	if n := browser.Eval[int](p, `document.querySelectorAll("#workers tbody tr").length`); n != 4 {
+		t.Errorf("%d workers are shown while the scheduler is away, want 4", n)
+	}
+	p.Screenshot("page-away")
+	p.WaitFor(`!document.body.textContent.includes("The scheduler has not answered since")`)
+	p.Clean()
+}
+
+// Everything can be reached by keys, and names of hosts and events are text.
+func TestPageByKeys(t *testing.T) {
+	p := open(t, browser.Start(t), newJob(4, 2), browser.View{Width: 1600, Height: 1000})
+	p.WaitFor(`document.querySelector("#events").textContent.includes("<b>d2</b>")`)
+	if browser.Eval[bool](p, `document.querySelector("#events b") !== null`) {
+		t.Error("the HTML in an event is HTML of the page")
+	}
+	p.Press("?")
+	p.WaitFor(`document.querySelector("dialog[open]")?.textContent.includes("go to workers")`)
+	p.Screenshot("page-keys")
+	p.Press("\x1b")
+	p.WaitFor(`document.querySelector("dialog[open]") === null`)
+	p.Press("w")
+	p.WaitFor(`document.activeElement.closest("#workers") !== null`)
+	p.Press("t")
+	p.WaitFor(`document.activeElement.closest("#timeline") !== null`)
+	p.Press("p")
+	p.WaitFor(`document.body.textContent.includes("paused")`)
+	p.Clean()
+}

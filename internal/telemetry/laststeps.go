@@ -1,0 +1,126 @@
+package telemetry
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// MaxSteps bounds the last steps in a Record.
+const MaxSteps = 20
+
+// A Step is one of a worker's last steps.
+type Step struct {
+	Number uint64 // as Steps counts them, from 1
+	End    int64  // microseconds of Unix time, of the process's clock
+	Total  time.Duration
+	// Parts of Total.
+	Compute, Wait, Data, Save time.Duration
+}
+
+// stepsHead and stepBytes are the sizes of a Record's last steps: number and end of the newest one, and each step.
+const (
+	stepsHead = 16
+	stepBytes = 24
+)
+
+// ringSteps is more than MaxSteps, so that those that are read are seldom the ones that are written.
+const ringSteps = 32
+
+// lastSteps are a Recorder's newest steps. A writer marks its slot as unreadable while it writes; a reader leaves out what has changed meanwhile.
+type lastSteps struct {
+	newest atomic.Uint64 // number
+	ring   [ringSteps]struct {
+		number atomic.Uint64 // 0: being written
+		values [6]atomic.Int64
+	}
+}
+
+// AddStep adds a step that is done; its Number is given here.
+func (r *Recorder) AddStep(s Step) {
+	if r == nil {
+		return
+	}
+	n := r.steps.newest.Add(1)
+	x := &r.steps.ring[n%ringSteps]
+	x.number.Store(0)
+	for i, v := range [...]int64{s.End, int64(s.Total), int64(s.Compute), int64(s.Wait), int64(s.Data), int64(s.Save)} {
+		x.values[i].Store(v)
+	}
+	x.number.Store(n)
+}
+
+// last appends the last steps, oldest first, without gaps.
+func (l *lastSteps) last(steps []Step) []Step {
+	newest := l.newest.Load()
+	for n := newest - min(newest, MaxSteps) + 1; n <= newest; n++ {
+		x := &l.ring[n%ringSteps]
+		if x.number.Load() != n {
+			steps = steps[:0]
+			continue
+		}
+		v := func(i int) time.Duration { return time.Duration(x.values[i].Load()) }
+		s := Step{n, int64(v(0)), v(1), v(2), v(3), v(4), v(5)}
+		if x.number.Load() != n {
+			steps = steps[:0]
+			continue
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// micros is a duration in microseconds that fits 32 bits: up to 71 minutes.
+func micros(d time.Duration) uint32 { return uint32(min(max(0, d.Microseconds()), math.MaxUint32)) }
+
+// appendSteps appends the steps of a Record, which follow one another.
+func appendSteps(b []byte, steps []Step) []byte {
+	if len(steps) == 0 {
+		return b
+	}
+	newest := steps[len(steps)-1]
+	b = binary.LittleEndian.AppendUint64(b, newest.Number)
+	b = binary.LittleEndian.AppendUint64(b, uint64(newest.End))
+	for _, s := range steps {
+		before := uint32(min(max(0, newest.End-s.End), math.MaxUint32))
+		for _, v := range [...]uint32{before, micros(s.Total), micros(s.Compute), micros(s.Wait), micros(s.Data), micros(s.Save)} {
+			b = binary.LittleEndian.AppendUint32(b, v)
+		}
+	}
+	return b
+}
+
+// decodeSteps reads so many steps, of which all bytes are there.
+func decodeSteps(b []byte, n int) (steps []Step, err error) {
+	if n == 0 {
+		return nil, nil
+	}
+	number, end := binary.LittleEndian.Uint64(b), int64(binary.LittleEndian.Uint64(b[8:]))
+	if number < uint64(n) || end < 0 {
+		return nil, fmt.Errorf("telemetry: %w: %d steps up to number %d at %d µs, want numbers from 1 and a time from 0", ErrMalformed, n, number, end)
+	}
+	b = b[stepsHead:]
+	for i := range n {
+		var v [6]int64
+		for k := range v {
+			v[k] = int64(binary.LittleEndian.Uint32(b[4*k:]))
+		}
+		s := Step{Number: number - uint64(n-1-i), End: end - v[0]}
+		for k, to := range []*time.Duration{&s.Total, &s.Compute, &s.Wait, &s.Data, &s.Save} {
+			*to = time.Duration(v[k+1]) * time.Microsecond
+		}
+		steps = append(steps, s)
+		b = b[stepBytes:]
+	}
+	return steps, nil
+}
+
+// LastSteps are those of the newest record of a process.
+func (h *History) LastSteps(node uint64) []Step {
+	if p := h.nodes[node]; p != nil {
+		return p.steps
+	}
+	return nil
+}

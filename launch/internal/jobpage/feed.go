@@ -1,0 +1,212 @@
+// Package jobpage makes of what a job's scheduler answers what the live page of package page shows.
+package jobpage
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/launch/internal/top"
+)
+
+// A Source asks the scheduler of a job.
+type Source interface {
+	Ask(ctx context.Context, q control.Request, into control.Answer) (raw []byte, err error)
+}
+
+// A Feed is a page.Feed of the job that a launcher runs, and of the next one if it starts the job again.
+type Feed struct {
+	page page.Page
+	now  func() int64 // this machine's clock, Unix milliseconds
+
+	mu       sync.Mutex // guards what the launcher tells
+	source   Source     // nil: no scheduler has been started yet
+	attempt  int        // from 1
+	over     bool
+	exitText string
+
+	// Of the goroutine that polls.
+	polled  int // the attempt of history
+	polls   int
+	history *top.History
+	state   page.State
+	known   bool // state has an answer
+	gone    *page.Gone
+	members []member
+	last    uint64 // event
+	curves  curves
+}
+
+// A member is what makes another State when it changes.
+type member struct {
+	node  uint64
+	state string
+	rank  int32
+}
+
+// New returns the Feed of a job of which nothing is known yet. now is this machine's clock in Unix milliseconds.
+func New(p page.Page, now func() int64) *Feed {
+	p.Kind = page.KindJob
+	return &Feed{page: p, now: now}
+}
+
+// SetSource says whom to ask from now on: a scheduler has been started, for the first time or again.
+func (f *Feed) SetSource(s Source) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.source = s
+	f.attempt++
+}
+
+// End says that the job is over, and how it ended, for people.
+func (f *Feed) End(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.over, f.exitText = true, text
+}
+
+// Page implements page.Feed.
+func (f *Feed) Page() page.Page { return f.page }
+
+// Routes implements page.Feed.
+func (f *Feed) Routes() map[string]http.HandlerFunc { return nil }
+
+// details come in each tenth answer.
+const detailsEvery = 10
+
+// Poll implements page.Feed.
+func (f *Feed) Poll(ctx context.Context) page.Message {
+	f.mu.Lock()
+	source, attempt, over, text := f.source, f.attempt, f.over, f.exitText
+	f.mu.Unlock()
+	if over {
+		f.gone = f.absence(text)
+		f.gone.Phase = f.state.Phase
+		if f.gone.Phase != control.Finished {
+			f.gone.Phase = control.Failed
+		}
+		return page.NewMessage(page.EventEnd, f.gone)
+	}
+	if source == nil {
+		f.gone = f.absence("the job is being started: there is no scheduler yet")
+		return page.NewMessage(page.EventGone, f.gone)
+	}
+	if attempt != f.polled { // all that was known is of another job
+		f.polled, f.polls, f.history, f.known, f.members, f.last, f.curves = attempt, 0, &top.History{}, false, nil, 0, curves{}
+		f.state = page.State{}
+	}
+	u, err := f.ask(ctx, source)
+	if err != nil {
+		f.gone = f.absence(err.Error())
+		return page.NewMessage(page.EventGone, f.gone)
+	}
+	f.gone = nil
+	u.Job.Restarts = attempt - 1
+	return f.take(u)
+}
+
+// absence says that nothing can be had now.
+func (f *Feed) absence(why string) *page.Gone {
+	g := &page.Gone{Since: f.now(), Now: f.now(), Error: why}
+	if f.gone != nil {
+		g.Since = f.gone.Since
+	}
+	if f.known {
+		g.Newest = f.state.Now
+	}
+	return g
+}
+
+// Whole implements page.Feed.
+func (f *Feed) Whole() (list []page.Message) {
+	if f.known {
+		list = append(list, page.NewMessage(page.EventState, &f.state))
+	}
+	if f.gone != nil {
+		event := page.EventGone
+		if f.gone.Phase != "" {
+			event = page.EventEnd
+		}
+		list = append(list, page.NewMessage(event, f.gone))
+	}
+	return list
+}
+
+// An answered is what the scheduler says at one time.
+type answered struct {
+	page.Update
+	telemetry *control.Telemetry
+	events    []page.Event
+	workers   page.Members
+	servers   page.Members
+	members   []member
+}
+
+// ask puts all questions of one Poll.
+func (f *Feed) ask(ctx context.Context, source Source) (*answered, error) {
+	first := !f.known
+	names := top.Names(first || f.polls%detailsEvery == 0)
+	var t control.Telemetry
+	if _, err := source.Ask(ctx, control.Request{Op: control.OpTelemetry, Metrics: append(names, totalNames...), Steps: page.MaxSteps}, &t); err != nil {
+		return nil, err
+	}
+	var y control.Why
+	if _, err := source.Ask(ctx, control.Request{Op: control.OpWhy}, &y); err != nil {
+		return nil, err
+	}
+	var e control.Events
+	if _, err := source.Ask(ctx, control.Request{Op: control.OpEvents, After: f.last}, &e); err != nil {
+		return nil, err
+	}
+	if first {
+		if err := f.curves.begin(ctx, source, &t); err != nil {
+			return nil, err
+		}
+	}
+	f.polls++
+	f.history.Add(&t)
+	a := &answered{telemetry: &t}
+	a.fill(&t, f.history.Snapshot(), first || (f.polls-1)%detailsEvery == 0)
+	a.fillWhy(&y)
+	for _, x := range e.Events {
+		a.events = append(a.events, page.Event{Number: x.Number, Time: x.TimeNS / 1e6, Action: x.Action, Text: top.EventText(x)})
+		f.last = x.Number
+	}
+	a.Reason = e.Reason
+	a.Point = f.curves.add(&t, &a.Update, a.servers)
+	return a, nil
+}
+
+// Limits of lists that only the newest part of is sent.
+const (
+	mostEvents    = 200
+	mostNewEvents = 50
+)
+
+// take keeps an answer, and returns what is new in it.
+func (f *Feed) take(a *answered) page.Message {
+	events := append(f.state.EventList, a.events...)
+	events = slices.Clone(events[max(0, len(events)-mostEvents):])
+	changed := !f.known || !slices.Equal(a.members, f.members) || a.Incarnation != f.state.Incarnation
+	details := a.Workers.Details
+	if details == nil && f.known && !changed {
+		a.Workers.Details = f.state.Workers.Details // those who come now get them, too
+	}
+	f.state = page.State{Update: a.Update, WorkerMembers: a.workers, ServerMembers: a.servers, LeftOut: a.telemetry.LeftOut, Curves: f.curves.Curves, EventList: events}
+	f.state.Point = nil
+	f.members, f.known = a.members, true
+	if changed {
+		return page.NewMessage(page.EventState, &f.state)
+	}
+	u := a.Update
+	u.Workers.Details = details
+	u.Events = a.events[max(0, len(a.events)-mostNewEvents):]
+	return page.NewMessage(page.EventUpdate, u)
+}
+
+// UnixMilli is the system's clock.
+func UnixMilli() int64 { return time.Now().UnixMilli() }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/jobcontrol"
+	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/launch/internal/job"
+	"github.com/paragon-train/paragon/launch/internal/jobpage"
+)
+
+const (
+	statusFlag = "status-listen"
+	statusOff  = "off"
+
+	// What launch ctl page needs, among the credentials of a job's record.
+	pageURLVariable = "PARAGON_PAGE_URL"
+	pageKeyVariable = "PARAGON_PAGE_KEY"
+)
+
+// statusOptions say where the live page is.
+type statusOptions struct {
+	listen    string // empty: nowhere
+	asked     bool   // the address was chosen: that it cannot be had is an error
+	cert, key string // files
+}
+
+// readStatus reads the flags of the live page. A trial of a search has none by itself.
+func readStatus(c *cli.Context, trial bool) (s statusOptions, err error) {
+	s = statusOptions{listen: c.String(statusFlag), asked: c.IsSet(statusFlag), cert: c.Path("status-cert"), key: c.Path("status-key")}
+	switch {
+	case s.listen == statusOff || trial && !s.asked:
+		s.listen = ""
+	case s.listen == "":
+		return s, usagef("--%s is empty; want host:port, or %s", statusFlag, statusOff)
+	case !strings.Contains(s.listen, ":"):
+		return s, usagef("--%s: address %q: want host:port, or %s", statusFlag, s.listen, statusOff)
+	}
+	if (s.cert == "") != (s.key == "") {
+		return s, usagef("--status-cert and --status-key belong together; got one of them")
+	}
+	return s, nil
+}
+
+// A livePage is the page of the job that this process runs. Nil: there is none.
+type livePage struct {
+	feed   *jobpage.Feed
+	server *page.Server
+	key    page.Key
+}
+
+// openPage begins to serve the page, and prints its link.
+func (o *options) openPage(log *slog.Logger) (*livePage, error) {
+	s := o.status
+	if s.listen == "" {
+		return nil, nil
+	}
+	host, _ := os.Hostname()
+	p := &livePage{key: page.NewKey(), feed: jobpage.New(page.Page{Command: strings.Join(o.command, " "), Host: host, Started: time.Now().UnixMilli()}, jobpage.UnixMilli)}
+	cfg := page.Config{Listen: s.listen, Feed: p.feed, Key: p.key, Logger: log}
+	if s.cert != "" {
+		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+		if err != nil {
+			return nil, fmt.Errorf("launch: --status-cert %s: %w", s.cert, err)
+		}
+		cfg.Certificate = &pair
+	}
+	var err error
+	if p.server, err = page.Listen(cfg); err != nil {
+		if errors.Is(err, page.ErrPublic) {
+			return nil, fmt.Errorf("launch: --%s %s: %w (--status-cert and --status-key); or keep it on this machine, and use ssh -L", statusFlag, s.listen, page.ErrPublic)
+		}
+		if s.asked {
+			return nil, fmt.Errorf("launch: --%s: %w", statusFlag, err)
+		}
+		log.Warn(fmt.Sprintf("there is no live page: %v", err))
+		return nil, nil
+	}
+	log.Info(fmt.Sprintf("live page: %s (works once; launch ctl page prints another link)", p.key.Link(p.server.URL())))
+	return p, nil
+}
+
+// A jobScheduler is whom the page asks.
+type jobScheduler struct{ w job.Where }
+
+func (s jobScheduler) Ask(ctx context.Context, q control.Request, into control.Answer) ([]byte, error) {
+	j := jobcontrol.Job{Record: record.Record{Job: s.w.Job, Scheduler: s.w.Scheduler, Credentials: s.w.Credentials}}
+	return j.Ask(ctx, q, into)
+}
+
+// started says where the job's scheduler is.
+func (p *livePage) started(w job.Where) {
+	if p != nil {
+		p.feed.SetSource(jobScheduler{w})
+	}
+}
+
+// credentials let launch ctl page make links.
+func (p *livePage) credentials() []string {
+	if p == nil {
+		return nil
+	}
+	return []string{pageURLVariable + "=" + p.server.URL(), pageKeyVariable + "=" + base64.StdEncoding.EncodeToString(p.key)}
+}
+
+// close shows those who watch how the job ended.
+func (p *livePage) close(res job.Result, err error) {
+	if p == nil {
+		return
+	}
+	text := "the job has ended well"
+	switch {
+	case err != nil:
+		text = err.Error()
+	case res.Code != 0:
+		text = fmt.Sprintf("the job has ended with exit code %d", res.Code)
+	}
+	p.feed.End(text)
+	_ = p.server.Close() // what browsers miss at the end is on launch's standard error
+}
+
+func pageCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "page",
+		Usage: "print a link to the live page of a job",
+		Description: `Prints an address of the job's live page, which a browser can open once:
+
+   launch ctl page
+
+The page is served by launch itself, on its own machine. From another machine: ssh -L 8080:ADDRESS host, with the address's host and port, and then
+open the printed link with localhost:8080 in their place. See docs/page.md.`,
+		Flags: []cli.Flag{jobFlag()},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return usagef("ctl page: got %q, want flags only", c.Args().First())
+			}
+			k, err := findJob(c, record.Find)
+			if err != nil {
+				return err
+			}
+			url, key := "", page.Key(nil)
+			for _, v := range k.Credentials {
+				name, value, _ := strings.Cut(v, "=")
+				switch name {
+				case pageURLVariable:
+					url = value
+				case pageKeyVariable:
+					key, _ = base64.StdEncoding.DecodeString(value)
+				}
+			}
+			if url == "" || len(key) == 0 {
+				return fmt.Errorf("launch: job %s has no live page: it was started with --%s %s, or the page's port could not be had", k.Job, statusFlag, statusOff)
+			}
+			_, err = fmt.Fprintln(c.App.Writer, key.Link(url))
+			return err
+		},
+	}
+}
