@@ -243,7 +243,7 @@ func TestAKilledServerChangesNoBit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g.rounds = 8
 			want := g.run(t, 3, 0, nil)
-			for seed := range uint64(3) {
+			for seed := range seeds(1, 3) {
 				rng := rand.New(rand.NewPCG(seed, 11))
 				got := g.run(t, 3, seed, func(job *jobtest.Job, done *atomic.Int64) {
 					rank := rng.IntN(3)
@@ -266,7 +266,7 @@ func TestAKilledServerChangesNoBit(t *testing.T) {
 func TestServersMayBeLostOneAfterTheOther(t *testing.T) {
 	g := guardedRun{optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, apart: true, kind: "dist_sync", rounds: 150}
 	want := g.run(t, 2, 0, nil)
-	for seed := range uint64(2) {
+	for seed := range seeds(1, 2) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		got := g.run(t, 2, seed, func(job *jobtest.Job, done *atomic.Int64) {
 			for _, rank := range rng.Perm(2) {
@@ -326,7 +326,7 @@ func TestServersComeAndGoWithoutATrace(t *testing.T) {
 		g := guardedRuns[name]
 		g.rounds = 60 // of which some ten pass while servers come and go
 		want := g.run(t, 2, 0, nil)
-		for seed := range uint64(2) {
+		for seed := range seeds(1, 2) {
 			got := g.run(t, 2, seed, func(job *jobtest.Job, done *atomic.Int64) {
 				ask := func(request string) {
 					t.Helper()

@@ -344,7 +344,7 @@ func (c *crowd) wantLedger(lost ...kvstore.NodeID) {
 // Workers come, go and are lost in the middle of rounds, while connections break and requests come twice: all see the same sums, each
 // worker is in all rounds that it contributed to, and what a lost one has used is known to the example.
 func TestWorkersComeAndGoWhileOthersTrain(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range seeds(2, 6) { // both ways to be lost
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex // guards random and lost: any worker may be the first to come to a step

@@ -42,6 +42,14 @@ func TestStoresOverTCP(t *testing.T) {
 	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: []int{1}, Types: []string{"dist_device_sync"}, Servers: []int{3, 2}, Edge: smallEdge()})
 }
 
+// seeds is how many runs a randomised test makes: quick ones, or all with PARAGON_TEST_SLOW.
+func seeds(quick, all uint64) uint64 {
+	if os.Getenv("PARAGON_TEST_SLOW") != "" {
+		return all
+	}
+	return quick
+}
+
 // unlessShort adds what the full set of tests has more than the quick one. PARAGON_TEST_SLOW asks for the full one.
 func unlessShort[T any](quick []T, more ...T) []T {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" || testing.Short() {

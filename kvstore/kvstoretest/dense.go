@@ -245,6 +245,8 @@ func rankOrder(w *Worker) {
 }
 
 // uniform returns n numbers of [lo, hi).
+//
+//go:norace
 func uniform(r *rand.Rand, n int, lo, hi float32) []float32 {
 	x := make([]float32, n)
 	for i := range x {
