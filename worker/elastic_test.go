@@ -408,9 +408,12 @@ func TestWorkersComeAndGoWithinAnEpoch(t *testing.T) {
 // A random job: workers join, are lost, loudly or silently, are removed, and are told to leave, at random steps of random workers, rank 0 included. Each
 // example of each epoch is used exactly once by acknowledged steps, all agree on which, and nobody waits for ever.
 func TestExamplesAreUsedOnceWhateverHappens(t *testing.T) {
-	seeds, first := uint64(12), uint64(1) // others: PARAGON_TEST_SEEDS of them, or the one of PARAGON_TEST_SEED
-	if testing.Short() {
+	seeds, first := uint64(6), uint64(1) // others: PARAGON_TEST_SEEDS of them, or the one of PARAGON_TEST_SEED
+	switch {
+	case testing.Short():
 		seeds = 4
+	case slow():
+		seeds = 12
 	}
 	if n, err := strconv.ParseUint(os.Getenv("PARAGON_TEST_SEEDS"), 10, 64); err == nil {
 		seeds = n

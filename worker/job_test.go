@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +17,9 @@ import (
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
 )
+
+// slow says that tests make all of their cases: PARAGON_TEST_SLOW is set, as by make slowtest.
+func slow() bool { return os.Getenv("PARAGON_TEST_SLOW") != "" }
 
 // onWorkers runs f for every store of a job, together.
 func onWorkers(t *testing.T, stores []kvstore.Store, f func(rank int, store kvstore.Store) error) {

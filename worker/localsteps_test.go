@@ -256,8 +256,13 @@ func resumeWithinARound(t *testing.T, cfg rigConfig) {
 	}
 	same("with checkpoints", saving)
 	for after := 9; after >= 1; after-- { // the checkpoints of later steps go first
-		if err := os.RemoveAll(filepath.Join(dir, fmt.Sprintf("step-%08d", after+1))); err != nil {
-			t.Fatal(err)
+		if !slow() && after%2 == cfg.devices-1 { // one device resumes after odd steps, two after even ones
+			continue
+		}
+		for later := after + 1; later <= 10; later++ {
+			if err := os.RemoveAll(filepath.Join(dir, fmt.Sprintf("step-%08d", later))); err != nil {
+				t.Fatal(err)
+			}
 		}
 		same(fmt.Sprintf("resumed after step %d", after), run(func(c *worker.FitConfig) {
 			c.Checkpoint = worker.CheckpointConfig{Dir: dir, EveryEpochs: 1000, Resume: true}

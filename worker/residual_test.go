@@ -14,6 +14,9 @@ func TestCompressedRunsResumeExactly(t *testing.T) {
 	for _, c := range []kvstore.Compression{
 		{Type: "2bit", Threshold: 0.25}, {Type: "1bit"}, {Type: "topk", Ratio: 0.05}, {Type: "topk", Ratio: 0.2, Pull: "bf16"}, {Type: "bf16", Pull: "fp16"},
 	} {
+		if !slow() && (c.Type == "1bit" || c.Type == "topk" && c.Pull == "") { // residuals like those of 2bit, and of topk with a pull
+			continue
+		}
 		t.Run(c.String(), func(t *testing.T) {
 			cfg, dir := rigConfig{examples: 43, compression: c}, t.TempDir()
 			whole, _, errs := fitJob(t, "dist_sync", workers, cfg, func(int, *worker.FitConfig) {})

@@ -41,7 +41,7 @@ func fitJob(t *testing.T, kind string, workers int, cfg rigConfig, change func(r
 // Workers whose examples do not divide evenly use each once an epoch and stay together, also where one has none in a step,
 // or none at all; cut off anywhere and resumed, they end with the same bits.
 func TestUnevenWorkersStayTogether(t *testing.T) {
-	for _, test := range []struct {
+	for i, test := range []struct {
 		name              string
 		workers, examples int
 		onWorker          bool
@@ -56,6 +56,9 @@ func TestUnevenWorkersStayTogether(t *testing.T) {
 		{"one has no example in the only step", 3, 2, false, 0},
 		{"one has no example in the only step, rounds beyond an epoch", 3, 2, false, 5},
 	} {
+		if !slow() && (i == 1 || i == 3) { // the update on the workers also without an example, a plain round also in the only step
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
 			cfg := rigConfig{examples: test.examples, onWorker: test.onWorker, local: test.local}
 			dir := t.TempDir()
