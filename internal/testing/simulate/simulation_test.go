@@ -13,7 +13,7 @@ var (
 	seedFlag  = flag.Int64("seed", -1, "run this seed alone")
 	firstFlag = flag.Uint64("first", 1, "the first seed")
 	timesFlag = flag.Int("times", 1, "run every seed so often: what the Go scheduler chooses differs")
-	seedsFlag = flag.Int("seeds", 0, "how many seeds; 0: sixty, or some thousands with PARAGON_TEST_SLOW=1")
+	seedsFlag = flag.Int("seeds", 0, "how many seeds; 0: thirty, or some thousands with PARAGON_TEST_SLOW=1")
 )
 
 // planOf is the plan of a seed: of all kinds of jobs.
@@ -59,7 +59,7 @@ func TestSimulation(t *testing.T) {
 	case seeds == 0 && os.Getenv("PARAGON_TEST_SLOW") != "":
 		seeds = 3000
 	case seeds == 0:
-		seeds = 60 // two of each kind of job: see planOf
+		seeds = 30 // one of each kind of job: see planOf
 	}
 	began := time.Now()
 	var tally tally
