@@ -298,6 +298,9 @@ func TestStepsEqualTheReference(t *testing.T) {
 			if c.typ != cuda.Float32 && strings.HasPrefix(m.name, "resnet") {
 				continue // its gradient is a rough function: rounding turns ReLUs over
 			}
+			if c.typ == cuda.TF32 && m.name == "lenet" && !slow() {
+				continue // the largest; the stand-ins compute TF32 as float32
+			}
 			t.Run(fmt.Sprintf("%v %v %s", c.typ, c.half, m.name), func(t *testing.T) {
 				f, gpu := cuda.NewFake(1)
 				f.HalfGradients = c.half

@@ -31,6 +31,9 @@ func TestStepsWithTheLibrarysNormalisationsEqualTheReference(t *testing.T) {
 		loss, gradient float64
 	}{{cuda.Float32, 1e-5, 2e-5}, {cuda.BFloat16, 1e-2, 0.15}, {cuda.Float16, 2e-3, 2e-2}} {
 		for _, repeat := range []int{-1, 1} { // the library's wherever it has one; what is faster
+			if repeat > 0 && c.typ != cuda.BFloat16 && !slow() {
+				continue // the comparison is the same for each type
+			}
 			t.Run(fmt.Sprintf("%v/%d", c.typ, repeat), func(t *testing.T) {
 				machine := fake.New(t)
 				machine.Set("seed", 3)

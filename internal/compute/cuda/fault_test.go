@@ -130,7 +130,11 @@ func TestAGPUThatBreaksAtAnyCallIsAnError(t *testing.T) {
 				}
 				b.close()
 				noGoroutineLeft(t, before)
-				n += 1 + n/8
+				if slow() {
+					n += 1 + n/8
+				} else {
+					n += 1 + n/4
+				}
 			}
 			if calls < 10 {
 				t.Errorf("%d calls were broken, want at least 10", calls)

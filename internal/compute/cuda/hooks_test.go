@@ -85,6 +85,9 @@ func TestWaitIsCalledBeforeAParameterIsRead(t *testing.T) {
 	}
 }
 
+// slow says that tests make all of their cases: PARAGON_TEST_SLOW is set, as by make slowtest.
+func slow() bool { return os.Getenv("PARAGON_TEST_SLOW") != "" }
+
 func clones(x [][]float32) [][]float32 {
 	var out [][]float32
 	for _, m := range x {
@@ -95,7 +98,7 @@ func clones(x [][]float32) [][]float32 {
 
 func TestValueAndGradientAreNotReadAfterReady(t *testing.T) {
 	seeds := uint64(1)
-	if os.Getenv("PARAGON_TEST_SLOW") != "" {
+	if slow() {
 		seeds = 3
 	}
 	for seed := range seeds {
