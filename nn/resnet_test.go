@@ -2,6 +2,7 @@ package nn_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -12,8 +13,9 @@ import (
 )
 
 func TestModelsHaveThePublishedParameterCounts(t *testing.T) {
-	imageNet := nn.ResNetConfig{Classes: 1000, Init: nn.Zeros(), LinearInit: nn.Zeros()}
-	cifar := nn.ResNetConfig{Classes: 10, Stem: nn.CIFAR, Init: nn.Zeros(), LinearInit: nn.Zeros()}
+	none := func(*rand.Rand, []int, []float64) {} // sixty million values are not looked at
+	imageNet := nn.ResNetConfig{Classes: 1000, Init: none, LinearInit: none}
+	cifar := nn.ResNetConfig{Classes: 10, Stem: nn.CIFAR, Init: none, LinearInit: none}
 	cases := []struct {
 		name  string
 		image []int
