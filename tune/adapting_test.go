@@ -81,6 +81,9 @@ func TestTrialsGoOnWithoutALostHost(t *testing.T) {
 		{"a replica of a trial", 1, []int{1}},
 		{"all replicas of a trial", 2, []int{1, 2}},
 	} {
+		if c.slots > 1 && os.Getenv("PARAGON_TEST_SLOW") == "" {
+			continue // TestATrialOnALostHostIsRetried has the attempt that is lost as a whole
+		}
 		t.Run(c.name, func(t *testing.T) {
 			h := newElasticHosts(t, "adapting", 2, c.slots)
 			cfg := h.config(len(c.attempts))

@@ -14,7 +14,7 @@ func TestStagesWritesCosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	set, err := readFlags([]string{"-stages", filepath.Join(t.TempDir(), "costs.json"), "-transport", "auto", "-count", "1", "-scale", "0.01"})
+	set, err := readFlags([]string{"-stages", filepath.Join(t.TempDir(), "costs.json"), "-transport", "auto", "-count", "1", "-scale", "0.001"})
 	if err != nil {
 		t.Fatal(err)
 	}
