@@ -31,7 +31,8 @@ PLAIN := ./internal/compute/op ./internal/f32 math math/rand/v2 compress/flate i
 # The garbage collector is a tenth of the compiler's time and more of some tests'.
 test slowtest: export GOGC ?= 200
 # Nobody debugs these test programs: without tables for a debugger compilation takes a tenth less.
-RACEFLAGS := $(if $(RACE),$(RACE) -gcflags=all=-dwarf=false $(foreach p,$(PLAIN),-gcflags=$(p)='-dwarf=false -race=false'))
+NODWARF := -gcflags=all=-dwarf=false
+RACEFLAGS := $(if $(RACE),$(RACE) $(NODWARF) $(foreach p,$(PLAIN),-gcflags=$(p)='-dwarf=false -race=false'))
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 # The SDKs of two clouds are a tenth of all that is compiled; make lint and make slowtest have them.
@@ -63,11 +64,11 @@ testall:
 # Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
 # Real data sets are unpacked here, too: under the race detector that takes ten times as long.
 testpaths: ## test whole models on the numeric code's portable and AVX2 paths, and real data without the race detector
-	CGO_ENABLED=0 $(GO) test -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
+	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
 	@set -e; for path in portable avx2; do \
 		if [ $$path = avx2 ] && ! grep -qsw avx2 /proc/cpuinfo; then echo "this machine has no AVX2; skipped"; continue; fi; \
 		echo "PARAGON_CPU=$$path"; \
-		CGO_ENABLED=0 PARAGON_CPU=$$path $(GO) test -count=1 -short -vet=off -timeout 5m ./nn; \
+		CGO_ENABLED=0 PARAGON_CPU=$$path $(GO) test $(NODWARF) -count=1 -short -vet=off -timeout 5m ./nn; \
 	done
 
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed

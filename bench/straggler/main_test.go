@@ -26,7 +26,7 @@ func TestRunTellsOfTheJob(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	s := settings{Batch: 4, Rate: 0.1, Pause: time.Millisecond, Slow: 5, Spell: 60 * time.Millisecond, Workers: 2}
-	for _, m := range []mode{modes[0], modes[2], {"2 local steps", "dist_sync", -1, 2}} {
+	for _, m := range []mode{modes[2], {"2 local steps", "dist_sync", -1, 2}} {
 		s.Mode = m
 		r, err := run(t.Context(), s)
 		if err != nil {
