@@ -29,20 +29,20 @@ export GORACE ?= atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000000
 # detector would report what that orders. So gorgonia, which has a sync.Map, is not here; a test of package nn looks.
 PLAIN := ./internal/compute/op ./internal/f32 math math/rand/v2 compress/flate image/png
 # The garbage collector is a tenth of the compiler's time and more of some tests'.
-test slowtest: export GOGC ?= 200
+test testclouds slowtest: export GOGC ?= 200
 # Nobody debugs these test programs: without tables for a debugger compilation takes a tenth less.
 NODWARF := -gcflags=all=-dwarf=false
 RACEFLAGS := $(if $(RACE),$(RACE) $(NODWARF) $(foreach p,$(PLAIN),-gcflags=$(p)='-dwarf=false -race=false'))
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
-# The SDKs of two clouds are a tenth of all that is compiled; make lint and make slowtest have them.
-TAGS := -tags s3only
+# The SDKs of clouds are a sixth of all that is compiled, for one package: make testclouds has S3's; make lint and make slowtest have all.
+TAGS := -tags noclouds
 # Tests in Chromium are in files of their own, with a build tag: the library that speaks to Chromium takes long to compile.
 BROWSERTESTS = $(shell find . -name '*_browser_test.go' -not -path './.*')
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testpaths testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
+.PHONY: all help build test testall testpaths testclouds testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -70,6 +70,9 @@ testpaths: ## test whole models on the numeric code's portable and AVX2 paths, a
 		echo "PARAGON_CPU=$$path"; \
 		CGO_ENABLED=0 PARAGON_CPU=$$path $(GO) test $(NODWARF) -count=1 -short -vet=off -timeout 5m ./nn; \
 	done
+
+testclouds: ## test checkpoints in a stand-in of S3, whose SDK make test does without
+	$(GO) test $(RACEFLAGS) -tags s3only -vet=off -timeout 5m ./checkpoint/bucket
 
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
 	@if command -v qemu-aarch64-static >/dev/null; then \

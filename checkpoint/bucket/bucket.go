@@ -12,14 +12,12 @@ import (
 
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/memblob"
-	_ "gocloud.dev/blob/s3blob"
 	"gocloud.dev/gcerrors"
 
 	"github.com/paragon-train/paragon/checkpoint"
 )
 
 func init() {
-	checkpoint.RegisterPlace("s3", open)
 	checkpoint.RegisterPlace(memblob.Scheme, openMemory)
 }
 

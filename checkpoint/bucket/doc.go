@@ -14,5 +14,6 @@
 // folder, or the machine's own identity. An object is there whole or not at all, in all of these stores, so a file is too.
 //
 // The drivers' SDKs make a program larger by tens of megabytes: that is why this is a package of its own, which no other
-// library package imports. With -tags s3only a program is built without gs:// and azblob://, whose SDKs are the larger ones.
+// library package imports. With -tags s3only a program is built without gs:// and azblob://, whose SDKs are the larger ones, with -tags noclouds
+// without s3:// as well.
 package bucket
