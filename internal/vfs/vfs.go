@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,8 +54,8 @@ type Reader interface {
 	Size() (int64, error)
 }
 
-// TempSuffix is what WriteFile adds to the name of a file under way. Such a
-// file may be left after a crash; it means nothing.
+// TempSuffix ends the name of a file under way: WriteFile's is the file's, a
+// random number and this. Such a file may be left after a crash; it means nothing.
 const TempSuffix = ".tmp"
 
 // WriteFile gives the file the contents that write writes. It is written beside
@@ -62,9 +63,10 @@ const TempSuffix = ".tmp"
 // without error, the contents survive a crash; when it does not, or a crash
 // comes before, the file is what it was or, if only the last sync failed,
 // possibly the new one. The error names the path and how many bytes had been
-// written. Two calls for one path may not run at once.
+// written. Several calls, of several processes too, may write one path at once:
+// the last one's contents stay.
 func WriteFile(fsys FS, path string, write func(io.Writer) error) (err error) {
-	temp := path + TempSuffix
+	temp := fmt.Sprintf("%s.%016x%s", path, rand.Uint64(), TempSuffix)
 	f, err := fsys.Create(temp)
 	if err != nil {
 		return fmt.Errorf("vfs: write %s: create: %w", path, err)

@@ -197,3 +197,29 @@ func TestAWriteErrorIsPassedOn(t *testing.T) {
 		t.Errorf("folder that is not there: got %v, want %v", err, fs.ErrNotExist)
 	}
 }
+
+// Two may write one file at once, such as two jobs their picture of the same name: both succeed, and the file is whole, of who came last.
+func TestTwoWritersOfOneFileBothSucceed(t *testing.T) {
+	for name, fsys := range map[string]vfs.FS{"OS": vfs.OS{}, "Mem": &vfs.Mem{}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "curves.png")
+			err := vfs.WriteFile(fsys, path, func(w io.Writer) error {
+				if err := vfs.WriteFile(fsys, path, text("of the second")); err != nil { // in the middle of the first
+					t.Errorf("the second: %v", err)
+				}
+				_, err := io.WriteString(w, "of the first")
+				return err
+			})
+			if err != nil {
+				t.Errorf("the first: %v", err)
+			}
+			if got := contents(t, fsys, path); got != "of the first" {
+				t.Errorf("got %q, want all that the last one wrote", got)
+			}
+			if names, err := fsys.List(dir); err != nil || len(names) != 1 {
+				t.Errorf("got the files %q and error %v, want one alone", names, err)
+			}
+		})
+	}
+}
