@@ -1,17 +1,13 @@
 package worker_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
@@ -112,21 +108,7 @@ func (j *elasticJob) wantAdapted() {
 
 // Whatever happens to the workers and to the batch, each example of a pass is used once, and all workers agree on the progress.
 func TestAdaptingJobsUseExamplesOnceWhateverHappens(t *testing.T) {
-	seeds, first := uint64(10), uint64(1) // others: PARAGON_TEST_SEEDS of them, or the one of PARAGON_TEST_SEED
-	if testing.Short() {
-		seeds = 4
-	}
-	if n, err := strconv.ParseUint(os.Getenv("PARAGON_TEST_SEEDS"), 10, 64); err == nil {
-		seeds = n
-	}
-	if n, err := strconv.ParseUint(os.Getenv("PARAGON_TEST_SEED"), 10, 64); err == nil {
-		seeds, first = 1, n
-	}
-	for seed := first; seed < first+seeds; seed++ {
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { randomAdaptingJob(t, seed) })
-		})
-	}
+	eachSeed(t, 5, 10, randomAdaptingJob)
 }
 
 func randomAdaptingJob(t *testing.T, seed uint64) {
@@ -155,51 +137,9 @@ func randomAdaptingJob(t *testing.T, seed uint64) {
 			c.Evaluator, c.EvaluateSteps = slowEvaluator{w}, 12-every
 		}
 	}
-	type event struct{ kind, worker, step int }
-	var events []event
-	for range r.IntN(6) {
-		events = append(events, event{r.IntN(5), r.IntN(5), r.IntN(40)})
-	}
-	next, gone := plan.workers, map[int]bool{}
-	plan.at = func(j *elasticJob, w *elasticWorker, n int) {
-		for i, e := range events {
-			if e.worker != w.number || n < e.step || !j.first(fmt.Sprint("event", i)) {
-				continue
-			}
-			j.mu.Lock()
-			alone := j.plan.workers-len(gone) <= 1
-			number := next
-			if e.kind < 2 {
-				next++
-			} else if !alone {
-				gone[w.number] = true
-			}
-			j.mu.Unlock()
-			switch {
-			case e.kind < 2:
-				j.start(number, true)
-			case alone && w.number < j.plan.workers:
-			case e.kind == 3:
-				w.leave()
-			case e.kind == 2:
-				silent := i%2 == 0
-				j.running.Go(func() {
-					time.Sleep(time.Duration(i*1700) * time.Microsecond)
-					j.kill(w, silent)
-				})
-			default:
-				if _, err := j.job.Control(context.Background(), fmt.Sprintf(`{"op":"remove","host":"worker%d"}`, w.number)); err != nil {
-					j.log.Info("remove", "err", err)
-				}
-			}
-		}
-	}
+	plan.happen(r, r.IntN(6))
 	j := runElastic(t, plan)
-	for _, w := range j.workers {
-		if w.err != nil && !w.killed && !errors.Is(w.err, worker.ErrRemoved) && !w.joining {
-			t.Errorf("worker %d: %v", w.number, w.err)
-		}
-	}
+	j.wantNoFailure()
 	j.wantAdapted()
 }
 

@@ -408,12 +408,19 @@ func TestWorkersComeAndGoWithinAnEpoch(t *testing.T) {
 // A random job: workers join, are lost, loudly or silently, are removed, and are told to leave, at random steps of random workers, rank 0 included. Each
 // example of each epoch is used exactly once by acknowledged steps, all agree on which, and nobody waits for ever.
 func TestExamplesAreUsedOnceWhateverHappens(t *testing.T) {
-	seeds, first := uint64(6), uint64(1) // others: PARAGON_TEST_SEEDS of them, or the one of PARAGON_TEST_SEED
+	eachSeed(t, 6, 12, randomJob)
+}
+
+// eachSeed makes a random job of each seed on fake time: quick ones of them, or all with PARAGON_TEST_SLOW. Others are those of PARAGON_TEST_SEEDS, or
+// the one of PARAGON_TEST_SEED.
+func eachSeed(t *testing.T, quick, all uint64, job func(t *testing.T, seed uint64)) {
+	t.Helper()
+	seeds, first := quick, uint64(1)
 	switch {
 	case testing.Short():
 		seeds = 4
 	case slow():
-		seeds = 12
+		seeds = all
 	}
 	if n, err := strconv.ParseUint(os.Getenv("PARAGON_TEST_SEEDS"), 10, 64); err == nil {
 		seeds = n
@@ -423,7 +430,7 @@ func TestExamplesAreUsedOnceWhateverHappens(t *testing.T) {
 	}
 	for seed := first; seed < first+seeds; seed++ {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { randomJob(t, seed) })
+			synctest.Test(t, func(t *testing.T) { job(t, seed) })
 		})
 	}
 }
@@ -442,9 +449,31 @@ func randomJob(t *testing.T, seed uint64) {
 	if plan.ahead = seed%2 == 0; plan.ahead {
 		plan.parameters = 1
 	}
+	plan.happen(r, 1+r.IntN(6))
+	if r.IntN(4) == 0 { // with all that a run does beside its steps
+		dir, every := t.TempDir(), 1+r.IntN(9)
+		plan.state = true
+		plan.change = func(w *elasticWorker, c *worker.FitConfig) {
+			c.Checkpoint = worker.CheckpointConfig{Dir: dir, EverySteps: every}
+			c.Evaluator = slowEvaluator{w}
+			if plan.local == 0 {
+				c.EvaluateSteps = 12 - every
+			}
+		}
+	}
+	j := runElastic(t, plan)
+	j.wantNoFailure()
+	j.wantOnce()
+	if plan.local == 0 {
+		j.wantCounts()
+	}
+}
+
+// happen draws what happens to n workers in steps of theirs: they join, are lost, loudly or silently, are removed, or are told to leave.
+func (plan *elasticPlan) happen(r *rand.Rand, n int) {
 	type event struct{ kind, worker, step int }
 	var events []event
-	for range 1 + r.IntN(6) {
+	for range n {
 		events = append(events, event{r.IntN(5), r.IntN(5), r.IntN(40)})
 	}
 	next, gone := plan.workers, map[int]bool{}
@@ -481,26 +510,15 @@ func randomJob(t *testing.T, seed uint64) {
 			}
 		}
 	}
-	if r.IntN(4) == 0 { // with all that a run does beside its steps
-		dir, every := t.TempDir(), 1+r.IntN(9)
-		plan.state = true
-		plan.change = func(w *elasticWorker, c *worker.FitConfig) {
-			c.Checkpoint = worker.CheckpointConfig{Dir: dir, EverySteps: every}
-			c.Evaluator = slowEvaluator{w}
-			if plan.local == 0 {
-				c.EvaluateSteps = 12 - every
-			}
-		}
-	}
-	j := runElastic(t, plan)
+}
+
+// wantNoFailure checks that those who were not killed trained to the end or were removed. One that joins may come too late.
+func (j *elasticJob) wantNoFailure() {
+	j.t.Helper()
 	for _, w := range j.workers {
 		if w.err != nil && !w.killed && !errors.Is(w.err, worker.ErrRemoved) && !w.joining {
-			t.Errorf("worker %d: %v", w.number, w.err)
+			j.t.Errorf("worker %d: %v", w.number, w.err)
 		}
-	}
-	j.wantOnce()
-	if plan.local == 0 {
-		j.wantCounts()
 	}
 }
 
