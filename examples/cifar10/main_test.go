@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/testing/metricstest"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
 )
@@ -28,9 +29,11 @@ func cifar10(t *testing.T, flags ...string) error {
 func TestTrainsResumesAndDraws(t *testing.T) {
 	out, checkpoints := filepath.Join(t.TempDir(), "a", "b"), t.TempDir()
 	flags := []string{"--out", out, "--checkpoint-dir", checkpoints, "--schedule", "cosine", "--warmup-epochs", "0.5", "--augment", "--print-hash"}
-	if err := cifar10(t, append(flags, "--epochs", "1")...); err != nil {
-		t.Fatal(err)
-	}
+	metricstest.WantSteps(t, metricstest.Printed(t, func() {
+		if err := cifar10(t, append(flags, "--epochs", "1")...); err != nil {
+			t.Fatal(err)
+		}
+	}), 1, "accuracy", "loss")
 	f, err := os.Open(filepath.Join(out, "cifar10.png"))
 	if err != nil {
 		t.Fatal(err)

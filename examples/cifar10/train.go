@@ -107,7 +107,7 @@ func train(ctx context.Context, s settings) (err error) {
 		Trainer: trainer, Feed: feed, Adapt: adapting(s, programs), Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop, Leave: s.leave,
 		Evaluator:     &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
 		EvaluateSteps: s.evalSteps,
-		Observers:     []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), worker.NewProgress(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
+		Observers:     []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), worker.NewProgress(os.Stdout), worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
 	})
 	if err != nil {
 		return err

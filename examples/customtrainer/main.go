@@ -98,6 +98,9 @@ func train(ctx context.Context, store, out string, epochs int) (worst float32, e
 			}
 		}
 		fmt.Printf("worker %d of %d, epoch %d: loss %.6f over %d examples\n", kv.Rank(), kv.NumWorkers(), epoch, loss/float32(max(used, 1)), used)
+		if kv.Rank() == 0 { // for launch tune
+			fmt.Printf("loss=%.6f step=%d\n", loss/float32(max(used, 1)), epoch+1)
+		}
 	}
 	if err := examples.Err(); err != nil {
 		return 0, err

@@ -1,10 +1,16 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/testing/metricstest"
+)
 
 func TestLearnsTheTruth(t *testing.T) {
 	for _, store := range []string{"local", "dist_sync", "dist_async"} {
-		worst, err := train(t.Context(), store, t.TempDir(), 3)
+		var worst float32
+		var err error
+		metricstest.WantSteps(t, metricstest.Printed(t, func() { worst, err = train(t.Context(), store, t.TempDir(), 3) }), 3, "loss")
 		if err != nil || worst > 0.01 {
 			t.Errorf("store %s: farthest weight from the truth: got %v and error %v, want at most 0.01", store, worst, err)
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"math"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/testing/metricstest"
 )
 
 // The compiled program takes the very steps of gorgonia's virtual machine and solver.
@@ -11,7 +13,10 @@ func TestCompiledTakesTheStepsOfTheTape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := after(t.Context(), t.TempDir())
+	var got []float64
+	if m := metricstest.Printed(t, func() { got, err = after(t.Context(), t.TempDir()) }); len(m) != 1 || m[0].Step != steps || len(m[0].Values) != 1 {
+		t.Errorf("got the lines of metrics %+v, want one with the loss of the last step", m)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

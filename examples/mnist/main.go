@@ -142,7 +142,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	epochs, err = worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: s.epochs, Leave: s.leave,
 		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
-		Observers: []worker.Observer{worker.NewProgress(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
+		Observers: []worker.Observer{worker.NewProgress(os.Stdout), worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
 	})
 	if err != nil {
 		return nil, err

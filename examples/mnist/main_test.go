@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/testing/metricstest"
+	"github.com/paragon-train/paragon/worker"
 )
 
 // drawDigits writes idx files of n images: digit d is a bright bar in row 2d+4.
@@ -43,7 +46,12 @@ func TestLearnsDrawnDigits(t *testing.T) {
 	drawDigits(t, dir, "train", 800)
 	drawDigits(t, dir, "t10k", 100)
 	out := t.TempDir()
-	epochs, err := train(t.Context(), settings{data: dir, batch: 64, epochs: 6, device: "cpu:0", dtype: "auto", trainExamples: 640, out: out})
+	var epochs []worker.EpochInfo
+	var err error
+	printed := metricstest.Printed(t, func() {
+		epochs, err = train(t.Context(), settings{data: dir, batch: 64, epochs: 6, device: "cpu:0", dtype: "auto", trainExamples: 640, out: out})
+	})
+	metricstest.WantSteps(t, printed, 6, "accuracy", "loss")
 	if err != nil {
 		t.Fatal(err)
 	}

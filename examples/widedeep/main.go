@@ -136,6 +136,9 @@ func train(ctx context.Context, path, out string, batch, epochs int, buckets int
 			return 0, err
 		}
 		fmt.Printf("worker %d of %d, epoch %d: Train_loss %.6f, Test_loss %.6f, Test_AUC %.4f\n", kv.Rank(), kv.NumWorkers(), epoch, lossSum/float64(max(used, 1)), loss, area)
+		if kv.Rank() == 0 { // for launch tune
+			fmt.Printf("auc=%.6f loss=%.6f train_loss=%.6f step=%d\n", area, loss, lossSum/float64(max(used, 1)), epoch+1)
+		}
 		board.Scalar(examples.Steps(), "test/loss", loss)
 		board.Scalar(examples.Steps(), "test/auc", area)
 	}

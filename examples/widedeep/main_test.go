@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/internal/testing/metricstest"
 )
 
 // drawClicks writes rows like Criteo's: who sees "good" in the first category clicks.
@@ -40,7 +41,9 @@ func drawClicks(t *testing.T, n int) string {
 
 func TestLearnsDrawnClicks(t *testing.T) {
 	for _, buckets := range []int64{0, 100_000} {
-		area, err := train(t.Context(), drawClicks(t, 1000), t.TempDir(), 20, 2, buckets)
+		var area float64
+		var err error
+		metricstest.WantSteps(t, metricstest.Printed(t, func() { area, err = train(t.Context(), drawClicks(t, 1000), t.TempDir(), 20, 2, buckets) }), 2, "auc", "loss")
 		if err != nil || area < 0.95 {
 			t.Errorf("--buckets %d: area under the curve of drawn clicks: got %v and error %v, want 0.95 or more", buckets, area, err)
 		}

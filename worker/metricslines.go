@@ -1,0 +1,43 @@
+package worker
+
+import (
+	"fmt"
+	"io"
+)
+
+// MetricsLines is an Observer that prints what each epoch brought as a line of metrics, which launch tune, launch --result and other programs read:
+//
+//	accuracy=0.912300 loss=0.301200 train_loss=0.254100 step=3
+//
+// The step is the number of epochs that are done. Accuracy and loss are those of the evaluation at the epoch's end; without one, loss is that of
+// training and there is no accuracy. Rank 0 prints.
+type MetricsLines struct {
+	out  io.Writer
+	rank int
+}
+
+// NewMetricsLines prints on out, which is os.Stdout in a program that a search runs.
+func NewMetricsLines(out io.Writer) *MetricsLines { return &MetricsLines{out: out} }
+
+// Begin takes the rank.
+func (m *MetricsLines) Begin(run Run) { m.rank = run.Rank }
+
+// Membership takes the rank, which may change.
+func (m *MetricsLines) Membership(change MembershipInfo) { m.rank = change.Rank }
+
+// Step prints nothing.
+func (*MetricsLines) Step(StepInfo) {}
+
+// Epoch prints the line.
+func (m *MetricsLines) Epoch(e EpochInfo) {
+	switch {
+	case m.rank != 0:
+	case e.Test == nil:
+		fmt.Fprintf(m.out, "loss=%.6f train_loss=%.6f step=%d\n", e.Loss, e.Loss, e.Epoch+1)
+	default:
+		fmt.Fprintf(m.out, "accuracy=%.6f loss=%.6f train_loss=%.6f step=%d\n", e.Test.Accuracy, e.Test.Loss, e.Loss, e.Epoch+1)
+	}
+}
+
+// End has nothing to do: each line was written when its epoch ended.
+func (*MetricsLines) End() {}
