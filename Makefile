@@ -39,6 +39,8 @@ PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 TAGS := -tags noclouds
 # Tests in Chromium are in files of their own, with a build tag: the library that speaks to Chromium takes long to compile.
 BROWSERTESTS = $(shell find . -name '*_browser_test.go' -not -path './.*')
+# Programs that tests start: see internal/testing/testbuild.
+PROGRAMS := ./launch ./examples/cifar10 ./examples/tune-cifar10 ./examples/tune-distributed ./cmd/gpucheck
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
@@ -63,7 +65,10 @@ testall:
 
 # Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
 # Real data sets are unpacked here, too: under the race detector that takes ten times as long.
+# What programs that tests start are made of is compiled first, beside the tests' own packages: several tests would begin to compile the same at once.
 testpaths: ## test whole models on the numeric code's portable and AVX2 paths, and real data without the race detector
+	@CGO_ENABLED=0 $(GO) build $(NODWARF) -tags nobuckets $$(CGO_ENABLED=0 $(GO) list -deps -tags nobuckets \
+		-f '{{if and (not .Standard) (ne .Name "main")}}{{.ImportPath}}{{end}}' $(PROGRAMS))
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
 	@set -e; for path in portable avx2; do \
 		if [ $$path = avx2 ] && ! grep -qsw avx2 /proc/cpuinfo; then echo "this machine has no AVX2; skipped"; continue; fi; \
