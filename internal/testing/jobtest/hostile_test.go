@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -119,7 +120,10 @@ func hostile(recording []byte) map[string]func(ctx context.Context, nc net.Conn,
 // Rounds go on, and come out right, while thousands of connections of all kinds of strangers come to scheduler and servers; and
 // what they cost is given back.
 func TestRoundsGoOnWhileStrangersCome(t *testing.T) {
-	connections, rounds := int64(4000), 60
+	connections, rounds := int64(4000), 25
+	if os.Getenv("PARAGON_TEST_SLOW") != "" {
+		rounds = 60
+	}
 	if testing.Short() {
 		connections = 1000
 	}
