@@ -24,18 +24,18 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # whose pages then fault one by one: a third of the time of tests with large arrays. With the threshold (bytes) it writes zeros.
 export GORACE ?= atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000000
 # Plain loops are left without instrumentation: of ops, of the numeric code whose faster paths are assembly, which has none anyway, of matrices, of random
-# numbers and of pictures. They are a third of the time of the tests of numbers under the race detector. A package here may use
+# numbers and of pictures. They are most of the time of the tests of f32 and of convolutions under the race detector. A package here may use
 # neither sync/atomic nor generic code of sync (Map, OnceFunc): the linker may take its copy for the whole program, and the race
 # detector would report what that orders. So gorgonia, which has a sync.Map, is not here; a test of package nn looks.
 PLAIN := ./internal/compute/op ./internal/f32 math math/rand/v2 compress/flate image/png $(addprefix gonum.org/v1/gonum/,blas/gonum lapack/gonum mat)
-# The garbage collector is a tenth of the compiler's time and more of some tests'.
+# The garbage collector is about a tenth of the compiler's time.
 test testclouds slowtest: export GOGC ?= 200
 # Nobody debugs these test programs: without tables for a debugger compilation takes a tenth less.
 NODWARF := -gcflags=all=-dwarf=false
 RACEFLAGS := $(if $(RACE),$(RACE) $(NODWARF) $(foreach p,$(PLAIN),-gcflags=$(p)='-dwarf=false -race=false'))
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
-# The SDKs of clouds are a sixth of all that is compiled, for one package: make testclouds has S3's; make lint and make slowtest have all.
+# The SDKs of clouds take long to compile, for one package: make testclouds has S3's; make lint and make slowtest have all.
 TAGS := -tags noclouds
 # Tests in Chromium are in files of their own, with a build tag: the library that speaks to Chromium takes long to compile.
 BROWSERTESTS = $(shell find . -name '*_browser_test.go' -not -path './.*')
