@@ -108,6 +108,9 @@ func decodeSteps(b []byte, n int) (steps []Step, err error) {
 			v[k] = int64(binary.LittleEndian.Uint32(b[4*k:]))
 		}
 		s := Step{Number: number - uint64(n-1-i), End: end - v[0]}
+		if s.End < 0 || i == n-1 && v[0] != 0 {
+			return nil, fmt.Errorf("telemetry: %w: step %d ended %d µs before the newest one at %d µs, want 0 for the newest, and a time from 0", ErrMalformed, s.Number, v[0], end)
+		}
 		for k, to := range []*time.Duration{&s.Total, &s.Compute, &s.Wait, &s.Data, &s.Save} {
 			*to = time.Duration(v[k+1]) * time.Microsecond
 		}

@@ -106,6 +106,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add((&Record{Samples: []Sample{{Steps, 0, 1}, {Loss, 0, .5}}, Blames: []Blame{{1, 2, 3}}}).Append(nil))
+	f.Add((&Record{Samples: []Sample{{Steps, 0, 1}}, Steps: []Step{{Number: 1}, {Number: 2, End: 70, Total: 1000}}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := Decode(b)
 		if err != nil {

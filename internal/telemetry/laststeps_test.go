@@ -1,0 +1,121 @@
+package telemetry
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// madeStep is step n of a process: all its parts say which one it is.
+func madeStep(n uint64) Step {
+	d := time.Duration(n) * time.Millisecond
+	return Step{Number: n, End: int64(n) * 1_000_000, Total: 10 * d, Compute: 5 * d, Wait: 3 * d, Data: d, Save: d / 2}
+}
+
+func TestRecordHasTheLastSteps(t *testing.T) {
+	var r Recorder
+	if steps := r.Record().Steps; len(steps) != 0 {
+		t.Errorf("before the first one: %v", steps)
+	}
+	for n := uint64(1); n <= 100; n++ {
+		r.AddStep(madeStep(n))
+		record := r.Record()
+		first := n - min(n, MaxSteps) + 1
+		want := []Step{}
+		for k := first; k <= n; k++ {
+			want = append(want, madeStep(k))
+		}
+		if !slices.Equal(record.Steps, want) {
+			t.Fatalf("after %d steps: got %v, want %v", n, record.Steps, want)
+		}
+		if again, err := Decode(record.Append(nil)); err != nil || !slices.Equal(again.Steps, want) {
+			t.Fatalf("after %d steps, decoded: got %v (%v), want %v", n, again.Steps, err, want)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { r.AddStep(Step{}) }); n != 0 {
+		t.Errorf("a step allocates %v times", n)
+	}
+	(*Recorder)(nil).AddStep(Step{})
+}
+
+// What is longer than 71 minutes is told as so long, and no record is longer than MaxRecord.
+func TestLastStepsKeepToTheirSize(t *testing.T) {
+	day := 24 * time.Hour
+	r := Record{Steps: []Step{{Number: 1, End: 5, Total: day, Compute: -1}, {Number: 2, End: 5 + day.Microseconds()}}}
+	got, err := Decode(r.Append(nil))
+	most := time.Duration(math.MaxUint32) * time.Microsecond
+	if err != nil || got.Steps[0].Total != most || got.Steps[0].Compute != 0 || got.Steps[1].End-got.Steps[0].End != most.Microseconds() {
+		t.Errorf("got %+v (%v), want times of at most %v", got.Steps, err, most)
+	}
+	full := Record{}
+	for n := range uint64(MaxSteps + 5) {
+		full.Steps = append(full.Steps, madeStep(n+1))
+	}
+	for range MaxSamples + 5 {
+		full.Samples = append(full.Samples, Sample{})
+	}
+	if n := len(full.Append(nil)); n > MaxRecord {
+		t.Errorf("a full record has %d bytes, want at most %d", n, MaxRecord)
+	}
+	for n := range uint64(MaxBlames + 5) {
+		full.Blames = append(full.Blames, Blame{Node: n})
+	}
+	if n := len(full.Append(nil)); n > MaxRecord {
+		t.Errorf("a full record with blames has %d bytes, want at most %d", n, MaxRecord)
+	}
+}
+
+func TestDecodeRefusesSteps(t *testing.T) {
+	good := (&Record{Steps: []Step{madeStep(1), madeStep(2)}}).Append(nil)
+	change := func(at int, v uint64) []byte {
+		b := slices.Clone(good)
+		binary.LittleEndian.PutUint64(b[at:], v)
+		return b
+	}
+	count := func(n byte) []byte {
+		b := slices.Clone(good)
+		b[3] = n
+		return b
+	}
+	both := append(count(2), make([]byte, 24)...)
+	both[2] = 1
+	many := append([]byte{format, 0, 0, MaxSteps + 1}, make([]byte, stepsHead+stepBytes*(MaxSteps+1))...)
+	for name, b := range map[string][]byte{"number below the count": change(4, 1), "time below 0": change(12, 1<<63), "one more": count(3), "one less": count(1), "none": count(0), "short": good[:len(good)-1], "with blames": both, "too many": many} {
+		if r, err := Decode(b); err == nil {
+			t.Errorf("%s: got %+v, want an error", name, r)
+		}
+	}
+}
+
+// A record never has half of a step, nor steps out of their order, while steps are added.
+func TestLastStepsWhileTheyAreAdded(t *testing.T) {
+	var r Recorder
+	done := make(chan struct{})
+	var adding sync.WaitGroup
+	adding.Go(func() {
+		defer close(done)
+		for n := uint64(1); n <= 20_000; n++ {
+			r.AddStep(madeStep(n))
+		}
+	})
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		steps := r.Record().Steps
+		for i, s := range steps {
+			if s != madeStep(s.Number) || i > 0 && s.Number != steps[i-1].Number+1 {
+				t.Fatalf("step %d of %v", i, steps)
+			}
+		}
+	}
+	adding.Wait()
+	if n := len(r.Record().Steps); n != MaxSteps {
+		t.Errorf("at the end there are %d steps, want %d", n, MaxSteps)
+	}
+}
