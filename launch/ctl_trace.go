@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/metrics"
 )
 
 func traceCommand() *cli.Command {
@@ -231,7 +232,27 @@ func writeTrace(stdout, stderr io.Writer, line *trace.Timeline, path string) err
 			steps = fmt.Sprintf("steps %d to %d, of %v each", s.First, s.Last, s.Median.Round(10*time.Microsecond))
 		}
 	}
+	if err := writeBreakdown(stdout, s.Workers); err != nil {
+		return err
+	}
 	fmt.Fprintf(stdout, "%s: %s; %d spans in %v, %d of %d pushes with their rounds; clocks are known to ±%v.\nOpen it at https://ui.perfetto.dev or in chrome://tracing.\n",
 		path, steps, s.Spans, s.Span.Round(time.Millisecond), s.Arrows, s.Pushes, s.Bound.Round(time.Microsecond))
 	return nil
+}
+
+// writeBreakdown writes where the time of the workers' steps went.
+func writeBreakdown(w io.Writer, workers []trace.Breakdown) error {
+	if len(workers) == 0 {
+		return nil
+	}
+	t := metrics.Table{Columns: []string{"worker", "step", "compute", "wait", "for workers", "for servers", "for values", "data", "save", "other"}}
+	for _, b := range workers {
+		share := func(d time.Duration) string { return fmt.Sprintf("%.1f %%", 100*float64(d)/float64(b.Step)) }
+		t.Row(b.Node, b.Step.Round(10*time.Microsecond), share(b.Compute), share(b.Wait), share(b.Workers), share(b.Server), share(b.Answer), share(b.Data), share(b.Save), share(b.Other))
+	}
+	if _, err := t.WriteTo(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
 }

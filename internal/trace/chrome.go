@@ -19,6 +19,7 @@ type Summary struct {
 	Arrows      int // pushes of which the round is shown, too
 	Bound       time.Duration
 	Warnings    []string // what is missing
+	Workers     []Breakdown
 }
 
 // WriteChrome writes the timeline in the Trace Event Format of Chrome, which Perfetto, chrome://tracing and speedscope read. A node is a process, and has
@@ -46,7 +47,7 @@ func (t *Timeline) WriteChrome(w io.Writer) (Summary, error) {
 }
 
 func (m *merged) summary() Summary {
-	s := Summary{First: m.first, Last: m.last, Median: m.median, Span: time.Duration(m.end - m.begin), Pushes: m.pushes, Arrows: len(m.arrows), Warnings: m.warnings}
+	s := Summary{First: m.first, Last: m.last, Median: m.median, Span: time.Duration(m.end - m.begin), Pushes: m.pushes, Arrows: len(m.arrows), Warnings: m.warnings, Workers: m.breakdown()}
 	for i := range m.nodes {
 		s.Spans += len(m.nodes[i].spans)
 		s.Bound = max(s.Bound, m.nodes[i].Bound)
