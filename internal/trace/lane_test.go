@@ -15,7 +15,7 @@ func TestSpansOfALaneDoNotOverlap(t *testing.T) {
 			begin := rng.Int64N(100)
 			n.Spans = append(n.Spans, Span{Kind: []Kind{Push, Change, Join}[rng.IntN(3)], Begin: begin, End: begin + rng.Int64N(20)})
 		}
-		n.align()
+		n.align(0)
 		n.findLanes()
 		ends := make([]int64, len(n.lanes))
 		most := map[int]int{}

@@ -65,8 +65,9 @@ func (t *Timeline) merge() (*merged, error) {
 	slices.SortStableFunc(m.nodes, func(a, b mergedNode) int {
 		return cmp.Or(-cmp.Compare(a.Role, b.Role), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID)) // workers first
 	})
+	offsets := t.offsets()
 	for i := range m.nodes {
-		m.nodes[i].align()
+		m.nodes[i].align(offsets[m.nodes[i].ID])
 	}
 	m.findSteps()
 	if err := m.checkClocks(); err != nil {
@@ -82,12 +83,33 @@ func (t *Timeline) merge() (*merged, error) {
 	return m, nil
 }
 
+// offsets has the offset of each node's clock. The clocks of processes of one host began at the same system's time and go on by the same oscillator, so the offset that is
+// known best is that of all of them, unless the bounds say that they differ: the system's time was set in between.
+func (t *Timeline) offsets() map[uint64]time.Duration {
+	best := map[string]*Node{}
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		if b := best[n.Host]; len(n.Spans) > 0 && (b == nil || n.Bound < b.Bound || n.Bound == b.Bound && n.ID < b.ID) {
+			best[n.Host] = n
+		}
+	}
+	offsets := make(map[uint64]time.Duration, len(t.Nodes))
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		offsets[n.ID] = n.Offset
+		if b := best[n.Host]; b != nil && (n.Offset-b.Offset).Abs() <= n.Bound+b.Bound {
+			offsets[n.ID] = b.Offset
+		}
+	}
+	return offsets
+}
+
 // align puts a node's spans on the scheduler's clock, in order.
-func (n *mergedNode) align() {
+func (n *mergedNode) align(offset time.Duration) {
 	n.spans = make([]mergedSpan, 0, len(n.Spans))
 	for _, s := range n.Spans {
-		s.Begin = max(0, s.Begin+int64(n.Offset))
-		s.End = max(s.Begin, s.End+int64(n.Offset))
+		s.Begin = max(0, s.Begin+int64(offset))
+		s.End = max(s.Begin, s.End+int64(offset))
 		x := mergedSpan{Span: s}
 		if int(s.Key) < len(n.Names) {
 			x.key = n.Names[s.Key]
