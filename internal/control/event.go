@@ -33,11 +33,18 @@ const (
 	ServerFailed  = "SERVER_FAILED"  // it could not be added
 )
 
+// Of a worker: Reason is a sentence that names it.
+const (
+	BecameSlow = "SLOW"     // the others wait for it
+	NotSlow    = "NOT_SLOW" // no longer
+)
+
 var hostActions = []string{AddQueued, Added, RemovalQueued, Removed, HostFailed, Lost, Leaving, Left}
 var jobActions = []string{Ranks, Scaling, Scaled, ScaleShort, Wish}
 var serverActions = []string{ServerQueued, ServerAdded, ServerRemoved, ServerFailed}
+var workerActions = []string{BecameSlow, NotSlow}
 
-// An Event is something that happened to a host, or to a server that comes or goes as asked.
+// An Event is something that happened to a host, to a server that comes or goes as asked, or to a worker.
 type Event struct {
 	Number uint64 `json:"number"` // from 1, without gaps, for the life of the job
 	TimeNS int64  `json:"time_ns"`
@@ -46,9 +53,9 @@ type Event struct {
 	Slots  int    `json:"slots,omitempty"` // of ADD_QUEUED: workers that are asked for; 0: one
 	GPUs   int    `json:"gpus,omitempty"`  // of ADD_QUEUED: GPUs that may be used there; 0: all, -1: none
 	CPUs   int    `json:"cpus,omitempty"`  // of ADD_QUEUED: processors that may be used there; 0: all
-	Role   string `json:"role,omitempty"`  // of ADDED, LEAVING and LEFT: worker; of LOST: what was lost, worker or server
-	Rank   uint32 `json:"rank,omitempty"`  // of a server that comes or goes
-	PID    uint32 `json:"pid,omitempty"`   // of ADDED, LEAVING, LEFT and LOST: that process's, as its host numbers them
+	Role   string `json:"role,omitempty"`  // of ADDED, LEAVING, LEFT, SLOW and NOT_SLOW: worker; of LOST: what was lost, worker or server
+	Rank   uint32 `json:"rank,omitempty"`  // of a server that comes or goes, and of SLOW and NOT_SLOW
+	PID    uint32 `json:"pid,omitempty"`   // of ADDED, LEAVING, LEFT, LOST, SLOW and NOT_SLOW: that process's, as its host numbers them
 	// Process is the number that the launcher gave that process; 0: it was started by hand.
 	Process uint32 `json:"process,omitempty"`
 	Reason  string `json:"reason,omitempty"`
@@ -64,9 +71,12 @@ func (e *Event) OfJob() bool { return slices.Contains(jobActions, e.Action) }
 // OfServer reports whether the event is of a server that comes or goes as asked, and not of a host.
 func (e *Event) OfServer() bool { return slices.Contains(serverActions, e.Action) }
 
+// OfWorker reports whether the event is of one worker that stays as it is, and not of its host.
+func (e *Event) OfWorker() bool { return slices.Contains(workerActions, e.Action) }
+
 func (e *Event) check() error {
 	switch {
-	case !e.OfJob() && !slices.Contains(hostActions, e.Action) && !e.OfServer():
+	case !e.OfJob() && !slices.Contains(hostActions, e.Action) && !e.OfServer() && !e.OfWorker():
 		return fmt.Errorf("control: event %d: action %q is not known", e.Number, e.Action)
 	case e.Role != "" && e.Role != Worker && e.Role != Server:
 		return fmt.Errorf("control: event %d: role %q: want worker or server", e.Number, e.Role)

@@ -71,6 +71,7 @@ const (
 	WorkerRemoved      Event = "worker_removed"      // a worker leaves as asked; its steps count
 	LeaveAsked         Event = "leave_asked"         // a worker was told to end
 	BatchChanged       Event = "batch_changed"       // adaptive training goes on with another batch
+	SlowWorker         Event = "slow_worker"         // the others wait for a worker, or no longer
 	GuardRefused       Event = "guard_refused"       // the guard refused or clipped a gradient
 )
 

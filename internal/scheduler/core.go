@@ -54,12 +54,14 @@ type Core struct {
 	polls    []poll
 	plan     planner
 
-	tracing *tracing           // nil: no trace is taken. Not in the journal
-	traces  uint64             // that were begun
-	history *telemetry.History // what the nodes measure; not in the journal
-	slow    telemetry.SlowWatch
-	tallied time.Time         // when slow got a tally
-	causes  map[string]uint64 // changes of the membership by cause, as control.Telemetry has them
+	tracing  *tracing           // nil: no trace is taken. Not in the journal
+	traces   uint64             // that were begun
+	history  *telemetry.History // what the nodes measure; not in the journal
+	slow     telemetry.SlowWatch
+	tallied  time.Time // when slow got a tally
+	tallyDue bool      // records came since
+	slowness slowness
+	causes   map[string]uint64 // changes of the membership by cause, as control.Telemetry has them
 
 	placement  uint64         // goes up when shards are placed elsewhere; 0: they never are
 	unsteady   bool           // servers were added or removed, and shards may have to move

@@ -73,6 +73,10 @@ func (c *Core) tellWith(e control.Event, said slog.Attr) {
 	}
 	switch {
 	case e.Action == control.Ranks: // noted with the ranks
+	case e.Action == control.BecameSlow:
+		c.warn("%s", e.Reason).Event = said
+	case e.Action == control.NotSlow:
+		c.note("%s", e.Reason).Event = said
 	case e.Action == control.Scaling:
 		c.note("scale %d: to %s", e.Number, control.ScaleText(e.Workers, e.Placement)).Event = said
 	case e.Action == control.Wish:

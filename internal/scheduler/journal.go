@@ -185,6 +185,7 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 		return nil, fmt.Errorf("scheduler: restore: %d records, and none is of the job", len(records))
 	}
 	c.restoreServers()
+	c.restoreSlow()
 	for _, n := range c.nodes {
 		n.member = c.phase == wire.PhaseRunning && n.counts()
 	}

@@ -37,7 +37,7 @@ func (c *Core) measured(n *node, record []byte) {
 	}
 	_, known := c.history.Age(c.now, n.Node)
 	c.history.Add(c.now, n.Node, &r)
-	c.tally(n, !known)
+	c.tally(!known)
 }
 
 // account counts what became of a node, which has changed.
@@ -57,6 +57,9 @@ func (c *Core) account(n *node) {
 	if (n.state == left || n.state == lost) && n.gone.IsZero() {
 		n.gone = c.now
 		c.history.Gone(c.now, n.Node)
+	}
+	if n.state != living && n.Node == c.slowness.node {
+		c.endSlow()
 	}
 }
 

@@ -2,24 +2,8 @@ package telemetry
 
 import (
 	"math"
-	"slices"
 	"time"
 )
-
-// A Tally is what a job has counted until some time. All but Shards only grow.
-type Tally struct {
-	At      time.Duration // of a clock that does not go back
-	Rounds  float64       // closed on all servers
-	Shards  float64       // that workers use, on all servers together
-	Workers []WorkerTally // the members, by node
-}
-
-// A WorkerTally is what was counted of one worker: by the servers, and by itself in its steps. NaN: nothing yet.
-type WorkerTally struct {
-	Node                                                      uint64
-	BlamedRounds, BlamedSeconds                               float64
-	Steps, StepSeconds, WaitSeconds, DataSeconds, SaveSeconds float64
-}
 
 // A Slow is a worker that the others wait for.
 type Slow struct {
@@ -41,25 +25,32 @@ const (
 	CauseNetwork = "network" // neither, so what it sends takes longer
 )
 
-// The rule. A worker is slow if its contribution comes last more often than those of equal workers would by chance, and if the others wait noticeably long
-// for it. Steps of equal workers vary, too, and single ones take very long: a checkpoint, an evaluation, a first batch. So the fewer steps there are
-// to judge by, the more often a worker must be last, which one long step does not change, and the longer the others must wait, which chance does not
-// make of small differences. What a worker spends on checkpoints is not counted. Nor is more than the others say that they wait: a worker that
-// computes between its push and its next use of the value may be late by that without being waited for.
+// The rule. A worker is slow if its contribution comes last more often than those of equal workers would by chance, if the others wait noticeably long
+// for it, and if it is late in one step as in another. Steps of equal workers vary, too, and single ones take very long: a checkpoint, an evaluation, a
+// first batch. So the fewer steps there are to judge by, the more often a worker must be last, which one long step does not change, and the longer the
+// others must wait, which chance does not make of small differences. A worker whose steps merely vary more than those of the others is last often, but
+// as often it is early: its lateness is no larger than chance makes of its variance. What a worker spends on checkpoints is not counted. Nor is more
+// than the others say that they wait: a worker that computes between its push and its next use of the value may be late by that without being waited for.
 const (
-	leastSteps = 10               // to judge by
+	leastSteps = 8                // to judge by
 	mostSteps  = 1e6              // more make the judgement no surer
 	longWindow = 30 * time.Second // if it has as many steps
 
-	leastShare      = .5   // of the rounds in which a slow worker is last; and over twice its part, 1/workers
-	leastShareOfTwo = .75  // where there are two workers
-	leastGap        = .05  // of the time between rounds
-	chance          = .004 // at most, that some one of equal workers is last so often
+	leastShare        = .5  // of the rounds in which a slow worker is last; and over twice its part, 1/workers
+	leastShareOfTwo   = .75 // where there are two workers
+	leastShareUnknown = .75 // where its own steps do not explain it
+	leastGap          = .05 // of the time between rounds
+	leastCost         = .8   // of the time between rounds over workers·√steps: what it costs the others
+	chance            = .05 // at most, that some one of equal workers is last so often
 )
 
-// FindSlow says which worker the others wait for, from the counts at two times; none: no one in particular. At most one worker can be last in most of
-// the rounds, so of two that are equally slow none is named. In asynchronous mode no one waits for another's contribution, and none is named.
-func FindSlow(from, to *Tally) (s Slow, ok bool) {
+// FindSlow says which worker the others wait for, from the counts at three times or more; none: no one in particular. At most one worker can be last in most
+// of the rounds, so of two that are equally slow none is named. In asynchronous mode no one waits for another's contribution, and none is named.
+func FindSlow(tallies []Tally) (s Slow, ok bool) {
+	if len(tallies) < 3 {
+		return Slow{}, false
+	}
+	from, to := &tallies[0], &tallies[len(tallies)-1]
 	rounds, workers := to.Rounds-from.Rounds, float64(len(to.Workers))
 	s.Seconds = (to.At - from.At).Seconds()
 	if !(rounds > 0) || !(to.Shards > 0) || workers < 2 || s.Seconds <= 0 {
@@ -68,7 +59,8 @@ func FindSlow(from, to *Tally) (s Slow, ok bool) {
 	s.Rounds = rounds / to.Shards
 	grown := growth(from, to)
 	s.Steps, s.StepSeconds = stepsOf(grown)
-	between := s.StepSeconds * max(1, s.Steps/s.Rounds) // time between rounds: several steps with local ones
+	perRound := max(1, s.Steps/s.Rounds) // several with local ones
+	between := s.StepSeconds * perRound  // time between rounds
 	if s.Steps == 0 {
 		s.Steps, between = s.Rounds, s.Seconds/s.Rounds
 		s.StepSeconds = between
@@ -77,105 +69,52 @@ func FindSlow(from, to *Tally) (s Slow, ok bool) {
 	if !(n >= leastSteps-.01) {
 		return Slow{}, false
 	}
-	least := max(leastShare, 2/workers)
-	if workers == 2 {
-		least = leastShareOfTwo
-	}
 	charged, all := 0.0, 0.0 // seconds, rounds
 	for i := range grown {
-		if w := &grown[i]; w.SaveSeconds > 0 { // a save makes its worker late in all shards
-			w.BlamedSeconds = max(0, w.BlamedSeconds-w.SaveSeconds*to.Shards)
-		}
 		charged += grown[i].BlamedSeconds
 		all += grown[i].BlamedRounds
 	}
 	if all < n/2 { // in most steps the others' contributions came almost together with the last one; servers' records are not of the very same time
 		return Slow{}, false
 	}
+	i := lastMostOften(grown)
+	w := &grown[i]
+	s.Node, s.Share, s.Gap = w.Node, w.BlamedRounds/all, w.BlamedSeconds/w.BlamedRounds
+	wait, waits := othersWait(to, grown, i)
+	if waits {
+		s.Gap = min(s.Gap, wait*perRound)
+	}
+	least := max(leastShare, 2/workers)
+	if workers == 2 {
+		least = leastShareOfTwo
+	}
+	cost := (s.Gap*w.BlamedRounds - (charged-w.BlamedSeconds)/(workers-1)) / all // of each round, more than another worker's
+	if !(s.Share > least) || !s.plausible() || !(s.Gap > leastGap*between) || !(cost > leastCost*between/(workers*math.Sqrt(n))) || workers*atLeast(s.Share*n, n, 1/workers) > chance {
+		return Slow{}, false
+	}
+	own, late := lateness(tallies, s.Node, perRound)
+	if !own.isSteady() && !(s.Share > leastShareUnknown && late.isSteady() && own.mean() < late.mean()/2) {
+		return Slow{}, false
+	}
+	if waits {
+		s.Cause, s.Ratio = causeOf(grown, i, s.Gap*s.Share*n/s.Steps)
+	}
+	return s, true
+}
+
+// lastMostOften is the worker that was charged with most rounds.
+func lastMostOften(grown []WorkerTally) (most int) {
 	for i := range grown {
-		w := &grown[i]
-		s.Node, s.Share, s.Gap = w.Node, w.BlamedRounds/all, w.BlamedSeconds/w.BlamedRounds
-		if !(s.Share > least) { // of all workers at most one passes
-			continue
-		}
-		if wait, ok := othersWait(grown, i); ok {
-			s.Gap = min(s.Gap, wait*max(1, s.Steps/s.Rounds))
-		}
-		cost := (s.Gap*w.BlamedRounds - (charged-w.BlamedSeconds)/(workers-1)) / all // of each round, more than another worker's
-		if s.plausible() && s.Gap > leastGap*between && cost > between/(workers*math.Sqrt(n)) && workers*atLeast(s.Share*n, n, 1/workers) <= chance {
-			s.Cause, s.Ratio = causeOf(grown, i, s.Gap*s.Share*n/s.Steps)
-			return s, true
+		if grown[i].BlamedRounds > grown[most].BlamedRounds {
+			most = i
 		}
 	}
-	return Slow{}, false
+	return most
 }
 
 // plausible reports whether no number is beyond what a job can count: a broken process may report anything.
 func (s *Slow) plausible() bool {
 	return max(s.Rounds, s.Gap, s.Steps, s.Seconds, s.StepSeconds) <= math.MaxInt32
-}
-
-// growth is what was counted between two times of the workers that are in both. A count that went back is not known.
-func growth(from, to *Tally) (list []WorkerTally) {
-	for _, b := range to.Workers {
-		i, ok := slices.BinarySearchFunc(from.Workers, b.Node, func(w WorkerTally, node uint64) int {
-			switch {
-			case w.Node < node:
-				return -1
-			case w.Node > node:
-				return 1
-			}
-			return 0
-		})
-		if !ok {
-			continue
-		}
-		a := from.Workers[i]
-		less := func(b, a float64) float64 {
-			if d := b - orZero(a); d >= 0 {
-				return d
-			}
-			return math.NaN()
-		}
-		d := WorkerTally{Node: b.Node, BlamedRounds: less(b.BlamedRounds, a.BlamedRounds), BlamedSeconds: less(b.BlamedSeconds, a.BlamedSeconds), Steps: less(b.Steps, a.Steps),
-			StepSeconds: less(b.StepSeconds, a.StepSeconds), WaitSeconds: less(b.WaitSeconds, a.WaitSeconds), DataSeconds: less(b.DataSeconds, a.DataSeconds), SaveSeconds: less(b.SaveSeconds, a.SaveSeconds)}
-		if d.BlamedRounds >= 0 && d.BlamedSeconds >= 0 {
-			list = append(list, d)
-		}
-	}
-	return list
-}
-
-// stepsOf is how many steps the job made, the median of the workers, and how long one took; 0: no worker has reported any.
-func stepsOf(grown []WorkerTally) (steps, each float64) {
-	var counts []float64
-	total, seconds := 0.0, 0.0
-	for _, w := range grown {
-		if w.Steps > 0 && w.StepSeconds > 0 {
-			counts = append(counts, w.Steps)
-			total += w.Steps
-			seconds += w.StepSeconds
-		}
-	}
-	if total == 0 {
-		return 0, 0
-	}
-	return median(counts), seconds / total
-}
-
-// othersWait is for how long the workers other than i wait for the store in a step, their median. Where all say 0 it is not known.
-func othersWait(grown []WorkerTally, i int) (seconds float64, ok bool) {
-	var waits []float64
-	for k, w := range grown {
-		ok = ok || w.WaitSeconds > 0
-		if k != i && w.Steps > 0 && w.WaitSeconds >= 0 {
-			waits = append(waits, w.WaitSeconds/w.Steps)
-		}
-	}
-	if !ok || len(waits) == 0 {
-		return 0, false
-	}
-	return median(waits), true
 }
 
 // causeOf says which part of the steps of worker i is longer than the others', so that it explains at least half of the time by which it is late.
@@ -191,9 +130,6 @@ func causeOf(grown []WorkerTally, i int, late float64) (cause string, ratio floa
 	}
 	best := late / 2
 	cause = CauseNetwork
-	if _, ok := othersWait(grown, i); !ok {
-		return "", 0
-	}
 	for _, p := range parts {
 		var others []float64
 		for k := range grown {
@@ -214,32 +150,4 @@ func causeOf(grown []WorkerTally, i int, late float64) (cause string, ratio floa
 		}
 	}
 	return cause, ratio
-}
-
-// orZero is x, or 0 where it is not known: a training loop that has no such time reports none.
-func orZero(x float64) float64 {
-	if math.IsNaN(x) {
-		return 0
-	}
-	return x
-}
-
-// atLeast is the probability of at least k of n events of probability p each.
-func atLeast(k, n, p float64) float64 {
-	k, n = math.Floor(k+.01), math.Floor(n+.01)
-	sum, logOdds := 0.0, math.Log(p)-math.Log1p(-p)
-	lg := func(x float64) float64 { y, _ := math.Lgamma(x + 1); return y }
-	for ; k <= n; k++ {
-		term := math.Exp(lg(n) - lg(k) - lg(n-k) + k*logOdds + n*math.Log1p(-p))
-		if sum += term; term < sum*1e-6 {
-			break
-		}
-	}
-	return sum
-}
-
-// median sorts x.
-func median(x []float64) float64 {
-	slices.Sort(x)
-	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }

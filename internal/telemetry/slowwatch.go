@@ -46,7 +46,7 @@ func steps(a, b *Tally) float64 {
 	return (b.Rounds - a.Rounds) / b.Shards
 }
 
-// Slow is the worker that the others wait for; ok is false if there is no one in particular. A worker that has become slow is named after ten steps, by
+// Slow is the worker that the others wait for; ok is false if there is no one in particular. A worker that has become slow is named within ten steps, by
 // these alone. One that goes on is described by the last half minute, as long as the last ten steps name it, too.
 func (w *SlowWatch) Slow() (s Slow, ok bool) {
 	n := len(w.tallies) - 1
@@ -60,11 +60,16 @@ func (w *SlowWatch) Slow() (s Slow, ok bool) {
 	newest := &w.tallies[n]
 	long := slices.IndexFunc(w.tallies, func(t Tally) bool { return t.At >= newest.At-longWindow })
 	if long < short {
-		if s, ok = w.find(long); ok && w.lastInMost(short, s.Node) {
+		if s, ok = FindSlow(w.tallies[long:]); ok && s.goesOn(w.tallies[short:]) {
 			return s, true
 		}
 	}
-	return w.find(short)
+	for ; short >= 0; short-- { // what was told of a step may be in two tallies
+		if s, ok = FindSlow(w.tallies[short:]); ok || steps(&w.tallies[short], newest) > leastSteps+windowSlack {
+			return s, ok
+		}
+	}
+	return Slow{}, false
 }
 
 // enough reports whether the job made leastSteps between two tallies, as the servers say and as the workers say: their records are not of the very same time.
@@ -76,33 +81,13 @@ func enough(a, b *Tally) bool {
 	return made == 0 || made >= leastSteps
 }
 
-// leastParts is the least number of tallies from which a worker is judged.
-const leastParts = 2
+const (
+	leastParts  = 3 // of the time, by which a worker is judged
+	windowSlack = 2 // steps by which the shortest windows differ
+)
 
-// find is FindSlow from a tally on. A worker must be last in most parts of the time, so that one long step does not name it where the others are regular.
-func (w *SlowWatch) find(from int) (s Slow, ok bool) {
-	s, ok = FindSlow(&w.tallies[from], &w.tallies[len(w.tallies)-1])
-	if !ok || !w.lastInMost(from, s.Node) {
-		return Slow{}, false
-	}
-	return s, true
-}
-
-// lastInMost reports whether a worker was last in most rounds in most parts of the time from a tally on.
-func (w *SlowWatch) lastInMost(from int, node uint64) bool {
-	parts, was := 0, 0
-	for i := from; i+1 < len(w.tallies); i++ {
-		all, its := 0.0, 0.0
-		for _, x := range growth(&w.tallies[i], &w.tallies[i+1]) {
-			all += x.BlamedRounds
-			if x.Node == node {
-				its = x.BlamedRounds
-			}
-		}
-		parts++
-		if its > all/2 {
-			was++
-		}
-	}
-	return 2*was > parts
+// goesOn reports whether a worker that was slow in the last half minute still is in the last steps.
+func (s *Slow) goesOn(tallies []Tally) bool {
+	_, late := lateness(tallies, s.Node, 1)
+	return late.mean() > s.Gap*s.Share/2
 }

@@ -18,6 +18,9 @@ const leaveTime = 15 * time.Second
 // schedulerEvent carries out what the scheduler has decided.
 func (c *core) schedulerEvent(said schedulerSaid) {
 	e := said.Event
+	if e.OfWorker() { // nothing has come or gone
+		return
+	}
 	kept := e
 	if len(e.Placement) > maxPlacement {
 		kept.Placement = nil

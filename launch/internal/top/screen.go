@@ -252,7 +252,7 @@ func EventText(e control.Event) string {
 	case e.Workers > 0:
 		words = append(words, plural(e.Workers, "worker"))
 	}
-	if e.Action == control.Lost && e.Reason != "" { // which is a sentence that names the process and its host
+	if (e.Action == control.Lost || e.OfWorker()) && e.Reason != "" { // which is a sentence that names the process and its host
 		return strings.Join(append(words, clean(e.Reason)), " ")
 	}
 	if e.Role != "" {
