@@ -27,6 +27,7 @@ var wall = map[string]string{
 	"launch/internal/job/hosts.go":    "the stamp of an event, for people; its number says what comes after what",
 	"internal/agent/question.go":      "the time of a folder, which is set to what it is",
 	"internal/scheduler/hosts.go":     "the stamp of an event, for people; its number says what comes after what",
+	"internal/scheduler/slow.go":      "since when a worker has been slow, for people",
 	"tune/study.go":                   "the stamp of an event, for people; its number says what comes after what",
 	"launch/internal/top/screen.go":   "the stamp of an event, for people; its number says what comes after what",
 	"tune/encode.go":                  "as it stands in the log",

@@ -40,7 +40,7 @@ const (
 	leastShareOfTwo   = .75 // where there are two workers
 	leastShareUnknown = .75 // where its own steps do not explain it
 	leastGap          = .05 // of the time between rounds
-	leastCost         = .8   // of the time between rounds over workers·√steps: what it costs the others
+	leastCost         = .8  // of the time between rounds over workers·√steps: what it costs the others
 	chance            = .05 // at most, that some one of equal workers is last so often
 )
 
