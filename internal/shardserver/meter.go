@@ -83,23 +83,28 @@ func (m *meter) collect(r *telemetry.Recorder) {
 	r.Set(telemetry.HeldBytes, float64(m.held.Load()))
 	r.Set(telemetry.Waiting, float64(m.waiting.Load()))
 	r.Set(telemetry.ValueBytes, float64(m.s.bytes.Load()))
-	r.Set(telemetry.Shards, float64(m.s.served()))
+	if n, ok := m.s.served(); ok {
+		r.Set(telemetry.Shards, float64(n))
+	}
 }
 
-// served is the number of shards that workers use on this server: all but those of which it is a backup.
-func (s *Server) served() int {
-	s.mu.RLock()
+// served is the number of shards that workers use on this server: all but those of which it is a backup. It does not wait for a call that changes
+// all shards, which may take long: a heartbeat would come too late. ok is false then.
+func (s *Server) served() (n int, ok bool) {
+	if !s.mu.TryRLock() {
+		return 0, false
+	}
 	defer s.mu.RUnlock()
 	if s.placement == nil {
-		return len(s.entries)
+		return len(s.entries), true
 	}
-	n, me := 0, uint32(s.peers.Rank())
+	me := uint32(s.peers.Rank())
 	for at := range s.entries {
 		if x, ok := s.placement.assignmentOf(at, me); ok && x.role == primary {
 			n++
 		}
 	}
-	return n
+	return n, true
 }
 
 // A blame is how often a worker's contribution came last, and how long after the last but one, since the server began.

@@ -214,6 +214,27 @@ func TestRecordsHaveTheBlamesThatGrewMost(t *testing.T) {
 	}
 }
 
+// A record is made, and with it a heartbeat, while a call holds the server's table of shards: setting an optimizer may take long. The number of shards is then that of the
+// record before.
+func TestARecordWaitsForNoCall(t *testing.T) {
+	r := newRig(t, 1)
+	r.init(1, 0)
+	shards := map[telemetry.Metric]float64{telemetry.Shards: 1}
+	wantRecord(t, "at first", r.s.cfg.Recorder, shards)
+	r.s.mu.Lock()
+	made := make(chan telemetry.Record, 1)
+	go func() { made <- r.s.cfg.Recorder.Record() }()
+	select {
+	case rec := <-made:
+		if !slices.Contains(rec.Samples, telemetry.Sample{Metric: telemetry.Shards, Value: 1}) {
+			t.Errorf("got %v, want one shard", rec.Samples)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("no record was made within 10 s")
+	}
+	r.s.mu.Unlock()
+}
+
 // Records are made while rounds close, and shards come.
 func TestRecordsAreMadeAtAnyTime(t *testing.T) {
 	r := newRig(t, 2)

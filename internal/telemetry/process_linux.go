@@ -1,24 +1,6 @@
 package telemetry
 
-import (
-	"os"
-	"strconv"
-	"strings"
-	"syscall"
-)
-
-func residentBytes() (float64, bool) {
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0, false
-	}
-	fields := strings.Fields(string(text)) // size, resident, ..., in pages
-	if len(fields) < 2 {
-		return 0, false
-	}
-	pages, err := strconv.ParseFloat(fields[1], 64)
-	return pages * float64(os.Getpagesize()), err == nil
-}
+import "syscall"
 
 func cpuSeconds() (float64, bool) {
 	var u syscall.Rusage
