@@ -56,6 +56,19 @@ func TestOnlyTheNewestChangesAreKept(t *testing.T) {
 	}
 }
 
+// That a worker is slow is no change of the job: nothing is started or stopped, and the result does not list it.
+func TestThatAWorkerIsSlowChangesNothing(t *testing.T) {
+	c := newCore(scriptSettings(arguments{"elastic": "1"}), time.Unix(1000, 0))
+	c.stage = running
+	c.actions()
+	for i, action := range []string{control.BecameSlow, control.NotSlow} {
+		e := control.Event{Number: uint64(i + 1), Action: action, Host: "d1", Role: control.Worker, Process: 3, Reason: "worker 0 on d1"}
+		if did := c.step(schedulerSaid{Event: e}, c.now); len(did) != 0 || len(c.changes) != 0 {
+			t.Errorf("%s: got the actions %v and the changes %v, want none", action, did, c.changes)
+		}
+	}
+}
+
 func TestALongLastLineIsCut(t *testing.T) {
 	n := &Node{}
 	if n.finish(ended{last: strings.Repeat("x", 9<<10)}); len(n.Last) != 8<<10 {

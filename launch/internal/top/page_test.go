@@ -260,3 +260,11 @@ func TestAnswersOfAnOrdinaryJobAreSmall(t *testing.T) {
 		}
 	}
 }
+
+// An event that says who is slow is shown by its sentence, which names the worker.
+func TestEventsOfSlowWorkersAreTheirSentences(t *testing.T) {
+	e := control.Event{Action: control.BecameSlow, Host: "h", Role: control.Worker, PID: 5, Reason: "worker 3 on h is slow: last in 94 % of the last 9 rounds"}
+	if got, want := eventText(e), " SLOW "+e.Reason; !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want it to end with %q", got, want)
+	}
+}
