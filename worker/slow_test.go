@@ -158,7 +158,7 @@ func TestFitsSlowedWorkerIsNamed(t *testing.T) {
 			})
 		}
 		running.Wait()
-		j.want("fit", control.SlowCompute, 1.3, 10)
+		j.want("fit", control.SlowCompute, 1.3, 3+10)
 	})
 }
 
