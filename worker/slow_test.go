@@ -140,7 +140,7 @@ func (j *slowedJob) train(store kvstore.Store, rank int, slow pace) {
 }
 
 // The same with Fit, where an observer of one worker takes longer. Between a worker's push and its next forward pass the observer's time is hidden, so it takes
-// three steps until the others begin to wait.
+// three steps until the others begin to wait, from which on ten are enough.
 func TestFitsSlowedWorkerIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const workers = 3
