@@ -120,14 +120,14 @@ func (p *livePage) close(res job.Result, err error) {
 	if p == nil {
 		return
 	}
-	text := "the job has ended well"
+	text := ""
 	switch {
 	case err != nil:
 		text = err.Error()
 	case res.Code != 0:
 		text = fmt.Sprintf("the job has ended with exit code %d", res.Code)
 	}
-	p.feed.End(text)
+	p.feed.End(err == nil && res.Code == 0, text)
 	_ = p.server.Close() // what browsers miss at the end is on launch's standard error
 }
 

@@ -28,6 +28,7 @@ type Feed struct {
 	attempt  int        // from 1
 	over     bool
 	exitText string
+	ended    string // control.Finished or control.Failed, once it is over
 
 	// Of the goroutine that polls.
 	polled  int // the attempt of history
@@ -62,11 +63,14 @@ func (f *Feed) SetSource(s Source) {
 	f.attempt++
 }
 
-// End says that the job is over, and how it ended, for people.
-func (f *Feed) End(text string) {
+// End says that the job is over, whether it ended well, and how, for people.
+func (f *Feed) End(ok bool, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.over, f.exitText = true, text
+	f.over, f.exitText, f.ended = true, text, control.Failed
+	if ok {
+		f.ended = control.Finished
+	}
 }
 
 // Page implements page.Feed.
@@ -81,14 +85,11 @@ const detailsEvery = 10
 // Poll implements page.Feed.
 func (f *Feed) Poll(ctx context.Context) page.Message {
 	f.mu.Lock()
-	source, attempt, over, text := f.source, f.attempt, f.over, f.exitText
+	source, attempt, over, text, ended := f.source, f.attempt, f.over, f.exitText, f.ended
 	f.mu.Unlock()
 	if over {
 		f.gone = f.absence(text)
-		f.gone.Phase = f.state.Phase
-		if f.gone.Phase != control.Finished {
-			f.gone.Phase = control.Failed
-		}
+		f.gone.Phase = ended
 		return page.NewMessage(page.EventEnd, f.gone)
 	}
 	if source == nil {

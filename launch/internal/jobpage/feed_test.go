@@ -235,7 +235,7 @@ func TestFeedWhileTheSchedulerIsAway(t *testing.T) {
 	if x.Job.Restarts != 1 || len(x.Curves.Times) != 2 {
 		t.Errorf("a job that was started again: %d restarts, %d points, want 1 and its own two", x.Job.Restarts, len(x.Curves.Times))
 	}
-	w.feed.End("worker 1 failed")
+	w.feed.End(false, "worker 1 failed")
 	x = seen{}
 	w.poll(page.EventEnd, &x)
 	if x.Error != "worker 1 failed" || x.Phase != control.Failed {
