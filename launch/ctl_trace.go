@@ -32,13 +32,14 @@ func traceCommand() *cli.Command {
 
 Open the file at https://ui.perfetto.dev or in chrome://tracing. Each process has lanes for its steps, forward and backward passes, pushes, pulls and waits, or
 for its rounds and updates; arrows lead from a push to its round and to the pull of the round's value. The job goes on meanwhile, and is not slowed by
-more than a hundredth. It must be a job whose processes answer heartbeats; of more than 32 workers or servers 32 are recorded, first those that others wait for.`,
+more than a hundredth. Of more than 32 workers 32 are recorded, those that others wait for first; of servers, too, at most 32. The table says where the time of
+each worker's steps went: a wait is for the other workers until the last contribution has come, then for the servers until the round is closed, then for the value.`,
 		Flags: []cli.Flag{
 			jobFlag(),
 			&cli.IntFlag{Name: "steps", Usage: "record `N` steps of each worker", Value: 20},
 			&cli.DurationFlag{Name: "within", Usage: "give up waiting for the steps after `TIME`, and take what there is", Value: control.MaxTraceMillis * time.Millisecond},
-			&cli.Float64Flag{Name: "seconds", Usage: "record so many seconds `S` in place of steps", DefaultText: "steps"},
-			&cli.StringFlag{Name: "ranks", Usage: "record these workers, such as 0,3-5", DefaultText: "all, or 32 of them"},
+			&cli.Float64Flag{Name: "seconds", Usage: "record `S` seconds in place of steps", DefaultText: "steps"},
+			&cli.StringFlag{Name: "ranks", Usage: "record the workers of these `RANKS`, such as 0,3-5", DefaultText: "all, or 32 of them"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE`, compressed if it ends in .gz", Value: "trace.json.gz"},
 		},
 		Action: takeTrace,
