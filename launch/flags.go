@@ -56,6 +56,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "state", Usage: "the scheduler keeps its state in folder `PATH` of its host, or in etcd://host:port/prefix",
 			DefaultText: "a folder of this job, if workers or servers may be lost"},
 		&cli.StringFlag{Name: "metrics-listen", Usage: "serve the job's metrics to Prometheus on `ADDRESS` (host:port; port 0: a free one) of the scheduler's host", DefaultText: "not served"},
+		&cli.StringFlag{Name: "process-metrics", Usage: "serve each worker's and server's own metrics, too, on a free port of `HOST` (127.0.0.1, 0.0.0.0, ...) of its machine", DefaultText: "not served"},
 		&cli.StringFlag{Name: statusFlag, Usage: "show the job in browsers at `ADDRESS` (host:port; port 0: a free one), or off; its link is printed", Value: "127.0.0.1:0"},
 		&cli.PathFlag{Name: "status-cert", Usage: "certificate `FILE` (PEM) of that page, which an address that other machines reach needs", TakesFile: true},
 		&cli.PathFlag{Name: "status-key", Usage: "private key `FILE` (PEM) of that certificate", TakesFile: true},
@@ -81,6 +82,7 @@ type options struct {
 	schedulerHost    *hosts.Host
 	hostIP, netName  string
 	metricsListen    string
+	processMetrics   string // host:0
 	status           statusOptions
 	tls              bool
 	startTimeout     time.Duration
@@ -143,6 +145,12 @@ func readOptions(c *cli.Context) (*options, error) {
 		if err := prom.CheckAddress(o.metricsListen); err != nil {
 			return nil, usagef("--metrics-listen: %v", err)
 		}
+	}
+	if host := c.String("process-metrics"); c.IsSet("process-metrics") {
+		if host == "" || strings.Contains(host, "/") {
+			return nil, usagef("--process-metrics %q: want a host or address without a port, such as 127.0.0.1, or 0.0.0.0 for all interfaces", host)
+		}
+		o.processMetrics = net.JoinHostPort(host, "0")
 	}
 	if o.status, err = readStatus(c, o.trial); err != nil {
 		return nil, err

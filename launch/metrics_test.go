@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -82,5 +83,40 @@ func TestMetricsNeedAnAddressThatCanBeUsed(t *testing.T) {
 		if code := l.exit(t); code != c.code || !strings.Contains(l.stderr.String(), c.want) {
 			t.Errorf("%s: exit code %d, want %d, and %q in\n%s", c.addr, code, c.code, c.want, l.stderr)
 		}
+	}
+}
+
+// Each worker and server serves its own metrics where that is wanted, and the scheduler says where: a Prometheus finds them.
+func TestMetricsOfEachProcess(t *testing.T) {
+	t.Parallel()
+	j := startElastic(t, "--metrics-listen", "127.0.0.1:0", "--process-metrics", "127.0.0.1")
+	url := regexp.MustCompile(`metrics for Prometheus: (http://127\.0\.0\.1:\d+)/metrics`).FindStringSubmatch(j.stderr.String())
+	if url == nil {
+		t.Fatal("the log has no address of the metrics")
+	}
+	var groups []struct {
+		Targets []string
+		Labels  map[string]string
+	}
+	for begin := time.Now(); len(groups) != 3; time.Sleep(50 * time.Millisecond) {
+		answer, err := http.Get(url[1] + "/sd/processes")
+		if err == nil {
+			err = json.NewDecoder(answer.Body).Decode(&groups)
+			answer.Body.Close()
+		}
+		if time.Since(begin) > patience {
+			t.Fatalf("/sd/processes has %v (%v), want two workers and a server", groups, err)
+		}
+	}
+	for _, g := range groups {
+		want := map[string]string{"worker": `paragon_worker_steps_total{host="localhost",node="`, "server": `paragon_server_rounds_total{host="localhost",node="`}[g.Labels["paragon_role"]]
+		body := j.metricsAt(t, "http://"+g.Targets[0]+"/metrics", want)
+		if strings.Contains(body, "paragon_job") {
+			t.Errorf("%v serves what is the job's:\n%s", g, body)
+		}
+	}
+	j.finish(t)
+	if _, err := http.Get("http://" + groups[0].Targets[0] + "/metrics"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("after the job: got %v, want a refused connection", err)
 	}
 }

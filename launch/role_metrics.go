@@ -16,6 +16,8 @@ import (
 const (
 	metricsListenEnv = "PARAGON_METRICS_LISTEN" // host:port; empty: no metrics
 	restartsEnv      = "PARAGON_RESTARTS"       // how often launch has started the job again
+
+	processMetricsEnv = "PARAGON_PROCESS_METRICS" // of workers and servers: see cluster.FromEnv
 )
 
 // schedulerMetrics are the metrics that a scheduler's process serves.

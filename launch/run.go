@@ -144,6 +144,9 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		}
 	}
 	cfg.Env = append(cfg.Env[:len(cfg.Env):len(cfg.Env)], joblog.Variable+"="+string(o.logFormat))
+	if o.processMetrics != "" {
+		cfg.Env = append(cfg.Env, processMetricsEnv+"="+o.processMetrics)
+	}
 	if o.trial {
 		cfg.Command, cfg.OwnCommand = append([]string{"slot"}, cfg.Command...), true
 	}

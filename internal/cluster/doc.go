@@ -103,6 +103,9 @@ type Config struct {
 	// Trace takes the spans of the process, and its clock is the node's; nil: Join makes one.
 	Trace *trace.Recorder
 
+	// Metrics is the address, host:port, of this process's own endpoint for Prometheus; empty: none. With port 0 the system chooses one.
+	Metrics string
+
 	Network transport.Network // transport.Auto
 	Logger  *slog.Logger      // slog.Default(), or JSON as the environment says (package joblog)
 }

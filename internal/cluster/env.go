@@ -38,6 +38,7 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_TRANSPORT      auto (the default), unix or tcp: how nodes of one host reach each other; see transport.Auto
 //	PARAGON_HOSTS          where nodes are expected: worker/0/d1,worker/1/d2,server/0/d1
 //	PARAGON_JOIN           1: the job may be running already; see Config.Joining
+//	PARAGON_PROCESS_METRICS  host:port of this process's own endpoint for Prometheus (port 0: a free one); none: it has none
 //	PARAGON_LOG            debug, info (the default), warn or error: see joblog.Level
 //	PARAGON_LOG_FORMAT     text (the default) or json: see package joblog
 //	PARAGON_ADAPT_WORKERS  1: the number of workers follows what rank 0 wishes, from PARAGON_MIN_WORKERS to PARAGON_MAX_WORKERS
@@ -85,6 +86,7 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		StartTimeout:      e.duration("PARAGON_START_TIMEOUT"),
 		Joining:           e.flag("PARAGON_JOIN"),
 		State:             getenv("PARAGON_STATE"),
+		Metrics:           getenv("PARAGON_PROCESS_METRICS"),
 	}
 	cfg.Elastic = Elastic{
 		Enabled:       e.flag("PARAGON_ELASTIC"),

@@ -78,6 +78,7 @@ func (n *Node) start(ctx context.Context) error {
 		return fmt.Errorf("cluster: register with the scheduler: %w", err)
 	}
 	n.id = NodeID(reg.Node)
+	n.serveMetrics()
 	heartbeat := time.Duration(reg.HeartbeatMillis) * time.Millisecond
 	lease := time.Duration(reg.LeaseMillis) * time.Millisecond
 	if heartbeat <= 0 || lease < heartbeat {

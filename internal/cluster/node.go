@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/exposition"
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/trace"
@@ -59,13 +60,16 @@ type Node struct {
 	sched *transport.Client
 	id    NodeID
 
-	ctx     context.Context // ends with the node
-	cancel  context.CancelFunc
-	done    chan struct{}
-	wg      sync.WaitGroup // heartbeats and watch
-	nonce   uint64         // random, of this process
-	clock   *telemetry.Clock
-	windows *windows
+	ctx    context.Context // ends with the node
+	cancel context.CancelFunc
+	done   chan struct{}
+	wg     sync.WaitGroup // heartbeats and watch
+	nonce  uint64         // random, of this process
+	clock  *telemetry.Clock
+
+	endpoint      *exposition.Endpoint // nil: there is none
+	closeEndpoint sync.Once
+	windows       *windows
 
 	pending  atomic.Uint64            // membership.Change
 	position atomic.Pointer[position] // in membership; stored under mu, read for every request
@@ -192,6 +196,9 @@ func (n *Node) Close() error {
 	n.end(ErrClosed)
 	err := n.sched.Close()
 	n.wg.Wait()
+	if n.endpoint != nil {
+		n.closeEndpoint.Do(func() { _ = n.endpoint.Close() }) // a scrape that is cut off is the scraper's matter
+	}
 	return err
 }
 

@@ -48,6 +48,7 @@ const (
 	ClockOffset    Metric = 64 // the scheduler's clock minus this process's
 	ClockBound     Metric = 65 // how wrong ClockOffset may be
 	HeartbeatTrip  Metric = 66 // round trip of the newest heartbeat
+	MetricsPort    Metric = 67 // of the process's own endpoint for Prometheus
 	GPUMemoryUsed  Metric = 80 // by GPU
 	GPUMemoryTotal Metric = 81 // by GPU
 	GPULoad        Metric = 82 // by GPU, share
@@ -142,6 +143,7 @@ var infos = [numMetrics]Info{
 	ClockOffset:    {Name: "clock_offset_seconds", Help: "The scheduler's clock minus this process's.", Roles: OfAll},
 	ClockBound:     {Name: "clock_bound_seconds", Help: "How wrong the clock offset may be.", Roles: OfAll},
 	HeartbeatTrip:  {Name: "heartbeat_seconds", Help: "Round trip of the newest heartbeat.", Roles: OfAll},
+	MetricsPort:    {Name: "metrics_port", Help: "TCP port of the process's own endpoint for Prometheus (launch --process-metrics).", Roles: OfAll},
 	GPUMemoryUsed:  {Name: "gpu_memory_used_bytes", Help: "GPU memory used.", Roles: OfWorker, Label: "gpu", Width: MaxGPUs, Kept: true},
 	GPUMemoryTotal: {Name: "gpu_memory_total_bytes", Help: "GPU memory.", Roles: OfWorker, Label: "gpu", Width: MaxGPUs},
 	GPULoad:        {Name: "gpu_load_ratio", Help: "Share of the last second in which the GPU worked.", Roles: OfWorker, Label: "gpu", Width: MaxGPUs, Kept: true},

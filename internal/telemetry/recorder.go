@@ -35,7 +35,7 @@ var first = func() (at [numMetrics + 1]int) {
 }()
 
 // numSlots is first[numMetrics], which a test holds.
-const numSlots = 104
+const numSlots = 105
 
 // slot is nil for an index that the metric does not have.
 func (r *Recorder) slot(m Metric, index int) *slot {
@@ -108,14 +108,30 @@ func (r *Recorder) CollectBlames(f func() []Blame) {
 	r.blames = f
 }
 
-// Record is what is known now: all values that were ever set.
+// Record is what is known now: all values that were ever set. It is for heartbeats alone: the next one has the blames that grew since.
 func (r *Recorder) Record() Record {
+	if r == nil {
+		return Record{}
+	}
+	rec := r.Values()
+	r.mu.Lock()
+	blames := r.blames
+	r.mu.Unlock()
+	if blames != nil {
+		rec.Blames = blames()
+	}
+	rec.Steps = r.steps.last(nil)
+	return rec
+}
+
+// Values are the Samples of a Record.
+func (r *Recorder) Values() Record {
 	var rec Record
 	if r == nil {
 		return rec
 	}
 	r.mu.Lock()
-	collectors, blames := r.collectors, r.blames
+	collectors := r.collectors
 	r.mu.Unlock()
 	for _, f := range collectors {
 		f(r)
@@ -127,9 +143,5 @@ func (r *Recorder) Record() Record {
 			}
 		}
 	}
-	if blames != nil {
-		rec.Blames = blames()
-	}
-	rec.Steps = r.steps.last(nil)
 	return rec
 }

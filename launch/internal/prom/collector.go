@@ -10,6 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/exposition"
 	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
@@ -101,28 +102,28 @@ func columnsOf(values []control.Value) columns {
 		return -1
 	}
 	list := make(columns)
-	for k := range families {
-		f := &families[k]
-		info, _ := f.metric.Info()
-		if h, ok := histograms[f.metric]; ok {
-			c := column{family: f, count: at(h.count, 0), sum: at(h.sum, 0)}
+	for k := range exposition.Families {
+		f := &exposition.Families[k]
+		info, _ := f.Metric.Info()
+		if h, ok := exposition.Histograms[f.Metric]; ok {
+			c := column{family: f, count: at(h.Count, 0), sum: at(h.Sum, 0)}
 			for i := range c.buckets {
-				c.buckets[i] = at(f.metric, i)
+				c.buckets[i] = at(f.Metric, i)
 			}
 			if c.count >= 0 && c.sum >= 0 {
-				list[f.role] = append(list[f.role], c)
+				list[f.Role] = append(list[f.Role], c)
 			}
 			continue
 		}
 		for index := range info.Width {
-			c := column{family: f, at: at(f.metric, index)}
+			c := column{family: f, at: at(f.Metric, index)}
 			if c.at < 0 {
 				continue
 			}
 			if info.Label != "" {
-				c.extra = pairs(info.Label, labelValue(info.Label, index))[0]
+				c.extra = pairs(info.Label, exposition.LabelValue(info.Label, index))[0]
 			}
-			list[f.role] = append(list[f.role], c)
+			list[f.Role] = append(list[f.Role], c)
 		}
 	}
 	return list

@@ -6,101 +6,27 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/exposition"
 )
 
-// A histogram is made of the buckets of a metric, and of two more metrics.
-type histogram struct {
-	name       string
-	count, sum telemetry.Metric
-}
+type family = exposition.Family
 
-var histograms = map[telemetry.Metric]histogram{
-	telemetry.StepBuckets:  {"step_duration_seconds", telemetry.Steps, telemetry.StepSeconds},
-	telemetry.RoundBuckets: {"round_duration_seconds", telemetry.Rounds, telemetry.RoundSeconds},
-}
-
-// A family is a metric of the processes of one role, as Prometheus has it.
-type family struct {
-	Name   string
-	Help   string
-	Type   string   // counter, gauge or histogram
-	Labels []string // besides rank, host and node
-
-	role   string
-	metric telemetry.Metric
-}
-
-// The types of a family.
 const (
-	counter     = "counter"
-	gauge       = "gauge"
-	inHistogram = "histogram"
+	counter     = exposition.Counter
+	gauge       = exposition.Gauge
+	inHistogram = exposition.InHistogram
 )
-
-// ofProcess are the labels of everything that one process measures.
-var ofProcess = []string{"rank", "host", "node"}
-
-// families are those that follow from telemetry.Info, by role and in the order of the metrics.
-var families = func() (list []family) {
-	for _, role := range []string{control.Worker, control.Server} {
-		for _, m := range telemetry.Metrics() {
-			if f, ok := familyOf(role, m); ok {
-				list = append(list, f)
-			}
-		}
-	}
-	return list
-}()
-
-// familyOf is the family of a metric; false: processes of the role have none, or it is a part of a histogram.
-func familyOf(role string, m telemetry.Metric) (family, bool) {
-	i, _ := m.Info()
-	if of := map[string]int{control.Worker: telemetry.OfWorker, control.Server: telemetry.OfServer}[role]; i.Roles&of == 0 {
-		return family{}, false
-	}
-	for _, h := range histograms {
-		if h.sum == m {
-			return family{}, false
-		}
-	}
-	f := family{Name: i.Name, Help: i.Help, Type: gauge, role: role, metric: m}
-	switch h, ok := histograms[m]; {
-	case ok:
-		f.Name, f.Type = h.name, inHistogram
-	case i.Kind == telemetry.Counter:
-		f.Name, f.Type = i.Name+"_total", counter
-	}
-	if i.Label != "" && f.Type != inHistogram {
-		f.Labels = []string{i.Label}
-	}
-	return f.named(role), true
-}
-
-// named completes a family.
-func (f family) named(of string) family {
-	f.Name = "paragon_" + of + "_" + f.Name
-	return f
-}
-
-// labelValue is what a label says of an index of a metric.
-func labelValue(label string, index int) string {
-	if label == "transport" && index < len(telemetry.Transports) {
-		return telemetry.Transports[index]
-	}
-	return fmt.Sprint(index)
-}
 
 // Of processes, what the scheduler knows of them.
 var (
 	recordAge     = map[string]*family{control.Worker: recordAgeOf(control.Worker), control.Server: recordAgeOf(control.Server)}
-	blamedRounds  = family{Name: "blamed_rounds_total", Help: "Rounds in which this worker's contribution came last.", Type: counter, role: control.Worker}.named(control.Worker)
+	blamedRounds  = family{Name: "blamed_rounds_total", Help: "Rounds in which this worker's contribution came last.", Type: counter, Role: control.Worker}.Named(control.Worker)
 	blamedSeconds = family{Name: "blamed_seconds_total", Help: "Time by which this worker's contributions came after the last but one.", Type: counter,
-		role: control.Worker}.named(control.Worker)
+		Role: control.Worker}.Named(control.Worker)
 )
 
 func recordAgeOf(role string) *family {
-	f := family{Name: "record_age_seconds", Help: "Age of the newest values of this process.", Type: gauge, role: role}.named(role)
+	f := family{Name: "record_age_seconds", Help: "Age of the newest values of this process.", Type: gauge, Role: role}.Named(role)
 	return &f
 }
 
@@ -122,15 +48,15 @@ var (
 )
 
 func ofJob(name, typ, help string, labels ...string) family {
-	return family{Name: name, Help: help, Type: typ, Labels: labels}.named("job")
+	return family{Name: name, Help: help, Type: typ, Labels: labels}.Named("job")
 }
 
 // all are all families, sorted as in docs/metrics.md: those of the job, of workers, of servers.
 func all() (list []family) {
 	list = slices.Clone(jobFamilies)
 	for _, role := range []string{control.Worker, control.Server} {
-		for _, f := range families {
-			if f.role == role {
+		for _, f := range exposition.Families {
+			if f.Role == role {
 				list = append(list, f)
 			}
 		}
@@ -148,8 +74,8 @@ func Table() string {
 	b.WriteString("| metric | type | labels | what |\n| --- | --- | --- | --- |\n")
 	for _, f := range all() {
 		labels := f.Labels
-		if f.role != "" {
-			labels = append(slices.Clone(ofProcess), labels...)
+		if f.Role != "" {
+			labels = append(slices.Clone(exposition.OfProcess), labels...)
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Type, strings.Join(labels, ", "), f.Help)
 	}

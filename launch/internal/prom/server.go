@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
 // Limits of a server: strangers may reach its port.
@@ -64,6 +67,7 @@ func Listen(cfg Config) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", s.metrics)
 	mux.HandleFunc("GET /sd", s.discovery)
+	mux.HandleFunc("GET /sd/processes", s.processes)
 	s.http = http.Server{Handler: mux, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)}
 	go func() { s.served <- s.http.Serve(limit(ln, maxConns)) }()
@@ -146,6 +150,25 @@ func (s *Server) discovery(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode([]targetGroup{{[]string{target}, map[string]string{"paragon_job": t.Job}}})
+}
+
+// processes names the endpoints of workers and servers that have one of their own. What they serve is in the job's endpoint, too, so a Prometheus reads the one or the others.
+func (s *Server) processes(w http.ResponseWriter, r *http.Request) {
+	t, ok := s.ask(w, r)
+	if !ok {
+		return
+	}
+	groups := []targetGroup{}
+	port := slices.Index(t.Columns, control.Value{Metric: telemetry.MetricsPort.String()})
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		if port < 0 || n.State == control.NodeGone || n.AgeMillis < 0 || !(n.Values[port] > 0 && n.Values[port] <= math.MaxUint16) {
+			continue
+		}
+		groups = append(groups, targetGroup{[]string{net.JoinHostPort(n.Host, strconv.Itoa(int(n.Values[port])))}, map[string]string{"paragon_job": t.Job, "paragon_role": n.Role}})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(groups)
 }
 
 // limit makes a listener hold back connections while so many are open.

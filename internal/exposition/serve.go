@@ -1,0 +1,61 @@
+package exposition
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/paragon-train/paragon/internal/telemetry"
+)
+
+// Limits of a server: strangers may reach its port.
+const (
+	maxConns    = 16 // at once; the next ones wait
+	maxHeader   = 16 << 10
+	readTimeout = 5 * time.Second
+	// writeTimeout is for a slow reader; an answer has some 20 KB.
+	writeTimeout = 10 * time.Second
+	idleTimeout  = time.Minute
+)
+
+// An Endpoint answers Prometheus's scrapes of one process: GET /metrics.
+type Endpoint struct {
+	ln     net.Listener
+	http   http.Server
+	served chan error
+}
+
+// Listen serves at an address, whose port may be 0 for a free one. whose says which process this is, and is called for each scrape, as measure is, which returns what was measured.
+func Listen(addr string, whose func() Process, measure func() telemetry.Record, logger *slog.Logger) (*Endpoint, error) {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("metrics of this process: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_ = Write(io.Writer(w), whose(), measure()) // a scraper that is gone needs no answer
+	})
+	e := &Endpoint{ln: ln, served: make(chan error, 1), http: http.Server{Handler: mux, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}}
+	go func() { e.served <- e.http.Serve(netutil.LimitListener(ln, maxConns)) }()
+	return e, nil
+}
+
+// Addr is where it listens.
+func (e *Endpoint) Addr() *net.TCPAddr { return e.ln.Addr().(*net.TCPAddr) }
+
+// Close ends the endpoint and its connections.
+func (e *Endpoint) Close() error {
+	err := e.http.Close()
+	if served := <-e.served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}
