@@ -2,18 +2,10 @@ package show
 
 import (
 	"math"
-	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/internal/importance"
 )
-
-// topShare is the share of trials that count as good.
-const topShare = 0.2
-
-// fewestTrials is how many trials an importance needs to say anything.
-const fewestTrials = 10
 
 // An Importance says how much a parameter decides whether a trial is good.
 type Importance struct {
@@ -23,124 +15,30 @@ type Importance struct {
 	Trials int
 }
 
-// Importances measures each parameter of the space by PED-ANOVA (Watanabe, Bansal and Hutter 2023, equation 16): the variance that
-// the parameter alone explains within the best trials is γ² times the Pearson divergence
-//
-//	D = ∫ (p_good(x)/p_all(x) − 1)² p_all(x) dx
-//
-// of its distribution among the best share γ of trials from that among all. Densities are Parzen estimates over the parameter's own
-// scale (Spec.ToUnit). The most important one comes first; with fewer than 10 trials that have a value there is none. Only
-// trials that had a conditional parameter count for it.
+// Importances measures each parameter of the space by PED-ANOVA (Watanabe, Bansal and Hutter 2023): how far its distribution among the
+// best fifth of the trials is from that among all. The most important one comes first; with fewer than 10 trials that have a value there is
+// none. Only trials that had a conditional parameter count for it.
 func Importances(v tune.View) []Importance {
 	ranked := ranking(v)
-	if len(ranked) < fewestTrials {
-		return nil
-	}
-	var list []Importance
-	total := 0.0
+	var params []importance.Param
 	seen := make(map[string]bool)
 	for _, p := range v.Space() {
 		if !p.Searched() && p.Kind != tune.KindGrid || seen[p.Name] {
 			continue
 		}
 		seen[p.Name] = true
-		var all, good []float64
+		units := make([]float64, len(ranked))
 		for i, t := range ranked {
-			value, ok := t.Params.Get(p.Name)
-			if !ok {
-				continue
-			}
-			u := p.ToUnit(value)
-			all = append(all, u)
-			if float64(i) < topShare*float64(len(ranked)) {
-				good = append(good, u)
+			units[i] = math.NaN()
+			if value, ok := t.Params.Get(p.Name); ok {
+				units[i] = p.ToUnit(value)
 			}
 		}
-		d := 0.0
-		if len(good) > 1 && len(all) >= fewestTrials {
-			d = divergence(good, all, p.Count())
-		}
-		total += d
-		list = append(list, Importance{Name: p.Name, Share: d, Trials: len(all)})
+		params = append(params, importance.Param{Name: p.Name, Count: p.Count(), Units: units})
 	}
-	for i := range list {
-		if total > 0 {
-			list[i].Share /= total
-		}
+	var list []Importance
+	for _, s := range importance.Of(params) {
+		list = append(list, Importance(s))
 	}
-	slices.SortStableFunc(list, func(a, b Importance) int {
-		switch {
-		case a.Share > b.Share:
-			return -1
-		case a.Share < b.Share:
-			return 1
-		}
-		return 0
-	})
 	return list
-}
-
-// divergence is the Pearson divergence of the two samples' densities on [0,1]. count is how many values there are, 0 for a real.
-func divergence(good, all []float64, count int) float64 {
-	cells := 100
-	var p, q []float64
-	if count > 0 && count <= 32 {
-		p, q = shares(good, count), shares(all, count)
-	} else {
-		p, q = parzen(good, cells), parzen(all, cells)
-	}
-	d := 0.0
-	for i := range p {
-		if q[i] > 0 {
-			r := p[i]/q[i] - 1
-			d += r * r * q[i]
-		}
-	}
-	return d
-}
-
-// shares is how often each of count values is there, with one observation spread over all of them.
-func shares(xs []float64, count int) []float64 {
-	s := make([]float64, count)
-	for i := range s {
-		s[i] = 1 / float64(count)
-	}
-	for _, x := range xs {
-		s[min(count-1, int(x*float64(count)))]++
-	}
-	for i := range s {
-		s[i] /= float64(len(xs) + 1)
-	}
-	return s
-}
-
-// parzen is the mass of each of the cells under normal kernels with Scott's bandwidth, cut off at 0 and 1, and one kernel that
-// is even over all.
-func parzen(xs []float64, cells int) []float64 {
-	mean, squares := 0.0, 0.0
-	for _, x := range xs {
-		mean += x / float64(len(xs))
-	}
-	for _, x := range xs {
-		squares += (x - mean) * (x - mean)
-	}
-	deviation := math.Sqrt(squares / float64(max(1, len(xs)-1)))
-	width := max(1.059*deviation*math.Pow(float64(len(xs)), -0.2), 1/float64(cells))
-	mass := make([]float64, cells)
-	for i := range mass {
-		mass[i] = 1 / float64(cells)
-	}
-	for _, x := range xs {
-		kernel := distuv.Normal{Mu: x, Sigma: width}
-		below, whole := kernel.CDF(0), kernel.CDF(1)-kernel.CDF(0)
-		for i := range mass {
-			to := kernel.CDF(float64(i+1) / float64(cells))
-			mass[i] += (to - below) / whole
-			below = to
-		}
-	}
-	for i := range mass {
-		mass[i] /= float64(len(xs) + 1)
-	}
-	return mass
 }

@@ -1,0 +1,237 @@
+package page
+
+import (
+	"math"
+	"strconv"
+)
+
+// What browsers get of a search. Texts are those of people and programs: a page shows them as text, never as HTML.
+//
+//	GET /api/search                  SearchState: all that is known now
+//	GET /api/search/trial?id=7       SearchDetail: one trial with its reports and decisions
+//	GET /api/search/curves?id=1,2,3  SearchCurves: the study's metric of at most 64 trials over their steps
+//	GET /api/events                  server-sent events:
+//	    state   SearchState, first
+//	    update  SearchUpdate, each second: what replaces or extends the SearchState before
+//
+// The last update, or state, has Over set, and nothing comes after it.
+//
+// A state of 10,000 trials with 8 parameters has 1 MB, an update 150 bytes for each trial that changed.
+
+// Limits of what a search sends.
+const (
+	maxCurves        = 64
+	maxCurvePoints   = 512
+	maxDetailReports = 2048
+	maxWordBytes     = 200
+)
+
+// A SearchState is all that is known of a search.
+type SearchState struct {
+	SearchUpdate
+	Name      string        `json:"name"`
+	Scheduler string        `json:"scheduler"`
+	Suggester string        `json:"suggester"`
+	States    []string      `json:"states"` // of trials; their column has indices
+	Params    []SearchParam `json:"params"`
+}
+
+// A SearchUpdate is what changed. Words, Trials and Progress extend or replace what was there; the rest replaces it.
+type SearchUpdate struct {
+	Now       int64   `json:"now_ms"`
+	Elapsed   Precise `json:"elapsed_seconds"` // how long the study has run, summed over all resumes
+	Metric    string  `json:"metric"`          // empty: not known before the first report
+	Larger    bool    `json:"larger"`          // is better
+	Planned   int     `json:"planned"`         // how many trials there will be; 0: not known
+	Parallel  int     `json:"parallel"`        // how many may run at once
+	Exhausted bool    `json:"exhausted"`       // no new trials
+	Halted    string  `json:"halted"`          // why the study was ended early
+	Over      bool    `json:"over"`
+
+	// Words are the texts that columns have indices of. Those of an update come behind the WordsBefore that the browser has.
+	WordsBefore int      `json:"words_before"`
+	Words       []string `json:"words"`
+
+	Trials     SearchTrials       `json:"trials"`
+	Progress   SearchProgress     `json:"progress"`
+	Hosts      []SearchHost       `json:"hosts"`
+	Importance []SearchImportance `json:"importance"`
+}
+
+// A SearchParam is a parameter of the space.
+type SearchParam struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// Low and High are bounds of numbers; null: there are none.
+	Low  Precise `json:"low"`
+	High Precise `json:"high"`
+	Log  bool    `json:"log"`
+	// Whole says that all numbers are integers.
+	Whole bool `json:"whole"`
+	// Choices are the values of a parameter whose column has indices of Words, in the order of the space; null for one whose column has numbers.
+	Choices []string `json:"choices"`
+	// When says under which condition a trial has the parameter; empty: always.
+	When string `json:"when"`
+}
+
+// SearchTrials are columns of the same length. Those of a state have all trials by number; those of an update have the trials of Number.
+type SearchTrials struct {
+	Count  int    `json:"count"`  // of all trials
+	Number []int  `json:"number"` // null: all, from 0
+	State  string `json:"state"`  // a digit for each: its index in States
+
+	Value    Precises `json:"value"` // by which a trial is ranked
+	BestStep Precises `json:"best_step"`
+	Step     Precises `json:"step"`
+	Reports  []int    `json:"reports"`
+	Attempts []int    `json:"attempts"`
+	Started  Precises `json:"started_seconds"` // on the study's clock
+	Ended    Precises `json:"ended_seconds"`
+	Trained  Precises `json:"trained_seconds"`
+	Location []int    `json:"location"` // of Words; -1: none
+	Replicas []int    `json:"replicas"` // of an elastic job; 0: it is none, or has none
+
+	// Why the trial was stopped: the rule, and the value that was held against a bound at a step; or the class of its failure.
+	Rule      []int    `json:"rule"`    // of Words; -1: none
+	Failure   []int    `json:"failure"` // of Words; -1: none
+	StopStep  Precises `json:"stop_step"`
+	StopValue Precises `json:"stop_value"`
+	StopBound Precises `json:"stop_bound"`
+
+	// Params has a column for each parameter: numbers, or indices of Words; null: the trial does not have it.
+	Params []Precises `json:"params"`
+}
+
+// SearchProgress are the moments at which the best value so far became better. Those of an update come behind Before.
+type SearchProgress struct {
+	Before int      `json:"before"`
+	At     Precises `json:"at_seconds"`
+	Value  Precises `json:"value"`
+	Trial  []int    `json:"trial"`
+}
+
+// A SearchHost is a machine that runs trials. Zero of a kind that it does not count.
+type SearchHost struct {
+	Name      string `json:"name"`
+	Running   int    `json:"running"` // trials
+	Slots     int    `json:"slots"`   // 0: no limit
+	SlotsUsed int    `json:"slots_used"`
+	CPUs      int    `json:"cpus"`
+	CPUsUsed  int    `json:"cpus_used"`
+	GPUs      int    `json:"gpus"`
+	GPUsUsed  int    `json:"gpus_used"`
+	Leaving   bool   `json:"leaving"`
+}
+
+// A SearchImportance is how much a parameter decides whether a trial is good.
+type SearchImportance struct {
+	Name   string  `json:"name"`
+	Share  Precise `json:"share"` // of all parameters' together
+	Trials int     `json:"trials"`
+}
+
+// SearchCurves are the study's metric over the steps of trials.
+type SearchCurves struct {
+	Curves []SearchCurve `json:"curves"`
+}
+
+// A SearchCurve is one metric of a trial. A long one is thinned; its best and its last point are kept.
+type SearchCurve struct {
+	Trial  int      `json:"trial"`
+	Metric string   `json:"metric"`
+	Step   []int    `json:"step"`
+	Value  Precises `json:"value"`
+}
+
+// A SearchDetail is all that is known of one trial.
+type SearchDetail struct {
+	Trial    int             `json:"trial"`
+	Name     string          `json:"name"`
+	State    string          `json:"state"`
+	Origin   string          `json:"origin"`
+	Location string          `json:"location"`
+	Error    string          `json:"error"`
+	Failure  string          `json:"failure"`
+	Params   []SearchSetting `json:"params"`
+	Metrics  []SearchCurve   `json:"metrics"`
+	History  []SearchNote    `json:"history"`
+	// Earlier is how many notes are older than History.
+	Earlier     int                `json:"earlier"`
+	Checkpoints []SearchCheckpoint `json:"checkpoints"`
+}
+
+// A SearchSetting is a parameter's value as people read it.
+type SearchSetting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// A SearchCheckpoint is one that a trial saved.
+type SearchCheckpoint struct {
+	Step  int   `json:"step"`
+	Bytes int64 `json:"bytes"`
+}
+
+// A SearchNote is what happened to a trial. Which fields count depends on its kind.
+type SearchNote struct {
+	At   Precise `json:"at_seconds"`
+	Kind string  `json:"kind"` // start, decision, order, end, requeue or replicas
+
+	Attempt  int    `json:"attempt,omitempty"`
+	Location string `json:"location,omitempty"`
+	// Of a start: the checkpoint it continues from (-1: none), and whose it is.
+	Restore int `json:"restore"`
+	Donor   int `json:"donor"`
+
+	// Of a decision at a step: what was compared with what, and with which trials.
+	Step        int     `json:"step"`
+	Value       Precise `json:"value"`
+	Bound       Precise `json:"bound"`
+	Action      string  `json:"action,omitempty"`
+	Rule        string  `json:"rule,omitempty"`
+	Competitors []int   `json:"competitors,omitempty"`
+	More        int     `json:"more,omitempty"` // further competitors
+	By          int     `json:"by"`             // of an order: the trial whose report led to it
+
+	// Of an end.
+	Outcome string `json:"outcome,omitempty"`
+	Failure string `json:"failure,omitempty"`
+	Error   string `json:"error,omitempty"`
+	Retry   bool   `json:"retry,omitempty"`
+	Fresh   bool   `json:"fresh,omitempty"` // of a requeue: it starts over
+}
+
+// preciseDigits are those that a float32 has.
+const preciseDigits = 7
+
+// A Precise is a value of which people compare more digits than of a Number. Not finite: null in JSON.
+type Precise float64
+
+// MarshalJSON implements json.Marshaler.
+func (x Precise) MarshalJSON() ([]byte, error) { return x.append(nil), nil }
+
+func (x Precise) append(b []byte) []byte {
+	v := float64(x)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return append(b, "null"...)
+	case v == math.Trunc(v) && math.Abs(v) < 1<<53:
+		return strconv.AppendInt(b, int64(v), 10)
+	}
+	return strconv.AppendFloat(b, v, 'g', preciseDigits, 64)
+}
+
+// Precises are a column.
+type Precises []Precise
+
+// MarshalJSON writes an array.
+func (c Precises) MarshalJSON() ([]byte, error) {
+	b := append(make([]byte, 0, 2+9*len(c)), '[')
+	for i, x := range c {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = x.append(b)
+	}
+	return append(b, ']'), nil
+}
