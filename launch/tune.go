@@ -80,6 +80,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 			&cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "from the file, or runs/NAME"},
 			newLogFormatFlag(),
 			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "from the file, or as many as fit"},
+			&cli.StringFlag{Name: statusFlag, Usage: "show the search in browsers at `ADDRESS` of this machine (host:port; port 0: a free one), or off; the link is printed", Value: "127.0.0.1:0"},
 		},
 		Commands: []*cli.Command{tuneShowCommand(stdout), tuneWhyCommand(stdout), tuneReplayCommand(stdout)},
 		Action: func(c *cli.Context) error {
@@ -110,6 +111,9 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 		if err := checkNumber("tune: --parallel", s.Config.Parallel, 1, tune.MaxParallel, " trials"); err != nil {
 			return err
 		}
+	}
+	if s.Config.StatusListen = c.String(statusFlag); s.Config.StatusListen == statusOff {
+		s.Config.StatusListen = ""
 	}
 	if s.Config.Resume, err = resumeMode(c.Bool("resume"), c.String("failed")); err != nil {
 		return err
@@ -203,7 +207,7 @@ const maxDry = 10
 // dryRun says what the first trials would be.
 func dryRun(ctx context.Context, s *study.Study, out io.Writer) error {
 	cfg := s.Config
-	cfg.Dir, cfg.Resume = "", tune.ResumeNever
+	cfg.Dir, cfg.Resume, cfg.StatusListen = "", tune.ResumeNever, ""
 	one, err := tune.NewStudy(cfg)
 	if err != nil {
 		return err

@@ -234,6 +234,14 @@ func (j *Jobs) Nodes() (metrics.Table, error) {
 	return t, nil
 }
 
+// usage tells about all nodes; none before they were found.
+func (j *Jobs) usage() []slots.Usage {
+	if j.prepare(context.Background()) != nil {
+		return nil
+	}
+	return j.nodes.Usage()
+}
+
 // Room is how many trials with these resources can run at once, at least 1.
 func (j *Jobs) Room(given Resources) (int, error) {
 	if err := j.prepare(context.Background()); err != nil {

@@ -128,7 +128,11 @@ func (s *Study) open() error {
 		if s.cfg.Resume == ResumeNever {
 			return ErrExists
 		}
-		return s.l.applyEvent(e, false)
+		if err := s.l.applyEvent(e, false); err != nil {
+			return err
+		}
+		s.page.note(s.l, e)
+		return nil
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -296,6 +300,7 @@ func (s *Study) Close() error {
 		}
 	}
 	s.mu.Unlock()
+	s.page.close()
 	if s.temp != nil {
 		err = errors.Join(err, s.temp.Remove())
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,6 +50,8 @@ type Study struct {
 	warned  bool                // that checkpoints exceed their budget
 
 	division *division // nil: no Allocator divides nodes
+
+	page *statusPage // nil: none is served
 }
 
 // NewStudy begins a study, or resumes the one in cfg.Dir as cfg.Resume says. Close ends it. Trials
@@ -72,11 +75,19 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	defer func() {
 		if err != nil {
 			s.unlock()
+			s.page.close()
 		}
 	}()
+	if cfg.StatusListen != "" {
+		if s.page, err = newStatusPage(&s.cfg); err != nil {
+			return nil, err
+		}
+		s.cfg.Observers = append(slices.Clip(cfg.Observers), s.page)
+	}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
+	s.page.serve(s)
 	return s, nil
 }
 

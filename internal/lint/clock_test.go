@@ -36,6 +36,7 @@ var wall = map[string]string{
 	"internal/shardserver/server.go":  "the distance between two clocks that both begin there",
 	"launch/internal/jobpage/feed.go": "since when the scheduler does not answer, for people",
 	"launch/status.go":                "when launch was started, for people",
+	"tune/statuspage.go":              "when a search was started, for people",
 	"internal/page/pagetest/job.go":   "the beginning of a made-up job",
 	"metrics/event.go":                "stamps in a file, for charts",
 	"metrics/eventfile.go":            "a file's name, which sorts behind those that are there whatever the clock says",

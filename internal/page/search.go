@@ -38,7 +38,6 @@ type SearchState struct {
 
 // A SearchUpdate is what changed. Words, Trials and Progress extend or replace what was there; the rest replaces it.
 type SearchUpdate struct {
-	Now       int64   `json:"now_ms"`
 	Elapsed   Precise `json:"elapsed_seconds"` // how long the study has run, summed over all resumes
 	Metric    string  `json:"metric"`          // empty: not known before the first report
 	Larger    bool    `json:"larger"`          // is better

@@ -129,6 +129,37 @@ func TestSearchUpdatesAddUpToTheState(t *testing.T) {
 	}
 }
 
+// One who asks for the state takes nothing from those who watch.
+func TestSearchStateIsNewAndUpdatesHaveItToo(t *testing.T) {
+	t.Parallel()
+	s, source := searchOf(madeUpRow(0, 0.5, "b", nil))
+	s.Poll(t.Context())
+	source.news.Rows = []SearchRow{madeUpRow(1, 0.5, "b", "new")}
+	source.news.Progress = SearchProgress{At: Precises{5}, Value: Precises{0.7}, Trial: []int{1}}
+	w := httptest.NewRecorder()
+	s.serveState(w, httptest.NewRequest("GET", "/api/search", nil))
+	if state := decode[stateCounts](t, w.Body.Bytes()); state.Trials.Count != 2 || len(state.Progress.Trial) != 2 {
+		t.Errorf("the state has %+v, want 2 trials and 2 moments", state)
+	}
+	u := decode[stateCounts](t, s.Poll(t.Context()).Data)
+	if fmt.Sprint(u.Trials.Number, u.Words, u.Progress.Trial, u.Progress.Before) != "[1] [new] [1] 1" {
+		t.Errorf("the update after it has %+v, want trial 1, the word new and moment 1", u)
+	}
+}
+
+// stateCounts is what a test reads of a state.
+type stateCounts struct {
+	Words  []string
+	Trials struct {
+		Count  int
+		Number []int
+	}
+	Progress struct {
+		Before int
+		Trial  []int
+	}
+}
+
 func TestSearchBoundsItsProgress(t *testing.T) {
 	t.Parallel()
 	s, source := searchOf()

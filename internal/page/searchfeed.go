@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,7 +41,11 @@ type Search struct {
 	known    bool // there were News
 	summary  SearchUpdate
 	progress SearchProgress
-	told     int // words that browsers have
+
+	// What streams do not have yet.
+	changed map[int]bool // trials
+	words   int          // words before this one they have
+	moments int          // moments of progress before this one
 }
 
 // maxProgress bounds the moments of SearchProgress; with more, every second one is left out.
@@ -48,7 +54,7 @@ const maxProgress = 2000
 // NewSearch makes the feed of a search. head has what does not change.
 func NewSearch(p Page, head SearchState, source SearchSource) *Search {
 	p.Kind = KindSearch
-	s := &Search{page: p, head: head, source: source, rows: newRows(head.Params)}
+	s := &Search{page: p, head: head, source: source, rows: newRows(head.Params), changed: make(map[int]bool)}
 	s.summary.Hosts, s.summary.Importance = []SearchHost{}, []SearchImportance{}
 	return s
 }
@@ -60,44 +66,49 @@ func (s *Search) Page() Page { return s.page }
 func (s *Search) Poll(context.Context) Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := s.take(s.source.News())
+	first := !s.known
+	s.take()
+	u := s.update()
 	m := NewMessage(EventUpdate, u)
-	if !s.known {
-		s.known = true
+	if first {
 		m = s.whole()
 	}
 	m.Last = u.Over
 	return m
 }
 
-// take applies news and returns them as an update. s.mu is held.
-func (s *Search) take(news SearchNews) SearchUpdate {
-	numbers := make([]int, len(news.Rows))
-	for i, x := range news.Rows {
-		numbers[i] = x.Number
+// take asks for news and applies them. s.mu is held.
+func (s *Search) take() {
+	news := s.source.News()
+	s.known = true
+	for _, x := range news.Rows {
 		s.rows.put(x)
+		s.changed[x.Number] = true
 	}
-	u := news.Summary
-	if u.Hosts == nil {
-		u.Hosts = []SearchHost{}
+	s.summary = news.Summary
+	if s.summary.Hosts == nil {
+		s.summary.Hosts = []SearchHost{}
 	}
-	if u.Importance == nil {
-		u.Importance = []SearchImportance{}
+	if s.summary.Importance == nil {
+		s.summary.Importance = []SearchImportance{}
 	}
-	s.summary = u
-	u.WordsBefore, u.Words = s.told, s.rows.words[s.told:]
-	s.told = len(s.rows.words)
-	u.Trials = s.rows.some(numbers)
-	u.Progress = news.Progress
-	u.Progress.Before = len(s.progress.At)
-	s.progress.At = append(s.progress.At, news.Progress.At...)
-	s.progress.Value = append(s.progress.Value, news.Progress.Value...)
-	s.progress.Trial = append(s.progress.Trial, news.Progress.Trial...)
-	for len(s.progress.At) > maxProgress {
-		s.progress = s.progress.half()
-		u.Progress = s.progress // replaces all
-		u.Progress.Before = 0
+	p := &s.progress
+	p.At, p.Value, p.Trial = append(p.At, news.Progress.At...), append(p.Value, news.Progress.Value...), append(p.Trial, news.Progress.Trial...)
+	for len(p.At) > maxProgress {
+		*p = p.half()
+		s.moments = 0
 	}
+}
+
+// update is what streams do not have yet. s.mu is held.
+func (s *Search) update() SearchUpdate {
+	u := s.summary
+	u.WordsBefore, u.Words = s.words, s.rows.words[s.words:]
+	u.Trials = s.rows.some(slices.Sorted(maps.Keys(s.changed)))
+	n := s.moments
+	u.Progress = SearchProgress{Before: n, At: s.progress.At[n:], Value: s.progress.Value[n:], Trial: s.progress.Trial[n:]}
+	s.words, s.moments = len(s.rows.words), len(s.progress.At)
+	clear(s.changed)
 	return u
 }
 
@@ -120,7 +131,7 @@ func (s *Search) Whole() []Message {
 func (s *Search) whole() Message {
 	all := s.head
 	all.SearchUpdate = s.summary
-	all.WordsBefore, all.Words = 0, s.rows.words[:s.told]
+	all.Words = s.rows.words
 	all.Trials = s.rows.all()
 	all.Progress = s.progress
 	return NewMessage(EventState, all)
@@ -133,10 +144,7 @@ func (s *Search) Routes() map[string]http.HandlerFunc {
 
 func (s *Search) serveState(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	if !s.known {
-		s.take(s.source.News())
-		s.known = true
-	}
+	s.take() // streams get it with the next Poll
 	m := s.whole()
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")

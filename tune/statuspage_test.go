@@ -1,0 +1,203 @@
+package tune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/page"
+)
+
+// below stops trials whose value at step 2 is below 5.
+type below struct{ FIFO }
+
+func (below) Reported(v View, trial int, _ *rand.Rand) Decision {
+	r, _ := v.Trial(trial).Last()
+	d := Go()
+	d.Rule, d.Value, d.Cutoff, d.Competitors = "below five", r.Value, 5, []int{0}
+	if r.Step == 2 && r.Value < 5 {
+		d.Action = Stop
+	}
+	return d
+}
+
+func pageSpace() Space {
+	return Space{Grid("x", 1, 7, 9), Choice("optimizer", "sgd", "adam"), Real("momentum", 0.1, 0.9).When("optimizer", "sgd"), Real("lr", 1e-4, 1e-1).Log()}
+}
+
+// pageStudy runs a study of three trials with a page: the first is stopped, the second ends, the third fails.
+func pageStudy(t *testing.T, cfg Config) *Study {
+	t.Helper()
+	cfg.Space, cfg.Metric, cfg.Mode, cfg.Scheduler, cfg.Points = pageSpace(), "value", Max, below{}, []Point{{"optimizer": "adam"}}
+	cfg.StatusListen = "127.0.0.1:0"
+	s, err := NewStudy(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// runOne runs the next trial of a study.
+func runOne(t *testing.T, s *Study) {
+	t.Helper()
+	trial, err := s.Ask(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := trial.Params.Float("x")
+	for step := 1; step <= 3; step++ {
+		if x == 9 && step == 3 {
+			err = Fail(OutOfMemory, errors.New("no <b>memory</b>"))
+			break
+		}
+		d, tellErr := s.Tell(trial.Number, step, map[string]float64{"value": x - 1 + float64(step)/10, "other": 1})
+		if tellErr != nil {
+			t.Fatal(tellErr)
+		}
+		if d.Action != Continue {
+			err = ErrStop
+			break
+		}
+	}
+	if err := s.Finish(trial.Number, err); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStatusPageTellsEveryTrialAndWhyItEnded(t *testing.T) {
+	t.Parallel()
+	s := pageStudy(t, Config{})
+	for range 3 {
+		runOne(t, s)
+	}
+	p := s.page
+	news := p.News()
+	if len(news.Rows) != 3 {
+		t.Fatalf("the first news have %d trials, want 3", len(news.Rows))
+	}
+	stopped, done, failed := news.Rows[0], news.Rows[1], news.Rows[2]
+	if got := pageStates[stopped.State]; got != Pruned || stopped.Rule != "below five" || stopped.StopStep != 2 || stopped.StopValue != 0.2 || stopped.StopBound != 5 {
+		t.Errorf("trial 0 is %s by %q at step %d: %v against %v, want pruned by \"below five\" at step 2: 0.2 against 5", got, stopped.Rule, stopped.StopStep, stopped.StopValue, stopped.StopBound)
+	}
+	if got := pageStates[done.State]; got != Completed || done.StopStep != -1 || done.Value != 6.3 || done.Reports != 3 || done.BestStep != 3 {
+		t.Errorf("trial 1 is %s (stop at step %d) with %v from %d reports, best at step %d; want completed with 6.3 from 3, best at step 3", got, done.StopStep, done.Value, done.Reports, done.BestStep)
+	}
+	if got := pageStates[failed.State]; got != Failed || failed.Failure != string(OutOfMemory) {
+		t.Errorf("trial 2 is %s by %q, want failed by %q", got, failed.Failure, OutOfMemory)
+	}
+	if want := []any{int64(7), "adam", nil}; !reflect.DeepEqual(done.Params[:3], want) {
+		t.Errorf("trial 1 has parameters %v, want %v: it has no momentum", done.Params[:3], want)
+	}
+	if got := news.Progress; !reflect.DeepEqual(got.Trial, []int{0, 0, 1, 1, 1, 2, 2}) || got.Value[0] != 0.1 || got.Value[6] != 8.2 {
+		t.Errorf("the best so far grew by %+v", got)
+	}
+	if sum := news.Summary; sum.Metric != "value" || !sum.Larger || sum.Planned != 3 || sum.Parallel != 1 || sum.Over {
+		t.Errorf("the summary is %+v", sum)
+	}
+	if again := p.News(); len(again.Rows) != 0 || len(again.Progress.At) != 0 {
+		t.Errorf("news with nothing new have %+v", again)
+	}
+
+	d, ok := p.Detail(2)
+	if !ok || d.Error != "no <b>memory</b>" || len(d.Metrics) != 2 || d.Metrics[0].Metric != "value" || len(d.Metrics[0].Step) != 2 {
+		t.Errorf("the details of trial 2 are %+v, %v", d, ok)
+	}
+	kinds := []string{}
+	for _, n := range d.History {
+		kinds = append(kinds, n.Kind+" "+n.Action+n.Outcome)
+	}
+	if want := []string{"start ", "decision continue", "decision continue", "end failed"}; !reflect.DeepEqual(kinds, want) {
+		t.Errorf("the history of trial 2 is %q, want %q", kinds, want)
+	}
+	if _, ok := p.Detail(3); ok {
+		t.Error("there are details of a trial that does not exist")
+	}
+	if c, ok := p.Curve(1); !ok || !reflect.DeepEqual(c.Step, []int{1, 2, 3}) || c.Value[2] != 6.3 {
+		t.Errorf("the curve of trial 1 is %+v, %v", c, ok)
+	}
+}
+
+// A search that is resumed shows what was decided before.
+func TestStatusPageKnowsTheLogOfAResumedSearch(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Dir: t.TempDir()}
+	s := pageStudy(t, cfg)
+	runOne(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Resume = ResumeAuto
+	s = pageStudy(t, cfg)
+	runOne(t, s)
+	news := s.page.News()
+	if len(news.Rows) != 2 || news.Rows[0].StopBound != 5 || len(news.Progress.Trial) != 5 || news.Progress.Trial[0] != 0 {
+		t.Errorf("the news of a resumed search are %+v", news)
+	}
+	if d, ok := s.page.Detail(0); !ok || len(d.History) != 4 || d.History[2].Bound != 5 {
+		t.Errorf("the details of a trial from before are %+v, %v", d, ok)
+	}
+}
+
+func TestStatusPageDescribesParameters(t *testing.T) {
+	t.Parallel()
+	many := Range(0, 100, 1)
+	cfg := Config{Space: append(pageSpace(),
+		Choice("kind", "a", "b"),
+		Real("rate", 1, 2).When("kind", "a"), Real("rate", 10, 20).Log().When("kind", "b"),
+		Int("layers", 1, 4), Normal("noise", 0, 1), Choice("many", many...),
+		Derived("twice", func(p Params) any { return 2 * p.Float("lr") }), Derived("label", func(Params) any { return "<x>" }))}
+	params := (&statusPage{cfg: &cfg, params: uniqueParams(cfg.Space)}).axes()
+	b, err := json.Marshal(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `[` +
+		`{"name":"x","kind":"grid","low":1,"high":9,"log":false,"whole":false,"choices":["1","7","9"],"when":""},` +
+		`{"name":"optimizer","kind":"choice","low":null,"high":null,"log":false,"whole":false,"choices":["sgd","adam"],"when":""},` +
+		`{"name":"momentum","kind":"real","low":0.1,"high":0.9,"log":false,"whole":false,"choices":null,"when":"optimizer = sgd"},` +
+		`{"name":"lr","kind":"real","low":0.0001,"high":0.1,"log":true,"whole":false,"choices":null,"when":""},` +
+		`{"name":"kind","kind":"choice","low":null,"high":null,"log":false,"whole":false,"choices":["a","b"],"when":""},` +
+		`{"name":"rate","kind":"real","low":1,"high":20,"log":true,"whole":false,"choices":null,"when":"kind = a; kind = b"},` +
+		`{"name":"layers","kind":"int","low":1,"high":4,"log":false,"whole":true,"choices":null,"when":""},` +
+		`{"name":"noise","kind":"normal","low":null,"high":null,"log":false,"whole":false,"choices":null,"when":""},` +
+		`{"name":"many","kind":"choice","low":0,"high":99,"log":false,"whole":false,"choices":null,"when":""},` +
+		`{"name":"twice","kind":"derived","low":null,"high":null,"log":false,"whole":false,"choices":null,"when":""},` +
+		`{"name":"label","kind":"derived","low":null,"high":null,"log":false,"whole":false,"choices":[],"when":""}]`
+	if string(b) != want {
+		t.Errorf("got  %s\nwant %s", b, want)
+	}
+}
+
+func TestStatusPageFindsHostsInLocations(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		location, host string
+		want           bool
+	}{
+		{"a1", "a1", true}, {"a1:gpu0+1,a2", "a1", true}, {"a1:gpu0+1,a2", "a2", true}, {"a1 x2, a2", "a2", true}, {"a1 x2", "a1", true},
+		{"a10", "a1", false}, {"me@a1:2222:gpu0", "me@a1:2222", true}, {"a1:2222", "a1", false}, {"", "a1", false},
+	} {
+		if got := isAt(tc.location, tc.host); got != tc.want {
+			t.Errorf("host %q in location %q: got %v, want %v", tc.host, tc.location, got, tc.want)
+		}
+	}
+}
+
+// A page that nobody looks at must not slow reports down, and its notes are bounded.
+func TestStatusPageBoundsTheNotesOfATrial(t *testing.T) {
+	t.Parallel()
+	p := &statusPage{changed: map[int]bool{}, history: map[int]*trialHistory{}, best: math.NaN()}
+	p.mu.Lock()
+	for range 1000 {
+		p.add(3, page.SearchNote{Kind: "decision"})
+	}
+	p.mu.Unlock()
+	if h := p.history[3]; len(h.notes) > maxNotes || len(h.notes)+h.earlier != 1000 {
+		t.Errorf("1000 notes: %d are there and %d counted, want at most %d and 1000 in all", len(h.notes), h.earlier, maxNotes)
+	}
+}
