@@ -21,6 +21,7 @@ const hostile = `<img src=x onerror="document.title='pwned'">`
 // A paintedSearch is a search whose trials follow formulas: some run, some were stopped by a rule, one has failed.
 type paintedSearch struct {
 	trials int
+	bad    string // a text in names and values, if not empty
 
 	mu   sync.Mutex // guards the rest
 	told bool
@@ -52,8 +53,8 @@ func (p *paintedSearch) painted(n int) (params []any, curve []float64, state int
 		params[2] = momentum
 		bonus = 0.05 * (momentum - 0.75)
 	}
-	if n%41 == 13 {
-		params[1] = hostile
+	if n%41 == 13 && p.bad != "" {
+		params[1] = p.bad
 	}
 	final := 0.93 - 0.11*math.Pow(math.Log10(lr)+2.3, 2) - 0.06*math.Abs(dropout-0.2) - 0.004*math.Abs(float64(layers)-4) + bonus + 0.01*rng.NormFloat64()
 	steps := paintedSteps
@@ -124,7 +125,7 @@ func (p *paintedSearch) News() (news SearchNews) {
 	for i, used := range []int{4, 3, 1} {
 		news.Summary.Hosts = append(news.Summary.Hosts, SearchHost{Name: fmt.Sprintf("node%d", i+1), Running: used, Slots: 4, SlotsUsed: used, CPUs: 32, CPUsUsed: 8 * used, GPUs: 4, GPUsUsed: used, Leaving: i == 2})
 	}
-	for i, name := range []string{"lr", "dropout", "momentum", "layers", "optimizer " + hostile, "batch"} {
+	for i, name := range []string{"lr", "dropout", "momentum", "layers", "optimizer" + p.bad, "batch"} {
 		news.Summary.Importance = append(news.Summary.Importance, SearchImportance{Name: name, Share: []Precise{0.61, 0.17, 0.1, 0.07, 0.04, 0.01}[i], Trials: 100})
 	}
 	return news
@@ -148,14 +149,14 @@ func (p *paintedSearch) Detail(n int) (d SearchDetail, ok bool) {
 		return d, false
 	}
 	x := p.row(n)
-	loss := SearchCurve{Trial: n, Metric: "loss " + hostile, Step: c.Step}
+	loss := SearchCurve{Trial: n, Metric: "loss" + p.bad, Step: c.Step}
 	for _, v := range c.Value {
 		loss.Value = append(loss.Value, 2*(1-v))
 	}
 	nan := Precise(math.NaN())
 	d = SearchDetail{Trial: n, Name: fmt.Sprintf("trial-%06d", n), State: paintedStates[x.State], Origin: "suggester", Location: x.Location, Metrics: []SearchCurve{c, loss}, Checkpoints: []SearchCheckpoint{{9, 5 << 20}},
 		History: []SearchNote{{Kind: "start", At: Precise(x.Started), Attempt: 1, Location: x.Location, Restore: -1, Value: nan, Bound: nan}}}
-	for i, q := range paintedParams() {
+	for i, q := range paintedParams(p.bad) {
 		if x.Params[i] != nil {
 			d.Params = append(d.Params, SearchSetting{q.Name, SearchText(x.Params[i])})
 		}
@@ -164,17 +165,21 @@ func (p *paintedSearch) Detail(n int) (d SearchDetail, ok bool) {
 	case 4:
 		d.History = append(d.History, SearchNote{Kind: "decision", At: Precise(x.Ended), Step: x.StopStep, Value: Precise(x.StopValue), Bound: Precise(x.StopBound), Action: "stop", Rule: x.Rule, Competitors: []int{1, 4, 7, 8}, More: 11})
 	case 5:
-		d.Error = "cannot open data/train.bin: no such file or directory " + hostile
+		d.Error = "cannot open data/train.bin: no such file or directory" + p.bad
 		d.History = append(d.History, SearchNote{Kind: "end", At: Precise(x.Ended), Attempt: 1, Outcome: "failed", Failure: "user code", Error: d.Error, Value: nan, Bound: nan})
 	}
 	return d, true
 }
 
-func paintedParams() []SearchParam {
+func paintedParams(bad string) []SearchParam {
 	none := Precise(math.NaN())
+	optimizers := []string{"sgd", "adam", "lamb"}
+	if bad != "" {
+		optimizers = append(optimizers, bad)
+	}
 	return []SearchParam{
 		{Name: "lr", Kind: "real", Low: 1e-4, High: 0.1, Log: true},
-		{Name: "optimizer", Kind: "choice", Low: none, High: none, Choices: []string{"sgd", "adam", "lamb", hostile}},
+		{Name: "optimizer", Kind: "choice", Low: none, High: none, Choices: optimizers},
 		{Name: "momentum", Kind: "real", Low: 0.5, High: 0.99, When: "optimizer = sgd"},
 		{Name: "layers", Kind: "int", Low: 1, High: 6, Whole: true},
 		{Name: "dropout", Kind: "real", Low: 0, High: 0.5},
@@ -183,11 +188,11 @@ func paintedParams() []SearchParam {
 }
 
 // serveSearch serves a painted search and returns an address that opens one session, as often as it is called.
-func serveSearch(t *testing.T, trials int) func() string {
+func serveSearch(t *testing.T, trials int, bad string) func() string {
 	t.Helper()
-	head := SearchState{Name: "cifar10", Scheduler: "*schedule.ASHA", Suggester: "*suggest.TPE", States: paintedStates, Params: paintedParams()}
+	head := SearchState{Name: "cifar10", Scheduler: "*schedule.ASHA", Suggester: "*suggest.TPE", States: paintedStates, Params: paintedParams(bad)}
 	key := NewKey()
-	server, err := Listen(Config{Listen: "127.0.0.1:0", Key: key, Feed: NewSearch(Page{Name: "cifar10", Host: "node1"}, head, &paintedSearch{trials: trials})})
+	server, err := Listen(Config{Listen: "127.0.0.1:0", Key: key, Feed: NewSearch(Page{Name: "cifar10", Host: "node1"}, head, &paintedSearch{trials: trials, bad: bad})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +204,7 @@ const painted = `document.querySelector(".parallel")?.dataset.drawn > 0 && docum
 
 func TestSearchPageInBrowser(t *testing.T) {
 	chromium := browser.Start(t)
-	link := serveSearch(t, 120)
+	link := serveSearch(t, 120, "")
 	for _, v := range []struct {
 		name string
 		view browser.View
@@ -222,20 +227,34 @@ func TestSearchPageInBrowser(t *testing.T) {
 			browser.Eval[bool](page, `(document.querySelector("#trials-filter").value = "failed", document.querySelector("#trials-filter").dispatchEvent(new Event("input")), document.querySelector("#trials tbody tr").click(), true)`)
 			page.WaitFor(`document.querySelector("#trial .error").textContent.includes("no such file")`)
 			page.Screenshot(v.name + "-trial")
-			if title := browser.Eval[string](page, `document.title`); strings.Contains(title, "pwned") {
-				t.Error("a text was taken for HTML")
-			}
-			if n := browser.Eval[int](page, `document.querySelectorAll("main img").length`); n != 0 {
-				t.Errorf("texts became %d images", n)
-			}
 			page.Clean()
 		})
 	}
 }
 
+// Names and values are those of people and programs: they reach the page as text.
+func TestSearchPageShowsTextsAsText(t *testing.T) {
+	page := browser.Start(t).Open(t, serveSearch(t, 120, hostile)(), browser.View{Width: 1600, Height: 2100})
+	page.WaitFor(painted)
+	browser.Eval[bool](page, `(document.querySelector("#trials-filter").value = "failed", document.querySelector("#trials-filter").dispatchEvent(new Event("input")), document.querySelector("#trials tbody tr").click(), true)`)
+	page.WaitFor(`document.querySelector("#trial .error").textContent.includes("<img")`)
+	for _, place := range []string{"#coordinates .axes", "#trial .history", "#trial select", "#importance"} {
+		if text := browser.Eval[string](page, fmt.Sprintf(`document.querySelector(%q).textContent`, place)); !strings.Contains(text, "<img src") {
+			t.Errorf("%s does not have the text: %.300s", place, text)
+		}
+	}
+	if title := browser.Eval[string](page, `document.title`); strings.Contains(title, "pwned") {
+		t.Error("a text was taken for HTML")
+	}
+	if n := browser.Eval[int](page, `document.querySelectorAll("main img").length`); n != 0 {
+		t.Errorf("texts became %d images", n)
+	}
+	page.Clean()
+}
+
 func TestSearchPageBrushesByKeyboardAndMouse(t *testing.T) {
 	chromium := browser.Start(t)
-	page := chromium.Open(t, serveSearch(t, 120)(), browser.View{Width: 1600, Height: 1000})
+	page := chromium.Open(t, serveSearch(t, 120, "")(), browser.View{Width: 1600, Height: 1000})
 	page.WaitFor(painted)
 	said := func() string {
 		return browser.Eval[string](page, `document.querySelector("#coordinates .count").textContent`)
@@ -301,7 +320,7 @@ func countAbsent(trials int) (n int) {
 // 10,000 trials: no update and no brush holds the page up.
 func TestSearchPageOfTenThousandTrials(t *testing.T) {
 	chromium := browser.Start(t)
-	page := chromium.Open(t, serveSearch(t, 10_000)(), browser.View{Width: 1600, Height: 1000})
+	page := chromium.Open(t, serveSearch(t, 10_000, "")(), browser.View{Width: 1600, Height: 1000})
 	page.WaitFor(painted)
 	page.WaitFor(`document.documentElement.dataset.updates >= 4`)
 	update := browser.Eval[float64](page, `+document.documentElement.dataset.updateMs`)

@@ -377,7 +377,7 @@ export class Parallel {
       context.clearRect(0, 0, this.width, HEIGHT);
       context.lineWidth = 1;
     }
-    lines.globalAlpha = order.length > 3000 ? 0.25 : order.length > 500 ? 0.45 : 0.8;
+    lines.globalAlpha = order.length > 3000 ? 0.14 : order.length > 500 ? 0.45 : 0.8;
     lines.globalCompositeOperation = "destination-over";
     faint.globalAlpha = back.length > 3000 ? 0.1 : 0.3;
     faint.strokeStyle = colour("--rest");

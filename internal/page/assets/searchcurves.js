@@ -12,7 +12,7 @@ const COLOURS = 8;
 
 export class SearchCurves {
   constructor(onChoose) {
-    this.chart = new StepChart({ title: "learning curves of trials", x: "step", height: 300, incrs: WHOLE, onChoose });
+    this.chart = new StepChart({ title: "learning curves of trials", x: "step", height: 270, incrs: WHOLE, onChoose });
     this.curves = new Map(); // by trial: {reports, xs, ys}
     this.asking = false;
     this.hint = el("p", { class: "hint" });

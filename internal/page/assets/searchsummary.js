@@ -22,7 +22,7 @@ export class SearchSummary {
     this.best = null;
     this.element = el("dl", { class: "tiles search-tiles columns-12", "aria-label": "summary" }, ...this.tiles.map((t) => t.element));
 
-    this.chart = new StepChart({ title: "best value so far", x: "time", height: 300, stepped: true, writeX: long, incrs: ROUND });
+    this.chart = new StepChart({ title: "best value so far", x: "time", height: 270, stepped: true, writeX: long, incrs: ROUND });
     this.progress = section("progress", "Best so far", { columns: 5 }, this.chart.element);
 
     this.bars = el("ul", { class: "importance" });
