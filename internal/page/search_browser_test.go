@@ -335,9 +335,24 @@ func TestSearchPageOfTenThousandTrials(t *testing.T) {
 		}
 		return times.sort((a, b) => a - b)[4];
 	})()`)
-	t.Logf("10,000 trials: an update takes %.1f ms, a step of a brush %.1f ms", update, brush)
-	if update > 100 || brush > 100 {
-		t.Errorf("an update takes %.1f ms and a step of a brush %.1f ms, want at most 100 ms", update, brush)
+	const brushing = `(async () => {
+		const handle = document.querySelector('[aria-label="lower end of accuracy"]');
+		const all = [];
+		let last = performance.now();
+		for (let i = 0; i < 40; i++) {
+			if (i % 4 === 0) handle.dispatchEvent(new KeyboardEvent("keydown", { key: "PageDown", bubbles: true }));
+			await new Promise(requestAnimationFrame);
+			all.push(performance.now() - last);
+			last = performance.now();
+		}
+		window.frames40 = all.sort((a, b) => a - b);
+	})()`
+	browser.Eval[any](page, `(`+brushing+`, null)`)
+	page.WaitFor(`window.frames40 !== undefined`)
+	frames := browser.Eval[[]float64](page, `window.frames40`)
+	t.Logf("10,000 trials: an update takes %.1f ms, a step of a brush %.1f ms, frames while brushing %.1f ms (median) and %.1f ms (longest)", update, brush, frames[len(frames)/2], frames[len(frames)-1])
+	if middle := frames[len(frames)/2]; update > 100 || brush > 100 || middle > 100 { // one long frame may be another process's fault
+		t.Errorf("an update takes %.1f ms, a step of a brush %.1f ms, a frame while brushing %.1f ms, want at most 100 ms", update, brush, middle)
 	}
 	page.WaitFor(`document.querySelector(".parallel").dataset.drawn > 0`)
 	page.Screenshot("search-10000")

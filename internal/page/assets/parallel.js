@@ -7,6 +7,7 @@
 
 import { el, setAttribute, setStyle, setText, svg } from "./dom.js";
 import { known } from "./format.js";
+import { Raster } from "./raster.js";
 import { ramp, tick } from "./searchformat.js";
 import { colour, onTheme } from "./theme.js";
 
@@ -20,6 +21,8 @@ const SLICE_MS = 8; // of drawing, between two frames
 const TOP_WIDTH = 2.2;
 const NONE = -0.1; // the place of "not set" on an axis, whose values are on [0, 1]
 const COLOURS = 24;
+const MANY = 800; // lines; more are drawn by a Raster
+const MOST_RUNNING = 64; // trials whose lines are brought up to date at once
 
 /** places maps the values of a parameter to [0, 1], and has the texts of the axis. */
 export function places(param, column, words) {
@@ -84,7 +87,7 @@ function logTicks(low, high) {
 /** Parallel shows the trials of a SearchState. onBrush gets the numbers of the trials that are left, or null for all; onChoose the trial that was clicked. */
 export class Parallel {
   constructor({ onBrush, onChoose }) {
-    Object.assign(this, { onBrush, onChoose, state: null, axes: [], brushes: new Map(), top: 10, chosen: null, hovered: null, drawing: 0, width: 0, drag: null });
+    Object.assign(this, { onBrush, onChoose, state: null, axes: [], brushes: new Map(), top: 10, chosen: null, hovered: null, drawing: 0, painting: false, rest: 0, width: 0, drag: null });
     const canvas = (hidden = false) => el("canvas", { class: "lines", "aria-hidden": "true", hidden });
     // The picture, and a second one on which an update is drawn until it is whole. faint lies below lines.
     this.shown = { faint: canvas(), lines: canvas() };
@@ -191,10 +194,12 @@ export class Parallel {
     this.draw();
   }
 
-  // #refresh draws new values aside and shows them when they are whole, so that the picture does not flicker. What comes meanwhile is drawn after it.
+  // #refresh draws new values aside and shows them when they are whole, so that the picture does not flicker. It takes at most a tenth of the time; the best trials, the
+  // running ones and the chosen one are drawn at once in any case.
   #refresh() {
-    if (this.shown.busy || this.spare.busy) this.again = true;
-    else this.#paint(this.spare);
+    this.#front();
+    if (this.painting || performance.now() < this.rest) return;
+    this.#paint(this.spare);
   }
 
   #size(canvas) {
@@ -353,77 +358,101 @@ export class Parallel {
     else this.#set(id, b.low, Math.max(u, b.low));
   }
 
-  /** draw draws all lines: at once as many as fit into one slice, and the others in the next frames. */
+  /** draw draws all lines: as many as fit into one slice at once, and the others in the next frames. */
   draw() {
     if (!this.width || !this.state) return;
-    this.again = false;
-    this.spare.busy = false;
+    this.#front();
     this.#paint(this.shown);
   }
 
   // #paint draws all lines on a pair of canvases, from the best trials to the worst, which lie below.
   #paint(on) {
     cancelAnimationFrame(this.drawing);
-    on.busy = true;
     const { ranked, count, rank } = this.state;
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const shades = Array.from({ length: COLOURS }, (_, i) => ramp(i / (COLOURS - 1), dark));
-    this.shade = (n) => shades[rank[n] < 0 ? 0 : Math.round((1 - rank[n] / Math.max(1, ranked.length - 1)) * (COLOURS - 1))];
     const order = ranked.filter((n) => this.selected[n]);
     for (let i = 0; i < count; i++) if (rank[i] < 0 && this.selected[i]) order.push(i);
     const back = this.brushes.size > 0 ? ranked.filter((n) => !this.selected[n]) : [];
-    const faint = on.faint.getContext("2d"), lines = on.lines.getContext("2d");
-    for (const context of [faint, lines]) {
-      context.clearRect(0, 0, this.width, HEIGHT);
-      context.lineWidth = 1;
-    }
-    lines.globalAlpha = order.length > 3000 ? 0.14 : order.length > 500 ? 0.45 : 0.8;
-    lines.globalCompositeOperation = "destination-over";
-    faint.globalAlpha = back.length > 3000 ? 0.1 : 0.3;
-    faint.strokeStyle = colour("--rest");
-    const places = this.axes.map((a) => a.places), xs = this.axes.map((a) => a.x);
-    const path = (context, n) => {
+    const places = this.axes.map((a) => a.places);
+    const xs = this.axes.map((a) => a.x);
+    const heights = new Array(xs.length);
+    const shades = this.#shades();
+    const shade = (n) => shades[shadeOf(rank[n], ranked.length)];
+    const many = order.length + back.length > MANY;
+    const lines = many ? this.#rasterLayer(on.lines, "raster", order.length > 3000 ? 0.14 : 0.3) : strokeLayer(on.lines, this.width, order.length > 500 ? 0.45 : 0.8);
+    const faint = many ? this.#rasterLayer(on.faint, "rasterBack", back.length > 3000 ? 0.08 : 0.2) : strokeLayer(on.faint, this.width, 0.3);
+    const behind = parse(colour("--rest"));
+    const draw = (layer, n, rgb) => {
+      for (let k = 0; k < xs.length; k++) heights[k] = y(places[k][n]);
+      layer.path(xs, heights, rgb);
+    };
+    let i = 0, j = 0, took = 0;
+    const slice = (until) => {
+      for (let k = 1; i < order.length; i++, k++) {
+        if (k % 16 === 0 && performance.now() > until) return false;
+        draw(lines, order[i], shade(order[i]));
+      }
+      for (let k = 1; j < back.length; j++, k++) {
+        if (k % 16 === 0 && performance.now() > until) return false;
+        draw(faint, back[j], behind);
+      }
+      return true;
+    };
+    const go = () => {
+      const began = performance.now();
+      const done = slice(began + SLICE_MS);
+      if (done || (on === this.shown && took === 0)) {
+        lines.show();
+        faint.show();
+      }
+      took += performance.now() - began;
+      if (!done) {
+        this.drawing = requestAnimationFrame(go);
+        return;
+      }
+      this.painting = false;
+      this.rest = performance.now() + 9 * took;
+      if (on === this.spare) this.#swap();
+      setAttribute(this.box, "data-drawn", order.length);
+    };
+    this.painting = true;
+    if (on === this.shown) setAttribute(this.box, "data-drawn", null);
+    go();
+  }
+
+  #shades() {
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    return Array.from({ length: COLOURS }, (_, i) => parse(ramp(i / (COLOURS - 1), dark)));
+  }
+
+  #rasterLayer(canvas, name, alpha) {
+    const width = Math.round(this.width);
+    if (this[name]?.width !== width) this[name] = new Raster(width, HEIGHT);
+    const raster = this[name];
+    raster.clear();
+    return { path: (xs, ys, rgb) => raster.path(xs, ys, rgb, alpha), show: () => raster.show(canvas.getContext("2d"), this.width, HEIGHT) };
+  }
+
+  // #front draws the best trials above all others.
+  #front() {
+    const { ranked, states, head, count, rank } = this.state;
+    const shades = this.#shades();
+    const xs = this.axes.map((a) => a.x), places = this.axes.map((a) => a.places);
+    this.shade = (n) => css(shades[shadeOf(rank[n], ranked.length)]);
+    this.path = (context, n) => {
       context.beginPath();
       context.moveTo(xs[0], y(places[0][n]));
       for (let k = 1; k < xs.length; k++) context.lineTo(xs[k], y(places[k][n]));
       context.stroke();
     };
-    // The best are drawn on a canvas above, at once, so that the front of the picture never waits.
-    const front = () => {
-      this.best = order.slice(0, this.top).reverse();
-      this.path = path;
-      this.#drawOver();
-    };
-    if (on === this.shown) front();
-    let i = this.top, j = 0;
-    const slice = (until) => {
-      for (let k = 1; i < order.length; i++, k++) {
-        if (k % 16 === 0 && performance.now() > until) return false;
-        lines.strokeStyle = this.shade(order[i]);
-        path(lines, order[i]);
-      }
-      for (let k = 1; j < back.length; j++, k++) {
-        if (k % 16 === 0 && performance.now() > until) return false;
-        path(faint, back[j]);
-      }
-      return true;
-    };
-    const go = () => {
-      if (!slice(performance.now() + SLICE_MS)) {
-        this.drawing = requestAnimationFrame(go);
-        return;
-      }
-      on.busy = false;
-      if (on === this.spare) this.#swap();
-      front();
-      setAttribute(this.box, "data-drawn", order.length);
-      if (this.again) {
-        this.again = false;
-        this.#paint(this.spare);
-      }
-    };
-    if (on === this.shown) setAttribute(this.box, "data-drawn", null);
-    go();
+    this.best = [];
+    for (const n of ranked) {
+      if (this.best.length >= this.top) break;
+      if (this.selected[n]) this.best.unshift(n);
+    }
+    const running = head.states.indexOf("running");
+    this.running = [];
+    for (let n = 0; n < count && this.running.length < MOST_RUNNING; n++) if (states[n] === running && this.selected[n]) this.running.push(n);
+    this.#drawOver();
   }
 
   #swap() {
@@ -436,10 +465,14 @@ export class Parallel {
     if (!this.path) return;
     const over = this.over.getContext("2d");
     over.clearRect(0, 0, this.width, HEIGHT);
-    over.lineWidth = TOP_WIDTH;
     over.lineJoin = "round";
+    over.lineWidth = 1;
+    for (const n of this.running) {
+      over.strokeStyle = this.shade(n);
+      this.path(over, n);
+    }
+    over.lineWidth = TOP_WIDTH;
     for (const n of this.best) {
-      if (n >= this.state.count) continue;
       over.strokeStyle = this.shade(n);
       this.path(over, n);
     }
@@ -511,6 +544,34 @@ export class Parallel {
       c.fillRect(i, 0, 1, 10);
     }
   }
+}
+
+// strokeLayer draws with the canvas itself, each line below those before.
+function strokeLayer(canvas, width, alpha) {
+  const context = canvas.getContext("2d");
+  context.clearRect(0, 0, width, HEIGHT);
+  context.lineWidth = 1;
+  context.globalAlpha = alpha;
+  context.globalCompositeOperation = "destination-over";
+  return {
+    path: (xs, ys, rgb) => {
+      context.strokeStyle = css(rgb);
+      context.beginPath();
+      context.moveTo(xs[0], ys[0]);
+      for (let k = 1; k < xs.length; k++) context.lineTo(xs[k], ys[k]);
+      context.stroke();
+    },
+    show: () => {},
+  };
+}
+
+const shadeOf = (rank, ranked) => (rank < 0 ? 0 : Math.round((1 - rank / Math.max(1, ranked - 1)) * (COLOURS - 1)));
+const css = (rgb) => `rgb(${rgb.join(" ")})`;
+
+// parse reads rgb(1 2 3) and #010203.
+function parse(text) {
+  const hex = /^#(..)(..)(..)$/.exec(text);
+  return hex ? hex.slice(1).map((h) => parseInt(h, 16)) : text.match(/\d+/g).slice(0, 3).map(Number);
 }
 
 const y = (u) => (u < 0 ? ABSENT : BOTTOM - u * (BOTTOM - TOP));
