@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -119,6 +120,65 @@ func TestStatusPageTellsEveryTrialAndWhyItEnded(t *testing.T) {
 	}
 	if c, ok := p.Curve(1); !ok || !reflect.DeepEqual(c.Step, []int{1, 2, 3}) || c.Value[2] != 6.3 {
 		t.Errorf("the curve of trial 1 is %+v, %v", c, ok)
+	}
+}
+
+// Browsers may ask at any time; what they get together is what the search did.
+func TestStatusPageIsReadWhileTheSearchRuns(t *testing.T) {
+	t.Parallel()
+	const trials = 60
+	var seen map[int]page.SearchRow
+	watched := make(chan struct{})
+	cfg := Config{
+		Space: Space{Real("x", 0, 1)}, Metric: "value", Mode: Max, Samples: trials, Parallel: 8, StatusListen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+	}
+	s, err := NewStudy(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer close(watched)
+		seen = make(map[int]page.SearchRow)
+		for ctx.Err() == nil {
+			for _, x := range s.page.News().Rows {
+				seen[x.Number] = x
+			}
+			_, _ = s.page.Detail(len(seen) / 2)
+			_, _ = s.page.Curve(len(seen) / 2)
+		}
+	}()
+	s.cfg.Runner = InProcess(func(_ context.Context, p Params, r *Reporter) error {
+		for step := 1; step <= 5; step++ {
+			if err := r.Report(step, map[string]float64{"value": p.Float("x") * float64(step)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := s.drive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-watched
+	for _, x := range s.page.News().Rows {
+		seen[x.Number] = x
+	}
+	if len(seen) != trials {
+		t.Fatalf("the page has %d trials, want %d", len(seen), trials)
+	}
+	for n, x := range seen {
+		want := s.l.trials[n]
+		if pageStates[x.State] != want.State || x.Value != s.l.Result(want) || x.Reports != 5 || x.Params[0] != want.Params.Float("x") {
+			t.Errorf("trial %d on the page is %+v, want %s with %v", n, x, want.State, s.l.Result(want))
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if news := s.page.News(); !news.Summary.Over {
+		t.Error("a search that is closed is not over on its page")
 	}
 }
 
