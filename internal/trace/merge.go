@@ -144,12 +144,16 @@ func (m *merged) findSteps() {
 				asynchronous = asynchronous || s.Peer != 0
 			}
 		}
+		complete := n.Missing == "" && steps >= m.asked // one that ended early does not make the others end early
 		switch {
 		case steps == 0:
-		case !known || n.Missing == "" && !whole: // one that ended early does not make the others end early
-			m.first, m.last, known, whole = first, last, true, n.Missing == ""
-		case n.Missing == "" || !whole:
+		case !known || complete && !whole:
+			m.first, m.last, known, whole = first, last, true, complete
+		case complete || !whole:
 			m.first, m.last = max(m.first, first), min(m.last, last)
+		}
+		if steps > 0 && steps < m.asked && n.Missing == "" {
+			m.warnings = append(m.warnings, fmt.Sprintf("%v: it made %d of %d steps in the window: it left, or the time was up", n.Node, steps, m.asked))
 		}
 	}
 	if known && m.asked > 0 && m.last >= m.first && !asynchronous {

@@ -262,6 +262,13 @@ func TestTimelineTable(t *testing.T) {
 				t.Errorf("got %+v, want the steps of the other worker", s)
 			}
 		}},
+		{"a worker that left", 3, func(line *Timeline) { // it has sent all that it has
+			line.Nodes[2].Spans = line.Nodes[2].Spans[:9]
+		}, func(t *testing.T, f *chromeFile, s Summary) {
+			if want := "worker 1 on h1: it made 1 of 3 steps in the window: it left, or the time was up"; s.First != 10 || s.Last != 12 || !slices.Equal(s.Warnings, []string{want}) {
+				t.Errorf("got %+v, want the steps of the other worker, and %q", s, want)
+			}
+		}},
 		{"all ended early", 20, func(line *Timeline) {}, func(t *testing.T, f *chromeFile, s Summary) {
 			if s.First != 11 || s.Last != 14 {
 				t.Errorf("got %+v, want the steps 11 to 14", s)
