@@ -63,6 +63,7 @@ type Node struct {
 	ctx    context.Context // ends with the node
 	cancel context.CancelFunc
 	done   chan struct{}
+	traced chan struct{}  // closed when the node sends no more spans
 	wg     sync.WaitGroup // heartbeats and watch
 	nonce  uint64         // random, of this process
 	clock  *telemetry.Clock
@@ -194,6 +195,9 @@ func (n *Node) end(err error) {
 // and connections have ended.
 func (n *Node) Close() error {
 	n.end(ErrClosed)
+	if err := n.Err(); err == nil || errors.Is(err, ErrFailed) { // watch has said so, and trace began with it
+		<-n.traced // the scheduler stays for a trace; servers do not leave a job that has ended
+	}
 	err := n.sched.Close()
 	n.wg.Wait()
 	if n.endpoint != nil {
@@ -207,6 +211,7 @@ func (n *Node) Close() error {
 // scheduler, which would otherwise declare the node lost. If that fails it logs a warning and returns nil, because the node's work is done.
 func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
 	n.end(ErrClosed) // no heartbeat may come after the leave
+	<-n.traced       // and no spans are taken from a node that has left
 	over := !errors.Is(n.Err(), ErrClosed)
 	limit := 5 * time.Second
 	switch {

@@ -39,8 +39,9 @@ func (w *windows) get() trace.Window {
 	return trace.Window{ID: w.newest.ID, StartAt: w.newest.StartAt, Steps: int(w.newest.Steps), Limit: time.Duration(w.newest.LimitMillis) * time.Millisecond}
 }
 
-// trace records spans while the scheduler wants them, and sends them, until the node ends. Heartbeats go on meanwhile.
+// trace records spans while the scheduler wants them, and sends them, until the node ends; then it sends what it has. Heartbeats go on meanwhile.
 func (n *Node) trace() {
+	defer close(n.traced)
 	f := trace.NewFollower(n.cfg.Trace, n.cfg.Role == Worker)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -60,7 +61,7 @@ func (n *Node) trace() {
 		case <-n.ctx.Done():
 			end = true
 		}
-		if r, ok := f.Take(n.clock.Now(), end); ok && !end {
+		if r, ok := f.Take(n.clock.Now(), end); ok {
 			n.sendTrace(r)
 		}
 		if end {
@@ -69,10 +70,11 @@ func (n *Node) trace() {
 	}
 }
 
-// traceTries bounds how often a chunk is sent, and chunkTimeout how long one attempt takes.
+// traceTries bounds how often a chunk is sent, chunkTimeout how long one attempt takes, and traceLeave all of them once the node ends.
 const (
 	traceTries   = 4
 	chunkTimeout = 5 * time.Second
+	traceLeave   = 2 * time.Second
 )
 
 // sendTrace sends what was recorded. What the scheduler refuses is dropped, and so is what does not reach it: a trace is not worth more.
@@ -82,9 +84,17 @@ func (n *Node) sendTrace(r trace.Recording) {
 		chunks = [][]byte{nil}
 	}
 	offset, bound, _ := n.clock.Offset()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer context.AfterFunc(n.ctx, func() {
+		late, stop := context.WithTimeout(ctx, traceLeave)
+		defer stop()
+		<-late.Done()
+		cancel()
+	})()
 	for i, data := range chunks {
 		m := &wire.TraceChunk{ID: r.Window, Node: uint64(n.id), Seq: uint32(i), Last: i == len(chunks)-1, Dropped: r.Dropped, ClockOffset: int64(offset), ClockBound: int64(bound), Data: data}
-		if err := n.sendChunk(m); err != nil {
+		if err := n.sendChunk(ctx, m); err != nil {
 			if n.ctx.Err() == nil {
 				n.cfg.Logger.Warn("the spans of a trace were not sent to the scheduler", "trace", r.Window, "err", err)
 			}
@@ -93,14 +103,14 @@ func (n *Node) sendTrace(r trace.Recording) {
 	}
 }
 
-func (n *Node) sendChunk(m *wire.TraceChunk) (err error) {
+func (n *Node) sendChunk(ctx context.Context, m *wire.TraceChunk) (err error) {
 	pause := firstPause
 	for range traceTries {
-		ctx, cancel := context.WithTimeout(n.ctx, chunkTimeout)
-		_, err = n.sched.Call(ctx, m, &wire.Ack{}, nil)
+		attempt, cancel := context.WithTimeout(ctx, chunkTimeout)
+		_, err = n.sched.Call(attempt, m, &wire.Ack{}, nil)
 		cancel()
 		var refusal *transport.Refusal
-		if err == nil || errors.As(err, &refusal) || n.ctx.Err() != nil {
+		if err == nil || errors.As(err, &refusal) || errors.Is(err, transport.ErrClosed) || ctx.Err() != nil {
 			return err
 		}
 		n.pause(&pause)

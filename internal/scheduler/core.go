@@ -242,6 +242,9 @@ func (c *Core) Next() time.Time {
 		sooner(w.deadline)
 	}
 	sooner(c.tracing.next())
+	if !c.open() && c.tracing.awaited(c.now) {
+		sooner(c.tracing.asked.Add(traceAwaited))
+	}
 	return next
 }
 
@@ -268,9 +271,10 @@ func (c *Core) Pending(least time.Duration) string {
 	return fmt.Sprintf("change %d (%s) for %s, %s", c.change.number, strings.Join(c.change.causes, "; "), c.obstacles(0), control.Seconds(took))
 }
 
-// Settled reports whether the job has ended and every living node knows it, also those that were removed and have not acknowledged yet.
+// Settled reports whether the job has ended and every living node knows it, also those that were removed and have not acknowledged yet; and nobody
+// waits for a trace.
 func (c *Core) Settled() bool {
-	if c.open() {
+	if c.open() || c.tracing.awaited(c.now) {
 		return false
 	}
 	for _, n := range c.nodes {

@@ -34,6 +34,8 @@ const (
 	mostTraceBytes = 64 << 20
 	// traceAsked is how long a trace is kept that nobody asks for.
 	traceAsked = 20 * time.Second
+	// traceAwaited is the same once the job has ended: the asker asks twice a second.
+	traceAwaited = 2 * time.Second
 	// traceSent is how long nodes may take to send what they have recorded: a heartbeat to hear that the window is over, and the rest on a slow link.
 	traceSent = 30 * time.Second
 )
@@ -162,6 +164,9 @@ func (t *tracing) next() time.Time {
 	}
 	return next
 }
+
+// awaited reports whether somebody waits for the rest of the trace.
+func (t *tracing) awaited(now time.Time) bool { return t != nil && now.Sub(t.asked) < traceAwaited }
 
 // passTrace acts on what time and the membership did to the trace.
 func (c *Core) passTrace() {

@@ -225,3 +225,39 @@ func TestTraceOfSomeWorkers(t *testing.T) {
 		t.Errorf("got %q", why)
 	}
 }
+
+// A job that ends while a trace is fetched is settled when it was, or when nobody goes on to ask.
+func TestJobThatEndsWaitsForItsTrace(t *testing.T) {
+	for _, fetched := range []bool{true, false} {
+		j := newTracedJob(t)
+		j.begin(control.Request{Steps: 20})
+		j.beats(5 * time.Second)
+		j.parts(0)
+		for node := uint64(3); node <= 4; node++ {
+			j.send(node, 0, true, "a")
+			j.ask(&wire.Leave{Node: node, OK: true})
+		}
+		for node := uint64(1); node <= 2; node++ {
+			j.ask(&wire.Watch{Node: node})
+			if j.core.Settled() {
+				t.Fatal("the job is settled before servers have sent their spans")
+			}
+			j.send(node, 0, true, "b")
+		}
+		if fetched {
+			if p := j.wantState(control.TraceDone); len(p.Chunks) != 4 || p.Nodes[2].Missing != "" {
+				t.Errorf("got %+v", p)
+			}
+			j.control(control.Request{Op: control.OpTraceEnd, Trace: j.trace.Trace}, &control.Done{})
+		} else {
+			if want := j.now.Add(traceAwaited); !j.core.Next().Equal(want) {
+				t.Errorf("the core wants to be woken at %v, want %v", j.core.Next(), want)
+			}
+			j.now = j.now.Add(traceAwaited)
+			j.step(Event{At: j.now})
+		}
+		if !j.core.Settled() {
+			t.Errorf("fetched %t: the job is not settled", fetched)
+		}
+	}
+}
