@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -110,8 +113,11 @@ func takeTrace(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, forget := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, forget) // a second Ctrl-C ends launch at once
+	defer forget()
 	var begun control.Trace
-	if _, err := k.ask(c.Context, q, &begun); err != nil {
+	if _, err := k.ask(ctx, q, &begun); err != nil {
 		return err
 	}
 	what := fmt.Sprintf("%d steps", q.Steps)
@@ -122,11 +128,14 @@ func takeTrace(c *cli.Context) error {
 	if begun.LeftOut > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "launch: %d processes are left out; choose workers with --ranks\n", begun.LeftOut)
 	}
-	line, err := k.collect(c.Context, c.App.ErrWriter, begun)
+	line, err := k.collect(ctx, c.App.ErrWriter, begun)
 	// Whatever happened, also after Ctrl-C, nobody needs it any more.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context), 5*time.Second)
+	last, cancel := context.WithTimeout(c.Context, 5*time.Second)
 	defer cancel()
-	_, _ = k.ask(ctx, control.Request{Op: control.OpTraceEnd, Trace: begun.Trace}, &control.Done{}) // it forgets the trace by itself, too
+	_, _ = k.ask(last, control.Request{Op: control.OpTraceEnd, Trace: begun.Trace}, &control.Done{}) // it forgets the trace by itself, too
+	if ctx.Err() != nil {
+		return fmt.Errorf("launch: trace %d: stopped by a signal; nothing was written", begun.Trace)
+	}
 	if err != nil {
 		return err
 	}

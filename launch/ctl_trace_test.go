@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -135,6 +136,32 @@ func TestTraceOfARunningJob(t *testing.T) {
 		t.Errorf("the file has %d nodes and the warnings %q, want 3 and that a worker's spans are missing", len(f.OtherData.Nodes), f.OtherData.Warnings)
 	}
 	f.checkArrows(t)
+
+	// Ctrl-C leaves no file, and nothing at the scheduler: another trace begins at once.
+	none := filepath.Join(t.TempDir(), "none.json.gz")
+	cmd := exec.Command(launchProgram, "ctl", "trace", "--seconds", "100", "-o", none)
+	cmd.Dir, cmd.Env = j.Dir, append(os.Environ(), "XDG_RUNTIME_DIR="+j.records)
+	stderr := &output{on: make(chan struct{}, 1)}
+	cmd.Stderr = stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(stderr.String(), "recording 100") {
+		select {
+		case <-stderr.on:
+		case <-time.After(patience):
+			t.Fatalf("launch ctl trace says only\n%s", stderr)
+		}
+	}
+	cmd.Process.Signal(os.Interrupt)
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(stderr.String(), "stopped by a signal; nothing was written") {
+		t.Errorf("after Ctrl-C: exit code %d, want 1, and that nothing was written in\n%s", code, stderr)
+	}
+	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(none), "*")); len(files) > 0 {
+		t.Errorf("Ctrl-C leaves %q", files)
+	}
+	j.wantCtl(t, 0, `t\.json\.gz: `, "trace", "--seconds", "0.1", "-o", path)
 	j.finish(t)
 	j.wantCtl(t, 1, "no job of yours", "trace", "-o", path)
 }
