@@ -113,7 +113,7 @@ func (h *hub) poll() bool {
 }
 
 // last polls once more, out of turn, if someone watches, and lets nobody else in; watchers have their last message then.
-func (h *hub) last() {
+func (h *hub) last(ctx context.Context) {
 	h.mu.Lock()
 	h.closed = true
 	running := h.running
@@ -123,7 +123,7 @@ func (h *hub) last() {
 	}
 	h.cancel()
 	h.wg.Wait()
-	h.ctx = context.Background()
+	h.ctx = ctx
 	h.poll()
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"crypto/tls"
 	"embed"
 	"encoding/json"
@@ -163,14 +164,19 @@ func (s *Server) URL() string {
 	return scheme + "://" + net.JoinHostPort(host, port) + "/"
 }
 
-// farewell is how long browsers have to take the last message.
+// farewell is how long the last question and its answer's way to the browsers may take.
 const farewell = time.Second
 
 // Close polls once more for those who watch, and ends the server and its connections.
 func (s *Server) Close() error {
-	s.hub.last()
-	for end := time.Now().Add(farewell); len(s.streams) > 0 && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	s.hub.last(ctx)
+	for free := 0; free < maxStreams && ctx.Err() == nil; free++ { // all are free once the last stream has ended
+		select {
+		case s.streams <- struct{}{}:
+		case <-ctx.Done():
+		}
 	}
 	s.hub.close()
 	err := s.http.Close()
