@@ -16,6 +16,7 @@ import (
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/job"
+	"github.com/paragon-train/paragon/launch/internal/otel"
 	"github.com/paragon-train/paragon/launch/internal/prom"
 )
 
@@ -60,6 +61,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: statusFlag, Usage: "show the job in browsers at `ADDRESS` (host:port; port 0: a free one), or off; its link is printed", Value: "127.0.0.1:0"},
 		&cli.PathFlag{Name: "status-cert", Usage: "certificate `FILE` (PEM) of that page, which an address that other machines reach needs", TakesFile: true},
 		&cli.PathFlag{Name: "status-key", Usage: "private key `FILE` (PEM) of that certificate", TakesFile: true},
+		&cli.StringFlag{Name: otelFlag, Usage: "send spans of the job to the collector of OpenTelemetry at `URL` (OTLP over HTTP, such as http://host:4318)", DefaultText: "where OTEL_EXPORTER_OTLP_ENDPOINT says"},
 		// Of launch tune: the workers wait for slots (launch slot), and no files name the hosts.
 		&cli.BoolFlag{Name: trialFlag, Hidden: true},
 		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
@@ -84,6 +86,7 @@ type options struct {
 	metricsListen    string
 	processMetrics   string // host:0
 	status           statusOptions
+	otelEndpoint     string // of --otel-endpoint; empty: as the standard variables say
 	tls              bool
 	startTimeout     time.Duration
 	stopTimeout      time.Duration
@@ -151,6 +154,11 @@ func readOptions(c *cli.Context) (*options, error) {
 			return nil, usagef("--process-metrics %q: want a host or address without a port, such as 127.0.0.1, or 0.0.0.0 for all interfaces", host)
 		}
 		o.processMetrics = net.JoinHostPort(host, "0")
+	}
+	if o.otelEndpoint = c.String(otelFlag); c.IsSet(otelFlag) {
+		if err := otel.CheckEndpoint(o.otelEndpoint); err != nil {
+			return nil, usagef("--%s: %v", otelFlag, err)
+		}
 	}
 	if o.status, err = readStatus(c, o.trial); err != nil {
 		return nil, err

@@ -160,12 +160,22 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	if err != nil {
 		return outcome{}, err
 	}
+	spans := o.openSpans(log)
+	if spans != nil {
+		cfg.Watcher = spans
+	}
 	cfg.Listening = func(w job.Where) (func(), error) {
 		live.started(w)
+		follow := func() {}
+		if spans != nil {
+			follow = spans.Follow(jobScheduler{w})
+		}
 		w.Credentials = append(w.Credentials[:len(w.Credentials):len(w.Credentials)], live.credentials()...)
-		return o.record(w, cwd, log), nil
+		forget := o.record(w, cwd, log)
+		return func() { follow(); forget() }, nil
 	}
 	res, err := job.Repeat(ctx, cfg, o.restarts)
+	closeSpans(spans, &res, err)
 	live.close(res, err)
 	if err != nil && errors.Is(err, job.ErrStart) {
 		log.Error(err.Error(), joblog.JobFailed.With("failure", control.NotStarted, "reason", err.Error(), "exit_code", res.Code))

@@ -59,6 +59,8 @@ type Config struct {
 	// Listening, if set, is called once the scheduler listens; what it returns is called when the job has ended.
 	Listening func(w Where) (ended func(), err error)
 
+	Watcher Watcher // may be nil
+
 	// MetricsListen is the address, host:port, on which the scheduler's host serves the job's metrics to Prometheus; empty: nowhere.
 	MetricsListen string
 
@@ -111,6 +113,9 @@ func (c *Config) setDefaults() error {
 		for i := range c.Hosts {
 			c.Hosts[i].Slots = 0
 		}
+	}
+	if c.Watcher == nil {
+		c.Watcher = nobody{}
 	}
 	if c.Output == nil {
 		c.Output = lines.New(lines.Config{})

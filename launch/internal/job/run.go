@@ -19,11 +19,13 @@ var ErrStart = errors.New("launch: the job was not started")
 
 // Run runs a job to its end. When it returns no process of the job is left on any machine that can be reached. The Result
 // is valid with an error, too: the error tells why the job could not be run, or that machines were not left clean.
-func Run(ctx context.Context, cfg Config) (Result, error) {
+func Run(ctx context.Context, cfg Config) (res Result, err error) {
 	if err := cfg.setDefaults(); err != nil {
 		return Result{Code: 2}, err
 	}
 	s := newShell(cfg)
+	cfg.Watcher.Begun(s.id)
+	defer func() { cfg.Watcher.Over(res.Report(err, res.Code)) }()
 	if cfg.TLS {
 		var err error
 		if s.authority, err = identity.NewAuthority(s.id); err != nil {
@@ -33,7 +35,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	s.controls = s.controlVariables()
 	c := newCore(cfg.settings(s.id), time.Now())
 	s.run(ctx, c)
-	res := c.result()
+	res = c.result()
 	if c.start.err != nil {
 		return res, fmt.Errorf("%w:\n%w", ErrStart, c.start.err)
 	}

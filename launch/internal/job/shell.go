@@ -175,6 +175,7 @@ func (s *shell) receive(e event) []event {
 		return s.loss(e.machine)
 	case processStart:
 		e.p.handle = e.handle
+		s.cfg.Watcher.ProcessStarted(e.p.logged(), e.handle.PID())
 		if s.json {
 			s.cfg.Logger.Info(e.p.source.Name+" was started", joblog.ProcessStarted.Of(e.p.logged(), "node_pid", e.handle.PID()))
 		}
@@ -189,6 +190,10 @@ func (s *shell) receive(e event) []event {
 	case announcement:
 		s.release = e.release
 		return []event{announced{e.err}}
+	case listening:
+		s.cfg.Watcher.ProcessJoined(e.process)
+	case reported:
+		s.watch(e)
 	case schedulerSaid:
 		e.listed = s.listed(e.Host)
 		return []event{e}
@@ -198,6 +203,16 @@ func (s *shell) receive(e event) []event {
 		delete(s.cancels, e.id)
 	}
 	return []event{e}
+}
+
+// watch tells of a report of the scheduler.
+func (s *shell) watch(e reported) {
+	switch {
+	case e.Present != nil:
+		s.cfg.Watcher.ProcessRegistered(e.Present.Process)
+	case e.Running:
+		s.cfg.Watcher.Complete()
+	}
 }
 
 // ask asks the scheduler beside the loop.

@@ -100,6 +100,7 @@ func (s *shell) processEnded(p *runningProcess) []event {
 	}
 	delete(s.processes, p.number) // with the lines that its streams hold back
 	exit := p.handle.Exit()
+	s.cfg.Watcher.ProcessEnded(p.number, exit)
 	p.stdout.Flush()
 	p.stderr.Flush()
 	last := p.stderr.Last()
