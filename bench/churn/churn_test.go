@@ -2,30 +2,26 @@ package main
 
 import (
 	"io"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/paragon-train/paragon/internal/record"
 )
 
 func TestLiveHeapsAreReadFromTheCollectorsLines(t *testing.T) {
-	s := &jobOutput{}
-	text := "gc 1 @0.007s 3%: 0.1+1+0.01 ms clock, 0.2+0.4/0.9/0+0.02 ms cpu, 3->3->1 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 2 P\n" +
-		"server 0  | gc 12 @1.2s 3%: 0.1+1+0.01 ms clock, 0.2+0.4/0.9/0+0.02 ms cpu, 63->70->35 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 2 P (forced)\n" +
-		"scheduler | gc 2 @1.2s 3%: 0.1+1+0.01 ms clock, 0.2+0.4/0.9/0+0.02 ms cpu, 3->3->2 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 2 P\nworker 0 | joined\n"
-	for _, b := range []byte(text) {
-		if _, err := s.Write([]byte{b}); err != nil {
-			t.Fatal(err)
+	h := &heaps{}
+	for line, taken := range map[string]bool{
+		"gc 1 @0.007s 3%: 0.1+1+0.01 ms clock, 0.2+0.4/0.9/0+0.02 ms cpu, 3->3->1 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 2 P":                        true,
+		"server 0  | gc 12 @1.2s 3%: 0.1+1+0.01 ms clock, 0.2+0.4/0.9/0+0.02 ms cpu, 63->70->35 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 2 P (forced)": true,
+		"scheduler | gc 2 @1.2s 3%: 0.1+1+0.01 ms clock, 0.2+0.4/0.9/0+0.02 ms cpu, 3->3->2 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 2 P":              true,
+		"worker 0 | joined": false,
+	} {
+		if got := h.read(line); got != taken {
+			t.Errorf("%q: taken: %v, want %v", line, got, taken)
 		}
 	}
 	for name, want := range map[string]int{"server 0": 35, "scheduler": 2, "worker 0": 0} {
-		if got := s.heap(name); got != want {
+		if got := h.of(name); got != want {
 			t.Errorf("%s: got %d MB, want %d", name, got, want)
 		}
-	}
-	if got := s.tail(); got != "worker 0 | joined" {
-		t.Errorf("the last lines: got %q, want what the collector did not say", got)
 	}
 }
 
@@ -61,21 +57,5 @@ func TestGrowthIsFound(t *testing.T) {
 		if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
 			t.Errorf("got %q, want %q", got, test.want)
 		}
-	}
-}
-
-// The scheduler answers only those who have the job's credentials.
-func TestTheJobIsFoundWithItsCredentials(t *testing.T) {
-	dir, j := t.TempDir(), &job{}
-	if there, err := j.find(dir); there || err != nil {
-		t.Fatalf("before there is a job: %v, %v", there, err)
-	}
-	f, err := record.Write(dir, record.Record{Job: "0123", Scheduler: "127.0.0.1:1", Credentials: []string{"PARAGON_SECRET=x"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Remove()
-	if there, err := j.find(dir); !there || err != nil || !slices.Equal(j.where.Credentials, []string{"PARAGON_SECRET=x"}) {
-		t.Errorf("got %v, %v with the credentials %q, want those of the job", there, err, j.where.Credentials)
 	}
 }

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/bench/internal/launched"
 	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/record"
 )
 
 // The processes that stay.
@@ -31,29 +26,19 @@ const (
 
 // A job is one of launch that runs.
 type job struct {
-	dir    string
-	launch *exec.Cmd
-	ended  chan struct{}
-	err    error // of launch, once ended
-	said   jobOutput
-	where  record.Record
+	*launched.Job
+	heaps heaps
 }
 
 // start starts launch and returns once the job trains.
 func start(ctx context.Context, c *config) (j *job, err error) {
-	j = &job{ended: make(chan struct{})}
-	if j.dir, err = os.MkdirTemp("", "paragon-churn"); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = j.explain(err)
-			j.close()
-		}
-	}()
 	exe, err := os.Executable()
 	if err != nil {
-		return j, err
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "paragon-churn")
+	if err != nil {
+		return nil, err
 	}
 	args := []string{"-n", fmt.Sprint(workers), "-s", fmt.Sprint(servers), "--env", jobEnv, "--env", stepEnv}
 	if c.servers > 0 {
@@ -62,36 +47,16 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 		args = append(args, "--elastic-training-enabled")
 	}
 	if c.state {
-		args = append(args, "--state", j.state())
+		args = append(args, "--state", stateOf(dir))
 	}
-	j.launch = exec.CommandContext(ctx, c.launch, append(args, "--", exe, "worker")...)
-	if j.launch.Path, err = filepath.Abs(j.launch.Path); err != nil {
-		return j, err
-	}
-	j.launch.Dir = j.dir
-	j.launch.Env = append(os.Environ(), jobEnv+"="+j.dir, stepEnv+"="+c.step.String(), "XDG_RUNTIME_DIR="+j.dir, "HOME="+j.dir, "GODEBUG=gctrace=1")
-	j.launch.Cancel = func() error { return j.launch.Process.Signal(os.Interrupt) }
-	j.launch.WaitDelay = 20 * time.Second
-	var out io.Writer = &j.said
-	if c.verbose {
-		out = io.MultiWriter(&j.said, os.Stderr)
-	}
-	j.launch.Stdout, j.launch.Stderr = out, out
-	if err := j.launch.Start(); err != nil {
-		return j, err
-	}
-	go func() {
-		j.err = j.launch.Wait()
-		close(j.ended)
-	}()
-	dir, err := record.Dir(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": j.dir}[name] })
+	j = &job{}
+	j.Job, err = launched.Start(ctx, launched.Config{Dir: dir, Launch: c.launch, Show: c.verbose, Each: j.heaps.read,
+		Args: append(args, "--", exe, "worker"), Env: []string{jobEnv + "=" + dir, stepEnv + "=" + c.step.String(), "GODEBUG=gctrace=1"}})
 	if err != nil {
-		return j, err
+		os.RemoveAll(dir)
+		return nil, err
 	}
-	return j, j.until(ctx, "the job trains", func() (bool, error) {
-		if there, err := j.find(dir); err != nil || !there {
-			return false, err
-		}
+	err = j.Until(ctx, "the job trains", func() (bool, error) {
 		s, err := j.status(ctx)
 		if err != nil {
 			return false, nil // it is forming
@@ -104,35 +69,19 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 		}
 		return steps == workers, nil
 	})
+	if err != nil {
+		err = j.Explain(err)
+		j.Close()
+	}
+	return j, err
 }
 
-// find reports whether launch has written where its job is.
-func (j *job) find(dir string) (there bool, err error) {
-	j.where, err = record.Find(dir, "", "")
-	if errors.Is(err, record.ErrNone) {
-		return false, nil
-	}
-	if err == nil {
-		err = j.where.Open()
-	}
-	return err == nil, err
-}
-
-// close ends the job.
-func (j *job) close() {
-	if j.launch.Process != nil {
-		_ = j.launch.Process.Signal(os.Interrupt)
-		<-j.ended
-	}
-	os.RemoveAll(j.dir)
-}
-
-// state is the folder of the scheduler's journal.
-func (j *job) state() string { return filepath.Join(j.dir, "state") }
+// stateOf is the folder of the scheduler's journal, in that of the job.
+func stateOf(dir string) string { return filepath.Join(dir, "state") }
 
 // journal is the size of the scheduler's journal, 0 without one.
 func (j *job) journal() (size int64, err error) {
-	err = filepath.WalkDir(j.state(), func(_ string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(stateOf(j.Dir), func(_ string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -147,64 +96,11 @@ func (j *job) journal() (size int64, err error) {
 	return size, err
 }
 
-// explain adds to an error what launch said last.
-func (j *job) explain(err error) error {
-	if tail := j.said.tail(); tail != "" && err != nil {
-		return fmt.Errorf("%w; the last lines of launch:\n%s", err, tail)
-	}
-	return err
-}
-
-// patience bounds each wait.
-const patience = 2 * time.Minute
-
-// until waits for something.
-func (j *job) until(ctx context.Context, what string, ok func() (bool, error)) error {
-	for begun := time.Now(); ; {
-		switch done, err := ok(); {
-		case err != nil:
-			return fmt.Errorf("until %s: %w", what, err)
-		case done:
-			return nil
-		case time.Since(begun) > patience:
-			return fmt.Errorf("until %s: not within %v", what, patience)
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-j.ended:
-			return fmt.Errorf("until %s: launch has ended: %v", what, j.err)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// ask asks the scheduler as launch ctl does, and reads the answer.
-func (j *job) ask(ctx context.Context, q control.Request, answer control.Answer) error {
-	tc, err := cluster.TransportFromEnv(func(name string) string {
-		for _, v := range j.where.Credentials {
-			if value, ok := strings.CutPrefix(v, name+"="); ok {
-				return value
-			}
-		}
-		return ""
-	})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	_, err = control.Ask(ctx, func(ctx context.Context, request []byte) ([]byte, error) {
-		return cluster.Control(ctx, j.where.Scheduler, tc, request)
-	}, q, answer)
-	return err
-}
-
 // act has something done, asking again where that may help later. It returns the rank of a server that was asked for.
 func (j *job) act(ctx context.Context, q control.Request) (rank uint32, err error) {
-	err = j.until(ctx, "the scheduler agrees to "+q.Op, func() (bool, error) {
+	err = j.Until(ctx, "the scheduler agrees to "+q.Op, func() (bool, error) {
 		var done control.Done
-		err := j.ask(ctx, q, &done)
+		err := j.Ask(ctx, q, &done)
 		if errors.Is(err, control.ErrLater) {
 			return false, nil
 		}
@@ -215,7 +111,7 @@ func (j *job) act(ctx context.Context, q control.Request) (rank uint32, err erro
 }
 
 func (j *job) status(ctx context.Context) (s control.Status, err error) {
-	return s, j.ask(ctx, control.Request{Op: control.OpStatus}, &s)
+	return s, j.Ask(ctx, control.Request{Op: control.OpStatus}, &s)
 }
 
 // server is a round: a server comes, has its share of the shards, and goes.
@@ -236,7 +132,7 @@ func (j *job) server(ctx context.Context) error {
 // settled waits until so many servers have shards, and every shard a whole backup.
 func (j *job) settled(ctx context.Context, want int) error {
 	var s control.Status
-	err := j.until(ctx, fmt.Sprintf("%d servers share the shards", want), func() (bool, error) {
+	err := j.Until(ctx, fmt.Sprintf("%d servers share the shards", want), func() (bool, error) {
 		var err error
 		if s, err = j.status(ctx); err != nil {
 			return false, err
@@ -267,7 +163,7 @@ func (j *job) worker(ctx context.Context) error {
 		if _, err := j.act(ctx, control.Request{Op: x.op, Host: guest}); err != nil {
 			return err
 		}
-		err := j.until(ctx, fmt.Sprintf("%d workers train", x.want), func() (bool, error) {
+		err := j.Until(ctx, fmt.Sprintf("%d workers train", x.want), func() (bool, error) {
 			s, err := j.status(ctx)
 			return err == nil && s.Workers == x.want && len(s.Nodes) == x.want+servers && s.Change == nil, err
 		})

@@ -69,23 +69,23 @@ func churn() error {
 	if err != nil {
 		return err
 	}
-	defer j.close()
+	defer j.Close()
 	rounds, round, what := c.servers, j.server, "servers"
 	if c.workers > 0 {
 		rounds, round, what = c.workers, j.worker, "workers"
 	}
 	m, err := newMemory(j)
 	if err != nil {
-		return j.explain(err)
+		return j.Explain(err)
 	}
 	begun, said := time.Now(), time.Now()
 	journal := make([]int64, 0, rounds)
 	for i := range rounds {
 		if err := round(ctx); err != nil {
-			return j.explain(fmt.Errorf("round %d: %w", i, err))
+			return j.Explain(fmt.Errorf("round %d: %w", i, err))
 		}
 		if err := m.sample(); err != nil {
-			return j.explain(fmt.Errorf("round %d: %w", i, err))
+			return j.Explain(fmt.Errorf("round %d: %w", i, err))
 		}
 		size, err := j.journal()
 		if err != nil {

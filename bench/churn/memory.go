@@ -28,7 +28,7 @@ type trace struct {
 
 // newMemory finds the processes that are there.
 func newMemory(j *job) (*memory, error) {
-	found, err := procs.Find(jobEnv, j.dir)
+	found, err := procs.Find(jobEnv, j.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func newMemory(j *job) (*memory, error) {
 			name = role
 		case role != "":
 			name = role + " " + p.Env("PARAGON_RANK")
-		case p.PID == j.launch.Process.Pid:
+		case p.PID == j.PID():
 			name = "launcher"
 		}
 		m.list = append(m.list, &trace{name: name, pid: p.PID})
@@ -62,7 +62,7 @@ func (m *memory) sample() error {
 		t.resident = append(t.resident, float64(u.Resident)/1024)
 		t.shared = append(t.shared, float64(u.Shared)/1024)
 		t.files = append(t.files, float64(u.Files))
-		t.live = append(t.live, float64(m.j.said.heap(t.name)))
+		t.live = append(t.live, float64(m.j.heaps.of(t.name)))
 	}
 	return nil
 }

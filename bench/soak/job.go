@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/bench/internal/launched"
 	"github.com/paragon-train/paragon/internal/testing/netlab"
 )
 
@@ -29,20 +29,18 @@ const (
 
 // A job is the one that runs.
 type job struct {
-	c      *config
-	lab    *netlab.Lab
-	dir    string
-	env    []string
-	launch *exec.Cmd
-	ended  chan struct{}
-	err    error // of launch, once ended
-	log    *os.File
-	said   jobOutput
-	begun  time.Time
-	done   []injected
-	use    []sample
-	here   []string   // hosts with workers, as was asked
-	ranks  [hosts]int // of the server on each host, as was asked; -1: there is none
+	*launched.Job // nil until launch runs
+
+	c     *config
+	lab   *netlab.Lab
+	dir   string
+	log   *os.File
+	said  progress
+	begun time.Time
+	done  []injected
+	use   []sample
+	here  []string   // hosts with workers, as was asked
+	ranks [hosts]int // of the server on each host, as was asked; -1: there is none
 }
 
 // An injected fault is one that was carried out.
@@ -66,7 +64,7 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 	for i := range hosts {
 		names = append(names, hostName(i))
 	}
-	j = &job{c: c, ended: make(chan struct{})}
+	j = &job{c: c}
 	if j.dir, err = os.MkdirTemp("", "paragon-soak"); err != nil {
 		return nil, err
 	}
@@ -79,10 +77,6 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 		return j, err
 	}
 	exe, err := os.Executable()
-	if err != nil {
-		return j, err
-	}
-	launch, err := filepath.Abs(c.launch)
 	if err != nil {
 		return j, err
 	}
@@ -108,7 +102,6 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 	// Hosts come and go: more workers take fewer steps for an epoch. If the job ends early, another one follows.
 	perEpoch := time.Duration(examples/((workers+1)*batch)) * (stepTime + 10*time.Millisecond)
 	epochs := max(2, int(time.Duration(c.minutes*float64(time.Minute))/perEpoch))
-	j.env = append(os.Environ(), labEnv+"="+strings.Join(places, ","), "XDG_RUNTIME_DIR="+j.dir, "HOME="+j.dir)
 	args := []string{"-n", fmt.Sprint(workers), "-s", fmt.Sprint(servers), "-H", "hosts", "--ssh-command", exe + " ssh",
 		"--elastic-training-enabled", "--on-worker-loss", "shrink", "--backups", "1", "--rejoin", "1000", "--state", filepath.Join(j.dir, "state"),
 		"--join-timeout", "1m",
@@ -124,42 +117,30 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 		args = append(args, program, "--epochs", fmt.Sprint(c.epochs), "--batch", "16", "--train-examples", "1920", "--test-examples", "500",
 			"--threads", "1", "--lr", "0.0005", "--out", filepath.Join(j.dir, "out"))
 	}
-	j.launch = j.lab.Command(ctx, "launcher", launch, args...)
-	j.launch.Dir, j.launch.Env = j.dir, j.env
-	j.launch.Cancel = func() error { return j.launch.Process.Signal(os.Interrupt) }
-	j.launch.WaitDelay = 20 * time.Second
 	if j.log, err = os.Create(filepath.Join(j.dir, "launch.log")); err != nil {
 		return j, err
 	}
-	out := io.MultiWriter(j.log, &j.said)
-	if c.verbose {
-		out = io.MultiWriter(j.log, &j.said, os.Stderr)
-	}
-	j.launch.Stdout, j.launch.Stderr = out, out
 	fmt.Printf("%d workers and %d servers on %d hosts; launch %s\n", workers, servers, workers, strings.Join(args, " "))
-	if err := j.launch.Start(); err != nil {
+	j.Job, err = launched.Start(ctx, launched.Config{Dir: j.dir, Launch: c.launch, Args: args, Env: []string{labEnv + "=" + strings.Join(places, ",")},
+		Show: c.verbose, Log: j.log, Each: j.said.read, Command: j.command})
+	if err != nil {
 		return j, err
 	}
 	j.begun = time.Now()
-	go func() {
-		j.err = j.launch.Wait()
-		close(j.ended)
-	}()
 	return j, nil
+}
+
+// command is one on the launcher's host.
+func (j *job) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	return j.lab.Command(ctx, "launcher", program, args...)
 }
 
 func (j *job) events() string { return filepath.Join(j.dir, "events") }
 
 // close ends launch and what is left of the job.
 func (j *job) close() {
-	if j.launch != nil && j.launch.Process != nil {
-		_ = j.launch.Process.Signal(os.Interrupt)
-		select {
-		case <-j.ended:
-		case <-time.After(15 * time.Second):
-			_ = j.launch.Process.Kill()
-			<-j.ended
-		}
+	if j.Job != nil {
+		j.Job.Close()
 		list, _ := processes(j.events())
 		for _, p := range list {
 			if it, err := os.FindProcess(p.pid); err == nil {
@@ -181,7 +162,7 @@ func (j *job) close() {
 // steps reads all that workers have told, in the order of time.
 func (j *job) steps() (list []event, ends []*ending, err error) {
 	if j.c.cifar10 != "" {
-		return j.said.progress(), nil, nil
+		return j.said.steps(), nil, nil
 	}
 	files, err := filepath.Glob(filepath.Join(j.events(), "*.jsonl"))
 	if err != nil {
@@ -217,8 +198,8 @@ func (j *job) steps() (list []event, ends []*ending, err error) {
 func (j *job) ctl(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	cmd := j.lab.Command(ctx, "launcher", j.launch.Args[4], append([]string{"ctl"}, args...)...)
-	cmd.Dir, cmd.Env = j.dir, j.env
+	cmd := j.command(ctx, j.Launch, append([]string{"ctl"}, args...)...)
+	cmd.Dir, cmd.Env = j.dir, j.Env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("launch ctl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))

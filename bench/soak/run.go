@@ -59,7 +59,7 @@ func (j *job) run(ctx context.Context) error {
 
 func (j *job) over() bool {
 	select {
-	case <-j.ended:
+	case <-j.Ended():
 		return true
 	default:
 		return false
@@ -77,7 +77,7 @@ func (j *job) watch(ctx context.Context, d time.Duration, formed bool) error {
 		if err != nil {
 			return err
 		}
-		list = append(list, process{pid: j.launch.Process.Pid, role: "launcher"})
+		list = append(list, process{pid: j.PID(), role: "launcher"})
 		for _, p := range list {
 			if u, err := procs.UsageOf(p.pid); err == nil {
 				j.use = append(j.use, sample{p, u.Resident, u.Files})
@@ -109,8 +109,8 @@ func (j *job) report(failed error) error {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if failed != nil {
 		bad("%v", failed)
-	} else if j.err != nil {
-		bad("launch: %v", j.err)
+	} else if j.Err() != nil {
+		bad("launch: %v", j.Err())
 	}
 	lost, doubled := 0, 0
 	for _, e := range ends {

@@ -8,17 +8,13 @@ import (
 	"time"
 )
 
-// What workers say on their lines is read, however it comes in pieces.
 func TestAccuracyIsReadFromLines(t *testing.T) {
-	var s jobOutput
-	text := "worker 0 | Epoch 0: step 5/40, loss 2.1\nworker 0 | Epoch 0: Test_acc 0.812500, Test_loss 0.7 (500 examples in 1.0 s)\nother\n"
-	for _, b := range []byte(text) {
-		if _, err := s.Write([]byte{b}); err != nil {
-			t.Fatal(err)
-		}
+	var p progress
+	for _, line := range []string{"worker 0 | Epoch 0: step 5/40, loss 2.1", "worker 0 | Epoch 0: Test_acc 0.812500, Test_loss 0.7 (500 examples in 1.0 s)", "other"} {
+		p.read(line)
 	}
-	if s.accuracy != 0.8125 || len(s.progress()) != 2 {
-		t.Errorf("got accuracy %v and %d lines of progress, want 0.8125 and 2", s.accuracy, len(s.progress()))
+	if p.accuracy != 0.8125 || len(p.steps()) != 2 {
+		t.Errorf("got accuracy %v and %d lines of progress, want 0.8125 and 2", p.accuracy, len(p.steps()))
 	}
 }
 

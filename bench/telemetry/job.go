@@ -5,75 +5,42 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
+	"regexp"
+	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/bench/internal/launched"
 	"github.com/paragon-train/paragon/internal/control"
-	jobrecord "github.com/paragon-train/paragon/internal/record"
 )
 
 // A job is one of launch that runs.
 type job struct {
-	dir    string
-	launch *exec.Cmd
-	ended  chan struct{}
-	err    error // of launch, once ended
-	said   jobOutput
-	where  jobrecord.Record
+	*launched.Job
+	metrics atomic.Pointer[string] // their address; nil: launch has not said it
 }
 
 // start starts launch and returns once the job trains.
 func start(ctx context.Context, c *config) (j *job, err error) {
-	j = &job{ended: make(chan struct{})}
-	if j.dir, err = os.MkdirTemp("", "paragon-telemetry"); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = j.explain(err)
-			j.close()
-		}
-	}()
 	exe, err := os.Executable()
 	if err != nil {
-		return j, err
+		return nil, err
 	}
-	j.launch = exec.CommandContext(ctx, c.launch, "-n", "2", "-s", "2", "--metrics-listen", "127.0.0.1:0", "--status-listen", "127.0.0.1:0", "--", exe, "worker")
-	if j.launch.Path, err = filepath.Abs(j.launch.Path); err != nil {
-		return j, err
-	}
-	j.launch.Dir = j.dir
-	j.launch.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+j.dir, "HOME="+j.dir)
-	j.launch.Cancel = func() error { return j.launch.Process.Signal(os.Interrupt) }
-	j.launch.WaitDelay = 20 * time.Second
-	var out io.Writer = &j.said
-	if c.verbose {
-		out = io.MultiWriter(&j.said, os.Stderr)
-	}
-	j.launch.Stdout, j.launch.Stderr = out, out
-	if err := j.launch.Start(); err != nil {
-		return j, err
-	}
-	go func() {
-		j.err = j.launch.Wait()
-		close(j.ended)
-	}()
-	dir, err := jobrecord.Dir(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": j.dir}[name] })
+	dir, err := os.MkdirTemp("", "paragon-telemetry")
 	if err != nil {
-		return j, err
+		return nil, err
 	}
-	return j, j.until(ctx, "the job trains", func() (bool, error) {
-		if there, err := j.find(dir); err != nil || !there {
-			return false, err
-		}
+	j = &job{}
+	j.Job, err = launched.Start(ctx, launched.Config{Dir: dir, Launch: c.launch, Show: c.verbose, Each: j.read,
+		Args: []string{"-n", "2", "-s", "2", "--metrics-listen", "127.0.0.1:0", "--status-listen", "127.0.0.1:0", "--", exe, "worker"}})
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	err = j.Until(ctx, "the job trains", func() (bool, error) {
 		var t control.Telemetry
-		if err := j.ask(ctx, control.Request{Op: control.OpTelemetry, Metrics: []string{"steps"}}, &t); err != nil {
+		if err := j.Ask(ctx, control.Request{Op: control.OpTelemetry, Metrics: []string{"steps"}}, &t); err != nil {
 			return false, nil // it is forming
 		}
 		training := 0
@@ -82,97 +49,44 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 				training++
 			}
 		}
-		return training == 2 && j.said.metrics() != "", nil
+		return training == 2 && j.metrics.Load() != nil, nil
 	})
+	if err != nil {
+		err = j.Explain(err)
+		j.Close()
+	}
+	return j, err
 }
 
-// find reports whether launch has written where its job is.
-func (j *job) find(dir string) (there bool, err error) {
-	j.where, err = jobrecord.Find(dir, "", "")
-	if errors.Is(err, jobrecord.ErrNone) {
-		return false, nil
-	}
-	if err == nil {
-		err = j.where.Open()
-	}
-	return err == nil, err
-}
+var metricsLine = regexp.MustCompile(`metrics for Prometheus: (http://\S+/metrics)`)
 
-// close ends the job.
-func (j *job) close() {
-	if j.launch != nil && j.launch.Process != nil {
-		_ = j.launch.Process.Signal(os.Interrupt)
-		<-j.ended
+// read reads a line of launch.
+func (j *job) read(line string) (taken bool) {
+	if m := metricsLine.FindStringSubmatch(line); m != nil {
+		j.metrics.Store(&m[1])
 	}
-	os.RemoveAll(j.dir)
-}
-
-// explain adds to an error what launch said last.
-func (j *job) explain(err error) error {
-	if tail := j.said.tail(); tail != "" && err != nil {
-		return fmt.Errorf("%w; the last lines of launch:\n%s", err, tail)
-	}
-	return err
-}
-
-// patience bounds each wait.
-const patience = 2 * time.Minute
-
-// until waits for something.
-func (j *job) until(ctx context.Context, what string, ok func() (bool, error)) error {
-	for begun := time.Now(); ; {
-		switch done, err := ok(); {
-		case err != nil:
-			return fmt.Errorf("until %s: %w", what, err)
-		case done:
-			return nil
-		case time.Since(begun) > patience:
-			return fmt.Errorf("until %s: not within %v", what, patience)
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-j.ended:
-			return fmt.Errorf("until %s: launch has ended: %v", what, j.err)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// credential is one of the job's, by name; empty: there is none.
-func (j *job) credential(name string) string {
-	for _, v := range j.where.Credentials {
-		if value, ok := strings.CutPrefix(v, name+"="); ok {
-			return value
-		}
-	}
-	return ""
+	return false
 }
 
 // page is the address of the live page, and the key of its links.
-func (j *job) page() (url string, key []byte) {
-	key, _ = base64.StdEncoding.DecodeString(j.credential("PARAGON_PAGE_KEY"))
-	return j.credential("PARAGON_PAGE_URL"), key
-}
-
-// ask asks the scheduler as launch ctl does, and reads the answer.
-func (j *job) ask(ctx context.Context, q control.Request, answer control.Answer) error {
-	tc, err := cluster.TransportFromEnv(j.credential)
-	if err != nil {
-		return err
+func (j *job) page() (url string, key []byte, err error) {
+	text, err := j.Credential("PARAGON_PAGE_KEY")
+	if err == nil {
+		url, err = j.Credential("PARAGON_PAGE_URL")
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	_, err = control.Ask(ctx, func(ctx context.Context, request []byte) ([]byte, error) {
-		return cluster.Control(ctx, j.where.Scheduler, tc, request)
-	}, q, answer)
-	return err
+	if err == nil && (url == "" || text == "") {
+		err = errors.New("the job has no live page")
+	}
+	if err == nil {
+		key, err = base64.StdEncoding.DecodeString(text)
+	}
+	return url, key, err
 }
 
 // series are the workers' steps of each second so far.
 func (j *job) series(ctx context.Context) (points, error) {
 	var s control.Series
-	err := j.ask(ctx, control.Request{Op: control.OpSeries, Metrics: []string{"steps", "step_seconds"}, SinceMillis: time.Now().Add(-remembered).UnixMilli(), Points: control.MaxPoints}, &s)
+	err := j.Ask(ctx, control.Request{Op: control.OpSeries, Metrics: []string{"steps", "step_seconds"}, SinceMillis: time.Now().Add(-remembered).UnixMilli(), Points: control.MaxPoints}, &s)
 	switch {
 	case err != nil:
 		return points{}, err

@@ -35,7 +35,8 @@ type window struct {
 // look goes through all windows.
 func (j *job) look(ctx context.Context, c *config) (all []window, err error) {
 	for cycle := range c.cycles {
-		for _, k := range kinds {
+		for i := range kinds {
+			k := kinds[(cycle+i)%len(kinds)] // in turns, so that none always follows another
 			w := window{kind: nobody, cycle: cycle, from: time.Now()}
 			if err := pause(ctx, c.window); err != nil {
 				return nil, err
@@ -70,7 +71,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // record has all processes record spans, as launch ctl trace does, which are fetched behind the window.
 func record(ctx context.Context, j *job, length time.Duration, begun func()) (func(context.Context) error, error) {
 	var t control.Trace
-	if err := j.ask(ctx, control.Request{Op: control.OpTrace, WindowMillis: length.Milliseconds()}, &t); err != nil {
+	if err := j.Ask(ctx, control.Request{Op: control.OpTrace, WindowMillis: length.Milliseconds()}, &t); err != nil {
 		return nil, err
 	}
 	if err := pause(ctx, time.Duration(t.StartMillis)*time.Millisecond); err != nil {
@@ -82,9 +83,9 @@ func record(ctx context.Context, j *job, length time.Duration, begun func()) (fu
 	}
 	return func(ctx context.Context) error {
 		bytes, after := 0, uint64(0)
-		err := j.until(ctx, "the spans are here", func() (bool, error) {
+		err := j.Until(ctx, "the spans are here", func() (bool, error) {
 			var p control.TraceParts
-			if err := j.ask(ctx, control.Request{Op: control.OpTraceParts, Trace: t.Trace, After: after}, &p); err != nil {
+			if err := j.Ask(ctx, control.Request{Op: control.OpTraceParts, Trace: t.Trace, After: after}, &p); err != nil {
 				return false, err
 			}
 			for _, x := range p.Chunks {
@@ -100,7 +101,7 @@ func record(ctx context.Context, j *job, length time.Duration, begun func()) (fu
 		if err == nil && bytes == 0 {
 			err = errors.New("no process has recorded anything")
 		}
-		return errors.Join(err, j.ask(ctx, control.Request{Op: control.OpTraceEnd, Trace: t.Trace}, &control.Done{}))
+		return errors.Join(err, j.Ask(ctx, control.Request{Op: control.OpTraceEnd, Trace: t.Trace}, &control.Done{}))
 	}, nil
 }
 
@@ -112,7 +113,7 @@ func scrape(ctx context.Context, j *job, length time.Duration, begun func()) (fu
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for end := time.Now().Add(length); time.Now().Before(end); {
-		if _, err := get(ctx, client, j.said.metrics()); err != nil {
+		if _, err := get(ctx, client, *j.metrics.Load()); err != nil {
 			return nil, err
 		}
 		select {
@@ -146,9 +147,9 @@ func get(ctx context.Context, client *http.Client, url string) (n int64, err err
 
 // watch opens the page, and reads its events as a browser does.
 func watch(ctx context.Context, j *job, length time.Duration, begun func()) (func(context.Context) error, error) {
-	url, key := j.page()
-	if url == "" {
-		return nil, errors.New("the job has no live page")
+	url, key, err := j.page()
+	if err != nil {
+		return nil, err
 	}
 	jar, err := cookiejar.New(nil)
 	if err != nil {

@@ -77,6 +77,9 @@ const (
 	remembered = 9 * time.Minute
 )
 
+// settle is how long the last steps take to be with the scheduler: two heartbeats.
+const settle = 2 * time.Second
+
 func measure() error {
 	var c config
 	if err := c.parse(os.Args[1:]); err != nil {
@@ -88,15 +91,18 @@ func measure() error {
 	if err != nil {
 		return err
 	}
-	defer j.close()
+	defer j.Close()
 	begun := time.Now()
 	windows, err := j.look(ctx, &c)
 	if err != nil {
-		return j.explain(err)
+		return j.Explain(err)
+	}
+	if err := pause(ctx, settle); err != nil {
+		return err
 	}
 	points, err := j.series(ctx)
 	if err != nil {
-		return j.explain(err)
+		return j.Explain(err)
 	}
 	for i := range windows {
 		windows[i].steps = points.within(windows[i].from, windows[i].to)

@@ -85,19 +85,12 @@ func TestFlags(t *testing.T) {
 }
 
 func TestTheAddressOfTheMetricsIsReadFromTheLog(t *testing.T) {
-	s := &jobOutput{}
-	for _, b := range []byte("worker 0 | hello\n10:00 INFO metrics for Prometheus: http://127.0.0.1:4711/metrics (for http_sd: http://127.0.0.1:4711/sd)\n") {
-		if s.metrics() != "" && b != '\n' {
-			t.Fatal("an address before the line's end")
-		}
-		if _, err := s.Write([]byte{b}); err != nil {
-			t.Fatal(err)
-		}
+	j := &job{}
+	if j.read("worker 0 | hello"); j.metrics.Load() != nil {
+		t.Fatalf("got %q of a line without one", *j.metrics.Load())
 	}
-	if got, want := s.metrics(), "http://127.0.0.1:4711/metrics"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if !strings.Contains(s.tail(), "hello") {
-		t.Errorf("the last lines: got %q", s.tail())
+	j.read("10:00 INFO metrics for Prometheus: http://127.0.0.1:4711/metrics (for http_sd: http://127.0.0.1:4711/sd)")
+	if got, want := j.metrics.Load(), "http://127.0.0.1:4711/metrics"; got == nil || *got != want {
+		t.Errorf("got %v, want %q", got, want)
 	}
 }
