@@ -5,6 +5,7 @@ import { percent } from "./format.js";
 import { section } from "./shell.js";
 
 const SLOTS = 6; // workers that are drawn
+const LEAST = 0.01; // share of a worker that is drawn, so that those who are hardly ever last do not take turns
 const MOST_POINTS = 600;
 
 export class BlameOverTime {
@@ -40,7 +41,7 @@ export class BlameOverTime {
 
   // The workers with the largest shares now are drawn.
   #choose(workers) {
-    const most = [...workers].sort((a, b) => (b.last_share ?? 0) - (a.last_share ?? 0)).slice(0, SLOTS).map((w) => w.node);
+    const most = workers.filter((w) => w.last_share >= LEAST).sort((a, b) => b.last_share - a.last_share).slice(0, SLOTS).map((w) => w.node);
     this.slots = this.slots.map((node) => (most.includes(node) ? node : null));
     for (const node of most) {
       if (!this.slots.includes(node)) this.slots[this.slots.indexOf(null)] = node;

@@ -6,17 +6,20 @@ import { colour, onTheme } from "./theme.js";
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const HEIGHT = 168;
+const MINUTE = 60, HOUR = 3600, DAY = 86400;
+// Seconds between the marks of the axis of time: no less than 1, since values come once a second.
+const INCRS = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 15, 30].map((m) => m * MINUTE), ...[1, 2, 3, 6, 12].map((h) => h * HOUR), ...[1, 2, 7, 14, 28].map((d) => d * DAY)];
 const sync = () => uPlot.sync("time");
 
 /**
  * A Chart has a heading, a legend with the values at the cursor (else the newest ones) and the curves. The arrow keys move the cursor.
  *
  * Each of series has a label and a colour, the name of a custom property; and dash, or sparse where values are few and far between. stacked adds the
- * series up and fills them. unit writes a value, tick one at the axis.
+ * series up and fills them. unit writes a value, tick one at the axis; incrs are the distances between the marks of that axis that may be chosen.
  */
 export class Chart {
-  constructor({ title, series, unit, tick = unit, stacked = false, zero = stacked, top = null, height = HEIGHT }) {
-    Object.assign(this, { series, unit, tick, stacked, zero, top, height, xs: [], columns: series.map(() => []), plot: null, zoomed: false });
+  constructor({ title, series, unit, tick = unit, stacked = false, zero = stacked, top = null, height = HEIGHT, incrs = undefined }) {
+    Object.assign(this, { series, unit, tick, stacked, zero, top, height, incrs, xs: [], columns: series.map(() => []), plot: null, zoomed: false });
     this.legend = series.map((s) => this.#legendItem(s));
     this.said = el("span", { class: "visually-hidden", "aria-live": "polite" });
     this.area = el("div", { class: "plot", tabindex: 0, role: "img", "aria-label": title, onkeydown: (e) => this.#pressed(e), onblur: () => this.#point(null) });
@@ -33,7 +36,7 @@ export class Chart {
     this.xs = xs;
     this.columns = columns;
     if (labels) this.legend.forEach((l, i) => setText(l.label, labels[i] ?? ""));
-    const any = columns.some((c) => c.some(known));
+    const any = xs.length > 1 && columns.some((c) => c.some(known)); // one point makes no curve
     setAttribute(this.empty, "hidden", any);
     columns.forEach((c, i) => setAttribute(this.legend[i].item, "hidden", any && !c.some(known)));
     if (this.plot) this.plot.setData(this.#data(), !this.zoomed);
@@ -65,7 +68,7 @@ export class Chart {
     const width = Math.floor(this.area.clientWidth);
     if (width === 0) return;
     if (this.plot) this.plot.setSize({ width, height: this.height });
-    else if (this.xs.length > 0) this.plot = new uPlot(this.#options(width), this.#data(), this.area);
+    else if (this.xs.length > 1) this.plot = new uPlot(this.#options(width), this.#data(), this.area);
   }
 
   #options(width) {
@@ -74,13 +77,13 @@ export class Chart {
     return {
       width,
       height: this.height,
-      padding: [8, 8, 0, 0],
+      padding: [8, 26, 0, 0], // half a time fits to the right of the last mark
       legend: { show: false },
       cursor: { y: false, sync: { key: sync().key }, points: { size: 6 }, drag: { x: true, y: false } },
       scales: { y: { range: (_, low, high) => this.#range(low, high) } },
       axes: [
-        { ...axis, space: 64, size: 26, values: (_, splits) => this.#times(splits) },
-        { ...axis, size: (_, texts) => axisSize(texts), space: 34, values: (_, splits) => splits.map((y) => this.tick(y)) },
+        { ...axis, space: 64, size: 26, incrs: INCRS, values: (_, splits) => this.#times(splits) },
+        { ...axis, size: (_, texts) => axisSize(texts), space: 34, incrs: this.incrs, values: (_, splits) => splits.map((y) => this.tick(y)) },
       ],
       series: [{}, ...drawn.map((s) => ({
         stroke: () => colour(s.colour),

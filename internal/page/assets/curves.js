@@ -6,6 +6,7 @@ import { amount, loss, percent, rate, size, span, value } from "./format.js";
 import { section } from "./shell.js";
 
 const SERVERS = 8;
+const POWERS = Array.from({ length: 50 }, (_, i) => 2 ** i); // marks of bytes: 8 MiB, 16 MiB
 
 // The id of each series is that of a line of the state.
 const CHARTS = [
@@ -15,7 +16,7 @@ const CHARTS = [
   { title: "Time of a step", unit: span, stacked: true, series: [{ id: "compute_seconds", label: "compute", colour: "--compute" }, { id: "wait_seconds", label: "wait for servers", colour: "--wait" },
     { id: "data_seconds", label: "wait for data", colour: "--data" }, { id: "rest", label: "other", colour: "--rest" }] },
   { title: "Learning rate and gradient norm", unit: value, zero: true, series: [{ id: "learning_rate", label: "learning rate", colour: "--series-4" }, { id: "gradient_norm", label: "gradient norm", colour: "--series-5", sparse: true }] },
-  { title: "Bytes sent by servers in a second", unit: rate, tick: size, zero: true, series: Array.from({ length: SERVERS }, (_, i) => ({ id: `server_sent_bytes_per_second/${i}`, label: `server ${i}`, colour: `--series-${i + 1}`, dash: i % 2 ? [6, 3] : undefined })) },
+  { title: "Bytes sent by servers in a second", unit: rate, tick: size, incrs: POWERS, zero: true, series: Array.from({ length: SERVERS }, (_, i) => ({ id: `server_sent_bytes_per_second/${i}`, label: `server ${i}`, colour: `--series-${i + 1}`, dash: i % 2 ? [6, 3] : undefined })) },
 ];
 
 export class Curves {

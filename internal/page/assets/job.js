@@ -1,7 +1,7 @@
 /** A job's page: it keeps the newest state and shows it in the page's parts. */
 
 import { byId } from "./dom.js";
-import { clock, long } from "./format.js";
+import { clock } from "./format.js";
 import { BlameOverTime } from "./blame.js";
 import { Curves } from "./curves.js";
 import { Devices } from "./devices.js";
@@ -73,15 +73,15 @@ function goTo(id) {
   (node.querySelector("[tabindex='0']") ?? node).focus({ preventScroll: true });
 }
 
-/** gone says that the scheduler does not answer: what is shown is old. */
-function gone({ since_ms: since, now_ms: now, newest_ms: newest, error }) {
+/** gone says that the scheduler does not answer: what is shown is old. The sentence stays the same while it lasts, since screen readers say it whenever it changes. */
+function gone({ since_ms: since, newest_ms: newest, error }) {
   stale(true);
   live("bad", "scheduler does not answer");
   if (newest === 0) {
     notice("gone", "warn", `The scheduler does not answer yet${error ? `: ${error}` : ""}.`);
     return;
   }
-  notice("gone", "warn", `The scheduler has not answered since ${clock(since)} (${long((now - since) / 1000)}); numbers of ${clock(newest)} shown. Training goes on while it is started again.`);
+  notice("gone", "warn", `The scheduler has not answered since ${clock(since)}; numbers of ${clock(newest)} shown. Training goes on while it is started again.`);
 }
 
 /** end says how the job ended. No more numbers come. */

@@ -20,7 +20,7 @@ export class Summary {
       tile("accuracy", "Test accuracy", "Of the newest evaluation"),
       tile("elapsed", "Elapsed", "Since launch was started"),
       tile("checkpoint", "Checkpoint", "Age of the newest one"),
-      tile("members", "Members", "Workers and servers that take part"))];
+      tile("members", "Workers", "Workers and servers that take part"))];
   }
 
   update({ job, now, generation }) {
@@ -31,7 +31,7 @@ export class Summary {
     this.#show("accuracy", percent(job.test_accuracy, 1), known(job.test_loss) ? `test loss ${loss(job.test_loss)}` : "no evaluation yet");
     this.#show("elapsed", this.started ? long((now - this.started) / 1000) : UNKNOWN, job.restarts ? `restarted ${plural(job.restarts, "time")}` : "");
     this.#show("checkpoint", known(job.checkpoint_age_seconds) ? `${long(job.checkpoint_age_seconds)} ago` : "none", known(job.checkpoint_seconds) ? `took ${span(job.checkpoint_seconds)}` : "");
-    this.#show("members", plural(job.workers, "worker"), `${plural(job.servers, "server")} · generation ${whole(generation)}`);
+    this.#show("members", whole(job.workers), `${plural(job.servers, "server")} · generation ${whole(generation)}`);
   }
 
   #show(id, number, note) {

@@ -11,12 +11,12 @@ import { section } from "./shell.js";
 const ROW = 22; // height in pixels, of which the steps are BAR
 const BAR = 14;
 const TOP = 20; // of the axis
-const LABEL = 76; // width of the names
 const MOST_ROWS = 16;
 const ORDER = ["data", "compute", "wait", "save", "rest"]; // in which the parts are drawn
 
 export class Timeline {
   constructor() {
+    this.label = 0; // width of the names in pixels
     this.rows = []; // {node, rank, steps: [{step, begin, end, parts}]}, times in seconds before the newest end
     this.chosen = null; // {node, step}
     this.follows = false; // chosen by the pointer
@@ -38,11 +38,14 @@ export class Timeline {
   update({ timelines, workers }) {
     const order = new Map(workers.map((w) => [w.node, { slow: w.slow, share: w.last_share ?? 0, host: w.host }]));
     const shown = timelines.filter((t) => t.step.length > 0);
+    const blame = (r) => (r.slow ? 2 : 0) + (order.get(r.node)?.share ?? 0);
     this.rows = shown.map((t) => ({ node: t.node, rank: t.rank, host: order.get(t.node)?.host ?? "", slow: order.get(t.node)?.slow ?? false, steps: steps(t) }));
     if (this.rows.length > MOST_ROWS) {
-      const keep = new Set([...this.rows].sort((a, b) => b.slow - a.slow || (order.get(b.node)?.share ?? 0) - (order.get(a.node)?.share ?? 0)).slice(0, MOST_ROWS).map((r) => r.node));
+      const keep = new Set([...this.rows].sort((a, b) => blame(b) - blame(a)).slice(0, MOST_ROWS).map((r) => r.node));
       this.rows = this.rows.filter((r) => keep.has(r.node));
     }
+    this.rows.sort((a, b) => b.slow - a.slow); // the slow ones first, the others by rank
+    this.label = 14 + 6.9 * Math.max(0, ...this.rows.map((r) => title(r).length));
     setAttribute(this.empty, "hidden", this.rows.length > 0);
     this.svg.classList.toggle("hidden", this.rows.length === 0);
     this.#draw();
@@ -54,7 +57,7 @@ export class Timeline {
     const all = this.rows.flatMap((r) => r.steps);
     this.from = Math.min(...all.map((s) => s.begin));
     this.to = Math.max(...all.map((s) => s.end));
-    this.scale = (width - LABEL - 1) / Math.max(1e-6, this.to - this.from);
+    this.scale = (width - this.label - 1) / Math.max(1e-6, this.to - this.from);
     const height = TOP + ROW * this.rows.length;
     setAttribute(this.svg, "viewBox", `0 0 ${width} ${height}`);
     setAttribute(this.svg, "height", height);
@@ -64,12 +67,12 @@ export class Timeline {
   }
 
   #x(t) {
-    return LABEL + (t - this.from) * this.scale;
+    return this.label + (t - this.from) * this.scale;
   }
 
   #drawAxis(width, height) {
     const seconds = this.to - this.from;
-    const every = niceStep(seconds / Math.max(2, Math.floor((width - LABEL) / 110)));
+    const every = niceStep(seconds / Math.max(2, Math.floor((width - this.label) / 110)));
     const ticks = [];
     for (let k = 0; k * every <= seconds; k++) ticks.push(this.to - k * every);
     reconcile(this.axis, ticks, (t) => Math.round((this.to - t) / every), () => svg("g", {}, svg("line", {}), svg("text", { "text-anchor": "middle" })), (g, t) => {
@@ -91,7 +94,7 @@ export class Timeline {
     const y = TOP + ROW * this.rows.indexOf(r) + (ROW - BAR) / 2;
     setAttribute(g, "class", r.slow ? "row slow" : "row");
     setAttribute(g.firstChild, "y", y + BAR - 3);
-    setText(g.firstChild, r.rank >= 0 ? `worker ${r.rank}` : "worker");
+    setText(g.firstChild, title(r));
     ORDER.forEach((id, i) => {
       let d = "";
       for (const s of r.steps) {
@@ -114,7 +117,7 @@ export class Timeline {
     for (const [name, v] of Object.entries({ x: this.#x(step.begin) - 1, y: y - 2, width: Math.max(2, (step.end - step.begin) * this.scale) + 2, height: BAR + 4, visibility: "visible" })) setAttribute(this.mark, name, v);
     const parts = ["compute", "wait", "data", "save", "rest"].map((id) => [id, step.parts[id].end - step.parts[id].begin]).filter(([, t]) => t > 5e-7);
     const names = { compute: "compute", wait: "waits for servers", data: "waits for data", save: "saves", rest: "other" };
-    setText(this.details, `worker ${row.rank}${row.host ? ` on ${row.host}` : ""}, step ${whole(step.step)}: ${span(step.end - step.begin)} – ${parts.map(([id, t]) => `${names[id]} ${span(t)}`).join(", ")}`);
+    setText(this.details, `${title(row)}${row.host ? ` on ${row.host}` : ""}, step ${whole(step.step)}: ${span(step.end - step.begin)} – ${parts.map(([id, t]) => `${names[id]} ${span(t)}`).join(", ")}`);
   }
 
   #sentence() {
@@ -158,13 +161,14 @@ export class Timeline {
   #pointed(event) {
     const box = this.svg.getBoundingClientRect();
     const row = this.rows[Math.floor((event.clientY - box.top - TOP) / ROW)];
-    const t = this.from + (event.clientX - box.left - LABEL) / this.scale;
+    const t = this.from + (event.clientX - box.left - this.label) / this.scale;
     const index = row?.steps.findIndex((s) => t >= s.begin && t < s.end) ?? -1;
     if (index >= 0) this.#choose(row, index, true);
     else if (this.follows) this.#clear();
   }
 }
 
+const title = (row) => (row.rank >= 0 ? `worker ${row.rank}` : "worker");
 const clamp = (i, n) => Math.max(0, Math.min(n - 1, i));
 
 /** steps puts a timeline's columns into steps, in seconds relative to now, each with the begin and end of its parts. */
