@@ -1,14 +1,12 @@
 package main
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,18 +215,7 @@ func missingOf(line *trace.Timeline) (err error) {
 
 // writeTrace writes the file, and says what is in it.
 func writeTrace(stdout, stderr io.Writer, line *trace.Timeline, path string) error {
-	var s trace.Summary
-	err := vfs.WriteFile(vfs.OS{}, path, func(w io.Writer) (err error) {
-		if filepath.Ext(path) != ".gz" {
-			s, err = line.WriteChrome(w)
-			return err
-		}
-		z := gzip.NewWriter(w)
-		if s, err = line.WriteChrome(z); err != nil {
-			return err
-		}
-		return z.Close()
-	})
+	s, err := line.WriteFile(vfs.OS{}, path)
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)
 	}

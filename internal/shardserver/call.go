@@ -29,6 +29,8 @@ type call struct {
 	readRows     wire.ReadRows
 	writeRows    wire.WriteRows
 	readUsage    wire.ReadUsage
+	profile      wire.Profile
+	readProfile  wire.ReadProfile
 	replicate    wire.Replicate
 	fill         wire.Fill
 	fillPart     wire.FillPart
@@ -51,6 +53,7 @@ type call struct {
 	state   wire.State
 	rows    wire.Rows
 	usage   wire.Usage
+	part    wire.ProfilePart
 	message wire.Message
 	payload [1][]byte
 	filled  bool // payload is used
@@ -92,6 +95,7 @@ func (c *call) finish() {
 		<-s.reads
 	}
 	c.entry, c.data, c.out, c.version, c.loading, c.reading = nil, nil, nil, nil, 0, false
+	c.part.Data = nil
 	c.origin, c.message, c.payload[0], c.filled, c.held = nil, nil, nil, false, false
 	c.started, c.arrived, c.spans = time.Time{}, 0, callSpans{}
 	s.spareMu.Lock()
@@ -179,6 +183,10 @@ func (c *call) head(kind wire.Kind) wire.Message {
 		return &c.writeRows
 	case wire.KindReadUsage:
 		return &c.readUsage
+	case wire.KindProfile:
+		return &c.profile
+	case wire.KindReadProfile:
+		return &c.readProfile
 	case wire.KindReplicate:
 		return &c.replicate
 	case wire.KindFill:
@@ -229,6 +237,10 @@ func (c *call) check(kind wire.Kind, n int) (err error) {
 		size, err = c.prepareWriteRows()
 	case wire.KindReadUsage:
 		c.origin = &c.readUsage.Origin
+	case wire.KindProfile:
+		c.origin = &c.profile.Origin
+	case wire.KindReadProfile:
+		c.origin = &c.readProfile.Origin
 	case wire.KindReplicate:
 		size, err = c.prepareReplicate()
 	case wire.KindFillPart:
@@ -292,6 +304,10 @@ func (c *call) serve(ctx context.Context) error {
 		return c.serveWriteRows(ctx)
 	case wire.KindReadUsage:
 		return c.serveReadUsage()
+	case wire.KindProfile:
+		return c.serveProfile()
+	case wire.KindReadProfile:
+		return c.serveReadProfile()
 	}
 	return refuse(wire.CodeUnsupported, "got a %v", c.kind)
 }

@@ -79,6 +79,7 @@ func (s *Server) setMembership(m wire.Membership, p *placement) error {
 	old := s.membership.Load()
 	v := s.newMembership(m, old)
 	s.membership.Store(v)
+	s.profiles.keepOf(v)
 	if s.meter != nil {
 		s.meter.blames.leave(v, s.now())
 	}

@@ -32,6 +32,7 @@ type Server struct {
 	meter         *meter        // nil: nothing is measured
 	panics        atomic.Int64
 	guardLog      guardLog
+	profiles      profiles
 	lastExplained atomic.Int64 // when a wait was last explained in the log, on the clock of now
 
 	began time.Time     // zero of the clock of now
@@ -110,6 +111,7 @@ func (s *Server) Fail(reason string) {
 	for _, e := range s.entries {
 		e.shard.Fail(s.err)
 	}
+	s.profiles.endAll()
 	close(s.done)
 }
 

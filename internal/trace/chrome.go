@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,7 +35,7 @@ func (t *Timeline) WriteChrome(w io.Writer) (Summary, error) {
 	}
 	c := &chrome{m: m, w: bufio.NewWriterSize(w, 64<<10), names: make(map[string]string)}
 	c.text(`{"displayTimeUnit":"ms","otherData":`)
-	c.metadata(t.Job)
+	c.metadata(t.Job, cmp.Or(t.Generator, "paragon launch ctl trace"))
 	c.text(`,"traceEvents":[`)
 	c.processes()
 	c.spans()
@@ -97,10 +98,10 @@ type chrome struct {
 
 func (c *chrome) text(s string) { c.w.WriteString(s) } // the writer keeps the error
 
-func (c *chrome) metadata(job string) {
+func (c *chrome) metadata(job, generator string) {
 	m := c.m
 	begin := time.Unix(0, m.begin).UTC()
-	d := otherData{Generator: "paragon launch ctl trace", Job: job, BeginNS: m.begin, Begin: begin.Format(time.RFC3339Nano), Asked: m.asked, Arrows: len(m.arrows), Pushes: m.pushes,
+	d := otherData{Generator: generator, Job: job, BeginNS: m.begin, Begin: begin.Format(time.RFC3339Nano), Asked: m.asked, Arrows: len(m.arrows), Pushes: m.pushes,
 		Nodes: []nodeData{}, Warnings: m.warnings}
 	switch {
 	case m.median == 0:
@@ -240,7 +241,8 @@ func (c *chrome) workerOf(node uint64) (rank int, ok bool) {
 			return n.Rank, true
 		}
 	}
-	return 0, false
+	rank, ok = c.m.workers[node]
+	return rank, ok
 }
 
 // flows writes the arrows. A viewer connects a flow event with the span of its thread that begins at its time or before, and ends behind it.

@@ -29,17 +29,17 @@ const (
 //
 // No spans make no chunk.
 func Encode(spans []Span, names []string, most int) (chunks [][]byte) {
-	most = max(most, leastInChunk)
 	for len(spans) > 0 {
 		var chunk []byte
-		chunk, spans = encodeChunk(spans, names, most)
+		chunk, spans = EncodeChunk(spans, names, most)
 		chunks = append(chunks, chunk)
 	}
 	return chunks
 }
 
-// encodeChunk encodes as many spans as fit, and returns the others.
-func encodeChunk(spans []Span, names []string, most int) (chunk []byte, rest []Span) {
+// EncodeChunk encodes as many of the first spans as fit one chunk, at least one, and returns the others. See Encode.
+func EncodeChunk(spans []Span, names []string, most int) (chunk []byte, rest []Span) {
+	most = max(most, leastInChunk)
 	var body, table []byte
 	places := make(map[uint32]uint64)
 	n, previous := 0, int64(0)

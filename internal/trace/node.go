@@ -15,7 +15,13 @@ const (
 type Timeline struct {
 	Job   string
 	Steps int // how many were asked for; 0: those of a time
-	Nodes []Node
+	// Whole shows all spans, also those outside of the steps that all workers have.
+	Whole bool
+	// Generator is what made the timeline; empty: paragon launch ctl trace.
+	Generator string
+	// Workers are the ranks, by node, of workers that may have no spans here.
+	Workers map[uint64]int
+	Nodes   []Node
 }
 
 // A Node is one process of a Timeline.

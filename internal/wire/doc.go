@@ -38,7 +38,7 @@ const (
 
 	MaxAdaptation = 4 << 10   // bytes of Heartbeat.Adaptation
 	MaxRecord     = 2 << 10   // bytes of Heartbeat.Record and Leave.Record
-	MaxTraceChunk = 256 << 10 // bytes of TraceChunk.Data
+	MaxTraceChunk = 256 << 10 // bytes of TraceChunk.Data and ProfilePart.Data
 	MaxList       = 1 << 16   // items of one list
 )
 
@@ -92,6 +92,9 @@ const (
 	KindSignalled    Kind = 56
 	KindBeat         Kind = 57
 	KindTraceChunk   Kind = 58
+	KindProfile      Kind = 59
+	KindReadProfile  Kind = 60
+	KindProfilePart  Kind = 61
 )
 
 // A Code says why a request was refused.
@@ -117,7 +120,7 @@ const (
 	CodeRemoved         Code = 16 // the node was asked to leave, and may now
 	CodeMoved           Code = 17 // the shard is at another server; the scheduler knows where
 	CodeGap             Code = 18 // a backup lacks the rounds before
-	CodeNoTrace         Code = 19 // nobody collects spans of this window, or no longer
+	CodeNoTrace         Code = 19 // nobody collects spans of this window, or no longer; the server has no such profile
 )
 
 // A Message is the head of one frame.

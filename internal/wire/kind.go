@@ -52,6 +52,9 @@ var kinds = [...]struct {
 	KindSignalled:    {"signalled", func() Message { return new(Signalled) }},
 	KindBeat:         {"beat", func() Message { return new(Beat) }},
 	KindTraceChunk:   {"trace chunk", func() Message { return new(TraceChunk) }},
+	KindProfile:      {"profile", func() Message { return new(Profile) }},
+	KindReadProfile:  {"read profile", func() Message { return new(ReadProfile) }},
+	KindProfilePart:  {"profile part", func() Message { return new(ProfilePart) }},
 }
 
 // New returns an empty message of the kind, or nil if the kind is not known.

@@ -86,8 +86,8 @@ func TestEveryKindComesBackAsItWas(t *testing.T) {
 }
 
 func TestEveryMessageAndCodeHasAName(t *testing.T) {
-	if got := len(allKinds()); got != 45 {
-		t.Errorf("%d kinds can be made, want 45", got)
+	if got := len(allKinds()); got != 48 {
+		t.Errorf("%d kinds can be made, want 48", got)
 	}
 	for _, k := range allKinds() {
 		if strings.HasPrefix(k.String(), "kind ") {
@@ -137,6 +137,7 @@ func TestDecodeRefusesWhatEncodingNeverMakes(t *testing.T) {
 		{"long adaptation", KindHeartbeat, append(zeros(32), le(MaxAdaptation+1)...), "a string of 4097 bytes, want at most 4096"},
 		{"long record", KindHeartbeat, append(append(zeros(44), le(MaxRecord+1)...), zeros(MaxRecord+1)...), "byte 44: a list of 2049 items, want at most 2048"},
 		{"long trace chunk", KindTraceChunk, append(append(zeros(45), le(MaxTraceChunk+1)...), zeros(MaxTraceChunk+1)...), "byte 45: a list of 262145 items, want at most 262144"},
+		{"long profile part", KindProfilePart, append(append(zeros(49), le(MaxTraceChunk+1)...), zeros(MaxTraceChunk+1)...), "byte 49: a list of 262145 items, want at most 262144"},
 		{"record beyond the end", KindLeave, append(append(zeros(9), le(0)...), le(5)...), "a list of 5 items in 0 bytes, want at least 1 each"},
 		{"long string", KindSignal, append(zeros(8), le(MaxString+1)...), "a string of 65537 bytes, want at most 65536"},
 		{"string beyond the end", KindSignal, append(zeros(8), le(7)...), "wire: signal head: malformed: got 12 bytes, want at least 19"},
