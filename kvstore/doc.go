@@ -48,6 +48,8 @@
 //	err = by.PushPull(ctx, "weight", grads, outs)
 //	n, ok := kv.Norms("weight")
 //
+// SetProfilerConfig and SetProfilerState record what this worker, the servers, or both do from one call to another (Profiler).
+//
 // Workers may join, leave and be lost while the job runs: an ElasticSampler hands out the examples, each exactly once an epoch. WithGuard keeps
 // out gradients that are not finite or far too large.
 //
@@ -90,6 +92,7 @@ type Store interface {
 	Checkpoints
 	Elastic
 	Reporter
+	Profiler
 
 	// Type is the name given to Create, "dist" as "dist_sync".
 	Type() string

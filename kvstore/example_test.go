@@ -3,6 +3,8 @@ package kvstore_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
@@ -40,6 +42,48 @@ func ExampleStore_pushPullMany() {
 	// kvstore: 2 keys failed:
 	// kvstore: push-pull key "weights": unknown key: call Init first
 	// kvstore: push-pull key "bias": wrong size: gradient 0: got 2 values, want 1
+}
+
+// What this worker and all servers do in some rounds, as a Chrome trace for each. In a job one worker asks for the servers' files, such as rank 0.
+func ExampleProfiler() {
+	ctx := context.Background()
+	kv, err := kvstore.Create(ctx, "local") // "dist_sync" in a job
+	if err != nil {
+		panic(err)
+	}
+	defer kv.Close()
+	dir, err := os.MkdirTemp("", "profile")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := kv.Init(ctx, "weight", []float32{1, 2}); err != nil {
+		panic(err)
+	}
+	cfg := kvstore.ProfilerConfig{Filename: filepath.Join(dir, "profile.json"), Process: kvstore.ProfileWorker}
+	if kv.Rank() == 0 {
+		cfg.Process = kvstore.ProfileBoth
+	}
+	if err := kv.SetProfilerConfig(cfg); err != nil {
+		panic(err)
+	}
+	if err := kv.SetProfilerState(ctx, kvstore.ProfilerRun); err != nil {
+		panic(err)
+	}
+	for range 3 {
+		if err := kv.Push(ctx, "weight", []float32{1, 1}); err != nil {
+			panic(err)
+		}
+	}
+	if err := kv.SetProfilerState(ctx, kvstore.ProfilerStop); err != nil {
+		panic(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	for _, f := range files {
+		fmt.Println(filepath.Base(f), err)
+	}
+	// Output:
+	// rank0_profile.json <nil>
 }
 
 // A training loop whose workers may join, leave and be lost while it runs. Alone it is a job of one worker.

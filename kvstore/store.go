@@ -35,6 +35,7 @@ type store struct {
 	lastNoted          atomic.Int64 // when a wait was last logged, on the watcher's clock
 	closing            chan struct{}
 	missed             missedUpdates
+	profiler           profiler
 
 	compression atomic.Pointer[Compression]
 	plain       *pusher // of the store's own methods: weight 1
@@ -254,6 +255,7 @@ func (s *store) endMembership(ok bool, reason string) error {
 	s.inFlight.wait()
 	s.pool.close()
 	s.watcher.close()
+	s.dropProfile()
 	ctx := context.Background() // the node bounds the time of a clean leave itself
 	if !ok {
 		var cancel context.CancelFunc

@@ -1,0 +1,297 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A Profiler records what this worker, the servers, or both do from one call to another, as mx.profiler does in MXNet.
+//
+//	err := kv.SetProfilerConfig(kvstore.ProfilerConfig{Filename: "profile.json.gz", Process: kvstore.ProfileBoth})
+//	err = kv.SetProfilerState(ctx, kvstore.ProfilerRun)
+//	... // some steps
+//	err = kv.SetProfilerState(ctx, kvstore.ProfilerStop) // the files are there
+//
+// The files are Chrome traces, for https://ui.perfetto.dev or chrome://tracing: pushes and pulls of workers, steps and their parts where the training loop
+// reports them (worker.Fit does), and rounds, updates and what was received and answered of servers. `launch ctl trace` shows all processes in one
+// timeline, and needs no change of the program.
+//
+// Each worker may profile itself. A server has one profile at a time, so that one worker asks for servers, such as rank 0; for another one SetProfilerState
+// is ErrConflict. In MXNet servers write their files on their own hosts. Here the worker that asked writes them all, on its own: a user finds them in one
+// place, and servers need neither a folder nor the right to write to one.
+//
+// A store within this process has one file, with the spans of its worker and its server, whatever Process is.
+type Profiler interface {
+	// SetProfilerConfig says what is recorded and where it is written. It is an error while a profile runs.
+	SetProfilerConfig(ProfilerConfig) error
+	// SetProfilerState begins a profile, or ends it and writes its files. A server that cannot be reached at the end does not keep the
+	// files of the others from being written; the error names it. Close and Abort drop a profile that runs.
+	SetProfilerState(ctx context.Context, state ProfilerState) error
+}
+
+// A ProfilerState is an argument of SetProfilerState.
+type ProfilerState string
+
+// The states.
+const (
+	ProfilerRun  ProfilerState = "run"
+	ProfilerStop ProfilerState = "stop"
+)
+
+// A ProfilerProcess says which processes a profile is of.
+type ProfilerProcess string
+
+// The processes.
+const (
+	ProfileWorker ProfilerProcess = "worker" // this one
+	ProfileServer ProfilerProcess = "server" // all servers that there are when the profile begins
+	ProfileBoth   ProfilerProcess = "both"
+)
+
+// MaxProfilerSpans is the most spans that a profile has of one process. They take 20 MB of its memory.
+const MaxProfilerSpans = wire.MaxProfileSpans
+
+// A ProfilerConfig configures a profile. The zero value of a field takes the default beside it.
+type ProfilerConfig struct {
+	// Filename is the path of the files without the rank, on this worker's host: profile.json. As in MXNet, out/profile.json is written to
+	// out/rank0_profile.json by worker 0, or for server 0. With ProfileBoth the servers' files are out/rank0_server_profile.json. A name that ends with
+	// .gz is of a compressed file. The folder must exist.
+	Filename string
+	Process  ProfilerProcess // ProfileWorker
+	// Spans is how many spans there is room for in each process: MaxProfilerSpans. Later ones are dropped; the file says how many.
+	Spans int
+}
+
+// profiler is a store's profile.
+type profiler struct {
+	mu      sync.Mutex // guards the rest; not held while servers are asked
+	cfg     ProfilerConfig
+	busy    bool // a call of SetProfilerState is under way
+	closed  bool // the store is
+	running *profile
+	begun   uint64 // profiles so far
+}
+
+// A profile is one that runs.
+type profile struct {
+	cfg     ProfilerConfig
+	id      uint64         // at the servers
+	capture *trace.Capture // of this process; nil: it is not recorded
+	servers []trace.Node   // that record
+}
+
+func (c ProfilerConfig) withDefaults() ProfilerConfig {
+	if c.Filename == "" {
+		c.Filename = "profile.json"
+	}
+	if c.Process == "" {
+		c.Process = ProfileWorker
+	}
+	if c.Spans == 0 {
+		c.Spans = MaxProfilerSpans
+	}
+	return c
+}
+
+func (c ProfilerConfig) validate() error {
+	switch c.Process {
+	case ProfileWorker, ProfileServer, ProfileBoth:
+	default:
+		return fmt.Errorf("process: got %q, want %s, %s or %s", c.Process, ProfileWorker, ProfileServer, ProfileBoth)
+	}
+	if c.Spans < 1 || c.Spans > MaxProfilerSpans {
+		return fmt.Errorf("spans: got %d, want 1 to %d", c.Spans, MaxProfilerSpans)
+	}
+	dir, name := filepath.Split(c.Filename)
+	if name == "" || name == "." || name == ".." || strings.ContainsRune(c.Filename, 0) {
+		return fmt.Errorf("file name: got %q, want the path of a file", c.Filename)
+	}
+	if info, err := os.Stat(filepath.Clean(dir)); err != nil {
+		return fmt.Errorf("folder of %s: %w", c.Filename, err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("folder of %s: %s is not a folder", c.Filename, filepath.Clean(dir))
+	}
+	return nil
+}
+
+func (s *store) SetProfilerConfig(cfg ProfilerConfig) error {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return fmt.Errorf("kvstore: set profiler config: %w", err)
+	}
+	p := &s.profiler
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy || p.running != nil {
+		return errors.New("kvstore: set profiler config: a profile runs, want it stopped first: SetProfilerState(ctx, ProfilerStop)")
+	}
+	p.cfg = cfg
+	return nil
+}
+
+func (s *store) SetProfilerState(ctx context.Context, state ProfilerState) error {
+	if state != ProfilerRun && state != ProfilerStop {
+		return fmt.Errorf("kvstore: set profiler state: got %q, want %s or %s", state, ProfilerRun, ProfilerStop)
+	}
+	verb := "profiler " + string(state)
+	x, err := s.takeProfile(state)
+	if err != nil {
+		return fmt.Errorf("kvstore: %s: %w", verb, err)
+	}
+	if state == ProfilerStop {
+		err = s.stopProfile(ctx, verb, x)
+		x = nil
+	} else if err = s.runProfile(ctx, verb, x); err != nil {
+		x = nil
+	}
+	p := &s.profiler
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy, p.running = false, x; p.closed {
+		s.dropRunning()
+	}
+	return err
+}
+
+// takeProfile returns the profile to begin or to end, for the call that does so.
+func (s *store) takeProfile(state ProfilerState) (*profile, error) {
+	p := &s.profiler
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return nil, ErrClosed
+	case p.busy:
+		return nil, errors.New("another call of SetProfilerState is under way")
+	case state == ProfilerRun && p.running != nil:
+		return nil, errors.New("a profile runs already, want it stopped first")
+	case state == ProfilerStop && p.running == nil:
+		return nil, errors.New("no profile runs, want it begun first: SetProfilerState(ctx, ProfilerRun)")
+	}
+	p.busy = true
+	if state == ProfilerStop {
+		return p.running, nil
+	}
+	p.begun++
+	return &profile{cfg: p.cfg.withDefaults(), id: p.begun}, nil
+}
+
+// dropProfile ends a profile whose store is closed. The servers drop theirs when this worker is no longer a member.
+func (s *store) dropProfile() {
+	p := &s.profiler
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed = true; !p.busy {
+		s.dropRunning()
+	}
+}
+
+// dropRunning drops the profile that runs, if one does. The caller holds profiler.mu.
+func (s *store) dropRunning() {
+	p := &s.profiler
+	if p.running == nil {
+		return
+	}
+	if p.running.capture != nil {
+		p.running.capture.Close()
+	}
+	p.running = nil
+	s.logger.Warn("kvstore: the store was closed while a profile ran, which is dropped: call SetProfilerState with stop before", "file", p.cfg.Filename)
+}
+
+// runProfile begins to record. Nothing records if it returns an error.
+func (s *store) runProfile(ctx context.Context, verb string, x *profile) error {
+	if s.joining.Load() && x.cfg.Process != ProfileWorker {
+		return s.notYet(verb)
+	}
+	if !s.inline && x.cfg.Process != ProfileWorker {
+		m := s.node.Membership()
+		for i := range m.Nodes {
+			if n := &m.Nodes[i]; n.Role == wire.RoleServer && n.Rank >= 0 {
+				x.servers = append(x.servers, trace.Node{ID: n.Node, Role: trace.Server, Rank: int(n.Rank), Host: n.Host, PID: n.PID})
+			}
+		}
+		if err := s.eachProfiledServer(x, func(i int) error { return s.commandProfile(ctx, verb, x, i, wire.ProfileRun) }); err != nil {
+			s.endProfile(x)
+			return err
+		}
+	}
+	if s.inline || x.cfg.Process != ProfileServer {
+		x.capture = s.trace.Open(trace.Config{Spans: x.cfg.Spans})
+	}
+	return nil
+}
+
+// stopProfile ends the recording and writes the files of all processes that can be had.
+func (s *store) stopProfile(ctx context.Context, verb string, x *profile) error {
+	// Each server ends when its request comes. Only a few answer at once, as each one's spans take up to 20 MB here.
+	places := make(chan struct{}, 4)
+	own := make(chan error, 1)
+	if x.capture != nil {
+		x.capture.Close()
+	}
+	go func() { own <- s.writeOwnProfile(verb, x) }()
+	err := s.eachProfiledServer(x, func(i int) error {
+		if err := s.commandProfile(ctx, verb, x, i, wire.ProfileStop); err != nil {
+			return err
+		}
+		places <- struct{}{}
+		defer func() { <-places }()
+		n, err := s.readProfile(ctx, verb, x, i)
+		if err != nil {
+			return err
+		}
+		return s.writeProfile(verb, x.cfg.path(trace.Server, n.Rank), n)
+	})
+	err = errors.Join(<-own, err)
+	s.endProfile(x)
+	return err
+}
+
+// eachProfiledServer calls f for all servers at once.
+func (s *store) eachProfiledServer(x *profile, f func(i int) error) error {
+	errs := make([]error, len(x.servers))
+	var asking sync.WaitGroup
+	for i := range x.servers {
+		asking.Go(func() { errs[i] = f(i) })
+	}
+	asking.Wait()
+	return errors.Join(errs...)
+}
+
+// endProfile tells the servers that nobody wants the spans any more. One that does not hear of it ends by itself, or with this worker's next profile.
+func (s *store) endProfile(x *profile) {
+	ctx, cancel := context.WithTimeout(context.Background(), endProfileTimeout)
+	defer cancel()
+	_ = s.eachProfiledServer(x, func(i int) error { return s.commandProfile(ctx, "profiler end", x, i, wire.ProfileEnd) })
+}
+
+// endProfileTimeout is how long a server may take to hear that a profile has ended. It is in nobody's way if it does not.
+const endProfileTimeout = leaveTimeout / 5
+
+func (s *store) commandProfile(ctx context.Context, verb string, x *profile, server int, command uint8) error {
+	head, answer := &wire.Profile{ID: x.id, Command: command, Spans: uint32(x.cfg.Spans)}, &wire.Ack{}
+	return s.askProfiled(ctx, verb, &x.servers[server], head, &head.Origin, answer, &answer.Generation)
+}
+
+// askProfiled sends a request to one server. A request to a server that was removed ends without an answer, whose generation is 0.
+func (s *store) askProfiled(ctx context.Context, verb string, n *trace.Node, request wire.Message, origin *wire.Origin, answer wire.Message, generation *uint64) error {
+	o := newOp(s, fmt.Sprintf("%s of %v", verb, n), "", 1)
+	c := &o.calls[0]
+	c.server, c.request, c.origin, c.answer = n.Rank, request, origin, answer
+	if err := o.run(ctx); err != nil {
+		return err
+	}
+	if *generation == 0 {
+		return fmt.Errorf("kvstore: %s: %w: it has left the job", o.verb, ErrUnavailable)
+	}
+	return nil
+}

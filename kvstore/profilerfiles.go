@@ -1,0 +1,98 @@
+package kvstore
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// path is the file of a process.
+func (c ProfilerConfig) path(role string, rank int) string {
+	dir, name := filepath.Split(c.Filename)
+	if role == trace.Server && c.Process == ProfileBoth {
+		name = "server_" + name
+	}
+	return filepath.Join(dir, fmt.Sprintf("rank%d_%s", rank, name))
+}
+
+// readProfile fetches a server's spans, which has stopped to record.
+func (s *store) readProfile(ctx context.Context, verb string, x *profile, server int) (trace.Node, error) {
+	n := x.servers[server]
+	for from := uint64(0); ; {
+		head, answer := &wire.ReadProfile{ID: x.id, From: from}, &wire.ProfilePart{}
+		if err := s.askProfiled(ctx, verb, &n, head, &head.Origin, answer, &answer.Generation); err != nil {
+			return n, err
+		}
+		if answer.Next > answer.Total || answer.Total > MaxProfilerSpans || answer.Next <= from && from < answer.Total {
+			return n, fmt.Errorf("kvstore: %s: %v: got spans up to %d of %d, want some behind %d, of at most %d", verb, &n, answer.Next, answer.Total, from, MaxProfilerSpans)
+		}
+		if err := n.SetClock(time.Duration(answer.ClockOffset), time.Duration(answer.ClockBound)); err != nil {
+			return n, fmt.Errorf("kvstore: %s: %w", verb, err)
+		}
+		if len(answer.Data) > 0 {
+			if err := n.AddChunk(answer.Data); err != nil {
+				return n, fmt.Errorf("kvstore: %s: %v: %w", verb, &n, err)
+			}
+		}
+		if n.Dropped = answer.Dropped; answer.Overdue {
+			n.Missing = fmt.Sprintf("its recording ended after %v, which is the most", wire.MaxProfileSeconds*time.Second)
+		}
+		if from = answer.Next; from == answer.Total {
+			return n, nil
+		}
+	}
+}
+
+// writeOwnProfile writes what this process has recorded.
+func (s *store) writeOwnProfile(verb string, x *profile) error {
+	if x.capture == nil {
+		return nil
+	}
+	spans, _ := x.capture.Append(make([]trace.Span, 0, x.capture.Len()), 0, x.capture.Len())
+	n := trace.Node{ID: uint64(s.node.ID()), Role: trace.Worker, Rank: s.Rank(), PID: uint32(os.Getpid()), Names: s.trace.Names(), Dropped: x.capture.Dropped()}
+	m := s.node.Membership()
+	for i := range m.Nodes {
+		if m.Nodes[i].Node == n.ID {
+			n.Host = m.Nodes[i].Host
+		}
+	}
+	if !s.inline {
+		offset, bound, _ := s.trace.Clock().Offset()
+		n.Offset, n.Bound, n.Spans = offset, bound, spans
+		return s.writeProfile(verb, x.cfg.path(trace.Worker, n.Rank), n)
+	}
+	if name, err := os.Hostname(); err == nil {
+		n.Host = name
+	}
+	server := n
+	server.ID, server.Role, server.Dropped = n.ID+1, trace.Server, 0 // what was dropped is told once
+	for _, x := range spans {
+		if x.Kind.OfServer() {
+			server.Spans = append(server.Spans, x)
+		} else {
+			n.Spans = append(n.Spans, x)
+		}
+	}
+	return s.writeProfile(verb, x.cfg.path(trace.Worker, n.Rank), n, server)
+}
+
+// writeProfile writes a file with the spans of some processes.
+func (s *store) writeProfile(verb, path string, nodes ...trace.Node) error {
+	t := &trace.Timeline{Whole: true, Generator: "paragon kvstore.Profiler", Nodes: nodes, Workers: map[uint64]int{}}
+	m := s.node.Membership()
+	for i := range m.Nodes {
+		if n := &m.Nodes[i]; n.Role == wire.RoleWorker && n.Rank >= 0 {
+			t.Workers[n.Node] = int(n.Rank)
+		}
+	}
+	if _, err := t.WriteFile(vfs.OS{}, path); err != nil {
+		return fmt.Errorf("kvstore: %s: %w", verb, err)
+	}
+	return nil
+}
