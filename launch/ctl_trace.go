@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -105,6 +106,9 @@ func parseRanks(text string) (ranks []int32, err error) {
 func takeTrace(c *cli.Context) error {
 	q, err := traceRequest(c)
 	if err != nil {
+		return err
+	}
+	if err := checkOutput(c.String("output")); err != nil {
 		return err
 	}
 	k, err := findJob(c, record.Find)
@@ -211,6 +215,28 @@ func missingOf(line *trace.Timeline) (err error) {
 		}
 	}
 	return err
+}
+
+// checkOutput reports that a file cannot be written, which is to be known before minutes of a job are recorded for it.
+func checkOutput(path string) error {
+	if path == "" {
+		return usagef("ctl trace: --output is empty; want a file")
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("launch: --output %s is not a regular file", path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("launch: --output %s: %w", path, err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		if failed, ok := errors.AsType[*fs.PathError](err); ok {
+			err = failed.Err // its path is that of the temporary file
+		}
+		return fmt.Errorf("launch: --output %s: create a file in %s: %w", path, filepath.Dir(path), err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // writeTrace writes the file, and says what is in it.

@@ -183,3 +183,26 @@ func TestCtlTraceNamesWhatItRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A file that cannot be written is refused before anything is asked of a job.
+func TestCtlTraceRefusesAnOutputFirst(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none", "t.json"): "create a file in " + filepath.Join(dir, "none") + ": no such file or directory",
+		filepath.Join(file, "t.json"):        "not a directory",
+		dir:                                  "is not a regular file",
+		os.DevNull:                           "is not a regular file",
+	} {
+		code, _, stderr := ctl("trace", "-o", path)
+		if code != 1 || !strings.Contains(stderr, "--output "+path) || !strings.Contains(stderr, want) {
+			t.Errorf("ctl trace -o %s: exit code %d: %s, want 1 and %q", path, code, stderr, want)
+		}
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
+		t.Errorf("the folder has %q, want the file that was there", files)
+	}
+}
