@@ -2,10 +2,12 @@ package joblog
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,7 +69,7 @@ func New(w io.Writer, level slog.Leveler, who Identity) *slog.Logger {
 	return slog.New(&handler{out: out, who: &writer{id: who}, groups: []group{{}}})
 }
 
-// seconds writes durations as numbers of seconds, and numbers that JSON does not have as text.
+// seconds writes durations as numbers of seconds, and numbers that have names, such as a node's role, and those that JSON does not have as text.
 func seconds(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindDuration:
@@ -75,6 +77,12 @@ func seconds(_ []string, a slog.Attr) slog.Attr {
 	case slog.KindFloat64:
 		if f := a.Value.Float64(); math.IsNaN(f) || math.IsInf(f, 0) {
 			a.Value = slog.StringValue(strconv.FormatFloat(f, 'g', -1, 64))
+		}
+	case slog.KindAny:
+		if named, ok := a.Value.Any().(fmt.Stringer); ok {
+			if v := reflect.ValueOf(named); v.CanInt() || v.CanUint() {
+				a.Value = slog.StringValue(named.String())
+			}
 		}
 	}
 	return a

@@ -97,6 +97,8 @@ func TestEveryLineSaysWhoWroteIt(t *testing.T) {
 	want(3, map[string]any{"event": "resumed", "epoch": 2})
 	l.Info("x", joblog.WorkerLost.Of(joblog.Node{Role: "worker", Rank: 1, Host: "a1", Process: 4}, "reason", "killed"))
 	want(3, map[string]any{"event": "worker_lost", "node_role": "worker", "node_rank": 1, "node_host": "a1", "node_process": 4, "reason": "killed"})
+	l.Info("x", "month", time.May, "role", time.June)
+	want(3, map[string]any{"month": "May", "node_role": "June"})
 	joblog.SetJob(l, "k")
 	l.Info("x")
 	want(3, map[string]any{"job": "k"})
