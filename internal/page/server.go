@@ -89,7 +89,7 @@ func Listen(cfg Config) (*Server, error) {
 	s.setNames()
 	s.route()
 	s.http = http.Server{Handler: s, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ConnContext: withConn, ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)}
+		DisableGeneralOptionsHandler: true, ConnContext: withConn, ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)}
 	if s.tls {
 		s.http.Protocols = new(http.Protocols)
 		s.http.Protocols.SetHTTP1(true) // a page needs few connections; the limits are of connections

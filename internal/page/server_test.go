@@ -205,3 +205,12 @@ func TestContentTypes(t *testing.T) {
 		t.Errorf("the feed's own path: %q, want more", b)
 	}
 }
+
+// The server of package http would answer OPTIONS * by itself, without the page's headers, and keep the connection.
+func TestGeneralOptionsAreRefused(t *testing.T) {
+	s := serve(t, &counter{})
+	r, _ := ask(t, s, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if r.StatusCode != http.StatusMethodNotAllowed || !r.Close || r.Header.Get("X-Frame-Options") != "DENY" {
+		t.Errorf("OPTIONS *: %s, closed %v, %v; want 405, closed, with the page's headers", r.Status, r.Close, r.Header)
+	}
+}
