@@ -26,29 +26,32 @@ import (
 func traceCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "trace",
-		Usage: "record what all processes of a running job do, as one timeline",
-		Description: `Records some steps of a running job and writes them as one timeline in the format of Chrome:
+		Usage: "record some steps of a running job as one timeline of all its processes",
+		Description: `Records some steps of a running job and writes them as one timeline in Chrome's Trace Event Format:
 
    launch ctl trace --steps 20 -o t.json.gz
-   launch ctl trace --seconds 5 --ranks 0,3-5 -o t.json.gz      for a program that reports no steps; of these workers
+   launch ctl trace --seconds 5 --ranks 0,3-5 -o t.json.gz      5 seconds of workers 0, 3, 4 and 5
 
-Open the file at https://ui.perfetto.dev or in chrome://tracing. Each process has lanes for its steps, forward and backward passes, pushes, pulls and waits, or
-for its rounds and updates; arrows lead from a push to its round and to the pull of the round's value. The job goes on meanwhile, and is not slowed by
-more than a hundredth. Of more than 32 workers 32 are recorded, those that others wait for first; of servers, too, at most 32. The table says where the time of
-each worker's steps went: a wait is for the other workers until the last contribution has come, then for the servers until the round is closed, then for the value.`,
+Open the file at https://ui.perfetto.dev or in chrome://tracing. A worker has lanes for its steps, forward and backward passes, pushes, pulls and waits; a server
+has lanes for its rounds and updates. Arrows lead from a push to its round, and on to the pull of the round's value. Programs that report no steps need --seconds.
+
+The job goes on while it is recorded. At most 32 workers are recorded, slow ones first, and at most 32 servers.
+
+The table has the mean step of each worker and the shares of its parts. "wait" is the time in which the training loop waits for values. Its parts are "for workers",
+until the round's last contribution has reached the server; "for servers", until the server has closed the round; and "for values", until the value has come.`,
 		Flags: []cli.Flag{
 			jobFlag(),
-			&cli.IntFlag{Name: "steps", Usage: "record `N` steps of each worker", Value: 20},
-			&cli.DurationFlag{Name: "within", Usage: "give up waiting for the steps after `TIME`, and take what there is", Value: control.MaxTraceMillis * time.Millisecond},
-			&cli.Float64Flag{Name: "seconds", Usage: "record `S` seconds in place of steps", DefaultText: "steps"},
-			&cli.StringFlag{Name: "ranks", Usage: "record the workers of these `RANKS`, such as 0,3-5", DefaultText: "all, or 32 of them"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE`, compressed if it ends in .gz", Value: "trace.json.gz"},
+			&cli.IntFlag{Name: "steps", Usage: "record `N` steps of each worker, at most 1000", Value: 20},
+			&cli.DurationFlag{Name: "within", Usage: "stop recording after `TIME`, even if workers have made fewer steps; at most 2m", Value: control.MaxTraceMillis * time.Millisecond},
+			&cli.Float64Flag{Name: "seconds", Usage: "record `S` seconds in place of steps, at most 120", DefaultText: "record steps"},
+			&cli.StringFlag{Name: "ranks", Usage: "record the workers of these `RANKS`, such as 0,3-5", DefaultText: "all, at most 32"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, with gzip if its name ends in .gz", Value: "trace.json.gz"},
 		},
 		Action: takeTrace,
 	}
 }
 
-// traceRequest is the request that the flags mean.
+// traceRequest makes the request of the flags. Its errors are errors of usage.
 func traceRequest(c *cli.Context) (q control.Request, err error) {
 	q.Op = control.OpTrace
 	if c.NArg() > 0 {
@@ -77,7 +80,7 @@ func traceRequest(c *cli.Context) (q control.Request, err error) {
 	return q, nil
 }
 
-// parseRanks reads a list such as 0,3-5; empty: none.
+// parseRanks reads a list such as 0,3-5: at most control.MaxTraced ranks. An empty text is no ranks.
 func parseRanks(text string) (ranks []int32, err error) {
 	if text == "" {
 		return nil, nil
@@ -93,7 +96,7 @@ func parseRanks(text string) (ranks []int32, err error) {
 			return nil, fmt.Errorf("got %q, want ranks such as 0 or 3-5, with commas between them", part)
 		}
 		if uint64(len(ranks))+b-a >= control.MaxTraced {
-			return nil, fmt.Errorf("more than %d workers: want at most so many", control.MaxTraced)
+			return nil, fmt.Errorf("got more than %d ranks, want at most %d", control.MaxTraced, control.MaxTraced)
 		}
 		for r := a; r <= b; r++ {
 			ranks = append(ranks, int32(r))
@@ -126,15 +129,15 @@ func takeTrace(c *cli.Context) error {
 	if q.Steps == 0 {
 		what = control.Seconds(time.Duration(q.WindowMillis) * time.Millisecond)
 	}
-	fmt.Fprintf(c.App.ErrWriter, "launch: recording %s of %s and %s, from %s on\n", what, count(begun.Workers, "worker"), count(begun.Servers, "server"), control.Seconds(time.Duration(begun.StartMillis)*time.Millisecond))
+	fmt.Fprintf(c.App.ErrWriter, "launch: recording %s of %s and %s, starting in %s\n", what, count(begun.Workers, "worker"), count(begun.Servers, "server"), control.Seconds(time.Duration(begun.StartMillis)*time.Millisecond))
 	if begun.LeftOut > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "launch: %d processes are left out; choose workers with --ranks\n", begun.LeftOut)
 	}
 	line, err := k.collect(ctx, c.App.ErrWriter, begun)
-	// Whatever happened, also after Ctrl-C, nobody needs it any more.
+	// The scheduler drops the trace now, also after Ctrl-C or an error.
 	last, cancel := context.WithTimeout(c.Context, 5*time.Second)
 	defer cancel()
-	_, _ = k.ask(last, control.Request{Op: control.OpTraceEnd, Trace: begun.Trace}, &control.Done{}) // it forgets the trace by itself, too
+	_, _ = k.ask(last, control.Request{Op: control.OpTraceEnd, Trace: begun.Trace}, &control.Done{}) // if this fails, the scheduler drops the trace by itself later
 	if ctx.Err() != nil {
 		return fmt.Errorf("launch: trace %d: stopped by a signal; nothing was written", begun.Trace)
 	}
@@ -148,7 +151,7 @@ func takeTrace(c *cli.Context) error {
 // tracePause is the time between two requests for the parts of a trace.
 const tracePause = 500 * time.Millisecond
 
-// collect fetches the parts of a trace while they come.
+// collect fetches the parts of a trace until the scheduler has no more. Notes on progress go to stderr. A trace without any span is an error.
 func (k *controller) collect(ctx context.Context, stderr io.Writer, begun control.Trace) (*trace.Timeline, error) {
 	line := &trace.Timeline{Job: begun.Job}
 	nodes := map[uint64]*trace.Node{}
@@ -172,7 +175,7 @@ func (k *controller) collect(ctx context.Context, stderr io.Writer, begun contro
 		for _, x := range p.Chunks {
 			n := nodes[x.Node]
 			if n == nil {
-				return nil, fmt.Errorf("launch: trace %d: a chunk of node %d, which is not traced", begun.Trace, x.Node)
+				return nil, fmt.Errorf("launch: trace %d: got a chunk of node %d, which is not in the trace", begun.Trace, x.Node)
 			}
 			if err := n.AddChunk(x.Data); err != nil {
 				return nil, fmt.Errorf("launch: trace %d: %v: %w", begun.Trace, n, err)
@@ -180,7 +183,7 @@ func (k *controller) collect(ctx context.Context, stderr io.Writer, begun contro
 			after = x.Number
 		}
 		if p.State != state && p.State == control.TraceCollecting {
-			fmt.Fprintln(stderr, "launch: recorded; fetching")
+			fmt.Fprintln(stderr, "launch: recording has ended; fetching the spans")
 		}
 		state = p.State
 		if state == control.TraceDone && after == p.Last {
@@ -202,12 +205,12 @@ func (k *controller) collect(ctx context.Context, stderr io.Writer, begun contro
 	}
 	slices.SortFunc(line.Nodes, func(a, b trace.Node) int { return int(int64(a.ID) - int64(b.ID)) })
 	if spans == 0 {
-		return nil, fmt.Errorf("launch: trace %d: %w", begun.Trace, errors.Join(errors.New("no process has recorded anything"), missingOf(line)))
+		return nil, fmt.Errorf("launch: trace %d: %w", begun.Trace, errors.Join(errors.New("no process has recorded a span"), missingOf(line)))
 	}
 	return line, nil
 }
 
-// missingOf says why nothing came.
+// missingOf joins the reasons why nodes' spans are missing; nil if no node has one.
 func missingOf(line *trace.Timeline) (err error) {
 	for i := range line.Nodes {
 		if n := &line.Nodes[i]; n.Missing != "" {
@@ -250,9 +253,9 @@ func writeTrace(stdout, stderr io.Writer, line *trace.Timeline, path string) err
 	}
 	steps := "no steps"
 	if s.Median > 0 {
-		steps = fmt.Sprintf("steps of %v", s.Median.Round(10*time.Microsecond))
+		steps = fmt.Sprintf("median step %v", s.Median.Round(10*time.Microsecond))
 		if s.First <= s.Last {
-			steps = fmt.Sprintf("steps %d to %d, of %v each", s.First, s.Last, s.Median.Round(10*time.Microsecond))
+			steps = fmt.Sprintf("steps %d to %d, median step %v", s.First, s.Last, s.Median.Round(10*time.Microsecond))
 		}
 	}
 	if err := writeBreakdown(stdout, s.Workers); err != nil {

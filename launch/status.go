@@ -32,12 +32,12 @@ const (
 
 // statusOptions say where the live page is.
 type statusOptions struct {
-	listen    string // empty: nowhere
-	asked     bool   // the address was chosen: that it cannot be had is an error
-	cert, key string // files
+	listen    string // host:port; empty: no page
+	asked     bool   // the user gave the address: if it cannot be listened on, the job does not start
+	cert, key string // paths of PEM files; both or neither
 }
 
-// readStatus reads the flags of the live page. A trial of a search has none by itself.
+// readStatus reads the flags of the live page. A trial of a search has no page unless it is asked for: the search has one.
 func readStatus(c *cli.Context, trial bool) (s statusOptions, err error) {
 	s = statusOptions{listen: c.String(statusFlag), asked: c.IsSet(statusFlag), cert: c.Path("status-cert"), key: c.Path("status-key")}
 	switch {
@@ -49,7 +49,7 @@ func readStatus(c *cli.Context, trial bool) (s statusOptions, err error) {
 		return s, usagef("--%s: address %q: want host:port, or %s", statusFlag, s.listen, statusOff)
 	}
 	if (s.cert == "") != (s.key == "") {
-		return s, usagef("--status-cert and --status-key belong together; got one of them")
+		return s, usagef("--status-cert and --status-key belong together; got only one of them")
 	}
 	return s, nil
 }
@@ -61,7 +61,7 @@ type livePage struct {
 	key    page.Key
 }
 
-// openPage begins to serve the page, and prints its link.
+// openPage starts to serve the page and logs its link. It returns nil, without an error, if the page is off, or if the default address cannot be listened on.
 func (o *options) openPage(log *slog.Logger) (*livePage, error) {
 	s := o.status
 	if s.listen == "" {
@@ -80,19 +80,19 @@ func (o *options) openPage(log *slog.Logger) (*livePage, error) {
 	var err error
 	if p.server, err = page.Listen(cfg); err != nil {
 		if errors.Is(err, page.ErrPublic) {
-			return nil, fmt.Errorf("launch: --%s %s: %w (--status-cert and --status-key); or keep it on this machine, and use ssh -L", statusFlag, s.listen, page.ErrPublic)
+			return nil, fmt.Errorf("launch: --%s %s: %w (--status-cert and --status-key); or use an address of this machine, such as 127.0.0.1:0, and ssh -L", statusFlag, s.listen, page.ErrPublic)
 		}
 		if s.asked {
 			return nil, fmt.Errorf("launch: --%s: %w", statusFlag, err)
 		}
-		log.Warn(fmt.Sprintf("there is no live page: %v", err))
+		log.Warn(fmt.Sprintf("the job runs without its live page: %v", err))
 		return nil, nil
 	}
 	log.Info(fmt.Sprintf("live page: %s (works once; launch ctl page prints another link)", p.key.Link(p.server.URL())))
 	return p, nil
 }
 
-// A jobScheduler is whom the page asks.
+// A jobScheduler is the jobpage.Source of a job: it asks the job's scheduler.
 type jobScheduler struct{ w job.Where }
 
 func (s jobScheduler) Ask(ctx context.Context, q control.Request, into control.Answer) ([]byte, error) {
@@ -100,14 +100,14 @@ func (s jobScheduler) Ask(ctx context.Context, q control.Request, into control.A
 	return j.Ask(ctx, q, into)
 }
 
-// started says where the job's scheduler is.
+// started tells the page where the job's scheduler is: at the start, and after each restart of the job.
 func (p *livePage) started(w job.Where) {
 	if p != nil {
 		p.feed.SetSource(jobScheduler{w})
 	}
 }
 
-// credentials let launch ctl page make links.
+// credentials are what launch ctl page needs to make links, as NAME=value.
 func (p *livePage) credentials() []string {
 	if p == nil {
 		return nil
@@ -115,7 +115,7 @@ func (p *livePage) credentials() []string {
 	return []string{pageURLVariable + "=" + p.server.URL(), pageKeyVariable + "=" + base64.StdEncoding.EncodeToString(p.key)}
 }
 
-// close shows those who watch how the job ended.
+// close shows open pages how the job ended, and stops the server. p may be nil.
 func (p *livePage) close(res job.Result, err error) {
 	if p == nil {
 		return
@@ -135,12 +135,12 @@ func pageCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "page",
 		Usage: "print a link to the live page of a job",
-		Description: `Prints an address of the job's live page, which a browser can open once:
+		Description: `Prints a link to the job's live page. The link works once, in one browser:
 
    launch ctl page
 
-The page is served by launch itself, on its own machine. From another machine: ssh -L 8080:ADDRESS host, with the address's host and port, and then
-open the printed link with localhost:8080 in their place. See docs/page.md.`,
+launch serves the page, on the machine on which it runs. To open it from another machine, run ssh -L 8080:127.0.0.1:PORT HOST there, with the port of the link,
+and open the link with localhost:8080 in place of its host and port. See docs/page.md.`,
 		Flags: []cli.Flag{jobFlag()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -161,7 +161,7 @@ open the printed link with localhost:8080 in their place. See docs/page.md.`,
 				}
 			}
 			if url == "" || len(key) == 0 {
-				return fmt.Errorf("launch: job %s has no live page: it was started with --%s %s, or the page's port could not be had", k.Job, statusFlag, statusOff)
+				return fmt.Errorf("launch: job %s has no live page: it was started with --%s %s, it is a trial of a search, or its launch could not listen for it (see launch's log)", k.Job, statusFlag, statusOff)
 			}
 			_, err = fmt.Fprintln(c.App.Writer, key.Link(url))
 			return err

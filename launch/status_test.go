@@ -109,7 +109,7 @@ func TestLivePageIsRefusedWhereItIsNotSafe(t *testing.T) {
 		want string
 		code int
 	}{
-		{[]string{"--status-listen", "0.0.0.0:0"}, "other machines reach it: the page needs a certificate for TLS there (--status-cert and --status-key)", 1},
+		{[]string{"--status-listen", "0.0.0.0:0"}, "other machines can reach this address, so the page needs a TLS certificate (--status-cert and --status-key)", 1},
 		{[]string{"--status-listen", "192.0.2.1:80"}, "launch: --status-listen: page: listen tcp 192.0.2.1:80", 1},
 		{[]string{"--status-listen", "8080"}, `--status-listen: address "8080": want host:port, or off`, exitUsage},
 		{[]string{"--status-listen", ""}, "--status-listen is empty; want host:port, or off", exitUsage},

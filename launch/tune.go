@@ -80,7 +80,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 			&cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "from the file, or runs/NAME"},
 			newLogFormatFlag(),
 			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "from the file, or as many as fit"},
-			&cli.StringFlag{Name: statusFlag, Usage: "show the search in browsers at `ADDRESS` of this machine (host:port; port 0: a free one), or off; the link is printed", Value: "127.0.0.1:0"},
+			&cli.StringFlag{Name: statusFlag, Usage: "serve the search's live page for browsers at a loopback `ADDRESS` (host:port; port 0: a free one), or off; the log has the link", Value: "127.0.0.1:0"},
 		},
 		Commands: []*cli.Command{tuneShowCommand(stdout), tuneWhyCommand(stdout), tuneReplayCommand(stdout)},
 		Action: func(c *cli.Context) error {

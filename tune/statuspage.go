@@ -16,13 +16,13 @@ import (
 	"github.com/paragon-train/paragon/internal/page"
 )
 
-// A statusPage serves Config.StatusListen. As an observer it only notes which trials change and what was decided; rows are copied from the study's view when a
-// browser asks, so a page that nobody watches costs nothing but the notes.
+// A statusPage serves Config.StatusListen. As an observer it only notes which trials change and what was decided. Rows are copied from the study's view only while a
+// page is open.
 type statusPage struct {
 	cfg    *Config
 	params []Param // one of each name
 	server *page.Server
-	url    string // valid once
+	url    string // with a token: it works once
 	study  atomic.Pointer[Study]
 
 	mu       sync.Mutex // guards the rest; it may be taken while a study's is held, never the other way round
@@ -45,7 +45,7 @@ type trialHistory struct {
 // maxNotes bounds the notes of a trial.
 const maxNotes = 200
 
-// newStatusPage begins to serve a page. The study comes later.
+// newStatusPage starts to serve a page, without a study yet: see serve. Its error is that of listening, or of an address that other machines can reach.
 func newStatusPage(cfg *Config) (*statusPage, error) {
 	p := &statusPage{cfg: cfg, params: uniqueParams(cfg.Space), changed: make(map[int]bool), history: make(map[int]*trialHistory), best: math.NaN()}
 	host, _ := os.Hostname()
@@ -58,7 +58,7 @@ func newStatusPage(cfg *Config) (*statusPage, error) {
 	var err error
 	if p.server, err = page.Listen(page.Config{Listen: cfg.StatusListen, Feed: feed, Key: key, Logger: cfg.Logger}); err != nil {
 		if errors.Is(err, page.ErrPublic) {
-			err = fmt.Errorf("%w; keep it on this machine, such as 127.0.0.1:0, and use ssh -L", err)
+			err = fmt.Errorf("%w, which a search cannot have; use an address of this machine, such as 127.0.0.1:0, and ssh -L", err)
 		}
 		return nil, fmt.Errorf("tune: config: StatusListen %q: %w", cfg.StatusListen, err)
 	}
@@ -76,7 +76,7 @@ func uniqueParams(s Space) (params []Param) {
 	return params
 }
 
-// serve shows a study that is open, and says where. p may be nil.
+// serve shows an open study, and logs the link. p may be nil.
 func (p *statusPage) serve(s *Study) {
 	if p == nil {
 		return

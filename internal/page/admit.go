@@ -39,17 +39,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		refuse(http.StatusMethodNotAllowed, "the page is only read: want GET or HEAD")
+		refuse(http.StatusMethodNotAllowed, "the page is read-only: want GET or HEAD")
 	case r.ContentLength != 0 || len(r.RequestURI) > maxURL:
 		refuse(http.StatusBadRequest, "want no body, and a short address")
 	case !s.knowsHost(r.Host):
-		refuse(http.StatusMisdirectedRequest, "this is no name of the page's address; use the address that launch or launch ctl page printed")
+		refuse(http.StatusMisdirectedRequest, "the Host header is not a name of this server; open the printed link, or the same with localhost and your tunnel's port")
 	case !s.ownOrigin(r):
-		refuse(http.StatusForbidden, "another page asked for this one; type the address, or paste it")
+		refuse(http.StatusForbidden, "another site made this request; type or paste the address into the address bar")
 	case r.URL.Path == "/" && r.URL.Query().Has(tokenName):
 		s.enter(w, r, refuse)
 	case !s.inSession(r):
-		refuse(http.StatusUnauthorized, "no session: open the address that launch printed, which works once, or get another one from launch ctl page")
+		refuse(http.StatusUnauthorized, "no session: open the printed link, which works once; for a job, launch ctl page prints another link")
 	default:
 		markSession(r.Context())
 		s.mux.ServeHTTP(w, r)
@@ -70,7 +70,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, refuse func(int, 
 			http.Redirect(w, r, "/", http.StatusSeeOther)
 			return
 		}
-		refuse(http.StatusUnauthorized, "this address is wrong, or was used already; launch ctl page prints another one")
+		refuse(http.StatusUnauthorized, "this link is wrong, or was used already; for a job, launch ctl page prints another link")
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.tls})

@@ -10,12 +10,13 @@ import (
 type Feed interface {
 	// Page says what is shown.
 	Page() Page
-	// Poll learns what is new, and returns it for those who have seen all before. It is called once a second while someone watches; the Server bounds ctx. What
-	// cannot be had now is a message, too: Poll does not fail.
+	// Poll asks for what is new since the Poll before, and returns it. The Server calls it once a second while a page is open, with a deadline in ctx. If the
+	// source does not answer, Poll returns a message that says so.
 	Poll(ctx context.Context) Message
-	// Whole is all that is known as of the last Poll, for one who has seen nothing: one message, and behind it how things are if nothing can be had now.
+	// Whole returns all that is known as of the last Poll, for a browser that has nothing yet: one message with the state, if there is one, and another one if the
+	// source does not answer or has ended.
 	Whole() []Message
-	// Routes are further things to GET, by path, below /api/. They are called concurrently with all else, for browsers with a session.
+	// Routes are handlers of further GET requests, by path, below /api/. Only browsers with a session reach them. They run concurrently with everything else.
 	Routes() map[string]http.HandlerFunc
 }
 

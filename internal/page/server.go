@@ -30,20 +30,20 @@ const (
 type Config struct {
 	Listen string // host:port; with port 0 the system chooses one
 	Feed   Feed
-	Key    Key // that tokens are made with
-	// Certificate is for TLS; nil: the page is served without, which only an address that nobody else reaches may be.
+	Key    Key // makes and checks tokens: NewKey
+	// Certificate is for TLS; nil: plain HTTP, which only a loopback address may have.
 	Certificate *tls.Certificate
-	// Assets has index.html and what it needs; nil: what is in the program.
+	// Assets has index.html and the files that it needs; nil: those embedded in the program.
 	Assets fs.FS
-	Logger *slog.Logger // slog.Default(); what strangers do is logged as DEBUG
+	Logger *slog.Logger // nil: slog.Default(). Errors of connections are logged as DEBUG
 }
 
-// ErrPublic is in the chain of Listen's error about an address that other machines reach, without a certificate.
-var ErrPublic = errors.New("other machines reach it: the page needs a certificate for TLS there")
+// ErrPublic is in the chain of Listen's error if Config has no Certificate and other machines can reach the address.
+var ErrPublic = errors.New("other machines can reach this address, so the page needs a TLS certificate")
 
 // A Server shows a Feed to browsers. It only reads. It answers a request if
 //
-//   - it is a GET or HEAD without a body, for a name of the server's own, not made by another page;
+//   - it is a GET or HEAD without a body, its Host is a name of this server, and no other site made it;
 //   - it has the cookie of a session, which a browser gets once for each token.
 //
 // Connections, streams, sessions, headers and times are bounded.
@@ -62,10 +62,10 @@ type Server struct {
 	served  chan error
 }
 
-// Listen begins to serve at the address of cfg.
+// Listen starts a Server at the address of cfg. Close stops it. The error wraps ErrPublic, or is that of a wrong key or of listening.
 func Listen(cfg Config) (*Server, error) {
 	if len(cfg.Key) != keyBytes {
-		return nil, fmt.Errorf("page: a key of %d bytes, want %d", len(cfg.Key), keyBytes)
+		return nil, fmt.Errorf("page: got a key of %d bytes, want %d", len(cfg.Key), keyBytes)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -164,10 +164,10 @@ func (s *Server) URL() string {
 	return scheme + "://" + net.JoinHostPort(host, port) + "/"
 }
 
-// farewell is how long the last question and its answer's way to the browsers may take.
+// farewell bounds the last Poll and the time to send its message to the browsers.
 const farewell = time.Second
 
-// Close polls once more for those who watch, and ends the server and its connections.
+// Close polls once more if a page is open, sends the result, for at most farewell, and closes the server and its connections.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()

@@ -247,7 +247,7 @@ type Event struct {
 
 // A Gone says that no new values come.
 type Gone struct {
-	Since  int64  `json:"since_ms"`  // of this machine's clock, when the last answer came; 0: none came yet
+	Since  int64  `json:"since_ms"`  // when the first request failed, by this machine's clock
 	Now    int64  `json:"now_ms"`    // of the same clock
 	Newest int64  `json:"newest_ms"` // Now of the newest State or Update; 0: there is none
 	Error  string `json:"error"`     // why, for people; of end how the job ended

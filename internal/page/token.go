@@ -20,11 +20,11 @@ const (
 )
 
 const (
-	maxUsed     = 4096 // tokens in the life of a page; no other is taken after them
-	maxSessions = 64   // the one that was not used for longest makes way
+	maxUsed     = 4096 // tokens that a page accepts in its life; all later ones are refused
+	maxSessions = 64   // one more ends the session that was unused for longest
 )
 
-// A Key makes tokens. Who has it may see the page.
+// A Key makes tokens. Whoever has it can open sessions of the page.
 type Key []byte
 
 // NewKey makes a key of random bytes.

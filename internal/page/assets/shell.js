@@ -55,7 +55,7 @@ export function connection({ connected, refused, since }) {
   stale(true);
   if (refused) {
     live("bad", "signed out");
-    notice("connection", "bad", "This browser has no session here, or it has ended. “launch ctl page” prints a new address.");
+    notice("connection", "bad", "This browser has no session here, or it has ended. For a job, “launch ctl page” prints a new link.");
     return;
   }
   live("bad", "no connection");
