@@ -10,9 +10,9 @@ import (
 
 // callSpans are the spans of a call's current run.
 type callSpans struct {
-	begun int64        // 0: it is not recorded
-	step  uint64       // under way then
-	sent  atomic.Int64 // when the request had left; 0: not known
+	begun int64        // when the first attempt began, by the Recorder's clock; 0: it is not recorded
+	step  uint64       // the step at that time
+	sent  atomic.Int64 // when the request had been sent; 0: not known
 	note  func()       // the method value left, made when first needed
 }
 
@@ -24,7 +24,7 @@ func (c *call) beginSpan() {
 	}
 }
 
-// left says that the request has left. It may be called while the answer is read.
+// left notes that the request has been sent. It may run while the answer is read.
 func (c *call) left() {
 	if c.op.s.trace.On() {
 		c.spans.sent.Store(c.op.s.trace.Now())
@@ -43,7 +43,7 @@ func (c *call) ask(peer transport.Caller) ([]byte, error) {
 	return n.CallNotify(c.op, c.spans.note, c.request, c.answer, c.dst, c.payload...)
 }
 
-// endSpan records the spans: of a push-pull both, of another call one. A call that failed has none.
+// endSpan records the spans: of a push-pull a push and a pull, of another call one. A call that failed has none.
 func (c *call) endSpan() {
 	begun := c.spans.begun
 	if begun == 0 {

@@ -117,8 +117,8 @@ type Config struct {
 	Runner Runner
 	// Observers are told of all events.
 	Observers []Observer
-	// StatusListen is an address of this machine, such as 127.0.0.1:0 (any free port), at which the search serves a live page for browsers while it
-	// runs. The log has its URL, which opens one session. "" serves none.
+	// StatusListen is a loopback address, such as 127.0.0.1:0 (any free port), at which the search serves a live page for browsers while it runs. Other
+	// addresses are an error. The log has the page's link, which works once. "" (the default) serves no page.
 	StatusListen string
 	// Logger gets messages for people; nil is slog.Default.
 	Logger *slog.Logger

@@ -6,7 +6,7 @@ import (
 	"github.com/paragon-train/paragon/nn"
 )
 
-// traceOf is where the store's process records spans; nil, which is never on, for a store that is not ours.
+// traceOf is the Recorder of the store's process; nil, which is never on, for a store without one.
 func traceOf(store kvstore.Store) *trace.Recorder {
 	if s, ok := store.(interface{ Trace() *trace.Recorder }); ok {
 		return s.Trace()
@@ -18,7 +18,7 @@ func traceOf(store kvstore.Store) *trace.Recorder {
 type passTrace struct {
 	r        *trace.Recorder
 	device   uint32
-	begin    int64  // of the run under way; 0: it is not recorded
+	begin    int64  // of the current run, by the Recorder's clock; 0: it is not recorded
 	backward int64  // when its backward pass began; 0: not known
 	mark     func() // the method value turned, made once
 }
@@ -54,10 +54,10 @@ func (p *passTrace) ended() {
 	p.r.Add(x)
 }
 
-// leastWait is the shortest wait that is recorded: most parameters are there when they are needed.
-const leastWait = 10_000 // nanoseconds
+// leastWait is the shortest wait that is recorded, in nanoseconds: most values are there when they are needed.
+const leastWait = 10_000
 
-// waited records that the training loop has waited since begin, by the trace's clock, for a parameter; -1: for no particular one.
+// waited records that the training loop has waited since begin, in nanoseconds of the Recorder's clock, for the parameter with this index; -1: for no particular one.
 func (t *Trainer) waited(begin int64, param int) {
 	end := t.trace.Now()
 	if end-begin < leastWait {
@@ -70,7 +70,7 @@ func (t *Trainer) waited(begin int64, param int) {
 	t.trace.Add(x)
 }
 
-// recordSpan begins a span of the training loop, which the function it returns ends.
+// recordSpan begins a span of the training loop. The function that it returns ends the span.
 func (t *Trainer) recordSpan(kind trace.Kind) func() {
 	r := t.trace
 	if !r.On() {

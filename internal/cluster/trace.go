@@ -15,7 +15,7 @@ import (
 type windows struct {
 	mu     sync.Mutex // guards newest
 	newest wire.TraceWindow
-	other  chan struct{} // has a value when newest is another one
+	other  chan struct{} // has a value after newest has changed
 }
 
 func newWindows() *windows { return &windows{other: make(chan struct{}, 1)} }
@@ -39,7 +39,8 @@ func (w *windows) get() trace.Window {
 	return trace.Window{ID: w.newest.ID, StartAt: w.newest.StartAt, Steps: int(w.newest.Steps), Limit: time.Duration(w.newest.LimitMillis) * time.Millisecond}
 }
 
-// trace records spans while the scheduler wants them, and sends them, until the node ends; then it sends what it has. Heartbeats go on meanwhile.
+// trace records the windows that the scheduler asks for and sends the spans, until the node ends; then it sends those of an open window. It is a goroutine of its own,
+// so heartbeats go on.
 func (n *Node) trace() {
 	defer close(n.traced)
 	f := trace.NewFollower(n.cfg.Trace, n.cfg.Role == Worker)
@@ -70,14 +71,14 @@ func (n *Node) trace() {
 	}
 }
 
-// traceTries bounds how often a chunk is sent, chunkTimeout how long one attempt takes, and traceLeave all of them once the node ends.
+// traceTries bounds the attempts to send a chunk, chunkTimeout the time of one attempt, and traceLeave the time of all sending once the node ends.
 const (
 	traceTries   = 4
 	chunkTimeout = 5 * time.Second
 	traceLeave   = 2 * time.Second
 )
 
-// sendTrace sends what was recorded. What the scheduler refuses is dropped, and so is what does not reach it: a trace is not worth more.
+// sendTrace sends a recording in chunks. If the scheduler refuses a chunk or cannot be reached, the rest of the recording is dropped.
 func (n *Node) sendTrace(r trace.Recording) {
 	chunks := trace.Encode(r.Spans, r.Names, wire.MaxTraceChunk)
 	if len(chunks) == 0 {
@@ -96,7 +97,7 @@ func (n *Node) sendTrace(r trace.Recording) {
 		m := &wire.TraceChunk{ID: r.Window, Node: uint64(n.id), Seq: uint32(i), Last: i == len(chunks)-1, Dropped: r.Dropped, ClockOffset: int64(offset), ClockBound: int64(bound), Data: data}
 		if err := n.sendChunk(ctx, m); err != nil {
 			if n.ctx.Err() == nil {
-				n.cfg.Logger.Warn("the spans of a trace were not sent to the scheduler", "trace", r.Window, "err", err)
+				n.cfg.Logger.Warn("the spans of a trace could not be sent to the scheduler", "trace", r.Window, "err", err)
 			}
 			return
 		}

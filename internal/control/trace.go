@@ -5,30 +5,30 @@ import (
 	"slices"
 )
 
-// The operations of a trace: what processes did in a window, see package trace.
+// The operations of a trace (package trace).
 const (
-	OpTrace      = "trace"       // Steps, or WindowMillis, and Ranks of workers (none: up to MaxTraced of them): begins a window. Answer: Trace
-	OpTraceParts = "trace-parts" // Trace, After: the chunks behind number After, those up to it are dropped. Answer: TraceParts
-	OpTraceEnd   = "trace-end"   // Trace: nobody wants it any more. Answer: Done
+	OpTrace      = "trace"       // begins a window of Steps or, if 0, of WindowMillis; Ranks of workers, none: up to MaxTraced of them. Answer: Trace
+	OpTraceParts = "trace-parts" // of Trace the chunks with numbers above After; the scheduler drops the others. Answer: TraceParts
+	OpTraceEnd   = "trace-end"   // drops Trace, and ends its window. Answer: Done
 )
 
 // Limits of a trace.
 const (
 	MaxTraceSteps  = 1000
-	MaxTraceMillis = 120_000 // of a window
-	MaxTraced      = 32      // workers, and as many servers
+	MaxTraceMillis = 120_000 // length of a window
+	MaxTraced      = 32      // workers in a trace, and as many servers
 )
 
 // Trace is the answer to OpTrace.
 type Trace struct {
 	Error       string `json:"error,omitempty"`
-	Again       bool   `json:"again,omitempty"` // another one is being taken
+	Again       bool   `json:"again,omitempty"` // Error may pass, such as another trace that is being taken: ask again
 	Trace       uint64 `json:"trace"`           // its ID
-	StartMillis int64  `json:"start_ms"`        // until it starts
+	StartMillis int64  `json:"start_ms"`        // milliseconds until the window starts
 	Job         string `json:"job"`
-	Workers     int    `json:"workers"` // that are traced
+	Workers     int    `json:"workers"` // how many are traced
 	Servers     int    `json:"servers"`
-	LeftOut     int    `json:"left_out,omitempty"` // processes that are not
+	LeftOut     int    `json:"left_out,omitempty"` // workers and servers that are not traced
 }
 
 // The states of TraceParts.
@@ -43,7 +43,7 @@ type TraceParts struct {
 	Error string      `json:"error,omitempty"`
 	State string      `json:"state"`
 	Nodes []TraceNode `json:"nodes"`
-	// Chunks are those behind After, in their order; Last is the number of the newest one that there is. What does not fit comes with the next request.
+	// Chunks are those with numbers above After, in order, as many as fit into one answer; Last is the newest number that the scheduler has.
 	Chunks []TraceChunk `json:"chunks"`
 	Last   uint64       `json:"last"`
 }
@@ -55,11 +55,11 @@ type TraceNode struct {
 	Rank     int32  `json:"rank"`
 	Host     string `json:"host"`
 	PID      uint32 `json:"pid"`
-	OffsetNS int64  `json:"offset_ns"` // the scheduler's clock minus the node's
-	BoundNS  int64  `json:"bound_ns"`  // how wrong that may be
-	Dropped  uint64 `json:"dropped,omitempty"`
-	Done     bool   `json:"done"`              // all its chunks are there
-	Missing  string `json:"missing,omitempty"` // why some are not, and will not come
+	OffsetNS int64  `json:"offset_ns"`         // the scheduler's clock minus the node's
+	BoundNS  int64  `json:"bound_ns"`          // the largest error of OffsetNS
+	Dropped  uint64 `json:"dropped,omitempty"` // spans that did not fit into the node's memory
+	Done     bool   `json:"done"`              // all its chunks have come
+	Missing  string `json:"missing,omitempty"` // why some chunks will not come
 }
 
 // A TraceChunk is what a node sent: spans, as package trace encodes them.
@@ -73,7 +73,7 @@ func (t *Trace) refusal() (string, bool) { return t.Error, t.Again }
 
 func (t *Trace) check() error {
 	if t.Trace == 0 || t.StartMillis < 0 || t.Workers < 0 || t.Servers < 0 || t.LeftOut < 0 {
-		return fmt.Errorf("control: trace: number %d, %d workers, %d servers and %d left out in %d ms: want a number above 0, and none below", t.Trace, t.Workers, t.Servers, t.LeftOut, t.StartMillis)
+		return fmt.Errorf("control: trace: got ID %d, %d workers, %d servers, %d left out, start in %d ms: want an ID above 0, and no number below 0", t.Trace, t.Workers, t.Servers, t.LeftOut, t.StartMillis)
 	}
 	return nil
 }

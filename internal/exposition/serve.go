@@ -31,11 +31,12 @@ type Endpoint struct {
 	served chan error
 }
 
-// Listen serves at an address, whose port may be 0 for a free one. whose says which process this is, and is called for each scrape, as measure is, which returns what was measured.
+// Listen serves at addr, a host:port; port 0 is a free one. Each scrape calls whose, which says which process this is, and measure, which returns its values; both may be
+// called concurrently. Close ends the Endpoint. The error is that of listening.
 func Listen(addr string, whose func() Process, measure func() telemetry.Record, logger *slog.Logger) (*Endpoint, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("metrics of this process: %w", err)
+		return nil, fmt.Errorf("exposition: metrics of this process: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
@@ -48,7 +49,7 @@ func Listen(addr string, whose func() Process, measure func() telemetry.Record, 
 	return e, nil
 }
 
-// Addr is where it listens.
+// Addr is the address that the Endpoint listens on.
 func (e *Endpoint) Addr() *net.TCPAddr { return e.ln.Addr().(*net.TCPAddr) }
 
 // Close ends the endpoint and its connections.

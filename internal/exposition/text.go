@@ -13,12 +13,12 @@ import (
 // A Process says whose measurements are written.
 type Process struct {
 	Role string // Worker or Server
-	Rank int    // below 0: it has none yet
+	Rank int    // below 0: none yet, written as it is
 	Host string
 	Node uint64
 }
 
-// Write writes a record in Prometheus's text format, version 0.0.4. Values that the record lacks are left out.
+// Write writes a record in Prometheus's text format, version 0.0.4. Values that the record lacks are left out. The error is that of w.
 func Write(w io.Writer, p Process, r telemetry.Record) error {
 	values := make(map[telemetry.Metric]map[int]float64)
 	for _, s := range r.Samples {

@@ -10,16 +10,16 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A tracing is the trace that is being taken. There is one at a time. Whoever asked for it fetches the chunks while they come; of those that he has not fetched the
-// scheduler keeps at most mostTraceBytes.
+// A tracing is the trace that is being taken. There is one at a time. The client that asked for it fetches the chunks while they come. The scheduler keeps at most
+// mostTraceBytes of chunks that were not fetched.
 type tracing struct {
 	id     uint64
-	told   wire.TraceWindow // what nodes learn of it
+	told   wire.TraceWindow // what heartbeats tell the nodes
 	begun  time.Time
 	until  time.Time // the window's end at the latest
 	nodes  []*tracedNode
 	ended  time.Time // when the window was closed; zero: it is open
-	asked  time.Time // when somebody last asked for it
+	asked  time.Time // last request of the client
 	chunks []control.TraceChunk
 	last   uint64 // number of the newest chunk
 	bytes  int    // of chunks
@@ -32,9 +32,9 @@ type tracedNode struct {
 
 const (
 	mostTraceBytes = 64 << 20
-	// traceAsked is how long a trace is kept that nobody asks for.
+	// traceAsked is how long a trace is kept without a request for it.
 	traceAsked = 20 * time.Second
-	// traceAwaited is the same once the job has ended: the asker asks twice a second.
+	// traceAwaited is the same once the job has ended: launch asks twice a second.
 	traceAwaited = 2 * time.Second
 	// traceSent is how long nodes may take to send what they have recorded: a heartbeat to hear that the window is over, and the rest on a slow link.
 	traceSent = 30 * time.Second
@@ -44,11 +44,11 @@ const (
 func (c *Core) beginTrace(r control.Request) control.Answer {
 	switch {
 	case c.phase == wire.PhaseForming:
-		return &control.Trace{Error: "no steps are made yet: the job is forming and waits for " + strings.Join(c.missing(), ", "), Again: true}
+		return &control.Trace{Error: "no steps to record yet: the job is forming and waits for " + strings.Join(c.missing(), ", "), Again: true}
 	case !c.open():
 		return &control.Trace{Error: "the job has " + phaseNames[c.phase] + because(c.reason)}
 	case c.tracing != nil && c.tracing.state() != control.TraceDone:
-		return &control.Trace{Error: fmt.Sprintf("trace %d is being taken, for %s already; ask again when it is done", c.tracing.id, control.Seconds(c.now.Sub(c.tracing.begun))), Again: true}
+		return &control.Trace{Error: fmt.Sprintf("trace %d is being taken (started %s ago); try again when it is done", c.tracing.id, control.Seconds(c.now.Sub(c.tracing.begun))), Again: true}
 	}
 	workers, refusal := c.tracedWorkers(r.Ranks)
 	if refusal != "" {
@@ -61,7 +61,7 @@ func (c *Core) beginTrace(r control.Request) control.Answer {
 	if limit == 0 {
 		limit = control.MaxTraceMillis * time.Millisecond
 	}
-	// All nodes know of it by then: a heartbeat may just have left, and the next one may be slow.
+	// By then all nodes know of the window: a heartbeat may just have left, and the next one may be slow.
 	wait := c.set.Heartbeat * 5 / 2
 	c.traces++
 	t := &tracing{id: c.incarnation() + c.traces, begun: c.now, until: c.now.Add(wait + limit), asked: c.now}
@@ -111,7 +111,7 @@ func (c *Core) tracedWorkers(ranks []int32) (list []*node, refusal string) {
 	return workers, ""
 }
 
-// window is what a node is told of the trace; nil, and of other nodes: nothing.
+// window is what a node is told of the trace: the zero window if there is no trace, it has ended, or the node is not in it. t may be nil.
 func (t *tracing) window(n *node) wire.TraceWindow {
 	if t == nil || !t.ended.IsZero() || t.node(n.Node) == nil {
 		return wire.TraceWindow{}
@@ -131,7 +131,7 @@ func (t *tracing) node(id uint64) *tracedNode {
 	return nil
 }
 
-// over reports whether nothing more comes of the nodes of some role; empty: of any.
+// over reports whether nothing more comes from the nodes of a role; empty: of all roles.
 func (t *tracing) over(role string) bool {
 	return !slices.ContainsFunc(t.nodes, func(n *tracedNode) bool { return (role == "" || n.Role == role) && !n.Done && n.Missing == "" })
 }
@@ -165,10 +165,10 @@ func (t *tracing) next() time.Time {
 	return next
 }
 
-// awaited reports whether somebody waits for the rest of the trace.
+// awaited reports whether a client still fetches the trace.
 func (t *tracing) awaited(now time.Time) bool { return t != nil && now.Sub(t.asked) < traceAwaited }
 
-// passTrace acts on what time and the membership did to the trace.
+// passTrace advances the trace: it closes the window, gives up nodes that are gone or too slow, and drops a trace that no client asks for.
 func (c *Core) passTrace() {
 	t := c.tracing
 	if t == nil {
@@ -195,13 +195,13 @@ func (c *Core) passTrace() {
 	if !t.ended.IsZero() && !c.now.Before(t.ended.Add(traceSent)) {
 		for _, x := range t.nodes {
 			if !x.Done && x.Missing == "" {
-				x.Missing = fmt.Sprintf("it did not send it within %v", traceSent)
+				x.Missing = fmt.Sprintf("it did not send its spans within %v", traceSent)
 			}
 		}
 	}
 }
 
-// traceChunk takes what a node has recorded.
+// traceChunk takes a chunk of spans from a node. A repeated chunk is acknowledged and counts once.
 func (c *Core) traceChunk(request uint64, m *wire.TraceChunk) {
 	n := c.member(request, m.Node)
 	if n == nil {
@@ -211,18 +211,18 @@ func (c *Core) traceChunk(request uint64, m *wire.TraceChunk) {
 	x := t.node(m.Node)
 	switch {
 	case t == nil || t.id != m.ID || x == nil || x.Missing != "":
-		c.refuse(request, wire.CodeNoTrace, "trace %d is not taken, or no longer", m.ID)
+		c.refuse(request, wire.CodeNoTrace, "trace %d is not being taken, or is over", m.ID)
 	case m.Seq+1 == x.next || x.Done: // again
 		c.ack(request)
 	case m.Seq != x.next:
-		x.Missing = fmt.Sprintf("chunk %d came in place of %d", m.Seq, x.next)
+		x.Missing = fmt.Sprintf("got its chunk %d, want %d", m.Seq, x.next)
 		c.refuse(request, wire.CodeMalformed, "trace %d: got chunk %d, want %d", m.ID, m.Seq, x.next)
 	case m.ClockBound < 0:
 		x.Missing = fmt.Sprintf("its clock is known to ±%d ns", m.ClockBound)
 		c.refuse(request, wire.CodeMalformed, "trace %d: clock bound %d ns, want none below 0", m.ID, m.ClockBound)
 	case t.bytes+len(m.Data) > mostTraceBytes:
-		x.Missing = fmt.Sprintf("the scheduler has %d MB of this trace already", t.bytes>>20)
-		c.refuse(request, wire.CodeFull, "trace %d: %d MB are kept already", m.ID, t.bytes>>20)
+		x.Missing = fmt.Sprintf("the scheduler's buffer for this trace was full (%d MB)", t.bytes>>20)
+		c.refuse(request, wire.CodeFull, "trace %d: the buffer is full (%d MB)", m.ID, t.bytes>>20)
 	default:
 		x.next++
 		x.Dropped, x.OffsetNS, x.BoundNS, x.Done = m.Dropped, m.ClockOffset, m.ClockBound, m.Last
@@ -261,7 +261,7 @@ func (c *Core) traceParts(r control.Request) control.Answer {
 	return p
 }
 
-// endTrace forgets a trace that nobody wants any more. It returns why not.
+// endTrace drops a trace. It returns why it cannot; empty: it did.
 func (c *Core) endTrace(id uint64) string {
 	if c.tracing == nil || c.tracing.id != id {
 		return fmt.Sprintf("trace %d is not known", id)

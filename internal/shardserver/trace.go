@@ -19,7 +19,7 @@ func (m *shardMeter) traceRound(t *shard.Timing) {
 	r.Add(x)
 }
 
-// traceTime is a time of Server.now on the clock of the trace.
+// traceTime turns a time of Server.now into one of the Recorder's clock.
 func (s *Server) traceTime(at int64) int64 { return at + s.traceAhead }
 
 // callSpans are a call's spans that have begun.

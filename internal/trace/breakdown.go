@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// A Breakdown says where the time of a worker's steps went, the mean of those that are shown.
+// A Breakdown says where the time of a worker's steps went. Durations are means per step, over the steps that the timeline shows.
 type Breakdown struct {
 	Node     string
-	Steps    int
-	Step     time.Duration
-	Data     time.Duration
+	Steps    int           // that are shown
+	Step     time.Duration // whole step
+	Data     time.Duration // wait for batches
 	Compute  time.Duration // forward and backward, without waits within them
 	Wait     time.Duration // for values
-	Save     time.Duration
-	Other    time.Duration // what is left
+	Save     time.Duration // checkpoints
+	Other    time.Duration // the rest of Step
 	Overlaps time.Duration // pushes and pulls under way while the worker computed
-	// Parts of Wait. A wait for a key's value is for the contributions of the others until the last one has arrived at the server, then for the server until the round is closed, then
-	// for the value's way back.
+	// Parts of Wait: until the round's last contribution has arrived at the server (Workers), until the server has closed the round (Server), and until the value
+	// has come back (Answer).
 	Workers, Server, Answer time.Duration
-	Unknown                 time.Duration // waits of which no pull is shown
+	Unknown                 time.Duration // the part of Wait whose pull or round is not in the timeline
 }
 
 // breakdown returns that of each worker that has steps.

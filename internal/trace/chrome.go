@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// A Summary says what a Timeline shows.
+// A Summary says what WriteChrome has written.
 type Summary struct {
-	First, Last uint64        // steps that are shown on all workers; First > Last: none are the same
+	First, Last uint64        // the steps that all workers have; First > Last: they have none in common
 	Median      time.Duration // of a step; 0: none is shown
-	Span        time.Duration // of all
+	Span        time.Duration // from the first span to the end of the last
 	Spans       int
-	Pushes      int // that are shown
-	Arrows      int // pushes of which the round is shown, too
-	Bound       time.Duration
-	Warnings    []string // what is missing
+	Pushes      int           // that are shown
+	Arrows      int           // pushes whose round is shown, too
+	Bound       time.Duration // the largest error of a node's clock
+	Warnings    []string      // what is missing, a sentence each
 	Workers     []Breakdown
 }
 
 // WriteChrome writes the timeline in the Trace Event Format of Chrome, which Perfetto, chrome://tracing and speedscope read. A node is a process, and has
 // a thread for each lane. Arrows are flow events from a push to its round to the pull of the round's value. Times are microseconds since the
-// begin of what is shown; what they are on the clocks is in otherData. The same Timeline gives the same bytes.
+// begin of what is shown; otherData has that begin in Unix time, and each node's clock offset and its bound. The same Timeline gives the same bytes.
 //
-// A *ClockError says that the clocks are not known well enough.
+// The error is a *ClockError if a node's clock is too uncertain, and that of w otherwise.
 func (t *Timeline) WriteChrome(w io.Writer) (Summary, error) {
 	m, err := t.merge()
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *chrome) metadata(job, generator string) {
 	case m.median == 0:
 		d.Steps = "none"
 	case m.first > m.last:
-		d.Steps = "all: the workers do not make the same ones at a time"
+		d.Steps = "all: the workers have no steps in common"
 	default:
 		d.Steps = fmt.Sprintf("%d to %d", m.first, m.last)
 	}

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrMalformed is in the chain of errors about bytes that are no chunk.
+// ErrMalformed is wrapped by errors about bytes that are no chunk.
 var ErrMalformed = errors.New("malformed chunk")
 
 // latest bounds the times of spans, in nanoseconds of Unix time, and maxOffset the offsets of clocks, so that no sum of them overflows.
@@ -17,8 +17,8 @@ const (
 	maxOffset = 1 << 61
 )
 
-// Decode reads a chunk. names are those that its spans' Key is an index of; names[0] is empty. Spans of kinds that this version does not know are left out.
-// It takes at most ten times the memory of the chunk.
+// Decode reads a chunk of Encode. A span's Key is an index of names; names[0] is empty. Spans of kinds that this version does not know are left out. Decode allocates
+// at most ten times the size of the chunk. Its errors wrap ErrMalformed.
 func Decode(chunk []byte) (spans []Span, names []string, err error) {
 	if len(chunk) > MaxChunk {
 		return nil, nil, fmt.Errorf("trace: %w of %d bytes, want at most %d", ErrMalformed, len(chunk), MaxChunk)

@@ -45,17 +45,17 @@ type arrow struct {
 	pulled            bool  // there is a pull
 }
 
-// A ClockError says that the clocks of a job are not known well enough for a timeline: spans of two nodes could be shown in the wrong order.
+// A ClockError says that a node's clock is too uncertain for a timeline: its bound is more than half of the median step.
 type ClockError struct {
 	Node  string
 	Bound time.Duration // how wrong the node's clock may be
 	Step  time.Duration // the median step
 }
 
-// Error also says what to do.
+// Error names the node, the bound and the step, and says what to do.
 func (e *ClockError) Error() string {
-	return fmt.Sprintf("trace: the clock of %s is known to ±%v only, more than half of a step (%v): a timeline would show causes after their effects; "+
-		"the bound is half of the shortest round trip of its heartbeats, so look at the network between it and the scheduler, or try again when it is less busy", e.Node, e.Bound, e.Step)
+	return fmt.Sprintf("trace: the clock of %s is known to ±%v only, more than half of a step (%v), so spans of two nodes could be shown in the wrong order; "+
+		"the bound is half of the shortest round trip of its heartbeats: check the network between it and the scheduler, or try again when it is less busy", e.Node, e.Bound, e.Step)
 }
 
 // merge puts all on one clock, cuts it to the steps that all workers have, and finds the arrows.
@@ -85,8 +85,8 @@ func (t *Timeline) merge() (*merged, error) {
 	return m, nil
 }
 
-// offsets has the offset of each node's clock. The clocks of processes of one host began at the same system's time and go on by the same oscillator, so the offset that is
-// known best is that of all of them, unless the bounds say that they differ: the system's time was set in between.
+// offsets has the offset of each node's clock. Processes of one host share its clock, so all take the offset with the smallest bound, unless the bounds show that
+// they differ: then the system time was set between the starts of the processes.
 func (t *Timeline) offsets() map[uint64]time.Duration {
 	best := map[string]*Node{}
 	for i := range t.Nodes {
@@ -155,7 +155,7 @@ func (m *merged) findSteps() {
 			m.first, m.last = max(m.first, first), min(m.last, last)
 		}
 		if steps > 0 && steps < m.asked && n.Missing == "" {
-			m.warnings = append(m.warnings, fmt.Sprintf("%v: it made %d of %d steps in the window: it left, or the time was up", n.Node, steps, m.asked))
+			m.warnings = append(m.warnings, fmt.Sprintf("%v: it made %d of %d steps in the window: it left the job, or the window's time was over", n.Node, steps, m.asked))
 		}
 	}
 	if known && m.asked > 0 && m.last >= m.first && !asynchronous {

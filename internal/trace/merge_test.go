@@ -265,7 +265,7 @@ func TestTimelineTable(t *testing.T) {
 		{"a worker that left", 3, func(line *Timeline) { // it has sent all that it has
 			line.Nodes[2].Spans = line.Nodes[2].Spans[:9]
 		}, func(t *testing.T, f *chromeFile, s Summary) {
-			if want := "worker 1 on h1: it made 1 of 3 steps in the window: it left, or the time was up"; s.First != 10 || s.Last != 12 || !slices.Equal(s.Warnings, []string{want}) {
+			if want := "worker 1 on h1: it made 1 of 3 steps in the window: it left the job, or the window's time was over"; s.First != 10 || s.Last != 12 || !slices.Equal(s.Warnings, []string{want}) {
 				t.Errorf("got %+v, want the steps of the other worker, and %q", s, want)
 			}
 		}},

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The roles of nodes with spans.
+// Values of Node.Role.
 const (
 	Worker = "worker"
 	Server = "server"
@@ -32,18 +32,18 @@ type Node struct {
 	Host string
 	PID  uint32
 
-	Offset time.Duration // the scheduler's clock minus the node's, of which the times of Spans are
-	Bound  time.Duration // how wrong Offset may be
+	Offset time.Duration // the scheduler's clock minus the node's; times of Spans are by the node's
+	Bound  time.Duration // the largest error of Offset
 
 	Spans   []Span   // in any order
 	Names   []string // of their keys, by index; Names[0] is empty
 	Dropped uint64   // spans that the node had no room for
-	Missing string   // why spans are not here although they should be; empty: all are
+	Missing string   // why some or all spans did not come; empty: all came
 
 	keys map[string]uint32 // indices of Names
 }
 
-// SetClock sets Offset and Bound, unless they cannot be true.
+// SetClock sets Offset and Bound. A Bound below 0, or one of them beyond 73 years, is an error.
 func (n *Node) SetClock(offset, bound time.Duration) error {
 	if offset < -maxOffset || offset > maxOffset || bound < 0 || bound > maxOffset {
 		return fmt.Errorf("trace: the clock of %v is %v from the scheduler's ± %v: want at most ± %v", n, offset, bound, time.Duration(maxOffset))
@@ -55,7 +55,7 @@ func (n *Node) SetClock(offset, bound time.Duration) error {
 // String names the node as messages do: worker 1 on h2.
 func (n *Node) String() string { return fmt.Sprintf("%s %d on %s", n.Role, n.Rank, n.Host) }
 
-// AddChunk adds the spans of a chunk.
+// AddChunk adds the spans of a chunk of Encode. Bytes that are no chunk are an error that wraps ErrMalformed, and add nothing.
 func (n *Node) AddChunk(chunk []byte) error {
 	spans, names, err := Decode(chunk)
 	if err != nil {

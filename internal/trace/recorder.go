@@ -9,7 +9,7 @@ import (
 	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
-// A Recorder takes the spans of one process. Its methods may be called concurrently. A nil Recorder is never on.
+// A Recorder records the spans of one process. Its methods may be called concurrently. A nil Recorder is never on.
 type Recorder struct {
 	clock *telemetry.Clock
 	open  atomic.Pointer[[]*Capture] // nil: none. Replaced under mu
@@ -39,10 +39,10 @@ func (r *Recorder) Clock() *telemetry.Clock {
 // On reports whether a Capture is open.
 func (r *Recorder) On() bool { return r != nil && r.open.Load() != nil }
 
-// Now is the time of the Recorder's clock.
+// Now is the time in nanoseconds of the Recorder's clock. The Recorder must not be nil.
 func (r *Recorder) Now() int64 { return r.clock.Now() }
 
-// At is a time of this process on the Recorder's clock.
+// At is t in nanoseconds of the Recorder's clock. The Recorder must not be nil.
 func (r *Recorder) At(t time.Time) int64 { return r.clock.At(t) }
 
 // Add puts a span into the open Captures. It neither locks, waits nor allocates.
@@ -57,7 +57,7 @@ func (r *Recorder) Add(s Span) {
 	}
 }
 
-// Step is the number of the step under way, for Span.Step.
+// Step is the number of the current step, for Span.Step.
 func (r *Recorder) Step() uint64 {
 	if r == nil {
 		return 0
@@ -76,7 +76,7 @@ func (r *Recorder) BeginStep(step uint64) {
 	}
 }
 
-// StepDone says that the step under way has ended, and the next one begins. It records the step, and ends the Captures that have all their steps.
+// StepDone says that the current step has ended and the next one begins. It records the step, and closes the Captures that have all their steps.
 func (r *Recorder) StepDone() {
 	if r == nil {
 		return
@@ -102,7 +102,7 @@ func (r *Recorder) StepDone() {
 // maxNames bounds the names of a Recorder: a job has at most 1 Mi shards on a server, and hardly ever more than thousands of keys.
 const maxNames = 1 << 16
 
-// Name returns the number of a key's name, for Span.Key; 0 if there are too many names. It waits only for names that are new.
+// Name returns the number of a key's name, for Span.Key; 0 for a new name beyond 65,535. It takes the write lock for new names only.
 func (r *Recorder) Name(name string) uint32 {
 	r.naming.RLock()
 	id, ok := r.ids[name]
@@ -121,7 +121,7 @@ func (r *Recorder) Name(name string) uint32 {
 	return id
 }
 
-// Names are the names of all numbers so far: the name of Span.Key k is Names()[k]. A name keeps its number.
+// Names returns all names so far: Names()[s.Key] is the name of a Span's key, Names()[0] is empty. A name keeps its number.
 func (r *Recorder) Names() []string {
 	r.naming.RLock()
 	defer r.naming.RUnlock()
@@ -138,16 +138,16 @@ func (r *Recorder) captures() *[]*Capture {
 
 // Config says what a Capture keeps.
 type Config struct {
-	From  int64 // spans that begin before this time of the clock are left out; 0: none
+	From  int64 // spans that begin before this time, in nanoseconds of the clock, are left out; 0: none are
 	Steps int   // the Capture ends after this many whole steps; 0: only with Close
-	Spans int   // how many spans there is room for; 0: DefaultSpans
+	Spans int   // capacity in spans, 72 bytes each; 0: DefaultSpans
 }
 
-// DefaultSpans is the room of a Capture: 20 steps of a model of a hundred keys on four servers take 16,000 spans of a worker, and four times as many
-// of a server with eight workers.
+// DefaultSpans is the default capacity of a Capture. 20 steps of a model with a hundred keys on four servers are 16,000 spans on a worker, and four times as
+// many on a server of eight workers.
 const DefaultSpans = 1 << 16
 
-// A Capture keeps the spans of a Recorder from Open to Close. Its memory is taken when it is opened.
+// A Capture keeps the spans of a Recorder from Open to Close. Its memory is allocated by Open.
 type Capture struct {
 	r     *Recorder
 	cfg   Config
@@ -164,7 +164,7 @@ type slot struct {
 	written atomic.Bool
 }
 
-// Open begins to record.
+// Open starts a Capture, which records until Close or until it has its steps.
 func (r *Recorder) Open(cfg Config) *Capture {
 	if cfg.Spans <= 0 {
 		cfg.Spans = DefaultSpans
@@ -209,8 +209,8 @@ func (c *Capture) add(s Span) {
 	}
 }
 
-// Append appends spans from number from on, in the order in which they were added, at most n of them, and returns the number at which the next call
-// goes on. While the Capture is open it stops at a span that is being written; once it is closed it leaves such spans out.
+// Append appends at most n spans, from index from on, in the order in which they were added, and returns the index for the next call. While the Capture is open,
+// Append stops at a span that is being written; once it is closed, Append skips such spans.
 func (c *Capture) Append(spans []Span, from, n int) (_ []Span, next int) {
 	closed := false
 	select {
@@ -229,8 +229,8 @@ func (c *Capture) Append(spans []Span, from, n int) (_ []Span, next int) {
 	return spans, from
 }
 
-// Len is the number of spans.
+// Len is the number of spans, including those being written.
 func (c *Capture) Len() int { return int(min(c.next.Load(), int64(len(c.slots)))) }
 
-// Dropped is how many spans there was no room for.
+// Dropped is how many spans did not fit.
 func (c *Capture) Dropped() uint64 { return uint64(max(0, c.next.Load()-int64(len(c.slots)))) }

@@ -2,18 +2,18 @@ package trace
 
 import "time"
 
-// A Window is a time in which the scheduler wants spans.
+// A Window is a period in which the scheduler wants spans recorded.
 type Window struct {
 	ID      uint64        // 0: none is wanted
 	StartAt int64         // the scheduler's clock, in nanoseconds of Unix time
-	Steps   int           // that workers are to record; 0: until Limit
-	Limit   time.Duration // from StartAt, after which all end
+	Steps   int           // how many steps workers record; 0: until Limit
+	Limit   time.Duration // all nodes stop recording so long after StartAt
 }
 
 // Room for the spans of one window.
 const (
 	spansPerStep  = 1 << 12 // of a worker
-	mostSpans     = 1 << 18 // 20 MB
+	mostSpans     = 1 << 18 // 20 MB of memory
 	spansOfServer = mostSpans
 )
 
@@ -25,11 +25,11 @@ type Recording struct {
 	Dropped uint64   // spans that there was no room for
 }
 
-// A Follower records what the scheduler wants. It has no goroutine and no timer: whoever owns it tells it what heartbeats brought, and asks it when something
-// may have ended. It is not for use by several goroutines.
+// A Follower records the windows that the scheduler asks for. It has no goroutine and no timer: its owner passes on what heartbeats brought, and asks it when
+// a window may have ended. Its methods must not be called concurrently.
 //
 //	f.Follow(window, offset)             // after each heartbeat
-//	r, ok := f.Take(now, false)          // then, after <-f.Done(), and when Until has come
+//	r, ok := f.Take(now, false)          // after Follow, after <-f.Done(), and at the time of Until
 type Follower struct {
 	r      *Recorder
 	worker bool
@@ -40,11 +40,11 @@ type Follower struct {
 	over    uint64   // ID of the last window that was taken or dropped
 }
 
-// NewFollower returns the Follower of a node. Workers end with their steps, servers when the scheduler says that all workers have.
+// NewFollower returns the Follower of a node. A worker stops recording after its steps, a server when the scheduler closes the window; both stop at its Limit.
 func NewFollower(r *Recorder, worker bool) *Follower { return &Follower{r: r, worker: worker} }
 
-// Follow takes note of the window that is wanted (its zero value: none), where the scheduler's clock is offset ahead of this one. Room is made at once, so that
-// nothing is left to do when the window starts.
+// Follow takes the window that the scheduler wants now; the zero Window is none. offset is the scheduler's clock minus this one. The memory for spans is allocated
+// at once, not when the window starts.
 func (f *Follower) Follow(w Window, offset time.Duration) {
 	if f.capture != nil && w.ID != f.open {
 		f.capture.Close()
@@ -72,10 +72,11 @@ func (f *Follower) Done() <-chan struct{} {
 	return f.capture.Done()
 }
 
-// Until is the time of this clock at which the open window ends at the latest; ok is false while none is open.
+// Until is when the open window ends at the latest, in nanoseconds of the Recorder's clock; ok is false while none is open.
 func (f *Follower) Until() (at int64, ok bool) { return f.until, f.capture != nil }
 
-// Take returns what was recorded, once for each window: after its steps, its time, or when the scheduler no longer wants more. end ends it now.
+// Take returns what was recorded, once for each window, when the window has ended: after its steps, at its Limit, or because the scheduler closed it. Until
+// then it returns false. end ends the window now. now is in nanoseconds of the Recorder's clock.
 func (f *Follower) Take(now int64, end bool) (Recording, bool) {
 	if f.capture == nil {
 		return Recording{}, false

@@ -1,4 +1,4 @@
-// Package jobpage makes of what a job's scheduler answers what the live page of package page shows.
+// Package jobpage is the page.Feed of a job: it polls the job's scheduler and turns the answers into messages for the live page.
 package jobpage
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/top"
 )
 
-// A Source asks the scheduler of a job.
+// A Source asks the scheduler of a job: Ask sends q and decodes the answer into into. A refusal of the scheduler is an error, too.
 type Source interface {
 	Ask(ctx context.Context, q control.Request, into control.Answer) (raw []byte, err error)
 }
 
-// A Feed is a page.Feed of the job that a launcher runs, and of the next one if it starts the job again.
+// A Feed is a page.Feed of the job that a launcher runs, also after the launcher has restarted it. SetSource and End may be called concurrently with the other methods.
 type Feed struct {
 	page page.Page
 	now  func() int64 // this machine's clock, Unix milliseconds
@@ -55,7 +55,7 @@ func New(p page.Page, now func() int64) *Feed {
 	return &Feed{page: p, now: now}
 }
 
-// SetSource says whom to ask from now on: a scheduler has been started, for the first time or again.
+// SetSource sets whom to ask from now on. Each call is a new attempt of the job: its curves and events begin anew.
 func (f *Feed) SetSource(s Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,7 +63,7 @@ func (f *Feed) SetSource(s Source) {
 	f.attempt++
 }
 
-// End says that the job is over, whether it ended well, and how, for people.
+// End says that the job is over. ok is whether it succeeded; text says for people how it ended, and may be empty.
 func (f *Feed) End(ok bool, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
