@@ -1,5 +1,5 @@
-// Package exposition says how what processes measure is named in Prometheus, and serves one process's measurements as text that Prometheus reads. Programs that link the
-// store have it, so it depends on no library of Prometheus's; what launch serves of the whole job (launch/internal/prom) has the same names.
+// Package exposition has the Prometheus names of telemetry's metrics, and serves one process's metrics in Prometheus's text format. Programs that link the store link it, too, so
+// it does not import Prometheus's library. The endpoint of the whole job (launch/internal/prom) uses the same names.
 package exposition
 
 import (

@@ -22,11 +22,11 @@ type SearchNews struct {
 
 // A SearchSource is a running search, as its page sees it. What it returns is a copy. Its methods may be called concurrently.
 type SearchSource interface {
-	// News is called once a second while someone watches, and first tells everything.
+	// News returns what changed since the call before; the first call returns everything. It is called once a second while a page is open.
 	News() SearchNews
-	// Detail is one trial; false: there is none of this number.
+	// Detail is one trial; false: there is no trial of this number.
 	Detail(trial int) (SearchDetail, bool)
-	// Curve is a trial's value of the study's metric over its steps.
+	// Curve is a trial's value of the study's metric over its steps; false: there is no trial of this number.
 	Curve(trial int) (SearchCurve, bool)
 }
 
@@ -51,7 +51,7 @@ type Search struct {
 // maxProgress bounds the moments of SearchProgress; with more, every second one is left out.
 const maxProgress = 2000
 
-// NewSearch makes the feed of a search. head has what does not change.
+// NewSearch returns the Feed of a search. head has what does not change: Name, Scheduler, Suggester, States and Params.
 func NewSearch(p Page, head SearchState, source SearchSource) *Search {
 	p.Kind = KindSearch
 	s := &Search{page: p, head: head, source: source, rows: newRows(head.Params), changed: make(map[int]bool)}

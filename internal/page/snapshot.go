@@ -96,7 +96,7 @@ type Totals struct {
 	StepsASecond    Number  `json:"steps_per_second"`
 	ExamplesASecond Number  `json:"examples_per_second"`
 	GlobalBatch     Number  `json:"global_batch"`
-	Loss            Number  `json:"loss"` // the mean of the workers' newest ones
+	Loss            Number  `json:"loss"` // mean of the workers' newest training losses
 	LearningRate    Number  `json:"learning_rate"`
 	TestLoss        Number  `json:"test_loss"`     // of the newest evaluation
 	TestAccuracy    Number  `json:"test_accuracy"` // 0 to 1

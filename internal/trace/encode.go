@@ -18,14 +18,14 @@ const (
 	leastInChunk = chunkHeader + MaxName + 2*binary.MaxVarintLen32 + longestSpan // so that any span fits an empty chunk
 )
 
-// Encode encodes spans in their order as chunks of at most so many bytes, which are at least 2 KB. Each can be decoded without the others. names are the
+// Encode encodes spans in their order as chunks of at most most bytes (about 1.2 KB where most is less). Each chunk can be decoded without the others. names are the
 // names of the spans' keys, by index. A chunk is, with numbers as varints (encoding/binary):
 //
 //	format  1 byte, 1
-//	names   how many, then of each its length and its bytes, UTF-8
-//	spans   how many, then of each:
-//	        kind (1 byte); begin less that of the span before (signed; of the first: less 0); end less begin; step;
-//	        name (0: none, else its place among this chunk's names, from 1); shard; round; peer; bytes
+//	names   count, then of each its length and its bytes, UTF-8
+//	spans   count, then of each:
+//	        kind (1 byte); begin minus the begin of the span before, of the first minus 0 (signed); end minus begin; step;
+//	        name (0: none; n: the nth name of this chunk); shard; round; peer; bytes
 //
 // No spans make no chunk.
 func Encode(spans []Span, names []string, most int) (chunks [][]byte) {

@@ -10,7 +10,7 @@ const gpu = (f) => (r) => (r.gpu ? f(r.gpu) : null);
 const COLUMNS = [
   { id: "process", title: "Process", value: (r) => r.name, text: (r) => r.name },
   { id: "memory", title: "Memory", first: -1, numeric: true, value: (r) => r.memory, text: (r) => size(r.memory), help: "Resident memory of the process" },
-  { id: "cpu", title: "CPU", first: -1, numeric: true, value: (r) => r.cpu, text: (r) => (known(r.cpu) ? r.cpu.toFixed(2) : UNKNOWN), help: "Processors that are kept busy" },
+  { id: "cpu", title: "CPU", first: -1, numeric: true, value: (r) => r.cpu, text: (r) => (known(r.cpu) ? r.cpu.toFixed(2) : UNKNOWN), help: "Cores in use: CPU time per second" },
   { id: "load", title: "GPU load", first: -1, numeric: true, value: gpu((g) => g.load), draw: (cell, r) => drawShare(cell, r.gpu?.load, percent(r.gpu?.load)) },
   { id: "gpu-memory", title: "GPU memory", first: -1, numeric: true, narrow: "middle", value: gpu((g) => g.memory_used_bytes),
     draw: (cell, r) => drawShare(cell, r.gpu ? r.gpu.memory_used_bytes / r.gpu.memory_total_bytes : null, size(r.gpu?.memory_used_bytes)) },

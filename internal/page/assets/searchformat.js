@@ -63,7 +63,7 @@ export function noteText(note, metric) {
     }
     case "requeue": return `taken up again${note.fresh ? ", from the start" : ""}`;
     case "abandon": return "stopped: the search was resumed for new trials only";
-    case "replicas": return note.action === "pause" ? `to give up its replicas${rule}` : `replicas: ${note.location}${rule}`;
+    case "replicas": return note.action === "pause" ? `told to pause and give up its replicas${rule}` : `replicas: ${note.location}${rule}`;
     default: return note.kind;
   }
 }

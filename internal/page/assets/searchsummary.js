@@ -26,8 +26,8 @@ export class SearchSummary {
     this.progress = section("progress", "Best so far", { columns: 5 }, this.chart.element);
 
     this.bars = el("ul", { class: "importance" });
-    this.noBars = el("p", { class: "empty" }, "known with 10 trials that have a value");
-    this.importance = section("importance", "Which parameters matter", { columns: 5, hint: "share of what sets the best fifth apart (PED-ANOVA)" }, this.bars, this.noBars);
+    this.noBars = el("p", { class: "empty" }, "needs 10 trials with a value");
+    this.importance = section("importance", "Which parameters matter", { columns: 5, hint: "how far the best fifth of the trials differs from all (PED-ANOVA), as shares of 100 %" }, this.bars, this.noBars);
 
     this.hosts = el("ul", { class: "hosts" });
     this.machines = section("hosts", "Hosts and slots", { columns: 7 }, this.hosts);

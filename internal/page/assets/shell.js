@@ -59,5 +59,5 @@ export function connection({ connected, refused, since }) {
     return;
   }
   live("bad", "no connection");
-  notice("connection", "bad", `No connection to launch since ${clock(since)}. The numbers are those of then. Trying again.`);
+  notice("connection", "bad", `No connection to launch since ${clock(since)}. The numbers are from that time. Trying again.`);
 }

@@ -13,10 +13,10 @@ export class Summary {
       return el("div", { class: "tile", title: help }, el("dt", {}, title), t.number, t.note);
     };
     this.elements = [el("dl", { class: "tiles columns-12", "aria-label": "The job's newest numbers" },
-      tile("examples", "Examples / s", "Examples that all workers train on in a second"),
-      tile("step", "Step", "Steps of the worker that has done the most"),
-      tile("time", "Step time", "The mean of the workers, within the last seconds"),
-      tile("loss", "Loss", "The mean of the workers' newest ones"),
+      tile("examples", "Examples / s", "Examples per second, all workers together"),
+      tile("step", "Step", "Steps of the worker that has done most"),
+      tile("time", "Step time", "Mean of all workers over the last seconds"),
+      tile("loss", "Loss", "Mean of the workers' newest training losses"),
       tile("accuracy", "Test accuracy", "Of the newest evaluation"),
       tile("elapsed", "Elapsed", "Since launch was started"),
       tile("checkpoint", "Checkpoint", "Age of the newest one"),

@@ -14,7 +14,7 @@ const COLUMNS = [
   { id: "state", title: "State", value: stateOf, draw: (cell, w) => drawBadge(cell, stateOf(w)), narrow: "middle" },
   { id: "blame", title: "Last", first: -1, numeric: true, value: blame, draw: (cell, w) => drawShare(cell, w.last_share, percent(w.last_share), w.slow ? "warn" : ""),
     help: "Share of the last half minute's rounds to which this worker contributed last" },
-  { id: "gap", title: "Gap", first: -1, numeric: true, value: (w) => w.last_gap_seconds, text: (w) => span(w.last_gap_seconds), narrow: "hide", help: "How long after the last but one, on average" },
+  { id: "gap", title: "Gap", first: -1, numeric: true, value: (w) => w.last_gap_seconds, text: (w) => span(w.last_gap_seconds), narrow: "hide", help: "How long its contribution came after the last but one, on average" },
   { id: "time", title: "Step time", first: -1, numeric: true, value: (w) => w.step_seconds, text: (w) => span(w.step_seconds) },
   { id: "parts", title: "Parts of a step", draw: drawParts },
   { id: "compute", title: "Compute", first: -1, numeric: true, value: (w) => w.compute_seconds, text: (w) => span(w.compute_seconds), narrow: "hide" },
