@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,13 +126,13 @@ func takeTrace(c *cli.Context) error {
 	if _, err := k.ask(ctx, q, &begun); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("%d steps", q.Steps)
+	what := count(q.Steps, "step")
 	if q.Steps == 0 {
 		what = control.Seconds(time.Duration(q.WindowMillis) * time.Millisecond)
 	}
 	fmt.Fprintf(c.App.ErrWriter, "launch: recording %s of %s and %s, starting in %s\n", what, count(begun.Workers, "worker"), count(begun.Servers, "server"), control.Seconds(time.Duration(begun.StartMillis)*time.Millisecond))
 	if begun.LeftOut > 0 {
-		fmt.Fprintf(c.App.ErrWriter, "launch: %d processes are left out; choose workers with --ranks\n", begun.LeftOut)
+		fmt.Fprintf(c.App.ErrWriter, "launch: processes left out: %d; choose workers with --ranks\n", begun.LeftOut)
 	}
 	line, err := k.collect(ctx, c.App.ErrWriter, begun)
 	// The scheduler drops the trace now, also after Ctrl-C or an error.
@@ -271,10 +272,10 @@ func writeBreakdown(w io.Writer, workers []trace.Breakdown) error {
 	if len(workers) == 0 {
 		return nil
 	}
-	t := metrics.Table{Columns: []string{"worker", "step", "compute", "wait", "for workers", "for servers", "for values", "data", "save", "other"}}
+	t := metrics.Table{Columns: []string{"worker", "step", "compute", "wait", "for workers", "for servers", "for values", "unknown", "data", "save", "other"}}
 	for _, b := range workers {
 		share := func(d time.Duration) string { return fmt.Sprintf("%.1f %%", 100*float64(d)/float64(b.Step)) }
-		t.Row(b.Node, b.Step.Round(10*time.Microsecond), share(b.Compute), share(b.Wait), share(b.Workers), share(b.Server), share(b.Answer), share(b.Data), share(b.Save), share(b.Other))
+		t.Row(b.Node, b.Step.Round(10*time.Microsecond), share(b.Compute), share(b.Wait), share(b.Workers), share(b.Server), share(b.Answer), share(b.Unknown), share(b.Data), share(b.Save), share(b.Other))
 	}
 	if _, err := t.WriteTo(w); err != nil {
 		return err

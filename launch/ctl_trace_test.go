@@ -174,8 +174,8 @@ func TestCtlTraceNamesWhatItRefuses(t *testing.T) {
 		"--seconds 5 --steps 3":   "want either seconds or steps",
 		"--ranks 5-3":             `got "5-3", want ranks such as 0 or 3-5`,
 		"--ranks 0,x":             `got "x", want ranks such as 0 or 3-5`,
-		"--ranks 0-40":            "more than 32 workers",
-		"--ranks 0-65535,0-65535": "more than 32 workers",
+		"--ranks 0-40":            "more than 32 ranks",
+		"--ranks 0-65535,0-65535": "more than 32 ranks",
 		"now":                     `got "now", want flags only`,
 	} {
 		if code, _, stderr := ctl(append([]string{"trace"}, strings.Fields(args)...)...); code != 2 || !strings.Contains(stderr, want) {
