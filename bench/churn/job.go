@@ -76,7 +76,7 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 	return j, err
 }
 
-// stateOf is the folder of the scheduler's journal, in that of the job.
+// stateOf is the folder of the scheduler's journal, below the job's folder.
 func stateOf(dir string) string { return filepath.Join(dir, "state") }
 
 // journal is the size of the scheduler's journal, 0 without one.

@@ -13,7 +13,7 @@ import (
 	"github.com/paragon-train/paragon/internal/page"
 )
 
-// nobody is the kind of windows in which nobody looks.
+// nobody is the kind of the baseline windows, in which the job is not observed.
 const nobody = "nobody looks"
 
 // A kind is a way to look at a job. look returns when the window has ended, and calls begun when it begins; after is called behind it.

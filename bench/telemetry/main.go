@@ -1,16 +1,16 @@
-// Command telemetry measures what it costs a job that someone looks at it.
+// Command telemetry measures how much tracing, scraping and an open live page slow a job down.
 //
 //	go build -o bin/ ./launch ./bench/telemetry
 //	bin/telemetry                                # three and a half minutes
 //	bin/telemetry -cycles 2 -window 3s           # a short look
 //
-// The job is one of `launch` on this machine: two workers train a perceptron of eight layers with two servers. All the time it alternates between windows in
-// which nobody looks and windows in which all its processes record spans for launch ctl trace, in which its metrics are scraped each second, and in
-// which a live page is open. So whatever else the machine does falls on all of them alike. The times of steps are what the workers report: the
-// scheduler keeps them for each second, and is asked for them once, at the end.
+// One job of `launch` runs on this machine: two workers train a perceptron of eight layers with two servers. Time is divided into windows. In baseline windows nothing observes the job.
+// In the others its processes record spans for launch ctl trace, or its metrics are scraped each second, or a live page is open. The kinds take turns, so
+// that other load on the machine falls on all of them alike. Workers report the times of their steps; the
+// scheduler keeps them by the second, and is asked for them once, at the end.
 //
-// It prints the median step of each kind of window, and its ratio to that of windows in which nobody looks, with an interval that has it in 95 of 100 runs
-// (a bootstrap over the cycles). What lies outside the windows, such as the fetching of spans, does not count. Parts of the machine's speed come and
+// The table has the median step of each kind of window and its ratio to the baseline's, with a 95 % confidence interval
+// (bootstrap over the cycles). What lies outside the windows, such as the fetching of spans, does not count. Parts of the machine's speed come and
 // go within seconds, so a busy machine gives wide intervals.
 package main
 

@@ -68,7 +68,7 @@ func stepsOf(windows []window, kind string, cycle int) (steps []float64) {
 // A ratio is an estimate, and the interval that has the true one in 95 of 100 runs.
 type ratio struct{ value, low, high float64 }
 
-// ratioOf is how many times longer the median step is in windows of a kind than in those of the same cycle in which nobody looks: the median over the
+// ratioOf is the median step in windows of a kind, divided by the median step in the baseline windows of the same cycle: the median over the
 // cycles, so that a machine that gets slower does not matter. The interval is that of a bootstrap, which draws cycles with replacement.
 func ratioOf(windows []window, kind string, cycles int) (ratio, error) {
 	var each []float64

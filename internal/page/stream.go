@@ -12,14 +12,18 @@ const (
 	maxStreams   = 32 // at once; the next one gets 503 Service Unavailable
 )
 
-// join takes a place for a stream; ok is false if there is none, which the browser is told.
-func (s *Server) join(w http.ResponseWriter) (leave func(), ok bool) {
+// join takes a place for a stream and begins to watch, until leave is called. ok is false if no place is free; the browser has its answer then.
+func (s *Server) join(w http.ResponseWriter) (_ *watcher, leave func(), ok bool) {
 	select {
 	case s.streams <- struct{}{}:
-		return func() { <-s.streams }, true
+		w := s.hub.watch()
+		return w, func() {
+			s.hub.leave(w)
+			<-s.streams
+		}, true
 	default:
 		http.Error(w, fmt.Sprintf("%d pages are open already", maxStreams), http.StatusServiceUnavailable)
-		return nil, false
+		return nil, nil, false
 	}
 }
 
@@ -29,13 +33,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	leave, ok := s.join(w)
+	watcher, leave, ok := s.join(w)
 	if !ok {
 		return
 	}
 	defer leave()
-	watcher := s.hub.watch()
-	defer s.hub.leave(watcher)
 	control := http.NewResponseController(w)
 	if control.SetReadDeadline(time.Time{}) != nil { // that of the request would end the stream
 		return
@@ -70,13 +72,11 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	leave, ok := s.join(w)
+	watcher, leave, ok := s.join(w)
 	if !ok {
 		return
 	}
 	defer leave()
-	watcher := s.hub.watch()
-	defer s.hub.leave(watcher)
 	select {
 	case m, ok := <-watcher.messages:
 		if !ok || !m.Whole {

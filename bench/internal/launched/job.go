@@ -86,7 +86,7 @@ func Start(ctx context.Context, c Config) (*Job, error) {
 	return j, nil
 }
 
-// patience is how long launch has to end when it is told to.
+// patience is how long launch may take to end after an interrupt, before it is killed.
 const patience = 20 * time.Second
 
 // PID is launch's process ID.

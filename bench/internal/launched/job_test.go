@@ -37,7 +37,7 @@ func TestOutputIsReadByLines(t *testing.T) {
 	}
 }
 
-// The scheduler answers only those who have the job's credentials.
+// The scheduler answers requests only with the job's credentials.
 func TestTheJobIsFoundWithItsCredentials(t *testing.T) {
 	j := &Job{runs: t.TempDir()}
 	if err := j.Ask(t.Context(), control.Request{Op: control.OpStatus}, &control.Status{}); !errors.Is(err, ErrForming) {

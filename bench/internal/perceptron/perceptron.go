@@ -1,4 +1,4 @@
-// Package perceptron is a training program for benchmarks of jobs: a worker that trains a perceptron on made-up numbers until it is told to end.
+// Package perceptron is the worker of benchmarks that run whole jobs: it trains a multilayer perceptron on random numbers until it gets a signal.
 package perceptron
 
 import (
