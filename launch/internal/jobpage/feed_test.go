@@ -18,6 +18,7 @@ type fakeScheduler struct {
 	seconds float64 // since the job began
 	workers int
 	events  []control.Event
+	starts  uint64 // of the scheduler, after the first
 	away    error
 	series  int // requests
 }
@@ -57,7 +58,7 @@ func (s *fakeScheduler) values(seconds float64, i int) map[string]float64 {
 }
 
 func (s *fakeScheduler) telemetry(q control.Request) *control.Telemetry {
-	t := &control.Telemetry{Job: "j1", Phase: control.Running, Incarnation: 5, NowMillis: begin + int64(1000*s.seconds), SinceMillis: begin, Generation: 2, Changes: map[string]uint64{control.ChangeLost: 1}, Checkpoints: 4}
+	t := &control.Telemetry{Job: "j1", Phase: control.Running, Incarnation: 5 + s.starts, NowMillis: begin + int64(1000*s.seconds), SinceMillis: begin, Generation: 2, Changes: map[string]uint64{control.ChangeLost: 1}, Checkpoints: 4}
 	nan := control.Number(math.NaN())
 	for _, m := range q.Metrics {
 		t.Columns, t.Totals = append(t.Columns, control.Value{Metric: m}), append(t.Totals, nan)
@@ -229,6 +230,8 @@ func TestFeedWhileTheSchedulerIsAway(t *testing.T) {
 	}
 	w.s.away = nil
 	w.poll(page.EventUpdate, &x)
+	w.s.starts++
+	w.poll(page.EventState, &x) // another scheduler knows nothing of what this one said
 	w.feed.SetSource(&fakeScheduler{t: t, seconds: 1, workers: 2})
 	x = seen{}
 	w.poll(page.EventState, &x)
