@@ -6,8 +6,8 @@ import (
 	"io"
 
 	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/job"
+	"github.com/paragon-train/paragon/launch/internal/method"
 	"github.com/paragon-train/paragon/launch/internal/preflight"
 )
 
@@ -18,43 +18,39 @@ func (thisMachine) Address() string         { return "127.0.0.1" }
 func (thisMachine) LauncherAddress() string { return "" }
 
 // runCheck is --check.
-func (o *options) runCheck(ctx context.Context, method *ssh.Method, stdout io.Writer) error {
-	if !o.ssh {
+func (o *options) runCheck(ctx context.Context, m method.Method, stdout io.Writer) error {
+	if !m.Remote() {
 		fmt.Fprintln(stdout, "Everything runs on this machine; there is no host to check. Give hosts with -H FILE.")
 		return nil
 	}
-	var all []hosts.Host
-	seen := make(map[string]bool)
-	add := func(h hosts.Host) {
-		if !seen[h.String()] {
-			seen[h.String()] = true
-			all = append(all, h)
-		}
+	found, err := m.Hosts(ctx)
+	if err != nil {
+		return err
 	}
-	for _, h := range o.hosts {
-		add(h)
+	if h := o.schedulerHost; h != nil {
+		found.Servers = append(found.Servers[:len(found.Servers):len(found.Servers)], *h)
 	}
-	if o.schedulerHost != nil {
-		add(*o.schedulerHost)
-	}
-	reports := preflight.Check(ctx, preflight.Config{
-		Hosts: all, SyncDir: o.syncDir, Timeout: o.startTimeout,
-		Dial: func(ctx context.Context, h hosts.Host) (preflight.Machine, error) { return method.Dial(ctx, h) },
-		Copy: func(ctx context.Context, m preflight.Machine, file, dir string) error {
-			return method.Copy(ctx, m.(*ssh.Machine), file, dir)
-		},
+	cfg := preflight.Config{
+		Hosts: found.All(), Timeout: o.startTimeout,
+		Dial: func(ctx context.Context, h hosts.Host) (preflight.Machine, error) { return m.Dial(ctx, h) },
 		Launcher: func(reached []preflight.Machine) (string, error) {
 			if o.hostIP != "" {
 				return o.hostIP, nil
 			}
 			machines := make([]job.Addressed, len(reached))
-			for i, m := range reached {
-				machines[i] = m.(*ssh.Machine)
+			for i, r := range reached {
+				machines[i] = r.(method.Machine)
 			}
 			return job.SchedulerAddress(job.Addressed(thisMachine{}), machines)
 		},
-	})
-	if !preflight.Write(stdout, reports) {
+	}
+	if copier, ok := m.(method.Copier); ok {
+		cfg.SyncDir = copier.SyncDir()
+		cfg.Copy = func(ctx context.Context, m preflight.Machine, file, dir string) error {
+			return copier.Copy(ctx, m.(method.Machine), file, dir)
+		}
+	}
+	if !preflight.Write(stdout, preflight.Check(ctx, cfg)) {
 		return exitError(1)
 	}
 	return nil

@@ -5,15 +5,14 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/jobcontrol"
 	"github.com/paragon-train/paragon/internal/record"
-	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 	"github.com/paragon-train/paragon/launch/internal/job"
+	"github.com/paragon-train/paragon/launch/internal/method"
 )
 
 // remoteState is where a scheduler on another host keeps its state.
@@ -21,7 +20,7 @@ const remoteState = "~/.paragon/state"
 
 // setElastic sets how the job may change. dir is a folder of this job, cwd that in which launch runs. What it returns gives the
 // files up.
-func (o *options) setElastic(cfg *job.Config, method *ssh.Method, dir, cwd string) (done func(), err error) {
+func (o *options) setElastic(cfg *job.Config, m method.Method, dir, cwd string) (done func(), err error) {
 	e := &cfg.Elastic
 	e.Control = jobcontrol.Carry
 	if e.State = o.state; e.State == "" && e.Changes() {
@@ -29,9 +28,8 @@ func (o *options) setElastic(cfg *job.Config, method *ssh.Method, dir, cwd strin
 			e.State = remoteState
 		}
 	}
-	if o.ssh {
-		e.Command = func(h hosts.Host) string { return strings.Join(method.Words(h), " ") }
-	} else {
+	e.Command = m.Command
+	if !m.Remote() {
 		e.Here = isHere
 	}
 	if !e.Enabled || o.trial {

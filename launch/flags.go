@@ -16,6 +16,7 @@ import (
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/job"
+	"github.com/paragon-train/paragon/launch/internal/method"
 	"github.com/paragon-train/paragon/launch/internal/otel"
 	"github.com/paragon-train/paragon/launch/internal/prom"
 )
@@ -27,7 +28,7 @@ func flags() []cli.Flag {
 		&cli.IntFlag{Name: "num-workers", Aliases: []string{"n"}, Usage: "`NUMBER` of workers", DefaultText: "must be given"},
 		&cli.IntFlag{Name: "num-servers", Aliases: []string{"s"}, Usage: "`NUMBER` of servers", DefaultText: "as many as workers"},
 		&cli.PathFlag{Name: "hostfile", Aliases: []string{"H"}, Usage: "hosts `FILE`: host[:port] [slots=N] [gpus=N] [cpus=N] on each line", TakesFile: true},
-		&cli.StringFlag{Name: "launcher", Usage: "how processes start: local or ssh", DefaultText: "ssh with -H, else local"},
+		&cli.StringFlag{Name: "launcher", Usage: "how processes start: " + startMethodNames(), DefaultText: "ssh with -H, else local"},
 		&cli.StringFlag{Name: "sync-dst-dir", Usage: "copy the current folder to `DIR` on each host by rsync, and run there (ssh)"},
 		&cli.StringSliceFlag{Name: "env", Usage: "set variable `NAME` (with its value here), NAME=VALUE or NAME:VALUE in every process; repeatable"},
 		&cli.StringSliceFlag{Name: "env-server", Usage: "the same for servers only"},
@@ -75,9 +76,9 @@ const trialFlag = "elastic-trial"
 type options struct {
 	workers, servers int
 	hostfile         string
-	hosts            []hosts.Host
-	place            hosts.Placement
-	ssh              bool
+	start            startMethod
+	remote           bool         // processes run on other hosts than this machine
+	hosts            []hosts.Host // nil: they are known when the job starts
 	sshCommand       []string
 	syncDir          string
 	env              environment
@@ -200,44 +201,13 @@ func (o *options) readNumbers(c *cli.Context) error {
 }
 
 func (o *options) readHosts(c *cli.Context) error {
-	launcher := c.String("launcher")
-	if launcher == "" {
-		launcher = "local"
-		if o.hostfile != "" {
-			launcher = "ssh"
-		}
+	if err := o.readLauncher(c); err != nil {
+		return err
 	}
-	switch launcher {
-	case "local":
-		if o.hostfile != "" {
-			return usagef("--launcher local runs everything on this machine; leave out -H %s, or use --launcher ssh", o.hostfile)
-		}
-		for _, name := range []string{"sync-dst-dir", "scheduler-host"} {
-			if c.IsSet(name) {
-				return usagef("--%s is for jobs on several hosts; give them with -H FILE", name)
-			}
-		}
-		o.hosts = []hosts.Host{hosts.Local}
-	case "ssh":
-		if o.hostfile == "" {
-			return usagef("--launcher ssh needs the hosts: give them with -H FILE")
-		}
-		o.ssh = true
-		var err error
-		if o.hosts, err = hosts.Read(o.hostfile); err != nil {
+	if o.hosts != nil {
+		if _, err := method.Any(o.hosts).Place(o.workers, o.servers); err != nil {
 			return usageError{fmt.Errorf("launch: %w", err)}
 		}
-		if o.sshCommand, err = ssh.SplitWords(c.String("ssh-command")); err != nil || len(o.sshCommand) == 0 {
-			return usagef("--ssh-command %q is no command: %v", c.String("ssh-command"), err)
-		}
-	case "slurm", "kubernetes", "mpi", "sge", "yarn":
-		return usagef("--launcher %s is not supported; want local or ssh", launcher)
-	default:
-		return usagef("--launcher %q is unknown; want local or ssh", launcher)
-	}
-	var err error
-	if o.place, err = hosts.Place(o.hosts, o.workers, o.servers); err != nil {
-		return usageError{fmt.Errorf("launch: %w", err)}
 	}
 	if s := c.String("scheduler-host"); s != "" {
 		h, err := hosts.ParseHost(s)
@@ -251,21 +221,18 @@ func (o *options) readHosts(c *cli.Context) error {
 	}
 	switch v := c.String("tls"); v {
 	case "auto":
-		o.tls = o.ssh
+		o.tls = o.remote
 	case "on", "off":
 		o.tls = v == "on"
 	default:
 		return usagef("--tls %q is unknown; want auto, on or off", v)
-	}
-	if o.syncDir != "" {
-		o.syncDir = ssh.Folder(o.syncDir)
 	}
 	return o.readAddress()
 }
 
 // connections is how many hosts the launcher connects to: none where all runs on this machine.
 func (o *options) connections() int {
-	if !o.ssh {
+	if !o.remote {
 		return 0
 	}
 	return len(o.hosts)

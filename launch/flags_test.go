@@ -32,13 +32,13 @@ func TestCommandLineIsRead(t *testing.T) {
 		want func(o *options) bool
 	}{
 		{"-n 2 ./p --lr 3 -n 5", func(o *options) bool {
-			return o.workers == 2 && o.servers == 2 && !o.ssh && slices.Equal(o.command, []string{"./p", "--lr", "3", "-n", "5"})
+			return o.workers == 2 && o.servers == 2 && !o.remote && slices.Equal(o.command, []string{"./p", "--lr", "3", "-n", "5"})
 		}},
 		{"--num-workers 3 --num-servers 1 -- -odd name", func(o *options) bool {
 			return o.workers == 3 && o.servers == 1 && slices.Equal(o.command, []string{"-odd", "name"})
 		}},
 		{"-n 3 -s 2 -H " + hostfile + " p", func(o *options) bool {
-			return o.ssh && o.place.Workers[2].Name == "d1" && o.place.Servers[1].Name == "d2"
+			return o.remote && o.hosts[0].Name == "d1" && o.hosts[1].Name == "d2"
 		}},
 		{"-n 1 --env HERE --env A=x,y --env-server B:c:d --env-worker C= p", func(o *options) bool {
 			return slices.Equal(o.env.all, []string{"HERE=a,b c", "A=x,y"}) && slices.Equal(o.env.servers, []string{"B=c:d"}) &&
@@ -106,9 +106,9 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 1 --num-worker 2 p", "there is no flag -num-worker; did you mean --num-workers?"},
 		{"-n 1 --lr 2", "there is no flag -lr; put flags of the workers' command after the command"},
 		{"-n 1 --launcher ssh p", "give them with -H FILE"},
-		{"-n 1 --launcher slurm p", "--launcher slurm is not supported; want local or ssh"},
-		{"-n 1 --launcher kubernetes p", "--launcher kubernetes is not supported; want local or ssh"},
-		{"-n 1 --launcher foo p", `--launcher "foo" is unknown; want local or ssh`},
+		{"-n 1 --launcher slurm p", `--launcher "slurm" is unknown; want ssh or local`},
+		{"-n 1 --launcher kubernetes p", `--launcher "kubernetes" is unknown; want ssh or local`},
+		{"-n 1 --launcher foo p", `--launcher "foo" is unknown; want ssh or local`},
 		{"-n 1 --launcher local -H " + hostfile + " p", "leave out -H"},
 		{"-n 1 --sync-dst-dir /x p", "--sync-dst-dir is for jobs on several hosts"},
 		{"-n 1 -H /no/such/file p", "read hosts file: open /no/such/file"},

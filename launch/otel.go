@@ -20,7 +20,7 @@ func (o *options) openSpans(log *slog.Logger) *otel.Tracer {
 	}
 	var t *otel.Tracer
 	if err == nil {
-		t, err = otel.New(otel.Config{Endpoint: endpoint, Program: filepath.Base(o.command[0]), Workers: len(o.place.Workers), Servers: len(o.place.Servers), Logger: log})
+		t, err = otel.New(otel.Config{Endpoint: endpoint, Program: filepath.Base(o.command[0]), Workers: o.workers, Servers: o.servers, Logger: log})
 	}
 	if err != nil {
 		log.Warn(fmt.Sprintf("OpenTelemetry: no spans are sent: %v", err))

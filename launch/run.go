@@ -17,9 +17,8 @@ import (
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/lines"
 	"github.com/paragon-train/paragon/internal/scratch"
-	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/job"
-	"github.com/paragon-train/paragon/launch/internal/local"
+	"github.com/paragon-train/paragon/launch/internal/method"
 )
 
 // run carries the command line out.
@@ -77,12 +76,22 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	if o.logFormat == joblog.JSON {
 		agentLog = &agentLines{log: log}
 	}
-	method := ssh.New(ssh.Config{Command: o.sshCommand, Executable: exe, AgentArgs: []string{"agent", o.hostTimeout.String()}, Logger: log})
-	startLocal := func(ctx context.Context) (*local.Machine, error) {
-		return local.Start(ctx, []string{exe, "agent", noLease}, agentLog)
+	cwd, err := os.Getwd()
+	if err != nil {
+		return outcome{}, fmt.Errorf("launch: %w", err)
 	}
+	env := startEnvironment{executable: exe, folder: cwd, log: log, agentLog: agentLog}
+	m, err := o.start.open(o, env)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer m.Close()
 	if o.check {
-		return outcome{}, o.runCheck(ctx, method, stdout)
+		return outcome{}, o.runCheck(ctx, m, stdout)
+	}
+	here, err := o.openLocal(env)
+	if err != nil {
+		return outcome{}, err
 	}
 
 	interrupts, caught := make(chan os.Signal, 8), make(chan os.Signal, 8)
@@ -109,19 +118,23 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		}
 	}()
 
+	var found method.Hosts
+	if stopped, err := unless(ctx, interrupts, func(ctx context.Context) (err error) { found, err = m.Hosts(ctx); return err }); err != nil {
+		return outcome{Result: stopped}, err
+	}
+	place, err := found.Place(o.workers, o.servers)
+	if err != nil {
+		return outcome{}, fmt.Errorf("launch: %w", err)
+	}
 	cfg := job.Config{
-		Workers: o.place.Workers, Hosts: o.hosts, Servers: o.place.Servers, SchedulerHost: o.schedulerHost,
+		Workers: place.Workers, Hosts: found.Workers, Servers: place.Servers, SchedulerHost: o.schedulerHost,
 		Command: o.command, Role: []string{"role"},
 		Env: o.env.all, ServerEnv: o.env.servers, WorkerEnv: o.env.workers, GPUs: o.gpus,
-		Local:         func(ctx context.Context) (job.Machine, error) { return startLocal(ctx) },
+		Local:         func(ctx context.Context) (job.Machine, error) { return here.Dial(ctx, hosts.Local) },
 		MetricsListen: o.metricsListen,
 		HostIP:        o.hostIP, Interface: o.netName, TLS: o.tls,
 		StartTimeout: o.startTimeout, StopTimeout: o.stopTimeout,
 		Interrupts: interrupts, Output: out, Logger: log,
-	}
-	cwd, err := os.Getwd()
-	if err != nil {
-		return outcome{}, fmt.Errorf("launch: %w", err)
 	}
 	folder, err := scratch.New("launch")
 	if err != nil {
@@ -129,19 +142,16 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	}
 	defer folder.Remove()
 	dir := folder.Path
-	if o.ssh {
+	if cfg.Dir = m.Dir(); m.Remote() {
 		// Ctrl-Z is ignored: a stopped launcher would send no keepalive, and the agents would end the job.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)
 		cfg.Env = o.env.forRemote(os.LookupEnv)
-		cfg.Dial = func(ctx context.Context, h hosts.Host) (job.Machine, error) { return o.dial(ctx, method, h, cwd) }
-		if cfg.Dir = cwd; o.syncDir != "" {
-			cfg.Dir = o.syncDir
-		}
-	} else {
-		var stopped job.Result
-		if cfg.Command, stopped, err = buildUnless(ctx, interrupts, o.command, dir); err != nil {
-			return outcome{Result: stopped}, err
-		}
+		cfg.Dial = func(ctx context.Context, h hosts.Host) (job.Machine, error) { return dial(ctx, m, h) }
+	} else if stopped, err := unless(ctx, interrupts, func(ctx context.Context) (err error) {
+		cfg.Command, err = buildGoRun(ctx, o.command, dir)
+		return err
+	}); err != nil {
+		return outcome{Result: stopped}, err
 	}
 	cfg.Env = append(cfg.Env[:len(cfg.Env):len(cfg.Env)], joblog.Variable+"="+string(o.logFormat))
 	if o.processMetrics != "" {
@@ -151,7 +161,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		cfg.Command, cfg.OwnCommand = append([]string{"slot"}, cfg.Command...), true
 	}
 	cfg.Elastic = o.elastic
-	close, err := o.setElastic(&cfg, method, dir, cwd)
+	close, err := o.setElastic(&cfg, m, dir, cwd)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -189,31 +199,30 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	return outcome{res, err, metrics.get()}, nil
 }
 
-// buildUnless is buildGoRun, unless an interrupt comes first: then the job has ended, and the error has its exit code.
-func buildUnless(ctx context.Context, interrupts <-chan os.Signal, command []string, dir string) ([]string, job.Result, error) {
+// unless calls f, which ends when its context does, unless an interrupt comes first: then the job has ended, and the error has its exit code.
+func unless(ctx context.Context, interrupts <-chan os.Signal, f func(ctx context.Context) error) (job.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var err error
-	done := make(chan struct{})
-	go func() { command, err = buildGoRun(ctx, command, dir); close(done) }()
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
 	select {
-	case <-done:
-		return command, job.Result{}, err
+	case err := <-done:
+		return job.Result{}, err
 	case s := <-interrupts:
 		cancel()
 		<-done
-		return nil, job.Stopped(s), exitError(job.SignalCode(s))
+		return job.Stopped(s), exitError(job.SignalCode(s))
 	}
 }
 
 // dial connects to a host, and copies the current folder there if asked to.
-func (o *options) dial(ctx context.Context, method *ssh.Method, h hosts.Host, cwd string) (job.Machine, error) {
-	m, err := method.Dial(ctx, h)
+func dial(ctx context.Context, by method.Method, h hosts.Host) (job.Machine, error) {
+	m, err := by.Dial(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	if o.syncDir != "" {
-		if err := method.Sync(ctx, m, cwd, o.syncDir); err != nil {
+	if copier, ok := by.(method.Copier); ok && copier.SyncDir() != "" {
+		if err := copier.Sync(ctx, m); err != nil {
 			m.Close()
 			return nil, err
 		}

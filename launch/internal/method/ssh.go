@@ -1,0 +1,63 @@
+package method
+
+import (
+	"context"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/ssh"
+)
+
+// SSH reaches the hosts of a list by ssh.
+type SSH struct {
+	list            []hosts.Host
+	method          *ssh.Method
+	folder, syncDir string
+}
+
+// NewSSH makes an SSH. folder is that in which launch runs; with a syncDir its contents are copied there on each host.
+func NewSSH(list []hosts.Host, cfg ssh.Config, folder, syncDir string) *SSH {
+	return &SSH{list: list, method: ssh.New(cfg), folder: folder, syncDir: syncDir}
+}
+
+// Remote implements Method.
+func (*SSH) Remote() bool { return true }
+
+// Hosts implements Method.
+func (s *SSH) Hosts(context.Context) (Hosts, error) { return Any(s.list), nil }
+
+// Dial implements Method.
+func (s *SSH) Dial(ctx context.Context, h hosts.Host) (Machine, error) {
+	m, err := s.method.Dial(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Dir implements Method.
+func (s *SSH) Dir() string {
+	if s.syncDir != "" {
+		return s.syncDir
+	}
+	return s.folder
+}
+
+// Command implements Method.
+func (s *SSH) Command(h hosts.Host) string { return strings.Join(s.method.Words(h), " ") }
+
+// SyncDir implements Copier.
+func (s *SSH) SyncDir() string { return s.syncDir }
+
+// Sync implements Copier.
+func (s *SSH) Sync(ctx context.Context, m Machine) error {
+	return s.method.Sync(ctx, m.(*ssh.Machine), s.folder, s.syncDir)
+}
+
+// Copy implements Copier.
+func (s *SSH) Copy(ctx context.Context, m Machine, file, dir string) error {
+	return s.method.Copy(ctx, m.(*ssh.Machine), file, dir)
+}
+
+// Close implements Method.
+func (*SSH) Close() error { return nil }

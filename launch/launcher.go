@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/launch/internal/method"
+)
+
+// A startMethod is a value of --launcher.
+type startMethod struct {
+	name string
+	// fits reports whether it is the one where --launcher is not given.
+	fits func(c *cli.Context) bool
+	// read reads its flags, and the hosts where they are known before the job starts.
+	read func(o *options, c *cli.Context) error
+	// open makes the method.
+	open func(o *options, e startEnvironment) (method.Method, error)
+}
+
+// A startEnvironment is what start methods work with.
+type startEnvironment struct {
+	executable string // the launch program
+	folder     string // that launch runs in
+	log        *slog.Logger
+	agentLog   io.Writer // gets what agents on this machine write
+}
+
+// startMethods are the values of --launcher. The first one that fits is the default.
+var startMethods = []startMethod{
+	{"ssh", func(c *cli.Context) bool { return c.Path("hostfile") != "" }, (*options).readSSH, (*options).openSSH},
+	{"local", func(*cli.Context) bool { return true }, (*options).readLocal, (*options).openLocal},
+}
+
+// startMethodNames are the names for messages.
+func startMethodNames() string {
+	names := make([]string, len(startMethods))
+	for i, m := range startMethods {
+		names[i] = m.name
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+// readLauncher finds the start method and reads its flags.
+func (o *options) readLauncher(c *cli.Context) error {
+	name := c.String("launcher")
+	for _, m := range startMethods {
+		if m.name == name || name == "" && m.fits(c) {
+			o.start = m
+			return m.read(o, c)
+		}
+	}
+	return usagef("--launcher %q is unknown; want %s", name, startMethodNames())
+}
+
+func (o *options) readLocal(c *cli.Context) error {
+	if o.hostfile != "" {
+		return usagef("--launcher local runs everything on this machine; leave out -H %s, or use --launcher ssh", o.hostfile)
+	}
+	for _, name := range []string{"sync-dst-dir", "scheduler-host"} {
+		if c.IsSet(name) {
+			return usagef("--%s is for jobs on several hosts; give them with -H FILE", name)
+		}
+	}
+	o.hosts = []hosts.Host{hosts.Local}
+	return nil
+}
+
+func (o *options) openLocal(e startEnvironment) (method.Method, error) {
+	return &method.Local{Agent: []string{e.executable, "agent", noLease}, Log: e.agentLog}, nil
+}
+
+func (o *options) readSSH(c *cli.Context) error {
+	if o.hostfile == "" {
+		return usagef("--launcher ssh needs the hosts: give them with -H FILE")
+	}
+	o.remote = true
+	var err error
+	if o.hosts, err = hosts.Read(o.hostfile); err != nil {
+		return usageError{fmt.Errorf("launch: %w", err)}
+	}
+	if o.sshCommand, err = ssh.SplitWords(c.String("ssh-command")); err != nil || len(o.sshCommand) == 0 {
+		return usagef("--ssh-command %q is no command: %v", c.String("ssh-command"), err)
+	}
+	if o.syncDir != "" {
+		o.syncDir = ssh.Folder(o.syncDir)
+	}
+	return nil
+}
+
+func (o *options) openSSH(e startEnvironment) (method.Method, error) {
+	cfg := ssh.Config{Command: o.sshCommand, Executable: e.executable, AgentArgs: []string{"agent", o.hostTimeout.String()}, Logger: e.log}
+	return method.NewSSH(o.hosts, cfg, e.folder, o.syncDir), nil
+}
