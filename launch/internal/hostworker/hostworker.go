@@ -163,21 +163,73 @@ func (f *Files) Add(h hosts.Host) error {
 			return nil
 		}
 		old.Slots, old.GPUs, old.CPUs = h.Slots, h.GPUs, h.CPUs
-		now, written := []string{}, false
-		for _, l := range text {
-			switch is := isOf(l, h); {
-			case is && !written:
-				entry := strings.TrimSuffix(line(*old), "\n")
-				if _, comment, ok := strings.Cut(l, "#"); ok {
-					entry += " #" + strings.TrimRight(comment, "\r\n")
-				}
-				now, written = append(now, entry+"\n"), true
-			case !is:
-				now = append(now, l)
+		return withEntry(text, *old)
+	})
+}
+
+// Edit writes what c asks for into host_worker as an operator's edit does: the next Poll returns it. A host of c.Added that is in the file
+// already keeps its line, and one of c.Resized that is not in the file is not put there.
+func (f *Files) Edit(c Change) error {
+	if c.Empty() {
+		return nil
+	}
+	return f.edit(func(text []string) []string {
+		before, changed := parsed(text), false
+		kept := []string{}
+		var there []hosts.Host
+		for i, l := range text {
+			if h := before[i]; h == nil {
+				kept = append(kept, l)
+			} else if find(c.Removed, *h) == nil {
+				kept, there = append(kept, l), append(there, *h)
+			} else {
+				changed = true
 			}
 		}
-		return now
+		for _, h := range c.Resized {
+			if find(there, h) != nil {
+				kept, changed = withEntry(kept, h), true
+			}
+		}
+		for _, h := range c.Added {
+			if find(there, h) == nil {
+				kept, there, changed = append(kept, line(h)), append(there, h), true
+			}
+		}
+		if !changed {
+			return nil
+		}
+		return kept
 	})
+}
+
+// withEntry is text with h in place of all lines of its host. The comment of the first of them stays.
+func withEntry(text []string, h hosts.Host) []string {
+	now, written := []string{}, false
+	for _, l := range text {
+		switch is := isOf(l, h); {
+		case is && !written:
+			entry := strings.TrimSuffix(line(h), "\n")
+			if _, comment, ok := strings.Cut(l, "#"); ok {
+				entry += " #" + strings.TrimRight(comment, "\r\n")
+			}
+			now, written = append(now, entry+"\n"), true
+		case !is:
+			now = append(now, l)
+		}
+	}
+	return now
+}
+
+// parsed has the host of each line; nil: the line names none, or cannot be read.
+func parsed(text []string) []*hosts.Host {
+	all := make([]*hosts.Host, len(text))
+	for i, l := range text {
+		if in, err := hosts.Parse(strings.NewReader(l), ""); err == nil {
+			all[i] = &in[0]
+		}
+	}
+	return all
 }
 
 // isOf reports whether a line is one of a host.

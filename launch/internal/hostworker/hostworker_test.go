@@ -312,3 +312,43 @@ func TestAnEditThatUndoesOurOwnChangeIsSeen(t *testing.T) {
 		t.Errorf("Poll: %+v, %v, want d2 removed", c, err)
 	}
 }
+
+// A program's edit is seen by the next Poll, as an operator's is, and leaves the operator's lines as they are.
+func TestEditIsReportedByTheNextPoll(t *testing.T) {
+	for _, tc := range []struct {
+		name, before           string
+		added, removed, resize string
+		after                  string
+		want                   string // of the Poll
+	}{
+		{"added", "d1\n# mine\n", "d2 slots=2\nd3\n", "", "", "d1\n# mine\nd2 slots=2\nd3\n", "d2/2 d3/0||"},
+		{"behind a line without an end", "d1", "d2\n", "", "", "d1\nd2\n", "d2/0||"},
+		{"there already", "d1\nD2. slots=3 # mine\n", "d2\nd1\n", "", "", "d1\nD2. slots=3 # mine\n", "D2./3||"},
+		{"removed with all its lines", "d1\nd2 # a\n\nD2\n", "", "d2\n", "", "d1\n\n", "||"},
+		{"removed and added", "d1\nd9 # x\n", "d2\n", "d9\nd8\n", "", "d1\nd2\n", "d2/0||"},
+		{"resized", "d1 # a\nd1\n", "", "", "d1 slots=4\nd7 slots=2\n", "d1 slots=4 # a\n", "||d1/4"},
+		{"a line that cannot be read stays", "d1\nd2 slot=3\n", "d3\n", "d2\n", "", "d1\nd2 slot=3\nd3\n", "error"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := open(t, t.TempDir(), "d1\n")
+			if err := os.WriteFile(f.Path, []byte(tc.before), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			c := Change{Added: parse(t, tc.added), Removed: parse(t, tc.removed), Resized: parse(t, tc.resize)}
+			if err := f.Edit(c); err != nil {
+				t.Fatal(err)
+			}
+			if got := read(t, f.Path); got != tc.after {
+				t.Errorf("host_worker has %q, want %q", got, tc.after)
+			}
+			got, err := f.Poll()
+			text := names(got.Added) + "|" + names(got.Removed) + "|" + names(got.Resized)
+			if err != nil {
+				text = "error"
+			}
+			if text != tc.want {
+				t.Errorf("Poll: %s, %v, want %s", text, err, tc.want)
+			}
+		})
+	}
+}
