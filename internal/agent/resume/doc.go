@@ -6,7 +6,7 @@
 //
 // Each end keeps at most Window bytes that the other has not read; Write waits then. Both ends send something at least every Lease/8. A
 // connection on which nothing came for three times as long is closed. A Stream that has heard nothing from the other end for Lease is over: its
-// calls fail with ErrLease.
+// calls fail with ErrLease. Bytes of both directions may be lost then.
 //
 //	s := resume.New(resume.Config{Lease: 4 * time.Second})
 //	for conn := range connections { // dialled, authenticated, and known to belong to this stream

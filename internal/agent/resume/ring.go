@@ -1,0 +1,46 @@
+package resume
+
+// A ring holds bytes between two positions of a stream. It takes memory as it needs it, up to the most that is ever put in.
+type ring struct {
+	b     []byte
+	start int // index of the first byte
+	n     int
+}
+
+// An empty ring keeps no more memory than this.
+const keepRing = 256 << 10
+
+// append adds bytes at the end.
+func (r *ring) append(p []byte) {
+	if need := r.n + len(p); need > len(r.b) {
+		b := make([]byte, max(need, 2*len(r.b), 4<<10))
+		r.copyAt(b[:r.n], 0)
+		r.b, r.start = b, 0
+	}
+	end := (r.start + r.n) % len(r.b)
+	k := copy(r.b[end:], p)
+	copy(r.b, p[k:])
+	r.n += len(p)
+}
+
+// copyAt fills p with the bytes from offset on; there must be as many.
+func (r *ring) copyAt(p []byte, offset int) {
+	if len(p) == 0 {
+		return
+	}
+	i := (r.start + offset) % len(r.b)
+	k := copy(p, r.b[i:])
+	copy(p[k:], r.b)
+}
+
+// discard drops the first n bytes.
+func (r *ring) discard(n int) {
+	if r.n -= n; r.n > 0 {
+		r.start = (r.start + n) % len(r.b)
+		return
+	}
+	r.start = 0
+	if len(r.b) > keepRing {
+		r.b = nil
+	}
+}
