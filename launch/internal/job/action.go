@@ -30,8 +30,11 @@ type (
 		id  int
 		why string
 	}
-	// closeMachine closes a connection.
-	closeMachine struct{ machine int }
+	// closeMachine closes a connection. With dismiss the host is told that the job does not need it any more.
+	closeMachine struct {
+		machine int
+		dismiss bool
+	}
 	// chooseAddress finds the address at which all machines reach a scheduler on one of them.
 	chooseAddress struct{ scheduler int }
 	// announce tells others that the scheduler listens.

@@ -30,6 +30,9 @@ type Machine interface {
 	Close() error
 }
 
+// A Dismisser is a Machine whose host wants to know when an operator has removed it from the job. Dismiss is called after Close.
+type Dismisser interface{ Dismiss() }
+
 // Config says what to run. Fields without a default must be set.
 type Config struct {
 	Workers       []hosts.Host // by rank: where each runs

@@ -106,6 +106,7 @@ type hostState struct {
 	leaving    bool // it is being removed, or was
 	removing   bool // the scheduler has said that it is being removed, and not yet that it was
 	scaledAway bool // it is removed because no worker is wanted there; it stays in the roster
+	dismissed  bool // it is removed by name
 	edition    int  // goes up when the host is added or removed; restarts that were planned before are then void
 	restarts   int  // workers that will be started there again after a while, to join
 	coming     int  // others that will be started there again

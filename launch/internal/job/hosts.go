@@ -81,7 +81,7 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 		c.do(listHost{h, false})
 		if !c.removedByScaling(h) {
 			if c.withdraw(h); e.Reason == "" { // else its last worker was told to end
-				c.scaling = nil
+				c.scaling, c.host(h).dismissed = nil, true
 			}
 		}
 		if c.host(h).member {
@@ -196,7 +196,7 @@ func (c *core) workersOn(h hosts.Host) (nodes []*Node) {
 // addHost brings an added host up.
 func (c *core) addHost(h hosts.Host) {
 	s := c.host(h)
-	s.leaving, s.removing, s.scaledAway = false, false, false
+	s.leaving, s.removing, s.scaledAway, s.dismissed = false, false, false, false
 	s.voidRestarts() // those that were about to be started again are among the new ones
 	for _, j := range c.joining {
 		if j.host.Same(h) {

@@ -77,7 +77,7 @@ func (c *core) connected(e connected) {
 		if isLoopback(m.address) != isLoopback(c.address) {
 			e.err = fmt.Errorf("launch: host %s has the address %s, and the scheduler %s; other hosts cannot reach a loopback address",
 				k.host, m.address, c.address)
-			c.closeMachine(m)
+			c.closeMachine(m, false)
 			m, fresh = nil, false
 		}
 	}
@@ -109,15 +109,15 @@ func (c *core) adopt(key string, m *machine) *machine {
 	}
 	c.machines[key] = m
 	if over != nil && over != m {
-		c.closeMachine(over)
+		c.closeMachine(over, false)
 	}
 	return m
 }
 
-func (c *core) closeMachine(m *machine) {
+func (c *core) closeMachine(m *machine, dismiss bool) {
 	if !m.closing {
 		m.closing = true
-		c.do(closeMachine{m.id})
+		c.do(closeMachine{m.id, dismiss})
 	}
 }
 
@@ -165,7 +165,7 @@ func (c *core) release(h hosts.Host) {
 		}
 	}
 	delete(c.machines, key)
-	c.closeMachine(m)
+	c.closeMachine(m, c.host(h).dismissed && !m.lost)
 }
 
 // sortedKeys are the keys of a map in their order, so that the same events lead to the same actions.

@@ -185,7 +185,7 @@ func (c *core) grow(s *scaling, g growth) {
 		h := g.host
 		before := c.countWorkers(h)
 		st := c.host(h)
-		st.leaving, st.scaledAway = false, false
+		st.leaving, st.scaledAway, st.dismissed = false, false, false
 		if p := c.placeOf(h); p != nil {
 			p.withdrawn = false
 		}

@@ -71,6 +71,9 @@ func (s *script) text(a action) string {
 	case cancelCall:
 		return fmt.Sprintf("cancel %d: %s", a.id, a.why)
 	case closeMachine:
+		if a.dismiss {
+			return fmt.Sprintf("close machine %d, and dismiss its host", a.machine)
+		}
 		return fmt.Sprintf("close machine %d", a.machine)
 	case chooseAddress:
 		return fmt.Sprintf("choose an address for a scheduler on machine %d", a.scheduler)

@@ -97,7 +97,13 @@ func (s *shell) closeMachine(a closeMachine) {
 	m := s.machines[a.machine]
 	delete(s.machines, a.machine)
 	delete(s.lost, a.machine)
-	s.working.Go(func() { s.send(machineClosed{a.machine, m.Close()}) })
+	s.working.Go(func() {
+		err := m.Close()
+		if d, ok := m.(Dismisser); ok && a.dismiss {
+			d.Dismiss()
+		}
+		s.send(machineClosed{a.machine, err})
+	})
 }
 
 // closeAll closes all machines at once.

@@ -121,7 +121,7 @@ func (c *core) checkAddresses() error {
 		}
 	}
 	if loop != "" && far != "" {
-		return fmt.Errorf("launch: host %s has a loopback address, which %s cannot reach; put its network name or address into the hosts file", loop, far)
+		return fmt.Errorf("launch: host %s has a loopback address, which %s cannot reach; give it an address that they reach (the hosts file, or --host-ip of its agent)", loop, far)
 	}
 	return nil
 }
