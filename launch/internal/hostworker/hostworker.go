@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -201,6 +202,14 @@ func (f *Files) Edit(c Change) error {
 		}
 		return kept
 	})
+}
+
+// Repeat has the next Poll return a host as added, if it is in the file: the job could not use it before, and can now.
+func (f *Files) Repeat(h hosts.Host) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed = slices.DeleteFunc(f.listed, h.Same)
+	f.seen = nil
 }
 
 // withEntry is text with h in place of all lines of its host. The comment of the first of them stays.

@@ -352,3 +352,18 @@ func TestEditIsReportedByTheNextPoll(t *testing.T) {
 		})
 	}
 }
+
+// A host that the job could not use is reported again once it can be used, if it is still listed.
+func TestRepeatReportsAListedHostAgain(t *testing.T) {
+	f := open(t, t.TempDir(), "d1\nd2 slots=2\n")
+	for host, want := range map[string]string{"d2": "d2/2||", "d3": "||"} {
+		f.Repeat(parse(t, host+"\n")[0])
+		c, err := f.Poll()
+		if got := names(c.Added) + "|" + names(c.Removed) + "|" + names(c.Resized); err != nil || got != want {
+			t.Errorf("Poll after Repeat of %s: %s, %v, want %s", host, got, err, want)
+		}
+		if c, err := f.Poll(); err != nil || !c.Empty() {
+			t.Errorf("the Poll after that: %+v, %v, want nothing", c, err)
+		}
+	}
+}
