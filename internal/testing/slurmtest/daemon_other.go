@@ -1,0 +1,7 @@
+//go:build !linux
+
+package slurmtest
+
+import "syscall"
+
+func daemonAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
