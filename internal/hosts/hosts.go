@@ -82,11 +82,11 @@ func (h Host) SameLimits(o Host) bool { return h.GPUs == o.GPUs && h.CPUs == o.C
 
 // Same reports whether two lines name the same login, so that one connection serves both.
 func (h Host) Same(o Host) bool {
-	return h.key() == o.key()
+	return h.Key() == o.Key()
 }
 
-// key is the same for all lines of one login.
-func (h Host) key() Host { return Host{User: h.User, Name: plain(h.Name), Port: h.Port} }
+// Key is the same for all lines of one login, and has no limits.
+func (h Host) Key() Host { return Host{User: h.User, Name: plain(h.Name), Port: h.Port} }
 
 // plain is the canonical form of a host name or address.
 func plain(name string) string {
@@ -99,11 +99,11 @@ func plain(name string) string {
 // Merge has each host once, in the order of the first lines. The slots of a host's lines add up; a line without slots= sets no limit.
 func Merge(all []Host) []Host {
 	var merged []Host
-	index := make(map[Host]int) // in merged, by key
+	index := make(map[Host]int) // in merged, by Key
 	for _, h := range all {
-		i, ok := index[h.key()]
+		i, ok := index[h.Key()]
 		if !ok {
-			index[h.key()] = len(merged)
+			index[h.Key()] = len(merged)
 			merged = append(merged, h)
 			continue
 		}
@@ -142,7 +142,7 @@ func Parse(r io.Reader, path string) ([]Host, error) {
 		return nil, fmt.Errorf("hosts file %s is UTF-16; save it as UTF-8", path)
 	}
 	var all []Host
-	first := make(map[Host]Host) // by key
+	first := make(map[Host]Host) // by Key
 	for i, line := range strings.Split(lineEnds.Replace(string(b)), "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		line = strings.TrimLeft(line, byteOrderMark) // it is inside the file where files were concatenated
@@ -155,10 +155,10 @@ func Parse(r io.Reader, path string) ([]Host, error) {
 			return nil, fmt.Errorf("%s line %d: %w", path, i+1, err)
 		}
 		h.Line = i + 1
-		if o, ok := first[h.key()]; ok && !o.SameLimits(h) {
+		if o, ok := first[h.Key()]; ok && !o.SameLimits(h) {
 			return nil, fmt.Errorf("%s line %d: %s: got other gpus= or cpus= than on line %d, want the same on all lines of a host", path, h.Line, h, o.Line)
 		} else if !ok {
-			first[h.key()] = h
+			first[h.Key()] = h
 		}
 		all = append(all, h)
 	}

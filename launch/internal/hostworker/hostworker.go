@@ -98,6 +98,17 @@ func (f *Files) Hosts() []hosts.Host {
 	return append([]hosts.Host(nil), f.listed...)
 }
 
+// Read returns the hosts that the file names now, also those that no Poll has returned yet.
+func (f *Files) Read() ([]hosts.Host, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now, err := hosts.Read(f.Path)
+	if err != nil {
+		return nil, fmt.Errorf("launch: %w", err)
+	}
+	return summed(now), nil
+}
+
 // A Change is what an edit of host_worker asks for.
 type Change struct {
 	Added, Removed []hosts.Host // in the file's order, and in the order of the file before
