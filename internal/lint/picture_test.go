@@ -74,7 +74,7 @@ var picture = append([]row{
 
 	// Start methods.
 	{"internal/ssh", and("internal/agent", "internal/hosts")},
-	{"internal/agent", and("internal/gpus", "internal/process")},
+	{"internal/agent", and("internal/gpus", "internal/process", "internal/hosts")},
 	{"internal/process", and("internal/gpus")},
 	{"internal/gpus", machinery},
 	{"internal/hosts", nil},
