@@ -13,22 +13,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/internal/record"
-	"github.com/paragon-train/paragon/internal/scratch"
 	"github.com/paragon-train/paragon/launch/internal/logline"
 )
 
@@ -75,7 +68,7 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 1 {
 		switch args[1] {
 		case "agent":
-			return runAgent(args[2:], log)
+			return runAgent(args[2:], stdout, stderr, log)
 		case "role":
 			return runRole(log)
 		case "ctl":
@@ -103,54 +96,6 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, err)
 	return 1
-}
-
-// noLease is the lease of the agent on the launching machine. It sees at once when its launcher has ended; a launcher that is silent there
-// has only been stopped (Ctrl-Z).
-const noLease = "none"
-
-// runAgent is `launch agent LEASE`.
-func runAgent(args []string, log *slog.Logger) int {
-	if len(args) != 1 {
-		log.Error(fmt.Sprintf("launch: agent: got arguments %q, want the time that the launcher may be silent", args))
-		return exitUsage
-	}
-	lease := time.Duration(-1)
-	if args[0] != noLease {
-		var err error
-		if lease, err = time.ParseDuration(args[0]); err != nil || lease <= 0 {
-			log.Error(fmt.Sprintf("launch: agent: lease %q is no duration above 0", args[0]))
-			return exitUsage
-		}
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		log.Error(fmt.Sprintf("launch: agent: find own program: %v", err))
-		return 1
-	}
-	// The launcher may be gone when we write to it: SIGPIPE must not end the agent before it has ended its children. Notify, unlike
-	// Ignore, is not inherited by them.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Executable: exe, Lease: lease, Adopt: true, Logger: log})
-	if lease < 0 {
-		sweep()
-	}
-	if err != nil {
-		log.Error(err.Error())
-		return 1
-	}
-	return 0
-}
-
-// sweep removes the folders and records of launchers that were killed. The agent of this machine does so when it ends: it may outlive its
-// launcher, whose files these then are.
-func sweep() {
-	scratch.Sweep()
-	if dir, err := record.Dir(os.Getenv); err == nil {
-		record.Sweep(dir)
-	}
 }
 
 func newApp(stdout, stderr io.Writer) *cli.App {

@@ -31,11 +31,14 @@ import (
 // PingInterval is the interval at which an idle Client renews the lease of its agent.
 const PingInterval = 500 * time.Millisecond
 
+// lateGrace bounds the grace where the launcher has been gone for the time of a lease already.
+const lateGrace = 500 * time.Millisecond
+
 // Config configures Serve.
 type Config struct {
 	Executable string        // what a Spec with Self runs
 	Lease      time.Duration // silence of the launcher after which it is taken for dead; 0: 4 s; negative: no limit
-	Grace      time.Duration // from SIGTERM to SIGKILL when the launcher is gone; 0: 3 s; at most 500 ms after the Lease has expired
+	Grace      time.Duration // from SIGTERM to SIGKILL when the launcher is gone; 0: 3 s; at most 500 ms after the Lease has expired or a read failed
 	Drain      time.Duration // from SIGTERM to SIGKILL when the agent gets SIGTERM and the launcher lives; 0: 20 s
 	Adopt      bool          // adopt and kill orphaned descendants; only for a process that is nothing but an agent
 	Logger     *slog.Logger  // slog.Default()
@@ -127,13 +130,14 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 			}
 			s.handle(ctx, f)
 		case err := <-readErr:
-			s.stop(cfg.Grace)
 			if errors.Is(err, io.EOF) {
+				s.stop(cfg.Grace)
 				return nil
 			}
+			s.stop(min(cfg.Grace, lateGrace)) // in may have a lease of its own
 			return fmt.Errorf("launch: agent: read from the launcher: %w", err)
 		case <-lease.C:
-			s.stop(min(cfg.Grace, 500*time.Millisecond))
+			s.stop(min(cfg.Grace, lateGrace))
 			return fmt.Errorf("launch: agent: the launcher has been silent for %s", cfg.Lease)
 		case <-ctx.Done():
 			s.drain(ctx, frames, readErr, lease)
@@ -155,10 +159,14 @@ func (s *server) drain(ctx context.Context, frames <-chan frame, readErr <-chan 
 			s.await(s.cfg.Grace)
 		case <-limit.C:
 			s.await(0)
-		case <-readErr:
-			s.await(s.cfg.Grace)
+		case err := <-readErr:
+			if errors.Is(err, io.EOF) {
+				s.await(s.cfg.Grace)
+			} else {
+				s.await(min(s.cfg.Grace, lateGrace))
+			}
 		case <-lease.C:
-			s.await(min(s.cfg.Grace, 500*time.Millisecond))
+			s.await(min(s.cfg.Grace, lateGrace))
 		case f := <-frames:
 			if s.cfg.Lease > 0 {
 				lease.Reset(s.cfg.Lease)

@@ -20,7 +20,7 @@ const (
 )
 
 // roles are those that may be in a certificate.
-var roles = []string{Scheduler, Server, Worker, Launcher}
+var roles = []string{Scheduler, Server, Worker, Launcher, Agent}
 
 // domain is what stands behind the role in the certificate's one DNS name, worker.paragon say.
 const domain = ".paragon"

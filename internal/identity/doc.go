@@ -8,6 +8,9 @@
 // authority issued it, it is valid now, and its role is allowed at that end of the connection. Names and addresses of hosts are not checked: they
 // differ from network to network, and only processes of the job can get a certificate.
 //
+// Programs that the launcher did not start, such as an agent that dials in, have no identity at first. With a Shared both ends prove that they have
+// the same secret.
+//
 //	a, err := identity.NewAuthority(job)
 //	id, err := a.Issue(identity.Worker, "worker 3") // in the launcher
 //	id, err := identity.Decode(text)                // in the process
@@ -26,6 +29,7 @@ const (
 	Server    = "server"
 	Worker    = "worker"
 	Launcher  = "launcher" // and its control command
+	Agent     = "agent"    // that dialled in
 )
 
 // An Identity is a process's certificate with its key, and that of the authority. It never changes and may be used by several

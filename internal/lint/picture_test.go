@@ -74,7 +74,9 @@ var picture = append([]row{
 
 	// Start methods.
 	{"internal/ssh", and("internal/agent", "internal/hosts")},
-	{"internal/agent", and("internal/gpus", "internal/process", "internal/hosts")},
+	{"internal/agent/dialin", and("internal/agent", "internal/hosts")},
+	{"internal/agent/resume", nil},
+	{"!internal/agent", and("internal/gpus", "internal/process")},
 	{"internal/process", and("internal/gpus")},
 	{"internal/gpus", machinery},
 	{"internal/hosts", nil},

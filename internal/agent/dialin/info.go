@@ -33,8 +33,8 @@ func (i Info) Host() hosts.Host {
 	return hosts.Host{Name: i.Name, Slots: i.Slots, GPUs: i.MaxGPUs}
 }
 
-// check is for both ends: what an agent says is not to be trusted in its form.
-func (i Info) check() error {
+// Check says what is wrong with it. What an agent says is not to be trusted in its form.
+func (i Info) Check() error {
 	h, err := hosts.ParseHost(i.Name)
 	switch {
 	case err != nil:

@@ -2,11 +2,15 @@ package dialin
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/identity"
 )
 
 // Config configures Listen.
@@ -22,53 +26,245 @@ type Config struct {
 	Logger *slog.Logger // slog.Default()
 }
 
+func (c *Config) setDefaults() (err error) {
+	if c.Secret.IsZero() {
+		return errors.New("launch: listen for agents: no secret")
+	}
+	if c.Listen == "" {
+		c.Listen = ":0"
+	}
+	switch {
+	case c.Lease == 0:
+		c.Lease = 4 * time.Second
+	case c.Lease < minLease || c.Lease > maxLease:
+		return fmt.Errorf("launch: listen for agents: lease is %s, want %s to %s", c.Lease, minLease, maxLease)
+	}
+	if c.Build == "" {
+		if c.Build, err = Build(); err != nil {
+			return err
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return nil
+}
+
 // A Listener is the launcher's end. Its methods may be called together.
-type Listener struct{}
+type Listener struct {
+	cfg       Config
+	ln        net.Listener
+	tls       *tls.Config
+	authority *identity.Authority
+	changes   chan Change
+	ctx       context.Context // ends with the Listener
+	cancel    context.CancelFunc
+	running   sync.WaitGroup // all goroutines
+
+	mu       sync.Mutex // guards the rest
+	agents   map[string]*member
+	sessions map[string]*session
+	queue    []Change      // for changes
+	changed  chan struct{} // closed and replaced when agents or queue change
+	closing  bool
+	pending  map[net.Conn]bool // connections before their welcome
+}
+
+// maxPending bounds the connections that have not authenticated themselves yet.
+const maxPending = 256
+
+// closeTime bounds how long Close waits for agents that are connected; one that hears that the job is over needs milliseconds.
+const closeTime = 5 * time.Second
 
 // Listen listens for agents until Close. ctx bounds the start only.
-func Listen(ctx context.Context, cfg Config) (*Listener, error) { return nil, nil }
-
-// Addresses has host:port for each address at which others may reach the listener, the likeliest first.
-func (l *Listener) Addresses() []string { return nil }
-
-// Agents has the agents that are there, idle or in use, in the natural order of their names: n2 comes before n10.
-func (l *Listener) Agents() []Info { return nil }
-
-// Wait returns the agents once there are enough of them. The error is ctx's cause.
-func (l *Listener) Wait(ctx context.Context, enough func([]Info) bool) ([]Info, error) {
-	return nil, nil
+func Listen(ctx context.Context, cfg Config) (*Listener, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("launch: listen for agents on %s: %w", cfg.Listen, err)
+	}
+	l, err := listen(cfg, ln)
+	if err != nil {
+		ln.Close()
+	}
+	return l, err
 }
 
-// A Change says that an agent has come, or is gone for good: its lease expired, it left, or another one has taken its place. One that comes back after
-// that has come again. An agent whose Machine was closed, or that has lost its connection within the lease, is not gone.
-type Change struct {
-	Info   Info
-	Joined bool
+// listen is Listen on a listener, with all fields of cfg set.
+func listen(cfg Config, ln net.Listener) (*Listener, error) {
+	shared, err := identity.NewShared(cfg.Secret.key[:], purpose)
+	if err != nil {
+		return nil, fmt.Errorf("launch: listen for agents: %w", err)
+	}
+	authority, err := identity.NewAuthority(purpose)
+	if err != nil {
+		return nil, fmt.Errorf("launch: listen for agents: %w", err)
+	}
+	own, err := authority.Issue(identity.Launcher, "launcher")
+	if err != nil {
+		return nil, fmt.Errorf("launch: listen for agents: %w", err)
+	}
+	l := &Listener{
+		cfg: cfg, ln: ln, authority: authority, changes: make(chan Change),
+		agents: make(map[string]*member), sessions: make(map[string]*session),
+		changed: make(chan struct{}), pending: make(map[net.Conn]bool),
+	}
+	l.tls = &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: byServerName(shared.Server(), own.Server(identity.Agent))}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.running.Go(l.accept)
+	l.running.Go(l.tell)
+	return l, nil
 }
 
-// Changes has the changes since Listen. It may be read or not: of those that nobody reads, only the last ones of each name are kept.
-func (l *Listener) Changes() <-chan Change { return nil }
+// purpose is what the secret is used for.
+const purpose = "agents"
 
-// Dial takes the agent of that name, and waits for it until ctx ends. After Machine.Close the agent is idle and can be dialled again.
-func (l *Listener) Dial(ctx context.Context, name string) (*Machine, error) { return nil, nil }
+func byServerName(join, agent *tls.Config) func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	return func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		switch h.ServerName {
+		case serverJoin:
+			return join, nil
+		case serverAgent:
+			return agent, nil
+		}
+		return nil, fmt.Errorf("TLS for server %q, want %q or %q", h.ServerName, serverJoin, serverAgent)
+	}
+}
 
-// Dismiss tells the agent of that name that it is not needed any more: it ends its processes and exits with code 0.
-func (l *Listener) Dismiss(name string) {}
+func (l *Listener) accept() {
+	for {
+		nc, err := l.ln.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // too many open files, say: others may be closed meanwhile
+			l.cfg.Logger.Warn(fmt.Sprintf("launch: accept agents: %v", err))
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-l.ctx.Done():
+				return
+			}
+			continue
+		}
+		if !l.begin(nc) {
+			nc.Close()
+			continue
+		}
+		l.running.Go(func() {
+			if err := l.serve(nc); err != nil {
+				l.cfg.Logger.Debug(fmt.Sprintf("launch: connection from %s: %v", nc.RemoteAddr(), err))
+			}
+		})
+	}
+}
+
+func (l *Listener) begin(nc net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) >= maxPending || l.ctx.Err() != nil {
+		return false
+	}
+	l.pending[nc] = true
+	return true
+}
+
+// serve authenticates a connection and does what its hello asks for.
+func (l *Listener) serve(nc net.Conn) error {
+	settled := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.pending, nc)
+	}
+	defer settled()
+	nc.SetDeadline(time.Now().Add(handshakeTimeout))
+	c := tls.Server(nc, l.tls)
+	var h hello
+	err := c.HandshakeContext(l.ctx)
+	if err == nil {
+		err = readMessage(c, &h)
+	}
+	if err != nil {
+		nc.Close()
+		return identity.Explain(err)
+	}
+	if h.Ask == askControl && l.cfg.Control != nil && c.ConnectionState().ServerName == serverJoin {
+		defer nc.Close()
+		if err := writeMessage(c, welcome{}); err != nil {
+			return err
+		}
+		settled()
+		nc.SetDeadline(time.Time{})
+		stop := context.AfterFunc(l.ctx, func() { nc.Close() })
+		defer stop()
+		l.cfg.Control(l.ctx, c)
+		return nil
+	}
+	w, s := l.admit(h, c)
+	err = writeMessage(c, w)
+	if s == nil {
+		c.CloseWrite()
+		nc.Close()
+		l.told(h, w)
+		return err
+	}
+	nc.SetDeadline(time.Time{})
+	s.stream.Attach(c) // if the connection is broken already, the agent makes another one
+	return err
+}
 
 // Close tells all agents that the job is over: they exit with code 0. It returns when they have been told or are gone.
-func (l *Listener) Close() error { return nil }
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	l.closing = true
+	for _, m := range l.agents {
+		if m.session != nil {
+			l.closeSession(m.session)
+		}
+	}
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	l.await(ctx, func() bool { return len(l.agents) == 0 })
 
-// A Machine is the host of an agent that dialled in.
-type Machine struct{ *agent.Client }
+	l.mu.Lock()
+	l.cancel()
+	for nc := range l.pending {
+		nc.Close()
+	}
+	var left []*session
+	for _, s := range l.sessions {
+		left = append(left, s)
+	}
+	l.mu.Unlock()
+	for _, s := range left {
+		s.stream.Abort(net.ErrClosed)
+	}
+	err := l.ln.Close()
+	l.running.Wait()
+	return err
+}
 
-// Info is what the agent said of its host.
-func (m *Machine) Info() Info { return Info{} }
+// await waits until a condition holds, which it asks with the lock held.
+func (l *Listener) await(ctx context.Context, holds func() bool) error {
+	for {
+		l.mu.Lock()
+		ok, changed := holds(), l.changed
+		l.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
 
-// Address is the IP address at which other hosts reach this one.
-func (m *Machine) Address() string { return "" }
-
-// LauncherAddress is the IP address at which this host reached the launcher.
-func (m *Machine) LauncherAddress() string { return "" }
-
-// Close stops all processes that still run there. The agent is idle then.
-func (m *Machine) Close() error { return nil }
+// notify wakes those that await something; the caller holds the lock.
+func (l *Listener) notify() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/internal/scratch"
+)
+
+// noLease is the lease of the agent on the launching machine. It sees at once when its launcher has ended; a launcher that is silent there
+// has only been stopped (Ctrl-Z).
+const noLease = "none"
+
+// runAgent is `launch agent LEASE`, which ssh and the launching machine's launcher start, or `launch agent --join ADDR`.
+func runAgent(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
+	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
+		return runSubApp(agentApp(log), args, stdout, stderr)
+	}
+	lease := time.Duration(-1)
+	if args[0] != noLease {
+		var err error
+		if lease, err = time.ParseDuration(args[0]); err != nil || lease <= 0 {
+			log.Error(fmt.Sprintf("launch: agent: lease %q is no duration above 0", args[0]))
+			return exitUsage
+		}
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		log.Error(fmt.Sprintf("launch: agent: find own program: %v", err))
+		return 1
+	}
+	ctx, stop := agentContext()
+	defer stop()
+	err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Executable: exe, Lease: lease, Adopt: true, Logger: log})
+	if lease < 0 {
+		sweep()
+	}
+	if err != nil {
+		log.Error(err.Error())
+		return 1
+	}
+	return 0
+}
+
+// A stopSignal ends an agent's context.
+type stopSignal struct{ syscall.Signal }
+
+func (s stopSignal) Error() string { return "got " + s.Signal.String() }
+
+// agentContext ends with the first signal that asks the agent to end; its cause is a stopSignal.
+func agentContext() (ctx context.Context, stop func()) {
+	// The launcher may be gone when we write to it: SIGPIPE must not end the agent before it has ended its children. Notify, unlike
+	// Ignore, is not inherited by them.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	caught := make(chan os.Signal, 1)
+	catch := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup it stays ignored
+		catch = append(catch, syscall.SIGHUP)
+	}
+	signal.Notify(caught, catch...)
+	go func() {
+		select {
+		case s := <-caught:
+			cancel(stopSignal{s.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(caught); cancel(nil) }
+}
+
+// sweep removes the folders and records of launchers that were killed. The agent of this machine does so when it ends: it may outlive its
+// launcher, whose files these then are.
+func sweep() {
+	scratch.Sweep()
+	if dir, err := record.Dir(os.Getenv); err == nil {
+		record.Sweep(dir)
+	}
+}

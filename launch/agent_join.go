@@ -1,0 +1,185 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/internal/affinity"
+	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/agent/dialin"
+	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/hosts"
+)
+
+// exitRefused is the exit code of an agent that the launcher refused: to start it again the same way is of no use.
+const exitRefused = 77
+
+// agentApp is `launch agent --join`.
+func agentApp(log *slog.Logger) *cli.App {
+	return &cli.App{
+		Name:  "launch agent",
+		Usage: "run processes on this machine for a launcher that waits for agents",
+		UsageText: `launch agent --join ADDR[,ADDR...] --secret-file FILE [flags]
+launch agent --join @FILE --secret-file FILE [flags]`,
+		Description: `Run one on each host, through whatever starts programs there. The launcher (launch --launcher agents) prints the command.
+
+The exit code is 0 when the job is over or the launcher does not need this host any more, 1 when the launcher was not reached or is lost,
+2 for a command line that makes no sense, 77 when the launcher refused (another secret, another build, the name is taken), and 128 + N
+after signal N. No process that it started is left then.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "join", Usage: "where the launcher listens: `ADDR` is host:port, or several with commas between them, or @FILE with one on each line (launch --address-file)"},
+			&cli.StringFlag{Name: "secret-file", Usage: "`FILE` with the secret that the launcher has, too; without it the secret is in $" + dialin.SecretVariable},
+			&cli.StringFlag{Name: "name", Usage: "`NAME` of this host in the job", DefaultText: "the host's name"},
+			&cli.IntFlag{Name: "slots", Usage: "`N` workers may run here", DefaultText: "the launcher decides"},
+			&cli.IntFlag{Name: "gpus", Usage: "the job may use the first `N` GPUs of this host", Value: -1, DefaultText: "all"},
+			&cli.StringFlag{Name: "runs", Usage: "run only `ROLES` here: workers or servers", DefaultText: "both"},
+			&cli.StringFlag{Name: "host-ip", Usage: "`ADDRESS` at which other hosts reach this one", DefaultText: "that of the connection to the launcher"},
+			&cli.DurationFlag{Name: "join-timeout", Usage: "how long to try to reach the launcher", Value: 5 * time.Minute},
+			&cli.DurationFlag{Name: "rejoin", Usage: "when the launcher is lost, look for a new one for `TIME`", DefaultText: "exit with 1"},
+			&cli.DurationFlag{Name: "drain", Usage: "`TIME` from SIGTERM until processes that have not left the job are killed", Value: 20 * time.Second},
+		},
+		Action: func(c *cli.Context) error { return joinLauncher(c, log) },
+	}
+}
+
+func joinLauncher(c *cli.Context, log *slog.Logger) error {
+	cfg, err := readJoin(c, log)
+	if err != nil {
+		return err
+	}
+	if cfg.Serve.Executable, err = os.Executable(); err != nil {
+		return fmt.Errorf("launch: agent: find own program: %w", err)
+	}
+	ctx, stop := agentContext()
+	defer stop()
+	err = dialin.Join(ctx, cfg)
+	var stopped stopSignal
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &stopped):
+		log.Info("launch: agent: left the job: " + stopped.Error())
+		return exitError(128 + int(stopped.Signal))
+	}
+	log.Error(err.Error())
+	if errors.Is(err, dialin.ErrRefused) {
+		return exitError(exitRefused)
+	}
+	return exitError(1)
+}
+
+// readJoin reads the flags.
+func readJoin(c *cli.Context, log *slog.Logger) (cfg dialin.JoinConfig, err error) {
+	fromEnv := os.Getenv(dialin.SecretVariable)
+	os.Unsetenv(dialin.SecretVariable) // no process that this one starts shall have it
+	cfg = dialin.JoinConfig{
+		Timeout: c.Duration("join-timeout"), Rejoin: c.Duration("rejoin"), Logger: log,
+		Serve: agent.Config{Adopt: true, Drain: c.Duration("drain"), Logger: log},
+		Info: dialin.Info{
+			Name: c.String("name"), Slots: c.Int("slots"), Runs: c.String("runs"), Address: c.String("host-ip"),
+			CPUs: len(affinity.Own()),
+		},
+	}
+	if c.Args().Present() {
+		return cfg, usagef("agent: got argument %q, want only flags", c.Args().First())
+	}
+	if cfg.Addresses, err = joinAddresses(c.String("join")); err != nil {
+		return cfg, err
+	}
+	for _, name := range []string{"join-timeout", "drain"} {
+		if c.Duration(name) <= 0 {
+			return cfg, usagef("agent: --%s is %s, want more than 0", name, c.Duration(name))
+		}
+	}
+	switch file := c.String("secret-file"); {
+	case cfg.Rejoin < 0:
+		return cfg, usagef("agent: --rejoin is %s, want 0 or more", cfg.Rejoin)
+	case file != "":
+		if cfg.Secret, err = dialin.ReadSecret(file); err != nil {
+			return cfg, err
+		}
+	case fromEnv != "":
+		if cfg.Secret, err = dialin.ParseSecret(fromEnv); err != nil {
+			return cfg, fmt.Errorf("launch: agent: $%s: %w", dialin.SecretVariable, err)
+		}
+	default:
+		return cfg, usagef("agent: no secret: give --secret-file FILE, the file that the launcher has, too")
+	}
+	if cfg.Info.Name == "" {
+		if cfg.Info.Name, err = os.Hostname(); err != nil {
+			return cfg, fmt.Errorf("launch: agent: %w; give --name", err)
+		}
+	}
+	installed, err := gpus.Installed()
+	if err != nil {
+		log.Warn(fmt.Sprintf("launch: agent: list GPUs: %v", err))
+	}
+	cfg.Info.GPUs = len(installed)
+	if c.IsSet("gpus") {
+		if cfg.Info.MaxGPUs = c.Int("gpus"); cfg.Info.MaxGPUs == 0 {
+			cfg.Info.MaxGPUs = hosts.NoGPUs
+		} else if cfg.Info.MaxGPUs < 0 {
+			return cfg, usagef("agent: --gpus is %d, want 0 or more", c.Int("gpus"))
+		}
+		cfg.Info.GPUs = min(cfg.Info.GPUs, max(cfg.Info.MaxGPUs, 0))
+	}
+	if err := cfg.Info.Check(); err != nil {
+		return cfg, usagef("agent: %v", err)
+	}
+	return cfg, nil
+}
+
+// maxAddresses bounds a file with addresses.
+const maxAddresses = 64 << 10
+
+// joinAddresses reads the value of --join.
+func joinAddresses(s string) (func() ([]string, error), error) {
+	if path, ok := strings.CutPrefix(s, "@"); ok {
+		if path == "" {
+			return nil, usagef("agent: --join is @, want @FILE")
+		}
+		return func() ([]string, error) {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			if len(b) > maxAddresses {
+				return nil, fmt.Errorf("%s has %d bytes, want at most %d", path, len(b), maxAddresses)
+			}
+			all, err := checkAddresses(strings.Fields(string(b)))
+			if err != nil {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
+			return all, err
+		}, nil
+	}
+	if s == "" {
+		return nil, usagef("agent: give --join ADDR, where the launcher listens")
+	}
+	all, err := checkAddresses(strings.Split(s, ","))
+	if err != nil {
+		return nil, usagef("agent: --join: %v", err)
+	}
+	return func() ([]string, error) { return all, nil }, nil
+}
+
+func checkAddresses(all []string) ([]string, error) {
+	for _, a := range all {
+		host, port, err := net.SplitHostPort(a)
+		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
+			return nil, fmt.Errorf("%q is no address, want host:port", a)
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no address, want host:port")
+	}
+	return all, nil
+}
