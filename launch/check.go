@@ -23,7 +23,7 @@ func (o *options) runCheck(ctx context.Context, m method.Method, stdout io.Write
 		fmt.Fprintln(stdout, "Everything runs on this machine; there is no host to check. Give hosts with -H FILE.")
 		return nil
 	}
-	found, err := m.Hosts(ctx)
+	found, err := o.findHosts(ctx, m)
 	if err != nil {
 		return err
 	}

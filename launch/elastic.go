@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts"
@@ -32,13 +34,30 @@ func (o *options) setElastic(cfg *job.Config, m method.Method, dir, cwd string) 
 	if !m.Remote() {
 		e.Here = isHere
 	}
-	if !e.Enabled || o.trial {
-		return func() {}, nil
+	if e.Enabled && !o.trial {
+		if e.Files, err = hostworker.Open(cwd, hostworker.Places(cfg.Workers)); err != nil {
+			return nil, err
+		}
 	}
-	if e.Files, err = hostworker.Open(cwd, hostworker.Places(cfg.Workers)); err != nil {
-		return nil, err
+	stop := follow(m, e.Files)
+	return func() {
+		stop()
+		if e.Files != nil {
+			e.Files.Close()
+		}
+	}, nil
+}
+
+// follow takes in the hosts that come by themselves while the job runs, until what it returns is called.
+func follow(m method.Method, files *hostworker.Files) (stop func()) {
+	f, ok := m.(method.Follower)
+	if !ok {
+		return func() {}
 	}
-	return func() { e.Files.Close() }, nil
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { f.Follow(ctx, files) })
+	return func() { cancel(); following.Wait() }
 }
 
 // isHere reports whether a host is this machine: its name, or a loopback address or name.

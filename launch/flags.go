@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -24,7 +25,7 @@ import (
 const elasticFlag = "elastic-training-enabled"
 
 func flags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.IntFlag{Name: "num-workers", Aliases: []string{"n"}, Usage: "`NUMBER` of workers", DefaultText: "must be given"},
 		&cli.IntFlag{Name: "num-servers", Aliases: []string{"s"}, Usage: "`NUMBER` of servers", DefaultText: "as many as workers"},
 		&cli.PathFlag{Name: "hostfile", Aliases: []string{"H"}, Usage: "hosts `FILE`: host[:port] [slots=N] [gpus=N] [cpus=N] on each line", TakesFile: true},
@@ -37,10 +38,10 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "scheduler-host", Usage: "run the scheduler on `HOST` (ssh)", DefaultText: "this machine"},
 		&cli.StringFlag{Name: "host-ip", Usage: "`ADDRESS` at which the hosts reach the scheduler", DefaultText: "detected"},
 		&cli.StringFlag{Name: "interface", Usage: "use the address of network interface `NAME`, and pass its name to the processes"},
-		&cli.StringFlag{Name: "tls", Usage: "encrypt the traffic between hosts: on, off or auto (on over ssh)", Value: "auto"},
+		&cli.StringFlag{Name: "tls", Usage: "encrypt the traffic between hosts: on, off or auto (on with ssh and agents)", Value: "auto"},
 		&cli.DurationFlag{Name: "start-timeout", Usage: "give up if not all processes have joined after `TIME`", Value: 5 * time.Minute},
 		&cli.DurationFlag{Name: "stop-timeout", Usage: "workers that are asked to stop have `TIME` to save their state", Value: 4 * time.Second},
-		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that loses contact with launch for `TIME` stops its processes (ssh)", Value: 4 * time.Second},
+		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that loses contact with launch for `TIME` stops its processes (ssh, agents)", Value: 4 * time.Second},
 		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing", DisableDefaultText: true},
 		&cli.StringFlag{Name: "output", Usage: "write what the processes print to the standard output as text, or as json for programs", Value: "text"},
 		newLogFormatFlag(),
@@ -66,7 +67,7 @@ func flags() []cli.Flag {
 		// Of launch tune: the workers wait for slots (launch slot), and no files name the hosts.
 		&cli.BoolFlag{Name: trialFlag, Hidden: true},
 		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
-	}
+	}, agentFlags()...)
 }
 
 // trialFlag makes the job an elastic trial of launch tune.
@@ -79,6 +80,7 @@ type options struct {
 	start            startMethod
 	remote           bool         // processes run on other hosts than this machine
 	hosts            []hosts.Host // nil: they are known when the job starts
+	agent            agentOptions
 	sshCommand       []string
 	syncDir          string
 	env              environment
@@ -235,6 +237,9 @@ func (o *options) connections() int {
 	if !o.remote {
 		return 0
 	}
+	if o.hosts == nil {
+		return cmp.Or(o.agent.agents, o.workers)
+	}
 	return len(o.hosts)
 }
 
@@ -293,6 +298,9 @@ func (o *options) readElastic(c *cli.Context) error {
 		}
 	}
 	if e.AdaptWorkers = c.Bool("adapt-workers"); e.AdaptWorkers && e.MaxWorkers == 0 {
+		if o.hosts == nil {
+			return usagef("--adapt-workers wants a limit; give --max-workers NUMBER")
+		}
 		for _, h := range o.hosts {
 			if h.Slots == 0 {
 				return usagef("--adapt-workers wants a limit; give --max-workers NUMBER, or slots=NUMBER for every host of the hosts file")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,7 +22,7 @@ type startMethod struct {
 	// read reads its flags, and the hosts where they are known before the job starts.
 	read func(o *options, c *cli.Context) error
 	// open makes the method.
-	open func(o *options, e startEnvironment) (method.Method, error)
+	open func(ctx context.Context, o *options, e startEnvironment) (method.Method, error)
 }
 
 // A startEnvironment is what start methods work with.
@@ -30,12 +31,15 @@ type startEnvironment struct {
 	folder     string // that launch runs in
 	log        *slog.Logger
 	agentLog   io.Writer // gets what agents on this machine write
+	// progress shows what launch waits for; "" ends that.
+	progress func(text string)
 }
 
 // startMethods are the values of --launcher. The first one that fits is the default.
 var startMethods = []startMethod{
-	{"ssh", func(c *cli.Context) bool { return c.Path("hostfile") != "" }, (*options).readSSH, (*options).openSSH},
-	{"local", func(*cli.Context) bool { return true }, (*options).readLocal, (*options).openLocal},
+	{"ssh", func(c *cli.Context) bool { return c.Path("hostfile") != "" }, (*options).readSSH, openSSH},
+	{"agents", func(*cli.Context) bool { return false }, (*options).readAgents, openAgents},
+	{"local", func(*cli.Context) bool { return true }, (*options).readLocal, openLocal},
 }
 
 // startMethodNames are the names for messages.
@@ -69,10 +73,10 @@ func (o *options) readLocal(c *cli.Context) error {
 		}
 	}
 	o.hosts = []hosts.Host{hosts.Local}
-	return nil
+	return refuseAgentFlags(c)
 }
 
-func (o *options) openLocal(e startEnvironment) (method.Method, error) {
+func openLocal(_ context.Context, _ *options, e startEnvironment) (method.Method, error) {
 	return &method.Local{Agent: []string{e.executable, "agent", noLease}, Log: e.agentLog}, nil
 }
 
@@ -91,10 +95,10 @@ func (o *options) readSSH(c *cli.Context) error {
 	if o.syncDir != "" {
 		o.syncDir = ssh.Folder(o.syncDir)
 	}
-	return nil
+	return refuseAgentFlags(c)
 }
 
-func (o *options) openSSH(e startEnvironment) (method.Method, error) {
+func openSSH(_ context.Context, o *options, e startEnvironment) (method.Method, error) {
 	cfg := ssh.Config{Command: o.sshCommand, Executable: e.executable, AgentArgs: []string{"agent", o.hostTimeout.String()}, Logger: e.log}
 	return method.NewSSH(o.hosts, cfg, e.folder, o.syncDir), nil
 }

@@ -71,8 +71,9 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	out := lines.New(lines.Config{
 		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr), JSON: o.json, LogJSON: o.logFormat == joblog.JSON, Each: metrics.take,
 	})
-	log := newLogger(printer{out}, o.logFormat, launcherRole) // log lines, too, come out whole
-	agentLog := io.Writer(printer{out})
+	screen := newStatusLine(printer{out}, stderr) // log lines, too, come out whole
+	log := newLogger(screen, o.logFormat, launcherRole)
+	agentLog := io.Writer(screen)
 	if o.logFormat == joblog.JSON {
 		agentLog = &agentLines{log: log}
 	}
@@ -80,20 +81,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	if err != nil {
 		return outcome{}, fmt.Errorf("launch: %w", err)
 	}
-	env := startEnvironment{executable: exe, folder: cwd, log: log, agentLog: agentLog}
-	m, err := o.start.open(o, env)
-	if err != nil {
-		return outcome{}, err
-	}
-	defer m.Close()
-	if o.check {
-		return outcome{}, o.runCheck(ctx, m, stdout)
-	}
-	here, err := o.openLocal(env)
-	if err != nil {
-		return outcome{}, err
-	}
-
+	env := startEnvironment{executable: exe, folder: cwd, log: log, agentLog: agentLog, progress: screen.progress(o.logFormat, log)}
 	interrupts, caught := make(chan os.Signal, 8), make(chan os.Signal, 8)
 	catch := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // under nohup it stays ignored
@@ -118,8 +106,21 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		}
 	}()
 
+	m, err := o.start.open(ctx, o, env)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer m.Close()
+	if o.check {
+		stopped, err := unless(ctx, interrupts, func(ctx context.Context) error { return o.runCheck(ctx, m, stdout) })
+		return outcome{Result: stopped}, err
+	}
+	here, err := openLocal(ctx, o, env)
+	if err != nil {
+		return outcome{}, err
+	}
 	var found method.Hosts
-	if stopped, err := unless(ctx, interrupts, func(ctx context.Context) (err error) { found, err = m.Hosts(ctx); return err }); err != nil {
+	if stopped, err := unless(ctx, interrupts, func(ctx context.Context) (err error) { found, err = o.findHosts(ctx, m); return err }); err != nil {
 		return outcome{Result: stopped}, err
 	}
 	place, err := found.Place(o.workers, o.servers)
@@ -213,6 +214,13 @@ func unless(ctx context.Context, interrupts <-chan os.Signal, f func(ctx context
 		<-done
 		return job.Stopped(s), exitError(job.SignalCode(s))
 	}
+}
+
+// findHosts waits for the hosts of the job, for as long as a start may take.
+func (o *options) findHosts(ctx context.Context, m method.Method) (method.Hosts, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.startTimeout, fmt.Errorf("gave up after %s (--start-timeout)", o.startTimeout))
+	defer cancel()
+	return m.Hosts(ctx)
 }
 
 // dial connects to a host, and copies the current folder there if asked to.

@@ -1,4 +1,5 @@
-// Package method has the ways in which launch starts processes on the hosts of a job: on the launching machine, or over ssh.
+// Package method has the ways in which launch starts processes on the hosts of a job: on the launching machine, over ssh, or through agents that
+// dial in.
 //
 // A start method knows which hosts there are and connects to each; what runs there is up to the job (package job). On every host an agent of ours
 // (package internal/agent) starts the processes, so that output, signals, exit codes and the end of a lost host are the same in all of them.
@@ -10,6 +11,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/launch/internal/hostworker"
 	"github.com/paragon-train/paragon/launch/internal/job"
 )
 
@@ -44,6 +46,13 @@ type Copier interface {
 	Sync(ctx context.Context, m Machine) error
 	// Copy copies a file of this machine into a folder of a host, in the same way.
 	Copy(ctx context.Context, m Machine, file, dir string) error
+}
+
+// A Follower is a Method whose hosts come by themselves, also while the job runs.
+type Follower interface {
+	// Follow puts hosts that come into host_worker, as an operator does, until ctx ends. The job then starts workers there. Without files (nil) the
+	// job's hosts are fixed: a host that comes waits idle, and takes the place of one of its name that is lost.
+	Follow(ctx context.Context, files *hostworker.Files)
 }
 
 // Hosts are the hosts of a job in the order that gives the ranks.

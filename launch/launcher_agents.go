@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/internal/agent/dialin"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/launch/internal/method"
+)
+
+// agentOptions are the flags about agents that dial in.
+type agentOptions struct {
+	agents      int // 0: as many as have slots for all workers
+	listen      string
+	secretFile  string // empty: the secret is in the environment
+	addressFile string
+}
+
+// agentFlags are the flags of --launcher agents.
+func agentFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "agents", Usage: "wait for `NUMBER` agents before the job starts (--launcher agents)", DefaultText: "until they have slots for all workers"},
+		&cli.StringFlag{Name: "listen", Usage: "wait for agents on `ADDRESS` (host:port; port 0: a free one)", DefaultText: "a free port of all addresses"},
+		&cli.PathFlag{Name: "secret-file", Usage: "secret `FILE` that launch and its agents share; made if it is not there", TakesFile: true},
+		&cli.PathFlag{Name: "address-file", Usage: "write the addresses at which agents reach launch to `FILE`, for launch agent --join @FILE", TakesFile: true},
+	}
+}
+
+func (o *options) readAgents(c *cli.Context) error {
+	o.remote = true
+	o.agent = agentOptions{agents: c.Int("agents"), listen: c.String("listen"), secretFile: c.Path("secret-file"), addressFile: c.Path("address-file")}
+	switch {
+	case o.hostfile != "":
+		return usagef("--launcher agents has no hosts file: the hosts are those whose agents dial in; leave out -H %s, or use --launcher ssh", o.hostfile)
+	case c.IsSet("sync-dst-dir"):
+		return usagef("--sync-dst-dir copies by rsync over ssh, and agents have no ssh; put the folder on every host (a shared file system, an image, rsync by hand) and leave it out")
+	case c.IsSet("scheduler-host"):
+		return usagef("--scheduler-host is for --launcher ssh; with agents the scheduler runs beside launch: start launch where it shall run")
+	case c.IsSet("ssh-command"):
+		return usagef("--ssh-command is for --launcher ssh; agents dial in without ssh")
+	case c.IsSet("agents"):
+		if err := checkNumber("--agents", o.agent.agents, 1, maxAgents, ""); err != nil {
+			return err
+		}
+	}
+	if o.agent.secretFile == "" && os.Getenv(dialin.SecretVariable) == "" {
+		return usagef("--launcher agents needs the secret that launch and its agents share: give --secret-file FILE (it is made if it is not there)")
+	}
+	if o.agent.listen != "" {
+		if _, port, err := net.SplitHostPort(o.agent.listen); err != nil || port == "" {
+			return usagef("--listen %q: want host:port, such as :4000, or 10.0.0.5:0 for a free port", o.agent.listen)
+		}
+	}
+	return nil
+}
+
+// maxAgents is the most agents of a job, each of which has a worker or a server.
+const maxAgents = hosts.MaxSlots
+
+// refuseAgentFlags refuses the flags of agents in jobs that have none.
+func refuseAgentFlags(c *cli.Context) error {
+	for _, name := range []string{"agents", "listen", "secret-file", "address-file"} {
+		if c.IsSet(name) {
+			return usagef("--%s is about agents that dial in; give --launcher agents, too", name)
+		}
+	}
+	return nil
+}
+
+// A listener is where agents dial in.
+type listener struct {
+	*dialin.Listener
+	join string // the command by which an agent joins
+}
+
+// listen opens the place where agents dial in. Its logger is e's.
+func (o *options) listenForAgents(ctx context.Context, e startEnvironment) (*listener, error) {
+	a := o.agent
+	var secret dialin.Secret
+	var err error
+	file := ""
+	if a.secretFile != "" {
+		var made bool
+		if secret, made, err = dialin.ReadOrMakeSecret(a.secretFile); err != nil {
+			return nil, err
+		}
+		if file, err = filepath.Abs(a.secretFile); err != nil {
+			return nil, fmt.Errorf("launch: --secret-file: %w", err)
+		}
+		if made {
+			e.log.Info(fmt.Sprintf("made the secret %s; copy it to the hosts of the agents (mode 0600)", file))
+		}
+	} else if secret, err = dialin.ParseSecret(os.Getenv(dialin.SecretVariable)); err != nil {
+		return nil, fmt.Errorf("launch: %s: %w", dialin.SecretVariable, err)
+	}
+	os.Unsetenv(dialin.SecretVariable) // no process of the job needs it
+	l, err := dialin.Listen(ctx, dialin.Config{Listen: a.listen, Secret: secret, Lease: o.hostTimeout, Logger: e.log})
+	if err != nil {
+		return nil, err
+	}
+	addresses := l.Addresses()
+	words := []string{"launch", "agent", "--join", strings.Join(addresses, ",")}
+	if a.addressFile != "" {
+		path, err := filepath.Abs(a.addressFile)
+		if err == nil {
+			err = writeAddresses(path, addresses)
+		}
+		if err != nil {
+			l.Close()
+			return nil, fmt.Errorf("launch: --address-file: %w", err)
+		}
+		words[3] = "@" + path
+	}
+	if file != "" {
+		words = append(words, "--secret-file", file)
+	}
+	return &listener{l, ssh.Quote(words)}, nil
+}
+
+// writeAddresses writes the address file so that nobody reads a part of it.
+func writeAddresses(path string, addresses []string) error {
+	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = next.WriteString(strings.Join(addresses, "\n") + "\n")
+	err = errors.Join(err, next.Chmod(0o644), next.Close()) // no secret inside
+	if err == nil {
+		err = os.Rename(next.Name(), path)
+	}
+	if err != nil {
+		os.Remove(next.Name())
+	}
+	return err
+}
+
+// removeAddresses removes the address file, unless another launch has written it meanwhile.
+func removeAddresses(path string, addresses []string) {
+	if b, err := os.ReadFile(path); err == nil && string(b) == strings.Join(addresses, "\n")+"\n" {
+		os.Remove(path)
+	}
+}
+
+func openAgents(ctx context.Context, o *options, e startEnvironment) (method.Method, error) {
+	l, err := o.listenForAgents(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	e.log.Info("agents join with: " + l.join)
+	return &dialledIn{method.NewAgents(o.agentsConfig(l, e)), o, l}, nil
+}
+
+// agentsConfig is how agents are used.
+func (o *options) agentsConfig(l *listener, e startEnvironment) method.AgentsConfig {
+	return method.AgentsConfig{
+		Listener: l.Listener, Agents: o.agent.agents, Workers: o.workers, Dir: e.folder, Join: l.join,
+		DialTimeout: o.elastic.JoinTimeout, Progress: e.progress, Logger: e.log,
+	}
+}
+
+// dialledIn are agents with what belongs to the command line.
+type dialledIn struct {
+	*method.Agents
+	o *options
+	l *listener
+}
+
+// Close implements method.Method.
+func (d *dialledIn) Close() error {
+	if path := d.o.agent.addressFile; path != "" {
+		removeAddresses(path, d.l.Addresses())
+	}
+	return d.Agents.Close()
+}
