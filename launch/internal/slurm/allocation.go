@@ -1,0 +1,155 @@
+package slurm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/hosts"
+)
+
+// An Allocation is what Slurm has given to a job.
+type Allocation struct {
+	Job   string // its ID
+	Step  string // the step that this process runs in; empty: the batch script, or a shell of salloc
+	Nodes []Node // in the order of the nodelist
+}
+
+// A Node is one node of an allocation.
+type Node struct {
+	Name  string
+	Tasks int // that may run there; 0: not given
+	CPUs  int // that belong to the job; 0: not given
+}
+
+// Tasks are those of all nodes; 0: not given.
+func (a Allocation) Tasks() (n int) {
+	for _, node := range a.Nodes {
+		n += node.Tasks
+	}
+	return n
+}
+
+// Hosts are the nodes as hosts of a job: a task is a slot.
+func (a Allocation) Hosts() []hosts.Host {
+	all := make([]hosts.Host, len(a.Nodes))
+	for i, n := range a.Nodes {
+		all[i] = hosts.Host{Name: n.Name, Slots: n.Tasks}
+	}
+	return all
+}
+
+// Inside reports whether this process is where launch should use Slurm by itself: in an allocation, and not in a step, since one of launch's own
+// is for what it started.
+func Inside(lookup func(string) (string, bool)) bool {
+	for _, name := range []string{"SLURM_JOB_ID", "SLURM_JOB_NODELIST"} {
+		if v, ok := lookup(name); !ok || v == "" {
+			return false
+		}
+	}
+	return step(lookup) == ""
+}
+
+// step is the step of srun that this process runs in. Slurm's own steps, the batch script and the shell of salloc, have the highest numbers
+// of 32 bits.
+func step(lookup func(string) (string, bool)) string {
+	id, _ := lookup("SLURM_STEP_ID")
+	if n, err := strconv.ParseUint(id, 10, 32); err != nil || n >= 0xfffffff0 {
+		return ""
+	}
+	return id
+}
+
+// Read reads the allocation that this process runs in from its environment.
+func Read(lookup func(string) (string, bool)) (Allocation, error) {
+	job, _ := lookup("SLURM_JOB_ID")
+	list, _ := lookup("SLURM_JOB_NODELIST")
+	switch {
+	case job == "" && list == "":
+		return Allocation{}, fmt.Errorf("there is no allocation of Slurm here: SLURM_JOB_ID is not set; " +
+			"run launch in a batch script (launch slurm script writes one) or within salloc")
+	case job == "" || list == "":
+		return Allocation{}, fmt.Errorf("got SLURM_JOB_ID=%q and SLURM_JOB_NODELIST=%q, want both; pass Slurm's variables on to launch", job, list)
+	}
+	names, err := Expand(list)
+	if err != nil {
+		return Allocation{}, fmt.Errorf("SLURM_JOB_NODELIST: %w", err)
+	}
+	a := Allocation{Job: job, Step: step(lookup), Nodes: make([]Node, len(names))}
+	line := make(map[string]int) // of a name, from 1
+	for i, name := range names {
+		if first := line[name]; first > 0 {
+			return Allocation{}, fmt.Errorf("SLURM_JOB_NODELIST: %s is node %d and node %d, want each once", name, first, i+1)
+		}
+		line[name] = i + 1
+		a.Nodes[i].Name = name
+	}
+	for _, v := range []struct {
+		name  string
+		count func(*Node) *int
+	}{
+		{"SLURM_TASKS_PER_NODE", func(n *Node) *int { return &n.Tasks }},
+		{"SLURM_JOB_CPUS_PER_NODE", func(n *Node) *int { return &n.CPUs }},
+	} {
+		text, ok := lookup(v.name)
+		if !ok || a.Step != "" && v.name == "SLURM_TASKS_PER_NODE" { // a step has other tasks than the job
+			continue
+		}
+		counts, err := Counts(text)
+		switch {
+		case err != nil:
+			return Allocation{}, fmt.Errorf("%s: %w", v.name, err)
+		case len(counts) != len(names):
+			return Allocation{}, fmt.Errorf("%s=%s is about %d nodes, SLURM_JOB_NODELIST=%s about %d; want as many", v.name, text, len(counts), list, len(names))
+		}
+		for i := range a.Nodes {
+			*v.count(&a.Nodes[i]) = counts[i]
+		}
+	}
+	return a, nil
+}
+
+// maxCount bounds a number of tasks or processors of one node.
+const maxCount = 1 << 20
+
+// Counts reads numbers for each node as Slurm writes them: "2(x3),1" is 2 2 2 1.
+func Counts(list string) (counts []int, err error) {
+	if len(list) > maxListBytes {
+		return nil, fmt.Errorf("a list of numbers has %d bytes, want at most %d", len(list), maxListBytes)
+	}
+	at := 0
+	fail := func(at int, format string, args ...any) ([]int, error) {
+		return nil, &SyntaxError{List: list, Position: at + 1, Problem: fmt.Sprintf(format, args...)}
+	}
+	for {
+		item, _, more := strings.Cut(list[at:], ",")
+		number, rest, repeated := strings.Cut(item, "(")
+		n, ok := readCount(number)
+		if !ok {
+			return fail(at, "got %q, want a number from 1 to %d", number, maxCount)
+		}
+		times := 1
+		if repeated {
+			inside, closed := strings.CutSuffix(rest, ")")
+			inside, marked := strings.CutPrefix(inside, "x")
+			if times, ok = readCount(inside); !ok || !closed || !marked {
+				return fail(at+len(number), "got %q, want a repetition such as (x3)", "("+rest)
+			}
+		}
+		if times > maxNodes-len(counts) {
+			return fail(at, "the list is about more than %d nodes", maxNodes)
+		}
+		for range times {
+			counts = append(counts, n)
+		}
+		if at += len(item) + 1; !more {
+			return counts, nil
+		}
+	}
+}
+
+// readCount reads digits alone.
+func readCount(s string) (int, bool) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	return int(n), err == nil && n >= 1 && n <= maxCount
+}
