@@ -48,7 +48,7 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, clock: cfg.Trace.Clock(), windows: newWindows(), sched: transport.NewClient(cfg.Scheduler, tc),
-		done: make(chan struct{}), traced: make(chan struct{}), changed: make(chan struct{}), callers: make(map[string]*caller), lastHeard: time.Now(),
+		done: make(chan struct{}), traced: make(chan struct{}), changed: make(chan struct{}), stopping: make(chan struct{}), callers: make(map[string]*caller), lastHeard: time.Now(),
 	}
 	n.position.Store(&position{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())

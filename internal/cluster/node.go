@@ -81,8 +81,9 @@ type Node struct {
 	membership wire.Membership
 	member     bool // the node is a member of the generation, not only joining
 	changed    chan struct{}
-	lastHeard  time.Time // when the scheduler last answered
-	lastLogged time.Time // when the log last said that the scheduler does not answer
+	stopping   chan struct{} // closed when the job stops with a checkpoint
+	lastHeard  time.Time     // when the scheduler last answered
+	lastLogged time.Time     // when the log last said that the scheduler does not answer
 	step       uint64
 	epoch      uint64
 	adaptation string             // what the next heartbeats report of it
@@ -240,6 +241,9 @@ func (n *Node) update(m *wire.Membership) {
 	n.lastHeard = time.Now()
 	if m.Revision > n.membership.Revision || m.Phase == wire.PhaseForming {
 		grown := m.Revision > n.membership.Revision
+		if m.Stopping && !n.membership.Stopping {
+			close(n.stopping)
+		}
 		n.membership = *m
 		n.pending.Store(m.Change)
 		now := &position{Generation(m.Generation), n.position.Load().rank}

@@ -20,7 +20,7 @@ func TestRequestsAreStrict(t *testing.T) {
 		{`{"op":7}`, "number"},
 		{`[`, "EOF"},
 		{``, "EOF"},
-		{`{"op":"leap"}`, `op "leap": want status, why, events, add, remove, add-server, remove-server, failed, server-failed, lost, left, stop, scale, scaling, grow, release, telemetry, series, trace, trace-parts or trace-end`},
+		{`{"op":"leap"}`, `op "leap": want status, why, events, add, remove, add-server, remove-server, failed, server-failed, lost, left, stop, checkpoint-stop, scale, scaling, grow, release, telemetry, series, trace, trace-parts or trace-end`},
 		{`{"op":"status","version":1}`, "version 1 of a request: want 2; use the launch program"},
 		{`{"op":"divine","version":3,"depth":7}`, "version 3 of a request: want 2; use the launch program"},
 		{`{"op":"status","version":"3","depth":7}`, "version"},

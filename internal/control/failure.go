@@ -30,12 +30,14 @@ const (
 	NotClosed       Code = "not_closed"      // a worker ended with code 0 and had not closed its store
 	StoppedByOthers Code = "stopped_outside" // all workers stopped cleanly, because one of them got SIGTERM from outside the launcher
 	Interrupted     Code = "interrupted"     // by the signal of Cause
+	Checkpointed    Code = "checkpointed"    // stopped as asked, with a complete checkpoint after Step steps, from which it can go on; Text says who asked
+	NoCheckpoint    Code = "no_checkpoint"   // it was to stop with a checkpoint, and none was written; Text says why
 	NotStarted      Code = "not_started"     // Text says why
 	NotClean        Code = "not_clean"       // it ended, and Text says what could not be cleaned up
 )
 
 var codes = []Code{NodeLost, NoWorkerLeft, TooFewWorkers, NotReplaced, NoBackup, NodeError, NodeLeft, StartTimeout, ChangeTimeout, TooManyCuts,
-	SchedulerEnded, ProcessFailed, NotJoined, NotClosed, StoppedByOthers, Interrupted, NotStarted, NotClean}
+	SchedulerEnded, ProcessFailed, NotJoined, NotClosed, StoppedByOthers, Interrupted, Checkpointed, NoCheckpoint, NotStarted, NotClean}
 
 // A Failure is why a job failed: a code, and the fields that it needs.
 type Failure struct {
@@ -198,6 +200,10 @@ func (f Failure) String() string {
 		return "all workers stopped cleanly: one of them got SIGTERM from outside the launcher"
 	case Interrupted:
 		return "stopped by " + f.Text
+	case Checkpointed:
+		return fmt.Sprintf("stopped with a checkpoint after %d steps, from which it can go on: %s", f.Step, f.Text)
+	case NoCheckpoint:
+		return "stopped without a checkpoint: " + f.Text
 	}
 	return f.Text
 }

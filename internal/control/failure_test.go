@@ -49,6 +49,8 @@ func TestFailuresInWords(t *testing.T) {
 		{of(worker, NotClosed, nil), "worker 1 on d2 ended with exit 0 without closing its store, while others trained; call Close before the program ends", false},
 		{Failure{Code: StoppedByOthers}, "all workers stopped cleanly: one of them got SIGTERM from outside the launcher", false},
 		{Failure{Code: Interrupted, Text: "interrupt"}, "stopped by interrupt", false},
+		{Failure{Code: Checkpointed, Step: 120, Text: "SIGUSR1"}, "stopped with a checkpoint after 120 steps, from which it can go on: SIGUSR1", false},
+		{Failure{Code: NoCheckpoint, Text: "SIGUSR1: too late"}, "stopped without a checkpoint: SIGUSR1: too late", false},
 		{Failure{Code: NotStarted, Text: "no host answers"}, "no host answers", false},
 		{Failure{Code: NotClean, Text: "d2 does not answer"}, "d2 does not answer", false},
 	} {
@@ -75,7 +77,7 @@ func TestReportsAreStrict(t *testing.T) {
 	for _, tc := range []struct{ line, want string }{
 		{`{"running":true}`, ""},
 		{`{"present":{"role":"worker","rank":-1}}`, ""},
-		{`{}`, "want one of present, absent, running, failed, adaptation and metrics"},
+		{`{}`, "want one of present, absent, running, failed, adaptation, metrics, stopping and stopped"},
 		{`{"running":true,"absent":{"role":"server","rank":0}}`, "want one of"},
 		{`{"present":{"role":"boss","rank":0}}`, `role "boss"`},
 		{`{"present":{"role":"worker","rank":-2}}`, "rank -2"},

@@ -20,6 +20,21 @@ type Report struct {
 	Adaptation *Adaptation `json:"adaptation,omitempty"`
 	// Metrics is the address at which Prometheus may ask for the job's metrics.
 	Metrics string `json:"metrics,omitempty"`
+	// Stopping: the job stops with a checkpoint (OpCheckpointStop).
+	Stopping *Stopping `json:"stopping,omitempty"`
+	// Stopped is what came of that, as a worker says: first of all that a checkpoint is complete.
+	Stopped *Stopped `json:"stopped,omitempty"`
+}
+
+// A Stopping says that the job stops with a checkpoint.
+type Stopping struct {
+	Reason string `json:"reason"` // who asked for it, for people
+}
+
+// A Stopped is what the job can go on from.
+type Stopped struct {
+	Steps  uint64 `json:"steps"`            // of the checkpoint that is complete; 0: there is none
+	Reason string `json:"reason,omitempty"` // why there is none, for people
 }
 
 // A Presence is a node that wants to be in the job.
@@ -36,6 +51,12 @@ func (r Report) Line() (string, error) {
 		c.Text, c.Cause.Text = clip(c.Text, MaxReason), clip(c.Cause.Text, MaxReason)
 		c.Waiting = clipList(c.Waiting, maxReport/4)
 		r.Failed = &c
+	}
+	if r.Stopping != nil {
+		r.Stopping = &Stopping{clip(r.Stopping.Reason, MaxReason)}
+	}
+	if r.Stopped != nil {
+		r.Stopped = &Stopped{r.Stopped.Steps, clip(r.Stopped.Reason, MaxReason)}
 	}
 	if err := r.check(); err != nil {
 		return "", err
@@ -91,8 +112,14 @@ func (r *Report) check() error {
 			return fmt.Errorf("control: report: metrics at %q: want host:port", r.Metrics)
 		}
 	}
+	if r.Stopping != nil {
+		set++
+	}
+	if r.Stopped != nil {
+		set++
+	}
 	if set != 1 {
-		return errors.New("control: report: want one of present, absent, running, failed, adaptation and metrics")
+		return errors.New("control: report: want one of present, absent, running, failed, adaptation, metrics, stopping and stopped")
 	}
 	return nil
 }

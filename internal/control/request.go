@@ -21,6 +21,8 @@ const (
 	OpLost   = "lost"   // Process, Cause: it ended; Done has the Phase
 	OpLeft   = "left"   // Process: it was a worker's, and ended with code 0
 	OpStop   = "stop"   // the whole job is being stopped
+	// OpCheckpointStop, Reason: all workers write a checkpoint after a step that they agree on, and the job ends, to go on later.
+	OpCheckpointStop = "checkpoint-stop"
 
 	// OpScale asks for a number of workers, Workers or those of Placement. Done comes when the launcher has taken or refused it; what becomes of it
 	// is in Status and in the events Scaling, Scaled and ScaleShort. A newer one replaces it.
@@ -37,7 +39,7 @@ const (
 )
 
 // ops are all operations, as messages name them.
-var ops = []string{OpStatus, OpWhy, OpEvents, OpAdd, OpRemove, OpAddServer, OpRemoveServer, OpFailed, OpServerFailed, OpLost, OpLeft, OpStop,
+var ops = []string{OpStatus, OpWhy, OpEvents, OpAdd, OpRemove, OpAddServer, OpRemoveServer, OpFailed, OpServerFailed, OpLost, OpLeft, OpStop, OpCheckpointStop,
 	OpScale, OpScaling, OpGrow, OpRelease, OpTelemetry, OpSeries, OpTrace, OpTraceParts, OpTraceEnd}
 
 // Limits of a Request.

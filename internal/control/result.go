@@ -11,6 +11,10 @@ const Starting = "starting"
 // MaxResult bounds the JSON of a Result, in bytes. The Result of a job of 5000 processes with last lines of full length fits.
 const MaxResult = 64 << 20
 
+// ExitCheckpointed is the exit code of launch where the job was stopped with a checkpoint, so that it can go on later. A script that gets it puts
+// the job into its queue again. It is in no range of the shell's, of signals' or of sysexits.h.
+const ExitCheckpointed = 85
+
 // maxSeconds bounds the life of a process, in seconds: 100 years.
 const maxSeconds = 100 * 365 * 24 * 3600
 

@@ -107,6 +107,7 @@ func (c *Core) loseWorker(n *node, cause control.Cause) {
 		loss.Code = control.NoWorkerLeft
 		c.fail(loss)
 		return
+	case c.stopsFor != "": // the checkpoint has what those who stay know; another number of workers goes on from it
 	case e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay+len(c.admitted()) < e.MinWorkers:
 		loss.Code, loss.Left, loss.Least = control.TooFewWorkers, stay, e.MinWorkers
 		c.fail(loss)
@@ -115,7 +116,7 @@ func (c *Core) loseWorker(n *node, cause control.Cause) {
 	c.begin(text)
 	want := 0
 	switch {
-	case n.State == wire.MemberLeaving:
+	case n.State == wire.MemberLeaving, c.stopsFor != "": // no replacement comes
 	case e.OnWorkerLoss == cluster.LossWait:
 		want = stay + 1
 	case stay < e.MinWorkers: // others are ready

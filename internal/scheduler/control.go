@@ -69,6 +69,9 @@ func (c *Core) control(request uint64, m *wire.Control) {
 		c.report(request, &control.Done{Error: c.serverFailed(r.Rank, r.Reason)})
 	case control.OpStop:
 		c.report(request, &control.Done{Error: c.stop()})
+	case control.OpCheckpointStop:
+		refusal, again := c.stopWithCheckpoint(r.Reason)
+		c.report(request, &control.Done{Error: refusal, Again: again})
 	case control.OpScale:
 		c.askScale(request, r)
 	case control.OpScaling:
@@ -88,6 +91,9 @@ func (c *Core) control(request uint64, m *wire.Control) {
 func (c *Core) act(r control.Request) string {
 	if why := c.cannotChange(); why != "" {
 		return why
+	}
+	if c.stopping && r.Op != control.OpFailed {
+		return "the whole job is being stopped"
 	}
 	refusal := ""
 	switch r.Op {
@@ -112,9 +118,14 @@ func (c *Core) cannotChange() string {
 	case !c.open():
 		return "the job has " + phaseNames[c.phase] + because(c.reason)
 	case c.phase == wire.PhaseForming:
-		return "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
+		return c.cannotStart()
 	}
 	return ""
+}
+
+// cannotStart says whom a forming job waits for.
+func (c *Core) cannotStart() string {
+	return "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
 }
 
 // ended handles the launcher's report that a process has ended, so that its lease need not expire first. It returns why the report is

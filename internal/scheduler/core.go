@@ -33,6 +33,8 @@ type Core struct {
 	shares      []uint64            // the worker of each part of the division
 	before      []uint64            // by part: examples that its worker had used when the division was made, since it counted first
 	stopping    bool                // the launcher is about to stop the whole job
+	stopsFor    string              // the job stops with a checkpoint, for this reason; empty: it does not
+	stopped     *control.Stopped    // what it can go on from; nil: no worker has told
 	scale       scaling             // the newest number of workers that was asked for, and that the launcher has taken
 	asked       scaling             // a newer one that it has not taken yet
 	adaptation  *control.Adaptation // the newest one of rank 0; nil: none came
@@ -187,6 +189,8 @@ func (c *Core) Step(e Event) Output {
 		c.counted(e.Request, m)
 	case *wire.AskLeave:
 		c.askLeave(e.Request, m)
+	case *wire.Stopped:
+		c.workerStopped(e.Request, m)
 	case *wire.ReadPlaces:
 		c.readPlaces(e.Request, m)
 	case *wire.Filled:

@@ -64,7 +64,7 @@ func randomEvents(seed uint64) (set Settings, events []Event) {
 		case k == 22:
 			m = &wire.Counted{Node: node, Lost: rng.Uint64N(9), Examples: rng.Uint64N(100)}
 		case k == 23:
-			op := []string{"status", "why", "events", "add", "remove", "failed", "x", "stop"}[rng.IntN(8)]
+			op := []string{"status", "why", "events", "add", "remove", "failed", "x", "stop", "checkpoint-stop"}[rng.IntN(9)]
 			m = &wire.Control{Request: fmt.Sprintf(`{"op":%q,"host":"h%d","wait_ms":%d}`, op, rng.IntN(8), rng.IntN(9000))}
 		case k == 24:
 			m = &wire.AskLeave{Node: node, Reason: "x"}

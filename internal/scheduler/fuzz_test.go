@@ -47,6 +47,7 @@ func prod(t *testing.T, c *Core) {
 			&wire.Register{Role: wire.RoleWorker, Rank: -1, Nonce: 90 + id, Job: "j", Host: "n", Joining: true, Workers: 2, Servers: 1},
 			&wire.Control{Request: `{"op":"status"}`}, &wire.Control{Request: `{"op":"why"}`}, &wire.Control{Request: `{"op":"events"}`},
 			&wire.Control{Request: `{"op":"remove","host":"a"}`}, &wire.AskLeave{Node: id, Reason: "x"},
+			&wire.Control{Request: `{"op":"checkpoint-stop","reason":"x"}`}, &wire.Stopped{Node: id, Steps: 7},
 			&wire.Control{Request: `{"op":"scale","workers":3}`}, &wire.Control{Request: `{"op":"scaling","scale":9,"state":"under_way"}`},
 			&wire.Control{Request: `{"op":"release","process":4}`},
 		} {

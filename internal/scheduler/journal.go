@@ -36,18 +36,20 @@ type keptJob struct {
 	Loss       *control.Failure `json:",omitempty"`
 	Workers    int
 	Changes    uint64
-	Placement  uint64       `json:",omitempty"`
-	Unsteady   bool         `json:",omitempty"`
-	Ranks      int          `json:",omitempty"`
-	Coming     []keptServer `json:",omitempty"`
-	Pending    bool         `json:",omitempty"`
-	Causes     []string     `json:",omitempty"`
-	Want       int          `json:",omitempty"`
-	Asked      bool         `json:",omitempty"`
-	Stopping   bool         `json:",omitempty"`
-	Scale      keptScale    `json:",omitzero"`
-	ScaleAsked keptScale    `json:",omitzero"` // a scale that the launcher has not answered
-	Wished     int          `json:",omitempty"`
+	Placement  uint64           `json:",omitempty"`
+	Unsteady   bool             `json:",omitempty"`
+	Ranks      int              `json:",omitempty"`
+	Coming     []keptServer     `json:",omitempty"`
+	Pending    bool             `json:",omitempty"`
+	Causes     []string         `json:",omitempty"`
+	Want       int              `json:",omitempty"`
+	Asked      bool             `json:",omitempty"`
+	Stopping   bool             `json:",omitempty"`
+	StopsFor   string           `json:",omitempty"`
+	Stopped    *control.Stopped `json:",omitempty"`
+	Scale      keptScale        `json:",omitzero"`
+	ScaleAsked keptScale        `json:",omitzero"` // a scale that the launcher has not answered
+	Wished     int              `json:",omitempty"`
 	Settle     []keptSettlement
 	Division   wire.Division
 	Shares     []uint64
@@ -126,7 +128,7 @@ func (c *Core) record() {
 
 func (c *Core) keptJob() keptJob {
 	k := keptJob{Job: c.set.Job, Phase: c.phase, Generation: c.generation, Revision: c.revision, Reason: c.reason, Failure: c.failure, Loss: c.change.loss, Workers: c.workers,
-		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Ranks: c.ranks, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Stopping: c.stopping, Scale: c.scale.keptScale, ScaleAsked: c.asked.keptScale, Wished: c.wished, Division: c.division, Shares: c.shares, Before: c.before}
+		Changes: c.changes, Placement: c.placement, Unsteady: c.unsteady, Ranks: c.ranks, Pending: c.change.number > 0, Causes: c.change.causes, Want: c.change.want, Asked: c.change.asked, Stopping: c.stopping, StopsFor: c.stopsFor, Stopped: c.stopped, Scale: c.scale.keptScale, ScaleAsked: c.asked.keptScale, Wished: c.wished, Division: c.division, Shares: c.shares, Before: c.before}
 	for _, x := range c.newServers {
 		k.Coming = append(k.Coming, x.keptServer)
 	}
@@ -227,6 +229,7 @@ func (c *Core) restoreJob(value []byte) error {
 		c.newServers = append(c.newServers, comingServer{x, c.now.Add(c.set.Elastic.JoinTimeout)})
 	}
 	c.workers, c.changes, c.division, c.shares, c.before, c.stopping = k.Workers, k.Changes, k.Division, k.Shares, k.Before, k.Stopping
+	c.stopsFor, c.stopped = k.StopsFor, k.Stopped
 	c.scale.keptScale, c.asked.keptScale, c.wished = k.Scale, k.ScaleAsked, k.Wished
 	if k.Pending {
 		c.change = change{number: k.Changes, since: c.now, causes: k.Causes, loss: k.Loss, want: k.Want, asked: k.Asked, arrived: make(map[uint64]*wire.Arrive)}

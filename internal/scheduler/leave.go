@@ -113,15 +113,3 @@ func (c *Core) noteLeft(n *node) {
 		}
 	}
 }
-
-// stop handles the launcher's notice that it stops the whole job: from now on no single worker may leave, so that all stop together.
-func (c *Core) stop() string {
-	switch {
-	case !c.open():
-		return "the job has " + phaseNames[c.phase] + because(c.reason)
-	case !c.stopping:
-		c.stopping, c.dirty.job = true, true
-		c.note("the whole job is being stopped").Event = joblog.JobStopping.With()
-	}
-	return ""
-}

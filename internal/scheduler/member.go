@@ -425,6 +425,7 @@ func (c *Core) membership() *wire.Membership {
 		Generation: c.generation, Revision: c.revision, Phase: c.phase,
 		Workers: uint32(c.workers), Servers: uint32(c.ranks), Reason: c.reason,
 		Change: c.change.number, Placement: c.placement, Backups: uint32(c.set.Elastic.Backups), Division: c.division,
+		Stopping: c.stopsFor != "",
 	}
 	if c.change.asked {
 		m.Settle = c.lostToReport()

@@ -24,6 +24,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the core says into the scr
 //	register role= [node= rank= host= addr= nonce= workers= servers= job= pid= process= joining=1]
 //	ready node= [wait=]                arrive node= change= [steps= epoch= step= used= stop= earlier=count,... resumed=count,... cut=used,... wait=]
 //	counted node= lost= [examples=]    control {JSON}                 askleave node= [reason=]
+//	stopped node= [steps= reason=]
 //	watch node= revision= [wait=]      heartbeat node= [step=]        leave node= [failed=reason]
 //	barrier node= name= [wait= gen=]   signal node= name= [value=]             await node= name= [wait=]
 //	declare node= name= [size= rows= rowlen= rule=average whole= gen=]
@@ -31,6 +32,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the core says into the scr
 //	gone request=                      whoever made it is gone
 //	run for=                           time passes; the core is stepped whenever it wants
 //	sleep for=                         time passes and the scheduler does not run
+//	canresume                          what a job that was stopped with a checkpoint can go on from
 //	restart                            the scheduler is killed and started again on its records
 //
 // After every command a core that is restored from the records is compared with the core.
@@ -160,6 +162,11 @@ func (s *script) do(t *testing.T, line string) string {
 		s.now = time.Unix(1000, 0)
 		s.core, s.request, s.kept = NewCore(s.set, s.now), 0, journalRecords{}
 		return ""
+	case "canresume":
+		if x := s.core.Stopped(); x != nil {
+			return fmt.Sprintf("from step %d %s\n", x.Steps, x.Reason)
+		}
+		return "nobody told\n"
 	case "restart":
 		core, err := Restore(s.set, s.now, s.kept.list())
 		if err != nil {
@@ -176,6 +183,8 @@ func (s *script) do(t *testing.T, line string) string {
 			r.Cuts = []wire.Cut{{Parts: uint32(len(used)), Used: used}}
 		}
 		m = r
+	case "stopped":
+		m = &wire.Stopped{Node: a.num("node", 1), Steps: a.num("steps", 0), Reason: a["reason"]}
 	case "askleave":
 		m = &wire.AskLeave{Node: a.num("node", 1), Reason: a["reason"]}
 	case "counted":
@@ -296,6 +305,9 @@ func show(m wire.Message) string {
 			if n.State != wire.MemberCounts {
 				s += ", " + memberStates[n.State]
 			}
+		}
+		if m.Stopping {
+			s += "\n   the job stops with a checkpoint"
 		}
 		if m.Change != 0 {
 			s += fmt.Sprintf("\n   change %d is pending", m.Change)

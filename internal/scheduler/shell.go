@@ -18,17 +18,19 @@ import (
 
 // A shell carries requests from the connections to the core and answers back. The core belongs to the goroutine of loop.
 type shell struct {
-	log    *slog.Logger
-	cfg    Config
-	state  State         // nil: nothing is kept
-	ran    bool          // of loop: it was told that the job is complete
-	held   []Output      // of loop: not in the journal yet, so their replies wait
-	stop   bool          // of loop: the job was open when the context ended
-	last   atomic.Uint64 // number of the last request
-	begin  chan registration
-	events chan Event
-	waits  map[uint64]chan<- wire.Message // of loop
-	ended  chan struct{}                  // nobody takes requests any more
+	log     *slog.Logger
+	cfg     Config
+	state   State            // nil: nothing is kept
+	ran     bool             // of loop: it was told that the job is complete
+	stops   bool             // of loop: it was told that the job stops with a checkpoint
+	stopped *control.Stopped // of loop: what it was told that the job can go on from
+	held    []Output         // of loop: not in the journal yet, so their replies wait
+	stop    bool             // of loop: the job was open when the context ended
+	last    atomic.Uint64    // number of the last request
+	begin   chan registration
+	events  chan Event
+	waits   map[uint64]chan<- wire.Message // of loop
+	ended   chan struct{}                  // nobody takes requests any more
 }
 
 // A registration is a request with the channel for its answer.
@@ -57,6 +59,7 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 			s.ran = true
 			s.report(control.Report{Running: true})
 		}
+		s.reportStop(core)
 		if end == nil && phase > wire.PhaseRunning {
 			end = time.After(linger)
 			if a := core.Adaptation(); a != nil {
@@ -103,6 +106,18 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 			return nil
 		}
 		s.more(core)
+	}
+}
+
+// reportStop tells the launcher of a stop with a checkpoint, and what came of it.
+func (s *shell) reportStop(core *Core) {
+	if reason := core.Stopping(); reason != "" && !s.stops {
+		s.stops = true
+		s.report(control.Report{Stopping: &control.Stopping{Reason: reason}})
+	}
+	if x := core.Stopped(); x != s.stopped {
+		s.stopped = x
+		s.report(control.Report{Stopped: x})
 	}
 }
 

@@ -21,6 +21,26 @@ func (m *Ready) fields(c *coder) {
 	c.u32(&m.WaitMillis)
 }
 
+func (m *Stopped) Kind() Kind { return KindStopped }
+
+func (m *Stopped) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+func (m *Stopped) DecodeHead(b []byte) error {
+	c := decoder(KindStopped, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *Stopped) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u64(&m.Steps)
+	c.string(&m.Reason)
+}
+
 func (m *AskLeave) Kind() Kind { return KindAskLeave }
 
 func (m *AskLeave) AppendHead(b []byte) []byte {

@@ -126,10 +126,11 @@ const (
 //	     .     4  backups     of every shard
 //	     .     .  settle      list of uint64: lost workers of which every server tells with Counted
 //	     .     .  division    a Division
+//	     .     1  stopping    the job stops: all workers write a checkpoint after a step that they agree on, say Stopped, and leave
 //
 // A Member is node 8, role 1, rank 4 (int32), pid 4, state 1, host string, addr string. Members come sorted by role, then by
 // rank; joining nodes have rank -1 and come last. A Division is epoch 8, steps 8, cuts: list of Cut; change 8, step 8,
-// stop 1. A Cut is parts 4, used: list of uint64. Introduced in version 1.
+// stop 1. A Cut is parts 4, used: list of uint64. Introduced in version 1; stopping in version 2.
 type Membership struct {
 	Generation uint64
 	Revision   uint64
@@ -144,6 +145,7 @@ type Membership struct {
 	Backups    uint32
 	Settle     []uint64
 	Division   Division
+	Stopping   bool
 }
 
 // The states of a member.
@@ -378,6 +380,21 @@ type Report struct {
 // Introduced in version 1.
 type AskLeave struct {
 	Node   uint64
+	Reason string
+}
+
+// Stopped says that a worker ends because the job stops (Membership.Stopping), and what the job can go on from. The scheduler keeps the first one with
+// a checkpoint, and passes it on to the launcher. Answer: Ack. Repeating it is harmless.
+//
+//	offset  size  field
+//	     0     8  node
+//	     8     8  steps       of the job's checkpoint that is complete now; 0: this worker knows of none
+//	    16     .  reason      string, why there is none, for people
+//
+// Introduced in version 2.
+type Stopped struct {
+	Node   uint64
+	Steps  uint64
 	Reason string
 }
 

@@ -140,6 +140,7 @@ func (m *Membership) fields(c *coder) {
 	c.u32(&m.Backups)
 	list(c, &m.Settle, 8, (*coder).u64)
 	m.Division.fields(c)
+	c.bool(&m.Stopping)
 }
 
 func (m *Heartbeat) Kind() Kind { return KindHeartbeat }

@@ -95,6 +95,7 @@ const (
 	KindProfile      Kind = 59
 	KindReadProfile  Kind = 60
 	KindProfilePart  Kind = 61
+	KindStopped      Kind = 62
 )
 
 // A Code says why a request was refused.

@@ -55,6 +55,7 @@ var kinds = [...]struct {
 	KindProfile:      {"profile", func() Message { return new(Profile) }},
 	KindReadProfile:  {"read profile", func() Message { return new(ReadProfile) }},
 	KindProfilePart:  {"profile part", func() Message { return new(ProfilePart) }},
+	KindStopped:      {"stopped", func() Message { return new(Stopped) }},
 }
 
 // New returns an empty message of the kind, or nil if the kind is not known.
