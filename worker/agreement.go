@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
+
+	"github.com/paragon-train/paragon/kvstore"
 )
 
 // agreementKey is the key by which the workers agree, in each step, on what they do after it. Each pushes flags, and all see
@@ -23,6 +25,7 @@ const (
 	laneWish                // 1: rank 0 wishes for another batch
 	laneLocalBatch          // of this local batch
 	laneAccumulation        // and accumulation
+	laneRequested           // 1: laneStop is raised because the job was asked to stop with a checkpoint
 	lanes
 )
 
@@ -37,6 +40,7 @@ const marks = 1000
 type verdict struct {
 	known                   bool // there was an agreement
 	stop, change            bool
+	requested               bool // the job was asked to stop with a checkpoint
 	save, writing, complete bool // of checkpoints
 	wish                    bool // the next steps have another batch
 	batch                   batch
@@ -51,6 +55,7 @@ type verdict struct {
 type agreement struct {
 	trainer *Trainer
 	asked   atomic.Bool
+	request <-chan struct{}       // closed when the job is asked to stop with a checkpoint; nil: it never is
 	told    *atomic.Bool          // this worker was told to leave; nil: it is never
 	pending func() bool           // a change of the membership is pending and can be made after this step; nil: there are none
 	lanes   func(flags []float32) // raises those of checkpoints; nil: none
@@ -64,6 +69,9 @@ type agreement struct {
 
 func newAgreement(ctx context.Context, t *Trainer) (*agreement, error) {
 	a := &agreement{trainer: t, flags: make([]float32, lanes), sums: make([]float32, lanes), done: make(chan error, 1), alone: t.async()}
+	if s, ok := t.cfg.Store.(kvstore.Stopper); ok {
+		a.request = s.StopRequested()
+	}
 	if a.alone {
 		return a, nil
 	}
@@ -76,6 +84,16 @@ func newAgreement(ctx context.Context, t *Trainer) (*agreement, error) {
 // ask makes this worker, and so all, stop after a coming step. Any goroutine may call it.
 func (a *agreement) ask() { a.asked.Store(true) }
 
+// requested reports whether this worker knows that the job was asked to stop with a checkpoint.
+func (a *agreement) requested() bool {
+	select {
+	case <-a.request:
+		return true
+	default:
+		return false
+	}
+}
+
 // begin starts the exchange of a step, when the store has the weight of its gradients.
 func (a *agreement) begin(ctx context.Context, step uint64) {
 	if a.alone {
@@ -84,6 +102,8 @@ func (a *agreement) begin(ctx context.Context, step uint64) {
 	a.mark = float32(1 + step%marks)
 	clear(a.flags)
 	switch {
+	case a.requested():
+		a.flags[laneStop], a.flags[laneRequested] = stopAll, 1
 	case a.asked.Load():
 		a.flags[laneStop] = stopAll
 	case a.told != nil && a.told.Load():
@@ -107,7 +127,8 @@ func (a *agreement) begin(ctx context.Context, step uint64) {
 func (a *agreement) end() (v verdict, err error) {
 	switch {
 	case a.alone:
-		return verdict{stop: a.asked.Load()}, nil
+		requested := a.requested()
+		return verdict{stop: requested || a.asked.Load(), requested: requested}, nil
 	case a.cancel == nil:
 		return v, nil
 	}
@@ -119,7 +140,7 @@ func (a *agreement) end() (v verdict, err error) {
 	}
 	// Each lane is a sum over the same sum of weights; all marks are alike.
 	if one := a.sums[laneOne]; one > 0 && math.Abs(float64(a.sums[laneMark]/one-a.mark)) < 0.5 {
-		v = verdict{known: true, stop: a.sums[laneStop] >= one, change: a.sums[laneChange] > 0,
+		v = verdict{known: true, stop: a.sums[laneStop] >= one, change: a.sums[laneChange] > 0, requested: a.sums[laneRequested] > 0,
 			save: a.sums[laneSave] > 0, writing: a.sums[laneWriting] > 0, complete: a.sums[laneComplete] > 0}
 		if wish := a.sums[laneWish]; wish > 0 { // of one worker; the numbers are below 2²⁰, so rounding does not matter
 			v.wish = true

@@ -165,7 +165,7 @@ type epochRun struct {
 func (r *run) runEpoch(ctx context.Context) error {
 	e := &epochRun{info: EpochInfo{Epoch: r.numEpoch(), First: r.stepOfEpoch()}}
 	if r.stopping { // this worker joined when all had agreed to stop
-		return r.stopNow(ctx, e)
+		return r.stopNow(ctx, e, r.stop.requested())
 	}
 	if r.divided == nil {
 		if err := r.changeBetweenEpochs(ctx); err != nil {
@@ -260,7 +260,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		case err != nil:
 			return false, err
 		case agreed.stop:
-			return false, r.stopNow(ctx, e)
+			return false, r.stopNow(ctx, e, agreed.requested)
 		case agreed.change:
 			return true, nil
 		}
@@ -347,7 +347,7 @@ func (r *run) save(ctx context.Context) error {
 // stopNow writes a checkpoint, if there is a place for it, and ends the run. After the last step of an epoch it first averages the running
 // statistics, since the resumed run begins after that point. It repeats all of it if a worker was lost meanwhile, which may have been the one
 // that writes.
-func (r *run) stopNow(ctx context.Context, e *epochRun) error {
+func (r *run) stopNow(ctx context.Context, e *epochRun, requested bool) error {
 	save := r.saver.save
 	if r.trainer.async() {
 		save = r.saver.saveAlone
@@ -383,9 +383,29 @@ func (r *run) stopNow(ctx context.Context, e *epochRun) error {
 		}
 		if !changed {
 			r.tellAllUsed()
-			return ErrStopped
+			return r.stopped(ctx, requested)
 		}
 	}
+}
+
+// stopped ends the run after the checkpoint. If the job was asked to stop with one, the scheduler hears of it.
+func (r *run) stopped(ctx context.Context, requested bool) error {
+	store, ok := r.trainer.cfg.Store.(kvstore.Stopper)
+	switch {
+	case !requested || !ok:
+		return ErrStopped
+	case r.cfg.Checkpoint.Dir == "":
+		if err := store.ReportStopped(ctx, 0, "the workers have no folder for checkpoints (worker.CheckpointConfig.Dir)"); err != nil {
+			return err
+		}
+		return ErrStopped
+	case r.trainer.async() && r.trainer.cfg.Store.Rank() != 0: // rank 0's checkpoint is that of the job
+		return ErrStopped
+	}
+	if err := store.ReportStopped(ctx, r.trainer.Steps(), ""); err != nil {
+		return err
+	}
+	return ErrCheckpointed
 }
 
 // tellAllUsed passes to OnUsed what the current division has used up to here.
