@@ -33,6 +33,10 @@ type Machine interface {
 // A Dismisser is a Machine whose host wants to know when an operator has removed it from the job. Dismiss is called after Close.
 type Dismisser interface{ Dismiss() }
 
+// DefaultCheckpointTime is that of Config.CheckpointTime: with the time that processes have to stop it is less than the 120 s before a time limit at
+// which batch scripts ask for a signal.
+const DefaultCheckpointTime = 100 * time.Second
+
 // Config says what to run. Fields without a default must be set.
 type Config struct {
 	Workers       []hosts.Host // by rank: where each runs
@@ -74,10 +78,12 @@ type Config struct {
 	StartTimeout time.Duration // for reaching all hosts, and for the job to be complete: 5 min
 	StopTimeout  time.Duration // from SIGTERM to SIGKILL: 4 s
 	FinishTime   time.Duration // for servers and scheduler to end after the last worker did: 3 s
+	// CheckpointTime is for the checkpoint with which SIGUSR1 stops the job: 100 s.
+	CheckpointTime time.Duration
 
 	restarts int // how often the job was started again
 
-	Interrupts <-chan os.Signal // each stops the job: the first by SIGTERM, the next by SIGKILL
+	Interrupts <-chan os.Signal // each stops the job: the first by SIGTERM, the next by SIGKILL; SIGUSR1 with a checkpoint
 	Output     *lines.Merger
 	Logger     *slog.Logger // slog.Default()
 }
@@ -97,6 +103,7 @@ func (c *Config) setDefaults() error {
 		{&c.StartTimeout, "start timeout", 5 * time.Minute},
 		{&c.StopTimeout, "stop timeout", 4 * time.Second},
 		{&c.FinishTime, "finish time", 3 * time.Second},
+		{&c.CheckpointTime, "checkpoint timeout", DefaultCheckpointTime},
 	} {
 		switch {
 		case *d.field == 0:
@@ -199,6 +206,7 @@ type Result struct {
 	phase      string             // control.Starting, Forming or Running
 	signal     os.Signal          // that stopped it
 	cancelled  bool               // its context ended
+	stops      bool               // it was to stop with a checkpoint
 	failure    *control.Failure   // nil: it ended well, was cancelled, or failed for the culprit
 	culprit    *Node              // whose exit decided the code
 	lostHosts  []control.LostHost // hosts that were not reached

@@ -20,14 +20,15 @@ type core struct {
 	stage stage
 	start startup
 
-	deadline  time.Time        // of the processes that were asked to stop
-	stageOver time.Time        // when the stage has lasted long enough; zero: it ends by itself
-	first     *Node            // that failed, by the time of its end
-	culprit   *Node            // that failed, and that the scheduler blames: the others failed because it did, even those that ended earlier
-	interrupt signalled        // that stopped the job; zero: none
-	cancelled bool             // the context of Run has ended
-	failure   *control.Failure // why the job failed, as the scheduler says, or the launcher found out
-	reported  *control.Failure // the failure that the present scheduler has reported; nil: none
+	deadline   time.Time        // of the processes that were asked to stop
+	stageOver  time.Time        // when the stage has lasted long enough; zero: it ends by itself
+	first      *Node            // that failed, by the time of its end
+	culprit    *Node            // that failed, and that the scheduler blames: the others failed because it did, even those that ended earlier
+	interrupt  signalled        // that stopped the job; zero: none
+	cancelled  bool             // the context of Run has ended
+	checkpoint checkpointStop   // the job is to stop with one
+	failure    *control.Failure // why the job failed, as the scheduler says, or the launcher found out
+	reported   *control.Failure // the failure that the present scheduler has reported; nil: none
 
 	nodes     []*Node // all processes of the job that were started, and those that the start is going to start; the first one is the first scheduler
 	launching map[uint32]*Node
@@ -92,8 +93,9 @@ type settings struct {
 	StartTimeout     time.Duration
 	StopTimeout      time.Duration
 	FinishTime       time.Duration
-	Elastic          bool // hosts may join and leave
-	Changes          bool // processes may come and go while the job runs
+	CheckpointTime   time.Duration // for a checkpoint with which the job stops
+	Elastic          bool          // hosts may join and leave
+	Changes          bool          // processes may come and go while the job runs
 	OnWorkerLoss     string
 	JoinTimeout      time.Duration
 	Rejoin, Backups  int

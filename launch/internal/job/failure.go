@@ -16,11 +16,13 @@ func (c *core) code() int {
 	switch n := c.culpritNode(); {
 	case c.interrupt.signal != 0:
 		return SignalCode(c.interrupt.signal)
+	case c.checkpoint.complete():
+		return control.ExitCheckpointed
 	case c.start.err != nil:
 		return 1
 	case n != nil:
 		return n.Exit.Status()
-	case c.cancelled, c.failure != nil:
+	case c.cancelled, c.finalFailure() != nil:
 		return 1
 	}
 	return 0
@@ -45,6 +47,8 @@ func (c *core) ended(n *Node) {
 	case n.Exit.OK(): // servers and scheduler may end before the last worker does, once all have left the job
 		c.endedWell(n)
 	case c.stage > settling || n.stopped:
+	case c.stoppedWell(n):
+		n.stopped = true
 	case c.goesOn(n):
 	default:
 		c.failed(n)
@@ -96,6 +100,7 @@ func (c *core) schedulerReports(e reported) {
 			c.formed = true
 			if c.stage == running {
 				c.followJob()
+				c.askCheckpoint()
 			}
 		}
 	case e.Adaptation != nil:
@@ -105,6 +110,10 @@ func (c *core) schedulerReports(e reported) {
 			c.info("metrics for Prometheus: http://" + c.reachable(e.Metrics) + "/metrics")
 		}
 		c.metrics, c.metricsShown = e.Metrics, true
+	case e.Stopping != nil:
+		c.schedulerStops(e.Stopping.Reason)
+	case e.Stopped != nil:
+		c.checkpoint.stopped = e.Stopped
 	case e.Failed != nil:
 		if n := c.scheduler(); c.reported == nil && n != nil && n.process == e.process {
 			c.reported = e.Failed
@@ -145,6 +154,9 @@ func (c *core) followJob() {
 
 // finalFailure is why the job failed, as it is told: a worker that the scheduler declared lost may have ended with code 0.
 func (c *core) finalFailure() *control.Failure {
+	if c.checkpoint.complete() || c.failure == nil && c.first == nil {
+		return c.checkpointFailure()
+	}
 	if c.failure == nil {
 		return nil
 	}
@@ -176,6 +188,8 @@ func (c *core) explain() string {
 	switch {
 	case c.interrupt.signal != 0:
 		return fmt.Sprintf("launch: stopped by %s", c.interrupt.signal)
+	case c.checkpoint.complete():
+		return "launch: " + c.finalFailure().String()
 	case c.failure != nil:
 		if c.failure.Code == control.StoppedByOthers {
 			return "launch: the job has ended: " + c.failure.String()
@@ -198,6 +212,9 @@ func (c *core) explain() string {
 			text += ": " + last
 		}
 		return text
+	}
+	if f := c.checkpointFailure(); f != nil {
+		return "launch: the job failed: " + f.String()
 	}
 	return ""
 }

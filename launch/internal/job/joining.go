@@ -137,7 +137,7 @@ func (c *core) preparationOver(n *Node, err error) {
 
 // unwanted reports whether workers on a host could not join any more.
 func (c *core) unwanted(j *joiningHost) bool {
-	return c.stage != running || c.done || c.host(j.host).leaving
+	return c.stage != running || c.done || c.checkpoint.requested() || c.host(j.host).leaving
 }
 
 // joiningHostReady starts the workers on a host, unless err says why it is not ready for them.
@@ -196,7 +196,7 @@ func (c *core) workerLaunched(j *joiningHost, err error) {
 // the host has failed, unless the worker had joined.
 func (c *core) joinAgain(h hosts.Host, attempt int, why error, joined bool) {
 	s := c.host(h)
-	if s.leaving || c.done || c.stage != running {
+	if s.leaving || c.done || c.checkpoint.requested() || c.stage != running {
 		return
 	}
 	if attempt > c.set.Rejoin {

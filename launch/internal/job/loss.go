@@ -151,10 +151,7 @@ func (c *core) serverDeclaredLost(e control.Event) {
 
 // noWorker decides what becomes of a job in which no worker runs that is in the job.
 func (c *core) noWorker() {
-	done := false
-	for _, n := range c.nodes {
-		done = done || n.Role == roleWorker && n.ended && n.Exit.OK() && n.member && !n.leaving && !n.lost
-	}
+	done := c.anyWorkerDone()
 	switch {
 	case done && !c.formed && c.anyComing():
 		return // a worker that failed is being started again, and how that ends counts
@@ -166,13 +163,20 @@ func (c *core) noWorker() {
 			}
 		}
 		c.enter(finishing)
-	case !c.set.Changes:
+	case !c.set.Changes, c.checkpoint.asked:
 		c.enter(finishing)
 	case c.done: // all members have sent a leave request
 		c.limitNoWorker(0)
 	default: // the scheduler says whether that is the end; others may be about to join
 		c.limitNoWorker(noWorkerTime)
 	}
+}
+
+// anyWorkerDone reports whether a worker that was in the job ended with code 0, and was in it to its end.
+func (c *core) anyWorkerDone() bool {
+	return slices.ContainsFunc(c.nodes, func(n *Node) bool {
+		return n.Role == roleWorker && n.ended && n.Exit.OK() && n.member && !n.leaving && !n.lost
+	})
 }
 
 // limitNoWorker bounds how long the job may be without a worker.
@@ -217,5 +221,5 @@ func (c *core) anyComing() bool {
 
 // asked reports whether a worker ended because somebody other than the launcher sent it SIGTERM, as its exit code says.
 func (n *Node) asked() bool {
-	return n.Role == roleWorker && n.ended && !n.signalled && n.Exit.Signal == 0 && n.Exit.Code == 128+int(syscall.SIGTERM)
+	return n.Role == roleWorker && n.ended && !n.signalled && !n.stopped && n.Exit.Signal == 0 && n.Exit.Code == 128+int(syscall.SIGTERM)
 }

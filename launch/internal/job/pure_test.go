@@ -20,7 +20,7 @@ var pureNames = map[string][]string{
 	"net":      {"SplitHostPort", "JoinHostPort", "ParseIP"},
 	"os":       {"Signal"},
 	"log/slog": {"Attr", "Level", "LevelInfo", "LevelWarn", "LevelError"},
-	"syscall":  {"Signal", "SIGTERM", "SIGKILL"},
+	"syscall":  {"Signal", "SIGTERM", "SIGUSR1", "SIGKILL"},
 	"bytes":    nil, "cmp": nil, "errors": nil, "fmt": nil, "maps": nil, "slices": nil, "strconv": nil, "strings": nil, "text/tabwriter": nil, "unicode": nil, "unicode/utf8": nil,
 }
 

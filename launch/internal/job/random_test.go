@@ -53,6 +53,8 @@ func (w *world) turn() {
 		w.reports()
 	case k == 66 || k == 67:
 		w.scales()
+	case k == 68 && w.rng.IntN(4) == 0:
+		w.step(signalled{syscall.SIGUSR1})
 	default:
 		w.pass(time.Duration(w.rng.IntN(2000)) * time.Millisecond)
 	}
@@ -153,7 +155,17 @@ func (w *world) checkScaling() {
 func (w *world) reports() {
 	p := control.Presence{Role: control.Worker, Process: uint32(w.rng.IntN(8))}
 	r := control.Report{Present: &p}
-	switch w.rng.IntN(4) {
+	switch w.rng.IntN(6) {
+	case 4:
+		if !w.core.formed {
+			return
+		}
+		r = control.Report{Stopping: &control.Stopping{Reason: "x"}}
+	case 5:
+		if !w.core.checkpoint.asked {
+			return
+		}
+		r = control.Report{Stopped: &control.Stopped{Steps: uint64(w.rng.IntN(2)), Reason: "x"}}
 	case 0:
 		r = control.Report{Absent: &p}
 	case 1:
@@ -194,6 +206,12 @@ func (w *world) checkResult() {
 		if code != 128+int(w.core.interrupt.signal) || x.Failure.Code != control.Interrupted {
 			w.fatal("exit code %d, %+v after signal %d", code, x.Failure, w.core.interrupt.signal)
 		}
+	case w.core.checkpoint.complete():
+		if code != control.ExitCheckpointed || x.Failure == nil || x.Failure.Code != control.Checkpointed || x.Culprit != nil {
+			w.fatal("exit code %d, %+v with a checkpoint", code, x.Failure)
+		}
+	case code == control.ExitCheckpointed:
+		w.fatal("exit code %d without a checkpoint, %+v", code, x.Failure)
 	case x.Phase == control.Starting:
 		if code != 1 || x.Failure == nil {
 			w.fatal("exit code %d of a job that was not started, %v", code, x.Failure)

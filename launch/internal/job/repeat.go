@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts"
@@ -25,7 +26,7 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 		res, err := Run(ctx, cfg)
 		res.restarts = attempt
 		switch {
-		case res.Code == 0 && err == nil, res.signal != nil, ctx.Err() != nil, attempt >= restarts:
+		case res.Code == 0 && err == nil, res.signal != nil, res.stops, ctx.Err() != nil, attempt >= restarts:
 			return res, err
 		case attempt == 0 && errors.Is(err, ErrStart):
 			return res, err
@@ -51,6 +52,10 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 			return res, err
 		case s := <-cfg.Interrupts:
 			t.Stop()
+			if s == syscall.SIGUSR1 { // no process runs that could write a checkpoint
+				cfg.Logger.Warn("SIGUSR1: the job is not started again", joblog.JobStopping.With())
+				return res, err
+			}
 			res.Code, res.signal, res.culprit = SignalCode(s), s, nil // the signal decides the code
 			return res, nil
 		}

@@ -67,6 +67,8 @@ func (c *core) answered(e answered) {
 		if c.stage < killing {
 			c.signalAll(syscall.SIGTERM, roleWorker)
 		}
+	case checkpointRequest:
+		c.checkpointAnswered(e.err)
 	case wishRequest:
 		if e.err != nil {
 			c.warn(fmt.Sprintf("the job cannot scale as rank 0 wishes: %v", e.err), joblog.ScaleShort.With("reason", e.err.Error()))

@@ -52,7 +52,10 @@ func (c *core) result() Result {
 		culprit: c.culpritNode(), lostHosts: c.lostHosts, changes: c.changes, leftOut: [2]int{c.forgotten, c.changesLeftOut}}
 	if c.interrupt.signal != 0 {
 		r.signal, r.culprit = c.interrupt.signal, nil // the signal decides the code
+	} else if c.checkpoint.complete() {
+		r.culprit = nil
 	}
+	r.stops = c.checkpoint.requested()
 	switch {
 	case c.start.err != nil:
 	case c.formed:
@@ -104,7 +107,12 @@ func (r *Result) Report(err error, code int) *control.Result {
 }
 
 // Stopped is the result of a job that a signal stopped before it began.
-func Stopped(s os.Signal) Result { return Result{Code: SignalCode(s), signal: s} }
+func Stopped(s os.Signal) Result {
+	if s == syscall.SIGUSR1 {
+		return Result{Code: 1, failure: &control.Failure{Code: control.NoCheckpoint, Rank: -1, Text: "SIGUSR1: the job had not been started"}}
+	}
+	return Result{Code: SignalCode(s), signal: s}
+}
 
 // plainText is an error without the program's name.
 func plainText(err error) string { return strings.TrimPrefix(err.Error(), "launch: ") }

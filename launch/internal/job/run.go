@@ -55,6 +55,8 @@ func logEnd(log *slog.Logger, c *core) {
 	switch text := c.explain(); {
 	case c.code() == 0:
 		log.Info("the job has finished", joblog.JobFinished.With("exit_code", 0))
+	case c.interrupt.signal == 0 && c.checkpoint.complete():
+		log.Warn(text, joblog.JobStopping.With("steps", c.checkpoint.stopped.Steps, "exit_code", c.code()))
 	case c.interrupt.signal != 0:
 		log.Warn(text, joblog.JobStopping.With("signal", int(c.interrupt.signal), "exit_code", c.code()))
 	default:
@@ -75,7 +77,7 @@ func (c *Config) settings(id string) settings {
 	e := &c.Elastic
 	return settings{
 		ID: id, Hosts: c.Hosts, MinWorkers: e.MinWorkers, MaxWorkers: e.MaxWorkers, AdaptWorkers: e.AdaptWorkers, Workers: c.Workers, Servers: c.Servers, Scheduler: c.SchedulerHost, Metrics: c.MetricsListen, Remote: c.Dial != nil, HostIP: c.HostIP, GPUs: c.GPUs,
-		StartTimeout: c.StartTimeout, StopTimeout: c.StopTimeout, FinishTime: c.FinishTime,
+		StartTimeout: c.StartTimeout, StopTimeout: c.StopTimeout, FinishTime: c.FinishTime, CheckpointTime: c.CheckpointTime,
 		Elastic: e.Enabled, Changes: e.Changes(), OnWorkerLoss: e.OnWorkerLoss, JoinTimeout: e.JoinTimeout, Rejoin: e.Rejoin, Backups: e.Backups,
 		Prepare: len(e.PrepareData) > 0, State: e.State != "",
 	}

@@ -187,8 +187,12 @@ func (c *core) allStarted() {
 	c.stage = running
 	c.timers = nil
 	c.do(showStart{})
+	if c.checkpoint.requested() {
+		c.after(max(0, c.checkpoint.by.Sub(c.now)), checkpointLimit{})
+	}
 	if c.formed {
 		c.followJob()
+		c.askCheckpoint()
 	}
 	for _, n := range unstarted {
 		if !c.goesOn(n) {

@@ -109,10 +109,12 @@ func (c *core) stopTogether() {
 	c.ask(control.Request{Op: control.OpStop}, stopAskTime, stopRequest{})
 }
 
-// signalled takes a signal: the first asks the processes to stop, the second kills them.
+// signalled takes a signal: the first asks the processes to stop, the second kills them. SIGUSR1 stops the job with a checkpoint.
 func (c *core) signalled(e signalled) {
 	switch {
 	case c.stage >= closing:
+	case e.signal == syscall.SIGUSR1:
+		c.stopWithCheckpoint("SIGUSR1", c.set.CheckpointTime)
 	case c.interrupt.signal != 0:
 		if c.stage > starting {
 			c.enter(killing)
