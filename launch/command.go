@@ -57,8 +57,8 @@ func splitGoRun(args []string) (flags, pkg, rest []string, ok bool) {
 }
 
 // buildGoRun builds the program of `go run`, so that it is built once for all workers, and so that they see signals and the
-// program's own exit code, both of which go run keeps to itself. It returns the command in its place.
-func buildGoRun(ctx context.Context, args []string, dir string) ([]string, error) {
+// program's own exit code, both of which go run keeps to itself. It returns the command in its place. env are variables of the build, NAME=VALUE.
+func buildGoRun(ctx context.Context, args []string, dir string, env ...string) ([]string, error) {
 	flags, pkg, rest, ok := splitGoRun(args)
 	if !ok {
 		return args, nil
@@ -69,6 +69,7 @@ func buildGoRun(ctx context.Context, args []string, dir string) ([]string, error
 	}
 	program := filepath.Join(dir, name)
 	build := exec.CommandContext(ctx, args[0], append(append([]string{"build", "-o", program}, flags...), pkg...)...)
+	build.Env = append(os.Environ(), env...)
 	out, err := build.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("launch: go build %s: %w\n%s", strings.Join(pkg, " "), err, out)

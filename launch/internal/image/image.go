@@ -1,0 +1,178 @@
+package image
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// A Config says what an image holds.
+type Config struct {
+	Platform   Platform
+	Base       string  // archive of an image that this one begins with (docker save); empty: none
+	Groups     []Group // each becomes a layer; a group without files does not
+	Entrypoint []string
+	WorkingDir string
+	Env        []string // NAME=VALUE; with a base these win over its own
+	Folder     string   // gets the layers, and has to be there until the image is written
+}
+
+// An Image is one of one platform.
+type Image struct {
+	img      v1.Image
+	Platform Platform
+	ID       string // of the configuration: what podman images and docker images show; sha256:...
+	Digest   string // of the manifest: what registries and layouts call the image; sha256:...
+	Layers   []Layer
+}
+
+// A Layer is what is known of a layer, the base's too.
+type Layer struct {
+	Name             string
+	Packed, Unpacked int64 // bytes; Unpacked is 0 for layers of the base
+}
+
+// Packed is the number of bytes that a node or a registry gets at most.
+func (i *Image) Packed() (n int64) {
+	for _, l := range i.Layers {
+		n += l.Packed
+	}
+	return n
+}
+
+// Unpacked is the number of bytes of the files, without those of the base.
+func (i *Image) Unpacked() (n int64) {
+	for _, l := range i.Layers {
+		n += l.Unpacked
+	}
+	return n
+}
+
+// created is when each image is said to have been made: the same files make the same image.
+var created = v1.Time{Time: time.Unix(0, 0).In(time.UTC)}
+
+// Build makes an image. It stays in cfg.Folder until it is written.
+func Build(cfg Config) (*Image, error) {
+	made := &Image{Platform: cfg.Platform}
+	// The types of OCI; those of Docker where the base has them, as all archives have.
+	layerType := types.OCILayer
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	if cfg.Base != "" {
+		layerType = types.DockerLayer
+		var err error
+		if base, err = readBase(cfg.Base, cfg.Platform); err != nil {
+			return nil, err
+		}
+		layers, err := base.Layers()
+		if err != nil {
+			return nil, fmt.Errorf("image: base %s: %w", cfg.Base, err)
+		}
+		for _, l := range layers {
+			size, err := l.Size()
+			if err != nil {
+				return nil, fmt.Errorf("image: base %s: %w", cfg.Base, err)
+			}
+			made.Layers = append(made.Layers, Layer{Name: "base", Packed: size})
+		}
+	}
+	var adds []mutate.Addendum
+	paths := make(map[string]string) // group of each file
+	for _, g := range cfg.Groups {
+		if len(g.Files) == 0 {
+			continue
+		}
+		for _, f := range g.Files {
+			if other, ok := paths[f.Path]; ok {
+				return nil, fmt.Errorf("image: %s is in the image twice: %s, %s", f.Path, other, g.Name)
+			}
+			paths[f.Path] = g.Name
+		}
+		files, err := withFolders(g.Files)
+		if err != nil {
+			return nil, fmt.Errorf("image: %w", err)
+		}
+		l, err := writeLayer(cfg.Folder, files, layerType)
+		if err != nil {
+			return nil, err
+		}
+		adds = append(adds, mutate.Addendum{Layer: l, MediaType: layerType, History: v1.History{Created: created, CreatedBy: "launch image: " + g.Name}})
+		made.Layers = append(made.Layers, Layer{Name: g.Name, Packed: l.size, Unpacked: l.unpacked})
+	}
+	img, err := mutate.Append(base, adds...)
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = cfg.Platform.OS, cfg.Platform.Architecture
+	config.Created = created
+	config.Config.User = User
+	config.Config.Entrypoint, config.Config.Cmd = cfg.Entrypoint, nil
+	config.Config.WorkingDir = cfg.WorkingDir
+	config.Config.Env = setVariables(config.Config.Env, cfg.Env)
+	if img, err = mutate.ConfigFile(img, config); err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	id, err := img.ConfigName()
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	made.img, made.Digest, made.ID = img, digest.String(), id.String()
+	return made, nil
+}
+
+// readBase reads the image that another one begins with.
+func readBase(path string, p Platform) (v1.Image, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("image: base: %w", err)
+	}
+	img, err := tarball.ImageFromPath(path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("image: base %s: %w; want an archive of one image, as docker save, podman save and crane pull write it", path, err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("image: base %s: %w", path, err)
+	}
+	if got := (Platform{config.OS, config.Architecture}); got != p {
+		return nil, fmt.Errorf("image: base %s is for %v, and the image is for %v", path, got, p)
+	}
+	return img, nil
+}
+
+// setVariables sets variables, each NAME=VALUE, in an environment.
+func setVariables(env, set []string) []string {
+	env = append([]string(nil), env...)
+	for _, v := range set {
+		at := len(env)
+		for i, e := range env {
+			if name(e) == name(v) {
+				at = i
+			}
+		}
+		env = append(env[:at], append([]string{v}, env[min(at+1, len(env)):]...)...)
+	}
+	return env
+}
+
+func name(variable string) string {
+	for i := range variable {
+		if variable[i] == '=' {
+			return variable[:i]
+		}
+	}
+	return variable
+}
