@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-func entries(all []Instance) string {
-	var texts []string
+func texts(all []Instance) string {
+	var parts []string
 	for _, i := range all {
-		texts = append(texts, fmt.Sprintf("%s %d", i.Host.Entry(), i.State))
+		parts = append(parts, fmt.Sprintf("%s %d", i.Host.Entry(), i.State))
 	}
-	return strings.Join(texts, ", ")
+	return strings.Join(parts, ", ")
 }
 
 func TestAnswersAreDecoded(t *testing.T) {
@@ -36,8 +36,8 @@ func TestAnswersAreDecoded(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := decode([]byte(tc.text))
-			if err != nil || entries(got) != tc.want {
-				t.Errorf("decode %q: %s, %v, want %s", tc.text, entries(got), err, tc.want)
+			if err != nil || texts(got) != tc.want {
+				t.Errorf("decode %q: %s, %v, want %s", tc.text, texts(got), err, tc.want)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func TestBadAnswersAreErrorsThatNameThePlace(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := decode([]byte(tc.text))
 			if err == nil || !strings.Contains(err.Error(), tc.want) || got != nil {
-				t.Errorf("decode: %s, %v, want an error with %s", entries(got), err, tc.want)
+				t.Errorf("decode: %s, %v, want an error with %s", texts(got), err, tc.want)
 			}
 		})
 	}

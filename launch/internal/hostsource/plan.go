@@ -109,4 +109,3 @@ func (p plan) next(answer []Instance, listed []hosts.Host, force bool) (plan, st
 	}
 	return plan{now}, s
 }
-

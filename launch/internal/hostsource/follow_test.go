@@ -1,0 +1,269 @@
+package hostsource
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/launch/internal/hostworker"
+	"github.com/paragon-train/paragon/launch/internal/logline"
+)
+
+// A scriptedSource is a source in memory.
+type scriptedSource struct {
+	t    *testing.T
+	text string // the answer as of func answer; or "!" and the error
+	asks int
+}
+
+func (s *scriptedSource) Ask(context.Context) ([]Instance, error) {
+	s.asks++
+	if text, bad := strings.CutPrefix(s.text, "!"); bad {
+		return nil, errors.New(text)
+	}
+	return answer(s.t, s.text), nil
+}
+func (*scriptedSource) String() string { return "--hosts-command" }
+func (*scriptedSource) Close() error   { return nil }
+
+// A scriptedJob says what it is told to, and keeps what it is asked for.
+type scriptedJob struct {
+	hosts []control.Host // nil: it is being started
+	again []string
+}
+
+func (j *scriptedJob) Hosts(context.Context) ([]control.Host, error) {
+	if j.hosts == nil {
+		return nil, errors.New("it is being started")
+	}
+	return j.hosts, nil
+}
+
+func (j *scriptedJob) Again(_ context.Context, h hosts.Host) error {
+	j.again = append(j.again, h.Entry())
+	return nil
+}
+
+func newFollower(t *testing.T, text string, force bool) (*Follower, *scriptedSource, *bytes.Buffer) {
+	t.Helper()
+	var log bytes.Buffer
+	s := &scriptedSource{t: t, text: text}
+	return New(Config{Source: s, Interval: 5 * time.Second, Force: force, Logger: slog.New(logline.New(&log, slog.LevelInfo))}), s, &log
+}
+
+// follow begins to follow, until end is called.
+func follow(t *testing.T, f *Follower, file *hostworker.Files, job Job) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { f.Follow(ctx, file, job); close(done) }()
+	synctest.Wait()
+	return func() { cancel(); <-done }
+}
+
+// said are the log's lines since the last call, from their level on.
+func said(log *bytes.Buffer) (lines []string) {
+	for line := range strings.Lines(log.String()) {
+		for _, level := range []string{"INFO ", "WARNING ", "ERROR "} {
+			if _, text, ok := strings.Cut(line, level); ok {
+				lines = append(lines, strings.TrimSpace(level+text))
+				break
+			}
+		}
+	}
+	log.Reset()
+	return lines
+}
+
+func newFile(t *testing.T, text string) *hostworker.Files {
+	t.Helper()
+	all, err := hosts.Parse(strings.NewReader(text), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := hostworker.Open(t.TempDir(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func TestFollowerEditsTheFileAndTellsChangesOnce(t *testing.T) {
+	file := newFile(t, "d1\nd2\nd9\n")
+	synctest.Test(t, func(t *testing.T) {
+		f, s, log := newFollower(t, "d1 d2", false)
+		end := follow(t, f, file, &scriptedJob{})
+		for i, step := range []struct {
+			text, file string
+			said       string // the beginnings of the log's lines
+		}{
+			{"d1 d2 d3/2", "d1\nd2\nd9\nd3 slots=2\n", "INFO --hosts-command: adds d3 slots=2"},
+			{"d1 d2 d3/2", "d1\nd2\nd9\nd3 slots=2\n", ""},
+			{"!exit 3", "d1\nd2\nd9\nd3 slots=2\n", "WARNING --hosts-command: exit 3; no host is added or removed until it answers"},
+			{"!exit 3", "d1\nd2\nd9\nd3 slots=2\n", ""},
+			{"!exit 4", "d1\nd2\nd9\nd3 slots=2\n", "WARNING --hosts-command: exit 4; no host"},
+			{"d1 d2=stopping d3/2 d4=odd", "d1\nd9\nd3 slots=2\n", "INFO --hosts-command answers again|INFO --hosts-command: removes d2|WARNING --hosts-command: states that are not known: d4 (odd); nothing changes"},
+			{"d1 d3/2 d4=odd", "d1\nd9\nd3 slots=2\n", ""},
+			{"", "d1\nd9\nd3 slots=2\n", ""},
+			{"", "d1\nd9\nd3 slots=2\n", "WARNING --hosts-command would remove d1 (no longer named), d3 (no longer named), 2 of its 2 hosts in the job, of which at most half leave at once; all of them stay. If they are to leave, remove them (launch ctl remove HOST), or start the job with --hosts-force"},
+			{"", "d1\nd9\nd3 slots=2\n", ""},
+			{"d1 d5", "d1\nd9\nd5\n", "INFO --hosts-command: removes d3 slots=2, adds d5"},
+		} {
+			s.text = step.text
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			b, err := os.ReadFile(file.Path)
+			if err != nil || string(b) != step.file {
+				t.Errorf("answer %d, %q: host_worker is %q, %v, want %q", i, step.text, b, err, step.file)
+			}
+			var want []string
+			if step.said != "" {
+				want = strings.Split(step.said, "|")
+			}
+			got := said(log)
+			for n := range max(len(got), len(want)) {
+				if n >= len(got) || n >= len(want) || !strings.HasPrefix(got[n], want[n]) {
+					t.Errorf("answer %d, %q: said %q, want %q", i, step.text, got, want)
+					break
+				}
+			}
+		}
+		if end(); s.asks != 12 {
+			t.Errorf("asked %d times in 55 s, want 12", s.asks)
+		}
+	})
+}
+
+// The file is an operator's, too: what cannot be read is left alone, and the answer counts when it can be read again.
+func TestFollowerLeavesAFileAloneThatCannotBeRead(t *testing.T) {
+	f, _, log := newFollower(t, "", false)
+	file := newFile(t, "d1\nd2\n")
+	for _, step := range []struct{ operator, answer, want string }{
+		{"", "d1 d2", "d1\nd2\n"}, {"d1 slot=2\n", "d1 d3", "d1 slot=2\n"}, {"", "d1 d3", "d1 slot=2\n"}, {"d1\nd2\n", "d1 d3", "d1\nd2\nd3\n"},
+	} {
+		if step.operator != "" {
+			if err := os.WriteFile(file.Path, []byte(step.operator), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.carryOut(answer(t, step.answer), file)
+		if b, _ := os.ReadFile(file.Path); string(b) != step.want {
+			t.Errorf("host_worker is %q, want %q; %s", b, step.want, log)
+		}
+	}
+}
+
+func TestEditThatFailsIsRepeated(t *testing.T) {
+	f, _, log := newFollower(t, "", false)
+	file := newFile(t, "d1\n")
+	if err := os.Mkdir(file.Path+".tmp", 0o755); err != nil { // where the new file is made
+		t.Fatal(err)
+	}
+	f.carryOut(answer(t, "d1 d2"), file)
+	if lines := said(log); len(lines) != 1 || !strings.HasPrefix(lines[0], "ERROR launch: worker host file: ") {
+		t.Errorf("said %q, want that the file cannot be written", lines)
+	}
+	if err := os.Remove(file.Path + ".tmp"); err != nil {
+		t.Fatal(err)
+	}
+	f.carryOut(answer(t, "d1 d2"), file)
+	if b, _ := os.ReadFile(file.Path); string(b) != "d1\nd2\n" {
+		t.Errorf("host_worker is %q, want d2, too; %s", b, log)
+	}
+}
+
+// Hosts that run and are not in the job are asked for again, less and less often; those that are being added, that an operator removed or that
+// do not run are not.
+func TestHostsThatFailedAreAskedForAgain(t *testing.T) {
+	file := newFile(t, "d1\nd2\nd3\nd4\nd9\n")
+	synctest.Test(t, func(t *testing.T) {
+		f, s, _ := newFollower(t, "d1 d2/2 d3 d4", false)
+		job := &scriptedJob{}
+		end := follow(t, f, file, job)
+		time.Sleep(time.Second) // between two answers
+		pass := func(d time.Duration, want string) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			if got := strings.Join(job.again, ", "); got != want {
+				t.Errorf("asked for %q again, want %q", got, want)
+			}
+			job.again = nil
+		}
+		status := func(d2 string) {
+			job.hosts = []control.Host{{Host: "d1", Status: control.Added}, {Host: "d2", Status: d2}, {Host: "d3", Status: control.Added}, {Host: "d9", Status: control.HostFailed}}
+		}
+		pass(time.Minute, "")
+		status(control.HostFailed)             // d4 is not known to the job: it had no place for it
+		pass(15*time.Second, "d2 slots=2, d4") // 10 s after the first answer
+		pass(15*time.Second, "")
+		status(control.AddQueued)
+		pass(5*time.Second, "d4") // 20 s
+		pass(35*time.Second, "")
+		status(control.HostFailed) // its turn came while it was being added
+		pass(5*time.Second, "d2 slots=2, d4")
+		s.text = "d1 d2=pending d3 d4=stopped"
+		pass(40*time.Second, "d2 slots=2") // another 40 s: d4 does not run, and is no longer in the file
+		s.text = "d1 d2=stopped d3 d4"
+		status(control.Removed)
+		pass(15*time.Second, "") // it is added to the file
+		pass(20*time.Second, "d4")
+		job.hosts = append(job.hosts, control.Host{Host: "d4", Status: control.Added})
+		pass(time.Hour, "")
+		end()
+	})
+}
+
+func TestFirstHostsAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, log := newFollower(t, "!exit 1", false)
+		var got []hosts.Host
+		var err error
+		done := make(chan struct{})
+		go func() { got, err = f.Await(t.Context(), 4); close(done) }()
+		for _, step := range []struct{ text, said string }{
+			{"", "WARNING --hosts-command: exit 1; no host is added or removed until it answers"},
+			{"d2=pending", "INFO --hosts-command answers again|INFO waiting for hosts of --hosts-command: 0 of 4 slots are there (none), not running yet: d2 (pending)"},
+			{"d2=pending", ""},
+			{"d2 d1/2", "INFO waiting for hosts of --hosts-command: 3 of 4 slots are there (d2, d1 slots=2)"},
+			{"d2 d1/2 d3 d4", ""},
+		} {
+			if step.text != "" {
+				s.text = step.text
+				time.Sleep(5 * time.Second)
+			}
+			synctest.Wait()
+			if text := strings.Join(said(log), "|"); text != step.said {
+				t.Errorf("answer %q: said %q, want %q", step.text, text, step.said)
+			}
+		}
+		<-done
+		if err != nil || entries(got) != "d2, d1 slots=2, d3, d4" {
+			t.Errorf("Await: %s, %v, want d2, d1, d3 and d4", entries(got), err)
+		}
+	})
+}
+
+func TestWaitForFirstHostsEnds(t *testing.T) {
+	for text, want := range map[string]string{
+		"d1 d2=pending": "launch: --hosts-command: wait for hosts with slots for 2 workers: after 5m0s; 1 of 2 slots are there (d1), not running yet: d2 (pending)",
+		"!exit 9":       "launch: --hosts-command: wait for hosts with slots for 2 workers: after 5m0s; the newest question failed: exit 9",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, _, _ := newFollower(t, text, false)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("after 5m0s"))
+			defer cancel()
+			if got, err := f.Await(ctx, 2); err == nil || err.Error() != want {
+				t.Errorf("Await: %s, %v, want the error %s", entries(got), err, want)
+			}
+		})
+	}
+}
