@@ -71,7 +71,7 @@ func (c *core) checkpointAnswered(err error) {
 	}
 }
 
-// schedulerStops takes the scheduler's word that the job stops with a checkpoint: somebody else may have asked it.
+// schedulerStops takes the report of the scheduler that the job stops with a checkpoint: somebody else may have asked it.
 func (c *core) schedulerStops(why string) {
 	if !c.checkpoint.requested() {
 		c.checkpoint.asked = true
