@@ -12,16 +12,16 @@ import (
 	"github.com/paragon-train/paragon/internal/identity"
 )
 
-// admit decides on a hello. There is a session if the connection belongs to it.
-func (l *Listener) admit(h hello, c *tls.Conn) (welcome, *session) {
+// admit decides on a hello. There is a session if the connection belongs to it. over is the member that is to be forgotten once its agent has the welcome.
+func (l *Listener) admit(h hello, c *tls.Conn) (w welcome, s *session, over *member) {
 	state := c.ConnectionState()
 	known := "" // name of an agent that has an identity already
 	if state.ServerName == serverAgent {
 		known = state.PeerCertificates[0].Subject.CommonName
 	}
 	remote := addressOf(c.RemoteAddr())
-	refuse := func(code, format string, args ...any) (welcome, *session) {
-		return welcome{Refused: code, Reason: fmt.Sprintf(format, args...), Lease: l.cfg.Lease}, nil
+	refuse := func(code, format string, args ...any) (welcome, *session, *member) {
+		return welcome{Refused: code, Reason: fmt.Sprintf(format, args...), Lease: l.cfg.Lease}, nil, over
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,7 +31,7 @@ func (l *Listener) admit(h hello, c *tls.Conn) (welcome, *session) {
 		if s == nil || s.name != known {
 			return refuse(refusedSession, "the session is over")
 		}
-		return welcome{Lease: l.cfg.Lease}, s
+		return welcome{Lease: l.cfg.Lease}, s, nil
 	case askSession:
 	default:
 		return refuse(refusedAsk, "there is no %q here", h.Ask)
@@ -47,15 +47,19 @@ func (l *Listener) admit(h hello, c *tls.Conn) (welcome, *session) {
 	case info.Build != l.cfg.Build:
 		return refuse(refusedBuild, "the agent's launch program is another build (%.8s) than the launcher's (%.8s): start the same program on all hosts", info.Build, l.cfg.Build)
 	case l.closing:
+		if m != nil && known != "" {
+			over = m
+		}
 		return refuse(refusedOver, "the job is over")
 	case known != "" && m != nil && m.dismissed:
+		over = m
 		return refuse(refusedOver, "this host was removed from the job")
 	case m != nil && !m.replaceable(remote):
 		return refuse(refusedName, "an agent named %s is there already, from %s: run one agent on each host, or give them names with --name", info.Name, m.session.remote)
 	case m == nil && len(l.agents) >= hosts.MaxSlots:
 		return refuse(refusedAsk, "there are %d agents already", len(l.agents))
 	}
-	w := welcome{Lease: l.cfg.Lease}
+	w = welcome{Lease: l.cfg.Lease}
 	if known == "" {
 		id, err := l.authority.Issue(identity.Agent, info.Name)
 		if err != nil {
@@ -65,7 +69,7 @@ func (l *Listener) admit(h hello, c *tls.Conn) (welcome, *session) {
 	}
 	var id [16]byte
 	rand.Read(id[:]) // never fails
-	s := &session{
+	s = &session{
 		id: hex.EncodeToString(id[:]), name: info.Name, remote: remote,
 		stream: resume.New(resume.Config{Lease: l.cfg.Lease}),
 	}
@@ -85,5 +89,5 @@ func (l *Listener) admit(h hello, c *tls.Conn) (welcome, *session) {
 	m.info, m.session = info, s
 	l.sessions[s.id] = s
 	l.running.Go(func() { l.run(m, s) })
-	return w, s
+	return w, s, nil
 }

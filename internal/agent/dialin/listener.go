@@ -201,12 +201,12 @@ func (l *Listener) serve(nc net.Conn) error {
 		l.cfg.Control(l.ctx, c)
 		return nil
 	}
-	w, s := l.admit(h, c)
+	w, s, over := l.admit(h, c)
 	err = writeMessage(c, w)
 	if s == nil {
 		c.CloseWrite()
 		nc.Close()
-		l.told(h, w)
+		l.told(over)
 		return err
 	}
 	nc.SetDeadline(time.Time{})

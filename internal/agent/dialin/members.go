@@ -122,11 +122,11 @@ func (l *Listener) closeSession(s *session) {
 	})
 }
 
-// told notes what an agent was told that got no session.
-func (l *Listener) told(h hello, w welcome) {
+// told notes that a member's agent was told that it is over.
+func (l *Listener) told(m *member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m := l.agents[h.Info.Name]; m != nil && w.Refused == refusedOver && (m.session == nil || m.session.closed) {
+	if m != nil && l.agents[m.info.Name] == m {
 		l.forget(m)
 	}
 }
