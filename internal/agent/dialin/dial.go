@@ -14,28 +14,40 @@ import (
 // A dialFunc connects to host:port.
 type dialFunc func(ctx context.Context, address string) (net.Conn, error)
 
-func netDialer() dialFunc {
-	d := net.Dialer{Timeout: connectTimeout}
-	return func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
-const (
-	connectTimeout = 3 * time.Second        // of TCP: a lost packet is sent again after 1 s
-	stagger        = 250 * time.Millisecond // until the next address is tried, besides the ones before it
-)
+// connectTimeout is for TCP alone, which sends a lost packet again after 1 s.
+const connectTimeout = 3 * time.Second
 
 // conn is a connection after its welcome.
 type conn = *tls.Conn
 
 // A dialer reaches the launcher.
 type dialer struct {
-	dial dialFunc
-	tls  *tls.Config
+	dial    dialFunc
+	tls     *tls.Config
+	connect time.Duration // limit for TCP
+	answer  time.Duration // and for TLS and the welcome
 }
 
-func newDialer(dial dialFunc, cfg *tls.Config, server string) *dialer {
-	cfg.ServerName = server
-	return &dialer{dial, cfg}
+// bySecret reaches a launcher that this end has only the secret of.
+func bySecret(dial dialFunc, s Secret) (*dialer, error) {
+	shared, err := identity.NewShared(s.key[:], purpose)
+	if err != nil {
+		return nil, err
+	}
+	cfg := shared.Client()
+	cfg.ServerName = serverJoin
+	return &dialer{dial, cfg, connectTimeout, handshakeTimeout}, nil
+}
+
+// byIdentity reaches a launcher that this end has been at. Within the lease there must be time for more than one attempt.
+func byIdentity(dial dialFunc, id *identity.Identity, lease time.Duration) *dialer {
+	cfg := id.Client(identity.Launcher)
+	cfg.ServerName = serverAgent
+	return &dialer{dial, cfg, lease / 8, lease * 3 / 8}
 }
 
 // contact reaches the launcher at one of its addresses, sends the hello and reads the welcome. Refused or not, there is a connection.
@@ -44,15 +56,15 @@ func (d *dialer) contact(ctx context.Context, addresses func() ([]string, error)
 	if err != nil {
 		return w, nil, err
 	}
-	if c, err = d.connect(ctx, all); err != nil {
+	if c, err = d.first(ctx, all); err != nil {
 		return w, nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { c.NetConn().Close() })
 	defer stop()
-	c.SetDeadline(time.Now().Add(handshakeTimeout))
-	h.Info.Launcher = addressOf(c.RemoteAddr()).String()
+	c.SetDeadline(time.Now().Add(d.answer))
+	h.Info.Launcher = addressText(c.RemoteAddr())
 	if h.Info.Address == "" {
-		h.Info.Address = addressOf(c.LocalAddr()).String()
+		h.Info.Address = addressText(c.LocalAddr())
 	}
 	if h.Ask != askSession {
 		h.Info = Info{}
@@ -70,9 +82,9 @@ func (d *dialer) contact(ctx context.Context, addresses func() ([]string, error)
 	return w, c, nil
 }
 
-// connect is the first connection to one of the addresses whose other end has proved that it is the launcher. A launcher may have several addresses of which
+// first is the first connection to one of the addresses whose other end has proved that it is the launcher. A launcher may have several addresses of which
 // some lead elsewhere from here.
-func (d *dialer) connect(ctx context.Context, addresses []string) (conn, error) {
+func (d *dialer) first(ctx context.Context, addresses []string) (conn, error) {
 	if len(addresses) == 0 {
 		return nil, errors.New("no address of the launcher")
 	}
@@ -86,7 +98,7 @@ func (d *dialer) connect(ctx context.Context, addresses []string) (conn, error) 
 	for i, address := range addresses {
 		go func() {
 			select {
-			case <-time.After(time.Duration(i) * stagger):
+			case <-time.After(time.Duration(i) * d.connect / 8):
 			case <-ctx.Done():
 				results <- result{nil, ctx.Err()}
 				return
@@ -115,11 +127,13 @@ func (d *dialer) connect(ctx context.Context, addresses []string) (conn, error) 
 }
 
 func (d *dialer) handshake(ctx context.Context, address string) (conn, error) {
-	nc, err := d.dial(ctx, address)
+	connecting, cancel := context.WithTimeout(ctx, d.connect)
+	defer cancel()
+	nc, err := d.dial(connecting, address)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	ctx, cancel = context.WithTimeout(ctx, d.answer)
 	defer cancel()
 	c := tls.Client(nc, d.tls)
 	if err := c.HandshakeContext(ctx); err != nil {
@@ -134,11 +148,10 @@ func DialControl(ctx context.Context, addresses []string, s Secret) (net.Conn, e
 	if s.IsZero() {
 		return nil, errors.New("launch: no secret")
 	}
-	shared, err := identity.NewShared(s.key[:], purpose)
+	d, err := bySecret(dialTCP, s)
 	if err != nil {
 		return nil, fmt.Errorf("launch: %w", err)
 	}
-	d := newDialer(netDialer(), shared.Client(), serverJoin)
 	w, c, err := d.contact(ctx, func() ([]string, error) { return addresses, nil }, hello{Ask: askControl})
 	if err != nil {
 		return nil, fmt.Errorf("launch: reach the launcher: %w", err)

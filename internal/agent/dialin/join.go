@@ -33,7 +33,7 @@ type JoinConfig struct {
 // Join runs this machine's agent. It returns nil once the launcher says that the job is over or that this host was removed, else an error that is
 // ErrRefused, ErrLost or ctx's cause. No process that it started is left then.
 func Join(ctx context.Context, cfg JoinConfig) error {
-	return join(ctx, cfg, netDialer())
+	return join(ctx, cfg, dialTCP)
 }
 
 func join(ctx context.Context, cfg JoinConfig, dial dialFunc) error {
@@ -55,11 +55,11 @@ func join(ctx context.Context, cfg JoinConfig, dial dialFunc) error {
 	if cfg.Secret.IsZero() {
 		return errors.New("launch: agent: no secret")
 	}
-	shared, err := identity.NewShared(cfg.Secret.key[:], purpose)
-	if err != nil {
+	a := &joining{cfg: cfg, dial: dial, lease: 4 * time.Second}
+	var err error
+	if a.bySecret, err = bySecret(dial, cfg.Secret); err != nil {
 		return fmt.Errorf("launch: agent: %w", err)
 	}
-	a := &joining{cfg: cfg, bySecret: newDialer(dial, shared.Client(), serverJoin), lease: 4 * time.Second}
 	for timeout := cfg.Timeout; ; timeout = cfg.Rejoin {
 		err := a.serve(ctx, timeout)
 		if ctx.Err() != nil {
@@ -75,6 +75,7 @@ func join(ctx context.Context, cfg JoinConfig, dial dialFunc) error {
 // joining is an agent that dials in.
 type joining struct {
 	cfg        JoinConfig
+	dial       dialFunc
 	bySecret   *dialer
 	byIdentity *dialer // of the present launcher; nil: it was not reached yet
 	joined     bool    // a launcher was reached
@@ -103,7 +104,7 @@ func (a *joining) serve(ctx context.Context, timeout time.Duration) error {
 				c.NetConn().Close()
 				return fmt.Errorf("launch: agent: %w: %w", ErrRefused, err)
 			}
-			a.byIdentity = newDialer(a.bySecret.dial, id.Client(identity.Launcher), serverAgent)
+			a.byIdentity = byIdentity(a.dial, id, a.lease)
 			a.joined = true
 			a.cfg.Logger.Info(fmt.Sprintf("launch: agent: joined the launcher at %s as %s", c.RemoteAddr(), a.cfg.Info.Name))
 		}

@@ -203,3 +203,11 @@ func addressOf(a net.Addr) netip.Addr {
 	}
 	return ap.Addr().Unmap().WithZone("")
 }
+
+// addressText is the IP address of a as text, or empty.
+func addressText(a net.Addr) string {
+	if ip := addressOf(a); ip.IsValid() {
+		return ip.String()
+	}
+	return ""
+}
