@@ -40,7 +40,7 @@ func (b *lab) launcher() (l *Listener, kill func()) {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() { l.Close() })
-	return l, func() { h.Kill(false); l.Close() }
+	return l, func() { h.Kill(false); l.Abandon() }
 }
 
 // A labAgent is an agent of a lab.
@@ -266,6 +266,29 @@ func TestKilledLauncher(t *testing.T) {
 		if all := l.Agents(); len(all) != 1 {
 			t.Errorf("agents %+v, want n2 alone", all)
 		}
+		l.Close()
+		b.wantEnd(stays, start, time.Minute, nil)
+	})
+}
+
+// A launcher that gives its job to the next one says nothing to its agents.
+func TestAbandonedAgentsLookForTheNextLauncher(t *testing.T) {
+	inLab(t, func(b *lab) {
+		l, _ := b.launcher()
+		ends, stays := b.agent("10.0.0.2", "n1", 0), b.agent("10.0.0.3", "n2", time.Minute)
+		for _, name := range []string{"n1", "n2"} {
+			if err := b.dial(l, name).Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		start := time.Now()
+		if err := l.Abandon(); err != nil {
+			t.Error(err)
+		}
+		b.wantEnd(ends, start, 5*time.Second, ErrLost)
+		time.Sleep(20 * time.Second)
+		l, _ = b.launcher()
+		b.dial(l, "n2")
 		l.Close()
 		b.wantEnd(stays, start, time.Minute, nil)
 	})

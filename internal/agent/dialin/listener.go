@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -224,25 +226,30 @@ func (l *Listener) Close() error {
 		}
 	}
 	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(l.ctx, closeTime)
 	defer cancel()
 	l.await(ctx, func() bool { return len(l.agents) == 0 })
+	return l.Abandon()
+}
 
+// Abandon closes the listener as if this process had been killed, for a job that another launcher goes on with. Agents end their processes; those with
+// JoinConfig.Rejoin look for the next launcher then, others have lost theirs.
+func (l *Listener) Abandon() error {
 	l.mu.Lock()
 	l.cancel()
 	for nc := range l.pending {
 		nc.Close()
 	}
-	var left []*session
-	for _, s := range l.sessions {
-		left = append(left, s)
-	}
+	left := slices.Collect(maps.Values(l.sessions))
 	l.mu.Unlock()
 	for _, s := range left {
 		s.stream.Abort(net.ErrClosed)
 	}
 	err := l.ln.Close()
 	l.running.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil // it was closed before
+	}
 	return err
 }
 
