@@ -84,3 +84,8 @@ func shared(own, other *Identity) *tls.Config {
 		},
 	}
 }
+
+// IsRefused reports whether a handshake ended because one of the ends did not accept the other's certificate.
+func IsRefused(err error) bool {
+	return errors.Is(err, ErrSecret) || isAlert(err, alertBadCertificate) || isAlert(err, alertUnknownCA)
+}

@@ -62,6 +62,7 @@ type Listener struct {
 	ctx       context.Context // ends with the Listener
 	cancel    context.CancelFunc
 	running   sync.WaitGroup // all goroutines
+	refusals  refusals
 
 	mu       sync.Mutex // guards the rest
 	agents   map[string]*member
@@ -111,7 +112,7 @@ func listen(cfg Config, ln net.Listener) (*Listener, error) {
 	l := &Listener{
 		cfg: cfg, ln: ln, authority: authority, changes: make(chan Change),
 		agents: make(map[string]*member), sessions: make(map[string]*session),
-		changed: make(chan struct{}), pending: make(map[net.Conn]bool),
+		changed: make(chan struct{}), pending: make(map[net.Conn]bool), refusals: refusals{log: cfg.Logger},
 	}
 	l.tls = &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: byServerName(shared.Server(), own.Server(identity.Agent))}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -189,6 +190,9 @@ func (l *Listener) serve(nc net.Conn) error {
 	}
 	if err != nil {
 		nc.Close()
+		if remote := addressOf(nc.RemoteAddr()); c.ConnectionState().ServerName == serverJoin && identity.IsRefused(err) {
+			l.refusals.tell(refusal{remote: remote, code: "secret"}, fmt.Sprintf("agent from %s refused: it has another secret", nc.RemoteAddr()))
+		}
 		return identity.Explain(err)
 	}
 	if h.Ask == askControl && l.cfg.Control != nil && c.ConnectionState().ServerName == serverJoin {
@@ -209,6 +213,9 @@ func (l *Listener) serve(nc net.Conn) error {
 		c.CloseWrite()
 		nc.Close()
 		l.told(over)
+		if h.Ask == askSession && w.Refused != refusedOver {
+			l.refusals.tell(refusal{addressOf(nc.RemoteAddr()), h.Info.Name, w.Refused}, fmt.Sprintf("agent %q from %s refused: %s", h.Info.Name, nc.RemoteAddr(), w.Reason))
+		}
 		return err
 	}
 	nc.SetDeadline(time.Time{})
