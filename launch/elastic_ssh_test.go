@@ -63,18 +63,6 @@ func (j *elasticJob) host(s *sshtest.Server, i int) string {
 	return fmt.Sprintf("%s:%d", s.Addresses[i], s.Port)
 }
 
-// A host whose connection is cut is lost with all that ran there, and its worker comes again when it can be reached.
-func TestHostThatIsCutOffIsLostAndComesAgain(t *testing.T) {
-	t.Parallel()
-	j, s := startElasticOver(t, 2, 2)
-	s.CutHost(s.Addresses[1])
-	j.await(t, "worker 0  | goes on as 0 of 1")
-	j.await(t, "| begins as 1 of 2, joined true")
-	j.finish(t)
-	j.wantOutput(t, "connection to "+j.host(s, 1)+" lost, lost, the job went on")
-	j.wantLog(t, strings.ReplaceAll("0 REMOVED <1> #\n1 ADDED <1> #\n", "<1>", j.host(s, 1)))
-}
-
 func TestHostThatCannotBeReachedDoesNotJoin(t *testing.T) {
 	t.Parallel()
 	j, s := startElasticOver(t, 1, 1)

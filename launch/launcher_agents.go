@@ -37,7 +37,9 @@ func agentFlags() []cli.Flag {
 
 func (o *options) readAgents(c *cli.Context) error {
 	o.remote = true
-	o.agent = agentOptions{agents: c.Int("agents"), listen: c.String("listen"), secretFile: c.Path("secret-file"), addressFile: c.Path("address-file")}
+	if err := o.readListen(c); err != nil {
+		return err
+	}
 	switch {
 	case o.hostfile != "":
 		return usagef("--launcher agents has no hosts file: the hosts are those whose agents dial in; leave out -H %s, or use --launcher ssh", o.hostfile)
@@ -47,15 +49,24 @@ func (o *options) readAgents(c *cli.Context) error {
 		return usagef("--scheduler-host is for --launcher ssh; with agents the scheduler runs beside launch: start launch where it shall run")
 	case c.IsSet("ssh-command"):
 		return usagef("--ssh-command is for --launcher ssh; agents dial in without ssh")
-	case c.IsSet("agents"):
-		if err := checkNumber("--agents", o.agent.agents, 1, maxAgents, ""); err != nil {
-			return err
-		}
-	}
-	if o.agent.secretFile == "" && os.Getenv(dialin.SecretVariable) == "" {
+	case o.agent.secretFile == "" && os.Getenv(dialin.SecretVariable) == "":
 		return usagef("--launcher agents needs the secret that launch and its agents share: give --secret-file FILE (it is made if it is not there)")
 	}
-	if o.agent.listen != "" {
+	if o.agent.agents = c.Int("agents"); c.IsSet("agents") {
+		return checkNumber("--agents", o.agent.agents, 1, maxAgents, "")
+	}
+	return nil
+}
+
+// readListen reads where launch listens.
+func (o *options) readListen(c *cli.Context) error {
+	o.agent = agentOptions{listen: c.String("listen"), secretFile: c.Path("secret-file"), addressFile: c.Path("address-file")}
+	for _, name := range []string{"secret-file", "address-file"} {
+		if c.IsSet(name) && c.Path(name) == "" {
+			return usagef("--%s is empty; give a file", name)
+		}
+	}
+	if c.IsSet("listen") {
 		if _, port, err := net.SplitHostPort(o.agent.listen); err != nil || port == "" {
 			return usagef("--listen %q: want host:port, such as :4000, or 10.0.0.5:0 for a free port", o.agent.listen)
 		}
@@ -79,10 +90,11 @@ func refuseAgentFlags(c *cli.Context) error {
 // A listener is where agents dial in.
 type listener struct {
 	*dialin.Listener
-	join string // the command by which an agent joins
+	secret dialin.Secret
+	join   string // the command by which an agent joins
 }
 
-// listen opens the place where agents dial in. Its logger is e's.
+// listenForAgents opens the place where agents dial in. The secret is that of --secret-file, else that of the environment, else a new one.
 func (o *options) listenForAgents(ctx context.Context, e startEnvironment) (*listener, error) {
 	a := o.agent
 	var secret dialin.Secret
@@ -99,7 +111,9 @@ func (o *options) listenForAgents(ctx context.Context, e startEnvironment) (*lis
 		if made {
 			e.log.Info(fmt.Sprintf("made the secret %s; copy it to the hosts of the agents (mode 0600)", file))
 		}
-	} else if secret, err = dialin.ParseSecret(os.Getenv(dialin.SecretVariable)); err != nil {
+	} else if text := os.Getenv(dialin.SecretVariable); text == "" {
+		secret = dialin.NewSecret()
+	} else if secret, err = dialin.ParseSecret(text); err != nil {
 		return nil, fmt.Errorf("launch: %s: %w", dialin.SecretVariable, err)
 	}
 	os.Unsetenv(dialin.SecretVariable) // no process of the job needs it
@@ -123,7 +137,7 @@ func (o *options) listenForAgents(ctx context.Context, e startEnvironment) (*lis
 	if file != "" {
 		words = append(words, "--secret-file", file)
 	}
-	return &listener{l, ssh.Quote(words)}, nil
+	return &listener{l, secret, ssh.Quote(words)}, nil
 }
 
 // writeAddresses writes the address file so that nobody reads a part of it.
@@ -176,8 +190,10 @@ type dialledIn struct {
 
 // Close implements method.Method.
 func (d *dialledIn) Close() error {
+	addresses := d.l.Addresses()
+	err := d.Agents.Close() // agents read the address file to come and hear that the job is over
 	if path := d.o.agent.addressFile; path != "" {
-		removeAddresses(path, d.l.Addresses())
+		removeAddresses(path, addresses)
 	}
-	return d.Agents.Close()
+	return err
 }

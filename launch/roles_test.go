@@ -85,7 +85,7 @@ func TestWorkersGetTheirSumsOnThisMachine(t *testing.T) {
 
 func TestWorkersGetTheirSumsOnTwoHosts(t *testing.T) {
 	t.Parallel()
-	c := newHosts(t)
+	c := newHosts(t, 2)
 	wantSums(t, c.launch(t, "-n", "4", "-s", "2", "--", self(t)), 4)
 	wantSums(t, c.launch(t, "-n", "2", "-s", "2", "--scheduler-host", c.Addresses[1]+":"+strconv.Itoa(c.Port),
 		"--", self(t)), 2)

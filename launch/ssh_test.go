@@ -8,31 +8,29 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/ssh/sshtest"
 )
 
-// twoHosts are two hosts to log in to, with a hosts file, a folder to launch from and the flags that use them.
-type twoHosts struct {
+// sshHosts are hosts to log in to, with a hosts file, a folder to launch from and the flags that use them.
+type sshHosts struct {
 	*sshtest.Server
 	dir   string
 	flags []string
 }
 
-func newHosts(t *testing.T) *twoHosts {
+func newHosts(t *testing.T, hosts int) *sshHosts {
 	t.Helper()
 	needProc(t)
-	c := &twoHosts{Server: sshtest.Start(t, 2), dir: t.TempDir()}
+	c := &sshHosts{Server: sshtest.Start(t, hosts), dir: t.TempDir()}
 	c.flags = []string{"-H", c.file(t, "hosts", c.Hosts()), "--ssh-command", strings.Join(c.Client, " ")}
 	return c
 }
 
 // file writes a file into the folder that launch runs in.
-func (c *twoHosts) file(t *testing.T, name, text string) string {
+func (c *sshHosts) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(c.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -44,14 +42,14 @@ func (c *twoHosts) file(t *testing.T, name, text string) string {
 	return path
 }
 
-func (c *twoHosts) launch(t *testing.T, args ...string) *launcher {
+func (c *sshHosts) launch(t *testing.T, args ...string) *launcher {
 	t.Helper()
 	return startLauncher(t, c.dir, append(append([]string(nil), c.flags...), args...)...)
 }
 
 func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
 	sshtest.Program(t, "rsync", "rsync")
-	c := newHosts(t)
+	c := newHosts(t, 2)
 	c.file(t, "data/a file", "x")
 	c.file(t, ".git/config", "x")
 	c.file(t, "train.sh", "#!/bin/sh\ncat 'data/a file' >/dev/null || exit 9\nexec "+self(t)+"\n")
@@ -80,116 +78,25 @@ func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
 	wantNoProcess(t, l.job(t), time.Now())
 }
 
-// What goes over the network between hosts is encrypted, unless somebody asks for the opposite. The hosts of this test are one machine,
-// so its processes are told to use the network all the same.
-func TestJobOverSSHEncryptsWhatHostsSay(t *testing.T) {
-	for _, tc := range []struct {
-		flags []string
-		want  string
-	}{
-		{nil, "worker 0 with TLS"},
-		{[]string{"--tls", "off"}, "worker 0 without TLS"},
-	} {
-		t.Run(tc.want, func(t *testing.T) {
-			t.Parallel()
-			c := newHosts(t)
-			l := c.launch(t, append(tc.flags, "-n", "2", "-s", "2", "--env", "PARAGON_TRANSPORT=tcp",
-				`if [ $PARAGON_RANK = 0 ]; then echo worker 0 $([ "$PARAGON_IDENTITY" ] && echo with || echo without) TLS; fi; exec `+self(t))...)
-			if code := l.exit(t); code != 0 {
-				t.Fatalf("exit code %d, want 0", code)
-			}
-			if !strings.Contains(l.stdout.String(), tc.want) {
-				t.Errorf("stdout has no %q", tc.want)
-			}
-			if !strings.Contains(l.stdout.String(), "rank 1 of 2 has its sums") {
-				t.Error("the job has not done its work")
-			}
-		})
-	}
-}
-
-func TestFailureOverSSHDecidesTheExitCode(t *testing.T) {
+// The scheduler may run on a host, and keeps its state there.
+func TestKilledLauncherLeavesNoStateOnTheSchedulersHost(t *testing.T) {
 	t.Parallel()
-	c := newHosts(t)
-	l := c.launch(t, "-n", "2", "-s", "1", `if [ $PARAGON_RANK = 1 ]; then exit 3; fi; sleep 1000 & wait`)
-	if code := l.exit(t); code != 3 {
-		t.Errorf("exit code %d, want 3", code)
-	}
-	wantNoProcess(t, l.job(t), time.Now())
-}
-
-const stubborn = `trap '' TERM HUP; sleep 1000 & setsid sh -c 'trap "" TERM HUP; while :; do sleep 0.2; done' & echo ready; while :; do sleep 0.2; done`
-
-// stubbornJob starts a job that nobody can stop politely.
-func (c *twoHosts) stubbornJob(t *testing.T) (*launcher, string) {
-	t.Helper()
-	l := c.launch(t, "-n", "2", "-s", "2", "--stop-timeout", "500ms", stubborn)
+	c := newHosts(t, 2)
+	l := c.launch(t, "-n", "2", "-s", "2", "--scheduler-host", fmt.Sprintf("%s:%d", c.Addresses[1], c.Port), "--on-worker-loss", "shrink", "echo ready; exec sleep 1000")
 	job := l.job(t)
 	l.await(t, "worker 0  | ready")
-	l.await(t, "worker 1  | ready")
-	return l, job
-}
-
-func TestKilledLauncherLeavesNoProcessAndNoSecretOnAnyHost(t *testing.T) {
-	t.Parallel()
-	c := newHosts(t)
-	c.flags = append(c.flags, "--scheduler-host", fmt.Sprintf("%s:%d", c.Addresses[1], c.Port), "--on-worker-loss", "shrink")
-	l, job := c.stubbornJob(t)
-	secrets := secretsOf(job)
-	if len(secrets) < 6 { // one for all, and a key for each of five
-		t.Fatalf("the job's processes have %d secrets, want 6", len(secrets))
-	}
 	at := time.Now()
 	l.Process.Kill()
 	<-l.done
-	wantNoSecret(t, secrets, c.Home, c.dir, l.records)
 	wantNoProcess(t, job, at)
-	wantNoSecret(t, secrets, c.Home, c.dir, l.records)
 	if state := filepath.Join(c.Home, ".paragon", "state"); len(filesBelow(t, state)) != 0 {
 		t.Errorf("the scheduler's host has %q, want nothing of the job", filesBelow(t, state))
 	}
 }
 
-func TestInterruptLeavesNoProcessOnAnyHost(t *testing.T) {
-	t.Parallel()
-	l, job := newHosts(t).stubbornJob(t)
-	at := time.Now()
-	l.Process.Signal(syscall.SIGINT)
-	if code := l.exit(t); code != 130 {
-		t.Errorf("exit code %d, want 130", code)
-	}
-	wantNoProcess(t, job, at)
-}
-
-func TestCutConnectionLeavesNoProcessOnAnyHost(t *testing.T) {
-	t.Parallel()
-	c := newHosts(t)
-	l, job := c.stubbornJob(t)
-	at := time.Now()
-	c.Cut()
-	if code := l.exit(t); code != 255 {
-		t.Errorf("exit code %d, want 255", code)
-	}
-	wantNoProcess(t, job, at)
-	if want := "connection to 127.0.0.2:"; !strings.Contains(l.stderr.String(), want) {
-		t.Errorf("stderr has no %q", want)
-	}
-}
-
-// A host that hears nothing more, and is not told why: a cable is out.
-func TestSilentConnectionLeavesNoProcessOnAnyHost(t *testing.T) {
-	t.Parallel()
-	l, job := newHosts(t).stubbornJob(t)
-	at := time.Now()
-	l.Process.Signal(syscall.SIGSTOP) // no more pings, and no connection closes
-	defer l.Process.Signal(syscall.SIGCONT)
-	// The last ping came up to half a second ago. The scheduler is here, where a launcher may be stopped.
-	wantNone(t, at.Add(agent.PingInterval), func() []int { return processesOf(job, "scheduler") })
-}
-
 func TestStartErrorsNameTheHostAndSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	c := newHosts(t)
+	c := newHosts(t, 2)
 	closed, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +141,7 @@ func TestStartErrorsNameTheHostAndSayWhatToDo(t *testing.T) {
 func TestCheckSaysWhatIsWrongWithEachHost(t *testing.T) {
 	t.Parallel()
 	sshtest.Program(t, "rsync", "rsync")
-	c := newHosts(t)
+	c := newHosts(t, 2)
 	dst := filepath.Join(t.TempDir(), "dst")
 	l := c.launch(t, "--check", "--sync-dst-dir", dst)
 	if code := l.exit(t); code != 0 {
@@ -266,7 +173,7 @@ func TestCheckSaysWhatIsWrongWithEachHost(t *testing.T) {
 func TestCheckReallyCopiesAFile(t *testing.T) {
 	t.Parallel()
 	sshtest.Program(t, "rsync", "rsync")
-	c := newHosts(t)
+	c := newHosts(t, 2)
 	root := t.TempDir()
 	dst := filepath.Join(root, "a", "b c")
 	for name, setup := range map[string]struct {
@@ -332,7 +239,7 @@ func filesAndFolders(t *testing.T, dir string) (all []string) {
 }
 
 // forceCommand has sshd run a command in place of what is asked for; empty: that.
-func (c *twoHosts) forceCommand(t *testing.T, command string) {
+func (c *sshHosts) forceCommand(t *testing.T, command string) {
 	t.Helper()
 	if err := c.Force(command); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,8 +31,8 @@ type AgentsConfig struct {
 type Agents struct {
 	cfg AgentsConfig
 
-	mu       sync.Mutex // guards the rest
-	chosen   []dialin.Info
+	mu       sync.Mutex                 // guards the rest
+	expected []hosts.Host               // with which the job begins, and whose agents Follow has not seen
 	dialling map[string]int             // calls of Dial that wait, by the agent's name
 	machines map[string]*dialin.Machine // the newest of each name
 }
@@ -51,23 +52,40 @@ func (a *Agents) Hosts(ctx context.Context) (Hosts, error) {
 	if progress == nil {
 		progress = func(string) {}
 	}
-	last := ""
-	there, err := a.cfg.Listener.Wait(ctx, func(there []dialin.Info) bool {
+	defer progress("")
+	for last := ""; ; {
+		there, err := a.cfg.Listener.Wait(ctx, func(there []dialin.Info) bool {
+			return a.choose(there) != nil || a.whoIsThere(there) != last
+		})
+		if err != nil {
+			return Hosts{}, fmt.Errorf("launch: %w: %s; an agent joins with: %s", err, a.whoIsThere(a.cfg.Listener.Agents()), a.cfg.Join)
+		}
 		if text := a.whoIsThere(there); text != last {
 			last = text
 			progress(text)
 		}
-		return a.choose(there) != nil
-	})
-	progress("")
-	if err != nil {
-		return Hosts{}, fmt.Errorf("launch: %w: %s; an agent joins with: %s", err, a.whoIsThere(a.cfg.Listener.Agents()), a.cfg.Join)
+		if chosen := a.choose(there); chosen != nil {
+			h := hostsOf(chosen)
+			a.Expect(h)
+			return h, nil
+		}
 	}
-	chosen := a.choose(there)
+}
+
+// Expect says with which hosts the job begins: Follow does not add them to the job when their agents dial in first. Hosts does that, too.
+func (a *Agents) Expect(h Hosts) {
 	a.mu.Lock()
-	a.chosen = chosen
-	a.mu.Unlock()
-	return hostsOf(chosen), nil
+	defer a.mu.Unlock()
+	a.expected = h.All()
+}
+
+// wasExpected reports whether a host is one of Expect; the next time it is not.
+func (a *Agents) wasExpected(h hosts.Host) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := len(a.expected)
+	a.expected = slices.DeleteFunc(a.expected, h.Same)
+	return len(a.expected) < n
 }
 
 // hostsOf are the hosts of agents.

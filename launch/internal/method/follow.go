@@ -18,14 +18,6 @@ const returnTime = 3 * time.Second
 // Follow implements Follower: it puts the hosts of agents that dial in into host_worker.
 func (a *Agents) Follow(ctx context.Context, files *hostworker.Files) {
 	f := &follower{agents: a, files: files, returned: make(map[string]time.Time)}
-	a.mu.Lock()
-	chosen := a.chosen
-	a.mu.Unlock()
-	for _, i := range a.cfg.Listener.Agents() {
-		if !slices.ContainsFunc(chosen, func(c dialin.Info) bool { return c.Name == i.Name }) {
-			f.joined(i)
-		}
-	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	changes := a.cfg.Listener.Changes()
@@ -56,10 +48,11 @@ type follower struct {
 	returned map[string]time.Time // since when agents are there whose hosts are in host_worker
 }
 
-// joined takes note of an agent that dialled in while the job runs.
+// joined takes note of an agent that has dialled in.
 func (f *follower) joined(i dialin.Info) {
 	log, h := f.agents.cfg.Logger, i.Host()
 	switch {
+	case f.agents.wasExpected(h):
 	case f.files == nil:
 		log.Info(fmt.Sprintf("agent %s has dialled in; the hosts of this job are fixed: it takes part if a host of that name is lost", i.Name))
 	case i.Runs == dialin.RunsServers:
