@@ -23,9 +23,9 @@ func (o *options) runCheck(ctx context.Context, m method.Method, stdout io.Write
 		fmt.Fprintln(stdout, "Everything runs on this machine; there is no host to check. Give hosts with -H FILE.")
 		return nil
 	}
-	found, err := o.findHosts(ctx, m)
-	if err != nil {
-		return err
+	found, waiting := o.findHosts(ctx, m)
+	if waiting != nil && (len(found.All()) == 0 || ctx.Err() != nil) {
+		return waiting
 	}
 	if h := o.schedulerHost; h != nil {
 		found.Servers = append(found.Servers[:len(found.Servers):len(found.Servers)], *h)
@@ -50,8 +50,8 @@ func (o *options) runCheck(ctx context.Context, m method.Method, stdout io.Write
 			return copier.Copy(ctx, m.(method.Machine), file, dir)
 		}
 	}
-	if !preflight.Write(stdout, preflight.Check(ctx, cfg)) {
+	if !preflight.Write(stdout, preflight.Check(ctx, cfg)) && waiting == nil {
 		return exitError(1)
 	}
-	return nil
+	return waiting // printed, with exit code 1
 }

@@ -67,6 +67,9 @@ func TestCommandLineIsRead(t *testing.T) {
 		{"-n 1 --tls on p", func(o *options) bool { return o.tls }},
 		{"-n 1 -H " + hostfile + " p", func(o *options) bool { return o.tls }},
 		{"-n 1 -H " + hostfile + " --tls off p", func(o *options) bool { return !o.tls }},
+		{"-n 4 --launcher agents --agents 3 --secret-file s --listen :4000 --address-file a p", func(o *options) bool {
+			return o.remote && o.tls && o.hosts == nil && o.agent == agentOptions{agents: 3, listen: ":4000", secretFile: "s", addressFile: "a"}
+		}},
 		{"--check -H " + hostfile, func(o *options) bool { return o.check }},
 	} {
 		o, err := read(strings.Fields(tc.args)...)
@@ -109,6 +112,17 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 1 --launcher slurm p", `--launcher "slurm" is unknown; want ssh, agents or local`},
 		{"-n 1 --launcher kubernetes p", `--launcher "kubernetes" is unknown; want ssh, agents or local`},
 		{"-n 1 --launcher foo p", `--launcher "foo" is unknown; want ssh, agents or local`},
+		{"-n 1 --launcher agents p", "give --secret-file FILE (it is made if it is not there)"},
+		{"-n 1 --launcher agents --secret-file= p", "--secret-file is empty; give a file"},
+		{"-n 1 --launcher agents --secret-file s -H " + hostfile + " p", "the hosts are those whose agents dial in; leave out -H"},
+		{"-n 1 --launcher agents --secret-file s --sync-dst-dir /x p", "put the folder on every host (a shared file system, an image, rsync by hand)"},
+		{"-n 1 --launcher agents --secret-file s --scheduler-host d1 p", "start launch where it shall run"},
+		{"-n 1 --launcher agents --secret-file s --ssh-command ssh p", "agents dial in without ssh"},
+		{"-n 1 --launcher agents --secret-file s --agents 0 p", "--agents is 0, want 1 to 5000"},
+		{"-n 1 --launcher agents --secret-file s --listen 4000 p", `--listen "4000": want host:port`},
+		{"-n 1 --launcher agents --secret-file s --elastic-training-enabled --adapt-workers p", "--adapt-workers wants a limit; give --max-workers NUMBER"},
+		{"-n 1 --agents 2 p", "--agents is about agents that dial in; give --launcher agents, too"},
+		{"-n 1 -H " + hostfile + " --address-file a p", "--address-file is about agents that dial in; give --launcher agents, too"},
 		{"-n 1 --launcher local -H " + hostfile + " p", "leave out -H"},
 		{"-n 1 --sync-dst-dir /x p", "--sync-dst-dir is for jobs on several hosts"},
 		{"-n 1 -H /no/such/file p", "read hosts file: open /no/such/file"},

@@ -30,7 +30,8 @@ func TestOnlyJobsOnHostsNeedConnections(t *testing.T) {
 	if err := os.WriteFile(hostfile, []byte("d1\nd2\nd3\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for args, want := range map[string]int{"-n 4 p": 0, "-n 4 --launcher local p": 0, "-n 4 -H " + hostfile + " p": 3, "-n 1 -H " + hostfile + " --scheduler-host d9 p": 3} {
+	for args, want := range map[string]int{"-n 4 p": 0, "-n 4 --launcher local p": 0, "-n 4 -H " + hostfile + " p": 3, "-n 1 -H " + hostfile + " --scheduler-host d9 p": 3,
+		"-n 4 --launcher agents --secret-file s --agents 3 p": 3, "-n 4 --launcher agents --secret-file s p": 4} {
 		if o, err := read(strings.Fields(args)...); err != nil || o.connections() != want {
 			t.Errorf("launch %s: got %+v, %v, want %d connections", args, o, err, want)
 		}

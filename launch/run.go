@@ -111,6 +111,10 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		return outcome{}, err
 	}
 	defer m.Close()
+	if m.Remote() {
+		// Ctrl-Z is ignored: a stopped launcher would send no keepalive, and the agents would end the job.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)
+	}
 	if o.check {
 		stopped, err := unless(ctx, interrupts, func(ctx context.Context) error { return o.runCheck(ctx, m, stdout) })
 		return outcome{Result: stopped}, err
@@ -144,8 +148,6 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	defer folder.Remove()
 	dir := folder.Path
 	if cfg.Dir = m.Dir(); m.Remote() {
-		// Ctrl-Z is ignored: a stopped launcher would send no keepalive, and the agents would end the job.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)
 		cfg.Env = o.env.forRemote(os.LookupEnv)
 		cfg.Dial = func(ctx context.Context, h hosts.Host) (job.Machine, error) { return dial(ctx, m, h) }
 	} else if stopped, err := unless(ctx, interrupts, func(ctx context.Context) (err error) {

@@ -46,7 +46,7 @@ func NewAgents(cfg AgentsConfig) *Agents {
 func (*Agents) Remote() bool { return true }
 
 // Hosts implements Method: it waits until as many agents have dialled in as the job begins with. Their ranks are in the natural order of their
-// names.
+// names. With an error come those that are there.
 func (a *Agents) Hosts(ctx context.Context) (Hosts, error) {
 	progress := a.cfg.Progress
 	if progress == nil {
@@ -58,7 +58,8 @@ func (a *Agents) Hosts(ctx context.Context) (Hosts, error) {
 			return a.choose(there) != nil || a.whoIsThere(there) != last
 		})
 		if err != nil {
-			return Hosts{}, fmt.Errorf("launch: %w: %s; an agent joins with: %s", err, a.whoIsThere(a.cfg.Listener.Agents()), a.cfg.Join)
+			there = a.cfg.Listener.Agents()
+			return hostsOf(there), fmt.Errorf("launch: %w: %s; an agent joins with: %s", err, a.whoIsThere(there), a.cfg.Join)
 		}
 		if text := a.whoIsThere(there); text != last {
 			last = text
@@ -139,7 +140,7 @@ func (a *Agents) whoIsThere(there []dialin.Info) string {
 	text := ""
 	switch {
 	case a.cfg.Agents > 0:
-		text = fmt.Sprintf("%d of %s", len(there), count(a.cfg.Agents, "agent"))
+		text = fmt.Sprintf("%d of %d agents", len(there), a.cfg.Agents)
 	case slots >= a.cfg.Workers && !servers:
 		text = fmt.Sprintf("%s, none of which runs servers,", count(len(there), "agent"))
 	default:
@@ -184,16 +185,13 @@ func (a *Agents) Dial(ctx context.Context, h hosts.Host) (Machine, error) {
 	a.mu.Lock()
 	a.dialling[name]++
 	a.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, a.cfg.DialTimeout, fmt.Errorf("no agent of that name dialled in within %s", a.cfg.DialTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, a.cfg.DialTimeout, fmt.Errorf("gave up after %s (--join-timeout)", a.cfg.DialTimeout))
 	defer cancel()
 	m, err := a.cfg.Listener.Dial(ctx, name)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.dialling[name]--; err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		return nil, fmt.Errorf("launch: host %s: %w", h, err)
+		return nil, err
 	}
 	a.machines[name] = m
 	return &agentMachine{m, a}, nil

@@ -3,6 +3,7 @@ package method
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -17,24 +18,15 @@ const returnTime = 3 * time.Second
 
 // Follow implements Follower: it puts the hosts of agents that dial in into host_worker.
 func (a *Agents) Follow(ctx context.Context, files *hostworker.Files) {
-	f := &follower{agents: a, files: files, returned: make(map[string]time.Time)}
+	f := &follower{files: files, expected: a.wasExpected, idle: a.idle, log: a.cfg.Logger, returned: make(map[string]time.Time)}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	changes := a.cfg.Listener.Changes()
 	for {
 		select {
-		case c, open := <-changes:
-			switch {
-			case !open:
-				return
-			case c.Joined:
-				f.joined(c.Info)
-			default:
-				delete(f.returned, c.Info.Name)
-				a.cfg.Logger.Warn(fmt.Sprintf("agent %s is gone", c.Info.Name))
-			}
-		case <-tick.C:
-			f.addAgain()
+		case c := <-a.cfg.Listener.Changes():
+			f.changed(c, time.Now())
+		case now := <-tick.C:
+			f.addAgain(now)
 		case <-ctx.Done():
 			return
 		}
@@ -43,41 +35,45 @@ func (a *Agents) Follow(ctx context.Context, files *hostworker.Files) {
 
 // A follower adds the hosts of agents to a running job.
 type follower struct {
-	agents   *Agents
 	files    *hostworker.Files
+	expected func(h hosts.Host) bool // reports whether the job begins with a host that it has not seen yet
+	idle     func(name string) bool  // reports whether nothing of the job is on an agent, and nobody waits for it
+	log      *slog.Logger
 	returned map[string]time.Time // since when agents are there whose hosts are in host_worker
 }
 
-// joined takes note of an agent that has dialled in.
-func (f *follower) joined(i dialin.Info) {
-	log, h := f.agents.cfg.Logger, i.Host()
-	switch {
-	case f.agents.wasExpected(h):
-	case f.files == nil:
-		log.Info(fmt.Sprintf("agent %s has dialled in; the hosts of this job are fixed: it takes part if a host of that name is lost", i.Name))
-	case i.Runs == dialin.RunsServers:
-		log.Info(fmt.Sprintf("agent %s has dialled in; it runs servers only: launch ctl add-server %s", i.Name, i.Name))
-	case slices.ContainsFunc(f.files.Hosts(), h.Same):
-		f.returned[i.Name] = time.Now()
-	default:
-		log.Info(fmt.Sprintf("agent %s has dialled in; its host is added to the job", i.Name))
-		f.add(h)
+// changed takes note of an agent that has dialled in, or is gone.
+func (f *follower) changed(c dialin.Change, now time.Time) {
+	name, h := c.Info.Name, c.Info.Host()
+	if !c.Joined {
+		delete(f.returned, name)
+		f.log.Info(fmt.Sprintf("agent %s is gone", name))
+		return
 	}
-}
-
-func (f *follower) add(h hosts.Host) {
-	if err := f.files.Edit(hostworker.Change{Added: []hosts.Host{h}}); err != nil {
-		f.agents.cfg.Logger.Error(err.Error())
+	switch {
+	case f.expected(h):
+	case f.files == nil:
+		f.log.Info(fmt.Sprintf("agent %s has dialled in; the hosts of this job are fixed: it takes part if a host of that name is lost", name))
+	case c.Info.Runs == dialin.RunsServers:
+		f.log.Info(fmt.Sprintf("agent %s has dialled in; it runs no workers: for a server there, use launch ctl add-server %s", name, name))
+	case slices.ContainsFunc(f.files.Hosts(), h.Same):
+		f.log.Info(fmt.Sprintf("agent %s has dialled in; its host is in %s already", name, hostworker.Name))
+		f.returned[name] = now
+	default:
+		f.log.Info(fmt.Sprintf("agent %s has dialled in; its host is added to the job", name))
+		if err := f.files.Edit(hostworker.Change{Added: []hosts.Host{h}}); err != nil {
+			f.log.Error(err.Error())
+		}
 	}
 }
 
 // addAgain adds hosts that are in host_worker, and on which nothing of the job is though their agents have been back for a while.
-func (f *follower) addAgain() {
+func (f *follower) addAgain(now time.Time) {
 	for name, since := range f.returned {
 		switch {
-		case !f.agents.idle(name):
+		case !f.idle(name):
 			delete(f.returned, name)
-		case time.Since(since) >= returnTime:
+		case now.Sub(since) >= returnTime:
 			delete(f.returned, name)
 			f.files.Repeat(hosts.Host{Name: name})
 		}

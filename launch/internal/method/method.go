@@ -19,7 +19,8 @@ import (
 type Method interface {
 	// Remote reports whether processes run on other hosts than this machine; if not there is nothing to connect to.
 	Remote() bool
-	// Hosts are those on which the job may run. Hosts that come by themselves are waited for until ctx ends.
+	// Hosts are those on which the job may run. Hosts that come by themselves are waited for until ctx ends; the error then says whom the job
+	// waits for, and comes with the hosts that are there.
 	Hosts(ctx context.Context) (Hosts, error)
 	// Dial connects to a host. ctx bounds that, not the life of the Machine.
 	Dial(ctx context.Context, h hosts.Host) (Machine, error)
