@@ -132,7 +132,6 @@ func (o *options) listenForAgents(ctx context.Context, e startEnvironment) (*lis
 			l.Close()
 			return nil, fmt.Errorf("launch: --address-file: %w", err)
 		}
-		words[3] = "@" + path
 	}
 	if file != "" {
 		words = append(words, "--secret-file", file)

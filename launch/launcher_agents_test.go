@@ -44,8 +44,9 @@ func TestLaunchSaysWhichAgentsItWaitsFor(t *testing.T) {
 	a := newAgentJob(t)
 	result := filepath.Join(a.dir, "result")
 	l := a.launch(t, "-n", "2", "--agents", "3", "--result", result, "true")
-	l.await(t, fmt.Sprintf(" INFO agents join with: launch agent --join @%s --secret-file %s\n", a.addresses, a.secret))
-	l.await(t, " INFO 0 of 3 agents are there\n")
+	awaitFile(t, a.addresses)
+	l.await(t, fmt.Sprintf(" INFO agents join with: launch agent --join %s --secret-file %s\n", firstLine(a.addresses), a.secret))
+	l.await(t, " INFO waiting for 3 agents (5m0s at most)\n")
 	n10, n9 := a.join(t, "n10"), a.join(t, "n9")
 	l.await(t, " INFO 2 of 3 agents are there: n9, n10\n")
 	if info, err := os.Stat(a.secret); err != nil || info.Mode().Perm() != 0o600 {
@@ -93,7 +94,7 @@ func TestAgentsThatDoNotComeAreNamed(t *testing.T) {
 	if code := l.exit(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	want := "launch: gave up after 2s (--start-timeout): 1 agent with slots for 1 of 2 workers is there: n1; an agent joins with: launch agent --join @"
+	want := "launch: gave up after 2s (--start-timeout): 1 agent with slots for 1 of 2 workers is there: n1; an agent joins with: launch agent --join 127.0.0.1:"
 	if !strings.Contains(l.stderr.String(), want) {
 		t.Errorf("stderr has no %q", want)
 	}

@@ -62,7 +62,9 @@ func (a *Agents) Hosts(ctx context.Context) (Hosts, error) {
 			return hostsOf(there), fmt.Errorf("launch: %w: %s; an agent joins with: %s", err, a.whoIsThere(there), a.cfg.Join)
 		}
 		if text := a.whoIsThere(there); text != last {
-			last = text
+			if last = text; len(there) == 0 {
+				text = a.waiting(ctx)
+			}
 			progress(text)
 		}
 		if chosen := a.choose(there); chosen != nil {
@@ -154,6 +156,18 @@ func (a *Agents) whoIsThere(there []dialin.Info) string {
 		return text + verb
 	}
 	return text + verb + ": " + list(names)
+}
+
+// waiting says at the beginning what is waited for, and how long.
+func (a *Agents) waiting(ctx context.Context) string {
+	text := "waiting for " + count(a.cfg.Agents, "agent")
+	if a.cfg.Agents == 0 {
+		text = "waiting for agents with slots for " + count(a.cfg.Workers, "worker")
+	}
+	if end, ok := ctx.Deadline(); ok {
+		text += fmt.Sprintf(" (%s at most)", time.Until(end).Round(time.Second))
+	}
+	return text
 }
 
 // maxNames bounds the names of a message.
