@@ -23,8 +23,8 @@ import (
 func runCtl(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:     "launch ctl",
-		Usage:    "look at a job, and change its hosts",
-		Commands: []*cli.Command{statusCommand(), whyCommand(), pageCommand(), traceCommand(), addCommand(), removeCommand(), scaleCommand(), addServerCommand(), removeServerCommand(), planCommand(), exportCommand()},
+		Usage:    "look at a job, change its hosts, and stop it",
+		Commands: []*cli.Command{statusCommand(), whyCommand(), pageCommand(), traceCommand(), addCommand(), removeCommand(), scaleCommand(), stopCommand(), addServerCommand(), removeServerCommand(), planCommand(), exportCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return unknownCommand(c.App, c.Args().First())

@@ -153,7 +153,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		{"add a;b", exitUsage, `"a;b" is not a host name`},
 		{"add --slots 2 d3", exitUsage, "there is no flag -slots"},
 		{"status x", exitUsage, `ctl status: got "x", want flags only`},
-		{"stat", exitUsage, `there is no "stat"; there are status, why, page, trace, add, remove, scale, add-server, remove-server, plan and export`},
+		{"stat", exitUsage, `there is no "stat"; there are status, why, page, trace, add, remove, scale, stop, add-server, remove-server, plan and export`},
 		{"add d3", 1, "no job of yours runs on this machine; run this on the same machine and as the same user as launch"},
 	} {
 		code, out, stderr := ctl(strings.Fields(tc.args)...)

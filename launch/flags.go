@@ -41,6 +41,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "tls", Usage: "encrypt the traffic between hosts: on, off or auto (on with ssh and agents)", Value: "auto"},
 		&cli.DurationFlag{Name: "start-timeout", Usage: "give up if not all processes have joined after `TIME`", Value: 5 * time.Minute},
 		&cli.DurationFlag{Name: "stop-timeout", Usage: "workers that are asked to stop have `TIME` to save their state", Value: 4 * time.Second},
+		&cli.DurationFlag{Name: "checkpoint-timeout", Usage: "after SIGUSR1 workers have `TIME` to write the checkpoint with which the job stops", Value: job.DefaultCheckpointTime},
 		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that loses contact with launch for `TIME` stops its processes (ssh, agents)", Value: 4 * time.Second},
 		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing", DisableDefaultText: true},
 		&cli.StringFlag{Name: "output", Usage: "write what the processes print to the standard output as text, or as json for programs", Value: "text"},
@@ -93,6 +94,7 @@ type options struct {
 	tls              bool
 	startTimeout     time.Duration
 	stopTimeout      time.Duration
+	checkpointTime   time.Duration
 	hostTimeout      time.Duration
 	check            bool
 	elastic          job.Elastic
@@ -110,7 +112,7 @@ func readOptions(c *cli.Context) (*options, error) {
 	o := &options{
 		workers: c.Int("num-workers"), servers: c.Int("num-servers"), hostfile: c.Path("hostfile"), syncDir: c.String("sync-dst-dir"),
 		trial: c.Bool(trialFlag), hostIP: c.String("host-ip"), netName: c.String("interface"), check: c.Bool("check"),
-		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"), hostTimeout: c.Duration("host-timeout"), result: c.Path("result"),
+		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"), checkpointTime: c.Duration("checkpoint-timeout"), hostTimeout: c.Duration("host-timeout"), result: c.Path("result"),
 	}
 	switch {
 	case c.IsSet("result") && o.result == "":
@@ -194,7 +196,7 @@ func (o *options) readNumbers(c *cli.Context) error {
 	for _, d := range []struct {
 		name         string
 		value, least time.Duration
-	}{{"start-timeout", o.startTimeout, 0}, {"stop-timeout", o.stopTimeout, 0}, {"host-timeout", o.hostTimeout, time.Second}} {
+	}{{"start-timeout", o.startTimeout, 0}, {"stop-timeout", o.stopTimeout, 0}, {"checkpoint-timeout", o.checkpointTime, 0}, {"host-timeout", o.hostTimeout, time.Second}} {
 		if d.value <= d.least || d.value > maxTime {
 			return usagef("--%s is %s, want more than %s, such as 30s or 5m, and at most %.0fh", d.name, d.value, d.least, maxTime.Hours())
 		}

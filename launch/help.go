@@ -102,4 +102,7 @@ Exit code: that of the first process that failed (128+n for signal n), 130 after
 Ctrl-C, 2 for a wrong command line, 1 if the job could not be started or the standard output
 could not be written, else 0. A process that the job survived does not count, unless its
 loss made the job fail. After Ctrl-C the workers have --stop-timeout to save their state; a
-second Ctrl-C kills all processes at once.`
+second Ctrl-C kills all processes at once. SIGUSR1 (or launch ctl stop) stops the job with a
+checkpoint: all workers write one after a step that they agree on, and end. Launch then ends
+with 85, and with PARAGON_RESUME=1 the next start goes on from there; without a checkpoint
+within --checkpoint-timeout the job is stopped, and fails.`

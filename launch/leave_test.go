@@ -25,6 +25,16 @@ const fitDir = "FIT_CHECKPOINTS"
 
 const fitEpochs = 4
 
+// noFolder in fitDir stands for none.
+const noFolder = "none"
+
+func fitFolder() string {
+	if dir := os.Getenv(fitDir); dir != noFolder {
+		return dir
+	}
+	return ""
+}
+
 // fitFast names a variable with the path of a file: until it is there workers are slow, and they train for more epochs.
 const fitFast = "FIT_FAST"
 
@@ -33,6 +43,8 @@ func fitWorker() int {
 	switch err := fit(); {
 	case errors.Is(err, worker.ErrRemoved):
 		fmt.Println("left the job")
+	case errors.Is(err, worker.ErrCheckpointed):
+		fmt.Println("stopped with a checkpoint")
 	case errors.Is(err, worker.ErrStopped):
 		fmt.Println("stopped")
 		return 143
@@ -84,7 +96,7 @@ func fit() (err error) {
 	}
 	if _, err = worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: epochs, Leave: term.Done(), Observers: []worker.Observer{stepPrinter{}},
-		Checkpoint: worker.CheckpointConfig{Dir: os.Getenv(fitDir), EveryEpochs: 1000},
+		Checkpoint: worker.CheckpointConfig{Dir: fitFolder(), EveryEpochs: 1000, Resume: fitFolder() != "" && os.Getenv("PARAGON_RESUME") != ""},
 	}); err != nil {
 		return err
 	}

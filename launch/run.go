@@ -83,7 +83,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	}
 	env := startEnvironment{executable: exe, folder: cwd, log: log, agentLog: agentLog, progress: screen.progress(o.logFormat, log)}
 	interrupts, caught := make(chan os.Signal, 8), make(chan os.Signal, 8)
-	catch := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	catch := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1}
 	if !signal.Ignored(syscall.SIGHUP) { // under nohup it stays ignored
 		catch = append(catch, syscall.SIGHUP)
 	}
@@ -95,7 +95,9 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		for {
 			select {
 			case s := <-caught:
-				out.Hurry() // first: the job may be waiting for a reader of its output
+				if s != syscall.SIGUSR1 {
+					out.Hurry() // first: the job may be waiting for a reader of its output
+				}
 				select {
 				case interrupts <- s:
 				default: // eight wait already
@@ -138,7 +140,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		Local:         func(ctx context.Context) (job.Machine, error) { return here.Dial(ctx, hosts.Local) },
 		MetricsListen: o.metricsListen,
 		HostIP:        o.hostIP, Interface: o.netName, TLS: o.tls,
-		StartTimeout: o.startTimeout, StopTimeout: o.stopTimeout,
+		StartTimeout: o.startTimeout, StopTimeout: o.stopTimeout, CheckpointTime: o.checkpointTime,
 		Interrupts: interrupts, Output: out, Logger: log,
 	}
 	folder, err := scratch.New("launch")

@@ -38,11 +38,14 @@ func (c *core) stopWithCheckpoint(why string, limit time.Duration) {
 		return
 	case c.checkpoint.requested():
 		c.info(why + ": the job is being stopped with a checkpoint already")
+		if c.now.Add(limit).Before(c.checkpoint.by) {
+			c.limitCheckpoint(limit)
+		}
 		return
 	}
-	c.checkpoint.why, c.checkpoint.limit, c.checkpoint.by = why, limit, c.now.Add(limit)
+	c.checkpoint.why = why
+	c.limitCheckpoint(limit)
 	c.warn(fmt.Sprintf("%s: stopping the job with a checkpoint, within %s", why, limit), joblog.JobStopping.With("reason", why))
-	c.after(limit, checkpointLimit{})
 	for _, s := range c.hostStates { // their order does not matter
 		s.voidRestarts()
 	}
@@ -71,12 +74,19 @@ func (c *core) checkpointAnswered(err error) {
 	}
 }
 
-// schedulerStops takes the report of the scheduler that the job stops with a checkpoint: somebody else may have asked it.
+// schedulerStops takes the scheduler's report that the job stops with a checkpoint: someone else may have asked for it.
 func (c *core) schedulerStops(why string) {
 	if !c.checkpoint.requested() {
 		c.checkpoint.asked = true
 		c.stopWithCheckpoint(why, c.set.CheckpointTime)
 	}
+}
+
+// limitCheckpoint sets when the checkpoint must be complete.
+func (c *core) limitCheckpoint(d time.Duration) {
+	c.timers = slices.DeleteFunc(c.timers, func(t timer) bool { return t.due == due(checkpointLimit{}) })
+	c.checkpoint.limit, c.checkpoint.by = d, c.now.Add(d)
+	c.after(d, checkpointLimit{})
 }
 
 // checkpointLimit ends what takes too long.
