@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/sampler"
 )
 
@@ -84,8 +85,12 @@ type position struct {
 	Steps uint64        `json:"steps"`           // in all
 	Cuts  []sampler.Cut `json:"cuts,omitempty"`  // of the epoch
 	Adapt *adaptState   `json:"adapt,omitempty"` // nil: the batch does not change; else Epoch is the pass over the data
+	// Of a run that was stopped: what comes before the next step, and had no time any more.
+	Evaluate bool `json:"evaluate,omitempty"`  // an evaluation within the epoch
+	EndEpoch bool `json:"end_epoch,omitempty"` // the end of the epoch: running statistics are averaged, and the model is evaluated
 
-	workers, stepsOfDivision int // for the manifest
+	workers, stepsOfDivision int          // for the manifest
+	loss                     metrics.Mean // of this worker in the epoch, for its own file
 }
 
 // manifest is complete.json.

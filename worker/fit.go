@@ -208,7 +208,7 @@ type EpochInfo struct {
 	Epoch    int
 	First    int       // step with which this run began the epoch: 0 unless resumed or joined
 	Done     uint64    // steps since the job began, those of the epoch included
-	Loss     float64   // mean over this worker's examples of the epoch
+	Loss     float64   // mean over this worker's examples of the epoch, also of those before a resume by as many workers
 	Losses   []float64 // of each step from First on
 	Examples int       // of this worker, in this run
 	Train    time.Duration
@@ -272,7 +272,7 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 		return nil, err
 	}
 	defer r.end()
-	for ; r.numEpoch() < cfg.Epochs && !r.finished(); r.nextEpoch() {
+	for ; r.numEpoch() < cfg.Epochs && (!r.finished() || r.mustEndEpoch); r.nextEpoch() {
 		if err := r.runEpoch(ctx); err != nil {
 			return r.epochs, err
 		}

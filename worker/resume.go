@@ -10,6 +10,7 @@ import (
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/sampler"
 )
 
@@ -17,7 +18,8 @@ import (
 type resumed struct {
 	at   position
 	past past
-	from string // folder; empty: anew
+	from string       // folder; empty: anew
+	loss metrics.Mean // of this worker in the epoch so far
 }
 
 // resume loads the newest checkpoint that rank 0 finds, if the configuration asks for it, and returns where the run goes on.
@@ -43,12 +45,16 @@ func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed
 		r.at, r.past, err = s.divide(m, feed)
 	}
 	if err == nil {
-		err = s.load(ctx, m, r.from)
+		r.loss, err = s.load(ctx, m, r.from)
 	}
 	if err != nil {
 		return r, fmt.Errorf("worker: resume from %s: %w", r.from, err)
 	}
+	if r.at.Epoch != m.Epoch || m.Workers != s.trainer.cfg.Store.NumWorkers() {
+		r.loss = metrics.Mean{} // of another epoch, or of another share
+	}
 	s.trainer.setSteps(m.Steps)
+	s.resumedAt = m.Steps
 	s.trainer.cfg.Logger.Info("resumed", "folder", r.from, "epoch", m.Epoch, "step", m.Step, "workers then", m.Workers, joblog.Resumed.With("steps", m.Steps))
 	return r, nil
 }
@@ -113,7 +119,8 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 		return at, p, fmt.Errorf("its epochs have %d steps and those of this run %d; resume with the same data and batch size", m.StepsPerEpoch, feed.Steps())
 	}
 	at = m.position
-	if m.Step >= m.StepsPerEpoch {
+	if m.Step >= m.StepsPerEpoch && !(m.EndEpoch && same) {
+		at.EndEpoch = false
 		at.Epoch, at.Step, at.Cuts = m.Epoch+1, 0, nil
 	}
 	if m.Adapt != nil && (at.Epoch > m.Epoch || !same) { // a new division
@@ -136,13 +143,13 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 }
 
 // load brings the checkpoint in a folder to the store and the programs.
-func (s *saver) load(ctx context.Context, m manifest, from string) error {
+func (s *saver) load(ctx context.Context, m manifest, from string) (loss metrics.Mean, err error) {
 	store := s.trainer.cfg.Store
 	own := true
-	err := s.trainer.loadWorkerFile(ctx, s.place, m.Steps, store.Rank())
+	loss, err = s.trainer.loadWorkerFile(ctx, s.place, m.Steps, store.Rank())
 	if errors.Is(err, fs.ErrNotExist) && store.Rank() != 0 {
 		// The rank is new, or was lost while it saved, or (dist_async) rank 0 saved alone.
-		first := s.trainer.loadWorkerFile(ctx, s.place, m.Steps, 0)
+		_, first := s.trainer.loadWorkerFile(ctx, s.place, m.Steps, 0)
 		if first == nil {
 			s.trainer.cfg.Logger.Info("no file of this rank in the checkpoint: running statistics are those of rank 0", "rank", store.Rank())
 			own, err = false, nil // what rank 0's pushes have left out is not this worker's
@@ -152,19 +159,19 @@ func (s *saver) load(ctx context.Context, m manifest, from string) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w; each worker needs its own file or that of rank 0: bring it there, or share the folder", err)
+		return loss, fmt.Errorf("%w; each worker needs its own file or that of rank 0: bring it there, or share the folder", err)
 	case err != nil:
-		return err
+		return loss, err
 	case s.trainer.local != nil && s.trainer.local.done > 0 && (!own || m.Workers != store.NumWorkers()):
-		return fmt.Errorf("it was written in the middle of a round of local steps by %d workers and this job has %d, or rank %d has no file of its own in it; go on with as many and all files, or from the end of an epoch", m.Workers, store.NumWorkers(), store.Rank())
+		return loss, fmt.Errorf("it was written in the middle of a round of local steps by %d workers and this job has %d, or rank %d has no file of its own in it; go on with as many and all files, or from the end of an epoch", m.Workers, store.NumWorkers(), store.Rank())
 	}
 	if err := store.Load(ctx, checkpoint.Join(from, checkpoint.StoreFile)); err != nil {
-		return err
+		return loss, err
 	}
 	if own {
 		if err := s.trainer.loadResiduals(ctx, s.place, workerFile(m.Steps, store.Rank())); err != nil {
-			return err
+			return loss, err
 		}
 	}
-	return s.trainer.pullAll(ctx)
+	return loss, s.trainer.pullAll(ctx)
 }

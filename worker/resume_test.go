@@ -13,9 +13,12 @@ import (
 )
 
 // Stopped after any step, also the first, the last of an epoch and the last of all, and resumed, a run on two devices ends
-// with the bits of one that was not stopped.
+// with the bits of one that was not stopped, and both parts together tell the same metrics: also where it is stopped at a step after which it
+// would have evaluated, or where an epoch ends.
 func TestStopAtAnyStepAndResume(t *testing.T) {
 	whole := newRig(t, rigConfig{devices: 2})
+	metrics := new(metricsLog)
+	whole.cfg.EvaluateSteps, whole.cfg.Observers = 3, metrics.observers()
 	epochs, err := worker.Fit(t.Context(), whole.cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -28,13 +31,14 @@ func TestStopAtAnyStepAndResume(t *testing.T) {
 		}
 	}
 	want := whole.values()
-	for _, after := range []int{0, 1, 7, 8, 15, 23} { // 8 steps an epoch; the step after the one that was asked ends it
+	for _, after := range []int{0, 1, 2, 5, 7, 8, 15, 23} { // 8 steps an epoch; the step after the one that was asked ends it
 		t.Run(fmt.Sprintf("after=%d", after), func(t *testing.T) {
 			dir, stop := t.TempDir(), make(chan struct{})
 			stopped := newRig(t, rigConfig{devices: 2})
 			stopped.cfg.Stop = stop
 			stopped.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir}
-			stopped.cfg.Observers = []worker.Observer{&stopAfter{step: after, stop: stop}}
+			got := new(metricsLog)
+			stopped.cfg.EvaluateSteps, stopped.cfg.Observers = 3, append(got.observers(), &stopAfter{step: after, stop: stop})
 			if after == 0 {
 				close(stop)
 			}
@@ -43,6 +47,7 @@ func TestStopAtAnyStepAndResume(t *testing.T) {
 			}
 			resumed := newRig(t, rigConfig{devices: 2})
 			resumed.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: true}
+			resumed.cfg.EvaluateSteps, resumed.cfg.Observers = 3, got.observers()
 			rest, err := worker.Fit(t.Context(), resumed.cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -57,8 +62,29 @@ func TestStopAtAnyStepAndResume(t *testing.T) {
 			if i := firstDifference(resumed.values(), want); i >= 0 {
 				t.Errorf("value %d differs from the run that was not stopped", i)
 			}
+			if got.String() != metrics.String() {
+				t.Errorf("both runs told\n%s\nwant\n%s", got, metrics)
+			}
 		})
 	}
+}
+
+// A metricsLog has what runs tell of the model, in full precision.
+type metricsLog struct {
+	evaluationLog
+	strings.Builder
+}
+
+func (m *metricsLog) observers() []worker.Observer {
+	return []worker.Observer{m, worker.NewMetricsLines(&m.Builder)}
+}
+
+func (m *metricsLog) Epoch(e worker.EpochInfo) {
+	fmt.Fprintf(m, "epoch %d after %d steps: loss %x, test %x %x\n", e.Epoch, e.Done, e.Loss, e.Test.Loss, e.Test.Accuracy)
+}
+
+func (m *metricsLog) Evaluated(epoch int, e worker.Evaluation) {
+	fmt.Fprintf(m, "step %d of epoch %d: test %x %x\n", e.Step, epoch, e.Scores.Loss, e.Scores.Accuracy)
 }
 
 // A run that resumes at or after its last step does nothing more.

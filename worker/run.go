@@ -37,6 +37,10 @@ type run struct {
 	clock         stepClock
 	earlier       []uint64 // by part: examples used since the division was made, in epochs before this one; nil: none
 
+	// Of a run that resumes where it was stopped, until it has gone on.
+	lossSoFar                  metrics.Mean // of the epoch
+	mustEvaluate, mustEndEpoch bool         // as position says
+
 	epochs []EpochInfo
 }
 
@@ -109,6 +113,7 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 	}
 	at := resumed.at
 	r.epoch, r.step, r.cuts, r.past, r.stale = at.Epoch, at.Step, at.Cuts, resumed.past, resumed.from != ""
+	r.lossSoFar, r.mustEvaluate, r.mustEndEpoch = resumed.loss, at.Evaluate, at.EndEpoch
 	if r.cfg.Adapt != nil {
 		if err := r.beginAdapting(ctx, at.Adapt, false); err != nil {
 			return "", err
@@ -163,7 +168,8 @@ type epochRun struct {
 
 // runEpoch trains what is left of the epoch, averages the running statistics, evaluates and saves.
 func (r *run) runEpoch(ctx context.Context) error {
-	e := &epochRun{info: EpochInfo{Epoch: r.numEpoch(), First: r.stepOfEpoch()}}
+	e := &epochRun{info: EpochInfo{Epoch: r.numEpoch(), First: r.stepOfEpoch()}, mean: r.lossSoFar}
+	r.lossSoFar, r.mustEndEpoch = metrics.Mean{}, false
 	if r.stopping { // this worker joined when all had agreed to stop
 		return r.stopNow(ctx, e, r.stop.requested())
 	}
@@ -229,7 +235,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 	}
 	if !r.over() && !r.epochOver() {
 		if len(r.cuts) > 0 && r.step == 0 && r.saver.due(r.trainer.Steps()) { // a change came when a checkpoint was due
-			if err := r.save(ctx); err != nil {
+			if err := r.save(ctx, e); err != nil {
 				return false, err
 			}
 		}
@@ -240,6 +246,12 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 	e.span, e.from = r.newSpan(), time.Now()
 	r.beginSteps(&e.info)
 	defer func() { r.clock.pause(r, &e.info) }()
+	if r.mustEvaluate {
+		r.mustEvaluate = false
+		if err := r.evaluateWithin(ctx, e); err != nil {
+			return false, err
+		}
+	}
 	for !r.over() && !r.finished() && !r.epochOver() {
 		agreed, err := r.runStep(ctx, e)
 		if err != nil {
@@ -278,7 +290,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 				err = r.evaluateWithin(ctx, e)
 			}
 			if err == nil && !changed && save {
-				err = r.save(ctx)
+				err = r.save(ctx, e)
 			}
 			if err != nil || changed {
 				return changed, err
@@ -337,16 +349,18 @@ func (r *run) position() position {
 }
 
 // save begins a checkpoint of this step.
-func (r *run) save(ctx context.Context) error {
+func (r *run) save(ctx context.Context, e *epochRun) error {
 	if err := r.settle(ctx); err != nil {
 		return err
 	}
-	return r.saver.save(ctx, r.position())
+	at := r.position()
+	at.loss = e.mean
+	return r.saver.save(ctx, at)
 }
 
-// stopNow writes a checkpoint, if there is a place for it, and ends the run. After the last step of an epoch it first averages the running
-// statistics, since the resumed run begins after that point. It repeats all of it if a worker was lost meanwhile, which may have been the one
-// that writes.
+// stopNow writes a checkpoint, if there is a place for it, and ends the run. What is due after this step besides, an evaluation or the end of the
+// epoch, is left to the resumed run, as there may be little time; but adaptive training, whose epochs end by progress, and dist_async go on with
+// the next epoch. It repeats all of it if a worker was lost meanwhile, which may have been the one that writes.
 func (r *run) stopNow(ctx context.Context, e *epochRun, requested bool) error {
 	save := r.saver.save
 	if r.trainer.async() {
@@ -363,14 +377,21 @@ func (r *run) stopNow(ctx context.Context, e *epochRun, requested bool) error {
 		if err := r.settle(ctx); err != nil {
 			return err
 		}
-		if r.epochOver() && !r.trainer.async() {
-			err = r.trainer.AverageState(ctx)
+		at := r.position()
+		at.loss = e.mean
+		switch {
+		case r.trainer.async():
+		case r.adapt == nil && (r.over() || r.finished()):
+			at.EndEpoch = true
+		case r.epochOver():
+			if err = r.trainer.AverageState(ctx); err == nil {
+				err = r.settle(ctx)
+			}
+		default:
+			at.Evaluate = r.evaluationDue()
 		}
 		if err == nil {
-			err = r.settle(ctx)
-		}
-		if err == nil {
-			err = save(ctx, r.position())
+			err = save(ctx, at)
 		}
 		if err == nil && !r.trainer.async() {
 			err = r.saver.finish(ctx, r.trainer.barrier, true)

@@ -15,14 +15,15 @@ import (
 
 // saver writes the checkpoints of one run.
 type saver struct {
-	cfg     CheckpointConfig
-	trainer *Trainer
-	place   checkpoint.Place // of Dir; nil: none
-	local   bool             // Dir is a folder of this host, which others may not see
-	ranks   []int            // that this worker has had
-	spent   time.Duration    // of Fit's own time, since the epoch began
-	begun   time.Time        // when the last checkpoint was begun, or the run
-	write   *checkpointWrite // being written; nil: none
+	cfg       CheckpointConfig
+	trainer   *Trainer
+	place     checkpoint.Place // of Dir; nil: none
+	local     bool             // Dir is a folder of this host, which others may not see
+	ranks     []int            // that this worker has had
+	spent     time.Duration    // of Fit's own time, since the epoch began
+	resumedAt uint64           // steps of the checkpoint that the run began with
+	begun     time.Time        // when the last checkpoint was begun, or the run
+	write     *checkpointWrite // being written; nil: none
 }
 
 func newSaver(cfg CheckpointConfig, t *Trainer) *saver {
@@ -100,7 +101,10 @@ func (s *saver) heard(v verdict) error {
 
 // afterEpoch saves at the end of an epoch, after which so many are done.
 func (s *saver) afterEpoch(ctx context.Context, at position, epochs int) error {
-	if epochs%s.cfg.EveryEpochs != 0 && !s.due(at.Steps) {
+	switch {
+	case at.Steps == s.resumedAt && at.Steps > 0: // the run resumed just before the end of the epoch: that checkpoint has all
+		return nil
+	case epochs%s.cfg.EveryEpochs != 0 && !s.due(at.Steps):
 		return nil
 	}
 	return s.save(ctx, at)
@@ -161,7 +165,7 @@ func (s *saver) begin(ctx context.Context, at position) error {
 		written: make(chan struct{}), all: make(chan struct{}), done: make(chan struct{}),
 	}
 	var err error
-	if f.metadata, f.tensors, err = s.trainer.copyWorkerState(ctx, at.Steps); err != nil {
+	if f.metadata, f.tensors, err = s.trainer.copyWorkerState(ctx, at.Steps, at.loss); err != nil {
 		return fail(err)
 	}
 	ctx, f.cancel = context.WithCancel(ctx)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/nn"
 )
 
@@ -16,7 +17,7 @@ import (
 // pushes, the loss scale, and, with UpdateOnWorker or local steps, the parameters and the optimizer's state.
 
 // copyWorkerState returns a copy of that state.
-func (t *Trainer) copyWorkerState(ctx context.Context, steps uint64) (meta map[string]string, tensors []checkpoint.Tensor, err error) {
+func (t *Trainer) copyWorkerState(ctx context.Context, steps uint64, loss metrics.Mean) (meta map[string]string, tensors []checkpoint.Tensor, err error) {
 	tensors, compression, err := t.residuals(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -24,6 +25,9 @@ func (t *Trainer) copyWorkerState(ctx context.Context, steps uint64) (meta map[s
 	meta = map[string]string{metaFormat: fileFormat, metaStep: fmt.Sprint(steps), metaRank: fmt.Sprint(t.cfg.Store.Rank())}
 	if compression != "" {
 		meta[metaCompression] = compression
+	}
+	if loss.Weight > 0 {
+		meta[metaEpochLoss] = fmt.Sprintf("%x %x", loss.Sum, loss.Weight)
 	}
 	if scales := t.lossScales(); scales != "" {
 		meta[metaLossScale] = scales
@@ -61,27 +65,37 @@ func verifyWorkerFile(file *checkpoint.File, steps uint64, rank int) error {
 	return file.Verify()
 }
 
-// loadWorkerFile verifies all of a rank's file, and then reads it into the programs; loadResiduals reads the residuals.
-func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, steps uint64, rank int) (err error) {
+// loadWorkerFile verifies all of a rank's file, and then reads it into the programs; loadResiduals reads the residuals. loss is that of the epoch so far.
+func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, steps uint64, rank int) (loss metrics.Mean, err error) {
 	name := workerFile(steps, rank)
 	file, err := checkpoint.OpenIn(ctx, place, name)
 	if err != nil {
-		return err
+		return loss, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if err := verifyWorkerFile(file, steps, rank); err != nil {
-		return err
+		return loss, err
 	}
 	for _, own := range t.workerTensors() {
 		if err := file.ReadFloat32s(own.name, own.values); err != nil {
-			return err
+			return loss, err
 		}
 	}
 	if t.local != nil {
 		t.local.loaded()
 	}
-	return t.setLossScales(name, file.Metadata()[metaLossScale])
+	meta := file.Metadata()
+	if text := meta[metaEpochLoss]; text != "" {
+		if _, err := fmt.Sscanf(text, "%g %g", &loss.Sum, &loss.Weight); err != nil || !(loss.Weight > 0) {
+			return loss, fmt.Errorf("%s: %s in the metadata: got %q, want a sum and a weight above 0", name, metaEpochLoss, text)
+		}
+	}
+	return loss, t.setLossScales(name, meta[metaLossScale])
 }
+
+// metaEpochLoss has the sum of the losses of this worker's examples in the epoch, and their number, in hexadecimal so that no bit is lost; none at the
+// start of an epoch.
+const metaEpochLoss = "paragon.epoch_loss"
 
 // metaLossScale has the loss scale of each device, as a list in JSON; null for one that has none.
 const metaLossScale = "paragon.loss_scale"
