@@ -35,6 +35,8 @@ func main() {
 	switch {
 	case errors.Is(err, worker.ErrRemoved):
 		fmt.Fprintln(os.Stderr, "cifar10: removed from the job as asked; the others go on")
+	case errors.Is(err, worker.ErrCheckpointed): // the job goes on later
+		fmt.Fprintln(os.Stderr, "cifar10: stopped with a checkpoint, as asked; --resume goes on from it")
 	case errors.Is(err, worker.ErrStopped):
 		fmt.Fprintln(os.Stderr, "cifar10: stopped as asked")
 		os.Exit(143)
