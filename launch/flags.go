@@ -68,7 +68,7 @@ func flags() []cli.Flag {
 		// Of launch tune: the workers wait for slots (launch slot), and no files name the hosts.
 		&cli.BoolFlag{Name: trialFlag, Hidden: true},
 		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
-	}, agentFlags()...)
+	}, append(agentFlags(), sourceFlags()...)...)
 }
 
 // trialFlag makes the job an elastic trial of launch tune.
@@ -82,6 +82,7 @@ type options struct {
 	remote           bool         // processes run on other hosts than this machine
 	hosts            []hosts.Host // nil: they are known when the job starts
 	agent            agentOptions
+	source           sourceOptions
 	sshCommand       []string
 	syncDir          string
 	env              environment
@@ -139,6 +140,9 @@ func readOptions(c *cli.Context) (*options, error) {
 		return nil, err
 	}
 	if err := o.readElastic(c); err != nil {
+		return nil, err
+	}
+	if err := o.readSource(c); err != nil {
 		return nil, err
 	}
 	if o.env, err = readEnvironment(c.StringSlice("env"), c.StringSlice("env-server"), c.StringSlice("env-worker")); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/launch/internal/hostsource"
 	"github.com/paragon-train/paragon/launch/internal/method"
 )
 
@@ -30,14 +31,15 @@ type startEnvironment struct {
 	executable string // the launch program
 	folder     string // that launch runs in
 	log        *slog.Logger
-	agentLog   io.Writer // gets what agents on this machine write
+	agentLog   io.Writer            // gets what agents on this machine write
+	source     *hostsource.Follower // of the list of hosts that others keep; nil: there is none
 	// progress shows what launch waits for; "" ends that.
 	progress func(text string)
 }
 
 // startMethods are the values of --launcher. The first one that fits is the default.
 var startMethods = []startMethod{
-	{"ssh", func(c *cli.Context) bool { return c.Path("hostfile") != "" }, (*options).readSSH, openSSH},
+	{"ssh", func(c *cli.Context) bool { return c.Path("hostfile") != "" || hasSource(c) }, (*options).readSSH, openSSH},
 	{"agents", func(*cli.Context) bool { return false }, (*options).readAgents, openAgents},
 	{"local", func(*cli.Context) bool { return true }, (*options).readLocal, openLocal},
 }
@@ -81,13 +83,15 @@ func openLocal(_ context.Context, _ *options, e startEnvironment) (method.Method
 }
 
 func (o *options) readSSH(c *cli.Context) error {
-	if o.hostfile == "" {
-		return usagef("--launcher ssh needs the hosts: give them with -H FILE")
+	if o.hostfile == "" && !hasSource(c) {
+		return usagef("--launcher ssh needs the hosts: give them with -H FILE, or --%s", hostsCommandFlag)
 	}
 	o.remote = true
 	var err error
-	if o.hosts, err = hosts.Read(o.hostfile); err != nil {
-		return usageError{fmt.Errorf("launch: %w", err)}
+	if o.hostfile != "" {
+		if o.hosts, err = hosts.Read(o.hostfile); err != nil {
+			return usageError{fmt.Errorf("launch: %w", err)}
+		}
 	}
 	if o.sshCommand, err = ssh.SplitWords(c.String("ssh-command")); err != nil || len(o.sshCommand) == 0 {
 		return usagef("--ssh-command %q is no command: %v", c.String("ssh-command"), err)
@@ -100,5 +104,9 @@ func (o *options) readSSH(c *cli.Context) error {
 
 func openSSH(_ context.Context, o *options, e startEnvironment) (method.Method, error) {
 	cfg := ssh.Config{Command: o.sshCommand, Executable: e.executable, AgentArgs: []string{"agent", o.hostTimeout.String()}, Logger: e.log}
-	return method.NewSSH(o.hosts, cfg, e.folder, o.syncDir), nil
+	find := func(context.Context) ([]hosts.Host, error) { return o.hosts, nil }
+	if o.hosts == nil {
+		find = func(ctx context.Context) ([]hosts.Host, error) { return e.source.Await(ctx, o.workers) }
+	}
+	return method.NewSSH(find, cfg, e.folder, o.syncDir), nil
 }

@@ -108,6 +108,12 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		}
 	}()
 
+	if env.source, err = o.openSource(env); err != nil {
+		return outcome{}, err
+	}
+	if env.source != nil {
+		defer env.source.Close()
+	}
 	m, err := o.start.open(ctx, o, env)
 	if err != nil {
 		return outcome{}, err
@@ -171,6 +177,8 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		return outcome{}, err
 	}
 	defer close()
+	var sourced sourceJob
+	defer followSource(env.source, cfg.Elastic.Files, &sourced)()
 	live, err := o.openPage(log)
 	if err != nil {
 		return outcome{}, err
@@ -186,8 +194,8 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 			follow = spans.Follow(jobScheduler{w})
 		}
 		w.Credentials = append(w.Credentials[:len(w.Credentials):len(w.Credentials)], live.credentials()...)
-		forget := o.record(w, cwd, log)
-		return func() { follow(); forget() }, nil
+		forget, ended := o.record(w, cwd, log), sourced.started(w)
+		return func() { follow(); forget(); ended() }, nil
 	}
 	res, err := job.Repeat(ctx, cfg, o.restarts)
 	closeSpans(spans, &res, err)

@@ -30,6 +30,8 @@ type Config struct {
 	Source   Source
 	Interval time.Duration // between the beginnings of two questions
 	Force    bool          // no removal is held back
+	// Progress is told which hosts are waited for, each time that this changes, and "" at the end.
+	Progress func(text string)
 	Logger   *slog.Logger
 }
 
@@ -53,6 +55,7 @@ func (f *Follower) Close() error { return f.cfg.Source.Close() }
 func (f *Follower) Await(ctx context.Context, workers int) ([]hosts.Host, error) {
 	tick := time.NewTicker(f.cfg.Interval)
 	defer tick.Stop()
+	defer f.cfg.Progress("")
 	for state := "no answer has come yet"; ; {
 		all, now := f.first(ctx, workers)
 		if all != nil {
@@ -94,7 +97,7 @@ func (f *Follower) first(ctx context.Context, workers int) (all []hosts.Host, st
 	}
 	if f.waiting != state && ctx.Err() == nil {
 		f.waiting = state
-		f.cfg.Logger.Info(fmt.Sprintf("waiting for hosts of %s: %s", f.cfg.Source, state))
+		f.cfg.Progress(fmt.Sprintf("waiting for hosts of %s: %s", f.cfg.Source, state))
 	}
 	return nil, state
 }

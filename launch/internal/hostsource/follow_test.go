@@ -56,7 +56,13 @@ func newFollower(t *testing.T, text string, force bool) (*Follower, *scriptedSou
 	t.Helper()
 	var log bytes.Buffer
 	s := &scriptedSource{t: t, text: text}
-	return New(Config{Source: s, Interval: 5 * time.Second, Force: force, Logger: slog.New(logline.New(&log, slog.LevelInfo))}), s, &log
+	l := slog.New(logline.New(&log, slog.LevelInfo))
+	progress := func(text string) {
+		if text != "" {
+			l.Info(text)
+		}
+	}
+	return New(Config{Source: s, Interval: 5 * time.Second, Force: force, Progress: progress, Logger: l}), s, &log
 }
 
 // follow begins to follow, until end is called.

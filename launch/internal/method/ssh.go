@@ -10,21 +10,25 @@ import (
 
 // SSH reaches the hosts of a list by ssh.
 type SSH struct {
-	list            []hosts.Host
+	find            func(ctx context.Context) ([]hosts.Host, error)
 	method          *ssh.Method
 	folder, syncDir string
 }
 
-// NewSSH makes an SSH. folder is that in which launch runs; with a syncDir its contents are copied there on each host.
-func NewSSH(list []hosts.Host, cfg ssh.Config, folder, syncDir string) *SSH {
-	return &SSH{list: list, method: ssh.New(cfg), folder: folder, syncDir: syncDir}
+// NewSSH makes an SSH. find has the hosts, and may wait for them. folder is that in which launch runs; with a syncDir its contents are copied there on
+// each host.
+func NewSSH(find func(ctx context.Context) ([]hosts.Host, error), cfg ssh.Config, folder, syncDir string) *SSH {
+	return &SSH{find: find, method: ssh.New(cfg), folder: folder, syncDir: syncDir}
 }
 
 // Remote implements Method.
 func (*SSH) Remote() bool { return true }
 
 // Hosts implements Method.
-func (s *SSH) Hosts(context.Context) (Hosts, error) { return Any(s.list), nil }
+func (s *SSH) Hosts(ctx context.Context) (Hosts, error) {
+	all, err := s.find(ctx)
+	return Any(all), err
+}
 
 // Dial implements Method.
 func (s *SSH) Dial(ctx context.Context, h hosts.Host) (Machine, error) {

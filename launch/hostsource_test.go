@@ -1,0 +1,197 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+)
+
+// A hostList is a list of hosts in a file, which a command prints.
+type hostList struct{ path string }
+
+func newHostList(t *testing.T) *hostList {
+	return &hostList{filepath.Join(t.TempDir(), "list")}
+}
+
+// set writes the list: hosts, each perhaps with a state behind a space. It is replaced whole.
+func (l *hostList) set(t *testing.T, hosts ...string) {
+	t.Helper()
+	if err := os.WriteFile(l.path+".next", []byte(jsonLines(hosts)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(l.path+".next", l.path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func jsonLines(hosts []string) string {
+	text := ""
+	for _, h := range hosts {
+		name, state, _ := strings.Cut(h, " ")
+		text += fmt.Sprintf("{\"host\":%q,\"state\":%q,\"zone\":\"a\"}\n", name, state)
+	}
+	return text
+}
+
+// The job begins when the list has hosts enough, over ssh, and then follows it.
+func TestHostsOfACommandStartTheJobAndComeAndGo(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	s := sshtest.Start(t, 4)
+	j := &elasticJob{dir: t.TempDir(), stop: filepath.Join(t.TempDir(), "stop")}
+	host := func(i int) string { return j.host(s, i) }
+	list := newHostList(t)
+	list.set(t, host(0), host(1)+" pending")
+	j.launcher = startLauncher(t, j.dir, "--hosts-command", "cat "+list.path, "--hosts-interval", "1s", "--ssh-command", strings.Join(s.Client, " "), "-n", "2", "-s", "1",
+		"--elastic-training-enabled", "--env", stopFile+"="+j.stop, "--", self(t))
+	j.await(t, fmt.Sprintf("waiting for hosts of --hosts-command: 1 of 2 slots are there (%s), not running yet: %s (pending)", host(0), host(1)))
+	list.set(t, host(0), host(1))
+	j.await(t, "begins as 0 of 2, joined false")
+	j.await(t, "begins as 1 of 2, joined false")
+	list.set(t, host(0), host(1), host(2)+" running", host(3)+" provisioning")
+	j.await(t, "--hosts-command: adds "+host(2))
+	j.await(t, "worker 0  | goes on as 0 of 3")
+	j.edit(t, fmt.Sprintf("%s\n%s\n%s\n%s\n", host(0), host(1), host(2), host(3))) // an operator adds one, which the list has not named as running
+	j.await(t, "worker 0  | goes on as 0 of 4")
+	list.set(t, host(0), host(2), host(3)+" provisioning")
+	j.await(t, "--hosts-command: removes "+host(1))
+	j.await(t, host(1)+" has left the job")
+	if err := os.Remove(list.path); err != nil {
+		t.Fatal(err)
+	}
+	j.await(t, "no host is added or removed until it answers")
+	list.set(t)
+	j.await(t, fmt.Sprintf("--hosts-command would remove %s (no longer named), %s (no longer named), %[3]s (no longer named), 3 of its 3 hosts in the job", host(0), host(2), host(3)))
+	list.set(t, host(0), host(2)+" terminated", host(3)+" ready")
+	j.await(t, host(2)+" has left the job")
+	j.finish(t)
+	j.wantLog(t, strings.NewReplacer("<1>", host(1), "<2>", host(2), "<3>", host(3)).Replace("0 ADDED <2> #\n1 ADDED <3> #\n2 REMOVED <1> #\n3 REMOVED <2> #\n"))
+}
+
+// A list at a URL adds hosts to a job on this machine. What an operator removes stays removed.
+func TestHostsOfAURLComeAndGo(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var list []string
+	set := func(hosts ...string) { mu.Lock(); list = hosts; mu.Unlock() }
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		io.WriteString(w, jsonLines(list))
+	}))
+	defer server.Close()
+	j := startElastic(t, "--hosts-url", server.URL, "--hosts-interval", "1s", "--hosts-force", "--launcher", "local")
+	set("127.0.0.2", "127.0.0.3")
+	j.await(t, "goes on as 0 of 4")
+	j.wantCtl(t, 0, "127.0.0.2 REMOVED", "remove", "--wait", "127.0.0.2")
+	set()
+	j.await(t, "--hosts-url "+server.URL+": removes 127.0.0.3")
+	j.await(t, "127.0.0.3 has left the job")
+	j.wantHosts(t, "localhost slots=2\n")
+	j.finish(t)
+	b, err := os.ReadFile(filepath.Join(j.dir, "host_worker_log"))
+	if text := string(b); err != nil || strings.Count(text, "ADDED") != 2 || strings.Count(text, "REMOVED") != 2 {
+		t.Errorf("host_worker_log is %q, %v, want two hosts that came and left", text, err)
+	}
+}
+
+// A host that could not join is added again while the list says that it runs: an instance runs before its sshd answers.
+func TestHostOfTheListThatFailedIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	list, ready := newHostList(t), filepath.Join(t.TempDir(), "ready")
+	list.set(t, "127.0.0.2")
+	j := startElastic(t, "--hosts-command", "cat "+list.path, "--hosts-interval", "1s", "--launcher", "local", "--prepare-data", "test -e "+ready)
+	j.await(t, "host 127.0.0.2 could not join: prepare-data: exit 1")
+	if err := os.WriteFile(ready, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	j.await(t, "goes on as 0 of 3") // some 10 s later
+	j.finish(t)
+	j.wantLog(t, "0 ADDED 127.0.0.2 #\n")
+}
+
+func TestLaunchWithAHostsCommandLeavesNoProcess(t *testing.T) {
+	t.Parallel()
+	for _, how := range []os.Signal{os.Interrupt, os.Kill} {
+		t.Run(how.String(), func(t *testing.T) {
+			t.Parallel()
+			pid := filepath.Join(t.TempDir(), "pid")
+			l := startLauncher(t, t.TempDir(), "-n", "1", "--hosts-command", "sleep 1000 & echo $! > "+pid+".new; mv "+pid+".new "+pid+"; wait", "--", "true")
+			var text []byte
+			for begin := time.Now(); len(text) == 0; time.Sleep(20 * time.Millisecond) {
+				if text, _ = os.ReadFile(pid); time.Since(begin) > patience {
+					t.Fatal("the command has not begun")
+				}
+			}
+			at := time.Now()
+			if err := l.Process.Signal(how); err != nil {
+				t.Fatal(err)
+			}
+			l.exit(t)
+			n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantNone(t, at, func() []int {
+				if ended(n) {
+					return nil
+				}
+				return []int{n}
+			})
+			if code := l.ProcessState.ExitCode(); how == os.Interrupt && code != 130 {
+				t.Errorf("exit code %d after Ctrl-C, want 130", code)
+			}
+		})
+	}
+}
+
+func TestFirstHostsThatDoNotComeAreAnError(t *testing.T) {
+	t.Parallel()
+	l := startLauncher(t, t.TempDir(), "-n", "2", "--start-timeout", "2s", "--hosts-interval", "1s", "--hosts-command", `echo '{"host":"d1"}'`, "--", "true")
+	if code := l.exit(t); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if want := "launch: --hosts-command: wait for hosts with slots for 2 workers: gave up after 2s (--start-timeout); 1 of 2 slots are there (d1)"; !strings.Contains(l.stderr.String(), want) {
+		t.Errorf("got %s, want %s", l.stderr, want)
+	}
+}
+
+func TestFlagsOfAHostListAreChecked(t *testing.T) {
+	hostfile := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(hostfile, []byte("d1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ args, want string }{
+		{"--hosts-interval 5s p", "--hosts-interval is about a list of hosts; give --hosts-command or --hosts-url, too"},
+		{"--hosts-force p", "--hosts-force is about a list of hosts"},
+		{"--hosts-command x --hosts-url http://d1/ p", "want one list of hosts, got two"},
+		{"--hosts-command= p", "--hosts-command is empty"},
+		{"--hosts-url d1 p", `--hosts-url: "d1" is not a URL of a list of hosts; write http://`},
+		{"--hosts-command x --hosts-interval 10ms p", "--hosts-interval is 10ms, want at least 1s"},
+		{"--hosts-command x --hosts-force p", "--hosts-force is about hosts that leave a running job; give --elastic-training-enabled, too"},
+		{"--hosts-command x -H " + hostfile + " p", "--hosts-command adds and removes hosts while the job runs; give --elastic-training-enabled, too, or leave out -H"},
+		{"--hosts-command x --launcher local p", "give --elastic-training-enabled, too"},
+		{"--hosts-command x --launcher agents --secret-file " + hostfile + ".secret p", "--hosts-command is for hosts that launch reaches by ssh; with --launcher agents they come by themselves"},
+		{"--hosts-command x --elastic-training-enabled --adapt-workers p", "--adapt-workers wants a limit; give --max-workers NUMBER"},
+	} {
+		if _, err := read(append([]string{"-n", "1"}, strings.Fields(tc.args)...)...); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("launch %s: %v, want %s", tc.args, err, tc.want)
+		}
+	}
+	for _, args := range []string{"--hosts-command x p", "--hosts-url https://d1/x --hosts-interval 1m p", "-H " + hostfile + " --hosts-command x --elastic-training-enabled --hosts-force p"} {
+		o, err := read(append([]string{"-n", "1"}, strings.Fields(args)...)...)
+		if err != nil || !o.remote || o.start.name != "ssh" {
+			t.Errorf("launch %s: %+v, %v", args, o, err)
+		}
+	}
+}
