@@ -1,0 +1,92 @@
+// Package remotecontrol carries the requests of `launch ctl` and `launch top` from another machine to a job, through the connection that its
+// launcher has for agents (package dialin).
+//
+// Each connection has one question and one answer. The question has a control request, which the launcher passes on to the job's scheduler, or asks
+// for the job's record or a link to its page. So one port of one machine is enough, also through a port that is forwarded, and the job's own secrets
+// never leave the launcher: who has the secret of its agents can look at the job and change it as launch ctl can, and do nothing else in its name.
+//
+// A message is the length of its JSON, 4 bytes little-endian, and the JSON. With an answer of the scheduler a second message follows, which is
+// the answer as it came.
+package remotecontrol
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/record"
+)
+
+const (
+	version     = 1
+	maxQuestion = 2 * control.MaxRequest // bytes of its JSON, in which a request is a third longer
+	maxReply    = 1 << 20                // bytes of its JSON; a command line may be long
+
+	questionTime = 5 * time.Second  // for the question to come, and for an answer to be taken
+	answerTime   = 15 * time.Second // for the scheduler's answer, besides the time that the request may wait
+)
+
+// A question is what launch ctl asks. Without a Request and a Link it asks for the record alone.
+type question struct {
+	Version int    `json:"version"`
+	Job     string `json:"job,omitempty"`     // the first characters of the job's ID; empty: whatever job runs
+	Request []byte `json:"request,omitempty"` // for the scheduler
+	Link    bool   `json:"link,omitempty"`    // to the job's page
+}
+
+// A reply answers it.
+type reply struct {
+	Version int           `json:"version"`
+	Error   string        `json:"error,omitempty"`   // what went wrong
+	Refused bool          `json:"refused,omitempty"` // that is what the scheduler said to the request
+	Job     record.Record `json:"job"`               // without its secrets
+	Link    string        `json:"link,omitempty"`
+	Answer  bool          `json:"answer,omitempty"` // the scheduler's answer follows
+}
+
+func writeMessage(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return writeBytes(w, b)
+}
+
+func writeBytes(w io.Writer, b []byte) error {
+	_, err := w.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...))
+	return err
+}
+
+func readMessage(r io.Reader, v any, most int) error {
+	b, err := readBytes(r, most)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("got no message: %w", err)
+	}
+	return nil
+}
+
+// readBytes reads a message. Memory is taken as the bytes come.
+func readBytes(r io.Reader, most int) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint32(size[:])
+	if int64(n) > int64(most) {
+		return nil, fmt.Errorf("got a message of %d bytes, want at most %d", n, most)
+	}
+	b, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err == nil && len(b) < int(n) {
+		err = io.ErrUnexpectedEOF
+	}
+	return b, err
+}
+
+var errVersion = errors.New("launch ctl and launch are of different versions; use the same one")
