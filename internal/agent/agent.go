@@ -4,8 +4,10 @@
 // agent's standard input and output. The launcher sends what to start, with environment and secrets, so no command line
 // shows them. The agent sends output and exit codes. The input is also a lease: when it ends (the launcher was killed, the
 // connection broke) or is silent for Lease, the agent stops everything it started, first by SIGTERM, then by SIGKILL, and
-// exits. On Linux this includes grandchildren that left their process group, because the agent adopts them. An agent that gets
-// SIGTERM itself, as on a shutdown of its host, gives its processes time (Drain) to leave the job.
+// exits. On Linux this includes grandchildren that left their process group, because the agent adopts them.
+//
+// A host may be about to be taken away: the agent gets SIGTERM itself, as on a shutdown, or Watch has a notice of the provider. The agent then
+// sends a Notice, and after SIGTERM keeps its processes for up to Drain, so that the launcher can let them leave the job.
 //
 // Serve is the agent's side, Client the launcher's.
 package agent
@@ -39,12 +41,15 @@ type Config struct {
 	Executable string        // what a Spec with Self runs
 	Lease      time.Duration // silence of the launcher after which it is taken for dead; 0: 4 s; negative: no limit
 	Grace      time.Duration // from SIGTERM to SIGKILL when the launcher is gone; 0: 3 s; at most 500 ms after the Lease has expired or a read failed
-	Drain      time.Duration // from SIGTERM to SIGKILL when the agent gets SIGTERM and the launcher lives; 0: 20 s
+	Drain      time.Duration // from the agent's SIGTERM to the SIGKILL of its processes while the launcher lives; 0: 20 s
 	Adopt      bool          // adopt and kill orphaned descendants; only for a process that is nothing but an agent
 	Logger     *slog.Logger  // slog.Default()
 
 	// GPUs lists the UUIDs of this machine's GPUs; nil: gpus.Installed.
 	GPUs func() ([]string, error)
+
+	// Watch, if set, runs beside Serve until ctx ends, and tells of each notice that this host is about to be taken away.
+	Watch func(ctx context.Context, tell func(Notice))
 }
 
 // server is one agent at work.
@@ -99,6 +104,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 		return fmt.Errorf("launch: agent: greet the launcher: %w", err)
 	}
 
+	if cfg.Watch != nil {
+		watching, stop := context.WithCancel(ctx)
+		defer stop()
+		go cfg.Watch(watching, func(n Notice) { s.out.sendJSON(kindLeaving, 0, n) })
+	}
 	frames, readErr := make(chan frame), make(chan error, 1)
 	done := make(chan struct{})
 	defer close(done)
@@ -146,13 +156,26 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	}
 }
 
-// drain ends all children, as on a shutdown of this host. While the launcher lives they have the time of Drain to leave the job.
+// drain ends all children by the end of Drain, as on a shutdown of this host. The launcher is told first: if it takes the notice, it lets them leave the
+// job, and those that are left get SIGTERM when only Grace is left. Else they get SIGTERM at once.
 func (s *server) drain(ctx context.Context, frames <-chan frame, readErr <-chan error, lease *time.Timer) {
 	gone := make(chan struct{})
-	s.signalAll(syscall.SIGTERM)
-	go func() { s.told.Wait(); close(gone) }()
-	limit := time.NewTimer(s.cfg.Drain)
+	go func() {
+		s.out.sendJSON(kindLeaving, 0, Notice{Code: NoticeTerminated, Text: "its agent was told to end", Left: s.cfg.Drain})
+		s.told.Wait()
+		close(gone)
+	}()
+	begin, last := time.Now(), max(s.cfg.Drain-s.cfg.Grace, 0) // last: when they get SIGTERM at the latest
+	limit, term := time.NewTimer(s.cfg.Drain), time.NewTimer(min(noteTime, last))
 	defer limit.Stop()
+	defer term.Stop()
+	noted, asked := false, false
+	ask := func() {
+		if !asked { // a program may take a second SIGTERM for a wish to end at once
+			asked = true
+			s.signalAll(syscall.SIGTERM)
+		}
+	}
 	for {
 		select {
 		case <-gone:
@@ -160,20 +183,29 @@ func (s *server) drain(ctx context.Context, frames <-chan frame, readErr <-chan 
 		case <-limit.C:
 			s.await(0)
 		case err := <-readErr:
+			ask()
 			if errors.Is(err, io.EOF) {
 				s.await(s.cfg.Grace)
 			} else {
 				s.await(min(s.cfg.Grace, lateGrace))
 			}
 		case <-lease.C:
+			ask()
 			s.await(min(s.cfg.Grace, lateGrace))
+		case <-term.C:
+			ask()
+			continue
 		case f := <-frames:
 			if s.cfg.Lease > 0 {
 				lease.Reset(s.cfg.Lease)
 			}
-			if f.kind == kindStart {
+			switch {
+			case f.kind == kindNoted && !noted:
+				noted = true
+				term.Reset(max(last-time.Since(begin), 0))
+			case f.kind == kindStart:
 				s.out.sendJSON(kindExit, f.number, exitBody{Code: 127, Err: "launch: agent: nothing is started here any more: the agent was told to end"})
-			} else {
+			default:
 				s.handle(ctx, f)
 			}
 			continue

@@ -50,7 +50,9 @@ type Client struct {
 	last      uint32
 	processes map[uint32]*handle
 	answers   map[uint32]chan Answer
-	lost      error // set before gone is closed
+	notices   chan Notice // the newest one
+	listened  bool        // somebody takes them
+	lost      error       // set before gone is closed
 }
 
 // queued bounds the frames that wait for a slow connection. It suffices to start the most processes of a job (5000) and to signal each twice.
@@ -73,7 +75,7 @@ func NewClient(ctx context.Context, host string, in io.WriteCloser, out io.ReadC
 	c := &Client{
 		host: host, hello: hello, in: in, stop: cancel,
 		queue: make(chan []byte, queued), gone: make(chan struct{}),
-		processes: make(map[uint32]*handle), answers: make(map[uint32]chan Answer),
+		processes: make(map[uint32]*handle), answers: make(map[uint32]chan Answer), notices: make(chan Notice, 1),
 	}
 	go c.write(writing)
 	go c.read(r)
@@ -231,6 +233,8 @@ func (c *Client) deliver(k kind, number uint32, body []byte) error {
 	h, a := c.processes[number], c.answers[number]
 	c.mu.Unlock()
 	switch {
+	case k == kindLeaving:
+		return c.notice(body)
 	case k == kindAnswer && a != nil:
 		var v Answer
 		if err := json.Unmarshal(body, &v); err != nil {

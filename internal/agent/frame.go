@@ -21,6 +21,7 @@ const (
 	kindSignal kind = 'K' // signalBody: to the process of that number and its group
 	kindPing   kind = 'P' // nothing: the launcher lives
 	kindAsk    kind = 'Q' // Question
+	kindNoted  kind = 'N' // nothing: it has taken the notice, and lets the processes leave
 
 	// agent to launcher
 	kindHello   kind = 'h' // Hello: the first frame
@@ -30,6 +31,7 @@ const (
 	kindReport  kind = 'r' // bytes
 	kindExit    kind = 'x' // exitBody: the last frame of a number
 	kindAnswer  kind = 'a' // Answer
+	kindLeaving kind = 'l' // Notice
 )
 
 // headLen is the length of a frame's head:
