@@ -20,6 +20,7 @@ const (
 	ChangeBegun Event = "change_begun"     // a change of the membership is pending, for one more cause
 	ChangeMade  Event = "change_committed" // all workers are at the boundary, and the next generation begins
 	HostChanged Event = "host_changed"     // a host was added, removed, or failed to join
+	HostNotice  Event = "host_notice"      // a host is about to be taken away, may be, or is not after all
 	Scale       Event = "scale"            // a number of workers was asked for, reached or refused
 	ScaleShort  Event = "scale_short"      // so many workers cannot be started
 	Placed      Event = "placement"        // shards are at other servers

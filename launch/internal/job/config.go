@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/hosts"
@@ -36,6 +37,12 @@ type Dismisser interface{ Dismiss() }
 // DefaultCheckpointTime is that of Config.CheckpointTime: with the time that processes have to stop it is less than the 120 s before a time limit at
 // which batch scripts ask for a signal.
 const DefaultCheckpointTime = 100 * time.Second
+
+// A leaver is a Machine that tells when its host is about to be taken away. Whoever calls Leaving sees to the processes there.
+type leaver interface {
+	Machine
+	Leaving() <-chan agent.Notice
+}
 
 // Config says what to run. Fields without a default must be set.
 type Config struct {

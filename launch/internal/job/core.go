@@ -55,6 +55,7 @@ type core struct {
 	hostStates map[string]*hostState
 	joining    []*joiningHost
 	lost       *Node           // the worker that was lost last, while the job went on
+	departures []*departure    // hosts that are being taken away, in the order of their notices
 	queue      []queuedRequest // to the scheduler, in order; the first is under way
 	restarts   int             // of the scheduler in a row
 	wanted     map[int]*wantedServer
@@ -113,6 +114,7 @@ type hostState struct {
 	restarts   int  // workers that will be started there again after a while, to join
 	coming     int  // others that will be started there again
 	member     bool // it has workers that are in the job
+	away       bool // it was taken away, or is about to be, and was not connected again since: no server is started there
 }
 
 // voidRestarts gives up the restarts that were planned.
@@ -157,6 +159,7 @@ func (c *core) step(e event, now time.Time) []action {
 	if e != nil {
 		c.take(e)
 	}
+	c.goOnDeparting()
 	c.checkEnd()
 	return c.actions()
 }
@@ -178,6 +181,8 @@ func (c *core) take(e event) {
 		}
 	case machineClosed:
 		c.machineClosed(e)
+	case noticed:
+		c.noticed(e)
 	case addressChosen:
 		c.addressChosen(e)
 	case announced:

@@ -17,6 +17,7 @@
 //	start.go, start_scheduler.go                the start, until all processes run
 //	forming.go, unjoined.go                     until the job is complete: processes that end early or never join
 //	processes.go, machines.go                   processes and connections to hosts at any time
+//	leaving.go                                  hosts that are being taken away
 //	hosts.go, joining.go, servers.go, ranks.go  what the scheduler's events ask for: hosts and servers that come and go, new ranks
 //	scale.go, scale_plan.go, roster.go, wish.go numbers of workers: that somebody asks for, or that rank 0 wishes for
 //	loss.go, replacement.go                     processes that die while the job goes on, and those in their place

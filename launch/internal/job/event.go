@@ -3,6 +3,7 @@ package job
 import (
 	"syscall"
 
+	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/process"
@@ -21,6 +22,11 @@ type (
 	}
 	// machineLost says that the connection to a machine is lost. It comes before the ends of the processes that were lost with it.
 	machineLost struct{ machine int }
+	// noticed is a notice that a machine's host is about to be taken away.
+	noticed struct {
+		machine int
+		agent.Notice
+	}
 	// machineClosed answers closeMachine.
 	machineClosed struct {
 		machine int

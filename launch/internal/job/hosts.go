@@ -61,6 +61,10 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 	h.Slots, h.GPUs, h.CPUs = cmp.Or(e.Slots, said.listed.Slots), cmp.Or(e.GPUs, said.listed.GPUs), cmp.Or(e.CPUs, said.listed.CPUs)
 	switch e.Action {
 	case control.AddQueued:
+		if c.departing(h) {
+			c.hostFailed(h, errTakenAway)
+			return
+		}
 		c.do(listHost{h, true})
 		if c.stage == running {
 			c.scaling = nil

@@ -74,6 +74,7 @@ func (c *core) connected(e connected) {
 	if e.err == nil && c.set.Remote {
 		m, fresh = &machine{id: e.id, key: k.key, address: e.address, launcher: e.launcher}, true
 		c.byID[m.id] = m
+		c.host(k.host).away = false
 		if isLoopback(m.address) != isLoopback(c.address) {
 			e.err = fmt.Errorf("launch: host %s has the address %s, and the scheduler %s; other hosts cannot reach a loopback address",
 				k.host, m.address, c.address)
@@ -127,6 +128,9 @@ func (c *core) machineClosed(e machineClosed) {
 		return
 	}
 	delete(c.byID, e.machine)
+	if d := c.departureOf(m); d != nil {
+		c.forgetDeparture(d)
+	}
 	if e.err != nil && !m.lost { // that of a lost one was told with the processes that it had
 		c.warn(e.err.Error())
 	}

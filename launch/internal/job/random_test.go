@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/process"
@@ -55,6 +56,8 @@ func (w *world) turn() {
 		w.scales()
 	case k == 68 && w.rng.IntN(4) == 0:
 		w.step(signalled{syscall.SIGUSR1})
+	case k == 69:
+		w.notice()
 	default:
 		w.pass(time.Duration(w.rng.IntN(2000)) * time.Millisecond)
 	}
@@ -150,6 +153,17 @@ func (w *world) checkScaling() {
 	if total < s.workers && len(s.failed) == 0 {
 		w.fatal("scale %d to %d workers leads to %d: %s", s.number, s.workers, total, s.plan())
 	}
+}
+
+// notice lets a host be taken away, or stay after all.
+func (w *world) notice() {
+	ids := sortedKeys(w.machines)
+	if len(ids) == 0 || !w.chance(1) {
+		return
+	}
+	n := agent.Notice{Code: []string{agent.NoticePreempted, agent.NoticeTerminated, agent.NoticeAtRisk}[w.rng.IntN(3)], Text: "x",
+		Left: time.Duration(w.rng.IntN(60)) * time.Second, Withdrawn: w.rng.IntN(4) == 0}
+	w.step(noticed{ids[w.rng.IntN(len(ids))], n})
 }
 
 func (w *world) reports() {

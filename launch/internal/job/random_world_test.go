@@ -177,6 +177,9 @@ func (w *world) act(before stage, actions []action) {
 			if before > running || !w.machines[a.machine] || w.processes[a.process] != nil {
 				w.fatal("%s in stage %d", w.s.text(a), before)
 			}
+			if d := w.core.departureOf(w.core.byID[a.machine]); d != nil && w.core.host(d.host).away {
+				w.fatal("%s on a host that is being taken away", w.s.text(a))
+			}
 			p := &worldProcess{role: a.role, machine: a.machine, starting: true, begun: w.s.now}
 			w.processes[a.process] = p
 			w.owe(func() event { return w.processStarts(a, p) })

@@ -56,9 +56,17 @@ func (c *core) restartServer(n *Node) bool {
 		}
 		return true
 	}
-	again := c.newNode(roleServer, n.Rank, n.host)
+	h, ok := n.host, true
+	if c.host(h).away {
+		h, ok = c.serverHost()
+	}
+	if !ok {
+		n.fate.note = "not started again: no other host may run a server"
+		return true
+	}
+	again := c.newNode(roleServer, n.Rank, h)
 	again.joining, again.attempt = true, attempt
-	c.info(fmt.Sprintf("starting another server %d on %s in %s", n.Rank, n.Host, backOff(attempt)),
+	c.info(fmt.Sprintf("starting another server %d on %s in %s", n.Rank, h, backOff(attempt)),
 		joblog.ProcessRestarting.Of(n.logged(), "attempt", attempt, "wait", backOff(attempt)))
 	c.replace(n, again, backOff(attempt))
 	return true
@@ -80,17 +88,20 @@ func (c *core) replace(old, again *Node, wait time.Duration) {
 type replacementDue struct{ *replacement }
 
 func (r replacementDue) run(c *core) {
-	if c.machineKey(r.old) == "" && !r.old.machine.lost {
+	if c.machineKey(r.new) == "" && !r.old.machine.lost {
 		c.replacementReached(r.replacement, r.old.machine, nil)
 		return
 	}
-	c.reach(r.old.host, r.replacement)
+	c.reach(r.new.host, r.replacement)
 }
 
 // replacementReached starts the process on its machine.
 func (c *core) replacementReached(r *replacement, m *machine, err error) {
 	if c.stage != running {
 		return
+	}
+	if err == nil && c.departing(r.new.host) {
+		err = errTakenAway
 	}
 	if err != nil {
 		c.coming(r.new, -1)

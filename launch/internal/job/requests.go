@@ -95,6 +95,11 @@ func (c *core) edited(e edited) {
 		request(control.Request{Op: control.OpRemove}, h)
 	}
 	for _, h := range e.Added {
+		if c.departing(h) { // whoever writes the file may not know yet
+			c.warn(fmt.Sprintf("%s: %s is not added: it is being taken away", hostworker.Name, h))
+			c.do(listHost{h, false})
+			continue
+		}
 		request(control.Request{Op: control.OpAdd, Slots: h.Slots, GPUs: h.GPUs, CPUs: h.CPUs}, h)
 	}
 }

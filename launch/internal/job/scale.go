@@ -178,6 +178,10 @@ func (c *core) grow(s *scaling, g growth) {
 			return
 		}
 		s.starts = slices.Delete(s.starts, i, i+1)
+		if err == nil && c.departing(g.host) {
+			c.leaveHost(g.host)
+			err = errTakenAway
+		}
 		if err != nil {
 			c.startsMissing(g.host, plainText(err))
 			return

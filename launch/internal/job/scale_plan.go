@@ -85,6 +85,8 @@ func (c *core) planPlacement(s *scaling, placement []control.WorkersOnHost) (ref
 		have := c.countWorkers(h)
 		s.hosts = append(s.hosts, control.WorkersOnHost{Host: c.hostName(h), Workers: x.Workers})
 		switch {
+		case c.departing(h) && x.Workers > 0:
+			return fmt.Sprintf("host %s is being taken away", h)
 		case p == nil && (x.Workers > have || have == 0):
 			return fmt.Sprintf("host %s is not one of the job's hosts: name one of its hosts file, or add it first with launch ctl add", h)
 		case p == nil:

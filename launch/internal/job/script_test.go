@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/process"
@@ -25,6 +26,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the core does into the scr
 //	new [workers=2] [servers=1] [hosts=d1,d2 scheduler=d9 hostip=] [elastic=1 loss=shrink rejoin=2 backups=1 state=1 prepare=1 gpus=1 join=5m slots=d1*2,d2*1 min=1 max=4 adapt=1]
 //	up [formed=1]                      all that a start needs happens; what the core does is not shown
 //	connected id= [address= launcher= error=]      lost machine=       closed machine= [error=]
+//	notice machine= [code=preempted left= text= withdrawn=1]
 //	address [ip= error=]               announced [error=]
 //	started process=                   notstarted process= error=
 //	ended process= [exit= signal= error= lost=1 last= ago=]
@@ -101,6 +103,9 @@ func (s *script) do(t *testing.T, line string) string {
 		e = machineLost{a.num("machine", 0)}
 	case "closed":
 		e = machineClosed{a.num("machine", 0), a.err()}
+	case "notice":
+		left, _ := time.ParseDuration(a["left"])
+		e = noticed{a.num("machine", 0), agent.Notice{Code: a.or("code", agent.NoticePreempted), Text: a["text"], Left: left, Withdrawn: a["withdrawn"] != ""}}
 	case "address":
 		e = addressChosen{a["ip"], a.err()}
 	case "announced":

@@ -47,6 +47,7 @@ func (c *core) serverEvent(e control.Event) {
 	case control.ServerFailed:
 		c.error(fmt.Sprintf("%s could not be added: %s; the job goes on without it", name, e.Reason), changed)
 		c.dismissServer(rank, fate{control.FateRefused, "could not be added: " + e.Reason})
+		c.serverNotAdded(e)
 	}
 }
 
@@ -64,10 +65,28 @@ func (c *core) dismissServer(rank int, why fate) {
 	}
 }
 
-// serverHost chooses where one more server runs: of the hosts that the job began with servers on, the one with the fewest.
-func (c *core) serverHost() (best hosts.Host) {
+// serverHost chooses where one more server runs: of the hosts that the job began with servers on, the one with the fewest; if those are being taken
+// away, of all its hosts. False: all are.
+func (c *core) serverHost() (best hosts.Host, ok bool) {
+	if best, ok = c.fewestServers(c.set.Servers); ok {
+		return best, true
+	}
+	var others []hosts.Host
+	for _, p := range c.roster {
+		if !p.withdrawn {
+			others = append(others, p.Host)
+		}
+	}
+	return c.fewestServers(others)
+}
+
+// fewestServers is the host with the fewest servers of those that stay.
+func (c *core) fewestServers(of []hosts.Host) (best hosts.Host, ok bool) {
 	least := -1
-	for _, h := range c.set.Servers {
+	for _, h := range of {
+		if c.host(h).away || c.departing(h) {
+			continue
+		}
 		count := 0
 		for _, n := range c.nodes {
 			if n.Role == roleServer && !n.ended && !n.leaving && n.host.Same(h) {
@@ -83,18 +102,27 @@ func (c *core) serverHost() (best hosts.Host) {
 			best, least = h, count
 		}
 	}
-	return best
+	return best, least >= 0
 }
 
 // addServer starts the server that the scheduler wants.
 func (c *core) addServer(e control.Event) {
-	h, rank := c.serverHost(), int(e.Rank)
-	if e.Host != "" {
+	rank := int(e.Rank)
+	h, ok := c.serverHost()
+	switch {
+	case e.Host != "":
 		var err error
 		if h, err = hosts.ParseHost(e.Host); err != nil {
 			c.serverFailed(rank, err)
 			return
 		}
+		if c.departing(h) {
+			c.serverFailed(rank, errTakenAway)
+			return
+		}
+	case !ok:
+		c.serverFailed(rank, errors.New("all hosts of the job are being taken away"))
+		return
 	}
 	n := c.newNode(roleServer, rank, h)
 	s := &wantedServer{node: n}
@@ -130,6 +158,9 @@ func (c *core) cancelServer(s *wantedServer, why error) {
 func (c *core) serverHostReached(s *wantedServer, m *machine, err error) {
 	if s.err != nil {
 		err = s.err
+	}
+	if err == nil && c.departing(s.node.host) {
+		err = errTakenAway
 	}
 	if err != nil || c.stage != running {
 		c.serverOver(s, err)

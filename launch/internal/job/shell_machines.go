@@ -57,6 +57,9 @@ func (s *shell) machineConnected(e connectedMachine) []event {
 		return []event{connected{id: e.id, err: errors.New("the job has ended")}}
 	}
 	s.machines[e.id] = e.m
+	if m, ok := e.m.(leaver); ok {
+		s.working.Go(func() { s.followNotices(e.id, m) })
+	}
 	s.working.Go(func() {
 		select {
 		case <-e.m.Gone():
@@ -65,6 +68,22 @@ func (s *shell) machineConnected(e connectedMachine) []event {
 		}
 	})
 	return append([]event{connected{id: e.id, address: e.m.Address(), launcher: e.m.LauncherAddress()}}, s.loss(e.id)...)
+}
+
+// followNotices hands over what a machine says of its host, until it is gone.
+func (s *shell) followNotices(machine int, m leaver) {
+	for notices := m.Leaving(); ; {
+		select {
+		case n := <-notices:
+			if !s.send(noticed{machine, n}) {
+				return
+			}
+		case <-m.Gone():
+			return
+		case <-s.over:
+			return
+		}
+	}
 }
 
 // loss is the loss of a machine, if it is lost, and the core does not know yet.
