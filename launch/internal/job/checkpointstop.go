@@ -27,7 +27,9 @@ type checkpointStop struct {
 func (s *checkpointStop) requested() bool { return s.why != "" }
 
 // complete reports whether there is a checkpoint from which the job can go on.
-func (s *checkpointStop) complete() bool { return s.requested() && s.stopped != nil && s.stopped.Steps > 0 }
+func (s *checkpointStop) complete() bool {
+	return s.requested() && s.stopped != nil && s.stopped.Steps > 0
+}
 
 // stopWithCheckpoint begins it: within the limit the checkpoint must be complete, else the job is stopped as by SIGTERM. Before the job is complete
 // it waits for that: the workers begin, or resume, and write a checkpoint after the first step.
