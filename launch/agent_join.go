@@ -37,7 +37,7 @@ after signal N. No process that it started is left then.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "join", Usage: "where the launcher listens: `ADDR` is host:port, or several with commas between them, or @FILE with one on each line (launch --address-file)"},
 			&cli.StringFlag{Name: "secret-file", Usage: "`FILE` with the secret that the launcher has, too; without it the secret is in $" + dialin.SecretVariable},
-			&cli.StringFlag{Name: "name", Usage: "`NAME` of this host in the job", DefaultText: "the host's name"},
+			&cli.StringFlag{Name: "name", Usage: "`NAME` of this host in the job", DefaultText: "$SLURMD_NODENAME, else the host's name"},
 			&cli.IntFlag{Name: "slots", Usage: "`N` workers may run here", DefaultText: "the launcher decides"},
 			&cli.IntFlag{Name: "gpus", Usage: "the job may use the first `N` GPUs of this host", Value: -1, DefaultText: "all"},
 			&cli.StringFlag{Name: "runs", Usage: "run only `ROLES` here: workers or servers", DefaultText: "both"},
@@ -114,15 +114,20 @@ func readJoin(c *cli.Context, log *slog.Logger) (cfg dialin.JoinConfig, err erro
 		return cfg, usagef("agent: no secret: give --secret-file FILE, the file that the launcher has, too")
 	}
 	if cfg.Info.Name == "" {
+		cfg.Info.Name = os.Getenv("SLURMD_NODENAME") // all tasks of an srun have the same command line
+	}
+	if cfg.Info.Name == "" {
 		if cfg.Info.Name, err = os.Hostname(); err != nil {
 			return cfg, fmt.Errorf("launch: agent: %w; give --name", err)
 		}
 	}
-	installed, err := gpus.Installed()
+	// Slurm and Kubernetes may have given the agent some of the host's GPUs.
+	cfg.Serve.GPUs = func() ([]string, error) { return gpus.Usable(os.LookupEnv, gpus.Installed) }
+	usable, err := cfg.Serve.GPUs()
 	if err != nil {
 		log.Warn(fmt.Sprintf("launch: agent: list GPUs: %v", err))
 	}
-	cfg.Info.GPUs = len(installed)
+	cfg.Info.GPUs = len(usable)
 	if c.IsSet("gpus") {
 		if cfg.Info.MaxGPUs = c.Int("gpus"); cfg.Info.MaxGPUs == 0 {
 			cfg.Info.MaxGPUs = hosts.NoGPUs
