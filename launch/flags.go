@@ -20,16 +20,17 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/method"
 	"github.com/paragon-train/paragon/launch/internal/otel"
 	"github.com/paragon-train/paragon/launch/internal/prom"
+	"github.com/paragon-train/paragon/launch/internal/slurm"
 )
 
 const elasticFlag = "elastic-training-enabled"
 
 func flags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.IntFlag{Name: "num-workers", Aliases: []string{"n"}, Usage: "`NUMBER` of workers", DefaultText: "must be given"},
+		&cli.IntFlag{Name: "num-workers", Aliases: []string{"n"}, Usage: "`NUMBER` of workers", DefaultText: "must be given; on Slurm the allocation's tasks"},
 		&cli.IntFlag{Name: "num-servers", Aliases: []string{"s"}, Usage: "`NUMBER` of servers", DefaultText: "as many as workers"},
 		&cli.PathFlag{Name: "hostfile", Aliases: []string{"H"}, Usage: "hosts `FILE`: host[:port] [slots=N] [gpus=N] [cpus=N] on each line", TakesFile: true},
-		&cli.StringFlag{Name: "launcher", Usage: "how processes start: " + startMethodNames(), DefaultText: "ssh with -H, else local"},
+		&cli.StringFlag{Name: "launcher", Usage: "how processes start: " + startMethodNames(), DefaultText: "ssh with -H, slurm in an allocation of Slurm, else local"},
 		&cli.StringFlag{Name: "sync-dst-dir", Usage: "copy the current folder to `DIR` on each host by rsync, and run there (ssh)"},
 		&cli.StringSliceFlag{Name: "env", Usage: "set variable `NAME` (with its value here), NAME=VALUE or NAME:VALUE in every process; repeatable"},
 		&cli.StringSliceFlag{Name: "env-server", Usage: "the same for servers only"},
@@ -83,6 +84,7 @@ type options struct {
 	hosts            []hosts.Host // nil: they are known when the job starts
 	agent            agentOptions
 	source           sourceOptions
+	allocation       slurm.Allocation // of --launcher slurm
 	sshCommand       []string
 	syncDir          string
 	env              environment
@@ -131,6 +133,9 @@ func readOptions(c *cli.Context) (*options, error) {
 	}
 	var err error
 	if o.logFormat, err = readLogFormat(c); err != nil {
+		return nil, err
+	}
+	if err := o.setSlurmWorkers(c); err != nil {
 		return nil, err
 	}
 	if err := o.readNumbers(c); err != nil {
@@ -182,7 +187,7 @@ func (o *options) readNumbers(c *cli.Context) error {
 	switch {
 	case !c.IsSet("num-workers") && o.check:
 		o.workers = 1
-	case !c.IsSet("num-workers"):
+	case !c.IsSet("num-workers") && o.workers == 0:
 		return usagef("the number of workers is missing; give -n NUMBER")
 	}
 	if !c.IsSet("num-servers") {

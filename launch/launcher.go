@@ -40,6 +40,7 @@ type startEnvironment struct {
 // startMethods are the values of --launcher. The first one that fits is the default.
 var startMethods = []startMethod{
 	{"ssh", func(c *cli.Context) bool { return c.Path("hostfile") != "" || hasSource(c) }, (*options).readSSH, openSSH},
+	{slurmMethod, inSlurm, (*options).readSlurm, openSlurm},
 	{"agents", func(*cli.Context) bool { return false }, (*options).readAgents, openAgents},
 	{"local", func(*cli.Context) bool { return true }, (*options).readLocal, openLocal},
 }
@@ -55,14 +56,23 @@ func startMethodNames() string {
 
 // readLauncher finds the start method and reads its flags.
 func (o *options) readLauncher(c *cli.Context) error {
+	m, ok := startMethodOf(c)
+	if !ok {
+		return usagef("--launcher %q is unknown; want %s", c.String("launcher"), startMethodNames())
+	}
+	o.start = m
+	return m.read(o, c)
+}
+
+// startMethodOf is the start method that the flags ask for; false: there is none of that name.
+func startMethodOf(c *cli.Context) (startMethod, bool) {
 	name := c.String("launcher")
 	for _, m := range startMethods {
 		if m.name == name || name == "" && m.fits(c) {
-			o.start = m
-			return m.read(o, c)
+			return m, true
 		}
 	}
-	return usagef("--launcher %q is unknown; want %s", name, startMethodNames())
+	return startMethod{}, false
 }
 
 func (o *options) readLocal(c *cli.Context) error {

@@ -30,6 +30,15 @@ func (a Allocation) Tasks() (n int) {
 	return n
 }
 
+// Names are those of the nodes.
+func (a Allocation) Names() []string {
+	names := make([]string, len(a.Nodes))
+	for i, n := range a.Nodes {
+		names[i] = n.Name
+	}
+	return names
+}
+
 // Hosts are the nodes as hosts of a job: a task is a slot.
 func (a Allocation) Hosts() []hosts.Host {
 	all := make([]hosts.Host, len(a.Nodes))

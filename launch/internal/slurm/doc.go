@@ -6,3 +6,9 @@
 // that overlaps all others (Agents); the agents dial in (package internal/agent/dialin), and what they start is up to the job. Script
 // prints a file for sbatch.
 package slurm
+
+// Names in the folder of a job, with which others join it.
+const (
+	SecretFile  = "secret"
+	AddressFile = "address"
+)

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,10 +18,11 @@ import (
 
 // StepConfig says what a Step runs.
 type StepConfig struct {
-	Nodes   []string // one process on each
-	Command []string // a program and its arguments; all nodes must have it
-	Env     []string // NAME=VALUE, besides that of this process; no command line shows it
-	Dir     string   // working folder; empty: that of this process
+	Nodes   []string  // one process on each
+	Command []string  // a program and its arguments; all nodes must have it
+	Env     []string  // NAME=VALUE, besides that of this process; no command line shows it
+	Dir     string    // working folder; empty: that of this process
+	Output  io.Writer // gets what the processes print, line by line
 	Logger  *slog.Logger
 }
 
@@ -72,7 +74,10 @@ func StartStep(cfg StepConfig) (*Step, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	s := &Step{cmd: cmd, done: make(chan struct{}), out: &report{log: cfg.Logger}}
+	if cfg.Output == nil {
+		cfg.Output = io.Discard
+	}
+	s := &Step{cmd: cmd, done: make(chan struct{}), out: &report{log: cfg.Logger, processes: cfg.Output, failed: make(chan struct{})}}
 	read, write := io.Pipe()
 	cmd.Stdout, cmd.Stderr = write, write
 	if err := cmd.Start(); err != nil {
@@ -97,6 +102,22 @@ func (s *Step) Done() <-chan struct{} { return s.done }
 
 // Err is why srun ended, after Done; nil: all its processes exited with 0.
 func (s *Step) Err() error { return s.err }
+
+// Failed is closed when srun says that one of its processes failed.
+func (s *Step) Failed() <-chan struct{} { return s.out.failed }
+
+// Why is what went wrong so far.
+func (s *Step) Why() error {
+	select {
+	case <-s.done:
+		if s.err == nil {
+			return errors.New("srun has ended with exit code 0")
+		}
+		return s.err
+	default:
+		return s.out.explain(nil)
+	}
+}
 
 // Close waits until the step has ended, as its processes were told to; once ctx has ended it stops them.
 func (s *Step) Close(ctx context.Context) {
