@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -84,7 +85,8 @@ type options struct {
 	hosts            []hosts.Host // nil: they are known when the job starts
 	agent            agentOptions
 	source           sourceOptions
-	allocation       slurm.Allocation // of --launcher slurm
+	lookup           func(string) (string, bool) // variables of Slurm
+	allocation       slurm.Allocation            // of --launcher slurm
 	sshCommand       []string
 	syncDir          string
 	env              environment
@@ -111,8 +113,12 @@ type options struct {
 	gpus             gpus.Request
 }
 
-func readOptions(c *cli.Context) (*options, error) {
+func readOptions(c *cli.Context) (*options, error) { return readOptionsIn(c, os.LookupEnv) }
+
+// readOptionsIn reads the command line where the variables of Slurm are those of lookup.
+func readOptionsIn(c *cli.Context, lookup func(string) (string, bool)) (*options, error) {
 	o := &options{
+		lookup:  lookup,
 		workers: c.Int("num-workers"), servers: c.Int("num-servers"), hostfile: c.Path("hostfile"), syncDir: c.String("sync-dst-dir"),
 		trial: c.Bool(trialFlag), hostIP: c.String("host-ip"), netName: c.String("interface"), check: c.Bool("check"),
 		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"), checkpointTime: c.Duration("checkpoint-timeout"), hostTimeout: c.Duration("host-timeout"), result: c.Path("result"),

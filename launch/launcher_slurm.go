@@ -17,15 +17,16 @@ import (
 // slurmMethod is the value of --launcher.
 const slurmMethod = "slurm"
 
-// inSlurm reports whether the job runs on an allocation of Slurm where --launcher is not given.
-func inSlurm(*cli.Context) bool { return slurm.Inside(os.LookupEnv) }
+// inSlurm reports whether the job runs on an allocation of Slurm where --launcher is not given. A launch that a process of another job starts runs
+// on that process's host.
+func inSlurm(*cli.Context) bool { return os.Getenv("PARAGON_JOB") == "" && slurm.Inside(os.LookupEnv) }
 
 // setSlurmWorkers has a job on an allocation begin with a worker for each of its tasks, unless -n says something else.
 func (o *options) setSlurmWorkers(c *cli.Context) error {
 	if m, _ := startMethodOf(c); c.IsSet("num-workers") || o.check || m.name != slurmMethod {
 		return nil
 	}
-	a, err := slurm.Read(os.LookupEnv)
+	a, err := slurm.Read(o.lookup)
 	if err != nil {
 		return usageError{fmt.Errorf("launch: --launcher slurm: %w", err)}
 	}
@@ -38,7 +39,7 @@ func (o *options) setSlurmWorkers(c *cli.Context) error {
 func (o *options) readSlurm(c *cli.Context) error {
 	o.remote = true
 	var err error
-	if o.allocation, err = slurm.Read(os.LookupEnv); err != nil {
+	if o.allocation, err = slurm.Read(o.lookup); err != nil {
 		return usageError{fmt.Errorf("launch: --launcher slurm: %w", err)}
 	}
 	switch tasks := o.allocation.Tasks(); {
@@ -105,12 +106,12 @@ func openSlurm(ctx context.Context, o *options, e startEnvironment) (method.Meth
 		l.Close()
 		return nil, fmt.Errorf("launch: %w", err)
 	}
-	return &slurmJob{method.NewSlurm(o.agentsConfig(l, e), a, step), o, l, folder, made}, nil
+	return &slurmJob{method.NewStarted(o.agentsConfig(l, e), o.hosts, step, slurm.Command), o, l, folder, made}, nil
 }
 
-// A slurmJob is a Slurm with the files of its job.
+// A slurmJob is the nodes of an allocation with the files of their job.
 type slurmJob struct {
-	*method.Slurm
+	*method.Started
 	o      *options
 	l      *listener
 	folder string
@@ -124,7 +125,7 @@ func (j *slurmJob) Close() error {
 		os.Remove(j.o.agent.secretFile)
 	}
 	os.Remove(j.folder) // if it is empty
-	return j.Slurm.Close()
+	return j.Started.Close()
 }
 
 func (o *options) readListen(c *cli.Context) error {

@@ -77,6 +77,8 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 			return runImage(args[2:], stdout, stderr)
 		case "top":
 			return runTop(args[2:], stdout, stderr)
+		case "slurm":
+			return runSlurm(args[2:], stdout, stderr)
 		case "slot":
 			return runSlot(args[2:], log)
 		case "tune":

@@ -118,6 +118,17 @@ func Read(lookup func(string) (string, bool)) (Allocation, error) {
 	return a, nil
 }
 
+// Example is the environment of an allocation with so many nodes and tasks, for Read.
+func Example(nodes, tasksPerNode int) func(string) (string, bool) {
+	env := map[string]string{
+		"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": fmt.Sprintf("node[1-%d]", nodes), "SLURM_TASKS_PER_NODE": fmt.Sprintf("%d(x%d)", tasksPerNode, nodes),
+	}
+	return func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	}
+}
+
 // maxCount bounds a number of tasks or processors of one node.
 const maxCount = 1 << 20
 

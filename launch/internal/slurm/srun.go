@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/hosts"
 )
 
 // StepConfig says what a Step runs.
@@ -96,6 +98,12 @@ func StartStep(cfg StepConfig) (*Step, error) {
 	}()
 	return s, nil
 }
+
+// Name is that of the program.
+func (*Step) Name() string { return "srun" }
+
+// Command is how one reaches a node of the allocation.
+func Command(h hosts.Host) string { return "srun --overlap --nodelist=" + h.Name }
 
 // Done is closed when srun has ended.
 func (s *Step) Done() <-chan struct{} { return s.done }

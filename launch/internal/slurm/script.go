@@ -1,0 +1,191 @@
+package slurm
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
+)
+
+// ScriptConfig says what a batch script asks Slurm for, and what it runs.
+type ScriptConfig struct {
+	Name         string // of the job
+	Nodes        int
+	TasksPerNode int           // workers that may run on each node
+	CPUsPerTask  int           // 0: not said
+	GPUsPerNode  int           // 0: none
+	Memory       string        // of each node, such as 16G; empty: not said
+	Time         string        // limit as Slurm writes it, such as 02:00:00; empty: that of the partition
+	Notice       time.Duration // from USR1 to the time limit; whole seconds
+	Partition    string
+	Account      string
+	QOS          string
+	Constraint   string
+	Log          string   // output file as Slurm writes it, with %j for the job's ID
+	More         []string // further options of sbatch, such as --exclusive
+
+	Launch  string   // the launch program on all nodes
+	Flags   []string // launch's own, before the command
+	Command []string // of the workers
+}
+
+// options are the lines of #SBATCH.
+func (c *ScriptConfig) options() ([]string, error) {
+	var options []string
+	var bad error
+	add := func(name, value string) {
+		if value == "" || value == "0" {
+			return
+		}
+		if !sbatchValue.MatchString(value) {
+			bad = fmt.Errorf("--%s %q: want letters, digits and the characters . , : = / %% @ + * ( ) [ ] & | _ -", name, value)
+		}
+		options = append(options, "--"+name+"="+value)
+	}
+	add("job-name", c.Name)
+	add("partition", c.Partition)
+	add("account", c.Account)
+	add("qos", c.QOS)
+	add("constraint", c.Constraint)
+	add("nodes", strconv.Itoa(c.Nodes))
+	add("ntasks-per-node", strconv.Itoa(c.TasksPerNode))
+	add("cpus-per-task", strconv.Itoa(c.CPUsPerTask))
+	add("gpus-per-node", strconv.Itoa(c.GPUsPerNode))
+	add("mem", c.Memory)
+	add("time", c.Time)
+	add("output", c.Log)
+	for _, o := range c.More {
+		if !strings.HasPrefix(o, "-") || !sbatchValue.MatchString(o) {
+			bad = fmt.Errorf("--sbatch %q: want an option of sbatch such as --exclusive, of letters, digits and the characters . , : = / %% @ + * ( ) [ ] & | _ -", o)
+		}
+		options = append(options, o)
+	}
+	return options, bad
+}
+
+// sbatchValue matches what an #SBATCH line holds without quotes.
+var sbatchValue = regexp.MustCompile(`^[A-Za-z0-9.,:=/%@+*()\[\]&|_-]+$`)
+
+// Script is a file for sbatch that runs launch on all nodes of its allocation. The same ScriptConfig gives the same text.
+//
+// Slurm sends USR1 before the time limit; launch then ends with control.ExitCheckpointed once the workers have written a checkpoint, and the script puts the
+// job back into the queue. A job that was requeued resumes from its newest checkpoint.
+func Script(c ScriptConfig) (string, error) {
+	options, err := c.options()
+	if err != nil {
+		return "", err
+	}
+	options = append(options, "--open-mode=append", "--no-kill", "--requeue", fmt.Sprintf("--signal=B:USR1@%d", int(c.Notice.Seconds())))
+	var b strings.Builder
+	writeHead(&b, options)
+	b.WriteString(`
+# Submit this file with sbatch. Where the job is elastic, nodes of another one join it: launch slurm join JOBID
+set -u
+
+# A job that was requeued goes on from its newest checkpoint.
+if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then
+    export PARAGON_RESUME=1
+fi
+
+caught=0
+launch=
+trap 'caught=1; kill -USR1 "$launch"' USR1
+trap 'caught=1' TERM # Slurm sends it to launch, too
+
+`)
+	words := append([]string{c.Launch, "--launcher", "slurm"}, c.Flags...)
+	b.WriteString(quote(append(append(words, "--"), c.Command...)))
+	fmt.Fprintf(&b, ` &
+launch=$!
+
+# A signal ends wait early.
+while
+    caught=0
+    wait "$launch"
+    code=$?
+    [ "$caught" -eq 1 ]
+do :; done
+
+# USR1 comes before the time limit. All workers have then written a checkpoint at one step.
+if [ "$code" -eq %d ]; then
+    scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$code"
+`, control.ExitCheckpointed)
+	return b.String(), nil
+}
+
+// JoinConfig says which job the agents of another one join.
+type JoinConfig struct {
+	ScriptConfig        // Flags and Command are not used
+	Folder       string // of the job, with SecretFile and AddressFile
+}
+
+// leaveTime is how long before its time limit a joining job's agents are told to leave.
+const leaveTime = 60 * time.Second
+
+// Join is a file for sbatch whose agents join a job that runs.
+func Join(c JoinConfig) (string, error) {
+	options, err := c.options()
+	if err != nil {
+		return "", err
+	}
+	options = append(options, "--no-kill", "--no-requeue")
+	if c.Time != "" {
+		options = append(options, fmt.Sprintf("--signal=TERM@%d", int(leaveTime.Seconds())))
+	}
+	var b strings.Builder
+	writeHead(&b, options)
+	b.WriteString(`
+# Submit this file with sbatch. Its nodes join the job as hosts named NODE-JOBID, and leave it when this job ends.
+set -u
+
+# shellcheck disable=SC2016 # each node has its own name
+exec srun ` + strings.Join(srunOptions, " ") + ` \
+    --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" \
+    /bin/sh -c 'exec "$0" "$@" --name "$SLURMD_NODENAME-$SLURM_JOB_ID"' \
+    `)
+	words := []string{c.Launch, "agent", "--join", "@" + c.Folder + "/" + AddressFile, "--secret-file", c.Folder + "/" + SecretFile, "--slots", strconv.Itoa(c.TasksPerNode)}
+	b.WriteString(quote(words) + "\n")
+	return b.String(), nil
+}
+
+func writeHead(b *strings.Builder, options []string) {
+	b.WriteString("#!/bin/bash\n")
+	for _, o := range options {
+		b.WriteString("#SBATCH " + o + "\n")
+	}
+}
+
+// plainWord matches a word that no shell reads as anything else.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// quote is words as a shell reads them.
+func quote(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		if out[i] = w; !plainWord.MatchString(w) {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// limits matches the time limits that Slurm reads: minutes, minutes:seconds, hours:minutes:seconds, days-hours and so on.
+var limits = regexp.MustCompile(`^([0-9]+(:[0-5]?[0-9]){0,2}|[0-9]+-[0-9]+(:[0-5]?[0-9]){0,2})$`)
+
+// Limit reads a time limit: as Slurm writes it, or a duration such as 90m.
+func Limit(text string) (string, error) {
+	if limits.MatchString(text) {
+		return text, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Minute || d > 10_000*time.Hour {
+		return "", fmt.Errorf("%q is no time limit; want hours:minutes:seconds, days-hours:minutes, minutes, or a duration such as 90m", text)
+	}
+	seconds := int(d.Round(time.Second).Seconds())
+	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60), nil
+}
