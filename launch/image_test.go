@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/testing/podmantest"
+	"github.com/paragon-train/paragon/internal/testing/testbuild"
+)
+
+// makeImage runs `launch image` in this process and returns the code and what was printed.
+func makeImage(args ...string) (code int, stdout, stderr string) {
+	var o, e bytes.Buffer
+	code = runImage(args, &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestImageSaysWhatIsWrong(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	script := write("train.sh", "#!/bin/sh\n")
+	text := write("text", "hello")
+	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+	output := filepath.Join(dir, "image.tar")
+	shell, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--tag", "trainer", "--output", output, "--launch", launchProgram}
+	for _, tc := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--output", output, "--", launchProgram}, 2, "--tag is missing"},
+		{[]string{"--tag", "Trainer", "--output", output, "--", launchProgram}, 2, `tag "Trainer"`},
+		{[]string{"--tag", "trainer", "--", launchProgram}, 2, "--output FILE.tar (or --layout FOLDER) is missing"},
+		{flags, 2, "the worker's program is missing"},
+		{append(flags, "--", "./cifar10", "--epochs", "5"), 2, `got arguments "--epochs 5" of the program`},
+		{append(flags, "--", "go", "run", "./examples/cifar10", "--epochs", "5"), 2, `got arguments "--epochs 5" of the program`},
+		{append(flags, "--platform", "linux/386", "--", launchProgram), 2, `platform "linux/386" is unknown; want linux/amd64 or linux/arm64`},
+		{append(flags, "--file", "conf", "--", launchProgram), 2, "write SOURCE:DESTINATION"},
+		{append(flags, "--tags", "x", "--", launchProgram), 2, "did you mean --tag?"},
+		{append(flags, "--", filepath.Join(dir, "none")), 1, "none: no such file or directory"},
+		{append(flags, "--", script), 1, "train.sh is a script for /bin/sh, want a program"},
+		{append(flags, "--", text), 1, "text is no program for Linux (ELF)"},
+		{append(flags, "--", shell), 1, "is not static: it needs /lib"},
+		{append(flags, "--platform", "linux/"+other, "--", launchProgram), 1, "is a program for linux/" + runtime.GOARCH + ", and --platform is linux/" + other},
+		{append(flags, "--", launchProgram), 1, "the worker's program is called launch"},
+		{append(flags, "--launch", shell, "--", launchProgram), 1, "the launch program " + shell + " is not static"},
+		{append(flags, "--base", filepath.Join(dir, "none.tar"), "--", shell), 1, "base: stat"},
+		{append(flags, "--base", text, "--", shell), 1, "want an archive of one image"},
+		{append(flags, "--", "go", "run", filepath.Join(dir, "none.go")), 1, "go build"},
+	} {
+		code, stdout, stderr := makeImage(tc.args...)
+		if code != tc.code || !strings.Contains(stderr, tc.want) || stdout != "" {
+			t.Errorf("%q: code %d, %q, want code %d and %q", tc.args[min(4, len(tc.args)):], code, stderr, tc.code, tc.want)
+		}
+		if _, err := os.Stat(output); err == nil {
+			t.Fatalf("%q: there is an image", tc.args)
+		}
+	}
+}
+
+// buildTrainer builds examples/customtrainer, a worker that is static.
+func buildTrainer(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := testbuild.Programs(dir, "examples/customtrainer"); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "customtrainer")
+}
+
+// An image that launch makes runs a whole job, as Kubernetes' restricted pods are allowed to.
+func TestImageRunsAJobInAContainer(t *testing.T) {
+	podman := podmantest.Start(t)
+	file := filepath.Join(t.TempDir(), "trainer.tar")
+	code, stdout, stderr := makeImage("--tag", "trainer:v1", "--output", file, "--launch", launchProgram, "--", buildTrainer(t))
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "trainer:v1 for linux/") {
+		t.Fatalf("code %d, %s%s", code, stdout, stderr)
+	}
+	image := podman.Load(t, file, "--help")
+	out, err := podman.Command(podman.RunArgs("job", image, nil, "-n", "2", "-s", "2", "--", "customtrainer", "--epochs", "1")...).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "worker 1 of 2: farthest weight from the truth") {
+		t.Errorf("%v: %s", err, out)
+	}
+	out, err = podman.Command(podman.RunArgs("job", image, nil, "-n", "2", "--", "customtrainer", "--no-such-flag")...).CombinedOutput()
+	if exit := exitCode(err); exit != 2 {
+		t.Errorf("a worker's exit code 2: the container's is %d, %v: %s", exit, err, out)
+	}
+
+	// SIGTERM, as the kubelet sends it: the job ends, and with it the container.
+	cmd := podman.Command(podman.RunArgs("job", image, nil, "-n", "2", "-s", "1", "--", "customtrainer", "--epochs", "1000000")...)
+	l := startCommand(t, nil, cmd, t.TempDir(), podman.Env())
+	l.await(t, "worker 1 of 2, epoch 1")
+	if out, err := podman.Command("kill", "--signal=TERM", "job").CombinedOutput(); err != nil {
+		t.Errorf("podman kill: %v: %s", err, out)
+	}
+	if code := l.exit(t); code != 128+int(syscall.SIGTERM) {
+		t.Errorf("after SIGTERM: code %d, want %d", code, 128+int(syscall.SIGTERM))
+	}
+}
+
+// exitCode is that of a command that ran; -1: it did not.
+func exitCode(err error) int {
+	switch exit, ok := err.(*exec.ExitError); {
+	case err == nil:
+		return 0
+	case ok:
+		return exit.ExitCode()
+	}
+	return -1
+}
