@@ -210,7 +210,7 @@ func (s *server) command(spec process.Spec) (*exec.Cmd, error) {
 	if cpus := firstCPUs(spec.CPUs); len(cpus) > 0 {
 		cores = min(cores, len(cpus))
 	}
-	env := withShare(append(os.Environ(), spec.Env...), spec.Sharers, cores)
+	env := withShare(append(withoutRank(os.Environ()), spec.Env...), spec.Sharers, cores)
 	if spec.GPUs != nil {
 		visible, err := spec.GPUs.Variable(s.cfg.GPUs)
 		if err != nil {
