@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/agent/dialin"
 	"github.com/paragon-train/paragon/internal/testing/podmantest"
 	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
@@ -84,8 +87,9 @@ func buildTrainer(t *testing.T) string {
 	return filepath.Join(dir, "customtrainer")
 }
 
-// An image that launch makes runs a whole job, as Kubernetes' restricted pods are allowed to.
-func TestImageRunsAJobInAContainer(t *testing.T) {
+// What an image that launch makes is able to do in containers that are restricted as Kubernetes restricts pods.
+func TestImageRunsInContainers(t *testing.T) {
+	t.Parallel()
 	podman := podmantest.Start(t)
 	file := filepath.Join(t.TempDir(), "trainer.tar")
 	code, stdout, stderr := makeImage("--tag", "trainer:v1", "--output", file, "--launch", launchProgram, "--", buildTrainer(t))
@@ -93,6 +97,12 @@ func TestImageRunsAJobInAContainer(t *testing.T) {
 		t.Fatalf("code %d, %s%s", code, stdout, stderr)
 	}
 	image := podman.Load(t, file, "--help")
+	t.Run("a job in one", func(t *testing.T) { runJobInContainer(t, podman, image) })
+	t.Run("agents", func(t *testing.T) { runAgentsInContainers(t, podman, image) })
+}
+
+// A whole job runs in a container; its exit code is the container's.
+func runJobInContainer(t *testing.T, podman *podmantest.Podman, image string) {
 	out, err := podman.Command(podman.RunArgs("job", image, nil, "-n", "2", "-s", "2", "--", "customtrainer", "--epochs", "1")...).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "worker 1 of 2: farthest weight from the truth") {
 		t.Errorf("%v: %s", err, out)
@@ -101,16 +111,57 @@ func TestImageRunsAJobInAContainer(t *testing.T) {
 	if exit := exitCode(err); exit != 2 {
 		t.Errorf("a worker's exit code 2: the container's is %d, %v: %s", exit, err, out)
 	}
+}
 
-	// SIGTERM, as the kubelet sends it: the job ends, and with it the container.
-	cmd := podman.Command(podman.RunArgs("job", image, nil, "-n", "2", "-s", "1", "--", "customtrainer", "--epochs", "1000000")...)
-	l := startCommand(t, nil, cmd, t.TempDir(), podman.Env())
-	l.await(t, "worker 1 of 2, epoch 1")
-	if out, err := podman.Command("kill", "--signal=TERM", "job").CombinedOutput(); err != nil {
-		t.Errorf("podman kill: %v: %s", err, out)
+// joinAddress is in what launch says about agents.
+var joinAddress = regexp.MustCompile(`launch agent --join (\S+) `)
+
+// The launcher and four agents, each in a container of its own as in pods, are a job. An agent that is killed is a lost host; an agent that gets SIGTERM, as a pod that
+// is evicted, is one, too, and its container ends with 143, which no controller takes for success.
+func runAgentsInContainers(t *testing.T, podman *podmantest.Podman, image string) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	// As the volume of a Secret: all may read it, and nobody write.
+	if err := os.WriteFile(secret, []byte(dialin.NewSecret().Encode()+"\n"), 0o644); err != nil {
+		t.Fatal(err)
 	}
+	volume := []string{"--volume=" + secret + ":/secret:ro"}
+	start := func(name string, args ...string) *launcher {
+		return startCommand(t, nil, podman.Command(podman.RunArgs(name, image, volume, args...)...), dir, podman.Env())
+	}
+	l := start("launcher", "--launcher", "agents", "--agents", "4", "--listen", "127.0.0.1:0", "--secret-file", "/secret", "-n", "4", "-s", "2", "--backups", "1",
+		"--elastic-training-enabled", "--rejoin", "0", "--host-timeout", "2s", "--", "customtrainer", "--epochs", "1000000")
+	l.await(t, "launch agent --join ")
+	address := joinAddress.FindStringSubmatch(l.stderr.String())[1]
+	var agents []*launcher
+	for i := range 4 {
+		agents = append(agents, start(fmt.Sprintf("n%d", i), "agent", "--join", address, "--secret-file", "/secret", "--name", fmt.Sprintf("n%d", i)))
+	}
+	l.await(t, "of 4, epoch 1")
+	signal := func(name, signal string) {
+		t.Helper()
+		if out, err := podman.Command("kill", "--signal="+signal, name).CombinedOutput(); err != nil {
+			t.Errorf("podman kill %s: %v: %s", name, err, out)
+		}
+	}
+	signal("n3", "KILL")
+	l.await(t, "of 3, epoch ")
+	if code := agents[3].exit(t); code != 128+int(syscall.SIGKILL) {
+		t.Errorf("the container of a killed agent ended with %d", code)
+	}
+	signal("n2", "TERM")
+	l.await(t, "of 2, epoch ")
+	if code := agents[2].exit(t); code != 128+int(syscall.SIGTERM) {
+		t.Errorf("the container of an agent that got SIGTERM ended with %d, want 143", code)
+	}
+	signal("launcher", "TERM") // as the kubelet does it
 	if code := l.exit(t); code != 128+int(syscall.SIGTERM) {
-		t.Errorf("after SIGTERM: code %d, want %d", code, 128+int(syscall.SIGTERM))
+		t.Errorf("after SIGTERM launch ended with %d, want 143", code)
+	}
+	for i := range 2 {
+		if code := agents[i].exit(t); code != 0 {
+			t.Errorf("agent %d ended with %d when the job was over, want 0", i, code)
+		}
 	}
 }
 
